@@ -1,0 +1,108 @@
+# kas-gpu: see README.md. Plain `make` builds ./kas-gpu; `make help` lists the rest.
+#
+# Host code is built by $(CC); device code for the CPU (src/device_code, and everything generated while
+# kas-gpu runs) by $(KCC), clang where there is one, because it vectorises the dialect far better
+# than gcc 12. CUDA libraries are opened at run time: nothing of NVIDIA is linked or needed to build.
+
+CC      ?= cc
+ifeq ($(origin CC),default)
+CC      := gcc
+endif
+KCC     ?= $(shell command -v clang || echo $(CC))
+BUILD   ?= build
+MARCH   ?= native
+OPT     ?= -O2 -g
+PREFIX  ?= /usr/local
+PYTHON  ?= python3
+
+PKGS     := libcjson sqlite3 hdf5
+PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS))
+PKG_LIBS   := $(shell pkg-config --libs libcjson sqlite3) $(shell pkg-config --libs hdf5)
+
+VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.1)
+WARN     := -Wall -Wextra -Werror
+CFLAGS   += -std=c17 $(OPT) $(WARN) -fopenmp -Isrc $(PKG_CFLAGS) -DKAS_VERSION='"$(VERSION)"' $(SANITIZE)
+LDFLAGS  += -fopenmp $(SANITIZE)
+LDLIBS   += $(PKG_LIBS) -ldnnl -ldl -lm -lpthread
+
+# oneDNN is optional: without it the CPU device uses its own loops.
+HAVE_DNNL := $(shell printf '\#include <oneapi/dnnl/dnnl.h>\n' | $(CC) -E -x c - >/dev/null 2>&1 && echo 1)
+ifeq ($(HAVE_DNNL),1)
+CFLAGS += -DKAS_HAVE_DNNL=1
+else
+LDLIBS := $(filter-out -ldnnl,$(LDLIBS))
+$(info kas-gpu: oneDNN not found (libdnnl-dev): the CPU device will use its own loops)
+endif
+ifeq ($(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null),)
+$(info kas-gpu: nvcc not found: left out is only `make test`'s comparison of NVRTC's listings with cuobjdump)
+endif
+
+SOURCES  := $(shell find src -name '*.c' ! -name main.c | sort)
+OBJECTS  := $(SOURCES:%.c=$(BUILD)/%.o)
+LIBRARY  := $(BUILD)/libkas.a
+
+TESTS    := $(shell find tests/unit tests/ops tests/jit -name 'test_*.c' 2>/dev/null | sort)
+TEST_BINS := $(TESTS:%.c=$(BUILD)/%)
+
+.PHONY: all demo test unit e2e bench asan format format-check size-check install clean help
+all: kas-gpu
+
+include $(wildcard mk/*.mk)
+
+kas-gpu: $(BUILD)/kas-gpu
+	@ln -sf $< $@
+
+$(BUILD)/kas-gpu: $(BUILD)/src/host/main.o $(LIBRARY)
+	$(CC) $(LDFLAGS) -rdynamic -o $@ $< -Wl,--whole-archive $(LIBRARY) -Wl,--no-whole-archive $(LDLIBS)
+
+$(LIBRARY): $(OBJECTS) $(EXTRA_OBJECTS)
+	@rm -f $@
+	@ar rcs $@ $^
+
+$(BUILD)/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+$(BUILD)/tests/%: $(BUILD)/tests/%.o $(LIBRARY)
+	$(CC) $(LDFLAGS) -rdynamic -o $@ $< -Wl,--whole-archive $(LIBRARY) -Wl,--no-whole-archive $(LDLIBS) -lcmocka
+
+.SECONDARY:
+
+# One line per test program, its output kept in $(BUILD)/log; the summary counts what was skipped.
+test: all $(TEST_BINS)
+	@tests/run.sh $(BUILD) $(TEST_BINS)
+
+unit: $(TEST_BINS)
+	@tests/run.sh --no-e2e $(BUILD) $(TEST_BINS)
+
+demo: all
+	@tests/../scripts/demo.sh
+
+asan:
+	$(MAKE) BUILD=build/asan SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer" OPT="-O1 -g" unit
+
+format:
+	@clang-format -i $$(git ls-files '*.c' '*.h')
+
+format-check:
+	@clang-format --dry-run --Werror $$(git ls-files '*.c' '*.h')
+
+size-check:
+	@scripts/size-check.sh
+
+install: all
+	install -Dm755 $(BUILD)/kas-gpu $(DESTDIR)$(PREFIX)/bin/kas-gpu
+
+clean:
+	rm -rf build kas-gpu
+
+help:
+	@echo 'make            build ./kas-gpu'
+	@echo 'make demo       a small real search on whatever device there is (under 5 minutes)'
+	@echo 'make test       every test; DEVICE=cuda runs the device tests on a GPU'
+	@echo 'make bench      every benchmark; results as JSON on stdout'
+	@echo 'make asan       the unit tests under AddressSanitizer and UBSan'
+	@echo 'make format     clang-format on every C file'
+	@echo 'make install    PREFIX=/usr/local'
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

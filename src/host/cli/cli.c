@@ -1,0 +1,151 @@
+#include "host/cli/cli.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/core/log.h"
+
+/* Weak: a command whose file is not part of a build is left out of the list. */
+#pragma weak kas_command_search
+#pragma weak kas_command_status
+#pragma weak kas_command_best
+#pragma weak kas_command_resume
+#pragma weak kas_command_log
+#pragma weak kas_command_sample
+#pragma weak kas_command_show
+#pragma weak kas_command_check
+#pragma weak kas_command_train
+#pragma weak kas_command_export
+#pragma weak kas_command_net
+#pragma weak kas_command_bench
+#pragma weak kas_command_dataset
+#pragma weak kas_command_doctor
+#pragma weak kas_command_worker
+
+static const kas_command *const commands[] = {
+    &kas_command_search,  &kas_command_status, &kas_command_best,  &kas_command_resume,
+    &kas_command_log,     &kas_command_sample, &kas_command_show,  &kas_command_check,
+    &kas_command_train,   &kas_command_export, &kas_command_net,   &kas_command_bench,
+    &kas_command_dataset, &kas_command_doctor, &kas_command_worker};
+
+static void print_help(FILE *out)
+{
+    fputs("kas-gpu: a search engine for neural-network kernels\n\n"
+          "  kas-gpu dataset make shapes -o shapes.h5\n"
+          "  kas-gpu search --dataset shapes.h5 --net resnet20 --candidates 12 --epochs 3\n"
+          "  kas-gpu best STUDY\n"
+          "  kas-gpu export STUDY -o DIR --verify\n\n"
+          "Commands (kas-gpu COMMAND --help tells more):\n",
+          out);
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (commands[i] && commands[i]->summary)
+            fprintf(out, "  %-9s %s\n", commands[i]->name, commands[i]->summary);
+    fputs("\nExit codes: 0 ok, 1 failure, 2 usage, 3 bad input, 4 store, 5 device, 6 nothing valid "
+          "found,\n75 preempted, 130 interrupted.\n",
+          out);
+}
+
+static error_t parse_common(int key, char *arg, struct argp_state *state)
+{
+    kas_cli_common *common = state->input;
+    switch (key) {
+    case 'J':
+        common->json = true;
+        return 0;
+    case 'q':
+        common->quiet = true;
+        kas_log_set_level(KAS_LOG_QUIET);
+        return 0;
+    case 'T':
+        common->threads = (int)kas_cli_int(state, "--threads", arg, 0, 4096);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option common_options[] = {
+    {"json", 'J', 0, 0, "Results as JSON, one object a line where there are many", 90},
+    {"quiet", 'q', 0, 0, "No messages but errors", 90},
+    {"threads", 'T', "N", 0, "CPU threads; 0 = all cores (default)", 90},
+    {0}};
+const struct argp kas_cli_common_argp = {common_options, parse_common, 0, 0, 0, 0, 0};
+
+kas_status kas_cli_parse(const struct argp *argp, int argc, char **argv, void *input, bool *done)
+{
+    *done = false;
+    /* argp's own --help calls exit; ending the process is main's business, so it is read here. */
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-?") == 0) {
+            argp_help(argp, stdout, ARGP_HELP_STD_HELP & ~(unsigned)ARGP_HELP_EXIT_OK, argv[0]);
+            *done = true;
+            return KAS_OK;
+        }
+    error_t error = argp_parse(argp, argc, argv, ARGP_NO_EXIT | ARGP_NO_HELP, 0, input);
+    return error ? kas_fail(KAS_USAGE, "%s", "") : KAS_OK;
+}
+
+long long kas_cli_int(struct argp_state *state, const char *option, const char *text, long long low,
+                      long long high)
+{
+    char *end;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (errno || end == text || *end || value < low || value > high)
+        argp_error(state, "%s: expected an integer in [%lld, %lld], found \"%s\"", option, low,
+                   high, text);
+    return value;
+}
+
+double kas_cli_number(struct argp_state *state, const char *option, const char *text, double low,
+                      double high)
+{
+    char *end;
+    errno = 0;
+    double value = strtod(text, &end);
+    if (errno || end == text || *end || !(value >= low && value <= high))
+        argp_error(state, "%s: expected a number in [%g, %g], found \"%s\"", option, low, high,
+                   text);
+    return value;
+}
+
+static int finish(kas_status status)
+{
+    if (status != KAS_OK && kas_error()[0])
+        fprintf(stderr, "kas-gpu: error: %s\n", kas_error());
+    if (fflush(stdout) != 0 && status == KAS_OK) {
+        fprintf(stderr, "kas-gpu: error: cannot write to standard output: %s\n", strerror(errno));
+        status = KAS_FAILURE;
+    }
+    return kas_exit_code(status);
+}
+
+int kas_cli_main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_help(stderr);
+        return KAS_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0) {
+        print_help(stdout);
+        return finish(KAS_OK);
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("kas-gpu %s\n", KAS_VERSION);
+        return finish(KAS_OK);
+    }
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (commands[i] && strcmp(argv[1], commands[i]->name) == 0) {
+            char name[64];
+            snprintf(name, sizeof name, "kas-gpu %s", argv[1]);
+            argv[1] = name;
+            return finish(commands[i]->run(argc - 1, argv + 1));
+        }
+    fprintf(stderr, "kas-gpu: error: unknown command \"%s\"; kas-gpu --help lists the commands\n",
+            argv[1]);
+    return KAS_USAGE;
+}

@@ -1,0 +1,48 @@
+/* The command line: one file per subcommand, and the only code that prints to users.
+ *
+ * A command reads its options with argp, does its work through the libraries below and returns a
+ * status; kas_cli_main prints the error message and gives the exit code.  Results go to stdout,
+ * everything else to stderr.
+ */
+#ifndef KAS_CLI_CLI_H
+#define KAS_CLI_CLI_H
+
+#include <argp.h>
+#include <stdbool.h>
+
+#include "host/core/status.h"
+
+/* Options that every command takes: --json, --quiet, --threads. A command lists kas_cli_common_argp
+ * as child with its `common` as input. */
+typedef struct kas_cli_common {
+    bool json, quiet;
+    int threads; /* 0 = all cores */
+} kas_cli_common;
+extern const struct argp kas_cli_common_argp;
+
+/* Parses and returns KAS_USAGE (message already printed by argp) instead of ending the process;
+ * *done is set when --help or --usage was printed and nothing is left to do. */
+kas_status kas_cli_parse(const struct argp *argp, int argc, char **argv, void *input, bool *done);
+
+typedef struct kas_command {
+    const char *name;
+    const char *summary;                      /* one line for `kas-gpu --help` */
+    kas_status (*run)(int argc, char **argv); /* argv[0] is "kas-gpu NAME" */
+} kas_command;
+
+/* In the order of `kas-gpu --help`. Each command's file defines one. */
+extern const kas_command kas_command_search, kas_command_status, kas_command_best,
+    kas_command_resume, kas_command_log, kas_command_sample, kas_command_show, kas_command_check,
+    kas_command_train, kas_command_export, kas_command_net, kas_command_bench, kas_command_dataset,
+    kas_command_doctor, kas_command_worker;
+
+int kas_cli_main(int argc, char **argv);
+
+/* Reads numbers given by users: whole text, range checked; argp_error with option and range
+ * otherwise. */
+long long kas_cli_int(struct argp_state *state, const char *option, const char *text, long long low,
+                      long long high);
+double kas_cli_number(struct argp_state *state, const char *option, const char *text, double low,
+                      double high);
+
+#endif

@@ -1,0 +1,30 @@
+/* A growing text buffer, used for generated source, JSON and reports.
+ *
+ * Always NUL-terminated.  An allocation that fails sets `failed` and later calls do nothing, so
+ * that a writer checks once at its end (kas_buf_status).  Zero-initialise: `kas_buf b = {0};`. */
+#ifndef KAS_CORE_BUF_H
+#define KAS_CORE_BUF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "host/core/status.h"
+
+typedef struct kas_buf {
+    char *data; /* owned; NULL while nothing was written (use kas_buf_text) */
+    size_t size, capacity;
+    bool failed;
+} kas_buf;
+
+void kas_buf_free(kas_buf *buf);  /* frees and zeroes */
+void kas_buf_clear(kas_buf *buf); /* keeps the memory */
+void kas_buf_add(kas_buf *buf, const void *bytes, size_t size);
+void kas_buf_puts(kas_buf *buf, const char *text);
+void kas_buf_printf(kas_buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
+const char *kas_buf_text(const kas_buf *buf);  /* "" when empty */
+kas_status kas_buf_status(const kas_buf *buf); /* KAS_NO_MEMORY when an allocation failed */
+
+/* Appends `text` as a JSON string with quotes and escapes. */
+void kas_buf_json_string(kas_buf *buf, const char *text);
+
+#endif

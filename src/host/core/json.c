@@ -1,0 +1,178 @@
+#include "host/core/json.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Depth is checked on the text, before cJSON recurses over it. */
+static kas_status check_depth(const char *name, const char *text, size_t size, int limit)
+{
+    int depth = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < size; i++) {
+        char c = text[i];
+        if (in_string) {
+            if (c == '\\')
+                i++;
+            else if (c == '"')
+                in_string = false;
+        } else if (c == '"') {
+            in_string = true;
+        } else if (c == '{' || c == '[') {
+            if (++depth > limit)
+                return kas_fail(KAS_BAD_INPUT, "%s: nested deeper than %d levels at byte %zu", name,
+                                limit, i);
+        } else if (c == '}' || c == ']') {
+            depth--;
+        }
+    }
+    return KAS_OK;
+}
+
+static kas_status check_duplicates(const char *name, const cJSON *item)
+{
+    for (const cJSON *a = item->child; a; a = a->next) {
+        if (cJSON_IsObject(item))
+            for (const cJSON *b = a->next; b; b = b->next)
+                if (strcmp(a->string, b->string) == 0)
+                    return kas_fail(KAS_BAD_INPUT, "%s: duplicate key \"%.64s\"", name, a->string);
+        if (a->child)
+            KAS_TRY(check_duplicates(name, a));
+    }
+    return KAS_OK;
+}
+
+static int line_of(const char *text, const char *at)
+{
+    int line = 1;
+    for (const char *p = text; p < at; p++)
+        line += *p == '\n';
+    return line;
+}
+
+kas_status kas_json_parse(const char *name, const char *text, size_t size, kas_json_limits limits,
+                          cJSON **out)
+{
+    *out = NULL;
+    if (size > limits.bytes)
+        return kas_fail(KAS_BAD_INPUT, "%s: %zu bytes of JSON; at most %zu are allowed", name, size,
+                        limits.bytes);
+    if (memchr(text, '\0', size))
+        return kas_fail(KAS_BAD_INPUT, "%s: NUL byte in JSON text", name);
+    KAS_TRY(check_depth(name, text, size, limits.depth));
+    const char *end = NULL;
+    cJSON *root = cJSON_ParseWithLengthOpts(text, size, &end, 0);
+    if (!root)
+        return kas_fail(KAS_BAD_INPUT, "%s: line %d: not valid JSON", name,
+                        end ? line_of(text, end) : 1);
+    for (; end < text + size; end++)
+        if (!strchr(" \t\r\n", *end)) {
+            cJSON_Delete(root);
+            return kas_fail(KAS_BAD_INPUT, "%s: line %d: text after the JSON value", name,
+                            line_of(text, end));
+        }
+    kas_status status = check_duplicates(name, root);
+    if (status != KAS_OK)
+        cJSON_Delete(root);
+    else
+        *out = root;
+    return status;
+}
+
+static const char *type_name(const cJSON *item)
+{
+    return cJSON_IsString(item)   ? "a string"
+           : cJSON_IsNumber(item) ? "a number"
+           : cJSON_IsObject(item) ? "an object"
+           : cJSON_IsArray(item)  ? "an array"
+           : cJSON_IsBool(item)   ? "true or false"
+                                  : "null";
+}
+
+static kas_status find(const cJSON *object, const char *where, const char *field,
+                       const char *expected, const cJSON **out)
+{
+    *out = cJSON_IsObject(object) ? cJSON_GetObjectItemCaseSensitive(object, field) : NULL;
+    if (!*out)
+        return kas_fail(KAS_BAD_INPUT, "%s: field \"%s\" is missing; expected %s", where, field,
+                        expected);
+    return KAS_OK;
+}
+
+static kas_status wrong_type(const char *where, const char *field, const char *expected,
+                             const cJSON *item)
+{
+    return kas_fail(KAS_BAD_INPUT, "%s: field \"%s\": expected %s, found %s", where, field,
+                    expected, type_name(item));
+}
+
+kas_status kas_json_object(const cJSON *object, const char *where, const char *field,
+                           const cJSON **out)
+{
+    KAS_TRY(find(object, where, field, "an object", out));
+    return cJSON_IsObject(*out) ? KAS_OK : wrong_type(where, field, "an object", *out);
+}
+
+kas_status kas_json_array(const cJSON *object, const char *where, const char *field,
+                          const cJSON **out)
+{
+    KAS_TRY(find(object, where, field, "an array", out));
+    return cJSON_IsArray(*out) ? KAS_OK : wrong_type(where, field, "an array", *out);
+}
+
+kas_status kas_json_string(const cJSON *object, const char *where, const char *field,
+                           const char **out)
+{
+    const cJSON *item;
+    KAS_TRY(find(object, where, field, "a string", &item));
+    if (!cJSON_IsString(item))
+        return wrong_type(where, field, "a string", item);
+    *out = item->valuestring;
+    return KAS_OK;
+}
+
+kas_status kas_json_number(const cJSON *object, const char *where, const char *field, double low,
+                           double high, double *out)
+{
+    const cJSON *item;
+    KAS_TRY(find(object, where, field, "a number", &item));
+    if (!cJSON_IsNumber(item))
+        return wrong_type(where, field, "a number", item);
+    if (!(item->valuedouble >= low && item->valuedouble <= high))
+        return kas_fail(KAS_BAD_INPUT, "%s: field \"%s\": expected a number in [%g, %g], found %g",
+                        where, field, low, high, item->valuedouble);
+    *out = item->valuedouble;
+    return KAS_OK;
+}
+
+kas_status kas_json_int(const cJSON *object, const char *where, const char *field, int64_t low,
+                        int64_t high, int64_t *out)
+{
+    const cJSON *item;
+    KAS_TRY(find(object, where, field, "an integer", &item));
+    if (!cJSON_IsNumber(item))
+        return wrong_type(where, field, "an integer", item);
+    double value = item->valuedouble;
+    if (!(value >= (double)low && value <= (double)high) || value != floor(value))
+        return kas_fail(KAS_BAD_INPUT,
+                        "%s: field \"%s\": expected an integer in [%lld, %lld], found %g", where,
+                        field, (long long)low, (long long)high, value);
+    *out = (int64_t)value;
+    return KAS_OK;
+}
+
+bool kas_json_has(const cJSON *object, const char *field)
+{
+    return cJSON_GetObjectItemCaseSensitive(object, field) != NULL;
+}
+
+kas_status kas_json_only(const cJSON *object, const char *where, const char *const *allowed)
+{
+    for (const cJSON *item = object->child; item; item = item->next) {
+        bool known = false;
+        for (const char *const *name = allowed; *name && !known; name++)
+            known = strcmp(*name, item->string) == 0;
+        if (!known)
+            return kas_fail(KAS_BAD_INPUT, "%s: unknown field \"%.64s\"", where, item->string);
+    }
+    return KAS_OK;
+}

@@ -1,0 +1,66 @@
+#include "host/core/log.h"
+
+#include <stdarg.h>
+#include <time.h>
+
+static kas_log_level level = KAS_LOG_INFO;
+static FILE *log_file;
+
+void kas_log_set_level(kas_log_level l)
+{
+    level = l;
+}
+
+void kas_log_set_file(FILE *file)
+{
+    log_file = file;
+}
+
+static void write_line(FILE *out, const char *prefix, const char *format, va_list args)
+{
+    fputs(prefix, out);
+    vfprintf(out, format, args);
+    fputc('\n', out);
+    fflush(out);
+}
+
+static void log_line(kas_log_level at, const char *prefix, const char *format, va_list args)
+{
+    if (log_file) {
+        char stamp[64];
+        time_t now = time(NULL);
+        struct tm parts;
+        strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ ", gmtime_r(&now, &parts));
+        fputs(stamp, log_file);
+        va_list again;
+        va_copy(again, args);
+        write_line(log_file, prefix, format, again);
+        va_end(again);
+    }
+    if (level >= at)
+        write_line(stderr, prefix, format, args);
+}
+
+void kas_warn(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    log_line(KAS_LOG_WARN, "warning: ", format, args);
+    va_end(args);
+}
+
+void kas_info(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    log_line(KAS_LOG_INFO, "", format, args);
+    va_end(args);
+}
+
+void kas_debug(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    log_line(KAS_LOG_DEBUG, "debug: ", format, args);
+    va_end(args);
+}

@@ -1,0 +1,93 @@
+#include "host/core/status.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MESSAGE_SIZE = 2048 };
+
+static _Thread_local char message[MESSAGE_SIZE];
+
+kas_status kas_fail(kas_status code, const char *format, ...)
+{
+    /* The arguments may point into the present message (kas_error()), so build aside. */
+    char text[MESSAGE_SIZE];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    memcpy(message, text, sizeof text);
+    return code;
+}
+
+kas_status kas_fail_context(kas_status code, const char *format, ...)
+{
+    char context[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(context, sizeof context, format, args);
+    va_end(args);
+    return kas_fail(code, "%s: %s", context, message);
+}
+
+kas_status kas_fail_errno(kas_status code, const char *statement, const char *file, int line)
+{
+    return kas_fail(code, "%s:%d: %s: %s", file, line, statement, strerror(errno));
+}
+
+const char *kas_error(void)
+{
+    return message;
+}
+
+int kas_exit_code(kas_status status)
+{
+    switch (status) {
+    case KAS_NO_MEMORY:
+        return KAS_FAILURE;
+    case KAS_UNSUPPORTED:
+    case KAS_DEVICE_LOST:
+        return KAS_DEVICE;
+    case KAS_ILLEGAL:
+    case KAS_OVER_BUDGET:
+        return KAS_BAD_INPUT;
+    default:
+        return (int)status;
+    }
+}
+
+const char *kas_status_name(kas_status status)
+{
+    switch (status) {
+    case KAS_OK:
+        return "ok";
+    case KAS_FAILURE:
+        return "failure";
+    case KAS_USAGE:
+        return "usage";
+    case KAS_BAD_INPUT:
+        return "bad input";
+    case KAS_STORE:
+        return "store";
+    case KAS_DEVICE:
+        return "device";
+    case KAS_NOTHING_VALID:
+        return "nothing valid";
+    case KAS_PREEMPTED:
+        return "preempted";
+    case KAS_INTERRUPTED:
+        return "interrupted";
+    case KAS_NO_MEMORY:
+        return "out of memory";
+    case KAS_UNSUPPORTED:
+        return "unsupported";
+    case KAS_DEVICE_LOST:
+        return "device lost";
+    case KAS_ILLEGAL:
+        return "illegal kernel";
+    case KAS_OVER_BUDGET:
+        return "over budget";
+    }
+    return "unknown";
+}

@@ -1,0 +1,77 @@
+/* Status codes and error messages.
+ *
+ * Library code never prints and never ends the process: a function that can fail returns a
+ * kas_status, and the place where the failure is first seen fills the message of the calling thread
+ * with kas_fail().  A message names the file, the field, the value found, what was allowed and what
+ * to do next.  Callers pass the status upward with KAS_TRY and may put context in front of the
+ * message with kas_fail_context().  Only main() turns a status into an exit code.
+ *
+ * The message is thread-local: no ownership, valid until the next failure on the same thread.
+ */
+#ifndef KAS_CORE_STATUS_H
+#define KAS_CORE_STATUS_H
+
+/* The numbers are the exit codes of the program, except those of 200 and more, which are told apart
+ * inside the program only (see kas_exit_code). */
+typedef enum kas_status {
+    KAS_OK = 0,
+    KAS_FAILURE = 1,       /* anything that has no better code */
+    KAS_USAGE = 2,         /* wrong command line */
+    KAS_BAD_INPUT = 3,     /* a file or value from the user is not acceptable */
+    KAS_STORE = 4,         /* the study's data base */
+    KAS_DEVICE = 5,        /* the compute device, or a library of it */
+    KAS_NOTHING_VALID = 6, /* the search ended without one valid candidate */
+    KAS_PREEMPTED = 75,
+    KAS_INTERRUPTED = 130,
+    KAS_NO_MEMORY = 200,   /* host or device memory exhausted */
+    KAS_UNSUPPORTED = 201, /* a library refuses this case: use the fallback */
+    KAS_DEVICE_LOST = 202, /* sticky device error: the process must be restarted */
+    KAS_ILLEGAL = 203,     /* a kernel breaks a rule of the search space */
+    KAS_OVER_BUDGET = 204  /* a kernel fits the rules but not the budget */
+} kas_status;
+
+/* Sets the message of this thread and returns `code`, so that a failure is one line:
+ *     return kas_fail(KAS_BAD_INPUT, "%s: dataset train/labels is missing", path);      */
+kas_status kas_fail(kas_status code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Puts "context: " in front of the present message; returns `code`. */
+kas_status kas_fail_context(kas_status code, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The message of the last failure on this thread; "" when there was none. */
+const char *kas_error(void);
+
+/* The exit code for a status (codes of 200 and more become 1, 3 or 5). */
+int kas_exit_code(kas_status status);
+
+/* A short word for a status, as used in logs and in the store ("bad input", "device lost"). */
+const char *kas_status_name(kas_status status);
+
+/* Passes a failure upward. */
+#define KAS_TRY(expression)                                                                        \
+    do {                                                                                           \
+        kas_status kas_try_status_ = (expression);                                                 \
+        if (kas_try_status_ != KAS_OK)                                                             \
+            return kas_try_status_;                                                                \
+    } while (0)
+
+/* Passes a failure to the unwind ladder of a function that owns resources.  The function declares
+ * `kas_status status = KAS_OK;` and has a label. */
+#define KAS_TRY_GOTO(expression, label)                                                            \
+    do {                                                                                           \
+        status = (expression);                                                                     \
+        if (status != KAS_OK)                                                                      \
+            goto label;                                                                            \
+    } while (0)
+
+/* Checks a call of libc that returns -1 or NULL and sets errno: fails with the statement, the place
+ * and strerror. */
+#define KAS_CHECK_LIBC(condition, code)                                                            \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            return kas_fail_errno((code), #condition, __FILE__, __LINE__);                         \
+    } while (0)
+
+kas_status kas_fail_errno(kas_status code, const char *statement, const char *file, int line);
+
+#endif

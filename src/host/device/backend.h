@@ -1,0 +1,51 @@
+/* What a device implements. Only device.c (the dispatcher) and the devices include this file.
+ *
+ * Every slot is required unless marked optional.  Each object a device makes starts with a pointer
+ * to its device, which is how the dispatcher finds the table. */
+#ifndef KAS_DEVICE_BACKEND_H
+#define KAS_DEVICE_BACKEND_H
+
+#include "host/device/device.h"
+
+typedef struct kas_backend {
+    void (*close)(kas_device *);
+    kas_status (*mem_alloc)(kas_device *, size_t, void **);
+    void (*mem_free)(kas_device *, void *);
+    kas_status (*mem_upload)(kas_device *, void *, const void *, size_t);
+    kas_status (*mem_download)(kas_device *, void *, const void *, size_t);
+    kas_status (*mem_zero)(kas_device *, void *, size_t);
+    kas_status (*module_load)(kas_device *, const char *, kas_module **);
+    kas_status (*module_builtin)(kas_device *, kas_module **);
+    void (*module_free)(kas_module *);
+    kas_status (*module_function)(kas_module *, const char *, kas_function **);
+    kas_status (*conv_create)(kas_device *, const kas_conv_desc *, kas_conv **);
+    void (*conv_free)(kas_conv *);
+    kas_status (*plan_create)(kas_device *, kas_plan **);
+    void (*plan_free)(kas_plan *);
+    kas_status (*plan_launch)(kas_plan *, const kas_function *, const unsigned *, const unsigned *,
+                              const void *, size_t);
+    kas_status (*plan_conv)(kas_plan *, kas_conv *, kas_conv_pass, void *, void *, void *);
+    kas_status (*plan_zero)(kas_plan *, void *, size_t);
+    kas_status (*plan_copy)(kas_plan *, void *, const void *, size_t);
+    kas_status (*plan_run)(kas_plan *);
+    kas_status (*sync)(kas_device *);
+    kas_status (*timer_create)(kas_device *, kas_timer **);
+    void (*timer_free)(kas_timer *);
+    kas_status (*timer_start)(kas_timer *);
+    kas_status (*timer_stop)(kas_timer *, double *);
+} kas_backend;
+
+/* First member of every device's own struct; objects begin with `kas_device *device`. */
+struct kas_device {
+    const kas_backend *backend;
+    kas_device_info info;
+};
+struct kas_object {
+    kas_device *device;
+};
+
+kas_status kas_device_open_cpu(int threads, kas_device **out);
+/* KAS_UNSUPPORTED with a message that says what is missing when there is no usable GPU. */
+kas_status kas_device_open_cuda(int ordinal, kas_device **out);
+
+#endif

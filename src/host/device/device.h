@@ -1,0 +1,132 @@
+/* The one door to compute: memory, modules of compiled kernels, convolutions, plans.
+ *
+ * Two devices stand behind it: the CPU (device_cpu.c) and the CUDA device (src/cuda/).  Code above
+ * this header never knows which it has; no CUDA type appears here.  Both run the same kernels: text
+ * in the common dialect (src/device_code/prelude.h), built by the host compiler or by NVRTC.
+ *
+ * Work is recorded in a plan and the plan is run: the CPU device walks it, the CUDA device enqueues
+ * it on its stream (and may capture it).  A plan never allocates and never synchronises; what
+ * varies from step to step (learning rate, step number, random offset, data cursor) is read by the
+ * kernels from device memory.  Order within a plan is program order.
+ *
+ * Ownership: whatever kas_X_create gives, kas_X_free takes back, before the device is closed.
+ * Threads: a device and what came from it belong to one thread.
+ * Errors: KAS_DEVICE with the failing statement; KAS_NO_MEMORY when an allocation fails (the device
+ * stays usable); KAS_DEVICE_LOST when only a new process helps.  Because work may be asynchronous,
+ * errors of earlier work can surface at kas_device_sync.
+ */
+#ifndef KAS_DEVICE_DEVICE_H
+#define KAS_DEVICE_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "host/core/status.h"
+
+typedef struct kas_device kas_device;
+typedef struct kas_module kas_module;     /* a compiled program: shared object or cubin */
+typedef struct kas_function kas_function; /* one kernel of a module; lives as long as its module */
+typedef struct kas_plan kas_plan;
+typedef struct kas_conv kas_conv; /* a prepared convolution */
+typedef struct kas_timer kas_timer;
+
+typedef enum kas_device_kind { KAS_DEVICE_CPU, KAS_DEVICE_CUDA } kas_device_kind;
+
+typedef struct kas_device_info {
+    kas_device_kind kind;
+    char name[128]; /* "Intel(R) Xeon(R) ...", "NVIDIA H200" */
+    char arch[32];  /* what kernels are compiled for: "cpu" or "sm_90" */
+    int ordinal;    /* CUDA device number; 0 */
+    int threads;    /* CPU: threads used */
+    size_t memory;  /* bytes, total */
+} kas_device_info;
+
+/* `spec`: "auto" (first CUDA device if one can be used, else the CPU), "cpu", "cuda", "cuda:N".
+ * `threads`: of the CPU device; 0 = all cores. */
+kas_status kas_device_open(const char *spec, int threads, kas_device **out);
+void kas_device_close(kas_device *device); /* NULL is allowed */
+const kas_device_info *kas_device_get_info(const kas_device *device);
+
+/* Memory of the device, aligned to 256 bytes. A pointer of the CUDA device must not be read by the
+ * host; pointer arithmetic is fine on both. */
+kas_status kas_mem_alloc(kas_device *device, size_t bytes, void **out);
+void kas_mem_free(kas_device *device, void *memory); /* waits for running work; NULL is allowed */
+/* Synchronous copies, ordered after all work enqueued before. */
+kas_status kas_mem_upload(kas_device *device, void *to_device, const void *from_host, size_t bytes);
+kas_status kas_mem_download(kas_device *device, void *to_host, const void *from_device,
+                            size_t bytes);
+kas_status kas_mem_zero(kas_device *device, void *memory, size_t bytes);
+
+/* Loads what kas_compile (jit/compile.h) made for this device's arch. */
+kas_status kas_module_load(kas_device *device, const char *image_path, kas_module **out);
+/* The kernels of src/device_code, linked in (CPU) or compiled at first use (CUDA). Owned by the
+ * device: do not free. */
+kas_status kas_module_builtin(kas_device *device, kas_module **out);
+void kas_module_free(kas_module *module);
+kas_status kas_module_function(kas_module *module, const char *name, kas_function **out);
+
+/* ---- convolution ------------------------------------------------------------------------------
+ *
+ * Channels-last.  x: [n][h][w] pixels of x_pitch floats, the first c_in used; y: [n][out_h][out_w]
+ * pixels of y_pitch floats, the first c_out used; weights [c_out][kernel_h][kernel_w][c_in /
+ * groups] (cuDNN's KRSC), dense.  out = (in + 2*pad - kernel) / stride + 1.  A fully-connected map
+ * is a 1x1 convolution.  No bias.  float32 in, float32 out; accumulation order is the library's but
+ * the same in every run on the same kind of device. */
+typedef struct kas_conv_desc {
+    int n, h, w, c_in, c_out, groups;
+    int kernel_h, kernel_w, stride, pad_h, pad_w;
+    int x_pitch, y_pitch; /* floats per pixel, >= c_in, c_out */
+} kas_conv_desc;
+
+typedef enum kas_conv_pass {
+    KAS_CONV_FORWARD,         /* y  = conv(x, w)                        */
+    KAS_CONV_BACKWARD_DATA,   /* dx = conv^T(dy, w), overwrites         */
+    KAS_CONV_BACKWARD_WEIGHTS /* dw = corr(x, dy), overwrites           */
+} kas_conv_pass;
+
+static inline int kas_conv_out_h(const kas_conv_desc *d)
+{
+    return (d->h + 2 * d->pad_h - d->kernel_h) / d->stride + 1;
+}
+static inline int kas_conv_out_w(const kas_conv_desc *d)
+{
+    return (d->w + 2 * d->pad_w - d->kernel_w) / d->stride + 1;
+}
+
+/* Prepares all three passes (descriptors, algorithms, workspace).  Works for every legal
+ * descriptor: where the library refuses, the device's own fallback is used. */
+kas_status kas_conv_create(kas_device *device, const kas_conv_desc *desc, kas_conv **out);
+void kas_conv_free(kas_conv *conv);
+
+/* ---- plans --------------------------------------------------------------------------------------
+ */
+kas_status kas_plan_create(kas_device *device, kas_plan **out);
+void kas_plan_free(kas_plan *plan);
+/* `grid` blocks of `block` threads; on the CPU `block` is ignored (lanes are loops).  `args` is
+ * copied: the kernel's one struct argument. */
+kas_status kas_plan_launch(kas_plan *plan, const kas_function *function, const unsigned grid[3],
+                           const unsigned block[3], const void *args, size_t args_size);
+/* Pointers by pass: FORWARD reads x, w and writes y; BACKWARD_DATA reads w, y (= dy), writes x (=
+ * dx); BACKWARD_WEIGHTS reads x, y (= dy), writes w (= dw). */
+kas_status kas_plan_conv(kas_plan *plan, kas_conv *conv, kas_conv_pass pass, void *x, void *w,
+                         void *y);
+kas_status kas_plan_zero(kas_plan *plan, void *memory, size_t bytes);
+kas_status kas_plan_copy(kas_plan *plan, void *to, const void *from, size_t bytes);
+kas_status kas_plan_run(kas_plan *plan); /* enqueues; may return before the work is done */
+kas_status kas_device_sync(kas_device *device);
+
+/* Elapsed device time between two points of the queue. */
+kas_status kas_timer_create(kas_device *device, kas_timer **out);
+void kas_timer_free(kas_timer *timer);
+kas_status kas_timer_start(kas_timer *timer);
+kas_status kas_timer_stop(kas_timer *timer, double *seconds); /* synchronises */
+
+/* Floats per pixel of a channels-last tensor: channels rounded up so that every pixel starts on a
+ * 16-byte boundary, apart from the logical shape. */
+static inline int kas_pitch(int channels)
+{
+    return (channels + 3) & ~3;
+}
+
+#endif

@@ -1,0 +1,67 @@
+/* Float64 layers and a float64 training step of a whole network: the judge of the trainer.
+ *
+ * Tensors are plain [n][c][h][w] (PyTorch's order), weights in PyTorch's order too: convolution
+ * [c_out][c_in/groups][kh][kw], linear [out][in]. Functions overwrite their outputs. */
+#ifndef KAS_REFERENCE_LAYERS_H
+#define KAS_REFERENCE_LAYERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "host/net/net.h"
+
+void kas_ref_conv_forward(int n, int c_in, int h, int w, int c_out, int kh, int kw, int stride,
+                          int pad_h, int pad_w, int groups, const double *x, const double *weight,
+                          double *y);
+void kas_ref_conv_backward(int n, int c_in, int h, int w, int c_out, int kh, int kw, int stride,
+                           int pad_h, int pad_w, int groups, const double *x, const double *weight,
+                           const double *dy, double *dx, double *dweight);
+/* Training mode: batch statistics (biased variance); running_* updated with momentum 0.1 and the
+ * unbiased variance, as PyTorch does; saved_mean, saved_rstd [c] for backward. */
+void kas_ref_batch_norm_forward(int n, int c, int h, int w, double eps, double momentum,
+                                const double *x, const double *gamma, const double *beta,
+                                double *running_mean, double *running_var, double *saved_mean,
+                                double *saved_rstd, double *y);
+void kas_ref_batch_norm_backward(int n, int c, int h, int w, const double *x, const double *gamma,
+                                 const double *saved_mean, const double *saved_rstd,
+                                 const double *dy, double *dx, double *dgamma, double *dbeta);
+void kas_ref_avg_pool_forward(int n, int c, int h, int w, int s, const double *x, double *y);
+void kas_ref_avg_pool_backward(int n, int c, int h, int w, int s, const double *dy, double *dx);
+void kas_ref_shortcut_a_forward(int n, int c_in, int h, int w, int c_out, int stride,
+                                const double *x, double *y);
+void kas_ref_shortcut_a_backward(int n, int c_in, int h, int w, int c_out, int stride,
+                                 const double *dy, double *dx);
+void kas_ref_linear_forward(int n, int in, int out, const double *x, const double *weight,
+                            const double *bias, double *y);
+void kas_ref_linear_backward(int n, int in, int out, const double *x, const double *weight,
+                             const double *dy, double *dx, double *dweight, double *dbias);
+/* Cross entropy with label smoothing, mean over the batch, as PyTorch's; dlogits may be NULL. */
+double kas_ref_cross_entropy(int n, int classes, double smoothing, const double *logits,
+                             const uint16_t *labels, double *dlogits);
+
+/* A whole network. Parameters are named as in PyTorch's state_dict. */
+typedef struct kas_ref_param {
+    char name[96]; /* "layer1.0.conv1.weight" */
+    size_t size;
+    double *value, *grad; /* grad NULL for running statistics */
+    int layer;
+} kas_ref_param;
+typedef struct kas_ref_net {
+    const kas_net *net;
+    int params;
+    kas_ref_param *param; /* in the order of PyTorch's state_dict, num_batches_tracked left out */
+} kas_ref_net;
+kas_status kas_ref_net_create(const kas_net *net,
+                              kas_ref_net **out); /* values zero, gamma and running_var 1 */
+void kas_ref_net_free(kas_ref_net *net);
+/* Forward (training mode) and backward of one batch: fills every grad; images [n][c][h][w]. logits
+ * may be NULL. */
+kas_status kas_ref_net_step(kas_ref_net *net, int n, const double *images, const uint16_t *labels,
+                            double smoothing, double *loss, double *logits);
+/* SGD with Nesterov momentum and weight decay as PyTorch's: g += wd*p; v = mu*v + g; p -= lr*(g +
+ * mu*v). `velocity` [params] arrays, zero at first. Decay on every parameter or, if weights_only,
+ * not on batch norm and biases. */
+void kas_ref_net_sgd(kas_ref_net *net, double *const *velocity, double lr, double momentum,
+                     double weight_decay, bool weights_only);
+
+#endif

@@ -1,0 +1,23 @@
+/* The canonical form of a kernel and its name.
+ *
+ * Two kernels have the same canonical text exactly when they are isomorphic with equal attributes,
+ * operand order respected, up to the names of variables and group symbols.  Operands are ordered
+ * and every node is reachable from the one output, so numbering the nodes by a depth-first walk
+ * from the output (operands in order, each node when it is left) is already canonical; variables
+ * and group symbols are renamed in the order of that walk.  No hash of an approximate isomorphism
+ * is involved: names in users' studies stay valid for good. */
+#ifndef KAS_SPACE_CANONICAL_H
+#define KAS_SPACE_CANONICAL_H
+
+#include "host/space/kernel.h"
+
+enum { KAS_NAME_SIZE = 17 }; /* 16 hex digits and NUL */
+
+/* Renumbers; shapes are re-inferred. The kernel must be legal. */
+kas_status kas_kernel_canonicalize(const kas_kernel *kernel, kas_kernel *out);
+/* One line of text, group values included. */
+kas_status kas_kernel_canonical_text(const kas_kernel *kernel, kas_buf *out);
+/* First 64 bits of SHA-256 of the canonical text, in hex. */
+kas_status kas_kernel_name(const kas_kernel *kernel, char name[KAS_NAME_SIZE]);
+
+#endif

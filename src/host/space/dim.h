@@ -1,0 +1,70 @@
+/* Sizes of dimensions as monomials.
+ *
+ * Paper (Canvas) 6.2: every dimension has the form numerator/denominator, for example C/G or C*K_H.
+ * Here a size is
+ *
+ *     (num/den) * C^a * H^b * W^c * K_H^d * K_W^e * G0^f ... * x0^i * x1^j ...
+ *
+ * with small integer exponents; num/den is reduced.  The form is unique, so symbolic equality is
+ * equality of the fields.  Symbols get numbers per target from a kas_binding (target.h, solve.h).
+ */
+#ifndef KAS_SPACE_DIM_H
+#define KAS_SPACE_DIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "host/core/buf.h"
+
+enum {
+    KAS_MAX_GROUPS = 4, /* group symbols G0..G3; one value for the whole network (paper 6.3) */
+    KAS_MAX_VARS = 16   /* dynamic variables x0..x15, one for each fully-connected map */
+};
+
+typedef enum kas_symbol {
+    KAS_SYM_C, /* channels of the template [C, H, W] */
+    KAS_SYM_H, /* height, width of the target */
+    KAS_SYM_W,
+    KAS_SYM_KH, /* kernel height, width of the convolution that is replaced */
+    KAS_SYM_KW,
+    KAS_SYM_G0,
+    KAS_SYM_X0 = KAS_SYM_G0 + KAS_MAX_GROUPS,
+    KAS_SYM_COUNT = KAS_SYM_X0 + KAS_MAX_VARS
+} kas_symbol;
+
+typedef struct kas_dim {
+    uint32_t num, den; /* reduced, both >= 1 */
+    int8_t exp[KAS_SYM_COUNT];
+} kas_dim;
+
+/* The number behind every symbol at one target; 0 = not assigned. */
+typedef struct kas_binding {
+    uint32_t value[KAS_SYM_COUNT];
+} kas_binding;
+
+kas_dim kas_dim_const(uint32_t n);
+kas_dim kas_dim_symbol(kas_symbol symbol);
+
+/* Products and quotients. false when a constant or an exponent leaves its range; *out is then
+ * unspecified. */
+bool kas_dim_mul(const kas_dim *a, const kas_dim *b, kas_dim *out);
+bool kas_dim_div(const kas_dim *a, const kas_dim *b, kas_dim *out);
+bool kas_dim_equal(const kas_dim *a, const kas_dim *b);
+bool kas_dim_is_one(const kas_dim *a);
+
+/* The dynamic variable of a dimension as index 0..15 or -1.  Theorem 1: at most one, exponent 1. */
+int kas_dim_var(const kas_dim *a);
+/* Replaces variable `var` by `value` (6.2: "propagate to the whole micro-DAG"). */
+bool kas_dim_substitute(const kas_dim *a, int var, const kas_dim *value, kas_dim *out);
+
+/* The size under a binding. false when a symbol has no value, the result is no integer, or it
+ * exceeds 2^40. */
+bool kas_dim_eval(const kas_dim *a, const kas_binding *binding, uint64_t *out);
+
+/* Text such as "C/G0", "x1*K_H", "3/2*C", "1": canonical, symbols in the order of kas_symbol. */
+void kas_dim_print(const kas_dim *a, kas_buf *out);
+/* Reads exactly what kas_dim_print writes (the order of factors is free). false on anything else.
+ */
+bool kas_dim_parse(const char *text, kas_dim *out);
+
+#endif

@@ -1,0 +1,156 @@
+/* The kernel: a micro-DAG of primitives (paper section 3 and Table 1).
+ *
+ * Node 0 is the input [C, H, W]; every other node applies one primitive to earlier nodes; the last
+ * node is the output.  A node's tensor has channel dimensions first, then what is left of H and W:
+ *
+ *     [ channel[0], ..., channel[channels-1], (H), (W) ]
+ *
+ * A batch index and the instance index (target.h) stand in front of it, unseen by the primitives.
+ * What each primitive computes, its gradient, legality and cost is written once, in
+ * docs/primitives.md; names here and there agree.
+ *
+ * The output must have both H and W and channel dimensions whose product is C: [G, C/G, H, W] lies
+ * in memory as [C, H, W] does, so flattening costs nothing and is implied.
+ */
+#ifndef KAS_SPACE_KERNEL_H
+#define KAS_SPACE_KERNEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "host/core/buf.h"
+#include "host/core/status.h"
+#include "host/space/dim.h"
+
+enum {
+    KAS_MAX_NODES = 64, /* input included */
+    KAS_MAX_CHANNEL_DIMS = 8,
+    KAS_MAX_DIMS = KAS_MAX_CHANNEL_DIMS + 2
+};
+
+/* Values are stored nowhere (files hold names), so the order may change. */
+typedef enum kas_op {
+    KAS_OP_INPUT,
+    /* rearrangement */
+    KAS_OP_GROUP,     /* dim X -> G, X/G            attributes: dim, symbol */
+    KAS_OP_GROUP_ALL, /* dim X -> X, 1              attributes: dim */
+    KAS_OP_SHIFT,     /* circular, along H or W     attributes: axes (one), offset */
+    KAS_OP_UNFOLD,    /* appends K_H, K_W or both to the channel dims, zero padding
+                         attributes: axes */
+    /* arithmetic */
+    KAS_OP_FC, /* channels -> [out]; learned  attributes: grouped, out */
+    KAS_OP_RELU,
+    KAS_OP_GELU,
+    KAS_OP_SIGMOID,
+    KAS_OP_TANH,
+    KAS_OP_ABS,
+    KAS_OP_EXP,
+    KAS_OP_NEG,
+    KAS_OP_SIN,
+    KAS_OP_SQRT,
+    KAS_OP_SQUARE,
+    KAS_OP_FOLD_AVG, /* removes one dim             attributes: dim */
+    KAS_OP_FOLD_MAX,
+    KAS_OP_SOFTMAX, /* over dims [dim, dim_end)    attributes: dim, dim_end */
+    /* blending: in[0] = LHS is broadcast to in[1] = RHS; shape of RHS */
+    KAS_OP_ADD,
+    KAS_OP_SUB,
+    KAS_OP_MUL,
+    KAS_OP_MIN,
+    KAS_OP_MAX,
+    KAS_OP_COUNT
+} kas_op;
+
+enum { KAS_AXIS_H = 1, KAS_AXIS_W = 2 }; /* bits of `axes` */
+
+typedef struct kas_shape {
+    int channels; /* number of channel dimensions, 0..8 */
+    kas_dim channel[KAS_MAX_CHANNEL_DIMS];
+    uint8_t
+        is_group[KAS_MAX_CHANNEL_DIMS]; /* made by GROUP or GROUP_ALL: FC grouped keeps it apart */
+    bool has_h, has_w;
+} kas_shape;
+
+typedef struct kas_node {
+    uint8_t op;          /* kas_op */
+    uint8_t inputs;      /* 0, 1 or 2 */
+    uint8_t in[2];       /* node numbers, smaller than this node's */
+    int8_t dim, dim_end; /* index into the whole list [channels..., H, W] of the INPUT's shape */
+    uint8_t axes;        /* KAS_AXIS_* */
+    int8_t offset;       /* SHIFT: output[i] = input[(i + offset) mod size]; the paper's is 1 */
+    uint8_t symbol;      /* GROUP: which group symbol, 0..3 */
+    uint8_t grouped;     /* FC: contracts only the dims that are not group dims */
+    kas_dim out;         /* FC: size of the new dimension: a free variable or its substitution */
+    kas_shape shape;     /* of the result; derived, see kas_kernel_infer */
+} kas_node;
+
+typedef struct kas_kernel {
+    int nodes;
+    kas_node node[KAS_MAX_NODES];
+    uint32_t group_value[KAS_MAX_GROUPS]; /* global over all targets; 0 = symbol not used */
+} kas_kernel;
+
+/* One table row per primitive (space/primitives.c); the prims live in one file each. */
+typedef struct kas_op_info {
+    const char *name; /* as in kernel files: "unfold", "fold_avg", ... */
+    uint8_t inputs;
+    enum { KAS_CLASS_INPUT, KAS_CLASS_REARRANGE, KAS_CLASS_ARITHMETIC, KAS_CLASS_BLEND } class_;
+    bool unary; /* element-wise function of one input */
+} kas_op_info;
+const kas_op_info *kas_op_get(kas_op op);
+
+/* Number of dims of a shape, and dim i of the list [channels..., H, W]. */
+int kas_shape_rank(const kas_shape *shape);
+kas_dim kas_shape_dim(const kas_shape *shape, int i);
+/* Product of all dims (without batch and instance); false on overflow of the monomial. */
+bool kas_shape_size(const kas_shape *shape, kas_dim *out);
+bool kas_shape_equal(const kas_shape *a, const kas_shape *b); /* dims only, not is_group */
+void kas_shape_print(const kas_shape *shape, kas_buf *out);   /* "[G0, C/G0, H, W]" */
+
+/* Derives node i's shape from its inputs and attributes and checks the primitive's own rules.
+ * KAS_ILLEGAL with a message that names node and rule. */
+kas_status kas_node_infer(kas_kernel *kernel, int i);
+/* All nodes in order, then the rules of the whole: one input, one output, everything reachable,
+ * output shape, Theorem 1. A kernel from outside (a file) passes through this before any use. */
+kas_status kas_kernel_infer(kas_kernel *kernel);
+
+/* Aligned parts of a broadcast (paper section 5): the common suffix is stripped first, then the
+ * common prefix, by symbolic equality; LHS is then tiled over what remains of RHS. */
+typedef struct kas_broadcast {
+    int prefix, suffix; /* dims stripped at either end */
+    kas_dim lhs, rhs;   /* sizes of what remains; lhs must divide rhs */
+} kas_broadcast;
+kas_status kas_broadcast_align(const kas_shape *lhs, const kas_shape *rhs, kas_broadcast *out);
+
+/* Free variables: bit v is set when x_v still appears in the `out` of an FC. */
+uint32_t kas_kernel_vars(const kas_kernel *kernel);
+/* Replaces x_var everywhere and re-infers (6.2). */
+kas_status kas_kernel_substitute(kas_kernel *kernel, int var, const kas_dim *value);
+
+/* Legality at one target: every dim an integer, groups divide, broadcasts tile. */
+kas_status kas_kernel_check_binding(const kas_kernel *kernel, const kas_binding *binding);
+
+/* Numbers of one node under a binding: sizes of its dims ([channels..., H, W], rank of them). */
+kas_status kas_node_sizes(const kas_node *node, const kas_binding *binding,
+                          uint32_t sizes[KAS_MAX_DIMS], int *rank);
+
+/* What an FC contracts: groups = product of group dims (1 unless `grouped`), fan_in = product of
+ * the other channel dims, fan_out = out / groups. Weight elements of one instance: groups * fan_out
+ * * fan_in, in logical order [group][out][in], `in` flattened in the order of the contracted dims.
+ */
+typedef struct kas_fc_sizes {
+    uint32_t groups, fan_in, fan_out;
+} kas_fc_sizes;
+kas_status kas_fc_sizes_at(const kas_kernel *kernel, int node, const kas_binding *binding,
+                           kas_fc_sizes *out);
+
+/* Cost of one instance per image at one target. FLOPs: a multiply-add is one, any other arithmetic
+ * one per element (paper Figure 8). */
+typedef struct kas_cost {
+    double flops, params;
+    double largest_tensor; /* elements per image of one instance */
+    double largest_weight; /* elements of one weight */
+} kas_cost;
+kas_status kas_kernel_cost(const kas_kernel *kernel, const kas_binding *binding, kas_cost *out);
+
+#endif

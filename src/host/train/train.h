@@ -1,0 +1,107 @@
+/* The training loop: one network, with or without a kernel in place of its targets, on one device.
+ *
+ * Everything a step needs is on the device: the data set as uint8, the order of images,
+ * augmentation, the learning rate.  A step is a plan that is recorded once (docs/design.md).  The
+ * last batch of an epoch is dropped in training (as loaders do) and padded in evaluation, where
+ * padding is not counted.
+ *
+ * A run is a pure function of its options: the same seed gives the same bits on the same kind of
+ * device, and a run resumed from a checkpoint the same as one that never stopped.
+ */
+#ifndef KAS_TRAIN_TRAIN_H
+#define KAS_TRAIN_TRAIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "host/data/dataset.h"
+#include "host/device/device.h"
+#include "host/net/net.h"
+#include "host/space/solve.h"
+
+typedef struct kas_recipe {
+    int epochs;
+    int batch;
+    double lr;            /* peak */
+    double warmup_epochs; /* linear from 0, then cosine to 0 at the end */
+    double momentum;      /* Nesterov */
+    double weight_decay;  /* on weights of convolutions, linear and fully-connected maps only */
+    double label_smoothing;
+    int crop_pad; /* random crop with zero padding (after normalisation); 0 = none */
+    bool flip;    /* random horizontal flip */
+} kas_recipe;
+kas_recipe kas_recipe_default(void);
+
+/* A kernel put in the place of the targets; NULL = the network as it is. */
+typedef struct kas_replacement {
+    const kas_kernel *kernel;
+    const kas_target *target; /* [targets], in the order of solution->binding */
+    const kas_solution *solution;
+} kas_replacement;
+
+typedef struct kas_epoch {
+    int epoch;                                   /* 0-based */
+    double train_loss, train_accuracy;           /* mean over the epoch, as seen while training */
+    double validation_loss, validation_accuracy; /* top-1, 0..1 */
+    double seconds;
+} kas_epoch;
+
+typedef enum kas_verdict { KAS_CONTINUE, KAS_PRUNE, KAS_STOP } kas_verdict;
+
+typedef struct kas_train_options {
+    const kas_net *net;
+    const kas_dataset *dataset;
+    const kas_replacement *replacement; /* may be NULL */
+    kas_recipe recipe;
+    uint64_t seed;
+    /* Indices into dataset->train, or all of it when NULL. Validation on `validation`, or on the
+     * test set when evaluate_test is true. */
+    const uint32_t *train_index, *validation_index;
+    uint32_t train_count, validation_count;
+    bool evaluate_test;
+    /* Called after each epoch. PRUNE ends the run as pruned; STOP checkpoints and ends it. May be
+     * NULL. */
+    kas_verdict (*on_epoch)(void *context, const kas_epoch *epoch);
+    /* Called every few steps with steps done of all: renews a lease, shows progress, asks to stop.
+     */
+    kas_verdict (*on_progress)(void *context, uint64_t step, uint64_t steps, double loss);
+    void *context;
+    const char *checkpoint;  /* file; resumed from when it exists and matches; NULL = none */
+    const char *weights_out; /* safetensors of the final weights; NULL = none */
+    const char *cache_dir;   /* of the JIT; NULL = default */
+} kas_train_options;
+
+typedef enum kas_train_state {
+    KAS_TRAINED, /* all epochs done */
+    KAS_PRUNED,
+    KAS_STOPPED, /* checkpoint written; run again to go on */
+    KAS_DIVERGED /* loss not finite */
+} kas_train_state;
+
+typedef struct kas_train_result {
+    kas_train_state state;
+    int epochs;             /* done, those before a resume included */
+    kas_epoch *epoch;       /* [epochs]; freed by kas_train_result_free */
+    double accuracy;        /* top-1 of the last epoch, 0..1 */
+    double step_seconds;    /* median of a training step */
+    double compile_seconds; /* JIT, 0 when everything was cached */
+    size_t memory;          /* bytes of device memory planned */
+} kas_train_result;
+
+kas_status kas_train(kas_device *device, const kas_train_options *options, kas_train_result *out);
+void kas_train_result_free(kas_train_result *result);
+
+/* Latency of inference: median seconds of a forward pass at `batch` after warm-up, and its spread
+ * (interquartile range). */
+typedef struct kas_latency {
+    double median, iqr;
+    int repeats;
+} kas_latency;
+kas_status kas_measure_latency(kas_device *device, const kas_net *net,
+                               const kas_replacement *replacement, int batch, const char *cache_dir,
+                               kas_latency *out);
+
+/* Bytes of device memory that a run would need, without allocating them (--dry-run). */
+kas_status kas_train_plan_memory(const kas_train_options *options, size_t *bytes);
+
+#endif

@@ -1,0 +1,43 @@
+/* From dialect text to a loadable image, through a cache on disk.
+ *
+ * For the CPU the host compiler (clang if there is one: it vectorises the dialect far better than
+ * gcc 12) makes a shared object; for a GPU NVRTC makes a cubin; needs no GPU.  The prelude is put
+ * in front of the text.  One text should hold all kernels of a candidate: starting the compiler
+ * costs more than a kernel.
+ *
+ * Cache: <cache dir>/jit/<2 hex>/<sha256>.<so|cubin>.  The key covers text, prelude, flags, arch,
+ * compiler identity and version, and the format number.  An image is written to a temporary file
+ * with its own checksum and renamed; a damaged one is found by the checksum and made again;
+ * failures are kept as failures (.err, with the compiler's log).  Any number of processes may share
+ * the folder.
+ */
+#ifndef KAS_JIT_COMPILE_H
+#define KAS_JIT_COMPILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "host/core/status.h"
+
+typedef struct kas_compiler kas_compiler;
+
+/* `arch`: "cpu" or "sm_NN" (kas_device_info.arch). `cache_dir` NULL = kas_cache_dir().
+ * KAS_UNSUPPORTED with what is missing when there is no host compiler, or no NVRTC. */
+kas_status kas_compiler_open(const char *arch, const char *cache_dir, kas_compiler **out);
+void kas_compiler_close(kas_compiler *compiler);
+/* "clang 14.0.6 -O3 ..." or "NVRTC 13.0 sm_90" */
+const char *kas_compiler_describe(const kas_compiler *compiler);
+
+typedef struct kas_compile_stats {
+    bool cached;
+    double seconds;     /* wall */
+    double cpu_seconds; /* of this process or of the compiler's */
+    size_t image_bytes;
+} kas_compile_stats;
+
+/* Makes (or finds) the image of `text`; `path` gets where it lies. `stats` may be NULL.
+ * A text that does not compile: KAS_FAILURE with the first lines of the compiler's log. */
+kas_status kas_compile(kas_compiler *compiler, const char *text, char path[4096],
+                       kas_compile_stats *stats);
+
+#endif

@@ -1,0 +1,118 @@
+/* A kernel lowered for one target: buffers, generated source, and the operations of both passes.
+ *
+ *     micro-DAG + binding --lower--> stages --differentiate--> --fuse--> --schedule--> --emit-->
+ * here
+ *
+ * A program knows nothing of devices.  The caller gives every buffer an address, compiles the
+ * source (many programs may be compiled together, see compile.h), and appends a pass to a plan.
+ *
+ * Layout of tensors.  X: [batch][h][w][x_pitch], channels c_in = parts_in * c.  Y:
+ * [batch][h][w][y_pitch], channels c_out = parts_out * c.  DX and DY like X and Y.  Instances
+ * (target.h) run together: inside, tensors are [batch][(h)][(w)][instance][channels...] with the
+ * pitch of the flattened channels padded.
+ *
+ * Weights.  One buffer for each fully-connected node, float32, all instances.  Logically
+ * [instance][group][out][in] (see kas_fc_sizes); the order in memory is what the operation wants
+ * (KRSC for a library convolution, taps first for a direct kernel) and is given by
+ * kas_weight_offset. Initialise with variance 1 / fan_in: unit gain.
+ *
+ * Gradients are in gather form, without atomics: deterministic.  BACKWARD overwrites DX and every
+ * DWEIGHT. SAVED buffers are written by FORWARD and read by BACKWARD; SCRATCH lives within one
+ * pass.
+ */
+#ifndef KAS_JIT_PROGRAM_H
+#define KAS_JIT_PROGRAM_H
+
+#include "host/device/device.h"
+#include "host/space/kernel.h"
+#include "host/space/target.h"
+
+typedef enum kas_role {
+    KAS_ROLE_X,
+    KAS_ROLE_Y,
+    KAS_ROLE_DX,
+    KAS_ROLE_DY,
+    KAS_ROLE_WEIGHT, /* index: number of the fully-connected node, in node order */
+    KAS_ROLE_DWEIGHT,
+    KAS_ROLE_SAVED,
+    KAS_ROLE_SCRATCH
+} kas_role;
+
+typedef struct kas_buffer {
+    kas_role role;
+    int index;
+    size_t bytes;
+} kas_buffer;
+
+typedef struct kas_weight {
+    int node; /* of the kernel */
+    uint32_t instances, groups, fan_out, fan_in;
+    size_t elements;  /* of the buffer: instances * groups * fan_out * fan_in */
+    size_t stride[4]; /* of instance, group, out, tap-major in: see kas_weight_offset */
+    uint32_t in_channels,
+        in_taps; /* fan_in = in_channels * in_taps; logical in = c * in_taps + t */
+    size_t stride_channel, stride_tap;
+} kas_weight;
+
+/* Where logical element (instance, group, out, in) lies in the buffer, in floats. */
+static inline size_t kas_weight_offset(const kas_weight *w, uint32_t instance, uint32_t group,
+                                       uint32_t out, uint32_t in)
+{
+    return instance * w->stride[0] + group * w->stride[1] + out * w->stride[2] +
+           (in / w->in_taps) * w->stride_channel + (in % w->in_taps) * w->stride_tap;
+}
+
+enum { KAS_MAX_LAUNCH_ARGS = 16 };
+
+typedef struct kas_operation {
+    enum { KAS_OPERATION_LAUNCH, KAS_OPERATION_CONV } kind;
+    /* LAUNCH: the kernel's struct argument is `args` pointers in this order */
+    char function[48];
+    unsigned grid[3], block[3];
+    int args, arg[KAS_MAX_LAUNCH_ARGS]; /* buffer numbers */
+    double flops, bytes;                /* floor of this kernel, whole batch */
+    /* CONV: pointers by kas_conv_pass; buffer numbers */
+    kas_conv_pass pass;
+    kas_conv_desc conv;
+    int x, w, y;
+} kas_operation;
+
+typedef struct kas_program {
+    char prefix[32]; /* every function name starts with it: unique within a compilation */
+    int batch;
+    kas_target target;
+    kas_binding binding;
+    bool training; /* false: FORWARD only, no SAVED buffers */
+    kas_buffer *buffer;
+    int buffers;
+    kas_weight *weight;
+    int weights;
+    kas_operation *forward, *backward;
+    int forwards, backwards;
+    char *source; /* dialect text without the prelude; owned */
+} kas_program;
+
+typedef struct kas_program_options {
+    int batch;
+    bool training;
+    int x_pitch, y_pitch; /* 0 = kas_pitch(channels) */
+    const char *prefix;   /* e.g. "k0"; letters and digits */
+} kas_program_options;
+
+/* KAS_ILLEGAL or KAS_UNSUPPORTED with a message when the kernel cannot be lowered at this target.
+ */
+kas_status kas_program_build(const kas_kernel *kernel, const kas_target *target,
+                             const kas_binding *binding, const kas_program_options *options,
+                             kas_program **out);
+void kas_program_free(kas_program *program);
+
+/* A program on a device: functions looked up in `module` and convolutions prepared once. */
+typedef struct kas_loaded kas_loaded;
+kas_status kas_program_load(kas_device *device, const kas_program *program, kas_module *module,
+                            kas_loaded **out);
+void kas_loaded_free(kas_loaded *loaded);
+/* Appends one pass; address[i] is the memory of buffer i (unused ones may be NULL). */
+kas_status kas_loaded_append(const kas_loaded *loaded, kas_plan *plan, bool backward,
+                             void *const *address);
+
+#endif

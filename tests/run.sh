@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Runs test programs (cmocka) and end-to-end scripts, one line each, and sums up.
+#   tests/run.sh [--no-e2e] BUILD PROGRAM...
+# A program's output is kept in BUILD/log/NAME.log.  Skipped tests are counted: cmocka's own SKIPPED lines,
+# and exit code 77 of a script, whose last line says why.
+set -u
+e2e=1
+[ "${1:-}" = --no-e2e ] && { e2e=0; shift; }
+build=$1
+shift
+mkdir -p "$build/log"
+passed=0 failed=0 skipped=0
+
+report() { # status name seconds log
+    printf '%-7s %-34s %4ss\n' "$1" "$2" "$3"
+    if [ "$1" = FAILED ]; then tail -n 40 "$4" | sed 's/^/    /'; fi
+}
+
+run_one() { # name command...
+    local name=$1 log=$build/log/$1.log start=$SECONDS rc ok bad skip
+    shift
+    "$@" >"$log" 2>&1
+    rc=$?
+    ok=$(grep -c '^\[       OK \]' "$log")
+    bad=$(grep -c '^\[  FAILED  \] [a-z]' "$log")
+    skip=$(grep -c '^\[  SKIPPED \] [a-z]' "$log")
+    if [ "$rc" = 77 ]; then
+        skipped=$((skipped + 1))
+        report SKIPPED "$name" $((SECONDS - start)) "$log"
+        tail -n 1 "$log" | sed 's/^/    /'
+        return
+    fi
+    if [ "$rc" = 0 ]; then
+        [ $((ok + skip)) = 0 ] && ok=1
+        passed=$((passed + ok)) skipped=$((skipped + skip))
+        report ok "$name" $((SECONDS - start)) "$log"
+        [ "$skip" -gt 0 ] && printf '    %d SKIPPED: %s\n' "$skip" "$(grep -h '^SKIPPED:' "$log" | sort -u | head -n 3 | tr '\n' ' ')"
+    else
+        passed=$((passed + ok)) failed=$((failed + (bad > 0 ? bad : 1)))
+        report FAILED "$name" $((SECONDS - start)) "$log"
+    fi
+}
+
+export KAS_CACHE_DIR=${KAS_TEST_CACHE:-$PWD/$build/test-cache}
+for program in "$@"; do run_one "$(basename "$program")" "$program"; done
+if [ $e2e = 1 ]; then
+    for script in tests/e2e/*.sh; do [ -f "$script" ] && run_one "e2e/$(basename "$script" .sh)" bash "$script"; done
+fi
+echo
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed = 0 ] && [ $passed -gt 0 ]
