@@ -21,7 +21,7 @@ PKG_LIBS   := $(shell pkg-config --libs libcjson sqlite3) $(shell pkg-config --l
 
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.1)
 WARN     := -Wall -Wextra -Werror
-CFLAGS   += -std=c17 $(OPT) $(WARN) -fopenmp -Isrc $(PKG_CFLAGS) -DKAS_VERSION='"$(VERSION)"' $(SANITIZE)
+CFLAGS   += -std=c17 -D_GNU_SOURCE $(OPT) $(WARN) -fopenmp -Isrc $(PKG_CFLAGS) -DKAS_VERSION='"$(VERSION)"' $(SANITIZE)
 LDFLAGS  += -fopenmp $(SANITIZE)
 LDLIBS   += $(PKG_LIBS) -ldnnl -ldl -lm -lpthread
 

@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "host/core/files.h"
 
 #include <errno.h>
