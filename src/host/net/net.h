@@ -55,4 +55,10 @@ const char *const *kas_net_names(void);
 double kas_net_flops(const kas_net *net);
 double kas_net_params(const kas_net *net);
 
+/* The same of one layer. Layers other than convolution and linear count one FLOP an element (of
+ * their input for the pools, of their output else); copies count none. */
+double kas_layer_flops(const kas_net *net, int layer);
+double kas_layer_params(const kas_net *net, int layer);
+const char *kas_layer_op_name(kas_layer_op op); /* "conv", "batch_norm", ... */
+
 #endif

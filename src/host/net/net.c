@@ -1,0 +1,134 @@
+#include "host/net/net.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/net/resnet.h"
+
+static const struct {
+    const char *name;
+    void (*build)(kas_builder *b, int classes);
+} networks[] = {{"resnet20", kas_build_resnet20}, {"resnet18", kas_build_resnet18}};
+
+enum { NETWORKS = sizeof networks / sizeof *networks, MAX_SIZE = 1024, MAX_CLASSES = 65536 };
+
+const char *const *kas_net_names(void)
+{
+    static const char *const names[NETWORKS + 1] = {"resnet20", "resnet18", NULL};
+    return names;
+}
+
+static kas_status fail_unknown(const char *name)
+{
+    kas_buf list = {0};
+    for (int i = 0; i < NETWORKS; i++)
+        kas_buf_printf(&list, "%s%s", i ? ", " : "", networks[i].name);
+    kas_status status =
+        kas_fail(KAS_BAD_INPUT, "unknown network \"%s\"; known are: %s", name, kas_buf_text(&list));
+    kas_buf_free(&list);
+    return status;
+}
+
+static kas_status check_range(const char *net, const char *what, int value, int low, int high)
+{
+    if (value >= low && value <= high)
+        return KAS_OK;
+    return kas_fail(KAS_BAD_INPUT, "network %s: %s is %d; expected %d to %d", net, what, value, low,
+                    high);
+}
+
+kas_status kas_net_build(const char *name, int h, int w, int c, int classes, kas_net **out)
+{
+    for (int i = 0; i < NETWORKS; i++) {
+        if (strcmp(name, networks[i].name) != 0)
+            continue;
+        KAS_TRY(check_range(name, "height of the images", h, 1, MAX_SIZE));
+        KAS_TRY(check_range(name, "width of the images", w, 1, MAX_SIZE));
+        KAS_TRY(check_range(name, "number of image channels", c, 1, MAX_SIZE));
+        KAS_TRY(check_range(name, "number of classes", classes, 2, MAX_CLASSES));
+        kas_builder b;
+        kas_builder_start(&b, name, h, w, c, classes);
+        networks[i].build(&b, classes);
+        return kas_builder_finish(&b, out);
+    }
+    return fail_unknown(name);
+}
+
+void kas_net_free(kas_net *net)
+{
+    if (!net)
+        return;
+    free(net->layer);
+    free(net);
+}
+
+double kas_layer_flops(const kas_net *net, int i)
+{
+    const kas_layer *l = &net->layer[i];
+    if (l->op == KAS_LAYER_INPUT)
+        return 0;
+    const kas_layer *in = &net->layer[l->in[0]];
+    double elements = (double)l->h * l->w * l->c, in_elements = (double)in->h * in->w * in->c;
+    switch (l->op) {
+    case KAS_LAYER_CONV:
+        return elements * l->kernel_h * l->kernel_w * (in->c / l->groups);
+    case KAS_LAYER_LINEAR:
+        return in_elements * l->c + l->c;
+    case KAS_LAYER_AVG_POOL:
+    case KAS_LAYER_GLOBAL_AVG_POOL:
+        return in_elements;
+    case KAS_LAYER_BATCH_NORM:
+    case KAS_LAYER_RELU:
+    case KAS_LAYER_ADD:
+        return elements;
+    case KAS_LAYER_INPUT:
+    case KAS_LAYER_SHORTCUT_A:
+        break;
+    }
+    return 0;
+}
+
+double kas_layer_params(const kas_net *net, int i)
+{
+    const kas_layer *l = &net->layer[i];
+    if (l->op == KAS_LAYER_BATCH_NORM)
+        return 2.0 * l->c;
+    if (l->op != KAS_LAYER_CONV && l->op != KAS_LAYER_LINEAR)
+        return 0;
+    const kas_layer *in = &net->layer[l->in[0]];
+    if (l->op == KAS_LAYER_CONV)
+        return (double)l->kernel_h * l->kernel_w * (in->c / l->groups) * l->c;
+    return (double)in->h * in->w * in->c * l->c + l->c;
+}
+
+double kas_net_flops(const kas_net *net)
+{
+    double sum = 0;
+    for (int i = 0; i < net->layers; i++)
+        sum += kas_layer_flops(net, i);
+    return sum;
+}
+
+double kas_net_params(const kas_net *net)
+{
+    double sum = 0;
+    for (int i = 0; i < net->layers; i++)
+        sum += kas_layer_params(net, i);
+    return sum;
+}
+
+const char *kas_layer_op_name(kas_layer_op op)
+{
+    static const char *const names[] = {
+        [KAS_LAYER_INPUT] = "input",
+        [KAS_LAYER_CONV] = "conv",
+        [KAS_LAYER_BATCH_NORM] = "batch_norm",
+        [KAS_LAYER_RELU] = "relu",
+        [KAS_LAYER_ADD] = "add",
+        [KAS_LAYER_AVG_POOL] = "avg_pool",
+        [KAS_LAYER_LINEAR] = "linear",
+        [KAS_LAYER_GLOBAL_AVG_POOL] = "global_avg_pool",
+        [KAS_LAYER_SHORTCUT_A] = "shortcut_a",
+    };
+    return names[op];
+}

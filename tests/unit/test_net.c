@@ -1,0 +1,148 @@
+/* Descriptions of networks: parameters as published, names as torchvision's, shapes at any size. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "host/net/net.h"
+
+static kas_net *build(const char *name, int h, int w, int c, int classes)
+{
+    kas_net *net = NULL;
+    assert_int_equal(kas_net_build(name, h, w, c, classes, &net), KAS_OK);
+    return net;
+}
+
+static int find(const kas_net *net, const char *name)
+{
+    for (int i = 0; i < net->layers; i++)
+        if (strcmp(net->layer[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+static void parameters_as_published(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int classes;
+        double params;
+    } cases[] = {{"resnet20", 10, 269722},
+                 {"resnet20", 100, 269722 + 90 * 65},
+                 {"resnet18", 10, 11173962},
+                 {"resnet18", 100, 11173962 + 90 * 513}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kas_net *net = build(cases[i].name, 32, 32, 3, cases[i].classes);
+        print_message("%s, %d classes: %.0f parameters, expected %.0f\n", cases[i].name,
+                      cases[i].classes, kas_net_params(net), cases[i].params);
+        assert_true(kas_net_params(net) == cases[i].params);
+        kas_net_free(net);
+    }
+}
+
+/* Convolutions and the classifier of ResNet-20 at 32x32: 40.55 million multiply-adds (He et al.);
+ * the rest are one operation an element, counted here by hand. */
+static void flops_by_hand(void **state)
+{
+    (void)state;
+    kas_net *net = build("resnet20", 32, 32, 3, 10);
+    double convs = 3 * 16 * 9 * 1024.0; /* stem */
+    convs += 6 * 16 * 16 * 9 * 1024.0;
+    convs += (16 * 32 + 5 * 32 * 32) * 9 * 256.0;
+    convs += (32 * 64 + 5 * 64 * 64) * 9 * 64.0;
+    double elements = 16 * 1024.0, rest = 0;
+    rest += elements * 2;           /* stem: batch norm, ReLU */
+    rest += 3 * 5 * elements;       /* a block: 2 batch norms, 2 ReLUs, 1 sum */
+    rest += 3 * 5 * (elements / 2); /* 32 channels on a quarter of the pixels */
+    rest += 3 * 5 * (elements / 4);
+    rest += elements / 4; /* global pool */
+    rest += 64 * 10 + 10; /* classifier */
+    print_message("resnet20: %.0f FLOPs, expected %.0f\n", kas_net_flops(net), convs + rest);
+    assert_true(kas_net_flops(net) == convs + rest);
+    assert_true(convs > 40.5e6 && convs < 40.6e6);
+    kas_net_free(net);
+}
+
+static void layers_are_named_as_in_torchvision(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"conv1",
+                                        "bn1",
+                                        "layer1.0.conv1",
+                                        "layer1.0.bn1",
+                                        "layer4.1.conv2",
+                                        "layer2.0.downsample.0",
+                                        "fc",
+                                        "layer2.0.downsample.1"};
+    kas_net *net = build("resnet18", 32, 32, 3, 10);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_true(find(net, names[i]) > 0);
+    assert_int_equal(find(net, "layer1.0.downsample.0"), -1);
+    kas_net_free(net);
+    net = build("resnet20", 32, 32, 3, 10);
+    assert_true(find(net, "layer3.2.conv2") > 0);
+    assert_int_equal(find(net, "layer4.0.conv1"), -1);
+    for (int i = 0; i < net->layers; i++)
+        assert_int_equal(find(net, net->layer[i].name), i); /* names are unique */
+    kas_net_free(net);
+}
+
+/* Inputs come before the layer, shapes agree at sums, the last layer gives the logits: at odd sizes
+ * and other channel counts too. */
+static void descriptions_are_consistent(void **state)
+{
+    (void)state;
+    static const int sizes[][3] = {{32, 32, 3}, {28, 28, 1}, {31, 17, 4}, {1, 1, 1}, {64, 33, 3}};
+    for (const char *const *name = kas_net_names(); *name; name++)
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+            kas_net *net = build(*name, sizes[s][0], sizes[s][1], sizes[s][2], 7);
+            int stems = 0;
+            for (int i = 1; i < net->layers; i++) {
+                const kas_layer *l = &net->layer[i];
+                assert_in_range(l->in[0], 0, i - 1);
+                assert_true(l->h >= 1 && l->w >= 1 && l->c >= 1);
+                stems += l->stem;
+                if (l->op == KAS_LAYER_ADD) {
+                    assert_in_range(l->in[1], 0, i - 1);
+                    assert_int_equal(l->h, net->layer[l->in[1]].h);
+                    assert_int_equal(l->c, net->layer[l->in[1]].c);
+                } else {
+                    assert_int_equal(l->in[1], -1);
+                }
+            }
+            assert_int_equal(stems, 1);
+            assert_int_equal(net->layer[net->layers - 1].op, KAS_LAYER_LINEAR);
+            assert_int_equal(net->layer[net->layers - 1].c, 7);
+            kas_net_free(net);
+        }
+}
+
+static void bad_requests_are_explained(void **state)
+{
+    (void)state;
+    kas_net *net = NULL;
+    assert_int_equal(kas_net_build("resnet21", 32, 32, 3, 10, &net), KAS_BAD_INPUT);
+    assert_non_null(strstr(kas_error(), "resnet20"));
+    assert_non_null(strstr(kas_error(), "resnet21"));
+    assert_int_equal(kas_net_build("resnet20", 0, 32, 3, 10, &net), KAS_BAD_INPUT);
+    assert_non_null(strstr(kas_error(), "height"));
+    assert_int_equal(kas_net_build("resnet20", 32, 32, 3, 1, &net), KAS_BAD_INPUT);
+    assert_non_null(strstr(kas_error(), "classes"));
+    assert_null(net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parameters_as_published),
+        cmocka_unit_test(flops_by_hand),
+        cmocka_unit_test(layers_are_named_as_in_torchvision),
+        cmocka_unit_test(descriptions_are_consistent),
+        cmocka_unit_test(bad_requests_are_explained),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
