@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,6 +75,19 @@ static const struct argp_option common_options[] = {
     {0}};
 const struct argp kas_cli_common_argp = {common_options, parse_common, 0, 0, 0, 0, 0};
 
+static _Thread_local bool usage_error; /* kas_cli_error was called since the parse began */
+
+void kas_cli_error(struct argp_state *state, const char *format, ...)
+{
+    va_list args;
+    usage_error = true;
+    fprintf(stderr, "%s: ", state->name);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fprintf(stderr, "\nTry `%s --help'.\n", state->name);
+}
+
 kas_status kas_cli_parse(const struct argp *argp, int argc, char **argv, void *input, bool *done)
 {
     *done = false;
@@ -84,8 +98,9 @@ kas_status kas_cli_parse(const struct argp *argp, int argc, char **argv, void *i
             *done = true;
             return KAS_OK;
         }
+    usage_error = false;
     error_t error = argp_parse(argp, argc, argv, ARGP_NO_EXIT | ARGP_NO_HELP, 0, input);
-    return error ? kas_fail(KAS_USAGE, "%s", "") : KAS_OK;
+    return error || usage_error ? kas_fail(KAS_USAGE, "%s", "") : KAS_OK;
 }
 
 long long kas_cli_int(struct argp_state *state, const char *option, const char *text, long long low,

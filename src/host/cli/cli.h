@@ -20,6 +20,14 @@ typedef struct kas_cli_common {
 } kas_cli_common;
 extern const struct argp kas_cli_common_argp;
 
+/* argp's own argp_error returns when the process must not end, and argp_parse then succeeds: a
+ * wrong option would only be grumbled at.  This one prints the same and makes kas_cli_parse fail,
+ * wherever in the parser it is called; the name is taken over so that nobody calls the other by
+ * habit. */
+void kas_cli_error(struct argp_state *state, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+#define argp_error kas_cli_error
+
 /* Parses and returns KAS_USAGE (message already printed by argp) instead of ending the process;
  * *done is set when --help or --usage was printed and nothing is left to do. */
 kas_status kas_cli_parse(const struct argp *argp, int argc, char **argv, void *input, bool *done);
