@@ -25,8 +25,15 @@ void kas_ref_batch_norm_forward(int n, int c, int h, int w, double eps, double m
 void kas_ref_batch_norm_backward(int n, int c, int h, int w, const double *x, const double *gamma,
                                  const double *saved_mean, const double *saved_rstd,
                                  const double *dy, double *dx, double *dgamma, double *dbeta);
+/* Evaluation mode: running statistics, which stay as they are. */
+void kas_ref_batch_norm_eval(int n, int c, int h, int w, double eps, const double *x,
+                             const double *gamma, const double *beta, const double *running_mean,
+                             const double *running_var, double *y);
+/* Windows of s x s, ceil mode: at the border a window divides by the pixels that exist. */
 void kas_ref_avg_pool_forward(int n, int c, int h, int w, int s, const double *x, double *y);
 void kas_ref_avg_pool_backward(int n, int c, int h, int w, int s, const double *dy, double *dx);
+void kas_ref_global_avg_pool_forward(int n, int c, int h, int w, const double *x, double *y);
+void kas_ref_global_avg_pool_backward(int n, int c, int h, int w, const double *dy, double *dx);
 void kas_ref_shortcut_a_forward(int n, int c_in, int h, int w, int c_out, int stride,
                                 const double *x, double *y);
 void kas_ref_shortcut_a_backward(int n, int c_in, int h, int w, int c_out, int stride,
@@ -58,6 +65,11 @@ void kas_ref_net_free(kas_ref_net *net);
  * may be NULL. */
 kas_status kas_ref_net_step(kas_ref_net *net, int n, const double *images, const uint16_t *labels,
                             double smoothing, double *loss, double *logits);
+/* Forward in evaluation mode: running statistics, nothing is changed. */
+kas_status kas_ref_net_eval(kas_ref_net *net, int n, const double *images, double *logits);
+/* Parameter number `which` of a layer in the order of its state_dict, or by name; NULL if none. */
+kas_ref_param *kas_ref_net_param(const kas_ref_net *net, int layer, int which);
+kas_ref_param *kas_ref_net_find(const kas_ref_net *net, const char *name);
 /* SGD with Nesterov momentum and weight decay as PyTorch's: g += wd*p; v = mu*v + g; p -= lr*(g +
  * mu*v). `velocity` [params] arrays, zero at first. Decay on every parameter or, if weights_only,
  * not on batch norm and biases. */

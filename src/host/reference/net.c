@@ -1,0 +1,121 @@
+/* Parameters of a whole network in float64, and the optimiser. */
+#include "host/reference/layers.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static kas_status add_param(kas_ref_net *net, int layer, const char *suffix, size_t size,
+                            double fill, bool learned)
+{
+    kas_ref_param *p = &net->param[net->params];
+    snprintf(p->name, sizeof p->name, "%s.%s", net->net->layer[layer].name, suffix);
+    p->layer = layer;
+    p->size = size;
+    p->value = malloc(size * sizeof *p->value);
+    p->grad = learned ? calloc(size, sizeof *p->grad) : NULL;
+    net->params++; /* counted before the check, so that free sees what was allocated */
+    if (!p->value || (learned && !p->grad))
+        return kas_fail(KAS_NO_MEMORY, "reference network: no memory for %s", p->name);
+    for (size_t i = 0; i < size; i++)
+        p->value[i] = fill;
+    return KAS_OK;
+}
+
+static kas_status add_layer(kas_ref_net *net, int i)
+{
+    const kas_layer *l = &net->net->layer[i];
+    int c_in = l->in[0] >= 0 ? net->net->layer[l->in[0]].c : 0;
+    switch (l->op) {
+    case KAS_LAYER_CONV:
+        return add_param(net, i, "weight",
+                         (size_t)l->c * (c_in / l->groups) * l->kernel_h * l->kernel_w, 0, true);
+    case KAS_LAYER_BATCH_NORM:
+        KAS_TRY(add_param(net, i, "weight", l->c, 1, true));
+        KAS_TRY(add_param(net, i, "bias", l->c, 0, true));
+        KAS_TRY(add_param(net, i, "running_mean", l->c, 0, false));
+        return add_param(net, i, "running_var", l->c, 1, false);
+    case KAS_LAYER_LINEAR: {
+        const kas_layer *x = &net->net->layer[l->in[0]];
+        KAS_TRY(add_param(net, i, "weight", (size_t)l->c * x->c * x->h * x->w, 0, true));
+        return add_param(net, i, "bias", l->c, 0, true);
+    }
+    default:
+        return KAS_OK;
+    }
+}
+
+kas_status kas_ref_net_create(const kas_net *net, kas_ref_net **out)
+{
+    enum { MOST_PER_LAYER = 4 };
+    kas_status status = KAS_OK;
+    kas_ref_net *result = calloc(1, sizeof *result);
+    if (!result)
+        return kas_fail(KAS_NO_MEMORY, "reference network: no memory");
+    result->net = net;
+    result->param = calloc((size_t)net->layers * MOST_PER_LAYER, sizeof *result->param);
+    if (!result->param) {
+        status = kas_fail(KAS_NO_MEMORY, "reference network: no memory");
+        goto fail;
+    }
+    for (int i = 0; i < net->layers; i++)
+        KAS_TRY_GOTO(add_layer(result, i), fail);
+    *out = result;
+    return KAS_OK;
+fail:
+    kas_ref_net_free(result);
+    return status;
+}
+
+void kas_ref_net_free(kas_ref_net *net)
+{
+    if (!net)
+        return;
+    for (int i = 0; i < net->params; i++) {
+        free(net->param[i].value);
+        free(net->param[i].grad);
+    }
+    free(net->param);
+    free(net);
+}
+
+kas_ref_param *kas_ref_net_param(const kas_ref_net *net, int layer, int which)
+{
+    for (int i = 0; i < net->params; i++)
+        if (net->param[i].layer == layer && which-- == 0)
+            return &net->param[i];
+    return NULL;
+}
+
+kas_ref_param *kas_ref_net_find(const kas_ref_net *net, const char *name)
+{
+    for (int i = 0; i < net->params; i++)
+        if (strcmp(net->param[i].name, name) == 0)
+            return &net->param[i];
+    return NULL;
+}
+
+/* Batch norm and biases are the vectors among the parameters. */
+static bool is_decayed(const kas_ref_net *net, const kas_ref_param *p, bool weights_only)
+{
+    if (!weights_only)
+        return true;
+    return net->net->layer[p->layer].op != KAS_LAYER_BATCH_NORM &&
+           p == kas_ref_net_param(net, p->layer, 0);
+}
+
+void kas_ref_net_sgd(kas_ref_net *net, double *const *velocity, double lr, double momentum,
+                     double weight_decay, bool weights_only)
+{
+    for (int i = 0; i < net->params; i++) {
+        kas_ref_param *p = &net->param[i];
+        if (!p->grad)
+            continue;
+        double decay = is_decayed(net, p, weights_only) ? weight_decay : 0;
+        for (size_t k = 0; k < p->size; k++) {
+            double g = p->grad[k] + decay * p->value[k];
+            velocity[i][k] = momentum * velocity[i][k] + g;
+            p->value[k] -= lr * (g + momentum * velocity[i][k]);
+        }
+    }
+}
