@@ -1,0 +1,38 @@
+# Device code for the CPU: every src/device_code/*.kc is built by $(KCC) with the prelude in front, once
+# for each order of lanes (0 ascending: what runs; 1 descending and 2 shuffled: for the tests), and
+# the texts and the table of kernels are turned into C.
+
+DEVICE_CODE       := src/device_code
+DEVICE_CODE_FLAGS := -std=c17 -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -fvisibility=hidden -Wno-pass-failed
+KERNELS           := $(sort $(wildcard $(DEVICE_CODE)/*.kc))
+KERNEL_HEADERS    := $(DEVICE_CODE)/prelude.h $(DEVICE_CODE)/args.h
+GEN               := $(BUILD)/gen
+EXTRA_OBJECTS     += $(foreach order,0 1 2,$(KERNELS:%.kc=$(BUILD)/%.o$(order))) $(GEN)/device_code_tables.o
+c_string          := sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/.*/    "&\\n"/'
+
+# $(1): order of lanes. The kernels that run have no suffix.
+define kernel_rule
+$(BUILD)/%.o$(1): %.kc $(KERNEL_HEADERS) mk/device_code.mk
+	@mkdir -p $$(@D)
+	$(KCC) $(DEVICE_CODE_FLAGS) -march=$(MARCH) -fPIC $(WARN) -DKAS_ORDER=$(1) $(if $(filter-out 0,$(1)),-DKAS_SUFFIX=_order$(1)) \
+	    -include $(DEVICE_CODE)/prelude.h -include $(DEVICE_CODE)/args.h -x c -c -o $$@ $$<
+endef
+$(foreach order,0 1 2,$(eval $(call kernel_rule,$(order))))
+
+$(GEN)/device_code_tables.c: $(KERNELS) $(KERNEL_HEADERS) mk/device_code.mk
+	@mkdir -p $(@D)
+	@{ echo '#include "device_code/device_code.h"'; \
+	   echo 'const char kas_prelude_text[] ='; $(c_string) $(DEVICE_CODE)/prelude.h; echo ';'; \
+	   echo 'const char kas_builtin_text[] ='; cat $(DEVICE_CODE)/args.h $(KERNELS) | $(c_string); echo ';'; \
+	   printf 'const char *const kas_device_code_flags[] = {'; printf '"%s", ' $(DEVICE_CODE_FLAGS); echo '0};'; \
+	   echo 'const char kas_device_code_march[] = "$(MARCH)";'; \
+	   echo 'const char kas_device_code_compiler[] = "$(KCC)";'; \
+	   names=$$(sed -n 's/^KAS_KERNEL(\([a-z0-9_]*\),.*/\1/p' $(KERNELS)); \
+	   for k in $$names; do echo "kas_cpu_kernel $$k, $${k}_order1, $${k}_order2;"; done; \
+	   echo 'const kas_builtin_kernel kas_builtin_kernels[] = {'; \
+	   for k in $$names; do echo "    {\"$$k\", {$$k, $${k}_order1, $${k}_order2}},"; done; \
+	   echo '    {0, {0, 0, 0}}};'; } >$@.new
+	@mv $@.new $@
+
+$(GEN)/device_code_tables.o: $(GEN)/device_code_tables.c
+	$(CC) $(CFLAGS) -c -o $@ $<

@@ -1,0 +1,261 @@
+/* The dialect of CUDA C in which every kernel is written once (docs/dialect.md, design decision 1).
+ *
+ * This text stands in front of every kernel, hand-written or generated.  NVRTC and nvcc
+ * (__CUDACC__) make a kernel of it whose threads are the lanes; the host compiler makes a function
+ * whose lanes are an inner loop that vectorises.  No header is included on either side: NVRTC has
+ * none, and a compiler without the C library's headers is enough on the CPU.
+ *
+ *     KAS_KERNEL(kas_dev_scale, kas_scale_args)
+ *     {
+ *         const int row = KAS_BLOCK_X;
+ *         KAS_LANES (c, a.channels) {
+ *             a.y[row * a.pitch + c] = a.scale[c] * a.x[row * a.pitch + c];
+ *         }
+ *     }
+ *
+ * KAS_ORDER (0, 1, 2) runs the lanes of the CPU ascending, descending or shuffled: a serial loop
+ * hides a missing barrier in one direction, so tests build kernels three times.
+ * KAS_SUFFIX is appended to the names of kernels, so that the three can be linked into one program.
+ */
+#ifndef KAS_DEVICE_CODE_PRELUDE_H
+#define KAS_DEVICE_CODE_PRELUDE_H
+
+typedef unsigned char kas_u8;
+typedef unsigned short kas_u16;
+typedef unsigned int kas_u32;
+typedef int kas_i32;
+typedef unsigned long long kas_u64;
+typedef long long kas_i64;
+
+/* Threads of a GPU block at most: kernels are compiled for it, and both devices refuse more. */
+#define KAS_BLOCK_MAX 256
+
+#define KAS_RESTRICT __restrict__
+
+#ifdef __CUDACC__
+/* ---- GPU ------------------------------------------------------------------------------------ */
+
+#define KAS_FN static __device__ __forceinline__ __attribute__((unused))
+#define KAS_KERNEL(name, args_t)                                                                   \
+    extern "C" __global__ void __launch_bounds__(KAS_BLOCK_MAX) name(const args_t a)
+
+#define KAS_BLOCK_X ((int)blockIdx.x)
+#define KAS_BLOCK_Y ((int)blockIdx.y)
+#define KAS_BLOCK_Z ((int)blockIdx.z)
+
+#define KAS_LANES(i, count) for (int i = (int)threadIdx.x; i < (count); i += (int)blockDim.x)
+#define KAS_ROWS(r, first, last)                                                                   \
+    for (int r = (first) + (int)threadIdx.y; r < (last); r += (int)blockDim.y)
+#define KAS_THREADS(t, count) for (int t = (int)threadIdx.x; t < (count); t = 0x7fffffff)
+
+#define KAS_SHARED(type, name, count) __shared__ type name[count]
+#define KAS_LANE(type, name, max_lanes) type name[1]
+#define KAS_OF(name, t) name[0]
+#define KAS_BARRIER() __syncthreads()
+#define KAS_ONE_LANE if (threadIdx.x == 0 && threadIdx.y == 0)
+
+#define kas_exp(x) expf(x)
+#define kas_log(x) logf(x)
+#define kas_tanh(x) tanhf(x)
+#define kas_erf(x) erff(x)
+#define kas_sin(x) sinf(x)
+#define kas_cos(x) cosf(x)
+#define kas_sqrt(x) sqrtf(x)
+#define kas_rsqrt(x) (1.0f / sqrtf(x))
+#define kas_abs(x) fabsf(x)
+#define kas_fma(x, y, z) fmaf(x, y, z)
+
+#else
+/* ---- CPU ------------------------------------------------------------------------------------ */
+
+#ifndef KAS_ORDER
+#define KAS_ORDER 0
+#endif
+#ifndef KAS_SUFFIX
+#define KAS_SUFFIX
+#endif
+#define KAS_PASTE_(a, b) a##b
+#define KAS_PASTE(a, b) KAS_PASTE_(a, b)
+
+#define KAS_UNUSED __attribute__((unused))
+#define KAS_FN static inline __attribute__((always_inline, unused))
+
+/* The exported function runs blocks [first, last) of the grid, numbered with x fastest; with an
+ * `order` it runs block order[k] for each k of the range.  Coordinates are counted up, not divided
+ * out, because a block may hold as few as 16 lanes. */
+#define KAS_KERNEL(name, args_t)                                                                   \
+    KAS_FN void KAS_PASTE(name, _body)(const args_t a, KAS_UNUSED const int kas_x,                 \
+                                       KAS_UNUSED const int kas_y, KAS_UNUSED const int kas_z);    \
+    __attribute__((visibility("default"))) void KAS_PASTE(name, KAS_SUFFIX)(                       \
+        const void *args, const unsigned *grid, unsigned first, unsigned last,                     \
+        const unsigned *order);                                                                    \
+    void KAS_PASTE(name, KAS_SUFFIX)(const void *args, const unsigned *grid, unsigned first,       \
+                                     unsigned last, const unsigned *order)                         \
+    {                                                                                              \
+        const args_t a = *(const args_t *)args;                                                    \
+        unsigned x = first % grid[0], y = first / grid[0] % grid[1],                               \
+                 z = first / grid[0] / grid[1];                                                    \
+        for (unsigned k = first; k < last; k++) {                                                  \
+            if (order) {                                                                           \
+                x = order[k] % grid[0];                                                            \
+                y = order[k] / grid[0] % grid[1];                                                  \
+                z = order[k] / grid[0] / grid[1];                                                  \
+            }                                                                                      \
+            KAS_PASTE(name, _body)(a, (int)x, (int)y, (int)z);                                     \
+            if (++x == grid[0]) {                                                                  \
+                x = 0;                                                                             \
+                if (++y == grid[1]) {                                                              \
+                    y = 0;                                                                         \
+                    z++;                                                                           \
+                }                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+    }                                                                                              \
+    KAS_FN void KAS_PASTE(name, _body)(const args_t a, KAS_UNUSED const int kas_x,                 \
+                                       KAS_UNUSED const int kas_y, KAS_UNUSED const int kas_z)
+
+#define KAS_BLOCK_X kas_x
+#define KAS_BLOCK_Y kas_y
+#define KAS_BLOCK_Z kas_z
+
+/* Lanes are independent of each other by definition, so the vectoriser need not prove it.  Without
+ * interleaving, 16 channels are two vectors; with it they would all fall into the scalar rest. */
+#ifdef __clang__
+#define KAS_VECTORISE _Pragma("clang loop vectorize(assume_safety) interleave_count(1)")
+#else
+#define KAS_VECTORISE _Pragma("GCC ivdep")
+#endif
+
+#if KAS_ORDER == 0
+#define KAS_RANGE_(i, first, last) for (int i = (first), kas_end_##i = (last); i < kas_end_##i; i++)
+#define KAS_LANES_(i, count) KAS_VECTORISE KAS_RANGE_(i, 0, count)
+#elif KAS_ORDER == 1
+#define KAS_RANGE_(i, first, last)                                                                 \
+    for (int kas_end_##i = (first), i = (last)-1; i >= kas_end_##i; i--)
+#define KAS_LANES_(i, count) KAS_RANGE_(i, 0, count)
+#else
+/* k * prime mod n is a permutation for every n that the prime does not divide. */
+KAS_FN int kas_shuffled(int k, int n)
+{
+    return (int)(((kas_u64)k * 2654435761u + 40503u) % (kas_u64)n);
+}
+#define KAS_RANGE_(i, first, last)                                                                 \
+    for (int kas_k_##i = 0, kas_n_##i = (last) - (first), i;                                       \
+         kas_k_##i < kas_n_##i && (i = (first) + kas_shuffled(kas_k_##i, kas_n_##i), 1);           \
+         kas_k_##i++)
+#define KAS_LANES_(i, count) KAS_RANGE_(i, 0, count)
+#endif
+
+#define KAS_LANES(i, count) KAS_LANES_(i, count)
+#define KAS_ROWS(r, first, last) KAS_RANGE_(r, first, last)
+#define KAS_THREADS(t, count) KAS_LANES_(t, count)
+
+#define KAS_SHARED(type, name, count) __attribute__((aligned(64))) type name[count]
+#define KAS_LANE(type, name, max_lanes) __attribute__((aligned(64))) type name[max_lanes]
+#define KAS_OF(name, t) name[t]
+#define KAS_BARRIER() ((void)0)
+#define KAS_ONE_LANE if (1)
+
+#define kas_exp(x) __builtin_expf(x)
+#define kas_log(x) __builtin_logf(x)
+#define kas_tanh(x) __builtin_tanhf(x)
+#define kas_erf(x) __builtin_erff(x)
+#define kas_sin(x) __builtin_sinf(x)
+#define kas_cos(x) __builtin_cosf(x)
+#define kas_sqrt(x) __builtin_sqrtf(x)
+#define kas_rsqrt(x) (1.0f / __builtin_sqrtf(x))
+#define kas_abs(x) __builtin_fabsf(x)
+/* Written out: contraction makes one instruction of it where there is one, and where there is none
+ * the C library's exact fmaf would be a call. */
+#define kas_fma(x, y, z) ((x) * (y) + (z))
+
+#endif
+
+/* ---- both ------------------------------------------------------------------------------------ */
+
+/* Comparisons, not fmaxf: the result for a NaN is the same on both devices (the second operand). */
+KAS_FN float kas_max(float x, float y)
+{
+    return x > y ? x : y;
+}
+KAS_FN float kas_min(float x, float y)
+{
+    return x < y ? x : y;
+}
+KAS_FN int kas_imin(int x, int y)
+{
+    return x < y ? x : y;
+}
+KAS_FN int kas_imax(int x, int y)
+{
+    return x > y ? x : y;
+}
+
+/* Sum, or maximum, of shared[0 .. n), the same to every lane; destroys the array.  A fixed tree:
+ * the same bits on every device and in every order of lanes.  Only where control is uniform; lanes
+ * along x only (a block whose y is 1).  The barriers around it are inside. */
+KAS_FN float kas_block_sum(float *shared, int n)
+{
+    int width = 1;
+    while (width < n)
+        width *= 2;
+    KAS_BARRIER();
+    for (width /= 2; width > 0; width /= 2) {
+        const int pairs = kas_imin(width, n - width);
+        KAS_LANES(i, pairs)
+        {
+            shared[i] += shared[i + width];
+        }
+        n = kas_imin(n, width);
+        KAS_BARRIER();
+    }
+    const float sum = shared[0];
+    KAS_BARRIER();
+    return sum;
+}
+KAS_FN float kas_block_max(float *shared, int n)
+{
+    int width = 1;
+    while (width < n)
+        width *= 2;
+    KAS_BARRIER();
+    for (width /= 2; width > 0; width /= 2) {
+        const int pairs = kas_imin(width, n - width);
+        KAS_LANES(i, pairs)
+        {
+            shared[i] = kas_max(shared[i], shared[i + width]);
+        }
+        n = kas_imin(n, width);
+        KAS_BARRIER();
+    }
+    const float max = shared[0];
+    KAS_BARRIER();
+    return max;
+}
+
+/* Philox4x32-10: the same numbers as core/random.h. */
+typedef struct kas_u32x4 {
+    kas_u32 x, y, z, w;
+} kas_u32x4;
+
+KAS_FN kas_u32x4 kas_philox(kas_u32x4 c, kas_u32 key0, kas_u32 key1)
+{
+    for (int round = 0; round < 10; round++) {
+        const kas_u64 p = (kas_u64)0xD2511F53u * c.x;
+        const kas_u64 q = (kas_u64)0xCD9E8D57u * c.z;
+        c.x = (kas_u32)(q >> 32) ^ c.y ^ key0;
+        c.y = (kas_u32)q;
+        c.z = (kas_u32)(p >> 32) ^ c.w ^ key1;
+        c.w = (kas_u32)p;
+        key0 += 0x9E3779B9u;
+        key1 += 0xBB67AE85u;
+    }
+    return c;
+}
+/* A number in [0, n) from 32 random bits; the bias is below n / 2^32. */
+KAS_FN int kas_scale_u32(kas_u32 bits, int n)
+{
+    return (int)(((kas_u64)bits * (kas_u32)n) >> 32);
+}
+
+#endif
