@@ -15,9 +15,9 @@ OPT     ?= -O2 -g
 PREFIX  ?= /usr/local
 PYTHON  ?= python3
 
-PKGS     := libcjson sqlite3 hdf5
+PKGS     := libcjson sqlite3 hdf5 zlib
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS))
-PKG_LIBS   := $(shell pkg-config --libs libcjson sqlite3) $(shell pkg-config --libs hdf5)
+PKG_LIBS   := $(shell pkg-config --libs $(PKGS))
 
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.1)
 WARN     := -Wall -Wextra -Werror

@@ -4,11 +4,13 @@
  *     /train/labels  integer [N]             /test/labels
  *     attributes of "/": classes (strings), mean, std (float [C], of pixels / 255)
  *
- * A damaged HDF5 file can crash or hang the library, so a file is first opened and walked in a
- * child process with limits on time and memory; only then by this one. */
+ * A damaged HDF5 file can crash or hang the library, so this process never opens one: a child
+ * process with limits on time and memory reads it into shared memory (guard.h, hdf5_read.h), and
+ * what it left there is checked before use. */
 #ifndef KAS_DATA_DATASET_H
 #define KAS_DATA_DATASET_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "host/core/status.h"
@@ -26,15 +28,34 @@ typedef struct kas_dataset {
     float mean[4], std[4]; /* [c], c <= 4; of pixels scaled to 0..1 */
     kas_images train, test;
     char digest[65]; /* SHA-256 over shapes, pixels and labels: pinned in studies */
+    void *mapping;   /* holds pixels and labels of an opened file; NULL: they are from malloc */
+    size_t mapping_size;
 } kas_dataset;
 
-/* KAS_BAD_INPUT naming file, object and what was expected. Freed with kas_dataset_close. */
+enum { KAS_DATASET_MAX_CLASSES = 65535, KAS_DATASET_MAX_SIDE = 65535, KAS_DATASET_NAME_SIZE = 256 };
+
+/* KAS_BAD_INPUT naming file, object and what was expected. Freed with kas_dataset_close.
+ * Images and labels must fit in half of the machine's memory, or in KAS_DATA_LIMIT_MB MiB. */
 kas_status kas_dataset_open(const char *path, kas_dataset **out);
-void kas_dataset_close(kas_dataset *dataset);
+void kas_dataset_close(kas_dataset *dataset); /* NULL is allowed */
+
+/* An empty data set in memory, for importers and tests: pixels and labels zero, classes named
+ * "class 0", ..., mean 0, std 1, no digest. Freed with kas_dataset_close. */
+kas_status kas_dataset_create(uint32_t h, uint32_t w, uint32_t c, uint32_t classes,
+                              uint32_t train_count, uint32_t test_count, kas_dataset **out);
+kas_status kas_dataset_name_class(kas_dataset *dataset, uint32_t index, const char *name);
+
+/* Fills mean and std per channel from the training images, and digest. A channel that is constant
+ * gets std 1, so that dividing by it stays harmless. */
+void kas_dataset_finish(kas_dataset *dataset);
+/* The digest alone: h, w, c, classes, both counts as little-endian 32-bit words, then pixels and
+ * labels (little-endian 16-bit) of train, then of test. Names, mean and std do not enter. */
+void kas_dataset_digest(const kas_dataset *dataset, char hex[65]);
 
 /* The search sees a validation split of the training set, balanced over classes and fixed by the
  * seed. Writes indices into train: first those for training, then those for validation.  *index is
- * freed with free(). fraction in (0, 1). */
+ * freed with free(). fraction in (0, 1). Each class gives its share to within one image, and
+ * keeps at least one for training; both parts are in ascending order. */
 kas_status kas_dataset_split(const kas_dataset *dataset, uint64_t seed, double fraction,
                              uint32_t **index, uint32_t *train_count, uint32_t *validation_count);
 
