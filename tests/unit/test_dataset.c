@@ -1,6 +1,5 @@
 /* The HDF5 layout: round trip, every error with its message, damaged files, the split.
  * Bad files are written with the HDF5 library itself, from one recipe with one thing changed. */
-#define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "host/data/guard.h"
 
 #include <errno.h>

@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "host/data/hdf5_read.h"
 
 #include <errno.h>
