@@ -1,0 +1,217 @@
+/* Opening and closing: which journal, whose file, which schema; and the study's one row. */
+#include "host/store/store.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/vfs.h>
+
+#include "host/core/files.h"
+#include "host/store/owner.h"
+#include "host/store/sql.h"
+
+enum { APPLICATION_ID = 0x4B415347, BUSY_MS = 30000 }; /* "KASG" */
+
+static const char *const schema[] = {
+    "CREATE TABLE study (id INTEGER PRIMARY KEY CHECK (id = 1), options TEXT NOT NULL,"
+    " options_digest TEXT NOT NULL, dataset_digest TEXT NOT NULL, dataset_path TEXT NOT NULL,"
+    " sampler_version INTEGER NOT NULL, seed INTEGER NOT NULL, created REAL NOT NULL,"
+    " busy_seconds REAL NOT NULL DEFAULT 0, device TEXT NOT NULL DEFAULT '')",
+    "CREATE TABLE work (id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, k INTEGER NOT NULL,"
+    " attempt INTEGER NOT NULL, name TEXT NOT NULL, kernel TEXT, flops REAL, params REAL,"
+    " conv_flops REAL, conv_params REAL, state TEXT NOT NULL DEFAULT 'queued',"
+    " reason TEXT NOT NULL DEFAULT '', lease INTEGER NOT NULL DEFAULT 0,"
+    " owner TEXT NOT NULL DEFAULT '', lease_until REAL NOT NULL DEFAULT 0,"
+    " deaths INTEGER NOT NULL DEFAULT 0, created REAL NOT NULL, started REAL, ended REAL,"
+    " accuracy REAL, latency REAL, latency_iqr REAL, step_seconds REAL, compile_seconds REAL,"
+    " memory REAL, output_std_min REAL, output_std_max REAL, fisher REAL, UNIQUE (kind, k))",
+    "CREATE TABLE epoch (work INTEGER NOT NULL REFERENCES work (id), epoch INTEGER NOT NULL,"
+    " train_loss REAL, train_accuracy REAL, validation_loss REAL, validation_accuracy REAL,"
+    " seconds REAL, PRIMARY KEY (work, epoch)) WITHOUT ROWID",
+};
+
+bool kas_store_network_magic(unsigned long magic)
+{
+    static const unsigned long network[] = {
+        0x6969,     /* NFS */
+        0x517B,     /* SMB */
+        0xFF534D42, /* CIFS */
+        0xFE534D42, /* SMB 2 */
+        0x0BD00BD0, /* Lustre */
+        0x47504653, /* GPFS */
+        0x19830326, /* BeeGFS */
+        0x00C36400, /* Ceph */
+        0x5346414F, /* AFS */
+        0x01021997, /* 9p */
+        0xAAD7AAEA, /* PanFS */
+        0x65735546, /* FUSE: sshfs and others; cannot be told from a local one */
+    };
+    for (size_t i = 0; i < sizeof network / sizeof *network; i++)
+        if ((magic & 0xFFFFFFFF) == network[i])
+            return true;
+    return false;
+}
+
+static bool on_network(const char *path)
+{
+    char folder[4096];
+    snprintf(folder, sizeof folder, "%s", path);
+    char *slash = strrchr(folder, '/');
+    if (slash)
+        slash[slash == folder ? 1 : 0] = 0;
+    else
+        strcpy(folder, ".");
+    struct statfs info;
+    return statfs(folder, &info) == 0 && kas_store_network_magic((unsigned long)info.f_type);
+}
+
+/* SQL function owner_gone(text): lets a claim see in one statement which leases are void. */
+static void owner_gone(sqlite3_context *context, int count, sqlite3_value **value)
+{
+    (void)count;
+    const unsigned char *owner = sqlite3_value_text(value[0]);
+    sqlite3_result_int(context, owner && kas_owner_is_gone((const char *)owner));
+}
+
+static kas_status read_pragma(kas_store *store, const char *sql, int64_t *out)
+{
+    sqlite3_stmt *stmt;
+    bool row;
+    KAS_TRY(kas_sql_prepare(store, &stmt, sql, ""));
+    kas_status status = kas_sql_step(store, stmt, &row);
+    *out = status == KAS_OK && row ? sqlite3_column_int64(stmt, 0) : 0;
+    sqlite3_finalize(stmt);
+    return status;
+}
+
+static kas_status make_schema(kas_store *store)
+{
+    int64_t tables;
+    KAS_TRY(read_pragma(store, "SELECT count(*) FROM sqlite_master", &tables));
+    if (tables > 0) /* another process made it, or it is not ours: check_identity tells */
+        return KAS_OK;
+    for (size_t i = 0; i < sizeof schema / sizeof *schema; i++)
+        KAS_TRY(kas_sql_run(store, NULL, schema[i], ""));
+    char pragma[64];
+    snprintf(pragma, sizeof pragma, "PRAGMA application_id = %d", APPLICATION_ID);
+    KAS_TRY(kas_sql_run(store, NULL, pragma, ""));
+    snprintf(pragma, sizeof pragma, "PRAGMA user_version = %d", KAS_STORE_SCHEMA);
+    return kas_sql_run(store, NULL, pragma, "");
+}
+
+static kas_status check_identity(kas_store *store)
+{
+    int64_t application, version;
+    KAS_TRY(read_pragma(store, "PRAGMA application_id", &application));
+    if (application != APPLICATION_ID)
+        return kas_fail(KAS_STORE,
+                        "%s: an SQLite data base, but not of kas-gpu (application_id 0x%08llx, "
+                        "expected 0x%08x); choose another --study",
+                        store->path, (long long)application, APPLICATION_ID);
+    KAS_TRY(read_pragma(store, "PRAGMA user_version", &version));
+    if (version != KAS_STORE_SCHEMA)
+        return kas_fail(KAS_STORE,
+                        "%s: schema version %lld, this kas-gpu knows version %d; open the study "
+                        "with the kas-gpu that made it",
+                        store->path, (long long)version, KAS_STORE_SCHEMA);
+    return KAS_OK;
+}
+
+/* Costs a read of the whole file, once for each start of a supervisor: a damaged page is better
+ * found now than by candidate 900. */
+static kas_status check_pages(kas_store *store)
+{
+    sqlite3_stmt *stmt;
+    bool row;
+    KAS_TRY(kas_sql_prepare(store, &stmt, "PRAGMA quick_check(1)", ""));
+    kas_status status = kas_sql_step(store, stmt, &row);
+    char text[256] = "";
+    if (status == KAS_OK && row)
+        kas_sql_text(stmt, 0, text, sizeof text);
+    sqlite3_finalize(stmt);
+    if (status == KAS_OK && strcmp(text, "ok") != 0)
+        status = kas_fail(KAS_STORE,
+                          "%s: the data base is damaged (%s); restore it from a backup, or try "
+                          "`sqlite3 study.db .recover`",
+                          store->path, text);
+    return status;
+}
+
+static kas_status set_journal(kas_store *store)
+{
+    if (store->exclusive) {
+        KAS_TRY(kas_sql_run(store, NULL, "PRAGMA locking_mode = EXCLUSIVE", ""));
+        KAS_TRY(kas_sql_run(store, NULL, "PRAGMA journal_mode = DELETE", ""));
+        KAS_TRY(kas_sql_run(store, NULL, "BEGIN EXCLUSIVE", "")); /* takes the lock, and keeps it */
+        KAS_TRY(kas_sql_run(store, NULL, "COMMIT", ""));
+    } else {
+        KAS_TRY(kas_sql_run(store, NULL, "PRAGMA journal_mode = WAL", ""));
+    }
+    KAS_TRY(kas_sql_run(store, NULL, "PRAGMA foreign_keys = ON", ""));
+    store->synchronous_normal = true; /* unknown: forces the pragma */
+    return kas_sql_durable(store, true);
+}
+
+static kas_status set_up(kas_store *store, kas_store_mode mode)
+{
+    if (sqlite3_create_function(store->db, "owner_gone", 1, SQLITE_UTF8, NULL, owner_gone, NULL,
+                                NULL) != SQLITE_OK ||
+        sqlite3_busy_timeout(store->db, store->exclusive ? 2000 : BUSY_MS) != SQLITE_OK)
+        return kas_sql_fail(store, "sqlite3_create_function");
+    if (mode == KAS_STORE_READ)
+        return check_identity(store);
+    if (mode == KAS_STORE_WRITE)
+        KAS_TRY(check_identity(store)); /* before the journal mode of somebody's file is changed */
+    KAS_TRY(set_journal(store));
+    if (mode == KAS_STORE_CREATE) {
+        KAS_TRY(kas_sql_begin(store));
+        KAS_TRY(kas_sql_end(store, make_schema(store)));
+        KAS_TRY(check_identity(store));
+    }
+    return check_pages(store);
+}
+
+kas_status kas_store_open(const char *path, kas_store_mode mode, kas_store **out)
+{
+    *out = NULL;
+    if (mode != KAS_STORE_CREATE && !kas_file_exists(path))
+        return kas_fail(KAS_STORE, "%s: no such study; `kas-gpu search --study DIR ...` starts one",
+                        path);
+    kas_store *store = calloc(1, sizeof *store);
+    if (!store)
+        return kas_fail(KAS_NO_MEMORY, "%s: out of memory", path);
+    snprintf(store->path, sizeof store->path, "%s", path);
+    store->exclusive = mode != KAS_STORE_READ && on_network(path);
+    int flags = SQLITE_OPEN_READWRITE | (mode == KAS_STORE_CREATE ? SQLITE_OPEN_CREATE : 0);
+    if (mode == KAS_STORE_READ)
+        flags = SQLITE_OPEN_READONLY;
+    kas_status status = KAS_OK;
+    if (sqlite3_open_v2(path, &store->db, flags, NULL) != SQLITE_OK)
+        status = store->db ? kas_fail(KAS_STORE, "%s: cannot be opened: %s (%s)", path,
+                                      sqlite3_errmsg(store->db),
+                                      strerror(sqlite3_system_errno(store->db)))
+                           : kas_fail(KAS_NO_MEMORY, "%s: out of memory", path);
+    if (status == KAS_OK)
+        status = set_up(store, mode);
+    if (status != KAS_OK) {
+        kas_store_close(store);
+        return status;
+    }
+    *out = store;
+    return KAS_OK;
+}
+
+void kas_store_close(kas_store *store)
+{
+    if (!store)
+        return;
+    sqlite3_close(store->db);
+    free(store);
+}
+
+bool kas_store_is_exclusive(const kas_store *store)
+{
+    return store->exclusive;
+}

@@ -1,0 +1,164 @@
+/* Reading: rows of work items and epochs, and the words for kinds and states. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/store/work_row.h"
+
+static const char *const kind_names[] = {"baseline", "candidate", "final", "final-baseline"};
+static const char *const state_names[KAS_WORK_STATES] = {
+    "queued",   "running",       "finished", "pruned", "over-latency", "screened",
+    "diverged", "out-of-memory", "crashed",  "hung",   "device-lost",  "failed"};
+
+const char *kas_work_kind_name(kas_work_kind kind)
+{
+    return kind_names[kind];
+}
+
+const char *kas_work_state_name(kas_work_state state)
+{
+    return state_names[state];
+}
+
+bool kas_work_state_parse(const char *name, kas_work_state *out)
+{
+    for (int i = 0; i < KAS_WORK_STATES; i++)
+        if (strcmp(name, state_names[i]) == 0) {
+            *out = (kas_work_state)i;
+            return true;
+        }
+    return false;
+}
+
+kas_measured kas_measured_unknown(void)
+{
+    return (kas_measured){NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
+}
+
+void kas_work_clear(kas_work *work)
+{
+    free(work->kernel);
+    *work = (kas_work){0};
+}
+
+void kas_work_list_free(kas_work *work, int count)
+{
+    for (int i = 0; i < count; i++)
+        kas_work_clear(&work[i]);
+    free(work);
+}
+
+static kas_measured read_measured(sqlite3_stmt *stmt, int column)
+{
+    return (kas_measured){.accuracy = kas_sql_double(stmt, column),
+                          .latency = kas_sql_double(stmt, column + 1),
+                          .latency_iqr = kas_sql_double(stmt, column + 2),
+                          .step_seconds = kas_sql_double(stmt, column + 3),
+                          .compile_seconds = kas_sql_double(stmt, column + 4),
+                          .memory = kas_sql_double(stmt, column + 5),
+                          .output_std_min = kas_sql_double(stmt, column + 6),
+                          .output_std_max = kas_sql_double(stmt, column + 7),
+                          .fisher = kas_sql_double(stmt, column + 8)};
+}
+
+kas_status kas_work_read_row(kas_store *store, sqlite3_stmt *stmt, kas_work *out)
+{
+    *out = (kas_work){.id = sqlite3_column_int64(stmt, 0),
+                      .index = sqlite3_column_int64(stmt, 2),
+                      .attempt = sqlite3_column_int64(stmt, 3),
+                      .flops = kas_sql_double(stmt, 6),
+                      .params = kas_sql_double(stmt, 7),
+                      .conv_flops = kas_sql_double(stmt, 8),
+                      .conv_params = kas_sql_double(stmt, 9),
+                      .lease = sqlite3_column_int(stmt, 12),
+                      .deaths = sqlite3_column_int(stmt, 13),
+                      .epochs = sqlite3_column_int(stmt, 14),
+                      .created = kas_sql_double(stmt, 15),
+                      .started = kas_sql_double(stmt, 16),
+                      .ended = kas_sql_double(stmt, 17),
+                      .measured = read_measured(stmt, 18)};
+    int kind = sqlite3_column_int(stmt, 1);
+    char state[32];
+    kas_sql_text(stmt, 10, state, sizeof state);
+    if (kind < 0 || kind > KAS_WORK_FINAL_BASELINE || !kas_work_state_parse(state, &out->state))
+        return kas_fail(KAS_STORE, "%s: work item %lld: unknown kind %d or state \"%s\"",
+                        store->path, (long long)out->id, kind, state);
+    out->kind = (kas_work_kind)kind;
+    kas_sql_text(stmt, 4, out->name, sizeof out->name);
+    kas_sql_text(stmt, 11, out->reason, sizeof out->reason);
+    const unsigned char *kernel = sqlite3_column_text(stmt, 5);
+    if (kernel && !(out->kernel = strdup((const char *)kernel)))
+        return kas_fail(KAS_NO_MEMORY, "%s: out of memory", store->path);
+    return KAS_OK;
+}
+
+/* Grows an array of `size`-byte elements by one; false when memory is exhausted. */
+static bool grow(void **array, int count, size_t size)
+{
+    if (count & (count - 1)) /* capacity is the next power of two */
+        return true;
+    void *larger = realloc(*array, (count ? 2 * (size_t)count : 1) * size);
+    if (larger)
+        *array = larger;
+    return larger != NULL;
+}
+
+kas_status kas_store_list(kas_store *store, kas_work **out, int *count)
+{
+    *out = NULL;
+    *count = 0;
+    sqlite3_stmt *stmt;
+    KAS_TRY(kas_sql_prepare(store, &stmt, KAS_WORK_SELECT " ORDER BY kind, k", ""));
+    kas_status status = KAS_OK;
+    for (bool row = true; status == KAS_OK;) {
+        status = kas_sql_step(store, stmt, &row);
+        if (status != KAS_OK || !row)
+            break;
+        if (!grow((void **)out, *count, sizeof **out))
+            status = kas_fail(KAS_NO_MEMORY, "%s: out of memory", store->path);
+        else
+            status = kas_work_read_row(store, stmt, &(*out)[(*count)++]);
+    }
+    sqlite3_finalize(stmt);
+    if (status != KAS_OK) {
+        kas_work_list_free(*out, *count);
+        *out = NULL;
+        *count = 0;
+    }
+    return status;
+}
+
+kas_status kas_store_epochs(kas_store *store, int64_t id, kas_epoch **out, int *count)
+{
+    *out = NULL;
+    *count = 0;
+    sqlite3_stmt *stmt;
+    KAS_TRY(
+        kas_sql_prepare(store, &stmt,
+                        "SELECT epoch, train_loss, train_accuracy, validation_loss,"
+                        " validation_accuracy, seconds FROM epoch WHERE work = ? ORDER BY epoch",
+                        "i", id));
+    kas_status status = KAS_OK;
+    for (bool row = true; status == KAS_OK;) {
+        status = kas_sql_step(store, stmt, &row);
+        if (status != KAS_OK || !row)
+            break;
+        if (!grow((void **)out, *count, sizeof **out)) {
+            status = kas_fail(KAS_NO_MEMORY, "%s: out of memory", store->path);
+            break;
+        }
+        (*out)[(*count)++] = (kas_epoch){.epoch = sqlite3_column_int(stmt, 0),
+                                         .train_loss = kas_sql_double(stmt, 1),
+                                         .train_accuracy = kas_sql_double(stmt, 2),
+                                         .validation_loss = kas_sql_double(stmt, 3),
+                                         .validation_accuracy = kas_sql_double(stmt, 4),
+                                         .seconds = kas_sql_double(stmt, 5)};
+    }
+    sqlite3_finalize(stmt);
+    if (status != KAS_OK) {
+        free(*out);
+        *out = NULL;
+        *count = 0;
+    }
+    return status;
+}

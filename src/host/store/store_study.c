@@ -1,0 +1,82 @@
+/* The study's one row. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/store/sql.h"
+
+void kas_study_clear(kas_study *study)
+{
+    free(study->options);
+    *study = (kas_study){0};
+}
+
+kas_status kas_store_begin_study(kas_store *store, const kas_study *study, bool *created)
+{
+    int changed = 0;
+    KAS_TRY(kas_sql_durable(store, true));
+    KAS_TRY(kas_sql_run(
+        store, &changed,
+        "INSERT OR IGNORE INTO study (id, options, options_digest, dataset_digest, dataset_path,"
+        " sampler_version, seed, created) VALUES (1, ?, ?, ?, ?, ?, ?, ?)",
+        "ttttiid", study->options, study->options_digest, study->dataset_digest,
+        study->dataset_path, (int64_t)study->sampler_version, (int64_t)study->seed,
+        kas_store_now()));
+    *created = changed == 1;
+    return KAS_OK;
+}
+
+static kas_status read_study(kas_store *store, sqlite3_stmt *stmt, kas_study *out)
+{
+    bool row;
+    KAS_TRY(kas_sql_step(store, stmt, &row));
+    if (!row)
+        return kas_fail(KAS_STORE,
+                        "%s: no study in it: the search ended before it began; run `kas-gpu "
+                        "search` with this --study again",
+                        store->path);
+    const unsigned char *options = sqlite3_column_text(stmt, 0);
+    out->options = options ? strdup((const char *)options) : NULL;
+    if (!out->options)
+        return kas_fail(KAS_NO_MEMORY, "%s: out of memory", store->path);
+    kas_sql_text(stmt, 1, out->options_digest, sizeof out->options_digest);
+    kas_sql_text(stmt, 2, out->dataset_digest, sizeof out->dataset_digest);
+    kas_sql_text(stmt, 3, out->dataset_path, sizeof out->dataset_path);
+    out->sampler_version = sqlite3_column_int(stmt, 4);
+    out->seed = (uint64_t)sqlite3_column_int64(stmt, 5);
+    out->created = kas_sql_double(stmt, 6);
+    out->busy_seconds = kas_sql_double(stmt, 7);
+    kas_sql_text(stmt, 8, out->device, sizeof out->device);
+    return KAS_OK;
+}
+
+kas_status kas_store_get_study(kas_store *store, kas_study *out)
+{
+    *out = (kas_study){0};
+    sqlite3_stmt *stmt;
+    KAS_TRY(kas_sql_prepare(store, &stmt,
+                            "SELECT options, options_digest, dataset_digest, dataset_path,"
+                            " sampler_version, seed, created, busy_seconds, device FROM study",
+                            ""));
+    kas_status status = read_study(store, stmt, out);
+    sqlite3_finalize(stmt);
+    return status;
+}
+
+kas_status kas_store_add_busy(kas_store *store, double seconds)
+{
+    KAS_TRY(kas_sql_durable(store, false));
+    return kas_sql_run(store, NULL, "UPDATE study SET busy_seconds = busy_seconds + ?", "d",
+                       seconds);
+}
+
+kas_status kas_store_set_device(kas_store *store, const char *device)
+{
+    KAS_TRY(kas_sql_durable(store, true));
+    return kas_sql_run(store, NULL, "UPDATE study SET device = ? WHERE device = ''", "t", device);
+}
+
+kas_status kas_store_set_dataset_path(kas_store *store, const char *path)
+{
+    KAS_TRY(kas_sql_durable(store, true));
+    return kas_sql_run(store, NULL, "UPDATE study SET dataset_path = ?", "t", path);
+}

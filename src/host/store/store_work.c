@@ -1,0 +1,166 @@
+/* Changes of work items: claim, renew, record, finish, release. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/store/sql.h"
+#include "host/store/work_row.h"
+
+kas_status kas_store_add(kas_store *store, const kas_work *work, bool *added)
+{
+    int changed = 0;
+    KAS_TRY(kas_sql_durable(store, true));
+    KAS_TRY(kas_sql_run(store, &changed,
+                        "INSERT OR IGNORE INTO work (kind, k, attempt, name, kernel, flops, params,"
+                        " conv_flops, conv_params, created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                        "iiittddddd", (int64_t)work->kind, work->index, work->attempt, work->name,
+                        work->kernel, work->flops, work->params, work->conv_flops,
+                        work->conv_params, kas_store_now()));
+    *added = changed == 1;
+    return KAS_OK;
+}
+
+static kas_status find_claimable(kas_store *store, kas_work_kind kind, int64_t limit, double now,
+                                 kas_work *out, bool *found)
+{
+    sqlite3_stmt *stmt;
+    KAS_TRY(kas_sql_prepare(store, &stmt,
+                            KAS_WORK_SELECT
+                            " WHERE kind = ? AND (? < 0 OR k < ?) AND (state = 'queued' OR"
+                            " (state = 'running' AND (lease_until < ? OR owner_gone(owner))))"
+                            " ORDER BY k LIMIT 1",
+                            "iiid", (int64_t)kind, limit, limit, now));
+    kas_status status = kas_sql_step(store, stmt, found);
+    if (status == KAS_OK && *found)
+        status = kas_work_read_row(store, stmt, out);
+    sqlite3_finalize(stmt);
+    return status;
+}
+
+static kas_status claim(kas_store *store, kas_work_kind kind, int64_t limit, const char *owner,
+                        double seconds, kas_work *out, bool *found)
+{
+    double now = kas_store_now();
+    KAS_TRY(find_claimable(store, kind, limit, now, out, found));
+    if (!*found)
+        return KAS_OK;
+    out->state = KAS_WORK_RUNNING;
+    out->lease++;
+    if (isnan(out->started))
+        out->started = now;
+    return kas_sql_run(store, NULL,
+                       "UPDATE work SET state = 'running', lease = ?, owner = ?, lease_until = ?,"
+                       " started = ? WHERE id = ?",
+                       "itddi", (int64_t)out->lease, owner, now + seconds, out->started, out->id);
+}
+
+kas_status kas_store_claim(kas_store *store, kas_work_kind kind, int64_t index_limit,
+                           const char *owner, double lease_seconds, kas_work *out, bool *found)
+{
+    *out = (kas_work){0};
+    *found = false;
+    KAS_TRY(kas_sql_durable(store, true));
+    KAS_TRY(kas_sql_begin(store));
+    kas_status status =
+        kas_sql_end(store, claim(store, kind, index_limit, owner, lease_seconds, out, found));
+    if (status != KAS_OK) {
+        kas_work_clear(out);
+        *found = false;
+    }
+    return status;
+}
+
+#define MINE " WHERE id = ? AND lease = ? AND state = 'running'"
+
+kas_status kas_store_renew(kas_store *store, int64_t id, int lease, double lease_seconds,
+                           bool *held)
+{
+    int changed = 0;
+    KAS_TRY(kas_sql_durable(store, false));
+    KAS_TRY(kas_sql_run(store, &changed, "UPDATE work SET lease_until = ?" MINE, "dii",
+                        kas_store_now() + lease_seconds, id, (int64_t)lease));
+    *held = changed == 1;
+    return KAS_OK;
+}
+
+kas_status kas_store_record_epoch(kas_store *store, int64_t id, int lease, const kas_epoch *epoch,
+                                  bool *held)
+{
+    int changed = 0;
+    KAS_TRY(kas_sql_durable(store, false));
+    KAS_TRY(kas_sql_run(store, &changed,
+                        "INSERT OR REPLACE INTO epoch (work, epoch, train_loss, train_accuracy,"
+                        " validation_loss, validation_accuracy, seconds)"
+                        " SELECT id, ?, ?, ?, ?, ?, ? FROM work" MINE,
+                        "idddddii", (int64_t)epoch->epoch, epoch->train_loss, epoch->train_accuracy,
+                        epoch->validation_loss, epoch->validation_accuracy, epoch->seconds, id,
+                        (int64_t)lease));
+    *held = changed == 1;
+    return KAS_OK;
+}
+
+#define SET_MEASURED                                                                               \
+    "accuracy = coalesce(?, accuracy), latency = coalesce(?, latency),"                            \
+    " latency_iqr = coalesce(?, latency_iqr), step_seconds = coalesce(?, step_seconds),"           \
+    " compile_seconds = coalesce(?, compile_seconds), memory = coalesce(?, memory),"               \
+    " output_std_min = coalesce(?, output_std_min),"                                               \
+    " output_std_max = coalesce(?, output_std_max), fisher = coalesce(?, fisher)"
+#define MEASURED(m)                                                                                \
+    (m)->accuracy, (m)->latency, (m)->latency_iqr, (m)->step_seconds, (m)->compile_seconds,        \
+        (m)->memory, (m)->output_std_min, (m)->output_std_max, (m)->fisher
+
+kas_status kas_store_record_measured(kas_store *store, int64_t id, int lease,
+                                     const kas_measured *measured, bool *held)
+{
+    int changed = 0;
+    KAS_TRY(kas_sql_durable(store, true));
+    KAS_TRY(kas_sql_run(store, &changed, "UPDATE work SET " SET_MEASURED MINE, "dddddddddii",
+                        MEASURED(measured), id, (int64_t)lease));
+    *held = changed == 1;
+    return KAS_OK;
+}
+
+kas_status kas_store_finish(kas_store *store, int64_t id, int lease, kas_work_state state,
+                            const char *reason, const kas_measured *measured, bool *held)
+{
+    if (!kas_work_ended(state))
+        return kas_fail(KAS_FAILURE, "work item %lld: \"%s\" is not a final state", (long long)id,
+                        kas_work_state_name(state));
+    int changed = 0;
+    KAS_TRY(kas_sql_durable(store, true));
+    KAS_TRY(kas_sql_run(
+        store, &changed,
+        "UPDATE work SET state = ?, reason = ?, ended = ?, owner = ''," SET_MEASURED MINE,
+        "ttddddddddddii", kas_work_state_name(state), reason ? reason : "", kas_store_now(),
+        MEASURED(measured), id, (int64_t)lease));
+    *held = changed == 1;
+    return KAS_OK;
+}
+
+kas_status kas_store_release(kas_store *store, int64_t id, int lease, bool died, bool *held)
+{
+    int changed = 0;
+    KAS_TRY(kas_sql_durable(store, true));
+    KAS_TRY(kas_sql_run(store, &changed,
+                        "UPDATE work SET state = 'queued', owner = '', deaths = deaths + ?" MINE,
+                        "iii", (int64_t)died, id, (int64_t)lease));
+    *held = changed == 1;
+    return KAS_OK;
+}
+
+static kas_status requeue(kas_store *store, int64_t id)
+{
+    KAS_TRY(kas_sql_run(store, NULL, "DELETE FROM epoch WHERE work = ?", "i", id));
+    return kas_sql_run(store, NULL,
+                       "UPDATE work SET state = 'queued', reason = '', owner = '', deaths = 0,"
+                       " started = NULL, ended = NULL WHERE id = ? AND state != 'running'",
+                       "i", id);
+}
+
+kas_status kas_store_requeue(kas_store *store, int64_t id)
+{
+    KAS_TRY(kas_sql_durable(store, true));
+    KAS_TRY(kas_sql_begin(store));
+    return kas_sql_end(store, requeue(store, id));
+}
