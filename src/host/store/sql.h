@@ -16,6 +16,9 @@ struct kas_store {
     bool synchronous_normal;
 };
 
+/* kas_store_open with the kind of file system given: tests have no network file system. */
+kas_status kas_store_open_as(const char *path, kas_store_mode mode, bool network, kas_store **out);
+
 kas_status kas_sql_fail(kas_store *store, const char *sql);
 /* *out is finalised by the caller. */
 kas_status kas_sql_prepare(kas_store *store, sqlite3_stmt **out, const char *sql, const char *types,

@@ -175,6 +175,11 @@ static kas_status set_up(kas_store *store, kas_store_mode mode)
 
 kas_status kas_store_open(const char *path, kas_store_mode mode, kas_store **out)
 {
+    return kas_store_open_as(path, mode, on_network(path), out);
+}
+
+kas_status kas_store_open_as(const char *path, kas_store_mode mode, bool network, kas_store **out)
+{
     *out = NULL;
     if (mode != KAS_STORE_CREATE && !kas_file_exists(path))
         return kas_fail(KAS_STORE, "%s: no such study; `kas-gpu search --study DIR ...` starts one",
@@ -183,7 +188,7 @@ kas_status kas_store_open(const char *path, kas_store_mode mode, kas_store **out
     if (!store)
         return kas_fail(KAS_NO_MEMORY, "%s: out of memory", path);
     snprintf(store->path, sizeof store->path, "%s", path);
-    store->exclusive = mode != KAS_STORE_READ && on_network(path);
+    store->exclusive = mode != KAS_STORE_READ && network;
     int flags = SQLITE_OPEN_READWRITE | (mode == KAS_STORE_CREATE ? SQLITE_OPEN_CREATE : 0);
     if (mode == KAS_STORE_READ)
         flags = SQLITE_OPEN_READONLY;
