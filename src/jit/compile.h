@@ -21,8 +21,10 @@
 
 typedef struct kas_compiler kas_compiler;
 
-/* `arch`: "cpu" or "sm_NN" (kas_device_info.arch). `cache_dir` NULL = kas_cache_dir().
- * KAS_UNSUPPORTED with what is missing when there is no host compiler, or no NVRTC. */
+/* `arch`: "cpu" or "sm_NN" (kas_device_info.arch), or "cpu+order1", "cpu+order2": lanes in
+ * descending and shuffled order, for tests that look for missing barriers. `cache_dir` NULL =
+ * kas_cache_dir(). KAS_UNSUPPORTED with what is missing when there is no host compiler, or no
+ * NVRTC. */
 kas_status kas_compiler_open(const char *arch, const char *cache_dir, kas_compiler **out);
 void kas_compiler_close(kas_compiler *compiler);
 /* "clang 14.0.6 -O3 ..." or "NVRTC 13.0 sm_90" */

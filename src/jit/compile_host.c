@@ -1,0 +1,325 @@
+/* The C compiler of this machine as a backend: text in by a memory file, shared object out. */
+#include "jit/compile_backend.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "host/core/files.h"
+#include "host/core/log.h"
+#include "host/core/sha256.h"
+#include "device_code/device_code.h"
+
+extern char **environ;
+
+enum { MAX_ARGUMENTS = 48, MAX_LOG = 1 << 20, STALE_SECONDS = 3600 };
+
+/* ---- running a program ----------------------------------------------------------------------- */
+
+static kas_status memory_file(const char *name, const void *data, size_t size, int *out)
+{
+    *out = -1;
+    int fd = memfd_create(name, MFD_CLOEXEC);
+    KAS_CHECK_LIBC(fd >= 0, KAS_FAILURE);
+    for (size_t done = 0; done < size;) {
+        ssize_t n = write(fd, (const char *)data + done, size - done);
+        if (n < 0 && errno != EINTR) {
+            kas_status status =
+                kas_fail_errno(KAS_FAILURE, "write(memory file)", __FILE__, __LINE__);
+            close(fd);
+            return status;
+        }
+        done += n > 0 ? (size_t)n : 0;
+    }
+    if (lseek(fd, 0, SEEK_SET) != 0) {
+        kas_status status = kas_fail_errno(KAS_FAILURE, "lseek(memory file)", __FILE__, __LINE__);
+        close(fd);
+        return status;
+    }
+    *out = fd;
+    return KAS_OK;
+}
+
+static kas_status spawn(char **argv, int in, int out, pid_t *pid)
+{
+    posix_spawn_file_actions_t actions;
+    int error = posix_spawn_file_actions_init(&actions);
+    if (error)
+        return kas_fail(KAS_FAILURE, "posix_spawn_file_actions_init: %s", strerror(error));
+    error = posix_spawn_file_actions_adddup2(&actions, in, 0);
+    if (!error)
+        error = posix_spawn_file_actions_adddup2(&actions, out, 1);
+    if (!error)
+        error = posix_spawn_file_actions_adddup2(&actions, out, 2);
+    if (!error)
+        error = posix_spawn(pid, argv[0], &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    return error ? kas_fail(KAS_FAILURE, "cannot start %s: %s", argv[0], strerror(error)) : KAS_OK;
+}
+
+static kas_status read_log(int fd, kas_buf *log)
+{
+    char chunk[4096];
+    KAS_CHECK_LIBC(lseek(fd, 0, SEEK_SET) == 0, KAS_FAILURE);
+    for (ssize_t n; log->size < MAX_LOG && (n = read(fd, chunk, sizeof chunk)) != 0;) {
+        if (n < 0 && errno == EINTR)
+            continue;
+        KAS_CHECK_LIBC(n >= 0, KAS_FAILURE);
+        kas_buf_add(log, chunk, (size_t)n);
+    }
+    return kas_buf_status(log);
+}
+
+static double seconds_of(struct timeval t)
+{
+    return (double)t.tv_sec + (double)t.tv_usec * 1e-6;
+}
+
+/* Runs argv with `input` as its stdin; stdout and stderr together go to `log`.  Never a shell.
+ * Files in memory instead of pipes: a compiler that prints much before it has read all cannot
+ * block. */
+static kas_status run(char **argv, const char *input, size_t size, kas_buf *log, int *wait_status,
+                      double *cpu_seconds)
+{
+    int in = -1, out = -1;
+    pid_t pid;
+    struct rusage usage;
+    kas_status status;
+    KAS_TRY_GOTO(memory_file("kas-text", input, size, &in), done);
+    KAS_TRY_GOTO(memory_file("kas-log", NULL, 0, &out), done);
+    KAS_TRY_GOTO(spawn(argv, in, out, &pid), done);
+    pid_t waited;
+    do
+        waited = wait4(pid, wait_status, 0, &usage);
+    while (waited < 0 && errno == EINTR);
+    if (waited < 0) {
+        status = kas_fail_errno(KAS_FAILURE, "wait4(compiler)", __FILE__, __LINE__);
+        goto done;
+    }
+    *cpu_seconds = seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
+    status = read_log(out, log);
+done:
+    if (in >= 0)
+        close(in);
+    if (out >= 0)
+        close(out);
+    return status;
+}
+
+/* ---- compiling ------------------------------------------------------------------------------- */
+
+/* gcc takes the same list: a -Wno-... that it does not know it passes over in silence. */
+static void add_flags(const kas_compiler *compiler, char **argv, int *n)
+{
+    for (int i = 0; kas_device_code_flags[i] && *n < MAX_ARGUMENTS - 16; i++)
+        argv[(*n)++] = (char *)kas_device_code_flags[i];
+    static const char *const orders[] = {"-DKAS_ORDER=0", "-DKAS_ORDER=1", "-DKAS_ORDER=2"};
+    if (strcmp(compiler->arch, "cpu+order1") == 0)
+        argv[(*n)++] = (char *)orders[1];
+    else if (strcmp(compiler->arch, "cpu+order2") == 0)
+        argv[(*n)++] = (char *)orders[2];
+    argv[(*n)++] = (char *)"-fPIC";
+    argv[(*n)++] = (char *)"-w"; /* generated text: only errors are of use in the log */
+}
+
+/* A compiler that was killed or had no room says nothing about the text. */
+static bool text_is_at_fault(const char *log)
+{
+    static const char *const troubles[] = {
+        "No space left", "out of memory", "Cannot allocate memory", "signal", "Input/output error"};
+    for (size_t i = 0; i < sizeof troubles / sizeof *troubles; i++)
+        if (strstr(log, troubles[i]))
+            return false;
+    return strstr(log, "error") != NULL;
+}
+
+static kas_compile_outcome judge(int wait_status, const kas_buf *log)
+{
+    if (WIFSIGNALED(wait_status)) {
+        kas_fail(KAS_FAILURE, "the compiler was ended by signal %d (%s)", WTERMSIG(wait_status),
+                 strsignal(WTERMSIG(wait_status)));
+        return KAS_COMPILE_BROKEN;
+    }
+    if (WEXITSTATUS(wait_status) == 0)
+        return KAS_COMPILED;
+    const char *text = kas_buf_text(log);
+    if (WEXITSTATUS(wait_status) == 1 && text_is_at_fault(text))
+        return KAS_COMPILE_REFUSED;
+    int length = log->size < 800 ? (int)log->size : 800;
+    while (length > 0 && text[length - 1] == '\n')
+        length--;
+    kas_fail(KAS_FAILURE, "the compiler ended with code %d%s%.*s", WEXITSTATUS(wait_status),
+             length ? ": " : "", length, text);
+    return KAS_COMPILE_BROKEN;
+}
+
+static kas_compile_outcome build(kas_compiler *compiler, const char *text, size_t size,
+                                 kas_compile_result *result)
+{
+    char march[64], output[4200], *argv[MAX_ARGUMENTS];
+    int n = 0, wait_status = 0;
+    snprintf(output, sizeof output, "%s/tmp/XXXXXX", compiler->folder);
+    int fd = mkostemp(output, O_CLOEXEC);
+    if (fd < 0) {
+        kas_fail_errno(KAS_FAILURE, output, __FILE__, __LINE__);
+        return KAS_COMPILE_BROKEN;
+    }
+    close(fd);
+    snprintf(march, sizeof march, "-march=%s", kas_device_code_march);
+    argv[n++] = compiler->program;
+    add_flags(compiler, argv, &n);
+    char *rest[] = {march,        (char *)"-shared", (char *)"-x",  (char *)"c",  (char *)"-",
+                    (char *)"-x", (char *)"none",    (char *)"-lm", (char *)"-o", output,
+                    NULL};
+    memcpy(argv + n, rest, sizeof rest);
+
+    kas_compile_outcome outcome = KAS_COMPILE_BROKEN;
+    if (run(argv, text, size, &result->log, &wait_status, &result->cpu_seconds) == KAS_OK)
+        outcome = judge(wait_status, &result->log);
+    if (outcome == KAS_COMPILED && kas_file_read(output, INT_MAX, &result->image) != KAS_OK)
+        outcome = KAS_COMPILE_BROKEN;
+    unlink(output);
+    return outcome;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static bool find_in_path(const char *name, char out[4096])
+{
+    if (strchr(name, '/'))
+        return snprintf(out, 4096, "%s", name) < 4096 && access(out, X_OK) == 0;
+    const char *list = getenv("PATH");
+    for (const char *p = list ? list : "/usr/bin:/bin"; *p;) {
+        size_t length = strcspn(p, ":");
+        if (length > 0 && snprintf(out, 4096, "%.*s/%s", (int)length, p, name) < 4096 &&
+            access(out, X_OK) == 0)
+            return true;
+        p += length + (p[length] == ':');
+    }
+    return false;
+}
+
+static kas_status find_compiler(kas_compiler *compiler)
+{
+    const char *own = getenv("KAS_CC");
+    if (own && *own)
+        return find_in_path(own, compiler->program)
+                   ? KAS_OK
+                   : kas_fail(KAS_UNSUPPORTED, "KAS_CC=%s: no such program", own);
+    const char *const names[] = {kas_device_code_compiler, "clang", "gcc", "cc"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (names[i][0] && find_in_path(names[i], compiler->program))
+            return KAS_OK;
+    return kas_fail(KAS_UNSUPPORTED,
+                    "no C compiler was found (clang, gcc or cc on PATH, or KAS_CC): "
+                    "the CPU device needs one to build kernels; Debian: apt-get "
+                    "install clang");
+}
+
+/* "Debian clang version 14.0.6" -> "clang 14.0.6"; "gcc (Debian 12.2.0-14) 12.2.0" -> "gcc 12.2.0"
+ */
+static void short_version(const char *text, const char *program, char *out, size_t size)
+{
+    const char *clang = strstr(text, "clang version ");
+    if (clang) {
+        const char *number = clang + strlen("clang version ");
+        snprintf(out, size, "clang %.*s", (int)strcspn(number, " \n("), number);
+        return;
+    }
+    int end = (int)strcspn(text, "\n"), start = end;
+    while (start > 0 && text[start - 1] != ' ')
+        start--;
+    const char *name = strrchr(program, '/');
+    snprintf(out, size, "%.60s %.*s", name ? name + 1 : program, end - start, text + start);
+}
+
+/* -march=native means another code on another machine, and a home folder may be shared: the key
+ * then covers what this processor can do. */
+static void add_processor(kas_buf *identity)
+{
+    if (strcmp(kas_device_code_march, "native") != 0)
+        return;
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    char *line = NULL;
+    size_t room = 0;
+    static const char *const fields[] = {"vendor_id",       "cpu family", "model",   "flags",
+                                         "CPU implementer", "CPU part",   "Features"};
+    while (file && getline(&line, &room, file) > 1) /* the first processor; an empty line ends it */
+        for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+            if (strncmp(line, fields[i], strlen(fields[i])) == 0)
+                kas_buf_puts(identity, line);
+    free(line);
+    if (file)
+        fclose(file);
+}
+
+static kas_status identify(kas_compiler *compiler)
+{
+    char *argv[] = {compiler->program, (char *)"--version", NULL}, *flags[MAX_ARGUMENTS];
+    int wait_status = 0, n = 0;
+    double cpu_seconds;
+    kas_buf *identity = &compiler->identity;
+    KAS_TRY(run(argv, "", 0, identity, &wait_status, &cpu_seconds));
+    if (!WIFEXITED(wait_status) || WEXITSTATUS(wait_status) != 0)
+        return kas_fail(KAS_UNSUPPORTED, "%s --version failed: is it a C compiler?",
+                        compiler->program);
+    short_version(kas_buf_text(identity), compiler->program, compiler->name, sizeof compiler->name);
+    kas_buf_printf(identity, "\n%s -march=%s -shared -lm", compiler->program,
+                   kas_device_code_march);
+    add_flags(compiler, flags, &n);
+    kas_buf shown = {0};
+    kas_buf_printf(&shown, "%s -march=%s", compiler->name, kas_device_code_march);
+    for (int i = 0; i < n; i++) {
+        kas_buf_printf(identity, " %s", flags[i]);
+        kas_buf_printf(&shown, " %s", flags[i]);
+    }
+    kas_buf_puts(identity, "\n");
+    add_processor(identity);
+    snprintf(compiler->describe, sizeof compiler->describe, "%s", kas_buf_text(&shown));
+    kas_buf_free(&shown);
+    return kas_buf_status(identity);
+}
+
+/* Outputs left behind by processes that were killed while their compiler ran. */
+static void remove_stale(const char *folder)
+{
+    DIR *directory = opendir(folder);
+    if (!directory)
+        return;
+    time_t now = time(NULL);
+    for (struct dirent *entry; (entry = readdir(directory));) {
+        struct stat info;
+        if (entry->d_name[0] != '.' && fstatat(dirfd(directory), entry->d_name, &info, 0) == 0 &&
+            S_ISREG(info.st_mode) && now - info.st_mtime > STALE_SECONDS)
+            unlinkat(dirfd(directory), entry->d_name, 0);
+    }
+    closedir(directory);
+}
+
+kas_status kas_compile_host_open(kas_compiler *compiler)
+{
+    char temporary[4200];
+    if (strcmp(compiler->arch, "cpu") != 0 && strcmp(compiler->arch, "cpu+order1") != 0 &&
+        strcmp(compiler->arch, "cpu+order2") != 0)
+        return kas_fail(KAS_USAGE, "architecture \"%s\": expected \"cpu\" or \"sm_NN\"",
+                        compiler->arch);
+    compiler->build = build;
+    compiler->suffix = "so";
+    KAS_TRY(find_compiler(compiler));
+    snprintf(temporary, sizeof temporary, "%s/tmp", compiler->folder);
+    KAS_TRY(kas_mkdirs(temporary));
+    remove_stale(temporary);
+    return identify(compiler);
+}

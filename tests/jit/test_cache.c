@@ -1,0 +1,217 @@
+/* The compile cache: damage is found, and many processes may share it. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "host/core/files.h"
+#include "host/core/sha256.h"
+#include "jit/cache.h"
+
+enum { KEYS = 4, PROCESSES = 16, ROUNDS = 40 };
+
+static char folder[256];
+
+static int set_up(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/kas-cache-test-XXXXXX");
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    return kas_remove_tree(folder) == KAS_OK ? 0 : -1;
+}
+
+static void entry_path(int key, char path[4096])
+{
+    char hex[65];
+    kas_sha256_hex(&key, sizeof key, hex);
+    assert_int_equal(kas_cache_path(folder, hex, "so", path), KAS_OK);
+}
+
+/* The only right content of a key: 1000 .. 4000 bytes of a simple sequence. */
+static size_t content(int key, unsigned char out[4096])
+{
+    size_t size = 1000 + (size_t)key * 1000;
+    uint32_t x = 12345u + (uint32_t)key;
+    for (size_t i = 0; i < size; i++) {
+        x = x * 1664525u + 1013904223u;
+        out[i] = (unsigned char)(x >> 24);
+    }
+    return size;
+}
+
+/* 1 found and right, 0 not found, -1 found and wrong or an error. */
+static int look(int key)
+{
+    char path[4096];
+    unsigned char right[4096];
+    size_t size = content(key, right);
+    kas_buf got = {0};
+    bool found = false;
+    entry_path(key, path);
+    int result = -1;
+    if (kas_cache_read(path, &got, &found) == KAS_OK)
+        result = !found ? 0 : got.size == size && memcmp(got.data, right, size) == 0 ? 1 : -1;
+    kas_buf_free(&got);
+    return result;
+}
+
+static kas_status put(int key)
+{
+    char path[4096];
+    unsigned char right[4096];
+    size_t size = content(key, right);
+    entry_path(key, path);
+    return kas_cache_write(path, right, size);
+}
+
+static void entry_comes_back_whole(void **state)
+{
+    (void)state;
+    assert_int_equal(look(0), 0);
+    assert_int_equal(put(0), KAS_OK);
+    assert_int_equal(look(0), 1);
+}
+
+static void every_truncation_is_found(void **state)
+{
+    (void)state;
+    char path[4096];
+    struct stat info;
+    entry_path(0, path);
+    assert_int_equal(put(0), KAS_OK);
+    assert_int_equal(stat(path, &info), 0);
+    for (off_t size = 0; size < info.st_size; size++) {
+        assert_int_equal(put(0), KAS_OK);
+        assert_int_equal(truncate(path, size), 0);
+        assert_int_equal(look(0), 0);
+        size += size > 64 && size < info.st_size - 64 ? 37 : 0;
+    }
+}
+
+static void every_changed_byte_is_found(void **state)
+{
+    (void)state;
+    char path[4096];
+    struct stat info;
+    entry_path(0, path);
+    assert_int_equal(put(0), KAS_OK);
+    assert_int_equal(stat(path, &info), 0);
+    int fd = open(path, O_RDWR);
+    assert_true(fd >= 0);
+    for (off_t at = 0; at < info.st_size; at++) {
+        unsigned char byte;
+        assert_int_equal(pread(fd, &byte, 1, at), 1);
+        byte ^= 0x10;
+        assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+        assert_int_equal(look(0), 0);
+        byte ^= 0x10;
+        assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    }
+    close(fd);
+    assert_int_equal(look(0), 1);
+}
+
+/* Writers, readers and vandals; the exit code is the number of wrong reads. */
+static int child(int me)
+{
+    int wrong = 0;
+    unsigned random = (unsigned)me * 7919u + 1;
+    for (int round = 0; round < ROUNDS; round++) {
+        int key = (int)(rand_r(&random) % KEYS);
+        char path[4096];
+        entry_path(key, path);
+        if (me % 4 == 0) { /* vandal */
+            int fd = open(path, O_RDWR);
+            if (fd >= 0) {
+                wrong += (rand_r(&random) & 1) ? ftruncate(fd, rand_r(&random) % 900) != 0
+                                               : pwrite(fd, "damage", 6, 300) != 6;
+                close(fd);
+            }
+        } else if (me % 4 == 1)
+            wrong += put(key) != KAS_OK;
+        else {
+            int seen = look(key);
+            wrong += seen < 0 || (seen == 0 && put(key) != KAS_OK);
+        }
+    }
+    return wrong;
+}
+
+static void processes_share_it_while_it_is_damaged(void **state)
+{
+    (void)state;
+    pid_t pid[PROCESSES];
+    for (int i = 0; i < PROCESSES; i++) {
+        pid[i] = fork();
+        assert_true(pid[i] >= 0);
+        if (pid[i] == 0)
+            _exit(child(i));
+    }
+    int wrong = 0;
+    for (int i = 0; i < PROCESSES; i++) {
+        int status = 0;
+        assert_int_equal(waitpid(pid[i], &status, 0), pid[i]);
+        wrong += WIFEXITED(status) ? WEXITSTATUS(status) : 100;
+    }
+    printf("%d processes, %d rounds: %d wrong reads (0 allowed)\n", PROCESSES, ROUNDS, wrong);
+    assert_int_equal(wrong, 0);
+    for (int key = 0; key < KEYS; key++) {
+        assert_int_equal(put(key), KAS_OK);
+        assert_int_equal(look(key), 1);
+    }
+}
+
+static void lock_of_a_killed_process_is_free(void **state)
+{
+    (void)state;
+    char path[4096];
+    int ready[2];
+    entry_path(2, path);
+    assert_int_equal(pipe(ready), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        int lock = kas_cache_lock(path, 1);
+        if (write(ready[1], lock >= 0 ? "y" : "n", 1) != 1)
+            _exit(1);
+        pause();
+        _exit(0);
+    }
+    char answer = 0;
+    assert_int_equal(read(ready[0], &answer, 1), 1);
+    assert_int_equal(answer, 'y');
+    assert_int_equal(kas_cache_lock(path, 0.05), -1); /* held: goes on without */
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    int lock = kas_cache_lock(path, 1);
+    assert_true(lock >= 0);
+    kas_cache_unlock(path, lock);
+    close(ready[0]);
+    close(ready[1]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(entry_comes_back_whole, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(every_truncation_is_found, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(every_changed_byte_is_found, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(processes_share_it_while_it_is_damaged, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(lock_of_a_killed_process_is_free, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

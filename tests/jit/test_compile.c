@@ -1,0 +1,314 @@
+/* The two compilers behind the cache. The texts avoid the dialect: they test the machinery only. */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cuda/library.h"
+#include "host/core/files.h"
+#include "jit/compile.h"
+
+enum { PROCESSES = 12 };
+
+static const char answer_text[] =
+    "__attribute__((visibility(\"default\"))) int kas_test_answer(void) { return 42; }\n";
+static const char cuda_text[] =
+    "extern \"C\" __global__ void kas_test(float *x) { x[threadIdx.x] = 2.0f * x[threadIdx.x]; }\n";
+
+static char folder[200];
+
+static int set_up(void **state)
+{
+    (void)state;
+    unsetenv("KAS_CC");
+    snprintf(folder, sizeof folder, "/tmp/kas-compile-test-XXXXXX");
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    unsetenv("KAS_CC");
+    return kas_remove_tree(folder) == KAS_OK ? 0 : -1;
+}
+
+static kas_compiler *open_compiler(const char *arch)
+{
+    kas_compiler *compiler = NULL;
+    if (kas_compiler_open(arch, folder, &compiler) != KAS_OK)
+        fail_msg("%s", kas_error());
+    return compiler;
+}
+
+static int answer_of(const char *path)
+{
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!handle)
+        return -1;
+    int (*function)(void);
+    *(void **)&function = dlsym(handle, "kas_test_answer");
+    int answer = function ? function() : -2;
+    dlclose(handle);
+    return answer;
+}
+
+static void host_image_is_made_once(void **state)
+{
+    (void)state;
+    kas_compiler *compiler = open_compiler("cpu");
+    kas_compile_stats stats;
+    char path[4096], again[4096];
+    printf("%s\n", kas_compiler_describe(compiler));
+    assert_int_equal(kas_compile(compiler, answer_text, path, &stats), KAS_OK);
+    assert_false(stats.cached);
+    assert_true(stats.image_bytes > 100 && stats.cpu_seconds > 0 && stats.seconds > 0);
+    assert_int_equal(answer_of(path), 42);
+    assert_int_equal(kas_compile(compiler, answer_text, again, &stats), KAS_OK);
+    assert_true(stats.cached);
+    assert_true(stats.cpu_seconds == 0 && stats.image_bytes > 100);
+    assert_string_equal(path, again);
+    kas_compiler_close(compiler);
+}
+
+static void damaged_image_is_made_again(void **state)
+{
+    (void)state;
+    kas_compiler *compiler = open_compiler("cpu");
+    kas_compile_stats stats;
+    char path[4096];
+    assert_int_equal(kas_compile(compiler, answer_text, path, NULL), KAS_OK);
+    for (int kind = 0; kind < 3; kind++) {
+        int fd = open(path, O_RDWR);
+        assert_true(fd >= 0);
+        if (kind == 2)
+            assert_int_equal(pwrite(fd, "\1", 1, 1000), 1);
+        else
+            assert_int_equal(ftruncate(fd, kind == 0 ? 0 : 5000), 0);
+        close(fd);
+        assert_int_equal(kas_compile(compiler, answer_text, path, &stats), KAS_OK);
+        assert_false(stats.cached);
+        assert_int_equal(answer_of(path), 42);
+    }
+    kas_compiler_close(compiler);
+}
+
+static void refused_text_is_kept_as_failure(void **state)
+{
+    (void)state;
+    kas_compiler *compiler = open_compiler("cpu");
+    kas_compile_stats stats;
+    char path[4096];
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(
+            kas_compile(compiler, "int good;\nint f(void) { return no_such; }\n", path, &stats),
+            KAS_FAILURE);
+        assert_non_null(strstr(kas_error(), "no_such"));
+        assert_non_null(strstr(kas_error(), "kernel:2")); /* lines count from the text's first */
+        assert_int_equal(stats.cached, round == 1);
+        assert_false(kas_file_exists(path));
+    }
+    kas_compiler_close(compiler);
+}
+
+/* A compiler of our own: `body` runs in place of a build; each build leaves a line in "count". */
+static void make_compiler(const char *version, const char *body)
+{
+    char path[256], text[2048];
+    snprintf(path, sizeof path, "%s/fake-cc", folder);
+    snprintf(text, sizeof text,
+             "#!/bin/sh\nif [ \"$1\" = --version ]; then echo 'fake (test) %s'; exit 0; fi\n"
+             "echo x >>%s/count\n%s\n",
+             version, folder, body);
+    assert_int_equal(kas_file_write_atomic(path, text, strlen(text)), KAS_OK);
+    assert_int_equal(chmod(path, 0755), 0);
+    assert_int_equal(setenv("KAS_CC", path, 1), 0);
+}
+
+static int builds(void)
+{
+    char path[256];
+    kas_buf text = {0};
+    snprintf(path, sizeof path, "%s/count", folder);
+    int count = kas_file_read(path, 1 << 20, &text) == KAS_OK ? (int)text.size / 2 : 0;
+    kas_buf_free(&text);
+    return count;
+}
+
+static void broken_compiler_is_not_remembered(void **state)
+{
+    (void)state;
+    static const char *const bodies[] = {"kill -9 $$",
+                                         "echo 'error: No space left on device'; exit 1", "exit 3"};
+    for (int i = 0; i < 3; i++) {
+        make_compiler("1.0", bodies[i]);
+        kas_compiler *compiler = open_compiler("cpu");
+        char path[4096];
+        assert_int_equal(kas_compile(compiler, answer_text, path, NULL), KAS_FAILURE);
+        kas_compiler_close(compiler);
+        printf("%s\n", kas_error());
+    }
+    assert_int_equal(builds(), 3);
+    make_compiler("1.0", "exec cc \"$@\"");
+    kas_compiler *compiler = open_compiler("cpu");
+    char path[4096];
+    assert_int_equal(kas_compile(compiler, answer_text, path, NULL), KAS_OK);
+    assert_int_equal(answer_of(path), 42);
+    kas_compiler_close(compiler);
+}
+
+static void compiler_version_is_part_of_the_key(void **state)
+{
+    (void)state;
+    char first[4096], second[4096];
+    for (int i = 0; i < 2; i++) {
+        make_compiler(i ? "1.1" : "1.0", "exec cc \"$@\"");
+        kas_compiler *compiler = open_compiler("cpu");
+        assert_non_null(strstr(kas_compiler_describe(compiler), i ? "1.1" : "1.0"));
+        assert_int_equal(kas_compile(compiler, answer_text, i ? second : first, NULL), KAS_OK);
+        kas_compiler_close(compiler);
+    }
+    assert_string_not_equal(first, second);
+}
+
+static void missing_compiler_is_unsupported(void **state)
+{
+    (void)state;
+    kas_compiler *compiler = NULL;
+    setenv("KAS_CC", "/no/such/compiler", 1);
+    assert_int_equal(kas_compiler_open("cpu", folder, &compiler), KAS_UNSUPPORTED);
+    assert_null(compiler);
+    assert_non_null(strstr(kas_error(), "/no/such/compiler"));
+    unsetenv("KAS_CC");
+    assert_int_equal(kas_compiler_open("tpu", folder, &compiler), KAS_USAGE);
+}
+
+static int racer(bool vandal)
+{
+    kas_compiler *compiler = NULL;
+    char path[4096];
+    if (kas_compiler_open("cpu", folder, &compiler) != KAS_OK)
+        return 1;
+    int bad = 0;
+    for (int round = 0; round < 4; round++) {
+        if (kas_compile(compiler, answer_text, path, NULL) != KAS_OK) {
+            fprintf(stderr, "%s\n", kas_error());
+            return 2;
+        }
+        /* A damaged file is put in place by rename, as a file system or a broken copy would leave
+         * it: changing a mapped file in place would kill whoever runs it. */
+        if (vandal && round < 3)
+            bad += kas_file_write_atomic(path, "damage", 6) != KAS_OK;
+    }
+    kas_compiler_close(compiler);
+    return bad ? 3 : 0;
+}
+
+static int race(bool with_vandals)
+{
+    pid_t pid[PROCESSES];
+    int failed = 0;
+    for (int i = 0; i < PROCESSES; i++) {
+        pid[i] = fork();
+        assert_true(pid[i] >= 0);
+        if (pid[i] == 0)
+            _exit(racer(with_vandals && i % 4 == 0));
+    }
+    for (int i = 0; i < PROCESSES; i++) {
+        int status = 0;
+        assert_int_equal(waitpid(pid[i], &status, 0), pid[i]);
+        failed += !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+    }
+    return failed;
+}
+
+static void processes_compile_a_text_once(void **state)
+{
+    (void)state;
+    make_compiler("1.0", "exec cc \"$@\"");
+    assert_int_equal(race(false), 0);
+    printf("%d processes made %d builds (1 allowed)\n", PROCESSES, builds());
+    assert_int_equal(builds(), 1);
+    assert_int_equal(race(true), 0);
+    kas_compiler *compiler = open_compiler("cpu");
+    char path[4096];
+    assert_int_equal(kas_compile(compiler, answer_text, path, NULL), KAS_OK);
+    assert_int_equal(answer_of(path), 42);
+    kas_compiler_close(compiler);
+}
+
+static kas_compiler *open_nvrtc(const char *arch)
+{
+    const kas_nvrtc *nvrtc;
+    if (kas_nvrtc_load(&nvrtc) != KAS_OK) {
+        printf("SKIPPED: %s\n", kas_error());
+        skip();
+    }
+    return open_compiler(arch);
+}
+
+static void nvrtc_makes_cubins(void **state)
+{
+    (void)state;
+    static const char *const archs[] = {"sm_80", "sm_90"};
+    char path[2][4096];
+    for (int i = 0; i < 2; i++) {
+        kas_compiler *compiler = open_nvrtc(archs[i]);
+        kas_compile_stats stats;
+        kas_buf image = {0};
+        if (kas_compile(compiler, cuda_text, path[i], &stats) != KAS_OK)
+            fail_msg("%s", kas_error());
+        assert_int_equal(kas_file_read(path[i], 1 << 24, &image), KAS_OK);
+        assert_memory_equal(image.data, "\177ELF", 4);
+        assert_int_equal((unsigned char)image.data[18] | (unsigned char)image.data[19] << 8, 190);
+        kas_buf_free(&image);
+        printf("%s: %zu bytes in %.3f s\n", kas_compiler_describe(compiler), stats.image_bytes,
+               stats.cpu_seconds);
+        assert_int_equal(kas_compile(compiler, cuda_text, path[i], &stats), KAS_OK);
+        assert_true(stats.cached);
+        kas_compiler_close(compiler);
+    }
+    assert_string_not_equal(path[0], path[1]);
+}
+
+static void nvrtc_keeps_the_log_of_a_failure(void **state)
+{
+    (void)state;
+    kas_compiler *compiler = open_nvrtc("sm_90");
+    kas_compile_stats stats;
+    char path[4096];
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(kas_compile(compiler, "int x = no_such;", path, &stats), KAS_FAILURE);
+        assert_non_null(strstr(kas_error(), "no_such"));
+        assert_int_equal(stats.cached, round == 1);
+    }
+    kas_compiler_close(compiler);
+    assert_int_equal(kas_compiler_open("sm_10", folder, &compiler), KAS_UNSUPPORTED);
+    assert_non_null(strstr(kas_error(), "sm_10"));
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(host_image_is_made_once),
+        TEST(damaged_image_is_made_again),
+        TEST(refused_text_is_kept_as_failure),
+        TEST(broken_compiler_is_not_remembered),
+        TEST(compiler_version_is_part_of_the_key),
+        TEST(missing_compiler_is_unsupported),
+        TEST(processes_compile_a_text_once),
+        TEST(nvrtc_makes_cubins),
+        TEST(nvrtc_keeps_the_log_of_a_failure),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
