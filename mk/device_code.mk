@@ -36,3 +36,13 @@ $(GEN)/device_code_tables.c: $(KERNELS) $(KERNEL_HEADERS) mk/device_code.mk
 
 $(GEN)/device_code_tables.o: $(GEN)/device_code_tables.c
 	$(CC) $(CFLAGS) -c -o $@ $<
+
+# Kernels of tests, as modules: build/tests/unit/device_kernels.so0, .so1, .so2 by order of lanes.
+define test_kernel_rule
+$(BUILD)/tests/%.so$(1): tests/%.kc $(DEVICE_CODE)/prelude.h mk/device_code.mk
+	@mkdir -p $$(@D)
+	$(KCC) $(DEVICE_CODE_FLAGS) -march=$(MARCH) -fPIC -shared $(WARN) -DKAS_ORDER=$(1) \
+	    -include $(DEVICE_CODE)/prelude.h -x c -o $$@ $$< -lm
+endef
+$(foreach order,0 1 2,$(eval $(call test_kernel_rule,$(order))))
+$(BUILD)/tests/unit/test_device: $(foreach order,0 1 2,$(BUILD)/tests/unit/device_kernels.so$(order))

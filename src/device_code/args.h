@@ -11,4 +11,15 @@ typedef struct kas_add_args {
     int rows, c, pitch, rows_per_block;
 } kas_add_args;
 
+/* Convolution by loops (conv.kc): device.h's kas_conv_desc and its pointers.  The pass decides
+ * which of x, w, y is written. */
+#define KAS_CONV_LANES 64
+typedef struct kas_conv_args {
+    float *x, *w, *wt, *y; /* wt: scratch, as many floats as w */
+    int n, h, width, c_in, c_out, groups;
+    int group_in, group_out; /* channels of a group */
+    int kernel_h, kernel_w, stride, pad_h, pad_w;
+    int out_h, out_w, x_pitch, y_pitch;
+} kas_conv_args;
+
 #endif

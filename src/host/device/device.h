@@ -103,8 +103,11 @@ void kas_conv_free(kas_conv *conv);
  */
 kas_status kas_plan_create(kas_device *device, kas_plan **out);
 void kas_plan_free(kas_plan *plan);
-/* `grid` blocks of `block` threads; on the CPU `block` is ignored (lanes are loops).  `args` is
- * copied: the kernel's one struct argument. */
+/* What a launch may ask for: threads of a block (KAS_BLOCK_MAX of the prelude; kernels are compiled
+ * for it), bytes of arguments. */
+enum { KAS_MAX_BLOCK = 256, KAS_MAX_ARGS = 4096 };
+/* `grid` blocks of `block` threads; on the CPU `block` is checked and otherwise ignored (lanes are
+ * loops).  `args` is copied: the kernel's one struct argument. */
 kas_status kas_plan_launch(kas_plan *plan, const kas_function *function, const unsigned grid[3],
                            const unsigned block[3], const void *args, size_t args_size);
 /* Pointers by pass: FORWARD reads x, w and writes y; BACKWARD_DATA reads w, y (= dy), writes x (=

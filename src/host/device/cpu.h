@@ -1,0 +1,51 @@
+/* What the files of the CPU device share. */
+#ifndef KAS_DEVICE_CPU_H
+#define KAS_DEVICE_CPU_H
+
+#include "device_code/device_code.h"
+#include "host/device/backend.h"
+#include "host/device/device_cpu.h"
+
+typedef struct kas_cpu {
+    kas_device base;
+    kas_cpu_order order;
+    bool use_library;
+    kas_module *builtin; /* made at first use */
+    void *engine; /* dnnl_engine_t and dnnl_stream_t, made at first use; NULL without oneDNN */
+    void *stream;
+} kas_cpu;
+
+struct kas_function {
+    kas_device *device;
+    char name[64];
+    kas_cpu_kernel *run[3]; /* by kas_cpu_order */
+    kas_function *next;
+};
+
+/* Runs all blocks of a kernel over the device's threads. */
+void kas_cpu_launch(const kas_cpu *cpu, const kas_function *function, const unsigned grid[3],
+                    const void *args);
+/* OpenMP's number of threads belongs to the calling thread, and oneDNN reads it too: set before
+ * any work. */
+void kas_cpu_use_threads(const kas_cpu *cpu);
+
+kas_status kas_cpu_module_load(kas_device *device, const char *image_path, kas_module **out);
+kas_status kas_cpu_module_builtin(kas_device *device, kas_module **out);
+void kas_cpu_module_free(kas_module *module);
+kas_status kas_cpu_module_function(kas_module *module, const char *name, kas_function **out);
+
+kas_status kas_cpu_conv_create(kas_device *device, const kas_conv_desc *desc, kas_conv **out);
+void kas_cpu_conv_free(kas_conv *conv);
+kas_status kas_cpu_conv_run(kas_conv *conv, kas_conv_pass pass, float *x, float *w, float *y);
+
+kas_status kas_cpu_plan_create(kas_device *device, kas_plan **out);
+void kas_cpu_plan_free(kas_plan *plan);
+kas_status kas_cpu_plan_launch(kas_plan *plan, const kas_function *function, const unsigned *grid,
+                               const unsigned *block, const void *args, size_t args_size);
+kas_status kas_cpu_plan_conv(kas_plan *plan, kas_conv *conv, kas_conv_pass pass, void *x, void *w,
+                             void *y);
+kas_status kas_cpu_plan_zero(kas_plan *plan, void *memory, size_t bytes);
+kas_status kas_cpu_plan_copy(kas_plan *plan, void *to, const void *from, size_t bytes);
+kas_status kas_cpu_plan_run(kas_plan *plan);
+
+#endif

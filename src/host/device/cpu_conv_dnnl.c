@@ -1,0 +1,289 @@
+/* Convolution passes by oneDNN.
+ *
+ * Activations stay channels-last as they lie; a padded pitch, or a layout that the implementation
+ * wants instead, goes through a reorder of oneDNN's into memory kept with the pass.  Weights are
+ * reordered from KRSC at every run, since they change at every step; that is a few kilobytes. */
+#include "host/device/cpu_conv.h"
+
+#ifdef KAS_HAVE_DNNL
+
+#include <oneapi/dnnl/dnnl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static kas_status fail_dnnl(dnnl_status_t code, const char *statement, int line)
+{
+    if (code == dnnl_unimplemented)
+        return kas_fail(KAS_UNSUPPORTED, "oneDNN refuses: %s", statement);
+    if (code == dnnl_out_of_memory)
+        return kas_fail(KAS_NO_MEMORY, "oneDNN is out of memory: %s", statement);
+    return kas_fail(KAS_DEVICE, "%s:%d: %s: oneDNN status %d", __FILE__, line, statement,
+                    (int)code);
+}
+#define TRY_DNNL(expression)                                                                       \
+    do {                                                                                           \
+        const dnnl_status_t code_ = (expression);                                                  \
+        if (code_ != dnnl_success)                                                                 \
+            return fail_dnnl(code_, #expression, __LINE__);                                        \
+    } while (0)
+
+/* One tensor: the caller's memory, and what the primitive works on (the same object when the
+ * layouts agree). */
+typedef struct port {
+    dnnl_memory_desc_t user_desc;
+    dnnl_memory_t user, inner;
+    dnnl_primitive_t reorder; /* NULL when inner == user */
+} port;
+
+enum { PORT_X, PORT_W, PORT_Y, PORTS };
+
+struct kas_dnnl_pass {
+    dnnl_primitive_t primitive;
+    port port[PORTS];
+    int arg[PORTS]; /* oneDNN's argument number of each port */
+    int output;     /* the port that is written */
+    char name[64];
+};
+
+/* For each pass: what its descriptor calls x, w and y, and its argument numbers. */
+static const dnnl_query_t port_query[3][PORTS] = {
+    {dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md},
+    {dnnl_query_diff_src_md, dnnl_query_weights_md, dnnl_query_diff_dst_md},
+    {dnnl_query_src_md, dnnl_query_diff_weights_md, dnnl_query_diff_dst_md}};
+static const int port_arg[3][PORTS] = {{DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
+                                       {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST},
+                                       {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST}};
+static const int port_output[3] = {PORT_Y, PORT_X, PORT_W};
+
+static kas_status open_engine(kas_cpu *cpu)
+{
+    if (!cpu->engine)
+        TRY_DNNL(dnnl_engine_create((dnnl_engine_t *)&cpu->engine, dnnl_cpu, 0));
+    if (!cpu->stream)
+        TRY_DNNL(dnnl_stream_create((dnnl_stream_t *)&cpu->stream, cpu->engine,
+                                    dnnl_stream_default_flags));
+    return KAS_OK;
+}
+
+/* Channels-last with a pitch, in oneDNN's logical order n, c, h, w. */
+static kas_status describe_pixels(dnnl_memory_desc_t *desc, int n, int c, int h, int w, int pitch)
+{
+    const dnnl_dims_t dims = {n, c, h, w};
+    if (pitch == c) {
+        TRY_DNNL(dnnl_memory_desc_init_by_tag(desc, 4, dims, dnnl_f32, dnnl_nhwc));
+        return KAS_OK;
+    }
+    const dnnl_dims_t strides = {(dnnl_dim_t)h * w * pitch, 1, (dnnl_dim_t)w * pitch, pitch};
+    TRY_DNNL(dnnl_memory_desc_init_by_strides(desc, 4, dims, dnnl_f32, strides));
+    return KAS_OK;
+}
+
+static kas_status describe_user(const kas_conv_desc *d, port port[PORTS])
+{
+    const int in = d->c_in / d->groups, out = d->c_out / d->groups;
+    KAS_TRY(describe_pixels(&port[PORT_X].user_desc, d->n, d->c_in, d->h, d->w, d->x_pitch));
+    KAS_TRY(describe_pixels(&port[PORT_Y].user_desc, d->n, d->c_out, kas_conv_out_h(d),
+                            kas_conv_out_w(d), d->y_pitch));
+    const dnnl_dims_t plain = {out, in, d->kernel_h, d->kernel_w};
+    const dnnl_dims_t grouped = {d->groups, out, in, d->kernel_h, d->kernel_w};
+    if (d->groups == 1)
+        TRY_DNNL(
+            dnnl_memory_desc_init_by_tag(&port[PORT_W].user_desc, 4, plain, dnnl_f32, dnnl_ohwi));
+    else
+        TRY_DNNL(dnnl_memory_desc_init_by_tag(&port[PORT_W].user_desc, 5, grouped, dnnl_f32,
+                                              dnnl_gohwi));
+    return KAS_OK;
+}
+
+/* What the primitive is asked for: weights as it likes; activations dense channels-last, or as it
+ * likes too. */
+static kas_status describe_wanted(const port port[PORTS], bool any, dnnl_memory_desc_t want[PORTS])
+{
+    for (int i = 0; i < PORTS; i++) {
+        const dnnl_memory_desc_t *user = &port[i].user_desc;
+        const dnnl_format_tag_t tag = any || i == PORT_W ? dnnl_format_tag_any : dnnl_nhwc;
+        TRY_DNNL(dnnl_memory_desc_init_by_tag(&want[i], user->ndims, user->dims, dnnl_f32, tag));
+    }
+    return KAS_OK;
+}
+
+static kas_status create_desc(const kas_cpu *cpu, const kas_conv_desc *d, kas_conv_pass pass,
+                              const dnnl_memory_desc_t want[PORTS], dnnl_primitive_desc_t *out)
+{
+    const dnnl_dims_t strides = {d->stride, d->stride}, pad = {d->pad_h, d->pad_w};
+    const dnnl_memory_desc_t *x = &want[PORT_X], *w = &want[PORT_W], *y = &want[PORT_Y];
+    dnnl_convolution_desc_t desc;
+    dnnl_primitive_desc_t hint;
+    TRY_DNNL(dnnl_convolution_forward_desc_init(
+        &desc, dnnl_forward_training, dnnl_convolution_direct, x, w, NULL, y, strides, pad, pad));
+    TRY_DNNL(dnnl_primitive_desc_create(pass == KAS_CONV_FORWARD ? out : &hint, &desc, NULL,
+                                        cpu->engine, NULL));
+    if (pass == KAS_CONV_FORWARD)
+        return KAS_OK;
+    dnnl_status_t code;
+    if (pass == KAS_CONV_BACKWARD_DATA)
+        code = dnnl_convolution_backward_data_desc_init(&desc, dnnl_convolution_direct, x, w, y,
+                                                        strides, pad, pad);
+    else
+        code = dnnl_convolution_backward_weights_desc_init(&desc, dnnl_convolution_direct, x, w,
+                                                           NULL, y, strides, pad, pad);
+    if (code == dnnl_success)
+        code = dnnl_primitive_desc_create(out, &desc, NULL, cpu->engine, hint);
+    dnnl_primitive_desc_destroy(hint);
+    return code == dnnl_success ? KAS_OK : fail_dnnl(code, "backward convolution", __LINE__);
+}
+
+static kas_status connect_port(const kas_cpu *cpu, port *p, const dnnl_memory_desc_t *inner,
+                               bool output)
+{
+    TRY_DNNL(dnnl_memory_create(&p->user, &p->user_desc, cpu->engine, DNNL_MEMORY_NONE));
+    if (dnnl_memory_desc_equal(&p->user_desc, inner)) {
+        p->inner = p->user;
+        return KAS_OK;
+    }
+    TRY_DNNL(dnnl_memory_create(&p->inner, inner, cpu->engine, DNNL_MEMORY_ALLOCATE));
+    dnnl_primitive_desc_t desc;
+    TRY_DNNL(dnnl_reorder_primitive_desc_create(&desc, output ? inner : &p->user_desc, cpu->engine,
+                                                output ? &p->user_desc : inner, cpu->engine, NULL));
+    const dnnl_status_t code = dnnl_primitive_create(&p->reorder, desc);
+    dnnl_primitive_desc_destroy(desc);
+    return code == dnnl_success ? KAS_OK : fail_dnnl(code, "reorder", __LINE__);
+}
+
+/* The best implementation for this wish; KAS_UNSUPPORTED when it is the plain reference. */
+static kas_status create_primitive(const kas_cpu *cpu, const kas_conv_desc *d, kas_conv_pass number,
+                                   bool any, kas_dnnl_pass *pass)
+{
+    dnnl_memory_desc_t want[PORTS];
+    KAS_TRY(describe_wanted(pass->port, any, want));
+    dnnl_primitive_desc_t desc;
+    KAS_TRY(create_desc(cpu, d, number, want, &desc));
+    kas_status status = KAS_OK;
+    const char *name = "?";
+    dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name);
+    snprintf(pass->name, sizeof pass->name, "%s", name);
+    if (!strncmp(name, "ref", 3)) {
+        status = kas_fail(KAS_UNSUPPORTED, "oneDNN has only its reference loops");
+        goto done;
+    }
+    for (int i = 0; i < PORTS && status == KAS_OK; i++) {
+        const dnnl_memory_desc_t *inner =
+            dnnl_primitive_desc_query_md(desc, port_query[number][i], 0);
+        status = inner ? connect_port(cpu, &pass->port[i], inner, i == pass->output)
+                       : kas_fail(KAS_DEVICE, "oneDNN describes no argument %d", i);
+    }
+    if (status != KAS_OK)
+        goto done;
+    const dnnl_status_t code = dnnl_primitive_create(&pass->primitive, desc);
+    if (code != dnnl_success)
+        status = fail_dnnl(code, "dnnl_primitive_create", __LINE__);
+done:
+    dnnl_primitive_desc_destroy(desc);
+    return status;
+}
+
+static kas_status try_layout(const kas_cpu *cpu, const kas_conv_desc *desc, kas_conv_pass number,
+                             bool any, kas_dnnl_pass **out)
+{
+    kas_dnnl_pass *pass = calloc(1, sizeof *pass);
+    if (!pass)
+        return kas_fail(KAS_NO_MEMORY, "no memory for a convolution");
+    pass->output = port_output[number];
+    for (int i = 0; i < PORTS; i++)
+        pass->arg[i] = port_arg[number][i];
+    kas_status status = describe_user(desc, pass->port);
+    if (status == KAS_OK)
+        status = create_primitive(cpu, desc, number, any, pass);
+    if (status != KAS_OK) {
+        kas_dnnl_pass_free(pass);
+        return status;
+    }
+    *out = pass;
+    return KAS_OK;
+}
+
+kas_status kas_dnnl_pass_create(kas_cpu *cpu, const kas_conv_desc *desc, kas_conv_pass number,
+                                kas_dnnl_pass **out)
+{
+    KAS_TRY(open_engine(cpu));
+    const kas_status status = try_layout(cpu, desc, number, false, out);
+    return status == KAS_UNSUPPORTED ? try_layout(cpu, desc, number, true, out) : status;
+}
+
+void kas_dnnl_pass_free(kas_dnnl_pass *pass)
+{
+    if (!pass)
+        return;
+    if (pass->primitive)
+        dnnl_primitive_destroy(pass->primitive);
+    for (int i = 0; i < PORTS; i++) {
+        port *p = &pass->port[i];
+        if (p->reorder)
+            dnnl_primitive_destroy(p->reorder);
+        if (p->inner && p->inner != p->user)
+            dnnl_memory_destroy(p->inner);
+        if (p->user)
+            dnnl_memory_destroy(p->user);
+    }
+    free(pass);
+}
+
+static kas_status reorder_port(const kas_cpu *cpu, const port *p, bool output)
+{
+    if (!p->reorder)
+        return KAS_OK;
+    const dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, output ? p->inner : p->user},
+                                     {DNNL_ARG_TO, output ? p->user : p->inner}};
+    TRY_DNNL(dnnl_primitive_execute(p->reorder, cpu->stream, 2, args));
+    return KAS_OK;
+}
+
+kas_status kas_dnnl_pass_run(kas_cpu *cpu, kas_dnnl_pass *pass, float *x, float *w, float *y)
+{
+    float *const memory[PORTS] = {x, w, y};
+    dnnl_exec_arg_t args[PORTS];
+    for (int i = 0; i < PORTS; i++) {
+        TRY_DNNL(dnnl_memory_set_data_handle(pass->port[i].user, memory[i]));
+        if (i != pass->output)
+            KAS_TRY(reorder_port(cpu, &pass->port[i], false));
+        args[i] = (dnnl_exec_arg_t){pass->arg[i], pass->port[i].inner};
+    }
+    TRY_DNNL(dnnl_primitive_execute(pass->primitive, cpu->stream, PORTS, args));
+    KAS_TRY(reorder_port(cpu, &pass->port[pass->output], true));
+    TRY_DNNL(dnnl_stream_wait(cpu->stream));
+    return KAS_OK;
+}
+
+const char *kas_dnnl_pass_name(const kas_dnnl_pass *pass)
+{
+    return pass->name;
+}
+
+#else
+
+kas_status kas_dnnl_pass_create(kas_cpu *cpu, const kas_conv_desc *desc, kas_conv_pass pass,
+                                kas_dnnl_pass **out)
+{
+    (void)cpu, (void)desc, (void)pass, (void)out;
+    return kas_fail(KAS_UNSUPPORTED, "this build of kas-gpu is without oneDNN");
+}
+
+void kas_dnnl_pass_free(kas_dnnl_pass *pass)
+{
+    (void)pass;
+}
+
+kas_status kas_dnnl_pass_run(kas_cpu *cpu, kas_dnnl_pass *pass, float *x, float *w, float *y)
+{
+    (void)cpu, (void)pass, (void)x, (void)w, (void)y;
+    return kas_fail(KAS_UNSUPPORTED, "this build of kas-gpu is without oneDNN");
+}
+
+const char *kas_dnnl_pass_name(const kas_dnnl_pass *pass)
+{
+    (void)pass;
+    return "none";
+}
+
+#endif

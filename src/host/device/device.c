@@ -1,0 +1,233 @@
+/* The door: chooses a device and passes calls to its table. */
+#include "host/device/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/core/log.h"
+#include "host/device/backend.h"
+
+/* Weak: a build without src/cuda still links, and says so when asked for a GPU. */
+__attribute__((weak)) kas_status kas_device_open_cuda(int ordinal, kas_device **out);
+
+static kas_status open_cuda(int ordinal, kas_device **out)
+{
+    if (!kas_device_open_cuda)
+        return kas_fail(KAS_UNSUPPORTED, "this build of kas-gpu has no CUDA device; use "
+                                         "--device cpu");
+    return kas_device_open_cuda(ordinal, out);
+}
+
+static kas_status parse_ordinal(const char *spec, int *ordinal)
+{
+    char *end;
+    const long value = strtol(spec + 5, &end, 10);
+    if (spec[5] < '0' || spec[5] > '9' || *end || value > 63)
+        return kas_fail(KAS_USAGE, "device \"%s\": expected cuda:N with N from 0 to 63", spec);
+    *ordinal = (int)value;
+    return KAS_OK;
+}
+
+kas_status kas_device_open(const char *spec, int threads, kas_device **out)
+{
+    *out = NULL;
+    if (threads < 0 || threads > 4096)
+        return kas_fail(KAS_USAGE, "threads %d: expected 1 to 4096, or 0 for all cores", threads);
+    if (!strcmp(spec, "cpu"))
+        return kas_device_open_cpu(threads, out);
+    if (!strcmp(spec, "cuda"))
+        return open_cuda(0, out);
+    if (!strncmp(spec, "cuda:", 5)) {
+        int ordinal = 0;
+        KAS_TRY(parse_ordinal(spec, &ordinal));
+        return open_cuda(ordinal, out);
+    }
+    if (strcmp(spec, "auto"))
+        return kas_fail(KAS_USAGE, "device \"%s\" is not known: use auto, cpu, cuda or cuda:N",
+                        spec);
+    if (open_cuda(0, out) == KAS_OK)
+        return KAS_OK;
+    kas_debug("no GPU is used: %s", kas_error());
+    return kas_device_open_cpu(threads, out);
+}
+
+void kas_device_close(kas_device *device)
+{
+    if (device)
+        device->backend->close(device);
+}
+
+const kas_device_info *kas_device_get_info(const kas_device *device)
+{
+    return &device->info;
+}
+
+/* The table of whatever a device made. */
+static const kas_backend *backend_of(const void *object)
+{
+    return ((const struct kas_object *)object)->device->backend;
+}
+
+kas_status kas_mem_alloc(kas_device *device, size_t bytes, void **out)
+{
+    *out = NULL;
+    return device->backend->mem_alloc(device, bytes, out);
+}
+
+void kas_mem_free(kas_device *device, void *memory)
+{
+    if (memory)
+        device->backend->mem_free(device, memory);
+}
+
+kas_status kas_mem_upload(kas_device *device, void *to_device, const void *from_host, size_t bytes)
+{
+    return device->backend->mem_upload(device, to_device, from_host, bytes);
+}
+
+kas_status kas_mem_download(kas_device *device, void *to_host, const void *from_device,
+                            size_t bytes)
+{
+    return device->backend->mem_download(device, to_host, from_device, bytes);
+}
+
+kas_status kas_mem_zero(kas_device *device, void *memory, size_t bytes)
+{
+    return device->backend->mem_zero(device, memory, bytes);
+}
+
+kas_status kas_module_load(kas_device *device, const char *image_path, kas_module **out)
+{
+    *out = NULL;
+    return device->backend->module_load(device, image_path, out);
+}
+
+kas_status kas_module_builtin(kas_device *device, kas_module **out)
+{
+    *out = NULL;
+    return device->backend->module_builtin(device, out);
+}
+
+void kas_module_free(kas_module *module)
+{
+    if (module)
+        backend_of(module)->module_free(module);
+}
+
+kas_status kas_module_function(kas_module *module, const char *name, kas_function **out)
+{
+    *out = NULL;
+    return backend_of(module)->module_function(module, name, out);
+}
+
+/* Both devices may rely on this. */
+static kas_status check_conv(const kas_conv_desc *d)
+{
+    if (d->n < 1 || d->h < 1 || d->w < 1 || d->c_in < 1 || d->c_out < 1 || d->groups < 1 ||
+        d->kernel_h < 1 || d->kernel_w < 1 || d->stride < 1 || d->pad_h < 0 || d->pad_w < 0)
+        return kas_fail(KAS_BAD_INPUT,
+                        "convolution: n %d, h %d, w %d, c_in %d, c_out %d, groups %d, kernel "
+                        "%dx%d, stride %d must be at least 1, padding %d,%d at least 0",
+                        d->n, d->h, d->w, d->c_in, d->c_out, d->groups, d->kernel_h, d->kernel_w,
+                        d->stride, d->pad_h, d->pad_w);
+    if (d->c_in % d->groups || d->c_out % d->groups)
+        return kas_fail(KAS_BAD_INPUT, "convolution: %d groups do not divide %d and %d channels",
+                        d->groups, d->c_in, d->c_out);
+    if (d->x_pitch < d->c_in || d->y_pitch < d->c_out)
+        return kas_fail(KAS_BAD_INPUT, "convolution: pitches %d, %d are below channels %d, %d",
+                        d->x_pitch, d->y_pitch, d->c_in, d->c_out);
+    if (d->h + 2 * d->pad_h < d->kernel_h || d->w + 2 * d->pad_w < d->kernel_w)
+        return kas_fail(KAS_BAD_INPUT, "convolution: kernel %dx%d is larger than the padded image",
+                        d->kernel_h, d->kernel_w);
+    return KAS_OK;
+}
+
+kas_status kas_conv_create(kas_device *device, const kas_conv_desc *desc, kas_conv **out)
+{
+    *out = NULL;
+    KAS_TRY(check_conv(desc));
+    return device->backend->conv_create(device, desc, out);
+}
+
+void kas_conv_free(kas_conv *conv)
+{
+    if (conv)
+        backend_of(conv)->conv_free(conv);
+}
+
+kas_status kas_plan_create(kas_device *device, kas_plan **out)
+{
+    *out = NULL;
+    return device->backend->plan_create(device, out);
+}
+
+void kas_plan_free(kas_plan *plan)
+{
+    if (plan)
+        backend_of(plan)->plan_free(plan);
+}
+
+kas_status kas_plan_launch(kas_plan *plan, const kas_function *function, const unsigned grid[3],
+                           const unsigned block[3], const void *args, size_t args_size)
+{
+    /* Refused here so that a mistake shows on machines without a GPU too. 65535: CUDA's limit. */
+    const size_t threads = (size_t)block[0] * block[1] * block[2];
+    if (threads < 1 || threads > KAS_MAX_BLOCK || grid[0] < 1 || grid[1] < 1 || grid[2] < 1 ||
+        grid[1] > 65535 || grid[2] > 65535 || (uint64_t)grid[0] * grid[1] * grid[2] > INT32_MAX)
+        return kas_fail(KAS_DEVICE,
+                        "launch of %u x %u x %u blocks of %u x %u x %u threads: a block has 1 to "
+                        "%d threads, a grid at most 65535 in y and z and 2^31 - 1 in all",
+                        grid[0], grid[1], grid[2], block[0], block[1], block[2], KAS_MAX_BLOCK);
+    if (args_size > KAS_MAX_ARGS)
+        return kas_fail(KAS_DEVICE, "launch: %zu bytes of arguments, at most %d are allowed",
+                        args_size, KAS_MAX_ARGS);
+    return backend_of(plan)->plan_launch(plan, function, grid, block, args, args_size);
+}
+
+kas_status kas_plan_conv(kas_plan *plan, kas_conv *conv, kas_conv_pass pass, void *x, void *w,
+                         void *y)
+{
+    return backend_of(plan)->plan_conv(plan, conv, pass, x, w, y);
+}
+
+kas_status kas_plan_zero(kas_plan *plan, void *memory, size_t bytes)
+{
+    return backend_of(plan)->plan_zero(plan, memory, bytes);
+}
+
+kas_status kas_plan_copy(kas_plan *plan, void *to, const void *from, size_t bytes)
+{
+    return backend_of(plan)->plan_copy(plan, to, from, bytes);
+}
+
+kas_status kas_plan_run(kas_plan *plan)
+{
+    return backend_of(plan)->plan_run(plan);
+}
+
+kas_status kas_device_sync(kas_device *device)
+{
+    return device->backend->sync(device);
+}
+
+kas_status kas_timer_create(kas_device *device, kas_timer **out)
+{
+    *out = NULL;
+    return device->backend->timer_create(device, out);
+}
+
+void kas_timer_free(kas_timer *timer)
+{
+    if (timer)
+        backend_of(timer)->timer_free(timer);
+}
+
+kas_status kas_timer_start(kas_timer *timer)
+{
+    return backend_of(timer)->timer_start(timer);
+}
+
+kas_status kas_timer_stop(kas_timer *timer, double *seconds)
+{
+    return backend_of(timer)->timer_stop(timer, seconds);
+}

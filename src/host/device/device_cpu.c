@@ -1,0 +1,186 @@
+/* The CPU device: memory, life, timers.  Work is done when it is enqueued, so that there is nothing
+ * to wait for. */
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef KAS_HAVE_DNNL
+#include <oneapi/dnnl/dnnl.h>
+#endif
+
+#include "host/device/cpu.h"
+
+struct kas_timer {
+    kas_device *device;
+    struct timespec start;
+};
+
+static void cpu_close(kas_device *device)
+{
+    kas_cpu *cpu = (kas_cpu *)device;
+    if (cpu->builtin)
+        kas_cpu_module_free(cpu->builtin);
+#ifdef KAS_HAVE_DNNL
+    if (cpu->stream)
+        dnnl_stream_destroy(cpu->stream);
+    if (cpu->engine)
+        dnnl_engine_destroy(cpu->engine);
+#endif
+    free(cpu);
+}
+
+static kas_status cpu_mem_alloc(kas_device *device, size_t bytes, void **out)
+{
+    (void)device;
+    const size_t rounded = bytes ? (bytes + 255) & ~(size_t)255 : 256;
+    if (rounded < bytes || !(*out = aligned_alloc(256, rounded)))
+        return kas_fail(KAS_NO_MEMORY, "the CPU device has no %.1f MB of memory left",
+                        (double)bytes / 1e6);
+    return KAS_OK;
+}
+
+static void cpu_mem_free(kas_device *device, void *memory)
+{
+    (void)device;
+    free(memory);
+}
+
+static kas_status cpu_mem_copy(kas_device *device, void *to, const void *from, size_t bytes)
+{
+    (void)device;
+    if (bytes)
+        memcpy(to, from, bytes);
+    return KAS_OK;
+}
+
+static kas_status cpu_mem_zero(kas_device *device, void *memory, size_t bytes)
+{
+    (void)device;
+    if (bytes)
+        memset(memory, 0, bytes);
+    return KAS_OK;
+}
+
+static kas_status cpu_sync(kas_device *device)
+{
+    (void)device;
+    return KAS_OK;
+}
+
+static kas_status cpu_timer_create(kas_device *device, kas_timer **out)
+{
+    kas_timer *timer = calloc(1, sizeof *timer);
+    if (!timer)
+        return kas_fail(KAS_NO_MEMORY, "no memory for a timer");
+    timer->device = device;
+    *out = timer;
+    return KAS_OK;
+}
+
+static void cpu_timer_free(kas_timer *timer)
+{
+    free(timer);
+}
+
+static kas_status cpu_timer_start(kas_timer *timer)
+{
+    KAS_CHECK_LIBC(clock_gettime(CLOCK_MONOTONIC, &timer->start) == 0, KAS_DEVICE);
+    return KAS_OK;
+}
+
+static kas_status cpu_timer_stop(kas_timer *timer, double *seconds)
+{
+    struct timespec now;
+    KAS_CHECK_LIBC(clock_gettime(CLOCK_MONOTONIC, &now) == 0, KAS_DEVICE);
+    *seconds = (double)(now.tv_sec - timer->start.tv_sec) +
+               1e-9 * (double)(now.tv_nsec - timer->start.tv_nsec);
+    return KAS_OK;
+}
+
+static const kas_backend cpu_backend = {
+    .close = cpu_close,
+    .mem_alloc = cpu_mem_alloc,
+    .mem_free = cpu_mem_free,
+    .mem_upload = cpu_mem_copy,
+    .mem_download = cpu_mem_copy,
+    .mem_zero = cpu_mem_zero,
+    .module_load = kas_cpu_module_load,
+    .module_builtin = kas_cpu_module_builtin,
+    .module_free = kas_cpu_module_free,
+    .module_function = kas_cpu_module_function,
+    .conv_create = kas_cpu_conv_create,
+    .conv_free = kas_cpu_conv_free,
+    .plan_create = kas_cpu_plan_create,
+    .plan_free = kas_cpu_plan_free,
+    .plan_launch = kas_cpu_plan_launch,
+    .plan_conv = kas_cpu_plan_conv,
+    .plan_zero = kas_cpu_plan_zero,
+    .plan_copy = kas_cpu_plan_copy,
+    .plan_run = kas_cpu_plan_run,
+    .sync = cpu_sync,
+    .timer_create = cpu_timer_create,
+    .timer_free = cpu_timer_free,
+    .timer_start = cpu_timer_start,
+    .timer_stop = cpu_timer_stop,
+};
+
+/* "model name : Intel(R) ..." of /proc/cpuinfo; a machine without it is just "CPU". */
+static void read_cpu_name(char name[128])
+{
+    snprintf(name, 128, "CPU");
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    if (!file)
+        return;
+    char line[256];
+    while (fgets(line, sizeof line, file)) {
+        const char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) || !colon)
+            continue;
+        line[strcspn(line, "\n")] = 0;
+        snprintf(name, 128, "%.127s", colon + 1 + strspn(colon + 1, " "));
+        break;
+    }
+    fclose(file);
+}
+
+kas_status kas_device_open_cpu(int threads, kas_device **out)
+{
+    kas_cpu *cpu = calloc(1, sizeof *cpu);
+    if (!cpu)
+        return kas_fail(KAS_NO_MEMORY, "no memory for the CPU device");
+    cpu->base.backend = &cpu_backend;
+    kas_device_info *info = &cpu->base.info;
+    info->kind = KAS_DEVICE_CPU;
+    read_cpu_name(info->name);
+    snprintf(info->arch, sizeof info->arch, "cpu");
+    info->threads = threads ? threads : omp_get_num_procs();
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    info->memory = pages > 0 && page > 0 ? (size_t)pages * (size_t)page : 0;
+    cpu->use_library = true;
+    *out = &cpu->base;
+    return KAS_OK;
+}
+
+static kas_status check_cpu(const kas_device *device)
+{
+    if (device->info.kind != KAS_DEVICE_CPU)
+        return kas_fail(KAS_USAGE, "device \"%s\" is not the CPU device", device->info.name);
+    return KAS_OK;
+}
+
+kas_status kas_device_cpu_set_order(kas_device *device, kas_cpu_order order)
+{
+    KAS_TRY(check_cpu(device));
+    ((kas_cpu *)device)->order = order;
+    return KAS_OK;
+}
+
+kas_status kas_device_cpu_use_library(kas_device *device, bool use)
+{
+    KAS_TRY(check_cpu(device));
+    ((kas_cpu *)device)->use_library = use;
+    return KAS_OK;
+}

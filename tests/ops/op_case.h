@@ -1,0 +1,151 @@
+/* What the tests of the operations share: a device (DEVICE=cpu|cuda, default cpu), tensors with
+ * NaN in their padding, outputs full of NaN, and a comparison that NaN fails. */
+#ifndef TESTS_OPS_OP_CASE_H
+#define TESTS_OPS_OP_CASE_H
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "host/core/random.h"
+#include "host/device/device.h"
+#include "host/device/device_cpu.h"
+
+#define OK(expression)                                                                             \
+    do {                                                                                           \
+        if ((expression) != KAS_OK)                                                                \
+            fail_msg("%s: %s", #expression, kas_error());                                          \
+    } while (0)
+
+/* Orders to run: all three on the CPU, one on a GPU. */
+static kas_device *the_device;
+static double worst_error, worst_tolerance;
+
+static inline int orders(void)
+{
+    return kas_device_get_info(the_device)->kind == KAS_DEVICE_CPU ? 3 : 1;
+}
+
+static inline void set_order(int order)
+{
+    if (orders() == 3)
+        OK(kas_device_cpu_set_order(the_device, (kas_cpu_order)order));
+}
+
+static inline int open_the_device(void **state)
+{
+    (void)state;
+    const char *spec = getenv("DEVICE");
+    if (kas_device_open(spec && *spec ? spec : "cpu", 2, &the_device) != KAS_OK) {
+        printf("%s\n", kas_error());
+        return 1;
+    }
+    return 0;
+}
+
+static inline int close_the_device(void **state)
+{
+    (void)state;
+    kas_device_close(the_device);
+    return 0;
+}
+
+static inline double *random_values(size_t count, uint64_t stream)
+{
+    kas_rng rng = kas_rng_make(1, KAS_PURPOSE_TEST, stream);
+    double *value = malloc(count * sizeof *value + 1);
+    assert_non_null(value);
+    for (size_t i = 0; i < count; i++)
+        value[i] = (float)kas_rng_normal(&rng); /* exact in float */
+    return value;
+}
+
+static inline double *nan_values(size_t count)
+{
+    double *value = malloc(count * sizeof *value + 1);
+    assert_non_null(value);
+    for (size_t i = 0; i < count; i++)
+        value[i] = NAN;
+    return value;
+}
+
+/* [n][c][h][w] doubles -> device memory [n][h][w][pitch]; NaN in the padding, and everywhere when
+ * `from` is NULL. */
+static inline float *to_device(const double *from, int n, int c, int h, int w, int pitch)
+{
+    const size_t pixels = (size_t)n * h * w;
+    float *host = malloc(pixels * pitch * sizeof *host), *memory;
+    assert_non_null(host);
+    for (size_t i = 0; i < pixels * pitch; i++)
+        host[i] = NAN;
+    for (int i = 0; from && i < n; i++)
+        for (int k = 0; k < c; k++)
+            for (int p = 0; p < h * w; p++)
+                host[((size_t)i * h * w + p) * pitch + k] =
+                    (float)from[((size_t)i * c + k) * h * w + p];
+    OK(kas_mem_alloc(the_device, pixels * pitch * sizeof *host, (void **)&memory));
+    OK(kas_mem_upload(the_device, memory, host, pixels * pitch * sizeof *host));
+    free(host);
+    return memory;
+}
+
+/* The other way; the padding must be as it was (NaN), or zero when `zero_padding`. */
+static inline double *from_device(const float *memory, int n, int c, int h, int w, int pitch)
+{
+    const size_t pixels = (size_t)n * h * w;
+    float *host = malloc(pixels * pitch * sizeof *host);
+    double *value = nan_values(pixels * c);
+    assert_non_null(host);
+    OK(kas_mem_download(the_device, host, memory, pixels * pitch * sizeof *host));
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < c; k++)
+            for (int p = 0; p < h * w; p++)
+                value[((size_t)i * c + k) * h * w + p] = host[((size_t)i * h * w + p) * pitch + k];
+    free(host);
+    return value;
+}
+
+/* Plain arrays. */
+static inline float *array_to_device(const double *from, size_t count)
+{
+    return to_device(from, 1, 1, 1, (int)count, 1);
+}
+static inline double *array_from_device(const float *memory, size_t count)
+{
+    return from_device(memory, 1, 1, 1, (int)count, 1);
+}
+
+/* Fails unless |got - want| <= tolerance * (largest |want|, at least floor). */
+static inline void compare(const char *what, const double *got, const double *want, size_t count,
+                           double tolerance)
+{
+    double scale = 1e-3, error = 0;
+    for (size_t i = 0; i < count; i++)
+        scale = fmax(scale, fabs(want[i]));
+    for (size_t i = 0; i < count; i++) {
+        const double diff = fabs(got[i] - want[i]) / scale;
+        if (!(diff <= tolerance))
+            fail_msg("%s[%zu]: %.9g, expected %.9g (relative to the largest, %.3g: %.3g > %.3g)",
+                     what, i, got[i], want[i], scale, diff, tolerance);
+        error = fmax(error, diff);
+    }
+    if (error >= worst_error) {
+        worst_error = error;
+        worst_tolerance = tolerance;
+    }
+}
+
+static inline void print_worst(const char *what)
+{
+    printf("%s: largest error %.3g, tolerance %.3g\n", what, worst_error, worst_tolerance);
+    worst_error = worst_tolerance = 0;
+}
+
+#endif

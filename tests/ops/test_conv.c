@@ -1,0 +1,191 @@
+/* Convolution, all passes: oneDNN and our loops against the float64 reference. */
+#include "op_case.h"
+
+#include "host/reference/layers.h"
+
+typedef struct conv_case {
+    int n, h, w, c_in, c_out, groups, kernel_h, kernel_w, stride, pad, extra_pitch;
+} conv_case;
+
+static const conv_case cases[] = {
+    {2, 9, 7, 3, 16, 1, 3, 3, 1, 1, 0},      /* stem: pitch 4 for 3 channels */
+    {2, 8, 8, 16, 16, 1, 3, 3, 1, 1, 0},     /* */
+    {3, 9, 9, 16, 32, 1, 3, 3, 2, 1, 0},     /* odd size, stride */
+    {2, 8, 8, 16, 32, 1, 1, 1, 2, 0, 0},     /* projection */
+    {2, 5, 6, 12, 20, 1, 3, 3, 1, 1, 0},     /* sizes that are no multiple of a vector */
+    {2, 5, 6, 12, 20, 4, 3, 3, 1, 1, 0},     /* grouped */
+    {2, 6, 5, 20, 20, 20, 3, 3, 1, 1, 0},    /* depthwise */
+    {2, 7, 7, 64, 64, 64, 5, 5, 2, 2, 0},    /* depthwise, stride */
+    {2, 7, 7, 130, 130, 130, 3, 3, 1, 1, 2}, /* depthwise, several chunks of lanes */
+    {1, 4, 4, 70, 130, 1, 1, 1, 1, 0, 2},    /* several chunks of lanes */
+    {5, 1, 1, 64, 10, 1, 1, 1, 1, 0, 0},     /* linear */
+    {2, 6, 6, 20, 12, 1, 1, 3, 1, 1, 4},     /* 1x3, pads in h too, wide pitch */
+    {2, 6, 6, 24, 12, 1, 7, 7, 1, 3, 0},
+};
+
+typedef struct tensors {
+    double *x, *w, *dy, *y, *dx, *dw; /* reference */
+    size_t xs, ws, ys;
+    int out_h, out_w;
+} tensors;
+
+static tensors make_reference(const kas_conv_desc *d)
+{
+    tensors t = {.out_h = kas_conv_out_h(d), .out_w = kas_conv_out_w(d)};
+    t.xs = (size_t)d->n * d->c_in * d->h * d->w;
+    t.ys = (size_t)d->n * d->c_out * t.out_h * t.out_w;
+    t.ws = (size_t)d->c_out * (d->c_in / d->groups) * d->kernel_h * d->kernel_w;
+    t.x = random_values(t.xs, 1), t.w = random_values(t.ws, 2), t.dy = random_values(t.ys, 3);
+    t.y = nan_values(t.ys), t.dx = nan_values(t.xs), t.dw = nan_values(t.ws);
+    kas_ref_conv_forward(d->n, d->c_in, d->h, d->w, d->c_out, d->kernel_h, d->kernel_w, d->stride,
+                         d->pad_h, d->pad_w, d->groups, t.x, t.w, t.y);
+    kas_ref_conv_backward(d->n, d->c_in, d->h, d->w, d->c_out, d->kernel_h, d->kernel_w, d->stride,
+                          d->pad_h, d->pad_w, d->groups, t.x, t.w, t.dy, t.dx, t.dw);
+    return t;
+}
+
+static void free_reference(tensors *t)
+{
+    double *all[] = {t->x, t->w, t->dy, t->y, t->dx, t->dw};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+}
+
+/* PyTorch's [co][ci][kh][kw] <-> KRSC is [n][c][h][w] <-> [n][h][w][c] with n = co. */
+static void run_case(const kas_conv_desc *d, const tensors *t, const char *what)
+{
+    kas_conv *conv;
+    kas_plan *plan;
+    const int ci = d->c_in / d->groups;
+    OK(kas_conv_create(the_device, d, &conv));
+    OK(kas_plan_create(the_device, &plan));
+    float *x = to_device(t->x, d->n, d->c_in, d->h, d->w, d->x_pitch);
+    float *w = to_device(t->w, d->c_out, ci, d->kernel_h, d->kernel_w, ci);
+    float *dy = to_device(t->dy, d->n, d->c_out, t->out_h, t->out_w, d->y_pitch);
+    float *y = to_device(NULL, d->n, d->c_out, t->out_h, t->out_w, d->y_pitch);
+    float *dx = to_device(NULL, d->n, d->c_in, d->h, d->w, d->x_pitch);
+    float *dw = to_device(NULL, d->c_out, ci, d->kernel_h, d->kernel_w, ci);
+    OK(kas_plan_conv(plan, conv, KAS_CONV_FORWARD, x, w, y));
+    OK(kas_plan_conv(plan, conv, KAS_CONV_BACKWARD_DATA, dx, w, dy));
+    OK(kas_plan_conv(plan, conv, KAS_CONV_BACKWARD_WEIGHTS, x, dw, dy));
+    OK(kas_plan_run(plan));
+    double *got[3] = {from_device(y, d->n, d->c_out, t->out_h, t->out_w, d->y_pitch),
+                      from_device(dx, d->n, d->c_in, d->h, d->w, d->x_pitch),
+                      from_device(dw, d->c_out, ci, d->kernel_h, d->kernel_w, ci)};
+    char label[128];
+    for (int pass = 0; pass < 3; pass++) {
+        snprintf(label, sizeof label, "%s, %d->%d/%d %dx%d, pass %d", what, d->c_in, d->c_out,
+                 d->groups, d->kernel_h, d->kernel_w, pass);
+        compare(label, got[pass], ((double *[]){t->y, t->dx, t->dw})[pass],
+                (size_t[]){t->ys, t->xs, t->ws}[pass], 2e-6);
+        if (orders() == 3)
+            printf("%s: %s\n", label, kas_conv_cpu_implementation(conv, (kas_conv_pass)pass));
+        free(got[pass]);
+    }
+    float *all[] = {x, w, dy, y, dx, dw};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        kas_mem_free(the_device, all[i]);
+    kas_plan_free(plan);
+    kas_conv_free(conv);
+}
+
+static kas_conv_desc desc_of(const conv_case *c)
+{
+    return (kas_conv_desc){.n = c->n,
+                           .h = c->h,
+                           .w = c->w,
+                           .c_in = c->c_in,
+                           .c_out = c->c_out,
+                           .groups = c->groups,
+                           .kernel_h = c->kernel_h,
+                           .kernel_w = c->kernel_w,
+                           .stride = c->stride,
+                           .pad_h = c->pad,
+                           .pad_w = c->pad,
+                           .x_pitch = kas_pitch(c->c_in) + c->extra_pitch,
+                           .y_pitch = kas_pitch(c->c_out) + c->extra_pitch};
+}
+
+static void test_library(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const kas_conv_desc desc = desc_of(&cases[i]);
+        tensors t = make_reference(&desc);
+        run_case(&desc, &t, "library");
+        free_reference(&t);
+    }
+    print_worst("library");
+}
+
+static void test_loops(void **state)
+{
+    (void)state;
+    if (orders() != 3)
+        skip();
+    OK(kas_device_cpu_use_library(the_device, false));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const kas_conv_desc desc = desc_of(&cases[i]);
+        tensors t = make_reference(&desc);
+        for (int order = 0; order < 3; order++) {
+            set_order(order);
+            run_case(&desc, &t, "loops");
+        }
+        free_reference(&t);
+    }
+    set_order(0);
+    OK(kas_device_cpu_use_library(the_device, true));
+    print_worst("loops");
+}
+
+/* The same bits from run to run, whatever else the threads do. */
+static void test_deterministic(void **state)
+{
+    (void)state;
+    const kas_conv_desc desc = desc_of(&(conv_case){8, 16, 16, 16, 32, 1, 3, 3, 1, 1, 0});
+    const size_t xs = 8 * 16 * 16 * 16, ys = 2 * xs, ws = 32 * 16 * 9;
+    double *vx = random_values(xs, 1), *vy = random_values(ys, 2);
+    float *x = array_to_device(vx, xs), *dy = array_to_device(vy, ys);
+    float *dw = array_to_device(NULL, ws), *first = malloc(ws * 4), *again = malloc(ws * 4);
+    kas_conv *conv;
+    kas_plan *plan;
+    OK(kas_conv_create(the_device, &desc, &conv));
+    OK(kas_plan_create(the_device, &plan));
+    OK(kas_plan_conv(plan, conv, KAS_CONV_BACKWARD_WEIGHTS, x, dw, dy));
+    for (int run = 0; run < 10; run++) {
+        OK(kas_plan_run(plan));
+        OK(kas_mem_download(the_device, run ? again : first, dw, ws * 4));
+        if (run)
+            assert_memory_equal(first, again, ws * 4);
+    }
+    free(vx), free(vy), free(first), free(again);
+    kas_mem_free(the_device, x), kas_mem_free(the_device, dy), kas_mem_free(the_device, dw);
+    kas_plan_free(plan);
+    kas_conv_free(conv);
+}
+
+static void test_bad_descriptor(void **state)
+{
+    (void)state;
+    kas_conv *conv;
+    kas_conv_desc desc = desc_of(&cases[0]);
+    desc.x_pitch = 2;
+    assert_int_equal(kas_conv_create(the_device, &desc, &conv), KAS_BAD_INPUT);
+    desc = desc_of(&cases[0]);
+    desc.groups = 2;
+    assert_int_equal(kas_conv_create(the_device, &desc, &conv), KAS_BAD_INPUT);
+    desc = desc_of(&cases[0]);
+    desc.kernel_h = 12;
+    assert_int_equal(kas_conv_create(the_device, &desc, &conv), KAS_BAD_INPUT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_library),
+        cmocka_unit_test(test_loops),
+        cmocka_unit_test(test_deterministic),
+        cmocka_unit_test(test_bad_descriptor),
+    };
+    return cmocka_run_group_tests(tests, open_the_device, close_the_device);
+}
