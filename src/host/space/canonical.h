@@ -13,8 +13,17 @@
 
 enum { KAS_NAME_SIZE = 17 }; /* 16 hex digits and NUL */
 
-/* Renumbers; shapes are re-inferred. The kernel must be legal. */
+/* Renumbers; shapes are re-inferred. The kernel must be legal. Values of group symbols that nothing
+ * uses are dropped. `out` may be `kernel`. */
 kas_status kas_kernel_canonicalize(const kas_kernel *kernel, kas_kernel *out);
+
+/* Where everything went: new number of old node i, new symbol of old symbol s (-1 = not used). */
+typedef struct kas_renaming {
+    int node[KAS_MAX_NODES];
+    int symbol[KAS_SYM_COUNT];
+} kas_renaming;
+kas_status kas_kernel_canonicalize_with(const kas_kernel *kernel, kas_kernel *out,
+                                        kas_renaming *renaming);
 /* One line of text, group values included. */
 kas_status kas_kernel_canonical_text(const kas_kernel *kernel, kas_buf *out);
 /* First 64 bits of SHA-256 of the canonical text, in hex. */

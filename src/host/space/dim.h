@@ -18,7 +18,8 @@
 
 enum {
     KAS_MAX_GROUPS = 4, /* group symbols G0..G3; one value for the whole network (paper 6.3) */
-    KAS_MAX_VARS = 16   /* dynamic variables x0..x15, one for each fully-connected map */
+    KAS_MAX_VARS = 16,  /* dynamic variables x0..x15, one for each fully-connected map */
+    KAS_MAX_EXPONENT = 31
 };
 
 typedef enum kas_symbol {
@@ -45,6 +46,11 @@ typedef struct kas_binding {
 kas_dim kas_dim_const(uint32_t n);
 kas_dim kas_dim_symbol(kas_symbol symbol);
 
+/* "C", "K_H", "G0", "x3", ...; NULL when out of range. */
+const char *kas_symbol_name(kas_symbol symbol);
+/* The symbol of a name, or -1. */
+int kas_symbol_find(const char *name);
+
 /* Products and quotients. false when a constant or an exponent leaves its range; *out is then
  * unspecified. */
 bool kas_dim_mul(const kas_dim *a, const kas_dim *b, kas_dim *out);
@@ -61,10 +67,14 @@ bool kas_dim_substitute(const kas_dim *a, int var, const kas_dim *value, kas_dim
  * exceeds 2^40. */
 bool kas_dim_eval(const kas_dim *a, const kas_binding *binding, uint64_t *out);
 
-/* Text such as "C/G0", "x1*K_H", "3/2*C", "1": canonical, symbols in the order of kas_symbol. */
+/* The same as a reduced fraction p/q, for sizes that need not be integers. false when a symbol has
+ * no value or p or q exceeds 2^40. */
+bool kas_dim_fraction(const kas_dim *a, const kas_binding *binding, uint64_t *p, uint64_t *q);
+
+/* Text such as "C/G0", "K_H*x1", "C^2/G0/K_H", "3/2*C", "1": canonical, symbols in the order of
+ * kas_symbol, first those above the line, then those below it. */
 void kas_dim_print(const kas_dim *a, kas_buf *out);
-/* Reads exactly what kas_dim_print writes (the order of factors is free). false on anything else.
- */
+/* Reads what kas_dim_print writes; the order of factors is free. false on anything else. */
 bool kas_dim_parse(const char *text, kas_dim *out);
 
 #endif

@@ -124,7 +124,8 @@ kas_status kas_broadcast_align(const kas_shape *lhs, const kas_shape *rhs, kas_b
 
 /* Free variables: bit v is set when x_v still appears in the `out` of an FC. */
 uint32_t kas_kernel_vars(const kas_kernel *kernel);
-/* Replaces x_var everywhere and re-infers (6.2). */
+/* Replaces x_var everywhere and re-infers every node (6.2); the rules of the whole kernel are not
+ * checked, so that a kernel that is still growing can be substituted too. */
 kas_status kas_kernel_substitute(kas_kernel *kernel, int var, const kas_dim *value);
 
 /* Legality at one target: every dim an integer, groups divide, broadcasts tile. */

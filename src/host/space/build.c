@@ -1,0 +1,86 @@
+#include "host/space/build.h"
+
+static int append(kas_kernel *kernel, kas_node node, int lhs, int rhs)
+{
+    if ((node.inputs > 0 && lhs < 0) || (node.inputs > 1 && rhs < 0))
+        return -1;
+    if (kernel->nodes == KAS_MAX_NODES) {
+        kas_fail(KAS_ILLEGAL, "a kernel has at most %d nodes", KAS_MAX_NODES);
+        return -1;
+    }
+    node.in[0] = (uint8_t)(node.inputs > 0 ? lhs : 0);
+    node.in[1] = (uint8_t)(node.inputs > 1 ? rhs : 0);
+    kernel->node[kernel->nodes++] = node;
+    if (kas_node_infer(kernel, kernel->nodes - 1) == KAS_OK)
+        return kernel->nodes - 1;
+    kernel->nodes--;
+    return -1;
+}
+
+int kas_build_input(kas_kernel *kernel)
+{
+    return append(kernel, (kas_node){.op = KAS_OP_INPUT}, 0, 0);
+}
+
+int kas_build_group(kas_kernel *kernel, int in, int dim, int symbol)
+{
+    return append(
+        kernel,
+        (kas_node){.op = KAS_OP_GROUP, .inputs = 1, .dim = (int8_t)dim, .symbol = (uint8_t)symbol},
+        in, 0);
+}
+
+int kas_build_group_all(kas_kernel *kernel, int in, int dim)
+{
+    return append(kernel, (kas_node){.op = KAS_OP_GROUP_ALL, .inputs = 1, .dim = (int8_t)dim}, in,
+                  0);
+}
+
+int kas_build_shift(kas_kernel *kernel, int in, int axis, int offset)
+{
+    return append(
+        kernel,
+        (kas_node){
+            .op = KAS_OP_SHIFT, .inputs = 1, .axes = (uint8_t)axis, .offset = (int8_t)offset},
+        in, 0);
+}
+
+int kas_build_unfold(kas_kernel *kernel, int in, int axes)
+{
+    return append(kernel, (kas_node){.op = KAS_OP_UNFOLD, .inputs = 1, .axes = (uint8_t)axes}, in,
+                  0);
+}
+
+int kas_build_fc(kas_kernel *kernel, int in, bool grouped, const char *out)
+{
+    kas_node node = {.op = KAS_OP_FC, .inputs = 1, .grouped = grouped};
+    if (!kas_dim_parse(out, &node.out)) {
+        kas_fail(KAS_ILLEGAL, "\"%s\" is no size", out);
+        return -1;
+    }
+    return append(kernel, node, in, 0);
+}
+
+int kas_build_unary(kas_kernel *kernel, kas_op op, int in)
+{
+    return append(kernel, (kas_node){.op = (uint8_t)op, .inputs = 1}, in, 0);
+}
+
+int kas_build_fold(kas_kernel *kernel, kas_op op, int in, int dim)
+{
+    return append(kernel, (kas_node){.op = (uint8_t)op, .inputs = 1, .dim = (int8_t)dim}, in, 0);
+}
+
+int kas_build_softmax(kas_kernel *kernel, int in, int dim, int dim_end)
+{
+    return append(
+        kernel,
+        (kas_node){
+            .op = KAS_OP_SOFTMAX, .inputs = 1, .dim = (int8_t)dim, .dim_end = (int8_t)dim_end},
+        in, 0);
+}
+
+int kas_build_blend(kas_kernel *kernel, kas_op op, int lhs, int rhs)
+{
+    return append(kernel, (kas_node){.op = (uint8_t)op, .inputs = 2}, lhs, rhs);
+}

@@ -1,0 +1,29 @@
+/* Kernels made by hand, in C: for tests, and for whoever wants a kernel without a file.
+ *
+ *     kas_kernel k = {0};
+ *     int x = kas_build_input(&k);
+ *     int u = kas_build_unfold(&k, x, KAS_AXIS_H | KAS_AXIS_W);
+ *     int y = kas_build_fc(&k, u, false, "C");
+ *     KAS_TRY(kas_kernel_infer(&k));
+ *
+ * Every call appends one node, infers its shape and returns its number, or -1 with kas_error()
+ * set; an operand of -1 gives -1, so that a chain is checked once at its end.
+ */
+#ifndef KAS_SPACE_BUILD_H
+#define KAS_SPACE_BUILD_H
+
+#include "host/space/kernel.h"
+
+int kas_build_input(kas_kernel *kernel);
+int kas_build_group(kas_kernel *kernel, int in, int dim, int symbol); /* symbol 0..3: G0..G3 */
+int kas_build_group_all(kas_kernel *kernel, int in, int dim);
+int kas_build_shift(kas_kernel *kernel, int in, int axis, int offset);
+int kas_build_unfold(kas_kernel *kernel, int in, int axes);
+/* `out` as in kernel files: "C", "x0", "G0*K_H*K_W", "C/G0". */
+int kas_build_fc(kas_kernel *kernel, int in, bool grouped, const char *out);
+int kas_build_unary(kas_kernel *kernel, kas_op op, int in); /* KAS_OP_RELU ... KAS_OP_SQUARE */
+int kas_build_fold(kas_kernel *kernel, kas_op op, int in, int dim);
+int kas_build_softmax(kas_kernel *kernel, int in, int dim, int dim_end);
+int kas_build_blend(kas_kernel *kernel, kas_op op, int lhs, int rhs); /* KAS_OP_ADD ... _MAX */
+
+#endif

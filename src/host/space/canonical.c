@@ -1,0 +1,174 @@
+#include "host/space/canonical.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "host/core/sha256.h"
+#include "host/space/primitive.h"
+
+/* Numbers the nodes: a node gets its number when the walk leaves it. Depth is at most
+ * KAS_MAX_NODES. */
+static void visit(const kas_kernel *kernel, int i, kas_renaming *names, int *next)
+{
+    if (names->node[i] >= 0)
+        return;
+    for (int k = 0; k < kernel->node[i].inputs; k++)
+        visit(kernel, kernel->node[i].in[k], names, next);
+    names->node[i] = (*next)++;
+}
+
+/* How a node uses a symbol; 0 = not at all. */
+static int use_of(const kas_node *node, int symbol)
+{
+    uint8_t attributes = kas_primitive_get(node->op)->attributes;
+    if ((attributes & KAS_ATTR_SYMBOL) && KAS_SYM_G0 + node->symbol == symbol)
+        return 1;
+    return attributes & KAS_ATTR_OUT ? node->out.exp[symbol] : 0;
+}
+
+/* Orders two symbols by their uses over the renumbered nodes, then by value.  This sees nothing of
+ * their names, and symbols that compare equal can be exchanged without any change to the kernel, so
+ * naming in this order is canonical.  Earlier use comes first. */
+static int compare_symbols(const kas_kernel *numbered, int a, int b)
+{
+    for (int i = 0; i < numbered->nodes; i++) {
+        int x = use_of(&numbered->node[i], a), y = use_of(&numbered->node[i], b);
+        if (x != y)
+            return x == 0 ? 1 : y == 0 ? -1 : y - x;
+    }
+    if (a >= KAS_SYM_X0 || b >= KAS_SYM_X0)
+        return 0;
+    uint32_t u = numbered->group_value[a - KAS_SYM_G0], v = numbered->group_value[b - KAS_SYM_G0];
+    return (u > v) - (u < v);
+}
+
+/* Names those symbols of [first, end) that are used, by insertion in order. */
+static void name_symbols(const kas_kernel *numbered, int first, int end, kas_renaming *names)
+{
+    int order[KAS_SYM_COUNT], count = 0;
+    for (int s = first; s < end; s++) {
+        bool used = false;
+        for (int i = 0; i < numbered->nodes; i++)
+            used |= use_of(&numbered->node[i], s) != 0;
+        if (!used)
+            continue;
+        int at = count++;
+        for (; at > 0 && compare_symbols(numbered, order[at - 1], s) > 0; at--)
+            order[at] = order[at - 1];
+        order[at] = s;
+    }
+    for (int k = 0; k < count; k++)
+        names->symbol[order[k]] = first + k;
+}
+
+static void rename_node(kas_node *node, const kas_renaming *names)
+{
+    uint8_t attributes = kas_primitive_get(node->op)->attributes;
+    if (attributes & KAS_ATTR_SYMBOL)
+        node->symbol = (uint8_t)(names->symbol[KAS_SYM_G0 + node->symbol] - KAS_SYM_G0);
+    if (attributes & KAS_ATTR_OUT) {
+        kas_dim old = node->out;
+        memset(node->out.exp, 0, sizeof node->out.exp);
+        for (int s = 0; s < KAS_SYM_COUNT; s++)
+            if (old.exp[s] != 0)
+                node->out.exp[names->symbol[s]] = old.exp[s];
+    }
+}
+
+static void renumber(const kas_kernel *kernel, kas_renaming *names, kas_kernel *out)
+{
+    visit(kernel, kernel->nodes - 1, names, &out->nodes);
+    for (int i = 0; i < kernel->nodes; i++) {
+        if (names->node[i] < 0)
+            continue;
+        kas_node *node = &out->node[names->node[i]];
+        *node = kernel->node[i];
+        for (int k = 0; k < node->inputs; k++)
+            node->in[k] = (uint8_t)names->node[node->in[k]];
+    }
+    memcpy(out->group_value, kernel->group_value, sizeof out->group_value);
+}
+
+kas_status kas_kernel_canonicalize_with(const kas_kernel *kernel, kas_kernel *out,
+                                        kas_renaming *renaming)
+{
+    kas_kernel result = {0};
+    if (kernel->nodes < 2 || kernel->nodes > KAS_MAX_NODES)
+        return kas_fail(KAS_ILLEGAL, "%d nodes; a kernel has 2 to %d", kernel->nodes,
+                        KAS_MAX_NODES);
+    for (int i = 0; i < KAS_MAX_NODES; i++)
+        renaming->node[i] = -1;
+    for (int s = 0; s < KAS_SYM_COUNT; s++)
+        renaming->symbol[s] = s < KAS_SYM_G0 ? s : -1;
+    renumber(kernel, renaming, &result);
+    name_symbols(&result, KAS_SYM_G0, KAS_SYM_X0, renaming);
+    name_symbols(&result, KAS_SYM_X0, KAS_SYM_COUNT, renaming);
+    memset(result.group_value, 0, sizeof result.group_value);
+    for (int g = 0; g < KAS_MAX_GROUPS; g++)
+        if (renaming->symbol[KAS_SYM_G0 + g] >= 0)
+            result.group_value[renaming->symbol[KAS_SYM_G0 + g] - KAS_SYM_G0] =
+                kernel->group_value[g];
+    for (int i = 0; i < result.nodes; i++)
+        rename_node(&result.node[i], renaming);
+    KAS_TRY(kas_kernel_infer(&result));
+    *out = result;
+    return KAS_OK;
+}
+
+kas_status kas_kernel_canonicalize(const kas_kernel *kernel, kas_kernel *out)
+{
+    kas_renaming renaming;
+    return kas_kernel_canonicalize_with(kernel, out, &renaming);
+}
+
+static void print_node(const kas_node *node, kas_buf *out)
+{
+    const kas_primitive *primitive = kas_primitive_get(node->op);
+    kas_buf_printf(out, "%s(", primitive->info.name);
+    for (int k = 0; k < node->inputs; k++)
+        kas_buf_printf(out, "%s%d", k ? "," : "", node->in[k]);
+    if (primitive->attributes & KAS_ATTR_DIM)
+        kas_buf_printf(out, " dim=%d", node->dim);
+    if (primitive->attributes & KAS_ATTR_DIM_END)
+        kas_buf_printf(out, " dim_end=%d", node->dim_end);
+    if (primitive->attributes & KAS_ATTR_AXES)
+        kas_buf_printf(out, " axes=%s%s", node->axes & KAS_AXIS_H ? "h" : "",
+                       node->axes & KAS_AXIS_W ? "w" : "");
+    if (primitive->attributes & KAS_ATTR_OFFSET)
+        kas_buf_printf(out, " offset=%d", node->offset);
+    if (primitive->attributes & KAS_ATTR_SYMBOL)
+        kas_buf_printf(out, " by=%s", kas_symbol_name(KAS_SYM_G0 + node->symbol));
+    if ((primitive->attributes & KAS_ATTR_GROUPED) && node->grouped)
+        kas_buf_puts(out, " grouped");
+    if (primitive->attributes & KAS_ATTR_OUT) {
+        kas_buf_puts(out, " out=");
+        kas_dim_print(&node->out, out);
+    }
+    kas_buf_puts(out, ");");
+}
+
+kas_status kas_kernel_canonical_text(const kas_kernel *kernel, kas_buf *out)
+{
+    kas_kernel canonical;
+    KAS_TRY(kas_kernel_canonicalize(kernel, &canonical));
+    for (int i = 0; i < canonical.nodes; i++)
+        print_node(&canonical.node[i], out);
+    for (int g = 0; g < KAS_MAX_GROUPS; g++)
+        if (canonical.group_value[g])
+            kas_buf_printf(out, "G%d=%u;", g, canonical.group_value[g]);
+    return kas_buf_status(out);
+}
+
+kas_status kas_kernel_name(const kas_kernel *kernel, char name[KAS_NAME_SIZE])
+{
+    kas_buf text = {0};
+    char hex[65];
+    kas_status status = kas_kernel_canonical_text(kernel, &text);
+    if (status == KAS_OK) {
+        kas_sha256_hex(text.data, text.size, hex);
+        memcpy(name, hex, KAS_NAME_SIZE - 1);
+        name[KAS_NAME_SIZE - 1] = '\0';
+    }
+    kas_buf_free(&text);
+    return status;
+}

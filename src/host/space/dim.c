@@ -1,0 +1,268 @@
+#include "host/space/dim.h"
+
+#include <string.h>
+
+#define MAX_SIZE ((uint64_t)1 << 40)
+
+static const char *const symbol_names[KAS_SYM_COUNT] = {
+    "C",  "H",  "W",  "K_H", "K_W", "G0", "G1",  "G2",  "G3",  "x0",  "x1",  "x2", "x3",
+    "x4", "x5", "x6", "x7",  "x8",  "x9", "x10", "x11", "x12", "x13", "x14", "x15"};
+
+const char *kas_symbol_name(kas_symbol symbol)
+{
+    return (unsigned)symbol < KAS_SYM_COUNT ? symbol_names[symbol] : NULL;
+}
+
+int kas_symbol_find(const char *name)
+{
+    for (int i = 0; i < KAS_SYM_COUNT; i++)
+        if (strcmp(symbol_names[i], name) == 0)
+            return i;
+    return -1;
+}
+
+static uint64_t gcd(uint64_t a, uint64_t b)
+{
+    while (b) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+kas_dim kas_dim_const(uint32_t n)
+{
+    return (kas_dim){.num = n, .den = 1};
+}
+
+kas_dim kas_dim_symbol(kas_symbol symbol)
+{
+    kas_dim dim = kas_dim_const(1);
+    dim.exp[symbol] = 1;
+    return dim;
+}
+
+/* a * b^sign: both operations are the same but for the sign of b's exponents. */
+static bool combine(const kas_dim *a, const kas_dim *b, int sign, kas_dim *out)
+{
+    uint64_t b_num = sign > 0 ? b->num : b->den, b_den = sign > 0 ? b->den : b->num;
+    uint64_t left = gcd(a->num, b_den), right = gcd(b_num, a->den);
+    uint64_t num = (a->num / left) * (b_num / right);
+    uint64_t den = (a->den / right) * (b_den / left);
+    if (num > UINT32_MAX || den > UINT32_MAX)
+        return false;
+    kas_dim result = {.num = (uint32_t)num, .den = (uint32_t)den};
+    for (int s = 0; s < KAS_SYM_COUNT; s++) {
+        int e = a->exp[s] + sign * b->exp[s];
+        if (e > KAS_MAX_EXPONENT || e < -KAS_MAX_EXPONENT)
+            return false;
+        result.exp[s] = (int8_t)e;
+    }
+    *out = result;
+    return true;
+}
+
+bool kas_dim_mul(const kas_dim *a, const kas_dim *b, kas_dim *out)
+{
+    return combine(a, b, 1, out);
+}
+
+bool kas_dim_div(const kas_dim *a, const kas_dim *b, kas_dim *out)
+{
+    return combine(a, b, -1, out);
+}
+
+bool kas_dim_equal(const kas_dim *a, const kas_dim *b)
+{
+    return a->num == b->num && a->den == b->den && memcmp(a->exp, b->exp, sizeof a->exp) == 0;
+}
+
+bool kas_dim_is_one(const kas_dim *a)
+{
+    const kas_dim one = kas_dim_const(1);
+    return kas_dim_equal(a, &one);
+}
+
+int kas_dim_var(const kas_dim *a)
+{
+    for (int v = 0; v < KAS_MAX_VARS; v++)
+        if (a->exp[KAS_SYM_X0 + v] != 0)
+            return v;
+    return -1;
+}
+
+bool kas_dim_substitute(const kas_dim *a, int var, const kas_dim *value, kas_dim *out)
+{
+    kas_dim result = *a;
+    int e = result.exp[KAS_SYM_X0 + var];
+    result.exp[KAS_SYM_X0 + var] = 0;
+    for (; e > 0; e--)
+        if (!kas_dim_mul(&result, value, &result))
+            return false;
+    for (; e < 0; e++)
+        if (!kas_dim_div(&result, value, &result))
+            return false;
+    *out = result;
+    return true;
+}
+
+/* Factors above and below the line, as numbers. */
+typedef struct factors {
+    int above_count, below_count;
+    uint64_t above[1 + KAS_SYM_COUNT * KAS_MAX_EXPONENT];
+    uint64_t below[1 + KAS_SYM_COUNT * KAS_MAX_EXPONENT];
+} factors;
+
+static bool collect(const kas_dim *a, const kas_binding *binding, factors *f)
+{
+    f->above_count = f->below_count = 1;
+    f->above[0] = a->num;
+    f->below[0] = a->den;
+    for (int s = 0; s < KAS_SYM_COUNT; s++) {
+        int e = a->exp[s];
+        if (e != 0 && binding->value[s] == 0)
+            return false;
+        for (; e > 0; e--)
+            f->above[f->above_count++] = binding->value[s];
+        for (; e < 0; e++)
+            f->below[f->below_count++] = binding->value[s];
+    }
+    return true;
+}
+
+static bool product(const uint64_t *factor, int count, uint64_t *out)
+{
+    uint64_t result = 1;
+    for (int i = 0; i < count; i++) {
+        if (factor[i] > MAX_SIZE / result)
+            return false;
+        result *= factor[i];
+    }
+    *out = result;
+    return true;
+}
+
+/* Each pair is divided by its greatest common divisor before anything is multiplied: afterwards no
+ * factor below shares a divisor with one above, so the fraction is reduced and nothing overflowed
+ * on the way. */
+bool kas_dim_fraction(const kas_dim *a, const kas_binding *binding, uint64_t *p, uint64_t *q)
+{
+    factors f;
+    if (!collect(a, binding, &f))
+        return false;
+    for (int d = 0; d < f.below_count; d++)
+        for (int n = 0; n < f.above_count && f.below[d] != 1; n++) {
+            uint64_t common = gcd(f.above[n], f.below[d]);
+            f.above[n] /= common;
+            f.below[d] /= common;
+        }
+    return product(f.above, f.above_count, p) && product(f.below, f.below_count, q);
+}
+
+bool kas_dim_eval(const kas_dim *a, const kas_binding *binding, uint64_t *out)
+{
+    uint64_t p, q;
+    if (!kas_dim_fraction(a, binding, &p, &q) || q != 1)
+        return false;
+    *out = p;
+    return true;
+}
+
+static void print_symbol(int symbol, int exponent, kas_buf *out)
+{
+    kas_buf_puts(out, symbol_names[symbol]);
+    if (exponent > 1)
+        kas_buf_printf(out, "^%d", exponent);
+}
+
+void kas_dim_print(const kas_dim *a, kas_buf *out)
+{
+    bool first = a->num == 1 && a->den == 1;
+    if (!first)
+        kas_buf_printf(out, "%u", a->num);
+    if (a->den != 1)
+        kas_buf_printf(out, "/%u", a->den);
+    for (int s = 0; s < KAS_SYM_COUNT; s++)
+        if (a->exp[s] > 0) {
+            kas_buf_puts(out, first ? "" : "*");
+            print_symbol(s, a->exp[s], out);
+            first = false;
+        }
+    if (first)
+        kas_buf_puts(out, "1");
+    for (int s = 0; s < KAS_SYM_COUNT; s++)
+        if (a->exp[s] < 0) {
+            kas_buf_puts(out, "/");
+            print_symbol(s, -a->exp[s], out);
+        }
+}
+
+/* A number without sign, blanks or leading zeros, in [1, limit]. */
+static bool parse_number(const char **text, uint32_t limit, uint32_t *out)
+{
+    const char *t = *text;
+    uint64_t value = 0;
+    if (*t < '1' || *t > '9')
+        return false;
+    for (; *t >= '0' && *t <= '9'; t++) {
+        value = value * 10 + (uint64_t)(*t - '0');
+        if (value > limit)
+            return false;
+    }
+    *text = t;
+    *out = (uint32_t)value;
+    return true;
+}
+
+/* The longest name that the text begins with: "x1" must not win over "x12". */
+static int parse_symbol(const char **text)
+{
+    int best = -1;
+    size_t best_length = 0;
+    for (int s = 0; s < KAS_SYM_COUNT; s++) {
+        size_t length = strlen(symbol_names[s]);
+        if (length > best_length && strncmp(*text, symbol_names[s], length) == 0) {
+            best = s;
+            best_length = length;
+        }
+    }
+    *text += best_length;
+    return best;
+}
+
+static bool parse_factor(const char **text, kas_dim *out)
+{
+    uint32_t number, exponent = 1;
+    if (parse_number(text, UINT32_MAX, &number)) {
+        *out = kas_dim_const(number);
+        return true;
+    }
+    int symbol = parse_symbol(text);
+    if (symbol < 0)
+        return false;
+    if (**text == '^') {
+        ++*text;
+        if (!parse_number(text, KAS_MAX_EXPONENT, &exponent))
+            return false;
+    }
+    *out = kas_dim_const(1);
+    out->exp[symbol] = (int8_t)exponent;
+    return true;
+}
+
+bool kas_dim_parse(const char *text, kas_dim *out)
+{
+    kas_dim result, factor;
+    if (!parse_factor(&text, &result))
+        return false;
+    while (*text) {
+        char sign = *text++;
+        if ((sign != '*' && sign != '/') || !parse_factor(&text, &factor))
+            return false;
+        if (!(sign == '*' ? kas_dim_mul : kas_dim_div)(&result, &factor, &result))
+            return false;
+    }
+    *out = result;
+    return true;
+}

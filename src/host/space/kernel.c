@@ -1,0 +1,165 @@
+#include "host/space/primitive.h"
+
+#include <string.h>
+
+static kas_status check_operands(const kas_kernel *kernel, int i)
+{
+    const kas_node *node = &kernel->node[i];
+    const kas_op_info *info = kas_op_get(node->op);
+    if (!info)
+        return kas_fail(KAS_ILLEGAL, "node %d: unknown primitive number %d", i, node->op);
+    if ((info->class_ == KAS_CLASS_INPUT) != (i == 0))
+        return kas_node_fail(kernel, i, "%s",
+                             i == 0 ? "node 0 must be the input" : "only node 0 is the input");
+    if (node->inputs != info->inputs)
+        return kas_node_fail(kernel, i, "%d operands, %d expected", node->inputs, info->inputs);
+    for (int k = 0; k < node->inputs; k++)
+        if (node->in[k] >= i)
+            return kas_node_fail(kernel, i, "operand %d is node %d: not an earlier node", k,
+                                 node->in[k]);
+    return KAS_OK;
+}
+
+kas_status kas_node_infer(kas_kernel *kernel, int i)
+{
+    if (i < 0 || i >= kernel->nodes || kernel->nodes > KAS_MAX_NODES)
+        return kas_fail(KAS_ILLEGAL, "node %d of %d; at most %d nodes are allowed", i,
+                        kernel->nodes, KAS_MAX_NODES);
+    KAS_TRY(check_operands(kernel, i));
+    memset(&kernel->node[i].shape, 0, sizeof kernel->node[i].shape);
+    KAS_TRY(kas_primitive_get(kernel->node[i].op)->infer(kernel, i));
+    if (!kas_shape_theorem1(&kernel->node[i].shape))
+        return kas_node_fail(kernel, i,
+                             "a tensor may have one dynamic variable, once, above the line "
+                             "(Theorem 1)");
+    return KAS_OK;
+}
+
+/* Node numbers grow along edges, so one backward sweep marks all that the last node reads. */
+static kas_status check_reachable(const kas_kernel *kernel)
+{
+    bool used[KAS_MAX_NODES] = {false};
+    used[kernel->nodes - 1] = true;
+    for (int i = kernel->nodes - 1; i >= 0; i--) {
+        if (!used[i])
+            return kas_node_fail(kernel, i, "nothing that leads to the output reads it");
+        for (int k = 0; k < kernel->node[i].inputs; k++)
+            used[kernel->node[i].in[k]] = true;
+    }
+    return KAS_OK;
+}
+
+static kas_status check_output(const kas_kernel *kernel)
+{
+    const kas_shape *shape = &kernel->node[kernel->nodes - 1].shape;
+    kas_dim channels = kas_dim_const(1), wanted = kas_dim_symbol(KAS_SYM_C);
+    bool ok = shape->has_h && shape->has_w;
+    for (int d = 0; ok && d < shape->channels; d++)
+        ok = kas_dim_mul(&channels, &shape->channel[d], &channels);
+    if (ok && kas_dim_equal(&channels, &wanted))
+        return KAS_OK;
+    kas_buf text = {0};
+    kas_shape_print(shape, &text);
+    kas_status status = kas_node_fail(kernel, kernel->nodes - 1,
+                                      "the output has shape %.200s; it must have H and W, and "
+                                      "channel dims whose product is C",
+                                      kas_buf_text(&text));
+    kas_buf_free(&text);
+    return status;
+}
+
+kas_status kas_kernel_infer(kas_kernel *kernel)
+{
+    if (kernel->nodes < 2 || kernel->nodes > KAS_MAX_NODES)
+        return kas_fail(KAS_ILLEGAL, "%d nodes; a kernel has 2 to %d, the input included",
+                        kernel->nodes, KAS_MAX_NODES);
+    for (int i = 0; i < kernel->nodes; i++)
+        KAS_TRY(kas_node_infer(kernel, i));
+    KAS_TRY(check_reachable(kernel));
+    return check_output(kernel);
+}
+
+uint32_t kas_kernel_vars(const kas_kernel *kernel)
+{
+    uint32_t vars = 0;
+    for (int i = 0; i < kernel->nodes; i++)
+        if (kernel->node[i].op == KAS_OP_FC)
+            for (int v = 0; v < KAS_MAX_VARS; v++)
+                if (kernel->node[i].out.exp[KAS_SYM_X0 + v] != 0)
+                    vars |= 1u << v;
+    return vars;
+}
+
+kas_status kas_kernel_substitute(kas_kernel *kernel, int var, const kas_dim *value)
+{
+    if (var < 0 || var >= KAS_MAX_VARS)
+        return kas_fail(KAS_FAILURE, "there is no variable x%d", var);
+    for (int i = 0; i < kernel->nodes; i++) {
+        kas_node *node = &kernel->node[i];
+        if (node->op == KAS_OP_FC && !kas_dim_substitute(&node->out, var, value, &node->out))
+            return kas_node_fail(kernel, i, "the value for x%d leaves its range", var);
+    }
+    for (int i = 0; i < kernel->nodes; i++)
+        KAS_TRY(kas_node_infer(kernel, i));
+    return KAS_OK;
+}
+
+int kas_node_integers(const kas_kernel *kernel, int i, kas_dim out[KAS_MAX_DIMS + 1])
+{
+    const kas_shape *shape = &kernel->node[i].shape;
+    const kas_primitive *primitive = kas_primitive_get(kernel->node[i].op);
+    int count = kas_shape_rank(shape);
+    for (int d = 0; d < count; d++)
+        out[d] = kas_shape_dim(shape, d);
+    if (primitive->divisor) {
+        if (primitive->divisor(kernel, i, &out[count]) != KAS_OK)
+            return -1;
+        count++;
+    }
+    return count;
+}
+
+static kas_status not_an_integer(const kas_kernel *kernel, int i, const kas_dim *dim, bool is_dim)
+{
+    kas_buf text = {0};
+    kas_dim_print(dim, &text);
+    kas_status status =
+        kas_node_fail(kernel, i, "%s %.100s is no integer at this target",
+                      is_dim                            ? "the size"
+                      : kernel->node[i].op == KAS_OP_FC ? "the number of outputs per group"
+                                                        : "the number of repetitions of LHS",
+                      kas_buf_text(&text));
+    kas_buf_free(&text);
+    return status;
+}
+
+kas_status kas_kernel_check_binding(const kas_kernel *kernel, const kas_binding *binding)
+{
+    for (int i = 0; i < kernel->nodes; i++) {
+        kas_dim dims[KAS_MAX_DIMS + 1];
+        uint64_t size;
+        int count = kas_node_integers(kernel, i, dims);
+        if (count < 0)
+            return KAS_ILLEGAL;
+        for (int d = 0; d < count; d++)
+            if (!kas_dim_eval(&dims[d], binding, &size))
+                return not_an_integer(kernel, i, &dims[d],
+                                      d < kas_shape_rank(&kernel->node[i].shape));
+    }
+    return KAS_OK;
+}
+
+kas_status kas_node_sizes(const kas_node *node, const kas_binding *binding,
+                          uint32_t sizes[KAS_MAX_DIMS], int *rank)
+{
+    *rank = kas_shape_rank(&node->shape);
+    for (int d = 0; d < *rank; d++) {
+        kas_dim dim = kas_shape_dim(&node->shape, d);
+        uint64_t size;
+        if (!kas_dim_eval(&dim, binding, &size) || size > UINT32_MAX)
+            return kas_fail(KAS_ILLEGAL, "%s: dim %d is no integer below 2^32 at this target",
+                            kas_op_get(node->op)->name, d);
+        sizes[d] = (uint32_t)size;
+    }
+    return KAS_OK;
+}

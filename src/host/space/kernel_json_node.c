@@ -1,0 +1,155 @@
+#include "host/space/kernel_json_node.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "host/core/json.h"
+#include "host/space/primitive.h"
+
+const char *kas_axes_name(uint8_t axes)
+{
+    return axes == KAS_AXIS_H ? "h" : axes == KAS_AXIS_W ? "w" : "hw";
+}
+
+static kas_status read_op(const cJSON *item, const char *where, int *op)
+{
+    const char *text;
+    KAS_TRY(kas_json_string(item, where, "op", &text));
+    for (*op = 0; *op < KAS_OP_COUNT; ++*op)
+        if (strcmp(kas_op_get((kas_op)*op)->name, text) == 0)
+            return KAS_OK;
+    return kas_fail(KAS_BAD_INPUT,
+                    "%s: unknown primitive \"%.40s\"; docs/kernel-file.md lists the primitives",
+                    where, text);
+}
+
+static kas_status read_operands(const cJSON *item, const char *where, int i, kas_node *node)
+{
+    const cJSON *list;
+    if (node->inputs == 0)
+        return KAS_OK;
+    KAS_TRY(kas_json_array(item, where, "in", &list));
+    if (cJSON_GetArraySize(list) != node->inputs)
+        return kas_fail(KAS_BAD_INPUT, "%s: field \"in\": expected %d node number%s, found %d",
+                        where, node->inputs, node->inputs == 1 ? "" : "s",
+                        cJSON_GetArraySize(list));
+    for (int k = 0; k < node->inputs; k++) {
+        const cJSON *number = cJSON_GetArrayItem(list, k);
+        double value = cJSON_IsNumber(number) ? number->valuedouble : -1;
+        if (!(value >= 0 && value < i) || value != (double)(int)value)
+            return kas_fail(KAS_BAD_INPUT,
+                            "%s: field \"in\": expected numbers of earlier nodes, in [0, %d]",
+                            where, i - 1);
+        node->in[k] = (uint8_t)value;
+    }
+    return KAS_OK;
+}
+
+static kas_status read_axes(const cJSON *item, const char *where, kas_node *node)
+{
+    const char *text;
+    KAS_TRY(kas_json_string(item, where, "axes", &text));
+    for (uint8_t axes = 1; axes <= 3; axes++)
+        if (strcmp(text, kas_axes_name(axes)) == 0) {
+            node->axes = axes;
+            return KAS_OK;
+        }
+    return kas_fail(KAS_BAD_INPUT,
+                    "%s: field \"axes\": expected \"h\", \"w\" or \"hw\", found \"%.40s\"", where,
+                    text);
+}
+
+static kas_status read_group_symbol(const cJSON *item, const char *where, kas_node *node)
+{
+    const char *text;
+    KAS_TRY(kas_json_string(item, where, "by", &text));
+    int symbol = kas_symbol_find(text);
+    if (symbol < KAS_SYM_G0 || symbol >= KAS_SYM_X0)
+        return kas_fail(KAS_BAD_INPUT,
+                        "%s: field \"by\": expected \"G0\" to \"G%d\", found \"%.40s\"", where,
+                        KAS_MAX_GROUPS - 1, text);
+    node->symbol = (uint8_t)(symbol - KAS_SYM_G0);
+    return KAS_OK;
+}
+
+static kas_status read_fc(const cJSON *item, const char *where, kas_node *node)
+{
+    const char *text;
+    const cJSON *grouped = cJSON_GetObjectItemCaseSensitive(item, "grouped");
+    if (grouped && !cJSON_IsBool(grouped))
+        return kas_fail(KAS_BAD_INPUT, "%s: field \"grouped\": expected true or false", where);
+    node->grouped = grouped && cJSON_IsTrue(grouped);
+    KAS_TRY(kas_json_string(item, where, "out", &text));
+    if (!kas_dim_parse(text, &node->out))
+        return kas_fail(KAS_BAD_INPUT,
+                        "%s: field \"out\": expected a size such as \"C\", \"x0\", \"G0*K_H\" or "
+                        "\"C/G0\", found \"%.40s\"",
+                        where, text);
+    return KAS_OK;
+}
+
+static kas_status read_attributes(const cJSON *item, const char *where, kas_node *node)
+{
+    uint8_t attributes = kas_primitive_get(node->op)->attributes;
+    int64_t value;
+    if (attributes & KAS_ATTR_DIM) {
+        KAS_TRY(kas_json_int(item, where, "dim", 0, KAS_MAX_DIMS - 1, &value));
+        node->dim = (int8_t)value;
+    }
+    if (attributes & KAS_ATTR_DIM_END) {
+        KAS_TRY(kas_json_int(item, where, "dim_end", 1, KAS_MAX_DIMS, &value));
+        node->dim_end = (int8_t)value;
+    }
+    if (attributes & KAS_ATTR_AXES)
+        KAS_TRY(read_axes(item, where, node));
+    if (attributes & KAS_ATTR_OFFSET) {
+        KAS_TRY(kas_json_int(item, where, "offset", -127, 127, &value));
+        node->offset = (int8_t)value;
+    }
+    if (attributes & KAS_ATTR_SYMBOL)
+        KAS_TRY(read_group_symbol(item, where, node));
+    return attributes & KAS_ATTR_OUT ? read_fc(item, where, node) : KAS_OK;
+}
+
+/* Fields that a node of this primitive may have. */
+static void allowed_fields(const kas_node *node, const char *list[8])
+{
+    uint8_t attributes = kas_primitive_get(node->op)->attributes;
+    int n = 0;
+    list[n++] = "op";
+    if (node->inputs)
+        list[n++] = "in";
+    if (attributes & KAS_ATTR_DIM)
+        list[n++] = "dim";
+    if (attributes & KAS_ATTR_DIM_END)
+        list[n++] = "dim_end";
+    if (attributes & KAS_ATTR_AXES)
+        list[n++] = "axes";
+    if (attributes & KAS_ATTR_OFFSET)
+        list[n++] = "offset";
+    if (attributes & KAS_ATTR_SYMBOL)
+        list[n++] = "by";
+    if (attributes & KAS_ATTR_GROUPED) {
+        list[n++] = "grouped";
+        list[n++] = "out";
+    }
+    list[n] = NULL;
+}
+
+kas_status kas_kernel_read_node(const char *name, const cJSON *item, int i, kas_node *node)
+{
+    char where[256];
+    const char *fields[8];
+    int op;
+    snprintf(where, sizeof where, "%.200s: node %d", name, i);
+    if (!cJSON_IsObject(item))
+        return kas_fail(KAS_BAD_INPUT, "%s: expected an object", where);
+    KAS_TRY(read_op(item, where, &op));
+    *node = (kas_node){.op = (uint8_t)op, .inputs = kas_op_get((kas_op)op)->inputs};
+    if ((op == KAS_OP_INPUT) != (i == 0))
+        return kas_fail(KAS_BAD_INPUT, "%s: node 0 and only node 0 is the \"input\"", where);
+    allowed_fields(node, fields);
+    KAS_TRY(kas_json_only(item, where, fields));
+    KAS_TRY(read_operands(item, where, i, node));
+    return read_attributes(item, where, node);
+}

@@ -1,0 +1,19 @@
+/* Internal to the kernel file's reader and writer. */
+#ifndef KAS_SPACE_KERNEL_JSON_NODE_H
+#define KAS_SPACE_KERNEL_JSON_NODE_H
+
+#include <cjson/cJSON.h>
+
+#include "host/space/kernel.h"
+
+#define KAS_KERNEL_FORMAT "kas-gpu kernel"
+enum { KAS_KERNEL_FORMAT_VERSION = 1 };
+
+/* "h", "w" or "hw". */
+const char *kas_axes_name(uint8_t axes);
+
+/* Node i of the file `name`. Operands are earlier nodes and attributes are in range; shapes are not
+ * inferred. */
+kas_status kas_kernel_read_node(const char *name, const cJSON *item, int i, kas_node *node);
+
+#endif

@@ -1,0 +1,89 @@
+#include "host/space/canonical.h"
+#include "host/space/kernel_json.h"
+#include "host/space/kernel_json_node.h"
+#include "host/space/primitive.h"
+
+static void write_node(const kas_node *node, kas_buf *out)
+{
+    const kas_primitive *primitive = kas_primitive_get(node->op);
+    uint8_t attributes = primitive->attributes;
+    kas_buf_printf(out, "{\"op\": \"%s\"", primitive->info.name);
+    if (node->inputs == 1)
+        kas_buf_printf(out, ", \"in\": [%d]", node->in[0]);
+    if (node->inputs == 2)
+        kas_buf_printf(out, ", \"in\": [%d, %d]", node->in[0], node->in[1]);
+    if (attributes & KAS_ATTR_DIM)
+        kas_buf_printf(out, ", \"dim\": %d", node->dim);
+    if (attributes & KAS_ATTR_DIM_END)
+        kas_buf_printf(out, ", \"dim_end\": %d", node->dim_end);
+    if (attributes & KAS_ATTR_AXES)
+        kas_buf_printf(out, ", \"axes\": \"%s\"", kas_axes_name(node->axes));
+    if (attributes & KAS_ATTR_OFFSET)
+        kas_buf_printf(out, ", \"offset\": %d", node->offset);
+    if (attributes & KAS_ATTR_SYMBOL)
+        kas_buf_printf(out, ", \"by\": \"%s\"", kas_symbol_name(KAS_SYM_G0 + node->symbol));
+    if ((attributes & KAS_ATTR_GROUPED) && node->grouped)
+        kas_buf_puts(out, ", \"grouped\": true");
+    if (attributes & KAS_ATTR_OUT) {
+        kas_buf_puts(out, ", \"out\": \"");
+        kas_dim_print(&node->out, out);
+        kas_buf_puts(out, "\"");
+    }
+    kas_buf_puts(out, "}");
+}
+
+static void write_groups(const kas_kernel *kernel, kas_buf *out)
+{
+    const char *comma = "";
+    kas_buf_puts(out, "  \"groups\": {");
+    for (int g = 0; g < KAS_MAX_GROUPS; g++)
+        if (kernel->group_value[g]) {
+            kas_buf_printf(out, "%s\"%s\": %u", comma, kas_symbol_name(KAS_SYM_G0 + g),
+                           kernel->group_value[g]);
+            comma = ", ";
+        }
+    kas_buf_puts(out, "}");
+}
+
+/* Symbols in their canonical names and order; those without a value are left out. */
+static void write_binding(const kas_binding *binding, const kas_renaming *names, kas_buf *out)
+{
+    const char *comma = "";
+    kas_buf_puts(out, "{");
+    for (int to = 0; to < KAS_SYM_COUNT; to++)
+        for (int s = 0; s < KAS_SYM_COUNT; s++)
+            if (names->symbol[s] == to && binding->value[s]) {
+                kas_buf_printf(out, "%s\"%s\": %u", comma, kas_symbol_name((kas_symbol)to),
+                               binding->value[s]);
+                comma = ", ";
+            }
+    kas_buf_puts(out, "}");
+}
+
+kas_status kas_kernel_write_json(const kas_kernel *kernel, const kas_solution *solution,
+                                 kas_buf *out)
+{
+    kas_kernel canonical;
+    kas_renaming names;
+    KAS_TRY(kas_kernel_canonicalize_with(kernel, &canonical, &names));
+    kas_buf_printf(out, "{\n  \"format\": \"%s\",\n  \"version\": %d,\n  \"nodes\": [\n",
+                   KAS_KERNEL_FORMAT, KAS_KERNEL_FORMAT_VERSION);
+    for (int i = 0; i < canonical.nodes; i++) {
+        kas_buf_puts(out, "    ");
+        write_node(&canonical.node[i], out);
+        kas_buf_puts(out, i + 1 < canonical.nodes ? ",\n" : "\n");
+    }
+    kas_buf_puts(out, "  ],\n");
+    write_groups(&canonical, out);
+    if (solution) {
+        kas_buf_puts(out, ",\n  \"targets\": [\n");
+        for (int t = 0; t < solution->targets; t++) {
+            kas_buf_puts(out, "    ");
+            write_binding(&solution->binding[t], &names, out);
+            kas_buf_puts(out, t + 1 < solution->targets ? ",\n" : "\n");
+        }
+        kas_buf_puts(out, "  ]");
+    }
+    kas_buf_puts(out, "\n}\n");
+    return kas_buf_status(out);
+}

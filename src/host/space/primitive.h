@@ -1,0 +1,81 @@
+/* What the space knows of a primitive: one table row, filled from primitives/<class>.c.
+ *
+ * Internal to src/host/space.  A new primitive is a new row and a file with its shape rule; the
+ * reader, the writer, the canonical form, the cost and the solver all follow from the row.
+ */
+#ifndef KAS_SPACE_PRIMITIVE_H
+#define KAS_SPACE_PRIMITIVE_H
+
+#include "host/space/kernel.h"
+
+/* Which fields of kas_node the primitive reads; the others must be zero. */
+enum {
+    KAS_ATTR_DIM = 1,
+    KAS_ATTR_DIM_END = 2,
+    KAS_ATTR_AXES = 4,
+    KAS_ATTR_OFFSET = 8,
+    KAS_ATTR_SYMBOL = 16,
+    KAS_ATTR_GROUPED = 32,
+    KAS_ATTR_OUT = 64
+};
+
+typedef struct kas_primitive {
+    kas_op_info info;
+    uint8_t attributes; /* KAS_ATTR_* */
+    /* Fills node[i].shape, which is zeroed; the inputs are inferred. */
+    kas_status (*infer)(kas_kernel *kernel, int i);
+    /* A size that must be an integer at every target although it is no dim of the result: an FC's
+     * outputs per group, a broadcast's repetitions. NULL = none. */
+    kas_status (*divisor)(const kas_kernel *kernel, int i, kas_dim *out);
+    /* Adds FLOPs and parameters. NULL = free. */
+    kas_status (*cost)(const kas_kernel *kernel, int i, const kas_binding *binding, kas_cost *cost);
+} kas_primitive;
+
+const kas_primitive *kas_primitive_get(int op);
+
+/* "node 3 (group): " + text, with KAS_ILLEGAL. */
+kas_status kas_node_fail(const kas_kernel *kernel, int i, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static inline const kas_shape *kas_node_input(const kas_kernel *kernel, int i, int operand)
+{
+    return &kernel->node[kernel->node[i].in[operand]].shape;
+}
+
+/* Elements of a shape at a target. */
+kas_status kas_shape_elements(const kas_shape *shape, const kas_binding *binding, double *out);
+/* Theorem 1: at most one variable over all dims, in a numerator, with exponent 1, not spatial. */
+bool kas_shape_theorem1(const kas_shape *shape);
+/* Removes dim i of the list [channels..., H, W]; inserts a channel dim in front of position i. */
+void kas_shape_remove(kas_shape *shape, int i);
+kas_status kas_shape_insert(kas_shape *shape, int i, const kas_dim *dim, bool is_group);
+
+/* Every size of node i that must be an integer: the dims of its result and its divisor. Returns how
+ * many, at most KAS_MAX_DIMS + 1; -1 when one leaves its range (message set). */
+int kas_node_integers(const kas_kernel *kernel, int i, kas_dim out[KAS_MAX_DIMS + 1]);
+
+/* What an FC contracts, as monomials. */
+kas_status kas_fc_dims(const kas_kernel *kernel, int i, kas_dim *groups, kas_dim *fan_in);
+
+kas_status kas_infer_input(kas_kernel *kernel, int i);
+kas_status kas_infer_group(kas_kernel *kernel, int i);
+kas_status kas_infer_group_all(kas_kernel *kernel, int i);
+kas_status kas_infer_shift(kas_kernel *kernel, int i);
+kas_status kas_infer_unfold(kas_kernel *kernel, int i);
+kas_status kas_infer_fc(kas_kernel *kernel, int i);
+kas_status kas_infer_elementwise(kas_kernel *kernel, int i);
+kas_status kas_infer_fold(kas_kernel *kernel, int i);
+kas_status kas_infer_softmax(kas_kernel *kernel, int i);
+kas_status kas_infer_blend(kas_kernel *kernel, int i);
+
+kas_status kas_divisor_fc(const kas_kernel *kernel, int i, kas_dim *out);
+kas_status kas_divisor_blend(const kas_kernel *kernel, int i, kas_dim *out);
+
+/* One FLOP for each element of the result, or of the input. */
+kas_status kas_cost_result(const kas_kernel *kernel, int i, const kas_binding *binding,
+                           kas_cost *cost);
+kas_status kas_cost_input(const kas_kernel *kernel, int i, const kas_binding *binding,
+                          kas_cost *cost);
+kas_status kas_cost_fc(const kas_kernel *kernel, int i, const kas_binding *binding, kas_cost *cost);
+
+#endif

@@ -1,0 +1,87 @@
+#include "host/space/primitive.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define ELEMENTWISE(name)                                                                          \
+    {                                                                                              \
+        {name, 1, KAS_CLASS_ARITHMETIC, true}, 0, kas_infer_elementwise, NULL, kas_cost_result     \
+    }
+#define BLEND(name)                                                                                \
+    {                                                                                              \
+        {name, 2, KAS_CLASS_BLEND, false}, 0, kas_infer_blend, kas_divisor_blend, kas_cost_result  \
+    }
+#define FOLD(name)                                                                                 \
+    {                                                                                              \
+        {name, 1, KAS_CLASS_ARITHMETIC, false}, KAS_ATTR_DIM, kas_infer_fold, NULL, kas_cost_input \
+    }
+
+static const kas_primitive table[KAS_OP_COUNT] = {
+    [KAS_OP_INPUT] = {{"input", 0, KAS_CLASS_INPUT, false}, 0, kas_infer_input, NULL, NULL},
+    [KAS_OP_GROUP] = {{"group", 1, KAS_CLASS_REARRANGE, false},
+                      KAS_ATTR_DIM | KAS_ATTR_SYMBOL,
+                      kas_infer_group,
+                      NULL,
+                      NULL},
+    [KAS_OP_GROUP_ALL] = {{"group_all", 1, KAS_CLASS_REARRANGE, false},
+                          KAS_ATTR_DIM,
+                          kas_infer_group_all,
+                          NULL,
+                          NULL},
+    [KAS_OP_SHIFT] = {{"shift", 1, KAS_CLASS_REARRANGE, false},
+                      KAS_ATTR_AXES | KAS_ATTR_OFFSET,
+                      kas_infer_shift,
+                      NULL,
+                      NULL},
+    [KAS_OP_UNFOLD] =
+        {{"unfold", 1, KAS_CLASS_REARRANGE, false}, KAS_ATTR_AXES, kas_infer_unfold, NULL, NULL},
+    [KAS_OP_FC] = {{"fc", 1, KAS_CLASS_ARITHMETIC, false},
+                   KAS_ATTR_GROUPED | KAS_ATTR_OUT,
+                   kas_infer_fc,
+                   kas_divisor_fc,
+                   kas_cost_fc},
+    [KAS_OP_RELU] = ELEMENTWISE("relu"),
+    [KAS_OP_GELU] = ELEMENTWISE("gelu"),
+    [KAS_OP_SIGMOID] = ELEMENTWISE("sigmoid"),
+    [KAS_OP_TANH] = ELEMENTWISE("tanh"),
+    [KAS_OP_ABS] = ELEMENTWISE("abs"),
+    [KAS_OP_EXP] = ELEMENTWISE("exp"),
+    [KAS_OP_NEG] = ELEMENTWISE("neg"),
+    [KAS_OP_SIN] = ELEMENTWISE("sin"),
+    [KAS_OP_SQRT] = ELEMENTWISE("sqrt"),
+    [KAS_OP_SQUARE] = ELEMENTWISE("square"),
+    [KAS_OP_FOLD_AVG] = FOLD("fold_avg"),
+    [KAS_OP_FOLD_MAX] = FOLD("fold_max"),
+    [KAS_OP_SOFTMAX] = {{"softmax", 1, KAS_CLASS_ARITHMETIC, false},
+                        KAS_ATTR_DIM | KAS_ATTR_DIM_END,
+                        kas_infer_softmax,
+                        NULL,
+                        kas_cost_result},
+    [KAS_OP_ADD] = BLEND("add"),
+    [KAS_OP_SUB] = BLEND("sub"),
+    [KAS_OP_MUL] = BLEND("mul"),
+    [KAS_OP_MIN] = BLEND("min"),
+    [KAS_OP_MAX] = BLEND("max"),
+};
+
+const kas_primitive *kas_primitive_get(int op)
+{
+    return op >= 0 && op < KAS_OP_COUNT ? &table[op] : NULL;
+}
+
+const kas_op_info *kas_op_get(kas_op op)
+{
+    const kas_primitive *primitive = kas_primitive_get((int)op);
+    return primitive ? &primitive->info : NULL;
+}
+
+kas_status kas_node_fail(const kas_kernel *kernel, int i, const char *format, ...)
+{
+    const kas_op_info *info = kas_op_get(kernel->node[i].op);
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return kas_fail(KAS_ILLEGAL, "node %d (%s): %s", i, info ? info->name : "unknown", text);
+}
