@@ -29,11 +29,23 @@ kas_status kas_reference_forward(kas_reference *ref, const double *x, const doub
 kas_status kas_reference_backward(kas_reference *ref, const double *dy, double *dx,
                                   double *const *dweight);
 
+/* Values of a node at the last forward, [batch][instance][elements]: to find where a device parts
+ * from the reference. */
+const double *kas_reference_node_value(const kas_reference *ref, int node, size_t *elements);
+
 /* Finite differences: compares the analytic gradient with central differences along `directions`
- * random directions over (x, weights), the branches of max, min, ReLU and abs frozen at the base
- * point. *worst is the largest |analytic - numeric| / max(|analytic|, |numeric|, scale). */
+ * random directions of x and of each weight, the branches of max, min, ReLU, abs and of the limits
+ * of exp, sqrt and square frozen at the base point. *worst is the largest |analytic - numeric| /
+ * max(|analytic|, |numeric|, scale), NaN when something is not finite; scale is 1% of what a random
+ * direction gives and 1e-6 of sum |dy * y|, below which differences are rounding. 1e-6 is a fair
+ * tolerance. */
 kas_status kas_reference_check_gradient(kas_reference *ref, const double *x,
                                         const double *const *weight, const double *dy,
                                         int directions, uint64_t seed, double *worst);
+/* The same for a gradient that comes from elsewhere: a device's, or one spoiled by a test. */
+kas_status kas_reference_compare_gradient(kas_reference *ref, const double *x,
+                                          const double *const *weight, const double *dy,
+                                          const double *dx, const double *const *dweight,
+                                          int directions, uint64_t seed, double *worst);
 
 #endif

@@ -1,0 +1,81 @@
+/* What the files of the reference share: one node with its sizes, and one pair of functions for
+ * each primitive.
+ *
+ * A primitive sees the tensors of one image and one instance, row-major.  `forward` decides the
+ * branches of the functions that have any (which side of 0, which element is the largest) and
+ * writes them down, one number an element of the result; with `frozen` it follows the ones written
+ * before instead, which makes the function smooth around the point where they were taken.
+ * `backward` ADDS to the gradients of inputs and weights.
+ */
+#ifndef KAS_REFERENCE_EVALUATE_H
+#define KAS_REFERENCE_EVALUATE_H
+
+#include <stddef.h>
+
+#include "host/reference/reference.h"
+
+typedef struct kas_ref_shape {
+    int rank, channels; /* dims, and how many of them are channels */
+    bool has_h, has_w;
+    uint32_t size[KAS_MAX_DIMS];
+    size_t elements;
+} kas_ref_shape;
+
+typedef struct kas_ref_node {
+    const kas_node *node;
+    int weight; /* number of the fully-connected map, -1 = none */
+    kas_ref_shape out, in[2];
+    /* FC: which channel dims of the input are kept apart, and the sizes of one weight */
+    bool apart[KAS_MAX_CHANNEL_DIMS];
+    size_t groups, fan_in, fan_out;
+    /* blending: RHS is [prefix][rhs][suffix], LHS is [prefix][lhs][suffix] */
+    size_t prefix, suffix, lhs, rhs;
+    uint32_t kernel_h, kernel_w; /* UNFOLD; 1 for an axis that is not unfolded */
+} kas_ref_node;
+
+/* Tensors of one image and instance; `b` is NULL for primitives of one input, `weight` NULL for
+ * those without. */
+typedef struct kas_ref_values {
+    const double *a, *b, *weight;
+    double *y;
+    uint32_t *branch;
+    bool frozen;
+} kas_ref_values;
+
+typedef struct kas_ref_gradients {
+    const double *dy;
+    double *da, *db, *dweight;
+} kas_ref_gradients;
+
+typedef struct kas_ref_op {
+    void (*forward)(const kas_ref_node *n, const kas_ref_values *v);
+    void (*backward)(const kas_ref_node *n, const kas_ref_values *v, const kas_ref_gradients *g);
+} kas_ref_op;
+
+/* The pair of each class; which primitive of the class it is, node->op says. */
+extern const kas_ref_op kas_ref_rearrange, kas_ref_fc, kas_ref_unary, kas_ref_fold, kas_ref_softmax,
+    kas_ref_blend;
+const kas_ref_op *kas_ref_op_get(kas_op op); /* NULL for INPUT */
+
+/* Sizes of a node and of its inputs at a binding. KAS_ILLEGAL when something is no integer or does
+ * not divide. */
+kas_status kas_ref_node_make(const kas_kernel *kernel, int i, const kas_binding *binding,
+                             kas_ref_node *out);
+
+struct kas_reference {
+    kas_kernel kernel;
+    kas_target target;
+    int batch, instances, weights;
+    kas_ref_node node[KAS_MAX_NODES];
+    double *value[KAS_MAX_NODES];    /* [batch][instance][elements] */
+    double *grad[KAS_MAX_NODES];     /* likewise */
+    uint32_t *branch[KAS_MAX_NODES]; /* likewise */
+    double *weight[KAS_MAX_NODES];   /* copies, [instance][group][out][in] */
+    bool evaluated;
+};
+
+/* The forward pass, with fresh or with frozen branches. */
+void kas_ref_evaluate(kas_reference *ref, const double *x, const double *const *weight, double *y,
+                      bool frozen);
+
+#endif

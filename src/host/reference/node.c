@@ -1,0 +1,114 @@
+/* The sizes of one node: numbers of its dims, of a fully-connected map, of a broadcast.
+ *
+ * Derived here from the shapes alone, not by the space's own helpers (kas_fc_sizes_at,
+ * kas_broadcast_align), so that the two are compared when devices are compared with the reference.
+ */
+#include "host/reference/evaluate.h"
+
+#include <string.h>
+
+static kas_status shape_of(const kas_node *node, const kas_binding *binding, kas_ref_shape *out)
+{
+    KAS_TRY(kas_node_sizes(node, binding, out->size, &out->rank));
+    out->channels = node->shape.channels;
+    out->has_h = node->shape.has_h;
+    out->has_w = node->shape.has_w;
+    out->elements = 1;
+    for (int i = 0; i < out->rank; i++)
+        if (__builtin_mul_overflow(out->elements, out->size[i], &out->elements))
+            return kas_fail(KAS_ILLEGAL, "reference: a tensor has too many elements");
+    return KAS_OK;
+}
+
+static kas_status make_fc(const kas_node *node, const kas_node *in, int i, kas_ref_node *out)
+{
+    out->groups = out->fan_in = 1;
+    for (int d = 0; d < in->shape.channels; d++) {
+        out->apart[d] = node->grouped && in->shape.is_group[d];
+        *(out->apart[d] ? &out->groups : &out->fan_in) *= out->in[0].size[d];
+    }
+    size_t features = out->out.size[0];
+    if (features % out->groups != 0)
+        return kas_fail(KAS_ILLEGAL, "reference: node %d: %zu outputs for %zu groups", i, features,
+                        out->groups);
+    out->fan_out = features / out->groups;
+    return KAS_OK;
+}
+
+/* Strips the common suffix, then the common prefix of what is left, by symbolic equality. */
+static kas_status make_blend(const kas_node *lhs, const kas_node *rhs, int i, kas_ref_node *out)
+{
+    int l_begin = 0, l_end = out->in[0].rank, r_end = out->in[1].rank;
+    out->prefix = out->suffix = out->lhs = out->rhs = 1;
+    while (l_end > 0 && r_end > 0) {
+        kas_dim l = kas_shape_dim(&lhs->shape, l_end - 1);
+        kas_dim r = kas_shape_dim(&rhs->shape, r_end - 1);
+        if (!kas_dim_equal(&l, &r))
+            break;
+        l_end--;
+        out->suffix *= out->in[1].size[--r_end];
+    }
+    while (l_begin < l_end && l_begin < r_end) {
+        kas_dim l = kas_shape_dim(&lhs->shape, l_begin);
+        kas_dim r = kas_shape_dim(&rhs->shape, l_begin);
+        if (!kas_dim_equal(&l, &r))
+            break;
+        out->prefix *= out->in[1].size[l_begin++];
+    }
+    for (int d = l_begin; d < l_end; d++)
+        out->lhs *= out->in[0].size[d];
+    for (int d = l_begin; d < r_end; d++)
+        out->rhs *= out->in[1].size[d];
+    if (out->rhs % out->lhs != 0)
+        return kas_fail(KAS_ILLEGAL, "reference: node %d: %zu elements cannot tile %zu", i,
+                        out->lhs, out->rhs);
+    return KAS_OK;
+}
+
+kas_status kas_ref_node_make(const kas_kernel *kernel, int i, const kas_binding *binding,
+                             kas_ref_node *out)
+{
+    const kas_node *node = &kernel->node[i];
+    memset(out, 0, sizeof *out);
+    out->node = node;
+    out->weight = -1;
+    KAS_TRY(shape_of(node, binding, &out->out));
+    for (int k = 0; k < node->inputs; k++)
+        KAS_TRY(shape_of(&kernel->node[node->in[k]], binding, &out->in[k]));
+    out->kernel_h = node->axes & KAS_AXIS_H ? binding->value[KAS_SYM_KH] : 1;
+    out->kernel_w = node->axes & KAS_AXIS_W ? binding->value[KAS_SYM_KW] : 1;
+    if (node->op == KAS_OP_FC)
+        return make_fc(node, &kernel->node[node->in[0]], i, out);
+    if (node->inputs == 2)
+        return make_blend(&kernel->node[node->in[0]], &kernel->node[node->in[1]], i, out);
+    return KAS_OK;
+}
+
+const kas_ref_op *kas_ref_op_get(kas_op op)
+{
+    switch (op) {
+    case KAS_OP_GROUP:
+    case KAS_OP_GROUP_ALL:
+    case KAS_OP_SHIFT:
+    case KAS_OP_UNFOLD:
+        return &kas_ref_rearrange;
+    case KAS_OP_FC:
+        return &kas_ref_fc;
+    case KAS_OP_FOLD_AVG:
+    case KAS_OP_FOLD_MAX:
+        return &kas_ref_fold;
+    case KAS_OP_SOFTMAX:
+        return &kas_ref_softmax;
+    case KAS_OP_ADD:
+    case KAS_OP_SUB:
+    case KAS_OP_MUL:
+    case KAS_OP_MIN:
+    case KAS_OP_MAX:
+        return &kas_ref_blend;
+    case KAS_OP_INPUT:
+    case KAS_OP_COUNT:
+        return NULL;
+    default:
+        return &kas_ref_unary;
+    }
+}
