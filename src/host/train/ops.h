@@ -1,0 +1,178 @@
+/* The hand-written operations of a training step: each function appends its launches to a plan.
+ *
+ * Tensors are channels-last float32: [n][h][w] pixels of `pitch` floats, the first c used; the
+ * padding of a pixel is neither read nor written (augmentation alone writes it: zero).  Whatever
+ * varies from step to step lies in device memory (kas_step_state, the order of images, the table of
+ * learning rates), so that a plan is recorded once and run for every step.
+ *
+ * Everything is deterministic: no atomics, sums in one fixed order, the same bits in every run and
+ * in every order of blocks.  The kernels are in src/device_code, one file for each operation.
+ *
+ * In place: an output may be one of the inputs where "in place" is said, and nowhere else.
+ * Shapes are checked when the launch is appended; KAS_BAD_INPUT names what does not fit.
+ */
+#ifndef KAS_TRAIN_OPS_H
+#define KAS_TRAIN_OPS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "host/device/device.h"
+
+typedef struct kas_tensor {
+    float *data; /* device memory */
+    int n, h, w, c, pitch;
+} kas_tensor;
+
+/* Floats of a tensor, padding included. */
+static inline size_t kas_tensor_size(const kas_tensor *t)
+{
+    return (size_t)t->n * (size_t)t->h * (size_t)t->w * (size_t)t->pitch;
+}
+
+/* The kernels of a device, looked up once. Freed before the device. */
+typedef struct kas_ops kas_ops;
+kas_status kas_ops_create(kas_device *device, kas_ops **out);
+void kas_ops_free(kas_ops *ops); /* NULL is allowed */
+
+/* ---- what varies from step to step, in device memory
+ * ------------------------------------------- */
+
+/* Uploaded at the start of an epoch (training: {steps done, 0, epoch}; evaluation: {0, 0, 0}). */
+typedef struct kas_step_state {
+    uint32_t step;   /* training steps done since the beginning: index into the learning rates */
+    uint32_t cursor; /* position of this batch's first image in the order of the epoch */
+    uint32_t epoch;  /* key of the augmentation */
+    uint32_t reserved;
+} kas_step_state;
+
+/* step += 1, cursor += batch. The last launch of a step. */
+kas_status kas_op_advance(kas_ops *ops, kas_plan *plan, kas_step_state *state, int batch);
+
+/* Sums since they were zeroed (kas_mem_zero). */
+typedef struct kas_metrics {
+    double loss_sum;   /* over counted images */
+    uint64_t correct;  /* top-1; the first of equal logits is the answer */
+    uint64_t counted;  /* images whose label is not KAS_NO_LABEL */
+    double batch_loss; /* mean of the last batch's counted images; 0 when there were none */
+} kas_metrics;
+
+/* ---- data ---------------------------------------------------------------------------------------
+ */
+
+enum { KAS_NO_LABEL = 0xFFFF }; /* padding of the last batch of an evaluation */
+
+typedef struct kas_augment {
+    const uint8_t *pixels;  /* device [images][h][w][c] */
+    const uint16_t *labels; /* device [images] */
+    const uint32_t *order;  /* device [count]: image numbers in the order of this epoch */
+    uint32_t count;         /* length of `order`; positions from there on are padding */
+    kas_step_state *state;  /* device; cursor and epoch are read */
+    float mean[4], std[4];  /* of pixels scaled to 0..1 */
+    int crop_pad;           /* crop at random from the image with this border of zeros; 0 = none */
+    bool flip;              /* mirror every other image, at random */
+    uint64_t seed;          /* key: (seed, KAS_PURPOSE_AUGMENT), counter (position, epoch) */
+} kas_augment;
+
+/* images: c <= 4 channels, h and w those of the data set; (pixel/255 - mean)/std, then crop (the
+ * border is zero after normalisation), then flip. Padding lanes and padding images are zero.
+ * labels: device [images.n]. Evaluation: crop_pad 0, flip false.
+ *
+ * The numbers of the image at position p of epoch e are those of kas_philox4x32 with the key of
+ * kas_rng_make(seed, KAS_PURPOSE_AUGMENT, 0) and the counter (p, 0, e, 0): row offset from the
+ * first, column offset from the second, flip from the top bit of the third. */
+kas_status kas_op_augment(kas_ops *ops, kas_plan *plan, const kas_augment *augment,
+                          kas_tensor images, uint16_t *labels);
+
+/* ---- element by element
+ * ------------------------------------------------------------------------ */
+
+kas_status kas_op_add(kas_ops *ops, kas_plan *plan, kas_tensor a, kas_tensor b,
+                      kas_tensor sum); /* in place */
+kas_status kas_op_relu_forward(kas_ops *ops, kas_plan *plan, kas_tensor x,
+                               kas_tensor y); /* in place */
+/* dx = dy where the output y > 0, else 0. In place of dy. */
+kas_status kas_op_relu_backward(kas_ops *ops, kas_plan *plan, kas_tensor y, kas_tensor dy,
+                                kas_tensor dx);
+/* y += bias, [c]. In place by nature. */
+kas_status kas_op_bias_forward(kas_ops *ops, kas_plan *plan, kas_tensor y, const float *bias);
+/* dbias = sum of dy over pixels: for the few rows of a classifier. */
+kas_status kas_op_bias_backward(kas_ops *ops, kas_plan *plan, kas_tensor dy, float *dbias);
+
+/* ---- batch norm ---------------------------------------------------------------------------------
+ *
+ *     y = (x - mean) * rstd * gamma + beta  [+ residual]  [then ReLU]
+ *
+ * Statistics: chunks of rows are reduced in two passes each (mean, then squared deviations, the
+ * second from cache), and the chunks are combined in order by Chan's formula: sound for any mean.
+ * rstd = 1/sqrt(var + eps) with the biased variance; the running variance takes the unbiased one,
+ * as PyTorch does. */
+typedef struct kas_batch_norm {
+    kas_tensor x, y;
+    kas_tensor residual; /* data NULL: none */
+    bool relu;
+    float eps, momentum;               /* 1e-5, 0.1 */
+    const float *gamma, *beta;         /* [c] */
+    float *running_mean, *running_var; /* [c] */
+    float *saved_mean, *saved_rstd;    /* [c]; training: written forward, read backward;
+                                          inference: saved_rstd is scratch */
+    float *scratch;                    /* kas_batch_norm_scratch floats; within one call */
+} kas_batch_norm;
+
+size_t kas_batch_norm_scratch(const kas_tensor *x); /* floats */
+kas_status kas_op_batch_norm_forward(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm);
+/* With the running statistics, which are not changed. y in place of x or residual. */
+kas_status kas_op_batch_norm_inference(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm);
+/* Reads norm's x, y (for the ReLU's mask), gamma, saved_*; writes dx, dgamma, dbeta and, when its
+ * data is not NULL, dresidual. dx or dresidual in place of dy (not both). */
+kas_status kas_op_batch_norm_backward(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm,
+                                      kas_tensor dy, kas_tensor dx, kas_tensor dresidual,
+                                      float *dgamma, float *dbeta);
+
+/* ---- pooling and shortcut -----------------------------------------------------------------------
+ *
+ * Average pool of s x s with stride s, ceil mode, mean over the pixels inside the image: y has
+ * ceil(h/s) x ceil(w/s). The global pool's y is 1 x 1. */
+kas_status kas_op_avg_pool_forward(kas_ops *ops, kas_plan *plan, int s, kas_tensor x, kas_tensor y);
+kas_status kas_op_avg_pool_backward(kas_ops *ops, kas_plan *plan, int s, kas_tensor dy,
+                                    kas_tensor dx);
+kas_status kas_op_global_pool_forward(kas_ops *ops, kas_plan *plan, kas_tensor x, kas_tensor y);
+kas_status kas_op_global_pool_backward(kas_ops *ops, kas_plan *plan, kas_tensor dy, kas_tensor dx);
+/* Shortcut option A (He et al. 2015): every stride-th pixel, channels zero-padded, (c_out - c_in)/2
+ * in front. y has ceil(h/stride) x ceil(w/stride). */
+kas_status kas_op_shortcut_a_forward(kas_ops *ops, kas_plan *plan, int stride, kas_tensor x,
+                                     kas_tensor y);
+kas_status kas_op_shortcut_a_backward(kas_ops *ops, kas_plan *plan, int stride, kas_tensor dy,
+                                      kas_tensor dx);
+
+/* ---- loss ---------------------------------------------------------------------------------------
+ *
+ * Cross entropy with label smoothing (PyTorch's): logits [n][1][1][classes]. Adds to `metrics`.
+ * dlogits is of the mean over all n images (a training batch is always full); rows without a label
+ * are 0 and count nowhere. dlogits.data NULL: evaluation. `scratch`: 2 n floats. */
+kas_status kas_op_cross_entropy(kas_ops *ops, kas_plan *plan, kas_tensor logits,
+                                const uint16_t *labels, double smoothing, kas_tensor dlogits,
+                                kas_metrics *metrics, float *scratch);
+
+/* ---- optimiser ----------------------------------------------------------------------------------
+ *
+ * SGD with Nesterov momentum and weight decay, PyTorch's formula, over one flat buffer of all
+ * parameters in one launch:  g += decay*p;  v = momentum*v + g;  p -= lr*(g + momentum*v).
+ *
+ * The buffer is made of segments that start at multiples of KAS_SGD_GROUP floats; each group of
+ * that many floats has its own weight decay (device [count / KAS_SGD_GROUP]).  The padding between
+ * segments is updated too: keep its gradient zero (zero the buffers once).  The learning rate is
+ * lr[state->step] (device; the caller makes the table as long as the run has steps). */
+enum { KAS_SGD_GROUP = 64 };
+typedef struct kas_sgd {
+    float *param, *velocity; /* [count] */
+    const float *grad;       /* [count] */
+    const float *decay;      /* [count / KAS_SGD_GROUP] */
+    size_t count;            /* a multiple of KAS_SGD_GROUP */
+    const float *lr;         /* [steps] */
+    const kas_step_state *state;
+    float momentum;
+} kas_sgd;
+kas_status kas_op_sgd(kas_ops *ops, kas_plan *plan, const kas_sgd *sgd);
+
+#endif
