@@ -12,20 +12,20 @@ enum { MOST_BYTES = 1 << 30 };
 
 kas_status step_copy(const kas_safetensors *file, const char *name, size_t size, double *to)
 {
-    const kas_tensor *t = kas_safetensors_find(file, name);
+    const kas_named_tensor *t = kas_safetensors_find(file, name);
     if (!t)
         return kas_fail(KAS_BAD_INPUT, "tensor \"%s\" is missing", name);
-    if (kas_tensor_elements(t) != size)
+    if (kas_named_tensor_elements(t) != size)
         return kas_fail(KAS_BAD_INPUT, "tensor \"%s\" has %llu elements, expected %zu", name,
-                        (unsigned long long)kas_tensor_elements(t), size);
+                        (unsigned long long)kas_named_tensor_elements(t), size);
     for (size_t i = 0; i < size; i++)
-        to[i] = kas_tensor_get(t, i);
+        to[i] = kas_named_tensor_get(t, i);
     return KAS_OK;
 }
 
 static kas_status read_batch(const kas_net *net, const kas_safetensors *file, step_input *out)
 {
-    const kas_tensor *images = kas_safetensors_find(file, "images");
+    const kas_named_tensor *images = kas_safetensors_find(file, "images");
     const kas_layer *input = &net->layer[0];
     if (!images || images->rank != 4)
         return kas_fail(KAS_BAD_INPUT, "tensor \"images\" [n,c,h,w] is missing");
@@ -57,7 +57,7 @@ static kas_status read_batch(const kas_net *net, const kas_safetensors *file, st
 static kas_status build_net(const char *name, int classes, const kas_safetensors *file,
                             kas_net **net)
 {
-    const kas_tensor *images = kas_safetensors_find(file, "images");
+    const kas_named_tensor *images = kas_safetensors_find(file, "images");
     if (!images || images->rank != 4)
         return kas_fail(KAS_BAD_INPUT, "tensor \"images\" [n,c,h,w] is missing");
     return kas_net_build(name, (int)images->shape[2], (int)images->shape[3], (int)images->shape[1],

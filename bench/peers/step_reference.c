@@ -8,13 +8,13 @@
 #include "host/reference/layers.h"
 
 typedef struct output {
-    kas_tensor *tensor;
+    kas_named_tensor *tensor;
     int count;
 } output;
 
 static void put(output *out, const char *prefix, const char *name, const double *data, size_t size)
 {
-    kas_tensor *t = &out->tensor[out->count++];
+    kas_named_tensor *t = &out->tensor[out->count++];
     snprintf(t->name, sizeof t->name, "%s%s", prefix, name);
     t->dtype = KAS_F64;
     t->rank = 1;

@@ -37,7 +37,7 @@ static void round_trip(void **state)
     const double b[2] = {1.0 / 3, -7};
     const int64_t c[3] = {5, -6, 1ll << 40};
     const uint8_t d[1] = {255};
-    const kas_tensor out[] = {
+    const kas_named_tensor out[] = {
         {.name = "layer1.0.conv1.weight", .dtype = KAS_F32, .rank = 2, .shape = {2, 3}, .data = a},
         {.name = "loss", .dtype = KAS_F64, .rank = 1, .shape = {2}, .data = b},
         {.name = "quote\"d", .dtype = KAS_I64, .rank = 1, .shape = {3}, .data = c},
@@ -51,13 +51,13 @@ static void round_trip(void **state)
     assert_int_equal(in.count, 5);
     assert_int_equal(((const uint8_t *)in.tensor[0].data - (const uint8_t *)in.file.data) % 8, 0);
     for (int i = 0; i < 5; i++) {
-        const kas_tensor *t = kas_safetensors_find(&in, out[i].name);
+        const kas_named_tensor *t = kas_safetensors_find(&in, out[i].name);
         assert_non_null(t);
         assert_int_equal(t->dtype, out[i].dtype);
         assert_int_equal(t->rank, out[i].rank);
         assert_memory_equal(t->shape, out[i].shape, sizeof t->shape);
-        for (uint64_t k = 0; k < kas_tensor_elements(t); k++)
-            assert_true(kas_tensor_get(t, k) == kas_tensor_get(&out[i], k));
+        for (uint64_t k = 0; k < kas_named_tensor_elements(t); k++)
+            assert_true(kas_named_tensor_get(t, k) == kas_named_tensor_get(&out[i], k));
     }
     assert_null(kas_safetensors_find(&in, "absent"));
     kas_safetensors_free(&in);
@@ -127,7 +127,7 @@ static void mutations_do_no_harm(void **state)
 {
     (void)state;
     const float a[3] = {1, 2, 3};
-    const kas_tensor out[] = {
+    const kas_named_tensor out[] = {
         {.name = "a", .dtype = KAS_F32, .rank = 1, .shape = {3}, .data = a},
         {.name = "b", .dtype = KAS_U8, .rank = 2, .shape = {2, 1}, .data = a}};
     assert_int_equal(kas_safetensors_write(path, out, 2, NULL), KAS_OK);
@@ -150,8 +150,8 @@ static void mutations_do_no_harm(void **state)
             read++;
             double sum = 0;
             for (int t = 0; t < in.count; t++)
-                for (uint64_t k = 0; k < kas_tensor_elements(&in.tensor[t]); k++)
-                    sum += kas_tensor_get(&in.tensor[t], k);
+                for (uint64_t k = 0; k < kas_named_tensor_elements(&in.tensor[t]); k++)
+                    sum += kas_named_tensor_get(&in.tensor[t], k);
             (void)sum;
             kas_safetensors_free(&in);
         }

@@ -24,7 +24,7 @@ size_t kas_dtype_size(kas_dtype dtype)
     return dtypes[dtype].size;
 }
 
-uint64_t kas_tensor_elements(const kas_tensor *tensor)
+uint64_t kas_named_tensor_elements(const kas_named_tensor *tensor)
 {
     uint64_t n = 1;
     for (int i = 0; i < tensor->rank; i++)
@@ -32,15 +32,15 @@ uint64_t kas_tensor_elements(const kas_tensor *tensor)
     return n;
 }
 
-static size_t tensor_bytes(const kas_tensor *tensor)
+static size_t tensor_bytes(const kas_named_tensor *tensor)
 {
-    return kas_tensor_elements(tensor) * kas_dtype_size(tensor->dtype);
+    return kas_named_tensor_elements(tensor) * kas_dtype_size(tensor->dtype);
 }
 
 /* ---- writing ----------------------------------------------------------------------------------
  */
 
-static void write_header(const kas_tensor *tensors, int count, const char *const *metadata,
+static void write_header(const kas_named_tensor *tensors, int count, const char *const *metadata,
                          kas_buf *out)
 {
     const char *comma = "";
@@ -58,7 +58,7 @@ static void write_header(const kas_tensor *tensors, int count, const char *const
         comma = ",";
     }
     for (int i = 0; i < count; i++) {
-        const kas_tensor *t = &tensors[i];
+        const kas_named_tensor *t = &tensors[i];
         kas_buf_puts(out, comma);
         kas_buf_json_string(out, t->name);
         kas_buf_printf(out, ":{\"dtype\":\"%s\",\"shape\":[", dtypes[t->dtype].name);
@@ -71,7 +71,7 @@ static void write_header(const kas_tensor *tensors, int count, const char *const
     kas_buf_puts(out, "}");
 }
 
-kas_status kas_safetensors_write(const char *path, const kas_tensor *tensors, int count,
+kas_status kas_safetensors_write(const char *path, const kas_named_tensor *tensors, int count,
                                  const char *const *metadata)
 {
     kas_buf header = {0}, file = {0};
@@ -124,7 +124,8 @@ static kas_status read_count(const cJSON *item, const char *where, const char *w
     return KAS_OK;
 }
 
-static kas_status read_shape(const cJSON *entry, const char *where, uint64_t limit, kas_tensor *t)
+static kas_status read_shape(const cJSON *entry, const char *where, uint64_t limit,
+                             kas_named_tensor *t)
 {
     const cJSON *shape, *item;
     KAS_TRY(kas_json_array(entry, where, "shape", &shape));
@@ -144,7 +145,7 @@ static kas_status read_shape(const cJSON *entry, const char *where, uint64_t lim
 }
 
 static kas_status read_tensor(const cJSON *entry, const char *path, const uint8_t *data,
-                              size_t data_size, kas_tensor *t)
+                              size_t data_size, kas_named_tensor *t)
 {
     char where[512];
     static const char *const allowed[] = {"dtype", "shape", "data_offsets", NULL};
@@ -174,7 +175,7 @@ static kas_status read_tensor(const cJSON *entry, const char *path, const uint8_
 
 static int by_data(const void *a, const void *b)
 {
-    const kas_tensor *const *x = a, *const *y = b;
+    const kas_named_tensor *const *x = a, *const *y = b;
     const char *p = (*x)->data, *q = (*y)->data;
     return p < q ? -1 : p > q;
 }
@@ -184,7 +185,7 @@ static int by_data(const void *a, const void *b)
 static kas_status check_cover(const char *path, const kas_safetensors *file, const uint8_t *data,
                               size_t data_size)
 {
-    const kas_tensor **order = calloc((size_t)file->count + 1, sizeof *order);
+    const kas_named_tensor **order = calloc((size_t)file->count + 1, sizeof *order);
     if (!order)
         return kas_fail(KAS_NO_MEMORY, "%s: no memory to check the file", path);
     int filled = 0;
@@ -264,7 +265,7 @@ void kas_safetensors_free(kas_safetensors *file)
     *file = (kas_safetensors){0};
 }
 
-const kas_tensor *kas_safetensors_find(const kas_safetensors *file, const char *name)
+const kas_named_tensor *kas_safetensors_find(const kas_safetensors *file, const char *name)
 {
     for (int i = 0; i < file->count; i++)
         if (strcmp(file->tensor[i].name, name) == 0)
@@ -272,7 +273,7 @@ const kas_tensor *kas_safetensors_find(const kas_safetensors *file, const char *
     return NULL;
 }
 
-double kas_tensor_get(const kas_tensor *tensor, uint64_t i)
+double kas_named_tensor_get(const kas_named_tensor *tensor, uint64_t i)
 {
     const uint8_t *at = (const uint8_t *)tensor->data + i * kas_dtype_size(tensor->dtype);
     float f32;

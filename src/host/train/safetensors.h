@@ -22,31 +22,31 @@ typedef enum kas_dtype { KAS_F32, KAS_F64, KAS_I32, KAS_I64, KAS_U8, KAS_DTYPES 
 size_t kas_dtype_size(kas_dtype dtype);
 
 /* One tensor, row-major. `data` is not owned and may be unaligned. */
-typedef struct kas_tensor {
+typedef struct kas_named_tensor {
     char name[KAS_TENSOR_NAME];
     kas_dtype dtype;
     int rank;
     uint64_t shape[KAS_TENSOR_RANK];
     const void *data;
-} kas_tensor;
-uint64_t kas_tensor_elements(const kas_tensor *tensor);
+} kas_named_tensor;
+uint64_t kas_named_tensor_elements(const kas_named_tensor *tensor);
 
 /* Writes the file atomically; `metadata` is NULL-terminated pairs of key and value, or NULL. */
-kas_status kas_safetensors_write(const char *path, const kas_tensor *tensors, int count,
+kas_status kas_safetensors_write(const char *path, const kas_named_tensor *tensors, int count,
                                  const char *const *metadata);
 
 typedef struct kas_safetensors {
     kas_buf file;
     int count;
-    kas_tensor *tensor; /* in the order of the header; data points into `file` */
+    kas_named_tensor *tensor; /* in the order of the header; data points into `file` */
 } kas_safetensors;
 
 /* Reads a file of at most `limit` bytes. KAS_BAD_INPUT with the file and the tensor named. */
 kas_status kas_safetensors_read(const char *path, size_t limit, kas_safetensors *out);
 void kas_safetensors_free(kas_safetensors *file);
 /* NULL when there is none of that name. */
-const kas_tensor *kas_safetensors_find(const kas_safetensors *file, const char *name);
+const kas_named_tensor *kas_safetensors_find(const kas_safetensors *file, const char *name);
 /* Element i as a double, whatever the type. */
-double kas_tensor_get(const kas_tensor *tensor, uint64_t i);
+double kas_named_tensor_get(const kas_named_tensor *tensor, uint64_t i);
 
 #endif
