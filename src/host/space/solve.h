@@ -7,7 +7,16 @@
  *     x_ij = k_ij * lcm_ij,   k_1j = 1,   k_ij = ceil(C_i * lcm_1j / (C_1 * lcm_ij)),
  * lcm_ij being the least common multiple of the denominators q of every size p*x_ij/q (layer i's
  * own; the paper's example prints layer 1's, its definition needs layer i's: 12, 60, then 48, 240).
- * Then the budget is used: the x_ij whose doubling costs least is doubled, until none fits.
+ * Then the budget is used.  At each iteration the x_ij are taken in ascending order of what
+ * doubling them costs, and each is doubled if that still fits; until none fits.  (Going round keeps
+ * the channel scaling; doubling only the cheapest again and again would not give Figure 3's 48,
+ * 240.) FLOPs and parameters are weighed together, each relative to the convolutions'.
+ *
+ * The (p, q) come from every dim, from the outputs per group of a grouped FC, and from broadcasts:
+ * of [G*K_H, H, W] to [x1, H, W] follows that x1/(G*K_H) is an integer (Figure 3).
+ *
+ * Targets that agree in every size get the same values: layers of one stage stay alike, and one
+ * compiled program serves them all.
  */
 #ifndef KAS_SPACE_SOLVE_H
 #define KAS_SPACE_SOLVE_H
@@ -18,21 +27,31 @@
 enum { KAS_MAX_SUBSTITUTIONS = 256 };
 
 /* Values that the variable of LHS may take so that LHS tiles RHS; see the paper's worked examples
- * in tests/unit. *count is 0 when LHS has no variable. KAS_ILLEGAL when no substitution exists. */
+ * in tests/unit/test_solve.c.  They are the factors of M times that variable: both the value and
+ * what is left must be integers by default, where C/G is one (and so C = G * C/G), K_H and K_W are
+ * atoms, and x_RHS may be taken or left.  1 is always a factor; the paper prints it in one of its
+ * two examples and leaves it out of the other (a map with one output, tiled over everything, is a
+ * useful gate).  Where M has a denominator that only x_RHS can make good, the values are 1 and M.
+ * *count is 0 and *var -1 when LHS has no variable that needs a value. KAS_ILLEGAL when no
+ * substitution exists. */
 kas_status kas_match_substitutions(const kas_shape *lhs, const kas_shape *rhs,
                                    kas_dim out[KAS_MAX_SUBSTITUTIONS], int *count, int *var);
 
-/* Admissible group numbers: factors >= 2 of gcd(C_i) that are smaller than it; {2,4,8,16} -> for C
- * = 32 and 48 the gcd 16 itself counts too, as in the paper. Returns how many (at most 64). */
+/* Admissible group numbers, ascending: factors >= 2 of gcd(C_i), the gcd included as in the paper:
+ * {2, 4, 8, 16} for C = 32 and 48. Returns how many (at most 64, the smallest). */
 int kas_group_numbers(const kas_target *targets, int count, uint32_t out[64]);
 
 typedef struct kas_budget {
     double max_flops_ratio;  /* of the replaced convolutions, summed over targets; 0 = no limit */
     double max_params_ratio; /* likewise */
     double max_tensor; /* elements per image of any tensor of a target, instances together; 0 =
-                          default */
-    double max_weight; /* elements of any one weight, instances together; 0 = default */
+                          KAS_MAX_TENSOR, or the convolution's own unfolded input where larger */
+    double max_weight; /* elements of any one weight, instances together; 0 = KAS_MAX_WEIGHT */
 } kas_budget;
+
+/* 2^22 elements are 16 MiB of float32 an image, 2 GiB for a batch of 128; 2^24 are 64 MiB of
+ * weights, seven times the largest of ResNet-18. */
+enum { KAS_MAX_TENSOR = 1 << 22, KAS_MAX_WEIGHT = 1 << 24 };
 
 typedef struct kas_solution {
     int targets;
@@ -45,8 +64,16 @@ void kas_solution_free(kas_solution *solution);
 /* Values of C, H, W, K_H, K_W and the groups at a target; variables left 0. */
 kas_binding kas_target_binding(const kas_kernel *kernel, const kas_target *target);
 
-/* 6.3. KAS_ILLEGAL when a size cannot be made an integer at some target, KAS_OVER_BUDGET when even
- * the base values exceed the budget. On success the caller frees `out`. Deterministic. */
+/* Cost of a whole layer per image, as docs/primitives.md defines it ("Cost of a layer"): all
+ * instances, the sum of input parts and the average pool. largest_tensor and largest_weight count
+ * all instances too. */
+kas_status kas_layer_cost(const kas_kernel *kernel, const kas_target *target,
+                          const kas_binding *binding, kas_cost *out);
+
+/* 6.3. A ratio of 0 admits any base values, but then doubling stops at the convolutions' own cost.
+ * KAS_UNSUPPORTED when a tensor or weight exceeds its limit, KAS_ILLEGAL when a size cannot be made
+ * an integer at some target, KAS_OVER_BUDGET when even the base values exceed the budget. On
+ * success the caller frees `out`. Deterministic. */
 kas_status kas_solve(const kas_kernel *kernel, const kas_target *targets, int count,
                      const kas_budget *budget, kas_solution *out);
 

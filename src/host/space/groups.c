@@ -1,0 +1,36 @@
+#include "host/space/solve.h"
+
+static uint32_t gcd(uint32_t a, uint32_t b)
+{
+    while (b) {
+        uint32_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+int kas_group_numbers(const kas_target *targets, int count, uint32_t out[64])
+{
+    uint32_t common = 0;
+    int found = 0;
+    for (int i = 0; i < count; i++)
+        common = gcd(common, targets[i].c);
+    for (uint32_t g = 2; g <= common && found < 64; g++)
+        if (common % g == 0)
+            out[found++] = g;
+    return found;
+}
+
+kas_binding kas_target_binding(const kas_kernel *kernel, const kas_target *target)
+{
+    kas_binding binding = {0};
+    binding.value[KAS_SYM_C] = target->c;
+    binding.value[KAS_SYM_H] = target->h;
+    binding.value[KAS_SYM_W] = target->w;
+    binding.value[KAS_SYM_KH] = target->kernel_h;
+    binding.value[KAS_SYM_KW] = target->kernel_w;
+    for (int g = 0; g < KAS_MAX_GROUPS; g++)
+        binding.value[KAS_SYM_G0 + g] = kernel->group_value[g];
+    return binding;
+}
