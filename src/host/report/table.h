@@ -1,0 +1,33 @@
+/* Tables for people: columns as wide as their widest cell, numbers to the right.
+ *
+ *     kas_table *t = kas_table_create((kas_column[]){{"kernel", KAS_LEFT}, {"top-1", KAS_RIGHT}},
+ * 2); kas_table_cell(t, "%s", name); kas_table_cell(t, "%.2f%%", 100 * accuracy);
+ *     kas_table_write(t, &out);
+ *     kas_table_free(t);
+ *
+ * Cells fill rows from left to right.  Width counts characters of UTF-8, not bytes. */
+#ifndef KAS_REPORT_TABLE_H
+#define KAS_REPORT_TABLE_H
+
+#include "host/core/buf.h"
+#include "host/core/status.h"
+
+typedef enum kas_align { KAS_LEFT, KAS_RIGHT } kas_align;
+typedef struct kas_column {
+    const char *title; /* must outlive the table */
+    kas_align align;
+} kas_column;
+
+typedef struct kas_table kas_table;
+
+/* NULL when memory is exhausted; the other functions then do nothing and kas_table_write says so.
+ * `count` columns, copied. */
+kas_table *kas_table_create(const kas_column *columns, int count);
+void kas_table_free(kas_table *table); /* NULL is allowed */
+void kas_table_cell(kas_table *table, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Header, a rule and the rows, two blanks between columns, no blanks at the ends of lines. An
+ * incomplete last row is filled with empty cells. KAS_NO_MEMORY when an allocation failed. */
+kas_status kas_table_write(const kas_table *table, kas_buf *out);
+
+#endif
