@@ -16,6 +16,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* cuDNN has one struct for each pass of a convolution, alike but for the enum of `algo`. */
+typedef struct kas_cudnn_algo_perf {
+    int algo, status;
+    float time;
+    size_t memory;
+    int determinism, math, reserved[3];
+} kas_cudnn_algo_perf;
+
 #ifndef KAS_CUDA_REAL_HEADERS
 typedef int CUresult, CUdevice, CUdevice_attribute;
 typedef unsigned long long CUdeviceptr;
@@ -55,16 +63,6 @@ typedef struct cudnnContext *cudnnHandle_t;
 typedef struct cudnnTensorStruct *cudnnTensorDescriptor_t;
 typedef struct cudnnFilterStruct *cudnnFilterDescriptor_t;
 typedef struct cudnnConvolutionStruct *cudnnConvolutionDescriptor_t;
-/* The three passes have one struct each, alike but for the enum of `algo`. */
-typedef struct {
-    int algo;
-    cudnnStatus_t status;
-    float time;
-    size_t memory;
-    cudnnDeterminism_t determinism;
-    cudnnMathType_t mathType;
-    int reserved[3];
-} kas_cudnn_algo_perf;
 typedef kas_cudnn_algo_perf cudnnConvolutionFwdAlgoPerf_t, cudnnConvolutionBwdDataAlgoPerf_t,
     cudnnConvolutionBwdFilterAlgoPerf_t;
 typedef struct CUstream_st *cudaStream_t;
@@ -81,12 +79,14 @@ enum {
     KAS_CUDA_ERROR_INVALID_DEVICE = 101,
     KAS_CUDA_ERROR_INVALID_IMAGE = 200,
     KAS_CUDA_ERROR_ECC_UNCORRECTABLE = 214,
+    KAS_CUDA_ERROR_NVLINK_UNCORRECTABLE = 220,
     KAS_CUDA_ERROR_INVALID_HANDLE = 400,
     KAS_CUDA_ERROR_NOT_FOUND = 500,
     KAS_CUDA_ERROR_NOT_READY = 600,
     KAS_CUDA_ERROR_ILLEGAL_ADDRESS = 700,
     KAS_CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701,
     KAS_CUDA_ERROR_LAUNCH_TIMEOUT = 702,
+    KAS_CUDA_ERROR_CONTEXT_IS_DESTROYED = 709,
     KAS_CUDA_ERROR_ASSERT = 710,
     KAS_CUDA_ERROR_HARDWARE_STACK_ERROR = 714,
     KAS_CUDA_ERROR_ILLEGAL_INSTRUCTION = 715,
@@ -123,9 +123,17 @@ enum {
     KAS_LT_LAYOUT_BATCH_COUNT = 5,
     KAS_LT_LAYOUT_STRIDED_BATCH_OFFSET = 6,
     KAS_LT_PREFERENCE_MAX_WORKSPACE = 1,
+    KAS_LT_PREFERENCE_ALIGNMENT_A = 5,
+    KAS_LT_PREFERENCE_ALIGNMENT_B = 6,
+    KAS_LT_PREFERENCE_ALIGNMENT_C = 7,
+    KAS_LT_PREFERENCE_ALIGNMENT_D = 8,
 
     KAS_CUDNN_SUCCESS = 0,
+    KAS_CUDNN_BAD_PARAM = 2000,
     KAS_CUDNN_NOT_SUPPORTED = 3000,
+    KAS_CUDNN_ALLOCATION_FAILED = 4003,
+    KAS_CUDNN_DEVICE_ALLOCATION_FAILED = 4004,
+    KAS_CUDNN_EXECUTION_FAILED = 5000,
     KAS_CUDNN_DATA_FLOAT = 0,
     KAS_CUDNN_NHWC = 1,
     KAS_CUDNN_CROSS_CORRELATION = 1,

@@ -1,0 +1,41 @@
+/* The three ways in which the CUDA device runs a pass of a convolution.
+ *
+ *     matmul   1x1, stride 1, no padding: cuBLASLt on the pixels as a matrix, groups as a batch
+ *     cudnn    all others, where cuDNN takes the layout (it wants pixels without padding)
+ *     direct   our own kernels (src/device_code/conv.kc), for what both refuse
+ *
+ * float32 with float32 products everywhere (no TF32), so that the device agrees with the reference;
+ * the algorithm is the first of the library's own ranking that is deterministic, so that the same
+ * GPU and library give the same bits in every run. */
+#ifndef KAS_CUDA_CONV_CUDA_H
+#define KAS_CUDA_CONV_CUDA_H
+
+#include "cuda/cuda.h"
+
+/* Room that the libraries may use for one call. */
+enum { KAS_CUDA_MAX_WORKSPACE = 64 << 20 };
+
+/* create: KAS_UNSUPPORTED when the library is missing or refuses; run: when it refuses these
+ * pointers after all.  Workspace is reserved by create. */
+typedef struct kas_matmul kas_matmul;
+kas_status kas_matmul_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass,
+                             kas_matmul **out);
+void kas_matmul_free(kas_cuda *cuda, kas_matmul *matmul); /* NULL is allowed */
+kas_status kas_matmul_run(kas_cuda *cuda, const kas_matmul *matmul, void *x, void *w, void *y);
+
+typedef struct kas_cudnn_conv kas_cudnn_conv;
+kas_status kas_cudnn_conv_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass,
+                                 kas_cudnn_conv **out);
+void kas_cudnn_conv_free(kas_cuda *cuda, kas_cudnn_conv *conv); /* NULL is allowed */
+kas_status kas_cudnn_conv_run(kas_cuda *cuda, const kas_cudnn_conv *conv, void *x, void *w,
+                              void *y);
+
+/* create fails only where a kernel cannot be had at all. */
+typedef struct kas_direct {
+    kas_function *weights, *pass[3];
+} kas_direct;
+kas_status kas_direct_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_direct *out);
+kas_status kas_direct_run(kas_cuda *cuda, const kas_direct *direct, const kas_conv_desc *desc,
+                          kas_conv_pass pass, void *x, void *w, void *y);
+
+#endif

@@ -1,0 +1,161 @@
+/* 1x1 convolutions as matrix products on cuBLASLt.
+ *
+ * With P = n h w pixels and ci, co channels of a group, one group of each pass is, row-major,
+ *
+ *     forward             Y  [P, co]  = X  [P, ci]  * W [co, ci]^T
+ *     backward data       DX [P, ci]  = DY [P, co]  * W [co, ci]
+ *     backward weights    DW [co, ci] = DY [P, co]^T * X [P, ci]
+ *
+ * cuBLASLt is column-major: a row-major [r, c] matrix with pitch p is there a c x r matrix with
+ * leading dimension p.  So each product is computed transposed, with the operands in the other
+ * order:
+ *
+ *     D (rows x columns)  =  op(A)        *  op(B)
+ *     Y  (co x P,  y_pitch)  W (ci x co)^T   X  (ci x P, x_pitch)
+ *     DX (ci x P,  x_pitch)  W (ci x co)     DY (co x P, y_pitch)
+ *     DW (ci x co, ci)       X (ci x P)      DY (co x P)^T
+ *
+ * Groups are a strided batch: the matrices of neighbouring groups lie ci (or co) floats apart, with
+ * the same leading dimension. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda/conv_cuda.h"
+
+enum { ALIGNMENT = 16 }; /* of every pointer, in bytes: what kas_pitch promises */
+
+typedef struct matrix {
+    uint64_t rows, columns;
+    int64_t leading, group_stride;
+} matrix;
+
+struct kas_matmul {
+    kas_conv_pass pass;
+    cublasLtMatmulDesc_t desc;
+    cublasLtMatrixLayout_t a, b, d;
+    cublasLtMatmulAlgo_t algo;
+    size_t workspace_bytes;
+};
+
+static kas_status make_layout(kas_cuda *cuda, matrix m, int groups, cublasLtMatrixLayout_t *out)
+{
+    const int32_t count = groups;
+    KAS_TRY(KAS_LT(cuda,
+                   cublasLtMatrixLayoutCreate(out, KAS_CUDA_R_32F, m.rows, m.columns, m.leading)));
+    KAS_TRY(KAS_LT(cuda, cublasLtMatrixLayoutSetAttribute(*out, KAS_LT_LAYOUT_BATCH_COUNT, &count,
+                                                          sizeof count)));
+    return KAS_LT(cuda, cublasLtMatrixLayoutSetAttribute(*out, KAS_LT_LAYOUT_STRIDED_BATCH_OFFSET,
+                                                         &m.group_stride, sizeof m.group_stride));
+}
+
+static kas_status describe(kas_cuda *cuda, const kas_conv_desc *c, kas_matmul *matmul)
+{
+    const int64_t ci = c->c_in / c->groups, co = c->c_out / c->groups;
+    const uint64_t pixels = (uint64_t)c->n * (uint64_t)c->h * (uint64_t)c->w;
+    const matrix x = {(uint64_t)ci, pixels, c->x_pitch, ci},
+                 w = {(uint64_t)ci, (uint64_t)co, ci, ci * co},
+                 y = {(uint64_t)co, pixels, c->y_pitch, co};
+    const kas_conv_pass pass = matmul->pass;
+    const matrix a = pass == KAS_CONV_BACKWARD_WEIGHTS ? x : w;
+    const matrix b = pass == KAS_CONV_FORWARD ? x : y;
+    const matrix d = pass == KAS_CONV_FORWARD ? y : pass == KAS_CONV_BACKWARD_DATA ? x : w;
+    const int32_t trans_a = pass == KAS_CONV_FORWARD ? KAS_CUBLAS_OP_T : KAS_CUBLAS_OP_N,
+                  trans_b = pass == KAS_CONV_BACKWARD_WEIGHTS ? KAS_CUBLAS_OP_T : KAS_CUBLAS_OP_N;
+    KAS_TRY(KAS_LT(
+        cuda, cublasLtMatmulDescCreate(&matmul->desc, KAS_CUBLAS_COMPUTE_32F, KAS_CUDA_R_32F)));
+    KAS_TRY(KAS_LT(cuda, cublasLtMatmulDescSetAttribute(matmul->desc, KAS_LT_DESC_TRANSA, &trans_a,
+                                                        sizeof trans_a)));
+    KAS_TRY(KAS_LT(cuda, cublasLtMatmulDescSetAttribute(matmul->desc, KAS_LT_DESC_TRANSB, &trans_b,
+                                                        sizeof trans_b)));
+    KAS_TRY(make_layout(cuda, a, c->groups, &matmul->a));
+    KAS_TRY(make_layout(cuda, b, c->groups, &matmul->b));
+    return make_layout(cuda, d, c->groups, &matmul->d);
+}
+
+static kas_status set_preference(kas_cuda *cuda, cublasLtMatmulPreference_t preference)
+{
+    static const cublasLtMatmulPreferenceAttributes_t of_matrix[] = {
+        KAS_LT_PREFERENCE_ALIGNMENT_A, KAS_LT_PREFERENCE_ALIGNMENT_B, KAS_LT_PREFERENCE_ALIGNMENT_C,
+        KAS_LT_PREFERENCE_ALIGNMENT_D};
+    const uint64_t workspace = KAS_CUDA_MAX_WORKSPACE;
+    const uint32_t alignment = ALIGNMENT;
+    KAS_TRY(KAS_LT(cuda,
+                   cublasLtMatmulPreferenceSetAttribute(preference, KAS_LT_PREFERENCE_MAX_WORKSPACE,
+                                                        &workspace, sizeof workspace)));
+    for (int i = 0; i < 4; i++) /* the default, 256 bytes, is more than our pointers keep */
+        KAS_TRY(KAS_LT(cuda, cublasLtMatmulPreferenceSetAttribute(preference, of_matrix[i],
+                                                                  &alignment, sizeof alignment)));
+    return KAS_OK;
+}
+
+static kas_status choose(kas_cuda *cuda, kas_matmul *matmul)
+{
+    cublasLtMatmulPreference_t preference = NULL;
+    cublasLtMatmulHeuristicResult_t result;
+    int found = 0;
+    kas_status status;
+    memset(&result, 0, sizeof result);
+    KAS_TRY(KAS_LT(cuda, cublasLtMatmulPreferenceCreate(&preference)));
+    KAS_TRY_GOTO(set_preference(cuda, preference), done);
+    KAS_TRY_GOTO(KAS_LT(cuda, cublasLtMatmulAlgoGetHeuristic(
+                                  cuda->lt_handle, matmul->desc, matmul->a, matmul->b, matmul->d,
+                                  matmul->d, preference, 1, &result, &found)),
+                 done);
+    if (found < 1 || result.state != KAS_CUBLAS_SUCCESS) {
+        status = kas_fail(KAS_UNSUPPORTED, "cuBLASLt has no algorithm for this matrix product");
+        goto done;
+    }
+    matmul->algo = result.algo;
+    matmul->workspace_bytes = result.workspaceSize;
+    status = kas_cuda_reserve_workspace(cuda, result.workspaceSize);
+done:
+    cuda->lt->cublasLtMatmulPreferenceDestroy(preference);
+    return status;
+}
+
+kas_status kas_matmul_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass,
+                             kas_matmul **out)
+{
+    kas_status status;
+    if (!cuda->lt_handle)
+        return kas_fail(KAS_UNSUPPORTED, "no cuBLASLt");
+    kas_matmul *matmul = calloc(1, sizeof *matmul);
+    if (!matmul)
+        return kas_fail(KAS_NO_MEMORY, "no memory for a matrix product");
+    matmul->pass = pass;
+    KAS_TRY_GOTO(describe(cuda, desc, matmul), failed);
+    KAS_TRY_GOTO(choose(cuda, matmul), failed);
+    *out = matmul;
+    return KAS_OK;
+failed:
+    kas_matmul_free(cuda, matmul);
+    return status;
+}
+
+void kas_matmul_free(kas_cuda *cuda, kas_matmul *matmul)
+{
+    if (!matmul)
+        return;
+    cublasLtMatrixLayout_t layouts[] = {matmul->a, matmul->b, matmul->d};
+    for (int i = 0; i < 3; i++)
+        if (layouts[i])
+            cuda->lt->cublasLtMatrixLayoutDestroy(layouts[i]);
+    if (matmul->desc)
+        cuda->lt->cublasLtMatmulDescDestroy(matmul->desc);
+    free(matmul);
+}
+
+kas_status kas_matmul_run(kas_cuda *cuda, const kas_matmul *matmul, void *x, void *w, void *y)
+{
+    static const float one = 1.0f, zero = 0.0f;
+    const kas_conv_pass pass = matmul->pass;
+    const void *a = pass == KAS_CONV_BACKWARD_WEIGHTS ? x : w;
+    const void *b = pass == KAS_CONV_FORWARD ? x : y;
+    void *d = pass == KAS_CONV_FORWARD ? y : pass == KAS_CONV_BACKWARD_DATA ? x : w;
+    if (((uintptr_t)a | (uintptr_t)b | (uintptr_t)d) % ALIGNMENT)
+        return kas_fail(KAS_UNSUPPORTED, "an operand is not aligned to %d bytes", ALIGNMENT);
+    return KAS_LT(cuda, cublasLtMatmul(cuda->lt_handle, matmul->desc, &one, a, matmul->a, b,
+                                       matmul->b, &zero, d, matmul->d, d, matmul->d, &matmul->algo,
+                                       (void *)(uintptr_t)cuda->workspace, matmul->workspace_bytes,
+                                       cuda->stream));
+}

@@ -1,0 +1,96 @@
+/* What the files of the CUDA device share.
+ *
+ * Every call of a library goes through KAS_CU, KAS_LT or KAS_CUDNN, which turn a refusal into a
+ * status with the statement, its place and the library's own words.  A "sticky" error (an illegal
+ * address, say) means that the context is dead: the device remembers it and every later call fails
+ * with KAS_DEVICE_LOST and the first message, so that a worker ends at once and says why.
+ *
+ * All work goes to one stream, in program order.  The context is made current in every slot, since
+ * one thread may hold several devices. */
+#ifndef KAS_CUDA_CUDA_H
+#define KAS_CUDA_CUDA_H
+
+#include "cuda/library.h"
+#include "host/device/backend.h"
+#include "jit/compile.h"
+
+typedef struct kas_allocation {
+    CUdeviceptr pointer;
+    size_t bytes;
+} kas_allocation;
+
+typedef struct kas_cuda {
+    kas_device base;
+    const kas_driver *driver;
+    const kas_cublaslt *lt; /* NULL when missing: cuDNN or the direct kernel take over */
+    const kas_cudnn *dnn;   /* NULL when missing: the direct kernel takes over */
+    CUdevice ordinal;
+    CUcontext context;
+    CUstream stream;
+    bool lost;
+    char lost_message[512];
+
+    kas_allocation *allocation; /* what kas_mem_alloc gave and has not got back */
+    int allocations, allocation_capacity;
+    size_t bytes, peak_bytes;
+
+    kas_compiler *compiler;
+    kas_module *builtin; /* made at first use */
+
+    /* Handles of libraries, made at the first convolution. */
+    bool libraries_tried;
+    cublasLtHandle_t lt_handle;
+    cudnnHandle_t dnn_handle;
+    /* One workspace for all library calls: they run one after the other on the stream.  Its address
+     * is read when a plan runs, because preparing a convolution may make it grow. */
+    CUdeviceptr workspace;
+    size_t workspace_bytes;
+} kas_cuda;
+
+struct kas_function {
+    kas_device *device;
+    CUfunction handle;
+    kas_function *next;
+    char name[64];
+};
+
+kas_status kas_cuda_check(kas_cuda *cuda, CUresult result, const char *statement, const char *file,
+                          int line);
+kas_status kas_cuda_check_lt(kas_cuda *cuda, cublasStatus_t result, const char *statement,
+                             const char *file, int line);
+kas_status kas_cuda_check_dnn(kas_cuda *cuda, cudnnStatus_t result, const char *statement,
+                              const char *file, int line);
+/* `call` is a call of the table's function: KAS_CU(cuda, cuStreamSynchronize(cuda->stream)). */
+#define KAS_CU(cuda, call) kas_cuda_check((cuda), (cuda)->driver->call, #call, __FILE__, __LINE__)
+#define KAS_LT(cuda, call) kas_cuda_check_lt((cuda), (cuda)->lt->call, #call, __FILE__, __LINE__)
+#define KAS_CUDNN(cuda, call)                                                                      \
+    kas_cuda_check_dnn((cuda), (cuda)->dnn->call, #call, __FILE__, __LINE__)
+
+/* Makes the context current; KAS_DEVICE_LOST when it is dead. First in every slot. */
+kas_status kas_cuda_enter(kas_cuda *cuda);
+/* At least `bytes` of workspace; waits for running work when it has to grow. */
+kas_status kas_cuda_reserve_workspace(kas_cuda *cuda, size_t bytes);
+
+kas_status kas_cuda_module_load(kas_device *device, const char *image_path, kas_module **out);
+kas_status kas_cuda_module_builtin(kas_device *device, kas_module **out);
+void kas_cuda_module_free(kas_module *module);
+kas_status kas_cuda_module_function(kas_module *module, const char *name, kas_function **out);
+kas_status kas_cuda_launch(kas_cuda *cuda, const kas_function *function, const unsigned grid[3],
+                           const unsigned block[3], const void *args);
+
+kas_status kas_cuda_conv_create(kas_device *device, const kas_conv_desc *desc, kas_conv **out);
+void kas_cuda_conv_free(kas_conv *conv);
+/* Enqueues one pass on the stream. */
+kas_status kas_cuda_conv_run(kas_conv *conv, kas_conv_pass pass, void *x, void *w, void *y);
+
+kas_status kas_cuda_plan_create(kas_device *device, kas_plan **out);
+void kas_cuda_plan_free(kas_plan *plan);
+kas_status kas_cuda_plan_launch(kas_plan *plan, const kas_function *function, const unsigned *grid,
+                                const unsigned *block, const void *args, size_t args_size);
+kas_status kas_cuda_plan_conv(kas_plan *plan, kas_conv *conv, kas_conv_pass pass, void *x, void *w,
+                              void *y);
+kas_status kas_cuda_plan_zero(kas_plan *plan, void *memory, size_t bytes);
+kas_status kas_cuda_plan_copy(kas_plan *plan, void *to, const void *from, size_t bytes);
+kas_status kas_cuda_plan_run(kas_plan *plan);
+
+#endif

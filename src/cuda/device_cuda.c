@@ -1,0 +1,313 @@
+/* The CUDA device: life, memory, timers. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda/cuda.h"
+#include "host/core/log.h"
+
+struct kas_timer {
+    kas_device *device;
+    CUevent start, stop;
+};
+
+kas_status kas_cuda_enter(kas_cuda *cuda)
+{
+    if (cuda->lost)
+        return kas_fail(KAS_DEVICE_LOST, "the GPU was lost to an earlier error: %s",
+                        cuda->lost_message);
+    return KAS_CU(cuda, cuCtxSetCurrent(cuda->context));
+}
+
+static kas_status cuda_sync(kas_device *device)
+{
+    kas_cuda *cuda = (kas_cuda *)device;
+    KAS_TRY(kas_cuda_enter(cuda));
+    return KAS_CU(cuda, cuStreamSynchronize(cuda->stream));
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static kas_status remember(kas_cuda *cuda, CUdeviceptr pointer, size_t bytes)
+{
+    if (cuda->allocations == cuda->allocation_capacity) {
+        int capacity = cuda->allocation_capacity ? 2 * cuda->allocation_capacity : 64;
+        kas_allocation *grown =
+            realloc(cuda->allocation, (size_t)capacity * sizeof *cuda->allocation);
+        if (!grown)
+            return kas_fail(KAS_NO_MEMORY, "no memory for a list of %d allocations", capacity);
+        cuda->allocation = grown;
+        cuda->allocation_capacity = capacity;
+    }
+    cuda->allocation[cuda->allocations++] = (kas_allocation){pointer, bytes};
+    cuda->bytes += bytes;
+    if (cuda->bytes > cuda->peak_bytes)
+        cuda->peak_bytes = cuda->bytes;
+    return KAS_OK;
+}
+
+/* The driver's "out of memory" alone does not tell a user whether the candidate or another process
+ * is too large. */
+static kas_status explain_no_memory(kas_cuda *cuda, size_t bytes)
+{
+    size_t unused = 0, total = 0;
+    KAS_TRY(KAS_CU(cuda, cuMemGetInfo_v2(&unused, &total)));
+    return kas_fail(KAS_NO_MEMORY,
+                    "%s: no %.1f MB of memory left: %.1f of %.1f MB are free, %.1f MB are held by "
+                    "this process",
+                    cuda->base.info.name, (double)bytes / 1e6, (double)unused / 1e6,
+                    (double)total / 1e6, (double)cuda->bytes / 1e6);
+}
+
+static kas_status cuda_mem_alloc(kas_device *device, size_t bytes, void **out)
+{
+    kas_cuda *cuda = (kas_cuda *)device;
+    CUdeviceptr pointer = 0;
+    KAS_TRY(kas_cuda_enter(cuda));
+    if (bytes == 0) /* the driver refuses it; callers get a pointer of their own, as from malloc */
+        bytes = 1;
+    if (bytes > device->info.memory)
+        return explain_no_memory(cuda, bytes);
+    kas_status status = KAS_CU(cuda, cuMemAlloc_v2(&pointer, bytes));
+    if (status == KAS_NO_MEMORY)
+        return explain_no_memory(cuda, bytes);
+    KAS_TRY(status);
+    status = remember(cuda, pointer, bytes);
+    if (status != KAS_OK) {
+        cuda->driver->cuMemFree_v2(pointer);
+        return status;
+    }
+    *out = (void *)(uintptr_t)pointer;
+    return KAS_OK;
+}
+
+static void cuda_mem_free(kas_device *device, void *memory)
+{
+    kas_cuda *cuda = (kas_cuda *)device;
+    int i = 0;
+    while (i < cuda->allocations && cuda->allocation[i].pointer != (CUdeviceptr)(uintptr_t)memory)
+        i++;
+    if (i == cuda->allocations) {
+        kas_warn("%s: memory %p is freed, but was not given by this device", cuda->base.info.name,
+                 memory);
+        return;
+    }
+    cuda->bytes -= cuda->allocation[i].bytes;
+    cuda->allocation[i] = cuda->allocation[--cuda->allocations];
+    if (kas_cuda_enter(cuda) != KAS_OK) /* dead: the process's end frees it */
+        return;
+    if (KAS_CU(cuda, cuStreamSynchronize(cuda->stream)) != KAS_OK ||
+        KAS_CU(cuda, cuMemFree_v2((CUdeviceptr)(uintptr_t)memory)) != KAS_OK)
+        kas_warn("freeing memory: %s", kas_error());
+}
+
+static kas_status cuda_mem_upload(kas_device *device, void *to, const void *from, size_t bytes)
+{
+    kas_cuda *cuda = (kas_cuda *)device;
+    KAS_TRY(kas_cuda_enter(cuda));
+    if (bytes == 0)
+        return KAS_OK;
+    KAS_TRY(
+        KAS_CU(cuda, cuMemcpyHtoDAsync_v2((CUdeviceptr)(uintptr_t)to, from, bytes, cuda->stream)));
+    return KAS_CU(cuda, cuStreamSynchronize(cuda->stream));
+}
+
+static kas_status cuda_mem_download(kas_device *device, void *to, const void *from, size_t bytes)
+{
+    kas_cuda *cuda = (kas_cuda *)device;
+    KAS_TRY(kas_cuda_enter(cuda));
+    if (bytes == 0)
+        return KAS_OK;
+    KAS_TRY(
+        KAS_CU(cuda, cuMemcpyDtoHAsync_v2(to, (CUdeviceptr)(uintptr_t)from, bytes, cuda->stream)));
+    return KAS_CU(cuda, cuStreamSynchronize(cuda->stream));
+}
+
+static kas_status cuda_mem_zero(kas_device *device, void *memory, size_t bytes)
+{
+    kas_cuda *cuda = (kas_cuda *)device;
+    KAS_TRY(kas_cuda_enter(cuda));
+    if (bytes == 0)
+        return KAS_OK;
+    KAS_TRY(KAS_CU(cuda, cuMemsetD8Async((CUdeviceptr)(uintptr_t)memory, 0, bytes, cuda->stream)));
+    return KAS_CU(cuda, cuStreamSynchronize(cuda->stream));
+}
+
+kas_status kas_cuda_reserve_workspace(kas_cuda *cuda, size_t bytes)
+{
+    if (bytes <= cuda->workspace_bytes)
+        return KAS_OK;
+    CUdeviceptr grown = 0;
+    KAS_TRY(KAS_CU(cuda, cuStreamSynchronize(cuda->stream)));
+    KAS_TRY(KAS_CU(cuda, cuMemAlloc_v2(&grown, bytes)));
+    if (cuda->workspace)
+        cuda->driver->cuMemFree_v2(cuda->workspace);
+    cuda->workspace = grown;
+    cuda->workspace_bytes = bytes;
+    return KAS_OK;
+}
+
+/* ---- timers ---------------------------------------------------------------------------------- */
+
+static void cuda_timer_free(kas_timer *timer)
+{
+    kas_cuda *cuda = (kas_cuda *)timer->device;
+    if (kas_cuda_enter(cuda) == KAS_OK) {
+        if (timer->start)
+            cuda->driver->cuEventDestroy_v2(timer->start);
+        if (timer->stop)
+            cuda->driver->cuEventDestroy_v2(timer->stop);
+    }
+    free(timer);
+}
+
+static kas_status cuda_timer_create(kas_device *device, kas_timer **out)
+{
+    kas_cuda *cuda = (kas_cuda *)device;
+    kas_status status;
+    KAS_TRY(kas_cuda_enter(cuda));
+    kas_timer *timer = calloc(1, sizeof *timer);
+    if (!timer)
+        return kas_fail(KAS_NO_MEMORY, "no memory for a timer");
+    timer->device = device;
+    KAS_TRY_GOTO(KAS_CU(cuda, cuEventCreate(&timer->start, KAS_CU_EVENT_DEFAULT)), failed);
+    KAS_TRY_GOTO(KAS_CU(cuda, cuEventCreate(&timer->stop, KAS_CU_EVENT_DEFAULT)), failed);
+    *out = timer;
+    return KAS_OK;
+failed:
+    cuda_timer_free(timer);
+    return status;
+}
+
+static kas_status cuda_timer_start(kas_timer *timer)
+{
+    kas_cuda *cuda = (kas_cuda *)timer->device;
+    KAS_TRY(kas_cuda_enter(cuda));
+    return KAS_CU(cuda, cuEventRecord(timer->start, cuda->stream));
+}
+
+static kas_status cuda_timer_stop(kas_timer *timer, double *seconds)
+{
+    kas_cuda *cuda = (kas_cuda *)timer->device;
+    float milliseconds = 0;
+    KAS_TRY(kas_cuda_enter(cuda));
+    KAS_TRY(KAS_CU(cuda, cuEventRecord(timer->stop, cuda->stream)));
+    KAS_TRY(KAS_CU(cuda, cuEventSynchronize(timer->stop)));
+    KAS_TRY(KAS_CU(cuda, cuEventElapsedTime(&milliseconds, timer->start, timer->stop)));
+    *seconds = (double)milliseconds * 1e-3;
+    return KAS_OK;
+}
+
+/* ---- opening and closing --------------------------------------------------------------------- */
+
+/* Also of a device that was opened halfway. On a dead context the calls fail, which is of no
+ * interest any more; the process is about to end. */
+static void cuda_close(kas_device *device)
+{
+    kas_cuda *cuda = (kas_cuda *)device;
+    const kas_driver *driver = cuda->driver;
+    if (cuda->context) {
+        driver->cuCtxSetCurrent(cuda->context);
+        if (cuda->stream)
+            driver->cuStreamSynchronize(cuda->stream);
+        if (cuda->builtin)
+            kas_cuda_module_free(cuda->builtin);
+        if (cuda->dnn_handle)
+            cuda->dnn->cudnnDestroy(cuda->dnn_handle);
+        if (cuda->lt_handle)
+            cuda->lt->cublasLtDestroy(cuda->lt_handle);
+        if (cuda->workspace)
+            driver->cuMemFree_v2(cuda->workspace);
+        if (cuda->stream)
+            driver->cuStreamDestroy_v2(cuda->stream);
+        driver->cuDevicePrimaryCtxRelease_v2(cuda->ordinal);
+    }
+    if (cuda->allocations)
+        kas_debug("%s: closed with %d allocations, %zu bytes, not freed", cuda->base.info.name,
+                  cuda->allocations, cuda->bytes);
+    kas_compiler_close(cuda->compiler);
+    free(cuda->allocation);
+    free(cuda);
+}
+
+static const kas_backend cuda_backend = {
+    .close = cuda_close,
+    .mem_alloc = cuda_mem_alloc,
+    .mem_free = cuda_mem_free,
+    .mem_upload = cuda_mem_upload,
+    .mem_download = cuda_mem_download,
+    .mem_zero = cuda_mem_zero,
+    .module_load = kas_cuda_module_load,
+    .module_builtin = kas_cuda_module_builtin,
+    .module_free = kas_cuda_module_free,
+    .module_function = kas_cuda_module_function,
+    .conv_create = kas_cuda_conv_create,
+    .conv_free = kas_cuda_conv_free,
+    .plan_create = kas_cuda_plan_create,
+    .plan_free = kas_cuda_plan_free,
+    .plan_launch = kas_cuda_plan_launch,
+    .plan_conv = kas_cuda_plan_conv,
+    .plan_zero = kas_cuda_plan_zero,
+    .plan_copy = kas_cuda_plan_copy,
+    .plan_run = kas_cuda_plan_run,
+    .sync = cuda_sync,
+    .timer_create = cuda_timer_create,
+    .timer_free = cuda_timer_free,
+    .timer_start = cuda_timer_start,
+    .timer_stop = cuda_timer_stop,
+};
+
+static kas_status find_device(kas_cuda *cuda, int ordinal)
+{
+    int count = 0, major = 0, minor = 0;
+    kas_device_info *info = &cuda->base.info;
+    snprintf(info->name, sizeof info->name, "cuda:%d", ordinal); /* until its name is known */
+    KAS_TRY(KAS_CU(cuda, cuDeviceGetCount(&count)));
+    if (ordinal < 0 || ordinal >= count)
+        return kas_fail(KAS_UNSUPPORTED, "cuda:%d: this machine has %d GPU%s%s", ordinal, count,
+                        count == 1 ? "" : "s",
+                        getenv("CUDA_VISIBLE_DEVICES") ? " (CUDA_VISIBLE_DEVICES is set)" : "");
+    KAS_TRY(KAS_CU(cuda, cuDeviceGet(&cuda->ordinal, ordinal)));
+    KAS_TRY(KAS_CU(cuda, cuDeviceGetAttribute(&major, KAS_CU_DEVICE_MAJOR, cuda->ordinal)));
+    KAS_TRY(KAS_CU(cuda, cuDeviceGetAttribute(&minor, KAS_CU_DEVICE_MINOR, cuda->ordinal)));
+    KAS_TRY(KAS_CU(cuda, cuDeviceTotalMem_v2(&info->memory, cuda->ordinal)));
+    KAS_TRY(KAS_CU(cuda, cuDeviceGetName(info->name, (int)sizeof info->name, cuda->ordinal)));
+    info->kind = KAS_DEVICE_CUDA;
+    info->ordinal = ordinal;
+    snprintf(info->arch, sizeof info->arch, "sm_%d%d", major, minor);
+    return KAS_OK;
+}
+
+static kas_status open_context(kas_cuda *cuda)
+{
+    CUcontext context = NULL;
+    KAS_TRY(KAS_CU(cuda, cuDevicePrimaryCtxRetain(&context, cuda->ordinal)));
+    cuda->context = context; /* from here on cuda_close releases it */
+    KAS_TRY(KAS_CU(cuda, cuCtxSetCurrent(context)));
+    return KAS_CU(cuda, cuStreamCreate(&cuda->stream, KAS_CU_STREAM_NON_BLOCKING));
+}
+
+kas_status kas_device_open_cuda(int ordinal, kas_device **out)
+{
+    *out = NULL;
+    const kas_driver *driver;
+    kas_status status;
+    KAS_TRY(kas_driver_load(&driver));
+    kas_cuda *cuda = calloc(1, sizeof *cuda);
+    if (!cuda)
+        return kas_fail(KAS_NO_MEMORY, "no memory for a CUDA device");
+    cuda->base.backend = &cuda_backend;
+    cuda->driver = driver;
+    KAS_TRY_GOTO(find_device(cuda, ordinal), failed);
+    /* Without NVRTC no kernel can be made: better found here than after an hour. */
+    KAS_TRY_GOTO(kas_compiler_open(cuda->base.info.arch, NULL, &cuda->compiler), failed);
+    KAS_TRY_GOTO(open_context(cuda), failed);
+    kas_debug("cuda:%d: %s, %s, %.1f GB, driver for CUDA %s, %s", ordinal, cuda->base.info.name,
+              cuda->base.info.arch, (double)cuda->base.info.memory / 1e9, driver->library.version,
+              kas_compiler_describe(cuda->compiler));
+    *out = &cuda->base;
+    return KAS_OK;
+failed:
+    cuda_close(&cuda->base);
+    return status;
+}
