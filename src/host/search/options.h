@@ -1,0 +1,45 @@
+/* What a study is asked to do: everything that decides its results, and nothing else.
+ *
+ * Written as canonical JSON into the study when it begins (fixed order of fields, numbers in the
+ * shortest form that reads back to the same bits); a later command with other options is refused,
+ * and the message names them.  How the work is spread (number of workers, which GPUs, time limits
+ * for hung workers) is not part of it: the results do not depend on that. */
+#ifndef KAS_SEARCH_OPTIONS_H
+#define KAS_SEARCH_OPTIONS_H
+
+#include <stdint.h>
+
+#include "host/core/buf.h"
+#include "host/core/status.h"
+#include "host/train/train.h"
+
+typedef struct kas_search_options {
+    char net[32];
+    char targets[128]; /* filter of kernel sizes, "3x3,1x1"; "" = all */
+    uint64_t seed;
+    int candidates;      /* first N of the list; 0 = until time_limit */
+    double time_limit;   /* seconds of wall time, all runs together; 0 = by count */
+    kas_recipe recipe;   /* of every candidate, and of the final trainings */
+    double flops;        /* most, relative to the replaced convolutions; 0 = no limit */
+    double params;       /* likewise */
+    double latency;      /* most, relative to the baseline's measured latency; 0 = no limit */
+    double validation;   /* share of the training set that the search validates on */
+    char prune[16];      /* "curve", "none" or "deterministic" */
+    int prune_window;    /* deterministic: candidate k looks at those before k - window */
+    char device[16];     /* "cpu" or "cuda": what latencies and bits belong to */
+    int threads;         /* of each worker */
+} kas_search_options;
+
+kas_search_options kas_search_options_default(void);
+
+/* One line of canonical JSON. */
+void kas_search_options_write(const kas_search_options *options, kas_buf *out);
+/* `where` is for messages. Strict: every field must be there, no other may be. */
+kas_status kas_search_options_read(const char *where, const char *text, kas_search_options *out);
+
+/* KAS_OK when `given` asks for the same as `stored`; KAS_USAGE naming every option that differs and
+ * both values otherwise. threads 0 and device "" in `given` mean "as stored". */
+kas_status kas_search_options_same(const char *study, const kas_search_options *stored,
+                                   const kas_search_options *given);
+
+#endif

@@ -1,0 +1,66 @@
+/* A worker: a process that evaluates one work item at a time for a supervisor.
+ *
+ * It may crash, hang or lose its device at any moment; the supervisor sees to the rest.  What it
+ * evaluates with is given as a table, so that the tests run the whole machinery, real processes and
+ * pipes included, with an evaluation that crashes on demand.
+ *
+ * Commands come on file descriptor 0, answers go to 3; 1 and 2 are the log of the present item.
+ * SIGINT and SIGTERM do nothing (a terminal and a batch system send them to everybody; the
+ * supervisor decides), and the kernel kills the worker when its supervisor dies. */
+#ifndef KAS_SEARCH_WORKER_H
+#define KAS_SEARCH_WORKER_H
+
+#include <cjson/cJSON.h>
+
+#include "host/search/options.h"
+#include "host/store/store.h"
+
+enum { KAS_WORKER_REPLY_FD = 3 };
+
+typedef struct kas_worker kas_worker;
+
+typedef struct kas_task {
+    int64_t id;
+    kas_work_kind kind;
+    int64_t index;
+    const char *name;       /* of the kernel; "" without one */
+    const char *kernel;     /* JSON; NULL = the network as it is */
+    const char *checkpoint; /* file to resume from and to write */
+    const char *weights;    /* where the final weights go; NULL = nowhere */
+} kas_task;
+
+typedef struct kas_outcome {
+    kas_work_state state; /* a final one, or QUEUED: stopped, checkpoint written */
+    char reason[512];
+    kas_measured measured;
+} kas_outcome;
+
+/* Calls of an evaluation to its supervisor. KAS_STOP: write a checkpoint and end. */
+kas_verdict kas_worker_progress(kas_worker *worker, const char *phase, uint64_t step,
+                                uint64_t steps, double loss);
+/* These two wait for the supervisor's word: CONTINUE, PRUNE (too slow; too far below), STOP. */
+kas_verdict kas_worker_measured(kas_worker *worker, const kas_measured *measured);
+kas_verdict kas_worker_epoch(kas_worker *worker, const kas_epoch *epoch);
+
+typedef struct kas_evaluator {
+    /* Opens device and data once. `name` gets the device's name. */
+    kas_status (*open)(const kas_search_options *options, const char *dataset, const char *device,
+                       void **state, char name[128]);
+    /* A failure becomes the item's state: NO_MEMORY out-of-memory, DEVICE_LOST device-lost (and
+     * the worker ends), anything else failed, with the message as reason. */
+    kas_status (*evaluate)(void *state, kas_worker *worker, const kas_task *task,
+                           kas_outcome *out);
+    void (*close)(void *state);
+} kas_evaluator;
+
+/* Serves until the supervisor closes the pipe. */
+kas_status kas_worker_run(const kas_evaluator *evaluator);
+
+/* The real one (evaluate.c): solve, screen, measure, train. */
+extern const kas_evaluator kas_evaluator_train;
+
+/* Words of the messages, used by both ends. */
+cJSON *kas_measured_message(const char *type, const kas_measured *measured);
+kas_measured kas_measured_from(const cJSON *message);
+
+#endif
