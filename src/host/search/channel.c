@@ -39,10 +39,9 @@ kas_status kas_channel_send(kas_channel *channel, cJSON *message)
         return kas_fail(KAS_NO_MEMORY, "message to another process: out of memory");
     size_t size = strlen(text);
     text[size] = '\n'; /* in the place of the NUL: one write, one line */
-    kas_status status = size < MAX_LINE
-                            ? write_all(channel, text, size + 1)
-                            : kas_fail(KAS_FAILURE, "message of %zu bytes; at most %d", size,
-                                       MAX_LINE);
+    kas_status status =
+        size < MAX_LINE ? write_all(channel, text, size + 1)
+                        : kas_fail(KAS_FAILURE, "message of %zu bytes; at most %d", size, MAX_LINE);
     cJSON_free(text);
     return status;
 }
@@ -76,8 +75,8 @@ kas_status kas_channel_next(kas_channel *channel, cJSON **out)
                    ? KAS_OK
                    : kas_fail(KAS_BAD_INPUT, "a line longer than %d bytes", MAX_LINE);
     size_t size = (size_t)(end - channel->text);
-    kas_status status = kas_json_parse("message", channel->text, size,
-                                       (kas_json_limits){MAX_LINE, MAX_DEPTH}, out);
+    kas_status status =
+        kas_json_parse("message", channel->text, size, (kas_json_limits){MAX_LINE, MAX_DEPTH}, out);
     channel->size -= size + 1;
     memmove(channel->text, end + 1, channel->size);
     if (status == KAS_OK && !cJSON_IsString(cJSON_GetObjectItemCaseSensitive(*out, "type"))) {

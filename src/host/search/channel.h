@@ -7,9 +7,9 @@
  *     hello    options, data set, device           ready     name of the device
  *     work     id, kind, kernel, paths             error     it cannot start; message
  *     verdict  answers measured and epoch          progress  phase, step, steps, loss
- *     stop     write a checkpoint and end          measured  latency and the screen's figures (asks)
- *     (end of file: end at once)                   epoch     accuracy and loss (asks)
- *                                                  result    state, reason, what was measured
+ *     stop     write a checkpoint and end          measured  latency and the screen's figures
+ * (asks) (end of file: end at once)                   epoch     accuracy and loss (asks) result
+ * state, reason, what was measured
  */
 #ifndef KAS_SEARCH_CHANNEL_H
 #define KAS_SEARCH_CHANNEL_H
@@ -29,8 +29,8 @@ typedef struct kas_channel {
 
 void kas_channel_free(kas_channel *channel);
 
-/* Sends one object; takes ownership of `message` (NULL = building it ran out of memory). KAS_FAILURE
- * when the other end is gone. */
+/* Sends one object; takes ownership of `message` (NULL = building it ran out of memory).
+ * KAS_FAILURE when the other end is gone. */
 kas_status kas_channel_send(kas_channel *channel, cJSON *message);
 
 /* Reads what is there (blocks only when nothing is). Sets `closed` at the end of file. */

@@ -53,7 +53,6 @@ kas_search_options kas_search_options_default(void)
 {
     return (kas_search_options){.net = "resnet18",
                                 .candidates = 16,
-                                .recipe = kas_recipe_default(),
                                 .flops = 0.5,
                                 .params = 1.0,
                                 .validation = 0.1,
@@ -113,9 +112,9 @@ static kas_status read_seed(const char *where, const char *text, uint64_t *out)
 {
     char *end;
     *out = strtoull(text, &end, 10);
-    return *text && !*end ? KAS_OK
-                          : kas_fail(KAS_STORE, "%s: seed: expected digits, found \"%.32s\"", where,
-                                     text);
+    return *text && !*end
+               ? KAS_OK
+               : kas_fail(KAS_STORE, "%s: seed: expected digits, found \"%.32s\"", where, text);
 }
 
 static kas_status read_field(const cJSON *object, const char *where, const field *f,

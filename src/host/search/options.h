@@ -17,19 +17,20 @@ typedef struct kas_search_options {
     char net[32];
     char targets[128]; /* filter of kernel sizes, "3x3,1x1"; "" = all */
     uint64_t seed;
-    int candidates;      /* first N of the list; 0 = until time_limit */
-    double time_limit;   /* seconds of wall time, all runs together; 0 = by count */
-    kas_recipe recipe;   /* of every candidate, and of the final trainings */
-    double flops;        /* most, relative to the replaced convolutions; 0 = no limit */
-    double params;       /* likewise */
-    double latency;      /* most, relative to the baseline's measured latency; 0 = no limit */
-    double validation;   /* share of the training set that the search validates on */
-    char prune[16];      /* "curve", "none" or "deterministic" */
-    int prune_window;    /* deterministic: candidate k looks at those before k - window */
-    char device[16];     /* "cpu" or "cuda": what latencies and bits belong to */
-    int threads;         /* of each worker */
+    int candidates;    /* first N of the list; 0 = until time_limit */
+    double time_limit; /* seconds of wall time, all runs together; 0 = by count */
+    kas_recipe recipe; /* of every candidate, and of the final trainings */
+    double flops;      /* most, relative to the replaced convolutions; 0 = no limit */
+    double params;     /* likewise */
+    double latency;    /* most, relative to the baseline's measured latency; 0 = no limit */
+    double validation; /* share of the training set that the search validates on */
+    char prune[16];    /* "curve", "none" or "deterministic" */
+    int prune_window;  /* deterministic: candidate k looks at those before k - window */
+    char device[16];   /* "cpu" or "cuda": what latencies and bits belong to */
+    int threads;       /* of each worker */
 } kas_search_options;
 
+/* Everything but the recipe (kas_recipe_default) and what the machine decides (device, threads). */
 kas_search_options kas_search_options_default(void);
 
 /* One line of canonical JSON. */

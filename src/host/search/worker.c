@@ -33,8 +33,9 @@ static double seconds_now(void)
 /* Field by field, so that both ends agree by construction. */
 #define MEASURED_FIELDS(X)                                                                         \
     X(accuracy)                                                                                    \
-    X(latency) X(latency_iqr) X(step_seconds) X(compile_seconds) X(memory) X(output_std_min)       \
-        X(output_std_max) X(fisher)
+    X(latency)                                                                                     \
+    X(latency_iqr)                                                                                 \
+    X(step_seconds) X(compile_seconds) X(memory) X(output_std_min) X(output_std_max) X(fisher)
 
 cJSON *kas_measured_message(const char *type, const kas_measured *measured)
 {
@@ -52,6 +53,28 @@ kas_measured kas_measured_from(const cJSON *message)
     MEASURED_FIELDS(GET)
 #undef GET
     return out;
+}
+
+void kas_epoch_put(cJSON *message, const kas_epoch *epoch)
+{
+    kas_message_number(message, "epoch", epoch->epoch);
+    kas_message_number(message, "train_loss", epoch->train_loss);
+    kas_message_number(message, "train_accuracy", epoch->train_accuracy);
+    kas_message_number(message, "validation_loss", epoch->validation_loss);
+    kas_message_number(message, "validation_accuracy", epoch->validation_accuracy);
+    kas_message_number(message, "seconds", epoch->seconds);
+}
+
+kas_epoch kas_epoch_from(const cJSON *message)
+{
+    double number = kas_message_get_number(message, "epoch");
+    return (kas_epoch){.epoch = number >= 0 && number < 1e9 ? (int)number : -1,
+                       .train_loss = kas_message_get_number(message, "train_loss"),
+                       .train_accuracy = kas_message_get_number(message, "train_accuracy"),
+                       .validation_loss = kas_message_get_number(message, "validation_loss"),
+                       .validation_accuracy =
+                           kas_message_get_number(message, "validation_accuracy"),
+                       .seconds = kas_message_get_number(message, "seconds")};
 }
 
 static kas_verdict verdict_of(const cJSON *message)
@@ -122,15 +145,10 @@ kas_verdict kas_worker_measured(kas_worker *worker, const kas_measured *measured
 kas_verdict kas_worker_epoch(kas_worker *worker, const kas_epoch *epoch)
 {
     kas_debug("epoch %d: loss %.4f, accuracy %.2f%%; held-out loss %.4f, accuracy %.2f%%; %.1f s",
-              epoch->epoch, epoch->train_loss, 100 * epoch->train_accuracy,
-              epoch->validation_loss, 100 * epoch->validation_accuracy, epoch->seconds);
+              epoch->epoch, epoch->train_loss, 100 * epoch->train_accuracy, epoch->validation_loss,
+              100 * epoch->validation_accuracy, epoch->seconds);
     cJSON *message = kas_message("epoch");
-    kas_message_number(message, "epoch", epoch->epoch);
-    kas_message_number(message, "train_loss", epoch->train_loss);
-    kas_message_number(message, "train_accuracy", epoch->train_accuracy);
-    kas_message_number(message, "validation_loss", epoch->validation_loss);
-    kas_message_number(message, "validation_accuracy", epoch->validation_accuracy);
-    kas_message_number(message, "seconds", epoch->seconds);
+    kas_epoch_put(message, epoch);
     tell(worker, message);
     return listen(worker, !worker->lost);
 }
@@ -166,6 +184,17 @@ static void set_outcome(kas_outcome *out, kas_status status)
     snprintf(out->reason, sizeof out->reason, "%.500s", kas_error());
 }
 
+static void put_curve(cJSON *result, const kas_outcome *outcome)
+{
+    cJSON *curve = result ? cJSON_AddArrayToObject(result, "curve") : NULL;
+    for (int i = 0; curve && i < outcome->epochs; i++) {
+        cJSON *one = cJSON_CreateObject();
+        if (one)
+            kas_epoch_put(one, &outcome->epoch[i]);
+        cJSON_AddItemToArray(curve, one);
+    }
+}
+
 /* KAS_DEVICE_LOST ends the worker: a sticky error of the device goes away with its process only. */
 static kas_status serve(kas_worker *worker, const kas_evaluator *evaluator, void *state,
                         const cJSON *message)
@@ -192,6 +221,8 @@ static kas_status serve(kas_worker *worker, const kas_evaluator *evaluator, void
     cJSON *result = kas_measured_message("result", &outcome.measured);
     kas_message_text(result, "state", kas_work_state_name(outcome.state));
     kas_message_text(result, "reason", outcome.reason);
+    put_curve(result, &outcome);
+    free(outcome.epoch);
     tell(worker, result);
     return status == KAS_DEVICE_LOST ? status : KAS_OK;
 }
@@ -228,11 +259,10 @@ static kas_status say_hello(kas_worker *worker, const kas_evaluator *evaluator, 
         return kas_fail(KAS_FAILURE, "the supervisor is gone");
     char name[128] = "";
     kas_search_options options;
-    kas_status status = kas_message_is(hello, "hello")
-                            ? kas_search_options_read("hello",
-                                                      kas_message_get_text(hello, "options"),
-                                                      &options)
-                            : kas_fail(KAS_BAD_INPUT, "expected \"hello\"");
+    kas_status status =
+        kas_message_is(hello, "hello")
+            ? kas_search_options_read("hello", kas_message_get_text(hello, "options"), &options)
+            : kas_fail(KAS_BAD_INPUT, "expected \"hello\"");
     if (status == KAS_OK)
         status = evaluator->open(&options, kas_message_get_text(hello, "dataset"),
                                  kas_message_get_text(hello, "device"), state, name);

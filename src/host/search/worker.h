@@ -33,6 +33,10 @@ typedef struct kas_outcome {
     kas_work_state state; /* a final one, or QUEUED: stopped, checkpoint written */
     char reason[512];
     kas_measured measured;
+    /* All epochs, those before a resume included: a report can be lost with its supervisor, the
+     * checkpoint was not. malloc'ed; the worker frees. */
+    kas_epoch *epoch;
+    int epochs;
 } kas_outcome;
 
 /* Calls of an evaluation to its supervisor. KAS_STOP: write a checkpoint and end. */
@@ -48,8 +52,7 @@ typedef struct kas_evaluator {
                        void **state, char name[128]);
     /* A failure becomes the item's state: NO_MEMORY out-of-memory, DEVICE_LOST device-lost (and
      * the worker ends), anything else failed, with the message as reason. */
-    kas_status (*evaluate)(void *state, kas_worker *worker, const kas_task *task,
-                           kas_outcome *out);
+    kas_status (*evaluate)(void *state, kas_worker *worker, const kas_task *task, kas_outcome *out);
     void (*close)(void *state);
 } kas_evaluator;
 
@@ -62,5 +65,7 @@ extern const kas_evaluator kas_evaluator_train;
 /* Words of the messages, used by both ends. */
 cJSON *kas_measured_message(const char *type, const kas_measured *measured);
 kas_measured kas_measured_from(const cJSON *message);
+void kas_epoch_put(cJSON *message, const kas_epoch *epoch);
+kas_epoch kas_epoch_from(const cJSON *message);
 
 #endif

@@ -1,0 +1,158 @@
+/* Which item is next: the baseline, the candidates in their order, the final trainings. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "host/search/judge.h"
+#include "host/search/supervisor_state.h"
+
+static const kas_work *find(const kas_supervisor *s, kas_work_kind kind)
+{
+    for (int i = 0; i < s->count; i++)
+        if (s->list[i].kind == kind)
+            return &s->list[i];
+    return NULL;
+}
+
+static kas_status claim(kas_supervisor *s, kas_work_kind kind, int64_t limit, kas_work *out,
+                        bool *found)
+{
+    KAS_TRY(kas_store_claim(s->store, kind, limit, s->owner, kas_supervisor_lease(s), out, found));
+    return *found ? kas_supervisor_refresh(s) : KAS_OK;
+}
+
+/* Candidates below this number may run now. --prune deterministic holds candidate k back until
+ * those it is compared with have ended; otherwise there is no limit (-1). */
+static int64_t candidate_limit(const kas_supervisor *s)
+{
+    if (strcmp(s->options->search->prune, "deterministic") != 0)
+        return -1;
+    int64_t ended = 0;
+    for (int i = 0; i < s->count; i++)
+        if (s->list[i].kind == KAS_WORK_CANDIDATE) {
+            if (!kas_work_ended(s->list[i].state))
+                break;
+            ended = s->list[i].index + 1;
+        }
+    return ended + s->options->search->prune_window + 1;
+}
+
+static bool want_more(const kas_supervisor *s, int64_t have)
+{
+    const kas_search_options *o = s->options->search;
+    if (s->exhausted || find(s, KAS_WORK_FINAL))
+        return false;
+    if (o->candidates > 0)
+        return have < o->candidates;
+    return s->busy_before + kas_monotonic() - s->began < o->time_limit;
+}
+
+/* Candidate number `sampled` of the strategy; what the store has already must be the same. */
+static kas_status sample_one(kas_supervisor *s, int64_t have)
+{
+    kas_work next = {.kind = KAS_WORK_CANDIDATE};
+    kas_status status = s->options->strategy.next(s->options->strategy.context, &next);
+    if (status == KAS_NOTHING_VALID) {
+        s->exhausted = true;
+        kas_supervisor_emit(s, KAS_EVENT_NOTE, NULL, kas_error());
+        return KAS_OK;
+    }
+    KAS_TRY(status);
+    next.kind = KAS_WORK_CANDIDATE;
+    next.index = s->sampled++;
+    bool added = false;
+    if (next.index >= have)
+        status = kas_store_add(s->store, &next, &added);
+    for (int i = 0; i < s->count && status == KAS_OK; i++)
+        if (s->list[i].kind == KAS_WORK_CANDIDATE && s->list[i].index == next.index &&
+            strcmp(s->list[i].name, next.name) != 0)
+            status = kas_fail(KAS_STORE,
+                              "%s: candidate %lld is %s in the study, but this kas-gpu samples %s; "
+                              "go on with the version that began the study",
+                              s->options->study, (long long)next.index, s->list[i].name, next.name);
+    kas_work_clear(&next);
+    if (status == KAS_OK && added)
+        status = kas_supervisor_refresh(s);
+    return status;
+}
+
+static int64_t stored_candidates(const kas_supervisor *s)
+{
+    int64_t have = 0;
+    for (int i = 0; i < s->count; i++)
+        have += s->list[i].kind == KAS_WORK_CANDIDATE;
+    return have;
+}
+
+static kas_status next_candidate(kas_supervisor *s, kas_work *out, bool *found)
+{
+    for (;;) {
+        int64_t limit = candidate_limit(s), have = stored_candidates(s);
+        KAS_TRY(claim(s, KAS_WORK_CANDIDATE, limit, out, found));
+        if (*found || (limit >= 0 && have >= limit) || !want_more(s, have))
+            return KAS_OK;
+        do /* a new process walks through the candidates that the store has */
+            KAS_TRY(sample_one(s, have));
+        while (s->sampled <= have && !s->exhausted);
+    }
+}
+
+static bool all_ended(const kas_supervisor *s)
+{
+    for (int i = 0; i < s->count; i++)
+        if (!kas_work_ended(s->list[i].state))
+            return false;
+    return true;
+}
+
+static kas_status add_finals(kas_supervisor *s, const kas_work *best)
+{
+    kas_work final = *best, baseline = {.kind = KAS_WORK_FINAL_BASELINE, .attempt = -1};
+    final.kind = KAS_WORK_FINAL;
+    baseline.flops = baseline.params = baseline.conv_flops = baseline.conv_params = NAN;
+    bool added;
+    KAS_TRY(kas_store_add(s->store, &final, &added));
+    KAS_TRY(kas_store_add(s->store, &baseline, &added));
+    return kas_supervisor_refresh(s);
+}
+
+static kas_status next_final(kas_supervisor *s, kas_work *out, bool *found, bool *done)
+{
+    if (!find(s, KAS_WORK_FINAL)) {
+        const kas_work *best = kas_judge_best(s->list, s->count);
+        if (!best) {
+            *done = true;
+            return KAS_OK;
+        }
+        KAS_TRY(add_finals(s, best));
+    }
+    KAS_TRY(claim(s, KAS_WORK_FINAL, -1, out, found));
+    if (!*found)
+        KAS_TRY(claim(s, KAS_WORK_FINAL_BASELINE, -1, out, found));
+    *done = !*found && all_ended(s);
+    return KAS_OK;
+}
+
+kas_status kas_schedule_next(kas_supervisor *s, kas_work *out, bool *found, bool *done)
+{
+    *found = *done = false;
+    KAS_TRY(kas_supervisor_refresh(s)); /* another supervisor may have been at work */
+    KAS_TRY(claim(s, KAS_WORK_BASELINE, -1, out, found));
+    if (*found)
+        return KAS_OK;
+    const kas_work *baseline = find(s, KAS_WORK_BASELINE);
+    if (baseline && kas_work_ended(baseline->state) && baseline->state != KAS_WORK_FINISHED)
+        return kas_fail(KAS_FAILURE,
+                        "%s: the unmodified network could not be trained (%s: %s), so there is "
+                        "nothing to compare with; see logs/baseline.log, then run the command "
+                        "again",
+                        s->options->study, kas_work_state_name(baseline->state), baseline->reason);
+    if (s->options->search->latency > 0 && baseline && isnan(baseline->measured.latency))
+        return KAS_OK; /* the latency budget is relative to it */
+    if (!find(s, KAS_WORK_FINAL)) {
+        KAS_TRY(next_candidate(s, out, found));
+        if (*found || !all_ended(s))
+            return KAS_OK;
+    }
+    return next_final(s, out, found, done);
+}

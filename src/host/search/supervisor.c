@@ -1,0 +1,398 @@
+#include "host/search/supervisor_state.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "host/search/judge.h"
+
+enum { TICK_MS = 500, MAX_FAILED_STARTS = 3 };
+
+static volatile sig_atomic_t signals_seen, first_signal;
+
+static void on_signal(int number)
+{
+    if (signals_seen == 0)
+        first_signal = number;
+    signals_seen++;
+}
+
+double kas_monotonic(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Longer than the silence that kills a worker, so that a lease never ends under a live one. */
+double kas_supervisor_lease(const kas_supervisor *s)
+{
+    return s->options->hang_seconds + 60;
+}
+
+kas_status kas_supervisor_refresh(kas_supervisor *s)
+{
+    kas_work *list;
+    int count;
+    KAS_TRY(kas_store_list(s->store, &list, &count));
+    kas_work_list_free(s->list, s->count);
+    s->list = list;
+    s->count = count;
+    return KAS_OK;
+}
+
+static void count_items(const kas_supervisor *s, kas_event *event)
+{
+    for (int i = 0; i < s->count; i++) {
+        const kas_work *w = &s->list[i];
+        if (w->kind == KAS_WORK_BASELINE)
+            event->baseline = w;
+        event->finals |= w->kind == KAS_WORK_FINAL;
+        if (w->kind != KAS_WORK_CANDIDATE)
+            continue;
+        event->ended += kas_work_ended(w->state);
+        event->finished += w->state == KAS_WORK_FINISHED;
+        event->running += w->state == KAS_WORK_RUNNING;
+    }
+    event->best = kas_judge_best(s->list, s->count);
+}
+
+/* From the mean time of the items that ended: what is left, spread over the workers. */
+static double estimate(const kas_supervisor *s, const kas_event *event)
+{
+    double spent = 0;
+    int ended = 0, left = event->total - event->ended;
+    for (int i = 0; i < s->count; i++) {
+        const kas_work *w = &s->list[i];
+        if (kas_work_ended(w->state) && w->ended > w->started) {
+            spent += w->ended - w->started;
+            ended++;
+        }
+        left += w->kind != KAS_WORK_CANDIDATE && !kas_work_ended(w->state);
+    }
+    if (ended == 0 || event->total == 0)
+        return NAN;
+    left += event->finals ? 0 : 2;
+    return spent / ended * left / s->options->workers;
+}
+
+void kas_supervisor_emit(kas_supervisor *s, kas_event_kind kind, const kas_work *work,
+                         const char *text)
+{
+    if (!s->options->on_event)
+        return;
+    kas_event event = {.kind = kind,
+                       .work = work,
+                       .text = text,
+                       .total = s->options->search->candidates,
+                       .phase = "",
+                       .elapsed = kas_monotonic() - s->began};
+    count_items(s, &event);
+    event.eta = estimate(s, &event);
+    for (int i = 0; i < s->options->workers; i++)
+        if (s->slot[i].busy) {
+            event.phase = s->slot[i].phase;
+            event.fraction = s->slot[i].fraction;
+            break;
+        }
+    s->options->on_event(s->options->context, &event);
+}
+
+static kas_status start_worker(kas_supervisor *s, kas_slot *slot)
+{
+    char relative[64], log[KAS_STUDY_PATH];
+    snprintf(relative, sizeof relative, "logs/worker-%d.log", slot->number);
+    KAS_TRY(kas_study_path(s->options->study, relative, log));
+    KAS_TRY(kas_process_start(s->options->worker_argv, log, &slot->process));
+    slot->channel = (kas_channel){.in = slot->process.from, .out = slot->process.to};
+    slot->ready = slot->hung = slot->dropped = false;
+    slot->last_heard = kas_monotonic();
+    kas_buf options = {0};
+    kas_search_options_write(s->options->search, &options);
+    cJSON *hello = kas_message("hello");
+    kas_message_text(hello, "options", kas_buf_text(&options));
+    kas_message_text(hello, "dataset", s->options->dataset);
+    kas_message_text(hello, "device", slot->device);
+    kas_status status = kas_buf_status(&options);
+    kas_buf_free(&options);
+    if (status != KAS_OK)
+        cJSON_Delete(hello);
+    else if (kas_channel_send(&slot->channel, hello) == KAS_NO_MEMORY)
+        status = KAS_NO_MEMORY;
+    return status; /* a worker that is gone already shows at its pipe's end */
+}
+
+static kas_status cannot_start(kas_supervisor *s, const kas_slot *slot)
+{
+    if (slot->error[0])
+        return kas_fail(slot->error_status != KAS_OK ? slot->error_status : KAS_DEVICE, "%s",
+                        slot->error);
+    return kas_fail(KAS_DEVICE,
+                    "worker %d on %s ended %d times before it was ready; see "
+                    "%s/logs/worker-%d.log",
+                    slot->number, slot->device, slot->failed_starts, s->options->study,
+                    slot->number);
+}
+
+/* Collects a worker that is gone (or was told to go), settles its item; a new one starts later. */
+static kas_status bury(kas_supervisor *s, kas_slot *slot, const char *nonsense)
+{
+    bool was_busy = slot->busy, was_ready = slot->ready;
+    char text[128];
+    int wait_status = kas_process_reap(&slot->process, nonsense ? 0 : 5);
+    kas_channel_free(&slot->channel);
+    slot->ready = false;
+    if (!was_ready && (slot->error[0] || ++slot->failed_starts >= MAX_FAILED_STARTS))
+        return cannot_start(s, slot);
+    if (!was_busy)
+        return KAS_OK;
+    snprintf(text, sizeof text, "worker %d ended while %s; a new one takes its place", slot->number,
+             slot->phase);
+    if (!s->stopping)
+        kas_supervisor_emit(s, KAS_EVENT_WORKER, NULL, text);
+    return kas_slot_died(s, slot, wait_status, nonsense);
+}
+
+static kas_status listen(kas_supervisor *s, kas_slot *slot)
+{
+    cJSON *message;
+    kas_status status = kas_channel_fill(&slot->channel);
+    while (status == KAS_OK) {
+        status = kas_channel_next(&slot->channel, &message);
+        if (status != KAS_OK || !message)
+            break;
+        status = kas_slot_hear(s, slot, message);
+        cJSON_Delete(message);
+    }
+    if (status == KAS_BAD_INPUT) {
+        char text[320];
+        snprintf(text, sizeof text, "%.300s", kas_error());
+        kas_process_kill(&slot->process);
+        return bury(s, slot, text);
+    }
+    KAS_TRY(status);
+    return slot->channel.closed ? bury(s, slot, NULL) : KAS_OK;
+}
+
+static kas_status wait_for_lines(kas_supervisor *s, const sigset_t *mask, int timeout_ms)
+{
+    int workers = s->options->workers;
+    for (int i = 0; i < workers; i++)
+        s->poll[i] =
+            (struct pollfd){s->slot[i].process.pid ? s->slot[i].channel.in : -1, POLLIN, 0};
+    struct timespec timeout = {timeout_ms / 1000, timeout_ms % 1000 * 1000000L};
+    int ready = ppoll(s->poll, (nfds_t)workers, &timeout, mask);
+    if (ready < 0)
+        return errno == EINTR ? KAS_OK : kas_fail(KAS_FAILURE, "ppoll: %s", strerror(errno));
+    for (int i = 0; i < workers; i++)
+        if (s->poll[i].revents)
+            KAS_TRY(listen(s, &s->slot[i]));
+    return KAS_OK;
+}
+
+/* Lines that came before now were read: whoever is silent still is silent. */
+static void kill_the_silent(kas_supervisor *s)
+{
+    for (int i = 0; i < s->options->workers; i++) {
+        kas_slot *slot = &s->slot[i];
+        bool waiting = slot->process.pid && (slot->busy || !slot->ready);
+        if (waiting && !slot->hung &&
+            kas_monotonic() - slot->last_heard > s->options->hang_seconds) {
+            slot->hung = true;
+            kas_process_kill(&slot->process);
+        }
+    }
+}
+
+static bool any_busy(const kas_supervisor *s)
+{
+    for (int i = 0; i < s->options->workers; i++)
+        if (s->slot[i].busy)
+            return true;
+    return false;
+}
+
+/* Gives work to idle workers and starts missing ones. *done when nothing is left to do. */
+static kas_status hand_out(kas_supervisor *s, bool *done)
+{
+    *done = false;
+    for (int i = 0; i < s->options->workers && !*done; i++) {
+        kas_slot *slot = &s->slot[i];
+        if (!slot->process.pid)
+            KAS_TRY(start_worker(s, slot));
+        if (!slot->ready || slot->busy)
+            continue;
+        kas_work work = {0};
+        bool found;
+        KAS_TRY(kas_schedule_next(s, &work, &found, done));
+        if (found)
+            KAS_TRY(kas_slot_give(s, slot, &work));
+        else
+            break;
+    }
+    return KAS_OK;
+}
+
+static void begin_stop(kas_supervisor *s)
+{
+    s->stopping = true;
+    s->stop_at = kas_monotonic() + s->options->hang_seconds;
+    for (int i = 0; i < s->options->workers; i++)
+        if (s->slot[i].busy)
+            (void)kas_channel_send(&s->slot[i].channel, kas_message("stop"));
+    kas_supervisor_emit(s, KAS_EVENT_STOPPING, NULL, NULL);
+}
+
+/* Time is added as it passes, so that kill -9 costs at most a minute of the account. */
+static kas_status keep_account(kas_supervisor *s, bool now)
+{
+    double spent = kas_monotonic() - s->counted;
+    if (!now && spent < 60)
+        return KAS_OK;
+    s->counted += spent;
+    return kas_store_add_busy(s->store, spent);
+}
+
+static kas_status loop(kas_supervisor *s, const sigset_t *mask)
+{
+    double ticked = 0;
+    for (bool done = false; !done;) {
+        if (signals_seen && !s->stopping)
+            begin_stop(s);
+        if (s->stopping && (signals_seen > 1 || !any_busy(s) || kas_monotonic() > s->stop_at))
+            return KAS_OK;
+        if (!s->stopping)
+            KAS_TRY(hand_out(s, &done));
+        if (done)
+            return KAS_OK;
+        KAS_TRY(wait_for_lines(s, mask, TICK_MS));
+        kill_the_silent(s);
+        KAS_TRY(keep_account(s, false));
+        if (kas_monotonic() - ticked >= 0.5) {
+            ticked = kas_monotonic();
+            kas_supervisor_emit(s, KAS_EVENT_TICK, NULL, NULL);
+        }
+    }
+    return KAS_OK;
+}
+
+/* Ends the workers. Items that are still out (second signal, failure) go back to the queue. */
+static kas_status end_workers(kas_supervisor *s)
+{
+    kas_status status = KAS_OK;
+    for (int i = 0; i < s->options->workers; i++) {
+        kas_slot *slot = &s->slot[i];
+        if (slot->busy)
+            kas_process_kill(&slot->process);
+        kas_process_close_input(&slot->process);
+    }
+    for (int i = 0; i < s->options->workers; i++) {
+        kas_slot *slot = &s->slot[i];
+        bool held;
+        if (slot->process.pid)
+            kas_process_reap(&slot->process, 5);
+        kas_channel_free(&slot->channel);
+        if (slot->busy && status == KAS_OK)
+            status = kas_store_release(s->store, slot->work.id, slot->work.lease, false, &held);
+        kas_work_clear(&slot->work);
+    }
+    return status;
+}
+
+static kas_status verdict(const kas_supervisor *s)
+{
+    if (s->stopping)
+        return first_signal == SIGINT ? kas_fail(KAS_INTERRUPTED, "interrupted")
+                                      : kas_fail(KAS_PREEMPTED, "preempted");
+    int candidates = 0;
+    for (int i = 0; i < s->count; i++) {
+        const kas_work *w = &s->list[i];
+        candidates += w->kind == KAS_WORK_CANDIDATE;
+        if (w->kind >= KAS_WORK_FINAL && w->state != KAS_WORK_FINISHED)
+            return kas_fail(KAS_FAILURE, "%s: the %s training ended as \"%s\": %s; see logs/%s.log",
+                            s->options->study, kas_work_kind_name(w->kind),
+                            kas_work_state_name(w->state), w->reason, kas_work_kind_name(w->kind));
+    }
+    if (!kas_judge_best(s->list, s->count))
+        return kas_fail(KAS_NOTHING_VALID,
+                        "%s: none of the %d candidates finished; `kas-gpu status` tells why, "
+                        "`kas-gpu log` more",
+                        s->options->study, candidates);
+    return KAS_OK;
+}
+
+/* The baseline exists from the start; one that failed in an earlier run gets another chance. */
+static kas_status begin(kas_supervisor *s)
+{
+    kas_work baseline = {.kind = KAS_WORK_BASELINE, .attempt = -1};
+    baseline.flops = baseline.params = baseline.conv_flops = baseline.conv_params = NAN;
+    bool added;
+    kas_study study;
+    KAS_TRY(kas_store_get_study(s->store, &study));
+    s->busy_before = study.busy_seconds;
+    kas_study_clear(&study);
+    KAS_TRY(kas_store_add(s->store, &baseline, &added));
+    KAS_TRY(kas_supervisor_refresh(s));
+    for (int i = 0; i < s->count; i++)
+        if (s->list[i].kind != KAS_WORK_CANDIDATE && kas_work_ended(s->list[i].state) &&
+            s->list[i].state != KAS_WORK_FINISHED)
+            KAS_TRY(kas_store_requeue(s->store, s->list[i].id));
+    return kas_supervisor_refresh(s);
+}
+
+static kas_status with_signals(kas_supervisor *s)
+{
+    struct sigaction action = {.sa_handler = on_signal}, ignore = {.sa_handler = SIG_IGN}, old[4];
+    const int number[4] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+    sigset_t block, before;
+    signals_seen = first_signal = 0;
+    sigemptyset(&block);
+    for (int i = 0; i < 4; i++) {
+        sigaction(number[i], i < 3 ? &action : &ignore, &old[i]);
+        if (i < 3)
+            sigaddset(&block, number[i]);
+    }
+    /* Signals arrive only inside ppoll: none is missed between a check and the wait. */
+    sigprocmask(SIG_BLOCK, &block, &before);
+    kas_status status = loop(s, &before);
+    char message[1024];
+    snprintf(message, sizeof message, "%s", kas_error());
+    kas_status ended = end_workers(s);
+    if (ended == KAS_OK)
+        ended = keep_account(s, true);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    for (int i = 0; i < 4; i++)
+        sigaction(number[i], &old[i], NULL);
+    return status != KAS_OK ? kas_fail(status, "%s", message) : ended;
+}
+
+kas_status kas_supervise(kas_store *store, const kas_supervisor_options *options)
+{
+    kas_supervisor s = {.options = options, .store = store};
+    kas_status status = KAS_OK;
+    s.slot = calloc((size_t)options->workers, sizeof *s.slot);
+    s.poll = calloc((size_t)options->workers, sizeof *s.poll);
+    if (!s.slot || !s.poll) {
+        status = kas_fail(KAS_NO_MEMORY, "workers: out of memory");
+        goto out;
+    }
+    for (int i = 0; i < options->workers; i++)
+        s.slot[i] = (kas_slot){.number = i,
+                               .device = options->device[i % options->devices],
+                               .process = {.to = -1, .from = -1},
+                               .channel = {.in = -1, .out = -1}};
+    kas_owner_self(s.owner);
+    s.began = s.counted = kas_monotonic();
+    KAS_TRY_GOTO(begin(&s), out);
+    KAS_TRY_GOTO(with_signals(&s), out);
+    status = verdict(&s);
+out:
+    kas_work_list_free(s.list, s.count);
+    free(s.poll);
+    free(s.slot);
+    return status;
+}

@@ -1,0 +1,73 @@
+/* The supervisor: gives work items to worker processes and keeps the store.
+ *
+ * It never touches a GPU and evaluates nothing itself, so that no candidate can end it.  One loop
+ * waits for lines of the workers, signals and time:
+ *
+ *     idle worker      -> next item: baseline, then candidates, then the two final trainings
+ *     line of a worker -> lease renewed, epoch recorded, pruning decided, item finished
+ *     silence          -> the worker is killed, its item is "hung"
+ *     end of file      -> the worker died: by its own signal "crashed"; killed from outside, the
+ * item goes back to the queue and on from its checkpoint (three deaths at most)
+ *
+ * Killing the supervisor itself at any moment loses nothing: whatever is not committed is done
+ * again by the next one from the checkpoint, and what is committed is never done twice. */
+#ifndef KAS_SEARCH_SUPERVISOR_H
+#define KAS_SEARCH_SUPERVISOR_H
+
+#include "host/search/options.h"
+#include "host/store/store.h"
+
+/* Where candidates come from. Candidate k must be the same in every run of the study. */
+typedef struct kas_strategy {
+    /* Fills attempt, name, kernel (malloc'ed) and costs of the next candidate: 0, 1, 2, ... in
+     * order. KAS_NOTHING_VALID when the space is exhausted. */
+    kas_status (*next)(void *context, kas_work *out);
+    void *context;
+} kas_strategy;
+
+typedef enum kas_event_kind {
+    KAS_EVENT_STARTED,  /* an item was given to a worker */
+    KAS_EVENT_ENDED,    /* an item ended, and is committed */
+    KAS_EVENT_WORKER,   /* a worker was lost and is replaced; see text */
+    KAS_EVENT_NOTE,     /* something to tell once; see text */
+    KAS_EVENT_STOPPING, /* the first signal came */
+    KAS_EVENT_TICK      /* twice a second */
+} kas_event_kind;
+
+typedef struct kas_event {
+    kas_event_kind kind;
+    const kas_work *work; /* STARTED, ENDED */
+    const char *text;     /* WORKER, NOTE */
+    /* where the search stands */
+    int total;                       /* candidates wanted; 0 = until the time is over */
+    int ended, finished, running;    /* candidates */
+    const kas_work *best, *baseline; /* NULL = none yet */
+    bool finals;                     /* the final trainings are under way */
+    const char *phase;               /* of one of the workers: "training" */
+    double fraction;                 /* of its steps, 0..1 */
+    double elapsed;                  /* seconds of this run */
+    double eta;                      /* seconds left; NaN = unknown */
+} kas_event;
+
+typedef struct kas_supervisor_options {
+    const char *study; /* folder */
+    const char *dataset;
+    const kas_search_options *search;
+    kas_strategy strategy;
+    const char *const *worker_argv; /* NULL-terminated */
+    int workers;
+    const char *const *device; /* one spec a worker, round robin */
+    int devices;
+    double hang_seconds;       /* silence after which a worker is killed */
+    uint64_t checkpoint_limit; /* bytes */
+    int max_deaths;            /* killed workers that an item may have; 0 = 3 */
+    void (*on_event)(void *context, const kas_event *event);
+    void *context;
+} kas_supervisor_options;
+
+/* Runs until everything is done. KAS_NOTHING_VALID when no candidate finished; KAS_INTERRUPTED
+ * (SIGINT) or KAS_PREEMPTED (SIGTERM, SIGHUP) when stopped: everything is saved; KAS_FAILURE when
+ * the baseline or a final training failed; KAS_DEVICE when workers cannot start. */
+kas_status kas_supervise(kas_store *store, const kas_supervisor_options *options);
+
+#endif

@@ -1,0 +1,65 @@
+/* Inside the supervisor only: its state, shared by its files.
+ *
+ *     supervisor.c   the loop, signals, start and end
+ *     schedule.c     which item is next
+ *     report.c       what a worker said, and what follows from it */
+#ifndef KAS_SEARCH_SUPERVISOR_STATE_H
+#define KAS_SEARCH_SUPERVISOR_STATE_H
+
+#include <poll.h>
+
+#include "host/search/channel.h"
+#include "host/search/process.h"
+#include "host/search/study_dir.h"
+#include "host/search/supervisor.h"
+#include "host/store/owner.h"
+
+typedef struct kas_slot {
+    kas_process process; /* pid 0 = none */
+    kas_channel channel;
+    const char *device;
+    int number;
+    bool ready, busy;
+    bool hung;         /* was killed for silence */
+    bool dropped;      /* its lease is lost: whatever it says is ignored */
+    int failed_starts; /* in a row */
+    double last_heard, last_renewed;
+    kas_work work;
+    char phase[32];
+    double fraction;
+    char error[512]; /* why it could not start */
+    kas_status error_status;
+} kas_slot;
+
+typedef struct kas_supervisor {
+    const kas_supervisor_options *options;
+    kas_store *store;
+    kas_slot *slot;
+    struct pollfd *poll; /* one a slot */
+    char owner[KAS_OWNER_SIZE];
+    kas_work *list; /* the store's items, as of the last refresh */
+    int count;
+    int sampled;           /* candidates that the strategy has given in this process */
+    bool exhausted;        /* the strategy has no more */
+    double began, counted; /* monotonic; time already added to the study */
+    double busy_before;    /* seconds of earlier runs */
+    bool stopping;
+    double stop_at;
+} kas_supervisor;
+
+double kas_monotonic(void);
+kas_status kas_supervisor_refresh(kas_supervisor *s);
+void kas_supervisor_emit(kas_supervisor *s, kas_event_kind kind, const kas_work *work,
+                         const char *text);
+double kas_supervisor_lease(const kas_supervisor *s);
+
+/* schedule.c: *found with *out claimed; or *done: nothing will ever come; or neither: wait. */
+kas_status kas_schedule_next(kas_supervisor *s, kas_work *out, bool *found, bool *done);
+
+/* report.c */
+kas_status kas_slot_give(kas_supervisor *s, kas_slot *slot, kas_work *work); /* takes `work` */
+kas_status kas_slot_hear(kas_supervisor *s, kas_slot *slot, const cJSON *message);
+/* The worker is gone, `wait_status` says how: the item ends or goes back. */
+kas_status kas_slot_died(kas_supervisor *s, kas_slot *slot, int wait_status, const char *nonsense);
+
+#endif

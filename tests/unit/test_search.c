@@ -1,0 +1,686 @@
+/* The supervisor with real processes and pipes, and an evaluation that misbehaves on demand.
+ *
+ * Run as `test_search worker` this program is a worker.  What a candidate does is the text of its
+ * "kernel".  Every epoch is noted in a file after its checkpoint was written, so that the tests can
+ * count what was done, whoever was killed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "host/core/files.h"
+#include "host/core/log.h"
+#include "host/search/judge.h"
+#include "host/search/study_dir.h"
+#include "host/search/supervisor.h"
+#include "host/search/worker.h"
+
+enum { EPOCHS = 4, MAX_CANDIDATES = 16 };
+
+/* ---- the worker's side ------------------------------------------------------------------------
+ */
+
+static void note(const char *format, ...)
+{
+    char line[128];
+    va_list args;
+    va_start(args, format);
+    int size = vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    int fd = open(getenv("KAS_TEST_NOTES"), O_WRONLY | O_CREAT | O_APPEND, 0666);
+    if (fd < 0 || write(fd, line, (size_t)size) != size)
+        abort();
+    close(fd);
+}
+
+static void nap(double seconds)
+{
+    struct timespec time = {(time_t)seconds, (long)(fmod(seconds, 1) * 1e9)};
+    nanosleep(&time, NULL);
+}
+
+static kas_status fake_open(const kas_search_options *options, const char *dataset,
+                            const char *device, void **state, char name[128])
+{
+    if (strcmp(dataset, "none") == 0)
+        return kas_fail(KAS_BAD_INPUT, "no data set");
+    kas_search_options *copy = malloc(sizeof *copy);
+    *copy = *options;
+    *state = copy;
+    snprintf(name, 128, "fake %s", strcmp(device, "fake:1") == 0 ? "one" : "");
+    note("worker %ld\n", (long)getpid());
+    return KAS_OK;
+}
+
+static int read_checkpoint(const char *path)
+{
+    kas_buf text = {0};
+    int done =
+        kas_file_exists(path) && kas_file_read(path, 64, &text) == KAS_OK ? atoi(text.data) : 0;
+    kas_buf_free(&text);
+    return done;
+}
+
+static double fake_accuracy(const kas_task *task, int epoch)
+{
+    double level = task->kernel && strstr(task->kernel, "weak") ? 0.05 : 0.5 + 0.01 * task->index;
+    return level * (epoch + 1) / EPOCHS;
+}
+
+/* What goes wrong after epoch 1. */
+static kas_status misbehave(const char *what, bool resumed, kas_outcome *out)
+{
+    if (strstr(what, "abort"))
+        abort();
+    if (strstr(what, "hang"))
+        nap(3600);
+    if (strstr(what, "exit"))
+        _exit(7);
+    if (strstr(what, "killed-always") || (strstr(what, "killed-once") && !resumed))
+        raise(SIGKILL);
+    if (strstr(what, "memory"))
+        return kas_fail(KAS_NO_MEMORY, "12 GB wanted");
+    if (strstr(what, "lost"))
+        return kas_fail(KAS_DEVICE_LOST, "illegal address");
+    if (strstr(what, "failed"))
+        return kas_fail(KAS_DEVICE, "refused");
+    if (strstr(what, "nonsense") && write(KAS_WORKER_REPLY_FD, "{]\n", 3) != 3)
+        abort();
+    if (strstr(what, "diverged"))
+        out->state = KAS_WORK_DIVERGED;
+    return KAS_OK;
+}
+
+static kas_status fake_evaluate(void *state, kas_worker *worker, const kas_task *task,
+                                kas_outcome *out)
+{
+    (void)state;
+    const char *what = task->kernel ? task->kernel : getenv("KAS_TEST_BASELINE");
+    char key[32], done[16];
+    snprintf(key, sizeof key, "%d.%lld", (int)task->kind, (long long)task->index);
+    int from = read_checkpoint(task->checkpoint);
+    note("begin %s\n", key);
+    out->measured.latency = strstr(what, "slow") ? 3 : 1;
+    if (kas_worker_measured(worker, &out->measured) == KAS_PRUNE) {
+        out->state = KAS_WORK_OVER_LATENCY;
+        return KAS_OK;
+    }
+    out->state = KAS_WORK_FINISHED;
+    for (int e = from; e < EPOCHS; e++) {
+        for (int step = 0; step < 5; step++) {
+            nap(strstr(what, "long") ? 0.02 : 0.001);
+            if (kas_worker_progress(worker, "training", (uint64_t)step, 5, 1) == KAS_STOP) {
+                out->state = KAS_WORK_QUEUED;
+                return KAS_OK;
+            }
+        }
+        snprintf(done, sizeof done, "%d", e + 1);
+        KAS_TRY(kas_file_write_atomic(task->checkpoint, done, strlen(done)));
+        note("epoch %s.%d\n", key, e);
+        kas_epoch epoch = {.epoch = e, .validation_accuracy = fake_accuracy(task, e)};
+        kas_verdict verdict = kas_worker_epoch(worker, &epoch);
+        out->measured.accuracy = epoch.validation_accuracy;
+        if (verdict == KAS_PRUNE)
+            out->state = KAS_WORK_PRUNED;
+        if (verdict == KAS_STOP)
+            out->state = KAS_WORK_QUEUED;
+        if (verdict != KAS_CONTINUE)
+            return KAS_OK;
+        if (e == 1 || strstr(what, "killed-always"))
+            KAS_TRY(misbehave(what, from > 0, out));
+    }
+    out->epochs = EPOCHS;
+    out->epoch = calloc(EPOCHS, sizeof *out->epoch);
+    for (int e = 0; e < EPOCHS; e++)
+        out->epoch[e] = (kas_epoch){.epoch = e, .validation_accuracy = fake_accuracy(task, e)};
+    out->measured.accuracy = fake_accuracy(task, EPOCHS - 1);
+    if (task->weights)
+        KAS_TRY(kas_file_write_atomic(task->weights, "w", 1));
+    note("end %s\n", key);
+    return KAS_OK;
+}
+
+static void fake_close(void *state)
+{
+    free(state);
+}
+
+static const kas_evaluator fake = {fake_open, fake_evaluate, fake_close};
+
+/* ---- the test's side --------------------------------------------------------------------------
+ */
+
+typedef struct plan {
+    const char *what[MAX_CANDIDATES]; /* of each candidate; NULL = "ok" */
+    int next, limit;                  /* limit: the strategy is exhausted there; 0 = never */
+} plan;
+
+static char folder[256], study_dir[300], notes[300];
+
+static int set_up(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/kas-search-XXXXXX");
+    if (!mkdtemp(folder))
+        return -1;
+    snprintf(study_dir, sizeof study_dir, "%s/study", folder);
+    snprintf(notes, sizeof notes, "%s/notes", folder);
+    setenv("KAS_TEST_NOTES", notes, 1);
+    setenv("KAS_TEST_BASELINE", "ok", 1);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    return kas_remove_tree(folder) == KAS_OK ? 0 : -1;
+}
+
+#define OK(expression)                                                                             \
+    do {                                                                                           \
+        if ((expression) != KAS_OK)                                                                \
+            fail_msg("%s: %s", #expression, kas_error());                                          \
+    } while (0)
+
+static kas_status next_candidate(void *context, kas_work *out)
+{
+    plan *p = context;
+    if (p->limit && p->next >= p->limit)
+        return kas_fail(KAS_NOTHING_VALID, "exhausted");
+    const char *what = p->next < MAX_CANDIDATES && p->what[p->next] ? p->what[p->next] : "ok";
+    out->attempt = 3 * p->next;
+    out->flops = 100;
+    out->conv_flops = 1000;
+    out->kernel = strdup(what);
+    snprintf(out->name, sizeof out->name, "kernel%d", p->next++);
+    return KAS_OK;
+}
+
+static kas_search_options search_options(int candidates)
+{
+    kas_search_options o = kas_search_options_default();
+    o.candidates = candidates;
+    o.recipe = (kas_recipe){.epochs = EPOCHS, .batch = 1, .lr = 1};
+    strcpy(o.prune, "none");
+    strcpy(o.device, "cpu");
+    return o;
+}
+
+static kas_store *open_store(const kas_search_options *search)
+{
+    kas_store *store;
+    char path[KAS_STUDY_PATH];
+    bool created;
+    OK(kas_study_dir_make(study_dir));
+    OK(kas_study_path(study_dir, "study.db", path));
+    OK(kas_store_open(path, KAS_STORE_CREATE, &store));
+    kas_buf text = {0};
+    kas_search_options_write(search, &text);
+    kas_study study = {.options = text.data};
+    OK(kas_store_begin_study(store, &study, &created));
+    kas_buf_free(&text);
+    return store;
+}
+
+static kas_status supervise(plan p, const kas_search_options *search, int workers,
+                            double hang_seconds, const char *dataset)
+{
+    static const char *const worker[] = {"/proc/self/exe", "worker", NULL};
+    static const char *const device[] = {"fake:0", "fake:0"};
+    kas_store *store = open_store(search);
+    p.next = 0;
+    kas_supervisor_options options = {.study = study_dir,
+                                      .dataset = dataset,
+                                      .search = search,
+                                      .strategy = {next_candidate, &p},
+                                      .worker_argv = worker,
+                                      .workers = workers,
+                                      .device = device,
+                                      .devices = 2,
+                                      .hang_seconds = hang_seconds,
+                                      .checkpoint_limit = 1 << 20};
+    kas_status status = kas_supervise(store, &options);
+    kas_store_close(store);
+    return status;
+}
+
+static kas_work *items(int *count)
+{
+    kas_store *store;
+    kas_work *list;
+    char path[KAS_STUDY_PATH];
+    OK(kas_study_path(study_dir, "study.db", path));
+    OK(kas_store_open(path, KAS_STORE_READ, &store));
+    OK(kas_store_list(store, &list, count));
+    kas_store_close(store);
+    return list;
+}
+
+static kas_work_state state_of(const kas_work *list, int count, kas_work_kind kind, int index)
+{
+    for (int i = 0; i < count; i++)
+        if (list[i].kind == kind && list[i].index == index)
+            return list[i].state;
+    return KAS_WORK_STATES;
+}
+
+static int times_noted(const char *line)
+{
+    kas_buf text = {0};
+    int times = 0;
+    char whole[64];
+    snprintf(whole, sizeof whole, "%s\n", line);
+    if (kas_file_exists(notes))
+        OK(kas_file_read(notes, 1 << 20, &text));
+    for (const char *at = kas_buf_text(&text); (at = strstr(at, whole)); at++)
+        times++;
+    kas_buf_free(&text);
+    return times;
+}
+
+/* Everything done, nothing twice: what the notes say and what the store says. `exact`: no worker
+ * was killed between a checkpoint and its note. */
+static void assert_done_once(int candidates, bool exact)
+{
+    int count;
+    kas_work *list = items(&count);
+    assert_int_equal(count, candidates + 3);
+    kas_store *store;
+    char path[KAS_STUDY_PATH], line[64];
+    OK(kas_study_path(study_dir, "study.db", path));
+    OK(kas_store_open(path, KAS_STORE_READ, &store));
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(list[i].state, KAS_WORK_FINISHED);
+        kas_epoch *epoch;
+        int epochs;
+        OK(kas_store_epochs(store, list[i].id, &epoch, &epochs));
+        assert_int_equal(epochs, EPOCHS);
+        free(epoch);
+        for (int e = 0; e < EPOCHS; e++) {
+            snprintf(line, sizeof line, "epoch %d.%lld.%d", (int)list[i].kind,
+                     (long long)list[i].index, e);
+            int times = times_noted(line);
+            if (times > 1 || (exact && times != 1))
+                fail_msg("\"%s\" noted %d times", line, times);
+        }
+    }
+    kas_store_close(store);
+    kas_work_list_free(list, count);
+}
+
+static void plain_run(void **state)
+{
+    (void)state;
+    kas_search_options search = search_options(5);
+    OK(supervise((plan){0}, &search, 1, 30, "d"));
+    assert_done_once(5, true);
+    int count;
+    kas_work *list = items(&count);
+    assert_int_equal(list[0].kind, KAS_WORK_BASELINE);
+    for (int i = 1; i < count; i++)
+        assert_true(list[i].started >= list[0].ended); /* one worker: baseline first */
+    assert_int_equal(state_of(list, count, KAS_WORK_FINAL, 4), KAS_WORK_FINISHED);
+    assert_true(kas_judge_best(list, count)->index == 4);
+    kas_work_list_free(list, count);
+    char path[KAS_STUDY_PATH];
+    OK(kas_study_path(study_dir, "kernels/kernel3.json", path));
+    assert_true(kas_file_exists(path));
+    OK(kas_study_path(study_dir, "best/weights.safetensors", path));
+    assert_true(kas_file_exists(path));
+    OK(kas_study_path(study_dir, "checkpoints/0003.ckpt", path));
+    assert_false(kas_file_exists(path));
+    OK(supervise((plan){0}, &search, 1, 30, "d")); /* again: nothing is left to do */
+    assert_done_once(5, true);
+}
+
+static void same_list_with_four_workers(void **state)
+{
+    (void)state;
+    kas_search_options search = search_options(8);
+    kas_work *list[2];
+    int count[2];
+    for (int run = 0; run < 2; run++) {
+        OK(supervise((plan){0}, &search, run ? 4 : 1, 30, "d"));
+        assert_done_once(8, true);
+        list[run] = items(&count[run]);
+        OK(kas_remove_tree(study_dir));
+        unlink(notes);
+    }
+    assert_int_equal(count[0], count[1]);
+    for (int i = 0; i < count[0]; i++) {
+        assert_int_equal(list[0][i].index, list[1][i].index);
+        assert_string_equal(list[0][i].name, list[1][i].name);
+        assert_int_equal(list[0][i].attempt, list[1][i].attempt);
+        assert_true(list[0][i].measured.accuracy == list[1][i].measured.accuracy);
+    }
+    kas_work_list_free(list[0], count[0]);
+    kas_work_list_free(list[1], count[1]);
+}
+
+/* No candidate ends the search; each gets the state that names what happened. */
+static void bad_candidates(void **state)
+{
+    (void)state;
+    kas_search_options search = search_options(10);
+    plan p = {.what = {"ok", "abort", "hang", "exit", "memory", "lost", "failed", "nonsense",
+                       "diverged", "killed-always"}};
+    OK(supervise(p, &search, 2, 1.5, "d"));
+    static const kas_work_state expected[] = {
+        KAS_WORK_FINISHED,      KAS_WORK_CRASHED,     KAS_WORK_HUNG,   KAS_WORK_FAILED,
+        KAS_WORK_OUT_OF_MEMORY, KAS_WORK_DEVICE_LOST, KAS_WORK_FAILED, KAS_WORK_FAILED,
+        KAS_WORK_DIVERGED,      KAS_WORK_FAILED};
+    int count;
+    kas_work *list = items(&count);
+    for (int k = 0; k < 10; k++)
+        assert_string_equal(kas_work_state_name(state_of(list, count, KAS_WORK_CANDIDATE, k)),
+                            kas_work_state_name(expected[k]));
+    for (int i = 0; i < count; i++)
+        if (list[i].kind == KAS_WORK_CANDIDATE && list[i].index > 0 &&
+            list[i].state != KAS_WORK_DIVERGED)
+            assert_true(list[i].reason[0]);
+    assert_int_equal(times_noted("begin 1.9"), 3); /* three workers, then it is given up */
+    assert_int_equal(times_noted("epoch 1.9.0"), 1);
+    assert_int_equal(state_of(list, count, KAS_WORK_FINAL, 0), KAS_WORK_FINISHED);
+    kas_work_list_free(list, count);
+}
+
+static void killed_worker_goes_on(void **state)
+{
+    (void)state;
+    kas_search_options search = search_options(3);
+    OK(supervise((plan){.what = {"ok", "killed-once", "ok"}}, &search, 2, 30, "d"));
+    assert_done_once(3, true);
+    assert_int_equal(times_noted("begin 1.1"), 2);
+}
+
+/* The supervisor in a process of its own; its exit code is the status. */
+static pid_t start(plan p, const kas_search_options *search, int workers)
+{
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(supervise(p, search, workers, 30, "d"));
+    return pid;
+}
+
+static void assert_no_worker_lives(void)
+{
+    kas_buf text = {0};
+    if (!kas_file_exists(notes))
+        return;
+    OK(kas_file_read(notes, 1 << 20, &text));
+    for (const char *at = kas_buf_text(&text); (at = strstr(at, "worker ")); at++) {
+        pid_t pid = (pid_t)atol(at + 7);
+        for (int i = 0; i < 400 && kill(pid, 0) == 0; i++) {
+            char path[64], line[256] = "";
+            snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
+            FILE *file = fopen(path, "r");
+            if (file && !fgets(line, sizeof line, file))
+                line[0] = 0;
+            if (file)
+                fclose(file);
+            if (strstr(line, ") Z")) /* killed, and only waits for init to collect it */
+                break;
+            if (i == 399)
+                fail_msg("worker %ld lives on", (long)pid);
+            nap(0.01);
+        }
+    }
+    kas_buf_free(&text);
+}
+
+static void killed_supervisor(void **state)
+{
+    (void)state;
+    kas_search_options search = search_options(4);
+    plan p = {.what = {"long", "long", "long", "long"}};
+    static const double moments[] = {0.05, 0.3, 0.45, 0.7, 0.2, 0.35};
+    int killed = 0;
+    for (size_t i = 0; i < sizeof moments / sizeof *moments; i++) {
+        int status;
+        pid_t pid = start(p, &search, 2);
+        nap(moments[i]);
+        kill(pid, SIGKILL);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        killed += WIFSIGNALED(status);
+        assert_no_worker_lives();
+    }
+    assert_true(killed >= 3);
+    OK(supervise(p, &search, 2, 30, "d"));
+    assert_done_once(4, false);
+}
+
+static void stop_and_go_on(int number, int expected)
+{
+    kas_search_options search = search_options(3);
+    plan p = {.what = {"long", "long", "long"}};
+    for (int i = 0; i < 3; i++) {
+        int status;
+        pid_t pid = start(p, &search, 2);
+        nap(0.35);
+        kill(pid, number);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), expected);
+        int count;
+        kas_work *list = items(&count);
+        for (int k = 0; k < count; k++)
+            assert_true(list[k].state != KAS_WORK_RUNNING && list[k].deaths == 0);
+        kas_work_list_free(list, count);
+    }
+    OK(supervise(p, &search, 2, 30, "d"));
+    assert_done_once(3, true);
+}
+
+static void interrupted(void **state)
+{
+    (void)state;
+    stop_and_go_on(SIGINT, KAS_INTERRUPTED);
+}
+
+static void preempted(void **state)
+{
+    (void)state;
+    stop_and_go_on(SIGTERM, KAS_PREEMPTED);
+}
+
+/* The second signal does not wait for a worker that does not listen. */
+static void second_signal(void **state)
+{
+    (void)state;
+    kas_search_options search = search_options(1);
+    int status;
+    pid_t pid = start((plan){.what = {"hang"}}, &search, 1);
+    for (int i = 0; i < 1000 && !times_noted("epoch 1.0.1"); i++)
+        nap(0.01);
+    kill(pid, SIGINT);
+    nap(0.2);
+    assert_int_equal(waitpid(pid, &status, WNOHANG), 0); /* waits for its checkpoint */
+    kill(pid, SIGINT);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(WEXITSTATUS(status), KAS_INTERRUPTED);
+    assert_no_worker_lives();
+}
+
+static void two_supervisors(void **state)
+{
+    (void)state;
+    kas_search_options search = search_options(10);
+    pid_t pid[2];
+    for (int i = 0; i < 2; i++)
+        pid[i] = start((plan){0}, &search, 2);
+    for (int i = 0; i < 2; i++) {
+        int status;
+        assert_int_equal(waitpid(pid[i], &status, 0), pid[i]);
+        assert_int_equal(status, 0);
+    }
+    assert_done_once(10, true);
+}
+
+static void pruning(void **state)
+{
+    (void)state;
+    kas_search_options search = search_options(4);
+    strcpy(search.prune, "curve");
+    OK(supervise((plan){.what = {"ok", "weak", "weak", "ok"}}, &search, 1, 30, "d"));
+    int count;
+    kas_work *list = items(&count);
+    assert_int_equal(state_of(list, count, KAS_WORK_CANDIDATE, 0), KAS_WORK_FINISHED);
+    assert_int_equal(state_of(list, count, KAS_WORK_CANDIDATE, 1), KAS_WORK_PRUNED);
+    assert_int_equal(state_of(list, count, KAS_WORK_CANDIDATE, 2), KAS_WORK_PRUNED);
+    assert_int_equal(state_of(list, count, KAS_WORK_CANDIDATE, 3), KAS_WORK_FINISHED);
+    kas_work_list_free(list, count);
+    assert_int_equal(times_noted("epoch 1.1.0"), 1);
+    assert_int_equal(times_noted("epoch 1.1.1"), 0);
+}
+
+/* Whatever the number of workers: the same candidates are pruned. */
+static void deterministic_pruning(void **state)
+{
+    (void)state;
+    kas_search_options search = search_options(9);
+    strcpy(search.prune, "deterministic");
+    search.prune_window = 2;
+    plan p = {.what = {"ok", "weak", "long", "weak", "ok", "weak", "long", "weak", "weak"}};
+    for (int run = 0; run < 2; run++) {
+        OK(supervise(p, &search, run ? 4 : 1, 30, "d"));
+        int count;
+        kas_work *list = items(&count);
+        for (int k = 0; k < 9; k++) /* candidate 1 has nobody to be compared with */
+            assert_string_equal(kas_work_state_name(state_of(list, count, KAS_WORK_CANDIDATE, k)),
+                                strcmp(p.what[k], "weak") == 0 && k > 2 ? "pruned" : "finished");
+        kas_work_list_free(list, count);
+        OK(kas_remove_tree(study_dir));
+    }
+}
+
+static void latency_budget(void **state)
+{
+    (void)state;
+    kas_search_options search = search_options(3);
+    search.latency = 2;
+    OK(supervise((plan){.what = {"ok", "slow", "ok"}}, &search, 4, 30, "d"));
+    int count;
+    kas_work *list = items(&count);
+    assert_int_equal(state_of(list, count, KAS_WORK_CANDIDATE, 1), KAS_WORK_OVER_LATENCY);
+    assert_int_equal(state_of(list, count, KAS_WORK_CANDIDATE, 2), KAS_WORK_FINISHED);
+    assert_int_equal(times_noted("epoch 1.1.0"), 0);
+    kas_work_list_free(list, count);
+}
+
+static void nothing_valid(void **state)
+{
+    (void)state;
+    kas_search_options search = search_options(2);
+    assert_int_equal(supervise((plan){.what = {"failed", "abort"}}, &search, 1, 30, "d"),
+                     KAS_NOTHING_VALID);
+    assert_int_equal(times_noted("begin 3.0"), 0); /* no final training without a winner */
+}
+
+static void exhausted_space(void **state)
+{
+    (void)state;
+    kas_search_options search = search_options(5);
+    OK(supervise((plan){.limit = 2}, &search, 2, 30, "d"));
+    assert_done_once(2, true);
+}
+
+static void by_time(void **state)
+{
+    (void)state;
+    kas_search_options search = search_options(0);
+    search.time_limit = 0.6;
+    OK(supervise((plan){0}, &search, 1, 30, "d"));
+    int count;
+    kas_work *list = items(&count);
+    assert_true(count >= 4 && count < 200);
+    kas_work_list_free(list, count);
+    OK(supervise((plan){0}, &search, 1, 30, "d"));
+    kas_work_list_free(items(&(int){0}), 0);
+    int again;
+    list = items(&again);
+    assert_int_equal(again, count);
+    kas_work_list_free(list, again);
+}
+
+static void failed_baseline(void **state)
+{
+    (void)state;
+    kas_search_options search = search_options(1);
+    setenv("KAS_TEST_BASELINE", "diverged", 1);
+    assert_int_equal(supervise((plan){0}, &search, 1, 30, "d"), KAS_FAILURE);
+    assert_non_null(strstr(kas_error(), "baseline"));
+    setenv("KAS_TEST_BASELINE", "ok", 1);
+    OK(supervise((plan){0}, &search, 1, 30, "d"));
+}
+
+static void workers_that_cannot_start(void **state)
+{
+    (void)state;
+    kas_search_options search = search_options(1);
+    assert_int_equal(supervise((plan){0}, &search, 2, 30, "none"), KAS_BAD_INPUT);
+    assert_string_equal(kas_error(), "no data set");
+}
+
+static void other_candidates_are_refused(void **state)
+{
+    (void)state;
+    kas_search_options search = search_options(2);
+    OK(supervise((plan){0}, &search, 1, 30, "d"));
+    kas_store *store = open_store(&search);
+    kas_work other = {.kind = KAS_WORK_CANDIDATE, .index = 2, .name = "other"};
+    bool added;
+    OK(kas_store_add(store, &other, &added));
+    kas_store_close(store);
+    OK(kas_remove_tree(study_dir));
+    store = open_store(&search);
+    other.index = 0;
+    OK(kas_store_add(store, &other, &added));
+    kas_store_close(store);
+    setenv("KAS_TEST_BASELINE", "ok", 1);
+    assert_int_equal(supervise((plan){0}, &search, 1, 30, "d"), KAS_STORE);
+    assert_non_null(strstr(kas_error(), "candidate 0 is other"));
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "worker") == 0)
+        return kas_worker_run(&fake);
+    kas_log_set_level(KAS_LOG_QUIET);
+    if (argc == 2)
+        cmocka_set_test_filter(argv[1]);
+    const struct CMUnitTest tests[] = {
+        TEST(plain_run),
+        TEST(same_list_with_four_workers),
+        TEST(bad_candidates),
+        TEST(killed_worker_goes_on),
+        TEST(killed_supervisor),
+        TEST(interrupted),
+        TEST(preempted),
+        TEST(second_signal),
+        TEST(two_supervisors),
+        TEST(pruning),
+        TEST(deterministic_pruning),
+        TEST(latency_budget),
+        TEST(nothing_valid),
+        TEST(exhausted_space),
+        TEST(by_time),
+        TEST(failed_baseline),
+        TEST(workers_that_cannot_start),
+        TEST(other_candidates_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
