@@ -61,6 +61,12 @@ static inline double fd_dot(const double *a, const double *b, size_t size)
     return sum;
 }
 
+/* The larger of two errors; NaN is the largest and stays. */
+static inline double fd_larger(double worst, double error)
+{
+    return isnan(worst) || error <= worst ? worst : error;
+}
+
 /* Prints the error and its tolerance; true when it is within (NaN is not). */
 static inline int fd_within(const char *what, double error, double tolerance)
 {

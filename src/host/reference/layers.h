@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "host/net/net.h"
+#include "host/space/kernel.h"
 
 void kas_ref_conv_forward(int n, int c_in, int h, int w, int c_out, int kh, int kw, int stride,
                           int pad_h, int pad_w, int groups, const double *x, const double *weight,
@@ -55,11 +56,22 @@ typedef struct kas_ref_param {
 } kas_ref_param;
 typedef struct kas_ref_net {
     const kas_net *net;
+    /* the kernel in the place of the targets; targets 0 = the network as it is */
+    const kas_kernel *kernel;
+    const kas_target *target;   /* [targets] */
+    const kas_binding *binding; /* [targets] */
+    int targets;
     int params;
     kas_ref_param *param; /* in the order of PyTorch's state_dict, num_batches_tracked left out */
 } kas_ref_net;
 kas_status kas_ref_net_create(const kas_net *net,
                               kas_ref_net **out); /* values zero, gamma and running_var 1 */
+/* With `kernel` in the place of the targets: a replaced convolution has "<layer>.weight0",
+ * "<layer>.weight1", ... in place of "<layer>.weight", one for each fully-connected node,
+ * [instance][group][out][in]. Everything pointed to must outlive the result. */
+kas_status kas_ref_net_create_replaced(const kas_net *net, const kas_kernel *kernel,
+                                       const kas_target *targets, const kas_binding *bindings,
+                                       int count, kas_ref_net **out);
 void kas_ref_net_free(kas_ref_net *net);
 /* Forward (training mode) and backward of one batch: fills every grad; images [n][c][h][w]. logits
  * may be NULL. */

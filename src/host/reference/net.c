@@ -1,5 +1,6 @@
 /* Parameters of a whole network in float64, and the optimiser. */
 #include "host/reference/layers.h"
+#include "host/reference/net_replaced.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,8 +23,26 @@ static kas_status add_param(kas_ref_net *net, int layer, const char *suffix, siz
     return KAS_OK;
 }
 
+static kas_status add_kernel(kas_ref_net *net, int i, int target)
+{
+    int number = 0;
+    for (int k = 0; k < net->kernel->nodes; k++) {
+        char suffix[24];
+        size_t size;
+        if (net->kernel->node[k].op != KAS_OP_FC)
+            continue;
+        snprintf(suffix, sizeof suffix, "weight%d", number++);
+        KAS_TRY(kas_ref_replaced_weight_size(net, target, k, &size));
+        KAS_TRY(add_param(net, i, suffix, size, 0, true));
+    }
+    return KAS_OK;
+}
+
 static kas_status add_layer(kas_ref_net *net, int i)
 {
+    int target = kas_ref_replaced_target(net, i);
+    if (target >= 0)
+        return add_kernel(net, i, target);
     const kas_layer *l = &net->net->layer[i];
     int c_in = l->in[0] >= 0 ? net->net->layer[l->in[0]].c : 0;
     switch (l->op) {
@@ -45,15 +64,25 @@ static kas_status add_layer(kas_ref_net *net, int i)
     }
 }
 
-kas_status kas_ref_net_create(const kas_net *net, kas_ref_net **out)
+static int most_params(const kas_net *net, const kas_kernel *kernel)
 {
-    enum { MOST_PER_LAYER = 4 };
+    int of_a_layer = 4;
+    for (int k = 0; kernel && k < kernel->nodes; k++)
+        of_a_layer += kernel->node[k].op == KAS_OP_FC;
+    return of_a_layer * net->layers;
+}
+
+kas_status kas_ref_net_create_replaced(const kas_net *net, const kas_kernel *kernel,
+                                       const kas_target *targets, const kas_binding *bindings,
+                                       int count, kas_ref_net **out)
+{
     kas_status status = KAS_OK;
     kas_ref_net *result = calloc(1, sizeof *result);
     if (!result)
         return kas_fail(KAS_NO_MEMORY, "reference network: no memory");
-    result->net = net;
-    result->param = calloc((size_t)net->layers * MOST_PER_LAYER, sizeof *result->param);
+    *result = (kas_ref_net){
+        .net = net, .kernel = kernel, .target = targets, .binding = bindings, .targets = count};
+    result->param = calloc((size_t)most_params(net, kernel), sizeof *result->param);
     if (!result->param) {
         status = kas_fail(KAS_NO_MEMORY, "reference network: no memory");
         goto fail;
@@ -65,6 +94,11 @@ kas_status kas_ref_net_create(const kas_net *net, kas_ref_net **out)
 fail:
     kas_ref_net_free(result);
     return status;
+}
+
+kas_status kas_ref_net_create(const kas_net *net, kas_ref_net **out)
+{
+    return kas_ref_net_create_replaced(net, NULL, NULL, NULL, 0, out);
 }
 
 void kas_ref_net_free(kas_ref_net *net)
@@ -95,13 +129,18 @@ kas_ref_param *kas_ref_net_find(const kas_ref_net *net, const char *name)
     return NULL;
 }
 
-/* Batch norm and biases are the vectors among the parameters. */
 static bool is_decayed(const kas_ref_net *net, const kas_ref_param *p, bool weights_only)
 {
     if (!weights_only)
         return true;
-    return net->net->layer[p->layer].op != KAS_LAYER_BATCH_NORM &&
-           p == kas_ref_net_param(net, p->layer, 0);
+    switch (net->net->layer[p->layer].op) {
+    case KAS_LAYER_BATCH_NORM:
+        return false;
+    case KAS_LAYER_LINEAR: /* not its bias */
+        return p == kas_ref_net_param(net, p->layer, 0);
+    default:
+        return true;
+    }
 }
 
 void kas_ref_net_sgd(kas_ref_net *net, double *const *velocity, double lr, double momentum,

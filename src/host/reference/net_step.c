@@ -1,6 +1,6 @@
 /* A forward and a backward pass of a whole network: every layer's tensor is kept, nothing is fused
  * or reused.  The gradient of a tensor that several layers read is the sum of what each adds. */
-#include "host/reference/layers.h"
+#include "host/reference/net_replaced.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +12,10 @@ typedef struct pass {
     kas_ref_net *net;
     int n;
     bool training;
-    double **act, **grad;  /* [layers] tensors [n][c][h][w] and their gradients */
-    double **mean, **rstd; /* [layers] statistics of batch norms */
-    double *piece;         /* gradient of one input of one layer, added to grad */
+    double **act, **grad;       /* [layers] tensors [n][c][h][w] and their gradients */
+    double **mean, **rstd;      /* [layers] statistics of batch norms */
+    kas_ref_replaced *replaced; /* [layers] */
+    double *piece;              /* gradient of one input of one layer, added to grad */
 } pass;
 
 static size_t layer_size(const pass *p, int i)
@@ -31,6 +32,9 @@ static void pass_free(pass *p)
             free(groups[g][i]);
         free(groups[g]);
     }
+    for (int i = 0; p->replaced && i < p->net->net->layers; i++)
+        kas_ref_replaced_free(&p->replaced[i]);
+    free(p->replaced);
     free(p->piece);
 }
 
@@ -42,7 +46,8 @@ static bool pass_allocate(pass *p)
     p->grad = calloc(layers, sizeof *p->grad);
     p->mean = calloc(layers, sizeof *p->mean);
     p->rstd = calloc(layers, sizeof *p->rstd);
-    if (!p->act || !p->grad || !p->mean || !p->rstd)
+    p->replaced = calloc(layers, sizeof *p->replaced);
+    if (!p->act || !p->grad || !p->mean || !p->rstd || !p->replaced)
         return false;
     for (int i = 0; i < layers; i++) {
         size_t size = layer_size(p, i);
@@ -81,12 +86,23 @@ static void batch_norm_forward(pass *p, int i, const double *x, double *y)
                                 value(p, i, 1), value(p, i, 2), value(p, i, 3), y);
 }
 
-static void forward_layer(pass *p, int i)
+/* In evaluation nothing is kept: a kernel's intermediates are much larger than its output. */
+static kas_status replaced_forward(pass *p, int i, const double *x, double *y)
+{
+    kas_status status = kas_ref_replaced_forward(p->net, i, p->n, x, y, &p->replaced[i]);
+    if (!p->training)
+        kas_ref_replaced_free(&p->replaced[i]);
+    return status;
+}
+
+static kas_status forward_layer(pass *p, int i)
 {
     const kas_layer *l = &p->net->net->layer[i];
     const kas_layer *in = &p->net->net->layer[l->in[0]];
     const double *x = p->act[l->in[0]];
     double *y = p->act[i];
+    if (kas_ref_replaced_target(p->net, i) >= 0)
+        return replaced_forward(p, i, x, y);
     switch (l->op) {
     case KAS_LAYER_CONV:
         kas_ref_conv_forward(p->n, in->c, in->h, in->w, l->c, l->kernel_h, l->kernel_w, l->stride,
@@ -119,6 +135,7 @@ static void forward_layer(pass *p, int i)
     case KAS_LAYER_INPUT:
         break;
     }
+    return KAS_OK;
 }
 
 static void add_to(const pass *p, int layer, const double *piece)
@@ -127,12 +144,17 @@ static void add_to(const pass *p, int layer, const double *piece)
         p->grad[layer][k] += piece[k];
 }
 
-static void backward_layer(pass *p, int i)
+static kas_status backward_layer(pass *p, int i)
 {
     const kas_layer *l = &p->net->net->layer[i];
     const kas_layer *in = &p->net->net->layer[l->in[0]];
     const double *x = p->act[l->in[0]], *dy = p->grad[i];
     double *dx = p->piece;
+    if (kas_ref_replaced_target(p->net, i) >= 0) {
+        KAS_TRY(kas_ref_replaced_backward(p->net, i, p->n, dy, dx, &p->replaced[i]));
+        add_to(p, l->in[0], dx);
+        return KAS_OK;
+    }
     switch (l->op) {
     case KAS_LAYER_CONV:
         kas_ref_conv_backward(p->n, in->c, in->h, in->w, l->c, l->kernel_h, l->kernel_w, l->stride,
@@ -165,16 +187,18 @@ static void backward_layer(pass *p, int i)
                                 gradient(p, i, 0), gradient(p, i, 1));
         break;
     case KAS_LAYER_INPUT:
-        return;
+        return KAS_OK;
     }
     add_to(p, l->in[0], dx);
+    return KAS_OK;
 }
 
-static void forward(pass *p, const double *images)
+static kas_status forward(pass *p, const double *images)
 {
     memcpy(p->act[0], images, layer_size(p, 0) * sizeof *images);
     for (int i = 1; i < p->net->net->layers; i++)
-        forward_layer(p, i);
+        KAS_TRY(forward_layer(p, i));
+    return KAS_OK;
 }
 
 kas_status kas_ref_net_step(kas_ref_net *net, int n, const double *images, const uint16_t *labels,
@@ -187,13 +211,13 @@ kas_status kas_ref_net_step(kas_ref_net *net, int n, const double *images, const
         status = kas_fail(KAS_NO_MEMORY, "reference network: no memory for a step of %d images", n);
         goto out;
     }
-    forward(&p, images);
+    KAS_TRY_GOTO(forward(&p, images), out);
     *loss =
         kas_ref_cross_entropy(n, net->net->classes, smoothing, p.act[last], labels, p.grad[last]);
     if (logits)
         memcpy(logits, p.act[last], layer_size(&p, last) * sizeof *logits);
     for (int i = last; i > 0; i--)
-        backward_layer(&p, i);
+        KAS_TRY_GOTO(backward_layer(&p, i), out);
 out:
     pass_free(&p);
     return status;
@@ -208,7 +232,7 @@ kas_status kas_ref_net_eval(kas_ref_net *net, int n, const double *images, doubl
         status = kas_fail(KAS_NO_MEMORY, "reference network: no memory for %d images", n);
         goto out;
     }
-    forward(&p, images);
+    KAS_TRY_GOTO(forward(&p, images), out);
     memcpy(logits, p.act[last], layer_size(&p, last) * sizeof *logits);
 out:
     pass_free(&p);

@@ -1,0 +1,75 @@
+#include "host/reference/net_replaced.h"
+
+#include <stdlib.h>
+
+#include "host/reference/evaluate.h"
+
+int kas_ref_replaced_target(const kas_ref_net *net, int layer)
+{
+    for (int t = 0; t < net->targets; t++)
+        if (net->target[t].layer == layer)
+            return t;
+    return -1;
+}
+
+kas_status kas_ref_replaced_weight_size(const kas_ref_net *net, int target, int node, size_t *out)
+{
+    const kas_target *t = &net->target[target];
+    kas_ref_node n;
+    KAS_TRY(kas_ref_node_make(net->kernel, node, &net->binding[target], &n));
+    *out = (size_t)t->parts_in * t->parts_out * n.groups * n.fan_out * n.fan_in;
+    return KAS_OK;
+}
+
+static kas_status prepare(const kas_ref_net *net, int target, int n, kas_ref_replaced *kept)
+{
+    const kas_target *t = &net->target[target];
+    size_t size = (size_t)n * t->c_in * t->h * t->w;
+    KAS_TRY(kas_reference_create(net->kernel, t, &net->binding[target], n, &kept->ref));
+    if (t->stride == 1)
+        return KAS_OK;
+    kept->pooled = malloc(size * sizeof(double));
+    kept->dpooled = malloc(size * sizeof(double));
+    if (!kept->pooled || !kept->dpooled)
+        return kas_fail(KAS_NO_MEMORY, "reference: no memory for the pool before %s", t->name);
+    return KAS_OK;
+}
+
+kas_status kas_ref_replaced_forward(const kas_ref_net *net, int layer, int n, const double *x,
+                                    double *y, kas_ref_replaced *kept)
+{
+    int target = kas_ref_replaced_target(net, layer);
+    const kas_target *t = &net->target[target];
+    const kas_layer *in = &net->net->layer[net->net->layer[layer].in[0]];
+    const double *weight[KAS_MAX_NODES];
+    if (!kept->ref)
+        KAS_TRY(prepare(net, target, n, kept));
+    for (int i = 0; i < kas_reference_weights(kept->ref); i++)
+        weight[i] = kas_ref_net_param(net, layer, i)->value;
+    if (t->stride > 1)
+        kas_ref_avg_pool_forward(n, in->c, in->h, in->w, (int)t->stride, x, kept->pooled);
+    return kas_reference_forward(kept->ref, t->stride > 1 ? kept->pooled : x, weight, y);
+}
+
+kas_status kas_ref_replaced_backward(const kas_ref_net *net, int layer, int n, const double *dy,
+                                     double *dx, kas_ref_replaced *kept)
+{
+    const kas_target *t = &net->target[kas_ref_replaced_target(net, layer)];
+    const kas_layer *in = &net->net->layer[net->net->layer[layer].in[0]];
+    double *dweight[KAS_MAX_NODES];
+    for (int i = 0; i < kas_reference_weights(kept->ref); i++)
+        dweight[i] = kas_ref_net_param(net, layer, i)->grad;
+    if (t->stride == 1)
+        return kas_reference_backward(kept->ref, dy, dx, dweight);
+    KAS_TRY(kas_reference_backward(kept->ref, dy, kept->dpooled, dweight));
+    kas_ref_avg_pool_backward(n, in->c, in->h, in->w, (int)t->stride, kept->dpooled, dx);
+    return KAS_OK;
+}
+
+void kas_ref_replaced_free(kas_ref_replaced *kept)
+{
+    kas_reference_free(kept->ref);
+    free(kept->pooled);
+    free(kept->dpooled);
+    *kept = (kas_ref_replaced){0};
+}
