@@ -8,7 +8,7 @@ e2e=1
 [ "${1:-}" = --no-e2e ] && { e2e=0; shift; }
 build=$1
 shift
-mkdir -p "$build/log"
+mkdir -p "$build/log/e2e"
 passed=0 failed=0 skipped=0
 
 report() { # status name seconds log
