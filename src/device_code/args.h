@@ -4,12 +4,89 @@
 #ifndef KAS_DEVICE_CODE_ARGS_H
 #define KAS_DEVICE_CODE_ARGS_H
 
-/* y[i] = a[i] + b[i] over rows of c of pitch floats; y may be a or b. */
-typedef struct kas_add_args {
-    const float *a, *b;
+/* Element by element over rows of c of pitch floats; each block takes rows_per_block rows.  Outputs
+ * may be inputs. */
+typedef struct kas_rows_args {
+    const float *a, *b; /* b: second operand, or [c] for a bias; unused ones NULL */
     float *y;
-    int rows, c, pitch, rows_per_block;
-} kas_add_args;
+    int rows, c, pitch_a, pitch_b, pitch_y, rows_per_block;
+} kas_rows_args;
+
+/* Device copies of ops.h's kas_step_state and kas_metrics. */
+typedef struct kas_dev_state {
+    kas_u32 step, cursor, epoch, reserved;
+} kas_dev_state;
+typedef struct kas_dev_metrics {
+    double loss_sum;
+    kas_u64 correct, counted;
+    double batch_loss;
+} kas_dev_metrics;
+
+typedef struct kas_advance_args {
+    kas_dev_state *state;
+    kas_u32 batch;
+} kas_advance_args;
+
+/* augment.kc: one block for each row of each image; lanes along the row. */
+#define KAS_DEV_NO_LABEL 0xFFFF
+typedef struct kas_augment_args {
+    const kas_u8 *pixels;
+    const kas_u16 *labels;
+    const kas_u32 *order;
+    const kas_dev_state *state;
+    float *images;
+    kas_u16 *labels_out;
+    kas_u32 count, key0, key1;
+    int h, width, c, pad, flip; /* the pitch is 4 */
+    float scale[4], offset[4];  /* value = pixel * scale + offset */
+} kas_augment_args;
+
+/* batch_norm.kc.  Lanes are channels, KAS_NORM_LANES a block; a chunk is chunk_rows rows.
+ * partial: [chunks][2][c] */
+#define KAS_NORM_LANES 64
+typedef struct kas_norm_args {
+    const float *x, *y, *dy, *residual;
+    const float *gamma, *beta, *mean, *rstd;
+    float *out, *dresidual; /* y forward, dx backward */
+    float *running_mean, *running_var, *saved_mean, *saved_rstd;
+    float *dgamma, *dbeta, *partial;
+    int rows, c, chunks, chunk_rows, relu, rows_per_block;
+    int pitch_x, pitch_y, pitch_residual, pitch_dy, pitch_out, pitch_dresidual;
+    float eps, momentum;
+} kas_norm_args;
+
+/* pool.kc: lanes are channels; y is the small tensor, x the large one. */
+#define KAS_POOL_LANES 64
+typedef struct kas_pool_args {
+    const float *in;
+    float *out;
+    int h, width, out_h, out_w, size; /* of x, of y, window = stride */
+    int c, pitch_x, pitch_y;          /* channels; of the shortcut: of x */
+    int c_out, front;                 /* shortcut A: channels of y, zeros in front */
+} kas_pool_args;
+
+/* cross_entropy.kc: one block for each image. */
+#define KAS_LOSS_LANES 256
+typedef struct kas_loss_args {
+    const float *logits;
+    const kas_u16 *labels;
+    float *dlogits;    /* may be NULL */
+    float *loss, *hit; /* [n]: loss, and 1 if the answer is right; scratch */
+    kas_dev_metrics *metrics;
+    int n, classes, pitch, pitch_d;
+    float smoothing;
+} kas_loss_args;
+
+/* sgd.kc: each block takes KAS_SGD_BLOCK parameters; decay holds for groups of 2^KAS_SGD_SHIFT. */
+#define KAS_SGD_BLOCK 1024
+#define KAS_SGD_SHIFT 6
+typedef struct kas_sgd_args {
+    float *param, *velocity;
+    const float *grad, *decay, *lr;
+    const kas_dev_state *state;
+    kas_u64 count;
+    float momentum;
+} kas_sgd_args;
 
 /* Convolution by loops (conv.kc): device.h's kas_conv_desc and its pointers.  The pass decides
  * which of x, w, y is written. */

@@ -17,6 +17,7 @@
 #include "host/core/random.h"
 #include "host/device/device.h"
 #include "host/device/device_cpu.h"
+#include "host/train/ops.h"
 
 #define OK(expression)                                                                             \
     do {                                                                                           \
@@ -96,7 +97,7 @@ static inline float *to_device(const double *from, int n, int c, int h, int w, i
     return memory;
 }
 
-/* The other way; the padding must be as it was (NaN), or zero when `zero_padding`. */
+/* The other way; the padding must still be NaN: no operation writes it. */
 static inline double *from_device(const float *memory, int n, int c, int h, int w, int pitch)
 {
     const size_t pixels = (size_t)n * h * w;
@@ -104,6 +105,10 @@ static inline double *from_device(const float *memory, int n, int c, int h, int 
     double *value = nan_values(pixels * c);
     assert_non_null(host);
     OK(kas_mem_download(the_device, host, memory, pixels * pitch * sizeof *host));
+    for (size_t i = 0; i < pixels; i++)
+        for (int k = c; k < pitch; k++)
+            if (!isnan(host[i * pitch + k]))
+                fail_msg("padding of pixel %zu was written: %g", i, (double)host[i * pitch + k]);
     for (int i = 0; i < n; i++)
         for (int k = 0; k < c; k++)
             for (int p = 0; p < h * w; p++)
@@ -147,5 +152,75 @@ static inline void print_worst(const char *what)
     printf("%s: largest error %.3g, tolerance %.3g\n", what, worst_error, worst_tolerance);
     worst_error = worst_tolerance = 0;
 }
+
+/* The operations, as the tests use them: one plan, run once. */
+static kas_ops *the_ops;
+static kas_plan *the_plan;
+
+static inline int open_the_ops(void **state)
+{
+    if (open_the_device(state))
+        return 1;
+    if (kas_ops_create(the_device, &the_ops) != KAS_OK) {
+        printf("%s\n", kas_error());
+        return 1;
+    }
+    return 0;
+}
+static inline int close_the_ops(void **state)
+{
+    kas_ops_free(the_ops);
+    return close_the_device(state);
+}
+
+/* A plan for what follows up to run_plan(). */
+static inline kas_plan *new_plan(void)
+{
+    OK(kas_plan_create(the_device, &the_plan));
+    return the_plan;
+}
+static inline void run_plan(void)
+{
+    OK(kas_plan_run(the_plan));
+    OK(kas_device_sync(the_device));
+    kas_plan_free(the_plan);
+    the_plan = NULL;
+}
+
+static inline kas_tensor make_tensor(const double *from, int n, int c, int h, int w)
+{
+    const int pitch = kas_pitch(c);
+    return (kas_tensor){to_device(from, n, c, h, w, pitch), n, h, w, c, pitch};
+}
+static inline void check_tensor(const char *what, const kas_tensor *t, const double *want,
+                                double tolerance)
+{
+    double *got = from_device(t->data, t->n, t->c, t->h, t->w, t->pitch);
+    compare(what, got, want, (size_t)t->n * t->c * t->h * t->w, tolerance);
+    free(got);
+}
+static inline void check_array(const char *what, const float *memory, const double *want,
+                               size_t count, double tolerance)
+{
+    double *got = array_from_device(memory, count);
+    compare(what, got, want, count, tolerance);
+    free(got);
+}
+/* Frees device memory: FREE(a, b, c) */
+#define FREE(...)                                                                                  \
+    do {                                                                                           \
+        void *all_[] = {__VA_ARGS__};                                                              \
+        for (size_t i_ = 0; i_ < sizeof all_ / sizeof *all_; i_++)                                 \
+            kas_mem_free(the_device, all_[i_]);                                                    \
+    } while (0)
+
+static const int odd_channels[] = {3, 12, 16, 20, 64, 130};
+#define EACH_CHANNELS(c)                                                                           \
+    for (size_t i_##c = 0, c; i_##c < sizeof odd_channels / sizeof *odd_channels &&                \
+                              (c = (size_t)odd_channels[i_##c], 1);                                \
+         i_##c++)
+#define EACH_ORDER(order)                                                                          \
+    for (int order = 0; order < orders() && (set_order(order), 1);                                 \
+         order++, set_order(order % orders()))
 
 #endif

@@ -242,7 +242,7 @@ static void test_texts(void **state)
 {
     (void)state;
     assert_non_null(strstr(kas_prelude_text, "#define KAS_LANES"));
-    assert_non_null(strstr(kas_builtin_text, "KAS_KERNEL(kas_dev_add, kas_add_args)"));
+    assert_non_null(strstr(kas_builtin_text, "KAS_KERNEL(kas_dev_add, kas_rows_args)"));
     assert_null(strstr(kas_builtin_text, "#include"));
     assert_null(strstr(kas_prelude_text, "#include"));
     int flags = 0;

@@ -1,0 +1,42 @@
+#include "host/train/ops/internal.h"
+
+#include "host/core/random.h"
+
+kas_status kas_op_augment(kas_ops *ops, kas_plan *plan, const kas_augment *augment,
+                          kas_tensor images, uint16_t *labels)
+{
+    KAS_TRY(kas_ops_check("augment", "images", &images));
+    if (images.c > 4 || images.pitch != 4)
+        return kas_fail(KAS_BAD_INPUT,
+                        "augment: images have %d channels of pitch %d: at most 4 of pitch 4",
+                        images.c, images.pitch);
+    if (augment->crop_pad < 0 || augment->crop_pad > 1024)
+        return kas_fail(KAS_BAD_INPUT, "augment: crop_pad %d, expected 0 to 1024",
+                        augment->crop_pad);
+    const kas_rng rng = kas_rng_make(augment->seed, KAS_PURPOSE_AUGMENT, 0);
+    kas_augment_args args = {.pixels = augment->pixels,
+                             .labels = augment->labels,
+                             .order = augment->order,
+                             .state = (const kas_dev_state *)augment->state,
+                             .images = images.data,
+                             .labels_out = labels,
+                             .count = augment->count,
+                             .key0 = rng.key[0],
+                             .key1 = rng.key[1],
+                             .h = images.h,
+                             .width = images.w,
+                             .c = images.c,
+                             .pad = augment->crop_pad,
+                             .flip = augment->flip};
+    for (int c = 0; c < images.c; c++) {
+        if (!(augment->std[c] > 0))
+            return kas_fail(KAS_BAD_INPUT, "augment: std of channel %d is %g, expected above 0", c,
+                            (double)augment->std[c]);
+        args.scale[c] = (float)(1 / (255.0 * (double)augment->std[c]));
+        args.offset[c] = (float)(-(double)augment->mean[c] / (double)augment->std[c]);
+    }
+    unsigned block[3];
+    kas_ops_block(images.w, KAS_MAX_BLOCK, false, block);
+    const unsigned grid[3] = {(unsigned)images.h, (unsigned)images.n, 1};
+    return kas_plan_launch(plan, ops->augment, grid, block, &args, sizeof args);
+}

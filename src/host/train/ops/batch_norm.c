@@ -1,0 +1,131 @@
+#include "host/train/ops/internal.h"
+
+/* Enough rows that a chunk is worth a block, few enough that it stays in a cache; at most 512
+ * chunks, since they are combined one after the other. */
+static int chunk_rows(int rows)
+{
+    const int even = (rows + 511) / 512;
+    return even > 128 ? even : 128;
+}
+
+size_t kas_batch_norm_scratch(const kas_tensor *x)
+{
+    const int rows = kas_tensor_rows(x);
+    return (size_t)kas_ops_chunks(rows, chunk_rows(rows)) * 2 * (size_t)x->c;
+}
+
+static kas_status check(const char *operation, const kas_batch_norm *norm)
+{
+    KAS_TRY(kas_ops_check(operation, "x", &norm->x));
+    KAS_TRY(kas_ops_check_like(operation, "y", &norm->y, &norm->x));
+    if (norm->residual.data)
+        KAS_TRY(kas_ops_check_like(operation, "residual", &norm->residual, &norm->x));
+    return KAS_OK;
+}
+
+static kas_norm_args make_args(const kas_batch_norm *norm)
+{
+    const int rows = kas_tensor_rows(&norm->x);
+    return (kas_norm_args){.x = norm->x.data,
+                           .y = norm->y.data,
+                           .residual = norm->residual.data,
+                           .gamma = norm->gamma,
+                           .beta = norm->beta,
+                           .mean = norm->saved_mean,
+                           .rstd = norm->saved_rstd,
+                           .out = norm->y.data,
+                           .running_mean = norm->running_mean,
+                           .running_var = norm->running_var,
+                           .saved_mean = norm->saved_mean,
+                           .saved_rstd = norm->saved_rstd,
+                           .partial = norm->scratch,
+                           .rows = rows,
+                           .c = norm->x.c,
+                           .chunk_rows = chunk_rows(rows),
+                           .chunks = (int)kas_ops_chunks(rows, chunk_rows(rows)),
+                           .rows_per_block = kas_ops_rows_per_block(norm->x.c),
+                           .pitch_x = norm->x.pitch,
+                           .pitch_y = norm->y.pitch,
+                           .pitch_residual = norm->residual.pitch,
+                           .pitch_out = norm->y.pitch,
+                           .eps = norm->eps,
+                           .momentum = norm->momentum};
+}
+
+/* Chunks of rows by chunks of channels; or only the latter, to combine. */
+static kas_status launch_chunks(kas_plan *plan, const kas_function *function,
+                                const kas_norm_args *args, bool combine)
+{
+    const unsigned channels = kas_ops_chunks(args->c, KAS_NORM_LANES);
+    const unsigned grid[3] = {combine ? channels : (unsigned)args->chunks, combine ? 1 : channels,
+                              1};
+    unsigned block[3];
+    kas_ops_block(args->c, KAS_NORM_LANES, false, block);
+    return kas_plan_launch(plan, function, grid, block, args, sizeof *args);
+}
+
+static kas_status launch_rows(kas_plan *plan, const kas_function *function,
+                              const kas_norm_args *args)
+{
+    const unsigned grid[3] = {kas_ops_chunks(args->rows, args->rows_per_block), 1, 1};
+    unsigned block[3];
+    kas_ops_block(args->c, KAS_MAX_BLOCK, true, block);
+    return kas_plan_launch(plan, function, grid, block, args, sizeof *args);
+}
+
+static kas_status launch_apply(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm,
+                               const kas_norm_args *args)
+{
+    const kas_function *const apply[2][2] = {
+        {ops->norm_apply, ops->norm_apply_relu},
+        {ops->norm_apply_residual, ops->norm_apply_residual_relu}};
+    return launch_rows(plan, apply[norm->residual.data != NULL][norm->relu], args);
+}
+
+kas_status kas_op_batch_norm_forward(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm)
+{
+    KAS_TRY(check("batch norm", norm));
+    const kas_norm_args args = make_args(norm);
+    KAS_TRY(launch_chunks(plan, ops->norm_statistics, &args, false));
+    KAS_TRY(launch_chunks(plan, ops->norm_combine, &args, true));
+    return launch_apply(ops, plan, norm, &args);
+}
+
+kas_status kas_op_batch_norm_inference(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm)
+{
+    KAS_TRY(check("batch norm inference", norm));
+    kas_norm_args args = make_args(norm);
+    args.mean = norm->running_mean;
+    unsigned block[3];
+    kas_ops_block(args.c, KAS_MAX_BLOCK, false, block);
+    KAS_TRY(kas_plan_launch(plan, ops->norm_running, (unsigned[3]){1, 1, 1}, block, &args,
+                            sizeof args));
+    return launch_apply(ops, plan, norm, &args);
+}
+
+kas_status kas_op_batch_norm_backward(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm,
+                                      kas_tensor dy, kas_tensor dx, kas_tensor dresidual,
+                                      float *dgamma, float *dbeta)
+{
+    KAS_TRY(check("batch norm backward", norm));
+    KAS_TRY(kas_ops_check_like("batch norm backward", "dy", &dy, &norm->x));
+    KAS_TRY(kas_ops_check_like("batch norm backward", "dx", &dx, &norm->x));
+    if (dresidual.data)
+        KAS_TRY(kas_ops_check_like("batch norm backward", "dresidual", &dresidual, &norm->x));
+    kas_norm_args args = make_args(norm);
+    args.dy = dy.data;
+    args.out = dx.data;
+    args.dresidual = dresidual.data;
+    args.dgamma = dgamma;
+    args.dbeta = dbeta;
+    args.pitch_dy = dy.pitch;
+    args.pitch_out = dx.pitch;
+    args.pitch_dresidual = dresidual.pitch;
+    const kas_function *const apply[2][2] = {
+        {ops->norm_backward, ops->norm_backward_relu},
+        {ops->norm_backward_residual, ops->norm_backward_residual_relu}};
+    KAS_TRY(launch_chunks(plan, norm->relu ? ops->norm_gradient_relu : ops->norm_gradient, &args,
+                          false));
+    KAS_TRY(launch_chunks(plan, ops->norm_gradient_combine, &args, true));
+    return launch_rows(plan, apply[dresidual.data != NULL][norm->relu], &args);
+}

@@ -1,0 +1,72 @@
+/* What the files of the operations share. */
+#ifndef KAS_TRAIN_OPS_INTERNAL_H
+#define KAS_TRAIN_OPS_INTERNAL_H
+
+#include "host/train/ops.h"
+
+#include "device_code/prelude.h"
+
+#include "device_code/args.h"
+
+/* Every kernel of the operations, by the last part of its name. */
+#define KAS_OPS_KERNELS(X)                                                                         \
+    X(add)                                                                                         \
+    X(relu_forward)                                                                                \
+    X(relu_backward)                                                                               \
+    X(bias_forward)                                                                                \
+    X(bias_backward)                                                                               \
+    X(advance)                                                                                     \
+    X(augment)                                                                                     \
+    X(norm_statistics)                                                                             \
+    X(norm_combine)                                                                                \
+    X(norm_running)                                                                                \
+    X(norm_apply)                                                                                  \
+    X(norm_apply_relu)                                                                             \
+    X(norm_apply_residual)                                                                         \
+    X(norm_apply_residual_relu)                                                                    \
+    X(norm_gradient)                                                                               \
+    X(norm_gradient_relu)                                                                          \
+    X(norm_gradient_combine)                                                                       \
+    X(norm_backward)                                                                               \
+    X(norm_backward_relu)                                                                          \
+    X(norm_backward_residual)                                                                      \
+    X(norm_backward_residual_relu)                                                                 \
+    X(avg_pool_forward)                                                                            \
+    X(avg_pool_backward)                                                                           \
+    X(global_pool_forward)                                                                         \
+    X(global_pool_backward)                                                                        \
+    X(shortcut_a_forward)                                                                          \
+    X(shortcut_a_backward)                                                                         \
+    X(cross_entropy)                                                                               \
+    X(cross_entropy_total)                                                                         \
+    X(sgd)
+
+struct kas_ops {
+#define KAS_OPS_FIELD(name) kas_function *name;
+    KAS_OPS_KERNELS(KAS_OPS_FIELD)
+#undef KAS_OPS_FIELD
+};
+
+/* A block whose x covers `lanes` channels (at most 256, or `most`) and whose y fills it up with
+ * rows where the kernel has rows. */
+void kas_ops_block(int lanes, unsigned most, bool rows, unsigned block[3]);
+
+/* Rows of `c` floats that a block of an element-wise kernel takes: about 4096 elements, which is
+ * much for a GPU's block and little beside the cost of starting one on the CPU. */
+int kas_ops_rows_per_block(int c);
+
+static inline unsigned kas_ops_chunks(int count, int size)
+{
+    return (unsigned)((count + size - 1) / size);
+}
+static inline int kas_tensor_rows(const kas_tensor *t)
+{
+    return t->n * t->h * t->w;
+}
+
+/* KAS_BAD_INPUT naming the operation unless the shape is sound, or the same as `like`. */
+kas_status kas_ops_check(const char *operation, const char *name, const kas_tensor *t);
+kas_status kas_ops_check_like(const char *operation, const char *name, const kas_tensor *t,
+                              const kas_tensor *like);
+
+#endif

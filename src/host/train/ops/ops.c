@@ -1,0 +1,76 @@
+#include "host/train/ops/internal.h"
+
+#include <stdlib.h>
+
+_Static_assert(KAS_MAX_BLOCK == KAS_BLOCK_MAX, "device.h and the prelude agree on a block");
+_Static_assert(sizeof(kas_step_state) == sizeof(kas_dev_state),
+               "the host's and the device's state");
+_Static_assert(sizeof(kas_metrics) == sizeof(kas_dev_metrics), "the host's and the device's sums");
+_Static_assert(KAS_NO_LABEL == KAS_DEV_NO_LABEL, "the host's and the device's label of padding");
+_Static_assert(KAS_SGD_GROUP == 1 << KAS_SGD_SHIFT, "the host's and the device's group");
+
+kas_status kas_ops_create(kas_device *device, kas_ops **out)
+{
+    kas_status status = KAS_OK;
+    kas_module *module;
+    *out = NULL;
+    kas_ops *ops = calloc(1, sizeof *ops);
+    if (!ops)
+        return kas_fail(KAS_NO_MEMORY, "no memory for the operations");
+    KAS_TRY_GOTO(kas_module_builtin(device, &module), failed);
+#define KAS_OPS_LOOK_UP(name)                                                                      \
+    KAS_TRY_GOTO(kas_module_function(module, "kas_dev_" #name, &ops->name), failed);
+    KAS_OPS_KERNELS(KAS_OPS_LOOK_UP)
+#undef KAS_OPS_LOOK_UP
+    *out = ops;
+    return KAS_OK;
+failed:
+    free(ops);
+    return status;
+}
+
+void kas_ops_free(kas_ops *ops)
+{
+    free(ops);
+}
+
+void kas_ops_block(int lanes, unsigned most, bool rows, unsigned block[3])
+{
+    unsigned x = 1;
+    while ((int)x < lanes && x < most && x < KAS_MAX_BLOCK)
+        x *= 2;
+    if (!rows && x < 32)
+        x = 32; /* a warp is never smaller */
+    block[0] = x;
+    block[1] = rows ? KAS_MAX_BLOCK / x : 1;
+    block[2] = 1;
+}
+
+int kas_ops_rows_per_block(int c)
+{
+    return c < 4096 ? 4096 / c : 1;
+}
+
+kas_status kas_ops_check(const char *operation, const char *name, const kas_tensor *t)
+{
+    if (!t->data)
+        return kas_fail(KAS_BAD_INPUT, "%s: %s has no memory", operation, name);
+    if (t->n < 1 || t->h < 1 || t->w < 1 || t->c < 1 || t->pitch < t->c ||
+        (double)t->n * t->h * t->w > INT32_MAX)
+        return kas_fail(KAS_BAD_INPUT,
+                        "%s: %s is [%d][%d][%d][%d] of pitch %d: sizes must be at least 1, the "
+                        "pitch at least the channels, and there are at most 2^31 - 1 pixels",
+                        operation, name, t->n, t->h, t->w, t->c, t->pitch);
+    return KAS_OK;
+}
+
+kas_status kas_ops_check_like(const char *operation, const char *name, const kas_tensor *t,
+                              const kas_tensor *like)
+{
+    KAS_TRY(kas_ops_check(operation, name, t));
+    if (t->n != like->n || t->h != like->h || t->w != like->w || t->c != like->c)
+        return kas_fail(KAS_BAD_INPUT, "%s: %s is [%d][%d][%d][%d], expected [%d][%d][%d][%d]",
+                        operation, name, t->n, t->h, t->w, t->c, like->n, like->h, like->w,
+                        like->c);
+    return KAS_OK;
+}

@@ -1,0 +1,178 @@
+/* Batch norm, every fusion, against the float64 reference with ReLU and residual around it. */
+#include "op_case.h"
+
+#include "host/reference/layers.h"
+
+typedef struct norm_case {
+    int n, h, w, c;
+    bool relu, residual;
+    double mean; /* of x: large against its spread to show cancellation */
+} norm_case;
+
+typedef struct norm_values {
+    double *x, *add, *dy, *gamma, *beta, *running_mean, *running_var;
+    double *mean, *rstd, *y, *dx, *dadd, *dgamma, *dbeta;
+} norm_values;
+
+static void reference(const norm_case *c, norm_values *v)
+{
+    const size_t size = (size_t)c->n * c->c * c->h * c->w;
+    v->x = random_values(size, 1), v->add = random_values(size, 2), v->dy = random_values(size, 3);
+    v->gamma = random_values(c->c, 4), v->beta = random_values(c->c, 5);
+    v->running_mean = random_values(c->c, 6), v->running_var = random_values(c->c, 7);
+    v->mean = nan_values(c->c), v->rstd = nan_values(c->c), v->y = nan_values(size);
+    v->dx = nan_values(size), v->dadd = nan_values(size);
+    v->dgamma = nan_values(c->c), v->dbeta = nan_values(c->c);
+    for (int k = 0; k < c->c; k++)
+        v->running_var[k] = fabs(v->running_var[k]) + 0.5;
+    for (size_t i = 0; i < size; i++)
+        v->x[i] = (float)(v->x[i] + c->mean);
+}
+
+static void reference_step(const norm_case *c, norm_values *v)
+{
+    const size_t size = (size_t)c->n * c->c * c->h * c->w;
+    kas_ref_batch_norm_forward(c->n, c->c, c->h, c->w, 1e-5, 0.1, v->x, v->gamma, v->beta,
+                               v->running_mean, v->running_var, v->mean, v->rstd, v->y);
+    for (size_t i = 0; i < size; i++) {
+        v->y[i] += c->residual ? v->add[i] : 0;
+        if (c->relu && v->y[i] < 0)
+            v->y[i] = 0;
+        v->dadd[i] = c->relu && !(v->y[i] > 0) ? 0 : v->dy[i];
+    }
+    kas_ref_batch_norm_backward(c->n, c->c, c->h, c->w, v->x, v->gamma, v->mean, v->rstd, v->dadd,
+                                v->dx, v->dgamma, v->dbeta);
+}
+
+static void free_values(norm_values *v)
+{
+    double *all[] = {v->x,    v->add,  v->dy, v->gamma, v->beta, v->running_mean, v->running_var,
+                     v->mean, v->rstd, v->y,  v->dx,    v->dadd, v->dgamma,       v->dbeta};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+}
+
+static kas_batch_norm make_norm(const norm_case *c, const norm_values *v)
+{
+    kas_batch_norm norm = {.x = make_tensor(v->x, c->n, c->c, c->h, c->w),
+                           .y = make_tensor(NULL, c->n, c->c, c->h, c->w),
+                           .relu = c->relu,
+                           .eps = 1e-5f,
+                           .momentum = 0.1f,
+                           .gamma = array_to_device(v->gamma, c->c),
+                           .beta = array_to_device(v->beta, c->c),
+                           .running_mean = array_to_device(v->running_mean, c->c),
+                           .running_var = array_to_device(v->running_var, c->c),
+                           .saved_mean = array_to_device(NULL, c->c),
+                           .saved_rstd = array_to_device(NULL, c->c)};
+    norm.scratch = array_to_device(NULL, kas_batch_norm_scratch(&norm.x));
+    if (c->residual)
+        norm.residual = make_tensor(v->add, c->n, c->c, c->h, c->w);
+    return norm;
+}
+
+static void free_norm(kas_batch_norm *norm)
+{
+    FREE(norm->x.data, norm->y.data, norm->residual.data, (void *)norm->gamma, (void *)norm->beta,
+         norm->running_mean, norm->running_var, norm->saved_mean, norm->saved_rstd, norm->scratch);
+}
+
+static void run_case(const norm_case *c)
+{
+    norm_values v;
+    reference(c, &v);
+    kas_batch_norm norm = make_norm(c, &v);
+    kas_tensor dy = make_tensor(v.dy, c->n, c->c, c->h, c->w),
+               dx = make_tensor(NULL, c->n, c->c, c->h, c->w), dadd = {0};
+    float *dgamma = array_to_device(NULL, c->c), *dbeta = array_to_device(NULL, c->c);
+    if (c->residual)
+        dadd = make_tensor(NULL, c->n, c->c, c->h, c->w);
+    reference_step(c, &v);
+    kas_plan *plan = new_plan();
+    OK(kas_op_batch_norm_forward(the_ops, plan, &norm));
+    OK(kas_op_batch_norm_backward(the_ops, plan, &norm, dy, dx, dadd, dgamma, dbeta));
+    run_plan();
+    /* (x - mean) loses |mean| / spread of float's precision whatever is done */
+    const double tolerance = 3e-6 * (1 + fabs(c->mean));
+    check_tensor("y", &norm.y, v.y, tolerance);
+    check_array("mean", norm.saved_mean, v.mean, c->c, 1e-6);
+    check_array("rstd", norm.saved_rstd, v.rstd, c->c, 2e-6 * (1 + fabs(c->mean)));
+    check_array("running mean", norm.running_mean, v.running_mean, c->c, 1e-6);
+    check_array("running var", norm.running_var, v.running_var, c->c, 2e-6);
+    check_array("dgamma", dgamma, v.dgamma, c->c, tolerance);
+    check_array("dbeta", dbeta, v.dbeta, c->c, tolerance);
+    check_tensor("dx", &dx, v.dx, tolerance);
+    if (c->residual)
+        check_tensor("dresidual", &dadd, v.dadd, 0);
+    FREE(dy.data, dx.data, dadd.data, dgamma, dbeta);
+    free_norm(&norm);
+    free_values(&v);
+}
+
+static void test_training(void **state)
+{
+    (void)state;
+    EACH_CHANNELS(c)
+    EACH_ORDER(order)
+    {
+        for (int fused = 0; fused < 4; fused++)
+            run_case(&(norm_case){4, 9, 7, (int)c, fused & 1, fused >> 1, 0.5});
+    }
+    print_worst("batch norm");
+}
+
+/* Several chunks with a short last one, and a single image. */
+static void test_sizes(void **state)
+{
+    (void)state;
+    run_case(&(norm_case){3, 31, 29, 20, true, true, 0});
+    run_case(&(norm_case){1, 1, 2, 16, false, false, 0});
+    run_case(&(norm_case){300, 16, 16, 3, true, false, 0}); /* chunks longer than 128 rows */
+    print_worst("batch norm, sizes");
+}
+
+/* A mean 300 times the spread: E[x^2] - E[x]^2 in float would have no digit left. */
+static void test_large_mean(void **state)
+{
+    (void)state;
+    run_case(&(norm_case){8, 16, 16, 12, false, false, 300});
+    print_worst("batch norm, large mean");
+}
+
+static void test_inference(void **state)
+{
+    (void)state;
+    EACH_CHANNELS(c)
+    EACH_ORDER(order)
+    {
+        const norm_case one = {2, 5, 3, (int)c, true, true, 0};
+        norm_values v;
+        reference(&one, &v);
+        kas_batch_norm norm = make_norm(&one, &v);
+        for (int i = 0; i < 2 * (int)c * 15; i++) {
+            const int k = i / 15 % (int)c;
+            const double y = (v.x[i] - v.running_mean[k]) / sqrt(v.running_var[k] + 1e-5);
+            v.y[i] = fmax(y * v.gamma[k] + v.beta[k] + v.add[i], 0);
+        }
+        kas_plan *plan = new_plan();
+        OK(kas_op_batch_norm_inference(the_ops, plan, &norm));
+        run_plan();
+        check_tensor("y", &norm.y, v.y, 1e-6);
+        check_array("running mean", norm.running_mean, v.running_mean, c, 0);
+        check_array("running var", norm.running_var, v.running_var, c, 1e-7);
+        free_norm(&norm);
+        free_values(&v);
+    }
+    print_worst("batch norm, inference");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_training),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_large_mean),
+        cmocka_unit_test(test_inference),
+    };
+    return cmocka_run_group_tests(tests, open_the_ops, close_the_ops);
+}

@@ -1,0 +1,183 @@
+/* Cross entropy with its gradient and its sums, and the optimiser. */
+#include "op_case.h"
+
+#include "host/reference/layers.h"
+
+static kas_metrics *new_metrics(void)
+{
+    kas_metrics *metrics;
+    OK(kas_mem_alloc(the_device, sizeof *metrics, (void **)&metrics));
+    OK(kas_mem_zero(the_device, metrics, sizeof *metrics));
+    return metrics;
+}
+
+static uint16_t *upload_labels(const uint16_t *host, int n)
+{
+    uint16_t *labels;
+    OK(kas_mem_alloc(the_device, (size_t)n * 2, (void **)&labels));
+    OK(kas_mem_upload(the_device, labels, host, (size_t)n * 2));
+    return labels;
+}
+
+static int answer(const double *logits, int classes)
+{
+    int best = 0;
+    for (int k = 1; k < classes; k++)
+        if (logits[k] > logits[best])
+            best = k;
+    return best;
+}
+
+static void run_case(int n, int classes, double smoothing, double scale)
+{
+    double *logits = random_values((size_t)n * classes, 1), *want = nan_values((size_t)n * classes);
+    uint16_t host[300];
+    int correct = 0;
+    for (int i = 0; i < n * classes; i++)
+        logits[i] = (float)(logits[i] * scale);
+    if (classes > 2)
+        logits[1] = logits[2] = 40; /* a tie: the first is the answer */
+    for (int i = 0; i < n; i++) {
+        const int best = answer(logits + (size_t)i * classes, classes);
+        host[i] = (uint16_t)(i % 3 == 0 ? best : (best + i) % classes);
+        correct += host[i] == best;
+    }
+    const double loss = kas_ref_cross_entropy(n, classes, smoothing, logits, host, want);
+    kas_tensor z = make_tensor(logits, n, classes, 1, 1), dz = make_tensor(NULL, n, classes, 1, 1);
+    uint16_t *labels = upload_labels(host, n);
+    kas_metrics *metrics = new_metrics(), got;
+    float *scratch = array_to_device(NULL, 2 * (size_t)n);
+    kas_plan *plan = new_plan();
+    OK(kas_op_cross_entropy(the_ops, plan, z, labels, smoothing, dz, metrics, scratch));
+    OK(kas_op_cross_entropy(the_ops, plan, z, labels, smoothing, dz, metrics, scratch));
+    run_plan();
+    check_tensor("dlogits", &dz, want, 2e-6);
+    OK(kas_mem_download(the_device, &got, metrics, sizeof got));
+    compare("loss", &got.batch_loss, &loss, 1, 2e-6);
+    const double sum = 2 * n * loss;
+    compare("sum of losses", &got.loss_sum, &sum, 1, 2e-6);
+    assert_int_equal(got.correct, 2 * correct);
+    assert_int_equal(got.counted, 2 * n);
+    FREE(z.data, dz.data, labels, metrics, scratch);
+    free(logits), free(want);
+}
+
+static void test_cross_entropy(void **state)
+{
+    (void)state;
+    EACH_ORDER(order)
+    {
+        run_case(7, 10, 0, 1);
+        run_case(128, 10, 0.1, 3);
+        run_case(31, 100, 0.1, 1);
+        run_case(3, 1000, 0.1, 1);
+        run_case(300, 3, 0, 1);
+        run_case(5, 2, 0.2, 30);
+    }
+    print_worst("cross entropy");
+}
+
+/* Padding of the last batch: label 0xFFFF, logits NaN. Nothing of it may reach the sums. */
+static void test_padding(void **state)
+{
+    (void)state;
+    double logits[4 * 5];
+    for (int i = 0; i < 20; i++)
+        logits[i] = i < 10 ? i % 3 : NAN;
+    uint16_t host[4] = {2, 1, KAS_NO_LABEL, KAS_NO_LABEL};
+    kas_tensor z = make_tensor(logits, 4, 5, 1, 1), dz = make_tensor(NULL, 4, 5, 1, 1), none = {0};
+    uint16_t *labels = upload_labels(host, 4);
+    kas_metrics *metrics = new_metrics(), got;
+    float *scratch = array_to_device(NULL, 8);
+    kas_plan *plan = new_plan();
+    OK(kas_op_cross_entropy(the_ops, plan, z, labels, 0, dz, metrics, scratch));
+    run_plan();
+    double want[20] = {0}, *gradient = from_device(dz.data, 4, 5, 1, 1, dz.pitch);
+    compare("dlogits of padding", gradient + 10, want, 10, 0);
+    plan = new_plan();
+    OK(kas_op_cross_entropy(the_ops, plan, z, labels, 0, none, metrics, scratch));
+    run_plan();
+    OK(kas_mem_download(the_device, &got, metrics, sizeof got));
+    const double loss = kas_ref_cross_entropy(2, 5, 0, logits, host, NULL);
+    compare("loss", &got.batch_loss, &loss, 1, 1e-6);
+    assert_int_equal(got.counted, 4);
+    assert_int_equal(got.correct, 2);
+    FREE(z.data, dz.data, labels, metrics, scratch);
+    free(gradient);
+}
+
+/* A loss that is not finite must show. */
+static void test_nan_shows(void **state)
+{
+    (void)state;
+    double logits[6] = {1, 2, 3, 1, NAN, 3};
+    kas_tensor z = make_tensor(logits, 2, 3, 1, 1), none = {0};
+    uint16_t *labels = upload_labels((uint16_t[]){0, 1}, 2);
+    kas_metrics *metrics = new_metrics(), got;
+    float *scratch = array_to_device(NULL, 4);
+    kas_plan *plan = new_plan();
+    OK(kas_op_cross_entropy(the_ops, plan, z, labels, 0, none, metrics, scratch));
+    run_plan();
+    OK(kas_mem_download(the_device, &got, metrics, sizeof got));
+    assert_false(isfinite(got.batch_loss));
+    assert_int_equal(got.correct, 0);
+    FREE(z.data, labels, metrics, scratch);
+}
+
+/* Three steps, the rate and the decay changing, against PyTorch's formula in double. */
+static void run_sgd(size_t count)
+{
+    double *p = random_values(count, 1), *v = nan_values(count), *g = random_values(count, 2);
+    double *decay = random_values(count / KAS_SGD_GROUP, 3), rate[4] = {NAN, 0.1, 0.05, 0.2};
+    for (size_t i = 0; i < count; i++)
+        v[i] = 0;
+    for (size_t i = 0; i < count / KAS_SGD_GROUP; i++)
+        decay[i] = i % 3 ? (float)5e-2 : 0;
+    kas_step_state at = {.step = 1}, *state;
+    OK(kas_mem_alloc(the_device, sizeof at, (void **)&state));
+    OK(kas_mem_upload(the_device, state, &at, sizeof at));
+    float *param = array_to_device(p, count), *velocity = array_to_device(v, count),
+          *grad = array_to_device(g, count), *dp = array_to_device(decay, count / KAS_SGD_GROUP),
+          *lr = array_to_device(rate, 4);
+    const kas_sgd sgd = {param, velocity, grad, dp, count, lr, state, 0.9f};
+    kas_plan *plan = new_plan();
+    for (int step = 1; step <= 3; step++) {
+        OK(kas_op_sgd(the_ops, plan, &sgd));
+        OK(kas_op_advance(the_ops, plan, state, 1));
+        for (size_t i = 0; i < count; i++) {
+            const double full = g[i] + decay[i / KAS_SGD_GROUP] * p[i];
+            v[i] = 0.9 * v[i] + full;
+            p[i] -= rate[step] * (full + 0.9 * v[i]);
+        }
+    }
+    run_plan();
+    check_array("param", param, p, count, 1e-6);
+    check_array("velocity", velocity, v, count, 1e-6);
+    FREE(param, velocity, grad, dp, lr, state);
+    free(p), free(v), free(g), free(decay);
+}
+
+static void test_sgd(void **state)
+{
+    (void)state;
+    EACH_ORDER(order)
+    {
+        run_sgd(64);
+        run_sgd(1024);
+        run_sgd(1024 * 5 + 192);
+    }
+    const kas_sgd bad = {.count = 65};
+    assert_int_equal(kas_op_sgd(the_ops, NULL, &bad), KAS_BAD_INPUT);
+    print_worst("sgd");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cross_entropy),
+        cmocka_unit_test(test_padding),
+        cmocka_unit_test(test_nan_shows),
+        cmocka_unit_test(test_sgd),
+    };
+    return cmocka_run_group_tests(tests, open_the_ops, close_the_ops);
+}
