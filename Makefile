@@ -76,10 +76,11 @@ unit: $(TEST_BINS)
 	@tests/run.sh --no-e2e $(BUILD) $(TEST_BINS)
 
 demo: all
-	@tests/../scripts/demo.sh
+	@scripts/demo.sh
 
+# Allocations that cannot be had return NULL here too, as they do without the sanitizer.
 asan:
-	$(MAKE) BUILD=build/asan SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer" OPT="-O1 -g" unit
+	ASAN_OPTIONS=allocator_may_return_null=1 $(MAKE) BUILD=build/asan SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer" OPT="-O1 -g" unit
 
 format:
 	@clang-format -i $$(git ls-files '*.c' '*.h')
