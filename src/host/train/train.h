@@ -68,6 +68,7 @@ typedef struct kas_train_options {
     void *context;
     const char *checkpoint;  /* file; resumed from when it exists and matches; NULL = none */
     const char *weights_out; /* safetensors of the final weights; NULL = none */
+    const char *weights_in;  /* safetensors to start from in place of random weights; NULL = none */
     const char *cache_dir;   /* of the JIT; NULL = default */
 } kas_train_options;
 

@@ -1,0 +1,421 @@
+/* kas-gpu train: one training run, of a network as it is or with a kernel in it. */
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "host/cli/cli.h"
+#include "host/core/log.h"
+#include "host/net/targets.h"
+#include "host/space/kernel_json.h"
+#include "host/space/sampler.h"
+#include "host/train/train.h"
+
+#pragma weak kas_sample_defaults
+
+typedef struct train_cli {
+    kas_cli_common common;
+    const char *net, *dataset, *kernel, *targets, *device;
+    const char *checkpoint, *weights, *init;
+    kas_recipe recipe;
+    kas_budget budget;
+    uint64_t seed;
+    double validation;
+    bool test, validation_given, dry_run;
+    int argc;
+    char **argv;
+    double started, reported; /* seconds */
+} train_cli;
+
+enum {
+    OPT_FLOPS = 256,
+    OPT_PARAMS,
+    OPT_WARMUP,
+    OPT_DECAY,
+    OPT_SMOOTHING,
+    OPT_INIT,
+    OPT_DRY_RUN,
+    OPT_TEST
+};
+
+static const struct argp_option option_list[] = {
+    {"net", 'n', "NAME", 0, "Network (kas-gpu net show NAME)", 1},
+    {"dataset", 'd', "F.h5", 0, "Images and labels (kas-gpu dataset)", 1},
+    {"kernel", 'k', "KERNEL.json", 0, "Put this kernel in place of the convolutions", 1},
+    {"targets", 't', "LIST", 0, "Which to replace, such as 3x3,1x1 (default: all)", 1},
+    {"flops", OPT_FLOPS, "R", 0, "Budget of the kernel, relative to what it replaces", 1},
+    {"params", OPT_PARAMS, "R", 0, "Likewise for parameters", 1},
+    {"epochs", 'e', "N", 0, "Passes over the training images", 2},
+    {"batch", 'b', "N", 0, "Images in a step", 2},
+    {"lr", 'l', "X", 0, "Peak learning rate", 2},
+    {"warmup", OPT_WARMUP, "N", 0, "Epochs until the peak", 2},
+    {"weight-decay", OPT_DECAY, "X", 0, "Of convolutions, linear and fully-connected maps", 2},
+    {"label-smoothing", OPT_SMOOTHING, "X", 0, "Share of the target spread over all classes", 2},
+    {"seed", 's', "S", 0, "Of weights, order and augmentation (default 0)", 2},
+    {"validation", 'v', "FRACTION", 0, "Held out of the training images (default 0.1)", 3},
+    {"test", OPT_TEST, 0, 0, "Train on all of them and score on the test images", 3},
+    {"checkpoint", 'c', "F", 0, "Saved after each epoch; gone on from when it is there", 4},
+    {"weights", 'w', "F.safetensors", 0, "Write the final weights", 4},
+    {"init", OPT_INIT, "F.safetensors", 0, "Start from these weights", 4},
+    {"device", 'D', "D", 0, "auto (default), cpu, cuda, cuda:N", 5},
+    {"dry-run", OPT_DRY_RUN, 0, 0, "Check everything and print the memory needed", 5},
+    {0}};
+
+static error_t parse_recipe(train_cli *o, int key, char *arg, struct argp_state *state)
+{
+    kas_recipe *r = &o->recipe;
+    switch (key) {
+    case 'e':
+        r->epochs = (int)kas_cli_int(state, "--epochs", arg, 1, 100000);
+        return 0;
+    case 'b':
+        r->batch = (int)kas_cli_int(state, "--batch", arg, 1, 65536);
+        return 0;
+    case 'l':
+        r->lr = kas_cli_number(state, "--lr", arg, 0, 1000);
+        return 0;
+    case OPT_WARMUP:
+        r->warmup_epochs = kas_cli_number(state, "--warmup", arg, 0, 100000);
+        return 0;
+    case OPT_DECAY:
+        r->weight_decay = kas_cli_number(state, "--weight-decay", arg, 0, 10);
+        return 0;
+    case OPT_SMOOTHING:
+        r->label_smoothing = kas_cli_number(state, "--label-smoothing", arg, 0, 0.99);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t parse_text(train_cli *o, int key, char *arg)
+{
+    const char **text = key == 'n'        ? &o->net
+                        : key == 'd'      ? &o->dataset
+                        : key == 'k'      ? &o->kernel
+                        : key == 't'      ? &o->targets
+                        : key == 'c'      ? &o->checkpoint
+                        : key == 'w'      ? &o->weights
+                        : key == OPT_INIT ? &o->init
+                        : key == 'D'      ? &o->device
+                                          : NULL;
+    if (!text)
+        return ARGP_ERR_UNKNOWN;
+    *text = arg;
+    return 0;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    train_cli *o = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &o->common;
+        return 0;
+    case OPT_FLOPS:
+        o->budget.max_flops_ratio = kas_cli_number(state, "--flops", arg, 0, 1e6);
+        return 0;
+    case OPT_PARAMS:
+        o->budget.max_params_ratio = kas_cli_number(state, "--params", arg, 0, 1e6);
+        return 0;
+    case 's':
+        o->seed = (uint64_t)kas_cli_int(state, "--seed", arg, 0, INT64_MAX);
+        return 0;
+    case 'v':
+        o->validation = kas_cli_number(state, "--validation", arg, 1e-6, 1 - 1e-6);
+        o->validation_given = true;
+        return 0;
+    case OPT_TEST:
+        o->test = true;
+        return 0;
+    case OPT_DRY_RUN:
+        o->dry_run = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "unexpected argument \"%s\"", arg);
+        return 0;
+    case ARGP_KEY_END:
+        if (!o->net || !o->dataset)
+            argp_error(state, "--net and --dataset are needed");
+        if (o->test && o->validation_given)
+            argp_error(state, "--validation and --test exclude each other");
+        return 0;
+    default:
+        return parse_text(o, key, arg) == 0 ? 0 : parse_recipe(o, key, arg, state);
+    }
+}
+
+static const char doc[] =
+    "Train a network, as it is or with a kernel in place of its convolutions.\n\n"
+    "  kas-gpu train --net resnet20 --dataset cifar100.h5\n"
+    "  kas-gpu train --net resnet20 --dataset cifar100.h5 --kernel best.json --epochs 30 \\\n"
+    "                --checkpoint run.ckpt --weights best.safetensors\n"
+    "  kas-gpu train --net resnet18 --dataset cifar100.h5 --test --dry-run\n"
+    "\vThe recipe is SGD with Nesterov momentum, linear warm-up and cosine schedule; "
+    "docs/training.md "
+    "has it in full. The same options give the same bits on the same kind of device. Ctrl-C saves "
+    "the checkpoint; the same command goes on from it.";
+
+/* ---- signals and progress ---------------------------------------------------------------------
+ */
+
+static volatile sig_atomic_t stop_signal;
+
+static void on_signal(int number)
+{
+    stop_signal = number; /* SA_RESETHAND: the second one ends the process at once */
+}
+
+static void watch_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static kas_verdict on_progress(void *context, uint64_t step, uint64_t steps, double loss)
+{
+    train_cli *o = context;
+    bool terminal = isatty(STDERR_FILENO);
+    double time = now();
+    if (!o->common.quiet && time - o->reported >= (terminal ? 0.2 : 60)) {
+        o->reported = time;
+        fprintf(stderr,
+                terminal ? "\r\033[Kstep %" PRIu64 " of %" PRIu64 ", loss %.4f"
+                         : "step %" PRIu64 " of %" PRIu64 ", loss %.4f\n",
+                step, steps, loss);
+        fflush(stderr);
+    }
+    return stop_signal ? KAS_STOP : KAS_CONTINUE;
+}
+
+/* JSON has no NaN. */
+static void json_number(kas_buf *out, const char *name, double value)
+{
+    if (isfinite(value))
+        kas_buf_printf(out, ",\"%s\":%.9g", name, value);
+    else
+        kas_buf_printf(out, ",\"%s\":null", name);
+}
+
+static void put_line(kas_buf *line)
+{
+    if (kas_buf_status(line) == KAS_OK)
+        puts(kas_buf_text(line));
+    kas_buf_free(line);
+    fflush(stdout);
+}
+
+static kas_verdict on_epoch(void *context, const kas_epoch *e)
+{
+    train_cli *o = context;
+    if (!o->common.quiet && isatty(STDERR_FILENO))
+        fputs("\r\033[K", stderr);
+    if (o->common.json) {
+        kas_buf line = {0};
+        kas_buf_printf(&line, "{\"schema_version\":1,\"event\":\"epoch\",\"epoch\":%d", e->epoch);
+        json_number(&line, "train_loss", e->train_loss);
+        json_number(&line, "train_accuracy", e->train_accuracy);
+        json_number(&line, o->test ? "test_loss" : "validation_loss", e->validation_loss);
+        json_number(&line, o->test ? "test_accuracy" : "validation_accuracy",
+                    e->validation_accuracy);
+        json_number(&line, "seconds", e->seconds);
+        kas_buf_puts(&line, "}");
+        put_line(&line);
+    } else {
+        printf("epoch %3d  train loss %.4f accuracy %5.2f%%  %s loss %.4f accuracy %5.2f%%  "
+               "%.1f s\n",
+               e->epoch + 1, e->train_loss, 100 * e->train_accuracy,
+               o->test ? "test" : "validation", e->validation_loss, 100 * e->validation_accuracy,
+               e->seconds);
+        fflush(stdout);
+    }
+    return stop_signal ? KAS_STOP : KAS_CONTINUE;
+}
+
+/* ---- the run ----------------------------------------------------------------------------------
+ */
+
+static const char *state_name(kas_train_state state)
+{
+    static const char *const names[] = {[KAS_TRAINED] = "trained",
+                                        [KAS_PRUNED] = "pruned",
+                                        [KAS_STOPPED] = "stopped",
+                                        [KAS_DIVERGED] = "diverged"};
+    return names[state];
+}
+
+static void print_command(const train_cli *o)
+{
+    fputs("to go on: kas-gpu train", stderr);
+    for (int i = 1; i < o->argc; i++)
+        fprintf(stderr, " %s", o->argv[i]);
+    fputc('\n', stderr);
+}
+
+static void print_result(const train_cli *o, const kas_train_result *r)
+{
+    if (o->common.json) {
+        kas_buf line = {0};
+        kas_buf_printf(&line,
+                       "{\"schema_version\":1,\"event\":\"result\",\"state\":\"%s\",\"epochs\":%d",
+                       state_name(r->state), r->epochs);
+        json_number(&line, o->test ? "test_accuracy" : "validation_accuracy", r->accuracy);
+        json_number(&line, "step_seconds", r->step_seconds);
+        json_number(&line, "compile_seconds", r->compile_seconds);
+        kas_buf_printf(&line, ",\"device_memory_bytes\":%zu}", r->memory);
+        put_line(&line);
+        return;
+    }
+    printf("%s after %d epochs: %s accuracy %.2f%%, median step %.1f ms, %.1f MiB on the device\n",
+           state_name(r->state), r->epochs, o->test ? "test" : "validation", 100 * r->accuracy,
+           1e3 * r->step_seconds, (double)r->memory / (1 << 20));
+}
+
+static kas_status finish(const train_cli *o, const kas_train_result *r)
+{
+    print_result(o, r);
+    if (r->state == KAS_DIVERGED)
+        return kas_fail(KAS_FAILURE, "the loss is not finite; try a smaller --lr than %g",
+                        o->recipe.lr);
+    if (r->state != KAS_STOPPED)
+        return KAS_OK;
+    if (o->checkpoint)
+        print_command(o);
+    else
+        kas_warn("nothing was saved: --checkpoint was not given");
+    return kas_fail(stop_signal == SIGTERM ? KAS_PREEMPTED : KAS_INTERRUPTED, "%s", "stopped");
+}
+
+static kas_status train_on_device(const train_cli *o, const kas_train_options *options)
+{
+    kas_device *device = NULL;
+    kas_train_result result = {0};
+    KAS_TRY(kas_device_open(o->device, o->common.threads, &device));
+    watch_signals();
+    kas_status status = kas_train(device, options, &result);
+    if (status == KAS_OK)
+        status = finish(o, &result);
+    kas_train_result_free(&result);
+    kas_device_close(device);
+    return status;
+}
+
+static kas_status dry_run(const train_cli *o, const kas_train_options *options,
+                          const kas_replacement *replacement)
+{
+    size_t bytes;
+    KAS_TRY(kas_train_plan_memory(options, &bytes));
+    if (o->common.json) {
+        printf("{\"schema_version\":1,\"event\":\"plan\",\"device_memory_bytes\":%zu,"
+               "\"train_images\":%" PRIu32 ",\"batch\":%d,\"epochs\":%d}\n",
+               bytes, options->train_count, options->recipe.batch, options->recipe.epochs);
+        return KAS_OK;
+    }
+    printf("%s: %.1f MiB of device memory, %d epochs of %" PRIu32 " steps of %d images\n", o->net,
+           (double)bytes / (1 << 20), options->recipe.epochs,
+           options->train_count / (uint32_t)options->recipe.batch, options->recipe.batch);
+    if (replacement)
+        printf("kernel: %.1f%% of the FLOPs and %.1f%% of the parameters that it replaces\n",
+               100 * replacement->solution->flops / replacement->solution->conv_flops,
+               100 * replacement->solution->params / replacement->solution->conv_params);
+    return KAS_OK;
+}
+
+/* The kernel file, its targets and sizes; the caller frees target and solution. */
+static kas_status read_kernel(const train_cli *o, const kas_net *net, kas_kernel *kernel,
+                              kas_target **target, kas_solution *solution)
+{
+    int count = 0;
+    KAS_TRY(kas_kernel_read_file(o->kernel, kernel));
+    KAS_TRY(kas_net_targets(net, o->targets, target, &count));
+    kas_status status = kas_solve(kernel, *target, count, &o->budget, solution);
+    return status == KAS_OK ? status : kas_fail_context(status, "%s", o->kernel);
+}
+
+static kas_status run_with(train_cli *o, const kas_dataset *dataset, const kas_net *net,
+                           const kas_replacement *replacement)
+{
+    kas_train_options options = {.net = net,
+                                 .dataset = dataset,
+                                 .replacement = replacement,
+                                 .recipe = o->recipe,
+                                 .seed = o->seed,
+                                 .evaluate_test = o->test,
+                                 .train_count = dataset->train.count,
+                                 .on_epoch = on_epoch,
+                                 .on_progress = on_progress,
+                                 .context = o,
+                                 .checkpoint = o->checkpoint,
+                                 .weights_out = o->weights,
+                                 .weights_in = o->init};
+    uint32_t *index = NULL;
+    if (!o->test) {
+        KAS_TRY(kas_dataset_split(dataset, o->seed, o->validation, &index, &options.train_count,
+                                  &options.validation_count));
+        options.train_index = index;
+        options.validation_index = index + options.train_count;
+    }
+    kas_status status =
+        o->dry_run ? dry_run(o, &options, replacement) : train_on_device(o, &options);
+    free(index);
+    return status;
+}
+
+static kas_status run(int argc, char **argv)
+{
+    static const struct argp_child children[] = {{&kas_cli_common_argp, 0, NULL, 0}, {0}};
+    static const struct argp argp = {option_list, parse, "", doc, children, 0, 0};
+    train_cli o = {.recipe = kas_recipe_default(),
+                   .validation = 0.1,
+                   .device = "auto",
+                   .argc = argc,
+                   .argv = argv};
+    bool done;
+    if (kas_sample_defaults)
+        o.budget = kas_sample_defaults().budget;
+    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
+    if (done)
+        return KAS_OK;
+    kas_dataset *dataset = NULL;
+    kas_net *net = NULL;
+    kas_kernel *kernel = NULL;
+    kas_target *target = NULL;
+    kas_solution solution = {0};
+    kas_status status = KAS_OK;
+    KAS_TRY_GOTO(kas_dataset_open(o.dataset, &dataset), out);
+    KAS_TRY_GOTO(kas_net_build(o.net, (int)dataset->h, (int)dataset->w, (int)dataset->c,
+                               (int)dataset->classes, &net),
+                 out);
+    if (o.kernel) {
+        kernel = calloc(1, sizeof *kernel);
+        if (!kernel) {
+            status = kas_fail(KAS_NO_MEMORY, "no memory for a kernel");
+            goto out;
+        }
+        KAS_TRY_GOTO(read_kernel(&o, net, kernel, &target, &solution), out);
+    }
+    kas_replacement replacement = {kernel, target, &solution};
+    status = run_with(&o, dataset, net, o.kernel ? &replacement : NULL);
+out:
+    kas_solution_free(&solution);
+    free(target);
+    free(kernel);
+    kas_net_free(net);
+    kas_dataset_close(dataset);
+    return status;
+}
+
+const kas_command kas_command_train = {"train", "Train a network, with or without a kernel", run};

@@ -1,0 +1,199 @@
+#include "host/train/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/train/model_impl.h"
+
+/* ---- what needs no device ---------------------------------------------------------------------
+ */
+
+static void lay_out(kas_model *m)
+{
+    enum { ALIGN = 256 };
+    size_t transient = 0, learned = m->params.learned * sizeof(float);
+    for (int i = 0; i < KAS_TAPE_MODES; i++)
+        transient = m->tape[i].bytes > transient ? m->tape[i].bytes : transient;
+    const size_t sizes[] = {
+        learned,
+        m->training ? learned : 0,
+        m->training ? learned : 0,
+        m->params.statistics * sizeof(float),
+        m->training ? learned / KAS_SGD_GROUP : 0,
+        sizeof(kas_step_state),
+        sizeof(kas_metrics),
+        transient,
+    };
+    size_t *const offsets[] = {&m->layout.parameters, &m->layout.gradients, &m->layout.momentum,
+                               &m->layout.running,    &m->layout.decay,     &m->layout.state,
+                               &m->layout.metrics,    &m->layout.transient};
+    size_t at = 0;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        *offsets[i] = at;
+        at += (sizes[i] + ALIGN - 1) / ALIGN * ALIGN;
+    }
+    m->layout.total = at;
+}
+
+static kas_status describe(kas_model *m, const kas_model_options *options)
+{
+    m->net = options->net;
+    m->batch = options->batch;
+    m->training = options->training;
+    KAS_TRY(kas_replaced_build(options->replacement, m->batch, m->training, &m->replaced));
+    KAS_TRY(kas_params_build(m->net, &m->replaced, &m->params));
+    for (int mode = 0; mode < KAS_TAPE_MODES; mode++)
+        if (mode != KAS_TAPE_TRAIN || m->training)
+            KAS_TRY(kas_tape_build(m->net, &m->replaced, m->batch, (kas_tape_mode)mode,
+                                   &m->tape[mode]));
+    lay_out(m);
+    return KAS_OK;
+}
+
+static void forget(kas_model *m)
+{
+    for (int mode = 0; mode < KAS_TAPE_MODES; mode++)
+        kas_tape_free(&m->tape[mode]);
+    kas_params_free(&m->params);
+    kas_replaced_free(&m->replaced);
+}
+
+kas_status kas_model_plan_memory(const kas_model_options *options, size_t *bytes)
+{
+    kas_model m = {0};
+    kas_status status = describe(&m, options);
+    *bytes = m.layout.total;
+    forget(&m);
+    return status;
+}
+
+/* ---- creation ---------------------------------------------------------------------------------
+ */
+
+kas_conv_desc kas_layer_conv_desc(const kas_net *net, int layer, int batch)
+{
+    const kas_layer *l = &net->layer[layer], *in = &net->layer[l->in[0]];
+    kas_conv_desc d = {.n = batch,
+                       .h = in->h,
+                       .w = in->w,
+                       .c_in = in->c,
+                       .c_out = l->c,
+                       .groups = 1,
+                       .kernel_h = 1,
+                       .kernel_w = 1,
+                       .stride = 1,
+                       .x_pitch = kas_pitch(in->c),
+                       .y_pitch = kas_pitch(l->c)};
+    if (l->op == KAS_LAYER_CONV) {
+        d.groups = l->groups;
+        d.kernel_h = l->kernel_h;
+        d.kernel_w = l->kernel_w;
+        d.stride = l->stride;
+        d.pad_h = l->pad_h;
+        d.pad_w = l->pad_w;
+    }
+    return d;
+}
+
+/* Layers of one shape share a prepared convolution: ResNet-20 has 20 of 8 shapes. */
+static kas_status prepare_conv(kas_model *m, int layer)
+{
+    kas_conv_desc desc = kas_layer_conv_desc(m->net, layer, m->batch);
+    for (int i = 0; i < layer; i++) {
+        if (!m->conv[i])
+            continue;
+        kas_conv_desc other = kas_layer_conv_desc(m->net, i, m->batch);
+        if (memcmp(&desc, &other, sizeof desc) == 0) {
+            m->conv[layer] = m->conv[i];
+            return KAS_OK;
+        }
+    }
+    KAS_TRY(kas_conv_create(m->device, &desc, &m->conv[layer]));
+    m->conv_owner[layer] = true;
+    return KAS_OK;
+}
+
+static kas_status prepare_convs(kas_model *m)
+{
+    for (int i = 0; i < m->net->layers; i++) {
+        kas_layer_op op = m->net->layer[i].op;
+        if ((op != KAS_LAYER_CONV && op != KAS_LAYER_LINEAR) ||
+            kas_replaced_program_of_layer(&m->replaced, i) >= 0)
+            continue;
+        kas_status status = prepare_conv(m, i);
+        if (status != KAS_OK)
+            return kas_fail_context(status, "layer %s", m->net->layer[i].name);
+    }
+    return KAS_OK;
+}
+
+static kas_status allocate_lists(kas_model *m)
+{
+    size_t layers = (size_t)m->net->layers, most = 1;
+    for (int p = 0; p < m->replaced.programs; p++)
+        if ((size_t)m->replaced.program[p]->buffers > most)
+            most = (size_t)m->replaced.program[p]->buffers;
+    m->conv = calloc(layers, sizeof(*m->conv));
+    m->conv_owner = calloc(layers, sizeof(*m->conv_owner));
+    m->address = calloc(most, sizeof(*m->address));
+    if (!m->conv || !m->conv_owner || !m->address)
+        return kas_fail(KAS_NO_MEMORY, "no memory for a network of %zu layers", layers);
+    return KAS_OK;
+}
+
+kas_status kas_model_create(kas_device *device, const kas_model_options *options, kas_model **out)
+{
+    kas_model *m = calloc(1, sizeof *m);
+    if (!m)
+        return kas_fail(KAS_NO_MEMORY, "no memory for a network");
+    m->device = device;
+    kas_status status = KAS_OK;
+    KAS_TRY_GOTO(describe(m, options), fail);
+    KAS_TRY_GOTO(allocate_lists(m), fail);
+    KAS_TRY_GOTO(kas_replaced_load(&m->replaced, device, options->cache_dir, &m->compile_seconds),
+                 fail);
+    KAS_TRY_GOTO(kas_ops_create(device, &m->ops), fail);
+    KAS_TRY_GOTO(prepare_convs(m), fail);
+    void *memory = NULL;
+    KAS_TRY_GOTO(kas_mem_alloc(device, m->layout.total, &memory), fail);
+    m->memory = memory;
+    /* Padding between tensors must stay zero in gradients; the rest is for no surprises. */
+    KAS_TRY_GOTO(kas_mem_zero(device, m->memory, m->layout.total), fail);
+    *out = m;
+    return KAS_OK;
+fail:
+    kas_model_free(m);
+    return status;
+}
+
+void kas_model_free(kas_model *m)
+{
+    if (!m)
+        return;
+    if (m->memory)
+        kas_mem_free(m->device, m->memory);
+    for (int i = 0; m->conv && m->conv_owner && i < m->net->layers; i++)
+        if (m->conv_owner[i])
+            kas_conv_free(m->conv[i]);
+    kas_ops_free(m->ops);
+    free(m->conv);
+    free(m->conv_owner);
+    free(m->address);
+    forget(m);
+    free(m);
+}
+
+size_t kas_model_memory(const kas_model *model)
+{
+    return model->layout.total;
+}
+
+double kas_model_compile_seconds(const kas_model *model)
+{
+    return model->compile_seconds;
+}
+
+const kas_params *kas_model_params(const kas_model *model)
+{
+    return &model->params;
+}

@@ -1,0 +1,86 @@
+/* A network on a device, for one batch size: its memory, its tensors, and plans of its steps.
+ *
+ * One allocation, planned before it is made:
+ *
+ *     | parameters | gradients | momentum | statistics | decay | state | metrics | transient ......
+ * | learned      learned     learned    BN running   by 64   of the step       activations and
+ *                    `----- training only -----'  floats                           their gradients
+ *
+ * Parameters, gradients and momentum are laid out alike (params.h).  The transient part is as large
+ * as the largest of the steps (training, evaluation, inference) and is laid out anew by each
+ * (tape.h): what one step leaves there, another overwrites.
+ *
+ * Where a kernel replaces convolutions: an average pool of the stride, then the kernel's program.
+ */
+#ifndef KAS_TRAIN_MODEL_H
+#define KAS_TRAIN_MODEL_H
+
+#include "host/train/ops.h"
+#include "host/train/params.h"
+#include "host/train/tape.h"
+
+typedef struct kas_model_options {
+    const kas_net *net;                 /* must outlive the model, as the replacement must */
+    const kas_replacement *replacement; /* NULL = the network as it is */
+    int batch;
+    bool training;         /* false: evaluation and inference only */
+    const char *cache_dir; /* of the JIT; NULL = default */
+} kas_model_options;
+
+typedef struct kas_model kas_model;
+
+/* Parameters are not set: see kas_model_init, kas_model_set, kas_model_load. */
+kas_status kas_model_create(kas_device *device, const kas_model_options *options, kas_model **out);
+void kas_model_free(kas_model *model); /* NULL is allowed */
+/* Bytes of its memory; needs no device. */
+kas_status kas_model_plan_memory(const kas_model_options *options, size_t *bytes);
+size_t kas_model_memory(const kas_model *model);
+double kas_model_compile_seconds(const kas_model *model); /* 0 when the cache had everything */
+
+/* ---- tensors: host copies in PyTorch's logical order, see params.h ----------------------------
+ */
+
+const kas_params *kas_model_params(const kas_model *model);
+kas_status kas_model_init(kas_model *model, uint64_t seed); /* also zeroes momentum */
+kas_status kas_model_get(kas_model *model, int param, float *values);
+kas_status kas_model_set(kas_model *model, int param, const float *values);
+kas_status kas_model_get_gradient(kas_model *model, int param, float *values);
+
+/* All of them as safetensors. `metadata` as in kas_safetensors_write. */
+kas_status kas_model_save(kas_model *model, const char *path, const char *const *metadata);
+/* KAS_BAD_INPUT naming the tensor that is missing, has another shape, or belongs to no layer. */
+kas_status kas_model_load(kas_model *model, const char *path);
+
+/* Parameters, momentum [learned] and running statistics [statistics] as they lie in memory. */
+kas_status kas_model_download(kas_model *model, float *parameters, float *momentum, float *running);
+kas_status kas_model_upload(kas_model *model, const float *parameters, const float *momentum,
+                            const float *running);
+
+/* ---- steps ------------------------------------------------------------------------------------
+ */
+
+typedef struct kas_step_options {
+    kas_tape_mode mode;        /* TRAIN, EVALUATE or INFER */
+    const kas_augment *images; /* where images come from (`state` is filled in); NULL: they are
+                                  given by kas_model_set_batch. Not for INFER. */
+    double label_smoothing;
+    const float *lr; /* device, indexed by the step; NULL: no update, gradients only (TRAIN) */
+    double momentum;
+    double weight_decay; /* of the weights; set for the whole model by the last plan with `lr` */
+} kas_step_options;
+
+/* Records a step; run with kas_plan_run, freed with kas_plan_free before the model. */
+kas_status kas_model_record(kas_model *model, const kas_step_options *options, kas_plan **out);
+
+kas_status kas_model_set_state(kas_model *model, kas_step_state state);
+kas_status kas_model_set_metrics(kas_model *model, const kas_metrics *metrics);
+kas_status kas_model_get_metrics(kas_model *model, kas_metrics *metrics); /* waits */
+
+/* Batch of a recorded step without `images`: [batch][c][h][w], already normalised; labels [batch],
+ * NULL for INFER. Must be given again before each run of TRAIN and EVALUATE. */
+kas_status kas_model_set_batch(kas_model *model, kas_tape_mode mode, const float *images,
+                               const uint16_t *labels);
+/* Of the last run of a step of `mode`: [batch][classes]. */
+kas_status kas_model_get_logits(kas_model *model, kas_tape_mode mode, float *logits);
+
+#endif

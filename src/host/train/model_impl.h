@@ -1,0 +1,39 @@
+/* What the files of the model share. */
+#ifndef KAS_TRAIN_MODEL_IMPL_H
+#define KAS_TRAIN_MODEL_IMPL_H
+
+#include "host/train/model.h"
+
+enum { KAS_TAPE_MODES = 3 };
+
+/* Offsets of the parts in the model's memory, in bytes. */
+typedef struct kas_model_layout {
+    size_t parameters, gradients, momentum, running, decay, state, metrics, transient, total;
+} kas_model_layout;
+
+struct kas_model {
+    kas_device *device;
+    const kas_net *net;
+    int batch;
+    bool training;
+    kas_replaced replaced;
+    kas_params params;
+    kas_tape tape[KAS_TAPE_MODES];
+    kas_model_layout layout;
+    char *memory; /* device */
+    kas_ops *ops;
+    kas_conv **conv;  /* [layers]; layers of one shape share one; NULL for other layers */
+    bool *conv_owner; /* [layers] */
+    void **address;   /* scratch of kas_loaded_append: [most buffers of a program] */
+    double compile_seconds;
+};
+
+/* The convolution that a CONV or LINEAR layer is. */
+kas_conv_desc kas_layer_conv_desc(const kas_net *net, int layer, int batch);
+
+static inline float *kas_model_float(const kas_model *model, size_t byte_offset, size_t index)
+{
+    return (float *)(void *)(model->memory + byte_offset) + index;
+}
+
+#endif

@@ -1,0 +1,157 @@
+/* Tensors of a model as the host sees them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/train/model_impl.h"
+
+/* A host buffer for one tensor in the order of memory. */
+static kas_status scratch(const kas_param *param, float **out)
+{
+    *out = malloc(sizeof **out * (param->size ? param->size : 1));
+    return *out ? KAS_OK : kas_fail(KAS_NO_MEMORY, "no memory for a copy of %s", param->name);
+}
+
+static float *place(const kas_model *m, const kas_param *param)
+{
+    size_t part = param->kind == KAS_PARAM_STATISTIC ? m->layout.running : m->layout.parameters;
+    return kas_model_float(m, part, param->offset);
+}
+
+static kas_status download(kas_model *m, const kas_param *param, const float *from, float *values)
+{
+    float *memory;
+    KAS_TRY(scratch(param, &memory));
+    kas_status status = kas_mem_download(m->device, memory, from, sizeof(float) * param->size);
+    if (status == KAS_OK)
+        kas_param_from_memory(param, memory, values);
+    free(memory);
+    return status;
+}
+
+kas_status kas_model_get(kas_model *m, int param, float *values)
+{
+    const kas_param *p = &m->params.param[param];
+    return download(m, p, place(m, p), values);
+}
+
+kas_status kas_model_get_gradient(kas_model *m, int param, float *values)
+{
+    const kas_param *p = &m->params.param[param];
+    if (!m->training || p->kind == KAS_PARAM_STATISTIC)
+        return kas_fail(KAS_BAD_INPUT, "%s has no gradient", p->name);
+    return download(m, p, kas_model_float(m, m->layout.gradients, p->offset), values);
+}
+
+kas_status kas_model_set(kas_model *m, int param, const float *values)
+{
+    const kas_param *p = &m->params.param[param];
+    float *memory;
+    KAS_TRY(scratch(p, &memory));
+    kas_param_to_memory(p, values, memory);
+    kas_status status = kas_mem_upload(m->device, place(m, p), memory, sizeof(float) * p->size);
+    free(memory);
+    return status;
+}
+
+kas_status kas_model_init(kas_model *m, uint64_t seed)
+{
+    for (int i = 0; i < m->params.count; i++) {
+        float *values;
+        KAS_TRY(scratch(&m->params.param[i], &values));
+        kas_param_init(&m->params.param[i], seed, values);
+        kas_status status = kas_model_set(m, i, values);
+        free(values);
+        KAS_TRY(status);
+    }
+    if (!m->training)
+        return KAS_OK;
+    return kas_mem_zero(m->device, kas_model_float(m, m->layout.momentum, 0),
+                        sizeof(float) * m->params.learned);
+}
+
+kas_status kas_model_download(kas_model *m, float *parameters, float *momentum, float *running)
+{
+    size_t learned = sizeof(float) * m->params.learned;
+    KAS_TRY(kas_mem_download(m->device, parameters, kas_model_float(m, m->layout.parameters, 0),
+                             learned));
+    KAS_TRY(
+        kas_mem_download(m->device, momentum, kas_model_float(m, m->layout.momentum, 0), learned));
+    return kas_mem_download(m->device, running, kas_model_float(m, m->layout.running, 0),
+                            sizeof(float) * m->params.statistics);
+}
+
+kas_status kas_model_upload(kas_model *m, const float *parameters, const float *momentum,
+                            const float *running)
+{
+    size_t learned = sizeof(float) * m->params.learned;
+    KAS_TRY(kas_mem_upload(m->device, kas_model_float(m, m->layout.parameters, 0), parameters,
+                           learned));
+    KAS_TRY(
+        kas_mem_upload(m->device, kas_model_float(m, m->layout.momentum, 0), momentum, learned));
+    return kas_mem_upload(m->device, kas_model_float(m, m->layout.running, 0), running,
+                          sizeof(float) * m->params.statistics);
+}
+
+/* ---- batches ----------------------------------------------------------------------------------
+ */
+
+static float *slot_memory(const kas_model *m, kas_tape_mode mode, int slot)
+{
+    return kas_model_float(m, m->layout.transient + m->tape[mode].slot[slot].offset, 0);
+}
+
+kas_status kas_model_set_batch(kas_model *m, kas_tape_mode mode, const float *images,
+                               const uint16_t *labels)
+{
+    const kas_layer *in = &m->net->layer[0];
+    size_t c = (size_t)in->c, pixels = (size_t)in->h * (size_t)in->w;
+    size_t pitch = (size_t)kas_pitch(in->c), n = (size_t)m->batch;
+    float *packed = calloc(n * pixels * pitch, sizeof *packed);
+    if (!packed)
+        return kas_fail(KAS_NO_MEMORY, "no memory for a batch of %zu images", n);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < c; k++)
+            for (size_t p = 0; p < pixels; p++)
+                packed[(i * pixels + p) * pitch + k] = images[(i * c + k) * pixels + p];
+    const kas_tape *tape = &m->tape[mode];
+    kas_status status = kas_mem_upload(m->device, slot_memory(m, mode, tape->images), packed,
+                                       n * pixels * pitch * sizeof *packed);
+    free(packed);
+    if (status == KAS_OK && labels)
+        status = kas_mem_upload(m->device, slot_memory(m, mode, tape->labels), labels,
+                                n * sizeof *labels);
+    return status;
+}
+
+kas_status kas_model_get_logits(kas_model *m, kas_tape_mode mode, float *logits)
+{
+    size_t classes = (size_t)m->net->classes, n = (size_t)m->batch;
+    size_t pitch = (size_t)kas_pitch(m->net->classes);
+    float *packed = malloc(n * pitch * sizeof *packed);
+    if (!packed)
+        return kas_fail(KAS_NO_MEMORY, "no memory for the logits of %zu images", n);
+    kas_status status = kas_mem_download(
+        m->device, packed, slot_memory(m, mode, m->tape[mode].logits), n * pitch * sizeof *packed);
+    for (size_t i = 0; status == KAS_OK && i < n; i++)
+        memcpy(logits + i * classes, packed + i * pitch, classes * sizeof *logits);
+    free(packed);
+    return status;
+}
+
+/* ---- state ------------------------------------------------------------------------------------
+ */
+
+kas_status kas_model_set_state(kas_model *m, kas_step_state state)
+{
+    return kas_mem_upload(m->device, m->memory + m->layout.state, &state, sizeof state);
+}
+
+kas_status kas_model_set_metrics(kas_model *m, const kas_metrics *metrics)
+{
+    return kas_mem_upload(m->device, m->memory + m->layout.metrics, metrics, sizeof *metrics);
+}
+
+kas_status kas_model_get_metrics(kas_model *m, kas_metrics *metrics)
+{
+    return kas_mem_download(m->device, metrics, m->memory + m->layout.metrics, sizeof *metrics);
+}

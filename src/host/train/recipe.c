@@ -1,0 +1,127 @@
+#include "host/train/recipe.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+#include "host/core/files.h"
+#include "host/core/sha256.h"
+#include "host/space/canonical.h"
+
+kas_recipe kas_recipe_default(void)
+{
+    return (kas_recipe){
+        .epochs = 30,
+        .batch = 64,
+        .lr = 0.1,
+        .warmup_epochs = 0.5,
+        .momentum = 0.9,
+        .weight_decay = 5e-4,
+        .label_smoothing = 0.1,
+        .crop_pad = 4,
+        .flip = true,
+    };
+}
+
+double kas_recipe_lr(const kas_recipe *r, uint64_t steps_per_epoch, uint64_t step)
+{
+    double steps = (double)r->epochs * (double)steps_per_epoch;
+    double warmup = fmin(r->warmup_epochs * (double)steps_per_epoch, 0.9 * steps);
+    double t = (double)step + 0.5;
+    if (t < warmup)
+        return r->lr * t / warmup;
+    return r->lr / 2 * (1 + cos(acos(-1.0) * (t - warmup) / (steps - warmup)));
+}
+
+static kas_status check(const char *field, double value, double low, double high)
+{
+    if (value >= low && value <= high)
+        return KAS_OK;
+    return kas_fail(KAS_BAD_INPUT, "recipe: %s is %g; expected %g to %g", field, value, low, high);
+}
+
+kas_status kas_recipe_check(const kas_recipe *r)
+{
+    KAS_TRY(check("epochs", r->epochs, 1, 100000));
+    KAS_TRY(check("batch", r->batch, 1, 65536));
+    KAS_TRY(check("learning rate", r->lr, 0, 1000));
+    KAS_TRY(check("warm-up epochs", r->warmup_epochs, 0, 100000));
+    KAS_TRY(check("momentum", r->momentum, 0, 1));
+    KAS_TRY(check("weight decay", r->weight_decay, 0, 10));
+    KAS_TRY(check("label smoothing", r->label_smoothing, 0, 0.99));
+    return check("crop padding", r->crop_pad, 0, 64);
+}
+
+/* ---- digest -----------------------------------------------------------------------------------
+ */
+
+static void add_net(const kas_net *net, kas_buf *text)
+{
+    kas_buf_printf(text, "net %s %d classes\n", net->name, net->classes);
+    for (int i = 0; i < net->layers; i++) {
+        const kas_layer *l = &net->layer[i];
+        kas_buf_printf(text, "%d %s %d %d %d %d %d %d %d %d %d %d %d\n", l->op, l->name, l->in[0],
+                       l->in[1], l->h, l->w, l->c, l->kernel_h, l->kernel_w, l->stride, l->pad_h,
+                       l->pad_w, l->groups);
+    }
+}
+
+static kas_status add_replacement(const kas_replacement *r, kas_buf *text)
+{
+    if (!r)
+        return KAS_OK;
+    KAS_TRY(kas_kernel_canonical_text(r->kernel, text));
+    for (int t = 0; t < r->solution->targets; t++) {
+        kas_buf_printf(text, "\n%s", r->target[t].name);
+        for (int s = 0; s < KAS_SYM_COUNT; s++)
+            kas_buf_printf(text, " %" PRIu32, r->solution->binding[t].value[s]);
+    }
+    kas_buf_puts(text, "\n");
+    return KAS_OK;
+}
+
+static void add_index(const char *name, const uint32_t *index, uint32_t count, kas_buf *text)
+{
+    kas_buf_printf(text, "%s %" PRIu32 " %s\n", name, count, index ? "of list" : "first");
+    if (index)
+        kas_buf_add(text, index, sizeof *index * count);
+}
+
+static kas_status add_initial_weights(const char *path, kas_buf *text)
+{
+    if (!path)
+        return KAS_OK;
+    kas_buf file = {0};
+    char hex[65];
+    KAS_TRY(kas_file_read(path, (size_t)1 << 33, &file));
+    kas_sha256_hex(file.data, file.size, hex);
+    kas_buf_printf(text, "init %s\n", hex);
+    kas_buf_free(&file);
+    return KAS_OK;
+}
+
+kas_status kas_train_digest(const kas_train_options *o, uint8_t digest[32])
+{
+    kas_buf text = {0};
+    kas_status status = KAS_OK;
+    const kas_recipe *r = &o->recipe;
+    kas_buf_puts(&text, "kas-gpu run 1\n");
+    add_net(o->net, &text);
+    KAS_TRY_GOTO(add_replacement(o->replacement, &text), out);
+    kas_buf_printf(&text, "data %s\nseed %" PRIu64 " test %d\n", o->dataset->digest, o->seed,
+                   o->evaluate_test);
+    /* %a: every bit of a double counts */
+    kas_buf_printf(&text, "recipe %d %d %a %a %a %a %a %d %d\n", r->epochs, r->batch, r->lr,
+                   r->warmup_epochs, r->momentum, r->weight_decay, r->label_smoothing, r->crop_pad,
+                   r->flip);
+    add_index("train", o->train_index, o->train_count, &text);
+    add_index("validation", o->validation_index, o->validation_count, &text);
+    KAS_TRY_GOTO(add_initial_weights(o->weights_in, &text), out);
+    KAS_TRY_GOTO(kas_buf_status(&text), out);
+    kas_sha256 hash;
+    kas_sha256_init(&hash);
+    kas_sha256_update(&hash, text.data, text.size);
+    kas_sha256_final(&hash, digest);
+out:
+    kas_buf_free(&text);
+    return status;
+}

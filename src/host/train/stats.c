@@ -1,0 +1,41 @@
+#include "host/train/stats.h"
+
+#include <stdlib.h>
+
+void kas_samples_free(kas_samples *s)
+{
+    free(s->value);
+    *s = (kas_samples){0};
+}
+
+kas_status kas_samples_add(kas_samples *s, double value)
+{
+    if (s->count == s->capacity) {
+        int capacity = s->capacity ? 2 * s->capacity : 64;
+        double *grown = realloc(s->value, sizeof *grown * (size_t)capacity);
+        if (!grown)
+            return kas_fail(KAS_NO_MEMORY, "no memory for %d measurements", capacity);
+        s->value = grown;
+        s->capacity = capacity;
+    }
+    s->value[s->count++] = value;
+    return KAS_OK;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+double kas_samples_quantile(kas_samples *s, double q)
+{
+    if (s->count == 0)
+        return 0;
+    qsort(s->value, (size_t)s->count, sizeof *s->value, ascending);
+    double at = q * (s->count - 1);
+    int low = (int)at;
+    double rest = at - low;
+    return low + 1 < s->count ? s->value[low] * (1 - rest) + s->value[low + 1] * rest
+                              : s->value[low];
+}

@@ -1,0 +1,342 @@
+#include "host/train/train.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "host/core/files.h"
+#include "host/core/log.h"
+#include "host/train/checkpoint.h"
+#include "host/train/feed.h"
+#include "host/train/model.h"
+#include "host/train/recipe.h"
+#include "host/train/stats.h"
+
+typedef struct run {
+    const kas_train_options *o;
+    kas_device *device;
+    kas_model *model;
+    kas_feed feed;
+    kas_plan *train_plan, *evaluation_plan;
+    kas_timer *timer;
+    uint8_t digest[32];
+    uint32_t steps;        /* of an epoch */
+    uint64_t step;         /* done, of the whole run */
+    double earlier;        /* seconds of the unfinished epoch before a resume */
+    kas_metrics resumed;   /* sums of the unfinished epoch before a resume */
+    kas_epoch *epoch;      /* [recipe.epochs] */
+    int epochs;            /* done */
+    kas_samples step_time; /* seconds of steps */
+    kas_verdict verdict;   /* what a callback asked for */
+    bool diverged;
+} run;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- checkpoint -------------------------------------------------------------------------------
+ */
+
+static kas_status save_checkpoint(run *r, double seconds)
+{
+    const kas_params *p = kas_model_params(r->model);
+    if (!r->o->checkpoint)
+        return KAS_OK;
+    kas_metrics metrics;
+    kas_checkpoint c = {.step = r->step,
+                        .seconds = seconds,
+                        .epochs = r->epochs,
+                        .epoch = r->epoch,
+                        .learned = p->learned,
+                        .statistics = p->statistics};
+    kas_status status = KAS_OK;
+    memcpy(c.options, r->digest, sizeof c.options);
+    snprintf(c.device, sizeof c.device, "%s", kas_device_get_info(r->device)->name);
+    c.parameters = malloc(sizeof(float) * (p->learned + 1));
+    c.momentum = malloc(sizeof(float) * (p->learned + 1));
+    c.running = malloc(sizeof(float) * (p->statistics + 1));
+    if (!c.parameters || !c.momentum || !c.running) {
+        status = kas_fail(KAS_NO_MEMORY, "no memory for a checkpoint");
+        goto out;
+    }
+    KAS_TRY_GOTO(kas_model_download(r->model, c.parameters, c.momentum, c.running), out);
+    KAS_TRY_GOTO(kas_model_get_metrics(r->model, &metrics), out);
+    _Static_assert(sizeof metrics <= sizeof c.state, "the sums fit into a checkpoint");
+    memcpy(c.state, &metrics, sizeof metrics);
+    status = kas_checkpoint_write(r->o->checkpoint, &c);
+out:
+    c.epoch = NULL; /* the run's */
+    kas_checkpoint_free(&c);
+    return status;
+}
+
+static kas_status apply_checkpoint(run *r, const kas_checkpoint *c)
+{
+    const kas_params *p = kas_model_params(r->model);
+    const char *device = kas_device_get_info(r->device)->name;
+    if (c->learned != p->learned || c->statistics != p->statistics ||
+        c->epochs > r->o->recipe.epochs || c->step < (uint64_t)c->epochs * r->steps ||
+        c->step >= (uint64_t)(c->epochs + 1) * r->steps)
+        return kas_fail(KAS_BAD_INPUT, "%s: the checkpoint contradicts itself; remove it",
+                        r->o->checkpoint);
+    if (strcmp(c->device, device) != 0)
+        kas_warn("%s was written on \"%s\"; on \"%s\" the result may differ in the last bits",
+                 r->o->checkpoint, c->device, device);
+    KAS_TRY(kas_model_upload(r->model, c->parameters, c->momentum, c->running));
+    memcpy(&r->resumed, c->state, sizeof r->resumed);
+    memcpy(r->epoch, c->epoch, sizeof *r->epoch * (size_t)c->epochs);
+    r->epochs = c->epochs;
+    r->step = c->step;
+    r->earlier = c->seconds;
+    kas_info("%s: going on after %d epochs and %" PRIu64 " steps", r->o->checkpoint, c->epochs,
+             c->step - (uint64_t)c->epochs * r->steps);
+    return KAS_OK;
+}
+
+static kas_status start_or_resume(run *r)
+{
+    const kas_train_options *o = r->o;
+    if (o->checkpoint && kas_file_exists(o->checkpoint)) {
+        kas_checkpoint c;
+        KAS_TRY(kas_checkpoint_read(o->checkpoint, r->digest, &c));
+        kas_status status = apply_checkpoint(r, &c);
+        kas_checkpoint_free(&c);
+        return status;
+    }
+    KAS_TRY(kas_model_init(r->model, o->seed));
+    return o->weights_in ? kas_model_load(r->model, o->weights_in) : KAS_OK;
+}
+
+/* ---- an epoch ---------------------------------------------------------------------------------
+ */
+
+/* Steps run between two looks at the clock and the loss. On a GPU looking means waiting, so several
+ * are enqueued at once; a CPU has nothing to gain from that. */
+static uint32_t chunk_size(const run *r)
+{
+    return kas_device_get_info(r->device)->kind == KAS_DEVICE_CPU ? 1 : 16;
+}
+
+static kas_status run_chunk(run *r, uint32_t steps, kas_metrics *metrics)
+{
+    double seconds;
+    KAS_TRY(kas_timer_start(r->timer));
+    for (uint32_t i = 0; i < steps; i++)
+        KAS_TRY(kas_plan_run(r->train_plan));
+    KAS_TRY(kas_timer_stop(r->timer, &seconds));
+    KAS_TRY(kas_samples_add(&r->step_time, seconds / steps));
+    KAS_TRY(kas_model_get_metrics(r->model, metrics));
+    r->step += steps;
+    r->diverged = !isfinite(metrics->loss_sum) || !isfinite(metrics->batch_loss);
+    return KAS_OK;
+}
+
+/* What remains of the present epoch. Ends early when the loss diverges or a callback says so. */
+static kas_status train_epoch(run *r, kas_metrics *metrics)
+{
+    const kas_train_options *o = r->o;
+    uint32_t done = (uint32_t)(r->step - (uint64_t)r->epochs * r->steps);
+    kas_step_state state = {.step = (uint32_t)r->step,
+                            .cursor = done * (uint32_t)o->recipe.batch,
+                            .epoch = (uint32_t)r->epochs};
+    KAS_TRY(kas_feed_shuffle(&r->feed, r->epochs));
+    KAS_TRY(kas_model_set_state(r->model, state));
+    KAS_TRY(kas_model_set_metrics(r->model, &r->resumed));
+    *metrics = r->resumed;
+    r->resumed = (kas_metrics){0};
+    while (done < r->steps && !r->diverged) {
+        uint32_t left = r->steps - done, chunk = chunk_size(r);
+        chunk = chunk < left ? chunk : left;
+        KAS_TRY(run_chunk(r, chunk, metrics));
+        done += chunk;
+        if (!o->on_progress || r->diverged)
+            continue;
+        kas_verdict verdict =
+            o->on_progress(o->context, r->step, (uint64_t)r->steps * (uint64_t)o->recipe.epochs,
+                           metrics->batch_loss);
+        if (verdict != KAS_CONTINUE) {
+            r->verdict = verdict;
+            return KAS_OK;
+        }
+    }
+    return KAS_OK;
+}
+
+static kas_status evaluate(run *r, kas_metrics *metrics)
+{
+    uint32_t batch = (uint32_t)r->o->recipe.batch, count = r->feed.evaluation_count;
+    const kas_metrics zero = {0};
+    KAS_TRY(kas_model_set_state(r->model, (kas_step_state){0}));
+    KAS_TRY(kas_model_set_metrics(r->model, &zero));
+    for (uint32_t at = 0; at < count; at += batch)
+        KAS_TRY(kas_plan_run(r->evaluation_plan));
+    KAS_TRY(kas_model_get_metrics(r->model, metrics));
+    if (metrics->counted != count)
+        return kas_fail(KAS_FAILURE, "evaluation counted %" PRIu64 " of %" PRIu32 " images",
+                        metrics->counted, count);
+    return KAS_OK;
+}
+
+/* Trains and evaluates one epoch; *finished when it went to its end. */
+static kas_status one_epoch(run *r, bool *finished)
+{
+    double start = now();
+    kas_metrics train, validation;
+    *finished = false;
+    KAS_TRY(train_epoch(r, &train));
+    bool whole = r->step == (uint64_t)(r->epochs + 1) * r->steps;
+    if (r->diverged || r->verdict == KAS_PRUNE)
+        return KAS_OK;
+    if (!whole)
+        return save_checkpoint(r, r->earlier + now() - start);
+    KAS_TRY(evaluate(r, &validation));
+    double seen = (double)train.counted, counted = (double)validation.counted;
+    r->epoch[r->epochs] = (kas_epoch){
+        .epoch = r->epochs,
+        .train_loss = train.loss_sum / seen,
+        .train_accuracy = (double)train.correct / seen,
+        .validation_loss = validation.loss_sum / counted,
+        .validation_accuracy = (double)validation.correct / counted,
+        .seconds = r->earlier + now() - start,
+    };
+    r->earlier = 0;
+    r->epochs++;
+    *finished = true;
+    const kas_metrics zero = {0};
+    return kas_model_set_metrics(r->model, &zero);
+}
+
+static kas_status all_epochs(run *r)
+{
+    const kas_train_options *o = r->o;
+    while (r->epochs < o->recipe.epochs && r->verdict == KAS_CONTINUE) {
+        bool finished;
+        KAS_TRY(one_epoch(r, &finished));
+        if (r->diverged || !finished)
+            return KAS_OK;
+        if (o->on_epoch && r->verdict != KAS_PRUNE) {
+            kas_verdict verdict = o->on_epoch(o->context, &r->epoch[r->epochs - 1]);
+            if (verdict != KAS_CONTINUE)
+                r->verdict = verdict;
+        }
+        if (r->verdict != KAS_PRUNE)
+            KAS_TRY(save_checkpoint(r, 0));
+    }
+    return KAS_OK;
+}
+
+/* ---- the run ----------------------------------------------------------------------------------
+ */
+
+static kas_model_options model_options(const kas_train_options *o)
+{
+    return (kas_model_options){.net = o->net,
+                               .replacement = o->replacement,
+                               .batch = o->recipe.batch,
+                               .training = true,
+                               .cache_dir = o->cache_dir};
+}
+
+static kas_status record_plans(run *r)
+{
+    const kas_recipe *recipe = &r->o->recipe;
+    kas_step_options train = {.mode = KAS_TAPE_TRAIN,
+                              .images = &r->feed.train,
+                              .label_smoothing = recipe->label_smoothing,
+                              .lr = r->feed.rates,
+                              .momentum = recipe->momentum,
+                              .weight_decay = recipe->weight_decay};
+    kas_step_options evaluation = {.mode = KAS_TAPE_EVALUATE, .images = &r->feed.evaluation};
+    KAS_TRY(kas_model_record(r->model, &train, &r->train_plan));
+    return kas_model_record(r->model, &evaluation, &r->evaluation_plan);
+}
+
+static kas_status prepare(run *r)
+{
+    const kas_train_options *o = r->o;
+    kas_model_options options = model_options(o);
+    KAS_TRY(kas_feed_check(o));
+    KAS_TRY(kas_train_digest(o, r->digest));
+    r->steps = kas_feed_steps(o);
+    if ((uint64_t)r->steps * (uint64_t)o->recipe.epochs > UINT32_MAX)
+        return kas_fail(KAS_BAD_INPUT, "%d epochs of %" PRIu32 " steps are too many",
+                        o->recipe.epochs, r->steps);
+    r->epoch = calloc((size_t)o->recipe.epochs, sizeof *r->epoch);
+    if (!r->epoch)
+        return kas_fail(KAS_NO_MEMORY, "no memory for %d epochs", o->recipe.epochs);
+    KAS_TRY(kas_model_create(r->device, &options, &r->model));
+    KAS_TRY(kas_feed_create(r->device, o, &r->feed));
+    KAS_TRY(kas_timer_create(r->device, &r->timer));
+    KAS_TRY(record_plans(r));
+    return start_or_resume(r);
+}
+
+static kas_status write_weights(const run *r)
+{
+    const kas_train_options *o = r->o;
+    const char *const metadata[] = {"format",  "pt",         "generator", "kas-gpu " KAS_VERSION,
+                                    "network", o->net->name, NULL};
+    if (!o->weights_out)
+        return KAS_OK;
+    return kas_model_save(r->model, o->weights_out, metadata);
+}
+
+static void fill_result(run *r, kas_train_result *out)
+{
+    *out = (kas_train_result){
+        .state = r->diverged                        ? KAS_DIVERGED
+                 : r->epochs == r->o->recipe.epochs ? KAS_TRAINED
+                 : r->verdict == KAS_PRUNE          ? KAS_PRUNED
+                                                    : KAS_STOPPED,
+        .epochs = r->epochs,
+        .epoch = r->epoch,
+        .accuracy = r->epochs ? r->epoch[r->epochs - 1].validation_accuracy : 0,
+        .step_seconds = kas_samples_quantile(&r->step_time, 0.5),
+        .compile_seconds = kas_model_compile_seconds(r->model),
+        .memory = kas_model_memory(r->model) + r->feed.layout.total,
+    };
+    r->epoch = NULL; /* the result's now */
+}
+
+kas_status kas_train(kas_device *device, const kas_train_options *options, kas_train_result *out)
+{
+    run r = {.o = options, .device = device};
+    kas_status status = KAS_OK;
+    *out = (kas_train_result){0};
+    KAS_TRY_GOTO(prepare(&r), out);
+    KAS_TRY_GOTO(all_epochs(&r), out);
+    if (!r.diverged && r.epochs == options->recipe.epochs)
+        KAS_TRY_GOTO(write_weights(&r), out);
+    fill_result(&r, out);
+out:
+    kas_plan_free(r.train_plan);
+    kas_plan_free(r.evaluation_plan);
+    kas_timer_free(r.timer);
+    kas_feed_free(&r.feed);
+    kas_model_free(r.model);
+    kas_samples_free(&r.step_time);
+    free(r.epoch);
+    return status;
+}
+
+void kas_train_result_free(kas_train_result *result)
+{
+    free(result->epoch);
+    result->epoch = NULL;
+}
+
+kas_status kas_train_plan_memory(const kas_train_options *options, size_t *bytes)
+{
+    kas_model_options model = model_options(options);
+    KAS_TRY(kas_feed_check(options));
+    KAS_TRY(kas_model_plan_memory(&model, bytes));
+    *bytes += kas_feed_plan(options).total;
+    return KAS_OK;
+}
