@@ -15,7 +15,9 @@ OPT     ?= -O2 -g
 PREFIX  ?= /usr/local
 PYTHON  ?= python3
 
-PKGS     := libcjson sqlite3 hdf5 zlib
+# Some systems have HDF5's serial library under its own name only.
+HDF5     := $(shell pkg-config --exists hdf5 && echo hdf5 || echo hdf5-serial)
+PKGS     := libcjson sqlite3 $(HDF5) zlib
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS))
 PKG_LIBS   := $(shell pkg-config --libs $(PKGS))
 
@@ -75,11 +77,15 @@ test: all $(TEST_BINS)
 unit: $(TEST_BINS)
 	@tests/run.sh --no-e2e $(BUILD) $(TEST_BINS)
 
-demo: all
-	@tests/../scripts/demo.sh
+e2e: all
+	@tests/run.sh $(BUILD)
 
+demo: all
+	@scripts/demo.sh
+
+# Allocations that cannot be had return NULL here too, as they do without the sanitizer.
 asan:
-	$(MAKE) BUILD=build/asan SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer" OPT="-O1 -g" unit
+	ASAN_OPTIONS=allocator_may_return_null=1 $(MAKE) BUILD=build/asan SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer" OPT="-O1 -g" unit
 
 format:
 	@clang-format -i $$(git ls-files '*.c' '*.h')
@@ -101,8 +107,10 @@ help:
 	@echo 'make demo       a small real search on whatever device there is (under 5 minutes)'
 	@echo 'make test       every test; DEVICE=cuda runs the device tests on a GPU'
 	@echo 'make bench      every benchmark; results as JSON on stdout'
+	@echo 'make unit       the tests in C only; make e2e: the scripts only'
 	@echo 'make asan       the unit tests under AddressSanitizer and UBSan'
 	@echo 'make format     clang-format on every C file'
+	@echo 'make format-check, make size-check   what CI checks besides'
 	@echo 'make install    PREFIX=/usr/local'
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

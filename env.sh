@@ -35,7 +35,7 @@ has_header() {
 present() { # kind name
     case $1 in
     program) command -v "$2" >/dev/null ;;
-    module) pkg-config --exists "$2" 2>/dev/null ;;
+    module) pkg-config --exists "$2" 2>/dev/null || { [ "$2" = hdf5 ] && pkg-config --exists hdf5-serial 2>/dev/null; } ;;
     header) has_header "$2" ;;
     esac
 }

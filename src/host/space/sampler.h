@@ -37,13 +37,14 @@ typedef enum kas_reject {
     KAS_REJECT_SIZE, /* tensor or weight limits */
     KAS_REJECT_DUPLICATE,
     KAS_REJECT_NO_WEIGHT, /* nothing to learn */
+    KAS_REJECT_ONE_PIXEL, /* would replace a K > 1 convolution and never looks at a neighbour */
     KAS_REJECT_COUNT
 } kas_reject;
 const char *kas_reject_name(kas_reject why);
 
-/* One attempt. KAS_OK with *why = NONE: `kernel` is canonical and `solution` solved (the caller
- * frees it); KAS_OK with another *why: rejected, outputs untouched. Errors are errors of the
- * machine. */
+/* One attempt. KAS_USAGE for impossible options. KAS_OK with *why = NONE: `kernel` is canonical and
+ * `solution` solved (the caller frees it); KAS_OK with another *why: rejected, outputs untouched.
+ * Errors are errors of the machine. */
 kas_status kas_sample_attempt(const kas_sample_options *options, const kas_target *targets,
                               int count, uint64_t attempt, kas_kernel *kernel,
                               kas_solution *solution, kas_reject *why);

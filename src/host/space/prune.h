@@ -1,0 +1,17 @@
+/* Pruning rules (paper 6.1): constructions that are redundant whatever the weights are.
+ *
+ * Internal to the sampler; docs/sampling.md lists the rules.  They narrow what is sampled and do
+ * not make a kernel illegal: a kernel file may break them. */
+#ifndef KAS_SPACE_PRUNE_H
+#define KAS_SPACE_PRUNE_H
+
+#include "host/space/kernel.h"
+
+/* Is node i redundant, given the nodes before it?  Its shape is inferred. */
+bool kas_prune_node(const kas_kernel *kernel, int i);
+
+/* The same for a complete kernel: every node again (a substitution may have made it redundant) and
+ * the rules that need to know all consumers. */
+bool kas_prune_kernel(const kas_kernel *kernel);
+
+#endif
