@@ -40,14 +40,16 @@ static uint64_t address_space_in_use(void)
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static bool lower_limit(int resource, uint64_t value)
+/* At the hard limit of processor time comes SIGKILL, which says nothing of its cause; so that one
+ * is put `slack` above the soft limit, at which SIGXCPU comes. */
+static bool lower_limit(int resource, uint64_t value, uint64_t slack)
 {
     struct rlimit limit;
     if (getrlimit(resource, &limit) != 0)
         return false;
-    if (limit.rlim_max != RLIM_INFINITY && value > limit.rlim_max)
-        value = limit.rlim_max;
-    limit.rlim_cur = limit.rlim_max = value;
+    if (limit.rlim_max == RLIM_INFINITY || limit.rlim_max > value + slack)
+        limit.rlim_max = value + slack;
+    limit.rlim_cur = value < limit.rlim_max ? value : limit.rlim_max;
     return setrlimit(resource, &limit) == 0;
 }
 
@@ -70,8 +72,8 @@ static bool enter_child(pid_t parent, kas_guard_limits limits)
     if (null < 0 || dup2(null, STDOUT_FILENO) < 0 || dup2(null, STDERR_FILENO) < 0)
         return false;
     alarm(limits.wall_seconds);
-    return lower_limit(RLIMIT_CORE, 0) && lower_limit(RLIMIT_CPU, limits.cpu_seconds) &&
-           lower_limit(RLIMIT_AS, address_space_in_use() + limits.memory_bytes);
+    return lower_limit(RLIMIT_CORE, 0, 0) && lower_limit(RLIMIT_CPU, limits.cpu_seconds, 5) &&
+           lower_limit(RLIMIT_AS, address_space_in_use() + limits.memory_bytes, 0);
 }
 
 static _Noreturn void run_child(report *shared, pid_t parent, kas_guard_limits limits,
