@@ -190,40 +190,61 @@ static void test_philox(void **state)
     kas_module_free(module);
 }
 
+/* Relative, but absolute below `floor`, where sin and log pass through zero. */
+static void check_math(const char *what, const double *x, size_t count, double floor,
+                       double tolerance)
+{
+    enum { FUNCTIONS = 8 };
+    static const char *const name[FUNCTIONS] = {"exp", "tanh", "erf", "sin",
+                                                "cos", "sqrt", "log", "fma"};
+    float *in = array_to_device(x, count), *out = array_to_device(NULL, FUNCTIONS * count);
+    kas_module *module = load(0);
+    run(module, "test_math", 1, 1, 1, &(copy_args){in, out, (int)count}, sizeof(copy_args));
+    double *got = array_from_device(out, FUNCTIONS * count), worst = 0;
+    for (size_t i = 0; i < count; i++) {
+        const double v = (float)x[i];
+        const double want[FUNCTIONS] = {exp(v),
+                                        tanh(v),
+                                        erf(v),
+                                        sin(v),
+                                        cos(v),
+                                        sqrt(fabs(v)),
+                                        log(fmax(v, 0.25)),
+                                        v * fmin(v, 1) + 2};
+        for (int f = 0; f < FUNCTIONS; f++) {
+            const double y = got[f * count + i];
+            const bool nan = isnan(want[f]) && isnan(y);
+            if (nan || (isinf((float)want[f]) && y == (double)(float)want[f]))
+                continue;
+            const double error = fabs(y - want[f]) / fmax(fabs(want[f]), floor);
+            if (!(error <= tolerance))
+                fail_msg("%s(%.9g) = %.9g, expected %.9g", name[f], v, y, want[f]);
+            worst = fmax(worst, error);
+        }
+    }
+    print_message("math, %s: largest relative error %.3g, tolerance %.3g\n", what, worst,
+                  tolerance);
+    free(got);
+    kas_module_free(module);
+    FREE(in, out);
+}
+
 static void test_math(void **state)
 {
     (void)state;
-    enum { COUNT = 2001 };
-    static double x[COUNT], want[8 * COUNT];
-    for (int i = 0; i < COUNT; i++) {
-        const float v = i < 1999 ? (float)(i - 1000) / 50 : i == 1999 ? 0.0f : 1e-20f;
-        x[i] = v;
-        const double w[8] = {exp(v),
-                             tanh(v),
-                             erf(v),
-                             sin(v),
-                             cos(v),
-                             sqrt(fabs(v)),
-                             log(fmax(v, 0.25)),
-                             (double)v * fmin(v, 1) + 2};
-        for (int f = 0; f < 8; f++)
-            want[f * COUNT + i] = w[f];
-    }
-    float *in = array_to_device(x, COUNT), *out = array_to_device(NULL, 8 * COUNT);
-    kas_module *module = load(0);
-    run(module, "test_math", 1, 1, 1, &(copy_args){in, out, COUNT}, sizeof(copy_args));
-    double *got = array_from_device(out, 8 * COUNT), worst = 0;
-    for (int i = 0; i < 8 * COUNT; i++) {
-        /* relative, but absolute below 1e-3, where sin and log pass through zero */
-        const double w = want[i], error = fabs(got[i] - w) / fmax(fabs(w), 1e-3);
-        if (!(error <= 1e-6))
-            fail_msg("function %d of %g: %.9g, expected %.9g", i / COUNT, x[i % COUNT], got[i], w);
-        worst = fmax(worst, error);
-    }
-    print_message("math: largest relative error %.3g, tolerance 1e-6\n", worst);
-    free(got);
-    kas_module_free(module);
-    kas_mem_free(the_device, in), kas_mem_free(the_device, out);
+    enum { COUNT = 40001 };
+    static double x[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        x[i] = (float)(i - COUNT / 2) / 1000;
+    check_math("-20 to 20", x, COUNT, 1e-6, 3e-7);
+    for (int i = 0; i < COUNT; i++)
+        x[i] = (float)(i - COUNT / 2) / 230;
+    check_math("-87 to 87", x, COUNT, 1e-6, 3e-7);
+    for (int i = 0; i < COUNT; i++)
+        x[i] = (float)exp(-80 + 0.004 * i) * (i % 2 ? 1 : -1); /* 1e-35 to 1e35 */
+    check_math("tiny and small", x, 24000, 1e-38, 3e-7);       /* up to 9e6 */
+    const double special[] = {0, -0.0, INFINITY, -INFINITY, NAN, 88.7, 88.8, 200, -103, -200};
+    check_math("special", special, sizeof special / sizeof *special, 1e-30, 3e-7);
 }
 
 static void test_timer(void **state)
