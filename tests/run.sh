@@ -43,6 +43,19 @@ run_one() { # name command...
 
 export KAS_CACHE_DIR=${KAS_TEST_CACHE:-$PWD/$build/test-cache}
 for program in "$@"; do run_one "$(basename "$program")" "$program"; done
+# The tests of the devices once more on the CUDA device, with the stand-in of tests/cuda_sim for NVIDIA's libraries.
+sim=$PWD/$build/tests/libkas_cuda_sim.so
+if [ -z "${DEVICE:-}" ] && [ -f "$sim" ]; then
+    mkdir -p "$build/log/cuda-sim"
+    for program in "$@"; do
+        case $program in */ops/* | */jit/*)
+            source=${program#"$build"/}.c
+            if grep -q 'op_case\.h\|getenv("DEVICE")' "$source"; then
+                run_one "cuda-sim/$(basename "$program")" env DEVICE=cuda KAS_CUDA_LIBS="$sim" "$program"
+            fi ;;
+        esac
+    done
+fi
 if [ $e2e = 1 ]; then
     for script in tests/e2e/*.sh; do [ -f "$script" ] && run_one "e2e/$(basename "$script" .sh)" bash "$script"; done
 fi

@@ -68,6 +68,9 @@ kas_status kas_cuda_check_dnn(kas_cuda *cuda, cudnnStatus_t result, const char *
 
 /* Makes the context current; KAS_DEVICE_LOST when it is dead. First in every slot. */
 kas_status kas_cuda_enter(kas_cuda *cuda);
+/* The same for a slot that gives something back, which goes on whatever fails; false when the
+ * context is dead and the end of the process will free it. */
+bool kas_cuda_enter_to_free(kas_cuda *cuda);
 /* At least `bytes` of workspace; waits for running work when it has to grow. */
 kas_status kas_cuda_reserve_workspace(kas_cuda *cuda, size_t bytes);
 

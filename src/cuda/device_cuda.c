@@ -19,6 +19,15 @@ kas_status kas_cuda_enter(kas_cuda *cuda)
     return KAS_CU(cuda, cuCtxSetCurrent(cuda->context));
 }
 
+bool kas_cuda_enter_to_free(kas_cuda *cuda)
+{
+    if (cuda->lost)
+        return false;
+    if (KAS_CU(cuda, cuCtxSetCurrent(cuda->context)) != KAS_OK)
+        kas_warn("giving something back: %s", kas_error());
+    return !cuda->lost;
+}
+
 static kas_status cuda_sync(kas_device *device)
 {
     kas_cuda *cuda = (kas_cuda *)device;
@@ -94,10 +103,11 @@ static void cuda_mem_free(kas_device *device, void *memory)
     }
     cuda->bytes -= cuda->allocation[i].bytes;
     cuda->allocation[i] = cuda->allocation[--cuda->allocations];
-    if (kas_cuda_enter(cuda) != KAS_OK) /* dead: the process's end frees it */
+    if (!kas_cuda_enter_to_free(cuda))
         return;
-    if (KAS_CU(cuda, cuStreamSynchronize(cuda->stream)) != KAS_OK ||
-        KAS_CU(cuda, cuMemFree_v2((CUdeviceptr)(uintptr_t)memory)) != KAS_OK)
+    if (KAS_CU(cuda, cuStreamSynchronize(cuda->stream)) != KAS_OK)
+        kas_warn("freeing memory: %s", kas_error());
+    if (KAS_CU(cuda, cuMemFree_v2((CUdeviceptr)(uintptr_t)memory)) != KAS_OK)
         kas_warn("freeing memory: %s", kas_error());
 }
 
@@ -152,7 +162,7 @@ kas_status kas_cuda_reserve_workspace(kas_cuda *cuda, size_t bytes)
 static void cuda_timer_free(kas_timer *timer)
 {
     kas_cuda *cuda = (kas_cuda *)timer->device;
-    if (kas_cuda_enter(cuda) == KAS_OK) {
+    if (kas_cuda_enter_to_free(cuda)) {
         if (timer->start)
             cuda->driver->cuEventDestroy_v2(timer->start);
         if (timer->stop)

@@ -57,7 +57,7 @@ kas_status kas_cuda_module_builtin(kas_device *device, kas_module **out)
 void kas_cuda_module_free(kas_module *module)
 {
     kas_cuda *cuda = (kas_cuda *)module->device;
-    if (kas_cuda_enter(cuda) == KAS_OK) {
+    if (kas_cuda_enter_to_free(cuda)) {
         cuda->driver->cuStreamSynchronize(cuda->stream); /* its kernels may be running */
         cuda->driver->cuModuleUnload(module->handle);
     }

@@ -1,0 +1,37 @@
+/* The stand-in for NVIDIA's libraries (docs/design.md, decision 13): what tests can ask of it.
+ *
+ * libkas_cuda_sim.so exports the functions of src/cuda/cuda_api.h.  $KAS_CUDA_LIBS makes the CUDA
+ * device open it in their place.  A launch runs the kernel's own text, built by the host compiler.
+ *
+ * What it checks, so that mistakes show that a real GPU would hide or report much later:
+ *   - device memory can be touched only while the stand-in runs queued work: the host reading it
+ *     crashes, and so does work that was queued on memory freed since;
+ *   - memory starts as NaN and lies between guard pages;
+ *   - work is queued and done late, at a wait or at a random moment before, streams interleaved at
+ *     random and blocks of a launch in random order;
+ *   - every pointer given to a library lies in a live allocation of the right device, descriptors
+ *     fit each other, and a kernel's block is as wide as its KAS_THREADS.
+ * A broken rule prints "cuda_sim: ..." and aborts.
+ *
+ * Environment: KAS_SIM_DEVICES (1), KAS_SIM_SEED (1), KAS_SIM_MEMORY (bytes of one GPU),
+ * KAS_SIM_FAIL (see kas_sim_fail: "cuMemAlloc_v2:3:2:once"), KAS_SIM_REFUSE ("cublasLt", "cudnn" or
+ * both: the library refuses every problem as not supported). */
+#ifndef KAS_TESTS_CUDA_SIM_CONTROL_H
+#define KAS_TESTS_CUDA_SIM_CONTROL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* From now on the `nth` call (1 = the next) of `function` ("*": of any function) fails with `code`
+ * (0: a fitting one).  `sticky`: the GPU is dead from then on.  NULL: none. */
+void kas_sim_fail(const char *function, int nth, int code, bool sticky);
+/* Did the failure that was asked for take place? `name` of the function that failed. */
+bool kas_sim_failed(char name[64]);
+/* Objects that exist: allocations, streams, events, modules, contexts, handles, descriptors. */
+int kas_sim_live(void);
+/* Launches, library products and convolutions done so far. */
+void kas_sim_counts(int *launches, int *matmuls, int *convolutions);
+void kas_sim_refuse(const char *libraries); /* as KAS_SIM_REFUSE */
+void kas_sim_reset(void);                   /* counts, failures and sticky errors; objects stay */
+
+#endif

@@ -1,0 +1,51 @@
+/* For test programs: makes the CUDA device of this process the stand-in, and finds its controls. */
+#ifndef KAS_TESTS_CUDA_SIM_LOAD_SIM_H
+#define KAS_TESTS_CUDA_SIM_LOAD_SIM_H
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct {
+    void (*make_fail)(const char *function, int nth, int code, bool sticky);
+    bool (*failed)(char name[64]);
+    int (*live)(void);
+    void (*counts)(int *launches, int *matmuls, int *convolutions);
+    void (*refuse)(const char *libraries);
+    void (*reset)(void);
+    char path[PATH_MAX + 64];
+} sim;
+
+/* The library lies in the build folder's tests/, two folders above this program. */
+static int load_sim(void **state)
+{
+    (void)state;
+    char self[PATH_MAX];
+    const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (length <= 0)
+        return -1;
+    self[length] = '\0';
+    for (int i = 0; i < 2; i++)
+        *strrchr(self, '/') = '\0';
+    snprintf(sim.path, sizeof sim.path, "%s/libkas_cuda_sim.so", self);
+    void *handle = dlopen(sim.path, RTLD_NOW | RTLD_LOCAL);
+    if (!handle) {
+        fprintf(stderr, "%s\n", dlerror());
+        return -1;
+    }
+    *(void **)&sim.make_fail = dlsym(handle, "kas_sim_fail");
+    *(void **)&sim.failed = dlsym(handle, "kas_sim_failed");
+    *(void **)&sim.live = dlsym(handle, "kas_sim_live");
+    *(void **)&sim.counts = dlsym(handle, "kas_sim_counts");
+    *(void **)&sim.refuse = dlsym(handle, "kas_sim_refuse");
+    *(void **)&sim.reset = dlsym(handle, "kas_sim_reset");
+    return sim.make_fail && sim.failed && sim.live && sim.counts && sim.refuse && sim.reset
+               ? setenv("KAS_CUDA_LIBS", sim.path, 1)
+               : -1;
+}
+
+#endif

@@ -1,0 +1,60 @@
+/* What the files of the stand-in share. */
+#ifndef KAS_TESTS_CUDA_SIM_SIM_H
+#define KAS_TESTS_CUDA_SIM_SIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "control.h"
+#include "cuda/cuda_api.h"
+
+enum { SIM_MAX_DEVICES = 16, SIM_IMAGE_FORMAT = 1 };
+static const char sim_image_magic[8] = "KASSIM\n";
+
+_Noreturn void sim_broken(const char *format, ...) __attribute__((format(printf, 1, 2)));
+uint32_t sim_random(uint32_t below);
+
+/* ---- failures -------------------------------------------------------------------------------- */
+
+/* Counts a call; 0 or the code that the call must return.  `fitting` is the code for a plain
+ * failure of this call, `dead` what its library returns once the GPU is dead (0: goes on working).
+ */
+int sim_call(const char *name, int fitting, int dead);
+#define SIM_CALL(name, fitting, dead)                                                              \
+    do {                                                                                           \
+        int sim_code_ = sim_call(#name, (fitting), (dead));                                        \
+        if (sim_code_)                                                                             \
+            return sim_code_;                                                                      \
+    } while (0)
+extern int sim_sticky; /* the error of a dead GPU, 0 */
+bool sim_refuses(const char *library);
+extern int sim_live, sim_launches, sim_matmuls, sim_convolutions;
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+CUresult sim_alloc(int device, size_t bytes, void **out);
+bool sim_free(void *memory); /* false: not the start of an allocation */
+size_t sim_used(int device);
+size_t sim_capacity(void);
+/* Aborts unless [p, p + bytes) lies in one live allocation of the device. */
+void sim_check_range(const char *what, int device, const void *p, size_t bytes);
+void sim_unlock_memory(void);
+void sim_lock_memory(void);
+
+/* ---- streams --------------------------------------------------------------------------------- */
+
+struct CUctx_st {
+    int device, references;
+};
+extern _Thread_local CUcontext sim_context;
+
+/* Queues run(data); data is freed afterwards. */
+typedef void sim_work(void *data);
+void sim_enqueue(CUstream stream, sim_work *run, void *data);
+void *sim_new(size_t bytes); /* zeroed; aborts when there is no memory */
+int sim_stream_device(CUstream stream);
+void sim_drain(CUstream stream); /* NULL: all */
+void sim_some_progress(void);
+
+#endif

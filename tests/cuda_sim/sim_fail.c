@@ -1,0 +1,125 @@
+/* Failures on demand, counts, random numbers. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sim.h"
+
+int sim_sticky, sim_live, sim_launches, sim_matmuls, sim_convolutions;
+
+static struct {
+    bool read; /* the environment was read */
+    char function[64];
+    int remaining, code; /* 0 remaining: none */
+    bool sticky, happened;
+    char failed_in[64];
+    char refused[64];
+    uint64_t random;
+} sim;
+
+void sim_broken(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("cuda_sim: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    abort();
+}
+
+/* NAME:NTH[:CODE[:once|sticky]] */
+static void read_failure(const char *text)
+{
+    char function[64], kind[16] = "once";
+    int nth = 0, code = 0;
+    if (sscanf(text, "%63[^:]:%d:%d:%15s", function, &nth, &code, kind) < 2 || nth < 1 ||
+        (strcmp(kind, "once") != 0 && strcmp(kind, "sticky") != 0))
+        sim_broken("KAS_SIM_FAIL=%s: expected FUNCTION:NTH[:CODE[:once|sticky]]", text);
+    kas_sim_fail(function, nth, code, strcmp(kind, "sticky") == 0);
+}
+
+static void read_environment(void)
+{
+    if (sim.read)
+        return;
+    sim.read = true;
+    const char *fail = getenv("KAS_SIM_FAIL"), *refuse = getenv("KAS_SIM_REFUSE"),
+               *seed = getenv("KAS_SIM_SEED");
+    sim.random = (seed ? strtoull(seed, NULL, 10) : 1) * 0x9E3779B97F4A7C15u + 1;
+    if (fail && *fail)
+        read_failure(fail);
+    if (refuse)
+        kas_sim_refuse(refuse);
+}
+
+uint32_t sim_random(uint32_t below)
+{
+    read_environment();
+    sim.random = sim.random * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(sim.random >> 33) % below;
+}
+
+int sim_call(const char *name, int fitting, int dead)
+{
+    read_environment();
+    if (sim_sticky && dead)
+        return dead;
+    if (sim.remaining && (strcmp(sim.function, "*") == 0 || strcmp(sim.function, name) == 0) &&
+        --sim.remaining == 0) {
+        sim.happened = true;
+        snprintf(sim.failed_in, sizeof sim.failed_in, "%s", name);
+        int code = sim.code ? sim.code : fitting;
+        if (sim.sticky)
+            sim_sticky = code;
+        return code;
+    }
+    sim_some_progress();
+    return 0;
+}
+
+bool sim_refuses(const char *library)
+{
+    read_environment();
+    return strstr(sim.refused, library) != NULL;
+}
+
+void kas_sim_fail(const char *function, int nth, int code, bool sticky)
+{
+    sim.read = sim.read || !function;
+    snprintf(sim.function, sizeof sim.function, "%s", function ? function : "");
+    sim.remaining = function ? nth : 0;
+    sim.code = code;
+    sim.sticky = sticky;
+    sim.happened = false;
+}
+
+bool kas_sim_failed(char name[64])
+{
+    snprintf(name, 64, "%s", sim.happened ? sim.failed_in : "");
+    return sim.happened;
+}
+
+int kas_sim_live(void)
+{
+    return sim_live;
+}
+
+void kas_sim_counts(int *launches, int *matmuls, int *convolutions)
+{
+    *launches = sim_launches;
+    *matmuls = sim_matmuls;
+    *convolutions = sim_convolutions;
+}
+
+void kas_sim_refuse(const char *libraries)
+{
+    snprintf(sim.refused, sizeof sim.refused, "%s", libraries);
+}
+
+void kas_sim_reset(void)
+{
+    kas_sim_fail(NULL, 0, 0, false);
+    sim_sticky = sim_launches = sim_matmuls = sim_convolutions = 0;
+    sim.refused[0] = '\0';
+}
