@@ -1,0 +1,71 @@
+#include "host/cli/net_options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { KEY_FLOPS = 0x100, KEY_PARAMS };
+
+static const struct argp_option options[] = {
+    {"net", 'n', "NAME", 0, "Network whose convolutions are replaced: resnet20, resnet18", 10},
+    {"input", 'i', "CxHxW", 0, "Shape of an image (default 3x32x32)", 10},
+    {"classes", 'c', "N", 0, "Number of classes (default 10)", 10},
+    {"targets", 't', "LIST", 0, "Kernel sizes to replace, such as 3x3,1x1 (default: all)", 10},
+    {"flops", KEY_FLOPS, "R", 0, "FLOPs allowed, relative to the replaced convolutions", 11},
+    {"params", KEY_PARAMS, "R", 0, "Parameters allowed, relative to the replaced convolutions", 11},
+    {0}};
+
+static void parse_shape(kas_cli_net *o, const char *text, struct argp_state *state)
+{
+    char end;
+    if (sscanf(text, "%4dx%4dx%4d%c", &o->c, &o->h, &o->w, &end) != 3 || o->c < 1 || o->h < 1 ||
+        o->w < 1)
+        argp_error(state,
+                   "--input: expected channels, height and width such as 3x32x32, found \"%s\"",
+                   text);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    kas_cli_net *o = state->input;
+    switch (key) {
+    case 'n':
+        o->name = arg;
+        return 0;
+    case 'i':
+        parse_shape(o, arg, state);
+        return 0;
+    case 'c':
+        o->classes = (int)kas_cli_int(state, "--classes", arg, 2, 65536);
+        return 0;
+    case 't':
+        o->filter = arg;
+        return 0;
+    case KEY_FLOPS:
+        o->budget.max_flops_ratio = kas_cli_number(state, "--flops", arg, 1e-6, 1e6);
+        return 0;
+    case KEY_PARAMS:
+        o->budget.max_params_ratio = kas_cli_number(state, "--params", arg, 1e-6, 1e6);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+const struct argp kas_cli_net_argp = {options, parse, 0, 0, 0, 0, 0};
+
+kas_cli_net kas_cli_net_defaults(void)
+{
+    return (kas_cli_net){.c = 3, .h = 32, .w = 32, .classes = 10};
+}
+
+kas_status kas_cli_net_targets(const kas_cli_net *o, kas_net **net, kas_target **targets,
+                               int *count)
+{
+    KAS_TRY(kas_net_build(o->name, o->h, o->w, o->c, o->classes, net));
+    kas_status status = kas_net_targets(*net, o->filter, targets, count);
+    if (status != KAS_OK) {
+        kas_net_free(*net);
+        *net = NULL;
+    }
+    return status;
+}

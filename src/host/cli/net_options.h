@@ -1,0 +1,22 @@
+/* Options of commands that look at a kernel through a network: --net, --input, --classes,
+ * --targets, --flops, --params. */
+#ifndef KAS_CLI_NET_OPTIONS_H
+#define KAS_CLI_NET_OPTIONS_H
+
+#include "host/cli/cli.h"
+#include "host/net/targets.h"
+#include "host/space/solve.h"
+
+typedef struct kas_cli_net {
+    const char *name, *filter; /* name NULL = no --net */
+    int c, h, w, classes;      /* of the images */
+    kas_budget budget;
+} kas_cli_net;
+extern const struct argp kas_cli_net_argp; /* input: kas_cli_net */
+kas_cli_net kas_cli_net_defaults(void);
+
+/* Builds the network and its targets. The caller frees both (kas_net_free, free). */
+kas_status kas_cli_net_targets(const kas_cli_net *options, kas_net **net, kas_target **targets,
+                               int *count);
+
+#endif

@@ -1,0 +1,248 @@
+/* kas-gpu sample: kernels of the search space, without training any. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/cli/net_options.h"
+#include "host/core/files.h"
+#include "host/core/log.h"
+#include "host/report/line.h"
+#include "host/report/table.h"
+#include "host/space/kernel_json.h"
+#include "host/space/sampler.h"
+
+typedef struct sample_options {
+    kas_cli_common common;
+    kas_cli_net net;
+    kas_sample_options sample;
+    long long count, attempts;
+    const char *folder;
+    bool stats;
+} sample_options;
+
+enum { KEY_MIN = 0x200, KEY_MAX, KEY_STATS, KEY_ATTEMPTS };
+
+static const struct argp_option option_list[] = {
+    {"count", 'k', "N", 0, "How many kernels (default 10)", 0},
+    {"seed", 's', "S", 0, "Seed (default 0): the same seed gives the same kernels", 0},
+    {"output", 'o', "DIR", 0, "Also write each kernel to DIR/NAME.json", 0},
+    {"min-primitives", KEY_MIN, "N", 0, "Fewest primitives in a kernel (default 3)", 0},
+    {"max-primitives", KEY_MAX, "N", 0, "Most primitives in a kernel (default 12)", 0},
+    {"attempts", KEY_ATTEMPTS, "N", 0,
+     "Give up after N attempts without a new kernel (default 1000000)", 0},
+    {"stats", KEY_STATS, 0, 0, "Count at the end why attempts were rejected", 0},
+    {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    sample_options *o = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &o->net;
+        state->child_inputs[1] = &o->common;
+        return 0;
+    case 'k':
+        o->count = kas_cli_int(state, "--count", arg, 1, 100000000);
+        return 0;
+    case 's':
+        o->sample.seed = (uint64_t)kas_cli_int(state, "--seed", arg, 0, LLONG_MAX);
+        return 0;
+    case 'o':
+        o->folder = arg;
+        return 0;
+    case KEY_MIN:
+        o->sample.min_primitives =
+            (int)kas_cli_int(state, "--min-primitives", arg, 1, KAS_MAX_NODES - 1);
+        return 0;
+    case KEY_MAX:
+        o->sample.max_primitives =
+            (int)kas_cli_int(state, "--max-primitives", arg, 1, KAS_MAX_NODES - 1);
+        return 0;
+    case KEY_ATTEMPTS:
+        o->attempts = kas_cli_int(state, "--attempts", arg, 1, LLONG_MAX);
+        return 0;
+    case KEY_STATS:
+        o->stats = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "unexpected argument \"%s\"", arg);
+        return 0;
+    case ARGP_KEY_END:
+        if (!o->net.name)
+            argp_error(state, "which network? for example --net resnet18");
+        if (o->sample.min_primitives > o->sample.max_primitives)
+            argp_error(state, "--min-primitives %d is more than --max-primitives %d",
+                       o->sample.min_primitives, o->sample.max_primitives);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const char doc[] =
+    "Draws random kernels that may replace a network's convolutions.\n\n"
+    "  kas-gpu sample --net resnet18 --count 20\n"
+    "  kas-gpu sample --net resnet20 --count 300 --flops 0.5 --params 1 --seed 7 -o kernels/\n"
+    "  kas-gpu sample --net resnet18 --input 3x64x64 --count 1000 --json --stats\n"
+    "\vEvery kernel is legal at every replaced convolution, within the budget, and comes once. "
+    "docs/sampling.md says how they are drawn.";
+
+/* One line of JSON: no string of a kernel file holds a line break, so those of the layout can go
+ * with the blanks that follow them. */
+static void join_lines(kas_buf *text)
+{
+    size_t to = 0;
+    for (size_t i = 0; i < text->size; i++) {
+        if (text->data[i] != '\n') {
+            text->data[to++] = text->data[i];
+            continue;
+        }
+        while (i + 1 < text->size && text->data[i + 1] == ' ')
+            i++;
+    }
+    text->size = to;
+    text->data[to] = '\0';
+}
+
+static kas_status json_sample(const kas_sample *s, const kas_buf *file)
+{
+    kas_buf line = {0}, kernel = {0};
+    kas_buf_add(&kernel, file->data, file->size);
+    kas_status status = kas_buf_status(&kernel);
+    if (status == KAS_OK) {
+        join_lines(&kernel);
+        kas_line_begin(&line);
+        kas_line_text(&line, "kind", "kernel");
+        kas_line_int(&line, "index", (int64_t)s->index);
+        kas_line_text(&line, "name", s->name);
+        kas_line_int(&line, "attempt", (int64_t)s->attempt);
+        kas_line_int(&line, "primitives", s->kernel.nodes - 1);
+        kas_line_number(&line, "flops", s->solution.flops);
+        kas_line_number(&line, "params", s->solution.params);
+        kas_line_number(&line, "flops_ratio", s->solution.flops / s->solution.conv_flops);
+        kas_line_number(&line, "params_ratio", s->solution.params / s->solution.conv_params);
+        kas_line_json(&line, "kernel", kernel.data);
+        kas_line_end(&line);
+        status = kas_buf_status(&line);
+    }
+    if (status == KAS_OK)
+        fputs(line.data, stdout);
+    kas_buf_free(&kernel);
+    kas_buf_free(&line);
+    return status;
+}
+
+static kas_status text_sample(const kas_sample *s)
+{
+    kas_buf structure = {0};
+    KAS_TRY(kas_kernel_canonical_text(&s->kernel, &structure));
+    if (s->index == 0)
+        printf("%-16s  %5s  %6s  %s\n", "kernel", "FLOPs", "params", "structure");
+    printf("%s  %5.3f  %6.3f  %s\n", s->name, s->solution.flops / s->solution.conv_flops,
+           s->solution.params / s->solution.conv_params, kas_buf_text(&structure));
+    kas_buf_free(&structure);
+    return KAS_OK;
+}
+
+static kas_status write_file(const char *folder, const kas_sample *s, const kas_buf *file)
+{
+    kas_buf path = {0};
+    kas_buf_printf(&path, "%s/%s.json", folder, s->name);
+    kas_status status = kas_buf_status(&path);
+    if (status == KAS_OK)
+        status = kas_file_write_atomic(path.data, file->data, file->size);
+    kas_buf_free(&path);
+    return status;
+}
+
+static kas_status give(const sample_options *o, const kas_sample *s)
+{
+    kas_buf file = {0};
+    kas_status status = kas_kernel_write_json(&s->kernel, &s->solution, &file);
+    if (status == KAS_OK && o->folder)
+        status = write_file(o->folder, s, &file);
+    if (status == KAS_OK)
+        status = o->common.json ? json_sample(s, &file) : text_sample(s);
+    kas_buf_free(&file);
+    return status;
+}
+
+static kas_status give_stats(bool json, const kas_sample_stats *stats)
+{
+    static const kas_column columns[] = {
+        {"attempts", KAS_LEFT}, {"count", KAS_RIGHT}, {"share", KAS_RIGHT}};
+    kas_buf out = {0};
+    kas_table *table = json ? NULL : kas_table_create(columns, 3);
+    if (json) {
+        kas_line_begin(&out);
+        kas_line_text(&out, "kind", "stats");
+        kas_line_int(&out, "attempts", (int64_t)stats->attempts);
+    }
+    for (int r = 0; r < KAS_REJECT_COUNT; r++) {
+        uint64_t count = r == KAS_REJECT_NONE ? stats->accepted : stats->rejected[r];
+        if (json) {
+            kas_line_int(&out, kas_reject_name((kas_reject)r), (int64_t)count);
+            continue;
+        }
+        kas_table_cell(table, "%s", kas_reject_name((kas_reject)r));
+        kas_table_cell(table, "%llu", (unsigned long long)count);
+        kas_table_cell(table, "%.1f%%", 100.0 * (double)count / (double)stats->attempts);
+    }
+    if (json)
+        kas_line_end(&out);
+    kas_status status = json ? kas_buf_status(&out) : kas_table_write(table, &out);
+    if (status == KAS_OK)
+        printf("%s%s", json ? "" : "\n", out.data);
+    kas_table_free(table);
+    kas_buf_free(&out);
+    return status;
+}
+
+static kas_status sample_all(const sample_options *o, kas_sampler *sampler)
+{
+    if (o->folder)
+        KAS_TRY(kas_mkdirs(o->folder));
+    for (long long k = 0; k < o->count; k++) {
+        kas_sample s;
+        KAS_TRY(kas_sampler_next(sampler, (uint64_t)o->attempts, &s));
+        kas_status status = give(o, &s);
+        kas_solution_free(&s.solution);
+        KAS_TRY(status);
+    }
+    return KAS_OK;
+}
+
+static kas_status run(int argc, char **argv)
+{
+    static const struct argp_child children[] = {
+        {&kas_cli_net_argp, 0, NULL, 0}, {&kas_cli_common_argp, 0, NULL, 0}, {0}};
+    static const struct argp argp = {option_list, parse, "--net NAME", doc, children, 0, 0};
+    sample_options o = {
+        .net = kas_cli_net_defaults(), .sample = kas_sample_defaults(), .count = 10};
+    bool done;
+    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
+    if (done)
+        return KAS_OK;
+    kas_net *net = NULL;
+    kas_target *targets = NULL;
+    kas_sampler *sampler = NULL;
+    int count = 0;
+    kas_status status = KAS_OK;
+    o.sample.budget = o.net.budget;
+    KAS_TRY_GOTO(kas_cli_net_targets(&o.net, &net, &targets, &count), out);
+    KAS_TRY_GOTO(kas_sampler_create(&o.sample, targets, count, &sampler), out);
+    status = sample_all(&o, sampler);
+    if (o.stats && (status == KAS_OK || status == KAS_NOTHING_VALID)) {
+        kas_sample_stats stats = kas_sampler_stats(sampler);
+        kas_status told = give_stats(o.common.json, &stats);
+        status = status == KAS_OK ? told : status;
+    }
+out:
+    kas_sampler_free(sampler);
+    free(targets);
+    kas_net_free(net);
+    return status;
+}
+
+const kas_command kas_command_sample = {"sample", "Draw random kernels of the search space", run};

@@ -1,0 +1,122 @@
+#include "host/space/describe.h"
+
+#include "host/space/primitive.h"
+
+static void describe_dim(const kas_kernel *kernel, int i, int d, kas_buf *out)
+{
+    kas_dim dim = kas_shape_dim(kas_node_input(kernel, i, 0), d);
+    kas_buf_printf(out, "dim %d (", d);
+    kas_dim_print(&dim, out);
+    kas_buf_puts(out, ")");
+}
+
+static void describe_blend(const kas_kernel *kernel, int i, kas_buf *out)
+{
+    kas_dim times;
+    kas_buf_puts(out, kas_op_get(kernel->node[i].op)->name);
+    if (kas_divisor_blend(kernel, i, &times) == KAS_OK && !kas_dim_is_one(&times)) {
+        kas_buf_puts(out, ", LHS repeated ");
+        kas_dim_print(&times, out);
+        kas_buf_puts(out, " times");
+    }
+}
+
+void kas_node_describe(const kas_kernel *kernel, int i, kas_buf *out)
+{
+    const kas_node *node = &kernel->node[i];
+    const char *name = kas_op_get(node->op)->name;
+    switch (node->op) {
+    case KAS_OP_GROUP:
+        kas_buf_puts(out, "group ");
+        describe_dim(kernel, i, node->dim, out);
+        kas_buf_printf(out, " by %s", kas_symbol_name(KAS_SYM_G0 + node->symbol));
+        return;
+    case KAS_OP_GROUP_ALL:
+        kas_buf_puts(out, "group every value of ");
+        describe_dim(kernel, i, node->dim, out);
+        return;
+    case KAS_OP_SHIFT:
+        kas_buf_printf(out, "shift %s by %+d", node->axes == KAS_AXIS_H ? "H" : "W", node->offset);
+        return;
+    case KAS_OP_UNFOLD:
+        kas_buf_printf(out, "unfold %s",
+                       node->axes == KAS_AXIS_H   ? "H"
+                       : node->axes == KAS_AXIS_W ? "W"
+                                                  : "H and W");
+        return;
+    case KAS_OP_FC:
+        kas_buf_printf(out, "fc %sto ", node->grouped ? "within groups " : "");
+        kas_dim_print(&node->out, out);
+        return;
+    case KAS_OP_FOLD_AVG:
+    case KAS_OP_FOLD_MAX:
+        kas_buf_printf(out, "%s of ", node->op == KAS_OP_FOLD_AVG ? "mean" : "maximum");
+        describe_dim(kernel, i, node->dim, out);
+        return;
+    case KAS_OP_SOFTMAX:
+        if (node->dim_end == node->dim + 1) {
+            kas_buf_puts(out, "softmax over ");
+            describe_dim(kernel, i, node->dim, out);
+        } else {
+            kas_buf_printf(out, "softmax over dims %d to %d", node->dim, node->dim_end - 1);
+        }
+        return;
+    default:
+        if (node->inputs == 2)
+            describe_blend(kernel, i, out);
+        else
+            kas_buf_puts(out, name);
+    }
+}
+
+static const char *colour(const kas_op_info *info, int op)
+{
+    if (op == KAS_OP_FC)
+        return "#f6c6a8"; /* the only one with weights */
+    switch (info->class_) {
+    case KAS_CLASS_INPUT:
+        return "#e0e0e0";
+    case KAS_CLASS_REARRANGE:
+        return "#cfe3f5";
+    case KAS_CLASS_BLEND:
+        return "#d6efcf";
+    default:
+        return "#fbeec1";
+    }
+}
+
+static void dot_node(const kas_kernel *kernel, int i, const kas_binding *binding, kas_buf *out)
+{
+    const kas_node *node = &kernel->node[i];
+    uint32_t sizes[KAS_MAX_DIMS];
+    int rank;
+    kas_buf_printf(out, "  n%d [fillcolor=\"%s\", label=\"%d: ", i,
+                   colour(kas_op_get(node->op), node->op), i);
+    kas_node_describe(kernel, i, out);
+    kas_buf_puts(out, "\\n");
+    kas_shape_print(&node->shape, out);
+    if (binding && kas_node_sizes(node, binding, sizes, &rank) == KAS_OK) {
+        kas_buf_puts(out, "\\n");
+        for (int d = 0; d < rank; d++)
+            kas_buf_printf(out, "%s%u", d ? " x " : "", sizes[d]);
+    }
+    kas_buf_puts(out, "\"];\n");
+    for (int k = 0; k < node->inputs; k++)
+        kas_buf_printf(out, "  n%d -> n%d%s;\n", node->in[k], i,
+                       node->inputs < 2 ? ""
+                       : k == 0         ? " [label=\"LHS\"]"
+                                        : " [label=\"RHS\"]");
+}
+
+kas_status kas_kernel_write_dot(const kas_kernel *kernel, const char *name,
+                                const kas_binding *binding, kas_buf *out)
+{
+    kas_buf_puts(out, "digraph ");
+    kas_buf_json_string(out, name);
+    kas_buf_puts(out, " {\n  node [shape=box, style=\"rounded,filled\", fontname=\"Helvetica\"];\n"
+                      "  edge [fontname=\"Helvetica\", fontsize=10];\n");
+    for (int i = 0; i < kernel->nodes; i++)
+        dot_node(kernel, i, binding, out);
+    kas_buf_puts(out, "}\n");
+    return kas_buf_status(out);
+}

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# kas-gpu sample and show: the same seed gives the same kernels, files are read back, exit codes.
+set -eu
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+kas=${KAS_GPU:-./kas-gpu}
+
+fail() { echo "FAILED: $*"; exit 1; }
+expect() { # exit-code words command...
+    local code=$1 words=$2 rc=0
+    shift 2
+    "$@" >"$dir/out" 2>"$dir/err" || rc=$?
+    [ "$rc" = "$code" ] || { cat "$dir/out" "$dir/err"; fail "expected exit code $code, got $rc: $*"; }
+    [ -z "$words" ] || grep -qF -- "$words" "$dir/out" "$dir/err" ||
+        { cat "$dir/out" "$dir/err"; fail "expected \"$words\": $*"; }
+}
+
+budget="--net resnet20 --flops 0.5 --params 1 --seed 3"
+expect 0 '--net resnet18 --count 20' "$kas" sample --help
+expect 0 '"kind": "kernel"' "$kas" sample $budget --count 20 --json -o "$dir/k"
+cp "$dir/out" "$dir/first"
+[ "$(wc -l <"$dir/first")" = 20 ] || fail "20 lines expected"
+[ "$(ls "$dir/k" | wc -l)" = 20 ] || fail "20 files expected"
+expect 0 '' "$kas" sample $budget --count 20 --json
+cmp "$dir/first" "$dir/out" || fail "the same seed gave other kernels"
+expect 0 '' "$kas" sample $budget --count 20 --json --seed 4
+! cmp -s "$dir/first" "$dir/out" || fail "another seed gave the same kernels"
+expect 0 'over budget' "$kas" sample $budget --count 3 --stats
+
+for file in "$dir"/k/*.json; do # show reads what sample wrote, and finds the same name, cost and sizes
+    name=$(basename "$file" .json)
+    expect 0 "\"name\": \"$name\"" "$kas" show "$file" --net resnet20 --flops 0.5 --params 1 --json
+    flops=$(sed -n "s/.*\"name\": \"$name\".*\"flops\": \([0-9.e+]*\), \"params\".*/\1/p" "$dir/first")
+    grep -qF "\"flops\": $flops," "$dir/out" || fail "$name: other FLOPs than $flops when read back"
+done
+for file in kernels/*.json; do
+    expect 0 'x 32 x 32' "$kas" show "$file" --net resnet18 --flops 2 --params 2
+done
+expect 0 'mul, LHS repeated C/G0 times' "$kas" show kernels/involution.json
+expect 0 'label="LHS"' "$kas" show kernels/involution.json --dot
+if command -v dot >/dev/null; then dot -Tsvg "$dir/out" -o "$dir/out.svg" || fail "Graphviz refused the picture"; fi
+
+expect 2 'which network' "$kas" sample
+expect 2 'is more than' "$kas" sample --net resnet20 --min-primitives 9 --max-primitives 8
+expect 2 'which kernel' "$kas" show
+expect 2 'no such replaced convolution' "$kas" show kernels/conv.json --net resnet20 --layer stem
+expect 3 'unknown network' "$kas" show kernels/conv.json --net nonesuch
+expect 3 'cannot open' "$kas" show "$dir/none.json"
+expect 3 'does not fit' "$kas" show kernels/conv.json --net resnet20 --flops 0.1
+expect 6 'no new kernel' "$kas" sample --net resnet20 --params 0.00001 --attempts 1000
+echo '{"format": "kas-gpu kernel"}' >"$dir/bad.json"
+expect 3 '"version" is missing' "$kas" show "$dir/bad.json"
