@@ -15,8 +15,6 @@
 #include "host/space/sampler.h"
 #include "host/train/train.h"
 
-#pragma weak kas_sample_defaults
-
 typedef struct train_cli {
     kas_cli_common common;
     const char *net, *dataset, *kernel, *targets, *device;
@@ -379,13 +377,12 @@ static kas_status run(int argc, char **argv)
     static const struct argp_child children[] = {{&kas_cli_common_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {option_list, parse, "", doc, children, 0, 0};
     train_cli o = {.recipe = kas_recipe_default(),
+                   .budget = kas_sample_defaults().budget,
                    .validation = 0.1,
                    .device = "auto",
                    .argc = argc,
                    .argv = argv};
     bool done;
-    if (kas_sample_defaults)
-        o.budget = kas_sample_defaults().budget;
     KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
     if (done)
         return KAS_OK;

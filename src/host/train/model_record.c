@@ -144,6 +144,8 @@ static kas_batch_norm batch_norm(const recorder *r, const kas_tape_op *op)
         .scratch = slot(r, op->work),
     };
     norm.saved_rstd = norm.saved_mean + norm.x.pitch;
+    if (op->y < 0)
+        norm.y = norm.x; /* backward without a ReLU: the operation wants some y, and reads none */
     if (op->x1 >= 0)
         norm.residual = like(r, op->x1, op->last);
     return norm;

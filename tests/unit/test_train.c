@@ -1,0 +1,388 @@
+/* The training loop: it learns, repeats itself bit by bit, resumes exactly, and refuses what does
+ * not fit.  Small procedural images, so that a run takes a fraction of a second. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "host/core/files.h"
+#include "host/core/log.h"
+#include "host/core/random.h"
+#include "host/train/train.h"
+
+enum { SIZE = 8, CLASSES = 4, TRAIN = 96, TEST = 40, EPOCHS = 4, BATCH = 16 };
+
+static kas_device *device;
+static kas_dataset data;
+static kas_net *net;
+static char folder[64];
+
+/* A bright bar whose direction is the class: needs space to tell, but little of it. */
+static void draw(uint8_t *pixels, int label, kas_rng *rng)
+{
+    int at = 1 + (int)kas_rng_below(rng, SIZE - 2);
+    for (int y = 0; y < SIZE; y++)
+        for (int x = 0; x < SIZE; x++) {
+            bool on = label == 0   ? y == at
+                      : label == 1 ? x == at
+                      : label == 2 ? (x + y) % SIZE == at
+                                   : (x - y + SIZE) % SIZE == at;
+            for (int c = 0; c < 3; c++)
+                pixels[(y * SIZE + x) * 3 + c] =
+                    (uint8_t)((on ? 180 : 40) + (int)kas_rng_below(rng, 40));
+        }
+}
+
+static void make_images(kas_images *images, uint32_t count, uint64_t stream)
+{
+    kas_rng rng = kas_rng_make(7, KAS_PURPOSE_TEST, stream);
+    images->count = count;
+    images->pixels = malloc((size_t)count * SIZE * SIZE * 3);
+    images->labels = malloc(sizeof *images->labels * count);
+    assert_true(images->pixels && images->labels);
+    for (uint32_t i = 0; i < count; i++) {
+        images->labels[i] = (uint16_t)(i % CLASSES);
+        draw(images->pixels + (size_t)i * SIZE * SIZE * 3, (int)(i % CLASSES), &rng);
+    }
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    const char *spec = getenv("DEVICE");
+    kas_log_set_level(KAS_LOG_WARN);
+    data = (kas_dataset){.path = "bars",
+                         .h = SIZE,
+                         .w = SIZE,
+                         .c = 3,
+                         .classes = CLASSES,
+                         .mean = {0.25f, 0.25f, 0.25f},
+                         .std = {0.2f, 0.2f, 0.2f},
+                         .digest = "bars"};
+    make_images(&data.train, TRAIN, 1);
+    make_images(&data.test, TEST, 2);
+    snprintf(folder, sizeof folder, "/tmp/kas_test_train_%d", (int)getpid());
+    return kas_mkdirs(folder) == KAS_OK &&
+                   kas_net_build("resnet20", SIZE, SIZE, 3, CLASSES, &net) == KAS_OK &&
+                   kas_device_open(spec ? spec : "cpu", 1, &device) == KAS_OK
+               ? 0
+               : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    kas_remove_tree(folder);
+    kas_net_free(net);
+    free(data.train.pixels);
+    free(data.train.labels);
+    free(data.test.pixels);
+    free(data.test.labels);
+    kas_device_close(device);
+    return 0;
+}
+
+static kas_train_options base_options(void)
+{
+    kas_train_options o = {.net = net,
+                           .dataset = &data,
+                           .recipe = kas_recipe_default(),
+                           .seed = 11,
+                           .train_count = TRAIN,
+                           .evaluate_test = true};
+    o.recipe.epochs = EPOCHS;
+    o.recipe.batch = BATCH;
+    o.recipe.lr = 0.05;
+    o.recipe.crop_pad = 1;
+    return o;
+}
+
+static const char *in_folder(const char *name)
+{
+    static char path[4][128];
+    static int next;
+    char *p = path[next++ % 4];
+    snprintf(p, sizeof path[0], "%s/%s", folder, name);
+    return p;
+}
+
+static void train(const kas_train_options *options, kas_train_result *result)
+{
+    if (kas_train(device, options, result) != KAS_OK)
+        fail_msg("%s", kas_error());
+}
+
+static kas_buf whole(const char *path)
+{
+    kas_buf b = {0};
+    assert_int_equal(kas_file_read(path, 1 << 28, &b), KAS_OK);
+    return b;
+}
+
+static bool same_file(const char *a, const char *b)
+{
+    kas_buf x = whole(a), y = whole(b);
+    bool same = x.size == y.size && memcmp(x.data, y.data, x.size) == 0;
+    kas_buf_free(&x);
+    kas_buf_free(&y);
+    return same;
+}
+
+static void it_learns(void **state)
+{
+    (void)state;
+    kas_train_options o = base_options();
+    kas_train_result r;
+    o.recipe.epochs = 12;
+    o.recipe.flip = false; /* a flip turns one diagonal into the other */
+    train(&o, &r);
+    assert_int_equal(r.state, KAS_TRAINED);
+    assert_int_equal(r.epochs, 12);
+    print_message("test accuracy after 12 epochs: %.3f, at least 0.8 expected (chance 0.25)\n",
+                  r.accuracy);
+    assert_true(r.accuracy >= 0.8);
+    assert_true(r.accuracy == r.epoch[11].validation_accuracy);
+    assert_true(r.epoch[11].train_loss < r.epoch[0].train_loss);
+    assert_true(r.step_seconds > 0 && r.memory > 0);
+    size_t planned = 0;
+    assert_int_equal(kas_train_plan_memory(&o, &planned), KAS_OK);
+    assert_int_equal(planned, r.memory);
+    kas_train_result_free(&r);
+}
+
+static void the_seed_decides_every_bit(void **state)
+{
+    (void)state;
+    kas_train_options o = base_options();
+    kas_train_result r;
+    static const char *const names[] = {"a", "b", "c"};
+    o.recipe.epochs = 2;
+    for (int i = 0; i < 3; i++) {
+        o.seed = i < 2 ? 11 : 12;
+        o.weights_out = in_folder(names[i]);
+        train(&o, &r);
+        kas_train_result_free(&r);
+    }
+    assert_true(same_file(in_folder("a"), in_folder("b")));
+    assert_false(same_file(in_folder("a"), in_folder("c")));
+}
+
+/* Stops where `stop_epoch` or `stop_step` says. */
+typedef struct observer {
+    int stop_epoch; /* -1: never */
+    uint64_t stop_step;
+    kas_verdict verdict;
+    int epochs;
+} observer;
+
+static kas_verdict on_epoch(void *context, const kas_epoch *epoch)
+{
+    observer *o = context;
+    o->epochs++;
+    return epoch->epoch == o->stop_epoch ? o->verdict : KAS_CONTINUE;
+}
+
+static kas_verdict on_progress(void *context, uint64_t step, uint64_t steps, double loss)
+{
+    observer *o = context;
+    assert_true(step >= 1 && step <= steps && isfinite(loss));
+    return o->stop_step && step >= o->stop_step ? o->verdict : KAS_CONTINUE;
+}
+
+static kas_train_state observed(kas_train_options *o, observer *watch, kas_train_result *r)
+{
+    o->on_epoch = on_epoch;
+    o->on_progress = on_progress;
+    o->context = watch;
+    train(o, r);
+    return r->state;
+}
+
+static void a_resumed_run_has_the_same_bits(void **state)
+{
+    (void)state;
+    static const struct {
+        int stop_epoch;
+        uint64_t stop_step;
+    } stops[] = {{1, 0}, {-1, 9}, {-1, 6}, {0, 0}}; /* 6 steps an epoch */
+    kas_train_options o = base_options();
+    kas_train_result straight, stopped, resumed;
+    o.weights_out = in_folder("straight");
+    train(&o, &straight);
+    for (size_t i = 0; i < sizeof stops / sizeof *stops; i++) {
+        observer watch = {stops[i].stop_epoch, stops[i].stop_step, KAS_STOP, 0};
+        observer never = {-1, 0, KAS_CONTINUE, 0};
+        o.weights_out = in_folder("resumed");
+        o.checkpoint = in_folder("run.ckpt");
+        unlink(o.checkpoint);
+        unlink(o.weights_out);
+        assert_int_equal(observed(&o, &watch, &stopped), KAS_STOPPED);
+        assert_true(stopped.epochs < EPOCHS);
+        assert_int_equal(watch.epochs, stopped.epochs);
+        assert_false(kas_file_exists(o.weights_out));
+        assert_int_equal(observed(&o, &never, &resumed), KAS_TRAINED);
+        assert_int_equal(never.epochs, EPOCHS - stopped.epochs);
+        assert_true(same_file(in_folder("straight"), o.weights_out));
+        for (int e = 0; e < EPOCHS; e++) {
+            assert_true(resumed.epoch[e].train_loss == straight.epoch[e].train_loss);
+            assert_true(resumed.epoch[e].train_accuracy == straight.epoch[e].train_accuracy);
+            assert_true(resumed.epoch[e].validation_loss == straight.epoch[e].validation_loss);
+        }
+        kas_train_result_free(&stopped);
+        kas_train_result_free(&resumed);
+    }
+    kas_train_result_free(&straight);
+}
+
+static void refused(const kas_train_options *o, const char *complaint)
+{
+    kas_train_result r;
+    assert_int_equal(kas_train(device, o, &r), KAS_BAD_INPUT);
+    if (!strstr(kas_error(), complaint))
+        fail_msg("expected \"%s\" in: %s", complaint, kas_error());
+    assert_null(r.epoch);
+}
+
+static void wrong_checkpoints_are_refused(void **state)
+{
+    (void)state;
+    kas_train_options o = base_options();
+    kas_train_result r;
+    o.recipe.epochs = 1;
+    o.checkpoint = in_folder("wrong.ckpt");
+    train(&o, &r);
+    kas_train_result_free(&r);
+    kas_train_options other = o;
+    other.seed++;
+    refused(&other, "another network, kernel, data set");
+    other = o;
+    other.recipe.lr *= 2;
+    refused(&other, "recipe");
+    kas_buf file = whole(o.checkpoint);
+    for (size_t at = 0; at < file.size; at += file.size / 9) {
+        file.data[at] ^= 1;
+        assert_int_equal(kas_file_write_atomic(o.checkpoint, file.data, file.size), KAS_OK);
+        refused(&o, at < 8 ? "not a checkpoint" : "damaged");
+        file.data[at] ^= 1;
+    }
+    assert_int_equal(kas_file_write_atomic(o.checkpoint, file.data, file.size - 1), KAS_OK);
+    refused(&o, "damaged");
+    assert_int_equal(kas_file_write_atomic(o.checkpoint, file.data, 10), KAS_OK);
+    refused(&o, "not a checkpoint");
+    assert_int_equal(kas_file_write_atomic(o.checkpoint, file.data, file.size), KAS_OK);
+    train(&o, &r); /* whole again: nothing is left to do */
+    assert_int_equal(r.state, KAS_TRAINED);
+    assert_true(r.step_seconds == 0);
+    kas_train_result_free(&r);
+    kas_buf_free(&file);
+}
+
+static void verdicts_end_a_run(void **state)
+{
+    (void)state;
+    kas_train_options o = base_options();
+    kas_train_result r;
+    observer prune = {1, 0, KAS_PRUNE, 0}, prune_step = {-1, 8, KAS_PRUNE, 0};
+    o.weights_out = in_folder("pruned");
+    assert_int_equal(observed(&o, &prune, &r), KAS_PRUNED);
+    assert_int_equal(r.epochs, 2);
+    kas_train_result_free(&r);
+    assert_int_equal(observed(&o, &prune_step, &r), KAS_PRUNED);
+    assert_int_equal(r.epochs, 1);
+    kas_train_result_free(&r);
+    assert_false(kas_file_exists(o.weights_out));
+}
+
+static void a_loss_that_is_not_finite_ends_it(void **state)
+{
+    (void)state;
+    kas_train_options o = base_options();
+    kas_train_result r;
+    o.recipe.lr = 1000;
+    o.recipe.warmup_epochs = 0;
+    o.recipe.weight_decay = 10;
+    o.weights_out = in_folder("diverged");
+    train(&o, &r);
+    assert_int_equal(r.state, KAS_DIVERGED);
+    assert_false(kas_file_exists(o.weights_out));
+    kas_train_result_free(&r);
+}
+
+static void initial_weights_are_taken(void **state)
+{
+    (void)state;
+    kas_train_options o = base_options();
+    kas_train_result r;
+    o.recipe.epochs = 1;
+    o.weights_out = in_folder("first");
+    train(&o, &r);
+    double after = r.epoch[0].train_loss;
+    kas_train_result_free(&r);
+    o.weights_in = in_folder("first");
+    o.weights_out = NULL;
+    train(&o, &r);
+    print_message("first epoch's loss %.3f from random weights, %.3f from trained ones\n", after,
+                  r.epoch[0].train_loss);
+    assert_true(r.epoch[0].train_loss < after - 0.1);
+    kas_train_result_free(&r);
+    o.weights_in = in_folder("absent");
+    refused(&o, "absent");
+}
+
+static void what_does_not_fit_is_explained(void **state)
+{
+    (void)state;
+    const uint32_t index[3] = {0, 1, TRAIN};
+    kas_train_options o = base_options();
+    o.recipe.batch = TRAIN + 1;
+    refused(&o, "smaller batch");
+    o = base_options();
+    o.train_count = TRAIN + 1;
+    refused(&o, "training images");
+    o = base_options();
+    o.recipe.batch = 2;
+    o.train_index = index;
+    o.train_count = 3;
+    refused(&o, "index");
+    o = base_options();
+    o.evaluate_test = false;
+    refused(&o, "evaluate");
+    o = base_options();
+    kas_net *other = NULL;
+    assert_int_equal(kas_net_build("resnet20", SIZE, SIZE + 1, 3, CLASSES, &other), KAS_OK);
+    o.net = other;
+    refused(&o, "8x8");
+    kas_net_free(other);
+}
+
+static void latency_is_measured(void **state)
+{
+    (void)state;
+    kas_latency latency = {0};
+    assert_int_equal(kas_measure_latency(device, net, NULL, 4, NULL, &latency), KAS_OK);
+    print_message("latency %.3f ms, interquartile range %.3f ms, %d repeats\n",
+                  1e3 * latency.median, 1e3 * latency.iqr, latency.repeats);
+    assert_true(latency.median > 0 && latency.iqr >= 0 && latency.repeats >= 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_learns),
+        cmocka_unit_test(the_seed_decides_every_bit),
+        cmocka_unit_test(a_resumed_run_has_the_same_bits),
+        cmocka_unit_test(wrong_checkpoints_are_refused),
+        cmocka_unit_test(verdicts_end_a_run),
+        cmocka_unit_test(a_loss_that_is_not_finite_ends_it),
+        cmocka_unit_test(initial_weights_are_taken),
+        cmocka_unit_test(what_does_not_fit_is_explained),
+        cmocka_unit_test(latency_is_measured),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

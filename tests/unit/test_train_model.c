@@ -1,0 +1,392 @@
+/* The model on a device against the float64 reference: logits, loss, every gradient, the optimiser,
+ * and tensors in files.  DEVICE chooses the device (cpu). */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "host/core/random.h"
+#include "host/reference/layers.h"
+#include "host/train/model.h"
+
+static kas_device *device;
+
+static int open_device(void **state)
+{
+    (void)state;
+    const char *spec = getenv("DEVICE");
+    return kas_device_open(spec ? spec : "cpu", 1, &device) == KAS_OK ? 0 : -1;
+}
+
+static int close_device(void **state)
+{
+    (void)state;
+    kas_device_close(device);
+    return 0;
+}
+
+/* A model, the reference with the same parameters, and a batch for both. */
+typedef struct pair {
+    kas_net *net;
+    kas_model *model;
+    kas_ref_net *ref;
+    int n;
+    float *images;
+    double *images64;
+    uint16_t *labels;
+} pair;
+
+static double *as_double(const float *x, size_t n)
+{
+    double *y = malloc(sizeof *y * n);
+    assert_non_null(y);
+    for (size_t i = 0; i < n; i++)
+        y[i] = x[i];
+    return y;
+}
+
+/* Same values on both sides; not the initial ones of batch norm, whose gradients would be special.
+ */
+static void set_parameters(pair *p, uint64_t seed)
+{
+    const kas_params *params = kas_model_params(p->model);
+    assert_int_equal(params->count, p->ref->params);
+    for (int i = 0; i < params->count; i++) {
+        const kas_param *param = &params->param[i];
+        kas_ref_param *ref = &p->ref->param[i];
+        assert_string_equal(param->name, ref->name); /* PyTorch's names in PyTorch's order */
+        assert_int_equal(param->size, ref->size);
+        float *values = malloc(sizeof *values * param->size);
+        assert_non_null(values);
+        kas_param_init(param, seed, values);
+        kas_rng rng = kas_rng_make(seed, KAS_PURPOSE_TEST, 1000 + (uint64_t)i);
+        for (size_t k = 0; k < param->size && param->init == KAS_INIT_CONSTANT; k++)
+            values[k] += (float)(0.4 * (kas_rng_unit(&rng) - 0.5));
+        assert_int_equal(kas_model_set(p->model, i, values), KAS_OK);
+        for (size_t k = 0; k < param->size; k++)
+            ref->value[k] = values[k];
+        free(values);
+    }
+}
+
+static pair make_pair(const char *name, int h, int w, int n)
+{
+    pair p = {.n = n};
+    enum { C = 3, CLASSES = 10 };
+    assert_int_equal(kas_net_build(name, h, w, C, CLASSES, &p.net), KAS_OK);
+    kas_model_options options = {.net = p.net, .batch = n, .training = true};
+    assert_int_equal(kas_model_create(device, &options, &p.model), KAS_OK);
+    assert_int_equal(kas_ref_net_create(p.net, &p.ref), KAS_OK);
+    set_parameters(&p, 3);
+    size_t size = (size_t)n * C * (size_t)h * (size_t)w;
+    kas_rng rng = kas_rng_make(5, KAS_PURPOSE_TEST, 0);
+    p.images = malloc(sizeof *p.images * size);
+    p.labels = malloc(sizeof *p.labels * (size_t)n);
+    assert_true(p.images && p.labels);
+    for (size_t i = 0; i < size; i++)
+        p.images[i] = (float)kas_rng_normal(&rng);
+    for (int i = 0; i < n; i++)
+        p.labels[i] = (uint16_t)kas_rng_below(&rng, CLASSES);
+    p.images64 = as_double(p.images, size);
+    return p;
+}
+
+static void free_pair(pair *p)
+{
+    kas_model_free(p->model);
+    kas_ref_net_free(p->ref);
+    kas_net_free(p->net);
+    free(p->images);
+    free(p->images64);
+    free(p->labels);
+}
+
+/* Length of the difference over the length of the reference's; NaN when anything is not finite. */
+static double relative(const float *x, const double *ref, size_t n)
+{
+    double difference = 0, length = 0;
+    for (size_t i = 0; i < n; i++) {
+        difference += (x[i] - ref[i]) * (x[i] - ref[i]);
+        length += ref[i] * ref[i];
+    }
+    return sqrt(difference) / (sqrt(length) + 1e-12);
+}
+
+static kas_plan *record(pair *p, kas_tape_mode mode, const float *lr)
+{
+    kas_step_options options = {
+        .mode = mode, .label_smoothing = 0.1, .lr = lr, .momentum = 0.9, .weight_decay = 5e-4};
+    kas_plan *plan = NULL;
+    if (kas_model_record(p->model, &options, &plan) != KAS_OK)
+        fail_msg("%s", kas_error());
+    return plan;
+}
+
+static void check_gradients(pair *p, const char *name)
+{
+    const kas_params *params = kas_model_params(p->model);
+    double worst = 0;
+    const char *which = "";
+    for (int i = 0; i < params->count; i++) {
+        const kas_param *param = &params->param[i];
+        if (param->kind == KAS_PARAM_STATISTIC)
+            continue;
+        float *gradient = malloc(sizeof *gradient * param->size);
+        assert_non_null(gradient);
+        for (size_t k = 0; k < param->size; k++)
+            gradient[k] = NAN;
+        assert_int_equal(kas_model_get_gradient(p->model, i, gradient), KAS_OK);
+        double error = relative(gradient, p->ref->param[i].grad, param->size);
+        if (!(error <= worst)) {
+            worst = error;
+            which = param->name;
+        }
+        free(gradient);
+    }
+    print_message("%s: largest relative error of a gradient %.2e (%s), tolerance 1e-3\n", name,
+                  worst, which);
+    assert_true(worst <= 1e-3);
+}
+
+static void check_running(pair *p, const char *name)
+{
+    const kas_params *params = kas_model_params(p->model);
+    double worst = 0;
+    for (int i = 0; i < params->count; i++) {
+        const kas_param *param = &params->param[i];
+        float values[1024];
+        if (param->kind != KAS_PARAM_STATISTIC)
+            continue;
+        assert_true(param->size <= 1024);
+        assert_int_equal(kas_model_get(p->model, i, values), KAS_OK);
+        double error = relative(values, p->ref->param[i].value, param->size);
+        worst = error <= worst ? worst : error;
+    }
+    print_message("%s: largest relative error of running statistics %.2e, tolerance 1e-5\n", name,
+                  worst);
+    assert_true(worst <= 1e-5);
+}
+
+static void step_agrees(const char *name, int h, int w, int n)
+{
+    pair p = make_pair(name, h, w, n);
+    double *logits64 = malloc(sizeof *logits64 * (size_t)n * 10), loss;
+    float *logits = malloc(sizeof *logits * (size_t)n * 10);
+    const kas_metrics zero = {0};
+    kas_metrics metrics;
+    assert_true(logits64 && logits);
+    assert_int_equal(kas_ref_net_step(p.ref, n, p.images64, p.labels, 0.1, &loss, logits64),
+                     KAS_OK);
+    kas_plan *plan = record(&p, KAS_TAPE_TRAIN, NULL);
+    assert_int_equal(kas_model_set_metrics(p.model, &zero), KAS_OK);
+    assert_int_equal(kas_model_set_batch(p.model, KAS_TAPE_TRAIN, p.images, p.labels), KAS_OK);
+    assert_int_equal(kas_plan_run(plan), KAS_OK);
+    assert_int_equal(kas_model_get_metrics(p.model, &metrics), KAS_OK);
+    assert_int_equal(kas_model_get_logits(p.model, KAS_TAPE_TRAIN, logits), KAS_OK);
+    double error = fabs(metrics.batch_loss - loss),
+           wrong = relative(logits, logits64, 10 * (size_t)n);
+    print_message("%s: loss %.6f, error %.2e, tolerance 1e-5; logits %.2e, tolerance 1e-4\n", name,
+                  loss, error, wrong);
+    assert_true(error <= 1e-5);
+    assert_true(wrong <= 1e-4);
+    assert_int_equal(metrics.counted, n);
+    check_gradients(&p, name);
+    check_running(&p, name);
+    kas_plan_free(plan);
+    free(logits);
+    free(logits64);
+    free_pair(&p);
+}
+
+static void resnet20_step(void **state)
+{
+    (void)state;
+    step_agrees("resnet20", 12, 12, 6);
+}
+
+static void resnet20_odd_sizes(void **state)
+{
+    (void)state;
+    step_agrees("resnet20", 13, 9, 5);
+}
+
+static void resnet18_step(void **state)
+{
+    (void)state;
+    step_agrees("resnet18", 8, 8, 4);
+}
+
+static void evaluation_uses_running_statistics(void **state)
+{
+    (void)state;
+    static const kas_tape_mode modes[] = {KAS_TAPE_EVALUATE, KAS_TAPE_INFER};
+    pair p = make_pair("resnet18", 9, 8, 3);
+    double logits64[30];
+    assert_int_equal(kas_ref_net_eval(p.ref, p.n, p.images64, logits64), KAS_OK);
+    for (int i = 0; i < 2; i++) {
+        float logits[30];
+        for (int k = 0; k < 30; k++)
+            logits[k] = NAN;
+        kas_plan *plan = record(&p, modes[i], NULL);
+        assert_int_equal(kas_model_set_batch(p.model, modes[i], p.images, p.labels), KAS_OK);
+        assert_int_equal(kas_plan_run(plan), KAS_OK);
+        if (modes[i] == KAS_TAPE_INFER) /* the images given once stay for all runs */
+            assert_int_equal(kas_plan_run(plan), KAS_OK);
+        assert_int_equal(kas_model_get_logits(p.model, modes[i], logits), KAS_OK);
+        double error = relative(logits, logits64, 30);
+        print_message("mode %d: relative error of logits %.2e, tolerance 1e-4\n", modes[i], error);
+        assert_true(error <= 1e-4);
+        kas_plan_free(plan);
+    }
+    free_pair(&p);
+}
+
+/* Three whole steps with momentum and decay, from the reference's weights each time. */
+static void optimiser_agrees(void **state)
+{
+    (void)state;
+    pair p = make_pair("resnet20", 8, 8, 4);
+    const kas_params *params = kas_model_params(p.model);
+    const float rates[3] = {0.05f, 0.1f, 0.02f};
+    void *lr = NULL;
+    double **velocity = calloc((size_t)p.ref->params, sizeof *velocity), worst = 0;
+    assert_non_null(velocity);
+    for (int i = 0; i < p.ref->params; i++)
+        velocity[i] = calloc(p.ref->param[i].size, sizeof **velocity);
+    assert_int_equal(kas_mem_alloc(device, sizeof rates, &lr), KAS_OK);
+    assert_int_equal(kas_mem_upload(device, lr, rates, sizeof rates), KAS_OK);
+    kas_plan *plan = record(&p, KAS_TAPE_TRAIN, lr);
+    for (uint32_t s = 0; s < 3; s++) {
+        double loss;
+        assert_int_equal(kas_model_set_state(p.model, (kas_step_state){.step = s}), KAS_OK);
+        assert_int_equal(kas_model_set_batch(p.model, KAS_TAPE_TRAIN, p.images, p.labels), KAS_OK);
+        assert_int_equal(kas_plan_run(plan), KAS_OK);
+        assert_int_equal(kas_ref_net_step(p.ref, p.n, p.images64, p.labels, 0.1, &loss, NULL),
+                         KAS_OK);
+        kas_ref_net_sgd(p.ref, velocity, rates[s], 0.9, 5e-4, true);
+        for (int i = 0; i < params->count; i++) {
+            float *values = malloc(sizeof *values * params->param[i].size);
+            assert_non_null(values);
+            assert_int_equal(kas_model_get(p.model, i, values), KAS_OK);
+            double error = relative(values, p.ref->param[i].value, params->param[i].size);
+            worst = error <= worst ? worst : error;
+            for (size_t k = 0; k < params->param[i].size; k++)
+                values[k] = (float)p.ref->param[i].value[k];
+            assert_int_equal(kas_model_set(p.model, i, values), KAS_OK);
+            free(values);
+        }
+    }
+    print_message("largest relative error of a parameter after a step %.2e, tolerance 1e-4\n",
+                  worst);
+    assert_true(worst <= 1e-4);
+    for (int i = 0; i < p.ref->params; i++)
+        free(velocity[i]);
+    free(velocity);
+    kas_plan_free(plan);
+    kas_mem_free(device, lr);
+    free_pair(&p);
+}
+
+static void initial_weights_have_their_variance(void **state)
+{
+    (void)state;
+    pair p = make_pair("resnet18", 8, 8, 2);
+    const kas_params *params = kas_model_params(p.model);
+    double worst = 0;
+    for (int i = 0; i < params->count; i++) {
+        const kas_param *param = &params->param[i];
+        if (param->init != KAS_INIT_NORMAL)
+            continue;
+        float *values = malloc(sizeof *values * param->size);
+        double sum = 0, squares = 0, n = (double)param->size;
+        assert_non_null(values);
+        kas_param_init(param, 1, values);
+        for (size_t k = 0; k < param->size; k++) {
+            sum += values[k];
+            squares += (double)values[k] * values[k];
+        }
+        free(values);
+        double expected = 2.0 / (double)(param->shape[0] * param->shape[2] * param->shape[3]);
+        double error = fabs(squares / n / expected - 1) * sqrt(n / 2); /* in standard errors */
+        double mean = fabs(sum / n) / sqrt(expected / n);
+        worst = fmax(worst, fmax(error, mean));
+    }
+    print_message("largest deviation %.2f standard errors, tolerance 4.5\n", worst);
+    assert_true(worst <= 4.5);
+    free_pair(&p);
+}
+
+static void files_round_trip_and_are_checked(void **state)
+{
+    (void)state;
+    pair p = make_pair("resnet20", 8, 8, 2), q = make_pair("resnet20", 8, 8, 2);
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/kas_test_model_%d.safetensors", (int)getpid());
+    assert_int_equal(kas_model_init(q.model, 99), KAS_OK);
+    assert_int_equal(kas_model_save(p.model, path, NULL), KAS_OK);
+    assert_int_equal(kas_model_load(q.model, path), KAS_OK);
+    const kas_params *params = kas_model_params(p.model);
+    for (int i = 0; i < params->count; i++) {
+        size_t bytes = sizeof(float) * params->param[i].size;
+        float *a = malloc(bytes), *b = malloc(bytes);
+        assert_true(a && b);
+        assert_int_equal(kas_model_get(p.model, i, a), KAS_OK);
+        assert_int_equal(kas_model_get(q.model, i, b), KAS_OK);
+        assert_memory_equal(a, b, bytes);
+        free(a);
+        free(b);
+    }
+    kas_safetensors file;
+    assert_int_equal(kas_safetensors_read(path, 1 << 24, &file), KAS_OK);
+    file.tensor[0].shape[0] = 8; /* conv1.weight with half its channels */
+    assert_int_equal(kas_safetensors_write(path, file.tensor, file.count, NULL), KAS_OK);
+    assert_int_equal(kas_model_load(q.model, path), KAS_BAD_INPUT);
+    assert_non_null(strstr(kas_error(), "conv1.weight"));
+    file.tensor[0].shape[0] = 16;
+    assert_int_equal(kas_safetensors_write(path, file.tensor + 1, file.count - 1, NULL), KAS_OK);
+    assert_int_equal(kas_model_load(q.model, path), KAS_BAD_INPUT);
+    assert_non_null(strstr(kas_error(), "missing"));
+    strcpy(file.tensor[1].name, "nonsense");
+    assert_int_equal(kas_safetensors_write(path, file.tensor, file.count, NULL), KAS_OK);
+    assert_int_equal(kas_model_load(q.model, path), KAS_BAD_INPUT);
+    assert_non_null(strstr(kas_error(), "nonsense"));
+    kas_safetensors_free(&file);
+    unlink(path);
+    free_pair(&p);
+    free_pair(&q);
+}
+
+static void memory_is_planned_without_a_device(void **state)
+{
+    (void)state;
+    pair p = make_pair("resnet20", 8, 8, 2);
+    kas_model_options options = {.net = p.net, .batch = 2, .training = true};
+    size_t bytes = 0, inference = 0;
+    assert_int_equal(kas_model_plan_memory(&options, &bytes), KAS_OK);
+    assert_int_equal(bytes, kas_model_memory(p.model));
+    options.training = false;
+    assert_int_equal(kas_model_plan_memory(&options, &inference), KAS_OK);
+    assert_true(inference < bytes / 2);
+    free_pair(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(resnet20_step),
+        cmocka_unit_test(resnet20_odd_sizes),
+        cmocka_unit_test(resnet18_step),
+        cmocka_unit_test(evaluation_uses_running_statistics),
+        cmocka_unit_test(optimiser_agrees),
+        cmocka_unit_test(initial_weights_have_their_variance),
+        cmocka_unit_test(files_round_trip_and_are_checked),
+        cmocka_unit_test(memory_is_planned_without_a_device),
+    };
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}
