@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,10 +23,14 @@ typedef struct report {
 
 static report *current; /* set in the child only */
 
-void kas_guard_stage(const char *stage)
+void kas_guard_stage(const char *format, ...)
 {
-    if (current)
-        snprintf(current->stage, sizeof current->stage, "%s", stage);
+    if (!current)
+        return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(current->stage, sizeof current->stage, format, args);
+    va_end(args);
 }
 
 static uint64_t address_space_in_use(void)

@@ -25,6 +25,6 @@ kas_status kas_guard_run(const char *path, kas_guard_limits limits, kas_guard_wo
                          void *argument);
 
 /* Inside the work: what is being done now, for that message ("reading train/images"). */
-void kas_guard_stage(const char *stage);
+void kas_guard_stage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

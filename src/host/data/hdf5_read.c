@@ -273,7 +273,7 @@ static kas_status read_labels(const reader *r, const set *s, uint16_t *out)
     int64_t *wide = malloc(s->count * sizeof *wide);
     if (!wide)
         return kas_fail(KAS_NO_MEMORY, "%s: no memory for its labels", r->request->path);
-    kas_guard_stage(s->labels);
+    kas_guard_stage("reading %s", s->labels);
     /* The conversion clips unsigned values that do not fit, and so they stay out of range. */
     if (H5Dread(s->labels_id, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, wide) < 0)
         return damaged(r, s->labels, "cannot be read");
@@ -293,7 +293,7 @@ static kas_status read_labels(const reader *r, const set *s, uint16_t *out)
 static kas_status read_set(const reader *r, const set *s, uint8_t *pixels, uint16_t *labels)
 {
     KAS_TRY(read_labels(r, s, labels));
-    kas_guard_stage(s->images);
+    kas_guard_stage("reading %s", s->images);
     if (H5Dread(s->images_id, H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, pixels) < 0)
         return damaged(r, s->images, "cannot be read");
     return KAS_OK;
@@ -305,7 +305,7 @@ kas_status kas_hdf5_read(void *request)
     set train = {.images = "train/images", .labels = "train/labels"};
     set test = {.images = "test/images", .labels = "test/labels"};
     KAS_TRY(open_file(&r));
-    kas_guard_stage("the file's structure");
+    kas_guard_stage("reading the file's structure");
     KAS_TRY(check_layout_number(&r));
     KAS_TRY(inspect_images(&r, &train, true));
     KAS_TRY(inspect_labels(&r, &train));
