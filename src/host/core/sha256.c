@@ -34,9 +34,9 @@ static void load_schedule(const uint8_t *block, uint32_t w[64])
  * core, bench/bench_data.c). */
 #define ROUND(a, b, c, d, e, f, g, h, i)                                                           \
     do {                                                                                           \
-        h += (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + (g ^ (e & (f ^ g))) + K[i] + w[i];    \
+        h += (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + (g ^ (e & (f ^ g))) + K[i] + w[i];   \
         d += h;                                                                                    \
-        h += (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) | (c & (a | b)));            \
+        h += (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) | (c & (a | b)));           \
     } while (0)
 
 static void compress(uint32_t state[8], const uint8_t *block)
