@@ -77,6 +77,11 @@ const char *kas_compiler_describe(const kas_compiler *compiler)
     return compiler->describe;
 }
 
+const char *kas_compiler_path(const kas_compiler *compiler)
+{
+    return compiler->program;
+}
+
 /* ---- compiling ------------------------------------------------------------------------------- */
 
 /* Each part with its length in front, so that no two different lists of parts hash alike. */

@@ -30,6 +30,12 @@ void kas_compiler_close(kas_compiler *compiler);
 /* "clang 14.0.6 -O3 ..." or "NVRTC 13.0 sm_90" */
 const char *kas_compiler_describe(const kas_compiler *compiler);
 
+/* Where the compiler lies: of the host compiler its program, of NVRTC the library. */
+const char *kas_compiler_path(const kas_compiler *compiler);
+/* Looks for a host compiler by name on PATH and asks for its version ("gcc 12.2.0"), for reports.
+ * KAS_UNSUPPORTED when there is none of that name. */
+kas_status kas_compiler_probe(const char *name, char path[4096], char version[256]);
+
 typedef struct kas_compile_stats {
     bool cached;
     double seconds;     /* wall */

@@ -27,7 +27,7 @@ struct kas_compiler {
     char name[128];    /* "clang 14.0.6" */
     char describe[512];
     kas_buf identity;   /* all that the key covers but prelude and text */
-    char program[4096]; /* host compiler: its path */
+    char program[4096]; /* path of the compiler: a program, or NVRTC's library */
     const void *nvrtc;  /* kas_nvrtc */
 };
 

@@ -265,16 +265,36 @@ static void add_processor(kas_buf *identity)
         fclose(file);
 }
 
+static kas_status ask_version(char *program, kas_buf *answer)
+{
+    char *argv[] = {program, (char *)"--version", NULL};
+    int wait_status = 0;
+    double cpu_seconds;
+    KAS_TRY(run(argv, "", 0, answer, &wait_status, &cpu_seconds));
+    return WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0
+               ? KAS_OK
+               : kas_fail(KAS_UNSUPPORTED, "%s --version failed: is it a C compiler?", program);
+}
+
+kas_status kas_compiler_probe(const char *name, char path[4096], char version[256])
+{
+    kas_buf answer = {0};
+    path[0] = version[0] = '\0';
+    if (!find_in_path(name, path))
+        return kas_fail(KAS_UNSUPPORTED, "no %s on PATH", name);
+    kas_status status = ask_version(path, &answer);
+    if (status == KAS_OK)
+        short_version(kas_buf_text(&answer), path, version, 256);
+    kas_buf_free(&answer);
+    return status;
+}
+
 static kas_status identify(kas_compiler *compiler)
 {
-    char *argv[] = {compiler->program, (char *)"--version", NULL}, *flags[MAX_ARGUMENTS];
-    int wait_status = 0, n = 0;
-    double cpu_seconds;
+    char *flags[MAX_ARGUMENTS];
+    int n = 0;
     kas_buf *identity = &compiler->identity;
-    KAS_TRY(run(argv, "", 0, identity, &wait_status, &cpu_seconds));
-    if (!WIFEXITED(wait_status) || WEXITSTATUS(wait_status) != 0)
-        return kas_fail(KAS_UNSUPPORTED, "%s --version failed: is it a C compiler?",
-                        compiler->program);
+    KAS_TRY(ask_version(compiler->program, identity));
     short_version(kas_buf_text(identity), compiler->program, compiler->name, sizeof compiler->name);
     kas_buf_printf(identity, "\n%s -march=%s -shared -lm", compiler->program,
                    kas_device_code_march);

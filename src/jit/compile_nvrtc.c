@@ -119,6 +119,7 @@ kas_status kas_compile_nvrtc_open(kas_compiler *compiler)
     kas_buf_printf(&compiler->identity, "NVRTC %s %s", n->library.version, n->library.path);
     for (int i = 0; i < OPTIONS; i++)
         kas_buf_printf(&compiler->identity, " %s", options[i]);
+    snprintf(compiler->program, sizeof compiler->program, "%s", n->library.path);
     snprintf(compiler->name, sizeof compiler->name, "NVRTC %s", n->library.version);
     snprintf(compiler->describe, sizeof compiler->describe, "%s %s", compiler->name,
              compiler->arch);

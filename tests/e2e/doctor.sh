@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# kas-gpu starts, and doctor tells, with NVIDIA's libraries there or not, with a host compiler or not.
+set -eu
+kas=$PWD/kas-gpu sim=$PWD/build/tests/libkas_cuda_sim.so
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "FAILED: $*"; exit 1; }
+
+# Nothing of NVIDIA is linked: the loader cannot miss it.
+if ldd "$kas" | grep -iE 'libcuda|cudnn|nvrtc|nccl|cublas'; then fail "the program is linked with NVIDIA's libraries"; fi
+
+"$kas" --help >/dev/null
+"$kas" doctor >"$work/here" || fail "doctor: exit code $?"
+grep -q '^Devices for --device: cpu' "$work/here" || fail "no line of devices"
+
+# No library, no compiler: still exit 0, and each missing part says what it would enable.
+env PATH=/nowhere KAS_CUDA_LIBS=/nowhere/lib.so "$kas" doctor >"$work/bare" || fail "bare machine: exit code $?"
+[ "$(grep -c 'would enable' "$work/bare")" -ge 8 ] || fail "a bare machine lacks 8 parts: $(cat "$work/bare")"
+grep -q 'No GPU can be used' "$work/bare" || fail "no word on the GPU"
+
+json() { python3 -c "import json,sys; d=json.load(open('$work/json')); sys.exit(0 if ($1) else 1)"; }
+"$kas" doctor --json >"$work/json"
+json 'd["schema_version"] == 1 and d["cpu"]["threads"] >= 1 and len(d["nvidia"]) == 5' || fail "JSON: $(cat "$work/json")"
+json 'all(p["found"] or p["missing"] for p in d["host"] + d["nvidia"])' || fail "a missing part has no reason"
+
+if [ -f "$sim" ]; then
+    KAS_CUDA_LIBS=$sim KAS_SIM_DEVICES=2 "$kas" doctor --json >"$work/json"
+    json '[g["device"] for g in d["gpus"]] == ["cuda:0", "cuda:1"] and all(g["usable"] for g in d["gpus"])' ||
+        fail "two pretended GPUs: $(cat "$work/json")"
+fi
+echo ok
