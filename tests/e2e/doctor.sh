@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # kas-gpu starts, and doctor tells, with NVIDIA's libraries there or not, with a host compiler or not.
 set -eu
-kas=$PWD/kas-gpu sim=$PWD/build/tests/libkas_cuda_sim.so
+kas=$(realpath "${KAS_GPU:-./kas-gpu}") sim=$PWD/build/tests/libkas_cuda_sim.so
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() { echo "FAILED: $*"; exit 1; }
@@ -14,7 +14,7 @@ if ldd "$kas" | grep -iE 'libcuda|cudnn|nvrtc|nccl|cublas'; then fail "the progr
 grep -q '^Devices for --device: cpu' "$work/here" || fail "no line of devices"
 
 # No library, no compiler: still exit 0, and each missing part says what it would enable.
-env PATH=/nowhere KAS_CUDA_LIBS=/nowhere/lib.so "$kas" doctor >"$work/bare" || fail "bare machine: exit code $?"
+env PATH=/nowhere KAS_CC=/nowhere/cc KAS_CUDA_LIBS=/nowhere/lib.so "$kas" doctor >"$work/bare" || fail "bare machine: exit code $?"
 [ "$(grep -c 'would enable' "$work/bare")" -ge 8 ] || fail "a bare machine lacks 8 parts: $(cat "$work/bare")"
 grep -q 'No GPU can be used' "$work/bare" || fail "no word on the GPU"
 
