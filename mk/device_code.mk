@@ -4,6 +4,8 @@
 
 DEVICE_CODE       := src/device_code
 DEVICE_CODE_FLAGS := -std=c17 -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -fvisibility=hidden -Wno-pass-failed
+# gcc cannot see that a block reduction has at least one element.
+KERNEL_WARN       := $(WARN) $(if $(findstring clang,$(KCC)),,-Wno-maybe-uninitialized)
 KERNELS           := $(sort $(wildcard $(DEVICE_CODE)/*.kc))
 KERNEL_HEADERS    := $(DEVICE_CODE)/prelude.h $(DEVICE_CODE)/args.h
 GEN               := $(BUILD)/gen
@@ -14,7 +16,7 @@ c_string          := sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/.*/    "&\\n"/'
 define kernel_rule
 $(BUILD)/%.o$(1): %.kc $(KERNEL_HEADERS) mk/device_code.mk
 	@mkdir -p $$(@D)
-	$(KCC) $(DEVICE_CODE_FLAGS) -march=$(MARCH) -fPIC $(WARN) -DKAS_ORDER=$(1) $(if $(filter-out 0,$(1)),-DKAS_SUFFIX=_order$(1)) \
+	$(KCC) $(DEVICE_CODE_FLAGS) -march=$(MARCH) -fPIC $(KERNEL_WARN) -DKAS_ORDER=$(1) $(if $(filter-out 0,$(1)),-DKAS_SUFFIX=_order$(1)) \
 	    -include $(DEVICE_CODE)/prelude.h -include $(DEVICE_CODE)/args.h -x c -c -o $$@ $$<
 endef
 $(foreach order,0 1 2,$(eval $(call kernel_rule,$(order))))
@@ -41,7 +43,7 @@ $(GEN)/device_code_tables.o: $(GEN)/device_code_tables.c
 define test_kernel_rule
 $(BUILD)/tests/%.so$(1): tests/%.kc $(DEVICE_CODE)/prelude.h mk/device_code.mk
 	@mkdir -p $$(@D)
-	$(KCC) $(DEVICE_CODE_FLAGS) -march=$(MARCH) -fPIC -shared $(WARN) -DKAS_ORDER=$(1) \
+	$(KCC) $(DEVICE_CODE_FLAGS) -march=$(MARCH) -fPIC -shared $(KERNEL_WARN) -DKAS_ORDER=$(1) \
 	    -include $(DEVICE_CODE)/prelude.h -x c -o $$@ $$< -lm
 endef
 $(foreach order,0 1 2,$(eval $(call test_kernel_rule,$(order))))

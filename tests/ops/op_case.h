@@ -28,6 +28,7 @@
 /* Orders to run: all three on the CPU, one on a GPU. */
 static kas_device *the_device;
 static double worst_error, worst_tolerance;
+static char worst_place[160];
 
 static inline int orders(void)
 {
@@ -144,12 +145,14 @@ static inline void compare(const char *what, const double *got, const double *wa
     if (error >= worst_error) {
         worst_error = error;
         worst_tolerance = tolerance;
+        snprintf(worst_place, sizeof worst_place, "%s", what);
     }
 }
 
 static inline void print_worst(const char *what)
 {
-    printf("%s: largest error %.3g, tolerance %.3g\n", what, worst_error, worst_tolerance);
+    printf("%s: largest error %.3g (%s), tolerance %.3g\n", what, worst_error, worst_place,
+           worst_tolerance);
     worst_error = worst_tolerance = 0;
 }
 

@@ -34,9 +34,10 @@ static void cpu_close(kas_device *device)
 
 static kas_status cpu_mem_alloc(kas_device *device, size_t bytes, void **out)
 {
-    (void)device;
+    /* The system may promise more than the machine has, and kill the process when it is used. */
     const size_t rounded = bytes ? (bytes + 255) & ~(size_t)255 : 256;
-    if (rounded < bytes || !(*out = aligned_alloc(256, rounded)))
+    const size_t all = device->info.memory;
+    if (rounded < bytes || (all && rounded > all) || !(*out = aligned_alloc(256, rounded)))
         return kas_fail(KAS_NO_MEMORY, "the CPU device has no %.1f MB of memory left",
                         (double)bytes / 1e6);
     return KAS_OK;
