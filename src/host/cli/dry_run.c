@@ -1,0 +1,133 @@
+#include "host/cli/dry_run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/report/line.h"
+#include "host/report/table.h"
+#include "host/space/kernel_json.h"
+
+enum { SHOWN = 5 }; /* candidates */
+
+/* Bytes of device memory of a training, with or without a kernel. */
+static kas_status plan_memory(const kas_session *s, const kas_replacement *replacement,
+                              size_t *bytes)
+{
+    kas_train_options options = {.net = s->problem.net,
+                                 .dataset = s->problem.dataset,
+                                 .replacement = replacement,
+                                 .recipe = s->search.recipe,
+                                 .seed = s->search.seed};
+    return kas_train_plan_memory(&options, bytes);
+}
+
+static kas_status kernel_memory(const kas_session *s, const kas_work *work, size_t *bytes)
+{
+    kas_kernel kernel;
+    kas_solution solution;
+    kas_budget budget = kas_search_budget(&s->search);
+    KAS_TRY(kas_kernel_read_json(work->name, work->kernel, strlen(work->kernel), &kernel));
+    KAS_TRY(kas_solve(&kernel, s->problem.target, s->problem.targets, &budget, &solution));
+    kas_replacement replacement = {&kernel, s->problem.target, &solution};
+    kas_status status = plan_memory(s, &replacement, bytes);
+    kas_solution_free(&solution);
+    return status;
+}
+
+static kas_status print_targets(const kas_session *s)
+{
+    static const kas_column columns[] = {{"replaced convolution", KAS_LEFT},
+                                         {"channels", KAS_RIGHT},
+                                         {"size", KAS_RIGHT},
+                                         {"kernel", KAS_RIGHT},
+                                         {"instances", KAS_RIGHT},
+                                         {"FLOPs", KAS_RIGHT},
+                                         {"params", KAS_RIGHT}};
+    kas_table *table = kas_table_create(columns, 7);
+    for (int i = 0; i < s->problem.targets; i++) {
+        const kas_target *t = &s->problem.target[i];
+        char text[32];
+        kas_table_cell(table, "%s", t->name);
+        kas_table_cell(table, "%u -> %u", t->c_in, t->c_out);
+        kas_table_cell(table, "%ux%u", t->h, t->w);
+        kas_table_cell(table, "%ux%u%s", t->kernel_h, t->kernel_w, t->stride > 1 ? " strided" : "");
+        kas_table_cell(table, "%u", t->parts_in * t->parts_out);
+        kas_table_cell(table, "%s", kas_human_count(kas_target_conv_flops(t), text));
+        kas_table_cell(table, "%s", kas_human_count(kas_target_conv_params(t), text));
+    }
+    kas_buf out = {0};
+    kas_status status = kas_table_write(table, &out);
+    kas_table_free(table);
+    if (status == KAS_OK)
+        printf("%s\nreplaced: %d convolutions, %.1f%% of the FLOPs of %s\n", kas_buf_text(&out),
+               s->problem.targets,
+               100 * kas_targets_flops_share(s->problem.net, s->problem.target, s->problem.targets),
+               s->search.net);
+    kas_buf_free(&out);
+    return status;
+}
+
+static void print_candidate(const kas_work *w, size_t memory, bool json)
+{
+    char bytes[32];
+    if (json) {
+        kas_buf line = {0};
+        kas_line_begin(&line);
+        kas_line_text(&line, "kind", "candidate");
+        kas_line_int(&line, "index", w->index);
+        kas_line_text(&line, "kernel", w->name);
+        kas_line_number(&line, "flops_ratio", w->flops / w->conv_flops);
+        kas_line_number(&line, "params_ratio", w->params / w->conv_params);
+        kas_line_number(&line, "memory_bytes", (double)memory);
+        kas_line_end(&line);
+        fputs(kas_buf_text(&line), stdout);
+        kas_buf_free(&line);
+    } else {
+        printf("candidate %lld: %s  FLOPs %.2fx  params %.2fx  memory %s\n", (long long)w->index,
+               w->name, w->flops / w->conv_flops, w->params / w->conv_params,
+               kas_human_bytes((double)memory, bytes));
+    }
+}
+
+static kas_status print_candidates(const kas_session *s, bool json)
+{
+    kas_strategy strategy = kas_strategy_random(s->sampler);
+    int count = s->search.candidates && s->search.candidates < SHOWN ? s->search.candidates : SHOWN;
+    for (int k = 0; k < count; k++) {
+        kas_work work = {.kind = KAS_WORK_CANDIDATE, .index = k};
+        size_t memory = 0;
+        KAS_TRY(strategy.next(strategy.context, &work));
+        kas_status status = kernel_memory(s, &work, &memory);
+        if (status == KAS_OK)
+            print_candidate(&work, memory, json);
+        kas_work_clear(&work);
+        KAS_TRY(status);
+    }
+    return KAS_OK;
+}
+
+static void print_plan(const kas_session *s, size_t memory)
+{
+    char text[32];
+    if (s->search.candidates)
+        printf("candidates: %d", s->search.candidates);
+    else
+        printf("candidates: as many as %s allow", kas_human_duration(s->search.time_limit, text));
+    printf(", %d epochs each, batches of %d; %d workers on %s (%s%s), %d threads each\n",
+           s->search.recipe.epochs, s->search.recipe.batch, s->workers, s->devices.kind,
+           s->devices.spec[0], s->devices.count > 1 ? ", ..." : "", s->search.threads);
+    printf("memory of a worker with the unmodified network: %s\nstudy: %s (not made)\n",
+           kas_human_bytes((double)memory, text), s->study);
+}
+
+kas_status kas_dry_run(kas_session *session, const kas_cli_common *common)
+{
+    size_t memory = 0;
+    KAS_TRY(plan_memory(session, NULL, &memory));
+    if (!common->json) {
+        KAS_TRY(print_targets(session));
+        print_plan(session, memory);
+    }
+    return print_candidates(session, common->json);
+}

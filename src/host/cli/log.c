@@ -1,0 +1,135 @@
+/* kas-gpu log: what happened in a study, item by item or one in full. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/cli/study_open.h"
+#include "host/core/files.h"
+#include "host/report/line.h"
+#include "host/report/table.h"
+#include "host/search/leaderboard.h"
+#include "host/search/study_dir.h"
+
+static const char doc[] =
+    "What happened in a study.\n\n"
+    "  kas-gpu log STUDY               every item, its state and the reason\n"
+    "  kas-gpu log STUDY 7             the log of candidate 7\n"
+    "  kas-gpu log STUDY 3f9c          the log of the kernel whose name begins so\n"
+    "  kas-gpu log STUDY baseline      likewise final, final-baseline\n"
+    "  kas-gpu log STUDY 7 --json      accuracy and loss by epoch\n";
+
+static kas_status print_items(const kas_study_args *args, const kas_study_view *view)
+{
+    static const kas_column columns[] = {{"item", KAS_LEFT},   {"#", KAS_RIGHT},
+                                         {"kernel", KAS_LEFT}, {"epochs", KAS_RIGHT},
+                                         {"state", KAS_LEFT},  {"reason", KAS_LEFT}};
+    kas_buf out = {0};
+    kas_table *table = kas_table_create(columns, 6);
+    for (int i = 0; i < view->count; i++) {
+        const kas_work *w = &view->work[i];
+        kas_table_cell(table, "%s", kas_work_kind_name(w->kind));
+        kas_table_cell(table, "%lld", (long long)w->index);
+        kas_table_cell(table, "%s", w->name);
+        kas_table_cell(table, "%d", w->epochs);
+        kas_table_cell(table, "%s", kas_work_state_name(w->state));
+        kas_table_cell(table, "%.100s", w->reason);
+    }
+    kas_status status = args->common.json ? kas_leaderboard_json(view->work, view->count, &out)
+                                          : kas_table_write(table, &out);
+    kas_table_free(table);
+    if (status == KAS_OK)
+        fputs(kas_buf_text(&out), stdout);
+    kas_buf_free(&out);
+    return status;
+}
+
+/* A number, the name of a kind, or the beginning of a kernel's name that only one has. */
+static kas_status find(const kas_study_args *args, const kas_study_view *view, const kas_work **out)
+{
+    char *end;
+    long long number = strtoll(args->item, &end, 10);
+    bool is_number = end != args->item && !*end && strlen(args->item) < 10;
+    int found = 0;
+    for (int i = 0; i < view->count; i++) {
+        const kas_work *w = &view->work[i];
+        bool candidate = w->kind == KAS_WORK_CANDIDATE;
+        bool match = candidate ? (is_number ? w->index == number
+                                            : strncmp(w->name, args->item, strlen(args->item)) == 0)
+                               : strcmp(kas_work_kind_name(w->kind), args->item) == 0;
+        if (match) {
+            *out = w;
+            found++;
+        }
+    }
+    if (found == 1)
+        return KAS_OK;
+    return kas_fail(KAS_BAD_INPUT,
+                    "%s: %s item \"%s\"; give a candidate's number, its kernel's name, baseline, "
+                    "final or final-baseline",
+                    args->study, found ? "more than one" : "no", args->item);
+}
+
+static kas_status print_log(const kas_study_args *args, const kas_work *work)
+{
+    char path[KAS_STUDY_PATH];
+    kas_buf text = {0};
+    KAS_TRY(kas_study_log_path(args->study, work, path));
+    if (!kas_file_exists(path))
+        return kas_fail(KAS_BAD_INPUT, "%s: no log yet: the item is %s", path,
+                        kas_work_state_name(work->state));
+    kas_status status = kas_file_read(path, 1u << 30, &text);
+    if (status == KAS_OK)
+        fputs(kas_buf_text(&text), stdout);
+    kas_buf_free(&text);
+    return status;
+}
+
+static kas_status print_epochs(const kas_study_view *view, const kas_work *work)
+{
+    kas_epoch *epoch;
+    int epochs;
+    kas_buf out = {0};
+    KAS_TRY(kas_store_epochs(view->store, work->id, &epoch, &epochs));
+    for (int i = 0; i < epochs; i++) {
+        kas_line_begin(&out);
+        kas_line_int(&out, "epoch", epoch[i].epoch);
+        kas_line_number(&out, "train_loss", epoch[i].train_loss);
+        kas_line_number(&out, "train_accuracy", epoch[i].train_accuracy);
+        kas_line_number(&out, "validation_loss", epoch[i].validation_loss);
+        kas_line_number(&out, "validation_accuracy", epoch[i].validation_accuracy);
+        kas_line_number(&out, "seconds", epoch[i].seconds);
+        kas_line_end(&out);
+    }
+    free(epoch);
+    kas_status status = kas_buf_status(&out);
+    if (status == KAS_OK)
+        fputs(kas_buf_text(&out), stdout);
+    kas_buf_free(&out);
+    return status;
+}
+
+static kas_status print(const kas_study_args *args, const kas_study_view *view)
+{
+    const kas_work *work = NULL;
+    if (!args->item)
+        return print_items(args, view);
+    KAS_TRY(find(args, view, &work));
+    return args->common.json ? print_epochs(view, work) : print_log(args, work);
+}
+
+static kas_status run(int argc, char **argv)
+{
+    kas_study_args args;
+    kas_study_view view;
+    bool done;
+    KAS_TRY(kas_study_parse(argc, argv, doc, true, &args, &done));
+    if (done)
+        return KAS_OK;
+    kas_status status = kas_study_view_open(args.study, &view);
+    if (status == KAS_OK)
+        status = print(&args, &view);
+    kas_study_view_close(&view);
+    return status;
+}
+
+const kas_command kas_command_log = {"log", "What happened to each candidate", run};

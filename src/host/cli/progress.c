@@ -1,0 +1,125 @@
+#include "host/cli/progress.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "host/report/line.h"
+
+kas_progress kas_progress_make(bool quiet)
+{
+    return (kas_progress){.terminal = isatty(2), .quiet = quiet, .last_line = -1e9};
+}
+
+static void wipe(kas_progress *p)
+{
+    if (p->drawn)
+        fputs("\r\033[K", stderr);
+    p->drawn = false;
+}
+
+static int width(void)
+{
+    struct winsize size;
+    return ioctl(2, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col - 1 : 79;
+}
+
+static void describe(const kas_event *e, kas_buf *out)
+{
+    char text[32];
+    if (e->finals)
+        kas_buf_puts(out, "final trainings");
+    else if (e->total)
+        kas_buf_printf(out, "%d/%d candidates", e->ended, e->total);
+    else
+        kas_buf_printf(out, "%d candidates", e->ended);
+    if (!e->finals && e->ended > e->finished)
+        kas_buf_printf(out, " (%d finished)", e->finished);
+    if (e->best)
+        kas_buf_printf(out, ", best %.1f%% (%s)", 100 * e->best->measured.accuracy, e->best->name);
+    if (e->baseline && e->baseline->state == KAS_WORK_FINISHED)
+        kas_buf_printf(out, ", baseline %.1f%%", 100 * e->baseline->measured.accuracy);
+    if (*e->phase)
+        kas_buf_printf(out, ", %s %.0f%%", e->phase, 100 * e->fraction);
+    kas_buf_printf(out, ", %s", kas_human_duration(e->elapsed, text));
+    if (isfinite(e->eta))
+        kas_buf_printf(out, ", about %s left", kas_human_duration(e->eta, text));
+}
+
+static void draw(kas_progress *p, const kas_event *e)
+{
+    kas_buf line = {0};
+    describe(e, &line);
+    if (p->terminal) {
+        fprintf(stderr, "\r%.*s\033[K", width(), kas_buf_text(&line));
+        p->drawn = true;
+    } else if (e->elapsed - p->last_line >= 60) {
+        p->last_line = e->elapsed;
+        fprintf(stderr, "%s\n", kas_buf_text(&line));
+    }
+    fflush(stderr);
+    kas_buf_free(&line);
+}
+
+static void name_of(const kas_work *w, char out[64])
+{
+    if (w->kind == KAS_WORK_CANDIDATE)
+        snprintf(out, 64, "candidate %lld %s", (long long)w->index, w->name);
+    else
+        snprintf(out, 64, "%s", kas_work_kind_name(w->kind));
+}
+
+static void print_ended(const kas_event *e)
+{
+    const kas_work *w = e->work;
+    char name[64], text[32];
+    name_of(w, name);
+    fprintf(stderr, "%-34s %s", name, kas_work_state_name(w->state));
+    if (w->state == KAS_WORK_FINISHED) {
+        bool final = w->kind >= KAS_WORK_FINAL;
+        fprintf(stderr, "  %s %.2f%%", final ? "test" : "validation", 100 * w->measured.accuracy);
+        fprintf(stderr, "  latency %s", kas_human_seconds(w->measured.latency, text));
+        if (w->kind == KAS_WORK_CANDIDATE)
+            fprintf(stderr, "  FLOPs %.2fx  params %.2fx", w->flops / w->conv_flops,
+                    w->params / w->conv_params);
+    } else if (*w->reason) {
+        fprintf(stderr, ": %.200s", w->reason);
+    }
+    fputc('\n', stderr);
+}
+
+void kas_progress_event(void *context, const kas_event *e)
+{
+    kas_progress *p = context;
+    if (p->quiet)
+        return;
+    switch (e->kind) {
+    case KAS_EVENT_ENDED:
+        wipe(p);
+        print_ended(e);
+        break;
+    case KAS_EVENT_WORKER:
+    case KAS_EVENT_NOTE:
+        wipe(p);
+        fprintf(stderr, "note: %s\n", e->text);
+        break;
+    case KAS_EVENT_STOPPING:
+        wipe(p);
+        fputs("stopping: checkpoints are being written; once more ends at once\n", stderr);
+        break;
+    case KAS_EVENT_STARTED:
+        break;
+    case KAS_EVENT_TICK:
+        draw(p, e);
+        break;
+    }
+    fflush(stderr);
+}
+
+void kas_progress_end(kas_progress *progress)
+{
+    wipe(progress);
+    fflush(stderr);
+}

@@ -1,0 +1,217 @@
+/* kas-gpu search: the main command. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/cli/dry_run.h"
+#include "host/cli/search_run.h"
+
+typedef struct search_command {
+    kas_cli_common common;
+    kas_session_request request;
+    bool dry, by_count, by_time;
+} search_command;
+
+enum {
+    OPTION_TARGETS = 256,
+    OPTION_PRUNE,
+    OPTION_WINDOW,
+    OPTION_DRY,
+    OPTION_FLOPS,
+    OPTION_PARAMS,
+    OPTION_LATENCY,
+    OPTION_VALIDATION,
+    OPTION_LR
+};
+
+static const struct argp_option option_list[] = {
+    {"dataset", 'D', "F.h5", 0, "Labelled images (kas-gpu dataset makes such files)", 1},
+    {"net", 'n', "NAME", 0, "Backbone (default resnet18)", 1},
+    {"study", 's', "DIR", 0, "Where everything is kept (default studies/NET-DATASET-SEED)", 1},
+    {"candidates", 'c', "N", 0, "Evaluate the first N kernels of the seed's list (default 16)", 1},
+    {"time", 't', "T", 0,
+     "Begin new candidates until T has passed, all runs together: 90s, 30m, 12h, 2d", 1},
+    {"seed", 'S', "S", 0, "Which list of kernels, weights and splits (default 0)", 1},
+    {"epochs", 'e', "N", 0, "Epochs of every training", 2},
+    {"batch", 'b', "N", 0, "Images in a training step", 2},
+    {"lr", OPTION_LR, "X", 0, "Peak learning rate", 2},
+    {"validation", OPTION_VALIDATION, "X", 0,
+     "Share of the training set that candidates are validated on (default 0.1)", 2},
+    {"flops", OPTION_FLOPS, "R", 0,
+     "Most FLOPs of a kernel, relative to what it replaces; 0 = no limit (default 0.5)", 3},
+    {"params", OPTION_PARAMS, "R", 0, "Most parameters, likewise (default 1)", 3},
+    {"latency", OPTION_LATENCY, "R", 0,
+     "Most measured latency, relative to the unmodified network; 0 = no limit (default)", 3},
+    {"targets", OPTION_TARGETS, "LIST", 0,
+     "Kernel sizes to replace, such as 3x3,1x1 (default: all)", 3},
+    {"prune", OPTION_PRUNE, "RULE", 0,
+     "curve: give up candidates far below the best curve (default); none; deterministic: the "
+     "same ones whatever the number of workers",
+     3},
+    {"prune-window", OPTION_WINDOW, "L", 0,
+     "deterministic: candidate k is compared with those before k - L (default 8)", 3},
+    {"dry-run", OPTION_DRY, 0, 0, "Say what would be done, and sample, but train nothing", 4},
+    {0}};
+
+static double parse_time(struct argp_state *state, const char *text)
+{
+    static const char units[] = "smhd";
+    static const double seconds[] = {1, 60, 3600, 86400};
+    char *end;
+    double value = strtod(text, &end);
+    const char *unit = *end && end[1] == 0 ? strchr(units, *end) : NULL;
+    if (end == text || (*end && !unit) || !(value > 0 && value < 1e9))
+        argp_error(state, "--time: expected a time such as 90s, 30m, 12h or 2d, found \"%s\"",
+                   text);
+    return value * (unit ? seconds[unit - units] : 1);
+}
+
+static void copy_text(struct argp_state *state, const char *option, const char *text, char *out,
+                      size_t size)
+{
+    if (strlen(text) >= size)
+        argp_error(state, "%s: longer than %zu characters", option, size - 1);
+    else
+        strcpy(out, text);
+}
+
+static uint64_t parse_seed(struct argp_state *state, const char *text)
+{
+    char *end;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (end == text || *end || *text == '-')
+        argp_error(state, "--seed: expected an integer of at least 0, found \"%s\"", text);
+    return value;
+}
+
+/* What is asked; `parse` has the rest. */
+static error_t parse_limits(int key, char *arg, struct argp_state *state, kas_search_options *o)
+{
+    switch (key) {
+    case 'e':
+        o->recipe.epochs = (int)kas_cli_int(state, "--epochs", arg, 1, 100000);
+        return 0;
+    case 'b':
+        o->recipe.batch = (int)kas_cli_int(state, "--batch", arg, 1, 65536);
+        return 0;
+    case OPTION_LR:
+        o->recipe.lr = kas_cli_number(state, "--lr", arg, 1e-9, 1000);
+        return 0;
+    case OPTION_VALIDATION:
+        o->validation = kas_cli_number(state, "--validation", arg, 0.001, 0.9);
+        return 0;
+    case OPTION_FLOPS:
+        o->flops = kas_cli_number(state, "--flops", arg, 0, 1000);
+        return 0;
+    case OPTION_PARAMS:
+        o->params = kas_cli_number(state, "--params", arg, 0, 1000);
+        return 0;
+    case OPTION_LATENCY:
+        o->latency = kas_cli_number(state, "--latency", arg, 0, 1000);
+        return 0;
+    case OPTION_WINDOW:
+        o->prune_window = (int)kas_cli_int(state, "--prune-window", arg, 0, 100000);
+        return 0;
+    case OPTION_PRUNE:
+        if (strcmp(arg, "curve") != 0 && strcmp(arg, "none") != 0 &&
+            strcmp(arg, "deterministic") != 0)
+            argp_error(state, "--prune: expected curve, none or deterministic, found \"%s\"", arg);
+        else
+            strcpy(o->prune, arg);
+        return 0;
+    case OPTION_TARGETS:
+        copy_text(state, "--targets", arg, o->targets, sizeof o->targets);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t check(const search_command *c, struct argp_state *state)
+{
+    if (!c->request.dataset)
+        argp_error(state, "--dataset is needed; `kas-gpu dataset make shapes -o shapes.h5` makes a "
+                          "small one");
+    if (c->by_count && c->by_time)
+        argp_error(state, "--candidates and --time: give one of them");
+    return 0;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    search_command *c = state->input;
+    kas_search_options *o = &c->request.search;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &c->request;
+        state->child_inputs[1] = &c->common;
+        return 0;
+    case 'D':
+        c->request.dataset = arg;
+        return 0;
+    case 'n':
+        copy_text(state, "--net", arg, o->net, sizeof o->net);
+        return 0;
+    case 's':
+        c->request.study = arg;
+        return 0;
+    case 'c':
+        c->by_count = true;
+        o->candidates = (int)kas_cli_int(state, "--candidates", arg, 1, 1000000);
+        return 0;
+    case 't':
+        c->by_time = true;
+        o->candidates = 0;
+        o->time_limit = parse_time(state, arg);
+        return 0;
+    case 'S':
+        o->seed = parse_seed(state, arg);
+        return 0;
+    case OPTION_DRY:
+        c->dry = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "unexpected argument \"%s\"", arg);
+        return 0;
+    case ARGP_KEY_END:
+        return check(c, state);
+    default:
+        return parse_limits(key, arg, state, o);
+    }
+}
+
+static const char doc[] =
+    "Search kernels that replace a network's convolutions.\n\n"
+    "  kas-gpu search --dataset shapes.h5 --net resnet20 --candidates 12 --epochs 3\n"
+    "  kas-gpu search --dataset cifar100.h5 --time 12h --flops 0.5 --latency 1.0\n"
+    "  kas-gpu search --dataset cifar100.h5 --dry-run\n"
+    "\vThe unmodified network is trained first, as the baseline; then the candidates; at the end "
+    "the best one and the baseline are trained on the whole training set and scored once on the "
+    "test set. Ctrl-C saves; the same command again goes on. Exit code 6: no candidate finished.";
+
+static kas_status run(int argc, char **argv)
+{
+    static const struct argp_child children[] = {
+        {&kas_search_work_argp, 0, NULL, 0}, {&kas_cli_common_argp, 0, NULL, 0}, {0}};
+    static const struct argp argp = {option_list, parse, "", doc, children, 0, 0};
+    search_command c = {.request = {.study = "",
+                                    .search = kas_search_options_default(),
+                                    .hang_seconds = KAS_HANG_SECONDS,
+                                    .checkpoint_limit = KAS_CHECKPOINT_LIMIT}};
+    c.request.search.recipe = kas_recipe_default();
+    bool done;
+    KAS_TRY(kas_cli_parse(&argp, argc, argv, &c, &done));
+    if (done)
+        return KAS_OK;
+    c.request.threads = c.common.threads;
+    kas_session session;
+    kas_status status = kas_session_begin(&c.request, c.dry, &session);
+    if (status == KAS_OK)
+        status = c.dry ? kas_dry_run(&session, &c.common) : kas_search_run(&session, &c.common);
+    kas_session_close(&session);
+    return status;
+}
+
+const kas_command kas_command_search = {"search", "Search kernels for a network and a data set",
+                                        run};

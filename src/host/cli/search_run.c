@@ -1,0 +1,93 @@
+#include "host/cli/search_run.h"
+
+#include <stdio.h>
+
+#include "host/cli/progress.h"
+#include "host/search/leaderboard.h"
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    kas_session_request *request = state->input;
+    switch (key) {
+    case 'd':
+        request->device = arg;
+        return 0;
+    case 'w':
+        request->workers = (int)kas_cli_int(state, "--workers", arg, 1, 256);
+        return 0;
+    case 'H':
+        request->hang_seconds = kas_cli_number(state, "--hang-timeout", arg, 1, 1e7);
+        return 0;
+    case 'K':
+        request->checkpoint_limit =
+            (uint64_t)(kas_cli_number(state, "--checkpoint-limit", arg, 0, 1e9) * (1ull << 30));
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option options[] = {
+    {"device", 'd', "DEVICE", 0, "auto, cpu, cuda or cuda:0,1,... (default auto)", 50},
+    {"workers", 'w', "N", 0, "Worker processes (default: one a GPU; one on the CPU)", 50},
+    {"hang-timeout", 'H', "SECONDS", 0,
+     "Silence after which a worker is killed and its candidate is \"hung\" (default 600)", 50},
+    {"checkpoint-limit", 'K', "GIB", 0, "Disk space for checkpoints of the study (default 8)", 50},
+    {0}};
+const struct argp kas_search_work_argp = {options, parse, 0, 0, 0, 0, 0};
+
+static kas_status print_results(kas_session *s, const kas_cli_common *common)
+{
+    kas_work *list;
+    int count;
+    kas_buf out = {0};
+    KAS_TRY(kas_store_list(s->store, &list, &count));
+    kas_status status = common->json ? kas_leaderboard_json(list, count, &out)
+                                     : kas_leaderboard_text(list, count, 20, &out);
+    if (status == KAS_OK && !common->json) {
+        kas_buf_puts(&out, "\n");
+        kas_leaderboard_final(list, count, &out);
+        kas_buf_printf(&out,
+                       "best kernel: %s/best/kernel.json\ntrained weights: "
+                       "%s/best/weights.safetensors\ntake it away: kas-gpu export %s -o "
+                       "%s/export --verify\n",
+                       s->study, s->study, s->study, s->study);
+        status = kas_buf_status(&out);
+    }
+    if (status == KAS_OK)
+        fputs(kas_buf_text(&out), stdout);
+    kas_buf_free(&out);
+    kas_work_list_free(list, count);
+    return status;
+}
+
+static void print_beginning(const kas_session *s)
+{
+    fprintf(stderr, "%s %s: %s on %s, %d %s on %s%s, %d %s each\n",
+            s->created ? "study" : "going on with", s->study, s->search.net, s->dataset, s->workers,
+            s->workers == 1 ? "worker" : "workers", s->devices.spec[0],
+            s->devices.count > 1 ? ", ..." : "", s->search.threads,
+            s->search.threads == 1 ? "thread" : "threads");
+    fprintf(stderr, "%d convolutions are replaced: %.1f%% of the network's FLOPs\n",
+            s->problem.targets,
+            100 * kas_targets_flops_share(s->problem.net, s->problem.target, s->problem.targets));
+    if (kas_store_is_exclusive(s->store))
+        fprintf(stderr,
+                "%s lies on a network file system: one supervisor at a time, and `status` "
+                "waits until it has ended\n",
+                s->study);
+}
+
+kas_status kas_search_run(kas_session *s, const kas_cli_common *common)
+{
+    kas_progress progress = kas_progress_make(common->quiet);
+    if (!common->quiet)
+        print_beginning(s);
+    kas_status status = kas_session_run(s, kas_progress_event, &progress);
+    kas_progress_end(&progress);
+    if (status == KAS_INTERRUPTED || status == KAS_PREEMPTED) {
+        fprintf(stderr, "everything is saved; `kas-gpu resume %s` goes on\n", s->study);
+        return kas_fail(status, "%s", "");
+    }
+    return status == KAS_OK ? print_results(s, common) : status;
+}

@@ -1,0 +1,69 @@
+#include "host/cli/study_open.h"
+
+#include <string.h>
+
+#include "host/search/study_dir.h"
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    kas_study_args *a = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->common;
+        return 0;
+    case 'N':
+        a->limit = (int)kas_cli_int(state, "--limit", arg, 0, 1000000);
+        return 0;
+    case ARGP_KEY_ARG:
+        if (!a->study)
+            a->study = arg;
+        else if (a->takes_item && !a->item)
+            a->item = arg;
+        else
+            argp_error(state, "unexpected argument \"%s\"", arg);
+        return 0;
+    case ARGP_KEY_END:
+        if (!a->study)
+            argp_error(state, "which study? give its folder");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+kas_status kas_study_parse(int argc, char **argv, const char *doc, bool takes_item,
+                           kas_study_args *out, bool *done)
+{
+    static const struct argp_child children[] = {{&kas_cli_common_argp, 0, NULL, 0}, {0}};
+    static const struct argp_option none[] = {{0}};
+    static const struct argp_option limit[] = {
+        {"limit", 'N', "N", 0, "Show the N best only; 0 = all (default 20)", 0}, {0}};
+    *out = (kas_study_args){.takes_item = takes_item, .limit = 20};
+    const struct argp argp = {strstr(argv[0], " best") ? limit : none,
+                              parse,
+                              takes_item ? "STUDY [CANDIDATE]" : "STUDY",
+                              doc,
+                              children,
+                              0,
+                              0};
+    return kas_cli_parse(&argp, argc, argv, out, done);
+}
+
+kas_status kas_study_view_open(const char *study, kas_study_view *out)
+{
+    char path[KAS_STUDY_PATH];
+    *out = (kas_study_view){0};
+    KAS_TRY(kas_study_path(study, "study.db", path));
+    KAS_TRY(kas_store_open(path, KAS_STORE_READ, &out->store));
+    KAS_TRY(kas_store_get_study(out->store, &out->study));
+    KAS_TRY(kas_search_options_read(study, out->study.options, &out->options));
+    return kas_store_list(out->store, &out->work, &out->count);
+}
+
+void kas_study_view_close(kas_study_view *view)
+{
+    kas_work_list_free(view->work, view->count);
+    kas_study_clear(&view->study);
+    kas_store_close(view->store);
+    *view = (kas_study_view){0};
+}

@@ -1,0 +1,213 @@
+#include "host/score/screen.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/core/random.h"
+#include "jit/compile.h"
+#include "jit/program.h"
+
+enum { BATCH = 2 };
+
+/* One distinct target on its way through the device. */
+typedef struct trial {
+    kas_program *program;
+    kas_loaded *loaded;
+    kas_plan *plan;
+    void **address; /* [program->buffers] */
+    const kas_target *target;
+} trial;
+
+static bool same_size(const kas_target *a, const kas_target *b)
+{
+    return a->c_in == b->c_in && a->c_out == b->c_out && a->h == b->h && a->w == b->w &&
+           a->kernel_h == b->kernel_h && a->kernel_w == b->kernel_w;
+}
+
+static void free_trial(kas_device *device, trial *t)
+{
+    kas_plan_free(t->plan);
+    kas_loaded_free(t->loaded);
+    for (int i = 0; t->address && i < t->program->buffers; i++)
+        kas_mem_free(device, t->address[i]);
+    free(t->address);
+    if (t->program)
+        kas_program_free(t->program);
+}
+
+static kas_status build(const kas_kernel *kernel, const kas_target *targets, int count,
+                        const kas_solution *solution, trial *out, int *trials, kas_buf *source)
+{
+    for (int i = 0; i < count; i++) {
+        bool seen = false;
+        for (int j = 0; j < *trials; j++)
+            seen |= same_size(out[j].target, &targets[i]);
+        if (seen)
+            continue;
+        char prefix[16];
+        snprintf(prefix, sizeof prefix, "s%d", *trials);
+        kas_program_options options = {.batch = BATCH, .training = false, .prefix = prefix};
+        trial *t = &out[*trials];
+        t->target = &targets[i];
+        KAS_TRY(
+            kas_program_build(kernel, &targets[i], &solution->binding[i], &options, &t->program));
+        ++*trials;
+        kas_buf_puts(source, t->program->source);
+    }
+    return kas_buf_status(source);
+}
+
+static kas_status upload_normal(kas_device *device, void *to, float *host, size_t floats)
+{
+    return kas_mem_upload(device, to, host, floats * sizeof *host);
+}
+
+static void fill_weight(const kas_weight *w, kas_rng *rng, float *host)
+{
+    double scale = 1 / sqrt((double)w->fan_in);
+    for (uint32_t r = 0; r < w->instances; r++)
+        for (uint32_t g = 0; g < w->groups; g++)
+            for (uint32_t o = 0; o < w->fan_out; o++)
+                for (uint32_t i = 0; i < w->fan_in; i++)
+                    host[kas_weight_offset(w, r, g, o, i)] = (float)(scale * kas_rng_normal(rng));
+}
+
+/* Normal numbers in X (padding stays zero) and the weights, zero elsewhere. */
+static kas_status fill(kas_device *device, const trial *t, int b, kas_rng *rng)
+{
+    const kas_buffer *buffer = &t->program->buffer[b];
+    size_t floats = buffer->bytes / sizeof(float);
+    if (buffer->role != KAS_ROLE_X && buffer->role != KAS_ROLE_WEIGHT)
+        return kas_mem_zero(device, t->address[b], buffer->bytes);
+    float *host = calloc(floats + 1, sizeof *host);
+    if (!host)
+        return kas_fail(KAS_NO_MEMORY, "screen: out of memory");
+    size_t c_in = t->target->c_in, pixels = (size_t)BATCH * t->target->h * t->target->w,
+           pitch = floats / pixels;
+    if (buffer->role == KAS_ROLE_WEIGHT)
+        fill_weight(&t->program->weight[buffer->index], rng, host);
+    else
+        for (size_t p = 0; p < pixels; p++)
+            for (size_t c = 0; c < c_in; c++)
+                host[p * pitch + c] = (float)kas_rng_normal(rng);
+    kas_status status = upload_normal(device, t->address[b], host, floats);
+    free(host);
+    return status;
+}
+
+static kas_status run(kas_device *device, trial *t, kas_module *module, kas_rng *rng)
+{
+    t->address = calloc((size_t)t->program->buffers, sizeof *t->address);
+    if (!t->address)
+        return kas_fail(KAS_NO_MEMORY, "screen: out of memory");
+    for (int b = 0; b < t->program->buffers; b++) {
+        KAS_TRY(kas_mem_alloc(device, t->program->buffer[b].bytes, &t->address[b]));
+        KAS_TRY(fill(device, t, b, rng));
+    }
+    KAS_TRY(kas_program_load(device, t->program, module, &t->loaded));
+    KAS_TRY(kas_plan_create(device, &t->plan));
+    KAS_TRY(kas_loaded_append(t->loaded, t->plan, false, t->address));
+    KAS_TRY(kas_plan_run(t->plan));
+    return kas_device_sync(device);
+}
+
+/* Two passes in double: exact enough that a constant output gives 0. */
+static double standard_deviation(const float *y, size_t pixels, size_t pitch, size_t channels)
+{
+    double mean = 0, square = 0, count = (double)pixels * (double)channels;
+    for (size_t p = 0; p < pixels; p++)
+        for (size_t c = 0; c < channels; c++)
+            mean += y[p * pitch + c] / count;
+    for (size_t p = 0; p < pixels; p++)
+        for (size_t c = 0; c < channels; c++) {
+            double d = y[p * pitch + c] - mean;
+            square += d * d / count;
+        }
+    return sqrt(square); /* not finite when any element is not */
+}
+
+static void note(const trial *t, double std, kas_screen *out)
+{
+    double farthest = fmax(fabs(log(out->std_min)), fabs(log(out->std_max)));
+    if (!isfinite(std)) {
+        if (out->finite)
+            snprintf(out->worst, sizeof out->worst, "%s", t->target->name);
+        out->finite = false;
+        return;
+    }
+    bool first = out->std_min > out->std_max;
+    if (out->finite && (first || fabs(log(std)) > farthest))
+        snprintf(out->worst, sizeof out->worst, "%s", t->target->name);
+    out->std_min = fmin(out->std_min, std);
+    out->std_max = fmax(out->std_max, std);
+}
+
+static kas_status measure(kas_device *device, const trial *t, kas_screen *out)
+{
+    for (int b = 0; b < t->program->buffers; b++) {
+        const kas_buffer *buffer = &t->program->buffer[b];
+        if (buffer->role != KAS_ROLE_Y)
+            continue;
+        float *host = malloc(buffer->bytes);
+        if (!host)
+            return kas_fail(KAS_NO_MEMORY, "screen: out of memory");
+        memset(host, 0xff, buffer->bytes); /* NaN: a copy that does nothing does not pass */
+        kas_status status = kas_mem_download(device, host, t->address[b], buffer->bytes);
+        size_t pixels = (size_t)BATCH * t->target->h * t->target->w;
+        if (status == KAS_OK)
+            note(t,
+                 standard_deviation(host, pixels, buffer->bytes / sizeof *host / pixels,
+                                    t->target->c_out),
+                 out);
+        free(host);
+        return status;
+    }
+    return kas_fail(KAS_FAILURE, "screen: the program for %s has no output", t->target->name);
+}
+
+static kas_status compile(kas_device *device, const char *cache_dir, const kas_buf *source,
+                          kas_module **module)
+{
+    kas_compiler *compiler;
+    char path[4096];
+    KAS_TRY(kas_compiler_open(kas_device_get_info(device)->arch, cache_dir, &compiler));
+    kas_status status = kas_compile(compiler, kas_buf_text(source), path, NULL);
+    kas_compiler_close(compiler);
+    return status == KAS_OK ? kas_module_load(device, path, module) : status;
+}
+
+kas_status kas_screen_kernel(kas_device *device, const kas_kernel *kernel,
+                             const kas_target *targets, int count, const kas_solution *solution,
+                             uint64_t seed, const char *cache_dir, kas_screen *out)
+{
+    kas_status status = KAS_OK;
+    kas_buf source = {0};
+    kas_module *module = NULL;
+    int trials = 0;
+    *out = (kas_screen){.finite = true, .std_min = INFINITY, .std_max = 0};
+    trial *list = calloc((size_t)count, sizeof *list);
+    if (!list)
+        return kas_fail(KAS_NO_MEMORY, "screen: out of memory");
+    KAS_TRY_GOTO(build(kernel, targets, count, solution, list, &trials, &source), out);
+    KAS_TRY_GOTO(compile(device, cache_dir, &source, &module), out);
+    for (int i = 0; i < trials; i++) {
+        kas_rng rng = kas_rng_make(seed, KAS_PURPOSE_TEST, (uint64_t)i);
+        KAS_TRY_GOTO(run(device, &list[i], module, &rng), out);
+        KAS_TRY_GOTO(measure(device, &list[i], out), out);
+    }
+out:
+    for (int i = 0; i < trials; i++)
+        free_trial(device, &list[i]);
+    kas_module_free(module);
+    free(list);
+    kas_buf_free(&source);
+    return status;
+}
+
+bool kas_screen_passes(const kas_screen *screen)
+{
+    return screen->finite && screen->std_min >= KAS_SCREEN_STD_LOW &&
+           screen->std_max <= KAS_SCREEN_STD_HIGH;
+}

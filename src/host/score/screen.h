@@ -1,0 +1,36 @@
+/* The first screen of a candidate: is its output usable at initialisation?
+ *
+ * Fully-connected maps have unit gain; what other primitives do to the variance is measured here
+ * (docs/design.md, decision 4).  At every distinct target the kernel runs once on the device on
+ * standard normal input with freshly drawn weights.  An output that is not finite, or whose
+ * standard deviation lies outside [0.01, 100], has lost or blown up its signal: the batch norm that
+ * follows would divide by noise, and training it would waste minutes.  Costs well under a second
+ * apart from compiling. */
+#ifndef KAS_SCORE_SCREEN_H
+#define KAS_SCORE_SCREEN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "host/device/device.h"
+#include "host/space/solve.h"
+
+#define KAS_SCREEN_STD_LOW 0.01
+#define KAS_SCREEN_STD_HIGH 100.0
+
+typedef struct kas_screen {
+    bool finite;             /* at every target */
+    double std_min, std_max; /* of the output over batch, positions and channels; over targets */
+    char worst[64];          /* the target whose figure is farthest from 1 */
+} kas_screen;
+
+/* `seed` draws input and weights; the same seed gives the same figures on the same device.
+ * `cache_dir` is the JIT's (NULL = default). Failures of the JIT pass through. */
+kas_status kas_screen_kernel(kas_device *device, const kas_kernel *kernel,
+                             const kas_target *targets, int count, const kas_solution *solution,
+                             uint64_t seed, const char *cache_dir, kas_screen *out);
+
+/* Finite, and the standard deviation within the limits at every target. */
+bool kas_screen_passes(const kas_screen *screen);
+
+#endif

@@ -1,0 +1,223 @@
+/* The evaluation of a work item in a worker: solve, screen, measure, train. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/core/log.h"
+#include "host/score/screen.h"
+#include "host/search/problem.h"
+#include "host/search/worker.h"
+#include "host/space/kernel_json.h"
+
+/* Images in a forward pass whose latency is measured. */
+enum { LATENCY_BATCH = 32 };
+
+typedef struct bench {
+    kas_search_options options;
+    kas_device *device;
+    kas_problem problem;
+    uint32_t *index, train_count, validation_count;
+} bench;
+
+static void close_bench(void *state)
+{
+    bench *b = state;
+    if (!b)
+        return;
+    free(b->index);
+    kas_problem_close(&b->problem);
+    kas_device_close(b->device);
+    free(b);
+}
+
+static kas_status open_bench(const kas_search_options *options, const char *dataset,
+                             const char *device, void **state, char name[128])
+{
+    bench *b = calloc(1, sizeof *b);
+    if (!b)
+        return kas_fail(KAS_NO_MEMORY, "worker: out of memory");
+    kas_status status = KAS_OK;
+    b->options = *options;
+    KAS_TRY_GOTO(kas_device_open(device, options->threads, &b->device), fail);
+    KAS_TRY_GOTO(kas_problem_open(options, dataset, &b->problem), fail);
+    KAS_TRY_GOTO(kas_dataset_split(b->problem.dataset, options->seed, options->validation,
+                                   &b->index, &b->train_count, &b->validation_count),
+                 fail);
+    snprintf(name, 128, "%s", kas_device_get_info(b->device)->name);
+    *state = b;
+    return KAS_OK;
+fail:
+    close_bench(b);
+    return status;
+}
+
+/* One item on its way; callbacks of the trainer find everything here. */
+typedef struct run {
+    bench *bench;
+    kas_worker *worker;
+    const kas_task *task;
+    kas_outcome *out;
+} run;
+
+/* Says what comes next; false when the supervisor wants an end: the outcome is then "stopped". */
+static bool enter(run *r, const char *phase)
+{
+    bool go_on = kas_worker_progress(r->worker, phase, 0, 1, NAN) != KAS_STOP;
+    if (!go_on)
+        r->out->state = KAS_WORK_QUEUED;
+    return go_on;
+}
+
+static kas_verdict on_progress(void *context, uint64_t step, uint64_t steps, double loss)
+{
+    const run *r = context;
+    return kas_worker_progress(r->worker, "training", step, steps, loss);
+}
+
+static kas_verdict on_epoch(void *context, const kas_epoch *epoch)
+{
+    const run *r = context;
+    return kas_worker_epoch(r->worker, epoch);
+}
+
+static bool is_final(const kas_task *task)
+{
+    return task->kind == KAS_WORK_FINAL || task->kind == KAS_WORK_FINAL_BASELINE;
+}
+
+/* *go_on is false when the outcome is decided. */
+static kas_status screen(run *r, const kas_replacement *replacement, bool *go_on)
+{
+    kas_screen figures;
+    *go_on = enter(r, "compiling");
+    if (!*go_on)
+        return KAS_OK;
+    KAS_TRY(kas_screen_kernel(r->bench->device, replacement->kernel, replacement->target,
+                              r->bench->problem.targets, replacement->solution,
+                              r->bench->options.seed, NULL, &figures));
+    r->out->measured.output_std_min = figures.std_min;
+    r->out->measured.output_std_max = figures.std_max;
+    *go_on = kas_screen_passes(&figures);
+    if (!*go_on) {
+        r->out->state = KAS_WORK_SCREENED;
+        snprintf(r->out->reason, sizeof r->out->reason,
+                 figures.finite ? "output at initialisation has standard deviation %.3g to %.3g, "
+                                  "farthest from 1 at %s (allowed: %g to %g)"
+                                : "output at initialisation is not finite (%.3g to %.3g elsewhere) "
+                                  "at %s (allowed: %g to %g)",
+                 figures.std_min, figures.std_max, figures.worst, KAS_SCREEN_STD_LOW,
+                 KAS_SCREEN_STD_HIGH);
+    }
+    return KAS_OK;
+}
+
+static kas_status measure(run *r, const kas_replacement *replacement, bool *go_on)
+{
+    kas_latency latency;
+    *go_on = enter(r, "measuring");
+    if (!*go_on)
+        return KAS_OK;
+    KAS_TRY(kas_measure_latency(r->bench->device, r->bench->problem.net, replacement, LATENCY_BATCH,
+                                NULL, &latency));
+    r->out->measured.latency = latency.median;
+    r->out->measured.latency_iqr = latency.iqr;
+    kas_verdict verdict = kas_worker_measured(r->worker, &r->out->measured);
+    *go_on = verdict == KAS_CONTINUE;
+    if (verdict == KAS_STOP)
+        r->out->state = KAS_WORK_QUEUED;
+    if (verdict == KAS_PRUNE) {
+        r->out->state = KAS_WORK_OVER_LATENCY;
+        snprintf(r->out->reason, sizeof r->out->reason,
+                 "%.3g ms a forward pass of %d images is over --latency %g of the baseline's",
+                 1e3 * latency.median, LATENCY_BATCH, r->bench->options.latency);
+    }
+    return KAS_OK;
+}
+
+static void set_state(run *r, const kas_train_result *result)
+{
+    switch (result->state) {
+    case KAS_TRAINED:
+        r->out->state = KAS_WORK_FINISHED;
+        break;
+    case KAS_PRUNED:
+        r->out->state = KAS_WORK_PRUNED;
+        snprintf(r->out->reason, sizeof r->out->reason,
+                 "after epoch %d of %d its accuracy of %.1f%% was too far below the best curve",
+                 result->epochs, r->bench->options.recipe.epochs, 100 * result->accuracy);
+        break;
+    case KAS_STOPPED:
+        r->out->state = KAS_WORK_QUEUED;
+        break;
+    case KAS_DIVERGED:
+        r->out->state = KAS_WORK_DIVERGED;
+        snprintf(r->out->reason, sizeof r->out->reason, "the loss was not finite after %d epochs",
+                 result->epochs);
+        break;
+    }
+}
+
+static kas_status train(run *r, const kas_replacement *replacement)
+{
+    bench *b = r->bench;
+    bool final = is_final(r->task);
+    kas_train_options options = {.net = b->problem.net,
+                                 .dataset = b->problem.dataset,
+                                 .replacement = replacement,
+                                 .recipe = b->options.recipe,
+                                 .seed = b->options.seed,
+                                 .train_index = final ? NULL : b->index,
+                                 .train_count = final ? 0 : b->train_count,
+                                 .validation_index = final ? NULL : b->index + b->train_count,
+                                 .validation_count = final ? 0 : b->validation_count,
+                                 .evaluate_test = final,
+                                 .on_epoch = on_epoch,
+                                 .on_progress = on_progress,
+                                 .context = r,
+                                 .checkpoint = r->task->checkpoint,
+                                 .weights_out = r->task->weights};
+    kas_train_result result = {0};
+    if (!enter(r, "preparing"))
+        return KAS_OK;
+    KAS_TRY(kas_train(b->device, &options, &result));
+    set_state(r, &result);
+    r->out->measured.accuracy = result.accuracy;
+    r->out->measured.step_seconds = result.step_seconds;
+    r->out->measured.compile_seconds = result.compile_seconds;
+    r->out->measured.memory = (double)result.memory;
+    r->out->epoch = result.epoch; /* ours now */
+    r->out->epochs = result.epochs;
+    result.epoch = NULL;
+    kas_train_result_free(&result);
+    return KAS_OK;
+}
+
+static kas_status screen_measure_train(run *r, const kas_replacement *replacement)
+{
+    bool go_on = true;
+    if (replacement)
+        KAS_TRY(screen(r, replacement, &go_on));
+    if (go_on)
+        KAS_TRY(measure(r, replacement, &go_on));
+    return go_on ? train(r, replacement) : KAS_OK;
+}
+
+static kas_status evaluate(void *state, kas_worker *worker, const kas_task *task, kas_outcome *out)
+{
+    bench *b = state;
+    run r = {b, worker, task, out};
+    if (!task->kernel)
+        return screen_measure_train(&r, NULL);
+    kas_kernel kernel;
+    kas_solution solution;
+    kas_budget budget = kas_search_budget(&b->options);
+    KAS_TRY(kas_kernel_read_json(task->name, task->kernel, strlen(task->kernel), &kernel));
+    KAS_TRY(kas_solve(&kernel, b->problem.target, b->problem.targets, &budget, &solution));
+    kas_replacement replacement = {&kernel, b->problem.target, &solution};
+    kas_status status = screen_measure_train(&r, &replacement);
+    kas_solution_free(&solution);
+    return status;
+}
+
+const kas_evaluator kas_evaluator_train = {open_bench, evaluate, close_bench};

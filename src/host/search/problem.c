@@ -1,0 +1,69 @@
+#include "host/search/problem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/space/kernel_json.h"
+
+kas_status kas_problem_open(const kas_search_options *options, const char *dataset,
+                            kas_problem *out)
+{
+    *out = (kas_problem){0};
+    KAS_TRY(kas_dataset_open(dataset, &out->dataset));
+    const kas_dataset *d = out->dataset;
+    KAS_TRY(
+        kas_net_build(options->net, (int)d->h, (int)d->w, (int)d->c, (int)d->classes, &out->net));
+    return kas_net_targets(out->net, *options->targets ? options->targets : NULL, &out->target,
+                           &out->targets);
+}
+
+void kas_problem_close(kas_problem *problem)
+{
+    free(problem->target);
+    if (problem->net)
+        kas_net_free(problem->net);
+    if (problem->dataset)
+        kas_dataset_close(problem->dataset);
+    *problem = (kas_problem){0};
+}
+
+kas_budget kas_search_budget(const kas_search_options *options)
+{
+    return (kas_budget){.max_flops_ratio = options->flops, .max_params_ratio = options->params};
+}
+
+kas_status kas_problem_sampler(const kas_problem *problem, const kas_search_options *options,
+                               kas_sampler **out)
+{
+    kas_sample_options sample = kas_sample_defaults();
+    sample.seed = options->seed;
+    sample.budget = kas_search_budget(options);
+    return kas_sampler_create(&sample, problem->target, problem->targets, out);
+}
+
+static kas_status next(void *context, kas_work *out)
+{
+    kas_sample sample;
+    kas_buf json = {0};
+    KAS_TRY(kas_sampler_next(context, 0, &sample));
+    kas_status status = kas_kernel_write_json(&sample.kernel, &sample.solution, &json);
+    out->attempt = (int64_t)sample.attempt;
+    out->flops = sample.solution.flops;
+    out->params = sample.solution.params;
+    out->conv_flops = sample.solution.conv_flops;
+    out->conv_params = sample.solution.conv_params;
+    snprintf(out->name, sizeof out->name, "%s", sample.name);
+    if (status == KAS_OK)
+        status = kas_buf_status(&json);
+    if (status == KAS_OK && !(out->kernel = strdup(kas_buf_text(&json))))
+        status = kas_fail(KAS_NO_MEMORY, "sampling: out of memory");
+    kas_buf_free(&json);
+    kas_solution_free(&sample.solution);
+    return status;
+}
+
+kas_strategy kas_strategy_random(kas_sampler *sampler)
+{
+    return (kas_strategy){next, sampler};
+}

@@ -1,0 +1,34 @@
+/* What a study searches on, built from its options: data set, network, targets.
+ *
+ * The supervisor builds it to sample candidates, every worker to evaluate them: the same options
+ * and the same data give the same problem. */
+#ifndef KAS_SEARCH_PROBLEM_H
+#define KAS_SEARCH_PROBLEM_H
+
+#include "host/data/dataset.h"
+#include "host/net/targets.h"
+#include "host/search/options.h"
+#include "host/search/supervisor.h"
+#include "host/space/sampler.h"
+
+typedef struct kas_problem {
+    kas_dataset *dataset;
+    kas_net *net;
+    kas_target *target;
+    int targets;
+} kas_problem;
+
+/* kas_problem_close frees, also after a failure. */
+kas_status kas_problem_open(const kas_search_options *options, const char *dataset,
+                            kas_problem *out);
+void kas_problem_close(kas_problem *problem);
+
+kas_budget kas_search_budget(const kas_search_options *options);
+
+/* The random strategy: candidate k is the k-th distinct legal attempt of the sampler. `context` of
+ * the strategy is `sampler`. */
+kas_status kas_problem_sampler(const kas_problem *problem, const kas_search_options *options,
+                               kas_sampler **out);
+kas_strategy kas_strategy_random(kas_sampler *sampler);
+
+#endif

@@ -1,0 +1,202 @@
+#include "host/search/session.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/core/files.h"
+#include "host/core/sha256.h"
+#include "host/search/publish.h"
+
+static int cores(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0 ? CPU_COUNT(&set) : 1;
+}
+
+/* Threads of each of `workers`, at least one; 0 stays 0. */
+static int share(int threads, int workers)
+{
+    return threads == 0 ? 0 : threads < workers ? 1 : threads / workers;
+}
+
+/* "cifar100" of "/data/cifar100.h5". */
+static void stem(const char *path, char out[64])
+{
+    const char *slash = strrchr(path, '/');
+    snprintf(out, 64, "%.63s", slash ? slash + 1 : path);
+    char *dot = strrchr(out, '.');
+    if (dot && dot != out)
+        *dot = 0;
+}
+
+static kas_status set_paths(const kas_session_request *request, kas_session *s)
+{
+    char name[64], real[PATH_MAX];
+    if (!realpath(request->dataset, real))
+        return kas_fail(KAS_BAD_INPUT, "%s: %s", request->dataset, strerror(errno));
+    snprintf(s->dataset, sizeof s->dataset, "%s", real);
+    stem(request->dataset, name);
+    int size = *request->study ? snprintf(s->study, sizeof s->study, "%s", request->study)
+                               : snprintf(s->study, sizeof s->study, "studies/%s-%s-%llu",
+                                          s->search.net, name, (unsigned long long)s->search.seed);
+    return size < (int)sizeof s->study
+               ? KAS_OK
+               : kas_fail(KAS_BAD_INPUT, "--study: path of %d bytes is too long", size);
+}
+
+static kas_status set_devices(const kas_session_request *request, const char *spec, kas_session *s)
+{
+    KAS_TRY(kas_devices_find(spec, &s->devices));
+    s->workers = request->workers > 0 ? request->workers : s->devices.count;
+    s->hang_seconds = request->hang_seconds;
+    s->checkpoint_limit = request->checkpoint_limit;
+    return KAS_OK;
+}
+
+/* The study's own row, from what this command asks for. Frees with kas_study_clear. */
+static kas_status describe(const kas_session *s, kas_study *out)
+{
+    kas_buf text = {0};
+    *out = (kas_study){.sampler_version = KAS_SAMPLER_VERSION, .seed = s->search.seed};
+    kas_search_options_write(&s->search, &text);
+    KAS_TRY(kas_buf_status(&text));
+    kas_sha256_hex(text.data, text.size, out->options_digest);
+    memcpy(out->dataset_digest, s->problem.dataset->digest, sizeof out->dataset_digest);
+    snprintf(out->dataset_path, sizeof out->dataset_path, "%s", s->dataset);
+    out->options = text.data; /* malloc'ed; owned now */
+    return KAS_OK;
+}
+
+static kas_status check_same(const kas_session *s, const kas_study *stored)
+{
+    if (strcmp(stored->dataset_digest, s->problem.dataset->digest) != 0)
+        return kas_fail(KAS_BAD_INPUT,
+                        "%s: the study was begun with other data (digest %.12s...; %s has "
+                        "%.12s...); choose another --study",
+                        s->study, stored->dataset_digest, s->dataset, s->problem.dataset->digest);
+    if (stored->sampler_version != KAS_SAMPLER_VERSION)
+        return kas_fail(KAS_STORE,
+                        "%s: begun with sampler version %d, this kas-gpu has version %d and would "
+                        "sample other kernels; go on with the version that began it",
+                        s->study, stored->sampler_version, KAS_SAMPLER_VERSION);
+    return KAS_OK;
+}
+
+/* An existing study: same options or an error; what the command left open is taken from it. */
+static kas_status adopt(kas_session *s, const kas_search_options *asked)
+{
+    kas_study stored;
+    kas_search_options options;
+    KAS_TRY(kas_store_get_study(s->store, &stored));
+    kas_status status = kas_search_options_read(s->study, stored.options, &options);
+    if (status == KAS_OK && asked)
+        status = kas_search_options_same(s->study, &options, asked);
+    if (status == KAS_OK)
+        status = check_same(s, &stored);
+    if (status == KAS_OK && strcmp(stored.dataset_path, s->dataset) != 0)
+        status = kas_store_set_dataset_path(s->store, s->dataset);
+    kas_study_clear(&stored);
+    s->search = options;
+    return status;
+}
+
+static kas_status open_store(kas_session *s, const kas_search_options *asked)
+{
+    char path[KAS_STUDY_PATH];
+    kas_study study;
+    KAS_TRY(kas_study_dir_make(s->study));
+    KAS_TRY(kas_study_path(s->study, "study.db", path));
+    KAS_TRY(kas_store_open(path, KAS_STORE_CREATE, &s->store));
+    KAS_TRY(describe(s, &study));
+    kas_status status = kas_store_begin_study(s->store, &study, &s->created);
+    kas_study_clear(&study);
+    KAS_TRY(status);
+    return s->created ? KAS_OK : adopt(s, asked);
+}
+
+kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_session *out)
+{
+    *out = (kas_session){.search = request->search};
+    KAS_TRY(set_paths(request, out));
+    KAS_TRY(set_devices(request, request->device ? request->device : "auto", out));
+    snprintf(out->search.device, sizeof out->search.device, "%s", out->devices.kind);
+    out->search.threads = share(request->threads, out->workers);
+    kas_search_options asked = out->search; /* threads 0: as the study has them */
+    if (out->search.threads == 0)
+        out->search.threads = share(cores(), out->workers);
+    KAS_TRY(kas_problem_open(&out->search, out->dataset, &out->problem));
+    KAS_TRY(kas_problem_sampler(&out->problem, &out->search, &out->sampler));
+    return dry ? KAS_OK : open_store(out, &asked);
+}
+
+static kas_status read_stored(const char *study, kas_session *out)
+{
+    char path[KAS_STUDY_PATH];
+    kas_study stored;
+    KAS_TRY(kas_study_path(study, "study.db", path));
+    KAS_TRY(kas_store_open(path, KAS_STORE_WRITE, &out->store));
+    KAS_TRY(kas_store_get_study(out->store, &stored));
+    kas_status status = kas_search_options_read(study, stored.options, &out->search);
+    snprintf(out->dataset, sizeof out->dataset, "%s", stored.dataset_path);
+    kas_study_clear(&stored);
+    return status;
+}
+
+kas_status kas_session_resume(const kas_session_request *request, kas_session *out)
+{
+    *out = (kas_session){0};
+    KAS_TRY(read_stored(request->study, out));
+    kas_session_request full = *request;
+    full.dataset = request->dataset ? request->dataset : out->dataset;
+    char dataset[KAS_STUDY_PATH];
+    snprintf(dataset, sizeof dataset, "%s", full.dataset);
+    full.dataset = dataset;
+    KAS_TRY(set_paths(&full, out));
+    KAS_TRY(set_devices(request, request->device ? request->device : out->search.device, out));
+    if (strcmp(out->devices.kind, out->search.device) != 0)
+        return kas_fail(KAS_USAGE,
+                        "%s: the study runs on \"%s\", and --device %s means \"%s\"; latencies "
+                        "would not be comparable",
+                        out->study, out->search.device, request->device, out->devices.kind);
+    KAS_TRY(kas_problem_open(&out->search, out->dataset, &out->problem));
+    KAS_TRY(kas_problem_sampler(&out->problem, &out->search, &out->sampler));
+    KAS_TRY(kas_study_dir_make(out->study));
+    return adopt(out, NULL);
+}
+
+void kas_session_close(kas_session *session)
+{
+    kas_store_close(session->store);
+    if (session->sampler)
+        kas_sampler_free(session->sampler);
+    kas_problem_close(&session->problem);
+    session->store = NULL;
+    session->sampler = NULL;
+}
+
+kas_status kas_session_run(kas_session *s, void (*on_event)(void *context, const kas_event *event),
+                           void *context)
+{
+    static const char *const worker[] = {"/proc/self/exe", "worker", NULL};
+    const char *device[KAS_MAX_DEVICES];
+    for (int i = 0; i < s->devices.count; i++)
+        device[i] = s->devices.spec[i];
+    kas_supervisor_options options = {.study = s->study,
+                                      .dataset = s->dataset,
+                                      .search = &s->search,
+                                      .strategy = kas_strategy_random(s->sampler),
+                                      .worker_argv = worker,
+                                      .workers = s->workers,
+                                      .device = device,
+                                      .devices = s->devices.count,
+                                      .hang_seconds = s->hang_seconds,
+                                      .checkpoint_limit = s->checkpoint_limit,
+                                      .on_event = on_event,
+                                      .context = context};
+    KAS_TRY(kas_supervise(s->store, &options));
+    return kas_publish_best(s->study, s->store, &s->search, s->dataset, &s->problem);
+}

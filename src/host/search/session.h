@@ -1,0 +1,46 @@
+/* A search from start to end: open the problem, open or begin the study, supervise, publish.
+ *
+ * The commands `search` and `resume` differ only in where the options come from. */
+#ifndef KAS_SEARCH_SESSION_H
+#define KAS_SEARCH_SESSION_H
+
+#include "host/search/devices.h"
+#include "host/search/problem.h"
+#include "host/search/study_dir.h"
+
+typedef struct kas_session_request {
+    const char *study;         /* folder; "" = ./studies/<net>-<data set>-<seed> */
+    const char *dataset;       /* NULL: the study's */
+    kas_search_options search; /* device and threads are filled in; ignored by resume */
+    int threads;               /* of all workers together; 0 = all cores */
+    const char *device;        /* see kas_devices_find; NULL: the study's */
+    int workers;               /* 0 = one a GPU, or one */
+    double hang_seconds;
+    uint64_t checkpoint_limit; /* bytes */
+} kas_session_request;
+
+typedef struct kas_session {
+    char study[KAS_STUDY_PATH], dataset[KAS_STUDY_PATH];
+    kas_search_options search;
+    kas_devices devices;
+    int workers;
+    double hang_seconds;
+    uint64_t checkpoint_limit;
+    kas_problem problem;
+    kas_sampler *sampler;
+    kas_store *store; /* NULL in a dry run */
+    bool created;     /* the study began just now */
+} kas_session;
+
+/* Begins the study, or opens the one that is there when its options, data and sampler are the same.
+ * `dry` opens no study and writes nothing. kas_session_close frees, also after a failure. */
+kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_session *out);
+/* Opens a study with the options it was begun with. */
+kas_status kas_session_resume(const kas_session_request *request, kas_session *out);
+void kas_session_close(kas_session *session);
+
+/* Runs to the end (kas_supervise) and publishes the winner in STUDY/best. */
+kas_status kas_session_run(kas_session *session,
+                           void (*on_event)(void *context, const kas_event *event), void *context);
+
+#endif
