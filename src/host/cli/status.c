@@ -104,8 +104,11 @@ static void print_text(const kas_study_args *args, const kas_study_view *view)
     if (best)
         printf("best:       %s, %.2f%%\n", best->name, 100 * best->measured.accuracy);
     print_running(view);
-    printf("%s\n", finals_done(view) ? "the study is complete"
-                                     : "not complete: `kas-gpu resume` goes on unless it runs");
+    bool nothing = !best && t.candidates > 0 && t.candidates == view->options.candidates &&
+                   t.state[KAS_WORK_QUEUED] + t.state[KAS_WORK_RUNNING] == 0;
+    printf("%s\n", nothing             ? "complete: no candidate finished; `kas-gpu log` tells why"
+                   : finals_done(view) ? "the study is complete"
+                                       : "not complete: `kas-gpu resume` goes on unless it runs");
 }
 
 static kas_status run(int argc, char **argv)

@@ -121,7 +121,7 @@ kas_verdict kas_worker_progress(kas_worker *worker, const char *phase, uint64_t 
     /* Ten lines a second are enough for any reader; a change of phase is always said. */
     if (now - worker->last_progress >= 0.1 || strcmp(worker->phase, phase) != 0) {
         if (strcmp(worker->phase, phase) != 0)
-            kas_debug("%s", phase);
+            kas_info("%s", phase);
         worker->last_progress = now;
         snprintf(worker->phase, sizeof worker->phase, "%s", phase);
         cJSON *message = kas_message("progress");
@@ -136,17 +136,20 @@ kas_verdict kas_worker_progress(kas_worker *worker, const char *phase, uint64_t 
 
 kas_verdict kas_worker_measured(kas_worker *worker, const kas_measured *measured)
 {
-    kas_debug("latency %.6f s, output scale at initialisation %.4g to %.4g", measured->latency,
-              measured->output_std_min, measured->output_std_max);
+    kas_info("latency %.6f s", measured->latency);
+    if (isfinite(measured->output_std_min))
+        kas_info(
+            "standard deviation of the output at initialisation: %.4g to %.4g over the targets",
+            measured->output_std_min, measured->output_std_max);
     tell(worker, kas_measured_message("measured", measured));
     return listen(worker, !worker->lost);
 }
 
 kas_verdict kas_worker_epoch(kas_worker *worker, const kas_epoch *epoch)
 {
-    kas_debug("epoch %d: loss %.4f, accuracy %.2f%%; held-out loss %.4f, accuracy %.2f%%; %.1f s",
-              epoch->epoch, epoch->train_loss, 100 * epoch->train_accuracy, epoch->validation_loss,
-              100 * epoch->validation_accuracy, epoch->seconds);
+    kas_info("epoch %d: loss %.4f, accuracy %.2f%%; held-out loss %.4f, accuracy %.2f%%; %.1f s",
+             epoch->epoch, epoch->train_loss, 100 * epoch->train_accuracy, epoch->validation_loss,
+             100 * epoch->validation_accuracy, epoch->seconds);
     cJSON *message = kas_message("epoch");
     kas_epoch_put(message, epoch);
     tell(worker, message);
@@ -210,14 +213,14 @@ static kas_status serve(kas_worker *worker, const kas_evaluator *evaluator, void
     worker->stop = false;
     worker->phase[0] = 0;
     KAS_TRY(open_log(worker, kas_message_get_text(message, "log")));
-    kas_debug("%s %lld %s begins (process %ld)", kas_work_kind_name(task.kind),
-              (long long)task.index, task.name, (long)getpid());
+    kas_info("%s %lld %s begins (process %ld)", kas_work_kind_name(task.kind),
+             (long long)task.index, task.name, (long)getpid());
     kas_outcome outcome = {.state = KAS_WORK_FAILED, .measured = kas_measured_unknown()};
     kas_status status = evaluator->evaluate(state, worker, &task, &outcome);
     if (status != KAS_OK)
         set_outcome(&outcome, status);
-    kas_debug("ends: %s%s%s", kas_work_state_name(outcome.state), *outcome.reason ? ": " : "",
-              outcome.reason);
+    kas_info("ends: %s%s%s", kas_work_state_name(outcome.state), *outcome.reason ? ": " : "",
+             outcome.reason);
     cJSON *result = kas_measured_message("result", &outcome.measured);
     kas_message_text(result, "state", kas_work_state_name(outcome.state));
     kas_message_text(result, "reason", outcome.reason);
