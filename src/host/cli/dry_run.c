@@ -18,7 +18,9 @@ static kas_status plan_memory(const kas_session *s, const kas_replacement *repla
                                  .dataset = s->problem.dataset,
                                  .replacement = replacement,
                                  .recipe = s->search.recipe,
-                                 .seed = s->search.seed};
+                                 .seed = s->search.seed,
+                                 .train_count = s->problem.dataset->train.count,
+                                 .evaluate_test = true};
     return kas_train_plan_memory(&options, bytes);
 }
 

@@ -168,7 +168,8 @@ static kas_status train(run *r, const kas_replacement *replacement)
                                  .recipe = b->options.recipe,
                                  .seed = b->options.seed,
                                  .train_index = final ? NULL : b->index,
-                                 .train_count = final ? 0 : b->train_count,
+                                 .train_count =
+                                     final ? b->problem.dataset->train.count : b->train_count,
                                  .validation_index = final ? NULL : b->index + b->train_count,
                                  .validation_count = final ? 0 : b->validation_count,
                                  .evaluate_test = final,

@@ -54,8 +54,8 @@ typedef struct kas_train_options {
     const kas_replacement *replacement; /* may be NULL */
     kas_recipe recipe;
     uint64_t seed;
-    /* Indices into dataset->train, or all of it when NULL. Validation on `validation`, or on the
-     * test set when evaluate_test is true. */
+    /* Indices into dataset->train; NULL = its first train_count images. Validation on `validation`,
+     * or on the test set when evaluate_test is true. */
     const uint32_t *train_index, *validation_index;
     uint32_t train_count, validation_count;
     bool evaluate_test;
