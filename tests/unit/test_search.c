@@ -412,7 +412,7 @@ static pid_t start(plan p, const kas_search_options *search, int workers)
 {
     pid_t pid = fork();
     if (pid == 0)
-        _exit(supervise(p, search, workers, 30, "d"));
+        _exit(supervise(p, search, workers, 30, "d")); /* a failed check in here ends as 1 */
     return pid;
 }
 

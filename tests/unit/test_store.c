@@ -313,6 +313,48 @@ static void concurrent_claims(void **state)
     kas_buf_free(&text);
 }
 
+/* Eight processes open a study that does not exist yet: all must come in. */
+static void simultaneous_creation(void **state)
+{
+    (void)state;
+    enum { PROCESSES = 8, ROUNDS = 10 };
+    for (int round = 0; round < ROUNDS; round++) {
+        pid_t pid[PROCESSES];
+        int gate[2];
+        assert_int_equal(pipe(gate), 0);
+        for (int p = 0; p < PROCESSES; p++)
+            if ((pid[p] = fork()) == 0) {
+                kas_store *store;
+                kas_work work = {.kind = KAS_WORK_BASELINE};
+                bool added;
+                char byte;
+                close(gate[1]);
+                if (read(gate[0], &byte, 1) != 0) /* all start when the pipe is closed */
+                    _exit(2);
+                if (kas_store_open(path, KAS_STORE_CREATE, &store) ||
+                    kas_store_add(store, &work, &added))
+                    _exit(1);
+                kas_store_close(store);
+                _exit(0);
+            }
+        close(gate[0]);
+        close(gate[1]);
+        for (int p = 0; p < PROCESSES; p++) {
+            int status;
+            waitpid(pid[p], &status, 0);
+            assert_int_equal(status, 0);
+        }
+        kas_store *store = open_store();
+        kas_work *list;
+        int count;
+        OK(kas_store_list(store, &list, &count));
+        assert_int_equal(count, 1);
+        kas_work_list_free(list, count);
+        kas_store_close(store);
+        assert_int_equal(unlink(path), 0);
+    }
+}
+
 static void index_limit_and_requeue(void **state)
 {
     (void)state;
@@ -457,6 +499,7 @@ int main(void)
         TEST(dead_owner),
         TEST(owners),
         TEST(concurrent_claims),
+        TEST(simultaneous_creation),
         TEST(index_limit_and_requeue),
         TEST(files_that_are_not_ours),
         TEST(newer_schema),

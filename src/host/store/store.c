@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/vfs.h>
+#include <time.h>
 
 #include "host/core/files.h"
 #include "host/store/owner.h"
@@ -139,6 +140,21 @@ static kas_status check_pages(kas_store *store)
     return status;
 }
 
+/* SQLite does not wait when two processes change a new file's journal mode at once: it says busy to
+ * one of them immediately. */
+static kas_status enter_wal(kas_store *store)
+{
+    const struct timespec pause = {0, 20000000};
+    kas_status status = KAS_OK;
+    for (int waited = 0; waited < BUSY_MS; waited += 20) {
+        status = kas_sql_run(store, NULL, "PRAGMA journal_mode = WAL", "");
+        if (status == KAS_OK || (sqlite3_errcode(store->db) & 0xff) != SQLITE_BUSY)
+            break;
+        nanosleep(&pause, NULL);
+    }
+    return status;
+}
+
 static kas_status set_journal(kas_store *store)
 {
     if (store->exclusive) {
@@ -147,7 +163,7 @@ static kas_status set_journal(kas_store *store)
         KAS_TRY(kas_sql_run(store, NULL, "BEGIN EXCLUSIVE", "")); /* takes the lock, and keeps it */
         KAS_TRY(kas_sql_run(store, NULL, "COMMIT", ""));
     } else {
-        KAS_TRY(kas_sql_run(store, NULL, "PRAGMA journal_mode = WAL", ""));
+        KAS_TRY(enter_wal(store));
     }
     KAS_TRY(kas_sql_run(store, NULL, "PRAGMA foreign_keys = ON", ""));
     store->synchronous_normal = true; /* unknown: forces the pragma */
