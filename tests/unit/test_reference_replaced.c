@@ -117,8 +117,7 @@ static void test_same_as_convolution(void **state)
             kas_ref_net_step(runs[i]->net, BATCH, runs[i]->images, labels, 0, &loss[i], logits[i]),
             KAS_OK);
     for (int i = 0; i < BATCH * 5; i++)
-        worst =
-            fabs(logits[0][i] - logits[1][i]) <= worst ? worst : fabs(logits[0][i] - logits[1][i]);
+        worst = fd_larger(worst, fabs(logits[0][i] - logits[1][i]));
     assert_true(fd_within("logits", worst, 1e-12));
     const double *a = kas_ref_net_find(plain.net, "conv2.weight")->grad;
     const double *b = kas_ref_net_find(replaced.net, "conv2.weight0")->grad;
@@ -128,8 +127,7 @@ static void test_same_as_convolution(void **state)
     for (int i = 0; i < 2; i++)
         assert_int_equal(kas_ref_net_eval(runs[i]->net, BATCH, runs[i]->images, logits[i]), KAS_OK);
     for (int i = 0; i < BATCH * 5; i++)
-        worst =
-            fabs(logits[0][i] - logits[1][i]) <= worst ? worst : fabs(logits[0][i] - logits[1][i]);
+        worst = fd_larger(worst, fabs(logits[0][i] - logits[1][i]));
     assert_true(fd_within("logits in evaluation mode", worst, 1e-12));
     kas_ref_net_free(plain.net);
     kas_ref_net_free(replaced.net);

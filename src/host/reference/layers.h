@@ -50,7 +50,9 @@ double kas_ref_cross_entropy(int n, int classes, double smoothing, const double 
 /* A whole network. Parameters are named as in PyTorch's state_dict. */
 typedef struct kas_ref_param {
     char name[96]; /* "layer1.0.conv1.weight" */
-    size_t size;
+    int rank;
+    uint64_t shape[4];
+    size_t size;          /* product of the shape */
     double *value, *grad; /* grad NULL for running statistics */
     int layer;
 } kas_ref_param;
@@ -79,6 +81,8 @@ kas_status kas_ref_net_step(kas_ref_net *net, int n, const double *images, const
                             double smoothing, double *loss, double *logits);
 /* Forward in evaluation mode: running statistics, nothing is changed. */
 kas_status kas_ref_net_eval(kas_ref_net *net, int n, const double *images, double *logits);
+/* Sets the running statistics to those of one batch, as a training step with momentum 1 would. */
+kas_status kas_ref_net_calibrate(kas_ref_net *net, int n, const double *images);
 /* Parameter number `which` of a layer in the order of its state_dict, or by name; NULL if none. */
 kas_ref_param *kas_ref_net_param(const kas_ref_net *net, int layer, int which);
 kas_ref_param *kas_ref_net_find(const kas_ref_net *net, const char *name);

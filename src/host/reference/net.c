@@ -6,19 +6,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-static kas_status add_param(kas_ref_net *net, int layer, const char *suffix, size_t size,
+typedef struct shape {
+    int rank;
+    uint64_t dim[4];
+} shape;
+
+static kas_status add_param(kas_ref_net *net, int layer, const char *suffix, shape shape,
                             double fill, bool learned)
 {
     kas_ref_param *p = &net->param[net->params];
     snprintf(p->name, sizeof p->name, "%s.%s", net->net->layer[layer].name, suffix);
     p->layer = layer;
-    p->size = size;
-    p->value = malloc(size * sizeof *p->value);
-    p->grad = learned ? calloc(size, sizeof *p->grad) : NULL;
+    p->rank = shape.rank;
+    p->size = 1;
+    for (int i = 0; i < shape.rank; i++)
+        p->size *= p->shape[i] = shape.dim[i];
+    p->value = malloc(p->size * sizeof *p->value);
+    p->grad = learned ? calloc(p->size, sizeof *p->grad) : NULL;
     net->params++; /* counted before the check, so that free sees what was allocated */
     if (!p->value || (learned && !p->grad))
         return kas_fail(KAS_NO_MEMORY, "reference network: no memory for %s", p->name);
-    for (size_t i = 0; i < size; i++)
+    for (size_t i = 0; i < p->size; i++)
         p->value[i] = fill;
     return KAS_OK;
 }
@@ -28,37 +36,43 @@ static kas_status add_kernel(kas_ref_net *net, int i, int target)
     int number = 0;
     for (int k = 0; k < net->kernel->nodes; k++) {
         char suffix[24];
-        size_t size;
+        shape shape = {.rank = 4};
         if (net->kernel->node[k].op != KAS_OP_FC)
             continue;
         snprintf(suffix, sizeof suffix, "weight%d", number++);
-        KAS_TRY(kas_ref_replaced_weight_size(net, target, k, &size));
-        KAS_TRY(add_param(net, i, suffix, size, 0, true));
+        KAS_TRY(kas_ref_replaced_weight_shape(net, target, k, shape.dim));
+        KAS_TRY(add_param(net, i, suffix, shape, 0, true));
     }
     return KAS_OK;
 }
 
+static kas_status add_batch_norm(kas_ref_net *net, int i, uint64_t c)
+{
+    shape shape = {1, {c}};
+    KAS_TRY(add_param(net, i, "weight", shape, 1, true));
+    KAS_TRY(add_param(net, i, "bias", shape, 0, true));
+    KAS_TRY(add_param(net, i, "running_mean", shape, 0, false));
+    return add_param(net, i, "running_var", shape, 1, false);
+}
+
 static kas_status add_layer(kas_ref_net *net, int i)
 {
+    const kas_layer *l = &net->net->layer[i];
+    const kas_layer *in = l->in[0] >= 0 ? &net->net->layer[l->in[0]] : l;
+    uint64_t c = (uint64_t)l->c, c_in = (uint64_t)in->c;
     int target = kas_ref_replaced_target(net, i);
     if (target >= 0)
         return add_kernel(net, i, target);
-    const kas_layer *l = &net->net->layer[i];
-    int c_in = l->in[0] >= 0 ? net->net->layer[l->in[0]].c : 0;
     switch (l->op) {
-    case KAS_LAYER_CONV:
-        return add_param(net, i, "weight",
-                         (size_t)l->c * (c_in / l->groups) * l->kernel_h * l->kernel_w, 0, true);
-    case KAS_LAYER_BATCH_NORM:
-        KAS_TRY(add_param(net, i, "weight", l->c, 1, true));
-        KAS_TRY(add_param(net, i, "bias", l->c, 0, true));
-        KAS_TRY(add_param(net, i, "running_mean", l->c, 0, false));
-        return add_param(net, i, "running_var", l->c, 1, false);
-    case KAS_LAYER_LINEAR: {
-        const kas_layer *x = &net->net->layer[l->in[0]];
-        KAS_TRY(add_param(net, i, "weight", (size_t)l->c * x->c * x->h * x->w, 0, true));
-        return add_param(net, i, "bias", l->c, 0, true);
+    case KAS_LAYER_CONV: {
+        shape shape = {4, {c, c_in / l->groups, l->kernel_h, l->kernel_w}};
+        return add_param(net, i, "weight", shape, 0, true);
     }
+    case KAS_LAYER_BATCH_NORM:
+        return add_batch_norm(net, i, c);
+    case KAS_LAYER_LINEAR:
+        KAS_TRY(add_param(net, i, "weight", (shape){2, {c, c_in * in->h * in->w}}, 0, true));
+        return add_param(net, i, "bias", (shape){1, {c}}, 0, true);
     default:
         return KAS_OK;
     }

@@ -12,12 +12,16 @@ int kas_ref_replaced_target(const kas_ref_net *net, int layer)
     return -1;
 }
 
-kas_status kas_ref_replaced_weight_size(const kas_ref_net *net, int target, int node, size_t *out)
+kas_status kas_ref_replaced_weight_shape(const kas_ref_net *net, int target, int node,
+                                         uint64_t shape[4])
 {
     const kas_target *t = &net->target[target];
     kas_ref_node n;
     KAS_TRY(kas_ref_node_make(net->kernel, node, &net->binding[target], &n));
-    *out = (size_t)t->parts_in * t->parts_out * n.groups * n.fan_out * n.fan_in;
+    shape[0] = (uint64_t)t->parts_in * t->parts_out;
+    shape[1] = n.groups;
+    shape[2] = n.fan_out;
+    shape[3] = n.fan_in;
     return KAS_OK;
 }
 

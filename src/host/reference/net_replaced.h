@@ -8,8 +8,9 @@
 
 /* Number of the target that layer `layer` is; -1 = not replaced. */
 int kas_ref_replaced_target(const kas_ref_net *net, int layer);
-/* Elements of the weight of fully-connected node `node` at a target, all instances. */
-kas_status kas_ref_replaced_weight_size(const kas_ref_net *net, int target, int node, size_t *out);
+/* Instances, groups, fan_out and fan_in of fully-connected node `node` at a target. */
+kas_status kas_ref_replaced_weight_shape(const kas_ref_net *net, int target, int node,
+                                         uint64_t shape[4]);
 
 /* What one replaced layer keeps between forward and backward. */
 typedef struct kas_ref_replaced {

@@ -11,8 +11,10 @@
 typedef struct pass {
     kas_ref_net *net;
     int n;
-    bool training;
-    double **act, **grad;       /* [layers] tensors [n][c][h][w] and their gradients */
+    bool training;        /* batch norms use, and move the running statistics by, the batch's own */
+    double momentum;      /* of the running statistics */
+    bool keep;            /* what kernels need for the backward pass */
+    double **act, **grad; /* [layers] tensors [n][c][h][w] and their gradients */
     double **mean, **rstd;      /* [layers] statistics of batch norms */
     kas_ref_replaced *replaced; /* [layers] */
     double *piece;              /* gradient of one input of one layer, added to grad */
@@ -78,7 +80,7 @@ static void batch_norm_forward(pass *p, int i, const double *x, double *y)
 {
     const kas_layer *l = &p->net->net->layer[i];
     if (p->training)
-        kas_ref_batch_norm_forward(p->n, l->c, l->h, l->w, BATCH_NORM_EPS, BATCH_NORM_MOMENTUM, x,
+        kas_ref_batch_norm_forward(p->n, l->c, l->h, l->w, BATCH_NORM_EPS, p->momentum, x,
                                    value(p, i, 0), value(p, i, 1), value(p, i, 2), value(p, i, 3),
                                    p->mean[i], p->rstd[i], y);
     else
@@ -86,11 +88,12 @@ static void batch_norm_forward(pass *p, int i, const double *x, double *y)
                                 value(p, i, 1), value(p, i, 2), value(p, i, 3), y);
 }
 
-/* In evaluation nothing is kept: a kernel's intermediates are much larger than its output. */
+/* Without a backward pass nothing is kept: a kernel's intermediates are much larger than its
+ * output. */
 static kas_status replaced_forward(pass *p, int i, const double *x, double *y)
 {
     kas_status status = kas_ref_replaced_forward(p->net, i, p->n, x, y, &p->replaced[i]);
-    if (!p->training)
+    if (!p->keep)
         kas_ref_replaced_free(&p->replaced[i]);
     return status;
 }
@@ -204,7 +207,7 @@ static kas_status forward(pass *p, const double *images)
 kas_status kas_ref_net_step(kas_ref_net *net, int n, const double *images, const uint16_t *labels,
                             double smoothing, double *loss, double *logits)
 {
-    pass p = {.net = net, .n = n, .training = true};
+    pass p = {.net = net, .n = n, .training = true, .momentum = BATCH_NORM_MOMENTUM, .keep = true};
     kas_status status = KAS_OK;
     int last = net->net->layers - 1;
     if (!pass_allocate(&p)) {
@@ -223,18 +226,29 @@ out:
     return status;
 }
 
-kas_status kas_ref_net_eval(kas_ref_net *net, int n, const double *images, double *logits)
+/* A forward pass alone; `logits` may be NULL. */
+static kas_status forward_only(pass p, const double *images, double *logits)
 {
-    pass p = {.net = net, .n = n, .training = false};
     kas_status status = KAS_OK;
-    int last = net->net->layers - 1;
+    int last = p.net->net->layers - 1;
     if (!pass_allocate(&p)) {
-        status = kas_fail(KAS_NO_MEMORY, "reference network: no memory for %d images", n);
+        status = kas_fail(KAS_NO_MEMORY, "reference network: no memory for %d images", p.n);
         goto out;
     }
     KAS_TRY_GOTO(forward(&p, images), out);
-    memcpy(logits, p.act[last], layer_size(&p, last) * sizeof *logits);
+    if (logits)
+        memcpy(logits, p.act[last], layer_size(&p, last) * sizeof *logits);
 out:
     pass_free(&p);
     return status;
+}
+
+kas_status kas_ref_net_eval(kas_ref_net *net, int n, const double *images, double *logits)
+{
+    return forward_only((pass){.net = net, .n = n}, images, logits);
+}
+
+kas_status kas_ref_net_calibrate(kas_ref_net *net, int n, const double *images)
+{
+    return forward_only((pass){.net = net, .n = n, .training = true, .momentum = 1}, images, NULL);
 }

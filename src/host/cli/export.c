@@ -1,0 +1,194 @@
+/* kas-gpu export: a kernel and its network as files that need nothing of this program. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "host/cli/net_options.h"
+#include "host/core/log.h"
+#include "host/export/model.h"
+#include "host/report/line.h"
+#include "host/space/sampler.h"
+
+typedef struct export_cli {
+    kas_cli_common common;
+    const char *from, *dir, *weights;
+    kas_cli_net net; /* of a kernel file; a study knows its own */
+    int candidate;   /* -1 = the best */
+    uint64_t seed;
+    bool verify;
+} export_cli;
+
+static const struct argp_option option_list[] = {
+    {"output", 'o', "DIR", 0, "Folder to write to; made when missing", 1},
+    {"verify", 'v', 0, 0, "Run the PyTorch module and compare its logits with ours", 1},
+    {"candidate", 'k', "K", 0, "STUDY: this candidate instead of the best", 2},
+    {"weights", 'w', "F.safetensors", 0,
+     "Weights of `kas-gpu train --weights` (default: the study's, else initial ones)", 2},
+    {"seed", 's', "S", 0, "Of initial weights (default 0)", 3},
+    {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    export_cli *o = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &o->net;
+        state->child_inputs[1] = &o->common;
+        return 0;
+    case 'o':
+        o->dir = arg;
+        return 0;
+    case 'v':
+        o->verify = true;
+        return 0;
+    case 'w':
+        o->weights = arg;
+        return 0;
+    case 'k':
+        o->candidate = (int)kas_cli_int(state, "--candidate", arg, 0, 1000000000);
+        return 0;
+    case 's':
+        o->seed = (uint64_t)kas_cli_int(state, "--seed", arg, 0, INT64_MAX);
+        return 0;
+    case ARGP_KEY_ARG:
+        if (o->from)
+            argp_error(state, "unexpected argument \"%s\"", arg);
+        o->from = arg;
+        return 0;
+    case ARGP_KEY_END:
+        if (!o->from)
+            argp_error(state, "export what? give a study's folder or a kernel file");
+        else if (!o->dir)
+            argp_error(state, "-o DIR is needed");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const char doc[] =
+    "Write a kernel as files that need nothing of this program: PyTorch modules of the kernel and "
+    "of the whole network, weights, generated source, a picture.\n\n"
+    "  kas-gpu export STUDY -o best --verify\n"
+    "  kas-gpu export STUDY --candidate 7 -o candidate7\n"
+    "  kas-gpu export kernels/involution.json -o involution --net resnet18 --verify\n"
+    "  kas-gpu export K.json -o DIR --net resnet20 --classes 100 --weights trained.safetensors\n"
+    "\vDIR/README.md says what each file is for. --verify needs a Python with torch; where there "
+    "is none it says so, and `python3 network.py --check` can be run later on any machine.";
+
+static kas_status load_study(const export_cli *o, kas_export_model *model)
+{
+    const kas_cli_net *n = &o->net;
+    kas_cli_net none = kas_cli_net_defaults();
+    if (n->name || n->filter || n->c != none.c || n->h != none.h || n->w != none.w ||
+        n->classes != none.classes || n->budget.max_flops_ratio != none.budget.max_flops_ratio ||
+        n->budget.max_params_ratio != none.budget.max_params_ratio)
+        return kas_fail(KAS_USAGE,
+                        "a study knows its network, input, targets and budget: leave out "
+                        "--net, --input, --classes, --targets, --flops and --params");
+    return kas_export_model_from_study(o->from, o->candidate, model);
+}
+
+static kas_status load_file(const export_cli *o, kas_export_model *model)
+{
+    kas_export_setting setting = {.net = o->net.name ? o->net.name : "resnet20",
+                                  .c = o->net.c,
+                                  .h = o->net.h,
+                                  .w = o->net.w,
+                                  .classes = o->net.classes,
+                                  .targets = o->net.filter,
+                                  .budget = kas_sample_defaults().budget};
+    if (o->candidate >= 0)
+        return kas_fail(KAS_USAGE, "--candidate needs a study; %s is a file", o->from);
+    if (o->net.budget.max_flops_ratio > 0)
+        setting.budget.max_flops_ratio = o->net.budget.max_flops_ratio;
+    if (o->net.budget.max_params_ratio > 0)
+        setting.budget.max_params_ratio = o->net.budget.max_params_ratio;
+    return kas_export_model_from_file(o->from, &setting, model);
+}
+
+static kas_status load(const export_cli *o, kas_export_model *model)
+{
+    struct stat info;
+    if (stat(o->from, &info) != 0)
+        return kas_fail(KAS_BAD_INPUT, "%s: no such study or kernel file", o->from);
+    return S_ISDIR(info.st_mode) ? load_study(o, model) : load_file(o, model);
+}
+
+static kas_status print_result(const export_cli *o, bool trained, const kas_verified *verdict,
+                               const char *report)
+{
+    static const char *const words[] = {"ok", "failed", "skipped"};
+    kas_buf out = {0};
+    if (o->common.json) {
+        kas_line_begin(&out);
+        kas_line_text(&out, "folder", o->dir);
+        kas_line_bool(&out, "trained", trained);
+        kas_line_text(&out, "verified", verdict ? words[*verdict] : NULL);
+        kas_line_text(&out, "report", verdict ? report : NULL);
+        kas_line_end(&out);
+    } else {
+        kas_buf_printf(
+            &out, "%s: kernel and network written; README.md there says how to use them\n", o->dir);
+        if (verdict && *verdict == KAS_VERIFY_SKIPPED)
+            kas_buf_printf(&out, "verify: SKIPPED: %s\n", report);
+        else if (verdict)
+            kas_buf_printf(&out, "verify: %s\n", report);
+    }
+    kas_status status = kas_buf_status(&out);
+    fputs(kas_buf_text(&out), stdout);
+    kas_buf_free(&out);
+    return status;
+}
+
+static kas_status write_and_verify(const export_cli *o, const kas_export_model *m)
+{
+    const char *weights = o->weights ? o->weights : m->weights[0] ? m->weights : NULL;
+    kas_export_options options = {.dir = o->dir,
+                                  .title = m->title,
+                                  .kernel_text = kas_buf_text(&m->kernel_text),
+                                  .net = {m->net, &m->kernel, m->target, &m->solution},
+                                  .weights = weights,
+                                  .weights_note = o->weights ? "trained weights"
+                                                  : weights  ? m->weights_note
+                                                             : NULL,
+                                  .facts = m->facts.size ? kas_buf_text(&m->facts) : NULL,
+                                  .seed = o->seed};
+    kas_verified verdict = KAS_VERIFY_OK;
+    kas_buf report = {0};
+    KAS_TRY(kas_export(&options));
+    if (!weights)
+        kas_warn("%s has no trained weights: initial ones were written (--weights gives others)",
+                 m->title);
+    kas_status status = o->verify ? kas_export_verify(o->dir, &verdict, &report) : KAS_OK;
+    if (status == KAS_OK)
+        status =
+            print_result(o, weights != NULL, o->verify ? &verdict : NULL, kas_buf_text(&report));
+    if (status == KAS_OK && verdict == KAS_VERIFY_FAILED)
+        status = kas_fail(KAS_FAILURE, "%s: the PyTorch module does not give our logits", o->dir);
+    kas_buf_free(&report);
+    return status;
+}
+
+static kas_status run(int argc, char **argv)
+{
+    static const struct argp_child children[] = {
+        {&kas_cli_net_argp, 0, "Around a kernel file (default: resnet20):", 3},
+        {&kas_cli_common_argp, 0, NULL, 0},
+        {0}};
+    static const struct argp argp = {option_list, parse, "STUDY|KERNEL.json", doc, children, 0, 0};
+    export_cli o = {.candidate = -1, .net = kas_cli_net_defaults()};
+    kas_export_model model = {0};
+    bool done;
+    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
+    if (done)
+        return KAS_OK;
+    kas_status status = load(&o, &model);
+    if (status == KAS_OK)
+        status = write_and_verify(&o, &model);
+    kas_export_model_free(&model);
+    return status;
+}
+
+const kas_command kas_command_export = {
+    "export", "Write a kernel and its network as files to take away", run};

@@ -1,0 +1,133 @@
+#include "host/export/export.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "device_code/device_code.h"
+#include "host/core/files.h"
+#include "host/core/log.h"
+#include "host/export/weights.h"
+#include "host/space/describe.h"
+
+enum { CHECK_IMAGES = 2 };
+
+static kas_status path_of(const char *dir, const char *name, char out[4096])
+{
+    if (snprintf(out, 4096, "%s/%s", dir, name) >= 4096)
+        return kas_fail(KAS_BAD_INPUT, "%s: the path is too long", dir);
+    return KAS_OK;
+}
+
+static kas_status write_file(const char *dir, const char *name, const char *text)
+{
+    char path[4096];
+    KAS_TRY(path_of(dir, name, path));
+    return kas_file_write_atomic(path, text, strlen(text));
+}
+
+/* One file from a function that writes a text about the network. */
+static kas_status write_made(const char *dir, const char *name, kas_status status, kas_buf *text)
+{
+    if (status == KAS_OK)
+        status = kas_buf_status(text);
+    if (status == KAS_OK)
+        status = write_file(dir, name, kas_buf_text(text));
+    kas_buf_free(text);
+    return status;
+}
+
+static const struct {
+    const char *name, *about;
+} sources[] = {
+    {"kernel.cu", "/* For the GPU: nvcc -arch=sm_90 -cubin kernel.cu, or NVRTC. */\n"},
+    {"kernel.c", /* libkernel.so: Python would take a kernel.so for the module kernel */
+     "/* For the CPU: clang -O3 -march=native -ffp-contract=fast -fno-math-errno "
+     "-fno-trapping-math\n * -Wno-pass-failed -shared -fPIC -o libkernel.so kernel.c -lm "
+     "*/\n"}};
+
+static kas_status write_source(const kas_export_options *o, const kas_buf *source)
+{
+    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
+        kas_buf text = {0};
+        kas_buf_printf(&text, "%s#include \"prelude.h\"\n\n%s", sources[i].about,
+                       kas_buf_text(source));
+        KAS_TRY(write_made(o->dir, sources[i].name, KAS_OK, &text));
+    }
+    return write_file(o->dir, "prelude.h", kas_prelude_text);
+}
+
+/* Files of an earlier export must not stand beside a kernel that they are not of. */
+static void remove_source(const kas_export_options *o)
+{
+    static const char *const names[] = {"kernel.cu", "kernel.c", "prelude.h"};
+    char path[4096];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (path_of(o->dir, names[i], path) == KAS_OK)
+            unlink(path);
+}
+
+/* A kernel that cannot be lowered is still exported, without its source. */
+static kas_status make_source(const kas_export_options *o, bool *made)
+{
+    kas_buf source = {0};
+    kas_status status = kas_export_source(&o->net, &source);
+    *made = status == KAS_OK;
+    if (status == KAS_OK) {
+        status = write_source(o, &source);
+    } else if (status == KAS_UNSUPPORTED) {
+        kas_warn("no source was written: %s", kas_error());
+        remove_source(o);
+        status = KAS_OK;
+    }
+    kas_buf_free(&source);
+    return status;
+}
+
+static kas_status write_texts(const kas_export_options *o)
+{
+    kas_buf text = {0};
+    bool source;
+    KAS_TRY(write_file(o->dir, "kernel.json", o->kernel_text));
+    KAS_TRY(write_made(o->dir, "kernel.py", kas_export_kernel_py(o->net.kernel, &text), &text));
+    KAS_TRY(write_made(o->dir, "network.py", kas_export_network_py(&o->net, &text), &text));
+    KAS_TRY(write_made(o->dir, "kernel.dot",
+                       kas_kernel_write_dot(o->net.kernel, o->title, NULL, &text), &text));
+    KAS_TRY(make_source(o, &source));
+    return write_made(o->dir, "README.md", kas_export_readme(o, source, &text), &text);
+}
+
+static kas_status write_tensors(const kas_export_options *o)
+{
+    const kas_export_net *n = &o->net;
+    const kas_layer *in = &n->net->layer[0];
+    kas_ref_net *net = NULL;
+    kas_status status = KAS_OK;
+    char path[4096];
+    double *images = malloc(sizeof *images * CHECK_IMAGES * in->c * in->h * in->w);
+    if (!images)
+        return kas_fail(KAS_NO_MEMORY, "export: no memory for %d images", CHECK_IMAGES);
+    kas_export_check_images(n->net, CHECK_IMAGES, images);
+    KAS_TRY_GOTO(kas_ref_net_create_replaced(n->net, n->kernel, n->target, n->solution->binding,
+                                             n->solution->targets, &net),
+                 out);
+    KAS_TRY_GOTO(o->weights ? kas_export_read_weights(o->weights, net)
+                            : kas_export_init_weights(net, o->seed, CHECK_IMAGES, images),
+                 out);
+    KAS_TRY_GOTO(path_of(o->dir, "weights.safetensors", path), out);
+    KAS_TRY_GOTO(kas_export_write_weights(net, o->title, path), out);
+    KAS_TRY_GOTO(path_of(o->dir, "check.safetensors", path), out);
+    KAS_TRY_GOTO(kas_export_write_check(net, CHECK_IMAGES, images, path), out);
+out:
+    kas_ref_net_free(net);
+    free(images);
+    return status;
+}
+
+kas_status kas_export(const kas_export_options *options)
+{
+    KAS_TRY(kas_mkdirs(options->dir));
+    KAS_TRY(write_texts(options));
+    return write_tensors(options);
+}

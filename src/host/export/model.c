@@ -1,0 +1,215 @@
+#include "host/export/model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/core/files.h"
+#include "host/core/json.h"
+#include "host/net/targets.h"
+#include "host/search/judge.h"
+#include "host/search/study_dir.h"
+#include "host/space/kernel_json.h"
+
+enum { KERNEL_BYTES = 1 << 20, MODEL_BYTES = 1 << 20, MODEL_DEPTH = 8 };
+
+void kas_export_model_free(kas_export_model *model)
+{
+    kas_buf_free(&model->kernel_text);
+    kas_buf_free(&model->facts);
+    kas_net_free(model->net);
+    free(model->target);
+    kas_solution_free(&model->solution);
+    *model = (kas_export_model){0};
+}
+
+/* The network and the sizes; the kernel's text is there. */
+static kas_status build(const kas_export_setting *s, kas_export_model *m)
+{
+    KAS_TRY(kas_kernel_read_json(m->title, kas_buf_text(&m->kernel_text), m->kernel_text.size,
+                                 &m->kernel));
+    KAS_TRY(kas_net_build(s->net, s->h, s->w, s->c, s->classes, &m->net));
+    KAS_TRY(kas_net_targets(m->net, s->targets, &m->target, &m->targets));
+    return kas_solve(&m->kernel, m->target, m->targets, &s->budget, &m->solution);
+}
+
+kas_status kas_export_model_from_file(const char *path, const kas_export_setting *setting,
+                                      kas_export_model *out)
+{
+    *out = (kas_export_model){0};
+    snprintf(out->title, sizeof out->title, "%s", path);
+    KAS_TRY(kas_file_read(path, KERNEL_BYTES, &out->kernel_text));
+    return build(setting, out);
+}
+
+/* ---- the winner of a finished study -----------------------------------------------------------
+ */
+
+static kas_status read_options(const char *where, const cJSON *model, kas_search_options *out)
+{
+    const cJSON *object;
+    KAS_TRY(kas_json_object(model, where, "options", &object));
+    char *text = cJSON_PrintUnformatted(object);
+    if (!text)
+        return kas_fail(KAS_NO_MEMORY, "%s: no memory for the options", where);
+    kas_status status = kas_search_options_read(where, text, out);
+    cJSON_free(text);
+    return status;
+}
+
+static kas_status read_input(const char *where, const cJSON *model, kas_export_setting *out)
+{
+    const cJSON *list;
+    int *sizes[3] = {&out->c, &out->h, &out->w};
+    KAS_TRY(kas_json_array(model, where, "input", &list));
+    for (int i = 0; i < 3; i++) {
+        const cJSON *item = cJSON_GetArrayItem(list, i);
+        if (cJSON_GetArraySize(list) != 3 || !cJSON_IsNumber(item) ||
+            !(item->valuedouble >= 1 && item->valuedouble <= 65535))
+            return kas_fail(KAS_BAD_INPUT,
+                            "%s: field \"input\": expected [channels, height, width]", where);
+        *sizes[i] = item->valueint;
+    }
+    return KAS_OK;
+}
+
+static void put_list(const cJSON *model, const char *field, const char *name, kas_buf *out)
+{
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(model, field), *item;
+    if (!cJSON_IsArray(list))
+        return;
+    kas_buf_printf(out, " %s", name);
+    cJSON_ArrayForEach(item, list) kas_buf_printf(out, " %.6g", item->valuedouble);
+    kas_buf_puts(out, ";");
+}
+
+static void put_facts(const cJSON *model, kas_buf *out)
+{
+    const cJSON *ours = cJSON_GetObjectItemCaseSensitive(model, "test_accuracy");
+    const cJSON *base = cJSON_GetObjectItemCaseSensitive(model, "baseline_test_accuracy");
+    if (cJSON_IsNumber(ours))
+        kas_buf_printf(out, "- Test accuracy: %.2f%%", 100 * ours->valuedouble);
+    if (cJSON_IsNumber(ours) && cJSON_IsNumber(base))
+        kas_buf_printf(out, " (the network as it is: %.2f%%, the same recipe)",
+                       100 * base->valuedouble);
+    kas_buf_puts(out, cJSON_IsNumber(ours) ? "\n" : "");
+    kas_buf_puts(out, "- Images as the network saw them: pixels / 255, then per channel");
+    put_list(model, "mean", "mean", out);
+    put_list(model, "std", "standard deviation", out);
+    kas_buf_puts(out, " (x - mean) / deviation.\n");
+}
+
+static kas_status set_winner(const char *where, const cJSON *model, kas_export_model *out)
+{
+    kas_search_options options;
+    kas_export_setting setting = {0};
+    int64_t classes;
+    KAS_TRY(read_options(where, model, &options));
+    KAS_TRY(read_input(where, model, &setting));
+    KAS_TRY(kas_json_int(model, where, "classes", 2, 65536, &classes));
+    setting.net = options.net;
+    setting.classes = (int)classes;
+    setting.targets = options.targets[0] ? options.targets : NULL;
+    setting.budget.max_flops_ratio = options.flops;
+    setting.budget.max_params_ratio = options.params;
+    put_facts(model, &out->facts);
+    return build(&setting, out);
+}
+
+static kas_status from_winner(const char *study, const char *model_path, kas_export_model *out)
+{
+    kas_buf text = {0};
+    cJSON *model = NULL;
+    char path[KAS_STUDY_PATH];
+    kas_status status = KAS_OK;
+    snprintf(out->title, sizeof out->title, "the winner of study %s", study);
+    out->weights_note = "the weights of the final training, on the whole training set";
+    KAS_TRY_GOTO(kas_study_path(study, "best/kernel.json", path), done);
+    KAS_TRY_GOTO(kas_file_read(path, KERNEL_BYTES, &out->kernel_text), done);
+    KAS_TRY_GOTO(kas_study_path(study, "best/weights.safetensors", out->weights), done);
+    KAS_TRY_GOTO(kas_file_read(model_path, MODEL_BYTES, &text), done);
+    KAS_TRY_GOTO(kas_json_parse(model_path, kas_buf_text(&text), text.size,
+                                (kas_json_limits){MODEL_BYTES, MODEL_DEPTH}, &model),
+                 done);
+    KAS_TRY_GOTO(set_winner(model_path, model, out), done);
+done:
+    cJSON_Delete(model);
+    kas_buf_free(&text);
+    return status;
+}
+
+/* ---- any candidate, from the store ------------------------------------------------------------
+ */
+
+static const kas_work *find_candidate(const kas_work *work, int count, int candidate)
+{
+    if (candidate < 0)
+        return kas_judge_best(work, count);
+    for (int i = 0; i < count; i++)
+        if (work[i].kind == KAS_WORK_CANDIDATE && work[i].index == candidate)
+            return &work[i];
+    return NULL;
+}
+
+static kas_status set_candidate(const char *study, const kas_work *work, const kas_study *record,
+                                kas_export_model *out)
+{
+    kas_search_options options;
+    kas_dataset *dataset;
+    snprintf(out->title, sizeof out->title, "candidate %lld of study %s", (long long)work->index,
+             study);
+    kas_buf_puts(&out->kernel_text, work->kernel);
+    if (isfinite(work->measured.accuracy))
+        kas_buf_printf(&out->facts, "- Validation accuracy in the search: %.2f%%\n",
+                       100 * work->measured.accuracy);
+    KAS_TRY(kas_search_options_read(study, record->options, &options));
+    KAS_TRY(kas_dataset_open(record->dataset_path, &dataset));
+    kas_export_setting setting = {
+        .net = options.net,
+        .c = (int)dataset->c,
+        .h = (int)dataset->h,
+        .w = (int)dataset->w,
+        .classes = (int)dataset->classes,
+        .targets = options.targets[0] ? options.targets : NULL,
+        .budget = {.max_flops_ratio = options.flops, .max_params_ratio = options.params}};
+    kas_dataset_close(dataset);
+    return build(&setting, out);
+}
+
+static kas_status from_store(const char *study, int candidate, kas_export_model *out)
+{
+    kas_store *store = NULL;
+    kas_study record = {0};
+    kas_work *work = NULL;
+    int count = 0;
+    char path[KAS_STUDY_PATH];
+    kas_status status = KAS_OK;
+    KAS_TRY_GOTO(kas_study_path(study, "study.db", path), done);
+    KAS_TRY_GOTO(kas_store_open(path, KAS_STORE_READ, &store), done);
+    KAS_TRY_GOTO(kas_store_get_study(store, &record), done);
+    KAS_TRY_GOTO(kas_store_list(store, &work, &count), done);
+    const kas_work *found = find_candidate(work, count, candidate);
+    if (!found || !found->kernel) {
+        status = candidate < 0
+                     ? kas_fail(KAS_NOTHING_VALID, "%s: no candidate has finished yet", study)
+                     : kas_fail(KAS_BAD_INPUT, "%s: there is no candidate %d", study, candidate);
+        goto done;
+    }
+    KAS_TRY_GOTO(set_candidate(study, found, &record, out), done);
+done:
+    kas_work_list_free(work, count);
+    kas_study_clear(&record);
+    kas_store_close(store);
+    return status;
+}
+
+kas_status kas_export_model_from_study(const char *study, int candidate, kas_export_model *out)
+{
+    char path[KAS_STUDY_PATH];
+    *out = (kas_export_model){0};
+    KAS_TRY(kas_study_path(study, "best/model.json", path));
+    if (candidate < 0 && kas_file_exists(path))
+        return from_winner(study, path, out);
+    return from_store(study, candidate, out);
+}

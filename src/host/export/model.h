@@ -1,0 +1,36 @@
+/* What is exported: a kernel in a network, from a kernel file or from a study. */
+#ifndef KAS_EXPORT_MODEL_H
+#define KAS_EXPORT_MODEL_H
+
+#include "host/export/export.h"
+
+/* The network around a kernel file; a study knows its own. */
+typedef struct kas_export_setting {
+    const char *net;
+    int c, h, w, classes;
+    const char *targets; /* filter of kernel sizes; NULL = all */
+    kas_budget budget;   /* the sizes follow from it */
+} kas_export_setting;
+
+typedef struct kas_export_model {
+    kas_kernel kernel;
+    kas_buf kernel_text;
+    kas_net *net;
+    kas_target *target;
+    int targets;
+    kas_solution solution;
+    char title[4608];
+    char weights[4096]; /* "" = none */
+    const char *weights_note;
+    kas_buf facts; /* Markdown */
+} kas_export_model;
+
+/* kas_export_model_free frees, also after a failure. */
+kas_status kas_export_model_from_file(const char *path, const kas_export_setting *setting,
+                                      kas_export_model *out);
+/* `candidate` < 0: the winner with its weights of the final training, or, while there is none, the
+ * best candidate so far. Only the winner has weights: a study keeps no others. */
+kas_status kas_export_model_from_study(const char *study, int candidate, kas_export_model *out);
+void kas_export_model_free(kas_export_model *model);
+
+#endif

@@ -1,0 +1,44 @@
+/* PyTorch modules from kernels and networks, readable and with no dependency but torch.
+ *
+ * The text is built from numbers and from names that this program made; no text of a user's file
+ * reaches it. */
+#ifndef KAS_EXPORT_PYTHON_H
+#define KAS_EXPORT_PYTHON_H
+
+#include "host/core/buf.h"
+#include "host/net/net.h"
+#include "host/space/solve.h"
+
+/* kernel.py: class Kernel, the kernel at any layer (any channels, sizes, stride). */
+kas_status kas_export_kernel_py(const kas_kernel *kernel, kas_buf *out);
+
+/* network.py: class Network, the whole replaced network, which loads weights.safetensors and can
+ * check itself against check.safetensors. */
+typedef struct kas_export_net {
+    const kas_net *net;
+    const kas_kernel *kernel;
+    const kas_target *target;     /* [solution->targets] */
+    const kas_solution *solution; /* sizes at each target */
+} kas_export_net;
+kas_status kas_export_network_py(const kas_export_net *net, kas_buf *out);
+
+/* The modules of __init__, as a tree along the names of the layers. */
+kas_status kas_python_modules(const kas_export_net *net, kas_buf *out);
+/* "self.layer1[0].conv1": the module of a layer. */
+void kas_python_module_path(const char *name, kas_buf *out);
+
+/* ---- parts of the kernel's text, for the two files that make it --------------------------------
+ */
+
+/* A size as an integer expression: "C // G0", "(C * K_H) // (2 * G0)". */
+void kas_python_dim(const kas_dim *dim, kas_buf *out);
+/* The statements of node i (not the input): "        n3 = ...\n". `weight` is the number of its
+ * fully-connected map. */
+kas_status kas_python_node(const kas_kernel *kernel, int i, int weight, kas_buf *out);
+/* Whether weights span H or W, so that the module is bound to one image size. */
+bool kas_python_weights_are_sized(const kas_kernel *kernel);
+/* What a fully-connected node contracts, as monomials. */
+kas_status kas_python_fc_dims(const kas_kernel *kernel, int i, kas_dim *groups, kas_dim *fan_in,
+                              kas_dim *fan_out);
+
+#endif

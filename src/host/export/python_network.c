@@ -1,0 +1,158 @@
+/* network.py: the network's forward pass, the reader of weights, and the check. */
+#include "host/export/python.h"
+
+#include <ctype.h>
+#include <string.h>
+
+static const char head_text[] =
+    "\"\"\"%s with the kernel of kernel.py in place of %d convolutions.\n\n"
+    "    import network\n"
+    "    model = network.load()           # weights.safetensors beside this file, evaluation mode\n"
+    "    logits = model(images)           # [n, %d, %d, %d], normalised -> [n, %d]\n\n"
+    "    python3 network.py --check       # the same logits as kas-gpu's for check.safetensors?\n"
+    "\"\"\"\n"
+    "import json\n"
+    "import os\n"
+    "import struct\n"
+    "import sys\n\n"
+    "import torch\n"
+    "import torch.nn.functional as F\n"
+    "from torch import nn\n\n"
+    "HERE = os.path.dirname(os.path.abspath(__file__))\n"
+    "sys.path.insert(0, HERE)\n"
+    "from kernel import Kernel  # noqa: E402  (the file beside this one)\n\n\n"
+    "class Part(nn.Module):\n"
+    "    \"\"\"Layers under one name.\"\"\"\n\n"
+    "    def __init__(self, **layers):\n"
+    "        super().__init__()\n"
+    "        for name, layer in layers.items():\n"
+    "            setattr(self, name, layer)\n\n\n"
+    "def shortcut(x, channels, stride):\n"
+    "    \"\"\"Every stride-th pixel; the new channels are zero, half of them in front (He et al. "
+    "2015, option A).\"\"\"\n"
+    "    x, more = x[:, :, ::stride, ::stride], channels - x.shape[1]\n"
+    "    return F.pad(x, (0, 0, 0, 0, more // 2, more - more // 2))\n\n\n"
+    "class Network(nn.Module):\n"
+    "    def __init__(self):\n"
+    "        super().__init__()\n";
+
+static const char tail_text[] =
+    "\n\nDTYPES = {\"F32\": torch.float32, \"F64\": torch.float64, \"I64\": torch.int64, \"I32\": "
+    "torch.int32}\n\n\n"
+    "def read_safetensors(path):\n"
+    "    \"\"\"The tensors of a safetensors file, with nothing but torch.\"\"\"\n"
+    "    with open(path, \"rb\") as file:\n"
+    "        data = file.read()\n"
+    "    size, = struct.unpack_from(\"<Q\", data)\n"
+    "    header = json.loads(data[8:8 + size])\n"
+    "    header.pop(\"__metadata__\", None)\n"
+    "    tensors = {}\n"
+    "    for name, entry in header.items():\n"
+    "        begin, end = entry[\"data_offsets\"]\n"
+    "        raw = bytearray(data[8 + size + begin:8 + size + end])\n"
+    "        tensors[name] = torch.frombuffer(raw, "
+    "dtype=DTYPES[entry[\"dtype\"]]).reshape(entry[\"shape\"])\n"
+    "    return tensors\n\n\n"
+    "def load(path=os.path.join(HERE, \"weights.safetensors\")):\n"
+    "    model = Network()\n"
+    "    missing, unexpected = model.load_state_dict(read_safetensors(path), strict=False)\n"
+    "    missing = [name for name in missing if not name.endswith(\"num_batches_tracked\")]\n"
+    "    if missing or unexpected:\n"
+    "        raise SystemExit(f\"{path}: missing {missing}, unexpected {unexpected}\")\n"
+    "    return model.eval()\n\n\n"
+    "def check(tolerance=1e-9):\n"
+    "    \"\"\"Logits of fixed images in double, against those of kas-gpu's float64 "
+    "reference.\"\"\"\n"
+    "    given = read_safetensors(os.path.join(HERE, \"check.safetensors\"))\n"
+    "    with torch.no_grad():\n"
+    "        logits = load().double()(given[\"images\"])\n"
+    "    error = ((logits - given[\"logits\"]).abs().max() / "
+    "given[\"logits\"].abs().max()).item()\n"
+    "    verdict = \"ok\" if error <= tolerance else \"FAILED\"\n"
+    "    print(f\"{verdict}: logits of {len(logits)} images: largest error {error:.3g} of the "
+    "largest logit, tolerance {tolerance:g}\")\n"
+    "    return verdict == \"ok\"\n\n\n"
+    "if __name__ == \"__main__\":\n"
+    "    if sys.argv[1:] != [\"--check\"]:\n"
+    "        raise SystemExit(\"usage: python3 network.py --check\")\n"
+    "    sys.exit(0 if check() else 1)\n";
+
+/* A layer's output as a Python name: "layer1_0_conv1". */
+static void put_variable(const kas_layer *l, kas_buf *out)
+{
+    if (l->op == KAS_LAYER_INPUT) {
+        kas_buf_puts(out, "x");
+        return;
+    }
+    for (const char *c = l->name; *c; c++)
+        kas_buf_add(out, isalnum((unsigned char)*c) ? c : "_", 1);
+}
+
+static void put_call(const kas_layer *l, const char *x, const char *x1, kas_buf *out)
+{
+    switch (l->op) {
+    case KAS_LAYER_CONV:
+    case KAS_LAYER_BATCH_NORM:
+        kas_python_module_path(l->name, out);
+        kas_buf_printf(out, "(%s)", x);
+        break;
+    case KAS_LAYER_LINEAR:
+        kas_python_module_path(l->name, out);
+        kas_buf_printf(out, "(%s.flatten(1))", x);
+        break;
+    case KAS_LAYER_RELU:
+        kas_buf_printf(out, "torch.relu(%s)", x);
+        break;
+    case KAS_LAYER_ADD:
+        kas_buf_printf(out, "%s + %s", x, x1);
+        break;
+    case KAS_LAYER_AVG_POOL:
+        kas_buf_printf(out, "F.avg_pool2d(%s, %d, ceil_mode=True)", x, l->stride);
+        break;
+    case KAS_LAYER_GLOBAL_AVG_POOL:
+        kas_buf_printf(out, "%s.mean((2, 3), keepdim=True)", x);
+        break;
+    case KAS_LAYER_SHORTCUT_A:
+        kas_buf_printf(out, "shortcut(%s, %d, %d)", x, l->c, l->stride);
+        break;
+    case KAS_LAYER_INPUT:
+        break;
+    }
+}
+
+static kas_status put_forward(const kas_net *net, kas_buf *out)
+{
+    kas_buf operand[2] = {{0}, {0}};
+    kas_buf_puts(out, "\n    def forward(self, x):\n");
+    for (int i = 1; i < net->layers; i++) {
+        const kas_layer *l = &net->layer[i];
+        for (int k = 0; k < 2; k++) {
+            kas_buf_clear(&operand[k]);
+            if (l->in[k] >= 0)
+                put_variable(&net->layer[l->in[k]], &operand[k]);
+        }
+        kas_buf_puts(out, "        ");
+        put_variable(l, out);
+        kas_buf_puts(out, " = ");
+        put_call(l, kas_buf_text(&operand[0]), kas_buf_text(&operand[1]), out);
+        kas_buf_puts(out, "\n");
+    }
+    kas_buf_puts(out, "        return ");
+    put_variable(&net->layer[net->layers - 1], out);
+    kas_buf_puts(out, "\n");
+    out->failed = out->failed || operand[0].failed || operand[1].failed;
+    kas_buf_free(&operand[0]);
+    kas_buf_free(&operand[1]);
+    return kas_buf_status(out);
+}
+
+kas_status kas_export_network_py(const kas_export_net *n, kas_buf *out)
+{
+    const kas_layer *input = &n->net->layer[0];
+    kas_buf_printf(out, head_text, n->net->name, n->solution->targets, input->c, input->h, input->w,
+                   n->net->classes);
+    KAS_TRY(kas_python_modules(n, out));
+    KAS_TRY(put_forward(n->net, out));
+    kas_buf_puts(out, tail_text);
+    return kas_buf_status(out);
+}

@@ -1,0 +1,252 @@
+/* One line of torch for each primitive.  Tensors are [B, R, dims...]: batch, instance, then the
+ * dims of the kernel's shapes, so dim d of a shape is dim d + 2 of the tensor. */
+#include "host/export/python.h"
+
+#include "host/space/describe.h"
+
+/* "C * K_H", factors with positive (sign 1) or negative (-1) exponents. */
+static int put_product(const kas_dim *dim, uint32_t constant, int sign, kas_buf *out)
+{
+    int factors = 0;
+    for (int s = 0; s < KAS_SYM_COUNT; s++)
+        for (int k = dim->exp[s] * sign; k > 0; k--)
+            kas_buf_printf(out, "%s%s", factors++ ? " * " : "", kas_symbol_name((kas_symbol)s));
+    if (constant != 1 || factors == 0)
+        kas_buf_printf(out, "%s%u", factors++ ? " * " : "", constant);
+    return factors;
+}
+
+void kas_python_dim(const kas_dim *dim, kas_buf *out)
+{
+    kas_buf above = {0}, below = {0};
+    int a = put_product(dim, dim->num, 1, &above), b = put_product(dim, dim->den, -1, &below);
+    bool whole = b == 1 && kas_buf_text(&below)[0] == '1' && below.size == 1;
+    if (whole)
+        kas_buf_puts(out, kas_buf_text(&above));
+    else
+        kas_buf_printf(out, "%s%s%s // %s%s%s", a > 1 ? "(" : "", kas_buf_text(&above),
+                       a > 1 ? ")" : "", b > 1 ? "(" : "", kas_buf_text(&below), b > 1 ? ")" : "");
+    out->failed = out->failed || above.failed || below.failed;
+    kas_buf_free(&above);
+    kas_buf_free(&below);
+}
+
+/* "B, R, C, H, W" */
+static void put_shape(const kas_shape *shape, kas_buf *out)
+{
+    kas_buf_puts(out, "B, R");
+    for (int d = 0; d < kas_shape_rank(shape); d++) {
+        kas_dim dim = kas_shape_dim(shape, d);
+        kas_buf_puts(out, ", ");
+        kas_python_dim(&dim, out);
+    }
+}
+
+kas_status kas_python_fc_dims(const kas_kernel *kernel, int i, kas_dim *groups, kas_dim *fan_in,
+                              kas_dim *fan_out)
+{
+    const kas_node *node = &kernel->node[i];
+    const kas_shape *in = &kernel->node[node->in[0]].shape;
+    *groups = *fan_in = kas_dim_const(1);
+    for (int d = 0; d < in->channels; d++) {
+        kas_dim *product = node->grouped && in->is_group[d] ? groups : fan_in;
+        if (!kas_dim_mul(product, &in->channel[d], product))
+            return kas_fail(KAS_ILLEGAL, "export: node %d: a size leaves its range", i);
+    }
+    if (!kas_dim_div(&node->out, groups, fan_out))
+        return kas_fail(KAS_ILLEGAL, "export: node %d: a size leaves its range", i);
+    return KAS_OK;
+}
+
+/* Group dims first, then contracted ones, unless they lie so already. */
+static void put_permutation(const kas_node *node, const kas_shape *in, kas_buf *out)
+{
+    bool seen_contracted = false, needed = false;
+    for (int d = 0; d < in->channels; d++) {
+        needed = needed || (in->is_group[d] && seen_contracted);
+        seen_contracted = seen_contracted || !in->is_group[d];
+    }
+    if (!node->grouped || !needed)
+        return;
+    kas_buf_puts(out, ".permute(0, 1");
+    for (int group = 1; group >= 0; group--)
+        for (int d = 0; d < in->channels; d++)
+            if (!!in->is_group[d] == group)
+                kas_buf_printf(out, ", %d", d + 2);
+    for (int d = in->channels; d < kas_shape_rank(in); d++)
+        kas_buf_printf(out, ", %d", d + 2);
+    kas_buf_puts(out, ")");
+}
+
+static kas_status put_fc(const kas_kernel *kernel, int i, int weight, kas_buf *out)
+{
+    const kas_node *node = &kernel->node[i];
+    kas_dim groups, fan_in, fan_out;
+    KAS_TRY(kas_python_fc_dims(kernel, i, &groups, &fan_in, &fan_out));
+    kas_buf_printf(out, "        n%d = self.weight%d @ n%d", i, weight, node->in[0]);
+    put_permutation(node, &kernel->node[node->in[0]].shape, out);
+    kas_buf_puts(out, ".reshape(B, R, ");
+    kas_python_dim(&groups, out);
+    kas_buf_puts(out, ", ");
+    kas_python_dim(&fan_in, out);
+    kas_buf_printf(out, ", -1)\n        n%d = n%d.reshape(", i, i);
+    put_shape(&node->shape, out);
+    kas_buf_puts(out, ")\n");
+    return KAS_OK;
+}
+
+static void put_unfold(const kas_kernel *kernel, int i, kas_buf *out)
+{
+    const kas_node *node = &kernel->node[i];
+    const kas_shape *in = &kernel->node[node->in[0]].shape;
+    int place = in->channels + 2, source = node->in[0];
+    if (node->axes & KAS_AXIS_H) {
+        kas_buf_printf(out, "        n%d = taps(n%d, along=%d, count=K_H, place=%d)\n", i, source,
+                       in->channels + 2, place++);
+        source = i;
+    }
+    if (node->axes & KAS_AXIS_W) /* behind H, if there is one, and K_H, if it was put in */
+        kas_buf_printf(out, "        n%d = taps(n%d, along=%d, count=K_W, place=%d)\n", i, source,
+                       place + in->has_h, place);
+}
+
+static void put_softmax(const kas_node *node, int i, kas_buf *out)
+{
+    int begin = node->dim + 2, last = node->dim_end + 1, a = node->in[0];
+    if (begin == last)
+        kas_buf_printf(out, "        n%d = torch.softmax(n%d, %d)\n", i, a, begin);
+    else
+        kas_buf_printf(out,
+                       "        n%d = torch.softmax(n%d.flatten(%d, %d), %d).reshape(n%d.shape)\n",
+                       i, a, begin, last, begin, a);
+}
+
+/* What stands in front of the operand and behind it. */
+typedef struct around {
+    const char *before, *between, *after;
+} around;
+
+static around unary_text(kas_op op)
+{
+    switch (op) {
+    case KAS_OP_RELU:
+        return (around){"torch.relu(", "", ")"};
+    case KAS_OP_GELU:
+        return (around){"F.gelu(", "", ")"};
+    case KAS_OP_SIGMOID:
+        return (around){"torch.sigmoid(", "", ")"};
+    case KAS_OP_TANH:
+        return (around){"torch.tanh(", "", ")"};
+    case KAS_OP_ABS:
+        return (around){"torch.abs(", "", ")"};
+    case KAS_OP_EXP:
+        return (around){"torch.exp(", "", ".clamp(max=8))"};
+    case KAS_OP_NEG:
+        return (around){"-", "", ""};
+    case KAS_OP_SIN:
+        return (around){"torch.sin(", "", ")"};
+    case KAS_OP_SQRT:
+        return (around){"torch.sqrt(torch.relu(", "", ") + 0.01)"};
+    case KAS_OP_SQUARE:
+        return (around){"torch.square(", "", ".clamp(-100, 100))"};
+    default:
+        return (around){NULL, NULL, NULL};
+    }
+}
+
+static around blend_text(kas_op op)
+{
+    switch (op) {
+    case KAS_OP_ADD:
+        return (around){"", " + ", ""};
+    case KAS_OP_SUB:
+        return (around){"", " - ", ""};
+    case KAS_OP_MUL:
+        return (around){"", " * ", ""};
+    case KAS_OP_MIN:
+        return (around){"torch.minimum(", ", ", ")"};
+    case KAS_OP_MAX:
+        return (around){"torch.maximum(", ", ", ")"};
+    default:
+        return (around){NULL, NULL, NULL};
+    }
+}
+
+static kas_status put_blend(const kas_kernel *kernel, int i, kas_buf *out)
+{
+    const kas_node *node = &kernel->node[i];
+    const kas_shape *lhs = &kernel->node[node->in[0]].shape;
+    const kas_shape *rhs = &kernel->node[node->in[1]].shape;
+    around text = blend_text((kas_op)node->op);
+    kas_broadcast b;
+    if (!text.before)
+        return kas_fail(KAS_UNSUPPORTED, "export: node %d: primitive %d has no PyTorch form", i,
+                        node->op);
+    KAS_TRY(kas_broadcast_align(lhs, rhs, &b));
+    kas_buf_printf(out, "        n%d = %s", i, text.before);
+    if (kas_shape_equal(lhs, rhs))
+        kas_buf_printf(out, "n%d", node->in[0]);
+    else
+        kas_buf_printf(out, "tile(n%d, n%d, prefix=%d, suffix=%d)", node->in[0], node->in[1],
+                       b.prefix, b.suffix);
+    kas_buf_printf(out, "%sn%d%s\n", text.between, node->in[1], text.after);
+    return KAS_OK;
+}
+
+static void put_rearranged(const kas_kernel *kernel, int i, kas_buf *out)
+{
+    const kas_node *node = &kernel->node[i];
+    const kas_shape *in = &kernel->node[node->in[0]].shape;
+    if (node->op == KAS_OP_UNFOLD) {
+        put_unfold(kernel, i, out);
+    } else if (node->op == KAS_OP_SHIFT) {
+        bool behind_h = node->axes == KAS_AXIS_W && in->has_h;
+        kas_buf_printf(out, "        n%d = torch.roll(n%d, %d, dims=%d)\n", i, node->in[0],
+                       -node->offset, in->channels + behind_h + 2);
+    } else {
+        kas_buf_printf(out, "        n%d = n%d.reshape(", i, node->in[0]);
+        put_shape(&node->shape, out);
+        kas_buf_puts(out, ")\n");
+    }
+}
+
+static kas_status put_unary(const kas_node *node, int i, kas_buf *out)
+{
+    around text = unary_text((kas_op)node->op);
+    if (!text.before)
+        return kas_fail(KAS_UNSUPPORTED, "export: node %d: primitive %d has no PyTorch form", i,
+                        node->op);
+    kas_buf_printf(out, "        n%d = %sn%d%s\n", i, text.before, node->in[0], text.after);
+    return KAS_OK;
+}
+
+kas_status kas_python_node(const kas_kernel *kernel, int i, int weight, kas_buf *out)
+{
+    const kas_node *node = &kernel->node[i];
+    kas_buf_puts(out, "        # ");
+    kas_node_describe(kernel, i, out);
+    kas_buf_puts(out, ": ");
+    kas_shape_print(&node->shape, out);
+    kas_buf_puts(out, "\n");
+    switch (node->op) {
+    case KAS_OP_GROUP:
+    case KAS_OP_GROUP_ALL:
+    case KAS_OP_SHIFT:
+    case KAS_OP_UNFOLD:
+        put_rearranged(kernel, i, out);
+        return KAS_OK;
+    case KAS_OP_FC:
+        return put_fc(kernel, i, weight, out);
+    case KAS_OP_FOLD_AVG:
+        kas_buf_printf(out, "        n%d = n%d.mean(%d)\n", i, node->in[0], node->dim + 2);
+        return KAS_OK;
+    case KAS_OP_FOLD_MAX:
+        kas_buf_printf(out, "        n%d = n%d.max(%d).values\n", i, node->in[0], node->dim + 2);
+        return KAS_OK;
+    case KAS_OP_SOFTMAX:
+        put_softmax(node, i, out);
+        return KAS_OK;
+    default:
+        return node->inputs == 2 ? put_blend(kernel, i, out) : put_unary(node, i, out);
+    }
+}

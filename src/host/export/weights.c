@@ -1,0 +1,151 @@
+#include "host/export/weights.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "host/core/random.h"
+#include "host/reference/net_replaced.h"
+#include "host/train/safetensors.h"
+
+enum { MOST_BYTES = 1 << 30 };
+
+static kas_status read_one(const char *path, const kas_safetensors *file, kas_ref_param *p)
+{
+    const kas_named_tensor *t = kas_safetensors_find(file, p->name);
+    if (!t)
+        return kas_fail(
+            KAS_BAD_INPUT,
+            "%s: tensor \"%s\" is missing: the weights are of another network or kernel", path,
+            p->name);
+    bool same = t->rank == p->rank;
+    for (int i = 0; same && i < t->rank; i++)
+        same = t->shape[i] == p->shape[i];
+    if (!same) {
+        kas_buf text = {0};
+        for (int i = 0; i < p->rank; i++)
+            kas_buf_printf(&text, "%s%llu", i ? ", " : "", (unsigned long long)p->shape[i]);
+        kas_status status = kas_fail(
+            KAS_BAD_INPUT,
+            "%s: tensor \"%s\" has another shape than [%s]: check --net, --classes, --input, "
+            "--flops and --params",
+            path, p->name, kas_buf_text(&text));
+        kas_buf_free(&text);
+        return status;
+    }
+    for (size_t i = 0; i < p->size; i++)
+        p->value[i] = kas_named_tensor_get(t, i);
+    return KAS_OK;
+}
+
+kas_status kas_export_read_weights(const char *path, kas_ref_net *net)
+{
+    kas_safetensors file = {0};
+    kas_status status = KAS_OK;
+    KAS_TRY(kas_safetensors_read(path, MOST_BYTES, &file));
+    for (int i = 0; i < net->params; i++)
+        KAS_TRY_GOTO(read_one(path, &file, &net->param[i]), out);
+    for (int i = 0; i < file.count; i++)
+        if (!kas_ref_net_find(net, file.tensor[i].name)) {
+            status = kas_fail(KAS_BAD_INPUT,
+                              "%s: tensor \"%s\" does not belong to this network and kernel", path,
+                              file.tensor[i].name);
+            goto out;
+        }
+out:
+    kas_safetensors_free(&file);
+    return status;
+}
+
+static void round_to_float(kas_ref_param *p)
+{
+    for (size_t i = 0; i < p->size; i++)
+        p->value[i] = (float)p->value[i];
+}
+
+kas_status kas_export_init_weights(kas_ref_net *net, uint64_t seed, int n, const double *images)
+{
+    for (int i = 0; i < net->params; i++) {
+        kas_ref_param *p = &net->param[i];
+        if (p->rank < 2)
+            continue;
+        /* fan_in: all dims but the outputs; of a kernel's weight the last one alone */
+        bool of_kernel = kas_ref_replaced_target(net, p->layer) >= 0;
+        double fan_in = of_kernel ? (double)p->shape[3] : (double)p->size / (double)p->shape[0];
+        kas_rng rng = kas_rng_make(seed, KAS_PURPOSE_INIT, (uint64_t)i);
+        for (size_t k = 0; k < p->size; k++)
+            p->value[k] = (float)(kas_rng_normal(&rng) / sqrt(fan_in));
+    }
+    KAS_TRY(kas_ref_net_calibrate(net, n, images));
+    for (int i = 0; i < net->params; i++)
+        round_to_float(&net->param[i]);
+    return KAS_OK;
+}
+
+kas_status kas_export_write_weights(const kas_ref_net *net, const char *title, const char *path)
+{
+    kas_status status = KAS_OK;
+    float **data = calloc((size_t)net->params, sizeof *data);
+    kas_named_tensor *tensor = calloc((size_t)net->params, sizeof *tensor);
+    if (!data || !tensor) {
+        status = kas_fail(KAS_NO_MEMORY, "export: no memory for the weights");
+        goto out;
+    }
+    for (int i = 0; i < net->params; i++) {
+        const kas_ref_param *p = &net->param[i];
+        data[i] = malloc(p->size * sizeof **data);
+        if (!data[i]) {
+            status = kas_fail(KAS_NO_MEMORY, "export: no memory for %s", p->name);
+            goto out;
+        }
+        for (size_t k = 0; k < p->size; k++)
+            data[i][k] = (float)p->value[k];
+        tensor[i] = (kas_named_tensor){.dtype = KAS_F32, .rank = p->rank, .data = data[i]};
+        snprintf(tensor[i].name, sizeof tensor[i].name, "%s", p->name);
+        for (int d = 0; d < p->rank; d++)
+            tensor[i].shape[d] = p->shape[d];
+    }
+    const char *const metadata[] = {"kernel", title, NULL};
+    status = kas_safetensors_write(path, tensor, net->params, metadata);
+out:
+    for (int i = 0; data && i < net->params; i++)
+        free(data[i]);
+    free(data);
+    free(tensor);
+    return status;
+}
+
+void kas_export_check_images(const kas_net *net, int n, double *images)
+{
+    const kas_layer *input = &net->layer[0];
+    kas_rng rng = kas_rng_make(0, KAS_PURPOSE_TEST, 0);
+    for (size_t i = 0; i < (size_t)n * input->c * input->h * input->w; i++)
+        images[i] = (float)kas_rng_normal(&rng);
+}
+
+kas_status kas_export_write_check(kas_ref_net *net, int n, const double *images, const char *path)
+{
+    const kas_layer *in = &net->net->layer[0];
+    uint64_t classes = (uint64_t)net->net->classes;
+    double *logits = malloc(sizeof *logits * (size_t)n * classes);
+    if (!logits)
+        return kas_fail(KAS_NO_MEMORY, "export: no memory for the logits");
+    kas_status status = KAS_OK;
+    KAS_TRY_GOTO(kas_ref_net_eval(net, n, images, logits), out);
+    for (size_t i = 0; i < (size_t)n * classes; i++)
+        if (!isfinite(logits[i])) {
+            status =
+                kas_fail(KAS_FAILURE, "the network's logits are not finite with these weights");
+            goto out;
+        }
+    kas_named_tensor tensors[] = {{"images",
+                                   KAS_F64,
+                                   4,
+                                   {(uint64_t)n, (uint64_t)in->c, (uint64_t)in->h, (uint64_t)in->w},
+                                   images},
+                                  {"logits", KAS_F64, 2, {(uint64_t)n, classes}, logits}};
+    status = kas_safetensors_write(path, tensors, 2, NULL);
+out:
+    free(logits);
+    return status;
+}

@@ -1,0 +1,28 @@
+/* The tensors of an export: trained ones from a file, or initial ones, and the logits that they
+ * give in the float64 reference. */
+#ifndef KAS_EXPORT_WEIGHTS_H
+#define KAS_EXPORT_WEIGHTS_H
+
+#include "host/export/python.h"
+#include "host/reference/layers.h"
+
+/* Fills every parameter and statistic from a safetensors file. KAS_BAD_INPUT naming the tensor that
+ * is missing, has another shape, or does not belong to this network and kernel. */
+kas_status kas_export_read_weights(const char *path, kas_ref_net *net);
+
+/* Initial values, rounded to float32: normal with variance 1/fan_in (unit gain) for everything
+ * learned that is a matrix, running statistics from the images, so that values stay in range
+ * through all layers. */
+kas_status kas_export_init_weights(kas_ref_net *net, uint64_t seed, int n, const double *images);
+
+/* float32, PyTorch's names and shapes. */
+kas_status kas_export_write_weights(const kas_ref_net *net, const char *title, const char *path);
+
+/* Fixed images [n][c][h][w], normal: what normalised images look like to a network. */
+void kas_export_check_images(const kas_net *net, int n, double *images);
+
+/* check.safetensors: the images and the logits that the reference gives for them, in double.
+ * KAS_FAILURE when a logit is not finite. */
+kas_status kas_export_write_check(kas_ref_net *net, int n, const double *images, const char *path);
+
+#endif
