@@ -107,6 +107,22 @@ static void test_symbols_met_together(void **state)
     assert_same(k[0], k[1], true);
 }
 
+/* Used alike, told apart by their values only. */
+static void test_symbols_with_values(void **state)
+{
+    (void)state;
+    kas_kernel k[2] = {0};
+    for (int g = 0; g < 2; g++) {
+        int f = kas_build_fc(&k[g], kas_build_input(&k[g]), false, "G0*G1");
+        kas_build_fc(&k[g], f, false, "C");
+        k[g].group_value[g] = 2;
+        k[g].group_value[1 - g] = 8;
+    }
+    assert_same(k[0], k[1], true);
+    k[0].group_value[0] = 4;
+    assert_same(k[0], k[1], false);
+}
+
 /* Any topological renumbering with any names of symbols gives the same text. */
 static void test_random_renumbering(void **state)
 {
@@ -176,6 +192,7 @@ int main(void)
                                        cmocka_unit_test(test_attributes_are_seen),
                                        cmocka_unit_test(test_sharing_is_seen),
                                        cmocka_unit_test(test_symbols_met_together),
+                                       cmocka_unit_test(test_symbols_with_values),
                                        cmocka_unit_test(test_random_renumbering),
                                        cmocka_unit_test(test_name_is_fixed),
                                        cmocka_unit_test(test_canonical_is_idempotent)};

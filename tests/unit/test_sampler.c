@@ -153,7 +153,9 @@ static void test_attempts_are_pure(void **state)
 static void test_version_1_is_fixed(void **state)
 {
     (void)state;
-    static const char *const expected[] = {"e7815033f47043ac", "a6c410c7cf665b7f", "1759f38a4ada1de4", "3fba992cc3773d22", "d5aef52a83daf298", "d3a99bb50dc0ad70"};
+    static const char *const expected[] = {"e7815033f47043ac", "a6c410c7cf665b7f",
+                                           "1759f38a4ada1de4", "3fba992cc3773d22",
+                                           "d5aef52a83daf298", "d3a99bb50dc0ad70"};
     kas_target t[32];
     int n = resnet18(t);
     kas_sample_options o = options_for(1);

@@ -166,6 +166,9 @@ static void test_figure_3(void **state)
     assert_figure3(&budget, 12, 60);
     budget.max_params_ratio = figure3_params(48, 240) / conv; /* admits exactly two doublings */
     assert_figure3(&budget, 48, 240);
+    /* Room for one doubling of the wide layer, 7680: the cheap layer is served first. */
+    budget.max_params_ratio = (figure3_params(12, 60) + 2 * 64 * 60) / conv;
+    assert_figure3(&budget, 192, 60);
     budget.max_params_ratio = figure3_params(12, 60) / conv - 1e-6;
     kas_kernel k = figure3();
     kas_target t[2] = {target(16, 16, 16, 8, 3, 1), target(64, 64, 64, 8, 5, 1)};

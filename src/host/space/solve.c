@@ -186,7 +186,9 @@ static kas_status check_base_budget(solver *s)
 
 typedef struct doubling {
     int class_, var;
-    double weight; /* of the added cost; IEEE arithmetic on integers: the same on every machine */
+    /* Of the added cost. Only quotients of whole numbers and one sum: no compiler can contract that
+     * to a fused operation, so the order is the same on every machine. */
+    double weight;
     kas_cost cost; /* of the class afterwards */
 } doubling;
 
@@ -204,7 +206,7 @@ static bool try_doubling(const solver *s, doubling *d)
         return false;
     double flops = class_->members * (d->cost.flops - class_->cost.flops);
     double params = class_->members * (d->cost.params - class_->cost.params);
-    d->weight = flops * s->conv_params + params * s->conv_flops;
+    d->weight = flops / s->conv_flops + params / s->conv_params;
     return s->flops + flops <= s->growth_flops && s->params + params <= s->growth_params;
 }
 
