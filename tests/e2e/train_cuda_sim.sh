@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# A tiny training run on the CUDA device, with the stand-in for NVIDIA's libraries: the same figures as
+# on the CPU device, the same bits whatever order the stand-in picks, and clear ends when the GPU fails.
+set -eu
+kas=$(realpath "${KAS_GPU:-./kas-gpu}")
+sim=${KAS_CUDA_SIM:-$PWD/build/tests/libkas_cuda_sim.so}
+[ -f "$sim" ] || { echo "SKIPPED: $sim is not built (make test builds it)"; exit 77; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "FAILED: $*"; exit 1; }
+
+"$kas" dataset make shapes -o "$work/s.h5" --train 36 --test 8 --size 8 --classes 4 >/dev/null
+train() { # device out [VARIABLE=value...]
+    local device=$1 out=$2
+    shift 2
+    env KAS_CUDA_LIBS="$sim" "$@" "$kas" train --net resnet20 --dataset "$work/s.h5" --device "$device" --batch 8 \
+        --lr 0.01 --epochs 2 --seed 3 --json >"$work/$out" 2>"$work/$out.err"
+}
+train cpu cpu || fail "CPU: $(cat "$work/cpu.err")"
+train cuda cuda || fail "CUDA: $(cat "$work/cuda.err")"
+train cuda cuda2 KAS_SIM_SEED=77 || fail "CUDA, other order: $(cat "$work/cuda2.err")"
+train cuda plain KAS_SIM_REFUSE=cublasLt,cudnn || fail "own kernels: $(cat "$work/plain.err")"
+
+python3 - "$work" <<'PY' || exit 1
+import json, sys
+def epochs(name):
+    rows = [json.loads(line) for line in open(f"{sys.argv[1]}/{name}")]
+    return [[r[k] for k in ("train_loss", "train_accuracy", "validation_loss", "validation_accuracy")]
+            for r in rows if r["event"] == "epoch"]
+cpu, cuda, again, plain = map(epochs, ("cpu", "cuda", "cuda2", "plain"))
+assert len(cpu) == 2 and len(cuda) == 2, (cpu, cuda)
+assert cuda == again, f"the order of independent work changed the result: {cuda} {again}"
+for name, other in (("libraries", cuda), ("own kernels", plain)):
+    worst = max(abs(a - b) / max(abs(a), 1e-3) for x, y in zip(cpu, other) for a, b in zip(x, y))
+    print(f"{name}: largest relative difference to the CPU {worst:.3g}, tolerance 1e-4")
+    assert worst <= 1e-4, f"CPU {cpu}, CUDA {other}"
+PY
+
+ends() { # what exit-code words VARIABLE=value...
+    local what=$1 code=$2 words=$3 rc=0
+    shift 3
+    train cuda failed "$@" || rc=$?
+    [ $rc = "$code" ] || fail "$what: exit code $rc, expected $code: $(cat "$work/failed.err")"
+    grep -q "$words" "$work/failed.err" || fail "$what: no \"$words\" in $(cat "$work/failed.err")"
+}
+ends "dead GPU" 5 "illegal memory access" KAS_SIM_FAIL=cuStreamSynchronize:5:700:sticky
+ends "launch refused" 5 "kernel kas_dev_" KAS_SIM_FAIL=cuLaunchKernel:50
+ends "GPU too small" 1 "MB of memory left" KAS_SIM_MEMORY=1000000
+ends "no GPU" 5 "no CUDA-capable device" KAS_SIM_DEVICES=0
+echo ok
