@@ -42,6 +42,7 @@ run_one() { # name command...
 }
 
 export KAS_CACHE_DIR=${KAS_TEST_CACHE:-$PWD/$build/test-cache}
+export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000} # see src/host/main.c
 for program in "$@"; do run_one "$(basename "$program")" "$program"; done
 # The tests of the devices once more on the CUDA device, with the stand-in of tests/cuda_sim for NVIDIA's libraries.
 sim=$PWD/$build/tests/libkas_cuda_sim.so
