@@ -41,6 +41,8 @@ run_one() { # name command...
     fi
 }
 
+# As src/host/main.c does: waiting threads give way.
+export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000}
 export KAS_CACHE_DIR=${KAS_TEST_CACHE:-$PWD/$build/test-cache}
 export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000} # see src/host/main.c
 for program in "$@"; do run_one "$(basename "$program")" "$program"; done
