@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# The whole way on the command line: a search on tiny images, killed and interrupted on the way, gives what an
+# undisturbed one gives; the commands that read a study; exit codes and messages.
+set -eu
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+kas=$(readlink -f "${KAS_GPU:-./kas-gpu}")
+
+fail() { echo "FAILED: $*"; exit 1; }
+expect() { # exit-code words command...
+    local code=$1 words=$2 rc=0
+    shift 2
+    "$@" >"$dir/out" 2>"$dir/err" || rc=$?
+    [ "$rc" = "$code" ] || { cat "$dir/out" "$dir/err"; fail "expected exit code $code, got $rc: $*"; }
+    [ -z "$words" ] || grep -qF -- "$words" "$dir/out" "$dir/err" ||
+        { cat "$dir/out" "$dir/err"; fail "expected \"$words\": $*"; }
+}
+# What must not depend on kills or on the number of workers.
+results() { "$kas" best "$1" --json | sed 's/.*"kind": "\([^"]*\)", "index": \([0-9]*\), "kernel": \([^,]*\), "state": "\([^"]*\)".*"accuracy": \([^,]*\),.*/\1 \2 \3 \4 \5/' | sort; }
+
+"$kas" dataset make shapes -o "$dir/s.h5" --train 300 --test 60 --size 16 --classes 4 >/dev/null
+search=("$kas" search --dataset "$dir/s.h5" --net resnet20 --candidates 3 --epochs 1 --batch 30 --lr 0.05 --device cpu --threads 1 --prune none)
+
+expect 2 '--dataset is needed' "$kas" search
+expect 2 'give one of them' "${search[@]}" --time 1h
+expect 3 'No such file' "$kas" search --dataset "$dir/none.h5"
+expect 3 'resnet20' "${search[@]}" --net lenet
+expect 4 'no such study' "$kas" status "$dir/none"
+expect 0 'not made' "${search[@]}" --study "$dir/dry" --dry-run
+[ ! -e "$dir/dry" ] || fail "a dry run made a study"
+
+expect 0 'test set, after training on the whole training set' "${search[@]}" --study "$dir/a"
+for f in study.db best/kernel.json best/model.json best/weights.safetensors baseline/weights.safetensors logs/0000.log logs/baseline.log; do
+    [ -s "$dir/a/$f" ] || fail "$f is missing"
+done
+[ -z "$(ls "$dir/a/checkpoints")" ] || fail "a checkpoint was left"
+expect 0 'study is complete' "$kas" status "$dir/a"
+expect 0 '"done": true' "$kas" status "$dir/a" --json
+expect 0 'unmodified network' "$kas" best "$dir/a"
+expect 0 'candidate' "$kas" log "$dir/a"
+expect 0 'ends: ' "$kas" log "$dir/a" 0
+expect 0 '"validation_accuracy"' "$kas" log "$dir/a" baseline --json
+expect 3 'no item "77"' "$kas" log "$dir/a" 77
+results "$dir/a" >"$dir/results.a"
+[ "$(grep -c '^candidate' "$dir/results.a")" = 3 ] || { cat "$dir/results.a"; fail "not three candidates"; }
+expect 0 '' "${search[@]}" --study "$dir/a" # again: nothing to do
+expect 2 '--lr (the study has 0.05, this command 0.06)' "${search[@]}" --study "$dir/a" --lr 0.06
+"$kas" dataset make shapes -o "$dir/t.h5" --train 300 --test 60 --size 16 --classes 4 --seed 9 >/dev/null
+expect 3 'begun with other data' "${search[@]}" --dataset "$dir/t.h5" --study "$dir/a"
+
+# The same with two workers, one of which is killed, then the supervisor, then Ctrl-C, then resume.
+children() { pgrep -P "$1" || true; }
+"${search[@]}" --study "$dir/b" --threads 2 --workers 2 2>"$dir/err" & pid=$!
+for _ in $(seq 200); do [ -n "$(children $pid)" ] && break; sleep 0.02; done
+sleep 0.7
+kill -9 "$(children $pid | head -n 1)" 2>/dev/null || true
+sleep 0.5
+workers=$(children $pid)
+kill -9 $pid 2>/dev/null || true
+wait $pid 2>/dev/null || true
+sleep 0.2
+for w in $workers; do ! kill -0 "$w" 2>/dev/null || [ "$(awk '{print $3}' "/proc/$w/stat" 2>/dev/null)" = Z ] || fail "worker $w outlived its supervisor"; done
+"${search[@]}" --study "$dir/b" --threads 2 --workers 2 2>"$dir/err" >"$dir/out" & pid=$!
+sleep 0.8
+rc=0
+kill -INT $pid 2>/dev/null || true
+wait $pid || rc=$?
+case $rc in
+0) ;; # it was that quick
+130) grep -q 'kas-gpu resume' "$dir/err" || fail "no word of how to go on" ;;
+*) cat "$dir/err"; fail "exit code $rc after Ctrl-C" ;;
+esac
+expect 0 'best kernel:' "$kas" resume "$dir/b" --workers 2
+results "$dir/b" >"$dir/results.b"
+diff "$dir/results.a" "$dir/results.b" || fail "kills or workers changed the results"
+[ "$("$kas" log "$dir/b" --json | grep -c '"kind": "candidate"')" = 3 ] || fail "candidates were lost or doubled"
+
+# Damage is found and told.
+printf 'garbage, not a data base' >"$dir/b/study.db"
+rm -f "$dir/b/study.db-wal" "$dir/b/study.db-shm"
+expect 4 'no SQLite data base' "$kas" resume "$dir/b"
+expect 4 'no SQLite data base' "$kas" best "$dir/b"
+echo "3 candidates, the same with 1 worker and with 2 that were killed"
