@@ -147,9 +147,12 @@ kas_verdict kas_worker_measured(kas_worker *worker, const kas_measured *measured
 
 kas_verdict kas_worker_epoch(kas_worker *worker, const kas_epoch *epoch)
 {
-    kas_info("epoch %d: loss %.4f, accuracy %.2f%%; held-out loss %.4f, accuracy %.2f%%; %.1f s",
-             epoch->epoch, epoch->train_loss, 100 * epoch->train_accuracy, epoch->validation_loss,
-             100 * epoch->validation_accuracy, epoch->seconds);
+    char held_out[64] = "";
+    if (isfinite(epoch->validation_accuracy))
+        snprintf(held_out, sizeof held_out, "; held-out loss %.4f, accuracy %.2f%%",
+                 epoch->validation_loss, 100 * epoch->validation_accuracy);
+    kas_info("epoch %d: loss %.4f, accuracy %.2f%%%s; %.1f s", epoch->epoch, epoch->train_loss,
+             100 * epoch->train_accuracy, held_out, epoch->seconds);
     cJSON *message = kas_message("epoch");
     kas_epoch_put(message, epoch);
     tell(worker, message);
