@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/sha256.h"
 #include "host/space/build.h"
 #include "host/space/grow.h"
 #include "host/space/prune.h"
@@ -153,21 +154,24 @@ static void test_attempts_are_pure(void **state)
 static void test_version_1_is_fixed(void **state)
 {
     (void)state;
-    static const char *const expected[] = {"e7815033f47043ac", "a6c410c7cf665b7f",
-                                           "1759f38a4ada1de4", "3fba992cc3773d22",
-                                           "d5aef52a83daf298", "d3a99bb50dc0ad70"};
     kas_target t[32];
     int n = resnet18(t);
     kas_sample_options o = options_for(1);
     kas_sampler *sampler;
+    kas_buf names = {0};
+    char hex[65];
     assert_int_equal(kas_sampler_create(&o, t, n, &sampler), KAS_OK);
-    for (size_t k = 0; k < sizeof expected / sizeof *expected; k++) {
+    for (int k = 0; k < 300; k++) {
         kas_sample s;
         assert_int_equal(kas_sampler_next(sampler, 0, &s), KAS_OK);
+        kas_buf_printf(&names, "%s:%.0f\n", s.name, s.solution.flops); /* sizes are fixed too */
         kas_solution_free(&s.solution);
-        assert_string_equal(s.name, expected[k]);
     }
     kas_sampler_free(sampler);
+    assert_int_equal(kas_buf_status(&names), KAS_OK);
+    kas_sha256_hex(names.data, names.size, hex);
+    kas_buf_free(&names);
+    assert_string_equal(hex, "d13a88ab4228937a01aea1b4cee696e766a37278f02b0a6e54898dab9b6770b7");
 }
 
 /* ---- Theorem 1 ---- */
@@ -329,6 +333,9 @@ static void test_prunes_arithmetic(void **state)
     ASSERT_PRUNED(true, kas_build_fold(&k, KAS_OP_FOLD_AVG, kas_build_softmax(&k, x, 1, 2), 1));
     ASSERT_PRUNED(
         true, kas_build_fold(&k, KAS_OP_FOLD_AVG, kas_build_fold(&k, KAS_OP_FOLD_AVG, x, 2), 1));
+    ASSERT_PRUNED(true, kas_build_fold(&k, KAS_OP_FOLD_AVG, FC(x), 0));
+    ASSERT_PRUNED(false, kas_build_fold(&k, KAS_OP_FOLD_AVG, FC(x), 1));
+    ASSERT_PRUNED(false, kas_build_fold(&k, KAS_OP_FOLD_MAX, FC(x), 0));
     ASSERT_PRUNED(false, UNARY(RELU, UNARY(SIN, x)));
     ASSERT_PRUNED(false, UNARY(RELU, UNARY(NEG, x)));
     ASSERT_PRUNED(false, FC(kas_build_unfold(&k, FC(x), HW)));

@@ -90,6 +90,8 @@ static bool fold(const kas_kernel *k, const kas_node *node)
         return true;
     if (in->op == node->op && in->dim > node->dim) /* the same dims in the other order */
         return true;
+    if (node->op == KAS_OP_FOLD_AVG && in->op == KAS_OP_FC && node->dim == 0)
+        return true; /* the mean of the outputs of a linear map is one with a single output */
     return node->op == KAS_OP_FOLD_AVG && in->op == KAS_OP_SOFTMAX && in->dim == node->dim &&
            in->dim_end == node->dim + 1; /* a constant: the mean of what sums to 1 */
 }
