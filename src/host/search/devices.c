@@ -39,7 +39,7 @@ static void probe(int fd)
 {
     for (int i = 0; i < KAS_MAX_DEVICES; i++) {
         kas_device *device;
-        char spec[16];
+        char spec[24]; /* any int fits: the sanitizers' build warns otherwise */
         snprintf(spec, sizeof spec, "cuda:%d", i);
         if (kas_device_open(spec, 1, &device) != KAS_OK)
             break;
