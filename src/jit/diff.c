@@ -54,35 +54,40 @@ static kas_ex outer_derivative(kas_ir *ir, kas_ex e, const kas_ex_node *node)
 }
 
 /* 1, 1/2 on a tie, or 0: whose value a min (max) took; `first`: of the first operand. */
-static kas_ex winner(kas_ir *ir, const kas_ex_node *node, bool first)
+static kas_ex winner(kas_ir *ir, kas_fn fn, kas_ex x, kas_ex y, bool first)
 {
-    bool smaller_wins = (node->fn == KAS_FN_MIN) == first;
-    kas_ex x = node->a[0], y = node->a[1];
+    const bool smaller_wins = (fn == KAS_FN_MIN) == first;
     kas_ex half = kas_ex_const(ir, 0.5), one = kas_ex_const(ir, 1), zero = kas_ex_const(ir, 0);
     kas_ex less = smaller_wins ? one : zero, more = smaller_wins ? zero : one;
     return kas_ex_select(ir, KAS_FN_LT, x, y, less,
                          kas_ex_select(ir, KAS_FN_EQ, x, y, half, more));
 }
 
-static kas_ex diff_binary(kas_ir *ir, const kas_ex_node *node, kas_ex leaf)
+kas_ex kas_ex_partial(kas_ir *ir, kas_fn fn, kas_ex a, kas_ex b, bool first)
 {
-    kas_ex a = node->a[0], b = node->a[1];
-    kas_ex da = kas_ex_diff(ir, a, leaf), db = kas_ex_diff(ir, b, leaf);
-    switch ((kas_fn)node->fn) {
+    switch (fn) {
     case KAS_FN_ADD:
-        return kas_ex_binary(ir, KAS_FN_ADD, da, db);
+        return kas_ex_const(ir, 1);
     case KAS_FN_SUB:
-        return da == 0 ? kas_ex_unary(ir, KAS_FN_NEG, db) : sub(ir, da, db);
+        return kas_ex_const(ir, first ? 1 : -1);
     case KAS_FN_MUL:
-        return kas_ex_binary(ir, KAS_FN_ADD, mul(ir, da, b), mul(ir, a, db));
+        return first ? b : a;
     case KAS_FN_MIN:
     case KAS_FN_MAX:
-        return kas_ex_binary(ir, KAS_FN_ADD, mul(ir, winner(ir, node, true), da),
-                             mul(ir, winner(ir, node, false), db));
-    default: /* DIV is not used by any primitive's value */
-        kas_ir_fail(ir, kas_fail(KAS_FAILURE, "function %d has no derivative", node->fn));
+        return winner(ir, fn, a, b, first);
+    default: /* DIV is not used by any primitive's value that is differentiated here */
+        kas_ir_fail(ir, kas_fail(KAS_FAILURE, "function %d has no derivative", fn));
         return 0;
     }
+}
+
+static kas_ex diff_binary(kas_ir *ir, const kas_ex_node *node, kas_ex leaf)
+{
+    const kas_ex a = node->a[0], b = node->a[1];
+    const kas_ex da = kas_ex_diff(ir, a, leaf), db = kas_ex_diff(ir, b, leaf);
+    const kas_ex first = mul(ir, kas_ex_partial(ir, (kas_fn)node->fn, a, b, true), da);
+    return kas_ex_binary(ir, KAS_FN_ADD, first,
+                         mul(ir, kas_ex_partial(ir, (kas_fn)node->fn, a, b, false), db));
 }
 
 kas_ex kas_ex_diff(kas_ir *ir, kas_ex e, kas_ex leaf)

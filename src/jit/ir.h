@@ -215,5 +215,7 @@ int kas_ex_children(const kas_ex_node *node); /* how many of a[] are used */
 kas_ex kas_ex_map(kas_ir *ir, kas_ex e, const kas_subst *s, bool rename);
 /* d e / d leaf, `leaf` a READ in e; e holds no reduction (diff.c). */
 kas_ex kas_ex_diff(kas_ir *ir, kas_ex e, kas_ex leaf);
+/* d (a fn b) / d a when `first`, else / d b; the operands may be the same expression. */
+kas_ex kas_ex_partial(kas_ir *ir, kas_fn fn, kas_ex a, kas_ex b, bool first);
 
 #endif

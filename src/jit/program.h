@@ -48,10 +48,11 @@ typedef struct kas_weight {
     int node; /* of the kernel */
     uint32_t instances, groups, fan_out, fan_in;
     size_t elements;  /* of the buffer: instances * groups * fan_out * fan_in */
-    size_t stride[4]; /* of instance, group, out, tap-major in: see kas_weight_offset */
-    uint32_t in_channels,
-        in_taps; /* fan_in = in_channels * in_taps; logical in = c * in_taps + t */
-    size_t stride_channel, stride_tap;
+    size_t stride[3]; /* of instance, group, out */
+    /* The kernel window's taps are the last digits of `in`:
+     *     in = (channel * taps[0] + tap0) * taps[1] + tap1;  taps are 1 where there is no window */
+    uint32_t in_channels, taps[2];
+    size_t stride_channel, stride_tap[2];
 } kas_weight;
 
 /* Where logical element (instance, group, out, in) lies in the buffer, in floats. */
@@ -59,7 +60,8 @@ static inline size_t kas_weight_offset(const kas_weight *w, uint32_t instance, u
                                        uint32_t out, uint32_t in)
 {
     return instance * w->stride[0] + group * w->stride[1] + out * w->stride[2] +
-           (in / w->in_taps) * w->stride_channel + (in % w->in_taps) * w->stride_tap;
+           in / (w->taps[0] * w->taps[1]) * w->stride_channel +
+           in / w->taps[1] % w->taps[0] * w->stride_tap[0] + in % w->taps[1] * w->stride_tap[1];
 }
 
 enum { KAS_MAX_LAUNCH_ARGS = 16 };

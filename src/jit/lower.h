@@ -1,0 +1,99 @@
+/* Lowering: every node of a micro-DAG becomes a tensor of the IR, and, in reverse order, its
+ * gradient.
+ *
+ * Tensor of a node: [batch][h][w][q][p][channels...], h or w 1 when the node has lost it.  (q, p)
+ * is the instance (target.h).  As long as no fully-connected map stands before a node, all q share
+ * its values: its q has size 1, and whatever reads it broadcasts.
+ *
+ * Differentiation works on whole tensors, before fusion, in gather form: each class of primitives
+ * adds to an operand's gradient an expression over that operand's own index variables, the index
+ * map of the forward read inverted (the same file holds both directions).  Scalar derivatives are
+ * symbolic (diff.c).
+ */
+#ifndef KAS_JIT_LOWER_H
+#define KAS_JIT_LOWER_H
+
+#include "jit/ir.h"
+
+/* First dims of a node's tensor. */
+enum { KAS_DIM_N, KAS_DIM_H, KAS_DIM_W, KAS_DIM_Q, KAS_DIM_P, KAS_DIM_C };
+
+/* A fully-connected node: how it is computed, and the tensors its gradient needs. */
+typedef struct kas_lowered_fc {
+    int weight;          /* number among the fully-connected nodes */
+    bool library, share; /* share: all q read one input, and are outputs of one convolution */
+    int base;            /* node that the convolution reads; the unfolds between are its taps */
+    int axes;            /* KAS_AXIS_* that are taps */
+    int input;           /* library: tensor that the convolution reads */
+    int weight_tensor, output;
+    /* dims of the node that feeds it, by part, as indices of its channel dims */
+    int group[KAS_MAX_CHANNEL_DIMS], groups, channel[KAS_MAX_CHANNEL_DIMS], channels,
+        tap[KAS_MAX_CHANNEL_DIMS], taps;
+    kas_fc_sizes sizes;
+} kas_lowered_fc;
+
+typedef struct kas_lower {
+    kas_ir *ir;
+    const kas_kernel *kernel;
+    const kas_target *target;
+    const kas_binding *binding;
+    int batch;
+    bool training;
+    int x_pitch, y_pitch;
+    int rank[KAS_MAX_NODES];                    /* of the micro-DAG's list [channels..., H, W] */
+    int64_t size[KAS_MAX_NODES][KAS_MAX_DIMS];
+    int tensor[KAS_MAX_NODES];                  /* value of each node */
+    kas_ex gradient[KAS_MAX_NODES];             /* sum so far, over the variables of tensor[] */
+    int gradient_tensor[KAS_MAX_NODES];         /* when the sum is complete */
+    int aux[KAS_MAX_NODES];                     /* fold_max: argmax; softmax: the sum's tensor */
+    kas_lowered_fc fc[KAS_MAX_NODES];
+    kas_weight weight[KAS_MAX_NODES];
+    int weights, weight_tensor[KAS_MAX_NODES];  /* by number of the fully-connected node */
+    int x, y, dx, dy;                           /* tensors */
+    int dweight[KAS_MAX_NODES];
+} kas_lower;
+
+/* Builds forward and, when training, backward into l->ir. */
+kas_status kas_lower_kernel(kas_lower *l);
+
+/* ---- shared by the classes ------------------------------------------------------------------- */
+
+/* IR dim of dim i of a node's list [channels..., H, W]. */
+int kas_lower_dim(const kas_lower *l, int node, int i);
+bool kas_lower_has_axis(const kas_lower *l, int node, int axis); /* KAS_AXIS_H or _W */
+/* The variables of a node's tensor as indices. */
+void kas_lower_vars(kas_lower *l, int node, kas_ix *idx);
+/* New tensor of pixels: size[3..] is one. */
+int kas_lower_tensor(kas_lower *l, const int64_t *size, int rank);
+/* The tensor of a node, shaped by the micro-DAG, with q instances: becomes l->tensor[node]. */
+int kas_lower_result(kas_lower *l, int node, int64_t q);
+kas_ex kas_lower_read(kas_lower *l, int node, const kas_ix *idx);
+kas_ex kas_lower_read_gradient(kas_lower *l, int node, const kas_ix *idx);
+/* Adds an expression over the variables of node's tensor to its gradient. */
+void kas_lower_contribute(kas_lower *l, int node, kas_ex e);
+/* Sum over q when `from` has it and `to` shares its values: `q` is the index that the expression
+ * used for q. */
+kas_ex kas_lower_sum_q(kas_lower *l, int from, int to, int q_var, kas_ex e);
+int kas_lower_q_var(kas_lower *l, int from, int to);
+
+/* Sum over `vars` (outermost first) for each element of a tensor with `out_elements` elements whose
+ * index variables are out_var[]: in two stages, partial sums first, when the result is small and
+ * the sum long, because otherwise most of a GPU would idle. */
+kas_ex kas_lower_sum(kas_lower *l, int out_rank, const int *out_var, int vars, const int *var,
+                     kas_ex body);
+
+/* One pair for each class of primitives. */
+void kas_lower_rearrange(kas_lower *l, int node);
+void kas_lower_rearrange_gradient(kas_lower *l, int node);
+void kas_lower_pointwise(kas_lower *l, int node);
+void kas_lower_pointwise_gradient(kas_lower *l, int node);
+void kas_lower_fold(kas_lower *l, int node);
+void kas_lower_fold_gradient(kas_lower *l, int node);
+void kas_lower_softmax(kas_lower *l, int node);
+void kas_lower_softmax_gradient(kas_lower *l, int node);
+void kas_lower_blend(kas_lower *l, int node);
+void kas_lower_blend_gradient(kas_lower *l, int node);
+void kas_lower_fc(kas_lower *l, int node);
+void kas_lower_fc_gradient(kas_lower *l, int node);
+
+#endif

@@ -1,0 +1,160 @@
+/* group, group_all, shift, unfold: index maps, and their inverses. */
+#include <string.h>
+
+#include "jit/lower.h"
+
+/* Sizes of node's tensor: spatial dims and channels from the micro-DAG, q from the operand. */
+static void result_sizes(const kas_lower *l, int node, int64_t q, int64_t *size)
+{
+    size[KAS_DIM_N] = l->batch;
+    size[KAS_DIM_H] = size[KAS_DIM_W] = 1;
+    size[KAS_DIM_Q] = q;
+    size[KAS_DIM_P] = l->target->parts_in;
+    for (int i = 0; i < l->rank[node]; i++)
+        size[kas_lower_dim(l, node, i)] = l->size[node][i];
+}
+
+int kas_lower_result(kas_lower *l, int node, int64_t q)
+{
+    int64_t size[KAS_IR_RANK];
+    result_sizes(l, node, q, size);
+    const int tensor =
+        kas_lower_tensor(l, size, KAS_DIM_C + l->kernel->node[node].shape.channels);
+    l->tensor[node] = tensor;
+    return tensor;
+}
+
+/* Offset of tap k: input coordinate = h + k - K/2. */
+static kas_ix tap_shift(kas_ir *ir, kas_ix at, kas_ix tap, int64_t half, int direction)
+{
+    kas_ix moved = kas_ix_add(ir, at, kas_ix_scale(ir, tap, direction));
+    return kas_ix_add(ir, moved, kas_ix_const(ir, -direction * half));
+}
+
+typedef struct unfold_taps {
+    int count, dim[2]; /* IR dim of the axis */
+    int64_t kernel[2], extent[2];
+} unfold_taps;
+
+static unfold_taps taps_of(const kas_lower *l, int node)
+{
+    const kas_node *n = &l->kernel->node[node];
+    const kas_tensor *in = &l->ir->tensor[l->tensor[n->in[0]]];
+    unfold_taps taps = {0};
+    const int channels = l->kernel->node[n->in[0]].shape.channels;
+    for (int axis = KAS_AXIS_H; axis <= KAS_AXIS_W; axis++) {
+        if (!(n->axes & axis))
+            continue;
+        const int dim = axis == KAS_AXIS_H ? KAS_DIM_H : KAS_DIM_W;
+        taps.dim[taps.count] = dim;
+        taps.kernel[taps.count] = l->size[node][channels + taps.count];
+        taps.extent[taps.count++] = in->size[dim];
+    }
+    return taps;
+}
+
+static kas_ex unfold(kas_lower *l, int node, kas_ix *idx)
+{
+    kas_ir *ir = l->ir;
+    const unfold_taps taps = taps_of(l, node);
+    const int in = l->kernel->node[node].in[0];
+    const int first = KAS_DIM_C + l->kernel->node[in].shape.channels;
+    kas_ix source[2];
+    for (int i = 0; i < taps.count; i++) {
+        source[i] = tap_shift(ir, idx[taps.dim[i]], idx[first + i], taps.kernel[i] / 2, 1);
+        idx[taps.dim[i]] = kas_ix_clamp(ir, source[i], 0, taps.extent[i] - 1);
+    }
+    kas_ex e = kas_lower_read(l, in, idx);
+    for (int i = 0; i < taps.count; i++)
+        e = kas_ex_guard(ir, source[i], 0, taps.extent[i] - 1, e);
+    return e;
+}
+
+static kas_ix shift_index(kas_lower *l, int node, kas_ix at, int direction)
+{
+    const kas_node *n = &l->kernel->node[node];
+    const int dim = n->axes & KAS_AXIS_H ? KAS_DIM_H : KAS_DIM_W;
+    return kas_ix_mod(l->ir,
+                      kas_ix_add(l->ir, at, kas_ix_const(l->ir, direction * (int)n->offset)),
+                      l->ir->tensor[l->tensor[n->in[0]]].size[dim]);
+}
+
+/* [.., g, r, ..] -> [.., g * R + r, ..] */
+static void ungroup_index(kas_lower *l, int node, const kas_ix *idx, kas_ix *in_idx)
+{
+    const int d = KAS_DIM_C + l->kernel->node[node].dim;
+    const kas_tensor *t = &l->ir->tensor[l->tensor[node]];
+    memcpy(in_idx, idx, sizeof *idx * (size_t)d);
+    in_idx[d] = kas_ix_flatten(l->ir, 2, t->size + d, idx + d);
+    memcpy(in_idx + d + 1, idx + d + 2, sizeof *idx * (size_t)(t->rank - d - 2));
+}
+
+void kas_lower_rearrange(kas_lower *l, int node)
+{
+    const kas_node *n = &l->kernel->node[node];
+    const int tensor =
+        kas_lower_result(l, node, l->ir->tensor[l->tensor[n->in[0]]].size[KAS_DIM_Q]);
+    kas_ix idx[KAS_IR_RANK], in_idx[KAS_IR_RANK];
+    kas_lower_vars(l, node, idx);
+    kas_ex e;
+    if (n->op == KAS_OP_UNFOLD) {
+        e = unfold(l, node, idx);
+    } else if (n->op == KAS_OP_SHIFT) {
+        const int dim = n->axes & KAS_AXIS_H ? KAS_DIM_H : KAS_DIM_W;
+        idx[dim] = shift_index(l, node, idx[dim], 1);
+        e = kas_lower_read(l, n->in[0], idx);
+    } else {
+        ungroup_index(l, node, idx, in_idx);
+        e = kas_lower_read(l, n->in[0], in_idx);
+    }
+    l->ir->tensor[tensor].def = e;
+}
+
+static void unfold_gradient(kas_lower *l, int node)
+{
+    kas_ir *ir = l->ir;
+    const unfold_taps taps = taps_of(l, node);
+    const int in = l->kernel->node[node].in[0];
+    const int first = KAS_DIM_C + l->kernel->node[in].shape.channels;
+    kas_ix idx[KAS_IR_RANK], source[2];
+    int var[2];
+    kas_lower_vars(l, in, idx);
+    for (int i = 0; i < taps.count; i++) {
+        var[i] = taps.kernel[i] > 1 ? kas_ir_var(ir, taps.kernel[i]) : -1;
+        idx[first + i] = kas_ix_var(ir, var[i]);
+        source[i] = tap_shift(ir, idx[taps.dim[i]], idx[first + i], taps.kernel[i] / 2, -1);
+        idx[taps.dim[i]] = kas_ix_clamp(ir, source[i], 0, taps.extent[i] - 1);
+    }
+    kas_ex e = kas_lower_read_gradient(l, node, idx);
+    for (int i = 0; i < taps.count; i++)
+        e = kas_ex_guard(ir, source[i], 0, taps.extent[i] - 1, e);
+    for (int i = taps.count - 1; i >= 0; i--)
+        e = kas_ex_reduce(ir, KAS_FN_REDUCE_SUM, var[i], e);
+    kas_lower_contribute(l, in, e);
+}
+
+void kas_lower_rearrange_gradient(kas_lower *l, int node)
+{
+    kas_ir *ir = l->ir;
+    const kas_node *n = &l->kernel->node[node];
+    const int in = n->in[0];
+    kas_ix idx[KAS_IR_RANK], out_idx[KAS_IR_RANK];
+    if (n->op == KAS_OP_UNFOLD) {
+        unfold_gradient(l, node);
+        return;
+    }
+    kas_lower_vars(l, in, idx);
+    if (n->op == KAS_OP_SHIFT) {
+        const int dim = n->axes & KAS_AXIS_H ? KAS_DIM_H : KAS_DIM_W;
+        idx[dim] = shift_index(l, node, idx[dim], -1);
+        kas_lower_contribute(l, in, kas_lower_read_gradient(l, node, idx));
+        return;
+    }
+    const int d = KAS_DIM_C + n->dim;
+    const kas_tensor *t = &ir->tensor[l->tensor[node]];
+    memcpy(out_idx, idx, sizeof *idx * (size_t)d);
+    kas_ix_unflatten(ir, idx[d], 2, t->size + d, out_idx + d);
+    t = &ir->tensor[l->tensor[node]];
+    memcpy(out_idx + d + 2, idx + d + 1, sizeof *idx * (size_t)(t->rank - d - 2));
+    kas_lower_contribute(l, in, kas_lower_read_gradient(l, node, out_idx));
+}
