@@ -156,12 +156,34 @@ kas_ex kas_ex_reduce(kas_ir *ir, kas_fn fn, int var, kas_ex a)
     return put(ir, &node);
 }
 
+static void visit(const kas_ir *ir, kas_ex e, char *seen, kas_ex_visitor *see, void *context)
+{
+    if (seen[e])
+        return;
+    seen[e] = 1;
+    const kas_ex_node *node = kas_ex_get(ir, e);
+    for (int i = 0; i < kas_ex_children(node); i++)
+        visit(ir, node->a[i], seen, see, context);
+    see(context, e, node);
+}
+
+kas_status kas_ex_visit(const kas_ir *ir, kas_ex root, kas_ex_visitor *see, void *context)
+{
+    char *seen = calloc((size_t)ir->exprs.count, 1);
+    if (!seen)
+        return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
+    visit(ir, root, seen, see, context);
+    free(seen);
+    return KAS_OK;
+}
+
 /* ---- substitution ---------------------------------------------------------------------------- */
 
 typedef struct map_state {
     kas_ir *ir;
     kas_subst s;
     bool rename;
+    int split, outer, inner; /* the reduction over `split` becomes two; -1 = none */
 } map_state;
 
 static bool memo_room(kas_ir *ir, int size)
@@ -219,6 +241,10 @@ static kas_ex map_node(map_state *m, const kas_ex_node *node)
     }
     case KAS_EX_REDUCE: {
         int var = node->var;
+        if (var == m->split) {
+            kas_ex rest = kas_ex_reduce(ir, (kas_fn)node->fn, m->inner, map(m, node->a[0]));
+            return kas_ex_reduce(ir, (kas_fn)node->fn, m->outer, rest);
+        }
         if (m->rename) {
             var = kas_ir_var(ir, ir->var_size[node->var]);
             kas_subst_add(ir, &m->s, node->var, kas_ix_var(ir, var));
@@ -243,12 +269,25 @@ static kas_ex map(map_state *m, kas_ex e)
     return result;
 }
 
+static kas_ex run_map(map_state *m, kas_ex e)
+{
+    const int outer = m->ir->memo_epoch; /* of a map that this one is called from */
+    m->ir->memo_epoch = ++m->ir->memo_epochs;
+    kas_ex result = map(m, e);
+    m->ir->memo_epoch = outer;
+    return result;
+}
+
 kas_ex kas_ex_map(kas_ir *ir, kas_ex e, const kas_subst *s, bool rename)
 {
-    map_state m = {ir, *s, rename};
-    int outer = ir->memo_epoch;
-    ir->memo_epoch = ++ir->memo_epochs;
-    kas_ex result = map(&m, e);
-    ir->memo_epoch = outer;
-    return result;
+    map_state m = {.ir = ir, .s = *s, .rename = rename, .split = -1};
+    return run_map(&m, e);
+}
+
+kas_ex kas_ex_split(kas_ir *ir, kas_ex e, int var, int outer, int inner)
+{
+    map_state m = {.ir = ir, .split = var, .outer = outer, .inner = inner};
+    const kas_ix high = kas_ix_scale(ir, kas_ix_var(ir, outer), ir->var_size[inner]);
+    kas_subst_add(ir, &m.s, var, kas_ix_add(ir, high, kas_ix_var(ir, inner)));
+    return run_map(&m, e);
 }

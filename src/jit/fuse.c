@@ -6,7 +6,7 @@
 enum {
     INLINE_BUDGET = 16, /* operations an element that may be repeated to save a trip to memory */
     LONG_REDUCTION = 32,
-    MAX_LEAVES = 13 /* of KAS_MAX_LAUNCH_ARGS, the result and a margin left out */
+    MAX_LEAVES = 14 /* KAS_MAX_LAUNCH_ARGS has a margin for what cannot be split further */
 };
 
 double kas_fn_cost(kas_fn fn)
@@ -101,7 +101,7 @@ static void forward_result(kas_ir *ir, int number, const int *readers)
         readers[base] != 1 || b->backward != t->backward || !lies_like(ir, t, b, address))
         return;
     ir->tensor[base].memory = number;
-    ir->tensor[number].materialised = true;
+    ir->tensor[number].kind = KAS_TENSOR_EXTERN; /* memory without an operation of its own */
 }
 
 int kas_fuse_memory(const kas_ir *ir, int tensor)
@@ -119,6 +119,7 @@ typedef struct visit {
     uint64_t outer;  /* mask of the tensor's own variables */
     char *seen;      /* by kas_ex */
     int *readers;    /* by tensor: reading expressions of tensors that are wanted */
+    bool counting;   /* whether reads are booked */
     double evals;    /* of the reader */
     double work;     /* of the reader, an element */
     bool long_sum;   /* the reader holds a long reduction */
@@ -143,7 +144,7 @@ static void visit_ex(visit *v, kas_ex e)
     kas_ir *ir = v->ir;
     const kas_ex_node *node = kas_ex_get(ir, e);
     const double times = repeats(v, kas_masks_ex(&v->masks, e));
-    if (node->kind == KAS_EX_READ) {
+    if (node->kind == KAS_EX_READ && v->counting) {
         kas_tensor *t = &ir->tensor[node->tensor];
         t->evals += v->evals * times;
         v->readers[node->tensor]++;
@@ -160,10 +161,11 @@ static void visit_ex(visit *v, kas_ex e)
         visit_ex(v, node->a[i]);
 }
 
-/* Counts what the definition of tensor t reads; work and long_sum of t are left in v. */
-static kas_status visit_tensor(visit *v, int t, double evals)
+/* Leaves work and long_sum of tensor t in v; with `counting`, books what its definition reads. */
+static kas_status visit_tensor(visit *v, int t, bool counting, double evals)
 {
     kas_ir *ir = v->ir;
+    v->counting = counting;
     v->evals = evals;
     v->work = 0;
     v->long_sum = false;
@@ -214,15 +216,13 @@ static kas_status decide(kas_ir *ir, const char *forced, visit *v)
             v->readers[tensor->memory]++;
             continue;
         }
-        /* Once to learn what an element costs, with no weight given to its reads. */
-        KAS_TRY(visit_tensor(v, t, 0));
-        tensor = &ir->tensor[t];
+        KAS_TRY(visit_tensor(v, t, false, 0));
         const double again = tensor->evals / (double)tensor->elements - 1;
         tensor->materialised = always_in_memory(tensor) || forced[t] ||
                                v->work * again > INLINE_BUDGET ||
                                (v->long_sum && v->in_reduce[t]);
-        KAS_TRY(visit_tensor(v, t,
-                             tensor->materialised ? (double)tensor->elements : tensor->evals));
+        const double elements = (double)tensor->elements;
+        KAS_TRY(visit_tensor(v, t, true, tensor->materialised ? elements : tensor->evals));
     }
     return KAS_OK;
 }
@@ -263,7 +263,7 @@ static bool force_operands(kas_ir *ir, int t, char *forced, char *seen, kas_ex e
         const kas_tensor *read = &ir->tensor[node->tensor];
         if (read->kind == KAS_TENSOR_DEF && !read->materialised && read->memory < 0 &&
             !forced[node->tensor])
-            any = forced[node->tensor] = 1;
+            forced[node->tensor] = any = true;
     }
     for (int i = 0; i < kas_ex_children(node); i++)
         any |= force_operands(ir, t, forced, seen, node->a[i]);
@@ -273,7 +273,7 @@ static bool force_operands(kas_ir *ir, int t, char *forced, char *seen, kas_ex e
 static bool limit_leaves(kas_ir *ir, char *forced, char *leaf, char *seen)
 {
     for (int t = 0; t < ir->tensors; t++) {
-        if (ir->tensor[t].kind != KAS_TENSOR_DEF || ir->tensor[t].evals + 0.0 < 0)
+        if (ir->tensor[t].kind != KAS_TENSOR_DEF || !ir->tensor[t].materialised)
             continue;
         memset(leaf, 0, (size_t)ir->tensors);
         memset(seen, 0, (size_t)ir->exprs.count);

@@ -211,8 +211,15 @@ kas_ex kas_ex_reduce(kas_ir *ir, kas_fn fn, int var, kas_ex a);
 const kas_ex_node *kas_ex_get(const kas_ir *ir, kas_ex e);
 int kas_ex_children(const kas_ex_node *node); /* how many of a[] are used */
 
+/* Calls `see` once for every expression below and including root, operands first. */
+typedef void kas_ex_visitor(void *context, kas_ex e, const kas_ex_node *node);
+kas_status kas_ex_visit(const kas_ir *ir, kas_ex root, kas_ex_visitor *see, void *context);
+
 /* Substitutes variables; with `rename`, bound variables become new ones too. */
 kas_ex kas_ex_map(kas_ir *ir, kas_ex e, const kas_subst *s, bool rename);
+/* The same with the reduction over `var` as two nested ones: var = outer * (size of inner) + inner.
+ */
+kas_ex kas_ex_split(kas_ir *ir, kas_ex e, int var, int outer, int inner);
 /* d e / d leaf, `leaf` a READ in e; e holds no reduction (diff.c). */
 kas_ex kas_ex_diff(kas_ir *ir, kas_ex e, kas_ex leaf);
 /* d (a fn b) / d a when `first`, else / d b; the operands may be the same expression. */

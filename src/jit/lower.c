@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { CONTRIBUTIONS = 4 };
+
 int kas_lower_dim(const kas_lower *l, int node, int i)
 {
     const kas_shape *shape = &l->kernel->node[node].shape;
@@ -51,6 +53,16 @@ kas_ex kas_lower_read_gradient(kas_lower *l, int node, const kas_ix *idx)
 void kas_lower_contribute(kas_lower *l, int node, kas_ex e)
 {
     l->gradient[node] = kas_ex_binary(l->ir, KAS_FN_ADD, l->gradient[node], e);
+    if (++l->contributions[node] % CONTRIBUTIONS)
+        return;
+    /* A tensor of its own for the sum so far bounds what one kernel may have to read. */
+    const kas_tensor value = l->ir->tensor[l->tensor[node]];
+    const int sum = kas_ir_tensor(l->ir, KAS_TENSOR_DEF, value.rank, value.size, value.pitch);
+    memcpy(l->ir->tensor[sum].var, value.var, sizeof value.var);
+    l->ir->tensor[sum].def = l->gradient[node];
+    kas_ix idx[KAS_IR_RANK];
+    kas_lower_vars(l, node, idx);
+    l->gradient[node] = kas_ex_read(l->ir, sum, idx);
 }
 
 static int64_t q_size(const kas_lower *l, int node)

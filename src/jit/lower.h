@@ -44,6 +44,7 @@ typedef struct kas_lower {
     int64_t size[KAS_MAX_NODES][KAS_MAX_DIMS];
     int tensor[KAS_MAX_NODES];                  /* value of each node */
     kas_ex gradient[KAS_MAX_NODES];             /* sum so far, over the variables of tensor[] */
+    int contributions[KAS_MAX_NODES];           /* to the sum */
     int gradient_tensor[KAS_MAX_NODES];         /* when the sum is complete */
     int aux[KAS_MAX_NODES];                     /* fold_max: argmax; softmax: the sum's tensor */
     kas_lowered_fc fc[KAS_MAX_NODES];

@@ -64,7 +64,7 @@ static inline size_t kas_weight_offset(const kas_weight *w, uint32_t instance, u
            in / w->taps[1] % w->taps[0] * w->stride_tap[0] + in % w->taps[1] * w->stride_tap[1];
 }
 
-enum { KAS_MAX_LAUNCH_ARGS = 16 };
+enum { KAS_MAX_LAUNCH_ARGS = 24 };
 
 typedef struct kas_operation {
     enum { KAS_OPERATION_LAUNCH, KAS_OPERATION_CONV } kind;

@@ -1,0 +1,116 @@
+/* A program on a device. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "jit/program.h"
+
+typedef struct loaded_pass {
+    const kas_operation *operation;
+    int count;
+    kas_function **function; /* by operation; NULL for a convolution */
+    kas_conv **conv;         /* by operation; shared among equal ones */
+} loaded_pass;
+
+struct kas_loaded {
+    const kas_program *program;
+    loaded_pass pass[2]; /* forward, backward */
+    kas_conv **conv;     /* each once */
+    kas_conv_desc *desc;
+    int convs;
+};
+
+static kas_status prepare_conv(kas_device *device, kas_loaded *loaded, const kas_conv_desc *desc,
+                               kas_conv **out)
+{
+    for (int i = 0; i < loaded->convs; i++)
+        if (memcmp(&loaded->desc[i], desc, sizeof *desc) == 0) {
+            *out = loaded->conv[i];
+            return KAS_OK;
+        }
+    KAS_TRY(kas_conv_create(device, desc, out));
+    loaded->desc[loaded->convs] = *desc;
+    loaded->conv[loaded->convs++] = *out;
+    return KAS_OK;
+}
+
+static kas_status load_pass(kas_device *device, kas_module *module, kas_loaded *loaded,
+                            loaded_pass *pass, const kas_operation *operation, int count)
+{
+    pass->operation = operation;
+    pass->count = count;
+    pass->function = calloc((size_t)count + 1, sizeof *pass->function);
+    pass->conv = calloc((size_t)count + 1, sizeof *pass->conv);
+    if (!pass->function || !pass->conv)
+        return kas_fail(KAS_NO_MEMORY, "out of memory while a program was loaded");
+    for (int i = 0; i < count; i++) {
+        if (operation[i].kind == KAS_OPERATION_CONV)
+            KAS_TRY(prepare_conv(device, loaded, &operation[i].conv, &pass->conv[i]));
+        else
+            KAS_TRY(kas_module_function(module, operation[i].function, &pass->function[i]));
+    }
+    return KAS_OK;
+}
+
+kas_status kas_program_load(kas_device *device, const kas_program *program, kas_module *module,
+                            kas_loaded **out)
+{
+    kas_status status = KAS_OK;
+    const size_t most = (size_t)(program->forwards + program->backwards) + 1;
+    kas_loaded *loaded = calloc(1, sizeof *loaded);
+    *out = NULL;
+    if (!loaded)
+        return kas_fail(KAS_NO_MEMORY, "out of memory while a program was loaded");
+    loaded->program = program;
+    loaded->conv = calloc(most, sizeof *loaded->conv);
+    loaded->desc = calloc(most, sizeof *loaded->desc);
+    if (!loaded->conv || !loaded->desc) {
+        status = kas_fail(KAS_NO_MEMORY, "out of memory while a program was loaded");
+        goto fail;
+    }
+    KAS_TRY_GOTO(load_pass(device, module, loaded, &loaded->pass[0], program->forward,
+                           program->forwards),
+                 fail);
+    KAS_TRY_GOTO(load_pass(device, module, loaded, &loaded->pass[1], program->backward,
+                           program->backwards),
+                 fail);
+    *out = loaded;
+    return KAS_OK;
+fail:
+    kas_loaded_free(loaded);
+    return status;
+}
+
+void kas_loaded_free(kas_loaded *loaded)
+{
+    if (!loaded)
+        return;
+    for (int i = 0; i < loaded->convs; i++)
+        kas_conv_free(loaded->conv[i]);
+    for (int i = 0; i < 2; i++) {
+        free(loaded->pass[i].function);
+        free(loaded->pass[i].conv);
+    }
+    free(loaded->conv);
+    free(loaded->desc);
+    free(loaded);
+}
+
+kas_status kas_loaded_append(const kas_loaded *loaded, kas_plan *plan, bool backward,
+                             void *const *address)
+{
+    const loaded_pass *pass = &loaded->pass[backward];
+    for (int i = 0; i < pass->count; i++) {
+        const kas_operation *op = &pass->operation[i];
+        if (op->kind == KAS_OPERATION_CONV) {
+            KAS_TRY(kas_plan_conv(plan, pass->conv[i], op->pass, address[op->x], address[op->w],
+                                  address[op->y]));
+            continue;
+        }
+        void *args[KAS_MAX_LAUNCH_ARGS];
+        for (int k = 0; k < op->args; k++)
+            args[k] = address[op->arg[k]];
+        KAS_TRY(kas_plan_launch(plan, pass->function[i], op->grid, op->block, args,
+                                sizeof *args * (size_t)op->args));
+    }
+    return KAS_OK;
+}

@@ -1,0 +1,285 @@
+/* The pipeline: lower, differentiate, fuse, schedule, check, emit; and the program that comes out.
+ */
+#include "jit/program.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "jit/emit.h"
+#include "jit/lower.h"
+
+typedef struct builder {
+    kas_ir ir;
+    kas_lower lower;
+    kas_inliner inliner;
+    kas_buf source;
+    kas_program *program;
+    int buffer_room, forward_room, backward_room;
+} builder;
+
+/* ---- buffers ----------------------------------------------------------------------------------- */
+
+static kas_status add_buffer(builder *b, kas_role role, int index, int64_t floats, int *number)
+{
+    kas_program *p = b->program;
+    if (p->buffers == b->buffer_room) {
+        const int room = b->buffer_room ? b->buffer_room * 2 : 32;
+        void *grown = realloc(p->buffer, sizeof *p->buffer * (size_t)room);
+        if (!grown)
+            return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
+        p->buffer = grown;
+        b->buffer_room = room;
+    }
+    p->buffer[p->buffers] = (kas_buffer){role, index, sizeof(float) * (size_t)floats};
+    *number = p->buffers++;
+    return KAS_OK;
+}
+
+/* The buffer of a tensor; inner ones get theirs at first use. */
+static kas_status buffer_of(builder *b, int tensor, int *number)
+{
+    kas_tensor *t = &b->ir.tensor[kas_fuse_memory(&b->ir, tensor)];
+    if (t->buffer < 0)
+        KAS_TRY(add_buffer(b, t->role, t->role_index, t->floats, &t->buffer));
+    *number = t->buffer;
+    return KAS_OK;
+}
+
+/* What the caller gives, whether or not this kernel uses all of it. */
+static kas_status add_caller_buffers(builder *b)
+{
+    const kas_lower *l = &b->lower;
+    int number;
+    KAS_TRY(buffer_of(b, l->x, &number));
+    KAS_TRY(buffer_of(b, l->y, &number));
+    for (int i = 0; i < l->weights; i++)
+        KAS_TRY(buffer_of(b, l->weight_tensor[i], &number));
+    if (!l->training)
+        return KAS_OK;
+    KAS_TRY(buffer_of(b, l->dx, &number));
+    KAS_TRY(buffer_of(b, l->dy, &number));
+    for (int i = 0; i < l->weights; i++)
+        KAS_TRY(buffer_of(b, l->dweight[i], &number));
+    return KAS_OK;
+}
+
+/* ---- operations --------------------------------------------------------------------------------- */
+
+static kas_status add_operation(builder *b, bool backward, kas_operation **out)
+{
+    kas_program *p = b->program;
+    kas_operation **list = backward ? &p->backward : &p->forward;
+    int *count = backward ? &p->backwards : &p->forwards;
+    int *room = backward ? &b->backward_room : &b->forward_room;
+    if (*count == *room) {
+        const int more = *room ? *room * 2 : 16;
+        void *grown = realloc(*list, sizeof **list * (size_t)more);
+        if (!grown)
+            return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
+        *list = grown;
+        *room = more;
+    }
+    *out = &(*list)[(*count)++];
+    memset(*out, 0, sizeof **out);
+    return KAS_OK;
+}
+
+static double conv_flops(const kas_conv_desc *d)
+{
+    return (double)d->n * kas_conv_out_h(d) * kas_conv_out_w(d) * d->c_out * d->kernel_h *
+           d->kernel_w * (d->c_in / d->groups);
+}
+
+static kas_status add_conv(builder *b, int tensor)
+{
+    const kas_tensor t = b->ir.tensor[tensor];
+    kas_operation *op;
+    KAS_TRY(add_operation(b, t.backward, &op));
+    op->kind = KAS_OPERATION_CONV;
+    op->pass = t.pass;
+    op->conv = t.conv;
+    /* Which tensor is x, w and y of the pass; x and y bring their pitch. */
+    const int x = t.pass == KAS_CONV_BACKWARD_DATA ? tensor : t.conv_in[0];
+    const int w = t.pass == KAS_CONV_BACKWARD_WEIGHTS ? tensor : t.conv_in[1];
+    const int y = t.pass == KAS_CONV_FORWARD          ? tensor
+                  : t.pass == KAS_CONV_BACKWARD_DATA ? t.conv_in[0]
+                                                      : t.conv_in[1];
+    op->conv.x_pitch = b->ir.tensor[x].pitch;
+    op->conv.y_pitch = b->ir.tensor[y].pitch;
+    op->flops = conv_flops(&op->conv);
+    op->bytes = sizeof(float) * (double)(b->ir.tensor[x].elements + b->ir.tensor[w].elements +
+                                         b->ir.tensor[y].elements);
+    KAS_TRY(buffer_of(b, x, &op->x));
+    KAS_TRY(buffer_of(b, w, &op->w));
+    return buffer_of(b, y, &op->y);
+}
+
+static kas_status add_launch(builder *b, int tensor)
+{
+    kas_ir *ir = &b->ir;
+    kas_program *p = b->program;
+    kas_nest nest;
+    kas_operation *op;
+    int args[KAS_MAX_LAUNCH_ARGS];
+    const bool backward = ir->tensor[tensor].backward;
+    const kas_ex value = kas_inline(&b->inliner, tensor);
+    KAS_TRY(ir->status);
+    KAS_TRY(kas_schedule(ir, tensor, value, &nest));
+    KAS_TRY(kas_nest_check(ir, &nest));
+    KAS_TRY(add_operation(b, backward, &op));
+    op->kind = KAS_OPERATION_LAUNCH;
+    snprintf(op->function, sizeof op->function, "%s_%c%d", p->prefix, backward ? 'b' : 'f',
+             (backward ? p->backwards : p->forwards) - 1);
+    memcpy(op->grid, nest.grid, sizeof op->grid);
+    memcpy(op->block, nest.block, sizeof op->block);
+    KAS_TRY(kas_nest_floors(ir, &nest, &op->flops, &op->bytes));
+    KAS_TRY(kas_emit_kernel(ir, &nest, op->function, &b->source, args, &op->args));
+    for (int i = 0; i < op->args; i++)
+        KAS_TRY(buffer_of(b, args[i], &op->arg[i]));
+    return KAS_OK;
+}
+
+static kas_status add_operations(builder *b)
+{
+    for (int t = 0; t < b->ir.tensors; t++) {
+        const kas_tensor *tensor = &b->ir.tensor[t];
+        if (!tensor->materialised || tensor->kind == KAS_TENSOR_EXTERN)
+            continue;
+        if (tensor->kind == KAS_TENSOR_CONV)
+            KAS_TRY(add_conv(b, t));
+        else
+            KAS_TRY(add_launch(b, t));
+    }
+    return KAS_OK;
+}
+
+static void mark_read(const kas_operation *op, char *read)
+{
+    if (op->kind == KAS_OPERATION_CONV) {
+        read[op->x] = read[op->w] = read[op->y] = 1;
+        return;
+    }
+    for (int i = 0; i < op->args; i++)
+        read[op->arg[i]] = 1;
+}
+
+/* What both passes touch is SAVED. */
+static kas_status mark_saved(kas_program *p)
+{
+    char *forward = calloc(2, (size_t)p->buffers + 1);
+    if (!forward)
+        return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
+    char *backward = forward + p->buffers + 1;
+    for (int i = 0; i < p->forwards; i++)
+        mark_read(&p->forward[i], forward);
+    for (int i = 0; i < p->backwards; i++)
+        mark_read(&p->backward[i], backward);
+    int saved = 0, scratch = 0;
+    for (int i = 0; i < p->buffers; i++) {
+        if (p->buffer[i].role != KAS_ROLE_SCRATCH)
+            continue;
+        if (forward[i] && backward[i]) {
+            p->buffer[i].role = KAS_ROLE_SAVED;
+            p->buffer[i].index = saved++;
+        } else {
+            p->buffer[i].index = scratch++;
+        }
+    }
+    free(forward);
+    return KAS_OK;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------------ */
+
+static kas_status check_options(const kas_target *t, const kas_program_options *o)
+{
+    if (o->batch < 1)
+        return kas_fail(KAS_USAGE, "batch %d; at least 1 is needed", o->batch);
+    if (!o->prefix || !*o->prefix || strlen(o->prefix) > 24 ||
+        strspn(o->prefix, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") !=
+            strlen(o->prefix))
+        return kas_fail(KAS_USAGE, "prefix \"%s\"; 1 to 24 letters, digits or _ are needed",
+                        o->prefix ? o->prefix : "");
+    if ((o->x_pitch && o->x_pitch < (int)t->c_in) || (o->y_pitch && o->y_pitch < (int)t->c_out))
+        return kas_fail(KAS_USAGE, "pitches %d and %d are too small for %u and %u channels",
+                        o->x_pitch, o->y_pitch, t->c_in, t->c_out);
+    return KAS_OK;
+}
+
+static kas_status build(builder *b)
+{
+    kas_program *p = b->program;
+    KAS_TRY(kas_lower_kernel(&b->lower));
+    KAS_TRY(kas_fuse(&b->ir));
+    KAS_TRY(add_caller_buffers(b));
+    b->inliner.ir = &b->ir;
+    KAS_TRY(add_operations(b));
+    KAS_TRY(b->ir.status);
+    KAS_TRY(mark_saved(p));
+    p->weight = malloc(sizeof *p->weight * (size_t)(b->lower.weights + 1));
+    p->source = strdup(kas_buf_text(&b->source));
+    if (!p->weight || !p->source)
+        return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
+    p->weights = b->lower.weights;
+    memcpy(p->weight, b->lower.weight, sizeof *p->weight * (size_t)p->weights);
+    return KAS_OK;
+}
+
+kas_status kas_program_build(const kas_kernel *kernel, const kas_target *target,
+                             const kas_binding *binding, const kas_program_options *options,
+                             kas_program **out)
+{
+    kas_status status = KAS_OK;
+    *out = NULL;
+    KAS_TRY(check_options(target, options));
+    KAS_TRY(kas_kernel_check_binding(kernel, binding));
+    builder *b = calloc(1, sizeof *b);
+    if (!b)
+        return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
+    b->program = calloc(1, sizeof *b->program);
+    if (!b->program) {
+        status = kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
+        goto free_builder;
+    }
+    kas_program *p = b->program;
+    snprintf(p->prefix, sizeof p->prefix, "%s", options->prefix);
+    p->batch = options->batch;
+    p->target = *target;
+    p->binding = *binding;
+    p->training = options->training;
+    KAS_TRY_GOTO(kas_ir_init(&b->ir), free_program);
+    b->lower = (kas_lower){
+        .ir = &b->ir,
+        .kernel = kernel,
+        .target = target,
+        .binding = binding,
+        .batch = options->batch,
+        .training = options->training,
+        .x_pitch = options->x_pitch ? options->x_pitch : kas_pitch((int)target->c_in),
+        .y_pitch = options->y_pitch ? options->y_pitch : kas_pitch((int)target->c_out)};
+    status = build(b);
+    kas_inliner_free(&b->inliner);
+    kas_buf_free(&b->source);
+    kas_ir_free(&b->ir);
+free_program:
+    if (status == KAS_OK)
+        *out = p;
+    else
+        kas_program_free(p);
+free_builder:
+    free(b);
+    return status;
+}
+
+void kas_program_free(kas_program *program)
+{
+    if (!program)
+        return;
+    free(program->buffer);
+    free(program->weight);
+    free(program->forward);
+    free(program->backward);
+    free(program->source);
+    free(program);
+}
