@@ -59,8 +59,7 @@ static kas_ex winner(kas_ir *ir, kas_fn fn, kas_ex x, kas_ex y, bool first)
     const bool smaller_wins = (fn == KAS_FN_MIN) == first;
     kas_ex half = kas_ex_const(ir, 0.5), one = kas_ex_const(ir, 1), zero = kas_ex_const(ir, 0);
     kas_ex less = smaller_wins ? one : zero, more = smaller_wins ? zero : one;
-    return kas_ex_select(ir, KAS_FN_LT, x, y, less,
-                         kas_ex_select(ir, KAS_FN_EQ, x, y, half, more));
+    return kas_ex_select(ir, KAS_FN_LT, x, y, less, kas_ex_select(ir, KAS_FN_EQ, x, y, half, more));
 }
 
 kas_ex kas_ex_partial(kas_ir *ir, kas_fn fn, kas_ex a, kas_ex b, bool first)
@@ -106,8 +105,7 @@ kas_ex kas_ex_diff(kas_ir *ir, kas_ex e, kas_ex leaf)
         return kas_ex_select(ir, (kas_fn)node->fn, node->a[0], node->a[1],
                              kas_ex_diff(ir, node->a[2], leaf), kas_ex_diff(ir, node->a[3], leaf));
     case KAS_EX_GUARD:
-        return kas_ex_guard(ir, node->ix, node->low, node->high,
-                            kas_ex_diff(ir, node->a[0], leaf));
+        return kas_ex_guard(ir, node->ix, node->low, node->high, kas_ex_diff(ir, node->a[0], leaf));
     case KAS_EX_REDUCE:
         kas_ir_fail(ir, kas_fail(KAS_FAILURE, "a reduction is not differentiated symbolically"));
         return 0;

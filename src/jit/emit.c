@@ -12,18 +12,21 @@ typedef struct emitter {
     const kas_nest *nest;
     kas_buf *out;
     kas_masks masks;
-    int *name;   /* by kas_ex: number of its value, NOT_EMITTED, or -2 - k: lane value k */
-    int *live;   /* stack of expressions with a name */
+    int *name; /* by kas_ex: number of its value, NOT_EMITTED, or -2 - k: lane value k */
+    int *live; /* stack of expressions with a name */
     int lives, temps, lane_values, indent;
     int arg_of_tensor[KAS_MAX_LAUNCH_ARGS];
     int args;
     int *var_name; /* by variable */
     int vars;
     char *phased; /* by kas_ex: done as a phase or looked at */
-    int *hoisted; /* by kas_ex: variable + 1 of the last loop it was looked at for */
+    int *hoisted; /* by kas_ex: the reduction for which it was last looked at */
+    int turns;
+    uint64_t open; /* mask of the variables of open loops */
 } emitter;
 
-/* ---- small parts ------------------------------------------------------------------------------- */
+/* ---- small parts -------------------------------------------------------------------------------
+ */
 
 static void start(emitter *e)
 {
@@ -79,8 +82,8 @@ static void put_ix(emitter *e, kas_ix ix)
     for (int i = 0; i < s->terms; i++) {
         const kas_atom *atom = kas_atom_get(e->ir, s->term[i].atom);
         const long long c = s->term[i].coeff, size = llabs(c);
-        const bool bracket = size != 1 && (atom->kind == KAS_ATOM_DIV ||
-                                           atom->kind == KAS_ATOM_MOD);
+        const bool bracket =
+            size != 1 && (atom->kind == KAS_ATOM_DIV || atom->kind == KAS_ATOM_MOD);
         kas_buf_puts(e->out, c < 0 ? (i ? " - " : "-") : (i ? " + " : ""));
         if (size != 1)
             kas_buf_printf(e->out, "%lld%s * ", size, e->nest->wide ? "LL" : "");
@@ -128,7 +131,8 @@ static int arg(emitter *e, int tensor)
     return -1;
 }
 
-/* ---- values -------------------------------------------------------------------------------------- */
+/* ---- values
+ * -------------------------------------------------------------------------------------- */
 
 static void emit_value(emitter *e, kas_ex x);
 
@@ -149,25 +153,20 @@ static int new_name(emitter *e, kas_ex x)
     return e->name[x] = e->temps++;
 }
 
-static bool reads_variable(emitter *e, kas_ex x, int var)
-{
-    const int bit = kas_masks_index(&e->masks, var);
-    return bit >= 0 && (kas_masks_ex(&e->masks, x) >> bit & 1);
-}
-
-/* Emits what the body of a loop over `var` needs but does not change in it. */
-static void hoist(emitter *e, kas_ex x, int var)
+/* Emits what a reduction's body needs but does not change in its loops: whatever depends only on
+ * the variables of loops that are open.  `turn` numbers the reductions. */
+static void hoist(emitter *e, kas_ex x, int turn)
 {
     const kas_ex_node *node = kas_ex_get(e->ir, x);
-    if (e->hoisted[x] == var + 1)
+    if (e->hoisted[x] == turn)
         return;
-    e->hoisted[x] = var + 1;
-    if (!reads_variable(e, x, var)) {
+    e->hoisted[x] = turn;
+    if ((kas_masks_ex(&e->masks, x) & ~e->open) == 0) {
         emit_value(e, x);
         return;
     }
     for (int i = 0; i < kas_ex_children(node); i++)
-        hoist(e, node->a[i], var);
+        hoist(e, node->a[i], turn);
 }
 
 static const char *unary_format(kas_fn fn)
@@ -237,7 +236,7 @@ static void put_format(emitter *e, const char *format, const kas_ex_node *node)
 static void put_guard(emitter *e, const kas_ex_node *node)
 {
     const kas_range r = kas_ix_range(e->ir, node->ix);
-    const bool below = r.low < node->low, above = r.high > node->high;
+    const bool below = r.low<node->low, above = r.high> node->high;
     kas_buf_puts(e->out, "(");
     if (below) {
         put_ix(e, node->ix);
@@ -253,7 +252,8 @@ static void put_guard(emitter *e, const kas_ex_node *node)
     kas_buf_puts(e->out, " : 0.0f");
 }
 
-/* ---- reductions ------------------------------------------------------------------------------------ */
+/* ---- reductions
+ * ------------------------------------------------------------------------------------ */
 
 static const char *first_value(kas_fn fn)
 {
@@ -282,12 +282,21 @@ static void open_loop(emitter *e, int var)
     const int v = var_name(e, var);
     line(e, "for (int v%d = 0; v%d < %lld; v%d++) {", v, v, (long long)e->ir->var_size[var], v);
     e->indent++;
+    e->open |= UINT64_C(1) << kas_masks_index(&e->masks, var);
 }
 
-static void close_loop(emitter *e)
+static void close_block(emitter *e)
 {
     e->indent--;
     line(e, "}");
+}
+
+static void close_loops(emitter *e, const int *var, int vars)
+{
+    for (int i = vars - 1; i >= 0; i--) {
+        close_block(e);
+        e->open &= ~(UINT64_C(1) << kas_masks_index(&e->masks, var[i]));
+    }
 }
 
 /* accumulator (and index) op= body, for one turn. `acc` and `arg` are lvalues. */
@@ -319,8 +328,7 @@ static void emit_reduce(emitter *e, kas_ex x)
     const kas_fn fn = (kas_fn)kas_ex_get(e->ir, x)->fn;
     int var[DEEP], vars;
     const kas_ex body = nest_of(e, x, var, &vars);
-    /* Hoist, outermost loop first, what does not depend on it or anything inside. */
-    hoist(e, body, var[0]);
+    hoist(e, body, ++e->turns);
     const int name = new_name(e, x), best = fn == KAS_FN_REDUCE_ARGMAX ? e->temps++ : name;
     char acc[32], index[32];
     snprintf(acc, sizeof acc, "t%d", best);
@@ -333,8 +341,7 @@ static void emit_reduce(emitter *e, kas_ex x)
         open_loop(e, var[i]);
     emit_value(e, body);
     accumulate(e, fn, acc, index, body, var[0]);
-    for (int i = 0; i < vars; i++)
-        close_loop(e);
+    close_loops(e, var, vars);
     forget(e, mark);
 }
 
@@ -376,7 +383,8 @@ static void emit_value(emitter *e, kas_ex x)
     kas_buf_puts(e->out, ";\n");
 }
 
-/* ---- lanes and phases -------------------------------------------------------------------------------- */
+/* ---- lanes and phases
+ * -------------------------------------------------------------------------------- */
 
 static void open_lanes(emitter *e, bool threads)
 {
@@ -409,7 +417,7 @@ static void emit_phase(emitter *e, kas_ex x)
     line(e, "%s = %s;", acc_text, first_value(fn));
     if (arg_too)
         line(e, "%s = 0.0f;", index_text);
-    close_loop(e);
+    close_block(e);
     for (int i = 0; i < vars; i++)
         open_loop(e, var[i]);
     open_lanes(e, true);
@@ -417,9 +425,8 @@ static void emit_phase(emitter *e, kas_ex x)
     emit_value(e, body);
     accumulate(e, fn, acc_text, index_text, body, var[0]);
     forget(e, mark);
-    close_loop(e);
-    for (int i = 0; i < vars; i++)
-        close_loop(e);
+    close_block(e);
+    close_loops(e, var, vars);
     e->name[x] = -2 - index;
 }
 
@@ -441,7 +448,8 @@ static void emit_phases(emitter *e, kas_ex x)
         emit_phase(e, x);
 }
 
-/* ---- the kernel ---------------------------------------------------------------------------------------- */
+/* ---- the kernel
+ * ---------------------------------------------------------------------------------------- */
 
 static void see_tensor(void *context, kas_ex x, const kas_ex_node *node)
 {
@@ -490,9 +498,9 @@ static void emit_body(emitter *e)
     kas_buf_puts(e->out, "] = ");
     put_value(e, n->value);
     kas_buf_puts(e->out, ";\n");
-    close_loop(e);
+    close_block(e);
     for (int i = 0; i < n->serials + (n->rows >= 0); i++)
-        close_loop(e);
+        close_block(e);
     kas_buf_puts(e->out, "}\n\n");
 }
 
@@ -503,10 +511,13 @@ static kas_status emit(emitter *e, const char *name)
         return kas_fail(KAS_UNSUPPORTED, "a fused kernel reads more than %d tensors",
                         KAS_MAX_LAUNCH_ARGS - 1);
     if (arg(e, e->nest->tensor) >= 0)
-        return kas_fail(KAS_FAILURE, "generated kernel %s reads what it writes: this is a fault of "
-                                     "the lowering, please report it",
+        return kas_fail(KAS_FAILURE,
+                        "generated kernel %s reads what it writes: this is a fault of "
+                        "the lowering, please report it",
                         name);
     e->arg_of_tensor[e->args++] = e->nest->tensor;
+    for (int i = 0; i < e->nest->loops; i++) /* the kernel's own: open everywhere */
+        e->open |= UINT64_C(1) << i;
     emit_head(e, name);
     emit_body(e);
     return kas_buf_status(e->out);

@@ -79,9 +79,9 @@ static void find_base(kas_lower *l, int node, bool *is_tap)
     fc->axes = 0;
     for (bool more = true; more;) {
         const kas_op op = (kas_op)l->kernel->node[w.node].op;
-        more = op == KAS_OP_UNFOLD ? step_unfold(l, node, &w)
-                                   : (op == KAS_OP_GROUP || op == KAS_OP_GROUP_ALL) &&
-                                         step_group(l, &w);
+        more = op == KAS_OP_UNFOLD
+                   ? step_unfold(l, node, &w)
+                   : (op == KAS_OP_GROUP || op == KAS_OP_GROUP_ALL) && step_group(l, &w);
         if (more && op == KAS_OP_UNFOLD) {
             fc->base = w.node;
             fc->axes = w.axes;

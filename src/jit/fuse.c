@@ -28,7 +28,8 @@ double kas_fn_cost(kas_fn fn)
     }
 }
 
-/* ---- views ------------------------------------------------------------------------------------- */
+/* ---- views -------------------------------------------------------------------------------------
+ */
 
 /* Follows reads that only rename coordinates, down to a tensor that is computed; *address gets the
  * flat address in it of the element at t's variables. */
@@ -58,8 +59,7 @@ static bool lies_like(kas_ir *ir, const kas_tensor *t, const kas_tensor *base, k
 {
     kas_ix wanted = 0;
     for (int d = 0; d < t->rank; d++)
-        wanted =
-            kas_ix_add(ir, wanted, kas_ix_scale(ir, kas_ix_var(ir, t->var[d]), t->stride[d]));
+        wanted = kas_ix_add(ir, wanted, kas_ix_scale(ir, kas_ix_var(ir, t->var[d]), t->stride[d]));
     return wanted == address && t->floats == base->floats;
 }
 
@@ -88,12 +88,12 @@ static void view_operand(kas_ir *ir, int number)
     ir->tensor[base].operand |= ir->tensor[base].kind == KAS_TENSOR_DEF;
 }
 
-/* A result that merely repeats what a convolution wrote: the convolution writes it there at once. */
+/* A result that merely repeats what a convolution wrote: the convolution writes it there at once.
+ */
 static void forward_result(kas_ir *ir, int number, const int *readers)
 {
     kas_ix address;
-    if (ir->tensor[number].role == KAS_ROLE_SCRATCH ||
-        ir->tensor[number].kind != KAS_TENSOR_DEF)
+    if (ir->tensor[number].role == KAS_ROLE_SCRATCH || ir->tensor[number].kind != KAS_TENSOR_DEF)
         return;
     const int base = origin(ir, number, &address);
     const kas_tensor *t = &ir->tensor[number], *b = &ir->tensor[base];
@@ -111,7 +111,8 @@ int kas_fuse_memory(const kas_ir *ir, int tensor)
     return tensor;
 }
 
-/* ---- what is wanted how often ------------------------------------------------------------------ */
+/* ---- what is wanted how often ------------------------------------------------------------------
+ */
 
 typedef struct visit {
     kas_ir *ir;
@@ -169,8 +170,8 @@ static kas_status visit_tensor(visit *v, int t, bool counting, double evals)
     v->evals = evals;
     v->work = 0;
     v->long_sum = false;
-    KAS_TRY(kas_masks_init(&v->masks, ir, ir->tensor[t].def, ir->tensor[t].rank,
-                           ir->tensor[t].var));
+    KAS_TRY(
+        kas_masks_init(&v->masks, ir, ir->tensor[t].def, ir->tensor[t].rank, ir->tensor[t].var));
     v->outer = 0;
     for (int d = 0; d < ir->tensor[t].rank; d++)
         if (ir->tensor[t].var[d] >= 0)
@@ -219,15 +220,15 @@ static kas_status decide(kas_ir *ir, const char *forced, visit *v)
         KAS_TRY(visit_tensor(v, t, false, 0));
         const double again = tensor->evals / (double)tensor->elements - 1;
         tensor->materialised = always_in_memory(tensor) || forced[t] ||
-                               v->work * again > INLINE_BUDGET ||
-                               (v->long_sum && v->in_reduce[t]);
+                               v->work * again > INLINE_BUDGET || (v->long_sum && v->in_reduce[t]);
         const double elements = (double)tensor->elements;
         KAS_TRY(visit_tensor(v, t, true, tensor->materialised ? elements : tensor->evals));
     }
     return KAS_OK;
 }
 
-/* ---- limits ------------------------------------------------------------------------------------- */
+/* ---- limits -------------------------------------------------------------------------------------
+ */
 
 /* Tensors in memory that tensor t's kernel would read; *widest: the inlined operand with most. */
 static int count_leaves(const kas_ir *ir, int t, char *leaf, char *seen, kas_ex e)

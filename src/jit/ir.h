@@ -9,8 +9,8 @@
  *                                                          `------ an index expression (kas_ix)
  *
  * Everything is a pure function, total on its ranges: an index that may leave its tensor is clamped
- * and the value guarded.  So any expression may be evaluated anywhere (hoisted out of loops, shared)
- * and the range of every address is known from the ranges of the variables alone.
+ * and the value guarded.  So any expression may be evaluated anywhere (hoisted out of loops,
+ * shared) and the range of every address is known from the ranges of the variables alone.
  *
  * Index and scalar expressions are hash-consed: a handle is an int, equal handles mean equal
  * expressions.  Memory belongs to the kas_ir.  The first failure (out of memory, a limit) is kept
@@ -37,7 +37,8 @@ enum {
     KAS_SUBST_MAX = 64
 };
 
-/* ---- index expressions: constant + sum of coefficient * atom ---------------------------------- */
+/* ---- index expressions: constant + sum of coefficient * atom ----------------------------------
+ */
 
 typedef enum kas_atom_kind {
     KAS_ATOM_VAR,  /* `of` is a variable */
@@ -156,7 +157,7 @@ typedef struct kas_ir {
     int vars, var_capacity;
     kas_tensor *tensor;
     int tensors, tensor_capacity;
-    int *memo, *memo_stamp; /* of kas_ex_map */
+    int *memo, *memo_stamp;                 /* of kas_ex_map */
     int memo_size, memo_epoch, memo_epochs; /* the epoch in use, and how many there were */
     kas_status status;
 } kas_ir;

@@ -128,8 +128,9 @@ static void accumulate(kas_ir *ir, kas_ix_sum *s, kas_ix b, int64_t factor)
         if (coeff == 0)
             continue;
         if (s->terms == KAS_IX_TERMS) {
-            kas_ir_fail(ir, kas_fail(KAS_UNSUPPORTED, "an index of the kernel has more than %d "
-                                                      "terms",
+            kas_ir_fail(ir, kas_fail(KAS_UNSUPPORTED,
+                                     "an index of the kernel has more than %d "
+                                     "terms",
                                      KAS_IX_TERMS));
             return;
         }
@@ -222,8 +223,7 @@ static void split_multiples(kas_ir *ir, kas_ix x, int64_t s, kas_ix *whole, kas_
     for (int i = 0; i < from.terms; i++) {
         kas_ix_sum *to = from.term[i].coeff % s == 0 ? &w : &r;
         to->term[to->terms].atom = from.term[i].atom;
-        to->term[to->terms++].coeff =
-            to == &w ? from.term[i].coeff / s : from.term[i].coeff;
+        to->term[to->terms++].coeff = to == &w ? from.term[i].coeff / s : from.term[i].coeff;
     }
     *whole = put_sum(ir, &w);
     *rest = put_sum(ir, &r);
@@ -338,8 +338,8 @@ void kas_subst_add(kas_ir *ir, kas_subst *s, int var, kas_ix to)
     if (var < 0)
         return;
     if (s->count == KAS_SUBST_MAX) {
-        kas_ir_fail(ir, kas_fail(KAS_UNSUPPORTED, "a fused kernel has more than %d loops",
-                                 KAS_SUBST_MAX));
+        kas_ir_fail(
+            ir, kas_fail(KAS_UNSUPPORTED, "a fused kernel has more than %d loops", KAS_SUBST_MAX));
         return;
     }
     s->var[s->count] = var;

@@ -67,12 +67,12 @@ kas_status kas_program_load(kas_device *device, const kas_program *program, kas_
         status = kas_fail(KAS_NO_MEMORY, "out of memory while a program was loaded");
         goto fail;
     }
-    KAS_TRY_GOTO(load_pass(device, module, loaded, &loaded->pass[0], program->forward,
-                           program->forwards),
-                 fail);
-    KAS_TRY_GOTO(load_pass(device, module, loaded, &loaded->pass[1], program->backward,
-                           program->backwards),
-                 fail);
+    KAS_TRY_GOTO(
+        load_pass(device, module, loaded, &loaded->pass[0], program->forward, program->forwards),
+        fail);
+    KAS_TRY_GOTO(
+        load_pass(device, module, loaded, &loaded->pass[1], program->backward, program->backwards),
+        fail);
     *out = loaded;
     return KAS_OK;
 fail:

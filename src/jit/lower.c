@@ -118,8 +118,7 @@ static void lower_output(kas_lower *l)
     kas_ix_unflatten(ir, kas_ix_var(ir, ir->tensor[l->y].var[KAS_DIM_C]), value->rank - KAS_DIM_C,
                      value->size + KAS_DIM_C, idx + KAS_DIM_C);
     kas_ex sum = kas_ex_reduce(ir, KAS_FN_REDUCE_SUM, p, kas_lower_read(l, last, idx));
-    ir->tensor[l->y].def =
-        kas_ex_binary(ir, KAS_FN_MUL, kas_ex_const(ir, instance_scale(l)), sum);
+    ir->tensor[l->y].def = kas_ex_binary(ir, KAS_FN_MUL, kas_ex_const(ir, instance_scale(l)), sum);
 }
 
 static void lower_output_gradient(kas_lower *l)
@@ -148,8 +147,8 @@ static void lower_output_gradient(kas_lower *l)
     kas_ex e = kas_ex_read(ir, l->dy, idx);
     if (shared)
         e = kas_ex_reduce(ir, KAS_FN_REDUCE_SUM, q, e);
-    kas_lower_contribute(
-        l, last, kas_ex_binary(ir, KAS_FN_MUL, kas_ex_const(ir, instance_scale(l)), e));
+    kas_lower_contribute(l, last,
+                         kas_ex_binary(ir, KAS_FN_MUL, kas_ex_const(ir, instance_scale(l)), e));
 }
 
 typedef void lower_fn(kas_lower *, int);

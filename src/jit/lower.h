@@ -40,17 +40,17 @@ typedef struct kas_lower {
     int batch;
     bool training;
     int x_pitch, y_pitch;
-    int rank[KAS_MAX_NODES];                    /* of the micro-DAG's list [channels..., H, W] */
+    int rank[KAS_MAX_NODES]; /* of the micro-DAG's list [channels..., H, W] */
     int64_t size[KAS_MAX_NODES][KAS_MAX_DIMS];
-    int tensor[KAS_MAX_NODES];                  /* value of each node */
-    kas_ex gradient[KAS_MAX_NODES];             /* sum so far, over the variables of tensor[] */
-    int contributions[KAS_MAX_NODES];           /* to the sum */
-    int gradient_tensor[KAS_MAX_NODES];         /* when the sum is complete */
-    int aux[KAS_MAX_NODES];                     /* fold_max: argmax; softmax: the sum's tensor */
+    int tensor[KAS_MAX_NODES];          /* value of each node */
+    kas_ex gradient[KAS_MAX_NODES];     /* sum so far, over the variables of tensor[] */
+    int contributions[KAS_MAX_NODES];   /* to the sum */
+    int gradient_tensor[KAS_MAX_NODES]; /* when the sum is complete */
+    int aux[KAS_MAX_NODES];             /* fold_max: argmax; softmax: the sum's tensor */
     kas_lowered_fc fc[KAS_MAX_NODES];
     kas_weight weight[KAS_MAX_NODES];
-    int weights, weight_tensor[KAS_MAX_NODES];  /* by number of the fully-connected node */
-    int x, y, dx, dy;                           /* tensors */
+    int weights, weight_tensor[KAS_MAX_NODES]; /* by number of the fully-connected node */
+    int x, y, dx, dy;                          /* tensors */
     int dweight[KAS_MAX_NODES];
 } kas_lower;
 

@@ -33,9 +33,8 @@ static tile tile_of(kas_lower *l, int node)
     for (int i = t.prefix; i < t.rhs_rank - t.suffix; i++)
         total *= t.rhs_size[t.rhs_count++] = l->size[n->in[1]][i];
     if (total % t.length)
-        kas_ir_fail(l->ir, kas_fail(KAS_ILLEGAL,
-                                    "node %d: %lld elements cannot be tiled over %lld", node,
-                                    (long long)t.length, (long long)total));
+        kas_ir_fail(l->ir, kas_fail(KAS_ILLEGAL, "node %d: %lld elements cannot be tiled over %lld",
+                                    node, (long long)t.length, (long long)total));
     else
         t.repeats = total / t.length;
     return t;
@@ -53,8 +52,7 @@ static void matched(kas_lower *l, const tile *t, int from, const kas_ix *from_id
     for (int i = 0; i < t->prefix; i++)
         to_idx[kas_lower_dim(l, to, i)] = from_idx[kas_lower_dim(l, from, i)];
     for (int i = 1; i <= t->suffix; i++)
-        to_idx[kas_lower_dim(l, to, to_rank - i)] =
-            from_idx[kas_lower_dim(l, from, from_rank - i)];
+        to_idx[kas_lower_dim(l, to, to_rank - i)] = from_idx[kas_lower_dim(l, from, from_rank - i)];
 }
 
 /* Index of LHS that is read at index `idx` of the result. */
@@ -67,8 +65,7 @@ static void lhs_index(kas_lower *l, int node, const kas_ix *idx, kas_ix *lhs_idx
     matched(l, &t, rhs, idx, t.rhs_rank, lhs, lhs_idx, t.lhs_rank);
     for (int i = 0; i < t.rhs_count; i++)
         at[i] = idx[kas_lower_dim(l, rhs, t.prefix + i)];
-    const kas_ix flat =
-        kas_ix_mod(ir, kas_ix_flatten(ir, t.rhs_count, t.rhs_size, at), t.length);
+    const kas_ix flat = kas_ix_mod(ir, kas_ix_flatten(ir, t.rhs_count, t.rhs_size, at), t.length);
     kas_ix_unflatten(ir, flat, t.lhs_count, t.lhs_size, digit);
     for (int i = 0; i < t.lhs_count; i++)
         lhs_idx[kas_lower_dim(l, lhs, t.prefix + i)] = digit[i];
@@ -124,12 +121,11 @@ static int readers(kas_lower *l, int node, const kas_ix *idx, kas_ix *rhs_idx, i
     const int64_t part = t.length / inside; /* of dim whole - 1 that one tile covers */
     if (part > 1 && (whole == 0 || t.rhs_size[whole - 1] % part != 0)) {
         var[count++] = kas_ir_var(ir, t.repeats); /* tiles end anywhere */
-        const kas_ix f = kas_ix_add(
-            ir, kas_ix_scale(ir, kas_ix_var(ir, var[0]), t.length), flat);
+        const kas_ix f = kas_ix_add(ir, kas_ix_scale(ir, kas_ix_var(ir, var[0]), t.length), flat);
         kas_ix_unflatten(ir, f, t.rhs_count, t.rhs_size, digit);
     } else {
-        kas_ix_unflatten(ir, kas_ix_mod(ir, flat, inside), t.rhs_count - whole,
-                         t.rhs_size + whole, digit + whole);
+        kas_ix_unflatten(ir, kas_ix_mod(ir, flat, inside), t.rhs_count - whole, t.rhs_size + whole,
+                         digit + whole);
         for (int i = 0; i < whole; i++) {
             const bool edge = i == whole - 1;
             const int64_t repeats = t.rhs_size[i] / (edge ? part : 1);

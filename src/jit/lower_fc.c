@@ -61,7 +61,8 @@ static side output_side(const kas_lower *l, int node)
     return s;
 }
 
-/* ---- coordinates ------------------------------------------------------------------------------ */
+/* ---- coordinates ------------------------------------------------------------------------------
+ */
 
 /* Index of the output side from an index of the node's tensor [n,h,w,q,p,out]. */
 static void output_index(kas_lower *l, int node, const kas_ix *idx, kas_ix *at)
@@ -72,8 +73,8 @@ static void output_index(kas_lower *l, int node, const kas_ix *idx, kas_ix *at)
     memcpy(at, idx, sizeof *idx * KAS_DIM_Q);
     at[s.q] = idx[KAS_DIM_Q];
     at[s.p] = idx[KAS_DIM_P];
-    kas_ix_unflatten(l->ir, kas_ix_div(l->ir, out, fc->sizes.fan_out), fc->groups,
-                     s.size + s.group, at + s.group);
+    kas_ix_unflatten(l->ir, kas_ix_div(l->ir, out, fc->sizes.fan_out), fc->groups, s.size + s.group,
+                     at + s.group);
     at[s.last] = kas_ix_mod(l->ir, out, fc->sizes.fan_out);
 }
 
@@ -86,8 +87,7 @@ static void node_index(kas_lower *l, int node, const kas_ix *at, kas_ix *idx)
     idx[KAS_DIM_Q] = at[s.q];
     idx[KAS_DIM_P] = at[s.p];
     const kas_ix group = kas_ix_flatten(l->ir, fc->groups, s.size + s.group, at + s.group);
-    idx[KAS_DIM_C] =
-        kas_ix_add(l->ir, kas_ix_scale(l->ir, group, fc->sizes.fan_out), at[s.last]);
+    idx[KAS_DIM_C] = kas_ix_add(l->ir, kas_ix_scale(l->ir, group, fc->sizes.fan_out), at[s.last]);
 }
 
 /* The dims of the operand without the taps, in the operand's order: together they are the channels
@@ -124,8 +124,7 @@ static void base_index(kas_lower *l, int node, const kas_ix *at, kas_ix *idx)
     const kas_ix flat = kas_ix_flatten(l->ir, count, size, digit);
     const kas_tensor *base = &l->ir->tensor[l->tensor[l->fc[node].base]];
     memcpy(idx, at, sizeof *idx * KAS_DIM_C);
-    kas_ix_unflatten(l->ir, flat, base->rank - KAS_DIM_C, base->size + KAS_DIM_C,
-                     idx + KAS_DIM_C);
+    kas_ix_unflatten(l->ir, flat, base->rank - KAS_DIM_C, base->size + KAS_DIM_C, idx + KAS_DIM_C);
 }
 
 static void side_index(kas_lower *l, int node, const kas_ix *idx, kas_ix *at)
@@ -135,15 +134,16 @@ static void side_index(kas_lower *l, int node, const kas_ix *idx, kas_ix *at)
     kas_ix digit[KAS_IR_RANK];
     const int count = plain_dims(l, node, size, part);
     const kas_tensor *base = &l->ir->tensor[l->tensor[l->fc[node].base]];
-    const kas_ix flat = kas_ix_flatten(l->ir, base->rank - KAS_DIM_C, base->size + KAS_DIM_C,
-                                       idx + KAS_DIM_C);
+    const kas_ix flat =
+        kas_ix_flatten(l->ir, base->rank - KAS_DIM_C, base->size + KAS_DIM_C, idx + KAS_DIM_C);
     memcpy(at, idx, sizeof *idx * KAS_DIM_C);
     kas_ix_unflatten(l->ir, flat, count, size, digit);
     for (int i = 0; i < count; i++)
         at[part[i]] = digit[i];
 }
 
-/* ---- library ---------------------------------------------------------------------------------- */
+/* ---- library ----------------------------------------------------------------------------------
+ */
 
 static int64_t product(const int64_t *size, int from, int to)
 {
@@ -238,8 +238,7 @@ static void library_gradient(kas_lower *l, int node)
     ir->tensor[dy].operand = true;
     const kas_tensor w = ir->tensor[weight];
     const side ws = {.rank = w.rank, .size = {w.size[0], w.size[1], w.size[2], w.size[3]}};
-    l->dweight[fc->weight] =
-        conv_tensor(l, &ws, 0, KAS_CONV_BACKWARD_WEIGHTS, &d, fc->input, dy);
+    l->dweight[fc->weight] = conv_tensor(l, &ws, 0, KAS_CONV_BACKWARD_WEIGHTS, &d, fc->input, dy);
     const int dx = conv_tensor(l, &in, d.x_pitch, KAS_CONV_BACKWARD_DATA, &d, dy, weight);
     kas_lower_vars(l, base, idx);
     int q = ir->tensor[l->tensor[base]].var[KAS_DIM_Q];
@@ -254,7 +253,8 @@ static void library_gradient(kas_lower *l, int node)
     kas_lower_contribute(l, base, e);
 }
 
-/* ---- direct ------------------------------------------------------------------------------------ */
+/* ---- direct ------------------------------------------------------------------------------------
+ */
 
 /* Weights [tap...][channel...][out][q][p][group...]: lanes run over instances and groups. */
 static void direct_weight(kas_lower *l, int node)
@@ -289,7 +289,8 @@ typedef struct mac {
     kas_ix operand[KAS_IR_RANK], weight[KAS_IR_RANK];
 } mac;
 
-/* `at`: index of the output side; `digit`: of each channel dim of the operand that is contracted. */
+/* `at`: index of the output side; `digit`: of each channel dim of the operand that is contracted.
+ */
 static mac mac_at(const kas_lower *l, int node, const kas_ix *at, const kas_ix *digit)
 {
     const kas_lowered_fc *fc = &l->fc[node];
@@ -330,7 +331,7 @@ static void direct(kas_lower *l, int node)
     kas_ir *ir = l->ir;
     kas_lowered_fc *fc = &l->fc[node];
     const side out = output_side(l, node);
-    kas_ix at[KAS_IR_RANK], digit[KAS_MAX_CHANNEL_DIMS];
+    kas_ix at[KAS_IR_RANK], digit[KAS_MAX_CHANNEL_DIMS] = {0};
     int var[KAS_MAX_CHANNEL_DIMS];
     direct_weight(l, node);
     fc->output = kas_lower_tensor(l, out.size, out.rank);
@@ -338,9 +339,9 @@ static void direct(kas_lower *l, int node)
         at[i] = kas_ix_var(ir, ir->tensor[fc->output].var[i]);
     const int count = contracted_vars(l, node, digit, var);
     const mac m = mac_at(l, node, at, digit);
-    kas_ex e = kas_ex_binary(ir, KAS_FN_MUL,
-                             kas_lower_read(l, l->kernel->node[node].in[0], m.operand),
-                             kas_ex_read(ir, l->weight_tensor[fc->weight], m.weight));
+    kas_ex e =
+        kas_ex_binary(ir, KAS_FN_MUL, kas_lower_read(l, l->kernel->node[node].in[0], m.operand),
+                      kas_ex_read(ir, l->weight_tensor[fc->weight], m.weight));
     for (int i = count - 1; i >= 0; i--)
         e = kas_ex_reduce(ir, KAS_FN_REDUCE_SUM, var[i], e);
     ir->tensor[fc->output].def = e;
@@ -378,7 +379,7 @@ static void direct_weight_gradient(kas_lower *l, int node)
     const int dw = kas_ir_tensor(ir, KAS_TENSOR_DEF, ir->tensor[l->weight_tensor[fc->weight]].rank,
                                  ir->tensor[l->weight_tensor[fc->weight]].size, 0);
     const kas_tensor t = ir->tensor[dw];
-    kas_ix at[KAS_IR_RANK], digit[KAS_MAX_CHANNEL_DIMS], out_idx[KAS_IR_RANK];
+    kas_ix at[KAS_IR_RANK], digit[KAS_MAX_CHANNEL_DIMS] = {0}, out_idx[KAS_IR_RANK];
     int var[KAS_DIM_Q], d = 0;
     for (int i = 0; i < KAS_DIM_Q; i++) {
         var[i] = out.size[i] > 1 ? kas_ir_var(ir, out.size[i]) : -1;
@@ -405,7 +406,8 @@ static void direct_weight_gradient(kas_lower *l, int node)
     l->dweight[fc->weight] = total;
 }
 
-/* ---- both --------------------------------------------------------------------------------------- */
+/* ---- both ---------------------------------------------------------------------------------------
+ */
 
 void kas_lower_fc(kas_lower *l, int node)
 {

@@ -16,8 +16,8 @@ static kas_ex gelu(kas_ir *ir, kas_ex x)
     kas_ex scaled = kas_ex_binary(ir, KAS_FN_MUL, x, kas_ex_const(ir, sqrt(0.5)));
     kas_ex erf1 =
         kas_ex_binary(ir, KAS_FN_ADD, kas_ex_const(ir, 1), kas_ex_unary(ir, KAS_FN_ERF, scaled));
-    return kas_ex_binary(ir, KAS_FN_MUL,
-                         kas_ex_binary(ir, KAS_FN_MUL, kas_ex_const(ir, 0.5), x), erf1);
+    return kas_ex_binary(ir, KAS_FN_MUL, kas_ex_binary(ir, KAS_FN_MUL, kas_ex_const(ir, 0.5), x),
+                         erf1);
 }
 
 static kas_ex apply(kas_ir *ir, kas_op op, kas_ex x)
@@ -52,8 +52,8 @@ static kas_ex apply(kas_ir *ir, kas_op op, kas_ex x)
         return kas_ex_binary(ir, KAS_FN_MUL, c, c);
     }
     default:
-        kas_ir_fail(ir, kas_fail(KAS_UNSUPPORTED, "primitive %s cannot be lowered",
-                                 kas_op_get(op)->name));
+        kas_ir_fail(
+            ir, kas_fail(KAS_UNSUPPORTED, "primitive %s cannot be lowered", kas_op_get(op)->name));
         return 0;
     }
 }
@@ -75,7 +75,7 @@ void kas_lower_pointwise_gradient(kas_lower *l, int node)
     kas_lower_vars(l, n->in[0], idx);
     kas_ex x = kas_lower_read(l, n->in[0], idx);
     kas_ex slope = kas_ex_diff(l->ir, apply(l->ir, (kas_op)n->op, x), x);
-    kas_lower_contribute(l, n->in[0],
-                         kas_ex_binary(l->ir, KAS_FN_MUL,
-                                       kas_lower_read_gradient(l, node, idx), slope));
+    kas_lower_contribute(
+        l, n->in[0],
+        kas_ex_binary(l->ir, KAS_FN_MUL, kas_lower_read_gradient(l, node, idx), slope));
 }

@@ -18,8 +18,7 @@ int kas_lower_result(kas_lower *l, int node, int64_t q)
 {
     int64_t size[KAS_IR_RANK];
     result_sizes(l, node, q, size);
-    const int tensor =
-        kas_lower_tensor(l, size, KAS_DIM_C + l->kernel->node[node].shape.channels);
+    const int tensor = kas_lower_tensor(l, size, KAS_DIM_C + l->kernel->node[node].shape.channels);
     l->tensor[node] = tensor;
     return tensor;
 }
@@ -74,8 +73,7 @@ static kas_ix shift_index(kas_lower *l, int node, kas_ix at, int direction)
 {
     const kas_node *n = &l->kernel->node[node];
     const int dim = n->axes & KAS_AXIS_H ? KAS_DIM_H : KAS_DIM_W;
-    return kas_ix_mod(l->ir,
-                      kas_ix_add(l->ir, at, kas_ix_const(l->ir, direction * (int)n->offset)),
+    return kas_ix_mod(l->ir, kas_ix_add(l->ir, at, kas_ix_const(l->ir, direction * (int)n->offset)),
                       l->ir->tensor[l->tensor[n->in[0]]].size[dim]);
 }
 

@@ -67,8 +67,8 @@ static int lower_exp_sum(kas_lower *l, int node, int max)
     kas_ix idx[KAS_IR_RANK];
     const int sum = reduced_tensor(l, &dims, idx);
     const kas_tensor t = l->ir->tensor[sum];
-    const kas_ex e = kas_lower_sum(l, t.rank, t.var, dims.count, dims.var,
-                                   shifted_exp(l, node, max, idx));
+    const kas_ex e =
+        kas_lower_sum(l, t.rank, t.var, dims.count, dims.var, shifted_exp(l, node, max, idx));
     l->ir->tensor[sum].def = e;
     return sum;
 }
@@ -81,8 +81,8 @@ void kas_lower_softmax(kas_lower *l, int node)
     const int tensor = kas_lower_result(l, node, ir->tensor[l->tensor[in]].size[KAS_DIM_Q]);
     kas_ix idx[KAS_IR_RANK];
     kas_lower_vars(l, node, idx);
-    ir->tensor[tensor].def = kas_ex_binary(ir, KAS_FN_DIV, shifted_exp(l, node, max, idx),
-                                           kas_ex_read(ir, sum, idx));
+    ir->tensor[tensor].def =
+        kas_ex_binary(ir, KAS_FN_DIV, shifted_exp(l, node, max, idx), kas_ex_read(ir, sum, idx));
 }
 
 /* dx = y (dy - sum(dy y)) */

@@ -27,7 +27,8 @@ kas_status kas_nest_visit(const kas_ir *ir, const kas_nest *nest, kas_ix_visitor
     return KAS_OK;
 }
 
-/* ---- divisions --------------------------------------------------------------------------------- */
+/* ---- divisions ---------------------------------------------------------------------------------
+ */
 
 enum { MAX_SPLITS = 64 };
 
@@ -121,9 +122,9 @@ static bool split_loop(kas_ir *ir, const kas_nest *from, int var, int64_t inner,
     if (from->loops == KAS_NEST_LOOPS)
         return false;
     kas_subst s = {0};
-    kas_subst_add(ir, &s, var,
-                  kas_ix_add(ir, kas_ix_scale(ir, kas_ix_var(ir, high), inner),
-                             kas_ix_var(ir, low)));
+    kas_subst_add(
+        ir, &s, var,
+        kas_ix_add(ir, kas_ix_scale(ir, kas_ix_var(ir, high), inner), kas_ix_var(ir, low)));
     to->store = kas_ix_subst(ir, from->store, &s);
     memmove(to->loop + at + 1, to->loop + at, sizeof *to->loop * (size_t)(to->loops - at));
     to->loop[at] = high;

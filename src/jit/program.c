@@ -18,7 +18,8 @@ typedef struct builder {
     int buffer_room, forward_room, backward_room;
 } builder;
 
-/* ---- buffers ----------------------------------------------------------------------------------- */
+/* ---- buffers -----------------------------------------------------------------------------------
+ */
 
 static kas_status add_buffer(builder *b, kas_role role, int index, int64_t floats, int *number)
 {
@@ -64,7 +65,8 @@ static kas_status add_caller_buffers(builder *b)
     return KAS_OK;
 }
 
-/* ---- operations --------------------------------------------------------------------------------- */
+/* ---- operations ---------------------------------------------------------------------------------
+ */
 
 static kas_status add_operation(builder *b, bool backward, kas_operation **out)
 {
@@ -102,9 +104,9 @@ static kas_status add_conv(builder *b, int tensor)
     /* Which tensor is x, w and y of the pass; x and y bring their pitch. */
     const int x = t.pass == KAS_CONV_BACKWARD_DATA ? tensor : t.conv_in[0];
     const int w = t.pass == KAS_CONV_BACKWARD_WEIGHTS ? tensor : t.conv_in[1];
-    const int y = t.pass == KAS_CONV_FORWARD          ? tensor
+    const int y = t.pass == KAS_CONV_FORWARD         ? tensor
                   : t.pass == KAS_CONV_BACKWARD_DATA ? t.conv_in[0]
-                                                      : t.conv_in[1];
+                                                     : t.conv_in[1];
     op->conv.x_pitch = b->ir.tensor[x].pitch;
     op->conv.y_pitch = b->ir.tensor[y].pitch;
     op->flops = conv_flops(&op->conv);
@@ -190,7 +192,8 @@ static kas_status mark_saved(kas_program *p)
     return KAS_OK;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------ */
+/* ---- the whole
+ * ------------------------------------------------------------------------------------ */
 
 static kas_status check_options(const kas_target *t, const kas_program_options *o)
 {
@@ -249,15 +252,15 @@ kas_status kas_program_build(const kas_kernel *kernel, const kas_target *target,
     p->binding = *binding;
     p->training = options->training;
     KAS_TRY_GOTO(kas_ir_init(&b->ir), free_program);
-    b->lower = (kas_lower){
-        .ir = &b->ir,
-        .kernel = kernel,
-        .target = target,
-        .binding = binding,
-        .batch = options->batch,
-        .training = options->training,
-        .x_pitch = options->x_pitch ? options->x_pitch : kas_pitch((int)target->c_in),
-        .y_pitch = options->y_pitch ? options->y_pitch : kas_pitch((int)target->c_out)};
+    b->lower =
+        (kas_lower){.ir = &b->ir,
+                    .kernel = kernel,
+                    .target = target,
+                    .binding = binding,
+                    .batch = options->batch,
+                    .training = options->training,
+                    .x_pitch = options->x_pitch ? options->x_pitch : kas_pitch((int)target->c_in),
+                    .y_pitch = options->y_pitch ? options->y_pitch : kas_pitch((int)target->c_out)};
     status = build(b);
     kas_inliner_free(&b->inliner);
     kas_buf_free(&b->source);

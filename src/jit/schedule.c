@@ -6,10 +6,10 @@
 #include "jit/nest.h"
 
 enum {
-    LANES = 1024,        /* of a block, when each lane is alone */
-    LANES_KEPT = 256,    /* when a lane keeps values between loops: one round of threads */
-    ENOUGH_BLOCKS = 64,  /* from which on a loop may run inside the block */
-    FULL_VECTOR = 64,    /* lanes beyond which more of them are no better */
+    LANES = 1024,       /* of a block, when each lane is alone */
+    LANES_KEPT = 256,   /* when a lane keeps values between loops: one round of threads */
+    ENOUGH_BLOCKS = 64, /* from which on a loop may run inside the block */
+    FULL_VECTOR = 64,   /* lanes beyond which more of them are no better */
     GRID_YZ = 65535
 };
 
@@ -23,7 +23,8 @@ double kas_reduce_length(const kas_ir *ir, kas_ex e)
     return length;
 }
 
-/* ---- lanes ------------------------------------------------------------------------------------- */
+/* ---- lanes -------------------------------------------------------------------------------------
+ */
 
 typedef struct lane_score {
     const kas_ir *ir;
@@ -71,7 +72,8 @@ static void see_long(void *context, kas_ex e, const kas_ex_node *node)
     s->found |= node->kind == KAS_EX_REDUCE && kas_reduce_length(s->ir, e) > KAS_LONG_REDUCE;
 }
 
-/* ---- the rest ------------------------------------------------------------------------------------ */
+/* ---- the rest
+ * ------------------------------------------------------------------------------------ */
 
 typedef struct axes {
     int count;
@@ -176,8 +178,8 @@ kas_status kas_schedule(kas_ir *ir, int tensor, kas_ex value, kas_nest *out)
         if (t->var[d] < 0)
             continue;
         out->loop[out->loops++] = t->var[d];
-        out->store = kas_ix_add(ir, out->store,
-                                kas_ix_scale(ir, kas_ix_var(ir, t->var[d]), t->stride[d]));
+        out->store =
+            kas_ix_add(ir, out->store, kas_ix_scale(ir, kas_ix_var(ir, t->var[d]), t->stride[d]));
     }
     KAS_TRY(kas_nest_split(ir, out));
     KAS_TRY(kas_nest_merge(ir, out));

@@ -16,9 +16,9 @@
 enum { KAS_NEST_LOOPS = 32, KAS_LONG_REDUCE = 50 };
 
 typedef struct kas_nest {
-    int tensor;   /* whose memory is written */
-    kas_ex value; /* loads only, no reads */
-    kas_ix store; /* flat address */
+    int tensor;                      /* whose memory is written */
+    kas_ex value;                    /* loads only, no reads */
+    kas_ix store;                    /* flat address */
     int loops, loop[KAS_NEST_LOOPS]; /* variables, outermost first */
     int lane;                        /* variable, -1 = one lane */
     int64_t lanes;                   /* of a block */

@@ -1,0 +1,50 @@
+/* Does a lowered kernel compute what the float64 reference computes?
+ *
+ * Runs one kernel at several targets on a device, forward and backward, with random x, weights and
+ * dy (normal; weights of variance 1 / fan_in), every output and every inner buffer filled with NaN
+ * first and NaN in the padding of x and dy, and compares with src/host/reference.  Used by the
+ * tests and by `kas-gpu check`.
+ *
+ * An error is max |ours - reference| over a tensor, divided by the tensor's scale: max |reference|,
+ * but at least KAS_AGREE_FLOOR (of values whose inputs are of size 1: what is smaller came about by
+ * cancellation, and its relative error says nothing).
+ *
+ * At a kink (x = 0 of ReLU, two equal operands of max) float32 may take another branch than
+ * float64.  Inputs are random, so that is rare; a comparison that fails is repeated with up to
+ * KAS_AGREE_DRAWS fresh inputs, and how many were drawn is reported.  A wrong kernel is wrong for
+ * all of them.
+ */
+#ifndef KAS_JIT_AGREE_H
+#define KAS_JIT_AGREE_H
+
+#include "host/device/device.h"
+#include "jit/compile.h"
+#include "jit/program.h"
+
+#define KAS_AGREE_FLOOR 1e-3
+#define KAS_AGREE_FORWARD 1e-4 /* tolerances */
+#define KAS_AGREE_GRADIENT 1e-3
+#define KAS_AGREE_NUMERIC 1e-4 /* reference against finite differences */
+enum { KAS_AGREE_DRAWS = 4 };
+
+typedef struct kas_agree_options {
+    int batch;
+    uint64_t seed;
+    int directions; /* of finite differences; 0 = none */
+    int pitch_more; /* floats by which the pitch of x and y exceeds kas_pitch */
+} kas_agree_options;
+
+typedef struct kas_agreement {
+    double forward, dx, dweight; /* relative errors; dweight: the worst weight */
+    double numeric;              /* reference against finite differences; 0 when not asked for */
+    int draws;                   /* inputs tried */
+    bool ok;
+    int operations, convolutions; /* of both passes */
+} kas_agreement;
+
+/* `result` [count]. A kernel that disagrees is a result; a status is a failure to find out. */
+kas_status kas_agree(kas_device *device, kas_compiler *compiler, const kas_kernel *kernel,
+                     const kas_target *target, const kas_binding *binding, int count,
+                     const kas_agree_options *options, kas_agreement *result);
+
+#endif

@@ -1,0 +1,405 @@
+/* Lowered kernels against the float64 reference, on the device. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "host/device/device_cpu.h"
+#include "host/space/build.h"
+#include "jit/agree.h"
+
+static kas_device *device;
+static kas_compiler *compiler[3]; /* lanes ascending, descending, shuffled; one on a GPU */
+static double worst_forward, worst_gradient, worst_numeric;
+static int compared, redrawn;
+
+#define OK(expression)                                                                             \
+    do {                                                                                           \
+        if ((expression) != KAS_OK)                                                                \
+            fail_msg("%s: %s", #expression, kas_error());                                          \
+    } while (0)
+
+static bool on_cpu(void)
+{
+    return kas_device_get_info(device)->kind == KAS_DEVICE_CPU;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    const char *spec = getenv("DEVICE");
+    if (kas_device_open(spec && *spec ? spec : "cpu", 2, &device) != KAS_OK) {
+        printf("%s\n", kas_error());
+        return 1;
+    }
+    static const char *const order[3] = {"", "+order1", "+order2"};
+    for (int i = 0; i < (on_cpu() ? 3 : 1); i++) {
+        char arch[64];
+        snprintf(arch, sizeof arch, "%s%s", kas_device_get_info(device)->arch, order[i]);
+        if (kas_compiler_open(arch, NULL, &compiler[i]) != KAS_OK) {
+            printf("%s\n", kas_error());
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        if (compiler[i])
+            kas_compiler_close(compiler[i]);
+    kas_device_close(device);
+    printf("%d comparisons, %d with inputs drawn again\n", compared, redrawn);
+    printf("largest error, relative to the tensor's largest value: forward %.3g (tolerance %g), "
+           "gradients %.3g (tolerance %g), reference against finite differences %.3g (tolerance "
+           "%g)\n",
+           worst_forward, KAS_AGREE_FORWARD, worst_gradient, KAS_AGREE_GRADIENT, worst_numeric,
+           KAS_AGREE_NUMERIC);
+    return 0;
+}
+
+/* ---- targets ----------------------------------------------------------------------------------
+ */
+
+typedef struct setting {
+    uint32_t c, parts_in, parts_out, h, w, k;
+} setting;
+
+static kas_target make_target(setting s)
+{
+    return (kas_target){.name = "test",
+                        .c_in = s.c * s.parts_in,
+                        .c_out = s.c * s.parts_out,
+                        .c = s.c,
+                        .parts_in = s.parts_in,
+                        .parts_out = s.parts_out,
+                        .h = s.h,
+                        .w = s.w,
+                        .kernel_h = s.k,
+                        .kernel_w = s.k,
+                        .stride = 1};
+}
+
+/* G0 = 2, G1 = 4; every variable 8. */
+static kas_binding make_binding(const kas_target *t)
+{
+    kas_binding b = {{0}};
+    b.value[KAS_SYM_C] = t->c;
+    b.value[KAS_SYM_H] = t->h;
+    b.value[KAS_SYM_W] = t->w;
+    b.value[KAS_SYM_KH] = t->kernel_h;
+    b.value[KAS_SYM_KW] = t->kernel_w;
+    b.value[KAS_SYM_G0] = 2;
+    b.value[KAS_SYM_G0 + 1] = 4;
+    for (int i = 0; i < KAS_MAX_VARS; i++)
+        b.value[KAS_SYM_X0 + i] = 8;
+    return b;
+}
+
+static const setting settings[] = {
+    {8, 1, 1, 5, 6, 3},  /* odd height, height and width differ */
+    {12, 2, 1, 4, 3, 3}, /* two parts in */
+    {8, 1, 3, 3, 5, 5},  /* three parts out */
+    {16, 2, 2, 4, 4, 1}, /* both; 1x1 */
+    {20, 1, 1, 7, 1, 3}, /* width 1; 20 channels */
+    {8, 3, 2, 1, 1, 3},  /* a single pixel */
+};
+enum { SETTINGS = sizeof settings / sizeof *settings };
+
+static void record(const kas_agreement *a, const char *name, const kas_target *t)
+{
+    compared++;
+    redrawn += a->draws > 1;
+    if (!a->ok)
+        fail_msg("%s at %ux%ux%u, parts %u -> %u, kernel %u: errors %.3g forward, %.3g dx, %.3g "
+                 "dweight, %.3g finite differences",
+                 name, t->c, t->h, t->w, t->parts_in, t->parts_out, t->kernel_h, a->forward, a->dx,
+                 a->dweight, a->numeric);
+    worst_forward = a->forward > worst_forward ? a->forward : worst_forward;
+    worst_gradient = a->dx > worst_gradient ? a->dx : worst_gradient;
+    worst_gradient = a->dweight > worst_gradient ? a->dweight : worst_gradient;
+    worst_numeric = a->numeric > worst_numeric ? a->numeric : worst_numeric;
+}
+
+static int compare(const char *name, const kas_kernel *kernel, int order, const int *setting,
+                   int count)
+{
+    kas_target target[SETTINGS];
+    kas_binding binding[SETTINGS];
+    kas_agreement result[SETTINGS];
+    const kas_agree_options options = {.batch = 2 + order,
+                                       .seed = 1,
+                                       .directions = order == 0 ? 2 : 0,
+                                       .pitch_more = order == 1 ? 4 : 0};
+    for (int i = 0; i < count; i++) {
+        target[i] = make_target(settings[setting[i]]);
+        binding[i] = make_binding(&target[i]);
+    }
+    if (on_cpu())
+        OK(kas_device_cpu_set_order(device, (kas_cpu_order)order));
+    if (kas_agree(device, compiler[order], kernel, target, binding, count, &options, result) !=
+        KAS_OK)
+        fail_msg("%s: %s", name, kas_error());
+    for (int i = 0; i < count; i++)
+        record(&result[i], name, &target[i]);
+    return result[0].convolutions;
+}
+
+/* Compiling is what takes the time: each kernel meets two settings in turn and one order of blocks
+ * and lanes besides the usual; all of them with KAS_TEST_FULL=1.  Returns how many convolutions
+ * there were at the first setting. */
+static int agree(const char *name, kas_kernel *kernel)
+{
+    static const int all[SETTINGS] = {0, 1, 2, 3, 4, 5};
+    static int turn;
+    kernel->group_value[0] = 2;
+    kernel->group_value[1] = 4;
+    if (kas_kernel_infer(kernel) != KAS_OK)
+        fail_msg("%s: %s", name, kas_error());
+    const bool full = getenv("KAS_TEST_FULL") != NULL;
+    const int some[2] = {turn % SETTINGS, (turn + 3) % SETTINGS}, order = 1 + turn % 2;
+    turn++;
+    for (int i = 1; i < 3 && compiler[i]; i++)
+        if (full || i == order)
+            compare(name, kernel, i, full ? all : some + 1, full ? SETTINGS : 1);
+    return compare(name, kernel, 0, full ? all : some, full ? SETTINGS : 2);
+}
+
+/* ---- kernels ------------------------------------------------------------------------------------
+ */
+
+enum { HW = KAS_AXIS_H | KAS_AXIS_W };
+
+static void test_convolution(void **state)
+{
+    (void)state;
+    kas_kernel k = {0};
+    kas_build_fc(&k, kas_build_unfold(&k, kas_build_input(&k), HW), false, "C");
+    /* unfold and map are one library convolution: forward, data, weights */
+    assert_int_equal(agree("convolution", &k), 3);
+}
+
+static void test_pointwise_map(void **state)
+{
+    (void)state;
+    kas_kernel k = {0};
+    const int hidden = kas_build_fc(&k, kas_build_input(&k), false, "x0");
+    kas_build_fc(&k, kas_build_unary(&k, KAS_OP_RELU, hidden), false, "C");
+    assert_int_equal(agree("two maps", &k), 6);
+}
+
+static void test_depthwise(void **state)
+{
+    (void)state;
+    kas_kernel k = {0};
+    const int groups = kas_build_group_all(&k, kas_build_input(&k), 0);
+    kas_build_fc(&k, kas_build_unfold(&k, groups, HW), true, "C");
+    assert_int_equal(agree("depthwise", &k), 0); /* direct */
+}
+
+static void test_grouped(void **state)
+{
+    (void)state;
+    kas_kernel k = {0};
+    const int groups = kas_build_group(&k, kas_build_input(&k), 0, 0);
+    kas_build_fc(&k, kas_build_unfold(&k, groups, HW), true, "C");
+    agree("grouped convolution", &k);
+}
+
+/* Unfold of one axis, and of both one after the other in either order: what a convolution cannot
+ * hold is unfolded in memory. */
+static void test_unfolds(void **state)
+{
+    (void)state;
+    kas_kernel h = {0}, hw = {0}, wh = {0}, twice = {0};
+    kas_build_fc(&h, kas_build_unfold(&h, kas_build_input(&h), KAS_AXIS_H), false, "C");
+    assert_int_equal(agree("unfold H", &h), 3);
+    int u = kas_build_unfold(&hw, kas_build_input(&hw), KAS_AXIS_H);
+    kas_build_fc(&hw, kas_build_unfold(&hw, u, KAS_AXIS_W), false, "C");
+    assert_int_equal(agree("unfold H, W", &hw), 3);
+    u = kas_build_unfold(&wh, kas_build_input(&wh), KAS_AXIS_W);
+    kas_build_fc(&wh, kas_build_unfold(&wh, u, KAS_AXIS_H), false, "C");
+    assert_int_equal(agree("unfold W, H", &wh), 3);
+    u = kas_build_unfold(&twice, kas_build_input(&twice), HW);
+    kas_build_fc(&twice, kas_build_unfold(&twice, u, KAS_AXIS_W), false, "C");
+    assert_int_equal(agree("unfold twice", &twice), 3);
+}
+
+/* An unfold that is read element by element as well as by a map. */
+static void test_unfold_shared(void **state)
+{
+    (void)state;
+    kas_kernel k = {0};
+    const int u = kas_build_unfold(&k, kas_build_input(&k), HW);
+    const int map = kas_build_fc(&k, u, false, "C");
+    const int window =
+        kas_build_fold(&k, KAS_OP_FOLD_AVG, kas_build_fold(&k, KAS_OP_FOLD_MAX, u, 1), 1);
+    kas_build_blend(&k, KAS_OP_MUL, window, map);
+    agree("shared unfold", &k);
+}
+
+static void test_rearrangement(void **state)
+{
+    (void)state;
+    kas_kernel k = {0};
+    int x = kas_build_shift(&k, kas_build_input(&k), KAS_AXIS_H, 1);
+    x = kas_build_shift(&k, x, KAS_AXIS_W, -1);
+    x = kas_build_group(&k, x, 0, 1);
+    x = kas_build_group(&k, x, 1, 0); /* [G1, G0, C/G1/G0] would not divide 12 */
+    kas_build_fc(&k, kas_build_unary(&k, KAS_OP_SIN, x), false, "C");
+    kas_kernel only = {0}; /* nothing but index maps */
+    kas_build_shift(&only, kas_build_group(&only, kas_build_input(&only), 0, 0), KAS_AXIS_W, 1);
+    agree("rearrangement only", &only);
+    kas_kernel pack = {0}; /* group dims behind a contracted one: packed for the library */
+    int g = kas_build_group_all(&pack, kas_build_group(&pack, kas_build_input(&pack), 0, 0), 1);
+    g = kas_build_fc(&pack, kas_build_unfold(&pack, g, HW), true, "C");
+    agree("group of a group", &pack);
+}
+
+static void test_unary(void **state)
+{
+    (void)state;
+    static const kas_op op[] = {KAS_OP_RELU, KAS_OP_GELU,  KAS_OP_SIGMOID, KAS_OP_TANH,
+                                KAS_OP_ABS,  KAS_OP_EXP,   KAS_OP_NEG,     KAS_OP_SIN,
+                                KAS_OP_SQRT, KAS_OP_SQUARE};
+    kas_kernel k = {0};
+    int x = kas_build_input(&k), sum = x;
+    for (size_t i = 0; i < sizeof op / sizeof *op; i++)
+        sum = kas_build_blend(&k, KAS_OP_ADD, kas_build_unary(&k, op[i], x), sum);
+    agree("every element-wise function", &k);
+    kas_kernel chain = {0};
+    x = kas_build_fc(&chain, kas_build_input(&chain), false, "C");
+    for (size_t i = 0; i < sizeof op / sizeof *op; i++)
+        x = kas_build_unary(&chain, op[i], x);
+    agree("a chain of functions", &chain);
+}
+
+static void test_folds(void **state)
+{
+    (void)state;
+    static const kas_op op[] = {KAS_OP_FOLD_AVG, KAS_OP_FOLD_MAX};
+    for (int i = 0; i < 2; i++)
+        for (int dim = 0; dim < 3; dim++) {
+            kas_kernel k = {0};
+            const int x = kas_build_input(&k);
+            const int f = kas_build_fold(&k, op[i], x, dim);
+            kas_build_blend(&k, KAS_OP_MUL, kas_build_unary(&k, KAS_OP_TANH, f), x);
+            agree(i ? "fold_max" : "fold_avg", &k);
+        }
+}
+
+/* Squeeze and excitation: all of H and W folded, two maps, broadcast back. */
+static void test_squeeze(void **state)
+{
+    (void)state;
+    kas_kernel k = {0};
+    const int x = kas_build_input(&k);
+    int s = kas_build_fold(&k, KAS_OP_FOLD_AVG, kas_build_fold(&k, KAS_OP_FOLD_AVG, x, 1), 1);
+    s = kas_build_unary(&k, KAS_OP_RELU, kas_build_fc(&k, s, false, "x0"));
+    s = kas_build_unary(&k, KAS_OP_SIGMOID, kas_build_fc(&k, s, false, "C"));
+    kas_build_blend(&k, KAS_OP_MUL, s, x);
+    agree("squeeze and excitation", &k);
+}
+
+static void test_softmax(void **state)
+{
+    (void)state;
+    for (int from = 0; from < 3; from++)
+        for (int to = from + 1; to <= 3; to += 2) {
+            kas_kernel k = {0};
+            const int x = kas_build_input(&k);
+            const int s = kas_build_softmax(&k, kas_build_fc(&k, x, false, "C"), from, to);
+            kas_build_blend(&k, KAS_OP_MUL, s, x);
+            agree("softmax", &k);
+        }
+}
+
+/* Involution (paper, section 8): kernels made from the input, tiled over channels. */
+static void test_involution(void **state)
+{
+    (void)state;
+    kas_kernel k = {0};
+    const int x = kas_build_input(&k);
+    const int windows = kas_build_unfold(&k, kas_build_group(&k, x, 0, 0), HW);
+    int w = kas_build_fc(&k, kas_build_unary(&k, KAS_OP_RELU, kas_build_fc(&k, x, false, "x0")),
+                         false, "G0*K_H*K_W");
+    int y = kas_build_blend(&k, KAS_OP_MUL, w, windows);
+    y = kas_build_fold(&k, KAS_OP_FOLD_AVG, y, 2);
+    kas_build_fold(&k, KAS_OP_FOLD_AVG, y, 2);
+    agree("involution", &k);
+}
+
+static void test_blends(void **state)
+{
+    (void)state;
+    for (int op = KAS_OP_ADD; op <= KAS_OP_MAX; op++) {
+        kas_kernel k = {0};
+        const int x = kas_build_input(&k);
+        const int small = kas_build_fc(&k, x, false, "C/G0"); /* tiled twice over C */
+        const int row = kas_build_fold(&k, KAS_OP_FOLD_AVG, x, 2);
+        const int y = kas_build_blend(&k, (kas_op)op, small, x);
+        kas_build_blend(&k, (kas_op)op, row, y);
+        agree(kas_op_get((kas_op)op)->name, &k);
+    }
+    /* both operands one value: a tie everywhere, whose halves add up to the whole gradient */
+    for (int op = KAS_OP_ADD; op <= KAS_OP_MAX; op++) {
+        kas_kernel k = {0};
+        const int x = kas_build_fc(&k, kas_build_input(&k), false, "C");
+        kas_build_blend(&k, (kas_op)op, x, x);
+        agree("blend with itself", &k);
+    }
+}
+
+/* A tile that ends within a dimension of what it is tiled over. */
+static void test_unaligned_tile(void **state)
+{
+    (void)state;
+    kas_kernel k = {0};
+    const int x = kas_build_input(&k);
+    const int u = kas_build_unfold(&k, x, HW); /* [C, K_H, K_W, H, W] */
+    const int small = kas_build_fc(&k, x, false, "C*K_H/G0");
+    int y = kas_build_blend(&k, KAS_OP_MUL, small, u);
+    y = kas_build_fold(&k, KAS_OP_FOLD_MAX, y, 1);
+    kas_build_fold(&k, KAS_OP_FOLD_AVG, y, 1);
+    agree("unaligned tile", &k);
+}
+
+/* Maps of tensors that have lost H, W or all channels, and maps with very small groups. */
+static void test_odd_maps(void **state)
+{
+    (void)state;
+    kas_kernel k = {0};
+    const int x = kas_build_input(&k);
+    int a = kas_build_fold(&k, KAS_OP_FOLD_AVG, x, 0); /* [H, W] */
+    a = kas_build_fc(&k, a, false, "C");
+    int b = kas_build_fc(&k, kas_build_fold(&k, KAS_OP_FOLD_MAX, x, 1), false, "C"); /* [C, W] */
+    b = kas_build_fc(&k, kas_build_unfold(&k, b, KAS_AXIS_W), false, "C");
+    int c = kas_build_fc(&k, kas_build_group_all(&k, x, 0), true, "C*G0");
+    c = kas_build_fold(&k, KAS_OP_FOLD_AVG, kas_build_group(&k, c, 0, 0), 0);
+    int y = kas_build_blend(&k, KAS_OP_ADD, b, kas_build_blend(&k, KAS_OP_ADD, a, c));
+    (void)y;
+    agree("maps of odd tensors", &k);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_convolution),   cmocka_unit_test(test_pointwise_map),
+    cmocka_unit_test(test_depthwise),     cmocka_unit_test(test_grouped),
+    cmocka_unit_test(test_unfolds),       cmocka_unit_test(test_unfold_shared),
+    cmocka_unit_test(test_rearrangement), cmocka_unit_test(test_unary),
+    cmocka_unit_test(test_folds),         cmocka_unit_test(test_squeeze),
+    cmocka_unit_test(test_softmax),       cmocka_unit_test(test_involution),
+    cmocka_unit_test(test_blends),        cmocka_unit_test(test_unaligned_tile),
+    cmocka_unit_test(test_odd_maps),
+};
+
+int main(void)
+{
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
