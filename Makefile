@@ -27,13 +27,13 @@ CFLAGS   += -std=c17 -D_GNU_SOURCE $(OPT) $(WARN) -fopenmp -Isrc $(PKG_CFLAGS) -
 LDFLAGS  += -fopenmp $(SANITIZE)
 LDLIBS   += $(PKG_LIBS) -ldnnl -ldl -lm -lpthread
 
-# oneDNN is optional: without it the CPU device uses its own loops.
-HAVE_DNNL := $(shell printf '\#include <oneapi/dnnl/dnnl.h>\n' | $(CC) -E -x c - >/dev/null 2>&1 && echo 1)
-ifeq ($(HAVE_DNNL),1)
+# oneDNN is optional: without it the CPU device uses its own loops. Version 3 has another interface.
+HAVE_DNNL := $(shell printf '\#include <oneapi/dnnl/dnnl_version.h>\ndnnl DNNL_VERSION_MAJOR\n' | $(CC) -E -x c - 2>/dev/null | sed -n 's/^dnnl //p')
+ifeq ($(HAVE_DNNL),2)
 CFLAGS += -DKAS_HAVE_DNNL=1
 else
 LDLIBS := $(filter-out -ldnnl,$(LDLIBS))
-$(info kas-gpu: oneDNN not found (libdnnl-dev): the CPU device will use its own loops)
+$(info kas-gpu: oneDNN 2 not found (libdnnl-dev$(if $(HAVE_DNNL),; version $(HAVE_DNNL) is here)): the CPU device will use its own loops)
 endif
 ifeq ($(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null),)
 $(info kas-gpu: nvcc not found: left out is only `make test`'s comparison of NVRTC's listings with cuobjdump)
