@@ -21,14 +21,13 @@ PKGS     := libcjson sqlite3 $(HDF5) zlib
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS))
 PKG_LIBS   := $(shell pkg-config --libs $(PKGS))
 
-VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.1)
 WARN     := -Wall -Wextra -Werror
-CFLAGS   += -std=c17 -D_GNU_SOURCE $(OPT) $(WARN) -fopenmp -Isrc $(PKG_CFLAGS) -DKAS_VERSION='"$(VERSION)"' $(SANITIZE)
+CFLAGS   += -std=c17 -D_GNU_SOURCE $(OPT) $(WARN) -fopenmp -Isrc $(PKG_CFLAGS) $(SANITIZE)
 LDFLAGS  += -fopenmp $(SANITIZE)
 LDLIBS   += $(PKG_LIBS) -ldnnl -ldl -lm -lpthread
 
 # oneDNN is optional: without it the CPU device uses its own loops. Version 3 has another interface.
-HAVE_DNNL := $(shell printf '\#include <oneapi/dnnl/dnnl_version.h>\ndnnl DNNL_VERSION_MAJOR\n' | $(CC) -E -x c - 2>/dev/null | sed -n 's/^dnnl //p')
+HAVE_DNNL := $(shell $(CC) -E -dM -include oneapi/dnnl/dnnl_version.h -x c /dev/null 2>/dev/null | sed -n 's/.define DNNL_VERSION_MAJOR //p')
 ifeq ($(HAVE_DNNL),2)
 CFLAGS += -DKAS_HAVE_DNNL=1
 else
@@ -61,7 +60,20 @@ $(LIBRARY): $(OBJECTS) $(EXTRA_OBJECTS)
 	@rm -f $@
 	@ar rcs $@ $^
 
-$(BUILD)/%.o: %.c
+# Other flags or another compiler build everything again; another version only what tells it.
+FLAGS     := $(CC) $(CFLAGS)
+VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.1)
+VERSIONED := $(patsubst %.c,$(BUILD)/%.o,$(shell grep -ls KAS_VERSION $(SOURCES)))
+$(BUILD)/flags: KEPT = $(FLAGS)
+$(BUILD)/version: KEPT = $(VERSION)
+$(BUILD)/flags $(BUILD)/version: FORCE
+	@mkdir -p $(@D)
+	@echo '$(KEPT)' | cmp -s - $@ || echo '$(KEPT)' >$@
+FORCE:
+$(VERSIONED): CFLAGS += -DKAS_VERSION='"$(VERSION)"'
+$(VERSIONED): $(BUILD)/version
+
+$(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
 

@@ -144,6 +144,11 @@ if [ -n "$found" ]; then
     export KAS_CUDA_PATH="${KAS_CUDA_PATH:+$KAS_CUDA_PATH:}$found"
     export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$found"
 fi
+# Headers in Python packages: one test compares our declarations with them.
+for site in $(python_folders); do
+    for d in "$site"/nvidia/*/include; do [ -d "$d" ] && KAS_CUDA_INCLUDE="${KAS_CUDA_INCLUDE:+$KAS_CUDA_INCLUDE:}$d"; done
+done
+export KAS_CUDA_INCLUDE="${KAS_CUDA_INCLUDE:-}"
 for bin in ${CUDA_HOME:+"$CUDA_HOME/bin"} /usr/local/cuda/bin; do
     [ -d "$bin" ] && case ":$PATH:" in *":$bin:"*) ;; *) PATH=$PATH:$bin ;; esac
 done
