@@ -36,9 +36,9 @@ const double *kas_reference_node_value(const kas_reference *ref, int node, size_
 /* Finite differences: compares the analytic gradient with central differences along `directions`
  * random directions of x and of each weight, the branches of max, min, ReLU, abs and of the limits
  * of exp, sqrt and square frozen at the base point. *worst is the largest |analytic - numeric| /
- * max(|analytic|, |numeric|, scale), NaN when something is not finite; scale is 1% of what a random
- * direction gives and 1e-6 of sum |dy * y|, below which differences are rounding. 1e-6 is a fair
- * tolerance. */
+ * max(|analytic|, |numeric|, scale), NaN when something is not finite; scale is the length
+ * of the gradient weighted by the direction (what a random direction typically gives) and 1e-6 of
+ * sum |dy * y|, below which differences are rounding. 1e-6 is a fair tolerance. */
 kas_status kas_reference_check_gradient(kas_reference *ref, const double *x,
                                         const double *const *weight, const double *dy,
                                         int directions, uint64_t seed, double *worst);
