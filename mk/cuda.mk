@@ -7,7 +7,7 @@ $(BUILD)/tests/unit/test_cuda_api.o: CFLAGS += $(addprefix -isystem ,$(CUDA_INCL
 # The stand-in for NVIDIA's libraries, loaded by tests in their place (tests/cuda_sim/control.h).
 CUDA_SIM         := $(BUILD)/tests/libkas_cuda_sim.so
 CUDA_SIM_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/cuda_sim/*.c))
-$(CUDA_SIM_OBJECTS): CFLAGS += -fPIC
+$(CUDA_SIM_OBJECTS): CFLAGS += -fPIC -O3
 $(CUDA_SIM): $(CUDA_SIM_OBJECTS)
 	$(CC) $(LDFLAGS) -shared -o $@ $^ -ldl
 $(TEST_BINS): | $(CUDA_SIM)

@@ -63,11 +63,9 @@ sim=$PWD/$build/tests/libkas_cuda_sim.so
 if [ -z "${DEVICE:-}" ] && [ -f "$sim" ]; then
     mkdir -p "$build/log/cuda-sim"
     for program in "$@"; do
-        case $program in */ops/* | */jit/*)
-            source=${program#"$build"/}.c
-            if grep -q 'op_case\.h\|getenv("DEVICE")' "$source"; then
-                run_one "cuda-sim/$(basename "$program")" env DEVICE=cuda KAS_CUDA_LIBS="$sim" "$program"
-            fi ;;
+        case $program in
+        */ops/* | */jit/test_program | */unit/test_train_model)
+            run_one "cuda-sim/$(basename "$program")" env DEVICE=cuda KAS_CUDA_LIBS="$sim" "$program" ;;
         esac
     done
 fi

@@ -302,13 +302,32 @@ static size_t at(const tensor *t, int n, int c, int h, int w)
            (size_t)h * (size_t)t->stride[2] + (size_t)w * (size_t)t->stride[3];
 }
 
-/* Each product of the definition once: y[k] += x[c] w[k][c], and its two transposes. */
+/* The channels of one tap: y[k] += x[c] w[k][c], or one of its two transposes.  Channels lie beside
+ * each other (packed). */
+static double one_tap(const job *j, double *sum, size_t x, size_t f, double dy)
+{
+    const float *xs = j->x + x, *ws = j->w + f;
+    const int channels = j->p.w.c;
+    double total = 0;
+    if (j->pass == FORWARD)
+        for (int c = 0; c < channels; c++)
+            total += (double)xs[c] * ws[c];
+    else if (j->pass == DATA)
+        for (int c = 0; c < channels; c++)
+            sum[x + (size_t)c] += dy * ws[c];
+    else
+        for (int c = 0; c < channels; c++)
+            sum[f + (size_t)c] += dy * xs[c];
+    return total;
+}
+
 static void one_output(const job *j, double *sum, int n, int k, int oh, int ow)
 {
     const problem *p = &j->p;
     const filter *w = &p->w;
     const int first = k / (w->k / p->conv.groups) * w->c;
     const size_t y = at(&p->y, n, k, oh, ow);
+    const double dy = j->pass == FORWARD ? 0 : j->y[y];
     double total = 0;
     for (int r = 0; r < w->h; r++)
         for (int s = 0; s < w->w; s++) {
@@ -316,19 +335,8 @@ static void one_output(const job *j, double *sum, int n, int k, int oh, int ow)
                       iw = ow * p->conv.stride_w + s - p->conv.pad_w;
             if (ih < 0 || ih >= p->x.size[2] || iw < 0 || iw >= p->x.size[3])
                 continue;
-            for (int c = 0; c < w->c; c++) {
-                const size_t x = at(&p->x, n, first + c, ih, iw),
-                             f = (((size_t)k * (size_t)w->h + (size_t)r) * (size_t)w->w +
-                                  (size_t)s) *
-                                     (size_t)w->c +
-                                 (size_t)c;
-                if (j->pass == FORWARD)
-                    total += (double)j->x[x] * j->w[f];
-                else if (j->pass == DATA)
-                    sum[x] += (double)j->y[y] * j->w[f];
-                else
-                    sum[f] += (double)j->y[y] * j->x[x];
-            }
+            total += one_tap(j, sum, at(&p->x, n, first, ih, iw),
+                             (size_t)((k * w->h + r) * w->w + s) * (size_t)w->c, dy);
         }
     if (j->pass == FORWARD)
         j->y[y] = (float)total;
