@@ -339,3 +339,18 @@ done:
     kas_buf_free(&text);
     return status;
 }
+
+kas_status kas_agree_text(const kas_kernel *kernel, const kas_target *target,
+                          const kas_binding *binding, int count, const kas_agree_options *options,
+                          kas_buf *text)
+{
+    kas_program **program = calloc((size_t)count + 1, sizeof *program);
+    if (!program)
+        return no_memory();
+    const kas_status status =
+        build_programs(kernel, target, binding, count, options, program, text);
+    for (int i = 0; i < count; i++)
+        kas_program_free(program[i]);
+    free(program);
+    return status;
+}

@@ -17,6 +17,7 @@
 #ifndef KAS_JIT_AGREE_H
 #define KAS_JIT_AGREE_H
 
+#include "host/core/buf.h"
 #include "host/device/device.h"
 #include "jit/compile.h"
 #include "jit/program.h"
@@ -46,5 +47,11 @@ typedef struct kas_agreement {
 kas_status kas_agree(kas_device *device, kas_compiler *compiler, const kas_kernel *kernel,
                      const kas_target *target, const kas_binding *binding, int count,
                      const kas_agree_options *options, kas_agreement *result);
+
+/* The text of a kernel's programs at all targets, for a compiler that is only asked whether it
+ * takes it. Appended to `text`. */
+kas_status kas_agree_text(const kas_kernel *kernel, const kas_target *target,
+                          const kas_binding *binding, int count, const kas_agree_options *options,
+                          kas_buf *text);
 
 #endif

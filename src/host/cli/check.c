@@ -1,0 +1,367 @@
+/* kas-gpu check: does what is generated for a kernel compute what the kernel means? */
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/cli/net_options.h"
+#include "host/core/log.h"
+#include "host/report/line.h"
+#include "host/space/kernel_json.h"
+#include "host/space/sampler.h"
+#include "jit/agree.h"
+
+enum { MAX_FILES = 4096, MAX_ARCHS = 2 };
+
+typedef struct check_options {
+    kas_cli_common common;
+    kas_cli_net net;
+    kas_agree_options agree;
+    const char *device;
+    long long sampled;
+    bool nvrtc;
+    const char *file[MAX_FILES];
+    int files;
+} check_options;
+
+enum { KEY_SAMPLED = 0x200, KEY_NVRTC, KEY_DIRECTIONS, KEY_DEVICE };
+
+static const struct argp_option option_list[] = {
+    {"batch", 'b', "N", 0, "Images at once (default 2)", 0},
+    {"device", KEY_DEVICE, "D", 0, "auto, cpu, cuda or cuda:N (default auto)", 0},
+    {"sampled", KEY_SAMPLED, "N", 0, "Also check N sampled kernels", 0},
+    {"seed", 's', "S", 0, "Seed of the sampled kernels and of the inputs (default 0)", 0},
+    {"nvrtc", KEY_NVRTC, 0, 0, "Also compile everything by NVRTC for sm_80 and sm_90", 0},
+    {"directions", KEY_DIRECTIONS, "N", 0,
+     "Random directions of the finite differences (default 1; 0 leaves them out)", 0},
+    {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    check_options *o = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &o->net;
+        state->child_inputs[1] = &o->common;
+        return 0;
+    case 'b':
+        o->agree.batch = (int)kas_cli_int(state, "--batch", arg, 1, 65536);
+        return 0;
+    case 's':
+        o->agree.seed = (uint64_t)kas_cli_int(state, "--seed", arg, 0, LLONG_MAX);
+        return 0;
+    case KEY_DEVICE:
+        o->device = arg;
+        return 0;
+    case KEY_SAMPLED:
+        o->sampled = kas_cli_int(state, "--sampled", arg, 1, 1000000);
+        return 0;
+    case KEY_NVRTC:
+        o->nvrtc = true;
+        return 0;
+    case KEY_DIRECTIONS:
+        o->agree.directions = (int)kas_cli_int(state, "--directions", arg, 0, 1000);
+        return 0;
+    case ARGP_KEY_ARG:
+        if (o->files == MAX_FILES)
+            argp_error(state, "more than %d kernel files", MAX_FILES);
+        o->file[o->files++] = arg;
+        return 0;
+    case ARGP_KEY_END:
+        if (o->files == 0 && o->sampled == 0)
+            argp_error(state, "which kernel? for example kernels/involution.json, or --sampled 20");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const char doc[] =
+    "Checks kernels: forward and gradients on a device against the float64 reference, and the "
+    "reference against finite differences, at every distinct shape that a network replaces.\n\n"
+    "  kas-gpu check kernels/involution.json\n"
+    "  kas-gpu check kernels/*.json --net resnet20 --input 3x32x32 --nvrtc\n"
+    "  kas-gpu check --sampled 300 --seed 1 --nvrtc\n"
+    "\vThe network is resnet18 and images are 3x16x16 unless said otherwise: the reference is not "
+    "quick. An error is the largest difference in a tensor, divided by its largest value. The exit "
+    "code is 1 when a kernel fails.";
+
+typedef struct checker {
+    const check_options *o;
+    kas_net *net;
+    kas_target *targets;
+    int count;
+    kas_device *device;
+    kas_compiler *compiler, *arch[MAX_ARCHS];
+    long long kernels, comparisons, failures, redrawn, compiled;
+    double forward, gradient, numeric; /* largest errors */
+} checker;
+
+/* ---- one kernel
+ * ---------------------------------------------------------------------------------- */
+
+/* Targets of different shape, with their bindings; *count of them. */
+typedef struct shapes {
+    kas_target *target;
+    kas_binding *binding;
+    int count;
+} shapes;
+
+static bool same_shape(const kas_target *a, const kas_binding *x, const kas_target *b,
+                       const kas_binding *y)
+{
+    return a->c_in == b->c_in && a->c_out == b->c_out && a->h == b->h && a->w == b->w &&
+           a->kernel_h == b->kernel_h && a->kernel_w == b->kernel_w && memcmp(x, y, sizeof *x) == 0;
+}
+
+static kas_status distinct_shapes(const checker *c, const kas_solution *s, shapes *out)
+{
+    *out = (shapes){.target = calloc((size_t)c->count, sizeof *out->target),
+                    .binding = calloc((size_t)c->count, sizeof *out->binding)};
+    if (!out->target || !out->binding)
+        return kas_fail(KAS_NO_MEMORY, "out of memory");
+    for (int t = 0; t < c->count; t++) {
+        bool seen = false;
+        for (int i = 0; i < out->count && !seen; i++)
+            seen = same_shape(&out->target[i], &out->binding[i], &c->targets[t], &s->binding[t]);
+        if (seen)
+            continue;
+        out->target[out->count] = c->targets[t];
+        out->binding[out->count++] = s->binding[t];
+    }
+    return KAS_OK;
+}
+
+static kas_status tell(checker *c, const char *name, const kas_target *t, const kas_agreement *a)
+{
+    if (!c->o->common.json) {
+        printf("%-16s  %-16s %4u -> %-4u %3ux%-3u %ux%u  forward %.1e  dx %.1e  dweight %.1e", name,
+               t->name, t->c_in, t->c_out, t->h, t->w, t->kernel_h, t->kernel_w, a->forward, a->dx,
+               a->dweight);
+        if (c->o->agree.directions)
+            printf("  differences %.1e", a->numeric);
+        printf("  %s%s\n", a->ok ? "ok" : "FAILED", a->draws > 1 ? " (inputs drawn again)" : "");
+        return KAS_OK;
+    }
+    kas_buf line = {0};
+    kas_line_begin(&line);
+    kas_line_text(&line, "kind", "check");
+    kas_line_text(&line, "kernel", name);
+    kas_line_text(&line, "layer", t->name);
+    kas_line_int(&line, "c_in", t->c_in);
+    kas_line_int(&line, "c_out", t->c_out);
+    kas_line_int(&line, "h", t->h);
+    kas_line_int(&line, "w", t->w);
+    kas_line_int(&line, "operations", a->operations);
+    kas_line_int(&line, "convolutions", a->convolutions);
+    kas_line_number(&line, "forward", a->forward);
+    kas_line_number(&line, "dx", a->dx);
+    kas_line_number(&line, "dweight", a->dweight);
+    kas_line_number(&line, "differences", a->numeric);
+    kas_line_int(&line, "draws", a->draws);
+    kas_line_text(&line, "result", a->ok ? "ok" : "failed");
+    kas_line_end(&line);
+    const kas_status status = kas_buf_status(&line);
+    if (status == KAS_OK)
+        fputs(line.data, stdout);
+    kas_buf_free(&line);
+    return status;
+}
+
+static void count_result(checker *c, const kas_agreement *a)
+{
+    c->comparisons++;
+    c->failures += !a->ok;
+    c->redrawn += a->draws > 1;
+    c->forward = fmax(c->forward, a->forward);
+    c->gradient = fmax(c->gradient, fmax(a->dx, a->dweight));
+    c->numeric = fmax(c->numeric, a->numeric);
+}
+
+static kas_status compile_for_gpus(checker *c, const kas_kernel *kernel, const char *name,
+                                   const shapes *s)
+{
+    kas_buf text = {0};
+    kas_status status =
+        kas_agree_text(kernel, s->target, s->binding, s->count, &c->o->agree, &text);
+    for (int i = 0; i < MAX_ARCHS && status == KAS_OK && c->arch[i]; i++) {
+        char path[4096];
+        const kas_status compiled = kas_compile(c->arch[i], kas_buf_text(&text), path, NULL);
+        c->compiled += compiled == KAS_OK;
+        if (compiled == KAS_OK)
+            continue;
+        c->failures++;
+        kas_warn("%s: %s", name, kas_error());
+    }
+    kas_buf_free(&text);
+    return status;
+}
+
+static kas_status check_shapes(checker *c, const kas_kernel *kernel, const char *name,
+                               const shapes *s)
+{
+    kas_agreement *result = calloc((size_t)s->count, sizeof *result);
+    if (!result)
+        return kas_fail(KAS_NO_MEMORY, "out of memory");
+    kas_status status = kas_agree(c->device, c->compiler, kernel, s->target, s->binding, s->count,
+                                  &c->o->agree, result);
+    for (int i = 0; i < s->count && status == KAS_OK; i++) {
+        count_result(c, &result[i]);
+        status = tell(c, name, &s->target[i], &result[i]);
+    }
+    free(result);
+    if (status == KAS_OK)
+        status = compile_for_gpus(c, kernel, name, s);
+    return status;
+}
+
+/* A kernel that cannot be lowered, compiled or run is a failure of that kernel, and the next one is
+ * looked at. */
+static kas_status check_kernel(checker *c, const kas_kernel *kernel, const char *name,
+                               const kas_solution *solution)
+{
+    shapes s = {0};
+    kas_status status = distinct_shapes(c, solution, &s);
+    if (status == KAS_OK)
+        status = check_shapes(c, kernel, name, &s);
+    free(s.target);
+    free(s.binding);
+    c->kernels++;
+    fflush(stdout);
+    if (status == KAS_OK || status == KAS_NO_MEMORY || status == KAS_DEVICE_LOST)
+        return status;
+    c->failures++;
+    kas_warn("%s: %s", name, kas_error());
+    return KAS_OK;
+}
+
+/* ---- all
+ * ----------------------------------------------------------------------------------------- */
+
+static kas_status check_files(checker *c)
+{
+    for (int i = 0; i < c->o->files; i++) {
+        kas_kernel kernel;
+        kas_solution solution = {0};
+        char name[KAS_NAME_SIZE];
+        KAS_TRY(kas_kernel_read_file(c->o->file[i], &kernel));
+        KAS_TRY(kas_kernel_name(&kernel, name));
+        if (kas_solve(&kernel, c->targets, c->count, &c->o->net.budget, &solution) != KAS_OK)
+            return kas_fail_context(KAS_BAD_INPUT, "%s does not fit %s", c->o->file[i],
+                                    c->net->name);
+        const kas_status status = check_kernel(c, &kernel, name, &solution);
+        kas_solution_free(&solution);
+        KAS_TRY(status);
+    }
+    return KAS_OK;
+}
+
+static kas_status check_sampled(checker *c)
+{
+    kas_sample_options options = kas_sample_defaults();
+    kas_sampler *sampler = NULL;
+    options.seed = c->o->agree.seed;
+    options.budget = c->o->net.budget;
+    KAS_TRY(kas_sampler_create(&options, c->targets, c->count, &sampler));
+    kas_status status = KAS_OK;
+    for (long long k = 0; k < c->o->sampled && status == KAS_OK; k++) {
+        kas_sample s;
+        status = kas_sampler_next(sampler, 0, &s);
+        if (status != KAS_OK)
+            break;
+        status = check_kernel(c, &s.kernel, s.name, &s.solution);
+        kas_solution_free(&s.solution);
+    }
+    kas_sampler_free(sampler);
+    return status;
+}
+
+static kas_status open_archs(checker *c)
+{
+    static const char *const name[MAX_ARCHS] = {"sm_80", "sm_90"};
+    for (int i = 0; i < MAX_ARCHS; i++) {
+        const kas_status status = kas_compiler_open(name[i], NULL, &c->arch[i]);
+        if (status == KAS_UNSUPPORTED) {
+            kas_warn("SKIPPED: --nvrtc: %s", kas_error());
+            return KAS_OK;
+        }
+        KAS_TRY(status);
+    }
+    return KAS_OK;
+}
+
+static kas_status open_all(const check_options *o, checker *c)
+{
+    KAS_TRY(kas_cli_net_targets(&o->net, &c->net, &c->targets, &c->count));
+    KAS_TRY(kas_device_open(o->device, o->common.threads, &c->device));
+    KAS_TRY(kas_compiler_open(kas_device_get_info(c->device)->arch, NULL, &c->compiler));
+    return o->nvrtc ? open_archs(c) : KAS_OK;
+}
+
+static kas_status summary(const checker *c)
+{
+    if (c->o->common.json) {
+        kas_buf line = {0};
+        kas_line_begin(&line);
+        kas_line_text(&line, "kind", "summary");
+        kas_line_int(&line, "kernels", c->kernels);
+        kas_line_int(&line, "comparisons", c->comparisons);
+        kas_line_int(&line, "nvrtc_compilations", c->compiled);
+        kas_line_int(&line, "failures", c->failures);
+        kas_line_int(&line, "inputs_drawn_again", c->redrawn);
+        kas_line_number(&line, "forward", c->forward);
+        kas_line_number(&line, "gradient", c->gradient);
+        kas_line_number(&line, "differences", c->numeric);
+        kas_line_end(&line);
+        const kas_status status = kas_buf_status(&line);
+        if (status == KAS_OK)
+            fputs(line.data, stdout);
+        kas_buf_free(&line);
+        return status;
+    }
+    printf("\n%lld kernels, %lld comparisons on %s (%lld with inputs drawn again), %lld NVRTC "
+           "compilations: %lld failures\n"
+           "largest errors: forward %.1e (tolerance %.0e), gradients %.1e (%.0e), reference "
+           "against finite differences %.1e (%.0e)\n",
+           c->kernels, c->comparisons, kas_device_get_info(c->device)->name, c->redrawn,
+           c->compiled, c->failures, c->forward, KAS_AGREE_FORWARD, c->gradient, KAS_AGREE_GRADIENT,
+           c->numeric, KAS_AGREE_NUMERIC);
+    return KAS_OK;
+}
+
+static kas_status run(int argc, char **argv)
+{
+    static const struct argp_child children[] = {
+        {&kas_cli_net_argp, 0, NULL, 0}, {&kas_cli_common_argp, 0, NULL, 0}, {0}};
+    static const struct argp argp = {option_list, parse, "[KERNEL.json ...]", doc, children, 0, 0};
+    static check_options o; /* large */
+    o = (check_options){
+        .net = kas_cli_net_defaults(), .agree = {.batch = 2, .directions = 1}, .device = "auto"};
+    o.net.name = "resnet18";
+    o.net.h = o.net.w = 16;
+    bool done;
+    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
+    if (done)
+        return KAS_OK;
+    checker c = {.o = &o};
+    kas_status status = KAS_OK;
+    KAS_TRY_GOTO(open_all(&o, &c), out);
+    KAS_TRY_GOTO(check_files(&c), out);
+    if (o.sampled)
+        KAS_TRY_GOTO(check_sampled(&c), out);
+    KAS_TRY_GOTO(summary(&c), out);
+    if (c.failures)
+        status = kas_fail(KAS_FAILURE, "%lld failures in %lld kernels", c.failures, c.kernels);
+out:
+    for (int i = 0; i < MAX_ARCHS; i++)
+        kas_compiler_close(c.arch[i]);
+    kas_compiler_close(c.compiler);
+    kas_device_close(c.device);
+    free(c.targets);
+    kas_net_free(c.net);
+    return status;
+}
+
+const kas_command kas_command_check = {
+    "check", "Check kernels on a device against the float64 reference", run};
