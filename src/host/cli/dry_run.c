@@ -116,9 +116,11 @@ static void print_plan(const kas_session *s, size_t memory)
         printf("candidates: %d", s->search.candidates);
     else
         printf("candidates: as many as %s allow", kas_human_duration(s->search.time_limit, text));
-    printf(", %d epochs each, batches of %d; %d workers on %s (%s%s), %d threads each\n",
-           s->search.recipe.epochs, s->search.recipe.batch, s->workers, s->devices.kind,
-           s->devices.spec[0], s->devices.count > 1 ? ", ..." : "", s->search.threads);
+    printf(", %d epochs each, batches of %d; %d %s on %s (%s%s), %d %s each\n",
+           s->search.recipe.epochs, s->search.recipe.batch, s->workers,
+           s->workers == 1 ? "worker" : "workers", s->devices.kind, s->devices.spec[0],
+           s->devices.count > 1 ? ", ..." : "", s->search.threads,
+           s->search.threads == 1 ? "thread" : "threads");
     printf("memory of a worker with the unmodified network: %s\nstudy: %s (not made)\n",
            kas_human_bytes((double)memory, text), s->study);
 }

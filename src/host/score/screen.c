@@ -9,12 +9,6 @@
 #include "jit/compile.h"
 #include "jit/program.h"
 
-#pragma weak kas_program_build
-#pragma weak kas_program_free
-#pragma weak kas_program_load
-#pragma weak kas_loaded_free
-#pragma weak kas_loaded_append
-
 enum { BATCH = 2 };
 
 /* One distinct target on its way through the device. */
@@ -192,8 +186,6 @@ kas_status kas_screen_kernel(kas_device *device, const kas_kernel *kernel,
     kas_buf source = {0};
     kas_module *module = NULL;
     int trials = 0;
-    if (!kas_program_build)
-        return kas_fail(KAS_UNSUPPORTED, "this build has no JIT");
     *out = (kas_screen){.finite = true, .std_min = INFINITY, .std_max = 0};
     trial *list = calloc((size_t)count, sizeof *list);
     if (!list)
