@@ -3,8 +3,6 @@
 
 #include "host/train/model_impl.h"
 
-#pragma weak kas_loaded_append
-
 typedef struct recorder {
     kas_model *m;
     const kas_tape *tape;

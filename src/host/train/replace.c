@@ -4,12 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#pragma weak kas_program_build
-#pragma weak kas_program_free
-#pragma weak kas_program_load
-#pragma weak kas_loaded_free
-#pragma weak kas_loaded_append
-
 /* Same shape and sizes inside, so that one program serves both; stride is outside of it. */
 static bool same_program(const kas_replacement *r, int a, int b)
 {
