@@ -25,141 +25,9 @@
 #include "host/search/judge.h"
 #include "host/search/study_dir.h"
 #include "host/search/supervisor.h"
-#include "host/search/worker.h"
+#include "search_fake.h"
 
-enum { EPOCHS = 4, MAX_CANDIDATES = 16 };
-
-/* ---- the worker's side ------------------------------------------------------------------------
- */
-
-static void note(const char *format, ...)
-{
-    char line[128];
-    va_list args;
-    va_start(args, format);
-    int size = vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    int fd = open(getenv("KAS_TEST_NOTES"), O_WRONLY | O_CREAT | O_APPEND, 0666);
-    if (fd < 0 || write(fd, line, (size_t)size) != size)
-        abort();
-    close(fd);
-}
-
-static void nap(double seconds)
-{
-    struct timespec time = {(time_t)seconds, (long)(fmod(seconds, 1) * 1e9)};
-    nanosleep(&time, NULL);
-}
-
-static kas_status fake_open(const kas_search_options *options, const char *dataset,
-                            const char *device, void **state, char name[128])
-{
-    if (strcmp(dataset, "none") == 0)
-        return kas_fail(KAS_BAD_INPUT, "no data set");
-    kas_search_options *copy = malloc(sizeof *copy);
-    *copy = *options;
-    *state = copy;
-    snprintf(name, 128, "fake %s", strcmp(device, "fake:1") == 0 ? "one" : "");
-    note("worker %ld\n", (long)getpid());
-    return KAS_OK;
-}
-
-static int read_checkpoint(const char *path)
-{
-    kas_buf text = {0};
-    int done =
-        kas_file_exists(path) && kas_file_read(path, 64, &text) == KAS_OK ? atoi(text.data) : 0;
-    kas_buf_free(&text);
-    return done;
-}
-
-static double fake_accuracy(const kas_task *task, int epoch)
-{
-    double level = task->kernel && strstr(task->kernel, "weak") ? 0.05 : 0.5 + 0.01 * task->index;
-    return level * (epoch + 1) / EPOCHS;
-}
-
-/* What goes wrong after epoch 1. */
-static kas_status misbehave(const char *what, bool resumed, kas_outcome *out)
-{
-    if (strstr(what, "abort"))
-        abort();
-    if (strstr(what, "hang")) {
-        note("hanging\n");
-        nap(3600);
-    }
-    if (strstr(what, "exit"))
-        _exit(7);
-    if (strstr(what, "killed-always") || (strstr(what, "killed-once") && !resumed))
-        raise(SIGKILL);
-    if (strstr(what, "memory"))
-        return kas_fail(KAS_NO_MEMORY, "12 GB wanted");
-    if (strstr(what, "lost"))
-        return kas_fail(KAS_DEVICE_LOST, "illegal address");
-    if (strstr(what, "failed"))
-        return kas_fail(KAS_DEVICE, "refused");
-    if (strstr(what, "nonsense") && write(KAS_WORKER_REPLY_FD, "{]\n", 3) != 3)
-        abort();
-    if (strstr(what, "diverged"))
-        out->state = KAS_WORK_DIVERGED;
-    return KAS_OK;
-}
-
-static kas_status fake_evaluate(void *state, kas_worker *worker, const kas_task *task,
-                                kas_outcome *out)
-{
-    (void)state;
-    const char *what = task->kernel ? task->kernel : getenv("KAS_TEST_BASELINE");
-    char key[32], done[16];
-    snprintf(key, sizeof key, "%d.%lld", (int)task->kind, (long long)task->index);
-    int from = read_checkpoint(task->checkpoint);
-    note("begin %s\n", key);
-    out->measured.latency = strstr(what, "slow") ? 3 : 1;
-    if (kas_worker_measured(worker, &out->measured) == KAS_PRUNE) {
-        out->state = KAS_WORK_OVER_LATENCY;
-        return KAS_OK;
-    }
-    out->state = KAS_WORK_FINISHED;
-    for (int e = from; e < EPOCHS; e++) {
-        for (int step = 0; step < 5; step++) {
-            nap(strstr(what, "long") ? 0.02 : 0.001);
-            if (kas_worker_progress(worker, "training", (uint64_t)step, 5, 1) == KAS_STOP) {
-                out->state = KAS_WORK_QUEUED;
-                return KAS_OK;
-            }
-        }
-        snprintf(done, sizeof done, "%d", e + 1);
-        KAS_TRY(kas_file_write_atomic(task->checkpoint, done, strlen(done)));
-        note("epoch %s.%d\n", key, e);
-        kas_epoch epoch = {.epoch = e, .validation_accuracy = fake_accuracy(task, e)};
-        kas_verdict verdict = kas_worker_epoch(worker, &epoch);
-        out->measured.accuracy = epoch.validation_accuracy;
-        if (verdict == KAS_PRUNE)
-            out->state = KAS_WORK_PRUNED;
-        if (verdict == KAS_STOP)
-            out->state = KAS_WORK_QUEUED;
-        if (verdict != KAS_CONTINUE)
-            return KAS_OK;
-        if (e == 1 || strstr(what, "killed-always"))
-            KAS_TRY(misbehave(what, from > 0, out));
-    }
-    out->epochs = EPOCHS;
-    out->epoch = calloc(EPOCHS, sizeof *out->epoch);
-    for (int e = 0; e < EPOCHS; e++)
-        out->epoch[e] = (kas_epoch){.epoch = e, .validation_accuracy = fake_accuracy(task, e)};
-    out->measured.accuracy = fake_accuracy(task, EPOCHS - 1);
-    if (task->weights)
-        KAS_TRY(kas_file_write_atomic(task->weights, "w", 1));
-    note("end %s\n", key);
-    return KAS_OK;
-}
-
-static void fake_close(void *state)
-{
-    free(state);
-}
-
-static const kas_evaluator fake = {fake_open, fake_evaluate, fake_close};
+enum { MAX_CANDIDATES = 16 };
 
 /* ---- the test's side --------------------------------------------------------------------------
  */
@@ -174,7 +42,9 @@ static char folder[256], study_dir[300], notes[300];
 static int set_up(void **state)
 {
     (void)state;
-    snprintf(folder, sizeof folder, "/tmp/kas-search-XXXXXX");
+    /* In memory where that is possible: hundreds of checkpoints are flushed to the disk. */
+    snprintf(folder, sizeof folder, "%s/kas-search-XXXXXX",
+             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     if (!mkdtemp(folder))
         return -1;
     snprintf(study_dir, sizeof study_dir, "%s/study", folder);
@@ -378,7 +248,7 @@ static void bad_candidates(void **state)
     kas_search_options search = search_options(10);
     plan p = {.what = {"ok", "abort", "hang", "exit", "memory", "lost", "failed", "nonsense",
                        "diverged", "killed-always"}};
-    OK(supervise(p, &search, 2, 1.5, "d"));
+    OK(supervise(p, &search, 2, 4, "d"));
     static const kas_work_state expected[] = {
         KAS_WORK_FINISHED,      KAS_WORK_CRASHED,     KAS_WORK_HUNG,   KAS_WORK_FAILED,
         KAS_WORK_OUT_OF_MEMORY, KAS_WORK_DEVICE_LOST, KAS_WORK_FAILED, KAS_WORK_FAILED,

@@ -35,7 +35,7 @@ static double seconds_now(void)
     X(accuracy)                                                                                    \
     X(latency)                                                                                     \
     X(latency_iqr)                                                                                 \
-    X(step_seconds) X(compile_seconds) X(memory) X(output_std_min) X(output_std_max) X(fisher)
+    X(step_seconds) X(compile_seconds) X(memory) X(output_std_min) X(output_std_max)
 
 cJSON *kas_measured_message(const char *type, const kas_measured *measured)
 {

@@ -27,7 +27,7 @@ static const char *const schema[] = {
     " owner TEXT NOT NULL DEFAULT '', lease_until REAL NOT NULL DEFAULT 0,"
     " deaths INTEGER NOT NULL DEFAULT 0, created REAL NOT NULL, started REAL, ended REAL,"
     " accuracy REAL, latency REAL, latency_iqr REAL, step_seconds REAL, compile_seconds REAL,"
-    " memory REAL, output_std_min REAL, output_std_max REAL, fisher REAL, UNIQUE (kind, k))",
+    " memory REAL, output_std_min REAL, output_std_max REAL, UNIQUE (kind, k))",
     "CREATE TABLE epoch (work INTEGER NOT NULL REFERENCES work (id), epoch INTEGER NOT NULL,"
     " train_loss REAL, train_accuracy REAL, validation_loss REAL, validation_accuracy REAL,"
     " seconds REAL, PRIMARY KEY (work, epoch)) WITHOUT ROWID",

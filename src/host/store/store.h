@@ -122,7 +122,6 @@ typedef struct kas_measured {
     double compile_seconds;      /* of the JIT */
     double memory;               /* bytes of device memory */
     double output_std_min, output_std_max; /* over targets, at initialisation */
-    double fisher;                         /* Fisher potential at initialisation (recorded only) */
 } kas_measured;
 kas_measured kas_measured_unknown(void);
 

@@ -32,7 +32,7 @@ bool kas_work_state_parse(const char *name, kas_work_state *out)
 
 kas_measured kas_measured_unknown(void)
 {
-    return (kas_measured){NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
+    return (kas_measured){NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
 }
 
 void kas_work_clear(kas_work *work)
@@ -57,8 +57,7 @@ static kas_measured read_measured(sqlite3_stmt *stmt, int column)
                           .compile_seconds = kas_sql_double(stmt, column + 4),
                           .memory = kas_sql_double(stmt, column + 5),
                           .output_std_min = kas_sql_double(stmt, column + 6),
-                          .output_std_max = kas_sql_double(stmt, column + 7),
-                          .fisher = kas_sql_double(stmt, column + 8)};
+                          .output_std_max = kas_sql_double(stmt, column + 7)};
 }
 
 kas_status kas_work_read_row(kas_store *store, sqlite3_stmt *stmt, kas_work *out)
