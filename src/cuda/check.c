@@ -51,8 +51,9 @@ kas_status kas_cuda_check(kas_cuda *cuda, CUresult result, const char *statement
     cuda->driver->cuGetErrorString(result, &text);
     cuda->driver->cuGetErrorName(result, &name);
     kas_status status = result == KAS_CUDA_ERROR_OUT_OF_MEMORY ? KAS_NO_MEMORY : KAS_DEVICE;
-    kas_fail(status, "%s, %s:%d: %s: %s (%s, error %d)", cuda->base.info.name, base_name(file),
-             line, statement, text ? text : "unknown error", name ? name : "?", (int)result);
+    kas_fail(status, "%s: %s (%s, error %d) in %s at %s:%d", cuda->base.info.name,
+             text ? text : "unknown error", name ? name : "?", (int)result, statement,
+             base_name(file), line);
     return is_sticky(result) ? lose(cuda) : status;
 }
 
@@ -73,8 +74,8 @@ kas_status kas_cuda_check_lt(kas_cuda *cuda, cublasStatus_t result, const char *
         status = KAS_NO_MEMORY;
     else if (result == KAS_CUBLAS_NOT_SUPPORTED || result == KAS_CUBLAS_ARCH_MISMATCH)
         status = KAS_UNSUPPORTED;
-    kas_fail(status, "%s, %s:%d: %s: %s", cuda->base.info.name, base_name(file), line, statement,
-             cuda->lt->cublasLtGetStatusString(result));
+    kas_fail(status, "%s: %s in %s at %s:%d", cuda->base.info.name,
+             cuda->lt->cublasLtGetStatusString(result), statement, base_name(file), line);
     return status == KAS_DEVICE ? after_library_failure(cuda, status) : status;
 }
 
@@ -89,7 +90,7 @@ kas_status kas_cuda_check_dnn(kas_cuda *cuda, cudnnStatus_t result, const char *
         status = KAS_UNSUPPORTED;
     else if (result == KAS_CUDNN_ALLOCATION_FAILED || result == KAS_CUDNN_DEVICE_ALLOCATION_FAILED)
         status = KAS_NO_MEMORY;
-    kas_fail(status, "%s, %s:%d: %s: %s", cuda->base.info.name, base_name(file), line, statement,
-             cuda->dnn->cudnnGetErrorString(result));
+    kas_fail(status, "%s: %s in %s at %s:%d", cuda->base.info.name,
+             cuda->dnn->cudnnGetErrorString(result), statement, base_name(file), line);
     return status == KAS_DEVICE ? after_library_failure(cuda, status) : status;
 }

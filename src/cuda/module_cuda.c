@@ -101,10 +101,8 @@ kas_status kas_cuda_launch(kas_cuda *cuda, const kas_function *function, const u
     kas_status status =
         KAS_CU(cuda, cuLaunchKernel(function->handle, grid[0], grid[1], grid[2], block[0], block[1],
                                     block[2], 0, cuda->stream, params, NULL));
-    return status == KAS_OK ? KAS_OK
-                            : kas_fail_context(status,
-                                               "kernel %s, %u x %u x %u blocks of %u x %u "
-                                               "x %u threads",
-                                               function->name, grid[0], grid[1], grid[2], block[0],
-                                               block[1], block[2]);
+    if (status == KAS_OK)
+        return KAS_OK;
+    return kas_fail_context(status, "kernel %s (%ux%ux%u blocks of %ux%ux%u)", function->name,
+                            grid[0], grid[1], grid[2], block[0], block[1], block[2]);
 }

@@ -231,6 +231,8 @@ static kas_status hear_result(kas_supervisor *s, kas_slot *slot, const cJSON *me
         return release(s, slot, false);
     if (!kas_work_ended(state))
         return kas_fail(KAS_BAD_INPUT, "result: state \"%s\"", kas_work_state_name(state));
+    if (state == KAS_WORK_DEVICE_LOST)
+        slot->ending = true; /* the next item must not go down with this worker */
     const cJSON *one;
     bool held = true;
     cJSON_ArrayForEach(one, cJSON_GetObjectItemCaseSensitive(message, "curve"))

@@ -109,7 +109,7 @@ static kas_status start_worker(kas_supervisor *s, kas_slot *slot)
     KAS_TRY(kas_study_path(s->options->study, relative, log));
     KAS_TRY(kas_process_start(s->options->worker_argv, log, &slot->process));
     slot->channel = (kas_channel){.in = slot->process.from, .out = slot->process.to};
-    slot->ready = slot->hung = slot->dropped = false;
+    slot->ready = slot->hung = slot->ending = slot->dropped = false;
     slot->last_heard = kas_monotonic();
     kas_buf options = {0};
     kas_search_options_write(s->options->search, &options);
@@ -224,7 +224,7 @@ static kas_status hand_out(kas_supervisor *s, bool *done)
         kas_slot *slot = &s->slot[i];
         if (!slot->process.pid)
             KAS_TRY(start_worker(s, slot));
-        if (!slot->ready || slot->busy)
+        if (!slot->ready || slot->busy || slot->ending)
             continue;
         kas_work work = {0};
         bool found;

@@ -21,6 +21,7 @@ typedef struct kas_slot {
     int number;
     bool ready, busy;
     bool hung;         /* was killed for silence */
+    bool ending;       /* its device is lost and it is about to end: gets no more work */
     bool dropped;      /* its lease is lost: whatever it says is ignored */
     int failed_starts; /* in a row */
     double last_heard, last_renewed;
