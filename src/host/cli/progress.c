@@ -38,14 +38,16 @@ static void describe(const kas_event *e, kas_buf *out)
     if (!e->finals && e->ended > e->finished)
         kas_buf_printf(out, " (%d finished)", e->finished);
     if (e->best)
-        kas_buf_printf(out, ", best %.1f%% (%s)", 100 * e->best->measured.accuracy, e->best->name);
+        kas_buf_printf(out, ", best %.1f%%", 100 * e->best->measured.accuracy);
     if (e->baseline && e->baseline->state == KAS_WORK_FINISHED)
         kas_buf_printf(out, ", baseline %.1f%%", 100 * e->baseline->measured.accuracy);
     if (*e->phase)
-        kas_buf_printf(out, ", %s %.0f%%", e->phase, 100 * e->fraction);
+        kas_buf_printf(out, ", %s", e->phase);
+    if (e->fraction > 0)
+        kas_buf_printf(out, " %.0f%%", 100 * e->fraction);
     kas_buf_printf(out, ", %s", kas_human_duration(e->elapsed, text));
     if (isfinite(e->eta))
-        kas_buf_printf(out, ", about %s left", kas_human_duration(e->eta, text));
+        kas_buf_printf(out, ", %s left", kas_human_duration(e->eta, text));
 }
 
 static void draw(kas_progress *p, const kas_event *e)

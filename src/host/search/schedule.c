@@ -105,6 +105,11 @@ static bool all_ended(const kas_supervisor *s)
     return true;
 }
 
+bool kas_schedule_complete(const kas_supervisor *s)
+{
+    return find(s, KAS_WORK_FINAL) && find(s, KAS_WORK_FINAL_BASELINE) && all_ended(s);
+}
+
 static kas_status add_finals(kas_supervisor *s, const kas_work *best)
 {
     kas_work final = *best, baseline = {.kind = KAS_WORK_FINAL_BASELINE, .attempt = -1};

@@ -28,10 +28,11 @@ double kas_monotonic(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Longer than the silence that kills a worker, so that a lease never ends under a live one. */
+/* A lease is renewed when a quarter of it has passed and a worker is killed after hang_seconds of
+ * silence: with twice that and a minute a lease never ends under a live worker. */
 double kas_supervisor_lease(const kas_supervisor *s)
 {
-    return s->options->hang_seconds + 60;
+    return 2 * s->options->hang_seconds + 60;
 }
 
 kas_status kas_supervisor_refresh(kas_supervisor *s)
@@ -388,7 +389,8 @@ kas_status kas_supervise(kas_store *store, const kas_supervisor_options *options
     kas_owner_self(s.owner);
     s.began = s.counted = kas_monotonic();
     KAS_TRY_GOTO(begin(&s), out);
-    KAS_TRY_GOTO(with_signals(&s), out);
+    if (!kas_schedule_complete(&s))
+        KAS_TRY_GOTO(with_signals(&s), out);
     status = verdict(&s);
 out:
     kas_work_list_free(s.list, s.count);

@@ -54,7 +54,9 @@ void kas_supervisor_emit(kas_supervisor *s, kas_event_kind kind, const kas_work 
                          const char *text);
 double kas_supervisor_lease(const kas_supervisor *s);
 
-/* schedule.c: *found with *out claimed; or *done: nothing will ever come; or neither: wait. */
+/* schedule.c. A study whose final trainings have ended needs no workers. */
+bool kas_schedule_complete(const kas_supervisor *s);
+/* *found with *out claimed; or *done: nothing will ever come; or neither: wait. */
 kas_status kas_schedule_next(kas_supervisor *s, kas_work *out, bool *found, bool *done);
 
 /* report.c */
