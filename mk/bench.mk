@@ -1,4 +1,5 @@
-# Programs that answer one question each and print JSON lines: bench/bench_*.c.
+# Programs that answer one question each and print JSON lines: bench/bench_*.c, and the suites of kas-gpu itself.
+# All lines go to stdout: make -s bench > results.json.
 BENCHES    := $(wildcard bench/bench_*.c)
 BENCH_BINS := $(BENCHES:%.c=$(BUILD)/%)
 
@@ -7,3 +8,4 @@ $(BUILD)/bench/bench_%: $(BUILD)/bench/bench_%.o $(LIBRARY)
 
 bench: all $(BENCH_BINS)
 	@for program in $(BENCH_BINS); do $$program || exit 1; done
+	@./kas-gpu bench --json

@@ -1,0 +1,72 @@
+#include "host/bench/bench.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern const kas_bench_suite kas_bench_suite_sampler, kas_bench_suite_step;
+
+const kas_bench_suite *const *kas_bench_suites(void)
+{
+    static const kas_bench_suite *const suites[] = {&kas_bench_suite_sampler, &kas_bench_suite_step,
+                                                    NULL};
+    return suites;
+}
+
+const kas_bench_suite *kas_bench_find(const char *name)
+{
+    for (const kas_bench_suite *const *s = kas_bench_suites(); *s; s++)
+        if (strcmp((*s)->name, name) == 0)
+            return *s;
+    return NULL;
+}
+
+void kas_bench_line_begin(kas_buf *line, const char *suite, const kas_device_info *info)
+{
+    double load;
+    kas_line_begin(line);
+    kas_line_text(line, "kind", "bench");
+    kas_line_text(line, "suite", suite);
+    kas_line_text(line, "version", "kas-gpu " KAS_VERSION);
+    kas_line_text(line, "device", info->name);
+    kas_line_text(line, "arch", info->arch);
+    kas_line_int(line, "threads", info->threads);
+    kas_line_number(line, "load_average", getloadavg(&load, 1) == 1 ? load : NAN);
+}
+
+void kas_bench_line_spread(kas_buf *line, const char *name, kas_samples *samples)
+{
+    char field[64];
+    kas_line_number(line, name, kas_samples_quantile(samples, 0.5));
+    snprintf(field, sizeof field, "%s_q1", name);
+    kas_line_number(line, field, kas_samples_quantile(samples, 0.25));
+    snprintf(field, sizeof field, "%s_q3", name);
+    kas_line_number(line, field, kas_samples_quantile(samples, 0.75));
+}
+
+kas_status kas_bench_line_put(kas_buf *line, const kas_bench_sink *sink)
+{
+    kas_line_end(line);
+    kas_status status = kas_buf_status(line);
+    if (status == KAS_OK)
+        sink->put(sink->context, kas_buf_text(line));
+    return status;
+}
+
+kas_status kas_bench_table_put(const kas_table *table, const char *title,
+                               const kas_bench_sink *sink)
+{
+    if (sink->json)
+        return KAS_OK;
+    kas_buf text = {0};
+    kas_buf_printf(&text, "%s\n\n", title);
+    kas_status status = kas_table_write(table, &text);
+    kas_buf_puts(&text, "\n");
+    if (status == KAS_OK)
+        status = kas_buf_status(&text);
+    if (status == KAS_OK)
+        sink->put(sink->context, kas_buf_text(&text));
+    kas_buf_free(&text);
+    return status;
+}

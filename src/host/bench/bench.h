@@ -1,0 +1,68 @@
+/* Benchmarks of the product itself: what `kas-gpu bench` runs.
+ *
+ * A suite answers one question about speed, such as "how many kernels a second does one core
+ * sample?".  It measures several times, interleaved where two things are compared, and gives the
+ * median with the quartiles, because times on a shared machine have a long tail; never the best of
+ * several runs.  Each line of JSON says where it was measured: device, threads, version, load.
+ *
+ * Programs that need more than the product has, such as a peer or files of random bytes, are in the
+ * folder bench/ instead.  docs/benchmarks.md has every field. */
+#ifndef KAS_BENCH_BENCH_H
+#define KAS_BENCH_BENCH_H
+
+#include "host/device/device.h"
+#include "host/report/line.h"
+#include "host/report/table.h"
+#include "host/space/solve.h"
+#include "host/train/stats.h"
+
+typedef struct kas_bench_options {
+    const char *net; /* NULL = every network that the suite knows */
+    int c, h, w;     /* of the images; h 0 = the suite's own size for the network */
+    int classes;
+    const char *filter; /* kernel sizes of the targets, as in --targets; NULL = all */
+    kas_budget budget;  /* ratios of 0 = the suite's own */
+    double seconds;     /* sampler: of CPU time for each line; 0 = 2 */
+    int repeats;        /* 0 = the suite's own number */
+    int batch;          /* step: 0 = that of kas_recipe_default */
+    const char *device; /* step: as in kas_device_open; NULL = "auto" */
+    int threads;        /* step, CPU device; 0 = all cores */
+    const char *kernel; /* step: kernel file that is compared with the network as it is, or NULL */
+    const char *cache_dir; /* of the JIT; NULL = default */
+    uint64_t seed;
+} kas_bench_options;
+
+/* Where results go.  `put` gets whole lines: of JSON as they are measured, or of a table at the end
+ * of the suite. */
+typedef struct kas_bench_sink {
+    bool json;
+    void (*put)(void *context, const char *text);
+    void *context;
+} kas_bench_sink;
+
+typedef struct kas_bench_suite {
+    const char *name;
+    const char *question; /* one line of 65 characters for the help: what it finds out */
+    kas_status (*run)(const kas_bench_options *options, const kas_bench_sink *sink);
+} kas_bench_suite;
+
+/* All suites in the order in which they run; ends with NULL. */
+const kas_bench_suite *const *kas_bench_suites(void);
+const kas_bench_suite *kas_bench_find(const char *name); /* NULL = no such suite */
+
+/* ---- shared by the suites ---------------------------------------------------------------------
+ */
+
+/* Begins a line of JSON: kind, suite, version, device, architecture, threads, and the machine's
+ * load average of the last minute, which tells a reader how much to trust a time (null where it is
+ * not known). */
+void kas_bench_line_begin(kas_buf *line, const char *suite, const kas_device_info *info);
+/* Fields NAME (the median), NAME_q1, NAME_q3. */
+void kas_bench_line_spread(kas_buf *line, const char *name, kas_samples *samples);
+/* Ends the line and hands it to the sink, which gets nothing when memory was exhausted. */
+kas_status kas_bench_line_put(kas_buf *line, const kas_bench_sink *sink);
+/* Writes a table for people behind its title; nothing when the sink wants JSON. */
+kas_status kas_bench_table_put(const kas_table *table, const char *title,
+                               const kas_bench_sink *sink);
+
+#endif

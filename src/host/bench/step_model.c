@@ -1,0 +1,157 @@
+#include "host/bench/step_model.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "host/core/random.h"
+#include "host/train/recipe.h"
+
+kas_status kas_bench_images(const kas_net *net, int batch, kas_dataset **out)
+{
+    const kas_layer *in = &net->layer[0];
+    kas_dataset *d;
+    KAS_TRY(kas_dataset_create((uint32_t)in->h, (uint32_t)in->w, (uint32_t)in->c,
+                               (uint32_t)net->classes, (uint32_t)batch, 1, &d));
+    kas_rng rng = kas_rng_make(0, KAS_PURPOSE_TEST, 0);
+    size_t size = (size_t)batch * (size_t)in->h * (size_t)in->w * (size_t)in->c;
+    for (size_t i = 0; i < size; i++)
+        d->train.pixels[i] = (uint8_t)kas_rng_u32(&rng);
+    for (int i = 0; i < batch; i++)
+        d->train.labels[i] = (uint16_t)(i % net->classes);
+    kas_dataset_finish(d);
+    *out = d;
+    return KAS_OK;
+}
+
+static kas_train_options options_for(const kas_net *net, const kas_replacement *replacement,
+                                     const kas_dataset *images, const char *cache_dir)
+{
+    kas_recipe recipe = kas_recipe_default();
+    recipe.batch = (int)images->train.count;
+    recipe.epochs = 1;
+    recipe.warmup_epochs = 0;
+    recipe.lr = 1e-3;
+    return (kas_train_options){.net = net,
+                               .dataset = images,
+                               .replacement = replacement,
+                               .recipe = recipe,
+                               .train_count = images->train.count,
+                               .validation_count = images->train.count,
+                               .cache_dir = cache_dir};
+}
+
+static kas_status create(kas_device *device, kas_bench_model *m)
+{
+    const kas_train_options *o = &m->options;
+    kas_model_options model = {.net = o->net,
+                               .replacement = o->replacement,
+                               .batch = o->recipe.batch,
+                               .training = true,
+                               .cache_dir = o->cache_dir};
+    KAS_TRY(kas_feed_check(o));
+    KAS_TRY(kas_model_create(device, &model, &m->model));
+    KAS_TRY(kas_feed_create(device, o, &m->feed));
+    KAS_TRY(kas_feed_shuffle(&m->feed, 0));
+    kas_step_options train = {.mode = KAS_TAPE_TRAIN,
+                              .images = &m->feed.train,
+                              .label_smoothing = o->recipe.label_smoothing,
+                              .lr = m->feed.rates,
+                              .momentum = o->recipe.momentum,
+                              .weight_decay = o->recipe.weight_decay};
+    kas_step_options infer = {.mode = KAS_TAPE_INFER};
+    KAS_TRY(kas_model_record(m->model, &train, &m->train));
+    KAS_TRY(kas_model_record(m->model, &infer, &m->infer));
+    KAS_TRY(kas_timer_create(device, &m->timer));
+    return kas_model_init(m->model, 0);
+}
+
+kas_status kas_bench_model_create(kas_device *device, const kas_net *net,
+                                  const kas_replacement *replacement, const kas_dataset *images,
+                                  const char *cache_dir, kas_bench_model *out)
+{
+    *out = (kas_bench_model){.options = options_for(net, replacement, images, cache_dir)};
+    kas_status status = create(device, out);
+    if (status != KAS_OK)
+        kas_bench_model_free(out);
+    return status;
+}
+
+void kas_bench_model_free(kas_bench_model *m)
+{
+    kas_timer_free(m->timer);
+    kas_plan_free(m->infer);
+    kas_plan_free(m->train);
+    kas_feed_free(&m->feed);
+    kas_model_free(m->model);
+    *m = (kas_bench_model){0};
+}
+
+/* Real numbers, because zeros and denormals take other times than images do. */
+static kas_status give_images(kas_bench_model *m)
+{
+    const kas_layer *in = &m->options.net->layer[0];
+    size_t size = (size_t)m->options.recipe.batch * (size_t)in->h * (size_t)in->w * (size_t)in->c;
+    float *images = malloc(sizeof *images * size);
+    if (!images)
+        return kas_fail(KAS_NO_MEMORY, "no memory for a batch of %d images",
+                        m->options.recipe.batch);
+    kas_rng rng = kas_rng_make(0, KAS_PURPOSE_TEST, 1);
+    for (size_t i = 0; i < size; i++)
+        images[i] = (float)kas_rng_normal(&rng);
+    kas_status status = kas_model_set_batch(m->model, KAS_TAPE_INFER, images, NULL);
+    free(images);
+    return status;
+}
+
+kas_status kas_bench_model_begin(kas_bench_model *m, kas_tape_mode mode)
+{
+    const kas_metrics zero = {0};
+    if (mode == KAS_TAPE_INFER)
+        return give_images(m);
+    m->trained = 0;
+    return kas_model_set_metrics(m->model, &zero);
+}
+
+kas_status kas_bench_model_run(kas_bench_model *m, kas_tape_mode mode, double *seconds)
+{
+    if (mode == KAS_TAPE_TRAIN) {
+        KAS_TRY(kas_model_set_state(m->model, (kas_step_state){0}));
+        m->trained++;
+    }
+    KAS_TRY(kas_timer_start(m->timer));
+    KAS_TRY(kas_plan_run(mode == KAS_TAPE_TRAIN ? m->train : m->infer));
+    return kas_timer_stop(m->timer, seconds);
+}
+
+static kas_status check_training(kas_bench_model *m)
+{
+    kas_metrics metrics;
+    uint64_t expected = m->trained * (uint64_t)m->options.recipe.batch;
+    KAS_TRY(kas_model_get_metrics(m->model, &metrics));
+    if (metrics.counted != expected)
+        return kas_fail(KAS_FAILURE, "the timed steps counted %" PRIu64 " images of %" PRIu64,
+                        metrics.counted, expected);
+    if (!isfinite(metrics.loss_sum))
+        return kas_fail(KAS_FAILURE, "the loss of the timed steps is not finite");
+    return KAS_OK;
+}
+
+static kas_status check_logits(kas_bench_model *m)
+{
+    size_t count = (size_t)m->options.recipe.batch * (size_t)m->options.net->classes;
+    float *logits = malloc(sizeof *logits * count);
+    if (!logits)
+        return kas_fail(KAS_NO_MEMORY, "no memory for %zu logits", count);
+    kas_status status = kas_model_get_logits(m->model, KAS_TAPE_INFER, logits);
+    for (size_t i = 0; status == KAS_OK && i < count; i++)
+        if (!isfinite(logits[i]))
+            status = kas_fail(KAS_FAILURE, "a logit of the timed inference is not finite");
+    free(logits);
+    return status;
+}
+
+kas_status kas_bench_model_check(kas_bench_model *m, kas_tape_mode mode)
+{
+    return mode == KAS_TAPE_TRAIN ? check_training(m) : check_logits(m);
+}

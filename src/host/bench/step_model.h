@@ -1,0 +1,50 @@
+/* A network made ready to be timed: the very steps that a search runs, on random images.
+ *
+ * The training step is all of it: loading and augmenting the batch, forward, loss, backward,
+ * update. Every run starts from the same position of the data and the same learning rate, so that
+ * all runs do the same work; the rate is small, so that random labels do not make the weights
+ * diverge. Inference is the forward pass of one batch that is on the device already. */
+#ifndef KAS_BENCH_STEP_MODEL_H
+#define KAS_BENCH_STEP_MODEL_H
+
+#include "host/train/feed.h"
+#include "host/train/model.h"
+
+/* Random pixels and labels of every class in turn: one batch for `net`. Freed with
+ * kas_dataset_close. */
+kas_status kas_bench_images(const kas_net *net, int batch, kas_dataset **out);
+
+typedef struct kas_bench_model {
+    kas_model *model;
+    kas_plan *train, *infer;
+    kas_timer *timer;
+    kas_train_options options; /* the feed points to it: a kas_bench_model must not be moved */
+    kas_feed feed;
+    uint64_t trained; /* training steps run */
+} kas_bench_model;
+
+/* `net`, `replacement` (NULL = the network as it is) and `images` must outlive it. On failure
+ * nothing is left to free. */
+kas_status kas_bench_model_create(kas_device *device, const kas_net *net,
+                                  const kas_replacement *replacement, const kas_dataset *images,
+                                  const char *cache_dir, kas_bench_model *out);
+void kas_bench_model_free(kas_bench_model *model);
+
+/* To be called before the runs of one kind: what training leaves in memory, inference overwrites.
+ */
+kas_status kas_bench_model_begin(kas_bench_model *model, kas_tape_mode mode);
+/* One step of `mode` (TRAIN or INFER); seconds on the device. */
+kas_status kas_bench_model_run(kas_bench_model *model, kas_tape_mode mode, double *seconds);
+/* Were they real steps?  Training: every image of every step was counted and the loss is finite;
+ * inference: the logits are finite. KAS_FAILURE otherwise: what was timed proves nothing. */
+kas_status kas_bench_model_check(kas_bench_model *model, kas_tape_mode mode);
+
+/* The convolutions of a network by themselves, each with memory of its own size but all in the same
+ * place: forward for INFER; forward, data and weights for TRAIN (no data gradient for the stem). */
+typedef struct kas_bench_convs kas_bench_convs;
+kas_status kas_bench_convs_create(kas_device *device, const kas_net *net, int batch,
+                                  kas_tape_mode mode, kas_bench_convs **out);
+void kas_bench_convs_free(kas_bench_convs *convs); /* NULL is allowed */
+kas_status kas_bench_convs_run(kas_bench_convs *convs, double *seconds);
+
+#endif

@@ -1,0 +1,285 @@
+/* How long do a training step and an inference take, and at what rate of arithmetic?
+ *
+ * Optionally with a kernel in place: the network as it is (A) and with the kernel (B) run in turn,
+ * A B A B ..., in one process, and the ratio is that of neighbours, so that what disturbs the
+ * machine for a while disturbs both.  The convolutions of A by themselves run in the same round.
+ *
+ * FLOPs: a multiply-add is one.  A training step counts as three inferences (the forward pass, the
+ * gradients of data and of weights), which is exact for convolutions but the stem. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "host/bench/bench.h"
+#include "host/bench/step_model.h"
+#include "host/core/log.h"
+#include "host/net/targets.h"
+#include "host/space/canonical.h"
+#include "host/space/kernel_json.h"
+#include "host/train/recipe.h"
+
+enum { WARM_UP = 2, REPEATS = 10, OTHER_SIDE = 32 };
+
+/* One network at one batch size, with the kernel where one was given. */
+typedef struct subject {
+    const kas_bench_options *o;
+    const kas_bench_sink *sink;
+    kas_device *device;
+    int batch, repeats;
+    kas_net *net;
+    kas_dataset *images;
+    kas_kernel *kernel; /* NULL = none */
+    char kernel_name[KAS_NAME_SIZE];
+    kas_target *target;
+    kas_solution solution;
+    kas_replacement replacement;
+    kas_bench_model plain, changed;
+} subject;
+
+/* Seconds of each round. */
+typedef struct rounds {
+    kas_samples plain, changed, convs;
+    kas_samples ratio, share; /* changed / plain; convs / plain */
+} rounds;
+
+static void rounds_free(rounds *r)
+{
+    kas_samples_free(&r->plain);
+    kas_samples_free(&r->changed);
+    kas_samples_free(&r->convs);
+    kas_samples_free(&r->ratio);
+    kas_samples_free(&r->share);
+}
+
+/* ---- measuring --------------------------------------------------------------------------------
+ */
+
+static kas_status one_round(subject *s, kas_bench_convs *convs, kas_tape_mode mode, rounds *r)
+{
+    double plain, alone, changed;
+    KAS_TRY(kas_bench_model_run(&s->plain, mode, &plain));
+    if (s->kernel)
+        KAS_TRY(kas_bench_model_run(&s->changed, mode, &changed));
+    KAS_TRY(kas_bench_convs_run(convs, &alone));
+    if (!r)
+        return KAS_OK;
+    KAS_TRY(kas_samples_add(&r->plain, plain));
+    KAS_TRY(kas_samples_add(&r->convs, alone));
+    KAS_TRY(kas_samples_add(&r->share, alone / plain));
+    if (!s->kernel)
+        return KAS_OK;
+    KAS_TRY(kas_samples_add(&r->changed, changed));
+    return kas_samples_add(&r->ratio, changed / plain);
+}
+
+static kas_status measure(subject *s, kas_tape_mode mode, rounds *r)
+{
+    kas_bench_convs *convs = NULL;
+    kas_status status = KAS_OK;
+    KAS_TRY_GOTO(kas_bench_convs_create(s->device, s->net, s->batch, mode, &convs), out);
+    KAS_TRY_GOTO(kas_bench_model_begin(&s->plain, mode), out);
+    if (s->kernel)
+        KAS_TRY_GOTO(kas_bench_model_begin(&s->changed, mode), out);
+    for (int i = 0; i < WARM_UP + s->repeats; i++)
+        KAS_TRY_GOTO(one_round(s, convs, mode, i < WARM_UP ? NULL : r), out);
+    KAS_TRY_GOTO(kas_bench_model_check(&s->plain, mode), out);
+    if (s->kernel)
+        status = kas_bench_model_check(&s->changed, mode);
+out:
+    kas_bench_convs_free(convs);
+    return status;
+}
+
+/* ---- results ----------------------------------------------------------------------------------
+ */
+
+static double flops_of(const subject *s, bool changed, kas_tape_mode mode)
+{
+    double flops = kas_net_flops(s->net);
+    if (changed)
+        flops += s->solution.flops - s->solution.conv_flops;
+    return flops * s->batch * (mode == KAS_TAPE_TRAIN ? 3 : 1);
+}
+
+static const char *phase_name(kas_tape_mode mode)
+{
+    return mode == KAS_TAPE_TRAIN ? "training" : "inference";
+}
+
+static kas_status put_json(subject *s, bool changed, kas_tape_mode mode, rounds *r)
+{
+    kas_buf out = {0};
+    char input[48];
+    kas_samples *seconds = changed ? &r->changed : &r->plain;
+    const kas_layer *in = &s->net->layer[0];
+    double median = kas_samples_quantile(seconds, 0.5), flops = flops_of(s, changed, mode);
+    snprintf(input, sizeof input, "%dx%dx%d", in->c, in->h, in->w);
+    kas_bench_line_begin(&out, "step", kas_device_get_info(s->device));
+    kas_line_text(&out, "net", s->net->name);
+    kas_line_text(&out, "input", input);
+    kas_line_int(&out, "classes", s->net->classes);
+    kas_line_int(&out, "batch", s->batch);
+    kas_line_text(&out, "phase", phase_name(mode));
+    kas_line_text(&out, "kernel", changed ? s->kernel_name : NULL);
+    kas_line_int(&out, "warm_up", WARM_UP);
+    kas_line_int(&out, "repeats", seconds->count);
+    kas_bench_line_spread(&out, "seconds", seconds);
+    kas_line_number(&out, "images_per_second", s->batch / median);
+    kas_line_number(&out, "flops_per_step", flops);
+    kas_line_text(&out, "flops_counted",
+                  "a multiply-add as one; a training step as three inferences");
+    kas_line_number(&out, "gflops_per_second", flops / median / 1e9);
+    kas_line_int(&out, "memory_bytes",
+                 (int64_t)kas_model_memory(changed ? s->changed.model : s->plain.model));
+    if (changed)
+        kas_bench_line_spread(&out, "ratio_to_unmodified", &r->ratio);
+    else
+        kas_bench_line_spread(&out, "convolutions_share", &r->share);
+    kas_status status = kas_bench_line_put(&out, s->sink);
+    kas_buf_free(&out);
+    return status;
+}
+
+static void put_row(subject *s, bool changed, kas_tape_mode mode, rounds *r, kas_table *table)
+{
+    char time[32], low[32], high[32], count[32];
+    kas_samples *seconds = changed ? &r->changed : &r->plain;
+    kas_samples *relative = changed ? &r->ratio : &r->share;
+    double median = kas_samples_quantile(seconds, 0.5), flops = flops_of(s, changed, mode);
+    kas_table_cell(table, "%s", s->net->name);
+    kas_table_cell(table, "%s", changed ? s->kernel_name : "none");
+    kas_table_cell(table, "%s", phase_name(mode));
+    kas_table_cell(table, "%d", s->batch);
+    kas_table_cell(table, "%s", kas_human_seconds(median, time));
+    kas_table_cell(table, "%s - %s", kas_human_seconds(kas_samples_quantile(seconds, 0.25), low),
+                   kas_human_seconds(kas_samples_quantile(seconds, 0.75), high));
+    kas_table_cell(table, "%s", kas_human_count(s->batch / median, count));
+    kas_table_cell(table, "%.2f", flops / median / 1e9);
+    if (changed) {
+        kas_table_cell(table, "%s", "");
+        kas_table_cell(table, "%.3f", kas_samples_quantile(relative, 0.5));
+        kas_table_cell(table, "%.3f - %.3f", kas_samples_quantile(relative, 0.25),
+                       kas_samples_quantile(relative, 0.75));
+        return;
+    }
+    kas_table_cell(table, "%.0f%%", 100 * kas_samples_quantile(relative, 0.5));
+    kas_table_cell(table, "%s", "");
+    kas_table_cell(table, "%s", "");
+}
+
+static kas_status put(subject *s, bool changed, kas_tape_mode mode, rounds *r, kas_table *table)
+{
+    if (s->sink->json)
+        return put_json(s, changed, mode, r);
+    put_row(s, changed, mode, r, table);
+    return KAS_OK;
+}
+
+static kas_status run_phase(subject *s, kas_tape_mode mode, kas_table *table)
+{
+    rounds r = {0};
+    if (!s->sink->json)
+        kas_info("step: %s, %s at batch %d", s->net->name, phase_name(mode), s->batch);
+    kas_status status = measure(s, mode, &r);
+    if (status == KAS_OK)
+        status = put(s, false, mode, &r, table);
+    if (status == KAS_OK && s->kernel)
+        status = put(s, true, mode, &r, table);
+    rounds_free(&r);
+    return status;
+}
+
+/* ---- set-up -----------------------------------------------------------------------------------
+ */
+
+static kas_status read_kernel(subject *s)
+{
+    int count;
+    s->kernel = calloc(1, sizeof *s->kernel);
+    if (!s->kernel)
+        return kas_fail(KAS_NO_MEMORY, "no memory for a kernel");
+    KAS_TRY(kas_kernel_read_file(s->o->kernel, s->kernel));
+    KAS_TRY(kas_kernel_name(s->kernel, s->kernel_name));
+    KAS_TRY(kas_net_targets(s->net, s->o->filter, &s->target, &count));
+    kas_status status = kas_solve(s->kernel, s->target, count, &s->o->budget, &s->solution);
+    if (status != KAS_OK)
+        return kas_fail_context(status, "%s", s->o->kernel);
+    s->replacement = (kas_replacement){s->kernel, s->target, &s->solution};
+    return KAS_OK;
+}
+
+static kas_status prepare(subject *s, const char *name)
+{
+    const kas_bench_options *o = s->o;
+    bool given = o->h != 0;
+    KAS_TRY(kas_net_build(name, given ? o->h : OTHER_SIDE, given ? o->w : OTHER_SIDE,
+                          given ? o->c : 3, o->classes, &s->net));
+    KAS_TRY(kas_bench_images(s->net, s->batch, &s->images));
+    KAS_TRY(kas_bench_model_create(s->device, s->net, NULL, s->images, o->cache_dir, &s->plain));
+    if (!o->kernel)
+        return KAS_OK;
+    KAS_TRY(read_kernel(s));
+    return kas_bench_model_create(s->device, s->net, &s->replacement, s->images, o->cache_dir,
+                                  &s->changed);
+}
+
+static void release(subject *s)
+{
+    kas_bench_model_free(&s->changed);
+    kas_bench_model_free(&s->plain);
+    kas_dataset_close(s->images);
+    kas_solution_free(&s->solution);
+    free(s->target);
+    free(s->kernel);
+    kas_net_free(s->net);
+}
+
+static kas_status run_net(const kas_bench_options *o, const char *name, kas_device *device,
+                          const kas_bench_sink *sink, kas_table *table)
+{
+    subject s = {.o = o,
+                 .sink = sink,
+                 .device = device,
+                 .batch = o->batch ? o->batch : kas_recipe_default().batch,
+                 .repeats = o->repeats ? o->repeats : REPEATS};
+    kas_status status = prepare(&s, name);
+    if (status == KAS_OK)
+        status = run_phase(&s, KAS_TAPE_TRAIN, table);
+    if (status == KAS_OK)
+        status = run_phase(&s, KAS_TAPE_INFER, table);
+    release(&s);
+    return status;
+}
+
+static kas_status run_nets(const kas_bench_options *o, const kas_bench_sink *sink, kas_table *table)
+{
+    kas_device *device;
+    kas_status status = KAS_OK;
+    KAS_TRY(kas_device_open(o->device ? o->device : "auto", o->threads, &device));
+    if (o->net)
+        status = run_net(o, o->net, device, sink, table);
+    for (const char *const *name = kas_net_names(); !o->net && status == KAS_OK && *name; name++)
+        status = run_net(o, *name, device, sink, table);
+    kas_device_close(device);
+    return status;
+}
+
+static kas_status run(const kas_bench_options *o, const kas_bench_sink *sink)
+{
+    static const kas_column columns[] = {
+        {"network", KAS_LEFT},        {"kernel", KAS_LEFT},   {"phase", KAS_LEFT},
+        {"batch", KAS_RIGHT},         {"median", KAS_RIGHT},  {"quartiles", KAS_LEFT},
+        {"images/s", KAS_RIGHT},      {"GFLOP/s", KAS_RIGHT}, {"convolutions", KAS_RIGHT},
+        {"to unmodified", KAS_RIGHT}, {"quartiles", KAS_LEFT}};
+    kas_table *table =
+        sink->json ? NULL : kas_table_create(columns, sizeof columns / sizeof *columns);
+    kas_status status = run_nets(o, sink, table);
+    if (status == KAS_OK)
+        status = kas_bench_table_put(
+            table, "step: a multiply-add is one FLOP; to unmodified: below 1 is faster", sink);
+    kas_table_free(table);
+    return status;
+}
+
+const kas_bench_suite kas_bench_suite_step = {
+    "step", "time of a training step and of inference; with --kernel, compared", run};

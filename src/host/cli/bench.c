@@ -1,0 +1,152 @@
+/* kas-gpu bench: how fast this build is on this machine. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "host/bench/bench.h"
+#include "host/cli/net_options.h"
+
+enum { MAX_SUITES = 64 };
+
+typedef struct bench_cli {
+    kas_cli_common common;
+    kas_cli_net net;
+    kas_bench_options bench;
+    const kas_bench_suite *suite[MAX_SUITES];
+    int suites;
+} bench_cli;
+
+enum { KEY_SECONDS = 0x300, KEY_SEED };
+
+static const struct argp_option option_list[] = {
+    {"repeats", 'r', "N", 0, "How often each thing is measured (default: the suite's own)", 0},
+    {"seconds", KEY_SECONDS, "S", 0, "sampler: CPU time for each line, all repeats (default 2)", 0},
+    {"seed", KEY_SEED, "S", 0, "sampler: seed of the first repeat (default 0)", 0},
+    {"batch", 'b', "N", 0, "step: images in a step (default 64)", 0},
+    {"kernel", 'k', "KERNEL.json", 0, "step: compare with this kernel in place", 0},
+    {"device", 'D', "D", 0, "step: auto (default), cpu, cuda, cuda:N", 0},
+    {0}};
+
+/* "sampler, step": the names for a message. */
+static void list_names(char *out, size_t size)
+{
+    size_t at = 0;
+    out[0] = '\0';
+    for (const kas_bench_suite *const *s = kas_bench_suites(); *s && at < size; s++)
+        at += (size_t)snprintf(out + at, size - at, "%s%s", at ? ", " : "", (*s)->name);
+}
+
+static void add_suite(bench_cli *o, const char *name, struct argp_state *state)
+{
+    char known[256];
+    const kas_bench_suite *suite = kas_bench_find(name);
+    list_names(known, sizeof known);
+    if (!suite)
+        argp_error(state, "unknown suite \"%s\"; known are: %s", name, known);
+    else if (o->suites == MAX_SUITES)
+        argp_error(state, "more than %d suites", MAX_SUITES);
+    else
+        o->suite[o->suites++] = suite;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    bench_cli *o = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &o->net;
+        state->child_inputs[1] = &o->common;
+        return 0;
+    case 'r':
+        o->bench.repeats = (int)kas_cli_int(state, "--repeats", arg, 1, 100000);
+        return 0;
+    case KEY_SECONDS:
+        o->bench.seconds = kas_cli_number(state, "--seconds", arg, 1e-6, 1e6);
+        return 0;
+    case KEY_SEED:
+        o->bench.seed = (uint64_t)kas_cli_int(state, "--seed", arg, 0, LLONG_MAX / 2);
+        return 0;
+    case 'b':
+        o->bench.batch = (int)kas_cli_int(state, "--batch", arg, 1, 65536);
+        return 0;
+    case 'k':
+        o->bench.kernel = arg;
+        return 0;
+    case 'D':
+        o->bench.device = arg;
+        return 0;
+    case ARGP_KEY_ARG:
+        add_suite(o, arg, state);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const char doc[] =
+    "Measure how fast this build is on this machine.\n\n"
+    "  kas-gpu bench\n"
+    "  kas-gpu bench sampler --net resnet18 --seconds 10\n"
+    "  kas-gpu bench step --net resnet20 --batch 128 --device cpu --repeats 20\n"
+    "  kas-gpu bench step --net resnet20 --kernel best.json --json\n"
+    "\vWithout --net each suite runs every network it knows, at sizes of its own. Medians with "
+    "quartiles, never the best of several runs. docs/benchmarks.md explains every figure.\n\n"
+    "Suites (default: all):";
+
+/* The list of suites comes from their table, so that the help cannot leave one out. */
+static char *help_filter(int key, const char *text, void *input)
+{
+    (void)input;
+    if (key != ARGP_KEY_HELP_POST_DOC || !text)
+        return (char *)text;
+    kas_buf out = {0};
+    kas_buf_puts(&out, text);
+    for (const kas_bench_suite *const *s = kas_bench_suites(); *s; s++)
+        kas_buf_printf(&out, "\n  %-9s %s", (*s)->name, (*s)->question);
+    if (kas_buf_status(&out) == KAS_OK)
+        return out.data; /* argp frees it */
+    kas_buf_free(&out);
+    return (char *)text;
+}
+
+static void put(void *context, const char *text)
+{
+    (void)context;
+    fputs(text, stdout);
+    fflush(stdout); /* a long run shows each line as it is measured */
+}
+
+static void take_net(bench_cli *o)
+{
+    o->bench.net = o->net.name;
+    o->bench.c = o->net.c;
+    o->bench.h = o->net.h;
+    o->bench.w = o->net.w;
+    o->bench.classes = o->net.classes;
+    o->bench.filter = o->net.filter;
+    o->bench.budget = o->net.budget;
+    o->bench.threads = o->common.threads;
+}
+
+static kas_status run(int argc, char **argv)
+{
+    static const struct argp_child children[] = {
+        {&kas_cli_net_argp, 0, NULL, 0}, {&kas_cli_common_argp, 0, NULL, 0}, {0}};
+    static const struct argp argp = {option_list, parse, "[SUITE...]", doc, children,
+                                     help_filter, 0};
+    bench_cli o = {.net = kas_cli_net_defaults()};
+    bool done;
+    o.net.h = 0; /* stays 0 unless --input is given: then each suite has its own sizes */
+    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
+    if (done)
+        return KAS_OK;
+    take_net(&o);
+    kas_bench_sink sink = {.json = o.common.json, .put = put};
+    for (int i = 0; i < o.suites; i++)
+        KAS_TRY(o.suite[i]->run(&o.bench, &sink));
+    for (const kas_bench_suite *const *s = kas_bench_suites(); o.suites == 0 && *s; s++)
+        KAS_TRY((*s)->run(&o.bench, &sink));
+    return KAS_OK;
+}
+
+const kas_command kas_command_bench = {"bench", "Measure how fast this build is here", run};

@@ -1,0 +1,414 @@
+/* Suites of `kas-gpu bench` at tiny sizes: every line is whole JSON whose numbers are finite and
+ * agree with each other and with what the libraries say.  Never a time: that a line holds 0.01 or
+ * 10 seconds is the machine's affair. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "host/bench/bench.h"
+#include "host/bench/step_model.h"
+#include "host/cli/cli.h"
+#include "host/core/files.h"
+#include "host/core/json.h"
+#include "host/core/log.h"
+#include "host/net/targets.h"
+#include "host/space/kernel_json.h"
+#include "host/space/sampler.h"
+
+#define OK(call)                                                                                   \
+    do {                                                                                           \
+        if ((call) != KAS_OK)                                                                      \
+            fail_msg("%s: %s", #call, kas_error());                                                \
+    } while (0)
+
+enum { MAX_LINES = 64 };
+static const kas_json_limits limits = {.bytes = 1 << 16, .depth = 4};
+
+/* What a suite wrote. */
+typedef struct lines {
+    cJSON *line[MAX_LINES];
+    int count;
+    kas_buf text; /* of tables */
+} lines;
+
+static void take_line(void *context, const char *text)
+{
+    lines *l = context;
+    size_t size = strlen(text);
+    assert_true(size > 1 && text[size - 1] == '\n');
+    assert_null(memchr(text, '\n', size - 1)); /* one object a line */
+    assert_true(l->count < MAX_LINES);
+    OK(kas_json_parse("line", text, size, limits, &l->line[l->count++]));
+}
+
+static void take_text(void *context, const char *text)
+{
+    lines *l = context;
+    kas_buf_puts(&l->text, text);
+}
+
+static void free_lines(lines *l)
+{
+    for (int i = 0; i < l->count; i++)
+        cJSON_Delete(l->line[i]);
+    kas_buf_free(&l->text);
+    *l = (lines){0};
+}
+
+static void run_json(const char *suite, const kas_bench_options *o, lines *out)
+{
+    kas_bench_sink sink = {.json = true, .put = take_line, .context = out};
+    *out = (lines){0};
+    assert_non_null(kas_bench_find(suite));
+    OK(kas_bench_find(suite)->run(o, &sink));
+}
+
+static double number(const cJSON *line, const char *field)
+{
+    double value = NAN;
+    OK(kas_json_number(line, "line", field, -1e18, 1e18, &value));
+    assert_true(isfinite(value));
+    return value;
+}
+
+static double positive(const cJSON *line, const char *field)
+{
+    double value = number(line, field);
+    if (!(value > 0))
+        fail_msg("%s is %g", field, value);
+    return value;
+}
+
+static const char *text(const cJSON *line, const char *field)
+{
+    const char *value = NULL;
+    OK(kas_json_string(line, "line", field, &value));
+    return value;
+}
+
+static double largest_error;
+
+static void near(const char *what, double found, double expected)
+{
+    double error = fabs(found - expected) / fabs(expected);
+    if (!(error <= 1e-9))
+        fail_msg("%s is %.10g, expected %.10g", what, found, expected);
+    largest_error = fmax(largest_error, error);
+}
+
+static int print_largest(void **state)
+{
+    (void)state;
+    printf("largest relative error %.2g, tolerance 1e-9\n", largest_error);
+    return 0;
+}
+
+/* NAME and its quartiles, in order. */
+static void check_spread(const cJSON *line, const char *name)
+{
+    char q1[64], q3[64];
+    snprintf(q1, sizeof q1, "%s_q1", name);
+    snprintf(q3, sizeof q3, "%s_q3", name);
+    assert_true(positive(line, q1) <= positive(line, name));
+    assert_true(positive(line, name) <= positive(line, q3));
+}
+
+static void check_machine(const cJSON *line, const char *suite)
+{
+    assert_string_equal(text(line, "kind"), "bench");
+    assert_string_equal(text(line, "suite"), suite);
+    assert_true(strncmp(text(line, "version"), "kas-gpu ", 8) == 0);
+    assert_true(text(line, "device")[0] != '\0');
+    assert_string_equal(text(line, "arch"), "cpu");
+    assert_true(number(line, "threads") == 1);
+    assert_true(number(line, "load_average") >= 0);
+}
+
+/* ---- sampler ----------------------------------------------------------------------------------
+ */
+
+static double sum_of_rejections(const cJSON *line)
+{
+    const cJSON *rejected, *reason;
+    double sum = 0;
+    int reasons = 0;
+    OK(kas_json_object(line, "line", "rejected", &rejected));
+    cJSON_ArrayForEach(reason, rejected) sum += reason->valuedouble, reasons++;
+    assert_int_equal(reasons, KAS_REJECT_COUNT - 1);
+    return sum;
+}
+
+/* As many attempts of a sampler made here, with the options the line tells: the same kernels. */
+static void check_against_sampler(const cJSON *line)
+{
+    kas_sample_options o = kas_sample_defaults();
+    kas_net *net;
+    kas_target *targets;
+    kas_sampler *sampler;
+    int count, c, h, w;
+    assert_int_equal(sscanf(text(line, "input"), "%dx%dx%d", &c, &h, &w), 3);
+    OK(kas_net_build(text(line, "net"), h, w, c, 10, &net));
+    OK(kas_net_targets(net, NULL, &targets, &count));
+    o.seed = (uint64_t)number(line, "seed");
+    o.min_primitives = (int)number(line, "min_primitives");
+    o.max_primitives = (int)number(line, "max_primitives");
+    o.budget.max_flops_ratio = number(line, "max_flops_ratio");
+    o.budget.max_params_ratio = number(line, "max_params_ratio");
+    OK(kas_sampler_create(&o, targets, count, &sampler));
+    uint64_t attempts = (uint64_t)number(line, "attempts");
+    while (kas_sampler_stats(sampler).attempts < attempts) {
+        kas_sample sample;
+        uint64_t left = attempts - kas_sampler_stats(sampler).attempts;
+        if (kas_sampler_next(sampler, left, &sample) == KAS_OK)
+            kas_solution_free(&sample.solution);
+    }
+    assert_int_equal(kas_sampler_stats(sampler).accepted, (uint64_t)number(line, "kernels"));
+    assert_int_equal(count, (int)number(line, "targets"));
+    kas_sampler_free(sampler);
+    free(targets);
+    kas_net_free(net);
+}
+
+static void sampler_lines_agree(void **state)
+{
+    (void)state;
+    /* One repeat, so that the median is the one quotient that can be checked. */
+    kas_bench_options o = {.classes = 10, .seconds = 0.02, .repeats = 1, .seed = 5};
+    lines l;
+    run_json("sampler", &o, &l);
+    assert_int_equal(l.count, 2 * 11); /* networks x (3 to 12, and all of them) */
+    for (int i = 0; i < l.count; i++) {
+        const cJSON *line = l.line[i];
+        double kernels = positive(line, "kernels"), attempts = positive(line, "attempts");
+        check_machine(line, "sampler");
+        check_spread(line, "kernels_per_core_second");
+        near("acceptance", number(line, "acceptance"), kernels / attempts);
+        near("rate", number(line, "kernels_per_core_second"),
+             kernels / positive(line, "cpu_seconds"));
+        near("attempts", kernels + sum_of_rejections(line), attempts);
+        assert_true(number(line, "cpu_seconds") >= o.seconds);
+        assert_true(number(line, "max_flops_ratio") == 0.5);
+        int fewest = i % 11 == 10 ? 3 : 3 + i % 11, most = i % 11 == 10 ? 12 : fewest;
+        assert_int_equal((int)number(line, "min_primitives"), fewest);
+        assert_int_equal((int)number(line, "max_primitives"), most);
+        check_against_sampler(line);
+    }
+    free_lines(&l);
+}
+
+static void options_choose_the_network(void **state)
+{
+    (void)state;
+    kas_bench_options o = {.net = "resnet18", .classes = 10, .seconds = 0.002, .repeats = 2};
+    lines l;
+    o.budget.max_flops_ratio = 0.25;
+    run_json("sampler", &o, &l);
+    assert_int_equal(l.count, 11);
+    assert_string_equal(text(l.line[0], "net"), "resnet18");
+    assert_string_equal(text(l.line[0], "input"), "3x56x56"); /* 64 channels at 56x56, ... */
+    assert_true(number(l.line[0], "max_flops_ratio") == 0.25);
+    assert_int_equal((int)number(l.line[0], "repeats"), 2);
+    free_lines(&l);
+    kas_bench_sink sink = {.json = true, .put = take_line, .context = &l};
+    o.net = "no-such-net";
+    assert_int_equal(kas_bench_find("sampler")->run(&o, &sink), KAS_BAD_INPUT);
+    assert_non_null(strstr(kas_error(), "resnet20"));
+    assert_int_equal(l.count, 0);
+}
+
+/* ---- step -------------------------------------------------------------------------------------
+ */
+
+static const kas_bench_options small_step = {.net = "resnet20",
+                                             .c = 3,
+                                             .h = 8,
+                                             .w = 8,
+                                             .classes = 10,
+                                             .repeats = 3,
+                                             .batch = 2,
+                                             .device = "cpu",
+                                             .threads = 1};
+
+static void check_step(const cJSON *line, const char *phase, double flops)
+{
+    double seconds = positive(line, "seconds");
+    check_machine(line, "step");
+    check_spread(line, "seconds");
+    assert_string_equal(text(line, "phase"), phase);
+    assert_string_equal(text(line, "input"), "3x8x8");
+    assert_int_equal((int)number(line, "batch"), 2);
+    assert_int_equal((int)number(line, "repeats"), 3);
+    near("FLOPs", number(line, "flops_per_step"), flops);
+    near("images/s", number(line, "images_per_second"), 2 / seconds);
+    near("GFLOP/s", number(line, "gflops_per_second"), flops / seconds / 1e9);
+    positive(line, "memory_bytes");
+}
+
+static void step_lines_agree(void **state)
+{
+    (void)state;
+    kas_net *net;
+    lines l;
+    OK(kas_net_build("resnet20", 8, 8, 3, 10, &net));
+    double flops = kas_net_flops(net);
+    run_json("step", &small_step, &l);
+    assert_int_equal(l.count, 2);
+    check_step(l.line[0], "training", 3 * 2 * flops);
+    check_step(l.line[1], "inference", 2 * flops);
+    for (int i = 0; i < 2; i++) {
+        check_spread(l.line[i], "convolutions_share");
+        assert_true(cJSON_IsNull(cJSON_GetObjectItem(l.line[i], "kernel")));
+    }
+    free_lines(&l);
+    kas_net_free(net);
+}
+
+/* Unmodified network and kernel in turn: two lines a phase, the kernel's with its own FLOPs. */
+static void step_compares_a_kernel(void **state)
+{
+    (void)state;
+    static const char file[] = "kernels/shift_conv.json";
+    kas_bench_options o = small_step;
+    char cache[] = "/tmp/kas_test_bench_XXXXXX", name[KAS_NAME_SIZE];
+    kas_net *net;
+    kas_target *targets;
+    kas_solution solution;
+    kas_kernel *kernel = malloc(sizeof *kernel);
+    int count;
+    lines l;
+    assert_non_null(mkdtemp(cache));
+    assert_non_null(kernel);
+    OK(kas_net_build("resnet20", 8, 8, 3, 10, &net));
+    OK(kas_net_targets(net, NULL, &targets, &count));
+    OK(kas_kernel_read_file(file, kernel));
+    OK(kas_kernel_name(kernel, name));
+    OK(kas_solve(kernel, targets, count, &o.budget, &solution));
+    double flops = kas_net_flops(net), changed = flops + solution.flops - solution.conv_flops;
+    assert_true(fabs(changed - flops) > 1e-3 * flops); /* else the lines could not be told apart */
+    o.kernel = file;
+    o.cache_dir = cache;
+    run_json("step", &o, &l);
+    assert_int_equal(l.count, 4);
+    check_step(l.line[0], "training", 3 * 2 * flops);
+    check_step(l.line[1], "training", 3 * 2 * changed);
+    check_step(l.line[2], "inference", 2 * flops);
+    check_step(l.line[3], "inference", 2 * changed);
+    for (int i = 1; i < 4; i += 2) {
+        assert_string_equal(text(l.line[i], "kernel"), name);
+        check_spread(l.line[i], "ratio_to_unmodified");
+    }
+    free_lines(&l);
+    kas_solution_free(&solution);
+    free(targets);
+    free(kernel);
+    kas_net_free(net);
+    OK(kas_remove_tree(cache));
+}
+
+/* Steps that were not what they claim are refused: one that never ran, and numbers that are not
+ * finite. */
+static void steps_are_checked(void **state)
+{
+    (void)state;
+    kas_device *device;
+    kas_net *net;
+    kas_dataset *images;
+    kas_bench_model m;
+    double seconds;
+    OK(kas_device_open("cpu", 1, &device));
+    OK(kas_net_build("resnet20", 8, 8, 3, 10, &net));
+    OK(kas_bench_images(net, 2, &images));
+    OK(kas_bench_model_create(device, net, NULL, images, NULL, &m));
+    OK(kas_bench_model_begin(&m, KAS_TAPE_TRAIN));
+    OK(kas_bench_model_run(&m, KAS_TAPE_TRAIN, &seconds));
+    OK(kas_bench_model_check(&m, KAS_TAPE_TRAIN));
+    m.trained++; /* a step that is said to have run, and did not */
+    assert_int_equal(kas_bench_model_check(&m, KAS_TAPE_TRAIN), KAS_FAILURE);
+    assert_non_null(strstr(kas_error(), "2 images of 4"));
+    OK(kas_bench_model_begin(&m, KAS_TAPE_INFER));
+    OK(kas_bench_model_run(&m, KAS_TAPE_INFER, &seconds));
+    OK(kas_bench_model_check(&m, KAS_TAPE_INFER));
+    const kas_param *bias =
+        &kas_model_params(m.model)
+             ->param[kas_params_find_name(kas_model_params(m.model), "fc.bias")];
+    float values[10];
+    for (int i = 0; i < 10; i++)
+        values[i] = i == 7 ? INFINITY : 0;
+    assert_int_equal(bias->size, 10);
+    OK(kas_model_set(m.model, (int)(bias - kas_model_params(m.model)->param), values));
+    OK(kas_bench_model_run(&m, KAS_TAPE_INFER, &seconds));
+    assert_int_equal(kas_bench_model_check(&m, KAS_TAPE_INFER), KAS_FAILURE);
+    OK(kas_bench_model_begin(&m, KAS_TAPE_TRAIN));
+    OK(kas_bench_model_run(&m, KAS_TAPE_TRAIN, &seconds));
+    assert_int_equal(kas_bench_model_check(&m, KAS_TAPE_TRAIN), KAS_FAILURE);
+    assert_non_null(strstr(kas_error(), "not finite"));
+    kas_bench_model_free(&m);
+    kas_dataset_close(images);
+    kas_net_free(net);
+    kas_device_close(device);
+}
+
+/* ---- tables and the command line --------------------------------------------------------------
+ */
+
+static void tables_name_every_network(void **state)
+{
+    (void)state;
+    kas_bench_options o = {.classes = 10, .seconds = 0.001, .repeats = 1};
+    lines l = {0};
+    kas_bench_sink sink = {.put = take_text, .context = &l};
+    OK(kas_bench_find("sampler")->run(&o, &sink));
+    OK(kas_bench_find("step")->run(&small_step, &sink));
+    const char *const words[] = {"resnet20", "resnet18",  "kernels/s", "3-12",
+                                 "dead end", "inference", "GFLOP/s",   "multiply-add"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strstr(kas_buf_text(&l.text), words[i]))
+            fail_msg("\"%s\" is missing in:\n%s", words[i], kas_buf_text(&l.text));
+    free_lines(&l);
+}
+
+static void unknown_suite_is_wrong_usage(void **state)
+{
+    (void)state;
+    char *argv[] = {"kas-gpu bench", "sampler", "no-such-suite", NULL};
+    int saved = dup(STDERR_FILENO);
+    FILE *said = tmpfile();
+    char message[512] = "";
+    assert_non_null(said);
+    assert_true(dup2(fileno(said), STDERR_FILENO) >= 0);
+    kas_status status = kas_command_bench.run(3, argv); /* refused before anything is measured */
+    fflush(stderr);
+    assert_true(dup2(saved, STDERR_FILENO) >= 0);
+    close(saved);
+    rewind(said);
+    assert_true(fread(message, 1, sizeof message - 1, said) > 0);
+    fclose(said);
+    assert_int_equal(status, KAS_USAGE);
+    assert_null(kas_bench_find("no-such-suite"));
+    for (const kas_bench_suite *const *s = kas_bench_suites(); *s; s++) {
+        assert_non_null(strstr(message, (*s)->name));
+        assert_ptr_equal(kas_bench_find((*s)->name), *s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sampler_lines_agree),
+        cmocka_unit_test(options_choose_the_network),
+        cmocka_unit_test(step_lines_agree),
+        cmocka_unit_test(step_compares_a_kernel),
+        cmocka_unit_test(steps_are_checked),
+        cmocka_unit_test(tables_name_every_network),
+        cmocka_unit_test(unknown_suite_is_wrong_usage),
+    };
+    kas_log_set_level(KAS_LOG_QUIET);
+    return cmocka_run_group_tests(tests, NULL, print_largest);
+}
