@@ -47,12 +47,14 @@ static const struct argp_option option_list[] = {
     {"targets", 't', "LIST", 0, "Which to replace, such as 3x3,1x1 (default: all)", 1},
     {"flops", OPT_FLOPS, "R", 0, "Budget of the kernel, relative to what it replaces", 1},
     {"params", OPT_PARAMS, "R", 0, "Likewise for parameters", 1},
-    {"epochs", 'e', "N", 0, "Passes over the training images", 2},
-    {"batch", 'b', "N", 0, "Images in a step", 2},
-    {"lr", 'l', "X", 0, "Peak learning rate", 2},
-    {"warmup", OPT_WARMUP, "N", 0, "Epochs until the peak", 2},
-    {"weight-decay", OPT_DECAY, "X", 0, "Of convolutions, linear and fully-connected maps", 2},
-    {"label-smoothing", OPT_SMOOTHING, "X", 0, "Share of the target spread over all classes", 2},
+    {"epochs", 'e', "N", 0, "Passes over the training images (default 30)", 2},
+    {"batch", 'b', "N", 0, "Images in a step (default 64)", 2},
+    {"lr", 'l', "X", 0, "Peak learning rate (default 0.1)", 2},
+    {"warmup", OPT_WARMUP, "N", 0, "Epochs until the peak (default 0.5)", 2},
+    {"weight-decay", OPT_DECAY, "X", 0, "Of weights; none on batch norm and biases (default 5e-4)",
+     2},
+    {"label-smoothing", OPT_SMOOTHING, "X", 0,
+     "Share of the target spread over all classes (default 0.1)", 2},
     {"seed", 's', "S", 0, "Of weights, order and augmentation (default 0)", 2},
     {"validation", 'v', "FRACTION", 0, "Held out of the training images (default 0.1)", 3},
     {"test", OPT_TEST, 0, 0, "Train on all of them and score on the test images", 3},
@@ -150,7 +152,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const char doc[] =
     "Train a network, as it is or with a kernel in place of its convolutions.\n\n"
     "  kas-gpu train --net resnet20 --dataset cifar100.h5\n"
-    "  kas-gpu train --net resnet20 --dataset cifar100.h5 --kernel best.json --epochs 30 \\\n"
+    "  kas-gpu train --net resnet20 --dataset cifar100.h5 --kernel best.json \\\n"
     "                --checkpoint run.ckpt --weights best.safetensors\n"
     "  kas-gpu train --net resnet18 --dataset cifar100.h5 --test --dry-run\n"
     "\vThe recipe is SGD with Nesterov momentum, linear warm-up and cosine schedule; "

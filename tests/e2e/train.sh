@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# kas-gpu train and net on the command line: a run stopped by a signal and continued ends with the same bits, a kernel
+# trains, weights go out and come in, and what does not fit is refused.
+set -eu
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+kas=${KAS_GPU:-./kas-gpu}
+
+fail() { echo "FAILED: $*"; exit 1; }
+expect() { # exit-code words command...
+    local code=$1 words=$2 rc=0
+    shift 2
+    "$@" >"$dir/out" 2>"$dir/err" || rc=$?
+    [ "$rc" = "$code" ] || { cat "$dir/out" "$dir/err"; fail "expected exit code $code, got $rc: $*"; }
+    [ -z "$words" ] || grep -qF -- "$words" "$dir/out" "$dir/err" ||
+        { cat "$dir/out" "$dir/err"; fail "expected \"$words\": $*"; }
+}
+
+expect 0 '269722 parameters' "$kas" net show resnet20
+expect 0 '"parameters":11173962,' "$kas" net show resnet18 --json
+expect 2 '3x32x32' "$kas" net show resnet20 --input 32
+expect 3 'known are: resnet20, resnet18' "$kas" net show resnet21
+
+expect 0 'images' "$kas" dataset make shapes -o "$dir/s.h5" --train 160 --test 40 --size 8 --classes 4
+args=(--net resnet20 --dataset "$dir/s.h5" --device cpu --threads 1 --batch 16)
+train() { "$kas" train "${args[@]}" "$@"; }
+
+expect 0 '"event":"result"' train --epochs 2 --json
+[ "$(grep -c '"event":"epoch"' "$dir/out")" = 2 ] || fail "one line an epoch"
+expect 0 'of device memory' train --dry-run
+expect 0 'of the FLOPs' train --dry-run --kernel kernels/depthwise_separable.json
+
+# Stopped by SIGTERM as soon as the first epoch is done, then continued.
+expect 0 'trained after 6 epochs' train --epochs 6 --weights "$dir/straight"
+"$kas" train "${args[@]}" --epochs 6 --checkpoint "$dir/ckpt" --weights "$dir/resumed" >"$dir/out" 2>"$dir/err" &
+pid=$!
+for _ in $(seq 600); do [ -e "$dir/ckpt" ] && break; sleep 0.05; done
+kill -TERM $pid 2>/dev/null || true
+rc=0; wait $pid || rc=$?
+if [ $rc = 75 ]; then
+    grep -qF -- 'to go on: kas-gpu train' "$dir/err" || fail "the command that continues was not printed"
+    [ ! -e "$dir/resumed" ] || fail "weights of a stopped run"
+    expect 0 'trained after 6 epochs' train --epochs 6 --checkpoint "$dir/ckpt" --weights "$dir/resumed"
+elif [ $rc != 0 ]; then
+    cat "$dir/out" "$dir/err"; fail "expected exit code 75 after SIGTERM, got $rc"
+fi
+cmp "$dir/straight" "$dir/resumed" || fail "a resumed run has other bits"
+expect 3 'another network, kernel' train --epochs 7 --checkpoint "$dir/ckpt"
+
+expect 0 'trained after 1 epochs: test accuracy' train --epochs 1 --init "$dir/straight" --test
+expect 0 'trained after 1 epochs' train --epochs 1 --kernel kernels/depthwise_separable.json --weights "$dir/kernel"
+expect 3 'has shape' train --epochs 1 --init "$dir/kernel" --kernel kernels/involution.json
+expect 3 'belongs to no layer' train --epochs 1 --init "$dir/kernel"
+
+expect 2 'are needed' "$kas" train --net resnet20
+expect 2 'exclude each other' train --test --validation 0.1
+expect 2 '--epochs: expected an integer' train --epochs 0
+expect 3 'smaller batch' train --batch 1000
+expect 3 'nothing.h5' "$kas" train --net resnet20 --dataset "$dir/nothing.h5"
+expect 3 'nothing.json' train --kernel "$dir/nothing.json"
+echo "net and train: all as expected"
