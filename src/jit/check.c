@@ -70,6 +70,8 @@ static void see_cost(void *context, kas_ex e, const kas_ex_node *node)
         f->flops += n;
     if (node->kind == KAS_EX_REDUCE) {
         const kas_ex_node *body = kas_ex_get(f->ir, node->a[0]);
+        while (body->kind == KAS_EX_GUARD)
+            body = kas_ex_get(f->ir, body->a[0]);
         const bool fused = body->kind == KAS_EX_BINARY && body->fn == KAS_FN_MUL;
         if (!fused) /* a multiply-add is one */
             f->flops += n * (double)f->ir->var_size[node->var];

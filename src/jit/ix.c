@@ -260,9 +260,10 @@ kas_ix kas_ix_div(kas_ir *ir, kas_ix a, int64_t s)
     split_multiples(ir, a, s, &whole, &rest);
     kas_range r = ir->ix_range[rest];
     if (r.low < 0) { /* shift into the range where C's division is the floor */
-        int64_t up = floor_div(-r.low + s - 1, s);
-        kas_ix moved = kas_ix_div(ir, kas_ix_add(ir, rest, kas_ix_const(ir, up * s)), s);
-        return kas_ix_add(ir, kas_ix_add(ir, whole, moved), kas_ix_const(ir, -up));
+        const int64_t up = floor_div(-r.low + s - 1, s);
+        rest = kas_ix_add(ir, rest, kas_ix_const(ir, up * s));
+        whole = kas_ix_add(ir, whole, kas_ix_const(ir, -up));
+        r = ir->ix_range[rest];
     }
     if (r.high < s)
         return whole;

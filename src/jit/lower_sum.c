@@ -4,7 +4,7 @@
 #include "jit/lower.h"
 
 enum {
-    SMALL_RESULT = 32768, /* elements: about the threads that a GPU keeps busy */
+    SMALL_RESULT = 16384, /* elements: threads enough to keep a GPU busy */
     LONG_SUM = 512,
     SHORT_REST = 16 /* what one partial sum should at least add up */
 };

@@ -13,7 +13,7 @@
 
 #include "jit/fuse.h"
 
-enum { KAS_NEST_LOOPS = 32, KAS_LONG_REDUCE = 50 };
+enum { KAS_NEST_LOOPS = 32, KAS_LONG_REDUCE = 25 };
 
 typedef struct kas_nest {
     int tensor;                      /* whose memory is written */

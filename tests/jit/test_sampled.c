@@ -1,0 +1,186 @@
+/* Sampled kernels at the shapes of a network: the device against the float64 reference, the
+ * reference against finite differences, and NVRTC.
+ *
+ * In `make test` a few kernels at two shapes of ResNet-20 each.  KAS_TEST_KERNELS=300 checks that
+ * many at every shape of ResNet-18 (`kas-gpu check --sampled 300 --input 3x8x8 --nvrtc` is the same
+ * with a line for each). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "host/net/targets.h"
+#include "host/space/sampler.h"
+#include "jit/agree.h"
+
+enum { FEW = 12, MAX_SHAPES = 64 };
+
+#define OK(expression)                                                                             \
+    do {                                                                                           \
+        if ((expression) != KAS_OK)                                                                \
+            fail_msg("%s: %s", #expression, kas_error());                                          \
+    } while (0)
+
+static int wanted_kernels(void)
+{
+    const char *text = getenv("KAS_TEST_KERNELS");
+    return text && atoi(text) > 0 ? atoi(text) : FEW;
+}
+
+/* Targets of different shape. */
+static int shapes_of(const kas_target *target, int count, int *first)
+{
+    int shapes = 0;
+    for (int t = 0; t < count && shapes < MAX_SHAPES; t++) {
+        bool seen = false;
+        for (int i = 0; i < shapes; i++) {
+            const kas_target *a = &target[first[i]], *b = &target[t];
+            seen |= a->c_in == b->c_in && a->c_out == b->c_out && a->h == b->h && a->w == b->w &&
+                    a->kernel_h == b->kernel_h && a->kernel_w == b->kernel_w;
+        }
+        if (!seen)
+            first[shapes++] = t;
+    }
+    return shapes;
+}
+
+typedef struct fixture {
+    kas_net *net;
+    kas_target *target;
+    int count, shape[MAX_SHAPES], shapes;
+    kas_sampler *sampler;
+    kas_device *device;
+    kas_compiler *compiler;
+} fixture;
+
+static void open_fixture(fixture *f, bool all)
+{
+    const char *spec = getenv("DEVICE");
+    kas_sample_options options = kas_sample_defaults();
+    options.seed = 11;
+    *f = (fixture){0};
+    OK(kas_net_build(all ? "resnet18" : "resnet20", 8, 8, 3, 10, &f->net));
+    OK(kas_net_targets(f->net, NULL, &f->target, &f->count));
+    f->shapes = shapes_of(f->target, f->count, f->shape);
+    OK(kas_sampler_create(&options, f->target, f->count, &f->sampler));
+    OK(kas_device_open(spec && *spec ? spec : "cpu", 2, &f->device));
+    OK(kas_compiler_open(kas_device_get_info(f->device)->arch, NULL, &f->compiler));
+}
+
+static void close_fixture(fixture *f)
+{
+    kas_compiler_close(f->compiler);
+    kas_device_close(f->device);
+    kas_sampler_free(f->sampler);
+    free(f->target);
+    kas_net_free(f->net);
+}
+
+static int pick_shapes(const fixture *f, const kas_sample *s, bool all, int k, kas_target *target,
+                       kas_binding *binding)
+{
+    const int count = all ? f->shapes : 2;
+    for (int i = 0; i < count; i++) {
+        const int t = f->shape[all ? i : (k + 2 * i) % f->shapes];
+        target[i] = f->target[t];
+        binding[i] = s->solution.binding[t];
+    }
+    return count;
+}
+
+static double larger(double a, double b)
+{
+    return b > a ? b : a;
+}
+
+static void test_agreement(void **state)
+{
+    (void)state;
+    fixture f;
+    const int kernels = wanted_kernels();
+    const bool all = kernels > FEW;
+    const kas_agree_options options = {.batch = 2, .seed = 5, .directions = 1};
+    int comparisons = 0, redrawn = 0;
+    double forward = 0, gradient = 0, numeric = 0;
+    open_fixture(&f, all);
+    for (int k = 0; k < kernels; k++) {
+        kas_sample s;
+        kas_target target[MAX_SHAPES];
+        kas_binding binding[MAX_SHAPES];
+        kas_agreement result[MAX_SHAPES];
+        OK(kas_sampler_next(f.sampler, 0, &s));
+        const int count = pick_shapes(&f, &s, all, k, target, binding);
+        if (kas_agree(f.device, f.compiler, &s.kernel, target, binding, count, &options, result) !=
+            KAS_OK)
+            fail_msg("kernel %s: %s", s.name, kas_error());
+        for (int i = 0; i < count; i++) {
+            comparisons++;
+            redrawn += result[i].draws > 1;
+            if (!result[i].ok)
+                fail_msg("kernel %s at %s: errors %.3g forward, %.3g dx, %.3g dweight, %.3g finite "
+                         "differences",
+                         s.name, target[i].name, result[i].forward, result[i].dx, result[i].dweight,
+                         result[i].numeric);
+            forward = larger(forward, result[i].forward);
+            gradient = larger(gradient, larger(result[i].dx, result[i].dweight));
+            numeric = larger(numeric, result[i].numeric);
+        }
+        kas_solution_free(&s.solution);
+    }
+    printf("%d kernels, %d comparisons, %d with inputs drawn again\n", kernels, comparisons,
+           redrawn);
+    printf("largest error: forward %.3g (tolerance %g), gradients %.3g (tolerance %g), finite "
+           "differences %.3g (tolerance %g)\n",
+           forward, KAS_AGREE_FORWARD, gradient, KAS_AGREE_GRADIENT, numeric, KAS_AGREE_NUMERIC);
+    close_fixture(&f);
+}
+
+static void test_nvrtc(void **state)
+{
+    (void)state;
+    static const char *const arch[] = {"sm_80", "sm_90"};
+    fixture f;
+    const int kernels = wanted_kernels();
+    const bool all = kernels > FEW;
+    const kas_agree_options options = {.batch = 64};
+    kas_compiler *compiler[2] = {NULL, NULL};
+    for (int i = 0; i < 2; i++) {
+        const kas_status status = kas_compiler_open(arch[i], NULL, &compiler[i]);
+        if (status == KAS_UNSUPPORTED) {
+            printf("SKIPPED: %s\n", kas_error());
+            skip();
+        }
+        OK(status);
+    }
+    open_fixture(&f, all);
+    for (int k = 0; k < kernels; k++) {
+        kas_sample s;
+        kas_target target[MAX_SHAPES];
+        kas_binding binding[MAX_SHAPES];
+        kas_buf text = {0};
+        char path[4096];
+        OK(kas_sampler_next(f.sampler, 0, &s));
+        const int count = pick_shapes(&f, &s, all, k, target, binding);
+        OK(kas_agree_text(&s.kernel, target, binding, count, &options, &text));
+        for (int i = 0; i < 2; i++)
+            if (all || k % 2 == i)
+                OK(kas_compile(compiler[i], kas_buf_text(&text), path, NULL));
+        kas_buf_free(&text);
+        kas_solution_free(&s.solution);
+    }
+    for (int i = 0; i < 2; i++)
+        kas_compiler_close(compiler[i]);
+    close_fixture(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_agreement),
+                                       cmocka_unit_test(test_nvrtc)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
