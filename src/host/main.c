@@ -11,8 +11,12 @@ static void spin_briefly(char **argv)
 {
     if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY"))
         return;
-    if (setenv("GOMP_SPINCOUNT", "1000", 1) == 0)
-        execv("/proc/self/exe", argv); /* returns only when it fails: go on as we are */
+    char path[4096]; /* the real path, so that the process keeps its name in `ps` */
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (length <= 0 || setenv("GOMP_SPINCOUNT", "1000", 1) != 0)
+        return;
+    path[length] = '\0';
+    execv(path, argv); /* returns only when it fails: go on as we are */
 }
 
 int main(int argc, char **argv)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/cli/parts.h"
 #include "host/core/log.h"
 
 /* Weak: a command whose file is not part of a build is left out of the list. */
@@ -150,7 +151,7 @@ int kas_cli_main(int argc, char **argv)
         return finish(KAS_OK);
     }
     if (strcmp(argv[1], "--version") == 0) {
-        printf("kas-gpu %s\n", KAS_VERSION);
+        kas_print_version();
         return finish(KAS_OK);
     }
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)

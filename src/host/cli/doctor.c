@@ -4,28 +4,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <hdf5.h>
-#include <sqlite3.h>
-#include <zlib.h>
-#ifdef KAS_HAVE_DNNL
-#include <oneapi/dnnl/dnnl.h>
-#endif
-
 #include "cuda/report.h"
 #include "host/cli/cli.h"
+#include "host/cli/parts.h"
 #include "host/core/files.h"
 #include "host/core/json.h"
 #include "host/device/device.h"
 #include "jit/compile.h"
 
-enum { MAX_PARTS = 12 };
-
-/* One line of the host's list. */
-typedef struct part {
-    const char *name, *enables;
-    bool found;
-    char version[256], path[4096], missing[1024];
-} part;
+enum { MAX_PARTS = 3 + KAS_LIBRARY_PARTS }; /* three lines of compilers */
 
 typedef struct findings {
     char cpu[128];
@@ -33,16 +20,16 @@ typedef struct findings {
     size_t memory;
     char cpu_trouble[512];
     char cache[4096];
-    part part[MAX_PARTS];
+    kas_part part[MAX_PARTS];
     int parts;
     kas_cuda_report cuda;
 } findings;
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-static part *add(findings *f, const char *name, const char *enables)
+static kas_part *add(findings *f, const char *name, const char *enables)
 {
-    part *p = &f->part[f->parts++];
+    kas_part *p = &f->part[f->parts++];
     p->name = name;
     p->enables = enables;
     return p;
@@ -67,9 +54,9 @@ static void look_for_compilers(findings *f)
 {
     static const char *const names[] = {"clang", "gcc"};
     kas_compiler *compiler;
-    part *p = add(f, "host compiler",
-                  "kernels on the CPU device; without one only the GPU can train "
-                  "candidates");
+    kas_part *p = add(f, "host compiler",
+                      "kernels on the CPU device; without one only the GPU can train "
+                      "candidates");
     p->found = kas_compiler_open("cpu", NULL, &compiler) == KAS_OK;
     if (p->found) {
         snprintf(p->version, sizeof p->version, "%s", kas_compiler_describe(compiler));
@@ -87,33 +74,6 @@ static void look_for_compilers(findings *f)
     }
 }
 
-static void look_for_libraries(findings *f)
-{
-    part *p = add(f, "oneDNN", "fast convolutions on the CPU device");
-#ifdef KAS_HAVE_DNNL
-    const dnnl_version_t *version = dnnl_version();
-    p->found = true;
-    snprintf(p->version, sizeof p->version, "%d.%d.%d", version->major, version->minor,
-             version->patch);
-#else
-    snprintf(p->missing, sizeof p->missing,
-             "this build is without it (install libdnnl-dev and build again)");
-#endif
-    unsigned major = 0, minor = 0, release = 0;
-    p = add(f, "HDF5", "data sets");
-    p->found = H5get_libversion(&major, &minor, &release) >= 0;
-    snprintf(p->version, sizeof p->version, "%u.%u.%u", major, minor, release);
-    p = add(f, "SQLite", "studies");
-    p->found = true;
-    snprintf(p->version, sizeof p->version, "%s", sqlite3_libversion());
-    p = add(f, "cJSON", "kernel files");
-    p->found = true;
-    snprintf(p->version, sizeof p->version, "%s", cJSON_Version());
-    p = add(f, "zlib", "import of .tar.gz data sets");
-    p->found = true;
-    snprintf(p->version, sizeof p->version, "%s", zlibVersion());
-}
-
 static void look(findings *f, int threads)
 {
     memset(f, 0, sizeof *f);
@@ -121,7 +81,7 @@ static void look(findings *f, int threads)
     if (kas_cache_dir(f->cache) != KAS_OK)
         snprintf(f->cache, sizeof f->cache, "none: %s", kas_error());
     look_for_compilers(f);
-    look_for_libraries(f);
+    f->parts += kas_library_parts(&f->part[f->parts]);
     kas_cuda_report_make(&f->cuda);
 }
 
@@ -170,7 +130,7 @@ static void print_text(const findings *f)
                f->threads == 1 ? "" : "s", (double)f->memory / 1e9);
     printf("  compiled kernels are kept in %s\n\nHost\n", f->cache);
     for (int i = 0; i < f->parts; i++) {
-        const part *p = &f->part[i];
+        const kas_part *p = &f->part[i];
         print_part(p->name, p->found, p->version, p->path, p->missing, p->enables);
     }
     printf("\nNVIDIA\n");
@@ -224,7 +184,7 @@ static kas_status print_json(const findings *f)
     kas_buf_json_string(&out, f->cache);
     kas_buf_puts(&out, ",\"host\":[");
     for (int i = 0; i < f->parts; i++) {
-        const part *p = &f->part[i];
+        const kas_part *p = &f->part[i];
         json_part(&out, i == 0, p->name, p->found, p->version, p->path, p->missing, p->enables);
     }
     kas_buf_puts(&out, "],\"nvidia\":[");
