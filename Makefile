@@ -69,7 +69,7 @@ $(BUILD)/version: KEPT = $(VERSION)
 $(BUILD)/flags $(BUILD)/version: FORCE
 	@mkdir -p $(@D)
 	@echo '$(KEPT)' | cmp -s - $@ || echo '$(KEPT)' >$@
-FORCE:
+.PHONY: FORCE # not just "FORCE:": under .SECONDARY a target that is missing rebuilds nothing
 $(VERSIONED): CFLAGS += -DKAS_VERSION='"$(VERSION)"'
 $(VERSIONED): $(BUILD)/version
 
