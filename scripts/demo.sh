@@ -3,7 +3,7 @@
 # no download.  What it leaves lies in build/demo (KAS_DEMO_DIR chooses another folder).
 set -eu
 cd "$(dirname "$0")/.."
-kas=./kas-gpu
+kas=${KAS_GPU:-./kas-gpu}
 out=${KAS_DEMO_DIR:-build/demo}
 study=$out/study
 start=$SECONDS
@@ -13,8 +13,8 @@ step() { printf '\n$ %s\n' "$*"; "$@"; }
 rm -rf "$out"
 mkdir -p "$out"
 echo "A small search for kernels that replace the convolutions of ResNet-20."
-step $kas dataset make shapes -o "$out/shapes.h5" --train 1200 --test 400 --size 16 --classes 10
-step $kas search --dataset "$out/shapes.h5" --study "$study" --net resnet20 --candidates 6 --epochs 3 --batch 50 --lr 0.1 --seed 1
+step $kas dataset make shapes -o "$out/shapes.h5" --train 3000 --test 500 --size 16 --classes 10
+step $kas search --dataset "$out/shapes.h5" --study "$study" --net resnet20 --candidates 8 --epochs 6 --batch 50 --lr 0.1 --seed 1
 step $kas best "$study"
 step $kas export "$study" -o "$out/best" --verify
 echo
