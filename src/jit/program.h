@@ -107,6 +107,9 @@ kas_status kas_program_build(const kas_kernel *kernel, const kas_target *target,
                              const kas_binding *binding, const kas_program_options *options,
                              kas_program **out);
 void kas_program_free(kas_program *program);
+/* The program's text with the prelude, and in a comment what it is, its operations and how it is
+ * compiled; for people. The kernels are the same on both devices. */
+kas_status kas_program_print(const kas_program *program, bool cuda, kas_buf *out);
 
 /* A program on a device: functions looked up in `module` and convolutions prepared once. */
 typedef struct kas_loaded kas_loaded;

@@ -9,18 +9,21 @@
 #include "host/space/canonical.h"
 #include "host/space/describe.h"
 #include "host/space/kernel_json.h"
+#include "jit/program.h"
 
 typedef struct show_options {
     kas_cli_common common;
     kas_cli_net net;
-    const char *path, *layer;
+    const char *path, *layer, *source;
     bool dot;
 } show_options;
 
-enum { KEY_DOT = 0x200, KEY_LAYER };
+enum { KEY_DOT = 0x200, KEY_LAYER, KEY_SOURCE, SOURCE_BATCH = 64 };
 
 static const struct argp_option option_list[] = {
     {"dot", KEY_DOT, 0, 0, "A Graphviz picture instead: kas-gpu show K.json --dot | dot -Tsvg", 0},
+    {"source", KEY_SOURCE, "DEVICE", 0,
+     "Generated code instead, for cuda or cpu: forward and backward at one layer (needs --net)", 0},
     {"layer", KEY_LAYER, "NAME", 0, "Layer whose sizes stand at the nodes (default: the first)", 0},
     {0}};
 
@@ -38,6 +41,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_LAYER:
         o->layer = arg;
         return 0;
+    case KEY_SOURCE:
+        o->source = arg;
+        if (strcmp(arg, "cuda") != 0 && strcmp(arg, "cpu") != 0)
+            argp_error(state, "--source: cuda or cpu, found \"%s\"", arg);
+        return 0;
     case ARGP_KEY_ARG:
         if (o->path)
             argp_error(state, "one kernel at a time: unexpected \"%s\"", arg);
@@ -48,6 +56,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
             argp_error(state, "which kernel? for example kernels/involution.json");
         if (o->layer && !o->net.name)
             argp_error(state, "--layer needs --net");
+        if (o->source && !o->net.name)
+            argp_error(state, "--source needs --net, for the sizes");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -60,6 +70,7 @@ static const char doc[] =
     "  kas-gpu show kernels/involution.json\n"
     "  kas-gpu show kernels/involution.json --net resnet18 --flops 0.5\n"
     "  kas-gpu show kernels/involution.json --dot | dot -Tsvg -o involution.svg\n"
+    "  kas-gpu show kernels/involution.json --net resnet18 --source cuda\n"
     "\vFree sizes x0, x1, ... are solved for the network within --flops and --params, by default "
     "those of the convolutions.";
 
@@ -345,6 +356,19 @@ static kas_status print_json(const view *v, kas_buf *out)
     return status;
 }
 
+/* ---- generated code ---- */
+
+static kas_status print_source(const show_options *o, const view *v, kas_buf *out)
+{
+    const kas_program_options options = {.batch = SOURCE_BATCH, .training = true, .prefix = "k0"};
+    kas_program *program = NULL;
+    KAS_TRY(
+        kas_program_build(&v->kernel, &v->targets[v->layer], node_binding(v), &options, &program));
+    const kas_status status = kas_program_print(program, strcmp(o->source, "cuda") == 0, out);
+    kas_program_free(program);
+    return status;
+}
+
 static kas_status run(int argc, char **argv)
 {
     static const struct argp_child children[] = {
@@ -359,7 +383,8 @@ static kas_status run(int argc, char **argv)
     kas_buf out = {0};
     kas_status status = open_view(&o, &v);
     if (status == KAS_OK)
-        status = o.dot           ? kas_kernel_write_dot(&v.kernel, v.name, node_binding(&v), &out)
+        status = o.source        ? print_source(&o, &v, &out)
+                 : o.dot         ? kas_kernel_write_dot(&v.kernel, v.name, node_binding(&v), &out)
                  : o.common.json ? print_json(&v, &out)
                                  : print_text(&v, &out);
     if (status == KAS_OK)
