@@ -217,13 +217,13 @@ static int64_t floor_div(int64_t a, int64_t b)
  * [0, s). */
 static void split_multiples(kas_ir *ir, kas_ix x, int64_t s, kas_ix *whole, kas_ix *rest)
 {
-    const kas_ix_sum from = *kas_ix_get(ir, x);
-    kas_ix_sum w = {.constant = floor_div(from.constant, s)}, r = {0};
-    r.constant = from.constant - w.constant * s;
-    for (int i = 0; i < from.terms; i++) {
-        kas_ix_sum *to = from.term[i].coeff % s == 0 ? &w : &r;
-        to->term[to->terms].atom = from.term[i].atom;
-        to->term[to->terms++].coeff = to == &w ? from.term[i].coeff / s : from.term[i].coeff;
+    const kas_ix_sum *from = kas_ix_get(ir, x);
+    kas_ix_sum w = {.constant = floor_div(from->constant, s)}, r = {0};
+    r.constant = from->constant - w.constant * s;
+    for (int i = 0; i < from->terms; i++) {
+        kas_ix_sum *to = from->term[i].coeff % s == 0 ? &w : &r;
+        to->term[to->terms].atom = from->term[i].atom;
+        to->term[to->terms++].coeff = to == &w ? from->term[i].coeff / s : from->term[i].coeff;
     }
     *whole = put_sum(ir, &w);
     *rest = put_sum(ir, &r);
@@ -233,12 +233,12 @@ static void split_multiples(kas_ir *ir, kas_ix x, int64_t s, kas_ix *whole, kas_
  * the coefficients that a growing threshold leaves out. */
 static bool split_low(kas_ir *ir, kas_ix x, int64_t s, int64_t *g, kas_ix *high, kas_ix *low)
 {
-    const kas_ix_sum from = *kas_ix_get(ir, x);
-    for (int t = -1; t < from.terms; t++) {
-        int64_t threshold = t < 0 ? 1 : llabs(from.term[t].coeff) + 1, divisor = s;
-        for (int i = 0; i < from.terms; i++)
-            if (llabs(from.term[i].coeff) >= threshold)
-                divisor = gcd(divisor, from.term[i].coeff);
+    const kas_ix_sum *from = kas_ix_get(ir, x);
+    for (int t = -1; t < from->terms; t++) {
+        int64_t threshold = t < 0 ? 1 : llabs(from->term[t].coeff) + 1, divisor = s;
+        for (int i = 0; i < from->terms; i++)
+            if (llabs(from->term[i].coeff) >= threshold)
+                divisor = gcd(divisor, from->term[i].coeff);
         if (divisor <= 1 || divisor == s)
             continue;
         split_multiples(ir, x, divisor, high, low);
@@ -366,12 +366,12 @@ static kas_ix subst_atom(kas_ir *ir, int64_t number, const kas_subst *s)
 
 kas_ix kas_ix_subst(kas_ir *ir, kas_ix a, const kas_subst *s)
 {
-    const kas_ix_sum from = *kas_ix_get(ir, a);
-    if (from.terms == 0 || s->count == 0)
+    const kas_ix_sum *from = kas_ix_get(ir, a);
+    if (from->terms == 0 || s->count == 0)
         return a;
-    kas_ix_sum sum = {.constant = from.constant};
-    for (int i = 0; i < from.terms; i++)
-        accumulate(ir, &sum, subst_atom(ir, from.term[i].atom, s), from.term[i].coeff);
+    kas_ix_sum sum = {.constant = from->constant};
+    for (int i = 0; i < from->terms; i++)
+        accumulate(ir, &sum, subst_atom(ir, from->term[i].atom, s), from->term[i].coeff);
     return finish_sum(ir, &sum);
 }
 
