@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -333,14 +334,29 @@ static void killed_supervisor(void **state)
     assert_done_once(4, false);
 }
 
+static long notes_size(void)
+{
+    struct stat info;
+    return stat(notes, &info) == 0 ? (long)info.st_size : 0;
+}
+
+/* Until a worker has begun something: from then on the supervisor listens to signals. */
+static void wait_for_work(long before)
+{
+    for (int i = 0; i < 3000 && notes_size() == before; i++)
+        nap(0.01);
+    nap(0.15);
+}
+
 static void stop_and_go_on(int number, int expected)
 {
     kas_search_options search = search_options(3);
     plan p = {.what = {"long", "long", "long"}};
     for (int i = 0; i < 2; i++) {
         int status;
+        long before = notes_size();
         pid_t pid = start(p, &search, 2);
-        nap(0.3);
+        wait_for_work(before);
         kill(pid, number);
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_true(WIFEXITED(status));
