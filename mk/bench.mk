@@ -1,5 +1,5 @@
 # Programs that answer one question each and print JSON lines: bench/bench_*.c, and the suites of kas-gpu itself.
-# All lines go to stdout: make -s bench > results.json.
+# All lines go to stdout: make -s bench | grep '^{' > results.json.
 BENCHES    := $(wildcard bench/bench_*.c)
 BENCH_BINS := $(BENCHES:%.c=$(BUILD)/%)
 
