@@ -1,4 +1,5 @@
 /* kas-gpu export: a kernel and its network as files that need nothing of this program. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -11,7 +12,7 @@
 
 typedef struct export_cli {
     kas_cli_common common;
-    const char *from, *dir, *weights;
+    const char *from, *dir, *weights, *device;
     kas_cli_net net; /* of a kernel file; a study knows its own */
     int candidate;   /* -1 = the best */
     uint64_t seed;
@@ -20,7 +21,9 @@ typedef struct export_cli {
 
 static const struct argp_option option_list[] = {
     {"output", 'o', "DIR", 0, "Folder to write to; made when missing", 1},
-    {"verify", 'v', 0, 0, "Run the PyTorch module and compare its logits with ours", 1},
+    {"verify", 'v', 0, 0,
+     "Compare the logits of the device and of the PyTorch module with the float64 reference", 1},
+    {"device", 'D', "D", 0, "For --verify: auto (default), cpu, cuda, cuda:N", 1},
     {"candidate", 'k', "K", 0, "STUDY: this candidate instead of the best", 2},
     {"weights", 'w', "F.safetensors", 0,
      "Weights of `kas-gpu train --weights` (default: the study's, else initial ones)", 2},
@@ -40,6 +43,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case 'v':
         o->verify = true;
+        return 0;
+    case 'D':
+        o->device = arg;
         return 0;
     case 'w':
         o->weights = arg;
@@ -115,29 +121,71 @@ static kas_status load(const export_cli *o, kas_export_model *model)
     return S_ISDIR(info.st_mode) ? load_study(o, model) : load_file(o, model);
 }
 
-static kas_status print_result(const export_cli *o, bool trained, const kas_verified *verdict,
-                               const char *report)
+/* What --verify found. */
+typedef struct verification {
+    bool done;
+    kas_device_verified device;
+    kas_verified python;
+    kas_buf report; /* of Python */
+} verification;
+
+static kas_status verify(const export_cli *o, const kas_export_options *options, verification *v)
+{
+    KAS_TRY(kas_export_verify_device(options, o->device, o->common.threads, &v->device));
+    KAS_TRY(kas_export_verify(o->dir, &v->python, &v->report));
+    v->done = true;
+    return KAS_OK;
+}
+
+static void put_json(const export_cli *o, bool trained, const verification *v, kas_buf *out)
 {
     static const char *const words[] = {"ok", "failed", "skipped"};
+    kas_line_begin(out);
+    kas_line_text(out, "folder", o->dir);
+    kas_line_bool(out, "trained", trained);
+    kas_line_text(out, "device", !v->done ? NULL : words[v->device.verdict]);
+    kas_line_number(out, "device_error", v->done ? v->device.error : NAN);
+    kas_line_number(out, "device_tolerance", v->done ? v->device.tolerance : NAN);
+    kas_line_text(out, "pytorch", v->done ? words[v->python] : NULL);
+    kas_line_text(out, "pytorch_report", v->done ? kas_buf_text(&v->report) : NULL);
+    kas_line_end(out);
+}
+
+static void put_text(const export_cli *o, const verification *v, kas_buf *out)
+{
+    kas_buf_printf(out, "%s: kernel and network written; README.md there says how to use them\n",
+                   o->dir);
+    if (!v->done)
+        return;
+    if (v->device.verdict == KAS_VERIFY_SKIPPED)
+        kas_buf_puts(out,
+                     "device: SKIPPED: with these weights the network amplifies rounding so much "
+                     "that float32 tells nothing\n");
+    else
+        kas_buf_printf(out,
+                       "device: %s: largest error %.3g of the largest logit of the float64 "
+                       "reference, tolerance %.3g\n",
+                       v->device.verdict == KAS_VERIFY_OK ? "ok" : "FAILED", v->device.error,
+                       v->device.tolerance);
+    kas_buf_printf(out, "PyTorch: %s%s\n", v->python == KAS_VERIFY_SKIPPED ? "SKIPPED: " : "",
+                   kas_buf_text(&v->report));
+}
+
+static kas_status print_result(const export_cli *o, bool trained, const verification *v)
+{
     kas_buf out = {0};
-    if (o->common.json) {
-        kas_line_begin(&out);
-        kas_line_text(&out, "folder", o->dir);
-        kas_line_bool(&out, "trained", trained);
-        kas_line_text(&out, "verified", verdict ? words[*verdict] : NULL);
-        kas_line_text(&out, "report", verdict ? report : NULL);
-        kas_line_end(&out);
-    } else {
-        kas_buf_printf(
-            &out, "%s: kernel and network written; README.md there says how to use them\n", o->dir);
-        if (verdict && *verdict == KAS_VERIFY_SKIPPED)
-            kas_buf_printf(&out, "verify: SKIPPED: %s\n", report);
-        else if (verdict)
-            kas_buf_printf(&out, "verify: %s\n", report);
-    }
+    if (o->common.json)
+        put_json(o, trained, v, &out);
+    else
+        put_text(o, v, &out);
     kas_status status = kas_buf_status(&out);
     fputs(kas_buf_text(&out), stdout);
     kas_buf_free(&out);
+    if (status == KAS_OK && v->done && v->python == KAS_VERIFY_FAILED)
+        status = kas_fail(KAS_FAILURE, "%s: the PyTorch module does not give our logits", o->dir);
+    if (status == KAS_OK && v->done && v->device.verdict == KAS_VERIFY_FAILED)
+        status =
+            kas_fail(KAS_FAILURE, "%s: the device does not give the reference's logits", o->dir);
     return status;
 }
 
@@ -154,19 +202,15 @@ static kas_status write_and_verify(const export_cli *o, const kas_export_model *
                                                              : NULL,
                                   .facts = m->facts.size ? kas_buf_text(&m->facts) : NULL,
                                   .seed = o->seed};
-    kas_verified verdict = KAS_VERIFY_OK;
-    kas_buf report = {0};
+    verification v = {0};
     KAS_TRY(kas_export(&options));
     if (!weights)
         kas_warn("%s has no trained weights: initial ones were written (--weights gives others)",
                  m->title);
-    kas_status status = o->verify ? kas_export_verify(o->dir, &verdict, &report) : KAS_OK;
+    kas_status status = o->verify ? verify(o, &options, &v) : KAS_OK;
     if (status == KAS_OK)
-        status =
-            print_result(o, weights != NULL, o->verify ? &verdict : NULL, kas_buf_text(&report));
-    if (status == KAS_OK && verdict == KAS_VERIFY_FAILED)
-        status = kas_fail(KAS_FAILURE, "%s: the PyTorch module does not give our logits", o->dir);
-    kas_buf_free(&report);
+        status = print_result(o, weights != NULL, &v);
+    kas_buf_free(&v.report);
     return status;
 }
 
@@ -177,7 +221,7 @@ static kas_status run(int argc, char **argv)
         {&kas_cli_common_argp, 0, NULL, 0},
         {0}};
     static const struct argp argp = {option_list, parse, "STUDY|KERNEL.json", doc, children, 0, 0};
-    export_cli o = {.candidate = -1, .net = kas_cli_net_defaults()};
+    export_cli o = {.device = "auto", .candidate = -1, .net = kas_cli_net_defaults()};
     kas_export_model model = {0};
     bool done;
     KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));

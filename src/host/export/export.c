@@ -13,7 +13,7 @@
 
 enum { CHECK_IMAGES = 2 };
 
-static kas_status path_of(const char *dir, const char *name, char out[4096])
+kas_status kas_export_path(const char *dir, const char *name, char out[4096])
 {
     if (snprintf(out, 4096, "%s/%s", dir, name) >= 4096)
         return kas_fail(KAS_BAD_INPUT, "%s: the path is too long", dir);
@@ -23,7 +23,7 @@ static kas_status path_of(const char *dir, const char *name, char out[4096])
 static kas_status write_file(const char *dir, const char *name, const char *text)
 {
     char path[4096];
-    KAS_TRY(path_of(dir, name, path));
+    KAS_TRY(kas_export_path(dir, name, path));
     return kas_file_write_atomic(path, text, strlen(text));
 }
 
@@ -64,7 +64,7 @@ static void remove_source(const kas_export_options *o)
     static const char *const names[] = {"kernel.cu", "kernel.c", "prelude.h"};
     char path[4096];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (path_of(o->dir, names[i], path) == KAS_OK)
+        if (kas_export_path(o->dir, names[i], path) == KAS_OK)
             unlink(path);
 }
 
@@ -115,9 +115,9 @@ static kas_status write_tensors(const kas_export_options *o)
     KAS_TRY_GOTO(o->weights ? kas_export_read_weights(o->weights, net)
                             : kas_export_init_weights(net, o->seed, CHECK_IMAGES, images),
                  out);
-    KAS_TRY_GOTO(path_of(o->dir, "weights.safetensors", path), out);
+    KAS_TRY_GOTO(kas_export_path(o->dir, "weights.safetensors", path), out);
     KAS_TRY_GOTO(kas_export_write_weights(net, o->title, path), out);
-    KAS_TRY_GOTO(path_of(o->dir, "check.safetensors", path), out);
+    KAS_TRY_GOTO(kas_export_path(o->dir, "check.safetensors", path), out);
     KAS_TRY_GOTO(kas_export_write_check(net, CHECK_IMAGES, images, path), out);
 out:
     kas_ref_net_free(net);

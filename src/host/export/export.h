@@ -38,9 +38,23 @@ typedef enum kas_verified { KAS_VERIFY_OK, KAS_VERIFY_FAILED, KAS_VERIFY_SKIPPED
  * line, or why nothing could be run. */
 kas_status kas_export_verify(const char *dir, kas_verified *verdict, kas_buf *report);
 
+/* Logits of the written weights on a device, with the kernels that a training run uses, against
+ * check.safetensors.  `error` is relative to the largest logit (NaN: not finite); `tolerance` is
+ * 1e-3, or, where the network amplifies rounding more than usual, 100 times what half a unit in the
+ * last place of every input and parameter changes (weights.h).  SKIPPED when that exceeds 10%: then
+ * float32 cannot tell. */
+typedef struct kas_device_verified {
+    kas_verified verdict;
+    double error, tolerance;
+} kas_device_verified;
+kas_status kas_export_verify_device(const kas_export_options *options, const char *device,
+                                    int threads, kas_device_verified *out);
+
 /* ---- parts -------------------------------------------------------------------------------------
  */
 
+/* "DIR/name" into 4096 bytes. */
+kas_status kas_export_path(const char *dir, const char *name, char out[4096]);
 /* The generated program text of every distinct target shape, without the prelude. */
 kas_status kas_export_source(const kas_export_net *net, kas_buf *out);
 /* `source`: kernel.cu, kernel.c and prelude.h are there. */

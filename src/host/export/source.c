@@ -4,9 +4,6 @@
 
 #include "host/train/replace.h"
 
-/* Weak while the JIT is not part of the build. */
-#pragma weak kas_program_build
-
 static void put_comment(const kas_replaced *replaced, int program, kas_buf *out)
 {
     const kas_program *p = replaced->program[program];
@@ -36,8 +33,6 @@ kas_status kas_export_source(const kas_export_net *net, kas_buf *out)
 {
     kas_replacement replacement = {net->kernel, net->target, net->solution};
     kas_replaced replaced = {0};
-    if (!kas_program_build)
-        return kas_fail(KAS_UNSUPPORTED, "this build has no JIT");
     KAS_TRY(kas_replaced_build(&replacement, kas_recipe_default().batch, true, &replaced));
     for (int i = 0; i < replaced.programs; i++) {
         put_comment(&replaced, i, out);

@@ -1,8 +1,10 @@
 #include "host/export/weights.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "host/core/random.h"
 #include "host/reference/net_replaced.h"
@@ -123,28 +125,66 @@ void kas_export_check_images(const kas_net *net, int n, double *images)
         images[i] = (float)kas_rng_normal(&rng);
 }
 
+static kas_status finite_logits(kas_ref_net *net, int n, const double *images, double *logits)
+{
+    KAS_TRY(kas_ref_net_eval(net, n, images, logits));
+    for (int i = 0; i < n * net->net->classes; i++)
+        if (!isfinite(logits[i]))
+            return kas_fail(KAS_FAILURE, "the network's logits are not finite with these weights");
+    return KAS_OK;
+}
+
+static void nudge(double *x, size_t size, kas_rng *rng)
+{
+    for (size_t i = 0; i < size; i++)
+        x[i] *= 1 + FLT_EPSILON / 2 * (2 * kas_rng_unit(rng) - 1);
+}
+
+/* Moves the network's parameters; the caller is done with them. */
+static kas_status find_sensitivity(kas_ref_net *net, int n, const double *images,
+                                   const double *logits, double *sensitivity)
+{
+    const kas_layer *in = &net->net->layer[0];
+    size_t size = (size_t)n * in->c * in->h * in->w, outputs = (size_t)n * net->net->classes;
+    double *moved = malloc((size + outputs) * sizeof *moved), *found = moved + size;
+    double change = 0, largest = 0;
+    kas_rng rng = kas_rng_make(1, KAS_PURPOSE_TEST, 0);
+    if (!moved)
+        return kas_fail(KAS_NO_MEMORY, "export: no memory for %d images", n);
+    memcpy(moved, images, size * sizeof *moved);
+    nudge(moved, size, &rng);
+    for (int i = 0; i < net->params; i++)
+        nudge(net->param[i].value, net->param[i].size, &rng);
+    kas_status status = kas_ref_net_eval(net, n, moved, found);
+    for (size_t i = 0; i < outputs; i++) {
+        change = fmax(change, isfinite(found[i]) ? fabs(found[i] - logits[i]) : DBL_MAX);
+        largest = fmax(largest, fabs(logits[i]));
+    }
+    if (largest > FLT_MAX) /* float32 cannot even hold them */
+        change = DBL_MAX;
+    *sensitivity = largest > 0 ? change == DBL_MAX ? DBL_MAX : change / largest : 0;
+    free(moved);
+    return status;
+}
+
 kas_status kas_export_write_check(kas_ref_net *net, int n, const double *images, const char *path)
 {
     const kas_layer *in = &net->net->layer[0];
     uint64_t classes = (uint64_t)net->net->classes;
-    double *logits = malloc(sizeof *logits * (size_t)n * classes);
+    double sensitivity, *logits = malloc(sizeof *logits * (size_t)n * classes);
     if (!logits)
         return kas_fail(KAS_NO_MEMORY, "export: no memory for the logits");
     kas_status status = KAS_OK;
-    KAS_TRY_GOTO(kas_ref_net_eval(net, n, images, logits), out);
-    for (size_t i = 0; i < (size_t)n * classes; i++)
-        if (!isfinite(logits[i])) {
-            status =
-                kas_fail(KAS_FAILURE, "the network's logits are not finite with these weights");
-            goto out;
-        }
+    KAS_TRY_GOTO(finite_logits(net, n, images, logits), out);
+    KAS_TRY_GOTO(find_sensitivity(net, n, images, logits, &sensitivity), out);
     kas_named_tensor tensors[] = {{"images",
                                    KAS_F64,
                                    4,
                                    {(uint64_t)n, (uint64_t)in->c, (uint64_t)in->h, (uint64_t)in->w},
                                    images},
-                                  {"logits", KAS_F64, 2, {(uint64_t)n, classes}, logits}};
-    status = kas_safetensors_write(path, tensors, 2, NULL);
+                                  {"logits", KAS_F64, 2, {(uint64_t)n, classes}, logits},
+                                  {"sensitivity", KAS_F64, 1, {1}, &sensitivity}};
+    status = kas_safetensors_write(path, tensors, 3, NULL);
 out:
     free(logits);
     return status;

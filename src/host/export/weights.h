@@ -21,8 +21,11 @@ kas_status kas_export_write_weights(const kas_ref_net *net, const char *title, c
 /* Fixed images [n][c][h][w], normal: what normalised images look like to a network. */
 void kas_export_check_images(const kas_net *net, int n, double *images);
 
-/* check.safetensors: the images and the logits that the reference gives for them, in double.
- * KAS_FAILURE when a logit is not finite. */
+/* check.safetensors: the images, the logits that the reference gives for them, in double, and
+ * "sensitivity" [1]: how much the logits change, relative to the largest, when every image and
+ * every parameter is moved by at most half a unit in the last place of float32.  Networks of odd
+ * kernels can amplify rounding greatly; a comparison in float32 can ask for no more than that.
+ * KAS_FAILURE when a logit is not finite. The network's parameters are moved. */
 kas_status kas_export_write_check(kas_ref_net *net, int n, const double *images, const char *path);
 
 #endif

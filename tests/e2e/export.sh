@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# kas-gpu export: every known kernel becomes files that stand on their own, and PyTorch gives our logits with them.
+set -eu
+kas=${KAS_BUILD:-build}/kas-gpu
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+fail() { echo "FAILED: $*"; exit 1; }
+
+for kernel in kernels/*.json; do
+    out=$dir/$(basename "$kernel" .json)
+    "$kas" export "$kernel" -o "$out" --input 3x9x9 --quiet >/dev/null
+    for file in kernel.json kernel.py network.py weights.safetensors check.safetensors kernel.cu kernel.c prelude.h \
+        kernel.dot README.md; do
+        [ -s "$out/$file" ] || fail "$kernel: $file is missing"
+    done
+    cmp -s "$kernel" "$out/kernel.json" || fail "$kernel: kernel.json differs"
+    if command -v dot >/dev/null; then dot -Tsvg "$out/kernel.dot" >/dev/null || fail "$kernel: kernel.dot"; fi
+done
+echo "ok: files of every kernel"
+
+# Both sources build as the first line says.
+if command -v clang >/dev/null; then
+    (cd "$dir/involution" && clang -O1 -Wno-pass-failed -shared -fPIC -o libkernel.so kernel.c -lm) || fail "kernel.c does not compile"
+    echo "ok: kernel.c compiles"
+fi
+nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null || true)
+if [ -n "$nvcc" ]; then
+    (cd "$dir/involution" && "$nvcc" -arch=sm_80 -cubin -o kernel.cubin kernel.cu) || fail "kernel.cu does not compile"
+    echo "ok: kernel.cu compiles"
+fi
+
+# What must be refused.
+set +e
+"$kas" export kernels/conv.json -o "$dir/x" --input 3x9x9 --weights "$dir/involution/weights.safetensors" 2>"$dir/err"
+[ $? = 3 ] || fail "weights of another kernel: exit code"
+grep -q 'layer1.0.conv1.weight0' "$dir/err" || fail "weights of another kernel: $(cat "$dir/err")"
+"$kas" export kernels/none.json -o "$dir/x" 2>/dev/null
+[ $? = 3 ] || fail "a missing kernel file: exit code"
+"$kas" export kernels/conv.json -o "$dir/x" --candidate 3 2>/dev/null
+[ $? = 2 ] || fail "--candidate with a file: exit code"
+"$kas" export kernels/conv.json 2>/dev/null
+[ $? = 2 ] || fail "no -o: exit code"
+set -e
+echo "ok: refusals"
+
+# Weights from a file come out as they went in.
+"$kas" export kernels/involution.json -o "$dir/again" --input 3x9x9 --quiet --seed 7 >/dev/null
+cmp -s "$dir/again/weights.safetensors" "$dir/involution/weights.safetensors" && fail "the seed changes nothing"
+"$kas" export kernels/involution.json -o "$dir/copy" --input 3x9x9 --weights "$dir/again/weights.safetensors" >/dev/null
+cmp -s "$dir/again/check.safetensors" "$dir/copy/check.safetensors" || fail "--weights gives other logits"
+echo "ok: --weights"
+
+for python in /usr/bin/python3 python3; do "$python" -c 'import torch' 2>/dev/null && break || python=; done
+if [ -z "$python" ]; then
+    "$kas" export kernels/conv.json -o "$dir/conv" --input 3x9x9 --quiet --verify | grep -q SKIPPED || fail "--verify"
+    echo "SKIPPED: no python with torch (Debian: apt-get install python3-torch): the logits were not compared"
+    exit 77
+fi
+# Known kernels do not use every primitive; sampled ones do.
+"$kas" sample --net resnet20 --input 3x8x8 --count 8 --seed 5 -o "$dir/sampled" --quiet >/dev/null
+for kernel in "$dir"/sampled/*.json; do
+    "$kas" export "$kernel" -o "${kernel%.json}" --input 3x8x8 --quiet >/dev/null
+done
+"$python" tests/e2e/export_check.py "$dir"/sampled/*/ $(for kernel in kernels/*.json; do echo "$dir/$(basename "$kernel" .json)"; done) \
+    "$dir/copy" || fail "PyTorch gives other logits"
+"$kas" export kernels/involution.json -o "$dir/involution" --net resnet18 --input 3x8x8 --classes 7 --verify --json \
+    --quiet | grep -q '"device": "ok".*"pytorch": "ok"' || fail "--verify --json"
+
+# A study: its winner comes with trained weights and scores, another candidate with initial ones.
+"$kas" dataset make shapes -o "$dir/s.h5" --train 60 --test 20 --size 8 --classes 3 >/dev/null
+"$kas" search --dataset "$dir/s.h5" --net resnet20 --candidates 2 --epochs 1 --batch 20 --device cpu --threads 1 \
+    --prune none --study "$dir/study" --quiet >/dev/null
+"$kas" export "$dir/study" -o "$dir/winner" --verify --device cpu >"$dir/text" || fail "a study: $(cat "$dir/text")"
+grep -Eq '^device: (ok|SKIPPED)' "$dir/text" && grep -q '^PyTorch: ok' "$dir/text" || fail "a study: $(cat "$dir/text")"
+cmp -s "$dir/study/best/kernel.json" "$dir/winner/kernel.json" || fail "a study: another kernel"
+grep -q 'Test accuracy: ' "$dir/winner/README.md" || fail "a study: no accuracy in README.md"
+grep -q 'weights of the final training' "$dir/winner/README.md" || fail "a study: README.md: weights"
+"$kas" export "$dir/study" -o "$dir/first" --candidate 0 --quiet >/dev/null || fail "--candidate 0"
+grep -q 'initial weights, not trained' "$dir/first/README.md" || fail "--candidate 0: README.md"
+set +e
+"$kas" export "$dir/study" -o "$dir/x" --candidate 9 2>/dev/null
+[ $? = 3 ] || fail "--candidate 9: exit code"
+"$kas" export "$dir/study" -o "$dir/x" --net resnet18 2>/dev/null
+[ $? = 2 ] || fail "--net with a study: exit code"
+set -e
+echo "ok: a study"
+
+# The check can fail: one operation of the module changed, and another run's weights.
+sed -i 's/torch.relu(n1)/torch.relu(n1) * 1.0001/' "$dir/copy/kernel.py"
+"$python" tests/e2e/export_check.py "$dir/copy" && fail "a changed module passes its check"
+cp "$dir/conv/weights.safetensors" "$dir/group_conv/" 2>/dev/null
+"$python" tests/e2e/export_check.py "$dir/group_conv" 2>/dev/null && fail "foreign weights pass the check"
+echo "ok: PyTorch gives our logits, and a changed module does not"
