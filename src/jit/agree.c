@@ -121,10 +121,12 @@ static void fill(double *to, size_t count, double scale, uint64_t seed, uint64_t
         to[i] = (double)(float)(scale * kas_rng_normal(&rng));
 }
 
-static void draw(bench *b, uint64_t seed, int turn)
+static void draw(bench *b, uint64_t seed, bool whole, int turn)
 {
     const uint64_t stream = (uint64_t)turn * 1000;
     fill(b->x, b->x_size, 1, seed, stream);
+    for (size_t i = 0; whole && i < b->x_size; i++)
+        b->x[i] = rint(b->x[i]);
     fill(b->dy, b->y_size, 1, seed, stream + 1);
     for (int i = 0; i < b->program->weights; i++)
         fill(b->weight[i], b->program->weight[i].elements,
@@ -246,7 +248,7 @@ static kas_status compare_weights(bench *b, double *out)
 static kas_status attempt(bench *b, const kas_agree_options *o, int turn, kas_agreement *r)
 {
     const double *const *weight = (const double *const *)b->weight;
-    draw(b, o->seed, turn);
+    draw(b, o->seed, o->whole, turn);
     KAS_TRY(upload(b));
     KAS_TRY(kas_reference_forward(b->reference, b->x, weight, b->y));
     KAS_TRY(kas_reference_backward(b->reference, b->dy, b->dx, b->dweight));

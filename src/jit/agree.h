@@ -32,6 +32,7 @@ typedef struct kas_agree_options {
     int batch;
     uint64_t seed;
     int directions; /* of finite differences; 0 = none */
+    bool whole;     /* x in whole numbers, so that operands tie and hit kinks exactly */
     int pitch_more; /* floats by which the pitch of x and y exceeds kas_pitch */
 } kas_agree_options;
 
