@@ -315,11 +315,15 @@ static void test_folds(void **state)
 static void test_ties(void **state)
 {
     (void)state;
-    kas_kernel k = {0}, fold = {0}, large = {0};
+    kas_kernel k = {0}, kink = {0}, fold = {0}, large = {0};
     const int x = kas_build_input(&k);
-    int y = kas_build_unary(&k, KAS_OP_ABS, kas_build_unary(&k, KAS_OP_RELU, x));
+    int y = kas_build_unary(&k, KAS_OP_ABS, x);
     y = kas_build_blend(&k, KAS_OP_MIN, kas_build_shift(&k, x, KAS_AXIS_W, 1), y);
-    kas_build_blend(&k, KAS_OP_MAX, kas_build_unary(&k, KAS_OP_SQRT, x), y);
+    kas_build_blend(&k, KAS_OP_MAX, x, y);
+    int z = kas_build_input(&kink);
+    y = kas_build_blend(&kink, KAS_OP_ADD, kas_build_unary(&kink, KAS_OP_ABS, z),
+                        kas_build_unary(&kink, KAS_OP_RELU, z));
+    kas_build_blend(&kink, KAS_OP_ADD, kas_build_unary(&kink, KAS_OP_SQRT, z), y);
     int f = kas_build_input(&fold);
     f = kas_build_fold(&fold, KAS_OP_FOLD_MAX, kas_build_unfold(&fold, f, KAS_AXIS_W), 1);
     kas_build_blend(&fold, KAS_OP_MUL, kas_build_fold(&fold, KAS_OP_FOLD_MAX, f, 0), f);
@@ -327,6 +331,7 @@ static void test_ties(void **state)
     kas_build_blend(&large, KAS_OP_MUL, kas_build_fold(&large, KAS_OP_FOLD_MAX, h, 1), h);
     whole_numbers = true;
     agree("ties of min and max", &k);
+    agree("kinks", &kink);
     agree("ties of fold_max", &fold);
     agree_large("ties of a long fold_max", &large);
     whole_numbers = false;
