@@ -1,0 +1,132 @@
+/* Scheduling of single kernels: loops that merge and split, and the proof that refuses a kernel
+ * that could leave its memory. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "host/core/buf.h"
+#include "jit/emit.h"
+
+static kas_ir ir;
+
+static int set_up(void **state)
+{
+    (void)state;
+    return kas_ir_init(&ir) == KAS_OK ? 0 : 1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    kas_ir_free(&ir);
+    return 0;
+}
+
+/* y[n,h,w,c] = x[n, h + by, w, c], both [2][4][6][channels] */
+static kas_status schedule_shifted(int64_t channels, int by, bool clamped, kas_nest *nest)
+{
+    const int64_t size[4] = {2, 4, 6, channels};
+    const int pitch = kas_pitch((int)channels);
+    const int x = kas_ir_tensor(&ir, KAS_TENSOR_EXTERN, 4, size, pitch);
+    const int y = kas_ir_tensor(&ir, KAS_TENSOR_DEF, 4, size, pitch);
+    kas_ix address = 0;
+    for (int d = 0; d < 4; d++) {
+        kas_ix at = kas_ix_var(&ir, ir.tensor[y].var[d]);
+        if (d == 1)
+            at = kas_ix_add(&ir, at, kas_ix_const(&ir, by));
+        if (d == 1 && clamped)
+            at = kas_ix_clamp(&ir, at, 0, 3);
+        address = kas_ix_add(&ir, address, kas_ix_scale(&ir, at, ir.tensor[x].stride[d]));
+    }
+    assert_int_equal(kas_schedule(&ir, y, kas_ex_load(&ir, x, address), nest), KAS_OK);
+    return kas_nest_check(&ir, nest);
+}
+
+static void test_merge(void **state)
+{
+    (void)state;
+    kas_nest nest;
+    assert_int_equal(schedule_shifted(8, 0, false, &nest), KAS_OK);
+    assert_int_equal(nest.loops, 1); /* a plain copy is one loop */
+    assert_int_equal(ir.var_size[nest.lane], 2 * 4 * 6 * 8);
+    assert_int_equal(schedule_shifted(6, 0, false, &nest), KAS_OK);
+    assert_int_equal(nest.loops, 2); /* pixels are 8 floats apart and 6 wide */
+    assert_int_equal(schedule_shifted(8, 1, true, &nest), KAS_OK);
+    assert_int_equal(nest.loops, 3); /* h stays apart: it is clamped */
+}
+
+static void test_bounds(void **state)
+{
+    (void)state;
+    kas_nest nest;
+    /* reads past the end for the last h of the last image, and before the beginning */
+    assert_int_equal(schedule_shifted(8, 1, false, &nest), KAS_FAILURE);
+    assert_non_null(strstr(kas_error(), "reads tensor"));
+    assert_int_equal(schedule_shifted(8, -1, false, &nest), KAS_FAILURE);
+    assert_int_equal(schedule_shifted(8, 1, true, &nest), KAS_OK);
+    nest.block[1] = 1024;
+    assert_int_equal(kas_nest_check(&ir, &nest), KAS_FAILURE);
+    nest.block[1] = 1;
+    nest.grid[2] = 70000;
+    assert_int_equal(kas_nest_check(&ir, &nest), KAS_FAILURE);
+}
+
+/* y[c] = x[c % 4][c / 4] over 64: splitting c removes both divisions. */
+static void test_split(void **state)
+{
+    (void)state;
+    kas_nest nest;
+    const int64_t flat = 64;
+    const int x = kas_ir_tensor(&ir, KAS_TENSOR_EXTERN, 1, &flat, 0);
+    const int y = kas_ir_tensor(&ir, KAS_TENSOR_DEF, 1, &flat, 0);
+    const kas_ix c = kas_ix_var(&ir, ir.tensor[y].var[0]);
+    const kas_ix address =
+        kas_ix_add(&ir, kas_ix_scale(&ir, kas_ix_mod(&ir, c, 4), 16), kas_ix_div(&ir, c, 4));
+    assert_int_equal(kas_schedule(&ir, y, kas_ex_load(&ir, x, address), &nest), KAS_OK);
+    assert_int_equal(kas_nest_check(&ir, &nest), KAS_OK);
+    assert_int_equal(nest.loops, 2);
+    kas_buf text = {0};
+    int args[KAS_MAX_LAUNCH_ARGS], count;
+    assert_int_equal(kas_emit_kernel(&ir, &nest, "k", &text, args, &count), KAS_OK);
+    assert_null(strpbrk(kas_buf_text(&text), "/%"));
+    assert_int_equal(count, 2);
+    assert_int_equal(args[1], y);
+    kas_buf_free(&text);
+}
+
+/* Floors: a multiply-add is one; a tensor is read once. */
+static void test_floors(void **state)
+{
+    (void)state;
+    kas_nest nest;
+    const int64_t size[2] = {8, 4};
+    const int x = kas_ir_tensor(&ir, KAS_TENSOR_EXTERN, 2, size, 0);
+    const int y = kas_ir_tensor(&ir, KAS_TENSOR_DEF, 1, size, 0);
+    const int k = kas_ir_var(&ir, 4);
+    const kas_ix at = kas_ix_add(&ir, kas_ix_scale(&ir, kas_ix_var(&ir, ir.tensor[y].var[0]), 4),
+                                 kas_ix_var(&ir, k));
+    const kas_ex value = kas_ex_load(&ir, x, at);
+    const kas_ex dot =
+        kas_ex_reduce(&ir, KAS_FN_REDUCE_SUM, k, kas_ex_binary(&ir, KAS_FN_MUL, value, value));
+    double flops, bytes;
+    assert_int_equal(kas_schedule(&ir, y, dot, &nest), KAS_OK);
+    assert_int_equal(kas_nest_floors(&ir, &nest, &flops, &bytes), KAS_OK);
+    assert_true(flops == 8 * 4);
+    assert_true(bytes == 4 * (8 * 4 + 8));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_merge, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_bounds, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_split, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_floors, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
