@@ -9,7 +9,7 @@ enum {
     LANES = 1024,       /* of a block, when each lane is alone */
     LANES_KEPT = 256,   /* when a lane keeps values between loops: one round of threads */
     ENOUGH_BLOCKS = 64, /* from which on a loop may run inside the block */
-    FULL_VECTOR = 64,   /* lanes beyond which more of them are no better */
+    FULL_VECTOR = 32,   /* lanes beyond which more of them are no better */
     GRID_YZ = 65535
 };
 
@@ -22,6 +22,9 @@ double kas_reduce_length(const kas_ir *ir, kas_ex e)
         length *= (double)ir->var_size[node->var];
     return length;
 }
+
+/* What a strided access is worth beside a contiguous one, on both devices. */
+#define STRIDED 0.1
 
 /* ---- lanes -------------------------------------------------------------------------------------
  */
@@ -41,7 +44,7 @@ static void see_stride(void *context, const kas_ex_node *node, kas_ix ix)
     const double weight = node ? 1 : 2;
     const bool linear = kas_ix_coeff(s->ir, ix, s->var, &coeff);
     s->all += weight;
-    s->good += weight * (linear && (coeff == 0 || coeff == 1) ? 1 : 0.25);
+    s->good += weight * (linear && (coeff == 0 || coeff == 1) ? 1 : STRIDED);
 }
 
 static kas_status choose_lane(const kas_ir *ir, kas_nest *nest)
