@@ -35,7 +35,7 @@ LDLIBS := $(filter-out -ldnnl,$(LDLIBS))
 $(info kas-gpu: oneDNN 2 not found (libdnnl-dev$(if $(HAVE_DNNL),; version $(HAVE_DNNL) is here)): the CPU device will use its own loops)
 endif
 ifeq ($(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null),)
-$(info kas-gpu: nvcc not found: left out is only `make test`'s comparison of NVRTC's listings with cuobjdump)
+$(info kas-gpu: nvcc not found: nothing is left out of kas-gpu; one test does not compile an exported kernel.cu)
 endif
 
 SOURCES  := $(shell find src -name '*.c' ! -name main.c | sort)
