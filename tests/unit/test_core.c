@@ -90,6 +90,19 @@ static void buf_escapes_json_and_grows(void **state)
 }
 
 /* The known answers that come with Random123. */
+static void words_are_quoted_for_a_shell(void **state)
+{
+    (void)state;
+    kas_buf buf = {0};
+    const char *const words[] = {"plain/path-1.h5", "two words", "", "it's", "$(x)"};
+    for (int i = 0; i < 5; i++) {
+        kas_buf_puts(&buf, " ");
+        kas_buf_shell_word(&buf, words[i]);
+    }
+    assert_string_equal(kas_buf_text(&buf), " plain/path-1.h5 'two words' '' 'it'\\''s' '$(x)'");
+    kas_buf_free(&buf);
+}
+
 static void philox_gives_the_published_numbers(void **state)
 {
     (void)state;
@@ -264,6 +277,7 @@ int main(void)
         cmocka_unit_test(every_status_has_an_exit_code_users_know),
         cmocka_unit_test(arena_gives_aligned_zeroed_memory_that_stays),
         cmocka_unit_test(buf_escapes_json_and_grows),
+        cmocka_unit_test(words_are_quoted_for_a_shell),
         cmocka_unit_test(philox_gives_the_published_numbers),
         cmocka_unit_test(streams_differ_and_are_uniform),
         cmocka_unit_test(sha256_gives_the_published_digests),

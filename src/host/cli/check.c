@@ -25,11 +25,11 @@ typedef struct check_options {
     int files;
 } check_options;
 
-enum { KEY_SAMPLED = 0x200, KEY_NVRTC, KEY_DIRECTIONS, KEY_DEVICE };
+enum { KEY_SAMPLED = 0x200, KEY_NVRTC, KEY_DIRECTIONS };
 
 static const struct argp_option option_list[] = {
     {"batch", 'b', "N", 0, "Images at once (default 2)", 0},
-    {"device", KEY_DEVICE, "D", 0, "auto, cpu, cuda or cuda:N (default auto)", 0},
+    {"device", 'D', "D", 0, "auto, cpu, cuda or cuda:N (default auto)", 0},
     {"sampled", KEY_SAMPLED, "N", 0, "Also check N sampled kernels", 0},
     {"seed", 's', "S", 0, "Seed of the sampled kernels and of the inputs (default 0)", 0},
     {"nvrtc", KEY_NVRTC, 0, 0, "Also compile everything by NVRTC for sm_80 and sm_90", 0},
@@ -51,7 +51,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case 's':
         o->agree.seed = (uint64_t)kas_cli_int(state, "--seed", arg, 0, LLONG_MAX);
         return 0;
-    case KEY_DEVICE:
+    case 'D':
         o->device = arg;
         return 0;
     case KEY_SAMPLED:
@@ -320,11 +320,11 @@ static kas_status summary(const checker *c)
         kas_buf_free(&line);
         return status;
     }
-    printf("\n%lld kernels, %lld comparisons on %s (%lld with inputs drawn again), %lld NVRTC "
-           "compilations: %lld failures\n"
+    printf("\nkernels: %lld; comparisons on %s: %lld (%lld with inputs drawn again); NVRTC "
+           "compilations: %lld; failures: %lld\n"
            "largest errors: forward %.1e (tolerance %.0e), gradients %.1e (%.0e), reference "
            "against finite differences %.1e (%.0e)\n",
-           c->kernels, c->comparisons, kas_device_get_info(c->device)->name, c->redrawn,
+           c->kernels, kas_device_get_info(c->device)->name, c->comparisons, c->redrawn,
            c->compiled, c->failures, c->forward, KAS_AGREE_FORWARD, c->gradient, KAS_AGREE_GRADIENT,
            c->numeric, KAS_AGREE_NUMERIC);
     return KAS_OK;
@@ -352,7 +352,8 @@ static kas_status run(int argc, char **argv)
         KAS_TRY_GOTO(check_sampled(&c), out);
     KAS_TRY_GOTO(summary(&c), out);
     if (c.failures)
-        status = kas_fail(KAS_FAILURE, "%lld failures in %lld kernels", c.failures, c.kernels);
+        status =
+            kas_fail(KAS_FAILURE, "%lld failures; kernels checked: %lld", c.failures, c.kernels);
 out:
     for (int i = 0; i < MAX_ARCHS; i++)
         kas_compiler_close(c.arch[i]);

@@ -81,6 +81,8 @@ static _Thread_local bool usage_error; /* kas_cli_error was called since the par
 void kas_cli_error(struct argp_state *state, const char *format, ...)
 {
     va_list args;
+    if (usage_error) /* the first says what to mend; what follows from it would only confuse */
+        return;
     usage_error = true;
     fprintf(stderr, "%s: ", state->name);
     va_start(args, format);
@@ -93,12 +95,15 @@ kas_status kas_cli_parse(const struct argp *argp, int argc, char **argv, void *i
 {
     *done = false;
     /* argp's own --help calls exit; ending the process is main's business, so it is read here. */
-    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-?") == 0) {
-            argp_help(argp, stdout, ARGP_HELP_STD_HELP & ~(unsigned)ARGP_HELP_EXIT_OK, argv[0]);
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        bool help = strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-?") == 0;
+        if (help || strcmp(argv[i], "--usage") == 0) {
+            unsigned what = help ? ARGP_HELP_STD_HELP : ARGP_HELP_USAGE;
+            argp_help(argp, stdout, what & ~(unsigned)ARGP_HELP_EXIT_OK, argv[0]);
             *done = true;
             return KAS_OK;
         }
+    }
     usage_error = false;
     error_t error = argp_parse(argp, argc, argv, ARGP_NO_EXIT | ARGP_NO_HELP, 0, input);
     return error || usage_error ? kas_fail(KAS_USAGE, "%s", "") : KAS_OK;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "host/core/buf.h"
+#include "host/core/files.h"
 #include "host/core/log.h"
 #include "host/data/import.h"
 
@@ -79,8 +80,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_ARG:
         if (a->word_count == 3)
-            return ARGP_ERR_UNKNOWN;
-        a->words[a->word_count++] = arg;
+            argp_error(state, "unexpected argument \"%s\"", arg);
+        else
+            a->words[a->word_count++] = arg;
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -95,7 +97,7 @@ static const struct argp argp = {
     "Makes data sets in HDF5 and says what is in one.\n\n"
     "  kas-gpu dataset make shapes -o shapes.h5\n"
     "  kas-gpu dataset import cifar100 cifar-100-binary.tar.gz -o cifar100.h5\n"
-    "  kas-gpu dataset import cifar10 cifar-10-batches-bin -o small.h5 --limit-train 5000\n"
+    "  kas-gpu dataset import cifar10 DIR -o small.h5 --limit-train 5000\n"
     "  kas-gpu dataset info cifar100.h5\n\v"
     "SRC is the unpacked folder or the .tar.gz of the binary version; datasets/fetch.sh gets it. "
     "The layout of the files is described in datasets/FORMAT.md: any HDF5 file of that layout "
@@ -216,6 +218,7 @@ static kas_status run_write(const arguments *a)
     if (!a->output)
         return usage("expected -o FILE, the file to write");
     kas_dataset *d = NULL;
+    KAS_TRY(kas_file_check_writable(a->output));
     kas_status status = load(a, &d);
     if (status == KAS_OK)
         status = kas_dataset_write(a->output, d);
@@ -232,7 +235,7 @@ static kas_status run_info(const arguments *a)
     kas_dataset *d = NULL;
     kas_status status = kas_dataset_open(a->words[1], &d);
     if (status == KAS_OK)
-        status = print_dataset(a, d, a->words[1]);
+        status = a->common.json ? print_json(d, a->words[1]) : print_text(d, a->words[1]);
     kas_dataset_close(d);
     return status;
 }
@@ -252,4 +255,4 @@ static kas_status run(int argc, char **argv)
     return usage("expected import, make or info");
 }
 
-const kas_command kas_command_dataset = {"dataset", "import, make and inspect data sets", run};
+const kas_command kas_command_dataset = {"dataset", "Import, make and inspect data sets", run};

@@ -78,7 +78,7 @@ static const char doc[] =
     "  kas-gpu export STUDY -o best --verify\n"
     "  kas-gpu export STUDY --candidate 7 -o candidate7\n"
     "  kas-gpu export kernels/involution.json -o involution --net resnet18 --verify\n"
-    "  kas-gpu export K.json -o DIR --net resnet20 --classes 100 --weights trained.safetensors\n"
+    "  kas-gpu export K.json -o DIR --net resnet20 --weights trained.safetensors\n"
     "\vDIR/README.md says what each file is for. --verify needs a Python with torch; where there "
     "is none it says so, and `python3 network.py --check` can be run later on any machine.";
 

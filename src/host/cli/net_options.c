@@ -10,8 +10,9 @@ static const struct argp_option options[] = {
     {"input", 'i', "CxHxW", 0, "Shape of an image (default 3x32x32)", 10},
     {"classes", 'c', "N", 0, "Number of classes (default 10)", 10},
     {"targets", 't', "LIST", 0, "Kernel sizes to replace, such as 3x3,1x1 (default: all)", 10},
-    {"flops", KEY_FLOPS, "R", 0, "FLOPs allowed, relative to the replaced convolutions", 11},
-    {"params", KEY_PARAMS, "R", 0, "Parameters allowed, relative to the replaced convolutions", 11},
+    {"flops", KEY_FLOPS, "R", 0,
+     "FLOPs allowed, relative to the replaced convolutions; 0 = no limit (default)", 11},
+    {"params", KEY_PARAMS, "R", 0, "Parameters allowed, likewise", 11},
     {0}};
 
 static void parse_shape(kas_cli_net *o, const char *text, struct argp_state *state)
@@ -41,10 +42,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         o->filter = arg;
         return 0;
     case KEY_FLOPS:
-        o->budget.max_flops_ratio = kas_cli_number(state, "--flops", arg, 1e-6, 1e6);
+        o->budget.max_flops_ratio = kas_cli_number(state, "--flops", arg, 0, 1e6);
         return 0;
     case KEY_PARAMS:
-        o->budget.max_params_ratio = kas_cli_number(state, "--params", arg, 1e-6, 1e6);
+        o->budget.max_params_ratio = kas_cli_number(state, "--params", arg, 0, 1e6);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -7,7 +7,7 @@ typedef struct resume_options {
 } resume_options;
 
 static const struct argp_option option_list[] = {
-    {"dataset", 'D', "F.h5", 0, "Where the data set lies now, if it was moved", 0}, {0}};
+    {"dataset", 'd', "F.h5", 0, "Where the data set lies now, if it was moved", 0}, {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -17,7 +17,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         state->child_inputs[0] = &o->request;
         state->child_inputs[1] = &o->common;
         return 0;
-    case 'D':
+    case 'd':
         o->request.dataset = arg;
         return 0;
     case ARGP_KEY_ARG:

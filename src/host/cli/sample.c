@@ -83,7 +83,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const char doc[] =
     "Draws random kernels that may replace a network's convolutions.\n\n"
     "  kas-gpu sample --net resnet18 --count 20\n"
-    "  kas-gpu sample --net resnet20 --count 300 --flops 0.5 --params 1 --seed 7 -o kernels/\n"
+    "  kas-gpu sample --net resnet20 --count 300 --flops 0.5 --seed 7 -o kernels\n"
     "  kas-gpu sample --net resnet18 --input 3x64x64 --count 1000 --json --stats\n"
     "\vEvery kernel is legal at every replaced convolution, within the budget, and comes once. "
     "docs/sampling.md says how they are drawn.";

@@ -26,7 +26,7 @@ enum {
 };
 
 static const struct argp_option option_list[] = {
-    {"dataset", 'D', "F.h5", 0, "Labelled images (kas-gpu dataset makes such files)", 1},
+    {"dataset", 'd', "F.h5", 0, "Labelled images (kas-gpu dataset makes such files)", 1},
     {"net", 'n', "NAME", 0, "Backbone (default resnet18)", 1},
     {"study", 's', "DIR", 0, "Where everything is kept (default studies/NET-DATASET-SEED)", 1},
     {"candidates", 'c', "N", 0, "Evaluate the first N kernels of the seed's list (default 16)", 1},
@@ -147,7 +147,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         state->child_inputs[0] = &c->request;
         state->child_inputs[1] = &c->common;
         return 0;
-    case 'D':
+    case 'd':
         c->request.dataset = arg;
         return 0;
     case 'n':

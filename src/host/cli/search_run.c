@@ -4,12 +4,13 @@
 
 #include "host/cli/progress.h"
 #include "host/search/leaderboard.h"
+#include "host/search/study_dir.h"
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     kas_session_request *request = state->input;
     switch (key) {
-    case 'd':
+    case 'D':
         request->device = arg;
         return 0;
     case 'w':
@@ -28,7 +29,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option options[] = {
-    {"device", 'd', "DEVICE", 0, "auto, cpu, cuda or cuda:0,1,... (default auto)", 50},
+    {"device", 'D', "DEVICE", 0, "auto, cpu, cuda or cuda:0,1,... (default auto)", 50},
     {"workers", 'w', "N", 0, "Worker processes (default: one a GPU; one on the CPU)", 50},
     {"hang-timeout", 'H', "SECONDS", 0,
      "Silence after which a worker is killed and its candidate is \"hung\" (default 600)", 50},
@@ -41,6 +42,8 @@ static kas_status print_results(kas_session *s, const kas_cli_common *common)
     kas_work *list;
     int count;
     kas_buf out = {0};
+    char folder[KAS_STUDY_PATH];
+    KAS_TRY(kas_study_path(s->study, "export", folder));
     KAS_TRY(kas_store_list(s->store, &list, &count));
     kas_status status = common->json ? kas_leaderboard_json(list, count, &out)
                                      : kas_leaderboard_text(list, count, 20, &out);
@@ -49,9 +52,12 @@ static kas_status print_results(kas_session *s, const kas_cli_common *common)
         kas_leaderboard_final(list, count, &out);
         kas_buf_printf(&out,
                        "best kernel: %s/best/kernel.json\ntrained weights: "
-                       "%s/best/weights.safetensors\ntake it away: kas-gpu export %s -o "
-                       "%s/export --verify\n",
-                       s->study, s->study, s->study, s->study);
+                       "%s/best/weights.safetensors\ntake it away: kas-gpu export ",
+                       s->study, s->study);
+        kas_buf_shell_word(&out, s->study);
+        kas_buf_puts(&out, " -o ");
+        kas_buf_shell_word(&out, folder);
+        kas_buf_puts(&out, " --verify\n");
         status = kas_buf_status(&out);
     }
     if (status == KAS_OK)
@@ -86,7 +92,10 @@ kas_status kas_search_run(kas_session *s, const kas_cli_common *common)
     kas_status status = kas_session_run(s, kas_progress_event, &progress);
     kas_progress_end(&progress);
     if (status == KAS_INTERRUPTED || status == KAS_PREEMPTED) {
-        fprintf(stderr, "everything is saved; `kas-gpu resume %s` goes on\n", s->study);
+        kas_buf word = {0};
+        kas_buf_shell_word(&word, s->study);
+        fprintf(stderr, "everything is saved; to go on: kas-gpu resume %s\n", kas_buf_text(&word));
+        kas_buf_free(&word);
         return kas_fail(status, "%s", "");
     }
     return status == KAS_OK ? print_results(s, common) : status;

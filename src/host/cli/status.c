@@ -74,8 +74,10 @@ static void print_running(const kas_study_view *view)
         const kas_work *w = &view->work[i];
         if (w->state != KAS_WORK_RUNNING)
             continue;
-        printf("running: %s %lld %s, %d of %d epochs, for %s\n", kas_work_kind_name(w->kind),
-               (long long)w->index, w->name, w->epochs, view->options.recipe.epochs,
+        printf("running:    %s", kas_work_kind_name(w->kind));
+        if (w->kind == KAS_WORK_CANDIDATE)
+            printf(" %lld %s", (long long)w->index, w->name);
+        printf(", %d of %d epochs, for %s\n", w->epochs, view->options.recipe.epochs,
                kas_human_duration((double)time(NULL) - w->started, text));
     }
 }
@@ -106,9 +108,17 @@ static void print_text(const kas_study_args *args, const kas_study_view *view)
     print_running(view);
     bool nothing = !best && t.candidates > 0 && t.candidates == view->options.candidates &&
                    t.state[KAS_WORK_QUEUED] + t.state[KAS_WORK_RUNNING] == 0;
-    printf("%s\n", nothing             ? "complete: no candidate finished; `kas-gpu log` tells why"
-                   : finals_done(view) ? "the study is complete"
-                                       : "not complete: `kas-gpu resume` goes on unless it runs");
+    kas_buf word = {0};
+    kas_buf_shell_word(&word, args->study);
+    if (nothing)
+        printf("complete: no candidate finished; the reasons: kas-gpu log %s\n",
+               kas_buf_text(&word));
+    else if (finals_done(view))
+        printf("the study is complete\n");
+    else
+        printf("not complete; unless it runs now, to go on: kas-gpu resume %s\n",
+               kas_buf_text(&word));
+    kas_buf_free(&word);
 }
 
 static kas_status run(int argc, char **argv)

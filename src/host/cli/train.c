@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "host/cli/cli.h"
+#include "host/core/files.h"
 #include "host/core/log.h"
 #include "host/net/targets.h"
 #include "host/space/kernel_json.h"
@@ -45,8 +46,9 @@ static const struct argp_option option_list[] = {
     {"dataset", 'd', "F.h5", 0, "Images and labels (kas-gpu dataset)", 1},
     {"kernel", 'k', "KERNEL.json", 0, "Put this kernel in place of the convolutions", 1},
     {"targets", 't', "LIST", 0, "Which to replace, such as 3x3,1x1 (default: all)", 1},
-    {"flops", OPT_FLOPS, "R", 0, "Budget of the kernel, relative to what it replaces", 1},
-    {"params", OPT_PARAMS, "R", 0, "Likewise for parameters", 1},
+    {"flops", OPT_FLOPS, "R", 0,
+     "FLOPs allowed, relative to the replaced convolutions; 0 = no limit (default)", 1},
+    {"params", OPT_PARAMS, "R", 0, "Parameters allowed, likewise", 1},
     {"epochs", 'e', "N", 0, "Passes over the training images (default 30)", 2},
     {"batch", 'b', "N", 0, "Images in a step (default 64)", 2},
     {"lr", 'l', "X", 0, "Peak learning rate (default 0.1)", 2},
@@ -62,7 +64,7 @@ static const struct argp_option option_list[] = {
     {"weights", 'w', "F.safetensors", 0, "Write the final weights", 4},
     {"init", OPT_INIT, "F.safetensors", 0, "Start from these weights", 4},
     {"device", 'D', "D", 0, "auto (default), cpu, cuda, cuda:N", 5},
-    {"dry-run", OPT_DRY_RUN, 0, 0, "Check everything and print the memory needed", 5},
+    {"dry-run", OPT_DRY_RUN, 0, 0, "Print the memory needed and train nothing", 5},
     {0}};
 
 static error_t parse_recipe(train_cli *o, int key, char *arg, struct argp_state *state)
@@ -143,6 +145,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
             argp_error(state, "--net and --dataset are needed");
         if (o->test && o->validation_given)
             argp_error(state, "--validation and --test exclude each other");
+        if (!o->kernel && (o->targets || o->budget.max_flops_ratio || o->budget.max_params_ratio))
+            argp_error(state, "--targets, --flops and --params need --kernel");
         return 0;
     default:
         return parse_text(o, key, arg) == 0 ? 0 : parse_recipe(o, key, arg, state);
@@ -176,6 +180,7 @@ static void watch_signals(void)
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
 }
 
 static double now(void)
@@ -235,11 +240,13 @@ static kas_verdict on_epoch(void *context, const kas_epoch *e)
         kas_buf_puts(&line, "}");
         put_line(&line);
     } else {
-        printf("epoch %3d  train loss %.4f accuracy %5.2f%%  %s loss %.4f accuracy %5.2f%%  "
+        char loss[32] = "not finite"; /* batch norm's averages can be far off in the first steps */
+        if (isfinite(e->validation_loss))
+            snprintf(loss, sizeof loss, "%.4f", e->validation_loss);
+        printf("epoch %3d  train loss %.4f accuracy %5.2f%%  %s loss %s accuracy %5.2f%%  "
                "%.1f s\n",
                e->epoch + 1, e->train_loss, 100 * e->train_accuracy,
-               o->test ? "test" : "validation", e->validation_loss, 100 * e->validation_accuracy,
-               e->seconds);
+               o->test ? "test" : "validation", loss, 100 * e->validation_accuracy, e->seconds);
         fflush(stdout);
     }
     return stop_signal ? KAS_STOP : KAS_CONTINUE;
@@ -259,10 +266,13 @@ static const char *state_name(kas_train_state state)
 
 static void print_command(const train_cli *o)
 {
-    fputs("to go on: kas-gpu train", stderr);
-    for (int i = 1; i < o->argc; i++)
-        fprintf(stderr, " %s", o->argv[i]);
-    fputc('\n', stderr);
+    kas_buf command = {0};
+    for (int i = 1; i < o->argc; i++) {
+        kas_buf_puts(&command, " ");
+        kas_buf_shell_word(&command, o->argv[i]);
+    }
+    fprintf(stderr, "to go on: kas-gpu train%s\n", kas_buf_text(&command));
+    kas_buf_free(&command);
 }
 
 static void print_result(const train_cli *o, const kas_train_result *r)
@@ -279,9 +289,10 @@ static void print_result(const train_cli *o, const kas_train_result *r)
         put_line(&line);
         return;
     }
-    printf("%s after %d epochs: %s accuracy %.2f%%, median step %.1f ms, %.1f MiB on the device\n",
-           state_name(r->state), r->epochs, o->test ? "test" : "validation", 100 * r->accuracy,
-           1e3 * r->step_seconds, (double)r->memory / (1 << 20));
+    printf("%s after %d epoch%s: %s accuracy %.2f%%, median step %.1f ms, %.1f MiB on the device\n",
+           state_name(r->state), r->epochs, r->epochs == 1 ? "" : "s",
+           o->test ? "test" : "validation", 100 * r->accuracy, 1e3 * r->step_seconds,
+           (double)r->memory / (1 << 20));
 }
 
 static kas_status finish(const train_cli *o, const kas_train_result *r)
@@ -296,7 +307,7 @@ static kas_status finish(const train_cli *o, const kas_train_result *r)
         print_command(o);
     else
         kas_warn("nothing was saved: --checkpoint was not given");
-    return kas_fail(stop_signal == SIGTERM ? KAS_PREEMPTED : KAS_INTERRUPTED, "%s", "stopped");
+    return kas_fail(stop_signal == SIGINT ? KAS_INTERRUPTED : KAS_PREEMPTED, "%s", "");
 }
 
 static kas_status train_on_device(const train_cli *o, const kas_train_options *options)
@@ -388,6 +399,10 @@ static kas_status run(int argc, char **argv)
     KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
     if (done)
         return KAS_OK;
+    if (o.weights)
+        KAS_TRY(kas_file_check_writable(o.weights));
+    if (o.checkpoint)
+        KAS_TRY(kas_file_check_writable(o.checkpoint));
     kas_dataset *dataset = NULL;
     kas_net *net = NULL;
     kas_kernel *kernel = NULL;

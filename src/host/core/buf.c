@@ -99,3 +99,20 @@ void kas_buf_json_string(kas_buf *buf, const char *text)
     }
     kas_buf_puts(buf, "\"");
 }
+
+void kas_buf_shell_word(kas_buf *buf, const char *text)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_-./=:,+@%";
+    if (*text && strspn(text, plain) == strlen(text)) {
+        kas_buf_puts(buf, text);
+        return;
+    }
+    kas_buf_puts(buf, "'");
+    for (const char *p = text; *p; p++)
+        if (*p == '\'')
+            kas_buf_puts(buf, "'\\''");
+        else
+            kas_buf_add(buf, p, 1);
+    kas_buf_puts(buf, "'");
+}

@@ -27,4 +27,8 @@ kas_status kas_buf_status(const kas_buf *buf); /* KAS_NO_MEMORY when an allocati
 /* Appends `text` as a JSON string with quotes and escapes. */
 void kas_buf_json_string(kas_buf *buf, const char *text);
 
+/* Appends `text` as one word of a POSIX shell, quoted where it must be: for commands that a user
+ * is told to paste. */
+void kas_buf_shell_word(kas_buf *buf, const char *text);
+
 #endif

@@ -104,6 +104,19 @@ kas_status kas_file_write_atomic(const char *path, const void *data, size_t size
     return sync_folder_of(path);
 }
 
+kas_status kas_file_check_writable(const char *path)
+{
+    char copy[PATH_MAX];
+    struct stat info;
+    if (snprintf(copy, sizeof copy, "%s", path) >= (int)sizeof copy)
+        return kas_fail(KAS_FAILURE, "%.80s...: path is too long", path);
+    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
+        return kas_fail(KAS_FAILURE, "%s: is a folder; give the name of a file to write", path);
+    if (access(dirname(copy), W_OK | X_OK) != 0)
+        return fail_path(KAS_FAILURE, path, "cannot write into its folder");
+    return KAS_OK;
+}
+
 kas_status kas_mkdirs(const char *path)
 {
     char copy[PATH_MAX];

@@ -16,6 +16,10 @@ kas_status kas_file_read(const char *path, size_t limit, kas_buf *out);
  * renames it: a reader sees the old file or the whole new one. */
 kas_status kas_file_write_atomic(const char *path, const void *data, size_t size);
 
+/* Whether `path` could be written so, told before hours of work for what goes there: its folder
+ * must exist and allow it, and `path` be no folder. */
+kas_status kas_file_check_writable(const char *path);
+
 kas_status kas_mkdirs(const char *path); /* like mkdir -p */
 bool kas_file_exists(const char *path);
 kas_status kas_remove_tree(const char *path); /* like rm -rf; does not follow links */

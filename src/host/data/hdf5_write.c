@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "host/core/files.h"
 #include "host/data/dataset.h"
 #include "host/data/hdf5_type.h"
 
@@ -120,9 +121,7 @@ kas_status kas_dataset_write(const char *path, const kas_dataset *d)
     if (snprintf(temporary, sizeof temporary, "%s.%ld.tmp", path, (long)getpid()) >=
         (int)sizeof temporary)
         return kas_fail(KAS_BAD_INPUT, "%.80s...: the path is too long", path);
-    snprintf(folder, sizeof folder, "%s", path);
-    if (access(dirname(folder), W_OK) != 0)
-        return kas_fail(KAS_FAILURE, "%s: cannot write into its folder: %s", path, strerror(errno));
+    KAS_TRY(kas_file_check_writable(path));
     kas_status status;
     KAS_TRY_GOTO(write_file(temporary, path, d), fail);
     KAS_TRY_GOTO(sync_path(temporary, 0), fail);

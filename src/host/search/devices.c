@@ -34,14 +34,12 @@ static kas_status parse_list(const char *spec, kas_devices *out)
     }
 }
 
-/* In the child: one byte for each GPU that opens, then why the next one did not. */
-static void probe(int fd)
+/* In the child: one byte for each GPU of the list that opens, then why the next one did not. */
+static void probe(int fd, const kas_devices *list)
 {
-    for (int i = 0; i < KAS_MAX_DEVICES; i++) {
+    for (int i = 0; i < list->count; i++) {
         kas_device *device;
-        char spec[24]; /* any int fits: the sanitizers' build warns otherwise */
-        snprintf(spec, sizeof spec, "cuda:%d", i);
-        if (kas_device_open(spec, 1, &device) != KAS_OK)
+        if (kas_device_open(list->spec[i], 1, &device) != KAS_OK)
             break;
         kas_device_close(device);
         if (write(fd, "+", 1) != 1)
@@ -53,14 +51,15 @@ static void probe(int fd)
     _exit(0);
 }
 
-static kas_status count_gpus(int *count, char why[1024])
+/* How many GPUs at the head of `list` can be used, and why the next one cannot. */
+static kas_status count_gpus(const kas_devices *list, int *count, char why[1024])
 {
     int end[2];
     KAS_CHECK_LIBC(pipe(end) == 0, KAS_FAILURE);
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0)
-        probe(end[1]);
+        probe(end[1], list);
     close(end[1]);
     size_t size = 0;
     for (ssize_t got = 1; pid > 0 && got != 0 && size < 1023;) {
@@ -93,10 +92,12 @@ kas_status kas_devices_find(const char *spec, kas_devices *out)
                         "--device: expected auto, cpu, cuda or cuda:0,1,..., found \"%s\"", spec);
     int gpus = 0;
     char why[1024] = "";
-    if (strcmp(spec, "cpu") != 0)
-        KAS_TRY(count_gpus(&gpus, why));
-    for (int i = 0; i < gpus; i++)
-        KAS_TRY(add_cuda(out, i));
+    if (strcmp(spec, "cpu") != 0) {
+        for (int i = 0; i < KAS_MAX_DEVICES; i++)
+            KAS_TRY(add_cuda(out, i));
+        KAS_TRY(count_gpus(out, &gpus, why));
+        out->count = gpus;
+    }
     strcpy(out->kind, gpus ? "cuda" : "cpu");
     if (gpus > 0)
         return KAS_OK;
@@ -105,4 +106,16 @@ kas_status kas_devices_find(const char *spec, kas_devices *out)
     out->count = 1;
     strcpy(out->spec[0], "cpu");
     return KAS_OK;
+}
+
+kas_status kas_devices_check(const kas_devices *devices)
+{
+    int usable = 0;
+    char why[1024] = "";
+    if (strcmp(devices->kind, "cuda") != 0)
+        return KAS_OK;
+    KAS_TRY(count_gpus(devices, &usable, why));
+    return usable == devices->count ? KAS_OK
+                                    : kas_fail(KAS_DEVICE, "--device %s: cannot be used: %s",
+                                               devices->spec[usable], why);
 }

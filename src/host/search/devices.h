@@ -17,4 +17,8 @@ typedef struct kas_devices {
  * none. "cpu". "cuda:0,2": these, opened by the workers. KAS_USAGE for anything else. */
 kas_status kas_devices_find(const char *spec, kas_devices *out);
 
+/* Whether each can be opened, tried in a process of its own as above: numbers that a user gave are
+ * checked before a study is made with them. KAS_DEVICE names the first that cannot. */
+kas_status kas_devices_check(const kas_devices *devices);
+
 #endif

@@ -10,9 +10,6 @@
 #include "host/search/worker.h"
 #include "host/space/kernel_json.h"
 
-/* Images in a forward pass whose latency is measured. */
-enum { LATENCY_BATCH = 32 };
-
 typedef struct bench {
     kas_search_options options;
     kas_device *device;
@@ -128,8 +125,8 @@ static kas_status measure(run *r, const kas_replacement *replacement, bool *go_o
     *go_on = enter(r, "measuring");
     if (!*go_on)
         return KAS_OK;
-    KAS_TRY(kas_measure_latency(r->bench->device, r->bench->problem.net, replacement, LATENCY_BATCH,
-                                NULL, &latency));
+    KAS_TRY(kas_measure_latency(r->bench->device, r->bench->problem.net, replacement,
+                                KAS_LATENCY_BATCH, NULL, &latency));
     r->out->measured.latency = latency.median;
     r->out->measured.latency_iqr = latency.iqr;
     kas_verdict verdict = kas_worker_measured(r->worker, &r->out->measured);
@@ -140,7 +137,7 @@ static kas_status measure(run *r, const kas_replacement *replacement, bool *go_o
         r->out->state = KAS_WORK_OVER_LATENCY;
         snprintf(r->out->reason, sizeof r->out->reason,
                  "%.3g ms a forward pass of %d images is over --latency %g of the baseline's",
-                 1e3 * latency.median, LATENCY_BATCH, r->bench->options.latency);
+                 1e3 * latency.median, KAS_LATENCY_BATCH, r->bench->options.latency);
     }
     return KAS_OK;
 }
@@ -162,8 +159,8 @@ static void set_state(run *r, const kas_train_result *result)
         break;
     case KAS_DIVERGED:
         r->out->state = KAS_WORK_DIVERGED;
-        snprintf(r->out->reason, sizeof r->out->reason, "the loss was not finite after %d epochs",
-                 result->epochs);
+        snprintf(r->out->reason, sizeof r->out->reason, "the loss was not finite in epoch %d",
+                 result->epochs + 1);
         break;
     }
 }

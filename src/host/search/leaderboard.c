@@ -93,7 +93,7 @@ kas_status kas_leaderboard_text(const kas_work *work, int count, int limit, kas_
 {
     static const kas_column columns[] = {
         {"#", KAS_RIGHT},       {"kernel", KAS_LEFT},  {"top-1", KAS_RIGHT},
-        {"latency", KAS_RIGHT}, {"", KAS_RIGHT},       {"step", KAS_RIGHT},
+        {"latency", KAS_RIGHT}, {"ratio", KAS_RIGHT},  {"step", KAS_RIGHT},
         {"FLOPs", KAS_RIGHT},   {"params", KAS_RIGHT}, {"frontier", KAS_LEFT}};
     ranked *list;
     int candidates;
@@ -119,6 +119,13 @@ kas_status kas_leaderboard_text(const kas_work *work, int count, int limit, kas_
     free(list);
     kas_status status = kas_table_write(table, out);
     kas_table_free(table);
+    if (!place)
+        kas_buf_puts(out, "no candidate has finished\n");
+    kas_buf_printf(out,
+                   "\ntop-1: validation split, last epoch. latency: forward pass of %d images; "
+                   "ratio: to the unmodified network.\nstep: a training step. FLOPs, params: "
+                   "relative to the replaced convolutions. *: on the accuracy/latency frontier.\n",
+                   KAS_LATENCY_BATCH);
     return status;
 }
 

@@ -175,7 +175,8 @@ static bool left_to_the_study(const field *f, const kas_search_options *given)
 kas_status kas_search_options_same(const char *study, const kas_search_options *stored,
                                    const kas_search_options *given)
 {
-    kas_buf list = {0}, a = {0}, b = {0};
+    kas_buf list = {0}, a = {0}, b = {0}, word = {0};
+    kas_buf_shell_word(&word, study);
     for (int i = 0; i < FIELDS; i++) {
         if (left_to_the_study(&fields[i], given))
             continue;
@@ -188,15 +189,16 @@ kas_status kas_search_options_same(const char *study, const kas_search_options *
                            fields[i].option, kas_buf_text(&a), kas_buf_text(&b));
     }
     kas_status status = KAS_OK;
-    if (list.failed || a.failed || b.failed)
+    if (list.failed || a.failed || b.failed || word.failed)
         status = kas_fail(KAS_NO_MEMORY, "%s: out of memory", study);
     else if (list.size)
         status = kas_fail(KAS_USAGE,
                           "%s: the study was begun with other options: %s; use the same options, "
                           "`kas-gpu resume %s`, or another --study",
-                          study, kas_buf_text(&list), study);
+                          study, kas_buf_text(&list), kas_buf_text(&word));
     kas_buf_free(&list);
     kas_buf_free(&a);
     kas_buf_free(&b);
+    kas_buf_free(&word);
     return status;
 }

@@ -13,6 +13,9 @@
 #include "host/core/status.h"
 #include "host/train/train.h"
 
+/* Images in a forward pass whose latency is measured. */
+enum { KAS_LATENCY_BATCH = 32 };
+
 typedef struct kas_search_options {
     char net[32];
     char targets[128]; /* filter of kernel sizes, "3x3,1x1"; "" = all */

@@ -18,6 +18,20 @@ kas_status kas_problem_open(const kas_search_options *options, const char *datas
                            &out->targets);
 }
 
+kas_status kas_problem_check(const kas_problem *problem, const kas_search_options *options)
+{
+    uint32_t *index, train, validation;
+    KAS_TRY(kas_dataset_split(problem->dataset, options->seed, options->validation, &index, &train,
+                              &validation));
+    free(index);
+    if (train < (uint32_t)options->recipe.batch)
+        return kas_fail(KAS_BAD_INPUT,
+                        "%u images to train on are fewer than one batch of %d; use a smaller "
+                        "--batch or more images",
+                        train, options->recipe.batch);
+    return KAS_OK;
+}
+
 void kas_problem_close(kas_problem *problem)
 {
     free(problem->target);

@@ -21,6 +21,10 @@ typedef struct kas_problem {
 /* kas_problem_close frees, also after a failure. */
 kas_status kas_problem_open(const kas_search_options *options, const char *dataset,
                             kas_problem *out);
+
+/* What every training of a study would stumble over, told before the study is made: a validation
+ * share that cannot be had, a batch larger than the training set. */
+kas_status kas_problem_check(const kas_problem *problem, const kas_search_options *options);
 void kas_problem_close(kas_problem *problem);
 
 kas_budget kas_search_budget(const kas_search_options *options);

@@ -51,6 +51,8 @@ static kas_status set_paths(const kas_session_request *request, kas_session *s)
 static kas_status set_devices(const kas_session_request *request, const char *spec, kas_session *s)
 {
     KAS_TRY(kas_devices_find(spec, &s->devices));
+    if (strncmp(spec, "cuda:", 5) == 0)
+        KAS_TRY(kas_devices_check(&s->devices));
     s->workers = request->workers > 0 ? request->workers : s->devices.count;
     s->hang_seconds = request->hang_seconds;
     s->checkpoint_limit = request->checkpoint_limit;
@@ -129,6 +131,9 @@ kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_s
     if (out->search.threads == 0)
         out->search.threads = share(cores(), out->workers);
     KAS_TRY(kas_problem_open(&out->search, out->dataset, &out->problem));
+    kas_status status = kas_problem_check(&out->problem, &out->search);
+    if (status != KAS_OK)
+        return kas_fail_context(status, "%s", request->dataset);
     KAS_TRY(kas_problem_sampler(&out->problem, &out->search, &out->sampler));
     return dry ? KAS_OK : open_store(out, &asked);
 }

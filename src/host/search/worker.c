@@ -149,9 +149,11 @@ kas_verdict kas_worker_epoch(kas_worker *worker, const kas_epoch *epoch)
 {
     char held_out[64] = "";
     if (isfinite(epoch->validation_accuracy))
-        snprintf(held_out, sizeof held_out, "; held-out loss %.4f, accuracy %.2f%%",
-                 epoch->validation_loss, 100 * epoch->validation_accuracy);
-    kas_info("epoch %d: loss %.4f, accuracy %.2f%%%s; %.1f s", epoch->epoch, epoch->train_loss,
+        snprintf(held_out, sizeof held_out,
+                 isfinite(epoch->validation_loss) ? "; held-out accuracy %.2f%%, loss %.4f"
+                                                  : "; held-out accuracy %.2f%%, loss not finite",
+                 100 * epoch->validation_accuracy, epoch->validation_loss);
+    kas_info("epoch %d: loss %.4f, accuracy %.2f%%%s; %.1f s", epoch->epoch + 1, epoch->train_loss,
              100 * epoch->train_accuracy, held_out, epoch->seconds);
     cJSON *message = kas_message("epoch");
     kas_epoch_put(message, epoch);

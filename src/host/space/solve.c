@@ -175,12 +175,14 @@ static kas_status check_base_budget(solver *s)
 {
     s->growth_flops = growth_limit(s->budget->max_flops_ratio, s->conv_flops, s->flops);
     s->growth_params = growth_limit(s->budget->max_params_ratio, s->conv_params, s->params);
-    if (s->flops > s->growth_flops || s->params > s->growth_params)
-        return kas_fail(KAS_OVER_BUDGET,
-                        "at least %.3g times the convolutions' FLOPs and %.3g times their "
-                        "parameters; allowed are %.3g and %.3g",
-                        s->flops / s->conv_flops, s->params / s->conv_params,
-                        s->budget->max_flops_ratio, s->budget->max_params_ratio);
+    bool flops = s->flops > s->growth_flops; /* then there is a limit, and it is what failed */
+    if (flops || s->params > s->growth_params)
+        return kas_fail(
+            KAS_OVER_BUDGET,
+            "it needs at least %.3g times the convolutions' %s, and %.3g times are allowed",
+            flops ? s->flops / s->conv_flops : s->params / s->conv_params,
+            flops ? "FLOPs" : "parameters",
+            flops ? s->budget->max_flops_ratio : s->budget->max_params_ratio);
     return KAS_OK;
 }
 
