@@ -172,7 +172,7 @@ int kas_ir_var(kas_ir *ir, int64_t size);
  * are batch, h, w and a pixel (the product of the others) takes `pitch` floats. */
 int kas_ir_tensor(kas_ir *ir, kas_tensor_kind kind, int rank, const int64_t *size, int pitch);
 
-/* ix.c. `/` and `%` are simplified away wherever the ranges allow. */
+/* ix.c, ix_div.c. `/` and `%` are simplified away wherever the ranges allow. */
 kas_ix kas_ix_const(kas_ir *ir, int64_t value);
 kas_ix kas_ix_var(kas_ir *ir, int var); /* 0 for var -1 */
 kas_ix kas_ix_add(kas_ir *ir, kas_ix a, kas_ix b);
@@ -183,6 +183,9 @@ kas_ix kas_ix_clamp(kas_ir *ir, kas_ix a, int64_t low, int64_t high);
 kas_range kas_ix_range(const kas_ir *ir, kas_ix a);
 const kas_ix_sum *kas_ix_get(const kas_ir *ir, kas_ix a);
 const kas_atom *kas_atom_get(const kas_ir *ir, int64_t atom);
+/* The handle of a sum (terms in order of their atoms), of a single atom: for ix.c and ix_div.c. */
+kas_ix kas_ix_put(kas_ir *ir, const kas_ix_sum *s);
+kas_ix kas_ix_put_atom(kas_ir *ir, kas_atom atom);
 /* Row-major flat index of `rank` coordinates, and its inverse. */
 kas_ix kas_ix_flatten(kas_ir *ir, int rank, const int64_t *size, const kas_ix *idx);
 void kas_ix_unflatten(kas_ir *ir, kas_ix flat, int rank, const int64_t *size, kas_ix *idx);

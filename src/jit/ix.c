@@ -57,7 +57,7 @@ static void out_of_memory(kas_ir *ir)
     kas_ir_fail(ir, kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered"));
 }
 
-static kas_ix put_sum(kas_ir *ir, const kas_ix_sum *s)
+kas_ix kas_ix_put(kas_ir *ir, const kas_ix_sum *s)
 {
     size_t size = offsetof(kas_ix_sum, term) + (size_t)s->terms * sizeof s->term[0];
     int before = ir->sums.count;
@@ -82,7 +82,7 @@ static kas_ix put_sum(kas_ir *ir, const kas_ix_sum *s)
     return number;
 }
 
-static kas_ix put_atom(kas_ir *ir, kas_atom atom)
+kas_ix kas_ix_put_atom(kas_ir *ir, kas_atom atom)
 {
     int number = kas_intern_put(&ir->atoms, ir->arena, &atom, sizeof atom);
     if (number < 0) {
@@ -90,20 +90,20 @@ static kas_ix put_atom(kas_ir *ir, kas_atom atom)
         return 0;
     }
     kas_ix_sum s = {.terms = 1, .term = {{1, number}}};
-    return put_sum(ir, &s);
+    return kas_ix_put(ir, &s);
 }
 
 kas_ix kas_ix_const(kas_ir *ir, int64_t value)
 {
     kas_ix_sum s = {.constant = value};
-    return put_sum(ir, &s);
+    return kas_ix_put(ir, &s);
 }
 
 kas_ix kas_ix_var(kas_ir *ir, int var)
 {
     if (var < 0)
         return 0;
-    return put_atom(ir, (kas_atom){KAS_ATOM_VAR, var, 0, 0});
+    return kas_ix_put_atom(ir, (kas_atom){KAS_ATOM_VAR, var, 0, 0});
 }
 
 /* Adds factor * b into s, terms kept in order of their atoms. */
@@ -168,7 +168,7 @@ static bool recombine(kas_ir *ir, kas_ix_sum *s)
             continue;
         kas_ix_sum pair = {.terms = 1, .term = {{1, s->term[i].atom}}};
         accumulate(ir, s, quotient, -c * m);
-        accumulate(ir, s, put_sum(ir, &pair), -c);
+        accumulate(ir, s, kas_ix_put(ir, &pair), -c);
         accumulate(ir, s, y, c);
         return true;
     }
@@ -179,7 +179,7 @@ static kas_ix finish_sum(kas_ir *ir, kas_ix_sum *s)
 {
     while (recombine(ir, s))
         ;
-    return put_sum(ir, s);
+    return kas_ix_put(ir, s);
 }
 
 kas_ix kas_ix_add(kas_ir *ir, kas_ix a, kas_ix b)
@@ -198,112 +198,6 @@ kas_ix kas_ix_scale(kas_ir *ir, kas_ix a, int64_t factor)
     return finish_sum(ir, &s);
 }
 
-static int64_t gcd(int64_t a, int64_t b)
-{
-    while (b) {
-        int64_t r = a % b;
-        a = b;
-        b = r;
-    }
-    return a < 0 ? -a : a;
-}
-
-static int64_t floor_div(int64_t a, int64_t b)
-{
-    return a / b - (a % b < 0 ? 1 : 0);
-}
-
-/* x = whole * s + rest: `whole` gets what s divides, `rest` the remainder with its constant in
- * [0, s). */
-static void split_multiples(kas_ir *ir, kas_ix x, int64_t s, kas_ix *whole, kas_ix *rest)
-{
-    const kas_ix_sum *from = kas_ix_get(ir, x);
-    kas_ix_sum w = {.constant = floor_div(from->constant, s)}, r = {0};
-    r.constant = from->constant - w.constant * s;
-    for (int i = 0; i < from->terms; i++) {
-        kas_ix_sum *to = from->term[i].coeff % s == 0 ? &w : &r;
-        to->term[to->terms].atom = from->term[i].atom;
-        to->term[to->terms++].coeff = to == &w ? from->term[i].coeff / s : from->term[i].coeff;
-    }
-    *whole = put_sum(ir, &w);
-    *rest = put_sum(ir, &r);
-}
-
-/* Finds g > 1 with g | s and x = g * high + low, 0 <= low < g.  Candidates are the gcds of s with
- * the coefficients that a growing threshold leaves out. */
-static bool split_low(kas_ir *ir, kas_ix x, int64_t s, int64_t *g, kas_ix *high, kas_ix *low)
-{
-    const kas_ix_sum *from = kas_ix_get(ir, x);
-    for (int t = -1; t < from->terms; t++) {
-        int64_t threshold = t < 0 ? 1 : llabs(from->term[t].coeff) + 1, divisor = s;
-        for (int i = 0; i < from->terms; i++)
-            if (llabs(from->term[i].coeff) >= threshold)
-                divisor = gcd(divisor, from->term[i].coeff);
-        if (divisor <= 1 || divisor == s)
-            continue;
-        split_multiples(ir, x, divisor, high, low);
-        kas_range r = ir->ix_range[*low];
-        if (r.low >= 0 && r.high < divisor) {
-            *g = divisor;
-            return true;
-        }
-    }
-    return false;
-}
-
-kas_ix kas_ix_div(kas_ir *ir, kas_ix a, int64_t s)
-{
-    if (s == 1)
-        return a;
-    kas_ix whole, rest, high, low;
-    int64_t g;
-    split_multiples(ir, a, s, &whole, &rest);
-    kas_range r = ir->ix_range[rest];
-    if (r.low < 0) { /* shift into the range where C's division is the floor */
-        const int64_t up = floor_div(-r.low + s - 1, s);
-        rest = kas_ix_add(ir, rest, kas_ix_const(ir, up * s));
-        whole = kas_ix_add(ir, whole, kas_ix_const(ir, -up));
-        r = ir->ix_range[rest];
-    }
-    if (r.high < s)
-        return whole;
-    if (split_low(ir, rest, s, &g, &high, &low))
-        return kas_ix_add(ir, whole, kas_ix_div(ir, high, s / g));
-    const kas_ix_sum *sum = kas_ix_get(ir, rest);
-    if (sum->terms == 1 && sum->constant == 0 && sum->term[0].coeff == 1) {
-        const kas_atom *atom = kas_atom_get(ir, sum->term[0].atom);
-        if (atom->kind == KAS_ATOM_DIV)
-            return kas_ix_add(ir, whole, kas_ix_div(ir, atom->of, atom->a * s));
-    }
-    return kas_ix_add(ir, whole, put_atom(ir, (kas_atom){KAS_ATOM_DIV, rest, s, 0}));
-}
-
-kas_ix kas_ix_mod(kas_ir *ir, kas_ix a, int64_t s)
-{
-    if (s == 1)
-        return 0;
-    kas_ix whole, rest, high, low;
-    int64_t g;
-    split_multiples(ir, a, s, &whole, &rest);
-    kas_range r = ir->ix_range[rest];
-    if (r.low < 0) {
-        int64_t up = floor_div(-r.low + s - 1, s);
-        rest = kas_ix_add(ir, rest, kas_ix_const(ir, up * s));
-        r = ir->ix_range[rest];
-    }
-    if (r.high < s)
-        return rest;
-    if (split_low(ir, rest, s, &g, &high, &low))
-        return kas_ix_add(ir, low, kas_ix_scale(ir, kas_ix_mod(ir, high, s / g), g));
-    const kas_ix_sum *sum = kas_ix_get(ir, rest);
-    if (sum->terms == 1 && sum->constant == 0 && sum->term[0].coeff == 1) {
-        const kas_atom *atom = kas_atom_get(ir, sum->term[0].atom);
-        if (atom->kind == KAS_ATOM_MOD && atom->a % s == 0)
-            return kas_ix_mod(ir, atom->of, s);
-    }
-    return put_atom(ir, (kas_atom){KAS_ATOM_MOD, rest, s, 0});
-}
-
 kas_ix kas_ix_clamp(kas_ir *ir, kas_ix a, int64_t low, int64_t high)
 {
     kas_range r = ir->ix_range[a];
@@ -313,7 +207,7 @@ kas_ix kas_ix_clamp(kas_ir *ir, kas_ix a, int64_t low, int64_t high)
         return kas_ix_const(ir, low);
     if (r.low >= high)
         return kas_ix_const(ir, high);
-    return put_atom(ir, (kas_atom){KAS_ATOM_CLAMP, a, low, high});
+    return kas_ix_put_atom(ir, (kas_atom){KAS_ATOM_CLAMP, a, low, high});
 }
 
 kas_ix kas_ix_flatten(kas_ir *ir, int rank, const int64_t *size, const kas_ix *idx)

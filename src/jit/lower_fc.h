@@ -1,10 +1,31 @@
-/* How a fully-connected node is computed. */
+/* What the files of the fully-connected maps share. */
 #ifndef KAS_JIT_LOWER_FC_H
 #define KAS_JIT_LOWER_FC_H
 
 #include "jit/lower.h"
 
-/* Fills l->fc[node] up to `sizes`, and the logical part of its kas_weight. */
+/* Fills l->fc[node] up to `sizes`, and the logical part of its kas_weight. (fc_plan.c) */
 kas_status kas_fc_plan(kas_lower *l, int node);
+
+/* Dims of the convolution's side tensors, and where instance, group and the rest lie. */
+typedef struct kas_fc_side {
+    int rank, q, p, group, last; /* dim numbers; `last`: first channel dim, or out */
+    int64_t size[KAS_IR_RANK];
+} kas_fc_side;
+kas_fc_side kas_fc_input_side(const kas_lower *l, int node);
+kas_fc_side kas_fc_output_side(const kas_lower *l, int node);
+
+/* Index of the output side from an index of the node's tensor [n,h,w,q,p,out], and back. */
+void kas_fc_output_index(kas_lower *l, int node, const kas_ix *idx, kas_ix *at);
+void kas_fc_node_index(kas_lower *l, int node, const kas_ix *at, kas_ix *idx);
+/* Index of the base node from one of the input side, and back. */
+void kas_fc_base_index(kas_lower *l, int node, const kas_ix *at, kas_ix *idx);
+void kas_fc_side_index(kas_lower *l, int node, const kas_ix *idx, kas_ix *at);
+
+/* Weight, value and output tensor; and the contributions to the operand's and weight's gradient. */
+void kas_fc_library(kas_lower *l, int node);
+void kas_fc_library_gradient(kas_lower *l, int node);
+void kas_fc_direct(kas_lower *l, int node);
+void kas_fc_direct_gradient(kas_lower *l, int node);
 
 #endif

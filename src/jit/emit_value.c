@@ -1,0 +1,360 @@
+/* Expressions as text. */
+#include "jit/emitter.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- small parts -------------------------------------------------------------------------------
+ */
+
+void kas_emit_start(kas_emitter *e)
+{
+    for (int i = 0; i < e->indent; i++)
+        kas_buf_puts(e->out, "    ");
+}
+
+__attribute__((format(printf, 2, 3))) void kas_emit_line(kas_emitter *e, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    kas_emit_start(e);
+    kas_buf_puts(e->out, text);
+    kas_buf_puts(e->out, "\n");
+}
+
+int kas_emit_var_name(kas_emitter *e, int var)
+{
+    if (e->var_name[var] < 0)
+        e->var_name[var] = e->vars++;
+    return e->var_name[var];
+}
+
+static void put_atom(kas_emitter *e, const kas_atom *atom)
+{
+    switch ((kas_atom_kind)atom->kind) {
+    case KAS_ATOM_VAR:
+        kas_buf_printf(e->out, "v%d", kas_emit_var_name(e, atom->of));
+        break;
+    case KAS_ATOM_DIV:
+    case KAS_ATOM_MOD:
+        kas_buf_puts(e->out, "(");
+        kas_emit_put_ix(e, atom->of);
+        kas_buf_printf(e->out, ") %c %lld", atom->kind == KAS_ATOM_DIV ? '/' : '%',
+                       (long long)atom->a);
+        break;
+    case KAS_ATOM_CLAMP:
+        kas_buf_puts(e->out, "kas_imin(kas_imax(");
+        kas_emit_put_ix(e, atom->of);
+        kas_buf_printf(e->out, ", %lld), %lld)", (long long)atom->a, (long long)atom->b);
+        break;
+    }
+}
+
+void kas_emit_put_ix(kas_emitter *e, kas_ix ix)
+{
+    const kas_ix_sum *s = kas_ix_get(e->ir, ix);
+    for (int i = 0; i < s->terms; i++) {
+        const kas_atom *atom = kas_atom_get(e->ir, s->term[i].atom);
+        const long long c = s->term[i].coeff, size = llabs(c);
+        const bool bracket =
+            size != 1 && (atom->kind == KAS_ATOM_DIV || atom->kind == KAS_ATOM_MOD);
+        kas_buf_puts(e->out, c < 0 ? (i ? " - " : "-") : (i ? " + " : ""));
+        if (size != 1)
+            kas_buf_printf(e->out, "%lld%s * ", size, e->nest->wide ? "LL" : "");
+        kas_buf_puts(e->out, bracket ? "(" : "");
+        put_atom(e, atom);
+        kas_buf_puts(e->out, bracket ? ")" : "");
+    }
+    if (s->terms == 0)
+        kas_buf_printf(e->out, "%lld", (long long)s->constant);
+    else if (s->constant)
+        kas_buf_printf(e->out, " %c %lld", s->constant < 0 ? '-' : '+',
+                       (long long)llabs(s->constant));
+}
+
+static void put_const(kas_emitter *e, double value)
+{
+    char text[40];
+    snprintf(text, sizeof text, "%.9g", value);
+    kas_buf_puts(e->out, text);
+    kas_buf_puts(e->out, strpbrk(text, ".e") ? "f" : ".0f");
+}
+
+void kas_emit_put_value(kas_emitter *e, kas_ex x)
+{
+    const kas_ex_node *node = kas_ex_get(e->ir, x);
+    const int name = e->name[x];
+    if (node->kind == KAS_EX_CONST && node->value < 0) {
+        kas_buf_puts(e->out, "(");
+        put_const(e, node->value);
+        kas_buf_puts(e->out, ")");
+    } else if (node->kind == KAS_EX_CONST) {
+        put_const(e, node->value);
+    } else if (name <= -2) {
+        kas_buf_printf(e->out, "KAS_OF(s%d, i)", -2 - name);
+    } else {
+        kas_buf_printf(e->out, "t%d", name);
+    }
+}
+
+int kas_emit_arg(kas_emitter *e, int tensor)
+{
+    for (int i = 0; i < e->args; i++)
+        if (e->arg_of_tensor[i] == tensor)
+            return i;
+    return -1;
+}
+
+/* ---- values
+ * -------------------------------------------------------------------------------------- */
+
+int kas_emit_leave_mark(const kas_emitter *e)
+{
+    return e->lives;
+}
+
+void kas_emit_forget(kas_emitter *e, int mark)
+{
+    while (e->lives > mark)
+        e->name[e->live[--e->lives]] = KAS_NOT_EMITTED;
+}
+
+static int new_name(kas_emitter *e, kas_ex x)
+{
+    e->live[e->lives++] = x;
+    return e->name[x] = e->temps++;
+}
+
+/* Emits what a reduction's body needs but does not change in its loops: whatever depends only on
+ * the variables of loops that are open.  `turn` numbers the reductions. */
+static void hoist(kas_emitter *e, kas_ex x, int turn)
+{
+    const kas_ex_node *node = kas_ex_get(e->ir, x);
+    if (e->hoisted[x] == turn)
+        return;
+    e->hoisted[x] = turn;
+    if ((kas_masks_ex(&e->masks, x) & ~e->open) == 0) {
+        kas_emit_value(e, x);
+        return;
+    }
+    for (int i = 0; i < kas_ex_children(node); i++)
+        hoist(e, node->a[i], turn);
+}
+
+static const char *unary_format(kas_fn fn)
+{
+    switch (fn) {
+    case KAS_FN_NEG:
+        return "-%";
+    case KAS_FN_ABS:
+        return "kas_abs(%)";
+    case KAS_FN_EXP:
+        return "kas_exp(%)";
+    case KAS_FN_TANH:
+        return "kas_tanh(%)";
+    case KAS_FN_ERF:
+        return "kas_erf(%)";
+    case KAS_FN_SQRT:
+        return "kas_sqrt(%)";
+    case KAS_FN_SIN:
+        return "kas_sin(%)";
+    case KAS_FN_COS:
+        return "kas_cos(%)";
+    case KAS_FN_SIGMOID:
+        return "1.0f / (1.0f + kas_exp(-%))";
+    default:
+        return "%";
+    }
+}
+
+static const char *binary_format(kas_fn fn)
+{
+    switch (fn) {
+    case KAS_FN_ADD:
+        return "% + %";
+    case KAS_FN_SUB:
+        return "% - %";
+    case KAS_FN_MUL:
+        return "% * %";
+    case KAS_FN_DIV:
+        return "% / %";
+    case KAS_FN_MIN:
+        return "kas_min(%, %)";
+    case KAS_FN_MAX:
+        return "kas_max(%, %)";
+    case KAS_FN_LT:
+        return "% < % ? % : %";
+    case KAS_FN_LE:
+        return "% <= % ? % : %";
+    case KAS_FN_EQ:
+        return "% == % ? % : %";
+    default:
+        return "%";
+    }
+}
+
+/* Writes `format` with each % replaced by the next operand. */
+static void put_format(kas_emitter *e, const char *format, const kas_ex_node *node)
+{
+    int next = 0;
+    for (const char *c = format; *c; c++) {
+        if (*c == '%')
+            kas_emit_put_value(e, node->a[next++]);
+        else
+            kas_buf_add(e->out, c, 1);
+    }
+}
+
+static void put_guard(kas_emitter *e, const kas_ex_node *node)
+{
+    const kas_range r = kas_ix_range(e->ir, node->ix);
+    const bool below = r.low<node->low, above = r.high> node->high;
+    kas_buf_puts(e->out, "(");
+    if (below) {
+        kas_emit_put_ix(e, node->ix);
+        kas_buf_printf(e->out, " >= %lld", (long long)node->low);
+    }
+    kas_buf_puts(e->out, below && above ? " && " : "");
+    if (above) {
+        kas_emit_put_ix(e, node->ix);
+        kas_buf_printf(e->out, " <= %lld", (long long)node->high);
+    }
+    kas_buf_puts(e->out, ") ? ");
+    kas_emit_put_value(e, node->a[0]);
+    kas_buf_puts(e->out, " : 0.0f");
+}
+
+/* ---- reductions
+ * ------------------------------------------------------------------------------------ */
+
+const char *kas_emit_first_value(kas_fn fn)
+{
+    return fn == KAS_FN_REDUCE_SUM ? "0.0f" : "-3.402823466e+38f";
+}
+
+kas_ex kas_emit_nest_of(const kas_emitter *e, kas_ex x, int *var, int *vars)
+{
+    const kas_ex_node *node = kas_ex_get(e->ir, x);
+    const int fn = node->fn;
+    *vars = 0;
+    while (node->kind == KAS_EX_REDUCE && node->fn == fn && *vars < KAS_DEEP &&
+           e->name[x] == KAS_NOT_EMITTED) {
+        var[(*vars)++] = node->var;
+        x = node->a[0];
+        node = kas_ex_get(e->ir, x);
+        if (fn == KAS_FN_REDUCE_ARGMAX)
+            break;
+    }
+    return x;
+}
+
+void kas_emit_open_loop(kas_emitter *e, int var)
+{
+    const int v = kas_emit_var_name(e, var);
+    kas_emit_line(e, "for (int v%d = 0; v%d < %lld; v%d++) {", v, v,
+                  (long long)e->ir->var_size[var], v);
+    e->indent++;
+    e->open |= UINT64_C(1) << kas_masks_index(&e->masks, var);
+}
+
+void kas_emit_close_block(kas_emitter *e)
+{
+    e->indent--;
+    kas_emit_line(e, "}");
+}
+
+void kas_emit_close_loops(kas_emitter *e, const int *var, int vars)
+{
+    for (int i = vars - 1; i >= 0; i--) {
+        kas_emit_close_block(e);
+        e->open &= ~(UINT64_C(1) << kas_masks_index(&e->masks, var[i]));
+    }
+}
+
+void kas_emit_accumulate(kas_emitter *e, kas_fn fn, const char *acc, const char *index, kas_ex body,
+                         int var)
+{
+    kas_emit_start(e);
+    if (fn == KAS_FN_REDUCE_SUM) {
+        kas_buf_printf(e->out, "%s += ", acc);
+        kas_emit_put_value(e, body);
+    } else if (fn == KAS_FN_REDUCE_MAX) {
+        kas_buf_printf(e->out, "%s = kas_max(", acc);
+        kas_emit_put_value(e, body);
+        kas_buf_printf(e->out, ", %s)", acc);
+    } else {
+        kas_buf_printf(e->out, "%s = ", index);
+        kas_emit_put_value(e, body);
+        kas_buf_printf(e->out, " > %s ? (float)v%d : %s;\n", acc, kas_emit_var_name(e, var), index);
+        kas_emit_start(e);
+        kas_buf_printf(e->out, "%s = kas_max(", acc);
+        kas_emit_put_value(e, body);
+        kas_buf_printf(e->out, ", %s)", acc);
+    }
+    kas_buf_puts(e->out, ";\n");
+}
+
+static void emit_reduce(kas_emitter *e, kas_ex x)
+{
+    const kas_fn fn = (kas_fn)kas_ex_get(e->ir, x)->fn;
+    int var[KAS_DEEP], vars;
+    const kas_ex body = kas_emit_nest_of(e, x, var, &vars);
+    hoist(e, body, ++e->turns);
+    const int name = new_name(e, x), best = fn == KAS_FN_REDUCE_ARGMAX ? e->temps++ : name;
+    char acc[32], index[32];
+    snprintf(acc, sizeof acc, "t%d", best);
+    snprintf(index, sizeof index, "t%d", name);
+    kas_emit_line(e, "float %s = %s;", acc, kas_emit_first_value(fn));
+    if (best != name)
+        kas_emit_line(e, "float %s = 0.0f;", index);
+    const int mark = kas_emit_leave_mark(e);
+    for (int i = 0; i < vars; i++)
+        kas_emit_open_loop(e, var[i]);
+    kas_emit_value(e, body);
+    kas_emit_accumulate(e, fn, acc, index, body, var[0]);
+    kas_emit_close_loops(e, var, vars);
+    kas_emit_forget(e, mark);
+}
+
+void kas_emit_value(kas_emitter *e, kas_ex x)
+{
+    const kas_ex_node *node = kas_ex_get(e->ir, x);
+    if (e->name[x] != KAS_NOT_EMITTED || node->kind == KAS_EX_CONST)
+        return;
+    if (node->kind == KAS_EX_REDUCE) {
+        emit_reduce(e, x);
+        return;
+    }
+    for (int i = 0; i < kas_ex_children(node); i++)
+        kas_emit_value(e, node->a[i]);
+    const int name = new_name(e, x);
+    kas_emit_start(e);
+    kas_buf_printf(e->out, "const float t%d = ", name);
+    switch ((kas_ex_kind)node->kind) {
+    case KAS_EX_LOAD:
+        kas_buf_printf(e->out, "p%d[", kas_emit_arg(e, node->tensor));
+        kas_emit_put_ix(e, node->ix);
+        kas_buf_puts(e->out, "]");
+        break;
+    case KAS_EX_INDEX:
+        kas_buf_puts(e->out, "(float)(");
+        kas_emit_put_ix(e, node->ix);
+        kas_buf_puts(e->out, ")");
+        break;
+    case KAS_EX_GUARD:
+        put_guard(e, node);
+        break;
+    case KAS_EX_UNARY:
+        put_format(e, unary_format((kas_fn)node->fn), node);
+        break;
+    default:
+        put_format(e, binary_format((kas_fn)node->fn), node);
+        break;
+    }
+    kas_buf_puts(e->out, ";\n");
+}
