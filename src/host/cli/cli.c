@@ -70,7 +70,8 @@ static error_t parse_common(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option common_options[] = {
-    {"json", 'J', 0, 0, "Results as JSON, one object a line where there are many", 90},
+    {"json", 'J', 0, 0, "Results as JSON, one object a line where there are many (docs/json.md)",
+     90},
     {"quiet", 'q', 0, 0, "No messages but errors", 90},
     {"threads", 'T', "N", 0, "CPU threads; 0 = all cores (default)", 90},
     {0}};

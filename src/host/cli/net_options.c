@@ -11,7 +11,9 @@ static const struct argp_option options[] = {
     {"classes", 'c', "N", 0, "Number of classes (default 10)", 10},
     {"targets", 't', "LIST", 0, "Kernel sizes to replace, such as 3x3,1x1 (default: all)", 10},
     {"flops", KEY_FLOPS, "R", 0,
-     "FLOPs allowed, relative to the replaced convolutions; 0 = no limit (default)", 11},
+     "FLOPs allowed, relative to the replaced convolutions (default 0: no kernel is refused, free "
+     "sizes grow up to 1)",
+     11},
     {"params", KEY_PARAMS, "R", 0, "Parameters allowed, likewise", 11},
     {0}};
 

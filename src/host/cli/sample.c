@@ -168,29 +168,45 @@ static kas_status give(const sample_options *o, const kas_sample *s)
     return status;
 }
 
+/* A member of the object of reasons. */
+static void put_count(kas_buf *out, kas_reject why, uint64_t count)
+{
+    if (why == KAS_REJECT_NONE)
+        return;
+    kas_buf_puts(out, out->size ? ", " : "{");
+    kas_buf_json_string(out, kas_reject_name(why));
+    kas_buf_printf(out, ": %llu", (unsigned long long)count);
+}
+
 static kas_status give_stats(bool json, const kas_sample_stats *stats)
 {
     static const kas_column columns[] = {
         {"attempts", KAS_LEFT}, {"count", KAS_RIGHT}, {"share", KAS_RIGHT}};
-    kas_buf out = {0};
+    kas_buf out = {0}, rejected = {0};
     kas_table *table = json ? NULL : kas_table_create(columns, 3);
     if (json) {
         kas_line_begin(&out);
         kas_line_text(&out, "kind", "stats");
         kas_line_int(&out, "attempts", (int64_t)stats->attempts);
+        kas_line_int(&out, "accepted", (int64_t)stats->accepted);
     }
     for (int r = 0; r < KAS_REJECT_COUNT; r++) {
         uint64_t count = r == KAS_REJECT_NONE ? stats->accepted : stats->rejected[r];
         if (json) {
-            kas_line_int(&out, kas_reject_name((kas_reject)r), (int64_t)count);
+            put_count(&rejected, (kas_reject)r, count);
             continue;
         }
         kas_table_cell(table, "%s", kas_reject_name((kas_reject)r));
         kas_table_cell(table, "%llu", (unsigned long long)count);
         kas_table_cell(table, "%.1f%%", 100.0 * (double)count / (double)stats->attempts);
     }
-    if (json)
+    if (json) {
+        kas_buf_puts(&rejected, "}");
+        kas_line_json(&out, "rejected", kas_buf_text(&rejected));
         kas_line_end(&out);
+    }
+    out.failed |= rejected.failed;
+    kas_buf_free(&rejected);
     kas_status status = json ? kas_buf_status(&out) : kas_table_write(table, &out);
     if (status == KAS_OK)
         printf("%s%s", json ? "" : "\n", out.data);

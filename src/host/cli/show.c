@@ -58,6 +58,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
             argp_error(state, "--layer needs --net");
         if (o->source && !o->net.name)
             argp_error(state, "--source needs --net, for the sizes");
+        if (o->dot + (o->source != NULL) + o->common.json > 1)
+            argp_error(state, "--dot, --source and --json exclude each other");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

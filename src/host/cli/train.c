@@ -47,7 +47,9 @@ static const struct argp_option option_list[] = {
     {"kernel", 'k', "KERNEL.json", 0, "Put this kernel in place of the convolutions", 1},
     {"targets", 't', "LIST", 0, "Which to replace, such as 3x3,1x1 (default: all)", 1},
     {"flops", OPT_FLOPS, "R", 0,
-     "FLOPs allowed, relative to the replaced convolutions; 0 = no limit (default)", 1},
+     "FLOPs allowed, relative to the replaced convolutions (default 0: no kernel is refused, free "
+     "sizes grow up to 1)",
+     1},
     {"params", OPT_PARAMS, "R", 0, "Parameters allowed, likewise", 1},
     {"epochs", 'e', "N", 0, "Passes over the training images (default 30)", 2},
     {"batch", 'b', "N", 0, "Images in a step (default 64)", 2},
