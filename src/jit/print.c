@@ -43,10 +43,10 @@ kas_status kas_program_print(const kas_program *program, bool cuda, kas_buf *out
     const kas_target *t = &program->target;
     kas_buf_printf(out,
                    "/* %s: [%u, %u, %u] -> [%u, %u, %u], kernel %ux%u, batch %d%s\n"
-                   " * Instances: %u parts in, %u parts out, %u channels each.\n",
+                   " * Instances: %u (input parts: %u, output parts: %u), %u channels each.\n",
                    t->name, t->c_in, t->h, t->w, t->c_out, t->h, t->w, t->kernel_h, t->kernel_w,
-                   program->batch, program->training ? ", with gradients" : "", t->parts_in,
-                   t->parts_out, t->c);
+                   program->batch, program->training ? ", with gradients" : "",
+                   t->parts_in * t->parts_out, t->parts_in, t->parts_out, t->c);
     print_how(cuda, out);
     kas_buf_puts(out, " *\n * Forward:\n");
     for (int i = 0; i < program->forwards; i++)

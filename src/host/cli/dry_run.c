@@ -86,7 +86,7 @@ static void print_candidate(const kas_work *w, size_t memory, bool json)
         fputs(kas_buf_text(&line), stdout);
         kas_buf_free(&line);
     } else {
-        printf("candidate %lld: %s  FLOPs %.2fx  params %.2fx  memory %s\n", (long long)w->index,
+        printf("candidate %lld: %s  FLOPs %.3fx  params %.3fx  memory %s\n", (long long)w->index,
                w->name, w->flops / w->conv_flops, w->params / w->conv_params,
                kas_human_bytes((double)memory, bytes));
     }

@@ -84,7 +84,7 @@ static void print_ended(const kas_event *e)
         fprintf(stderr, "  %s %.2f%%", final ? "test" : "validation", 100 * w->measured.accuracy);
         fprintf(stderr, "  latency %s", kas_human_seconds(w->measured.latency, text));
         if (w->kind == KAS_WORK_CANDIDATE)
-            fprintf(stderr, "  FLOPs %.2fx  params %.2fx", w->flops / w->conv_flops,
+            fprintf(stderr, "  FLOPs %.3fx  params %.3fx", w->flops / w->conv_flops,
                     w->params / w->conv_params);
     } else if (*w->reason) {
         fprintf(stderr, ": %.200s", w->reason);

@@ -146,7 +146,8 @@ static void print_operands(const kas_node *node, const char *between, kas_buf *o
 static void print_head(const view *v, kas_buf *out)
 {
     uint32_t vars = kas_kernel_vars(&v->kernel);
-    kas_buf_printf(out, "kernel %s: %d primitives", v->name, v->kernel.nodes - 1);
+    kas_buf_printf(out, "kernel %s: %d primitive%s", v->name, v->kernel.nodes - 1,
+                   v->kernel.nodes == 2 ? "" : "s");
     for (int g = 0; g < KAS_MAX_GROUPS; g++)
         if (v->kernel.group_value[g])
             kas_buf_printf(out, ", G%d = %u", g, v->kernel.group_value[g]);

@@ -130,7 +130,9 @@ static kas_status finite_logits(kas_ref_net *net, int n, const double *images, d
     KAS_TRY(kas_ref_net_eval(net, n, images, logits));
     for (int i = 0; i < n * net->net->classes; i++)
         if (!isfinite(logits[i]))
-            return kas_fail(KAS_FAILURE, "the network's logits are not finite with these weights");
+            return kas_fail(KAS_FAILURE,
+                            "the network's logits are not finite with these weights; after a few "
+                            "steps batch norm's running averages are far off: train longer");
     return KAS_OK;
 }
 

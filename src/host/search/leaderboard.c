@@ -57,10 +57,10 @@ static kas_status rank(const kas_work *work, int count, ranked **out, int *candi
     return KAS_OK;
 }
 
-static void cell_ratio(kas_table *table, double value, double base)
+static void cell_ratio(kas_table *table, double value, double base, int digits)
 {
     if (isfinite(value) && base > 0)
-        kas_table_cell(table, "%.2fx", value / base);
+        kas_table_cell(table, "%.*fx", digits, value / base);
     else
         kas_table_cell(table, "-");
 }
@@ -82,10 +82,10 @@ static void put_row(kas_table *table, const char *place, const kas_work *w,
     kas_table_cell(table, "%s", candidate ? w->name : "unmodified network");
     cell_percent(table, w->measured.accuracy);
     kas_table_cell(table, "%s", kas_human_seconds(w->measured.latency, text));
-    cell_ratio(table, w->measured.latency, baseline ? baseline->measured.latency : NAN);
+    cell_ratio(table, w->measured.latency, baseline ? baseline->measured.latency : NAN, 2);
     kas_table_cell(table, "%s", kas_human_seconds(w->measured.step_seconds, text));
-    cell_ratio(table, candidate ? w->flops : 1, candidate ? w->conv_flops : 1);
-    cell_ratio(table, candidate ? w->params : 1, candidate ? w->conv_params : 1);
+    cell_ratio(table, candidate ? w->flops : 1, candidate ? w->conv_flops : 1, 3);
+    cell_ratio(table, candidate ? w->params : 1, candidate ? w->conv_params : 1, 3);
     kas_table_cell(table, "%s", frontier ? "*" : "");
 }
 
