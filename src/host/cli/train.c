@@ -225,11 +225,16 @@ static void put_line(kas_buf *line)
     fflush(stdout);
 }
 
+static void wipe_progress(const train_cli *o)
+{
+    if (!o->common.quiet && isatty(STDERR_FILENO))
+        fputs("\r\033[K", stderr);
+}
+
 static kas_verdict on_epoch(void *context, const kas_epoch *e)
 {
     train_cli *o = context;
-    if (!o->common.quiet && isatty(STDERR_FILENO))
-        fputs("\r\033[K", stderr);
+    wipe_progress(o);
     if (o->common.json) {
         kas_buf line = {0};
         kas_buf_printf(&line, "{\"schema_version\":1,\"event\":\"epoch\",\"epoch\":%d", e->epoch);
@@ -319,6 +324,7 @@ static kas_status train_on_device(const train_cli *o, const kas_train_options *o
     KAS_TRY(kas_device_open(o->device, o->common.threads, &device));
     watch_signals();
     kas_status status = kas_train(device, options, &result);
+    wipe_progress(o);
     if (status == KAS_OK)
         status = finish(o, &result);
     kas_train_result_free(&result);

@@ -172,5 +172,9 @@ kas_status kas_cache_dir(char out[4096])
         length = snprintf(out, 4096, "/tmp/kas-gpu-cache-%u", (unsigned)getuid());
     if (length >= 4096)
         return kas_fail(KAS_FAILURE, "the cache folder's path is too long; set KAS_CACHE_DIR");
-    return kas_mkdirs(out);
+    kas_status status = kas_mkdirs(out);
+    return status == KAS_OK
+               ? status
+               : kas_fail_context(status, "the cache of compiled kernels (KAS_CACHE_DIR chooses "
+                                          "another folder)");
 }
