@@ -48,6 +48,8 @@ typedef long long kas_i64;
     for (int r = (first) + (int)threadIdx.y; r < (last); r += (int)blockDim.y)
 #define KAS_THREADS(t, count) for (int t = (int)threadIdx.x; t < (count); t = 0x7fffffff)
 
+#define KAS_UNROLL _Pragma("unroll")
+
 #define KAS_SHARED(type, name, count) __shared__ type name[count]
 #define KAS_LANE(type, name, max_lanes) type name[1]
 #define KAS_OF(name, t) name[0]
@@ -122,8 +124,10 @@ typedef long long kas_i64;
  * interleaving, 16 channels are two vectors; with it they would all fall into the scalar rest. */
 #ifdef __clang__
 #define KAS_VECTORISE _Pragma("clang loop vectorize(assume_safety) interleave_count(1)")
+#define KAS_UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define KAS_VECTORISE _Pragma("GCC ivdep")
+#define KAS_UNROLL _Pragma("GCC unroll 64")
 #endif
 
 #if KAS_ORDER == 0

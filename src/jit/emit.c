@@ -12,10 +12,10 @@ static void open_lanes(kas_emitter *e, bool threads)
     const kas_nest *n = e->nest;
     const long long extent = n->lane < 0 ? 1 : (long long)e->ir->var_size[n->lane];
     const char *macro = threads ? "KAS_THREADS" : "KAS_LANES";
-    if (extent > n->lanes)
+    if (extent % n->lanes)
         kas_emit_line(e, "%s (i, count) {", macro);
     else
-        kas_emit_line(e, "%s (i, %lld) {", macro, extent);
+        kas_emit_line(e, "%s (i, %lld) {", macro, (long long)n->lanes);
     e->indent++;
     if (n->lane >= 0)
         kas_emit_line(e, "const int v%d = %si;", kas_emit_var_name(e, n->lane),
@@ -61,7 +61,7 @@ static void emit_phases(kas_emitter *e, kas_ex x)
     const kas_ex_node *node = kas_ex_get(e->ir, x);
     for (int i = 0; i < kas_ex_children(node); i++)
         emit_phases(e, node->a[i]);
-    if (node->kind != KAS_EX_REDUCE || kas_reduce_length(e->ir, x) <= KAS_LONG_REDUCE)
+    if (node->kind != KAS_EX_REDUCE || !kas_reduce_is_long(e->ir, x))
         return;
     bool free_of_loops = true; /* else it runs within another reduction, in the lanes */
     for (int i = e->nest->loops; i < e->masks.vars; i++)
@@ -82,6 +82,29 @@ static void see_tensor(void *context, kas_ex x, const kas_ex_node *node)
         e->arg_of_tensor[e->args++] = node->tensor;
 }
 
+static void emit_lane_chunk(kas_emitter *e, int axis)
+{
+    const long long lanes = (long long)e->nest->lanes;
+    const long long extent = (long long)e->ir->var_size[e->nest->lane];
+    kas_emit_line(e, "const int first = KAS_BLOCK_%c * %lld;", 'X' + axis, lanes);
+    if (extent % lanes)
+        kas_emit_line(e, "const int count = kas_imin(%lld, %lld - first);", lanes, extent);
+}
+
+static void open_rows(kas_emitter *e)
+{
+    const kas_nest *n = e->nest;
+    const long long all = (long long)e->ir->var_size[n->rows], here = (long long)n->block_rows;
+    const int v = kas_emit_var_name(e, n->rows);
+    if (here >= all)
+        kas_emit_line(e, "KAS_ROWS (v%d, 0, %lld) {", v, all);
+    else if (all % here == 0)
+        kas_emit_line(e, "KAS_ROWS (v%d, row, row + %lld) {", v, here);
+    else
+        kas_emit_line(e, "KAS_ROWS (v%d, row, kas_imin(row + %lld, %lld)) {", v, here, all);
+    e->indent++;
+}
+
 static void emit_head(kas_emitter *e, const char *name)
 {
     const kas_nest *n = e->nest;
@@ -97,19 +120,15 @@ static void emit_head(kas_emitter *e, const char *name)
         if (n->axis_var[axis] >= 0)
             kas_emit_line(e, "const int v%d = KAS_BLOCK_%c;",
                           kas_emit_var_name(e, n->axis_var[axis]), 'X' + axis);
-        else if (n->axis_var[axis] == -2) {
-            kas_emit_line(e, "const int first = KAS_BLOCK_%c * %lld;", 'X' + axis,
-                          (long long)n->lanes);
-            kas_emit_line(e, "const int count = kas_imin(%lld, %lld - first);", (long long)n->lanes,
-                          (long long)e->ir->var_size[n->lane]);
-        }
+        else if (n->axis_var[axis] == KAS_AXIS_LANES)
+            emit_lane_chunk(e, axis);
+        else if (n->axis_var[axis] == KAS_AXIS_ROWS)
+            kas_emit_line(e, "const int row = KAS_BLOCK_%c * %lld;", 'X' + axis,
+                          (long long)n->block_rows);
     for (int i = 0; i < n->serials; i++)
         kas_emit_open_loop(e, n->serial[i]);
-    if (n->rows >= 0) {
-        kas_emit_line(e, "KAS_ROWS (v%d, 0, %lld) {", kas_emit_var_name(e, n->rows),
-                      (long long)e->ir->var_size[n->rows]);
-        e->indent++;
-    }
+    if (n->rows >= 0)
+        open_rows(e);
 }
 
 static void emit_body(kas_emitter *e)

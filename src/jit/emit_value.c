@@ -42,9 +42,11 @@ static void put_atom(kas_emitter *e, const kas_atom *atom)
         break;
     case KAS_ATOM_DIV:
     case KAS_ATOM_MOD:
-        kas_buf_puts(e->out, "(");
+        /* Never negative: unsigned, a power of two is a shift or a mask. */
+        kas_buf_printf(e->out, "(%s)((%s)(", e->nest->wide ? "kas_i64" : "int",
+                       e->nest->wide ? "kas_u64" : "kas_u32");
         kas_emit_put_ix(e, atom->of);
-        kas_buf_printf(e->out, ") %c %lld", atom->kind == KAS_ATOM_DIV ? '/' : '%',
+        kas_buf_printf(e->out, ") %c %lldu)", atom->kind == KAS_ATOM_DIV ? '/' : '%',
                        (long long)atom->a);
         break;
     case KAS_ATOM_CLAMP:
@@ -61,14 +63,10 @@ void kas_emit_put_ix(kas_emitter *e, kas_ix ix)
     for (int i = 0; i < s->terms; i++) {
         const kas_atom *atom = kas_atom_get(e->ir, s->term[i].atom);
         const long long c = s->term[i].coeff, size = llabs(c);
-        const bool bracket =
-            size != 1 && (atom->kind == KAS_ATOM_DIV || atom->kind == KAS_ATOM_MOD);
         kas_buf_puts(e->out, c < 0 ? (i ? " - " : "-") : (i ? " + " : ""));
         if (size != 1)
             kas_buf_printf(e->out, "%lld%s * ", size, e->nest->wide ? "LL" : "");
-        kas_buf_puts(e->out, bracket ? "(" : "");
         put_atom(e, atom);
-        kas_buf_puts(e->out, bracket ? ")" : "");
     }
     if (s->terms == 0)
         kas_buf_printf(e->out, "%lld", (long long)s->constant);
@@ -313,8 +311,12 @@ static void emit_reduce(kas_emitter *e, kas_ex x)
     if (best != name)
         kas_emit_line(e, "float %s = 0.0f;", index);
     const int mark = kas_emit_leave_mark(e);
-    for (int i = 0; i < vars; i++)
+    const bool unroll = !kas_reduce_is_long(e->ir, x);
+    for (int i = 0; i < vars; i++) {
+        if (unroll)
+            kas_emit_line(e, "KAS_UNROLL");
         kas_emit_open_loop(e, var[i]);
+    }
     kas_emit_value(e, body);
     kas_emit_accumulate(e, fn, acc, index, body, var[0]);
     kas_emit_close_loops(e, var, vars);

@@ -1,5 +1,5 @@
-/* softmax over consecutive dims: y = exp(x - max) / sum, with max and sum as tensors of their own
- * whose softmax dims have size 1. */
+/* softmax over consecutive dims: y = exp(x - max) * (1 / sum), with max and 1 / sum as tensors of
+ * their own whose softmax dims have size 1: one division a row. */
 #include <string.h>
 
 #include "jit/lower.h"
@@ -61,7 +61,7 @@ static kas_ex shifted_exp(kas_lower *l, int node, int max, const kas_ix *idx)
                         kas_ex_binary(l->ir, KAS_FN_SUB, x, kas_ex_read(l->ir, max, idx)));
 }
 
-static int lower_exp_sum(kas_lower *l, int node, int max)
+static int lower_inverse_sum(kas_lower *l, int node, int max)
 {
     const softmax_dims dims = dims_of(l, node);
     kas_ix idx[KAS_IR_RANK];
@@ -69,7 +69,7 @@ static int lower_exp_sum(kas_lower *l, int node, int max)
     const kas_tensor t = l->ir->tensor[sum];
     const kas_ex e =
         kas_lower_sum(l, t.rank, t.var, dims.count, dims.var, shifted_exp(l, node, max, idx));
-    l->ir->tensor[sum].def = e;
+    l->ir->tensor[sum].def = kas_ex_binary(l->ir, KAS_FN_DIV, kas_ex_const(l->ir, 1), e);
     return sum;
 }
 
@@ -77,12 +77,12 @@ void kas_lower_softmax(kas_lower *l, int node)
 {
     kas_ir *ir = l->ir;
     const int in = l->kernel->node[node].in[0];
-    const int max = lower_max(l, node), sum = lower_exp_sum(l, node, max);
+    const int max = lower_max(l, node), sum = lower_inverse_sum(l, node, max);
     const int tensor = kas_lower_result(l, node, ir->tensor[l->tensor[in]].size[KAS_DIM_Q]);
     kas_ix idx[KAS_IR_RANK];
     kas_lower_vars(l, node, idx);
     ir->tensor[tensor].def =
-        kas_ex_binary(ir, KAS_FN_DIV, shifted_exp(l, node, max, idx), kas_ex_read(ir, sum, idx));
+        kas_ex_binary(ir, KAS_FN_MUL, shifted_exp(l, node, max, idx), kas_ex_read(ir, sum, idx));
 }
 
 /* dx = y (dy - sum(dy y)) */

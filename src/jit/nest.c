@@ -151,28 +151,35 @@ kas_status kas_nest_split(kas_ir *ir, kas_nest *nest)
     return ir->status;
 }
 
+bool kas_nest_merge_pair(kas_ir *ir, const kas_nest *nest, int i, kas_nest *to)
+{
+    const int a = nest->loop[i], b = nest->loop[i + 1];
+    const int64_t inner = ir->var_size[b];
+    if (ir->var_size[a] * inner > INT32_MAX)
+        return false;
+    const int var = kas_ir_var(ir, ir->var_size[a] * inner);
+    kas_subst s = {0};
+    kas_subst_add(ir, &s, a, kas_ix_div(ir, kas_ix_var(ir, var), inner));
+    kas_subst_add(ir, &s, b, kas_ix_mod(ir, kas_ix_var(ir, var), inner));
+    *to = *nest;
+    to->value = kas_ex_map(ir, nest->value, &s, false);
+    to->store = kas_ix_subst(ir, nest->store, &s);
+    to->loop[i] = var;
+    to->loops--;
+    memmove(to->loop + i + 1, to->loop + i + 2, sizeof *to->loop * (size_t)(to->loops - i - 1));
+    return true;
+}
+
 kas_status kas_nest_merge(kas_ir *ir, kas_nest *nest)
 {
     divisions now, then;
     KAS_TRY(find_divisions(ir, nest, &now));
     for (int i = 0; i + 1 < nest->loops;) {
-        const int a = nest->loop[i], b = nest->loop[i + 1];
-        const int64_t inner = ir->var_size[b];
-        if (ir->var_size[a] * inner > INT32_MAX) {
+        kas_nest trial;
+        if (!kas_nest_merge_pair(ir, nest, i, &trial)) {
             i++;
             continue;
         }
-        const int var = kas_ir_var(ir, ir->var_size[a] * inner);
-        kas_subst s = {0};
-        kas_subst_add(ir, &s, a, kas_ix_div(ir, kas_ix_var(ir, var), inner));
-        kas_subst_add(ir, &s, b, kas_ix_mod(ir, kas_ix_var(ir, var), inner));
-        kas_nest trial = *nest;
-        trial.value = kas_ex_map(ir, nest->value, &s, false);
-        trial.store = kas_ix_subst(ir, nest->store, &s);
-        trial.loop[i] = var;
-        trial.loops--;
-        memmove(trial.loop + i + 1, trial.loop + i + 2,
-                sizeof *trial.loop * (size_t)(trial.loops - i - 1));
         KAS_TRY(find_divisions(ir, &trial, &then));
         if (then.count > now.count) {
             i++;

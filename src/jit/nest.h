@@ -8,5 +8,10 @@
 kas_status kas_nest_split(kas_ir *ir, kas_nest *nest);
 /* Merges neighbouring loops that every index walks as one. */
 kas_status kas_nest_merge(kas_ir *ir, kas_nest *nest);
+/* `to`: the nest with loops i and i + 1 as one, divisions or not; false when they are too long. */
+bool kas_nest_merge_pair(kas_ir *ir, const kas_nest *nest, int i, kas_nest *to);
+
+/* Chooses the lanes; makes one loop of several where that is cheapest (lanes.c). */
+kas_status kas_nest_choose_lane(kas_ir *ir, kas_nest *nest);
 
 #endif

@@ -6,10 +6,14 @@
 #include "jit/nest.h"
 
 enum {
-    LANES = 1024,       /* of a block, when each lane is alone */
-    LANES_KEPT = 256,   /* when a lane keeps values between loops: one round of threads */
-    ENOUGH_BLOCKS = 64, /* from which on a loop may run inside the block */
-    FULL_VECTOR = 32,   /* lanes beyond which more of them are no better */
+    LANES = 1024,        /* of a block, when each lane is alone */
+    LANES_KEPT = 256,    /* when a lane keeps values between loops: one round of threads */
+    LANES_LEAST = 64,    /* that a block keeps for the sake of its threads */
+    L1_BYTES = 16384,    /* what the lanes of a block may touch in a turn: half of a small L1 */
+    ENOUGH_BLOCKS = 512, /* for every multiprocessor of a large GPU to have some */
+    BLOCK_WORK = 8192,   /* elements, reduced ones too, that make a block worth its start */
+    UNROLLED = 25,       /* turns of a reduction inside a lane: a 5x5 window */
+    UNROLLED_COST = 100, /* simple operations of all of its turns */
     GRID_YZ = 65535
 };
 
@@ -23,59 +27,41 @@ double kas_reduce_length(const kas_ir *ir, kas_ex e)
     return length;
 }
 
-/* What a strided access is worth beside a contiguous one, on both devices. */
-#define STRIDED 0.1
-
-/* ---- lanes -------------------------------------------------------------------------------------
- */
-
-typedef struct lane_score {
-    const kas_ir *ir;
-    int var;
-    double good, all;
-} lane_score;
-
-static void see_stride(void *context, const kas_ex_node *node, kas_ix ix)
+static void see_cost(void *context, kas_ex e, const kas_ex_node *node)
 {
-    lane_score *s = context;
-    int64_t coeff;
-    if (node && node->kind != KAS_EX_LOAD)
-        return;
-    const double weight = node ? 1 : 2;
-    const bool linear = kas_ix_coeff(s->ir, ix, s->var, &coeff);
-    s->all += weight;
-    s->good += weight * (linear && (coeff == 0 || coeff == 1) ? 1 : STRIDED);
+    (void)e;
+    if (node->kind == KAS_EX_UNARY || node->kind == KAS_EX_BINARY || node->kind == KAS_EX_SELECT)
+        *(double *)context += kas_fn_cost((kas_fn)node->fn);
 }
 
-static kas_status choose_lane(const kas_ir *ir, kas_nest *nest)
+bool kas_reduce_is_long(const kas_ir *ir, kas_ex e)
 {
-    double best = 0;
-    nest->lane = -1;
-    for (int i = nest->loops - 1; i >= 0; i--) {
-        lane_score s = {ir, nest->loop[i], 0, 0};
-        KAS_TRY(kas_nest_visit(ir, nest, see_stride, &s));
-        const int64_t size = ir->var_size[nest->loop[i]];
-        const double score = (double)(size < FULL_VECTOR ? size : FULL_VECTOR) * s.good / s.all;
-        if (score > best) {
-            best = score;
-            nest->lane = nest->loop[i];
-        }
-    }
-    return KAS_OK;
+    double cost = 1;
+    const double length = kas_reduce_length(ir, e);
+    if (length > UNROLLED)
+        return true;
+    if (kas_ex_visit(ir, e, see_cost, &cost) != KAS_OK)
+        return false;
+    return length > 4 && length * cost > UNROLLED_COST;
 }
 
 typedef struct long_search {
     const kas_ir *ir;
     bool found;
+    double work; /* turns of the longest reduction */
 } long_search;
 
 static void see_long(void *context, kas_ex e, const kas_ex_node *node)
 {
     long_search *s = context;
-    s->found |= node->kind == KAS_EX_REDUCE && kas_reduce_length(s->ir, e) > KAS_LONG_REDUCE;
+    if (node->kind != KAS_EX_REDUCE)
+        return;
+    const double length = kas_reduce_length(s->ir, e);
+    s->found |= kas_reduce_is_long(s->ir, e);
+    s->work = length > s->work ? length : s->work;
 }
 
-/* ---- the rest
+/* ---- loops
  * ------------------------------------------------------------------------------------ */
 
 typedef struct axes {
@@ -119,7 +105,7 @@ static void place_grid(kas_nest *nest, axes *a)
         for (int i = 0; i < a->count; i++)
             if (at < 0 || a->size[i] > a->size[at])
                 at = i;
-        nest->axis_var[axis] = -1;
+        nest->axis_var[axis] = KAS_AXIS_NONE;
         nest->grid[axis] = 1;
         if (at < 0)
             continue;
@@ -133,35 +119,60 @@ static void place_grid(kas_nest *nest, axes *a)
     }
 }
 
-static void place_loops(const kas_ir *ir, kas_nest *nest, bool keeps)
+/* How many lanes a block has: what L1 holds, when they touch more than their own elements. */
+static void place_lanes(const kas_ir *ir, kas_nest *nest, bool keeps)
 {
-    axes a = {0};
     const int64_t extent = nest->lane < 0 ? 1 : ir->var_size[nest->lane];
-    const int64_t most = keeps ? LANES_KEPT : LANES;
+    int64_t most = keeps ? LANES_KEPT : LANES;
+    while (most > LANES_LEAST && (double)most * nest->lane_bytes > L1_BYTES)
+        most /= 2;
     const int64_t chunks = (extent + most - 1) / most;
     nest->lanes = chunks == 1 ? extent : ((extent + chunks - 1) / chunks + 31) / 32 * 32;
+    nest->block[0] = (unsigned)(nest->lanes + 31) / 32 * 32;
+    if (nest->block[0] > KAS_MAX_BLOCK)
+        nest->block[0] = KAS_MAX_BLOCK;
+    nest->block[1] = nest->block[2] = 1;
+}
+
+/* Turns of the innermost loop, of `size`, that make a block worth its start and leave blocks
+ * enough; at least what fills a block's threads. */
+static int64_t rows_of_block(const kas_nest *nest, int64_t size, double blocks, double work)
+{
+    const int64_t room = KAS_MAX_BLOCK / nest->block[0];
+    double rows = BLOCK_WORK / ((double)nest->lanes * work);
+    if (rows > blocks / ENOUGH_BLOCKS)
+        rows = blocks / ENOUGH_BLOCKS;
+    const int64_t least = nest->lanes < 32 && room > 1 ? 2 : 1;
+    const int64_t whole = rows < (double)least ? least : (int64_t)rows;
+    return whole < size ? whole : size;
+}
+
+static void place_loops(const kas_ir *ir, kas_nest *nest, const long_search *reduce)
+{
+    axes a = {0};
+    place_lanes(ir, nest, reduce->found);
+    const int64_t extent = nest->lane < 0 ? 1 : ir->var_size[nest->lane];
+    const int64_t chunks = (extent + nest->lanes - 1) / nest->lanes;
     double blocks = (double)chunks;
     for (int i = 0; i < nest->loops; i++)
         if (nest->loop[i] != nest->lane) {
             add_axis(&a, nest->loop[i], ir->var_size[nest->loop[i]]);
             blocks *= (double)ir->var_size[nest->loop[i]];
         }
-    unsigned threads = (unsigned)(nest->lanes + 31) / 32 * 32;
-    if (threads > KAS_MAX_BLOCK)
-        threads = KAS_MAX_BLOCK;
-    nest->block[0] = threads;
-    nest->block[1] = nest->block[2] = 1;
     nest->rows = -1;
     if (a.count > 0) {
         const int64_t size = a.size[a.count - 1];
-        if (blocks / (double)size >= ENOUGH_BLOCKS || nest->lanes < 32) {
+        nest->block_rows = rows_of_block(nest, size, blocks, reduce->work);
+        if (nest->block_rows > 1) {
             nest->rows = a.var[--a.count];
-            const unsigned room = KAS_MAX_BLOCK / threads;
-            nest->block[1] = size < room ? (unsigned)size : room;
+            const int64_t room = KAS_MAX_BLOCK / nest->block[0];
+            nest->block[1] = (unsigned)(nest->block_rows < room ? nest->block_rows : room);
+            if (nest->block_rows < size)
+                add_axis(&a, KAS_AXIS_ROWS, (size + nest->block_rows - 1) / nest->block_rows);
         }
     }
     if (chunks > 1)
-        add_axis(&a, -2, chunks);
+        add_axis(&a, KAS_AXIS_LANES, chunks);
     place_grid(nest, &a);
 }
 
@@ -186,10 +197,10 @@ kas_status kas_schedule(kas_ir *ir, int tensor, kas_ex value, kas_nest *out)
     }
     KAS_TRY(kas_nest_split(ir, out));
     KAS_TRY(kas_nest_merge(ir, out));
-    KAS_TRY(choose_lane(ir, out));
-    long_search reduce = {ir, false};
+    KAS_TRY(kas_nest_choose_lane(ir, out));
+    long_search reduce = {ir, false, 1};
     KAS_TRY(kas_ex_visit(ir, out->value, see_long, &reduce));
-    place_loops(ir, out, reduce.found);
+    place_loops(ir, out, &reduce);
     void *context[2] = {out, ir};
     return kas_nest_visit(ir, out, see_width, context);
 }

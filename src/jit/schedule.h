@@ -1,10 +1,9 @@
 /* Scheduling: the loops of one kernel, which of them are lanes, blocks, rows or plain loops.
  *
- *     lanes   the contiguous dimension, after neighbouring dims that every access walks alike were
- *             made one; cut in chunks when long
- *     grid    up to three coordinates of the block (a chunk of lanes is one)
- *     rows    a loop that the threads' y coordinate shares, when lanes alone do not fill a block
- *     serial  what is left
+ *     lanes   what lanes.c finds cheapest: the dimension, or the trailing dimensions made one,
+ * along which the kernel's accesses touch least memory; cut in chunks when long grid    up to three
+ * coordinates of the block (a chunk of lanes or of rows is one) rows    a loop that the threads' y
+ * coordinate shares, so many turns in a block that it has work for its threads serial  what is left
  *
  * Loops are split where that removes a division, so that indices are sums of coordinates.
  */
@@ -13,7 +12,8 @@
 
 #include "jit/fuse.h"
 
-enum { KAS_NEST_LOOPS = 32, KAS_LONG_REDUCE = 25 };
+enum { KAS_NEST_LOOPS = 32 };
+enum { KAS_AXIS_NONE = -1, KAS_AXIS_LANES = -2, KAS_AXIS_ROWS = -3 }; /* chunks of lanes, of rows */
 
 typedef struct kas_nest {
     int tensor;                      /* whose memory is written */
@@ -21,10 +21,12 @@ typedef struct kas_nest {
     kas_ix store;                    /* flat address */
     int loops, loop[KAS_NEST_LOOPS]; /* variables, outermost first */
     int lane;                        /* variable, -1 = one lane */
-    int64_t lanes;                   /* of a block */
-    int rows;                        /* variable or -1 */
+    double lane_bytes;  /* that a lane fetches in one turn where lanes do not lie side by side */
+    int64_t lanes;      /* of a block */
+    int rows;           /* variable or -1 */
+    int64_t block_rows; /* turns of it in a block */
     int serials, serial[KAS_NEST_LOOPS];
-    int axis_var[3]; /* what each grid axis counts: a variable, -1 = nothing, -2 = lane chunks */
+    int axis_var[3]; /* what each grid axis counts: a variable or a KAS_AXIS_... */
     unsigned grid[3], block[3];
     bool wide; /* addresses need 64 bits */
 } kas_nest;
@@ -37,8 +39,11 @@ typedef void kas_ix_visitor(void *context, const kas_ex_node *node, kas_ix ix);
 kas_status kas_nest_visit(const kas_ir *ir, const kas_nest *nest, kas_ix_visitor *see,
                           void *context);
 
-/* Whether a reduction runs outside the lanes: long, and evaluated once a lane. */
+/* Turns of the loops of a reduction, those directly inside it and of its kind included. */
 double kas_reduce_length(const kas_ir *ir, kas_ex e);
+/* Whether it should run outside the lanes: too much for the compiler to unroll, and a loop inside a
+ * lane does not vectorise. */
+bool kas_reduce_is_long(const kas_ir *ir, kas_ex e);
 
 /* Proves from ranges alone that every access stays inside its tensor's memory, and that the launch
  * is legal; KAS_FAILURE otherwise. Fills the floors of the operation. (check.c) */

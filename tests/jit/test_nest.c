@@ -55,9 +55,40 @@ static void test_merge(void **state)
     assert_int_equal(nest.loops, 1); /* a plain copy is one loop */
     assert_int_equal(ir.var_size[nest.lane], 2 * 4 * 6 * 8);
     assert_int_equal(schedule_shifted(6, 0, false, &nest), KAS_OK);
-    assert_int_equal(nest.loops, 2); /* pixels are 8 floats apart and 6 wide */
-    assert_int_equal(schedule_shifted(8, 1, true, &nest), KAS_OK);
-    assert_int_equal(nest.loops, 3); /* h stays apart: it is clamped */
+    /* pixels are 8 floats apart and 6 wide: merged for the lanes' sake, with a division */
+    assert_int_equal(nest.loops, 1);
+    assert_int_equal(ir.var_size[nest.lane], 2 * 4 * 6 * 6);
+    assert_int_equal(schedule_shifted(64, 1, true, &nest), KAS_OK);
+    assert_int_equal(nest.loops, 3); /* h stays apart: it is clamped, and the lanes suffice */
+    assert_int_equal(ir.var_size[nest.lane], 6 * 64);
+}
+
+/* y[n,h,w,c] = x[n,h,w,c] * s[n,w,c/2]: the operand of fewer channels must not drive the lanes off
+ * the contiguous dimension. */
+static void test_lanes(void **state)
+{
+    (void)state;
+    kas_nest nest;
+    const int64_t size[4] = {64, 8, 8, 16}, small[3] = {64, 8, 8};
+    const int x = kas_ir_tensor(&ir, KAS_TENSOR_EXTERN, 4, size, 16);
+    const int s = kas_ir_tensor(&ir, KAS_TENSOR_EXTERN, 3, small, 0);
+    const int y = kas_ir_tensor(&ir, KAS_TENSOR_DEF, 4, size, 16);
+    const int *v = ir.tensor[y].var;
+    kas_ix at = 0;
+    for (int d = 0; d < 4; d++)
+        at = kas_ix_add(&ir, at, kas_ix_scale(&ir, kas_ix_var(&ir, v[d]), ir.tensor[x].stride[d]));
+    const kas_ix group[3] = {kas_ix_var(&ir, v[0]), kas_ix_var(&ir, v[2]),
+                             kas_ix_div(&ir, kas_ix_var(&ir, v[3]), 2)};
+    const kas_ex value = kas_ex_binary(&ir, KAS_FN_MUL, kas_ex_load(&ir, x, at),
+                                       kas_ex_load(&ir, s, kas_ix_flatten(&ir, 3, small, group)));
+    assert_int_equal(kas_schedule(&ir, y, value, &nest), KAS_OK);
+    assert_int_equal(kas_nest_check(&ir, &nest), KAS_OK);
+    int64_t coeff;
+    assert_true(kas_ix_coeff(&ir, nest.store, nest.lane, &coeff));
+    assert_int_equal(coeff, 1);
+    assert_true(ir.var_size[nest.lane] >= 16);
+    /* 65536 elements: no single block */
+    assert_true(nest.grid[0] * nest.grid[1] * nest.grid[2] >= 64);
 }
 
 static void test_bounds(void **state)
@@ -124,6 +155,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_merge, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_lanes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bounds, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_split, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_floors, set_up, tear_down),
