@@ -216,6 +216,8 @@ static void check_math(const char *what, const double *x, size_t count, double f
             const bool nan = isnan(want[f]) && isnan(y);
             if (nan || (isinf((float)want[f]) && y == (double)(float)want[f]))
                 continue;
+            if (fabs(want[f]) < 0x1p-126 && y == 0) /* flushed: docs/dialect.md */
+                continue;
             const double error = fabs(y - want[f]) / fmax(fabs(want[f]), floor);
             if (!(error <= tolerance))
                 fail_msg("%s(%.9g) = %.9g, expected %.9g", name[f], v, y, want[f]);
