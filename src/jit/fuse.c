@@ -111,6 +111,56 @@ int kas_fuse_memory(const kas_ir *ir, int tensor)
     return tensor;
 }
 
+/* ---- order --------------------------------------------------------------------------------------
+ */
+
+typedef struct ordering {
+    kas_ir *ir;
+    char *placed; /* by tensor */
+    int count;
+    kas_status status;
+} ordering;
+
+static void place(ordering *o, int t);
+
+static void place_operand(void *context, kas_ex e, const kas_ex_node *node)
+{
+    (void)e;
+    if (node->kind == KAS_EX_READ)
+        place(context, node->tensor);
+}
+
+static void place(ordering *o, int t)
+{
+    if (o->placed[t] || o->status != KAS_OK)
+        return;
+    o->placed[t] = 1;
+    const kas_tensor *tensor = &o->ir->tensor[t];
+    if (tensor->kind == KAS_TENSOR_DEF) {
+        const kas_status status = kas_ex_visit(o->ir, tensor->def, place_operand, o);
+        if (status != KAS_OK)
+            o->status = status;
+    } else if (tensor->kind == KAS_TENSOR_CONV) {
+        place(o, tensor->conv_in[0]);
+        place(o, tensor->conv_in[1]);
+    }
+    o->ir->order[o->count++] = t;
+}
+
+/* Partial sums are made after the tensor that adds them up: numbers alone are no order. */
+static kas_status order_tensors(kas_ir *ir)
+{
+    ordering o = {.ir = ir, .placed = calloc((size_t)ir->tensors, 1)};
+    ir->order = kas_arena_alloc(ir->arena, sizeof *ir->order * (size_t)ir->tensors);
+    if (!o.placed || !ir->order)
+        o.status = kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
+    for (int t = 0; t < ir->tensors; t++)
+        if (o.status == KAS_OK)
+            place(&o, t);
+    free(o.placed);
+    return o.status;
+}
+
 /* ---- what is wanted how often ------------------------------------------------------------------
  */
 
@@ -197,16 +247,17 @@ static kas_status decide(kas_ir *ir, const char *forced, visit *v)
         v->readers[t] = 0;
         v->in_reduce[t] = 0;
     }
-    for (int t = ir->tensors - 1; t >= 0; t--) {
+    for (int i = ir->tensors - 1; i >= 0; i--) {
+        const int t = ir->order[i];
         kas_tensor *tensor = &ir->tensor[t];
         const bool wanted = tensor->role == KAS_ROLE_Y || tensor->role == KAS_ROLE_DX ||
                             tensor->role == KAS_ROLE_DWEIGHT || tensor->evals > 0;
         if (!wanted)
             continue;
         if (tensor->kind == KAS_TENSOR_CONV)
-            for (int i = 0; i < 2; i++) {
-                ir->tensor[tensor->conv_in[i]].evals += 1;
-                v->readers[tensor->conv_in[i]]++;
+            for (int k = 0; k < 2; k++) {
+                ir->tensor[tensor->conv_in[k]].evals += 1;
+                v->readers[tensor->conv_in[k]]++;
             }
         if (tensor->kind != KAS_TENSOR_DEF) {
             tensor->materialised = true;
@@ -294,6 +345,7 @@ kas_status kas_fuse(kas_ir *ir)
     for (int t = 0; t < ir->tensors; t++)
         if (ir->tensor[t].operand && ir->tensor[t].memory < 0)
             view_operand(ir, t);
+    KAS_TRY(order_tensors(ir));
     visit v = {.ir = ir};
     /* Indices made above may have added expressions; none are added below. */
     v.seen = malloc((size_t)ir->exprs.count);

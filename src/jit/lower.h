@@ -77,9 +77,11 @@ void kas_lower_contribute(kas_lower *l, int node, kas_ex e);
 kas_ex kas_lower_sum_q(kas_lower *l, int from, int to, int q_var, kas_ex e);
 int kas_lower_q_var(kas_lower *l, int from, int to);
 
-/* Sum over `vars` (outermost first) for each element of a tensor with `out_elements` elements whose
- * index variables are out_var[]: in two stages, partial sums first, when the result is small and
- * the sum long, because otherwise most of a GPU would idle. */
+/* Sum (or maximum) over `vars` (outermost first) for each element of a tensor whose index variables
+ * are out_var[]: in two stages, partial results first, when the tensor is small and the sum long,
+ * because otherwise most of a GPU would idle. */
+kas_ex kas_lower_reduce(kas_lower *l, kas_fn fn, int out_rank, const int *out_var, int vars,
+                        const int *var, kas_ex body);
 kas_ex kas_lower_sum(kas_lower *l, int out_rank, const int *out_var, int vars, const int *var,
                      kas_ex body);
 

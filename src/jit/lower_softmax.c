@@ -47,9 +47,9 @@ static int lower_max(kas_lower *l, int node)
     const softmax_dims dims = dims_of(l, node);
     kas_ix idx[KAS_IR_RANK];
     const int max = reduced_tensor(l, &dims, idx);
-    kas_ex e = kas_lower_read(l, l->kernel->node[node].in[0], idx);
-    for (int i = dims.count - 1; i >= 0; i--)
-        e = kas_ex_reduce(l->ir, KAS_FN_REDUCE_MAX, dims.var[i], e);
+    const kas_ex x = kas_lower_read(l, l->kernel->node[node].in[0], idx);
+    const kas_tensor t = l->ir->tensor[max];
+    const kas_ex e = kas_lower_reduce(l, KAS_FN_REDUCE_MAX, t.rank, t.var, dims.count, dims.var, x);
     l->ir->tensor[max].def = e;
     return max;
 }

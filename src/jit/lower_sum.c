@@ -1,4 +1,4 @@
-/* Long sums with few results, in two stages. */
+/* Long sums and maxima with few results, in two stages. */
 #include <string.h>
 
 #include "jit/lower.h"
@@ -9,10 +9,10 @@ enum {
     SHORT_REST = 16 /* what one partial sum should at least add up */
 };
 
-static kas_ex nest(kas_ir *ir, int vars, const int *var, kas_ex body)
+static kas_ex nest(kas_ir *ir, kas_fn fn, int vars, const int *var, kas_ex body)
 {
     for (int i = vars - 1; i >= 0; i--)
-        body = kas_ex_reduce(ir, KAS_FN_REDUCE_SUM, var[i], body);
+        body = kas_ex_reduce(ir, fn, var[i], body);
     return body;
 }
 
@@ -31,8 +31,8 @@ static int kept_vars(const kas_ir *ir, int64_t results, int vars, const int *var
     return kept;
 }
 
-kas_ex kas_lower_sum(kas_lower *l, int out_rank, const int *out_var, int vars, const int *var,
-                     kas_ex body)
+kas_ex kas_lower_reduce(kas_lower *l, kas_fn fn, int out_rank, const int *out_var, int vars,
+                        const int *var, kas_ex body)
 {
     kas_ir *ir = l->ir;
     int used[KAS_IR_RANK], count = 0;
@@ -44,7 +44,7 @@ kas_ex kas_lower_sum(kas_lower *l, int out_rank, const int *out_var, int vars, c
         results *= out_var[d] < 0 ? 1 : ir->var_size[out_var[d]];
     const int kept = kept_vars(ir, results, count, used);
     if (kept == 0 || kept + out_rank > KAS_IR_RANK)
-        return nest(ir, count, used, body);
+        return nest(ir, fn, count, used, body);
     /* The partial sums: [kept variables...][result...], over the very variables of the body. */
     int formal[KAS_IR_RANK];
     memcpy(formal, used, sizeof *used * (size_t)kept);
@@ -53,7 +53,7 @@ kas_ex kas_lower_sum(kas_lower *l, int out_rank, const int *out_var, int vars, c
         size[d] = formal[d] < 0 ? 1 : ir->var_size[formal[d]];
     const int partial = kas_ir_tensor(ir, KAS_TENSOR_DEF, kept + out_rank, size, 0);
     memcpy(ir->tensor[partial].var, formal, sizeof *formal * (size_t)(kept + out_rank));
-    ir->tensor[partial].def = nest(ir, count - kept, used + kept, body);
+    ir->tensor[partial].def = nest(ir, fn, count - kept, used + kept, body);
     int chunk[KAS_IR_RANK];
     kas_ix idx[KAS_IR_RANK];
     for (int d = 0; d < kept + out_rank; d++) {
@@ -61,5 +61,11 @@ kas_ex kas_lower_sum(kas_lower *l, int out_rank, const int *out_var, int vars, c
             chunk[d] = kas_ir_var(ir, size[d]);
         idx[d] = kas_ix_var(ir, d < kept ? chunk[d] : formal[d]);
     }
-    return nest(ir, kept, chunk, kas_ex_read(ir, partial, idx));
+    return nest(ir, fn, kept, chunk, kas_ex_read(ir, partial, idx));
+}
+
+kas_ex kas_lower_sum(kas_lower *l, int out_rank, const int *out_var, int vars, const int *var,
+                     kas_ex body)
+{
+    return kas_lower_reduce(l, KAS_FN_REDUCE_SUM, out_rank, out_var, vars, var, body);
 }

@@ -144,7 +144,8 @@ static kas_status add_launch(builder *b, int tensor)
 
 static kas_status add_operations(builder *b)
 {
-    for (int t = 0; t < b->ir.tensors; t++) {
+    for (int i = 0; i < b->ir.tensors; i++) {
+        const int t = b->ir.order[i];
         const kas_tensor *tensor = &b->ir.tensor[t];
         if (!tensor->materialised || tensor->kind == KAS_TENSOR_EXTERN)
             continue;

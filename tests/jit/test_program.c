@@ -363,6 +363,27 @@ static void test_softmax(void **state)
         }
 }
 
+/* Over whole images, maximum and sum come in two stages; and what three passes read (tanh) is
+ * computed once and kept. */
+static void test_softmax_stages(void **state)
+{
+    (void)state;
+    kas_kernel k = {0};
+    kas_build_softmax(&k, kas_build_unary(&k, KAS_OP_TANH, kas_build_input(&k)), 1, 3);
+    const kas_target target = make_target(settings[LARGE]);
+    const kas_binding binding = make_binding(&target);
+    const kas_program_options options = {.batch = 2, .training = false, .prefix = "k"};
+    kas_program *program;
+    OK(kas_program_build(&k, &target, &binding, &options, &program));
+    /* tanh; partial maxima, maximum; partial sums, 1 / sum; result */
+    assert_int_equal(program->forwards, 6);
+    const char *once = strstr(program->source, "kas_tanh");
+    assert_non_null(once);
+    assert_null(strstr(once + 1, "kas_tanh"));
+    kas_program_free(program);
+    agree_large("softmax in stages", &k);
+}
+
 /* Involution (paper, section 8): kernels made from the input, tiled over channels. */
 static void test_involution(void **state)
 {
@@ -431,14 +452,15 @@ static void test_odd_maps(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_convolution),   cmocka_unit_test(test_pointwise_map),
-    cmocka_unit_test(test_depthwise),     cmocka_unit_test(test_grouped),
-    cmocka_unit_test(test_unfolds),       cmocka_unit_test(test_unfold_shared),
-    cmocka_unit_test(test_rearrangement), cmocka_unit_test(test_unary),
-    cmocka_unit_test(test_folds),         cmocka_unit_test(test_squeeze),
-    cmocka_unit_test(test_softmax),       cmocka_unit_test(test_involution),
-    cmocka_unit_test(test_blends),        cmocka_unit_test(test_unaligned_tile),
-    cmocka_unit_test(test_odd_maps),      cmocka_unit_test(test_ties),
+    cmocka_unit_test(test_convolution),    cmocka_unit_test(test_pointwise_map),
+    cmocka_unit_test(test_depthwise),      cmocka_unit_test(test_grouped),
+    cmocka_unit_test(test_unfolds),        cmocka_unit_test(test_unfold_shared),
+    cmocka_unit_test(test_rearrangement),  cmocka_unit_test(test_unary),
+    cmocka_unit_test(test_folds),          cmocka_unit_test(test_squeeze),
+    cmocka_unit_test(test_softmax),        cmocka_unit_test(test_softmax_stages),
+    cmocka_unit_test(test_involution),     cmocka_unit_test(test_blends),
+    cmocka_unit_test(test_unaligned_tile), cmocka_unit_test(test_odd_maps),
+    cmocka_unit_test(test_ties),
 };
 
 int main(void)
