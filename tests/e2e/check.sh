@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # kas-gpu check and show --source: exit codes, one line for each shape, and text that compiles.
 set -eu
+trap 'echo "FAILED at line $LINENO"' ERR
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
 ./kas-gpu check kernels/involution.json --net resnet20 --input 3x8x8 --device cpu >"$folder/out"
 [ "$(grep -c ' ok$' "$folder/out")" = 5 ]
-grep -q '1 kernels, 5 comparisons .* 0 failures' "$folder/out"
+grep -Eq '^kernels: 1; comparisons on .*: 5 .* failures: 0$' "$folder/out"
 ./kas-gpu check --sampled 1 --seed 3 --net resnet20 --input 3x8x8 --device cpu --json >"$folder/json"
 [ "$(grep -c '"kind": *"check"' "$folder/json")" = 5 ]
 grep -q '"failures": *0' "$folder/json"

@@ -46,7 +46,7 @@ expect 1 'cannot write into its folder' dataset make shapes -o none/s.h5
 expect 1 'cannot write into its folder' train --net resnet20 --dataset s.h5 --weights none/w --epochs 100000
 expect 1 'is a folder' train --net resnet20 --dataset s.h5 --checkpoint "$dir" --epochs 100000
 expect 2 'need --kernel' train --net resnet20 --dataset s.h5 --flops 0.5
-search=(search --dataset s.h5 --net resnet20 --device cpu --study 'my study' --candidates 1 --epochs 1)
+search=(search --dataset s.h5 --net resnet20 --device cpu --study 'my study' --candidates 1 --epochs 1 --seed 1)
 expect 3 's.h5: 180 images to train on are fewer than one batch' "${search[@]}" --batch 181
 expect 3 'validation share' "${search[@]}" --validation 0.001
 expect 3 "at least 1 times the convolutions' FLOPs, and 0.5 times are allowed" \

@@ -15,7 +15,7 @@ search() { # study [VARIABLE=value...]
     local study=$1
     shift
     env "$@" "$kas" search --net resnet20 --dataset "$work/s.h5" --study "$work/$study" --candidates 3 --epochs 1 \
-        --batch 8 --device cuda >"$work/$study.out" 2>"$work/$study.err"
+        --batch 8 --seed 1 --device cuda >"$work/$study.out" 2>"$work/$study.err"
 }
 
 search good || fail "exit code $?: $(cat "$work/good.err")"

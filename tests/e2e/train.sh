@@ -17,7 +17,7 @@ expect() { # exit-code words command...
 }
 
 expect 0 '269722 parameters' "$kas" net show resnet20
-expect 0 '"params":11173962,' "$kas" net show resnet18 --json
+expect 0 '"parameters":11173962,' "$kas" net show resnet18 --json
 expect 2 '3x32x32' "$kas" net show resnet20 --input 32
 expect 3 'known are: resnet20, resnet18' "$kas" net show resnet21
 

@@ -5,6 +5,7 @@ set -eu
 kas=$(realpath "${KAS_GPU:-./kas-gpu}")
 sim=${KAS_CUDA_SIM:-$PWD/build/tests/libkas_cuda_sim.so}
 [ -f "$sim" ] || { echo "SKIPPED: $sim is not built (make test builds it)"; exit 77; }
+command -v python3 >/dev/null || { echo "SKIPPED: no python3 to compare the figures"; exit 77; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() { echo "FAILED: $*"; exit 1; }

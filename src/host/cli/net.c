@@ -116,8 +116,8 @@ static void json_layer(const kas_net *net, int i, bool target, kas_buf *out)
     if (l->op == KAS_LAYER_CONV)
         kas_buf_printf(out, ",\"kernel\":[%d,%d],\"stride\":%d,\"groups\":%d", l->kernel_h,
                        l->kernel_w, l->stride, l->groups);
-    kas_buf_printf(out, ",\"flops\":%.0f,\"params\":%.0f,\"replaced\":%s}", kas_layer_flops(net, i),
-                   kas_layer_params(net, i), target ? "true" : "false");
+    kas_buf_printf(out, ",\"flops\":%.0f,\"parameters\":%.0f,\"replaced\":%s}",
+                   kas_layer_flops(net, i), kas_layer_params(net, i), target ? "true" : "false");
 }
 
 static void json_target(const kas_target *t, bool first, kas_buf *out)
@@ -126,7 +126,7 @@ static void json_target(const kas_target *t, bool first, kas_buf *out)
     kas_buf_json_string(out, t->name);
     kas_buf_printf(out,
                    ",\"c_in\":%u,\"c_out\":%u,\"c\":%u,\"parts_in\":%u,\"parts_out\":%u,\"h\":%u,"
-                   "\"w\":%u,\"kernel\":[%u,%u],\"stride\":%u,\"flops\":%.0f,\"params\":%.0f}",
+                   "\"w\":%u,\"kernel\":[%u,%u],\"stride\":%u,\"flops\":%.0f,\"parameters\":%.0f}",
                    t->c_in, t->c_out, t->c, t->parts_in, t->parts_out, t->h, t->w, t->kernel_h,
                    t->kernel_w, t->stride, kas_target_conv_flops(t), kas_target_conv_params(t));
 }
@@ -136,7 +136,7 @@ static kas_status print_json(const kas_net *net, const kas_target *targets, int 
     kas_buf out = {0};
     kas_buf_printf(&out,
                    "{\"schema_version\":1,\"name\":\"%s\",\"classes\":%d,\"flops\":%.0f,"
-                   "\"params\":%.0f,\"layers\":[",
+                   "\"parameters\":%.0f,\"layers\":[",
                    net->name, net->classes, kas_net_flops(net), kas_net_params(net));
     for (int i = 0; i < net->layers; i++)
         json_layer(net, i, target_of(targets, count, i) >= 0, &out);

@@ -159,8 +159,12 @@ static void set_state(run *r, const kas_train_result *result)
         break;
     case KAS_DIVERGED:
         r->out->state = KAS_WORK_DIVERGED;
-        snprintf(r->out->reason, sizeof r->out->reason, "the loss was not finite in epoch %d",
-                 result->epochs + 1);
+        if (result->epochs == r->bench->options.recipe.epochs)
+            snprintf(r->out->reason, sizeof r->out->reason,
+                     "the loss of the last evaluation was not finite");
+        else
+            snprintf(r->out->reason, sizeof r->out->reason, "the loss was not finite in epoch %d",
+                     result->epochs + 1);
         break;
     }
 }

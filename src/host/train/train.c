@@ -288,10 +288,18 @@ static kas_status write_weights(const run *r)
     return kas_model_save(r->model, o->weights_out, metadata);
 }
 
+/* A network whose last evaluation is not finite has learned nothing that anybody could use.  An
+ * earlier one may be: batch norm's running averages need some steps to settle. */
+static bool ended_not_finite(const run *r)
+{
+    return r->epochs == r->o->recipe.epochs && r->epochs > 0 &&
+           !isfinite(r->epoch[r->epochs - 1].validation_loss);
+}
+
 static void fill_result(run *r, kas_train_result *out)
 {
     *out = (kas_train_result){
-        .state = r->diverged                        ? KAS_DIVERGED
+        .state = r->diverged || ended_not_finite(r) ? KAS_DIVERGED
                  : r->epochs == r->o->recipe.epochs ? KAS_TRAINED
                  : r->verdict == KAS_PRUNE          ? KAS_PRUNED
                                                     : KAS_STOPPED,

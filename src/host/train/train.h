@@ -76,7 +76,7 @@ typedef enum kas_train_state {
     KAS_TRAINED, /* all epochs done */
     KAS_PRUNED,
     KAS_STOPPED, /* checkpoint written; run again to go on */
-    KAS_DIVERGED /* loss not finite */
+    KAS_DIVERGED /* loss not finite, in training or in the last evaluation */
 } kas_train_state;
 
 typedef struct kas_train_result {
