@@ -131,11 +131,22 @@ static void emit_head(kas_emitter *e, const char *name)
         open_rows(e);
 }
 
+/* What does not change in the loop comes before it. */
+static void open_inner(kas_emitter *e)
+{
+    e->open &= ~(UINT64_C(1) << kas_masks_index(&e->masks, e->nest->inner));
+    kas_emit_hoist(e, e->nest->value, ++e->turns);
+    kas_emit_line(e, "KAS_UNROLL");
+    kas_emit_open_loop(e, e->nest->inner);
+}
+
 static void emit_body(kas_emitter *e)
 {
     const kas_nest *n = e->nest;
     emit_phases(e, n->value);
     open_lanes(e, e->lane_values > 0);
+    if (n->inner >= 0)
+        open_inner(e);
     kas_emit_value(e, n->value);
     kas_emit_start(e);
     kas_buf_printf(e->out, "p%d[", e->args - 1);
@@ -144,7 +155,7 @@ static void emit_body(kas_emitter *e)
     kas_emit_put_value(e, n->value);
     kas_buf_puts(e->out, ";\n");
     kas_emit_close_block(e);
-    for (int i = 0; i < n->serials + (n->rows >= 0); i++)
+    for (int i = 0; i < n->serials + (n->rows >= 0) + (n->inner >= 0); i++)
         kas_emit_close_block(e);
     kas_buf_puts(e->out, "}\n\n");
 }

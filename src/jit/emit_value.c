@@ -128,9 +128,7 @@ static int new_name(kas_emitter *e, kas_ex x)
     return e->name[x] = e->temps++;
 }
 
-/* Emits what a reduction's body needs but does not change in its loops: whatever depends only on
- * the variables of loops that are open.  `turn` numbers the reductions. */
-static void hoist(kas_emitter *e, kas_ex x, int turn)
+void kas_emit_hoist(kas_emitter *e, kas_ex x, int turn)
 {
     const kas_ex_node *node = kas_ex_get(e->ir, x);
     if (e->hoisted[x] == turn)
@@ -141,7 +139,7 @@ static void hoist(kas_emitter *e, kas_ex x, int turn)
         return;
     }
     for (int i = 0; i < kas_ex_children(node); i++)
-        hoist(e, node->a[i], turn);
+        kas_emit_hoist(e, node->a[i], turn);
 }
 
 static const char *unary_format(kas_fn fn)
@@ -302,7 +300,7 @@ static void emit_reduce(kas_emitter *e, kas_ex x)
     const kas_fn fn = (kas_fn)kas_ex_get(e->ir, x)->fn;
     int var[KAS_DEEP], vars;
     const kas_ex body = kas_emit_nest_of(e, x, var, &vars);
-    hoist(e, body, ++e->turns);
+    kas_emit_hoist(e, body, ++e->turns);
     const int name = new_name(e, x), best = fn == KAS_FN_REDUCE_ARGMAX ? e->temps++ : name;
     char acc[32], index[32];
     snprintf(acc, sizeof acc, "t%d", best);

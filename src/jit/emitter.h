@@ -20,7 +20,7 @@ typedef struct kas_emitter {
     int *var_name; /* by variable */
     int vars;
     char *phased; /* by kas_ex: done as a phase or looked at */
-    int *hoisted; /* by kas_ex: the reduction for which it was last looked at */
+    int *hoisted; /* by kas_ex: the loop for which it was last looked at */
     int turns;
     uint64_t open; /* mask of the variables of open loops */
 } kas_emitter;
@@ -35,6 +35,9 @@ int kas_emit_arg(kas_emitter *e, int tensor); /* number of its pointer, -1 = non
 
 /* Emits a value and what it needs, unless it has a name already. */
 void kas_emit_value(kas_emitter *e, kas_ex x);
+/* Emits what the body of a loop needs but does not change in it: whatever depends only on the
+ * variables of loops that are open.  `turn` numbers the loops. */
+void kas_emit_hoist(kas_emitter *e, kas_ex x, int turn);
 /* Names given after the mark are forgotten when the block they live in is closed. */
 int kas_emit_leave_mark(const kas_emitter *e);
 void kas_emit_forget(kas_emitter *e, int mark);

@@ -157,8 +157,8 @@ typedef struct kas_ir {
     int vars, var_capacity;
     kas_tensor *tensor;
     int tensors, tensor_capacity;
-    int *order; /* tensors, operands before what reads them; set by kas_fuse */
-    int *memo, *memo_stamp;                 /* of kas_ex_map */
+    int *order;             /* tensors, operands before what reads them; set by kas_fuse */
+    int *memo, *memo_stamp; /* of kas_ex_map */
     int memo_size, memo_epoch, memo_epochs; /* the epoch in use, and how many there were */
     kas_status status;
 } kas_ir;

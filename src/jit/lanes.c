@@ -10,6 +10,7 @@
  *
  *     all lanes at one place                 0.25
  *     contiguous                             1
+ *     2 to 4 apart, a loop inside between    1.25
  *     anything else (on the CPU a gather)    2 to 8
  *     lanes a page and more apart            3 times that: every lane is a miss in L1 and TLB,
  *                                            and strides of powers of two share a set
@@ -27,12 +28,13 @@ enum {
     REDUCED = 4,        /* weight of what a reduction reads at every turn */
     ROW_START = 64,     /* price of starting a row of lanes */
     LONG_ENOUGH = 1024, /* lanes: more of them save nothing */
+    INNER_MOST = 4,     /* turns of a loop inside the lanes: what compilers interleave well */
 };
 
 typedef struct price {
     const kas_ir *ir;
     kas_masks masks;
-    int loops, lane;
+    int loops, lane, inner;
     double sum, bytes;
 } price;
 
@@ -85,18 +87,20 @@ static pattern look(const kas_ir *ir, kas_ix ix, int lane)
     return p;
 }
 
-/* Divisions that take the lane apart, the ones inside others included. */
-static int divisions(const kas_ir *ir, kas_ix ix, int lane)
+/* Price of the divisions that take the lane apart, the ones inside others included. */
+static double divisions(const kas_ir *ir, kas_ix ix, int lane)
 {
     const kas_ix_sum *s = kas_ix_get(ir, ix);
-    int count = 0;
+    double price = 0;
     for (int i = 0; i < s->terms; i++) {
         const kas_atom *atom = kas_atom_get(ir, s->term[i].atom);
         if (atom->kind == KAS_ATOM_VAR || !kas_ix_has_var(ir, atom->of, lane))
             continue;
-        count += divisions(ir, atom->of, lane) + (atom->kind != KAS_ATOM_CLAMP);
+        price += divisions(ir, atom->of, lane);
+        if (atom->kind != KAS_ATOM_CLAMP)
+            price += 1;
     }
-    return count;
+    return price;
 }
 
 /* Whether a reduction walks contiguously through what the lanes leave out: then sectors are fetched
@@ -110,8 +114,30 @@ static bool walked_by_reduction(const price *p, kas_ix ix)
     return false;
 }
 
+/* Lanes and the loop inside them together walk contiguously. */
+static bool interleaved(const kas_ir *ir, kas_ix ix, int lane, int inner)
+{
+    int64_t apart, between;
+    return kas_ix_coeff(ir, ix, lane, &apart) && kas_ix_coeff(ir, ix, inner, &between) &&
+           between == 1 && apart == ir->var_size[inner];
+}
+
+/* A loop that may run inside the lanes, or -1. */
+static int inner_loop(const kas_ir *ir, const kas_nest *nest, int lane)
+{
+    for (int i = 0; i < nest->loops; i++) {
+        const int var = nest->loop[i];
+        if (var != lane && ir->var_size[var] <= INNER_MOST &&
+            interleaved(ir, nest->store, lane, var))
+            return var;
+    }
+    return -1;
+}
+
 static double access_price(const price *p, kas_ix ix, const pattern *a)
 {
+    if (p->inner >= 0 && interleaved(p->ir, ix, p->lane, p->inner))
+        return 1.25;
     if (a->fixed)
         return 0.25;
     if (a->contiguous)
@@ -131,7 +157,10 @@ static void see_access(void *context, const kas_ex_node *node, kas_ix ix)
         return;
     const pattern a = look(p->ir, ix, p->lane);
     const bool reduced = kas_masks_ix(&p->masks, ix) >> p->loops != 0;
-    p->sum += access_price(p, ix, &a) * (reduced ? REDUCED : 1);
+    double cost = access_price(p, ix, &a) * (reduced ? REDUCED : 1);
+    if (p->inner >= 0 && !kas_ix_has_var(p->ir, ix, p->inner))
+        cost /= (double)p->ir->var_size[p->inner]; /* once for all turns */
+    p->sum += cost;
     if (!a.fixed && !a.contiguous) /* these come and go; of others more is fetched than is used */
         p->bytes += 32.0 * a.sectors / a.lanes;
 }
@@ -139,10 +168,10 @@ static void see_access(void *context, const kas_ex_node *node, kas_ix ix)
 /* ---- candidates --------------------------------------------------------------------------------
  */
 
-static kas_status price_of(const kas_ir *ir, const kas_nest *nest, int lane, double *out,
-                           double *bytes)
+static kas_status price_of(const kas_ir *ir, const kas_nest *nest, double *out, double *bytes)
 {
-    price p = {.ir = ir, .loops = nest->loops, .lane = lane};
+    const int lane = nest->lane;
+    price p = {.ir = ir, .loops = nest->loops, .lane = lane, .inner = nest->inner};
     KAS_TRY(kas_masks_init(&p.masks, ir, nest->value, nest->loops, nest->loop));
     const kas_status status = kas_nest_visit(ir, nest, see_access, &p);
     kas_masks_free(&p.masks);
@@ -152,33 +181,33 @@ static kas_status price_of(const kas_ir *ir, const kas_nest *nest, int lane, dou
     return status;
 }
 
-static kas_status consider(const kas_ir *ir, const kas_nest *nest, int lane, kas_nest *best,
+static kas_status consider(const kas_ir *ir, kas_nest trial, int lane, bool keeps, kas_nest *best,
                            double *least)
 {
-    double cost, bytes;
-    KAS_TRY(price_of(ir, nest, lane, &cost, &bytes));
+    double cost;
+    trial.lane = lane;
+    trial.inner = keeps ? -1 : inner_loop(ir, &trial, lane);
+    KAS_TRY(price_of(ir, &trial, &cost, &trial.lane_bytes));
     if (*least >= 0 && cost >= *least)
         return KAS_OK;
     *least = cost;
-    *best = *nest;
-    best->lane = lane;
-    best->lane_bytes = bytes;
+    *best = trial;
     return KAS_OK;
 }
 
-kas_status kas_nest_choose_lane(kas_ir *ir, kas_nest *nest)
+kas_status kas_nest_choose_lane(kas_ir *ir, kas_nest *nest, bool keeps)
 {
     double least = -1;
     kas_nest best = *nest, trial = *nest;
-    best.lane = -1;
+    best.lane = best.inner = -1;
     for (int i = nest->loops - 1; i >= 0; i--)
-        KAS_TRY(consider(ir, nest, nest->loop[i], &best, &least));
+        KAS_TRY(consider(ir, *nest, nest->loop[i], keeps, &best, &least));
     while (trial.loops > 1 && ir->var_size[trial.loop[trial.loops - 1]] < LONG_ENOUGH) {
         kas_nest merged;
         if (!kas_nest_merge_pair(ir, &trial, trial.loops - 2, &merged))
             break;
         trial = merged;
-        KAS_TRY(consider(ir, &trial, trial.loop[trial.loops - 1], &best, &least));
+        KAS_TRY(consider(ir, trial, trial.loop[trial.loops - 1], keeps, &best, &least));
     }
     *nest = best;
     return ir->status;

@@ -11,7 +11,8 @@ kas_status kas_nest_merge(kas_ir *ir, kas_nest *nest);
 /* `to`: the nest with loops i and i + 1 as one, divisions or not; false when they are too long. */
 bool kas_nest_merge_pair(kas_ir *ir, const kas_nest *nest, int i, kas_nest *to);
 
-/* Chooses the lanes; makes one loop of several where that is cheapest (lanes.c). */
-kas_status kas_nest_choose_lane(kas_ir *ir, kas_nest *nest);
+/* Chooses the lanes and the loop inside them; makes one loop of several where that is cheapest
+ * (lanes.c).  `keeps`: lanes keep values between loops, and have no loop inside. */
+kas_status kas_nest_choose_lane(kas_ir *ir, kas_nest *nest, bool keeps);
 
 #endif

@@ -155,7 +155,7 @@ static void place_loops(const kas_ir *ir, kas_nest *nest, const long_search *red
     const int64_t chunks = (extent + nest->lanes - 1) / nest->lanes;
     double blocks = (double)chunks;
     for (int i = 0; i < nest->loops; i++)
-        if (nest->loop[i] != nest->lane) {
+        if (nest->loop[i] != nest->lane && nest->loop[i] != nest->inner) {
             add_axis(&a, nest->loop[i], ir->var_size[nest->loop[i]]);
             blocks *= (double)ir->var_size[nest->loop[i]];
         }
@@ -197,9 +197,9 @@ kas_status kas_schedule(kas_ir *ir, int tensor, kas_ex value, kas_nest *out)
     }
     KAS_TRY(kas_nest_split(ir, out));
     KAS_TRY(kas_nest_merge(ir, out));
-    KAS_TRY(kas_nest_choose_lane(ir, out));
     long_search reduce = {ir, false, 1};
     KAS_TRY(kas_ex_visit(ir, out->value, see_long, &reduce));
+    KAS_TRY(kas_nest_choose_lane(ir, out, reduce.found));
     place_loops(ir, out, &reduce);
     void *context[2] = {out, ir};
     return kas_nest_visit(ir, out, see_width, context);

@@ -91,6 +91,33 @@ static void test_lanes(void **state)
     assert_true(nest.grid[0] * nest.grid[1] * nest.grid[2] >= 64);
 }
 
+/* y[n,c,k] = x[n,c] + k: three values for each lane are written by a loop inside the lanes. */
+static void test_inner(void **state)
+{
+    (void)state;
+    kas_nest nest;
+    const int64_t size[3] = {16, 256, 3}, small[2] = {16, 256};
+    const int x = kas_ir_tensor(&ir, KAS_TENSOR_EXTERN, 2, small, 0);
+    const int y = kas_ir_tensor(&ir, KAS_TENSOR_DEF, 3, size, 0);
+    const int *v = ir.tensor[y].var;
+    const kas_ix at[2] = {kas_ix_var(&ir, v[0]), kas_ix_var(&ir, v[1])};
+    const kas_ex value =
+        kas_ex_binary(&ir, KAS_FN_ADD, kas_ex_load(&ir, x, kas_ix_flatten(&ir, 2, small, at)),
+                      kas_ex_index(&ir, kas_ix_var(&ir, v[2])));
+    assert_int_equal(kas_schedule(&ir, y, value, &nest), KAS_OK);
+    assert_int_equal(kas_nest_check(&ir, &nest), KAS_OK);
+    assert_true(nest.inner >= 0);
+    assert_int_equal(ir.var_size[nest.inner], 3);
+    kas_buf text = {0};
+    int args[KAS_MAX_LAUNCH_ARGS], count;
+    assert_int_equal(kas_emit_kernel(&ir, &nest, "k", &text, args, &count), KAS_OK);
+    /* what does not change in the loop is read before it */
+    const char *load = strstr(kas_buf_text(&text), "= p0["),
+               *loop = strstr(kas_buf_text(&text), "KAS_UNROLL");
+    assert_true(load && loop && load < loop);
+    kas_buf_free(&text);
+}
+
 static void test_bounds(void **state)
 {
     (void)state;
@@ -156,6 +183,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_merge, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_lanes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_inner, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bounds, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_split, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_floors, set_up, tear_down),
