@@ -269,7 +269,7 @@ static void leaderboard(void **state)
     assert_true(first && second && baseline && first < baseline && baseline < second);
     assert_null(strstr(text.data, "kernel-c"));
     assert_non_null(strstr(first, "70.00%"));
-    assert_non_null(strstr(first, "2.00x")); /* of the baseline's latency */
+    assert_non_null(strstr(first, "2.00x"));  /* of the baseline's latency */
     assert_non_null(strstr(first, "0.250x")); /* of the FLOPs */
     kas_buf_clear(&text);
     OK(kas_leaderboard_json(work, 4, &text));
