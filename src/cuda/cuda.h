@@ -86,14 +86,6 @@ void kas_cuda_conv_free(kas_conv *conv);
 /* Enqueues one pass on the stream. */
 kas_status kas_cuda_conv_run(kas_conv *conv, kas_conv_pass pass, void *x, void *w, void *y);
 
-kas_status kas_cuda_plan_create(kas_device *device, kas_plan **out);
-void kas_cuda_plan_free(kas_plan *plan);
-kas_status kas_cuda_plan_launch(kas_plan *plan, const kas_function *function, const unsigned *grid,
-                                const unsigned *block, const void *args, size_t args_size);
-kas_status kas_cuda_plan_conv(kas_plan *plan, kas_conv *conv, kas_conv_pass pass, void *x, void *w,
-                              void *y);
-kas_status kas_cuda_plan_zero(kas_plan *plan, void *memory, size_t bytes);
-kas_status kas_cuda_plan_copy(kas_plan *plan, void *to, const void *from, size_t bytes);
-kas_status kas_cuda_plan_run(kas_plan *plan);
+kas_status kas_cuda_run(kas_device *device, const kas_step *step, int steps);
 
 #endif

@@ -1,4 +1,5 @@
-/* What a device implements. Only device.c (the dispatcher) and the devices include this file.
+/* What a device implements. Only device.c and plan.c (the dispatcher) and the devices include
+ * this file.
  *
  * Every slot is required unless marked optional.  Each object a device makes starts with a pointer
  * to its device, which is how the dispatcher finds the table. */
@@ -6,6 +7,23 @@
 #define KAS_DEVICE_BACKEND_H
 
 #include "host/device/device.h"
+
+/* One recorded operation of a plan (plan.c), already checked. */
+typedef struct kas_step {
+    enum { KAS_STEP_LAUNCH, KAS_STEP_CONV, KAS_STEP_ZERO, KAS_STEP_COPY } kind;
+    /* LAUNCH */
+    const kas_function *function;
+    unsigned grid[3], block[3];
+    void *args; /* owned by the plan */
+    /* CONV */
+    kas_conv *conv;
+    kas_conv_pass pass;
+    void *x, *w, *y;
+    /* ZERO and COPY; bytes may be 0 */
+    void *to;
+    const void *from;
+    size_t bytes;
+} kas_step;
 
 typedef struct kas_backend {
     void (*close)(kas_device *);
@@ -20,14 +38,8 @@ typedef struct kas_backend {
     kas_status (*module_function)(kas_module *, const char *, kas_function **);
     kas_status (*conv_create)(kas_device *, const kas_conv_desc *, kas_conv **);
     void (*conv_free)(kas_conv *);
-    kas_status (*plan_create)(kas_device *, kas_plan **);
-    void (*plan_free)(kas_plan *);
-    kas_status (*plan_launch)(kas_plan *, const kas_function *, const unsigned *, const unsigned *,
-                              const void *, size_t);
-    kas_status (*plan_conv)(kas_plan *, kas_conv *, kas_conv_pass, void *, void *, void *);
-    kas_status (*plan_zero)(kas_plan *, void *, size_t);
-    kas_status (*plan_copy)(kas_plan *, void *, const void *, size_t);
-    kas_status (*plan_run)(kas_plan *);
+    /* Enqueues the steps of a plan in order; neither allocates nor waits. */
+    kas_status (*run)(kas_device *, const kas_step *, int steps);
     kas_status (*sync)(kas_device *);
     kas_status (*timer_create)(kas_device *, kas_timer **);
     void (*timer_free)(kas_timer *);

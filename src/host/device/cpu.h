@@ -38,14 +38,6 @@ kas_status kas_cpu_conv_create(kas_device *device, const kas_conv_desc *desc, ka
 void kas_cpu_conv_free(kas_conv *conv);
 kas_status kas_cpu_conv_run(kas_conv *conv, kas_conv_pass pass, float *x, float *w, float *y);
 
-kas_status kas_cpu_plan_create(kas_device *device, kas_plan **out);
-void kas_cpu_plan_free(kas_plan *plan);
-kas_status kas_cpu_plan_launch(kas_plan *plan, const kas_function *function, const unsigned *grid,
-                               const unsigned *block, const void *args, size_t args_size);
-kas_status kas_cpu_plan_conv(kas_plan *plan, kas_conv *conv, kas_conv_pass pass, void *x, void *w,
-                             void *y);
-kas_status kas_cpu_plan_zero(kas_plan *plan, void *memory, size_t bytes);
-kas_status kas_cpu_plan_copy(kas_plan *plan, void *to, const void *from, size_t bytes);
-kas_status kas_cpu_plan_run(kas_plan *plan);
+kas_status kas_cpu_run(kas_device *device, const kas_step *step, int steps);
 
 #endif

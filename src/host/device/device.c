@@ -155,56 +155,6 @@ void kas_conv_free(kas_conv *conv)
         backend_of(conv)->conv_free(conv);
 }
 
-kas_status kas_plan_create(kas_device *device, kas_plan **out)
-{
-    *out = NULL;
-    return device->backend->plan_create(device, out);
-}
-
-void kas_plan_free(kas_plan *plan)
-{
-    if (plan)
-        backend_of(plan)->plan_free(plan);
-}
-
-kas_status kas_plan_launch(kas_plan *plan, const kas_function *function, const unsigned grid[3],
-                           const unsigned block[3], const void *args, size_t args_size)
-{
-    /* Refused here so that a mistake shows on machines without a GPU too. 65535: CUDA's limit. */
-    const size_t threads = (size_t)block[0] * block[1] * block[2];
-    if (threads < 1 || threads > KAS_MAX_BLOCK || grid[0] < 1 || grid[1] < 1 || grid[2] < 1 ||
-        grid[1] > 65535 || grid[2] > 65535 || (uint64_t)grid[0] * grid[1] * grid[2] > INT32_MAX)
-        return kas_fail(KAS_DEVICE,
-                        "launch of %u x %u x %u blocks of %u x %u x %u threads: a block has 1 to "
-                        "%d threads, a grid at most 65535 in y and z and 2^31 - 1 in all",
-                        grid[0], grid[1], grid[2], block[0], block[1], block[2], KAS_MAX_BLOCK);
-    if (args_size > KAS_MAX_ARGS)
-        return kas_fail(KAS_DEVICE, "launch: %zu bytes of arguments, at most %d are allowed",
-                        args_size, KAS_MAX_ARGS);
-    return backend_of(plan)->plan_launch(plan, function, grid, block, args, args_size);
-}
-
-kas_status kas_plan_conv(kas_plan *plan, kas_conv *conv, kas_conv_pass pass, void *x, void *w,
-                         void *y)
-{
-    return backend_of(plan)->plan_conv(plan, conv, pass, x, w, y);
-}
-
-kas_status kas_plan_zero(kas_plan *plan, void *memory, size_t bytes)
-{
-    return backend_of(plan)->plan_zero(plan, memory, bytes);
-}
-
-kas_status kas_plan_copy(kas_plan *plan, void *to, const void *from, size_t bytes)
-{
-    return backend_of(plan)->plan_copy(plan, to, from, bytes);
-}
-
-kas_status kas_plan_run(kas_plan *plan)
-{
-    return backend_of(plan)->plan_run(plan);
-}
-
 kas_status kas_device_sync(kas_device *device)
 {
     return device->backend->sync(device);

@@ -1,0 +1,101 @@
+/* Recording: the same for every device. A device only runs what was recorded. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/device/backend.h"
+
+struct kas_plan {
+    kas_device *device;
+    kas_step *step;
+    int steps, capacity;
+};
+
+kas_status kas_plan_create(kas_device *device, kas_plan **out)
+{
+    *out = calloc(1, sizeof **out);
+    if (!*out)
+        return kas_fail(KAS_NO_MEMORY, "no memory for a plan");
+    (*out)->device = device;
+    return KAS_OK;
+}
+
+void kas_plan_free(kas_plan *plan)
+{
+    if (!plan)
+        return;
+    for (int i = 0; i < plan->steps; i++)
+        free(plan->step[i].args);
+    free(plan->step);
+    free(plan);
+}
+
+static kas_status append(kas_plan *plan, const kas_step *step)
+{
+    if (plan->steps == plan->capacity) {
+        const int capacity = plan->capacity ? 2 * plan->capacity : 64;
+        kas_step *grown = realloc(plan->step, (size_t)capacity * sizeof *grown);
+        if (!grown)
+            return kas_fail(KAS_NO_MEMORY, "no memory for a plan of %d steps", capacity);
+        plan->step = grown;
+        plan->capacity = capacity;
+    }
+    plan->step[plan->steps++] = *step;
+    return KAS_OK;
+}
+
+/* Refused here so that a mistake shows on machines without a GPU too. 65535: CUDA's limit. */
+static kas_status check_launch(const unsigned grid[3], const unsigned block[3], size_t args_size)
+{
+    const size_t threads = (size_t)block[0] * block[1] * block[2];
+    if (threads < 1 || threads > KAS_MAX_BLOCK || grid[0] < 1 || grid[1] < 1 || grid[2] < 1 ||
+        grid[1] > 65535 || grid[2] > 65535 || (uint64_t)grid[0] * grid[1] * grid[2] > INT32_MAX)
+        return kas_fail(KAS_DEVICE,
+                        "launch of %u x %u x %u blocks of %u x %u x %u threads: a block has 1 to "
+                        "%d threads, a grid at most 65535 in y and z and 2^31 - 1 in all",
+                        grid[0], grid[1], grid[2], block[0], block[1], block[2], KAS_MAX_BLOCK);
+    if (args_size > KAS_MAX_ARGS)
+        return kas_fail(KAS_DEVICE, "launch: %zu bytes of arguments, at most %d are allowed",
+                        args_size, KAS_MAX_ARGS);
+    return KAS_OK;
+}
+
+kas_status kas_plan_launch(kas_plan *plan, const kas_function *function, const unsigned grid[3],
+                           const unsigned block[3], const void *args, size_t args_size)
+{
+    KAS_TRY(check_launch(grid, block, args_size));
+    kas_step step = {.kind = KAS_STEP_LAUNCH, .function = function};
+    memcpy(step.grid, grid, sizeof step.grid);
+    memcpy(step.block, block, sizeof step.block);
+    step.args = malloc(args_size ? args_size : 1);
+    if (!step.args)
+        return kas_fail(KAS_NO_MEMORY, "no memory for %zu bytes of arguments", args_size);
+    if (args_size)
+        memcpy(step.args, args, args_size);
+    const kas_status status = append(plan, &step);
+    if (status != KAS_OK)
+        free(step.args);
+    return status;
+}
+
+kas_status kas_plan_conv(kas_plan *plan, kas_conv *conv, kas_conv_pass pass, void *x, void *w,
+                         void *y)
+{
+    return append(
+        plan,
+        &(kas_step){.kind = KAS_STEP_CONV, .conv = conv, .pass = pass, .x = x, .w = w, .y = y});
+}
+
+kas_status kas_plan_zero(kas_plan *plan, void *memory, size_t bytes)
+{
+    return append(plan, &(kas_step){.kind = KAS_STEP_ZERO, .to = memory, .bytes = bytes});
+}
+
+kas_status kas_plan_copy(kas_plan *plan, void *to, const void *from, size_t bytes)
+{
+    return append(plan, &(kas_step){.kind = KAS_STEP_COPY, .to = to, .from = from, .bytes = bytes});
+}
+
+kas_status kas_plan_run(kas_plan *plan)
+{
+    return plan->device->backend->run(plan->device, plan->step, plan->steps);
+}
