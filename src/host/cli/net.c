@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "host/cli/cli.h"
+#include "host/cli/net_options.h"
 #include "host/net/targets.h"
 
 typedef struct net_options {
@@ -18,17 +19,6 @@ static const struct argp_option option_list[] = {
     {"targets", 't', "LIST", 0, "Kernel sizes to replace, such as 3x3,1x1 (default: all)", 0},
     {0}};
 
-static void parse_shape(net_options *o, char *text, struct argp_state *state)
-{
-    char end;
-    if (sscanf(text, "%4dx%4dx%4d%c", &o->c, &o->h, &o->w, &end) != 3 || o->c < 1 || o->h < 1 ||
-        o->w < 1)
-        argp_error(state,
-                   "--input: expected channels, height and width such as 3x32x32, found "
-                   "\"%s\"",
-                   text);
-}
-
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     net_options *o = state->input;
@@ -37,7 +27,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         state->child_inputs[0] = &o->common;
         return 0;
     case 'i':
-        parse_shape(o, arg, state);
+        kas_cli_shape(state, arg, &o->c, &o->h, &o->w);
         return 0;
     case 'c':
         o->classes = (int)kas_cli_int(state, "--classes", arg, 2, 65536);

@@ -17,11 +17,10 @@ static const struct argp_option options[] = {
     {"params", KEY_PARAMS, "R", 0, "Parameters allowed, likewise", 11},
     {0}};
 
-static void parse_shape(kas_cli_net *o, const char *text, struct argp_state *state)
+void kas_cli_shape(struct argp_state *state, const char *text, int *c, int *h, int *w)
 {
     char end;
-    if (sscanf(text, "%4dx%4dx%4d%c", &o->c, &o->h, &o->w, &end) != 3 || o->c < 1 || o->h < 1 ||
-        o->w < 1)
+    if (sscanf(text, "%4dx%4dx%4d%c", c, h, w, &end) != 3 || *c < 1 || *h < 1 || *w < 1)
         argp_error(state,
                    "--input: expected channels, height and width such as 3x32x32, found \"%s\"",
                    text);
@@ -35,7 +34,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         o->name = arg;
         return 0;
     case 'i':
-        parse_shape(o, arg, state);
+        kas_cli_shape(state, arg, &o->c, &o->h, &o->w);
         return 0;
     case 'c':
         o->classes = (int)kas_cli_int(state, "--classes", arg, 2, 65536);
