@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Training steps of ResNet-20 against PyTorch in double (bench/peers/resnet20_step.py), wherever a python with torch is.
+# One training step of ResNet-20 in our float64 reference against PyTorch in double (bench/peers/resnet20_step.py),
+# wherever a python with torch is. The device's steps: peer_resnet20_device.sh.
 set -eu
 build=${KAS_BUILD:-build}
-part=${1:-all}
+part=${1:-reference}
 make -s BUILD="$build" "$build/bench/step_dump"
 for python in /usr/bin/python3 python3; do
     if "$python" -c 'import torch' 2>/dev/null; then
