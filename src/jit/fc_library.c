@@ -42,10 +42,12 @@ static void library_weight(kas_lower *l, int node, const kas_conv_desc *d)
     w->stride[1] = q * fan_out * map;
     w->stride[2] = map;
     w->stride_channel = 1;
-    w->taps[0] = (uint32_t)size[1];
-    w->taps[1] = (uint32_t)size[2];
-    w->stride_tap[0] = (size_t)(size[2] * size[3]);
-    w->stride_tap[1] = (size_t)size[3];
+    /* Memory is KRSC whatever the order of the unfolds: [kh][kw]. */
+    const int kh = fc->w_first ? 1 : 0, kw = 1 - kh;
+    w->taps[kh] = (uint32_t)size[1];
+    w->taps[kw] = (uint32_t)size[2];
+    w->stride_tap[kh] = (size_t)(size[2] * size[3]);
+    w->stride_tap[kw] = (size_t)size[3];
 }
 
 static int conv_tensor(kas_lower *l, const kas_fc_side *s, int pitch, kas_conv_pass pass,

@@ -29,6 +29,7 @@ static bool tap_fits(const kas_lower *l, int node, int d, const bool *is_tap)
  * stands in the operand, -1 when it was split on the way. */
 typedef struct walk {
     int node, channels, axes;
+    bool w_first;
     int at[KAS_MAX_CHANNEL_DIMS];
     bool is_tap[KAS_MAX_CHANNEL_DIMS]; /* of the operand */
 } walk;
@@ -52,9 +53,6 @@ static bool step_unfold(const kas_lower *l, int node, walk *w)
         is_tap[d] = w->is_tap[d];
     if (n->axes & w->axes)
         return false;
-    /* Memory holds taps as [kh][kw]: an unfold of H that came after one of W is left alone. */
-    if (n->axes == KAS_AXIS_W && (w->axes & KAS_AXIS_H))
-        return false;
     for (int d = w->channels - 1; d >= w->channels - taps; d--) {
         if (!tap_fits(l, node, w->at[d], is_tap))
             return false;
@@ -62,6 +60,7 @@ static bool step_unfold(const kas_lower *l, int node, walk *w)
     }
     for (int d = 0; d < KAS_MAX_CHANNEL_DIMS; d++)
         w->is_tap[d] = is_tap[d];
+    w->w_first = n->axes == KAS_AXIS_W && (w->axes & KAS_AXIS_H); /* H was unfolded after W */
     w->axes |= n->axes;
     w->channels -= taps;
     w->node = n->in[0];
@@ -85,6 +84,7 @@ static void find_base(kas_lower *l, int node, bool *is_tap)
         if (more && op == KAS_OP_UNFOLD) {
             fc->base = w.node;
             fc->axes = w.axes;
+            fc->w_first = w.w_first;
         }
     }
     for (int d = 0; d < KAS_MAX_CHANNEL_DIMS; d++)

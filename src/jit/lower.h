@@ -24,6 +24,7 @@ typedef struct kas_lowered_fc {
     bool library, share; /* share: all q read one input, and are outputs of one convolution */
     int base;            /* node that the convolution reads; the unfolds between are its taps */
     int axes;            /* KAS_AXIS_* that are taps */
+    bool w_first;        /* of two unfolds, W's came first: the tap dims are [K_W, K_H] */
     int input;           /* library: tensor that the convolution reads */
     int weight_tensor, output;
     /* dims of the node that feeds it, by part, as indices of its channel dims */

@@ -23,5 +23,21 @@ for kind in cuda cpu; do
     ./kas-gpu show kernels/involution.json --net resnet20 --source $kind >"$folder/$kind.c"
     grep -q 'KAS_KERNEL(k0_f' "$folder/$kind.c"
 done
+
+# Either order of the two unfolds is the same convolution, by the library or directly: no unfold in memory.
+kernel() { # file first second between grouped
+    printf '{"format":"kas-gpu kernel","version":1,"nodes":[{"op":"input"},%s{"op":"unfold","in":[%d],"axes":"%s"},{"op":"unfold","in":[%d],"axes":"%s"},{"op":"fc","in":[%d],%s"out":"C"}],"groups":{}}' \
+        "$4" $((${#4} > 0)) "$2" $((1 + (${#4} > 0))) "$3" $((2 + (${#4} > 0))) "$5" >"$1"
+}
+all='{"op":"group_all","in":[0],"dim":0},'
+kernel "$folder/hw.json" h w '' ''
+kernel "$folder/wh.json" w h '' ''
+kernel "$folder/dhw.json" h w "$all" '"grouped":true,'
+kernel "$folder/dwh.json" w h "$all" '"grouped":true,'
+./kas-gpu check "$folder"/*hw.json "$folder"/*wh.json --net resnet20 --input 3x7x8 --device cpu >"$folder/out"
+grep -Eq '^kernels: 4; comparisons on .*: 20 .* failures: 0$' "$folder/out"
+count() { ./kas-gpu show "$folder/$1.json" --net resnet20 --source cuda | grep -c '^KAS_KERNEL('; }
+[ "$(count hw)" = "$(count wh)" ]
+[ "$(count dhw)" = "$(count dwh)" ]
 cc -std=gnu17 -fsyntax-only "$folder/cpu.c"
 echo "check: ok"
