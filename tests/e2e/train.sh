@@ -48,6 +48,7 @@ cmp "$dir/straight" "$dir/resumed" || fail "a resumed run has other bits"
 expect 3 'another network, kernel' train --epochs 7 --checkpoint "$dir/ckpt"
 
 expect 0 'trained after 1 epoch: test accuracy' train --epochs 1 --init "$dir/straight" --test
+expect 0 '"test_accuracy":null' train --epochs 2 --test --json # once, after the last epoch
 expect 0 'trained after 1 epoch:' train --epochs 1 --kernel kernels/depthwise_separable.json --weights "$dir/kernel"
 expect 3 'has shape' train --epochs 1 --init "$dir/kernel" --kernel kernels/involution.json
 expect 3 'belongs to no layer' train --epochs 1 --init "$dir/kernel"

@@ -231,6 +231,18 @@ static void wipe_progress(const train_cli *o)
         fputs("\r\033[K", stderr);
 }
 
+/* Nothing after an epoch that was not evaluated, as the test set is after the last one only. */
+static void print_held_out(const train_cli *o, const kas_epoch *e)
+{
+    if (isnan(e->validation_accuracy))
+        return;
+    char loss[32] = "not finite"; /* batch norm's averages can be far off in the first steps */
+    if (isfinite(e->validation_loss))
+        snprintf(loss, sizeof loss, "%.4f", e->validation_loss);
+    printf("%s loss %s accuracy %5.2f%%  ", o->test ? "test" : "validation", loss,
+           100 * e->validation_accuracy);
+}
+
 static kas_verdict on_epoch(void *context, const kas_epoch *e)
 {
     train_cli *o = context;
@@ -247,13 +259,10 @@ static kas_verdict on_epoch(void *context, const kas_epoch *e)
         kas_buf_puts(&line, "}");
         put_line(&line);
     } else {
-        char loss[32] = "not finite"; /* batch norm's averages can be far off in the first steps */
-        if (isfinite(e->validation_loss))
-            snprintf(loss, sizeof loss, "%.4f", e->validation_loss);
-        printf("epoch %3d  train loss %.4f accuracy %5.2f%%  %s loss %s accuracy %5.2f%%  "
-               "%.1f s\n",
-               e->epoch + 1, e->train_loss, 100 * e->train_accuracy,
-               o->test ? "test" : "validation", loss, 100 * e->validation_accuracy, e->seconds);
+        printf("epoch %3d  train loss %.4f accuracy %5.2f%%  ", e->epoch + 1, e->train_loss,
+               100 * e->train_accuracy);
+        print_held_out(o, e);
+        printf("%.1f s\n", e->seconds);
         fflush(stdout);
     }
     return stop_signal ? KAS_STOP : KAS_CONTINUE;
@@ -296,9 +305,10 @@ static void print_result(const train_cli *o, const kas_train_result *r)
         put_line(&line);
         return;
     }
-    printf("%s after %d epoch%s: %s accuracy %.2f%%, median step %.1f ms, %.1f MiB on the device\n",
-           state_name(r->state), r->epochs, r->epochs == 1 ? "" : "s",
-           o->test ? "test" : "validation", 100 * r->accuracy, 1e3 * r->step_seconds,
+    printf("%s after %d epoch%s: ", state_name(r->state), r->epochs, r->epochs == 1 ? "" : "s");
+    if (isfinite(r->accuracy))
+        printf("%s accuracy %.2f%%, ", o->test ? "test" : "validation", 100 * r->accuracy);
+    printf("median step %.1f ms, %.1f MiB on the device\n", 1e3 * r->step_seconds,
            (double)r->memory / (1 << 20));
 }
 

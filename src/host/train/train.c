@@ -184,11 +184,27 @@ static kas_status evaluate(run *r, kas_metrics *metrics)
     return KAS_OK;
 }
 
+/* Fills the held-out figures of the epoch that was just trained. The test set gives one figure,
+ * that of the last epoch: those before do not exist, so that nobody can choose among them. */
+static kas_status score_epoch(run *r, kas_epoch *epoch)
+{
+    bool last = r->epochs + 1 == r->o->recipe.epochs;
+    if (r->o->evaluate_test && !last) {
+        epoch->validation_loss = epoch->validation_accuracy = NAN;
+        return KAS_OK;
+    }
+    kas_metrics seen;
+    KAS_TRY(evaluate(r, &seen));
+    epoch->validation_loss = seen.loss_sum / (double)seen.counted;
+    epoch->validation_accuracy = (double)seen.correct / (double)seen.counted;
+    return KAS_OK;
+}
+
 /* Trains and evaluates one epoch; *finished when it went to its end. */
 static kas_status one_epoch(run *r, bool *finished)
 {
     double start = now();
-    kas_metrics train, validation;
+    kas_metrics train;
     *finished = false;
     KAS_TRY(train_epoch(r, &train));
     bool whole = r->step == (uint64_t)(r->epochs + 1) * r->steps;
@@ -196,16 +212,12 @@ static kas_status one_epoch(run *r, bool *finished)
         return KAS_OK;
     if (!whole)
         return save_checkpoint(r, r->earlier + now() - start);
-    KAS_TRY(evaluate(r, &validation));
-    double seen = (double)train.counted, counted = (double)validation.counted;
-    r->epoch[r->epochs] = (kas_epoch){
-        .epoch = r->epochs,
-        .train_loss = train.loss_sum / seen,
-        .train_accuracy = (double)train.correct / seen,
-        .validation_loss = validation.loss_sum / counted,
-        .validation_accuracy = (double)validation.correct / counted,
-        .seconds = r->earlier + now() - start,
-    };
+    kas_epoch epoch = {.epoch = r->epochs,
+                       .train_loss = train.loss_sum / (double)train.counted,
+                       .train_accuracy = (double)train.correct / (double)train.counted};
+    KAS_TRY(score_epoch(r, &epoch));
+    epoch.seconds = r->earlier + now() - start;
+    r->epoch[r->epochs] = epoch;
     r->earlier = 0;
     r->epochs++;
     *finished = true;

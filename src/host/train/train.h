@@ -40,9 +40,10 @@ typedef struct kas_replacement {
 } kas_replacement;
 
 typedef struct kas_epoch {
-    int epoch;                                   /* 0-based */
-    double train_loss, train_accuracy;           /* mean over the epoch, as seen while training */
-    double validation_loss, validation_accuracy; /* top-1, 0..1 */
+    int epoch;                         /* 0-based */
+    double train_loss, train_accuracy; /* mean over the epoch, as seen while training */
+    /* Top-1, 0..1. NaN: not evaluated, as the test set is before the last epoch. */
+    double validation_loss, validation_accuracy;
     double seconds;
 } kas_epoch;
 
@@ -55,7 +56,7 @@ typedef struct kas_train_options {
     kas_recipe recipe;
     uint64_t seed;
     /* Indices into dataset->train; NULL = its first train_count images. Validation on `validation`,
-     * or on the test set when evaluate_test is true. */
+     * after each epoch; or, when evaluate_test is true, on the test set once, after the last. */
     const uint32_t *train_index, *validation_index;
     uint32_t train_count, validation_count;
     bool evaluate_test;
@@ -83,7 +84,7 @@ typedef struct kas_train_result {
     kas_train_state state;
     int epochs;             /* done, those before a resume included */
     kas_epoch *epoch;       /* [epochs]; freed by kas_train_result_free */
-    double accuracy;        /* top-1 of the last epoch, 0..1 */
+    double accuracy;        /* top-1 of the last epoch, 0..1; NaN where that was not evaluated */
     double step_seconds;    /* median of a training step */
     double compile_seconds; /* JIT, 0 when everything was cached */
     size_t memory;          /* bytes of device memory planned */
