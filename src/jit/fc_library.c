@@ -9,19 +9,28 @@ static int64_t product(const int64_t *size, int from, int to)
     return p;
 }
 
-static kas_conv_desc conv_desc(const kas_lower *l, int node)
+/* Kernel of the convolution along an axis: the size of the tap dim that it takes over. */
+static int taps_along(const kas_lower *l, int node, int axis)
 {
     const kas_lowered_fc *fc = &l->fc[node];
+    const int in = l->kernel->node[node].in[0];
+    if (!(fc->axes & axis))
+        return 1;
+    const bool second = fc->taps == 2 && (axis == KAS_AXIS_W) != fc->w_first;
+    return (int)l->size[in][fc->tap[second]];
+}
+
+static kas_conv_desc conv_desc(const kas_lower *l, int node)
+{
     const kas_fc_side in = kas_fc_input_side(l, node), out = kas_fc_output_side(l, node);
-    const bool kh = fc->axes & KAS_AXIS_H, kw = fc->axes & KAS_AXIS_W;
     kas_conv_desc d = {.n = (int)in.size[KAS_DIM_N],
                        .h = (int)in.size[KAS_DIM_H],
                        .w = (int)in.size[KAS_DIM_W],
                        .c_in = (int)product(in.size, KAS_DIM_Q, in.rank),
                        .c_out = (int)product(out.size, KAS_DIM_Q, out.rank),
                        .groups = (int)product(in.size, KAS_DIM_Q, in.last),
-                       .kernel_h = kh ? (int)l->binding->value[KAS_SYM_KH] : 1,
-                       .kernel_w = kw ? (int)l->binding->value[KAS_SYM_KW] : 1,
+                       .kernel_h = taps_along(l, node, KAS_AXIS_H),
+                       .kernel_w = taps_along(l, node, KAS_AXIS_W),
                        .stride = 1};
     d.pad_h = d.kernel_h / 2;
     d.pad_w = d.kernel_w / 2;

@@ -51,7 +51,7 @@ static bool step_unfold(const kas_lower *l, int node, walk *w)
     bool is_tap[KAS_MAX_CHANNEL_DIMS];
     for (int d = 0; d < KAS_MAX_CHANNEL_DIMS; d++)
         is_tap[d] = w->is_tap[d];
-    if (n->axes & w->axes)
+    if ((n->axes & w->axes) || kas_node_dilation(n) > 1)
         return false;
     for (int d = w->channels - 1; d >= w->channels - taps; d--) {
         if (!tap_fits(l, node, w->at[d], is_tap))

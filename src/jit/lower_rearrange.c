@@ -23,23 +23,26 @@ int kas_lower_result(kas_lower *l, int node, int64_t q)
     return tensor;
 }
 
-/* Offset of tap k: input coordinate = h + k - K/2. */
-static kas_ix tap_shift(kas_ir *ir, kas_ix at, kas_ix tap, int64_t half, int direction)
-{
-    kas_ix moved = kas_ix_add(ir, at, kas_ix_scale(ir, tap, direction));
-    return kas_ix_add(ir, moved, kas_ix_const(ir, -direction * half));
-}
-
 typedef struct unfold_taps {
     int count, dim[2]; /* IR dim of the axis */
-    int64_t kernel[2], extent[2];
+    int64_t kernel[2], extent[2], dilation;
 } unfold_taps;
+
+/* Where tap k of axis i reads: at + dilation * (k - K/2); with direction -1 who reads `at` by it.
+ */
+static kas_ix tap_shift(kas_ir *ir, const unfold_taps *taps, int i, kas_ix at, kas_ix tap,
+                        int direction)
+{
+    const int64_t step = direction * taps->dilation;
+    kas_ix moved = kas_ix_add(ir, at, kas_ix_scale(ir, tap, step));
+    return kas_ix_add(ir, moved, kas_ix_const(ir, -step * (taps->kernel[i] / 2)));
+}
 
 static unfold_taps taps_of(const kas_lower *l, int node)
 {
     const kas_node *n = &l->kernel->node[node];
     const kas_tensor *in = &l->ir->tensor[l->tensor[n->in[0]]];
-    unfold_taps taps = {0};
+    unfold_taps taps = {.dilation = kas_node_dilation(n)};
     const int channels = l->kernel->node[n->in[0]].shape.channels;
     for (int axis = KAS_AXIS_H; axis <= KAS_AXIS_W; axis++) {
         if (!(n->axes & axis))
@@ -60,7 +63,7 @@ static kas_ex unfold(kas_lower *l, int node, kas_ix *idx)
     const int first = KAS_DIM_C + l->kernel->node[in].shape.channels;
     kas_ix source[2];
     for (int i = 0; i < taps.count; i++) {
-        source[i] = tap_shift(ir, idx[taps.dim[i]], idx[first + i], taps.kernel[i] / 2, 1);
+        source[i] = tap_shift(ir, &taps, i, idx[taps.dim[i]], idx[first + i], 1);
         idx[taps.dim[i]] = kas_ix_clamp(ir, source[i], 0, taps.extent[i] - 1);
     }
     kas_ex e = kas_lower_read(l, in, idx);
@@ -120,7 +123,7 @@ static void unfold_gradient(kas_lower *l, int node)
     for (int i = 0; i < taps.count; i++) {
         var[i] = taps.kernel[i] > 1 ? kas_ir_var(ir, taps.kernel[i]) : -1;
         idx[first + i] = kas_ix_var(ir, var[i]);
-        source[i] = tap_shift(ir, idx[taps.dim[i]], idx[first + i], taps.kernel[i] / 2, -1);
+        source[i] = tap_shift(ir, &taps, i, idx[taps.dim[i]], idx[first + i], -1);
         idx[taps.dim[i]] = kas_ix_clamp(ir, source[i], 0, taps.extent[i] - 1);
     }
     kas_ex e = kas_lower_read_gradient(l, node, idx);

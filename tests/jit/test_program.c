@@ -247,6 +247,28 @@ static void test_unfolds(void **state)
     assert_int_equal(agree("unfold twice", &twice), 3);
 }
 
+/* Taps apart, or more of them than the replaced convolution has, also beyond the image. */
+static void test_windows(void **state)
+{
+    (void)state;
+    kas_kernel apart = {0}, wide = {0}, read = {0}, mixed = {0};
+    int u = kas_build_unfold_window(&apart, kas_build_input(&apart), HW, 3, 2);
+    kas_build_fc(&apart, u, false, "C");
+    agree("dilated convolution", &apart);
+    u = kas_build_group_all(&wide, kas_build_input(&wide), 0);
+    u = kas_build_unfold_window(&wide, u, HW, 7, 0);
+    kas_build_fc(&wide, u, true, "C");
+    agree("depthwise 7x7", &wide);
+    u = kas_build_unfold_window(&read, kas_build_input(&read), HW, 5, 3);
+    u = kas_build_fold(&read, KAS_OP_FOLD_AVG, u, 2);
+    kas_build_fold(&read, KAS_OP_FOLD_MAX, kas_build_unary(&read, KAS_OP_SIN, u), 1);
+    agree("window that is read", &read);
+    u = kas_build_unfold_window(&mixed, kas_build_input(&mixed), KAS_AXIS_W, 5, 0);
+    u = kas_build_unfold_window(&mixed, u, KAS_AXIS_H, 3, 0);
+    kas_build_fc(&mixed, u, false, "C");
+    assert_int_equal(agree("5 taps along W, then 3 along H", &mixed), 3);
+}
+
 /* An unfold that is read element by element as well as by a map. */
 static void test_unfold_shared(void **state)
 {
@@ -454,13 +476,13 @@ static void test_odd_maps(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_convolution),    cmocka_unit_test(test_pointwise_map),
     cmocka_unit_test(test_depthwise),      cmocka_unit_test(test_grouped),
-    cmocka_unit_test(test_unfolds),        cmocka_unit_test(test_unfold_shared),
-    cmocka_unit_test(test_rearrangement),  cmocka_unit_test(test_unary),
-    cmocka_unit_test(test_folds),          cmocka_unit_test(test_squeeze),
-    cmocka_unit_test(test_softmax),        cmocka_unit_test(test_softmax_stages),
-    cmocka_unit_test(test_involution),     cmocka_unit_test(test_blends),
-    cmocka_unit_test(test_unaligned_tile), cmocka_unit_test(test_odd_maps),
-    cmocka_unit_test(test_ties),
+    cmocka_unit_test(test_unfolds),        cmocka_unit_test(test_windows),
+    cmocka_unit_test(test_unfold_shared),  cmocka_unit_test(test_rearrangement),
+    cmocka_unit_test(test_unary),          cmocka_unit_test(test_folds),
+    cmocka_unit_test(test_squeeze),        cmocka_unit_test(test_softmax),
+    cmocka_unit_test(test_softmax_stages), cmocka_unit_test(test_involution),
+    cmocka_unit_test(test_blends),         cmocka_unit_test(test_unaligned_tile),
+    cmocka_unit_test(test_odd_maps),       cmocka_unit_test(test_ties),
 };
 
 int main(void)

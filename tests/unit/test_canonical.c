@@ -174,6 +174,29 @@ static void test_name_is_fixed(void **state)
     assert_string_equal(name, "c56136d90586e847");
 }
 
+static void test_windows_are_seen(void **state)
+{
+    (void)state;
+    static const struct {
+        int window, dilation;
+        const char *text;
+    } cases[] = {{0, 0, "input();unfold(0 axes=hw);fc(1 out=C);"},
+                 {0, 1, "input();unfold(0 axes=hw);fc(1 out=C);"},
+                 {3, 1, "input();unfold(0 axes=hw kernel=3);fc(1 out=C);"},
+                 {0, 2, "input();unfold(0 axes=hw dilation=2);fc(1 out=C);"},
+                 {7, 3, "input();unfold(0 axes=hw kernel=7 dilation=3);fc(1 out=C);"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kas_kernel k = {0};
+        kas_buf text = {0};
+        int u = kas_build_unfold_window(&k, kas_build_input(&k), HW, cases[i].window,
+                                        cases[i].dilation);
+        kas_build_fc(&k, u, false, "C");
+        assert_int_equal(kas_kernel_canonical_text(&k, &text), KAS_OK);
+        assert_string_equal(kas_buf_text(&text), cases[i].text);
+        kas_buf_free(&text);
+    }
+}
+
 static void test_canonical_is_idempotent(void **state)
 {
     (void)state;
@@ -195,6 +218,7 @@ int main(void)
                                        cmocka_unit_test(test_symbols_with_values),
                                        cmocka_unit_test(test_random_renumbering),
                                        cmocka_unit_test(test_name_is_fixed),
+                                       cmocka_unit_test(test_windows_are_seen),
                                        cmocka_unit_test(test_canonical_is_idempotent)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,6 +29,8 @@ static void test_every_primitive_is_described(void **state)
     assert_says(&k, kas_build_group_all(&k, x, 0), "group every value of dim 0 (C)");
     assert_says(&k, kas_build_shift(&k, x, KAS_AXIS_W, -1), "shift W by -1");
     assert_says(&k, kas_build_unfold(&k, x, KAS_AXIS_H | KAS_AXIS_W), "unfold H and W");
+    assert_says(&k, kas_build_unfold_window(&k, x, KAS_AXIS_W, 5, 2),
+                "unfold W, 5 taps, dilation 2");
     assert_says(&k, kas_build_fc(&k, g, true, "x0"), "fc within groups to x0");
     assert_says(&k, kas_build_fc(&k, x, false, "C/G1"), "fc to C/G1");
     assert_says(&k, kas_build_unary(&k, KAS_OP_GELU, x), "gelu");

@@ -69,12 +69,14 @@ static void test_nodes(void **state)
     int both = kas_build_unfold(&k, x, KAS_AXIS_H | KAS_AXIS_W); /* [C, K_H, K_W, H, W] */
     assert_node(&k, both, "taps(n0, along=3, count=K_H, place=3)");
     assert_node(&k, both, "taps(n5, along=5, count=K_W, place=4)");
+    int wide = kas_build_unfold_window(&k, x, KAS_AXIS_H, 5, 2);
+    assert_node(&k, wide, "n6 = taps(n0, along=3, count=5, place=3, dilation=2)");
     int apart = kas_build_group_all(&k, both, 1); /* [C, K_H, 1, K_W, H, W], K_H is a group */
     assert_node(&k, apart, "n5.reshape(B, R, C, K_H, 1, K_W, H, W)");
     int map = kas_build_fc(&k, apart, true, "K_H*C");
     assert_node(
         &k, map,
-        "self.weight0 @ n6.permute(0, 1, 3, 2, 4, 5, 6, 7).reshape(B, R, K_H, C * K_W, -1)");
+        "self.weight0 @ n7.permute(0, 1, 3, 2, 4, 5, 6, 7).reshape(B, R, K_H, C * K_W, -1)");
     assert_node(&k, kas_build_softmax(&k, x, 1, 3), "torch.softmax(n0.flatten(3, 4), 3)");
     assert_node(&k, kas_build_blend(&k, KAS_OP_MIN, row, x),
                 "torch.minimum(tile(n2, n0, prefix=1, suffix=1), n0)");

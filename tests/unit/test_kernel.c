@@ -58,7 +58,12 @@ static void test_rearrangement_shapes(void **state)
     assert_int_equal(k.node[again].shape.is_group[2], 1);
     assert_shape(&k, kas_build_unfold(&k, g, HW), "[G0, C/G0, K_H, K_W, H, W]");
     assert_shape(&k, kas_build_unfold(&k, x, KAS_AXIS_W), "[C, K_W, H, W]");
+    assert_shape(&k, kas_build_unfold_window(&k, x, HW, 5, 2), "[C, 5, 5, H, W]");
+    int once = kas_build_unfold_window(&k, x, KAS_AXIS_H, 0, 1);
+    assert_shape(&k, once, "[C, K_H, H, W]");
+    assert_int_equal(k.node[once].dilation, 0); /* 1 is none: one way of writing it */
     assert_shape(&k, kas_build_shift(&k, x, KAS_AXIS_H, 1), "[C, H, W]");
+    assert_shape(&k, kas_build_shift(&k, x, KAS_AXIS_W, -3), "[C, H, W]");
 }
 
 static void test_rearrangement_refusals(void **state)
@@ -74,6 +79,10 @@ static void test_rearrangement_refusals(void **state)
     ASSERT_REFUSED(kas_build_group_all(&k, kas_build_fc(&k, x, false, "x0"), 0), "variable");
     ASSERT_REFUSED(kas_build_shift(&k, x, HW, 1), "one of h and w");
     ASSERT_REFUSED(kas_build_shift(&k, x, KAS_AXIS_H, 0), "offset 0");
+    ASSERT_REFUSED(kas_build_shift(&k, x, KAS_AXIS_H, 4), "offset 4");
+    ASSERT_REFUSED(kas_build_unfold_window(&k, x, HW, 4, 0), "kernel 4");
+    ASSERT_REFUSED(kas_build_unfold_window(&k, x, HW, 9, 0), "kernel 9");
+    ASSERT_REFUSED(kas_build_unfold_window(&k, x, HW, 3, 4), "dilation 4");
     int row = kas_build_fold(&k, KAS_OP_FOLD_AVG, x, 1); /* H is gone */
     assert_shape(&k, row, "[C, W]");
     ASSERT_REFUSED(kas_build_shift(&k, row, KAS_AXIS_H, 1), "no H");

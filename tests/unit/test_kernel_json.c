@@ -111,9 +111,15 @@ static void test_messages_name_the_fault(void **state)
         {HEAD "[" INPUT ", {\"op\": \"fc\", \"in\": [0], \"out\": \"C\", \"out\": \"C\"}]}",
          "duplicate key"},
         {HEAD "[" INPUT ", {\"op\": \"relu\", \"in\": [0], \"dim\": 0}]}", "unknown field \"dim\""},
-        {HEAD "[" INPUT ", {\"op\": \"shift\", \"in\": [0], \"axes\": \"h\", \"offset\": 128}]}",
-         "\"offset\""},
+        {HEAD "[" INPUT ", {\"op\": \"shift\", \"in\": [0], \"axes\": \"h\", \"offset\": 4}]}",
+         "[-3, 3]"},
         {HEAD "[" INPUT ", {\"op\": \"unfold\", \"in\": [0], \"axes\": \"c\"}]}", "\"axes\""},
+        {HEAD "[" INPUT ", {\"op\": \"unfold\", \"in\": [0], \"axes\": \"h\", \"kernel\": 9}]}",
+         "\"kernel\""},
+        {HEAD "[" INPUT ", {\"op\": \"unfold\", \"in\": [0], \"axes\": \"h\", \"kernel\": 4}]}",
+         "node 1 (unfold): kernel 4"},
+        {HEAD "[" INPUT ", {\"op\": \"unfold\", \"in\": [0], \"axes\": \"h\", \"dilation\": 0}]}",
+         "\"dilation\""},
         {HEAD "[" INPUT ", {\"op\": \"group\", \"in\": [0], \"dim\": 0, \"by\": \"x0\"}]}",
          "\"by\""},
         {HEAD "[" INPUT ", {\"op\": \"group\", \"in\": [0], \"dim\": 0, \"by\": \"G0\"}]}",
@@ -140,6 +146,24 @@ static void test_messages_name_the_fault(void **state)
             fail_msg("%s\n  gave status %d, message \"%s\"; wanted \"%s\"", cases[i].text,
                      (int)status, kas_error(), cases[i].words);
     }
+}
+
+/* A window of its own is written down only where it is not the convolution's. */
+static void test_windows_round_trip(void **state)
+{
+    (void)state;
+    const char *text = HEAD
+        "[" INPUT ", {\"op\": \"unfold\", \"in\": [0], \"axes\": \"hw\", \"kernel\": 5, "
+        "\"dilation\": 2}, {\"op\": \"unfold\", \"in\": [1], \"axes\": \"h\", \"dilation\": 1}, "
+        "{\"op\": \"fc\", \"in\": [2], \"out\": \"C\"}]}";
+    kas_kernel k;
+    kas_buf out = {0};
+    assert_int_equal(kas_kernel_read_json("windows", text, strlen(text), &k), KAS_OK);
+    assert_int_equal(kas_kernel_write_json(&k, NULL, &out), KAS_OK);
+    assert_non_null(
+        strstr(kas_buf_text(&out), "\"axes\": \"hw\", \"kernel\": 5, \"dilation\": 2}"));
+    assert_non_null(strstr(kas_buf_text(&out), "\"axes\": \"h\"}"));
+    kas_buf_free(&out);
 }
 
 static const char *const tokens[] = {"\"",
@@ -241,6 +265,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_kernels_round_trip), cmocka_unit_test(test_exact_text),
-        cmocka_unit_test(test_messages_name_the_fault), cmocka_unit_test(test_mutated_files)};
+        cmocka_unit_test(test_messages_name_the_fault), cmocka_unit_test(test_windows_round_trip),
+        cmocka_unit_test(test_mutated_files)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -97,6 +97,11 @@ static int k_unfold(kas_kernel *k, int x)
 {
     return kas_build_fc(k, kas_build_unfold(k, x, KAS_AXIS_H | KAS_AXIS_W), false, "C");
 }
+static int k_windows(kas_kernel *k, int x)
+{
+    int apart = kas_build_unfold_window(k, x, KAS_AXIS_H | KAS_AXIS_W, 3, 2);
+    return kas_build_fc(k, kas_build_unfold_window(k, apart, KAS_AXIS_W, 5, 0), false, "C");
+}
 static int k_fold_avg(kas_kernel *k, int x)
 {
     int row = kas_build_fold(k, KAS_OP_FOLD_AVG, x, 2);
@@ -177,8 +182,9 @@ static void test_finite_differences(void **state)
         builder build;
     } cases[] = {
         {"group, grouped fc", k_group}, {"group_all", k_group_all}, {"shift", k_shift},
-        {"unfold, fc", k_unfold},       {"fold_avg", k_fold_avg},   {"fold_max", k_fold_max},
-        {"softmax", k_softmax},         {"composite", k_composite}, {"constant", k_constant}};
+        {"unfold, fc", k_unfold},       {"windows, fc", k_windows}, {"fold_avg", k_fold_avg},
+        {"fold_max", k_fold_max},       {"softmax", k_softmax},     {"composite", k_composite},
+        {"constant", k_constant}};
     static fixture f;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         make(&f, cases[i].build, -1);

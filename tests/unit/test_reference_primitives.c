@@ -55,6 +55,31 @@ static void test_unfold(void **state)
     fixture_free(&f);
 }
 
+/* Three taps two rows apart; five taps that reach beyond a row of two on either side. */
+static void test_unfold_windows(void **state)
+{
+    (void)state;
+    fixture f;
+    fixture_target(&f, 1, 4, 2, 1, 1);
+    int x = kas_build_input(&f.kernel);
+    int apart = kas_build_unfold_window(&f.kernel, x, KAS_AXIS_H, 3, 2);
+    int wide = kas_build_unfold_window(&f.kernel, x, KAS_AXIS_W, 5, 0);
+    int sum =
+        kas_build_blend(&f.kernel, KAS_OP_ADD, kas_build_fold(&f.kernel, KAS_OP_FOLD_AVG, apart, 1),
+                        kas_build_fold(&f.kernel, KAS_OP_FOLD_AVG, wide, 1));
+    fixture_create(&f, sum);
+    set(f.x, VALUES(1, 2, 3, 4, 5, 6, 7, 8));
+    fixture_forward(&f);
+    assert_node(&f, apart,
+                VALUES(/* two rows up */ 0, 0, 0, 0, 1, 2, 3, 4,
+                       /* here */ 1, 2, 3, 4, 5, 6, 7, 8,
+                       /* two rows down */ 5, 6, 7, 8, 0, 0, 0, 0));
+    assert_node(&f, wide,
+                VALUES(0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 3, 0, 5, 0, 7, 1, 2, 3, 4, 5, 6, 7, 8, 2, 0,
+                       4, 0, 6, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0));
+    fixture_free(&f);
+}
+
 /* An axis that was folded away leaves the other one; K_W = 2 is even: K_W/2 = 1 reaches left. */
 static void test_unfold_after_fold(void **state)
 {
@@ -274,6 +299,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shift),
         cmocka_unit_test(test_unfold),
+        cmocka_unit_test(test_unfold_windows),
         cmocka_unit_test(test_unfold_after_fold),
         cmocka_unit_test(test_fc),
         cmocka_unit_test(test_group_and_grouped_fc),

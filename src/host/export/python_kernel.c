@@ -6,15 +6,17 @@
 #include <string.h>
 
 static const char taps_text[] =
-    "\n\ndef taps(x, along, count, place):\n"
-    "    \"\"\"Neighbours along one dim: [..., place: tap, ...][tap, i] = x[i + tap - count // 2], "
-    "0 "
-    "outside.\"\"\"\n"
-    "    size, before = x.shape[along], count // 2\n"
-    "    zeros = x.new_zeros([count if d == along else s for d, s in enumerate(x.shape)])\n"
-    "    x = torch.cat([zeros.narrow(along, 0, before), x, "
-    "zeros.narrow(along, 0, count - 1 - before)], along)\n"
-    "    return torch.stack([x.narrow(along, tap, size) for tap in range(count)], place)\n";
+    "\n\ndef taps(x, along, count, place, dilation=1):\n"
+    "    \"\"\"Neighbours along one dim: [..., place: tap, ...][tap, i] =\n"
+    "    x[i + dilation * (tap - count // 2)], 0 outside.\"\"\"\n"
+    "    size, before = x.shape[along], dilation * (count // 2)\n"
+    "    after = dilation * (count - 1) - before\n"
+    "    zeros = x.new_zeros([before + after if d == along else s for d, s in "
+    "enumerate(x.shape)])\n"
+    "    x = torch.cat([zeros.narrow(along, 0, before), x, zeros.narrow(along, 0, after)], "
+    "along)\n"
+    "    return torch.stack([x.narrow(along, dilation * tap, size) for tap in range(count)], "
+    "place)\n";
 
 static const char tile_text[] =
     "\n\ndef tile(lhs, rhs, prefix, suffix):\n"

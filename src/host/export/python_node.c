@@ -95,19 +95,33 @@ static kas_status put_fc(const kas_kernel *kernel, int i, int weight, kas_buf *o
     return KAS_OK;
 }
 
+/* "taps(n3, along=3, count=K_H, place=3)" */
+static void put_taps(const kas_node *node, int source, int axis, int along, int place, kas_buf *out)
+{
+    const kas_dim count = kas_node_window(node, axis);
+    kas_buf_printf(out, "taps(n%d, along=%d, count=", source, along);
+    kas_python_dim(&count, out);
+    kas_buf_printf(out, ", place=%d", place);
+    if (kas_node_dilation(node) > 1)
+        kas_buf_printf(out, ", dilation=%d", kas_node_dilation(node));
+    kas_buf_puts(out, ")\n");
+}
+
 static void put_unfold(const kas_kernel *kernel, int i, kas_buf *out)
 {
     const kas_node *node = &kernel->node[i];
     const kas_shape *in = &kernel->node[node->in[0]].shape;
     int place = in->channels + 2, source = node->in[0];
     if (node->axes & KAS_AXIS_H) {
-        kas_buf_printf(out, "        n%d = taps(n%d, along=%d, count=K_H, place=%d)\n", i, source,
-                       in->channels + 2, place++);
+        kas_buf_printf(out, "        n%d = ", i);
+        put_taps(node, source, KAS_AXIS_H, place, place, out);
+        place++;
         source = i;
     }
-    if (node->axes & KAS_AXIS_W) /* behind H, if there is one, and K_H, if it was put in */
-        kas_buf_printf(out, "        n%d = taps(n%d, along=%d, count=K_W, place=%d)\n", i, source,
-                       place + in->has_h, place);
+    if (node->axes & KAS_AXIS_W) { /* behind H, if there is one, and K_H, if it was put in */
+        kas_buf_printf(out, "        n%d = ", i);
+        put_taps(node, source, KAS_AXIS_W, place + in->has_h, place, out);
+    }
 }
 
 static void put_softmax(const kas_node *node, int i, kas_buf *out)

@@ -29,7 +29,7 @@ static long shift_source(const kas_ref_node *n, size_t flat)
     return (long)to_flat(&n->in[0], c);
 }
 
-/* y[.., kh, kw, h, w] = x[.., h + kh - K_H/2, w + kw - K_W/2], zero outside: -1. */
+/* y[.., kh, kw, h, w] = x[.., h + d (kh - K_H/2), w + d (kw - K_W/2)], zero outside: -1. */
 static long unfold_source(const kas_ref_node *n, size_t flat)
 {
     long from[KAS_MAX_DIMS], to[KAS_MAX_DIMS];
@@ -40,9 +40,9 @@ static long unfold_source(const kas_ref_node *n, size_t flat)
     for (int i = 0; i < in->channels; i++)
         to[i] = from[i];
     if (n->node->axes & KAS_AXIS_H)
-        tap_h = from[next++] - n->kernel_h / 2;
+        tap_h = (from[next++] - n->kernel_h / 2) * n->dilation;
     if (n->node->axes & KAS_AXIS_W)
-        tap_w = from[next++] - n->kernel_w / 2;
+        tap_w = (from[next++] - n->kernel_w / 2) * n->dilation;
     int d = in->channels;
     if (in->has_h) {
         to[d] = from[next++] + tap_h;

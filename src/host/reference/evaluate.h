@@ -31,6 +31,7 @@ typedef struct kas_ref_node {
     /* blending: RHS is [prefix][rhs][suffix], LHS is [prefix][lhs][suffix] */
     size_t prefix, suffix, lhs, rhs;
     uint32_t kernel_h, kernel_w; /* UNFOLD; 1 for an axis that is not unfolded */
+    long dilation;
 } kas_ref_node;
 
 /* Tensors of one image and instance; `b` is NULL for primitives of one input, `weight` NULL for

@@ -65,6 +65,14 @@ static kas_status make_blend(const kas_node *lhs, const kas_node *rhs, int i, ka
     return KAS_OK;
 }
 
+/* Taps along an axis; `replaced` is the convolution's number of them. */
+static uint32_t window(const kas_node *node, int axis, uint32_t replaced)
+{
+    if (!(node->axes & axis))
+        return 1;
+    return node->kernel ? node->kernel : replaced;
+}
+
 kas_status kas_ref_node_make(const kas_kernel *kernel, int i, const kas_binding *binding,
                              kas_ref_node *out)
 {
@@ -75,8 +83,9 @@ kas_status kas_ref_node_make(const kas_kernel *kernel, int i, const kas_binding 
     KAS_TRY(shape_of(node, binding, &out->out));
     for (int k = 0; k < node->inputs; k++)
         KAS_TRY(shape_of(&kernel->node[node->in[k]], binding, &out->in[k]));
-    out->kernel_h = node->axes & KAS_AXIS_H ? binding->value[KAS_SYM_KH] : 1;
-    out->kernel_w = node->axes & KAS_AXIS_W ? binding->value[KAS_SYM_KW] : 1;
+    out->kernel_h = window(node, KAS_AXIS_H, binding->value[KAS_SYM_KH]);
+    out->kernel_w = window(node, KAS_AXIS_W, binding->value[KAS_SYM_KW]);
+    out->dilation = node->dilation ? node->dilation : 1;
     if (node->op == KAS_OP_FC)
         return make_fc(node, &kernel->node[node->in[0]], i, out);
     if (node->inputs == 2)

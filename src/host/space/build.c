@@ -47,8 +47,18 @@ int kas_build_shift(kas_kernel *kernel, int in, int axis, int offset)
 
 int kas_build_unfold(kas_kernel *kernel, int in, int axes)
 {
-    return append(kernel, (kas_node){.op = KAS_OP_UNFOLD, .inputs = 1, .axes = (uint8_t)axes}, in,
-                  0);
+    return kas_build_unfold_window(kernel, in, axes, 0, 0);
+}
+
+int kas_build_unfold_window(kas_kernel *kernel, int in, int axes, int window, int dilation)
+{
+    return append(kernel,
+                  (kas_node){.op = KAS_OP_UNFOLD,
+                             .inputs = 1,
+                             .axes = (uint8_t)axes,
+                             .kernel = (uint8_t)window,
+                             .dilation = (uint8_t)dilation},
+                  in, 0);
 }
 
 int kas_build_fc(kas_kernel *kernel, int in, bool grouped, const char *out)

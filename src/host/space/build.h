@@ -19,6 +19,8 @@ int kas_build_group(kas_kernel *kernel, int in, int dim, int symbol); /* symbol 
 int kas_build_group_all(kas_kernel *kernel, int in, int dim);
 int kas_build_shift(kas_kernel *kernel, int in, int axis, int offset);
 int kas_build_unfold(kas_kernel *kernel, int in, int axes);
+/* window 0: that of the convolution; dilation 0 or 1: none. */
+int kas_build_unfold_window(kas_kernel *kernel, int in, int axes, int window, int dilation);
 /* `out` as in kernel files: "C", "x0", "G0*K_H*K_W", "C/G0". */
 int kas_build_fc(kas_kernel *kernel, int in, bool grouped, const char *out);
 int kas_build_unary(kas_kernel *kernel, kas_op op, int in); /* KAS_OP_RELU ... KAS_OP_SQUARE */

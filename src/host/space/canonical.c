@@ -20,7 +20,7 @@ static void visit(const kas_kernel *kernel, int i, kas_renaming *names, int *nex
 /* How a node uses a symbol; 0 = not at all. */
 static int use_of(const kas_node *node, int symbol)
 {
-    uint8_t attributes = kas_primitive_get(node->op)->attributes;
+    unsigned attributes = kas_primitive_get(node->op)->attributes;
     if ((attributes & KAS_ATTR_SYMBOL) && KAS_SYM_G0 + node->symbol == symbol)
         return 1;
     return attributes & KAS_ATTR_OUT ? node->out.exp[symbol] : 0;
@@ -63,7 +63,7 @@ static void name_symbols(const kas_kernel *numbered, int first, int end, kas_ren
 
 static void rename_node(kas_node *node, const kas_renaming *names)
 {
-    uint8_t attributes = kas_primitive_get(node->op)->attributes;
+    unsigned attributes = kas_primitive_get(node->op)->attributes;
     if (attributes & KAS_ATTR_SYMBOL)
         node->symbol = (uint8_t)(names->symbol[KAS_SYM_G0 + node->symbol] - KAS_SYM_G0);
     if (attributes & KAS_ATTR_OUT) {
@@ -136,6 +136,10 @@ static void print_node(const kas_node *node, kas_buf *out)
                        node->axes & KAS_AXIS_W ? "w" : "");
     if (primitive->attributes & KAS_ATTR_OFFSET)
         kas_buf_printf(out, " offset=%d", node->offset);
+    if ((primitive->attributes & KAS_ATTR_KERNEL) && node->kernel)
+        kas_buf_printf(out, " kernel=%d", node->kernel);
+    if ((primitive->attributes & KAS_ATTR_DILATION) && node->dilation)
+        kas_buf_printf(out, " dilation=%d", node->dilation);
     if (primitive->attributes & KAS_ATTR_SYMBOL)
         kas_buf_printf(out, " by=%s", kas_symbol_name(KAS_SYM_G0 + node->symbol));
     if ((primitive->attributes & KAS_ATTR_GROUPED) && node->grouped)

@@ -10,6 +10,16 @@ static void describe_dim(const kas_kernel *kernel, int i, int d, kas_buf *out)
     kas_buf_puts(out, ")");
 }
 
+/* "H and W, 5 taps, dilation 2"; what is the convolution's own goes without saying. */
+static void describe_window(const kas_node *node, kas_buf *out)
+{
+    kas_buf_puts(out, node->axes == KAS_AXIS_H ? "H" : node->axes == KAS_AXIS_W ? "W" : "H and W");
+    if (node->kernel)
+        kas_buf_printf(out, ", %d taps", node->kernel);
+    if (node->dilation)
+        kas_buf_printf(out, ", dilation %d", node->dilation);
+}
+
 static void describe_blend(const kas_kernel *kernel, int i, kas_buf *out)
 {
     kas_dim times;
@@ -39,10 +49,8 @@ void kas_node_describe(const kas_kernel *kernel, int i, kas_buf *out)
         kas_buf_printf(out, "shift %s by %+d", node->axes == KAS_AXIS_H ? "H" : "W", node->offset);
         return;
     case KAS_OP_UNFOLD:
-        kas_buf_printf(out, "unfold %s",
-                       node->axes == KAS_AXIS_H   ? "H"
-                       : node->axes == KAS_AXIS_W ? "W"
-                                                  : "H and W");
+        kas_buf_puts(out, "unfold ");
+        describe_window(node, out);
         return;
     case KAS_OP_FC:
         kas_buf_printf(out, "fc %sto ", node->grouped ? "within groups " : "");

@@ -36,7 +36,7 @@ typedef enum kas_op {
     KAS_OP_GROUP_ALL, /* dim X -> X, 1              attributes: dim */
     KAS_OP_SHIFT,     /* circular, along H or W     attributes: axes (one), offset */
     KAS_OP_UNFOLD,    /* appends K_H, K_W or both to the channel dims, zero padding
-                         attributes: axes */
+                         attributes: axes, kernel, dilation */
     /* arithmetic */
     KAS_OP_FC, /* channels -> [out]; learned  attributes: grouped, out */
     KAS_OP_RELU,
@@ -62,6 +62,7 @@ typedef enum kas_op {
 } kas_op;
 
 enum { KAS_AXIS_H = 1, KAS_AXIS_W = 2 }; /* bits of `axes` */
+enum { KAS_MAX_SHIFT = 3, KAS_MAX_WINDOW = 7, KAS_MAX_DILATION = 3 };
 
 typedef struct kas_shape {
     int channels; /* number of channel dimensions, 0..8 */
@@ -80,6 +81,8 @@ typedef struct kas_node {
     int8_t offset;       /* SHIFT: output[i] = input[(i + offset) mod size]; the paper's is 1 */
     uint8_t symbol;      /* GROUP: which group symbol, 0..3 */
     uint8_t grouped;     /* FC: contracts only the dims that are not group dims */
+    uint8_t kernel;      /* window along an axis: 3, 5 or 7; 0 = K_H, K_W of the convolution */
+    uint8_t dilation;    /* pixels between two taps of a window: 1 to 3; 0 = 1 */
     kas_dim out;         /* FC: size of the new dimension: a free variable or its substitution */
     kas_shape shape;     /* of the result; derived, see kas_kernel_infer */
 } kas_node;
@@ -134,6 +137,11 @@ kas_status kas_kernel_check_binding(const kas_kernel *kernel, const kas_binding 
 /* Numbers of one node under a binding: sizes of its dims ([channels..., H, W], rank of them). */
 kas_status kas_node_sizes(const kas_node *node, const kas_binding *binding,
                           uint32_t sizes[KAS_MAX_DIMS], int *rank);
+
+/* Size of a node's window along KAS_AXIS_H or KAS_AXIS_W, 1 along an axis that it leaves alone; and
+ * the pixels between two of its taps. */
+kas_dim kas_node_window(const kas_node *node, int axis);
+int kas_node_dilation(const kas_node *node);
 
 /* What an FC contracts: groups = product of group dims (1 unless `grouped`), fan_in = product of
  * the other channel dims, fan_out = out / groups. Weight elements of one instance: groups * fan_out

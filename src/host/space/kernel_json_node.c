@@ -88,9 +88,25 @@ static kas_status read_fc(const cJSON *item, const char *where, kas_node *node)
     return KAS_OK;
 }
 
+/* Optional: 0 stays when the field is not there. */
+static kas_status read_window(const cJSON *item, const char *where, unsigned attributes,
+                              kas_node *node)
+{
+    int64_t value;
+    if ((attributes & KAS_ATTR_KERNEL) && kas_json_has(item, "kernel")) {
+        KAS_TRY(kas_json_int(item, where, "kernel", 3, KAS_MAX_WINDOW, &value));
+        node->kernel = (uint8_t)value;
+    }
+    if ((attributes & KAS_ATTR_DILATION) && kas_json_has(item, "dilation")) {
+        KAS_TRY(kas_json_int(item, where, "dilation", 1, KAS_MAX_DILATION, &value));
+        node->dilation = (uint8_t)value;
+    }
+    return KAS_OK;
+}
+
 static kas_status read_attributes(const cJSON *item, const char *where, kas_node *node)
 {
-    uint8_t attributes = kas_primitive_get(node->op)->attributes;
+    unsigned attributes = kas_primitive_get(node->op)->attributes;
     int64_t value;
     if (attributes & KAS_ATTR_DIM) {
         KAS_TRY(kas_json_int(item, where, "dim", 0, KAS_MAX_DIMS - 1, &value));
@@ -103,18 +119,21 @@ static kas_status read_attributes(const cJSON *item, const char *where, kas_node
     if (attributes & KAS_ATTR_AXES)
         KAS_TRY(read_axes(item, where, node));
     if (attributes & KAS_ATTR_OFFSET) {
-        KAS_TRY(kas_json_int(item, where, "offset", -127, 127, &value));
+        KAS_TRY(kas_json_int(item, where, "offset", -KAS_MAX_SHIFT, KAS_MAX_SHIFT, &value));
         node->offset = (int8_t)value;
     }
+    KAS_TRY(read_window(item, where, attributes, node));
     if (attributes & KAS_ATTR_SYMBOL)
         KAS_TRY(read_group_symbol(item, where, node));
     return attributes & KAS_ATTR_OUT ? read_fc(item, where, node) : KAS_OK;
 }
 
+enum { MAX_FIELDS = 16 };
+
 /* Fields that a node of this primitive may have. */
-static void allowed_fields(const kas_node *node, const char *list[8])
+static void allowed_fields(const kas_node *node, const char *list[MAX_FIELDS])
 {
-    uint8_t attributes = kas_primitive_get(node->op)->attributes;
+    unsigned attributes = kas_primitive_get(node->op)->attributes;
     int n = 0;
     list[n++] = "op";
     if (node->inputs)
@@ -127,6 +146,10 @@ static void allowed_fields(const kas_node *node, const char *list[8])
         list[n++] = "axes";
     if (attributes & KAS_ATTR_OFFSET)
         list[n++] = "offset";
+    if (attributes & KAS_ATTR_KERNEL)
+        list[n++] = "kernel";
+    if (attributes & KAS_ATTR_DILATION)
+        list[n++] = "dilation";
     if (attributes & KAS_ATTR_SYMBOL)
         list[n++] = "by";
     if (attributes & KAS_ATTR_GROUPED) {
@@ -139,7 +162,7 @@ static void allowed_fields(const kas_node *node, const char *list[8])
 kas_status kas_kernel_read_node(const char *name, const cJSON *item, int i, kas_node *node)
 {
     char where[256];
-    const char *fields[8];
+    const char *fields[MAX_FIELDS];
     int op;
     snprintf(where, sizeof where, "%.200s: node %d", name, i);
     if (!cJSON_IsObject(item))

@@ -6,7 +6,7 @@
 static void write_node(const kas_node *node, kas_buf *out)
 {
     const kas_primitive *primitive = kas_primitive_get(node->op);
-    uint8_t attributes = primitive->attributes;
+    unsigned attributes = primitive->attributes;
     kas_buf_printf(out, "{\"op\": \"%s\"", primitive->info.name);
     if (node->inputs == 1)
         kas_buf_printf(out, ", \"in\": [%d]", node->in[0]);
@@ -20,6 +20,10 @@ static void write_node(const kas_node *node, kas_buf *out)
         kas_buf_printf(out, ", \"axes\": \"%s\"", kas_axes_name(node->axes));
     if (attributes & KAS_ATTR_OFFSET)
         kas_buf_printf(out, ", \"offset\": %d", node->offset);
+    if ((attributes & KAS_ATTR_KERNEL) && node->kernel)
+        kas_buf_printf(out, ", \"kernel\": %d", node->kernel);
+    if ((attributes & KAS_ATTR_DILATION) && node->dilation)
+        kas_buf_printf(out, ", \"dilation\": %d", node->dilation);
     if (attributes & KAS_ATTR_SYMBOL)
         kas_buf_printf(out, ", \"by\": \"%s\"", kas_symbol_name(KAS_SYM_G0 + node->symbol));
     if ((attributes & KAS_ATTR_GROUPED) && node->grouped)

@@ -16,12 +16,14 @@ enum {
     KAS_ATTR_OFFSET = 8,
     KAS_ATTR_SYMBOL = 16,
     KAS_ATTR_GROUPED = 32,
-    KAS_ATTR_OUT = 64
+    KAS_ATTR_OUT = 64,
+    KAS_ATTR_KERNEL = 128,  /* in files only when it is not 0 */
+    KAS_ATTR_DILATION = 256 /* in files only when it is above 1 */
 };
 
 typedef struct kas_primitive {
     kas_op_info info;
-    uint8_t attributes; /* KAS_ATTR_* */
+    uint16_t attributes; /* KAS_ATTR_* */
     /* Fills node[i].shape, which is zeroed; the inputs are inferred. */
     kas_status (*infer)(kas_kernel *kernel, int i);
     /* A size that must be an integer at every target although it is no dim of the result: an FC's
@@ -41,6 +43,10 @@ static inline const kas_shape *kas_node_input(const kas_kernel *kernel, int i, i
 {
     return &kernel->node[kernel->node[i].in[operand]].shape;
 }
+
+/* Checks the window of a node that has `axes`, `kernel` and `dilation`: the axes are still there,
+ * the numbers in range; a dilation of 1 is made 0, so that equal windows look equal. */
+kas_status kas_window_check(kas_kernel *kernel, int i);
 
 /* Elements of a shape at a target. */
 kas_status kas_shape_elements(const kas_shape *shape, const kas_binding *binding, double *out);

@@ -33,8 +33,11 @@ static const kas_primitive table[KAS_OP_COUNT] = {
                       kas_infer_shift,
                       NULL,
                       NULL},
-    [KAS_OP_UNFOLD] =
-        {{"unfold", 1, KAS_CLASS_REARRANGE, false}, KAS_ATTR_AXES, kas_infer_unfold, NULL, NULL},
+    [KAS_OP_UNFOLD] = {{"unfold", 1, KAS_CLASS_REARRANGE, false},
+                       KAS_ATTR_AXES | KAS_ATTR_KERNEL | KAS_ATTR_DILATION,
+                       kas_infer_unfold,
+                       NULL,
+                       NULL},
     [KAS_OP_FC] = {{"fc", 1, KAS_CLASS_ARITHMETIC, false},
                    KAS_ATTR_GROUPED | KAS_ATTR_OUT,
                    kas_infer_fc,

@@ -167,7 +167,7 @@ static bool repeats(const kas_kernel *k, int i)
         const kas_node *b = &k->node[j];
         if (a->op == b->op && memcmp(a->in, b->in, sizeof a->in) == 0 && a->dim == b->dim &&
             a->dim_end == b->dim_end && a->axes == b->axes && a->offset == b->offset &&
-            a->symbol == b->symbol)
+            a->symbol == b->symbol && a->kernel == b->kernel && a->dilation == b->dilation)
             return true;
     }
     return false;

@@ -11,6 +11,9 @@ kas_status kas_infer_shift(kas_kernel *kernel, int i)
                              node->axes == KAS_AXIS_H ? "H" : "W");
     if (node->offset == 0)
         return kas_node_fail(kernel, i, "offset 0 would change nothing");
+    if (node->offset < -KAS_MAX_SHIFT || node->offset > KAS_MAX_SHIFT)
+        return kas_node_fail(kernel, i, "offset %d; -%d to %d are possible", node->offset,
+                             KAS_MAX_SHIFT, KAS_MAX_SHIFT);
     node->shape = *input;
     return KAS_OK;
 }
