@@ -103,15 +103,16 @@ static void descriptions_are_consistent(void **state)
             int stems = 0;
             for (int i = 1; i < net->layers; i++) {
                 const kas_layer *l = &net->layer[i];
-                assert_in_range(l->in[0], 0, i - 1);
                 assert_true(l->h >= 1 && l->w >= 1 && l->c >= 1);
                 stems += l->stem;
+                for (int k = 0; k < l->inputs; k++)
+                    assert_in_range(l->in[k], 0, i - 1);
                 if (l->op == KAS_LAYER_ADD) {
-                    assert_in_range(l->in[1], 0, i - 1);
+                    assert_int_equal(l->inputs, 2);
                     assert_int_equal(l->h, net->layer[l->in[1]].h);
                     assert_int_equal(l->c, net->layer[l->in[1]].c);
                 } else {
-                    assert_int_equal(l->in[1], -1);
+                    assert_int_equal(l->inputs, 1);
                 }
             }
             assert_int_equal(stems, 1);

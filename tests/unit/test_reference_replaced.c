@@ -7,19 +7,64 @@
 
 enum { BATCH = 2 };
 
+#define READS(...) .in = (int[]){__VA_ARGS__}, .inputs = sizeof((int[]){__VA_ARGS__}) / sizeof(int)
+
 /* conv2 keeps its shape; conv3 has stride 2, odd sizes, and channels of which neither number
  * divides the other: 4 to 6, so 2 x 3 instances of 2 channels. */
 static kas_layer description[] = {
-    {.op = KAS_LAYER_INPUT, .name = "input", .in = {-1, -1}, .h = 5, .w = 5, .c = 2},
-    {KAS_LAYER_CONV, "conv1", {0, -1}, 5, 5, 4, 3, 3, 1, 1, 1, 1, true},
-    {.op = KAS_LAYER_RELU, .name = "relu1", .in = {1, -1}, .h = 5, .w = 5, .c = 4},
-    {KAS_LAYER_CONV, "conv2", {2, -1}, 5, 5, 4, 3, 3, 1, 1, 1, 1, false},
-    {.op = KAS_LAYER_BATCH_NORM, .name = "bn2", .in = {3, -1}, .h = 5, .w = 5, .c = 4},
-    {KAS_LAYER_CONV, "conv3", {4, -1}, 3, 3, 6, 3, 3, 2, 1, 1, 1, false},
-    {.op = KAS_LAYER_GLOBAL_AVG_POOL, .name = "gap", .in = {5, -1}, .h = 1, .w = 1, .c = 6},
-    {.op = KAS_LAYER_LINEAR, .name = "fc", .in = {6, -1}, .h = 1, .w = 1, .c = 5},
+    {.op = KAS_LAYER_INPUT, .name = "input", .h = 5, .w = 5, .c = 2},
+    {.op = KAS_LAYER_CONV,
+     .name = "conv1",
+     READS(0),
+     .h = 5,
+     .w = 5,
+     .c = 4,
+     .kernel_h = 3,
+     .kernel_w = 3,
+     .stride = 1,
+     .pad_h = 1,
+     .pad_w = 1,
+     .groups = 1,
+     .stem = true},
+    {.op = KAS_LAYER_RELU, .name = "relu1", READS(1), .h = 5, .w = 5, .c = 4},
+    {.op = KAS_LAYER_CONV,
+     .name = "conv2",
+     READS(2),
+     .h = 5,
+     .w = 5,
+     .c = 4,
+     .kernel_h = 3,
+     .kernel_w = 3,
+     .stride = 1,
+     .pad_h = 1,
+     .pad_w = 1,
+     .groups = 1,
+     .stem = false},
+    {.op = KAS_LAYER_BATCH_NORM,
+     .eps = 1e-5,
+     .momentum = 0.1,
+     .name = "bn2",
+     READS(3),
+     .h = 5,
+     .w = 5,
+     .c = 4},
+    {.op = KAS_LAYER_CONV,
+     .name = "conv3",
+     READS(4),
+     .h = 3,
+     .w = 3,
+     .c = 6,
+     .kernel_h = 3,
+     .kernel_w = 3,
+     .stride = 2,
+     .pad_h = 1,
+     .pad_w = 1,
+     .groups = 1,
+     .stem = false},
+    {.op = KAS_LAYER_GLOBAL_AVG_POOL, .name = "gap", READS(5), .h = 1, .w = 1, .c = 6},
+    {.op = KAS_LAYER_LINEAR, .bias = true, .name = "fc", READS(6), .h = 1, .w = 1, .c = 5},
 };
-static const kas_net network = {"test", 8, description, 5};
+static const kas_net network = {.name = "test", .layers = 8, .layer = description, .classes = 5};
 
 static const kas_target targets[] = {
     {"conv2", 3, 4, 4, 4, 1, 1, 5, 5, 3, 3, 1},

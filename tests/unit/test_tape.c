@@ -123,8 +123,9 @@ static void every_layer_goes_back_once(void **state)
             seen[i] += op->last != op->layer && net->layer[i].in[0] >= op->layer &&
                        (i == op->last || net->layer[i].op == KAS_LAYER_ADD);
         for (int reader = op->last + 1; reader < net->layers; reader++)
-            if (net->layer[reader].in[0] == op->last || net->layer[reader].in[1] == op->last)
-                assert_int_equal(seen[reader], 1);
+            for (int k = 0; k < net->layer[reader].inputs; k++)
+                if (net->layer[reader].in[k] == op->last)
+                    assert_int_equal(seen[reader], 1);
         bool first = net->layer[op->layer].in[0] == 0;
         assert_true(first == (op->dx < 0));
     }

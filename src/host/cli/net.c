@@ -100,7 +100,7 @@ static void json_layer(const kas_net *net, int i, bool target, kas_buf *out)
     kas_buf_puts(out, i ? ",{\"name\":" : "{\"name\":");
     kas_buf_json_string(out, l->name);
     kas_buf_printf(out, ",\"kind\":\"%s\",\"inputs\":[", kas_layer_op_name(l->op));
-    for (int k = 0; k < 2 && l->in[k] >= 0; k++)
+    for (int k = 0; k < l->inputs; k++)
         kas_buf_printf(out, "%s%d", k ? "," : "", l->in[k]);
     kas_buf_printf(out, "],\"shape\":[%d,%d,%d]", l->c, l->h, l->w);
     if (l->op == KAS_LAYER_CONV)

@@ -9,7 +9,8 @@
 
 static bool has_module(const kas_layer *l)
 {
-    return l->op == KAS_LAYER_CONV || l->op == KAS_LAYER_BATCH_NORM || l->op == KAS_LAYER_LINEAR;
+    return l->op == KAS_LAYER_CONV || l->op == KAS_LAYER_BATCH_NORM || l->op == KAS_LAYER_LINEAR ||
+           l->op == KAS_LAYER_LAYER_NORM;
 }
 
 void kas_python_module_path(const char *name, kas_buf *out)
@@ -42,11 +43,15 @@ static void put_kernel(const kas_export_net *n, int target, kas_buf *out)
     kas_buf_puts(out, ")");
 }
 
+static const char *truth(bool value)
+{
+    return value ? "True" : "False";
+}
+
 static void put_conv(const kas_net *net, const kas_layer *l, kas_buf *out)
 {
-    kas_buf_printf(out, "nn.Conv2d(%d, %d, (%d, %d), %d, (%d, %d), bias=False",
-                   net->layer[l->in[0]].c, l->c, l->kernel_h, l->kernel_w, l->stride, l->pad_h,
-                   l->pad_w);
+    kas_buf_printf(out, "nn.Conv2d(%d, %d, (%d, %d), %d, (%d, %d), bias=%s", net->layer[l->in[0]].c,
+                   l->c, l->kernel_h, l->kernel_w, l->stride, l->pad_h, l->pad_w, truth(l->bias));
     if (l->groups != 1)
         kas_buf_printf(out, ", groups=%d", l->groups);
     kas_buf_puts(out, ")");
@@ -63,9 +68,11 @@ static void put_leaf(const kas_export_net *n, int layer, kas_buf *out)
     if (l->op == KAS_LAYER_CONV)
         put_conv(n->net, l, out);
     else if (l->op == KAS_LAYER_BATCH_NORM)
-        kas_buf_printf(out, "nn.BatchNorm2d(%d)", l->c);
+        kas_buf_printf(out, "nn.BatchNorm2d(%d, eps=%g, momentum=%g)", l->c, l->eps, l->momentum);
+    else if (l->op == KAS_LAYER_LAYER_NORM)
+        kas_buf_printf(out, "nn.LayerNorm(%d, eps=%g)", l->c, l->eps);
     else
-        kas_buf_printf(out, "nn.Linear(%d, %d)", in->c * in->h * in->w, l->c);
+        kas_buf_printf(out, "nn.Linear(%d, %d, bias=%s)", in->c, l->c, truth(l->bias));
 }
 
 /* The next layer from `from` on whose name begins with `prefix`; -1 = none. */

@@ -88,7 +88,31 @@ static void put_variable(const kas_layer *l, kas_buf *out)
         kas_buf_add(out, isalnum((unsigned char)*c) ? c : "_", 1);
 }
 
-static void put_call(const kas_layer *l, const char *x, const char *x1, kas_buf *out)
+/* Functions of one argument. */
+static const char *function_of(kas_layer_op op)
+{
+    static const char *const names[KAS_LAYER_OPS] = {
+        [KAS_LAYER_RELU] = "torch.relu",       [KAS_LAYER_RELU6] = "F.relu6",
+        [KAS_LAYER_SILU] = "F.silu",           [KAS_LAYER_HARD_SWISH] = "F.hardswish",
+        [KAS_LAYER_GELU] = "F.gelu",           [KAS_LAYER_HARD_SIGMOID] = "F.hardsigmoid",
+        [KAS_LAYER_SIGMOID] = "torch.sigmoid",
+    };
+    return names[op];
+}
+
+static void put_pool(const kas_layer *l, const char *x, kas_buf *out)
+{
+    bool average = l->op == KAS_LAYER_AVG_POOL;
+    kas_buf_printf(out, "F.%s_pool2d(%s, (%d, %d), %d, (%d, %d), ceil_mode=%s",
+                   average ? "avg" : "max", x, l->kernel_h, l->kernel_w, l->stride, l->pad_h,
+                   l->pad_w, l->ceil_mode ? "True" : "False");
+    if (average)
+        kas_buf_printf(out, ", count_include_pad=%s", l->count_include_pad ? "True" : "False");
+    kas_buf_puts(out, ")");
+}
+
+/* A call whose input `x` is the first of the layer's. */
+static void put_call(const kas_layer *l, const char *x, kas_buf *out)
 {
     switch (l->op) {
     case KAS_LAYER_CONV:
@@ -98,51 +122,70 @@ static void put_call(const kas_layer *l, const char *x, const char *x1, kas_buf 
         break;
     case KAS_LAYER_LINEAR:
         kas_python_module_path(l->name, out);
-        kas_buf_printf(out, "(%s.flatten(1))", x);
+        kas_buf_printf(out, "(%s.flatten(1))[:, :, None, None]", x);
         break;
-    case KAS_LAYER_RELU:
-        kas_buf_printf(out, "torch.relu(%s)", x);
-        break;
-    case KAS_LAYER_ADD:
-        kas_buf_printf(out, "%s + %s", x, x1);
+    case KAS_LAYER_LAYER_NORM: /* over the channels: they must be last */
+        kas_python_module_path(l->name, out);
+        kas_buf_printf(out, "(%s.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)", x);
         break;
     case KAS_LAYER_AVG_POOL:
-        kas_buf_printf(out, "F.avg_pool2d(%s, %d, ceil_mode=True)", x, l->stride);
+    case KAS_LAYER_MAX_POOL:
+        put_pool(l, x, out);
         break;
     case KAS_LAYER_GLOBAL_AVG_POOL:
         kas_buf_printf(out, "%s.mean((2, 3), keepdim=True)", x);
         break;
+    case KAS_LAYER_ADAPTIVE_AVG_POOL:
+        kas_buf_printf(out, "F.adaptive_avg_pool2d(%s, (%d, %d))", x, l->h, l->w);
+        break;
     case KAS_LAYER_SHORTCUT_A:
         kas_buf_printf(out, "shortcut(%s, %d, %d)", x, l->c, l->stride);
         break;
-    case KAS_LAYER_INPUT:
+    case KAS_LAYER_FLATTEN: /* still an image, of one pixel */
+        kas_buf_printf(out, "%s.flatten(1)[:, :, None, None]", x);
         break;
+    case KAS_LAYER_DROPOUT:
+        kas_buf_printf(out, "F.dropout(%s, %g, self.training)", x, l->probability);
+        break;
+    default:
+        kas_buf_printf(out, "%s(%s)", function_of(l->op), x);
     }
+}
+
+/* "a + b", "a * b", "torch.cat((a, b, c), 1)". */
+static void put_several(const kas_net *net, const kas_layer *l, kas_buf *out)
+{
+    const char *between = l->op == KAS_LAYER_ADD ? " + " : l->op == KAS_LAYER_CONCAT ? ", " : " * ";
+    kas_buf_puts(out, l->op == KAS_LAYER_CONCAT ? "torch.cat((" : "");
+    for (int k = 0; k < l->inputs; k++) {
+        kas_buf_puts(out, k ? between : "");
+        put_variable(&net->layer[l->in[k]], out);
+    }
+    kas_buf_puts(out, l->op == KAS_LAYER_CONCAT ? "), 1)" : "");
 }
 
 static kas_status put_forward(const kas_net *net, kas_buf *out)
 {
-    kas_buf operand[2] = {{0}, {0}};
+    kas_buf x = {0};
     kas_buf_puts(out, "\n    def forward(self, x):\n");
     for (int i = 1; i < net->layers; i++) {
         const kas_layer *l = &net->layer[i];
-        for (int k = 0; k < 2; k++) {
-            kas_buf_clear(&operand[k]);
-            if (l->in[k] >= 0)
-                put_variable(&net->layer[l->in[k]], &operand[k]);
-        }
         kas_buf_puts(out, "        ");
         put_variable(l, out);
         kas_buf_puts(out, " = ");
-        put_call(l, kas_buf_text(&operand[0]), kas_buf_text(&operand[1]), out);
+        kas_buf_clear(&x);
+        put_variable(&net->layer[l->in[0]], &x);
+        if (l->inputs > 1)
+            put_several(net, l, out);
+        else
+            put_call(l, kas_buf_text(&x), out);
         kas_buf_puts(out, "\n");
     }
     kas_buf_puts(out, "        return ");
     put_variable(&net->layer[net->layers - 1], out);
-    kas_buf_puts(out, "\n");
-    out->failed = out->failed || operand[0].failed || operand[1].failed;
-    kas_buf_free(&operand[0]);
-    kas_buf_free(&operand[1]);
+    kas_buf_puts(out, ".flatten(1)\n");
+    out->failed = out->failed || x.failed;
+    kas_buf_free(&x);
     return kas_buf_status(out);
 }
 

@@ -4,59 +4,72 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A new layer with the shape of layer `in` (all zero for the first one), or NULL after a failure.
- */
-static kas_layer *append(kas_builder *b, kas_layer_op op, int in, const char *name)
+#include "host/net/layer_shape.h"
+
+kas_layer kas_layer_make(kas_layer_op op, const char *name)
 {
-    if (b->status != KAS_OK)
-        return NULL;
-    kas_net *net = b->net;
-    if (net->layers == b->capacity) {
-        int capacity = b->capacity ? 2 * b->capacity : 64;
-        kas_layer *grown = realloc(net->layer, sizeof *grown * (size_t)capacity);
-        if (!grown) {
-            b->status = kas_fail(KAS_NO_MEMORY, "no memory for network \"%s\"", net->name);
-            return NULL;
-        }
-        net->layer = grown;
-        b->capacity = capacity;
-    }
-    kas_layer *layer = &net->layer[net->layers];
-    *layer = (kas_layer){.op = op, .in = {in, -1}, .stride = 1, .groups = 1};
-    if (in >= 0) {
-        layer->h = net->layer[in].h;
-        layer->w = net->layer[in].w;
-        layer->c = net->layer[in].c;
-    }
-    int length = snprintf(layer->name, sizeof layer->name, "%s", name);
-    if (length >= (int)sizeof layer->name) {
-        b->status = kas_fail(KAS_FAILURE, "layer name \"%s\" is too long", name);
-        return NULL;
-    }
-    net->layers++;
+    kas_layer layer = {.op = op, .stride = 1, .groups = 1, .eps = 1e-5, .momentum = 0.1};
+    snprintf(layer.name, sizeof layer.name, "%s", name);
     return layer;
 }
 
-static int last(const kas_builder *b)
+static kas_status fail_memory(const kas_net *net)
 {
+    return kas_fail(KAS_NO_MEMORY, "no memory for network \"%s\"", net->name);
+}
+
+static kas_status reserve(kas_builder *b)
+{
+    if (b->net->layers < b->capacity)
+        return KAS_OK;
+    int capacity = b->capacity ? 2 * b->capacity : 64;
+    kas_layer *grown = realloc(b->net->layer, sizeof *grown * (size_t)capacity);
+    if (!grown)
+        return fail_memory(b->net);
+    b->net->layer = grown;
+    b->capacity = capacity;
+    return KAS_OK;
+}
+
+static kas_status append(kas_builder *b, kas_layer layer)
+{
+    kas_net *net = b->net;
+    KAS_TRY(reserve(b));
+    int *in = KAS_ARENA_NEW(net->inputs, int, layer.inputs);
+    if (!in)
+        return fail_memory(net);
+    for (int k = 0; k < layer.inputs; k++)
+        in[k] = layer.in[k];
+    layer.in = in;
+    KAS_TRY(kas_layer_shape(net, &layer));
+    layer.stem = layer.op == KAS_LAYER_CONV && net->layer[in[0]].op == KAS_LAYER_INPUT;
+    net->layer[net->layers++] = layer;
+    return KAS_OK;
+}
+
+int kas_builder_layer(kas_builder *b, kas_layer layer)
+{
+    if (b->status == KAS_OK)
+        b->status = append(b, layer);
     return b->status == KAS_OK ? b->net->layers - 1 : 0;
 }
 
 void kas_builder_start(kas_builder *b, const char *name, int h, int w, int c, int classes)
 {
     *b = (kas_builder){.net = calloc(1, sizeof *b->net)};
-    if (!b->net) {
+    if (b->net)
+        b->net->inputs = kas_arena_create();
+    if (!b->net || !b->net->inputs) {
         b->status = kas_fail(KAS_NO_MEMORY, "no memory for network \"%s\"", name);
         return;
     }
     snprintf(b->net->name, sizeof b->net->name, "%s", name);
     b->net->classes = classes;
-    kas_layer *input = append(b, KAS_LAYER_INPUT, -1, "input");
-    if (input) {
-        input->h = h;
-        input->w = w;
-        input->c = c;
-    }
+    kas_layer input = kas_layer_make(KAS_LAYER_INPUT, "input");
+    input.h = h;
+    input.w = w;
+    input.c = c;
+    kas_builder_layer(b, input);
 }
 
 kas_status kas_builder_finish(kas_builder *b, kas_net **out)
@@ -69,84 +82,67 @@ kas_status kas_builder_finish(kas_builder *b, kas_net **out)
     return KAS_OK;
 }
 
+static int unary(kas_builder *b, kas_layer layer, int in)
+{
+    layer.inputs = 1;
+    layer.in = &in;
+    return kas_builder_layer(b, layer);
+}
+
 int kas_builder_conv(kas_builder *b, int in, const char *name, int c_out, int kernel, int stride)
 {
-    kas_layer *layer = append(b, KAS_LAYER_CONV, in, name);
-    if (layer) {
-        layer->kernel_h = layer->kernel_w = kernel;
-        layer->pad_h = layer->pad_w = kernel / 2;
-        layer->stride = stride;
-        layer->h = (layer->h + 2 * layer->pad_h - kernel) / stride + 1;
-        layer->w = (layer->w + 2 * layer->pad_w - kernel) / stride + 1;
-        layer->c = c_out;
-        layer->stem = b->net->layer[in].op == KAS_LAYER_INPUT;
-    }
-    return last(b);
+    kas_layer layer = kas_layer_make(KAS_LAYER_CONV, name);
+    layer.kernel_h = layer.kernel_w = kernel;
+    layer.pad_h = layer.pad_w = kernel / 2;
+    layer.stride = stride;
+    layer.c = c_out;
+    return unary(b, layer, in);
 }
 
 int kas_builder_batch_norm(kas_builder *b, int in, const char *name)
 {
-    append(b, KAS_LAYER_BATCH_NORM, in, name);
-    return last(b);
+    return unary(b, kas_layer_make(KAS_LAYER_BATCH_NORM, name), in);
 }
 
 int kas_builder_relu(kas_builder *b, int in, const char *name)
 {
-    append(b, KAS_LAYER_RELU, in, name);
-    return last(b);
+    return unary(b, kas_layer_make(KAS_LAYER_RELU, name), in);
 }
 
 int kas_builder_add(kas_builder *b, int in0, int in1, const char *name)
 {
-    kas_layer *layer = append(b, KAS_LAYER_ADD, in0, name);
-    if (layer) {
-        const kas_layer *other = &b->net->layer[in1];
-        layer->in[1] = in1;
-        if (layer->h != other->h || layer->w != other->w || layer->c != other->c)
-            b->status = kas_fail(KAS_FAILURE, "%s: [%d, %d, %d] and [%d, %d, %d] cannot be added",
-                                 name, layer->h, layer->w, layer->c, other->h, other->w, other->c);
-    }
-    return last(b);
-}
-
-/* Ceil mode: every stride-th pixel starts a window, a last one may be cut off by the border. */
-static void shrink(kas_layer *layer, int stride)
-{
-    layer->stride = stride;
-    layer->h = (layer->h + stride - 1) / stride;
-    layer->w = (layer->w + stride - 1) / stride;
+    kas_layer layer = kas_layer_make(KAS_LAYER_ADD, name);
+    int in[2] = {in0, in1};
+    layer.inputs = 2;
+    layer.in = in;
+    return kas_builder_layer(b, layer);
 }
 
 int kas_builder_avg_pool(kas_builder *b, int in, const char *name, int stride)
 {
-    kas_layer *layer = append(b, KAS_LAYER_AVG_POOL, in, name);
-    if (layer)
-        shrink(layer, stride);
-    return last(b);
+    kas_layer layer = kas_layer_make(KAS_LAYER_AVG_POOL, name);
+    layer.kernel_h = layer.kernel_w = layer.stride = stride;
+    layer.ceil_mode = true;
+    return unary(b, layer, in);
 }
 
 int kas_builder_global_avg_pool(kas_builder *b, int in, const char *name)
 {
-    kas_layer *layer = append(b, KAS_LAYER_GLOBAL_AVG_POOL, in, name);
-    if (layer)
-        layer->h = layer->w = 1;
-    return last(b);
+    return unary(b, kas_layer_make(KAS_LAYER_GLOBAL_AVG_POOL, name), in);
 }
 
 int kas_builder_shortcut_a(kas_builder *b, int in, const char *name, int c_out, int stride)
 {
-    kas_layer *layer = append(b, KAS_LAYER_SHORTCUT_A, in, name);
-    if (layer) {
-        shrink(layer, stride);
-        layer->c = c_out;
-    }
-    return last(b);
+    kas_layer layer = kas_layer_make(KAS_LAYER_SHORTCUT_A, name);
+    layer.stride = stride;
+    layer.c = c_out;
+    return unary(b, layer, in);
 }
 
 int kas_builder_linear(kas_builder *b, int in, const char *name, int c_out)
 {
-    kas_layer *layer = append(b, KAS_LAYER_LINEAR, in, name);
-    if (layer)
-        layer->c = c_out;
-    return last(b);
+    kas_layer layer = kas_layer_make(KAS_LAYER_LINEAR, name);
+    layer.bias = true;
+    layer.c = c_out;
+    return unary(b, layer, in);
 }

@@ -1,7 +1,7 @@
-/* Appends layers to a description; shapes are derived here and nowhere else.
+/* Appends layers to a description.
  *
  * Each function returns the number of its layer, which the next one takes as `in`.  A failure
- * (memory, a name too long, a shape that vanishes) is remembered in `status` and turns later calls
+ * (memory, a name too long, shapes that do not fit) is remembered in `status` and turns later calls
  * into no-ops, so that a network reads as a list and is checked once, at kas_builder_finish. */
 #ifndef KAS_NET_BUILDER_H
 #define KAS_NET_BUILDER_H
@@ -18,11 +18,20 @@ void kas_builder_start(kas_builder *b, const char *name, int h, int w, int c, in
 /* Hands the network over, or frees it and returns the first failure. */
 kas_status kas_builder_finish(kas_builder *b, kas_net **out);
 
+/* Any layer: `layer` has its kind, name and attributes, and what layer_shape.h wants set; its
+ * `inputs` numbers at `in` are copied. The first convolution that reads the images is the stem. */
+int kas_builder_layer(kas_builder *b, kas_layer layer);
+
+/* A layer with the defaults: inputs and window to come, eps 1e-5, momentum 0.1. `name` has fewer
+ * than KAS_LAYER_NAME bytes: more are cut off. */
+kas_layer kas_layer_make(kas_layer_op op, const char *name);
+
 /* Square kernel, "same" padding (kernel / 2), no groups. */
 int kas_builder_conv(kas_builder *b, int in, const char *name, int c_out, int kernel, int stride);
 int kas_builder_batch_norm(kas_builder *b, int in, const char *name);
 int kas_builder_relu(kas_builder *b, int in, const char *name);
 int kas_builder_add(kas_builder *b, int in0, int in1, const char *name);
+/* Windows of stride x stride side by side; one that the border cuts off counts. */
 int kas_builder_avg_pool(kas_builder *b, int in, const char *name, int stride);
 int kas_builder_global_avg_pool(kas_builder *b, int in, const char *name);
 int kas_builder_shortcut_a(kas_builder *b, int in, const char *name, int c_out, int stride);

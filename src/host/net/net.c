@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/net/builder.h"
 #include "host/net/resnet.h"
 
 static const struct {
@@ -58,77 +59,7 @@ void kas_net_free(kas_net *net)
 {
     if (!net)
         return;
+    kas_arena_free(net->inputs);
     free(net->layer);
     free(net);
-}
-
-double kas_layer_flops(const kas_net *net, int i)
-{
-    const kas_layer *l = &net->layer[i];
-    if (l->op == KAS_LAYER_INPUT)
-        return 0;
-    const kas_layer *in = &net->layer[l->in[0]];
-    double elements = (double)l->h * l->w * l->c, in_elements = (double)in->h * in->w * in->c;
-    switch (l->op) {
-    case KAS_LAYER_CONV:
-        return elements * l->kernel_h * l->kernel_w * (in->c / l->groups);
-    case KAS_LAYER_LINEAR:
-        return in_elements * l->c + l->c;
-    case KAS_LAYER_AVG_POOL:
-    case KAS_LAYER_GLOBAL_AVG_POOL:
-        return in_elements;
-    case KAS_LAYER_BATCH_NORM:
-    case KAS_LAYER_RELU:
-    case KAS_LAYER_ADD:
-        return elements;
-    case KAS_LAYER_INPUT:
-    case KAS_LAYER_SHORTCUT_A:
-        break;
-    }
-    return 0;
-}
-
-double kas_layer_params(const kas_net *net, int i)
-{
-    const kas_layer *l = &net->layer[i];
-    if (l->op == KAS_LAYER_BATCH_NORM)
-        return 2.0 * l->c;
-    if (l->op != KAS_LAYER_CONV && l->op != KAS_LAYER_LINEAR)
-        return 0;
-    const kas_layer *in = &net->layer[l->in[0]];
-    if (l->op == KAS_LAYER_CONV)
-        return (double)l->kernel_h * l->kernel_w * (in->c / l->groups) * l->c;
-    return (double)in->h * in->w * in->c * l->c + l->c;
-}
-
-double kas_net_flops(const kas_net *net)
-{
-    double sum = 0;
-    for (int i = 0; i < net->layers; i++)
-        sum += kas_layer_flops(net, i);
-    return sum;
-}
-
-double kas_net_params(const kas_net *net)
-{
-    double sum = 0;
-    for (int i = 0; i < net->layers; i++)
-        sum += kas_layer_params(net, i);
-    return sum;
-}
-
-const char *kas_layer_op_name(kas_layer_op op)
-{
-    static const char *const names[] = {
-        [KAS_LAYER_INPUT] = "input",
-        [KAS_LAYER_CONV] = "conv",
-        [KAS_LAYER_BATCH_NORM] = "batch_norm",
-        [KAS_LAYER_RELU] = "relu",
-        [KAS_LAYER_ADD] = "add",
-        [KAS_LAYER_AVG_POOL] = "avg_pool",
-        [KAS_LAYER_LINEAR] = "linear",
-        [KAS_LAYER_GLOBAL_AVG_POOL] = "global_avg_pool",
-        [KAS_LAYER_SHORTCUT_A] = "shortcut_a",
-    };
-    return names[op];
 }

@@ -2,7 +2,8 @@
  *
  * A description has no weights and knows no device; the reference (float64), the trainer and the
  * exports all walk the same list.  Shapes are per image, channels-last [h][w][c].  Names are
- * torchvision's where torchvision has the network ("layer1.0.conv1").
+ * torchvision's where torchvision has the network ("layer1.0.conv1"), and so is the meaning of
+ * every kind: what the PyTorch module of that name computes, with the attributes below.
  */
 #ifndef KAS_NET_NET_H
 #define KAS_NET_NET_H
@@ -10,38 +11,67 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "host/core/arena.h"
 #include "host/core/buf.h"
 #include "host/core/status.h"
 #include "host/space/target.h"
 
+/* New kinds are added at the end: the numbers are part of a training's digest. */
 typedef enum kas_layer_op {
     KAS_LAYER_INPUT,
-    KAS_LAYER_CONV,       /* no bias, square stride, groups; weights "<name>.weight" */
-    KAS_LAYER_BATCH_NORM, /* "<name>.weight", ".bias", ".running_mean", ".running_var"; eps 1e-5,
-                             momentum 0.1 */
+    KAS_LAYER_CONV,       /* kernel, stride, pad, groups; weights "<name>.weight", and "<name>.bias"
+                             where `bias` is set */
+    KAS_LAYER_BATCH_NORM, /* eps, momentum (share of the new batch in the running statistics);
+                             "<name>.weight", ".bias", ".running_mean", ".running_var" */
     KAS_LAYER_RELU,
     KAS_LAYER_ADD,             /* in[0] + in[1] */
-    KAS_LAYER_AVG_POOL,        /* kernel = stride, ceil mode, padding not counted */
+    KAS_LAYER_AVG_POOL,        /* kernel, stride, pad, ceil_mode, count_include_pad */
     KAS_LAYER_GLOBAL_AVG_POOL, /* -> [1][1][c] */
-    KAS_LAYER_SHORTCUT_A, /* every stride-th pixel, channels zero-padded on both sides equally (He
-                             et al. 2015, option A) */
-    KAS_LAYER_LINEAR      /* with bias; "<name>.weight" [out][in], "<name>.bias" */
+    KAS_LAYER_SHORTCUT_A,   /* every stride-th pixel, channels zero-padded on both sides equally (He
+                               et al. 2015, option A) */
+    KAS_LAYER_LINEAR,       /* [1][1][c] -> [1][1][c_out]; "<name>.weight" [out][in], and
+                               "<name>.bias" where `bias` is set */
+    KAS_LAYER_RELU6,        /* min(max(x, 0), 6) */
+    KAS_LAYER_SILU,         /* x sigmoid(x) */
+    KAS_LAYER_HARD_SWISH,   /* x relu6(x + 3) / 6 */
+    KAS_LAYER_HARD_SIGMOID, /* relu6(x + 3) / 6 */
+    KAS_LAYER_GELU,         /* x Phi(x), exact: Phi(x) = (1 + erf(x / sqrt 2)) / 2 */
+    KAS_LAYER_SIGMOID,
+    KAS_LAYER_MAX_POOL,          /* kernel, stride, pad (counts as -infinity), ceil_mode */
+    KAS_LAYER_ADAPTIVE_AVG_POOL, /* output pixel i of n averages rows floor(i h / n) up to, not
+                                    including, ceil((i + 1) h / n) of the input; columns likewise */
+    KAS_LAYER_MULTIPLY,          /* in[0] * in[1]; in[1] has in[0]'s shape, or is [1][1][c] and
+                                    holds for every pixel */
+    KAS_LAYER_CONCAT,            /* n inputs of one height and width: their channels in order */
+    KAS_LAYER_DROPOUT,           /* training: each value is 0 with `probability`, else divided by
+                                    1 - probability; identity otherwise */
+    KAS_LAYER_FLATTEN,           /* -> [1][1][h w c], in PyTorch's order: value (c h_count + h)
+                                    w_count + w, whatever the order in memory is */
+    KAS_LAYER_LAYER_NORM /* over the channels of each pixel; eps; "<name>.weight", ".bias" */
 } kas_layer_op;
+enum { KAS_LAYER_OPS = KAS_LAYER_LAYER_NORM + 1, KAS_LAYER_NAME = 64 };
 
 typedef struct kas_layer {
     kas_layer_op op;
-    char name[64];
-    int in[2];                                            /* layer numbers, -1 = none */
-    int h, w, c;                                          /* of the output */
-    int kernel_h, kernel_w, stride, pad_h, pad_w, groups; /* CONV; AVG_POOL uses stride */
-    bool stem; /* CONV: the network's first convolution; never a target */
+    char name[KAS_LAYER_NAME];
+    int inputs;  /* how many layers it reads: 0 INPUT; 2 ADD, MULTIPLY; 2 or more CONCAT; else 1 */
+    int *in;     /* [inputs] their numbers, all smaller than this layer's; the network's */
+    int h, w, c; /* of the output */
+    int kernel_h, kernel_w, stride, pad_h, pad_w, groups; /* 0, 0, 1, 0, 0, 1 where not used */
+    bool stem;              /* CONV: the network's first convolution; never a target */
+    bool bias;              /* CONV, LINEAR */
+    bool ceil_mode;         /* pools: a last window that the border cuts off counts */
+    bool count_include_pad; /* AVG_POOL: the divisor counts padding */
+    double eps, momentum;   /* norms */
+    double probability;     /* DROPOUT */
 } kas_layer;
 
 typedef struct kas_net {
     char name[32];
     int layers;
-    kas_layer *layer; /* [0] is INPUT, the last one gives the logits */
+    kas_layer *layer; /* [0] is INPUT, the last one gives the logits: [1][1][classes] */
     int classes;
+    kas_arena *inputs; /* owns every layer's `in` */
 } kas_net;
 
 /* "resnet20" (CIFAR, shortcut option A: 269,722 parameters for 10 classes) or "resnet18" (CIFAR
@@ -54,11 +84,19 @@ const char *const *kas_net_names(void);
 /* Per image; a multiply-add is one FLOP. Parameters: everything that is learned. */
 double kas_net_flops(const kas_net *net);
 double kas_net_params(const kas_net *net);
+/* Of convolutions and linear layers alone, without their biases: what papers and torchvision's
+ * tables count. */
+double kas_net_multiply_adds(const kas_net *net);
 
 /* The same of one layer. Layers other than convolution and linear count one FLOP an element (of
- * their input for the pools, of their output else); copies count none. */
+ * their input for the pools, of their output else), and so does a bias; what only copies (concat,
+ * flatten, shortcut_a) or does nothing outside training (dropout) counts none. */
 double kas_layer_flops(const kas_net *net, int layer);
 double kas_layer_params(const kas_net *net, int layer);
+double kas_layer_multiply_adds(const kas_net *net, int layer);
+/* KAS_UNSUPPORTED naming the first layer that neither the trainer nor the reference can run. */
+kas_status kas_net_runnable(const kas_net *net);
+
 const char *kas_layer_op_name(kas_layer_op op); /* "conv", "batch_norm", ... */
 
 #endif

@@ -58,7 +58,7 @@ static kas_status add_batch_norm(kas_ref_net *net, int i, uint64_t c)
 static kas_status add_layer(kas_ref_net *net, int i)
 {
     const kas_layer *l = &net->net->layer[i];
-    const kas_layer *in = l->in[0] >= 0 ? &net->net->layer[l->in[0]] : l;
+    const kas_layer *in = l->inputs > 0 ? &net->net->layer[l->in[0]] : l;
     uint64_t c = (uint64_t)l->c, c_in = (uint64_t)in->c;
     int target = kas_ref_replaced_target(net, i);
     if (target >= 0)
@@ -90,6 +90,7 @@ kas_status kas_ref_net_create_replaced(const kas_net *net, const kas_kernel *ker
                                        const kas_target *targets, const kas_binding *bindings,
                                        int count, kas_ref_net **out)
 {
+    KAS_TRY(kas_net_runnable(net));
     kas_status status = KAS_OK;
     kas_ref_net *result = calloc(1, sizeof *result);
     if (!result)

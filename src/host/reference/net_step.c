@@ -5,14 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BATCH_NORM_EPS 1e-5
-#define BATCH_NORM_MOMENTUM 0.1
-
 typedef struct pass {
     kas_ref_net *net;
     int n;
     bool training;        /* batch norms use, and move the running statistics by, the batch's own */
-    double momentum;      /* of the running statistics */
+    bool calibrate;       /* moves them all the way, whatever a layer's momentum is */
     bool keep;            /* what kernels need for the backward pass */
     double **act, **grad; /* [layers] tensors [n][c][h][w] and their gradients */
     double **mean, **rstd;      /* [layers] statistics of batch norms */
@@ -79,13 +76,14 @@ static double *gradient(const pass *p, int layer, int which)
 static void batch_norm_forward(pass *p, int i, const double *x, double *y)
 {
     const kas_layer *l = &p->net->net->layer[i];
+    double momentum = p->calibrate ? 1 : l->momentum;
     if (p->training)
-        kas_ref_batch_norm_forward(p->n, l->c, l->h, l->w, BATCH_NORM_EPS, p->momentum, x,
-                                   value(p, i, 0), value(p, i, 1), value(p, i, 2), value(p, i, 3),
-                                   p->mean[i], p->rstd[i], y);
+        kas_ref_batch_norm_forward(p->n, l->c, l->h, l->w, l->eps, momentum, x, value(p, i, 0),
+                                   value(p, i, 1), value(p, i, 2), value(p, i, 3), p->mean[i],
+                                   p->rstd[i], y);
     else
-        kas_ref_batch_norm_eval(p->n, l->c, l->h, l->w, BATCH_NORM_EPS, x, value(p, i, 0),
-                                value(p, i, 1), value(p, i, 2), value(p, i, 3), y);
+        kas_ref_batch_norm_eval(p->n, l->c, l->h, l->w, l->eps, x, value(p, i, 0), value(p, i, 1),
+                                value(p, i, 2), value(p, i, 3), y);
 }
 
 /* Without a backward pass nothing is kept: a kernel's intermediates are much larger than its
@@ -135,7 +133,7 @@ static kas_status forward_layer(pass *p, int i)
         kas_ref_linear_forward(p->n, in->c * in->h * in->w, l->c, x, value(p, i, 0), value(p, i, 1),
                                y);
         break;
-    case KAS_LAYER_INPUT:
+    default:
         break;
     }
     return KAS_OK;
@@ -189,7 +187,7 @@ static kas_status backward_layer(pass *p, int i)
         kas_ref_linear_backward(p->n, in->c * in->h * in->w, l->c, x, value(p, i, 0), dy, dx,
                                 gradient(p, i, 0), gradient(p, i, 1));
         break;
-    case KAS_LAYER_INPUT:
+    default:
         return KAS_OK;
     }
     add_to(p, l->in[0], dx);
@@ -207,7 +205,7 @@ static kas_status forward(pass *p, const double *images)
 kas_status kas_ref_net_step(kas_ref_net *net, int n, const double *images, const uint16_t *labels,
                             double smoothing, double *loss, double *logits)
 {
-    pass p = {.net = net, .n = n, .training = true, .momentum = BATCH_NORM_MOMENTUM, .keep = true};
+    pass p = {.net = net, .n = n, .training = true, .keep = true};
     kas_status status = KAS_OK;
     int last = net->net->layers - 1;
     if (!pass_allocate(&p)) {
@@ -250,5 +248,6 @@ kas_status kas_ref_net_eval(kas_ref_net *net, int n, const double *images, doubl
 
 kas_status kas_ref_net_calibrate(kas_ref_net *net, int n, const double *images)
 {
-    return forward_only((pass){.net = net, .n = n, .training = true, .momentum = 1}, images, NULL);
+    return forward_only((pass){.net = net, .n = n, .training = true, .calibrate = true}, images,
+                        NULL);
 }

@@ -132,8 +132,8 @@ static kas_batch_norm batch_norm(const recorder *r, const kas_tape_op *op)
         .x = input_of(r, op->x, op->layer),
         .y = like(r, op->y, op->last),
         .relu = op->relu,
-        .eps = 1e-5f,
-        .momentum = 0.1f,
+        .eps = (float)r->m->net->layer[op->layer].eps,
+        .momentum = (float)r->m->net->layer[op->layer].momentum,
         .gamma = parameter(r, op->layer, 0, false),
         .beta = parameter(r, op->layer, 1, false),
         .running_mean = parameter(r, op->layer, 2, false),
@@ -185,7 +185,7 @@ static kas_status forward(recorder *r, const kas_tape_op *op)
         return kas_op_global_pool_forward(ops, r->plan, x, y);
     case KAS_LAYER_SHORTCUT_A:
         return kas_op_shortcut_a_forward(ops, r->plan, l->stride, x, y);
-    case KAS_LAYER_INPUT:
+    default:
         break;
     }
     return kas_fail(KAS_FAILURE, "layer %s cannot be run", l->name);
@@ -227,8 +227,7 @@ static kas_status backward(recorder *r, const kas_tape_op *op)
         return kas_op_global_pool_backward(ops, r->plan, dy, dx);
     case KAS_LAYER_SHORTCUT_A:
         return kas_op_shortcut_a_backward(ops, r->plan, l->stride, dy, dx);
-    case KAS_LAYER_ADD: /* its gradient is passed on by the tape */
-    case KAS_LAYER_INPUT:
+    default: /* a sum's gradient is passed on by the tape */
         break;
     }
     return kas_fail(KAS_FAILURE, "layer %s has no gradient", l->name);

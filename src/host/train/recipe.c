@@ -54,14 +54,31 @@ kas_status kas_recipe_check(const kas_recipe *r)
 /* ---- digest -----------------------------------------------------------------------------------
  */
 
+/* Written only where they are not the usual ones, so that digests of older networks stay. */
+static void add_options(const kas_layer *l, kas_buf *text)
+{
+    if (l->bias != (l->op == KAS_LAYER_LINEAR))
+        kas_buf_printf(text, " bias %d", l->bias);
+    if (l->ceil_mode || l->count_include_pad)
+        kas_buf_printf(text, " ceil %d padding %d", l->ceil_mode, l->count_include_pad);
+    if (l->eps != 1e-5 || l->momentum != 0.1)
+        kas_buf_printf(text, " eps %.17g momentum %.17g", l->eps, l->momentum);
+    if (l->probability != 0)
+        kas_buf_printf(text, " probability %.17g", l->probability);
+}
+
 static void add_net(const kas_net *net, kas_buf *text)
 {
     kas_buf_printf(text, "net %s %d classes\n", net->name, net->classes);
     for (int i = 0; i < net->layers; i++) {
         const kas_layer *l = &net->layer[i];
-        kas_buf_printf(text, "%d %s %d %d %d %d %d %d %d %d %d %d %d\n", l->op, l->name, l->in[0],
-                       l->in[1], l->h, l->w, l->c, l->kernel_h, l->kernel_w, l->stride, l->pad_h,
-                       l->pad_w, l->groups);
+        kas_buf_printf(text, "%d %s", l->op, l->name);
+        for (int k = 0; k < l->inputs || k < 2; k++)
+            kas_buf_printf(text, " %d", k < l->inputs ? l->in[k] : -1);
+        kas_buf_printf(text, " %d %d %d %d %d %d %d %d %d", l->h, l->w, l->c, l->kernel_h,
+                       l->kernel_w, l->stride, l->pad_h, l->pad_w, l->groups);
+        add_options(l, text);
+        kas_buf_puts(text, "\n");
     }
 }
 

@@ -187,7 +187,7 @@ static void forward(builder *b, int layer)
     }
     kas_tape_op op = empty(KAS_TAPE_FORWARD, layer);
     op.x = b->activation[l->in[0]];
-    op.x1 = l->in[1] >= 0 ? b->activation[l->in[1]] : -1;
+    op.x1 = l->inputs > 1 ? b->activation[l->in[1]] : -1;
     op.y = in_place(b, layer) ? op.x : new_like(b, layer);
     b->activation[layer] = op.y;
     op.program = kas_replaced_program_of_layer(b->replaced, layer);
@@ -314,7 +314,7 @@ static kas_status allocate(builder *b)
     b->head = numbers + 7 * n;
     memset(b->readers, 0, sizeof *b->readers * n);
     for (int i = 1; i < b->net->layers; i++)
-        for (int k = 0; k < 2 && b->net->layer[i].in[k] >= 0; k++)
+        for (int k = 0; k < b->net->layer[i].inputs; k++)
             b->readers[b->net->layer[i].in[k]]++;
     return KAS_OK;
 }
@@ -384,6 +384,7 @@ kas_status kas_tape_build(const kas_net *net, const kas_replaced *replaced, int 
 {
     *out = (kas_tape){0};
     builder b = {.net = net, .replaced = replaced, .batch = batch, .mode = mode, .tape = out};
+    KAS_TRY(kas_net_runnable(net));
     kas_status status = allocate(&b);
     if (status == KAS_OK) {
         build(&b);
