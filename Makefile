@@ -42,7 +42,7 @@ SOURCES  := $(shell find src -name '*.c' ! -name main.c | sort)
 OBJECTS  := $(SOURCES:%.c=$(BUILD)/%.o)
 LIBRARY  := $(BUILD)/libkas.a
 
-TESTS    := $(shell find tests/unit tests/ops tests/jit -name 'test_*.c' 2>/dev/null | sort)
+TESTS    := $(shell find tests/unit tests/ops tests/jit tests/fuzz -name 'test_*.c' 2>/dev/null | sort)
 TEST_BINS := $(TESTS:%.c=$(BUILD)/%)
 
 .PHONY: all demo test unit e2e bench asan format format-check size-check install clean help
@@ -78,7 +78,9 @@ $(BUILD)/%.o: %.c $(BUILD)/flags
 	$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(LIBRARY)
-	$(CC) $(LDFLAGS) -rdynamic -o $@ $< -Wl,--whole-archive $(LIBRARY) -Wl,--no-whole-archive $(LDLIBS) -lcmocka
+	$(CC) $(LDFLAGS) -rdynamic -o $@ $(filter %.o,$^) -Wl,--whole-archive $(LIBRARY) -Wl,--no-whole-archive $(LDLIBS) -lcmocka
+
+$(BUILD)/tests/fuzz/test_kernel_reader: $(BUILD)/tests/fuzz/kernel_mutate.o
 
 .SECONDARY:
 

@@ -219,9 +219,11 @@ static void json_from_strangers_is_checked_before_use(void **state)
         {"", "not valid JSON"},
         {"{\n\"a\":", "not valid JSON"},
         {"{} x", "text after"},
-        {"[[[[[1]]]]]", "deeper than 4"},
-        {"{\"a\":1,\"a\":2}", "duplicate key \"a\""},
-        {"{\"b\":[{\"a\":1,\"c\":2,\"a\":2}]}", "duplicate key \"a\""},
+        {"{\"a\":[1,{\"b\":tru}]}", "f.json: a[1].b: line 1: not valid JSON"},
+        {"[[[[[1]]]]]", "f.json: [0][0][0][0]: nested deeper than 4"},
+        {"{\"k\":\"}\\\"{\", \"a\" : [1,2,{\"b\":[{}, [ ]]}]}", "f.json: a[2].b[0]: nested"},
+        {"{\"a\":1,\"a\":2}", "f.json: duplicate key \"a\""},
+        {"{\"b\":[{\"a\":1,\"c\":2,\"a\":2}]}", "f.json: b[0]: duplicate key \"a\""},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_int_equal(parse(bad[i].text, &json), KAS_BAD_INPUT);

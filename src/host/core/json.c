@@ -1,7 +1,14 @@
 #include "host/core/json.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "host/core/json_place.h"
+
+/* ": nodes[3].in" behind the file's name, nothing at the top. */
+#define PLACE_FORMAT "%s%s"
+#define PLACE_ARGUMENTS(place) ((place)[0] ? ": " : ""), (place)
 
 /* Depth is checked on the text, before cJSON recurses over it. */
 static kas_status check_depth(const char *name, const char *text, size_t size, int limit)
@@ -18,9 +25,13 @@ static kas_status check_depth(const char *name, const char *text, size_t size, i
         } else if (c == '"') {
             in_string = true;
         } else if (c == '{' || c == '[') {
-            if (++depth > limit)
-                return kas_fail(KAS_BAD_INPUT, "%s: nested deeper than %d levels at byte %zu", name,
-                                limit, i);
+            if (++depth > limit) {
+                char place[KAS_JSON_PLACE_SIZE];
+                kas_json_place(text, i, place);
+                return kas_fail(KAS_BAD_INPUT,
+                                "%s" PLACE_FORMAT ": nested deeper than %d levels at byte %zu",
+                                name, PLACE_ARGUMENTS(place), limit, i);
+            }
         } else if (c == '}' || c == ']') {
             depth--;
         }
@@ -28,15 +39,45 @@ static kas_status check_depth(const char *name, const char *text, size_t size, i
     return KAS_OK;
 }
 
-static kas_status check_duplicates(const char *name, const cJSON *item)
+static int compare_keys(const void *a, const void *b)
 {
-    for (const cJSON *a = item->child; a; a = a->next) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Sorted, so that an object of thousands of members takes no quadratic time. */
+static kas_status check_keys(const char *name, const char *place, const cJSON *object)
+{
+    size_t count = (size_t)cJSON_GetArraySize(object), i = 0;
+    const char **key = calloc(count + 1, sizeof *key);
+    kas_status status = KAS_OK;
+    if (!key)
+        return kas_fail(KAS_NO_MEMORY, "%s: no memory for %zu keys", name, count);
+    for (const cJSON *member = object->child; member; member = member->next)
+        key[i++] = member->string;
+    qsort(key, count, sizeof *key, compare_keys);
+    for (i = 1; i < count && status == KAS_OK; i++)
+        if (strcmp(key[i - 1], key[i]) == 0)
+            status = kas_fail(KAS_BAD_INPUT, "%s" PLACE_FORMAT ": duplicate key \"%.64s\"", name,
+                              PLACE_ARGUMENTS(place), key[i]);
+    free(key);
+    return status;
+}
+
+static kas_status check_duplicates(const char *name, const char *place, const cJSON *item)
+{
+    int index = 0;
+    if (cJSON_IsObject(item))
+        KAS_TRY(check_keys(name, place, item));
+    for (const cJSON *child = item->child; child; child = child->next, index++) {
+        char inner[KAS_JSON_PLACE_SIZE];
+        if (!child->child)
+            continue;
+        memcpy(inner, place, KAS_JSON_PLACE_SIZE);
         if (cJSON_IsObject(item))
-            for (const cJSON *b = a->next; b; b = b->next)
-                if (strcmp(a->string, b->string) == 0)
-                    return kas_fail(KAS_BAD_INPUT, "%s: duplicate key \"%.64s\"", name, a->string);
-        if (a->child)
-            KAS_TRY(check_duplicates(name, a));
+            kas_json_place_key(inner, child->string, strlen(child->string));
+        else
+            kas_json_place_index(inner, index);
+        KAS_TRY(check_duplicates(name, inner, child));
     }
     return KAS_OK;
 }
@@ -61,16 +102,19 @@ kas_status kas_json_parse(const char *name, const char *text, size_t size, kas_j
     KAS_TRY(check_depth(name, text, size, limits.depth));
     const char *end = NULL;
     cJSON *root = cJSON_ParseWithLengthOpts(text, size, &end, 0);
-    if (!root)
-        return kas_fail(KAS_BAD_INPUT, "%s: line %d: not valid JSON", name,
-                        end ? line_of(text, end) : 1);
+    char place[KAS_JSON_PLACE_SIZE] = "";
+    if (!root) {
+        kas_json_place(text, end ? (size_t)(end - text) : 0, place);
+        return kas_fail(KAS_BAD_INPUT, "%s" PLACE_FORMAT ": line %d: not valid JSON", name,
+                        PLACE_ARGUMENTS(place), end ? line_of(text, end) : 1);
+    }
     for (; end < text + size; end++)
         if (!strchr(" \t\r\n", *end)) {
             cJSON_Delete(root);
             return kas_fail(KAS_BAD_INPUT, "%s: line %d: text after the JSON value", name,
                             line_of(text, end));
         }
-    kas_status status = check_duplicates(name, root);
+    kas_status status = check_duplicates(name, place, root);
     if (status != KAS_OK)
         cJSON_Delete(root);
     else

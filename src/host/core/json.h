@@ -1,6 +1,7 @@
 /* Reading JSON from files of users: cJSON behind limits and messages that name the field.
  *
- * Text is checked for size, nesting depth and duplicate keys before any value is used.  The getters
+ * Text is checked for size, nesting depth and duplicate keys before any value is used; the message
+ * says where, as in "f.json: nodes[3].in: nested deeper than 8 levels".  The getters
  * fail with "<where>: field "x": expected an integer in [1, 64], found ..."; `where` is the file
  * and the path of the object, given by the caller. */
 #ifndef KAS_CORE_JSON_H

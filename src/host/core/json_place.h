@@ -1,0 +1,20 @@
+/* Where in a JSON text something stands: "nodes[3].in" for people. Internal to json.c. */
+#ifndef KAS_CORE_JSON_PLACE_H
+#define KAS_CORE_JSON_PLACE_H
+
+#include <stddef.h>
+
+enum {
+    KAS_JSON_PLACE_SIZE = 160, /* of the text, NUL included; what is longer is cut */
+    KAS_JSON_PLACE_DEPTH = 64  /* levels that are told; deeper ones are left out */
+};
+
+/* The place of byte `at` of `text`, read as far as it goes: the text need not be valid JSON.
+ * "" at the top. */
+void kas_json_place(const char *text, size_t at, char out[KAS_JSON_PLACE_SIZE]);
+
+/* Appends ".key" (or "key" at the top) or "[index]" to a place. */
+void kas_json_place_key(char place[KAS_JSON_PLACE_SIZE], const char *key, size_t length);
+void kas_json_place_index(char place[KAS_JSON_PLACE_SIZE], int index);
+
+#endif

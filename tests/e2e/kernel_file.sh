@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Damaged kernel files: exit code 3 from every command that reads one, and a message that names file, node and fault.
+set -eu
+trap 'echo "FAILED at line $LINENO"' ERR
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+head='{"format": "kas-gpu kernel", "version": 1, "nodes": [{"op": "input"}, '
+
+refused() { # name "words of the message"; the file is on standard input
+    local code=0
+    cat >"$folder/$1.json"
+    ./kas-gpu check "$folder/$1.json" --net resnet20 --input 3x8x8 --device cpu >"$folder/out" 2>"$folder/err" || code=$?
+    [ $code = 3 ] || { echo "$1: exit code $code"; return 1; }
+    grep -qF "$1.json: $2" "$folder/err" || { echo "$1: $(head -c 500 "$folder/err")"; return 1; }
+}
+
+refused unknown 'node 1: unknown primitive "blur"' <<<"$head"'{"op": "blur", "in": [0]}]}'
+refused cycle 'node 1: field "in": expected numbers of earlier nodes' \
+    <<<"$head"'{"op": "relu", "in": [2]}, {"op": "abs", "in": [1]}]}'
+refused no-input 'node 1: field "in" is missing' <<<"$head"'{"op": "relu"}]}'
+refused shape 'node 1 (fc): the output has shape [K_H, H, W]' <<<"$head"'{"op": "fc", "in": [0], "out": "K_H"}]}'
+refused axis 'node 2 (shift)' \
+    <<<"$head"'{"op": "fold_avg", "in": [0], "dim": 1}, {"op": "shift", "in": [1], "axes": "h", "offset": 1}]}'
+refused huge 'node 1: field "offset": expected an integer' \
+    <<<"$head"'{"op": "shift", "in": [0], "axes": "h", "offset": 1e400}]}'
+refused huge-size 'node 1: field "out"' <<<"$head"'{"op": "fc", "in": [0], "out": "99999999999999999999*C"}]}'
+refused huge-group 'groups: field "G0": expected an integer in [2, 65536]' \
+    <<<"$head"'{"op": "group", "in": [0], "dim": 0, "by": "G0"}], "groups": {"G0": 18446744073709551616}}'
+refused duplicate 'nodes[1]: duplicate key "in"' <<<"$head"'{"op": "relu", "in": [0], "in": [0]}]}'
+{ printf '%s{"op": "relu", "in": ' "$head"; printf '[%.0s' $(seq 100000); } |
+    refused deep 'nodes[1].in[0][0][0][0][0]: nested deeper than 8 levels'
+{ printf '%s' "$head"; yes '{"op": "relu", "in": [0]},' 2>"$folder/yes" | head -c 100000000; } |
+    refused large 'file is larger than the limit of 262144 bytes'
+refused cut 'nodes[1].in[0]: line 1: not valid JSON' <<<"$head"'{"op": "relu", "in": [0'
+
+# The other commands that read a kernel file use the same reader.
+for command in "show" "export -o $folder/out.d"; do
+    code=0
+    ./kas-gpu $command "$folder/unknown.json" >"$folder/out" 2>"$folder/err" || code=$?
+    [ $code = 3 ]
+    grep -q 'node 1: unknown primitive "blur"' "$folder/err"
+done
+echo "kernel_file: ok"

@@ -1,0 +1,348 @@
+/* Fuzz test of the kernel file reader and of what stands behind it.
+ *
+ *     test_kernel_reader [EXECUTIONS [SEED]]      default 50000, a few seconds
+ *
+ * An execution mutates a kernel file and reads it.  The reader accepts or refuses with a message
+ * that names the file; what it accepts must go all the way: shapes, canonical form, both solvers,
+ * description, picture, and a written file that reads back as the same kernel, byte for byte.
+ * Accepted mutants join the corpus, so that mutations pile up.  The run is a function of SEED: a
+ * finding comes again under the same arguments. */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/core/files.h"
+#include "host/space/canonical.h"
+#include "host/space/describe.h"
+#include "host/space/kernel_json.h"
+#include "host/space/sampler.h"
+#include "kernel_mutate.h"
+
+enum {
+    DEFAULT_EXECUTIONS = 50000,
+    CORPUS = 512,
+    SAMPLED = 48,       /* kernels of the sampler in the first corpus */
+    LARGEST = 16 << 10, /* bytes of a mutant that is kept */
+    TARGETS = 3
+};
+
+/* Small layers with unequal channels, an image that is not square, and kernels of several sizes. */
+static const kas_target even[TARGETS] = {{.c_in = 16,
+                                          .c_out = 16,
+                                          .c = 16,
+                                          .parts_in = 1,
+                                          .parts_out = 1,
+                                          .h = 8,
+                                          .w = 8,
+                                          .kernel_h = 3,
+                                          .kernel_w = 3,
+                                          .stride = 1},
+                                         {.c_in = 16,
+                                          .c_out = 32,
+                                          .c = 16,
+                                          .parts_in = 1,
+                                          .parts_out = 2,
+                                          .h = 4,
+                                          .w = 4,
+                                          .kernel_h = 3,
+                                          .kernel_w = 3,
+                                          .stride = 2},
+                                         {.c_in = 64,
+                                          .c_out = 32,
+                                          .c = 32,
+                                          .parts_in = 2,
+                                          .parts_out = 1,
+                                          .h = 2,
+                                          .w = 2,
+                                          .kernel_h = 1,
+                                          .kernel_w = 1,
+                                          .stride = 1}};
+static const kas_target odd[TARGETS] = {{.c_in = 24,
+                                         .c_out = 36,
+                                         .c = 12,
+                                         .parts_in = 2,
+                                         .parts_out = 3,
+                                         .h = 7,
+                                         .w = 5,
+                                         .kernel_h = 5,
+                                         .kernel_w = 5,
+                                         .stride = 1},
+                                        {.c_in = 18,
+                                         .c_out = 18,
+                                         .c = 18,
+                                         .parts_in = 1,
+                                         .parts_out = 1,
+                                         .h = 9,
+                                         .w = 9,
+                                         .kernel_h = 7,
+                                         .kernel_w = 7,
+                                         .stride = 1},
+                                        {.c_in = 30,
+                                         .c_out = 30,
+                                         .c = 30,
+                                         .parts_in = 1,
+                                         .parts_out = 1,
+                                         .h = 1,
+                                         .w = 3,
+                                         .kernel_h = 3,
+                                         .kernel_w = 3,
+                                         .stride = 1}};
+
+typedef struct fuzz {
+    unsigned long long executions, seed, now;
+    kas_buf corpus[CORPUS];
+    int files, fixed; /* the first `fixed` are never replaced */
+    unsigned long long accepted, refused, solved;
+} fuzz;
+
+static const kas_buf *present; /* the text at hand, for the message of a finding */
+static fuzz state;
+
+#define MUST(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            finding(#condition, __LINE__);                                                         \
+    } while (0)
+
+static void finding(const char *condition, int line)
+{
+    fprintf(stderr, "FINDING at line %d, execution %llu of seed %llu: not so: %s\nmessage: %s\n",
+            line, state.now, state.seed, condition, kas_error());
+    if (present)
+        fprintf(stderr, "%.*s\n", (int)present->size, kas_buf_text(present));
+    exit(1);
+}
+
+/* ---- the first corpus ------------------------------------------------------------------------ */
+
+static void add_file(const char *text, size_t size)
+{
+    if (state.files == CORPUS)
+        return;
+    kas_buf_add(&state.corpus[state.files++], text, size);
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static void add_folder(const char *folder)
+{
+    struct dirent **list;
+    const int count = scandir(folder, &list, NULL, by_name);
+    MUST(count > 2);
+    for (int i = 0; i < count; i++) {
+        char path[300];
+        kas_buf text = {0};
+        snprintf(path, sizeof path, "%s/%s", folder, list[i]->d_name);
+        if (strstr(path, ".json")) {
+            MUST(kas_file_read(path, 1 << 20, &text) == KAS_OK);
+            add_file(text.data, text.size);
+        }
+        kas_buf_free(&text);
+        free(list[i]);
+    }
+    free(list);
+}
+
+static void add_sampled_kernels(void)
+{
+    kas_sample_options options = kas_sample_defaults();
+    kas_sampler *sampler;
+    MUST(kas_sampler_create(&options, even, TARGETS, &sampler) == KAS_OK);
+    for (int i = 0; i < SAMPLED; i++) {
+        kas_sample sample;
+        kas_buf text = {0};
+        MUST(kas_sampler_next(sampler, 0, &sample) == KAS_OK);
+        MUST(kas_kernel_write_json(&sample.kernel, &sample.solution, &text) == KAS_OK);
+        add_file(text.data, text.size);
+        kas_solution_free(&sample.solution);
+        kas_buf_free(&text);
+    }
+    kas_sampler_free(sampler);
+}
+
+/* ---- what must hold of a kernel that was accepted -------------------------------------------- */
+
+static void check_solution(const kas_kernel *kernel, const kas_target *targets,
+                           const kas_budget *budget)
+{
+    kas_solution solution;
+    double flops = 0, params = 0;
+    const kas_status status = kas_solve(kernel, targets, TARGETS, budget, &solution);
+    if (status != KAS_OK) {
+        MUST(status == KAS_ILLEGAL || status == KAS_UNSUPPORTED || status == KAS_OVER_BUDGET);
+        return;
+    }
+    for (int t = 0; t < TARGETS; t++) {
+        kas_cost cost;
+        MUST(kas_kernel_check_binding(kernel, &solution.binding[t]) == KAS_OK);
+        MUST(kas_layer_cost(kernel, &targets[t], &solution.binding[t], &cost) == KAS_OK);
+        flops += cost.flops;
+        params += cost.params;
+    }
+    MUST(flops == solution.flops && params == solution.params);
+    MUST(budget->max_flops_ratio == 0 || flops <= budget->max_flops_ratio * solution.conv_flops);
+    MUST(budget->max_params_ratio == 0 ||
+         params <= budget->max_params_ratio * solution.conv_params);
+    kas_buf text = {0};
+    kas_kernel again;
+    MUST(kas_kernel_write_json(kernel, &solution, &text) == KAS_OK);
+    MUST(kas_kernel_read_json("solved", text.data, text.size, &again) == KAS_OK);
+    kas_buf_free(&text);
+    kas_solution_free(&solution);
+    state.solved++;
+}
+
+static void check_round_trip(const kas_kernel *kernel)
+{
+    kas_buf first = {0}, second = {0};
+    kas_kernel again, canonical;
+    char name[KAS_NAME_SIZE], other[KAS_NAME_SIZE];
+    MUST(kas_kernel_name(kernel, name) == KAS_OK);
+    MUST(kas_kernel_write_json(kernel, NULL, &first) == KAS_OK);
+    MUST(kas_kernel_read_json("written", first.data, first.size, &again) == KAS_OK);
+    MUST(kas_kernel_name(&again, other) == KAS_OK && strcmp(name, other) == 0);
+    MUST(kas_kernel_write_json(&again, NULL, &second) == KAS_OK);
+    MUST(strcmp(kas_buf_text(&first), kas_buf_text(&second)) == 0);
+    MUST(kas_kernel_canonicalize(kernel, &canonical) == KAS_OK);
+    MUST(kas_kernel_name(&canonical, other) == KAS_OK && strcmp(name, other) == 0);
+    kas_buf_free(&first);
+    kas_buf_free(&second);
+}
+
+static void check_description(const kas_kernel *kernel)
+{
+    kas_buf text = {0};
+    for (int i = 0; i < kernel->nodes; i++) {
+        const size_t before = text.size;
+        kas_node_describe(kernel, i, &text);
+        MUST(text.size > before);
+    }
+    MUST(kas_kernel_write_dot(kernel, "mutant", NULL, &text) == KAS_OK);
+    kas_buf_free(&text);
+}
+
+/* Any size for a variable: the kernel becomes another, or is refused, and nothing breaks. */
+static void check_substitution(kas_rng *rng, const kas_kernel *kernel)
+{
+    const uint32_t vars = kas_kernel_vars(kernel);
+    for (int v = 0; v < KAS_MAX_VARS; v++)
+        if (vars & (1u << v)) {
+            kas_kernel copy = *kernel;
+            kas_dim value = kas_dim_symbol((kas_symbol)kas_rng_below(rng, KAS_SYM_COUNT));
+            const kas_status status = kas_kernel_substitute(&copy, v, &value);
+            MUST(status == KAS_OK || status == KAS_ILLEGAL);
+        }
+}
+
+static void check_accepted(kas_rng *rng, kas_kernel *kernel)
+{
+    static const double ratios[] = {0, 0.1, 0.5, 1, 4};
+    const kas_budget budget = {.max_flops_ratio = ratios[kas_rng_below(rng, 5)],
+                               .max_params_ratio = ratios[kas_rng_below(rng, 5)]};
+    MUST(kas_kernel_infer(kernel) == KAS_OK);
+    check_round_trip(kernel);
+    check_description(kernel);
+    check_substitution(rng, kernel);
+    check_solution(kernel, kas_rng_below(rng, 2) ? even : odd, &budget);
+}
+
+/* ---- the run --------------------------------------------------------------------------------- */
+
+static void make_mutant(kas_rng *rng, kas_buf *text)
+{
+    const kas_buf *file = &state.corpus[kas_rng_below(rng, (uint32_t)state.files)];
+    const kas_buf *donor = &state.corpus[kas_rng_below(rng, (uint32_t)state.files)];
+    if (kas_rng_below(rng, 3)) {
+        cJSON *root = cJSON_ParseWithLength(file->data, file->size);
+        cJSON *other = cJSON_ParseWithLength(donor->data, donor->size);
+        MUST(root && other);
+        fuzz_mutate_nodes(rng, root, other);
+        char *printed = cJSON_PrintUnformatted(root);
+        MUST(printed);
+        kas_buf_puts(text, printed);
+        free(printed);
+        cJSON_Delete(root);
+        cJSON_Delete(other);
+        if (kas_rng_below(rng, 8))
+            return;
+    } else {
+        kas_buf_add(text, file->data, file->size);
+    }
+    fuzz_mutate_bytes(rng, text);
+}
+
+static void keep(kas_rng *rng, const kas_buf *text)
+{
+    if (text->size > LARGEST || kas_rng_below(rng, 4) != 0)
+        return;
+    if (state.files < CORPUS) {
+        add_file(text->data, text->size);
+        return;
+    }
+    kas_buf *slot =
+        &state.corpus[state.fixed + (int)kas_rng_below(rng, (uint32_t)(CORPUS - state.fixed))];
+    kas_buf_clear(slot);
+    kas_buf_add(slot, text->data, text->size);
+}
+
+static void execute(unsigned long long n)
+{
+    kas_rng rng = kas_rng_make(state.seed, KAS_PURPOSE_TEST, n);
+    kas_buf text = {0};
+    kas_kernel kernel;
+    make_mutant(&rng, &text);
+    present = &text;
+    char *tight = malloc(text.size ? text.size : 1); /* so that a read past the end is seen */
+    MUST(tight);
+    memcpy(tight, kas_buf_text(&text), text.size);
+    const kas_status status = kas_kernel_read_json("mutant.json", tight, text.size, &kernel);
+    free(tight);
+    if (status == KAS_OK) {
+        check_accepted(&rng, &kernel);
+        keep(&rng, &text);
+        state.accepted++;
+    } else {
+        MUST(status == KAS_BAD_INPUT && strncmp(kas_error(), "mutant.json", 11) == 0);
+        state.refused++;
+    }
+    present = NULL;
+    kas_buf_free(&text);
+}
+
+static unsigned long long number(const char *text)
+{
+    char *end;
+    errno = 0;
+    const unsigned long long value = strtoull(text, &end, 10);
+    if (errno || *end || end == text) {
+        fprintf(stderr, "usage: test_kernel_reader [EXECUTIONS [SEED]]\n");
+        exit(2);
+    }
+    return value;
+}
+
+int main(int argc, char **argv)
+{
+    state.executions = argc > 1 ? number(argv[1]) : DEFAULT_EXECUTIONS;
+    state.seed = argc > 2 ? number(argv[2]) : 1;
+    add_folder("kernels");
+    add_folder("tests/fuzz/corpus"); /* what neither those nor the sampler have */
+    add_sampled_kernels();
+    state.fixed = state.files;
+    for (state.now = 0; state.now < state.executions; state.now++)
+        execute(state.now);
+    printf("%llu executions of seed %llu: %llu accepted (%llu of them solved), %llu refused, "
+           "0 findings\n",
+           state.executions, state.seed, state.accepted, state.solved, state.refused);
+    /* a run that accepts or refuses nearly all looks at half of the code */
+    MUST(state.executions < DEFAULT_EXECUTIONS ||
+         (state.accepted > state.executions / 20 && state.refused > state.executions / 4));
+    for (int i = 0; i < state.files; i++)
+        kas_buf_free(&state.corpus[i]);
+    return 0;
+}
