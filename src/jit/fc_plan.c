@@ -115,6 +115,7 @@ static void fill_weight(kas_lower *l, int node)
     w->groups = fc->sizes.groups;
     w->fan_out = fc->sizes.fan_out;
     w->fan_in = fc->sizes.fan_in;
+    w->init = fc->sizes.init;
     w->elements = (size_t)w->instances * w->groups * w->fan_out * w->fan_in;
     w->taps[0] = w->taps[1] = 1;
     w->in_channels = w->fan_in;
@@ -126,7 +127,7 @@ kas_status kas_fc_plan(kas_lower *l, int node)
 {
     kas_lowered_fc *fc = &l->fc[node];
     bool is_tap[KAS_MAX_CHANNEL_DIMS];
-    KAS_TRY(kas_fc_sizes_at(l->kernel, node, l->binding, &fc->sizes));
+    KAS_TRY(kas_weight_sizes_at(l->kernel, node, l->binding, &fc->sizes));
     fc->weight = l->weights++;
     find_base(l, node, is_tap);
     sort_dims(l, node, is_tap);

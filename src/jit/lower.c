@@ -201,8 +201,8 @@ static void lower_backward(kas_lower *l)
         ir->tensor[g].def = l->gradient[k];
         ir->tensor[g].backward = true;
         l->gradient_tensor[k] = g;
-        /* A map whose value does not matter still owes its weights a gradient of 0. */
-        if (k > 0 && (l->gradient[k] != 0 || l->kernel->node[k].op == KAS_OP_FC))
+        /* A node whose value does not matter still owes its weight a gradient of 0. */
+        if (k > 0 && (l->gradient[k] != 0 || kas_op_has_weight((kas_op)l->kernel->node[k].op)))
             class_of((kas_op)l->kernel->node[k].op, true)(l, k);
     }
     l->dx = l->gradient_tensor[0];

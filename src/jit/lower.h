@@ -20,7 +20,7 @@ enum { KAS_DIM_N, KAS_DIM_H, KAS_DIM_W, KAS_DIM_Q, KAS_DIM_P, KAS_DIM_C };
 
 /* A fully-connected node: how it is computed, and the tensors its gradient needs. */
 typedef struct kas_lowered_fc {
-    int weight;          /* number among the fully-connected nodes */
+    int weight;          /* its number */
     bool library, share; /* share: all q read one input, and are outputs of one convolution */
     int base;            /* node that the convolution reads; the unfolds between are its taps */
     int axes;            /* KAS_AXIS_* that are taps */
@@ -30,7 +30,7 @@ typedef struct kas_lowered_fc {
     /* dims of the node that feeds it, by part, as indices of its channel dims */
     int group[KAS_MAX_CHANNEL_DIMS], groups, channel[KAS_MAX_CHANNEL_DIMS], channels,
         tap[KAS_MAX_CHANNEL_DIMS], taps;
-    kas_fc_sizes sizes;
+    kas_weight_sizes sizes;
 } kas_lowered_fc;
 
 typedef struct kas_lower {
@@ -50,7 +50,7 @@ typedef struct kas_lower {
     int aux[KAS_MAX_NODES];             /* fold_max: argmax; softmax: the sum's tensor */
     kas_lowered_fc fc[KAS_MAX_NODES];
     kas_weight weight[KAS_MAX_NODES];
-    int weights, weight_tensor[KAS_MAX_NODES]; /* by number of the fully-connected node */
+    int weights, weight_tensor[KAS_MAX_NODES]; /* by number of the weight */
     int x, y, dx, dy;                          /* tensors */
     int dweight[KAS_MAX_NODES];
 } kas_lower;

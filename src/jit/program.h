@@ -11,10 +11,10 @@
  * (target.h) run together: inside, tensors are [batch][(h)][(w)][instance][channels...] with the
  * pitch of the flattened channels padded.
  *
- * Weights.  One buffer for each fully-connected node, float32, all instances.  Logically
- * [instance][group][out][in] (see kas_fc_sizes); the order in memory is what the operation wants
+ * Weights.  One buffer for each node with a weight, float32, all instances.  Logically
+ * [instance][group][out][in] (see space/weights.h); the order in memory is what the operation wants
  * (KRSC for a library convolution, taps first for a direct kernel) and is given by
- * kas_weight_offset. Initialise with variance 1 / fan_in: unit gain.
+ * kas_weight_offset. `init` says how to start: unit gain.
  *
  * Gradients are in gather form, without atomics: deterministic.  BACKWARD overwrites DX and every
  * DWEIGHT. SAVED buffers are written by FORWARD and read by BACKWARD; SCRATCH lives within one
@@ -26,13 +26,14 @@
 #include "host/device/device.h"
 #include "host/space/kernel.h"
 #include "host/space/target.h"
+#include "host/space/weights.h"
 
 typedef enum kas_role {
     KAS_ROLE_X,
     KAS_ROLE_Y,
     KAS_ROLE_DX,
     KAS_ROLE_DY,
-    KAS_ROLE_WEIGHT, /* index: number of the fully-connected node, in node order */
+    KAS_ROLE_WEIGHT, /* index: number of the weight, in node order */
     KAS_ROLE_DWEIGHT,
     KAS_ROLE_SAVED,
     KAS_ROLE_SCRATCH
@@ -47,6 +48,7 @@ typedef struct kas_buffer {
 typedef struct kas_weight {
     int node; /* of the kernel */
     uint32_t instances, groups, fan_out, fan_in;
+    kas_weight_init init;
     size_t elements;  /* of the buffer: instances * groups * fan_out * fan_in */
     size_t stride[3]; /* of instance, group, out */
     /* The kernel window's taps are the last digits of `in`:

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "host/space/build.h"
+#include "host/space/weights.h"
 
 #define HW (KAS_AXIS_H | KAS_AXIS_W)
 
@@ -247,8 +248,8 @@ static void test_sizes_and_cost(void **state)
     assert_true(y > 0);
     assert_int_equal(kas_kernel_infer(&k), KAS_OK);
     kas_binding b = binding_of(12, 5, 7, 3, 4);
-    kas_fc_sizes sizes;
-    assert_int_equal(kas_fc_sizes_at(&k, fc, &b, &sizes), KAS_OK);
+    kas_weight_sizes sizes;
+    assert_int_equal(kas_weight_sizes_at(&k, fc, &b, &sizes), KAS_OK);
     assert_int_equal(sizes.groups, 4);
     assert_int_equal(sizes.fan_in, 3 * 9);
     assert_int_equal(sizes.fan_out, 3);
@@ -265,7 +266,7 @@ static void test_sizes_and_cost(void **state)
     assert_true(cost.params == 12 * 27);
     assert_true(cost.largest_tensor == 12 * 9 * 35);
     assert_true(cost.largest_weight == 12 * 27);
-    assert_int_equal(kas_fc_sizes_at(&k, x, &b, &sizes), KAS_FAILURE);
+    assert_int_equal(kas_weight_sizes_at(&k, x, &b, &sizes), KAS_FAILURE);
 }
 
 int main(void)

@@ -17,6 +17,7 @@
 #include "host/net/targets.h"
 #include "host/reference/reference.h"
 #include "host/space/kernel_json.h"
+#include "host/space/weights.h"
 #include "host/space/sampler.h"
 
 #define TOLERANCE 1e-6
@@ -51,10 +52,10 @@ static double target_error(const kas_kernel *kernel, const kas_target *t,
     double *x = random_array(pixels * t->c_in, 1, 1), *dy = random_array(pixels * t->c_out, 1, 2);
     int number = 0;
     for (int i = 0; i < kernel->nodes; i++) {
-        kas_fc_sizes sizes;
-        if (kernel->node[i].op != KAS_OP_FC)
+        kas_weight_sizes sizes;
+        if (!kas_op_has_weight((kas_op)kernel->node[i].op))
             continue;
-        assert_int_equal(kas_fc_sizes_at(kernel, i, binding, &sizes), KAS_OK);
+        assert_int_equal(kas_weight_sizes_at(kernel, i, binding, &sizes), KAS_OK);
         size_t size = kas_reference_weight_size(ref, number);
         assert_int_equal(size, (size_t)t->parts_in * t->parts_out * sizes.groups * sizes.fan_out *
                                    sizes.fan_in);

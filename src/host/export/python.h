@@ -33,12 +33,8 @@ void kas_python_module_path(const char *name, kas_buf *out);
 /* A size as an integer expression: "C // G0", "(C * K_H) // (2 * G0)". */
 void kas_python_dim(const kas_dim *dim, kas_buf *out);
 /* The statements of node i (not the input): "        n3 = ...\n". `weight` is the number of its
- * fully-connected map. */
+ * weight, if it has one. */
 kas_status kas_python_node(const kas_kernel *kernel, int i, int weight, kas_buf *out);
 /* Whether weights span H or W, so that the module is bound to one image size. */
 bool kas_python_weights_are_sized(const kas_kernel *kernel);
-/* What a fully-connected node contracts, as monomials. */
-kas_status kas_python_fc_dims(const kas_kernel *kernel, int i, kas_dim *groups, kas_dim *fan_in,
-                              kas_dim *fan_out);
-
 #endif

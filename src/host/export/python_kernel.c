@@ -2,6 +2,8 @@
  * python_node.c's. */
 #include "host/export/python.h"
 
+#include "host/space/weights.h"
+
 #include <ctype.h>
 #include <string.h>
 
@@ -17,6 +19,10 @@ static const char taps_text[] =
     "along)\n"
     "    return torch.stack([x.narrow(along, dilation * tap, size) for tap in range(count)], "
     "place)\n";
+
+static const char factor_text[] = "\n\ndef factor(*shape):\n"
+                                  "    \"\"\"Leaves its operand as it is.\"\"\"\n"
+                                  "    return nn.Parameter(torch.ones(*shape))\n";
 
 static const char tile_text[] =
     "\n\ndef tile(lhs, rhs, prefix, suffix):\n"
@@ -43,11 +49,11 @@ static bool mentions(const char *text, const char *word)
 bool kas_python_weights_are_sized(const kas_kernel *kernel)
 {
     for (int i = 0; i < kernel->nodes; i++) {
-        kas_dim groups, fan_in, fan_out;
-        if (kernel->node[i].op != KAS_OP_FC ||
-            kas_python_fc_dims(kernel, i, &groups, &fan_in, &fan_out) != KAS_OK)
+        kas_weight_dims weight;
+        if (!kas_op_has_weight((kas_op)kernel->node[i].op) ||
+            kas_weight_dims_of(kernel, i, &weight) != KAS_OK)
             continue;
-        const kas_dim *dims[] = {&groups, &fan_in, &fan_out};
+        const kas_dim *dims[] = {&weight.groups, &weight.fan_in, &weight.fan_out};
         for (int k = 0; k < 3; k++)
             if (dims[k]->exp[KAS_SYM_H] || dims[k]->exp[KAS_SYM_W])
                 return true;
@@ -61,10 +67,11 @@ typedef struct parts {
 
 static kas_status put_weight(const kas_kernel *kernel, int i, int number, kas_buf *out)
 {
-    kas_dim groups, fan_in, fan_out;
-    const kas_dim *shape[] = {&groups, &fan_out, &fan_in};
-    KAS_TRY(kas_python_fc_dims(kernel, i, &groups, &fan_in, &fan_out));
-    kas_buf_printf(out, "        self.weight%d = weight(R", number);
+    kas_weight_dims dims;
+    const kas_dim *shape[] = {&dims.groups, &dims.fan_out, &dims.fan_in};
+    KAS_TRY(kas_weight_dims_of(kernel, i, &dims));
+    kas_buf_printf(out, "        self.weight%d = %s(R", number,
+                   dims.init == KAS_WEIGHT_ONES ? "factor" : "weight");
     for (int k = 0; k < 3; k++) {
         kas_buf_puts(out, ", ");
         kas_python_dim(shape[k], out);
@@ -77,11 +84,11 @@ static kas_status make_parts(const kas_kernel *kernel, parts *p)
 {
     int weights = 0;
     for (int i = 1; i < kernel->nodes; i++) {
-        bool is_fc = kernel->node[i].op == KAS_OP_FC;
-        if (is_fc)
+        bool has_weight = kas_op_has_weight((kas_op)kernel->node[i].op);
+        if (has_weight)
             KAS_TRY(put_weight(kernel, i, weights, &p->weights));
         KAS_TRY(kas_python_node(kernel, i, weights, &p->nodes));
-        weights += is_fc;
+        weights += has_weight;
     }
     KAS_TRY(kas_buf_status(&p->weights));
     return kas_buf_status(&p->nodes);
@@ -103,6 +110,8 @@ static void put_head(const kas_kernel *kernel, const parts *p, kas_buf *out)
     kas_buf_puts(out, "\n\ndef weight(*shape):\n"
                       "    \"\"\"Unit gain: variance 1 / fan_in.\"\"\"\n"
                       "    return nn.Parameter(torch.randn(*shape) / math.sqrt(shape[-1]))\n");
+    if (strstr(kas_buf_text(&p->weights), "factor("))
+        kas_buf_puts(out, factor_text);
     if (strstr(kas_buf_text(&p->nodes), "taps("))
         kas_buf_puts(out, taps_text);
     if (strstr(kas_buf_text(&p->nodes), "tile("))

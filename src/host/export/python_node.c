@@ -3,6 +3,7 @@
 #include "host/export/python.h"
 
 #include "host/space/describe.h"
+#include "host/space/weights.h"
 
 /* "C * K_H", factors with positive (sign 1) or negative (-1) exponents. */
 static int put_product(const kas_dim *dim, uint32_t constant, int sign, kas_buf *out)
@@ -42,22 +43,6 @@ static void put_shape(const kas_shape *shape, kas_buf *out)
     }
 }
 
-kas_status kas_python_fc_dims(const kas_kernel *kernel, int i, kas_dim *groups, kas_dim *fan_in,
-                              kas_dim *fan_out)
-{
-    const kas_node *node = &kernel->node[i];
-    const kas_shape *in = &kernel->node[node->in[0]].shape;
-    *groups = *fan_in = kas_dim_const(1);
-    for (int d = 0; d < in->channels; d++) {
-        kas_dim *product = node->grouped && in->is_group[d] ? groups : fan_in;
-        if (!kas_dim_mul(product, &in->channel[d], product))
-            return kas_fail(KAS_ILLEGAL, "export: node %d: a size leaves its range", i);
-    }
-    if (!kas_dim_div(&node->out, groups, fan_out))
-        return kas_fail(KAS_ILLEGAL, "export: node %d: a size leaves its range", i);
-    return KAS_OK;
-}
-
 /* Group dims first, then contracted ones, unless they lie so already. */
 static void put_permutation(const kas_node *node, const kas_shape *in, kas_buf *out)
 {
@@ -81,14 +66,14 @@ static void put_permutation(const kas_node *node, const kas_shape *in, kas_buf *
 static kas_status put_fc(const kas_kernel *kernel, int i, int weight, kas_buf *out)
 {
     const kas_node *node = &kernel->node[i];
-    kas_dim groups, fan_in, fan_out;
-    KAS_TRY(kas_python_fc_dims(kernel, i, &groups, &fan_in, &fan_out));
+    kas_weight_dims dims;
+    KAS_TRY(kas_weight_dims_of(kernel, i, &dims));
     kas_buf_printf(out, "        n%d = self.weight%d @ n%d", i, weight, node->in[0]);
     put_permutation(node, &kernel->node[node->in[0]].shape, out);
     kas_buf_puts(out, ".reshape(B, R, ");
-    kas_python_dim(&groups, out);
+    kas_python_dim(&dims.groups, out);
     kas_buf_puts(out, ", ");
-    kas_python_dim(&fan_in, out);
+    kas_python_dim(&dims.fan_in, out);
     kas_buf_printf(out, ", -1)\n        n%d = n%d.reshape(", i, i);
     put_shape(&node->shape, out);
     kas_buf_puts(out, ")\n");

@@ -65,12 +65,22 @@ static void round_to_float(kas_ref_param *p)
         p->value[i] = (float)p->value[i];
 }
 
+static void fill(kas_ref_param *p, double value)
+{
+    for (size_t i = 0; i < p->size; i++)
+        p->value[i] = value;
+}
+
 kas_status kas_export_init_weights(kas_ref_net *net, uint64_t seed, int n, const double *images)
 {
     for (int i = 0; i < net->params; i++) {
         kas_ref_param *p = &net->param[i];
         if (p->rank < 2)
             continue;
+        if (p->init == KAS_WEIGHT_ONES) {
+            fill(p, 1);
+            continue;
+        }
         /* fan_in: all dims but the outputs; of a kernel's weight the last one alone */
         bool of_kernel = kas_ref_replaced_target(net, p->layer) >= 0;
         double fan_in = of_kernel ? (double)p->shape[3] : (double)p->size / (double)p->shape[0];

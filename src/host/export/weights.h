@@ -11,8 +11,8 @@
 kas_status kas_export_read_weights(const char *path, kas_ref_net *net);
 
 /* Initial values, rounded to float32: normal with variance 1/fan_in (unit gain) for everything
- * learned that is a matrix, running statistics from the images, so that values stay in range
- * through all layers. */
+ * learned that is a matrix, 1 for the kernels' factors, running statistics from the images, so that
+ * values stay in range through all layers. */
 kas_status kas_export_init_weights(kas_ref_net *net, uint64_t seed, int n, const double *images);
 
 /* float32, PyTorch's names and shapes. */

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "host/net/net.h"
-#include "host/space/kernel.h"
+#include "host/space/weights.h"
 
 void kas_ref_conv_forward(int n, int c_in, int h, int w, int c_out, int kh, int kw, int stride,
                           int pad_h, int pad_w, int groups, const double *x, const double *weight,
@@ -55,6 +55,7 @@ typedef struct kas_ref_param {
     size_t size;          /* product of the shape */
     double *value, *grad; /* grad NULL for running statistics */
     int layer;
+    kas_weight_init init; /* of a kernel's weight */
 } kas_ref_param;
 typedef struct kas_ref_net {
     const kas_net *net;
@@ -69,7 +70,7 @@ typedef struct kas_ref_net {
 kas_status kas_ref_net_create(const kas_net *net,
                               kas_ref_net **out); /* values zero, gamma and running_var 1 */
 /* With `kernel` in the place of the targets: a replaced convolution has "<layer>.weight0",
- * "<layer>.weight1", ... in place of "<layer>.weight", one for each fully-connected node,
+ * "<layer>.weight1", ... in place of "<layer>.weight", one for each node with a weight,
  * [instance][group][out][in]. Everything pointed to must outlive the result. */
 kas_status kas_ref_net_create_replaced(const kas_net *net, const kas_kernel *kernel,
                                        const kas_target *targets, const kas_binding *bindings,

@@ -1,6 +1,7 @@
 /* Parameters of a whole network in float64, and the optimiser. */
 #include "host/reference/layers.h"
 #include "host/reference/net_replaced.h"
+#include "host/space/weights.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,11 +38,14 @@ static kas_status add_kernel(kas_ref_net *net, int i, int target)
     for (int k = 0; k < net->kernel->nodes; k++) {
         char suffix[24];
         shape shape = {.rank = 4};
-        if (net->kernel->node[k].op != KAS_OP_FC)
+        kas_weight_dims dims;
+        if (!kas_op_has_weight((kas_op)net->kernel->node[k].op))
             continue;
         snprintf(suffix, sizeof suffix, "weight%d", number++);
         KAS_TRY(kas_ref_replaced_weight_shape(net, target, k, shape.dim));
         KAS_TRY(add_param(net, i, suffix, shape, 0, true));
+        KAS_TRY(kas_weight_dims_of(net->kernel, k, &dims));
+        net->param[net->params - 1].init = dims.init;
     }
     return KAS_OK;
 }
@@ -80,10 +84,7 @@ static kas_status add_layer(kas_ref_net *net, int i)
 
 static int most_params(const kas_net *net, const kas_kernel *kernel)
 {
-    int of_a_layer = 4;
-    for (int k = 0; kernel && k < kernel->nodes; k++)
-        of_a_layer += kernel->node[k].op == KAS_OP_FC;
-    return of_a_layer * net->layers;
+    return (4 + (kernel ? kas_kernel_weights(kernel) : 0)) * net->layers;
 }
 
 kas_status kas_ref_net_create_replaced(const kas_net *net, const kas_kernel *kernel,

@@ -8,7 +8,7 @@
 
 /* Number of the target that layer `layer` is; -1 = not replaced. */
 int kas_ref_replaced_target(const kas_ref_net *net, int layer);
-/* Instances, groups, fan_out and fan_in of fully-connected node `node` at a target. */
+/* Instances, groups, fan_out and fan_in of the weight of node `node` at a target. */
 kas_status kas_ref_replaced_weight_shape(const kas_ref_net *net, int target, int node,
                                          uint64_t shape[4]);
 

@@ -1,6 +1,6 @@
 /* The sizes of one node: numbers of its dims, of a fully-connected map, of a broadcast.
  *
- * Derived here from the shapes alone, not by the space's own helpers (kas_fc_sizes_at,
+ * Derived here from the shapes alone, not by the space's own helpers (kas_weight_sizes_at,
  * kas_broadcast_align), so that the two are compared when devices are compared with the reference.
  */
 #include "host/reference/evaluate.h"

@@ -1,6 +1,7 @@
 /* A kernel at one target: walks the nodes forward and backward for every image and instance, and
  * puts the instances together (space/target.h). */
 #include "host/reference/evaluate.h"
+#include "host/space/weights.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -64,7 +65,7 @@ kas_status kas_reference_create(const kas_kernel *kernel, const kas_target *targ
     ref->instances = (int)(target->parts_in * target->parts_out);
     for (int i = 0; i < kernel->nodes; i++) {
         KAS_TRY_GOTO(kas_ref_node_make(&ref->kernel, i, binding, &ref->node[i]), fail);
-        if (kernel->node[i].op == KAS_OP_FC)
+        if (kas_op_has_weight((kas_op)kernel->node[i].op))
             ref->node[i].weight = ref->weights++;
     }
     KAS_TRY_GOTO(check_target(ref), fail);

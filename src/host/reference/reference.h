@@ -4,7 +4,7 @@
  * is compared with it.  Speed does not matter here; being obviously right does.
  *
  * Layout: plain row-major logical order.  x: [batch][c_in][h][w]; y: [batch][c_out][h][w]; weight
- * of fully-connected node number i (in node order): [instance][group][out][in], see kas_fc_sizes.
+ * number i (in node order): [instance][group][out][in], see space/weights.h.
  */
 #ifndef KAS_REFERENCE_REFERENCE_H
 #define KAS_REFERENCE_REFERENCE_H

@@ -71,7 +71,8 @@ static void fill_weight(const kas_weight *w, kas_rng *rng, float *host)
         for (uint32_t g = 0; g < w->groups; g++)
             for (uint32_t o = 0; o < w->fan_out; o++)
                 for (uint32_t i = 0; i < w->fan_in; i++)
-                    host[kas_weight_offset(w, r, g, o, i)] = (float)(scale * kas_rng_normal(rng));
+                    host[kas_weight_offset(w, r, g, o, i)] =
+                        w->init == KAS_WEIGHT_ONES ? 1 : (float)(scale * kas_rng_normal(rng));
 }
 
 /* Normal numbers in X (padding stays zero) and the weights, zero elsewhere. */

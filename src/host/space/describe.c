@@ -79,8 +79,8 @@ void kas_node_describe(const kas_kernel *kernel, int i, kas_buf *out)
 
 static const char *colour(const kas_op_info *info, int op)
 {
-    if (op == KAS_OP_FC)
-        return "#f6c6a8"; /* the only one with weights */
+    if (kas_op_has_weight((kas_op)op))
+        return "#f6c6a8";
     switch (info->class_) {
     case KAS_CLASS_INPUT:
         return "#e0e0e0";

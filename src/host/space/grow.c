@@ -225,14 +225,6 @@ static bool step(growth *g)
     return false;
 }
 
-static bool has_weight(const kas_kernel *kernel)
-{
-    for (int i = 0; i < kernel->nodes; i++)
-        if (kernel->node[i].op == KAS_OP_FC)
-            return true;
-    return false;
-}
-
 /* Does anything look beyond its own pixel, as a convolution larger than 1x1 does? */
 static bool sees_neighbours(const kas_kernel *kernel)
 {
@@ -272,7 +264,7 @@ static kas_reject finish(growth *g)
         return KAS_REJECT_OUTPUT;
     if (kas_prune_kernel(kernel))
         return KAS_REJECT_REDUNDANT;
-    if (!has_weight(kernel))
+    if (!kas_kernel_has_weight(kernel))
         return KAS_REJECT_NO_WEIGHT;
     if (replaces_larger_than_1x1(g) && !sees_neighbours(kernel))
         return KAS_REJECT_ONE_PIXEL;

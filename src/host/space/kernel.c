@@ -83,7 +83,7 @@ uint32_t kas_kernel_vars(const kas_kernel *kernel)
 {
     uint32_t vars = 0;
     for (int i = 0; i < kernel->nodes; i++)
-        if (kernel->node[i].op == KAS_OP_FC)
+        if (kas_node_has_out(&kernel->node[i]))
             for (int v = 0; v < KAS_MAX_VARS; v++)
                 if (kernel->node[i].out.exp[KAS_SYM_X0 + v] != 0)
                     vars |= 1u << v;
@@ -96,7 +96,7 @@ kas_status kas_kernel_substitute(kas_kernel *kernel, int var, const kas_dim *val
         return kas_fail(KAS_FAILURE, "there is no variable x%d", var);
     for (int i = 0; i < kernel->nodes; i++) {
         kas_node *node = &kernel->node[i];
-        if (node->op == KAS_OP_FC && !kas_dim_substitute(&node->out, var, value, &node->out))
+        if (kas_node_has_out(node) && !kas_dim_substitute(&node->out, var, value, &node->out))
             return kas_node_fail(kernel, i, "the value for x%d leaves its range", var);
     }
     for (int i = 0; i < kernel->nodes; i++)
@@ -123,12 +123,12 @@ static kas_status not_an_integer(const kas_kernel *kernel, int i, const kas_dim 
 {
     kas_buf text = {0};
     kas_dim_print(dim, &text);
-    kas_status status =
-        kas_node_fail(kernel, i, "%s %.100s is no integer at this target",
-                      is_dim                            ? "the size"
-                      : kernel->node[i].op == KAS_OP_FC ? "the number of outputs per group"
-                                                        : "the number of repetitions of LHS",
-                      kas_buf_text(&text));
+    kas_status status = kas_node_fail(kernel, i, "%s %.100s is no integer at this target",
+                                      is_dim ? "the size"
+                                      : kas_op_has_weight((kas_op)kernel->node[i].op)
+                                          ? "the number of outputs per group"
+                                          : "the number of repetitions of LHS",
+                                      kas_buf_text(&text));
     kas_buf_free(&text);
     return status;
 }

@@ -125,7 +125,7 @@ typedef struct kas_broadcast {
 } kas_broadcast;
 kas_status kas_broadcast_align(const kas_shape *lhs, const kas_shape *rhs, kas_broadcast *out);
 
-/* Free variables: bit v is set when x_v still appears in the `out` of an FC. */
+/* Free variables: bit v is set when x_v still appears in the `out` of a node. */
 uint32_t kas_kernel_vars(const kas_kernel *kernel);
 /* Replaces x_var everywhere and re-infers every node (6.2); the rules of the whole kernel are not
  * checked, so that a kernel that is still growing can be substituted too. */
@@ -142,16 +142,6 @@ kas_status kas_node_sizes(const kas_node *node, const kas_binding *binding,
  * the pixels between two of its taps. */
 kas_dim kas_node_window(const kas_node *node, int axis);
 int kas_node_dilation(const kas_node *node);
-
-/* What an FC contracts: groups = product of group dims (1 unless `grouped`), fan_in = product of
- * the other channel dims, fan_out = out / groups. Weight elements of one instance: groups * fan_out
- * * fan_in, in logical order [group][out][in], `in` flattened in the order of the contracted dims.
- */
-typedef struct kas_fc_sizes {
-    uint32_t groups, fan_in, fan_out;
-} kas_fc_sizes;
-kas_status kas_fc_sizes_at(const kas_kernel *kernel, int node, const kas_binding *binding,
-                           kas_fc_sizes *out);
 
 /* Cost of one instance per image at one target. FLOPs: a multiply-add is one, any other arithmetic
  * one per element (paper Figure 8). */

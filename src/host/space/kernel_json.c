@@ -6,6 +6,7 @@
 #include "host/core/files.h"
 #include "host/core/json.h"
 #include "host/space/kernel_json_node.h"
+#include "host/space/primitive.h"
 
 enum {
     MAX_BYTES = 256 << 10,
@@ -38,7 +39,7 @@ static uint32_t groups_used(const kas_kernel *kernel)
     for (int i = 0; i < kernel->nodes; i++) {
         if (kernel->node[i].op == KAS_OP_GROUP)
             used |= 1u << kernel->node[i].symbol;
-        for (int g = 0; g < KAS_MAX_GROUPS && kernel->node[i].op == KAS_OP_FC; g++)
+        for (int g = 0; g < KAS_MAX_GROUPS && kas_node_has_out(&kernel->node[i]); g++)
             if (kernel->node[i].out.exp[KAS_SYM_G0 + g] != 0)
                 used |= 1u << g;
     }

@@ -7,6 +7,7 @@
 #define KAS_SPACE_PRIMITIVE_H
 
 #include "host/space/kernel.h"
+#include "host/space/weights.h"
 
 /* Which fields of kas_node the primitive reads; the others must be zero. */
 enum {
@@ -31,6 +32,8 @@ typedef struct kas_primitive {
     kas_status (*divisor)(const kas_kernel *kernel, int i, kas_dim *out);
     /* Adds FLOPs and parameters. NULL = free. */
     kas_status (*cost)(const kas_kernel *kernel, int i, const kas_binding *binding, kas_cost *cost);
+    /* Sizes of its weight. NULL = it has none. */
+    kas_status (*weight)(const kas_kernel *kernel, int i, kas_weight_dims *out);
 } kas_primitive;
 
 const kas_primitive *kas_primitive_get(int op);
@@ -48,6 +51,12 @@ static inline const kas_shape *kas_node_input(const kas_kernel *kernel, int i, i
  * the numbers in range; a dilation of 1 is made 0, so that equal windows look equal. */
 kas_status kas_window_check(kas_kernel *kernel, int i);
 
+/* Whether the size `out` of a node means anything. */
+static inline bool kas_node_has_out(const kas_node *node)
+{
+    return kas_primitive_get(node->op)->attributes & KAS_ATTR_OUT;
+}
+
 /* Elements of a shape at a target. */
 kas_status kas_shape_elements(const kas_shape *shape, const kas_binding *binding, double *out);
 /* Theorem 1: at most one variable over all dims, in a numerator, with exponent 1, not spatial. */
@@ -60,8 +69,9 @@ kas_status kas_shape_insert(kas_shape *shape, int i, const kas_dim *dim, bool is
  * many, at most KAS_MAX_DIMS + 1; -1 when one leaves its range (message set). */
 int kas_node_integers(const kas_kernel *kernel, int i, kas_dim out[KAS_MAX_DIMS + 1]);
 
-/* What an FC contracts, as monomials. */
-kas_status kas_fc_dims(const kas_kernel *kernel, int i, kas_dim *groups, kas_dim *fan_in);
+/* Products of the channel dims that an FC keeps apart (the group dims, if `grouped`) and of those
+ * that it contracts. */
+kas_status kas_contracted_dims(const kas_kernel *kernel, int i, kas_dim *groups, kas_dim *fan_in);
 
 kas_status kas_infer_input(kas_kernel *kernel, int i);
 kas_status kas_infer_group(kas_kernel *kernel, int i);
@@ -74,7 +84,8 @@ kas_status kas_infer_fold(kas_kernel *kernel, int i);
 kas_status kas_infer_softmax(kas_kernel *kernel, int i);
 kas_status kas_infer_blend(kas_kernel *kernel, int i);
 
-kas_status kas_divisor_fc(const kas_kernel *kernel, int i, kas_dim *out);
+/* The outputs of a group, of a primitive with a weight. */
+kas_status kas_divisor_weight(const kas_kernel *kernel, int i, kas_dim *out);
 kas_status kas_divisor_blend(const kas_kernel *kernel, int i, kas_dim *out);
 
 /* One FLOP for each element of the result, or of the input. */
@@ -82,6 +93,10 @@ kas_status kas_cost_result(const kas_kernel *kernel, int i, const kas_binding *b
                            kas_cost *cost);
 kas_status kas_cost_input(const kas_kernel *kernel, int i, const kas_binding *binding,
                           kas_cost *cost);
-kas_status kas_cost_fc(const kas_kernel *kernel, int i, const kas_binding *binding, kas_cost *cost);
+/* fan_in multiply-adds for each element of the result, and the weight. */
+kas_status kas_cost_weight(const kas_kernel *kernel, int i, const kas_binding *binding,
+                           kas_cost *cost);
+
+kas_status kas_weight_fc(const kas_kernel *kernel, int i, kas_weight_dims *out);
 
 #endif

@@ -87,17 +87,18 @@ static kas_status add_kernel(kas_params *p, const kas_net *net, int i, const kas
                         net->layer[i].name, program->weights, MAX_SLOTS);
     for (int w = 0; w < program->weights; w++) {
         const kas_weight *weight = &program->weight[w];
+        const bool is_factor = weight->init == KAS_WEIGHT_ONES;
         char suffix[24];
         snprintf(suffix, sizeof suffix, "weight%d", w);
         kas_param param = {
-            .kind = KAS_PARAM_WEIGHT,
+            .kind = is_factor ? KAS_PARAM_PLAIN : KAS_PARAM_WEIGHT,
             .layer = i,
             .slot = w,
             .rank = 4,
             .shape = {weight->instances, weight->groups, weight->fan_out, weight->fan_in},
             .map = weight,
-            .init = KAS_INIT_NORMAL,
-            .scale = 1 / sqrt((double)weight->fan_in),
+            .init = is_factor ? KAS_INIT_CONSTANT : KAS_INIT_NORMAL,
+            .scale = is_factor ? 1 : 1 / sqrt((double)weight->fan_in),
         };
         KAS_TRY(add(p, param, net->layer[i].name, suffix));
     }

@@ -1,7 +1,7 @@
 /* The tensors of a network that are learned or kept: names, logical shapes, places in memory.
  *
  *     learned (parameters, and likewise gradients and momentum):
- *     | conv, linear and kernel weights ............ | batch norm, biases ....... |
+ *     | conv, linear and kernel weights ... | batch norm, biases, kernel factors |
  *     0                                   decayed ^                    learned ^   floats
  *     statistics: | running_mean, running_var of each batch norm |
  *
@@ -11,7 +11,7 @@
  * Names are those of PyTorch's state_dict ("layer1.0.conv1.weight", "bn1.running_mean"); logical
  * order is PyTorch's: convolution [c_out][c_in/groups][kh][kw], linear [out][in].  In place of a
  * replaced convolution's "L.weight" stand the kernel's "L.weight0", "L.weight1", ... : one for each
- * fully-connected node in node order, [instance][group][out][in].
+ * node with a weight in node order, [instance][group][out][in] (space/weights.h).
  */
 #ifndef KAS_TRAIN_PARAMS_H
 #define KAS_TRAIN_PARAMS_H
@@ -30,7 +30,7 @@ typedef enum kas_init { KAS_INIT_CONSTANT, KAS_INIT_NORMAL, KAS_INIT_UNIFORM } k
 typedef struct kas_param {
     char name[KAS_TENSOR_NAME];
     kas_param_kind kind;
-    int layer, slot; /* slot: 0 weight, 1 bias, 2 mean, 3 var; of a kernel: number of the FC */
+    int layer, slot; /* slot: 0 weight, 1 bias, 2 mean, 3 var; of a kernel: number of the weight */
     int rank;
     uint64_t shape[4];
     size_t size;           /* elements */
@@ -53,8 +53,8 @@ int kas_params_find_name(const kas_params *params, const char *name);
 
 /* Initial values of one tensor in logical order, a pure function of seed, layer and slot:
  * convolutions normal with variance 2/fan_out (He et al.; PyTorch's kaiming_normal_, fan_out),
- * linear weights and biases uniform within 1/sqrt(in) (PyTorch's default), the kernels'
- * fully-connected maps normal with variance 1/fan_in, batch norm 1 and 0. */
+ * linear weights and biases uniform within 1/sqrt(in) (PyTorch's default), the kernels' maps normal
+ * with variance 1/fan_in and their factors 1, batch norm 1 and 0. */
 void kas_param_init(const kas_param *param, uint64_t seed, float *values);
 
 /* Between logical order and the order in memory; `memory` is the tensor's own [size] floats. */

@@ -1,6 +1,6 @@
 #include "host/space/primitive.h"
 
-kas_status kas_fc_dims(const kas_kernel *kernel, int i, kas_dim *groups, kas_dim *fan_in)
+kas_status kas_contracted_dims(const kas_kernel *kernel, int i, kas_dim *groups, kas_dim *fan_in)
 {
     const kas_shape *input = kas_node_input(kernel, i, 0);
     bool grouped = kernel->node[i].grouped;
@@ -28,7 +28,7 @@ kas_status kas_infer_fc(kas_kernel *kernel, int i)
         return kas_node_fail(kernel, i, "grouped, but the input has no group dim");
     if (node->out.num == 0 || node->out.den == 0)
         return kas_node_fail(kernel, i, "no output size");
-    KAS_TRY(kas_fc_dims(kernel, i, &groups, &fan_in));
+    KAS_TRY(kas_contracted_dims(kernel, i, &groups, &fan_in));
     if (kas_dim_var(&groups) >= 0)
         return kas_node_fail(kernel, i, "a group dim has a dynamic variable");
     node->shape.channels = 1;
@@ -38,50 +38,11 @@ kas_status kas_infer_fc(kas_kernel *kernel, int i)
     return KAS_OK;
 }
 
-/* Outputs per group. */
-kas_status kas_divisor_fc(const kas_kernel *kernel, int i, kas_dim *out)
+kas_status kas_weight_fc(const kas_kernel *kernel, int i, kas_weight_dims *out)
 {
-    kas_dim groups, fan_in;
-    KAS_TRY(kas_fc_dims(kernel, i, &groups, &fan_in));
-    if (!kas_dim_div(&kernel->node[i].out, &groups, out))
+    out->init = KAS_WEIGHT_NORMAL;
+    KAS_TRY(kas_contracted_dims(kernel, i, &out->groups, &out->fan_in));
+    if (!kas_dim_div(&kernel->node[i].out, &out->groups, &out->fan_out))
         return kas_node_fail(kernel, i, "the outputs of a group leave their range");
-    return KAS_OK;
-}
-
-static kas_status eval32(const kas_kernel *kernel, int i, const kas_binding *binding,
-                         const kas_dim *dim, const char *what, uint32_t *out)
-{
-    uint64_t value;
-    if (!kas_dim_eval(dim, binding, &value) || value > UINT32_MAX)
-        return kas_node_fail(kernel, i, "%s is no integer below 2^32 at this target", what);
-    *out = (uint32_t)value;
-    return KAS_OK;
-}
-
-kas_status kas_fc_sizes_at(const kas_kernel *kernel, int node, const kas_binding *binding,
-                           kas_fc_sizes *out)
-{
-    kas_dim groups, fan_in, fan_out;
-    if (node < 0 || node >= kernel->nodes || kernel->node[node].op != KAS_OP_FC)
-        return kas_fail(KAS_FAILURE, "node %d is not a fully-connected map", node);
-    KAS_TRY(kas_fc_dims(kernel, node, &groups, &fan_in));
-    KAS_TRY(kas_divisor_fc(kernel, node, &fan_out));
-    KAS_TRY(eval32(kernel, node, binding, &groups, "the number of groups", &out->groups));
-    KAS_TRY(eval32(kernel, node, binding, &fan_in, "the contracted size", &out->fan_in));
-    return eval32(kernel, node, binding, &fan_out, "the number of outputs per group",
-                  &out->fan_out);
-}
-
-kas_status kas_cost_fc(const kas_kernel *kernel, int i, const kas_binding *binding, kas_cost *cost)
-{
-    kas_fc_sizes sizes;
-    double elements;
-    KAS_TRY(kas_fc_sizes_at(kernel, i, binding, &sizes));
-    KAS_TRY(kas_shape_elements(&kernel->node[i].shape, binding, &elements));
-    double weight = (double)sizes.groups * sizes.fan_out * sizes.fan_in;
-    cost->flops += elements * sizes.fan_in;
-    cost->params += weight;
-    if (weight > cost->largest_weight)
-        cost->largest_weight = weight;
     return KAS_OK;
 }

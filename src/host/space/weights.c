@@ -1,0 +1,74 @@
+#include "host/space/weights.h"
+
+#include "host/space/primitive.h"
+
+bool kas_op_has_weight(kas_op op)
+{
+    const kas_primitive *primitive = kas_primitive_get((int)op);
+    return primitive && primitive->weight;
+}
+
+int kas_kernel_weights(const kas_kernel *kernel)
+{
+    int count = 0;
+    for (int i = 0; i < kernel->nodes; i++)
+        count += kas_op_has_weight((kas_op)kernel->node[i].op);
+    return count;
+}
+
+bool kas_kernel_has_weight(const kas_kernel *kernel)
+{
+    return kas_kernel_weights(kernel) > 0;
+}
+
+kas_status kas_weight_dims_of(const kas_kernel *kernel, int node, kas_weight_dims *out)
+{
+    if (node < 0 || node >= kernel->nodes || !kas_op_has_weight((kas_op)kernel->node[node].op))
+        return kas_fail(KAS_FAILURE, "node %d has no weight", node);
+    return kas_primitive_get(kernel->node[node].op)->weight(kernel, node, out);
+}
+
+static kas_status eval32(const kas_kernel *kernel, int i, const kas_binding *binding,
+                         const kas_dim *dim, const char *what, uint32_t *out)
+{
+    uint64_t value;
+    if (!kas_dim_eval(dim, binding, &value) || value > UINT32_MAX)
+        return kas_node_fail(kernel, i, "%s is no integer below 2^32 at this target", what);
+    *out = (uint32_t)value;
+    return KAS_OK;
+}
+
+kas_status kas_weight_sizes_at(const kas_kernel *kernel, int node, const kas_binding *binding,
+                               kas_weight_sizes *out)
+{
+    kas_weight_dims dims;
+    KAS_TRY(kas_weight_dims_of(kernel, node, &dims));
+    out->init = dims.init;
+    KAS_TRY(eval32(kernel, node, binding, &dims.groups, "the number of groups", &out->groups));
+    KAS_TRY(eval32(kernel, node, binding, &dims.fan_in, "the contracted size", &out->fan_in));
+    return eval32(kernel, node, binding, &dims.fan_out, "the number of outputs per group",
+                  &out->fan_out);
+}
+
+kas_status kas_divisor_weight(const kas_kernel *kernel, int i, kas_dim *out)
+{
+    kas_weight_dims dims;
+    KAS_TRY(kas_weight_dims_of(kernel, i, &dims));
+    *out = dims.fan_out;
+    return KAS_OK;
+}
+
+kas_status kas_cost_weight(const kas_kernel *kernel, int i, const kas_binding *binding,
+                           kas_cost *cost)
+{
+    kas_weight_sizes sizes;
+    double elements;
+    KAS_TRY(kas_weight_sizes_at(kernel, i, binding, &sizes));
+    KAS_TRY(kas_shape_elements(&kernel->node[i].shape, binding, &elements));
+    double weight = (double)sizes.groups * sizes.fan_out * sizes.fan_in;
+    cost->flops += elements * sizes.fan_in;
+    cost->params += weight;
+    if (weight > cost->largest_weight)
+        cost->largest_weight = weight;
+    return KAS_OK;
+}
