@@ -86,6 +86,7 @@ void kas_cuda_conv_free(kas_conv *conv);
 /* Enqueues one pass on the stream. */
 kas_status kas_cuda_conv_run(kas_conv *conv, kas_conv_pass pass, void *x, void *w, void *y);
 
-kas_status kas_cuda_run(kas_device *device, const kas_step *step, int steps);
+kas_status kas_cuda_run(kas_device *device, const kas_step *step, int steps, void **kept);
+void kas_cuda_forget(kas_device *device, void *kept);
 
 #endif

@@ -32,6 +32,9 @@ typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
 typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphExec_st *CUgraphExec;
+typedef int CUstreamCaptureMode;
 typedef int CUfunction_attribute;
 
 typedef int nvrtcResult;
@@ -94,9 +97,12 @@ enum {
     KAS_CUDA_ERROR_INVALID_ADDRESS_SPACE = 717,
     KAS_CUDA_ERROR_INVALID_PC = 718,
     KAS_CUDA_ERROR_LAUNCH_FAILED = 719,
+    KAS_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
+    KAS_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
     KAS_CUDA_ERROR_UNKNOWN = 999,
 
     KAS_CU_STREAM_NON_BLOCKING = 1,
+    KAS_CU_CAPTURE_THREAD_LOCAL = 1,
     KAS_CU_EVENT_DEFAULT = 0,
     KAS_CU_DEVICE_MAX_THREADS_PER_BLOCK = 1,
     KAS_CU_DEVICE_MAJOR = 75,
@@ -170,6 +176,13 @@ enum {
     X(cuStreamCreate, CUresult, (CUstream * stream, unsigned flags))                               \
     X(cuStreamDestroy_v2, CUresult, (CUstream stream))                                             \
     X(cuStreamSynchronize, CUresult, (CUstream stream))                                            \
+    X(cuStreamBeginCapture_v2, CUresult, (CUstream stream, CUstreamCaptureMode mode))              \
+    X(cuStreamEndCapture, CUresult, (CUstream stream, CUgraph * graph))                            \
+    X(cuGraphInstantiateWithFlags, CUresult,                                                       \
+      (CUgraphExec * exec, CUgraph graph, unsigned long long flags))                               \
+    X(cuGraphLaunch, CUresult, (CUgraphExec exec, CUstream stream))                                \
+    X(cuGraphExecDestroy, CUresult, (CUgraphExec exec))                                            \
+    X(cuGraphDestroy, CUresult, (CUgraph graph))                                                   \
     X(cuEventCreate, CUresult, (CUevent * event, unsigned flags))                                  \
     X(cuEventDestroy_v2, CUresult, (CUevent event))                                                \
     X(cuEventRecord, CUresult, (CUevent event, CUstream stream))                                   \

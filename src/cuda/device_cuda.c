@@ -254,6 +254,7 @@ static const kas_backend cuda_backend = {
     .conv_create = kas_cuda_conv_create,
     .conv_free = kas_cuda_conv_free,
     .run = kas_cuda_run,
+    .forget = kas_cuda_forget,
     .sync = cuda_sync,
     .timer_create = cuda_timer_create,
     .timer_free = cuda_timer_free,

@@ -10,8 +10,9 @@
  *   - work is queued and done late, at a wait or at a random moment before, streams interleaved at
  *     random and blocks of a launch in random order;
  *   - every pointer given to a library lies in a live allocation of the right device, descriptors
- *     fit each other, and a kernel's block is as wide as its KAS_THREADS.
- * A broken rule prints "cuda_sim: ..." and aborts.
+ *     fit each other, and a kernel's block is as wide as its KAS_THREADS;
+ *   - what a stream captures is not done, and is done anew by every launch of its graph; a call
+ * that allocates or waits spoils the capture. A broken rule prints "cuda_sim: ..." and aborts.
  *
  * Environment: KAS_SIM_DEVICES (1), KAS_SIM_SEED (1), KAS_SIM_MEMORY (bytes of one GPU),
  * KAS_SIM_FAIL (see kas_sim_fail: "cuMemAlloc_v2:3:2:once"), KAS_SIM_REFUSE ("cublasLt", "cudnn" or
@@ -25,12 +26,14 @@
 /* From now on the `nth` call (1 = the next) of `function` ("*": of any function) fails with `code`
  * (0: a fitting one).  `sticky`: the GPU is dead from then on.  NULL: none. */
 void kas_sim_fail(const char *function, int nth, int code, bool sticky);
-/* Did the failure that was asked for take place? `name` of the function that failed. */
+/* Did the failure that was asked for take place? `name` of the function that failed, with
+ * "captured " in front where the call was made while a stream captured. */
 bool kas_sim_failed(char name[64]);
 /* Objects that exist: allocations, streams, events, modules, contexts, handles, descriptors. */
 int kas_sim_live(void);
 /* Launches, library products and convolutions done so far. */
 void kas_sim_counts(int *launches, int *matmuls, int *convolutions);
+int kas_sim_graphs(void);                   /* launches of graphs; their parts count above */
 void kas_sim_refuse(const char *libraries); /* as KAS_SIM_REFUSE */
 void kas_sim_reset(void);                   /* counts, failures and sticky errors; objects stay */
 

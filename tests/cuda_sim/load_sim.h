@@ -15,6 +15,7 @@ static struct {
     bool (*failed)(char name[64]);
     int (*live)(void);
     void (*counts)(int *launches, int *matmuls, int *convolutions);
+    int (*graphs)(void);
     void (*refuse)(const char *libraries);
     void (*reset)(void);
     char path[PATH_MAX + 64];
@@ -41,9 +42,11 @@ static int load_sim(void **state)
     *(void **)&sim.failed = dlsym(handle, "kas_sim_failed");
     *(void **)&sim.live = dlsym(handle, "kas_sim_live");
     *(void **)&sim.counts = dlsym(handle, "kas_sim_counts");
+    *(void **)&sim.graphs = dlsym(handle, "kas_sim_graphs");
     *(void **)&sim.refuse = dlsym(handle, "kas_sim_refuse");
     *(void **)&sim.reset = dlsym(handle, "kas_sim_reset");
-    return sim.make_fail && sim.failed && sim.live && sim.counts && sim.refuse && sim.reset
+    return sim.make_fail && sim.failed && sim.live && sim.counts && sim.graphs && sim.refuse &&
+                   sim.reset
                ? setenv("KAS_CUDA_LIBS", sim.path, 1)
                : -1;
 }

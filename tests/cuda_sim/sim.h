@@ -29,7 +29,7 @@ int sim_call(const char *name, int fitting, int dead);
     } while (0)
 extern int sim_sticky; /* the error of a dead GPU, 0 */
 bool sim_refuses(const char *library);
-extern int sim_live, sim_launches, sim_matmuls, sim_convolutions;
+extern int sim_live, sim_launches, sim_matmuls, sim_convolutions, sim_graphs;
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
@@ -49,9 +49,19 @@ struct CUctx_st {
 };
 extern _Thread_local CUcontext sim_context;
 
-/* Queues run(data); data is freed afterwards. */
+/* Queues run(data), or puts it into the graph that the stream captures; `data`, of `bytes` bytes
+ * and without pointers to memory of its own, is freed afterwards. */
 typedef void sim_work(void *data);
-void sim_enqueue(CUstream stream, sim_work *run, void *data);
+void sim_enqueue(CUstream stream, sim_work *run, void *data, size_t bytes);
+/* Is this call, which allocates or waits, made while a stream captures? Then the capture is spoilt
+ * and the code is what the call must return; else 0. */
+int sim_spoils_capture(void);
+bool sim_capturing(void);
+#define SIM_NOT_IN_CAPTURE()                                                                       \
+    do {                                                                                           \
+        if (sim_spoils_capture())                                                                  \
+            return KAS_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;                                      \
+    } while (0)
 void *sim_new(size_t bytes); /* zeroed; aborts when there is no memory */
 int sim_stream_device(CUstream stream);
 void sim_drain(CUstream stream); /* NULL: all */

@@ -293,6 +293,6 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     product *w = sim_new(sizeof *w);
     *w = (product){p, a, b, d, workspace, workspace_bytes, handle->device};
     check_product(w);
-    sim_enqueue(stream, do_product, w);
+    sim_enqueue(stream, do_product, w, sizeof *w);
     return KAS_CUBLAS_SUCCESS;
 }

@@ -4,7 +4,7 @@
 
 #include "sim.h"
 
-enum { CUDNN_INTERNAL_ERROR = 4000, ALGORITHM = 1, WORKSPACE = 1000 };
+enum { CUDNN_INTERNAL_ERROR = 4000, ALGORITHM = 1, WORKSPACE = 1000 /* for each image */ };
 
 struct cudnnContext {
     int device;
@@ -166,6 +166,11 @@ static bool supported(const problem *p)
     return packed(&p->x) && packed(&p->y) && !sim_refuses("cudnn");
 }
 
+static size_t workspace_of(const problem *p)
+{
+    return (size_t)p->x.size[0] * WORKSPACE;
+}
+
 /* A list as the real one gives: unusable entries stand before the right one. */
 static cudnnStatus_t list_algorithms(const problem *p, int wanted, int *found,
                                      kas_cudnn_algo_perf *perf)
@@ -179,7 +184,7 @@ static cudnnStatus_t list_algorithms(const problem *p, int wanted, int *found,
                                         {.algo = ALGORITHM,
                                          .determinism = 1,
                                          .math = p->conv.math,
-                                         .memory = WORKSPACE,
+                                         .memory = workspace_of(p),
                                          .status = supported(p) ? 0 : KAS_CUDNN_NOT_SUPPORTED}};
     if (!shapes_fit(p))
         return KAS_CUDNN_BAD_PARAM;
@@ -196,7 +201,7 @@ static cudnnStatus_t workspace_size(const problem *p, int algo, size_t *bytes)
         return KAS_CUDNN_BAD_PARAM;
     if (algo != ALGORITHM || !supported(p))
         return KAS_CUDNN_NOT_SUPPORTED;
-    *bytes = WORKSPACE;
+    *bytes = workspace_of(p);
     return KAS_CUDNN_SUCCESS;
 }
 
@@ -379,7 +384,7 @@ static cudnnStatus_t queue_job(cudnnHandle_t handle, job j, const void *alpha, c
         return KAS_CUDNN_BAD_PARAM;
     if (algo != ALGORITHM || !supported(&j.p))
         return KAS_CUDNN_NOT_SUPPORTED;
-    if (j.workspace_bytes < WORKSPACE)
+    if (j.workspace_bytes < workspace_of(&j.p))
         return KAS_CUDNN_BAD_PARAM;
     if (!handle->stream)
         sim_broken("a convolution on the default stream");
@@ -387,7 +392,7 @@ static cudnnStatus_t queue_job(cudnnHandle_t handle, job j, const void *alpha, c
     check_job(&j);
     job *copy = sim_new(sizeof *copy);
     *copy = j;
-    sim_enqueue(handle->stream, do_job, copy);
+    sim_enqueue(handle->stream, do_job, copy, sizeof *copy);
     return KAS_CUDNN_SUCCESS;
 }
 

@@ -156,6 +156,7 @@ CUresult cuCtxSetCurrent(CUcontext context)
 CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes)
 {
     SIM_CALL(cuMemAlloc_v2, KAS_CUDA_ERROR_OUT_OF_MEMORY, sim_sticky);
+    SIM_NOT_IN_CAPTURE();
     void *memory = NULL;
     if (!sim_context)
         return KAS_CUDA_ERROR_INVALID_VALUE;
@@ -214,7 +215,7 @@ static CUresult queue_transfer(transfer t, CUstream stream)
     check_transfer(&t);
     transfer *copy = sim_new(sizeof *copy);
     *copy = t;
-    sim_enqueue(stream, do_transfer, copy);
+    sim_enqueue(stream, do_transfer, copy, sizeof *copy);
     return KAS_CUDA_SUCCESS;
 }
 
@@ -287,6 +288,7 @@ static void *open_image(const void *bytes, size_t size)
 CUresult cuModuleLoadData(CUmodule *module, const void *image)
 {
     SIM_CALL(cuModuleLoadData, KAS_CUDA_ERROR_INVALID_IMAGE, sim_sticky);
+    SIM_NOT_IN_CAPTURE();
     uint64_t size;
     if (memcmp(image, sim_image_magic, sizeof sim_image_magic) != 0)
         return KAS_CUDA_ERROR_INVALID_IMAGE;
@@ -377,6 +379,6 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, u
     l->block_x = block_x;
     if (function->args_size)
         memcpy(l->args, params[0], function->args_size);
-    sim_enqueue(stream, do_launch, l);
+    sim_enqueue(stream, do_launch, l, sizeof *l + function->args_size);
     return KAS_CUDA_SUCCESS;
 }

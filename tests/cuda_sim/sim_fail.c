@@ -5,7 +5,7 @@
 
 #include "sim.h"
 
-int sim_sticky, sim_live, sim_launches, sim_matmuls, sim_convolutions;
+int sim_sticky, sim_live, sim_launches, sim_matmuls, sim_convolutions, sim_graphs;
 
 static struct {
     bool read; /* the environment was read */
@@ -68,7 +68,8 @@ int sim_call(const char *name, int fitting, int dead)
     if (sim.remaining && (strcmp(sim.function, "*") == 0 || strcmp(sim.function, name) == 0) &&
         --sim.remaining == 0) {
         sim.happened = true;
-        snprintf(sim.failed_in, sizeof sim.failed_in, "%s", name);
+        snprintf(sim.failed_in, sizeof sim.failed_in, "%s%s", sim_capturing() ? "captured " : "",
+                 name);
         int code = sim.code ? sim.code : fitting;
         if (sim.sticky)
             sim_sticky = code;
@@ -112,6 +113,11 @@ void kas_sim_counts(int *launches, int *matmuls, int *convolutions)
     *convolutions = sim_convolutions;
 }
 
+int kas_sim_graphs(void)
+{
+    return sim_graphs;
+}
+
 void kas_sim_refuse(const char *libraries)
 {
     snprintf(sim.refused, sizeof sim.refused, "%s", libraries);
@@ -120,6 +126,6 @@ void kas_sim_refuse(const char *libraries)
 void kas_sim_reset(void)
 {
     kas_sim_fail(NULL, 0, 0, false);
-    sim_sticky = sim_launches = sim_matmuls = sim_convolutions = 0;
+    sim_sticky = sim_launches = sim_matmuls = sim_convolutions = sim_graphs = 0;
     sim.refused[0] = '\0';
 }

@@ -8,12 +8,24 @@ typedef struct work {
     struct work *next;
     sim_work *run;
     void *data;
+    size_t bytes;
 } work;
+
+/* A list of work, captured from one stream: later pieces wait for earlier ones. */
+struct CUgraph_st {
+    int device;
+    work *head, **tail;
+};
+struct CUgraphExec_st {
+    CUgraph graph; /* a copy of its own */
+};
 
 struct CUstream_st {
     CUstream next;
     int device;
     work *head, **tail;
+    CUgraph capture; /* NULL: work is done */
+    bool spoilt;     /* the capture will fail at its end */
 };
 struct CUevent_st {
     bool recorded, done;
@@ -40,16 +52,35 @@ int sim_stream_device(CUstream stream)
     sim_broken("stream %p does not exist", (void *)stream);
 }
 
-void sim_enqueue(CUstream stream, sim_work *run, void *data)
+static void append(work ***tail, sim_work *run, void *data, size_t bytes)
+{
+    work *w = sim_new(sizeof *w);
+    *w = (work){.run = run, .data = data, .bytes = bytes};
+    **tail = w;
+    *tail = &w->next;
+}
+
+void sim_enqueue(CUstream stream, sim_work *run, void *data, size_t bytes)
 {
     if (sim_stream_device(stream) != sim_context->device)
         sim_broken("a stream of device %d is used in a context of device %d", stream->device,
                    sim_context->device);
-    work *w = sim_new(sizeof *w);
-    w->run = run;
-    w->data = data;
-    *stream->tail = w;
-    stream->tail = &w->next;
+    append(stream->capture ? &stream->capture->tail : &stream->tail, run, data, bytes);
+}
+
+bool sim_capturing(void)
+{
+    for (CUstream s = streams; s; s = s->next)
+        if (s->capture)
+            return true;
+    return false;
+}
+
+int sim_spoils_capture(void)
+{
+    for (CUstream s = streams; s; s = s->next)
+        s->spoilt |= s->capture != NULL;
+    return sim_capturing() ? KAS_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : 0;
 }
 
 static void run_head(CUstream stream)
@@ -136,10 +167,106 @@ CUresult cuStreamDestroy_v2(CUstream stream)
 CUresult cuStreamSynchronize(CUstream stream)
 {
     SIM_CALL(cuStreamSynchronize, KAS_CUDA_ERROR_INVALID_HANDLE, sim_sticky);
+    SIM_NOT_IN_CAPTURE();
     sim_stream_device(stream);
     sim_drain(stream);
     return KAS_CUDA_SUCCESS;
 }
+
+/* ---- graphs ---------------------------------------------------------------------------------- */
+
+static CUgraph new_graph(int device)
+{
+    CUgraph graph = sim_new(sizeof *graph);
+    graph->device = device;
+    graph->tail = &graph->head;
+    sim_live++;
+    return graph;
+}
+
+static void free_graph(CUgraph graph)
+{
+    for (work *w = graph->head; w;) {
+        work *next = w->next;
+        free(w->data);
+        free(w);
+        w = next;
+    }
+    free(graph);
+    sim_live--;
+}
+
+static void append_copies(work ***tail, const work *from)
+{
+    for (; from; from = from->next) {
+        void *data = sim_new(from->bytes);
+        memcpy(data, from->data, from->bytes);
+        append(tail, from->run, data, from->bytes);
+    }
+}
+
+CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
+{
+    SIM_CALL(cuStreamBeginCapture_v2, KAS_CUDA_ERROR_INVALID_VALUE, sim_sticky);
+    if (mode != KAS_CU_CAPTURE_THREAD_LOCAL || stream->capture)
+        return KAS_CUDA_ERROR_INVALID_VALUE;
+    stream->capture = new_graph(sim_stream_device(stream));
+    stream->spoilt = false;
+    return KAS_CUDA_SUCCESS;
+}
+
+CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
+{
+    *graph = NULL;
+    if (!stream->capture)
+        sim_broken("cuStreamEndCapture of a stream that does not capture");
+    CUgraph captured = stream->capture;
+    stream->capture = NULL;
+    CUresult result = sim_call("cuStreamEndCapture", KAS_CUDA_ERROR_INVALID_VALUE, sim_sticky);
+    if (result == KAS_CUDA_SUCCESS && stream->spoilt)
+        result = KAS_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    if (result == KAS_CUDA_SUCCESS)
+        *graph = captured;
+    else
+        free_graph(captured);
+    return result;
+}
+
+CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
+{
+    SIM_CALL(cuGraphInstantiateWithFlags, KAS_CUDA_ERROR_OUT_OF_MEMORY, sim_sticky);
+    if (flags != 0)
+        return KAS_CUDA_ERROR_INVALID_VALUE;
+    *exec = sim_new(sizeof **exec);
+    (*exec)->graph = new_graph(graph->device);
+    append_copies(&(*exec)->graph->tail, graph->head);
+    return KAS_CUDA_SUCCESS;
+}
+
+CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
+{
+    SIM_CALL(cuGraphLaunch, KAS_CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, sim_sticky);
+    if (sim_stream_device(stream) != exec->graph->device || stream->capture)
+        return KAS_CUDA_ERROR_INVALID_VALUE;
+    append_copies(&stream->tail, exec->graph->head);
+    sim_graphs++;
+    return KAS_CUDA_SUCCESS;
+}
+
+CUresult cuGraphExecDestroy(CUgraphExec exec)
+{
+    free_graph(exec->graph);
+    free(exec);
+    return sim_call("cuGraphExecDestroy", KAS_CUDA_ERROR_INVALID_VALUE, sim_sticky);
+}
+
+CUresult cuGraphDestroy(CUgraph graph)
+{
+    free_graph(graph);
+    return sim_call("cuGraphDestroy", KAS_CUDA_ERROR_INVALID_VALUE, sim_sticky);
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
 
 CUresult cuEventCreate(CUevent *event, unsigned flags)
 {
@@ -170,18 +297,20 @@ static void reach_event(void *data)
 CUresult cuEventRecord(CUevent event, CUstream stream)
 {
     SIM_CALL(cuEventRecord, KAS_CUDA_ERROR_INVALID_VALUE, sim_sticky);
+    SIM_NOT_IN_CAPTURE(); /* a real one becomes a dependency, which nobody needs */
     event->recorded = true;
     event->done = false;
     event->stream = stream;
     CUevent *data = sim_new(sizeof *data);
     *data = event;
-    sim_enqueue(stream, reach_event, data);
+    sim_enqueue(stream, reach_event, data, sizeof *data);
     return KAS_CUDA_SUCCESS;
 }
 
 CUresult cuEventSynchronize(CUevent event)
 {
     SIM_CALL(cuEventSynchronize, KAS_CUDA_ERROR_INVALID_HANDLE, sim_sticky);
+    SIM_NOT_IN_CAPTURE();
     if (event->recorded && !event->done)
         sim_drain(event->stream);
     return KAS_CUDA_SUCCESS;

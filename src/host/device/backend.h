@@ -38,8 +38,11 @@ typedef struct kas_backend {
     kas_status (*module_function)(kas_module *, const char *, kas_function **);
     kas_status (*conv_create)(kas_device *, const kas_conv_desc *, kas_conv **);
     void (*conv_free)(kas_conv *);
-    /* Enqueues the steps of a plan in order; neither allocates nor waits. */
-    kas_status (*run)(kas_device *, const kas_step *, int steps);
+    /* Enqueues the steps of a plan in order.  *kept is the device's own, NULL in the first run of
+     * these steps: the CUDA device keeps a graph there, which it makes in the second run.  Any
+     * other run neither allocates nor waits. */
+    kas_status (*run)(kas_device *, const kas_step *, int steps, void **kept);
+    void (*forget)(kas_device *, void *kept); /* gives *kept back; NULL where nothing is kept */
     kas_status (*sync)(kas_device *);
     kas_status (*timer_create)(kas_device *, kas_timer **);
     void (*timer_free)(kas_timer *);

@@ -38,6 +38,6 @@ kas_status kas_cpu_conv_create(kas_device *device, const kas_conv_desc *desc, ka
 void kas_cpu_conv_free(kas_conv *conv);
 kas_status kas_cpu_conv_run(kas_conv *conv, kas_conv_pass pass, float *x, float *w, float *y);
 
-kas_status kas_cpu_run(kas_device *device, const kas_step *step, int steps);
+kas_status kas_cpu_run(kas_device *device, const kas_step *step, int steps, void **kept);
 
 #endif

@@ -98,9 +98,10 @@ static kas_status run_step(const kas_cpu *cpu, const kas_step *step)
     return KAS_OK;
 }
 
-kas_status kas_cpu_run(kas_device *device, const kas_step *step, int steps)
+kas_status kas_cpu_run(kas_device *device, const kas_step *step, int steps, void **kept)
 {
     const kas_cpu *cpu = (const kas_cpu *)device;
+    (void)kept; /* the steps are what runs */
     kas_cpu_use_threads(cpu);
     for (int i = 0; i < steps; i++)
         KAS_TRY(run_step(cpu, &step[i]));

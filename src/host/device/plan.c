@@ -8,6 +8,7 @@ struct kas_plan {
     kas_device *device;
     kas_step *step;
     int steps, capacity;
+    void *kept; /* the device's own, of the steps as they are */
 };
 
 kas_status kas_plan_create(kas_device *device, kas_plan **out)
@@ -19,10 +20,18 @@ kas_status kas_plan_create(kas_device *device, kas_plan **out)
     return KAS_OK;
 }
 
+static void forget(kas_plan *plan)
+{
+    if (plan->kept)
+        plan->device->backend->forget(plan->device, plan->kept);
+    plan->kept = NULL;
+}
+
 void kas_plan_free(kas_plan *plan)
 {
     if (!plan)
         return;
+    forget(plan);
     for (int i = 0; i < plan->steps; i++)
         free(plan->step[i].args);
     free(plan->step);
@@ -31,6 +40,7 @@ void kas_plan_free(kas_plan *plan)
 
 static kas_status append(kas_plan *plan, const kas_step *step)
 {
+    forget(plan);
     if (plan->steps == plan->capacity) {
         const int capacity = plan->capacity ? 2 * plan->capacity : 64;
         kas_step *grown = realloc(plan->step, (size_t)capacity * sizeof *grown);
@@ -97,5 +107,5 @@ kas_status kas_plan_copy(kas_plan *plan, void *to, const void *from, size_t byte
 
 kas_status kas_plan_run(kas_plan *plan)
 {
-    return plan->device->backend->run(plan->device, plan->step, plan->steps);
+    return plan->device->backend->run(plan->device, plan->step, plan->steps, &plan->kept);
 }
