@@ -11,13 +11,7 @@ int kas_lower_dim(const kas_lower *l, int node, int i)
     const kas_shape *shape = &l->kernel->node[node].shape;
     if (i < shape->channels)
         return KAS_DIM_C + i;
-    return i == shape->channels && shape->has_h ? KAS_DIM_H : KAS_DIM_W;
-}
-
-bool kas_lower_has_axis(const kas_lower *l, int node, int axis)
-{
-    const kas_shape *shape = &l->kernel->node[node].shape;
-    return axis == KAS_AXIS_H ? shape->has_h : shape->has_w;
+    return i == shape->channels && kas_shape_has(shape, KAS_AXIS_H) ? KAS_DIM_H : KAS_DIM_W;
 }
 
 void kas_lower_vars(kas_lower *l, int node, kas_ix *idx)

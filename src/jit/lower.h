@@ -62,7 +62,6 @@ kas_status kas_lower_kernel(kas_lower *l);
 
 /* IR dim of dim i of a node's list [channels..., H, W]. */
 int kas_lower_dim(const kas_lower *l, int node, int i);
-bool kas_lower_has_axis(const kas_lower *l, int node, int axis); /* KAS_AXIS_H or _W */
 /* The variables of a node's tensor as indices. */
 void kas_lower_vars(kas_lower *l, int node, kas_ix *idx);
 /* New tensor of pixels: size[3..] is one. */

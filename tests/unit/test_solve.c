@@ -17,7 +17,7 @@
 
 static kas_shape shape(const char *const *dims)
 {
-    kas_shape s = {.has_h = true, .has_w = true};
+    kas_shape s = {.spatial = {kas_dim_symbol(KAS_SYM_H), kas_dim_symbol(KAS_SYM_W)}};
     for (; *dims; dims++)
         assert_true(kas_dim_parse(*dims, &s.channel[s.channels++]));
     return s;

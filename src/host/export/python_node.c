@@ -105,7 +105,7 @@ static void put_unfold(const kas_kernel *kernel, int i, kas_buf *out)
     }
     if (node->axes & KAS_AXIS_W) { /* behind H, if there is one, and K_H, if it was put in */
         kas_buf_printf(out, "        n%d = ", i);
-        put_taps(node, source, KAS_AXIS_W, place + in->has_h, place, out);
+        put_taps(node, source, KAS_AXIS_W, place + kas_shape_has(in, KAS_AXIS_H), place, out);
     }
 }
 
@@ -199,9 +199,8 @@ static void put_rearranged(const kas_kernel *kernel, int i, kas_buf *out)
     if (node->op == KAS_OP_UNFOLD) {
         put_unfold(kernel, i, out);
     } else if (node->op == KAS_OP_SHIFT) {
-        bool behind_h = node->axes == KAS_AXIS_W && in->has_h;
         kas_buf_printf(out, "        n%d = torch.roll(n%d, %d, dims=%d)\n", i, node->in[0],
-                       -node->offset, in->channels + behind_h + 2);
+                       -node->offset, kas_shape_place(in, node->axes) + 2);
     } else {
         kas_buf_printf(out, "        n%d = n%d.reshape(", i, node->in[0]);
         put_shape(&node->shape, out);
@@ -246,6 +245,8 @@ kas_status kas_python_node(const kas_kernel *kernel, int i, int weight, kas_buf 
         put_softmax(node, i, out);
         return KAS_OK;
     default:
-        return node->inputs == 2 ? put_blend(kernel, i, out) : put_unary(node, i, out);
+        if (kas_op_get((kas_op)node->op)->class_ == KAS_CLASS_BLEND)
+            return put_blend(kernel, i, out);
+        return put_unary(node, i, out);
     }
 }

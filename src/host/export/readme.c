@@ -9,10 +9,8 @@ static void put_nodes(const kas_kernel *kernel, kas_buf *out)
         const kas_node *node = &kernel->node[i];
         kas_buf_printf(out, "%2d  ", i);
         kas_node_describe(kernel, i, out);
-        if (node->inputs == 1)
-            kas_buf_printf(out, " of %d", node->in[0]);
-        if (node->inputs == 2)
-            kas_buf_printf(out, " of %d, %d", node->in[0], node->in[1]);
+        for (int k = 0; k < node->inputs; k++)
+            kas_buf_printf(out, "%s %d", k ? "," : " of", node->in[k]);
         kas_buf_puts(out, "  ");
         kas_shape_print(&node->shape, out);
         kas_buf_puts(out, "\n");

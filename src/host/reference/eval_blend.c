@@ -55,7 +55,7 @@ static void slopes(kas_op op, uint32_t branch, double l, double r, double *dl, d
 static void forward(const kas_ref_node *n, const kas_ref_values *v)
 {
     for (size_t e = 0; e < n->out.elements; e++) {
-        double l = v->a[lhs_of(n, e)], r = v->b[e];
+        double l = v->in[0][lhs_of(n, e)], r = v->in[1][e];
         if (!v->frozen)
             v->branch[e] = decide(n->node->op, l, r);
         v->y[e] = blend(n->node->op, v->branch[e], l, r);
@@ -66,9 +66,9 @@ static void backward(const kas_ref_node *n, const kas_ref_values *v, const kas_r
 {
     for (size_t e = 0; e < n->out.elements; e++) {
         double dl, dr;
-        slopes(n->node->op, v->branch[e], v->a[lhs_of(n, e)], v->b[e], &dl, &dr);
-        g->da[lhs_of(n, e)] += g->dy[e] * dl;
-        g->db[e] += g->dy[e] * dr;
+        slopes(n->node->op, v->branch[e], v->in[0][lhs_of(n, e)], v->in[1][e], &dl, &dr);
+        g->din[0][lhs_of(n, e)] += g->dy[e] * dl;
+        g->din[1][e] += g->dy[e] * dr;
     }
 }
 

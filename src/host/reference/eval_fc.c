@@ -30,7 +30,7 @@ static void forward(const kas_ref_node *n, const kas_ref_values *v)
         for (size_t o = 0; o < n->fan_out; o++) {
             double weight = v->weight[(g * n->fan_out + o) * n->fan_in + i];
             for (size_t p = 0; p < positions; p++)
-                v->y[(g * n->fan_out + o) * positions + p] += weight * v->a[c * positions + p];
+                v->y[(g * n->fan_out + o) * positions + p] += weight * v->in[0][c * positions + p];
         }
     }
 }
@@ -45,8 +45,8 @@ static void backward(const kas_ref_node *n, const kas_ref_values *v, const kas_r
             size_t w = (g * n->fan_out + o) * n->fan_in + i;
             for (size_t p = 0; p < positions; p++) {
                 double dy = d->dy[(g * n->fan_out + o) * positions + p];
-                d->da[c * positions + p] += v->weight[w] * dy;
-                d->dweight[w] += v->a[c * positions + p] * dy;
+                d->din[0][c * positions + p] += v->weight[w] * dy;
+                d->dweight[w] += v->in[0][c * positions + p] * dy;
             }
         }
     }

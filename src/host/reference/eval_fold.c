@@ -46,12 +46,12 @@ static void fold_forward(const kas_ref_node *n, const kas_ref_values *v)
         for (size_t i = 0; i < s.inner; i++) {
             size_t e = o * s.inner + i;
             if (n->node->op == KAS_OP_FOLD_AVG) {
-                v->y[e] = average(&s, v->a, o, i);
+                v->y[e] = average(&s, v->in[0], o, i);
                 continue;
             }
             if (!v->frozen)
-                v->branch[e] = largest(&s, v->a, o, i);
-            v->y[e] = v->a[at(&s, o, v->branch[e], i)];
+                v->branch[e] = largest(&s, v->in[0], o, i);
+            v->y[e] = v->in[0][at(&s, o, v->branch[e], i)];
         }
 }
 
@@ -63,10 +63,10 @@ static void fold_backward(const kas_ref_node *n, const kas_ref_values *v,
         for (size_t i = 0; i < s.inner; i++) {
             size_t e = o * s.inner + i;
             if (n->node->op == KAS_OP_FOLD_MAX)
-                g->da[at(&s, o, v->branch[e], i)] += g->dy[e];
+                g->din[0][at(&s, o, v->branch[e], i)] += g->dy[e];
             else
                 for (size_t l = 0; l < s.length; l++)
-                    g->da[at(&s, o, l, i)] += g->dy[e] / (double)s.length;
+                    g->din[0][at(&s, o, l, i)] += g->dy[e] / (double)s.length;
         }
 }
 
@@ -75,11 +75,11 @@ static void softmax_forward(const kas_ref_node *n, const kas_ref_values *v)
     view s = view_of(&n->in[0], n->node->dim, n->node->dim_end);
     for (size_t o = 0; o < s.outer; o++)
         for (size_t i = 0; i < s.inner; i++) {
-            double max = v->a[at(&s, o, largest(&s, v->a, o, i), i)], sum = 0;
+            double max = v->in[0][at(&s, o, largest(&s, v->in[0], o, i), i)], sum = 0;
             for (size_t l = 0; l < s.length; l++)
-                sum += exp(v->a[at(&s, o, l, i)] - max);
+                sum += exp(v->in[0][at(&s, o, l, i)] - max);
             for (size_t l = 0; l < s.length; l++)
-                v->y[at(&s, o, l, i)] = exp(v->a[at(&s, o, l, i)] - max) / sum;
+                v->y[at(&s, o, l, i)] = exp(v->in[0][at(&s, o, l, i)] - max) / sum;
         }
 }
 
@@ -94,7 +94,7 @@ static void softmax_backward(const kas_ref_node *n, const kas_ref_values *v,
                 dot += g->dy[at(&s, o, l, i)] * v->y[at(&s, o, l, i)];
             for (size_t l = 0; l < s.length; l++) {
                 size_t e = at(&s, o, l, i);
-                g->da[e] += v->y[e] * (g->dy[e] - dot);
+                g->din[0][e] += v->y[e] * (g->dy[e] - dot);
             }
         }
 }

@@ -74,7 +74,7 @@ static void forward(const kas_ref_node *n, const kas_ref_values *v)
 {
     for (size_t i = 0; i < n->out.elements; i++) {
         long s = source(n, i);
-        v->y[i] = s < 0 ? 0 : v->a[s];
+        v->y[i] = s < 0 ? 0 : v->in[0][s];
     }
 }
 
@@ -84,7 +84,7 @@ static void backward(const kas_ref_node *n, const kas_ref_values *v, const kas_r
     for (size_t i = 0; i < n->out.elements; i++) {
         long s = source(n, i);
         if (s >= 0)
-            g->da[s] += g->dy[i];
+            g->din[0][s] += g->dy[i];
     }
 }
 

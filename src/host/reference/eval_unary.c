@@ -86,15 +86,15 @@ static void forward(const kas_ref_node *n, const kas_ref_values *v)
 {
     for (size_t i = 0; i < n->out.elements; i++) {
         if (!v->frozen)
-            v->branch[i] = decide(n->node->op, v->a[i]);
-        v->y[i] = function(n->node->op, v->branch[i], v->a[i]);
+            v->branch[i] = decide(n->node->op, v->in[0][i]);
+        v->y[i] = function(n->node->op, v->branch[i], v->in[0][i]);
     }
 }
 
 static void backward(const kas_ref_node *n, const kas_ref_values *v, const kas_ref_gradients *g)
 {
     for (size_t i = 0; i < n->out.elements; i++)
-        g->da[i] += g->dy[i] * derivative(n->node->op, v->branch[i], v->a[i]);
+        g->din[0][i] += g->dy[i] * derivative(n->node->op, v->branch[i], v->in[0][i]);
 }
 
 const kas_ref_op kas_ref_unary = {forward, backward};

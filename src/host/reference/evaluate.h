@@ -24,7 +24,7 @@ typedef struct kas_ref_shape {
 typedef struct kas_ref_node {
     const kas_node *node;
     int weight; /* number of the fully-connected map, -1 = none */
-    kas_ref_shape out, in[2];
+    kas_ref_shape out, in[KAS_MAX_INPUTS];
     /* FC: which channel dims of the input are kept apart, and the sizes of one weight */
     bool apart[KAS_MAX_CHANNEL_DIMS];
     size_t groups, fan_in, fan_out;
@@ -34,10 +34,10 @@ typedef struct kas_ref_node {
     long dilation;
 } kas_ref_node;
 
-/* Tensors of one image and instance; `b` is NULL for primitives of one input, `weight` NULL for
- * those without. */
+/* Tensors of one image and instance; inputs that the primitive does not have are NULL, and `weight`
+ * for those without. */
 typedef struct kas_ref_values {
-    const double *a, *b, *weight;
+    const double *in[KAS_MAX_INPUTS], *weight;
     double *y;
     uint32_t *branch;
     bool frozen;
@@ -45,7 +45,7 @@ typedef struct kas_ref_values {
 
 typedef struct kas_ref_gradients {
     const double *dy;
-    double *da, *db, *dweight;
+    double *din[KAS_MAX_INPUTS], *dweight;
 } kas_ref_gradients;
 
 typedef struct kas_ref_op {

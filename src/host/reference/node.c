@@ -11,8 +11,8 @@ static kas_status shape_of(const kas_node *node, const kas_binding *binding, kas
 {
     KAS_TRY(kas_node_sizes(node, binding, out->size, &out->rank));
     out->channels = node->shape.channels;
-    out->has_h = node->shape.has_h;
-    out->has_w = node->shape.has_w;
+    out->has_h = kas_shape_has(&node->shape, KAS_AXIS_H);
+    out->has_w = kas_shape_has(&node->shape, KAS_AXIS_W);
     out->elements = 1;
     for (int i = 0; i < out->rank; i++)
         if (__builtin_mul_overflow(out->elements, out->size[i], &out->elements))
@@ -88,7 +88,7 @@ kas_status kas_ref_node_make(const kas_kernel *kernel, int i, const kas_binding 
     out->dilation = node->dilation ? node->dilation : 1;
     if (node->op == KAS_OP_FC)
         return make_fc(node, &kernel->node[node->in[0]], i, out);
-    if (node->inputs == 2)
+    if (kas_op_get((kas_op)node->op)->class_ == KAS_CLASS_BLEND)
         return make_blend(&kernel->node[node->in[0]], &kernel->node[node->in[1]], i, out);
     return KAS_OK;
 }

@@ -112,9 +112,8 @@ static kas_ref_values values_at(const kas_reference *ref, int i, size_t k,
 {
     const kas_ref_node *n = &ref->node[i];
     kas_ref_values v = {.frozen = frozen};
-    v.a = ref->value[n->node->in[0]] + k * n->in[0].elements;
-    if (n->node->inputs == 2)
-        v.b = ref->value[n->node->in[1]] + k * n->in[1].elements;
+    for (int j = 0; j < n->node->inputs; j++)
+        v.in[j] = ref->value[n->node->in[j]] + k * n->in[j].elements;
     if (n->weight >= 0)
         v.weight = weight[n->weight] + k % ref->instances * weight_per_instance(n);
     v.y = ref->value[i] + k * n->out.elements;
@@ -157,9 +156,8 @@ static void backward_copy(kas_reference *ref, size_t k, double *const *dweight)
         const kas_ref_node *n = &ref->node[i];
         kas_ref_values v = values_at(ref, i, k, (const double *const *)ref->weight, true);
         kas_ref_gradients g = {.dy = ref->grad[i] + k * n->out.elements};
-        g.da = ref->grad[n->node->in[0]] + k * n->in[0].elements;
-        if (n->node->inputs == 2)
-            g.db = ref->grad[n->node->in[1]] + k * n->in[1].elements;
+        for (int j = 0; j < n->node->inputs; j++)
+            g.din[j] = ref->grad[n->node->in[j]] + k * n->in[j].elements;
         if (n->weight >= 0)
             g.dweight = dweight[n->weight] + k % ref->instances * weight_per_instance(n);
         kas_ref_op_get(n->node->op)->backward(n, &v, &g);

@@ -1,20 +1,27 @@
 #include "host/space/build.h"
 
-static int append(kas_kernel *kernel, kas_node node, int lhs, int rhs)
+static int append_list(kas_kernel *kernel, kas_node node, const int *in)
 {
-    if ((node.inputs > 0 && lhs < 0) || (node.inputs > 1 && rhs < 0))
-        return -1;
+    for (int k = 0; k < node.inputs; k++) {
+        if (in[k] < 0)
+            return -1;
+        node.in[k] = (uint8_t)in[k];
+    }
     if (kernel->nodes == KAS_MAX_NODES) {
         kas_fail(KAS_ILLEGAL, "a kernel has at most %d nodes", KAS_MAX_NODES);
         return -1;
     }
-    node.in[0] = (uint8_t)(node.inputs > 0 ? lhs : 0);
-    node.in[1] = (uint8_t)(node.inputs > 1 ? rhs : 0);
     kernel->node[kernel->nodes++] = node;
     if (kas_node_infer(kernel, kernel->nodes - 1) == KAS_OK)
         return kernel->nodes - 1;
     kernel->nodes--;
     return -1;
+}
+
+static int append(kas_kernel *kernel, kas_node node, int lhs, int rhs)
+{
+    const int in[] = {lhs, rhs};
+    return append_list(kernel, node, in);
 }
 
 int kas_build_input(kas_kernel *kernel)

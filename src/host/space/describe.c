@@ -70,7 +70,7 @@ void kas_node_describe(const kas_kernel *kernel, int i, kas_buf *out)
         }
         return;
     default:
-        if (node->inputs == 2)
+        if (kas_op_get(node->op)->class_ == KAS_CLASS_BLEND)
             describe_blend(kernel, i, out);
         else
             kas_buf_puts(out, name);
@@ -111,9 +111,9 @@ static void dot_node(const kas_kernel *kernel, int i, const kas_binding *binding
     kas_buf_puts(out, "\"];\n");
     for (int k = 0; k < node->inputs; k++)
         kas_buf_printf(out, "  n%d -> n%d%s;\n", node->in[k], i,
-                       node->inputs < 2 ? ""
-                       : k == 0         ? " [label=\"LHS\"]"
-                                        : " [label=\"RHS\"]");
+                       kas_op_get(node->op)->class_ != KAS_CLASS_BLEND ? ""
+                       : k == 0                                        ? " [label=\"LHS\"]"
+                                                                       : " [label=\"RHS\"]");
 }
 
 kas_status kas_kernel_write_dot(const kas_kernel *kernel, const char *name,

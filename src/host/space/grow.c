@@ -127,7 +127,7 @@ static kas_node node_of(const growth *g, const kas_use *use)
 static bool output_value(const growth *g, const kas_shape *shape, int *var, kas_dim *value)
 {
     kas_dim product = kas_dim_const(1), c = kas_dim_symbol(KAS_SYM_C);
-    if (!shape->has_h || !shape->has_w)
+    if (!kas_shape_has_image(shape))
         return false;
     for (int d = 0; d < shape->channels; d++)
         if (!kas_dim_mul(&product, &shape->channel[d], &product))

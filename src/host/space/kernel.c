@@ -53,7 +53,7 @@ static kas_status check_output(const kas_kernel *kernel)
 {
     const kas_shape *shape = &kernel->node[kernel->nodes - 1].shape;
     kas_dim channels = kas_dim_const(1), wanted = kas_dim_symbol(KAS_SYM_C);
-    bool ok = shape->has_h && shape->has_w;
+    bool ok = kas_shape_has_image(shape);
     for (int d = 0; ok && d < shape->channels; d++)
         ok = kas_dim_mul(&channels, &shape->channel[d], &channels);
     if (ok && kas_dim_equal(&channels, &wanted))

@@ -25,7 +25,8 @@
 enum {
     KAS_MAX_NODES = 64, /* input included */
     KAS_MAX_CHANNEL_DIMS = 8,
-    KAS_MAX_DIMS = KAS_MAX_CHANNEL_DIMS + 2
+    KAS_MAX_DIMS = KAS_MAX_CHANNEL_DIMS + 2,
+    KAS_MAX_INPUTS = 4 /* of one node */
 };
 
 /* Values are stored nowhere (files hold names), so the order may change. */
@@ -69,13 +70,13 @@ typedef struct kas_shape {
     kas_dim channel[KAS_MAX_CHANNEL_DIMS];
     uint8_t
         is_group[KAS_MAX_CHANNEL_DIMS]; /* made by GROUP or GROUP_ALL: FC grouped keeps it apart */
-    bool has_h, has_w;
+    kas_dim spatial[2]; /* along H, along W; all zero: the tensor has no such dim any more */
 } kas_shape;
 
 typedef struct kas_node {
-    uint8_t op;          /* kas_op */
-    uint8_t inputs;      /* 0, 1 or 2 */
-    uint8_t in[2];       /* node numbers, smaller than this node's */
+    uint8_t op;                 /* kas_op */
+    uint8_t inputs;             /* 0 to 4 */
+    uint8_t in[KAS_MAX_INPUTS]; /* node numbers, smaller than this node's */
     int8_t dim, dim_end; /* index into the whole list [channels..., H, W] of the INPUT's shape */
     uint8_t axes;        /* KAS_AXIS_* */
     int8_t offset;       /* SHIFT: output[i] = input[(i + offset) mod size]; the paper's is 1 */
@@ -102,7 +103,13 @@ typedef struct kas_op_info {
 } kas_op_info;
 const kas_op_info *kas_op_get(kas_op op);
 
-/* Number of dims of a shape, and dim i of the list [channels..., H, W]. */
+/* Does the tensor still have a dim along KAS_AXIS_H or KAS_AXIS_W, and where in the list of its
+ * dims [channels..., H, W] that one is. */
+bool kas_shape_has(const kas_shape *shape, int axis);
+int kas_shape_place(const kas_shape *shape, int axis);
+/* Both dims there, and whole: H and W, as the output must have them. */
+bool kas_shape_has_image(const kas_shape *shape);
+/* Number of dims of a shape, and dim i of that list. */
 int kas_shape_rank(const kas_shape *shape);
 kas_dim kas_shape_dim(const kas_shape *shape, int i);
 /* Product of all dims (without batch and instance); false on overflow of the monomial. */

@@ -8,10 +8,9 @@ static void write_node(const kas_node *node, kas_buf *out)
     const kas_primitive *primitive = kas_primitive_get(node->op);
     unsigned attributes = primitive->attributes;
     kas_buf_printf(out, "{\"op\": \"%s\"", primitive->info.name);
-    if (node->inputs == 1)
-        kas_buf_printf(out, ", \"in\": [%d]", node->in[0]);
-    if (node->inputs == 2)
-        kas_buf_printf(out, ", \"in\": [%d, %d]", node->in[0], node->in[1]);
+    for (int k = 0; k < node->inputs; k++)
+        kas_buf_printf(out, "%s%d%s", k ? ", " : ", \"in\": [", node->in[k],
+                       k + 1 < node->inputs ? "" : "]");
     if (attributes & KAS_ATTR_DIM)
         kas_buf_printf(out, ", \"dim\": %d", node->dim);
     if (attributes & KAS_ATTR_DIM_END)

@@ -213,8 +213,9 @@ static bool split_is_seen(const kas_kernel *k, int i)
 {
     for (int j = i + 1; j < k->nodes; j++) {
         const kas_node *node = &k->node[j];
-        bool reads =
-            (node->inputs > 0 && node->in[0] == i) || (node->inputs > 1 && node->in[1] == i);
+        bool reads = false;
+        for (int n = 0; n < node->inputs; n++)
+            reads = reads || node->in[n] == i;
         if (!reads)
             continue;
         bool passes =

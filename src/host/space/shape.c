@@ -1,15 +1,31 @@
 #include "host/space/primitive.h"
 
+bool kas_shape_has(const kas_shape *shape, int axis)
+{
+    return shape->spatial[axis == KAS_AXIS_W].num != 0;
+}
+
+int kas_shape_place(const kas_shape *shape, int axis)
+{
+    return shape->channels + (axis == KAS_AXIS_W && kas_shape_has(shape, KAS_AXIS_H));
+}
+
+bool kas_shape_has_image(const kas_shape *shape)
+{
+    const kas_dim h = kas_dim_symbol(KAS_SYM_H), w = kas_dim_symbol(KAS_SYM_W);
+    return kas_dim_equal(&shape->spatial[0], &h) && kas_dim_equal(&shape->spatial[1], &w);
+}
+
 int kas_shape_rank(const kas_shape *shape)
 {
-    return shape->channels + shape->has_h + shape->has_w;
+    return shape->channels + kas_shape_has(shape, KAS_AXIS_H) + kas_shape_has(shape, KAS_AXIS_W);
 }
 
 kas_dim kas_shape_dim(const kas_shape *shape, int i)
 {
     if (i < shape->channels)
         return shape->channel[i];
-    return kas_dim_symbol(i == shape->channels && shape->has_h ? KAS_SYM_H : KAS_SYM_W);
+    return shape->spatial[i > shape->channels || !kas_shape_has(shape, KAS_AXIS_H)];
 }
 
 bool kas_shape_size(const kas_shape *shape, kas_dim *out)
@@ -25,7 +41,8 @@ bool kas_shape_size(const kas_shape *shape, kas_dim *out)
 
 bool kas_shape_equal(const kas_shape *a, const kas_shape *b)
 {
-    if (a->channels != b->channels || a->has_h != b->has_h || a->has_w != b->has_w)
+    if (a->channels != b->channels || !kas_dim_equal(&a->spatial[0], &b->spatial[0]) ||
+        !kas_dim_equal(&a->spatial[1], &b->spatial[1]))
         return false;
     for (int i = 0; i < a->channels; i++)
         if (!kas_dim_equal(&a->channel[i], &b->channel[i]))
@@ -66,10 +83,8 @@ void kas_shape_remove(kas_shape *shape, int i)
         shape->channels--;
         shape->channel[shape->channels] = (kas_dim){0};
         shape->is_group[shape->channels] = 0;
-    } else if (i == shape->channels && shape->has_h) {
-        shape->has_h = false;
     } else {
-        shape->has_w = false;
+        shape->spatial[i > shape->channels || !kas_shape_has(shape, KAS_AXIS_H)] = (kas_dim){0};
     }
 }
 

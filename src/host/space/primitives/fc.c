@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "host/space/primitive.h"
 
 kas_status kas_contracted_dims(const kas_kernel *kernel, int i, kas_dim *groups, kas_dim *fan_in)
@@ -33,8 +35,7 @@ kas_status kas_infer_fc(kas_kernel *kernel, int i)
         return kas_node_fail(kernel, i, "a group dim has a dynamic variable");
     node->shape.channels = 1;
     node->shape.channel[0] = node->out;
-    node->shape.has_h = input->has_h;
-    node->shape.has_w = input->has_w;
+    memcpy(node->shape.spatial, input->spatial, sizeof input->spatial);
     return KAS_OK;
 }
 

@@ -6,7 +6,7 @@ kas_status kas_infer_shift(kas_kernel *kernel, int i)
     const kas_shape *input = kas_node_input(kernel, i, 0);
     if (node->axes != KAS_AXIS_H && node->axes != KAS_AXIS_W)
         return kas_node_fail(kernel, i, "axes must be one of h and w");
-    if (!(node->axes == KAS_AXIS_H ? input->has_h : input->has_w))
+    if (!kas_shape_has(input, node->axes))
         return kas_node_fail(kernel, i, "the input has no %s dim any more",
                              node->axes == KAS_AXIS_H ? "H" : "W");
     if (node->offset == 0)

@@ -21,9 +21,9 @@ kas_status kas_window_check(kas_kernel *kernel, int i)
     const kas_shape *input = kas_node_input(kernel, i, 0);
     if (node->axes == 0 || node->axes > (KAS_AXIS_H | KAS_AXIS_W))
         return kas_node_fail(kernel, i, "axes must be h, w or hw");
-    if (((node->axes & KAS_AXIS_H) && !input->has_h) ||
-        ((node->axes & KAS_AXIS_W) && !input->has_w))
-        return kas_node_fail(kernel, i, "the input does not have the axis any more");
+    for (int axis = KAS_AXIS_H; axis <= KAS_AXIS_W; axis++)
+        if ((node->axes & axis) && !kas_shape_has(input, axis))
+            return kas_node_fail(kernel, i, "the input does not have the axis any more");
     if (node->kernel != 0 && node->kernel != 3 && node->kernel != 5 && node->kernel != 7)
         return kas_node_fail(kernel, i,
                              "kernel %d; 3, 5, 7 or none (the size of the convolution that is "
