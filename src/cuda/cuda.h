@@ -5,7 +5,8 @@
  * address, say) means that the context is dead: the device remembers it and every later call fails
  * with KAS_DEVICE_LOST and the first message, so that a worker ends at once and says why.
  *
- * All work goes to one stream, in program order.  The context is made current in every slot, since
+ * All work goes to one stream, in program order; only uploads beside it (upload_cuda.c) have one of
+ * their own.  The context is made current in every slot, since
  * one thread may hold several devices. */
 #ifndef KAS_CUDA_CUDA_H
 #define KAS_CUDA_CUDA_H
@@ -73,6 +74,16 @@ kas_status kas_cuda_enter(kas_cuda *cuda);
 bool kas_cuda_enter_to_free(kas_cuda *cuda);
 /* At least `bytes` of workspace; waits for running work when it has to grow. */
 kas_status kas_cuda_reserve_workspace(kas_cuda *cuda, size_t bytes);
+
+kas_status kas_cuda_host_alloc(kas_device *device, size_t bytes, void **out);
+void kas_cuda_host_free(kas_device *device, void *memory);
+kas_status kas_cuda_upload_create(kas_device *device, int slots, kas_upload **out);
+void kas_cuda_upload_free(kas_upload *upload);
+kas_status kas_cuda_upload_start(kas_upload *upload, int slot, void *to, const void *from,
+                                 size_t bytes);
+kas_status kas_cuda_upload_use(kas_upload *upload, int slot);
+kas_status kas_cuda_upload_done(kas_upload *upload, int slot);
+kas_status kas_cuda_upload_wait(kas_upload *upload, int slot);
 
 kas_status kas_cuda_module_load(kas_device *device, const char *image_path, kas_module **out);
 kas_status kas_cuda_module_builtin(kas_device *device, kas_module **out);

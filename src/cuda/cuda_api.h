@@ -173,6 +173,9 @@ enum {
       (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream))                           \
     X(cuMemsetD8Async, CUresult,                                                                   \
       (CUdeviceptr to, unsigned char value, size_t count, CUstream stream))                        \
+    X(cuMemHostAlloc, CUresult, (void **pointer, size_t bytes, unsigned flags))                    \
+    X(cuMemFreeHost, CUresult, (void *pointer))                                                    \
+    X(cuStreamWaitEvent, CUresult, (CUstream stream, CUevent event, unsigned flags))               \
     X(cuStreamCreate, CUresult, (CUstream * stream, unsigned flags))                               \
     X(cuStreamDestroy_v2, CUresult, (CUstream stream))                                             \
     X(cuStreamSynchronize, CUresult, (CUstream stream))                                            \

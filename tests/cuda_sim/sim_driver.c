@@ -173,6 +173,24 @@ CUresult cuMemFree_v2(CUdeviceptr pointer)
     return sim_call("cuMemFree_v2", KAS_CUDA_ERROR_INVALID_VALUE, sim_sticky);
 }
 
+/* Page-locked memory of the host. Copies from it read it late, as those from all memory do here. */
+CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags)
+{
+    SIM_CALL(cuMemHostAlloc, KAS_CUDA_ERROR_OUT_OF_MEMORY, sim_sticky);
+    if (!sim_context || flags != 0 || bytes == 0)
+        return KAS_CUDA_ERROR_INVALID_VALUE;
+    *pointer = sim_new(bytes);
+    sim_live++;
+    return KAS_CUDA_SUCCESS;
+}
+
+CUresult cuMemFreeHost(void *pointer)
+{
+    free(pointer);
+    sim_live--;
+    return sim_call("cuMemFreeHost", KAS_CUDA_ERROR_INVALID_VALUE, sim_sticky);
+}
+
 CUresult cuMemGetInfo_v2(size_t *unused, size_t *total)
 {
     SIM_CALL(cuMemGetInfo_v2, KAS_CUDA_ERROR_INVALID_VALUE, sim_sticky);

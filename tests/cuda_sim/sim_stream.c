@@ -27,9 +27,10 @@ struct CUstream_st {
     CUgraph capture; /* NULL: work is done */
     bool spoilt;     /* the capture will fail at its end */
 };
+/* An event may be recorded again while work waits for an earlier record of it. */
 struct CUevent_st {
-    bool recorded, done;
-    CUstream stream;
+    uint64_t records, reached; /* calls of cuEventRecord; how many of them the work has come to */
+    CUstream stream;           /* of the last record */
     struct timespec time;
 };
 
@@ -83,29 +84,59 @@ int sim_spoils_capture(void)
     return sim_capturing() ? KAS_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : 0;
 }
 
+static void reach_event(void *data)
+{
+    CUevent event = *(CUevent *)data;
+    event->reached++;
+    clock_gettime(CLOCK_MONOTONIC, &event->time);
+}
+
 static void run_head(CUstream stream)
 {
     work *w = stream->head;
     stream->head = w->next;
     if (!stream->head)
         stream->tail = &stream->head;
-    if (!sim_sticky) /* a dead GPU does nothing any more */
+    if (!sim_sticky || w->run == reach_event) /* a dead GPU does nothing any more */
         w->run(w->data);
     free(w->data);
     free(w);
 }
 
+/* A stream's wait for an event of another. */
+typedef struct event_wait {
+    CUevent event;
+    uint64_t record;
+} event_wait;
+
+static void pass_event(void *data)
+{
+    (void)data;
+}
+
+static bool can_run(const struct CUstream_st *stream)
+{
+    if (!stream->head || stream->head->run != pass_event)
+        return stream->head != NULL;
+    const event_wait *wait = stream->head->data;
+    return wait->event->reached >= wait->record;
+}
+
 /* One piece of work of a random stream that has any; false when none has. */
 static bool run_any(void)
 {
-    uint32_t count = 0;
-    for (CUstream s = streams; s; s = s->next)
-        count += s->head != NULL;
+    uint32_t count = 0, held_up = 0;
+    for (CUstream s = streams; s; s = s->next) {
+        count += can_run(s);
+        held_up += s->head && !can_run(s);
+    }
+    if (!count && held_up && !sim_sticky)
+        sim_broken("%u streams wait for events that nothing will reach", held_up);
     if (!count)
         return false;
     uint32_t chosen = sim_random(count);
     for (CUstream s = streams; s; s = s->next)
-        if (s->head && chosen-- == 0) {
+        if (can_run(s) && chosen-- == 0) {
             run_head(s);
             break;
         }
@@ -278,28 +309,29 @@ CUresult cuEventCreate(CUevent *event, unsigned flags)
     return KAS_CUDA_SUCCESS;
 }
 
+static bool waited_for(CUevent event)
+{
+    for (CUstream s = streams; s; s = s->next)
+        for (const work *w = s->head; w; w = w->next)
+            if (w->run == pass_event && ((const event_wait *)w->data)->event == event)
+                return true;
+    return false;
+}
+
 CUresult cuEventDestroy_v2(CUevent event)
 {
-    if (event->recorded && !event->done)
-        sim_drain(event->stream); /* work that is queued points to it */
+    if (event->reached < event->records || waited_for(event))
+        sim_drain(NULL); /* work that is queued points to it */
     free(event);
     sim_live--;
     return sim_call("cuEventDestroy_v2", KAS_CUDA_ERROR_INVALID_VALUE, sim_sticky);
-}
-
-static void reach_event(void *data)
-{
-    CUevent event = *(CUevent *)data;
-    event->done = true;
-    clock_gettime(CLOCK_MONOTONIC, &event->time);
 }
 
 CUresult cuEventRecord(CUevent event, CUstream stream)
 {
     SIM_CALL(cuEventRecord, KAS_CUDA_ERROR_INVALID_VALUE, sim_sticky);
     SIM_NOT_IN_CAPTURE(); /* a real one becomes a dependency, which nobody needs */
-    event->recorded = true;
-    event->done = false;
+    event->records++;
     event->stream = stream;
     CUevent *data = sim_new(sizeof *data);
     *data = event;
@@ -307,11 +339,26 @@ CUresult cuEventRecord(CUevent event, CUstream stream)
     return KAS_CUDA_SUCCESS;
 }
 
+/* For the last record so far; none, and nobody waits. */
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
+{
+    SIM_CALL(cuStreamWaitEvent, KAS_CUDA_ERROR_INVALID_VALUE, sim_sticky);
+    SIM_NOT_IN_CAPTURE();
+    if (flags != 0)
+        return KAS_CUDA_ERROR_INVALID_VALUE;
+    if (event->records == 0)
+        return KAS_CUDA_SUCCESS;
+    event_wait *data = sim_new(sizeof *data);
+    *data = (event_wait){event, event->records};
+    sim_enqueue(stream, pass_event, data, sizeof *data);
+    return KAS_CUDA_SUCCESS;
+}
+
 CUresult cuEventSynchronize(CUevent event)
 {
     SIM_CALL(cuEventSynchronize, KAS_CUDA_ERROR_INVALID_HANDLE, sim_sticky);
     SIM_NOT_IN_CAPTURE();
-    if (event->recorded && !event->done)
+    if (event->reached < event->records)
         sim_drain(event->stream);
     return KAS_CUDA_SUCCESS;
 }
@@ -319,9 +366,9 @@ CUresult cuEventSynchronize(CUevent event)
 CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end)
 {
     SIM_CALL(cuEventElapsedTime, KAS_CUDA_ERROR_INVALID_VALUE, sim_sticky);
-    if (!start->recorded || !end->recorded)
+    if (!start->records || !end->records)
         return KAS_CUDA_ERROR_INVALID_HANDLE;
-    if (!start->done || !end->done)
+    if (start->reached < start->records || end->reached < end->records)
         return KAS_CUDA_ERROR_NOT_READY;
     *milliseconds = (float)((double)(end->time.tv_sec - start->time.tv_sec) * 1e3 +
                             (double)(end->time.tv_nsec - start->time.tv_nsec) * 1e-6);

@@ -306,6 +306,23 @@ out:
     return status;
 }
 
+static kas_status upload_once(kas_device *device, void *memory)
+{
+    kas_upload *upload = NULL;
+    void *host = NULL;
+    kas_status status = KAS_OK;
+    KAS_TRY_GOTO(kas_upload_create(device, 1, &upload), out);
+    KAS_TRY_GOTO(kas_host_alloc(device, 64, &host), out);
+    KAS_TRY_GOTO(kas_upload_start(upload, 0, memory, host, 64), out);
+    KAS_TRY_GOTO(kas_upload_use(upload, 0), out);
+    KAS_TRY_GOTO(kas_upload_done(upload, 0), out);
+    status = kas_upload_wait(upload, 0);
+out:
+    kas_upload_free(upload);
+    kas_host_free(device, host);
+    return status;
+}
+
 static kas_status everything(const char *spec)
 {
     const kas_conv_desc desc[2] = {{2, 4, 4, 8, 8, 1, 1, 1, 1, 0, 0, 8, 8},
@@ -326,6 +343,7 @@ static kas_status everything(const char *spec)
     KAS_TRY_GOTO(run_timed(device, plan), out);
     KAS_TRY_GOTO(kas_plan_run(plan), out); /* captured */
     KAS_TRY_GOTO(kas_plan_run(plan), out);
+    KAS_TRY_GOTO(upload_once(device, memory), out);
     KAS_TRY_GOTO(kas_device_sync(device), out);
     KAS_TRY_GOTO(kas_mem_download(device, values, memory, sizeof values), out);
 out:

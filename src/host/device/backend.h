@@ -32,6 +32,15 @@ typedef struct kas_backend {
     kas_status (*mem_upload)(kas_device *, void *, const void *, size_t);
     kas_status (*mem_download)(kas_device *, void *, const void *, size_t);
     kas_status (*mem_zero)(kas_device *, void *, size_t);
+    kas_status (*host_alloc)(kas_device *, size_t, void **);
+    void (*host_free)(kas_device *, void *);
+    /* `slot` is within the ring (device.c checks it). */
+    kas_status (*upload_create)(kas_device *, int slots, kas_upload **);
+    void (*upload_free)(kas_upload *);
+    kas_status (*upload_start)(kas_upload *, int, void *, const void *, size_t);
+    kas_status (*upload_use)(kas_upload *, int);
+    kas_status (*upload_done)(kas_upload *, int);
+    kas_status (*upload_wait)(kas_upload *, int);
     kas_status (*module_load)(kas_device *, const char *, kas_module **);
     kas_status (*module_builtin)(kas_device *, kas_module **);
     void (*module_free)(kas_module *);
@@ -57,6 +66,11 @@ struct kas_device {
 };
 struct kas_object {
     kas_device *device;
+};
+/* First members of every device's own ring of uploads. */
+struct kas_upload {
+    kas_device *device;
+    int slots;
 };
 
 kas_status kas_device_open_cpu(int threads, kas_device **out);

@@ -96,6 +96,64 @@ kas_status kas_mem_zero(kas_device *device, void *memory, size_t bytes)
     return device->backend->mem_zero(device, memory, bytes);
 }
 
+kas_status kas_host_alloc(kas_device *device, size_t bytes, void **out)
+{
+    *out = NULL;
+    return device->backend->host_alloc(device, bytes, out);
+}
+
+void kas_host_free(kas_device *device, void *memory)
+{
+    if (memory)
+        device->backend->host_free(device, memory);
+}
+
+kas_status kas_upload_create(kas_device *device, int slots, kas_upload **out)
+{
+    *out = NULL;
+    if (slots < 1 || slots > 64)
+        return kas_fail(KAS_DEVICE, "a ring of %d uploads: expected 1 to 64", slots);
+    return device->backend->upload_create(device, slots, out);
+}
+
+void kas_upload_free(kas_upload *upload)
+{
+    if (upload)
+        upload->device->backend->upload_free(upload);
+}
+
+static kas_status check_slot(const kas_upload *upload, int slot)
+{
+    if (slot < 0 || slot >= upload->slots)
+        return kas_fail(KAS_DEVICE, "upload slot %d of a ring of %d", slot, upload->slots);
+    return KAS_OK;
+}
+
+kas_status kas_upload_start(kas_upload *upload, int slot, void *to_device, const void *from_host,
+                            size_t bytes)
+{
+    KAS_TRY(check_slot(upload, slot));
+    return upload->device->backend->upload_start(upload, slot, to_device, from_host, bytes);
+}
+
+kas_status kas_upload_use(kas_upload *upload, int slot)
+{
+    KAS_TRY(check_slot(upload, slot));
+    return upload->device->backend->upload_use(upload, slot);
+}
+
+kas_status kas_upload_done(kas_upload *upload, int slot)
+{
+    KAS_TRY(check_slot(upload, slot));
+    return upload->device->backend->upload_done(upload, slot);
+}
+
+kas_status kas_upload_wait(kas_upload *upload, int slot)
+{
+    KAS_TRY(check_slot(upload, slot));
+    return upload->device->backend->upload_wait(upload, slot);
+}
+
 kas_status kas_module_load(kas_device *device, const char *image_path, kas_module **out)
 {
     *out = NULL;

@@ -30,6 +30,7 @@ typedef struct kas_function kas_function; /* one kernel of a module; lives as lo
 typedef struct kas_plan kas_plan;
 typedef struct kas_conv kas_conv; /* a prepared convolution */
 typedef struct kas_timer kas_timer;
+typedef struct kas_upload kas_upload; /* copies to the device beside its work */
 
 typedef enum kas_device_kind { KAS_DEVICE_CPU, KAS_DEVICE_CUDA } kas_device_kind;
 
@@ -57,6 +58,32 @@ kas_status kas_mem_upload(kas_device *device, void *to_device, const void *from_
 kas_status kas_mem_download(kas_device *device, void *to_host, const void *from_device,
                             size_t bytes);
 kas_status kas_mem_zero(kas_device *device, void *memory, size_t bytes);
+
+/* ---- uploads beside the work --------------------------------------------------------------------
+ *
+ * For data that does not fit on the device: a ring of `slots` pieces of device memory, each filled
+ * while plans that read the others run.  On the CUDA device the copies have a stream of their own,
+ * so that they overlap with the work; the CPU device copies at once.  Every use of a slot goes
+ *
+ *     kas_upload_start(slot)   the copy begins, behind the work that read the slot before
+ *     kas_upload_use(slot)     what is enqueued from here on sees the new data
+ *     kas_plan_run(...)
+ *     kas_upload_done(slot)    what was enqueued up to here was the last to read them
+ *
+ * and starts of other slots may come in between.  The host memory must keep its contents until
+ * kas_upload_wait(slot) has returned. */
+kas_status kas_upload_create(kas_device *device, int slots, kas_upload **out);
+void kas_upload_free(kas_upload *upload); /* waits for its copies; NULL is allowed */
+kas_status kas_upload_start(kas_upload *upload, int slot, void *to_device, const void *from_host,
+                            size_t bytes);
+kas_status kas_upload_use(kas_upload *upload, int slot);
+kas_status kas_upload_done(kas_upload *upload, int slot);
+kas_status kas_upload_wait(kas_upload *upload, int slot); /* for the copy, not for the work */
+
+/* Host memory that kas_upload copies from at full speed: page-locked on the CUDA device, where a
+ * copy from any other memory waits for a copy of the host's own. Aligned to 256 bytes or more. */
+kas_status kas_host_alloc(kas_device *device, size_t bytes, void **out);
+void kas_host_free(kas_device *device, void *memory); /* NULL is allowed */
 
 /* Loads what kas_compile (jit/compile.h) made for this device's arch. */
 kas_status kas_module_load(kas_device *device, const char *image_path, kas_module **out);

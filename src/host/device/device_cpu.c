@@ -65,6 +65,38 @@ static kas_status cpu_mem_zero(kas_device *device, void *memory, size_t bytes)
     return KAS_OK;
 }
 
+/* ---- uploads: copied at once, so that there is nothing to order ------------------------------ */
+
+static kas_status cpu_upload_create(kas_device *device, int slots, kas_upload **out)
+{
+    kas_upload *upload = malloc(sizeof *upload);
+    if (!upload)
+        return kas_fail(KAS_NO_MEMORY, "no memory for a ring of uploads");
+    *upload = (kas_upload){device, slots};
+    *out = upload;
+    return KAS_OK;
+}
+
+static void cpu_upload_free(kas_upload *upload)
+{
+    free(upload);
+}
+
+static kas_status cpu_upload_start(kas_upload *upload, int slot, void *to, const void *from,
+                                   size_t bytes)
+{
+    (void)slot;
+    return cpu_mem_copy(upload->device, to, from, bytes);
+}
+
+static kas_status cpu_upload_nothing(kas_upload *upload, int slot)
+{
+    (void)upload, (void)slot;
+    return KAS_OK;
+}
+
+/* ---- timers ---------------------------------------------------------------------------------- */
+
 static kas_status cpu_sync(kas_device *device)
 {
     (void)device;
@@ -108,6 +140,14 @@ static const kas_backend cpu_backend = {
     .mem_upload = cpu_mem_copy,
     .mem_download = cpu_mem_copy,
     .mem_zero = cpu_mem_zero,
+    .host_alloc = cpu_mem_alloc,
+    .host_free = cpu_mem_free,
+    .upload_create = cpu_upload_create,
+    .upload_free = cpu_upload_free,
+    .upload_start = cpu_upload_start,
+    .upload_use = cpu_upload_nothing,
+    .upload_done = cpu_upload_nothing,
+    .upload_wait = cpu_upload_nothing,
     .module_load = kas_cpu_module_load,
     .module_builtin = kas_cpu_module_builtin,
     .module_free = kas_cpu_module_free,
