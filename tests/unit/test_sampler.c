@@ -227,10 +227,11 @@ static void test_theorem_1(void **state)
     kas_sample_options o = options_for(11);
     static kas_use uses[KAS_MAX_USES];
     long grown = 0, tensors = 0, with_variable = 0;
+    kas_growth *growth;
+    assert_int_equal(kas_growth_create(&o, t, n, &growth), KAS_OK);
     for (uint64_t attempt = 0; grown < 100000; attempt++) {
-        kas_kernel k;
-        kas_reject why;
-        assert_int_equal(kas_grow(&o, t, n, attempt, &k, &why), KAS_OK);
+        kas_grow(growth, t, n, attempt);
+        kas_kernel k = growth->kernel;
         for (int i = 0; i < k.nodes; i++) {
             assert_true(theorem_1(&k.node[i].shape));
             for (int d = 0; d < k.node[i].shape.channels; d++)
@@ -243,6 +244,7 @@ static void test_theorem_1(void **state)
                 tensors += theorem_1_after(&k, &uses[u]);
         }
     }
+    kas_growth_free(growth);
     print_message("%ld tensors grown, %ld with a variable; %ld more by one primitive\n", grown,
                   with_variable, tensors);
     assert_true(with_variable > 5000 && tensors > 10000);
@@ -280,12 +282,13 @@ static void test_first_primitive_is_uniform(void **state)
     kas_target t[32];
     int n = resnet18(t), count[KAS_TYPE_COUNT] = {0};
     kas_sample_options o = options_for(13);
+    kas_growth *growth;
+    assert_int_equal(kas_growth_create(&o, t, n, &growth), KAS_OK);
     for (uint64_t attempt = 0; attempt < ATTEMPTS; attempt++) {
-        kas_kernel k;
-        kas_reject why;
-        assert_int_equal(kas_grow(&o, t, n, attempt, &k, &why), KAS_OK);
-        count[type_of(k.node[1].op)]++;
+        kas_grow(growth, t, n, attempt);
+        count[type_of(growth->kernel.node[1].op)]++;
     }
+    kas_growth_free(growth);
     double expected = ATTEMPTS / 7.0, tolerance = 5 * sqrt(expected), worst = 0;
     for (int type = 0; type < KAS_TYPE_COUNT; type++) {
         double error = fabs(count[type] - (type == KAS_TYPE_BROADCAST ? 0 : expected));

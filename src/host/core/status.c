@@ -17,7 +17,7 @@ kas_status kas_fail(kas_status code, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    memcpy(message, text, sizeof text);
+    memcpy(message, text, strlen(text) + 1);
     return code;
 }
 

@@ -18,19 +18,17 @@ const char *kas_reject_name(kas_reject why)
     return (unsigned)why < KAS_REJECT_COUNT ? names[why] : "unknown";
 }
 
-kas_status kas_sample_attempt(const kas_sample_options *options, const kas_target *targets,
-                              int count, uint64_t attempt, kas_kernel *kernel,
-                              kas_solution *solution, kas_reject *why)
+/* An attempt in memory that is there already; leaves the kernel canonical in g->kernel. */
+static kas_status attempt_in(kas_growth *g, const kas_target *targets, int count, uint64_t attempt,
+                             kas_solution *solution, kas_reject *why)
 {
-    kas_kernel grown;
-    KAS_TRY(kas_grow(options, targets, count, attempt, &grown, why));
+    *why = kas_grow(g, targets, count, attempt);
     if (*why != KAS_REJECT_NONE)
         return KAS_OK;
-    KAS_TRY(kas_kernel_canonicalize(&grown, &grown));
-    kas_status status = kas_solve(&grown, targets, count, &options->budget, solution);
+    KAS_TRY(kas_kernel_canonicalize(&g->kernel, &g->kernel));
+    kas_status status = kas_solve(&g->kernel, targets, count, &g->options->budget, solution);
     switch (status) {
     case KAS_OK:
-        *kernel = grown;
         return KAS_OK;
     case KAS_ILLEGAL:
         *why = KAS_REJECT_VARIABLES;
@@ -46,6 +44,19 @@ kas_status kas_sample_attempt(const kas_sample_options *options, const kas_targe
     }
 }
 
+kas_status kas_sample_attempt(const kas_sample_options *options, const kas_target *targets,
+                              int count, uint64_t attempt, kas_kernel *kernel,
+                              kas_solution *solution, kas_reject *why)
+{
+    kas_growth *g;
+    KAS_TRY(kas_growth_create(options, targets, count, &g));
+    kas_status status = attempt_in(g, targets, count, attempt, solution, why);
+    if (status == KAS_OK && *why == KAS_REJECT_NONE)
+        *kernel = g->kernel;
+    kas_growth_free(g);
+    return status;
+}
+
 /* Names given so far: open addressing over their 64 bits, which are as good as random. */
 typedef struct name_set {
     uint64_t *slot; /* 0 = empty */
@@ -55,6 +66,7 @@ typedef struct name_set {
 
 struct kas_sampler {
     kas_sample_options options;
+    kas_growth *growth; /* made by the first attempt */
     kas_target *targets;
     int count;
     uint64_t attempt, index; /* of the next */
@@ -127,6 +139,7 @@ void kas_sampler_free(kas_sampler *sampler)
 {
     if (!sampler)
         return;
+    kas_growth_free(sampler->growth);
     free(sampler->names.slot);
     free(sampler->targets);
     free(sampler);
@@ -139,9 +152,9 @@ static kas_status attempt_once(kas_sampler *s, kas_sample *out, bool *found)
     *found = false;
     out->attempt = s->attempt++;
     s->stats.attempts++;
-    KAS_TRY(kas_sample_attempt(&s->options, s->targets, s->count, out->attempt, &out->kernel,
-                               &out->solution, &why));
+    KAS_TRY(attempt_in(s->growth, s->targets, s->count, out->attempt, &out->solution, &why));
     if (why == KAS_REJECT_NONE) {
+        out->kernel = s->growth->kernel;
         kas_status status = kas_kernel_name(&out->kernel, out->name);
         if (status == KAS_OK)
             status = add_name(&s->names, strtoull(out->name, NULL, 16), found);
@@ -163,6 +176,9 @@ kas_status kas_sampler_next(kas_sampler *sampler, uint64_t max_attempts, kas_sam
     bool found;
     if (max_attempts == 0)
         max_attempts = 1000000;
+    if (!sampler->growth)
+        KAS_TRY(kas_growth_create(&sampler->options, sampler->targets, sampler->count,
+                                  &sampler->growth));
     for (uint64_t n = 0; n < max_attempts; n++) {
         KAS_TRY(attempt_once(sampler, out, &found));
         if (found) {

@@ -1,5 +1,40 @@
 #include "host/space/uses.h"
 
+#include <string.h>
+
+#include "host/space/primitive.h"
+
+kas_node kas_use_node(const kas_use *use, int var)
+{
+    kas_node node = {.op = use->op,
+                     .inputs = kas_op_get(use->op)->inputs,
+                     .dim = use->dim,
+                     .dim_end = use->dim_end,
+                     .axes = use->axes,
+                     .offset = use->offset,
+                     .kernel = use->kernel,
+                     .dilation = use->dilation,
+                     .grouped = use->grouped};
+    memcpy(node.in, use->in, sizeof node.in);
+    if (kas_primitive_get(use->op)->attributes & KAS_ATTR_OUT)
+        node.out = kas_dim_symbol((kas_symbol)(KAS_SYM_X0 + var));
+    return node;
+}
+
+kas_use kas_node_use(const kas_node *node)
+{
+    kas_use use = {.op = node->op,
+                   .dim = node->dim,
+                   .dim_end = node->dim_end,
+                   .axes = node->axes,
+                   .offset = node->offset,
+                   .kernel = node->kernel,
+                   .dilation = node->dilation,
+                   .grouped = node->grouped};
+    memcpy(use.in, node->in, sizeof use.in);
+    return use;
+}
+
 typedef struct list {
     kas_use *out;
     int count;

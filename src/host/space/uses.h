@@ -19,10 +19,15 @@ typedef enum kas_type {
 
 /* One use; the fields are those of kas_node. */
 typedef struct kas_use {
-    uint8_t op, in[2];
+    uint8_t op, in[KAS_MAX_INPUTS];
     int8_t dim, dim_end, offset;
-    uint8_t axes, grouped;
+    uint8_t axes, kernel, dilation, grouped;
 } kas_use;
+
+/* The node that a use makes, and the use that made a node, but for its operands. `var` is the
+ * variable of a primitive whose size is free. */
+kas_node kas_use_node(const kas_use *use, int var);
+kas_use kas_node_use(const kas_node *node);
 
 /* All pairs of nodes with five operations; every other type has fewer. */
 enum { KAS_MAX_USES = KAS_MAX_NODES * KAS_MAX_NODES * 5 };

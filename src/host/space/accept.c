@@ -1,0 +1,196 @@
+#include "host/space/accept.h"
+
+#include <string.h>
+
+#include "host/space/growth.h"
+#include "host/space/primitive.h"
+
+enum { MOST_TRIES = 200000 }; /* steps tried in all; a known kernel needs one or two per node */
+
+typedef struct replay {
+    kas_growth *g;
+    const kas_kernel *wanted;
+    int place[KAS_MAX_NODES]; /* of a wanted node in the growth; -1 = not there yet */
+    int owner[KAS_MAX_VARS];  /* the wanted node whose size a variable of the growth is */
+    int skip;                 /* fitting values to pass over: they were tried before */
+    bool picked;              /* did the step choose a value? then there may be another */
+    int tries;
+    int deepest, stuck; /* nodes of the longest derivation, and the wanted node that it lacks */
+    const char *refused;
+} replay;
+
+static bool has_size(const kas_node *node)
+{
+    return kas_primitive_get(node->op)->attributes & KAS_ATTR_OUT;
+}
+
+/* A size of the growth in the wanted kernel's sizes. */
+static bool translate(const replay *r, const kas_dim *size, kas_dim *out)
+{
+    int x = kas_dim_var(size);
+    *out = *size;
+    return x < 0 || kas_dim_substitute(size, x, &r->wanted->node[r->owner[x]].out, out);
+}
+
+/* The value that the variable has in the wanted kernel. Several can be equal there: C, and a
+ * variable that becomes C later. */
+static int pick_wanted(void *context, int var, const kas_dim *value, int count)
+{
+    replay *r = context;
+    const kas_dim *wanted = &r->wanted->node[r->owner[var]].out;
+    int skip = r->skip;
+    kas_dim found;
+    for (int i = 0; i < count; i++)
+        if (translate(r, &value[i], &found) && kas_dim_equal(&found, wanted) && skip-- == 0) {
+            r->picked = true;
+            return i;
+        }
+    return -1;
+}
+
+static kas_use use_of(const replay *r, int n)
+{
+    const kas_node *node = &r->wanted->node[n];
+    kas_use use = kas_node_use(node);
+    for (int k = 0; k < node->inputs; k++)
+        use.in[k] = (uint8_t)r->place[node->in[k]];
+    return use;
+}
+
+static bool is_next(const replay *r, int n)
+{
+    const kas_node *node = &r->wanted->node[n];
+    bool ready = r->place[n] < 0;
+    for (int k = 0; k < node->inputs; k++)
+        ready = ready && r->place[node->in[k]] >= 0;
+    return ready;
+}
+
+static void note_failure(replay *r, int n, const char *why)
+{
+    if (r->g->kernel.nodes <= r->deepest)
+        return;
+    r->deepest = r->g->kernel.nodes;
+    r->stuck = n;
+    r->refused = why;
+}
+
+/* Every node is there: do the sizes that the steps fixed agree with the wanted ones? */
+static bool ends_well(replay *r)
+{
+    const kas_kernel *wanted = r->wanted;
+    kas_reject why = kas_growth_finish(r->g);
+    if (why != KAS_REJECT_NONE) {
+        note_failure(r, wanted->nodes - 1, kas_reject_name(why));
+        return false;
+    }
+    for (int n = 0; n < wanted->nodes; n++) {
+        kas_dim size;
+        if (has_size(&wanted->node[n]) &&
+            !(translate(r, &r->g->kernel.node[r->place[n]].out, &size) &&
+              kas_dim_equal(&size, &wanted->node[n].out))) {
+            note_failure(r, n, "the steps give its output another size");
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool derive(replay *r);
+
+/* Appends wanted node n, in every way that fits its sizes. */
+static bool derive_with(replay *r, int n)
+{
+    kas_growth *g = r->g;
+    kas_use use = use_of(r, n);
+    r->picked = true;
+    for (int skip = 0; r->picked && r->tries++ < MOST_TRIES; skip++) {
+        if (has_size(&r->wanted->node[n]) && g->vars < KAS_MAX_VARS)
+            r->owner[g->vars] = n;
+        r->skip = skip;
+        r->picked = false;
+        if (!kas_growth_try(g, &use, pick_wanted, r)) {
+            if (skip == 0)
+                note_failure(r, n, g->refused);
+            continue;
+        }
+        bool picked = r->picked;
+        r->place[n] = g->kernel.nodes - 1;
+        if (derive(r))
+            return true;
+        r->place[n] = -1;
+        kas_growth_undo(g);
+        r->picked = picked;
+    }
+    return false;
+}
+
+static bool derive(replay *r)
+{
+    if (r->g->kernel.nodes == r->wanted->nodes)
+        return ends_well(r);
+    for (int n = 1; n < r->wanted->nodes; n++)
+        if (is_next(r, n) && derive_with(r, n))
+            return true;
+    return false;
+}
+
+static kas_status refuse(kas_buf *reason, const char *why)
+{
+    kas_buf_puts(reason, why);
+    return reason->failed ? kas_buf_status(reason) : kas_fail(KAS_ILLEGAL, "%s", why);
+}
+
+/* What the replay does not look at: the sampler has one group number, from a fixed set. */
+static kas_status check_groups(const kas_kernel *kernel, const kas_target *targets, int count,
+                               kas_buf *reason)
+{
+    uint32_t numbers[64];
+    int found = kas_group_numbers(targets, count, numbers);
+    for (int g = 1; g < KAS_MAX_GROUPS; g++)
+        if (kernel->group_value[g])
+            return refuse(reason, "the sampler uses one group number, G0");
+    if (kernel->group_value[0] == 0)
+        return KAS_OK;
+    for (int i = 0; i < found; i++)
+        if (numbers[i] == kernel->group_value[0])
+            return KAS_OK;
+    return refuse(reason, "the value of G0 does not divide the channels of every target");
+}
+
+static kas_status check_length(const kas_kernel *kernel, const kas_sample_options *options,
+                               kas_buf *reason)
+{
+    int primitives = kernel->nodes - 1;
+    if (primitives >= options->min_primitives && primitives <= options->max_primitives)
+        return KAS_OK;
+    return refuse(reason, "its number of primitives is outside the range of the options");
+}
+
+static kas_status tell(const replay *r, kas_buf *reason)
+{
+    kas_buf text = {0};
+    const kas_op_info *info = kas_op_get(r->wanted->node[r->stuck].op);
+    kas_buf_printf(&text, "node %d (%s): %s", r->stuck, info->name, r->refused);
+    kas_status status = text.failed ? kas_buf_status(&text) : refuse(reason, kas_buf_text(&text));
+    kas_buf_free(&text);
+    return status;
+}
+
+kas_status kas_sampler_accepts(const kas_kernel *kernel, const kas_target *targets, int count,
+                               const kas_sample_options *options, kas_buf *reason)
+{
+    kas_kernel checked = *kernel;
+    if (kas_kernel_infer(&checked) != KAS_OK)
+        return refuse(reason, kas_error());
+    KAS_TRY(check_length(kernel, options, reason));
+    KAS_TRY(check_groups(kernel, targets, count, reason));
+    replay r = {.wanted = kernel, .refused = "no order of its nodes was found"};
+    KAS_TRY(kas_growth_create(options, targets, count, &r.g));
+    kas_growth_begin(r.g, kernel->nodes - 1, kernel->group_value[0]);
+    for (int n = 1; n < KAS_MAX_NODES; n++)
+        r.place[n] = -1;
+    kas_status status = derive(&r) ? KAS_OK : tell(&r, reason);
+    kas_growth_free(r.g);
+    return status;
+}

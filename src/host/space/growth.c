@@ -1,0 +1,321 @@
+#include "host/space/growth.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/space/primitive.h"
+#include "host/space/prune.h"
+
+/* A stack as deep as it can become: every node of every step but the last. */
+enum { SAVED_NODES = KAS_MAX_NODES * (KAS_MAX_NODES - 1) / 2 };
+
+static kas_status check_options(const kas_sample_options *o)
+{
+    if (o->min_primitives < 1 || o->max_primitives >= KAS_MAX_NODES ||
+        o->min_primitives > o->max_primitives)
+        return kas_fail(KAS_USAGE,
+                        "%d to %d primitives asked for; at least 1 and at most %d are "
+                        "possible",
+                        o->min_primitives, o->max_primitives, KAS_MAX_NODES - 1);
+    if (o->max_width < 1)
+        return kas_fail(KAS_USAGE, "a width of %d; at least 1 is needed", o->max_width);
+    return KAS_OK;
+}
+
+static void add_binding(kas_growth *g, const kas_target *target)
+{
+    kas_binding binding = kas_target_binding(&g->kernel, target);
+    for (int i = 0; i < g->bindings; i++)
+        if (memcmp(&g->binding[i], &binding, sizeof binding) == 0)
+            return;
+    g->binding[g->bindings++] = binding;
+}
+
+kas_status kas_growth_create(const kas_sample_options *options, const kas_target *targets,
+                             int count, kas_growth **out)
+{
+    *out = NULL;
+    KAS_TRY(check_options(options));
+    kas_growth *g = calloc(1, sizeof *g);
+    if (g) {
+        g->binding = calloc((size_t)count + 1, sizeof *g->binding);
+        g->saved = malloc(SAVED_NODES * sizeof *g->saved);
+    }
+    if (!g || !g->binding || !g->saved) {
+        kas_growth_free(g);
+        return kas_fail(KAS_NO_MEMORY, "no memory to sample a kernel");
+    }
+    g->options = options;
+    for (int t = 0; t < count; t++)
+        add_binding(g, &targets[t]);
+    *out = g;
+    return KAS_OK;
+}
+
+void kas_growth_free(kas_growth *growth)
+{
+    if (!growth)
+        return;
+    free(growth->binding);
+    free(growth->saved);
+    free(growth);
+}
+
+void kas_growth_begin(kas_growth *g, int primitives, uint32_t group)
+{
+    memset(&g->kernel, 0, sizeof g->kernel);
+    memset(g->read, 0, sizeof g->read);
+    g->primitives = primitives;
+    g->vars = g->saved_nodes = 0;
+    g->width = 1;
+    g->kernel.group_value[0] = group;
+    for (int i = 0; i < g->bindings; i++)
+        g->binding[i].value[KAS_SYM_G0] = group;
+    g->kernel.nodes = 1;
+    kas_node_infer(&g->kernel, 0);
+}
+
+static bool is_integer(const kas_growth *g, const kas_dim *dim)
+{
+    uint64_t size;
+    for (int i = 0; i < g->bindings; i++)
+        if (!kas_dim_eval(dim, &g->binding[i], &size))
+            return false;
+    return true;
+}
+
+/* The variable of a size that the solver may choose freely; anything else must be an integer now.
+ * A variable below the line would have to divide something: the sampler never leaves one. */
+static bool size_is_possible(const kas_growth *g, const kas_dim *dim)
+{
+    int x = kas_dim_var(dim);
+    if (x < 0)
+        return is_integer(g, dim);
+    kas_dim rest = *dim;
+    rest.exp[KAS_SYM_X0 + x]--;
+    return kas_dim_var(&rest) < 0;
+}
+
+static bool node_is_possible(const kas_growth *g, int i)
+{
+    kas_dim sizes[KAS_MAX_DIMS + 1];
+    int count = kas_node_integers(&g->kernel, i, sizes);
+    for (int d = 0; d < count; d++)
+        if (!size_is_possible(g, &sizes[d]))
+            return false;
+    return count >= 0;
+}
+
+static bool all_are_possible(const kas_growth *g)
+{
+    for (int i = 0; i < g->kernel.nodes; i++)
+        if (!node_is_possible(g, i))
+            return false;
+    return true;
+}
+
+/* A value with H or W in it would give weights that span the image; one with G0 needs a G0. */
+static int usable_values(const kas_growth *g, kas_dim *list, int count)
+{
+    int kept = 0;
+    for (int i = 0; i < count; i++)
+        if (list[i].exp[KAS_SYM_H] == 0 && list[i].exp[KAS_SYM_W] == 0 &&
+            (list[i].exp[KAS_SYM_G0] == 0 || g->kernel.group_value[0]))
+            list[kept++] = list[i];
+    return kept;
+}
+
+/* Keeps the nodes as they are now, for the step that appends node i. */
+static void save(kas_growth *g, int i)
+{
+    memcpy(&g->saved[g->saved_nodes], g->kernel.node, (size_t)i * sizeof *g->saved);
+    g->saved_nodes += i;
+    g->step[i].saved = i;
+}
+
+static void restore(kas_growth *g, int i)
+{
+    int saved = g->step[i].saved;
+    g->saved_nodes -= saved;
+    memcpy(g->kernel.node, &g->saved[g->saved_nodes], (size_t)saved * sizeof *g->saved);
+    g->step[i].saved = 0;
+}
+
+/* 6.2: a value for the variable of LHS, carried through the whole micro-DAG. */
+static bool match(kas_growth *g, int i, const kas_use *use, kas_pick_value *pick, void *context)
+{
+    kas_dim list[KAS_MAX_SUBSTITUTIONS];
+    int count, var;
+    const kas_node *node = g->kernel.node;
+    if (kas_match_substitutions(&node[use->in[0]].shape, &node[use->in[1]].shape, list, &count,
+                                &var) != KAS_OK)
+        return false;
+    if (var < 0)
+        return true;
+    count = usable_values(g, list, count);
+    int chosen = count > 0 ? pick(context, var, list, count) : -1;
+    if (chosen < 0)
+        return false;
+    save(g, i);
+    return kas_kernel_substitute(&g->kernel, var, &list[chosen]) == KAS_OK;
+}
+
+/* What the output's variable must be for it to be [C, H, W]; *var -1 when it is already. */
+static bool output_value(const kas_growth *g, const kas_shape *shape, int *var, kas_dim *value)
+{
+    kas_dim product = kas_dim_const(1), c = kas_dim_symbol(KAS_SYM_C);
+    if (!kas_shape_has_image(shape))
+        return false;
+    for (int d = 0; d < shape->channels; d++)
+        if (!kas_dim_mul(&product, &shape->channel[d], &product))
+            return false;
+    *var = kas_dim_var(&product);
+    if (*var < 0)
+        return kas_dim_equal(&product, &c);
+    product.exp[KAS_SYM_X0 + *var] = 0;
+    return kas_dim_div(&c, &product, value) && is_integer(g, value);
+}
+
+/* Leaves after a use: what is not read, less the operands that are now, plus the result. */
+static int width_after(const kas_growth *g, const kas_use *use)
+{
+    int width = g->width + 1;
+    uint64_t counted = 0;
+    for (int k = 0; k < kas_op_get(use->op)->inputs; k++) {
+        uint64_t operand = (uint64_t)1 << use->in[k];
+        width -= !g->read[use->in[k]] && !(counted & operand);
+        counted |= operand;
+    }
+    return width;
+}
+
+/* Does the primitive make a size of its own, free until a solver sets it? */
+static bool makes_variable(const kas_use *use)
+{
+    return kas_primitive_get(use->op)->attributes & KAS_ATTR_OUT;
+}
+
+/* Topology heuristics: the primitives left must be able to merge all leaves. */
+static bool topology_allows(const kas_growth *g, const kas_use *use)
+{
+    int left = g->primitives - g->kernel.nodes; /* after this one */
+    int width = width_after(g, use);
+    if (use->op == KAS_OP_GROUP && g->kernel.group_value[0] == 0)
+        return false;
+    if (makes_variable(use) && g->vars == KAS_MAX_VARS)
+        return false;
+    return width <= g->options->max_width && width - 1 <= left;
+}
+
+static bool refuse(kas_growth *g, const char *why)
+{
+    g->refused = why;
+    return false;
+}
+
+static bool new_node_fits(kas_growth *g, int i)
+{
+    kas_dim value;
+    int var;
+    if (kas_node_infer(&g->kernel, i) != KAS_OK)
+        return refuse(g, "its shape rule forbids it");
+    if (kas_prune_node(&g->kernel, i))
+        return refuse(g, "a pruning rule forbids it");
+    if (!(g->step[i].saved ? all_are_possible(g) : node_is_possible(g, i)))
+        return refuse(g, "a size would be no integer at some target");
+    if (i == g->primitives && !output_value(g, &g->kernel.node[i].shape, &var, &value))
+        return refuse(g, "the output would not be [C, H, W]");
+    return true;
+}
+
+static bool is_broadcast(const kas_use *use)
+{
+    return use->op >= KAS_OP_ADD && use->op <= KAS_OP_MAX;
+}
+
+bool kas_growth_try(kas_growth *g, const kas_use *use, kas_pick_value *pick, void *context)
+{
+    int i = g->kernel.nodes, inputs = kas_op_get(use->op)->inputs;
+    if (!topology_allows(g, use))
+        return refuse(g, "too many leaves, or more than the primitives left can merge");
+    g->step[i] = (kas_growth_step){.vars = g->vars, .width = g->width};
+    bool fits = !is_broadcast(use) || match(g, i, use, pick, context);
+    if (!fits)
+        g->refused = "no value of a free size makes LHS tile RHS as wanted";
+    if (fits) {
+        g->kernel.node[i] = kas_use_node(use, g->vars);
+        g->kernel.nodes++;
+        fits = new_node_fits(g, i);
+    }
+    if (!fits) {
+        g->kernel.nodes = i;
+        restore(g, i);
+        return false;
+    }
+    g->width = width_after(g, use);
+    for (int k = 0; k < inputs; k++) {
+        g->step[i].read[k] = g->read[use->in[k]];
+        g->read[use->in[k]] = true;
+    }
+    g->vars += makes_variable(use);
+    return true;
+}
+
+void kas_growth_undo(kas_growth *g)
+{
+    int i = --g->kernel.nodes;
+    const kas_growth_step *step = &g->step[i];
+    const kas_node *node = &g->kernel.node[i];
+    for (int k = node->inputs; k-- > 0;)
+        g->read[node->in[k]] = step->read[k];
+    g->vars = step->vars;
+    g->width = step->width;
+    restore(g, i);
+}
+
+/* Does anything look beyond its own pixel, as a convolution larger than 1x1 does? */
+static bool sees_neighbours(const kas_kernel *kernel)
+{
+    for (int i = 1; i < kernel->nodes; i++) {
+        const kas_node *node = &kernel->node[i];
+        int channels = kernel->node[node->in[0]].shape.channels;
+        bool folds = node->op == KAS_OP_FOLD_AVG || node->op == KAS_OP_FOLD_MAX;
+        if (node->op == KAS_OP_SHIFT || node->op == KAS_OP_UNFOLD ||
+            (folds && node->dim >= channels) ||
+            (node->op == KAS_OP_SOFTMAX && node->dim_end > channels))
+            return true;
+    }
+    return false;
+}
+
+static bool replaces_larger_than_1x1(const kas_growth *g)
+{
+    for (int i = 0; i < g->bindings; i++)
+        if (g->binding[i].value[KAS_SYM_KH] > 1 || g->binding[i].value[KAS_SYM_KW] > 1)
+            return true;
+    return false;
+}
+
+kas_reject kas_growth_finish(kas_growth *g)
+{
+    kas_kernel *kernel = &g->kernel;
+    int last = kernel->nodes - 1, var;
+    kas_dim value;
+    if (!output_value(g, &kernel->node[last].shape, &var, &value))
+        return KAS_REJECT_OUTPUT;
+    if (var >= 0 && !g->step[last].saved)
+        save(g, last);
+    if (var >= 0 && kas_kernel_substitute(kernel, var, &value) != KAS_OK)
+        return KAS_REJECT_OUTPUT;
+    if (!all_are_possible(g))
+        return KAS_REJECT_VARIABLES;
+    if (kas_kernel_infer(kernel) != KAS_OK)
+        return KAS_REJECT_OUTPUT;
+    if (kas_prune_kernel(kernel))
+        return KAS_REJECT_REDUNDANT;
+    if (!kas_kernel_has_weight(kernel))
+        return KAS_REJECT_NO_WEIGHT;
+    if (replaces_larger_than_1x1(g) && !sees_neighbours(kernel))
+        return KAS_REJECT_ONE_PIXEL;
+    return KAS_REJECT_NONE;
+}

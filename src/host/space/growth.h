@@ -1,0 +1,60 @@
+/* One micro-DAG while it grows (paper 6.1): the steps that every sampler takes, whoever chooses
+ * them.
+ *
+ * A step applies one use of a primitive.  kas_growth_try checks it against the topology heuristics,
+ * gives a variable that must match (6.2) a value, infers the shape and asks the pruning rules; a
+ * use that fails leaves no trace, and the last one that succeeded can be undone.  The rejection
+ * sampler, the guided sampler and the replay of a given kernel differ only in what they try.
+ * Internal to the samplers. */
+#ifndef KAS_SPACE_GROWTH_H
+#define KAS_SPACE_GROWTH_H
+
+#include "host/space/sampler.h"
+#include "host/space/uses.h"
+
+/* What a step changed, so that it can be undone. */
+typedef struct kas_growth_step {
+    bool read[KAS_MAX_INPUTS]; /* were the operands read before? */
+    int vars, width;
+    int saved; /* nodes saved before a substitution; 0 = there was none */
+} kas_growth_step;
+
+typedef struct kas_growth {
+    const kas_sample_options *options;
+    kas_kernel kernel;
+    int primitives;                      /* how many there shall be */
+    int vars;                            /* how many variables were made */
+    int width;                           /* leaves: nodes that nothing reads yet */
+    bool read[KAS_MAX_NODES];            /* does any node read it? */
+    kas_growth_step step[KAS_MAX_NODES]; /* [i] appended node i */
+    kas_binding *binding;                /* owned: of each distinct template size */
+    int bindings;
+    kas_node *saved; /* owned: a stack of the nodes before each substitution */
+    int saved_nodes;
+    const char *refused; /* why the last use that was refused was, in words */
+} kas_growth;
+
+/* Memory for kernels of these targets; kas_growth_free releases it, also after a failure. KAS_USAGE
+ * for options that nothing can meet. */
+kas_status kas_growth_create(const kas_sample_options *options, const kas_target *targets,
+                             int count, kas_growth **out);
+void kas_growth_free(kas_growth *growth);
+
+/* Begins again with the input alone; `primitives` will follow. group: the value of G0; 0 = none. */
+void kas_growth_begin(kas_growth *g, int primitives, uint32_t group);
+
+/* Chooses one of `count` values for variable `var`, or -1 for none of them. */
+typedef int kas_pick_value(void *context, int var, const kas_dim *value, int count);
+
+/* Appends the use if every rule allows it. A use that is refused leaves the growth as it was. */
+bool kas_growth_try(kas_growth *g, const kas_use *use, kas_pick_value *pick, void *context);
+
+/* Takes the last node away, with what it substituted. */
+void kas_growth_undo(kas_growth *g);
+
+/* All primitives are there: a variable in the output takes the value that makes it [C, H, W], and
+ * the rules for whole kernels are asked.  After a refusal kas_growth_undo takes the last node and
+ * the substitution back. */
+kas_reject kas_growth_finish(kas_growth *g);
+
+#endif
