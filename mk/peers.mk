@@ -1,8 +1,13 @@
-# Programs that dump our side of a comparison with other programs (bench/peers).
+# Our side of comparisons with other programs (bench/peers).
 STEP_DUMP_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard bench/peers/step_*.c))
+PEER_LINK          = $(CC) $(LDFLAGS) -rdynamic -o $@ $(filter %.o,$^) -Wl,--whole-archive $(LIBRARY) -Wl,--no-whole-archive $(LDLIBS)
 
 $(BUILD)/bench/step_dump: $(STEP_DUMP_OBJECTS) $(LIBRARY)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -rdynamic -o $@ $(STEP_DUMP_OBJECTS) -Wl,--whole-archive $(LIBRARY) -Wl,--no-whole-archive $(LDLIBS)
+	$(PEER_LINK)
 
-all: $(BUILD)/bench/step_dump
+$(BUILD)/bench/kernel_serve: $(BUILD)/bench/peers/kernel_serve.o $(LIBRARY)
+	@mkdir -p $(@D)
+	$(PEER_LINK)
+
+all: $(BUILD)/bench/step_dump $(BUILD)/bench/kernel_serve
