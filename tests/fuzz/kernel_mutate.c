@@ -119,12 +119,15 @@ static void insert_node(kas_rng *rng, cJSON *nodes, const cJSON *donor_nodes)
     if (!copy)
         return;
     renumber(nodes, at - 1, 1);
-    cJSON_ArrayForEach(in, operands(copy)) cJSON_SetNumberValue(
-        in, kas_rng_below(rng, 2) ? at - 1 : (int)kas_rng_below(rng, (uint32_t)at));
-    if (at < count)
-        cJSON_InsertItemInArray(nodes, at, copy);
-    else
-        cJSON_AddItemToArray(nodes, copy);
+    cJSON_ArrayForEach(in, operands(copy))
+    {
+        const double before =
+            kas_rng_below(rng, 2) ? at - 1 : (int)kas_rng_below(rng, (uint32_t)at);
+        cJSON_SetNumberValue(in, before);
+    }
+    cJSON_AddItemToArray(nodes, copy);
+    for (int i = at; i < count; i++) /* not every cJSON 1.7 can insert behind the first item */
+        cJSON_AddItemToArray(nodes, cJSON_DetachItemFromArray(nodes, at));
 }
 
 /* Takes a node out; what read it reads its first operand. */

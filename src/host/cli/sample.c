@@ -7,6 +7,7 @@
 #include "host/cli/net_options.h"
 #include "host/core/files.h"
 #include "host/core/log.h"
+#include "host/reference/recheck.h"
 #include "host/report/line.h"
 #include "host/report/table.h"
 #include "host/space/kernel_json.h"
@@ -18,10 +19,10 @@ typedef struct sample_options {
     kas_sample_options sample;
     long long count, attempts;
     const char *folder;
-    bool stats;
+    bool stats, recheck;
 } sample_options;
 
-enum { KEY_MIN = 0x200, KEY_MAX, KEY_STATS, KEY_ATTEMPTS };
+enum { KEY_MIN = 0x200, KEY_MAX, KEY_STATS, KEY_ATTEMPTS, KEY_RECHECK };
 
 static const struct argp_option option_list[] = {
     {"count", 'k', "N", 0, "How many kernels (default 10)", 0},
@@ -32,6 +33,8 @@ static const struct argp_option option_list[] = {
     {"attempts", KEY_ATTEMPTS, "N", 0,
      "Give up after N attempts without a new kernel (default 1000000)", 0},
     {"stats", KEY_STATS, 0, 0, "Count at the end why attempts were rejected", 0},
+    {"recheck", KEY_RECHECK, 0, 0,
+     "Check all kernels again at the end, by rules written a second time", 0},
     {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -65,6 +68,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_STATS:
         o->stats = true;
         return 0;
+    case KEY_RECHECK:
+        o->recheck = true;
+        return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "unexpected argument \"%s\"", arg);
         return 0;
@@ -85,6 +91,8 @@ static const char doc[] =
     "  kas-gpu sample --net resnet18 --count 20\n"
     "  kas-gpu sample --net resnet20 --count 300 --flops 0.5 --seed 7 -o kernels\n"
     "  kas-gpu sample --net resnet18 --input 3x64x64 --count 1000 --json --stats\n"
+    "  kas-gpu sample --net resnet18 --input 3x56x56 --count 20000 --flops 0.5 --params 1 "
+    "--recheck\n"
     "\vEvery kernel is legal at every replaced convolution, within the budget, and comes once. "
     "docs/sampling.md says how they are drawn.";
 
@@ -215,7 +223,46 @@ static kas_status give_stats(bool json, const kas_sample_stats *stats)
     return status;
 }
 
-static kas_status sample_all(const sample_options *o, kas_sampler *sampler)
+/* The separate pass: a finding is a fault of kas-gpu, so the exit code is 1. */
+static kas_status give_recheck(bool json, kas_recheck *recheck)
+{
+    kas_recheck_report report;
+    kas_buf out = {0};
+    KAS_TRY(kas_recheck_run(recheck, &report));
+    const struct {
+        const char *field, *words;
+        uint64_t count;
+    } counts[] = {{"kernels", "kernels", report.kernels},
+                  {"illegal", "illegal", report.illegal},
+                  {"over_budget", "over a budget or limit", report.over_budget},
+                  {"same_name", "with the name of another", report.same_name},
+                  {"same_kernel", "the same as another", report.same_kernel}};
+    if (json) {
+        kas_line_begin(&out);
+        kas_line_text(&out, "kind", "recheck");
+    }
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        if (json)
+            kas_line_int(&out, counts[i].field, (int64_t)counts[i].count);
+        else
+            kas_buf_printf(&out, "%s%llu %s", i == 0 ? "\nchecked again: " : ", ",
+                           (unsigned long long)counts[i].count, counts[i].words);
+    }
+    if (json)
+        kas_line_end(&out);
+    else
+        kas_buf_puts(&out, "\n");
+    kas_status status = kas_buf_status(&out);
+    if (status == KAS_OK)
+        fputs(out.data, stdout);
+    kas_buf_free(&out);
+    if (status == KAS_OK && kas_recheck_findings(&report))
+        return kas_fail(KAS_FAILURE, "%llu findings; the first: %s",
+                        (unsigned long long)kas_recheck_findings(&report), report.first);
+    return status;
+}
+
+static kas_status sample_all(const sample_options *o, kas_sampler *sampler, kas_recheck *recheck)
 {
     if (o->folder)
         KAS_TRY(kas_mkdirs(o->folder));
@@ -223,6 +270,8 @@ static kas_status sample_all(const sample_options *o, kas_sampler *sampler)
         kas_sample s;
         KAS_TRY(kas_sampler_next(sampler, (uint64_t)o->attempts, &s));
         kas_status status = give(o, &s);
+        if (status == KAS_OK && recheck)
+            status = kas_recheck_add(recheck, s.name, &s.kernel, &s.solution);
         kas_solution_free(&s.solution);
         KAS_TRY(status);
     }
@@ -243,18 +292,26 @@ static kas_status run(int argc, char **argv)
     kas_net *net = NULL;
     kas_target *targets = NULL;
     kas_sampler *sampler = NULL;
+    kas_recheck *recheck = NULL;
     int count = 0;
     kas_status status = KAS_OK;
     o.sample.budget = o.net.budget;
     KAS_TRY_GOTO(kas_cli_net_targets(&o.net, &net, &targets, &count), out);
     KAS_TRY_GOTO(kas_sampler_create(&o.sample, targets, count, &sampler), out);
-    status = sample_all(&o, sampler);
+    if (o.recheck)
+        KAS_TRY_GOTO(kas_recheck_create(targets, count, &o.sample.budget, &recheck), out);
+    status = sample_all(&o, sampler, recheck);
     if (o.stats && (status == KAS_OK || status == KAS_NOTHING_VALID)) {
         kas_sample_stats stats = kas_sampler_stats(sampler);
         kas_status told = give_stats(o.common.json, &stats);
         status = status == KAS_OK ? told : status;
     }
+    if (recheck && (status == KAS_OK || status == KAS_NOTHING_VALID)) {
+        kas_status told = give_recheck(o.common.json, recheck);
+        status = told == KAS_OK ? status : told;
+    }
 out:
+    kas_recheck_free(recheck);
     kas_sampler_free(sampler);
     free(targets);
     kas_net_free(net);

@@ -1,0 +1,306 @@
+/* Shapes and costs of the primitives in whole numbers, from the tables of docs/primitives.md. */
+#include "host/reference/plain.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+/* One node at work. */
+typedef struct step {
+    const kas_kernel *kernel;
+    const kas_plain_layer *layer;
+    int i;
+    const kas_node *node;
+    const kas_plain_tensor *a, *b; /* operands */
+    kas_plain_tensor *y;
+    double flops, params;
+} step;
+
+static kas_status illegal(const step *s, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static kas_status illegal(const step *s, const char *format, ...)
+{
+    char text[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return kas_fail(KAS_ILLEGAL, "node %d: %s", s->i, text);
+}
+
+static int rank(const kas_plain_tensor *t)
+{
+    return t->channels + (t->h > 0) + (t->w > 0);
+}
+
+static double elements(const kas_plain_tensor *t)
+{
+    double n = (double)(t->h ? t->h : 1) * (double)(t->w ? t->w : 1);
+    for (int d = 0; d < t->channels; d++)
+        n *= (double)t->channel[d];
+    return n;
+}
+
+/* Makes room for a channel dim in front of position `at`. */
+static kas_status insert(step *s, int at, uint64_t size, bool marked)
+{
+    kas_plain_tensor *y = s->y;
+    if (y->channels == 8)
+        return illegal(s, "a ninth channel dim");
+    for (int d = y->channels++; d > at; d--) {
+        y->channel[d] = y->channel[d - 1];
+        y->marked[d] = y->marked[d - 1];
+    }
+    y->channel[at] = size;
+    y->marked[at] = marked;
+    return KAS_OK;
+}
+
+static uint64_t gcd(uint64_t a, uint64_t b)
+{
+    while (b) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* A size as written, num/den * C^a * ..., in whole numbers: what stands below the line is
+ * cancelled against what stands above, and nothing may be left. */
+static kas_status whole_number(const step *s, const kas_dim *size, uint64_t *out)
+{
+    enum { MOST = 256 };
+    uint64_t above[MOST], below[MOST], product = 1;
+    int n = 0, m = 0;
+    above[n++] = size->num;
+    below[m++] = size->den;
+    for (int v = 0; v < KAS_SYM_COUNT; v++)
+        for (int e = size->exp[v]; e != 0; e += e > 0 ? -1 : 1) {
+            if (s->layer->value[v] == 0 || n == MOST || m == MOST)
+                return illegal(s, "a size has no value");
+            if (e > 0)
+                above[n++] = s->layer->value[v];
+            else
+                below[m++] = s->layer->value[v];
+        }
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < m; j++) {
+            const uint64_t common = gcd(above[i], below[j]);
+            above[i] /= common;
+            below[j] /= common;
+        }
+    for (int j = 0; j < m; j++)
+        if (below[j] != 1)
+            return illegal(s, "a size is no whole number");
+    for (int i = 0; i < n; i++) {
+        if (above[i] == 0 || product > ((uint64_t)1 << 40) / above[i])
+            return illegal(s, "a size is 0 or beyond 2^40");
+        product *= above[i];
+    }
+    *out = product;
+    return KAS_OK;
+}
+
+static kas_status input(step *s)
+{
+    *s->y = (kas_plain_tensor){.channels = 1,
+                               .channel = {s->layer->value[KAS_SYM_C]},
+                               .h = s->layer->value[KAS_SYM_H],
+                               .w = s->layer->value[KAS_SYM_W]};
+    return KAS_OK;
+}
+
+/* X -> G, X/G */
+static kas_status group(step *s)
+{
+    const int d = s->node->dim;
+    *s->y = *s->a;
+    if (d < 0 || d >= s->a->channels || s->node->symbol >= KAS_MAX_GROUPS)
+        return illegal(s, "group of dim %d by G%d", d, s->node->symbol);
+    const uint64_t g = s->layer->value[KAS_SYM_G0 + s->node->symbol], x = s->a->channel[d];
+    if (g < 2 || x % g != 0)
+        return illegal(s, "%llu groups of a dim of %llu", (unsigned long long)g,
+                       (unsigned long long)x);
+    s->y->channel[d] = x / g;
+    return insert(s, d, g, true);
+}
+
+/* X -> X, 1 */
+static kas_status group_all(step *s)
+{
+    const int d = s->node->dim;
+    *s->y = *s->a;
+    if (d < 0 || d >= s->a->channels || s->a->marked[d])
+        return illegal(s, "group_all of dim %d", d);
+    s->y->marked[d] = true;
+    return insert(s, d + 1, 1, false);
+}
+
+static bool has_axes(const kas_plain_tensor *t, int axes)
+{
+    return axes >= 1 && axes <= 3 && (!(axes & 1) || t->h) && (!(axes & 2) || t->w);
+}
+
+static kas_status shift(step *s)
+{
+    const int o = s->node->offset;
+    *s->y = *s->a;
+    if (s->node->axes == 3 || !has_axes(s->a, s->node->axes) || o < -3 || o > 3 || o == 0)
+        return illegal(s, "shift by %d along axes %d", o, s->node->axes);
+    return KAS_OK;
+}
+
+static kas_status unfold(step *s)
+{
+    const kas_node *n = s->node;
+    *s->y = *s->a;
+    if (!has_axes(s->a, n->axes) || n->dilation > 3 ||
+        (n->kernel != 0 && n->kernel != 3 && n->kernel != 5 && n->kernel != 7))
+        return illegal(s, "unfold along axes %d, window %d, dilation %d", n->axes, n->kernel,
+                       n->dilation);
+    for (int axis = 1; axis <= 2; axis++)
+        if (n->axes & axis) {
+            const uint64_t own = s->layer->value[axis == 1 ? KAS_SYM_KH : KAS_SYM_KW];
+            KAS_TRY(insert(s, s->y->channels, n->kernel ? n->kernel : own, false));
+        }
+    return KAS_OK;
+}
+
+/* channels -> out; the marked dims stand apart when it is grouped */
+static kas_status fully_connected(step *s)
+{
+    uint64_t apart = 1, contracted = 1, out;
+    bool any = false;
+    for (int d = 0; d < s->a->channels; d++) {
+        if (s->node->grouped && s->a->marked[d])
+            apart *= s->a->channel[d];
+        else
+            contracted *= s->a->channel[d];
+        any |= s->a->marked[d];
+    }
+    if (s->node->grouped && !any)
+        return illegal(s, "grouped, and there is no group dim");
+    KAS_TRY(whole_number(s, &s->node->out, &out));
+    if (out % apart != 0)
+        return illegal(s, "%llu outputs for %llu groups", (unsigned long long)out,
+                       (unsigned long long)apart);
+    *s->y = (kas_plain_tensor){.channels = 1, .channel = {out}, .h = s->a->h, .w = s->a->w};
+    s->flops = elements(s->y) * (double)contracted;
+    s->params = (double)out * (double)contracted;
+    return KAS_OK;
+}
+
+static kas_status element_wise(step *s)
+{
+    *s->y = *s->a;
+    s->flops = elements(s->y);
+    return KAS_OK;
+}
+
+/* removes a dim of the list [channels..., H, W] */
+static kas_status fold(step *s)
+{
+    const int d = s->node->dim;
+    kas_plain_tensor *y = s->y;
+    *y = *s->a;
+    if (d < 0 || d >= rank(s->a))
+        return illegal(s, "fold of dim %d of %d", d, rank(s->a));
+    if (d >= y->channels) {
+        if (d == y->channels && y->h)
+            y->h = 0;
+        else
+            y->w = 0;
+    } else {
+        y->channels--;
+        for (int k = d; k < y->channels; k++) {
+            y->channel[k] = y->channel[k + 1];
+            y->marked[k] = y->marked[k + 1];
+        }
+    }
+    s->flops = elements(s->a);
+    return KAS_OK;
+}
+
+static kas_status softmax(step *s)
+{
+    *s->y = *s->a;
+    if (s->node->dim < 0 || s->node->dim >= s->node->dim_end || s->node->dim_end > rank(s->a))
+        return illegal(s, "softmax over dims %d to %d of %d", s->node->dim, s->node->dim_end - 1,
+                       rank(s->a));
+    s->flops = elements(s->y);
+    return KAS_OK;
+}
+
+static kas_status blend(step *s)
+{
+    const double lhs = elements(s->a), rhs = elements(s->b);
+    *s->y = *s->b;
+    if (lhs > rhs || (uint64_t)rhs % (uint64_t)lhs != 0)
+        return illegal(s, "%.0f elements do not tile %.0f", lhs, rhs);
+    s->flops = rhs;
+    return KAS_OK;
+}
+
+static const struct rule {
+    kas_status (*apply)(step *s);
+    int operands;
+} rules[KAS_OP_COUNT] = {[KAS_OP_INPUT] = {input, 0},
+                         [KAS_OP_GROUP] = {group, 1},
+                         [KAS_OP_GROUP_ALL] = {group_all, 1},
+                         [KAS_OP_SHIFT] = {shift, 1},
+                         [KAS_OP_UNFOLD] = {unfold, 1},
+                         [KAS_OP_FC] = {fully_connected, 1},
+                         [KAS_OP_RELU] = {element_wise, 1},
+                         [KAS_OP_GELU] = {element_wise, 1},
+                         [KAS_OP_SIGMOID] = {element_wise, 1},
+                         [KAS_OP_TANH] = {element_wise, 1},
+                         [KAS_OP_ABS] = {element_wise, 1},
+                         [KAS_OP_EXP] = {element_wise, 1},
+                         [KAS_OP_NEG] = {element_wise, 1},
+                         [KAS_OP_SIN] = {element_wise, 1},
+                         [KAS_OP_SQRT] = {element_wise, 1},
+                         [KAS_OP_SQUARE] = {element_wise, 1},
+                         [KAS_OP_FOLD_AVG] = {fold, 1},
+                         [KAS_OP_FOLD_MAX] = {fold, 1},
+                         [KAS_OP_SOFTMAX] = {softmax, 1},
+                         [KAS_OP_ADD] = {blend, 2},
+                         [KAS_OP_SUB] = {blend, 2},
+                         [KAS_OP_MUL] = {blend, 2},
+                         [KAS_OP_MIN] = {blend, 2},
+                         [KAS_OP_MAX] = {blend, 2}};
+
+static kas_status one_node(step *s, kas_plain_tensor *tensor)
+{
+    const struct rule *rule = s->node->op < KAS_OP_COUNT ? &rules[s->node->op] : NULL;
+    if (!rule || !rule->apply)
+        return kas_fail(KAS_FAILURE, "node %d: the plain checker knows no primitive %d", s->i,
+                        s->node->op);
+    if ((s->node->op == KAS_OP_INPUT) != (s->i == 0) || s->node->inputs != rule->operands)
+        return illegal(s, "%d operands", s->node->inputs);
+    for (int k = 0; k < rule->operands; k++)
+        if (s->node->in[k] >= s->i)
+            return illegal(s, "reads node %d", s->node->in[k]);
+    s->a = rule->operands > 0 ? &tensor[s->node->in[0]] : NULL;
+    s->b = rule->operands > 1 ? &tensor[s->node->in[1]] : NULL;
+    s->y = &tensor[s->i];
+    return rule->apply(s);
+}
+
+kas_status kas_plain_nodes(const kas_kernel *kernel, const kas_plain_layer *layer,
+                           kas_plain_tensor *tensor, kas_plain_cost *cost)
+{
+    *cost = (kas_plain_cost){0};
+    for (int i = 0; i < kernel->nodes; i++) {
+        step s = {.kernel = kernel, .layer = layer, .i = i, .node = &kernel->node[i]};
+        KAS_TRY(one_node(&s, tensor));
+        const double size = elements(&tensor[i]);
+        if (size > 1e15) /* so that every count of elements is exact */
+            return illegal(&s, "a tensor of %g elements", size);
+        cost->flops += s.flops;
+        cost->params += s.params;
+        cost->largest_tensor = size > cost->largest_tensor ? size : cost->largest_tensor;
+        cost->largest_weight = s.params > cost->largest_weight ? s.params : cost->largest_weight;
+    }
+    return KAS_OK;
+}

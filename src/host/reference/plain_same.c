@@ -1,0 +1,189 @@
+/* Are two kernels the same?  See plain.h. */
+#include <string.h>
+
+#include "host/reference/plain.h"
+
+/* ---- what belongs to a node, whatever it is called ------------------------------------------- */
+
+static bool commutes(int op)
+{
+    return op == KAS_OP_ADD || op == KAS_OP_MUL || op == KAS_OP_MIN || op == KAS_OP_MAX;
+}
+
+/* Both operands have one shape, so that neither is repeated and either may stand first. */
+static bool may_swap(const kas_kernel *kernel, const kas_node *node)
+{
+    if (!commutes(node->op))
+        return false;
+    const kas_shape *a = &kernel->node[node->in[0]].shape, *b = &kernel->node[node->in[1]].shape;
+    return kas_shape_equal(a, b) && memcmp(a->is_group, b->is_group, sizeof a->is_group) == 0;
+}
+
+static int distance(const kas_node *node)
+{
+    return node->dilation ? node->dilation : 1;
+}
+
+static bool same_attributes(const kas_node *a, const kas_node *b)
+{
+    return a->op == b->op && a->inputs == b->inputs && a->dim == b->dim &&
+           a->dim_end == b->dim_end && a->axes == b->axes && a->offset == b->offset &&
+           a->grouped == b->grouped && a->kernel == b->kernel && distance(a) == distance(b);
+}
+
+/* ---- walking both from the output ------------------------------------------------------------ */
+
+/* What stands for what, in both directions; -1 = nothing yet. */
+typedef struct pairing {
+    const kas_kernel *a, *b;
+    int8_t to[KAS_MAX_NODES], from[KAS_MAX_NODES];
+    int8_t symbol_to[KAS_SYM_COUNT], symbol_from[KAS_SYM_COUNT];
+} pairing;
+
+static bool pair_symbols(pairing *p, int x, int y)
+{
+    if (p->symbol_to[x] < 0 && p->symbol_from[y] < 0) {
+        p->symbol_to[x] = (int8_t)y;
+        p->symbol_from[y] = (int8_t)x;
+    }
+    return p->symbol_to[x] == y && p->symbol_from[y] == x;
+}
+
+/* Sizes are equal when renaming the symbols of one gives the other. Group symbols are paired
+ * beforehand; a size has one variable at most, which pairs itself here. */
+static bool pair_sizes(pairing *p, const kas_dim *a, const kas_dim *b)
+{
+    int x = -1, y = -1;
+    for (int s = KAS_SYM_X0; s < KAS_SYM_COUNT; s++) {
+        x = a->exp[s] ? s : x;
+        y = b->exp[s] ? s : y;
+    }
+    if ((x < 0) != (y < 0) || (x >= 0 && !pair_symbols(p, x, y)))
+        return false;
+    for (int s = 0; s < KAS_SYM_COUNT; s++)
+        if (a->exp[s] != 0 && (p->symbol_to[s] < 0 || a->exp[s] != b->exp[p->symbol_to[s]]))
+            return false;
+    for (int s = 0; s < KAS_SYM_COUNT; s++)
+        if (b->exp[s] != 0 && (p->symbol_from[s] < 0 || a->exp[p->symbol_from[s]] != b->exp[s]))
+            return false;
+    return a->num == b->num && a->den == b->den;
+}
+
+static bool pair_nodes(pairing *p, int i, int j);
+
+static bool pair_operands(pairing *p, const kas_node *a, const kas_node *b)
+{
+    const pairing before = *p;
+    bool same = true;
+    for (int k = 0; k < a->inputs && same; k++)
+        same = pair_nodes(p, a->in[k], b->in[k]);
+    if (same || a->inputs != 2 || !may_swap(p->a, a) || !may_swap(p->b, b))
+        return same;
+    *p = before;
+    return pair_nodes(p, a->in[0], b->in[1]) && pair_nodes(p, a->in[1], b->in[0]);
+}
+
+static bool pair_nodes(pairing *p, int i, int j)
+{
+    const kas_node *a = &p->a->node[i], *b = &p->b->node[j];
+    if (p->to[i] >= 0 || p->from[j] >= 0)
+        return p->to[i] == j && p->from[j] == i;
+    p->to[i] = (int8_t)j;
+    p->from[j] = (int8_t)i;
+    if (!same_attributes(a, b))
+        return false;
+    if (a->op == KAS_OP_GROUP && p->symbol_to[KAS_SYM_G0 + a->symbol] != KAS_SYM_G0 + b->symbol)
+        return false;
+    if (a->op == KAS_OP_FC && !pair_sizes(p, &a->out, &b->out))
+        return false;
+    return pair_operands(p, a, b);
+}
+
+/* With the group symbols of `a` going to those of `b` as `order` says. */
+static bool same_with(const kas_kernel *a, const kas_kernel *b, const int order[KAS_MAX_GROUPS])
+{
+    pairing p = {.a = a, .b = b};
+    memset(p.to, -1, sizeof p.to);
+    memset(p.from, -1, sizeof p.from);
+    memset(p.symbol_to, -1, sizeof p.symbol_to);
+    memset(p.symbol_from, -1, sizeof p.symbol_from);
+    for (int s = 0; s < KAS_SYM_G0; s++)
+        pair_symbols(&p, s, s);
+    for (int g = 0; g < KAS_MAX_GROUPS; g++) {
+        if (a->group_value[g] != b->group_value[order[g]])
+            return false;
+        pair_symbols(&p, KAS_SYM_G0 + g, KAS_SYM_G0 + order[g]);
+    }
+    return pair_nodes(&p, a->nodes - 1, b->nodes - 1);
+}
+
+/* Every order of the group symbols from place `from` on. */
+static bool same_in_any_order(const kas_kernel *a, const kas_kernel *b, int order[KAS_MAX_GROUPS],
+                              int from)
+{
+    if (from == KAS_MAX_GROUPS)
+        return same_with(a, b, order);
+    for (int g = from; g < KAS_MAX_GROUPS; g++) {
+        const int kept = order[from];
+        order[from] = order[g];
+        order[g] = kept;
+        if (same_in_any_order(a, b, order, from + 1))
+            return true;
+        order[g] = order[from];
+        order[from] = kept;
+    }
+    return false;
+}
+
+bool kas_plain_same(const kas_kernel *a, const kas_kernel *b)
+{
+    int order[KAS_MAX_GROUPS] = {0, 1, 2, 3};
+    return a->nodes == b->nodes && same_in_any_order(a, b, order, 0);
+}
+
+/* ---- a number that does not depend on numbering, names or order ------------------------------ */
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+    return hash ^ (hash >> 29);
+}
+
+/* Which variable or group symbol a size has is left out: names differ between equal kernels. */
+static uint64_t hash_size(uint64_t hash, const kas_dim *size)
+{
+    int groups = 0, variables = 0;
+    hash = mix(mix(hash, size->num), size->den);
+    for (int s = 0; s < KAS_SYM_COUNT; s++) {
+        if (s < KAS_SYM_G0)
+            hash = mix(hash, (uint64_t)(size->exp[s] + 64));
+        else if (s < KAS_SYM_X0)
+            groups += size->exp[s];
+        else
+            variables += size->exp[s];
+    }
+    return mix(mix(hash, (uint64_t)(groups + 64)), (uint64_t)(variables + 64));
+}
+
+uint64_t kas_plain_hash(const kas_kernel *kernel)
+{
+    uint64_t hash[KAS_MAX_NODES], all = (uint64_t)kernel->nodes;
+    for (int i = 0; i < kernel->nodes; i++) {
+        const kas_node *n = &kernel->node[i];
+        uint64_t h = mix(mix(mix(1, n->op), (uint64_t)(n->dim + 64)), (uint64_t)(n->dim_end + 64));
+        h = mix(mix(mix(h, n->axes), (uint64_t)(n->offset + 64)), n->grouped);
+        h = mix(mix(h, n->kernel), (uint64_t)distance(n));
+        if (n->op == KAS_OP_GROUP)
+            h = mix(h, kernel->group_value[n->symbol]);
+        if (n->op == KAS_OP_FC)
+            h = hash_size(h, &n->out);
+        if (may_swap(kernel, n)) /* a sum does not tell the operands' order */
+            h = mix(h, hash[n->in[0]] + hash[n->in[1]]);
+        else
+            for (int k = 0; k < n->inputs; k++)
+                h = mix(h, hash[n->in[k]]);
+        hash[i] = h;
+        all += h * (h >> 32 | 1); /* the whole graph: shared nodes count once */
+    }
+    return mix(all, hash[kernel->nodes - 1]);
+}

@@ -1,0 +1,42 @@
+/* The separate pass over everything that was sampled: every kernel through the plain checker
+ * (plain.h), and each compared with all others.
+ *
+ *     kas_recheck_create(...); kas_recheck_add(...) for every kernel; kas_recheck_run(...)
+ *
+ * Adding copies what the pass needs, about 60 bytes a node and 100 a target, so that a benchmark
+ * may add outside its clock and look at everything afterwards. */
+#ifndef KAS_REFERENCE_RECHECK_H
+#define KAS_REFERENCE_RECHECK_H
+
+#include "host/space/canonical.h"
+#include "host/space/solve.h"
+
+typedef struct kas_recheck kas_recheck;
+
+/* `targets` [count] must stay. */
+kas_status kas_recheck_create(const kas_target *targets, int count, const kas_budget *budget,
+                              kas_recheck **out);
+void kas_recheck_free(kas_recheck *recheck);
+
+kas_status kas_recheck_add(kas_recheck *recheck, const char name[KAS_NAME_SIZE],
+                           const kas_kernel *kernel, const kas_solution *solution);
+
+typedef struct kas_recheck_report {
+    uint64_t kernels;
+    uint64_t illegal;     /* a rule, or FLOPs and parameters that are not the solution's */
+    uint64_t over_budget; /* FLOPs, parameters, or the size of a tensor or weight */
+    uint64_t same_name;   /* as an earlier kernel */
+    uint64_t same_kernel; /* as an earlier one, whatever its name: kas_plain_same */
+    char first[512];      /* the first finding in words; "" when there is none */
+} kas_recheck_report;
+
+/* KAS_OK whatever is found; statuses are failures to find out. */
+kas_status kas_recheck_run(kas_recheck *recheck, kas_recheck_report *out);
+
+/* Findings of all kinds. */
+static inline uint64_t kas_recheck_findings(const kas_recheck_report *r)
+{
+    return r->illegal + r->over_budget + r->same_name + r->same_kernel;
+}
+
+#endif
