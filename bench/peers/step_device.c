@@ -86,7 +86,8 @@ static kas_status save(session *s, const float *loss, const char *path)
 static kas_status step(session *s, const step_options *options, const char *path)
 {
     kas_model_options model = {.net = s->in->net, .batch = s->in->n, .training = true};
-    kas_step_options record = {.mode = KAS_TAPE_TRAIN, .label_smoothing = options->smoothing};
+    const kas_recipe recipe = {.label_smoothing = options->smoothing};
+    kas_step_options record = {.mode = KAS_TAPE_TRAIN, .recipe = &recipe};
     const kas_metrics zero = {0};
     kas_metrics metrics;
     KAS_TRY(kas_device_open(options->device, 0, &s->device));

@@ -86,6 +86,7 @@ typedef struct kas_sgd_args {
     const kas_dev_state *state;
     kas_u64 count;
     float momentum;
+    float along_velocity, along_gradient; /* the step: Nesterov momentum and 1, without 1 and 0 */
 } kas_sgd_args;
 
 /* Convolution by loops (conv.kc): device.h's kas_conv_desc and its pointers.  The pass decides

@@ -28,6 +28,20 @@ train() { "$kas" train "${args[@]}" "$@"; }
 expect 0 '"event":"result"' train --epochs 2 --json
 [ "$(grep -c '"event":"epoch"' "$dir/out")" = 2 ] || fail "one line an epoch"
 expect 0 'of device memory' train --dry-run
+
+# Recipes: by name, by file, with options of their own before and after.
+expect 0 'naspte200' "$kas" recipe list
+expect 0 '"steps":[60, 120, 160]' "$kas" recipe show naspte200 --json
+"$kas" recipe show cifar200 | cmp - recipes/cifar200.json || fail "a recipe is not shown as its file"
+"$kas" recipe show search | sed 's/"epochs": 30/"epochs": 7/' >"$dir/mine.json"
+expect 0 ', 7 epochs of' train --recipe "$dir/mine.json" --dry-run
+expect 0 ', 5 epochs of' train --epochs 5 --recipe "$dir/mine.json" --dry-run
+sed 's/"lr": 0.1/"lr": -1/' "$dir/mine.json" >"$dir/bad.json"
+expect 3 'bad.json: field "lr": expected a number in [0, 1000], found -1' train --recipe "$dir/bad.json"
+expect 3 'known are: canvas300, cifar200' train --recipe cifar300
+expect 3 'steps is empty' train --schedule steps
+expect 2 '--steps: expected integers in rising order' train --schedule steps --steps 2,1
+expect 0 'trained after 1 epoch' train --epochs 1 --optimiser sgd --schedule steps --steps 3 --flip off
 expect 0 'of the FLOPs' train --dry-run --kernel kernels/depthwise_separable.json
 
 # Stopped by SIGTERM as soon as the first epoch is done, then continued.

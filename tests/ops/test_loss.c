@@ -125,7 +125,7 @@ static void test_nan_shows(void **state)
 }
 
 /* Three steps, the rate and the decay changing, against PyTorch's formula in double. */
-static void run_sgd(size_t count)
+static void run_sgd(size_t count, bool nesterov)
 {
     double *p = random_values(count, 1), *v = nan_values(count), *g = random_values(count, 2);
     double *decay = random_values(count / KAS_SGD_GROUP, 3), rate[4] = {NAN, 0.1, 0.05, 0.2};
@@ -139,7 +139,7 @@ static void run_sgd(size_t count)
     float *param = array_to_device(p, count), *velocity = array_to_device(v, count),
           *grad = array_to_device(g, count), *dp = array_to_device(decay, count / KAS_SGD_GROUP),
           *lr = array_to_device(rate, 4);
-    const kas_sgd sgd = {param, velocity, grad, dp, count, lr, state, 0.9f};
+    const kas_sgd sgd = {param, velocity, grad, dp, count, lr, state, 0.9f, nesterov};
     kas_plan *plan = new_plan();
     for (int step = 1; step <= 3; step++) {
         OK(kas_op_sgd(the_ops, plan, &sgd));
@@ -147,7 +147,7 @@ static void run_sgd(size_t count)
         for (size_t i = 0; i < count; i++) {
             const double full = g[i] + decay[i / KAS_SGD_GROUP] * p[i];
             v[i] = 0.9 * v[i] + full;
-            p[i] -= rate[step] * (full + 0.9 * v[i]);
+            p[i] -= rate[step] * (nesterov ? full + 0.9 * v[i] : v[i]);
         }
     }
     run_plan();
@@ -162,9 +162,9 @@ static void test_sgd(void **state)
     (void)state;
     EACH_ORDER(order)
     {
-        run_sgd(64);
-        run_sgd(1024);
-        run_sgd(1024 * 5 + 192);
+        run_sgd(64, true);
+        run_sgd(1024, false);
+        run_sgd(1024 * 5 + 192, true);
     }
     const kas_sgd bad = {.count = 65};
     assert_int_equal(kas_op_sgd(the_ops, NULL, &bad), KAS_BAD_INPUT);

@@ -132,8 +132,8 @@ static double relative(const float *x, const double *ref, size_t n)
 
 static kas_plan *record(pair *p, kas_tape_mode mode, const float *lr)
 {
-    kas_step_options options = {
-        .mode = mode, .label_smoothing = 0.1, .lr = lr, .momentum = 0.9, .weight_decay = 0.05};
+    const kas_recipe recipe = {.label_smoothing = 0.1, .momentum = 0.9, .weight_decay = 0.05};
+    kas_step_options options = {.mode = mode, .recipe = &recipe, .lr = lr};
     kas_plan *plan = NULL;
     if (kas_model_record(p->model, &options, &plan) != KAS_OK)
         fail_msg("%s", kas_error());

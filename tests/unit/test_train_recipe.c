@@ -1,14 +1,16 @@
-/* The schedule against its formula, the recipe's limits, and the digest that names a run. */
+/* Schedules against their formulas, recipe files good and bad, and the digest that names a run. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-#include "host/train/recipe.h"
+#include "host/core/embedded.h"
+#include "host/train/digest.h"
 
 static void rate_rises_then_falls(void **state)
 {
@@ -37,6 +39,28 @@ static void rate_rises_then_falls(void **state)
     assert_true(isfinite(kas_recipe_lr(&r, 1, 0)));
 }
 
+/* The other schedules, after a warm-up of 2 of 10 epochs. */
+static void schedules_follow_their_formulas(void **state)
+{
+    (void)state;
+    kas_recipe r = {.epochs = 10, .lr = 0.4, .warmup_epochs = 2, .step_factor = 0.5};
+    r.steps = (kas_int_list){2, {3, 7}};
+    enum { STEPS = 20 };
+    for (uint64_t s = 0; s < 10 * STEPS; s++) {
+        double t = (double)s + 0.5, warm = 0.4 * t / 40, epoch = floor(t / STEPS);
+        r.schedule = KAS_LINEAR;
+        double linear = kas_recipe_lr(&r, STEPS, s);
+        r.schedule = KAS_CONSTANT;
+        double constant = kas_recipe_lr(&r, STEPS, s);
+        r.schedule = KAS_STEPS;
+        double steps = kas_recipe_lr(&r, STEPS, s);
+        double fallen = epoch < 3 ? 0.4 : epoch < 7 ? 0.2 : 0.1;
+        assert_true(fabs(linear - (t < 40 ? warm : 0.4 * (200 - t) / 160)) <= 1e-15);
+        assert_true(fabs(constant - (t < 40 ? warm : 0.4)) <= 1e-15);
+        assert_true(fabs(steps - (t < 40 ? warm : fallen)) <= 1e-15);
+    }
+}
+
 static void limits_are_explained(void **state)
 {
     (void)state;
@@ -44,7 +68,7 @@ static void limits_are_explained(void **state)
     assert_int_equal(kas_recipe_check(&r), KAS_OK);
     r.lr = NAN;
     assert_int_equal(kas_recipe_check(&r), KAS_BAD_INPUT);
-    assert_non_null(strstr(kas_error(), "learning rate"));
+    assert_non_null(strstr(kas_error(), "lr is nan"));
     r = kas_recipe_default();
     r.batch = 0;
     assert_int_equal(kas_recipe_check(&r), KAS_BAD_INPUT);
@@ -52,6 +76,111 @@ static void limits_are_explained(void **state)
     r = kas_recipe_default();
     r.label_smoothing = 1;
     assert_int_equal(kas_recipe_check(&r), KAS_BAD_INPUT);
+}
+
+/* Every shipped recipe reads, shows every number there is, and says where they come from. */
+static void shipped_recipes_are_complete(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"canvas300",  "cifar200",  "cifar70",
+                                        "imagenet90", "naspte200", "search"};
+    size_t count = 0;
+    for (const kas_embedded *e = kas_embedded_recipes; e->name; e++, count++) {
+        kas_recipe recipe;
+        char about[KAS_RECIPE_ABOUT + 1];
+        assert_true(count < sizeof names / sizeof *names);
+        assert_string_equal(e->name, names[count]);
+        if (kas_recipe_load(e->name, &recipe, about) != KAS_OK)
+            fail_msg("%s", kas_error());
+        assert_true(strlen(about) > 40);
+        for (int i = 0; i < kas_recipe_field_count; i++) {
+            char key[64];
+            snprintf(key, sizeof key, "\n  \"%s\": ", kas_recipe_fields[i].key);
+            if (!strstr(e->text, key))
+                fail_msg("recipes/%s.json does not show %s", e->name, kas_recipe_fields[i].key);
+        }
+    }
+    assert_int_equal(count, sizeof names / sizeof *names);
+    kas_recipe r; /* the paper's numbers: NAS-PTE, section 6 */
+    assert_int_equal(kas_recipe_load("naspte200", &r, NULL), KAS_OK);
+    assert_true(r.epochs == 200 && r.lr == 0.1 && r.steps.count == 3);
+    assert_true(fabs(kas_recipe_lr(&r, 100, 60 * 100 - 1) - 0.1) <= 1e-15);
+    assert_true(fabs(kas_recipe_lr(&r, 100, 60 * 100) - 0.01) <= 1e-15);
+    assert_true(fabs(kas_recipe_lr(&r, 100, 160 * 100) - 0.0001) <= 1e-15);
+}
+
+static const char good[] =
+    "{\"format\": \"kas-gpu recipe\", \"version\": 1, \"epochs\": 3, \"batch\": 8,"
+    " \"momentum\": 0.5, \"weight_decay\": 0, \"lr\": 0.25, \"warmup_epochs\": 0,"
+    " \"label_smoothing\": 0, \"crop_pad\": 0, \"flip\": false}";
+
+static void recipes_may_leave_out_what_is_off(void **state)
+{
+    (void)state;
+    kas_recipe r;
+    assert_int_equal(kas_recipe_read("good", good, strlen(good), &r, NULL), KAS_OK);
+    assert_true(r.epochs == 3 && r.batch == 8 && r.momentum == 0.5 && r.lr == 0.25 && !r.flip);
+    assert_true(r.optimiser == KAS_NESTEROV && r.schedule == KAS_COSINE && r.steps.count == 0);
+}
+
+/* One thing of a good file changed; the message says which, and what was expected. */
+static void bad_recipes_are_refused(void **state)
+{
+    (void)state;
+    static const char *const change[][3] = {
+        {"kas-gpu recipe", "kas-gpu kernel", "expected \"kas-gpu recipe\""},
+        {"\"version\": 1", "\"version\": 2", "reads up to 1"},
+        {"\"epochs\": 3", "\"epochs\": 0", "\"epochs\": expected an integer in [1, 100000]"},
+        {"\"epochs\": 3", "\"epochs\": 1.5", "\"epochs\": expected an integer"},
+        {"\"epochs\": 3, ", "", "\"epochs\" is missing"},
+        {"\"epochs\": 3", "\"epochs\": 3, \"epochs\": 3", "epochs"},
+        {"\"lr\": 0.25", "\"lr\": \"x\"", "\"lr\": expected a number, found a string"},
+        {"\"lr\"", "\"rate\"", "unknown field \"rate\""},
+        {"\"flip\": false", "\"flip\": 0", "\"flip\": expected true or false"},
+        {"\"flip\"", "\"schedule\": \"stairs\", \"flip\"", "cosine, steps, linear, constant"},
+        {"\"flip\"", "\"schedule\": \"steps\", \"flip\"", "steps is empty"},
+        {"\"flip\"", "\"steps\": [2, 2], \"flip\"", "rising order"},
+        {"\"flip\"", "\"steps\": [0.5], \"flip\"", "a list of integers"},
+        {"\"flip\"", "\"about\": [], \"flip\"", "about"},
+        {"false}", "false", "JSON"},
+    };
+    for (size_t i = 0; i < sizeof change / sizeof *change; i++) {
+        char changed[1024];
+        kas_recipe r;
+        const char *at = strstr(good, change[i][0]);
+        assert_non_null(at);
+        snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - good), good, change[i][1],
+                 at + strlen(change[i][0]));
+        assert_int_equal(kas_recipe_read("bad.json", changed, strlen(changed), &r, NULL),
+                         KAS_BAD_INPUT);
+        if (!strstr(kas_error(), change[i][2]) || !strstr(kas_error(), "bad.json"))
+            fail_msg("expected \"%s\" in: %s", change[i][2], kas_error());
+    }
+}
+
+/* What a field prints for the command line it also reads from there. */
+static void options_read_back(void **state)
+{
+    (void)state;
+    kas_recipe r, back = {0};
+    assert_int_equal(kas_recipe_load("cifar200", &r, NULL), KAS_OK);
+    for (int i = 0; i < kas_recipe_field_count; i++) {
+        kas_buf text = {0};
+        kas_field_print(&kas_recipe_fields[i], &r, &text);
+        assert_int_equal(kas_field_parse(&kas_recipe_fields[i], kas_buf_text(&text), &back),
+                         KAS_OK);
+        kas_buf_free(&text);
+    }
+    kas_buf a = {0}, b = {0};
+    kas_fields_write(kas_recipe_fields, kas_recipe_field_count, &r, &a);
+    kas_fields_write(kas_recipe_fields, kas_recipe_field_count, &back, &b);
+    assert_string_equal(a.data, b.data);
+    kas_buf_free(&a);
+    kas_buf_free(&b);
+    assert_int_equal(kas_recipe_load("no_such", &r, NULL), KAS_BAD_INPUT);
+    assert_non_null(strstr(kas_error(), "known are: canvas300"));
+    assert_int_equal(kas_recipe_load("./no_such.json", &r, NULL), KAS_BAD_INPUT);
+    assert_non_null(strstr(kas_error(), "./no_such.json"));
 }
 
 static void digest_names_the_run(void **state)
@@ -68,8 +197,8 @@ static void digest_names_the_run(void **state)
                               .train_index = index,
                               .train_count = 4,
                               .checkpoint = "a"};
-    kas_train_options changed[9];
-    for (int i = 0; i < 9; i++)
+    kas_train_options changed[10];
+    for (int i = 0; i < 10; i++)
         changed[i] = base;
     changed[0].net = net18;
     changed[1].dataset = &other;
@@ -80,9 +209,10 @@ static void digest_names_the_run(void **state)
     changed[6].recipe.flip = !base.recipe.flip;
     changed[7].evaluate_test = true;
     changed[8].recipe.epochs++;
+    changed[9].recipe.decay_all = true;
     uint8_t first[32], digest[32];
     assert_int_equal(kas_train_digest(&base, first), KAS_OK);
-    for (int i = 0; i < 9; i++) {
+    for (int i = 0; i < 10; i++) {
         assert_int_equal(kas_train_digest(&changed[i], digest), KAS_OK);
         assert_memory_not_equal(first, digest, 32);
     }
@@ -98,7 +228,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rate_rises_then_falls),
+        cmocka_unit_test(schedules_follow_their_formulas),
         cmocka_unit_test(limits_are_explained),
+        cmocka_unit_test(shipped_recipes_are_complete),
+        cmocka_unit_test(recipes_may_leave_out_what_is_off),
+        cmocka_unit_test(bad_recipes_are_refused),
+        cmocka_unit_test(options_read_back),
         cmocka_unit_test(digest_names_the_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

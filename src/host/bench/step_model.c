@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "host/core/random.h"
-#include "host/train/recipe.h"
 
 kas_status kas_bench_images(const kas_net *net, int batch, kas_dataset **out)
 {
@@ -55,10 +54,8 @@ static kas_status create(kas_device *device, kas_bench_model *m)
     KAS_TRY(kas_feed_shuffle(&m->feed, 0));
     kas_step_options train = {.mode = KAS_TAPE_TRAIN,
                               .images = &m->feed.train,
-                              .label_smoothing = o->recipe.label_smoothing,
-                              .lr = m->feed.rates,
-                              .momentum = o->recipe.momentum,
-                              .weight_decay = o->recipe.weight_decay};
+                              .recipe = &o->recipe,
+                              .lr = m->feed.rates};
     kas_step_options infer = {.mode = KAS_TAPE_INFER};
     KAS_TRY(kas_model_record(m->model, &train, &m->train));
     KAS_TRY(kas_model_record(m->model, &infer, &m->infer));

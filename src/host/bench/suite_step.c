@@ -16,7 +16,6 @@
 #include "host/net/targets.h"
 #include "host/space/canonical.h"
 #include "host/space/kernel_json.h"
-#include "host/train/recipe.h"
 
 enum { WARM_UP = 2, REPEATS = 10, OTHER_SIDE = 32 };
 

@@ -5,11 +5,13 @@
 #include <string.h>
 
 #include "host/cli/dry_run.h"
+#include "host/cli/recipe_options.h"
 #include "host/cli/search_run.h"
 
 typedef struct search_command {
     kas_cli_common common;
     kas_session_request request;
+    kas_cli_recipe recipe;
     bool dry, by_count, by_time;
 } search_command;
 
@@ -21,8 +23,7 @@ enum {
     OPTION_FLOPS,
     OPTION_PARAMS,
     OPTION_LATENCY,
-    OPTION_VALIDATION,
-    OPTION_LR
+    OPTION_VALIDATION
 };
 
 static const struct argp_option option_list[] = {
@@ -33,9 +34,6 @@ static const struct argp_option option_list[] = {
     {"time", 't', "T", 0,
      "Begin new candidates until T has passed, all runs together: 90s, 30m, 12h, 2d", 1},
     {"seed", 'S', "S", 0, "Which list of kernels, weights and splits (default 0)", 1},
-    {"epochs", 'e', "N", 0, "Epochs of every training", 2},
-    {"batch", 'b', "N", 0, "Images in a training step", 2},
-    {"lr", OPTION_LR, "X", 0, "Peak learning rate", 2},
     {"validation", OPTION_VALIDATION, "X", 0,
      "Share of the training set that candidates are validated on (default 0.1)", 2},
     {"flops", OPTION_FLOPS, "R", 0,
@@ -89,15 +87,6 @@ static uint64_t parse_seed(struct argp_state *state, const char *text)
 static error_t parse_limits(int key, char *arg, struct argp_state *state, kas_search_options *o)
 {
     switch (key) {
-    case 'e':
-        o->recipe.epochs = (int)kas_cli_int(state, "--epochs", arg, 1, 100000);
-        return 0;
-    case 'b':
-        o->recipe.batch = (int)kas_cli_int(state, "--batch", arg, 1, 65536);
-        return 0;
-    case OPTION_LR:
-        o->recipe.lr = kas_cli_number(state, "--lr", arg, 1e-9, 1000);
-        return 0;
     case OPTION_VALIDATION:
         o->validation = kas_cli_number(state, "--validation", arg, 0.001, 0.9);
         return 0;
@@ -145,7 +134,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &c->request;
-        state->child_inputs[1] = &c->common;
+        state->child_inputs[1] = &c->recipe;
+        state->child_inputs[2] = &c->common;
         return 0;
     case 'd':
         c->request.dataset = arg;
@@ -192,18 +182,20 @@ static const char doc[] =
 
 static kas_status run(int argc, char **argv)
 {
-    static const struct argp_child children[] = {
-        {&kas_search_work_argp, 0, NULL, 0}, {&kas_cli_common_argp, 0, NULL, 0}, {0}};
-    static const struct argp argp = {option_list, parse, "", doc, children, 0, 0};
+    const struct argp_child children[] = {{&kas_search_work_argp, 0, NULL, 0},
+                                          {kas_cli_recipe_argp(), 0, NULL, 0},
+                                          {&kas_cli_common_argp, 0, NULL, 0},
+                                          {0}};
+    const struct argp argp = {option_list, parse, "", doc, children, 0, 0};
     search_command c = {.request = {.study = "",
                                     .search = kas_search_options_default(),
                                     .hang_seconds = KAS_HANG_SECONDS,
                                     .checkpoint_limit = KAS_CHECKPOINT_LIMIT}};
-    c.request.search.recipe = kas_recipe_default();
     bool done;
     KAS_TRY(kas_cli_parse(&argp, argc, argv, &c, &done));
     if (done)
         return KAS_OK;
+    KAS_TRY(kas_cli_recipe_get(&c.recipe, &c.request.search.recipe));
     c.request.threads = c.common.threads;
     kas_session session;
     kas_status status = kas_session_begin(&c.request, c.dry, &session);

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "host/cli/cli.h"
+#include "host/cli/recipe_options.h"
 #include "host/core/files.h"
 #include "host/core/log.h"
 #include "host/net/targets.h"
@@ -20,6 +20,7 @@ typedef struct train_cli {
     kas_cli_common common;
     const char *net, *dataset, *kernel, *targets, *device;
     const char *checkpoint, *weights, *init;
+    kas_cli_recipe recipe_options;
     kas_recipe recipe;
     kas_budget budget;
     uint64_t seed;
@@ -30,16 +31,7 @@ typedef struct train_cli {
     double started, reported; /* seconds */
 } train_cli;
 
-enum {
-    OPT_FLOPS = 256,
-    OPT_PARAMS,
-    OPT_WARMUP,
-    OPT_DECAY,
-    OPT_SMOOTHING,
-    OPT_INIT,
-    OPT_DRY_RUN,
-    OPT_TEST
-};
+enum { OPT_FLOPS = 256, OPT_PARAMS, OPT_INIT, OPT_DRY_RUN, OPT_TEST };
 
 static const struct argp_option option_list[] = {
     {"net", 'n', "NAME", 0, "Network (kas-gpu net show NAME)", 1},
@@ -51,14 +43,6 @@ static const struct argp_option option_list[] = {
      "sizes grow up to 1)",
      1},
     {"params", OPT_PARAMS, "R", 0, "Parameters allowed, likewise", 1},
-    {"epochs", 'e', "N", 0, "Passes over the training images (default 30)", 2},
-    {"batch", 'b', "N", 0, "Images in a step (default 64)", 2},
-    {"lr", 'l', "X", 0, "Peak learning rate (default 0.1)", 2},
-    {"warmup", OPT_WARMUP, "N", 0, "Epochs until the peak (default 0.5)", 2},
-    {"weight-decay", OPT_DECAY, "X", 0, "Of weights; none on batch norm and biases (default 5e-4)",
-     2},
-    {"label-smoothing", OPT_SMOOTHING, "X", 0,
-     "Share of the target spread over all classes (default 0.1)", 2},
     {"seed", 's', "S", 0, "Of weights, order and augmentation (default 0)", 2},
     {"validation", 'v', "FRACTION", 0, "Held out of the training images (default 0.1)", 3},
     {"test", OPT_TEST, 0, 0, "Train on all of them and score on the test images", 3},
@@ -68,33 +52,6 @@ static const struct argp_option option_list[] = {
     {"device", 'D', "D", 0, "auto (default), cpu, cuda, cuda:N", 5},
     {"dry-run", OPT_DRY_RUN, 0, 0, "Print the memory needed and train nothing", 5},
     {0}};
-
-static error_t parse_recipe(train_cli *o, int key, char *arg, struct argp_state *state)
-{
-    kas_recipe *r = &o->recipe;
-    switch (key) {
-    case 'e':
-        r->epochs = (int)kas_cli_int(state, "--epochs", arg, 1, 100000);
-        return 0;
-    case 'b':
-        r->batch = (int)kas_cli_int(state, "--batch", arg, 1, 65536);
-        return 0;
-    case 'l':
-        r->lr = kas_cli_number(state, "--lr", arg, 0, 1000);
-        return 0;
-    case OPT_WARMUP:
-        r->warmup_epochs = kas_cli_number(state, "--warmup", arg, 0, 100000);
-        return 0;
-    case OPT_DECAY:
-        r->weight_decay = kas_cli_number(state, "--weight-decay", arg, 0, 10);
-        return 0;
-    case OPT_SMOOTHING:
-        r->label_smoothing = kas_cli_number(state, "--label-smoothing", arg, 0, 0.99);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
 
 static error_t parse_text(train_cli *o, int key, char *arg)
 {
@@ -118,7 +75,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     train_cli *o = state->input;
     switch (key) {
     case ARGP_KEY_INIT:
-        state->child_inputs[0] = &o->common;
+        state->child_inputs[0] = &o->recipe_options;
+        state->child_inputs[1] = &o->common;
         return 0;
     case OPT_FLOPS:
         o->budget.max_flops_ratio = kas_cli_number(state, "--flops", arg, 0, 1e6);
@@ -151,7 +109,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
             argp_error(state, "--targets, --flops and --params need --kernel");
         return 0;
     default:
-        return parse_text(o, key, arg) == 0 ? 0 : parse_recipe(o, key, arg, state);
+        return parse_text(o, key, arg);
     }
 }
 
@@ -160,10 +118,9 @@ static const char doc[] =
     "  kas-gpu train --net resnet20 --dataset cifar100.h5\n"
     "  kas-gpu train --net resnet20 --dataset cifar100.h5 --kernel best.json \\\n"
     "                --checkpoint run.ckpt --weights best.safetensors\n"
-    "  kas-gpu train --net resnet18 --dataset cifar100.h5 --test --dry-run\n"
-    "\vThe recipe is SGD with Nesterov momentum, linear warm-up and cosine schedule; "
-    "docs/training.md "
-    "has it in full. The same options give the same bits on the same kind of device. Ctrl-C saves "
+    "  kas-gpu train --net resnet18 --dataset cifar100.h5 --test --recipe cifar200 --dry-run\n"
+    "\vdocs/training.md says what the numbers of a recipe mean. The same options give the same "
+    "bits on the same kind of device. Ctrl-C saves "
     "the checkpoint; the same command goes on from it.";
 
 /* ---- signals and progress ---------------------------------------------------------------------
@@ -405,10 +362,10 @@ static kas_status run_with(train_cli *o, const kas_dataset *dataset, const kas_n
 
 static kas_status run(int argc, char **argv)
 {
-    static const struct argp_child children[] = {{&kas_cli_common_argp, 0, NULL, 0}, {0}};
-    static const struct argp argp = {option_list, parse, "", doc, children, 0, 0};
-    train_cli o = {.recipe = kas_recipe_default(),
-                   .budget = kas_sample_defaults().budget,
+    const struct argp_child children[] = {
+        {kas_cli_recipe_argp(), 0, NULL, 0}, {&kas_cli_common_argp, 0, NULL, 0}, {0}};
+    const struct argp argp = {option_list, parse, "", doc, children, 0, 0};
+    train_cli o = {.budget = kas_sample_defaults().budget,
                    .validation = 0.1,
                    .device = "auto",
                    .argc = argc,
@@ -417,6 +374,7 @@ static kas_status run(int argc, char **argv)
     KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
     if (done)
         return KAS_OK;
+    KAS_TRY(kas_cli_recipe_get(&o.recipe_options, &o.recipe));
     if (o.weights)
         KAS_TRY(kas_file_check_writable(o.weights));
     if (o.checkpoint)

@@ -33,7 +33,7 @@ typedef struct kas_search_options {
     int threads;       /* of each worker */
 } kas_search_options;
 
-/* Everything but the recipe (kas_recipe_default) and what the machine decides (device, threads). */
+/* Everything but the recipe and what the machine decides (device, threads). */
 kas_search_options kas_search_options_default(void);
 
 /* One line of canonical JSON. */

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "host/core/random.h"
-#include "host/train/recipe.h"
 
 uint32_t kas_feed_steps(const kas_train_options *o)
 {

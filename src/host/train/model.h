@@ -63,10 +63,9 @@ typedef struct kas_step_options {
     kas_tape_mode mode;        /* TRAIN, EVALUATE or INFER */
     const kas_augment *images; /* where images come from (`state` is filled in); NULL: they are
                                   given by kas_model_set_batch. Not for INFER. */
-    double label_smoothing;
+    const kas_recipe *recipe;  /* loss and optimiser of TRAIN; its weight decay holds for the whole
+                                  model from the last plan with `lr` on. NULL: no smoothing */
     const float *lr; /* device, indexed by the step; NULL: no update, gradients only (TRAIN) */
-    double momentum;
-    double weight_decay; /* of the weights; set for the whole model by the last plan with `lr` */
 } kas_step_options;
 
 /* Records a step; run with kas_plan_run, freed with kas_plan_free before the model. */

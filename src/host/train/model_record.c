@@ -249,15 +249,16 @@ static kas_status load(recorder *r, const kas_tape_op *op)
 static kas_status loss(recorder *r, const kas_tape_op *op)
 {
     int last = r->m->net->layers - 1;
+    double smoothing = r->options->recipe ? r->options->recipe->label_smoothing : 0;
     return kas_op_cross_entropy(r->m->ops, r->plan, like(r, op->x, last),
-                                (const uint16_t *)(void *)slot(r, r->tape->labels),
-                                r->options->label_smoothing, like(r, op->dx, last), metrics(r),
-                                slot(r, op->work));
+                                (const uint16_t *)(void *)slot(r, r->tape->labels), smoothing,
+                                like(r, op->dx, last), metrics(r), slot(r, op->work));
 }
 
 static kas_status update(recorder *r)
 {
     kas_model *m = r->m;
+    const kas_recipe *recipe = r->options->recipe;
     if (!r->options->lr)
         return KAS_OK;
     kas_sgd sgd = {
@@ -268,20 +269,22 @@ static kas_status update(recorder *r)
         .count = m->params.learned,
         .lr = r->options->lr,
         .state = state(r),
-        .momentum = (float)r->options->momentum,
+        .momentum = (float)recipe->momentum,
+        .nesterov = recipe->optimiser == KAS_NESTEROV,
     };
     return kas_op_sgd(m->ops, r->plan, &sgd);
 }
 
 /* Decay of each group of floats: weights come first (params.h). */
-static kas_status set_decay(kas_model *m, double weight_decay)
+static kas_status set_decay(kas_model *m, const kas_recipe *recipe)
 {
+    size_t decayed = recipe->decay_all ? m->params.learned : m->params.decayed;
     size_t groups = m->params.learned / KAS_SGD_GROUP;
     float *decay = calloc(groups ? groups : 1, sizeof *decay);
     if (!decay)
         return kas_fail(KAS_NO_MEMORY, "no memory for a table of weight decay");
-    for (size_t i = 0; i < m->params.decayed / KAS_SGD_GROUP; i++)
-        decay[i] = (float)weight_decay;
+    for (size_t i = 0; i < decayed / KAS_SGD_GROUP; i++)
+        decay[i] = (float)recipe->weight_decay;
     kas_status status = kas_mem_upload(m->device, kas_model_float(m, m->layout.decay, 0), decay,
                                        groups * sizeof *decay);
     free(decay);
@@ -328,7 +331,7 @@ kas_status kas_model_record(kas_model *model, const kas_step_options *options, k
         return kas_fail(KAS_FAILURE, "a model for inference has no training step");
     recorder r = {.m = model, .tape = &model->tape[options->mode], .options = options};
     if (options->mode == KAS_TAPE_TRAIN && options->lr)
-        KAS_TRY(set_decay(model, options->weight_decay));
+        KAS_TRY(set_decay(model, options->recipe));
     KAS_TRY(kas_plan_create(model->device, &r.plan));
     kas_status status = append_all(&r);
     if (status != KAS_OK)

@@ -156,8 +156,8 @@ kas_status kas_op_cross_entropy(kas_ops *ops, kas_plan *plan, kas_tensor logits,
 
 /* ---- optimiser ----------------------------------------------------------------------------------
  *
- * SGD with Nesterov momentum and weight decay, PyTorch's formula, over one flat buffer of all
- * parameters in one launch:  g += decay*p;  v = momentum*v + g;  p -= lr*(g + momentum*v).
+ * SGD with momentum and weight decay, PyTorch's formula, over one flat buffer of all parameters in
+ * one launch:  g += decay*p;  v = momentum*v + g;  p -= lr*v, with Nesterov lr*(g + momentum*v).
  *
  * The buffer is made of segments that start at multiples of KAS_SGD_GROUP floats; each group of
  * that many floats has its own weight decay (device [count / KAS_SGD_GROUP]).  The padding between
@@ -172,6 +172,7 @@ typedef struct kas_sgd {
     const float *lr;         /* [steps] */
     const kas_step_state *state;
     float momentum;
+    bool nesterov;
 } kas_sgd;
 kas_status kas_op_sgd(kas_ops *ops, kas_plan *plan, const kas_sgd *sgd);
 

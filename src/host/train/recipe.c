@@ -1,25 +1,66 @@
 #include "host/train/recipe.h"
 
-#include <inttypes.h>
 #include <math.h>
 
-#include "host/core/files.h"
-#include "host/core/sha256.h"
-#include "host/space/canonical.h"
+static const char *const optimisers[] = {"nesterov", "sgd", NULL};
+static const char *const schedules[] = {"cosine", "steps", "linear", "constant", NULL};
 
-kas_recipe kas_recipe_default(void)
+#define AT(member) .offset = offsetof(kas_recipe, member)
+#define INTEGER .type = KAS_FIELD_INTEGER
+#define NUMBER .type = KAS_FIELD_NUMBER
+
+/* Optional ones are what recipes did not have in the beginning: studies of then have no such
+ * fields. */
+const kas_field kas_recipe_fields[] = {
+    {"epochs", "--epochs", INTEGER, AT(epochs), .low = 1, .high = 100000, .short_option = 'e',
+     .argument = "N", .help = "Passes over the training images"},
+    {"batch", "--batch", INTEGER, AT(batch), .low = 1, .high = 65536, .short_option = 'b',
+     .argument = "N", .help = "Images in a step"},
+    {"optimiser", "--optimiser", KAS_FIELD_CHOICE, AT(optimiser), .choices = optimisers,
+     .optional = true, .argument = "NAME", .help = "nesterov or sgd (momentum without Nesterov)"},
+    {"momentum", "--momentum", NUMBER, AT(momentum), .low = 0, .high = 1, .argument = "X",
+     .help = "Of SGD"},
+    {"weight_decay", "--weight-decay", NUMBER, AT(weight_decay), .low = 0, .high = 10,
+     .argument = "X", .help = "Of weights"},
+    {"decay_all", "--decay-all", KAS_FIELD_FLAG, AT(decay_all), .optional = true,
+     .argument = "on|off", .help = "Decay batch norm and biases too"},
+    {"schedule", "--schedule", KAS_FIELD_CHOICE, AT(schedule), .choices = schedules,
+     .optional = true, .argument = "NAME",
+     .help = "Of the rate after the warm-up: cosine, steps, linear, constant"},
+    {"lr", "--lr", NUMBER, AT(lr), .low = 0, .high = 1000, .short_option = 'l', .argument = "X",
+     .help = "Peak learning rate"},
+    {"warmup_epochs", "--warmup", NUMBER, AT(warmup_epochs), .low = 0, .high = 100000,
+     .argument = "N", .help = "Epochs from rate 0 to the peak"},
+    {"steps", "--steps", KAS_FIELD_LIST, AT(steps), .low = 1, .high = 100000, .optional = true,
+     .argument = "LIST", .help = "Epochs after which the rate falls, such as 60,120,160"},
+    {"step_factor", "--step-factor", NUMBER, AT(step_factor), .low = 0, .high = 1, .optional = true,
+     .absent = 0.1, .argument = "X", .help = "By which it falls"},
+    {"label_smoothing", "--label-smoothing", NUMBER, AT(label_smoothing), .low = 0, .high = 0.99,
+     .argument = "X", .help = "Share of the target spread over all classes"},
+    {"crop_pad", "--crop-pad", INTEGER, AT(crop_pad), .low = 0, .high = 64, .argument = "N",
+     .help = "Random crop out of N pixels of padding"},
+    {"flip", "--flip", KAS_FIELD_FLAG, AT(flip), .argument = "on|off",
+     .help = "Mirror every other image"},
+};
+const int kas_recipe_field_count = sizeof kas_recipe_fields / sizeof *kas_recipe_fields;
+
+/* How far the rate of a step is below the peak, after the warm-up. */
+static double fall(const kas_recipe *r, double progress, uint64_t epoch)
 {
-    return (kas_recipe){
-        .epochs = 30,
-        .batch = 64,
-        .lr = 0.1,
-        .warmup_epochs = 0.5,
-        .momentum = 0.9,
-        .weight_decay = 5e-4,
-        .label_smoothing = 0.1,
-        .crop_pad = 4,
-        .flip = true,
-    };
+    double rate = 1;
+    switch ((kas_schedule)r->schedule) {
+    case KAS_COSINE:
+        return (1 + cos(acos(-1.0) * progress)) / 2;
+    case KAS_LINEAR:
+        return 1 - progress;
+    case KAS_STEPS:
+        for (int i = 0; i < r->steps.count && (uint64_t)r->steps.value[i] <= epoch; i++)
+            rate *= r->step_factor;
+        return rate;
+    case KAS_CONSTANT:
+        break;
+    }
+    return rate;
 }
 
 double kas_recipe_lr(const kas_recipe *r, uint64_t steps_per_epoch, uint64_t step)
@@ -29,116 +70,42 @@ double kas_recipe_lr(const kas_recipe *r, uint64_t steps_per_epoch, uint64_t ste
     double t = (double)step + 0.5;
     if (t < warmup)
         return r->lr * t / warmup;
-    return r->lr / 2 * (1 + cos(acos(-1.0) * (t - warmup) / (steps - warmup)));
+    return r->lr * fall(r, (t - warmup) / (steps - warmup), step / steps_per_epoch);
 }
 
-static kas_status check(const char *field, double value, double low, double high)
+static kas_status check_number(const kas_field *f, double value)
 {
-    if (value >= low && value <= high)
+    if (value >= f->low && value <= f->high)
         return KAS_OK;
-    return kas_fail(KAS_BAD_INPUT, "recipe: %s is %g; expected %g to %g", field, value, low, high);
+    return kas_fail(KAS_BAD_INPUT, "recipe: %s is %g; expected %g to %g", f->key, value, f->low,
+                    f->high);
+}
+
+static kas_status check_choice(const kas_field *f, int value)
+{
+    int words = 0;
+    while (f->choices[words])
+        words++;
+    if (value >= 0 && value < words)
+        return KAS_OK;
+    return kas_fail(KAS_BAD_INPUT, "recipe: %s is number %d of %d", f->key, value, words);
 }
 
 kas_status kas_recipe_check(const kas_recipe *r)
 {
-    KAS_TRY(check("epochs", r->epochs, 1, 100000));
-    KAS_TRY(check("batch", r->batch, 1, 65536));
-    KAS_TRY(check("learning rate", r->lr, 0, 1000));
-    KAS_TRY(check("warm-up epochs", r->warmup_epochs, 0, 100000));
-    KAS_TRY(check("momentum", r->momentum, 0, 1));
-    KAS_TRY(check("weight decay", r->weight_decay, 0, 10));
-    KAS_TRY(check("label smoothing", r->label_smoothing, 0, 0.99));
-    return check("crop padding", r->crop_pad, 0, 64);
-}
-
-/* ---- digest -----------------------------------------------------------------------------------
- */
-
-/* Written only where they are not the usual ones, so that digests of older networks stay. */
-static void add_options(const kas_layer *l, kas_buf *text)
-{
-    if (l->bias != (l->op == KAS_LAYER_LINEAR))
-        kas_buf_printf(text, " bias %d", l->bias);
-    if (l->ceil_mode || l->count_include_pad)
-        kas_buf_printf(text, " ceil %d padding %d", l->ceil_mode, l->count_include_pad);
-    if (l->eps != 1e-5 || l->momentum != 0.1)
-        kas_buf_printf(text, " eps %.17g momentum %.17g", l->eps, l->momentum);
-    if (l->probability != 0)
-        kas_buf_printf(text, " probability %.17g", l->probability);
-}
-
-static void add_net(const kas_net *net, kas_buf *text)
-{
-    kas_buf_printf(text, "net %s %d classes\n", net->name, net->classes);
-    for (int i = 0; i < net->layers; i++) {
-        const kas_layer *l = &net->layer[i];
-        kas_buf_printf(text, "%d %s", l->op, l->name);
-        for (int k = 0; k < l->inputs || k < 2; k++)
-            kas_buf_printf(text, " %d", k < l->inputs ? l->in[k] : -1);
-        kas_buf_printf(text, " %d %d %d %d %d %d %d %d %d", l->h, l->w, l->c, l->kernel_h,
-                       l->kernel_w, l->stride, l->pad_h, l->pad_w, l->groups);
-        add_options(l, text);
-        kas_buf_puts(text, "\n");
+    for (int i = 0; i < kas_recipe_field_count; i++) {
+        const kas_field *f = &kas_recipe_fields[i];
+        const void *value = (const char *)r + f->offset;
+        if (f->type == KAS_FIELD_NUMBER)
+            KAS_TRY(check_number(f, *(const double *)value));
+        if (f->type == KAS_FIELD_INTEGER)
+            KAS_TRY(check_number(f, *(const int *)value));
+        if (f->type == KAS_FIELD_CHOICE)
+            KAS_TRY(check_choice(f, *(const int *)value));
     }
-}
-
-static kas_status add_replacement(const kas_replacement *r, kas_buf *text)
-{
-    if (!r)
-        return KAS_OK;
-    KAS_TRY(kas_kernel_canonical_text(r->kernel, text));
-    for (int t = 0; t < r->solution->targets; t++) {
-        kas_buf_printf(text, "\n%s", r->target[t].name);
-        for (int s = 0; s < KAS_SYM_COUNT; s++)
-            kas_buf_printf(text, " %" PRIu32, r->solution->binding[t].value[s]);
-    }
-    kas_buf_puts(text, "\n");
+    if (r->schedule == KAS_STEPS && r->steps.count == 0)
+        return kas_fail(KAS_BAD_INPUT,
+                        "recipe: steps is empty; the schedule \"steps\" needs the epochs after "
+                        "which the rate falls, such as 60, 120, 160");
     return KAS_OK;
-}
-
-static void add_index(const char *name, const uint32_t *index, uint32_t count, kas_buf *text)
-{
-    kas_buf_printf(text, "%s %" PRIu32 " %s\n", name, count, index ? "of list" : "first");
-    if (index)
-        kas_buf_add(text, index, sizeof *index * count);
-}
-
-static kas_status add_initial_weights(const char *path, kas_buf *text)
-{
-    if (!path)
-        return KAS_OK;
-    kas_buf file = {0};
-    char hex[65];
-    KAS_TRY(kas_file_read(path, (size_t)1 << 33, &file));
-    kas_sha256_hex(file.data, file.size, hex);
-    kas_buf_printf(text, "init %s\n", hex);
-    kas_buf_free(&file);
-    return KAS_OK;
-}
-
-kas_status kas_train_digest(const kas_train_options *o, uint8_t digest[32])
-{
-    kas_buf text = {0};
-    kas_status status = KAS_OK;
-    const kas_recipe *r = &o->recipe;
-    kas_buf_puts(&text, "kas-gpu run 1\n");
-    add_net(o->net, &text);
-    KAS_TRY_GOTO(add_replacement(o->replacement, &text), out);
-    kas_buf_printf(&text, "data %s\nseed %" PRIu64 " test %d\n", o->dataset->digest, o->seed,
-                   o->evaluate_test);
-    /* %a: every bit of a double counts */
-    kas_buf_printf(&text, "recipe %d %d %a %a %a %a %a %d %d\n", r->epochs, r->batch, r->lr,
-                   r->warmup_epochs, r->momentum, r->weight_decay, r->label_smoothing, r->crop_pad,
-                   r->flip);
-    add_index("train", o->train_index, o->train_count, &text);
-    add_index("validation", o->validation_index, o->validation_count, &text);
-    KAS_TRY_GOTO(add_initial_weights(o->weights_in, &text), out);
-    KAS_TRY_GOTO(kas_buf_status(&text), out);
-    kas_sha256 hash;
-    kas_sha256_init(&hash);
-    kas_sha256_update(&hash, text.data, text.size);
-    kas_sha256_final(&hash, digest);
-out:
-    kas_buf_free(&text);
-    return status;
 }

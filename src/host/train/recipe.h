@@ -1,21 +1,67 @@
-/* The recipe as numbers: learning rate of a step, checks, and the digest that names a run. */
+/* How a network is trained, as numbers: optimiser, schedule, loss, augmentation.
+ *
+ * A recipe is a file (docs/recipe-file.md): those of recipes/ travel inside the program and are
+ * called by name, a user's own by path.  Studies and checkpoints hold its content, never its name,
+ * so that a file may change without changing what was begun with it. */
 #ifndef KAS_TRAIN_RECIPE_H
 #define KAS_TRAIN_RECIPE_H
 
-#include "host/train/train.h"
+#include <stdbool.h>
+#include <stdint.h>
 
-/* Learning rate of 0-based `step`: with t = step + 1/2 (the middle of the step, so that neither the
- * first nor the last is wasted on a rate of 0), w = warmup_epochs * steps_per_epoch (less than
- * all):
- *
- *     t < w:  lr * t / w          else:  lr/2 * (1 + cos(pi * (t - w) / (steps - w)))          */
-double kas_recipe_lr(const kas_recipe *recipe, uint64_t steps_per_epoch, uint64_t step);
+#include "host/core/fields.h"
+
+/* Zero is what every recipe was before it could be chosen: files and studies without the field mean
+ * that. */
+typedef enum kas_optimiser { KAS_NESTEROV, KAS_SGD } kas_optimiser;
+typedef enum kas_schedule { KAS_COSINE, KAS_STEPS, KAS_LINEAR, KAS_CONSTANT } kas_schedule;
+
+typedef struct kas_recipe {
+    int epochs;
+    int batch;
+    int optimiser; /* kas_optimiser */
+    double momentum;
+    double weight_decay;  /* of weights: convolutions, linear and fully-connected maps */
+    bool decay_all;       /* of batch norm and biases too, as PyTorch's optimisers do unasked */
+    int schedule;         /* kas_schedule */
+    double lr;            /* peak */
+    double warmup_epochs; /* linear from 0 to the peak; then the schedule */
+    kas_int_list steps;   /* STEPS: after so many epochs the rate falls */
+    double step_factor;   /* STEPS: what it is multiplied by */
+    double label_smoothing;
+    int crop_pad; /* random crop with zero padding (after normalisation); 0 = none */
+    bool flip;    /* random horizontal flip */
+} kas_recipe;
+
+/* The numbers by name, in the order of the files. */
+extern const kas_field kas_recipe_fields[];
+extern const int kas_recipe_field_count;
+
+/* The recipe `search`. */
+kas_recipe kas_recipe_default(void);
+
+/* A name of kas_embedded_recipes, or a path when there is a "/" or a "." in it. KAS_BAD_INPUT
+ * naming file, field and what was expected. `about` (may be NULL) gets a copy of the file's
+ * "about",
+ * "" when there is none. */
+enum { KAS_RECIPE_ABOUT = 4096 }; /* characters of "about" at most */
+kas_status kas_recipe_load(const char *name, kas_recipe *out, char about[KAS_RECIPE_ABOUT + 1]);
+/* The text of such a file; `where` is for messages. */
+kas_status kas_recipe_read(const char *where, const char *text, size_t size, kas_recipe *out,
+                           char about[KAS_RECIPE_ABOUT + 1]);
 
 /* KAS_BAD_INPUT naming the field, its value and what is allowed. */
 kas_status kas_recipe_check(const kas_recipe *recipe);
 
-/* SHA-256 over everything that determines the bits of a run: network, kernel with its sizes, data,
- * indices, recipe, seed, initial weights. Not the device, and not what only observes. */
-kas_status kas_train_digest(const kas_train_options *options, uint8_t digest[32]);
+/* Learning rate of 0-based `step`: with t = step + 1/2 (the middle of the step, so that neither the
+ * first nor the last is wasted on a rate of 0), n steps in all and w = warmup_epochs *
+ * steps_per_epoch (less than all):
+ *
+ *     t < w:     lr * t / w                                     else
+ *     COSINE:    lr/2 * (1 + cos(pi * (t - w) / (n - w)))
+ *     LINEAR:    lr * (1 - (t - w) / (n - w))
+ *     STEPS:     lr * step_factor ^ (how many of `steps` are at most the step's epoch)
+ *     CONSTANT:  lr                                                                            */
+double kas_recipe_lr(const kas_recipe *recipe, uint64_t steps_per_epoch, uint64_t step);
 
 #endif

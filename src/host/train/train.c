@@ -12,7 +12,7 @@
 #include "host/train/checkpoint.h"
 #include "host/train/feed.h"
 #include "host/train/model.h"
-#include "host/train/recipe.h"
+#include "host/train/digest.h"
 #include "host/train/stats.h"
 
 typedef struct run {
@@ -258,13 +258,10 @@ static kas_model_options model_options(const kas_train_options *o)
 
 static kas_status record_plans(run *r)
 {
-    const kas_recipe *recipe = &r->o->recipe;
     kas_step_options train = {.mode = KAS_TAPE_TRAIN,
                               .images = &r->feed.train,
-                              .label_smoothing = recipe->label_smoothing,
-                              .lr = r->feed.rates,
-                              .momentum = recipe->momentum,
-                              .weight_decay = recipe->weight_decay};
+                              .recipe = &r->o->recipe,
+                              .lr = r->feed.rates};
     kas_step_options evaluation = {.mode = KAS_TAPE_EVALUATE, .images = &r->feed.evaluation};
     KAS_TRY(kas_model_record(r->model, &train, &r->train_plan));
     return kas_model_record(r->model, &evaluation, &r->evaluation_plan);

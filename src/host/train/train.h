@@ -18,19 +18,7 @@
 #include "host/device/device.h"
 #include "host/net/net.h"
 #include "host/space/solve.h"
-
-typedef struct kas_recipe {
-    int epochs;
-    int batch;
-    double lr;            /* peak */
-    double warmup_epochs; /* linear from 0, then cosine to 0 at the end */
-    double momentum;      /* Nesterov */
-    double weight_decay;  /* on weights of convolutions, linear and fully-connected maps only */
-    double label_smoothing;
-    int crop_pad; /* random crop with zero padding (after normalisation); 0 = none */
-    bool flip;    /* random horizontal flip */
-} kas_recipe;
-kas_recipe kas_recipe_default(void);
+#include "host/train/recipe.h"
 
 /* A kernel put in the place of the targets; NULL = the network as it is. */
 typedef struct kas_replacement {

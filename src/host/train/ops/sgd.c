@@ -12,7 +12,9 @@ kas_status kas_op_sgd(kas_ops *ops, kas_plan *plan, const kas_sgd *sgd)
                                .lr = sgd->lr,
                                .state = (const kas_dev_state *)sgd->state,
                                .count = sgd->count,
-                               .momentum = sgd->momentum};
+                               .momentum = sgd->momentum,
+                               .along_velocity = sgd->nesterov ? sgd->momentum : 1,
+                               .along_gradient = sgd->nesterov ? 1 : 0};
     const unsigned grid[3] = {(unsigned)((sgd->count + KAS_SGD_BLOCK - 1) / KAS_SGD_BLOCK), 1, 1};
     const unsigned block[3] = {KAS_MAX_BLOCK, 1, 1};
     return kas_plan_launch(plan, ops->sgd, grid, block, &args, sizeof args);

@@ -1,0 +1,84 @@
+#include "host/cli/recipe_options.h"
+
+#include <stdio.h>
+
+/* Options without a letter are numbered from here, by their place in the table of fields. */
+enum { KEY_RECIPE = 0x7000, KEY_FIELDS, MOST_FIELDS = 64, GROUP = 20 };
+
+static int key_of(int field)
+{
+    int letter = kas_recipe_fields[field].short_option;
+    return letter ? letter : KEY_FIELDS + field;
+}
+
+static const kas_field *field_of(int key)
+{
+    for (int i = 0; i < kas_recipe_field_count; i++)
+        if (key == key_of(i))
+            return &kas_recipe_fields[i];
+    return NULL;
+}
+
+/* A wrong value is a wrong command line: it is tried on a recipe that nobody uses. */
+static void add(kas_cli_recipe *o, const kas_field *field, const char *text,
+                struct argp_state *state)
+{
+    kas_recipe scratch;
+    if (o->overrides == KAS_CLI_RECIPE_OVERRIDES)
+        argp_error(state, "more than %d options of the recipe", KAS_CLI_RECIPE_OVERRIDES);
+    else if (kas_field_parse(field, text, &scratch) != KAS_OK)
+        argp_error(state, "%s", kas_error());
+    else {
+        o->override[o->overrides].field = field;
+        o->override[o->overrides++].text = text;
+    }
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    kas_cli_recipe *o = state->input;
+    const kas_field *field = field_of(key);
+    if (key == KEY_RECIPE)
+        o->name = arg;
+    else if (field)
+        add(o, field, arg, state);
+    else
+        return ARGP_ERR_UNKNOWN;
+    return 0;
+}
+
+/* "Peak learning rate (search: 0.1)" */
+static void write_help(const kas_field *field, const kas_recipe *search, char *out, size_t size)
+{
+    kas_buf value = {0};
+    kas_field_print(field, search, &value);
+    snprintf(out, size, "%s (search: %s)", field->help, value.size ? value.data : "none");
+    kas_buf_free(&value);
+}
+
+const struct argp *kas_cli_recipe_argp(void)
+{
+    static char help[MOST_FIELDS][160];
+    static struct argp_option options[MOST_FIELDS + 2] = {
+        {"recipe", KEY_RECIPE, "NAME|FILE", 0,
+         "How to train: a name of `kas-gpu recipe list` or a file (default search); the options "
+         "below change single numbers of it",
+         GROUP}};
+    static const struct argp argp = {options, parse, 0, 0, 0, 0, 0};
+    kas_recipe search = kas_recipe_default();
+    for (int i = 0; i < kas_recipe_field_count && i < MOST_FIELDS; i++) {
+        const kas_field *f = &kas_recipe_fields[i];
+        write_help(f, &search, help[i], sizeof help[i]);
+        options[1 + i] = (struct argp_option){f->option + 2, key_of(i), f->argument, 0, help[i],
+                                              GROUP};
+    }
+    return &argp;
+}
+
+kas_status kas_cli_recipe_get(const kas_cli_recipe *o, kas_recipe *out)
+{
+    KAS_TRY(kas_recipe_load(o->name ? o->name : "search", out, NULL));
+    for (int i = 0; i < o->overrides; i++)
+        KAS_TRY(kas_field_parse(o->override[i].field, o->override[i].text, out));
+    return kas_recipe_check(out);
+}

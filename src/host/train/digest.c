@@ -1,0 +1,93 @@
+#include "host/train/digest.h"
+
+#include <inttypes.h>
+
+#include "host/core/files.h"
+#include "host/core/sha256.h"
+#include "host/space/canonical.h"
+
+/* Written only where they are not the usual ones, so that digests of older networks stay. */
+static void add_options(const kas_layer *l, kas_buf *text)
+{
+    if (l->bias != (l->op == KAS_LAYER_LINEAR))
+        kas_buf_printf(text, " bias %d", l->bias);
+    if (l->ceil_mode || l->count_include_pad)
+        kas_buf_printf(text, " ceil %d padding %d", l->ceil_mode, l->count_include_pad);
+    if (l->eps != 1e-5 || l->momentum != 0.1)
+        kas_buf_printf(text, " eps %.17g momentum %.17g", l->eps, l->momentum);
+    if (l->probability != 0)
+        kas_buf_printf(text, " probability %.17g", l->probability);
+}
+
+static void add_net(const kas_net *net, kas_buf *text)
+{
+    kas_buf_printf(text, "net %s %d classes\n", net->name, net->classes);
+    for (int i = 0; i < net->layers; i++) {
+        const kas_layer *l = &net->layer[i];
+        kas_buf_printf(text, "%d %s", l->op, l->name);
+        for (int k = 0; k < l->inputs || k < 2; k++)
+            kas_buf_printf(text, " %d", k < l->inputs ? l->in[k] : -1);
+        kas_buf_printf(text, " %d %d %d %d %d %d %d %d %d", l->h, l->w, l->c, l->kernel_h,
+                       l->kernel_w, l->stride, l->pad_h, l->pad_w, l->groups);
+        add_options(l, text);
+        kas_buf_puts(text, "\n");
+    }
+}
+
+static kas_status add_replacement(const kas_replacement *r, kas_buf *text)
+{
+    if (!r)
+        return KAS_OK;
+    KAS_TRY(kas_kernel_canonical_text(r->kernel, text));
+    for (int t = 0; t < r->solution->targets; t++) {
+        kas_buf_printf(text, "\n%s", r->target[t].name);
+        for (int s = 0; s < KAS_SYM_COUNT; s++)
+            kas_buf_printf(text, " %" PRIu32, r->solution->binding[t].value[s]);
+    }
+    kas_buf_puts(text, "\n");
+    return KAS_OK;
+}
+
+static void add_index(const char *name, const uint32_t *index, uint32_t count, kas_buf *text)
+{
+    kas_buf_printf(text, "%s %" PRIu32 " %s\n", name, count, index ? "of list" : "first");
+    if (index)
+        kas_buf_add(text, index, sizeof *index * count);
+}
+
+static kas_status add_initial_weights(const char *path, kas_buf *text)
+{
+    if (!path)
+        return KAS_OK;
+    kas_buf file = {0};
+    char hex[65];
+    KAS_TRY(kas_file_read(path, (size_t)1 << 33, &file));
+    kas_sha256_hex(file.data, file.size, hex);
+    kas_buf_printf(text, "init %s\n", hex);
+    kas_buf_free(&file);
+    return KAS_OK;
+}
+
+kas_status kas_train_digest(const kas_train_options *o, uint8_t digest[32])
+{
+    kas_buf text = {0};
+    kas_status status = KAS_OK;
+    kas_buf_puts(&text, "kas-gpu run 2\n");
+    add_net(o->net, &text);
+    KAS_TRY_GOTO(add_replacement(o->replacement, &text), out);
+    kas_buf_printf(&text, "data %s\nseed %" PRIu64 " test %d\n", o->dataset->digest, o->seed,
+                   o->evaluate_test);
+    kas_fields_write(kas_recipe_fields, kas_recipe_field_count, &o->recipe, &text);
+    kas_buf_puts(&text, "\n");
+    add_index("train", o->train_index, o->train_count, &text);
+    add_index("validation", o->validation_index, o->validation_count, &text);
+    KAS_TRY_GOTO(add_initial_weights(o->weights_in, &text), out);
+    KAS_TRY_GOTO(kas_buf_status(&text), out);
+    kas_sha256 hash;
+    kas_sha256_init(&hash);
+    kas_sha256_update(&hash, text.data, text.size);
+    kas_sha256_final(&hash, digest);
+out:
+    kas_buf_free(&text);
+    return status;
+}
