@@ -43,7 +43,7 @@ static const char doc[] =
     "The recipes of search and train: optimiser, schedule, loss and augmentation as numbers.\n\n"
     "  kas-gpu recipe list\n"
     "  kas-gpu recipe show cifar200 > mine.json\n"
-    "  kas-gpu train --net resnet18 --dataset cifar100.h5 --recipe ./mine.json --epochs 100\n"
+    "  kas-gpu train --net resnet18 --dataset cifar100.h5 --recipe ./mine.json\n"
     "\vA file is shown after it was read and found good. docs/recipe-file.md describes the format.";
 
 static void print_line(const char *name, const char *about, const kas_recipe *r, kas_buf *out)

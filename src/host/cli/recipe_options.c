@@ -69,8 +69,8 @@ const struct argp *kas_cli_recipe_argp(void)
     for (int i = 0; i < kas_recipe_field_count && i < MOST_FIELDS; i++) {
         const kas_field *f = &kas_recipe_fields[i];
         write_help(f, &search, help[i], sizeof help[i]);
-        options[1 + i] = (struct argp_option){f->option + 2, key_of(i), f->argument, 0, help[i],
-                                              GROUP};
+        options[1 + i] =
+            (struct argp_option){f->option + 2, key_of(i), f->argument, 0, help[i], GROUP};
     }
     return &argp;
 }

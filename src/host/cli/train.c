@@ -118,7 +118,7 @@ static const char doc[] =
     "  kas-gpu train --net resnet20 --dataset cifar100.h5\n"
     "  kas-gpu train --net resnet20 --dataset cifar100.h5 --kernel best.json \\\n"
     "                --checkpoint run.ckpt --weights best.safetensors\n"
-    "  kas-gpu train --net resnet18 --dataset cifar100.h5 --test --recipe cifar200 --dry-run\n"
+    "  kas-gpu train --net resnet18 --dataset cifar100.h5 --recipe cifar200 --test\n"
     "\vdocs/training.md says what the numbers of a recipe mean. The same options give the same "
     "bits on the same kind of device. Ctrl-C saves "
     "the checkpoint; the same command goes on from it.";

@@ -34,12 +34,12 @@ typedef struct kas_field {
     const char *key;    /* in JSON */
     const char *option; /* on the command line, with its dashes; for messages too */
     kas_field_type type;
-    size_t offset, size;        /* of the member; size of TEXT only */
-    double low, high;           /* of INTEGER and NUMBER, and of each number of a LIST */
-    const char *const *choices; /* NULL-terminated */
-    bool optional;              /* may be left out of JSON: then it is `absent` */
-    double absent;              /* 0 for a LIST: an empty one */
-    int short_option;           /* 'e' for -e; 0 = none */
+    size_t offset, size;         /* of the member; size of TEXT only */
+    double low, high;            /* of INTEGER and NUMBER, and of each number of a LIST */
+    const char *const *choices;  /* NULL-terminated */
+    bool optional;               /* may be left out of JSON: then it is `absent` */
+    double absent;               /* 0 for a LIST: an empty one */
+    int short_option;            /* 'e' for -e; 0 = none */
     const char *argument, *help; /* of the option in --help; NULL = no such option */
 } kas_field;
 
