@@ -105,20 +105,12 @@ static void sort_dims(kas_lower *l, int node, const bool *is_tap)
     }
 }
 
-static void fill_weight(kas_lower *l, int node)
+/* The taps are the last digits of the contracted index. */
+static void set_taps(kas_lower *l, int node)
 {
     const kas_lowered_fc *fc = &l->fc[node];
     const int in = l->kernel->node[node].in[0];
     kas_weight *w = &l->weight[fc->weight];
-    w->node = node;
-    w->instances = l->target->parts_in * l->target->parts_out;
-    w->groups = fc->sizes.groups;
-    w->fan_out = fc->sizes.fan_out;
-    w->fan_in = fc->sizes.fan_in;
-    w->init = fc->sizes.init;
-    w->elements = (size_t)w->instances * w->groups * w->fan_out * w->fan_in;
-    w->taps[0] = w->taps[1] = 1;
-    w->in_channels = w->fan_in;
     for (int i = 0; i < fc->taps; i++)
         w->in_channels /= (uint32_t)l->size[in][fc->tap[i]];
 }
@@ -128,10 +120,10 @@ kas_status kas_fc_plan(kas_lower *l, int node)
     kas_lowered_fc *fc = &l->fc[node];
     bool is_tap[KAS_MAX_CHANNEL_DIMS];
     KAS_TRY(kas_weight_sizes_at(l->kernel, node, l->binding, &fc->sizes));
-    fc->weight = l->weights++;
+    fc->weight = kas_lower_new_weight(l, node, &fc->sizes);
     find_base(l, node, is_tap);
     sort_dims(l, node, is_tap);
-    fill_weight(l, node);
+    set_taps(l, node);
     const uint32_t channels = l->weight[fc->weight].in_channels;
     fc->library = !(fc->sizes.fan_in == 1 ||
                     (channels <= DIRECT_CHANNELS && fc->sizes.fan_out <= DIRECT_CHANNELS &&

@@ -78,6 +78,21 @@ kas_ex kas_lower_sum_q(kas_lower *l, int from, int to, int q_var, kas_ex e)
     return kas_ex_reduce(l->ir, KAS_FN_REDUCE_SUM, q_var, e);
 }
 
+int kas_lower_new_weight(kas_lower *l, int node, const kas_weight_sizes *sizes)
+{
+    const uint32_t instances = l->target->parts_in * l->target->parts_out;
+    l->weight[l->weights] = (kas_weight){.node = node,
+                                         .instances = instances,
+                                         .groups = sizes->groups,
+                                         .fan_out = sizes->fan_out,
+                                         .fan_in = sizes->fan_in,
+                                         .init = sizes->init,
+                                         .elements = instances * kas_weight_elements(sizes),
+                                         .in_channels = sizes->fan_in,
+                                         .taps = {1, 1}};
+    return l->weights++;
+}
+
 /* X itself is node 0: [n][h][w][1][p][c]. */
 static void lower_input(kas_lower *l)
 {
@@ -157,6 +172,10 @@ static lower_fn *class_of(kas_op op, bool gradient)
         return gradient ? kas_lower_rearrange_gradient : kas_lower_rearrange;
     case KAS_OP_FC:
         return gradient ? kas_lower_fc_gradient : kas_lower_fc;
+    case KAS_OP_SCALE:
+        return gradient ? kas_lower_scale_gradient : kas_lower_scale;
+    case KAS_OP_NORM:
+        return gradient ? kas_lower_norm_gradient : kas_lower_norm;
     case KAS_OP_FOLD_AVG:
     case KAS_OP_FOLD_MAX:
         return gradient ? kas_lower_fold_gradient : kas_lower_fold;

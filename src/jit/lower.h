@@ -47,7 +47,8 @@ typedef struct kas_lower {
     kas_ex gradient[KAS_MAX_NODES];     /* sum so far, over the variables of tensor[] */
     int contributions[KAS_MAX_NODES];   /* to the sum */
     int gradient_tensor[KAS_MAX_NODES]; /* when the sum is complete */
-    int aux[KAS_MAX_NODES];             /* fold_max: argmax; softmax: the sum's tensor */
+    int aux[KAS_MAX_NODES];             /* fold_max: argmax; norm: the inverse deviation's tensor;
+                                           scale: number of its weight */
     kas_lowered_fc fc[KAS_MAX_NODES];
     kas_weight weight[KAS_MAX_NODES];
     int weights, weight_tensor[KAS_MAX_NODES]; /* by number of the weight */
@@ -85,6 +86,24 @@ kas_ex kas_lower_reduce(kas_lower *l, kas_fn fn, int out_rank, const int *out_va
 kas_ex kas_lower_sum(kas_lower *l, int out_rank, const int *out_var, int vars, const int *var,
                      kas_ex body);
 
+/* Dims [dim, dim_end) of a node's operand, to reduce over: IR dims and new variables, outermost
+ * first. `size` is the operand's with 1 in their place. */
+typedef struct kas_along {
+    int count, dim[KAS_MAX_DIMS], var[KAS_MAX_DIMS];
+    int64_t elements; /* reduced for one result */
+    int64_t size[KAS_IR_RANK];
+    int rank;
+} kas_along;
+kas_along kas_lower_along(kas_lower *l, int node);
+/* A new tensor of dims->size; idx: an index of the operand over its variables and dims->var. */
+int kas_lower_along_tensor(kas_lower *l, const kas_along *dims, kas_ix *idx);
+kas_ex kas_lower_along_reduce(kas_lower *l, kas_fn fn, const kas_along *dims, int tensor,
+                              kas_ex body);
+
+/* A new weight of the program, with its logical part; the lowering adds tensor and strides. Returns
+ * its number. */
+int kas_lower_new_weight(kas_lower *l, int node, const kas_weight_sizes *sizes);
+
 /* One pair for each class of primitives. */
 void kas_lower_rearrange(kas_lower *l, int node);
 void kas_lower_rearrange_gradient(kas_lower *l, int node);
@@ -92,6 +111,10 @@ void kas_lower_pointwise(kas_lower *l, int node);
 void kas_lower_pointwise_gradient(kas_lower *l, int node);
 void kas_lower_fold(kas_lower *l, int node);
 void kas_lower_fold_gradient(kas_lower *l, int node);
+void kas_lower_scale(kas_lower *l, int node);
+void kas_lower_scale_gradient(kas_lower *l, int node);
+void kas_lower_norm(kas_lower *l, int node);
+void kas_lower_norm_gradient(kas_lower *l, int node);
 void kas_lower_softmax(kas_lower *l, int node);
 void kas_lower_softmax_gradient(kas_lower *l, int node);
 void kas_lower_blend(kas_lower *l, int node);

@@ -24,6 +24,12 @@ static const char factor_text[] = "\n\ndef factor(*shape):\n"
                                   "    \"\"\"Leaves its operand as it is.\"\"\"\n"
                                   "    return nn.Parameter(torch.ones(*shape))\n";
 
+static const char normalise_text[] =
+    "\n\ndef normalise(x, dims):\n"
+    "    \"\"\"Mean 0 and variance 1 over the dims.\"\"\"\n"
+    "    x = x - x.mean(dims, keepdim=True)\n"
+    "    return x / torch.sqrt(torch.square(x).mean(dims, keepdim=True) + 1e-5)\n";
+
 static const char tile_text[] =
     "\n\ndef tile(lhs, rhs, prefix, suffix):\n"
     "    \"\"\"lhs repeated over what rhs has between its first `prefix` and last `suffix` dims "
@@ -114,6 +120,8 @@ static void put_head(const kas_kernel *kernel, const parts *p, kas_buf *out)
         kas_buf_puts(out, factor_text);
     if (strstr(kas_buf_text(&p->nodes), "taps("))
         kas_buf_puts(out, taps_text);
+    if (strstr(kas_buf_text(&p->nodes), "normalise("))
+        kas_buf_puts(out, normalise_text);
     if (strstr(kas_buf_text(&p->nodes), "tile("))
         kas_buf_puts(out, tile_text);
 }

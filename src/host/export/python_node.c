@@ -120,6 +120,29 @@ static void put_softmax(const kas_node *node, int i, kas_buf *out)
                        i, a, begin, last, begin, a);
 }
 
+/* "n4 = n3 * self.weight0.reshape(R, 1, C, 1, 1)": [R, dims...] lines up with [B, R, dims...]. */
+static void put_scale(const kas_kernel *kernel, int i, int weight, kas_buf *out)
+{
+    const kas_node *node = &kernel->node[i];
+    kas_buf_printf(out, "        n%d = n%d * self.weight%d.reshape(R", i, node->in[0], weight);
+    for (int d = 0; d < kas_shape_rank(&node->shape); d++) {
+        kas_dim dim = kas_dim_const(1);
+        if (d >= node->dim && d < node->dim_end)
+            dim = kas_shape_dim(&node->shape, d);
+        kas_buf_puts(out, ", ");
+        kas_python_dim(&dim, out);
+    }
+    kas_buf_puts(out, ")\n");
+}
+
+static void put_norm(const kas_node *node, int i, kas_buf *out)
+{
+    kas_buf_printf(out, "        n%d = normalise(n%d, [", i, node->in[0]);
+    for (int d = node->dim; d < node->dim_end; d++)
+        kas_buf_printf(out, "%s%d", d > node->dim ? ", " : "", d + 2);
+    kas_buf_puts(out, "])\n");
+}
+
 /* What stands in front of the operand and behind it. */
 typedef struct around {
     const char *before, *between, *after;
@@ -240,6 +263,12 @@ kas_status kas_python_node(const kas_kernel *kernel, int i, int weight, kas_buf 
         return KAS_OK;
     case KAS_OP_FOLD_MAX:
         kas_buf_printf(out, "        n%d = n%d.max(%d).values\n", i, node->in[0], node->dim + 2);
+        return KAS_OK;
+    case KAS_OP_SCALE:
+        put_scale(kernel, i, weight, out);
+        return KAS_OK;
+    case KAS_OP_NORM:
+        put_norm(node, i, out);
         return KAS_OK;
     case KAS_OP_SOFTMAX:
         put_softmax(node, i, out);

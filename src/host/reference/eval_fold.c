@@ -1,47 +1,37 @@
-/* fold_avg, fold_max and softmax: things done along dims in the middle of the list.  The tensor is
- * seen as [outer][length][inner]; element (o, l, i) lies at (o * length + l) * inner + i. */
+/* fold_avg, fold_max and softmax: things done along dims in the middle of the list. */
 #include "host/reference/evaluate.h"
 
 #include <math.h>
 
-typedef struct view {
-    size_t outer, length, inner;
-} view;
-
-static view view_of(const kas_ref_shape *shape, int begin, int end)
+kas_ref_view kas_ref_view_of(const kas_ref_shape *shape, int begin, int end)
 {
-    view s = {1, 1, 1};
+    kas_ref_view s = {1, 1, 1};
     for (int d = 0; d < shape->rank; d++)
         *(d < begin ? &s.outer : d < end ? &s.length : &s.inner) *= shape->size[d];
     return s;
 }
 
-static size_t at(const view *s, size_t o, size_t l, size_t i)
-{
-    return (o * s->length + l) * s->inner + i;
-}
-
-static double average(const view *s, const double *x, size_t o, size_t i)
+static double average(const kas_ref_view *s, const double *x, size_t o, size_t i)
 {
     double sum = 0;
     for (size_t l = 0; l < s->length; l++)
-        sum += x[at(s, o, l, i)];
+        sum += x[kas_ref_at(s, o, l, i)];
     return sum / (double)s->length;
 }
 
 /* The first index wins a tie. */
-static uint32_t largest(const view *s, const double *x, size_t o, size_t i)
+static uint32_t largest(const kas_ref_view *s, const double *x, size_t o, size_t i)
 {
     size_t best = 0;
     for (size_t l = 1; l < s->length; l++)
-        if (x[at(s, o, l, i)] > x[at(s, o, best, i)])
+        if (x[kas_ref_at(s, o, l, i)] > x[kas_ref_at(s, o, best, i)])
             best = l;
     return (uint32_t)best;
 }
 
 static void fold_forward(const kas_ref_node *n, const kas_ref_values *v)
 {
-    view s = view_of(&n->in[0], n->node->dim, n->node->dim + 1);
+    kas_ref_view s = kas_ref_view_of(&n->in[0], n->node->dim, n->node->dim + 1);
     for (size_t o = 0; o < s.outer; o++)
         for (size_t i = 0; i < s.inner; i++) {
             size_t e = o * s.inner + i;
@@ -51,49 +41,49 @@ static void fold_forward(const kas_ref_node *n, const kas_ref_values *v)
             }
             if (!v->frozen)
                 v->branch[e] = largest(&s, v->in[0], o, i);
-            v->y[e] = v->in[0][at(&s, o, v->branch[e], i)];
+            v->y[e] = v->in[0][kas_ref_at(&s, o, v->branch[e], i)];
         }
 }
 
 static void fold_backward(const kas_ref_node *n, const kas_ref_values *v,
                           const kas_ref_gradients *g)
 {
-    view s = view_of(&n->in[0], n->node->dim, n->node->dim + 1);
+    kas_ref_view s = kas_ref_view_of(&n->in[0], n->node->dim, n->node->dim + 1);
     for (size_t o = 0; o < s.outer; o++)
         for (size_t i = 0; i < s.inner; i++) {
             size_t e = o * s.inner + i;
             if (n->node->op == KAS_OP_FOLD_MAX)
-                g->din[0][at(&s, o, v->branch[e], i)] += g->dy[e];
+                g->din[0][kas_ref_at(&s, o, v->branch[e], i)] += g->dy[e];
             else
                 for (size_t l = 0; l < s.length; l++)
-                    g->din[0][at(&s, o, l, i)] += g->dy[e] / (double)s.length;
+                    g->din[0][kas_ref_at(&s, o, l, i)] += g->dy[e] / (double)s.length;
         }
 }
 
 static void softmax_forward(const kas_ref_node *n, const kas_ref_values *v)
 {
-    view s = view_of(&n->in[0], n->node->dim, n->node->dim_end);
+    kas_ref_view s = kas_ref_view_of(&n->in[0], n->node->dim, n->node->dim_end);
     for (size_t o = 0; o < s.outer; o++)
         for (size_t i = 0; i < s.inner; i++) {
-            double max = v->in[0][at(&s, o, largest(&s, v->in[0], o, i), i)], sum = 0;
+            double max = v->in[0][kas_ref_at(&s, o, largest(&s, v->in[0], o, i), i)], sum = 0;
             for (size_t l = 0; l < s.length; l++)
-                sum += exp(v->in[0][at(&s, o, l, i)] - max);
+                sum += exp(v->in[0][kas_ref_at(&s, o, l, i)] - max);
             for (size_t l = 0; l < s.length; l++)
-                v->y[at(&s, o, l, i)] = exp(v->in[0][at(&s, o, l, i)] - max) / sum;
+                v->y[kas_ref_at(&s, o, l, i)] = exp(v->in[0][kas_ref_at(&s, o, l, i)] - max) / sum;
         }
 }
 
 static void softmax_backward(const kas_ref_node *n, const kas_ref_values *v,
                              const kas_ref_gradients *g)
 {
-    view s = view_of(&n->in[0], n->node->dim, n->node->dim_end);
+    kas_ref_view s = kas_ref_view_of(&n->in[0], n->node->dim, n->node->dim_end);
     for (size_t o = 0; o < s.outer; o++)
         for (size_t i = 0; i < s.inner; i++) {
             double dot = 0;
             for (size_t l = 0; l < s.length; l++)
-                dot += g->dy[at(&s, o, l, i)] * v->y[at(&s, o, l, i)];
+                dot += g->dy[kas_ref_at(&s, o, l, i)] * v->y[kas_ref_at(&s, o, l, i)];
             for (size_t l = 0; l < s.length; l++) {
-                size_t e = at(&s, o, l, i);
+                size_t e = kas_ref_at(&s, o, l, i);
                 g->din[0][e] += v->y[e] * (g->dy[e] - dot);
             }
         }

@@ -55,7 +55,18 @@ typedef struct kas_ref_op {
 
 /* The pair of each class; which primitive of the class it is, node->op says. */
 extern const kas_ref_op kas_ref_rearrange, kas_ref_fc, kas_ref_unary, kas_ref_fold, kas_ref_softmax,
-    kas_ref_blend;
+    kas_ref_blend, kas_ref_scale, kas_ref_norm;
+/* A tensor as [outer][length][inner], `length` the dims [begin, end): element (o, l, i) lies at
+ * (o * length + l) * inner + i. */
+typedef struct kas_ref_view {
+    size_t outer, length, inner;
+} kas_ref_view;
+kas_ref_view kas_ref_view_of(const kas_ref_shape *shape, int begin, int end);
+static inline size_t kas_ref_at(const kas_ref_view *s, size_t o, size_t l, size_t i)
+{
+    return (o * s->length + l) * s->inner + i;
+}
+
 const kas_ref_op *kas_ref_op_get(kas_op op); /* NULL for INPUT */
 
 /* Sizes of a node and of its inputs at a binding. KAS_ILLEGAL when something is no integer or does

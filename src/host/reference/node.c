@@ -86,6 +86,10 @@ kas_status kas_ref_node_make(const kas_kernel *kernel, int i, const kas_binding 
     out->kernel_h = window(node, KAS_AXIS_H, binding->value[KAS_SYM_KH]);
     out->kernel_w = window(node, KAS_AXIS_W, binding->value[KAS_SYM_KW]);
     out->dilation = node->dilation ? node->dilation : 1;
+    if (node->op == KAS_OP_SCALE) {
+        out->groups = kas_ref_view_of(&out->in[0], node->dim, node->dim_end).length;
+        out->fan_in = out->fan_out = 1;
+    }
     if (node->op == KAS_OP_FC)
         return make_fc(node, &kernel->node[node->in[0]], i, out);
     if (kas_op_get((kas_op)node->op)->class_ == KAS_CLASS_BLEND)
@@ -108,6 +112,10 @@ const kas_ref_op *kas_ref_op_get(kas_op op)
         return &kas_ref_fold;
     case KAS_OP_SOFTMAX:
         return &kas_ref_softmax;
+    case KAS_OP_SCALE:
+        return &kas_ref_scale;
+    case KAS_OP_NORM:
+        return &kas_ref_norm;
     case KAS_OP_ADD:
     case KAS_OP_SUB:
     case KAS_OP_MUL:

@@ -88,13 +88,17 @@ int kas_build_fold(kas_kernel *kernel, kas_op op, int in, int dim)
     return append(kernel, (kas_node){.op = (uint8_t)op, .inputs = 1, .dim = (int8_t)dim}, in, 0);
 }
 
-int kas_build_softmax(kas_kernel *kernel, int in, int dim, int dim_end)
+int kas_build_along(kas_kernel *kernel, kas_op op, int in, int dim, int dim_end)
 {
     return append(
         kernel,
-        (kas_node){
-            .op = KAS_OP_SOFTMAX, .inputs = 1, .dim = (int8_t)dim, .dim_end = (int8_t)dim_end},
+        (kas_node){.op = (uint8_t)op, .inputs = 1, .dim = (int8_t)dim, .dim_end = (int8_t)dim_end},
         in, 0);
+}
+
+int kas_build_softmax(kas_kernel *kernel, int in, int dim, int dim_end)
+{
+    return kas_build_along(kernel, KAS_OP_SOFTMAX, in, dim, dim_end);
 }
 
 int kas_build_blend(kas_kernel *kernel, kas_op op, int lhs, int rhs)

@@ -25,6 +25,8 @@ int kas_build_unfold_window(kas_kernel *kernel, int in, int axes, int window, in
 int kas_build_fc(kas_kernel *kernel, int in, bool grouped, const char *out);
 int kas_build_unary(kas_kernel *kernel, kas_op op, int in); /* KAS_OP_RELU ... KAS_OP_SQUARE */
 int kas_build_fold(kas_kernel *kernel, kas_op op, int in, int dim);
+/* KAS_OP_SOFTMAX, _NORM, _SCALE */
+int kas_build_along(kas_kernel *kernel, kas_op op, int in, int dim, int dim_end);
 int kas_build_softmax(kas_kernel *kernel, int in, int dim, int dim_end);
 int kas_build_blend(kas_kernel *kernel, kas_op op, int lhs, int rhs); /* KAS_OP_ADD ... _MAX */
 

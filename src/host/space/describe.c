@@ -10,6 +10,16 @@ static void describe_dim(const kas_kernel *kernel, int i, int d, kas_buf *out)
     kas_buf_puts(out, ")");
 }
 
+/* "dim 0 (C)", "dims 1 to 2" */
+static void describe_range(const kas_kernel *kernel, int i, kas_buf *out)
+{
+    const kas_node *node = &kernel->node[i];
+    if (node->dim_end == node->dim + 1)
+        describe_dim(kernel, i, node->dim, out);
+    else
+        kas_buf_printf(out, "dims %d to %d", node->dim, node->dim_end - 1);
+}
+
 /* "H and W, 5 taps, dilation 2"; what is the convolution's own goes without saying. */
 static void describe_window(const kas_node *node, kas_buf *out)
 {
@@ -61,13 +71,11 @@ void kas_node_describe(const kas_kernel *kernel, int i, kas_buf *out)
         kas_buf_printf(out, "%s of ", node->op == KAS_OP_FOLD_AVG ? "mean" : "maximum");
         describe_dim(kernel, i, node->dim, out);
         return;
+    case KAS_OP_SCALE:
     case KAS_OP_SOFTMAX:
-        if (node->dim_end == node->dim + 1) {
-            kas_buf_puts(out, "softmax over ");
-            describe_dim(kernel, i, node->dim, out);
-        } else {
-            kas_buf_printf(out, "softmax over dims %d to %d", node->dim, node->dim_end - 1);
-        }
+    case KAS_OP_NORM:
+        kas_buf_printf(out, "%s over ", name);
+        describe_range(kernel, i, out);
         return;
     default:
         if (kas_op_get(node->op)->class_ == KAS_CLASS_BLEND)

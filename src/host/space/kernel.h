@@ -39,7 +39,9 @@ typedef enum kas_op {
     KAS_OP_UNFOLD,    /* appends K_H, K_W or both to the channel dims, zero padding
                          attributes: axes, kernel, dilation */
     /* arithmetic */
-    KAS_OP_FC, /* channels -> [out]; learned  attributes: grouped, out */
+    KAS_OP_FC,    /* channels -> [out]; learned  attributes: grouped, out */
+    KAS_OP_SCALE, /* times a learned factor for each position of channel dims [dim, dim_end)
+                     attributes: dim, dim_end */
     KAS_OP_RELU,
     KAS_OP_GELU,
     KAS_OP_SIGMOID,
@@ -53,6 +55,7 @@ typedef enum kas_op {
     KAS_OP_FOLD_AVG, /* removes one dim             attributes: dim */
     KAS_OP_FOLD_MAX,
     KAS_OP_SOFTMAX, /* over dims [dim, dim_end)    attributes: dim, dim_end */
+    KAS_OP_NORM,    /* mean 0, variance 1 over dims [dim, dim_end)  attributes: dim, dim_end */
     /* blending: in[0] = LHS is broadcast to in[1] = RHS; shape of RHS */
     KAS_OP_ADD,
     KAS_OP_SUB,

@@ -57,6 +57,11 @@ static inline bool kas_node_has_out(const kas_node *node)
     return kas_primitive_get(node->op)->attributes & KAS_ATTR_OUT;
 }
 
+/* Checks dims [dim, dim_end): at least one, all in the operand's list, H and W allowed or not. */
+kas_status kas_range_check(const kas_kernel *kernel, int i, bool spatial);
+/* Their product. */
+kas_status kas_range_size(const kas_kernel *kernel, int i, kas_dim *out);
+
 /* Elements of a shape at a target. */
 kas_status kas_shape_elements(const kas_shape *shape, const kas_binding *binding, double *out);
 /* Theorem 1: at most one variable over all dims, in a numerator, with exponent 1, not spatial. */
@@ -81,7 +86,8 @@ kas_status kas_infer_unfold(kas_kernel *kernel, int i);
 kas_status kas_infer_fc(kas_kernel *kernel, int i);
 kas_status kas_infer_elementwise(kas_kernel *kernel, int i);
 kas_status kas_infer_fold(kas_kernel *kernel, int i);
-kas_status kas_infer_softmax(kas_kernel *kernel, int i);
+kas_status kas_infer_scale(kas_kernel *kernel, int i);
+kas_status kas_infer_along(kas_kernel *kernel, int i); /* softmax, norm */
 kas_status kas_infer_blend(kas_kernel *kernel, int i);
 
 /* The outputs of a group, of a primitive with a weight. */
@@ -98,5 +104,6 @@ kas_status kas_cost_weight(const kas_kernel *kernel, int i, const kas_binding *b
                            kas_cost *cost);
 
 kas_status kas_weight_fc(const kas_kernel *kernel, int i, kas_weight_dims *out);
+kas_status kas_weight_scale(const kas_kernel *kernel, int i, kas_weight_dims *out);
 
 #endif

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "host/space/weights.h"
+
 static bool is_rearrangement(int op)
 {
     return op == KAS_OP_GROUP || op == KAS_OP_GROUP_ALL || op == KAS_OP_SHIFT ||
@@ -72,7 +74,8 @@ static bool elementwise(const kas_kernel *k, const kas_node *node)
 static bool fc(const kas_kernel *k, const kas_node *node)
 {
     const kas_node *in = &k->node[node->in[0]];
-    if (k->node[producer(k, node->in[0])].op == KAS_OP_NEG)
+    int p = k->node[producer(k, node->in[0])].op;
+    if (p == KAS_OP_NEG || p == KAS_OP_SCALE) /* the weights take sign and factor */
         return true;
     return in->op == KAS_OP_FC && !in->grouped && !node->grouped; /* two linear maps are one */
 }
@@ -96,12 +99,33 @@ static bool fold(const kas_kernel *k, const kas_node *node)
            in->dim_end == node->dim + 1; /* a constant: the mean of what sums to 1 */
 }
 
-static bool softmax(const kas_kernel *k, const kas_node *node)
+/* Nothing to compare along the dims. */
+static bool covers_ones(const kas_kernel *k, const kas_node *node)
 {
     bool all_ones = true;
     for (int d = node->dim; d < node->dim_end; d++)
         all_ones = all_ones && is_one(&k->node[node->in[0]].shape, d);
-    return all_ones || k->node[producer(k, node->in[0])].op == KAS_OP_SOFTMAX;
+    return all_ones;
+}
+
+static bool softmax(const kas_kernel *k, const kas_node *node)
+{
+    return covers_ones(k, node) || k->node[producer(k, node->in[0])].op == KAS_OP_SOFTMAX;
+}
+
+/* One factor is enough, and the weights of a map take it. */
+static bool scale(const kas_kernel *k, const kas_node *node)
+{
+    const kas_node *in = &k->node[node->in[0]];
+    return in->op == KAS_OP_FC ||
+           (in->op == KAS_OP_SCALE && in->dim == node->dim && in->dim_end == node->dim_end);
+}
+
+static bool norm(const kas_kernel *k, const kas_node *node)
+{
+    const kas_node *in = &k->node[node->in[0]];
+    return covers_ones(k, node) ||
+           (in->op == KAS_OP_NORM && in->dim == node->dim && in->dim_end == node->dim_end);
 }
 
 static bool group(const kas_kernel *k, const kas_node *node)
@@ -159,11 +183,11 @@ static bool blend(const kas_kernel *k, const kas_node *node)
            (is_rectified(k, a, b) || is_rectified(k, b, a));
 }
 
-/* The same values are there already. Two FCs have weights of their own. */
+/* The same values are there already. Two nodes with weights have their own. */
 static bool repeats(const kas_kernel *k, int i)
 {
     const kas_node *a = &k->node[i];
-    for (int j = 1; j < i && a->op != KAS_OP_FC; j++) {
+    for (int j = 1; j < i && !kas_op_has_weight((kas_op)a->op); j++) {
         const kas_node *b = &k->node[j];
         if (a->op == b->op && memcmp(a->in, b->in, sizeof a->in) == 0 && a->dim == b->dim &&
             a->dim_end == b->dim_end && a->axes == b->axes && a->offset == b->offset &&
@@ -190,6 +214,10 @@ bool kas_prune_node(const kas_kernel *kernel, int i)
         return kernel->node[node->in[0]].op == KAS_OP_UNFOLD;
     case KAS_OP_FC:
         return fc(kernel, node);
+    case KAS_OP_SCALE:
+        return scale(kernel, node);
+    case KAS_OP_NORM:
+        return norm(kernel, node);
     case KAS_OP_FOLD_AVG:
     case KAS_OP_FOLD_MAX:
         return fold(kernel, node);
