@@ -36,8 +36,11 @@ typedef long long kas_i64;
 /* ---- GPU ------------------------------------------------------------------------------------ */
 
 #define KAS_FN static __device__ __forceinline__ __attribute__((unused))
+/* One block a multiprocessor is enough: without the 1 ptxas keeps many kernels to the 32 registers
+ * of full occupancy, and some of them spill (kas_dev_conv_forward for sm_90: 32 registers and 8
+ * bytes of local memory; with it 40 and none). */
 #define KAS_KERNEL(name, args_t)                                                                   \
-    extern "C" __global__ void __launch_bounds__(KAS_BLOCK_MAX) name(const args_t a)
+    extern "C" __global__ void __launch_bounds__(KAS_BLOCK_MAX, 1) name(const args_t a)
 
 #define KAS_BLOCK_X ((int)blockIdx.x)
 #define KAS_BLOCK_Y ((int)blockIdx.y)

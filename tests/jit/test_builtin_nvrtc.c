@@ -1,10 +1,11 @@
-/* The hand-written kernels build for GPUs: NVRTC takes the same text that the host compiler took.
- */
+/* The hand-written kernels build for GPUs: NVRTC takes the same text that the host compiler took,
+ * and nothing of it spills. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -13,6 +14,24 @@
 #include "device_code/device_code.h"
 #include "host/core/files.h"
 #include "jit/compile.h"
+#include "jit/resources.h"
+
+static void check_resources(const kas_buf *image, int kernels)
+{
+    kas_resources *list;
+    int count, most = 0;
+    if (kas_cubin_resources(image->data, image->size, &list, &count) != KAS_OK)
+        fail_msg("%s", kas_error());
+    assert_int_equal(count, kernels);
+    for (int i = 0; i < count; i++) {
+        most = list[i].registers > most ? list[i].registers : most;
+        if (list[i].local_bytes)
+            fail_msg("%s needs %d bytes of local memory", list[i].name, list[i].local_bytes);
+    }
+    printf("%d kernels, %zu bytes; at most %d registers, no local memory\n", count, image->size,
+           most);
+    free(list);
+}
 
 /* Every kernel's name must stand in the cubin's symbols. */
 static void check_kernels(const char *path)
@@ -24,7 +43,7 @@ static void check_kernels(const char *path)
         if (!memmem(image.data, image.size, k->name, strlen(k->name) + 1))
             fail_msg("%s is not in %s", k->name, path);
     assert_true(count > 0);
-    printf("%d kernels, %zu bytes\n", count, image.size);
+    check_resources(&image, count);
     kas_buf_free(&image);
 }
 

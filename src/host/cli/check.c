@@ -6,13 +6,16 @@
 #include <string.h>
 
 #include "host/cli/net_options.h"
+#include "host/core/files.h"
 #include "host/core/log.h"
 #include "host/report/line.h"
 #include "host/space/kernel_json.h"
 #include "host/space/sampler.h"
 #include "jit/agree.h"
+#include "jit/resources.h"
 
 enum { MAX_FILES = 4096, MAX_ARCHS = 2 };
+static const char *const arch_names[MAX_ARCHS] = {"sm_80", "sm_90"}; /* of --nvrtc */
 
 typedef struct check_options {
     kas_cli_common common;
@@ -95,6 +98,8 @@ typedef struct checker {
     kas_device *device;
     kas_compiler *compiler, *arch[MAX_ARCHS];
     long long kernels, comparisons, failures, redrawn, compiled;
+    long long gpu_kernels, gpu_local;  /* of all cubins; those with local memory */
+    int gpu_registers;                 /* the most of a thread */
     double forward, gradient, numeric; /* largest errors */
 } checker;
 
@@ -179,6 +184,30 @@ static void count_result(checker *c, const kas_agreement *a)
     c->numeric = fmax(c->numeric, a->numeric);
 }
 
+/* What the kernels of a cubin need; local memory is memory traffic that nobody wrote. */
+static kas_status count_resources(checker *c, const char *name, const char *arch, const char *path)
+{
+    kas_buf image = {0};
+    kas_resources *list = NULL;
+    int count = 0;
+    kas_status status = kas_file_read(path, (size_t)1 << 30, &image);
+    if (status == KAS_OK)
+        status = kas_cubin_resources(image.data, image.size, &list, &count);
+    for (int i = 0; i < count; i++) {
+        if (list[i].registers > c->gpu_registers)
+            c->gpu_registers = list[i].registers;
+        if (!list[i].local_bytes)
+            continue;
+        c->gpu_local++;
+        kas_warn("%s: %s needs %d bytes of local memory on %s", name, list[i].name,
+                 list[i].local_bytes, arch);
+    }
+    c->gpu_kernels += count;
+    free(list);
+    kas_buf_free(&image);
+    return status;
+}
+
 static kas_status compile_for_gpus(checker *c, const kas_kernel *kernel, const char *name,
                                    const shapes *s)
 {
@@ -189,8 +218,10 @@ static kas_status compile_for_gpus(checker *c, const kas_kernel *kernel, const c
         char path[4096];
         const kas_status compiled = kas_compile(c->arch[i], kas_buf_text(&text), path, NULL);
         c->compiled += compiled == KAS_OK;
-        if (compiled == KAS_OK)
+        if (compiled == KAS_OK) {
+            status = count_resources(c, name, arch_names[i], path);
             continue;
+        }
         c->failures++;
         kas_warn("%s: %s", name, kas_error());
     }
@@ -279,9 +310,8 @@ static kas_status check_sampled(checker *c)
 
 static kas_status open_archs(checker *c)
 {
-    static const char *const name[MAX_ARCHS] = {"sm_80", "sm_90"};
     for (int i = 0; i < MAX_ARCHS; i++) {
-        const kas_status status = kas_compiler_open(name[i], NULL, &c->arch[i]);
+        const kas_status status = kas_compiler_open(arch_names[i], NULL, &c->arch[i]);
         if (status == KAS_UNSUPPORTED) {
             kas_warn("SKIPPED: --nvrtc: %s", kas_error());
             return KAS_OK;
@@ -308,6 +338,9 @@ static kas_status summary(const checker *c)
         kas_line_int(&line, "kernels", c->kernels);
         kas_line_int(&line, "comparisons", c->comparisons);
         kas_line_int(&line, "nvrtc_compilations", c->compiled);
+        kas_line_int(&line, "nvrtc_kernels", c->gpu_kernels);
+        kas_line_int(&line, "nvrtc_most_registers", c->gpu_registers);
+        kas_line_int(&line, "nvrtc_with_local_memory", c->gpu_local);
         kas_line_int(&line, "failures", c->failures);
         kas_line_int(&line, "inputs_drawn_again", c->redrawn);
         kas_line_number(&line, "forward", c->forward);
@@ -327,6 +360,10 @@ static kas_status summary(const checker *c)
            c->kernels, kas_device_get_info(c->device)->name, c->comparisons, c->redrawn,
            c->compiled, c->failures, c->forward, KAS_AGREE_FORWARD, c->gradient, KAS_AGREE_GRADIENT,
            c->numeric, KAS_AGREE_NUMERIC);
+    if (c->compiled)
+        printf("GPU kernels compiled: %lld; at most %d registers a thread; with local memory "
+               "(spills): %lld\n",
+               c->gpu_kernels, c->gpu_registers, c->gpu_local);
     return KAS_OK;
 }
 
