@@ -7,7 +7,7 @@ DEVICE_CODE_FLAGS := -std=c17 -O3 -ffp-contract=fast -fno-math-errno -fno-trappi
 # gcc cannot see that a block reduction has at least one element.
 KERNEL_WARN       := $(WARN) $(if $(findstring clang,$(KCC)),,-Wno-maybe-uninitialized)
 KERNELS           := $(sort $(wildcard $(DEVICE_CODE)/*.kc))
-KERNEL_HEADERS    := $(DEVICE_CODE)/prelude.h $(DEVICE_CODE)/args.h
+KERNEL_HEADERS    := $(DEVICE_CODE)/prelude.h $(DEVICE_CODE)/args.h $(DEVICE_CODE)/activation.h
 GEN               := $(BUILD)/gen
 EXTRA_OBJECTS     += $(foreach order,0 1 2,$(KERNELS:%.kc=$(BUILD)/%.o$(order))) $(GEN)/device_code_tables.o
 c_string          := sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/.*/    "&\\n"/'
@@ -17,7 +17,7 @@ define kernel_rule
 $(BUILD)/%.o$(1): %.kc $(KERNEL_HEADERS) mk/device_code.mk
 	@mkdir -p $$(@D)
 	$(KCC) $(DEVICE_CODE_FLAGS) -march=$(MARCH) -fPIC $(KERNEL_WARN) -DKAS_ORDER=$(1) $(if $(filter-out 0,$(1)),-DKAS_SUFFIX=_order$(1)) \
-	    -include $(DEVICE_CODE)/prelude.h -include $(DEVICE_CODE)/args.h -x c -c -o $$@ $$<
+	    $(addprefix -include ,$(KERNEL_HEADERS)) -x c -c -o $$@ $$<
 endef
 $(foreach order,0 1 2,$(eval $(call kernel_rule,$(order))))
 
@@ -25,7 +25,7 @@ $(GEN)/device_code_tables.c: $(KERNELS) $(KERNEL_HEADERS) mk/device_code.mk
 	@mkdir -p $(@D)
 	@{ echo '#include "device_code/device_code.h"'; \
 	   echo 'const char kas_prelude_text[] ='; $(c_string) $(DEVICE_CODE)/prelude.h; echo ';'; \
-	   echo 'const char kas_builtin_text[] ='; cat $(DEVICE_CODE)/args.h $(KERNELS) | $(c_string); echo ';'; \
+	   echo 'const char kas_builtin_text[] ='; cat $(DEVICE_CODE)/args.h $(DEVICE_CODE)/activation.h $(KERNELS) | $(c_string); echo ';'; \
 	   printf 'const char *const kas_device_code_flags[] = {'; printf '"%s", ' $(DEVICE_CODE_FLAGS); echo '0};'; \
 	   echo 'const char kas_device_code_march[] = "$(MARCH)";'; \
 	   echo 'const char kas_device_code_compiler[] = "$(KCC)";'; \

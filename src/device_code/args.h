@@ -10,7 +10,24 @@ typedef struct kas_rows_args {
     const float *a, *b; /* b: second operand, or [c] for a bias; unused ones NULL */
     float *y;
     int rows, c, pitch_a, pitch_b, pitch_y, rows_per_block;
+    int b_every; /* products: rows of a that one row of b holds for */
 } kas_rows_args;
+
+/* Sums over rows: out [chunks][c] gets the sum of each chunk of rows. */
+#define KAS_SUM_LANES 64
+typedef struct kas_column_sum_args {
+    const float *x;
+    float *out;
+    int rows, c, pitch, chunk_rows;
+} kas_column_sum_args;
+
+/* activation.kc: `kept` is the input (forward), or what the derivative is taken from. */
+typedef struct kas_activation_args {
+    const float *kept, *dy;
+    float *out;
+    int rows, c, pitch_kept, pitch_dy, pitch_out, rows_per_block;
+    int kind; /* KAS_ACT_ of activation.h */
+} kas_activation_args;
 
 /* Device copies of ops.h's kas_step_state and kas_metrics. */
 typedef struct kas_dev_state {
@@ -50,7 +67,8 @@ typedef struct kas_norm_args {
     float *out, *dresidual; /* y forward, dx backward */
     float *running_mean, *running_var, *saved_mean, *saved_rstd;
     float *dgamma, *dbeta, *partial;
-    int rows, c, chunks, chunk_rows, relu, rows_per_block;
+    int rows, c, chunks, chunk_rows, rows_per_block;
+    int activation; /* KAS_ACT_ of activation.h, for the kernels of any activation */
     int pitch_x, pitch_y, pitch_residual, pitch_dy, pitch_out, pitch_dresidual;
     float eps, momentum;
 } kas_norm_args;
@@ -60,10 +78,48 @@ typedef struct kas_norm_args {
 typedef struct kas_pool_args {
     const float *in;
     float *out;
-    int h, width, out_h, out_w, size; /* of x, of y, window = stride */
-    int c, pitch_x, pitch_y;          /* channels; of the shortcut: of x */
-    int c_out, front;                 /* shortcut A: channels of y, zeros in front */
+    kas_u8 *index;                                /* max pool: like y, a byte an element */
+    int h, width, out_h, out_w;                   /* of x, of y */
+    int kernel_h, kernel_w, stride, pad_h, pad_w; /* unless adaptive */
+    int adaptive, count_pad, c, pitch_x, pitch_y;
 } kas_pool_args;
+
+/* shortcut.kc: every size-th pixel of x, channels zero-padded in front and behind. */
+typedef struct kas_shortcut_args {
+    const float *in;
+    float *out;
+    int h, width, out_h, out_w, size;
+    int c, pitch_x, pitch_y, c_out, front; /* c of x, c_out of y */
+} kas_shortcut_args;
+
+/* dropout.kc: rows of all images, keyed by (seed, layer) and counted by (channel, row, step). */
+typedef struct kas_dropout_args {
+    const float *x;
+    float *y;
+    const kas_dev_state *state;
+    int rows, c, pitch_x, pitch_y, rows_per_block;
+    kas_u32 key0, key1, layer, threshold; /* dropped where the random word is below it */
+    float scale;
+} kas_dropout_args;
+
+/* flatten.kc: x [n][pixels][pitch_x] <-> y [n][c * pixels] of pitch_y. */
+typedef struct kas_flatten_args {
+    const float *in;
+    float *out;
+    int pixels, c, pitch_x, pitch_y;
+} kas_flatten_args;
+
+/* layer_norm.kc: like a batch norm with rows and channels exchanged.  partial: [chunks][2][c] */
+#define KAS_LAYER_NORM_LANES 256
+typedef struct kas_layer_norm_args {
+    const float *x, *dy, *gamma, *beta, *mean, *rstd;
+    float *out;                     /* y forward, dx backward */
+    float *saved_mean, *saved_rstd; /* [rows] */
+    float *partial;
+    int rows, c, chunk_rows;
+    int pitch_x, pitch_dy, pitch_out;
+    float eps;
+} kas_layer_norm_args;
 
 /* cross_entropy.kc: one block for each image. */
 #define KAS_LOSS_LANES 256

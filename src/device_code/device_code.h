@@ -7,8 +7,8 @@
 
 /* prelude.h, to stand in front of every text that is compiled at run time. */
 extern const char kas_prelude_text[];
-/* args.h and every hand-written kernel, without the prelude: what the CUDA device compiles for
- * kas_module_builtin. */
+/* args.h, activation.h and every hand-written kernel, without the prelude: what the CUDA device
+ * compiles for kas_module_builtin. */
 extern const char kas_builtin_text[];
 
 /* Flags for device code on the CPU, at build time and at run time alike, NULL-terminated.

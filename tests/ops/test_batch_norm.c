@@ -1,11 +1,13 @@
-/* Batch norm, every fusion, against the float64 reference with ReLU and residual around it. */
+/* Batch norm, every fusion, against the float64 reference with activation and residual around it.
+ */
 #include "op_case.h"
 
 #include "host/reference/layers.h"
 
 typedef struct norm_case {
     int n, h, w, c;
-    bool relu, residual;
+    kas_layer_op activation; /* INPUT: none */
+    bool residual;
     double mean; /* of x: large against its spread to show cancellation */
 } norm_case;
 
@@ -35,10 +37,10 @@ static void reference_step(const norm_case *c, norm_values *v)
     kas_ref_batch_norm_forward(c->n, c->c, c->h, c->w, 1e-5, 0.1, v->x, v->gamma, v->beta,
                                v->running_mean, v->running_var, v->mean, v->rstd, v->y);
     for (size_t i = 0; i < size; i++) {
-        v->y[i] += c->residual ? v->add[i] : 0;
-        if (c->relu && v->y[i] < 0)
-            v->y[i] = 0;
-        v->dadd[i] = c->relu && !(v->y[i] > 0) ? 0 : v->dy[i];
+        const double z = v->y[i] + (c->residual ? v->add[i] : 0);
+        const bool active = c->activation != KAS_LAYER_INPUT;
+        v->y[i] = active ? kas_ref_activation(c->activation, z) : z;
+        v->dadd[i] = active ? kas_ref_activation_slope(c->activation, z) * v->dy[i] : v->dy[i];
     }
     kas_ref_batch_norm_backward(c->n, c->c, c->h, c->w, v->x, v->gamma, v->mean, v->rstd, v->dadd,
                                 v->dx, v->dgamma, v->dbeta);
@@ -52,11 +54,25 @@ static void free_values(norm_values *v)
         free(all[i]);
 }
 
+static kas_activation activation_of(kas_layer_op op)
+{
+    static const kas_activation kinds[KAS_LAYER_OPS] = {
+        [KAS_LAYER_RELU] = KAS_ACTIVATION_RELU,
+        [KAS_LAYER_RELU6] = KAS_ACTIVATION_RELU6,
+        [KAS_LAYER_SIGMOID] = KAS_ACTIVATION_SIGMOID,
+        [KAS_LAYER_HARD_SIGMOID] = KAS_ACTIVATION_HARD_SIGMOID,
+        [KAS_LAYER_SILU] = KAS_ACTIVATION_SILU,
+        [KAS_LAYER_HARD_SWISH] = KAS_ACTIVATION_HARD_SWISH,
+        [KAS_LAYER_GELU] = KAS_ACTIVATION_GELU,
+    };
+    return kinds[op];
+}
+
 static kas_batch_norm make_norm(const norm_case *c, const norm_values *v)
 {
     kas_batch_norm norm = {.x = make_tensor(v->x, c->n, c->c, c->h, c->w),
                            .y = make_tensor(NULL, c->n, c->c, c->h, c->w),
-                           .relu = c->relu,
+                           .activation = activation_of(c->activation),
                            .eps = 1e-5f,
                            .momentum = 0.1f,
                            .gamma = array_to_device(v->gamma, c->c),
@@ -116,18 +132,49 @@ static void test_training(void **state)
     EACH_ORDER(order)
     {
         for (int fused = 0; fused < 4; fused++)
-            run_case(&(norm_case){4, 9, 7, (int)c, fused & 1, fused >> 1, 0.5});
+            run_case(&(norm_case){4, 9, 7, (int)c, fused & 1 ? KAS_LAYER_RELU : KAS_LAYER_INPUT,
+                                  fused >> 1, 0.5});
     }
     print_worst("batch norm");
+}
+
+static void test_activations(void **state)
+{
+    (void)state;
+    static const kas_layer_op ops[] = {KAS_LAYER_RELU6, KAS_LAYER_SIGMOID, KAS_LAYER_HARD_SIGMOID,
+                                       KAS_LAYER_SILU,  KAS_LAYER_GELU,    KAS_LAYER_HARD_SWISH};
+    EACH_CHANNELS(c)
+    EACH_ORDER(order)
+    {
+        for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+            run_case(&(norm_case){4, 9, 7, (int)c, ops[i], false, 0.5});
+    }
+    print_worst("batch norm and activation");
+}
+
+/* Only none and ReLU go with a residual. */
+static void test_refusal(void **state)
+{
+    (void)state;
+    const norm_case one = {2, 3, 3, 8, KAS_LAYER_SILU, true, 0};
+    norm_values v;
+    reference(&one, &v);
+    kas_batch_norm norm = make_norm(&one, &v);
+    kas_plan *plan = new_plan();
+    assert_int_equal(kas_op_batch_norm_forward(the_ops, plan, &norm), KAS_BAD_INPUT);
+    run_plan();
+    free_norm(&norm);
+    free_values(&v);
 }
 
 /* Several chunks with a short last one, and a single image. */
 static void test_sizes(void **state)
 {
     (void)state;
-    run_case(&(norm_case){3, 31, 29, 20, true, true, 0});
-    run_case(&(norm_case){1, 1, 2, 16, false, false, 0});
-    run_case(&(norm_case){300, 16, 16, 3, true, false, 0}); /* chunks longer than 128 rows */
+    run_case(&(norm_case){3, 31, 29, 20, KAS_LAYER_RELU, true, 0});
+    run_case(&(norm_case){1, 1, 2, 16, KAS_LAYER_INPUT, false, 0});
+    run_case(
+        &(norm_case){300, 16, 16, 3, KAS_LAYER_RELU, false, 0}); /* chunks longer than 128 rows */
     print_worst("batch norm, sizes");
 }
 
@@ -135,7 +182,7 @@ static void test_sizes(void **state)
 static void test_large_mean(void **state)
 {
     (void)state;
-    run_case(&(norm_case){8, 16, 16, 12, false, false, 300});
+    run_case(&(norm_case){8, 16, 16, 12, KAS_LAYER_INPUT, false, 300});
     print_worst("batch norm, large mean");
 }
 
@@ -145,7 +192,7 @@ static void test_inference(void **state)
     EACH_CHANNELS(c)
     EACH_ORDER(order)
     {
-        const norm_case one = {2, 5, 3, (int)c, true, true, 0};
+        const norm_case one = {2, 5, 3, (int)c, KAS_LAYER_RELU, true, 0};
         norm_values v;
         reference(&one, &v);
         kas_batch_norm norm = make_norm(&one, &v);
@@ -169,10 +216,9 @@ static void test_inference(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_training),
-        cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_large_mean),
-        cmocka_unit_test(test_inference),
+        cmocka_unit_test(test_training),   cmocka_unit_test(test_activations),
+        cmocka_unit_test(test_refusal),    cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_large_mean), cmocka_unit_test(test_inference),
     };
     return cmocka_run_group_tests(tests, open_the_ops, close_the_ops);
 }

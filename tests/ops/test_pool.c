@@ -1,4 +1,4 @@
-/* Average pools and the shortcut of option A, both passes. */
+/* Pools and the shortcut of option A, both passes. */
 #include "op_case.h"
 
 #include "host/reference/layers.h"
@@ -40,14 +40,111 @@ static void test_avg_pool(void **state)
         for (int s = 1; s <= 3; s++) {
             const int h = sizes[i][0], w = sizes[i][1];
             pair p = make_pair(h, w, (int)c, (h + s - 1) / s, (w + s - 1) / s, (int)c);
-            kas_ref_avg_pool_forward(2, (int)c, h, w, s, p.x, p.y);
-            kas_ref_avg_pool_backward(2, (int)c, h, w, s, p.dy, p.dx);
+            const kas_ref_pool ref = {s, s, s, 0, 0, false};
+            kas_ref_avg_pool_forward(&ref, 2, (int)c, h, w, p.oh, p.ow, p.x, p.y);
+            kas_ref_avg_pool_backward(&ref, 2, (int)c, h, w, p.oh, p.ow, p.dy, p.dx);
             kas_plan *plan = new_plan();
-            OK(kas_op_avg_pool_forward(the_ops, plan, s, p.tx, p.ty));
-            OK(kas_op_avg_pool_backward(the_ops, plan, s, p.tdy, p.tdx));
+            const kas_pool pool = kas_pool_of_stride(s);
+            OK(kas_op_avg_pool_forward(the_ops, plan, &pool, p.tx, p.ty));
+            OK(kas_op_avg_pool_backward(the_ops, plan, &pool, p.tdy, p.tdx));
             check_pair(&p, "average pool", 3e-7);
         }
     print_worst("average pool");
+}
+
+/* Windows that overlap, are not square, reach into padding and beyond it. */
+static const struct {
+    int h, w, kernel_h, kernel_w, stride, pad_h, pad_w, oh, ow;
+} windows[] = {
+    {9, 7, 3, 3, 2, 1, 1, 5, 4}, {8, 8, 3, 3, 2, 1, 1, 4, 4}, /* of the ResNets */
+    {8, 6, 3, 2, 2, 1, 1, 5, 4},                              /* ceil mode */
+    {6, 5, 3, 3, 1, 1, 1, 6, 5}, {5, 11, 1, 7, 3, 0, 3, 2, 4}, {7, 7, 7, 7, 1, 0, 0, 1, 1},
+};
+#define EACH_WINDOW(v) for (size_t v = 0; v < sizeof windows / sizeof *windows; v++)
+/* Less than a vector, and several blocks of lanes. */
+#define FEW_CHANNELS(c) for (int c = 6; c <= 130; c += 124)
+
+static void test_windows(void **state)
+{
+    (void)state;
+    FEW_CHANNELS(c)
+    EACH_ORDER(order)
+    EACH_WINDOW(v)
+    for (int counted = 0; counted < 2; counted++) {
+        const int h = windows[v].h, w = windows[v].w, oh = windows[v].oh, ow = windows[v].ow;
+        const kas_pool pool = {windows[v].kernel_h,
+                               windows[v].kernel_w,
+                               windows[v].stride,
+                               windows[v].pad_h,
+                               windows[v].pad_w,
+                               counted,
+                               false};
+        const kas_ref_pool ref = {pool.kernel_h, pool.kernel_w, pool.stride,
+                                  pool.pad_h,    pool.pad_w,    counted};
+        pair p = make_pair(h, w, c, oh, ow, c);
+        kas_ref_avg_pool_forward(&ref, 2, c, h, w, oh, ow, p.x, p.y);
+        kas_ref_avg_pool_backward(&ref, 2, c, h, w, oh, ow, p.dy, p.dx);
+        kas_plan *plan = new_plan();
+        OK(kas_op_avg_pool_forward(the_ops, plan, &pool, p.tx, p.ty));
+        OK(kas_op_avg_pool_backward(the_ops, plan, &pool, p.tdy, p.tdx));
+        check_pair(&p, "average pool", 1e-6);
+    }
+    print_worst("average pool, any window");
+}
+
+static void test_max_pool(void **state)
+{
+    (void)state;
+    FEW_CHANNELS(c)
+    EACH_ORDER(order)
+    EACH_WINDOW(v)
+    {
+        const int h = windows[v].h, w = windows[v].w, oh = windows[v].oh, ow = windows[v].ow;
+        const kas_pool pool = {windows[v].kernel_h,
+                               windows[v].kernel_w,
+                               windows[v].stride,
+                               windows[v].pad_h,
+                               windows[v].pad_w,
+                               false,
+                               false};
+        const kas_ref_pool ref = {pool.kernel_h, pool.kernel_w, pool.stride,
+                                  pool.pad_h,    pool.pad_w,    false};
+        pair p = make_pair(h, w, c, oh, ow, c);
+        for (size_t i = 0; i < (size_t)2 * c * h * w; i += 2) /* ties */
+            p.x[i] = -0.25 * (double)(i % 3);
+        kas_mem_free(the_device, p.tx.data);
+        p.tx = make_tensor(p.x, 2, c, h, w);
+        kas_ref_max_pool_forward(&ref, 2, c, h, w, oh, ow, p.x, p.y);
+        kas_ref_max_pool_backward(&ref, 2, c, h, w, oh, ow, p.x, p.dy, p.dx);
+        float *index = array_to_device(NULL, (kas_tensor_size(&p.ty) + 3) / 4);
+        kas_plan *plan = new_plan();
+        OK(kas_op_max_pool_forward(the_ops, plan, &pool, p.tx, p.ty, (uint8_t *)index));
+        OK(kas_op_max_pool_backward(the_ops, plan, &pool, (uint8_t *)index, p.tdy, p.tdx));
+        check_pair(&p, "max pool", 3e-7);
+        FREE(index);
+    }
+    print_worst("max pool");
+}
+
+static void test_adaptive_pool(void **state)
+{
+    (void)state;
+    static const int to[][2] = {{1, 1}, {2, 3}, {7, 7}, {5, 4}};
+    const kas_pool pool = {.adaptive = true};
+    FEW_CHANNELS(c)
+    EACH_ORDER(order)
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < 4; k++) {
+            const int h = sizes[i][0], w = sizes[i][1], oh = to[k][0], ow = to[k][1];
+            pair p = make_pair(h, w, c, oh, ow, c);
+            kas_ref_adaptive_pool_forward(2, c, h, w, oh, ow, p.x, p.y);
+            kas_ref_adaptive_pool_backward(2, c, h, w, oh, ow, p.dy, p.dx);
+            kas_plan *plan = new_plan();
+            OK(kas_op_avg_pool_forward(the_ops, plan, &pool, p.tx, p.ty));
+            OK(kas_op_avg_pool_backward(the_ops, plan, &pool, p.tdy, p.tdx));
+            check_pair(&p, "adaptive pool", 1e-6);
+        }
+    print_worst("adaptive pool");
 }
 
 static void test_global_pool(void **state)
@@ -95,9 +192,9 @@ static void test_shortcut_a(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_avg_pool),
-        cmocka_unit_test(test_global_pool),
-        cmocka_unit_test(test_shortcut_a),
+        cmocka_unit_test(test_avg_pool),    cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_max_pool),    cmocka_unit_test(test_adaptive_pool),
+        cmocka_unit_test(test_global_pool), cmocka_unit_test(test_shortcut_a),
     };
     return cmocka_run_group_tests(tests, open_the_ops, close_the_ops);
 }

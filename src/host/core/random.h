@@ -20,7 +20,8 @@ typedef enum kas_purpose {
     KAS_PURPOSE_AUGMENT = 5, /* crops and flips */
     KAS_PURPOSE_SPLIT = 6,   /* validation split */
     KAS_PURPOSE_TEST = 7,    /* data made by tests and `check` */
-    KAS_PURPOSE_DATASET = 8  /* procedural images */
+    KAS_PURPOSE_DATASET = 8, /* procedural images */
+    KAS_PURPOSE_DROPOUT = 9  /* which values a dropout layer drops */
 } kas_purpose;
 
 /* The bare function: 10 rounds. */

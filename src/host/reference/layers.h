@@ -30,15 +30,56 @@ void kas_ref_batch_norm_backward(int n, int c, int h, int w, const double *x, co
 void kas_ref_batch_norm_eval(int n, int c, int h, int w, double eps, const double *x,
                              const double *gamma, const double *beta, const double *running_mean,
                              const double *running_var, double *y);
-/* Windows of s x s, ceil mode: at the border a window divides by the pixels that exist. */
-void kas_ref_avg_pool_forward(int n, int c, int h, int w, int s, const double *x, double *y);
-void kas_ref_avg_pool_backward(int n, int c, int h, int w, int s, const double *dy, double *dx);
+/* Windows at multiples of the stride, minus the padding.  The mean is over the pixels inside the
+ * image, or (count_include_pad) over the padding of the window too, but not over what lies beyond
+ * the padding.  The first of equal maxima takes the gradient.  The output's size is the caller's.
+ */
+typedef struct kas_ref_pool {
+    int kernel_h, kernel_w, stride, pad_h, pad_w;
+    bool count_include_pad;
+} kas_ref_pool;
+void kas_ref_avg_pool_forward(const kas_ref_pool *pool, int n, int c, int h, int w, int out_h,
+                              int out_w, const double *x, double *y);
+void kas_ref_avg_pool_backward(const kas_ref_pool *pool, int n, int c, int h, int w, int out_h,
+                               int out_w, const double *dy, double *dx);
+void kas_ref_max_pool_forward(const kas_ref_pool *pool, int n, int c, int h, int w, int out_h,
+                              int out_w, const double *x, double *y);
+void kas_ref_max_pool_backward(const kas_ref_pool *pool, int n, int c, int h, int w, int out_h,
+                               int out_w, const double *x, const double *dy, double *dx);
+void kas_ref_adaptive_pool_forward(int n, int c, int h, int w, int out_h, int out_w,
+                                   const double *x, double *y);
+void kas_ref_adaptive_pool_backward(int n, int c, int h, int w, int out_h, int out_w,
+                                    const double *dy, double *dx);
 void kas_ref_global_avg_pool_forward(int n, int c, int h, int w, const double *x, double *y);
 void kas_ref_global_avg_pool_backward(int n, int c, int h, int w, const double *dy, double *dx);
 void kas_ref_shortcut_a_forward(int n, int c_in, int h, int w, int c_out, int stride,
                                 const double *x, double *y);
 void kas_ref_shortcut_a_backward(int n, int c_in, int h, int w, int c_out, int stride,
                                  const double *dy, double *dx);
+/* KAS_LAYER_RELU, RELU6, SILU, HARD_SWISH, HARD_SIGMOID, GELU and SIGMOID, and their derivatives;
+ * at a kink the derivative is that of the flat side. */
+bool kas_ref_is_activation(kas_layer_op op);
+double kas_ref_activation(kas_layer_op op, double x);
+double kas_ref_activation_slope(kas_layer_op op, double x);
+/* Over the channels of each pixel. */
+void kas_ref_layer_norm_forward(int n, int c, int h, int w, double eps, const double *x,
+                                const double *gamma, const double *beta, double *y);
+void kas_ref_layer_norm_backward(int n, int c, int h, int w, double eps, const double *x,
+                                 const double *gamma, const double *dy, double *dx, double *dgamma,
+                                 double *dbeta);
+/* y = x * other; `other` is [n][c][other_h][other_w], of x's size or 1 x 1. */
+void kas_ref_multiply_forward(int n, int c, int h, int w, int other_h, int other_w, const double *x,
+                              const double *other, double *y);
+void kas_ref_multiply_backward(int n, int c, int h, int w, int other_h, int other_w,
+                               const double *x, const double *other, const double *dy, double *dx,
+                               double *dother);
+/* Forward, and (over dy) backward. Which values: train/ops.h, kas_dropout. */
+void kas_ref_dropout(int n, int c, int h, int w, double probability, uint64_t seed, uint32_t layer,
+                     uint32_t step, const double *x, double *y);
+/* A convolution's: y += bias; dbias = sums of dy. */
+void kas_ref_bias_forward(int n, int c, int h, int w, const double *bias, double *y);
+void kas_ref_bias_backward(int n, int c, int h, int w, const double *dy, double *dbias);
+/* Without a bias, bias and dbias are NULL. */
 void kas_ref_linear_forward(int n, int in, int out, const double *x, const double *weight,
                             const double *bias, double *y);
 void kas_ref_linear_backward(int n, int in, int out, const double *x, const double *weight,
@@ -64,6 +105,10 @@ typedef struct kas_ref_net {
     const kas_target *target;   /* [targets] */
     const kas_binding *binding; /* [targets] */
     int targets;
+    /* which values dropout layers drop in kas_ref_net_step (train/ops.h, kas_dropout); 0 at first
+     */
+    uint64_t dropout_seed;
+    uint32_t dropout_step;
     int params;
     kas_ref_param *param; /* in the order of PyTorch's state_dict, num_batches_tracked left out */
 } kas_ref_net;

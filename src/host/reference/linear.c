@@ -9,7 +9,7 @@ void kas_ref_linear_forward(int n, int in, int out, const double *x, const doubl
 {
     for (int b = 0; b < n; b++)
         for (int o = 0; o < out; o++) {
-            double sum = bias[o];
+            double sum = bias ? bias[o] : 0;
             for (int i = 0; i < in; i++)
                 sum += weight[(size_t)o * in + i] * x[(size_t)b * in + i];
             y[(size_t)b * out + o] = sum;
@@ -21,11 +21,13 @@ void kas_ref_linear_backward(int n, int in, int out, const double *x, const doub
 {
     memset(dx, 0, sizeof *dx * n * in);
     memset(dweight, 0, sizeof *dweight * out * in);
-    memset(dbias, 0, sizeof *dbias * out);
+    if (dbias)
+        memset(dbias, 0, sizeof *dbias * out);
     for (int b = 0; b < n; b++)
         for (int o = 0; o < out; o++) {
             double d = dy[(size_t)b * out + o];
-            dbias[o] += d;
+            if (dbias)
+                dbias[o] += d;
             for (int i = 0; i < in; i++) {
                 dx[(size_t)b * in + i] += d * weight[(size_t)o * in + i];
                 dweight[(size_t)o * in + i] += d * x[(size_t)b * in + i];

@@ -64,19 +64,24 @@ static kas_status add_layer(kas_ref_net *net, int i)
     const kas_layer *l = &net->net->layer[i];
     const kas_layer *in = l->inputs > 0 ? &net->net->layer[l->in[0]] : l;
     uint64_t c = (uint64_t)l->c, c_in = (uint64_t)in->c;
+    const shape channels = {1, {c}};
     int target = kas_ref_replaced_target(net, i);
     if (target >= 0)
         return add_kernel(net, i, target);
     switch (l->op) {
     case KAS_LAYER_CONV: {
-        shape shape = {4, {c, c_in / l->groups, l->kernel_h, l->kernel_w}};
-        return add_param(net, i, "weight", shape, 0, true);
+        const shape filters = {4, {c, c_in / l->groups, l->kernel_h, l->kernel_w}};
+        KAS_TRY(add_param(net, i, "weight", filters, 0, true));
+        return l->bias ? add_param(net, i, "bias", channels, 0, true) : KAS_OK;
     }
     case KAS_LAYER_BATCH_NORM:
         return add_batch_norm(net, i, c);
+    case KAS_LAYER_LAYER_NORM:
+        KAS_TRY(add_param(net, i, "weight", channels, 1, true));
+        return add_param(net, i, "bias", channels, 0, true);
     case KAS_LAYER_LINEAR:
-        KAS_TRY(add_param(net, i, "weight", (shape){2, {c, c_in * in->h * in->w}}, 0, true));
-        return add_param(net, i, "bias", (shape){1, {c}}, 0, true);
+        KAS_TRY(add_param(net, i, "weight", (shape){2, {c, c_in}}, 0, true));
+        return l->bias ? add_param(net, i, "bias", channels, 0, true) : KAS_OK;
     default:
         return KAS_OK;
     }
@@ -91,7 +96,6 @@ kas_status kas_ref_net_create_replaced(const kas_net *net, const kas_kernel *ker
                                        const kas_target *targets, const kas_binding *bindings,
                                        int count, kas_ref_net **out)
 {
-    KAS_TRY(kas_net_runnable(net));
     kas_status status = KAS_OK;
     kas_ref_net *result = calloc(1, sizeof *result);
     if (!result)
@@ -145,18 +149,13 @@ kas_ref_param *kas_ref_net_find(const kas_ref_net *net, const char *name)
     return NULL;
 }
 
+/* Weights of convolutions and linear layers and of kernels; not norms and biases. */
 static bool is_decayed(const kas_ref_net *net, const kas_ref_param *p, bool weights_only)
 {
+    kas_layer_op op = net->net->layer[p->layer].op;
     if (!weights_only)
         return true;
-    switch (net->net->layer[p->layer].op) {
-    case KAS_LAYER_BATCH_NORM:
-        return false;
-    case KAS_LAYER_LINEAR: /* not its bias */
-        return p == kas_ref_net_param(net, p->layer, 0);
-    default:
-        return true;
-    }
+    return op != KAS_LAYER_BATCH_NORM && op != KAS_LAYER_LAYER_NORM && p->rank > 1;
 }
 
 void kas_ref_net_sgd(kas_ref_net *net, double *const *velocity, double lr, double momentum,

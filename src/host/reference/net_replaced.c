@@ -25,6 +25,13 @@ kas_status kas_ref_replaced_weight_shape(const kas_ref_net *net, int target, int
     return KAS_OK;
 }
 
+/* The pool that takes the stride: windows side by side. */
+static kas_ref_pool stride_pool(const kas_target *t)
+{
+    int s = (int)t->stride;
+    return (kas_ref_pool){.kernel_h = s, .kernel_w = s, .stride = s};
+}
+
 static kas_status prepare(const kas_ref_net *net, int target, int n, kas_ref_replaced *kept)
 {
     const kas_target *t = &net->target[target];
@@ -46,12 +53,14 @@ kas_status kas_ref_replaced_forward(const kas_ref_net *net, int layer, int n, co
     const kas_target *t = &net->target[target];
     const kas_layer *in = &net->net->layer[net->net->layer[layer].in[0]];
     const double *weight[KAS_MAX_NODES];
+    kas_ref_pool pool = stride_pool(t);
     if (!kept->ref)
         KAS_TRY(prepare(net, target, n, kept));
     for (int i = 0; i < kas_reference_weights(kept->ref); i++)
         weight[i] = kas_ref_net_param(net, layer, i)->value;
     if (t->stride > 1)
-        kas_ref_avg_pool_forward(n, in->c, in->h, in->w, (int)t->stride, x, kept->pooled);
+        kas_ref_avg_pool_forward(&pool, n, in->c, in->h, in->w, (int)t->h, (int)t->w, x,
+                                 kept->pooled);
     return kas_reference_forward(kept->ref, t->stride > 1 ? kept->pooled : x, weight, y);
 }
 
@@ -61,12 +70,14 @@ kas_status kas_ref_replaced_backward(const kas_ref_net *net, int layer, int n, c
     const kas_target *t = &net->target[kas_ref_replaced_target(net, layer)];
     const kas_layer *in = &net->net->layer[net->net->layer[layer].in[0]];
     double *dweight[KAS_MAX_NODES];
+    kas_ref_pool pool = stride_pool(t);
     for (int i = 0; i < kas_reference_weights(kept->ref); i++)
         dweight[i] = kas_ref_net_param(net, layer, i)->grad;
     if (t->stride == 1)
         return kas_reference_backward(kept->ref, dy, dx, dweight);
     KAS_TRY(kas_reference_backward(kept->ref, dy, kept->dpooled, dweight));
-    kas_ref_avg_pool_backward(n, in->c, in->h, in->w, (int)t->stride, kept->dpooled, dx);
+    kas_ref_avg_pool_backward(&pool, n, in->c, in->h, in->w, (int)t->h, (int)t->w, kept->dpooled,
+                              dx);
     return KAS_OK;
 }
 

@@ -104,8 +104,8 @@ static kas_status replaced_forward(recorder *r, const kas_tape_op *op)
     float *x = slot(r, op->x);
     if (op->pooled >= 0) {
         x = slot(r, op->pooled);
-        KAS_TRY(kas_op_avg_pool_forward(r->m->ops, r->plan, r->m->net->layer[op->layer].stride,
-                                        input_of(r, op->x, op->layer),
+        const kas_pool pool = kas_pool_of_stride(r->m->net->layer[op->layer].stride);
+        KAS_TRY(kas_op_avg_pool_forward(r->m->ops, r->plan, &pool, input_of(r, op->x, op->layer),
                                         pooled_tensor(r, op->pooled, op->layer)));
     }
     fill_addresses(r, op, x, slot(r, op->y));
@@ -118,7 +118,8 @@ static kas_status replaced_backward(recorder *r, const kas_tape_op *op)
     KAS_TRY(kas_loaded_append(r->m->replaced.loaded[op->program], r->plan, true, r->m->address));
     if (op->pooled < 0)
         return KAS_OK;
-    return kas_op_avg_pool_backward(r->m->ops, r->plan, r->m->net->layer[op->layer].stride,
+    const kas_pool pool = kas_pool_of_stride(r->m->net->layer[op->layer].stride);
+    return kas_op_avg_pool_backward(r->m->ops, r->plan, &pool,
                                     pooled_tensor(r, op->pooled, op->layer),
                                     input_of(r, op->dx, op->layer));
 }
@@ -131,7 +132,7 @@ static kas_batch_norm batch_norm(const recorder *r, const kas_tape_op *op)
     kas_batch_norm norm = {
         .x = input_of(r, op->x, op->layer),
         .y = like(r, op->y, op->last),
-        .relu = op->relu,
+        .activation = op->relu ? KAS_ACTIVATION_RELU : KAS_ACTIVATION_NONE,
         .eps = (float)r->m->net->layer[op->layer].eps,
         .momentum = (float)r->m->net->layer[op->layer].momentum,
         .gamma = parameter(r, op->layer, 0, false),
@@ -176,11 +177,14 @@ static kas_status forward(recorder *r, const kas_tape_op *op)
                    : kas_op_batch_norm_inference(ops, r->plan, &norm);
     }
     case KAS_LAYER_RELU:
-        return kas_op_relu_forward(ops, r->plan, x, y);
+        return kas_op_activation_forward(ops, r->plan, KAS_ACTIVATION_RELU, x, y);
     case KAS_LAYER_ADD:
         return kas_op_add(ops, r->plan, x, like(r, op->x1, l->in[1]), y);
     case KAS_LAYER_AVG_POOL:
-        return kas_op_avg_pool_forward(ops, r->plan, l->stride, x, y);
+        return kas_op_avg_pool_forward(ops, r->plan,
+                                       &(kas_pool){l->kernel_h, l->kernel_w, l->stride, l->pad_h,
+                                                   l->pad_w, l->count_include_pad, false},
+                                       x, y);
     case KAS_LAYER_GLOBAL_AVG_POOL:
         return kas_op_global_pool_forward(ops, r->plan, x, y);
     case KAS_LAYER_SHORTCUT_A:
@@ -210,7 +214,8 @@ static kas_status backward(recorder *r, const kas_tape_op *op)
     case KAS_LAYER_CONV:
         return conv_backward(r, op);
     case KAS_LAYER_LINEAR:
-        KAS_TRY(kas_op_bias_backward(ops, r->plan, dy, parameter(r, op->layer, 1, true)));
+        KAS_TRY(kas_op_bias_backward(ops, r->plan, dy, parameter(r, op->layer, 1, true),
+                                     slot(r, op->work)));
         return conv_backward(r, op);
     case KAS_LAYER_BATCH_NORM: {
         kas_batch_norm norm = batch_norm(r, op);
@@ -220,9 +225,13 @@ static kas_status backward(recorder *r, const kas_tape_op *op)
                                           parameter(r, op->layer, 1, true));
     }
     case KAS_LAYER_RELU:
-        return kas_op_relu_backward(ops, r->plan, like(r, op->y, op->layer), dy, dx);
+        return kas_op_activation_backward(ops, r->plan, KAS_ACTIVATION_RELU,
+                                          like(r, op->y, op->layer), dy, dx);
     case KAS_LAYER_AVG_POOL:
-        return kas_op_avg_pool_backward(ops, r->plan, l->stride, dy, dx);
+        return kas_op_avg_pool_backward(ops, r->plan,
+                                        &(kas_pool){l->kernel_h, l->kernel_w, l->stride, l->pad_h,
+                                                    l->pad_w, l->count_include_pad, false},
+                                        dy, dx);
     case KAS_LAYER_GLOBAL_AVG_POOL:
         return kas_op_global_pool_backward(ops, r->plan, dy, dx);
     case KAS_LAYER_SHORTCUT_A:

@@ -89,19 +89,65 @@ kas_status kas_op_augment(kas_ops *ops, kas_plan *plan, const kas_augment *augme
 
 kas_status kas_op_add(kas_ops *ops, kas_plan *plan, kas_tensor a, kas_tensor b,
                       kas_tensor sum); /* in place */
-kas_status kas_op_relu_forward(kas_ops *ops, kas_plan *plan, kas_tensor x,
-                               kas_tensor y); /* in place */
-/* dx = dy where the output y > 0, else 0. In place of dy. */
-kas_status kas_op_relu_backward(kas_ops *ops, kas_plan *plan, kas_tensor y, kas_tensor dy,
-                                kas_tensor dx);
+kas_status kas_op_copy(kas_ops *ops, kas_plan *plan, kas_tensor x, kas_tensor y);
+/* product = a * b; b has the shape of a, or is [n][1][1][c] and holds for every pixel. In place of
+ * a, and of a b of the same shape. */
+kas_status kas_op_multiply(kas_ops *ops, kas_plan *plan, kas_tensor a, kas_tensor b,
+                           kas_tensor product);
+/* sum [n][1][1][c] of a * b over the pixels of each image: the gradient of such a b. */
+kas_status kas_op_multiply_sum(kas_ops *ops, kas_plan *plan, kas_tensor a, kas_tensor b,
+                               kas_tensor sum);
 /* y += bias, [c]. In place by nature. */
 kas_status kas_op_bias_forward(kas_ops *ops, kas_plan *plan, kas_tensor y, const float *bias);
-/* dbias = sum of dy over pixels: for the few rows of a classifier. */
-kas_status kas_op_bias_backward(kas_ops *ops, kas_plan *plan, kas_tensor dy, float *dbias);
+/* dbias = sum of dy over pixels. `scratch`: kas_bias_scratch floats. */
+size_t kas_bias_scratch(const kas_tensor *dy);
+kas_status kas_op_bias_backward(kas_ops *ops, kas_plan *plan, kas_tensor dy, float *dbias,
+                                float *scratch);
+/* [n][h][w][c] <-> [n][1][1][c h w] in PyTorch's order of a flattened [c][h][w]. */
+kas_status kas_op_flatten_forward(kas_ops *ops, kas_plan *plan, kas_tensor x, kas_tensor y);
+kas_status kas_op_flatten_backward(kas_ops *ops, kas_plan *plan, kas_tensor dy, kas_tensor dx);
+
+/* The numbers are those of device_code/activation.h. Formulas: net.h. */
+typedef enum kas_activation {
+    KAS_ACTIVATION_NONE,
+    KAS_ACTIVATION_RELU,
+    KAS_ACTIVATION_RELU6,
+    KAS_ACTIVATION_SIGMOID,
+    KAS_ACTIVATION_HARD_SIGMOID,
+    KAS_ACTIVATION_SILU,
+    KAS_ACTIVATION_HARD_SWISH,
+    KAS_ACTIVATION_GELU
+} kas_activation;
+/* What the derivative is computed from: the output (true), or the input. */
+static inline bool kas_activation_keeps_output(kas_activation kind)
+{
+    return kind <= KAS_ACTIVATION_HARD_SIGMOID;
+}
+/* In place, if nobody keeps x. */
+kas_status kas_op_activation_forward(kas_ops *ops, kas_plan *plan, kas_activation kind,
+                                     kas_tensor x, kas_tensor y);
+/* dx = dy * derivative; `kept`: the output or the input. In place of dy. */
+kas_status kas_op_activation_backward(kas_ops *ops, kas_plan *plan, kas_activation kind,
+                                      kas_tensor kept, kas_tensor dy, kas_tensor dx);
+
+/* Dropout: y = 0 with `probability`, else x / (1 - probability).  The value of channel c of row r
+ * (image and pixel) at step s is dropped when the first number of Philox with the key of
+ * kas_rng_make(seed, KAS_PURPOSE_DROPOUT, 0) and the counter (c, r, s, layer) is below
+ * probability * 2^32. The backward pass is the same operation over dy. In place. */
+typedef struct kas_dropout {
+    double probability; /* [0, 1) */
+    uint64_t seed;
+    uint32_t layer;
+    const kas_step_state *state; /* device; the step is read */
+} kas_dropout;
+kas_status kas_op_dropout(kas_ops *ops, kas_plan *plan, const kas_dropout *dropout, kas_tensor x,
+                          kas_tensor y);
 
 /* ---- batch norm ---------------------------------------------------------------------------------
  *
- *     y = (x - mean) * rstd * gamma + beta  [+ residual]  [then ReLU]
+ *     y = activation((x - mean) * rstd * gamma + beta  [+ residual])
+ *
+ * With a residual the activation is none or ReLU.
  *
  * Statistics: chunks of rows are reduced in two passes each (mean, then squared deviations, the
  * second from cache), and the chunks are combined in order by Chan's formula: sound for any mean.
@@ -110,8 +156,8 @@ kas_status kas_op_bias_backward(kas_ops *ops, kas_plan *plan, kas_tensor dy, flo
 typedef struct kas_batch_norm {
     kas_tensor x, y;
     kas_tensor residual; /* data NULL: none */
-    bool relu;
-    float eps, momentum;               /* 1e-5, 0.1 */
+    kas_activation activation;
+    float eps, momentum;               /* share of the batch in the running statistics */
     const float *gamma, *beta;         /* [c] */
     float *running_mean, *running_var; /* [c] */
     float *saved_mean, *saved_rstd;    /* [c]; training: written forward, read backward;
@@ -123,19 +169,52 @@ size_t kas_batch_norm_scratch(const kas_tensor *x); /* floats */
 kas_status kas_op_batch_norm_forward(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm);
 /* With the running statistics, which are not changed. y in place of x or residual. */
 kas_status kas_op_batch_norm_inference(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm);
-/* Reads norm's x, y (for the ReLU's mask), gamma, saved_*; writes dx, dgamma, dbeta and, when its
- * data is not NULL, dresidual. dx or dresidual in place of dy (not both). */
+/* Reads norm's x, y (where the activation keeps its output), gamma, beta, saved_*; writes dx,
+ * dgamma, dbeta and, when its data is not NULL, dresidual. dx or dresidual in place of dy (not
+ * both). */
 kas_status kas_op_batch_norm_backward(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm,
                                       kas_tensor dy, kas_tensor dx, kas_tensor dresidual,
                                       float *dgamma, float *dbeta);
 
+/* ---- layer norm ---------------------------------------------------------------------------------
+ *
+ * y = (x - mean) * rstd * gamma + beta with the statistics of each pixel's channels. */
+typedef struct kas_layer_norm {
+    kas_tensor x, y; /* backward: y is not used */
+    float eps;
+    const float *gamma, *beta;      /* [c] */
+    float *saved_mean, *saved_rstd; /* [pixels of all images]: written forward, read backward */
+    float *scratch;                 /* backward: kas_batch_norm_scratch floats */
+} kas_layer_norm;
+kas_status kas_op_layer_norm_forward(kas_ops *ops, kas_plan *plan, const kas_layer_norm *norm);
+/* dx in place of dy. */
+kas_status kas_op_layer_norm_backward(kas_ops *ops, kas_plan *plan, const kas_layer_norm *norm,
+                                      kas_tensor dy, kas_tensor dx, float *dgamma, float *dbeta);
+
 /* ---- pooling and shortcut -----------------------------------------------------------------------
  *
- * Average pool of s x s with stride s, ceil mode, mean over the pixels inside the image: y has
- * ceil(h/s) x ceil(w/s). The global pool's y is 1 x 1. */
-kas_status kas_op_avg_pool_forward(kas_ops *ops, kas_plan *plan, int s, kas_tensor x, kas_tensor y);
-kas_status kas_op_avg_pool_backward(kas_ops *ops, kas_plan *plan, int s, kas_tensor dy,
-                                    kas_tensor dx);
+ * The size of y is the caller's choice (floor or ceil mode), as long as each window holds a pixel
+ * of the image.  The global pool's y is 1 x 1. */
+typedef struct kas_pool {
+    int kernel_h, kernel_w, stride, pad_h, pad_w;
+    bool count_include_pad; /* average: divide by padding too, but not by what lies beyond it */
+    bool adaptive;          /* average: windows from the sizes of x and y alone (net.h) */
+} kas_pool;
+/* Average pool before a kernel: windows of s x s, y has ceil(h/s) x ceil(w/s). */
+static inline kas_pool kas_pool_of_stride(int s)
+{
+    return (kas_pool){.kernel_h = s, .kernel_w = s, .stride = s};
+}
+kas_status kas_op_avg_pool_forward(kas_ops *ops, kas_plan *plan, const kas_pool *pool, kas_tensor x,
+                                   kas_tensor y);
+kas_status kas_op_avg_pool_backward(kas_ops *ops, kas_plan *plan, const kas_pool *pool,
+                                    kas_tensor dy, kas_tensor dx);
+/* `index` keeps which pixel of each window won: a byte for each float of y, padding included. */
+enum { KAS_MAX_POOL_TAPS = 255 };
+kas_status kas_op_max_pool_forward(kas_ops *ops, kas_plan *plan, const kas_pool *pool, kas_tensor x,
+                                   kas_tensor y, uint8_t *index);
+kas_status kas_op_max_pool_backward(kas_ops *ops, kas_plan *plan, const kas_pool *pool,
+                                    const uint8_t *index, kas_tensor dy, kas_tensor dx);
 kas_status kas_op_global_pool_forward(kas_ops *ops, kas_plan *plan, kas_tensor x, kas_tensor y);
 kas_status kas_op_global_pool_backward(kas_ops *ops, kas_plan *plan, kas_tensor dy, kas_tensor dx);
 /* Shortcut option A (He et al. 2015): every stride-th pixel, channels zero-padded, (c_out - c_in)/2

@@ -1,26 +1,21 @@
 #include "host/train/ops/internal.h"
 
-/* Enough rows that a chunk is worth a block, few enough that it stays in a cache; at most 512
- * chunks, since they are combined one after the other. */
-static int chunk_rows(int rows)
-{
-    const int even = (rows + 511) / 512;
-    return even > 128 ? even : 128;
-}
-
 size_t kas_batch_norm_scratch(const kas_tensor *x)
 {
     const int rows = kas_tensor_rows(x);
-    return (size_t)kas_ops_chunks(rows, chunk_rows(rows)) * 2 * (size_t)x->c;
+    return (size_t)kas_ops_chunks(rows, kas_ops_chunk_rows(rows)) * 2 * (size_t)x->c;
 }
 
 static kas_status check(const char *operation, const kas_batch_norm *norm)
 {
     KAS_TRY(kas_ops_check(operation, "x", &norm->x));
     KAS_TRY(kas_ops_check_like(operation, "y", &norm->y, &norm->x));
-    if (norm->residual.data)
-        KAS_TRY(kas_ops_check_like(operation, "residual", &norm->residual, &norm->x));
-    return KAS_OK;
+    if (!norm->residual.data)
+        return KAS_OK;
+    if (norm->activation > KAS_ACTIVATION_RELU)
+        return kas_fail(KAS_BAD_INPUT, "%s: activation %d with a residual; expected none or ReLU",
+                        operation, (int)norm->activation);
+    return kas_ops_check_like(operation, "residual", &norm->residual, &norm->x);
 }
 
 static kas_norm_args make_args(const kas_batch_norm *norm)
@@ -41,9 +36,10 @@ static kas_norm_args make_args(const kas_batch_norm *norm)
                            .partial = norm->scratch,
                            .rows = rows,
                            .c = norm->x.c,
-                           .chunk_rows = chunk_rows(rows),
-                           .chunks = (int)kas_ops_chunks(rows, chunk_rows(rows)),
+                           .chunk_rows = kas_ops_chunk_rows(rows),
+                           .chunks = (int)kas_ops_chunks(rows, kas_ops_chunk_rows(rows)),
                            .rows_per_block = kas_ops_rows_per_block(norm->x.c),
+                           .activation = (int)norm->activation,
                            .pitch_x = norm->x.pitch,
                            .pitch_y = norm->y.pitch,
                            .pitch_residual = norm->residual.pitch,
@@ -73,13 +69,19 @@ static kas_status launch_rows(kas_plan *plan, const kas_function *function,
     return kas_plan_launch(plan, function, grid, block, args, sizeof *args);
 }
 
+/* Column of the tables of kernels: none, ReLU, any other. */
+static int variant(const kas_batch_norm *norm)
+{
+    return norm->activation < KAS_ACTIVATION_RELU6 ? (int)norm->activation : 2;
+}
+
 static kas_status launch_apply(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm,
                                const kas_norm_args *args)
 {
-    const kas_function *const apply[2][2] = {
-        {ops->norm_apply, ops->norm_apply_relu},
-        {ops->norm_apply_residual, ops->norm_apply_residual_relu}};
-    return launch_rows(plan, apply[norm->residual.data != NULL][norm->relu], args);
+    const kas_function *const apply[2][3] = {
+        {ops->norm_apply, ops->norm_apply_relu, ops->norm_apply_active},
+        {ops->norm_apply_residual, ops->norm_apply_residual_relu, NULL}};
+    return launch_rows(plan, apply[norm->residual.data != NULL][variant(norm)], args);
 }
 
 kas_status kas_op_batch_norm_forward(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm)
@@ -121,11 +123,12 @@ kas_status kas_op_batch_norm_backward(kas_ops *ops, kas_plan *plan, const kas_ba
     args.pitch_dy = dy.pitch;
     args.pitch_out = dx.pitch;
     args.pitch_dresidual = dresidual.pitch;
-    const kas_function *const apply[2][2] = {
-        {ops->norm_backward, ops->norm_backward_relu},
-        {ops->norm_backward_residual, ops->norm_backward_residual_relu}};
-    KAS_TRY(launch_chunks(plan, norm->relu ? ops->norm_gradient_relu : ops->norm_gradient, &args,
-                          false));
+    const kas_function *const gradient[3] = {ops->norm_gradient, ops->norm_gradient_relu,
+                                             ops->norm_gradient_active};
+    const kas_function *const apply[2][3] = {
+        {ops->norm_backward, ops->norm_backward_relu, ops->norm_backward_active},
+        {ops->norm_backward_residual, ops->norm_backward_residual_relu, NULL}};
+    KAS_TRY(launch_chunks(plan, gradient[variant(norm)], &args, false));
     KAS_TRY(launch_chunks(plan, ops->norm_gradient_combine, &args, true));
-    return launch_rows(plan, apply[dresidual.data != NULL][norm->relu], &args);
+    return launch_rows(plan, apply[dresidual.data != NULL][variant(norm)], &args);
 }

@@ -1,6 +1,6 @@
 #include "host/train/ops/internal.h"
 
-/* y = f(a, b) row by row; `b` may be NULL. */
+/* y = f(a, b) row by row; `b` may be NULL, or a bias (h 0). */
 static kas_status launch_rows(kas_plan *plan, const kas_function *function, const kas_tensor *a,
                               const kas_tensor *b, const kas_tensor *y)
 {
@@ -13,7 +13,8 @@ static kas_status launch_rows(kas_plan *plan, const kas_function *function, cons
                                 .pitch_a = a->pitch,
                                 .pitch_b = b ? b->pitch : 0,
                                 .pitch_y = y->pitch,
-                                .rows_per_block = kas_ops_rows_per_block(y->c)};
+                                .rows_per_block = kas_ops_rows_per_block(y->c),
+                                .b_every = b && b->h > 0 ? rows / kas_tensor_rows(b) : 1};
     unsigned block[3];
     kas_ops_block(y->c, KAS_MAX_BLOCK, true, block);
     const unsigned grid[3] = {kas_ops_chunks(rows, args.rows_per_block), 1, 1};
@@ -28,20 +29,51 @@ kas_status kas_op_add(kas_ops *ops, kas_plan *plan, kas_tensor a, kas_tensor b, 
     return launch_rows(plan, ops->add, &a, &b, &sum);
 }
 
-kas_status kas_op_relu_forward(kas_ops *ops, kas_plan *plan, kas_tensor x, kas_tensor y)
+kas_status kas_op_copy(kas_ops *ops, kas_plan *plan, kas_tensor x, kas_tensor y)
 {
-    KAS_TRY(kas_ops_check("relu", "x", &x));
-    KAS_TRY(kas_ops_check_like("relu", "y", &y, &x));
-    return launch_rows(plan, ops->relu_forward, &x, NULL, &y);
+    KAS_TRY(kas_ops_check("copy", "x", &x));
+    KAS_TRY(kas_ops_check_like("copy", "y", &y, &x));
+    return launch_rows(plan, ops->copy, &x, NULL, &y);
 }
 
-kas_status kas_op_relu_backward(kas_ops *ops, kas_plan *plan, kas_tensor y, kas_tensor dy,
-                                kas_tensor dx)
+/* `b` holds for every pixel: [n][1][1][c] beside a's [n][h][w][c]. */
+static kas_status check_gate(const char *operation, const kas_tensor *a, const kas_tensor *b)
 {
-    KAS_TRY(kas_ops_check("relu backward", "y", &y));
-    KAS_TRY(kas_ops_check_like("relu backward", "dy", &dy, &y));
-    KAS_TRY(kas_ops_check_like("relu backward", "dx", &dx, &y));
-    return launch_rows(plan, ops->relu_backward, &y, &dy, &dx);
+    kas_tensor one = *a;
+    one.h = one.w = 1;
+    return kas_ops_check_like(operation, "what holds for every pixel", b, &one);
+}
+
+kas_status kas_op_multiply(kas_ops *ops, kas_plan *plan, kas_tensor a, kas_tensor b,
+                           kas_tensor product)
+{
+    KAS_TRY(kas_ops_check("multiply", "a", &a));
+    KAS_TRY(kas_ops_check_like("multiply", "product", &product, &a));
+    if (b.h == 1 && b.w == 1)
+        KAS_TRY(check_gate("multiply", &a, &b));
+    else
+        KAS_TRY(kas_ops_check_like("multiply", "b", &b, &a));
+    return launch_rows(plan, ops->multiply, &a, &b, &product);
+}
+
+kas_status kas_op_multiply_sum(kas_ops *ops, kas_plan *plan, kas_tensor a, kas_tensor b,
+                               kas_tensor sum)
+{
+    KAS_TRY(kas_ops_check("sum of products", "a", &a));
+    KAS_TRY(kas_ops_check_like("sum of products", "b", &b, &a));
+    KAS_TRY(check_gate("sum of products", &a, &sum));
+    const kas_rows_args args = {.a = a.data,
+                                .b = b.data,
+                                .y = sum.data,
+                                .c = a.c,
+                                .pitch_a = a.pitch,
+                                .pitch_b = b.pitch,
+                                .pitch_y = sum.pitch,
+                                .b_every = a.h * a.w};
+    unsigned block[3];
+    kas_ops_block(a.c, KAS_SUM_LANES, false, block);
+    const unsigned grid[3] = {(unsigned)a.n, kas_ops_chunks(a.c, KAS_SUM_LANES), 1};
+    return kas_plan_launch(plan, ops->multiply_sum, grid, block, &args, sizeof args);
 }
 
 kas_status kas_op_bias_forward(kas_ops *ops, kas_plan *plan, kas_tensor y, const float *bias)
@@ -51,15 +83,40 @@ kas_status kas_op_bias_forward(kas_ops *ops, kas_plan *plan, kas_tensor y, const
     return launch_rows(plan, ops->bias_forward, &y, &b, &y);
 }
 
-kas_status kas_op_bias_backward(kas_ops *ops, kas_plan *plan, kas_tensor dy, float *dbias)
+size_t kas_bias_scratch(const kas_tensor *dy)
+{
+    const int rows = kas_tensor_rows(dy);
+    const unsigned chunks = kas_ops_chunks(rows, kas_ops_chunk_rows(rows));
+    return chunks > 1 ? (size_t)chunks * (size_t)dy->c : 0;
+}
+
+static kas_status column_sums(kas_ops *ops, kas_plan *plan, const kas_column_sum_args *args)
+{
+    unsigned block[3];
+    kas_ops_block(args->c, KAS_SUM_LANES, false, block);
+    const unsigned grid[3] = {kas_ops_chunks(args->rows, args->chunk_rows),
+                              kas_ops_chunks(args->c, KAS_SUM_LANES), 1};
+    return kas_plan_launch(plan, ops->bias_backward, grid, block, args, sizeof *args);
+}
+
+kas_status kas_op_bias_backward(kas_ops *ops, kas_plan *plan, kas_tensor dy, float *dbias,
+                                float *scratch)
 {
     KAS_TRY(kas_ops_check("bias backward", "dy", &dy));
-    const kas_rows_args args = {
-        .a = dy.data, .y = dbias, .rows = kas_tensor_rows(&dy), .c = dy.c, .pitch_a = dy.pitch};
-    unsigned block[3];
-    kas_ops_block(dy.c, KAS_MAX_BLOCK, false, block);
-    return kas_plan_launch(plan, ops->bias_backward, (unsigned[3]){1, 1, 1}, block, &args,
-                           sizeof args);
+    const int rows = kas_tensor_rows(&dy), chunk = kas_ops_chunk_rows(rows);
+    const int chunks = (int)kas_ops_chunks(rows, chunk);
+    const kas_column_sum_args first = {.x = dy.data,
+                                       .out = chunks > 1 ? scratch : dbias,
+                                       .rows = rows,
+                                       .c = dy.c,
+                                       .pitch = dy.pitch,
+                                       .chunk_rows = chunk};
+    KAS_TRY(column_sums(ops, plan, &first));
+    if (chunks == 1)
+        return KAS_OK;
+    const kas_column_sum_args second = {
+        .x = scratch, .out = dbias, .rows = chunks, .c = dy.c, .pitch = dy.c, .chunk_rows = chunks};
+    return column_sums(ops, plan, &second);
 }
 
 kas_status kas_op_advance(kas_ops *ops, kas_plan *plan, kas_step_state *state, int batch)

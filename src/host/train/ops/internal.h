@@ -6,15 +6,22 @@
 
 #include "device_code/prelude.h"
 
+#include "device_code/activation.h"
 #include "device_code/args.h"
 
 /* Every kernel of the operations, by the last part of its name. */
 #define KAS_OPS_KERNELS(X)                                                                         \
     X(add)                                                                                         \
-    X(relu_forward)                                                                                \
-    X(relu_backward)                                                                               \
+    X(multiply)                                                                                    \
+    X(multiply_sum)                                                                                \
+    X(copy)                                                                                        \
     X(bias_forward)                                                                                \
     X(bias_backward)                                                                               \
+    X(flatten_forward)                                                                             \
+    X(flatten_backward)                                                                            \
+    X(activation_forward)                                                                          \
+    X(activation_backward)                                                                         \
+    X(dropout)                                                                                     \
     X(advance)                                                                                     \
     X(augment)                                                                                     \
     X(norm_statistics)                                                                             \
@@ -24,15 +31,23 @@
     X(norm_apply_relu)                                                                             \
     X(norm_apply_residual)                                                                         \
     X(norm_apply_residual_relu)                                                                    \
+    X(norm_apply_active)                                                                           \
     X(norm_gradient)                                                                               \
     X(norm_gradient_relu)                                                                          \
+    X(norm_gradient_active)                                                                        \
     X(norm_gradient_combine)                                                                       \
     X(norm_backward)                                                                               \
     X(norm_backward_relu)                                                                          \
     X(norm_backward_residual)                                                                      \
     X(norm_backward_residual_relu)                                                                 \
+    X(norm_backward_active)                                                                        \
+    X(layer_norm_forward)                                                                          \
+    X(layer_norm_backward)                                                                         \
+    X(layer_norm_gradient)                                                                         \
     X(avg_pool_forward)                                                                            \
     X(avg_pool_backward)                                                                           \
+    X(max_pool_forward)                                                                            \
+    X(max_pool_backward)                                                                           \
     X(global_pool_forward)                                                                         \
     X(global_pool_backward)                                                                        \
     X(shortcut_a_forward)                                                                          \
@@ -54,6 +69,10 @@ void kas_ops_block(int lanes, unsigned most, bool rows, unsigned block[3]);
 /* Rows of `c` floats that a block of an element-wise kernel takes: about 4096 elements, which is
  * much for a GPU's block and little beside the cost of starting one on the CPU. */
 int kas_ops_rows_per_block(int c);
+
+/* Rows of a chunk of a sum over `rows` rows: enough that a chunk is worth a block, few enough that
+ * it stays in a cache; at most 512 chunks, since they are combined one after the other. */
+int kas_ops_chunk_rows(int rows);
 
 static inline unsigned kas_ops_chunks(int count, int size)
 {

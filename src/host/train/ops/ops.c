@@ -7,6 +7,9 @@ _Static_assert(sizeof(kas_step_state) == sizeof(kas_dev_state),
                "the host's and the device's state");
 _Static_assert(sizeof(kas_metrics) == sizeof(kas_dev_metrics), "the host's and the device's sums");
 _Static_assert(KAS_NO_LABEL == KAS_DEV_NO_LABEL, "the host's and the device's label of padding");
+_Static_assert((int)KAS_ACTIVATION_GELU == KAS_ACT_GELU &&
+                   (int)KAS_ACTIVATION_HARD_SIGMOID == KAS_ACT_KEEPS_OUTPUT,
+               "the host's and the device's activations");
 _Static_assert(KAS_SGD_GROUP == 1 << KAS_SGD_SHIFT, "the host's and the device's group");
 
 kas_status kas_ops_create(kas_device *device, kas_ops **out)
@@ -49,6 +52,12 @@ void kas_ops_block(int lanes, unsigned most, bool rows, unsigned block[3])
 int kas_ops_rows_per_block(int c)
 {
     return c < 4096 ? 4096 / c : 1;
+}
+
+int kas_ops_chunk_rows(int rows)
+{
+    const int even = (rows + 511) / 512;
+    return even > 128 ? even : 128;
 }
 
 kas_status kas_ops_check(const char *operation, const char *name, const kas_tensor *t)

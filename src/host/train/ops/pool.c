@@ -1,19 +1,10 @@
 #include "host/train/ops/internal.h"
 
-/* Checks that `small` is `large` pooled by `size` (channels apart). */
-static kas_status check_pooled(const char *operation, int size, const kas_tensor *large,
-                               const kas_tensor *small)
+/* Whether `out` windows lie so that the first and the last hold a pixel of the `size` there are. */
+static bool windows_fit(int size, int out, int kernel, int stride, int pad)
 {
-    KAS_TRY(kas_ops_check(operation, "the large tensor", large));
-    KAS_TRY(kas_ops_check(operation, "the small tensor", small));
-    if (size < 1)
-        return kas_fail(KAS_BAD_INPUT, "%s: size %d, expected at least 1", operation, size);
-    const int h = (large->h + size - 1) / size, w = (large->w + size - 1) / size;
-    if (small->n != large->n || small->h != h || small->w != w)
-        return kas_fail(KAS_BAD_INPUT, "%s: [%d][%d][%d] by %d is [%d][%d][%d], not [%d][%d][%d]",
-                        operation, large->n, large->h, large->w, size, large->n, h, w, small->n,
-                        small->h, small->w);
-    return KAS_OK;
+    return stride >= 1 && kernel >= 1 && pad >= 0 && pad < kernel &&
+           (double)(out - 1) * stride - pad < size;
 }
 
 static kas_status check_channels(const char *operation, const kas_tensor *a, const kas_tensor *b)
@@ -24,7 +15,27 @@ static kas_status check_channels(const char *operation, const kas_tensor *a, con
     return KAS_OK;
 }
 
-static kas_pool_args make_args(int size, const kas_tensor *x, const kas_tensor *y, bool forward)
+/* Checks that `small` is `large` pooled. */
+static kas_status check_pooled(const char *operation, const kas_pool *pool, const kas_tensor *large,
+                               const kas_tensor *small)
+{
+    KAS_TRY(kas_ops_check(operation, "the large tensor", large));
+    KAS_TRY(kas_ops_check(operation, "the small tensor", small));
+    KAS_TRY(check_channels(operation, large, small));
+    if (small->n == large->n &&
+        (pool->adaptive ||
+         (windows_fit(large->h, small->h, pool->kernel_h, pool->stride, pool->pad_h) &&
+          windows_fit(large->w, small->w, pool->kernel_w, pool->stride, pool->pad_w))))
+        return KAS_OK;
+    return kas_fail(KAS_BAD_INPUT,
+                    "%s: windows of %dx%d, stride %d, padding %d and %d, do not make "
+                    "[%d][%d][%d] of [%d][%d][%d]",
+                    operation, pool->kernel_h, pool->kernel_w, pool->stride, pool->pad_h,
+                    pool->pad_w, small->n, small->h, small->w, large->n, large->h, large->w);
+}
+
+static kas_pool_args make_args(const kas_pool *pool, const kas_tensor *x, const kas_tensor *y,
+                               bool forward)
 {
     return (kas_pool_args){.in = forward ? x->data : y->data,
                            .out = forward ? y->data : x->data,
@@ -32,40 +43,80 @@ static kas_pool_args make_args(int size, const kas_tensor *x, const kas_tensor *
                            .width = x->w,
                            .out_h = y->h,
                            .out_w = y->w,
-                           .size = size,
+                           .kernel_h = pool->kernel_h,
+                           .kernel_w = pool->kernel_w,
+                           .stride = pool->stride,
+                           .pad_h = pool->pad_h,
+                           .pad_w = pool->pad_w,
+                           .adaptive = pool->adaptive,
+                           .count_pad = pool->count_include_pad,
                            .c = x->c,
                            .pitch_x = x->pitch,
-                           .pitch_y = y->pitch,
-                           .c_out = y->c,
-                           .front = (y->c - x->c) / 2};
+                           .pitch_y = y->pitch};
 }
 
 static kas_status launch(kas_plan *plan, const kas_function *function, const kas_pool_args *args,
-                         unsigned gx, unsigned gy, unsigned gz, int lanes, bool rows)
+                         unsigned gx, unsigned gy, unsigned gz, bool rows)
 {
     unsigned block[3];
-    kas_ops_block(lanes, KAS_POOL_LANES, rows, block);
+    kas_ops_block(args->c, KAS_POOL_LANES, rows, block);
     return kas_plan_launch(plan, function, (unsigned[3]){gx, gy, gz}, block, args, sizeof *args);
 }
 
-kas_status kas_op_avg_pool_forward(kas_ops *ops, kas_plan *plan, int s, kas_tensor x, kas_tensor y)
+/* A block for each row of the output (y forward, dx backward), image and chunk of channels. */
+static kas_status launch_rows(kas_plan *plan, const kas_function *function,
+                              const kas_pool_args *args, const kas_tensor *out)
 {
-    KAS_TRY(check_pooled("average pool", s, &x, &y));
-    KAS_TRY(check_channels("average pool", &x, &y));
-    const kas_pool_args args = make_args(s, &x, &y, true);
-    return launch(plan, ops->avg_pool_forward, &args, (unsigned)y.h, (unsigned)y.n,
-                  kas_ops_chunks(x.c, KAS_POOL_LANES), x.c, true);
+    return launch(plan, function, args, (unsigned)out->h, (unsigned)out->n,
+                  kas_ops_chunks(args->c, KAS_POOL_LANES), true);
 }
 
-kas_status kas_op_avg_pool_backward(kas_ops *ops, kas_plan *plan, int s, kas_tensor dy,
-                                    kas_tensor dx)
+kas_status kas_op_avg_pool_forward(kas_ops *ops, kas_plan *plan, const kas_pool *pool, kas_tensor x,
+                                   kas_tensor y)
 {
-    KAS_TRY(check_pooled("average pool backward", s, &dx, &dy));
-    KAS_TRY(check_channels("average pool backward", &dx, &dy));
-    const kas_pool_args args = make_args(s, &dx, &dy, false);
-    return launch(plan, ops->avg_pool_backward, &args, (unsigned)dy.h, (unsigned)dy.n, 1, dx.c,
-                  true);
+    KAS_TRY(check_pooled("average pool", pool, &x, &y));
+    const kas_pool_args args = make_args(pool, &x, &y, true);
+    return launch_rows(plan, ops->avg_pool_forward, &args, &y);
 }
+
+kas_status kas_op_avg_pool_backward(kas_ops *ops, kas_plan *plan, const kas_pool *pool,
+                                    kas_tensor dy, kas_tensor dx)
+{
+    KAS_TRY(check_pooled("average pool backward", pool, &dx, &dy));
+    const kas_pool_args args = make_args(pool, &dx, &dy, false);
+    return launch_rows(plan, ops->avg_pool_backward, &args, &dx);
+}
+
+static kas_status check_max_pool(const char *operation, const kas_pool *pool, const kas_tensor *x,
+                                 const kas_tensor *y)
+{
+    KAS_TRY(check_pooled(operation, pool, x, y));
+    if (pool->adaptive || pool->kernel_h * pool->kernel_w > KAS_MAX_POOL_TAPS)
+        return kas_fail(KAS_BAD_INPUT, "%s: windows of %dx%d pixels; at most %d are supported",
+                        operation, pool->kernel_h, pool->kernel_w, KAS_MAX_POOL_TAPS);
+    return KAS_OK;
+}
+
+kas_status kas_op_max_pool_forward(kas_ops *ops, kas_plan *plan, const kas_pool *pool, kas_tensor x,
+                                   kas_tensor y, uint8_t *index)
+{
+    KAS_TRY(check_max_pool("max pool", pool, &x, &y));
+    kas_pool_args args = make_args(pool, &x, &y, true);
+    args.index = index;
+    return launch_rows(plan, ops->max_pool_forward, &args, &y);
+}
+
+kas_status kas_op_max_pool_backward(kas_ops *ops, kas_plan *plan, const kas_pool *pool,
+                                    const uint8_t *index, kas_tensor dy, kas_tensor dx)
+{
+    KAS_TRY(check_max_pool("max pool backward", pool, &dx, &dy));
+    kas_pool_args args = make_args(pool, &dx, &dy, false);
+    args.index = (uint8_t *)index;
+    return launch_rows(plan, ops->max_pool_backward, &args, &dx);
+}
+
+/* The global pools read the sizes of the tensors alone. */
+static const kas_pool whole = {0};
 
 static kas_status check_global(const char *operation, const kas_tensor *x, const kas_tensor *y)
 {
@@ -80,41 +131,14 @@ static kas_status check_global(const char *operation, const kas_tensor *x, const
 kas_status kas_op_global_pool_forward(kas_ops *ops, kas_plan *plan, kas_tensor x, kas_tensor y)
 {
     KAS_TRY(check_global("global pool", &x, &y));
-    const kas_pool_args args = make_args(1, &x, &y, true);
+    const kas_pool_args args = make_args(&whole, &x, &y, true);
     return launch(plan, ops->global_pool_forward, &args, (unsigned)x.n,
-                  kas_ops_chunks(x.c, KAS_POOL_LANES), 1, x.c, false);
+                  kas_ops_chunks(x.c, KAS_POOL_LANES), 1, false);
 }
 
 kas_status kas_op_global_pool_backward(kas_ops *ops, kas_plan *plan, kas_tensor dy, kas_tensor dx)
 {
     KAS_TRY(check_global("global pool backward", &dx, &dy));
-    const kas_pool_args args = make_args(1, &dx, &dy, false);
-    return launch(plan, ops->global_pool_backward, &args, (unsigned)dx.n, 1, 1, dx.c, true);
-}
-
-static kas_status check_shortcut(const char *operation, int stride, const kas_tensor *x,
-                                 const kas_tensor *y)
-{
-    KAS_TRY(check_pooled(operation, stride, x, y));
-    if (y->c < x->c)
-        return kas_fail(KAS_BAD_INPUT, "%s: %d channels cannot be padded to %d", operation, x->c,
-                        y->c);
-    return KAS_OK;
-}
-
-kas_status kas_op_shortcut_a_forward(kas_ops *ops, kas_plan *plan, int stride, kas_tensor x,
-                                     kas_tensor y)
-{
-    KAS_TRY(check_shortcut("shortcut", stride, &x, &y));
-    const kas_pool_args args = make_args(stride, &x, &y, true);
-    return launch(plan, ops->shortcut_a_forward, &args, (unsigned)y.h, (unsigned)y.n, 1, y.c, true);
-}
-
-kas_status kas_op_shortcut_a_backward(kas_ops *ops, kas_plan *plan, int stride, kas_tensor dy,
-                                      kas_tensor dx)
-{
-    KAS_TRY(check_shortcut("shortcut backward", stride, &dx, &dy));
-    const kas_pool_args args = make_args(stride, &dx, &dy, false);
-    return launch(plan, ops->shortcut_a_backward, &args, (unsigned)dy.h, (unsigned)dy.n, 1, dx.c,
-                  true);
+    const kas_pool_args args = make_args(&whole, &dx, &dy, false);
+    return launch(plan, ops->global_pool_backward, &args, (unsigned)dx.n, 1, 1, true);
 }
