@@ -19,7 +19,7 @@ expect() { # exit-code words command...
 expect 0 '269722 parameters' "$kas" net show resnet20
 expect 0 '"parameters":11173962,' "$kas" net show resnet18 --json
 expect 2 '3x32x32' "$kas" net show resnet20 --input 32
-expect 3 'known are: resnet20, resnet18' "$kas" net show resnet21
+expect 3 'known are: ' "$kas" net show resnet21
 
 expect 0 'images' "$kas" dataset make shapes -o "$dir/s.h5" --train 160 --test 40 --size 8 --classes 4
 args=(--net resnet20 --dataset "$dir/s.h5" --device cpu --threads 1 --batch 16)

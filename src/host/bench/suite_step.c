@@ -250,6 +250,10 @@ static kas_status run_net(const kas_bench_options *o, const char *name, kas_devi
     return status;
 }
 
+/* Measured when no network is named; all of them would take an hour. */
+static const char *const usual[] = {"resnet20", "resnet18"};
+enum { USUAL = sizeof usual / sizeof *usual };
+
 static kas_status run_nets(const kas_bench_options *o, const kas_bench_sink *sink, kas_table *table)
 {
     kas_device *device;
@@ -257,8 +261,8 @@ static kas_status run_nets(const kas_bench_options *o, const kas_bench_sink *sin
     KAS_TRY(kas_device_open(o->device ? o->device : "auto", o->threads, &device));
     if (o->net)
         status = run_net(o, o->net, device, sink, table);
-    for (const char *const *name = kas_net_names(); !o->net && status == KAS_OK && *name; name++)
-        status = run_net(o, *name, device, sink, table);
+    for (int i = 0; !o->net && status == KAS_OK && i < USUAL; i++)
+        status = run_net(o, usual[i], device, sink, table);
     kas_device_close(device);
     return status;
 }

@@ -5,7 +5,9 @@
 
 #include "host/cli/cli.h"
 #include "host/cli/net_options.h"
+#include "host/cli/net_show.h"
 #include "host/net/targets.h"
+#include "host/report/line.h"
 
 typedef struct net_options {
     kas_cli_common common;
@@ -18,6 +20,15 @@ static const struct argp_option option_list[] = {
     {"classes", 'c', "N", 0, "Number of classes (default 10)", 0},
     {"targets", 't', "LIST", 0, "Kernel sizes to replace, such as 3x3,1x1 (default: all)", 0},
     {0}};
+
+static void no_network(struct argp_state *state)
+{
+    kas_buf list = {0};
+    for (const char *const *name = kas_net_names(); *name; name++)
+        kas_buf_printf(&list, " %s", *name);
+    argp_error(state, "which network? The path of a file, or one of:%s", kas_buf_text(&list));
+    kas_buf_free(&list);
+}
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -44,10 +55,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
             argp_error(state, "unexpected argument \"%s\"", arg);
         return 0;
     case ARGP_KEY_END:
-        if (!o->action || strcmp(o->action, "show") != 0)
-            argp_error(state, "expected \"show\"");
+        if (!o->action || (strcmp(o->action, "show") != 0 && strcmp(o->action, "check") != 0))
+            argp_error(state, "expected \"show\" or \"check\"");
         else if (!o->name)
-            argp_error(state, "which network? known are: resnet20, resnet18");
+            no_network(state);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -57,87 +68,38 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const char doc[] =
     "Layers, shapes, cost of a network, and which convolutions a search replaces.\n\n"
     "  kas-gpu net show resnet20\n"
-    "  kas-gpu net show resnet18 --classes 100 --targets 3x3\n"
-    "  kas-gpu net show resnet18 --input 3x64x64 --json\n"
-    "\vA multiply-add counts as one FLOP. Shapes are channels x height x width of the output.";
+    "  kas-gpu net show resnet18 --input 3x224x224 --classes 1000\n"
+    "  kas-gpu net show resnet18:small=1 --input 3x96x96   # the file's argument, by hand\n"
+    "  kas-gpu net show ./mine.json --targets 3x3 --json\n"
+    "  kas-gpu net check ./mine.json                       # is the file right? what is in it?\n"
+    "\vNAME is a network that comes with kas-gpu or the path of a network file "
+    "(docs/network-file.md).  A multiply-add counts as one FLOP. Shapes are channels x height x "
+    "width of the output.";
 
-/* Position of layer i in the targets, or -1. */
-static int target_of(const kas_target *targets, int count, int layer)
-{
-    for (int i = 0; i < count; i++)
-        if (targets[i].layer == layer)
-            return i;
-    return -1;
-}
-
-static void print_text(const kas_net *net, const kas_target *targets, int count)
-{
-    printf("%-24s %-16s %-14s %12s %10s  replaced\n", "layer", "kind", "output", "FLOPs",
-           "parameters");
-    for (int i = 0; i < net->layers; i++) {
-        const kas_layer *l = &net->layer[i];
-        char kind[48], shape[48];
-        if (l->op == KAS_LAYER_CONV && l->stride > 1)
-            snprintf(kind, sizeof kind, "conv %dx%d/%d", l->kernel_h, l->kernel_w, l->stride);
-        else if (l->op == KAS_LAYER_CONV)
-            snprintf(kind, sizeof kind, "conv %dx%d", l->kernel_h, l->kernel_w);
-        else
-            snprintf(kind, sizeof kind, "%s", kas_layer_op_name(l->op));
-        snprintf(shape, sizeof shape, "%dx%dx%d", l->c, l->h, l->w);
-        printf("%-24s %-16s %-14s %12.0f %10.0f  %s\n", l->name, kind, shape,
-               kas_layer_flops(net, i), kas_layer_params(net, i),
-               target_of(targets, count, i) >= 0 ? "yes" : "");
-    }
-    printf("\n%s: %.0f FLOPs per image, %.0f parameters\n", net->name, kas_net_flops(net),
-           kas_net_params(net));
-    printf("replaced: %d convolutions, %.1f%% of the FLOPs\n", count,
-           100 * kas_targets_flops_share(net, targets, count));
-}
-
-static void json_layer(const kas_net *net, int i, bool target, kas_buf *out)
-{
-    const kas_layer *l = &net->layer[i];
-    kas_buf_puts(out, i ? ",{\"name\":" : "{\"name\":");
-    kas_buf_json_string(out, l->name);
-    kas_buf_printf(out, ",\"kind\":\"%s\",\"inputs\":[", kas_layer_op_name(l->op));
-    for (int k = 0; k < l->inputs; k++)
-        kas_buf_printf(out, "%s%d", k ? "," : "", l->in[k]);
-    kas_buf_printf(out, "],\"shape\":[%d,%d,%d]", l->c, l->h, l->w);
-    if (l->op == KAS_LAYER_CONV)
-        kas_buf_printf(out, ",\"kernel\":[%d,%d],\"stride\":%d,\"groups\":%d", l->kernel_h,
-                       l->kernel_w, l->stride, l->groups);
-    kas_buf_printf(out, ",\"flops\":%.0f,\"parameters\":%.0f,\"replaced\":%s}",
-                   kas_layer_flops(net, i), kas_layer_params(net, i), target ? "true" : "false");
-}
-
-static void json_target(const kas_target *t, bool first, kas_buf *out)
-{
-    kas_buf_puts(out, first ? "{\"name\":" : ",{\"name\":");
-    kas_buf_json_string(out, t->name);
-    kas_buf_printf(out,
-                   ",\"c_in\":%u,\"c_out\":%u,\"c\":%u,\"parts_in\":%u,\"parts_out\":%u,\"h\":%u,"
-                   "\"w\":%u,\"kernel\":[%u,%u],\"stride\":%u,\"flops\":%.0f,\"parameters\":%.0f}",
-                   t->c_in, t->c_out, t->c, t->parts_in, t->parts_out, t->h, t->w, t->kernel_h,
-                   t->kernel_w, t->stride, kas_target_conv_flops(t), kas_target_conv_params(t));
-}
-
-static kas_status print_json(const kas_net *net, const kas_target *targets, int count)
+static kas_status print_check(const net_options *o, const kas_net *net, const kas_target *targets,
+                              int count)
 {
     kas_buf out = {0};
-    kas_buf_printf(&out,
-                   "{\"schema_version\":1,\"name\":\"%s\",\"classes\":%d,\"flops\":%.0f,"
-                   "\"parameters\":%.0f,\"layers\":[",
-                   net->name, net->classes, kas_net_flops(net), kas_net_params(net));
-    for (int i = 0; i < net->layers; i++)
-        json_layer(net, i, target_of(targets, count, i) >= 0, &out);
-    kas_buf_puts(&out, "],\"targets\":[");
-    for (int i = 0; i < count; i++)
-        json_target(&targets[i], i == 0, &out);
-    kas_buf_printf(&out, "],\"targets_flops_share\":%.6f}",
-                   kas_targets_flops_share(net, targets, count));
+    double share = kas_targets_flops_share(net, targets, count);
+    if (!o->common.json) {
+        printf("%s: ok: %d layers, %.0f FLOPs per image of %dx%dx%d, %.0f parameters; %d "
+               "convolutions to replace, %.1f%% of the FLOPs\n",
+               o->name, net->layers, kas_net_flops(net), o->c, o->h, o->w, kas_net_params(net),
+               count, 100 * share);
+        return KAS_OK;
+    }
+    kas_line_begin(&out);
+    kas_line_text(&out, "file", o->name);
+    kas_line_text(&out, "name", net->name);
+    kas_line_int(&out, "layers", net->layers);
+    kas_line_number(&out, "flops", kas_net_flops(net));
+    kas_line_number(&out, "parameters", kas_net_params(net));
+    kas_line_int(&out, "targets", count);
+    kas_line_number(&out, "targets_flops_share", share);
+    kas_line_end(&out);
     kas_status status = kas_buf_status(&out);
     if (status == KAS_OK)
-        puts(out.data);
+        fputs(out.data, stdout);
     kas_buf_free(&out);
     return status;
 }
@@ -145,7 +107,8 @@ static kas_status print_json(const kas_net *net, const kas_target *targets, int 
 static kas_status run(int argc, char **argv)
 {
     static const struct argp_child children[] = {{&kas_cli_common_argp, 0, NULL, 0}, {0}};
-    static const struct argp argp = {option_list, parse, "show NAME", doc, children, 0, 0};
+    static const struct argp argp = {option_list, parse, "show NAME\ncheck FILE", doc, children,
+                                     0,           0};
     net_options o = {.c = 3, .h = 32, .w = 32, .classes = 10};
     bool done;
     KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
@@ -157,14 +120,17 @@ static kas_status run(int argc, char **argv)
     kas_status status = KAS_OK;
     KAS_TRY_GOTO(kas_net_build(o.name, o.h, o.w, o.c, o.classes, &net), out);
     KAS_TRY_GOTO(kas_net_targets(net, o.filter, &targets, &count), out);
-    if (o.common.json)
-        status = print_json(net, targets, count);
+    if (strcmp(o.action, "check") == 0)
+        status = print_check(&o, net, targets, count);
+    else if (o.common.json)
+        status = kas_net_show_json(net, targets, count);
     else
-        print_text(net, targets, count);
+        status = kas_net_show_text(net, targets, count);
 out:
     free(targets);
     kas_net_free(net);
     return status;
 }
 
-const kas_command kas_command_net = {"net", "Show a network, its cost and its targets", run};
+const kas_command kas_command_net = {"net", "Show or check a network, its cost and its targets",
+                                     run};

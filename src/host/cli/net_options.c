@@ -6,7 +6,8 @@
 enum { KEY_FLOPS = 0x100, KEY_PARAMS };
 
 static const struct argp_option options[] = {
-    {"net", 'n', "NAME", 0, "Network whose convolutions are replaced: resnet20, resnet18", 10},
+    {"net", 'n', "NAME", 0,
+     "Network whose convolutions are replaced: a name or a network file (kas-gpu net)", 10},
     {"input", 'i', "CxHxW", 0, "Shape of an image (default 3x32x32)", 10},
     {"classes", 'c', "N", 0, "Number of classes (default 10)", 10},
     {"targets", 't', "LIST", 0, "Kernel sizes to replace, such as 3x3,1x1 (default: all)", 10},

@@ -28,7 +28,8 @@ enum {
 
 static const struct argp_option option_list[] = {
     {"dataset", 'd', "F.h5", 0, "Labelled images (kas-gpu dataset makes such files)", 1},
-    {"net", 'n', "NAME", 0, "Backbone (default resnet18)", 1},
+    {"net", 'n', "NAME", 0, "Backbone: a name or a network file (default resnet18; kas-gpu net)",
+     1},
     {"study", 's', "DIR", 0, "Where everything is kept (default studies/NET-DATASET-SEED)", 1},
     {"candidates", 'c', "N", 0, "Evaluate the first N kernels of the seed's list (default 16)", 1},
     {"time", 't', "T", 0,

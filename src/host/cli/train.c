@@ -34,7 +34,7 @@ typedef struct train_cli {
 enum { OPT_FLOPS = 256, OPT_PARAMS, OPT_INIT, OPT_DRY_RUN, OPT_TEST };
 
 static const struct argp_option option_list[] = {
-    {"net", 'n', "NAME", 0, "Network (kas-gpu net show NAME)", 1},
+    {"net", 'n', "NAME", 0, "Network: a name or a network file (kas-gpu net)", 1},
     {"dataset", 'd', "F.h5", 0, "Images and labels (kas-gpu dataset)", 1},
     {"kernel", 'k', "KERNEL.json", 0, "Put this kernel in place of the convolutions", 1},
     {"targets", 't', "LIST", 0, "Which to replace, such as 3x3,1x1 (default: all)", 1},

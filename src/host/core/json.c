@@ -82,12 +82,53 @@ static kas_status check_duplicates(const char *name, const char *place, const cJ
     return KAS_OK;
 }
 
+/* Behind the string, number or word at `at`. */
+static const char *skip_scalar(const char *at)
+{
+    if (*at != '"')
+        return at + strcspn(at, ",]} \t\r\n");
+    for (at++; *at && *at != '"'; at++)
+        at += *at == '\\' && at[1];
+    return at + (*at == '"');
+}
+
+/* Text and tree are walked side by side: *at goes from the start of `item` to behind it, or stops
+ * at `wanted`. */
+static bool find_in_text(const char **at, const cJSON *item, const cJSON *wanted)
+{
+    static const char between[] = " \t\r\n,:";
+    *at += strspn(*at, between);
+    if (item == wanted)
+        return true;
+    if (!cJSON_IsArray(item) && !cJSON_IsObject(item)) {
+        *at = skip_scalar(*at);
+        return false;
+    }
+    ++*at;
+    for (const cJSON *child = item->child; child; child = child->next) {
+        *at += strspn(*at, between);
+        if (cJSON_IsObject(item))
+            *at = skip_scalar(*at);
+        if (find_in_text(at, child, wanted))
+            return true;
+    }
+    *at += strspn(*at, between);
+    *at += **at != 0; /* the closing bracket */
+    return false;
+}
+
 static int line_of(const char *text, const char *at)
 {
     int line = 1;
     for (const char *p = text; p < at; p++)
         line += *p == '\n';
     return line;
+}
+
+int kas_json_line(const char *text, const cJSON *root, const cJSON *item)
+{
+    const char *at = text;
+    return find_in_text(&at, root, item) ? line_of(text, at) : 0;
 }
 
 kas_status kas_json_parse(const char *name, const char *text, size_t size, kas_json_limits limits,

@@ -24,6 +24,10 @@ typedef struct kas_json_limits {
 kas_status kas_json_parse(const char *name, const char *text, size_t size, kas_json_limits limits,
                           cJSON **out);
 
+/* The line of `text`, from 1, on which `item` begins. `root` is what kas_json_parse made of `text`.
+ * Walks the text: for messages. 0 when `item` is not in the tree. */
+int kas_json_line(const char *text, const cJSON *root, const cJSON *item);
+
 /* Required fields of an object. */
 kas_status kas_json_object(const cJSON *object, const char *where, const char *field,
                            const cJSON **out);

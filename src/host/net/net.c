@@ -3,56 +3,152 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/net/builder.h"
-#include "host/net/resnet.h"
+#include "host/core/files.h"
+#include "host/core/json.h"
+#include "host/net/catalog.h"
+#include "host/net/net_file.h"
 
-static const struct {
-    const char *name;
-    void (*build)(kas_builder *b, int classes);
-} networks[] = {{"resnet20", kas_build_resnet20}, {"resnet18", kas_build_resnet18}};
+enum { MAX_IMAGE = 1024, MAX_CLASSES = 65536 };
 
-enum { NETWORKS = sizeof networks / sizeof *networks, MAX_SIZE = 1024, MAX_CLASSES = 65536 };
+/* ---- what a network is asked for by -----------------------------------------------------------
+ */
 
-const char *const *kas_net_names(void)
+/* "resnet18:small=1" in two: where the options begin, or the end. */
+static const char *find_options(const char *spec)
 {
-    static const char *const names[NETWORKS + 1] = {"resnet20", "resnet18", NULL};
-    return names;
+    const char *colon = strrchr(spec, ':');
+    if (!colon)
+        return spec + strlen(spec);
+    size_t name = strspn(colon + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                    "0123456789_");
+    return name && colon[1 + name] == '=' ? colon : spec + strlen(spec);
+}
+
+static bool is_text(const char *spec)
+{
+    return *spec == '{';
+}
+
+static bool is_path(const char *spec, size_t length)
+{
+    return memchr(spec, '/', length) || (length > 5 && strncmp(spec + length - 5, ".json", 5) == 0);
 }
 
 static kas_status fail_unknown(const char *name)
 {
     kas_buf list = {0};
-    for (int i = 0; i < NETWORKS; i++)
-        kas_buf_printf(&list, "%s%s", i ? ", " : "", networks[i].name);
-    kas_status status =
-        kas_fail(KAS_BAD_INPUT, "unknown network \"%s\"; known are: %s", name, kas_buf_text(&list));
+    for (const char *const *known = kas_net_names(); *known; known++)
+        kas_buf_printf(&list, "%s%s", list.size ? ", " : "", *known);
+    kas_status status = kas_fail(
+        KAS_BAD_INPUT, "unknown network \"%s\"; known are: %s, and files (\"./mine.json\")", name,
+        kas_buf_text(&list));
     kas_buf_free(&list);
     return status;
 }
 
-static kas_status check_range(const char *net, const char *what, int value, int low, int high)
+/* The text that `spec` (without options) stands for; `file` is its name in messages. */
+static kas_status find_text(const char *spec, kas_buf *text, const char **file)
+{
+    const char *known = kas_catalog_find(spec);
+    *file = spec;
+    if (known) {
+        kas_buf_puts(text, known);
+    } else if (is_text(spec)) {
+        kas_buf_puts(text, spec);
+        *file = "network";
+    } else if (is_path(spec, strlen(spec))) {
+        KAS_TRY(kas_file_read(spec, KAS_NET_FILE_BYTES, text));
+    } else {
+        return fail_unknown(spec);
+    }
+    return kas_buf_status(text);
+}
+
+/* ---- building ---------------------------------------------------------------------------------
+ */
+
+static kas_status check_range(const char *what, int value, int low, int high)
 {
     if (value >= low && value <= high)
         return KAS_OK;
-    return kas_fail(KAS_BAD_INPUT, "network %s: %s is %d; expected %d to %d", net, what, value, low,
-                    high);
+    return kas_fail(KAS_BAD_INPUT, "%s is %d; expected %d to %d", what, value, low, high);
 }
 
-kas_status kas_net_build(const char *name, int h, int w, int c, int classes, kas_net **out)
+static kas_status check_request(const kas_net_source *s)
 {
-    for (int i = 0; i < NETWORKS; i++) {
-        if (strcmp(name, networks[i].name) != 0)
-            continue;
-        KAS_TRY(check_range(name, "height of the images", h, 1, MAX_SIZE));
-        KAS_TRY(check_range(name, "width of the images", w, 1, MAX_SIZE));
-        KAS_TRY(check_range(name, "number of image channels", c, 1, MAX_SIZE));
-        KAS_TRY(check_range(name, "number of classes", classes, 2, MAX_CLASSES));
-        kas_builder b;
-        kas_builder_start(&b, name, h, w, c, classes);
-        networks[i].build(&b, classes);
-        return kas_builder_finish(&b, out);
-    }
-    return fail_unknown(name);
+    KAS_TRY(check_range("height of the images", s->h, 1, MAX_IMAGE));
+    KAS_TRY(check_range("width of the images", s->w, 1, MAX_IMAGE));
+    KAS_TRY(check_range("number of image channels", s->c, 1, MAX_IMAGE));
+    return check_range("number of classes", s->classes, 2, MAX_CLASSES);
+}
+
+/* The text of the network that comes with kas-gpu and is called `like`; it must have layers. */
+static kas_status find_layers(const char *like, kas_buf *text)
+{
+    char further[256], name[32];
+    const char *known = kas_catalog_find(like);
+    if (!known)
+        return fail_unknown(like);
+    KAS_TRY(kas_net_file_like(like, known, further, name));
+    if (*further)
+        return kas_fail(KAS_BAD_INPUT,
+                        "field \"like\": %s is itself like another network; expected \"%s\"", like,
+                        further);
+    kas_buf_clear(text);
+    kas_buf_puts(text, known);
+    return KAS_OK;
+}
+
+/* A file with "like": the text of the network that it names takes the file's place, the options
+ * that it gives come behind the user's, which win. */
+static kas_status follow_like(kas_net_source *s, kas_buf *text, kas_buf *options, char name[32])
+{
+    char like[256];
+    KAS_TRY(kas_net_file_like(s->file, kas_buf_text(text), like, name));
+    s->name = name;
+    if (!*like)
+        return KAS_OK;
+    char *more = like + (find_options(like) - like);
+    if (*more)
+        kas_buf_printf(options, "%s%s", options->size ? "," : "", more + 1);
+    *more = 0;
+    kas_status status = find_layers(like, text);
+    if (status != KAS_OK)
+        return kas_fail_context(status, "%s", s->file);
+    s->file = name;
+    return KAS_OK;
+}
+
+static kas_status build(const char *spec, kas_net_source source, kas_net **out)
+{
+    kas_buf base = {0}, text = {0}, options = {0};
+    char name[32];
+    const char *colon = find_options(spec);
+    kas_status status = KAS_OK;
+    kas_buf_add(&base, spec, (size_t)(colon - spec));
+    kas_buf_puts(&options, *colon ? colon + 1 : "");
+    KAS_TRY_GOTO(kas_buf_status(&base), out);
+    KAS_TRY_GOTO(find_text(kas_buf_text(&base), &text, &source.file), out);
+    KAS_TRY_GOTO(follow_like(&source, &text, &options, name), out);
+    KAS_TRY_GOTO(kas_buf_status(&text), out);
+    KAS_TRY_GOTO(kas_buf_status(&options), out);
+    source.text = kas_buf_text(&text);
+    source.options = kas_buf_text(&options);
+    status = kas_net_file_read(&source, out);
+out:
+    kas_buf_free(&base);
+    kas_buf_free(&text);
+    kas_buf_free(&options);
+    return status;
+}
+
+kas_status kas_net_build(const char *spec, int h, int w, int c, int classes, kas_net **out)
+{
+    kas_net_source source = {.h = h, .w = w, .c = c, .classes = classes};
+    kas_status status = check_request(&source);
+    if (status != KAS_OK)
+        return kas_fail_context(status, "network %.64s", spec);
+    return build(spec, source, out);
 }
 
 void kas_net_free(kas_net *net)

@@ -74,12 +74,15 @@ typedef struct kas_net {
     kas_arena *inputs; /* owns every layer's `in` */
 } kas_net;
 
-/* "resnet20" (CIFAR, shortcut option A: 269,722 parameters for 10 classes) or "resnet18" (CIFAR
- * stem: 3x3, stride 1, no max pool). KAS_BAD_INPUT naming the known networks otherwise. */
-kas_status kas_net_build(const char *name, int h, int w, int c, int classes, kas_net **out);
+/* `spec` is the name of a network that comes with kas-gpu ("resnet18"), the path of a network file
+ * ("./mine.json"; docs/network-file.md), or the text of one; values for its arguments may follow:
+ * "resnet18:small=0".  KAS_BAD_INPUT says which networks there are, or file and line of a mistake.
+ */
+kas_status kas_net_build(const char *spec, int h, int w, int c, int classes, kas_net **out);
 void kas_net_free(kas_net *net);
-/* NULL-terminated list of names that kas_net_build knows. */
+/* NULL-terminated list of the names that kas_net_build knows. Not thread-safe on its first call. */
 const char *const *kas_net_names(void);
+enum { KAS_NET_CATALOG = 64 }; /* most of them */
 
 /* Per image; a multiply-add is one FLOP. Parameters: everything that is learned. */
 double kas_net_flops(const kas_net *net);

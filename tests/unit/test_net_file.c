@@ -1,0 +1,267 @@
+/* Network files: what they unroll to, and what is said about broken ones. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "host/net/net.h"
+
+#define HEAD "{\"format\": \"kas-gpu network\", \"version\": 1, \"name\": \"test\",\n"
+#define TAIL "\n{\"global_avg_pool\": \"pool\"}, {\"linear\": \"fc\", \"channels\": \"classes\"}]}"
+#define NETWORK(layers) HEAD "\"layers\": [\n" layers "," TAIL
+
+static kas_net *read_net(const char *text, int h, int w)
+{
+    kas_net *net = NULL;
+    if (kas_net_build(text, h, w, 3, 10, &net) != KAS_OK)
+        fail_msg("%s", kas_error());
+    return net;
+}
+
+static const kas_layer *layer(const kas_net *net, const char *name)
+{
+    for (int i = 0; i < net->layers; i++)
+        if (strcmp(net->layer[i].name, name) == 0)
+            return &net->layer[i];
+    fail_msg("no layer %s", name);
+    return NULL;
+}
+
+static void assert_shape(const kas_net *net, const char *name, int c, int h, int w)
+{
+    const kas_layer *l = layer(net, name);
+    if (l->c != c || l->h != h || l->w != w)
+        fail_msg("%s is %dx%dx%d, expected %dx%dx%d", name, l->c, l->h, l->w, c, h, w);
+}
+
+/* Sizes as PyTorch gives them, defaults as documented. */
+static void layers_have_their_fields(void **state)
+{
+    (void)state;
+    kas_net *net = read_net(
+        NETWORK("{\"conv\": \"a\", \"channels\": 8, \"kernel\": [1, 7], \"bias\": true},"
+                "{\"conv\": \"b\", \"channels\": 16, \"kernel\": 3, \"stride\": 2, \"padding\": 0, "
+                "\"groups\": 4},"
+                "{\"max_pool\": \"floor\", \"kernel\": 3, \"stride\": 2, \"padding\": 1},"
+                "{\"max_pool\": \"ceil\", \"from\": \"b\", \"kernel\": 2, \"ceil_mode\": true},"
+                "{\"avg_pool\": \"avg\", \"from\": \"b\", \"kernel\": 2, \"stride\": 2, "
+                "\"count_include_pad\": false},"
+                "{\"adaptive_avg_pool\": \"adapt\", \"from\": \"b\", \"size\": [3, 5]},"
+                "{\"batch_norm\": \"bn\", \"eps\": 0.001, \"momentum\": 0.01},"
+                "{\"dropout\": \"drop\", \"probability\": 0.2},"
+                "{\"flatten\": \"flat\"},"
+                "{\"linear\": \"gate\", \"channels\": 16, \"bias\": false},"
+                "{\"sigmoid\": \"sigmoid\"},"
+                "{\"multiply\": \"scaled\", \"from\": [\"b\", \"sigmoid\"]},"
+                "{\"concat\": \"cat\", \"from\": [\"b\", \"scaled\", \"b\"]}"),
+        32, 33);
+    assert_shape(net, "a", 8, 32, 33);
+    assert_true(layer(net, "a")->bias && layer(net, "a")->stem && !layer(net, "b")->bias);
+    assert_shape(net, "b", 16, 15, 16);
+    assert_int_equal(layer(net, "b")->groups, 4);
+    assert_shape(net, "floor", 16, 8, 8);
+    assert_shape(net, "ceil", 16, 8, 8);
+    assert_shape(net, "avg", 16, 7, 8);
+    assert_false(layer(net, "avg")->count_include_pad);
+    assert_shape(net, "adapt", 16, 3, 5);
+    assert_true(layer(net, "bn")->eps == 0.001 && layer(net, "bn")->momentum == 0.01);
+    assert_true(layer(net, "drop")->probability == 0.2);
+    assert_shape(net, "flat", 16 * 15, 1, 1);
+    assert_false(layer(net, "gate")->bias);
+    assert_shape(net, "scaled", 16, 15, 16);
+    assert_shape(net, "cat", 48, 15, 16);
+    assert_int_equal(layer(net, "cat")->inputs, 3);
+    kas_net_free(net);
+}
+
+static const char repeated[] =
+    HEAD "\"arguments\": [\"width = 4\", \"n = classes // 5\"], \"blocks\": {"
+         "\"unit\": {\"arguments\": [\"k\", \"out = 2 * c\", \"more = k == 3\"], \"layers\": ["
+         "{\"conv\": \"conv\", \"channels\": \"out\", \"kernel\": \"k\"},"
+         "{\"if\": \"more\", \"relu\": \"relu\"}]},"
+         "\"pair\": {\"layers\": [{\"unit\": \"left\", \"k\": 3}, {\"unit\": \"right\", \"from\": "
+         "\"in\", "
+         "\"k\": 1}, {\"add\": \"add\", \"from\": [\"left\", \"right\"]}]}},"
+         "\"layers\": [{\"unit\": \"\", \"k\": 5, \"out\": \"width\"},"
+         "{\"unit\": \"s.{i + 1}\", \"repeat\": \"n\", \"k\": \"i == 0 ? 3 : 1\"},"
+         "{\"pair\": \"p\"}," TAIL;
+
+static void blocks_unroll(void **state)
+{
+    (void)state;
+    kas_net *net = read_net(repeated, 8, 8);
+    static const char *const names[] = {"input",    "conv",        "s.1.conv",    "s.1.relu",
+                                        "s.2.conv", "p.left.conv", "p.left.relu", "p.right.conv",
+                                        "p.add",    "pool",        "fc"};
+    assert_int_equal(net->layers, sizeof names / sizeof *names);
+    for (int i = 0; i < net->layers; i++)
+        assert_string_equal(net->layer[i].name, names[i]);
+    assert_shape(net, "s.2.conv", 16, 8, 8);
+    assert_int_equal(layer(net, "p.right.conv")->in[0], 4);
+    assert_int_equal(layer(net, "p.add")->in[0], 6);
+    assert_int_equal(layer(net, "p.add")->in[1], 7);
+    kas_net_free(net);
+    char with_options[sizeof repeated + 32];
+    snprintf(with_options, sizeof with_options, "%s:width=6,n=0", repeated);
+    net = read_net(with_options, 8, 8);
+    assert_int_equal(net->layers, 8);
+    assert_shape(net, "p.add", 12, 8, 8);
+    kas_net_free(net);
+}
+
+/* Each is found, and the message holds the line (4 on: the first layer) or field, and what was
+ * expected. */
+static void broken_files_are_explained(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *where, *what;
+    } cases[] = {
+        {"{\"format\": \"kas-gpu network\",\n\"version\": 1,", "line 2", "not valid JSON"},
+        {"{\"version\": 1}", "network", "\"format\""},
+        {"{\"format\": \"kas-gpu kernel\", \"version\": 1}", "format",
+         "expected \"kas-gpu network\""},
+        {"{\"format\": \"kas-gpu network\", \"version\": 2}", "version", "[1, 1]"},
+        {HEAD "\"lairs\": []}", "network", "unknown field \"lairs\""},
+        {NETWORK("{\"conv\": \"a\", \"channels\": 8}"), "line 3: layer a", "\"kernel\" is missing"},
+        {NETWORK("{\"relu\": \"r\"},\n{\"covn\": \"a\", \"channels\": 8}"), "line 4",
+         "\"covn\" is neither a kind"},
+        {NETWORK("{\"conv\": \"a\", \"channels\": 8, \"kernel\": 3, \"dilation\": 2}"),
+         "line 3: layer a", "it has: channels, kernel, stride, padding, groups, bias, from, if"},
+        {NETWORK("{\"conv\": \"a\", \"channels\": 0, \"kernel\": 3}"), "line 3: layer a",
+         "\"channels\": expected 1 to 1048576, found 0"},
+        {NETWORK("{\"conv\": \"a\", \"channels\": 2.5, \"kernel\": 3}"), "line 3", "whole number"},
+        {NETWORK("{\"conv\": \"a\", \"channels\": \"2 * widht\", \"kernel\": 3}"), "line 3",
+         "unknown name \"widht\"; known are: classes c h w"},
+        {NETWORK("{\"conv\": \"a\", \"channels\": 8, \"kernel\": 3, \"groups\": 2}"), "line 3",
+         "2 groups do not divide 3 input"},
+        {NETWORK("{\"conv\": \"a\", \"channels\": 8, \"kernel\": 99, \"padding\": 0}"), "line 3",
+         "does not fit into 16 pixels"},
+        {NETWORK("{\"relu\": \"r\"},\n\n{\"relu\": \"r\"}"), "line 5", "\"r\" is taken"},
+        {NETWORK("{\"relu\": \"r\", \"from\": \"later\"}"), "line 3",
+         "no layer or block \"later\""},
+        {NETWORK("{\"relu\": \"a b\"}"), "line 3", "expected letters"},
+        {NETWORK("{\"relu\": 5}"), "line 3", "expected the layer's name"},
+        {NETWORK("{\"conv\": \"a\", \"channels\": 8, \"kernel\": 3},\n{\"add\": \"s\", \"from\": "
+                 "[\"a\", \"in\"]}"),
+         "line 4: layer s", "8x16x16 and 3x16x16; expected equal shapes"},
+        {NETWORK("{\"add\": \"s\"}"), "line 3", "reads 2 layers"},
+        {NETWORK("{\"concat\": \"s\", \"from\": [\"in\"]}"), "line 3", "2 layers or more"},
+        {NETWORK("{\"max_pool\": \"p\", \"kernel\": 3, \"padding\": 2}"), "line 3",
+         "at most half of the kernel"},
+        {NETWORK("{\"avg_pool\": \"p\", \"kernel\": [2, 1]}"), "line 3", "\"stride\" is missing"},
+        {NETWORK("{\"linear\": \"l\", \"channels\": 4}"), "line 3: layer l", "flatten it first"},
+        {NETWORK("{\"dropout\": \"d\", \"probability\": 1}"), "line 3: layer d", "[0, 0.99]"},
+        {NETWORK("[]"), "line 3", "expected a layer"},
+        {HEAD "\"layers\": [\n{\"global_avg_pool\": \"p\"}]}", "line 2",
+         "expected 10x1x1, one value a class"},
+        {HEAD
+         "\"blocks\": {\n\"b\": {\"arguments\": [\"n\"], \"layers\": [\n{\"relu\": \"r{n}\"}]}},\n"
+         "\"layers\": [\n{\"b\": \"x\"}]}",
+         "line 6", "argument \"n\" is missing"},
+        {HEAD "\"blocks\": {\n\"b\": {\"layers\": [\n{\"relu\": \"r\", \"eps\": 1}]}},\n"
+              "\"layers\": [\n{\"b\": \"x\"}]}",
+         "line 4: layer x.r", "unknown field \"eps\""},
+        {HEAD "\"blocks\": {\n\"b\": {\"layers\": [\n{\"b\": \"again\"}]}},\n"
+              "\"layers\": [\n{\"b\": \"x\"}]}",
+         "line 4", "nor a block defined before"},
+        {HEAD "\"blocks\": {\n\"relu\": {\"layers\": []}},\n\"layers\": []}", "line 3",
+         "called like a kind"},
+        {HEAD "\"blocks\": {\n\"b\": {\"layers\": [{\"relu\": \"r\"}]}},\n"
+              "\"layers\": [{\"b\": \"x\", \"times\": 2}]}",
+         "line 4", "\"times\" is no argument"},
+        {HEAD "\"blocks\": {\n\"b\": {\"layers\": [{\"relu\": \"r\"}]}},\n"
+              "\"layers\": [{\"b\": \"x\", \"repeat\": 2}]}",
+         "line 3: the name \"x.r\"", "taken"},
+        {HEAD "\"arguments\": [\"n\"],\n\"layers\": []}", "line 2", "argument \"n\" is missing"},
+        {HEAD "\"like\": \"resnet99\"}", "network", "unknown network \"resnet99\""},
+        {HEAD "\"like\": \"resnet18\", \"layers\": []}", "network", "unknown field \"layers\""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kas_net *net = NULL;
+        assert_int_equal(kas_net_build(cases[i].text, 16, 16, 3, 10, &net), KAS_BAD_INPUT);
+        assert_null(net);
+        if (!strstr(kas_error(), cases[i].where) || !strstr(kas_error(), cases[i].what))
+            fail_msg("\"%s\" lacks \"%s\" or \"%s\"", kas_error(), cases[i].where, cases[i].what);
+    }
+    print_message("%zu broken files are explained\n", sizeof cases / sizeof *cases);
+}
+
+/* Files that would grow without end, or be deeper than anyone writes. */
+static void limits_hold(void **state)
+{
+    (void)state;
+    kas_net *net = NULL;
+    kas_buf text = {0};
+    /* Each block uses the one before it 1,024 times. */
+    kas_buf_puts(&text, HEAD "\"blocks\": {\"b0\": {\"layers\": []}");
+    for (int i = 1; i < 8; i++)
+        kas_buf_printf(&text, ",\"b%d\": {\"layers\": [{\"b%d\": \"\", \"repeat\": 1024}]}", i,
+                       i - 1);
+    kas_buf_puts(&text, "}, \"layers\": [{\"b7\": \"\"}]}");
+    assert_int_equal(kas_net_build(text.data, 8, 8, 3, 10, &net), KAS_BAD_INPUT);
+    assert_non_null(strstr(kas_error(), "more than"));
+    kas_buf_clear(&text);
+    kas_buf_puts(&text, HEAD "\"layers\": [");
+    for (int i = 0; i < 9000; i++)
+        kas_buf_printf(&text, "{\"relu\": \"r%d\"},", i);
+    kas_buf_puts(&text, TAIL);
+    assert_int_equal(kas_net_build(text.data, 8, 8, 3, 10, &net), KAS_BAD_INPUT);
+    assert_non_null(strstr(kas_error(), "8192 layers"));
+    kas_buf_clear(&text);
+    kas_buf_puts(&text, HEAD "\"layers\": [[[[[[[[[]]]]]]]]]}");
+    assert_int_equal(kas_net_build(text.data, 8, 8, 3, 10, &net), KAS_BAD_INPUT);
+    assert_non_null(strstr(kas_error(), "deeper than 8"));
+    kas_buf_free(&text);
+}
+
+/* No prefix of a file is one, none crashes, and each is refused. */
+static void cut_files_are_refused(void **state)
+{
+    (void)state;
+    char text[sizeof repeated];
+    for (size_t size = 1; size + 1 < sizeof repeated; size++) {
+        kas_net *net = NULL;
+        memcpy(text, repeated, size);
+        text[size] = 0;
+        assert_int_equal(kas_net_build(text, 8, 8, 3, 10, &net), KAS_BAD_INPUT);
+    }
+}
+
+static void options_are_checked(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"resnet18:small=x", "resnet18:smal=1",
+                                      "resnet18:small=1;n1=2", "resnet18:n1=1.5",
+                                      "resnet18:small="};
+    kas_net *net = NULL;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(kas_net_build(bad[i], 32, 32, 3, 10, &net), KAS_BAD_INPUT);
+        assert_non_null(strstr(kas_error(), "resnet18"));
+    }
+    assert_int_equal(kas_net_build("./none.json", 32, 32, 3, 10, &net), KAS_BAD_INPUT);
+    assert_non_null(strstr(kas_error(), "./none.json"));
+    net = read_net("resnet18:small=0", 32, 32);
+    assert_shape(net, "maxpool", 64, 8, 8);
+    kas_net_free(net);
+    net = read_net("resnet34:n1=1", 32, 32); /* the user's value, not that of "like" */
+    assert_string_equal(net->name, "resnet34");
+    for (int i = 0; i < net->layers; i++)
+        assert_null(strstr(net->layer[i].name, "layer1.1"));
+    layer(net, "layer3.5.conv1");
+    kas_net_free(net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layers_have_their_fields),   cmocka_unit_test(blocks_unroll),
+        cmocka_unit_test(broken_files_are_explained), cmocka_unit_test(limits_hold),
+        cmocka_unit_test(cut_files_are_refused),      cmocka_unit_test(options_are_checked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
