@@ -1,5 +1,6 @@
 #include "host/space/dim.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define MAX_SIZE ((uint64_t)1 << 40)
@@ -43,24 +44,35 @@ kas_dim kas_dim_symbol(kas_symbol symbol)
     return dim;
 }
 
-/* a * b^sign: both operations are the same but for the sign of b's exponents. */
-static bool combine(const kas_dim *a, const kas_dim *b, int sign, kas_dim *out)
+/* (num/den) of a product. */
+static bool combine_constants(const kas_dim *a, uint64_t b_num, uint64_t b_den, kas_dim *out)
 {
-    uint64_t b_num = sign > 0 ? b->num : b->den, b_den = sign > 0 ? b->den : b->num;
     uint64_t left = gcd(a->num, b_den), right = gcd(b_num, a->den);
     uint64_t num = (a->num / left) * (b_num / right);
     uint64_t den = (a->den / right) * (b_den / left);
     if (num > UINT32_MAX || den > UINT32_MAX)
         return false;
-    kas_dim result = {.num = (uint32_t)num, .den = (uint32_t)den};
-    for (int s = 0; s < KAS_SYM_COUNT; s++) {
-        int e = a->exp[s] + sign * b->exp[s];
-        if (e > KAS_MAX_EXPONENT || e < -KAS_MAX_EXPONENT)
-            return false;
-        result.exp[s] = (int8_t)e;
+    out->num = (uint32_t)num;
+    out->den = (uint32_t)den;
+    return true;
+}
+
+/* a * b^sign: both operations are the same but for the sign of b's exponents.  The loop has no way
+ * out before its end, so that it becomes a few vector instructions: half of sampling is here. */
+static bool combine(const kas_dim *a, const kas_dim *b, int sign, kas_dim *out)
+{
+    kas_dim result = {.num = a->num, .den = a->den};
+    int beyond = 0;
+    if ((b->num != 1 || b->den != 1) &&
+        !combine_constants(a, sign > 0 ? b->num : b->den, sign > 0 ? b->den : b->num, &result))
+        return false;
+    for (int s = 0; s < KAS_DIM_EXPONENTS; s++) {
+        int8_t e = (int8_t)(sign > 0 ? a->exp[s] + b->exp[s] : a->exp[s] - b->exp[s]);
+        result.exp[s] = e;
+        beyond |= e > KAS_MAX_EXPONENT || e < -KAS_MAX_EXPONENT;
     }
     *out = result;
-    return true;
+    return !beyond;
 }
 
 bool kas_dim_mul(const kas_dim *a, const kas_dim *b, kas_dim *out)
@@ -146,7 +158,7 @@ static bool product(const uint64_t *factor, int count, uint64_t *out)
 /* Each pair is divided by its greatest common divisor before anything is multiplied: afterwards no
  * factor below shares a divisor with one above, so the fraction is reduced and nothing overflowed
  * on the way. */
-bool kas_dim_fraction(const kas_dim *a, const kas_binding *binding, uint64_t *p, uint64_t *q)
+static bool careful_fraction(const kas_dim *a, const kas_binding *binding, uint64_t *p, uint64_t *q)
 {
     factors f;
     if (!collect(a, binding, &f))
@@ -160,13 +172,44 @@ bool kas_dim_fraction(const kas_dim *a, const kas_binding *binding, uint64_t *p,
     return product(f.above, f.above_count, p) && product(f.below, f.below_count, q);
 }
 
+/* What stands above and below the line, not reduced; false when that leaves 64 bits or a symbol has
+ * no value. */
+static bool multiply_out(const kas_dim *a, const kas_binding *binding, uint64_t *above,
+                         uint64_t *below)
+{
+    *above = a->num;
+    *below = a->den;
+    for (int s = 0; s < KAS_SYM_COUNT; s++) {
+        int e = a->exp[s];
+        if (e == 0)
+            continue;
+        uint64_t *side = e > 0 ? above : below;
+        for (e = abs(e); e > 0; e--)
+            if (binding->value[s] == 0 ||
+                __builtin_mul_overflow(*side, (uint64_t)binding->value[s], side))
+                return false;
+    }
+    return true;
+}
+
+bool kas_dim_fraction(const kas_dim *a, const kas_binding *binding, uint64_t *p, uint64_t *q)
+{
+    uint64_t above, below;
+    if (!multiply_out(a, binding, &above, &below))
+        return careful_fraction(a, binding, p, q);
+    uint64_t common = below == 1 ? 1 : gcd(above, below);
+    *p = above / common;
+    *q = below / common;
+    return *p <= MAX_SIZE && *q <= MAX_SIZE;
+}
+
 bool kas_dim_eval(const kas_dim *a, const kas_binding *binding, uint64_t *out)
 {
-    uint64_t p, q;
-    if (!kas_dim_fraction(a, binding, &p, &q) || q != 1)
-        return false;
-    *out = p;
-    return true;
+    uint64_t above, below;
+    if (!multiply_out(a, binding, &above, &below))
+        return careful_fraction(a, binding, out, &below) && below == 1;
+    *out = below == 1 ? above : above / below;
+    return *out <= MAX_SIZE && (below == 1 || above % below == 0);
 }
 
 static void print_symbol(int symbol, int exponent, kas_buf *out)

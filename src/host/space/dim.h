@@ -33,9 +33,14 @@ typedef enum kas_symbol {
     KAS_SYM_COUNT = KAS_SYM_X0 + KAS_MAX_VARS
 } kas_symbol;
 
+/* Room for the exponents, a power of two so that loops over them are whole vectors; those beyond
+ * the symbols stay 0. */
+enum { KAS_DIM_EXPONENTS = 32 };
+_Static_assert((int)KAS_SYM_COUNT <= (int)KAS_DIM_EXPONENTS, "a symbol without an exponent");
+
 typedef struct kas_dim {
     uint32_t num, den; /* reduced, both >= 1 */
-    int8_t exp[KAS_SYM_COUNT];
+    int8_t exp[KAS_DIM_EXPONENTS];
 } kas_dim;
 
 /* The number behind every symbol at one target; 0 = not assigned. */
