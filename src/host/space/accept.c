@@ -19,11 +19,6 @@ typedef struct replay {
     const char *refused;
 } replay;
 
-static bool has_size(const kas_node *node)
-{
-    return kas_primitive_get(node->op)->attributes & KAS_ATTR_OUT;
-}
-
 /* A size of the growth in the wanted kernel's sizes. */
 static bool translate(const replay *r, const kas_dim *size, kas_dim *out)
 {
@@ -86,7 +81,7 @@ static bool ends_well(replay *r)
     }
     for (int n = 0; n < wanted->nodes; n++) {
         kas_dim size;
-        if (has_size(&wanted->node[n]) &&
+        if (kas_node_has_out(&wanted->node[n]) &&
             !(translate(r, &r->g->kernel.node[r->place[n]].out, &size) &&
               kas_dim_equal(&size, &wanted->node[n].out))) {
             note_failure(r, n, "the steps give its output another size");
@@ -105,7 +100,7 @@ static bool derive_with(replay *r, int n)
     kas_use use = use_of(r, n);
     r->picked = true;
     for (int skip = 0; r->picked && r->tries++ < MOST_TRIES; skip++) {
-        if (has_size(&r->wanted->node[n]) && g->vars < KAS_MAX_VARS)
+        if (kas_node_has_out(&r->wanted->node[n]) && g->vars < KAS_MAX_VARS)
             r->owner[g->vars] = n;
         r->skip = skip;
         r->picked = false;

@@ -1,52 +1,88 @@
+#include "host/space/cost.h"
+
 #include "host/space/primitive.h"
 #include "host/space/solve.h"
 
-kas_status kas_cost_result(const kas_kernel *kernel, int i, const kas_binding *binding,
-                           kas_cost *cost)
+kas_status kas_cost_add(kas_cost_terms *terms, kas_cost_kind kind, const kas_dim *size)
 {
-    double elements;
-    KAS_TRY(kas_shape_elements(&kernel->node[i].shape, binding, &elements));
-    cost->flops += elements;
+    if (terms->count == KAS_MAX_COST_TERMS)
+        return kas_fail(KAS_ILLEGAL, "the cost of a kernel has more than %d terms",
+                        KAS_MAX_COST_TERMS);
+    terms->term[terms->count++] = (kas_cost_term){kind, *size};
     return KAS_OK;
 }
 
-kas_status kas_cost_input(const kas_kernel *kernel, int i, const kas_binding *binding,
-                          kas_cost *cost)
+static kas_status add_elements(const kas_kernel *kernel, int i, const kas_shape *shape,
+                               kas_cost_kind kind, kas_cost_terms *terms)
 {
-    double elements;
-    KAS_TRY(kas_shape_elements(kas_node_input(kernel, i, 0), binding, &elements));
-    cost->flops += elements;
+    kas_dim elements;
+    if (!kas_shape_size(shape, &elements))
+        return kas_node_fail(kernel, i, "the number of elements leaves its range");
+    return kas_cost_add(terms, kind, &elements);
+}
+
+kas_status kas_cost_result(const kas_kernel *kernel, int i, kas_cost_terms *terms)
+{
+    return add_elements(kernel, i, &kernel->node[i].shape, KAS_COST_FLOPS, terms);
+}
+
+kas_status kas_cost_input(const kas_kernel *kernel, int i, kas_cost_terms *terms)
+{
+    return add_elements(kernel, i, kas_node_input(kernel, i, 0), KAS_COST_FLOPS, terms);
+}
+
+kas_status kas_cost_terms_of(const kas_kernel *kernel, kas_cost_terms *out)
+{
+    out->count = 0;
+    for (int i = 0; i < kernel->nodes; i++) {
+        const kas_primitive *primitive = kas_primitive_get(kernel->node[i].op);
+        KAS_TRY(add_elements(kernel, i, &kernel->node[i].shape, KAS_COST_TENSOR, out));
+        if (primitive->cost)
+            KAS_TRY(primitive->cost(kernel, i, out));
+    }
     return KAS_OK;
+}
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+void kas_cost_count(kas_cost *cost, kas_cost_kind kind, double value)
+{
+    switch (kind) {
+    case KAS_COST_TENSOR:
+        cost->largest_tensor = larger(cost->largest_tensor, value);
+        break;
+    case KAS_COST_FLOPS:
+        cost->flops += value;
+        break;
+    case KAS_COST_WEIGHT:
+        cost->params += value;
+        cost->largest_weight = larger(cost->largest_weight, value);
+        break;
+    }
 }
 
 kas_status kas_kernel_cost(const kas_kernel *kernel, const kas_binding *binding, kas_cost *out)
 {
+    kas_cost_terms terms;
     *out = (kas_cost){0};
-    for (int i = 0; i < kernel->nodes; i++) {
-        const kas_primitive *primitive = kas_primitive_get(kernel->node[i].op);
-        double elements;
-        KAS_TRY(kas_shape_elements(&kernel->node[i].shape, binding, &elements));
-        if (elements > out->largest_tensor)
-            out->largest_tensor = elements;
-        if (primitive->cost)
-            KAS_TRY(primitive->cost(kernel, i, binding, out));
-    }
+    KAS_TRY(kas_kernel_check_binding(kernel, binding));
+    KAS_TRY(kas_cost_terms_of(kernel, &terms));
+    for (int i = 0; i < terms.count; i++)
+        kas_cost_count(out, terms.term[i].kind, kas_dim_number(&terms.term[i].size, binding));
     return KAS_OK;
 }
 
 kas_status kas_layer_cost(const kas_kernel *kernel, const kas_target *target,
                           const kas_binding *binding, kas_cost *out)
 {
-    const kas_target *t = target;
-    double instances = (double)t->parts_in * t->parts_out;
     KAS_TRY(kas_kernel_cost(kernel, binding, out));
-    out->flops *= instances;
+    double instances = (double)target->parts_in * target->parts_out;
+    out->flops = out->flops * instances + kas_target_fixed_flops(target);
     out->params *= instances;
     out->largest_tensor *= instances;
     out->largest_weight *= instances;
-    if (t->parts_in > 1)
-        out->flops += (double)t->parts_in * t->c_out * t->h * t->w;
-    if (t->stride > 1)
-        out->flops += (double)t->c_in * ((double)t->h * t->stride) * ((double)t->w * t->stride);
     return KAS_OK;
 }

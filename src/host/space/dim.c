@@ -172,6 +172,20 @@ static bool careful_fraction(const kas_dim *a, const kas_binding *binding, uint6
     return product(f.above, f.above_count, p) && product(f.below, f.below_count, q);
 }
 
+/* The next exponent from s on that is not 0, or KAS_DIM_EXPONENTS; looks at eight at a time, since
+ * most are 0. */
+static int next_exponent(const kas_dim *a, int s)
+{
+    for (; s < KAS_DIM_EXPONENTS && a->exp[s] == 0; s++) {
+        uint64_t eight;
+        if (s % 8 == 0) {
+            memcpy(&eight, &a->exp[s], sizeof eight);
+            s += eight == 0 ? 7 : 0;
+        }
+    }
+    return s;
+}
+
 /* What stands above and below the line, not reduced; false when that leaves 64 bits or a symbol has
  * no value. */
 static bool multiply_out(const kas_dim *a, const kas_binding *binding, uint64_t *above,
@@ -179,17 +193,33 @@ static bool multiply_out(const kas_dim *a, const kas_binding *binding, uint64_t 
 {
     *above = a->num;
     *below = a->den;
-    for (int s = 0; s < KAS_SYM_COUNT; s++) {
-        int e = a->exp[s];
-        if (e == 0)
-            continue;
-        uint64_t *side = e > 0 ? above : below;
-        for (e = abs(e); e > 0; e--)
+    for (int s = next_exponent(a, 0); s < KAS_DIM_EXPONENTS; s = next_exponent(a, s + 1)) {
+        uint64_t *side = a->exp[s] > 0 ? above : below;
+        for (int e = abs(a->exp[s]); e > 0; e--)
             if (binding->value[s] == 0 ||
                 __builtin_mul_overflow(*side, (uint64_t)binding->value[s], side))
                 return false;
     }
     return true;
+}
+
+double kas_dim_number(const kas_dim *a, const kas_binding *binding)
+{
+    double above = a->num, below = a->den;
+    for (int s = next_exponent(a, 0); s < KAS_DIM_EXPONENTS; s = next_exponent(a, s + 1)) {
+        double *side = a->exp[s] > 0 ? &above : &below;
+        for (int e = abs(a->exp[s]); e > 0; e--)
+            *side *= binding->value[s];
+    }
+    return above / below;
+}
+
+bool kas_dim_is_whole(const kas_dim *a)
+{
+    int below = 0;
+    for (int s = 0; s < KAS_DIM_EXPONENTS; s++)
+        below |= a->exp[s] < 0;
+    return a->den == 1 && !below;
 }
 
 bool kas_dim_fraction(const kas_dim *a, const kas_binding *binding, uint64_t *p, uint64_t *q)

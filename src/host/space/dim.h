@@ -76,6 +76,13 @@ bool kas_dim_eval(const kas_dim *a, const kas_binding *binding, uint64_t *out);
  * no value or p or q exceeds 2^40. */
 bool kas_dim_fraction(const kas_dim *a, const kas_binding *binding, uint64_t *p, uint64_t *q);
 
+/* The size as a number, integer or not, however large; symbols without a value count as 0. Exact
+ * where the numbers above and below the line are below 2^53. */
+double kas_dim_number(const kas_dim *a, const kas_binding *binding);
+
+/* Is it an integer whatever the symbols are: nothing below the line? */
+bool kas_dim_is_whole(const kas_dim *a);
+
 /* Text such as "C/G0", "K_H*x1", "C^2/G0/K_H", "3/2*C", "1": canonical, symbols in the order of
  * kas_symbol, first those above the line, then those below it. */
 void kas_dim_print(const kas_dim *a, kas_buf *out);

@@ -6,6 +6,7 @@
 #ifndef KAS_SPACE_PRIMITIVE_H
 #define KAS_SPACE_PRIMITIVE_H
 
+#include "host/space/cost.h"
 #include "host/space/kernel.h"
 #include "host/space/weights.h"
 
@@ -30,8 +31,8 @@ typedef struct kas_primitive {
     /* A size that must be an integer at every target although it is no dim of the result: an FC's
      * outputs per group, a broadcast's repetitions. NULL = none. */
     kas_status (*divisor)(const kas_kernel *kernel, int i, kas_dim *out);
-    /* Adds FLOPs and parameters. NULL = free. */
-    kas_status (*cost)(const kas_kernel *kernel, int i, const kas_binding *binding, kas_cost *cost);
+    /* Adds its FLOPs and its weight as monomials. NULL = free. */
+    kas_status (*cost)(const kas_kernel *kernel, int i, kas_cost_terms *terms);
     /* Sizes of its weight. NULL = it has none. */
     kas_status (*weight)(const kas_kernel *kernel, int i, kas_weight_dims *out);
 } kas_primitive;
@@ -62,8 +63,6 @@ kas_status kas_range_check(const kas_kernel *kernel, int i, bool spatial);
 /* Their product. */
 kas_status kas_range_size(const kas_kernel *kernel, int i, kas_dim *out);
 
-/* Elements of a shape at a target. */
-kas_status kas_shape_elements(const kas_shape *shape, const kas_binding *binding, double *out);
 /* Theorem 1: at most one variable over all dims, in a numerator, with exponent 1, not spatial. */
 bool kas_shape_theorem1(const kas_shape *shape);
 /* Removes dim i of the list [channels..., H, W]; inserts a channel dim in front of position i. */
@@ -95,13 +94,10 @@ kas_status kas_divisor_weight(const kas_kernel *kernel, int i, kas_dim *out);
 kas_status kas_divisor_blend(const kas_kernel *kernel, int i, kas_dim *out);
 
 /* One FLOP for each element of the result, or of the input. */
-kas_status kas_cost_result(const kas_kernel *kernel, int i, const kas_binding *binding,
-                           kas_cost *cost);
-kas_status kas_cost_input(const kas_kernel *kernel, int i, const kas_binding *binding,
-                          kas_cost *cost);
+kas_status kas_cost_result(const kas_kernel *kernel, int i, kas_cost_terms *terms);
+kas_status kas_cost_input(const kas_kernel *kernel, int i, kas_cost_terms *terms);
 /* fan_in multiply-adds for each element of the result, and the weight. */
-kas_status kas_cost_weight(const kas_kernel *kernel, int i, const kas_binding *binding,
-                           kas_cost *cost);
+kas_status kas_cost_weight(const kas_kernel *kernel, int i, kas_cost_terms *terms);
 
 kas_status kas_weight_fc(const kas_kernel *kernel, int i, kas_weight_dims *out);
 kas_status kas_weight_scale(const kas_kernel *kernel, int i, kas_weight_dims *out);

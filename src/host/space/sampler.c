@@ -19,14 +19,14 @@ const char *kas_reject_name(kas_reject why)
 }
 
 /* An attempt in memory that is there already; leaves the kernel canonical in g->kernel. */
-static kas_status attempt_in(kas_growth *g, const kas_target *targets, int count, uint64_t attempt,
-                             kas_solution *solution, kas_reject *why)
+static kas_status attempt_in(kas_growth *g, kas_solver *solver, const kas_target *targets,
+                             int count, uint64_t attempt, kas_reject *why)
 {
     *why = kas_grow(g, targets, count, attempt);
     if (*why != KAS_REJECT_NONE)
         return KAS_OK;
     KAS_TRY(kas_kernel_canonicalize(&g->kernel, &g->kernel));
-    kas_status status = kas_solve(&g->kernel, targets, count, &g->options->budget, solution);
+    kas_status status = kas_solver_run(solver, &g->kernel, &g->options->budget);
     switch (status) {
     case KAS_OK:
         return KAS_OK;
@@ -49,10 +49,17 @@ kas_status kas_sample_attempt(const kas_sample_options *options, const kas_targe
                               kas_solution *solution, kas_reject *why)
 {
     kas_growth *g;
+    kas_solver *solver = NULL;
+    kas_status status;
     KAS_TRY(kas_growth_create(options, targets, count, &g));
-    kas_status status = attempt_in(g, targets, count, attempt, solution, why);
-    if (status == KAS_OK && *why == KAS_REJECT_NONE)
+    KAS_TRY_GOTO(kas_solver_create(targets, count, &solver), out);
+    KAS_TRY_GOTO(attempt_in(g, solver, targets, count, attempt, why), out);
+    if (*why == KAS_REJECT_NONE) {
+        KAS_TRY_GOTO(kas_solver_solution(solver, solution), out);
         *kernel = g->kernel;
+    }
+out:
+    kas_solver_free(solver);
     kas_growth_free(g);
     return status;
 }
@@ -66,7 +73,8 @@ typedef struct name_set {
 
 struct kas_sampler {
     kas_sample_options options;
-    kas_growth *growth; /* made by the first attempt */
+    kas_growth *growth; /* these two are made by the first attempt */
+    kas_solver *solver;
     kas_target *targets;
     int count;
     uint64_t attempt, index; /* of the next */
@@ -140,6 +148,7 @@ void kas_sampler_free(kas_sampler *sampler)
     if (!sampler)
         return;
     kas_growth_free(sampler->growth);
+    kas_solver_free(sampler->solver);
     free(sampler->names.slot);
     free(sampler->targets);
     free(sampler);
@@ -152,16 +161,14 @@ static kas_status attempt_once(kas_sampler *s, kas_sample *out, bool *found)
     *found = false;
     out->attempt = s->attempt++;
     s->stats.attempts++;
-    KAS_TRY(attempt_in(s->growth, s->targets, s->count, out->attempt, &out->solution, &why));
+    KAS_TRY(attempt_in(s->growth, s->solver, s->targets, s->count, out->attempt, &why));
     if (why == KAS_REJECT_NONE) {
-        out->kernel = s->growth->kernel;
-        kas_status status = kas_kernel_name(&out->kernel, out->name);
-        if (status == KAS_OK)
-            status = add_name(&s->names, strtoull(out->name, NULL, 16), found);
-        if (status != KAS_OK || !*found)
-            kas_solution_free(&out->solution);
-        if (status != KAS_OK)
-            return status;
+        KAS_TRY(kas_kernel_name(&s->growth->kernel, out->name));
+        KAS_TRY(add_name(&s->names, strtoull(out->name, NULL, 16), found));
+        if (*found) {
+            out->kernel = s->growth->kernel;
+            KAS_TRY(kas_solver_solution(s->solver, &out->solution));
+        }
         why = *found ? KAS_REJECT_NONE : KAS_REJECT_DUPLICATE;
     }
     if (*found)
@@ -179,6 +186,8 @@ kas_status kas_sampler_next(kas_sampler *sampler, uint64_t max_attempts, kas_sam
     if (!sampler->growth)
         KAS_TRY(kas_growth_create(&sampler->options, sampler->targets, sampler->count,
                                   &sampler->growth));
+    if (!sampler->solver)
+        KAS_TRY(kas_solver_create(sampler->targets, sampler->count, &sampler->solver));
     for (uint64_t n = 0; n < max_attempts; n++) {
         KAS_TRY(attempt_once(sampler, out, &found));
         if (found) {

@@ -101,17 +101,3 @@ kas_status kas_shape_insert(kas_shape *shape, int i, const kas_dim *dim, bool is
     shape->channels++;
     return KAS_OK;
 }
-
-kas_status kas_shape_elements(const kas_shape *shape, const kas_binding *binding, double *out)
-{
-    double elements = 1;
-    for (int i = 0; i < kas_shape_rank(shape); i++) {
-        kas_dim dim = kas_shape_dim(shape, i);
-        uint64_t size;
-        if (!kas_dim_eval(&dim, binding, &size))
-            return kas_fail(KAS_ILLEGAL, "dim %d is no integer at this target", i);
-        elements *= (double)size;
-    }
-    *out = elements;
-    return KAS_OK;
-}

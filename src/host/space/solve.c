@@ -1,32 +1,11 @@
-/* The solver by analytical constraints, paper 6.3. */
+/* The solver by analytical constraints, paper 6.3: integers, limits and the base values. */
 #include "host/space/solve.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "host/space/primitive.h"
-
-#define MAX_VALUE ((uint64_t)1 << 30)
-
-/* Targets that agree in every size. */
-typedef struct layer_class {
-    const kas_target *target; /* the first of them */
-    int members;
-    kas_binding binding;
-    uint64_t lcm[KAS_MAX_VARS];
-    kas_cost cost; /* of one layer, at `binding` */
-} layer_class;
-
-typedef struct solver {
-    const kas_kernel *kernel;
-    const kas_budget *budget;
-    uint32_t vars;
-    layer_class *class_;
-    int classes;
-    double conv_flops, conv_params;
-    double flops, params; /* of all layers, at the present bindings */
-    double growth_flops, growth_params;
-} solver;
+#include "host/space/solver.h"
 
 static bool same_sizes(const kas_target *a, const kas_target *b)
 {
@@ -36,29 +15,58 @@ static bool same_sizes(const kas_target *a, const kas_target *b)
            a->stride == b->stride;
 }
 
-static int find_class(const solver *s, const kas_target *target)
+static void make_classes(kas_solver *s)
 {
-    int i = 0;
-    while (i < s->classes && !same_sizes(s->class_[i].target, target))
-        i++;
-    return i;
-}
-
-static void make_classes(solver *s, const kas_target *targets, int count)
-{
-    for (int t = 0; t < count; t++) {
-        int i = find_class(s, &targets[t]);
-        if (i == s->classes) {
-            s->class_[s->classes++] = (layer_class){
-                .target = &targets[t], .binding = kas_target_binding(s->kernel, &targets[t])};
-            for (int v = 0; v < KAS_MAX_VARS; v++)
-                s->class_[i].lcm[v] = 1;
-        }
+    for (int t = 0; t < s->count; t++) {
+        const kas_target *target = &s->targets[t];
+        int i = 0;
+        while (i < s->classes && !same_sizes(s->class_[i].target, target))
+            i++;
+        if (i == s->classes)
+            s->class_[s->classes++].target = target;
+        s->class_of[t] = i;
         s->class_[i].members++;
-        s->conv_flops += kas_target_conv_flops(&targets[t]);
-        s->conv_params += kas_target_conv_params(&targets[t]);
+        s->conv_flops += kas_target_conv_flops(target);
+        s->conv_params += kas_target_conv_params(target);
     }
 }
+
+kas_status kas_solver_create(const kas_target *targets, int count, kas_solver **out)
+{
+    *out = NULL;
+    if (count < 1)
+        return kas_fail(KAS_FAILURE, "there is no target to solve a kernel for");
+    kas_solver *s = calloc(1, sizeof *s);
+    size_t n = (size_t)count;
+    if (s) {
+        s->targets = malloc(n * sizeof *targets);
+        s->class_of = calloc(n, sizeof *s->class_of);
+        s->class_ = calloc(n, sizeof *s->class_);
+        s->doubling = malloc(n * KAS_MAX_VARS * sizeof *s->doubling);
+    }
+    if (!s || !s->targets || !s->class_of || !s->class_ || !s->doubling) {
+        kas_solver_free(s);
+        return kas_fail(KAS_NO_MEMORY, "no memory to solve a kernel at %d targets", count);
+    }
+    memcpy(s->targets, targets, n * sizeof *targets);
+    s->count = count;
+    make_classes(s);
+    *out = s;
+    return KAS_OK;
+}
+
+void kas_solver_free(kas_solver *solver)
+{
+    if (!solver)
+        return;
+    free(solver->targets);
+    free(solver->class_of);
+    free(solver->class_);
+    free(solver->doubling);
+    free(solver);
+}
+
+/* ---- integers ---- */
 
 static bool lcm_with(uint64_t *lcm, uint64_t q)
 {
@@ -68,18 +76,29 @@ static bool lcm_with(uint64_t *lcm, uint64_t q)
         a = b;
         b = rest;
     }
-    if (*lcm / a > MAX_VALUE / q)
+    if (*lcm / a > KAS_MAX_VARIABLE / q)
         return false;
     *lcm = *lcm / a * q;
     return true;
 }
 
-/* What a size says: without a variable that it is an integer already, with one that x is a multiple
- * of q. */
-static kas_status add_condition(const solver *s, layer_class *class_, int node, const kas_dim *size)
+/* What a size says of one class: without a variable that it is an integer already, with one that x
+ * is a multiple of q. */
+static kas_status add_condition(const kas_solver *s, kas_layer_class *class_, int node, int x,
+                                const kas_dim *rest)
+{
+    uint64_t p, q;
+    if (!kas_dim_fraction(rest, &class_->binding, &p, &q) || (x < 0 && q != 1))
+        return kas_node_fail(s->kernel, node, "a size is no integer at %s", class_->target->name);
+    if (x >= 0 && !lcm_with(&class_->lcm[x], q))
+        return kas_node_fail(s->kernel, node, "x%d would exceed 2^30 at %s", x,
+                             class_->target->name);
+    return KAS_OK;
+}
+
+static kas_status add_conditions(kas_solver *s, int node, const kas_dim *size)
 {
     int x = kas_dim_var(size);
-    uint64_t p, q;
     kas_dim rest = *size;
     if (x >= 0) {
         rest.exp[KAS_SYM_X0 + x]--;
@@ -89,15 +108,12 @@ static kas_status add_condition(const solver *s, layer_class *class_, int node, 
                                  "get a value that tiles RHS first",
                                  x);
     }
-    if (!kas_dim_fraction(&rest, &class_->binding, &p, &q) || (x < 0 && q != 1))
-        return kas_node_fail(s->kernel, node, "a size is no integer at %s", class_->target->name);
-    if (x >= 0 && !lcm_with(&class_->lcm[x], q))
-        return kas_node_fail(s->kernel, node, "x%d would exceed 2^30 at %s", x,
-                             class_->target->name);
+    for (int i = 0; i < s->classes && !kas_dim_is_whole(&rest); i++)
+        KAS_TRY(add_condition(s, &s->class_[i], node, x, &rest));
     return KAS_OK;
 }
 
-static kas_status find_conditions(const solver *s, layer_class *class_)
+static kas_status find_conditions(kas_solver *s)
 {
     for (int i = 0; i < s->kernel->nodes; i++) {
         kas_dim sizes[KAS_MAX_DIMS + 1];
@@ -105,32 +121,80 @@ static kas_status find_conditions(const solver *s, layer_class *class_)
         if (count < 0)
             return KAS_ILLEGAL;
         for (int d = 0; d < count; d++)
-            KAS_TRY(add_condition(s, class_, i, &sizes[d]));
+            KAS_TRY(add_conditions(s, i, &sizes[d]));
     }
     return KAS_OK;
 }
 
+/* ---- base values ---- */
+
 /* x_1j = lcm_1j at the target with the fewest channels, the others in proportion to theirs. */
-static kas_status set_base(const solver *s)
+static kas_status set_base(kas_solver *s)
 {
-    const layer_class *first = &s->class_[0];
+    const kas_layer_class *first = &s->class_[0];
     for (int i = 1; i < s->classes; i++)
         if (s->class_[i].target->c < first->target->c)
             first = &s->class_[i];
     for (int i = 0; i < s->classes; i++)
         for (int v = 0; v < KAS_MAX_VARS; v++) {
-            layer_class *class_ = &s->class_[i];
+            kas_layer_class *class_ = &s->class_[i];
             if (!(s->vars & (1u << v)))
                 continue;
             uint64_t wanted = class_->target->c * first->lcm[v]; /* < 2^62 */
             uint64_t unit = first->target->c * class_->lcm[v];
             uint64_t value = (wanted + unit - 1) / unit * class_->lcm[v];
-            if (value > MAX_VALUE)
+            if (value > KAS_MAX_VARIABLE)
                 return kas_fail(KAS_ILLEGAL, "x%d would exceed 2^30 at %s", v,
                                 class_->target->name);
             class_->binding.value[KAS_SYM_X0 + v] = (uint32_t)value;
         }
     return KAS_OK;
+}
+
+static kas_status find_law(kas_solver *s, const kas_dim *size, int *out)
+{
+    kas_growth_law law;
+    for (int v = 0; v < KAS_MAX_VARS; v++)
+        law.power[v] = (uint8_t)size->exp[KAS_SYM_X0 + v];
+    int l = 0;
+    while (l < s->laws && memcmp(&s->law[l], &law, sizeof law) != 0)
+        l++;
+    if (l == KAS_MAX_LAWS)
+        return kas_fail(KAS_ILLEGAL, "the cost grows with its variables in more than %d ways",
+                        KAS_MAX_LAWS);
+    if (l == s->laws)
+        s->law[s->laws++] = law;
+    *out = l;
+    return KAS_OK;
+}
+
+static kas_status find_laws(kas_solver *s)
+{
+    s->laws = 0;
+    KAS_TRY(kas_cost_terms_of(s->kernel, &s->terms));
+    for (int i = 0; i < s->terms.count; i++)
+        KAS_TRY(find_law(s, &s->terms.term[i].size, &s->law_of[i]));
+    return KAS_OK;
+}
+
+kas_cost kas_class_cost(const kas_layer_class *class_, const kas_cost *part, int laws)
+{
+    const kas_target *t = class_->target;
+    double instances = (double)t->parts_in * t->parts_out;
+    kas_cost cost = {0};
+    for (int l = 0; l < laws; l++) {
+        cost.flops += part[l].flops;
+        cost.params += part[l].params;
+        if (part[l].largest_tensor > cost.largest_tensor)
+            cost.largest_tensor = part[l].largest_tensor;
+        if (part[l].largest_weight > cost.largest_weight)
+            cost.largest_weight = part[l].largest_weight;
+    }
+    cost.flops = cost.flops * instances + kas_target_fixed_flops(t);
+    cost.params *= instances;
+    cost.largest_tensor *= instances;
+    cost.largest_weight *= instances;
+    return cost;
 }
 
 static double default_tensor_limit(const kas_target *t)
@@ -139,28 +203,28 @@ static double default_tensor_limit(const kas_target *t)
     return unfolded > KAS_MAX_TENSOR ? unfolded : KAS_MAX_TENSOR;
 }
 
-static bool within_limits(const solver *s, const kas_target *target, const kas_cost *cost)
+bool kas_within_limits(const kas_solver *s, const kas_target *target, const kas_cost *cost)
 {
     double tensor = s->budget->max_tensor, weight = s->budget->max_weight;
     return cost->largest_tensor <= (tensor > 0 ? tensor : default_tensor_limit(target)) &&
            cost->largest_weight <= (weight > 0 ? weight : KAS_MAX_WEIGHT);
 }
 
-static kas_status cost_base(solver *s)
+static kas_status cost_class(kas_solver *s, kas_layer_class *class_)
 {
-    for (int i = 0; i < s->classes; i++) {
-        layer_class *class_ = &s->class_[i];
-        KAS_TRY(kas_kernel_check_binding(s->kernel, &class_->binding));
-        KAS_TRY(kas_layer_cost(s->kernel, class_->target, &class_->binding, &class_->cost));
-        if (!within_limits(s, class_->target, &class_->cost))
-            return kas_fail(KAS_UNSUPPORTED,
-                            "at %s a tensor has %.0f elements an image, a weight %.0f: over the "
-                            "limits",
-                            class_->target->name, class_->cost.largest_tensor,
-                            class_->cost.largest_weight);
-        s->flops += class_->members * class_->cost.flops;
-        s->params += class_->members * class_->cost.params;
-    }
+    memset(class_->part, 0, (size_t)s->laws * sizeof *class_->part);
+    for (int i = 0; i < s->terms.count; i++)
+        kas_cost_count(&class_->part[s->law_of[i]], s->terms.term[i].kind,
+                       kas_dim_number(&s->terms.term[i].size, &class_->binding));
+    class_->cost = kas_class_cost(class_, class_->part, s->laws);
+    if (!kas_within_limits(s, class_->target, &class_->cost))
+        return kas_fail(KAS_UNSUPPORTED,
+                        "at %s a tensor has %.0f elements an image, a weight %.0f: over the "
+                        "limits",
+                        class_->target->name, class_->cost.largest_tensor,
+                        class_->cost.largest_weight);
+    s->flops += class_->members * class_->cost.flops;
+    s->params += class_->members * class_->cost.params;
     return KAS_OK;
 }
 
@@ -171,7 +235,7 @@ static double growth_limit(double ratio, double conv, double base)
     return base > conv ? base : conv;
 }
 
-static kas_status check_base_budget(solver *s)
+static kas_status check_base_budget(kas_solver *s)
 {
     s->growth_flops = growth_limit(s->budget->max_flops_ratio, s->conv_flops, s->flops);
     s->growth_params = growth_limit(s->budget->max_params_ratio, s->conv_params, s->params);
@@ -186,95 +250,40 @@ static kas_status check_base_budget(solver *s)
     return KAS_OK;
 }
 
-typedef struct doubling {
-    int class_, var;
-    /* Of the added cost. Only quotients of whole numbers and one sum: no compiler can contract that
-     * to a fused operation, so the order is the same on every machine. */
-    double weight;
-    kas_cost cost; /* of the class afterwards */
-} doubling;
-
-/* The cost of doubling one variable in one class; false when that is not allowed. */
-static bool try_doubling(const solver *s, doubling *d)
+static void begin(kas_solver *s, const kas_kernel *kernel, const kas_budget *budget)
 {
-    const layer_class *class_ = &s->class_[d->class_];
-    kas_binding binding = class_->binding;
-    uint32_t *value = &binding.value[KAS_SYM_X0 + d->var];
-    if (*value > MAX_VALUE / 2)
-        return false;
-    *value *= 2;
-    if (kas_layer_cost(s->kernel, class_->target, &binding, &d->cost) != KAS_OK ||
-        !within_limits(s, class_->target, &d->cost))
-        return false;
-    double flops = class_->members * (d->cost.flops - class_->cost.flops);
-    double params = class_->members * (d->cost.params - class_->cost.params);
-    d->weight = flops / s->conv_flops + params / s->conv_params;
-    return s->flops + flops <= s->growth_flops && s->params + params <= s->growth_params;
-}
-
-static void apply_doubling(solver *s, const doubling *d)
-{
-    layer_class *class_ = &s->class_[d->class_];
-    class_->binding.value[KAS_SYM_X0 + d->var] *= 2;
-    s->flops += class_->members * (d->cost.flops - class_->cost.flops);
-    s->params += class_->members * (d->cost.params - class_->cost.params);
-    class_->cost = d->cost;
-}
-
-static int compare_doublings(const void *a, const void *b)
-{
-    const doubling *x = a, *y = b;
-    if (x->weight != y->weight)
-        return x->weight < y->weight ? -1 : 1;
-    return x->class_ != y->class_ ? x->class_ - y->class_ : x->var - y->var;
-}
-
-/* One iteration; how many variables were doubled. */
-static int double_once(solver *s, doubling *list)
-{
-    int count = 0, done = 0;
-    for (int i = 0; i < s->classes; i++)
-        for (int v = 0; v < KAS_MAX_VARS; v++) {
-            list[count] = (doubling){.class_ = i, .var = v};
-            if ((s->vars & (1u << v)) && try_doubling(s, &list[count]))
-                count++;
-        }
-    qsort(list, (size_t)count, sizeof *list, compare_doublings);
-    for (int k = 0; k < count; k++)
-        if (try_doubling(s, &list[k])) { /* again: those before it have taken from the budget */
-            apply_doubling(s, &list[k]);
-            done++;
-        }
-    return done;
-}
-
-static kas_status solve_classes(solver *s)
-{
-    for (int i = 0; i < s->classes; i++)
-        KAS_TRY(find_conditions(s, &s->class_[i]));
-    KAS_TRY(set_base(s));
-    KAS_TRY(cost_base(s));
-    KAS_TRY(check_base_budget(s));
-    if (s->vars == 0)
-        return KAS_OK;
-    doubling *list = calloc((size_t)s->classes * KAS_MAX_VARS + 1, sizeof *list);
-    if (!list)
-        return kas_fail(KAS_NO_MEMORY, "no memory to solve a kernel at %d layers", s->classes);
-    while (double_once(s, list) > 0) {
+    s->kernel = kernel;
+    s->budget = budget;
+    s->vars = kas_kernel_vars(kernel);
+    s->flops = s->params = 0;
+    for (int i = 0; i < s->classes; i++) {
+        s->class_[i].binding = kas_target_binding(kernel, s->class_[i].target);
+        for (int v = 0; v < KAS_MAX_VARS; v++)
+            s->class_[i].lcm[v] = 1;
     }
-    free(list);
+}
+
+kas_status kas_solver_run(kas_solver *s, const kas_kernel *kernel, const kas_budget *budget)
+{
+    begin(s, kernel, budget);
+    KAS_TRY(find_conditions(s));
+    KAS_TRY(set_base(s));
+    KAS_TRY(find_laws(s));
+    for (int i = 0; i < s->classes; i++)
+        KAS_TRY(cost_class(s, &s->class_[i]));
+    KAS_TRY(check_base_budget(s));
+    kas_use_budget(s);
     return KAS_OK;
 }
 
-static kas_status fill_solution(const solver *s, const kas_target *targets, int count,
-                                kas_solution *out)
+kas_status kas_solver_solution(const kas_solver *s, kas_solution *out)
 {
-    kas_binding *binding = calloc((size_t)count, sizeof *binding);
+    kas_binding *binding = calloc((size_t)s->count, sizeof *binding);
     if (!binding)
-        return kas_fail(KAS_NO_MEMORY, "no memory for the sizes at %d targets", count);
-    for (int t = 0; t < count; t++)
-        binding[t] = s->class_[find_class(s, &targets[t])].binding;
-    *out = (kas_solution){.targets = count,
+        return kas_fail(KAS_NO_MEMORY, "no memory for the sizes at %d targets", s->count);
+    for (int t = 0; t < s->count; t++)
+        binding[t] = s->class_[s->class_of[t]].binding;
+    *out = (kas_solution){.targets = s->count,
                           .binding = binding,
                           .flops = s->flops,
                           .params = s->params,
@@ -286,17 +295,12 @@ static kas_status fill_solution(const solver *s, const kas_target *targets, int 
 kas_status kas_solve(const kas_kernel *kernel, const kas_target *targets, int count,
                      const kas_budget *budget, kas_solution *out)
 {
-    solver s = {.kernel = kernel, .budget = budget, .vars = kas_kernel_vars(kernel)};
-    if (count < 1)
-        return kas_fail(KAS_FAILURE, "there is no target to solve the kernel for");
-    s.class_ = calloc((size_t)count, sizeof *s.class_);
-    if (!s.class_)
-        return kas_fail(KAS_NO_MEMORY, "no memory to solve a kernel at %d targets", count);
-    make_classes(&s, targets, count);
-    kas_status status = solve_classes(&s);
+    kas_solver *solver;
+    KAS_TRY(kas_solver_create(targets, count, &solver));
+    kas_status status = kas_solver_run(solver, kernel, budget);
     if (status == KAS_OK)
-        status = fill_solution(&s, targets, count, out);
-    free(s.class_);
+        status = kas_solver_solution(solver, out);
+    kas_solver_free(solver);
     return status;
 }
 

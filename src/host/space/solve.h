@@ -70,6 +70,16 @@ kas_binding kas_target_binding(const kas_kernel *kernel, const kas_target *targe
 kas_status kas_layer_cost(const kas_kernel *kernel, const kas_target *target,
                           const kas_binding *binding, kas_cost *out);
 
+/* The solver of 6.3 with its targets taken apart and its memory kept, for whoever solves many
+ * kernels: solving allocates nothing. */
+typedef struct kas_solver kas_solver;
+kas_status kas_solver_create(const kas_target *targets, int count, kas_solver **out);
+void kas_solver_free(kas_solver *solver);
+/* As kas_solve; the sizes stay in the solver until the next call. */
+kas_status kas_solver_run(kas_solver *solver, const kas_kernel *kernel, const kas_budget *budget);
+/* The sizes that kas_solver_run found; the caller frees `out`. */
+kas_status kas_solver_solution(const kas_solver *solver, kas_solution *out);
+
 /* 6.3. A ratio of 0 admits any base values, but then doubling stops at the convolutions' own cost.
  * KAS_UNSUPPORTED when a tensor or weight exceeds its limit, KAS_ILLEGAL when a size cannot be made
  * an integer at some target, KAS_OVER_BUDGET when even the base values exceed the budget. On

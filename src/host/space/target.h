@@ -37,4 +37,13 @@ static inline double kas_target_conv_params(const kas_target *t)
     return (double)t->c_in * t->c_out * t->kernel_h * t->kernel_w;
 }
 
+/* FLOPs around the instances of a kernel: the sum of the input parts, and the average pool that
+ * takes the stride (docs/primitives.md, "Cost of a layer"). */
+static inline double kas_target_fixed_flops(const kas_target *t)
+{
+    double sum = t->parts_in > 1 ? (double)t->parts_in * t->c_out * t->h * t->w : 0;
+    double h = (double)t->h * t->stride, w = (double)t->w * t->stride;
+    return sum + (t->stride > 1 ? (double)t->c_in * h * w : 0);
+}
+
 #endif

@@ -58,17 +58,17 @@ kas_status kas_divisor_weight(const kas_kernel *kernel, int i, kas_dim *out)
     return KAS_OK;
 }
 
-kas_status kas_cost_weight(const kas_kernel *kernel, int i, const kas_binding *binding,
-                           kas_cost *cost)
+/* The weight has groups * fan_out * fan_in elements; each element of the result adds up fan_in. */
+kas_status kas_cost_weight(const kas_kernel *kernel, int i, kas_cost_terms *terms)
 {
-    kas_weight_sizes sizes;
-    double elements;
-    KAS_TRY(kas_weight_sizes_at(kernel, i, binding, &sizes));
-    KAS_TRY(kas_shape_elements(&kernel->node[i].shape, binding, &elements));
-    double weight = (double)sizes.groups * sizes.fan_out * sizes.fan_in;
-    cost->flops += elements * sizes.fan_in;
-    cost->params += weight;
-    if (weight > cost->largest_weight)
-        cost->largest_weight = weight;
-    return KAS_OK;
+    kas_weight_dims dims;
+    kas_dim weight, flops;
+    KAS_TRY(kas_weight_dims_of(kernel, i, &dims));
+    if (!kas_shape_size(&kernel->node[i].shape, &flops) ||
+        !kas_dim_mul(&flops, &dims.fan_in, &flops) ||
+        !kas_dim_mul(&dims.groups, &dims.fan_out, &weight) ||
+        !kas_dim_mul(&weight, &dims.fan_in, &weight))
+        return kas_node_fail(kernel, i, "the size of the weight leaves its range");
+    KAS_TRY(kas_cost_add(terms, KAS_COST_FLOPS, &flops));
+    return kas_cost_add(terms, KAS_COST_WEIGHT, &weight);
 }

@@ -1,0 +1,34 @@
+/* What a kernel costs, as monomials in its sizes (dim.h).
+ *
+ * Gathered once for a kernel, turned into a number at every target: the solver of 6.3 asks for the
+ * cost of a kernel at many targets and many values of its variables, and the monomials say how each
+ * part grows with each variable.  Internal to src/host/space; kas_kernel_cost and kas_layer_cost
+ * are for everybody. */
+#ifndef KAS_SPACE_COST_H
+#define KAS_SPACE_COST_H
+
+#include "host/space/kernel.h"
+
+enum { KAS_MAX_COST_TERMS = 6 * KAS_MAX_NODES };
+
+/* Each is a number of one instance: elements of a tensor, FLOPs, or elements of a weight. */
+typedef enum kas_cost_kind { KAS_COST_TENSOR, KAS_COST_FLOPS, KAS_COST_WEIGHT } kas_cost_kind;
+
+typedef struct kas_cost_term {
+    kas_cost_kind kind;
+    kas_dim size;
+} kas_cost_term;
+
+typedef struct kas_cost_terms {
+    int count;
+    kas_cost_term term[KAS_MAX_COST_TERMS];
+} kas_cost_terms;
+
+/* KAS_ILLEGAL when there is no room for more. */
+kas_status kas_cost_add(kas_cost_terms *terms, kas_cost_kind kind, const kas_dim *size);
+/* All terms of all nodes, whose shapes are inferred. */
+kas_status kas_cost_terms_of(const kas_kernel *kernel, kas_cost_terms *out);
+/* Adds `value`, a term's size at some target, to a cost. */
+void kas_cost_count(kas_cost *cost, kas_cost_kind kind, double value);
+
+#endif
