@@ -85,6 +85,18 @@ static void check_sample(const kas_sample *s, const kas_target *t, int n,
     assert_true(params <= o->budget.max_params_ratio * s->solution.conv_params);
 }
 
+/* The primitives of the paper's Table 1, which version 1 draws from. */
+static uint64_t table_1(void)
+{
+    uint64_t ops = 0;
+    for (int op = 0; op < KAS_OP_COUNT; op++)
+        if (op <= KAS_OP_FC || kas_op_get((kas_op)op)->unary ||
+            (op >= KAS_OP_FOLD_AVG && op <= KAS_OP_SOFTMAX) ||
+            (op >= KAS_OP_ADD && op <= KAS_OP_MAX))
+            ops |= (uint64_t)1 << op;
+    return ops;
+}
+
 static void test_300_kernels_for_resnet18(void **state)
 {
     (void)state;
@@ -93,7 +105,7 @@ static void test_300_kernels_for_resnet18(void **state)
     kas_sample_options o = options_for(1);
     kas_sampler *sampler;
     static char names[300][KAS_NAME_SIZE];
-    uint32_t ops_seen = 0;
+    uint64_t ops_seen = 0;
     assert_int_equal(kas_sampler_create(&o, t, n, &sampler), KAS_OK);
     for (int k = 0; k < 300; k++) {
         kas_sample s;
@@ -105,10 +117,10 @@ static void test_300_kernels_for_resnet18(void **state)
             assert_string_not_equal(names[j], s.name);
         memcpy(names[k], s.name, sizeof s.name);
         for (int i = 0; i < s.kernel.nodes; i++)
-            ops_seen |= 1u << s.kernel.node[i].op;
+            ops_seen |= (uint64_t)1 << s.kernel.node[i].op;
         kas_solution_free(&s.solution);
     }
-    assert_int_equal(ops_seen, (1u << KAS_OP_COUNT) - 1); /* every primitive takes part */
+    assert_int_equal(ops_seen, table_1()); /* every primitive takes part */
     kas_sample_stats stats = kas_sampler_stats(sampler);
     uint64_t sum = stats.accepted;
     for (int r = 0; r < KAS_REJECT_COUNT; r++)
