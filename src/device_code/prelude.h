@@ -63,12 +63,12 @@ typedef long long kas_i64;
 #define kas_log(x) logf(x)
 #define kas_tanh(x) tanhf(x)
 #define kas_erf(x) erff(x)
-#define kas_sin(x) sinf(x)
-#define kas_cos(x) cosf(x)
 #define kas_sqrt(x) sqrtf(x)
 #define kas_rsqrt(x) (1.0f / sqrtf(x))
 #define kas_abs(x) fabsf(x)
 #define kas_fma(x, y, z) fmaf(x, y, z)
+#define kas_fused(x, y, z) fmaf(x, y, z)
+#define kas_round(x) rintf(x)
 
 #else
 /* ---- CPU ------------------------------------------------------------------------------------ */
@@ -170,6 +170,7 @@ KAS_FN int kas_shuffled(int k, int n)
 /* Written out: contraction makes one instruction of it where there is one, and where there is none
  * the C library's exact fmaf would be a call. */
 #define kas_fma(x, y, z) ((x) * (y) + (z))
+#define kas_fused(x, y, z) __builtin_fmaf(x, y, z) /* rounded once on every machine */
 
 /* Functions that vectorise: no branch, no table, no call.  The C library's are calls, one for each
  * lane.  Errors below 3e-7 relative (measured by test_device over the range where results are
@@ -179,16 +180,16 @@ typedef union kas_bits {
     int i;
 } kas_bits;
 
-/* x rounded to an integer, |x| < 2^22: the sum's last bit is 1. */
-KAS_FN float kas_round(float x)
-{
-    return (x + 12582912.0f) - 12582912.0f;
-}
 KAS_FN float kas_power_of_two(int n) /* -126 <= n <= 127 */
 {
     kas_bits bits;
     bits.i = (n + 127) << 23;
     return bits.f;
+}
+/* x rounded to an integer, |x| < 2^22: the sum's last bit is 1. */
+KAS_FN float kas_round(float x)
+{
+    return (x + 12582912.0f) - 12582912.0f;
 }
 /* x = n log 2 + r, |r| <= log(2)/2; returns e^r - 1. */
 KAS_FN float kas_exp_reduce(float x, float *n)
@@ -250,42 +251,6 @@ KAS_FN float kas_erf(float x)
     const float large = __builtin_copysignf(1.0f - kas_exp(g), x);
     return size < 0.9f ? x * p : x == x ? large : x;
 }
-/* sin(x + quarter * pi/2).  The quadrant is found in double, which keeps the remainder good to
- * float's last bits up to |x| of 10^6, and bounded for any x. */
-KAS_FN float kas_sin_quarter(float x, int quarter)
-{
-    const double quadrants =
-        ((double)x * 0.63661977236758134 + 6755399441055744.0) - 6755399441055744.0;
-    const double turns = (quadrants * 0.25 + 6755399441055744.0) - 6755399441055744.0;
-    const int quadrant = (int)(quadrants - 4.0 * turns) + quarter;
-    /* pi/2 in two parts, the first of 33 bits: its product with quadrants below 2^20 is exact */
-    float r =
-        (float)(((double)x - quadrants * 1.5707963267341256) - quadrants * 6.0771005065061922e-11);
-    r = r > -0.8f ? r : -0.8f;
-    r = r < 0.8f ? r : 0.8f;
-    const float s = r * r;
-    float sine = 1.0f / 362880;
-    sine = sine * s - 1.0f / 5040;
-    sine = sine * s + 1.0f / 120;
-    sine = sine * s - 1.0f / 6;
-    sine = (sine * s) * r + r;
-    float cosine = -1.0f / 3628800;
-    cosine = cosine * s + 1.0f / 40320;
-    cosine = cosine * s - 1.0f / 720;
-    cosine = cosine * s + 1.0f / 24;
-    cosine = cosine * s - 0.5f;
-    cosine = cosine * s + 1.0f;
-    const float y = quadrant & 1 ? cosine : sine, signed_y = quadrant & 2 ? -y : y;
-    return x - x == 0.0f ? signed_y : x - x; /* NaN for infinities too */
-}
-KAS_FN float kas_sin(float x)
-{
-    return kas_sin_quarter(x, 0);
-}
-KAS_FN float kas_cos(float x)
-{
-    return kas_sin_quarter(x, 1);
-}
 
 #endif
 
@@ -308,6 +273,59 @@ KAS_FN int kas_imax(int x, int y)
 {
     return x > y ? x : y;
 }
+
+/* sin(r + quadrant * pi/2), |r| <= pi/4 or, where the quadrant was rounded, up to 1. */
+KAS_FN float kas_sin_near(float r, int quadrant)
+{
+    r = kas_min(kas_max(r, -1.0f), 1.0f);
+    const float s = r * r;
+    float sine = 1.0f / 362880;
+    sine = sine * s - 1.0f / 5040;
+    sine = sine * s + 1.0f / 120;
+    sine = sine * s - 1.0f / 6;
+    sine = (sine * s) * r + r;
+    float cosine = -1.0f / 3628800;
+    cosine = cosine * s + 1.0f / 40320;
+    cosine = cosine * s - 1.0f / 720;
+    cosine = cosine * s + 1.0f / 24;
+    cosine = cosine * s - 0.5f;
+    cosine = cosine * s + 1.0f;
+    const float y = quadrant & 1 ? cosine : sine;
+    return quadrant & 2 ? -y : y;
+}
+/* sin(x + quarter * pi/2) for GPUs, whose double is slow and whose multiply-add rounds once: pi/2
+ * in three floats, of which the products are exact enough up to |x| of 10^6, and bounded for any x.
+ * CUDA's own sinf has a way for large x that keeps an array in local memory. */
+KAS_FN float kas_sin_fused(float x, int quarter)
+{
+    const float limited = kas_min(kas_max(x, -4e6f), 4e6f);
+    const float quadrants = kas_round(limited * 0.636619772f);
+    float r = kas_fused(quadrants, -1.57079637f, limited);
+    r = kas_fused(quadrants, 4.37113883e-08f, r);
+    r = kas_fused(quadrants, 1.71512451e-15f, r);
+    const float y = kas_sin_near(r, (int)quadrants + quarter);
+    return x - x == 0.0f ? y : x - x; /* NaN for infinities too */
+}
+/* The same for CPUs.  The quadrant is found in double, which keeps the remainder good to float's
+ * last bits up to |x| of 10^6, and bounded for any x. */
+KAS_FN float kas_sin_double(float x, int quarter)
+{
+    const double quadrants =
+        ((double)x * 0.63661977236758134 + 6755399441055744.0) - 6755399441055744.0;
+    const double turns = (quadrants * 0.25 + 6755399441055744.0) - 6755399441055744.0;
+    /* pi/2 in two parts, the first of 33 bits: its product with quadrants below 2^20 is exact */
+    const double r =
+        ((double)x - quadrants * 1.5707963267341256) - quadrants * 6.0771005065061922e-11;
+    const float y = kas_sin_near((float)r, (int)(quadrants - 4.0 * turns) + quarter);
+    return x - x == 0.0f ? y : x - x;
+}
+#ifdef __CUDACC__
+#define kas_sin(x) kas_sin_fused(x, 0)
+#define kas_cos(x) kas_sin_fused(x, 1)
+#else
+#define kas_sin(x) kas_sin_double(x, 0)
+#define kas_cos(x) kas_sin_double(x, 1)
+#endif
 
 /* Sum, or maximum, of shared[0 .. n), the same to every lane; destroys the array.  A fixed tree:
  * the same bits on every device and in every order of lanes.  Only where control is uniform; lanes
