@@ -22,7 +22,7 @@ typedef struct sample_options {
     bool stats, recheck;
 } sample_options;
 
-enum { KEY_MIN = 0x200, KEY_MAX, KEY_STATS, KEY_ATTEMPTS, KEY_RECHECK };
+enum { KEY_MIN = 0x200, KEY_MAX, KEY_STATS, KEY_ATTEMPTS, KEY_RECHECK, KEY_SPATIAL };
 
 static const struct argp_option option_list[] = {
     {"count", 'k', "N", 0, "How many kernels (default 10)", 0},
@@ -33,6 +33,8 @@ static const struct argp_option option_list[] = {
     {"attempts", KEY_ATTEMPTS, "N", 0,
      "Give up after N attempts without a new kernel (default 1000000)", 0},
     {"stats", KEY_STATS, 0, 0, "Count at the end why attempts were rejected", 0},
+    {"spatial-weights", KEY_SPATIAL, 0, 0,
+     "Admit weights that span the image: such a kernel keeps to one image size", 0},
     {"recheck", KEY_RECHECK, 0, 0,
      "Check all kernels again at the end, by rules written a second time", 0},
     {0}};
@@ -67,6 +69,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_STATS:
         o->stats = true;
+        return 0;
+    case KEY_SPATIAL:
+        o->sample.spatial_weights = true;
         return 0;
     case KEY_RECHECK:
         o->recheck = true;

@@ -114,12 +114,13 @@ static bool all_are_possible(const kas_growth *g)
     return true;
 }
 
-/* A value with H or W in it would give weights that span the image; one with G0 needs a G0. */
+/* A value with H or W in it gives weights that span the image; one with G0 needs a G0. */
 static int usable_values(const kas_growth *g, kas_dim *list, int count)
 {
     int kept = 0;
     for (int i = 0; i < count; i++)
-        if (list[i].exp[KAS_SYM_H] == 0 && list[i].exp[KAS_SYM_W] == 0 &&
+        if ((g->options->spatial_weights ||
+             (list[i].exp[KAS_SYM_H] == 0 && list[i].exp[KAS_SYM_W] == 0)) &&
             (list[i].exp[KAS_SYM_G0] == 0 || g->kernel.group_value[0]))
             list[kept++] = list[i];
     return kept;

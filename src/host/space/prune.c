@@ -155,13 +155,21 @@ static bool is_rectified(const kas_kernel *k, int a, int b)
     return (node->op == KAS_OP_RELU || node->op == KAS_OP_ABS) && node->in[0] == b;
 }
 
-/* Does LHS have to be tiled over pixels as if they were channels? */
+/* Does LHS have to be tiled over pixels as if they were channels?  Not when it has one value for
+ * each of the pixels that it is tiled over, as [H*W] over [C, H, W] has. */
 static bool mixes_pixels(const kas_shape *lhs, const kas_shape *rhs)
 {
     kas_broadcast parts;
+    kas_dim pixels = kas_dim_const(1);
     if (kas_broadcast_align(lhs, rhs, &parts) != KAS_OK)
         return true;
-    return kas_shape_rank(rhs) - parts.suffix > rhs->channels && !kas_dim_is_one(&parts.lhs);
+    for (int d = rhs->channels; d < kas_shape_rank(rhs) - parts.suffix; d++) {
+        const kas_dim dim = kas_shape_dim(rhs, d);
+        if (!kas_dim_mul(&pixels, &dim, &pixels))
+            return true;
+    }
+    return !kas_dim_is_one(&pixels) && !kas_dim_is_one(&parts.lhs) &&
+           !kas_dim_equal(&pixels, &parts.lhs);
 }
 
 static bool blend(const kas_kernel *k, const kas_node *node)

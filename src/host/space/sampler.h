@@ -22,6 +22,7 @@ typedef struct kas_sample_options {
     uint64_t seed;
     int min_primitives, max_primitives; /* input not counted; default 3..12 */
     int max_width;                      /* leaves at once; default 3 */
+    bool spatial_weights; /* sizes may hold H and W: such kernels keep to one image size */
     kas_budget budget;
 } kas_sample_options;
 kas_sample_options kas_sample_defaults(void);
