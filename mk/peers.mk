@@ -10,4 +10,8 @@ $(BUILD)/bench/kernel_serve: $(BUILD)/bench/peers/kernel_serve.o $(LIBRARY)
 	@mkdir -p $(@D)
 	$(PEER_LINK)
 
-all: $(BUILD)/bench/step_dump $(BUILD)/bench/kernel_serve
+$(BUILD)/bench/update_dump: $(BUILD)/bench/peers/update_dump.o $(LIBRARY)
+	@mkdir -p $(@D)
+	$(PEER_LINK)
+
+all: $(BUILD)/bench/update_dump $(BUILD)/bench/step_dump $(BUILD)/bench/kernel_serve

@@ -29,10 +29,13 @@ typedef struct kas_activation_args {
     int kind; /* KAS_ACT_ of activation.h */
 } kas_activation_args;
 
-/* Device copies of ops.h's kas_step_state and kas_metrics. */
+/* Device copies of ops.h's kas_step_state, kas_step_row and kas_metrics. */
 typedef struct kas_dev_state {
     kas_u32 step, cursor, epoch, reserved;
 } kas_dev_state;
+typedef struct kas_dev_row {
+    float lr, correction1, correction2, renew;
+} kas_dev_row;
 typedef struct kas_dev_metrics {
     double loss_sum;
     kas_u64 correct, counted;
@@ -133,17 +136,41 @@ typedef struct kas_loss_args {
     float smoothing;
 } kas_loss_args;
 
-/* sgd.kc: each block takes KAS_SGD_BLOCK parameters; decay holds for groups of 2^KAS_SGD_SHIFT. */
-#define KAS_SGD_BLOCK 1024
-#define KAS_SGD_SHIFT 6
-typedef struct kas_sgd_args {
-    float *param, *velocity;
-    const float *grad, *decay, *lr;
+/* update.kc: each block takes KAS_UPDATE_BLOCK parameters; decay holds for groups of
+ * 2^KAS_UPDATE_SHIFT. */
+#define KAS_UPDATE_BLOCK 1024
+#define KAS_UPDATE_SHIFT 6
+typedef struct kas_update_args {
+    float *param, *first, *second; /* first: velocity, or AdamW's mean; second: AdamW's square */
+    const float *grad, *decay, *grad_scale; /* grad_scale NULL: 1 */
+    const kas_dev_row *rows;
     const kas_dev_state *state;
     kas_u64 count;
     float momentum;
     float along_velocity, along_gradient; /* the step: Nesterov momentum and 1, without 1 and 0 */
-} kas_sgd_args;
+    float beta1, beta2, rest1, rest2, epsilon; /* rest = 1 - beta */
+} kas_update_args;
+
+/* average.kc: blocks as in update.kc. */
+typedef struct kas_average_args {
+    float *average;
+    const float *value;
+    const kas_dev_row *rows;
+    const kas_dev_state *state;
+    kas_u64 count;
+} kas_average_args;
+
+/* clip.kc: each block of the first pass takes KAS_CLIP_BLOCK numbers. */
+#define KAS_CLIP_LANES 256
+#define KAS_CLIP_BLOCK 16384
+typedef struct kas_clip_args {
+    const float *grad;
+    float *partial; /* [blocks] */
+    float *scale;   /* 1 */
+    kas_u64 count;
+    int blocks; /* of the first pass */
+    float limit;
+} kas_clip_args;
 
 /* Convolution by loops (conv.kc): device.h's kas_conv_desc and its pointers.  The pass decides
  * which of x, w, y is written. */

@@ -1,4 +1,4 @@
-/* Cross entropy with its gradient and its sums, and the optimiser. */
+/* Cross entropy with its gradient and its sums. */
 #include "op_case.h"
 
 #include "host/reference/layers.h"
@@ -124,60 +124,12 @@ static void test_nan_shows(void **state)
     FREE(z.data, labels, metrics, scratch);
 }
 
-/* Three steps, the rate and the decay changing, against PyTorch's formula in double. */
-static void run_sgd(size_t count, bool nesterov)
-{
-    double *p = random_values(count, 1), *v = nan_values(count), *g = random_values(count, 2);
-    double *decay = random_values(count / KAS_SGD_GROUP, 3), rate[4] = {NAN, 0.1, 0.05, 0.2};
-    for (size_t i = 0; i < count; i++)
-        v[i] = 0;
-    for (size_t i = 0; i < count / KAS_SGD_GROUP; i++)
-        decay[i] = i % 3 ? (float)5e-2 : 0;
-    kas_step_state at = {.step = 1}, *state;
-    OK(kas_mem_alloc(the_device, sizeof at, (void **)&state));
-    OK(kas_mem_upload(the_device, state, &at, sizeof at));
-    float *param = array_to_device(p, count), *velocity = array_to_device(v, count),
-          *grad = array_to_device(g, count), *dp = array_to_device(decay, count / KAS_SGD_GROUP),
-          *lr = array_to_device(rate, 4);
-    const kas_sgd sgd = {param, velocity, grad, dp, count, lr, state, 0.9f, nesterov};
-    kas_plan *plan = new_plan();
-    for (int step = 1; step <= 3; step++) {
-        OK(kas_op_sgd(the_ops, plan, &sgd));
-        OK(kas_op_advance(the_ops, plan, state, 1));
-        for (size_t i = 0; i < count; i++) {
-            const double full = g[i] + decay[i / KAS_SGD_GROUP] * p[i];
-            v[i] = 0.9 * v[i] + full;
-            p[i] -= rate[step] * (nesterov ? full + 0.9 * v[i] : v[i]);
-        }
-    }
-    run_plan();
-    check_array("param", param, p, count, 1e-6);
-    check_array("velocity", velocity, v, count, 1e-6);
-    FREE(param, velocity, grad, dp, lr, state);
-    free(p), free(v), free(g), free(decay);
-}
-
-static void test_sgd(void **state)
-{
-    (void)state;
-    EACH_ORDER(order)
-    {
-        run_sgd(64, true);
-        run_sgd(1024, false);
-        run_sgd(1024 * 5 + 192, true);
-    }
-    const kas_sgd bad = {.count = 65};
-    assert_int_equal(kas_op_sgd(the_ops, NULL, &bad), KAS_BAD_INPUT);
-    print_worst("sgd");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cross_entropy),
         cmocka_unit_test(test_padding),
         cmocka_unit_test(test_nan_shows),
-        cmocka_unit_test(test_sgd),
     };
     return cmocka_run_group_tests(tests, open_the_ops, close_the_ops);
 }

@@ -79,12 +79,13 @@ static void set_parameters(pair *p, uint64_t seed)
 }
 
 /* Takes over `net`. */
-static pair make_pair_of(kas_net *net, const kas_replacement *replacement, int n)
+static pair make_pair_with(kas_net *net, const kas_replacement *replacement, int n,
+                           const kas_recipe *recipe)
 {
     pair p = {.n = n, .net = net};
     int h = net->layer[0].h, w = net->layer[0].w, c = net->layer[0].c;
     kas_model_options options = {
-        .net = p.net, .replacement = replacement, .batch = n, .training = true};
+        .net = p.net, .replacement = replacement, .batch = n, .training = true, .recipe = recipe};
     if (kas_model_create(device, &options, &p.model) != KAS_OK)
         fail_msg("%s", kas_error());
     if (replacement)
@@ -109,6 +110,11 @@ static pair make_pair_of(kas_net *net, const kas_replacement *replacement, int n
     return p;
 }
 
+static pair make_pair_of(kas_net *net, const kas_replacement *replacement, int n)
+{
+    return make_pair_with(net, replacement, n, NULL);
+}
+
 static void free_pair(pair *p)
 {
     kas_model_free(p->model);
@@ -130,14 +136,23 @@ static double relative(const float *x, const double *ref, size_t n)
     return sqrt(difference) / (sqrt(length) + 1e-12);
 }
 
-static kas_plan *record(pair *p, kas_tape_mode mode, const float *lr)
+/* What the tests train with, unless they say otherwise. */
+static const kas_recipe usual_recipe = {
+    .label_smoothing = 0.1, .momentum = 0.9, .weight_decay = 0.05};
+
+static kas_plan *record_with(pair *p, kas_tape_mode mode, const kas_recipe *recipe,
+                             const kas_step_row *rows)
 {
-    const kas_recipe recipe = {.label_smoothing = 0.1, .momentum = 0.9, .weight_decay = 0.05};
-    kas_step_options options = {.mode = mode, .recipe = &recipe, .lr = lr};
+    kas_step_options options = {.mode = mode, .recipe = recipe, .rows = rows};
     kas_plan *plan = NULL;
     if (kas_model_record(p->model, &options, &plan) != KAS_OK)
         fail_msg("%s", kas_error());
     return plan;
+}
+
+static kas_plan *record(pair *p, kas_tape_mode mode)
+{
+    return record_with(p, mode, &usual_recipe, NULL);
 }
 
 static void check_gradients(pair *p, const char *name, double tolerance)
@@ -197,7 +212,7 @@ static void check_step(pair *q, const char *name, double tolerance)
     assert_true(logits64 && logits);
     assert_int_equal(kas_ref_net_step(p.ref, n, p.images64, p.labels, 0.1, &loss, logits64),
                      KAS_OK);
-    kas_plan *plan = record(&p, KAS_TAPE_TRAIN, NULL);
+    kas_plan *plan = record(&p, KAS_TAPE_TRAIN);
     assert_int_equal(kas_model_set_metrics(p.model, &zero), KAS_OK);
     assert_int_equal(kas_model_set_batch(p.model, KAS_TAPE_TRAIN, p.images, p.labels), KAS_OK);
     assert_int_equal(kas_plan_run(plan), KAS_OK);

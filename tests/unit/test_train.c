@@ -14,6 +14,8 @@
 #include "host/core/files.h"
 #include "host/core/log.h"
 #include "host/core/random.h"
+#include "host/train/feed.h"
+#include "host/train/model.h"
 #include "host/train/train.h"
 
 enum { SIZE = 8, CLASSES = 4, TRAIN = 96, TEST = 40, EPOCHS = 4, BATCH = 16 };
@@ -156,6 +158,26 @@ static void it_learns(void **state)
     kas_train_result_free(&r);
 }
 
+static void adamw_learns(void **state)
+{
+    (void)state;
+    kas_train_options o = base_options();
+    kas_train_result r;
+    o.recipe.epochs = 12;
+    o.recipe.flip = false;
+    o.recipe.optimiser = KAS_ADAMW;
+    o.recipe.lr = 0.01;
+    o.recipe.ema = 0.9;
+    train(&o, &r);
+    print_message("AdamW: test accuracy after 12 epochs: %.3f, at least 0.8 expected\n",
+                  r.accuracy);
+    assert_true(r.state == KAS_TRAINED && r.accuracy >= 0.8);
+    size_t planned = 0;
+    assert_int_equal(kas_train_plan_memory(&o, &planned), KAS_OK);
+    assert_int_equal(planned, r.memory);
+    kas_train_result_free(&r);
+}
+
 static void the_seed_decides_every_bit(void **state)
 {
     (void)state;
@@ -204,14 +226,13 @@ static kas_train_state observed(kas_train_options *o, observer *watch, kas_train
     return r->state;
 }
 
-static void a_resumed_run_has_the_same_bits(void **state)
+static void resume_has_the_same_bits(const kas_train_options *options)
 {
-    (void)state;
     static const struct {
         int stop_epoch;
         uint64_t stop_step;
     } stops[] = {{1, 0}, {-1, 9}, {-1, 6}, {0, 0}}; /* 6 steps an epoch */
-    kas_train_options o = base_options();
+    kas_train_options o = *options;
     kas_train_result straight, stopped, resumed;
     o.weights_out = in_folder("straight");
     train(&o, &straight);
@@ -244,6 +265,65 @@ static void a_resumed_run_has_the_same_bits(void **state)
         kas_train_result_free(&resumed);
     }
     kas_train_result_free(&straight);
+}
+
+/* Whatever a step leaves for the next must come back: moments, averages, running statistics. */
+static void a_resumed_run_has_the_same_bits(void **state)
+{
+    (void)state;
+    kas_train_options o = base_options();
+    resume_has_the_same_bits(&o);
+    o.recipe.optimiser = KAS_ADAMW;
+    o.recipe.lr = 0.005;
+    o.recipe.ema = 0.8;
+    o.recipe.clip = 1;
+    resume_has_the_same_bits(&o);
+}
+
+/* Loss of a file's weights on the images that `o` evaluates on. */
+static double evaluate_file(const kas_train_options *o, const char *path)
+{
+    kas_feed feed;
+    kas_model *model;
+    kas_plan *plan;
+    kas_metrics metrics = {0};
+    kas_model_options options = {.net = net, .batch = o->recipe.batch};
+    assert_int_equal(kas_feed_create(device, o, &feed), KAS_OK);
+    assert_int_equal(kas_model_create(device, &options, &model), KAS_OK);
+    assert_int_equal(kas_model_load(model, path), KAS_OK);
+    kas_step_options step = {.mode = KAS_TAPE_EVALUATE, .images = &feed.evaluation};
+    assert_int_equal(kas_model_record(model, &step, &plan), KAS_OK);
+    assert_int_equal(kas_model_set_state(model, (kas_step_state){0}), KAS_OK);
+    assert_int_equal(kas_model_set_metrics(model, &metrics), KAS_OK);
+    for (uint32_t at = 0; at < feed.evaluation_count; at += (uint32_t)o->recipe.batch)
+        assert_int_equal(kas_plan_run(plan), KAS_OK);
+    assert_int_equal(kas_model_get_metrics(model, &metrics), KAS_OK);
+    assert_int_equal(metrics.counted, feed.evaluation_count);
+    kas_plan_free(plan);
+    kas_model_free(model);
+    kas_feed_free(&feed);
+    return metrics.loss_sum / (double)metrics.counted;
+}
+
+/* The average is what is evaluated and what is saved, running statistics included, and it is not
+ * what was trained. */
+static void the_average_is_evaluated_and_saved(void **state)
+{
+    (void)state;
+    kas_train_options o = base_options();
+    kas_train_result plain, averaged;
+    o.weights_out = in_folder("plain");
+    train(&o, &plain);
+    o.recipe.ema = 0.9;
+    o.weights_out = in_folder("averaged");
+    train(&o, &averaged);
+    const kas_epoch *last = &averaged.epoch[EPOCHS - 1];
+    assert_true(last->train_loss == plain.epoch[EPOCHS - 1].train_loss);
+    assert_true(last->validation_loss != plain.epoch[EPOCHS - 1].validation_loss);
+    assert_false(same_file(in_folder("plain"), o.weights_out));
+    assert_true(evaluate_file(&o, o.weights_out) == last->validation_loss);
+    kas_train_result_free(&plain);
+    kas_train_result_free(&averaged);
 }
 
 static void refused(const kas_train_options *o, const char *complaint)
@@ -381,8 +461,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_learns),
+        cmocka_unit_test(adamw_learns),
         cmocka_unit_test(the_seed_decides_every_bit),
         cmocka_unit_test(a_resumed_run_has_the_same_bits),
+        cmocka_unit_test(the_average_is_evaluated_and_saved),
         cmocka_unit_test(wrong_checkpoints_are_refused),
         cmocka_unit_test(verdicts_end_a_run),
         cmocka_unit_test(a_loss_that_is_not_finite_ends_it),

@@ -47,6 +47,7 @@ static kas_status create(kas_device *device, kas_bench_model *m)
                                .replacement = o->replacement,
                                .batch = o->recipe.batch,
                                .training = true,
+                               .recipe = &o->recipe,
                                .cache_dir = o->cache_dir};
     KAS_TRY(kas_feed_check(o));
     KAS_TRY(kas_model_create(device, &model, &m->model));
@@ -55,7 +56,7 @@ static kas_status create(kas_device *device, kas_bench_model *m)
     kas_step_options train = {.mode = KAS_TAPE_TRAIN,
                               .images = &m->feed.train,
                               .recipe = &o->recipe,
-                              .lr = m->feed.rates};
+                              .rows = m->feed.rows};
     kas_step_options infer = {.mode = KAS_TAPE_INFER};
     KAS_TRY(kas_model_record(m->model, &train, &m->train));
     KAS_TRY(kas_model_record(m->model, &infer, &m->infer));

@@ -2,6 +2,7 @@
 #include "host/reference/layers.h"
 #include "host/reference/net_replaced.h"
 #include "host/space/weights.h"
+#include "host/reference/update.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -166,10 +167,6 @@ void kas_ref_net_sgd(kas_ref_net *net, double *const *velocity, double lr, doubl
         if (!p->grad)
             continue;
         double decay = is_decayed(net, p, weights_only) ? weight_decay : 0;
-        for (size_t k = 0; k < p->size; k++) {
-            double g = p->grad[k] + decay * p->value[k];
-            velocity[i][k] = momentum * velocity[i][k] + g;
-            p->value[k] -= lr * (g + momentum * velocity[i][k]);
-        }
+        kas_ref_sgd(p->size, lr, momentum, true, decay, p->grad, velocity[i], p->value);
     }
 }

@@ -6,7 +6,7 @@
 #include "host/core/files.h"
 #include "host/core/sha256.h"
 
-static const char magic[8] = {'K', 'A', 'S', 'C', 'K', 'P', 'T', '1'};
+static const char magic[8] = {'K', 'A', 'S', 'C', 'K', 'P', 'T', '2'};
 
 /* The fixed part of the file. All fields are 8-byte aligned: no padding that would hold junk. */
 typedef struct header {
@@ -16,7 +16,7 @@ typedef struct header {
     uint64_t step;
     double seconds;
     uint8_t state[KAS_CHECKPOINT_STATE];
-    uint64_t epochs, learned, statistics;
+    uint64_t epochs, size;
 } header;
 
 typedef struct epoch_record {
@@ -25,15 +25,12 @@ typedef struct epoch_record {
 } epoch_record;
 
 enum { DIGEST = 32, MAX_EPOCHS = 1 << 20 };
-static const uint64_t max_floats = 1ull << 33;
+static const uint64_t max_bytes = 1ull << 36;
 
 kas_status kas_checkpoint_write(const char *path, const kas_checkpoint *c)
 {
-    header h = {.step = c->step,
-                .seconds = c->seconds,
-                .epochs = (uint64_t)c->epochs,
-                .learned = c->learned,
-                .statistics = c->statistics};
+    header h = {
+        .step = c->step, .seconds = c->seconds, .epochs = (uint64_t)c->epochs, .size = c->size};
     memcpy(h.magic, magic, sizeof magic);
     memcpy(h.options, c->options, sizeof h.options);
     memcpy(h.device, c->device, sizeof h.device);
@@ -46,9 +43,7 @@ kas_status kas_checkpoint_write(const char *path, const kas_checkpoint *c)
                           e->validation_loss, e->validation_accuracy, e->seconds};
         kas_buf_add(&file, &r, sizeof r);
     }
-    kas_buf_add(&file, c->parameters, c->learned * sizeof(float));
-    kas_buf_add(&file, c->momentum, c->learned * sizeof(float));
-    kas_buf_add(&file, c->running, c->statistics * sizeof(float));
+    kas_buf_add(&file, c->kept, c->size);
     uint8_t digest[DIGEST];
     kas_sha256 hash;
     kas_sha256_init(&hash);
@@ -86,9 +81,8 @@ static kas_status check(const char *path, const kas_buf *file, const uint8_t opt
                         "recipe or seed; use the options that it was made with, or remove it to "
                         "start from the beginning",
                         path);
-    if (h->epochs > MAX_EPOCHS || h->learned > max_floats || h->statistics > max_floats ||
-        file->size != sizeof *h + h->epochs * sizeof(epoch_record) +
-                          (2 * h->learned + h->statistics) * sizeof(float) + DIGEST)
+    if (h->epochs > MAX_EPOCHS || h->size > max_bytes ||
+        file->size != sizeof *h + h->epochs * sizeof(epoch_record) + h->size + DIGEST)
         return kas_fail(KAS_BAD_INPUT, "%s: the checkpoint has the wrong size", path);
     return KAS_OK;
 }
@@ -107,21 +101,16 @@ static kas_status unpack(const char *path, const kas_buf *file, kas_checkpoint *
 {
     const header *h = (const header *)file->data;
     const char *at = file->data + sizeof *h;
-    *out = (kas_checkpoint){.step = h->step,
-                            .seconds = h->seconds,
-                            .epochs = (int)h->epochs,
-                            .learned = h->learned,
-                            .statistics = h->statistics};
+    *out = (kas_checkpoint){
+        .step = h->step, .seconds = h->seconds, .epochs = (int)h->epochs, .size = h->size};
     memcpy(out->options, h->options, sizeof out->options);
     memcpy(out->device, h->device, sizeof out->device);
     out->device[sizeof out->device - 1] = '\0';
     memcpy(out->state, h->state, sizeof out->state);
     epoch_record *records = take(&at, h->epochs * sizeof *records);
     out->epoch = calloc(h->epochs + 1, sizeof *out->epoch);
-    out->parameters = take(&at, h->learned * sizeof(float));
-    out->momentum = take(&at, h->learned * sizeof(float));
-    out->running = take(&at, h->statistics * sizeof(float));
-    if (!records || !out->epoch || !out->parameters || !out->momentum || !out->running) {
+    out->kept = take(&at, h->size);
+    if (!records || !out->epoch || !out->kept) {
         free(records);
         kas_checkpoint_free(out);
         return kas_fail(KAS_NO_MEMORY, "%s: no memory for the checkpoint", path);
@@ -150,8 +139,6 @@ kas_status kas_checkpoint_read(const char *path, const uint8_t options[32], kas_
 void kas_checkpoint_free(kas_checkpoint *c)
 {
     free(c->epoch);
-    free(c->parameters);
-    free(c->momentum);
-    free(c->running);
+    free(c->kept);
     *c = (kas_checkpoint){0};
 }

@@ -1,13 +1,13 @@
 /* Checkpoints: what a run needs to go on as if it had never stopped.
  *
- *     magic "KASCKPT1" | options SHA-256 | device | counts | epochs | state | parameters | momentum
- * | statistics | SHA-256 of all before it
+ *     magic "KASCKPT2" | options SHA-256 | device | state | counts | epochs | kept |
+ *     SHA-256 of all before it
  *
- * Floats lie as in device memory, so a resumed run is bit-identical.  The digest of the options
- * (train.c) says for which run the file is; one of another run is refused with what to do, a
- * damaged one is found by the checksum.  Written atomically: a crash leaves the previous one.  The
- * file stays on the machine (or kind of machine) that wrote it: little-endian, no version but the
- * magic's.
+ * What is kept (parameters, the optimiser's moments, averages, running statistics) lies as in
+ * device memory (model.h), so a resumed run is bit-identical.  The digest of the options (train.c)
+ * says for which run the file is; one of another run is refused with what to do, a damaged one is
+ * found by the checksum.  Written atomically: a crash leaves the previous one.  The file stays on
+ * the machine (or kind of machine) that wrote it: little-endian, no version but the magic's.
  */
 #ifndef KAS_TRAIN_CHECKPOINT_H
 #define KAS_TRAIN_CHECKPOINT_H
@@ -24,9 +24,8 @@ typedef struct kas_checkpoint {
     uint8_t state[KAS_CHECKPOINT_STATE]; /* of the device's step state, as it lies there */
     int epochs;
     kas_epoch *epoch; /* [epochs] finished */
-    size_t learned, statistics;
-    float *parameters, *momentum; /* [learned] */
-    float *running;               /* [statistics] */
+    size_t size;      /* bytes of: */
+    void *kept;       /* kas_model_download */
 } kas_checkpoint;
 
 kas_status kas_checkpoint_write(const char *path, const kas_checkpoint *checkpoint);

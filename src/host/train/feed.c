@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "host/core/random.h"
+#include "host/train/schedule.h"
 
 uint32_t kas_feed_steps(const kas_train_options *o)
 {
@@ -77,10 +78,10 @@ kas_feed_layout kas_feed_plan(const kas_train_options *o)
         sizeof(uint16_t) * test,
         sizeof(uint32_t) * o->train_count,
         sizeof(uint32_t) * evaluated,
-        sizeof(float) * kas_feed_steps(o) * (size_t)o->recipe.epochs,
+        sizeof(kas_step_row) * kas_feed_steps(o) * (size_t)o->recipe.epochs,
     };
     size_t *const offsets[] = {&l.pixels, &l.labels,           &l.test_pixels, &l.test_labels,
-                               &l.order,  &l.evaluation_order, &l.rates};
+                               &l.order,  &l.evaluation_order, &l.rows};
     size_t at = 0;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         *offsets[i] = at;
@@ -99,18 +100,18 @@ static kas_status upload_images(kas_feed *f, const kas_images *images, size_t pi
                           sizeof(uint16_t) * images->count);
 }
 
-static kas_status upload_rates(kas_feed *f)
+static kas_status upload_rows(kas_feed *f)
 {
     const kas_recipe *recipe = &f->options->recipe;
     uint64_t steps = kas_feed_steps(f->options), all = steps * (uint64_t)recipe->epochs;
-    float *rates = malloc(sizeof *rates * all);
-    if (!rates)
-        return kas_fail(KAS_NO_MEMORY, "no memory for %" PRIu64 " learning rates", all);
+    kas_step_row *rows = malloc(sizeof *rows * all);
+    if (!rows)
+        return kas_fail(KAS_NO_MEMORY, "no memory for the schedule of %" PRIu64 " steps", all);
     for (uint64_t i = 0; i < all; i++)
-        rates[i] = (float)kas_recipe_lr(recipe, steps, i);
+        rows[i] = kas_schedule_row(recipe, steps, i);
     kas_status status =
-        kas_mem_upload(f->device, f->memory + f->layout.rates, rates, sizeof *rates * all);
-    free(rates);
+        kas_mem_upload(f->device, f->memory + f->layout.rows, rows, sizeof *rows * all);
+    free(rows);
     return status;
 }
 
@@ -159,9 +160,9 @@ kas_status kas_feed_create(kas_device *device, const kas_train_options *o, kas_f
     KAS_TRY_GOTO(upload_images(out, &o->dataset->train, l->pixels, l->labels), fail);
     if (test)
         KAS_TRY_GOTO(upload_images(out, &o->dataset->test, l->test_pixels, l->test_labels), fail);
-    KAS_TRY_GOTO(upload_rates(out), fail);
+    KAS_TRY_GOTO(upload_rows(out), fail);
     KAS_TRY_GOTO(upload_evaluation_order(out), fail);
-    out->rates = (const float *)(void *)(out->memory + l->rates);
+    out->rows = (const kas_step_row *)(void *)(out->memory + l->rows);
     out->train = describe(out, l->pixels, l->labels, l->order, o->train_count);
     out->train.crop_pad = o->recipe.crop_pad;
     out->train.flip = o->recipe.flip;

@@ -1,8 +1,9 @@
-/* What training reads from the device: images, labels, orders of images and learning rates.
+/* What training reads from the device: images, labels, orders of images and what is known of
+ * each step.
  *
  * One allocation:
  *
- *     | training pixels | labels | test pixels | labels | order | evaluation order | rates |
+ *     | training pixels | labels | test pixels | labels | order | evaluation order | rows |
  *                                `---- with evaluate_test ----'                      [steps]
  *
  * The whole training set is there even when only some of it is used, because indices then need no
@@ -14,7 +15,7 @@
 #include "host/train/train.h"
 
 typedef struct kas_feed_layout {
-    size_t pixels, labels, test_pixels, test_labels, order, evaluation_order, rates, total;
+    size_t pixels, labels, test_pixels, test_labels, order, evaluation_order, rows, total;
 } kas_feed_layout;
 
 typedef struct kas_feed {
@@ -25,7 +26,7 @@ typedef struct kas_feed {
     uint32_t *host_order;          /* [train_count] */
     uint32_t evaluation_count;     /* images */
     kas_augment train, evaluation; /* for kas_model_record */
-    const float *rates;            /* device */
+    const kas_step_row *rows;      /* device: of every training step */
 } kas_feed;
 
 /* KAS_BAD_INPUT when the options and the data set do not fit each other. */

@@ -12,25 +12,31 @@ static void lay_out(kas_model *m)
 {
     enum { ALIGN = 256 };
     size_t transient = 0, learned = m->params.learned * sizeof(float);
+    size_t statistics = m->params.statistics * sizeof(float);
     for (int i = 0; i < KAS_TAPE_MODES; i++)
         transient = m->tape[i].bytes > transient ? m->tape[i].bytes : transient;
-    const size_t sizes[] = {
-        learned,
-        m->training ? learned : 0,
-        m->training ? learned : 0,
-        m->params.statistics * sizeof(float),
-        m->training ? learned / KAS_SGD_GROUP : 0,
-        sizeof(kas_step_state),
-        sizeof(kas_metrics),
-        transient,
+    kas_model_layout *l = &m->layout;
+    const struct {
+        size_t *offset, size;
+    } parts[] = {
+        {&l->parameters, learned},
+        {&l->first, m->training ? learned : 0},
+        {&l->second, m->adamw ? learned : 0},
+        {&l->average, m->averaged ? learned : 0},
+        {&l->running, statistics},
+        {&l->average_running, m->averaged ? statistics : 0},
+        {&l->kept, 0},
+        {&l->gradients, m->training ? learned : 0},
+        {&l->decay, m->training ? learned / KAS_UPDATE_GROUP : 0},
+        {&l->clip, m->clipped ? sizeof(float) * (1 + kas_clip_scratch(m->params.learned)) : 0},
+        {&l->state, sizeof(kas_step_state)},
+        {&l->metrics, sizeof(kas_metrics)},
+        {&l->transient, transient},
     };
-    size_t *const offsets[] = {&m->layout.parameters, &m->layout.gradients, &m->layout.momentum,
-                               &m->layout.running,    &m->layout.decay,     &m->layout.state,
-                               &m->layout.metrics,    &m->layout.transient};
     size_t at = 0;
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        *offsets[i] = at;
-        at += (sizes[i] + ALIGN - 1) / ALIGN * ALIGN;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        *parts[i].offset = at;
+        at += (parts[i].size + ALIGN - 1) / ALIGN * ALIGN;
     }
     m->layout.total = at;
 }
@@ -40,6 +46,11 @@ static kas_status describe(kas_model *m, const kas_model_options *options)
     m->net = options->net;
     m->batch = options->batch;
     m->training = options->training;
+    if (m->training && options->recipe) {
+        m->adamw = options->recipe->optimiser == KAS_ADAMW;
+        m->averaged = options->recipe->ema > 0;
+        m->clipped = options->recipe->clip > 0;
+    }
     KAS_TRY(kas_replaced_build(options->replacement, m->batch, m->training, &m->replaced));
     KAS_TRY(kas_params_build(m->net, &m->replaced, &m->params));
     for (int mode = 0; mode < KAS_TAPE_MODES; mode++)
@@ -191,6 +202,11 @@ size_t kas_model_memory(const kas_model *model)
 double kas_model_compile_seconds(const kas_model *model)
 {
     return model->compile_seconds;
+}
+
+size_t kas_model_kept(const kas_model *model)
+{
+    return model->layout.kept;
 }
 
 const kas_params *kas_model_params(const kas_model *model)

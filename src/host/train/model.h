@@ -2,13 +2,17 @@
  *
  * One allocation, planned before it is made:
  *
- *     | parameters | gradients | momentum | statistics | decay | state | metrics | transient ......
- * | learned      learned     learned    BN running   by 64   of the step       activations and
- *                    `----- training only -----'  floats                           their gradients
+ *     | parameters | first, second | average | running | its average |          kept: a checkpoint
+ *     | learned      moments         EMA       BN statistics          |
+ *     | gradients | decay | clip | state | metrics |                           of the step
+ *     | learned     by 64   length of the gradient |
+ *     | transient ........................................................ |
+ *       activations and their gradients
  *
- * Parameters, gradients and momentum are laid out alike (params.h).  The transient part is as large
- * as the largest of the steps (training, evaluation, inference) and is laid out anew by each
- * (tape.h): what one step leaves there, another overwrites.
+ * Moments, gradients, decay and clip are there in training only, `second` with AdamW, averages with
+ * ema, clip with clip.  All of [learned] are laid out as the parameters are (params.h).  The
+ * transient part is as large as the largest of the steps (training, evaluation, inference) and is
+ * laid out anew by each (tape.h): what one step leaves there, another overwrites.
  *
  * Where a kernel replaces convolutions: an average pool of the stride, then the kernel's program.
  */
@@ -23,8 +27,9 @@ typedef struct kas_model_options {
     const kas_net *net;                 /* must outlive the model, as the replacement must */
     const kas_replacement *replacement; /* NULL = the network as it is */
     int batch;
-    bool training;         /* false: evaluation and inference only */
-    const char *cache_dir; /* of the JIT; NULL = default */
+    bool training;            /* false: evaluation and inference only */
+    const kas_recipe *recipe; /* what the optimiser must remember; NULL: that of plain SGD */
+    const char *cache_dir;    /* of the JIT; NULL = default */
 } kas_model_options;
 
 typedef struct kas_model kas_model;
@@ -41,20 +46,23 @@ double kas_model_compile_seconds(const kas_model *model); /* 0 when the cache ha
  */
 
 const kas_params *kas_model_params(const kas_model *model);
-kas_status kas_model_init(kas_model *model, uint64_t seed); /* also zeroes momentum */
+kas_status kas_model_init(kas_model *model, uint64_t seed); /* also zeroes moments and averages */
 kas_status kas_model_get(kas_model *model, int param, float *values);
+/* What is evaluated and saved: the average where the recipe asks for one, else the same. */
+kas_status kas_model_get_result(kas_model *model, int param, float *values);
 kas_status kas_model_set(kas_model *model, int param, const float *values);
 kas_status kas_model_get_gradient(kas_model *model, int param, float *values);
 
-/* All of them as safetensors. `metadata` as in kas_safetensors_write. */
+/* All of them as safetensors, averaged ones where the recipe asks for an average. `metadata` as in
+ * kas_safetensors_write. */
 kas_status kas_model_save(kas_model *model, const char *path, const char *const *metadata);
 /* KAS_BAD_INPUT naming the tensor that is missing, has another shape, or belongs to no layer. */
 kas_status kas_model_load(kas_model *model, const char *path);
 
-/* Parameters, momentum [learned] and running statistics [statistics] as they lie in memory. */
-kas_status kas_model_download(kas_model *model, float *parameters, float *momentum, float *running);
-kas_status kas_model_upload(kas_model *model, const float *parameters, const float *momentum,
-                            const float *running);
+/* Everything that a run needs to go on, as it lies in memory: kas_model_kept bytes. */
+size_t kas_model_kept(const kas_model *model);
+kas_status kas_model_download(kas_model *model, void *kept);
+kas_status kas_model_upload(kas_model *model, const void *kept);
 
 /* ---- steps ------------------------------------------------------------------------------------
  */
@@ -64,8 +72,9 @@ typedef struct kas_step_options {
     const kas_augment *images; /* where images come from (`state` is filled in); NULL: they are
                                   given by kas_model_set_batch. Not for INFER. */
     const kas_recipe *recipe;  /* loss and optimiser of TRAIN; its weight decay holds for the whole
-                                  model from the last plan with `lr` on. NULL: no smoothing */
-    const float *lr; /* device, indexed by the step; NULL: no update, gradients only (TRAIN) */
+                                  model from the last plan with `rows` on. NULL: no smoothing */
+    const kas_step_row *rows;  /* device, indexed by the step; NULL: gradients only (TRAIN) */
+    bool averaged; /* EVALUATE, INFER: with the averaged parameters, if the model has them */
 } kas_step_options;
 
 /* Records a step; run with kas_plan_run, freed with kas_plan_free before the model. */

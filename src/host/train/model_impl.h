@@ -8,7 +8,9 @@ enum { KAS_TAPE_MODES = 3 };
 
 /* Offsets of the parts in the model's memory, in bytes. */
 typedef struct kas_model_layout {
-    size_t parameters, gradients, momentum, running, decay, state, metrics, transient, total;
+    size_t parameters, first, second, average, running, average_running; /* kept */
+    size_t kept; /* bytes of those before: what a checkpoint saves */
+    size_t gradients, decay, clip, state, metrics, transient, total;
 } kas_model_layout;
 
 struct kas_model {
@@ -16,6 +18,7 @@ struct kas_model {
     const kas_net *net;
     int batch;
     bool training;
+    bool adamw, averaged, clipped; /* what the recipe asks for in training */
     kas_replaced replaced;
     kas_params params;
     kas_tape tape[KAS_TAPE_MODES];

@@ -35,9 +35,12 @@ static kas_tensor input_of(const recorder *r, int number, int layer)
 static float *parameter(const recorder *r, int layer, int which, bool gradient)
 {
     const kas_param *p = &r->m->params.param[kas_params_find(&r->m->params, layer, which)];
-    size_t part = p->kind == KAS_PARAM_STATISTIC ? r->m->layout.running
-                  : gradient                     ? r->m->layout.gradients
-                                                 : r->m->layout.parameters;
+    const kas_model_layout *l = &r->m->layout;
+    bool averaged = r->options->averaged && r->m->averaged;
+    size_t part = p->kind == KAS_PARAM_STATISTIC ? (averaged ? l->average_running : l->running)
+                  : gradient                     ? l->gradients
+                  : averaged                     ? l->average
+                                                 : l->parameters;
     return kas_model_float(r->m, part, p->offset);
 }
 
@@ -264,35 +267,58 @@ static kas_status loss(recorder *r, const kas_tape_op *op)
                                 like(r, op->dx, last), metrics(r), slot(r, op->work));
 }
 
+/* Takes `value` into its moving average. */
+static kas_status average(recorder *r, size_t average_part, size_t value_part, size_t count)
+{
+    kas_average average = {
+        .average = kas_model_float(r->m, average_part, 0),
+        .value = kas_model_float(r->m, value_part, 0),
+        .count = count,
+        .rows = r->options->rows,
+        .state = state(r),
+    };
+    return count ? kas_op_average(r->m->ops, r->plan, &average) : KAS_OK;
+}
+
 static kas_status update(recorder *r)
 {
     kas_model *m = r->m;
-    const kas_recipe *recipe = r->options->recipe;
-    if (!r->options->lr)
+    const kas_model_layout *l = &m->layout;
+    if (!r->options->rows)
         return KAS_OK;
-    kas_sgd sgd = {
-        .param = kas_model_float(m, m->layout.parameters, 0),
-        .velocity = kas_model_float(m, m->layout.momentum, 0),
-        .grad = kas_model_float(m, m->layout.gradients, 0),
-        .decay = kas_model_float(m, m->layout.decay, 0),
+    kas_update update = {
+        .recipe = r->options->recipe,
+        .param = kas_model_float(m, l->parameters, 0),
+        .first = kas_model_float(m, l->first, 0),
+        .second = m->adamw ? kas_model_float(m, l->second, 0) : NULL,
+        .grad = kas_model_float(m, l->gradients, 0),
+        .decay = kas_model_float(m, l->decay, 0),
         .count = m->params.learned,
-        .lr = r->options->lr,
+        .rows = r->options->rows,
         .state = state(r),
-        .momentum = (float)recipe->momentum,
-        .nesterov = recipe->optimiser == KAS_NESTEROV,
     };
-    return kas_op_sgd(m->ops, r->plan, &sgd);
+    if (m->clipped) {
+        float *scale = kas_model_float(m, l->clip, 0);
+        update.grad_scale = scale;
+        KAS_TRY(kas_op_clip(m->ops, r->plan, update.grad, update.count, r->options->recipe->clip,
+                            scale + 1, scale));
+    }
+    KAS_TRY(kas_op_update(m->ops, r->plan, &update));
+    if (!m->averaged)
+        return KAS_OK;
+    KAS_TRY(average(r, l->average, l->parameters, m->params.learned));
+    return average(r, l->average_running, l->running, m->params.statistics);
 }
 
 /* Decay of each group of floats: weights come first (params.h). */
 static kas_status set_decay(kas_model *m, const kas_recipe *recipe)
 {
     size_t decayed = recipe->decay_all ? m->params.learned : m->params.decayed;
-    size_t groups = m->params.learned / KAS_SGD_GROUP;
+    size_t groups = m->params.learned / KAS_UPDATE_GROUP;
     float *decay = calloc(groups ? groups : 1, sizeof *decay);
     if (!decay)
         return kas_fail(KAS_NO_MEMORY, "no memory for a table of weight decay");
-    for (size_t i = 0; i < decayed / KAS_SGD_GROUP; i++)
+    for (size_t i = 0; i < decayed / KAS_UPDATE_GROUP; i++)
         decay[i] = (float)recipe->weight_decay;
     kas_status status = kas_mem_upload(m->device, kas_model_float(m, m->layout.decay, 0), decay,
                                        groups * sizeof *decay);
@@ -339,7 +365,7 @@ kas_status kas_model_record(kas_model *model, const kas_step_options *options, k
     if (options->mode == KAS_TAPE_TRAIN && !model->training)
         return kas_fail(KAS_FAILURE, "a model for inference has no training step");
     recorder r = {.m = model, .tape = &model->tape[options->mode], .options = options};
-    if (options->mode == KAS_TAPE_TRAIN && options->lr)
+    if (options->mode == KAS_TAPE_TRAIN && options->rows)
         KAS_TRY(set_decay(model, options->recipe));
     KAS_TRY(kas_plan_create(model->device, &r.plan));
     kas_status status = append_all(&r);

@@ -11,9 +11,12 @@ static kas_status scratch(const kas_param *param, float **out)
     return *out ? KAS_OK : kas_fail(KAS_NO_MEMORY, "no memory for a copy of %s", param->name);
 }
 
-static float *place(const kas_model *m, const kas_param *param)
+static float *place(const kas_model *m, const kas_param *param, bool averaged)
 {
-    size_t part = param->kind == KAS_PARAM_STATISTIC ? m->layout.running : m->layout.parameters;
+    const kas_model_layout *l = &m->layout;
+    bool statistic = param->kind == KAS_PARAM_STATISTIC;
+    size_t part = averaged ? (statistic ? l->average_running : l->average)
+                           : (statistic ? l->running : l->parameters);
     return kas_model_float(m, part, param->offset);
 }
 
@@ -31,7 +34,13 @@ static kas_status download(kas_model *m, const kas_param *param, const float *fr
 kas_status kas_model_get(kas_model *m, int param, float *values)
 {
     const kas_param *p = &m->params.param[param];
-    return download(m, p, place(m, p), values);
+    return download(m, p, place(m, p, false), values);
+}
+
+kas_status kas_model_get_result(kas_model *m, int param, float *values)
+{
+    const kas_param *p = &m->params.param[param];
+    return download(m, p, place(m, p, m->averaged), values);
 }
 
 kas_status kas_model_get_gradient(kas_model *m, int param, float *values)
@@ -48,7 +57,8 @@ kas_status kas_model_set(kas_model *m, int param, const float *values)
     float *memory;
     KAS_TRY(scratch(p, &memory));
     kas_param_to_memory(p, values, memory);
-    kas_status status = kas_mem_upload(m->device, place(m, p), memory, sizeof(float) * p->size);
+    kas_status status =
+        kas_mem_upload(m->device, place(m, p, false), memory, sizeof(float) * p->size);
     free(memory);
     return status;
 }
@@ -63,33 +73,20 @@ kas_status kas_model_init(kas_model *m, uint64_t seed)
         free(values);
         KAS_TRY(status);
     }
-    if (!m->training)
-        return KAS_OK;
-    return kas_mem_zero(m->device, kas_model_float(m, m->layout.momentum, 0),
-                        sizeof(float) * m->params.learned);
+    /* Moments and averages; the running statistics that lie between them were just set. */
+    const kas_model_layout *l = &m->layout;
+    KAS_TRY(kas_mem_zero(m->device, m->memory + l->first, l->running - l->first));
+    return kas_mem_zero(m->device, m->memory + l->average_running, l->kept - l->average_running);
 }
 
-kas_status kas_model_download(kas_model *m, float *parameters, float *momentum, float *running)
+kas_status kas_model_download(kas_model *m, void *kept)
 {
-    size_t learned = sizeof(float) * m->params.learned;
-    KAS_TRY(kas_mem_download(m->device, parameters, kas_model_float(m, m->layout.parameters, 0),
-                             learned));
-    KAS_TRY(
-        kas_mem_download(m->device, momentum, kas_model_float(m, m->layout.momentum, 0), learned));
-    return kas_mem_download(m->device, running, kas_model_float(m, m->layout.running, 0),
-                            sizeof(float) * m->params.statistics);
+    return kas_mem_download(m->device, kept, m->memory, m->layout.kept);
 }
 
-kas_status kas_model_upload(kas_model *m, const float *parameters, const float *momentum,
-                            const float *running)
+kas_status kas_model_upload(kas_model *m, const void *kept)
 {
-    size_t learned = sizeof(float) * m->params.learned;
-    KAS_TRY(kas_mem_upload(m->device, kas_model_float(m, m->layout.parameters, 0), parameters,
-                           learned));
-    KAS_TRY(
-        kas_mem_upload(m->device, kas_model_float(m, m->layout.momentum, 0), momentum, learned));
-    return kas_mem_upload(m->device, kas_model_float(m, m->layout.running, 0), running,
-                          sizeof(float) * m->params.statistics);
+    return kas_mem_upload(m->device, m->memory, kept, m->layout.kept);
 }
 
 /* ---- batches ----------------------------------------------------------------------------------

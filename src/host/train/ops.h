@@ -3,7 +3,7 @@
  * Tensors are channels-last float32: [n][h][w] pixels of `pitch` floats, the first c used; the
  * padding of a pixel is neither read nor written (augmentation alone writes it: zero).  Whatever
  * varies from step to step lies in device memory (kas_step_state, the order of images, the table of
- * learning rates), so that a plan is recorded once and run for every step.
+ * rows), so that a plan is recorded once and run for every step.
  *
  * Everything is deterministic: no atomics, sums in one fixed order, the same bits in every run and
  * in every order of blocks.  The kernels are in src/device_code, one file for each operation.
@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "host/device/device.h"
+#include "host/train/recipe.h"
 
 typedef struct kas_tensor {
     float *data; /* device memory */
@@ -40,11 +41,19 @@ void kas_ops_free(kas_ops *ops); /* NULL is allowed */
 
 /* Uploaded at the start of an epoch (training: {steps done, 0, epoch}; evaluation: {0, 0, 0}). */
 typedef struct kas_step_state {
-    uint32_t step;   /* training steps done since the beginning: index into the learning rates */
+    uint32_t step;   /* training steps done since the beginning: index into the table of rows */
     uint32_t cursor; /* position of this batch's first image in the order of the epoch */
     uint32_t epoch;  /* key of the augmentation */
     uint32_t reserved;
 } kas_step_state;
+
+/* What is known of a training step before the run begins (schedule.h): a table in device memory,
+ * indexed by kas_step_state's step. */
+typedef struct kas_step_row {
+    float lr;
+    float correction1, correction2; /* AdamW */
+    float renew;                    /* weight of the new parameters in their moving average */
+} kas_step_row;
 
 /* step += 1, cursor += batch. The last launch of a step. */
 kas_status kas_op_advance(kas_ops *ops, kas_plan *plan, kas_step_state *state, int batch);
@@ -235,24 +244,44 @@ kas_status kas_op_cross_entropy(kas_ops *ops, kas_plan *plan, kas_tensor logits,
 
 /* ---- optimiser ----------------------------------------------------------------------------------
  *
- * SGD with momentum and weight decay, PyTorch's formula, over one flat buffer of all parameters in
- * one launch:  g += decay*p;  v = momentum*v + g;  p -= lr*v, with Nesterov lr*(g + momentum*v).
+ * Over one flat buffer of all parameters in one launch, by PyTorch's formulas:
  *
- * The buffer is made of segments that start at multiples of KAS_SGD_GROUP floats; each group of
- * that many floats has its own weight decay (device [count / KAS_SGD_GROUP]).  The padding between
- * segments is updated too: keep its gradient zero (zero the buffers once).  The learning rate is
- * lr[state->step] (device; the caller makes the table as long as the run has steps). */
-enum { KAS_SGD_GROUP = 64 };
-typedef struct kas_sgd {
-    float *param, *velocity; /* [count] */
-    const float *grad;       /* [count] */
-    const float *decay;      /* [count / KAS_SGD_GROUP] */
-    size_t count;            /* a multiple of KAS_SGD_GROUP */
-    const float *lr;         /* [steps] */
+ *     SGD     g += decay*p;  v = momentum*v + g;  p -= lr*v, with Nesterov lr*(g + momentum*v)
+ *     AdamW   p -= lr*decay*p;  m = beta1*m + (1 - beta1)*g;  v = beta2*v + (1 - beta2)*g^2;
+ *             p -= lr * correction1*m / (correction2*sqrt(v) + epsilon)
+ *
+ * The buffer is made of segments that start at multiples of KAS_UPDATE_GROUP floats; each group of
+ * that many floats has its own weight decay (device [count / KAS_UPDATE_GROUP]).  The padding
+ * between segments is updated too: keep its gradient zero (zero the buffers once).  The rate and
+ * the corrections are those of rows[state->step] (device; as long as the run has steps). */
+enum { KAS_UPDATE_GROUP = 64 };
+typedef struct kas_update {
+    const kas_recipe *recipe; /* optimiser and its numbers */
+    float *param;             /* [count], as are: */
+    float *first, *second;    /* v of SGD, m of AdamW; v of AdamW, else NULL */
+    const float *grad;
+    const float *decay;      /* [count / KAS_UPDATE_GROUP] */
+    size_t count;            /* a multiple of KAS_UPDATE_GROUP */
+    const float *grad_scale; /* device: factor of the gradient, see kas_op_clip; NULL = 1 */
+    const kas_step_row *rows;
     const kas_step_state *state;
-    float momentum;
-    bool nesterov;
-} kas_sgd;
-kas_status kas_op_sgd(kas_ops *ops, kas_plan *plan, const kas_sgd *sgd);
+} kas_update;
+kas_status kas_op_update(kas_ops *ops, kas_plan *plan, const kas_update *update);
+
+/* average += rows[state->step].renew * (value - average): a moving average of what was trained. */
+typedef struct kas_average {
+    float *average;     /* [count] */
+    const float *value; /* [count] */
+    size_t count;       /* a multiple of KAS_UPDATE_GROUP */
+    const kas_step_row *rows;
+    const kas_step_state *state;
+} kas_average;
+kas_status kas_op_average(kas_ops *ops, kas_plan *plan, const kas_average *average);
+
+/* *scale = min(1, limit / (length of grad + 1e-6)), as PyTorch's clip_grad_norm_; the gradient
+ * itself stays, kas_op_update scales it. `scratch`: kas_clip_scratch floats. */
+size_t kas_clip_scratch(size_t count);
+kas_status kas_op_clip(kas_ops *ops, kas_plan *plan, const float *grad, size_t count, double limit,
+                       float *scratch, float *scale);
 
 #endif

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-static const char *const optimisers[] = {"nesterov", "sgd", NULL};
+static const char *const optimisers[] = {"nesterov", "sgd", "adamw", NULL};
 static const char *const schedules[] = {"cosine", "steps", "linear", "constant", NULL};
 
 #define AT(member) .offset = offsetof(kas_recipe, member)
@@ -17,13 +17,22 @@ const kas_field kas_recipe_fields[] = {
     {"batch", "--batch", INTEGER, AT(batch), .low = 1, .high = 65536, .short_option = 'b',
      .argument = "N", .help = "Images in a step"},
     {"optimiser", "--optimiser", KAS_FIELD_CHOICE, AT(optimiser), .choices = optimisers,
-     .optional = true, .argument = "NAME", .help = "nesterov or sgd (momentum without Nesterov)"},
+     .optional = true, .argument = "NAME",
+     .help = "nesterov, sgd (momentum without Nesterov) or adamw"},
     {"momentum", "--momentum", NUMBER, AT(momentum), .low = 0, .high = 1, .argument = "X",
      .help = "Of SGD"},
+    {"beta1", "--beta1", NUMBER, AT(beta1), .low = 0, .high = 0.999999, .optional = true,
+     .absent = 0.9, .argument = "X", .help = "Of AdamW: decay of the mean of gradients"},
+    {"beta2", "--beta2", NUMBER, AT(beta2), .low = 0, .high = 0.999999, .optional = true,
+     .absent = 0.999, .argument = "X", .help = "Of AdamW: decay of the mean of their squares"},
+    {"epsilon", "--epsilon", NUMBER, AT(epsilon), .low = 0, .high = 1, .optional = true,
+     .absent = 1e-8, .argument = "X", .help = "Of AdamW: added to their root"},
     {"weight_decay", "--weight-decay", NUMBER, AT(weight_decay), .low = 0, .high = 10,
      .argument = "X", .help = "Of weights"},
     {"decay_all", "--decay-all", KAS_FIELD_FLAG, AT(decay_all), .optional = true,
      .argument = "on|off", .help = "Decay batch norm and biases too"},
+    {"clip", "--clip", NUMBER, AT(clip), .low = 0, .high = 1e9, .optional = true, .argument = "X",
+     .help = "Most length of the whole gradient; 0 = any"},
     {"schedule", "--schedule", KAS_FIELD_CHOICE, AT(schedule), .choices = schedules,
      .optional = true, .argument = "NAME",
      .help = "Of the rate after the warm-up: cosine, steps, linear, constant"},
@@ -37,6 +46,9 @@ const kas_field kas_recipe_fields[] = {
      .absent = 0.1, .argument = "X", .help = "By which it falls"},
     {"label_smoothing", "--label-smoothing", NUMBER, AT(label_smoothing), .low = 0, .high = 0.99,
      .argument = "X", .help = "Share of the target spread over all classes"},
+    {"ema", "--ema", NUMBER, AT(ema), .low = 0, .high = 0.999999, .optional = true, .argument = "X",
+     .help =
+         "Decay of a moving average of the weights, evaluated and saved in their place; 0 = none"},
     {"crop_pad", "--crop-pad", INTEGER, AT(crop_pad), .low = 0, .high = 64, .argument = "N",
      .help = "Random crop out of N pixels of padding"},
     {"flip", "--flip", KAS_FIELD_FLAG, AT(flip), .argument = "on|off",

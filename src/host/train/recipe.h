@@ -13,22 +13,25 @@
 
 /* Zero is what every recipe was before it could be chosen: files and studies without the field mean
  * that. */
-typedef enum kas_optimiser { KAS_NESTEROV, KAS_SGD } kas_optimiser;
+typedef enum kas_optimiser { KAS_NESTEROV, KAS_SGD, KAS_ADAMW } kas_optimiser;
 typedef enum kas_schedule { KAS_COSINE, KAS_STEPS, KAS_LINEAR, KAS_CONSTANT } kas_schedule;
 
 typedef struct kas_recipe {
     int epochs;
     int batch;
-    int optimiser; /* kas_optimiser */
-    double momentum;
-    double weight_decay;  /* of weights: convolutions, linear and fully-connected maps */
+    int optimiser;                /* kas_optimiser */
+    double momentum;              /* of SGD */
+    double beta1, beta2, epsilon; /* of AdamW */
+    double weight_decay;          /* of weights: convolutions, linear and fully-connected maps */
     bool decay_all;       /* of batch norm and biases too, as PyTorch's optimisers do unasked */
+    double clip;          /* most length of the whole gradient; 0 = any */
     int schedule;         /* kas_schedule */
     double lr;            /* peak */
     double warmup_epochs; /* linear from 0 to the peak; then the schedule */
     kas_int_list steps;   /* STEPS: after so many epochs the rate falls */
     double step_factor;   /* STEPS: what it is multiplied by */
     double label_smoothing;
+    double ema;   /* decay of the moving average of weights that is evaluated and saved; 0 = none */
     int crop_pad; /* random crop with zero padding (after normalisation); 0 = none */
     bool flip;    /* random horizontal flip */
 } kas_recipe;

@@ -46,7 +46,6 @@ static double now(void)
 
 static kas_status save_checkpoint(run *r, double seconds)
 {
-    const kas_params *p = kas_model_params(r->model);
     if (!r->o->checkpoint)
         return KAS_OK;
     kas_metrics metrics;
@@ -54,19 +53,16 @@ static kas_status save_checkpoint(run *r, double seconds)
                         .seconds = seconds,
                         .epochs = r->epochs,
                         .epoch = r->epoch,
-                        .learned = p->learned,
-                        .statistics = p->statistics};
+                        .size = kas_model_kept(r->model)};
     kas_status status = KAS_OK;
     memcpy(c.options, r->digest, sizeof c.options);
     snprintf(c.device, sizeof c.device, "%s", kas_device_get_info(r->device)->name);
-    c.parameters = malloc(sizeof(float) * (p->learned + 1));
-    c.momentum = malloc(sizeof(float) * (p->learned + 1));
-    c.running = malloc(sizeof(float) * (p->statistics + 1));
-    if (!c.parameters || !c.momentum || !c.running) {
+    c.kept = malloc(c.size + 1);
+    if (!c.kept) {
         status = kas_fail(KAS_NO_MEMORY, "no memory for a checkpoint");
         goto out;
     }
-    KAS_TRY_GOTO(kas_model_download(r->model, c.parameters, c.momentum, c.running), out);
+    KAS_TRY_GOTO(kas_model_download(r->model, c.kept), out);
     KAS_TRY_GOTO(kas_model_get_metrics(r->model, &metrics), out);
     _Static_assert(sizeof metrics <= sizeof c.state, "the sums fit into a checkpoint");
     memcpy(c.state, &metrics, sizeof metrics);
@@ -79,17 +75,15 @@ out:
 
 static kas_status apply_checkpoint(run *r, const kas_checkpoint *c)
 {
-    const kas_params *p = kas_model_params(r->model);
     const char *device = kas_device_get_info(r->device)->name;
-    if (c->learned != p->learned || c->statistics != p->statistics ||
-        c->epochs > r->o->recipe.epochs || c->step < (uint64_t)c->epochs * r->steps ||
-        c->step >= (uint64_t)(c->epochs + 1) * r->steps)
+    if (c->size != kas_model_kept(r->model) || c->epochs > r->o->recipe.epochs ||
+        c->step < (uint64_t)c->epochs * r->steps || c->step >= (uint64_t)(c->epochs + 1) * r->steps)
         return kas_fail(KAS_BAD_INPUT, "%s: the checkpoint contradicts itself; remove it",
                         r->o->checkpoint);
     if (strcmp(c->device, device) != 0)
         kas_warn("%s was written on \"%s\"; on \"%s\" the result may differ in the last bits",
                  r->o->checkpoint, c->device, device);
-    KAS_TRY(kas_model_upload(r->model, c->parameters, c->momentum, c->running));
+    KAS_TRY(kas_model_upload(r->model, c->kept));
     memcpy(&r->resumed, c->state, sizeof r->resumed);
     memcpy(r->epoch, c->epoch, sizeof *r->epoch * (size_t)c->epochs);
     r->epochs = c->epochs;
@@ -253,6 +247,7 @@ static kas_model_options model_options(const kas_train_options *o)
                                .replacement = o->replacement,
                                .batch = o->recipe.batch,
                                .training = true,
+                               .recipe = &o->recipe,
                                .cache_dir = o->cache_dir};
 }
 
@@ -261,8 +256,9 @@ static kas_status record_plans(run *r)
     kas_step_options train = {.mode = KAS_TAPE_TRAIN,
                               .images = &r->feed.train,
                               .recipe = &r->o->recipe,
-                              .lr = r->feed.rates};
-    kas_step_options evaluation = {.mode = KAS_TAPE_EVALUATE, .images = &r->feed.evaluation};
+                              .rows = r->feed.rows};
+    kas_step_options evaluation = {
+        .mode = KAS_TAPE_EVALUATE, .images = &r->feed.evaluation, .averaged = true};
     KAS_TRY(kas_model_record(r->model, &train, &r->train_plan));
     return kas_model_record(r->model, &evaluation, &r->evaluation_plan);
 }

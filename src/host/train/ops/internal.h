@@ -54,7 +54,11 @@
     X(shortcut_a_backward)                                                                         \
     X(cross_entropy)                                                                               \
     X(cross_entropy_total)                                                                         \
-    X(sgd)
+    X(sgd)                                                                                         \
+    X(adamw)                                                                                       \
+    X(average)                                                                                     \
+    X(clip_partial)                                                                                \
+    X(clip_scale)
 
 struct kas_ops {
 #define KAS_OPS_FIELD(name) kas_function *name;

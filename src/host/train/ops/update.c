@@ -1,0 +1,82 @@
+#include "host/train/ops/internal.h"
+
+static kas_status check_count(const char *operation, size_t count)
+{
+    if (count < 1 || count % KAS_UPDATE_GROUP || count > (size_t)INT32_MAX * KAS_UPDATE_GROUP)
+        return kas_fail(KAS_BAD_INPUT, "%s: %zu parameters, expected a multiple of %d", operation,
+                        count, KAS_UPDATE_GROUP);
+    return KAS_OK;
+}
+
+static unsigned blocks_of(size_t count, size_t block)
+{
+    return (unsigned)((count + block - 1) / block);
+}
+
+kas_status kas_op_update(kas_ops *ops, kas_plan *plan, const kas_update *u)
+{
+    const kas_recipe *r = u->recipe;
+    KAS_TRY(check_count("update", u->count));
+    const kas_function *function = ops->sgd;
+    kas_update_args args = {.param = u->param,
+                            .first = u->first,
+                            .second = u->second,
+                            .grad = u->grad,
+                            .decay = u->decay,
+                            .grad_scale = u->grad_scale,
+                            .rows = (const kas_dev_row *)u->rows,
+                            .state = (const kas_dev_state *)u->state,
+                            .count = u->count};
+    if (r->optimiser == KAS_ADAMW) {
+        function = ops->adamw;
+        args.beta1 = (float)r->beta1;
+        args.beta2 = (float)r->beta2;
+        args.rest1 = (float)(1 - r->beta1);
+        args.rest2 = (float)(1 - r->beta2);
+        args.epsilon = (float)r->epsilon;
+    } else {
+        bool nesterov = r->optimiser == KAS_NESTEROV;
+        args.momentum = (float)r->momentum;
+        args.along_velocity = nesterov ? (float)r->momentum : 1;
+        args.along_gradient = nesterov ? 1 : 0;
+    }
+    const unsigned grid[3] = {blocks_of(u->count, KAS_UPDATE_BLOCK), 1, 1};
+    const unsigned block[3] = {KAS_MAX_BLOCK, 1, 1};
+    return kas_plan_launch(plan, function, grid, block, &args, sizeof args);
+}
+
+kas_status kas_op_average(kas_ops *ops, kas_plan *plan, const kas_average *average)
+{
+    KAS_TRY(check_count("average", average->count));
+    const kas_average_args args = {.average = average->average,
+                                   .value = average->value,
+                                   .rows = (const kas_dev_row *)average->rows,
+                                   .state = (const kas_dev_state *)average->state,
+                                   .count = average->count};
+    const unsigned grid[3] = {blocks_of(average->count, KAS_UPDATE_BLOCK), 1, 1};
+    const unsigned block[3] = {KAS_MAX_BLOCK, 1, 1};
+    return kas_plan_launch(plan, ops->average, grid, block, &args, sizeof args);
+}
+
+size_t kas_clip_scratch(size_t count)
+{
+    return blocks_of(count, KAS_CLIP_BLOCK);
+}
+
+kas_status kas_op_clip(kas_ops *ops, kas_plan *plan, const float *grad, size_t count, double limit,
+                       float *scratch, float *scale)
+{
+    KAS_TRY(check_count("clip", count));
+    if (!(limit > 0))
+        return kas_fail(KAS_BAD_INPUT, "clip: limit %g, expected above 0", limit);
+    const kas_clip_args args = {.grad = grad,
+                                .partial = scratch,
+                                .scale = scale,
+                                .count = count,
+                                .blocks = (int)kas_clip_scratch(count),
+                                .limit = (float)limit};
+    const unsigned grid[3] = {(unsigned)args.blocks, 1, 1}, one[3] = {1, 1, 1};
+    const unsigned block[3] = {KAS_CLIP_LANES, 1, 1};
+    KAS_TRY(kas_plan_launch(plan, ops->clip_partial, grid, block, &args, sizeof args));
+    return kas_plan_launch(plan, ops->clip_scale, one, block, &args, sizeof args);
+}

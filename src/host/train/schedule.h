@@ -1,0 +1,17 @@
+/* What is known of every step before a run begins, as a table that the device reads by the number
+ * of the step: nothing has to be sent between steps. */
+#ifndef KAS_TRAIN_SCHEDULE_H
+#define KAS_TRAIN_SCHEDULE_H
+
+#include "host/train/ops.h"
+
+/* Row of 0-based `step`. With t = step + 1:
+ *
+ *     lr           kas_recipe_lr
+ *     correction1  1 / (1 - beta1^t)         of AdamW's means, which begin at 0
+ *     correction2  1 / sqrt(1 - beta2^t)
+ *     renew        1 - min(ema, step / (step + 10)): the average forgets the first steps faster,
+ *                  and begins as the parameters after the first one                             */
+kas_step_row kas_schedule_row(const kas_recipe *recipe, uint64_t steps_per_epoch, uint64_t step);
+
+#endif

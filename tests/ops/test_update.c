@@ -1,0 +1,194 @@
+/* The optimisers, clipping and the moving average against the float64 reference, with the
+ * schedule's own rows. */
+#include "op_case.h"
+
+#include "host/reference/update.h"
+#include "host/train/schedule.h"
+
+enum { FIRST_STEP = 1, STEPS = 4, STEPS_PER_EPOCH = 5 };
+
+static kas_recipe make_recipe(int optimiser)
+{
+    return (kas_recipe){.epochs = 1,
+                        .batch = 1,
+                        .optimiser = optimiser,
+                        .momentum = 0.9,
+                        .beta1 = 0.9,
+                        .beta2 = 0.99,
+                        .epsilon = 1e-6,
+                        .lr = 0.1,
+                        .ema = 0.3,
+                        .clip = 5};
+}
+
+static void *upload(const void *host, size_t bytes)
+{
+    void *memory;
+    OK(kas_mem_alloc(the_device, bytes, &memory));
+    OK(kas_mem_upload(the_device, memory, host, bytes));
+    return memory;
+}
+
+/* What both sides hold; the gradient is the same in every step, or NaN would not show. */
+typedef struct numbers {
+    size_t count;
+    double *param, *first, *second, *grad, *decay, *average;
+} numbers;
+
+static numbers make_numbers(size_t count)
+{
+    numbers n = {count,
+                 random_values(count, 1),
+                 calloc(count, sizeof(double)),
+                 calloc(count, sizeof(double)),
+                 random_values(count, 2),
+                 random_values(count / KAS_UPDATE_GROUP, 3),
+                 calloc(count, sizeof(double))};
+    assert_true(n.first && n.second && n.average);
+    for (size_t i = 0; i < count / KAS_UPDATE_GROUP; i++)
+        n.decay[i] = i % 3 ? (float)5e-2 : 0;
+    return n;
+}
+
+static void free_numbers(numbers *n)
+{
+    free(n->param), free(n->first), free(n->second), free(n->grad), free(n->decay);
+    free(n->average);
+}
+
+/* One step of the reference, group by group because each has its own decay. */
+static void reference_step(numbers *n, const kas_recipe *r, uint64_t step)
+{
+    double lr = kas_recipe_lr(r, STEPS_PER_EPOCH, step), done = (double)step;
+    double scale = r->clip > 0 ? kas_ref_clip(n->count, n->grad, r->clip) : 1;
+    double renew = 1 - fmin(r->ema, done / (done + 10)), grad[KAS_UPDATE_GROUP];
+    for (size_t at = 0; at < n->count; at += KAS_UPDATE_GROUP) {
+        double decay = n->decay[at / KAS_UPDATE_GROUP];
+        for (int i = 0; i < KAS_UPDATE_GROUP; i++)
+            grad[i] = scale * n->grad[at + (size_t)i];
+        const kas_ref_adamw adamw = {lr, r->beta1, r->beta2, r->epsilon, decay, (int)step + 1};
+        if (r->optimiser == KAS_ADAMW)
+            kas_ref_adamw_step(&adamw, KAS_UPDATE_GROUP, grad, n->first + at, n->second + at,
+                               n->param + at);
+        else
+            kas_ref_sgd(KAS_UPDATE_GROUP, lr, r->momentum, r->optimiser == KAS_NESTEROV, decay,
+                        grad, n->first + at, n->param + at);
+    }
+    for (size_t i = 0; i < n->count; i++)
+        n->average[i] += renew * (n->param[i] - n->average[i]);
+}
+
+static void run_case(size_t count, kas_recipe recipe)
+{
+    numbers n = make_numbers(count);
+    kas_step_row rows[FIRST_STEP + STEPS];
+    for (uint64_t i = 0; i < FIRST_STEP + STEPS; i++)
+        rows[i] = kas_schedule_row(&recipe, STEPS_PER_EPOCH, i);
+    const kas_step_state at = {.step = FIRST_STEP};
+    kas_step_state *state = upload(&at, sizeof at);
+    float *scratch = array_to_device(NULL, kas_clip_scratch(count) + 1);
+    kas_update u = {.recipe = &recipe,
+                    .param = array_to_device(n.param, count),
+                    .first = array_to_device(n.first, count),
+                    .second = array_to_device(n.second, count),
+                    .grad = array_to_device(n.grad, count),
+                    .decay = array_to_device(n.decay, count / KAS_UPDATE_GROUP),
+                    .count = count,
+                    .grad_scale = recipe.clip > 0 ? scratch : NULL,
+                    .rows = upload(rows, sizeof rows),
+                    .state = state};
+    const kas_average average = {array_to_device(n.average, count), u.param, count, u.rows, state};
+    kas_plan *plan = new_plan();
+    for (uint64_t step = FIRST_STEP; step < FIRST_STEP + STEPS; step++) {
+        if (recipe.clip > 0)
+            OK(kas_op_clip(the_ops, plan, u.grad, count, recipe.clip, scratch + 1, scratch));
+        OK(kas_op_update(the_ops, plan, &u));
+        OK(kas_op_average(the_ops, plan, &average));
+        OK(kas_op_advance(the_ops, plan, state, 1));
+        reference_step(&n, &recipe, step);
+    }
+    run_plan();
+    check_array("param", u.param, n.param, count, 1e-6);
+    check_array("first moment", u.first, n.first, count, 1e-6);
+    check_array("second moment", u.second, n.second, count, 1e-6);
+    check_array("average", average.average, n.average, count, 1e-6);
+    FREE(u.param, u.first, u.second, (void *)u.grad, (void *)u.decay, (void *)u.rows, state);
+    FREE(average.average, scratch);
+    free_numbers(&n);
+}
+
+static void optimisers_agree(void **state)
+{
+    (void)state;
+    EACH_ORDER(order)
+    {
+        for (int optimiser = KAS_NESTEROV; optimiser <= KAS_ADAMW; optimiser++) {
+            kas_recipe recipe = make_recipe(optimiser);
+            run_case(64, recipe);
+            run_case(1024 * 5 + 192, recipe);
+            recipe.clip = 0;
+            run_case(1024, recipe);
+        }
+    }
+    print_worst("optimisers");
+}
+
+/* Several blocks of the first pass; a gradient that is short enough keeps its length. */
+static void clipping_measures_the_whole_gradient(void **state)
+{
+    (void)state;
+    static const size_t counts[] = {64, 16384, 16384 * 300 + 64};
+    EACH_ORDER(order)
+    {
+        for (int i = 0; i < 6; i++) {
+            size_t count = counts[i % 3];
+            double *grad = random_values(count, 4), limit = i < 3 ? 1.5 : 1e6;
+            double want = kas_ref_clip(count, grad, limit);
+            float *g = array_to_device(grad, count), *scale = array_to_device(NULL, 1),
+                  *scratch = array_to_device(NULL, kas_clip_scratch(count));
+            kas_plan *plan = new_plan();
+            OK(kas_op_clip(the_ops, plan, g, count, limit, scratch, scale));
+            run_plan();
+            check_array("scale", scale, &want, 1, 1e-6);
+            assert_true(i < 3 ? want < 1 : want == 1);
+            FREE(g, scale, scratch);
+            free(grad);
+        }
+    }
+    print_worst("clipping");
+}
+
+/* The average begins as the parameters after the first step, whatever the memory held. */
+static void the_average_begins_with_the_first_step(void **state)
+{
+    (void)state;
+    kas_recipe recipe = make_recipe(KAS_SGD);
+    assert_true(kas_schedule_row(&recipe, 10, 0).renew == 1);
+    recipe.ema = 0.9;
+    assert_true(fabs(1 - (double)kas_schedule_row(&recipe, 10, 10).renew - 0.5) <= 1e-7);
+    assert_true(fabs(1 - (double)kas_schedule_row(&recipe, 10, 90).renew - 0.9) <= 1e-7);
+    assert_true(fabs(1 - (double)kas_schedule_row(&recipe, 10, 9999).renew - 0.9) <= 1e-7);
+}
+
+static void wrong_sizes_are_refused(void **state)
+{
+    (void)state;
+    kas_recipe recipe = make_recipe(KAS_SGD);
+    const kas_update update = {.recipe = &recipe, .count = 65};
+    const kas_average average = {.count = 65};
+    assert_int_equal(kas_op_update(the_ops, NULL, &update), KAS_BAD_INPUT);
+    assert_int_equal(kas_op_average(the_ops, NULL, &average), KAS_BAD_INPUT);
+    assert_int_equal(kas_op_clip(the_ops, NULL, NULL, 65, 1, NULL, NULL), KAS_BAD_INPUT);
+    assert_int_equal(kas_op_clip(the_ops, NULL, NULL, 64, 0, NULL, NULL), KAS_BAD_INPUT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(optimisers_agree),
+        cmocka_unit_test(clipping_measures_the_whole_gradient),
+        cmocka_unit_test(the_average_begins_with_the_first_step),
+        cmocka_unit_test(wrong_sizes_are_refused),
+    };
+    return cmocka_run_group_tests(tests, open_the_ops, close_the_ops);
+}
