@@ -170,6 +170,10 @@ static lower_fn *class_of(kas_op op, bool gradient)
     case KAS_OP_SHIFT:
     case KAS_OP_UNFOLD:
         return gradient ? kas_lower_rearrange_gradient : kas_lower_rearrange;
+    case KAS_OP_SLICE:
+        return gradient ? kas_lower_slice_gradient : kas_lower_slice;
+    case KAS_OP_CONCAT:
+        return gradient ? kas_lower_concat_gradient : kas_lower_concat;
     case KAS_OP_FC:
         return gradient ? kas_lower_fc_gradient : kas_lower_fc;
     case KAS_OP_SCALE:

@@ -107,6 +107,10 @@ int kas_lower_new_weight(kas_lower *l, int node, const kas_weight_sizes *sizes);
 /* One pair for each class of primitives. */
 void kas_lower_rearrange(kas_lower *l, int node);
 void kas_lower_rearrange_gradient(kas_lower *l, int node);
+void kas_lower_slice(kas_lower *l, int node);
+void kas_lower_slice_gradient(kas_lower *l, int node);
+void kas_lower_concat(kas_lower *l, int node);
+void kas_lower_concat_gradient(kas_lower *l, int node);
 void kas_lower_pointwise(kas_lower *l, int node);
 void kas_lower_pointwise_gradient(kas_lower *l, int node);
 void kas_lower_fold(kas_lower *l, int node);

@@ -5,12 +5,17 @@
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
 static const char *const tokens[] = {
-    "\"",        "{",         "}",          "[",      "]",       ",",       ":",
-    "-1",        "64",        "1e9",        "1e999",  "-0",      "null",    "true",
-    "\"x15\"",   "\"C/x0\"",  "\"G3\"",     "\"hw\"", "\"dim\"", "\"in\"",  "\"out\"",
-    "0",         "\\u0000",   "\\ud800",    "\xff",   "\t",      "1e-300",  "18446744073709551616",
-    "\"C^31\"",  "\"1/3*C\"", "\"groups\"", "[[[[[[", "{\"\":",  "\"K_H\"", "4294967295",
-    "\"x0*x1\"", "2147483648"};
+    "\"",         "{",         "}",          "[",
+    "]",          ",",         ":",          "-1",
+    "64",         "1e9",       "1e999",      "-0",
+    "null",       "true",      "\"x15\"",    "\"C/x0\"",
+    "\"G3\"",     "\"hw\"",    "\"dim\"",    "\"in\"",
+    "\"out\"",    "0",         "\\u0000",    "\\ud800",
+    "\xff",       "\t",        "1e-300",     "18446744073709551616",
+    "\"C^31\"",   "\"1/3*C\"", "\"groups\"", "[[[[[[",
+    "{\"\":",     "\"K_H\"",   "4294967295", "\"x0*x1\"",
+    "2147483648", "\"S0\"",    "\"S3\"",     "\"R0\"",
+    "\"first\"",  "\"shares\""};
 
 static void insert(kas_buf *text, size_t at, const char *bytes, size_t size)
 {
@@ -165,7 +170,8 @@ static void take_value(kas_rng *rng, cJSON *node, const cJSON *donor_node)
 /* A size such as "3/2*C^2/G0". */
 static cJSON *random_size(kas_rng *rng)
 {
-    static const char *const symbols[] = {"C", "H", "W", "K_H", "K_W", "G0", "G1", "x0", "x1", "2"};
+    static const char *const symbols[] = {"C",  "H",  "W",  "K_H", "K_W", "G0",
+                                          "G1", "x0", "x1", "R0",  "R1",  "2"};
     kas_buf text = {0};
     for (uint32_t n = 1 + kas_rng_below(rng, 4), i = 0; i < n; i++) {
         kas_buf_puts(&text, i == 0 ? "" : kas_rng_below(rng, 3) ? "*" : "/");

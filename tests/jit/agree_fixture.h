@@ -14,6 +14,7 @@
 
 #include "host/device/device_cpu.h"
 #include "host/space/build.h"
+#include "host/space/split.h"
 #include "jit/agree.h"
 
 static kas_device *device;
@@ -148,6 +149,7 @@ static int compare(const char *name, const kas_kernel *kernel, int order, const 
     for (int i = 0; i < count; i++) {
         target[i] = make_target(settings[setting[i]]);
         binding[i] = make_binding(&target[i]);
+        kas_splits_bind(kernel, &binding[i]);
     }
     if (on_cpu())
         OK(kas_device_cpu_set_order(device, (kas_cpu_order)order));

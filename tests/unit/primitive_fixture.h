@@ -19,7 +19,7 @@ static inline void assert_refused(int node, const char *words)
 /* [8, 5, 7], K_H = 3, K_W = 5, G0 = 2, every variable 6. */
 static inline kas_binding primitive_binding(void)
 {
-    kas_binding b = {.value = {8, 5, 7, 3, 5, 2}};
+    kas_binding b = {.value = {8, 5, 7, 3, 5, [KAS_SYM_G0] = 2}};
     for (int v = KAS_SYM_X0; v < KAS_SYM_COUNT; v++)
         b.value[v] = 6;
     return b;

@@ -13,6 +13,7 @@
 #include "finite_difference.h"
 #include "host/reference/reference.h"
 #include "host/space/build.h"
+#include "host/space/split.h"
 
 enum { FIXTURE_MOST = 4096, FIXTURE_WEIGHTS = 4 };
 
@@ -67,6 +68,7 @@ static inline void fixture_create(fixture *f, int last)
     if (last < 0)
         fail_msg("building the kernel failed: %s", kas_error());
     f->kernel.group_value[0] = 2;
+    kas_splits_bind(&f->kernel, &f->binding);
     if (kas_reference_create(&f->kernel, &f->target, &f->binding, f->batch, &f->ref) != KAS_OK)
         fail_msg("%s", kas_error());
     size_t pixels = (size_t)f->batch * f->target.h * f->target.w;

@@ -90,7 +90,7 @@ static uint64_t table_1(void)
 {
     uint64_t ops = 0;
     for (int op = 0; op < KAS_OP_COUNT; op++)
-        if (op <= KAS_OP_FC || kas_op_get((kas_op)op)->unary ||
+        if (op <= KAS_OP_UNFOLD || op == KAS_OP_FC || kas_op_get((kas_op)op)->unary ||
             (op >= KAS_OP_FOLD_AVG && op <= KAS_OP_SOFTMAX) ||
             (op >= KAS_OP_ADD && op <= KAS_OP_MAX))
             ops |= (uint64_t)1 << op;

@@ -52,6 +52,15 @@ static bool mentions(const char *text, const char *word)
     return false;
 }
 
+/* H or W in it, or in what one of its rests is the rest of. */
+static bool spans_image(const kas_kernel *kernel, const kas_dim *dim)
+{
+    bool spans = dim->exp[KAS_SYM_H] || dim->exp[KAS_SYM_W];
+    for (int s = 0; s < KAS_MAX_SPLITS; s++)
+        spans = spans || (dim->exp[KAS_SYM_R0 + s] && spans_image(kernel, &kernel->split[s].whole));
+    return spans;
+}
+
 bool kas_python_weights_are_sized(const kas_kernel *kernel)
 {
     for (int i = 0; i < kernel->nodes; i++) {
@@ -61,7 +70,7 @@ bool kas_python_weights_are_sized(const kas_kernel *kernel)
             continue;
         const kas_dim *dims[] = {&weight.groups, &weight.fan_in, &weight.fan_out};
         for (int k = 0; k < 3; k++)
-            if (dims[k]->exp[KAS_SYM_H] || dims[k]->exp[KAS_SYM_W])
+            if (spans_image(kernel, dims[k]))
                 return true;
     }
     return false;
@@ -126,11 +135,31 @@ static void put_head(const kas_kernel *kernel, const parts *p, kas_buf *out)
         kas_buf_puts(out, tile_text);
 }
 
-/* Local names for the sizes that `text` mentions: "        x0 = self.x0\n". */
-static void put_locals(const char *text, bool in_init, kas_buf *out)
+static void put_rest(const kas_kernel *kernel, int split, uint32_t *done, kas_buf *out)
 {
-    if (!in_init && mentions(text, "C"))
-        kas_buf_puts(out, "        C = self.c\n");
+    const kas_split *s = &kernel->split[split];
+    if (*done & (1u << split))
+        return;
+    for (int r = 0; r < KAS_MAX_SPLITS; r++)
+        if (s->whole.exp[KAS_SYM_R0 + r])
+            put_rest(kernel, r, done, out);
+    kas_buf_printf(out, "        %s = ", kas_symbol_name((kas_symbol)(KAS_SYM_R0 + split)));
+    kas_python_dim(&s->whole, out);
+    kas_buf_printf(out, " - %u\n", s->first);
+    *done |= 1u << split;
+}
+
+/* "        R0 = C - 16\n" for the rests that `text` mentions, those that they need before them. */
+static void put_rests(const kas_kernel *kernel, const char *text, kas_buf *out)
+{
+    uint32_t done = 0;
+    for (int s = 0; s < KAS_MAX_SPLITS; s++)
+        if (kernel->split[s].first && mentions(text, kas_symbol_name((kas_symbol)(KAS_SYM_R0 + s))))
+            put_rest(kernel, s, &done, out);
+}
+
+static void put_symbols(const char *text, bool in_init, kas_buf *out)
+{
     if (mentions(text, "K_H"))
         kas_buf_printf(out, "        K_H = %skernel[0]\n", in_init ? "" : "self.");
     if (mentions(text, "K_W"))
@@ -144,6 +173,19 @@ static void put_locals(const char *text, bool in_init, kas_buf *out)
         if (mentions(text, name))
             kas_buf_printf(out, "        %s = self.%s\n", name, name);
     }
+}
+
+/* Local names for the sizes that `text` mentions, beside C: "        x0 = self.x0\n". */
+static void put_locals(const kas_kernel *kernel, const char *text, bool in_init, kas_buf *out)
+{
+    kas_buf rests = {0}, all = {0};
+    put_rests(kernel, text, &rests);
+    kas_buf_printf(&all, "%s%s", text, kas_buf_text(&rests));
+    put_symbols(kas_buf_text(&all), in_init, out);
+    kas_buf_puts(out, kas_buf_text(&rests));
+    out->failed = out->failed || rests.failed || all.failed;
+    kas_buf_free(&rests);
+    kas_buf_free(&all);
 }
 
 static void put_class_doc(const kas_kernel *kernel, kas_buf *out)
@@ -190,7 +232,7 @@ static void put_init(const kas_kernel *kernel, const parts *p, kas_buf *out)
             const char *name = kas_symbol_name((kas_symbol)(KAS_SYM_X0 + v));
             kas_buf_printf(out, "        self.%s = %s\n", name, name);
         }
-    put_locals(weights, true, out);
+    put_locals(kernel, weights, true, out);
     kas_buf_puts(out, "        R = self.parts_out * self.parts_in\n");
     kas_buf_puts(out, weights);
 }
@@ -201,9 +243,9 @@ static void put_forward(const kas_kernel *kernel, const parts *p, kas_buf *out)
                       "        if self.stride > 1:\n"
                       "            x = F.avg_pool2d(x, self.stride, ceil_mode=True)\n"
                       "        B, _, H, W = x.shape\n"
-                      "        R = self.parts_out * self.parts_in\n");
-    kas_buf_puts(out, mentions(kas_buf_text(&p->nodes), "C") ? "" : "        C = self.c\n");
-    put_locals(kas_buf_text(&p->nodes), false, out);
+                      "        R = self.parts_out * self.parts_in\n"
+                      "        C = self.c\n");
+    put_locals(kernel, kas_buf_text(&p->nodes), false, out);
     kas_buf_puts(out,
                  "        # every instance reads its input part: [C, H, W]\n"
                  "        n0 = x.reshape(B, 1, self.parts_in, C, H, W)\n"

@@ -73,6 +73,34 @@ static uint32_t window(const kas_node *node, int axis, uint32_t replaced)
     return node->kernel ? node->kernel : replaced;
 }
 
+/* Equal shares lie one behind the other; otherwise the second segment begins where the first
+ * elements end.  The segments must fill the whole. */
+static kas_status make_slice(const kas_kernel *kernel, const kas_node *node, int i,
+                             kas_ref_node *out)
+{
+    const kas_split *split = &kernel->split[node->split];
+    const size_t whole = out->in[0].size[node->dim], size = out->out.size[node->dim];
+    out->begin = split->shares ? node->segment * (whole / split->shares)
+                               : (size_t)node->segment * split->first;
+    const bool last = node->segment == (split->shares ? split->shares - 1 : 1);
+    if (last ? out->begin + size != whole : out->begin + size >= whole)
+        return kas_fail(KAS_ILLEGAL,
+                        "reference: node %d: %zu elements from %zu are no segment of %zu", i, size,
+                        out->begin, whole);
+    return KAS_OK;
+}
+
+static kas_status check_concat(const kas_node *node, int i, const kas_ref_node *out)
+{
+    size_t sum = 0;
+    for (int k = 0; k < node->inputs; k++)
+        sum += out->in[k].size[node->dim];
+    if (sum != out->out.size[node->dim])
+        return kas_fail(KAS_ILLEGAL, "reference: node %d: %zu elements fill a dim of %u", i, sum,
+                        out->out.size[node->dim]);
+    return KAS_OK;
+}
+
 kas_status kas_ref_node_make(const kas_kernel *kernel, int i, const kas_binding *binding,
                              kas_ref_node *out)
 {
@@ -90,6 +118,10 @@ kas_status kas_ref_node_make(const kas_kernel *kernel, int i, const kas_binding 
         out->groups = kas_ref_view_of(&out->in[0], node->dim, node->dim_end).length;
         out->fan_in = out->fan_out = 1;
     }
+    if (node->op == KAS_OP_SLICE)
+        return make_slice(kernel, node, i, out);
+    if (node->op == KAS_OP_CONCAT)
+        return check_concat(node, i, out);
     if (node->op == KAS_OP_FC)
         return make_fc(node, &kernel->node[node->in[0]], i, out);
     if (kas_op_get((kas_op)node->op)->class_ == KAS_CLASS_BLEND)
@@ -105,6 +137,10 @@ const kas_ref_op *kas_ref_op_get(kas_op op)
     case KAS_OP_SHIFT:
     case KAS_OP_UNFOLD:
         return &kas_ref_rearrange;
+    case KAS_OP_SLICE:
+        return &kas_ref_slice;
+    case KAS_OP_CONCAT:
+        return &kas_ref_concat;
     case KAS_OP_FC:
         return &kas_ref_fc;
     case KAS_OP_FOLD_AVG:

@@ -1,5 +1,7 @@
 #include "host/space/build.h"
 
+#include "host/space/split.h"
+
 static int append_list(kas_kernel *kernel, kas_node node, const int *in)
 {
     for (int k = 0; k < node.inputs; k++) {
@@ -66,6 +68,49 @@ int kas_build_unfold_window(kas_kernel *kernel, int in, int axes, int window, in
                              .kernel = (uint8_t)window,
                              .dilation = (uint8_t)dilation},
                   in, 0);
+}
+
+int kas_build_split(kas_kernel *kernel, const char *whole, int shares, int first)
+{
+    int s = 0;
+    while (s < KAS_MAX_SPLITS && kernel->split[s].whole.num != 0)
+        s++;
+    if (s == KAS_MAX_SPLITS) {
+        kas_fail(KAS_ILLEGAL, "a kernel has at most %d splits", KAS_MAX_SPLITS);
+        return -1;
+    }
+    if (!kas_dim_parse(whole, &kernel->split[s].whole)) {
+        kas_fail(KAS_ILLEGAL, "\"%s\" is no size", whole);
+        return -1;
+    }
+    kernel->split[s].shares = (uint8_t)shares;
+    kernel->split[s].first = (uint32_t)first;
+    return s;
+}
+
+int kas_build_slice(kas_kernel *kernel, int in, int dim, int split, int segment)
+{
+    return append(kernel,
+                  (kas_node){.op = KAS_OP_SLICE,
+                             .inputs = 1,
+                             .dim = (int8_t)dim,
+                             .split = (uint8_t)split,
+                             .segment = (uint8_t)segment},
+                  in, 0);
+}
+
+int kas_build_concat(kas_kernel *kernel, const int *in, int dim, int split)
+{
+    if (split < 0 || split >= KAS_MAX_SPLITS) {
+        kas_fail(KAS_ILLEGAL, "there is no split S%d", split);
+        return -1;
+    }
+    return append_list(kernel,
+                       (kas_node){.op = KAS_OP_CONCAT,
+                                  .inputs = (uint8_t)kas_split_segments(&kernel->split[split]),
+                                  .dim = (int8_t)dim,
+                                  .split = (uint8_t)split},
+                       in);
 }
 
 int kas_build_fc(kas_kernel *kernel, int in, bool grouped, const char *out)

@@ -21,6 +21,12 @@ int kas_build_shift(kas_kernel *kernel, int in, int axis, int offset);
 int kas_build_unfold(kas_kernel *kernel, int in, int axes);
 /* window 0: that of the convolution; dilation 0 or 1: none. */
 int kas_build_unfold_window(kas_kernel *kernel, int in, int axes, int window, int dilation);
+/* Names a split: `whole` as in kernel files, into `shares` equal segments, or with `shares` 0 the
+ * first `first` elements and a rest. Returns its number. */
+int kas_build_split(kas_kernel *kernel, const char *whole, int shares, int first);
+int kas_build_slice(kas_kernel *kernel, int in, int dim, int split, int segment);
+/* As many operands as the split has segments. */
+int kas_build_concat(kas_kernel *kernel, const int *in, int dim, int split);
 /* `out` as in kernel files: "C", "x0", "G0*K_H*K_W", "C/G0". */
 int kas_build_fc(kas_kernel *kernel, int in, bool grouped, const char *out);
 int kas_build_unary(kas_kernel *kernel, kas_op op, int in); /* KAS_OP_RELU ... KAS_OP_SQUARE */

@@ -5,6 +5,7 @@
 
 #include "host/core/sha256.h"
 #include "host/space/primitive.h"
+#include "host/space/split.h"
 
 /* Numbers the nodes: a node gets its number when the walk leaves it. Depth is at most
  * KAS_MAX_NODES. */
@@ -17,10 +18,13 @@ static void visit(const kas_kernel *kernel, int i, kas_renaming *names, int *nex
     names->node[i] = (*next)++;
 }
 
-/* How a node uses a symbol; 0 = not at all. */
-static int use_of(const kas_node *node, int symbol)
+/* How a node uses a group symbol or a variable, be it through its split; 0 = not at all. */
+static int use_of(const kas_kernel *kernel, int i, int symbol)
 {
+    const kas_node *node = &kernel->node[i];
     unsigned attributes = kas_primitive_get(node->op)->attributes;
+    if (attributes & KAS_ATTR_SPLIT)
+        return kernel->split[node->split].whole.exp[symbol];
     if ((attributes & KAS_ATTR_SYMBOL) && KAS_SYM_G0 + node->symbol == symbol)
         return 1;
     return attributes & KAS_ATTR_OUT ? node->out.exp[symbol] : 0;
@@ -32,7 +36,7 @@ static int use_of(const kas_node *node, int symbol)
 static int compare_symbols(const kas_kernel *numbered, int a, int b)
 {
     for (int i = 0; i < numbered->nodes; i++) {
-        int x = use_of(&numbered->node[i], a), y = use_of(&numbered->node[i], b);
+        int x = use_of(numbered, i, a), y = use_of(numbered, i, b);
         if (x != y)
             return x == 0 ? 1 : y == 0 ? -1 : y - x;
     }
@@ -49,7 +53,7 @@ static void name_symbols(const kas_kernel *numbered, int first, int end, kas_ren
     for (int s = first; s < end; s++) {
         bool used = false;
         for (int i = 0; i < numbered->nodes; i++)
-            used |= use_of(&numbered->node[i], s) != 0;
+            used |= use_of(numbered, i, s) != 0;
         if (!used)
             continue;
         int at = count++;
@@ -61,18 +65,49 @@ static void name_symbols(const kas_kernel *numbered, int first, int end, kas_ren
         names->symbol[order[k]] = first + k;
 }
 
+/* Every split has a slice or a concat, and these use one split each: their order is enough. */
+static void name_splits(const kas_kernel *numbered, kas_renaming *names)
+{
+    int next = 0;
+    for (int i = 0; i < numbered->nodes; i++) {
+        const kas_node *node = &numbered->node[i];
+        if (!(kas_primitive_get(node->op)->attributes & KAS_ATTR_SPLIT) ||
+            names->split[node->split] >= 0)
+            continue;
+        names->split[node->split] = next;
+        names->symbol[KAS_SYM_R0 + node->split] = KAS_SYM_R0 + next++;
+    }
+}
+
+static void rename_dim(kas_dim *dim, const kas_renaming *names)
+{
+    const kas_dim old = *dim;
+    memset(dim->exp, 0, sizeof dim->exp);
+    for (int s = 0; s < KAS_SYM_COUNT; s++)
+        if (old.exp[s] != 0)
+            dim->exp[names->symbol[s]] = old.exp[s];
+}
+
+static void rename_splits(const kas_kernel *kernel, const kas_renaming *names, kas_kernel *out)
+{
+    memset(out->split, 0, sizeof out->split);
+    for (int s = 0; s < KAS_MAX_SPLITS; s++)
+        if (names->split[s] >= 0) {
+            kas_split *split = &out->split[names->split[s]];
+            *split = kernel->split[s];
+            rename_dim(&split->whole, names);
+        }
+}
+
 static void rename_node(kas_node *node, const kas_renaming *names)
 {
     unsigned attributes = kas_primitive_get(node->op)->attributes;
     if (attributes & KAS_ATTR_SYMBOL)
         node->symbol = (uint8_t)(names->symbol[KAS_SYM_G0 + node->symbol] - KAS_SYM_G0);
-    if (attributes & KAS_ATTR_OUT) {
-        kas_dim old = node->out;
-        memset(node->out.exp, 0, sizeof node->out.exp);
-        for (int s = 0; s < KAS_SYM_COUNT; s++)
-            if (old.exp[s] != 0)
-                node->out.exp[names->symbol[s]] = old.exp[s];
-    }
+    if (attributes & KAS_ATTR_SPLIT)
+        node->split = (uint8_t)names->split[node->split];
+    if (attributes & KAS_ATTR_OUT)
+        rename_dim(&node->out, names);
 }
 
 static void renumber(const kas_kernel *kernel, kas_renaming *names, kas_kernel *out)
@@ -87,6 +122,7 @@ static void renumber(const kas_kernel *kernel, kas_renaming *names, kas_kernel *
             node->in[k] = (uint8_t)names->node[node->in[k]];
     }
     memcpy(out->group_value, kernel->group_value, sizeof out->group_value);
+    memcpy(out->split, kernel->split, sizeof out->split);
 }
 
 kas_status kas_kernel_canonicalize_with(const kas_kernel *kernel, kas_kernel *out,
@@ -99,8 +135,11 @@ kas_status kas_kernel_canonicalize_with(const kas_kernel *kernel, kas_kernel *ou
     for (int i = 0; i < KAS_MAX_NODES; i++)
         renaming->node[i] = -1;
     for (int s = 0; s < KAS_SYM_COUNT; s++)
-        renaming->symbol[s] = s < KAS_SYM_G0 ? s : -1;
+        renaming->symbol[s] = s < KAS_SYM_R0 ? s : -1;
+    for (int s = 0; s < KAS_MAX_SPLITS; s++)
+        renaming->split[s] = -1;
     renumber(kernel, renaming, &result);
+    name_splits(&result, renaming);
     name_symbols(&result, KAS_SYM_G0, KAS_SYM_X0, renaming);
     name_symbols(&result, KAS_SYM_X0, KAS_SYM_COUNT, renaming);
     memset(result.group_value, 0, sizeof result.group_value);
@@ -110,6 +149,7 @@ kas_status kas_kernel_canonicalize_with(const kas_kernel *kernel, kas_kernel *ou
                 kernel->group_value[g];
     for (int i = 0; i < result.nodes; i++)
         rename_node(&result.node[i], renaming);
+    rename_splits(kernel, renaming, &result);
     KAS_TRY(kas_kernel_infer(&result));
     *out = result;
     return KAS_OK;
@@ -140,6 +180,10 @@ static void print_node(const kas_node *node, kas_buf *out)
         kas_buf_printf(out, " kernel=%d", node->kernel);
     if ((primitive->attributes & KAS_ATTR_DILATION) && node->dilation)
         kas_buf_printf(out, " dilation=%d", node->dilation);
+    if (primitive->attributes & KAS_ATTR_SPLIT)
+        kas_buf_printf(out, " split=%s", kas_split_name(node->split));
+    if (primitive->attributes & KAS_ATTR_SEGMENT)
+        kas_buf_printf(out, " segment=%d", node->segment);
     if (primitive->attributes & KAS_ATTR_SYMBOL)
         kas_buf_printf(out, " by=%s", kas_symbol_name(KAS_SYM_G0 + node->symbol));
     if ((primitive->attributes & KAS_ATTR_GROUPED) && node->grouped)
@@ -151,6 +195,17 @@ static void print_node(const kas_node *node, kas_buf *out)
     kas_buf_puts(out, ");");
 }
 
+static void print_split(const kas_kernel *kernel, int s, kas_buf *out)
+{
+    const kas_split *split = &kernel->split[s];
+    kas_buf_printf(out, "%s=", kas_split_name(s));
+    kas_dim_print(&split->whole, out);
+    if (split->first)
+        kas_buf_printf(out, " first=%u;", split->first);
+    else
+        kas_buf_printf(out, " shares=%d;", split->shares);
+}
+
 kas_status kas_kernel_canonical_text(const kas_kernel *kernel, kas_buf *out)
 {
     kas_kernel canonical;
@@ -160,6 +215,9 @@ kas_status kas_kernel_canonical_text(const kas_kernel *kernel, kas_buf *out)
     for (int g = 0; g < KAS_MAX_GROUPS; g++)
         if (canonical.group_value[g])
             kas_buf_printf(out, "G%d=%u;", g, canonical.group_value[g]);
+    for (int s = 0; s < KAS_MAX_SPLITS; s++)
+        if (canonical.split[s].whole.num)
+            print_split(&canonical, s, out);
     return kas_buf_status(out);
 }
 

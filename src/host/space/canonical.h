@@ -1,11 +1,11 @@
 /* The canonical form of a kernel and its name.
  *
  * Two kernels have the same canonical text exactly when they are isomorphic with equal attributes,
- * operand order respected, up to the names of variables and group symbols.  Operands are ordered
- * and every node is reachable from the one output, so numbering the nodes by a depth-first walk
- * from the output (operands in order, each node when it is left) is already canonical; variables
- * and group symbols are renamed in the order of that walk.  No hash of an approximate isomorphism
- * is involved: names in users' studies stay valid for good. */
+ * operand order respected, up to the names of variables, group symbols and splits.  Operands are
+ * ordered and every node is reachable from the one output, so numbering the nodes by a depth-first
+ * walk from the output (operands in order, each node when it is left) is already canonical;
+ * variables, group symbols and splits are renamed in the order of that walk.  No hash of an
+ * approximate isomorphism is involved: names in users' studies stay valid for good. */
 #ifndef KAS_SPACE_CANONICAL_H
 #define KAS_SPACE_CANONICAL_H
 
@@ -13,14 +13,15 @@
 
 enum { KAS_NAME_SIZE = 17 }; /* 16 hex digits and NUL */
 
-/* Renumbers; shapes are re-inferred. The kernel must be legal. Values of group symbols that nothing
- * uses are dropped. `out` may be `kernel`. */
+/* Renumbers; shapes are re-inferred. The kernel must be legal. Group symbols and splits that
+ * nothing uses are dropped. `out` may be `kernel`. */
 kas_status kas_kernel_canonicalize(const kas_kernel *kernel, kas_kernel *out);
 
 /* Where everything went: new number of old node i, new symbol of old symbol s (-1 = not used). */
 typedef struct kas_renaming {
     int node[KAS_MAX_NODES];
     int symbol[KAS_SYM_COUNT];
+    int split[KAS_MAX_SPLITS]; /* likewise; R<split> goes with its split */
 } kas_renaming;
 kas_status kas_kernel_canonicalize_with(const kas_kernel *kernel, kas_kernel *out,
                                         kas_renaming *renaming);

@@ -1,6 +1,7 @@
 #include "host/space/describe.h"
 
 #include "host/space/primitive.h"
+#include "host/space/split.h"
 
 static void describe_dim(const kas_kernel *kernel, int i, int d, kas_buf *out)
 {
@@ -61,6 +62,15 @@ void kas_node_describe(const kas_kernel *kernel, int i, kas_buf *out)
     case KAS_OP_UNFOLD:
         kas_buf_puts(out, "unfold ");
         describe_window(node, out);
+        return;
+    case KAS_OP_SLICE:
+    case KAS_OP_CONCAT:
+        if (node->op == KAS_OP_SLICE)
+            kas_buf_printf(out, "segment %d of dim %d (", node->segment, node->dim);
+        else
+            kas_buf_printf(out, "join dim %d (", node->dim);
+        kas_split_print(kernel, node->split, out);
+        kas_buf_puts(out, ")");
         return;
     case KAS_OP_FC:
         kas_buf_printf(out, "fc %sto ", node->grouped ? "within groups " : "");

@@ -6,8 +6,8 @@
 #define MAX_SIZE ((uint64_t)1 << 40)
 
 static const char *const symbol_names[KAS_SYM_COUNT] = {
-    "C",  "H",  "W",  "K_H", "K_W", "G0", "G1",  "G2",  "G3",  "x0",  "x1",  "x2", "x3",
-    "x4", "x5", "x6", "x7",  "x8",  "x9", "x10", "x11", "x12", "x13", "x14", "x15"};
+    "C",  "H",  "W",  "K_H", "K_W", "R0", "R1", "R2", "R3",  "G0",  "G1",  "G2",  "G3",  "x0", "x1",
+    "x2", "x3", "x4", "x5",  "x6",  "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15"};
 
 const char *kas_symbol_name(kas_symbol symbol)
 {

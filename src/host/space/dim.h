@@ -3,7 +3,7 @@
  * Paper (Canvas) 6.2: every dimension has the form numerator/denominator, for example C/G or C*K_H.
  * Here a size is
  *
- *     (num/den) * C^a * H^b * W^c * K_H^d * K_W^e * G0^f ... * x0^i * x1^j ...
+ *     (num/den) * C^a * H^b * W^c * K_H^d * K_W^e * R0^f ... * G0^g ... * x0^i * x1^j ...
  *
  * with small integer exponents; num/den is reduced.  The form is unique, so symbolic equality is
  * equality of the fields.  Symbols get numbers per target from a kas_binding (target.h, solve.h).
@@ -17,6 +17,7 @@
 #include "host/core/buf.h"
 
 enum {
+    KAS_MAX_SPLITS = 4, /* splits S0..S3 of a kernel, and their rests R0..R3 (split.h) */
     KAS_MAX_GROUPS = 4, /* group symbols G0..G3; one value for the whole network (paper 6.3) */
     KAS_MAX_VARS = 16,  /* dynamic variables x0..x15, one for each fully-connected map */
     KAS_MAX_EXPONENT = 31
@@ -28,7 +29,8 @@ typedef enum kas_symbol {
     KAS_SYM_W,
     KAS_SYM_KH, /* kernel height, width of the convolution that is replaced */
     KAS_SYM_KW,
-    KAS_SYM_G0,
+    KAS_SYM_R0, /* what split S0 leaves of its whole behind the first elements */
+    KAS_SYM_G0 = KAS_SYM_R0 + KAS_MAX_SPLITS,
     KAS_SYM_X0 = KAS_SYM_G0 + KAS_MAX_GROUPS,
     KAS_SYM_COUNT = KAS_SYM_X0 + KAS_MAX_VARS
 } kas_symbol;

@@ -1,4 +1,5 @@
 #include "host/space/solve.h"
+#include "host/space/split.h"
 
 static uint32_t gcd(uint32_t a, uint32_t b)
 {
@@ -32,5 +33,6 @@ kas_binding kas_target_binding(const kas_kernel *kernel, const kas_target *targe
     binding.value[KAS_SYM_KW] = target->kernel_w;
     for (int g = 0; g < KAS_MAX_GROUPS; g++)
         binding.value[KAS_SYM_G0 + g] = kernel->group_value[g];
+    kas_splits_bind(kernel, &binding);
     return binding;
 }

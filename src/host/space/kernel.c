@@ -1,4 +1,5 @@
 #include "host/space/primitive.h"
+#include "host/space/split.h"
 
 #include <string.h>
 
@@ -11,8 +12,10 @@ static kas_status check_operands(const kas_kernel *kernel, int i)
     if ((info->class_ == KAS_CLASS_INPUT) != (i == 0))
         return kas_node_fail(kernel, i, "%s",
                              i == 0 ? "node 0 must be the input" : "only node 0 is the input");
-    if (node->inputs != info->inputs)
-        return kas_node_fail(kernel, i, "%d operands, %d expected", node->inputs, info->inputs);
+    const int most = info->variadic ? KAS_MAX_INPUTS : info->inputs;
+    if (node->inputs < info->inputs || node->inputs > most)
+        return kas_node_fail(kernel, i, "%d operands, %d%s expected", node->inputs, info->inputs,
+                             info->variadic ? " or more" : "");
     for (int k = 0; k < node->inputs; k++)
         if (node->in[k] >= i)
             return kas_node_fail(kernel, i, "operand %d is node %d: not an earlier node", k,
@@ -76,6 +79,7 @@ kas_status kas_kernel_infer(kas_kernel *kernel)
     for (int i = 0; i < kernel->nodes; i++)
         KAS_TRY(kas_node_infer(kernel, i));
     KAS_TRY(check_reachable(kernel));
+    KAS_TRY(kas_splits_check(kernel));
     return check_output(kernel);
 }
 
@@ -99,6 +103,9 @@ kas_status kas_kernel_substitute(kas_kernel *kernel, int var, const kas_dim *val
         if (kas_node_has_out(node) && !kas_dim_substitute(&node->out, var, value, &node->out))
             return kas_node_fail(kernel, i, "the value for x%d leaves its range", var);
     }
+    for (int s = 0; s < KAS_MAX_SPLITS; s++)
+        if (!kas_dim_substitute(&kernel->split[s].whole, var, value, &kernel->split[s].whole))
+            return kas_fail(KAS_ILLEGAL, "the value for x%d leaves the range of split S%d", var, s);
     for (int i = 0; i < kernel->nodes; i++)
         KAS_TRY(kas_node_infer(kernel, i));
     return KAS_OK;
@@ -135,6 +142,7 @@ static kas_status not_an_integer(const kas_kernel *kernel, int i, const kas_dim 
 
 kas_status kas_kernel_check_binding(const kas_kernel *kernel, const kas_binding *binding)
 {
+    KAS_TRY(kas_splits_check_binding(kernel, binding));
     for (int i = 0; i < kernel->nodes; i++) {
         kas_dim dims[KAS_MAX_DIMS + 1];
         uint64_t size;

@@ -38,6 +38,9 @@ typedef enum kas_op {
     KAS_OP_SHIFT,     /* circular, along H or W     attributes: axes (one), offset */
     KAS_OP_UNFOLD,    /* appends K_H, K_W or both to the channel dims, zero padding
                          attributes: axes, kernel, dilation */
+    KAS_OP_SLICE,     /* one segment of a dim      attributes: dim, split, segment */
+    KAS_OP_CONCAT,    /* all segments of a split, in order: the whole dim
+                         attributes: dim, split */
     /* arithmetic */
     KAS_OP_FC,    /* channels -> [out]; learned  attributes: grouped, out */
     KAS_OP_SCALE, /* times a learned factor for each position of channel dims [dim, dim_end)
@@ -87,22 +90,33 @@ typedef struct kas_node {
     uint8_t grouped;     /* FC: contracts only the dims that are not group dims */
     uint8_t kernel;      /* window along an axis: 3, 5 or 7; 0 = K_H, K_W of the convolution */
     uint8_t dilation;    /* pixels between two taps of a window: 1 to 3; 0 = 1 */
+    uint8_t split;       /* SLICE, CONCAT: which of the kernel's splits, 0..3 */
+    uint8_t segment;     /* SLICE: which segment of it */
     kas_dim out;         /* FC: size of the new dimension: a free variable or its substitution */
     kas_shape shape;     /* of the result; derived, see kas_kernel_infer */
 } kas_node;
 
+/* A way of cutting a dim, named S0 to S3 in files; see split.h. */
+typedef struct kas_split {
+    kas_dim whole;  /* size of the dim that is cut; num 0 = the kernel has no such split */
+    uint32_t first; /* elements of the first of two segments, the rest is symbol R<number>; or 0: */
+    uint8_t shares; /* 2 to 4 segments of equal size */
+} kas_split;
+
 typedef struct kas_kernel {
     int nodes;
     kas_node node[KAS_MAX_NODES];
+    kas_split split[KAS_MAX_SPLITS];
     uint32_t group_value[KAS_MAX_GROUPS]; /* global over all targets; 0 = symbol not used */
 } kas_kernel;
 
 /* One table row per primitive (space/primitives.c); the prims live in one file each. */
 typedef struct kas_op_info {
     const char *name; /* as in kernel files: "unfold", "fold_avg", ... */
-    uint8_t inputs;
+    uint8_t inputs;   /* how many operands; the fewest for a variadic one */
     enum { KAS_CLASS_INPUT, KAS_CLASS_REARRANGE, KAS_CLASS_ARITHMETIC, KAS_CLASS_BLEND } class_;
-    bool unary; /* element-wise function of one input */
+    bool unary;    /* element-wise function of one input */
+    bool variadic; /* takes up to KAS_MAX_INPUTS operands */
 } kas_op_info;
 const kas_op_info *kas_op_get(kas_op op);
 

@@ -33,16 +33,26 @@ static kas_status read_nodes(const char *name, const cJSON *root, kas_kernel *ke
     return KAS_OK;
 }
 
+static uint32_t groups_in(const kas_dim *dim)
+{
+    uint32_t groups = 0;
+    for (int g = 0; g < KAS_MAX_GROUPS; g++)
+        if (dim->exp[KAS_SYM_G0 + g] != 0)
+            groups |= 1u << g;
+    return groups;
+}
+
 static uint32_t groups_used(const kas_kernel *kernel)
 {
     uint32_t used = 0;
     for (int i = 0; i < kernel->nodes; i++) {
         if (kernel->node[i].op == KAS_OP_GROUP)
             used |= 1u << kernel->node[i].symbol;
-        for (int g = 0; g < KAS_MAX_GROUPS && kas_node_has_out(&kernel->node[i]); g++)
-            if (kernel->node[i].out.exp[KAS_SYM_G0 + g] != 0)
-                used |= 1u << g;
+        if (kas_node_has_out(&kernel->node[i]))
+            used |= groups_in(&kernel->node[i].out);
     }
+    for (int s = 0; s < KAS_MAX_SPLITS; s++)
+        used |= groups_in(&kernel->split[s].whole);
     return used;
 }
 
@@ -103,8 +113,8 @@ static kas_status check_targets(const char *name, const cJSON *root)
 
 static kas_status read_header(const char *name, const cJSON *root)
 {
-    static const char *const fields[] = {"format", "version", "about", "nodes",
-                                         "groups", "targets", NULL};
+    static const char *const fields[] = {"format", "version", "about",   "nodes",
+                                         "groups", "splits",  "targets", NULL};
     const char *text;
     int64_t version;
     if (!cJSON_IsObject(root))
@@ -128,6 +138,7 @@ static kas_status read_kernel(const char *name, const cJSON *root, kas_kernel *k
 {
     KAS_TRY(read_header(name, root));
     KAS_TRY(read_nodes(name, root, kernel));
+    KAS_TRY(kas_kernel_read_splits(name, root, kernel));
     KAS_TRY(read_groups(name, root, kernel));
     KAS_TRY(check_targets(name, root));
     if (kas_kernel_infer(kernel) != KAS_OK)

@@ -5,6 +5,7 @@
 
 #include "host/core/json.h"
 #include "host/space/primitive.h"
+#include "host/space/split.h"
 
 const char *kas_axes_name(uint8_t axes)
 {
@@ -29,10 +30,12 @@ static kas_status read_operands(const cJSON *item, const char *where, int i, kas
     if (node->inputs == 0)
         return KAS_OK;
     KAS_TRY(kas_json_array(item, where, "in", &list));
-    if (cJSON_GetArraySize(list) != node->inputs)
+    const int count = cJSON_GetArraySize(list);
+    if (kas_op_get((kas_op)node->op)->variadic && count >= node->inputs && count <= KAS_MAX_INPUTS)
+        node->inputs = (uint8_t)count;
+    if (count != node->inputs)
         return kas_fail(KAS_BAD_INPUT, "%s: field \"in\": expected %d node number%s, found %d",
-                        where, node->inputs, node->inputs == 1 ? "" : "s",
-                        cJSON_GetArraySize(list));
+                        where, node->inputs, node->inputs == 1 ? "" : "s", count);
     for (int k = 0; k < node->inputs; k++) {
         const cJSON *number = cJSON_GetArrayItem(list, k);
         double value = cJSON_IsNumber(number) ? number->valuedouble : -1;
@@ -69,6 +72,19 @@ static kas_status read_group_symbol(const cJSON *item, const char *where, kas_no
                         "%s: field \"by\": expected \"G0\" to \"G%d\", found \"%.40s\"", where,
                         KAS_MAX_GROUPS - 1, text);
     node->symbol = (uint8_t)(symbol - KAS_SYM_G0);
+    return KAS_OK;
+}
+
+static kas_status read_split_name(const cJSON *item, const char *where, kas_node *node)
+{
+    const char *text;
+    KAS_TRY(kas_json_string(item, where, "split", &text));
+    const int split = kas_split_find(text);
+    if (split < 0)
+        return kas_fail(KAS_BAD_INPUT,
+                        "%s: field \"split\": expected \"S0\" to \"S%d\", found \"%.40s\"", where,
+                        KAS_MAX_SPLITS - 1, text);
+    node->split = (uint8_t)split;
     return KAS_OK;
 }
 
@@ -123,6 +139,12 @@ static kas_status read_attributes(const cJSON *item, const char *where, kas_node
         node->offset = (int8_t)value;
     }
     KAS_TRY(read_window(item, where, attributes, node));
+    if (attributes & KAS_ATTR_SPLIT)
+        KAS_TRY(read_split_name(item, where, node));
+    if (attributes & KAS_ATTR_SEGMENT) {
+        KAS_TRY(kas_json_int(item, where, "segment", 0, KAS_MAX_SHARES - 1, &value));
+        node->segment = (uint8_t)value;
+    }
     if (attributes & KAS_ATTR_SYMBOL)
         KAS_TRY(read_group_symbol(item, where, node));
     return attributes & KAS_ATTR_OUT ? read_fc(item, where, node) : KAS_OK;
@@ -150,6 +172,10 @@ static void allowed_fields(const kas_node *node, const char *list[MAX_FIELDS])
         list[n++] = "kernel";
     if (attributes & KAS_ATTR_DILATION)
         list[n++] = "dilation";
+    if (attributes & KAS_ATTR_SPLIT)
+        list[n++] = "split";
+    if (attributes & KAS_ATTR_SEGMENT)
+        list[n++] = "segment";
     if (attributes & KAS_ATTR_SYMBOL)
         list[n++] = "by";
     if (attributes & KAS_ATTR_GROUPED) {

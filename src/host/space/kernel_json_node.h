@@ -16,4 +16,7 @@ const char *kas_axes_name(uint8_t axes);
  * inferred. */
 kas_status kas_kernel_read_node(const char *name, const cJSON *item, int i, kas_node *node);
 
+/* "splits": exactly those that the nodes, which were read, use. */
+kas_status kas_kernel_read_splits(const char *name, const cJSON *root, kas_kernel *kernel);
+
 #endif

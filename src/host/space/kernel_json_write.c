@@ -2,6 +2,7 @@
 #include "host/space/kernel_json.h"
 #include "host/space/kernel_json_node.h"
 #include "host/space/primitive.h"
+#include "host/space/split.h"
 
 static void write_node(const kas_node *node, kas_buf *out)
 {
@@ -23,6 +24,10 @@ static void write_node(const kas_node *node, kas_buf *out)
         kas_buf_printf(out, ", \"kernel\": %d", node->kernel);
     if ((attributes & KAS_ATTR_DILATION) && node->dilation)
         kas_buf_printf(out, ", \"dilation\": %d", node->dilation);
+    if (attributes & KAS_ATTR_SPLIT)
+        kas_buf_printf(out, ", \"split\": \"%s\"", kas_split_name(node->split));
+    if (attributes & KAS_ATTR_SEGMENT)
+        kas_buf_printf(out, ", \"segment\": %d", node->segment);
     if (attributes & KAS_ATTR_SYMBOL)
         kas_buf_printf(out, ", \"by\": \"%s\"", kas_symbol_name(KAS_SYM_G0 + node->symbol));
     if ((attributes & KAS_ATTR_GROUPED) && node->grouped)
@@ -45,6 +50,27 @@ static void write_groups(const kas_kernel *kernel, kas_buf *out)
                            kernel->group_value[g]);
             comma = ", ";
         }
+    kas_buf_puts(out, "}");
+}
+
+/* Nothing when the kernel has none. */
+static void write_splits(const kas_kernel *kernel, kas_buf *out)
+{
+    const char *before = ",\n  \"splits\": {";
+    if (!kas_kernel_splits(kernel))
+        return;
+    for (int s = 0; s < KAS_MAX_SPLITS; s++) {
+        const kas_split *split = &kernel->split[s];
+        if (split->whole.num == 0)
+            continue;
+        kas_buf_printf(out, "%s\"%s\": {\"whole\": \"", before, kas_split_name(s));
+        kas_dim_print(&split->whole, out);
+        if (split->first)
+            kas_buf_printf(out, "\", \"first\": %u}", split->first);
+        else
+            kas_buf_printf(out, "\", \"shares\": %d}", split->shares);
+        before = ", ";
+    }
     kas_buf_puts(out, "}");
 }
 
@@ -78,6 +104,7 @@ kas_status kas_kernel_write_json(const kas_kernel *kernel, const kas_solution *s
     }
     kas_buf_puts(out, "  ],\n");
     write_groups(&canonical, out);
+    write_splits(&canonical, out);
     if (solution) {
         kas_buf_puts(out, ",\n  \"targets\": [\n");
         for (int t = 0; t < solution->targets; t++) {

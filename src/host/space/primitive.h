@@ -19,8 +19,10 @@ enum {
     KAS_ATTR_SYMBOL = 16,
     KAS_ATTR_GROUPED = 32,
     KAS_ATTR_OUT = 64,
-    KAS_ATTR_KERNEL = 128,  /* in files only when it is not 0 */
-    KAS_ATTR_DILATION = 256 /* in files only when it is above 1 */
+    KAS_ATTR_KERNEL = 128,   /* in files only when it is not 0 */
+    KAS_ATTR_DILATION = 256, /* in files only when it is above 1 */
+    KAS_ATTR_SPLIT = 512,
+    KAS_ATTR_SEGMENT = 1024
 };
 
 typedef struct kas_primitive {
@@ -65,7 +67,9 @@ kas_status kas_range_size(const kas_kernel *kernel, int i, kas_dim *out);
 
 /* Theorem 1: at most one variable over all dims, in a numerator, with exponent 1, not spatial. */
 bool kas_shape_theorem1(const kas_shape *shape);
-/* Removes dim i of the list [channels..., H, W]; inserts a channel dim in front of position i. */
+/* Sets, or removes, dim i of the list [channels..., H, W]; inserts a channel dim in front of
+ * position i. */
+void kas_shape_set(kas_shape *shape, int i, const kas_dim *dim);
 void kas_shape_remove(kas_shape *shape, int i);
 kas_status kas_shape_insert(kas_shape *shape, int i, const kas_dim *dim, bool is_group);
 
@@ -82,6 +86,8 @@ kas_status kas_infer_group(kas_kernel *kernel, int i);
 kas_status kas_infer_group_all(kas_kernel *kernel, int i);
 kas_status kas_infer_shift(kas_kernel *kernel, int i);
 kas_status kas_infer_unfold(kas_kernel *kernel, int i);
+kas_status kas_infer_slice(kas_kernel *kernel, int i);
+kas_status kas_infer_concat(kas_kernel *kernel, int i);
 kas_status kas_infer_fc(kas_kernel *kernel, int i);
 kas_status kas_infer_elementwise(kas_kernel *kernel, int i);
 kas_status kas_infer_fold(kas_kernel *kernel, int i);

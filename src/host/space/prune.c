@@ -7,7 +7,7 @@
 static bool is_rearrangement(int op)
 {
     return op == KAS_OP_GROUP || op == KAS_OP_GROUP_ALL || op == KAS_OP_SHIFT ||
-           op == KAS_OP_UNFOLD;
+           op == KAS_OP_UNFOLD || op == KAS_OP_SLICE;
 }
 
 /* The node that made the values of node i: rearrangements only move them. */
@@ -148,6 +148,25 @@ static bool shift(const kas_kernel *k, const kas_node *node)
     return false;
 }
 
+/* The segment of what was just joined is there already, and so is the whole of what was just cut.
+ */
+static bool slice(const kas_kernel *k, const kas_node *node)
+{
+    const kas_node *in = &k->node[node->in[0]];
+    return in->op == KAS_OP_CONCAT && in->split == node->split && in->dim == node->dim;
+}
+
+static bool concat(const kas_kernel *k, const kas_node *node)
+{
+    for (int i = 0; i < node->inputs; i++) {
+        const kas_node *in = &k->node[node->in[i]];
+        if (in->op != KAS_OP_SLICE || in->split != node->split || in->dim != node->dim ||
+            in->segment != i || in->in[0] != k->node[node->in[0]].in[0])
+            return false;
+    }
+    return true;
+}
+
 /* a = f(b) with f relu or abs: then min and max of a and b say nothing new. */
 static bool is_rectified(const kas_kernel *k, int a, int b)
 {
@@ -199,7 +218,8 @@ static bool repeats(const kas_kernel *k, int i)
         const kas_node *b = &k->node[j];
         if (a->op == b->op && memcmp(a->in, b->in, sizeof a->in) == 0 && a->dim == b->dim &&
             a->dim_end == b->dim_end && a->axes == b->axes && a->offset == b->offset &&
-            a->symbol == b->symbol && a->kernel == b->kernel && a->dilation == b->dilation)
+            a->symbol == b->symbol && a->kernel == b->kernel && a->dilation == b->dilation &&
+            a->split == b->split && a->segment == b->segment)
             return true;
     }
     return false;
@@ -218,6 +238,10 @@ bool kas_prune_node(const kas_kernel *kernel, int i)
         return group(kernel, node);
     case KAS_OP_SHIFT:
         return shift(kernel, node);
+    case KAS_OP_SLICE:
+        return slice(kernel, node);
+    case KAS_OP_CONCAT:
+        return concat(kernel, node);
     case KAS_OP_UNFOLD: /* h, then w is hw; h, then h repeats most neighbours */
         return kernel->node[node->in[0]].op == KAS_OP_UNFOLD;
     case KAS_OP_FC:

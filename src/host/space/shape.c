@@ -73,6 +73,16 @@ bool kas_shape_theorem1(const kas_shape *shape)
     return true;
 }
 
+static kas_dim *spatial_at(kas_shape *shape, int i)
+{
+    return &shape->spatial[i > shape->channels || !kas_shape_has(shape, KAS_AXIS_H)];
+}
+
+void kas_shape_set(kas_shape *shape, int i, const kas_dim *dim)
+{
+    *(i < shape->channels ? &shape->channel[i] : spatial_at(shape, i)) = *dim;
+}
+
 void kas_shape_remove(kas_shape *shape, int i)
 {
     if (i < shape->channels) {
@@ -84,7 +94,7 @@ void kas_shape_remove(kas_shape *shape, int i)
         shape->channel[shape->channels] = (kas_dim){0};
         shape->is_group[shape->channels] = 0;
     } else {
-        shape->spatial[i > shape->channels || !kas_shape_has(shape, KAS_AXIS_H)] = (kas_dim){0};
+        *spatial_at(shape, i) = (kas_dim){0};
     }
 }
 

@@ -6,6 +6,7 @@
 
 #include "host/space/primitive.h"
 #include "host/space/solver.h"
+#include "host/space/split.h"
 
 static bool same_sizes(const kas_target *a, const kas_target *b)
 {
@@ -115,6 +116,9 @@ static kas_status add_conditions(kas_solver *s, int node, const kas_dim *size)
 
 static kas_status find_conditions(kas_solver *s)
 {
+    for (int i = 0; i < s->classes; i++)
+        if (kas_splits_check_binding(s->kernel, &s->class_[i].binding) != KAS_OK)
+            return kas_fail_context(KAS_ILLEGAL, "%s", s->class_[i].target->name);
     for (int i = 0; i < s->kernel->nodes; i++) {
         kas_dim sizes[KAS_MAX_DIMS + 1];
         int count = kas_node_integers(s->kernel, i, sizes);

@@ -61,7 +61,7 @@ typedef struct kas_solution {
 } kas_solution;
 void kas_solution_free(kas_solution *solution);
 
-/* Values of C, H, W, K_H, K_W and the groups at a target; variables left 0. */
+/* Values of C, H, W, K_H, K_W, the groups and the rests of splits at a target; variables left 0. */
 kas_binding kas_target_binding(const kas_kernel *kernel, const kas_target *target);
 
 /* Cost of a whole layer per image, as docs/primitives.md defines it ("Cost of a layer"): all

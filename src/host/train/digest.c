@@ -42,7 +42,8 @@ static kas_status add_replacement(const kas_replacement *r, kas_buf *text)
     for (int t = 0; t < r->solution->targets; t++) {
         kas_buf_printf(text, "\n%s", r->target[t].name);
         for (int s = 0; s < KAS_SYM_COUNT; s++)
-            kas_buf_printf(text, " %" PRIu32, r->solution->binding[t].value[s]);
+            if (s < KAS_SYM_R0 || s >= KAS_SYM_G0) /* rests follow from the others */
+                kas_buf_printf(text, " %" PRIu32, r->solution->binding[t].value[s]);
     }
     kas_buf_puts(text, "\n");
     return KAS_OK;

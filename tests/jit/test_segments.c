@@ -1,0 +1,111 @@
+/* The lowering of slices and concatenations, against the float64 reference. */
+#include "agree_fixture.h"
+
+enum { HW = KAS_AXIS_H | KAS_AXIS_W };
+
+/* Each half of the channels goes its own way; they come back the other way round. */
+static void test_shares(void **state)
+{
+    (void)state;
+    kas_kernel halves = {0}, quarters = {0};
+    int x = kas_build_input(&halves), s = kas_build_split(&halves, "C", 2, 0);
+    const int a = kas_build_fc(&halves, kas_build_slice(&halves, x, 0, s, 0), false, "C/2");
+    const int b = kas_build_unary(&halves, KAS_OP_SIN, kas_build_slice(&halves, x, 0, s, 1));
+    kas_build_concat(&halves, (const int[]){b, a}, 0, s);
+    agree_large("halves of the channels", &halves);
+    x = kas_build_input(&quarters); /* all instances share the slices, not the map */
+    s = kas_build_split(&quarters, "C", 4, 0);
+    int quarter[4];
+    for (int i = 0; i < 4; i++)
+        quarter[i] = kas_build_slice(&quarters, x, 0, s, 3 - i);
+    quarter[2] = kas_build_fc(&quarters, quarter[2], false, "C/4");
+    kas_build_concat(&quarters, quarter, 0, s);
+    agree("quarters turned round", &quarters);
+    kas_kernel twice = {0}; /* one operand in two places */
+    x = kas_build_fc(&twice, kas_build_input(&twice), false, "C/2");
+    s = kas_build_split(&twice, "C", 2, 0);
+    kas_build_concat(&twice, (const int[]){x, x}, 0, s);
+    agree("one map twice", &twice);
+}
+
+/* What the first 3 channels leave has no size that is a monomial. */
+static void test_first_and_rest(void **state)
+{
+    (void)state;
+    kas_kernel k = {0}, maps = {0};
+    int x = kas_build_input(&k), s = kas_build_split(&k, "C", 0, 3);
+    int a = kas_build_slice(&k, x, 0, s, 0);
+    int b = kas_build_fc(&k, kas_build_unfold(&k, x, HW), false, "R0");
+    b = kas_build_blend(&k, KAS_OP_MUL, kas_build_slice(&k, x, 0, s, 1), b);
+    kas_build_concat(&k, (const int[]){a, b}, 0, s);
+    agree("the first 3 channels", &k);
+    x = kas_build_input(&maps); /* no slice: two maps make the parts */
+    s = kas_build_split(&maps, "C", 0, 4);
+    a = kas_build_unfold(&maps, kas_build_group(&maps, x, 0, 0), HW);
+    a = kas_build_fc(&maps, a, true, "4");
+    b = kas_build_fc(&maps, x, false, "R0");
+    kas_build_concat(&maps, (const int[]){a, b}, 0, s);
+    agree("first and rest from maps", &maps);
+}
+
+/* Channel dims in front of others, and a dim of taps. */
+static void test_inner_dims(void **state)
+{
+    (void)state;
+    kas_kernel k = {0}, taps = {0};
+    int x = kas_build_group(&k, kas_build_input(&k), 0, 0);
+    int s = kas_build_split(&k, "C/G0", 2, 0);
+    int left = kas_build_unary(&k, KAS_OP_TANH, kas_build_slice(&k, x, 1, s, 1));
+    x = kas_build_concat(&k, (const int[]){left, kas_build_slice(&k, x, 1, s, 0)}, 1, s);
+    kas_build_fc(&k, kas_build_unfold(&k, x, KAS_AXIS_W), true, "C");
+    agree("halves of every group", &k);
+    x = kas_build_unfold_window(&taps, kas_build_input(&taps), HW, 3, 0);
+    s = kas_build_split(&taps, "3", 0, 1);
+    x = kas_build_slice(&taps, kas_build_slice(&taps, x, 1, s, 1), 2, s, 0);
+    kas_build_fc(&taps, x, false, "C"); /* [C, R0, 1]: two of nine neighbours */
+    agree("some taps of a window", &taps);
+}
+
+/* At the settings whose images have three rows or more. */
+static void agree_tall(const char *name, kas_kernel *kernel)
+{
+    static const int tall[] = {0, 1, 2, 4};
+    if (kas_kernel_infer(kernel) != KAS_OK)
+        fail_msg("%s: %s", name, kas_error());
+    compare(name, kernel, 0, tall, 4);
+    if (compiler[1])
+        compare(name, kernel, 1, tall, 1);
+}
+
+/* A band of the image is an image of its own: what looks at neighbours ends at its edge. */
+static void test_bands(void **state)
+{
+    (void)state;
+    kas_kernel k = {0}, twice = {0};
+    int x = kas_build_input(&k), s = kas_build_split(&k, "H", 0, 2);
+    int top = kas_build_unfold(&k, kas_build_slice(&k, x, 1, s, 0), HW);
+    top = kas_build_fc(&k, top, false, "C");
+    int rest = kas_build_shift(&k, kas_build_slice(&k, x, 1, s, 1), KAS_AXIS_H, 1);
+    kas_build_concat(&k, (const int[]){top, rest}, 1, s);
+    agree_tall("bands", &k);
+    x = kas_build_input(&twice);
+    s = kas_build_split(&twice, "H", 0, 1);
+    const int more = kas_build_split(&twice, "R0", 0, 1);
+    const int below = kas_build_slice(&twice, x, 1, s, 1);
+    top = kas_build_slice(&twice, below, 1, more, 0);
+    rest = kas_build_softmax(&twice, kas_build_slice(&twice, below, 1, more, 1), 1, 2);
+    rest = kas_build_concat(&twice, (const int[]){top, rest}, 1, more);
+    kas_build_concat(&twice, (const int[]){kas_build_slice(&twice, x, 1, s, 0), rest}, 1, s);
+    agree_tall("the rest of a rest", &twice);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_first_and_rest),
+        cmocka_unit_test(test_inner_dims),
+        cmocka_unit_test(test_bands),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
