@@ -51,8 +51,8 @@ static kas_status create(kas_device *device, kas_bench_model *m)
                                .cache_dir = o->cache_dir};
     KAS_TRY(kas_feed_check(o));
     KAS_TRY(kas_model_create(device, &model, &m->model));
-    KAS_TRY(kas_feed_create(device, o, &m->feed));
-    KAS_TRY(kas_feed_shuffle(&m->feed, 0));
+    KAS_TRY(kas_feed_create(device, o, kas_model_memory(m->model), &m->feed));
+    KAS_TRY(kas_feed_begin_training(&m->feed, 0, 0));
     kas_step_options train = {.mode = KAS_TAPE_TRAIN,
                               .images = &m->feed.train,
                               .recipe = &o->recipe,

@@ -25,13 +25,14 @@ typedef struct train_cli {
     kas_budget budget;
     uint64_t seed;
     double validation;
-    bool test, validation_given, dry_run;
+    bool test, validation_given, dry_run, stream;
+    int read_threads;
     int argc;
     char **argv;
     double started, reported; /* seconds */
 } train_cli;
 
-enum { OPT_FLOPS = 256, OPT_PARAMS, OPT_INIT, OPT_DRY_RUN, OPT_TEST };
+enum { OPT_FLOPS = 256, OPT_PARAMS, OPT_INIT, OPT_DRY_RUN, OPT_TEST, OPT_STREAM, OPT_READ_THREADS };
 
 static const struct argp_option option_list[] = {
     {"net", 'n', "NAME", 0, "Network: a name or a network file (kas-gpu net)", 1},
@@ -50,6 +51,9 @@ static const struct argp_option option_list[] = {
     {"weights", 'w', "F.safetensors", 0, "Write the final weights", 4},
     {"init", OPT_INIT, "F.safetensors", 0, "Start from these weights", 4},
     {"device", 'D', "D", 0, "auto (default), cpu, cuda, cuda:N", 5},
+    {"stream", OPT_STREAM, 0, 0, "Read images while training, even if they fit in memory", 5},
+    {"read-threads", OPT_READ_THREADS, "N", 0,
+     "That read and decode streamed images (default: all cores for JPEG and PNG, else 4)", 5},
     {"dry-run", OPT_DRY_RUN, 0, 0, "Print the memory needed and train nothing", 5},
     {0}};
 
@@ -93,6 +97,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case OPT_TEST:
         o->test = true;
+        return 0;
+    case OPT_STREAM:
+        o->stream = true;
+        return 0;
+    case OPT_READ_THREADS:
+        o->read_threads = (int)kas_cli_int(state, "--read-threads", arg, 1, 256);
         return 0;
     case OPT_DRY_RUN:
         o->dry_run = true;
@@ -340,6 +350,8 @@ static kas_status run_with(train_cli *o, const kas_dataset *dataset, const kas_n
                                  .recipe = o->recipe,
                                  .seed = o->seed,
                                  .evaluate_test = o->test,
+                                 .stream = o->stream,
+                                 .read_threads = o->read_threads,
                                  .train_count = dataset->train.count,
                                  .on_epoch = on_epoch,
                                  .on_progress = on_progress,
@@ -385,7 +397,8 @@ static kas_status run(int argc, char **argv)
     kas_target *target = NULL;
     kas_solution solution = {0};
     kas_status status = KAS_OK;
-    KAS_TRY_GOTO(kas_dataset_open(o.dataset, &dataset), out);
+    KAS_TRY_GOTO((o.stream ? kas_dataset_open_streamed : kas_dataset_open)(o.dataset, &dataset),
+                 out);
     KAS_TRY_GOTO(kas_net_build(o.net, (int)dataset->h, (int)dataset->w, (int)dataset->c,
                                (int)dataset->classes, &net),
                  out);

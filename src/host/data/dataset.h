@@ -4,9 +4,13 @@
  *     /train/labels  integer [N]             /test/labels
  *     attributes of "/": classes (strings), mean, std (float [C], of pixels / 255)
  *
- * A damaged HDF5 file can crash or hang the library, so this process never opens one: a child
- * process with limits on time and memory reads it into shared memory (guard.h, hdf5_read.h), and
- * what it left there is checked before use. */
+ * or, in place of images, JPEG or PNG files of any size one after the other: bytes [B], offsets
+ * [N + 1], crc32 [N], and the attribute input [H, W, C].
+ *
+ * A damaged HDF5 file can crash or hang the library, so this process never opens one with it: a
+ * child process with limits on time and memory reads it into shared memory (guard.h, hdf5_read.h),
+ * and what it left there is checked before use.  Images that are encoded or too large for memory
+ * stay in the file; the child finds where they lie, and kas_reader (reader.h) streams them. */
 #ifndef KAS_DATA_DATASET_H
 #define KAS_DATA_DATASET_H
 
@@ -14,29 +18,36 @@
 #include <stdint.h>
 
 #include "host/core/status.h"
+#include "host/data/storage.h"
 
 typedef struct kas_images {
     uint32_t count;
-    uint8_t *pixels;  /* [count][h][w][c], owned by the dataset */
-    uint16_t *labels; /* [count] */
+    uint8_t *pixels;     /* [count][h][w][c], owned by the dataset; NULL = they stay in the file */
+    uint16_t *labels;    /* [count] */
+    kas_storage storage; /* where they lie in the file; of no use when pixels is not NULL */
 } kas_images;
 
 typedef struct kas_dataset {
     char path[4096];
-    uint32_t h, w, c, classes;
-    char **class_name;     /* [classes] */
-    float mean[4], std[4]; /* [c], c <= 4; of pixels scaled to 0..1 */
+    uint32_t h, w, c, classes; /* h, w, c: what a network gets of an image */
+    bool encoded;              /* images are JPEG or PNG of any size, cropped to h x w */
+    char **class_name;         /* [classes] */
+    float mean[4], std[4];     /* [c], c <= 4; of pixels scaled to 0..1 */
     kas_images train, test;
     char digest[65]; /* SHA-256 over shapes, pixels and labels: pinned in studies */
     void *mapping;   /* holds pixels and labels of an opened file; NULL: they are from malloc */
     size_t mapping_size;
+    int fd; /* of the file, when images stay in it; 0 = none */
 } kas_dataset;
 
 enum { KAS_DATASET_MAX_CLASSES = 65535, KAS_DATASET_MAX_SIDE = 65535, KAS_DATASET_NAME_SIZE = 256 };
 
 /* KAS_BAD_INPUT naming file, object and what was expected. Freed with kas_dataset_close.
- * Images and labels must fit in half of the machine's memory, or in KAS_DATA_LIMIT_MB MiB. */
+ * Pixels are read into memory when all of them fit in half of the machine's memory, or in
+ * KAS_DATA_LIMIT_MB MiB; otherwise, and always when they are encoded, they stay in the file. */
 kas_status kas_dataset_open(const char *path, kas_dataset **out);
+/* The same, but images stay in the file in any case. */
+kas_status kas_dataset_open_streamed(const char *path, kas_dataset **out);
 void kas_dataset_close(kas_dataset *dataset); /* NULL is allowed */
 
 /* An empty data set in memory, for importers and tests: pixels and labels zero, classes named
@@ -49,8 +60,10 @@ kas_status kas_dataset_name_class(kas_dataset *dataset, uint32_t index, const ch
  * gets std 1, so that dividing by it stays harmless. */
 void kas_dataset_finish(kas_dataset *dataset);
 /* The digest alone: h, w, c, classes, both counts as little-endian 32-bit words, then pixels and
- * labels (little-endian 16-bit) of train, then of test. Names, mean and std do not enter. */
-void kas_dataset_digest(const kas_dataset *dataset, char hex[65]);
+ * labels (little-endian 16-bit) of train, then of test; of encoded images the text "encoded", then
+ * length and CRC-32 of each (little-endian 32-bit) in place of pixels. Names, mean and std do not
+ * enter. Pixels that stay in the file are read once; only they can fail. */
+kas_status kas_dataset_digest(const kas_dataset *dataset, char hex[65]);
 
 /* The search sees a validation split of the training set, balanced over classes and fixed by the
  * seed. Writes indices into train: first those for training, then those for validation.  *index is

@@ -1,261 +1,152 @@
 #include "host/data/hdf5_read.h"
 
 #include <errno.h>
-#include <hdf5.h>
-#include <math.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "host/data/dataset.h"
 #include "host/data/guard.h"
-#include "host/data/hdf5_type.h"
-#include "host/data/packet.h"
+#include "host/data/hdf5_child.h"
 
-/* The child ends right after the read, so handles and mappings are not closed on failure. */
-typedef struct reader {
-    const kas_hdf5_request *request;
-    hid_t file;
-    kas_packet packet;
-    kas_packet_layout layout;
-    char (*names)[KAS_DATASET_NAME_SIZE]; /* until the packet's memory exists */
-} reader;
-
+/* The objects of one set. `images` are pixels, or the bytes of encoded images. */
 typedef struct set {
-    const char *images, *labels;
+    const char *images, *labels, *offsets, *crc; /* the last two of encoded images only */
     uint32_t count;
-    hid_t images_id, labels_id;
+    hid_t images_id, labels_id, offsets_id, crc_id;
+    kas_hdf5_pieces pieces;
+    uint64_t bytes; /* of all images */
 } set;
 
-static kas_status damaged(const reader *r, const char *object, const char *what)
+/* ---- what is there --------------------------------------------------------------------------- */
+
+static bool is_uint8(hid_t type)
 {
-    char reason[256];
-    kas_hdf5_reason(reason, sizeof reason);
-    return kas_fail(KAS_BAD_INPUT, "%s: %s: %s (HDF5: %s): the file is damaged or truncated",
-                    r->request->path, object, what, reason);
+    return H5Tget_class(type) == H5T_INTEGER && H5Tget_size(type) == 1 &&
+           H5Tget_sign(type) == H5T_SGN_NONE;
 }
 
-static kas_status expected(const reader *r, const char *object, const char *wanted, hid_t type,
-                           hid_t space)
-{
-    char found[256];
-    kas_hdf5_describe(type, space, found, sizeof found);
-    return kas_fail(KAS_BAD_INPUT, "%s: %s: expected %s, found %s", r->request->path, object,
-                    wanted, found);
-}
-
-static kas_status open_file(reader *r)
-{
-    const char *path = r->request->path;
-    /* Locks fail on many network file systems, and a reader needs none: files are never changed in
-     * place. A user's own setting is kept. */
-    setenv("HDF5_USE_FILE_LOCKING", "FALSE", 0);
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
-    htri_t is_hdf5 = H5Fis_hdf5(path);
-    if (is_hdf5 == 0)
-        return kas_fail(KAS_BAD_INPUT,
-                        "%s: not an HDF5 file; `kas-gpu dataset import` or `make` writes one "
-                        "(datasets/FORMAT.md)",
-                        path);
-    r->file = is_hdf5 < 0 ? -1 : H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
-    return r->file < 0 ? damaged(r, "the file", "cannot be opened") : KAS_OK;
-}
-
-/* Opens "train/images" step by step, so that the message names the part that is missing. */
-static kas_status open_object(const reader *r, const char *name, const char *wanted, hid_t *out)
-{
-    char part[64];
-    const char *slash = strchr(name, '/');
-    size_t cut[2] = {slash ? (size_t)(slash - name) : strlen(name), strlen(name)};
-    for (int i = 0; i < 2; i++) {
-        snprintf(part, sizeof part, "%.*s", (int)cut[i], name);
-        htri_t exists = H5Lexists(r->file, part, H5P_DEFAULT);
-        if (exists < 0)
-            return damaged(r, part, "cannot be looked up");
-        if (exists == 0)
-            return kas_fail(KAS_BAD_INPUT, "%s: %s is missing; expected %s", r->request->path, part,
-                            i == 0 ? "a group with images and labels" : wanted);
-    }
-    hid_t object = H5Oopen(r->file, name, H5P_DEFAULT);
-    if (object < 0)
-        return damaged(r, name, "cannot be opened");
-    if (H5Iget_type(object) != H5I_DATASET)
-        return kas_fail(KAS_BAD_INPUT, "%s: %s: expected a data set (%s), found %s",
-                        r->request->path, name, wanted,
-                        H5Iget_type(object) == H5I_GROUP ? "a group" : "another kind of object");
-    *out = object;
-    return KAS_OK;
-}
-
-static kas_status inspect_images(reader *r, set *s, bool first)
+static kas_status inspect_pixels(kas_hdf5_child *r, set *s, bool first)
 {
     static const char wanted[] =
         "uint8 [N][H][W][C], N >= 1, sides of 1 to 65535 pixels, 1 to 4 channels";
-    KAS_TRY(open_object(r, s->images, wanted, &s->images_id));
-    hid_t type = H5Dget_type(s->images_id), space = H5Dget_space(s->images_id);
-    if (type < 0 || space < 0)
-        return damaged(r, s->images, "its type or shape cannot be read");
+    hid_t type, space;
     hsize_t d[H5S_MAX_RANK];
-    int rank = H5Sget_simple_extent_dims(space, d, NULL);
-    bool is_uint8 = H5Tget_class(type) == H5T_INTEGER && H5Tget_size(type) == 1 &&
-                    H5Tget_sign(type) == H5T_SGN_NONE;
-    if (!is_uint8 || rank != 4 || d[0] < 1 || d[0] > UINT32_MAX || d[1] < 1 ||
+    int rank;
+    KAS_TRY(kas_hdf5_open_set(r, s->images, wanted, &s->images_id, &type, &space, &rank, d));
+    if (!is_uint8(type) || rank != 4 || d[0] < 1 || d[0] >= UINT32_MAX || d[1] < 1 ||
         d[1] > KAS_DATASET_MAX_SIDE || d[2] < 1 || d[2] > KAS_DATASET_MAX_SIDE || d[3] < 1 ||
         d[3] > 4)
-        return expected(r, s->images, wanted, type, space);
+        return kas_hdf5_expected(r, s->images, wanted, type, space);
     kas_packet *p = &r->packet;
     if (first)
         p->h = (uint32_t)d[1], p->w = (uint32_t)d[2], p->c = (uint32_t)d[3];
     if (d[1] != p->h || d[2] != p->w || d[3] != p->c)
         return kas_fail(KAS_BAD_INPUT,
                         "%s: %s: expected images of %ux%ux%u (HxWxC) as in train/images, found "
-                        "%llux%llux%llu",
-                        r->request->path, s->images, p->h, p->w, p->c, (unsigned long long)d[1],
-                        (unsigned long long)d[2], (unsigned long long)d[3]);
+                        "%" PRIuHSIZE "x%" PRIuHSIZE "x%" PRIuHSIZE,
+                        r->request->path, s->images, p->h, p->w, p->c, d[1], d[2], d[3]);
     s->count = (uint32_t)d[0];
-    return KAS_OK;
+    s->bytes = d[0] * d[1] * d[2] * d[3];
+    return kas_hdf5_look_for_pieces(r, s->images, s->images_id, rank, d, &s->pieces);
 }
 
-static kas_status inspect_labels(const reader *r, set *s)
+/* A list of integers, one (and `more`) for each image. */
+static kas_status inspect_list(const kas_hdf5_child *r, const set *s, const char *name,
+                               uint32_t more, hid_t *id)
 {
     char wanted[96];
-    snprintf(wanted, sizeof wanted, "integers [%u], one for each of %s", s->count, s->images);
-    KAS_TRY(open_object(r, s->labels, wanted, &s->labels_id));
-    hid_t type = H5Dget_type(s->labels_id), space = H5Dget_space(s->labels_id);
-    if (type < 0 || space < 0)
-        return damaged(r, s->labels, "its type or shape cannot be read");
+    hid_t type, space;
     hsize_t d[H5S_MAX_RANK];
-    int rank = H5Sget_simple_extent_dims(space, d, NULL);
-    if (H5Tget_class(type) != H5T_INTEGER || rank != 1 || d[0] != s->count)
-        return expected(r, s->labels, wanted, type, space);
+    int rank;
+    snprintf(wanted, sizeof wanted, "integers [%u], one for each of %s%s", s->count + more,
+             s->images, more ? " and one" : "");
+    KAS_TRY(kas_hdf5_open_set(r, name, wanted, id, &type, &space, &rank, d));
+    if (H5Tget_class(type) != H5T_INTEGER || rank != 1 || d[0] != s->count + more)
+        return kas_hdf5_expected(r, name, wanted, type, space);
     return KAS_OK;
 }
 
-/* Opens an attribute of "/" with one dimension, whose length is written to *length. */
-static kas_status open_attribute(const reader *r, const char *name, H5T_class_t kind,
-                                 const char *wanted, hid_t *attribute, hid_t *type, hsize_t *length)
+/* The number of images is that of the checksums. */
+static kas_status inspect_encoded(kas_hdf5_child *r, set *s)
 {
-    char label[64];
-    snprintf(label, sizeof label, "attribute \"%s\" of /", name);
-    htri_t exists = H5Aexists(r->file, name);
-    if (exists == 0)
-        return kas_fail(KAS_BAD_INPUT, "%s: %s is missing; expected %s", r->request->path, label,
-                        wanted);
-    *attribute = exists < 0 ? -1 : H5Aopen(r->file, name, H5P_DEFAULT);
-    if (*attribute < 0)
-        return damaged(r, label, "cannot be opened");
-    hid_t space = H5Aget_space(*attribute);
-    *type = H5Aget_type(*attribute);
-    if (space < 0 || *type < 0)
-        return damaged(r, label, "its type or shape cannot be read");
+    static const char bytes[] = "uint8 [B], the bytes of all images one after the other";
+    static const char checksums[] = "integers [N], the CRC-32 of each image";
+    hid_t type, space;
     hsize_t d[H5S_MAX_RANK];
-    if (H5Tget_class(*type) != kind || H5Sget_simple_extent_dims(space, d, NULL) != 1)
-        return expected(r, label, wanted, *type, space);
-    *length = d[0];
-    return KAS_OK;
+    int rank;
+    KAS_TRY(kas_hdf5_open_set(r, s->crc, checksums, &s->crc_id, &type, &space, &rank, d));
+    if (H5Tget_class(type) != H5T_INTEGER || rank != 1 || d[0] < 1 || d[0] >= UINT32_MAX)
+        return kas_hdf5_expected(r, s->crc, checksums, type, space);
+    s->count = (uint32_t)d[0];
+    KAS_TRY(inspect_list(r, s, s->offsets, 1, &s->offsets_id));
+    KAS_TRY(kas_hdf5_open_set(r, s->images, bytes, &s->images_id, &type, &space, &rank, d));
+    if (!is_uint8(type) || rank != 1 || d[0] < 1)
+        return kas_hdf5_expected(r, s->images, bytes, type, space);
+    s->bytes = d[0];
+    return kas_hdf5_look_for_pieces(r, s->images, s->images_id, rank, d, &s->pieces);
 }
 
-static kas_status read_floats(reader *r, const char *name, bool positive, float out[4])
+static kas_status inspect_set(kas_hdf5_child *r, set *s, bool first)
 {
-    char wanted[128];
-    snprintf(wanted, sizeof wanted,
-             "%u %s numbers (float), one a channel, of pixels divided by 255", r->packet.c,
-             positive ? "positive" : "finite");
-    hid_t attribute, type;
-    hsize_t length;
-    KAS_TRY(open_attribute(r, name, H5T_FLOAT, wanted, &attribute, &type, &length));
-    if (length != r->packet.c)
-        return kas_fail(KAS_BAD_INPUT, "%s: attribute \"%s\" of /: expected %s, found %llu",
-                        r->request->path, name, wanted, (unsigned long long)length);
-    if (H5Aread(attribute, H5T_NATIVE_FLOAT, out) < 0)
-        return damaged(r, name, "cannot be read");
-    for (uint32_t i = 0; i < r->packet.c; i++)
-        if (!isfinite(out[i]) || (positive && out[i] <= 0))
-            return kas_fail(KAS_BAD_INPUT, "%s: attribute \"%s\" of /: expected %s, found %g",
-                            r->request->path, name, wanted, (double)out[i]);
-    return KAS_OK;
+    KAS_TRY(r->packet.encoded ? inspect_encoded(r, s) : inspect_pixels(r, s, first));
+    return inspect_list(r, s, s->labels, 0, &s->labels_id);
 }
 
-static kas_status take_name(reader *r, uint32_t i, const char *text, size_t length)
+/* Pixels or encoded images? A file that has neither is told what pixels look like. */
+static bool has_encoded_images(const kas_hdf5_child *r)
 {
-    if (!text || length == 0 || length >= KAS_DATASET_NAME_SIZE)
-        return kas_fail(KAS_BAD_INPUT,
-                        "%s: attribute \"classes\" of /: entry %u: expected a name of 1 to %d "
-                        "bytes, found %zu",
-                        r->request->path, i, KAS_DATASET_NAME_SIZE - 1, text ? length : 0);
-    memcpy(r->names[i], text, length);
-    return KAS_OK;
+    return H5Lexists(r->file, "train", H5P_DEFAULT) > 0 &&
+           H5Lexists(r->file, "train/images", H5P_DEFAULT) == 0 &&
+           H5Lexists(r->file, "train/bytes", H5P_DEFAULT) > 0;
 }
 
-static kas_status read_names(reader *r, hid_t attribute, hid_t type)
+/* ---- room ------------------------------------------------------------------------------------ */
+
+static kas_status cannot_stream(const kas_hdf5_child *r, const set *s, bool too_large)
 {
-    uint32_t count = r->packet.classes;
-    hid_t memory = H5Tcopy(H5T_C_S1);
-    bool variable = H5Tis_variable_str(type) > 0;
-    size_t width = variable ? sizeof(char *) : H5Tget_size(type) + 1;
-    if (memory < 0 || H5Tset_cset(memory, H5Tget_cset(type)) < 0 ||
-        H5Tset_size(memory, variable ? H5T_VARIABLE : width) < 0)
-        return damaged(r, "attribute \"classes\" of /", "its type cannot be read");
-    char *raw = width > 65536 ? NULL : calloc(count, width);
-    if (!raw)
-        return damaged(r, "attribute \"classes\" of /", "its strings are too long");
-    if (H5Aread(attribute, memory, raw) < 0)
-        return damaged(r, "attribute \"classes\" of /", "cannot be read");
-    for (uint32_t i = 0; i < count; i++) {
-        const char *text = variable ? ((char **)raw)[i] : raw + i * width;
-        KAS_TRY(take_name(r, i, text, text ? strnlen(text, KAS_DATASET_NAME_SIZE) : 0));
-    }
-    return KAS_OK;
+    if (!too_large)
+        return kas_fail(KAS_BAD_INPUT, "%s: %s cannot be streamed: %s (datasets/FORMAT.md)",
+                        r->request->path, s->images, s->pieces.why_not);
+    return kas_fail(KAS_BAD_INPUT,
+                    "%s: its images are larger than the limit of %" PRIu64
+                    " MiB (KAS_DATA_LIMIT_MB), and %s cannot be streamed: %s (datasets/FORMAT.md)",
+                    r->request->path, r->request->limit >> 20, s->images, s->pieces.why_not);
 }
 
-static kas_status read_classes(reader *r)
+/* Images stay in the file when that is asked for, when they are encoded, and when they are too
+ * large for memory. */
+static kas_status decide(kas_hdf5_child *r, const set *train, const set *test)
 {
-    static const char wanted[] = "1 to 65535 strings, the names of the classes";
-    hid_t attribute, type;
-    hsize_t length;
-    KAS_TRY(open_attribute(r, "classes", H5T_STRING, wanted, &attribute, &type, &length));
-    if (length < 1 || length > KAS_DATASET_MAX_CLASSES)
-        return kas_fail(KAS_BAD_INPUT, "%s: attribute \"classes\" of /: expected %s, found %llu",
-                        r->request->path, wanted, (unsigned long long)length);
-    r->packet.classes = (uint32_t)length;
-    r->names = calloc(length, sizeof *r->names);
-    if (!r->names)
-        return kas_fail(KAS_NO_MEMORY, "out of memory for %llu class names",
-                        (unsigned long long)length);
-    return read_names(r, attribute, type);
-}
-
-/* Later layouts may add objects; one with another number means that old readers would misread. */
-static kas_status check_layout_number(const reader *r)
-{
-    htri_t exists = H5Aexists(r->file, "layout");
-    if (exists == 0)
+    kas_packet *p = &r->packet;
+    uint64_t limit = r->request->limit;
+    bool too_large = train->bytes > limit || test->bytes > limit - train->bytes;
+    p->streamed = p->encoded || r->request->stream || too_large;
+    p->train_count = train->count;
+    p->test_count = test->count;
+    if (!p->streamed)
         return KAS_OK;
-    hid_t attribute = exists < 0 ? -1 : H5Aopen(r->file, "layout", H5P_DEFAULT);
-    hid_t space = attribute < 0 ? -1 : H5Aget_space(attribute);
-    long long value = 0;
-    if (space < 0 || H5Sget_simple_extent_npoints(space) != 1 ||
-        H5Aread(attribute, H5T_NATIVE_LLONG, &value) < 0)
-        return damaged(r, "attribute \"layout\" of /", "expected one integer");
-    if (value != 1)
-        return kas_fail(KAS_BAD_INPUT,
-                        "%s: attribute \"layout\" of /: expected 1, found %lld: the file was "
-                        "written by a newer kas-gpu",
-                        r->request->path, value);
+    too_large = too_large && !p->encoded && !r->request->stream;
+    if (train->pieces.why_not[0])
+        return cannot_stream(r, train, too_large);
+    if (test->pieces.why_not[0])
+        return cannot_stream(r, test, too_large);
+    p->train = train->pieces.storage;
+    p->test = test->pieces.storage;
     return KAS_OK;
 }
 
-static kas_status make_room(reader *r, uint8_t **base)
+static kas_status make_room(kas_hdf5_child *r, uint8_t **base)
 {
     const kas_hdf5_request *q = r->request;
     if (!kas_packet_layout_of(&r->packet, &r->layout) || r->layout.total > q->limit)
         return kas_fail(KAS_BAD_INPUT,
-                        "%s: %u + %u images of %ux%ux%u are larger than the limit of %llu MiB; set "
-                        "KAS_DATA_LIMIT_MB to raise it",
+                        "%s: what must be in memory of %u + %u images of %ux%ux%u is larger than "
+                        "the limit of %" PRIu64 " MiB; set KAS_DATA_LIMIT_MB to raise it",
                         q->path, r->packet.train_count, r->packet.test_count, r->packet.h,
-                        r->packet.w, r->packet.c, (unsigned long long)(q->limit >> 20));
+                        r->packet.w, r->packet.c, q->limit >> 20);
     if (ftruncate(q->fd, (off_t)r->layout.total) != 0)
         return kas_fail(KAS_NO_MEMORY, "%s: no memory for its images: %s", q->path,
                         strerror(errno));
@@ -268,7 +159,9 @@ static kas_status make_room(reader *r, uint8_t **base)
     return KAS_OK;
 }
 
-static kas_status read_labels(const reader *r, const set *s, uint16_t *out)
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static kas_status read_labels(const kas_hdf5_child *r, const set *s, uint16_t *out)
 {
     int64_t *wide = malloc(s->count * sizeof *wide);
     if (!wide)
@@ -276,50 +169,105 @@ static kas_status read_labels(const reader *r, const set *s, uint16_t *out)
     kas_guard_stage("reading %s", s->labels);
     /* The conversion clips unsigned values that do not fit, and so they stay out of range. */
     if (H5Dread(s->labels_id, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, wide) < 0)
-        return damaged(r, s->labels, "cannot be read");
+        return kas_hdf5_damaged(r, s->labels, "cannot be read");
     for (uint32_t i = 0; i < s->count; i++) {
         if (wide[i] < 0 || wide[i] >= (int64_t)r->packet.classes)
             return kas_fail(KAS_BAD_INPUT,
                             "%s: %s: entry %u: expected a label in [0, %u] (attribute \"classes\" "
-                            "has %u names), found %lld",
+                            "has %u names), found %" PRId64,
                             r->request->path, s->labels, i, r->packet.classes - 1,
-                            r->packet.classes, (long long)wide[i]);
+                            r->packet.classes, wide[i]);
         out[i] = (uint16_t)wide[i];
     }
     free(wide);
     return KAS_OK;
 }
 
-static kas_status read_set(const reader *r, const set *s, uint8_t *pixels, uint16_t *labels)
+static kas_status read_pixels(const kas_hdf5_child *r, const set *s, uint8_t *pixels)
 {
-    KAS_TRY(read_labels(r, s, labels));
     kas_guard_stage("reading %s", s->images);
     if (H5Dread(s->images_id, H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, pixels) < 0)
-        return damaged(r, s->images, "cannot be read");
+        return kas_hdf5_damaged(r, s->images, "cannot be read");
     return KAS_OK;
+}
+
+static kas_status read_places(const kas_hdf5_child *r, const set *s, uint64_t *offset,
+                              uint32_t *crc)
+{
+    kas_guard_stage("reading %s", s->offsets);
+    if (H5Dread(s->offsets_id, H5T_NATIVE_UINT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, offset) < 0)
+        return kas_hdf5_damaged(r, s->offsets, "cannot be read");
+    if (H5Dread(s->crc_id, H5T_NATIVE_UINT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, crc) < 0)
+        return kas_hdf5_damaged(r, s->crc, "cannot be read");
+    for (uint32_t i = 0; i < s->count; i++)
+        if (offset[i + 1] <= offset[i] || offset[i + 1] > s->bytes ||
+            offset[i + 1] - offset[i] > KAS_ENCODED_LIMIT)
+            return kas_fail(KAS_BAD_INPUT,
+                            "%s: %s: entries %u and %u: expected places in %s that grow by 1 byte "
+                            "to 256 MiB and end at %" PRIu64 ", found %" PRIu64 " and %" PRIu64,
+                            r->request->path, s->offsets, i, i + 1, s->images, s->bytes, offset[i],
+                            offset[i + 1]);
+    return KAS_OK;
+}
+
+typedef struct room {
+    kas_extent *extent;
+    uint64_t *offset;
+    uint32_t *crc;
+    uint16_t *labels;
+    uint8_t *pixels;
+} room;
+
+static kas_status read_set(const kas_hdf5_child *r, const set *s, const room *to)
+{
+    KAS_TRY(read_labels(r, s, to->labels));
+    if (!r->packet.streamed)
+        return read_pixels(r, s, to->pixels);
+    if (r->packet.encoded)
+        KAS_TRY(read_places(r, s, to->offset, to->crc));
+    kas_guard_stage("finding the pieces of %s", s->images);
+    return kas_hdf5_locate(r, s->images, s->images_id, &s->pieces, to->extent);
+}
+
+static kas_status read_attributes(kas_hdf5_child *r)
+{
+    KAS_TRY(kas_hdf5_read_classes(r));
+    KAS_TRY(kas_hdf5_read_mean_and_std(r));
+    return kas_hdf5_read_digest(r);
 }
 
 kas_status kas_hdf5_read(void *request)
 {
-    reader r = {.request = request};
-    set train = {.images = "train/images", .labels = "train/labels"};
-    set test = {.images = "test/images", .labels = "test/labels"};
-    KAS_TRY(open_file(&r));
+    kas_hdf5_child r = {.request = request};
+    KAS_TRY(kas_hdf5_open(&r));
     kas_guard_stage("reading the file's structure");
-    KAS_TRY(check_layout_number(&r));
-    KAS_TRY(inspect_images(&r, &train, true));
-    KAS_TRY(inspect_labels(&r, &train));
-    KAS_TRY(inspect_images(&r, &test, false));
-    KAS_TRY(inspect_labels(&r, &test));
-    KAS_TRY(read_classes(&r));
-    KAS_TRY(read_floats(&r, "mean", false, r.packet.mean));
-    KAS_TRY(read_floats(&r, "std", true, r.packet.std));
-    r.packet.train_count = train.count;
-    r.packet.test_count = test.count;
+    KAS_TRY(kas_hdf5_read_layout_number(&r));
+    r.packet.encoded = has_encoded_images(&r);
+    bool encoded = r.packet.encoded;
+    set train = {.images = encoded ? "train/bytes" : "train/images",
+                 .labels = "train/labels",
+                 .offsets = "train/offsets",
+                 .crc = "train/crc32"};
+    set test = {.images = encoded ? "test/bytes" : "test/images",
+                .labels = "test/labels",
+                .offsets = "test/offsets",
+                .crc = "test/crc32"};
+    if (encoded)
+        KAS_TRY(kas_hdf5_read_input(&r));
+    KAS_TRY(inspect_set(&r, &train, true));
+    KAS_TRY(inspect_set(&r, &test, false));
+    KAS_TRY(read_attributes(&r));
+    KAS_TRY(decide(&r, &train, &test));
     uint8_t *base;
     KAS_TRY(make_room(&r, &base));
-    KAS_TRY(read_set(&r, &train, base + r.layout.train_pixels,
-                     (uint16_t *)(base + r.layout.train_labels)));
-    return read_set(&r, &test, base + r.layout.test_pixels,
-                    (uint16_t *)(base + r.layout.test_labels));
+    const kas_packet_layout *l = &r.layout;
+    const room for_train = {(kas_extent *)(base + l->train_extents),
+                            (uint64_t *)(base + l->train_offsets),
+                            (uint32_t *)(base + l->train_crc), (uint16_t *)(base + l->train_labels),
+                            base + l->train_pixels};
+    const room for_test = {(kas_extent *)(base + l->test_extents),
+                           (uint64_t *)(base + l->test_offsets), (uint32_t *)(base + l->test_crc),
+                           (uint16_t *)(base + l->test_labels), base + l->test_pixels};
+    KAS_TRY(read_set(&r, &train, &for_train));
+    return read_set(&r, &test, &for_test);
 }

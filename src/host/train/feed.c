@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/core/random.h"
+#include "host/core/log.h"
+#include "host/data/order.h"
 #include "host/train/schedule.h"
 
 uint32_t kas_feed_steps(const kas_train_options *o)
@@ -63,20 +64,36 @@ kas_status kas_feed_check(const kas_train_options *o)
     return KAS_OK;
 }
 
-kas_feed_layout kas_feed_plan(const kas_train_options *o)
+bool kas_feed_must_stream(const kas_train_options *o)
+{
+    return o->stream || !o->dataset->train.pixels || !o->dataset->test.pixels;
+}
+
+static uint32_t evaluation_count(const kas_train_options *o)
+{
+    return o->evaluate_test ? o->dataset->test.count : o->validation_count;
+}
+
+kas_feed_layout kas_feed_plan(const kas_train_options *o, bool streamed)
 {
     enum { ALIGN = 256 };
     const kas_dataset *d = o->dataset;
     kas_feed_layout l;
-    size_t image = (size_t)d->h * d->w * d->c;
+    size_t image = (size_t)d->h * d->w * d->c, train = d->train.count;
     size_t test = o->evaluate_test ? d->test.count : 0;
-    size_t evaluated = o->evaluate_test ? test : o->validation_count;
+    size_t order = o->train_count, evaluated = evaluation_count(o);
+    if (streamed) { /* the ring, and one order for both */
+        train = (size_t)KAS_STREAM_RING * (size_t)o->recipe.batch;
+        test = 0;
+        order = order > evaluated ? order : evaluated;
+        evaluated = 0;
+    }
     const size_t sizes[] = {
-        image * d->train.count,
-        sizeof(uint16_t) * d->train.count,
+        image * train,
+        sizeof(uint16_t) * train,
         image * test,
         sizeof(uint16_t) * test,
-        sizeof(uint32_t) * o->train_count,
+        sizeof(uint32_t) * order,
         sizeof(uint32_t) * evaluated,
         sizeof(kas_step_row) * kas_feed_steps(o) * (size_t)o->recipe.epochs,
     };
@@ -89,6 +106,13 @@ kas_feed_layout kas_feed_plan(const kas_train_options *o)
     }
     l.total = at;
     return l;
+}
+
+/* A tenth of the device is left for libraries, compiled kernels and others. */
+static bool fits(const kas_device *device, const kas_train_options *o, size_t beside)
+{
+    size_t memory = kas_device_get_info(device)->memory;
+    return memory == 0 || kas_feed_plan(o, false).total <= memory / 10 * 9 - beside;
 }
 
 static kas_status upload_images(kas_feed *f, const kas_images *images, size_t pixels, size_t labels)
@@ -115,19 +139,50 @@ static kas_status upload_rows(kas_feed *f)
     return status;
 }
 
-static kas_status upload_evaluation_order(kas_feed *f)
+static kas_status make_evaluation_order(kas_feed *f)
 {
     const kas_train_options *o = f->options;
     uint32_t count = f->evaluation_count;
+    f->host_order = malloc(sizeof *f->host_order * o->train_count);
+    f->evaluation_order = malloc(sizeof *f->evaluation_order * count);
+    if (!f->host_order || !f->evaluation_order)
+        return kas_fail(KAS_NO_MEMORY, "no memory for the order of %" PRIu32 " images",
+                        o->train_count + count);
+    for (uint32_t i = 0; i < count; i++)
+        f->evaluation_order[i] =
+            !o->evaluate_test && o->validation_index ? o->validation_index[i] : i;
+    return KAS_OK;
+}
+
+/* Everything but the order of an epoch. */
+static kas_status upload_resident(kas_feed *f)
+{
+    const kas_train_options *o = f->options;
+    const kas_feed_layout *l = &f->layout;
+    KAS_TRY(upload_images(f, &o->dataset->train, l->pixels, l->labels));
+    if (o->evaluate_test)
+        KAS_TRY(upload_images(f, &o->dataset->test, l->test_pixels, l->test_labels));
+    return kas_mem_upload(f->device, f->memory + l->evaluation_order, f->evaluation_order,
+                          sizeof *f->evaluation_order * f->evaluation_count);
+}
+
+static kas_status start_stream(kas_feed *f)
+{
+    const kas_train_options *o = f->options;
+    const kas_feed_layout *l = &f->layout;
+    uint32_t batch = (uint32_t)o->recipe.batch;
+    uint32_t count = o->train_count > f->evaluation_count ? o->train_count : f->evaluation_count;
     uint32_t *order = malloc(sizeof *order * count);
     if (!order)
         return kas_fail(KAS_NO_MEMORY, "no memory for the order of %" PRIu32 " images", count);
-    for (uint32_t i = 0; i < count; i++)
-        order[i] = !o->evaluate_test && o->validation_index ? o->validation_index[i] : i;
-    kas_status status = kas_mem_upload(f->device, f->memory + f->layout.evaluation_order, order,
-                                       sizeof *order * count);
+    kas_stream_fill_order(batch, count, order);
+    kas_status status =
+        kas_mem_upload(f->device, f->memory + l->order, order, sizeof *order * count);
     free(order);
-    return status;
+    KAS_TRY(status);
+    return kas_stream_create(f->device, o->dataset, batch, o->read_threads,
+                             (uint8_t *)f->memory + l->pixels,
+                             (uint16_t *)(void *)(f->memory + l->labels), &f->stream);
 }
 
 static kas_augment describe(const kas_feed *f, size_t pixels, size_t labels, size_t order,
@@ -143,32 +198,40 @@ static kas_augment describe(const kas_feed *f, size_t pixels, size_t labels, siz
     return a;
 }
 
-kas_status kas_feed_create(kas_device *device, const kas_train_options *o, kas_feed *out)
+static void describe_both(kas_feed *f)
 {
-    bool test = o->evaluate_test;
+    const kas_train_options *o = f->options;
+    const kas_feed_layout *l = &f->layout;
+    bool test = o->evaluate_test && !f->stream;
+    f->rows = (const kas_step_row *)(void *)(f->memory + l->rows);
+    f->train = describe(f, l->pixels, l->labels, l->order, o->train_count);
+    if (!o->dataset->encoded) {
+        f->train.crop_pad = o->recipe.crop_pad;
+        f->train.flip = o->recipe.flip;
+    }
+    f->evaluation =
+        describe(f, test ? l->test_pixels : l->pixels, test ? l->test_labels : l->labels,
+                 f->stream ? l->order : l->evaluation_order, f->evaluation_count);
+}
+
+kas_status kas_feed_create(kas_device *device, const kas_train_options *o, size_t beside,
+                           kas_feed *out)
+{
     kas_status status = KAS_OK;
     void *memory = NULL;
-    *out = (kas_feed){.device = device, .options = o, .layout = kas_feed_plan(o)};
-    const kas_feed_layout *l = &out->layout;
-    out->evaluation_count = test ? o->dataset->test.count : o->validation_count;
-    out->host_order = malloc(sizeof *out->host_order * o->train_count);
-    if (!out->host_order)
-        return kas_fail(KAS_NO_MEMORY, "no memory for the order of %" PRIu32 " images",
-                        o->train_count);
-    KAS_TRY_GOTO(kas_mem_alloc(device, l->total, &memory), fail);
+    bool must = kas_feed_must_stream(o), streamed = must || !fits(device, o, beside);
+    *out = (kas_feed){.device = device,
+                      .options = o,
+                      .layout = kas_feed_plan(o, streamed),
+                      .evaluation_count = evaluation_count(o)};
+    if (streamed && !must)
+        kas_info("%s: its images do not fit on the device and are streamed", o->dataset->path);
+    KAS_TRY_GOTO(make_evaluation_order(out), fail);
+    KAS_TRY_GOTO(kas_mem_alloc(device, out->layout.total, &memory), fail);
     out->memory = memory;
-    KAS_TRY_GOTO(upload_images(out, &o->dataset->train, l->pixels, l->labels), fail);
-    if (test)
-        KAS_TRY_GOTO(upload_images(out, &o->dataset->test, l->test_pixels, l->test_labels), fail);
+    KAS_TRY_GOTO(streamed ? start_stream(out) : upload_resident(out), fail);
     KAS_TRY_GOTO(upload_rows(out), fail);
-    KAS_TRY_GOTO(upload_evaluation_order(out), fail);
-    out->rows = (const kas_step_row *)(void *)(out->memory + l->rows);
-    out->train = describe(out, l->pixels, l->labels, l->order, o->train_count);
-    out->train.crop_pad = o->recipe.crop_pad;
-    out->train.flip = o->recipe.flip;
-    out->evaluation =
-        describe(out, test ? l->test_pixels : l->pixels, test ? l->test_labels : l->labels,
-                 l->evaluation_order, out->evaluation_count);
+    describe_both(out);
     return KAS_OK;
 fail:
     kas_feed_free(out);
@@ -177,24 +240,52 @@ fail:
 
 void kas_feed_free(kas_feed *feed)
 {
+    kas_stream_free(feed->stream);
     if (feed->memory)
         kas_mem_free(feed->device, feed->memory);
     free(feed->host_order);
+    free(feed->evaluation_order);
     *feed = (kas_feed){0};
 }
 
-kas_status kas_feed_shuffle(kas_feed *f, int epoch)
+kas_status kas_feed_begin_training(kas_feed *f, int epoch, uint32_t step)
 {
     const kas_train_options *o = f->options;
-    uint32_t *order = f->host_order;
-    kas_rng rng = kas_rng_make(o->seed, KAS_PURPOSE_SHUFFLE, (uint64_t)epoch);
-    for (uint32_t i = 0; i < o->train_count; i++)
-        order[i] = o->train_index ? o->train_index[i] : i;
-    for (uint32_t i = o->train_count; i > 1; i--) { /* Fisher and Yates */
-        uint32_t k = kas_rng_below(&rng, i), moved = order[i - 1];
-        order[i - 1] = order[k];
-        order[k] = moved;
-    }
-    return kas_mem_upload(f->device, f->memory + f->layout.order, order,
-                          sizeof *order * o->train_count);
+    uint32_t batch = (uint32_t)o->recipe.batch;
+    KAS_TRY(kas_epoch_order(o->seed, (uint32_t)epoch, (kas_shuffle)o->recipe.shuffle,
+                            o->train_index, o->train_count, f->host_order));
+    if (!f->stream)
+        return kas_mem_upload(f->device, f->memory + f->layout.order, f->host_order,
+                              sizeof *f->host_order * o->train_count);
+    const kas_pass pass = {.images = &o->dataset->train,
+                           .order = f->host_order,
+                           .count = kas_feed_steps(o) * batch,
+                           .first = step * batch,
+                           .view = {.training = true,
+                                    .flip = o->recipe.flip,
+                                    .least_area = o->recipe.crop_area,
+                                    .seed = o->seed,
+                                    .epoch = (uint32_t)epoch}};
+    return kas_stream_begin(f->stream, &pass);
+}
+
+kas_status kas_feed_begin_evaluation(kas_feed *f)
+{
+    const kas_dataset *d = f->options->dataset;
+    if (!f->stream)
+        return KAS_OK;
+    const kas_pass pass = {.images = f->options->evaluate_test ? &d->test : &d->train,
+                           .order = f->evaluation_order,
+                           .count = f->evaluation_count};
+    return kas_stream_begin(f->stream, &pass);
+}
+
+kas_status kas_feed_next(kas_feed *f)
+{
+    return f->stream ? kas_stream_next(f->stream) : KAS_OK;
+}
+
+kas_status kas_feed_done(kas_feed *f)
+{
+    return f->stream ? kas_stream_done(f->stream) : KAS_OK;
 }

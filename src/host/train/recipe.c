@@ -5,6 +5,8 @@
 static const char *const optimisers[] = {"nesterov", "sgd", "adamw", NULL};
 static const char *const schedules[] = {"cosine", "steps", "linear", "constant", NULL};
 
+static const char *const shuffles[] = {"full", "window", NULL}; /* kas_shuffle */
+
 #define AT(member) .offset = offsetof(kas_recipe, member)
 #define INTEGER .type = KAS_FIELD_INTEGER
 #define NUMBER .type = KAS_FIELD_NUMBER
@@ -53,6 +55,11 @@ const kas_field kas_recipe_fields[] = {
      .help = "Random crop out of N pixels of padding"},
     {"flip", "--flip", KAS_FIELD_FLAG, AT(flip), .argument = "on|off",
      .help = "Mirror every other image"},
+    {"crop_area", "--crop-area", NUMBER, AT(crop_area), .low = 0.01, .high = 1, .optional = true,
+     .absent = 0.08, .argument = "X",
+     .help = "Of JPEG and PNG images: random crops of at least this share"},
+    {"shuffle", "--shuffle", KAS_FIELD_CHOICE, AT(shuffle), .choices = shuffles, .optional = true,
+     .argument = "NAME", .help = "Order of images: full, or window for disks that seek slowly"},
 };
 const int kas_recipe_field_count = sizeof kas_recipe_fields / sizeof *kas_recipe_fields;
 

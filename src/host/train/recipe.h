@@ -34,6 +34,8 @@ typedef struct kas_recipe {
     double ema;   /* decay of the moving average of weights that is evaluated and saved; 0 = none */
     int crop_pad; /* random crop with zero padding (after normalisation); 0 = none */
     bool flip;    /* random horizontal flip */
+    double crop_area; /* encoded images: least share of a random crop (host/data/view.h) */
+    int shuffle;      /* kas_shuffle (host/data/order.h) */
 } kas_recipe;
 
 /* The numbers by name, in the order of the files. */

@@ -118,12 +118,19 @@ static uint32_t chunk_size(const run *r)
     return kas_device_get_info(r->device)->kind == KAS_DEVICE_CPU ? 1 : 16;
 }
 
+static kas_status run_step(run *r, kas_plan *plan)
+{
+    KAS_TRY(kas_feed_next(&r->feed));
+    KAS_TRY(kas_plan_run(plan));
+    return kas_feed_done(&r->feed);
+}
+
 static kas_status run_chunk(run *r, uint32_t steps, kas_metrics *metrics)
 {
     double seconds;
     KAS_TRY(kas_timer_start(r->timer));
     for (uint32_t i = 0; i < steps; i++)
-        KAS_TRY(kas_plan_run(r->train_plan));
+        KAS_TRY(run_step(r, r->train_plan));
     KAS_TRY(kas_timer_stop(r->timer, &seconds));
     KAS_TRY(kas_samples_add(&r->step_time, seconds / steps));
     KAS_TRY(kas_model_get_metrics(r->model, metrics));
@@ -140,7 +147,7 @@ static kas_status train_epoch(run *r, kas_metrics *metrics)
     kas_step_state state = {.step = (uint32_t)r->step,
                             .cursor = done * (uint32_t)o->recipe.batch,
                             .epoch = (uint32_t)r->epochs};
-    KAS_TRY(kas_feed_shuffle(&r->feed, r->epochs));
+    KAS_TRY(kas_feed_begin_training(&r->feed, r->epochs, done));
     KAS_TRY(kas_model_set_state(r->model, state));
     KAS_TRY(kas_model_set_metrics(r->model, &r->resumed));
     *metrics = r->resumed;
@@ -169,8 +176,9 @@ static kas_status evaluate(run *r, kas_metrics *metrics)
     const kas_metrics zero = {0};
     KAS_TRY(kas_model_set_state(r->model, (kas_step_state){0}));
     KAS_TRY(kas_model_set_metrics(r->model, &zero));
+    KAS_TRY(kas_feed_begin_evaluation(&r->feed));
     for (uint32_t at = 0; at < count; at += batch)
-        KAS_TRY(kas_plan_run(r->evaluation_plan));
+        KAS_TRY(run_step(r, r->evaluation_plan));
     KAS_TRY(kas_model_get_metrics(r->model, metrics));
     if (metrics->counted != count)
         return kas_fail(KAS_FAILURE, "evaluation counted %" PRIu64 " of %" PRIu32 " images",
@@ -277,7 +285,7 @@ static kas_status prepare(run *r)
     if (!r->epoch)
         return kas_fail(KAS_NO_MEMORY, "no memory for %d epochs", o->recipe.epochs);
     KAS_TRY(kas_model_create(r->device, &options, &r->model));
-    KAS_TRY(kas_feed_create(r->device, o, &r->feed));
+    KAS_TRY(kas_feed_create(r->device, o, kas_model_memory(r->model), &r->feed));
     KAS_TRY(kas_timer_create(r->device, &r->timer));
     KAS_TRY(record_plans(r));
     return start_or_resume(r);
@@ -350,6 +358,6 @@ kas_status kas_train_plan_memory(const kas_train_options *options, size_t *bytes
     kas_model_options model = model_options(options);
     KAS_TRY(kas_feed_check(options));
     KAS_TRY(kas_model_plan_memory(&model, bytes));
-    *bytes += kas_feed_plan(options).total;
+    *bytes += kas_feed_plan(options, kas_feed_must_stream(options)).total;
     return KAS_OK;
 }

@@ -1,9 +1,9 @@
 /* The training loop: one network, with or without a kernel in place of its targets, on one device.
  *
- * Everything a step needs is on the device: the data set as uint8, the order of images,
- * augmentation, the learning rate.  A step is a plan that is recorded once (docs/design.md).  The
- * last batch of an epoch is dropped in training (as loaders do) and padded in evaluation, where
- * padding is not counted.
+ * Everything a step needs is on the device: the data set as uint8 (or, where it does not fit, the
+ * next batches of it: feed.h), the order of images, augmentation, the learning rate.  A step is a
+ * plan that is recorded once (docs/design.md).  The last batch of an epoch is dropped in training
+ * (as loaders do) and padded in evaluation, where padding is not counted.
  *
  * A run is a pure function of its options: the same seed gives the same bits on the same kind of
  * device, and a run resumed from a checkpoint the same as one that never stopped.
@@ -48,6 +48,8 @@ typedef struct kas_train_options {
     const uint32_t *train_index, *validation_index;
     uint32_t train_count, validation_count;
     bool evaluate_test;
+    bool stream;      /* do not keep the images on the device, though they would fit */
+    int read_threads; /* of a streamed data set; 0 = as many as it can use */
     /* Called after each epoch. PRUNE ends the run as pruned; STOP checkpoints and ends it. May be
      * NULL. */
     kas_verdict (*on_epoch)(void *context, const kas_epoch *epoch);
