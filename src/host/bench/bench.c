@@ -5,11 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const kas_bench_suite kas_bench_suite_sampler, kas_bench_suite_step;
+extern const kas_bench_suite kas_bench_suite_sampler, kas_bench_suite_jit, kas_bench_suite_step,
+    kas_bench_suite_layers;
 
 const kas_bench_suite *const *kas_bench_suites(void)
 {
-    static const kas_bench_suite *const suites[] = {&kas_bench_suite_sampler, &kas_bench_suite_step,
+    static const kas_bench_suite *const suites[] = {&kas_bench_suite_sampler, &kas_bench_suite_jit,
+                                                    &kas_bench_suite_step, &kas_bench_suite_layers,
                                                     NULL};
     return suites;
 }

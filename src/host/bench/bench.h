@@ -20,14 +20,15 @@ typedef struct kas_bench_options {
     const char *net; /* NULL = every network that the suite knows */
     int c, h, w;     /* of the images; h 0 = the suite's own size for the network */
     int classes;
-    const char *filter; /* kernel sizes of the targets, as in --targets; NULL = all */
-    kas_budget budget;  /* ratios of 0 = the suite's own */
-    double seconds;     /* sampler: of CPU time for each line; 0 = 2 */
-    int repeats;        /* 0 = the suite's own number */
-    int batch;          /* step: 0 = that of kas_recipe_default */
-    const char *device; /* step: as in kas_device_open; NULL = "auto" */
-    int threads;        /* step, CPU device; 0 = all cores */
-    const char *kernel; /* step: kernel file that is compared with the network as it is, or NULL */
+    const char *filter;    /* kernel sizes of the targets, as in --targets; NULL = all */
+    kas_budget budget;     /* ratios of 0 = the suite's own */
+    double seconds;        /* sampler: of CPU time for each line; 0 = 2 */
+    int repeats;           /* 0 = the suite's own number */
+    int batch;             /* 0 = the suite's own */
+    const char *device;    /* as in kas_device_open; NULL = "auto" */
+    int threads;           /* CPU device; 0 = all cores */
+    const char *kernel;    /* step: kernel file that is compared with the network as it is, or NULL;
+                              layers: a kernel file or a folder of them, NULL = "kernels" */
     const char *cache_dir; /* of the JIT; NULL = default */
     uint64_t seed;
 } kas_bench_options;

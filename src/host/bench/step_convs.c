@@ -40,13 +40,18 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
+static bool wanted(const kas_net *net, int only, int layer)
+{
+    return net->layer[layer].op == KAS_LAYER_CONV && (only < 0 || only == layer);
+}
+
 /* Floats of each buffer. */
-static void sizes(const kas_net *net, int batch, size_t size[BUFFERS])
+static void sizes(const kas_net *net, int only, int batch, size_t size[BUFFERS])
 {
     for (int b = 0; b < BUFFERS; b++)
         size[b] = 0;
     for (int i = 0; i < net->layers; i++) {
-        if (net->layer[i].op != KAS_LAYER_CONV)
+        if (!wanted(net, only, i))
             continue;
         kas_conv_desc d = describe(net, i, batch);
         size_t n = (size_t)d.n;
@@ -73,21 +78,22 @@ static kas_status fill(kas_device *device, void *memory, size_t size, double sca
     return status;
 }
 
-static kas_status allocate(kas_bench_convs *c, const kas_net *net, int batch)
+static kas_status allocate(kas_bench_convs *c, const kas_net *net, int only, int batch)
 {
     size_t size[BUFFERS];
-    sizes(net, batch, size);
+    sizes(net, only, batch, size);
     for (int b = 0; b < BUFFERS; b++)
         KAS_TRY(kas_mem_alloc(c->device, sizeof(float) * size[b], &c->memory[b]));
     KAS_TRY(fill(c->device, c->memory[X], size[X], 1, X));
     return fill(c->device, c->memory[W], size[W], 0.05, W);
 }
 
-static kas_status record(kas_bench_convs *c, const kas_net *net, int batch, kas_tape_mode mode)
+static kas_status record(kas_bench_convs *c, const kas_net *net, int only, int batch,
+                         kas_tape_mode mode)
 {
     void *const *m = c->memory;
     for (int i = 0; i < net->layers; i++) {
-        if (net->layer[i].op != KAS_LAYER_CONV)
+        if (!wanted(net, only, i))
             continue;
         kas_conv_desc d = describe(net, i, batch);
         KAS_TRY(kas_conv_create(c->device, &d, &c->conv[c->convs]));
@@ -102,25 +108,26 @@ static kas_status record(kas_bench_convs *c, const kas_net *net, int batch, kas_
     return KAS_OK;
 }
 
-static kas_status prepare(kas_bench_convs *c, const kas_net *net, int batch, kas_tape_mode mode)
+static kas_status prepare(kas_bench_convs *c, const kas_net *net, int only, int batch,
+                          kas_tape_mode mode)
 {
     c->conv = calloc((size_t)net->layers, sizeof(kas_conv *));
     if (!c->conv)
         return kas_fail(KAS_NO_MEMORY, "no memory for %d convolutions", net->layers);
     KAS_TRY(kas_plan_create(c->device, &c->plan));
     KAS_TRY(kas_timer_create(c->device, &c->timer));
-    KAS_TRY(allocate(c, net, batch));
-    return record(c, net, batch, mode);
+    KAS_TRY(allocate(c, net, only, batch));
+    return record(c, net, only, batch, mode);
 }
 
-kas_status kas_bench_convs_create(kas_device *device, const kas_net *net, int batch,
+kas_status kas_bench_convs_create(kas_device *device, const kas_net *net, int layer, int batch,
                                   kas_tape_mode mode, kas_bench_convs **out)
 {
     kas_bench_convs *c = calloc(1, sizeof *c);
     if (!c)
         return kas_fail(KAS_NO_MEMORY, "no memory for the convolutions of %s", net->name);
     c->device = device;
-    kas_status status = prepare(c, net, batch, mode);
+    kas_status status = prepare(c, net, layer, batch, mode);
     if (status != KAS_OK) {
         kas_bench_convs_free(c);
         return status;

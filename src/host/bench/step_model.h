@@ -39,10 +39,11 @@ kas_status kas_bench_model_run(kas_bench_model *model, kas_tape_mode mode, doubl
  * inference: the logits are finite. KAS_FAILURE otherwise: what was timed proves nothing. */
 kas_status kas_bench_model_check(kas_bench_model *model, kas_tape_mode mode);
 
-/* The convolutions of a network by themselves, each with memory of its own size but all in the same
- * place: forward for INFER; forward, data and weights for TRAIN (no data gradient for the stem). */
+/* The convolutions of a network by themselves (`layer`: that one only; -1: all), each with memory
+ * of its own size but all in the same place: forward for INFER; forward, data and weights for TRAIN
+ * (no data gradient for the stem). */
 typedef struct kas_bench_convs kas_bench_convs;
-kas_status kas_bench_convs_create(kas_device *device, const kas_net *net, int batch,
+kas_status kas_bench_convs_create(kas_device *device, const kas_net *net, int layer, int batch,
                                   kas_tape_mode mode, kas_bench_convs **out);
 void kas_bench_convs_free(kas_bench_convs *convs); /* NULL is allowed */
 kas_status kas_bench_convs_run(kas_bench_convs *convs, double *seconds);

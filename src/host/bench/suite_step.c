@@ -75,7 +75,7 @@ static kas_status measure(subject *s, kas_tape_mode mode, rounds *r)
 {
     kas_bench_convs *convs = NULL;
     kas_status status = KAS_OK;
-    KAS_TRY_GOTO(kas_bench_convs_create(s->device, s->net, s->batch, mode, &convs), out);
+    KAS_TRY_GOTO(kas_bench_convs_create(s->device, s->net, -1, s->batch, mode, &convs), out);
     KAS_TRY_GOTO(kas_bench_model_begin(&s->plain, mode), out);
     if (s->kernel)
         KAS_TRY_GOTO(kas_bench_model_begin(&s->changed, mode), out);

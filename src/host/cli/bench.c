@@ -22,9 +22,12 @@ static const struct argp_option option_list[] = {
     {"repeats", 'r', "N", 0, "How often each thing is measured (default: the suite's own)", 0},
     {"seconds", KEY_SECONDS, "S", 0, "sampler: CPU time for each line, all repeats (default 2)", 0},
     {"seed", KEY_SEED, "S", 0, "sampler: seed of the first repeat (default 0)", 0},
-    {"batch", 'b', "N", 0, "step: images in a step (default 64)", 0},
-    {"kernel", 'k', "KERNEL.json", 0, "step: compare with this kernel in place", 0},
-    {"device", 'D', "D", 0, "step: auto (default), cpu, cuda, cuda:N", 0},
+    {"batch", 'b', "N", 0, "Images in a step (default: the suite's own)", 0},
+    {"kernel", 'k', "KERNEL.json", 0,
+     "step: compare with this kernel in place; layers: this kernel or a folder of them "
+     "(default: kernels)",
+     0},
+    {"device", 'D', "D", 0, "auto (default), cpu, cuda, cuda:N", 0},
     {0}};
 
 /* "sampler, step": the names for a message. */
@@ -87,6 +90,7 @@ static const char doc[] =
     "Measure how fast this build is on this machine.\n\n"
     "  kas-gpu bench\n"
     "  kas-gpu bench sampler --net resnet18 --seconds 10\n"
+    "  kas-gpu bench layers --kernel best.json\n"
     "  kas-gpu bench step --net resnet20 --batch 128 --device cpu --repeats 20\n"
     "  kas-gpu bench step --net resnet20 --kernel best.json --json\n"
     "\vWithout --net each suite runs every network it knows, at sizes of its own. Medians with "

@@ -63,6 +63,13 @@ fail:
     return status;
 }
 
+kas_status kas_replaced_text(const kas_replaced *r, kas_buf *text)
+{
+    for (int p = 0; p < r->programs; p++)
+        kas_buf_puts(text, r->program[p]->source);
+    return kas_buf_status(text);
+}
+
 kas_status kas_replaced_load(kas_replaced *r, kas_device *device, const char *cache_dir,
                              double *compile_seconds)
 {
@@ -74,9 +81,7 @@ kas_status kas_replaced_load(kas_replaced *r, kas_device *device, const char *ca
     char path[4096];
     kas_compile_stats stats = {0};
     kas_status status = KAS_OK;
-    for (int p = 0; p < r->programs; p++)
-        kas_buf_puts(&text, r->program[p]->source);
-    KAS_TRY_GOTO(kas_buf_status(&text), out);
+    KAS_TRY_GOTO(kas_replaced_text(r, &text), out);
     KAS_TRY_GOTO(kas_compiler_open(kas_device_get_info(device)->arch, cache_dir, &compiler), out);
     KAS_TRY_GOTO(kas_compile(compiler, kas_buf_text(&text), path, &stats), out);
     KAS_TRY_GOTO(kas_module_load(device, path, &r->module), out);

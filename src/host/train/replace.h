@@ -25,6 +25,8 @@ typedef struct kas_replaced {
 /* `replacement` NULL gives an empty one. */
 kas_status kas_replaced_build(const kas_replacement *replacement, int batch, bool training,
                               kas_replaced *out);
+/* The text of all programs, which is compiled as one; appended. */
+kas_status kas_replaced_text(const kas_replaced *replaced, kas_buf *text);
 /* Compiles (or finds in the cache) and loads; *compile_seconds gets the time of the compiler, 0
  * when it was cached. */
 kas_status kas_replaced_load(kas_replaced *replaced, kas_device *device, const char *cache_dir,

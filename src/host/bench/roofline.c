@@ -1,0 +1,113 @@
+#include "host/bench/roofline.h"
+
+#include "device_code/prelude.h"
+#include "device_code/args.h"
+#include "host/train/stats.h"
+
+enum { RUNS = 5, ROW = 1024, ROWS_PER_BLOCK = 16 };
+
+/* Times a plan RUNS times after one run that nobody counts; frees it. */
+static kas_status time_plan(kas_device *device, kas_plan *plan, double *median)
+{
+    kas_timer *timer = NULL;
+    kas_samples samples = {0};
+    kas_status status = KAS_OK;
+    KAS_TRY_GOTO(kas_timer_create(device, &timer), out);
+    for (int run = -1; run < RUNS; run++) {
+        double seconds;
+        KAS_TRY_GOTO(kas_timer_start(timer), out);
+        KAS_TRY_GOTO(kas_plan_run(plan), out);
+        KAS_TRY_GOTO(kas_timer_stop(timer, &seconds), out);
+        if (run >= 0)
+            KAS_TRY_GOTO(kas_samples_add(&samples, seconds), out);
+    }
+    *median = kas_samples_quantile(&samples, 0.5);
+out:
+    kas_samples_free(&samples);
+    kas_timer_free(timer);
+    kas_plan_free(plan);
+    return status;
+}
+
+/* y = a + b over `rows` rows of ROW floats each. */
+static kas_status measure_bandwidth(kas_device *device, int rows, float *memory, double *out)
+{
+    const size_t size = (size_t)rows * ROW;
+    const kas_rows_args args = {.a = memory,
+                                .b = memory + size,
+                                .y = memory + 2 * size,
+                                .rows = rows,
+                                .c = ROW,
+                                .pitch_a = ROW,
+                                .pitch_b = ROW,
+                                .pitch_y = ROW,
+                                .rows_per_block = ROWS_PER_BLOCK,
+                                .b_every = 1};
+    const unsigned grid[3] = {(unsigned)rows / ROWS_PER_BLOCK, 1, 1}, block[3] = {256, 1, 1};
+    kas_module *module;
+    kas_function *add;
+    kas_plan *plan;
+    double seconds;
+    KAS_TRY(kas_module_builtin(device, &module));
+    KAS_TRY(kas_module_function(module, "kas_dev_add", &add));
+    KAS_TRY(kas_plan_create(device, &plan));
+    kas_status status = kas_plan_launch(plan, add, grid, block, &args, sizeof args);
+    if (status != KAS_OK) {
+        kas_plan_free(plan);
+        return status;
+    }
+    KAS_TRY(time_plan(device, plan, &seconds));
+    *out = 3.0 * (double)size * sizeof(float) / seconds;
+    return KAS_OK;
+}
+
+/* A product of side x side matrices: a 1x1 convolution of `side` pixels. */
+static kas_status measure_rate(kas_device *device, int side, float *memory, double *out)
+{
+    const kas_conv_desc desc = {.n = 1,
+                                .h = side,
+                                .w = 1,
+                                .c_in = side,
+                                .c_out = side,
+                                .groups = 1,
+                                .kernel_h = 1,
+                                .kernel_w = 1,
+                                .stride = 1,
+                                .x_pitch = side,
+                                .y_pitch = side};
+    const size_t size = (size_t)side * (size_t)side;
+    kas_conv *conv;
+    kas_plan *plan = NULL;
+    double seconds = 0;
+    KAS_TRY(kas_conv_create(device, &desc, &conv));
+    kas_status status = kas_plan_create(device, &plan);
+    if (status == KAS_OK)
+        status =
+            kas_plan_conv(plan, conv, KAS_CONV_FORWARD, memory, memory + size, memory + 2 * size);
+    if (status == KAS_OK) {
+        status = time_plan(device, plan, &seconds);
+        plan = NULL;
+    }
+    kas_plan_free(plan);
+    kas_conv_free(conv);
+    if (status == KAS_OK)
+        *out = (double)side * side * side / seconds;
+    return status;
+}
+
+kas_status kas_roofline_measure(kas_device *device, kas_roofline *out)
+{
+    const bool cpu = kas_device_get_info(device)->kind == KAS_DEVICE_CPU;
+    /* three arrays of 128 MB, or of 512 MB: several times the last cache of either */
+    const int rows = cpu ? 32768 : 131072, side = cpu ? 1536 : 8192;
+    const size_t bytes = 3 * (size_t)rows * ROW * sizeof(float);
+    void *memory;
+    KAS_TRY(kas_mem_alloc(device, bytes, &memory));
+    kas_status status = kas_mem_zero(device, memory, bytes);
+    if (status == KAS_OK)
+        status = measure_bandwidth(device, rows, memory, &out->bytes_per_second);
+    if (status == KAS_OK)
+        status = measure_rate(device, side, memory, &out->flops_per_second);
+    kas_mem_free(device, memory);
+    return status;
+}

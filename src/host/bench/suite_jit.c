@@ -1,0 +1,262 @@
+/* What does it cost to turn a candidate into code?
+ *
+ * Stage by stage for candidates as a search draws them: sampling and solving; building the programs
+ * of every target shape, forward and backward (lower, differentiate, fuse, schedule, emit); the
+ * host compiler and NVRTC on the one text that holds all kernels of a candidate, with an empty
+ * cache; and the same again, when the cache has it.  CPU seconds of the thread or of the compiler,
+ * because compilation runs beside training; wall time where that is what a user waits for (warm).
+ * A compiler that is not there is left out and said. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "host/bench/bench.h"
+#include "host/core/files.h"
+#include "host/core/log.h"
+#include "host/net/targets.h"
+#include "host/space/sampler.h"
+#include "host/train/replace.h"
+#include "jit/compile.h"
+
+enum { CANDIDATES = 8, BATCH = 64, COMPILERS = 2 };
+enum { SAMPLE, BUILD, COLD, WARM = COLD + COMPILERS, STAGES = WARM + COMPILERS };
+static const char *const archs[COMPILERS] = {"cpu", "sm_90"};
+static const char *const stage_names[STAGES] = {"sample",     "build",     "host_cold",
+                                                "nvrtc_cold", "host_warm", "nvrtc_warm"};
+
+typedef struct subject {
+    const kas_bench_options *o;
+    const kas_bench_sink *sink;
+    kas_net *net;
+    kas_target *target;
+    int targets, candidates, batch;
+    kas_compiler *compiler[COMPILERS]; /* NULL: not there */
+    char folder[64];                   /* an empty cache */
+    kas_samples seconds[STAGES];
+    kas_samples kernels, text_bytes;
+    double image_bytes[COMPILERS]; /* of all candidates */
+} subject;
+
+static kas_status thread_seconds(double *seconds)
+{
+    struct timespec t;
+    KAS_CHECK_LIBC(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) == 0, KAS_FAILURE);
+    *seconds = (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return KAS_OK;
+}
+
+/* ---- one candidate ----------------------------------------------------------------------------
+ */
+
+static kas_status compile(subject *s, int c, const char *text)
+{
+    char path[4096];
+    kas_compile_stats cold, warm;
+    if (!s->compiler[c])
+        return KAS_OK;
+    KAS_TRY(kas_compile(s->compiler[c], text, path, &cold));
+    KAS_TRY(kas_compile(s->compiler[c], text, path, &warm));
+    if (cold.cached || !warm.cached)
+        return kas_fail(KAS_FAILURE, "%s: the cache was expected to be empty, then full",
+                        s->folder);
+    s->image_bytes[c] += (double)cold.image_bytes;
+    KAS_TRY(kas_samples_add(&s->seconds[COLD + c], cold.cpu_seconds));
+    return kas_samples_add(&s->seconds[WARM + c], warm.seconds);
+}
+
+static int count_kernels(const kas_replaced *r)
+{
+    int kernels = 0;
+    for (int p = 0; p < r->programs; p++) {
+        const kas_program *program = r->program[p];
+        for (int i = 0; i < program->forwards; i++)
+            kernels += program->forward[i].kind == KAS_OPERATION_LAUNCH;
+        for (int i = 0; i < program->backwards; i++)
+            kernels += program->backward[i].kind == KAS_OPERATION_LAUNCH;
+    }
+    return kernels;
+}
+
+static kas_status build_and_compile(subject *s, const kas_sample *sample)
+{
+    const kas_replacement replacement = {&sample->kernel, s->target, &sample->solution};
+    kas_replaced replaced;
+    kas_buf text = {0};
+    double start, end;
+    KAS_TRY(thread_seconds(&start));
+    KAS_TRY(kas_replaced_build(&replacement, s->batch, true, &replaced));
+    kas_status status = thread_seconds(&end);
+    if (status == KAS_OK)
+        status = kas_replaced_text(&replaced, &text);
+    if (status == KAS_OK)
+        status = kas_samples_add(&s->seconds[BUILD], end - start);
+    if (status == KAS_OK)
+        status = kas_samples_add(&s->kernels, count_kernels(&replaced));
+    if (status == KAS_OK)
+        status = kas_samples_add(&s->text_bytes, (double)text.size);
+    for (int c = 0; c < COMPILERS && status == KAS_OK; c++)
+        status = compile(s, c, kas_buf_text(&text));
+    kas_buf_free(&text);
+    kas_replaced_free(&replaced);
+    return status;
+}
+
+static kas_status one_candidate(subject *s, kas_sampler *sampler)
+{
+    kas_sample sample;
+    double start, end;
+    KAS_TRY(thread_seconds(&start));
+    KAS_TRY(kas_sampler_next(sampler, 0, &sample));
+    kas_status status = thread_seconds(&end);
+    if (status == KAS_OK)
+        status = kas_samples_add(&s->seconds[SAMPLE], end - start);
+    if (status == KAS_OK)
+        status = build_and_compile(s, &sample);
+    kas_solution_free(&sample.solution);
+    return status;
+}
+
+static kas_status all_candidates(subject *s)
+{
+    kas_sample_options options = kas_sample_defaults();
+    kas_sampler *sampler;
+    options.seed = s->o->seed;
+    options.budget = s->o->budget;
+    KAS_TRY(kas_sampler_create(&options, s->target, s->targets, &sampler));
+    kas_status status = KAS_OK;
+    for (int i = 0; i < s->candidates && status == KAS_OK; i++)
+        status = one_candidate(s, sampler);
+    kas_sampler_free(sampler);
+    return status;
+}
+
+/* ---- results ----------------------------------------------------------------------------------
+ */
+
+static kas_status put_json(subject *s)
+{
+    kas_buf out = {0};
+    char field[64];
+    const kas_device_info info = {.name = "host", .arch = "cpu", .threads = 1};
+    kas_bench_line_begin(&out, "jit", &info);
+    kas_line_text(&out, "net", s->net->name);
+    kas_line_int(&out, "targets", s->targets);
+    kas_line_int(&out, "batch", s->batch);
+    kas_line_int(&out, "candidates", s->candidates);
+    kas_line_int(&out, "seed", (int64_t)s->o->seed);
+    kas_bench_line_spread(&out, "kernels", &s->kernels);
+    kas_bench_line_spread(&out, "text_bytes", &s->text_bytes);
+    for (int i = 0; i < STAGES; i++) {
+        if (s->seconds[i].count == 0)
+            continue;
+        snprintf(field, sizeof field, "%s_%s", stage_names[i],
+                 i < WARM ? "cpu_seconds" : "seconds");
+        kas_bench_line_spread(&out, field, &s->seconds[i]);
+    }
+    for (int c = 0; c < COMPILERS; c++)
+        kas_line_text(&out, c ? "nvrtc" : "host_compiler",
+                      s->compiler[c] ? kas_compiler_describe(s->compiler[c]) : NULL);
+    kas_status status = kas_bench_line_put(&out, s->sink);
+    kas_buf_free(&out);
+    return status;
+}
+
+static void put_rows(subject *s, kas_table *table)
+{
+    const double kernels = kas_samples_quantile(&s->kernels, 0.5);
+    for (int i = 0; i < STAGES; i++) {
+        char median[32], low[32], high[32], each[32];
+        if (s->seconds[i].count == 0)
+            continue;
+        const double seconds = kas_samples_quantile(&s->seconds[i], 0.5);
+        kas_table_cell(table, "%s", s->net->name);
+        kas_table_cell(table, "%s", stage_names[i]);
+        kas_table_cell(table, "%s", i < WARM ? "CPU" : "wall");
+        kas_table_cell(table, "%s", kas_human_seconds(seconds, median));
+        kas_table_cell(table, "%s - %s",
+                       kas_human_seconds(kas_samples_quantile(&s->seconds[i], 0.25), low),
+                       kas_human_seconds(kas_samples_quantile(&s->seconds[i], 0.75), high));
+        kas_table_cell(table, "%s", kas_human_seconds(seconds / kernels, each));
+        kas_table_cell(table, "%.0f", kernels);
+    }
+}
+
+/* ---- set-up -----------------------------------------------------------------------------------
+ */
+
+static kas_status open_compilers(subject *s)
+{
+    snprintf(s->folder, sizeof s->folder, "/tmp/kas-bench-jit-XXXXXX");
+    KAS_CHECK_LIBC(mkdtemp(s->folder), KAS_FAILURE);
+    for (int c = 0; c < COMPILERS; c++) {
+        kas_status status = kas_compiler_open(archs[c], s->folder, &s->compiler[c]);
+        if (status == KAS_UNSUPPORTED) {
+            kas_warn("jit: %s is left out: %s", archs[c], kas_error());
+            continue;
+        }
+        KAS_TRY(status);
+    }
+    return KAS_OK;
+}
+
+static kas_status prepare(subject *s, const char *name)
+{
+    const kas_bench_options *o = s->o;
+    const bool given = o->h != 0;
+    KAS_TRY(kas_net_build(name, given ? o->h : 32, given ? o->w : 32, given ? o->c : 3, o->classes,
+                          &s->net));
+    KAS_TRY(kas_net_targets(s->net, o->filter, &s->target, &s->targets));
+    return open_compilers(s);
+}
+
+static kas_status run_net(const kas_bench_options *o, const char *name, const kas_bench_sink *sink,
+                          kas_table *table)
+{
+    subject s = {.o = o,
+                 .sink = sink,
+                 .candidates = o->repeats ? o->repeats : CANDIDATES,
+                 .batch = o->batch ? o->batch : BATCH};
+    kas_status status = prepare(&s, name);
+    if (status == KAS_OK)
+        status = all_candidates(&s);
+    if (status == KAS_OK && sink->json)
+        status = put_json(&s);
+    else if (status == KAS_OK)
+        put_rows(&s, table);
+    for (int c = 0; c < COMPILERS; c++)
+        kas_compiler_close(s.compiler[c]);
+    if (s.folder[0] && kas_remove_tree(s.folder) != KAS_OK)
+        kas_warn("%s", kas_error());
+    for (int i = 0; i < STAGES; i++)
+        kas_samples_free(&s.seconds[i]);
+    kas_samples_free(&s.kernels);
+    kas_samples_free(&s.text_bytes);
+    free(s.target);
+    kas_net_free(s.net);
+    return status;
+}
+
+static kas_status run(const kas_bench_options *o, const kas_bench_sink *sink)
+{
+    static const kas_column columns[] = {{"network", KAS_LEFT},   {"stage", KAS_LEFT},
+                                         {"time", KAS_LEFT},      {"a candidate", KAS_RIGHT},
+                                         {"quartiles", KAS_LEFT}, {"a kernel", KAS_RIGHT},
+                                         {"kernels", KAS_RIGHT}};
+    static const char *const usual[] = {"resnet20", "resnet18"};
+    kas_table *table =
+        sink->json ? NULL : kas_table_create(columns, sizeof columns / sizeof *columns);
+    kas_status status = KAS_OK;
+    if (o->net)
+        status = run_net(o, o->net, sink, table);
+    for (int i = 0; !o->net && status == KAS_OK && i < 2; i++)
+        status = run_net(o, usual[i], sink, table);
+    if (status == KAS_OK)
+        status = kas_bench_table_put(
+            table, "jit: a candidate's kernels at all targets, forward and backward", sink);
+    kas_table_free(table);
+    return status;
+}
+
+const kas_bench_suite kas_bench_suite_jit = {
+    "jit", "what a candidate costs to sample, lower and compile, by stage", run};

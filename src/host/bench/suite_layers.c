@@ -1,0 +1,421 @@
+/* How near does every layer come to what the machine could do?
+ *
+ * Each distinct convolution of a network by the library, and in its place each kernel of a folder,
+ * inference and training, beside its floor (roofline.h): every tensor moved once in a pass, every
+ * multiply-add done once.  A kernel and the convolution that it replaces take turns, and the ratio
+ * is that of neighbours.  The default network is ResNet-34, whose layers are those of NAS-PTE's
+ * and Canvas' figures.
+ *
+ * Time of a kernel is that of its program: the average pool that takes a stride is not in it. */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "host/bench/bench.h"
+#include "host/bench/programs.h"
+#include "host/bench/roofline.h"
+#include "host/bench/step_model.h"
+#include "host/core/log.h"
+#include "host/net/targets.h"
+#include "host/space/kernel_json.h"
+
+enum { REPEATS = 5, CPU_BATCH = 4, GPU_BATCH = 64, SIDE = 224, PHASES = 2, MAX_FILES = 256 };
+static const double good_share = 0.6; /* of the floor: what is below is listed */
+static const kas_tape_mode modes[PHASES] = {KAS_TAPE_INFER, KAS_TAPE_TRAIN};
+static const char *const phase_names[PHASES] = {"inference", "training"};
+
+/* A convolution of the network, one for all of its shape. */
+typedef struct shape {
+    int layer;  /* of the network */
+    int target; /* in `target`, -1 = none: the stem */
+} shape;
+
+typedef struct subject {
+    const kas_bench_options *o;
+    const kas_bench_sink *sink;
+    kas_device *device;
+    kas_roofline roofline;
+    int batch, repeats;
+    kas_net *net;
+    kas_target *target;
+    int targets;
+    shape *shape;
+    int shapes;
+    kas_table *table;
+    kas_buf low; /* lines for people: what is below good_share */
+} subject;
+
+/* One line of the result. */
+typedef struct figure {
+    const shape *shape;
+    const char *kernel; /* NULL: the convolution */
+    int phase;
+    double floor_bytes, floor_flops;
+    kas_samples seconds, ratio; /* ratio: to the convolution's time; empty for itself */
+} figure;
+
+/* ---- what is measured -------------------------------------------------------------------------
+ */
+
+static bool same_shape(const kas_net *net, int a, int b)
+{
+    const kas_layer *x = &net->layer[a], *y = &net->layer[b];
+    const kas_layer *from_x = &net->layer[x->in[0]], *from_y = &net->layer[y->in[0]];
+    return x->h == y->h && x->w == y->w && x->c == y->c && from_x->c == from_y->c &&
+           from_x->h == from_y->h && from_x->w == from_y->w && x->kernel_h == y->kernel_h &&
+           x->kernel_w == y->kernel_w && x->stride == y->stride && x->groups == y->groups;
+}
+
+static int target_of_layer(const subject *s, int layer)
+{
+    for (int t = 0; t < s->targets; t++)
+        if (s->target[t].layer == layer)
+            return t;
+    return -1;
+}
+
+static kas_status find_shapes(subject *s)
+{
+    s->shape = calloc((size_t)s->net->layers, sizeof *s->shape);
+    if (!s->shape)
+        return kas_fail(KAS_NO_MEMORY, "no memory for the layers of %s", s->net->name);
+    for (int i = 0; i < s->net->layers; i++) {
+        int known = 0;
+        if (s->net->layer[i].op != KAS_LAYER_CONV)
+            continue;
+        while (known < s->shapes && !same_shape(s->net, s->shape[known].layer, i))
+            known++;
+        if (known == s->shapes)
+            s->shape[s->shapes++] = (shape){i, target_of_layer(s, i)};
+    }
+    return KAS_OK;
+}
+
+/* Bytes and multiply-adds of a pass over a whole batch.  Inference reads x and the weights and
+ * writes y; training also reads dy, x and the weights, and writes dx and the weights' gradient. */
+static void set_floor(const subject *s, double flops, double params, figure *f)
+{
+    const kas_layer *l = &s->net->layer[f->shape->layer], *in = &s->net->layer[l->in[0]];
+    const bool pooled = f->kernel && l->stride > 1; /* the pool has made x smaller */
+    const double x = (double)s->batch * in->c * (pooled ? l->h * l->w : in->h * in->w),
+                 y = (double)s->batch * l->c * l->h * l->w;
+    const bool training = modes[f->phase] == KAS_TAPE_TRAIN;
+    f->floor_bytes = sizeof(float) * (training ? 3 * x + 2 * y + 3 * params : x + y + params);
+    f->floor_flops = flops * s->batch * (training ? 3 : 1);
+}
+
+/* ---- results ----------------------------------------------------------------------------------
+ */
+
+static void describe(const subject *s, const shape *shape, char out[96])
+{
+    const kas_layer *l = &s->net->layer[shape->layer], *in = &s->net->layer[l->in[0]];
+    char stride[16] = "";
+    if (l->stride > 1)
+        snprintf(stride, sizeof stride, " / %d", l->stride);
+    snprintf(out, 96, "%d -> %d, %dx%d, %dx%d%s", in->c, l->c, l->h, l->w, l->kernel_h, l->kernel_w,
+             stride);
+}
+
+static kas_status put_json(subject *s, figure *f, const char *layer, double share)
+{
+    kas_buf out = {0};
+    kas_bench_line_begin(&out, "layers", kas_device_get_info(s->device));
+    kas_line_text(&out, "net", s->net->name);
+    kas_line_text(&out, "layer", s->net->layer[f->shape->layer].name);
+    kas_line_text(&out, "shape", layer);
+    kas_line_text(&out, "kernel", f->kernel);
+    kas_line_text(&out, "phase", phase_names[f->phase]);
+    kas_line_int(&out, "batch", s->batch);
+    kas_line_int(&out, "repeats", f->seconds.count);
+    kas_bench_line_spread(&out, "seconds", &f->seconds);
+    kas_line_number(&out, "floor_bytes", f->floor_bytes);
+    kas_line_number(&out, "floor_flops", f->floor_flops);
+    kas_line_number(&out, "bytes_per_second", s->roofline.bytes_per_second);
+    kas_line_number(&out, "flops_per_second", s->roofline.flops_per_second);
+    kas_line_number(&out, "floor_seconds",
+                    kas_roofline_floor(&s->roofline, f->floor_bytes, f->floor_flops));
+    kas_line_number(&out, "share_of_floor", share);
+    if (f->kernel)
+        kas_bench_line_spread(&out, "ratio_to_convolution", &f->ratio);
+    kas_status status = kas_bench_line_put(&out, s->sink);
+    kas_buf_free(&out);
+    return status;
+}
+
+static kas_status put(subject *s, figure *f)
+{
+    char layer[96], time[32], floor[32];
+    const double median = kas_samples_quantile(&f->seconds, 0.5),
+                 least = kas_roofline_floor(&s->roofline, f->floor_bytes, f->floor_flops),
+                 share = least / median;
+    describe(s, f->shape, layer);
+    if (share < good_share)
+        kas_buf_printf(&s->low, "  %3.0f%%  %s, %s, %s\n", 100 * share, layer,
+                       f->kernel ? f->kernel : "convolution", phase_names[f->phase]);
+    if (s->sink->json)
+        return put_json(s, f, layer, share);
+    kas_table_cell(s->table, "%s", layer);
+    kas_table_cell(s->table, "%s", f->kernel ? f->kernel : "convolution");
+    kas_table_cell(s->table, "%s", phase_names[f->phase]);
+    kas_table_cell(s->table, "%s", kas_human_seconds(median, time));
+    kas_table_cell(s->table, "%s", kas_human_seconds(least, floor));
+    kas_table_cell(s->table, "%.0f%%", 100 * share);
+    if (f->kernel)
+        kas_table_cell(s->table, "%.2f", kas_samples_quantile(&f->ratio, 0.5));
+    else
+        kas_table_cell(s->table, "%s", "");
+    return KAS_OK;
+}
+
+/* ---- the convolutions -------------------------------------------------------------------------
+ */
+
+static kas_status measure_convolution(subject *s, const shape *shape, int phase)
+{
+    figure f = {.shape = shape, .phase = phase};
+    kas_bench_convs *conv;
+    KAS_TRY(kas_bench_convs_create(s->device, s->net, shape->layer, s->batch, modes[phase], &conv));
+    kas_status status = KAS_OK;
+    for (int run = -1; run < s->repeats && status == KAS_OK; run++) {
+        double seconds;
+        status = kas_bench_convs_run(conv, &seconds);
+        if (status == KAS_OK && run >= 0)
+            status = kas_samples_add(&f.seconds, seconds);
+    }
+    set_floor(s, kas_layer_flops(s->net, shape->layer), kas_layer_params(s->net, shape->layer), &f);
+    if (status == KAS_OK)
+        status = put(s, &f);
+    kas_samples_free(&f.seconds);
+    kas_bench_convs_free(conv);
+    return status;
+}
+
+/* ---- the kernels ------------------------------------------------------------------------------
+ */
+
+/* A kernel in the place of every shape; program PHASES * i + p is phase p of the i-th target. */
+typedef struct placed {
+    kas_kernel kernel;
+    kas_solution solution;
+    const char *name;
+    const shape **shape; /* [count]: those that have a target */
+    int count;
+    kas_program **program; /* [PHASES * count] */
+    kas_bench_programs *ready;
+} placed;
+
+static kas_status build(subject *s, placed *p)
+{
+    p->shape = calloc((size_t)s->shapes, sizeof *p->shape);
+    p->program = calloc((size_t)s->shapes * PHASES, sizeof(kas_program *));
+    if (!p->shape || !p->program)
+        return kas_fail(KAS_NO_MEMORY, "no memory for the programs of %s", p->name);
+    for (int i = 0; i < s->shapes; i++) {
+        if (s->shape[i].target < 0)
+            continue;
+        p->shape[p->count++] = &s->shape[i];
+        for (int phase = 0; phase < PHASES; phase++) {
+            char prefix[32];
+            const int number = PHASES * (p->count - 1) + phase;
+            snprintf(prefix, sizeof prefix, "k%d", number);
+            const kas_program_options options = {
+                .batch = s->batch, .training = modes[phase] == KAS_TAPE_TRAIN, .prefix = prefix};
+            const int t = s->shape[i].target;
+            KAS_TRY(kas_program_build(&p->kernel, &s->target[t], &p->solution.binding[t], &options,
+                                      &p->program[number]));
+        }
+    }
+    return KAS_OK;
+}
+
+static void release(placed *p)
+{
+    kas_bench_programs_free(p->ready);
+    for (int i = 0; p->program && i < PHASES * p->count; i++)
+        kas_program_free(p->program[i]);
+    free(p->program);
+    free(p->shape);
+    kas_solution_free(&p->solution);
+}
+
+static kas_status take_turns(subject *s, placed *p, int number, kas_bench_convs *conv, figure *f)
+{
+    for (int run = -1; run < s->repeats; run++) {
+        double original, seconds;
+        KAS_TRY(kas_bench_convs_run(conv, &original));
+        KAS_TRY(kas_bench_programs_run(p->ready, number, &seconds));
+        if (run < 0)
+            continue;
+        KAS_TRY(kas_samples_add(&f->seconds, seconds));
+        KAS_TRY(kas_samples_add(&f->ratio, seconds / original));
+    }
+    return KAS_OK;
+}
+
+static kas_status measure_kernel(subject *s, placed *p, int i, int phase)
+{
+    const shape *shape = p->shape[i];
+    figure f = {.shape = shape, .kernel = p->name, .phase = phase};
+    kas_bench_convs *conv = NULL;
+    kas_cost cost;
+    kas_status status = KAS_OK;
+    const int t = shape->target;
+    KAS_TRY_GOTO(
+        kas_bench_convs_create(s->device, s->net, shape->layer, s->batch, modes[phase], &conv),
+        out);
+    KAS_TRY_GOTO(take_turns(s, p, PHASES * i + phase, conv, &f), out);
+    KAS_TRY_GOTO(kas_layer_cost(&p->kernel, &s->target[t], &p->solution.binding[t], &cost), out);
+    set_floor(s, cost.flops - kas_target_fixed_flops(&s->target[t]), cost.params, &f);
+    status = put(s, &f);
+out:
+    kas_bench_convs_free(conv);
+    kas_samples_free(&f.seconds);
+    kas_samples_free(&f.ratio);
+    return status;
+}
+
+static kas_status place(subject *s, placed *p, const char *path)
+{
+    KAS_TRY(kas_kernel_read_file(path, &p->kernel));
+    KAS_TRY(kas_solve(&p->kernel, s->target, s->targets, &s->o->budget, &p->solution));
+    KAS_TRY(build(s, p));
+    return kas_bench_programs_create(s->device, p->program, PHASES * p->count, s->o->cache_dir,
+                                     &p->ready);
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* A kernel that does not fit the network is said and left out. */
+static kas_status run_kernel(subject *s, const char *path)
+{
+    placed p = {.name = base_name(path)};
+    kas_status status = place(s, &p, path);
+    if (status == KAS_OK && !s->sink->json)
+        kas_info("layers: %s", p.name);
+    if (status == KAS_ILLEGAL || status == KAS_OVER_BUDGET || status == KAS_UNSUPPORTED) {
+        kas_warn("%s is left out: %s", path, kas_error());
+        release(&p);
+        return KAS_OK;
+    }
+    for (int i = 0; i < p.count && status == KAS_OK; i++)
+        for (int phase = 0; phase < PHASES && status == KAS_OK; phase++)
+            status = measure_kernel(s, &p, i, phase);
+    release(&p);
+    return status;
+}
+
+static int is_json(const struct dirent *entry)
+{
+    const size_t length = strlen(entry->d_name);
+    return length > 5 && strcmp(entry->d_name + length - 5, ".json") == 0;
+}
+
+/* `path`: a kernel file, or a folder of them. */
+static kas_status run_kernels(subject *s, const char *path)
+{
+    struct stat found;
+    struct dirent **entry;
+    if (stat(path, &found) != 0 || !S_ISDIR(found.st_mode))
+        return run_kernel(s, path);
+    const int count = scandir(path, &entry, is_json, alphasort);
+    KAS_CHECK_LIBC(count >= 0, KAS_FAILURE);
+    kas_status status = KAS_OK;
+    for (int i = 0; i < count; i++) {
+        char file[4096];
+        if (status == KAS_OK &&
+            snprintf(file, sizeof file, "%s/%s", path, entry[i]->d_name) >= (int)sizeof file)
+            status = kas_fail(KAS_BAD_INPUT, "%s: the path is too long", path);
+        if (status == KAS_OK)
+            status = run_kernel(s, file);
+        free(entry[i]);
+    }
+    free(entry);
+    return status;
+}
+
+/* ---- set-up -----------------------------------------------------------------------------------
+ */
+
+static kas_status measure_all(subject *s)
+{
+    static const char folder[] = "kernels";
+    struct stat found;
+    for (int i = 0; i < s->shapes; i++)
+        for (int phase = 0; phase < PHASES; phase++)
+            KAS_TRY(measure_convolution(s, &s->shape[i], phase));
+    if (s->o->kernel)
+        return run_kernels(s, s->o->kernel);
+    if (stat(folder, &found) == 0)
+        return run_kernels(s, folder);
+    kas_warn("layers: there is no folder \"%s\" here, so only the convolutions were measured "
+             "(--kernel FILE or FOLDER)",
+             folder);
+    return KAS_OK;
+}
+
+static kas_status run_subject(subject *s)
+{
+    const kas_bench_options *o = s->o;
+    const bool given = o->h != 0;
+    const kas_device_info *info = kas_device_get_info(s->device);
+    s->batch = o->batch ? o->batch : info->kind == KAS_DEVICE_CPU ? CPU_BATCH : GPU_BATCH;
+    s->repeats = o->repeats ? o->repeats : REPEATS;
+    KAS_TRY(kas_net_build(o->net ? o->net : "resnet34", given ? o->h : SIDE, given ? o->w : SIDE,
+                          given ? o->c : 3, o->classes, &s->net));
+    KAS_TRY(kas_net_targets(s->net, o->filter, &s->target, &s->targets));
+    KAS_TRY(find_shapes(s));
+    KAS_TRY(kas_roofline_measure(s->device, &s->roofline));
+    return measure_all(s);
+}
+
+static kas_status put_table(subject *s)
+{
+    char title[256];
+    snprintf(title, sizeof title,
+             "layers: %s at batch %d; floor: %.1f GB/s, %.1f GFLOP/s (a multiply-add is one), "
+             "measured in this run",
+             s->net->name, s->batch, s->roofline.bytes_per_second / 1e9,
+             s->roofline.flops_per_second / 1e9);
+    KAS_TRY(kas_bench_table_put(s->table, title, s->sink));
+    if (s->sink->json || !s->low.size)
+        return KAS_OK;
+    kas_buf text = {0};
+    kas_buf_printf(&text, "below %.0f%% of the floor:\n%s\n", 100 * good_share,
+                   kas_buf_text(&s->low));
+    kas_status status = kas_buf_status(&text);
+    if (status == KAS_OK)
+        s->sink->put(s->sink->context, kas_buf_text(&text));
+    kas_buf_free(&text);
+    return status;
+}
+
+static kas_status run(const kas_bench_options *o, const kas_bench_sink *sink)
+{
+    static const kas_column columns[] = {{"layer", KAS_LEFT},          {"kernel", KAS_LEFT},
+                                         {"phase", KAS_LEFT},          {"median", KAS_RIGHT},
+                                         {"floor", KAS_RIGHT},         {"of floor", KAS_RIGHT},
+                                         {"to convolution", KAS_RIGHT}};
+    subject s = {.o = o, .sink = sink};
+    KAS_TRY(kas_device_open(o->device ? o->device : "auto", o->threads, &s.device));
+    s.table = sink->json ? NULL : kas_table_create(columns, sizeof columns / sizeof *columns);
+    kas_status status = run_subject(&s);
+    if (status == KAS_OK)
+        status = put_table(&s);
+    kas_table_free(s.table);
+    kas_buf_free(&s.low);
+    free(s.shape);
+    free(s.target);
+    kas_net_free(s.net);
+    kas_device_close(s.device);
+    return status;
+}
+
+const kas_bench_suite kas_bench_suite_layers = {
+    "layers", "each layer shape and each known kernel in its place, with its floor", run};
