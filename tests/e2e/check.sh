@@ -11,6 +11,10 @@ grep -Eq '^kernels: 1; comparisons on .*: 5 .* failures: 0$' "$folder/out"
 ./kas-gpu check --sampled 1 --seed 3 --net resnet20 --input 3x8x8 --device cpu --json >"$folder/json"
 [ "$(grep -c '"kind": *"check"' "$folder/json")" = 5 ]
 grep -q '"failures": *0' "$folder/json"
+# One shape a kernel, another for the next one, so that five kernels see all five.
+./kas-gpu check --sampled 5 --shapes 1 --seed 1 --net resnet20 --input 3x8x8 --device cpu >"$folder/out"
+[ "$(grep ' ok$' "$folder/out" | awk '{ print $2 }' | sort -u | wc -l)" = 5 ]
+grep -Eq '^screened out.*: [0-9]+ of [0-9]+ sampled$' "$folder/out"
 
 code=0
 ./kas-gpu check 2>/dev/null || code=$?

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "host/net/targets.h"
+#include "host/reference/reference.h"
 #include "host/score/screen.h"
 #include "host/space/kernel_json.h"
 
@@ -38,20 +39,26 @@ static int tear_down(void **state)
     return 0;
 }
 
-static kas_screen screen(const char *nodes, uint64_t seed)
+static void make(const char *nodes, kas_kernel *kernel, kas_solution *solution)
 {
     char text[1024];
     snprintf(text, sizeof text,
              "{\"format\":\"kas-gpu kernel\",\"version\":1,\"nodes\":[{\"op\":\"input\"},%s]}",
              nodes);
+    kas_budget budget = {0};
+    if (kas_kernel_read_json("test", text, strlen(text), kernel) != KAS_OK ||
+        kas_solve(kernel, target, targets, &budget, solution) != KAS_OK)
+        fail_msg("%s", kas_error());
+}
+
+static kas_screen screen(const char *nodes, uint64_t seed)
+{
     kas_kernel kernel;
     kas_solution solution;
-    kas_budget budget = {0};
     kas_screen out;
     memset(&out, 0xff, sizeof out);
-    if (kas_kernel_read_json("test", text, strlen(text), &kernel) != KAS_OK ||
-        kas_solve(&kernel, target, targets, &budget, &solution) != KAS_OK ||
-        kas_screen_kernel(device, &kernel, target, targets, &solution, seed, NULL, &out) != KAS_OK)
+    make(nodes, &kernel, &solution);
+    if (kas_screen_kernel(device, &kernel, target, targets, &solution, seed, NULL, &out) != KAS_OK)
         fail_msg("%s", kas_error());
     kas_solution_free(&solution);
     return out;
@@ -112,6 +119,40 @@ static void blown_up_signal(void **state)
     assert_false(kas_screen_passes(&s));
 }
 
+/* `check` asks the reference instead of a device: other draws, the same answer. */
+static void the_reference_agrees(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *nodes;
+        double low, high;
+    } cases[] = {{"{\"op\":\"fc\",\"in\":[0],\"out\":\"C\"}", 0.85, 1.15},
+                 {"{\"op\":\"fc\",\"in\":[0],\"out\":\"C\"},{\"op\":\"sub\",\"in\":[1,1]}", 0, 0},
+                 {"{\"op\":\"fc\",\"in\":[0],\"out\":\"C\"},{\"op\":\"exp\",\"in\":[1]},"
+                  "{\"op\":\"square\",\"in\":[2]},{\"op\":\"square\",\"in\":[3]}",
+                  KAS_SCREEN_STD_HIGH, 1e9}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kas_kernel kernel;
+        kas_solution solution;
+        double first = NAN, again = NAN, largest = 0;
+        make(cases[i].nodes, &kernel, &solution);
+        for (int t = 0; t < targets; t++) {
+            assert_int_equal(kas_reference_output_deviation(&kernel, &target[t],
+                                                            &solution.binding[t], 2, 1, &first),
+                             KAS_OK);
+            assert_true(first >= cases[i].low || i == 2);
+            largest = fmax(largest, first);
+        }
+        assert_true(largest >= cases[i].low && largest <= cases[i].high);
+        assert_int_equal(kas_reference_output_deviation(&kernel, &target[targets - 1],
+                                                        &solution.binding[targets - 1], 2, 1,
+                                                        &again),
+                         KAS_OK);
+        assert_true(first == again);
+        kas_solution_free(&solution);
+    }
+}
+
 static void limits(void **state)
 {
     (void)state;
@@ -130,9 +171,9 @@ static void limits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_gains), cmocka_unit_test(same_seed_same_figures),
-        cmocka_unit_test(lost_signal), cmocka_unit_test(blown_up_signal),
-        cmocka_unit_test(limits),
+        cmocka_unit_test(known_gains),          cmocka_unit_test(same_seed_same_figures),
+        cmocka_unit_test(lost_signal),          cmocka_unit_test(blown_up_signal),
+        cmocka_unit_test(the_reference_agrees), cmocka_unit_test(limits),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

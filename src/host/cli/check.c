@@ -8,7 +8,9 @@
 #include "host/cli/net_options.h"
 #include "host/core/files.h"
 #include "host/core/log.h"
+#include "host/reference/reference.h"
 #include "host/report/line.h"
+#include "host/score/screen.h"
 #include "host/space/kernel_json.h"
 #include "host/space/sampler.h"
 #include "jit/agree.h"
@@ -23,17 +25,23 @@ typedef struct check_options {
     kas_agree_options agree;
     const char *device;
     long long sampled;
+    int shapes; /* of a sampled kernel that are looked at; 0 = all */
     bool nvrtc;
     const char *file[MAX_FILES];
     int files;
 } check_options;
 
-enum { KEY_SAMPLED = 0x200, KEY_NVRTC, KEY_DIRECTIONS };
+enum { KEY_SAMPLED = 0x200, KEY_NVRTC, KEY_DIRECTIONS, KEY_SHAPES };
 
 static const struct argp_option option_list[] = {
     {"batch", 'b', "N", 0, "Images at once (default 2)", 0},
     {"device", 'D', "D", 0, "auto, cpu, cuda or cuda:N (default auto)", 0},
-    {"sampled", KEY_SAMPLED, "N", 0, "Also check N sampled kernels", 0},
+    {"sampled", KEY_SAMPLED, "N", 0,
+     "Also check N sampled kernels whose output is neither lost nor blown up at initialisation", 0},
+    {"shapes", KEY_SHAPES, "N", 0,
+     "Look at N of the network's shapes for each sampled kernel, at others for the next one "
+     "(default all)",
+     0},
     {"seed", 's', "S", 0, "Seed of the sampled kernels and of the inputs (default 0)", 0},
     {"nvrtc", KEY_NVRTC, 0, 0, "Also compile everything by NVRTC for sm_80 and sm_90", 0},
     {"directions", KEY_DIRECTIONS, "N", 0,
@@ -59,6 +67,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_SAMPLED:
         o->sampled = kas_cli_int(state, "--sampled", arg, 1, 1000000);
+        return 0;
+    case KEY_SHAPES:
+        o->shapes = (int)kas_cli_int(state, "--shapes", arg, 1, 1000000);
         return 0;
     case KEY_NVRTC:
         o->nvrtc = true;
@@ -86,9 +97,12 @@ static const char doc[] =
     "  kas-gpu check kernels/involution.json\n"
     "  kas-gpu check kernels/*.json --net resnet20 --input 3x32x32 --nvrtc\n"
     "  kas-gpu check --sampled 300 --seed 1 --nvrtc\n"
+    "  kas-gpu check --sampled 2000 --shapes 1 --net resnet20 --input 3x8x8 --nvrtc\n"
     "\vThe network is resnet18 and images are 3x16x16 unless said otherwise: the reference is not "
     "quick. An error is the largest difference in a tensor, divided by its largest value. The exit "
-    "code is 1 when a kernel fails.";
+    "code is 1 when a kernel fails. A sampled kernel whose output is not finite or has a standard "
+    "deviation outside [0.01, 100] at initialisation is screened out, as a search does it: it "
+    "counts as a failure of the sampler, and another one is drawn in its place.";
 
 typedef struct checker {
     const check_options *o;
@@ -98,6 +112,7 @@ typedef struct checker {
     kas_device *device;
     kas_compiler *compiler, *arch[MAX_ARCHS];
     long long kernels, comparisons, failures, redrawn, compiled;
+    long long screened;                /* sampled kernels that were left out */
     long long gpu_kernels, gpu_local;  /* of all cubins; those with local memory */
     int gpu_registers;                 /* the most of a thread */
     double forward, gradient, numeric; /* largest errors */
@@ -247,17 +262,18 @@ static kas_status check_shapes(checker *c, const kas_kernel *kernel, const char 
     return status;
 }
 
+static void free_shapes(shapes *s)
+{
+    free(s->target);
+    free(s->binding);
+}
+
 /* A kernel that cannot be lowered, compiled or run is a failure of that kernel, and the next one is
  * looked at. */
 static kas_status check_kernel(checker *c, const kas_kernel *kernel, const char *name,
-                               const kas_solution *solution)
+                               const shapes *s)
 {
-    shapes s = {0};
-    kas_status status = distinct_shapes(c, solution, &s);
-    if (status == KAS_OK)
-        status = check_shapes(c, kernel, name, &s);
-    free(s.target);
-    free(s.binding);
+    const kas_status status = check_shapes(c, kernel, name, s);
     c->kernels++;
     fflush(stdout);
     if (status == KAS_OK || status == KAS_NO_MEMORY || status == KAS_DEVICE_LOST)
@@ -281,11 +297,60 @@ static kas_status check_files(checker *c)
         if (kas_solve(&kernel, c->targets, c->count, &c->o->net.budget, &solution) != KAS_OK)
             return kas_fail_context(KAS_BAD_INPUT, "%s does not fit %s", c->o->file[i],
                                     c->net->name);
-        const kas_status status = check_kernel(c, &kernel, name, &solution);
+        shapes s = {0};
+        kas_status status = distinct_shapes(c, &solution, &s);
+        if (status == KAS_OK)
+            status = check_kernel(c, &kernel, name, &s);
+        free_shapes(&s);
         kas_solution_free(&solution);
         KAS_TRY(status);
     }
     return KAS_OK;
+}
+
+/* Leaves `wanted` of the shapes, the next ones for the next kernel, so that all get their turn. */
+static void choose_shapes(shapes *s, int wanted, long long turn)
+{
+    const int first = wanted ? (int)(turn * wanted % s->count) : 0;
+    const int kept = wanted && wanted < s->count ? wanted : s->count;
+    for (int i = 0; i < first; i++) { /* rotates by one */
+        const kas_target target = s->target[0];
+        const kas_binding binding = s->binding[0];
+        memmove(s->target, s->target + 1, (size_t)(s->count - 1) * sizeof *s->target);
+        memmove(s->binding, s->binding + 1, (size_t)(s->count - 1) * sizeof *s->binding);
+        s->target[s->count - 1] = target;
+        s->binding[s->count - 1] = binding;
+    }
+    s->count = kept;
+}
+
+static kas_status passes_screen(const checker *c, const kas_kernel *kernel, const shapes *s,
+                                bool *passes)
+{
+    *passes = true;
+    for (int i = 0; i < s->count && *passes; i++) {
+        double deviation;
+        KAS_TRY(kas_reference_output_deviation(kernel, &s->target[i], &s->binding[i],
+                                               c->o->agree.batch, c->o->agree.seed, &deviation));
+        *passes = deviation >= KAS_SCREEN_STD_LOW && deviation <= KAS_SCREEN_STD_HIGH;
+    }
+    return KAS_OK;
+}
+
+static kas_status check_sample(checker *c, const kas_sample *sample)
+{
+    shapes s = {0};
+    bool passes = false;
+    kas_status status = distinct_shapes(c, &sample->solution, &s);
+    if (status == KAS_OK) {
+        choose_shapes(&s, c->o->shapes, (long long)sample->index);
+        status = passes_screen(c, &sample->kernel, &s, &passes);
+    }
+    if (status == KAS_OK && passes)
+        status = check_kernel(c, &sample->kernel, sample->name, &s);
+    c->screened += !passes;
+    free_shapes(&s);
+    return status;
 }
 
 static kas_status check_sampled(checker *c)
@@ -296,12 +361,13 @@ static kas_status check_sampled(checker *c)
     options.budget = c->o->net.budget;
     KAS_TRY(kas_sampler_create(&options, c->targets, c->count, &sampler));
     kas_status status = KAS_OK;
-    for (long long k = 0; k < c->o->sampled && status == KAS_OK; k++) {
+    const long long wanted = c->kernels + c->o->sampled;
+    while (c->kernels < wanted && status == KAS_OK) {
         kas_sample s;
         status = kas_sampler_next(sampler, 0, &s);
         if (status != KAS_OK)
             break;
-        status = check_kernel(c, &s.kernel, s.name, &s.solution);
+        status = check_sample(c, &s);
         kas_solution_free(&s.solution);
     }
     kas_sampler_free(sampler);
@@ -342,6 +408,7 @@ static kas_status summary(const checker *c)
         kas_line_int(&line, "nvrtc_most_registers", c->gpu_registers);
         kas_line_int(&line, "nvrtc_with_local_memory", c->gpu_local);
         kas_line_int(&line, "failures", c->failures);
+        kas_line_int(&line, "screened_out", c->screened);
         kas_line_int(&line, "inputs_drawn_again", c->redrawn);
         kas_line_number(&line, "forward", c->forward);
         kas_line_number(&line, "gradient", c->gradient);
@@ -360,6 +427,9 @@ static kas_status summary(const checker *c)
            c->kernels, kas_device_get_info(c->device)->name, c->comparisons, c->redrawn,
            c->compiled, c->failures, c->forward, KAS_AGREE_FORWARD, c->gradient, KAS_AGREE_GRADIENT,
            c->numeric, KAS_AGREE_NUMERIC);
+    if (c->o->sampled)
+        printf("screened out, an output lost or blown up at initialisation: %lld of %lld sampled\n",
+               c->screened, c->screened + c->o->sampled);
     if (c->compiled)
         printf("GPU kernels compiled: %lld; at most %d registers a thread; with local memory "
                "(spills): %lld\n",

@@ -48,4 +48,11 @@ kas_status kas_reference_compare_gradient(kas_reference *ref, const double *x,
                                           const double *dx, const double *const *dweight,
                                           int directions, uint64_t seed, double *worst);
 
+/* Standard deviation of the output, over images, channels and positions, of a kernel as training
+ * starts it: x standard normal, every weight as its primitive initialises it (space/weights.h).
+ * *out is not finite when an element of the output is not. */
+kas_status kas_reference_output_deviation(const kas_kernel *kernel, const kas_target *target,
+                                          const kas_binding *binding, int batch, uint64_t seed,
+                                          double *out);
+
 #endif
