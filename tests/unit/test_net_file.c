@@ -256,12 +256,50 @@ static void options_are_checked(void **state)
     kas_net_free(net);
 }
 
+/* A study keeps the file's content: what is kept gives the same network, spaces do not count,
+ * content and options do. */
+static void files_are_kept(void **state)
+{
+    (void)state;
+    char name[KAS_NET_KEPT_NAME], other[KAS_NET_KEPT_NAME], changed[2 * sizeof repeated];
+    const char *text, *again;
+    assert_int_equal(kas_net_keep("resnet18:small=0", name, &text), KAS_OK);
+    assert_string_equal(name, "resnet18:small=0");
+    assert_string_equal(text, "");
+    assert_int_equal(kas_net_keep(repeated, name, &text), KAS_OK);
+    assert_int_equal(strncmp(name, "test-", 5), 0);
+    assert_int_equal(strlen(name), 5 + 8);
+    assert_null(strchr(text, '\n'));
+    kas_net *a = read_net(repeated, 8, 8), *b = read_net(text, 8, 8);
+    assert_int_equal(a->layers, b->layers);
+    for (int i = 0; i < a->layers; i++)
+        assert_string_equal(a->layer[i].name, b->layer[i].name);
+    kas_net_free(a);
+    kas_net_free(b);
+    snprintf(changed, sizeof changed, "%s:width=6", repeated);
+    assert_int_equal(kas_net_keep(changed, other, &again), KAS_OK);
+    assert_string_not_equal(name, other);
+    b = read_net(again, 8, 8);
+    assert_shape(b, "conv", 6, 8, 8);
+    kas_net_free(b);
+    snprintf(changed, sizeof changed, "{\n   %s", repeated + 1);
+    assert_int_equal(kas_net_keep(changed, other, &again), KAS_OK);
+    assert_string_equal(name, other);
+    assert_ptr_equal(text, again);
+    assert_int_equal(kas_net_keep("nonesuch", name, &text), KAS_BAD_INPUT);
+    assert_int_equal(kas_net_keep("{\"format\": 1}", name, &text), KAS_BAD_INPUT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layers_have_their_fields),   cmocka_unit_test(blocks_unroll),
-        cmocka_unit_test(broken_files_are_explained), cmocka_unit_test(limits_hold),
-        cmocka_unit_test(cut_files_are_refused),      cmocka_unit_test(options_are_checked),
+        cmocka_unit_test(layers_have_their_fields),
+        cmocka_unit_test(blocks_unroll),
+        cmocka_unit_test(broken_files_are_explained),
+        cmocka_unit_test(limits_hold),
+        cmocka_unit_test(cut_files_are_refused),
+        cmocka_unit_test(options_are_checked),
+        cmocka_unit_test(files_are_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -142,7 +142,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         c->request.dataset = arg;
         return 0;
     case 'n':
-        copy_text(state, "--net", arg, o->net, sizeof o->net);
+        c->request.net = arg;
         return 0;
     case 's':
         c->request.study = arg;

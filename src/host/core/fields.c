@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/intern.h"
+
 static void *member(const kas_field *field, const void *object)
 {
     return (char *)(uintptr_t)object + field->offset;
@@ -40,6 +42,9 @@ void kas_field_write(const kas_field *field, const void *object, kas_buf *out)
     case KAS_FIELD_TEXT:
         kas_buf_json_string(out, value);
         break;
+    case KAS_FIELD_KEPT:
+        kas_buf_json_string(out, *(const char *const *)value);
+        break;
     case KAS_FIELD_SEED:
         kas_buf_printf(out, "\"%" PRIu64 "\"", *(const uint64_t *)value);
         break;
@@ -68,6 +73,8 @@ void kas_field_print(const kas_field *field, const void *object, kas_buf *out)
     const void *value = member(field, object);
     if (field->type == KAS_FIELD_TEXT)
         kas_buf_puts(out, value);
+    else if (field->type == KAS_FIELD_KEPT)
+        kas_buf_puts(out, *(const char *const *)value);
     else if (field->type == KAS_FIELD_CHOICE)
         kas_buf_puts(out, field->choices[*(const int *)value]);
     else if (field->type == KAS_FIELD_FLAG)
@@ -134,6 +141,12 @@ static kas_status set_text(const kas_field *field, const char *name, const char 
     return KAS_OK;
 }
 
+static kas_status set_kept(const char *name, const char *text, const char **out)
+{
+    *out = kas_intern(text);
+    return *out ? KAS_OK : kas_fail(KAS_NO_MEMORY, "%s: no memory", name);
+}
+
 static kas_status set_seed(const char *name, const char *text, uint64_t *out)
 {
     char *end;
@@ -171,6 +184,8 @@ static kas_status read_word(const kas_field *field, const cJSON *json, const cha
     KAS_TRY(kas_json_string(json, where, field->key, &text));
     if (field->type == KAS_FIELD_TEXT)
         return set_text(field, name, text, value);
+    if (field->type == KAS_FIELD_KEPT)
+        return set_kept(name, text, value);
     if (field->type == KAS_FIELD_SEED)
         return set_seed(name, text, value);
     int choice = find_choice(field, text);
@@ -209,6 +224,9 @@ static void set_absent(const kas_field *field, void *value)
     case KAS_FIELD_TEXT:
         *(char *)value = 0;
         break;
+    case KAS_FIELD_KEPT:
+        *(const char **)value = "";
+        break;
     case KAS_FIELD_SEED:
         *(uint64_t *)value = 0;
         break;
@@ -228,6 +246,7 @@ kas_status kas_field_read(const kas_field *field, const cJSON *json, const char 
     snprintf(name, sizeof name, "%.400s: field \"%s\"", where, field->key);
     switch (field->type) {
     case KAS_FIELD_TEXT:
+    case KAS_FIELD_KEPT:
     case KAS_FIELD_SEED:
     case KAS_FIELD_CHOICE:
         return read_word(field, json, where, name, value);
@@ -308,6 +327,8 @@ kas_status kas_field_parse(const kas_field *field, const char *text, void *objec
     switch (field->type) {
     case KAS_FIELD_TEXT:
         return set_text(field, field->option, text, value);
+    case KAS_FIELD_KEPT:
+        return set_kept(field->option, text, value);
     case KAS_FIELD_SEED:
         return set_seed(field->option, text, value);
     case KAS_FIELD_INTEGER:

@@ -15,6 +15,7 @@
 
 typedef enum kas_field_type {
     KAS_FIELD_TEXT,    /* char [size] */
+    KAS_FIELD_KEPT,    /* const char *, a text that lives as long as the program (intern.h) */
     KAS_FIELD_SEED,    /* uint64_t; a string in JSON, whose numbers lose integers above 2^53 */
     KAS_FIELD_INTEGER, /* int */
     KAS_FIELD_NUMBER,  /* double */

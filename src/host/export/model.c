@@ -108,7 +108,7 @@ static kas_status set_winner(const char *where, const cJSON *model, kas_export_m
     KAS_TRY(read_options(where, model, &options));
     KAS_TRY(read_input(where, model, &setting));
     KAS_TRY(kas_json_int(model, where, "classes", 2, 65536, &classes));
-    setting.net = options.net;
+    setting.net = *options.network ? options.network : options.net;
     setting.classes = (int)classes;
     setting.targets = options.targets[0] ? options.targets : NULL;
     setting.budget.max_flops_ratio = options.flops;
@@ -166,7 +166,7 @@ static kas_status set_candidate(const char *study, const kas_work *work, const k
     KAS_TRY(kas_search_options_read(study, record->options, &options));
     KAS_TRY(kas_dataset_open(record->dataset_path, &dataset));
     kas_export_setting setting = {
-        .net = options.net,
+        .net = *options.network ? options.network : options.net,
         .c = (int)dataset->c,
         .h = (int)dataset->h,
         .w = (int)dataset->w,

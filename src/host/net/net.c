@@ -1,10 +1,13 @@
 #include "host/net/net.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "host/core/files.h"
+#include "host/core/intern.h"
 #include "host/core/json.h"
+#include "host/core/sha256.h"
 #include "host/net/catalog.h"
 #include "host/net/net_file.h"
 
@@ -132,6 +135,8 @@ static kas_status build(const char *spec, kas_net_source source, kas_net **out)
     KAS_TRY_GOTO(follow_like(&source, &text, &options, name), out);
     KAS_TRY_GOTO(kas_buf_status(&text), out);
     KAS_TRY_GOTO(kas_buf_status(&options), out);
+    if (is_text(spec))
+        source.file = name;
     source.text = kas_buf_text(&text);
     source.options = kas_buf_text(&options);
     status = kas_net_file_read(&source, out);
@@ -149,6 +154,52 @@ kas_status kas_net_build(const char *spec, int h, int w, int c, int classes, kas
     if (status != KAS_OK)
         return kas_fail_context(status, "network %.64s", spec);
     return build(spec, source, out);
+}
+
+/* ---- keeping ----------------------------------------------------------------------------------
+ */
+
+/* The file without spaces and line ends, then the options; the name is the file's own. */
+static kas_status keep_file(const char *file, const char *text, const char *options,
+                            char kept[KAS_NET_KEPT_NAME], const char **out)
+{
+    char like[256], name[32], digest[65];
+    KAS_TRY(kas_net_file_like(file, text, like, name));
+    kas_buf packed = {0};
+    kas_buf_puts(&packed, text);
+    KAS_TRY(kas_buf_status(&packed));
+    cJSON_Minify(packed.data);
+    packed.size = strlen(packed.data);
+    kas_buf_puts(&packed, options);
+    *out = packed.failed ? NULL : kas_intern(packed.data);
+    kas_buf_free(&packed);
+    if (!*out)
+        return kas_fail(KAS_NO_MEMORY, "no memory to keep %s", file);
+    kas_sha256_hex(*out, strlen(*out), digest);
+    snprintf(kept, KAS_NET_KEPT_NAME, "%s-%.8s", name, digest);
+    return KAS_OK;
+}
+
+kas_status kas_net_keep(const char *spec, char name[KAS_NET_KEPT_NAME], const char **out)
+{
+    kas_buf base = {0}, text = {0};
+    const char *options = find_options(spec), *file;
+    kas_status status = KAS_OK;
+    *out = "";
+    kas_buf_add(&base, spec, (size_t)(options - spec));
+    KAS_TRY_GOTO(kas_buf_status(&base), out);
+    if (kas_catalog_find(kas_buf_text(&base))) {
+        if (snprintf(name, KAS_NET_KEPT_NAME, "%s", spec) >= KAS_NET_KEPT_NAME)
+            status = kas_fail(KAS_BAD_INPUT, "network \"%.64s...\": options of more than %d bytes",
+                              spec, KAS_NET_KEPT_NAME - 1);
+        goto out;
+    }
+    KAS_TRY_GOTO(find_text(kas_buf_text(&base), &text, &file), out);
+    status = keep_file(file, kas_buf_text(&text), options, name, out);
+out:
+    kas_buf_free(&base);
+    kas_buf_free(&text);
+    return status;
 }
 
 void kas_net_free(kas_net *net)

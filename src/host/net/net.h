@@ -80,6 +80,13 @@ typedef struct kas_net {
  */
 kas_status kas_net_build(const char *spec, int h, int w, int c, int classes, kas_net **out);
 void kas_net_free(kas_net *net);
+
+/* What a study keeps of `spec`, so that it does not depend on a file: a short name, and a text that
+ * kas_net_build takes in the spec's place and that lives as long as the program; "" where the name
+ * does.  The name of a network from a file ends in part of the text's digest: "mine-3f9a20c1". */
+enum { KAS_NET_KEPT_NAME = 96 };
+kas_status kas_net_keep(const char *spec, char name[KAS_NET_KEPT_NAME], const char **text);
+
 /* NULL-terminated list of the names that kas_net_build knows. Not thread-safe on its first call. */
 const char *const *kas_net_names(void);
 enum { KAS_NET_CATALOG = 64 }; /* most of them */

@@ -11,7 +11,7 @@
 #include "host/net/expression.h"
 #include "host/net/net.h"
 
-enum { KAS_NET_FILE_BYTES = 1 << 20, KAS_NET_FILE_LAYERS = 8192 };
+enum { KAS_NET_FILE_BYTES = 1 << 18, KAS_NET_FILE_LAYERS = 8192 };
 
 typedef struct kas_net_source {
     const char *file; /* for messages */

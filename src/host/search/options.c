@@ -14,6 +14,7 @@
 /* Everything but the recipe, whose fields follow these in the text. */
 static const kas_field fields[] = {
     {"net", "--net", TEXT(net)},
+    {"network", "--net", KAS_FIELD_KEPT, AT(network), .optional = true},
     {"targets", "--targets", TEXT(targets)},
     {"seed", "--seed", KAS_FIELD_SEED, AT(seed)},
     {"candidates", "--candidates", INTEGER(candidates), .high = 1e9},
@@ -27,11 +28,12 @@ static const kas_field fields[] = {
     {"device", "--device", TEXT(device)},
     {"threads", "--threads", INTEGER(threads), .high = 4096},
 };
-enum { FIELDS = sizeof fields / sizeof *fields, MOST_KEYS = 96 };
+enum { FIELDS = sizeof fields / sizeof *fields, MOST_KEYS = 96, MAX_BYTES = 1 << 20 };
 
 kas_search_options kas_search_options_default(void)
 {
     return (kas_search_options){.net = "resnet18",
+                                .network = "",
                                 .candidates = 16,
                                 .flops = 0.5,
                                 .params = 1.0,
@@ -64,7 +66,7 @@ kas_status kas_search_options_read(const char *where, const char *text, kas_sear
 {
     cJSON *root;
     *out = (kas_search_options){0};
-    KAS_TRY(kas_json_parse(where, text, strlen(text), (kas_json_limits){65536, 4}, &root));
+    KAS_TRY(kas_json_parse(where, text, strlen(text), (kas_json_limits){MAX_BYTES, 4}, &root));
     kas_status status = check_keys(root, where);
     if (status == KAS_OK)
         status = kas_fields_read(fields, FIELDS, root, where, out);
@@ -75,10 +77,13 @@ kas_status kas_search_options_read(const char *where, const char *text, kas_sear
     return status;
 }
 
+/* True also for what another field speaks for. */
 static bool left_to_the_study(const kas_field *f, const kas_search_options *given)
 {
     if (strcmp(f->key, "threads") == 0)
         return given->threads == 0;
+    if (strcmp(f->key, "network") == 0)
+        return true; /* long, and known by the digest in its name */
     return strcmp(f->key, "device") == 0 && !given->device[0];
 }
 

@@ -11,14 +11,16 @@
 
 #include "host/core/buf.h"
 #include "host/core/status.h"
+#include "host/net/net.h"
 #include "host/train/train.h"
 
 /* Images in a forward pass whose latency is measured. */
 enum { KAS_LATENCY_BATCH = 32 };
 
 typedef struct kas_search_options {
-    char net[32];
-    char targets[128]; /* filter of kernel sizes, "3x3,1x1"; "" = all */
+    char net[KAS_NET_KEPT_NAME]; /* its name; of a network from a file with part of its digest */
+    const char *network;         /* text of that file (kas_net_keep); "" = the name is enough */
+    char targets[128];           /* filter of kernel sizes, "3x3,1x1"; "" = all */
     uint64_t seed;
     int candidates;    /* first N of the list; 0 = until time_limit */
     double time_limit; /* seconds of wall time, all runs together; 0 = by count */

@@ -12,8 +12,8 @@ kas_status kas_problem_open(const kas_search_options *options, const char *datas
     *out = (kas_problem){0};
     KAS_TRY(kas_dataset_open(dataset, &out->dataset));
     const kas_dataset *d = out->dataset;
-    KAS_TRY(
-        kas_net_build(options->net, (int)d->h, (int)d->w, (int)d->c, (int)d->classes, &out->net));
+    const char *net = *options->network ? options->network : options->net;
+    KAS_TRY(kas_net_build(net, (int)d->h, (int)d->w, (int)d->c, (int)d->classes, &out->net));
     return kas_net_targets(out->net, *options->targets ? options->targets : NULL, &out->target,
                            &out->targets);
 }

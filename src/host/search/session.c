@@ -124,6 +124,8 @@ static kas_status open_store(kas_session *s, const kas_search_options *asked)
 kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_session *out)
 {
     *out = (kas_session){.search = request->search};
+    if (request->net)
+        KAS_TRY(kas_net_keep(request->net, out->search.net, &out->search.network));
     KAS_TRY(set_paths(request, out));
     KAS_TRY(set_devices(request, request->device ? request->device : "auto", out));
     snprintf(out->search.device, sizeof out->search.device, "%s", out->devices.kind);

@@ -12,6 +12,7 @@ typedef struct kas_session_request {
     const char *study;         /* folder; "" = ./studies/<net>-<data set>-<seed> */
     const char *dataset;       /* NULL: the study's */
     kas_search_options search; /* device and threads are filled in; ignored by resume */
+    const char *net;           /* a name, or the path of a network file; NULL = search.net */
     int threads;               /* of all workers together; 0 = all cores */
     const char *device;        /* see kas_devices_find; NULL: the study's */
     int workers;               /* 0 = one a GPU, or one */
