@@ -85,7 +85,10 @@ static kas_search_options search_options(int candidates)
 {
     kas_search_options o = kas_search_options_default();
     o.candidates = candidates;
-    o.recipe = (kas_recipe){.epochs = EPOCHS, .batch = 1, .lr = 1};
+    o.recipe = kas_recipe_default();
+    o.recipe.epochs = EPOCHS;
+    o.recipe.batch = 1;
+    o.recipe.lr = 1;
     strcpy(o.prune, "none");
     strcpy(o.device, "cpu");
     return o;
