@@ -81,10 +81,10 @@ typedef struct kas_norm_args {
 typedef struct kas_pool_args {
     const float *in;
     float *out;
-    kas_u8 *index;                                /* max pool: like y, a byte an element */
-    int h, width, out_h, out_w;                   /* of x, of y */
+    kas_u8 *index;              /* max pool: like y, a byte an element, of pitch_index */
+    int h, width, out_h, out_w; /* of x, of y */
     int kernel_h, kernel_w, stride, pad_h, pad_w; /* unless adaptive */
-    int adaptive, count_pad, c, pitch_x, pitch_y;
+    int adaptive, count_pad, c, pitch_x, pitch_y, pitch_index;
 } kas_pool_args;
 
 /* shortcut.kc: every size-th pixel of x, channels zero-padded in front and behind. */

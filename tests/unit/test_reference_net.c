@@ -10,6 +10,7 @@
 
 #include "host/reference/layers.h"
 #include "finite_difference.h"
+#include "zoo_net.h"
 
 #define TOLERANCE 1e-7
 
@@ -194,9 +195,51 @@ static void test_sgd_by_hand(void **state)
     kas_ref_net_free(r.net);
 }
 
+/* A layer of every kind: central differences of a few elements of every parameter.  The kinks of
+ * max pools, ReLUs and dropout stay where they are for so small a step. */
+static void test_every_kind(void **state)
+{
+    (void)state;
+    enum { IMAGES = 2, SIZE = IMAGES * 3 * 9 * 8 };
+    static double images[SIZE];
+    const uint16_t labels[IMAGES] = {3, 8};
+    kas_net *net = zoo_net(9, 8);
+    kas_ref_net *ref;
+    double loss, up, down, worst = 0;
+    assert_non_null(net);
+    assert_int_equal(kas_ref_net_create(net, &ref), KAS_OK);
+    ref->dropout_seed = 5;
+    fd_random(images, SIZE, 1);
+    for (int i = 0; i < ref->params; i++)
+        if (ref->param[i].grad)
+            fd_random(ref->param[i].value, ref->param[i].size, 100 + (uint64_t)i);
+    for (int i = 0; i < ref->params; i++) {
+        kas_ref_param *p = &ref->param[i];
+        size_t step = p->size / 4 + 1;
+        for (size_t k = i % step; p->grad && k < p->size; k += step) {
+            double kept = p->value[k], h = 1e-5;
+            assert_int_equal(kas_ref_net_step(ref, IMAGES, images, labels, 0.1, &loss, NULL), 0);
+            double gradient = p->grad[k];
+            p->value[k] = kept + h;
+            assert_int_equal(kas_ref_net_step(ref, IMAGES, images, labels, 0.1, &up, NULL), 0);
+            p->value[k] = kept - h;
+            assert_int_equal(kas_ref_net_step(ref, IMAGES, images, labels, 0.1, &down, NULL), 0);
+            p->value[k] = kept;
+            double error = fabs((up - down) / (2 * h) - gradient) / fmax(1, fabs(gradient));
+            if (!(error <= 1e-6))
+                printf("%s[%zu]: %.9g, expected %.9g\n", p->name, k, gradient, (up - down) / 2 / h);
+            worst = fd_larger(worst, error);
+        }
+    }
+    assert_true(fd_within("every kind of layer", worst, 1e-6));
+    kas_ref_net_free(ref);
+    kas_net_free(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_kind),
         cmocka_unit_test(test_gradients),
         cmocka_unit_test(test_evaluation),
         cmocka_unit_test(test_sgd_by_hand),

@@ -5,6 +5,7 @@
 #include "host/net/builder.h"
 #include "host/reference/update.h"
 #include "host/train/schedule.h"
+#include "zoo_net.h"
 
 static pair make_pair(const char *name, int h, int w, int n)
 {
@@ -73,11 +74,67 @@ static void knotted_network(void **state)
     free_pair(&p);
 }
 
-static void evaluation_uses_running_statistics(void **state)
+static kas_net *make_zoo(int h, int w)
+{
+    kas_net *net = zoo_net(h, w);
+    if (!net)
+        fail_msg("%s", kas_error());
+    return net;
+}
+
+static void every_kind_of_layer(void **state)
 {
     (void)state;
+    static const int sizes[][2] = {{12, 12}, {13, 9}};
+    for (int i = 0; i < 2; i++) {
+        pair p = make_pair_of(make_zoo(sizes[i][0], sizes[i][1]), NULL, 5);
+        check_step(&p, "zoo", 1e-3);
+        free_pair(&p);
+    }
+}
+
+/* A step's gradients and logits as bits. */
+static float *step_bits(bool recompute, size_t *count)
+{
+    pair p = make_pair_with(make_zoo(13, 10), NULL, 4, NULL, recompute);
+    const kas_params *params = kas_model_params(p.model);
+    size_t learned = params->learned, logits = 10 * (size_t)p.n;
+    float *bits = calloc(learned + logits, sizeof *bits);
+    assert_non_null(bits);
+    kas_plan *plan = record(&p, KAS_TAPE_TRAIN);
+    assert_int_equal(kas_model_set_batch(p.model, KAS_TAPE_TRAIN, p.images, p.labels), KAS_OK);
+    assert_int_equal(kas_plan_run(plan), KAS_OK);
+    assert_int_equal(kas_model_get_logits(p.model, KAS_TAPE_TRAIN, bits + learned), KAS_OK);
+    for (int i = 0; i < params->count; i++)
+        if (params->param[i].kind != KAS_PARAM_STATISTIC)
+            assert_int_equal(kas_model_get_gradient(p.model, i, bits + params->param[i].offset),
+                             KAS_OK);
+    print_message("recompute %d: %zu bytes\n", recompute, kas_model_memory(p.model));
+    kas_plan_free(plan);
+    free_pair(&p);
+    *count = learned + logits;
+    return bits;
+}
+
+static void recomputation_gives_the_same_bits(void **state)
+{
+    (void)state;
+    size_t count, again;
+    float *kept = step_bits(false, &count), *recomputed = step_bits(true, &again);
+    assert_int_equal(count, again);
+    assert_memory_equal(kept, recomputed, count * sizeof *kept);
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += fabs((double)kept[i]);
+    assert_true(sum > 0);
+    free(kept);
+    free(recomputed);
+}
+
+static void evaluate(kas_net *net)
+{
     static const kas_tape_mode modes[] = {KAS_TAPE_EVALUATE, KAS_TAPE_INFER};
-    pair p = make_pair("resnet18", 9, 8, 3);
+    pair p = make_pair_of(net, NULL, 3);
     double logits64[30];
     assert_int_equal(kas_ref_net_eval(p.ref, p.n, p.images64, logits64), KAS_OK);
     for (int i = 0; i < 2; i++) {
@@ -91,11 +148,22 @@ static void evaluation_uses_running_statistics(void **state)
             assert_int_equal(kas_plan_run(plan), KAS_OK);
         assert_int_equal(kas_model_get_logits(p.model, modes[i], logits), KAS_OK);
         double error = relative(logits, logits64, 30);
-        print_message("mode %d: relative error of logits %.2e, tolerance 1e-4\n", modes[i], error);
+        print_message("%s, mode %d: relative error of logits %.2e, tolerance 1e-4\n", p.net->name,
+                      modes[i], error);
         assert_true(error <= 1e-4);
         kas_plan_free(plan);
     }
     free_pair(&p);
+}
+
+/* Nor does dropout drop. */
+static void evaluation_uses_running_statistics(void **state)
+{
+    (void)state;
+    kas_net *net = NULL;
+    assert_int_equal(kas_net_build("resnet18", 9, 8, 3, 10, &net), KAS_OK);
+    evaluate(net);
+    evaluate(make_zoo(13, 10));
 }
 
 /* The reference's side of a parameter's update. */
@@ -160,7 +228,7 @@ static void optimiser_agrees(const kas_recipe *recipe, const char *name, double 
 {
     kas_net *net = NULL;
     assert_int_equal(kas_net_build("resnet20", 8, 8, 3, 10, &net), KAS_OK);
-    pair p = make_pair_with(net, NULL, 4, recipe);
+    pair p = make_pair_with(net, NULL, 4, recipe, false);
     const kas_params *params = kas_model_params(p.model);
     kas_step_row rows[UPDATES];
     void *memory = NULL;
@@ -312,6 +380,8 @@ int main(void)
         cmocka_unit_test(resnet20_odd_sizes),
         cmocka_unit_test(resnet18_step),
         cmocka_unit_test(knotted_network),
+        cmocka_unit_test(every_kind_of_layer),
+        cmocka_unit_test(recomputation_gives_the_same_bits),
         cmocka_unit_test(evaluation_uses_running_statistics),
         cmocka_unit_test(optimisers_agree),
         cmocka_unit_test(initial_weights_have_their_variance),

@@ -104,9 +104,6 @@ double kas_net_multiply_adds(const kas_net *net);
 double kas_layer_flops(const kas_net *net, int layer);
 double kas_layer_params(const kas_net *net, int layer);
 double kas_layer_multiply_adds(const kas_net *net, int layer);
-/* KAS_UNSUPPORTED naming the first layer that neither the trainer nor the reference can run. */
-kas_status kas_net_runnable(const kas_net *net);
-
 const char *kas_layer_op_name(kas_layer_op op); /* "conv", "batch_norm", ... */
 
 #endif

@@ -56,7 +56,7 @@ static kas_status describe(kas_model *m, const kas_model_options *options)
     for (int mode = 0; mode < KAS_TAPE_MODES; mode++)
         if (mode != KAS_TAPE_TRAIN || m->training)
             KAS_TRY(kas_tape_build(m->net, &m->replaced, m->batch, (kas_tape_mode)mode,
-                                   &m->tape[mode]));
+                                   options->recompute, &m->tape[mode]));
     lay_out(m);
     return KAS_OK;
 }

@@ -27,7 +27,8 @@ typedef struct kas_model_options {
     const kas_net *net;                 /* must outlive the model, as the replacement must */
     const kas_replacement *replacement; /* NULL = the network as it is */
     int batch;
-    bool training;            /* false: evaluation and inference only */
+    bool training;  /* false: evaluation and inference only */
+    bool recompute; /* less memory for more work: tape.h; the results have the same bits */
     const kas_recipe *recipe; /* what the optimiser must remember; NULL: that of plain SGD */
     const char *cache_dir;    /* of the JIT; NULL = default */
 } kas_model_options;
@@ -74,6 +75,7 @@ typedef struct kas_step_options {
     const kas_recipe *recipe;  /* loss and optimiser of TRAIN; its weight decay holds for the whole
                                   model from the last plan with `rows` on. NULL: no smoothing */
     const kas_step_row *rows;  /* device, indexed by the step; NULL: gradients only (TRAIN) */
+    uint64_t dropout_seed;     /* TRAIN; which values are dropped depends on the step too */
     bool averaged; /* EVALUATE, INFER: with the averaged parameters, if the model has them */
 } kas_step_options;
 

@@ -127,8 +127,9 @@ kas_status kas_model_get_logits(kas_model *m, kas_tape_mode mode, float *logits)
     float *packed = malloc(n * pitch * sizeof *packed);
     if (!packed)
         return kas_fail(KAS_NO_MEMORY, "no memory for the logits of %zu images", n);
-    kas_status status = kas_mem_download(
-        m->device, packed, slot_memory(m, mode, m->tape[mode].logits), n * pitch * sizeof *packed);
+    kas_status status =
+        kas_mem_download(m->device, packed, slot_memory(m, mode, m->tape[mode].logits.slot),
+                         n * pitch * sizeof *packed);
     for (size_t i = 0; status == KAS_OK && i < n; i++)
         memcpy(logits + i * classes, packed + i * pitch, classes * sizeof *logits);
     free(packed);

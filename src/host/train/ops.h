@@ -178,6 +178,9 @@ size_t kas_batch_norm_scratch(const kas_tensor *x); /* floats */
 kas_status kas_op_batch_norm_forward(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm);
 /* With the running statistics, which are not changed. y in place of x or residual. */
 kas_status kas_op_batch_norm_inference(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm);
+/* The output of kas_op_batch_norm_forward once more, to the same bits, from the saved statistics;
+ * without a residual. */
+kas_status kas_op_batch_norm_again(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm);
 /* Reads norm's x, y (where the activation keeps its output), gamma, beta, saved_*; writes dx,
  * dgamma, dbeta and, when its data is not NULL, dresidual. dx or dresidual in place of dy (not
  * both). */
@@ -218,7 +221,8 @@ kas_status kas_op_avg_pool_forward(kas_ops *ops, kas_plan *plan, const kas_pool 
                                    kas_tensor y);
 kas_status kas_op_avg_pool_backward(kas_ops *ops, kas_plan *plan, const kas_pool *pool,
                                     kas_tensor dy, kas_tensor dx);
-/* `index` keeps which pixel of each window won: a byte for each float of y, padding included. */
+/* `index` keeps which pixel of each window won: a byte for each float of a tensor like y whose
+ * pixels are kas_pitch(c) apart. */
 enum { KAS_MAX_POOL_TAPS = 255 };
 kas_status kas_op_max_pool_forward(kas_ops *ops, kas_plan *plan, const kas_pool *pool, kas_tensor x,
                                    kas_tensor y, uint8_t *index);

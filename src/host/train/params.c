@@ -26,6 +26,22 @@ static kas_status add(kas_params *p, kas_param param, const char *layer, const c
     return KAS_OK;
 }
 
+/* A vector of the layer's channels that does not decay. */
+static kas_status add_vector(kas_params *p, const kas_net *net, int i, int slot, const char *suffix,
+                             kas_init init, double scale)
+{
+    kas_param param = {
+        .kind = KAS_PARAM_PLAIN,
+        .layer = i,
+        .slot = slot,
+        .rank = 1,
+        .shape = {(uint64_t)net->layer[i].c},
+        .init = init,
+        .scale = scale,
+    };
+    return add(p, param, net->layer[i].name, suffix);
+}
+
 static kas_status add_conv(kas_params *p, const kas_net *net, int i)
 {
     const kas_layer *l = &net->layer[i];
@@ -39,13 +55,14 @@ static kas_status add_conv(kas_params *p, const kas_net *net, int i)
         .init = KAS_INIT_NORMAL,
         .scale = sqrt(2 / fan_out),
     };
-    return add(p, param, l->name, "weight");
+    KAS_TRY(add(p, param, l->name, "weight"));
+    return l->bias ? add_vector(p, net, i, 1, "bias", KAS_INIT_CONSTANT, 0) : KAS_OK;
 }
 
 static kas_status add_linear(kas_params *p, const kas_net *net, int i)
 {
-    const kas_layer *l = &net->layer[i], *in = &net->layer[l->in[0]];
-    uint64_t fan_in = (uint64_t)in->h * (uint64_t)in->w * (uint64_t)in->c;
+    const kas_layer *l = &net->layer[i];
+    uint64_t fan_in = (uint64_t)net->layer[l->in[0]].c;
     kas_param weight = {
         .kind = KAS_PARAM_WEIGHT,
         .layer = i,
@@ -54,12 +71,14 @@ static kas_status add_linear(kas_params *p, const kas_net *net, int i)
         .init = KAS_INIT_UNIFORM,
         .scale = 1 / sqrt((double)fan_in),
     };
-    kas_param bias = weight;
-    bias.kind = KAS_PARAM_PLAIN;
-    bias.slot = 1;
-    bias.rank = 1;
     KAS_TRY(add(p, weight, l->name, "weight"));
-    return add(p, bias, l->name, "bias");
+    return l->bias ? add_vector(p, net, i, 1, "bias", KAS_INIT_UNIFORM, weight.scale) : KAS_OK;
+}
+
+static kas_status add_layer_norm(kas_params *p, const kas_net *net, int i)
+{
+    KAS_TRY(add_vector(p, net, i, 0, "weight", KAS_INIT_CONSTANT, 1));
+    return add_vector(p, net, i, 1, "bias", KAS_INIT_CONSTANT, 0);
 }
 
 static kas_status add_batch_norm(kas_params *p, const kas_net *net, int i)
@@ -129,6 +148,8 @@ kas_status kas_params_build(const kas_net *net, const kas_replaced *replaced, ka
             KAS_TRY_GOTO(add_linear(out, net, i), fail);
         else if (net->layer[i].op == KAS_LAYER_BATCH_NORM)
             KAS_TRY_GOTO(add_batch_norm(out, net, i), fail);
+        else if (net->layer[i].op == KAS_LAYER_LAYER_NORM)
+            KAS_TRY_GOTO(add_layer_norm(out, net, i), fail);
     }
     out->decayed = place(out, KAS_PARAM_WEIGHT, 0);
     out->learned = place(out, KAS_PARAM_PLAIN, out->decayed);

@@ -6,40 +6,63 @@
  * The model (model.h) turns operations into launches.  No device is needed: memory can be planned
  * on any machine.
  *
- * Fusion.  A batch norm whose only reader is a sum and/or a ReLU is one operation with them
- * (ops.h), which saves two passes over memory each way.  It stands where the last of them stands,
- * because a sum's other input may come later than the batch norm.
+ * Fusion.  A batch norm whose only reader is a sum and/or a ReLU, or another activation, is one
+ * operation with them (ops.h), which saves two passes over memory each way.  It stands where the
+ * last of them stands, because a sum's other input may come later than the batch norm.
+ *
+ * Concatenations.  A tensor may be a part of a wider one: some of the channels of every pixel.  A
+ * concatenation whose inputs begin like another one's (DenseNet: every layer reads all before it)
+ * is the front part of the other's buffer, so that a block of k layers keeps one copy of each
+ * tensor in place of k.  A producer writes into its place where it can and where no reader minds;
+ * else its output is copied there.  Convolutions mind: libraries want pixels without gaps.
  *
  * Gradients.  What flows back into a layer's output is one contribution from each of its readers.
- * A sum passes its own gradient on to both inputs without a copy; where contributions meet, they
- * are added into one that nobody else reads.
+ * A sum passes its own gradient on to both inputs without a copy, a concatenation passes parts of
+ * it on; where contributions meet, they are added into one that nobody else reads.
+ *
+ * Recomputation (on request).  The output of a batch norm with its activation is a function of its
+ * input and the statistics, which the backward pass needs anyway.  It is forgotten after its last
+ * reader in the forward pass and computed again, by the same kernel to the same bits, before the
+ * first operation of the backward pass that wants it.
  */
 #ifndef KAS_TRAIN_TAPE_H
 #define KAS_TRAIN_TAPE_H
 
 #include "host/train/layout.h"
+#include "host/train/ops.h"
 #include "host/train/replace.h"
 
 typedef enum kas_tape_kind {
     KAS_TAPE_LOAD,     /* images of the batch (augmented when training) -> y, labels */
-    KAS_TAPE_FORWARD,  /* layer: x -> y; a sum: x, x1 -> y */
+    KAS_TAPE_FORWARD,  /* layer: x -> y; of two inputs: x, x1 -> y */
+    KAS_TAPE_AGAIN,    /* recomputation of a batch norm: x, saved -> y */
     KAS_TAPE_LOSS,     /* logits x, labels -> dx (training) and the sums of the epoch */
-    KAS_TAPE_BACKWARD, /* layer: dy, and what it needs of x and y -> dx, parameters' gradients */
+    KAS_TAPE_BACKWARD, /* layer: dy, and what it needs of x, x1 and y -> dx, dx1, parameters'
+                          gradients */
     KAS_TAPE_SUM,      /* y = x + x1: gradients that meet; y may be x or x1 */
+    KAS_TAPE_COPY,     /* x -> y, like the output of `layer` */
     KAS_TAPE_UPDATE    /* the optimiser */
 } kas_tape_kind;
 
+/* A tensor: a buffer, or some channels of its pixels. */
+typedef struct kas_place {
+    int slot;   /* buffer; -1 = none */
+    int offset; /* floats before the first channel */
+    int pitch;  /* floats from pixel to pixel */
+} kas_place;
+
 typedef struct kas_tape_op {
     kas_tape_kind kind;
-    int layer;         /* of a fused group: the batch norm; SUM: whose gradient; else -1 */
-    int x, x1, y;      /* buffers; -1 = none */
-    int dy, dx;        /* dx -1: nobody needs it */
-    int last;          /* last layer of a fused group; else `layer` */
-    bool relu;         /* fused */
+    int layer; /* of a fused group: the batch norm; SUM, COPY: whose shape it is; else -1 */
+    kas_place x, x1, y;
+    kas_place dy, dx;          /* dx none: nobody needs it */
+    int last;                  /* last layer of a fused group; else `layer` */
+    kas_activation activation; /* fused */
     int residual;      /* fused sum: layer of the other input, its output is x1; -1 = none */
-    int dx1;           /* BACKWARD of a fused sum with ReLU: gradient of the other input */
-    int saved;         /* batch norm: mean and 1/deviation, 2 * pitch floats */
-    int work;          /* batch norm and loss: scratch of the operation */
+    kas_place dx1;     /* BACKWARD of a fused sum with ReLU, or of a product: gradient of the
+                          other input */
+    int saved;         /* norms: mean and 1/deviation; max pool: which pixels won */
+    int work;          /* norms, biases and loss: scratch of the operation */
     int pooled;        /* replaced, stride > 1: X (BACKWARD: DX) of the program */
     int program;       /* replaced: number of the program; -1 = a layer of its own kind */
     int program_saved; /* first of program->buffers consecutive buffers, SAVED ones have bytes */
@@ -51,14 +74,18 @@ typedef struct kas_tape {
     kas_tape_op *op;
     kas_slot *slot; /* buffers */
     size_t bytes;   /* of the block that holds them all */
-    int images, labels, logits;
+    int images, labels;
+    kas_place logits;
 } kas_tape;
 
 /* TRAIN: load, forward, loss, backward, update.  EVALUATE: load, forward, loss.  INFER: forward. */
 typedef enum kas_tape_mode { KAS_TAPE_TRAIN, KAS_TAPE_EVALUATE, KAS_TAPE_INFER } kas_tape_mode;
 
 kas_status kas_tape_build(const kas_net *net, const kas_replaced *replaced, int batch,
-                          kas_tape_mode mode, kas_tape *out);
+                          kas_tape_mode mode, bool recompute, kas_tape *out);
 void kas_tape_free(kas_tape *tape);
+
+/* The activation that a layer of this kind is; NONE for others. */
+kas_activation kas_layer_activation(kas_layer_op op);
 
 #endif

@@ -264,6 +264,7 @@ static kas_status record_plans(run *r)
     kas_step_options train = {.mode = KAS_TAPE_TRAIN,
                               .images = &r->feed.train,
                               .recipe = &r->o->recipe,
+                              .dropout_seed = r->o->seed,
                               .rows = r->feed.rows};
     kas_step_options evaluation = {
         .mode = KAS_TAPE_EVALUATE, .images = &r->feed.evaluation, .averaged = true};

@@ -93,6 +93,13 @@ kas_status kas_op_batch_norm_forward(kas_ops *ops, kas_plan *plan, const kas_bat
     return launch_apply(ops, plan, norm, &args);
 }
 
+kas_status kas_op_batch_norm_again(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm)
+{
+    KAS_TRY(check("batch norm again", norm));
+    const kas_norm_args args = make_args(norm);
+    return launch_apply(ops, plan, norm, &args);
+}
+
 kas_status kas_op_batch_norm_inference(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm)
 {
     KAS_TRY(check("batch norm inference", norm));

@@ -103,6 +103,7 @@ kas_status kas_op_max_pool_forward(kas_ops *ops, kas_plan *plan, const kas_pool 
     KAS_TRY(check_max_pool("max pool", pool, &x, &y));
     kas_pool_args args = make_args(pool, &x, &y, true);
     args.index = index;
+    args.pitch_index = kas_pitch(y.c);
     return launch_rows(plan, ops->max_pool_forward, &args, &y);
 }
 
@@ -112,6 +113,7 @@ kas_status kas_op_max_pool_backward(kas_ops *ops, kas_plan *plan, const kas_pool
     KAS_TRY(check_max_pool("max pool backward", pool, &dx, &dy));
     kas_pool_args args = make_args(pool, &dx, &dy, false);
     args.index = (uint8_t *)index;
+    args.pitch_index = kas_pitch(dy.c);
     return launch_rows(plan, ops->max_pool_backward, &args, &dx);
 }
 

@@ -1,0 +1,96 @@
+/* The forward operations of a tape. */
+#include "host/train/tape_impl.h"
+
+static void replaced(kas_tape_builder *b, int layer, kas_tape_op *op)
+{
+    const kas_layer *l = &b->net->layer[layer], *in = &b->net->layer[l->in[0]];
+    op->program_saved = kas_tape_program_slots(b, op->program, KAS_ROLE_SAVED);
+    op->program_scratch = kas_tape_program_slots(b, op->program, KAS_ROLE_SCRATCH);
+    b->layer[layer].program_saved = op->program_saved;
+    if (l->stride > 1)
+        op->pooled = kas_tape_slot(b, sizeof(float) * (size_t)b->batch * (size_t)l->h *
+                                          (size_t)l->w * (size_t)kas_pitch(in->c));
+    b->layer[layer].pooled = op->pooled;
+}
+
+/* ReLU overwrites its input where nothing else needs that: a sum's gradient uses nothing. */
+static bool in_place(const kas_tape_builder *b, int layer)
+{
+    const kas_layer *l = &b->net->layer[layer];
+    return l->op == KAS_LAYER_RELU && b->layer[l->in[0]].readers == 1 &&
+           b->net->layer[l->in[0]].op == KAS_LAYER_ADD && b->layer[layer].home < 0;
+}
+
+/* What a norm or a max pool keeps for the backward pass, in bytes. */
+static size_t saved_bytes(const kas_tape_builder *b, int layer)
+{
+    const kas_tensor y = kas_tape_shape(b, layer);
+    switch (b->net->layer[layer].op) {
+    case KAS_LAYER_BATCH_NORM:
+        return sizeof(float) * 2 * (size_t)y.pitch;
+    case KAS_LAYER_LAYER_NORM:
+        return sizeof(float) * 2 * (size_t)y.n * (size_t)y.h * (size_t)y.w;
+    case KAS_LAYER_MAX_POOL: /* a byte for each float */
+        return kas_tensor_size(&y);
+    default:
+        return 0;
+    }
+}
+
+static void append(kas_tape_builder *b, kas_tape_op op)
+{
+    const size_t saved = saved_bytes(b, op.layer);
+    if (saved)
+        op.saved = b->layer[op.layer].saved = kas_tape_slot(b, saved);
+    b->layer[op.last].operation = b->tape->ops;
+    kas_tape_append(b, op);
+}
+
+static void batch_norm(kas_tape_builder *b, int head, int last)
+{
+    const kas_net *net = b->net;
+    const kas_tensor x = kas_tape_shape(b, head);
+    kas_tape_op op = kas_tape_empty(KAS_TAPE_FORWARD, head);
+    op.x = b->layer[net->layer[head].in[0]].activation;
+    op.last = last;
+    if (last != head)
+        op.activation = kas_layer_activation(net->layer[last].op);
+    for (int i = head + 1; i <= last; i++)
+        if (net->layer[i].op == KAS_LAYER_ADD && net->layer[i].in[0] == head)
+            op.residual = net->layer[i].in[1];
+    if (op.residual >= 0)
+        op.x1 = b->layer[op.residual].activation;
+    op.y = b->layer[last].activation = kas_tape_output(b, last);
+    if (b->mode == KAS_TAPE_TRAIN)
+        op.work = kas_tape_slot(b, sizeof(float) * kas_batch_norm_scratch(&x));
+    append(b, op);
+}
+
+void kas_tape_forward(kas_tape_builder *b, int layer)
+{
+    const kas_layer *l = &b->net->layer[layer];
+    kas_tape_layer *known = &b->layer[layer];
+    if (known->last != layer)
+        return; /* part of a group that ends later */
+    if (known->head >= 0) {
+        batch_norm(b, known->head, layer);
+        return;
+    }
+    if (kas_tape_is_alias(b, layer)) {
+        known->activation = b->layer[l->in[0]].activation;
+        return;
+    }
+    if (l->op == KAS_LAYER_CONCAT) {
+        kas_tape_concat_forward(b, layer);
+        return;
+    }
+    kas_tape_op op = kas_tape_empty(KAS_TAPE_FORWARD, layer);
+    op.x = b->layer[l->in[0]].activation;
+    if (l->inputs > 1)
+        op.x1 = b->layer[l->in[1]].activation;
+    op.y = known->activation = in_place(b, layer) ? op.x : kas_tape_output(b, layer);
+    op.program = kas_replaced_program_of_layer(b->replaced, layer);
+    if (op.program >= 0)
+        replaced(b, layer, &op);
+    append(b, op);
+}
