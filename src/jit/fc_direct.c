@@ -7,7 +7,7 @@
 static void direct_weight(kas_lower *l, int node)
 {
     const kas_lowered_fc *fc = &l->fc[node];
-    const int in = l->kernel->node[node].in[0];
+    const int in = fc->in;
     int64_t size[KAS_IR_RANK];
     int rank = 0;
     kas_weight *w = &l->weight[fc->weight];
@@ -38,13 +38,13 @@ typedef struct mac {
 
 /* `at`: index of the output side; `digit`: of each channel dim of the operand that is contracted.
  */
-static mac mac_at(const kas_lower *l, int node, const kas_ix *at, const kas_ix *digit)
+static mac mac_at(kas_lower *l, int node, const kas_ix *at, const kas_ix *digit)
 {
     const kas_lowered_fc *fc = &l->fc[node];
     const kas_fc_side s = kas_fc_output_side(l, node);
     mac m = {.operand = {0}};
     int w = 0;
-    memcpy(m.operand, at, sizeof *at * KAS_DIM_Q);
+    kas_fc_pixel(l, node, at, m.operand, m.operand + KAS_DIM_C);
     m.operand[KAS_DIM_Q] = at[s.q];
     m.operand[KAS_DIM_P] = at[s.p];
     for (int i = 0; i < fc->taps; i++)
@@ -63,7 +63,7 @@ static mac mac_at(const kas_lower *l, int node, const kas_ix *at, const kas_ix *
 static int contracted_vars(kas_lower *l, int node, kas_ix *digit, int *var)
 {
     const kas_lowered_fc *fc = &l->fc[node];
-    const int in = l->kernel->node[node].in[0];
+    const int in = fc->in;
     int count = 0;
     for (int i = 0; i < fc->channels + fc->taps; i++) {
         const int d = i < fc->channels ? fc->channel[i] : fc->tap[i - fc->channels];
@@ -78,17 +78,16 @@ void kas_fc_direct(kas_lower *l, int node)
     kas_ir *ir = l->ir;
     kas_lowered_fc *fc = &l->fc[node];
     const kas_fc_side out = kas_fc_output_side(l, node);
-    kas_ix at[KAS_IR_RANK], digit[KAS_MAX_CHANNEL_DIMS] = {0};
-    int var[KAS_MAX_CHANNEL_DIMS];
+    kas_ix at[KAS_IR_RANK], digit[KAS_FC_DIMS] = {0};
+    int var[KAS_FC_DIMS];
     direct_weight(l, node);
     fc->output = kas_lower_tensor(l, out.size, out.rank);
     for (int i = 0; i < out.rank; i++)
         at[i] = kas_ix_var(ir, ir->tensor[fc->output].var[i]);
     const int count = contracted_vars(l, node, digit, var);
     const mac m = mac_at(l, node, at, digit);
-    kas_ex e =
-        kas_ex_binary(ir, KAS_FN_MUL, kas_lower_read(l, l->kernel->node[node].in[0], m.operand),
-                      kas_ex_read(ir, l->weight_tensor[fc->weight], m.weight));
+    kas_ex e = kas_ex_binary(ir, KAS_FN_MUL, kas_lower_read(l, fc->in, m.operand),
+                             kas_ex_read(ir, l->weight_tensor[fc->weight], m.weight));
     for (int i = count - 1; i >= 0; i--)
         e = kas_ex_reduce(ir, KAS_FN_REDUCE_SUM, var[i], e);
     ir->tensor[fc->output].def = e;
@@ -98,13 +97,13 @@ static void direct_data_gradient(kas_lower *l, int node)
 {
     kas_ir *ir = l->ir;
     const kas_lowered_fc *fc = &l->fc[node];
-    const int in = l->kernel->node[node].in[0];
+    const int in = fc->in;
     const kas_fc_side out = kas_fc_output_side(l, node);
     kas_ix idx[KAS_IR_RANK], at[KAS_IR_RANK], out_idx[KAS_IR_RANK];
     kas_lower_vars(l, in, idx);
     const int q = kas_lower_q_var(l, node, in);
     const int o = fc->sizes.fan_out > 1 ? kas_ir_var(ir, fc->sizes.fan_out) : -1;
-    memcpy(at, idx, sizeof *idx * KAS_DIM_Q);
+    kas_fc_merged_pixel(l, node, idx, idx + KAS_DIM_C, at);
     at[out.q] = kas_ix_var(ir, q);
     at[out.p] = idx[KAS_DIM_P];
     for (int i = 0; i < fc->groups; i++)
@@ -126,7 +125,7 @@ static void direct_weight_gradient(kas_lower *l, int node)
     const int dw = kas_ir_tensor(ir, KAS_TENSOR_DEF, ir->tensor[l->weight_tensor[fc->weight]].rank,
                                  ir->tensor[l->weight_tensor[fc->weight]].size, 0);
     const kas_tensor t = ir->tensor[dw];
-    kas_ix at[KAS_IR_RANK], digit[KAS_MAX_CHANNEL_DIMS] = {0}, out_idx[KAS_IR_RANK];
+    kas_ix at[KAS_IR_RANK], digit[KAS_FC_DIMS] = {0}, out_idx[KAS_IR_RANK];
     int var[KAS_DIM_Q], d = 0;
     for (int i = 0; i < KAS_DIM_Q; i++) {
         var[i] = out.size[i] > 1 ? kas_ir_var(ir, out.size[i]) : -1;
@@ -144,13 +143,10 @@ static void direct_weight_gradient(kas_lower *l, int node)
     const mac m = mac_at(l, node, at, digit);
     kas_fc_node_index(l, node, at, out_idx);
     const kas_ex e = kas_ex_binary(ir, KAS_FN_MUL, kas_lower_read_gradient(l, node, out_idx),
-                                   kas_lower_read(l, l->kernel->node[node].in[0], m.operand));
+                                   kas_lower_read(l, fc->in, m.operand));
     const kas_ex sum = kas_lower_sum(l, t.rank, t.var, KAS_DIM_Q, var, e);
-    /* The partial sums must come before their total in the list of tensors. */
-    const int total = kas_ir_tensor(ir, KAS_TENSOR_DEF, t.rank, t.size, 0);
-    memcpy(ir->tensor[total].var, t.var, sizeof t.var);
-    ir->tensor[total].def = sum;
-    l->dweight[fc->weight] = total;
+    ir->tensor[dw].def = sum;
+    l->dweight[fc->weight] = dw;
 }
 
 void kas_fc_direct_gradient(kas_lower *l, int node)

@@ -13,11 +13,10 @@ static int64_t product(const int64_t *size, int from, int to)
 static int taps_along(const kas_lower *l, int node, int axis)
 {
     const kas_lowered_fc *fc = &l->fc[node];
-    const int in = l->kernel->node[node].in[0];
     if (!(fc->axes & axis))
         return 1;
     const bool second = fc->taps == 2 && (axis == KAS_AXIS_W) != fc->w_first;
-    return (int)l->size[in][fc->tap[second]];
+    return (int)l->size[fc->in][fc->tap[second]];
 }
 
 static kas_conv_desc conv_desc(const kas_lower *l, int node)

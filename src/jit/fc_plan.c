@@ -6,20 +6,34 @@ enum {
     DIRECT_CHANNELS = 4
 };
 
+static const kas_shape *input_shape(const kas_lower *l, int node)
+{
+    return &l->kernel->node[l->kernel->node[node].in[0]].shape;
+}
+
+/* Dims of which every position has a map of its own. */
 static bool is_group_dim(const kas_lower *l, int node, int d)
 {
     const kas_node *n = &l->kernel->node[node];
-    return n->grouped && l->kernel->node[n->in[0]].shape.is_group[d];
+    if (d >= input_shape(l, node)->channels) /* a tap of the node's own windows */
+        return false;
+    return n->op == KAS_OP_CONV_DEPTHWISE || (n->grouped && input_shape(l, node)->is_group[d]);
+}
+
+/* Dims of a mix that it leaves as they are. */
+static bool is_kept_dim(const kas_lower *l, int node, int d)
+{
+    const kas_node *n = &l->kernel->node[node];
+    return n->op == KAS_OP_MIX && (d < n->dim || d >= n->dim_end);
 }
 
 /* Taps must be contracted, and stand behind every contracted dim that is none (KRSC weights are
  * addressed by channel, then tap). */
 static bool tap_fits(const kas_lower *l, int node, int d, const bool *is_tap)
 {
-    const int in = l->kernel->node[node].in[0];
-    if (d < 0 || is_group_dim(l, node, d))
+    if (d < 0 || is_group_dim(l, node, d) || is_kept_dim(l, node, d))
         return false;
-    for (int e = d + 1; e < l->kernel->node[in].shape.channels; e++)
+    for (int e = d + 1; e < l->fc[node].dims; e++)
         if (!is_tap[e] && !is_group_dim(l, node, e))
             return false;
     return true;
@@ -30,8 +44,9 @@ static bool tap_fits(const kas_lower *l, int node, int d, const bool *is_tap)
 typedef struct walk {
     int node, channels, axes;
     bool w_first;
-    int at[KAS_MAX_CHANNEL_DIMS];
-    bool is_tap[KAS_MAX_CHANNEL_DIMS]; /* of the operand */
+    bool library; /* by a library convolution */
+    int at[KAS_FC_DIMS];
+    bool is_tap[KAS_FC_DIMS]; /* of the operand */
 } walk;
 
 static bool step_group(const kas_lower *l, walk *w)
@@ -44,21 +59,31 @@ static bool step_group(const kas_lower *l, walk *w)
     return true;
 }
 
+/* Library convolutions know no dilation, and neighbours are no neighbours any more where kept dims
+ * count as pixels. */
+static bool library_takes(const kas_lower *l, int node, const kas_node *windows)
+{
+    for (int d = 0; d < l->fc[node].dims; d++)
+        if (is_kept_dim(l, node, d))
+            return false;
+    return kas_node_dilation(windows) == 1;
+}
+
 static bool step_unfold(const kas_lower *l, int node, walk *w)
 {
     const kas_node *n = &l->kernel->node[w->node];
     const int taps = n->axes == (KAS_AXIS_H | KAS_AXIS_W) ? 2 : 1;
-    bool is_tap[KAS_MAX_CHANNEL_DIMS];
-    for (int d = 0; d < KAS_MAX_CHANNEL_DIMS; d++)
+    bool is_tap[KAS_FC_DIMS];
+    for (int d = 0; d < KAS_FC_DIMS; d++)
         is_tap[d] = w->is_tap[d];
-    if ((n->axes & w->axes) || kas_node_dilation(n) > 1)
+    if ((n->axes & w->axes) || (w->library && !library_takes(l, node, n)))
         return false;
     for (int d = w->channels - 1; d >= w->channels - taps; d--) {
         if (!tap_fits(l, node, w->at[d], is_tap))
             return false;
         is_tap[w->at[d]] = true;
     }
-    for (int d = 0; d < KAS_MAX_CHANNEL_DIMS; d++)
+    for (int d = 0; d < KAS_FC_DIMS; d++)
         w->is_tap[d] = is_tap[d];
     w->w_first = n->axes == KAS_AXIS_W && (w->axes & KAS_AXIS_H); /* H was unfolded after W */
     w->axes |= n->axes;
@@ -67,71 +92,117 @@ static bool step_unfold(const kas_lower *l, int node, walk *w)
     return true;
 }
 
-static void find_base(kas_lower *l, int node, bool *is_tap)
+static bool step(const kas_lower *l, int node, walk *w)
+{
+    switch (l->kernel->node[w->node].op) {
+    case KAS_OP_UNFOLD:
+        return step_unfold(l, node, w);
+    case KAS_OP_GROUP:
+    case KAS_OP_GROUP_ALL:
+        return step_group(l, w);
+    default:
+        return false;
+    }
+}
+
+/* The node that a convolution reads, and the dims of the operand that are its taps. */
+static void find_base(kas_lower *l, int node, bool library, bool *is_tap)
 {
     kas_lowered_fc *fc = &l->fc[node];
-    walk w = {.node = l->kernel->node[node].in[0]};
-    w.channels = l->kernel->node[w.node].shape.channels;
+    const bool own = fc->in >= KAS_WINDOWS;
+    walk w = {.node = own ? node : fc->in, .channels = fc->dims, .library = library};
     for (int d = 0; d < w.channels; d++)
         w.at[d] = d;
-    fc->base = w.node;
+    fc->base = fc->in;
     fc->axes = 0;
-    for (bool more = true; more;) {
-        const kas_op op = (kas_op)l->kernel->node[w.node].op;
-        more = op == KAS_OP_UNFOLD
-                   ? step_unfold(l, node, &w)
-                   : (op == KAS_OP_GROUP || op == KAS_OP_GROUP_ALL) && step_group(l, &w);
-        if (more && op == KAS_OP_UNFOLD) {
+    for (bool more = true, first = own; more; first = false) {
+        const int from = w.node;
+        more = first ? step_unfold(l, node, &w) : step(l, node, &w);
+        if (more && (first || l->kernel->node[from].op == KAS_OP_UNFOLD)) {
             fc->base = w.node;
             fc->axes = w.axes;
             fc->w_first = w.w_first;
         }
     }
-    for (int d = 0; d < KAS_MAX_CHANNEL_DIMS; d++)
+    for (int d = 0; d < KAS_FC_DIMS; d++)
         is_tap[d] = w.is_tap[d];
 }
 
 static void sort_dims(kas_lower *l, int node, const bool *is_tap)
 {
     kas_lowered_fc *fc = &l->fc[node];
-    const int in = l->kernel->node[node].in[0];
-    for (int d = 0; d < l->kernel->node[in].shape.channels; d++) {
+    kas_weight *w = &l->weight[fc->weight];
+    fc->taps = fc->groups = fc->channels = fc->kepts = 0;
+    w->in_channels = w->fan_in;
+    for (int d = 0; d < fc->dims; d++) {
         if (is_tap[d])
             fc->tap[fc->taps++] = d;
+        else if (is_kept_dim(l, node, d))
+            fc->kept[fc->kepts++] = d;
         else if (is_group_dim(l, node, d))
             fc->group[fc->groups++] = d;
         else
             fc->channel[fc->channels++] = d;
+        if (is_tap[d]) /* the last digits of the contracted index */
+            w->in_channels /= (uint32_t)l->size[fc->in][d];
     }
 }
 
-/* The taps are the last digits of the contracted index. */
-static void set_taps(kas_lower *l, int node)
+static bool is_direct(const kas_lower *l, int node)
 {
     const kas_lowered_fc *fc = &l->fc[node];
-    const int in = l->kernel->node[node].in[0];
-    kas_weight *w = &l->weight[fc->weight];
-    for (int i = 0; i < fc->taps; i++)
-        w->in_channels /= (uint32_t)l->size[in][fc->tap[i]];
+    const uint32_t channels = l->weight[fc->weight].in_channels;
+    return fc->sizes.fan_in == 1 ||
+           (channels <= DIRECT_CHANNELS && fc->sizes.fan_out <= DIRECT_CHANNELS &&
+            channels * fc->sizes.fan_out <= DIRECT_MACS);
+}
+
+/* [channels of the input..., taps]: a tensor of its own, that a library convolution never reads. */
+static void make_windows(kas_lower *l, int node)
+{
+    const kas_node *n = &l->kernel->node[node];
+    const kas_tensor in = l->ir->tensor[l->tensor[n->in[0]]];
+    const int windows = KAS_WINDOWS + node;
+    int rank = in.rank;
+    int64_t size[KAS_IR_RANK];
+    kas_ix idx[KAS_IR_RANK];
+    for (int d = 0; d < rank; d++)
+        size[d] = in.size[d];
+    for (int axis = KAS_AXIS_H; axis <= KAS_AXIS_W; axis++)
+        if (n->axes & axis)
+            size[rank++] = kas_lower_window(l, node, axis);
+    for (int d = KAS_DIM_C; d < rank; d++)
+        l->size[windows][d - KAS_DIM_C] = size[d];
+    const int tensor = kas_lower_tensor(l, size, rank);
+    l->tensor[windows] = tensor;
+    kas_lower_vars(l, windows, idx);
+    const kas_ex e = kas_lower_windows(l, node, idx);
+    l->ir->tensor[tensor].def = e;
+    l->fc[node].in = windows;
+    l->fc[node].dims = rank - KAS_DIM_C;
 }
 
 kas_status kas_fc_plan(kas_lower *l, int node)
 {
     kas_lowered_fc *fc = &l->fc[node];
-    bool is_tap[KAS_MAX_CHANNEL_DIMS];
+    const kas_node *n = &l->kernel->node[node];
+    bool is_tap[KAS_FC_DIMS];
     KAS_TRY(kas_weight_sizes_at(l->kernel, node, l->binding, &fc->sizes));
     fc->weight = kas_lower_new_weight(l, node, &fc->sizes);
-    find_base(l, node, is_tap);
+    fc->in = n->in[0];
+    fc->dims = input_shape(l, node)->channels;
+    if (n->op == KAS_OP_CONV || n->op == KAS_OP_CONV_DEPTHWISE)
+        make_windows(l, node);
+    KAS_TRY(l->ir->status);
+    find_base(l, node, false, is_tap); /* our own loops take any window over */
     sort_dims(l, node, is_tap);
-    set_taps(l, node);
-    const uint32_t channels = l->weight[fc->weight].in_channels;
-    fc->library = !(fc->sizes.fan_in == 1 ||
-                    (channels <= DIRECT_CHANNELS && fc->sizes.fan_out <= DIRECT_CHANNELS &&
-                     channels * fc->sizes.fan_out <= DIRECT_MACS));
+    fc->library = !is_direct(l, node);
+    if (fc->library) {
+        find_base(l, node, true, is_tap);
+        sort_dims(l, node, is_tap);
+    }
     /* One weight stride for the instance must do, hence parts_in 1. */
     const int64_t q = l->ir->tensor[l->tensor[fc->base]].size[KAS_DIM_Q];
     fc->share = fc->library && q == 1 && l->target->parts_in == 1 && l->target->parts_out > 1;
-    if (q == 1 && l->target->parts_out == 1)
-        fc->share = false;
     return KAS_OK;
 }

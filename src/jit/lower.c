@@ -78,6 +78,17 @@ kas_ex kas_lower_sum_q(kas_lower *l, int from, int to, int q_var, kas_ex e)
     return kas_ex_reduce(l->ir, KAS_FN_REDUCE_SUM, q_var, e);
 }
 
+void kas_lower_sum_gradient(kas_lower *l, int node)
+{
+    kas_ir *ir = l->ir;
+    const kas_tensor value = ir->tensor[l->tensor[node]];
+    const int g = kas_ir_tensor(ir, KAS_TENSOR_DEF, value.rank, value.size, value.pitch);
+    memcpy(ir->tensor[g].var, value.var, sizeof value.var);
+    ir->tensor[g].def = l->gradient[node];
+    ir->tensor[g].backward = true;
+    l->gradient_tensor[node] = g;
+}
+
 int kas_lower_new_weight(kas_lower *l, int node, const kas_weight_sizes *sizes)
 {
     const uint32_t instances = l->target->parts_in * l->target->parts_out;
@@ -175,6 +186,9 @@ static lower_fn *class_of(kas_op op, bool gradient)
     case KAS_OP_CONCAT:
         return gradient ? kas_lower_concat_gradient : kas_lower_concat;
     case KAS_OP_FC:
+    case KAS_OP_CONV:
+    case KAS_OP_CONV_DEPTHWISE:
+    case KAS_OP_MIX:
         return gradient ? kas_lower_fc_gradient : kas_lower_fc;
     case KAS_OP_SCALE:
         return gradient ? kas_lower_scale_gradient : kas_lower_scale;
@@ -212,12 +226,7 @@ static void lower_backward(kas_lower *l)
     kas_ir *ir = l->ir;
     lower_output_gradient(l);
     for (int k = l->kernel->nodes - 1; k >= 0 && ir->status == KAS_OK; k--) {
-        const kas_tensor value = ir->tensor[l->tensor[k]];
-        const int g = kas_ir_tensor(ir, KAS_TENSOR_DEF, value.rank, value.size, value.pitch);
-        memcpy(ir->tensor[g].var, value.var, sizeof value.var);
-        ir->tensor[g].def = l->gradient[k];
-        ir->tensor[g].backward = true;
-        l->gradient_tensor[k] = g;
+        kas_lower_sum_gradient(l, k);
         /* A node whose value does not matter still owes its weight a gradient of 0. */
         if (k > 0 && (l->gradient[k] != 0 || kas_op_has_weight((kas_op)l->kernel->node[k].op)))
             class_of((kas_op)l->kernel->node[k].op, true)(l, k);

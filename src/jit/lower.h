@@ -18,8 +18,20 @@
 /* First dims of a node's tensor. */
 enum { KAS_DIM_N, KAS_DIM_H, KAS_DIM_W, KAS_DIM_Q, KAS_DIM_P, KAS_DIM_C };
 
-/* A fully-connected node: how it is computed, and the tensors its gradient needs. */
+/* A convolution that computes its own windows has an operand that is no node of the micro-DAG: the
+ * windows, [channels of its input..., taps].  The tables below hold it as node KAS_WINDOWS + its
+ * own number. */
+enum {
+    KAS_WINDOWS = KAS_MAX_NODES,
+    KAS_LOWER_NODES = 2 * KAS_MAX_NODES,
+    KAS_FC_DIMS = KAS_MAX_CHANNEL_DIMS + 2
+};
+
+/* A node with a linear map (fc, conv, conv_depthwise, mix): how it is computed, and the tensors its
+ * gradient needs. */
 typedef struct kas_lowered_fc {
+    int in;              /* operand: a node, or its own windows */
+    int dims;            /* channel dims of the operand, taps included */
     int weight;          /* its number */
     bool library, share; /* share: all q read one input, and are outputs of one convolution */
     int base;            /* node that the convolution reads; the unfolds between are its taps */
@@ -27,9 +39,9 @@ typedef struct kas_lowered_fc {
     bool w_first;        /* of two unfolds, W's came first: the tap dims are [K_W, K_H] */
     int input;           /* library: tensor that the convolution reads */
     int weight_tensor, output;
-    /* dims of the node that feeds it, by part, as indices of its channel dims */
-    int group[KAS_MAX_CHANNEL_DIMS], groups, channel[KAS_MAX_CHANNEL_DIMS], channels,
-        tap[KAS_MAX_CHANNEL_DIMS], taps;
+    /* channel dims of the operand, by part; kept ones count as pixels: one map for all of them */
+    int group[KAS_FC_DIMS], groups, channel[KAS_FC_DIMS], channels, tap[KAS_FC_DIMS], taps,
+        kept[KAS_FC_DIMS], kepts;
     kas_weight_sizes sizes;
 } kas_lowered_fc;
 
@@ -42,13 +54,13 @@ typedef struct kas_lower {
     bool training;
     int x_pitch, y_pitch;
     int rank[KAS_MAX_NODES]; /* of the micro-DAG's list [channels..., H, W] */
-    int64_t size[KAS_MAX_NODES][KAS_MAX_DIMS];
-    int tensor[KAS_MAX_NODES];          /* value of each node */
-    kas_ex gradient[KAS_MAX_NODES];     /* sum so far, over the variables of tensor[] */
-    int contributions[KAS_MAX_NODES];   /* to the sum */
-    int gradient_tensor[KAS_MAX_NODES]; /* when the sum is complete */
-    int aux[KAS_MAX_NODES];             /* fold_max: argmax; norm: the inverse deviation's tensor;
-                                           scale: number of its weight */
+    int64_t size[KAS_LOWER_NODES][KAS_FC_DIMS + 2];
+    int tensor[KAS_LOWER_NODES];          /* value of each node */
+    kas_ex gradient[KAS_LOWER_NODES];     /* sum so far, over the variables of tensor[] */
+    int contributions[KAS_LOWER_NODES];   /* to the sum */
+    int gradient_tensor[KAS_LOWER_NODES]; /* when the sum is complete */
+    int aux[KAS_MAX_NODES];               /* fold_max: argmax; norm: the inverse deviation's tensor;
+                                             scale: number of its weight */
     kas_lowered_fc fc[KAS_MAX_NODES];
     kas_weight weight[KAS_MAX_NODES];
     int weights, weight_tensor[KAS_MAX_NODES]; /* by number of the weight */
@@ -70,6 +82,8 @@ int kas_lower_tensor(kas_lower *l, const int64_t *size, int rank);
 /* The tensor of a node, shaped by the micro-DAG, with q instances: becomes l->tensor[node]. */
 int kas_lower_result(kas_lower *l, int node, int64_t q);
 kas_ex kas_lower_read(kas_lower *l, int node, const kas_ix *idx);
+/* Gives gradient_tensor[node] the sum of what was contributed. */
+void kas_lower_sum_gradient(kas_lower *l, int node);
 kas_ex kas_lower_read_gradient(kas_lower *l, int node, const kas_ix *idx);
 /* Adds an expression over the variables of node's tensor to its gradient. */
 void kas_lower_contribute(kas_lower *l, int node, kas_ex e);
@@ -99,6 +113,13 @@ kas_along kas_lower_along(kas_lower *l, int node);
 int kas_lower_along_tensor(kas_lower *l, const kas_along *dims, kas_ix *idx);
 kas_ex kas_lower_along_reduce(kas_lower *l, kas_fn fn, const kas_along *dims, int tensor,
                               kas_ex body);
+
+/* Windows of the operand of `node` (unfold, conv), which has axes, kernel and dilation.  Taps along
+ * an axis; the value at an index whose channel dims are those of the operand, then the taps (its H
+ * and W are moved); and the contribution of the gradient of node `windows`, which holds them. */
+int64_t kas_lower_window(kas_lower *l, int node, int axis);
+kas_ex kas_lower_windows(kas_lower *l, int node, kas_ix *idx);
+void kas_lower_windows_gradient(kas_lower *l, int node, int windows);
 
 /* A new weight of the program, with its logical part; the lowering adds tensor and strides. Returns
  * its number. */

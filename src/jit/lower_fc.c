@@ -1,11 +1,12 @@
-/* Fully-connected maps: a library convolution, or a direct loop when a group is as small as that of
- * a depthwise convolution.
+/* Linear maps (fully-connected, convolutions, mixes): a library convolution, or a direct loop when
+ * a group is as small as that of a depthwise convolution.
  *
- * An unfold before the map is never made in memory for it: its tap dims become the kernel of the
- * convolution (1x1 without any).  Dims of the operand are sorted into
+ * An unfold before the map, or a convolution's own window, is never made in memory for it: its tap
+ * dims become the kernel of the convolution (1x1 without any).  Dims of the operand are sorted into
+ *     kept    (of a mix) as they are: they count as pixels, [n][h][w, kept...]
  *     group   kept apart, the convolution's groups
  *     channel contracted
- *     tap     contracted, made by an unfold that the convolution takes over
+ *     tap     contracted, made by an unfold that the convolution takes over, or by itself
  * which fc_plan.c decides.
  *
  * Convolution operands are [n][h][w] [q][p][group...] [channel...], its result [n][h][w][q][p]
@@ -44,6 +45,10 @@ void kas_lower_fc_gradient(kas_lower *l, int node)
         kas_fc_library_gradient(l, node);
     } else {
         kas_fc_direct_gradient(l, node);
+    }
+    if (fc->in >= KAS_WINDOWS && l->gradient[fc->in] != 0) {
+        kas_lower_sum_gradient(l, fc->in);
+        kas_lower_windows_gradient(l, node, fc->in);
     }
     kas_tensor *dw = &l->ir->tensor[l->dweight[fc->weight]];
     dw->role = KAS_ROLE_DWEIGHT;

@@ -15,7 +15,16 @@ typedef struct kas_fc_side {
 kas_fc_side kas_fc_input_side(const kas_lower *l, int node);
 kas_fc_side kas_fc_output_side(const kas_lower *l, int node);
 
-/* Index of the output side from an index of the node's tensor [n,h,w,q,p,out], and back. */
+/* Product of the dims that are kept: the side tensors have so many pixels for one of the node's.
+ * Between an index of the side and those of n, h, w and the kept dims (digits by dim of the
+ * operand). */
+int64_t kas_fc_kept(const kas_lower *l, int node);
+void kas_fc_merged_pixel(kas_lower *l, int node, const kas_ix *idx, const kas_ix *digit,
+                         kas_ix *at);
+void kas_fc_pixel(kas_lower *l, int node, const kas_ix *at, kas_ix *idx, kas_ix *digit);
+
+/* Index of the output side from an index of the node's tensor [n,h,w,q,p,channels...], and back.
+ */
 void kas_fc_output_index(kas_lower *l, int node, const kas_ix *idx, kas_ix *at);
 void kas_fc_node_index(kas_lower *l, int node, const kas_ix *at, kas_ix *idx);
 /* Index of the base node from one of the input side, and back. */

@@ -38,24 +38,32 @@ static kas_ix tap_shift(kas_ir *ir, const unfold_taps *taps, int i, kas_ix at, k
     return kas_ix_add(ir, moved, kas_ix_const(ir, -step * (taps->kernel[i] / 2)));
 }
 
-static unfold_taps taps_of(const kas_lower *l, int node)
+int64_t kas_lower_window(kas_lower *l, int node, int axis)
+{
+    const kas_dim taps = kas_node_window(&l->kernel->node[node], axis);
+    uint64_t size = 1;
+    if (!kas_dim_eval(&taps, l->binding, &size))
+        kas_ir_fail(l->ir, kas_fail(KAS_ILLEGAL, "node %d: the window has no size", node));
+    return (int64_t)size;
+}
+
+static unfold_taps taps_of(kas_lower *l, int node)
 {
     const kas_node *n = &l->kernel->node[node];
     const kas_tensor *in = &l->ir->tensor[l->tensor[n->in[0]]];
     unfold_taps taps = {.dilation = kas_node_dilation(n)};
-    const int channels = l->kernel->node[n->in[0]].shape.channels;
     for (int axis = KAS_AXIS_H; axis <= KAS_AXIS_W; axis++) {
         if (!(n->axes & axis))
             continue;
         const int dim = axis == KAS_AXIS_H ? KAS_DIM_H : KAS_DIM_W;
         taps.dim[taps.count] = dim;
-        taps.kernel[taps.count] = l->size[node][channels + taps.count];
+        taps.kernel[taps.count] = kas_lower_window(l, node, axis);
         taps.extent[taps.count++] = in->size[dim];
     }
     return taps;
 }
 
-static kas_ex unfold(kas_lower *l, int node, kas_ix *idx)
+kas_ex kas_lower_windows(kas_lower *l, int node, kas_ix *idx)
 {
     kas_ir *ir = l->ir;
     const unfold_taps taps = taps_of(l, node);
@@ -99,7 +107,7 @@ void kas_lower_rearrange(kas_lower *l, int node)
     kas_lower_vars(l, node, idx);
     kas_ex e;
     if (n->op == KAS_OP_UNFOLD) {
-        e = unfold(l, node, idx);
+        e = kas_lower_windows(l, node, idx);
     } else if (n->op == KAS_OP_SHIFT) {
         const int dim = n->axes & KAS_AXIS_H ? KAS_DIM_H : KAS_DIM_W;
         idx[dim] = shift_index(l, node, idx[dim], 1);
@@ -111,7 +119,7 @@ void kas_lower_rearrange(kas_lower *l, int node)
     l->ir->tensor[tensor].def = e;
 }
 
-static void unfold_gradient(kas_lower *l, int node)
+void kas_lower_windows_gradient(kas_lower *l, int node, int windows)
 {
     kas_ir *ir = l->ir;
     const unfold_taps taps = taps_of(l, node);
@@ -126,7 +134,7 @@ static void unfold_gradient(kas_lower *l, int node)
         source[i] = tap_shift(ir, &taps, i, idx[taps.dim[i]], idx[first + i], -1);
         idx[taps.dim[i]] = kas_ix_clamp(ir, source[i], 0, taps.extent[i] - 1);
     }
-    kas_ex e = kas_lower_read_gradient(l, node, idx);
+    kas_ex e = kas_lower_read_gradient(l, windows, idx);
     for (int i = 0; i < taps.count; i++)
         e = kas_ex_guard(ir, source[i], 0, taps.extent[i] - 1, e);
     for (int i = taps.count - 1; i >= 0; i--)
@@ -141,7 +149,7 @@ void kas_lower_rearrange_gradient(kas_lower *l, int node)
     const int in = n->in[0];
     kas_ix idx[KAS_IR_RANK], out_idx[KAS_IR_RANK];
     if (n->op == KAS_OP_UNFOLD) {
-        unfold_gradient(l, node);
+        kas_lower_windows_gradient(l, node, node);
         return;
     }
     kas_lower_vars(l, in, idx);

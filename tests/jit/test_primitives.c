@@ -37,11 +37,92 @@ static void test_norm(void **state)
     agree_large("group norm", &group);
 }
 
+enum { HW = KAS_AXIS_H | KAS_AXIS_W };
+
+/* A convolution is one library convolution in each of three passes, as the unfold and the map that
+ * it stands for are. */
+static void test_conv(void **state)
+{
+    (void)state;
+    for (int axes = KAS_AXIS_H; axes <= HW; axes++) {
+        kas_kernel k = {0};
+        kas_build_conv(&k, kas_build_input(&k), axes, axes == HW ? 5 : 0, 0, false, "C");
+        assert_int_equal(agree("conv", &k), 3);
+    }
+    kas_kernel dilated = {0}, grouped = {0}, chain = {0}, packed = {0}, folded = {0};
+    kas_build_conv(&dilated, kas_build_input(&dilated), HW, 3, 2, false, "C");
+    agree("dilated conv", &dilated);
+    kas_build_conv(&grouped, kas_build_group(&grouped, kas_build_input(&grouped), 0, 0), HW, 0, 0,
+                   true, "C");
+    agree("grouped conv", &grouped);
+    int x = kas_build_input(&chain);
+    x = kas_build_conv(&chain, kas_build_unary(&chain, KAS_OP_TANH, x), KAS_AXIS_H, 3, 0, false,
+                       "x0");
+    kas_build_conv(&chain, x, KAS_AXIS_W, 3, 3, false, "C");
+    agree_large("conv of a conv", &chain);
+    x = kas_build_group(&packed, kas_build_unfold(&packed, kas_build_input(&packed), KAS_AXIS_W), 0,
+                        0); /* [G0, C/G0, K_W, H, W]; a window over W again */
+    kas_build_conv(&packed, x, HW, 3, 0, true, "C");
+    agree("conv of an unfold", &packed);
+    x = kas_build_fold(&folded, KAS_OP_FOLD_AVG, kas_build_input(&folded), 2); /* [C, H] */
+    x = kas_build_conv(&folded, x, KAS_AXIS_H, 3, 0, false, "C");
+    kas_build_blend(&folded, KAS_OP_MUL, x, 0);
+    agree("conv without W", &folded);
+}
+
+static void test_conv_depthwise(void **state)
+{
+    (void)state;
+    kas_kernel plain = {0}, dilated = {0}, dims = {0}, behind = {0};
+    kas_build_conv_depthwise(&plain, kas_build_input(&plain), HW, 0, 0);
+    agree_large("depthwise conv", &plain);
+    kas_build_conv_depthwise(&dilated, kas_build_input(&dilated), HW, 3, 3);
+    assert_int_equal(agree("dilated depthwise conv", &dilated), 0); /* no library: one tap a time */
+    int x =
+        kas_build_unfold(&dims, kas_build_group(&dims, kas_build_input(&dims), 0, 0), KAS_AXIS_H);
+    x = kas_build_conv_depthwise(&dims, x, KAS_AXIS_W, 5, 2); /* [G0, C/G0, K_H, H, W] */
+    kas_build_fold(&dims, KAS_OP_FOLD_MAX, x, 2);
+    agree("depthwise conv of three dims", &dims);
+    x = kas_build_conv_depthwise(
+        &behind, kas_build_fc(&behind, kas_build_input(&behind), false, "x0"), KAS_AXIS_H, 0, 0);
+    kas_build_fc(&behind, x, false, "C");
+    agree("depthwise conv between maps", &behind);
+}
+
+/* Dims in front of the mixed ones, behind them, on both sides; few and many values. */
+static void test_mix(void **state)
+{
+    (void)state;
+    for (int from = 0; from < 3; from++)
+        for (int to = from + 1; to <= 3; to++) {
+            static const char *const out[3][3] = {
+                {"2", "C", "C*K_W"}, {"C/G0", "C/G0*K_W"}, {"K_W"}};
+            kas_kernel k = {0};
+            int x = kas_build_group(&k, kas_build_input(&k), 0, 0);
+            x = kas_build_unfold(&k, x, KAS_AXIS_W); /* [G0, C/G0, K_W, H, W] */
+            x = kas_build_mix(&k, x, from, to, out[from][to - from - 1]);
+            kas_build_fc(&k, kas_build_unary(&k, KAS_OP_SIN, x), false, "C");
+            char name[32];
+            snprintf(name, sizeof name, "mix of dims %d to %d", from, to - 1);
+            agree(name, &k);
+        }
+    kas_kernel one = {0}, few = {0}, large = {0};
+    kas_build_mix(&one, kas_build_input(&one), 0, 1, "C");
+    assert_int_equal(agree("mix of everything", &one), 3);
+    kas_build_mix(&few, kas_build_group(&few, kas_build_input(&few), 0, 1), 0, 1, "G1");
+    agree_large("mix of few", &few); /* G1 = 4: a direct loop */
+    int x =
+        kas_build_mix(&large, kas_build_group(&large, kas_build_input(&large), 0, 0), 1, 2, "x0");
+    kas_build_mix(&large, x, 1, 2, "C/G0");
+    agree_large("mix to a new size and back", &large);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scale),
-        cmocka_unit_test(test_norm),
+        cmocka_unit_test(test_scale), cmocka_unit_test(test_norm),
+        cmocka_unit_test(test_conv),  cmocka_unit_test(test_conv_depthwise),
+        cmocka_unit_test(test_mix),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

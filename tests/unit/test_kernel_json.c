@@ -96,7 +96,7 @@ static void test_messages_name_the_fault(void **state)
         {HEAD "[" INPUT ", " INPUT "]}", "node 1"},
         {HEAD "[{\"op\": \"relu\", \"in\": [0]}, " INPUT "]}", "node 0"},
         {HEAD "[" INPUT ", 3]}", "node 1: expected an object"},
-        {HEAD "[" INPUT ", {\"op\": \"conv\", \"in\": [0]}]}", "unknown primitive \"conv\""},
+        {HEAD "[" INPUT ", {\"op\": \"conv3d\", \"in\": [0]}]}", "unknown primitive \"conv3d\""},
         {HEAD "[" INPUT ", {\"op\": \"fc\", \"in\": [1], \"out\": \"C\"}]}", "earlier nodes"},
         {HEAD "[" INPUT ", {\"op\": \"fc\", \"in\": [-1], \"out\": \"C\"}]}", "earlier nodes"},
         {HEAD "[" INPUT ", {\"op\": \"fc\", \"in\": [0.5], \"out\": \"C\"}]}", "earlier nodes"},

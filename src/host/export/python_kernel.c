@@ -24,6 +24,16 @@ static const char factor_text[] = "\n\ndef factor(*shape):\n"
                                   "    \"\"\"Leaves its operand as it is.\"\"\"\n"
                                   "    return nn.Parameter(torch.ones(*shape))\n";
 
+static const char convolve_text[] =
+    "\n\ndef convolve(x, weight, window, size, dilation=1):\n"
+    "    \"\"\"A convolution for each instance and group; weight: [instance, group, out, in * "
+    "window].\"\"\"\n"
+    "    groups = weight.shape[0] * weight.shape[1]\n"
+    "    kernel = weight.flatten(0, 2).unflatten(1, (-1, *window))\n"
+    "    padding = [dilation * (taps // 2) for taps in window]\n"
+    "    return F.conv2d(x.reshape(x.shape[0], -1, *size), kernel, padding=padding, "
+    "dilation=dilation, groups=groups)\n";
+
 static const char normalise_text[] =
     "\n\ndef normalise(x, dims):\n"
     "    \"\"\"Mean 0 and variance 1 over the dims.\"\"\"\n"
@@ -129,6 +139,8 @@ static void put_head(const kas_kernel *kernel, const parts *p, kas_buf *out)
         kas_buf_puts(out, factor_text);
     if (strstr(kas_buf_text(&p->nodes), "taps("))
         kas_buf_puts(out, taps_text);
+    if (strstr(kas_buf_text(&p->nodes), "convolve("))
+        kas_buf_puts(out, convolve_text);
     if (strstr(kas_buf_text(&p->nodes), "normalise("))
         kas_buf_puts(out, normalise_text);
     if (strstr(kas_buf_text(&p->nodes), "tile("))

@@ -92,6 +92,64 @@ static void put_taps(const kas_node *node, int source, int axis, int along, int 
     kas_buf_puts(out, ")\n");
 }
 
+static void put_window_size(const kas_node *node, int axis, kas_buf *out)
+{
+    const kas_dim taps = kas_node_window(node, axis);
+    kas_python_dim(&taps, out);
+}
+
+/* Height and width of a tensor, 1 where it has none. */
+static void put_image_size(const kas_shape *shape, kas_buf *out)
+{
+    for (int axis = KAS_AXIS_H; axis <= KAS_AXIS_W; axis++) {
+        const kas_dim size = kas_shape_has(shape, axis)
+                                 ? kas_shape_dim(shape, kas_shape_place(shape, axis))
+                                 : kas_dim_const(1);
+        kas_buf_puts(out, axis == KAS_AXIS_W ? ", " : "");
+        kas_python_dim(&size, out);
+    }
+}
+
+static void put_conv(const kas_kernel *kernel, int i, int weight, kas_buf *out)
+{
+    const kas_node *node = &kernel->node[i];
+    kas_buf_printf(out, "        n%d = convolve(n%d", i, node->in[0]);
+    put_permutation(node, &kernel->node[node->in[0]].shape, out);
+    kas_buf_printf(out, ", self.weight%d, window=(", weight);
+    put_window_size(node, KAS_AXIS_H, out);
+    kas_buf_puts(out, ", ");
+    put_window_size(node, KAS_AXIS_W, out);
+    kas_buf_puts(out, "), size=(");
+    put_image_size(&node->shape, out);
+    kas_buf_puts(out, ")");
+    if (kas_node_dilation(node) > 1)
+        kas_buf_printf(out, ", dilation=%d", kas_node_dilation(node));
+    kas_buf_printf(out, ")\n        n%d = n%d.reshape(", i, i);
+    put_shape(&node->shape, out);
+    kas_buf_puts(out, ")\n");
+}
+
+/* The dims in front of the mixed ones have one matrix for all their positions: [R, 1, out, in]. */
+static kas_status put_mix(const kas_kernel *kernel, int i, int weight, kas_buf *out)
+{
+    const kas_node *node = &kernel->node[i];
+    const kas_shape *in = &kernel->node[node->in[0]].shape;
+    kas_dim outer = kas_dim_const(1);
+    kas_weight_dims dims;
+    KAS_TRY(kas_weight_dims_of(kernel, i, &dims));
+    for (int d = 0; d < node->dim; d++)
+        if (!kas_dim_mul(&outer, &in->channel[d], &outer))
+            return kas_fail(KAS_ILLEGAL, "export: node %d: a size leaves its range", i);
+    kas_buf_printf(out, "        n%d = self.weight%d @ n%d.reshape(B, R, ", i, weight, node->in[0]);
+    kas_python_dim(&outer, out);
+    kas_buf_puts(out, ", ");
+    kas_python_dim(&dims.fan_in, out);
+    kas_buf_printf(out, ", -1)\n        n%d = n%d.reshape(", i, i);
+    put_shape(&node->shape, out);
+    kas_buf_puts(out, ")\n");
+    return KAS_OK;
+}
+
 static void put_unfold(const kas_kernel *kernel, int i, kas_buf *out)
 {
     const kas_node *node = &kernel->node[i];
@@ -299,6 +357,12 @@ kas_status kas_python_node(const kas_kernel *kernel, int i, int weight, kas_buf 
     case KAS_OP_FOLD_MAX:
         kas_buf_printf(out, "        n%d = n%d.max(%d).values\n", i, node->in[0], node->dim + 2);
         return KAS_OK;
+    case KAS_OP_CONV:
+    case KAS_OP_CONV_DEPTHWISE:
+        put_conv(kernel, i, weight, out);
+        return KAS_OK;
+    case KAS_OP_MIX:
+        return put_mix(kernel, i, weight, out);
     case KAS_OP_SCALE:
         put_scale(kernel, i, weight, out);
         return KAS_OK;

@@ -3,8 +3,7 @@
  * where g flattens the group dims (none unless `grouped`) and i the other channel dims. */
 #include "host/reference/evaluate.h"
 
-/* Which group and which input of it a flat channel index of x is. */
-static void split_channel(const kas_ref_node *n, size_t channel, size_t *g, size_t *i)
+void kas_ref_split_channel(const kas_ref_node *n, size_t channel, size_t *g, size_t *i)
 {
     size_t coordinate[KAS_MAX_CHANNEL_DIMS];
     for (int d = n->in[0].channels - 1; d >= 0; d--) {
@@ -26,7 +25,7 @@ static void forward(const kas_ref_node *n, const kas_ref_values *v)
         v->y[k] = 0;
     for (size_t c = 0; c < channels; c++) {
         size_t g, i;
-        split_channel(n, c, &g, &i);
+        kas_ref_split_channel(n, c, &g, &i);
         for (size_t o = 0; o < n->fan_out; o++) {
             double weight = v->weight[(g * n->fan_out + o) * n->fan_in + i];
             for (size_t p = 0; p < positions; p++)
@@ -40,7 +39,7 @@ static void backward(const kas_ref_node *n, const kas_ref_values *v, const kas_r
     size_t channels = n->groups * n->fan_in, positions = n->in[0].elements / channels;
     for (size_t c = 0; c < channels; c++) {
         size_t g, i;
-        split_channel(n, c, &g, &i);
+        kas_ref_split_channel(n, c, &g, &i);
         for (size_t o = 0; o < n->fan_out; o++) {
             size_t w = (g * n->fan_out + o) * n->fan_in + i;
             for (size_t p = 0; p < positions; p++) {

@@ -56,7 +56,8 @@ typedef struct kas_ref_op {
 
 /* The pair of each class; which primitive of the class it is, node->op says. */
 extern const kas_ref_op kas_ref_rearrange, kas_ref_fc, kas_ref_unary, kas_ref_fold, kas_ref_softmax,
-    kas_ref_blend, kas_ref_scale, kas_ref_norm, kas_ref_slice, kas_ref_concat;
+    kas_ref_blend, kas_ref_scale, kas_ref_norm, kas_ref_slice, kas_ref_concat, kas_ref_conv,
+    kas_ref_mix;
 /* A tensor as [outer][length][inner], `length` the dims [begin, end): element (o, l, i) lies at
  * (o * length + l) * inner + i. */
 typedef struct kas_ref_view {
@@ -67,6 +68,9 @@ static inline size_t kas_ref_at(const kas_ref_view *s, size_t o, size_t l, size_
 {
     return (o * s->length + l) * s->inner + i;
 }
+
+/* Which group and which input of it a flat channel index of a map's operand is. */
+void kas_ref_split_channel(const kas_ref_node *n, size_t channel, size_t *g, size_t *i);
 
 const kas_ref_op *kas_ref_op_get(kas_op op); /* NULL for INPUT */
 

@@ -20,14 +20,19 @@ static kas_status shape_of(const kas_node *node, const kas_binding *binding, kas
     return KAS_OK;
 }
 
+/* fc, conv, conv_depthwise */
 static kas_status make_fc(const kas_node *node, const kas_node *in, int i, kas_ref_node *out)
 {
-    out->groups = out->fan_in = 1;
+    size_t features = 1;
+    out->groups = 1;
+    out->fan_in = (size_t)out->kernel_h * out->kernel_w;
     for (int d = 0; d < in->shape.channels; d++) {
-        out->apart[d] = node->grouped && in->shape.is_group[d];
+        out->apart[d] =
+            node->op == KAS_OP_CONV_DEPTHWISE || (node->grouped && in->shape.is_group[d]);
         *(out->apart[d] ? &out->groups : &out->fan_in) *= out->in[0].size[d];
     }
-    size_t features = out->out.size[0];
+    for (int d = 0; d < out->out.channels; d++)
+        features *= out->out.size[d];
     if (features % out->groups != 0)
         return kas_fail(KAS_ILLEGAL, "reference: node %d: %zu outputs for %zu groups", i, features,
                         out->groups);
@@ -114,15 +119,18 @@ kas_status kas_ref_node_make(const kas_kernel *kernel, int i, const kas_binding 
     out->kernel_h = window(node, KAS_AXIS_H, binding->value[KAS_SYM_KH]);
     out->kernel_w = window(node, KAS_AXIS_W, binding->value[KAS_SYM_KW]);
     out->dilation = node->dilation ? node->dilation : 1;
-    if (node->op == KAS_OP_SCALE) {
-        out->groups = kas_ref_view_of(&out->in[0], node->dim, node->dim_end).length;
-        out->fan_in = out->fan_out = 1;
+    if (node->op == KAS_OP_SCALE || node->op == KAS_OP_MIX) {
+        size_t length = kas_ref_view_of(&out->in[0], node->dim, node->dim_end).length;
+        bool mixes = node->op == KAS_OP_MIX;
+        out->groups = mixes ? 1 : length;
+        out->fan_in = mixes ? length : 1;
+        out->fan_out = mixes ? out->out.size[node->dim] : 1;
     }
     if (node->op == KAS_OP_SLICE)
         return make_slice(kernel, node, i, out);
     if (node->op == KAS_OP_CONCAT)
         return check_concat(node, i, out);
-    if (node->op == KAS_OP_FC)
+    if (node->op == KAS_OP_FC || node->op == KAS_OP_CONV || node->op == KAS_OP_CONV_DEPTHWISE)
         return make_fc(node, &kernel->node[node->in[0]], i, out);
     if (kas_op_get((kas_op)node->op)->class_ == KAS_CLASS_BLEND)
         return make_blend(&kernel->node[node->in[0]], &kernel->node[node->in[1]], i, out);
@@ -148,6 +156,11 @@ const kas_ref_op *kas_ref_op_get(kas_op op)
         return &kas_ref_fold;
     case KAS_OP_SOFTMAX:
         return &kas_ref_softmax;
+    case KAS_OP_CONV:
+    case KAS_OP_CONV_DEPTHWISE:
+        return &kas_ref_conv;
+    case KAS_OP_MIX:
+        return &kas_ref_mix;
     case KAS_OP_SCALE:
         return &kas_ref_scale;
     case KAS_OP_NORM:

@@ -113,14 +113,52 @@ int kas_build_concat(kas_kernel *kernel, const int *in, int dim, int split)
                        in);
 }
 
-int kas_build_fc(kas_kernel *kernel, int in, bool grouped, const char *out)
+/* A node that makes a dim of size `out`. */
+static int append_map(kas_kernel *kernel, kas_node node, int in, const char *out)
 {
-    kas_node node = {.op = KAS_OP_FC, .inputs = 1, .grouped = grouped};
     if (!kas_dim_parse(out, &node.out)) {
         kas_fail(KAS_ILLEGAL, "\"%s\" is no size", out);
         return -1;
     }
     return append(kernel, node, in, 0);
+}
+
+int kas_build_fc(kas_kernel *kernel, int in, bool grouped, const char *out)
+{
+    return append_map(kernel, (kas_node){.op = KAS_OP_FC, .inputs = 1, .grouped = grouped}, in,
+                      out);
+}
+
+int kas_build_conv(kas_kernel *kernel, int in, int axes, int window, int dilation, bool grouped,
+                   const char *out)
+{
+    return append_map(kernel,
+                      (kas_node){.op = KAS_OP_CONV,
+                                 .inputs = 1,
+                                 .axes = (uint8_t)axes,
+                                 .kernel = (uint8_t)window,
+                                 .dilation = (uint8_t)dilation,
+                                 .grouped = grouped},
+                      in, out);
+}
+
+int kas_build_conv_depthwise(kas_kernel *kernel, int in, int axes, int window, int dilation)
+{
+    return append(kernel,
+                  (kas_node){.op = KAS_OP_CONV_DEPTHWISE,
+                             .inputs = 1,
+                             .axes = (uint8_t)axes,
+                             .kernel = (uint8_t)window,
+                             .dilation = (uint8_t)dilation},
+                  in, 0);
+}
+
+int kas_build_mix(kas_kernel *kernel, int in, int dim, int dim_end, const char *out)
+{
+    return append_map(
+        kernel,
+        (kas_node){.op = KAS_OP_MIX, .inputs = 1, .dim = (int8_t)dim, .dim_end = (int8_t)dim_end},
+        in, out);
 }
 
 int kas_build_unary(kas_kernel *kernel, kas_op op, int in)

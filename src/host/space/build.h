@@ -29,6 +29,11 @@ int kas_build_slice(kas_kernel *kernel, int in, int dim, int split, int segment)
 int kas_build_concat(kas_kernel *kernel, const int *in, int dim, int split);
 /* `out` as in kernel files: "C", "x0", "G0*K_H*K_W", "C/G0". */
 int kas_build_fc(kas_kernel *kernel, int in, bool grouped, const char *out);
+/* As an FC over the windows of kas_build_unfold_window; depthwise: every channel by itself. */
+int kas_build_conv(kas_kernel *kernel, int in, int axes, int window, int dilation, bool grouped,
+                   const char *out);
+int kas_build_conv_depthwise(kas_kernel *kernel, int in, int axes, int window, int dilation);
+int kas_build_mix(kas_kernel *kernel, int in, int dim, int dim_end, const char *out);
 int kas_build_unary(kas_kernel *kernel, kas_op op, int in); /* KAS_OP_RELU ... KAS_OP_SQUARE */
 int kas_build_fold(kas_kernel *kernel, kas_op op, int in, int dim);
 /* KAS_OP_SOFTMAX, _NORM, _SCALE */

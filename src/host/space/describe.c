@@ -73,7 +73,22 @@ void kas_node_describe(const kas_kernel *kernel, int i, kas_buf *out)
         kas_buf_puts(out, ")");
         return;
     case KAS_OP_FC:
-        kas_buf_printf(out, "fc %sto ", node->grouped ? "within groups " : "");
+    case KAS_OP_CONV:
+        kas_buf_printf(out, "%s %sto ", name, node->grouped ? "within groups " : "");
+        kas_dim_print(&node->out, out);
+        if (node->op == KAS_OP_CONV) {
+            kas_buf_puts(out, " over ");
+            describe_window(node, out);
+        }
+        return;
+    case KAS_OP_CONV_DEPTHWISE:
+        kas_buf_puts(out, "depthwise conv over ");
+        describe_window(node, out);
+        return;
+    case KAS_OP_MIX:
+        kas_buf_puts(out, "mix ");
+        describe_range(kernel, i, out);
+        kas_buf_puts(out, " to ");
         kas_dim_print(&node->out, out);
         return;
     case KAS_OP_FOLD_AVG:

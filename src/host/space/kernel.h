@@ -42,7 +42,12 @@ typedef enum kas_op {
     KAS_OP_CONCAT,    /* all segments of a split, in order: the whole dim
                          attributes: dim, split */
     /* arithmetic */
-    KAS_OP_FC,    /* channels -> [out]; learned  attributes: grouped, out */
+    KAS_OP_FC,   /* channels -> [out]; learned  attributes: grouped, out */
+    KAS_OP_CONV, /* the same with a window over H, W or both  attributes: as FC's, axes, kernel,
+                    dilation */
+    KAS_OP_CONV_DEPTHWISE, /* every channel by itself    attributes: axes, kernel, dilation */
+    KAS_OP_MIX,            /* channel dims [dim, dim_end) -> out, others kept; learned
+                              attributes: dim, dim_end, out */
     KAS_OP_SCALE, /* times a learned factor for each position of channel dims [dim, dim_end)
                      attributes: dim, dim_end */
     KAS_OP_RELU,
@@ -87,12 +92,13 @@ typedef struct kas_node {
     uint8_t axes;        /* KAS_AXIS_* */
     int8_t offset;       /* SHIFT: output[i] = input[(i + offset) mod size]; the paper's is 1 */
     uint8_t symbol;      /* GROUP: which group symbol, 0..3 */
-    uint8_t grouped;     /* FC: contracts only the dims that are not group dims */
+    uint8_t grouped;     /* FC, CONV: contracts only the dims that are not group dims */
     uint8_t kernel;      /* window along an axis: 3, 5 or 7; 0 = K_H, K_W of the convolution */
     uint8_t dilation;    /* pixels between two taps of a window: 1 to 3; 0 = 1 */
     uint8_t split;       /* SLICE, CONCAT: which of the kernel's splits, 0..3 */
     uint8_t segment;     /* SLICE: which segment of it */
-    kas_dim out;         /* FC: size of the new dimension: a free variable or its substitution */
+    kas_dim out;         /* FC, CONV, MIX: size of the new dimension: a free variable or its
+                            substitution */
     kas_shape shape;     /* of the result; derived, see kas_kernel_infer */
 } kas_node;
 

@@ -88,7 +88,8 @@ static kas_status read_split_name(const cJSON *item, const char *where, kas_node
     return KAS_OK;
 }
 
-static kas_status read_fc(const cJSON *item, const char *where, kas_node *node)
+/* `grouped` is refused before where it is no attribute. */
+static kas_status read_map(const cJSON *item, const char *where, kas_node *node)
 {
     const char *text;
     const cJSON *grouped = cJSON_GetObjectItemCaseSensitive(item, "grouped");
@@ -147,7 +148,7 @@ static kas_status read_attributes(const cJSON *item, const char *where, kas_node
     }
     if (attributes & KAS_ATTR_SYMBOL)
         KAS_TRY(read_group_symbol(item, where, node));
-    return attributes & KAS_ATTR_OUT ? read_fc(item, where, node) : KAS_OK;
+    return attributes & KAS_ATTR_OUT ? read_map(item, where, node) : KAS_OK;
 }
 
 enum { MAX_FIELDS = 16 };
@@ -178,10 +179,10 @@ static void allowed_fields(const kas_node *node, const char *list[MAX_FIELDS])
         list[n++] = "segment";
     if (attributes & KAS_ATTR_SYMBOL)
         list[n++] = "by";
-    if (attributes & KAS_ATTR_GROUPED) {
+    if (attributes & KAS_ATTR_GROUPED)
         list[n++] = "grouped";
+    if (attributes & KAS_ATTR_OUT)
         list[n++] = "out";
-    }
     list[n] = NULL;
 }
 

@@ -91,6 +91,9 @@ kas_status kas_infer_concat(kas_kernel *kernel, int i);
 kas_status kas_infer_fc(kas_kernel *kernel, int i);
 kas_status kas_infer_elementwise(kas_kernel *kernel, int i);
 kas_status kas_infer_fold(kas_kernel *kernel, int i);
+kas_status kas_infer_conv(kas_kernel *kernel, int i);
+kas_status kas_infer_conv_depthwise(kas_kernel *kernel, int i);
+kas_status kas_infer_mix(kas_kernel *kernel, int i);
 kas_status kas_infer_scale(kas_kernel *kernel, int i);
 kas_status kas_infer_along(kas_kernel *kernel, int i); /* softmax, norm */
 kas_status kas_infer_blend(kas_kernel *kernel, int i);
@@ -106,6 +109,9 @@ kas_status kas_cost_input(const kas_kernel *kernel, int i, kas_cost_terms *terms
 kas_status kas_cost_weight(const kas_kernel *kernel, int i, kas_cost_terms *terms);
 
 kas_status kas_weight_fc(const kas_kernel *kernel, int i, kas_weight_dims *out);
+kas_status kas_weight_conv(const kas_kernel *kernel, int i, kas_weight_dims *out);
+kas_status kas_weight_conv_depthwise(const kas_kernel *kernel, int i, kas_weight_dims *out);
+kas_status kas_weight_mix(const kas_kernel *kernel, int i, kas_weight_dims *out);
 kas_status kas_weight_scale(const kas_kernel *kernel, int i, kas_weight_dims *out);
 
 #endif

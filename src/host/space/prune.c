@@ -10,6 +10,12 @@ static bool is_rearrangement(int op)
            op == KAS_OP_UNFOLD || op == KAS_OP_SLICE;
 }
 
+/* Maps whose weights take a sign. */
+static bool is_linear(int op)
+{
+    return op == KAS_OP_FC || op == KAS_OP_CONV || op == KAS_OP_CONV_DEPTHWISE || op == KAS_OP_MIX;
+}
+
 /* The node that made the values of node i: rearrangements only move them. */
 static int producer(const kas_kernel *k, int i)
 {
@@ -65,19 +71,25 @@ static bool elementwise(const kas_kernel *k, const kas_node *node)
     case KAS_OP_SQRT: /* |x|, or a constant */
         return op == KAS_OP_SQUARE || of_negated;
     case KAS_OP_NEG: /* the weights take the sign */
-        return op == KAS_OP_FC;
+        return is_linear(op);
     default:
         return false;
     }
 }
 
+/* The weights of a map take the sign of its operand, and, if every channel has its own, the factor.
+ */
+static bool linear(const kas_kernel *k, const kas_node *node)
+{
+    int p = k->node[producer(k, node->in[0])].op;
+    return p == KAS_OP_NEG || (p == KAS_OP_SCALE && node->op != KAS_OP_MIX);
+}
+
 static bool fc(const kas_kernel *k, const kas_node *node)
 {
     const kas_node *in = &k->node[node->in[0]];
-    int p = k->node[producer(k, node->in[0])].op;
-    if (p == KAS_OP_NEG || p == KAS_OP_SCALE) /* the weights take sign and factor */
-        return true;
-    return in->op == KAS_OP_FC && !in->grouped && !node->grouped; /* two linear maps are one */
+    return linear(k, node) ||
+           (in->op == KAS_OP_FC && !in->grouped && !node->grouped); /* two linear maps are one */
 }
 
 static bool is_one(const kas_shape *shape, int i)
@@ -113,11 +125,19 @@ static bool softmax(const kas_kernel *k, const kas_node *node)
     return covers_ones(k, node) || k->node[producer(k, node->in[0])].op == KAS_OP_SOFTMAX;
 }
 
+/* Over all channel dims it is an FC; a mix of what a mix has made is one mix. */
+static bool mix(const kas_kernel *k, const kas_node *node)
+{
+    const kas_node *in = &k->node[node->in[0]];
+    return linear(k, node) || in->shape.channels == node->dim_end - node->dim ||
+           (in->op == KAS_OP_MIX && in->dim == node->dim && node->dim_end == node->dim + 1);
+}
+
 /* One factor is enough, and the weights of a map take it. */
 static bool scale(const kas_kernel *k, const kas_node *node)
 {
     const kas_node *in = &k->node[node->in[0]];
-    return in->op == KAS_OP_FC ||
+    return (is_linear(in->op) && in->op != KAS_OP_MIX) ||
            (in->op == KAS_OP_SCALE && in->dim == node->dim && in->dim_end == node->dim_end);
 }
 
@@ -246,6 +266,11 @@ bool kas_prune_node(const kas_kernel *kernel, int i)
         return kernel->node[node->in[0]].op == KAS_OP_UNFOLD;
     case KAS_OP_FC:
         return fc(kernel, node);
+    case KAS_OP_CONV:
+    case KAS_OP_CONV_DEPTHWISE:
+        return linear(kernel, node);
+    case KAS_OP_MIX:
+        return mix(kernel, node);
     case KAS_OP_SCALE:
         return scale(kernel, node);
     case KAS_OP_NORM:
@@ -266,9 +291,9 @@ bool kas_prune_node(const kas_kernel *kernel, int i)
     }
 }
 
-/* Does anything that reads node i see how its channels are split?  Element-wise functions, shifts
- * and unfolds pass the question on; an FC that is not grouped contracts all channels in the same
- * order, and the output is flattened. */
+/* Does anything that reads node i see how its channels are split?  Element-wise functions, shifts,
+ * unfolds and depthwise convolutions pass the question on; a map that is not grouped contracts all
+ * channels in the same order, and the output is flattened. */
 static bool split_is_seen(const kas_kernel *k, int i)
 {
     for (int j = i + 1; j < k->nodes; j++) {
@@ -278,9 +303,10 @@ static bool split_is_seen(const kas_kernel *k, int i)
             reads = reads || node->in[n] == i;
         if (!reads)
             continue;
-        bool passes =
-            kas_op_get(node->op)->unary || node->op == KAS_OP_SHIFT || node->op == KAS_OP_UNFOLD;
-        if (passes ? split_is_seen(k, j) : node->op != KAS_OP_FC || node->grouped)
+        bool passes = kas_op_get(node->op)->unary || node->op == KAS_OP_SHIFT ||
+                      node->op == KAS_OP_UNFOLD || node->op == KAS_OP_CONV_DEPTHWISE;
+        bool contracts = (node->op == KAS_OP_FC || node->op == KAS_OP_CONV) && !node->grouped;
+        if (passes ? split_is_seen(k, j) : !contracts)
             return true;
     }
     return false;
