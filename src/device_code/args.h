@@ -35,6 +35,8 @@ typedef struct kas_dev_state {
 } kas_dev_state;
 typedef struct kas_dev_row {
     float lr, correction1, correction2, renew;
+    float blend, share;
+    kas_u16 top, left, height, width;
 } kas_dev_row;
 typedef struct kas_dev_metrics {
     double loss_sum;
@@ -49,16 +51,22 @@ typedef struct kas_advance_args {
 
 /* augment.kc: one block for each row of each image; lanes along the row. */
 #define KAS_DEV_NO_LABEL 0xFFFF
+#define KAS_ERASE_ATTEMPTS 10u
 typedef struct kas_augment_args {
     const kas_u8 *pixels;
     const kas_u16 *labels;
     const kas_u32 *order;
     const kas_dev_state *state;
+    const kas_dev_row *rows; /* of the mixed kernel */
     float *images;
     kas_u16 *labels_out;
     kas_u32 count, key0, key1;
-    int h, width, c, pad, flip; /* the pitch is 4 */
-    float scale[4], offset[4];  /* value = pixel * scale + offset */
+    kas_u32 erase_below;              /* erase where the random number is below; 0 = never */
+    int n, h, width, c, pad, flip;    /* the pitch is 4 */
+    int cutout;                       /* side of the square; 0 = none */
+    float area_low, area_range;       /* erased share of the image = low + random bits * range */
+    float stretch_low, stretch_range; /* log of the root of height / width, likewise */
+    float scale[4], offset[4];        /* value = pixel * scale + offset */
 } kas_augment_args;
 
 /* batch_norm.kc.  Lanes are channels, KAS_NORM_LANES a block; a chunk is chunk_rows rows.
@@ -132,6 +140,8 @@ typedef struct kas_loss_args {
     float *dlogits;    /* may be NULL */
     float *loss, *hit; /* [n]: loss, and 1 if the answer is right; scratch */
     kas_dev_metrics *metrics;
+    const kas_dev_row *rows; /* mixed images: their share; NULL = not mixed */
+    const kas_dev_state *state;
     int n, classes, pitch, pitch_d;
     float smoothing;
 } kas_loss_args;

@@ -1,4 +1,4 @@
-/* Batches from bytes: gather, normalise, crop, mirror, pad the last batch. */
+/* Batches from bytes: gather, normalise, crop, mirror, erase, mix, pad the last batch. */
 #include "op_case.h"
 
 enum { IMAGES = 11, ORDER = 9 };
@@ -51,22 +51,71 @@ static void free_source(source *s)
     free(s->pixels);
 }
 
-/* What the header says, in double. */
-static double expected(const source *s, uint32_t position, uint32_t epoch, int c, int row, int col)
+/* The four numbers of `use` for the image at a position. */
+static void draw(const source *s, uint32_t position, uint32_t use, uint32_t epoch, uint32_t bits[4])
+{
+    const kas_rng rng = kas_rng_make(s->augment.seed, KAS_PURPOSE_AUGMENT, 0);
+    kas_philox4x32((uint32_t[4]){position, use, epoch, 0}, rng.key, bits);
+}
+
+static int below(uint32_t bits, int n)
+{
+    return (int)((uint64_t)bits * (uint64_t)n >> 32);
+}
+
+typedef struct rectangle {
+    int top, left, h, w;
+} rectangle;
+
+static bool holds(rectangle r, int row, int col)
+{
+    return row >= r.top && row < r.top + r.h && col >= r.left && col < r.left + r.w;
+}
+
+/* What is erased of an image: by cutout, and by random erasing. */
+static rectangle cut_of(const source *s, uint32_t position, uint32_t epoch)
+{
+    const int side = s->augment.cutout;
+    uint32_t bits[4];
+    draw(s, position, 1, epoch, bits);
+    return (rectangle){below(bits[0], s->h) - side / 2, below(bits[1], s->w) - side / 2, side,
+                       side};
+}
+
+static rectangle erased_of(const source *s, uint32_t position, uint32_t epoch)
+{
+    uint32_t bits[4];
+    draw(s, position, 0, epoch, bits);
+    if (bits[3] / 0x1p32 >= s->augment.erase)
+        return (rectangle){0};
+    for (uint32_t attempt = 0; attempt < 10; attempt++) {
+        draw(s, position, 2 + attempt, epoch, bits);
+        const double share = 0.02 + 0.31 * bits[0] / 0x1p32, area = share * s->h * s->w;
+        const double ratio = 0.3 * pow(3.3 / 0.3, bits[1] / 0x1p32);
+        const int h = (int)floor(sqrt(area * ratio) + 0.5),
+                  w = (int)floor(sqrt(area / ratio) + 0.5);
+        if (h < s->h && w < s->w)
+            return (rectangle){below(bits[2], s->h - h + 1), below(bits[3], s->w - w + 1), h, w};
+    }
+    return (rectangle){0};
+}
+
+/* What the header says of one image, in double. */
+static double own_pixel(const source *s, uint32_t position, uint32_t epoch, int c, int row, int col)
 {
     const kas_augment *a = &s->augment;
+    uint32_t bits[4];
     if (position >= ORDER)
         return 0;
-    if (a->crop_pad || a->flip) {
-        uint32_t bits[4];
-        const kas_rng rng = kas_rng_make(a->seed, KAS_PURPOSE_AUGMENT, 0);
-        kas_philox4x32((uint32_t[4]){position, 0, epoch, 0}, rng.key, bits);
-        const uint64_t choices = 2 * (uint64_t)a->crop_pad + 1;
-        if (a->flip && bits[2] >> 31)
-            col = s->w - 1 - col;
-        row += (int)(bits[0] * choices >> 32) - a->crop_pad;
-        col += (int)(bits[1] * choices >> 32) - a->crop_pad;
-    }
+    if (a->cutout && holds(cut_of(s, position, epoch), row, col))
+        return 0;
+    if (holds(erased_of(s, position, epoch), row, col))
+        return 0;
+    draw(s, position, 0, epoch, bits);
+    if (a->flip && bits[2] >> 31)
+        col = s->w - 1 - col;
+    row += below(bits[0], 2 * a->crop_pad + 1) - a->crop_pad;
+    col += below(bits[1], 2 * a->crop_pad + 1) - a->crop_pad;
     if (row < 0 || row >= s->h || col < 0 || col >= s->w)
         return 0;
     const uint8_t pixel =
@@ -74,17 +123,42 @@ static double expected(const source *s, uint32_t position, uint32_t epoch, int c
     return (pixel / 255.0 - (double)a->mean[c]) / (double)a->std[c];
 }
 
-static void run_case(int c, int crop_pad, bool flip, uint32_t cursor, uint32_t epoch)
+enum { BATCH = 4, HEIGHT = 9, WIDTH = 13 };
+
+/* One thing to try; `row` NULL: images are not mixed. */
+typedef struct attempt {
+    int c, crop_pad;
+    bool flip;
+    int cutout;
+    double erase;
+    const kas_step_row *row;
+    uint32_t cursor, epoch;
+} attempt;
+
+static double expected(const source *s, const attempt *t, int image, int c, int row, int col)
 {
-    const int n = 4, h = 9, w = 13;
-    source s = make_source(h, w, c, cursor, epoch);
-    s.augment.crop_pad = crop_pad;
-    s.augment.flip = flip;
-    kas_tensor images = make_tensor(NULL, n, c, h, w);
-    images.pitch = 4;
-    FREE(images.data);
-    images.data = to_device(NULL, n, 4, h, w, 4);
-    uint16_t got[4], *labels = upload(got, sizeof got);
+    const double own = own_pixel(s, t->cursor + (uint32_t)image, t->epoch, c, row, col);
+    const kas_step_row *m = t->row;
+    if (!m)
+        return own;
+    const uint32_t next = t->cursor + (uint32_t)((image + 1) % BATCH);
+    const double other = own_pixel(s, next, t->epoch, c, row, col);
+    const rectangle box = {m->top, m->left, m->height, m->width};
+    const double blend = holds(box, row, col) ? 0 : (double)m->blend;
+    return blend * own + (1 - blend) * other;
+}
+
+static void run_case(attempt t)
+{
+    const int n = BATCH, h = HEIGHT, w = WIDTH;
+    source s = make_source(h, w, t.c, t.cursor, t.epoch);
+    s.augment.crop_pad = t.crop_pad;
+    s.augment.flip = t.flip;
+    s.augment.cutout = t.cutout;
+    s.augment.erase = t.erase;
+    s.augment.rows = t.row ? upload(t.row, sizeof *t.row) : NULL;
+    kas_tensor images = {to_device(NULL, n, 4, h, w, 4), n, h, w, t.c, 4};
+    uint16_t got[BATCH], *labels = upload(got, sizeof got);
     kas_plan *plan = new_plan();
     OK(kas_op_augment(the_ops, plan, &s.augment, images, labels));
     run_plan();
@@ -92,14 +166,15 @@ static void run_case(int c, int crop_pad, bool flip, uint32_t cursor, uint32_t e
            *want = nan_values((size_t)n * 4 * h * w);
     for (int i = 0; i < n * 4 * h * w; i++) {
         const int image = i / (4 * h * w), k = i / (h * w) % 4, row = i / w % h, col = i % w;
-        want[i] = k < c ? expected(&s, cursor + (uint32_t)image, epoch, k, row, col) : 0;
+        want[i] = k < t.c ? expected(&s, &t, image, k, row, col) : 0;
     }
     compare("pixels", pixel, want, (size_t)n * 4 * h * w, 5e-7);
     OK(kas_mem_download(the_device, got, labels, sizeof got));
-    for (uint32_t i = 0; i < 4; i++)
-        assert_int_equal(got[i], cursor + i < ORDER ? s.label[s.order[cursor + i]] : KAS_NO_LABEL);
+    for (uint32_t i = 0; i < BATCH; i++)
+        assert_int_equal(got[i],
+                         t.cursor + i < ORDER ? s.label[s.order[t.cursor + i]] : KAS_NO_LABEL);
     free(pixel), free(want);
-    FREE(images.data, labels);
+    FREE(images.data, labels, (void *)s.augment.rows);
     free_source(&s);
 }
 
@@ -109,14 +184,96 @@ static void test_augment(void **state)
     EACH_ORDER(order)
     {
         for (int c = 1; c <= 4; c++) {
-            run_case(c, 0, false, 0, 0);
-            run_case(c, 0, false, 8, 0); /* one image and three of padding */
-            run_case(c, 4, true, 4, 3);
-            run_case(c, 2, false, 1, 4);
-            run_case(c, 0, true, 2, 5);
+            run_case((attempt){.c = c});
+            run_case((attempt){.c = c, .cursor = 8}); /* one image and three of padding */
+            run_case((attempt){.c = c, .crop_pad = 4, .flip = true, .cursor = 4, .epoch = 3});
+            run_case((attempt){.c = c, .crop_pad = 2, .cursor = 1, .epoch = 4});
+            run_case((attempt){.c = c, .flip = true, .cursor = 2, .epoch = 5});
         }
     }
     print_worst("augmentation");
+}
+
+static void test_erasing(void **state)
+{
+    (void)state;
+    EACH_ORDER(order)
+    {
+        for (uint32_t epoch = 0; epoch < 12; epoch++) {
+            run_case((attempt){.c = 3, .cutout = 1 + (int)epoch, .epoch = epoch});
+            run_case((attempt){.c = 3, .erase = 1, .epoch = epoch});
+            run_case((attempt){.c = 3,
+                               .crop_pad = 2,
+                               .flip = true,
+                               .cutout = 4,
+                               .erase = 0.5,
+                               .cursor = 3,
+                               .epoch = epoch});
+        }
+        run_case((attempt){.c = 1, .cutout = 100});
+    }
+    print_worst("erasing");
+}
+
+static void test_mixing(void **state)
+{
+    (void)state;
+    static const kas_step_row rows[] = {
+        {.blend = 1, .share = 1},
+        {.blend = 0.3f, .share = 0.3f},
+        {.blend = 0, .share = 0},
+        {.blend = 1, .share = 0.8f, .top = 2, .left = 5, .height = 4, .width = 6},
+        {.blend = 1, .share = 0, .height = HEIGHT, .width = WIDTH},
+    };
+    EACH_ORDER(order)
+    {
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+            run_case((attempt){.c = 3, .row = &rows[i], .cursor = 1});
+            run_case((attempt){.c = 1,
+                               .crop_pad = 3,
+                               .flip = true,
+                               .cutout = 3,
+                               .erase = 0.5,
+                               .row = &rows[i],
+                               .cursor = 4,
+                               .epoch = 2});
+        }
+    }
+    print_worst("mixing");
+}
+
+/* Rectangles are as often, as large and as long as they should be. */
+static void test_erasing_spread(void **state)
+{
+    (void)state;
+    source s = {.h = 32, .w = 32};
+    s.augment.seed = 77;
+    s.augment.erase = 0.25;
+    int erased = 0, tall = 0;
+    double area = 0;
+    for (uint32_t p = 0; p < 8000; p++) {
+        const rectangle r = erased_of(&s, p, 1);
+        erased += r.h > 0;
+        tall += r.h > r.w;
+        area += (double)r.h * r.w / (32 * 32);
+        assert_true(r.top >= 0 && r.left >= 0 && r.top + r.h <= 32 && r.left + r.w <= 32);
+    }
+    assert_in_range(erased, 1850, 2150);
+    assert_in_range(tall, erased * 42 / 100, erased * 58 / 100);
+    assert_true(fabs(area / erased - 0.175) < 0.01);
+}
+
+static void test_bad_options(void **state)
+{
+    (void)state;
+    source s = make_source(4, 4, 1, 0, 0);
+    kas_tensor images = {NULL, 1, 4, 4, 1, 4};
+    s.augment.erase = 1.5;
+    assert_int_equal(kas_op_augment(the_ops, NULL, &s.augment, images, NULL), KAS_BAD_INPUT);
+    s.augment.erase = 0;
+    s.augment.cutout = -1;
+    assert_int_equal(kas_op_augment(the_ops, NULL, &s.augment, images, NULL), KAS_BAD_INPUT);
+    free_source(&s);
 }
 
 /* Crops reach every offset and about half of the images are mirrored. */
@@ -139,8 +296,9 @@ static void test_spread(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_augment),
-        cmocka_unit_test(test_spread),
+        cmocka_unit_test(test_augment),        cmocka_unit_test(test_erasing),
+        cmocka_unit_test(test_mixing),         cmocka_unit_test(test_spread),
+        cmocka_unit_test(test_erasing_spread), cmocka_unit_test(test_bad_options),
     };
     return cmocka_run_group_tests(tests, open_the_ops, close_the_ops);
 }

@@ -48,8 +48,8 @@ static void run_case(int n, int classes, double smoothing, double scale)
     kas_metrics *metrics = new_metrics(), got;
     float *scratch = array_to_device(NULL, 2 * (size_t)n);
     kas_plan *plan = new_plan();
-    OK(kas_op_cross_entropy(the_ops, plan, z, labels, smoothing, dz, metrics, scratch));
-    OK(kas_op_cross_entropy(the_ops, plan, z, labels, smoothing, dz, metrics, scratch));
+    OK(kas_op_cross_entropy(the_ops, plan, z, labels, smoothing, NULL, dz, metrics, scratch));
+    OK(kas_op_cross_entropy(the_ops, plan, z, labels, smoothing, NULL, dz, metrics, scratch));
     run_plan();
     check_tensor("dlogits", &dz, want, 2e-6);
     OK(kas_mem_download(the_device, &got, metrics, sizeof got));
@@ -90,12 +90,12 @@ static void test_padding(void **state)
     kas_metrics *metrics = new_metrics(), got;
     float *scratch = array_to_device(NULL, 8);
     kas_plan *plan = new_plan();
-    OK(kas_op_cross_entropy(the_ops, plan, z, labels, 0, dz, metrics, scratch));
+    OK(kas_op_cross_entropy(the_ops, plan, z, labels, 0, NULL, dz, metrics, scratch));
     run_plan();
     double want[20] = {0}, *gradient = from_device(dz.data, 4, 5, 1, 1, dz.pitch);
     compare("dlogits of padding", gradient + 10, want, 10, 0);
     plan = new_plan();
-    OK(kas_op_cross_entropy(the_ops, plan, z, labels, 0, none, metrics, scratch));
+    OK(kas_op_cross_entropy(the_ops, plan, z, labels, 0, NULL, none, metrics, scratch));
     run_plan();
     OK(kas_mem_download(the_device, &got, metrics, sizeof got));
     const double loss = kas_ref_cross_entropy(2, 5, 0, logits, host, NULL);
@@ -104,6 +104,61 @@ static void test_padding(void **state)
     assert_int_equal(got.correct, 2);
     FREE(z.data, dz.data, labels, metrics, scratch);
     free(gradient);
+}
+
+/* Two labels: the loss is linear in the target, so it is the sum of both by their shares. */
+static void run_mixed(int n, int classes, double smoothing, float share)
+{
+    double *logits = random_values((size_t)n * classes, 1), *want = nan_values((size_t)n * classes),
+           *second = nan_values((size_t)n * classes);
+    uint16_t host[64], next[64];
+    int correct = 0;
+    for (int i = 0; i < n; i++)
+        host[i] = (uint16_t)(i * 7 % classes);
+    host[1] = host[0]; /* an image whose next has the same label */
+    for (int i = 0; i < n; i++) {
+        next[i] = host[(i + 1) % n];
+        correct += answer(logits + (size_t)i * classes, classes) == (share < 0.5f ? next : host)[i];
+    }
+    double loss = (double)share * kas_ref_cross_entropy(n, classes, smoothing, logits, host, want);
+    loss +=
+        (1 - (double)share) * kas_ref_cross_entropy(n, classes, smoothing, logits, next, second);
+    for (int i = 0; i < n * classes; i++)
+        want[i] = (double)share * want[i] + (1 - (double)share) * second[i];
+    const kas_step_row rows[2] = {{.share = NAN}, {.share = share}};
+    const kas_step_state at = {.step = 1};
+    void *device_rows, *state;
+    OK(kas_mem_alloc(the_device, sizeof rows, &device_rows));
+    OK(kas_mem_upload(the_device, device_rows, rows, sizeof rows));
+    OK(kas_mem_alloc(the_device, sizeof at, &state));
+    OK(kas_mem_upload(the_device, state, &at, sizeof at));
+    kas_tensor z = make_tensor(logits, n, classes, 1, 1), dz = make_tensor(NULL, n, classes, 1, 1);
+    uint16_t *labels = upload_labels(host, n);
+    kas_metrics *metrics = new_metrics(), got;
+    float *scratch = array_to_device(NULL, 2 * (size_t)n);
+    const kas_mix mix = {device_rows, state};
+    kas_plan *plan = new_plan();
+    OK(kas_op_cross_entropy(the_ops, plan, z, labels, smoothing, &mix, dz, metrics, scratch));
+    run_plan();
+    check_tensor("dlogits of mixed images", &dz, want, 2e-6);
+    OK(kas_mem_download(the_device, &got, metrics, sizeof got));
+    compare("loss of mixed images", &got.batch_loss, &loss, 1, 2e-6);
+    assert_int_equal(got.correct, correct);
+    FREE(z.data, dz.data, labels, metrics, scratch, device_rows, state);
+    free(logits), free(want), free(second);
+}
+
+static void test_mixed(void **state)
+{
+    (void)state;
+    EACH_ORDER(order)
+    {
+        run_mixed(16, 10, 0.1, 0.7f);
+        run_mixed(5, 300, 0, 0.2f);
+        run_mixed(64, 3, 0.1, 0);
+        run_mixed(64, 3, 0.1, 1);
+    }
+    print_worst("two labels");
 }
 
 /* A loss that is not finite must show. */
@@ -116,7 +171,7 @@ static void test_nan_shows(void **state)
     kas_metrics *metrics = new_metrics(), got;
     float *scratch = array_to_device(NULL, 4);
     kas_plan *plan = new_plan();
-    OK(kas_op_cross_entropy(the_ops, plan, z, labels, 0, none, metrics, scratch));
+    OK(kas_op_cross_entropy(the_ops, plan, z, labels, 0, NULL, none, metrics, scratch));
     run_plan();
     OK(kas_mem_download(the_device, &got, metrics, sizeof got));
     assert_false(isfinite(got.batch_loss));
@@ -128,6 +183,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cross_entropy),
+        cmocka_unit_test(test_mixed),
         cmocka_unit_test(test_padding),
         cmocka_unit_test(test_nan_shows),
     };

@@ -83,7 +83,7 @@ static void run_case(size_t count, kas_recipe recipe)
     numbers n = make_numbers(count);
     kas_step_row rows[FIRST_STEP + STEPS];
     for (uint64_t i = 0; i < FIRST_STEP + STEPS; i++)
-        rows[i] = kas_schedule_row(&recipe, STEPS_PER_EPOCH, i);
+        rows[i] = kas_schedule_row(&(kas_run_plan){&recipe, STEPS_PER_EPOCH, 0, 8, 8}, i);
     const kas_step_state at = {.step = FIRST_STEP};
     kas_step_state *state = upload(&at, sizeof at);
     float *scratch = array_to_device(NULL, kas_clip_scratch(count) + 1);
@@ -163,11 +163,12 @@ static void the_average_begins_with_the_first_step(void **state)
 {
     (void)state;
     kas_recipe recipe = make_recipe(KAS_SGD);
-    assert_true(kas_schedule_row(&recipe, 10, 0).renew == 1);
+    const kas_run_plan plan = {&recipe, 10, 0, 8, 8};
+    assert_true(kas_schedule_row(&plan, 0).renew == 1);
     recipe.ema = 0.9;
-    assert_true(fabs(1 - (double)kas_schedule_row(&recipe, 10, 10).renew - 0.5) <= 1e-7);
-    assert_true(fabs(1 - (double)kas_schedule_row(&recipe, 10, 90).renew - 0.9) <= 1e-7);
-    assert_true(fabs(1 - (double)kas_schedule_row(&recipe, 10, 9999).renew - 0.9) <= 1e-7);
+    assert_true(fabs(1 - (double)kas_schedule_row(&plan, 10).renew - 0.5) <= 1e-7);
+    assert_true(fabs(1 - (double)kas_schedule_row(&plan, 90).renew - 0.9) <= 1e-7);
+    assert_true(fabs(1 - (double)kas_schedule_row(&plan, 9999).renew - 0.9) <= 1e-7);
 }
 
 static void wrong_sizes_are_refused(void **state)

@@ -277,6 +277,10 @@ static void a_resumed_run_has_the_same_bits(void **state)
     o.recipe.lr = 0.005;
     o.recipe.ema = 0.8;
     o.recipe.clip = 1;
+    o.recipe.cutout = 2;
+    o.recipe.erase = 0.3;
+    o.recipe.mixup = 0.4;
+    o.recipe.cutmix = 1;
     resume_has_the_same_bits(&o);
 }
 

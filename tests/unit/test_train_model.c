@@ -237,7 +237,7 @@ static void optimiser_agrees(const kas_recipe *recipe, const char *name, double 
     for (int i = 0; i < 3 * params->count; i++)
         state[i % 3][i / 3] = calloc(params->param[i / 3].size, sizeof(double));
     for (uint64_t s = 0; s < UPDATES; s++)
-        rows[s] = kas_schedule_row(recipe, UPDATES, s);
+        rows[s] = kas_schedule_row(&(kas_run_plan){recipe, UPDATES, 0, 8, 8}, s);
     assert_int_equal(kas_mem_alloc(device, sizeof rows, &memory), KAS_OK);
     assert_int_equal(kas_mem_upload(device, memory, rows, sizeof rows), KAS_OK);
     kas_plan *plan = record_with(&p, KAS_TAPE_TRAIN, recipe, memory);

@@ -11,6 +11,7 @@
 
 #include "host/core/embedded.h"
 #include "host/train/digest.h"
+#include "host/train/schedule.h"
 
 static void rate_rises_then_falls(void **state)
 {
@@ -59,6 +60,60 @@ static void schedules_follow_their_formulas(void **state)
         assert_true(fabs(constant - (t < 40 ? warm : 0.4)) <= 1e-15);
         assert_true(fabs(steps - (t < 40 ? warm : fallen)) <= 1e-15);
     }
+}
+
+enum { DRAWS = 20000, SIDE = 32 };
+
+/* Mean and variance of Beta(a, a) are 1/2 and 1/(4(2a + 1)). */
+static void mixup_draws_from_beta(void **state)
+{
+    (void)state;
+    static const double alphas[] = {0.2, 1, 3};
+    for (int k = 0; k < 3; k++) {
+        const kas_recipe r = {.epochs = 1, .lr = 1, .mixup = alphas[k]};
+        const kas_run_plan plan = {&r, DRAWS, 5, SIDE, SIDE};
+        double sum = 0, squares = 0;
+        for (uint64_t s = 0; s < DRAWS; s++) {
+            kas_step_row row = kas_schedule_row(&plan, s);
+            assert_true(row.share >= 0 && row.share <= 1 && row.blend == row.share);
+            assert_true(row.height == 0 && row.width == 0);
+            sum += (double)row.share;
+            squares += (double)row.share * (double)row.share;
+        }
+        double mean = sum / DRAWS, variance = squares / DRAWS - mean * mean;
+        double expected = 1 / (4 * (2 * alphas[k] + 1));
+        print_message("Beta(%g): mean %.4f, variance %.4f, expected 0.5 and %.4f\n", alphas[k],
+                      mean, variance, expected);
+        assert_true(fabs(mean - 0.5) < 0.01 && fabs(variance / expected - 1) < 0.03);
+    }
+}
+
+/* The share is what the rectangle leaves; both kinds come when both are on; rows are a function of
+ * seed and step. */
+static void cutmix_pastes_rectangles(void **state)
+{
+    (void)state;
+    kas_recipe r = {.epochs = 1, .lr = 1, .cutmix = 1};
+    kas_run_plan plan = {&r, DRAWS, 5, SIDE, 2 * SIDE};
+    double sum = 0;
+    for (uint64_t s = 0; s < DRAWS; s++) {
+        kas_step_row row = kas_schedule_row(&plan, s), again = kas_schedule_row(&plan, s);
+        assert_memory_equal(&row, &again, sizeof row);
+        assert_true(row.blend == 1 && row.top + row.height <= SIDE &&
+                    row.left + row.width <= 2 * SIDE);
+        double share = 1 - (double)row.height * row.width / (2 * SIDE * SIDE);
+        assert_true(fabs((double)row.share - share) <= 1e-6);
+        sum += share;
+    }
+    assert_true(sum / DRAWS > 0.5 && sum / DRAWS < 0.75); /* the border cuts off: above 1/2 */
+    r.mixup = 1;
+    int blended = 0;
+    for (uint64_t s = 0; s < DRAWS; s++)
+        blended += kas_schedule_row(&plan, s).blend < 1;
+    assert_in_range(blended, DRAWS * 48 / 100, DRAWS * 52 / 100);
+    r = (kas_recipe){.epochs = 1, .lr = 1};
+    kas_step_row plain = kas_schedule_row(&plan, 0);
+    assert_true(plain.blend == 1 && plain.share == 1 && plain.height == 0);
 }
 
 static void limits_are_explained(void **state)
@@ -229,6 +284,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rate_rises_then_falls),
         cmocka_unit_test(schedules_follow_their_formulas),
+        cmocka_unit_test(mixup_draws_from_beta),
+        cmocka_unit_test(cutmix_pastes_rectangles),
         cmocka_unit_test(limits_are_explained),
         cmocka_unit_test(shipped_recipes_are_complete),
         cmocka_unit_test(recipes_may_leave_out_what_is_off),

@@ -90,6 +90,7 @@ static kas_train_options options_of(const kas_dataset *data)
     o.recipe.epochs = EPOCHS;
     o.recipe.batch = BATCH;
     o.recipe.crop_pad = 1;
+    o.recipe.mixup = o.recipe.cutmix = 0.5; /* mixes within a batch: streaming must not show */
     return o;
 }
 

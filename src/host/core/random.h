@@ -22,7 +22,8 @@ typedef enum kas_purpose {
     KAS_PURPOSE_TEST = 7,    /* data made by tests and `check` */
     KAS_PURPOSE_DATASET = 8, /* procedural images */
     KAS_PURPOSE_DROPOUT = 9, /* which values a dropout layer drops */
-    KAS_PURPOSE_CROP = 10    /* parts of encoded images */
+    KAS_PURPOSE_CROP = 10,   /* parts of encoded images */
+    KAS_PURPOSE_MIX = 11     /* shares and rectangles of mixed images */
 } kas_purpose;
 
 /* The bare function: 10 rounds. */

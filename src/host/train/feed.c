@@ -126,13 +126,18 @@ static kas_status upload_images(kas_feed *f, const kas_images *images, size_t pi
 
 static kas_status upload_rows(kas_feed *f)
 {
-    const kas_recipe *recipe = &f->options->recipe;
-    uint64_t steps = kas_feed_steps(f->options), all = steps * (uint64_t)recipe->epochs;
+    const kas_train_options *o = f->options;
+    const kas_run_plan plan = {.recipe = &o->recipe,
+                               .steps_per_epoch = kas_feed_steps(o),
+                               .seed = o->seed,
+                               .h = (int)o->dataset->h,
+                               .w = (int)o->dataset->w};
+    uint64_t all = plan.steps_per_epoch * (uint64_t)o->recipe.epochs;
     kas_step_row *rows = malloc(sizeof *rows * all);
     if (!rows)
         return kas_fail(KAS_NO_MEMORY, "no memory for the schedule of %" PRIu64 " steps", all);
     for (uint64_t i = 0; i < all; i++)
-        rows[i] = kas_schedule_row(recipe, steps, i);
+        rows[i] = kas_schedule_row(&plan, i);
     kas_status status =
         kas_mem_upload(f->device, f->memory + f->layout.rows, rows, sizeof *rows * all);
     free(rows);
@@ -209,6 +214,9 @@ static void describe_both(kas_feed *f)
         f->train.crop_pad = o->recipe.crop_pad;
         f->train.flip = o->recipe.flip;
     }
+    f->train.cutout = o->recipe.cutout;
+    f->train.erase = o->recipe.erase;
+    f->train.rows = kas_recipe_mixes(&o->recipe) ? f->rows : NULL;
     f->evaluation =
         describe(f, test ? l->test_pixels : l->pixels, test ? l->test_labels : l->labels,
                  f->stream ? l->order : l->evaluation_order, f->evaluation_count);

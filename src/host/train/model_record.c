@@ -24,11 +24,15 @@ static kas_status load(kas_recorder *r, const kas_tape_op *op)
 static kas_status loss(kas_recorder *r, const kas_tape_op *op)
 {
     int last = r->m->net->layers - 1;
-    double smoothing = r->options->recipe ? r->options->recipe->label_smoothing : 0;
+    const kas_recipe *recipe = r->options->recipe;
+    double smoothing = recipe ? recipe->label_smoothing : 0;
+    const kas_mix mix = {r->options->rows, kas_record_state(r)};
+    bool mixed = r->options->mode == KAS_TAPE_TRAIN && recipe && kas_recipe_mixes(recipe) &&
+                 r->options->rows;
     return kas_op_cross_entropy(r->m->ops, r->plan, kas_record_tensor(r, op->x, last),
                                 (const uint16_t *)(void *)kas_record_slot(r, r->tape->labels),
-                                smoothing, kas_record_tensor(r, op->dx, last), metrics(r),
-                                kas_record_slot(r, op->work));
+                                smoothing, mixed ? &mix : NULL, kas_record_tensor(r, op->dx, last),
+                                metrics(r), kas_record_slot(r, op->work));
 }
 
 /* Takes `value` into its moving average. */

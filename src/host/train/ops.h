@@ -53,6 +53,8 @@ typedef struct kas_step_row {
     float lr;
     float correction1, correction2; /* AdamW */
     float renew;                    /* weight of the new parameters in their moving average */
+    float blend, share; /* mixed images: weight of an image's own pixels, and of its own label */
+    uint16_t top, left, height, width; /* rectangle of the next image's pixels; 0 x 0 = none */
 } kas_step_row;
 
 /* step += 1, cursor += batch. The last launch of a step. */
@@ -80,16 +82,30 @@ typedef struct kas_augment {
     float mean[4], std[4];  /* of pixels scaled to 0..1 */
     int crop_pad;           /* crop at random from the image with this border of zeros; 0 = none */
     bool flip;              /* mirror every other image, at random */
-    uint64_t seed;          /* key: (seed, KAS_PURPOSE_AUGMENT), counter (position, epoch) */
+    int cutout;             /* side of a square that is erased; 0 = none */
+    double erase;           /* probability that a rectangle is erased */
+    const kas_step_row *rows; /* device: how images are mixed; NULL = they are not */
+    uint64_t seed;            /* key: (seed, KAS_PURPOSE_AUGMENT), counter (position, use, epoch) */
 } kas_augment;
 
 /* images: c <= 4 channels, h and w those of the data set; (pixel/255 - mean)/std, then crop (the
  * border is zero after normalisation), then flip. Padding lanes and padding images are zero.
- * labels: device [images.n]. Evaluation: crop_pad 0, flip false.
+ * labels: device [images.n]. Evaluation: everything off.
+ *
+ * Then parts are erased, which become 0, the mean colour, as the border is:
+ *     cutout    (DeVries and Taylor 2017) a square around a random pixel, cut off at the border
+ *     erase     (Zhong et al. 2017, torchvision's RandomErasing) a rectangle of 2% to 33% of the
+ *               image, height / width from 0.3 to 3.3 (logarithmically), inside the image
+ * and last, with `rows`, every image is mixed with the next of its batch, the last with the first:
+ *     pixel = the next image's inside the step's rectangle (CutMix, Yun et al. 2019),
+ *             blend * own + (1 - blend) * next's elsewhere (mixup, Zhang et al. 2018)
+ * where "next" is as finished as "own".  Labels stay; kas_op_cross_entropy takes both.
  *
  * The numbers of the image at position p of epoch e are those of kas_philox4x32 with the key of
- * kas_rng_make(seed, KAS_PURPOSE_AUGMENT, 0) and the counter (p, 0, e, 0): row offset from the
- * first, column offset from the second, flip from the top bit of the third. */
+ * kas_rng_make(seed, KAS_PURPOSE_AUGMENT, 0) and the counter (p, use, e, 0).  use 0: row offset
+ * from the first, column offset from the second, flip from the top bit of the third, erase when the
+ * fourth is below erase * 2^32; 1: row and column of cutout's pixel; 2 to 11: share, ratio, place
+ * of an attempt to erase. */
 kas_status kas_op_augment(kas_ops *ops, kas_plan *plan, const kas_augment *augment,
                           kas_tensor images, uint16_t *labels);
 
@@ -240,11 +256,17 @@ kas_status kas_op_shortcut_a_backward(kas_ops *ops, kas_plan *plan, int stride, 
 /* ---- loss ---------------------------------------------------------------------------------------
  *
  * Cross entropy with label smoothing (PyTorch's): logits [n][1][1][classes]. Adds to `metrics`.
+ * With `mix` (images mixed by kas_op_augment; NULL: none) the loss is share * that of the image's
+ * own label + (1 - share) * that of the next image's, and correct is the label of the larger share.
  * dlogits is of the mean over all n images (a training batch is always full); rows without a label
  * are 0 and count nowhere. dlogits.data NULL: evaluation. `scratch`: 2 n floats. */
+typedef struct kas_mix {
+    const kas_step_row *rows; /* device */
+    const kas_step_state *state;
+} kas_mix;
 kas_status kas_op_cross_entropy(kas_ops *ops, kas_plan *plan, kas_tensor logits,
-                                const uint16_t *labels, double smoothing, kas_tensor dlogits,
-                                kas_metrics *metrics, float *scratch);
+                                const uint16_t *labels, double smoothing, const kas_mix *mix,
+                                kas_tensor dlogits, kas_metrics *metrics, float *scratch);
 
 /* ---- optimiser ----------------------------------------------------------------------------------
  *

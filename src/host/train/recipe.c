@@ -60,6 +60,15 @@ const kas_field kas_recipe_fields[] = {
      .help = "Of JPEG and PNG images: random crops of at least this share"},
     {"shuffle", "--shuffle", KAS_FIELD_CHOICE, AT(shuffle), .choices = shuffles, .optional = true,
      .argument = "NAME", .help = "Order of images: full, or window for disks that seek slowly"},
+    {"cutout", "--cutout", INTEGER, AT(cutout), .low = 0, .high = 65535, .optional = true,
+     .argument = "N", .help = "Erase a square of N x N pixels of each image; 0 = none"},
+    {"erase", "--erase", NUMBER, AT(erase), .low = 0, .high = 1, .optional = true, .argument = "P",
+     .help = "Probability that a random rectangle of an image is erased"},
+    {"mixup", "--mixup", NUMBER, AT(mixup), .low = 0, .high = 100, .optional = true,
+     .argument = "ALPHA", .help = "Blend images, shares from Beta(ALPHA, ALPHA); 0 = none"},
+    {"cutmix", "--cutmix", NUMBER, AT(cutmix), .low = 0, .high = 100, .optional = true,
+     .argument = "ALPHA",
+     .help = "Paste rectangles of other images, shares from Beta(ALPHA, ALPHA); 0 = none"},
 };
 const int kas_recipe_field_count = sizeof kas_recipe_fields / sizeof *kas_recipe_fields;
 

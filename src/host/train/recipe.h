@@ -34,8 +34,11 @@ typedef struct kas_recipe {
     double ema;   /* decay of the moving average of weights that is evaluated and saved; 0 = none */
     int crop_pad; /* random crop with zero padding (after normalisation); 0 = none */
     bool flip;    /* random horizontal flip */
-    double crop_area; /* encoded images: least share of a random crop (host/data/view.h) */
-    int shuffle;      /* kas_shuffle (host/data/order.h) */
+    double crop_area;     /* encoded images: least share of a random crop (host/data/view.h) */
+    int shuffle;          /* kas_shuffle (host/data/order.h) */
+    int cutout;           /* side of an erased square, in pixels; 0 = none */
+    double erase;         /* probability of an erased rectangle */
+    double mixup, cutmix; /* alpha of the Beta distribution of their shares; 0 = none */
 } kas_recipe;
 
 /* The numbers by name, in the order of the files. */
@@ -57,6 +60,12 @@ kas_status kas_recipe_read(const char *where, const char *text, size_t size, kas
 
 /* KAS_BAD_INPUT naming the field, its value and what is allowed. */
 kas_status kas_recipe_check(const kas_recipe *recipe);
+
+/* Are images mixed with each other? */
+static inline bool kas_recipe_mixes(const kas_recipe *recipe)
+{
+    return recipe->mixup > 0 || recipe->cutmix > 0;
+}
 
 /* Learning rate of 0-based `step`: with t = step + 1/2 (the middle of the step, so that neither the
  * first nor the last is wasted on a rate of 0), n steps in all and w = warmup_epochs *

@@ -23,6 +23,7 @@
     X(activation_backward)                                                                         \
     X(dropout)                                                                                     \
     X(advance)                                                                                     \
+    X(augment_mixed)                                                                               \
     X(augment)                                                                                     \
     X(norm_statistics)                                                                             \
     X(norm_combine)                                                                                \

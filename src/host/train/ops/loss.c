@@ -1,8 +1,8 @@
 #include "host/train/ops/internal.h"
 
 kas_status kas_op_cross_entropy(kas_ops *ops, kas_plan *plan, kas_tensor logits,
-                                const uint16_t *labels, double smoothing, kas_tensor dlogits,
-                                kas_metrics *metrics, float *scratch)
+                                const uint16_t *labels, double smoothing, const kas_mix *mix,
+                                kas_tensor dlogits, kas_metrics *metrics, float *scratch)
 {
     KAS_TRY(kas_ops_check("cross entropy", "logits", &logits));
     if (dlogits.data)
@@ -21,6 +21,8 @@ kas_status kas_op_cross_entropy(kas_ops *ops, kas_plan *plan, kas_tensor logits,
                                 .loss = scratch,
                                 .hit = scratch + logits.n,
                                 .metrics = (kas_dev_metrics *)metrics,
+                                .rows = mix ? (const kas_dev_row *)mix->rows : NULL,
+                                .state = mix ? (const kas_dev_state *)mix->state : NULL,
                                 .n = logits.n,
                                 .classes = logits.c,
                                 .pitch = logits.pitch,
