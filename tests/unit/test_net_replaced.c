@@ -11,7 +11,7 @@
 #include "host/net/targets.h"
 #include "host/reference/recheck.h"
 #include "host/space/sampler.h"
-#include "host/train/replace.h"
+#include "jit/replaced.h"
 
 typedef struct subject {
     kas_net *net;

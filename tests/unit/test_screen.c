@@ -58,7 +58,8 @@ static kas_screen screen(const char *nodes, uint64_t seed)
     kas_screen out;
     memset(&out, 0xff, sizeof out);
     make(nodes, &kernel, &solution);
-    if (kas_screen_kernel(device, &kernel, target, targets, &solution, seed, NULL, &out) != KAS_OK)
+    const kas_replacement replacement = {&kernel, target, &solution};
+    if (kas_screen_kernel(device, &replacement, 2, seed, NULL, &out) != KAS_OK)
         fail_msg("%s", kas_error());
     kas_solution_free(&solution);
     return out;
@@ -156,15 +157,15 @@ static void the_reference_agrees(void **state)
 static void limits(void **state)
 {
     (void)state;
-    kas_screen s = {true, 0.01, 100, ""};
+    kas_screen s = {.finite = true, .std_min = 0.01, .std_max = 100};
     assert_true(kas_screen_passes(&s));
     s.std_min = 0.0099;
     assert_false(kas_screen_passes(&s));
-    s = (kas_screen){true, 1, 100.1, ""};
+    s = (kas_screen){.finite = true, .std_min = 1, .std_max = 100.1};
     assert_false(kas_screen_passes(&s));
-    s = (kas_screen){false, 1, 1, ""};
+    s = (kas_screen){.finite = false, .std_min = 1, .std_max = 1};
     assert_false(kas_screen_passes(&s));
-    s = (kas_screen){true, NAN, NAN, ""};
+    s = (kas_screen){.finite = true, .std_min = NAN, .std_max = NAN};
     assert_false(kas_screen_passes(&s));
 }
 

@@ -6,57 +6,26 @@
 #include <string.h>
 
 #include "host/core/random.h"
-#include "jit/compile.h"
-#include "jit/program.h"
-
-enum { BATCH = 2 };
 
 /* One distinct target on its way through the device. */
 typedef struct trial {
-    kas_program *program;
-    kas_loaded *loaded;
+    const kas_program *program;
+    const kas_loaded *loaded;
     kas_plan *plan;
     void **address; /* [program->buffers] */
-    const kas_target *target;
 } trial;
-
-static bool same_size(const kas_target *a, const kas_target *b)
-{
-    return a->c_in == b->c_in && a->c_out == b->c_out && a->h == b->h && a->w == b->w &&
-           a->kernel_h == b->kernel_h && a->kernel_w == b->kernel_w;
-}
 
 static void free_trial(kas_device *device, trial *t)
 {
     kas_plan_free(t->plan);
-    kas_loaded_free(t->loaded);
     for (int i = 0; t->address && i < t->program->buffers; i++)
         kas_mem_free(device, t->address[i]);
     free(t->address);
-    if (t->program)
-        kas_program_free(t->program);
 }
 
-static kas_status build(const kas_kernel *kernel, const kas_target *targets, int count,
-                        const kas_solution *solution, trial *out, int *trials, kas_buf *source)
+static size_t pixels(const trial *t)
 {
-    for (int i = 0; i < count; i++) {
-        bool seen = false;
-        for (int j = 0; j < *trials; j++)
-            seen |= same_size(out[j].target, &targets[i]);
-        if (seen)
-            continue;
-        char prefix[16];
-        snprintf(prefix, sizeof prefix, "s%d", *trials);
-        kas_program_options options = {.batch = BATCH, .training = false, .prefix = prefix};
-        trial *t = &out[*trials];
-        t->target = &targets[i];
-        KAS_TRY(
-            kas_program_build(kernel, &targets[i], &solution->binding[i], &options, &t->program));
-        ++*trials;
-        kas_buf_puts(source, t->program->source);
-    }
-    return kas_buf_status(source);
+    return (size_t)t->program->batch * t->program->target.h * t->program->target.w;
 }
 
 static kas_status upload_normal(kas_device *device, void *to, float *host, size_t floats)
@@ -85,12 +54,11 @@ static kas_status fill(kas_device *device, const trial *t, int b, kas_rng *rng)
     float *host = calloc(floats + 1, sizeof *host);
     if (!host)
         return kas_fail(KAS_NO_MEMORY, "screen: out of memory");
-    size_t c_in = t->target->c_in, pixels = (size_t)BATCH * t->target->h * t->target->w,
-           pitch = floats / pixels;
+    size_t c_in = t->program->target.c_in, pitch = floats / pixels(t);
     if (buffer->role == KAS_ROLE_WEIGHT)
         fill_weight(&t->program->weight[buffer->index], rng, host);
     else
-        for (size_t p = 0; p < pixels; p++)
+        for (size_t p = 0; p < pixels(t); p++)
             for (size_t c = 0; c < c_in; c++)
                 host[p * pitch + c] = (float)kas_rng_normal(rng);
     kas_status status = upload_normal(device, t->address[b], host, floats);
@@ -98,7 +66,7 @@ static kas_status fill(kas_device *device, const trial *t, int b, kas_rng *rng)
     return status;
 }
 
-static kas_status run(kas_device *device, trial *t, kas_module *module, kas_rng *rng)
+static kas_status run(kas_device *device, trial *t, kas_rng *rng)
 {
     t->address = calloc((size_t)t->program->buffers, sizeof *t->address);
     if (!t->address)
@@ -107,7 +75,6 @@ static kas_status run(kas_device *device, trial *t, kas_module *module, kas_rng 
         KAS_TRY(kas_mem_alloc(device, t->program->buffer[b].bytes, &t->address[b]));
         KAS_TRY(fill(device, t, b, rng));
     }
-    KAS_TRY(kas_program_load(device, t->program, module, &t->loaded));
     KAS_TRY(kas_plan_create(device, &t->plan));
     KAS_TRY(kas_loaded_append(t->loaded, t->plan, false, t->address));
     KAS_TRY(kas_plan_run(t->plan));
@@ -115,16 +82,16 @@ static kas_status run(kas_device *device, trial *t, kas_module *module, kas_rng 
 }
 
 /* Two passes in double: exact enough that a constant output gives 0. */
-static double standard_deviation(const float *y, size_t pixels, size_t pitch, size_t channels)
+static double standard_deviation(const float *y, size_t count, size_t pitch, size_t channels)
 {
-    double mean = 0, square = 0, count = (double)pixels * (double)channels;
-    for (size_t p = 0; p < pixels; p++)
+    double mean = 0, square = 0, elements = (double)count * (double)channels;
+    for (size_t p = 0; p < count; p++)
         for (size_t c = 0; c < channels; c++)
-            mean += y[p * pitch + c] / count;
-    for (size_t p = 0; p < pixels; p++)
+            mean += y[p * pitch + c] / elements;
+    for (size_t p = 0; p < count; p++)
         for (size_t c = 0; c < channels; c++) {
             double d = y[p * pitch + c] - mean;
-            square += d * d / count;
+            square += d * d / elements;
         }
     return sqrt(square); /* not finite when any element is not */
 }
@@ -134,13 +101,13 @@ static void note(const trial *t, double std, kas_screen *out)
     double farthest = fmax(fabs(log(out->std_min)), fabs(log(out->std_max)));
     if (!isfinite(std)) {
         if (out->finite)
-            snprintf(out->worst, sizeof out->worst, "%s", t->target->name);
+            snprintf(out->worst, sizeof out->worst, "%s", t->program->target.name);
         out->finite = false;
         return;
     }
     bool first = out->std_min > out->std_max;
     if (out->finite && (first || fabs(log(std)) > farthest))
-        snprintf(out->worst, sizeof out->worst, "%s", t->target->name);
+        snprintf(out->worst, sizeof out->worst, "%s", t->program->target.name);
     out->std_min = fmin(out->std_min, std);
     out->std_max = fmax(out->std_max, std);
 }
@@ -156,54 +123,40 @@ static kas_status measure(kas_device *device, const trial *t, kas_screen *out)
             return kas_fail(KAS_NO_MEMORY, "screen: out of memory");
         memset(host, 0xff, buffer->bytes); /* NaN: a copy that does nothing does not pass */
         kas_status status = kas_mem_download(device, host, t->address[b], buffer->bytes);
-        size_t pixels = (size_t)BATCH * t->target->h * t->target->w;
         if (status == KAS_OK)
             note(t,
-                 standard_deviation(host, pixels, buffer->bytes / sizeof *host / pixels,
-                                    t->target->c_out),
+                 standard_deviation(host, pixels(t), buffer->bytes / sizeof *host / pixels(t),
+                                    t->program->target.c_out),
                  out);
         free(host);
         return status;
     }
-    return kas_fail(KAS_FAILURE, "screen: the program for %s has no output", t->target->name);
+    return kas_fail(KAS_FAILURE, "screen: the program for %s has no output",
+                    t->program->target.name);
 }
 
-static kas_status compile(kas_device *device, const char *cache_dir, const kas_buf *source,
-                          kas_module **module)
+static kas_status one_trial(kas_device *device, trial *t, kas_rng *rng, kas_screen *out)
 {
-    kas_compiler *compiler;
-    char path[4096];
-    KAS_TRY(kas_compiler_open(kas_device_get_info(device)->arch, cache_dir, &compiler));
-    kas_status status = kas_compile(compiler, kas_buf_text(source), path, NULL);
-    kas_compiler_close(compiler);
-    return status == KAS_OK ? kas_module_load(device, path, module) : status;
+    kas_status status = run(device, t, rng);
+    if (status == KAS_OK)
+        status = measure(device, t, out);
+    free_trial(device, t);
+    return status;
 }
 
-kas_status kas_screen_kernel(kas_device *device, const kas_kernel *kernel,
-                             const kas_target *targets, int count, const kas_solution *solution,
+kas_status kas_screen_kernel(kas_device *device, const kas_replacement *replacement, int batch,
                              uint64_t seed, const char *cache_dir, kas_screen *out)
 {
-    kas_status status = KAS_OK;
-    kas_buf source = {0};
-    kas_module *module = NULL;
-    int trials = 0;
+    kas_replaced replaced;
     *out = (kas_screen){.finite = true, .std_min = INFINITY, .std_max = 0};
-    trial *list = calloc((size_t)count, sizeof *list);
-    if (!list)
-        return kas_fail(KAS_NO_MEMORY, "screen: out of memory");
-    KAS_TRY_GOTO(build(kernel, targets, count, solution, list, &trials, &source), out);
-    KAS_TRY_GOTO(compile(device, cache_dir, &source, &module), out);
-    for (int i = 0; i < trials; i++) {
+    KAS_TRY(kas_replaced_build(replacement, batch, false, &replaced));
+    kas_status status = kas_replaced_load(&replaced, device, cache_dir, &out->compile_seconds);
+    for (int i = 0; i < replaced.programs && status == KAS_OK; i++) {
         kas_rng rng = kas_rng_make(seed, KAS_PURPOSE_TEST, (uint64_t)i);
-        KAS_TRY_GOTO(run(device, &list[i], module, &rng), out);
-        KAS_TRY_GOTO(measure(device, &list[i], out), out);
+        trial t = {.program = replaced.program[i], .loaded = replaced.loaded[i]};
+        status = one_trial(device, &t, &rng, out);
     }
-out:
-    for (int i = 0; i < trials; i++)
-        free_trial(device, &list[i]);
-    kas_module_free(module);
-    free(list);
-    kas_buf_free(&source);
+    kas_replaced_free(&replaced);
     return status;
 }
 

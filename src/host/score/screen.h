@@ -5,15 +5,15 @@
  * standard normal input with freshly drawn weights.  An output that is not finite, or whose
  * standard deviation lies outside [0.01, 100], has lost or blown up its signal: the batch norm that
  * follows would divide by noise, and training it would waste minutes.  Costs well under a second
- * apart from compiling. */
+ * apart from compiling, and nothing is compiled for it alone: the programs are those of inference,
+ * whose latency is measured next. */
 #ifndef KAS_SCORE_SCREEN_H
 #define KAS_SCORE_SCREEN_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "host/device/device.h"
-#include "host/space/solve.h"
+#include "jit/replaced.h"
 
 #define KAS_SCREEN_STD_LOW 0.01
 #define KAS_SCREEN_STD_HIGH 100.0
@@ -22,12 +22,13 @@ typedef struct kas_screen {
     bool finite;             /* at every target */
     double std_min, std_max; /* of the output over batch, positions and channels; over targets */
     char worst[64];          /* the target whose figure is farthest from 1 */
+    double compile_seconds;  /* JIT, 0 when it was cached */
 } kas_screen;
 
-/* `seed` draws input and weights; the same seed gives the same figures on the same device.
- * `cache_dir` is the JIT's (NULL = default). Failures of the JIT pass through. */
-kas_status kas_screen_kernel(kas_device *device, const kas_kernel *kernel,
-                             const kas_target *targets, int count, const kas_solution *solution,
+/* `batch` images, as many as the latency is measured with. `seed` draws input and weights; the same
+ * seed gives the same figures on the same device. `cache_dir` is the JIT's (NULL = default).
+ * Failures of the JIT pass through. */
+kas_status kas_screen_kernel(kas_device *device, const kas_replacement *replacement, int batch,
                              uint64_t seed, const char *cache_dir, kas_screen *out);
 
 /* Finite, and the standard deviation within the limits at every target. */

@@ -16,7 +16,8 @@
 #ifndef KAS_TRAIN_PARAMS_H
 #define KAS_TRAIN_PARAMS_H
 
-#include "host/train/replace.h"
+#include "host/net/net.h"
+#include "jit/replaced.h"
 #include "host/train/safetensors.h"
 
 typedef enum kas_param_kind {

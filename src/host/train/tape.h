@@ -28,9 +28,10 @@
 #ifndef KAS_TRAIN_TAPE_H
 #define KAS_TRAIN_TAPE_H
 
+#include "host/net/net.h"
 #include "host/train/layout.h"
 #include "host/train/ops.h"
-#include "host/train/replace.h"
+#include "jit/replaced.h"
 
 typedef enum kas_tape_kind {
     KAS_TAPE_LOAD,     /* images of the batch (augmented when training) -> y, labels */

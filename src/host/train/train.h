@@ -17,15 +17,8 @@
 #include "host/data/dataset.h"
 #include "host/device/device.h"
 #include "host/net/net.h"
-#include "host/space/solve.h"
 #include "host/train/recipe.h"
-
-/* A kernel put in the place of the targets; NULL = the network as it is. */
-typedef struct kas_replacement {
-    const kas_kernel *kernel;
-    const kas_target *target; /* [targets], in the order of solution->binding */
-    const kas_solution *solution;
-} kas_replacement;
+#include "jit/replaced.h"
 
 typedef struct kas_epoch {
     int epoch;                         /* 0-based */

@@ -1,4 +1,4 @@
-#include "host/train/replace.h"
+#include "jit/replaced.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,12 +3,19 @@
  * ResNet-20 has 18 targets but 5 shapes; targets of one shape (and binding) share a program and
  * differ in their weights.  All sources of a candidate make one text, because starting the compiler
  * costs more than a kernel.  Building needs no device (--dry-run); loading does. */
-#ifndef KAS_TRAIN_REPLACE_H
-#define KAS_TRAIN_REPLACE_H
+#ifndef KAS_JIT_REPLACED_H
+#define KAS_JIT_REPLACED_H
 
-#include "host/train/train.h"
+#include "host/space/solve.h"
 #include "jit/compile.h"
 #include "jit/program.h"
+
+/* A kernel put in the place of a network's targets. */
+typedef struct kas_replacement {
+    const kas_kernel *kernel;
+    const kas_target *target; /* [targets], in the order of solution->binding */
+    const kas_solution *solution;
+} kas_replacement;
 
 enum { KAS_REPLACED_MAX = 1024 }; /* targets */
 
