@@ -180,7 +180,11 @@ static lower_fn *class_of(kas_op op, bool gradient)
     case KAS_OP_GROUP_ALL:
     case KAS_OP_SHIFT:
     case KAS_OP_UNFOLD:
+    case KAS_OP_SHUFFLE:
         return gradient ? kas_lower_rearrange_gradient : kas_lower_rearrange;
+    case KAS_OP_POOL_AVG:
+    case KAS_OP_POOL_MAX:
+        return gradient ? kas_lower_pool_gradient : kas_lower_pool;
     case KAS_OP_SLICE:
         return gradient ? kas_lower_slice_gradient : kas_lower_slice;
     case KAS_OP_CONCAT:

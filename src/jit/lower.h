@@ -59,8 +59,9 @@ typedef struct kas_lower {
     kas_ex gradient[KAS_LOWER_NODES];     /* sum so far, over the variables of tensor[] */
     int contributions[KAS_LOWER_NODES];   /* to the sum */
     int gradient_tensor[KAS_LOWER_NODES]; /* when the sum is complete */
-    int aux[KAS_MAX_NODES];               /* fold_max: argmax; norm: the inverse deviation's tensor;
-                                             scale: number of its weight */
+    int aux[KAS_MAX_NODES]; /* fold_max, pool_max: argmax; norm: the inverse deviation's
+tensor;
+scale: number of its weight */
     kas_lowered_fc fc[KAS_MAX_NODES];
     kas_weight weight[KAS_MAX_NODES];
     int weights, weight_tensor[KAS_MAX_NODES]; /* by number of the weight */
@@ -128,6 +129,8 @@ int kas_lower_new_weight(kas_lower *l, int node, const kas_weight_sizes *sizes);
 /* One pair for each class of primitives. */
 void kas_lower_rearrange(kas_lower *l, int node);
 void kas_lower_rearrange_gradient(kas_lower *l, int node);
+void kas_lower_pool(kas_lower *l, int node);
+void kas_lower_pool_gradient(kas_lower *l, int node);
 void kas_lower_slice(kas_lower *l, int node);
 void kas_lower_slice_gradient(kas_lower *l, int node);
 void kas_lower_concat(kas_lower *l, int node);

@@ -1,4 +1,4 @@
-/* group, group_all, shift, unfold: index maps, and their inverses. */
+/* group, group_all, shift, unfold, shuffle: index maps, and their inverses. */
 #include <string.h>
 
 #include "jit/lower.h"
@@ -98,6 +98,13 @@ static void ungroup_index(kas_lower *l, int node, const kas_ix *idx, kas_ix *in_
     memcpy(in_idx + d + 1, idx + d + 2, sizeof *idx * (size_t)(t->rank - d - 2));
 }
 
+/* Channel r * G + g reads g * X/G + r; `groups` is G, or X/G for the inverse. */
+static kas_ix shuffle_index(kas_ir *ir, kas_ix at, int64_t size, int64_t groups)
+{
+    return kas_ix_add(ir, kas_ix_scale(ir, kas_ix_mod(ir, at, groups), size / groups),
+                      kas_ix_div(ir, at, groups));
+}
+
 void kas_lower_rearrange(kas_lower *l, int node)
 {
     const kas_node *n = &l->kernel->node[node];
@@ -111,6 +118,11 @@ void kas_lower_rearrange(kas_lower *l, int node)
     } else if (n->op == KAS_OP_SHIFT) {
         const int dim = n->axes & KAS_AXIS_H ? KAS_DIM_H : KAS_DIM_W;
         idx[dim] = shift_index(l, node, idx[dim], 1);
+        e = kas_lower_read(l, n->in[0], idx);
+    } else if (n->op == KAS_OP_SHUFFLE) {
+        const int d = KAS_DIM_C + n->dim;
+        idx[d] = shuffle_index(l->ir, idx[d], l->size[node][n->dim],
+                               l->binding->value[KAS_SYM_G0 + n->symbol]);
         e = kas_lower_read(l, n->in[0], idx);
     } else {
         ungroup_index(l, node, idx, in_idx);
@@ -156,6 +168,13 @@ void kas_lower_rearrange_gradient(kas_lower *l, int node)
     if (n->op == KAS_OP_SHIFT) {
         const int dim = n->axes & KAS_AXIS_H ? KAS_DIM_H : KAS_DIM_W;
         idx[dim] = shift_index(l, node, idx[dim], -1);
+        kas_lower_contribute(l, in, kas_lower_read_gradient(l, node, idx));
+        return;
+    }
+    if (n->op == KAS_OP_SHUFFLE) {
+        const int64_t size = l->size[node][n->dim];
+        const int64_t groups = l->binding->value[KAS_SYM_G0 + n->symbol];
+        idx[KAS_DIM_C + n->dim] = shuffle_index(ir, idx[KAS_DIM_C + n->dim], size, size / groups);
         kas_lower_contribute(l, in, kas_lower_read_gradient(l, node, idx));
         return;
     }

@@ -6,6 +6,7 @@
 #include "host/space/canonical.h"
 #include "host/space/describe.h"
 #include "host/space/kernel_json.h"
+#include "host/space/prune.h"
 #include "host/space/weights.h"
 #include "reference_fixture.h"
 
@@ -62,6 +63,15 @@ static inline void assert_round_trip(kas_kernel *k, const char *canonical)
     kas_buf_free(&json);
     kas_buf_free(&text);
     kas_buf_free(&text_again);
+}
+
+/* The sampler never offers, or does offer, the node there. */
+static inline void assert_redundant(const kas_kernel *k, int node, bool redundant)
+{
+    if (node < 0)
+        fail_msg("%s", kas_error());
+    if (kas_prune_node(k, node) != redundant)
+        fail_msg("node %d is %sredundant", node, redundant ? "not " : "");
 }
 
 static inline void assert_says(const kas_kernel *k, int node, const char *words)

@@ -281,6 +281,22 @@ static void test_values(void **state)
     fixture_free(&f);
 }
 
+static void test_redundant(void **state)
+{
+    (void)state;
+    kas_kernel k = {0};
+    const int x = kas_build_input(&k), s = kas_build_split(&k, "C", 2, 0);
+    const int a = kas_build_slice(&k, x, 0, s, 0), b = kas_build_slice(&k, x, 0, s, 1);
+    assert_redundant(&k, b, false);
+    assert_redundant(&k, kas_build_slice(&k, x, 0, s, 1), true); /* is there already */
+    assert_redundant(&k, kas_build_concat(&k, (const int[]){a, b}, 0, s), true);
+    const int turned = kas_build_concat(&k, (const int[]){b, a}, 0, s);
+    assert_redundant(&k, turned, false);
+    assert_redundant(&k, kas_build_slice(&k, turned, 0, s, 0), true);
+    const int third = kas_build_split(&k, "C", 3, 0);
+    assert_redundant(&k, kas_build_slice(&k, turned, 0, third, 0), false);
+}
+
 static int k_shares(kas_kernel *k, int x)
 {
     const int s = kas_build_split(k, "C", 4, 0);
@@ -309,11 +325,12 @@ static void test_gradients(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),   cmocka_unit_test(test_marks),
-        cmocka_unit_test(test_refusals), cmocka_unit_test(test_free_sizes),
-        cmocka_unit_test(test_targets),  cmocka_unit_test(test_names),
-        cmocka_unit_test(test_texts),    cmocka_unit_test(test_bad_files),
-        cmocka_unit_test(test_values),   cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_shapes),    cmocka_unit_test(test_marks),
+        cmocka_unit_test(test_refusals),  cmocka_unit_test(test_free_sizes),
+        cmocka_unit_test(test_targets),   cmocka_unit_test(test_names),
+        cmocka_unit_test(test_texts),     cmocka_unit_test(test_bad_files),
+        cmocka_unit_test(test_values),    cmocka_unit_test(test_redundant),
+        cmocka_unit_test(test_gradients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

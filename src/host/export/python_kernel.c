@@ -50,6 +50,16 @@ static const char tile_text[] =
     "    size = lhs.shape[len(lead) + 1]\n"
     "    return lhs.expand(*lead, middle // size, size, *tail).reshape(rhs.shape)\n";
 
+static const char pool_text[] =
+    "\n\ndef pool(x, size, window, largest):\n"
+    "    \"\"\"Maximum or mean of the neighbours that lie inside the image of that size.\"\"\"\n"
+    "    image, padding = x.reshape(-1, 1, *size), [count // 2 for count in window]\n"
+    "    if largest:\n"
+    "        image = F.max_pool2d(image, window, 1, padding)\n"
+    "    else:\n"
+    "        image = F.avg_pool2d(image, window, 1, padding, count_include_pad=False)\n"
+    "    return image.reshape(x.shape)\n";
+
 /* Whether `word` stands in `text` as a whole identifier. */
 static bool mentions(const char *text, const char *word)
 {
@@ -145,6 +155,8 @@ static void put_head(const kas_kernel *kernel, const parts *p, kas_buf *out)
         kas_buf_puts(out, normalise_text);
     if (strstr(kas_buf_text(&p->nodes), "tile("))
         kas_buf_puts(out, tile_text);
+    if (strstr(kas_buf_text(&p->nodes), "pool("))
+        kas_buf_puts(out, pool_text);
 }
 
 static void put_rest(const kas_kernel *kernel, int split, uint32_t *done, kas_buf *out)

@@ -167,6 +167,32 @@ static void put_unfold(const kas_kernel *kernel, int i, kas_buf *out)
     }
 }
 
+static void put_sizes(const kas_dim *h, const kas_dim *w, kas_buf *out)
+{
+    kas_buf_puts(out, "(");
+    kas_python_dim(h, out);
+    kas_buf_puts(out, ", ");
+    kas_python_dim(w, out);
+    kas_buf_puts(out, ")");
+}
+
+/* "        n3 = pool(n2, (H, W), (K_H, 1), largest=True)\n" */
+static void put_pool(const kas_kernel *kernel, int i, kas_buf *out)
+{
+    const kas_node *node = &kernel->node[i];
+    const kas_dim taps_h = kas_node_window(node, KAS_AXIS_H),
+                  taps_w = kas_node_window(node, KAS_AXIS_W);
+    kas_dim size[2] = {kas_dim_const(1), kas_dim_const(1)};
+    for (int axis = KAS_AXIS_H; axis <= KAS_AXIS_W; axis++)
+        if (kas_shape_has(&node->shape, axis))
+            size[axis - 1] = kas_shape_dim(&node->shape, kas_shape_place(&node->shape, axis));
+    kas_buf_printf(out, "        n%d = pool(n%d, ", i, node->in[0]);
+    put_sizes(&size[0], &size[1], out);
+    kas_buf_puts(out, ", ");
+    put_sizes(&taps_h, &taps_w, out);
+    kas_buf_printf(out, ", largest=%s)\n", node->op == KAS_OP_POOL_MAX ? "True" : "False");
+}
+
 static void put_softmax(const kas_node *node, int i, kas_buf *out)
 {
     int begin = node->dim + 2, last = node->dim_end + 1, a = node->in[0];
@@ -343,6 +369,16 @@ kas_status kas_python_node(const kas_kernel *kernel, int i, int weight, kas_buf 
     case KAS_OP_SHIFT:
     case KAS_OP_UNFOLD:
         put_rearranged(kernel, i, out);
+        return KAS_OK;
+    case KAS_OP_SHUFFLE:
+        kas_buf_printf(
+            out, "        n%d = n%d.unflatten(%d, (%s, -1)).transpose(%d, %d).flatten(%d, %d)\n", i,
+            node->in[0], node->dim + 2, kas_symbol_name(KAS_SYM_G0 + node->symbol), node->dim + 2,
+            node->dim + 3, node->dim + 2, node->dim + 3);
+        return KAS_OK;
+    case KAS_OP_POOL_AVG:
+    case KAS_OP_POOL_MAX:
+        put_pool(kernel, i, out);
         return KAS_OK;
     case KAS_OP_SLICE:
         return put_slice(kernel, i, out);

@@ -1,4 +1,5 @@
-/* group, group_all, shift, unfold: every element of the result is one of the input, or zero. */
+/* group, group_all, shift, unfold, shuffle: every element of the result is one of the input, or
+ * zero. */
 #include "host/reference/evaluate.h"
 
 static void to_coordinates(const kas_ref_shape *shape, size_t flat, long c[KAS_MAX_DIMS])
@@ -58,6 +59,17 @@ static long unfold_source(const kas_ref_node *n, size_t flat)
     return (long)to_flat(in, to);
 }
 
+/* y[.., r * G + g, ..] = x[.., g * X/G + r, ..] */
+static long shuffle_source(const kas_ref_node *n, size_t flat)
+{
+    long c[KAS_MAX_DIMS];
+    const int d = n->node->dim;
+    const long groups = (long)n->shuffled, each = (long)n->out.size[d] / groups;
+    to_coordinates(&n->out, flat, c);
+    c[d] = c[d] % groups * each + c[d] / groups;
+    return (long)to_flat(&n->in[0], c);
+}
+
 static long source(const kas_ref_node *n, size_t flat)
 {
     switch (n->node->op) {
@@ -65,6 +77,8 @@ static long source(const kas_ref_node *n, size_t flat)
         return shift_source(n, flat);
     case KAS_OP_UNFOLD:
         return unfold_source(n, flat);
+    case KAS_OP_SHUFFLE:
+        return shuffle_source(n, flat);
     default: /* group: X = G * X/G row-major, group_all: X = X * 1: the same order in memory */
         return (long)flat;
     }

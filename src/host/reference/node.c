@@ -78,6 +78,16 @@ static uint32_t window(const kas_node *node, int axis, uint32_t replaced)
     return node->kernel ? node->kernel : replaced;
 }
 
+static kas_status make_shuffle(const kas_node *node, const kas_binding *binding, int i,
+                               kas_ref_node *out)
+{
+    out->shuffled = binding->value[KAS_SYM_G0 + node->symbol];
+    if (out->shuffled == 0 || out->out.size[node->dim] % out->shuffled != 0)
+        return kas_fail(KAS_ILLEGAL, "reference: node %d: %u channels in %zu groups", i,
+                        out->out.size[node->dim], out->shuffled);
+    return KAS_OK;
+}
+
 /* Equal shares lie one behind the other; otherwise the second segment begins where the first
  * elements end.  The segments must fill the whole. */
 static kas_status make_slice(const kas_kernel *kernel, const kas_node *node, int i,
@@ -126,6 +136,8 @@ kas_status kas_ref_node_make(const kas_kernel *kernel, int i, const kas_binding 
         out->fan_in = mixes ? length : 1;
         out->fan_out = mixes ? out->out.size[node->dim] : 1;
     }
+    if (node->op == KAS_OP_SHUFFLE)
+        return make_shuffle(node, binding, i, out);
     if (node->op == KAS_OP_SLICE)
         return make_slice(kernel, node, i, out);
     if (node->op == KAS_OP_CONCAT)
@@ -144,7 +156,11 @@ const kas_ref_op *kas_ref_op_get(kas_op op)
     case KAS_OP_GROUP_ALL:
     case KAS_OP_SHIFT:
     case KAS_OP_UNFOLD:
+    case KAS_OP_SHUFFLE:
         return &kas_ref_rearrange;
+    case KAS_OP_POOL_AVG:
+    case KAS_OP_POOL_MAX:
+        return &kas_ref_pools;
     case KAS_OP_SLICE:
         return &kas_ref_slice;
     case KAS_OP_CONCAT:

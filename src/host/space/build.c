@@ -70,6 +70,24 @@ int kas_build_unfold_window(kas_kernel *kernel, int in, int axes, int window, in
                   in, 0);
 }
 
+int kas_build_shuffle(kas_kernel *kernel, int in, int dim, int symbol)
+{
+    return append(
+        kernel,
+        (kas_node){
+            .op = KAS_OP_SHUFFLE, .inputs = 1, .dim = (int8_t)dim, .symbol = (uint8_t)symbol},
+        in, 0);
+}
+
+int kas_build_pool(kas_kernel *kernel, kas_op op, int in, int axes, int window)
+{
+    return append(
+        kernel,
+        (kas_node){
+            .op = (uint8_t)op, .inputs = 1, .axes = (uint8_t)axes, .kernel = (uint8_t)window},
+        in, 0);
+}
+
 int kas_build_split(kas_kernel *kernel, const char *whole, int shares, int first)
 {
     int s = 0;

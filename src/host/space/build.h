@@ -21,6 +21,9 @@ int kas_build_shift(kas_kernel *kernel, int in, int axis, int offset);
 int kas_build_unfold(kas_kernel *kernel, int in, int axes);
 /* window 0: that of the convolution; dilation 0 or 1: none. */
 int kas_build_unfold_window(kas_kernel *kernel, int in, int axes, int window, int dilation);
+int kas_build_shuffle(kas_kernel *kernel, int in, int dim, int symbol); /* likewise */
+/* KAS_OP_POOL_AVG or _MAX; window as for an unfold. */
+int kas_build_pool(kas_kernel *kernel, kas_op op, int in, int axes, int window);
 /* Names a split: `whole` as in kernel files, into `shares` equal segments, or with `shares` 0 the
  * first `first` elements and a rest. Returns its number. */
 int kas_build_split(kas_kernel *kernel, const char *whole, int shares, int first);

@@ -56,6 +56,17 @@ void kas_node_describe(const kas_kernel *kernel, int i, kas_buf *out)
         kas_buf_puts(out, "group every value of ");
         describe_dim(kernel, i, node->dim, out);
         return;
+    case KAS_OP_SHUFFLE:
+        kas_buf_puts(out, "shuffle ");
+        describe_dim(kernel, i, node->dim, out);
+        kas_buf_printf(out, " in %s groups", kas_symbol_name(KAS_SYM_G0 + node->symbol));
+        return;
+    case KAS_OP_POOL_AVG:
+    case KAS_OP_POOL_MAX:
+        kas_buf_printf(out, "%s of neighbours along ",
+                       node->op == KAS_OP_POOL_AVG ? "mean" : "maximum");
+        describe_window(node, out);
+        return;
     case KAS_OP_SHIFT:
         kas_buf_printf(out, "shift %s by %+d", node->axes == KAS_AXIS_H ? "H" : "W", node->offset);
         return;

@@ -281,8 +281,8 @@ static bool sees_neighbours(const kas_kernel *kernel)
         const kas_node *node = &kernel->node[i];
         int channels = kernel->node[node->in[0]].shape.channels;
         bool folds = node->op == KAS_OP_FOLD_AVG || node->op == KAS_OP_FOLD_MAX;
-        if (node->op == KAS_OP_SHIFT || node->op == KAS_OP_UNFOLD ||
-            (folds && node->dim >= channels) ||
+        if (node->op == KAS_OP_SHIFT || node->op == KAS_OP_UNFOLD || node->op == KAS_OP_POOL_AVG ||
+            node->op == KAS_OP_POOL_MAX || (folds && node->dim >= channels) ||
             (node->op == KAS_OP_SOFTMAX && node->dim_end > channels))
             return true;
     }

@@ -130,12 +130,13 @@ static kas_status not_an_integer(const kas_kernel *kernel, int i, const kas_dim 
 {
     kas_buf text = {0};
     kas_dim_print(dim, &text);
-    kas_status status = kas_node_fail(kernel, i, "%s %.100s is no integer at this target",
-                                      is_dim ? "the size"
-                                      : kas_op_has_weight((kas_op)kernel->node[i].op)
-                                          ? "the number of outputs per group"
-                                          : "the number of repetitions of LHS",
-                                      kas_buf_text(&text));
+    kas_status status = kas_node_fail(
+        kernel, i, "%s %.100s is no integer at this target",
+        is_dim                                          ? "the size"
+        : kas_op_has_weight((kas_op)kernel->node[i].op) ? "the number of outputs per group"
+        : kernel->node[i].op == KAS_OP_SHUFFLE          ? "the number of channels in a group"
+                                                        : "the number of repetitions of LHS",
+        kas_buf_text(&text));
     kas_buf_free(&text);
     return status;
 }

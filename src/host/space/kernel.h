@@ -38,6 +38,7 @@ typedef enum kas_op {
     KAS_OP_SHIFT,     /* circular, along H or W     attributes: axes (one), offset */
     KAS_OP_UNFOLD,    /* appends K_H, K_W or both to the channel dims, zero padding
                          attributes: axes, kernel, dilation */
+    KAS_OP_SHUFFLE,   /* [G, X/G] of a dim transposed attributes: dim, symbol */
     KAS_OP_SLICE,     /* one segment of a dim      attributes: dim, split, segment */
     KAS_OP_CONCAT,    /* all segments of a split, in order: the whole dim
                          attributes: dim, split */
@@ -62,8 +63,10 @@ typedef enum kas_op {
     KAS_OP_SQUARE,
     KAS_OP_FOLD_AVG, /* removes one dim             attributes: dim */
     KAS_OP_FOLD_MAX,
-    KAS_OP_SOFTMAX, /* over dims [dim, dim_end)    attributes: dim, dim_end */
-    KAS_OP_NORM,    /* mean 0, variance 1 over dims [dim, dim_end)  attributes: dim, dim_end */
+    KAS_OP_SOFTMAX,  /* over dims [dim, dim_end)    attributes: dim, dim_end */
+    KAS_OP_NORM,     /* mean 0, variance 1 over dims [dim, dim_end)  attributes: dim, dim_end */
+    KAS_OP_POOL_AVG, /* over a window of pixels     attributes: axes, kernel */
+    KAS_OP_POOL_MAX,
     /* blending: in[0] = LHS is broadcast to in[1] = RHS; shape of RHS */
     KAS_OP_ADD,
     KAS_OP_SUB,
@@ -91,7 +94,7 @@ typedef struct kas_node {
     int8_t dim, dim_end; /* index into the whole list [channels..., H, W] of the INPUT's shape */
     uint8_t axes;        /* KAS_AXIS_* */
     int8_t offset;       /* SHIFT: output[i] = input[(i + offset) mod size]; the paper's is 1 */
-    uint8_t symbol;      /* GROUP: which group symbol, 0..3 */
+    uint8_t symbol;      /* GROUP, SHUFFLE: which group symbol, 0..3 */
     uint8_t grouped;     /* FC, CONV: contracts only the dims that are not group dims */
     uint8_t kernel;      /* window along an axis: 3, 5 or 7; 0 = K_H, K_W of the convolution */
     uint8_t dilation;    /* pixels between two taps of a window: 1 to 3; 0 = 1 */

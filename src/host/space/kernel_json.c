@@ -46,7 +46,7 @@ static uint32_t groups_used(const kas_kernel *kernel)
 {
     uint32_t used = 0;
     for (int i = 0; i < kernel->nodes; i++) {
-        if (kernel->node[i].op == KAS_OP_GROUP)
+        if (kas_primitive_get(kernel->node[i].op)->attributes & KAS_ATTR_SYMBOL)
             used |= 1u << kernel->node[i].symbol;
         if (kas_node_has_out(&kernel->node[i]))
             used |= groups_in(&kernel->node[i].out);

@@ -31,7 +31,7 @@ typedef struct kas_primitive {
     /* Fills node[i].shape, which is zeroed; the inputs are inferred. */
     kas_status (*infer)(kas_kernel *kernel, int i);
     /* A size that must be an integer at every target although it is no dim of the result: an FC's
-     * outputs per group, a broadcast's repetitions. NULL = none. */
+     * outputs per group, a shuffle's channels in one, a broadcast's repetitions. NULL = none. */
     kas_status (*divisor)(const kas_kernel *kernel, int i, kas_dim *out);
     /* Adds its FLOPs and its weight as monomials. NULL = free. */
     kas_status (*cost)(const kas_kernel *kernel, int i, kas_cost_terms *terms);
@@ -86,6 +86,7 @@ kas_status kas_infer_group(kas_kernel *kernel, int i);
 kas_status kas_infer_group_all(kas_kernel *kernel, int i);
 kas_status kas_infer_shift(kas_kernel *kernel, int i);
 kas_status kas_infer_unfold(kas_kernel *kernel, int i);
+kas_status kas_infer_shuffle(kas_kernel *kernel, int i);
 kas_status kas_infer_slice(kas_kernel *kernel, int i);
 kas_status kas_infer_concat(kas_kernel *kernel, int i);
 kas_status kas_infer_fc(kas_kernel *kernel, int i);
@@ -94,17 +95,20 @@ kas_status kas_infer_fold(kas_kernel *kernel, int i);
 kas_status kas_infer_conv(kas_kernel *kernel, int i);
 kas_status kas_infer_conv_depthwise(kas_kernel *kernel, int i);
 kas_status kas_infer_mix(kas_kernel *kernel, int i);
+kas_status kas_infer_pool(kas_kernel *kernel, int i);
 kas_status kas_infer_scale(kas_kernel *kernel, int i);
 kas_status kas_infer_along(kas_kernel *kernel, int i); /* softmax, norm */
 kas_status kas_infer_blend(kas_kernel *kernel, int i);
 
 /* The outputs of a group, of a primitive with a weight. */
 kas_status kas_divisor_weight(const kas_kernel *kernel, int i, kas_dim *out);
+kas_status kas_divisor_shuffle(const kas_kernel *kernel, int i, kas_dim *out);
 kas_status kas_divisor_blend(const kas_kernel *kernel, int i, kas_dim *out);
 
 /* One FLOP for each element of the result, or of the input. */
 kas_status kas_cost_result(const kas_kernel *kernel, int i, kas_cost_terms *terms);
 kas_status kas_cost_input(const kas_kernel *kernel, int i, kas_cost_terms *terms);
+kas_status kas_cost_pool(const kas_kernel *kernel, int i, kas_cost_terms *terms);
 /* fan_in multiply-adds for each element of the result, and the weight. */
 kas_status kas_cost_weight(const kas_kernel *kernel, int i, kas_cost_terms *terms);
 

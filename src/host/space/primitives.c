@@ -16,6 +16,12 @@
         {name, 1, KAS_CLASS_ARITHMETIC, false}, KAS_ATTR_DIM, kas_infer_fold, NULL, kas_cost_input \
     }
 
+#define POOL(name)                                                                                 \
+    {                                                                                              \
+        {name, 1, KAS_CLASS_ARITHMETIC, false}, KAS_ATTR_AXES | KAS_ATTR_KERNEL, kas_infer_pool,   \
+            NULL, kas_cost_pool                                                                    \
+    }
+
 static const kas_primitive table[KAS_OP_COUNT] = {
     [KAS_OP_INPUT] = {{"input", 0, KAS_CLASS_INPUT, false}, 0, kas_infer_input, NULL, NULL},
     [KAS_OP_GROUP] = {{"group", 1, KAS_CLASS_REARRANGE, false},
@@ -38,6 +44,11 @@ static const kas_primitive table[KAS_OP_COUNT] = {
                        kas_infer_unfold,
                        NULL,
                        NULL},
+    [KAS_OP_SHUFFLE] = {{"shuffle", 1, KAS_CLASS_REARRANGE, false},
+                        KAS_ATTR_DIM | KAS_ATTR_SYMBOL,
+                        kas_infer_shuffle,
+                        kas_divisor_shuffle,
+                        NULL},
     [KAS_OP_SLICE] = {{"slice", 1, KAS_CLASS_REARRANGE, false},
                       KAS_ATTR_DIM | KAS_ATTR_SPLIT | KAS_ATTR_SEGMENT,
                       kas_infer_slice,
@@ -91,6 +102,8 @@ static const kas_primitive table[KAS_OP_COUNT] = {
     [KAS_OP_SQUARE] = ELEMENTWISE("square"),
     [KAS_OP_FOLD_AVG] = FOLD("fold_avg"),
     [KAS_OP_FOLD_MAX] = FOLD("fold_max"),
+    [KAS_OP_POOL_AVG] = POOL("pool_avg"),
+    [KAS_OP_POOL_MAX] = POOL("pool_max"),
     [KAS_OP_SOFTMAX] = {{"softmax", 1, KAS_CLASS_ARITHMETIC, false},
                         KAS_ATTR_DIM | KAS_ATTR_DIM_END,
                         kas_infer_along,

@@ -7,7 +7,7 @@
 static bool is_rearrangement(int op)
 {
     return op == KAS_OP_GROUP || op == KAS_OP_GROUP_ALL || op == KAS_OP_SHIFT ||
-           op == KAS_OP_UNFOLD || op == KAS_OP_SLICE;
+           op == KAS_OP_UNFOLD || op == KAS_OP_SHUFFLE || op == KAS_OP_SLICE;
 }
 
 /* Maps whose weights take a sign. */
@@ -47,6 +47,8 @@ static bool non_negative(const kas_kernel *k, int i)
             return true;
         case KAS_OP_FOLD_AVG:
         case KAS_OP_FOLD_MAX:
+        case KAS_OP_POOL_AVG:
+        case KAS_OP_POOL_MAX:
             i = k->node[i].in[0];
             break;
         default:
@@ -77,12 +79,19 @@ static bool elementwise(const kas_kernel *k, const kas_node *node)
     }
 }
 
-/* The weights of a map take the sign of its operand, and, if every channel has its own, the factor.
- */
+/* A map that is not grouped reads its channels, and gives them, in any order. */
+static bool is_whole_map(const kas_node *node)
+{
+    return (node->op == KAS_OP_FC || node->op == KAS_OP_CONV) && !node->grouped;
+}
+
+/* The weights of a map take the sign of its operand, and, if every channel has its own, the factor;
+ * if it is not grouped, the order too. */
 static bool linear(const kas_kernel *k, const kas_node *node)
 {
     int p = k->node[producer(k, node->in[0])].op;
-    return p == KAS_OP_NEG || (p == KAS_OP_SCALE && node->op != KAS_OP_MIX);
+    return p == KAS_OP_NEG || (p == KAS_OP_SCALE && node->op != KAS_OP_MIX) ||
+           (k->node[node->in[0]].op == KAS_OP_SHUFFLE && is_whole_map(node));
 }
 
 static bool fc(const kas_kernel *k, const kas_node *node)
@@ -166,6 +175,14 @@ static bool shift(const kas_kernel *k, const kas_node *node)
         if (in->axes == node->axes && in->offset == -node->offset)
             return true;
     return false;
+}
+
+static bool pool(const kas_kernel *k, const kas_node *node)
+{
+    const kas_node *in = &k->node[node->in[0]];
+    if (in->op != node->op || (in->axes & node->axes))
+        return false;
+    return in->kernel == node->kernel || in->axes == KAS_AXIS_W;
 }
 
 /* The segment of what was just joined is there already, and so is the whole of what was just cut.
@@ -258,6 +275,11 @@ bool kas_prune_node(const kas_kernel *kernel, int i)
         return group(kernel, node);
     case KAS_OP_SHIFT:
         return shift(kernel, node);
+    case KAS_OP_SHUFFLE:
+        return is_whole_map(&kernel->node[node->in[0]]);
+    case KAS_OP_POOL_AVG:
+    case KAS_OP_POOL_MAX:
+        return pool(kernel, node);
     case KAS_OP_SLICE:
         return slice(kernel, node);
     case KAS_OP_CONCAT:
