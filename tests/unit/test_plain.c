@@ -113,7 +113,8 @@ static void test_each_fault_is_caught(void **state)
     s.binding[1].value[KAS_SYM_X0] *= 1000;
     expect(KAS_UNSUPPORTED, &k, &s, "target 1 (b): a tensor of");
     s.binding[1].value[KAS_SYM_X0] = 0;
-    expect(KAS_ILLEGAL, &k, &s, "target 1 (b): node 1: a size has no value");
+    expect(KAS_ILLEGAL, &k, &s,
+           "target 1 (b): node 1: a size is no whole number up to 2^40, or has no value");
     s.binding[1].value[KAS_SYM_X0] = s.binding[0].value[KAS_SYM_X0];
     s.binding[2].value[KAS_SYM_H]++;
     expect(KAS_ILLEGAL, &k, &s, "target 2 (c): H is 8 in the solution");

@@ -38,6 +38,10 @@ typedef struct kas_plain_cost {
     double flops, params, largest_tensor, largest_weight;
 } kas_plain_cost;
 
+/* A size as written, num/den * C^a * ..., in whole numbers; false when it is none between 1 and
+ * 2^40, or a symbol has no value. */
+bool kas_plain_size(const kas_plain_layer *layer, const kas_dim *size, uint64_t *out);
+
 /* Shape and cost of every node, node by node. KAS_ILLEGAL with node, rule and sizes. `tensor`
  * [kernel->nodes]. */
 kas_status kas_plain_nodes(const kas_kernel *kernel, const kas_plain_layer *layer,
@@ -50,8 +54,8 @@ kas_status kas_plain_nodes(const kas_kernel *kernel, const kas_plain_layer *laye
 kas_status kas_plain_check(const kas_kernel *kernel, const kas_target *targets, int count,
                            const kas_budget *budget, const kas_solution *solution);
 
-/* Are two kernels the same up to the numbering of nodes and the names of variables and group
- * symbols, and up to the operands' order where a blend commutes (add, mul, min, max of two tensors
+/* Are two kernels the same up to the numbering of nodes, the names of variables, group symbols and
+ * splits, and up to the operands' order where a blend commutes (add, mul, min, max of two tensors
  * of one shape)?  Found by walking both from the output, not by a canonical form. */
 bool kas_plain_same(const kas_kernel *a, const kas_kernel *b);
 /* Equal for kernels that are the same; seldom equal for others. */

@@ -89,7 +89,7 @@ static kas_status check_variable(const kas_kernel *kernel, const kas_plain_layer
         if (channel[i] >= 0 && moved->by_another[i])
             return kas_fail(KAS_ILLEGAL, "node %d: two variables in one tensor (Theorem 1)", i);
         moved->by_another[i] |= channel[i] >= 0;
-        if (kernel->node[i].inputs > 0)
+        if (kernel->node[i].inputs > 0) /* those two read one tensor */
             KAS_TRY(check_fixed(kernel, i, &once[kernel->node[i].in[0]],
                                 channel[kernel->node[i].in[0]]));
     }
@@ -98,18 +98,32 @@ static kas_status check_variable(const kas_kernel *kernel, const kas_plain_layer
 
 /* ---- one target ------------------------------------------------------------------------------ */
 
+/* What the splits leave of their wholes. A whole may hold the rest of another: as many turns as
+ * there are splits reach all. */
+static void read_rests(const kas_kernel *kernel, kas_plain_layer *layer)
+{
+    for (int turn = 0; turn < KAS_MAX_SPLITS; turn++)
+        for (int s = 0; s < KAS_MAX_SPLITS; s++) {
+            const kas_split *split = &kernel->split[s];
+            uint64_t whole;
+            if (split->first && kas_plain_size(layer, &split->whole, &whole) &&
+                whole > split->first)
+                layer->value[KAS_SYM_R0 + s] = whole - split->first;
+        }
+}
+
 static kas_status read_layer(const kas_kernel *kernel, const kas_target *t,
                              const kas_binding *binding, kas_plain_layer *layer)
 {
-    const uint64_t known[] = {[KAS_SYM_C] = t->c,
-                              [KAS_SYM_H] = t->h,
-                              [KAS_SYM_W] = t->w,
-                              [KAS_SYM_KH] = t->kernel_h,
-                              [KAS_SYM_KW] = t->kernel_w};
     memset(layer, 0, sizeof *layer);
-    memcpy(layer->value, known, sizeof known);
+    layer->value[KAS_SYM_C] = t->c;
+    layer->value[KAS_SYM_H] = t->h;
+    layer->value[KAS_SYM_W] = t->w;
+    layer->value[KAS_SYM_KH] = t->kernel_h;
+    layer->value[KAS_SYM_KW] = t->kernel_w;
     for (int g = 0; g < KAS_MAX_GROUPS; g++)
         layer->value[KAS_SYM_G0 + g] = kernel->group_value[g];
+    read_rests(kernel, layer);
     for (int v = 0; v < KAS_SYM_COUNT; v++) {
         if (v >= KAS_SYM_X0)
             layer->value[v] = binding->value[v];

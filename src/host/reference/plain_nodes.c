@@ -10,7 +10,7 @@ typedef struct step {
     const kas_plain_layer *layer;
     int i;
     const kas_node *node;
-    const kas_plain_tensor *a, *b; /* operands */
+    const kas_plain_tensor *in[KAS_MAX_INPUTS], *a, *b; /* operands; the first two by name */
     kas_plain_tensor *y;
     double flops, params;
 } step;
@@ -66,9 +66,8 @@ static uint64_t gcd(uint64_t a, uint64_t b)
     return a;
 }
 
-/* A size as written, num/den * C^a * ..., in whole numbers: what stands below the line is
- * cancelled against what stands above, and nothing may be left. */
-static kas_status whole_number(const step *s, const kas_dim *size, uint64_t *out)
+/* What stands below the line is cancelled against what stands above, and nothing may be left. */
+bool kas_plain_size(const kas_plain_layer *layer, const kas_dim *size, uint64_t *out)
 {
     enum { MOST = 256 };
     uint64_t above[MOST], below[MOST], product = 1;
@@ -77,12 +76,12 @@ static kas_status whole_number(const step *s, const kas_dim *size, uint64_t *out
     below[m++] = size->den;
     for (int v = 0; v < KAS_SYM_COUNT; v++)
         for (int e = size->exp[v]; e != 0; e += e > 0 ? -1 : 1) {
-            if (s->layer->value[v] == 0 || n == MOST || m == MOST)
-                return illegal(s, "a size has no value");
+            if (layer->value[v] == 0 || n == MOST || m == MOST)
+                return false;
             if (e > 0)
-                above[n++] = s->layer->value[v];
+                above[n++] = layer->value[v];
             else
-                below[m++] = s->layer->value[v];
+                below[m++] = layer->value[v];
         }
     for (int i = 0; i < n; i++)
         for (int j = 0; j < m; j++) {
@@ -92,14 +91,31 @@ static kas_status whole_number(const step *s, const kas_dim *size, uint64_t *out
         }
     for (int j = 0; j < m; j++)
         if (below[j] != 1)
-            return illegal(s, "a size is no whole number");
+            return false;
     for (int i = 0; i < n; i++) {
         if (above[i] == 0 || product > ((uint64_t)1 << 40) / above[i])
-            return illegal(s, "a size is 0 or beyond 2^40");
+            return false;
         product *= above[i];
     }
     *out = product;
-    return KAS_OK;
+    return true;
+}
+
+static kas_status size_of(const step *s, const kas_dim *size, uint64_t *out)
+{
+    return kas_plain_size(s->layer, size, out)
+               ? KAS_OK
+               : illegal(s, "a size is no whole number up to 2^40, or has no value");
+}
+
+/* Dim d of the list [channels..., H, W]; NULL when there is none. */
+static uint64_t *dim_of(kas_plain_tensor *t, int d)
+{
+    if (d < 0 || d >= rank(t))
+        return NULL;
+    if (d < t->channels)
+        return &t->channel[d];
+    return d == t->channels && t->h ? &t->h : &t->w;
 }
 
 static kas_status input(step *s)
@@ -167,6 +183,78 @@ static kas_status unfold(step *s)
     return KAS_OK;
 }
 
+/* How a split cuts its whole: the size of each segment. */
+static kas_status segments(const step *s, uint64_t *whole, uint64_t size[KAS_MAX_INPUTS],
+                           int *count)
+{
+    const kas_split *split =
+        s->node->split < KAS_MAX_SPLITS ? &s->kernel->split[s->node->split] : NULL;
+    if (!split || !kas_plain_size(s->layer, &split->whole, whole))
+        return illegal(s, "split %d has no whole", s->node->split);
+    if (split->first) {
+        *count = 2;
+        size[0] = split->first;
+        size[1] = s->layer->value[KAS_SYM_R0 + s->node->split];
+        if (size[1] == 0 || size[0] + size[1] != *whole)
+            return illegal(s, "%llu and %llu are not %llu", (unsigned long long)size[0],
+                           (unsigned long long)size[1], (unsigned long long)*whole);
+        return KAS_OK;
+    }
+    *count = split->shares;
+    if (*count < 2 || *count > 4 || *whole % (uint64_t)*count != 0)
+        return illegal(s, "%llu in %d shares", (unsigned long long)*whole, *count);
+    for (int k = 0; k < *count; k++)
+        size[k] = *whole / (uint64_t)*count;
+    return KAS_OK;
+}
+
+/* one segment of a dim */
+static kas_status slice(step *s)
+{
+    uint64_t whole, size[KAS_MAX_INPUTS];
+    int count;
+    KAS_TRY(segments(s, &whole, size, &count));
+    *s->y = *s->a;
+    uint64_t *dim = dim_of(s->y, s->node->dim);
+    if (!dim || *dim != whole || s->node->segment >= count)
+        return illegal(s, "segment %d of dim %d, %llu cut in %d", s->node->segment, s->node->dim,
+                       (unsigned long long)whole, count);
+    *dim = size[s->node->segment];
+    return KAS_OK;
+}
+
+static bool equal_but_for(const kas_plain_tensor *a, const kas_plain_tensor *b, int dim)
+{
+    kas_plain_tensor x = *a, y = *b;
+    if (rank(a) != rank(b) || a->channels != b->channels || !a->h != !b->h)
+        return false;
+    for (int d = 0; d < rank(a); d++)
+        if (d != dim && *dim_of(&x, d) != *dim_of(&y, d))
+            return false;
+    return true;
+}
+
+/* all segments, in order */
+static kas_status concat(step *s)
+{
+    uint64_t whole, size[KAS_MAX_INPUTS];
+    int count;
+    KAS_TRY(segments(s, &whole, size, &count));
+    if (count != s->node->inputs)
+        return illegal(s, "%d operands for %d segments", s->node->inputs, count);
+    *s->y = *s->a;
+    for (int k = 0; k < count; k++) {
+        kas_plain_tensor operand = *s->in[k];
+        const uint64_t *dim = dim_of(&operand, s->node->dim);
+        if (!dim || *dim != size[k] || !equal_but_for(s->a, &operand, s->node->dim))
+            return illegal(s, "operand %d is not segment %d of dim %d", k, k, s->node->dim);
+        for (int d = 0; d < operand.channels; d++)
+            s->y->marked[d] = s->y->marked[d] && operand.marked[d];
+    }
+    *dim_of(s->y, s->node->dim) = whole;
+    return KAS_OK;
+}
+
 /* channels -> out; the marked dims stand apart when it is grouped */
 static kas_status fully_connected(step *s)
 {
@@ -181,7 +269,7 @@ static kas_status fully_connected(step *s)
     }
     if (s->node->grouped && !any)
         return illegal(s, "grouped, and there is no group dim");
-    KAS_TRY(whole_number(s, &s->node->out, &out));
+    KAS_TRY(size_of(s, &s->node->out, &out));
     if (out % apart != 0)
         return illegal(s, "%llu outputs for %llu groups", (unsigned long long)out,
                        (unsigned long long)apart);
@@ -222,12 +310,27 @@ static kas_status fold(step *s)
     return KAS_OK;
 }
 
-static kas_status softmax(step *s)
+/* softmax and norm: over consecutive dims */
+static kas_status together(step *s)
 {
     *s->y = *s->a;
     if (s->node->dim < 0 || s->node->dim >= s->node->dim_end || s->node->dim_end > rank(s->a))
-        return illegal(s, "softmax over dims %d to %d of %d", s->node->dim, s->node->dim_end - 1,
+        return illegal(s, "over dims %d to %d of %d", s->node->dim, s->node->dim_end - 1,
                        rank(s->a));
+    s->flops = elements(s->y);
+    return KAS_OK;
+}
+
+/* a factor for each position of consecutive channel dims */
+static kas_status scale(step *s)
+{
+    *s->y = *s->a;
+    if (s->node->dim < 0 || s->node->dim >= s->node->dim_end || s->node->dim_end > s->a->channels)
+        return illegal(s, "scale of dims %d to %d of %d channel dims", s->node->dim,
+                       s->node->dim_end - 1, s->a->channels);
+    s->params = 1;
+    for (int d = s->node->dim; d < s->node->dim_end; d++)
+        s->params *= (double)s->a->channel[d];
     s->flops = elements(s->y);
     return KAS_OK;
 }
@@ -241,6 +344,8 @@ static kas_status blend(step *s)
     s->flops = rhs;
     return KAS_OK;
 }
+
+enum { SEVERAL = -1 }; /* operands: 2 to KAS_MAX_INPUTS */
 
 static const struct rule {
     kas_status (*apply)(step *s);
@@ -263,7 +368,11 @@ static const struct rule {
                          [KAS_OP_SQUARE] = {element_wise, 1},
                          [KAS_OP_FOLD_AVG] = {fold, 1},
                          [KAS_OP_FOLD_MAX] = {fold, 1},
-                         [KAS_OP_SOFTMAX] = {softmax, 1},
+                         [KAS_OP_SOFTMAX] = {together, 1},
+                         [KAS_OP_NORM] = {together, 1},
+                         [KAS_OP_SLICE] = {slice, 1},
+                         [KAS_OP_SCALE] = {scale, 1},
+                         [KAS_OP_CONCAT] = {concat, SEVERAL},
                          [KAS_OP_ADD] = {blend, 2},
                          [KAS_OP_SUB] = {blend, 2},
                          [KAS_OP_MUL] = {blend, 2},
@@ -276,13 +385,17 @@ static kas_status one_node(step *s, kas_plain_tensor *tensor)
     if (!rule || !rule->apply)
         return kas_fail(KAS_FAILURE, "node %d: the plain checker knows no primitive %d", s->i,
                         s->node->op);
-    if ((s->node->op == KAS_OP_INPUT) != (s->i == 0) || s->node->inputs != rule->operands)
-        return illegal(s, "%d operands", s->node->inputs);
-    for (int k = 0; k < rule->operands; k++)
+    const int operands = s->node->inputs;
+    if ((s->node->op == KAS_OP_INPUT) != (s->i == 0) || operands > KAS_MAX_INPUTS ||
+        (rule->operands == SEVERAL ? operands < 2 : operands != rule->operands))
+        return illegal(s, "%d operands", operands);
+    for (int k = 0; k < operands; k++) {
         if (s->node->in[k] >= s->i)
             return illegal(s, "reads node %d", s->node->in[k]);
-    s->a = rule->operands > 0 ? &tensor[s->node->in[0]] : NULL;
-    s->b = rule->operands > 1 ? &tensor[s->node->in[1]] : NULL;
+        s->in[k] = &tensor[s->node->in[k]];
+    }
+    s->a = s->in[0];
+    s->b = s->in[1];
     s->y = &tensor[s->i];
     return rule->apply(s);
 }

@@ -28,7 +28,8 @@ static bool same_attributes(const kas_node *a, const kas_node *b)
 {
     return a->op == b->op && a->inputs == b->inputs && a->dim == b->dim &&
            a->dim_end == b->dim_end && a->axes == b->axes && a->offset == b->offset &&
-           a->grouped == b->grouped && a->kernel == b->kernel && distance(a) == distance(b);
+           a->grouped == b->grouped && a->kernel == b->kernel && distance(a) == distance(b) &&
+           a->segment == b->segment;
 }
 
 /* ---- walking both from the output ------------------------------------------------------------ */
@@ -38,6 +39,7 @@ typedef struct pairing {
     const kas_kernel *a, *b;
     int8_t to[KAS_MAX_NODES], from[KAS_MAX_NODES];
     int8_t symbol_to[KAS_SYM_COUNT], symbol_from[KAS_SYM_COUNT];
+    const int *split_to;
 } pairing;
 
 static bool pair_symbols(pairing *p, int x, int y)
@@ -49,8 +51,8 @@ static bool pair_symbols(pairing *p, int x, int y)
     return p->symbol_to[x] == y && p->symbol_from[y] == x;
 }
 
-/* Sizes are equal when renaming the symbols of one gives the other. Group symbols are paired
- * beforehand; a size has one variable at most, which pairs itself here. */
+/* Sizes are equal when renaming the symbols of one gives the other. Group symbols and rests are
+ * paired beforehand; a size has one variable at most, which pairs itself here. */
 static bool pair_sizes(pairing *p, const kas_dim *a, const kas_dim *b)
 {
     int x = -1, y = -1;
@@ -67,6 +69,13 @@ static bool pair_sizes(pairing *p, const kas_dim *a, const kas_dim *b)
         if (b->exp[s] != 0 && (p->symbol_from[s] < 0 || a->exp[p->symbol_from[s]] != b->exp[s]))
             return false;
     return a->num == b->num && a->den == b->den;
+}
+
+static bool pair_splits(pairing *p, int x, int y)
+{
+    const kas_split *a = &p->a->split[x], *b = &p->b->split[y];
+    return p->split_to[x] == y && a->first == b->first && a->shares == b->shares &&
+           pair_sizes(p, &a->whole, &b->whole);
 }
 
 static bool pair_nodes(pairing *p, int i, int j);
@@ -94,51 +103,71 @@ static bool pair_nodes(pairing *p, int i, int j)
         return false;
     if (a->op == KAS_OP_GROUP && p->symbol_to[KAS_SYM_G0 + a->symbol] != KAS_SYM_G0 + b->symbol)
         return false;
-    if (a->op == KAS_OP_FC && !pair_sizes(p, &a->out, &b->out))
+    if (!pair_sizes(p, &a->out, &b->out)) /* all zero where a primitive has none */
+        return false;
+    if ((a->op == KAS_OP_SLICE || a->op == KAS_OP_CONCAT) && !pair_splits(p, a->split, b->split))
         return false;
     return pair_operands(p, a, b);
 }
 
-/* With the group symbols of `a` going to those of `b` as `order` says. */
-static bool same_with(const kas_kernel *a, const kas_kernel *b, const int order[KAS_MAX_GROUPS])
+/* With the group symbols and splits of `a` going to those of `b` as the orders say. */
+static bool same_with(const kas_kernel *a, const kas_kernel *b, const int group[KAS_MAX_GROUPS],
+                      const int split[KAS_MAX_SPLITS])
 {
-    pairing p = {.a = a, .b = b};
+    pairing p = {.a = a, .b = b, .split_to = split};
     memset(p.to, -1, sizeof p.to);
     memset(p.from, -1, sizeof p.from);
     memset(p.symbol_to, -1, sizeof p.symbol_to);
     memset(p.symbol_from, -1, sizeof p.symbol_from);
-    for (int s = 0; s < KAS_SYM_G0; s++)
+    for (int s = 0; s < KAS_SYM_R0; s++)
         pair_symbols(&p, s, s);
+    for (int s = 0; s < KAS_MAX_SPLITS; s++)
+        pair_symbols(&p, KAS_SYM_R0 + s, KAS_SYM_R0 + split[s]);
     for (int g = 0; g < KAS_MAX_GROUPS; g++) {
-        if (a->group_value[g] != b->group_value[order[g]])
+        if (a->group_value[g] != b->group_value[group[g]])
             return false;
-        pair_symbols(&p, KAS_SYM_G0 + g, KAS_SYM_G0 + order[g]);
+        pair_symbols(&p, KAS_SYM_G0 + g, KAS_SYM_G0 + group[g]);
     }
     return pair_nodes(&p, a->nodes - 1, b->nodes - 1);
 }
 
-/* Every order of the group symbols from place `from` on. */
-static bool same_in_any_order(const kas_kernel *a, const kas_kernel *b, int order[KAS_MAX_GROUPS],
-                              int from)
+/* Orders of four things, by counting in base 4 and leaving out what names one twice. */
+enum { NAMES = 4, ORDERS = 256 };
+_Static_assert((int)KAS_MAX_GROUPS == NAMES && (int)KAS_MAX_SPLITS == NAMES, "orders of four");
+
+static bool order_of(int number, int order[NAMES])
 {
-    if (from == KAS_MAX_GROUPS)
-        return same_with(a, b, order);
-    for (int g = from; g < KAS_MAX_GROUPS; g++) {
-        const int kept = order[from];
-        order[from] = order[g];
-        order[g] = kept;
-        if (same_in_any_order(a, b, order, from + 1))
-            return true;
-        order[g] = order[from];
-        order[from] = kept;
+    int seen = 0;
+    for (int i = 0; i < NAMES; i++, number /= NAMES) {
+        order[i] = number % NAMES;
+        seen |= 1 << order[i];
     }
-    return false;
+    return seen == (1 << NAMES) - 1;
+}
+
+/* Cuts that have no counterpart need no walk. */
+static bool splits_fit(const kas_kernel *a, const kas_kernel *b, const int order[NAMES])
+{
+    for (int s = 0; s < NAMES; s++)
+        if (a->split[s].first != b->split[order[s]].first ||
+            a->split[s].shares != b->split[order[s]].shares)
+            return false;
+    return true;
 }
 
 bool kas_plain_same(const kas_kernel *a, const kas_kernel *b)
 {
-    int order[KAS_MAX_GROUPS] = {0, 1, 2, 3};
-    return a->nodes == b->nodes && same_in_any_order(a, b, order, 0);
+    int group[NAMES], split[NAMES];
+    if (a->nodes != b->nodes)
+        return false;
+    for (int s = 0; s < ORDERS; s++) {
+        if (!order_of(s, split) || !splits_fit(a, b, split))
+            continue;
+        for (int g = 0; g < ORDERS; g++)
+            if (order_of(g, group) && same_with(a, b, group, split))
+                return true;
+    }
+    return false;
 }
 
 /* ---- a number that does not depend on numbering, names or order ------------------------------ */
@@ -149,19 +178,23 @@ static uint64_t mix(uint64_t hash, uint64_t value)
     return hash ^ (hash >> 29);
 }
 
-/* Which variable or group symbol a size has is left out: names differ between equal kernels. */
+/* Which variable, group symbol or rest a size has is left out: names differ between equal kernels.
+ */
 static uint64_t hash_size(uint64_t hash, const kas_dim *size)
 {
-    int groups = 0, variables = 0;
+    int rests = 0, groups = 0, variables = 0;
     hash = mix(mix(hash, size->num), size->den);
     for (int s = 0; s < KAS_SYM_COUNT; s++) {
-        if (s < KAS_SYM_G0)
+        if (s < KAS_SYM_R0)
             hash = mix(hash, (uint64_t)(size->exp[s] + 64));
+        else if (s < KAS_SYM_G0)
+            rests += size->exp[s];
         else if (s < KAS_SYM_X0)
             groups += size->exp[s];
         else
             variables += size->exp[s];
     }
+    hash = mix(hash, (uint64_t)(rests + 64));
     return mix(mix(hash, (uint64_t)(groups + 64)), (uint64_t)(variables + 64));
 }
 
@@ -175,8 +208,12 @@ uint64_t kas_plain_hash(const kas_kernel *kernel)
         h = mix(mix(h, n->kernel), (uint64_t)distance(n));
         if (n->op == KAS_OP_GROUP)
             h = mix(h, kernel->group_value[n->symbol]);
-        if (n->op == KAS_OP_FC)
-            h = hash_size(h, &n->out);
+        h = hash_size(h, &n->out);
+        if (n->op == KAS_OP_SLICE || n->op == KAS_OP_CONCAT) {
+            const kas_split *split = &kernel->split[n->split];
+            h = mix(mix(mix(h, n->segment), split->first), split->shares);
+            h = hash_size(h, &split->whole);
+        }
         if (may_swap(kernel, n)) /* a sum does not tell the operands' order */
             h = mix(h, hash[n->in[0]] + hash[n->in[1]]);
         else

@@ -14,6 +14,7 @@ typedef struct entry {
     char name[KAS_NAME_SIZE];
     int nodes;
     uint32_t group_value[KAS_MAX_GROUPS];
+    kas_split split[KAS_MAX_SPLITS];
     char *node;      /* [nodes] of NODE_BYTES */
     uint32_t *value; /* [targets][KAS_SYM_COUNT] */
     double flops, params, conv_flops, conv_params;
@@ -78,6 +79,7 @@ kas_status kas_recheck_add(kas_recheck *r, const char name[KAS_NAME_SIZE], const
                  .conv_params = solution->conv_params};
     memcpy(e->name, name, KAS_NAME_SIZE);
     memcpy(e->group_value, kernel->group_value, sizeof e->group_value);
+    memcpy(e->split, kernel->split, sizeof e->split);
     for (int i = 0; i < kernel->nodes; i++)
         memcpy(node + NODE_BYTES * (size_t)i, &kernel->node[i], NODE_BYTES);
     for (int t = 0; t < r->count; t++)
@@ -94,6 +96,7 @@ static void unpack(const entry *e, kas_kernel *kernel)
     memset(kernel, 0, sizeof *kernel);
     kernel->nodes = e->nodes;
     memcpy(kernel->group_value, e->group_value, sizeof e->group_value);
+    memcpy(kernel->split, e->split, sizeof e->split);
     for (int i = 0; i < e->nodes; i++)
         memcpy(&kernel->node[i], e->node + NODE_BYTES * (size_t)i, NODE_BYTES);
 }
