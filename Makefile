@@ -34,6 +34,22 @@ else
 LDLIBS := $(filter-out -ldnnl,$(LDLIBS))
 $(info kas-gpu: oneDNN 2 not found (libdnnl-dev$(if $(HAVE_DNNL),; version $(HAVE_DNNL) is here)): the CPU device will use its own loops)
 endif
+# Image libraries are optional too: without them no JPEG or PNG is read. Only libjpeg-turbo decodes parts.
+HAVE_JPEG := $(shell pkg-config --exists libjpeg && $(CC) -E -dM -include stdio.h -include jpeglib.h $$(pkg-config --cflags libjpeg) \
+    -x c /dev/null 2>/dev/null | sed -n 's/.define LIBJPEG_TURBO_VERSION_NUMBER //p')
+HAVE_PNG  := $(shell pkg-config --exists libpng && echo 1)
+ifneq ($(HAVE_JPEG),)
+CFLAGS += -DKAS_HAVE_JPEG=1 $(shell pkg-config --cflags libjpeg)
+LDLIBS += $(shell pkg-config --libs libjpeg)
+else
+$(info kas-gpu: libjpeg-turbo not found (libjpeg62-turbo-dev): data sets of JPEG images will be refused)
+endif
+ifneq ($(HAVE_PNG),)
+CFLAGS += -DKAS_HAVE_PNG=1 $(shell pkg-config --cflags libpng)
+LDLIBS += $(shell pkg-config --libs libpng)
+else
+$(info kas-gpu: libpng not found (libpng-dev): data sets of PNG images will be refused)
+endif
 ifeq ($(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null),)
 $(info kas-gpu: nvcc not found: nothing is left out of kas-gpu; one test does not compile an exported kernel.cu)
 endif
@@ -72,6 +88,9 @@ $(BUILD)/flags $(BUILD)/version: FORCE
 .PHONY: FORCE # not just "FORCE:": under .SECONDARY a target that is missing rebuilds nothing
 $(VERSIONED): CFLAGS += -DKAS_VERSION='"$(VERSION)"'
 $(VERSIONED): $(BUILD)/version
+
+# Sums over lines of pixels: the one place in host code where the compiler's own vectors pay.
+$(BUILD)/src/host/data/resize.o: CFLAGS += -O3
 
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)

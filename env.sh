@@ -21,8 +21,13 @@ module sqlite3 libsqlite3-dev
 module zlib zlib1g-dev
 module cmocka libcmocka-dev
 '
-# Wanted, but a system whose archive lacks it does without: the CPU device then uses its own loops.
-optional='header oneapi/dnnl/dnnl.h libdnnl-dev'
+# Wanted, but a system whose archive lacks them does without: the CPU device then uses its own loops,
+# and JPEG or PNG images are not read.
+optional='
+header oneapi/dnnl/dnnl.h libdnnl-dev
+module libjpeg libjpeg62-turbo-dev
+module libpng libpng-dev
+'
 
 has_header() {
     local d
@@ -55,8 +60,8 @@ missing_packages() {
 
 describe_needs() {
     echo "env.sh: this system has no apt-get. kas-gpu needs a C17 compiler, GNU make, pkg-config and the"
-    echo "development files of HDF5 (1.10 or newer, C library), cJSON, SQLite 3 and zlib; better with clang"
-    echo "and oneDNN 2 or newer; for the tests cmocka. Missing here (Debian's names): $*"
+    echo "development files of HDF5 (1.10.5 or newer, C library), cJSON, SQLite 3 and zlib; better with clang"
+    echo "and oneDNN 2 or newer, libjpeg-turbo and libpng; for the tests cmocka. Missing here (Debian's names): $*"
 }
 
 # Sets as_root to what runs a command as root: nothing for root itself.  Fails where that is not allowed.
@@ -85,7 +90,7 @@ install_packages() { # package...
 }
 
 ensure_packages() {
-    local missing wanted
+    local missing wanted package known=()
     mapfile -t missing < <(missing_packages | sort -u)
     mapfile -t wanted < <(missing_of "$optional")
     [ $((${#missing[@]} + ${#wanted[@]})) = 0 ] && return
@@ -101,9 +106,10 @@ ensure_packages() {
         return 1
     fi
     [ ${#missing[@]} = 0 ] || install_packages "${missing[@]}" || return 1
-    # Asked for only where the archive knows it, so that a system without it is not asked every time.
-    if [ ${#wanted[@]} != 0 ] && apt-cache show "${wanted[@]}" >/dev/null 2>&1; then
-        install_packages "${wanted[@]}" || echo "env.sh: going on without ${wanted[*]}"
+    # Asked for only where the archive knows them, so that a system without is not asked every time.
+    for package in "${wanted[@]}"; do apt-cache show "$package" >/dev/null 2>&1 && known+=("$package"); done
+    if [ ${#known[@]} != 0 ]; then
+        install_packages "${known[@]}" || echo "env.sh: going on without ${known[*]}"
     fi
     mapfile -t missing < <(missing_packages | sort -u)
     [ ${#missing[@]} = 0 ] && return

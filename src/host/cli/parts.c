@@ -12,6 +12,7 @@
 #endif
 
 #include "cuda/report.h"
+#include "host/data/decode.h"
 
 static void fill_dnnl(kas_part *p)
 {
@@ -33,6 +34,18 @@ static void fill_linked(kas_part *p, const char *name, const char *enables, cons
     snprintf(p->version, sizeof p->version, "%s", version);
 }
 
+/* `version`: NULL = not in this build. */
+static void fill_optional(kas_part *p, const char *name, const char *enables, const char *package,
+                          const char *version)
+{
+    *p = (kas_part){.name = name, .enables = enables, .found = version != NULL};
+    if (version)
+        snprintf(p->version, sizeof p->version, "%s", version);
+    else
+        snprintf(p->missing, sizeof p->missing,
+                 "this build is without it (install %s and build again)", package);
+}
+
 int kas_library_parts(kas_part *out)
 {
     unsigned major = 0, minor = 0, release = 0;
@@ -43,13 +56,16 @@ int kas_library_parts(kas_part *out)
     fill_linked(&out[1], "HDF5", "data sets", hdf5);
     fill_linked(&out[2], "SQLite", "studies", sqlite3_libversion());
     fill_linked(&out[3], "cJSON", "kernel files", cJSON_Version());
-    fill_linked(&out[4], "zlib", "import of .tar.gz data sets", zlibVersion());
+    fill_linked(&out[4], "zlib", "compressed data sets", zlibVersion());
+    fill_optional(&out[5], "libjpeg-turbo", "data sets of JPEG images", "libjpeg62-turbo-dev",
+                  kas_jpeg_library());
+    fill_optional(&out[6], "libpng", "data sets of PNG images", "libpng-dev", kas_png_library());
     return KAS_LIBRARY_PARTS;
 }
 
 static void print_one(const char *name, bool found, const char *version)
 {
-    printf("  %-9s %s\n", name, found ? version : "not found");
+    printf("  %-13s %s\n", name, found ? version : "not found");
 }
 
 void kas_print_version(void)

@@ -11,7 +11,7 @@ typedef struct kas_part {
     char missing[1024]; /* why it is not found */
 } kas_part;
 
-enum { KAS_LIBRARY_PARTS = 5 };
+enum { KAS_LIBRARY_PARTS = 7 };
 
 /* Fills KAS_LIBRARY_PARTS entries and returns that number. */
 int kas_library_parts(kas_part *out);

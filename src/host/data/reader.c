@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/data/render.h"
+
 /* Images that are asked of the disk ahead of the ring, and the bytes that a claim should have:
  * small images are claimed several at a time, so that threads seldom meet at the lock. */
 enum { AHEAD = 256, CLAIM_BYTES = 1 << 16, MAX_THREADS = 256 };
@@ -47,7 +49,20 @@ static uint32_t smaller(uint32_t a, uint32_t b)
 
 typedef struct worker {
     kas_storage_scratch scratch;
+    kas_renderer renderer;
 } worker;
+
+static kas_status render(const kas_reader *r, worker *w, uint32_t position, const uint8_t *bytes,
+                         size_t size, uint8_t *to)
+{
+    const kas_dataset *d = r->o.dataset;
+    kas_status status =
+        kas_render(&w->renderer, &r->pass.view, position, bytes, size, d->h, d->w, d->c, to);
+    if (status == KAS_OK)
+        return KAS_OK;
+    return kas_fail_context(status, "%s: %s: image %" PRIu32, d->path, r->pass.images->storage.name,
+                            r->pass.order[position]);
+}
 
 static kas_status load_image(const kas_reader *r, worker *w, uint32_t position, uint8_t *to)
 {
@@ -60,6 +75,8 @@ static kas_status load_image(const kas_reader *r, worker *w, uint32_t position, 
         return KAS_OK;
     }
     KAS_TRY(kas_storage_read(&images->storage, number, &w->scratch, &bytes, &size));
+    if (r->o.dataset->encoded)
+        return render(r, w, position, bytes, size, to);
     memcpy(to, bytes, r->image);
     return KAS_OK;
 }
@@ -145,6 +162,7 @@ static void *work(void *argument)
     }
     pthread_mutex_unlock(&r->lock);
     kas_storage_scratch_free(&w.scratch);
+    kas_renderer_free(&w.renderer);
     return NULL;
 }
 
