@@ -269,7 +269,6 @@ static void files_are_kept(void **state)
     assert_int_equal(kas_net_keep(repeated, name, &text), KAS_OK);
     assert_int_equal(strncmp(name, "test-", 5), 0);
     assert_int_equal(strlen(name), 5 + 8);
-    assert_null(strchr(text, '\n'));
     kas_net *a = read_net(repeated, 8, 8), *b = read_net(text, 8, 8);
     assert_int_equal(a->layers, b->layers);
     for (int i = 0; i < a->layers; i++)
@@ -285,7 +284,7 @@ static void files_are_kept(void **state)
     snprintf(changed, sizeof changed, "{\n   %s", repeated + 1);
     assert_int_equal(kas_net_keep(changed, other, &again), KAS_OK);
     assert_string_equal(name, other);
-    assert_ptr_equal(text, again);
+    assert_string_equal(changed, again); /* as it is: messages name its lines */
     assert_int_equal(kas_net_keep("nonesuch", name, &text), KAS_BAD_INPUT);
     assert_int_equal(kas_net_keep("{\"format\": 1}", name, &text), KAS_BAD_INPUT);
 }

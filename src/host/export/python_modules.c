@@ -1,6 +1,6 @@
-/* The modules of network.py.  Names such as "layer1.0.conv1" are a tree: a part that is a number is
- * an entry of a ModuleList, any other an attribute, so that state_dict has the names of the
- * weights' file. */
+/* The modules of network.py.  Names such as "layer1.0.conv1" are a tree, so that state_dict has the
+ * names of the weights' file: parts numbered from 0 are a ModuleList, others a Part, whose entries
+ * have any name. */
 #include "host/export/python.h"
 
 #include <ctype.h>
@@ -13,15 +13,35 @@ static bool has_module(const kas_layer *l)
            l->op == KAS_LAYER_LAYER_NORM;
 }
 
+static bool is_keyword(const char *part, size_t length)
+{
+    static const char words[] =
+        " False None True and as assert async await break class continue def del elif else except "
+        "finally for from global if import in is lambda nonlocal not or pass raise return try "
+        "while with yield ";
+    for (const char *at = words; (at = strchr(at, ' ')) && at[1]; at++)
+        if (strncmp(at + 1, part, length) == 0 && at[1 + length] == ' ')
+            return true;
+    return false;
+}
+
+/* True for the first `length` bytes of a part that Python takes as an attribute's name. */
+static bool is_identifier(const char *part, size_t length)
+{
+    return !isdigit((unsigned char)*part) && !memchr(part, '-', length) &&
+           !is_keyword(part, length);
+}
+
 void kas_python_module_path(const char *name, kas_buf *out)
 {
     kas_buf_puts(out, "self");
     while (*name) {
         size_t length = strcspn(name, ".");
-        bool number = isdigit((unsigned char)*name);
-        kas_buf_puts(out, number ? "[" : ".");
+        bool number = strspn(name, "0123456789") == length;
+        const char *before = number ? "[" : is_identifier(name, length) ? "." : "[\"";
+        kas_buf_puts(out, before);
         kas_buf_add(out, name, length);
-        kas_buf_puts(out, number ? "]" : "");
+        kas_buf_puts(out, number ? "]" : *before == '[' ? "\"]" : "");
         name += length + (name[length] == '.');
     }
 }
@@ -95,30 +115,73 @@ static bool seen_before(const kas_net *net, const char *prefix, int layer, size_
     return false;
 }
 
+/* How the children of a prefix are written down. */
+typedef enum container {
+    LIST,     /* nn.ModuleList([...]): 0, 1, 2, ... */
+    KEYWORDS, /* Part(conv=..., ...) */
+    ENTRIES   /* Part(**{"0-a": ..., ...}): some name is no identifier */
+} container;
+
+static container container_of(const kas_net *net, const char *prefix)
+{
+    bool list = true, keywords = true;
+    int count = 0;
+    for (int i = next_under(net, prefix, 0); i >= 0; i = next_under(net, prefix, i + 1)) {
+        const char *name = net->layer[i].name, *part = name + strlen(prefix);
+        size_t length = strcspn(part, ".");
+        char number[16];
+        if (seen_before(net, prefix, i, (size_t)(part - name) + length))
+            continue;
+        snprintf(number, sizeof number, "%d", count++);
+        list = list && strlen(number) == length && memcmp(number, part, length) == 0;
+        keywords = keywords && is_identifier(part, length);
+    }
+    return list ? LIST : keywords ? KEYWORDS : ENTRIES;
+}
+
+/* What stands in front of a child: "self.conv1 = ", "conv1=", "\"0-a\": " or nothing. */
+static void put_key(container kind, int depth, const char *part, size_t length, kas_buf *out)
+{
+    const char *format = kind == KEYWORDS ? "%.*s=" : "\"%.*s\": ";
+    if (depth == 0)
+        format = is_identifier(part, length) ? "self.%.*s = " : "self[\"%.*s\"] = ";
+    if (depth == 0 || kind != LIST)
+        kas_buf_printf(out, format, (int)length, part);
+}
+
+static kas_status put_children(const kas_export_net *n, const char *prefix, int depth,
+                               kas_buf *out);
+
+/* A child that has children: the layers whose names begin with `below`. */
+static kas_status put_inner(const kas_export_net *n, const char *below, int depth, kas_buf *out)
+{
+    static const char *const open[] = {"nn.ModuleList([\n", "Part(\n", "Part(**{\n"};
+    static const char *const close[] = {"])", ")", "})"};
+    container kind = container_of(n->net, below);
+    kas_buf_puts(out, open[kind]);
+    KAS_TRY(put_children(n, below, depth + 1, out));
+    kas_buf_printf(out, "%*s%s", 8 + 4 * depth, "", close[kind]);
+    return KAS_OK;
+}
+
 /* The children of `prefix` ("layer1.", or "" for the network itself). */
 static kas_status put_children(const kas_export_net *n, const char *prefix, int depth, kas_buf *out)
 {
     const kas_net *net = n->net;
+    container kind = container_of(net, prefix);
     for (int i = next_under(net, prefix, 0); i >= 0; i = next_under(net, prefix, i + 1)) {
         const char *name = net->layer[i].name, *part = name + strlen(prefix);
         size_t length = strcspn(part, "."), whole = (size_t)(part - name) + length;
-        char below[66];
+        char below[KAS_LAYER_NAME + 2];
         if (seen_before(net, prefix, i, whole))
             continue;
         kas_buf_printf(out, "%*s", 8 + 4 * depth, "");
-        if (depth == 0)
-            kas_buf_puts(out, "self.");
-        if (!isdigit((unsigned char)*part))
-            kas_buf_printf(out, "%.*s%s", (int)length, part, depth == 0 ? " = " : "=");
-        if (part[length] == 0) {
+        put_key(kind, depth, part, length, out);
+        snprintf(below, sizeof below, "%.*s.", (int)whole, name);
+        if (part[length] == 0)
             put_leaf(n, i, out);
-        } else {
-            bool list = isdigit((unsigned char)part[length + 1]);
-            snprintf(below, sizeof below, "%.*s.", (int)whole, name);
-            kas_buf_puts(out, list ? "nn.ModuleList([\n" : "Part(\n");
-            KAS_TRY(put_children(n, below, depth + 1, out));
-            kas_buf_printf(out, "%*s%s", 8 + 4 * depth, "", list ? "])" : ")");
-        }
+        else
+            KAS_TRY(put_inner(n, below, depth, out));
         kas_buf_puts(out, depth == 0 ? "\n" : ",\n");
     }
     return kas_buf_status(out);

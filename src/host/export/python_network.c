@@ -2,6 +2,7 @@
 #include "host/export/python.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 static const char head_text[] =
@@ -22,17 +23,21 @@ static const char head_text[] =
     "sys.path.insert(0, HERE)\n"
     "from kernel import Kernel  # noqa: E402  (the file beside this one)\n\n\n"
     "class Part(nn.Module):\n"
-    "    \"\"\"Layers under one name.\"\"\"\n\n"
+    "    \"\"\"Layers under one name; theirs may be numbers.\"\"\"\n\n"
     "    def __init__(self, **layers):\n"
     "        super().__init__()\n"
     "        for name, layer in layers.items():\n"
-    "            setattr(self, name, layer)\n\n\n"
+    "            self[name] = layer\n\n"
+    "    def __getitem__(self, name):\n"
+    "        return getattr(self, str(name))\n\n"
+    "    def __setitem__(self, name, layer):\n"
+    "        self.add_module(name, layer)\n\n\n"
     "def shortcut(x, channels, stride):\n"
     "    \"\"\"Every stride-th pixel; the new channels are zero, half of them in front (He et al. "
     "2015, option A).\"\"\"\n"
     "    x, more = x[:, :, ::stride, ::stride], channels - x.shape[1]\n"
     "    return F.pad(x, (0, 0, 0, 0, more // 2, more - more // 2))\n\n\n"
-    "class Network(nn.Module):\n"
+    "class Network(Part):\n"
     "    def __init__(self):\n"
     "        super().__init__()\n";
 
@@ -77,15 +82,36 @@ static const char tail_text[] =
     "        raise SystemExit(\"usage: python3 network.py --check\")\n"
     "    sys.exit(0 if check() else 1)\n";
 
-/* A layer's output as a Python name: "layer1_0_conv1". */
-static void put_variable(const kas_layer *l, kas_buf *out)
+/* A layer's name as a Python variable: "layer1_0_conv1".  A single word gets an underscore behind
+ * it, since it may mean something in Python ("in", "torch"), a number a word in front. */
+static void plain_variable(const kas_layer *l, char out[KAS_LAYER_NAME + 8])
 {
-    if (l->op == KAS_LAYER_INPUT) {
+    bool digit = isdigit((unsigned char)*l->name);
+    size_t letters = strspn(l->name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ");
+    snprintf(out, KAS_LAYER_NAME + 8, "%s%s%s", digit ? "layer_" : "", l->name,
+             l->name[letters] ? "" : "_");
+    for (char *c = out; *c; c++)
+        *c = isalnum((unsigned char)*c) ? *c : '_';
+}
+
+/* The variable of a layer's output; with the layer's number where "a.b" and "a_b" are two layers.
+ */
+static void put_variable(const kas_net *net, int layer, kas_buf *out)
+{
+    char name[KAS_LAYER_NAME + 8], other[KAS_LAYER_NAME + 8];
+    bool taken = false;
+    if (layer == 0) {
         kas_buf_puts(out, "x");
         return;
     }
-    for (const char *c = l->name; *c; c++)
-        kas_buf_add(out, isalnum((unsigned char)*c) ? c : "_", 1);
+    plain_variable(&net->layer[layer], name);
+    for (int i = 1; i < net->layers && !taken; i++) {
+        plain_variable(&net->layer[i], other);
+        taken = i != layer && strcmp(name, other) == 0;
+    }
+    kas_buf_puts(out, name);
+    if (taken)
+        kas_buf_printf(out, "__%d", layer);
 }
 
 /* Functions of one argument. */
@@ -159,7 +185,7 @@ static void put_several(const kas_net *net, const kas_layer *l, kas_buf *out)
     kas_buf_puts(out, l->op == KAS_LAYER_CONCAT ? "torch.cat((" : "");
     for (int k = 0; k < l->inputs; k++) {
         kas_buf_puts(out, k ? between : "");
-        put_variable(&net->layer[l->in[k]], out);
+        put_variable(net, l->in[k], out);
     }
     kas_buf_puts(out, l->op == KAS_LAYER_CONCAT ? "), 1)" : "");
 }
@@ -171,10 +197,10 @@ static kas_status put_forward(const kas_net *net, kas_buf *out)
     for (int i = 1; i < net->layers; i++) {
         const kas_layer *l = &net->layer[i];
         kas_buf_puts(out, "        ");
-        put_variable(l, out);
+        put_variable(net, i, out);
         kas_buf_puts(out, " = ");
         kas_buf_clear(&x);
-        put_variable(&net->layer[l->in[0]], &x);
+        put_variable(net, l->in[0], &x);
         if (l->inputs > 1)
             put_several(net, l, out);
         else
@@ -182,7 +208,7 @@ static kas_status put_forward(const kas_net *net, kas_buf *out)
         kas_buf_puts(out, "\n");
     }
     kas_buf_puts(out, "        return ");
-    put_variable(&net->layer[net->layers - 1], out);
+    put_variable(net, net->layers - 1, out);
     kas_buf_puts(out, ".flatten(1)\n");
     out->failed = out->failed || x.failed;
     kas_buf_free(&x);

@@ -29,7 +29,7 @@ static const char *find_options(const char *spec)
 
 static bool is_text(const char *spec)
 {
-    return *spec == '{';
+    return spec[strspn(spec, " \t\r\n")] == '{';
 }
 
 static bool is_path(const char *spec, size_t length)
@@ -159,25 +159,34 @@ kas_status kas_net_build(const char *spec, int h, int w, int c, int classes, kas
 /* ---- keeping ----------------------------------------------------------------------------------
  */
 
-/* The file without spaces and line ends, then the options; the name is the file's own. */
-static kas_status keep_file(const char *file, const char *text, const char *options,
-                            char kept[KAS_NET_KEPT_NAME], const char **out)
+/* Of the file without its spaces, and the options. */
+static kas_status digest_of(const char *text, const char *options, char out[65])
 {
-    char like[256], name[32], digest[65];
-    KAS_TRY(kas_net_file_like(file, text, like, name));
     kas_buf packed = {0};
     kas_buf_puts(&packed, text);
     KAS_TRY(kas_buf_status(&packed));
     cJSON_Minify(packed.data);
     packed.size = strlen(packed.data);
     kas_buf_puts(&packed, options);
-    *out = packed.failed ? NULL : kas_intern(packed.data);
+    kas_status status = kas_buf_status(&packed);
+    if (status == KAS_OK)
+        kas_sha256_hex(packed.data, packed.size, out);
     kas_buf_free(&packed);
-    if (!*out)
-        return kas_fail(KAS_NO_MEMORY, "no memory to keep %s", file);
-    kas_sha256_hex(*out, strlen(*out), digest);
+    return status;
+}
+
+/* The file as it is, so that messages about it name its lines, then the options. */
+static kas_status keep_file(const char *file, kas_buf *text, const char *options,
+                            char kept[KAS_NET_KEPT_NAME], const char **out)
+{
+    char like[256], name[32], digest[65];
+    KAS_TRY(kas_net_file_like(file, kas_buf_text(text), like, name));
+    KAS_TRY(digest_of(kas_buf_text(text), options, digest));
     snprintf(kept, KAS_NET_KEPT_NAME, "%s-%.8s", name, digest);
-    return KAS_OK;
+    kas_buf_puts(text, options);
+    KAS_TRY(kas_buf_status(text));
+    *out = kas_intern(text->data);
+    return *out ? KAS_OK : kas_fail(KAS_NO_MEMORY, "no memory to keep %s", file);
 }
 
 kas_status kas_net_keep(const char *spec, char name[KAS_NET_KEPT_NAME], const char **out)
@@ -195,7 +204,7 @@ kas_status kas_net_keep(const char *spec, char name[KAS_NET_KEPT_NAME], const ch
         goto out;
     }
     KAS_TRY_GOTO(find_text(kas_buf_text(&base), &text, &file), out);
-    status = keep_file(file, kas_buf_text(&text), options, name, out);
+    status = keep_file(file, &text, options, name, out);
 out:
     kas_buf_free(&base);
     kas_buf_free(&text);

@@ -83,7 +83,8 @@ void kas_net_free(kas_net *net);
 
 /* What a study keeps of `spec`, so that it does not depend on a file: a short name, and a text that
  * kas_net_build takes in the spec's place and that lives as long as the program; "" where the name
- * does.  The name of a network from a file ends in part of the text's digest: "mine-3f9a20c1". */
+ * does.  The name of a network from a file ends in part of the digest of the text without its
+ * spaces: "mine-3f9a20c1". */
 enum { KAS_NET_KEPT_NAME = 96 };
 kas_status kas_net_keep(const char *spec, char name[KAS_NET_KEPT_NAME], const char **text);
 
