@@ -1,4 +1,5 @@
 /* safetensors: what is written is read back, and damaged or hostile files are refused. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -63,6 +64,38 @@ static void round_trip(void **state)
     kas_safetensors_free(&in);
 }
 
+/* Values that round, subnormal ones, infinities and NaN. */
+static void half_precision_is_read(void **state)
+{
+    (void)state;
+    static const struct {
+        uint16_t half, bfloat;
+        double value_of_half, value_of_bfloat;
+    } cases[] = {
+        {0x0000, 0x0000, 0, 0},
+        {0x8000, 0x8000, -0.0, -0.0},
+        {0x3C00, 0x3F80, 1, 1},
+        {0xC248, 0xC049, -3.140625, -3.140625},
+        {0x7BFF, 0x7F7F, 65504, 3.3895313892515355e38},
+        {0x0001, 0x0001, 0x1p-24, 0x1p-133},
+        {0x83FF, 0x8080, -1023 * 0x1p-24, -0x1p-126},
+        {0x0400, 0x0080, 0x1p-14, 0x1p-126},
+        {0x7C00, 0x7F80, INFINITY, INFINITY},
+        {0xFC00, 0xFF80, -INFINITY, -INFINITY},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const kas_named_tensor half = {.dtype = KAS_F16, .data = &cases[i].half};
+        const kas_named_tensor bfloat = {.dtype = KAS_BF16, .data = &cases[i].bfloat};
+        double x = kas_named_tensor_get(&half, 0), y = kas_named_tensor_get(&bfloat, 0);
+        assert_memory_equal(&x, &cases[i].value_of_half, sizeof x);
+        assert_memory_equal(&y, &cases[i].value_of_bfloat, sizeof y);
+    }
+    const uint16_t nans[2] = {0x7E00, 0x7FC0};
+    const kas_named_tensor half = {.dtype = KAS_F16, .data = &nans[0]};
+    const kas_named_tensor bfloat = {.dtype = KAS_BF16, .data = &nans[1]};
+    assert_true(isnan(kas_named_tensor_get(&half, 0)) && isnan(kas_named_tensor_get(&bfloat, 0)));
+}
+
 static void write_raw(const char *header, uint64_t claimed, const char *data, size_t size)
 {
     FILE *f = fopen(path, "wb");
@@ -88,7 +121,7 @@ static void bad_files_are_refused(void **state)
         {"[]", "object", 0, -1},           /* not an object */
         {"{\"a\":1}", "object", 0, -1},    /* tensor is a number */
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", "", 3, -1},
-        {"{\"a\":{\"dtype\":\"F16\",\"shape\":[1],\"data_offsets\":[0,2]}}", "F16", 2, -1},
+        {"{\"a\":{\"dtype\":\"F8_E4M3\",\"shape\":[1],\"data_offsets\":[0,1]}}", "F8_E4M3", 1, -1},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", "data_offsets", 4, -1},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", "shape", 4, -1},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1.5],\"data_offsets\":[0,4]}}", "shape", 4, -1},
@@ -164,6 +197,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round_trip),
+        cmocka_unit_test(half_precision_is_read),
         cmocka_unit_test(bad_files_are_refused),
         cmocka_unit_test(mutations_do_no_harm),
     };

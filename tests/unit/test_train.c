@@ -294,7 +294,7 @@ static double evaluate_file(const kas_train_options *o, const char *path)
     kas_model_options options = {.net = net, .batch = o->recipe.batch};
     assert_int_equal(kas_feed_create(device, o, 0, &feed), KAS_OK);
     assert_int_equal(kas_model_create(device, &options, &model), KAS_OK);
-    assert_int_equal(kas_model_load(model, path), KAS_OK);
+    assert_int_equal(kas_model_load(model, path, false), KAS_OK);
     kas_step_options step = {.mode = KAS_TAPE_EVALUATE, .images = &feed.evaluation};
     assert_int_equal(kas_model_record(model, &step, &plan), KAS_OK);
     assert_int_equal(kas_model_set_state(model, (kas_step_state){0}), KAS_OK);

@@ -23,7 +23,9 @@ enum {
     OPTION_FLOPS,
     OPTION_PARAMS,
     OPTION_LATENCY,
-    OPTION_VALIDATION
+    OPTION_VALIDATION,
+    OPTION_INIT,
+    OPTION_INIT_PARTIAL
 };
 
 static const struct argp_option option_list[] = {
@@ -37,6 +39,10 @@ static const struct argp_option option_list[] = {
     {"seed", 'S', "S", 0, "Which list of kernels, weights and splits (default 0)", 1},
     {"validation", OPTION_VALIDATION, "X", 0,
      "Share of the training set that candidates are validated on (default 0.1)", 2},
+    {"init", OPTION_INIT, "F.safetensors", 0,
+     "Start every training from these weights; kernels begin at random (docs/search.md)", 2},
+    {"init-partial", OPTION_INIT_PARTIAL, 0, 0,
+     "Leave out what of them does not fit, such as a classifier of other classes", 2},
     {"flops", OPTION_FLOPS, "R", 0,
      "Most FLOPs of a kernel, relative to what it replaces; 0 = no limit (default 0.5)", 3},
     {"params", OPTION_PARAMS, "R", 0, "Most parameters, likewise (default 1)", 3},
@@ -123,6 +129,8 @@ static error_t check(const search_command *c, struct argp_state *state)
     if (!c->request.dataset)
         argp_error(state, "--dataset is needed; `kas-gpu dataset make shapes -o shapes.h5` makes a "
                           "small one");
+    if (c->request.search.init_partial && !c->request.init)
+        argp_error(state, "--init-partial needs --init");
     if (c->by_count && c->by_time)
         argp_error(state, "--candidates and --time: give one of them");
     return 0;
@@ -158,6 +166,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case 'S':
         o->seed = parse_seed(state, arg);
+        return 0;
+    case OPTION_INIT:
+        c->request.init = arg;
+        return 0;
+    case OPTION_INIT_PARTIAL:
+        o->init_partial = true;
         return 0;
     case OPTION_DRY:
         c->dry = true;

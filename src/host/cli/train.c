@@ -25,14 +25,23 @@ typedef struct train_cli {
     kas_budget budget;
     uint64_t seed;
     double validation;
-    bool test, validation_given, dry_run, stream;
+    bool test, validation_given, dry_run, stream, init_partial;
     int read_threads;
     int argc;
     char **argv;
     double started, reported; /* seconds */
 } train_cli;
 
-enum { OPT_FLOPS = 256, OPT_PARAMS, OPT_INIT, OPT_DRY_RUN, OPT_TEST, OPT_STREAM, OPT_READ_THREADS };
+enum {
+    OPT_FLOPS = 256,
+    OPT_PARAMS,
+    OPT_INIT,
+    OPT_INIT_PARTIAL,
+    OPT_DRY_RUN,
+    OPT_TEST,
+    OPT_STREAM,
+    OPT_READ_THREADS
+};
 
 static const struct argp_option option_list[] = {
     {"net", 'n', "NAME", 0, "Network: a name or a network file (kas-gpu net)", 1},
@@ -50,6 +59,8 @@ static const struct argp_option option_list[] = {
     {"checkpoint", 'c', "F", 0, "Saved after each epoch; gone on from when it is there", 4},
     {"weights", 'w', "F.safetensors", 0, "Write the final weights", 4},
     {"init", OPT_INIT, "F.safetensors", 0, "Start from these weights", 4},
+    {"init-partial", OPT_INIT_PARTIAL, 0, 0,
+     "Leave out what of them does not fit, such as a classifier of other classes", 4},
     {"device", 'D', "D", 0, "auto (default), cpu, cuda, cuda:N", 5},
     {"stream", OPT_STREAM, 0, 0, "Read images while training, even if they fit in memory", 5},
     {"read-threads", OPT_READ_THREADS, "N", 0,
@@ -107,12 +118,17 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case OPT_DRY_RUN:
         o->dry_run = true;
         return 0;
+    case OPT_INIT_PARTIAL:
+        o->init_partial = true;
+        return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "unexpected argument \"%s\"", arg);
         return 0;
     case ARGP_KEY_END:
         if (!o->net || !o->dataset)
             argp_error(state, "--net and --dataset are needed");
+        if (o->init_partial && !o->init)
+            argp_error(state, "--init-partial needs --init");
         if (o->test && o->validation_given)
             argp_error(state, "--validation and --test exclude each other");
         if (!o->kernel && (o->targets || o->budget.max_flops_ratio || o->budget.max_params_ratio))
@@ -358,7 +374,8 @@ static kas_status run_with(train_cli *o, const kas_dataset *dataset, const kas_n
                                  .context = o,
                                  .checkpoint = o->checkpoint,
                                  .weights_out = o->weights,
-                                 .weights_in = o->init};
+                                 .weights_in = o->init,
+                                 .init_partial = o->init_partial};
     uint32_t *index = NULL;
     if (!o->test) {
         KAS_TRY(kas_dataset_split(dataset, o->seed, o->validation, &index, &options.train_count,

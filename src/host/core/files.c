@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "host/core/sha256.h"
+
 static kas_status fail_path(kas_status code, const char *path, const char *what)
 {
     return kas_fail(code, "%s: %s: %s", path, what, strerror(errno));
@@ -177,4 +179,13 @@ kas_status kas_cache_dir(char out[4096])
                ? status
                : kas_fail_context(status, "the cache of compiled kernels (KAS_CACHE_DIR chooses "
                                           "another folder)");
+}
+
+kas_status kas_file_digest(const char *path, size_t limit, char hex[65])
+{
+    kas_buf file = {0};
+    KAS_TRY(kas_file_read(path, limit, &file));
+    kas_sha256_hex(file.data, file.size, hex);
+    kas_buf_free(&file);
+    return KAS_OK;
 }

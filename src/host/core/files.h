@@ -12,6 +12,9 @@
  * not a regular file, or larger than `limit` bytes; the message names path and limit. */
 kas_status kas_file_read(const char *path, size_t limit, kas_buf *out);
 
+/* SHA-256 of a whole file, in hex. Fails as kas_file_read does. */
+kas_status kas_file_digest(const char *path, size_t limit, char hex[65]);
+
 /* Writes a temporary file beside `path`, flushes it to the disk (fsync of file and folder) and
  * renames it: a reader sees the old file or the whole new one. */
 kas_status kas_file_write_atomic(const char *path, const void *data, size_t size);

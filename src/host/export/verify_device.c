@@ -61,7 +61,7 @@ static kas_status compare(kas_device *device, const kas_export_net *net, const c
         return kas_fail(KAS_NO_MEMORY, "export: no memory for the logits");
     kas_status status = KAS_OK;
     KAS_TRY_GOTO(kas_model_create(device, &options, &model), out);
-    KAS_TRY_GOTO(kas_model_load(model, weights), out);
+    KAS_TRY_GOTO(kas_model_load(model, weights, false), out);
     KAS_TRY_GOTO(infer(model, images, logits), out);
     *error = largest_error(logits, expected);
 out:

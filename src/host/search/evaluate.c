@@ -179,7 +179,9 @@ static kas_status train(run *r, const kas_replacement *replacement)
                                  .on_progress = on_progress,
                                  .context = r,
                                  .checkpoint = r->task->checkpoint,
-                                 .weights_out = r->task->weights};
+                                 .weights_out = r->task->weights,
+                                 .weights_in = r->task->init,
+                                 .init_partial = b->options.init_partial};
     kas_train_result result = {0};
     if (!enter(r, "preparing"))
         return KAS_OK;

@@ -25,6 +25,8 @@ static const kas_field fields[] = {
     {"validation", "--validation", NUMBER(validation), .high = 1},
     {"prune", "--prune", TEXT(prune)},
     {"prune_window", "--prune-window", INTEGER(prune_window), .high = 1e6},
+    {"init", "--init", TEXT(init), .optional = true},
+    {"init_partial", "--init-partial", KAS_FIELD_FLAG, AT(init_partial), .optional = true},
     {"device", "--device", TEXT(device)},
     {"threads", "--threads", INTEGER(threads), .high = 4096},
 };

@@ -31,6 +31,8 @@ typedef struct kas_search_options {
     double validation; /* share of the training set that the search validates on */
     char prune[16];    /* "curve", "none" or "deterministic" */
     int prune_window;  /* deterministic: candidate k looks at those before k - window */
+    char init[65];     /* SHA-256 of the weights that every training starts from; "" = random */
+    bool init_partial; /* what of them does not fit is left out (train/pretrained.h) */
     char device[16];   /* "cpu" or "cuda": what latencies and bits belong to */
     int threads;       /* of each worker */
 } kas_search_options;

@@ -38,6 +38,7 @@ kas_status kas_slot_give(kas_supervisor *s, kas_slot *slot, kas_work *work)
 {
     const char *study = s->options->study;
     char log[KAS_STUDY_PATH], checkpoint[KAS_STUDY_PATH], weights[KAS_STUDY_PATH];
+    char init[KAS_STUDY_PATH];
     slot->work = *work;
     *work = (kas_work){0};
     slot->busy = true;
@@ -48,6 +49,7 @@ kas_status kas_slot_give(kas_supervisor *s, kas_slot *slot, kas_work *work)
     KAS_TRY(kas_study_log_path(study, &slot->work, log));
     KAS_TRY(kas_study_checkpoint_path(study, &slot->work, checkpoint));
     KAS_TRY(kas_study_weights_path(study, &slot->work, weights));
+    KAS_TRY(kas_study_path(study, KAS_STUDY_INIT, init));
     KAS_TRY(trim_checkpoints(s, checkpoint));
     cJSON *message = kas_message("work");
     kas_message_number(message, "id", (double)slot->work.id);
@@ -58,6 +60,7 @@ kas_status kas_slot_give(kas_supervisor *s, kas_slot *slot, kas_work *work)
     kas_message_text(message, "log", log);
     kas_message_text(message, "checkpoint", checkpoint);
     kas_message_text(message, "weights", *weights ? weights : NULL);
+    kas_message_text(message, "init", *s->options->search->init ? init : NULL);
     kas_supervisor_emit(s, KAS_EVENT_STARTED, &slot->work, NULL);
     /* A worker that died meanwhile shows at its pipe's end; the item is not lost. */
     return kas_channel_send(&slot->channel, message) == KAS_NO_MEMORY ? KAS_NO_MEMORY : KAS_OK;

@@ -10,6 +10,7 @@
 #include "host/core/files.h"
 #include "host/core/sha256.h"
 #include "host/search/publish.h"
+#include "host/train/pretrained.h"
 
 static int cores(void)
 {
@@ -57,6 +58,43 @@ static kas_status set_devices(const kas_session_request *request, const char *sp
     s->workers = request->workers > 0 ? request->workers : s->devices.count;
     s->hang_seconds = request->hang_seconds;
     s->checkpoint_limit = request->checkpoint_limit;
+    return KAS_OK;
+}
+
+/* Names the weights by their content, and finds out early whether they fit the network. */
+static kas_status check_init(kas_session *s)
+{
+    if (!s->init)
+        return KAS_OK;
+    KAS_TRY(kas_pretrained_check(s->init, s->problem.net, s->search.init_partial));
+    return kas_file_digest(s->init, KAS_WEIGHTS_LIMIT, s->search.init);
+}
+
+static kas_status copy(const char *from, const char *to)
+{
+    kas_buf file = {0};
+    KAS_TRY(kas_file_read(from, KAS_WEIGHTS_LIMIT, &file));
+    kas_status status = kas_file_write_atomic(to, file.data, file.size);
+    kas_buf_free(&file);
+    return status;
+}
+
+/* The study has its own copy, so that it goes on wherever the file went. */
+static kas_status keep_init(const kas_session *s)
+{
+    char path[KAS_STUDY_PATH], digest[65];
+    if (!s->search.init[0])
+        return KAS_OK;
+    KAS_TRY(kas_study_path(s->study, KAS_STUDY_INIT, path));
+    if (!kas_file_exists(path) && s->init)
+        KAS_TRY(copy(s->init, path));
+    KAS_TRY(kas_file_digest(path, KAS_WEIGHTS_LIMIT, digest));
+    if (strcmp(digest, s->search.init) != 0)
+        return kas_fail(KAS_BAD_INPUT,
+                        "%s: not the weights that the study was begun with (digest %.12s..., the "
+                        "study has %.12s...); restore the file, or remove it and run the search "
+                        "command with --init",
+                        path, digest, s->search.init);
     return KAS_OK;
 }
 
@@ -118,22 +156,25 @@ static kas_status open_store(kas_session *s, const kas_search_options *asked)
     kas_status status = kas_store_begin_study(s->store, &study, &s->created);
     kas_study_clear(&study);
     KAS_TRY(status);
-    return s->created ? KAS_OK : adopt(s, asked);
+    if (!s->created)
+        KAS_TRY(adopt(s, asked));
+    return keep_init(s);
 }
 
 kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_session *out)
 {
-    *out = (kas_session){.search = request->search};
+    *out = (kas_session){.search = request->search, .init = request->init};
     if (request->net)
         KAS_TRY(kas_net_keep(request->net, out->search.net, &out->search.network));
     KAS_TRY(set_paths(request, out));
     KAS_TRY(set_devices(request, request->device ? request->device : "auto", out));
     snprintf(out->search.device, sizeof out->search.device, "%s", out->devices.kind);
     out->search.threads = share(request->threads, out->workers);
+    KAS_TRY(kas_problem_open(&out->search, out->dataset, &out->problem));
+    KAS_TRY(check_init(out));
     kas_search_options asked = out->search; /* threads 0: as the study has them */
     if (out->search.threads == 0)
         out->search.threads = share(cores(), out->workers);
-    KAS_TRY(kas_problem_open(&out->search, out->dataset, &out->problem));
     kas_status status = kas_problem_check(&out->problem, &out->search);
     if (status != KAS_OK)
         return kas_fail_context(status, "%s", request->dataset);
@@ -173,7 +214,8 @@ kas_status kas_session_resume(const kas_session_request *request, kas_session *o
     KAS_TRY(kas_problem_open(&out->search, out->dataset, &out->problem));
     KAS_TRY(kas_problem_sampler(&out->problem, &out->search, &out->sampler));
     KAS_TRY(kas_study_dir_make(out->study));
-    return adopt(out, NULL);
+    KAS_TRY(adopt(out, NULL));
+    return keep_init(out);
 }
 
 void kas_session_close(kas_session *session)

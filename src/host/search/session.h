@@ -13,6 +13,7 @@ typedef struct kas_session_request {
     const char *dataset;       /* NULL: the study's */
     kas_search_options search; /* device and threads are filled in; ignored by resume */
     const char *net;           /* a name, or the path of a network file; NULL = search.net */
+    const char *init;          /* weights to start from, copied into the study; NULL = random */
     int threads;               /* of all workers together; 0 = all cores */
     const char *device;        /* see kas_devices_find; NULL: the study's */
     int workers;               /* 0 = one a GPU, or one */
@@ -23,6 +24,7 @@ typedef struct kas_session_request {
 typedef struct kas_session {
     char study[KAS_STUDY_PATH], dataset[KAS_STUDY_PATH];
     kas_search_options search;
+    const char *init; /* of the request */
     kas_devices devices;
     int workers;
     double hang_seconds;

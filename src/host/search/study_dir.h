@@ -4,6 +4,7 @@
  *     STUDY/kernels/NAME.json        every kernel that finished
  *     STUDY/logs/0007.log            what happened to candidate 7; baseline.log, final.log, ...
  *     STUDY/checkpoints/0007.ckpt    of items under way; deleted when the item ends
+ *     STUDY/init.safetensors         the weights that every training starts from, with --init
  *     STUDY/best/kernel.json         the winner, with the sizes it has at every target
  *     STUDY/best/weights.safetensors of the final training
  *     STUDY/best/model.json          network, input, recipe, scores: what `export` needs
@@ -15,6 +16,7 @@
 #include "host/store/store.h"
 
 enum { KAS_STUDY_PATH = 4096 };
+#define KAS_STUDY_INIT "init.safetensors"
 
 /* Makes the folder and those below it. */
 kas_status kas_study_dir_make(const char *study);

@@ -213,7 +213,8 @@ static kas_status serve(kas_worker *worker, const kas_evaluator *evaluator, void
                      .name = kas_message_get_text(message, "name"),
                      .kernel = text_or_null(message, "kernel"),
                      .checkpoint = text_or_null(message, "checkpoint"),
-                     .weights = text_or_null(message, "weights")};
+                     .weights = text_or_null(message, "weights"),
+                     .init = text_or_null(message, "init")};
     worker->id = task.id;
     worker->stop = false;
     worker->phase[0] = 0;

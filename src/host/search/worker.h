@@ -27,6 +27,7 @@ typedef struct kas_task {
     const char *kernel;     /* JSON; NULL = the network as it is */
     const char *checkpoint; /* file to resume from and to write */
     const char *weights;    /* where the final weights go; NULL = nowhere */
+    const char *init;       /* weights to start from; NULL = random */
 } kas_task;
 
 typedef struct kas_outcome {

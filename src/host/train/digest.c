@@ -56,16 +56,13 @@ static void add_index(const char *name, const uint32_t *index, uint32_t count, k
         kas_buf_add(text, index, sizeof *index * count);
 }
 
-static kas_status add_initial_weights(const char *path, kas_buf *text)
+static kas_status add_initial_weights(const char *path, bool partial, kas_buf *text)
 {
     if (!path)
         return KAS_OK;
-    kas_buf file = {0};
     char hex[65];
-    KAS_TRY(kas_file_read(path, (size_t)1 << 33, &file));
-    kas_sha256_hex(file.data, file.size, hex);
-    kas_buf_printf(text, "init %s\n", hex);
-    kas_buf_free(&file);
+    KAS_TRY(kas_file_digest(path, KAS_WEIGHTS_LIMIT, hex));
+    kas_buf_printf(text, "init %s%s\n", hex, partial ? " partial" : "");
     return KAS_OK;
 }
 
@@ -82,7 +79,7 @@ kas_status kas_train_digest(const kas_train_options *o, uint8_t digest[32])
     kas_buf_puts(&text, "\n");
     add_index("train", o->train_index, o->train_count, &text);
     add_index("validation", o->validation_index, o->validation_count, &text);
-    KAS_TRY_GOTO(add_initial_weights(o->weights_in, &text), out);
+    KAS_TRY_GOTO(add_initial_weights(o->weights_in, o->init_partial, &text), out);
     KAS_TRY_GOTO(kas_buf_status(&text), out);
     kas_sha256 hash;
     kas_sha256_init(&hash);

@@ -58,7 +58,7 @@ kas_status kas_model_get_gradient(kas_model *model, int param, float *values);
  * kas_safetensors_write. */
 kas_status kas_model_save(kas_model *model, const char *path, const char *const *metadata);
 /* KAS_BAD_INPUT naming the tensor that is missing, has another shape, or belongs to no layer. */
-kas_status kas_model_load(kas_model *model, const char *path);
+kas_status kas_model_load(kas_model *model, const char *path, bool partial);
 
 /* Everything that a run needs to go on, as it lies in memory: kas_model_kept bytes. */
 size_t kas_model_kept(const kas_model *model);

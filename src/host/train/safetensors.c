@@ -1,6 +1,7 @@
 #include "host/train/safetensors.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +14,8 @@ enum { MAX_HEADER = 16 << 20, MAX_DEPTH = 4, MAX_TENSORS = 1 << 16 };
 static const struct {
     const char *name;
     size_t size;
-} dtypes[KAS_DTYPES] = {[KAS_F32] = {"F32", 4},
-                        [KAS_F64] = {"F64", 8},
-                        [KAS_I32] = {"I32", 4},
-                        [KAS_I64] = {"I64", 8},
+} dtypes[KAS_DTYPES] = {[KAS_F32] = {"F32", 4},   [KAS_F64] = {"F64", 8}, [KAS_F16] = {"F16", 2},
+                        [KAS_BF16] = {"BF16", 2}, [KAS_I32] = {"I32", 4}, [KAS_I64] = {"I64", 8},
                         [KAS_U8] = {"U8", 1}};
 
 size_t kas_dtype_size(kas_dtype dtype)
@@ -109,8 +108,8 @@ static kas_status read_dtype(const cJSON *entry, const char *where, kas_dtype *o
             return KAS_OK;
         }
     return kas_fail(KAS_BAD_INPUT,
-                    "%s: dtype \"%s\" cannot be read; expected F32, F64, I32, I64 or U8", where,
-                    name);
+                    "%s: dtype \"%s\" cannot be read; expected F32, F64, F16, BF16, I32, I64 or U8",
+                    where, name);
 }
 
 /* An integer in [0, high]; JSON numbers are doubles, exact to 2^53. */
@@ -273,11 +272,31 @@ const kas_named_tensor *kas_safetensors_find(const kas_safetensors *file, const 
     return NULL;
 }
 
+/* IEEE 754 binary16: 1 sign, 5 exponent (bias 15), 10 mantissa. */
+static double from_half(uint16_t bits)
+{
+    int exponent = bits >> 10 & 31, mantissa = bits & 1023;
+    double size = exponent == 0    ? ldexp(mantissa, -24)
+                  : exponent == 31 ? (mantissa ? NAN : INFINITY)
+                                   : ldexp(mantissa + 1024, exponent - 25);
+    return bits >> 15 ? -size : size;
+}
+
+/* bfloat16: the upper half of a float. */
+static double from_bfloat(uint16_t bits)
+{
+    uint32_t whole = (uint32_t)bits << 16;
+    float value;
+    memcpy(&value, &whole, sizeof value);
+    return (double)value;
+}
+
 double kas_named_tensor_get(const kas_named_tensor *tensor, uint64_t i)
 {
     const uint8_t *at = (const uint8_t *)tensor->data + i * kas_dtype_size(tensor->dtype);
     float f32;
     double f64;
+    uint16_t half;
     int32_t i32;
     int64_t i64;
     switch (tensor->dtype) {
@@ -287,6 +306,12 @@ double kas_named_tensor_get(const kas_named_tensor *tensor, uint64_t i)
     case KAS_F64:
         memcpy(&f64, at, sizeof f64);
         return f64;
+    case KAS_F16:
+        memcpy(&half, at, sizeof half);
+        return from_half(half);
+    case KAS_BF16:
+        memcpy(&half, at, sizeof half);
+        return from_bfloat(half);
     case KAS_I32:
         memcpy(&i32, at, sizeof i32);
         return i32;

@@ -18,7 +18,16 @@
 
 enum { KAS_TENSOR_RANK = 8, KAS_TENSOR_NAME = 128 };
 
-typedef enum kas_dtype { KAS_F32, KAS_F64, KAS_I32, KAS_I64, KAS_U8, KAS_DTYPES } kas_dtype;
+typedef enum kas_dtype {
+    KAS_F32,
+    KAS_F64,
+    KAS_F16,
+    KAS_BF16,
+    KAS_I32,
+    KAS_I64,
+    KAS_U8,
+    KAS_DTYPES
+} kas_dtype;
 size_t kas_dtype_size(kas_dtype dtype);
 
 /* One tensor, row-major. `data` is not owned and may be unaligned. */

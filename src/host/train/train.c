@@ -105,7 +105,7 @@ static kas_status start_or_resume(run *r)
         return status;
     }
     KAS_TRY(kas_model_init(r->model, o->seed));
-    return o->weights_in ? kas_model_load(r->model, o->weights_in) : KAS_OK;
+    return o->weights_in ? kas_model_load(r->model, o->weights_in, o->init_partial) : KAS_OK;
 }
 
 /* ---- an epoch ---------------------------------------------------------------------------------

@@ -30,6 +30,9 @@ typedef struct kas_epoch {
 
 typedef enum kas_verdict { KAS_CONTINUE, KAS_PRUNE, KAS_STOP } kas_verdict;
 
+/* Bytes of a file of weights at most. */
+#define KAS_WEIGHTS_LIMIT ((size_t)1 << 33)
+
 typedef struct kas_train_options {
     const kas_net *net;
     const kas_dataset *dataset;
@@ -53,6 +56,7 @@ typedef struct kas_train_options {
     const char *checkpoint;  /* file; resumed from when it exists and matches; NULL = none */
     const char *weights_out; /* safetensors of the final weights; NULL = none */
     const char *weights_in;  /* safetensors to start from in place of random weights; NULL = none */
+    bool init_partial;       /* what of it does not fit is left out (pretrained.h) */
     const char *cache_dir;   /* of the JIT; NULL = default */
 } kas_train_options;
 

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Weights that another program wrote: a training and a whole search start from them; a classifier of other classes
+# is refused, or left out when that is asked for.
+set -eu
+command -v python3 >/dev/null || { echo "SKIPPED: no python3 to write the file of weights"; exit 77; }
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+kas=${KAS_GPU:-./kas-gpu}
+fail() { echo "FAILED: $*"; exit 1; }
+expect() { # exit-code words command...
+    local code=$1 words=$2 rc=0
+    shift 2
+    "$@" >"$dir/out" 2>"$dir/err" || rc=$?
+    [ "$rc" = "$code" ] || { cat "$dir/out" "$dir/err"; fail "expected exit code $code, got $rc: $*"; }
+    grep -qF -- "$words" "$dir/out" "$dir/err" || { cat "$dir/out" "$dir/err"; fail "expected \"$words\": $*"; }
+}
+loss() { sed -n 's/.*"epoch":0,"train_loss":\([0-9.]*\),.*/\1/p' "$dir/out"; }
+
+"$kas" dataset make shapes -o "$dir/s.h5" --train 160 --test 40 --size 8 --classes 4 >/dev/null
+common=(--net resnet20 --dataset "$dir/s.h5" --device cpu --threads 1 --batch 16 --lr 0.02)
+train=("$kas" train "${common[@]}" --epochs 1 --json)
+expect 0 '"result"' "${train[@]}" --epochs 4 --weights "$dir/own"
+python3 tests/e2e/init_weights.py "$dir/own" "$dir/theirs" 4
+python3 tests/e2e/init_weights.py "$dir/own" "$dir/ten" 10
+
+expect 0 '"result"' "${train[@]}"
+random=$(loss)
+expect 0 '97 of the 97 tensors of resnet20 taken' "${train[@]}" --init "$dir/theirs"
+trained=$(loss)
+awk -v a="$trained" -v b="$random" 'BEGIN { exit !(a < b - 0.1) }' ||
+    fail "the first epoch's loss is $trained with weights, $random without"
+expect 0 '36 weights of kernels begin at random' "${train[@]}" --init "$dir/theirs" --kernel kernels/depthwise_separable.json
+expect 3 'fc.weight" has shape [10, 64]; expected [4, 64]; --init-partial' "${train[@]}" --init "$dir/ten"
+expect 0 'left out: fc.weight (has shape [10, 64]; expected [4, 64]), fc.bias' "${train[@]}" --init "$dir/ten" --init-partial
+expect 2 '--init-partial needs --init' "${train[@]}" --init-partial
+
+# A study keeps its own copy, by content.
+search=("$kas" search "${common[@]}" --epochs 1 --candidates 1 --prune none --seed 2 --study "$dir/study")
+expect 3 '--init-partial' "${search[@]}" --init "$dir/ten"
+[ ! -e "$dir/study" ] || fail "a study was made for weights that do not fit"
+expect 0 'best kernel' "${search[@]}" --init "$dir/theirs"
+cmp "$dir/theirs" "$dir/study/init.safetensors" || fail "the study has no copy of the weights"
+grep -q 'tensors of resnet20 taken' "$dir/study/logs/baseline.log" || fail "the baseline began at random"
+grep -q 'weights of kernels begin at random' "$dir/study/logs/0000.log" || fail "the candidate did not use the weights"
+rm "$dir/theirs"
+expect 0 'best kernel' "$kas" resume "$dir/study"
+expect 2 '--init (the study has' "${search[@]}" --init "$dir/own"
+echo x >>"$dir/study/init.safetensors"
+expect 3 'not the weights that the study was begun with' "$kas" resume "$dir/study"
+echo "weights of other programs: all as expected"
