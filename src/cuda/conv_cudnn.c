@@ -35,9 +35,10 @@ static kas_status describe(kas_cuda *cuda, const kas_conv_desc *d, kas_cudnn_con
                                                        d->c_out, d->c_in / d->groups, d->kernel_h,
                                                        d->kernel_w)));
     KAS_TRY(KAS_CUDNN(cuda, cudnnCreateConvolutionDescriptor(&c->conv)));
+    const int dilation = kas_conv_dilation(d);
     KAS_TRY(KAS_CUDNN(cuda, cudnnSetConvolution2dDescriptor(
-                                c->conv, d->pad_h, d->pad_w, d->stride, d->stride, 1, 1,
-                                KAS_CUDNN_CROSS_CORRELATION, KAS_CUDNN_DATA_FLOAT)));
+                                c->conv, d->pad_h, d->pad_w, d->stride, d->stride, dilation,
+                                dilation, KAS_CUDNN_CROSS_CORRELATION, KAS_CUDNN_DATA_FLOAT)));
     KAS_TRY(KAS_CUDNN(cuda, cudnnSetConvolutionGroupCount(c->conv, d->groups)));
     return KAS_CUDNN(cuda, cudnnSetConvolutionMathType(c->conv, KAS_CUDNN_FMA_MATH));
 }

@@ -33,6 +33,7 @@ static kas_conv_args args_of(const kas_conv_desc *d)
         .stride = d->stride,
         .pad_h = d->pad_h,
         .pad_w = d->pad_w,
+        .dilation = kas_conv_dilation(d),
         .out_h = kas_conv_out_h(d),
         .out_w = kas_conv_out_w(d),
         .x_pitch = d->x_pitch,

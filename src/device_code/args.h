@@ -189,7 +189,7 @@ typedef struct kas_conv_args {
     float *x, *w, *wt, *y; /* wt: scratch, as many floats as w */
     int n, h, width, c_in, c_out, groups;
     int group_in, group_out; /* channels of a group */
-    int kernel_h, kernel_w, stride, pad_h, pad_w;
+    int kernel_h, kernel_w, stride, pad_h, pad_w, dilation;
     int out_h, out_w, x_pitch, y_pitch;
 } kas_conv_args;
 

@@ -30,9 +30,10 @@ static kas_conv_desc conv_desc(const kas_lower *l, int node)
                        .groups = (int)product(in.size, KAS_DIM_Q, in.last),
                        .kernel_h = taps_along(l, node, KAS_AXIS_H),
                        .kernel_w = taps_along(l, node, KAS_AXIS_W),
-                       .stride = 1};
-    d.pad_h = d.kernel_h / 2;
-    d.pad_w = d.kernel_w / 2;
+                       .stride = 1,
+                       .dilation = l->fc[node].dilation};
+    d.pad_h = kas_conv_dilation(&d) * (d.kernel_h / 2);
+    d.pad_w = kas_conv_dilation(&d) * (d.kernel_w / 2);
     d.x_pitch = kas_pitch(d.c_in);
     d.y_pitch = kas_pitch(d.c_out);
     return d;

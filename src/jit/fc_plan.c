@@ -44,7 +44,8 @@ static bool tap_fits(const kas_lower *l, int node, int d, const bool *is_tap)
 typedef struct walk {
     int node, channels, axes;
     bool w_first;
-    bool library; /* by a library convolution */
+    bool library; /* by a library convolution, whose taps all lie one distance apart: */
+    int dilation; /* 0 while there are none */
     int at[KAS_FC_DIMS];
     bool is_tap[KAS_FC_DIMS]; /* of the operand */
 } walk;
@@ -59,14 +60,13 @@ static bool step_group(const kas_lower *l, walk *w)
     return true;
 }
 
-/* Library convolutions know no dilation, and neighbours are no neighbours any more where kept dims
- * count as pixels. */
-static bool library_takes(const kas_lower *l, int node, const kas_node *windows)
+/* Neighbours are no neighbours any more where kept dims count as pixels. */
+static bool library_takes(const kas_lower *l, int node, const walk *w, const kas_node *windows)
 {
     for (int d = 0; d < l->fc[node].dims; d++)
         if (is_kept_dim(l, node, d))
             return false;
-    return kas_node_dilation(windows) == 1;
+    return w->dilation == 0 || w->dilation == kas_node_dilation(windows);
 }
 
 static bool step_unfold(const kas_lower *l, int node, walk *w)
@@ -76,7 +76,7 @@ static bool step_unfold(const kas_lower *l, int node, walk *w)
     bool is_tap[KAS_FC_DIMS];
     for (int d = 0; d < KAS_FC_DIMS; d++)
         is_tap[d] = w->is_tap[d];
-    if ((n->axes & w->axes) || (w->library && !library_takes(l, node, n)))
+    if ((n->axes & w->axes) || (w->library && !library_takes(l, node, w, n)))
         return false;
     for (int d = w->channels - 1; d >= w->channels - taps; d--) {
         if (!tap_fits(l, node, w->at[d], is_tap))
@@ -87,6 +87,7 @@ static bool step_unfold(const kas_lower *l, int node, walk *w)
         w->is_tap[d] = is_tap[d];
     w->w_first = n->axes == KAS_AXIS_W && (w->axes & KAS_AXIS_H); /* H was unfolded after W */
     w->axes |= n->axes;
+    w->dilation = kas_node_dilation(n);
     w->channels -= taps;
     w->node = n->in[0];
     return true;
@@ -122,6 +123,7 @@ static void find_base(kas_lower *l, int node, bool library, bool *is_tap)
             fc->base = w.node;
             fc->axes = w.axes;
             fc->w_first = w.w_first;
+            fc->dilation = w.dilation;
         }
     }
     for (int d = 0; d < KAS_FC_DIMS; d++)

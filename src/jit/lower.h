@@ -37,6 +37,7 @@ typedef struct kas_lowered_fc {
     int base;            /* node that the convolution reads; the unfolds between are its taps */
     int axes;            /* KAS_AXIS_* that are taps */
     bool w_first;        /* of two unfolds, W's came first: the tap dims are [K_W, K_H] */
+    int dilation;        /* pixels between two taps of a library convolution */
     int input;           /* library: tensor that the convolution reads */
     int weight_tensor, output;
     /* channel dims of the operand, by part; kept ones count as pixels: one map for all of them */

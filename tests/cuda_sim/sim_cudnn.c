@@ -17,7 +17,7 @@ struct cudnnFilterStruct {
     int k, c, h, w;
 };
 struct cudnnConvolutionStruct {
-    int pad_h, pad_w, stride_h, stride_w, groups;
+    int pad_h, pad_w, stride_h, stride_w, dilation_h, dilation_w, groups;
     cudnnMathType_t math;
 };
 
@@ -116,10 +116,10 @@ cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t desc,
                                               cudnnDataType_t compute)
 {
     DNN_CALL(cudnnSetConvolution2dDescriptor);
-    if (dilation_h != 1 || dilation_w != 1 || mode != KAS_CUDNN_CROSS_CORRELATION ||
+    if (dilation_h < 1 || dilation_w < 1 || mode != KAS_CUDNN_CROSS_CORRELATION ||
         compute != KAS_CUDNN_DATA_FLOAT)
         return KAS_CUDNN_BAD_PARAM;
-    *desc = (convolution){pad_h, pad_w, stride_h, stride_w, 1, 0};
+    *desc = (convolution){pad_h, pad_w, stride_h, stride_w, dilation_h, dilation_w, 1, 0};
     return KAS_CUDNN_SUCCESS;
 }
 
@@ -147,8 +147,10 @@ typedef struct problem {
 
 static bool shapes_fit(const problem *p)
 {
-    const int out_h = (p->x.size[2] + 2 * p->conv.pad_h - p->w.h) / p->conv.stride_h + 1,
-              out_w = (p->x.size[3] + 2 * p->conv.pad_w - p->w.w) / p->conv.stride_w + 1;
+    const convolution *c = &p->conv;
+    const int span_h = c->dilation_h * (p->w.h - 1) + 1, span_w = c->dilation_w * (p->w.w - 1) + 1;
+    const int out_h = (p->x.size[2] + 2 * c->pad_h - span_h) / c->stride_h + 1,
+              out_w = (p->x.size[3] + 2 * c->pad_w - span_w) / c->stride_w + 1;
     return p->x.size[0] == p->y.size[0] && p->w.c * p->conv.groups == p->x.size[1] &&
            p->w.k == p->y.size[1] && p->w.k % p->conv.groups == 0 && p->y.size[2] == out_h &&
            p->y.size[3] == out_w;
@@ -336,8 +338,8 @@ static void one_output(const job *j, double *sum, int n, int k, int oh, int ow)
     double total = 0;
     for (int r = 0; r < w->h; r++)
         for (int s = 0; s < w->w; s++) {
-            const int ih = oh * p->conv.stride_h + r - p->conv.pad_h,
-                      iw = ow * p->conv.stride_w + s - p->conv.pad_w;
+            const int ih = oh * p->conv.stride_h + r * p->conv.dilation_h - p->conv.pad_h,
+                      iw = ow * p->conv.stride_w + s * p->conv.dilation_w - p->conv.pad_w;
             if (ih < 0 || ih >= p->x.size[2] || iw < 0 || iw >= p->x.size[3])
                 continue;
             total += one_tap(j, sum, at(&p->x, n, first, ih, iw),

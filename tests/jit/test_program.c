@@ -69,7 +69,7 @@ static void test_windows(void **state)
     kas_kernel apart = {0}, wide = {0}, read = {0}, mixed = {0};
     int u = kas_build_unfold_window(&apart, kas_build_input(&apart), HW, 3, 2);
     kas_build_fc(&apart, u, false, "C");
-    agree("dilated convolution", &apart);
+    assert_int_equal(agree("dilated convolution", &apart), 3);
     u = kas_build_group_all(&wide, kas_build_input(&wide), 0);
     u = kas_build_unfold_window(&wide, u, HW, 7, 0);
     kas_build_fc(&wide, u, true, "C");
@@ -82,6 +82,11 @@ static void test_windows(void **state)
     u = kas_build_unfold_window(&mixed, u, KAS_AXIS_H, 3, 0);
     kas_build_fc(&mixed, u, false, "C");
     assert_int_equal(agree("5 taps along W, then 3 along H", &mixed), 3);
+    kas_kernel two = {0}; /* a library convolution has one dilation: H is unfolded in memory */
+    u = kas_build_unfold_window(&two, kas_build_input(&two), KAS_AXIS_H, 3, 2);
+    u = kas_build_unfold_window(&two, u, KAS_AXIS_W, 3, 3);
+    kas_build_fc(&two, u, false, "C");
+    assert_int_equal(agree("two dilations", &two), 3);
 }
 
 /* An unfold that is read element by element as well as by a map. */

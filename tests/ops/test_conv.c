@@ -4,23 +4,26 @@
 #include "host/reference/layers.h"
 
 typedef struct conv_case {
-    int n, h, w, c_in, c_out, groups, kernel_h, kernel_w, stride, pad, extra_pitch;
+    int n, h, w, c_in, c_out, groups, kernel_h, kernel_w, stride, pad, extra_pitch, dilation;
 } conv_case;
 
 static const conv_case cases[] = {
-    {2, 9, 7, 3, 16, 1, 3, 3, 1, 1, 0},      /* stem: pitch 4 for 3 channels */
-    {2, 8, 8, 16, 16, 1, 3, 3, 1, 1, 0},     /* */
-    {3, 9, 9, 16, 32, 1, 3, 3, 2, 1, 0},     /* odd size, stride */
-    {2, 8, 8, 16, 32, 1, 1, 1, 2, 0, 0},     /* projection */
-    {2, 5, 6, 12, 20, 1, 3, 3, 1, 1, 0},     /* sizes that are no multiple of a vector */
-    {2, 5, 6, 12, 20, 4, 3, 3, 1, 1, 0},     /* grouped */
-    {2, 6, 5, 20, 20, 20, 3, 3, 1, 1, 0},    /* depthwise */
-    {2, 7, 7, 64, 64, 64, 5, 5, 2, 2, 0},    /* depthwise, stride */
-    {2, 7, 7, 130, 130, 130, 3, 3, 1, 1, 2}, /* depthwise, several chunks of lanes */
-    {1, 4, 4, 70, 130, 1, 1, 1, 1, 0, 2},    /* several chunks of lanes */
-    {5, 1, 1, 64, 10, 1, 1, 1, 1, 0, 0},     /* linear */
-    {2, 6, 6, 20, 12, 1, 1, 3, 1, 1, 4},     /* 1x3, pads in h too, wide pitch */
-    {2, 6, 6, 24, 12, 1, 7, 7, 1, 3, 0},
+    {2, 9, 7, 3, 16, 1, 3, 3, 1, 1, 0, 0},      /* stem: pitch 4 for 3 channels */
+    {2, 8, 8, 16, 16, 1, 3, 3, 1, 1, 0, 0},     /* */
+    {3, 9, 9, 16, 32, 1, 3, 3, 2, 1, 0, 0},     /* odd size, stride */
+    {2, 8, 8, 16, 32, 1, 1, 1, 2, 0, 0, 0},     /* projection */
+    {2, 5, 6, 12, 20, 1, 3, 3, 1, 1, 0, 0},     /* sizes that are no multiple of a vector */
+    {2, 5, 6, 12, 20, 4, 3, 3, 1, 1, 0, 0},     /* grouped */
+    {2, 6, 5, 20, 20, 20, 3, 3, 1, 1, 0, 0},    /* depthwise */
+    {2, 7, 7, 64, 64, 64, 5, 5, 2, 2, 0, 0},    /* depthwise, stride */
+    {2, 7, 7, 130, 130, 130, 3, 3, 1, 1, 2, 0}, /* depthwise, several chunks of lanes */
+    {1, 4, 4, 70, 130, 1, 1, 1, 1, 0, 2, 0},    /* several chunks of lanes */
+    {5, 1, 1, 64, 10, 1, 1, 1, 1, 0, 0, 0},     /* linear */
+    {2, 6, 6, 20, 12, 1, 1, 3, 1, 1, 4, 0},     /* 1x3, pads in h too, wide pitch */
+    {2, 6, 6, 24, 12, 1, 7, 7, 1, 3, 0, 0},
+    {2, 9, 8, 16, 12, 1, 3, 3, 1, 2, 0, 2},   /* taps 2 apart */
+    {2, 9, 8, 12, 20, 4, 5, 5, 1, 6, 0, 3},   /* grouped, 3 apart, most taps outside */
+    {2, 11, 9, 20, 20, 20, 3, 3, 2, 2, 0, 2}, /* depthwise, stride */
 };
 
 typedef struct tensors {
@@ -29,18 +32,41 @@ typedef struct tensors {
     int out_h, out_w;
 } tensors;
 
+/* The reference knows no dilation: a kernel whose taps lie apart is a larger one with zeros between
+ * them.  Copies `maps` kernels into the larger form, or back out of it. */
+static void spread(const kas_conv_desc *d, size_t maps, double *taps, double *wide, bool back)
+{
+    const int span_h = kas_conv_span(d, d->kernel_h), span_w = kas_conv_span(d, d->kernel_w);
+    for (size_t m = 0; m < maps; m++)
+        for (int kh = 0; kh < d->kernel_h; kh++)
+            for (int kw = 0; kw < d->kernel_w; kw++) {
+                double *tap = &taps[(m * d->kernel_h + kh) * d->kernel_w + kw];
+                double *at = &wide[(m * span_h + kh * kas_conv_dilation(d)) * span_w +
+                                   kw * kas_conv_dilation(d)];
+                *(back ? tap : at) = *(back ? at : tap);
+            }
+}
+
 static tensors make_reference(const kas_conv_desc *d)
 {
+    const size_t maps = (size_t)d->c_out * (d->c_in / d->groups);
+    const int span_h = kas_conv_span(d, d->kernel_h), span_w = kas_conv_span(d, d->kernel_w);
+    double *wide = calloc(maps * span_h * span_w, sizeof *wide);
+    double *dwide = nan_values(maps * span_h * span_w);
     tensors t = {.out_h = kas_conv_out_h(d), .out_w = kas_conv_out_w(d)};
     t.xs = (size_t)d->n * d->c_in * d->h * d->w;
     t.ys = (size_t)d->n * d->c_out * t.out_h * t.out_w;
-    t.ws = (size_t)d->c_out * (d->c_in / d->groups) * d->kernel_h * d->kernel_w;
+    t.ws = maps * d->kernel_h * d->kernel_w;
     t.x = random_values(t.xs, 1), t.w = random_values(t.ws, 2), t.dy = random_values(t.ys, 3);
     t.y = nan_values(t.ys), t.dx = nan_values(t.xs), t.dw = nan_values(t.ws);
-    kas_ref_conv_forward(d->n, d->c_in, d->h, d->w, d->c_out, d->kernel_h, d->kernel_w, d->stride,
-                         d->pad_h, d->pad_w, d->groups, t.x, t.w, t.y);
-    kas_ref_conv_backward(d->n, d->c_in, d->h, d->w, d->c_out, d->kernel_h, d->kernel_w, d->stride,
-                          d->pad_h, d->pad_w, d->groups, t.x, t.w, t.dy, t.dx, t.dw);
+    spread(d, maps, t.w, wide, false);
+    kas_ref_conv_forward(d->n, d->c_in, d->h, d->w, d->c_out, span_h, span_w, d->stride, d->pad_h,
+                         d->pad_w, d->groups, t.x, wide, t.y);
+    kas_ref_conv_backward(d->n, d->c_in, d->h, d->w, d->c_out, span_h, span_w, d->stride, d->pad_h,
+                          d->pad_w, d->groups, t.x, wide, t.dy, t.dx, dwide);
+    spread(d, maps, t.dw, dwide, true);
+    free(wide);
+    free(dwide);
     return t;
 }
 
@@ -103,7 +129,8 @@ static kas_conv_desc desc_of(const conv_case *c)
                            .pad_h = c->pad,
                            .pad_w = c->pad,
                            .x_pitch = kas_pitch(c->c_in) + c->extra_pitch,
-                           .y_pitch = kas_pitch(c->c_out) + c->extra_pitch};
+                           .y_pitch = kas_pitch(c->c_out) + c->extra_pitch,
+                           .dilation = c->dilation};
 }
 
 static void test_library(void **state)
@@ -142,7 +169,7 @@ static void test_loops(void **state)
 static void test_deterministic(void **state)
 {
     (void)state;
-    const kas_conv_desc desc = desc_of(&(conv_case){8, 16, 16, 16, 32, 1, 3, 3, 1, 1, 0});
+    const kas_conv_desc desc = desc_of(&(conv_case){8, 16, 16, 16, 32, 1, 3, 3, 1, 1, 0, 0});
     const size_t xs = 8 * 16 * 16 * 16, ys = 2 * xs, ws = 32 * 16 * 9;
     double *vx = random_values(xs, 1), *vy = random_values(ys, 2);
     float *x = array_to_device(vx, xs), *dy = array_to_device(vy, ys);
@@ -176,6 +203,15 @@ static void test_bad_descriptor(void **state)
     assert_int_equal(kas_conv_create(the_device, &desc, &conv), KAS_BAD_INPUT);
     desc = desc_of(&cases[0]);
     desc.kernel_h = 12;
+    assert_int_equal(kas_conv_create(the_device, &desc, &conv), KAS_BAD_INPUT);
+    desc = desc_of(&cases[0]);
+    desc.dilation = 5; /* the kernel spans 11, as do 9 rows with padding 1 and 7 columns with 2 */
+    desc.pad_w = 2;
+    assert_int_equal(kas_conv_create(the_device, &desc, &conv), KAS_OK);
+    kas_conv_free(conv);
+    desc.dilation = 6;
+    assert_int_equal(kas_conv_create(the_device, &desc, &conv), KAS_BAD_INPUT);
+    desc.dilation = -1;
     assert_int_equal(kas_conv_create(the_device, &desc, &conv), KAS_BAD_INPUT);
 }
 

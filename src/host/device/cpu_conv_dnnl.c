@@ -112,22 +112,25 @@ static kas_status create_desc(const kas_cpu *cpu, const kas_conv_desc *d, kas_co
                               const dnnl_memory_desc_t want[PORTS], dnnl_primitive_desc_t *out)
 {
     const dnnl_dims_t strides = {d->stride, d->stride}, pad = {d->pad_h, d->pad_w};
+    const int between = kas_conv_dilation(d) - 1; /* pixels between two taps */
+    const dnnl_dims_t dilates = {between, between};
     const dnnl_memory_desc_t *x = &want[PORT_X], *w = &want[PORT_W], *y = &want[PORT_Y];
     dnnl_convolution_desc_t desc;
     dnnl_primitive_desc_t hint;
-    TRY_DNNL(dnnl_convolution_forward_desc_init(
-        &desc, dnnl_forward_training, dnnl_convolution_direct, x, w, NULL, y, strides, pad, pad));
+    TRY_DNNL(dnnl_dilated_convolution_forward_desc_init(&desc, dnnl_forward_training,
+                                                        dnnl_convolution_direct, x, w, NULL, y,
+                                                        strides, dilates, pad, pad));
     TRY_DNNL(dnnl_primitive_desc_create(pass == KAS_CONV_FORWARD ? out : &hint, &desc, NULL,
                                         cpu->engine, NULL));
     if (pass == KAS_CONV_FORWARD)
         return KAS_OK;
     dnnl_status_t code;
     if (pass == KAS_CONV_BACKWARD_DATA)
-        code = dnnl_convolution_backward_data_desc_init(&desc, dnnl_convolution_direct, x, w, y,
-                                                        strides, pad, pad);
+        code = dnnl_dilated_convolution_backward_data_desc_init(&desc, dnnl_convolution_direct, x,
+                                                                w, y, strides, dilates, pad, pad);
     else
-        code = dnnl_convolution_backward_weights_desc_init(&desc, dnnl_convolution_direct, x, w,
-                                                           NULL, y, strides, pad, pad);
+        code = dnnl_dilated_convolution_backward_weights_desc_init(
+            &desc, dnnl_convolution_direct, x, w, NULL, y, strides, dilates, pad, pad);
     if (code == dnnl_success)
         code = dnnl_primitive_desc_create(out, &desc, NULL, cpu->engine, hint);
     dnnl_primitive_desc_destroy(hint);

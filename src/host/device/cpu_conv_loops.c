@@ -66,6 +66,7 @@ void kas_loop_conv_run(const kas_cpu *cpu, const kas_loop_conv *loops, const kas
         .stride = d->stride,
         .pad_h = d->pad_h,
         .pad_w = d->pad_w,
+        .dilation = kas_conv_dilation(d),
         .out_h = kas_conv_out_h(d),
         .out_w = kas_conv_out_w(d),
         .x_pitch = d->x_pitch,

@@ -182,21 +182,25 @@ kas_status kas_module_function(kas_module *module, const char *name, kas_functio
 static kas_status check_conv(const kas_conv_desc *d)
 {
     if (d->n < 1 || d->h < 1 || d->w < 1 || d->c_in < 1 || d->c_out < 1 || d->groups < 1 ||
-        d->kernel_h < 1 || d->kernel_w < 1 || d->stride < 1 || d->pad_h < 0 || d->pad_w < 0)
-        return kas_fail(KAS_BAD_INPUT,
-                        "convolution: n %d, h %d, w %d, c_in %d, c_out %d, groups %d, kernel "
-                        "%dx%d, stride %d must be at least 1, padding %d,%d at least 0",
-                        d->n, d->h, d->w, d->c_in, d->c_out, d->groups, d->kernel_h, d->kernel_w,
-                        d->stride, d->pad_h, d->pad_w);
+        d->kernel_h < 1 || d->kernel_w < 1 || d->stride < 1 || d->pad_h < 0 || d->pad_w < 0 ||
+        d->dilation < 0)
+        return kas_fail(
+            KAS_BAD_INPUT,
+            "convolution: n %d, h %d, w %d, c_in %d, c_out %d, groups %d, kernel "
+            "%dx%d, stride %d must be at least 1, padding %d,%d and dilation %d at least 0",
+            d->n, d->h, d->w, d->c_in, d->c_out, d->groups, d->kernel_h, d->kernel_w, d->stride,
+            d->pad_h, d->pad_w, d->dilation);
     if (d->c_in % d->groups || d->c_out % d->groups)
         return kas_fail(KAS_BAD_INPUT, "convolution: %d groups do not divide %d and %d channels",
                         d->groups, d->c_in, d->c_out);
     if (d->x_pitch < d->c_in || d->y_pitch < d->c_out)
         return kas_fail(KAS_BAD_INPUT, "convolution: pitches %d, %d are below channels %d, %d",
                         d->x_pitch, d->y_pitch, d->c_in, d->c_out);
-    if (d->h + 2 * d->pad_h < d->kernel_h || d->w + 2 * d->pad_w < d->kernel_w)
-        return kas_fail(KAS_BAD_INPUT, "convolution: kernel %dx%d is larger than the padded image",
-                        d->kernel_h, d->kernel_w);
+    if (d->h + 2 * d->pad_h < kas_conv_span(d, d->kernel_h) ||
+        d->w + 2 * d->pad_w < kas_conv_span(d, d->kernel_w))
+        return kas_fail(KAS_BAD_INPUT,
+                        "convolution: kernel %dx%d of dilation %d is larger than the padded image",
+                        d->kernel_h, d->kernel_w, kas_conv_dilation(d));
     return KAS_OK;
 }
 

@@ -97,13 +97,15 @@ kas_status kas_module_function(kas_module *module, const char *name, kas_functio
  *
  * Channels-last.  x: [n][h][w] pixels of x_pitch floats, the first c_in used; y: [n][out_h][out_w]
  * pixels of y_pitch floats, the first c_out used; weights [c_out][kernel_h][kernel_w][c_in /
- * groups] (cuDNN's KRSC), dense.  out = (in + 2*pad - kernel) / stride + 1.  A fully-connected map
- * is a 1x1 convolution.  No bias.  float32 in, float32 out; accumulation order is the library's but
+ * groups] (cuDNN's KRSC), dense.  Tap k reads pixel out * stride - pad + k * dilation;
+ * out = (in + 2*pad - dilation * (kernel - 1) - 1) / stride + 1.  A fully-connected map is a 1x1
+ * convolution.  No bias.  float32 in, float32 out; accumulation order is the library's but
  * the same in every run on the same kind of device. */
 typedef struct kas_conv_desc {
     int n, h, w, c_in, c_out, groups;
     int kernel_h, kernel_w, stride, pad_h, pad_w;
     int x_pitch, y_pitch; /* floats per pixel, >= c_in, c_out */
+    int dilation;         /* pixels between two taps; 0 means 1 */
 } kas_conv_desc;
 
 typedef enum kas_conv_pass {
@@ -112,13 +114,22 @@ typedef enum kas_conv_pass {
     KAS_CONV_BACKWARD_WEIGHTS /* dw = corr(x, dy), overwrites           */
 } kas_conv_pass;
 
+static inline int kas_conv_dilation(const kas_conv_desc *d)
+{
+    return d->dilation ? d->dilation : 1;
+}
+/* Pixels from the first tap to the last, both inside. */
+static inline int kas_conv_span(const kas_conv_desc *d, int kernel)
+{
+    return kas_conv_dilation(d) * (kernel - 1) + 1;
+}
 static inline int kas_conv_out_h(const kas_conv_desc *d)
 {
-    return (d->h + 2 * d->pad_h - d->kernel_h) / d->stride + 1;
+    return (d->h + 2 * d->pad_h - kas_conv_span(d, d->kernel_h)) / d->stride + 1;
 }
 static inline int kas_conv_out_w(const kas_conv_desc *d)
 {
-    return (d->w + 2 * d->pad_w - d->kernel_w) / d->stride + 1;
+    return (d->w + 2 * d->pad_w - kas_conv_span(d, d->kernel_w)) / d->stride + 1;
 }
 
 /* Prepares all three passes (descriptors, algorithms, workspace).  Works for every legal
