@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# Network files made from PyTorch models: layers, shapes, weights and logits are the model's.
+set -eu
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+kas=$(readlink -f "${KAS_GPU:-./kas-gpu}")
+fail() { echo "FAILED: $*"; exit 1; }
+
+for python in /usr/bin/python3 python3; do "$python" -c 'import torch.fx' 2>/dev/null && break || python=; done
+[ -n "$python" ] || { echo "SKIPPED: no python with torch (Debian: apt-get install python3-torch)"; exit 0; }
+export PYTHONDONTWRITEBYTECODE=1
+
+convert() { # model arguments shape
+    "$python" networks/from_pytorch.py "$1" --arguments "$2" --input "$3" -o "$dir/net.json" --check "$kas" >"$dir/out" 2>&1 ||
+        { cat "$dir/out"; fail "$1 was not converted"; }
+    cat "$dir/out"
+    "$kas" export kernels/depthwise_separable.json --net "$dir/net.json" --input "$3" --classes 10 --flops 1e6 --params 1e6 \
+        -o "$dir/export" >/dev/null 2>"$dir/err" || { cat "$dir/err"; fail "$1 was not exported"; }
+    "$python" tests/e2e/from_pytorch_logits.py "$1" "$2" "$3" "$dir/export" || fail "$1 gives other logits"
+    rm -r "$dir/export"
+}
+
+# A model of every function and module that is converted, and not of torchvision.
+cat >"$dir/mine.py" <<'PYTHON'
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, classes):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 8, 3, padding="same"), nn.BatchNorm2d(8, eps=1e-3), nn.SiLU())
+        self.left = nn.Conv2d(8, 4, (1, 5), 2, (0, 2), bias=False)
+        self.right = nn.Conv2d(8, 12, 3, 2, 1, groups=4)
+        self.act, self.gelu = nn.ReLU(), nn.GELU()
+        self.pool = nn.MaxPool2d(3, 2, ceil_mode=True)
+        self.gate = nn.Conv2d(16, 16, 1)
+        self.drop, self.fc = nn.Dropout(0.1), nn.Linear(16 * 2 * 2, 12)
+        self.head = nn.Linear(12, classes)
+
+    def forward(self, x):
+        x = self.act(self.stem(x))
+        x = torch.cat([self.left(x), self.act(self.right(x))], dim=1)
+        x = self.pool(x)
+        x = F.avg_pool2d(x, 2, 1, padding=1, count_include_pad=False) + F.avg_pool2d(x, 2, 1, 1)
+        x = torch.sigmoid(self.gate(x.mean([2, 3], keepdim=True))) * x + F.hardswish(x)
+        x = F.adaptive_avg_pool2d(self.gelu(x), 2)
+        x = x.view(x.size(0), -1)
+        return self.head(F.dropout(F.relu6(self.fc(self.drop(x))), 0.2, self.training))
+
+
+def make(num_classes):
+    return Net(num_classes)
+
+
+class Rolled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 10, 3)
+
+    def forward(self, x):
+        return torch.roll(self.conv(x), 1, 2).mean((2, 3))
+
+
+def dilated():
+    return nn.Sequential(nn.Conv2d(3, 10, 3, dilation=2), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+PYTHON
+convert "$dir/mine.py:make" '{"num_classes": 10}' 3x17x21
+"$python" - "$dir" 2>"$dir/err" <<'PYTHON' || { cat "$dir/err"; fail "the messages"; }
+import sys
+sys.path.insert(0, "networks")
+import from_pytorch
+folder = sys.argv[1]
+for function, words in (("Rolled", "roll: a network file cannot describe this: a function roll"),
+                        ("dilated", "0: a network file cannot describe this: dilation (2, 2)")):
+    sys.argv[1:] = [f"{folder}/mine.py:{function}", "-o", "/dev/null", "--input", "3x8x8"]
+    try:
+        from_pytorch.main()
+    except SystemExit as problem:
+        assert words in str(problem), problem
+    else:
+        raise AssertionError(f"{function} was converted")
+PYTHON
+
+if "$python" -c 'import torchvision' 2>/dev/null; then
+    convert torchvision.models:mobilenet_v3_small '{"num_classes": 10}' 3x33x33
+    convert torchvision.models:squeezenet1_1 '{"num_classes": 10}' 3x40x33
+    convert torchvision.models:resnet18 '{"num_classes": 10}' 3x32x32
+else
+    echo "SKIPPED: three networks of torchvision (not installed)"
+fi
+echo "all as expected"
