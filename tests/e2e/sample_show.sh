@@ -30,6 +30,18 @@ expect 0 'checked again: 200 kernels, 0 illegal, 0 over a budget or limit, 0 wit
     "$kas" sample $budget --count 200 --recheck
 expect 0 '"kind": "recheck", "kernels": 5, "illegal": 0' "$kas" sample $budget --count 5 --recheck --json
 
+# The space of NAS-PTE, and the sequences that the paper names.
+pte="--net resnet18 --input 3x64x64"
+expect 0 'checked again: 100 kernels, 0 illegal, 0 over a budget or limit, 0 with the name of another, 0 the same as' \
+    "$kas" sample $pte --space nas-pte --count 100 --flops 0.5 --params 1 --recheck
+expect 0 '0.375' "$kas" sample $pte --sequence pte-3 -o "$dir/pte"
+[ "$(ls "$dir/pte")" = "$("$kas" show kernels/nas_pte_3.json --json | sed 's/.*"name": *"\([0-9a-f]*\)".*/\1/').json" ] ||
+    fail "pte-3 is not kernels/nas_pte_3.json"
+expect 3 'transformation "blur(2)": expected group' "$kas" sample $pte --sequence 'group(2) blur(2)'
+expect 3 'it is grouped already' "$kas" sample $pte --sequence 'group(2) group(2)'
+expect 3 'does not fit resnet20' "$kas" sample --net resnet20 --sequence pte-2
+expect 2 'canvas or nas-pte' "$kas" sample $pte --space nas
+
 for file in "$dir"/k/*.json; do # show reads what sample wrote, and finds the same name, cost and sizes
     name=$(basename "$file" .json)
     expect 0 "\"name\": \"$name\"" "$kas" show "$file" --net resnet20 --flops 0.5 --params 1 --json

@@ -19,6 +19,7 @@
 #include "host/search/judge.h"
 #include "host/search/leaderboard.h"
 #include "host/search/study_dir.h"
+#include "host/space/sampler.h"
 
 #define OK(expression)                                                                             \
     do {                                                                                           \
@@ -34,6 +35,7 @@ static kas_search_options sample_options(void)
     o.recipe.lr = 0.1;
     o.recipe.epochs = 30;
     o.flops = 1.0 / 3;
+    o.space = KAS_SPACE_NAS_PTE;
     strcpy(o.targets, "3x3,\"1x1\"\\");
     strcpy(o.device, "cuda");
     o.threads = 4;
@@ -83,9 +85,11 @@ static void options_that_differ_are_named(void **state)
     given.recipe.epochs = 31;
     strcpy(given.net, "resnet20");
     given.threads = 5;
+    given.space = KAS_SPACE_CANVAS;
     assert_int_equal(kas_search_options_same("s", &stored, &given), KAS_USAGE);
     static const char *const words[] = {"--epochs (the study has 30, this command 31)",
-                                        "--net (the study has \"resnet18\"", "--threads"};
+                                        "--net (the study has \"resnet18\"", "--threads",
+                                        "--space (the study has \"nas-pte\""};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strstr(kas_error(), words[i]))
             fail_msg("\"%s\" is not in: %s", words[i], kas_error());

@@ -25,19 +25,21 @@ typedef struct check_options {
     kas_agree_options agree;
     const char *device;
     long long sampled;
+    kas_space space;
     int shapes; /* of a sampled kernel that are looked at; 0 = all */
     bool nvrtc;
     const char *file[MAX_FILES];
     int files;
 } check_options;
 
-enum { KEY_SAMPLED = 0x200, KEY_NVRTC, KEY_DIRECTIONS, KEY_SHAPES };
+enum { KEY_SAMPLED = 0x200, KEY_NVRTC, KEY_DIRECTIONS, KEY_SHAPES, KEY_SPACE };
 
 static const struct argp_option option_list[] = {
     {"batch", 'b', "N", 0, "Images at once (default 2)", 0},
     {"device", 'D', "D", 0, "auto, cpu, cuda or cuda:N (default auto)", 0},
     {"sampled", KEY_SAMPLED, "N", 0,
      "Also check N sampled kernels whose output is neither lost nor blown up at initialisation", 0},
+    {"space", KEY_SPACE, "SPACE", 0, "Of the sampled kernels: canvas (default) or nas-pte", 0},
     {"shapes", KEY_SHAPES, "N", 0,
      "Look at N of the network's shapes for each sampled kernel, at others for the next one "
      "(default all)",
@@ -67,6 +69,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_SAMPLED:
         o->sampled = kas_cli_int(state, "--sampled", arg, 1, 1000000);
+        return 0;
+    case KEY_SPACE:
+        o->space = kas_cli_space(state, arg);
         return 0;
     case KEY_SHAPES:
         o->shapes = (int)kas_cli_int(state, "--shapes", arg, 1, 1000000);
@@ -357,6 +362,7 @@ static kas_status check_sampled(checker *c)
 {
     kas_sample_options options = kas_sample_defaults();
     kas_sampler *sampler = NULL;
+    options.space = c->o->space;
     options.seed = c->o->agree.seed;
     options.budget = c->o->net.budget;
     KAS_TRY(kas_sampler_create(&options, c->targets, c->count, &sampler));

@@ -61,6 +61,14 @@ kas_cli_net kas_cli_net_defaults(void)
     return (kas_cli_net){.c = 3, .h = 32, .w = 32, .classes = 10};
 }
 
+kas_space kas_cli_space(struct argp_state *state, const char *text)
+{
+    const int space = kas_space_find(text);
+    if (space < 0)
+        argp_error(state, "--space: expected canvas or nas-pte, found \"%s\"", text);
+    return space < 0 ? KAS_SPACE_CANVAS : (kas_space)space;
+}
+
 kas_status kas_cli_net_targets(const kas_cli_net *o, kas_net **net, kas_target **targets,
                                int *count)
 {

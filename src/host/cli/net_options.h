@@ -5,7 +5,7 @@
 
 #include "host/cli/cli.h"
 #include "host/net/targets.h"
-#include "host/space/solve.h"
+#include "host/space/sampler.h"
 
 typedef struct kas_cli_net {
     const char *name, *filter; /* name NULL = no --net */
@@ -16,6 +16,9 @@ extern const struct argp kas_cli_net_argp; /* input: kas_cli_net */
 kas_cli_net kas_cli_net_defaults(void);
 /* Reads the value of --input, "CxHxW". */
 void kas_cli_shape(struct argp_state *state, const char *text, int *c, int *h, int *w);
+
+/* Reads the value of --space into a kas_space. */
+kas_space kas_cli_space(struct argp_state *state, const char *text);
 
 /* Builds the network and its targets. The caller frees both (kas_net_free, free). */
 kas_status kas_cli_net_targets(const kas_cli_net *options, kas_net **net, kas_target **targets,

@@ -11,6 +11,7 @@
 #include "host/report/line.h"
 #include "host/report/table.h"
 #include "host/space/kernel_json.h"
+#include "host/space/nas_pte.h"
 #include "host/space/sampler.h"
 
 typedef struct sample_options {
@@ -18,15 +19,30 @@ typedef struct sample_options {
     kas_cli_net net;
     kas_sample_options sample;
     long long count, attempts;
-    const char *folder;
+    const char *folder, *sequence;
     bool stats, recheck;
 } sample_options;
 
-enum { KEY_MIN = 0x200, KEY_MAX, KEY_STATS, KEY_ATTEMPTS, KEY_RECHECK, KEY_SPATIAL };
+enum {
+    KEY_MIN = 0x200,
+    KEY_MAX,
+    KEY_STATS,
+    KEY_ATTEMPTS,
+    KEY_RECHECK,
+    KEY_SPATIAL,
+    KEY_SPACE,
+    KEY_SEQUENCE
+};
 
 static const struct argp_option option_list[] = {
     {"count", 'k', "N", 0, "How many kernels (default 10)", 0},
     {"seed", 's', "S", 0, "Seed (default 0): the same seed gives the same kernels", 0},
+    {"space", KEY_SPACE, "SPACE", 0,
+     "canvas: grown from primitives (default); nas-pte: the convolution, transformed", 0},
+    {"sequence", KEY_SEQUENCE, "STEPS", 0,
+     "nas-pte: only the kernel of these transformations, such as \"split(2) group(2) group(4)@1\", "
+     "or pte-1, pte-2, pte-3",
+     0},
     {"output", 'o', "DIR", 0, "Also write each kernel to DIR/NAME.json", 0},
     {"min-primitives", KEY_MIN, "N", 0, "Fewest primitives in a kernel (default 3)", 0},
     {"max-primitives", KEY_MAX, "N", 0, "Most primitives in a kernel (default 12)", 0},
@@ -70,6 +86,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_STATS:
         o->stats = true;
         return 0;
+    case KEY_SPACE:
+        o->sample.space = kas_cli_space(state, arg);
+        return 0;
+    case KEY_SEQUENCE:
+        o->sample.space = KAS_SPACE_NAS_PTE;
+        o->sequence = arg;
+        return 0;
     case KEY_SPATIAL:
         o->sample.spatial_weights = true;
         return 0;
@@ -96,6 +119,8 @@ static const char doc[] =
     "  kas-gpu sample --net resnet18 --count 20\n"
     "  kas-gpu sample --net resnet20 --count 300 --flops 0.5 --seed 7 -o kernels\n"
     "  kas-gpu sample --net resnet18 --input 3x64x64 --count 1000 --json --stats\n"
+    "  kas-gpu sample --net resnet18 --input 3x64x64 --space nas-pte --count 20\n"
+    "  kas-gpu sample --net resnet18 --input 3x64x64 --sequence pte-2 -o kernels\n"
     "  kas-gpu sample --net resnet18 --input 3x56x56 --count 20000 --flops 0.5 --params 1 "
     "--recheck\n"
     "\vEvery kernel is legal at every replaced convolution, within the budget, and comes once. "
@@ -267,10 +292,28 @@ static kas_status give_recheck(bool json, kas_recheck *recheck)
     return status;
 }
 
+/* The one kernel of a sequence that the user names. */
+static kas_status sample_sequence(const sample_options *o, const kas_target *targets, int count,
+                                  kas_recheck *recheck)
+{
+    kas_pte_sequence sequence;
+    kas_sample s = {0};
+    KAS_TRY(kas_pte_parse(o->sequence, &sequence));
+    if (kas_pte_kernel(&sequence, &s.kernel) != KAS_OK)
+        return kas_fail_context(KAS_BAD_INPUT, "--sequence");
+    KAS_TRY(kas_kernel_canonicalize(&s.kernel, &s.kernel));
+    KAS_TRY(kas_kernel_name(&s.kernel, s.name));
+    if (kas_solve(&s.kernel, targets, count, &o->sample.budget, &s.solution) != KAS_OK)
+        return kas_fail_context(KAS_BAD_INPUT, "--sequence does not fit %s", o->net.name);
+    kas_status status = give(o, &s);
+    if (status == KAS_OK && recheck)
+        status = kas_recheck_add(recheck, s.name, &s.kernel, &s.solution);
+    kas_solution_free(&s.solution);
+    return status;
+}
+
 static kas_status sample_all(const sample_options *o, kas_sampler *sampler, kas_recheck *recheck)
 {
-    if (o->folder)
-        KAS_TRY(kas_mkdirs(o->folder));
     for (long long k = 0; k < o->count; k++) {
         kas_sample s;
         KAS_TRY(kas_sampler_next(sampler, (uint64_t)o->attempts, &s));
@@ -305,7 +348,10 @@ static kas_status run(int argc, char **argv)
     KAS_TRY_GOTO(kas_sampler_create(&o.sample, targets, count, &sampler), out);
     if (o.recheck)
         KAS_TRY_GOTO(kas_recheck_create(targets, count, &o.sample.budget, &recheck), out);
-    status = sample_all(&o, sampler, recheck);
+    if (o.folder)
+        KAS_TRY_GOTO(kas_mkdirs(o.folder), out);
+    status = o.sequence ? sample_sequence(&o, targets, count, recheck)
+                        : sample_all(&o, sampler, recheck);
     if (o.stats && (status == KAS_OK || status == KAS_NOTHING_VALID)) {
         kas_sample_stats stats = kas_sampler_stats(sampler);
         kas_status told = give_stats(o.common.json, &stats);

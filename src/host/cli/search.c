@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "host/cli/dry_run.h"
+#include "host/cli/net_options.h"
 #include "host/cli/recipe_options.h"
 #include "host/cli/search_run.h"
 
@@ -25,7 +26,8 @@ enum {
     OPTION_LATENCY,
     OPTION_VALIDATION,
     OPTION_INIT,
-    OPTION_INIT_PARTIAL
+    OPTION_INIT_PARTIAL,
+    OPTION_SPACE
 };
 
 static const struct argp_option option_list[] = {
@@ -50,6 +52,8 @@ static const struct argp_option option_list[] = {
      "Most measured latency, relative to the unmodified network; 0 = no limit (default)", 3},
     {"targets", OPTION_TARGETS, "LIST", 0,
      "Kernel sizes to replace, such as 3x3,1x1 (default: all)", 3},
+    {"space", OPTION_SPACE, "SPACE", 0,
+     "canvas: kernels grown from primitives (default); nas-pte: the convolution, transformed", 3},
     {"prune", OPTION_PRUNE, "RULE", 0,
      "curve: give up candidates far below the best curve (default); none; deterministic: the "
      "same ones whatever the number of workers",
@@ -115,6 +119,9 @@ static error_t parse_limits(int key, char *arg, struct argp_state *state, kas_se
             argp_error(state, "--prune: expected curve, none or deterministic, found \"%s\"", arg);
         else
             strcpy(o->prune, arg);
+        return 0;
+    case OPTION_SPACE:
+        o->space = kas_cli_space(state, arg);
         return 0;
     case OPTION_TARGETS:
         copy_text(state, "--targets", arg, o->targets, sizeof o->targets);

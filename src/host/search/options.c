@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "host/core/fields.h"
+#include "host/space/sampler.h"
 
 #define AT(member) .offset = offsetof(kas_search_options, member)
 #define TEXT(member)                                                                               \
@@ -11,10 +12,14 @@
 #define INTEGER(member) .type = KAS_FIELD_INTEGER, AT(member)
 #define NUMBER(member) .type = KAS_FIELD_NUMBER, AT(member)
 
+static const char *const spaces[] = {
+    [KAS_SPACE_CANVAS] = "canvas", [KAS_SPACE_NAS_PTE] = "nas-pte", [KAS_SPACE_COUNT] = NULL};
+
 /* Everything but the recipe, whose fields follow these in the text. */
 static const kas_field fields[] = {
     {"net", "--net", TEXT(net)},
     {"network", "--net", KAS_FIELD_KEPT, AT(network), .optional = true},
+    {"space", "--space", KAS_FIELD_CHOICE, AT(space), .choices = spaces, .optional = true},
     {"targets", "--targets", TEXT(targets)},
     {"seed", "--seed", KAS_FIELD_SEED, AT(seed)},
     {"candidates", "--candidates", INTEGER(candidates), .high = 1e9},
@@ -35,6 +40,7 @@ enum { FIELDS = sizeof fields / sizeof *fields, MOST_KEYS = 96, MAX_BYTES = 1 <<
 kas_search_options kas_search_options_default(void)
 {
     return (kas_search_options){.net = "resnet18",
+                                .space = KAS_SPACE_CANVAS,
                                 .network = "",
                                 .candidates = 16,
                                 .flops = 0.5,

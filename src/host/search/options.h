@@ -20,6 +20,7 @@ enum { KAS_LATENCY_BATCH = 32 };
 typedef struct kas_search_options {
     char net[KAS_NET_KEPT_NAME]; /* its name; of a network from a file with part of its digest */
     const char *network;         /* text of that file (kas_net_keep); "" = the name is enough */
+    int space;                   /* kas_space: where kernels come from */
     char targets[128];           /* filter of kernel sizes, "3x3,1x1"; "" = all */
     uint64_t seed;
     int candidates;    /* first N of the list; 0 = until time_limit */

@@ -51,6 +51,7 @@ kas_status kas_problem_sampler(const kas_problem *problem, const kas_search_opti
                                kas_sampler **out)
 {
     kas_sample_options sample = kas_sample_defaults();
+    sample.space = (kas_space)options->space;
     sample.seed = options->seed;
     sample.budget = kas_search_budget(options);
     return kas_sampler_create(&sample, problem->target, problem->targets, out);

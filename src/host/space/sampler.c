@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "host/space/grow.h"
+#include "host/space/nas_pte.h"
 
 kas_sample_options kas_sample_defaults(void)
 {
@@ -18,11 +19,40 @@ const char *kas_reject_name(kas_reject why)
     return (unsigned)why < KAS_REJECT_COUNT ? names[why] : "unknown";
 }
 
+const char *kas_space_name(kas_space space)
+{
+    static const char *const names[KAS_SPACE_COUNT] = {"canvas", "nas-pte"};
+    return (unsigned)space < KAS_SPACE_COUNT ? names[space] : "unknown";
+}
+
+int kas_space_find(const char *name)
+{
+    for (int space = 0; space < KAS_SPACE_COUNT; space++)
+        if (strcmp(kas_space_name((kas_space)space), name) == 0)
+            return space;
+    return -1;
+}
+
+/* Both spaces leave a complete kernel, or say why there is none. */
+static kas_reject draw_kernel(kas_growth *g, const kas_target *targets, int count, uint64_t attempt)
+{
+    if (g->options->space == KAS_SPACE_CANVAS)
+        return kas_grow(g, targets, count, attempt);
+    kas_pte_sequence sequence;
+    kas_rng rng = kas_rng_make(g->options->seed ^ ((uint64_t)KAS_PTE_VERSION << 48),
+                               KAS_PURPOSE_SAMPLE, attempt);
+    bool redundant;
+    kas_pte_draw(&rng, &sequence, &g->kernel);
+    if (sequence.steps == 0 || kas_pte_is_redundant(&sequence, &redundant) != KAS_OK)
+        return KAS_REJECT_DEAD_END;
+    return redundant ? KAS_REJECT_REDUNDANT : KAS_REJECT_NONE;
+}
+
 /* An attempt in memory that is there already; leaves the kernel canonical in g->kernel. */
 static kas_status attempt_in(kas_growth *g, kas_solver *solver, const kas_target *targets,
                              int count, uint64_t attempt, kas_reject *why)
 {
-    *why = kas_grow(g, targets, count, attempt);
+    *why = draw_kernel(g, targets, count, attempt);
     if (*why != KAS_REJECT_NONE)
         return KAS_OK;
     KAS_TRY(kas_kernel_canonicalize(&g->kernel, &g->kernel));

@@ -18,7 +18,15 @@
 
 enum { KAS_SAMPLER_VERSION = 1 }; /* part of the key; raised when a change alters what is sampled */
 
+/* Where kernels come from: grown from primitives (grow.h), or the convolution changed by
+ * transformations (nas_pte.h), for which numbers of primitives and widths are not asked. */
+typedef enum kas_space { KAS_SPACE_CANVAS, KAS_SPACE_NAS_PTE, KAS_SPACE_COUNT } kas_space;
+const char *kas_space_name(kas_space space); /* "canvas", "nas-pte" */
+/* The space of a name; -1 when there is none. */
+int kas_space_find(const char *name);
+
 typedef struct kas_sample_options {
+    kas_space space;
     uint64_t seed;
     int min_primitives, max_primitives; /* input not counted; default 3..12 */
     int max_width;                      /* leaves at once; default 3 */
