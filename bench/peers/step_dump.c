@@ -1,9 +1,13 @@
-/* step_dump reference|device NET CLASSES [OPTION...] IN OUT [IN OUT ...]; see step_dump.h. */
+/* step_dump reference|device NET CLASSES [OPTION...] IN OUT [IN OUT ...]; see step_dump.h.
+ * step_dump python NET CLASSES C H W OUT: the network as a PyTorch module. */
 #include "step_dump.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "host/core/files.h"
+#include "host/export/python.h"
 
 enum { MOST_BYTES = 1 << 30 };
 
@@ -70,6 +74,8 @@ static kas_status one_step(const char *who, const char *name, int classes,
     kas_status status = KAS_OK;
     KAS_TRY_GOTO(kas_safetensors_read(in, MOST_BYTES, &file), done);
     KAS_TRY_GOTO(build_net(name, classes, &file, &net), done);
+    for (int i = 0; options->no_dropout && i < net->layers; i++)
+        net->layer[i].probability = 0;
     KAS_TRY_GOTO(read_batch(net, &file, &input), done);
     KAS_TRY_GOTO((strcmp(who, "device") == 0 ? step_device : step_reference)(&input, options, out),
                  done);
@@ -85,9 +91,11 @@ done:
 
 static int usage(void)
 {
-    fputs("usage: step_dump reference|device NET CLASSES [--lr X] [--momentum X] [--decay X]\n"
-          "       [--smoothing X] [--weights-only] [--device D] IN OUT [IN OUT ...]\n",
-          stderr);
+    fputs(
+        "usage: step_dump reference|device NET CLASSES [--lr X] [--momentum X] [--decay X]\n"
+        "       [--smoothing X] [--weights-only] [--no-dropout] [--device D] IN OUT [IN OUT ...]\n"
+        "       step_dump python NET CLASSES C H W OUT\n",
+        stderr);
     return KAS_USAGE;
 }
 
@@ -98,6 +106,10 @@ static int read_options(int argc, char **argv, step_options *options)
     for (; i < argc && strncmp(argv[i], "--", 2) == 0; i++) {
         if (strcmp(argv[i], "--weights-only") == 0) {
             options->weights_only = true;
+            continue;
+        }
+        if (strcmp(argv[i], "--no-dropout") == 0) {
+            options->no_dropout = true;
             continue;
         }
         if (i + 1 == argc)
@@ -120,9 +132,34 @@ static int read_options(int argc, char **argv, step_options *options)
     return i;
 }
 
+static kas_status write_module(char **argv)
+{
+    kas_net *net = NULL;
+    kas_buf text = {0};
+    kas_status status = KAS_OK;
+    KAS_TRY(
+        kas_net_build(argv[2], atoi(argv[5]), atoi(argv[6]), atoi(argv[4]), atoi(argv[3]), &net));
+    KAS_TRY_GOTO(kas_export_network_py(&(kas_export_net){.net = net}, &text), done);
+    KAS_TRY_GOTO(kas_file_write_atomic(argv[7], kas_buf_text(&text), text.size), done);
+done:
+    kas_buf_free(&text);
+    kas_net_free(net);
+    return status;
+}
+
+static int fail(kas_status status)
+{
+    fprintf(stderr, "step_dump: error: %s\n", kas_error());
+    return kas_exit_code(status);
+}
+
 int main(int argc, char **argv)
 {
     step_options options = {.device = "cpu"};
+    if (argc == 8 && strcmp(argv[1], "python") == 0) {
+        kas_status status = write_module(argv);
+        return status == KAS_OK ? 0 : fail(status);
+    }
     if (argc < 4 || (strcmp(argv[1], "reference") != 0 && strcmp(argv[1], "device") != 0))
         return usage();
     int first = read_options(argc, argv, &options);
@@ -131,10 +168,8 @@ int main(int argc, char **argv)
     for (int i = first; i < argc; i += 2) {
         kas_status status =
             one_step(argv[1], argv[2], atoi(argv[3]), &options, argv[i], argv[i + 1]);
-        if (status != KAS_OK) {
-            fprintf(stderr, "step_dump: error: %s\n", kas_error());
-            return kas_exit_code(status);
-        }
+        if (status != KAS_OK)
+            return fail(status);
     }
     return 0;
 }

@@ -1,5 +1,5 @@
 /* One training step on tensors from a file, by the reference or by a device, for comparison with
- * other programs (resnet20_step.py).  The files are safetensors:
+ * other programs (network_step.py).  The files are safetensors:
  *
  *     in:   images [n,c,h,w], labels [n], every parameter and statistic under its PyTorch name,
  *           optionally "velocity.NAME" (momentum buffers; 0 when missing)
@@ -15,6 +15,7 @@
 typedef struct step_options {
     double lr, momentum, decay, smoothing;
     bool weights_only;  /* decay not on batch norm and biases */
+    bool no_dropout;    /* dropout drops nothing */
     const char *device; /* for the device: "cpu", "cuda", ... */
 } step_options;
 

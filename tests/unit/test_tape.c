@@ -117,8 +117,9 @@ static void every_operation_finds_its_inputs(void **state)
     play_net(zoo_net(31, 32));
 }
 
-/* A block of DenseNet: each layer reads the images' convolution and all layers before it. */
-static kas_net *dense_block(int layers)
+/* A block of DenseNet: each layer reads the images' convolution and all layers before it, which are
+ * listed, or are the concatenation before it (`nested`). */
+static kas_net *dense_block(int layers, bool nested)
 {
     kas_net *net = NULL;
     kas_builder b;
@@ -133,7 +134,9 @@ static kas_net *dense_block(int layers)
                      (const char *[]){"bn", "conv", "cat"}[k]);
         read[count++] =
             kas_builder_conv(&b, kas_builder_batch_norm(&b, concat, name[0]), name[1], 8, 3, 1);
-        concat = zoo_join(&b, KAS_LAYER_CONCAT, name[2], count, read);
+        concat = nested
+                     ? zoo_join(&b, KAS_LAYER_CONCAT, name[2], 2, (int[]){concat, read[count - 1]})
+                     : zoo_join(&b, KAS_LAYER_CONCAT, name[2], count, read);
     }
     kas_builder_linear(&b, kas_builder_global_avg_pool(&b, concat, "gap"), "fc", 10);
     assert_int_equal(kas_builder_finish(&b, &net), KAS_OK);
@@ -147,16 +150,18 @@ static void dense_blocks_share_a_buffer(void **state)
     (void)state;
     static const kas_replaced none;
     enum { LAYERS = 12 };
-    kas_net *net = dense_block(LAYERS);
-    kas_tape tape;
-    int copies = 0;
-    assert_int_equal(kas_tape_build(net, &none, 4, KAS_TAPE_TRAIN, false, &tape), KAS_OK);
-    play_all(&tape, 2);
-    for (int i = 0; i < tape.ops; i++)
-        copies += tape.op[i].kind == KAS_TAPE_COPY;
-    assert_int_equal(copies, 2 * LAYERS);
-    kas_tape_free(&tape);
-    kas_net_free(net);
+    for (int nested = 0; nested < 2; nested++) {
+        kas_net *net = dense_block(LAYERS, nested);
+        kas_tape tape;
+        int copies = 0;
+        assert_int_equal(kas_tape_build(net, &none, 4, KAS_TAPE_TRAIN, false, &tape), KAS_OK);
+        play_all(&tape, 2);
+        for (int i = 0; i < tape.ops; i++)
+            copies += tape.op[i].kind == KAS_TAPE_COPY;
+        assert_int_equal(copies, 2 * LAYERS);
+        kas_tape_free(&tape);
+        kas_net_free(net);
+    }
 }
 
 /* Each layer with something to learn gets its gradient once, after all readers of its output. */

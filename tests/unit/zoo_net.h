@@ -93,7 +93,8 @@ static int zoo_gate(kas_builder *b, int in)
 }
 
 /* Three branches and two layers that read all before them, as in DenseNet: "cat2" is the front part
- * of "cat3".  One branch is written where it belongs, the others are copied. */
+ * of "cat3", and "pair" of "both", which reads it.  One branch is written where it belongs, the
+ * others are copied. */
 static int zoo_dense_block(kas_builder *b, int in)
 {
     int narrow = zoo_layer(b, KAS_LAYER_GELU, "gelu", zoo_conv(b, "rect", in, 8, 1, 3, 2, false));
@@ -112,8 +113,11 @@ static int zoo_dense_block(kas_builder *b, int in)
     int again = kas_builder_relu(b, kas_builder_batch_norm(b, cat2, "bn5"), "relu5");
     int wide = kas_builder_relu(b, kas_builder_batch_norm(b, cat3, "bn6"), "relu6");
     int plain = zoo_conv(b, "plain", cat3, 8, 1, 1, 1, false); /* reads a concatenation itself */
-    int both = zoo_join(b, KAS_LAYER_CONCAT, "both", 4, (int[]){again, wide, plain, plain});
-    return zoo_conv(b, "reduce", both, 8, 1, 1, 1, true);
+    int pair = zoo_join(b, KAS_LAYER_CONCAT, "pair", 2, (int[]){again, wide});
+    int side = kas_builder_relu(b, kas_builder_batch_norm(b, pair, "bn7"), "relu8");
+    int both = zoo_join(b, KAS_LAYER_CONCAT, "both", 3, (int[]){pair, plain, plain});
+    return kas_builder_add(b, zoo_conv(b, "reduce", both, 8, 1, 1, 1, true),
+                           zoo_conv(b, "side", side, 8, 1, 1, 1, false), "meet");
 }
 
 static kas_net *zoo_net(int h, int w)

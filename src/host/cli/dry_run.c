@@ -21,7 +21,10 @@ static kas_status plan_memory(const kas_session *s, const kas_replacement *repla
                                  .seed = s->search.seed,
                                  .train_count = s->problem.dataset->train.count,
                                  .evaluate_test = true};
-    return kas_train_plan_memory(&options, bytes);
+    kas_memory_plan plan;
+    KAS_TRY(kas_train_plan_memory(&options, &plan));
+    *bytes = plan.total;
+    return KAS_OK;
 }
 
 static kas_status kernel_memory(const kas_session *s, const kas_work *work, size_t *bytes)

@@ -25,7 +25,7 @@ typedef struct train_cli {
     kas_budget budget;
     uint64_t seed;
     double validation;
-    bool test, validation_given, dry_run, stream, init_partial;
+    bool test, validation_given, dry_run, stream, init_partial, recompute;
     int read_threads;
     int argc;
     char **argv;
@@ -40,7 +40,8 @@ enum {
     OPT_DRY_RUN,
     OPT_TEST,
     OPT_STREAM,
-    OPT_READ_THREADS
+    OPT_READ_THREADS,
+    OPT_RECOMPUTE
 };
 
 static const struct argp_option option_list[] = {
@@ -65,6 +66,11 @@ static const struct argp_option option_list[] = {
     {"stream", OPT_STREAM, 0, 0, "Read images while training, even if they fit in memory", 5},
     {"read-threads", OPT_READ_THREADS, "N", 0,
      "That read and decode streamed images (default: all cores for JPEG and PNG, else 4)", 5},
+    {"recompute", OPT_RECOMPUTE, 0, 0,
+     "Compute batch norms again in the backward pass in place of keeping them: less memory, the "
+     "same "
+     "result (default: only where the run does not fit the device otherwise)",
+     5},
     {"dry-run", OPT_DRY_RUN, 0, 0, "Print the memory needed and train nothing", 5},
     {0}};
 
@@ -114,6 +120,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case OPT_READ_THREADS:
         o->read_threads = (int)kas_cli_int(state, "--read-threads", arg, 1, 256);
+        return 0;
+    case OPT_RECOMPUTE:
+        o->recompute = true;
         return 0;
     case OPT_DRY_RUN:
         o->dry_run = true;
@@ -328,17 +337,31 @@ static kas_status train_on_device(const train_cli *o, const kas_train_options *o
 static kas_status dry_run(const train_cli *o, const kas_train_options *options,
                           const kas_replacement *replacement)
 {
-    size_t bytes;
-    KAS_TRY(kas_train_plan_memory(options, &bytes));
+    kas_memory_plan plan, less;
+    kas_train_options again = *options;
+    again.recompute = true;
+    KAS_TRY(kas_train_plan_memory(options, &plan));
+    KAS_TRY(kas_train_plan_memory(&again, &less));
     if (o->common.json) {
         printf("{\"schema_version\":1,\"event\":\"plan\",\"device_memory_bytes\":%zu,"
+               "\"kept_bytes\":%zu,\"gradient_bytes\":%zu,\"activation_bytes\":%zu,"
+               "\"image_bytes\":%zu,\"recompute_memory_bytes\":%zu,"
                "\"train_images\":%" PRIu32 ",\"batch\":%d,\"epochs\":%d}\n",
-               bytes, options->train_count, options->recipe.batch, options->recipe.epochs);
+               plan.total, plan.kept, plan.gradients, plan.activations, plan.images, less.total,
+               options->train_count, options->recipe.batch, options->recipe.epochs);
         return KAS_OK;
     }
+    const double mib = 1 << 20;
     printf("%s: %.1f MiB of device memory, %d epochs of %" PRIu32 " steps of %d images\n", o->net,
-           (double)bytes / (1 << 20), options->recipe.epochs,
+           (double)plan.total / mib, options->recipe.epochs,
            options->train_count / (uint32_t)options->recipe.batch, options->recipe.batch);
+    printf("memory: weights and optimiser %.1f MiB, gradients %.1f, activations %.1f, images %.1f",
+           (double)plan.kept / mib, (double)plan.gradients / mib, (double)plan.activations / mib,
+           (double)plan.images / mib);
+    if (options->recompute)
+        printf("\n");
+    else
+        printf("; %.1f in all with --recompute\n", (double)less.total / mib);
     if (replacement)
         printf("kernel: %.1f%% of the FLOPs and %.1f%% of the parameters that it replaces\n",
                100 * replacement->solution->flops / replacement->solution->conv_flops,
@@ -366,6 +389,7 @@ static kas_status run_with(train_cli *o, const kas_dataset *dataset, const kas_n
                                  .recipe = o->recipe,
                                  .seed = o->seed,
                                  .evaluate_test = o->test,
+                                 .recompute = o->recompute,
                                  .stream = o->stream,
                                  .read_threads = o->read_threads,
                                  .train_count = dataset->train.count,

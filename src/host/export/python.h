@@ -13,10 +13,10 @@
 kas_status kas_export_kernel_py(const kas_kernel *kernel, kas_buf *out);
 
 /* network.py: class Network, the whole replaced network, which loads weights.safetensors and can
- * check itself against check.safetensors. */
+ * check itself against check.safetensors; without a kernel the network as it is. */
 typedef struct kas_export_net {
     const kas_net *net;
-    const kas_kernel *kernel;
+    const kas_kernel *kernel;     /* NULL: none of what follows is read */
     const kas_target *target;     /* [solution->targets] */
     const kas_solution *solution; /* sizes at each target */
 } kas_export_net;

@@ -80,7 +80,7 @@ static void put_conv(const kas_net *net, const kas_layer *l, kas_buf *out)
 static void put_leaf(const kas_export_net *n, int layer, kas_buf *out)
 {
     const kas_layer *l = &n->net->layer[layer], *in = &n->net->layer[l->in[0]];
-    for (int t = 0; t < n->solution->targets; t++)
+    for (int t = 0; n->kernel && t < n->solution->targets; t++)
         if (n->target[t].layer == layer) {
             put_kernel(n, t, out);
             return;

@@ -5,8 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char head_text[] =
-    "\"\"\"%s with the kernel of kernel.py in place of %d convolutions.\n\n"
+/* What differs when no kernel is in the network. */
+static const char replaced_title[] = " with the kernel of kernel.py in place of %d convolutions";
+static const char replaced_import[] =
+    "sys.path.insert(0, HERE)\n"
+    "from kernel import Kernel  # noqa: E402  (the file beside this one)\n";
+
+static const char title_text[] =
+    ".\n\n"
     "    import network\n"
     "    model = network.load()           # weights.safetensors beside this file, evaluation mode\n"
     "    logits = model(images)           # [n, %d, %d, %d], normalised -> [n, %d]\n\n"
@@ -19,10 +25,10 @@ static const char head_text[] =
     "import torch\n"
     "import torch.nn.functional as F\n"
     "from torch import nn\n\n"
-    "HERE = os.path.dirname(os.path.abspath(__file__))\n"
-    "sys.path.insert(0, HERE)\n"
-    "from kernel import Kernel  # noqa: E402  (the file beside this one)\n\n\n"
-    "class Part(nn.Module):\n"
+    "HERE = os.path.dirname(os.path.abspath(__file__))\n";
+
+static const char parts_text[] =
+    "\n\nclass Part(nn.Module):\n"
     "    \"\"\"Layers under one name; theirs may be numbers.\"\"\"\n\n"
     "    def __init__(self, **layers):\n"
     "        super().__init__()\n"
@@ -218,8 +224,12 @@ static kas_status put_forward(const kas_net *net, kas_buf *out)
 kas_status kas_export_network_py(const kas_export_net *n, kas_buf *out)
 {
     const kas_layer *input = &n->net->layer[0];
-    kas_buf_printf(out, head_text, n->net->name, n->solution->targets, input->c, input->h, input->w,
-                   n->net->classes);
+    kas_buf_printf(out, "\"\"\"%s", n->net->name);
+    if (n->kernel)
+        kas_buf_printf(out, replaced_title, n->solution->targets);
+    kas_buf_printf(out, title_text, input->c, input->h, input->w, n->net->classes);
+    kas_buf_puts(out, n->kernel ? replaced_import : "");
+    kas_buf_puts(out, parts_text);
     KAS_TRY(kas_python_modules(n, out));
     KAS_TRY(put_forward(n->net, out));
     kas_buf_puts(out, tail_text);

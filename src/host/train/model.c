@@ -69,11 +69,15 @@ static void forget(kas_model *m)
     kas_replaced_free(&m->replaced);
 }
 
-kas_status kas_model_plan_memory(const kas_model_options *options, size_t *bytes)
+kas_status kas_model_plan_memory(const kas_model_options *options, kas_memory_plan *out)
 {
     kas_model m = {0};
     kas_status status = describe(&m, options);
-    *bytes = m.layout.total;
+    const kas_model_layout *l = &m.layout;
+    *out = (kas_memory_plan){.kept = l->gradients,
+                             .gradients = l->transient - l->gradients,
+                             .activations = l->total - l->transient,
+                             .total = l->total};
     forget(&m);
     return status;
 }

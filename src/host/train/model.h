@@ -19,6 +19,7 @@
 #ifndef KAS_TRAIN_MODEL_H
 #define KAS_TRAIN_MODEL_H
 
+#include "host/train/memory.h"
 #include "host/train/ops.h"
 #include "host/train/params.h"
 #include "host/train/tape.h"
@@ -38,8 +39,8 @@ typedef struct kas_model kas_model;
 /* Parameters are not set: see kas_model_init, kas_model_set, kas_model_load. */
 kas_status kas_model_create(kas_device *device, const kas_model_options *options, kas_model **out);
 void kas_model_free(kas_model *model); /* NULL is allowed */
-/* Bytes of its memory; needs no device. */
-kas_status kas_model_plan_memory(const kas_model_options *options, size_t *bytes);
+/* Needs no device. */
+kas_status kas_model_plan_memory(const kas_model_options *options, kas_memory_plan *out);
 size_t kas_model_memory(const kas_model *model);
 double kas_model_compile_seconds(const kas_model *model); /* 0 when the cache had everything */
 

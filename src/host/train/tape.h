@@ -11,10 +11,11 @@
  * last of them stands, because a sum's other input may come later than the batch norm.
  *
  * Concatenations.  A tensor may be a part of a wider one: some of the channels of every pixel.  A
- * concatenation whose inputs begin like another one's (DenseNet: every layer reads all before it)
- * is the front part of the other's buffer, so that a block of k layers keeps one copy of each
- * tensor in place of k.  A producer writes into its place where it can and where no reader minds;
- * else its output is copied there.  Convolutions mind: libraries want pixels without gaps.
+ * concatenation whose inputs begin like another one's, or that is another one's first input
+ * (DenseNet: every layer reads all before it), is the front part of the other's buffer, so that a
+ * block of k layers keeps one copy of each tensor in place of k.  A producer writes into its place
+ * where it can and where no reader minds; else its output is copied there.  Convolutions mind:
+ * libraries want pixels without gaps.
  *
  * Gradients.  What flows back into a layer's output is one contribution from each of its readers.
  * A sum passes its own gradient on to both inputs without a copy, a concatenation passes parts of

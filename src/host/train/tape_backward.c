@@ -114,7 +114,7 @@ static void concat(kas_tape_builder *b, int layer)
     const int child = b->layer[layer].child;
     if (child >= 0)
         contribute(b, child, dy, owned);
-    for (int k = child >= 0 ? b->net->layer[child].inputs : 0; k < l->inputs; k++) {
+    for (int k = b->layer[layer].covered; k < l->inputs; k++) {
         kas_place part = dy;
         part.offset += kas_tape_first_channel(b, layer, k);
         contribute(b, l->in[k], part, owned);

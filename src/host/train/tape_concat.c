@@ -22,39 +22,45 @@ static bool writes_gaps(const kas_layer *l)
     return l->op != KAS_LAYER_INPUT && l->op != KAS_LAYER_CONCAT && reads_gaps(l);
 }
 
-static bool begins_with(const kas_layer *l, const kas_layer *front)
+/* How many inputs of concatenation `concat` another one stands for as its front part: one that is
+ * its first input, or whose inputs are its first ones; 0 = none. */
+static int stands_for(const kas_layer *layer, int concat, int front)
 {
-    if (front->inputs > l->inputs)
-        return false;
-    for (int k = 0; k < front->inputs; k++)
-        if (l->in[k] != front->in[k])
-            return false;
-    return true;
+    const kas_layer *l = &layer[concat], *f = &layer[front];
+    if (l->in[0] == front)
+        return 1;
+    if (f->inputs > l->inputs)
+        return 0;
+    for (int k = 0; k < f->inputs; k++)
+        if (l->in[k] != f->in[k])
+            return 0;
+    return f->inputs;
 }
 
-/* The longest earlier concatenation that can be the front part of this one becomes its child. */
+/* The widest earlier concatenation that can be the front part of this one becomes its child. */
 static void find_child(kas_tape_builder *b, int concat)
 {
     const kas_layer *layer = b->net->layer;
-    int best = -1;
+    kas_tape_layer *known = &b->layer[concat];
     for (int i = 1; i < concat; i++)
         if (layer[i].op == KAS_LAYER_CONCAT && b->layer[i].parent < 0 && !b->layer[i].dense &&
-            begins_with(&layer[concat], &layer[i]) &&
-            (best < 0 || layer[i].inputs >= layer[best].inputs))
-            best = i;
-    b->layer[concat].child = best;
-    if (best >= 0)
-        b->layer[best].parent = concat;
+            stands_for(layer, concat, i) > 0 &&
+            (known->child < 0 || layer[i].c >= layer[known->child].c))
+            known->child = i;
+    if (known->child < 0)
+        return;
+    known->covered = stands_for(layer, concat, known->child);
+    b->layer[known->child].parent = concat;
 }
 
 /* Inputs that can be written into the buffer of their concatenation. */
-static void find_homes(kas_tape_builder *b, int root)
+static void find_homes(kas_tape_builder *b, int concat)
 {
-    const kas_layer *l = &b->net->layer[root];
-    for (int k = 0; k < l->inputs; k++) {
+    const kas_layer *l = &b->net->layer[concat];
+    for (int k = b->layer[concat].covered; k < l->inputs; k++) {
         kas_tape_layer *in = &b->layer[l->in[k]];
         if (in->home < 0 && !in->dense && writes_gaps(&b->net->layer[l->in[k]]))
-            in->home = root;
+            in->home = concat;
     }
 }
 
@@ -69,7 +75,7 @@ void kas_tape_find_concats(kas_tape_builder *b)
         if (b->net->layer[i].op == KAS_LAYER_CONCAT)
             find_child(b, i);
     for (int i = 1; i < b->net->layers; i++)
-        if (b->net->layer[i].op == KAS_LAYER_CONCAT && b->layer[i].parent < 0)
+        if (b->net->layer[i].op == KAS_LAYER_CONCAT)
             find_homes(b, i);
 }
 
@@ -92,11 +98,11 @@ static kas_place buffer(kas_tape_builder *b, int concat)
     return root->buffer;
 }
 
-/* Where the first input of a concatenation that is `layer` lies. */
+/* Where the first input of a concatenation that is `layer`, and that no child stands for, lies. */
 static kas_place part(kas_tape_builder *b, int concat, int layer)
 {
     kas_place place = buffer(b, concat);
-    int k = 0;
+    int k = b->layer[concat].covered;
     while (b->net->layer[concat].in[k] != layer)
         k++;
     place.offset += kas_tape_first_channel(b, concat, k);
@@ -112,9 +118,8 @@ kas_place kas_tape_output(kas_tape_builder *b, int layer)
 void kas_tape_concat_forward(kas_tape_builder *b, int layer)
 {
     const kas_layer *l = &b->net->layer[layer];
-    const int child = b->layer[layer].child;
     kas_place whole = buffer(b, layer);
-    for (int k = child >= 0 ? b->net->layer[child].inputs : 0; k < l->inputs; k++) {
+    for (int k = b->layer[layer].covered; k < l->inputs; k++) {
         kas_place to = whole, from = b->layer[l->in[k]].activation;
         to.offset += kas_tape_first_channel(b, layer, k);
         if (!kas_same_place(from, to))

@@ -19,6 +19,7 @@ typedef struct kas_tape_layer {
     int head;                  /* batch norm of the group whose last layer it is; -1 */
     int operation;             /* FORWARD of the layer, or of the group that ends here; -1 */
     int child;                 /* concatenation: the one that is its front part; -1 */
+    int covered;               /* how many of its inputs the child stands for */
     int parent;                /* the one whose front part it is; -1 */
     int home;                  /* concatenation in whose buffer the output is written; -1 */
     kas_place buffer;          /* concatenation without a parent: where its chain lies */

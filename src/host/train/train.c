@@ -255,8 +255,24 @@ static kas_model_options model_options(const kas_train_options *o)
                                .replacement = o->replacement,
                                .batch = o->recipe.batch,
                                .training = true,
+                               .recompute = o->recompute,
                                .recipe = &o->recipe,
                                .cache_dir = o->cache_dir};
+}
+
+/* Recomputes where the run would not fit otherwise; libraries need a little of the device too. */
+static kas_status fit(const run *r, kas_model_options *model)
+{
+    const size_t memory = kas_device_get_info(r->device)->memory, room = memory - memory / 16;
+    kas_memory_plan plan;
+    KAS_TRY(kas_model_plan_memory(model, &plan));
+    if (plan.total <= room || model->recompute)
+        return KAS_OK;
+    model->recompute = true;
+    kas_info("a step needs %.1f GiB and the device has %.1f: batch norms are computed again in the "
+             "backward pass in place of being kept",
+             (double)plan.total / (1 << 30), (double)memory / (1 << 30));
+    return KAS_OK;
 }
 
 static kas_status record_plans(run *r)
@@ -285,6 +301,7 @@ static kas_status prepare(run *r)
     r->epoch = calloc((size_t)o->recipe.epochs, sizeof *r->epoch);
     if (!r->epoch)
         return kas_fail(KAS_NO_MEMORY, "no memory for %d epochs", o->recipe.epochs);
+    KAS_TRY(fit(r, &options));
     KAS_TRY(kas_model_create(r->device, &options, &r->model));
     KAS_TRY(kas_feed_create(r->device, o, kas_model_memory(r->model), &r->feed));
     KAS_TRY(kas_timer_create(r->device, &r->timer));
@@ -354,11 +371,12 @@ void kas_train_result_free(kas_train_result *result)
     result->epoch = NULL;
 }
 
-kas_status kas_train_plan_memory(const kas_train_options *options, size_t *bytes)
+kas_status kas_train_plan_memory(const kas_train_options *options, kas_memory_plan *out)
 {
     kas_model_options model = model_options(options);
     KAS_TRY(kas_feed_check(options));
-    KAS_TRY(kas_model_plan_memory(&model, bytes));
-    *bytes += kas_feed_plan(options, kas_feed_must_stream(options)).total;
+    KAS_TRY(kas_model_plan_memory(&model, out));
+    out->images = kas_feed_plan(options, kas_feed_must_stream(options)).total;
+    out->total += out->images;
     return KAS_OK;
 }

@@ -17,6 +17,7 @@
 #include "host/data/dataset.h"
 #include "host/device/device.h"
 #include "host/net/net.h"
+#include "host/train/memory.h"
 #include "host/train/recipe.h"
 #include "jit/replaced.h"
 
@@ -44,6 +45,8 @@ typedef struct kas_train_options {
     const uint32_t *train_index, *validation_index;
     uint32_t train_count, validation_count;
     bool evaluate_test;
+    bool recompute;   /* less memory, more work, the same bits (tape.h); done without being asked
+                         where only so the run fits the device */
     bool stream;      /* do not keep the images on the device, though they would fit */
     int read_threads; /* of a streamed data set; 0 = as many as it can use */
     /* Called after each epoch. PRUNE ends the run as pruned; STOP checkpoints and ends it. May be
@@ -90,7 +93,8 @@ kas_status kas_measure_latency(kas_device *device, const kas_net *net,
                                const kas_replacement *replacement, int batch, const char *cache_dir,
                                kas_latency *out);
 
-/* Bytes of device memory that a run would need, without allocating them (--dry-run). */
-kas_status kas_train_plan_memory(const kas_train_options *options, size_t *bytes);
+/* Device memory that a run would need, without allocating it (--dry-run): as `options` say, whether
+ * or not a device has so much. */
+kas_status kas_train_plan_memory(const kas_train_options *options, kas_memory_plan *out);
 
 #endif

@@ -1,25 +1,33 @@
 #!/usr/bin/env python3
-"""Is our training right?  Compares training steps of ResNet-20 with PyTorch's.
+"""Is our training right?  Compares training steps of a network with PyTorch's.
 
   reference  from the same weights, one step of our float64 reference and one of PyTorch in double agree in every
              tensor: loss, logits, every gradient, every parameter, momentum buffer and running statistic after the
              step.  Two steps are compared, so that momentum is not zero, each from PyTorch's own weights; weight
-             decay on everything, then on weights only.
-  device     at each of the first 20 steps, from PyTorch's weights, the device's (float32) loss and gradients agree.
+             decay on everything, then (unless --runs 1) on weights only.
+  device     at each of the first steps, from PyTorch's weights, the device's (float32) loss and gradients agree.
              Free-running trajectories part quickly and would prove nothing.
 
-  python3 bench/peers/resnet20_step.py --dump build/bench/step_dump [--part reference|device|all] [--device cpu]
+  python3 bench/peers/network_step.py --net resnet20 [--input 3x32x32] [--part reference|device|all] [--device cpu]
+
+The PyTorch module is the one that `kas-gpu export` writes, generated from the network's description, or the class
+Network of --module FILE.  Dropout drops nothing on either side: other numbers would drop other values.
 
 Errors: largest |ours - PyTorch's| over a tensor, divided by the tensor's largest value (by 1 for the device's loss);
 for the device's gradients, length of the difference divided by the length of PyTorch's gradient, because the ReLU of
-a value near 0 may fall to the other side in float32.  Exit code 1 when an error exceeds its tolerance or is not a
-number, 77 when torch is missing.
+a value near 0 may fall to the other side in float32.  In a deep network that changes gradients by more than the
+tolerance, PyTorch's own float32 gradients as well; where theirs at the same step are further off than the tolerance,
+ours may be as far off as they.  Some gradients are zero but for rounding (a bias before a batch
+norm): the divisor is at least 1e-5 of the largest value among tensors of the kind, for the device 1e-4 of the length
+of all gradients.  Exit code 1 when an error exceeds its tolerance or is not a number, 77 when torch is missing.
 """
 import argparse
+import importlib.util
 import os
 import subprocess
 import sys
 import tempfile
+import time
 
 try:
     import torch
@@ -27,45 +35,27 @@ except ImportError:
     print("SKIPPED: this python has no torch (Debian: apt-get install python3-torch, run with /usr/bin/python3)")
     sys.exit(77)
 import torch.nn.functional as F
-from torch import nn
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import safetensors  # noqa: E402  (the file beside this one)
 
-CLASSES, LR, MOMENTUM, DECAY, SMOOTHING = 10, 0.1, 0.9, 5e-4, 0.1
+LR, MOMENTUM, DECAY, SMOOTHING = 0.1, 0.9, 5e-4, 0.1
 REFERENCE_TOLERANCE, LOSS_TOLERANCE, GRADIENT_TOLERANCE = 1e-9, 1e-5, 1e-2
+REFERENCE_FLOOR, GRADIENT_FLOOR = 1e-5, 1e-4
 
 
-class Block(nn.Module):
-    """conv-bn-relu-conv-bn plus shortcut of option A (He et al. 2015): stride and zero channels."""
-
-    def __init__(self, c_in, c_out, stride):
-        super().__init__()
-        self.conv1 = nn.Conv2d(c_in, c_out, 3, stride, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(c_out)
-        self.conv2 = nn.Conv2d(c_out, c_out, 3, 1, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(c_out)
-        self.stride, self.pad = stride, (c_out - c_in) // 2
-
-    def forward(self, x):
-        y = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
-        x = F.pad(x[:, :, ::self.stride, ::self.stride], (0, 0, 0, 0, self.pad, self.pad))
-        return F.relu(x + y)
-
-
-class ResNet20(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv1 = nn.Conv2d(3, 16, 3, 1, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(16)
-        self.layer1 = nn.Sequential(Block(16, 16, 1), Block(16, 16, 1), Block(16, 16, 1))
-        self.layer2 = nn.Sequential(Block(16, 32, 2), Block(32, 32, 1), Block(32, 32, 1))
-        self.layer3 = nn.Sequential(Block(32, 64, 2), Block(64, 64, 1), Block(64, 64, 1))
-        self.fc = nn.Linear(64, CLASSES)
-
-    def forward(self, x):
-        x = self.layer3(self.layer2(self.layer1(F.relu(self.bn1(self.conv1(x))))))
-        return self.fc(x.mean((2, 3)))
+def network_of(args):
+    """Class Network of --module, or of the module that our exporter makes of the network."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = args.module
+        if not path:
+            path = os.path.join(folder, "network.py")
+            shape = args.input.split("x")
+            subprocess.run([args.dump, "python", args.net, str(args.classes), *shape, path], check=True)
+        spec = importlib.util.spec_from_file_location("network", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return module.Network()
 
 
 class Run:
@@ -75,8 +65,7 @@ class Run:
         torch.manual_seed(seed)
         torch.set_default_dtype(torch.float64)
         self.args, self.weights_only = args, weights_only
-        self.model = ResNet20()
-        assert sum(p.numel() for p in self.model.parameters()) == 269722
+        self.model = network_of(args).train()
         decayed = [p for p in self.model.parameters() if p.dim() > 1]
         plain = [p for p in self.model.parameters() if p.dim() == 1]
         groups = [{"params": decayed, "weight_decay": DECAY},
@@ -96,8 +85,9 @@ class Run:
 
     def step(self):
         """One step of PyTorch: what went in, and what came out."""
-        images = torch.randn(self.args.batch, 3, 32, 32) + torch.randn(self.args.batch, 3, 1, 1)
-        labels = torch.randint(CLASSES, (self.args.batch,))
+        c, h, w = (int(size) for size in self.args.input.split("x"))
+        images = torch.randn(self.args.batch, c, h, w) + torch.randn(self.args.batch, c, 1, 1)
+        labels = torch.randint(self.args.classes, (self.args.batch,))
         given = {"images": images, "labels": labels, **self.state(), **self.velocity()}
         self.optimizer.zero_grad()
         logits = self.model(images)
@@ -112,7 +102,7 @@ class Run:
     def ours(self, who, given):
         """The same steps by step_dump; `given` is a list of inputs."""
         with tempfile.TemporaryDirectory() as folder:
-            command = [self.args.dump, who, "resnet20", str(CLASSES), "--lr", str(LR), "--momentum", str(MOMENTUM),
+            command = [self.args.dump, who, self.args.net, str(self.args.classes), "--no-dropout", "--lr", str(LR), "--momentum", str(MOMENTUM),
                        "--decay", str(DECAY), "--smoothing", str(SMOOTHING), "--device", self.args.device]
             command += ["--weights-only"] if self.weights_only else []
             outputs = []
@@ -145,15 +135,11 @@ class Verdict:
         return 1 if self.failed or not self.worst else 0
 
 
-def relative_maximum(ours, peer):
-    difference = (ours.double().flatten() - peer.flatten()).abs().max().item()
-    scale = peer.abs().max().item()
-    return difference / scale if scale > 0 else difference
+def largest(tensor):
+    return tensor.abs().max().item()
 
 
-def relative_length(ours, peer):
-    difference = (ours.double().flatten() - peer.flatten()).norm().item()
-    scale = peer.norm().item()
+def relative(difference, scale):
     return difference / scale if scale > 0 else difference
 
 
@@ -166,47 +152,72 @@ def kind_of(name):
 
 
 def compare_reference(args, verdict):
-    for weights_only in (False, True):
+    for weights_only in (False, True)[:args.runs]:
         run = Run(args, weights_only)
         for _ in range(2):
             given, peer = run.step()
             ours = run.ours("reference", [given])[0]
             if set(ours) != set(peer):
                 raise SystemExit(f"tensors differ in name: {sorted(set(ours) ^ set(peer))}")
+            floor = {}
             for name in peer:
-                verdict.add("reference: " + kind_of(name), name, relative_maximum(ours[name], peer[name]),
-                            REFERENCE_TOLERANCE)
+                floor[kind_of(name)] = max(floor.get(kind_of(name), 0), REFERENCE_FLOOR * largest(peer[name]))
+            for name in peer:
+                difference = largest(ours[name].flatten() - peer[name].flatten())
+                verdict.add("reference: " + kind_of(name), name,
+                            relative(difference, max(largest(peer[name]), floor[kind_of(name)])), REFERENCE_TOLERANCE)
+
+
+def own_error(args, run, given, peer, floor):
+    """The largest error among PyTorch's own gradients in float32."""
+    model = network_of(args).train().float()
+    model.load_state_dict({name: given[name] for name in run.state()}, strict=False)
+    F.cross_entropy(model(given["images"].float()), given["labels"], label_smoothing=SMOOTHING).backward()
+    return max(relative((p.grad.double() - peer["grad." + name]).norm().item(),
+                        max(peer["grad." + name].norm().item(), floor)) for name, p in model.named_parameters())
 
 
 def compare_device(args, verdict):
     run = Run(args, True)
     steps = [run.step() for _ in range(args.steps)]
-    for i, (ours, (_, peer)) in enumerate(zip(run.ours("device", [given for given, _ in steps]), steps)):
-        missing = [k for k in peer if k.startswith("grad.") and k not in ours]
+    for i, (ours, (given, peer)) in enumerate(zip(run.ours("device", [given for given, _ in steps]), steps)):
+        gradients = [name for name in peer if name.startswith("grad.")]
+        missing = [name for name in gradients if name not in ours]
         if missing:
             raise SystemExit(f"the device gave no {missing}")
         error = abs(ours["loss"].item() - peer["loss"].item()) / max(1, abs(peer["loss"].item()))
         verdict.add("device: loss", f"step {i}", error, LOSS_TOLERANCE)
-        for name in peer:
-            if name.startswith("grad."):
-                verdict.add("device: gradients", f"step {i} {name}", relative_length(ours[name], peer[name]),
-                            GRADIENT_TOLERANCE)
+        floor = GRADIENT_FLOOR * sum(peer[name].norm().item() ** 2 for name in gradients) ** 0.5
+        theirs = own_error(args, run, given, peer, floor)
+        for name in gradients:
+            difference = (ours[name].double().flatten() - peer[name].flatten()).norm().item()
+            verdict.add("device: gradients", f"step {i} {name}",
+                        relative(difference, max(peer[name].norm().item(), floor)), max(GRADIENT_TOLERANCE, theirs))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--net", default="resnet20", help="name, file, or name with arguments: densenet161:small=0")
+    parser.add_argument("--input", default="3x32x32", help="CxHxW")
+    parser.add_argument("--classes", type=int, default=10)
+    parser.add_argument("--module", help="Python file with a class Network, in place of the generated one")
     parser.add_argument("--dump", default="build/bench/step_dump")
     parser.add_argument("--part", choices=["reference", "device", "all"], default="all")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--batch", type=int, default=4)
-    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--steps", type=int, default=20, help="of the device")
+    parser.add_argument("--runs", type=int, choices=[1, 2], default=2, help="of the reference")
     args = parser.parse_args()
-    verdict = Verdict()
+    F.dropout = lambda x, p, training: x
+    F.hardsigmoid = lambda x: F.relu6(x + 3) / 6  # PyTorch 1.13's gradient holds 1/6 as a float, in double too
+    verdict, begin = Verdict(), time.time()
     if args.part != "device":
         compare_reference(args, verdict)
     if args.part != "reference":
         compare_device(args, verdict)
-    sys.exit(verdict.report())
+    code = verdict.report()
+    print(f"{args.net} {args.input}, {args.batch} images: {time.time() - begin:.1f} s")
+    sys.exit(code)
 
 
 if __name__ == "__main__":
