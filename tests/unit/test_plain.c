@@ -96,6 +96,36 @@ static void test_costs_of_an_involution(void **state)
     assert_int_equal(tensor[k.nodes - 1].channel[1], 16);
 }
 
+/* Pools and shuffles keep shapes; windows of 3 x 3, and of 5 along W. */
+static void test_pools_and_shuffles(void **state)
+{
+    (void)state;
+    kas_kernel k = {.group_value = {4}};
+    int x = kas_build_pool(&k, KAS_OP_POOL_MAX, kas_build_input(&k), KAS_AXIS_H | KAS_AXIS_W, 0);
+    x = kas_build_shuffle(&k, kas_build_pool(&k, KAS_OP_POOL_AVG, x, KAS_AXIS_W, 5), 0, 0);
+    kas_build_fc(&k, kas_build_group(&k, x, 0, 0), true, "C");
+    assert_int_equal(kas_kernel_infer(&k), KAS_OK);
+    kas_plain_layer layer = {{[KAS_SYM_C] = 64,
+                              [KAS_SYM_H] = 7,
+                              [KAS_SYM_W] = 5,
+                              [KAS_SYM_KH] = 3,
+                              [KAS_SYM_KW] = 3,
+                              [KAS_SYM_G0] = 4}};
+    kas_plain_tensor tensor[KAS_MAX_NODES];
+    kas_plain_cost cost;
+    assert_int_equal(kas_plain_nodes(&k, &layer, tensor, &cost), KAS_OK);
+    assert_true(cost.flops == 64 * 7 * 5 * (9 + 5 + 16));
+    assert_int_equal(tensor[3].channel[0], 64);
+    layer.value[KAS_SYM_G0] = 3;
+    assert_int_equal(kas_plain_nodes(&k, &layer, tensor, &cost), KAS_ILLEGAL);
+    assert_non_null(strstr(kas_error(), "node 3: 3 groups to shuffle in a dim of 64"));
+    layer.value[KAS_SYM_G0] = 4;
+    kas_kernel bad = k;
+    bad.node[2].kernel = 4;
+    assert_int_equal(kas_plain_nodes(&bad, &layer, tensor, &cost), KAS_ILLEGAL);
+    assert_non_null(strstr(kas_error(), "window 4"));
+}
+
 static void test_each_fault_is_caught(void **state)
 {
     (void)state;
@@ -246,6 +276,13 @@ static void test_sameness(void **state)
     same(true, &k, &l);
     l.node[6].dilation = 2;
     same(false, &k, &l);
+    kas_kernel shuffled[2] = {{.group_value = {4, 8}}, {.group_value = {4, 8}}};
+    for (int g = 0; g < 2; g++) {
+        int x = kas_build_group(&shuffled[g], kas_build_input(&shuffled[g]), 0, 0);
+        kas_build_shuffle(&shuffled[g], kas_build_fc(&shuffled[g], x, true, "C"), 0, g);
+        assert_int_equal(kas_kernel_infer(&shuffled[g]), KAS_OK);
+    }
+    same(false, &shuffled[0], &shuffled[1]);
 }
 
 /* Two maps with one free size each, or with the same one. */
@@ -303,6 +340,7 @@ static void test_recheck(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_costs_of_an_involution),
+                                       cmocka_unit_test(test_pools_and_shuffles),
                                        cmocka_unit_test(test_each_fault_is_caught),
                                        cmocka_unit_test(test_budget_and_limits),
                                        cmocka_unit_test(test_theorem_1),

@@ -142,6 +142,20 @@ static kas_status group(step *s)
     return insert(s, d, g, true);
 }
 
+/* Channels of X in G groups, reordered. */
+static kas_status shuffle(step *s)
+{
+    const int d = s->node->dim;
+    *s->y = *s->a;
+    if (d < 0 || d >= s->a->channels || s->node->symbol >= KAS_MAX_GROUPS)
+        return illegal(s, "shuffle of dim %d by G%d", d, s->node->symbol);
+    const uint64_t g = s->layer->value[KAS_SYM_G0 + s->node->symbol], x = s->a->channel[d];
+    if (g < 2 || x % g != 0)
+        return illegal(s, "%llu groups to shuffle in a dim of %llu", (unsigned long long)g,
+                       (unsigned long long)x);
+    return KAS_OK;
+}
+
 /* X -> X, 1 */
 static kas_status group_all(step *s)
 {
@@ -335,6 +349,23 @@ static kas_status scale(step *s)
     return KAS_OK;
 }
 
+/* the mean or the maximum of a window of pixels; a FLOP for each of its taps */
+static kas_status pool(step *s)
+{
+    const kas_node *n = s->node;
+    *s->y = *s->a;
+    if (!has_axes(s->a, n->axes) ||
+        (n->kernel != 0 && n->kernel != 3 && n->kernel != 5 && n->kernel != 7))
+        return illegal(s, "pool along axes %d, window %d", n->axes, n->kernel);
+    s->flops = elements(s->y);
+    for (int axis = 1; axis <= 2; axis++)
+        if (n->axes & axis) {
+            const uint64_t own = s->layer->value[axis == 1 ? KAS_SYM_KH : KAS_SYM_KW];
+            s->flops *= (double)(n->kernel ? n->kernel : own);
+        }
+    return KAS_OK;
+}
+
 static kas_status blend(step *s)
 {
     const double lhs = elements(s->a), rhs = elements(s->b);
@@ -370,6 +401,9 @@ static const struct rule {
                          [KAS_OP_FOLD_MAX] = {fold, 1},
                          [KAS_OP_SOFTMAX] = {together, 1},
                          [KAS_OP_NORM] = {together, 1},
+                         [KAS_OP_POOL_AVG] = {pool, 1},
+                         [KAS_OP_POOL_MAX] = {pool, 1},
+                         [KAS_OP_SHUFFLE] = {shuffle, 1},
                          [KAS_OP_SLICE] = {slice, 1},
                          [KAS_OP_SCALE] = {scale, 1},
                          [KAS_OP_CONCAT] = {concat, SEVERAL},

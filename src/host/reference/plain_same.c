@@ -24,6 +24,12 @@ static int distance(const kas_node *node)
     return node->dilation ? node->dilation : 1;
 }
 
+/* Does `symbol` mean anything? */
+static bool has_groups(int op)
+{
+    return op == KAS_OP_GROUP || op == KAS_OP_SHUFFLE;
+}
+
 static bool same_attributes(const kas_node *a, const kas_node *b)
 {
     return a->op == b->op && a->inputs == b->inputs && a->dim == b->dim &&
@@ -101,7 +107,7 @@ static bool pair_nodes(pairing *p, int i, int j)
     p->from[j] = (int8_t)i;
     if (!same_attributes(a, b))
         return false;
-    if (a->op == KAS_OP_GROUP && p->symbol_to[KAS_SYM_G0 + a->symbol] != KAS_SYM_G0 + b->symbol)
+    if (has_groups(a->op) && p->symbol_to[KAS_SYM_G0 + a->symbol] != KAS_SYM_G0 + b->symbol)
         return false;
     if (!pair_sizes(p, &a->out, &b->out)) /* all zero where a primitive has none */
         return false;
@@ -206,7 +212,7 @@ uint64_t kas_plain_hash(const kas_kernel *kernel)
         uint64_t h = mix(mix(mix(1, n->op), (uint64_t)(n->dim + 64)), (uint64_t)(n->dim_end + 64));
         h = mix(mix(mix(h, n->axes), (uint64_t)(n->offset + 64)), n->grouped);
         h = mix(mix(h, n->kernel), (uint64_t)distance(n));
-        if (n->op == KAS_OP_GROUP)
+        if (has_groups(n->op))
             h = mix(h, kernel->group_value[n->symbol]);
         h = hash_size(h, &n->out);
         if (n->op == KAS_OP_SLICE || n->op == KAS_OP_CONCAT) {
