@@ -69,9 +69,9 @@ static const char doc[] =
     "Layers, shapes, cost of a network, and which convolutions a search replaces.\n\n"
     "  kas-gpu net show resnet20\n"
     "  kas-gpu net show resnet18 --input 3x224x224 --classes 1000\n"
-    "  kas-gpu net show resnet18:small=1 --input 3x96x96   # the file's argument, by hand\n"
+    "  kas-gpu net show resnet18:small=1 --input 3x96x96   # by hand\n"
     "  kas-gpu net show ./mine.json --targets 3x3 --json\n"
-    "  kas-gpu net check ./mine.json                       # is the file right? what is in it?\n"
+    "  kas-gpu net check ./mine.json   # is it right?\n"
     "\vNAME is a network that comes with kas-gpu or the path of a network file "
     "(docs/network-file.md).  A multiply-add counts as one FLOP. Shapes are channels x height x "
     "width of the output.";
