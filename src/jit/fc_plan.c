@@ -110,7 +110,7 @@ static bool step(const kas_lower *l, int node, walk *w)
 static void find_base(kas_lower *l, int node, bool library, bool *is_tap)
 {
     kas_lowered_fc *fc = &l->fc[node];
-    const bool own = fc->in >= KAS_WINDOWS;
+    const bool own = fc->in >= KAS_WITHIN;
     walk w = {.node = own ? node : fc->in, .channels = fc->dims, .library = library};
     for (int d = 0; d < w.channels; d++)
         w.at[d] = d;
@@ -164,7 +164,7 @@ static void make_windows(kas_lower *l, int node)
 {
     const kas_node *n = &l->kernel->node[node];
     const kas_tensor in = l->ir->tensor[l->tensor[n->in[0]]];
-    const int windows = KAS_WINDOWS + node;
+    const int windows = KAS_WITHIN + node;
     int rank = in.rank;
     int64_t size[KAS_IR_RANK];
     kas_ix idx[KAS_IR_RANK];

@@ -194,6 +194,8 @@ static lower_fn *class_of(kas_op op, bool gradient)
     case KAS_OP_CONV_DEPTHWISE:
     case KAS_OP_MIX:
         return gradient ? kas_lower_fc_gradient : kas_lower_fc;
+    case KAS_OP_BMM:
+        return gradient ? kas_lower_bmm_gradient : kas_lower_bmm;
     case KAS_OP_SCALE:
         return gradient ? kas_lower_scale_gradient : kas_lower_scale;
     case KAS_OP_NORM:

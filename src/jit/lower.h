@@ -18,11 +18,11 @@
 /* First dims of a node's tensor. */
 enum { KAS_DIM_N, KAS_DIM_H, KAS_DIM_W, KAS_DIM_Q, KAS_DIM_P, KAS_DIM_C };
 
-/* A convolution that computes its own windows has an operand that is no node of the micro-DAG: the
- * windows, [channels of its input..., taps].  The tables below hold it as node KAS_WINDOWS + its
- * own number. */
+/* Some nodes compute something in between that is no node of the micro-DAG: a convolution the
+ * windows of its input, [channels..., taps], a product its values before the softmax.  The tables
+ * below hold it as node KAS_WITHIN + the node's own number. */
 enum {
-    KAS_WINDOWS = KAS_MAX_NODES,
+    KAS_WITHIN = KAS_MAX_NODES,
     KAS_LOWER_NODES = 2 * KAS_MAX_NODES,
     KAS_FC_DIMS = KAS_MAX_CHANNEL_DIMS + 2
 };
@@ -60,9 +60,9 @@ typedef struct kas_lower {
     kas_ex gradient[KAS_LOWER_NODES];     /* sum so far, over the variables of tensor[] */
     int contributions[KAS_LOWER_NODES];   /* to the sum */
     int gradient_tensor[KAS_LOWER_NODES]; /* when the sum is complete */
-    int aux[KAS_MAX_NODES]; /* fold_max, pool_max: argmax; norm: the inverse deviation's
-tensor;
-scale: number of its weight */
+    int aux[KAS_MAX_NODES]; /* fold_max, pool_max: argmax; norm: the inverse deviation's tensor;
+                               scale: number of its weight */
+    int packed[KAS_MAX_NODES][2]; /* bmm: operands of the library product; 0: our own loops */
     kas_lowered_fc fc[KAS_MAX_NODES];
     kas_weight weight[KAS_MAX_NODES];
     int weights, weight_tensor[KAS_MAX_NODES]; /* by number of the weight */
@@ -102,7 +102,13 @@ kas_ex kas_lower_reduce(kas_lower *l, kas_fn fn, int out_rank, const int *out_va
 kas_ex kas_lower_sum(kas_lower *l, int out_rank, const int *out_var, int vars, const int *var,
                      kas_ex body);
 
-/* Dims [dim, dim_end) of a node's operand, to reduce over: IR dims and new variables, outermost
+/* Dims [dim, dim_end) of an operand that has the same dims as the node. */
+typedef struct kas_span {
+    int node, operand, dim, dim_end;
+} kas_span;
+kas_span kas_lower_span(const kas_lower *l, int node); /* what its attributes say */
+
+/* A span to reduce over: IR dims and new variables, outermost
  * first. `size` is the operand's with 1 in their place. */
 typedef struct kas_along {
     int count, dim[KAS_MAX_DIMS], var[KAS_MAX_DIMS];
@@ -110,7 +116,7 @@ typedef struct kas_along {
     int64_t size[KAS_IR_RANK];
     int rank;
 } kas_along;
-kas_along kas_lower_along(kas_lower *l, int node);
+kas_along kas_lower_along(kas_lower *l, const kas_span *span);
 /* A new tensor of dims->size; idx: an index of the operand over its variables and dims->var. */
 int kas_lower_along_tensor(kas_lower *l, const kas_along *dims, kas_ix *idx);
 kas_ex kas_lower_along_reduce(kas_lower *l, kas_fn fn, const kas_along *dims, int tensor,
@@ -144,6 +150,10 @@ void kas_lower_scale(kas_lower *l, int node);
 void kas_lower_scale_gradient(kas_lower *l, int node);
 void kas_lower_norm(kas_lower *l, int node);
 void kas_lower_norm_gradient(kas_lower *l, int node);
+void kas_lower_softmax_of(kas_lower *l, const kas_span *span);
+void kas_lower_softmax_gradient_of(kas_lower *l, const kas_span *span);
+void kas_lower_bmm(kas_lower *l, int node);
+void kas_lower_bmm_gradient(kas_lower *l, int node);
 void kas_lower_softmax(kas_lower *l, int node);
 void kas_lower_softmax_gradient(kas_lower *l, int node);
 void kas_lower_blend(kas_lower *l, int node);

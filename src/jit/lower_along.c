@@ -3,14 +3,19 @@
 
 #include "jit/lower.h"
 
-kas_along kas_lower_along(kas_lower *l, int node)
+kas_span kas_lower_span(const kas_lower *l, int node)
 {
     const kas_node *n = &l->kernel->node[node];
-    const kas_tensor in = l->ir->tensor[l->tensor[n->in[0]]];
+    return (kas_span){node, n->in[0], n->dim, n->dim_end};
+}
+
+kas_along kas_lower_along(kas_lower *l, const kas_span *span)
+{
+    const kas_tensor in = l->ir->tensor[l->tensor[span->operand]];
     kas_along dims = {.rank = in.rank, .elements = 1};
     memcpy(dims.size, in.size, sizeof dims.size);
-    for (int i = n->dim; i < n->dim_end; i++)
-        dims.dim[dims.count++] = kas_lower_dim(l, n->in[0], i);
+    for (int i = span->dim; i < span->dim_end; i++)
+        dims.dim[dims.count++] = kas_lower_dim(l, span->node, i);
     /* Reduced outermost first: H and W lie outside the channels. */
     for (int i = 1; i < dims.count; i++)
         for (int j = i; j > 0 && dims.dim[j] < dims.dim[j - 1]; j--) {

@@ -23,7 +23,8 @@ static kas_ex mean_of(kas_lower *l, const kas_along *dims, int tensor, kas_ex bo
 
 static int lower_mean(kas_lower *l, int node)
 {
-    const kas_along dims = kas_lower_along(l, node);
+    const kas_span span = kas_lower_span(l, node);
+    const kas_along dims = kas_lower_along(l, &span);
     kas_ix idx[KAS_IR_RANK];
     const int mean = kas_lower_along_tensor(l, &dims, idx);
     const kas_ex x = kas_lower_read(l, l->kernel->node[node].in[0], idx);
@@ -41,7 +42,8 @@ static kas_ex centred(kas_lower *l, int node, int mean, const kas_ix *idx)
 static int lower_inverse(kas_lower *l, int node, int mean)
 {
     kas_ir *ir = l->ir;
-    const kas_along dims = kas_lower_along(l, node);
+    const kas_span span = kas_lower_span(l, node);
+    const kas_along dims = kas_lower_along(l, &span);
     kas_ix idx[KAS_IR_RANK];
     const int inverse = kas_lower_along_tensor(l, &dims, idx);
     const kas_ex c = centred(l, node, mean, idx);
@@ -67,7 +69,8 @@ void kas_lower_norm(kas_lower *l, int node)
 /* The mean over the dims of dy, or of dy * y. */
 static int gradient_mean(kas_lower *l, int node, bool times_y)
 {
-    const kas_along dims = kas_lower_along(l, node);
+    const kas_span span = kas_lower_span(l, node);
+    const kas_along dims = kas_lower_along(l, &span);
     kas_ix idx[KAS_IR_RANK];
     const int mean = kas_lower_along_tensor(l, &dims, idx);
     kas_ex body = kas_lower_read_gradient(l, node, idx);

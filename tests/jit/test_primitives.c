@@ -117,12 +117,53 @@ static void test_mix(void **state)
     agree_large("mix to a new size and back", &large);
 }
 
+/* y[c, q] = sum over positions p of value[c, p] * score[q, p], score = query^T key. */
+static void attention(kas_kernel *k, bool softmax, const char *hidden)
+{
+    const int x = kas_build_input(k);
+    const int query = kas_build_fc(k, x, false, hidden), key = kas_build_fc(k, x, false, hidden);
+    const int score = kas_build_bmm(k, query, key, KAS_TRANSPOSE_LHS, softmax); /* [H, W, H, W] */
+    kas_build_bmm(k, kas_build_fc(k, x, false, "C"), score, KAS_TRANSPOSE_RHS, false);
+}
+
+static void test_bmm(void **state)
+{
+    (void)state;
+    kas_kernel space = {0}, soft = {0}, channels = {0}, heads = {0}, shared = {0}, row = {0};
+    attention(&space, false, "C");
+    agree("attention over positions without softmax", &space);
+    attention(&soft, true, "x0");
+    agree("attention over positions", &soft);
+    /* channel attention: [C, C] = x x^T, then times x */
+    int x = kas_build_fc(&channels, kas_build_input(&channels), false, "C");
+    int score = kas_build_bmm(&channels, x, kas_build_fc(&channels, 0, false, "C"),
+                              KAS_TRANSPOSE_RHS, true);
+    kas_build_bmm(&channels, score, x, 0, false);
+    agree_large("attention over channels", &channels);
+    /* in heads: the group dim is a batch */
+    x = kas_build_group(&heads, kas_build_input(&heads), 0, 0);
+    score = kas_build_bmm(&heads, x, x, KAS_TRANSPOSE_RHS, true); /* [G0, C/G0, C/G0] */
+    kas_build_bmm(&heads, score, x, KAS_TRANSPOSE_LHS, false);
+    agree("attention in heads", &heads);
+    /* an operand that all instances share beside one that they do not */
+    x = kas_build_input(&shared);
+    score =
+        kas_build_bmm(&shared, x, kas_build_fc(&shared, x, false, "C"), KAS_TRANSPOSE_RHS, false);
+    kas_build_bmm(&shared, score, x, 0, false);
+    agree("shared operand", &shared);
+    /* without W */
+    x = kas_build_fold(&row, KAS_OP_FOLD_AVG, kas_build_input(&row), 2); /* [C, H] */
+    score = kas_build_bmm(&row, x, kas_build_unary(&row, KAS_OP_SIN, x), KAS_TRANSPOSE_RHS, false);
+    kas_build_bmm(&row, score, 0, KAS_TRANSPOSE_LHS, false);
+    agree("rows", &row);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_scale), cmocka_unit_test(test_norm),
         cmocka_unit_test(test_conv),  cmocka_unit_test(test_conv_depthwise),
-        cmocka_unit_test(test_mix),
+        cmocka_unit_test(test_mix),   cmocka_unit_test(test_bmm),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

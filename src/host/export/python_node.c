@@ -204,6 +204,48 @@ static void put_softmax(const kas_node *node, int i, kas_buf *out)
                        i, a, begin, last, begin, a);
 }
 
+/* An operand of a product as [B, R, batch, rows, columns], turned if it is transposed. */
+static kas_status put_matrix(const kas_kernel *kernel, int i, const kas_product *p, int side,
+                             kas_buf *out)
+{
+    const kas_node *node = &kernel->node[i];
+    const kas_shape *shape = &kernel->node[node->in[side]].shape;
+    const int end[3] = {p->batch, p->cut[side], kas_shape_rank(shape)};
+    kas_buf_printf(out, "n%d.reshape(B, R", node->in[side]);
+    for (int part = 0, d = 0; part < 3; part++) {
+        kas_dim size = kas_dim_const(1);
+        for (; d < end[part]; d++) {
+            kas_dim dim = kas_shape_dim(shape, d);
+            if (!kas_dim_mul(&size, &dim, &size))
+                return kas_fail(KAS_ILLEGAL, "export: node %d: a size leaves its range", i);
+        }
+        kas_buf_puts(out, ", ");
+        kas_python_dim(&size, out);
+    }
+    const bool turned = node->transpose & (side == 0 ? KAS_TRANSPOSE_LHS : KAS_TRANSPOSE_RHS);
+    kas_buf_puts(out, turned ? ").mT" : ")");
+    return KAS_OK;
+}
+
+static kas_status put_bmm(const kas_kernel *kernel, int i, kas_buf *out)
+{
+    kas_product p;
+    KAS_TRY(kas_product_align(kernel, i, &p));
+    kas_buf_printf(out, "        n%d = ", i);
+    KAS_TRY(put_matrix(kernel, i, &p, 0, out));
+    kas_buf_puts(out, " @ ");
+    KAS_TRY(put_matrix(kernel, i, &p, 1, out));
+    kas_buf_puts(out, " / math.sqrt(");
+    kas_python_dim(&p.contracted, out);
+    kas_buf_puts(out, ")\n");
+    if (kernel->node[i].softmax)
+        kas_buf_printf(out, "        n%d = torch.softmax(n%d, 4)\n", i, i);
+    kas_buf_printf(out, "        n%d = n%d.reshape(", i, i);
+    put_shape(&kernel->node[i].shape, out);
+    kas_buf_puts(out, ")\n");
+    return KAS_OK;
+}
+
 /* "n4 = n3 * self.weight0.reshape(R, 1, C, 1, 1)": [R, dims...] lines up with [B, R, dims...]. */
 static void put_scale(const kas_kernel *kernel, int i, int weight, kas_buf *out)
 {
@@ -399,6 +441,8 @@ kas_status kas_python_node(const kas_kernel *kernel, int i, int weight, kas_buf 
         return KAS_OK;
     case KAS_OP_MIX:
         return put_mix(kernel, i, weight, out);
+    case KAS_OP_BMM:
+        return put_bmm(kernel, i, out);
     case KAS_OP_SCALE:
         put_scale(kernel, i, weight, out);
         return KAS_OK;

@@ -30,7 +30,8 @@ typedef struct kas_ref_node {
     size_t groups, fan_in, fan_out;
     /* blending: RHS is [prefix][rhs][suffix], LHS is [prefix][lhs][suffix] */
     size_t prefix, suffix, lhs, rhs;
-    uint32_t kernel_h, kernel_w; /* windows; 1 for an axis that is left alone */
+    size_t batch, rows, contracted, columns; /* BMM */
+    uint32_t kernel_h, kernel_w;             /* windows; 1 for an axis that is left alone */
     long dilation;
     size_t shuffled; /* SHUFFLE: groups */
     size_t begin;    /* SLICE: where the segment begins along the dim */
@@ -58,7 +59,7 @@ typedef struct kas_ref_op {
 /* The pair of each class; which primitive of the class it is, node->op says. */
 extern const kas_ref_op kas_ref_rearrange, kas_ref_fc, kas_ref_unary, kas_ref_fold, kas_ref_softmax,
     kas_ref_blend, kas_ref_scale, kas_ref_norm, kas_ref_pools, kas_ref_slice, kas_ref_concat,
-    kas_ref_conv, kas_ref_mix;
+    kas_ref_conv, kas_ref_mix, kas_ref_bmm;
 /* A tensor as [outer][length][inner], `length` the dims [begin, end): element (o, l, i) lies at
  * (o * length + l) * inner + i. */
 typedef struct kas_ref_view {

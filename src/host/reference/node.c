@@ -5,6 +5,7 @@
  */
 #include "host/reference/evaluate.h"
 
+#include <math.h>
 #include <string.h>
 
 static kas_status shape_of(const kas_node *node, const kas_binding *binding, kas_ref_shape *out)
@@ -67,6 +68,31 @@ static kas_status make_blend(const kas_node *lhs, const kas_node *rhs, int i, ka
     if (out->rhs % out->lhs != 0)
         return kas_fail(KAS_ILLEGAL, "reference: node %d: %zu elements cannot tile %zu", i,
                         out->lhs, out->rhs);
+    return KAS_OK;
+}
+
+/* Elements of one matrix dim follow from the elements of operands and result: with B matrices,
+ * LHS has B*M*K, RHS B*K*N, the result B*M*N. */
+static kas_status make_bmm(const kas_node *lhs, const kas_node *rhs, int i, kas_ref_node *out)
+{
+    size_t l = out->in[0].elements, r = out->in[1].elements, y = out->out.elements;
+    out->batch = 1;
+    for (int d = 0; d < lhs->shape.channels && d < rhs->shape.channels; d++) {
+        if (!lhs->shape.is_group[d] || !rhs->shape.is_group[d] ||
+            !kas_dim_equal(&lhs->shape.channel[d], &rhs->shape.channel[d]))
+            break;
+        out->batch *= out->in[0].size[d];
+    }
+    l /= out->batch;
+    r /= out->batch;
+    y /= out->batch;
+    out->contracted = (size_t)llround(sqrt((double)l * (double)r / (double)y));
+    if (out->contracted == 0 || l % out->contracted || r % out->contracted ||
+        l / out->contracted * (r / out->contracted) != y)
+        return kas_fail(KAS_ILLEGAL, "reference: node %d: %zu and %zu elements give no %zu", i, l,
+                        r, y);
+    out->rows = l / out->contracted;
+    out->columns = r / out->contracted;
     return KAS_OK;
 }
 
@@ -142,6 +168,8 @@ kas_status kas_ref_node_make(const kas_kernel *kernel, int i, const kas_binding 
         return make_slice(kernel, node, i, out);
     if (node->op == KAS_OP_CONCAT)
         return check_concat(node, i, out);
+    if (node->op == KAS_OP_BMM)
+        return make_bmm(&kernel->node[node->in[0]], &kernel->node[node->in[1]], i, out);
     if (node->op == KAS_OP_FC || node->op == KAS_OP_CONV || node->op == KAS_OP_CONV_DEPTHWISE)
         return make_fc(node, &kernel->node[node->in[0]], i, out);
     if (kas_op_get((kas_op)node->op)->class_ == KAS_CLASS_BLEND)
@@ -177,6 +205,8 @@ const kas_ref_op *kas_ref_op_get(kas_op op)
         return &kas_ref_conv;
     case KAS_OP_MIX:
         return &kas_ref_mix;
+    case KAS_OP_BMM:
+        return &kas_ref_bmm;
     case KAS_OP_SCALE:
         return &kas_ref_scale;
     case KAS_OP_NORM:

@@ -179,6 +179,15 @@ int kas_build_mix(kas_kernel *kernel, int in, int dim, int dim_end, const char *
         in, out);
 }
 
+int kas_build_bmm(kas_kernel *kernel, int lhs, int rhs, int transpose, bool softmax)
+{
+    return append(
+        kernel,
+        (kas_node){
+            .op = KAS_OP_BMM, .inputs = 2, .transpose = (uint8_t)transpose, .softmax = softmax},
+        lhs, rhs);
+}
+
 int kas_build_unary(kas_kernel *kernel, kas_op op, int in)
 {
     return append(kernel, (kas_node){.op = (uint8_t)op, .inputs = 1}, in, 0);

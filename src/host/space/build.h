@@ -37,6 +37,8 @@ int kas_build_conv(kas_kernel *kernel, int in, int axes, int window, int dilatio
                    const char *out);
 int kas_build_conv_depthwise(kas_kernel *kernel, int in, int axes, int window, int dilation);
 int kas_build_mix(kas_kernel *kernel, int in, int dim, int dim_end, const char *out);
+/* transpose: KAS_TRANSPOSE_* */
+int kas_build_bmm(kas_kernel *kernel, int lhs, int rhs, int transpose, bool softmax);
 int kas_build_unary(kas_kernel *kernel, kas_op op, int in); /* KAS_OP_RELU ... KAS_OP_SQUARE */
 int kas_build_fold(kas_kernel *kernel, kas_op op, int in, int dim);
 /* KAS_OP_SOFTMAX, _NORM, _SCALE */

@@ -188,6 +188,10 @@ static void print_node(const kas_node *node, kas_buf *out)
         kas_buf_printf(out, " by=%s", kas_symbol_name(KAS_SYM_G0 + node->symbol));
     if ((primitive->attributes & KAS_ATTR_GROUPED) && node->grouped)
         kas_buf_puts(out, " grouped");
+    if (primitive->attributes & KAS_ATTR_PRODUCT)
+        kas_buf_printf(out, "%s%s%s", node->transpose & KAS_TRANSPOSE_LHS ? " lhs^T" : "",
+                       node->transpose & KAS_TRANSPOSE_RHS ? " rhs^T" : "",
+                       node->softmax ? " softmax" : "");
     if (primitive->attributes & KAS_ATTR_OUT) {
         kas_buf_puts(out, " out=");
         kas_dim_print(&node->out, out);

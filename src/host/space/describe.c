@@ -31,6 +31,20 @@ static void describe_window(const kas_node *node, kas_buf *out)
         kas_buf_printf(out, ", dilation %d", node->dilation);
 }
 
+/* "bmm LHS^T RHS over C, softmax" */
+static void describe_product(const kas_kernel *kernel, int i, kas_buf *out)
+{
+    const kas_node *node = &kernel->node[i];
+    kas_product p;
+    kas_buf_printf(out, "bmm LHS%s RHS%s", node->transpose & KAS_TRANSPOSE_LHS ? "^T" : "",
+                   node->transpose & KAS_TRANSPOSE_RHS ? "^T" : "");
+    if (kas_product_align(kernel, i, &p) == KAS_OK) {
+        kas_buf_puts(out, " over ");
+        kas_dim_print(&p.contracted, out);
+    }
+    kas_buf_puts(out, node->softmax ? ", softmax" : "");
+}
+
 static void describe_blend(const kas_kernel *kernel, int i, kas_buf *out)
 {
     kas_dim times;
@@ -106,6 +120,9 @@ void kas_node_describe(const kas_kernel *kernel, int i, kas_buf *out)
     case KAS_OP_FOLD_MAX:
         kas_buf_printf(out, "%s of ", node->op == KAS_OP_FOLD_AVG ? "mean" : "maximum");
         describe_dim(kernel, i, node->dim, out);
+        return;
+    case KAS_OP_BMM:
+        describe_product(kernel, i, out);
         return;
     case KAS_OP_SCALE:
     case KAS_OP_SOFTMAX:

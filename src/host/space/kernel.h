@@ -67,6 +67,8 @@ typedef enum kas_op {
     KAS_OP_NORM,     /* mean 0, variance 1 over dims [dim, dim_end)  attributes: dim, dim_end */
     KAS_OP_POOL_AVG, /* over a window of pixels     attributes: axes, kernel */
     KAS_OP_POOL_MAX,
+    KAS_OP_BMM, /* product of two data tensors, in[0] = LHS, in[1] = RHS
+                   attributes: transpose, softmax */
     /* blending: in[0] = LHS is broadcast to in[1] = RHS; shape of RHS */
     KAS_OP_ADD,
     KAS_OP_SUB,
@@ -76,7 +78,8 @@ typedef enum kas_op {
     KAS_OP_COUNT
 } kas_op;
 
-enum { KAS_AXIS_H = 1, KAS_AXIS_W = 2 }; /* bits of `axes` */
+enum { KAS_AXIS_H = 1, KAS_AXIS_W = 2 };               /* bits of `axes` */
+enum { KAS_TRANSPOSE_LHS = 1, KAS_TRANSPOSE_RHS = 2 }; /* bits of `transpose` */
 enum { KAS_MAX_SHIFT = 3, KAS_MAX_WINDOW = 7, KAS_MAX_DILATION = 3 };
 
 typedef struct kas_shape {
@@ -100,6 +103,8 @@ typedef struct kas_node {
     uint8_t dilation;    /* pixels between two taps of a window: 1 to 3; 0 = 1 */
     uint8_t split;       /* SLICE, CONCAT: which of the kernel's splits, 0..3 */
     uint8_t segment;     /* SLICE: which segment of it */
+    uint8_t transpose;   /* BMM: KAS_TRANSPOSE_* */
+    uint8_t softmax;     /* BMM: of the product, along its columns */
     kas_dim out;         /* FC, CONV, MIX: size of the new dimension: a free variable or its
                             substitution */
     kas_shape shape;     /* of the result; derived, see kas_kernel_infer */
@@ -157,6 +162,16 @@ typedef struct kas_broadcast {
     kas_dim lhs, rhs;   /* sizes of what remains; lhs must divide rhs */
 } kas_broadcast;
 kas_status kas_broadcast_align(const kas_shape *lhs, const kas_shape *rhs, kas_broadcast *out);
+
+/* How a BMM sees its operands (docs/primitives.md): each is a batch of matrices, dims [0, batch)
+ * the batch, [batch, cut) the rows, the rest the columns. */
+typedef struct kas_product {
+    int batch, cut[2];
+    kas_dim contracted; /* size that is summed over */
+} kas_product;
+kas_status kas_product_align(const kas_kernel *kernel, int node, kas_product *out);
+/* How many dims of LHS the result keeps: behind the batch dims, in front of RHS's. */
+int kas_product_kept(const kas_kernel *kernel, int node, const kas_product *product);
 
 /* Free variables: bit v is set when x_v still appears in the `out` of a node. */
 uint32_t kas_kernel_vars(const kas_kernel *kernel);

@@ -12,6 +12,12 @@ const char *kas_axes_name(uint8_t axes)
     return axes == KAS_AXIS_H ? "h" : axes == KAS_AXIS_W ? "w" : "hw";
 }
 
+const char *kas_transpose_name(uint8_t transpose)
+{
+    static const char *const name[4] = {"none", "lhs", "rhs", "both"};
+    return name[transpose & 3];
+}
+
 static kas_status read_op(const cJSON *item, const char *where, int *op)
 {
     const char *text;
@@ -88,14 +94,38 @@ static kas_status read_split_name(const cJSON *item, const char *where, kas_node
     return KAS_OK;
 }
 
+/* Optional: false when the field is not there. */
+static kas_status read_flag(const cJSON *item, const char *where, const char *field, uint8_t *out)
+{
+    const cJSON *flag = cJSON_GetObjectItemCaseSensitive(item, field);
+    if (flag && !cJSON_IsBool(flag))
+        return kas_fail(KAS_BAD_INPUT, "%s: field \"%s\": expected true or false", where, field);
+    *out = flag && cJSON_IsTrue(flag);
+    return KAS_OK;
+}
+
+static kas_status read_product(const cJSON *item, const char *where, kas_node *node)
+{
+    const char *text = kas_transpose_name(0);
+    KAS_TRY(read_flag(item, where, "softmax", &node->softmax));
+    if (kas_json_has(item, "transpose"))
+        KAS_TRY(kas_json_string(item, where, "transpose", &text));
+    for (uint8_t transpose = 0; transpose < 4; transpose++)
+        if (strcmp(text, kas_transpose_name(transpose)) == 0) {
+            node->transpose = transpose;
+            return KAS_OK;
+        }
+    return kas_fail(KAS_BAD_INPUT,
+                    "%s: field \"transpose\": expected \"lhs\", \"rhs\", \"both\" or \"none\", "
+                    "found \"%.40s\"",
+                    where, text);
+}
+
 /* `grouped` is refused before where it is no attribute. */
 static kas_status read_map(const cJSON *item, const char *where, kas_node *node)
 {
     const char *text;
-    const cJSON *grouped = cJSON_GetObjectItemCaseSensitive(item, "grouped");
-    if (grouped && !cJSON_IsBool(grouped))
-        return kas_fail(KAS_BAD_INPUT, "%s: field \"grouped\": expected true or false", where);
-    node->grouped = grouped && cJSON_IsTrue(grouped);
+    KAS_TRY(read_flag(item, where, "grouped", &node->grouped));
     KAS_TRY(kas_json_string(item, where, "out", &text));
     if (!kas_dim_parse(text, &node->out))
         return kas_fail(KAS_BAD_INPUT,
@@ -148,6 +178,8 @@ static kas_status read_attributes(const cJSON *item, const char *where, kas_node
     }
     if (attributes & KAS_ATTR_SYMBOL)
         KAS_TRY(read_group_symbol(item, where, node));
+    if (attributes & KAS_ATTR_PRODUCT)
+        KAS_TRY(read_product(item, where, node));
     return attributes & KAS_ATTR_OUT ? read_map(item, where, node) : KAS_OK;
 }
 
@@ -181,6 +213,10 @@ static void allowed_fields(const kas_node *node, const char *list[MAX_FIELDS])
         list[n++] = "by";
     if (attributes & KAS_ATTR_GROUPED)
         list[n++] = "grouped";
+    if (attributes & KAS_ATTR_PRODUCT) {
+        list[n++] = "transpose";
+        list[n++] = "softmax";
+    }
     if (attributes & KAS_ATTR_OUT)
         list[n++] = "out";
     list[n] = NULL;

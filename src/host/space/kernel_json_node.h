@@ -11,6 +11,8 @@ enum { KAS_KERNEL_FORMAT_VERSION = 1 };
 
 /* "h", "w" or "hw". */
 const char *kas_axes_name(uint8_t axes);
+/* "lhs", "rhs", "both"; "none" for 0, which files leave out. */
+const char *kas_transpose_name(uint8_t transpose);
 
 /* Node i of the file `name`. Operands are earlier nodes and attributes are in range; shapes are not
  * inferred. */

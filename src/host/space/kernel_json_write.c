@@ -32,6 +32,10 @@ static void write_node(const kas_node *node, kas_buf *out)
         kas_buf_printf(out, ", \"by\": \"%s\"", kas_symbol_name(KAS_SYM_G0 + node->symbol));
     if ((attributes & KAS_ATTR_GROUPED) && node->grouped)
         kas_buf_puts(out, ", \"grouped\": true");
+    if ((attributes & KAS_ATTR_PRODUCT) && node->transpose)
+        kas_buf_printf(out, ", \"transpose\": \"%s\"", kas_transpose_name(node->transpose));
+    if ((attributes & KAS_ATTR_PRODUCT) && node->softmax)
+        kas_buf_puts(out, ", \"softmax\": true");
     if (attributes & KAS_ATTR_OUT) {
         kas_buf_puts(out, ", \"out\": \"");
         kas_dim_print(&node->out, out);

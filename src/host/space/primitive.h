@@ -22,7 +22,8 @@ enum {
     KAS_ATTR_KERNEL = 128,   /* in files only when it is not 0 */
     KAS_ATTR_DILATION = 256, /* in files only when it is above 1 */
     KAS_ATTR_SPLIT = 512,
-    KAS_ATTR_SEGMENT = 1024
+    KAS_ATTR_SEGMENT = 1024,
+    KAS_ATTR_PRODUCT = 2048 /* transpose, softmax; in files only when they are not 0 */
 };
 
 typedef struct kas_primitive {
@@ -97,6 +98,7 @@ kas_status kas_infer_conv_depthwise(kas_kernel *kernel, int i);
 kas_status kas_infer_mix(kas_kernel *kernel, int i);
 kas_status kas_infer_pool(kas_kernel *kernel, int i);
 kas_status kas_infer_scale(kas_kernel *kernel, int i);
+kas_status kas_infer_bmm(kas_kernel *kernel, int i);
 kas_status kas_infer_along(kas_kernel *kernel, int i); /* softmax, norm */
 kas_status kas_infer_blend(kas_kernel *kernel, int i);
 
@@ -111,6 +113,8 @@ kas_status kas_cost_input(const kas_kernel *kernel, int i, kas_cost_terms *terms
 kas_status kas_cost_pool(const kas_kernel *kernel, int i, kas_cost_terms *terms);
 /* fan_in multiply-adds for each element of the result, and the weight. */
 kas_status kas_cost_weight(const kas_kernel *kernel, int i, kas_cost_terms *terms);
+
+kas_status kas_cost_bmm(const kas_kernel *kernel, int i, kas_cost_terms *terms);
 
 kas_status kas_weight_fc(const kas_kernel *kernel, int i, kas_weight_dims *out);
 kas_status kas_weight_conv(const kas_kernel *kernel, int i, kas_weight_dims *out);

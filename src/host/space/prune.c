@@ -256,7 +256,8 @@ static bool repeats(const kas_kernel *k, int i)
         if (a->op == b->op && memcmp(a->in, b->in, sizeof a->in) == 0 && a->dim == b->dim &&
             a->dim_end == b->dim_end && a->axes == b->axes && a->offset == b->offset &&
             a->symbol == b->symbol && a->kernel == b->kernel && a->dilation == b->dilation &&
-            a->split == b->split && a->segment == b->segment)
+            a->split == b->split && a->segment == b->segment && a->transpose == b->transpose &&
+            a->softmax == b->softmax)
             return true;
     }
     return false;
@@ -293,6 +294,8 @@ bool kas_prune_node(const kas_kernel *kernel, int i)
         return linear(kernel, node);
     case KAS_OP_MIX:
         return mix(kernel, node);
+    case KAS_OP_BMM:
+        return false;
     case KAS_OP_SCALE:
         return scale(kernel, node);
     case KAS_OP_NORM:
