@@ -45,6 +45,13 @@ results "$dir/a" >"$dir/results.a"
 [ "$(grep -c '^candidate' "$dir/results.a")" = 3 ] || { cat "$dir/results.a"; fail "not three candidates"; }
 expect 0 '' "${search[@]}" --study "$dir/a" # again: nothing to do
 expect 2 '--lr (the study has 0.05, this command 0.06)' "${search[@]}" --study "$dir/a" --lr 0.06
+expect 2 '--candidates (the study has 3, this command 2)' "${search[@]}" --study "$dir/a" --candidates 2
+cp -r "$dir/a" "$dir/grown"
+expect 0 'best kernel:' "${search[@]}" --study "$dir/grown" --candidates 4
+results "$dir/grown" >"$dir/results.grown"
+[ "$(grep -c '^candidate' "$dir/results.grown")" = 4 ] || fail "the study did not grow"
+diff <(grep '^candidate' "$dir/results.a" | sort) <(grep '^candidate' "$dir/results.grown" | sort) | grep '^<' &&
+    fail "growing changed what was finished"
 "$kas" dataset make shapes -o "$dir/t.h5" --train 300 --test 60 --size 16 --classes 4 --seed 9 >/dev/null
 expect 3 'begun with other data' "${search[@]}" --dataset "$dir/t.h5" --study "$dir/a"
 

@@ -219,6 +219,7 @@ static kas_status run(int argc, char **argv)
         return KAS_OK;
     KAS_TRY(kas_cli_recipe_get(&c.recipe, &c.request.search.recipe));
     c.request.threads = c.common.threads;
+    c.request.may_grow = c.by_count;
     kas_session session;
     kas_status status = kas_session_begin(&c.request, c.dry, &session);
     if (status == KAS_OK)

@@ -112,11 +112,10 @@ bool kas_schedule_complete(const kas_supervisor *s)
 
 static kas_status add_finals(kas_supervisor *s, const kas_work *best)
 {
-    kas_work final = *best, baseline = {.kind = KAS_WORK_FINAL_BASELINE, .attempt = -1};
-    final.kind = KAS_WORK_FINAL;
+    kas_work baseline = {.kind = KAS_WORK_FINAL_BASELINE, .attempt = -1};
     baseline.flops = baseline.params = baseline.conv_flops = baseline.conv_params = NAN;
     bool added;
-    KAS_TRY(kas_store_add(s->store, &final, &added));
+    KAS_TRY(kas_store_add_final(s->store, best));
     KAS_TRY(kas_store_add(s->store, &baseline, &added));
     return kas_supervisor_refresh(s);
 }

@@ -127,17 +127,53 @@ static kas_status check_same(const kas_session *s, const kas_study *stored)
     return KAS_OK;
 }
 
+/* Writes down that the study has `candidates` now. */
+static kas_status grow(kas_session *s, kas_search_options *options, int candidates)
+{
+    kas_buf text = {0};
+    char digest[65];
+    const kas_work final = {.kind = KAS_WORK_FINAL};
+    options->candidates = candidates;
+    kas_search_options_write(options, &text);
+    kas_status status = kas_buf_status(&text);
+    if (status == KAS_OK) {
+        kas_sha256_hex(text.data, text.size, digest);
+        status = kas_store_grow(s->store, text.data, digest);
+    }
+    if (status == KAS_OK)
+        kas_study_drop_checkpoint(s->study, &final); /* another kernel may be the next */
+    kas_buf_free(&text);
+    return status;
+}
+
+/* The options as far as they must be the study's own: a larger number of candidates may be asked
+ * for, because candidate k is the same in either. */
+static kas_search_options comparable(const kas_session *s, const kas_search_options *stored,
+                                     const kas_search_options *asked, bool *grows)
+{
+    kas_search_options same = *asked;
+    *grows = s->may_grow && stored->candidates > 0 && asked->candidates > stored->candidates;
+    if (*grows)
+        same.candidates = stored->candidates;
+    return same;
+}
+
 /* An existing study: same options or an error; what the command left open is taken from it. */
 static kas_status adopt(kas_session *s, const kas_search_options *asked)
 {
     kas_study stored;
     kas_search_options options;
+    bool grows = false;
     KAS_TRY(kas_store_get_study(s->store, &stored));
     kas_status status = kas_search_options_read(s->study, stored.options, &options);
-    if (status == KAS_OK && asked)
-        status = kas_search_options_same(s->study, &options, asked);
+    if (status == KAS_OK && asked) {
+        kas_search_options same = comparable(s, &options, asked, &grows);
+        status = kas_search_options_same(s->study, &options, &same);
+    }
     if (status == KAS_OK)
         status = check_same(s, &stored);
+    if (status == KAS_OK && grows)
+        status = grow(s, &options, asked->candidates);
     if (status == KAS_OK && strcmp(stored.dataset_path, s->dataset) != 0)
         status = kas_store_set_dataset_path(s->store, s->dataset);
     kas_study_clear(&stored);
@@ -163,7 +199,8 @@ static kas_status open_store(kas_session *s, const kas_search_options *asked)
 
 kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_session *out)
 {
-    *out = (kas_session){.search = request->search, .init = request->init};
+    *out = (kas_session){
+        .search = request->search, .init = request->init, .may_grow = request->may_grow};
     if (request->net)
         KAS_TRY(kas_net_keep(request->net, out->search.net, &out->search.network));
     KAS_TRY(set_paths(request, out));

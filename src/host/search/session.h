@@ -14,6 +14,7 @@ typedef struct kas_session_request {
     kas_search_options search; /* device and threads are filled in; ignored by resume */
     const char *net;           /* a name, or the path of a network file; NULL = search.net */
     const char *init;          /* weights to start from, copied into the study; NULL = random */
+    bool may_grow;             /* more candidates than the study has were asked for: it gets them */
     int threads;               /* of all workers together; 0 = all cores */
     const char *device;        /* see kas_devices_find; NULL: the study's */
     int workers;               /* 0 = one a GPU, or one */
@@ -24,7 +25,8 @@ typedef struct kas_session_request {
 typedef struct kas_session {
     char study[KAS_STUDY_PATH], dataset[KAS_STUDY_PATH];
     kas_search_options search;
-    const char *init; /* of the request */
+    const char *init; /* of the request, as is may_grow */
+    bool may_grow;
     kas_devices devices;
     int workers;
     double hang_seconds;

@@ -81,13 +81,19 @@ kas_status kas_store_add_busy(kas_store *store, double seconds);
 kas_status kas_store_set_device(kas_store *store, const char *device); /* only if none is set */
 kas_status kas_store_set_dataset_path(kas_store *store, const char *path);
 
+/* The study is to have more candidates: new options, and its final training, if it finished,
+ * becomes an earlier one, which kas_store_add_final brings back when the same candidate wins again.
+ */
+kas_status kas_store_grow(kas_store *store, const char *options, const char *options_digest);
+
 /* ---- work items -------------------------------------------------------------------------------
  */
 typedef enum kas_work_kind {
     KAS_WORK_BASELINE,  /* the unmodified network */
     KAS_WORK_CANDIDATE, /* candidate `index` */
     KAS_WORK_FINAL,     /* the best candidate on the whole training set; `index` is its number */
-    KAS_WORK_FINAL_BASELINE /* the unmodified network likewise */
+    KAS_WORK_FINAL_BASELINE, /* the unmodified network likewise */
+    KAS_WORK_EARLIER_FINAL   /* FINAL of a study that got more candidates since (kas_store_grow) */
 } kas_work_kind;
 
 typedef enum kas_work_state {
@@ -147,6 +153,9 @@ void kas_work_clear(kas_work *work);
 /* Adds an item in state queued; *added is false when (kind, index) exists already. Of `work`, kind,
  * index, attempt, name, kernel and costs are read. */
 kas_status kas_store_add(kas_store *store, const kas_work *work, bool *added);
+
+/* Adds the FINAL item of candidate `work`->index, or brings back an earlier one. */
+kas_status kas_store_add_final(kas_store *store, const kas_work *work);
 
 /* Claims the item of `kind` with the smallest index below `index_limit` (< 0: no limit) that is
  * queued or whose lease is over. *found is false when there is none. kas_work_clear frees *out. */

@@ -5,7 +5,8 @@
 
 #include "host/store/work_row.h"
 
-static const char *const kind_names[] = {"baseline", "candidate", "final", "final-baseline"};
+static const char *const kind_names[] = {"baseline", "candidate", "final", "final-baseline",
+                                         "earlier-final"};
 static const char *const state_names[KAS_WORK_STATES] = {
     "queued",   "running",       "finished", "pruned", "over-latency", "screened",
     "diverged", "out-of-memory", "crashed",  "hung",   "device-lost",  "failed"};
@@ -79,7 +80,7 @@ kas_status kas_work_read_row(kas_store *store, sqlite3_stmt *stmt, kas_work *out
     int kind = sqlite3_column_int(stmt, 1);
     char state[32];
     kas_sql_text(stmt, 10, state, sizeof state);
-    if (kind < 0 || kind > KAS_WORK_FINAL_BASELINE || !kas_work_state_parse(state, &out->state))
+    if (kind < 0 || kind > KAS_WORK_EARLIER_FINAL || !kas_work_state_parse(state, &out->state))
         return kas_fail(KAS_STORE, "%s: work item %lld: unknown kind %d or state \"%s\"",
                         store->path, (long long)out->id, kind, state);
     out->kind = (kas_work_kind)kind;

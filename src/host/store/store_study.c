@@ -62,6 +62,27 @@ kas_status kas_store_get_study(kas_store *store, kas_study *out)
     return status;
 }
 
+static kas_status grow(kas_store *store, const char *options, const char *digest)
+{
+    KAS_TRY(kas_sql_run(store, NULL, "UPDATE study SET options = ?, options_digest = ?", "tt",
+                        options, digest));
+    KAS_TRY(kas_sql_run(store, NULL,
+                        "UPDATE work SET kind = ? WHERE kind = ? AND state = 'finished'", "ii",
+                        (int64_t)KAS_WORK_EARLIER_FINAL, (int64_t)KAS_WORK_FINAL));
+    KAS_TRY(kas_sql_run(store, NULL,
+                        "DELETE FROM epoch WHERE work IN (SELECT id FROM work WHERE kind = ?)", "i",
+                        (int64_t)KAS_WORK_FINAL));
+    return kas_sql_run(store, NULL, "DELETE FROM work WHERE kind = ?", "i",
+                       (int64_t)KAS_WORK_FINAL);
+}
+
+kas_status kas_store_grow(kas_store *store, const char *options, const char *options_digest)
+{
+    KAS_TRY(kas_sql_durable(store, true));
+    KAS_TRY(kas_sql_begin(store));
+    return kas_sql_end(store, grow(store, options, options_digest));
+}
+
 kas_status kas_store_add_busy(kas_store *store, double seconds)
 {
     KAS_TRY(kas_sql_durable(store, false));

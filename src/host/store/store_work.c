@@ -21,6 +21,19 @@ kas_status kas_store_add(kas_store *store, const kas_work *work, bool *added)
     return KAS_OK;
 }
 
+kas_status kas_store_add_final(kas_store *store, const kas_work *work)
+{
+    int restored = 0;
+    bool added;
+    KAS_TRY(kas_sql_durable(store, true));
+    KAS_TRY(kas_sql_run(store, &restored,
+                        "UPDATE OR IGNORE work SET kind = ? WHERE kind = ? AND k = ?", "iii",
+                        (int64_t)KAS_WORK_FINAL, (int64_t)KAS_WORK_EARLIER_FINAL, work->index));
+    kas_work final = *work;
+    final.kind = KAS_WORK_FINAL;
+    return restored ? KAS_OK : kas_store_add(store, &final, &added);
+}
+
 static kas_status find_claimable(kas_store *store, kas_work_kind kind, int64_t limit, double now,
                                  kas_work *out, bool *found)
 {

@@ -1,0 +1,60 @@
+/* Studies that are given more candidates, with real workers (search_fixture.h). */
+#include "search_fixture.h"
+
+/* What kas_session_begin does to a study of fewer candidates. */
+static void grow(const kas_search_options *search)
+{
+    kas_store *store = open_store(search);
+    kas_buf text = {0};
+    kas_search_options_write(search, &text);
+    OK(kas_store_grow(store, text.data, "digest"));
+    kas_study study;
+    OK(kas_store_get_study(store, &study));
+    assert_string_equal(study.options, text.data);
+    kas_study_clear(&study);
+    kas_buf_free(&text);
+    kas_store_close(store);
+}
+
+/* More candidates: what is done stays, a new winner gets its final training, the unmodified
+ * network's and those of the same winner are not repeated. */
+static void finished_studies_grow(void **state)
+{
+    (void)state;
+    plan p = {.what = {[5] = "weak", [6] = "weak"}};
+    kas_search_options search = search_options(3);
+    OK(supervise(p, &search, 1, 30, "d"));
+    search.candidates = 5;
+    grow(&search);
+    OK(supervise(p, &search, 2, 30, "d"));
+    int count;
+    kas_work *list = items(&count);
+    assert_int_equal(count, 5 + 3 + 1);
+    assert_int_equal(state_of(list, count, KAS_WORK_FINAL, 4), KAS_WORK_FINISHED);
+    assert_int_equal(state_of(list, count, KAS_WORK_EARLIER_FINAL, 2), KAS_WORK_FINISHED);
+    kas_work_list_free(list, count);
+    search.candidates = 7; /* both weak: candidate 4 stays the best */
+    grow(&search);
+    OK(supervise(p, &search, 1, 30, "d"));
+    list = items(&count);
+    assert_int_equal(count, 7 + 3 + 1);
+    assert_int_equal(state_of(list, count, KAS_WORK_FINAL, 4), KAS_WORK_FINISHED);
+    assert_int_equal(state_of(list, count, KAS_WORK_EARLIER_FINAL, 2), KAS_WORK_FINISHED);
+    kas_work_list_free(list, count);
+    assert_int_equal(times_noted("begin 2.2"), 1);
+    assert_int_equal(times_noted("begin 2.4"), 1);
+    assert_int_equal(times_noted("begin 3.0"), 1);
+    assert_int_equal(times_noted("begin 0.0"), 1);
+    assert_int_equal(times_noted("begin 1.0"), 1);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "worker") == 0)
+        return kas_worker_run(&fake);
+    kas_log_set_level(KAS_LOG_QUIET);
+    const struct CMUnitTest tests[] = {
+        TEST(finished_studies_grow),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
