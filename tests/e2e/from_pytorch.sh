@@ -1,24 +1,7 @@
 #!/usr/bin/env bash
 # Network files made from PyTorch models: layers, shapes, weights and logits are the model's.
 set -eu
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-kas=$(readlink -f "${KAS_GPU:-./kas-gpu}")
-fail() { echo "FAILED: $*"; exit 1; }
-
-for python in /usr/bin/python3 python3; do "$python" -c 'import torch.fx' 2>/dev/null && break || python=; done
-[ -n "$python" ] || { echo "SKIPPED: no python with torch (Debian: apt-get install python3-torch)"; exit 0; }
-export PYTHONDONTWRITEBYTECODE=1
-
-convert() { # model arguments shape
-    "$python" networks/from_pytorch.py "$1" --arguments "$2" --input "$3" -o "$dir/net.json" --check "$kas" >"$dir/out" 2>&1 ||
-        { cat "$dir/out"; fail "$1 was not converted"; }
-    cat "$dir/out"
-    "$kas" export kernels/depthwise_separable.json --net "$dir/net.json" --input "$3" --classes 10 --flops 1e6 --params 1e6 \
-        -o "$dir/export" >/dev/null 2>"$dir/err" || { cat "$dir/err"; fail "$1 was not exported"; }
-    "$python" tests/e2e/from_pytorch_logits.py "$1" "$2" "$3" "$dir/export" || fail "$1 gives other logits"
-    rm -r "$dir/export"
-}
+. tests/e2e/pytorch.bash
 
 # A model of every function and module that is converted, and not of torchvision.
 cat >"$dir/mine.py" <<'PYTHON'
@@ -83,11 +66,4 @@ for function, words in (("Rolled", "roll: a network file cannot describe this: a
         raise AssertionError(f"{function} was converted")
 PYTHON
 
-if "$python" -c 'import torchvision' 2>/dev/null; then
-    convert torchvision.models:mobilenet_v3_small '{"num_classes": 10}' 3x33x33
-    convert torchvision.models:squeezenet1_1 '{"num_classes": 10}' 3x40x33
-    convert torchvision.models:resnet18 '{"num_classes": 10}' 3x32x32
-else
-    echo "SKIPPED: three networks of torchvision (not installed)"
-fi
 echo "all as expected"
