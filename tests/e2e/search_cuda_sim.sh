@@ -23,8 +23,8 @@ search good || fail "exit code $?: $(cat "$work/good.err")"
 [ "$(grep -c '^candidate.* finished' "$work/good.log")" = 3 ] || fail "3 candidates finished expected: $(cat "$work/good.log")"
 grep -q 'on cuda:0' "$work/good.err" || fail "the GPUs are not named: $(cat "$work/good.err")"
 
-# Every worker's GPU dies at its 4000th launch, which is in the middle of its first or second item.
-search bad KAS_SIM_FAIL=cuLaunchKernel:4000:700:sticky || true
+# Every worker's GPU dies at its 40th launch of a graph, which is in the middle of its second or third item.
+search bad KAS_SIM_FAIL=cuGraphLaunch:40:700:sticky || true
 "$kas" log "$work/bad" >"$work/bad.log"
 lost=$(grep -c ' device-lost ' "$work/bad.log" || true)
 finished=$(grep -c ' finished' "$work/bad.log" || true)
