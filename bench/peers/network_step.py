@@ -17,7 +17,7 @@ Errors: largest |ours - PyTorch's| over a tensor, divided by the tensor's larges
 for the device's gradients, length of the difference divided by the length of PyTorch's gradient, because the ReLU of
 a value near 0 may fall to the other side in float32.  In a deep network that changes gradients by more than the
 tolerance, PyTorch's own float32 gradients as well; where theirs at the same step are further off than the tolerance,
-ours may be as far off as they.  Some gradients are zero but for rounding (a bias before a batch
+ours may be as far off as they, and a quarter more.  Some gradients are zero but for rounding (a bias before a batch
 norm): the divisor is at least 1e-5 of the largest value among tensors of the kind, for the device 1e-4 of the length
 of all gradients.  Exit code 1 when an error exceeds its tolerance or is not a number, 77 when torch is missing.
 """
@@ -192,7 +192,7 @@ def compare_device(args, verdict):
         for name in gradients:
             difference = (ours[name].double().flatten() - peer[name].flatten()).norm().item()
             verdict.add("device: gradients", f"step {i} {name}",
-                        relative(difference, max(peer[name].norm().item(), floor)), max(GRADIENT_TOLERANCE, theirs))
+                        relative(difference, max(peer[name].norm().item(), floor)), max(GRADIENT_TOLERANCE, 1.25 * theirs))
 
 
 def main():

@@ -56,4 +56,16 @@ ends "dead GPU" 5 "illegal memory access" KAS_SIM_FAIL=cuStreamSynchronize:5:700
 ends "launch refused" 5 "kernel kas_dev_" KAS_SIM_FAIL=cuLaunchKernel:50
 ends "GPU too small" 1 "MB of memory left" KAS_SIM_MEMORY=1000000
 ends "no GPU" 5 "no CUDA-capable device" KAS_SIM_DEVICES=0
+
+# A GPU with room for the step only when batch norms are computed again: the run says so, and has the same bits.
+step=(--net resnet20 --dataset "$work/s.h5" --batch 16 --epochs 1 --seed 3 --json)
+plan=$("$kas" train "${step[@]}" --dry-run)
+bytes() { sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p" <<<"$plan"; }
+between=$(((($(bytes device_memory_bytes) + $(bytes recompute_memory_bytes)) / 2 - $(bytes image_bytes)) * 16 / 15))
+for memory in $((1 << 30)) $between; do
+    env KAS_CUDA_LIBS="$sim" KAS_SIM_REFUSE=cublasLt,cudnn KAS_SIM_MEMORY=$memory "$kas" train "${step[@]}" --device cuda \
+        --weights "$work/weights$memory" >"$work/out" 2>"$work/err" || fail "GPU of $memory bytes: $(cat "$work/err")"
+done
+grep -q "computed again in the backward pass" "$work/err" || fail "GPU of $between bytes: $(cat "$work/err")"
+cmp "$work/weights$((1 << 30))" "$work/weights$between" || fail "recomputation gives other weights"
 echo ok
