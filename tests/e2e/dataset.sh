@@ -28,7 +28,7 @@ cmp "$dir/s.h5" "$dir/again.h5" || fail "the same data gave two different files"
 expect 2 'expected import, make or info' "$kas" dataset
 expect 2 'expected -o FILE' "$kas" dataset make shapes
 expect 2 'expected an integer in [8, 256]' "$kas" dataset make shapes -o "$dir/x.h5" --size 3
-expect 2 'import cifar10|cifar100 SRC' "$kas" dataset import mnist "$dir" -o "$dir/x.h5"
+expect 2 'import cifar10|cifar100|idx|folder SRC' "$kas" dataset import mnist "$dir" -o "$dir/x.h5"
 expect 3 'train.bin is missing' "$kas" dataset import cifar100 "$dir" -o "$dir/x.h5"
 expect 3 'No such file' "$kas" dataset info "$dir/none.h5"
 head -c 3000 "$dir/s.h5" >"$dir/cut.h5"
@@ -48,8 +48,33 @@ if /usr/bin/python3 -c 'import h5py' 2>/dev/null; then
     (cd "$dir" && { echo 'import numpy as np
 train_x = np.random.default_rng(0).integers(0, 256, (20, 6, 7, 3), "u1"); train_y = np.arange(20) % 2
 test_x, test_y = train_x[:4], train_y[:4]'
-        sed -n '/^```python/,/^```/p' "$OLDPWD/datasets/FORMAT.md" | grep -v '^```'; } >w.py && /usr/bin/python3 w.py)
+        sed -n '/^```python/,/^```/p;/^```$/q' "$OLDPWD/datasets/FORMAT.md" | grep -v '^```'; } >w.py && /usr/bin/python3 w.py)
     expect 0 'cat, dog' "$kas" dataset info "$dir/mine.h5"
+    # Encoded images, as the other example writes them; and the same out of a folder.
+    if /usr/bin/python3 -c 'import PIL' 2>/dev/null && "$kas" doctor --json | grep -q '"found":true,"name":"libjpeg-turbo".*"found":true,"name":"libpng"'; then
+        (cd "$dir" && { echo 'import io, os, numpy as np
+from PIL import Image
+def encoded(i):
+    out = io.BytesIO()
+    Image.fromarray((np.arange(30 * (20 + i) * 3) % 251).astype("u1").reshape(30, 20 + i, 3)).save(out, "JPEG" if i % 3 else "PNG")
+    return out.getvalue()
+train_files, train_y = [encoded(i) for i in range(20)], np.arange(20) % 2
+test_files, test_y = train_files[:4], train_y[:4]
+for part, n in (("train", 20), ("val", 4)):
+    for i in range(n):
+        os.makedirs("src/%s/%s" % (part, ("cat", "dog")[i % 2]), exist_ok=True)
+        open("src/%s/%s/%02d.%s" % (part, ("cat", "dog")[i % 2], i, "jpg" if i % 3 else "png"), "wb").write(train_files[i])'
+            sed -n '/^import h5py, zlib/,/^```/p' "$OLDPWD/datasets/FORMAT.md" | grep -v '^```'; } >e.py && /usr/bin/python3 e.py)
+        expect 0 'JPEG or PNG images of any size' "$kas" dataset info "$dir/encoded.h5"
+        expect 0 '20 images, 10 of each class' "$kas" dataset import folder "$dir/src" -o "$dir/folder.h5" --input 16
+        expect 0 'trained after 1 epoch' "$kas" train --net resnet20 --dataset "$dir/folder.h5" --epochs 1 --batch 4 --test --device cpu
+        expect 0 'trained after 1 epoch' "$kas" train --net resnet20 --dataset "$dir/s.h5" --stream --shuffle window --read-threads 2 --epochs 1 --batch 8 --test --device cpu
+        printf 'no image' >"$dir/src/train/dog/09.png"
+        expect 3 'dog/09.png: expected a JPEG or PNG image' "$kas" dataset import folder "$dir/src" -o "$dir/x.h5" --input 16
+        expect 0 '19 images' "$kas" dataset import folder "$dir/src" -o "$dir/y.h5" --input 16 --skip-damaged
+    else
+        echo "PIL, libpng or libjpeg-turbo is missing: encoded images were not tried"
+    fi
 else
     echo "h5py is not installed: its files were not tried"
 fi

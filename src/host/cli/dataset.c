@@ -15,6 +15,9 @@ typedef struct arguments {
     int word_count;
     const char *output;
     uint32_t limit_train, limit_test;    /* import; 0 = all */
+    uint32_t resize;                     /* import of small images; 0 = as they are */
+    bool compress;                       /* import; with resize or folder.pixels */
+    kas_folder_options folder;           /* import folder; limits and seed are those above, below */
     uint32_t train, test, size, classes; /* make */
     uint64_t seed;
 } arguments;
@@ -22,6 +25,13 @@ typedef struct arguments {
 enum {
     OPT_LIMIT_TRAIN = 256,
     OPT_LIMIT_TEST,
+    OPT_RESIZE,
+    OPT_COMPRESS,
+    OPT_INPUT,
+    OPT_GREY,
+    OPT_PIXELS,
+    OPT_TEST_SHARE,
+    OPT_SKIP_DAMAGED,
     OPT_TRAIN,
     OPT_TEST,
     OPT_SIZE,
@@ -34,17 +44,62 @@ static const struct argp_option options[] = {
     {0, 0, 0, 0, "For import:", 2},
     {"limit-train", OPT_LIMIT_TRAIN, "N", 0, "Keep N training images, as many of each class", 2},
     {"limit-test", OPT_LIMIT_TEST, "N", 0, "Keep N test images, as many of each class", 2},
+    {"resize", OPT_RESIZE, "S", 0, "cifar10, cifar100, idx: store images as S x S pixels", 2},
+    {"input", OPT_INPUT, "S", 0, "folder: a network gets S x S pixels of an image (default 224)",
+     2},
+    {"grey", OPT_GREY, 0, 0, "folder: in one channel", 2},
+    {"pixels", OPT_PIXELS, 0, 0, "folder: store the middle as S x S pixels, not the files", 2},
+    {"compress", OPT_COMPRESS, 0, 0, "With --resize or --pixels: with gzip", 2},
+    {"test-share", OPT_TEST_SHARE, "X", 0,
+     "folder: of the images, when there is no val or test part (default 0.1)", 2},
+    {"skip-damaged", OPT_SKIP_DAMAGED, 0, 0, "folder: leave damaged images out, with a warning", 2},
     {0, 0, 0, 0, "For make:", 3},
     {"train", OPT_TRAIN, "N", 0, "Training images (default 2000)", 3},
     {"test", OPT_TEST, "N", 0, "Test images (default 500)", 3},
     {"size", OPT_SIZE, "S", 0, "Height and width in pixels, 8 to 256 (default 32)", 3},
     {"classes", OPT_CLASSES, "K", 0, "2 to 12 (default 10)", 3},
-    {"seed", OPT_SEED, "S", 0, "Other images of the same kind (default 0)", 3},
+    {"seed", OPT_SEED, "S", 0,
+     "Other images of the same kind; import folder: another order and share (default 0)", 3},
     {0}};
 
 static uint32_t count_of(struct argp_state *state, const char *option, const char *text)
 {
     return (uint32_t)kas_cli_int(state, option, text, 1, 100000000);
+}
+
+static error_t parse_import(arguments *a, int key, char *arg, struct argp_state *state)
+{
+    switch (key) {
+    case OPT_LIMIT_TRAIN:
+        a->limit_train = count_of(state, "--limit-train", arg);
+        return 0;
+    case OPT_LIMIT_TEST:
+        a->limit_test = count_of(state, "--limit-test", arg);
+        return 0;
+    case OPT_RESIZE:
+        a->resize = (uint32_t)kas_cli_int(state, "--resize", arg, 8, 4096);
+        return 0;
+    case OPT_COMPRESS:
+        a->compress = true;
+        return 0;
+    case OPT_INPUT:
+        a->folder.side = (uint32_t)kas_cli_int(state, "--input", arg, 8, 4096);
+        return 0;
+    case OPT_GREY:
+        a->folder.c = 1;
+        return 0;
+    case OPT_PIXELS:
+        a->folder.pixels = true;
+        return 0;
+    case OPT_TEST_SHARE:
+        a->folder.test_share = kas_cli_number(state, "--test-share", arg, 1e-6, 1 - 1e-6);
+        return 0;
+    case OPT_SKIP_DAMAGED:
+        a->folder.skip_damaged = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -56,12 +111,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case 'o':
         a->output = arg;
-        return 0;
-    case OPT_LIMIT_TRAIN:
-        a->limit_train = count_of(state, "--limit-train", arg);
-        return 0;
-    case OPT_LIMIT_TEST:
-        a->limit_test = count_of(state, "--limit-test", arg);
         return 0;
     case OPT_TRAIN:
         a->train = count_of(state, "--train", arg);
@@ -85,7 +134,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
             a->words[a->word_count++] = arg;
         return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return parse_import(a, key, arg, state);
     }
 }
 
@@ -93,13 +142,18 @@ static const struct argp_child children[] = {{&kas_cli_common_argp, 0, 0, 90}, {
 static const struct argp argp = {
     options,
     parse,
-    "import cifar10|cifar100 SRC -o FILE\nmake shapes -o FILE\ninfo FILE",
+    "import cifar10|cifar100|idx|folder SRC -o FILE\nmake shapes -o FILE\ninfo FILE",
     "Makes data sets in HDF5 and says what is in one.\n\n"
     "  kas-gpu dataset make shapes -o shapes.h5\n"
     "  kas-gpu dataset import cifar100 cifar-100-binary.tar.gz -o cifar100.h5\n"
     "  kas-gpu dataset import cifar10 DIR -o small.h5 --limit-train 5000\n"
+    "  kas-gpu dataset import cifar100 DIR -o large.h5 --resize 224\n"
+    "  kas-gpu dataset import idx mnist/ -o mnist.h5\n"
+    "  kas-gpu dataset import folder imagenet/ -o imagenet.h5\n"
     "  kas-gpu dataset info cifar100.h5\n\v"
-    "SRC is the unpacked folder or the .tar.gz of the binary version; datasets/fetch.sh gets it. "
+    "SRC of CIFAR is the unpacked folder or the .tar.gz of the binary version; datasets/fetch.sh "
+    "gets it. idx is a folder of IDX files, as MNIST's, plain or .gz. folder has train/CLASS/*.jpg "
+    "and val/CLASS/*.jpg (.jpeg, .png), or CLASS/*.jpg and a test share is split off. "
     "The layout of the files is described in datasets/FORMAT.md: any HDF5 file of that layout "
     "works, whoever wrote it.",
     children,
@@ -120,9 +174,9 @@ static kas_status print_json(const kas_dataset *d, const char *path)
     kas_buf_puts(&out, "{\"schema_version\": 1, \"file\": ");
     kas_buf_json_string(&out, path);
     kas_buf_printf(&out,
-                   ", \"height\": %u, \"width\": %u, \"channels\": %u, \"train\": %u, "
-                   "\"test\": %u",
-                   d->h, d->w, d->c, d->train.count, d->test.count);
+                   ", \"height\": %u, \"width\": %u, \"channels\": %u, \"encoded\": %s, "
+                   "\"train\": %u, \"test\": %u",
+                   d->h, d->w, d->c, d->encoded ? "true" : "false", d->train.count, d->test.count);
     add_floats(&out, "mean", d->mean, d->c);
     add_floats(&out, "std", d->std, d->c);
     kas_buf_printf(&out, ", \"digest\": \"%s\", \"classes\": [", d->digest);
@@ -168,8 +222,8 @@ static kas_status print_text(const kas_dataset *d, const char *path)
     uint32_t *tally = malloc(d->classes * sizeof *tally);
     if (!tally)
         return kas_fail(KAS_NO_MEMORY, "out of memory for %u classes", d->classes);
-    printf("%s\n%-10s %u x %u pixels, %u channel%s\n", path, "images", d->h, d->w, d->c,
-           d->c == 1 ? "" : "s");
+    printf("%s\n%-10s %u x %u pixels, %u channel%s%s\n", path, "images", d->h, d->w, d->c,
+           d->c == 1 ? "" : "s", d->encoded ? ", out of JPEG or PNG images of any size" : "");
     printf("%-10s ", "train");
     print_range(d, &d->train, tally);
     printf("%-10s ", "test");
@@ -196,34 +250,80 @@ static kas_status usage(const char *problem)
     return kas_fail(KAS_USAGE, "%s; see kas-gpu dataset --help", problem);
 }
 
+/* Data sets that are made or read in memory. */
 static kas_status load(const arguments *a, kas_dataset **out)
 {
-    const char *action = a->words[0], *what = a->word_count > 1 ? a->words[1] : "";
-    if (strcmp(action, "make") == 0) {
-        if (a->word_count != 2 || strcmp(what, "shapes") != 0)
-            return usage("make: expected: make shapes -o FILE");
+    const char *what = a->words[1];
+    if (strcmp(a->words[0], "make") == 0)
         return kas_make_shapes(a->train, a->test, a->size, a->classes, a->seed, out);
-    }
-    bool ten = strcmp(what, "cifar10") == 0;
-    if (a->word_count != 3 || (!ten && strcmp(what, "cifar100") != 0))
-        return usage("import: expected: import cifar10|cifar100 SRC -o FILE");
-    KAS_TRY(kas_import_cifar(ten ? KAS_CIFAR10 : KAS_CIFAR100, a->words[2], out));
+    if (strcmp(what, "idx") == 0)
+        KAS_TRY(kas_import_idx(a->words[2], out));
+    else
+        KAS_TRY(kas_import_cifar(strcmp(what, "cifar10") == 0 ? KAS_CIFAR10 : KAS_CIFAR100,
+                                 a->words[2], out));
     KAS_TRY(kas_dataset_limit(*out, a->limit_train, a->limit_test));
     kas_dataset_finish(*out);
     return KAS_OK;
 }
 
+static kas_status write_loaded(const arguments *a)
+{
+    kas_dataset *d = NULL;
+    kas_status status = load(a, &d);
+    if (status == KAS_OK && a->resize)
+        status = kas_dataset_write_resized(a->output, d, a->resize, a->resize, a->compress);
+    else if (status == KAS_OK)
+        status = kas_dataset_write(a->output, d);
+    kas_dataset_close(d);
+    return status;
+}
+
+static kas_status import_folder(const arguments *a)
+{
+    kas_folder_options o = a->folder;
+    o.limit_train = a->limit_train;
+    o.limit_test = a->limit_test;
+    o.compress = a->compress;
+    o.seed = a->seed;
+    return kas_import_folder(a->words[2], a->output, &o);
+}
+
+static bool is_one_of(const char *word, const char *const *words)
+{
+    while (*words && strcmp(*words, word) != 0)
+        words++;
+    return *words != NULL;
+}
+
+static kas_status check_words(const arguments *a, bool folder)
+{
+    static const char *const sources[] = {"cifar10", "cifar100", "idx", "folder", NULL};
+    const char *what = a->word_count > 1 ? a->words[1] : "";
+    if (strcmp(a->words[0], "make") == 0)
+        return a->word_count == 2 && strcmp(what, "shapes") == 0
+                   ? KAS_OK
+                   : usage("make: expected: make shapes -o FILE");
+    if (a->word_count != 3 || !is_one_of(what, sources))
+        return usage("import: expected: import cifar10|cifar100|idx|folder SRC -o FILE");
+    if (a->compress && !(folder ? a->folder.pixels : a->resize > 0))
+        return usage("--compress needs --resize, or import folder with --pixels");
+    if (folder && a->resize)
+        return usage("import folder: --input S is the size that a network gets, not --resize");
+    return KAS_OK;
+}
+
+/* What is told of the file is read from it. */
 static kas_status run_write(const arguments *a)
 {
+    kas_dataset *d = NULL;
+    bool folder = a->word_count > 1 && strcmp(a->words[1], "folder") == 0;
+    KAS_TRY(check_words(a, folder));
     if (!a->output)
         return usage("expected -o FILE, the file to write");
-    kas_dataset *d = NULL;
     KAS_TRY(kas_file_check_writable(a->output));
-    kas_status status = load(a, &d);
-    if (status == KAS_OK)
-        status = kas_dataset_write(a->output, d);
-    if (status == KAS_OK)
-        status = print_dataset(a, d, a->output);
+    KAS_TRY(folder ? import_folder(a) : write_loaded(a));
+    KAS_TRY(kas_dataset_open_streamed(a->output, &d));
+    kas_status status = print_dataset(a, d, a->output);
     kas_dataset_close(d);
     return status;
 }
@@ -242,7 +342,11 @@ static kas_status run_info(const arguments *a)
 
 static kas_status run(int argc, char **argv)
 {
-    arguments a = {.train = 2000, .test = 500, .size = 32, .classes = 10};
+    arguments a = {.train = 2000,
+                   .test = 500,
+                   .size = 32,
+                   .classes = 10,
+                   .folder = {.side = 224, .c = 3, .test_share = 0.1}};
     bool done;
     KAS_TRY(kas_cli_parse(&argp, argc, argv, &a, &done));
     if (done)

@@ -1,6 +1,5 @@
 #include "host/data/dataset.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include <unistd.h>
 
 #include "host/data/dataset_shell.h"
+#include "host/data/dataset_write.h"
 
 void kas_dataset_close(kas_dataset *d)
 {
@@ -99,18 +99,8 @@ fail:
 /* Sums of integers are exact, so the result depends neither on order nor on the machine. */
 void kas_dataset_finish(kas_dataset *d)
 {
-    uint64_t pixels = (uint64_t)d->train.count * d->h * d->w;
-    for (uint32_t c = 0; c < d->c; c++) {
-        uint64_t sum = 0, squares = 0;
-        for (uint64_t i = 0; i < pixels; i++) {
-            uint64_t value = d->train.pixels[i * d->c + c];
-            sum += value;
-            squares += value * value;
-        }
-        double mean = (double)sum / (double)pixels;
-        double variance = (double)squares / (double)pixels - mean * mean;
-        d->mean[c] = (float)(mean / 255);
-        d->std[c] = variance > 1e-9 ? (float)(sqrt(variance) / 255) : 1.0f;
-    }
+    kas_pixel_sums sums = {0};
+    kas_pixel_sums_add(&sums, d->train.pixels, (uint64_t)d->train.count * d->h * d->w, d->c);
+    kas_pixel_sums_finish(&sums, d->c, d->mean, d->std);
     kas_dataset_digest(d, d->digest); /* pixels in memory: cannot fail */
 }

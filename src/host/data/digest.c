@@ -1,5 +1,4 @@
-#include "host/core/sha256.h"
-#include "host/data/dataset.h"
+#include "host/data/digest.h"
 
 static void hash_words(kas_sha256 *hash, const uint32_t *words, size_t count)
 {
@@ -34,6 +33,14 @@ static void hash_encoded(kas_sha256 *hash, const kas_storage *s)
     }
 }
 
+void kas_digest_labels(kas_sha256 *hash, const kas_images *images)
+{
+    for (uint32_t i = 0; i < images->count; i++) {
+        const uint8_t bytes[2] = {(uint8_t)images->labels[i], (uint8_t)(images->labels[i] >> 8)};
+        kas_sha256_update(hash, bytes, sizeof bytes);
+    }
+}
+
 static kas_status hash_images(kas_sha256 *hash, const kas_dataset *d, const kas_images *images)
 {
     if (images->pixels)
@@ -42,25 +49,32 @@ static kas_status hash_images(kas_sha256 *hash, const kas_dataset *d, const kas_
         hash_encoded(hash, &images->storage);
     else
         KAS_TRY(hash_file(hash, images));
-    for (uint32_t i = 0; i < images->count; i++) {
-        const uint8_t bytes[2] = {(uint8_t)images->labels[i], (uint8_t)(images->labels[i] >> 8)};
-        kas_sha256_update(hash, bytes, sizeof bytes);
-    }
+    kas_digest_labels(hash, images);
     return KAS_OK;
+}
+
+void kas_digest_begin(kas_sha256 *hash, const kas_dataset *d)
+{
+    const uint32_t words[] = {d->h, d->w, d->c, d->classes, d->train.count, d->test.count};
+    kas_sha256_init(hash);
+    hash_words(hash, words, sizeof words / sizeof *words);
+    if (d->encoded)
+        kas_sha256_update(hash, "encoded", 7);
+}
+
+void kas_digest_end(kas_sha256 *hash, char hex[65])
+{
+    uint8_t digest[32];
+    kas_sha256_final(hash, digest);
+    kas_sha256_to_hex(digest, hex);
 }
 
 kas_status kas_dataset_digest(const kas_dataset *d, char hex[65])
 {
     kas_sha256 hash;
-    uint8_t digest[32];
-    const uint32_t words[] = {d->h, d->w, d->c, d->classes, d->train.count, d->test.count};
-    kas_sha256_init(&hash);
-    hash_words(&hash, words, sizeof words / sizeof *words);
-    if (d->encoded)
-        kas_sha256_update(&hash, "encoded", 7);
+    kas_digest_begin(&hash, d);
     KAS_TRY(hash_images(&hash, d, &d->train));
     KAS_TRY(hash_images(&hash, d, &d->test));
-    kas_sha256_final(&hash, digest);
-    kas_sha256_to_hex(digest, hex);
+    kas_digest_end(&hash, hex);
     return KAS_OK;
 }
