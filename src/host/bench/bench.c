@@ -6,13 +6,13 @@
 #include <string.h>
 
 extern const kas_bench_suite kas_bench_suite_sampler, kas_bench_suite_jit, kas_bench_suite_step,
-    kas_bench_suite_layers;
+    kas_bench_suite_layers, kas_bench_suite_data;
 
 const kas_bench_suite *const *kas_bench_suites(void)
 {
-    static const kas_bench_suite *const suites[] = {&kas_bench_suite_sampler, &kas_bench_suite_jit,
-                                                    &kas_bench_suite_step, &kas_bench_suite_layers,
-                                                    NULL};
+    static const kas_bench_suite *const suites[] = {
+        &kas_bench_suite_sampler, &kas_bench_suite_jit,  &kas_bench_suite_step,
+        &kas_bench_suite_layers,  &kas_bench_suite_data, NULL};
     return suites;
 }
 

@@ -30,6 +30,7 @@ typedef struct kas_bench_options {
     const char *kernel;    /* step: kernel file that is compared with the network as it is, or NULL;
                               layers: a kernel file or a folder of them, NULL = "kernels" */
     const char *cache_dir; /* of the JIT; NULL = default */
+    const char *dataset;   /* data: file to measure; NULL = files made for it */
     uint64_t seed;
 } kas_bench_options;
 

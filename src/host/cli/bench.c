@@ -27,6 +27,7 @@ static const struct argp_option option_list[] = {
      "step: compare with this kernel in place; layers: this kernel or a folder of them "
      "(default: kernels)",
      0},
+    {"dataset", 'd', "F.h5", 0, "data: measure this file (default: files made for it)", 0},
     {"device", 'D', "D", 0, "auto (default), cpu, cuda, cuda:N", 0},
     {0}};
 
@@ -75,6 +76,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case 'k':
         o->bench.kernel = arg;
         return 0;
+    case 'd':
+        o->bench.dataset = arg;
+        return 0;
     case 'D':
         o->bench.device = arg;
         return 0;
@@ -93,6 +97,7 @@ static const char doc[] =
     "  kas-gpu bench layers --kernel best.json\n"
     "  kas-gpu bench step --net resnet20 --batch 128 --device cpu --repeats 20\n"
     "  kas-gpu bench step --net resnet20 --kernel best.json --json\n"
+    "  kas-gpu bench data --dataset imagenet.h5 --batch 256\n"
     "\vWithout --net each suite runs every network it knows, at sizes of its own. Medians with "
     "quartiles, never the best of several runs. docs/benchmarks.md explains every figure.\n\n"
     "Suites (default: all):";

@@ -74,11 +74,10 @@ static kas_status load_image(const kas_reader *r, worker *w, uint32_t position, 
         memcpy(to, images->pixels + number * r->image, r->image);
         return KAS_OK;
     }
+    if (!r->o.dataset->encoded)
+        return kas_storage_read_into(&images->storage, number, &w->scratch, to);
     KAS_TRY(kas_storage_read(&images->storage, number, &w->scratch, &bytes, &size));
-    if (r->o.dataset->encoded)
-        return render(r, w, position, bytes, size, to);
-    memcpy(to, bytes, r->image);
-    return KAS_OK;
+    return render(r, w, position, bytes, size, to);
 }
 
 /* Notes a failure at `position` of the slot. The lock is held. */

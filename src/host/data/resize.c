@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Integers only, so every version gives the same bits. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__SANITIZE_ADDRESS__)
+/* Integers only, so every version gives the same bits. The choice is made before a sanitizer is
+ * ready for it, hence not with one. */
+#if defined(__x86_64__) && defined(__GLIBC__) && __has_attribute(target_clones) &&                 \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define FAST __attribute__((target_clones("avx2", "default")))
 #else
 #define FAST

@@ -156,6 +156,12 @@ kas_status kas_storage_read(const kas_storage *s, uint32_t i, kas_storage_scratc
     return KAS_OK;
 }
 
+kas_status kas_storage_read_into(const kas_storage *s, uint32_t i, kas_storage_scratch *scratch,
+                                 uint8_t *out)
+{
+    return read_run(s, i * s->image_bytes, s->image_bytes, out, scratch);
+}
+
 void kas_storage_prefetch(const kas_storage *s, uint32_t i)
 {
     uint64_t start, size;

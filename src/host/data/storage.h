@@ -62,6 +62,10 @@ void kas_storage_scratch_free(kas_storage_scratch *scratch);
 kas_status kas_storage_read(const kas_storage *storage, uint32_t i, kas_storage_scratch *scratch,
                             const uint8_t **bytes, size_t *size);
 
+/* The same for pixels, into `out` (image_bytes): without a copy where they are not compressed. */
+kas_status kas_storage_read_into(const kas_storage *storage, uint32_t i,
+                                 kas_storage_scratch *scratch, uint8_t *out);
+
 /* Asks the system to have image i in memory soon; never waits for the disk. */
 void kas_storage_prefetch(const kas_storage *storage, uint32_t i);
 

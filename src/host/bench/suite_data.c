@@ -1,0 +1,457 @@
+/* How fast do images come from a file to the device, and what is in the way?
+ *
+ * Each round measures, one after the other and on the same images in the same order:
+ *
+ *     read     the bytes of every image, out of a file that the system was told to forget; pixels
+ *              into a ring as large as the feed's
+ *     decode   the work on the bytes alone, out of memory: decode, crop, resize (encoded images
+ * only) feed     everything: read, decode, ring, copy to the device, as training does it
+ *
+ * The feed can be no faster than the slower of the other two; its rate by theirs in the same round
+ * is what it loses.  All three use the same number of threads. */
+#include <inttypes.h>
+#include <math.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "host/bench/bench.h"
+#include "host/bench/data_file.h"
+#include "host/core/log.h"
+#include "host/data/order.h"
+#include "host/data/render.h"
+#include "host/train/stream.h"
+
+enum { REPEATS = 5, IMAGES = 1024, KEPT = 128, BATCH = 64, AHEAD = 256, RING = 4, GPU_RATE = 3000 };
+
+typedef struct subject {
+    const kas_bench_options *o;
+    const char *name; /* of the case */
+    kas_device *device;
+    kas_dataset *dataset;
+    int threads, repeats;
+    uint32_t batch, count; /* images of a round */
+    uint32_t *order;       /* [count], a new one for every round */
+    uint64_t bytes;        /* of the images of a round, as stored */
+    kas_view view;
+    uint8_t *ring;       /* pixels: RING batches, for `read` */
+    uint8_t *kept[KEPT]; /* encoded images in memory, for `decode` */
+    size_t kept_size[KEPT];
+    double open_seconds;
+} subject;
+
+/* Rates in images a second, and what a feed took. */
+typedef struct rounds {
+    kas_samples read, decode, feed, ratio, cpu; /* cpu: seconds an image */
+    double growth;                              /* bytes: most that memory grew in a feed */
+} rounds;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static double cpu_seconds(void)
+{
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+           1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+}
+
+static double resident_bytes(void)
+{
+    long unused = 0, pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (file && fscanf(file, "%ld %ld", &unused, &pages) != 2)
+        pages = 0;
+    if (file)
+        fclose(file);
+    return (double)pages * (double)sysconf(_SC_PAGESIZE);
+}
+
+/* ---- the three measurements ------------------------------------------------------------------ */
+
+/* Messages belong to threads: that of a failure is brought to the caller's. */
+typedef struct failure {
+    kas_status status;
+    char message[1024];
+} failure;
+
+static void keep_failure(failure *f, kas_status status)
+{
+    if (status == KAS_OK)
+        return;
+#pragma omp critical(kas_bench_data)
+    {
+        f->status = status;
+        snprintf(f->message, sizeof f->message, "%s", kas_error());
+    }
+}
+
+static kas_status tell(const failure *f)
+{
+    return f->status == KAS_OK ? KAS_OK : kas_fail(f->status, "%s", f->message);
+}
+
+static kas_status read_one(const subject *s, uint32_t i, kas_storage_scratch *scratch)
+{
+    const kas_storage *storage = &s->dataset->train.storage;
+    const uint8_t *bytes;
+    size_t size;
+    if (i + AHEAD < s->count)
+        kas_storage_prefetch(storage, s->order[i + AHEAD]);
+    if (s->ring)
+        return kas_storage_read_into(storage, s->order[i], scratch,
+                                     s->ring + i % (RING * s->batch) * storage->image_bytes);
+    return kas_storage_read(storage, s->order[i], scratch, &bytes, &size);
+}
+
+static kas_status read_all(const subject *s, double *rate)
+{
+    failure failed = {KAS_OK, ""};
+    kas_storage_forget(&s->dataset->train.storage);
+    double start = now();
+#pragma omp parallel num_threads(s->threads)
+    {
+        kas_storage_scratch scratch = {0};
+#pragma omp for schedule(dynamic, 4)
+        for (uint32_t i = 0; i < s->count; i++)
+            keep_failure(&failed, read_one(s, i, &scratch));
+        kas_storage_scratch_free(&scratch);
+    }
+    *rate = s->count / (now() - start);
+    return tell(&failed);
+}
+
+static kas_status decode_all(const subject *s, double *rate)
+{
+    const kas_dataset *d = s->dataset;
+    failure failed = {KAS_OK, ""};
+    double start = now();
+#pragma omp parallel num_threads(s->threads)
+    {
+        kas_renderer renderer = {0};
+        uint8_t *out = malloc((size_t)d->h * d->w * d->c);
+        if (!out)
+            keep_failure(&failed, kas_fail(KAS_NO_MEMORY, "no memory for an image"));
+#pragma omp for schedule(dynamic, 4)
+        for (uint32_t i = 0; i < s->count; i++)
+            if (out)
+                keep_failure(&failed, kas_render(&renderer, &s->view, i, s->kept[i % KEPT],
+                                                 s->kept_size[i % KEPT], d->h, d->w, d->c, out));
+        kas_renderer_free(&renderer);
+        free(out);
+    }
+    *rate = s->count / (now() - start);
+    return tell(&failed);
+}
+
+/* Takes every batch at once, as a device would that is infinitely fast. */
+static kas_status take_all(const subject *s, kas_stream *stream, const kas_pass *pass,
+                           double *growth)
+{
+    double before = resident_bytes();
+    KAS_TRY(kas_stream_begin(stream, pass));
+    for (uint32_t at = 0; at < pass->count; at += s->batch) {
+        KAS_TRY(kas_stream_next(stream));
+        KAS_TRY(kas_stream_done(stream));
+        *growth = fmax(*growth, resident_bytes() - before);
+    }
+    return kas_device_sync(s->device);
+}
+
+/* Rings and buffers are touched before the clock starts, as in all but the first seconds of an
+ * epoch. */
+static kas_status touch_all(const subject *s, kas_stream *stream, kas_pass pass)
+{
+    double unused = 0;
+    uint32_t some = 2 * RING * s->batch;
+    pass.count = some < s->count ? some : s->count;
+    return take_all(s, stream, &pass, &unused);
+}
+
+static kas_status expect_image(const subject *s, uint32_t position, kas_renderer *renderer,
+                               kas_storage_scratch *scratch, uint8_t *out)
+{
+    const kas_dataset *d = s->dataset;
+    const uint8_t *bytes;
+    size_t size;
+    KAS_TRY(kas_storage_read(&d->train.storage, s->order[position], scratch, &bytes, &size));
+    if (d->encoded)
+        return kas_render(renderer, &s->view, position, bytes, size, d->h, d->w, d->c, out);
+    memcpy(out, bytes, size);
+    return KAS_OK;
+}
+
+/* The last image of the order must lie in its place on the device: what was timed was done. */
+static kas_status check_last(const subject *s, const uint8_t *pixels)
+{
+    const kas_dataset *d = s->dataset;
+    size_t image = (size_t)d->h * d->w * d->c;
+    uint32_t last = s->count - 1, place;
+    kas_renderer renderer = {0};
+    kas_storage_scratch scratch = {0};
+    uint8_t *both = malloc(2 * image);
+    kas_status status = both ? KAS_OK : kas_fail(KAS_NO_MEMORY, "no memory for an image");
+    place = (uint32_t)(last % ((uint64_t)KAS_STREAM_RING * s->batch));
+    KAS_TRY_GOTO(status, out);
+    KAS_TRY_GOTO(kas_mem_download(s->device, both, pixels + place * image, image), out);
+    KAS_TRY_GOTO(expect_image(s, last, &renderer, &scratch, both + image), out);
+    if (memcmp(both, both + image, image) != 0)
+        status = kas_fail(KAS_FAILURE, "data: the last image on the device is another one");
+out:
+    kas_renderer_free(&renderer);
+    kas_storage_scratch_free(&scratch);
+    free(both);
+    return status;
+}
+
+static kas_status feed_all(const subject *s, rounds *r, double *rate, double *cpu)
+{
+    const kas_dataset *d = s->dataset;
+    size_t images = (size_t)KAS_STREAM_RING * s->batch;
+    kas_stream *stream = NULL;
+    void *pixels = NULL, *labels = NULL;
+    const kas_pass pass = {&d->train, s->order, s->count, 0, s->view};
+    kas_status status;
+    KAS_TRY_GOTO(kas_mem_alloc(s->device, images * d->h * d->w * d->c, &pixels), out);
+    KAS_TRY_GOTO(kas_mem_alloc(s->device, images * sizeof(uint16_t), &labels), out);
+    KAS_TRY_GOTO(kas_stream_create(s->device, d, s->batch, s->threads, pixels, labels, &stream),
+                 out);
+    KAS_TRY_GOTO(touch_all(s, stream, pass), out);
+    kas_storage_forget(&d->train.storage);
+    double start = now(), used = cpu_seconds();
+    KAS_TRY_GOTO(take_all(s, stream, &pass, &r->growth), out);
+    *rate = s->count / (now() - start);
+    *cpu = (cpu_seconds() - used) / s->count;
+    status = check_last(s, pixels);
+out:
+    kas_stream_free(stream);
+    kas_mem_free(s->device, pixels);
+    kas_mem_free(s->device, labels);
+    return status;
+}
+
+static kas_status one_round(subject *s, uint32_t number, rounds *r)
+{
+    double read, decode = INFINITY, feed, cpu;
+    KAS_TRY(kas_epoch_order(s->o->seed, number, KAS_SHUFFLE_FULL, NULL, s->count, s->order));
+    s->view.epoch = number;
+    KAS_TRY(read_all(s, &read));
+    if (s->dataset->encoded)
+        KAS_TRY(decode_all(s, &decode));
+    KAS_TRY(feed_all(s, r, &feed, &cpu));
+    KAS_TRY(kas_samples_add(&r->read, read));
+    if (s->dataset->encoded)
+        KAS_TRY(kas_samples_add(&r->decode, decode));
+    KAS_TRY(kas_samples_add(&r->feed, feed));
+    KAS_TRY(kas_samples_add(&r->cpu, cpu));
+    return kas_samples_add(&r->ratio, feed / fmin(read, decode));
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+static const char *bound_of(const subject *s, rounds *r)
+{
+    return s->dataset->encoded &&
+                   kas_samples_quantile(&r->decode, 0.5) < kas_samples_quantile(&r->read, 0.5)
+               ? "decode"
+               : "read";
+}
+
+static kas_status put_json(const subject *s, rounds *r, const kas_bench_sink *sink)
+{
+    kas_buf out = {0};
+    char input[48];
+    const kas_dataset *d = s->dataset;
+    double image = (double)s->bytes / s->count;
+    snprintf(input, sizeof input, "%" PRIu32 "x%" PRIu32 "x%" PRIu32, d->c, d->h, d->w);
+    kas_bench_line_begin(&out, "data", kas_device_get_info(s->device));
+    kas_line_text(&out, "case", s->name);
+    kas_line_text(&out, "input", input);
+    kas_line_int(&out, "images", s->count);
+    kas_line_int(&out, "batch", s->batch);
+    kas_line_number(&out, "bytes_per_image", image);
+    kas_line_int(&out, "read_threads", s->threads);
+    kas_line_int(&out, "repeats", s->repeats);
+    kas_line_number(&out, "open_seconds", s->open_seconds);
+    kas_bench_line_spread(&out, "read_images_per_second", &r->read);
+    kas_line_number(&out, "read_mb_per_second", kas_samples_quantile(&r->read, 0.5) * image / 1e6);
+    if (d->encoded)
+        kas_bench_line_spread(&out, "decode_images_per_second", &r->decode);
+    kas_bench_line_spread(&out, "feed_images_per_second", &r->feed);
+    kas_line_number(&out, "feed_mb_per_second", kas_samples_quantile(&r->feed, 0.5) * image / 1e6);
+    kas_line_text(&out, "bound", bound_of(s, r));
+    kas_bench_line_spread(&out, "feed_to_bound", &r->ratio);
+    kas_bench_line_spread(&out, "cpu_seconds_per_image", &r->cpu);
+    kas_line_number(&out, "cores_for_3000_images_per_second",
+                    GPU_RATE * kas_samples_quantile(&r->cpu, 0.5));
+    kas_line_number(&out, "memory_growth_bytes", r->growth);
+    kas_status status = kas_bench_line_put(&out, sink);
+    kas_buf_free(&out);
+    return status;
+}
+
+static kas_table *create_table(void)
+{
+    static const kas_column columns[] = {
+        {"images", KAS_LEFT},    {"kB", KAS_RIGHT},       {"threads", KAS_RIGHT},
+        {"read/s", KAS_RIGHT},   {"MB/s", KAS_RIGHT},     {"decode/s", KAS_RIGHT},
+        {"feed/s", KAS_RIGHT},   {"of bound", KAS_RIGHT}, {"cores for 3000/s", KAS_RIGHT},
+        {"memory +", KAS_RIGHT},
+    };
+    return kas_table_create(columns, sizeof columns / sizeof *columns);
+}
+
+static void put_row(const subject *s, rounds *r, kas_table *table)
+{
+    char text[32];
+    double image = (double)s->bytes / s->count, read = kas_samples_quantile(&r->read, 0.5);
+    kas_table_cell(table, "%s", s->name);
+    kas_table_cell(table, "%.0f", image / 1e3);
+    kas_table_cell(table, "%d", s->threads);
+    kas_table_cell(table, "%.0f", read);
+    kas_table_cell(table, "%.0f", read * image / 1e6);
+    if (s->dataset->encoded)
+        kas_table_cell(table, "%.0f", kas_samples_quantile(&r->decode, 0.5));
+    else
+        kas_table_cell(table, "-");
+    kas_table_cell(table, "%.0f", kas_samples_quantile(&r->feed, 0.5));
+    kas_table_cell(table, "%.0f%%", 100 * kas_samples_quantile(&r->ratio, 0.5));
+    kas_table_cell(table, "%.1f", GPU_RATE * kas_samples_quantile(&r->cpu, 0.5));
+    kas_table_cell(table, "%s", kas_human_bytes(r->growth, text));
+}
+
+/* ---- cases ----------------------------------------------------------------------------------- */
+
+static uint64_t stored_bytes(const kas_dataset *d, uint32_t count)
+{
+    const kas_storage *t = &d->train.storage;
+    double all = (double)(t->image_bytes ? t->total : t->offset[t->count] - t->offset[0]);
+    return (uint64_t)(all / t->count * count);
+}
+
+static kas_status keep_some(subject *s)
+{
+    kas_storage_scratch scratch = {0};
+    kas_status status = KAS_OK;
+    for (uint32_t i = 0; i < KEPT && status == KAS_OK; i++) {
+        const uint8_t *bytes;
+        status = kas_storage_read(&s->dataset->train.storage, i % s->dataset->train.count, &scratch,
+                                  &bytes, &s->kept_size[i]);
+        if (status != KAS_OK)
+            break;
+        s->kept[i] = malloc(s->kept_size[i]);
+        if (s->kept[i])
+            memcpy(s->kept[i], bytes, s->kept_size[i]);
+        else
+            status = kas_fail(KAS_NO_MEMORY, "no memory for %d images", KEPT);
+    }
+    kas_storage_scratch_free(&scratch);
+    return status;
+}
+
+static kas_status open_subject(subject *s, const char *path)
+{
+    double start = now();
+    KAS_TRY(kas_dataset_open_streamed(path, &s->dataset));
+    s->open_seconds = now() - start;
+    const kas_dataset *d = s->dataset;
+    s->count = d->train.count < IMAGES ? d->train.count : IMAGES;
+    s->bytes = stored_bytes(d, s->count);
+    s->threads = s->o->threads ? s->o->threads : kas_reader_threads(d);
+    s->batch = s->o->batch ? (uint32_t)s->o->batch : BATCH;
+    s->repeats = s->o->repeats ? s->o->repeats : REPEATS;
+    s->view = (kas_view){.training = true, .flip = true, .least_area = 0.08, .seed = s->o->seed};
+    s->order = malloc(sizeof *s->order * s->count);
+    if (!s->order)
+        return kas_fail(KAS_NO_MEMORY, "no memory for an order of images");
+    if (d->encoded)
+        return keep_some(s);
+    s->ring = malloc((size_t)RING * s->batch * d->train.storage.image_bytes);
+    return s->ring ? KAS_OK : kas_fail(KAS_NO_MEMORY, "no memory for a ring of images");
+}
+
+static kas_status run_case(subject *s, const char *path, kas_table *table,
+                           const kas_bench_sink *sink)
+{
+    rounds r = {0}, warm_up = {0};
+    kas_status status;
+    KAS_TRY_GOTO(open_subject(s, path), out);
+    KAS_TRY_GOTO(one_round(s, 0, &warm_up), out);
+    for (int i = 0; i < s->repeats; i++)
+        KAS_TRY_GOTO(one_round(s, (uint32_t)i + 1, &r), out);
+    if (sink->json)
+        status = put_json(s, &r, sink);
+    else
+        put_row(s, &r, table);
+out:
+    for (rounds *each = &r; each; each = each == &r ? &warm_up : NULL) {
+        kas_samples_free(&each->read);
+        kas_samples_free(&each->decode);
+        kas_samples_free(&each->feed);
+        kas_samples_free(&each->ratio);
+        kas_samples_free(&each->cpu);
+    }
+    for (int i = 0; i < KEPT; i++)
+        free(s->kept[i]);
+    free(s->ring);
+    free(s->order);
+    kas_dataset_close(s->dataset);
+    return status;
+}
+
+/* A file of its own, removed again. */
+static kas_status run_made(const kas_bench_options *o, kas_device *device,
+                           kas_bench_storage storage, kas_table *table, const kas_bench_sink *sink)
+{
+    char path[4096];
+    const char *folder = getenv("TMPDIR"), *name = storage == KAS_BENCH_JPEG ? "jpeg" : "pixels";
+    subject s = {.o = o, .name = name, .device = device};
+    snprintf(path, sizeof path, "%s/kas-bench-%s-%ld.h5", folder ? folder : "/tmp", name,
+             (long)getpid());
+    kas_status status = kas_bench_data_file(path, storage, IMAGES);
+    if (status == KAS_UNSUPPORTED) {
+        kas_warn("data: %s is left out: %s", name, kas_error());
+        return KAS_OK;
+    }
+    if (status == KAS_OK)
+        status = run_case(&s, path, table, sink);
+    unlink(path);
+    return status;
+}
+
+static kas_status run_cases(const kas_bench_options *o, kas_device *device, kas_table *table,
+                            const kas_bench_sink *sink)
+{
+    if (o->dataset) {
+        subject s = {.o = o, .name = o->dataset, .device = device};
+        return run_case(&s, o->dataset, table, sink);
+    }
+    KAS_TRY(run_made(o, device, KAS_BENCH_JPEG, table, sink));
+    return run_made(o, device, KAS_BENCH_PIXELS, table, sink);
+}
+
+static kas_status run(const kas_bench_options *o, const kas_bench_sink *sink)
+{
+    kas_device *device;
+    KAS_TRY(kas_device_open(o->device ? o->device : "auto", o->threads, &device));
+    kas_table *table = sink->json ? NULL : create_table();
+    kas_status status = run_cases(o, device, table, sink);
+    if (status == KAS_OK)
+        status =
+            kas_bench_table_put(table, "data: images a second from a file to the device", sink);
+    kas_table_free(table);
+    kas_device_close(device);
+    return status;
+}
+
+const kas_bench_suite kas_bench_suite_data = {
+    "data", "images a second from a file to the device, and the bound of it", run};
