@@ -6,6 +6,7 @@
 #include "host/cli/cli.h"
 #include "host/cli/net_options.h"
 #include "host/cli/net_show.h"
+#include "host/core/log.h"
 #include "host/net/targets.h"
 #include "host/report/line.h"
 
@@ -119,7 +120,12 @@ static kas_status run(int argc, char **argv)
     int count = 0;
     kas_status status = KAS_OK;
     KAS_TRY_GOTO(kas_net_build(o.name, o.h, o.w, o.c, o.classes, &net), out);
-    KAS_TRY_GOTO(kas_net_targets(net, o.filter, &targets, &count), out);
+    /* One without anything to replace can be trained and looked at all the same. */
+    status = kas_net_targets(net, o.filter, &targets, &count);
+    if (status != KAS_OK && (status != KAS_BAD_INPUT || o.filter))
+        goto out;
+    if (status != KAS_OK)
+        kas_warn("%s", kas_error());
     if (strcmp(o.action, "check") == 0)
         status = print_check(&o, net, targets, count);
     else if (o.common.json)

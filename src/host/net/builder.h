@@ -19,7 +19,7 @@ void kas_builder_start(kas_builder *b, const char *name, int h, int w, int c, in
 kas_status kas_builder_finish(kas_builder *b, kas_net **out);
 
 /* Any layer: `layer` has its kind, name and attributes, and what layer_shape.h wants set; its
- * `inputs` numbers at `in` are copied. The first convolution that reads the images is the stem. */
+ * `inputs` numbers at `in` are copied. A convolution that reads the images is the stem. */
 int kas_builder_layer(kas_builder *b, kas_layer layer);
 
 /* A layer with the defaults: inputs and window to come, eps 1e-5, momentum 0.1. `name` has fewer

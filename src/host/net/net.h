@@ -58,7 +58,7 @@ typedef struct kas_layer {
     int *in;     /* [inputs] their numbers, all smaller than this layer's; the network's */
     int h, w, c; /* of the output */
     int kernel_h, kernel_w, stride, pad_h, pad_w, groups; /* 0, 0, 1, 0, 0, 1 where not used */
-    bool stem;              /* CONV: the network's first convolution; never a target */
+    bool stem;              /* CONV: it reads the images; never a target */
     bool bias;              /* CONV, LINEAR */
     bool ceil_mode;         /* pools: a last window that the border cuts off counts */
     bool count_include_pad; /* AVG_POOL: the divisor counts padding */
