@@ -34,6 +34,11 @@ for f in study.db best/kernel.json best/model.json best/weights.safetensors base
     [ -s "$dir/a/$f" ] || fail "$f is missing"
 done
 [ -z "$(ls "$dir/a/checkpoints")" ] || fail "a checkpoint was left"
+frontier=$("$kas" best "$dir/a" --json | sed -n 's/.*"kernel": "\([0-9a-f]*\)".*"frontier": true.*/\1.safetensors/p' | sort)
+[ -n "$frontier" ] && [ "$(ls "$dir/a/weights" | sort)" = "$frontier" ] || fail "not the frontier's weights are kept"
+k=$("$kas" best "$dir/a" --json | sed -n 's/.*"index": \([0-9]*\),.*"frontier": true.*/\1/p' | head -n 1)
+expect 0 '' "$kas" export "$dir/a" --candidate "$k" -o "$dir/exported"
+grep -q 'the weights of its training in the search' "$dir/exported/README.md" || fail "a candidate is exported without its weights"
 expect 0 'study is complete' "$kas" status "$dir/a"
 expect 0 '"done": true' "$kas" status "$dir/a" --json
 expect 0 'unmodified network' "$kas" best "$dir/a"

@@ -39,6 +39,7 @@ typedef struct plan {
 } plan;
 
 static char folder[256], study_dir[300], notes[300];
+static uint64_t weights_limit = 1 << 20; /* bytes of the frontier's weights */
 
 static int set_up(void **state)
 {
@@ -126,7 +127,8 @@ static kas_status supervise(plan p, const kas_search_options *search, int worker
                                       .device = device,
                                       .devices = 2,
                                       .hang_seconds = hang_seconds,
-                                      .checkpoint_limit = 1 << 20};
+                                      .checkpoint_limit = 1 << 20,
+                                      .weights_limit = weights_limit};
     kas_status status = kas_supervise(store, &options);
     kas_store_close(store);
     return status;

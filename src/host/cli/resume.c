@@ -48,7 +48,8 @@ static kas_status run(int argc, char **argv)
     static const struct argp argp = {option_list, parse, "STUDY", doc, children, 0, 0};
     resume_options o = {.request = {.study = "",
                                     .hang_seconds = KAS_HANG_SECONDS,
-                                    .checkpoint_limit = KAS_CHECKPOINT_LIMIT}};
+                                    .checkpoint_limit = KAS_CHECKPOINT_LIMIT,
+                                    .weights_limit = KAS_WEIGHTS_KEPT}};
     bool done;
     KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
     if (done)

@@ -212,7 +212,8 @@ static kas_status run(int argc, char **argv)
     search_command c = {.request = {.study = "",
                                     .search = kas_search_options_default(),
                                     .hang_seconds = KAS_HANG_SECONDS,
-                                    .checkpoint_limit = KAS_CHECKPOINT_LIMIT}};
+                                    .checkpoint_limit = KAS_CHECKPOINT_LIMIT,
+                                    .weights_limit = KAS_WEIGHTS_KEPT}};
     bool done;
     KAS_TRY(kas_cli_parse(&argp, argc, argv, &c, &done));
     if (done)

@@ -6,6 +6,11 @@
 #include "host/search/leaderboard.h"
 #include "host/search/study_dir.h"
 
+static uint64_t gibibytes(struct argp_state *state, const char *option, const char *arg)
+{
+    return (uint64_t)(kas_cli_number(state, option, arg, 0, 1e9) * (1ull << 30));
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     kas_session_request *request = state->input;
@@ -20,8 +25,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         request->hang_seconds = kas_cli_number(state, "--hang-timeout", arg, 1, 1e7);
         return 0;
     case 'K':
-        request->checkpoint_limit =
-            (uint64_t)(kas_cli_number(state, "--checkpoint-limit", arg, 0, 1e9) * (1ull << 30));
+        request->checkpoint_limit = gibibytes(state, "--checkpoint-limit", arg);
+        return 0;
+    case 'W':
+        request->weights_limit = gibibytes(state, "--weights-limit", arg);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -34,6 +41,9 @@ static const struct argp_option options[] = {
     {"hang-timeout", 'H', "SECONDS", 0,
      "Silence after which a worker is killed and its candidate is \"hung\" (default 600)", 50},
     {"checkpoint-limit", 'K', "GIB", 0, "Disk space for checkpoints of the study (default 8)", 50},
+    {"weights-limit", 'W', "GIB", 0,
+     "Disk space for trained weights of the frontier's candidates; 0 = none are kept (default 4)",
+     50},
     {0}};
 const struct argp kas_search_work_argp = {options, parse, 0, 0, 0, 0, 0};
 

@@ -5,9 +5,10 @@
 #include "host/cli/cli.h"
 #include "host/search/session.h"
 
-/* Default limits of workers: silence of ten minutes, checkpoints of 8 GiB together. */
+/* Default limits: silence of ten minutes, checkpoints of 8 GiB together, weights of 4 GiB. */
 #define KAS_HANG_SECONDS 600.0
 #define KAS_CHECKPOINT_LIMIT (8ull << 30)
+#define KAS_WEIGHTS_KEPT (4ull << 30)
 
 /* Options that say how the work is done and not what is asked: --workers, --device, --hang-timeout.
  * A command lists it as a child with its request as input. */

@@ -160,6 +160,12 @@ static kas_status set_candidate(const char *study, const kas_work *work, const k
     snprintf(out->title, sizeof out->title, "candidate %lld of study %s", (long long)work->index,
              study);
     kas_buf_puts(&out->kernel_text, work->kernel);
+    KAS_TRY(kas_study_weights_path(study, work, out->weights));
+    if (kas_file_exists(out->weights))
+        out->weights_note = "the weights of its training in the search, on all but the validation "
+                            "images";
+    else
+        out->weights[0] = 0; /* not on the frontier, or over the limit */
     if (isfinite(work->measured.accuracy))
         kas_buf_printf(&out->facts, "- Validation accuracy in the search: %.2f%%\n",
                        100 * work->measured.accuracy);

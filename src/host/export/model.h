@@ -29,7 +29,8 @@ typedef struct kas_export_model {
 kas_status kas_export_model_from_file(const char *path, const kas_export_setting *setting,
                                       kas_export_model *out);
 /* `candidate` < 0: the winner with its weights of the final training, or, while there is none, the
- * best candidate so far. Only the winner has weights: a study keeps no others. */
+ * best candidate so far. Candidates of the frontier have the weights of their training in the
+ * search as far as the study keeps them; others have none. */
 kas_status kas_export_model_from_study(const char *study, int candidate, kas_export_model *out);
 void kas_export_model_free(kas_export_model *model);
 

@@ -66,12 +66,18 @@ static bool beats(const kas_measured *a, const kas_measured *b)
            (a->accuracy > b->accuracy || a->latency < b->latency);
 }
 
+bool kas_judge_on_frontier(const kas_work *work, int count, int i)
+{
+    if (!counts(&work[i]) || !isfinite(work[i].measured.latency))
+        return false;
+    for (int j = 0; j < count; j++)
+        if (counts(&work[j]) && beats(&work[j].measured, &work[i].measured))
+            return false;
+    return true;
+}
+
 void kas_judge_frontier(const kas_work *work, int count, bool *frontier)
 {
-    for (int i = 0; i < count; i++) {
-        frontier[i] = counts(&work[i]) && isfinite(work[i].measured.latency);
-        for (int j = 0; j < count && frontier[i]; j++)
-            if (counts(&work[j]) && beats(&work[j].measured, &work[i].measured))
-                frontier[i] = false;
-    }
+    for (int i = 0; i < count; i++)
+        frontier[i] = kas_judge_on_frontier(work, count, i);
 }

@@ -27,7 +27,9 @@ bool kas_judge_prune(const kas_search_options *options, const kas_curve *finishe
  * NULL. */
 const kas_work *kas_judge_best(const kas_work *work, int count);
 
-/* frontier[i] = item i is a finished candidate that no other one beats in accuracy and latency. */
+/* Is item i a finished candidate that no other one beats in accuracy and latency? */
+bool kas_judge_on_frontier(const kas_work *work, int count, int i);
+/* frontier[i] = kas_judge_on_frontier of each. */
 void kas_judge_frontier(const kas_work *work, int count, bool *frontier);
 
 #endif

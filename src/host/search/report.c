@@ -59,7 +59,8 @@ kas_status kas_slot_give(kas_supervisor *s, kas_slot *slot, kas_work *work)
     kas_message_text(message, "kernel", slot->work.kernel);
     kas_message_text(message, "log", log);
     kas_message_text(message, "checkpoint", checkpoint);
-    kas_message_text(message, "weights", *weights ? weights : NULL);
+    bool unwanted = slot->work.kind == KAS_WORK_CANDIDATE && s->options->weights_limit == 0;
+    kas_message_text(message, "weights", *weights && !unwanted ? weights : NULL);
     kas_message_text(message, "init", *s->options->search->init ? init : NULL);
     kas_supervisor_emit(s, KAS_EVENT_STARTED, &slot->work, NULL);
     /* A worker that died meanwhile shows at its pipe's end; the item is not lost. */
@@ -96,6 +97,7 @@ static kas_status finish(kas_supervisor *s, kas_slot *slot, kas_work_state state
     if (held) {
         kas_study_drop_checkpoint(s->options->study, &slot->work);
         KAS_TRY(kas_supervisor_refresh(s));
+        KAS_TRY(kas_supervisor_keep_weights(s));
         for (int i = 0; i < s->count; i++)
             if (s->list[i].id == slot->work.id)
                 kas_supervisor_emit(s, KAS_EVENT_ENDED, &s->list[i], NULL);

@@ -58,6 +58,7 @@ static kas_status set_devices(const kas_session_request *request, const char *sp
     s->workers = request->workers > 0 ? request->workers : s->devices.count;
     s->hang_seconds = request->hang_seconds;
     s->checkpoint_limit = request->checkpoint_limit;
+    s->weights_limit = request->weights_limit;
     return KAS_OK;
 }
 
@@ -282,6 +283,7 @@ kas_status kas_session_run(kas_session *s, void (*on_event)(void *context, const
                                       .devices = s->devices.count,
                                       .hang_seconds = s->hang_seconds,
                                       .checkpoint_limit = s->checkpoint_limit,
+                                      .weights_limit = s->weights_limit,
                                       .on_event = on_event,
                                       .context = context};
     KAS_TRY(kas_supervise(s->store, &options));

@@ -20,6 +20,7 @@ typedef struct kas_session_request {
     int workers;               /* 0 = one a GPU, or one */
     double hang_seconds;
     uint64_t checkpoint_limit; /* bytes */
+    uint64_t weights_limit;    /* bytes */
 } kas_session_request;
 
 typedef struct kas_session {
@@ -30,7 +31,7 @@ typedef struct kas_session {
     kas_devices devices;
     int workers;
     double hang_seconds;
-    uint64_t checkpoint_limit;
+    uint64_t checkpoint_limit, weights_limit;
     kas_problem problem;
     kas_sampler *sampler;
     kas_store *store; /* NULL in a dry run */

@@ -19,7 +19,8 @@ kas_status kas_study_path(const char *study, const char *relative, char out[KAS_
 
 kas_status kas_study_dir_make(const char *study)
 {
-    static const char *const folders[] = {"kernels", "logs", "checkpoints", "best", "baseline"};
+    static const char *const folders[] = {"kernels", "logs",     "checkpoints",
+                                          "best",    "baseline", "weights"};
     char path[KAS_STUDY_PATH];
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         KAS_TRY(kas_study_path(study, folders[i], path));
@@ -61,6 +62,11 @@ kas_status kas_study_weights_path(const char *study, const kas_work *work, char 
         return kas_study_path(study, "best/weights.safetensors", out);
     if (work->kind == KAS_WORK_FINAL_BASELINE)
         return kas_study_path(study, "baseline/weights.safetensors", out);
+    if (work->kind == KAS_WORK_CANDIDATE) {
+        char relative[64];
+        snprintf(relative, sizeof relative, "weights/%s.safetensors", work->name);
+        return kas_study_path(study, relative, out);
+    }
     return KAS_OK;
 }
 

@@ -4,6 +4,7 @@
  *     STUDY/kernels/NAME.json        every kernel that finished
  *     STUDY/logs/0007.log            what happened to candidate 7; baseline.log, final.log, ...
  *     STUDY/checkpoints/0007.ckpt    of items under way; deleted when the item ends
+ *     STUDY/weights/NAME.safetensors of the candidates on the frontier (keep_weights.c)
  *     STUDY/init.safetensors         the weights that every training starts from, with --init
  *     STUDY/best/kernel.json         the winner, with the sizes it has at every target
  *     STUDY/best/weights.safetensors of the final training

@@ -60,6 +60,7 @@ typedef struct kas_supervisor_options {
     int devices;
     double hang_seconds;       /* silence after which a worker is killed */
     uint64_t checkpoint_limit; /* bytes */
+    uint64_t weights_limit;    /* bytes, of the frontier's weights; 0 = none are kept */
     int max_deaths;            /* killed workers that an item may have; 0 = 3 */
     void (*on_event)(void *context, const kas_event *event);
     void *context;

@@ -2,7 +2,8 @@
  *
  *     supervisor.c   the loop, signals, start and end
  *     schedule.c     which item is next
- *     report.c       what a worker said, and what follows from it */
+ *     report.c       what a worker said, and what follows from it
+ *     keep_weights.c which candidates' weights stay */
 #ifndef KAS_SEARCH_SUPERVISOR_STATE_H
 #define KAS_SEARCH_SUPERVISOR_STATE_H
 
@@ -58,6 +59,10 @@ double kas_supervisor_lease(const kas_supervisor *s);
 bool kas_schedule_complete(const kas_supervisor *s);
 /* *found with *out claimed; or *done: nothing will ever come; or neither: wait. */
 kas_status kas_schedule_next(kas_supervisor *s, kas_work *out, bool *found, bool *done);
+
+/* keep_weights.c. Deletes the weights of ended candidates that are not on the frontier, and of
+ * those on it what is over the limit. */
+kas_status kas_supervisor_keep_weights(const kas_supervisor *s);
 
 /* report.c */
 kas_status kas_slot_give(kas_supervisor *s, kas_slot *slot, kas_work *work); /* takes `work` */

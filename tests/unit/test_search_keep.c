@@ -1,4 +1,5 @@
-/* Studies that are given more candidates, with real workers (search_fixture.h). */
+/* What a study keeps: candidates when it is given more, weights of its frontier. With real workers
+ * (search_fixture.h). */
 #include "search_fixture.h"
 
 /* What kas_session_begin does to a study of fewer candidates. */
@@ -48,6 +49,36 @@ static void finished_studies_grow(void **state)
     assert_int_equal(times_noted("begin 1.0"), 1);
 }
 
+static bool has_weights(int candidate)
+{
+    char relative[64], path[KAS_STUDY_PATH];
+    snprintf(relative, sizeof relative, "weights/kernel%d.safetensors", candidate);
+    OK(kas_study_path(study_dir, relative, path));
+    return kas_file_exists(path);
+}
+
+/* Accuracy rises with the number of the fake candidates; slow ones have three times the latency.
+ * The frontier: 4, the best, and 3, the best of the fast. */
+static void the_frontier_keeps_its_weights(void **state)
+{
+    (void)state;
+    plan p = {.what = {[1] = "slow", [2] = "weak", [4] = "slow"}};
+    static const struct {
+        uint64_t limit; /* a fake file has one byte */
+        bool kept[5];
+    } cases[] = {{1 << 20, {[3] = true, [4] = true}}, {1, {[4] = true}}, {0, {false}}};
+    kas_search_options search = search_options(5);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        weights_limit = cases[i].limit;
+        OK(supervise(p, &search, 2, 30, "d"));
+        for (int k = 0; k < 5; k++)
+            if (has_weights(k) != cases[i].kept[k])
+                fail_msg("limit %d: candidate %d", (int)cases[i].limit, k);
+        OK(kas_remove_tree(study_dir));
+    }
+    weights_limit = 1 << 20;
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "worker") == 0)
@@ -55,6 +86,7 @@ int main(int argc, char **argv)
     kas_log_set_level(KAS_LOG_QUIET);
     const struct CMUnitTest tests[] = {
         TEST(finished_studies_grow),
+        TEST(the_frontier_keeps_its_weights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
