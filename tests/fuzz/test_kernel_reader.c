@@ -332,6 +332,7 @@ int main(int argc, char **argv)
     state.executions = argc > 1 ? number(argv[1]) : DEFAULT_EXECUTIONS;
     state.seed = argc > 2 ? number(argv[2]) : 1;
     add_folder("kernels");
+    add_folder("tests/kernels");
     add_folder("tests/fuzz/corpus"); /* what neither those nor the sampler have */
     add_sampled_kernels();
     state.fixed = state.files;

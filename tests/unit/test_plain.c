@@ -118,12 +118,65 @@ static void test_pools_and_shuffles(void **state)
     assert_int_equal(tensor[3].channel[0], 64);
     layer.value[KAS_SYM_G0] = 3;
     assert_int_equal(kas_plain_nodes(&k, &layer, tensor, &cost), KAS_ILLEGAL);
-    assert_non_null(strstr(kas_error(), "node 3: 3 groups to shuffle in a dim of 64"));
+    assert_non_null(strstr(kas_error(), "node 3: 3 groups of a dim of 64"));
     layer.value[KAS_SYM_G0] = 4;
     kas_kernel bad = k;
     bad.node[2].kernel = 4;
     assert_int_equal(kas_plain_nodes(&bad, &layer, tensor, &cost), KAS_ILLEGAL);
-    assert_non_null(strstr(kas_error(), "window 4"));
+    assert_non_null(strstr(kas_error(), "of size 4"));
+}
+
+/* By hand: each primitive alone on [4, 16, 8, 8]. */
+static void test_costs_of_other_primitives(void **state)
+{
+    (void)state;
+    static const struct {
+        kas_node node;
+        double flops, params; /* flops per pixel */
+        int channels;
+        uint64_t last; /* size of the last channel dim */
+    } cases[] = {
+        {{.op = KAS_OP_CONV, .axes = 3, .kernel = 5, .grouped = 1},
+         64 * 16 * 25,
+         64 * 16 * 25,
+         1,
+         64},
+        {{.op = KAS_OP_CONV, .axes = 1}, 64 * 64 * 3, 64 * 64 * 3, 1, 64},
+        {{.op = KAS_OP_CONV_DEPTHWISE, .axes = 2, .kernel = 7}, 64 * 7, 64 * 7, 2, 16},
+        {{.op = KAS_OP_MIX, .dim = 1, .dim_end = 2}, 4 * 64 * 16, 64 * 16, 2, 64},
+        {{.op = KAS_OP_MIX, .dim = 0, .dim_end = 1}, 64 * 4 * 16, 64 * 4, 2, 16},
+        {{.op = KAS_OP_SCALE, .dim = 0, .dim_end = 1}, 64, 4, 2, 16},
+        {{.op = KAS_OP_NORM, .dim = 1, .dim_end = 4}, 64, 0, 2, 16},
+        {{.op = KAS_OP_POOL_MAX, .axes = 3}, 64 * 9, 0, 2, 16},
+        {{.op = KAS_OP_POOL_AVG, .axes = 1, .kernel = 5}, 64 * 5, 0, 2, 16},
+        {{.op = KAS_OP_SHUFFLE, .dim = 1}, 0, 0, 2, 16},
+        {{.op = KAS_OP_SLICE, .dim = 1, .segment = 1}, 0, 0, 2, 11},
+    };
+    const kas_plain_layer layer = {{[KAS_SYM_C] = 64,
+                                    [KAS_SYM_H] = 8,
+                                    [KAS_SYM_W] = 8,
+                                    [KAS_SYM_KH] = 3,
+                                    [KAS_SYM_KW] = 3,
+                                    [KAS_SYM_R0] = 11,
+                                    [KAS_SYM_G0] = 4}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kas_kernel k = {.nodes = 3, .group_value = {4}};
+        kas_plain_tensor tensor[KAS_MAX_NODES];
+        kas_plain_cost cost;
+        assert_true(kas_dim_parse("1/4*C", &k.split[0].whole));
+        k.split[0].first = 5;
+        k.node[0] = (kas_node){.op = KAS_OP_INPUT};
+        k.node[1] = (kas_node){.op = KAS_OP_GROUP, .inputs = 1};
+        k.node[2] = cases[i].node;
+        k.node[2].inputs = 1;
+        k.node[2].in[0] = 1;
+        k.node[2].out = kas_dim_symbol(KAS_SYM_C);
+        assert_int_equal(kas_plain_nodes(&k, &layer, tensor, &cost), KAS_OK);
+        if (cost.flops != 64 * cases[i].flops || cost.params != cases[i].params ||
+            tensor[2].channels != cases[i].channels ||
+            tensor[2].channel[tensor[2].channels - 1] != cases[i].last)
+            fail_msg("case %zu: %g FLOPs, %g parameters", i, cost.flops, cost.params);
+    }
 }
 
 static void test_each_fault_is_caught(void **state)
@@ -162,7 +215,7 @@ static void test_each_fault_is_caught(void **state)
     expect(KAS_ILLEGAL, &bad, &s, "do not tile");
     bad = k;
     bad.node[6].axes = 0;
-    expect(KAS_ILLEGAL, &bad, &s, "unfold");
+    expect(KAS_ILLEGAL, &bad, &s, "node 6: a window along axes 0");
     bad = k;
     bad.node[1].in[0] = 5;
     expect(KAS_ILLEGAL, &bad, &s, "node 1: reads node 5");
@@ -341,6 +394,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_costs_of_an_involution),
                                        cmocka_unit_test(test_pools_and_shuffles),
+                                       cmocka_unit_test(test_costs_of_other_primitives),
                                        cmocka_unit_test(test_each_fault_is_caught),
                                        cmocka_unit_test(test_budget_and_limits),
                                        cmocka_unit_test(test_theorem_1),

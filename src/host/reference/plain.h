@@ -43,7 +43,7 @@ typedef struct kas_plain_cost {
 bool kas_plain_size(const kas_plain_layer *layer, const kas_dim *size, uint64_t *out);
 
 /* Shape and cost of every node, node by node. KAS_ILLEGAL with node, rule and sizes. `tensor`
- * [kernel->nodes]. */
+ * [kernel->nodes]. The kernel is inferred: see plain_bmm.c, the one rule that reads its shapes. */
 kas_status kas_plain_nodes(const kas_kernel *kernel, const kas_plain_layer *layer,
                            kas_plain_tensor *tensor, kas_plain_cost *cost);
 

@@ -62,13 +62,14 @@ static kas_status check_doubled(int i, const kas_plain_tensor *once, const kas_p
     return KAS_OK;
 }
 
-/* Where docs/primitives.md admits no variable: what GROUP_ALL groups, the groups of an FC. */
+/* Where docs/primitives.md admits no variable: what GROUP_ALL groups, the groups of a map. */
 static kas_status check_fixed(const kas_kernel *kernel, int i, const kas_plain_tensor *operand,
                               int channel)
 {
     const kas_node *node = &kernel->node[i];
     if (channel >= 0 && ((node->op == KAS_OP_GROUP_ALL && node->dim == channel) ||
-                         (node->op == KAS_OP_FC && node->grouped && operand->marked[channel])))
+                         ((node->op == KAS_OP_FC || node->op == KAS_OP_CONV) && node->grouped &&
+                          operand->marked[channel])))
         return kas_fail(KAS_ILLEGAL, "node %d: the number of groups has a variable", i);
     return KAS_OK;
 }

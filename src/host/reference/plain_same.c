@@ -35,7 +35,7 @@ static bool same_attributes(const kas_node *a, const kas_node *b)
     return a->op == b->op && a->inputs == b->inputs && a->dim == b->dim &&
            a->dim_end == b->dim_end && a->axes == b->axes && a->offset == b->offset &&
            a->grouped == b->grouped && a->kernel == b->kernel && distance(a) == distance(b) &&
-           a->segment == b->segment;
+           a->segment == b->segment && a->transpose == b->transpose && a->softmax == b->softmax;
 }
 
 /* ---- walking both from the output ------------------------------------------------------------ */
@@ -212,6 +212,7 @@ uint64_t kas_plain_hash(const kas_kernel *kernel)
         uint64_t h = mix(mix(mix(1, n->op), (uint64_t)(n->dim + 64)), (uint64_t)(n->dim_end + 64));
         h = mix(mix(mix(h, n->axes), (uint64_t)(n->offset + 64)), n->grouped);
         h = mix(mix(h, n->kernel), (uint64_t)distance(n));
+        h = mix(mix(h, n->transpose), n->softmax);
         if (has_groups(n->op))
             h = mix(h, kernel->group_value[n->symbol]);
         h = hash_size(h, &n->out);

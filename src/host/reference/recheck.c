@@ -192,9 +192,12 @@ kas_status kas_recheck_run(kas_recheck *r, kas_recheck_report *out)
     for (entry *e = r->first; e; e = e->next) {
         list[i++] = e;
         unpack(e, &pair[0]);
+        if (kas_kernel_infer(&pair[0]) != KAS_OK) {
+            find(out, &out->illegal, e, kas_error());
+            continue;
+        }
         check_one(r, e, &pair[0], binding, out);
-        if (kas_kernel_infer(&pair[0]) == KAS_OK)
-            e->hash = kas_plain_hash(&pair[0]);
+        e->hash = kas_plain_hash(&pair[0]);
     }
     find_duplicates(r, list, pair, out);
 out:
