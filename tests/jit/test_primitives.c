@@ -1,5 +1,6 @@
 /* The lowering of the primitives beyond the paper's Table 1, against the float64 reference. */
 #include "agree_fixture.h"
+#include "host/space/kernel_json.h"
 
 /* Factors of one channel dim, of several, in front of a map and behind one; tiled over all q. */
 static void test_scale(void **state)
@@ -158,12 +159,43 @@ static void test_bmm(void **state)
     agree("rows", &row);
 }
 
+/* Compiles for GPUs: each kernel for one of two, at one small shape. */
+static void test_nvrtc(void **state)
+{
+    (void)state;
+    static const char *const arch[] = {"sm_80", "sm_90"};
+    static const char *const file[] = {"scale_norm", "conv", "mix", "attention"};
+    const kas_agree_options options = {.batch = 64};
+    const kas_target target = make_target(settings[3]);
+    for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
+        kas_compiler *gpu;
+        kas_kernel kernel;
+        kas_buf text = {0};
+        char path[4096];
+        const kas_status status = kas_compiler_open(arch[i % 2], NULL, &gpu);
+        if (status == KAS_UNSUPPORTED) {
+            printf("SKIPPED: %s\n", kas_error());
+            skip();
+        }
+        OK(status);
+        snprintf(path, sizeof path, "tests/kernels/%s.json", file[i]);
+        OK(kas_kernel_read_file(path, &kernel));
+        kernel.group_value[0] = 2; /* as the binding has it */
+        const kas_binding binding = make_binding(&target);
+        OK(kas_agree_text(&kernel, &target, &binding, 1, &options, &text));
+        OK(kas_compile(gpu, kas_buf_text(&text), path, NULL));
+        kas_buf_free(&text);
+        kas_compiler_close(gpu);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_scale), cmocka_unit_test(test_norm),
         cmocka_unit_test(test_conv),  cmocka_unit_test(test_conv_depthwise),
         cmocka_unit_test(test_mix),   cmocka_unit_test(test_bmm),
+        cmocka_unit_test(test_nvrtc),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -280,11 +280,28 @@ static bool sees_neighbours(const kas_kernel *kernel)
     for (int i = 1; i < kernel->nodes; i++) {
         const kas_node *node = &kernel->node[i];
         int channels = kernel->node[node->in[0]].shape.channels;
-        bool folds = node->op == KAS_OP_FOLD_AVG || node->op == KAS_OP_FOLD_MAX;
-        if (node->op == KAS_OP_SHIFT || node->op == KAS_OP_UNFOLD || node->op == KAS_OP_POOL_AVG ||
-            node->op == KAS_OP_POOL_MAX || (folds && node->dim >= channels) ||
-            (node->op == KAS_OP_SOFTMAX && node->dim_end > channels))
+        switch (node->op) {
+        case KAS_OP_SHIFT:
+        case KAS_OP_UNFOLD:
+        case KAS_OP_POOL_AVG:
+        case KAS_OP_POOL_MAX:
+        case KAS_OP_CONV:
+        case KAS_OP_CONV_DEPTHWISE:
+        case KAS_OP_BMM: /* of pixels with pixels, or of what has lost them */
             return true;
+        case KAS_OP_FOLD_AVG:
+        case KAS_OP_FOLD_MAX:
+            if (node->dim >= channels)
+                return true;
+            break;
+        case KAS_OP_SOFTMAX:
+        case KAS_OP_NORM:
+            if (node->dim_end > channels)
+                return true;
+            break;
+        default:
+            break;
+        }
     }
     return false;
 }
