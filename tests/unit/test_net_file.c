@@ -179,6 +179,10 @@ static void broken_files_are_explained(void **state)
               "\"layers\": [{\"b\": \"x\", \"repeat\": 2}]}",
          "line 3: the name \"x.r\"", "taken"},
         {HEAD "\"arguments\": [\"n\"],\n\"layers\": []}", "line 2", "argument \"n\" is missing"},
+        {HEAD "\"blocks\": {\n\"b\": {\"layers\": [{\"relu\": \"r\"}]}},\n"
+              "\"layers\": [{\"b\": \"x{i}\", \"repeat\": 2},\n{\"relu\": \"r{i}\"}]}",
+         "line 5", "unknown name \"i\""},
+        {HEAD "\"arguments\": [\"if = 1\"],\n\"layers\": []}", "line 2", "the name is taken"},
         {HEAD "\"like\": \"resnet99\"}", "network", "unknown network \"resnet99\""},
         {HEAD "\"like\": \"resnet18\", \"layers\": []}", "network", "unknown field \"layers\""},
     };

@@ -2,8 +2,8 @@
 
 #include <limits.h>
 
-/* More channels, or pixels along a side, are an error of the description. */
-enum { MAX_SIDE = 1 << 20 };
+/* More are an error of the description. */
+enum { MAX_CHANNELS = 1 << 20 };
 
 static kas_status fail_shape(const kas_layer *l, const kas_layer *in, const char *expected)
 {
@@ -82,7 +82,7 @@ static kas_status concat(const kas_net *net, kas_layer *l)
                             "expected the same height and width",
                             l->name, first->name, in->name, first->c, first->h, first->w, in->c,
                             in->h, in->w);
-        if (in->c > MAX_SIDE - l->c)
+        if (in->c > MAX_CHANNELS - l->c)
             return fail_shape(l, in, "at most 1048576 channels in all");
         l->c += in->c;
     }

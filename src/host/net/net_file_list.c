@@ -161,6 +161,16 @@ static kas_status split_argument(const cJSON *item, char name[KAS_NAME_BYTES], c
     return KAS_OK;
 }
 
+/* Keys of a use that are no arguments. */
+static bool is_own(const char *key)
+{
+    static const char *const own[] = {"from", "if", "repeat"};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (strcmp(key, own[i]) == 0)
+            return true;
+    return false;
+}
+
 bool kas_net_is_argument(const cJSON *arguments, const char *key)
 {
     char name[KAS_NAME_BYTES];
@@ -183,7 +193,7 @@ kas_status kas_net_bind_arguments(const cJSON *arguments, const cJSON *statement
         const char *value;
         int64_t bound;
         KAS_TRY(split_argument(item, name, &value));
-        if (kas_names_get(names, name))
+        if (kas_names_get(names, name) || is_own(name))
             return kas_fail(KAS_BAD_INPUT, "argument \"%s\": the name is taken", name);
         const cJSON *given = cJSON_GetObjectItemCaseSensitive(statement, name);
         if (given)
@@ -199,17 +209,13 @@ kas_status kas_net_bind_arguments(const cJSON *arguments, const cJSON *statement
 
 static kas_status check_use(const cJSON *statement, const cJSON *block)
 {
-    static const char *const own[] = {"from", "if", "repeat"};
     const cJSON *arguments = cJSON_GetObjectItemCaseSensitive(block, "arguments");
-    for (const cJSON *item = statement->child; item; item = item->next) {
-        bool known = strcmp(item->string, block->string) == 0;
-        for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-            known |= strcmp(item->string, own[i]) == 0;
-        if (!known && !kas_net_is_argument(arguments, item->string))
+    for (const cJSON *item = statement->child; item; item = item->next)
+        if (strcmp(item->string, block->string) != 0 && !is_own(item->string) &&
+            !kas_net_is_argument(arguments, item->string))
             return kas_fail(KAS_BAD_INPUT,
                             "\"%.64s\" is no argument of block \"%s\", nor from, if or repeat",
                             item->string, block->string);
-    }
     return KAS_OK;
 }
 
@@ -253,6 +259,7 @@ static kas_status read_uses(kas_net_reader *r, const cJSON *statement, const cJS
     if (repeat < 0 || repeat > MAX_REPEAT)
         return kas_fail(KAS_BAD_INPUT, "field \"repeat\": expected 0 to %d, found %lld", MAX_REPEAT,
                         (long long)repeat);
+    const kas_names before = s->names; /* "i" means something in this statement only */
     s->last = in[0];
     for (int64_t i = 0; i < repeat; i++) {
         if (item)
@@ -260,6 +267,7 @@ static kas_status read_uses(kas_net_reader *r, const cJSON *statement, const cJS
         KAS_TRY(kas_net_set_shape(r, s->last, &s->names));
         KAS_TRY(use_block(r, statement, use, block, s->last, s));
     }
+    s->names = before;
     return KAS_OK;
 }
 
