@@ -7,6 +7,8 @@ typedef struct conv_case {
     int n, h, w, c_in, c_out, groups, kernel_h, kernel_w, stride, pad, extra_pitch, dilation;
 } conv_case;
 
+enum { SAME = -1 }; /* half of the kernel on each side */
+
 static const conv_case cases[] = {
     {2, 9, 7, 3, 16, 1, 3, 3, 1, 1, 0, 0},      /* stem: pitch 4 for 3 channels */
     {2, 8, 8, 16, 16, 1, 3, 3, 1, 1, 0, 0},     /* */
@@ -21,9 +23,12 @@ static const conv_case cases[] = {
     {5, 1, 1, 64, 10, 1, 1, 1, 1, 0, 0, 0},     /* linear */
     {2, 6, 6, 20, 12, 1, 1, 3, 1, 1, 4, 0},     /* 1x3, pads in h too, wide pitch */
     {2, 6, 6, 24, 12, 1, 7, 7, 1, 3, 0, 0},
-    {2, 9, 8, 16, 12, 1, 3, 3, 1, 2, 0, 2},   /* taps 2 apart */
-    {2, 9, 8, 12, 20, 4, 5, 5, 1, 6, 0, 3},   /* grouped, 3 apart, most taps outside */
-    {2, 11, 9, 20, 20, 20, 3, 3, 2, 2, 0, 2}, /* depthwise, stride */
+    {2, 9, 8, 16, 12, 1, 3, 3, 1, 2, 0, 2},     /* taps 2 apart */
+    {2, 9, 8, 12, 20, 4, 5, 5, 1, 6, 0, 3},     /* grouped, 3 apart, most taps outside */
+    {2, 11, 9, 20, 20, 20, 3, 3, 2, 2, 0, 2},   /* depthwise, stride */
+    {2, 6, 9, 24, 12, 4, 1, 7, 1, SAME, 0, 0},  /* grouped, not square */
+    {2, 9, 5, 20, 20, 20, 5, 1, 2, SAME, 0, 0}, /* depthwise, not square */
+    {2, 7, 6, 16, 48, 16, 3, 5, 1, SAME, 0, 0}, /* three outputs a channel */
 };
 
 typedef struct tensors {
@@ -126,8 +131,8 @@ static kas_conv_desc desc_of(const conv_case *c)
                            .kernel_h = c->kernel_h,
                            .kernel_w = c->kernel_w,
                            .stride = c->stride,
-                           .pad_h = c->pad,
-                           .pad_w = c->pad,
+                           .pad_h = c->pad == SAME ? c->kernel_h / 2 : c->pad,
+                           .pad_w = c->pad == SAME ? c->kernel_w / 2 : c->pad,
                            .x_pitch = kas_pitch(c->c_in) + c->extra_pitch,
                            .y_pitch = kas_pitch(c->c_out) + c->extra_pitch,
                            .dilation = c->dilation};

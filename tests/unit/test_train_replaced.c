@@ -7,6 +7,7 @@
 #include "host/net/targets.h"
 #include "host/space/kernel_json.h"
 #include "host/train/train.h"
+#include "zoo_net.h"
 
 /* What a replacement points to. */
 typedef struct replaced {
@@ -65,15 +66,19 @@ static kas_net *awkward(void)
     return net;
 }
 
-static void step_with(kas_net *net, const char *kernel, int n)
+static void check_and_free(pair p, replaced *r, const char *kernel)
 {
     char label[128];
-    replaced *r = make_replaced(net, kernel, 1.1);
-    pair p = make_pair_of(net, &r->replacement, n);
-    snprintf(label, sizeof label, "%s in %s", kernel, net->name);
+    snprintf(label, sizeof label, "%s in %s", kernel, p.net->name);
     check_step(&p, label, 1e-3);
     free_pair(&p);
     free_replaced(r);
+}
+
+static void step_with(kas_net *net, const char *kernel, int n)
+{
+    replaced *r = make_replaced(net, kernel, 1.1);
+    check_and_free(make_pair_of(net, &r->replacement, n), r, kernel);
 }
 
 static void known_kernels_in_resnet20(void **state)
@@ -96,6 +101,18 @@ static void awkward_shapes(void **state)
     (void)state;
     step_with(awkward(), "kernels/spatial_separable.json", 5);
     step_with(awkward(), "kernels/shift_conv.json", 5);
+}
+
+/* Programs between concatenations that share buffers: what they read and write has no gaps. */
+static void any_kind_of_layer_around(void **state)
+{
+    (void)state;
+    for (int recompute = 0; recompute < 2; recompute++) {
+        kas_net *net = zoo_net(13, 9);
+        replaced *r = make_replaced(net, "kernels/conv.json", 2);
+        check_and_free(make_pair_with(net, &r->replacement, 5, NULL, recompute), r,
+                       "kernels/conv.json");
+    }
 }
 
 /* Targets of one shape share a program; the parameters are the solver's. */
@@ -204,6 +221,7 @@ int main(void)
         cmocka_unit_test(known_kernels_in_resnet20),
         cmocka_unit_test(shortcut_convolutions_are_replaced_too),
         cmocka_unit_test(awkward_shapes),
+        cmocka_unit_test(any_kind_of_layer_around),
         cmocka_unit_test(a_run_resumes_exactly),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);

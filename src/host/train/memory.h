@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* Device memory, in bytes.  What libraries take for themselves (a convolution's workspace, a GPU's
- * context) comes on top and is known to them alone. */
+/* Device memory, in bytes.  What libraries take for themselves comes on top: a GPU's context, and
+ * one workspace for all convolutions (cuda/conv_cuda.h has its limit). */
 typedef struct kas_memory_plan {
     size_t kept;        /* parameters, running statistics, what the optimiser remembers */
     size_t gradients;   /* of the parameters, and the optimiser's tables */

@@ -63,7 +63,7 @@ bool kas_tape_is_alias(const kas_tape_builder *b, int layer);
 
 /* Which concatenations share a buffer, and which layers write into one (tape_concat.c). */
 void kas_tape_find_concats(kas_tape_builder *b);
-/* Channels `offset` and on of input number `input` of a concatenation, or where it begins. */
+/* The channel of a concatenation at which its input number `input` begins. */
 int kas_tape_first_channel(const kas_tape_builder *b, int concat, int input);
 /* Where the output of a layer is written: in a concatenation's buffer, or a buffer of its own. */
 kas_place kas_tape_output(kas_tape_builder *b, int layer);
