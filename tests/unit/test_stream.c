@@ -81,8 +81,8 @@ static void put_set(hid_t file, const char *name, hsize_t count, hsize_t side, c
 {
     const hsize_t size[4] = {count, side ? side : H, side ? side : W, C};
     size_t bytes = count * size[1] * size[2] * C;
-    uint8_t *pixels = malloc(bytes), labels[4096];
-    assert_non_null(pixels);
+    uint8_t *pixels = malloc(bytes), *labels = malloc(count);
+    assert_true(pixels && labels);
     for (size_t i = 0; i < bytes; i++)
         pixels[i] = (uint8_t)(i / 7 * 2654435761u >> 9);
     for (hsize_t i = 0; i < count; i++)
@@ -91,6 +91,7 @@ static void put_set(hid_t file, const char *name, hsize_t count, hsize_t side, c
     put(group, "images", 4, size, s, pixels);
     put(group, "labels", 1, &count, NULL, labels);
     H5Gclose(group);
+    free(labels);
     free(pixels);
 }
 
@@ -255,8 +256,10 @@ static int read_large_file(void)
     uint32_t *order = malloc(sizeof *order * COUNT);
     long before = resident_kib(), most = 0;
     for (uint32_t epoch = 0; epoch < 2; epoch++) {
-        OK(kas_epoch_order(1, epoch, KAS_SHUFFLE_FULL, NULL, COUNT, order));
-        const kas_pass pass = {.images = &d->train, .order = order, .count = COUNT};
+        const kas_shuffle shuffle = epoch ? KAS_SHUFFLE_WINDOW : KAS_SHUFFLE_FULL;
+        OK(kas_epoch_order(1, epoch, shuffle, NULL, COUNT, order));
+        const kas_pass pass = {
+            .images = &d->train, .order = order, .count = COUNT, .shuffle = shuffle};
         OK(kas_reader_begin(r.reader, &pass));
         for (uint32_t at = 0; at < COUNT; at += BATCH) {
             kas_batch b;
@@ -286,6 +289,37 @@ static void memory_is_constant(void **state)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* More than two windows of tiny images, in chunks that neighbours cross. */
+static void windows_are_read(void **state)
+{
+    (void)state;
+    enum { COUNT = 20000, BATCH = 100, PIXELS = 4 * 4 * C };
+    const storage chunks = {.images = 7};
+    kas_dataset *whole = NULL, *d = NULL;
+    uint32_t *order = malloc(sizeof *order * COUNT), wrong = 0;
+    write_file(&chunks, COUNT, 4);
+    OK(kas_dataset_open(path, &whole));
+    OK(kas_dataset_open_streamed(path, &d));
+    OK(kas_epoch_order(1, 0, KAS_SHUFFLE_WINDOW, NULL, COUNT, order));
+    ring r = make_ring(d, BATCH, 3, 2);
+    const kas_pass pass = {
+        .images = &d->train, .order = order, .count = COUNT, .shuffle = KAS_SHUFFLE_WINDOW};
+    OK(kas_reader_begin(r.reader, &pass));
+    for (uint32_t at = 0; at < COUNT; at += BATCH) {
+        kas_batch b;
+        OK(kas_reader_next(r.reader, &b));
+        for (uint32_t i = 0; i < BATCH; i++)
+            wrong += memcmp(b.pixels + i * PIXELS,
+                            whole->train.pixels + (size_t)order[at + i] * PIXELS, PIXELS) != 0;
+        kas_reader_release(r.reader);
+    }
+    assert_int_equal(wrong, 0);
+    free_ring(&r);
+    free(order);
+    kas_dataset_close(d);
+    kas_dataset_close(whole);
 }
 
 /* ---- damage ---------------------------------------------------------------------------------- */
@@ -437,6 +471,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_storage_gives_the_same_pixels),
         cmocka_unit_test(memory_is_constant),
+        cmocka_unit_test(windows_are_read),
         cmocka_unit_test(damaged_chunks_are_named),
         cmocka_unit_test(cut_while_reading),
         cmocka_unit_test(impossible_places_are_refused),

@@ -22,11 +22,11 @@
 #include "host/bench/bench.h"
 #include "host/bench/data_file.h"
 #include "host/core/log.h"
-#include "host/data/order.h"
+#include "host/data/read_ahead.h"
 #include "host/data/render.h"
 #include "host/train/stream.h"
 
-enum { REPEATS = 5, IMAGES = 1024, KEPT = 128, BATCH = 64, AHEAD = 256, RING = 4, GPU_RATE = 3000 };
+enum { REPEATS = 5, IMAGES = 1024, KEPT = 128, BATCH = 64, RING = 4, GPU_RATE = 3000 };
 
 typedef struct subject {
     const kas_bench_options *o;
@@ -105,8 +105,7 @@ static kas_status read_one(const subject *s, uint32_t i, kas_storage_scratch *sc
     const kas_storage *storage = &s->dataset->train.storage;
     const uint8_t *bytes;
     size_t size;
-    if (i + AHEAD < s->count)
-        kas_storage_prefetch(storage, s->order[i + AHEAD]);
+    kas_read_ahead(storage, KAS_SHUFFLE_FULL, s->order, s->count, i, i + 1);
     if (s->ring)
         return kas_storage_read_into(storage, s->order[i], scratch,
                                      s->ring + i % (RING * s->batch) * storage->image_bytes);
@@ -219,7 +218,8 @@ static kas_status feed_all(const subject *s, rounds *r, double *rate, double *cp
     size_t images = (size_t)KAS_STREAM_RING * s->batch;
     kas_stream *stream = NULL;
     void *pixels = NULL, *labels = NULL;
-    const kas_pass pass = {&d->train, s->order, s->count, 0, s->view};
+    const kas_pass pass = {
+        .images = &d->train, .order = s->order, .count = s->count, .view = s->view};
     kas_status status;
     KAS_TRY_GOTO(kas_mem_alloc(s->device, images * d->h * d->w * d->c, &pixels), out);
     KAS_TRY_GOTO(kas_mem_alloc(s->device, images * sizeof(uint16_t), &labels), out);

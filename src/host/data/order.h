@@ -3,10 +3,10 @@
  *
  * FULL is a uniform permutation.  Every image is then read from another place, which a solid-state
  * disk and a page cache serve well.  WINDOW is for disks and network file systems that read long
- * runs much faster, and for compressed chunks of many images: the list of images is cut into blocks
- * of 256, the blocks are shuffled, and within every 32 blocks in that order the images are.  So
- * 8,192 images of 32 places are mixed at a time.  A file should then be in random order to begin
- * with, as the importers write it. */
+ * runs much faster: the list of images is cut into blocks of 256, the blocks are shuffled, and
+ * within every 32 blocks in that order the images are.  So 8,192 images of 32 places are mixed at a
+ * time, and the system's read-ahead finds neighbours soon after one another.  A file should then be
+ * in random order to begin with, as the importers write it. */
 #ifndef KAS_DATA_ORDER_H
 #define KAS_DATA_ORDER_H
 

@@ -8,11 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/data/read_ahead.h"
 #include "host/data/render.h"
 
-/* Images that are asked of the disk ahead of the ring, and the bytes that a claim should have:
- * small images are claimed several at a time, so that threads seldom meet at the lock. */
-enum { AHEAD = 256, CLAIM_BYTES = 1 << 16, MAX_THREADS = 256 };
+/* The bytes that a claim should have: small images are claimed several at a time, so that threads
+ * seldom meet at the lock. */
+enum { CLAIM_BYTES = 1 << 16, MAX_THREADS = 256 };
 
 typedef struct slot {
     uint32_t missing; /* images that are not done */
@@ -30,11 +31,10 @@ struct kas_reader {
     pthread_cond_t done; /* a batch is whole, or a thread ended its claim */
     pthread_t thread[MAX_THREADS];
     int threads;
+    kas_pass pass; /* changes only while no thread is at work */
     /* Under the lock: */
-    kas_pass pass;
-    bool ending;
+    bool ending, paused;
     uint32_t claimed;         /* next position to be claimed */
-    uint32_t asked;           /* next position to be asked of the disk */
     uint32_t taken, released; /* batches since the beginning of the order */
     int busy;                 /* threads at work on a claim */
     slot slot[];
@@ -111,7 +111,7 @@ static void fill(kas_reader *r, worker *w, uint32_t from, uint32_t to)
 static bool claim(kas_reader *r, uint32_t *from, uint32_t *to)
 {
     uint32_t batch = r->o.batch, number = r->claimed / batch;
-    if (r->claimed >= r->pass.count || number - r->released >= (uint32_t)r->o.slots)
+    if (r->paused || r->claimed >= r->pass.count || number - r->released >= (uint32_t)r->o.slots)
         return false;
     uint32_t end = smaller((number + 1) * batch, r->pass.count);
     if (r->claimed % batch == 0)
@@ -122,36 +122,23 @@ static bool claim(kas_reader *r, uint32_t *from, uint32_t *to)
     return true;
 }
 
-/* Positions to ask of the disk, behind what was asked for already. The lock is held. */
-static void claim_ahead(kas_reader *r, uint32_t *from, uint32_t *to)
-{
-    uint32_t end = r->pass.count - r->claimed > AHEAD ? r->claimed + AHEAD : r->pass.count;
-    *from = r->asked > r->claimed ? r->asked : r->claimed;
-    *to = r->asked = end > *from ? end : *from;
-}
-
-static void ask(const kas_reader *r, uint32_t from, uint32_t to)
-{
-    for (uint32_t position = from; !r->pass.images->pixels && position < to; position++)
-        kas_storage_prefetch(&r->pass.images->storage, r->pass.order[position]);
-}
-
 static void *work(void *argument)
 {
     kas_reader *r = argument;
     worker w = {0};
-    uint32_t from, to, ahead_from, ahead_to;
+    uint32_t from, to;
     pthread_mutex_lock(&r->lock);
     while (!r->ending) {
         if (!claim(r, &from, &to)) {
             pthread_cond_wait(&r->work, &r->lock);
             continue;
         }
-        claim_ahead(r, &ahead_from, &ahead_to);
         slot *s = &r->slot[from / r->o.batch % (uint32_t)r->o.slots];
         r->busy++;
         pthread_mutex_unlock(&r->lock);
-        ask(r, ahead_from, ahead_to);
+        if (!r->pass.images->pixels)
+            kas_read_ahead(&r->pass.images->storage, r->pass.shuffle, r->pass.order, r->pass.count,
+                           from, to);
         fill(r, &w, from, to);
         pthread_mutex_lock(&r->lock);
         r->busy--;
@@ -247,11 +234,12 @@ kas_status kas_reader_begin(kas_reader *r, const kas_pass *pass)
                         " on: expected a multiple of the batch, %" PRIu32,
                         pass->count, pass->first, r->o.batch);
     pthread_mutex_lock(&r->lock);
-    r->pass.count = 0; /* nothing is claimed any more */
+    r->paused = true; /* nothing is claimed any more */
     while (r->busy > 0)
         pthread_cond_wait(&r->done, &r->lock);
     r->pass = *pass;
-    r->claimed = r->asked = pass->first;
+    r->paused = false;
+    r->claimed = pass->first;
     r->taken = r->released = pass->first / r->o.batch;
     pthread_cond_broadcast(&r->work);
     pthread_mutex_unlock(&r->lock);

@@ -4,7 +4,7 @@
  * next few positions of the order, reads their images (storage.h), decodes them if they are encoded
  * (view.h) and writes them to their places.  What an image becomes depends on its position alone,
  * so the bits are the same whatever the number of threads.  Before a position is claimed its image
- * has long been asked of the disk (kas_storage_prefetch), so that threads seldom wait.
+ * has long been asked of the disk (read_ahead.h), so that threads seldom wait.
  *
  * Images that are in memory (kas_images.pixels) are streamed too: copied from there.
  *
@@ -18,6 +18,7 @@
 #define KAS_DATA_READER_H
 
 #include "host/data/dataset.h"
+#include "host/data/order.h"
 #include "host/data/view.h"
 
 typedef struct kas_reader kas_reader;
@@ -44,6 +45,7 @@ typedef struct kas_pass {
     const uint32_t *order;    /* [count] image numbers; must stay until the pass ends */
     uint32_t count;           /* the last batch may be smaller */
     uint32_t first;           /* position to begin with, a multiple of batch */
+    kas_shuffle shuffle;      /* how the order was made, and so how to read ahead */
     kas_view view;            /* of encoded images */
 } kas_pass;
 

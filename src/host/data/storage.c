@@ -162,15 +162,20 @@ kas_status kas_storage_read_into(const kas_storage *s, uint32_t i, kas_storage_s
     return read_run(s, i * s->image_bytes, s->image_bytes, out, scratch);
 }
 
-void kas_storage_prefetch(const kas_storage *s, uint32_t i)
+void kas_storage_prefetch(const kas_storage *s, uint32_t first, uint32_t count)
 {
-    uint64_t start, size;
-    place_of(s, i, &start, &size);
-    uint64_t e = start / s->extent_bytes;
-    const kas_extent *x = &s->extent[e];
-    uint64_t within = x->deflated ? 0 : start % s->extent_bytes;
-    uint64_t length = x->deflated ? x->size : size < x->size - within ? size : x->size - within;
-    posix_fadvise(s->fd, (off_t)(x->at + within), (off_t)length, POSIX_FADV_WILLNEED);
+    uint64_t start, end, size;
+    place_of(s, first, &start, &size);
+    place_of(s, first + count - 1, &end, &size);
+    end += size;
+    while (start < end) {
+        uint64_t e = start / s->extent_bytes, within = start % s->extent_bytes;
+        uint64_t left = length_of(s, e) - within, n = end - start < left ? end - start : left;
+        const kas_extent *x = &s->extent[e];
+        posix_fadvise(s->fd, (off_t)(x->at + (x->deflated ? 0 : within)),
+                      (off_t)(x->deflated ? x->size : n), POSIX_FADV_WILLNEED);
+        start += n;
+    }
 }
 
 void kas_storage_forget(const kas_storage *s)

@@ -66,8 +66,8 @@ kas_status kas_storage_read(const kas_storage *storage, uint32_t i, kas_storage_
 kas_status kas_storage_read_into(const kas_storage *storage, uint32_t i,
                                  kas_storage_scratch *scratch, uint8_t *out);
 
-/* Asks the system to have image i in memory soon; never waits for the disk. */
-void kas_storage_prefetch(const kas_storage *storage, uint32_t i);
+/* Asks the system to have `count` images from `first` on in memory soon; does not wait for them. */
+void kas_storage_prefetch(const kas_storage *storage, uint32_t first, uint32_t count);
 
 /* Asks the system to forget what it has of the file, for measurements of the disk. */
 void kas_storage_forget(const kas_storage *storage);

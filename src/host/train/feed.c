@@ -112,7 +112,7 @@ kas_feed_layout kas_feed_plan(const kas_train_options *o, bool streamed)
 static bool fits(const kas_device *device, const kas_train_options *o, size_t beside)
 {
     size_t memory = kas_device_get_info(device)->memory;
-    return memory == 0 || kas_feed_plan(o, false).total <= memory / 10 * 9 - beside;
+    return memory == 0 || kas_feed_plan(o, false).total + beside <= memory / 10 * 9;
 }
 
 static kas_status upload_images(kas_feed *f, const kas_images *images, size_t pixels, size_t labels)
@@ -232,8 +232,9 @@ kas_status kas_feed_create(kas_device *device, const kas_train_options *o, size_
                       .options = o,
                       .layout = kas_feed_plan(o, streamed),
                       .evaluation_count = evaluation_count(o)};
-    if (streamed && !must)
-        kas_info("%s: its images do not fit on the device and are streamed", o->dataset->path);
+    if (streamed)
+        kas_info("%s: images are streamed%s", o->dataset->path,
+                 must ? "" : ": they do not fit on the device");
     KAS_TRY_GOTO(make_evaluation_order(out), fail);
     KAS_TRY_GOTO(kas_mem_alloc(device, out->layout.total, &memory), fail);
     out->memory = memory;
@@ -269,6 +270,7 @@ kas_status kas_feed_begin_training(kas_feed *f, int epoch, uint32_t step)
                            .order = f->host_order,
                            .count = kas_feed_steps(o) * batch,
                            .first = step * batch,
+                           .shuffle = (kas_shuffle)o->recipe.shuffle,
                            .view = {.training = true,
                                     .flip = o->recipe.flip,
                                     .least_area = o->recipe.crop_area,
