@@ -1,5 +1,4 @@
 /* kas-gpu log: what happened in a study, item by item or one in full. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,12 +17,13 @@ static const char doc[] =
     "  kas-gpu log STUDY baseline      likewise final, final-baseline\n"
     "  kas-gpu log STUDY 7 --json      accuracy and loss by epoch\n";
 
-static kas_status print_items(const kas_study_args *args, const kas_study_view *view)
+static kas_status print_items(const kas_study_args *args, const kas_study_view *view, kas_buf *out)
 {
     static const kas_column columns[] = {{"item", KAS_LEFT},   {"#", KAS_RIGHT},
                                          {"kernel", KAS_LEFT}, {"epochs", KAS_RIGHT},
                                          {"state", KAS_LEFT},  {"reason", KAS_LEFT}};
-    kas_buf out = {0};
+    if (args->common.json)
+        return kas_leaderboard_json(view->work, view->count, out);
     kas_table *table = kas_table_create(columns, 6);
     for (int i = 0; i < view->count; i++) {
         const kas_work *w = &view->work[i];
@@ -34,12 +34,8 @@ static kas_status print_items(const kas_study_args *args, const kas_study_view *
         kas_table_cell(table, "%s", kas_work_state_name(w->state));
         kas_table_cell(table, "%.100s", w->reason);
     }
-    kas_status status = args->common.json ? kas_leaderboard_json(view->work, view->count, &out)
-                                          : kas_table_write(table, &out);
+    kas_status status = kas_table_write(table, out);
     kas_table_free(table);
-    if (status == KAS_OK)
-        fputs(kas_buf_text(&out), stdout);
-    kas_buf_free(&out);
     return status;
 }
 
@@ -69,67 +65,48 @@ static kas_status find(const kas_study_args *args, const kas_study_view *view, c
                     args->study, found ? "more than one" : "no", args->item);
 }
 
-static kas_status print_log(const kas_study_args *args, const kas_work *work)
+static kas_status print_log(const kas_study_args *args, const kas_work *work, kas_buf *out)
 {
     char path[KAS_STUDY_PATH];
-    kas_buf text = {0};
     KAS_TRY(kas_study_log_path(args->study, work, path));
     if (!kas_file_exists(path))
         return kas_fail(KAS_BAD_INPUT, "%s: no log yet: the item is %s", path,
                         kas_work_state_name(work->state));
-    kas_status status = kas_file_read(path, 1u << 30, &text);
-    if (status == KAS_OK)
-        fputs(kas_buf_text(&text), stdout);
-    kas_buf_free(&text);
-    return status;
+    return kas_file_read(path, 1u << 30, out);
 }
 
-static kas_status print_epochs(const kas_study_view *view, const kas_work *work)
+static kas_status print_epochs(const kas_study_view *view, const kas_work *work, kas_buf *out)
 {
     kas_epoch *epoch;
     int epochs;
-    kas_buf out = {0};
     KAS_TRY(kas_store_epochs(view->store, work->id, &epoch, &epochs));
     for (int i = 0; i < epochs; i++) {
-        kas_line_begin(&out);
-        kas_line_int(&out, "epoch", epoch[i].epoch);
-        kas_line_number(&out, "train_loss", epoch[i].train_loss);
-        kas_line_number(&out, "train_accuracy", epoch[i].train_accuracy);
-        kas_line_number(&out, "validation_loss", epoch[i].validation_loss);
-        kas_line_number(&out, "validation_accuracy", epoch[i].validation_accuracy);
-        kas_line_number(&out, "seconds", epoch[i].seconds);
-        kas_line_end(&out);
+        kas_line_begin(out);
+        kas_line_int(out, "epoch", epoch[i].epoch);
+        kas_line_number(out, "train_loss", epoch[i].train_loss);
+        kas_line_number(out, "train_accuracy", epoch[i].train_accuracy);
+        kas_line_number(out, "validation_loss", epoch[i].validation_loss);
+        kas_line_number(out, "validation_accuracy", epoch[i].validation_accuracy);
+        kas_line_number(out, "seconds", epoch[i].seconds);
+        kas_line_end(out);
     }
     free(epoch);
-    kas_status status = kas_buf_status(&out);
-    if (status == KAS_OK)
-        fputs(kas_buf_text(&out), stdout);
-    kas_buf_free(&out);
-    return status;
+    return KAS_OK;
 }
 
-static kas_status print(const kas_study_args *args, const kas_study_view *view)
+static kas_status print(const kas_study_args *args, const kas_study_view *view, kas_buf *out)
 {
     const kas_work *work = NULL;
     if (!args->item)
-        return print_items(args, view);
+        return print_items(args, view, out);
     KAS_TRY(find(args, view, &work));
-    return args->common.json ? print_epochs(view, work) : print_log(args, work);
+    return args->common.json ? print_epochs(view, work, out) : print_log(args, work, out);
 }
 
 static kas_status run(int argc, char **argv)
 {
-    kas_study_args args;
-    kas_study_view view;
-    bool done;
-    KAS_TRY(kas_study_parse(argc, argv, doc, true, &args, &done));
-    if (done)
-        return KAS_OK;
-    kas_status status = kas_study_view_open(args.study, &view);
-    if (status == KAS_OK)
-        status = print(&args, &view);
-    kas_study_view_close(&view);
-    return status;
+    static const kas_study_command log = {.doc = doc, .takes_item = true, .print = print};
+    return kas_study_run(&log, argc, argv);
 }
 
 const kas_command kas_command_log = {"log", "What happened to each candidate", run};

@@ -5,17 +5,19 @@
 
 enum { KEY_FLOPS = 0x100, KEY_PARAMS };
 
-static const struct argp_option options[] = {
-    {"net", 'n', "NAME", 0,
-     "Network whose convolutions are replaced: a name or a network file (kas-gpu net)", 10},
-    {"input", 'i', "CxHxW", 0, "Shape of an image (default 3x32x32)", 10},
-    {"classes", 'c', "N", 0, "Number of classes (default 10)", 10},
+static const struct argp_option target_options[] = {
+    {"net", 'n', "NAME", 0, "Network: a name or a network file (kas-gpu net)", 10},
     {"targets", 't', "LIST", 0, "Kernel sizes to replace, such as 3x3,1x1 (default: all)", 10},
     {"flops", KEY_FLOPS, "R", 0,
      "FLOPs allowed, relative to the replaced convolutions (default 0: no kernel is refused, free "
      "sizes grow up to 1)",
      11},
     {"params", KEY_PARAMS, "R", 0, "Parameters allowed, likewise", 11},
+    {0}};
+
+static const struct argp_option image_options[] = {
+    {"input", 'i', "CxHxW", 0, "Shape of an image (default 3x32x32)", 10},
+    {"classes", 'c', "N", 0, "Number of classes (default 10)", 10},
     {0}};
 
 void kas_cli_shape(struct argp_state *state, const char *text, int *c, int *h, int *w)
@@ -27,18 +29,12 @@ void kas_cli_shape(struct argp_state *state, const char *text, int *c, int *h, i
                    text);
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t parse_target(int key, char *arg, struct argp_state *state)
 {
     kas_cli_net *o = state->input;
     switch (key) {
     case 'n':
         o->name = arg;
-        return 0;
-    case 'i':
-        kas_cli_shape(state, arg, &o->c, &o->h, &o->w);
-        return 0;
-    case 'c':
-        o->classes = (int)kas_cli_int(state, "--classes", arg, 2, 65536);
         return 0;
     case 't':
         o->filter = arg;
@@ -54,7 +50,27 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     }
 }
 
-const struct argp kas_cli_net_argp = {options, parse, 0, 0, 0, 0, 0};
+static error_t parse_image(int key, char *arg, struct argp_state *state)
+{
+    kas_cli_net *o = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = o;
+        return 0;
+    case 'i':
+        kas_cli_shape(state, arg, &o->c, &o->h, &o->w);
+        return 0;
+    case 'c':
+        o->classes = (int)kas_cli_int(state, "--classes", arg, 2, 65536);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+const struct argp kas_cli_target_argp = {target_options, parse_target, 0, 0, 0, 0, 0};
+static const struct argp_child target_child[] = {{&kas_cli_target_argp, 0, NULL, 0}, {0}};
+const struct argp kas_cli_net_argp = {image_options, parse_image, 0, 0, target_child, 0, 0};
 
 kas_cli_net kas_cli_net_defaults(void)
 {

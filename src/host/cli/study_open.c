@@ -1,6 +1,6 @@
 #include "host/cli/study_open.h"
 
-#include <string.h>
+#include <stdio.h>
 
 #include "host/search/study_dir.h"
 
@@ -31,25 +31,25 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     }
 }
 
-kas_status kas_study_parse(int argc, char **argv, const char *doc, bool takes_item,
-                           kas_study_args *out, bool *done)
+static kas_status parse_arguments(const kas_study_command *command, int argc, char **argv,
+                                  kas_study_args *out, bool *done)
 {
     static const struct argp_child children[] = {{&kas_cli_common_argp, 0, NULL, 0}, {0}};
     static const struct argp_option none[] = {{0}};
     static const struct argp_option limit[] = {
         {"limit", 'N', "N", 0, "Show the N best only; 0 = all (default 20)", 0}, {0}};
-    *out = (kas_study_args){.takes_item = takes_item, .limit = 20};
-    const struct argp argp = {strstr(argv[0], " best") ? limit : none,
+    *out = (kas_study_args){.takes_item = command->takes_item, .limit = 20};
+    const struct argp argp = {command->takes_limit ? limit : none,
                               parse,
-                              takes_item ? "STUDY [CANDIDATE]" : "STUDY",
-                              doc,
+                              command->takes_item ? "STUDY [CANDIDATE]" : "STUDY",
+                              command->doc,
                               children,
                               0,
                               0};
     return kas_cli_parse(&argp, argc, argv, out, done);
 }
 
-kas_status kas_study_view_open(const char *study, kas_study_view *out)
+static kas_status view_open(const char *study, kas_study_view *out)
 {
     char path[KAS_STUDY_PATH];
     *out = (kas_study_view){0};
@@ -60,10 +60,31 @@ kas_status kas_study_view_open(const char *study, kas_study_view *out)
     return kas_store_list(out->store, &out->work, &out->count);
 }
 
-void kas_study_view_close(kas_study_view *view)
+static void view_close(kas_study_view *view)
 {
     kas_work_list_free(view->work, view->count);
     kas_study_clear(&view->study);
     kas_store_close(view->store);
     *view = (kas_study_view){0};
+}
+
+kas_status kas_study_run(const kas_study_command *command, int argc, char **argv)
+{
+    kas_study_args args;
+    kas_study_view view;
+    kas_buf out = {0};
+    bool done;
+    KAS_TRY(parse_arguments(command, argc, argv, &args, &done));
+    if (done)
+        return KAS_OK;
+    kas_status status = view_open(args.study, &view);
+    if (status == KAS_OK)
+        status = command->print(&args, &view, &out);
+    if (status == KAS_OK)
+        status = kas_buf_status(&out);
+    if (status == KAS_OK)
+        fputs(kas_buf_text(&out), stdout);
+    kas_buf_free(&out);
+    view_close(&view);
+    return status;
 }

@@ -10,12 +10,8 @@ typedef struct kas_study_args {
     kas_cli_common common;
     const char *study, *item; /* item: NULL unless the command takes one */
     bool takes_item;
-    int limit; /* of `best` */
+    int limit; /* lines at most; 0 = all */
 } kas_study_args;
-
-/* Parses STUDY [CANDIDATE]; `options` may be NULL. */
-kas_status kas_study_parse(int argc, char **argv, const char *doc, bool takes_item,
-                           kas_study_args *out, bool *done);
 
 typedef struct kas_study_view {
     kas_store *store;
@@ -25,8 +21,16 @@ typedef struct kas_study_view {
     int count;
 } kas_study_view;
 
-/* kas_study_view_close frees, also after a failure. */
-kas_status kas_study_view_open(const char *study, kas_study_view *out);
-void kas_study_view_close(kas_study_view *view);
+/* A command that reads a study. */
+typedef struct kas_study_command {
+    const char *doc;
+    bool takes_item;  /* STUDY [CANDIDATE] in place of STUDY */
+    bool takes_limit; /* --limit */
+    /* Appends what goes to standard output. */
+    kas_status (*print)(const kas_study_args *args, const kas_study_view *view, kas_buf *out);
+} kas_study_command;
+
+/* Parses, opens the study, prints. */
+kas_status kas_study_run(const kas_study_command *command, int argc, char **argv);
 
 #endif

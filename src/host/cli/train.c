@@ -8,21 +8,21 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "host/cli/net_options.h"
 #include "host/cli/recipe_options.h"
 #include "host/core/files.h"
 #include "host/core/log.h"
 #include "host/net/targets.h"
 #include "host/space/kernel_json.h"
-#include "host/space/sampler.h"
 #include "host/train/train.h"
 
 typedef struct train_cli {
     kas_cli_common common;
-    const char *net, *dataset, *kernel, *targets, *device;
+    kas_cli_net net; /* the shape of images is the data set's */
+    const char *dataset, *kernel, *device;
     const char *checkpoint, *weights, *init;
     kas_cli_recipe recipe_options;
     kas_recipe recipe;
-    kas_budget budget;
     uint64_t seed;
     double validation;
     bool test, validation_given, dry_run, stream, init_partial, recompute;
@@ -33,9 +33,7 @@ typedef struct train_cli {
 } train_cli;
 
 enum {
-    OPT_FLOPS = 256,
-    OPT_PARAMS,
-    OPT_INIT,
+    OPT_INIT = 256,
     OPT_INIT_PARTIAL,
     OPT_DRY_RUN,
     OPT_TEST,
@@ -45,15 +43,8 @@ enum {
 };
 
 static const struct argp_option option_list[] = {
-    {"net", 'n', "NAME", 0, "Network: a name or a network file (kas-gpu net)", 1},
     {"dataset", 'd', "F.h5", 0, "Images and labels (kas-gpu dataset)", 1},
     {"kernel", 'k', "KERNEL.json", 0, "Put this kernel in place of the convolutions", 1},
-    {"targets", 't', "LIST", 0, "Which to replace, such as 3x3,1x1 (default: all)", 1},
-    {"flops", OPT_FLOPS, "R", 0,
-     "FLOPs allowed, relative to the replaced convolutions (default 0: no kernel is refused, free "
-     "sizes grow up to 1)",
-     1},
-    {"params", OPT_PARAMS, "R", 0, "Parameters allowed, likewise", 1},
     {"seed", 's', "S", 0, "Of weights, order and augmentation (default 0)", 2},
     {"validation", 'v', "FRACTION", 0, "Held out of the training images (default 0.1)", 3},
     {"test", OPT_TEST, 0, 0, "Train on all of them and score on the test images", 3},
@@ -76,10 +67,8 @@ static const struct argp_option option_list[] = {
 
 static error_t parse_text(train_cli *o, int key, char *arg)
 {
-    const char **text = key == 'n'        ? &o->net
-                        : key == 'd'      ? &o->dataset
+    const char **text = key == 'd'        ? &o->dataset
                         : key == 'k'      ? &o->kernel
-                        : key == 't'      ? &o->targets
                         : key == 'c'      ? &o->checkpoint
                         : key == 'w'      ? &o->weights
                         : key == OPT_INIT ? &o->init
@@ -96,14 +85,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     train_cli *o = state->input;
     switch (key) {
     case ARGP_KEY_INIT:
-        state->child_inputs[0] = &o->recipe_options;
-        state->child_inputs[1] = &o->common;
-        return 0;
-    case OPT_FLOPS:
-        o->budget.max_flops_ratio = kas_cli_number(state, "--flops", arg, 0, 1e6);
-        return 0;
-    case OPT_PARAMS:
-        o->budget.max_params_ratio = kas_cli_number(state, "--params", arg, 0, 1e6);
+        state->child_inputs[0] = &o->net;
+        state->child_inputs[1] = &o->recipe_options;
+        state->child_inputs[2] = &o->common;
         return 0;
     case 's':
         o->seed = (uint64_t)kas_cli_int(state, "--seed", arg, 0, INT64_MAX);
@@ -134,13 +118,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         argp_error(state, "unexpected argument \"%s\"", arg);
         return 0;
     case ARGP_KEY_END:
-        if (!o->net || !o->dataset)
+        if (!o->net.name || !o->dataset)
             argp_error(state, "--net and --dataset are needed");
         if (o->init_partial && !o->init)
             argp_error(state, "--init-partial needs --init");
         if (o->test && o->validation_given)
             argp_error(state, "--validation and --test exclude each other");
-        if (!o->kernel && (o->targets || o->budget.max_flops_ratio || o->budget.max_params_ratio))
+        if (!o->kernel &&
+            (o->net.filter || o->net.budget.max_flops_ratio || o->net.budget.max_params_ratio))
             argp_error(state, "--targets, --flops and --params need --kernel");
         return 0;
     default:
@@ -352,8 +337,8 @@ static kas_status dry_run(const train_cli *o, const kas_train_options *options,
         return KAS_OK;
     }
     const double mib = 1 << 20;
-    printf("%s: %.1f MiB of device memory, %d epochs of %" PRIu32 " steps of %d images\n", o->net,
-           (double)plan.total / mib, options->recipe.epochs,
+    printf("%s: %.1f MiB of device memory, %d epochs of %" PRIu32 " steps of %d images\n",
+           o->net.name, (double)plan.total / mib, options->recipe.epochs,
            options->train_count / (uint32_t)options->recipe.batch, options->recipe.batch);
     printf("memory: weights and optimiser %.1f MiB, gradients %.1f, activations %.1f, images %.1f",
            (double)plan.kept / mib, (double)plan.gradients / mib, (double)plan.activations / mib,
@@ -375,8 +360,8 @@ static kas_status read_kernel(const train_cli *o, const kas_net *net, kas_kernel
 {
     int count = 0;
     KAS_TRY(kas_kernel_read_file(o->kernel, kernel));
-    KAS_TRY(kas_net_targets(net, o->targets, target, &count));
-    kas_status status = kas_solve(kernel, *target, count, &o->budget, solution);
+    KAS_TRY(kas_net_targets(net, o->net.filter, target, &count));
+    kas_status status = kas_solve(kernel, *target, count, &o->net.budget, solution);
     return status == KAS_OK ? status : kas_fail_context(status, "%s", o->kernel);
 }
 
@@ -415,14 +400,12 @@ static kas_status run_with(train_cli *o, const kas_dataset *dataset, const kas_n
 
 static kas_status run(int argc, char **argv)
 {
-    const struct argp_child children[] = {
-        {kas_cli_recipe_argp(), 0, NULL, 0}, {&kas_cli_common_argp, 0, NULL, 0}, {0}};
+    const struct argp_child children[] = {{&kas_cli_target_argp, 0, NULL, 0},
+                                          {kas_cli_recipe_argp(), 0, NULL, 0},
+                                          {&kas_cli_common_argp, 0, NULL, 0},
+                                          {0}};
     const struct argp argp = {option_list, parse, "", doc, children, 0, 0};
-    train_cli o = {.budget = kas_sample_defaults().budget,
-                   .validation = 0.1,
-                   .device = "auto",
-                   .argc = argc,
-                   .argv = argv};
+    train_cli o = {.validation = 0.1, .device = "auto", .argc = argc, .argv = argv};
     bool done;
     KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
     if (done)
@@ -440,7 +423,7 @@ static kas_status run(int argc, char **argv)
     kas_status status = KAS_OK;
     KAS_TRY_GOTO((o.stream ? kas_dataset_open_streamed : kas_dataset_open)(o.dataset, &dataset),
                  out);
-    KAS_TRY_GOTO(kas_net_build(o.net, (int)dataset->h, (int)dataset->w, (int)dataset->c,
+    KAS_TRY_GOTO(kas_net_build(o.net.name, (int)dataset->h, (int)dataset->w, (int)dataset->c,
                                (int)dataset->classes, &net),
                  out);
     if (o.kernel) {
