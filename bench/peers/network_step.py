@@ -17,9 +17,11 @@ Errors: largest |ours - PyTorch's| over a tensor, divided by the tensor's larges
 for the device's gradients, length of the difference divided by the length of PyTorch's gradient, because the ReLU of
 a value near 0 may fall to the other side in float32.  In a deep network that changes gradients by more than the
 tolerance, PyTorch's own float32 gradients as well; where theirs at the same step are further off than the tolerance,
-ours may be as far off as they, and a quarter more.  Some gradients are zero but for rounding (a bias before a batch
-norm): the divisor is at least 1e-5 of the largest value among tensors of the kind, for the device 1e-4 of the length
-of all gradients.  Exit code 1 when an error exceeds its tolerance or is not a number, 77 when torch is missing.
+ours may be as far off as the furthest of them, and a quarter more (own_error).
+
+Some gradients are zero but for rounding (a bias before a batch norm): the divisor is at least 1e-5 of the largest
+value among tensors of the kind, for the device 1e-4 of the length of all gradients.  Exit code 1 when an error exceeds
+its tolerance or is not a number, 77 when torch is missing.
 """
 import argparse
 import importlib.util
@@ -102,8 +104,9 @@ class Run:
     def ours(self, who, given):
         """The same steps by step_dump; `given` is a list of inputs."""
         with tempfile.TemporaryDirectory() as folder:
-            command = [self.args.dump, who, self.args.net, str(self.args.classes), "--no-dropout", "--lr", str(LR), "--momentum", str(MOMENTUM),
-                       "--decay", str(DECAY), "--smoothing", str(SMOOTHING), "--device", self.args.device]
+            command = [self.args.dump, who, self.args.net, str(self.args.classes), "--no-dropout", "--lr", str(LR),
+                       "--momentum", str(MOMENTUM), "--decay", str(DECAY), "--smoothing", str(SMOOTHING),
+                       "--device", self.args.device]
             command += ["--weights-only"] if self.weights_only else []
             outputs = []
             for i, tensors in enumerate(given):
@@ -169,12 +172,20 @@ def compare_reference(args, verdict):
 
 
 def own_error(args, run, given, peer, floor):
-    """The largest error among PyTorch's own gradients in float32."""
-    model = network_of(args).train().float()
-    model.load_state_dict({name: given[name] for name in run.state()}, strict=False)
-    F.cross_entropy(model(given["images"].float()), given["labels"], label_smoothing=SMOOTHING).backward()
+    """The largest error among PyTorch's own gradients in float32, computed in three ways that round differently: as
+    they come, channels-last, and with the images of the batch in the opposite order."""
+    def gradients(arrange):
+        model = network_of(args).train().float()
+        model.load_state_dict({name: given[name] for name in run.state()}, strict=False)
+        images, labels = arrange(given["images"].float(), given["labels"])
+        F.cross_entropy(model(images), labels, label_smoothing=SMOOTHING).backward()
+        return model.named_parameters()
+
+    ways = (lambda images, labels: (images, labels),
+            lambda images, labels: (images.to(memory_format=torch.channels_last), labels),
+            lambda images, labels: (images.flip(0), labels.flip(0)))
     return max(relative((p.grad.double() - peer["grad." + name]).norm().item(),
-                        max(peer["grad." + name].norm().item(), floor)) for name, p in model.named_parameters())
+                        max(peer["grad." + name].norm().item(), floor)) for way in ways for name, p in gradients(way))
 
 
 def compare_device(args, verdict):
@@ -191,8 +202,8 @@ def compare_device(args, verdict):
         theirs = own_error(args, run, given, peer, floor)
         for name in gradients:
             difference = (ours[name].double().flatten() - peer[name].flatten()).norm().item()
-            verdict.add("device: gradients", f"step {i} {name}",
-                        relative(difference, max(peer[name].norm().item(), floor)), max(GRADIENT_TOLERANCE, 1.25 * theirs))
+            error = relative(difference, max(peer[name].norm().item(), floor))
+            verdict.add("device: gradients", f"step {i} {name}", error, max(GRADIENT_TOLERANCE, 1.25 * theirs))
 
 
 def main():

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A network with a layer of every kind, and MobileNet-V2, in our float64 reference and on the device against PyTorch in
-# double, the PyTorch module generated from the network (bench/peers/network_step.py). All networks: bench/peers/networks.sh.
+# double, the PyTorch module generated from the network (bench/peers/network_step.py). All networks:
+# bench/peers/networks.sh.
 set -eu
 build=${KAS_BUILD:-build}
 make -s BUILD="$build" "$build/bench/step_dump"
