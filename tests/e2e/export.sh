@@ -8,7 +8,12 @@ fail() { echo "FAILED: $*"; exit 1; }
 
 for kernel in kernels/*.json; do
     out=$dir/$(basename "$kernel" .json)
-    "$kas" export "$kernel" -o "$out" --input 3x9x9 --quiet >/dev/null
+    where=(--input 3x9x9)
+    case $kernel in
+    */nas_pte_1.json) where=(--input 3x16x16) ;;              # halves of the image
+    */nas_pte_2.json) where=(--input 3x8x8 --net resnet18) ;; # more than 16 channels
+    esac
+    "$kas" export "$kernel" -o "$out" "${where[@]}" --quiet >/dev/null
     for file in kernel.json kernel.py network.py weights.safetensors check.safetensors kernel.cu kernel.c prelude.h \
         kernel.dot README.md; do
         [ -s "$out/$file" ] || fail "$kernel: $file is missing"
