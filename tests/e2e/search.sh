@@ -50,6 +50,9 @@ results "$dir/a" >"$dir/results.a"
 [ "$(grep -c '^candidate' "$dir/results.a")" = 3 ] || { cat "$dir/results.a"; fail "not three candidates"; }
 expect 0 '' "${search[@]}" --study "$dir/a" # again: nothing to do
 expect 2 '--lr (the study has 0.05, this command 0.06)' "${search[@]}" --study "$dir/a" --lr 0.06
+expect 2 '--warmup (the study has 0.5, this command 2)' "${search[@]}" --study "$dir/a" --recipe cifar70
+"$kas" recipe show search >"$dir/same.json" # the same numbers under another name: the same study
+expect 0 'best kernel:' "${search[@]}" --study "$dir/a" --recipe "$dir/same.json"
 expect 2 '--candidates (the study has 3, this command 2)' "${search[@]}" --study "$dir/a" --candidates 2
 cp -r "$dir/a" "$dir/grown"
 expect 0 'best kernel:' "${search[@]}" --study "$dir/grown" --candidates 4
