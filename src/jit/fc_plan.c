@@ -115,7 +115,8 @@ static void find_base(kas_lower *l, int node, bool library, bool *is_tap)
     for (int d = 0; d < w.channels; d++)
         w.at[d] = d;
     fc->base = fc->in;
-    fc->axes = 0;
+    fc->axes = fc->dilation = 0;
+    fc->w_first = false;
     for (bool more = true, first = own; more; first = false) {
         const int from = w.node;
         more = first ? step_unfold(l, node, &w) : step(l, node, &w);
