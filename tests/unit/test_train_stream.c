@@ -14,6 +14,7 @@
 #include "host/core/log.h"
 #include "host/core/random.h"
 #include "host/data/order.h"
+#include "host/train/feed.h"
 #include "host/train/train.h"
 
 enum { SIZE = 8, CLASSES = 4, TRAIN = 90, TEST = 21, EPOCHS = 2, BATCH = 8, STEPS = TRAIN / BATCH };
@@ -207,12 +208,27 @@ static void a_small_device_streams(void **state)
     assert_int_equal(resident.total, in_ring.total);
 }
 
+/* Beside a network that fills the device there is room for the ring at most. */
+static void images_beside_a_large_network_are_streamed(void **state)
+{
+    (void)state;
+    const size_t memory = kas_device_get_info(device)->memory;
+    const kas_train_options o = options_of(whole);
+    for (int tenths = 8; tenths <= 10; tenths++) {
+        kas_feed feed;
+        OK(kas_feed_create(device, &o, memory / 10 * (size_t)tenths, &feed));
+        assert_int_equal(feed.stream != NULL, tenths > 8);
+        kas_feed_free(&feed);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_are_those_of_a_resident_run),
         cmocka_unit_test(a_stop_in_an_epoch_is_not_seen),
         cmocka_unit_test(a_small_device_streams),
+        cmocka_unit_test(images_beside_a_large_network_are_streamed),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
