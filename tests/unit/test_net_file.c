@@ -156,6 +156,8 @@ static void broken_files_are_explained(void **state)
          "at most half of the kernel"},
         {NETWORK("{\"avg_pool\": \"p\", \"kernel\": [2, 1]}"), "line 3", "\"stride\" is missing"},
         {NETWORK("{\"linear\": \"l\", \"channels\": 4}"), "line 3: layer l", "flatten it first"},
+        {NETWORK("{\"from\": \"in\", \"conv\": \"x\", \"channels\": 4}"), "line 3: layer x",
+         "a layer \"conv\" needs it"},
         {NETWORK("{\"dropout\": \"d\", \"probability\": 1}"), "line 3: layer d", "[0, 0.99]"},
         {NETWORK("[]"), "line 3", "expected a layer"},
         {HEAD "\"layers\": [\n{\"global_avg_pool\": \"p\"}]}", "line 2",
@@ -194,6 +196,23 @@ static void broken_files_are_explained(void **state)
             fail_msg("\"%s\" lacks \"%s\" or \"%s\"", kas_error(), cases[i].where, cases[i].what);
     }
     print_message("%zu broken files are explained\n", sizeof cases / sizeof *cases);
+}
+
+/* Layers that no device could hold, and whose sizes would leave 64 bits a few layers on. */
+static void huge_layers_are_refused(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {NETWORK("{\"conv\": \"x\", \"channels\": 1048576, \"kernel\": 1, \"padding\": 9}"),
+         "line 3: layer x (conv): output is 1048576x34x34; expected at most 2^30 values"},
+        {NETWORK("{\"conv\": \"x\", \"channels\": 1048576, \"kernel\": 255}"),
+         "expected fewer channels: at most 2^30 weights"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kas_net *net = NULL;
+        assert_int_equal(kas_net_build(cases[i][0], 16, 16, 3, 10, &net), KAS_BAD_INPUT);
+        assert_non_null(strstr(kas_error(), cases[i][1]));
+    }
 }
 
 /* Files that would grow without end, or be deeper than anyone writes. */

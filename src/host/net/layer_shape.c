@@ -1,9 +1,9 @@
 #include "host/net/layer_shape.h"
 
-#include <limits.h>
-
-/* More are an error of the description. */
+/* More channels, or more values in an output or a weight, are an error of the description; and no
+ * size that is computed from these leaves 64 bits. */
 enum { MAX_CHANNELS = 1 << 20 };
+static const double max_values = 1 << 30;
 
 static kas_status fail_shape(const kas_layer *l, const kas_layer *in, const char *expected)
 {
@@ -32,12 +32,19 @@ static kas_status windows(const kas_layer *in, kas_layer *l)
     return window(l, in->w, l->kernel_w, l->pad_w, &l->w);
 }
 
+static kas_status check_weight(const kas_layer *in, const kas_layer *l, double values)
+{
+    return values <= max_values ? KAS_OK
+                                : fail_shape(l, in, "fewer channels: at most 2^30 weights");
+}
+
 static kas_status conv(const kas_layer *in, kas_layer *l)
 {
     if (in->c % l->groups || l->c % l->groups)
         return kas_fail(KAS_BAD_INPUT,
                         "layer %s (conv): %d groups do not divide %d input and %d output channels",
                         l->name, l->groups, in->c, l->c);
+    KAS_TRY(check_weight(in, l, (double)l->kernel_h * l->kernel_w * (in->c / l->groups) * l->c));
     return windows(in, l);
 }
 
@@ -89,14 +96,12 @@ static kas_status concat(const kas_net *net, kas_layer *l)
     return KAS_OK;
 }
 
-static kas_status flatten(const kas_layer *in, kas_layer *l)
+static kas_status linear(const kas_layer *in, kas_layer *l)
 {
-    int64_t values = (int64_t)in->h * in->w * in->c;
-    if (values > INT_MAX / 2)
-        return fail_shape(l, in, "at most 2^30 values");
     l->h = l->w = 1;
-    l->c = (int)values;
-    return KAS_OK;
+    if (in->h != 1 || in->w != 1)
+        return fail_shape(l, in, "Cx1x1: flatten it first");
+    return check_weight(in, l, (double)in->c * l->c);
 }
 
 /* Every stride-th pixel, from the first. */
@@ -109,11 +114,8 @@ static kas_status shortcut_a(const kas_layer *in, kas_layer *l)
     return KAS_OK;
 }
 
-kas_status kas_layer_shape(const kas_net *net, kas_layer *l)
+static kas_status derive(const kas_net *net, const kas_layer *in, kas_layer *l)
 {
-    if (l->op == KAS_LAYER_INPUT)
-        return KAS_OK;
-    const kas_layer *in = &net->layer[l->in[0]];
     switch (l->op) {
     case KAS_LAYER_CONV:
         return conv(in, l);
@@ -125,13 +127,14 @@ kas_status kas_layer_shape(const kas_net *net, kas_layer *l)
         return binary(in, &net->layer[l->in[1]], l);
     case KAS_LAYER_CONCAT:
         return concat(net, l);
-    case KAS_LAYER_FLATTEN:
-        return flatten(in, l);
+    case KAS_LAYER_FLATTEN: /* no more values than an output may have */
+        l->c = in->h * in->w * in->c;
+        l->h = l->w = 1;
+        return KAS_OK;
     case KAS_LAYER_SHORTCUT_A:
         return shortcut_a(in, l);
     case KAS_LAYER_LINEAR:
-        l->h = l->w = 1;
-        return in->h == 1 && in->w == 1 ? KAS_OK : fail_shape(l, in, "Cx1x1: flatten it first");
+        return linear(in, l);
     case KAS_LAYER_GLOBAL_AVG_POOL:
         l->h = l->w = 1;
         l->c = in->c;
@@ -145,4 +148,17 @@ kas_status kas_layer_shape(const kas_net *net, kas_layer *l)
         l->c = in->c;
         return KAS_OK;
     }
+}
+
+kas_status kas_layer_shape(const kas_net *net, kas_layer *l)
+{
+    if (l->op == KAS_LAYER_INPUT)
+        return KAS_OK;
+    const kas_layer *in = &net->layer[l->in[0]];
+    KAS_TRY(derive(net, in, l));
+    if ((double)l->c * l->h * l->w <= max_values)
+        return KAS_OK;
+    return kas_fail(KAS_BAD_INPUT,
+                    "layer %s (%s): output is %dx%dx%d; expected at most 2^30 values", l->name,
+                    kas_layer_op_name(l->op), l->c, l->h, l->w);
 }

@@ -177,25 +177,25 @@ static kas_status pair(const cJSON *object, const char *field, const kas_names *
     return checked(cJSON_GetArrayItem(item, 1), field, names, low, high, w);
 }
 
-static kas_status need(const cJSON *object, const char *field, int value)
+static kas_status need(const kas_layer *l, const char *field, int value)
 {
     return value ? KAS_OK
                  : kas_fail(KAS_BAD_INPUT, "field \"%s\" is missing; a layer \"%s\" needs it",
-                            field, object->child->string);
+                            field, kas_layer_op_name(l->op));
 }
 
 /* Padding of a convolution keeps the size at stride 1; windows of a pool lie side by side. */
 static kas_status window(const cJSON *object, const kas_names *names, kas_layer *l)
 {
     KAS_TRY(pair(object, "kernel", names, 1, MAX_WINDOW, &l->kernel_h, &l->kernel_w));
-    KAS_TRY(need(object, "kernel", l->kernel_h));
+    KAS_TRY(need(l, "kernel", l->kernel_h));
     if (l->op == KAS_LAYER_CONV) {
         l->pad_h = l->kernel_h / 2;
         l->pad_w = l->kernel_w / 2;
     } else {
         l->stride = l->kernel_h;
         if (l->kernel_h != l->kernel_w)
-            KAS_TRY(need(object, "stride", get(object, "stride") != NULL));
+            KAS_TRY(need(l, "stride", get(object, "stride") != NULL));
     }
     KAS_TRY(integer(object, "stride", names, 1, MAX_STRIDE, &l->stride));
     return pair(object, "padding", names, 0, MAX_WINDOW, &l->pad_h, &l->pad_w);
@@ -211,7 +211,7 @@ kas_status kas_net_file_layer(const cJSON *object, const char *kind, const kas_n
     l->probability = l->op == KAS_LAYER_DROPOUT ? 0.5 : 0;
     if (allowed & CHANNELS) {
         KAS_TRY(integer(object, "channels", names, 1, MAX_CHANNELS, &l->c));
-        KAS_TRY(need(object, "channels", l->c));
+        KAS_TRY(need(l, "channels", l->c));
     }
     if (allowed & KERNEL)
         KAS_TRY(window(object, names, l));
@@ -219,7 +219,7 @@ kas_status kas_net_file_layer(const cJSON *object, const char *kind, const kas_n
         KAS_TRY(integer(object, "stride", names, 1, MAX_STRIDE, &l->stride));
     if (allowed & SIZE) {
         KAS_TRY(pair(object, "size", names, 1, MAX_SIDE, &l->h, &l->w));
-        KAS_TRY(need(object, "size", l->h));
+        KAS_TRY(need(l, "size", l->h));
     }
     KAS_TRY(integer(object, "groups", names, 1, MAX_CHANNELS, &l->groups));
     KAS_TRY(flag(object, "bias", names, &l->bias));
