@@ -350,10 +350,15 @@ static void files_are_kept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layers_have_their_fields),   cmocka_unit_test(blocks_unroll),
-        cmocka_unit_test(broken_files_are_explained), cmocka_unit_test(limits_hold),
-        cmocka_unit_test(cut_files_are_refused),      cmocka_unit_test(damaged_files_are_survived),
-        cmocka_unit_test(options_are_checked),        cmocka_unit_test(files_are_kept),
+        cmocka_unit_test(layers_have_their_fields),
+        cmocka_unit_test(blocks_unroll),
+        cmocka_unit_test(broken_files_are_explained),
+        cmocka_unit_test(limits_hold),
+        cmocka_unit_test(huge_layers_are_refused),
+        cmocka_unit_test(cut_files_are_refused),
+        cmocka_unit_test(damaged_files_are_survived),
+        cmocka_unit_test(options_are_checked),
+        cmocka_unit_test(files_are_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

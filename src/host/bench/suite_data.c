@@ -4,8 +4,8 @@
  *
  *     read     the bytes of every image, out of a file that the system was told to forget; pixels
  *              into a ring as large as the feed's
- *     decode   the work on the bytes alone, out of memory: decode, crop, resize (encoded images
- * only) feed     everything: read, decode, ring, copy to the device, as training does it
+ *     decode   of encoded images, the work on the bytes out of memory: decode, crop, resize
+ *     feed     everything: read, decode, ring, copy to the device, as training does it
  *
  * The feed can be no faster than the slower of the other two; its rate by theirs in the same round
  * is what it loses.  All three use the same number of threads. */
