@@ -34,6 +34,8 @@ static void check_line(const cJSON *line, double bytes)
     check_spread(line, "feed_images_per_second");
     check_spread(line, "feed_to_bound");
     check_spread(line, "cpu_seconds_per_image");
+    check_spread(line, "bound_share_of_cpu");
+    assert_true(positive(line, "read_cpu_seconds_per_image") < 1);
     double rate = positive(line, "feed_images_per_second");
     assert_true(fabs(positive(line, "feed_mb_per_second") / (rate * image / 1e6) - 1) < 1e-6);
     double cpu = positive(line, "cpu_seconds_per_image");

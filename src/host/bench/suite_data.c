@@ -8,7 +8,9 @@
  *     feed     everything: read, decode, ring, copy to the device, as training does it
  *
  * The feed can be no faster than the slower of the other two; its rate by theirs in the same round
- * is what it loses.  All three use the same number of threads. */
+ * is what it loses.  All three use the same number of threads.  On a busy machine times are those
+ * of the scheduler; there the processor time of the parts says how much of the feed is its bound.
+ */
 #include <inttypes.h>
 #include <math.h>
 #include <omp.h>
@@ -26,7 +28,7 @@
 #include "host/data/render.h"
 #include "host/train/stream.h"
 
-enum { REPEATS = 5, IMAGES = 1024, KEPT = 128, BATCH = 64, RING = 4, GPU_RATE = 3000 };
+enum { REPEATS = 9, MADE = 1024, ROUND = 512, KEPT = 128, BATCH = 64, RING = 4, GPU_RATE = 3000 };
 
 typedef struct subject {
     const kas_bench_options *o;
@@ -35,7 +37,7 @@ typedef struct subject {
     kas_dataset *dataset;
     int threads, repeats;
     uint32_t batch, count; /* images of a round */
-    uint32_t *order;       /* [count], a new one for every round */
+    uint32_t *order;       /* of all images, another in every round; its first `count` are used */
     uint64_t bytes;        /* of the images of a round, as stored */
     kas_view view;
     uint8_t *ring;       /* pixels: RING batches, for `read` */
@@ -46,9 +48,19 @@ typedef struct subject {
 
 /* Rates in images a second, and what a feed took. */
 typedef struct rounds {
-    kas_samples read, decode, feed, ratio, cpu; /* cpu: seconds an image */
-    double growth;                              /* bytes: most that memory grew in a feed */
+    kas_samples read, decode, feed, ratio;
+    kas_samples read_cpu, decode_cpu, feed_cpu; /* seconds an image */
+    kas_samples cpu_share; /* what of the feed's processor time its bound takes alone */
+    double growth;         /* bytes: most that memory grew in a feed */
 } rounds;
+
+static void rounds_free(rounds *r)
+{
+    kas_samples *all[] = {&r->read,     &r->decode,     &r->feed,     &r->ratio,
+                          &r->read_cpu, &r->decode_cpu, &r->feed_cpu, &r->cpu_share};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        kas_samples_free(all[i]);
+}
 
 static double now(void)
 {
@@ -74,6 +86,26 @@ static double resident_bytes(void)
     if (file)
         fclose(file);
     return (double)pages * (double)sysconf(_SC_PAGESIZE);
+}
+
+/* What a part of a round took. */
+typedef struct pace {
+    double rate; /* images a second */
+    double cpu;  /* seconds of processor time an image, of the whole process */
+} pace;
+
+typedef struct watch {
+    double start, cpu;
+} watch;
+
+static watch start_watch(void)
+{
+    return (watch){now(), cpu_seconds()};
+}
+
+static pace stop_watch(const subject *s, watch w)
+{
+    return (pace){s->count / (now() - w.start), (cpu_seconds() - w.cpu) / s->count};
 }
 
 /* ---- the three measurements ------------------------------------------------------------------ */
@@ -112,11 +144,11 @@ static kas_status read_one(const subject *s, uint32_t i, kas_storage_scratch *sc
     return kas_storage_read(storage, s->order[i], scratch, &bytes, &size);
 }
 
-static kas_status read_all(const subject *s, double *rate)
+static kas_status read_all(const subject *s, pace *paced)
 {
     failure failed = {KAS_OK, ""};
     kas_storage_forget(&s->dataset->train.storage);
-    double start = now();
+    watch w = start_watch();
 #pragma omp parallel num_threads(s->threads)
     {
         kas_storage_scratch scratch = {0};
@@ -125,15 +157,15 @@ static kas_status read_all(const subject *s, double *rate)
             keep_failure(&failed, read_one(s, i, &scratch));
         kas_storage_scratch_free(&scratch);
     }
-    *rate = s->count / (now() - start);
+    *paced = stop_watch(s, w);
     return tell(&failed);
 }
 
-static kas_status decode_all(const subject *s, double *rate)
+static kas_status decode_all(const subject *s, pace *paced)
 {
     const kas_dataset *d = s->dataset;
     failure failed = {KAS_OK, ""};
-    double start = now();
+    watch w = start_watch();
 #pragma omp parallel num_threads(s->threads)
     {
         kas_renderer renderer = {0};
@@ -148,7 +180,7 @@ static kas_status decode_all(const subject *s, double *rate)
         kas_renderer_free(&renderer);
         free(out);
     }
-    *rate = s->count / (now() - start);
+    *paced = stop_watch(s, w);
     return tell(&failed);
 }
 
@@ -212,7 +244,7 @@ out:
     return status;
 }
 
-static kas_status feed_all(const subject *s, rounds *r, double *rate, double *cpu)
+static kas_status feed_all(const subject *s, double *growth, pace *paced)
 {
     const kas_dataset *d = s->dataset;
     size_t images = (size_t)KAS_STREAM_RING * s->batch;
@@ -227,10 +259,9 @@ static kas_status feed_all(const subject *s, rounds *r, double *rate, double *cp
                  out);
     KAS_TRY_GOTO(touch_all(s, stream, pass), out);
     kas_storage_forget(&d->train.storage);
-    double start = now(), used = cpu_seconds();
-    KAS_TRY_GOTO(take_all(s, stream, &pass, &r->growth), out);
-    *rate = s->count / (now() - start);
-    *cpu = (cpu_seconds() - used) / s->count;
+    watch w = start_watch();
+    KAS_TRY_GOTO(take_all(s, stream, &pass, growth), out);
+    *paced = stop_watch(s, w);
     status = check_last(s, pixels);
 out:
     kas_stream_free(stream);
@@ -239,21 +270,29 @@ out:
     return status;
 }
 
+static kas_status add(kas_samples *rate, kas_samples *cpu, pace p)
+{
+    KAS_TRY(kas_samples_add(rate, p.rate));
+    return kas_samples_add(cpu, p.cpu);
+}
+
 static kas_status one_round(subject *s, uint32_t number, rounds *r)
 {
-    double read, decode = INFINITY, feed, cpu;
-    KAS_TRY(kas_epoch_order(s->o->seed, number, KAS_SHUFFLE_FULL, NULL, s->count, s->order));
+    pace read, decode = {INFINITY, 0}, feed = {0, 0};
+    bool encoded = s->dataset->encoded;
+    KAS_TRY(kas_epoch_order(s->o->seed, number, KAS_SHUFFLE_FULL, NULL, s->dataset->train.count,
+                            s->order));
     s->view.epoch = number;
     KAS_TRY(read_all(s, &read));
-    if (s->dataset->encoded)
+    if (encoded)
         KAS_TRY(decode_all(s, &decode));
-    KAS_TRY(feed_all(s, r, &feed, &cpu));
-    KAS_TRY(kas_samples_add(&r->read, read));
-    if (s->dataset->encoded)
-        KAS_TRY(kas_samples_add(&r->decode, decode));
-    KAS_TRY(kas_samples_add(&r->feed, feed));
-    KAS_TRY(kas_samples_add(&r->cpu, cpu));
-    return kas_samples_add(&r->ratio, feed / fmin(read, decode));
+    KAS_TRY(feed_all(s, &r->growth, &feed));
+    KAS_TRY(add(&r->read, &r->read_cpu, read));
+    if (encoded)
+        KAS_TRY(add(&r->decode, &r->decode_cpu, decode));
+    KAS_TRY(add(&r->feed, &r->feed_cpu, feed));
+    KAS_TRY(kas_samples_add(&r->cpu_share, (encoded ? decode.cpu : read.cpu) / feed.cpu));
+    return kas_samples_add(&r->ratio, feed.rate / fmin(read.rate, decode.rate));
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
@@ -290,9 +329,14 @@ static kas_status put_json(const subject *s, rounds *r, const kas_bench_sink *si
     kas_line_number(&out, "feed_mb_per_second", kas_samples_quantile(&r->feed, 0.5) * image / 1e6);
     kas_line_text(&out, "bound", bound_of(s, r));
     kas_bench_line_spread(&out, "feed_to_bound", &r->ratio);
-    kas_bench_line_spread(&out, "cpu_seconds_per_image", &r->cpu);
+    kas_line_number(&out, "read_cpu_seconds_per_image", kas_samples_quantile(&r->read_cpu, 0.5));
+    if (d->encoded)
+        kas_line_number(&out, "decode_cpu_seconds_per_image",
+                        kas_samples_quantile(&r->decode_cpu, 0.5));
+    kas_bench_line_spread(&out, "cpu_seconds_per_image", &r->feed_cpu);
+    kas_bench_line_spread(&out, "bound_share_of_cpu", &r->cpu_share);
     kas_line_number(&out, "cores_for_3000_images_per_second",
-                    GPU_RATE * kas_samples_quantile(&r->cpu, 0.5));
+                    GPU_RATE * kas_samples_quantile(&r->feed_cpu, 0.5));
     kas_line_number(&out, "memory_growth_bytes", r->growth);
     kas_status status = kas_bench_line_put(&out, sink);
     kas_buf_free(&out);
@@ -302,9 +346,11 @@ static kas_status put_json(const subject *s, rounds *r, const kas_bench_sink *si
 static kas_table *create_table(void)
 {
     static const kas_column columns[] = {
-        {"images", KAS_LEFT},    {"kB", KAS_RIGHT},       {"threads", KAS_RIGHT},
-        {"read/s", KAS_RIGHT},   {"MB/s", KAS_RIGHT},     {"decode/s", KAS_RIGHT},
-        {"feed/s", KAS_RIGHT},   {"of bound", KAS_RIGHT}, {"cores for 3000/s", KAS_RIGHT},
+        {"images", KAS_LEFT},       {"kB", KAS_RIGHT},
+        {"threads", KAS_RIGHT},     {"read/s", KAS_RIGHT},
+        {"MB/s", KAS_RIGHT},        {"decode/s", KAS_RIGHT},
+        {"feed/s", KAS_RIGHT},      {"of bound", KAS_RIGHT},
+        {"in CPU time", KAS_RIGHT}, {"cores for 3000/s", KAS_RIGHT},
         {"memory +", KAS_RIGHT},
     };
     return kas_table_create(columns, sizeof columns / sizeof *columns);
@@ -325,7 +371,8 @@ static void put_row(const subject *s, rounds *r, kas_table *table)
         kas_table_cell(table, "-");
     kas_table_cell(table, "%.0f", kas_samples_quantile(&r->feed, 0.5));
     kas_table_cell(table, "%.0f%%", 100 * kas_samples_quantile(&r->ratio, 0.5));
-    kas_table_cell(table, "%.1f", GPU_RATE * kas_samples_quantile(&r->cpu, 0.5));
+    kas_table_cell(table, "%.0f%%", 100 * kas_samples_quantile(&r->cpu_share, 0.5));
+    kas_table_cell(table, "%.1f", GPU_RATE * kas_samples_quantile(&r->feed_cpu, 0.5));
     kas_table_cell(table, "%s", kas_human_bytes(r->growth, text));
 }
 
@@ -364,13 +411,13 @@ static kas_status open_subject(subject *s, const char *path)
     KAS_TRY(kas_dataset_open_streamed(path, &s->dataset));
     s->open_seconds = now() - start;
     const kas_dataset *d = s->dataset;
-    s->count = d->train.count < IMAGES ? d->train.count : IMAGES;
+    s->count = d->train.count < ROUND ? d->train.count : ROUND;
     s->bytes = stored_bytes(d, s->count);
     s->threads = s->o->threads ? s->o->threads : kas_reader_threads(d);
     s->batch = s->o->batch ? (uint32_t)s->o->batch : BATCH;
     s->repeats = s->o->repeats ? s->o->repeats : REPEATS;
     s->view = (kas_view){.training = true, .flip = true, .least_area = 0.08, .seed = s->o->seed};
-    s->order = malloc(sizeof *s->order * s->count);
+    s->order = malloc(sizeof *s->order * d->train.count);
     if (!s->order)
         return kas_fail(KAS_NO_MEMORY, "no memory for an order of images");
     if (d->encoded)
@@ -393,13 +440,8 @@ static kas_status run_case(subject *s, const char *path, kas_table *table,
     else
         put_row(s, &r, table);
 out:
-    for (rounds *each = &r; each; each = each == &r ? &warm_up : NULL) {
-        kas_samples_free(&each->read);
-        kas_samples_free(&each->decode);
-        kas_samples_free(&each->feed);
-        kas_samples_free(&each->ratio);
-        kas_samples_free(&each->cpu);
-    }
+    rounds_free(&r);
+    rounds_free(&warm_up);
     for (int i = 0; i < KEPT; i++)
         free(s->kept[i]);
     free(s->ring);
@@ -417,7 +459,7 @@ static kas_status run_made(const kas_bench_options *o, kas_device *device,
     subject s = {.o = o, .name = name, .device = device};
     snprintf(path, sizeof path, "%s/kas-bench-%s-%ld.h5", folder ? folder : "/tmp", name,
              (long)getpid());
-    kas_status status = kas_bench_data_file(path, storage, IMAGES);
+    kas_status status = kas_bench_data_file(path, storage, MADE);
     if (status == KAS_UNSUPPORTED) {
         kas_warn("data: %s is left out: %s", name, kas_error());
         return KAS_OK;
