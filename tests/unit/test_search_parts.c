@@ -72,6 +72,10 @@ static void older_studies_are_read(void **state)
     kas_search_options old, now = kas_search_options_default();
     now.recipe = kas_recipe_default();
     OK(kas_search_options_read("old", text, &old));
+    assert_int_equal(old.sample.sampler, KAS_SAMPLER_REJECTION); /* there was no other */
+    assert_int_equal(kas_search_options_same("s", &old, &now), KAS_USAGE);
+    assert_non_null(strstr(kas_error(), "--sampler"));
+    now.sample.sampler = KAS_SAMPLER_AS_STUDY;
     OK(kas_search_options_same("s", &old, &now));
 }
 

@@ -13,20 +13,21 @@
 #include "host/device/device.h"
 #include "host/report/line.h"
 #include "host/report/table.h"
-#include "host/space/solve.h"
+#include "host/space/sample_options.h"
 #include "host/train/stats.h"
 
 typedef struct kas_bench_options {
     const char *net; /* NULL = every network that the suite knows */
     int c, h, w;     /* of the images; h 0 = the suite's own size for the network */
     int classes;
-    const char *filter;    /* kernel sizes of the targets, as in --targets; NULL = all */
-    kas_budget budget;     /* ratios of 0 = the suite's own */
-    double seconds;        /* sampler: of CPU time for each line; 0 = 2 */
-    int repeats;           /* 0 = the suite's own number */
-    int batch;             /* 0 = the suite's own */
-    const char *device;    /* as in kas_device_open; NULL = "auto" */
-    int threads;           /* CPU device; 0 = all cores */
+    const char *filter;        /* kernel sizes of the targets, as in --targets; NULL = all */
+    kas_budget budget;         /* ratios of 0 = the suite's own */
+    kas_sample_options sample; /* sampler: all but its budget, numbers of primitives and seed */
+    double seconds;            /* sampler: of CPU time for each line; 0 = 2 */
+    int repeats;               /* 0 = the suite's own number */
+    int batch;                 /* 0 = the suite's own */
+    const char *device;        /* as in kas_device_open; NULL = "auto" */
+    int threads;               /* CPU device: 0 = all cores; sampler: samplers at once, 0 = 1 */
     const char *kernel;    /* step: kernel file that is compared with the network as it is, or NULL;
                               layers: a kernel file or a folder of them, NULL = "kernels" */
     const char *cache_dir; /* of the JIT; NULL = default */

@@ -1,10 +1,11 @@
 /* How many distinct legal kernels within the budget does one core sample in a second?
  *
- * By network and by exact number of primitives, because long kernels are rarer and dearer, and over
- * the whole range, which is what a search draws from.  Time is CPU time of the thread, so that
- * other programs only disturb through caches and clock rates.  Each repeat is a fresh sampler with
- * a seed of its own: duplicates are counted within a repeat, as a search of that length would see
- * them. */
+ * By network and by exact number of primitives, because long kernels are dearer, and over two
+ * ranges: that of a search, and that of Canvas' later code.  Time is CPU time of the thread, so
+ * that other programs only disturb through caches and clock rates.  Each repeat is a fresh sampler
+ * with a seed of its own: duplicates are counted within a repeat, as a search of that length would
+ * see them.  With several threads as many repeats run at once: the rate of each says whether cores
+ * disturb one another. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +17,12 @@
 #include "host/net/targets.h"
 #include "host/space/sampler.h"
 
-enum { REPEATS = 5, FEWEST = 3, MOST = 12, LINES = MOST - FEWEST + 2 };
+enum { REPEATS = 5, FEWEST = 3, MOST = 25 };
 static const double default_seconds = 2;
+
+/* Exact numbers of primitives come before these. */
+static const int ranges[][2] = {{3, 12}, {5, 25}};
+enum { SIZES = MOST - FEWEST + 1, LINES = SIZES + sizeof ranges / sizeof *ranges };
 
 /* With 3x56x56 images the CIFAR stem gives ResNet-18 the targets it has in ImageNet's network:
  * 64 channels at 56x56, 128 at 28x28, 256 at 14x14, 512 at 7x7. */
@@ -26,12 +31,36 @@ static const struct {
     int side;
 } cases[] = {{"resnet20", 32}, {"resnet18", 56}};
 
+/* Those four shapes alone, each with a 3x3 convolution: what Canvas' code is measured on. */
+#define FOUR_SHAPES "resnet18-shapes"
+enum { SHAPES = 4 };
+
+static void four_shapes(kas_target out[SHAPES])
+{
+    for (int i = 0; i < SHAPES; i++) {
+        uint32_t c = 64u << i, h = 56u >> i;
+        out[i] = (kas_target){.layer = i,
+                              .c_in = c,
+                              .c_out = c,
+                              .c = c,
+                              .parts_in = 1,
+                              .parts_out = 1,
+                              .h = h,
+                              .w = h,
+                              .kernel_h = 3,
+                              .kernel_w = 3,
+                              .stride = 1};
+        snprintf(out[i].name, sizeof out[i].name, "%u@%ux%u", c, h, h);
+    }
+}
+
 /* One network, and what was counted in one line of it. */
 typedef struct line {
     const kas_bench_options *o;
-    const kas_net *net;
+    const char *name;
+    int c, h, w; /* of an image */
     const kas_target *target;
-    int targets, repeats;
+    int targets, repeats, threads;
     kas_sample_options sample;
     kas_sample_stats stats; /* summed over repeats */
     double cpu_seconds;
@@ -59,50 +88,80 @@ static kas_status sample_some(kas_sampler *sampler, uint64_t attempts)
 static void add_stats(kas_sample_stats *sum, const kas_sample_stats *one)
 {
     sum->attempts += one->attempts;
+    sum->tries += one->tries;
     sum->accepted += one->accepted;
     for (int r = 0; r < KAS_REJECT_COUNT; r++)
         sum->rejected[r] += one->rejected[r];
 }
 
-static kas_status repeat(line *l, double seconds)
+/* One sampler's run; other threads may have theirs at the same time. */
+typedef struct run {
+    kas_status status;
+    kas_sample_stats stats;
+    double cpu_seconds;
+    kas_buf error; /* the message of the thread that failed */
+} run;
+
+static kas_status run_sampler(const line *l, uint64_t seed, double seconds, run *r)
 {
-    enum { LOOK = 32 }; /* attempts between looks at the clock: well under a millisecond's worth */
+    enum { LOOK = 32 }; /* attempts between looks at the clock: a few milliseconds' worth */
+    kas_sample_options sample = l->sample;
     kas_sampler *sampler;
     double start, now;
     kas_status status = KAS_OK;
-    KAS_TRY(kas_sampler_create(&l->sample, l->target, l->targets, &sampler));
+    sample.seed = seed;
+    KAS_TRY(kas_sampler_create(&sample, l->target, l->targets, &sampler));
     KAS_TRY_GOTO(thread_seconds(&start), out);
     do {
         KAS_TRY_GOTO(sample_some(sampler, LOOK), out);
         KAS_TRY_GOTO(thread_seconds(&now), out);
     } while (now - start < seconds);
-    kas_sample_stats stats = kas_sampler_stats(sampler);
-    add_stats(&l->stats, &stats);
-    l->cpu_seconds += now - start;
-    status = kas_samples_add(&l->rate, (double)stats.accepted / (now - start));
+    r->stats = kas_sampler_stats(sampler);
+    r->cpu_seconds = now - start;
 out:
     kas_sampler_free(sampler);
     return status;
 }
 
+static kas_status add_run(line *l, const run *r)
+{
+    if (r->status != KAS_OK)
+        return kas_fail(r->status, "%s", kas_buf_text(&r->error));
+    add_stats(&l->stats, &r->stats);
+    l->cpu_seconds += r->cpu_seconds;
+    return kas_samples_add(&l->rate, (double)r->stats.accepted / r->cpu_seconds);
+}
+
 static kas_status measure(line *l, int fewest, int most)
 {
-    double seconds = l->o->seconds > 0 ? l->o->seconds : default_seconds;
+    double seconds = (l->o->seconds > 0 ? l->o->seconds : default_seconds) / l->repeats;
+    run *runs = calloc((size_t)l->repeats, sizeof *runs);
+    kas_status status = KAS_OK;
+    if (!runs)
+        return kas_fail(KAS_NO_MEMORY, "no memory for %d repeats", l->repeats);
     l->sample.min_primitives = fewest;
     l->sample.max_primitives = most;
     l->stats = (kas_sample_stats){0};
     l->cpu_seconds = 0;
     l->rate.count = 0;
+#pragma omp parallel for num_threads(l->threads) schedule(dynamic, 1)
     for (int i = 0; i < l->repeats; i++) {
-        l->sample.seed = l->o->seed + (uint64_t)i;
-        KAS_TRY(repeat(l, seconds / l->repeats));
+        runs[i].status = run_sampler(l, l->o->seed + (uint64_t)i, seconds, &runs[i]);
+        if (runs[i].status != KAS_OK)
+            kas_buf_puts(&runs[i].error, kas_error());
     }
-    return KAS_OK;
+    for (int i = 0; i < l->repeats; i++) {
+        if (status == KAS_OK)
+            status = add_run(l, &runs[i]);
+        kas_buf_free(&runs[i].error);
+    }
+    free(runs);
+    return status;
 }
 
 static double acceptance(const line *l)
 {
-    return (double)l->stats.accepted / (double)l->stats.attempts;
+    return (double)l->stats.accepted / (double)l->stats.tries;
 }
 
 static void put_rejections(kas_buf *out, const line *l)
@@ -123,12 +182,13 @@ static kas_status put_json(line *l, const kas_device_info *info, const kas_bench
 {
     kas_buf out = {0};
     char input[48];
-    const kas_layer *in = &l->net->layer[0];
-    snprintf(input, sizeof input, "%dx%dx%d", in->c, in->h, in->w);
+    snprintf(input, sizeof input, "%dx%dx%d", l->c, l->h, l->w);
     kas_bench_line_begin(&out, kas_bench_find("sampler")->name, info);
-    kas_line_text(&out, "net", l->net->name);
+    kas_line_text(&out, "net", l->name);
     kas_line_text(&out, "input", input);
     kas_line_int(&out, "targets", l->targets);
+    kas_line_text(&out, "sampler",
+                  l->sample.sampler == KAS_SAMPLER_REJECTION ? "rejection" : "guided");
     kas_line_int(&out, "min_primitives", l->sample.min_primitives);
     kas_line_int(&out, "max_primitives", l->sample.max_primitives);
     kas_line_number(&out, "max_flops_ratio", l->sample.budget.max_flops_ratio);
@@ -139,6 +199,7 @@ static kas_status put_json(line *l, const kas_device_info *info, const kas_bench
     kas_bench_line_spread(&out, "kernels_per_core_second", &l->rate);
     kas_line_int(&out, "kernels", (int64_t)l->stats.accepted);
     kas_line_int(&out, "attempts", (int64_t)l->stats.attempts);
+    kas_line_int(&out, "tries", (int64_t)l->stats.tries);
     kas_line_number(&out, "acceptance", acceptance(l));
     put_rejections(&out, l);
     kas_status status = kas_bench_line_put(&out, sink);
@@ -156,20 +217,20 @@ static void put_row(line *l, tables *t)
     char range[32];
     int fewest = l->sample.min_primitives, most = l->sample.max_primitives;
     snprintf(range, sizeof range, fewest == most ? "%d" : "%d-%d", fewest, most);
-    kas_table_cell(t->rate, "%s", l->net->name);
-    kas_table_cell(t->rate, "%dx%d", l->net->layer[0].h, l->net->layer[0].w);
+    kas_table_cell(t->rate, "%s", l->name);
+    kas_table_cell(t->rate, "%dx%d", l->h, l->w);
     kas_table_cell(t->rate, "%s", range);
     kas_table_cell(t->rate, "%.0f", kas_samples_quantile(&l->rate, 0.5));
     kas_table_cell(t->rate, "%.0f-%.0f", kas_samples_quantile(&l->rate, 0.25),
                    kas_samples_quantile(&l->rate, 0.75));
     kas_table_cell(t->rate, "%" PRIu64, l->stats.accepted);
-    kas_table_cell(t->rate, "%" PRIu64, l->stats.attempts);
+    kas_table_cell(t->rate, "%" PRIu64, l->stats.tries);
     kas_table_cell(t->rate, "%.1f%%", 100 * acceptance(l));
-    kas_table_cell(t->rejected, "%s", l->net->name);
+    kas_table_cell(t->rejected, "%s", l->name);
     kas_table_cell(t->rejected, "%s", range);
     for (int r = KAS_REJECT_NONE + 1; r < KAS_REJECT_COUNT; r++)
         kas_table_cell(t->rejected, "%.1f%%",
-                       100.0 * (double)l->stats.rejected[r] / (double)l->stats.attempts);
+                       100.0 * (double)l->stats.rejected[r] / (double)l->stats.tries);
 }
 
 static void create_tables(tables *t)
@@ -177,7 +238,7 @@ static void create_tables(tables *t)
     static const kas_column rate[] = {{"network", KAS_LEFT},     {"image", KAS_LEFT},
                                       {"primitives", KAS_RIGHT}, {"kernels/s", KAS_RIGHT},
                                       {"quartiles", KAS_LEFT},   {"kernels", KAS_RIGHT},
-                                      {"attempts", KAS_RIGHT},   {"accepted", KAS_RIGHT}};
+                                      {"tries", KAS_RIGHT},      {"accepted", KAS_RIGHT}};
     kas_column rejected[2 + KAS_REJECT_COUNT] = {{"network", KAS_LEFT}, {"primitives", KAS_RIGHT}};
     int columns = 2;
     for (int r = KAS_REJECT_NONE + 1; r < KAS_REJECT_COUNT; r++)
@@ -190,10 +251,10 @@ static kas_status run_lines(line *l, tables *t, const kas_device_info *info,
                             const kas_bench_sink *sink)
 {
     for (int i = 0; i < LINES; i++) {
-        bool all = i == LINES - 1; /* the whole range comes last */
-        int fewest = all ? FEWEST : FEWEST + i, most = all ? MOST : FEWEST + i;
+        int fewest = i < SIZES ? FEWEST + i : ranges[i - SIZES][0];
+        int most = i < SIZES ? FEWEST + i : ranges[i - SIZES][1];
         if (!sink->json)
-            kas_info("sampler: %s, %d to %d primitives", l->net->name, fewest, most);
+            kas_info("sampler: %s, %d to %d primitives", l->name, fewest, most);
         KAS_TRY(measure(l, fewest, most));
         if (sink->json)
             KAS_TRY(put_json(l, info, sink));
@@ -203,25 +264,49 @@ static kas_status run_lines(line *l, tables *t, const kas_device_info *info,
     return KAS_OK;
 }
 
+static void begin_line(const kas_bench_options *o, const char *name, line *l)
+{
+    *l = (line){.o = o, .name = name, .repeats = o->repeats ? o->repeats : REPEATS};
+    l->threads = o->threads ? o->threads : 1;
+    l->sample = o->sample;
+    l->sample.budget = o->budget;
+    if (l->sample.budget.max_flops_ratio == 0)
+        l->sample.budget.max_flops_ratio = 0.5;
+    if (l->sample.budget.max_params_ratio == 0)
+        l->sample.budget.max_params_ratio = 1;
+}
+
+static kas_status run_shapes(const kas_bench_options *o, tables *t, const kas_device_info *info,
+                             const kas_bench_sink *sink)
+{
+    line l;
+    kas_target target[SHAPES];
+    four_shapes(target);
+    begin_line(o, FOUR_SHAPES, &l);
+    l.target = target;
+    l.targets = SHAPES;
+    l.c = 3;
+    l.h = l.w = 56;
+    kas_status status = run_lines(&l, t, info, sink);
+    kas_samples_free(&l.rate);
+    return status;
+}
+
 static kas_status run_net(const kas_bench_options *o, const char *name, int side, tables *t,
                           const kas_device_info *info, const kas_bench_sink *sink)
 {
-    line l = {.o = o, .repeats = o->repeats ? o->repeats : REPEATS};
+    line l;
     kas_net *net = NULL;
     kas_target *target = NULL;
     kas_status status = KAS_OK;
-    l.sample = kas_sample_defaults();
-    l.sample.budget = o->budget;
-    if (l.sample.budget.max_flops_ratio == 0)
-        l.sample.budget.max_flops_ratio = 0.5;
-    if (l.sample.budget.max_params_ratio == 0)
-        l.sample.budget.max_params_ratio = 1;
+    begin_line(o, name, &l);
     bool given = o->h != 0;
-    KAS_TRY_GOTO(kas_net_build(name, given ? o->h : side, given ? o->w : side, given ? o->c : 3,
-                               o->classes, &net),
-                 out);
+    l.c = given ? o->c : 3;
+    l.h = given ? o->h : side;
+    l.w = given ? o->w : side;
+    KAS_TRY_GOTO(kas_net_build(name, l.h, l.w, l.c, o->classes, &net), out);
     KAS_TRY_GOTO(kas_net_targets(net, o->filter, &target, &l.targets), out);
-    l.net = net;
+    l.name = net->name;
     l.target = target;
     status = run_lines(&l, t, info, sink);
 out:
@@ -232,10 +317,10 @@ out:
 }
 
 /* The CPU device is opened for its name only. */
-static kas_status read_machine(kas_device_info *info)
+static kas_status read_machine(int threads, kas_device_info *info)
 {
     kas_device *cpu;
-    KAS_TRY(kas_device_open("cpu", 1, &cpu));
+    KAS_TRY(kas_device_open("cpu", threads, &cpu));
     *info = *kas_device_get_info(cpu);
     kas_device_close(cpu);
     return KAS_OK;
@@ -245,18 +330,21 @@ static kas_status run_nets(const kas_bench_options *o, tables *t, const kas_benc
 {
     enum { CASES = sizeof cases / sizeof *cases, OTHER_SIDE = 32 };
     kas_device_info info;
-    bool known = false;
-    KAS_TRY(read_machine(&info));
+    bool known = !o->net || strcmp(o->net, FOUR_SHAPES) == 0;
+    bool shapes = known;
+    KAS_TRY(read_machine(o->threads ? o->threads : 1, &info));
     for (int i = 0; i < CASES; i++) {
         if (o->net && strcmp(o->net, cases[i].net) != 0)
             continue;
         known = true;
         KAS_TRY(run_net(o, cases[i].net, cases[i].side, t, &info, sink));
     }
+    if (shapes)
+        return run_shapes(o, t, &info, sink);
     return known ? KAS_OK : run_net(o, o->net, OTHER_SIDE, t, &info, sink);
 }
 
-static kas_status run(const kas_bench_options *o, const kas_bench_sink *sink)
+static kas_status run_suite(const kas_bench_options *o, const kas_bench_sink *sink)
 {
     tables t = {0};
     if (!sink->json)
@@ -274,4 +362,4 @@ static kas_status run(const kas_bench_options *o, const kas_bench_sink *sink)
 }
 
 const kas_bench_suite kas_bench_suite_sampler = {
-    "sampler", "legal kernels within the budget that one core draws in a second", run};
+    "sampler", "legal kernels within the budget that one core draws in a second", run_suite};

@@ -5,6 +5,7 @@
 
 #include "host/bench/bench.h"
 #include "host/cli/net_options.h"
+#include "host/cli/sampler_options.h"
 
 enum { MAX_SUITES = 64 };
 
@@ -59,7 +60,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &o->net;
-        state->child_inputs[1] = &o->common;
+        state->child_inputs[1] = &o->bench.sample;
+        state->child_inputs[2] = &o->common;
         return 0;
     case 'r':
         o->bench.repeats = (int)kas_cli_int(state, "--repeats", arg, 1, 100000);
@@ -94,6 +96,7 @@ static const char doc[] =
     "Measure how fast this build is on this machine.\n\n"
     "  kas-gpu bench\n"
     "  kas-gpu bench sampler --net resnet18 --seconds 10\n"
+    "  kas-gpu bench sampler --net resnet18-shapes --sampler rejection\n"
     "  kas-gpu bench layers --kernel best.json\n"
     "  kas-gpu bench step --net resnet20 --batch 128 --device cpu --repeats 20\n"
     "  kas-gpu bench step --net resnet20 --kernel best.json --json\n"
@@ -139,11 +142,12 @@ static void take_net(bench_cli *o)
 
 static kas_status run(int argc, char **argv)
 {
-    static const struct argp_child children[] = {
-        {&kas_cli_net_argp, 0, NULL, 0}, {&kas_cli_common_argp, 0, NULL, 0}, {0}};
-    static const struct argp argp = {option_list, parse, "[SUITE...]", doc, children,
-                                     help_filter, 0};
-    bench_cli o = {.net = kas_cli_net_defaults()};
+    const struct argp_child children[] = {{&kas_cli_net_argp, 0, NULL, 0},
+                                          {kas_cli_sampler_argp(), 0, "Of the suite sampler:", 0},
+                                          {&kas_cli_common_argp, 0, NULL, 0},
+                                          {0}};
+    const struct argp argp = {option_list, parse, "[SUITE...]", doc, children, help_filter, 0};
+    bench_cli o = {.net = kas_cli_net_defaults(), .bench.sample = kas_sample_defaults()};
     bool done;
     o.net.h = 0; /* stays 0 unless --input is given: then each suite has its own sizes */
     KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "host/cli/net_options.h"
+#include "host/cli/sampler_options.h"
 #include "host/core/files.h"
 #include "host/core/log.h"
 #include "host/reference/recheck.h"
@@ -23,16 +24,7 @@ typedef struct sample_options {
     bool stats, recheck;
 } sample_options;
 
-enum {
-    KEY_MIN = 0x200,
-    KEY_MAX,
-    KEY_STATS,
-    KEY_ATTEMPTS,
-    KEY_RECHECK,
-    KEY_SPATIAL,
-    KEY_SPACE,
-    KEY_SEQUENCE
-};
+enum { KEY_STATS = 0x200, KEY_ATTEMPTS, KEY_RECHECK, KEY_SPACE, KEY_SEQUENCE };
 
 static const struct argp_option option_list[] = {
     {"count", 'k', "N", 0, "How many kernels (default 10)", 0},
@@ -44,13 +36,9 @@ static const struct argp_option option_list[] = {
      "or pte-1, pte-2, pte-3",
      0},
     {"output", 'o', "DIR", 0, "Also write each kernel to DIR/NAME.json", 0},
-    {"min-primitives", KEY_MIN, "N", 0, "Fewest primitives in a kernel (default 3)", 0},
-    {"max-primitives", KEY_MAX, "N", 0, "Most primitives in a kernel (default 12)", 0},
     {"attempts", KEY_ATTEMPTS, "N", 0,
      "Give up after N attempts without a new kernel (default 1000000)", 0},
     {"stats", KEY_STATS, 0, 0, "Count at the end why attempts were rejected", 0},
-    {"spatial-weights", KEY_SPATIAL, 0, 0,
-     "Admit weights that span the image: such a kernel keeps to one image size", 0},
     {"recheck", KEY_RECHECK, 0, 0,
      "Check all kernels again at the end, by rules written a second time", 0},
     {0}};
@@ -61,7 +49,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &o->net;
-        state->child_inputs[1] = &o->common;
+        state->child_inputs[1] = &o->sample;
+        state->child_inputs[2] = &o->common;
         return 0;
     case 'k':
         o->count = kas_cli_int(state, "--count", arg, 1, 100000000);
@@ -71,14 +60,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case 'o':
         o->folder = arg;
-        return 0;
-    case KEY_MIN:
-        o->sample.min_primitives =
-            (int)kas_cli_int(state, "--min-primitives", arg, 1, KAS_MAX_NODES - 1);
-        return 0;
-    case KEY_MAX:
-        o->sample.max_primitives =
-            (int)kas_cli_int(state, "--max-primitives", arg, 1, KAS_MAX_NODES - 1);
         return 0;
     case KEY_ATTEMPTS:
         o->attempts = kas_cli_int(state, "--attempts", arg, 1, LLONG_MAX);
@@ -93,9 +74,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         o->sample.space = KAS_SPACE_NAS_PTE;
         o->sequence = arg;
         return 0;
-    case KEY_SPATIAL:
-        o->sample.spatial_weights = true;
-        return 0;
     case KEY_RECHECK:
         o->recheck = true;
         return 0;
@@ -105,9 +83,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_END:
         if (!o->net.name)
             argp_error(state, "which network? for example --net resnet18");
-        if (o->sample.min_primitives > o->sample.max_primitives)
-            argp_error(state, "--min-primitives %d is more than --max-primitives %d",
-                       o->sample.min_primitives, o->sample.max_primitives);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -123,6 +98,7 @@ static const char doc[] =
     "  kas-gpu sample --net resnet18 --input 3x64x64 --sequence pte-2 -o kernels\n"
     "  kas-gpu sample --net resnet18 --input 3x56x56 --count 20000 --flops 0.5 --params 1 "
     "--recheck\n"
+    "  kas-gpu sample --net resnet20 --forbid exp,square --require softmax --min-receptive 5\n"
     "\vEvery kernel is legal at every replaced convolution, within the budget, and comes once. "
     "docs/sampling.md says how they are drawn.";
 
@@ -328,9 +304,11 @@ static kas_status sample_all(const sample_options *o, kas_sampler *sampler, kas_
 
 static kas_status run(int argc, char **argv)
 {
-    static const struct argp_child children[] = {
-        {&kas_cli_net_argp, 0, NULL, 0}, {&kas_cli_common_argp, 0, NULL, 0}, {0}};
-    static const struct argp argp = {option_list, parse, "--net NAME", doc, children, 0, 0};
+    const struct argp_child children[] = {{&kas_cli_net_argp, 0, NULL, 0},
+                                          {kas_cli_sampler_argp(), 0, NULL, 0},
+                                          {&kas_cli_common_argp, 0, NULL, 0},
+                                          {0}};
+    const struct argp argp = {option_list, parse, "--net NAME", doc, children, 0, 0};
     sample_options o = {
         .net = kas_cli_net_defaults(), .sample = kas_sample_defaults(), .count = 10};
     bool done;

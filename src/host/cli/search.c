@@ -7,6 +7,7 @@
 #include "host/cli/dry_run.h"
 #include "host/cli/net_options.h"
 #include "host/cli/recipe_options.h"
+#include "host/cli/sampler_options.h"
 #include "host/cli/search_run.h"
 
 typedef struct search_command {
@@ -151,7 +152,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &c->request;
         state->child_inputs[1] = &c->recipe;
-        state->child_inputs[2] = &c->common;
+        state->child_inputs[2] = &o->sample;
+        state->child_inputs[3] = &c->common;
         return 0;
     case 'd':
         c->request.dataset = arg;
@@ -206,6 +208,7 @@ static kas_status run(int argc, char **argv)
 {
     const struct argp_child children[] = {{&kas_search_work_argp, 0, NULL, 0},
                                           {kas_cli_recipe_argp(), 0, NULL, 0},
+                                          {kas_cli_sampler_argp(), 0, NULL, 0},
                                           {&kas_cli_common_argp, 0, NULL, 0},
                                           {0}};
     const struct argp argp = {option_list, parse, "", doc, children, 0, 0};
@@ -215,6 +218,7 @@ static kas_status run(int argc, char **argv)
                                     .checkpoint_limit = KAS_CHECKPOINT_LIMIT,
                                     .weights_limit = KAS_WEIGHTS_KEPT}};
     bool done;
+    c.request.search.sample.sampler = KAS_SAMPLER_AS_STUDY;
     KAS_TRY(kas_cli_parse(&argp, argc, argv, &c, &done));
     if (done)
         return KAS_OK;

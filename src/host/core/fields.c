@@ -35,6 +35,17 @@ static void write_list(const kas_int_list *list, const char *comma, kas_buf *out
         kas_buf_printf(out, "%s%d", i ? comma : "", list->value[i]);
 }
 
+static void write_words(const kas_field *field, uint64_t words, const char *quote,
+                        const char *comma, kas_buf *out)
+{
+    const char *between = "";
+    for (int i = 0; field->choices[i]; i++)
+        if (words >> i & 1) {
+            kas_buf_printf(out, "%s%s%s%s", between, quote, field->choices[i], quote);
+            between = comma;
+        }
+}
+
 void kas_field_write(const kas_field *field, const void *object, kas_buf *out)
 {
     const void *value = member(field, object);
@@ -65,6 +76,11 @@ void kas_field_write(const kas_field *field, const void *object, kas_buf *out)
         write_list(value, ", ", out);
         kas_buf_puts(out, "]");
         break;
+    case KAS_FIELD_WORDS:
+        kas_buf_puts(out, "[");
+        write_words(field, *(const uint64_t *)value, "\"", ", ", out);
+        kas_buf_puts(out, "]");
+        break;
     }
 }
 
@@ -81,6 +97,8 @@ void kas_field_print(const kas_field *field, const void *object, kas_buf *out)
         kas_buf_puts(out, *(const bool *)value ? "on" : "off");
     else if (field->type == KAS_FIELD_LIST)
         write_list(value, ",", out);
+    else if (field->type == KAS_FIELD_WORDS)
+        write_words(field, *(const uint64_t *)value, "", ",", out);
     else if (field->type == KAS_FIELD_SEED)
         kas_buf_printf(out, "%" PRIu64, *(const uint64_t *)value);
     else
@@ -177,6 +195,31 @@ static kas_status read_list(const kas_field *field, const cJSON *json, const cha
     return KAS_OK;
 }
 
+static kas_status add_word(const kas_field *field, const char *name, const char *word,
+                           uint64_t *out)
+{
+    int choice = find_choice(field, word);
+    if (choice < 0)
+        return fail_choice(field, name, word);
+    *out |= (uint64_t)1 << choice;
+    return KAS_OK;
+}
+
+static kas_status read_words(const kas_field *field, const cJSON *json, const char *where,
+                             const char *name, uint64_t *out)
+{
+    const cJSON *array, *item;
+    KAS_TRY(kas_json_array(json, where, field->key, &array));
+    *out = 0;
+    cJSON_ArrayForEach(item, array)
+    {
+        if (!cJSON_IsString(item))
+            return kas_fail(KAS_BAD_INPUT, "%s: expected a list of words", name);
+        KAS_TRY(add_word(field, name, item->valuestring, out));
+    }
+    return KAS_OK;
+}
+
 static kas_status read_word(const kas_field *field, const cJSON *json, const char *where,
                             const char *name, void *value)
 {
@@ -228,6 +271,7 @@ static void set_absent(const kas_field *field, void *value)
         *(const char **)value = "";
         break;
     case KAS_FIELD_SEED:
+    case KAS_FIELD_WORDS:
         *(uint64_t *)value = 0;
         break;
     }
@@ -261,6 +305,8 @@ kas_status kas_field_read(const kas_field *field, const cJSON *json, const char 
         return read_flag(field, json, name, value);
     case KAS_FIELD_LIST:
         return read_list(field, json, where, name, value);
+    case KAS_FIELD_WORDS:
+        return read_words(field, json, where, name, value);
     }
     return KAS_OK;
 }
@@ -309,6 +355,20 @@ static kas_status parse_list(const kas_field *field, const char *text, kas_int_l
     return KAS_OK;
 }
 
+/* "" is none of them. */
+static kas_status parse_words(const kas_field *field, const char *text, uint64_t *out)
+{
+    *out = 0;
+    while (*text) {
+        char word[64];
+        size_t length = strcspn(text, ",");
+        snprintf(word, sizeof word, "%.*s", (int)length, text);
+        KAS_TRY(add_word(field, field->option, word, out));
+        text += length + (text[length] == ',');
+    }
+    return KAS_OK;
+}
+
 static kas_status parse_flag(const kas_field *field, const char *text, bool *out)
 {
     bool on = strcmp(text, "on") == 0;
@@ -347,6 +407,8 @@ kas_status kas_field_parse(const kas_field *field, const char *text, void *objec
         return KAS_OK;
     case KAS_FIELD_LIST:
         return parse_list(field, text, value);
+    case KAS_FIELD_WORDS:
+        return parse_words(field, text, value);
     }
     return KAS_OK;
 }

@@ -21,7 +21,8 @@ typedef enum kas_field_type {
     KAS_FIELD_NUMBER,  /* double */
     KAS_FIELD_FLAG,    /* bool; "on" or "off" on the command line */
     KAS_FIELD_CHOICE,  /* int: number of the word among `choices` */
-    KAS_FIELD_LIST     /* kas_int_list; "60,120,160" on the command line */
+    KAS_FIELD_LIST,    /* kas_int_list; "60,120,160" on the command line */
+    KAS_FIELD_WORDS    /* uint64_t: bit i for word i of `choices`; "fc,relu" on the command line */
 } kas_field_type;
 
 /* Integers in rising order. */

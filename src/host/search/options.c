@@ -15,7 +15,7 @@
 static const char *const spaces[] = {
     [KAS_SPACE_CANVAS] = "canvas", [KAS_SPACE_NAS_PTE] = "nas-pte", [KAS_SPACE_COUNT] = NULL};
 
-/* Everything but the recipe, whose fields follow these in the text. */
+/* Everything but the options of the sampler and the recipe, whose fields follow in the text. */
 static const kas_field fields[] = {
     {"net", "--net", TEXT(net)},
     {"network", "--net", KAS_FIELD_KEPT, AT(network), .optional = true},
@@ -45,6 +45,7 @@ kas_search_options kas_search_options_default(void)
                                 .candidates = 16,
                                 .flops = 0.5,
                                 .params = 1.0,
+                                .sample = kas_sample_defaults(),
                                 .validation = 0.1,
                                 .prune = "curve",
                                 .prune_window = 8};
@@ -52,8 +53,12 @@ kas_search_options kas_search_options_default(void)
 
 void kas_search_options_write(const kas_search_options *options, kas_buf *out)
 {
+    int count;
+    const kas_field *sample = kas_sample_fields(&count);
     kas_buf_puts(out, "{");
     kas_fields_write(fields, FIELDS, options, out);
+    kas_buf_puts(out, ",");
+    kas_fields_write(sample, count, &options->sample, out);
     kas_buf_puts(out, ",");
     kas_fields_write(kas_recipe_fields, kas_recipe_field_count, &options->recipe, out);
     kas_buf_puts(out, "}");
@@ -62,9 +67,12 @@ void kas_search_options_write(const kas_search_options *options, kas_buf *out)
 static kas_status check_keys(const cJSON *root, const char *where)
 {
     const char *keys[MOST_KEYS] = {0};
-    int count = 0;
+    int count = 0, samples;
+    const kas_field *sample = kas_sample_fields(&samples);
     for (int i = 0; i < FIELDS; i++)
         keys[count++] = fields[i].key;
+    for (int i = 0; i < samples; i++)
+        keys[count++] = sample[i].key;
     for (int i = 0; i < kas_recipe_field_count && count + 1 < MOST_KEYS; i++)
         keys[count++] = kas_recipe_fields[i].key;
     return kas_json_only(root, where, keys);
@@ -73,11 +81,15 @@ static kas_status check_keys(const cJSON *root, const char *where)
 kas_status kas_search_options_read(const char *where, const char *text, kas_search_options *out)
 {
     cJSON *root;
+    int count;
+    const kas_field *sample = kas_sample_fields(&count);
     *out = (kas_search_options){0};
     KAS_TRY(kas_json_parse(where, text, strlen(text), (kas_json_limits){MAX_BYTES, 4}, &root));
     kas_status status = check_keys(root, where);
     if (status == KAS_OK)
         status = kas_fields_read(fields, FIELDS, root, where, out);
+    if (status == KAS_OK)
+        status = kas_fields_read(sample, count, root, where, &out->sample);
     if (status == KAS_OK)
         status =
             kas_fields_read(kas_recipe_fields, kas_recipe_field_count, root, where, &out->recipe);
@@ -117,6 +129,11 @@ kas_status kas_search_options_same(const char *study, const kas_search_options *
     for (int i = 0; i < FIELDS; i++)
         if (!left_to_the_study(&fields[i], given))
             compare(&fields[i], stored, given, &list);
+    int samples;
+    const kas_field *sample = kas_sample_fields(&samples);
+    bool as_study = given->sample.sampler == KAS_SAMPLER_AS_STUDY;
+    for (int i = as_study; i < samples; i++) /* the first says which sampler */
+        compare(&sample[i], &stored->sample, &given->sample, &list);
     for (int i = 0; i < kas_recipe_field_count; i++)
         compare(&kas_recipe_fields[i], &stored->recipe, &given->recipe, &list);
     kas_status status = KAS_OK;

@@ -12,6 +12,7 @@
 #include "host/core/buf.h"
 #include "host/core/status.h"
 #include "host/net/net.h"
+#include "host/space/sample_options.h"
 #include "host/train/train.h"
 
 /* Images in a forward pass whose latency is measured. */
@@ -23,15 +24,16 @@ typedef struct kas_search_options {
     int space;                   /* kas_space: where kernels come from */
     char targets[128];           /* filter of kernel sizes, "3x3,1x1"; "" = all */
     uint64_t seed;
-    int candidates;    /* first N of the list; 0 = until time_limit */
-    double time_limit; /* seconds of wall time, all runs together; 0 = by count */
-    kas_recipe recipe; /* of every candidate, and of the final trainings */
-    double flops;      /* most, relative to the replaced convolutions; 0 = no limit */
-    double params;     /* likewise */
-    double latency;    /* most, relative to the baseline's measured latency; 0 = no limit */
-    double validation; /* share of the training set that the search validates on */
-    char prune[16];    /* "curve", "none" or "deterministic" */
-    int prune_window;  /* deterministic: candidate k looks at those before k - window */
+    int candidates;            /* first N of the list; 0 = until time_limit */
+    double time_limit;         /* seconds of wall time, all runs together; 0 = by count */
+    kas_recipe recipe;         /* of every candidate, and of the final trainings */
+    double flops;              /* most, relative to the replaced convolutions; 0 = no limit */
+    double params;             /* likewise */
+    kas_sample_options sample; /* its seed and budget aside: those are the fields here */
+    double latency;            /* most, relative to the baseline's measured latency; 0 = no limit */
+    double validation;         /* share of the training set that the search validates on */
+    char prune[16];            /* "curve", "none" or "deterministic" */
+    int prune_window;          /* deterministic: candidate k looks at those before k - window */
     char init[65];     /* SHA-256 of the weights that every training starts from; "" = random */
     bool init_partial; /* what of them does not fit is left out (train/pretrained.h) */
     char device[16];   /* "cpu" or "cuda": what latencies and bits belong to */
@@ -47,7 +49,8 @@ void kas_search_options_write(const kas_search_options *options, kas_buf *out);
 kas_status kas_search_options_read(const char *where, const char *text, kas_search_options *out);
 
 /* KAS_OK when `given` asks for the same as `stored`; KAS_USAGE naming every option that differs and
- * both values otherwise. threads 0 and device "" in `given` mean "as stored". */
+ * both values otherwise. threads 0, device "" and the sampler KAS_SAMPLER_AS_STUDY in `given` mean
+ * "as stored". */
 kas_status kas_search_options_same(const char *study, const kas_search_options *stored,
                                    const kas_search_options *given);
 

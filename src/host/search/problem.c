@@ -50,8 +50,8 @@ kas_budget kas_search_budget(const kas_search_options *options)
 kas_status kas_problem_sampler(const kas_problem *problem, const kas_search_options *options,
                                kas_sampler **out)
 {
-    kas_sample_options sample = kas_sample_defaults();
-    sample.space = (kas_space)options->space;
+    kas_sample_options sample = options->sample;
+    sample.space = options->space;
     sample.seed = options->seed;
     sample.budget = kas_search_budget(options);
     return kas_sampler_create(&sample, problem->target, problem->targets, out);

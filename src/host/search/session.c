@@ -62,6 +62,11 @@ static kas_status set_devices(const kas_session_request *request, const char *sp
     return KAS_OK;
 }
 
+static int sampler_version(const kas_session *s)
+{
+    return kas_sampler_version((kas_sampler_kind)s->search.sample.sampler);
+}
+
 /* Names the weights by their content, and finds out early whether they fit the network. */
 static kas_status check_init(kas_session *s)
 {
@@ -103,7 +108,7 @@ static kas_status keep_init(const kas_session *s)
 static kas_status describe(const kas_session *s, kas_study *out)
 {
     kas_buf text = {0};
-    *out = (kas_study){.sampler_version = KAS_SAMPLER_VERSION, .seed = s->search.seed};
+    *out = (kas_study){.sampler_version = sampler_version(s), .seed = s->search.seed};
     kas_search_options_write(&s->search, &text);
     KAS_TRY(kas_buf_status(&text));
     kas_sha256_hex(text.data, text.size, out->options_digest);
@@ -120,11 +125,11 @@ static kas_status check_same(const kas_session *s, const kas_study *stored)
                         "%s: the study was begun with other data (digest %.12s...; %s has "
                         "%.12s...); choose another --study",
                         s->study, stored->dataset_digest, s->dataset, s->problem.dataset->digest);
-    if (stored->sampler_version != KAS_SAMPLER_VERSION)
+    if (stored->sampler_version != sampler_version(s))
         return kas_fail(KAS_STORE,
                         "%s: begun with sampler version %d, this kas-gpu has version %d and would "
                         "sample other kernels; go on with the version that began it",
-                        s->study, stored->sampler_version, KAS_SAMPLER_VERSION);
+                        s->study, stored->sampler_version, sampler_version(s));
     return KAS_OK;
 }
 
@@ -171,14 +176,15 @@ static kas_status adopt(kas_session *s, const kas_search_options *asked)
         kas_search_options same = comparable(s, &options, asked, &grows);
         status = kas_search_options_same(s->study, &options, &same);
     }
+    s->search = options; /* whose sampler the version is compared with */
     if (status == KAS_OK)
         status = check_same(s, &stored);
     if (status == KAS_OK && grows)
         status = grow(s, &options, asked->candidates);
+    s->search = options;
     if (status == KAS_OK && strcmp(stored.dataset_path, s->dataset) != 0)
         status = kas_store_set_dataset_path(s->store, s->dataset);
     kas_study_clear(&stored);
-    s->search = options;
     return status;
 }
 
@@ -210,14 +216,18 @@ kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_s
     out->search.threads = share(request->threads, out->workers);
     KAS_TRY(kas_problem_open(&out->search, out->dataset, &out->problem));
     KAS_TRY(check_init(out));
-    kas_search_options asked = out->search; /* threads 0: as the study has them */
+    kas_search_options asked = out->search; /* threads 0, sampler: as the study has them */
+    if (out->search.sample.sampler == KAS_SAMPLER_AS_STUDY)
+        out->search.sample.sampler = KAS_SAMPLER_GUIDED;
+    KAS_TRY(kas_sample_options_check(&out->search.sample));
     if (out->search.threads == 0)
         out->search.threads = share(cores(), out->workers);
     kas_status status = kas_problem_check(&out->problem, &out->search);
     if (status != KAS_OK)
         return kas_fail_context(status, "%s", request->dataset);
-    KAS_TRY(kas_problem_sampler(&out->problem, &out->search, &out->sampler));
-    return dry ? KAS_OK : open_store(out, &asked);
+    if (!dry)
+        KAS_TRY(open_store(out, &asked));
+    return kas_problem_sampler(&out->problem, &out->search, &out->sampler);
 }
 
 static kas_status read_stored(const char *study, kas_session *out)

@@ -2,13 +2,17 @@
 
 #include <string.h>
 
-#include "host/space/growth.h"
+#include "host/space/grow.h"
+#include "host/space/guide.h"
 #include "host/space/primitive.h"
 
 enum { MOST_TRIES = 200000 }; /* steps tried in all; a known kernel needs one or two per node */
 
 typedef struct replay {
     kas_growth *g;
+    kas_guide guide; /* of the guided sampler */
+    bool guided;
+    kas_use_filter filter;
     const kas_kernel *wanted;
     int place[KAS_MAX_NODES]; /* of a wanted node in the growth; -1 = not there yet */
     int owner[KAS_MAX_VARS];  /* the wanted node whose size a variable of the growth is */
@@ -49,6 +53,8 @@ static kas_use use_of(const replay *r, int n)
     kas_use use = kas_node_use(node);
     for (int k = 0; k < node->inputs; k++)
         use.in[k] = (uint8_t)r->place[node->in[k]];
+    if (use.kernel && use.kernel == r->guide.equal_window)
+        use.kernel = 0;
     return use;
 }
 
@@ -70,11 +76,33 @@ static void note_failure(replay *r, int n, const char *why)
     r->refused = why;
 }
 
+/* One step, with the rules of the sampler that is asked about. */
+static bool try_step(replay *r, const kas_use *use, const char **why)
+{
+    kas_growth *g = r->g;
+    kas_reject refused = KAS_REJECT_NONE;
+    *why = "the options do not allow it";
+    if (!kas_use_passes(&r->filter, use))
+        return false;
+    if (!kas_growth_try(g, use, pick_wanted, r)) {
+        *why = kas_refusal_text(g->refused);
+        return false;
+    }
+    if (r->guided)
+        refused = kas_guide_admits(&r->guide);
+    *why = kas_reject_name(refused);
+    if (refused != KAS_REJECT_NONE)
+        kas_growth_undo(g);
+    return refused == KAS_REJECT_NONE;
+}
+
 /* Every node is there: do the sizes that the steps fixed agree with the wanted ones? */
 static bool ends_well(replay *r)
 {
     const kas_kernel *wanted = r->wanted;
     kas_reject why = kas_growth_finish(r->g);
+    if (why == KAS_REJECT_NONE && !r->guided)
+        why = kas_rejection_rules(r->g);
     if (why != KAS_REJECT_NONE) {
         note_failure(r, wanted->nodes - 1, kas_reject_name(why));
         return false;
@@ -98,15 +126,16 @@ static bool derive_with(replay *r, int n)
 {
     kas_growth *g = r->g;
     kas_use use = use_of(r, n);
+    const char *why;
     r->picked = true;
     for (int skip = 0; r->picked && r->tries++ < MOST_TRIES; skip++) {
         if (kas_node_has_out(&r->wanted->node[n]) && g->vars < KAS_MAX_VARS)
             r->owner[g->vars] = n;
         r->skip = skip;
         r->picked = false;
-        if (!kas_growth_try(g, &use, pick_wanted, r)) {
+        if (!try_step(r, &use, &why)) {
             if (skip == 0)
-                note_failure(r, n, g->refused);
+                note_failure(r, n, why);
             continue;
         }
         bool picked = r->picked;
@@ -172,20 +201,38 @@ static kas_status tell(const replay *r, kas_buf *reason)
     return status;
 }
 
+static kas_status replay_kernel(replay *r, const kas_target *targets, int count,
+                                const kas_sample_options *options, kas_buf *reason)
+{
+    r->filter = kas_use_filter_table_1();
+    KAS_TRY(kas_growth_create(options, targets, count, &r->g));
+    if (r->guided) {
+        KAS_TRY(kas_guide_create(options, targets, count, r->g, &r->guide));
+        r->filter = r->guide.filter;
+    }
+    kas_growth_begin(r->g, r->wanted->nodes - 1, r->wanted->group_value[0], r->wanted->split);
+    if (r->guided)
+        kas_guide_begin(&r->guide);
+    for (int n = 1; n < KAS_MAX_NODES; n++)
+        r->place[n] = -1;
+    return derive(r) ? KAS_OK : tell(r, reason);
+}
+
 kas_status kas_sampler_accepts(const kas_kernel *kernel, const kas_target *targets, int count,
                                const kas_sample_options *options, kas_buf *reason)
 {
     kas_kernel checked = *kernel;
+    kas_sample_options any_cost = *options;
+    any_cost.budget.max_flops_ratio = any_cost.budget.max_params_ratio = 0;
     if (kas_kernel_infer(&checked) != KAS_OK)
         return refuse(reason, kas_error());
     KAS_TRY(check_length(kernel, options, reason));
     KAS_TRY(check_groups(kernel, targets, count, reason));
-    replay r = {.wanted = kernel, .refused = "no order of its nodes was found"};
-    KAS_TRY(kas_growth_create(options, targets, count, &r.g));
-    kas_growth_begin(r.g, kernel->nodes - 1, kernel->group_value[0]);
-    for (int n = 1; n < KAS_MAX_NODES; n++)
-        r.place[n] = -1;
-    kas_status status = derive(&r) ? KAS_OK : tell(&r, reason);
+    replay r = {.wanted = kernel,
+                .guided = options->sampler != KAS_SAMPLER_REJECTION,
+                .refused = "no order of its nodes was found"};
+    kas_status status = replay_kernel(&r, targets, count, &any_cost, reason);
+    kas_guide_free(&r.guide);
     kas_growth_free(r.g);
     return status;
 }

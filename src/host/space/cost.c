@@ -31,15 +31,24 @@ kas_status kas_cost_input(const kas_kernel *kernel, int i, kas_cost_terms *terms
     return add_elements(kernel, i, kas_node_input(kernel, i, 0), KAS_COST_FLOPS, terms);
 }
 
+static kas_status add_node(const kas_kernel *kernel, int i, kas_cost_terms *terms)
+{
+    const kas_primitive *primitive = kas_primitive_get(kernel->node[i].op);
+    KAS_TRY(add_elements(kernel, i, &kernel->node[i].shape, KAS_COST_TENSOR, terms));
+    return primitive->cost ? primitive->cost(kernel, i, terms) : KAS_OK;
+}
+
+kas_status kas_cost_terms_of_node(const kas_kernel *kernel, int i, kas_cost_terms *out)
+{
+    out->count = 0;
+    return add_node(kernel, i, out);
+}
+
 kas_status kas_cost_terms_of(const kas_kernel *kernel, kas_cost_terms *out)
 {
     out->count = 0;
-    for (int i = 0; i < kernel->nodes; i++) {
-        const kas_primitive *primitive = kas_primitive_get(kernel->node[i].op);
-        KAS_TRY(add_elements(kernel, i, &kernel->node[i].shape, KAS_COST_TENSOR, out));
-        if (primitive->cost)
-            KAS_TRY(primitive->cost(kernel, i, out));
-    }
+    for (int i = 0; i < kernel->nodes; i++)
+        KAS_TRY(add_node(kernel, i, out));
     return KAS_OK;
 }
 

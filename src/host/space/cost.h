@@ -26,7 +26,8 @@ typedef struct kas_cost_terms {
 
 /* KAS_ILLEGAL when there is no room for more. */
 kas_status kas_cost_add(kas_cost_terms *terms, kas_cost_kind kind, const kas_dim *size);
-/* All terms of all nodes, whose shapes are inferred. */
+/* All terms of one node, and of all; shapes are inferred. */
+kas_status kas_cost_terms_of_node(const kas_kernel *kernel, int i, kas_cost_terms *out);
 kas_status kas_cost_terms_of(const kas_kernel *kernel, kas_cost_terms *out);
 /* Adds `value`, a term's size at some target, to a cost. */
 void kas_cost_count(kas_cost *cost, kas_cost_kind kind, double value);

@@ -57,32 +57,37 @@ static bool combine_constants(const kas_dim *a, uint64_t b_num, uint64_t b_den, 
     return true;
 }
 
-/* a * b^sign: both operations are the same but for the sign of b's exponents.  The loop has no way
- * out before its end, so that it becomes a few vector instructions: half of sampling is here. */
-static bool combine(const kas_dim *a, const kas_dim *b, int sign, kas_dim *out)
+/* Are all exponents allowed?  Those of the operands were, so that no sum has left its 8 bits. */
+static bool exponents_in_range(const kas_dim *a)
 {
-    kas_dim result = {.num = a->num, .den = a->den};
     int beyond = 0;
-    if ((b->num != 1 || b->den != 1) &&
-        !combine_constants(a, sign > 0 ? b->num : b->den, sign > 0 ? b->den : b->num, &result))
-        return false;
-    for (int s = 0; s < KAS_DIM_EXPONENTS; s++) {
-        int8_t e = (int8_t)(sign > 0 ? a->exp[s] + b->exp[s] : a->exp[s] - b->exp[s]);
-        result.exp[s] = e;
-        beyond |= e > KAS_MAX_EXPONENT || e < -KAS_MAX_EXPONENT;
-    }
-    *out = result;
+    for (int s = 0; s < KAS_DIM_EXPONENTS; s++)
+        beyond |= a->exp[s] > KAS_MAX_EXPONENT || a->exp[s] < -KAS_MAX_EXPONENT;
     return !beyond;
 }
 
+/* Neither loop has a way out before its end, so that each becomes a few vector instructions: much
+ * of the time of sampling is spent here. */
 bool kas_dim_mul(const kas_dim *a, const kas_dim *b, kas_dim *out)
 {
-    return combine(a, b, 1, out);
+    kas_dim result = {.num = a->num, .den = a->den};
+    if ((b->num != 1 || b->den != 1) && !combine_constants(a, b->num, b->den, &result))
+        return false;
+    for (int s = 0; s < KAS_DIM_EXPONENTS; s++)
+        result.exp[s] = (int8_t)(a->exp[s] + b->exp[s]);
+    *out = result;
+    return exponents_in_range(out);
 }
 
 bool kas_dim_div(const kas_dim *a, const kas_dim *b, kas_dim *out)
 {
-    return combine(a, b, -1, out);
+    kas_dim result = {.num = a->num, .den = a->den};
+    if ((b->num != 1 || b->den != 1) && !combine_constants(a, b->den, b->num, &result))
+        return false;
+    for (int s = 0; s < KAS_DIM_EXPONENTS; s++)
+        result.exp[s] = (int8_t)(a->exp[s] - b->exp[s]);
+    *out = result;
+    return exponents_in_range(out);
 }
 
 bool kas_dim_equal(const kas_dim *a, const kas_dim *b)
@@ -216,10 +221,12 @@ double kas_dim_number(const kas_dim *a, const kas_binding *binding)
 
 bool kas_dim_is_whole(const kas_dim *a)
 {
-    int below = 0;
-    for (int s = 0; s < KAS_DIM_EXPONENTS; s++)
-        below |= a->exp[s] < 0;
-    return a->den == 1 && !below;
+    const uint64_t signs = 0x8080808080808080; /* of eight exponents */
+    uint64_t words[KAS_DIM_EXPONENTS / 8], any = 0;
+    memcpy(words, a->exp, sizeof words);
+    for (int w = 0; w < KAS_DIM_EXPONENTS / 8; w++)
+        any |= words[w];
+    return a->den == 1 && !(any & signs);
 }
 
 bool kas_dim_fraction(const kas_dim *a, const kas_binding *binding, uint64_t *p, uint64_t *q)

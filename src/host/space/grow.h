@@ -15,4 +15,8 @@
  * g->kernel either way. */
 kas_reject kas_grow(kas_growth *g, const kas_target *targets, int count, uint64_t attempt);
 
+/* What it asks of a complete kernel besides: a weight, and a look at a neighbour where it would
+ * replace a convolution larger than 1x1. */
+kas_reject kas_rejection_rules(const kas_growth *g);
+
 #endif

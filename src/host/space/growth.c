@@ -5,22 +5,10 @@
 
 #include "host/space/primitive.h"
 #include "host/space/prune.h"
+#include "host/space/split.h"
 
 /* A stack as deep as it can become: every node of every step but the last. */
 enum { SAVED_NODES = KAS_MAX_NODES * (KAS_MAX_NODES - 1) / 2 };
-
-static kas_status check_options(const kas_sample_options *o)
-{
-    if (o->min_primitives < 1 || o->max_primitives >= KAS_MAX_NODES ||
-        o->min_primitives > o->max_primitives)
-        return kas_fail(KAS_USAGE,
-                        "%d to %d primitives asked for; at least 1 and at most %d are "
-                        "possible",
-                        o->min_primitives, o->max_primitives, KAS_MAX_NODES - 1);
-    if (o->max_width < 1)
-        return kas_fail(KAS_USAGE, "a width of %d; at least 1 is needed", o->max_width);
-    return KAS_OK;
-}
 
 static void add_binding(kas_growth *g, const kas_target *target)
 {
@@ -35,7 +23,7 @@ kas_status kas_growth_create(const kas_sample_options *options, const kas_target
                              int count, kas_growth **out)
 {
     *out = NULL;
-    KAS_TRY(check_options(options));
+    KAS_TRY(kas_sample_options_check(options));
     kas_growth *g = calloc(1, sizeof *g);
     if (g) {
         g->binding = calloc((size_t)count + 1, sizeof *g->binding);
@@ -61,7 +49,15 @@ void kas_growth_free(kas_growth *growth)
     free(growth);
 }
 
-void kas_growth_begin(kas_growth *g, int primitives, uint32_t group)
+void kas_growth_bind(const kas_growth *g, kas_binding *binding)
+{
+    binding->value[KAS_SYM_G0] = g->kernel.group_value[0];
+    memset(&binding->value[KAS_SYM_R0], 0, KAS_MAX_SPLITS * sizeof *binding->value);
+    kas_splits_bind(&g->kernel, binding);
+}
+
+void kas_growth_begin(kas_growth *g, int primitives, uint32_t group,
+                      const kas_split split[KAS_MAX_SPLITS])
 {
     memset(&g->kernel, 0, sizeof g->kernel);
     memset(g->read, 0, sizeof g->read);
@@ -69,16 +65,36 @@ void kas_growth_begin(kas_growth *g, int primitives, uint32_t group)
     g->vars = g->saved_nodes = 0;
     g->width = 1;
     g->kernel.group_value[0] = group;
+    if (split)
+        memcpy(g->kernel.split, split, sizeof g->kernel.split);
     for (int i = 0; i < g->bindings; i++)
-        g->binding[i].value[KAS_SYM_G0] = group;
+        kas_growth_bind(g, &g->binding[i]);
     g->kernel.nodes = 1;
     kas_node_infer(&g->kernel, 0);
+}
+
+const char *kas_refusal_text(kas_refusal why)
+{
+    static const char *const text[] = {
+        [KAS_REFUSED_WIDTH] = "too many leaves, or more than the primitives left can merge",
+        [KAS_REFUSED_VALUE] = "no value of a free size makes LHS tile RHS as wanted",
+        [KAS_REFUSED_SHAPE] = "its shape rule forbids it",
+        [KAS_REFUSED_PRUNED] = "a pruning rule forbids it",
+        [KAS_REFUSED_SIZE] = "a size would be no integer at some target",
+        [KAS_REFUSED_OUTPUT] = "the output would not be [C, H, W]"};
+    return text[why];
+}
+
+static bool refuse(kas_growth *g, kas_refusal why)
+{
+    g->refused = why;
+    return false;
 }
 
 static bool is_integer(const kas_growth *g, const kas_dim *dim)
 {
     uint64_t size;
-    for (int i = 0; i < g->bindings; i++)
+    for (int i = 0; i < g->bindings && !kas_dim_is_whole(dim); i++)
         if (!kas_dim_eval(dim, &g->binding[i], &size))
             return false;
     return true;
@@ -110,6 +126,25 @@ static bool all_are_possible(const kas_growth *g)
 {
     for (int i = 0; i < g->kernel.nodes; i++)
         if (!node_is_possible(g, i))
+            return false;
+    return true;
+}
+
+static bool node_takes(const kas_growth *g, int i, int var, const kas_dim *value)
+{
+    kas_dim sizes[KAS_MAX_DIMS + 1], size;
+    int count = kas_node_integers(&g->kernel, i, sizes);
+    for (int d = 0; d < count; d++)
+        if (sizes[d].exp[KAS_SYM_X0 + var] != 0 &&
+            !(kas_dim_substitute(&sizes[d], var, value, &size) && size_is_possible(g, &size)))
+            return false;
+    return count >= 0;
+}
+
+bool kas_growth_takes(const kas_growth *g, int var, const kas_dim *value)
+{
+    for (int i = 0; i < g->kernel.nodes; i++)
+        if (!node_takes(g, i, var, value))
             return false;
     return true;
 }
@@ -150,20 +185,21 @@ static bool match(kas_growth *g, int i, const kas_use *use, kas_pick_value *pick
     const kas_node *node = g->kernel.node;
     if (kas_match_substitutions(&node[use->in[0]].shape, &node[use->in[1]].shape, list, &count,
                                 &var) != KAS_OK)
-        return false;
+        return refuse(g, KAS_REFUSED_SHAPE);
     if (var < 0)
         return true;
     count = usable_values(g, list, count);
     int chosen = count > 0 ? pick(context, var, list, count) : -1;
     if (chosen < 0)
-        return false;
+        return refuse(g, KAS_REFUSED_VALUE);
     save(g, i);
-    return kas_kernel_substitute(&g->kernel, var, &list[chosen]) == KAS_OK;
+    return kas_kernel_substitute(&g->kernel, var, &list[chosen]) == KAS_OK ||
+           refuse(g, KAS_REFUSED_VALUE);
 }
 
-/* What the output's variable must be for it to be [C, H, W]; *var -1 when it is already. */
-static bool output_value(const kas_growth *g, const kas_shape *shape, int *var, kas_dim *value)
+bool kas_growth_output_value(const kas_growth *g, int i, int *var, kas_dim *value)
 {
+    const kas_shape *shape = &g->kernel.node[i].shape;
     kas_dim product = kas_dim_const(1), c = kas_dim_symbol(KAS_SYM_C);
     if (!kas_shape_has_image(shape))
         return false;
@@ -182,7 +218,7 @@ static int width_after(const kas_growth *g, const kas_use *use)
 {
     int width = g->width + 1;
     uint64_t counted = 0;
-    for (int k = 0; k < kas_op_get(use->op)->inputs; k++) {
+    for (int k = 0; k < use->inputs; k++) {
         uint64_t operand = (uint64_t)1 << use->in[k];
         width -= !g->read[use->in[k]] && !(counted & operand);
         counted |= operand;
@@ -201,17 +237,11 @@ static bool topology_allows(const kas_growth *g, const kas_use *use)
 {
     int left = g->primitives - g->kernel.nodes; /* after this one */
     int width = width_after(g, use);
-    if (use->op == KAS_OP_GROUP && g->kernel.group_value[0] == 0)
+    if ((kas_primitive_get(use->op)->attributes & KAS_ATTR_SYMBOL) && g->kernel.group_value[0] == 0)
         return false;
     if (makes_variable(use) && g->vars == KAS_MAX_VARS)
         return false;
     return width <= g->options->max_width && width - 1 <= left;
-}
-
-static bool refuse(kas_growth *g, const char *why)
-{
-    g->refused = why;
-    return false;
 }
 
 static bool new_node_fits(kas_growth *g, int i)
@@ -219,13 +249,13 @@ static bool new_node_fits(kas_growth *g, int i)
     kas_dim value;
     int var;
     if (kas_node_infer(&g->kernel, i) != KAS_OK)
-        return refuse(g, "its shape rule forbids it");
+        return refuse(g, g->step[i].saved ? KAS_REFUSED_VALUE : KAS_REFUSED_SHAPE);
     if (kas_prune_node(&g->kernel, i))
-        return refuse(g, "a pruning rule forbids it");
+        return refuse(g, KAS_REFUSED_PRUNED);
     if (!(g->step[i].saved ? all_are_possible(g) : node_is_possible(g, i)))
-        return refuse(g, "a size would be no integer at some target");
-    if (i == g->primitives && !output_value(g, &g->kernel.node[i].shape, &var, &value))
-        return refuse(g, "the output would not be [C, H, W]");
+        return refuse(g, g->step[i].saved ? KAS_REFUSED_VALUE : KAS_REFUSED_SIZE);
+    if (i == g->primitives && !kas_growth_output_value(g, i, &var, &value))
+        return refuse(g, KAS_REFUSED_OUTPUT);
     return true;
 }
 
@@ -236,13 +266,11 @@ static bool is_broadcast(const kas_use *use)
 
 bool kas_growth_try(kas_growth *g, const kas_use *use, kas_pick_value *pick, void *context)
 {
-    int i = g->kernel.nodes, inputs = kas_op_get(use->op)->inputs;
+    int i = g->kernel.nodes;
     if (!topology_allows(g, use))
-        return refuse(g, "too many leaves, or more than the primitives left can merge");
+        return refuse(g, KAS_REFUSED_WIDTH);
     g->step[i] = (kas_growth_step){.vars = g->vars, .width = g->width};
     bool fits = !is_broadcast(use) || match(g, i, use, pick, context);
-    if (!fits)
-        g->refused = "no value of a free size makes LHS tile RHS as wanted";
     if (fits) {
         g->kernel.node[i] = kas_use_node(use, g->vars);
         g->kernel.nodes++;
@@ -254,7 +282,7 @@ bool kas_growth_try(kas_growth *g, const kas_use *use, kas_pick_value *pick, voi
         return false;
     }
     g->width = width_after(g, use);
-    for (int k = 0; k < inputs; k++) {
+    for (int k = 0; k < use->inputs; k++) {
         g->step[i].read[k] = g->read[use->in[k]];
         g->read[use->in[k]] = true;
     }
@@ -274,52 +302,12 @@ void kas_growth_undo(kas_growth *g)
     restore(g, i);
 }
 
-/* Does anything look beyond its own pixel, as a convolution larger than 1x1 does? */
-static bool sees_neighbours(const kas_kernel *kernel)
-{
-    for (int i = 1; i < kernel->nodes; i++) {
-        const kas_node *node = &kernel->node[i];
-        int channels = kernel->node[node->in[0]].shape.channels;
-        switch (node->op) {
-        case KAS_OP_SHIFT:
-        case KAS_OP_UNFOLD:
-        case KAS_OP_POOL_AVG:
-        case KAS_OP_POOL_MAX:
-        case KAS_OP_CONV:
-        case KAS_OP_CONV_DEPTHWISE:
-        case KAS_OP_BMM: /* of pixels with pixels, or of what has lost them */
-            return true;
-        case KAS_OP_FOLD_AVG:
-        case KAS_OP_FOLD_MAX:
-            if (node->dim >= channels)
-                return true;
-            break;
-        case KAS_OP_SOFTMAX:
-        case KAS_OP_NORM:
-            if (node->dim_end > channels)
-                return true;
-            break;
-        default:
-            break;
-        }
-    }
-    return false;
-}
-
-static bool replaces_larger_than_1x1(const kas_growth *g)
-{
-    for (int i = 0; i < g->bindings; i++)
-        if (g->binding[i].value[KAS_SYM_KH] > 1 || g->binding[i].value[KAS_SYM_KW] > 1)
-            return true;
-    return false;
-}
-
 kas_reject kas_growth_finish(kas_growth *g)
 {
     kas_kernel *kernel = &g->kernel;
     int last = kernel->nodes - 1, var;
     kas_dim value;
-    if (!output_value(g, &kernel->node[last].shape, &var, &value))
+    if (!kas_growth_output_value(g, last, &var, &value))
         return KAS_REJECT_OUTPUT;
     if (var >= 0 && !g->step[last].saved)
         save(g, last);
@@ -331,9 +319,5 @@ kas_reject kas_growth_finish(kas_growth *g)
         return KAS_REJECT_OUTPUT;
     if (kas_prune_kernel(kernel))
         return KAS_REJECT_REDUNDANT;
-    if (!kas_kernel_has_weight(kernel))
-        return KAS_REJECT_NO_WEIGHT;
-    if (replaces_larger_than_1x1(g) && !sees_neighbours(kernel))
-        return KAS_REJECT_ONE_PIXEL;
     return KAS_REJECT_NONE;
 }

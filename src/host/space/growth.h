@@ -19,6 +19,17 @@ typedef struct kas_growth_step {
     int saved; /* nodes saved before a substitution; 0 = there was none */
 } kas_growth_step;
 
+/* Why a use is refused. */
+typedef enum kas_refusal {
+    KAS_REFUSED_WIDTH,  /* too many leaves, or more than the primitives left can merge */
+    KAS_REFUSED_VALUE,  /* no value of a free size is wanted, or the one that was did not fit */
+    KAS_REFUSED_SHAPE,  /* the shape rule, whatever value free sizes take */
+    KAS_REFUSED_PRUNED, /* a pruning rule */
+    KAS_REFUSED_SIZE,   /* a size would be no integer at some target */
+    KAS_REFUSED_OUTPUT  /* the last primitive, and the result is not [C, H, W] */
+} kas_refusal;
+const char *kas_refusal_text(kas_refusal why);
+
 typedef struct kas_growth {
     const kas_sample_options *options;
     kas_kernel kernel;
@@ -31,7 +42,7 @@ typedef struct kas_growth {
     int bindings;
     kas_node *saved; /* owned: a stack of the nodes before each substitution */
     int saved_nodes;
-    const char *refused; /* why the last use that was refused was, in words */
+    kas_refusal refused; /* why the last use that was refused was */
 } kas_growth;
 
 /* Memory for kernels of these targets; kas_growth_free releases it, also after a failure. KAS_USAGE
@@ -40,8 +51,13 @@ kas_status kas_growth_create(const kas_sample_options *options, const kas_target
                              int count, kas_growth **out);
 void kas_growth_free(kas_growth *growth);
 
-/* Begins again with the input alone; `primitives` will follow. group: the value of G0; 0 = none. */
-void kas_growth_begin(kas_growth *g, int primitives, uint32_t group);
+/* Begins again with the input alone; `primitives` will follow. group: the value of G0; 0 = none.
+ * split: the kernel's splits; NULL = none. */
+void kas_growth_begin(kas_growth *g, int primitives, uint32_t group,
+                      const kas_split split[KAS_MAX_SPLITS]);
+
+/* The values that this kernel's group number and splits have in a binding of C, H, W, K_H, K_W. */
+void kas_growth_bind(const kas_growth *g, kas_binding *binding);
 
 /* Chooses one of `count` values for variable `var`, or -1 for none of them. */
 typedef int kas_pick_value(void *context, int var, const kas_dim *value, int count);
@@ -52,9 +68,16 @@ bool kas_growth_try(kas_growth *g, const kas_use *use, kas_pick_value *pick, voi
 /* Takes the last node away, with what it substituted. */
 void kas_growth_undo(kas_growth *g);
 
+/* Could node i be the output?  *value is what its variable must be for it to be [C, H, W]; *var is
+ * -1 when it is already. */
+bool kas_growth_output_value(const kas_growth *g, int i, int *var, kas_dim *value);
+
+/* Would every size still be an integer, or made one by another variable, with this value? */
+bool kas_growth_takes(const kas_growth *g, int var, const kas_dim *value);
+
 /* All primitives are there: a variable in the output takes the value that makes it [C, H, W], and
- * the rules for whole kernels are asked.  After a refusal kas_growth_undo takes the last node and
- * the substitution back. */
+ * the pruning rules for whole kernels are asked.  After a refusal kas_growth_undo takes the last
+ * node and the substitution back. */
 kas_reject kas_growth_finish(kas_growth *g);
 
 #endif

@@ -228,13 +228,19 @@ static bool mixes_pixels(const kas_shape *lhs, const kas_shape *rhs)
            !kas_dim_equal(&pixels, &parts.lhs);
 }
 
+bool kas_prune_pair(const kas_kernel *k, int lhs, int rhs)
+{
+    return ungrouped(k, lhs) == ungrouped(k, rhs) ||
+           mixes_pixels(&k->node[lhs].shape, &k->node[rhs].shape);
+}
+
 static bool blend(const kas_kernel *k, const kas_node *node)
 {
     int a = node->in[0], b = node->in[1];
     const kas_node *lhs = &k->node[a], *rhs = &k->node[b];
     bool equal = kas_shape_equal(&lhs->shape, &rhs->shape);
     bool sum = node->op == KAS_OP_ADD || node->op == KAS_OP_SUB;
-    if (ungrouped(k, a) == ungrouped(k, b) || mixes_pixels(&lhs->shape, &rhs->shape))
+    if (kas_prune_pair(k, a, b))
         return true;                              /* x - x, or nothing that means anything */
     if (equal && a > b && node->op != KAS_OP_SUB) /* commutes: one order is enough */
         return true;

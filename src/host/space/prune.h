@@ -10,8 +10,11 @@
 /* Is node i redundant, given the nodes before it?  Its shape is inferred. */
 bool kas_prune_node(const kas_kernel *kernel, int i);
 
-/* The same for a complete kernel: every node again (a substitution may have made it redundant) and
- * the rules that need to know all consumers. */
+/* Is every broadcast of the one to the other redundant? */
+bool kas_prune_pair(const kas_kernel *kernel, int lhs, int rhs);
+
+/* kas_prune_node for a complete kernel: every node again (a substitution may have made it
+ * redundant) and the rules that need to know all consumers. */
 bool kas_prune_kernel(const kas_kernel *kernel);
 
 #endif

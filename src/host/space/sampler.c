@@ -4,11 +4,12 @@
 #include <string.h>
 
 #include "host/space/grow.h"
+#include "host/space/guided.h"
 #include "host/space/nas_pte.h"
 
-kas_sample_options kas_sample_defaults(void)
+int kas_sampler_version(kas_sampler_kind kind)
 {
-    return (kas_sample_options){.min_primitives = 3, .max_primitives = 12, .max_width = 3};
+    return kind == KAS_SAMPLER_REJECTION ? KAS_REJECTION_VERSION : KAS_GUIDED_VERSION;
 }
 
 const char *kas_reject_name(kas_reject why)
@@ -33,32 +34,56 @@ int kas_space_find(const char *name)
     return -1;
 }
 
-/* Both spaces leave a complete kernel, or say why there is none. */
-static kas_reject draw_kernel(kas_growth *g, const kas_target *targets, int count, uint64_t attempt)
+/* Tries of one attempt. Options that hardly anything meets give up an attempt, not the search. */
+enum { MOST_TRIES = 200 };
+
+/* NAS-PTE's space has a sampler of its own, which rejects too. */
+static bool is_guided(const kas_sample_options *o)
 {
-    if (g->options->space == KAS_SPACE_CANVAS)
-        return kas_grow(g, targets, count, attempt);
-    kas_pte_sequence sequence;
-    kas_rng rng = kas_rng_make(g->options->seed ^ ((uint64_t)KAS_PTE_VERSION << 48),
-                               KAS_PURPOSE_SAMPLE, attempt);
-    bool redundant;
-    kas_pte_draw(&rng, &sequence, &g->kernel);
-    if (sequence.steps == 0 || kas_pte_is_redundant(&sequence, &redundant) != KAS_OK)
-        return KAS_REJECT_DEAD_END;
-    return redundant ? KAS_REJECT_REDUNDANT : KAS_REJECT_NONE;
+    return o->sampler != KAS_SAMPLER_REJECTION && o->space == KAS_SPACE_CANVAS;
 }
 
-/* An attempt in memory that is there already; leaves the kernel canonical in g->kernel. */
-static kas_status attempt_in(kas_growth *g, kas_solver *solver, const kas_target *targets,
-                             int count, uint64_t attempt, kas_reject *why)
+/* The memory of attempts, kept from one to the next. */
+typedef struct workshop {
+    const kas_sample_options *options;
+    const kas_target *targets;
+    int count;
+    kas_growth *growth;
+    kas_guided guided;
+    kas_solver *solver;
+} workshop;
+
+static void workshop_close(workshop *w)
 {
-    *why = draw_kernel(g, targets, count, attempt);
-    if (*why != KAS_REJECT_NONE)
-        return KAS_OK;
-    KAS_TRY(kas_kernel_canonicalize(&g->kernel, &g->kernel));
-    kas_status status = kas_solver_run(solver, &g->kernel, &g->options->budget);
+    kas_guided_free(&w->guided);
+    kas_solver_free(w->solver);
+    kas_growth_free(w->growth);
+    *w = (workshop){0};
+}
+
+static kas_status workshop_open(const kas_sample_options *options, const kas_target *targets,
+                                int count, workshop *w)
+{
+    *w = (workshop){.options = options, .targets = targets, .count = count};
+    kas_status status = kas_growth_create(options, targets, count, &w->growth);
+    if (status == KAS_OK && is_guided(options))
+        status = kas_guided_create(options, targets, count, w->growth, &w->guided);
+    if (status == KAS_OK)
+        status = kas_solver_create(targets, count, &w->solver);
+    if (status != KAS_OK)
+        workshop_close(w);
+    return status;
+}
+
+/* Makes the grown kernel canonical and gives it sizes. */
+static kas_status complete(workshop *w, kas_reject *why)
+{
+    kas_kernel *kernel = &w->growth->kernel;
+    KAS_TRY(kas_kernel_canonicalize(kernel, kernel));
+    kas_status status = kas_solver_run(w->solver, kernel, &w->options->budget);
     switch (status) {
     case KAS_OK:
+        *why = KAS_REJECT_NONE;
         return KAS_OK;
     case KAS_ILLEGAL:
         *why = KAS_REJECT_VARIABLES;
@@ -74,23 +99,58 @@ static kas_status attempt_in(kas_growth *g, kas_solver *solver, const kas_target
     }
 }
 
+/* A kernel of NAS-PTE's space in w->growth, complete, or why there is none. */
+static kas_reject draw_sequence(workshop *w, uint64_t attempt)
+{
+    kas_pte_sequence sequence;
+    kas_rng rng = kas_rng_make(w->options->seed ^ ((uint64_t)KAS_PTE_VERSION << 48),
+                               KAS_PURPOSE_SAMPLE, attempt);
+    bool redundant;
+    kas_pte_draw(&rng, &sequence, &w->growth->kernel);
+    if (sequence.steps == 0 || kas_pte_is_redundant(&sequence, &redundant) != KAS_OK)
+        return KAS_REJECT_DEAD_END;
+    return redundant ? KAS_REJECT_REDUNDANT : KAS_REJECT_NONE;
+}
+
+static kas_reject draw_kernel(workshop *w, uint64_t attempt)
+{
+    if (w->options->space == KAS_SPACE_NAS_PTE)
+        return draw_sequence(w, attempt);
+    if (w->options->sampler == KAS_SAMPLER_REJECTION)
+        return kas_grow(w->growth, w->targets, w->count, attempt);
+    return kas_guided_try(&w->guided);
+}
+
+/* Leaves the kernel in w->growth and its sizes in w->solver. */
+static kas_status make_attempt(workshop *w, uint64_t attempt, kas_attempt *how)
+{
+    bool guided = is_guided(w->options);
+    *how = (kas_attempt){0};
+    if (guided)
+        kas_guided_begin(&w->guided, attempt);
+    do {
+        how->tries++;
+        how->why = draw_kernel(w, attempt);
+        if (how->why == KAS_REJECT_NONE)
+            KAS_TRY(complete(w, &how->why));
+        how->rejected[how->why] += how->why != KAS_REJECT_NONE;
+    } while (guided && how->why != KAS_REJECT_NONE && how->tries < MOST_TRIES &&
+             !kas_guided_is_hopeless(&w->guided));
+    return KAS_OK;
+}
+
 kas_status kas_sample_attempt(const kas_sample_options *options, const kas_target *targets,
                               int count, uint64_t attempt, kas_kernel *kernel,
-                              kas_solution *solution, kas_reject *why)
+                              kas_solution *solution, kas_attempt *how)
 {
-    kas_growth *g;
-    kas_solver *solver = NULL;
-    kas_status status;
-    KAS_TRY(kas_growth_create(options, targets, count, &g));
-    KAS_TRY_GOTO(kas_solver_create(targets, count, &solver), out);
-    KAS_TRY_GOTO(attempt_in(g, solver, targets, count, attempt, why), out);
-    if (*why == KAS_REJECT_NONE) {
-        KAS_TRY_GOTO(kas_solver_solution(solver, solution), out);
-        *kernel = g->kernel;
-    }
-out:
-    kas_solver_free(solver);
-    kas_growth_free(g);
+    workshop w;
+    KAS_TRY(workshop_open(options, targets, count, &w));
+    kas_status status = make_attempt(&w, attempt, how);
+    if (status == KAS_OK && how->why == KAS_REJECT_NONE)
+        status = kas_solver_solution(w.solver, solution);
+    if (status == KAS_OK && how->why == KAS_REJECT_NONE)
+        *kernel = w.growth->kernel;
+    workshop_close(&w);
     return status;
 }
 
@@ -103,8 +163,7 @@ typedef struct name_set {
 
 struct kas_sampler {
     kas_sample_options options;
-    kas_growth *growth; /* these two are made by the first attempt */
-    kas_solver *solver;
+    workshop workshop; /* opened by the first attempt */
     kas_target *targets;
     int count;
     uint64_t attempt, index; /* of the next */
@@ -177,35 +236,39 @@ void kas_sampler_free(kas_sampler *sampler)
 {
     if (!sampler)
         return;
-    kas_growth_free(sampler->growth);
-    kas_solver_free(sampler->solver);
+    workshop_close(&sampler->workshop);
     free(sampler->names.slot);
     free(sampler->targets);
     free(sampler);
 }
 
+static void count_attempt(kas_sample_stats *stats, const kas_attempt *how, bool found)
+{
+    stats->attempts++;
+    stats->tries += how->tries;
+    stats->accepted += found;
+    for (int r = 0; r < KAS_REJECT_COUNT; r++)
+        stats->rejected[r] += how->rejected[r];
+    stats->rejected[KAS_REJECT_DUPLICATE] += how->why == KAS_REJECT_NONE && !found;
+}
+
 /* One attempt of the sampler, counted; *found when it gave a kernel that was not there before. */
 static kas_status attempt_once(kas_sampler *s, kas_sample *out, bool *found)
 {
-    kas_reject why;
+    kas_attempt how;
+    workshop *w = &s->workshop;
     *found = false;
     out->attempt = s->attempt++;
-    s->stats.attempts++;
-    KAS_TRY(attempt_in(s->growth, s->solver, s->targets, s->count, out->attempt, &why));
-    if (why == KAS_REJECT_NONE) {
-        KAS_TRY(kas_kernel_name(&s->growth->kernel, out->name));
+    KAS_TRY(make_attempt(w, out->attempt, &how));
+    if (how.why == KAS_REJECT_NONE) {
+        KAS_TRY(kas_kernel_name(&w->growth->kernel, out->name));
         KAS_TRY(add_name(&s->names, strtoull(out->name, NULL, 16), found));
-        if (*found) {
-            out->kernel = s->growth->kernel;
-            KAS_TRY(kas_solver_solution(s->solver, &out->solution));
-        }
-        why = *found ? KAS_REJECT_NONE : KAS_REJECT_DUPLICATE;
     }
-    if (*found)
-        s->stats.accepted++;
-    else
-        s->stats.rejected[why]++;
-    return KAS_OK;
+    count_attempt(&s->stats, &how, *found);
+    if (!*found)
+        return KAS_OK;
+    out->kernel = w->growth->kernel;
+    return kas_solver_solution(w->solver, &out->solution);
 }
 
 kas_status kas_sampler_next(kas_sampler *sampler, uint64_t max_attempts, kas_sample *out)
@@ -213,12 +276,11 @@ kas_status kas_sampler_next(kas_sampler *sampler, uint64_t max_attempts, kas_sam
     bool found;
     if (max_attempts == 0)
         max_attempts = 1000000;
-    if (!sampler->growth)
-        KAS_TRY(kas_growth_create(&sampler->options, sampler->targets, sampler->count,
-                                  &sampler->growth));
-    if (!sampler->solver)
-        KAS_TRY(kas_solver_create(sampler->targets, sampler->count, &sampler->solver));
-    for (uint64_t n = 0; n < max_attempts; n++) {
+    if (!sampler->workshop.growth)
+        KAS_TRY(
+            workshop_open(&sampler->options, sampler->targets, sampler->count, &sampler->workshop));
+    uint64_t before = sampler->stats.tries;
+    while (sampler->stats.tries - before < max_attempts) {
         KAS_TRY(attempt_once(sampler, out, &found));
         if (found) {
             out->index = sampler->index++;

@@ -1,39 +1,31 @@
-/* The random sampler (paper 6.1).
+/* The random samplers of kernels (paper 6.1).
  *
  * An attempt is a pure function of (seed, attempt number, options, targets): whoever runs it gets
  * the same kernel or the same rejection.  Candidate k of a study is the k-th distinct legal attempt
  * in attempt order, so workers only need the attempt number.
  *
  * Within an attempt the micro-DAG grows from [C, H, W] by one primitive a step.  First a primitive
- * type is drawn uniformly from those that have any legal use, then one of its uses (paper: "uniform
+ * type is drawn uniformly from those that have any use, then one of its uses (paper: "uniform
  * w.r.t. each primitive type"); the number of leaves is kept small enough that the primitives left
  * can merge them (topology heuristics); redundant constructions are never offered (pruning).
+ *
+ * The guided sampler offers only uses after which the kernel can still be completed (guide.h),
+ * takes back what proves a dead end, and tries until the number of primitives that it drew has
+ * given a kernel.  The rejection sampler is the paper's: whatever goes wrong ends the attempt.
+ * docs/sampling.md compares what they give.
  */
 #ifndef KAS_SPACE_SAMPLER_H
 #define KAS_SPACE_SAMPLER_H
 
 #include "host/core/random.h"
 #include "host/space/canonical.h"
+#include "host/space/sample_options.h"
 #include "host/space/solve.h"
 
-enum { KAS_SAMPLER_VERSION = 1 }; /* part of the key; raised when a change alters what is sampled */
+/* Part of the random numbers' key; raised when a change alters what a sampler gives. */
+enum { KAS_REJECTION_VERSION = 1, KAS_GUIDED_VERSION = 2 };
 
-/* Where kernels come from: grown from primitives (grow.h), or the convolution changed by
- * transformations (nas_pte.h), for which numbers of primitives and widths are not asked. */
-typedef enum kas_space { KAS_SPACE_CANVAS, KAS_SPACE_NAS_PTE, KAS_SPACE_COUNT } kas_space;
-const char *kas_space_name(kas_space space); /* "canvas", "nas-pte" */
-/* The space of a name; -1 when there is none. */
-int kas_space_find(const char *name);
-
-typedef struct kas_sample_options {
-    kas_space space;
-    uint64_t seed;
-    int min_primitives, max_primitives; /* input not counted; default 3..12 */
-    int max_width;                      /* leaves at once; default 3 */
-    bool spatial_weights; /* sizes may hold H and W: such kernels keep to one image size */
-    kas_budget budget;
-} kas_sample_options;
-kas_sample_options kas_sample_defaults(void);
+int kas_sampler_version(kas_sampler_kind kind);
 
 /* Why an attempt gave no kernel; counted by `sample --stats`. */
 typedef enum kas_reject {
@@ -51,12 +43,19 @@ typedef enum kas_reject {
 } kas_reject;
 const char *kas_reject_name(kas_reject why);
 
-/* One attempt. KAS_USAGE for impossible options. KAS_OK with *why = NONE: `kernel` is canonical and
- * `solution` solved (the caller frees it); KAS_OK with another *why: rejected, outputs untouched.
- * Errors are errors of the machine. */
+/* How an attempt went. */
+typedef struct kas_attempt {
+    kas_reject why;                      /* NONE: it gave a kernel; else what ended the last try */
+    uint32_t tries;                      /* the rejection sampler has one */
+    uint32_t rejected[KAS_REJECT_COUNT]; /* of them, by reason */
+} kas_attempt;
+
+/* One attempt. KAS_USAGE for impossible options. KAS_OK with how->why = NONE: `kernel` is canonical
+ * and `solution` solved (the caller frees it); KAS_OK with another reason: rejected, `kernel` and
+ * `solution` untouched. Errors are errors of the machine. */
 kas_status kas_sample_attempt(const kas_sample_options *options, const kas_target *targets,
                               int count, uint64_t attempt, kas_kernel *kernel,
-                              kas_solution *solution, kas_reject *why);
+                              kas_solution *solution, kas_attempt *how);
 
 /* A sampler that remembers the names it has given, so that every kernel comes once. */
 typedef struct kas_sampler kas_sampler;
@@ -72,12 +71,14 @@ typedef struct kas_sample {
     kas_solution solution; /* the caller frees it with kas_solution_free */
 } kas_sample;
 
-/* The next distinct legal kernel. KAS_NOTHING_VALID after `max_attempts` attempts without one
- * (0 = 1,000,000). */
+/* The next distinct legal kernel. KAS_NOTHING_VALID after the attempt that brings the tries without
+ * one to `max_attempts` (0 = 1,000,000). */
 kas_status kas_sampler_next(kas_sampler *sampler, uint64_t max_attempts, kas_sample *out);
 
+/* accepted and all rejected together are `tries`: the guided sampler makes several in an attempt
+ * that fails at first. */
 typedef struct kas_sample_stats {
-    uint64_t attempts, accepted, rejected[KAS_REJECT_COUNT];
+    uint64_t attempts, tries, accepted, rejected[KAS_REJECT_COUNT];
 } kas_sample_stats;
 kas_sample_stats kas_sampler_stats(const kas_sampler *sampler);
 

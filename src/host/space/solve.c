@@ -201,7 +201,7 @@ kas_cost kas_class_cost(const kas_layer_class *class_, const kas_cost *part, int
     return cost;
 }
 
-static double default_tensor_limit(const kas_target *t)
+double kas_default_tensor_limit(const kas_target *t)
 {
     double unfolded = (double)t->c_in * t->kernel_h * t->kernel_w * t->h * t->w;
     return unfolded > KAS_MAX_TENSOR ? unfolded : KAS_MAX_TENSOR;
@@ -210,7 +210,7 @@ static double default_tensor_limit(const kas_target *t)
 bool kas_within_limits(const kas_solver *s, const kas_target *target, const kas_cost *cost)
 {
     double tensor = s->budget->max_tensor, weight = s->budget->max_weight;
-    return cost->largest_tensor <= (tensor > 0 ? tensor : default_tensor_limit(target)) &&
+    return cost->largest_tensor <= (tensor > 0 ? tensor : kas_default_tensor_limit(target)) &&
            cost->largest_weight <= (weight > 0 ? weight : KAS_MAX_WEIGHT);
 }
 

@@ -57,6 +57,8 @@ struct kas_solver {
 
 /* What the parts of one instance make for a layer. */
 kas_cost kas_class_cost(const kas_layer_class *class_, const kas_cost *part, int laws);
+/* Elements of a tensor of a layer where the budget says nothing. */
+double kas_default_tensor_limit(const kas_target *target);
 bool kas_within_limits(const kas_solver *s, const kas_target *target, const kas_cost *cost);
 /* Doubles variables while the budget allows it. */
 void kas_use_budget(kas_solver *s);

@@ -4,7 +4,8 @@
 
 #include "host/space/kernel.h"
 
-/* The types that are drawn uniformly: the rows of the paper's Table 1. */
+/* The types that are drawn uniformly: the rows of the paper's Table 1, then one for each further
+ * primitive. */
 typedef enum kas_type {
     KAS_TYPE_GROUP,
     KAS_TYPE_SHIFT,
@@ -14,14 +15,44 @@ typedef enum kas_type {
     KAS_TYPE_FOLD,
     KAS_TYPE_SOFTMAX,
     KAS_TYPE_BROADCAST,
+    KAS_TYPES_OF_TABLE_1,
+    KAS_TYPE_SCALE = KAS_TYPES_OF_TABLE_1,
+    KAS_TYPE_NORM,
+    KAS_TYPE_MIX,
+    KAS_TYPE_CONV,
+    KAS_TYPE_BMM,
+    KAS_TYPE_POOL,
+    KAS_TYPE_SHUFFLE,
+    KAS_TYPE_SLICE,
+    KAS_TYPE_CONCAT,
     KAS_TYPE_COUNT
 } kas_type;
+kas_type kas_type_of(kas_op op);
+const char *kas_type_name(kas_type type);
+
+/* Has the result always the shape and marks of the first operand? */
+bool kas_op_keeps_shape(kas_op op);
+
+#define KAS_OP_BIT(op) ((uint64_t)1 << (op))
+
+/* Which uses are wanted. */
+typedef struct kas_use_filter {
+    uint64_t ops;       /* KAS_OP_BIT of those that are allowed */
+    uint16_t kernels;   /* bit k: a window of k; bit 0: that of the replaced convolution */
+    uint16_t dilations; /* bit d */
+    uint16_t shifts;    /* bit KAS_MAX_SHIFT + offset */
+    uint64_t leaves;    /* bit i: nothing reads node i */
+    int8_t leaves_needed[KAS_OP_COUNT]; /* fewest operands that must be leaves; by operation */
+} kas_use_filter;
+
+/* What the paper's Table 1 has: window and shift of its primitives, any operands. */
+kas_use_filter kas_use_filter_table_1(void);
 
 /* One use; the fields are those of kas_node. */
 typedef struct kas_use {
-    uint8_t op, in[KAS_MAX_INPUTS];
+    uint8_t op, inputs, in[KAS_MAX_INPUTS];
     int8_t dim, dim_end, offset;
-    uint8_t axes, kernel, dilation, grouped;
+    uint8_t axes, kernel, dilation, grouped, split, segment, transpose, softmax;
 } kas_use;
 
 /* The node that a use makes, and the use that made a node, but for its operands. `var` is the
@@ -29,11 +60,18 @@ typedef struct kas_use {
 kas_node kas_use_node(const kas_use *use, int var);
 kas_use kas_node_use(const kas_node *node);
 
-/* All pairs of nodes with five operations; every other type has fewer. */
-enum { KAS_MAX_USES = KAS_MAX_NODES * KAS_MAX_NODES * 5 };
+/* All pairs of nodes with the four transposes of a product, with and without softmax; every other
+ * type has fewer, concatenations aside, whose list may be cut. */
+enum { KAS_MAX_USES = KAS_MAX_NODES * KAS_MAX_NODES * 8 };
 
-/* Uses of one type on the nodes there are, legal or not: attributes are in range, but shapes and
- * rules are left to kas_node_infer. Returns how many. */
-int kas_list_uses(const kas_kernel *kernel, kas_type type, kas_use out[KAS_MAX_USES]);
+/* Uses of one type on the nodes there are that pass the filter, legal or not: attributes are in
+ * range, but shapes and rules are left to kas_node_infer. Returns how many. */
+int kas_list_uses(const kas_kernel *kernel, kas_type type, const kas_use_filter *filter,
+                  kas_use out[KAS_MAX_USES]);
+
+/* Does the filter let the use through: its operation and attributes, and the number of leaves among
+ * its operands? */
+bool kas_use_passes(const kas_use_filter *filter, const kas_use *use);
+bool kas_use_has_leaves(const kas_use_filter *filter, const kas_use *use);
 
 #endif

@@ -3,8 +3,8 @@
 /* Product of dims [from, to) of the list [channels..., H, W]. */
 static bool product(const kas_shape *shape, int from, int to, kas_dim *out)
 {
-    *out = kas_dim_const(1);
-    for (int i = from; i < to; i++) {
+    *out = from < to ? kas_shape_dim(shape, from) : kas_dim_const(1);
+    for (int i = from + 1; i < to; i++) {
         kas_dim dim = kas_shape_dim(shape, i);
         if (!kas_dim_mul(out, &dim, out))
             return false;

@@ -1,0 +1,12 @@
+/* The options of every command that samples: one for each field of kas_sample_fields. */
+#ifndef KAS_CLI_SAMPLER_OPTIONS_H
+#define KAS_CLI_SAMPLER_OPTIONS_H
+
+#include "host/cli/cli.h"
+#include "host/space/sample_options.h"
+
+/* Input: kas_sample_options with the defaults in it. What cannot be met together is a wrong command
+ * line too, and names the options. */
+const struct argp *kas_cli_sampler_argp(void);
+
+#endif

@@ -1,0 +1,411 @@
+#include "host/space/guide.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/space/primitive.h"
+#include "host/space/solver.h"
+#include "host/space/split.h"
+
+enum { IMPOSSIBLE = KAS_MAX_NODES };
+
+/* ---- targets ---- */
+
+static double limit(double asked, double usual)
+{
+    return asked > 0 ? asked : usual;
+}
+
+static void add_site(kas_guide *guide, const kas_target *t)
+{
+    const kas_budget *budget = &guide->options->budget;
+    kas_kernel none = {0};
+    kas_binding binding = kas_target_binding(&none, t);
+    for (int v = 0; v < KAS_MAX_VARS; v++)
+        binding.value[KAS_SYM_X0 + v] = 1;
+    double instances = (double)t->parts_in * t->parts_out;
+    double tensor = limit(budget->max_tensor, kas_default_tensor_limit(t)) / instances;
+    double weight = limit(budget->max_weight, KAS_MAX_WEIGHT) / instances;
+    int i = 0;
+    while (i < guide->sites && memcmp(&guide->site[i].binding, &binding, sizeof binding) != 0)
+        i++;
+    kas_site *site = &guide->site[i];
+    if (i == guide->sites) {
+        *site = (kas_site){.binding = binding, .max_tensor = tensor, .max_weight = weight};
+        guide->sites++;
+    }
+    site->instances += instances;
+    site->max_tensor = tensor < site->max_tensor ? tensor : site->max_tensor;
+    site->max_weight = weight < site->max_weight ? weight : site->max_weight;
+}
+
+static void add_target(kas_guide *guide, const kas_target *t)
+{
+    const kas_budget *budget = &guide->options->budget;
+    add_site(guide, t);
+    guide->fixed_flops += kas_target_fixed_flops(t);
+    guide->max_flops += budget->max_flops_ratio * kas_target_conv_flops(t);
+    guide->max_params += budget->max_params_ratio * kas_target_conv_params(t);
+    if (t->kernel_h > guide->kernel[0])
+        guide->kernel[0] = t->kernel_h;
+    if (t->kernel_w > guide->kernel[1])
+        guide->kernel[1] = t->kernel_w;
+}
+
+/* A window that every target's convolution has is K_H x K_W by another name. */
+static void drop_equal_window(kas_guide *guide, const kas_target *targets, int count)
+{
+    uint32_t k = guide->kernel[0];
+    bool equal = guide->filter.kernels & 1;
+    for (int t = 0; t < count; t++)
+        equal = equal && targets[t].kernel_h == k && targets[t].kernel_w == k;
+    if (equal && k <= KAS_MAX_WINDOW)
+        guide->filter.kernels &= (uint16_t) ~(1u << k);
+}
+
+/* Bits of the numbers in a list, or those of the usual ones. */
+static uint16_t bits_of(const kas_int_list *list, int zero, uint16_t usual)
+{
+    uint16_t bits = 0;
+    for (int i = 0; i < list->count; i++)
+        bits |= (uint16_t)(1u << (list->value[i] + zero));
+    return list->count ? bits : usual;
+}
+
+static void set_operations(kas_guide *guide)
+{
+    const kas_sample_options *o = guide->options;
+    const uint16_t kernels = 1 << 0 | 1 << 3 | 1 << 5 | 1 << 7;
+    const uint16_t dilations = 1 << 1 | 1 << 2 | 1 << 3;
+    const uint16_t shifts = (1 << (2 * KAS_MAX_SHIFT + 1)) - 1 - (1 << KAS_MAX_SHIFT);
+    guide->filter = (kas_use_filter){.ops = kas_sample_operations(o),
+                                     .kernels = bits_of(&o->kernels, 0, kernels),
+                                     .dilations = bits_of(&o->dilations, 0, dilations),
+                                     .shifts = bits_of(&o->shifts, KAS_MAX_SHIFT, shifts)};
+    for (int op = KAS_OP_INPUT + 1; op < KAS_OP_COUNT; op++) {
+        if (kas_op_has_weight((kas_op)op))
+            guide->weighted |= KAS_OP_BIT(op);
+        if (kas_op_is_spatial((kas_op)op))
+            guide->spatial |= KAS_OP_BIT(op);
+        if (kas_op_get((kas_op)op)->inputs > 1)
+            guide->merging |= KAS_OP_BIT(op);
+    }
+}
+
+kas_status kas_guide_create(const kas_sample_options *options, const kas_target *targets, int count,
+                            kas_growth *growth, kas_guide *out)
+{
+    *out = (kas_guide){.options = options, .growth = growth};
+    out->site = calloc((size_t)count + 1, sizeof *out->site);
+    if (!out->site)
+        return kas_fail(KAS_NO_MEMORY, "no memory to sample for %d targets", count);
+    set_operations(out);
+    for (int t = 0; t < count; t++)
+        add_target(out, &targets[t]);
+    drop_equal_window(out, targets, count);
+    out->min_receptive = options->min_receptive;
+    if (out->min_receptive == 0) /* a neighbour, where the convolutions see one */
+        out->min_receptive = out->kernel[0] > 1 || out->kernel[1] > 1 ? 2 : 1;
+    return KAS_OK;
+}
+
+void kas_guide_free(kas_guide *guide)
+{
+    free(guide->site);
+    guide->site = NULL;
+}
+
+void kas_guide_begin(kas_guide *guide)
+{
+    const kas_growth *g = guide->growth;
+    for (int i = 0; i < guide->sites; i++)
+        kas_growth_bind(g, &guide->site[i].binding);
+    guide->note[0] = (kas_guide_note){
+        .missing = guide->options->required, .seen = 1, .flops = guide->fixed_flops};
+}
+
+/* ---- primitives that are still needed ---- */
+
+static int count_bits(uint64_t bits)
+{
+    return __builtin_popcountll(bits);
+}
+
+/* Primitives that merge nothing and must still come: the required ones, then weights and a look at
+ * a neighbour beyond what those bring. */
+static int others_needed(const kas_guide *guide, uint64_t missing, int weighted, bool sees)
+{
+    uint64_t single = missing & ~guide->merging;
+    int weights = guide->options->min_weighted - weighted - count_bits(single & guide->weighted);
+    int looks = !sees && !(single & guide->spatial);
+    bool both = guide->filter.ops & guide->weighted & guide->spatial;
+    weights = weights > 0 ? weights : 0;
+    int rest = both && looks < weights ? weights : both && looks ? looks : weights + looks;
+    return count_bits(single) + rest;
+}
+
+/* Fewest leaves among the operands of `op`, so that what is left can still merge the others. */
+static int leaves_needed(const kas_guide *guide, int op)
+{
+    const kas_growth *g = guide->growth;
+    const kas_guide_note *note = &guide->note[g->kernel.nodes - 1];
+    uint64_t bit = KAS_OP_BIT(op), missing = note->missing & ~bit;
+    int left = g->primitives - g->kernel.nodes; /* after this one */
+    int weighted = note->weighted + ((guide->weighted & bit) != 0);
+    bool sees = note->seen >= guide->min_receptive || (guide->spatial & bit);
+    int others = others_needed(guide, missing, weighted, sees);
+    if (weighted > guide->options->max_weighted ||
+        others + count_bits(missing & guide->merging) > left)
+        return IMPOSSIBLE;
+    int by_width = g->width + 1 - guide->options->max_width, by_left = g->width + others - left;
+    return by_width > by_left ? by_width : by_left;
+}
+
+/* With only merges behind it a window is never taken in again: it is no part of C. */
+static bool leaves_only_merges(const kas_growth *g, int op)
+{
+    int left = g->primitives - g->kernel.nodes; /* after this one */
+    return op == KAS_OP_UNFOLD && left <= g->width - 1;
+}
+
+static int most_operands(kas_op op)
+{
+    return kas_op_get(op)->variadic ? KAS_MAX_INPUTS : kas_op_get(op)->inputs;
+}
+
+void kas_guide_next(const kas_guide *guide, kas_use_filter *out)
+{
+    const kas_growth *g = guide->growth;
+    *out = guide->filter;
+    out->leaves = 0;
+    for (int i = 0; i < g->kernel.nodes; i++)
+        if (!g->read[i])
+            out->leaves |= (uint64_t)1 << i;
+    if (g->kernel.nodes == g->primitives) /* useless at the end, see kas_prune_kernel */
+        out->ops &=
+            ~(KAS_OP_BIT(KAS_OP_GROUP) | KAS_OP_BIT(KAS_OP_GROUP_ALL) | KAS_OP_BIT(KAS_OP_NEG));
+    for (int op = KAS_OP_INPUT + 1; op < KAS_OP_COUNT; op++) {
+        int needed = leaves_needed(guide, op);
+        if (needed > most_operands((kas_op)op) || leaves_only_merges(g, op))
+            out->ops &= ~KAS_OP_BIT(op);
+        out->leaves_needed[op] = (int8_t)needed;
+    }
+}
+
+/* Could the tensor be [C, H, W] without another primitive? */
+static bool fits_output(const kas_growth *g, int i)
+{
+    kas_dim value;
+    int var;
+    return kas_growth_output_value(g, i, &var, &value) &&
+           (var < 0 || kas_growth_takes(g, var, &value));
+}
+
+/* Could LHS be broadcast to RHS, some value of its variable given? */
+static bool could_broadcast(const kas_shape *lhs, const kas_shape *rhs)
+{
+    kas_broadcast parts;
+    kas_dim ratio;
+    if (kas_broadcast_align(lhs, rhs, &parts) != KAS_OK ||
+        !kas_dim_div(&parts.rhs, &parts.lhs, &ratio))
+        return false;
+    bool free = kas_dim_var(&parts.lhs) >= 0;
+    bool over_pixels = kas_shape_rank(rhs) - parts.suffix > rhs->channels;
+    if (over_pixels && !free && !kas_dim_is_one(&parts.lhs))
+        return false;
+    return free || kas_dim_is_whole(&ratio) ||
+           (ratio.den == 1 && kas_dim_var(&ratio) < 0 && ratio.exp[KAS_SYM_C] > 0);
+}
+
+/* Could a product of the two be legal?  One contracts the channels or the pixels of each, of the
+ * same size; with batch dims or without pixels a part of the channels will do. */
+static bool could_multiply(const kas_shape *a, const kas_shape *b)
+{
+    const kas_shape *shape[2] = {a, b};
+    kas_dim part[2][2]; /* [operand][channels, pixels] */
+    for (int k = 0; k < 2; k++) {
+        int rank = kas_shape_rank(shape[k]), channels = shape[k]->channels;
+        if (rank == channels || (channels && shape[k]->is_group[0]))
+            return true;
+        part[k][0] = part[k][1] = kas_dim_const(1);
+        for (int d = 0; d < rank; d++) {
+            kas_dim dim = kas_shape_dim(shape[k], d), *product = &part[k][d >= channels];
+            if (!kas_dim_mul(product, &dim, product))
+                return false;
+        }
+    }
+    for (int i = 0; i < 4; i++)
+        if (kas_dim_equal(&part[0][i / 2], &part[1][i % 2]))
+            return true;
+    return false;
+}
+
+/* Could the two leaves become one by some primitive that is allowed? */
+static bool could_merge(const kas_guide *guide, int lhs, int rhs)
+{
+    const kas_node *node = guide->growth->kernel.node;
+    if ((guide->filter.ops & KAS_OP_BIT(KAS_OP_BMM)) &&
+        could_multiply(&node[lhs].shape, &node[rhs].shape))
+        return true;
+    return could_broadcast(&node[lhs].shape, &node[rhs].shape);
+}
+
+/* Adds to `reached` the leaves that could be merged with those in it, again and again. */
+static int reach(const kas_guide *guide, const int *leaf, int leaves, bool *reached)
+{
+    int count = 1;
+    for (int b = 0, next; b < leaves; b = next) {
+        next = b + 1;
+        for (int a = 0; a < leaves && reached[b]; a++)
+            if (!reached[a] && could_merge(guide, leaf[a], leaf[b])) {
+                reached[a] = true;
+                count++;
+                next = 0; /* those before it may be reached through it */
+            }
+    }
+    return count;
+}
+
+/* A product has another shape than its operands. */
+static bool may_be_output(const kas_guide *guide, int i)
+{
+    return (guide->filter.ops & KAS_OP_BIT(KAS_OP_BMM)) || fits_output(guide->growth, i);
+}
+
+/* Has the tensor a segment of a split among its dims? */
+static bool is_cut(const kas_kernel *kernel, int i)
+{
+    const kas_shape *shape = &kernel->node[i].shape;
+    for (int s = 0; s < KAS_MAX_SPLITS; s++)
+        for (int k = 0; kernel->split[s].whole.num && k < kas_split_segments(&kernel->split[s]);
+             k++)
+            for (int d = 0; d < kas_shape_rank(shape); d++) {
+                kas_dim size, dim = kas_shape_dim(shape, d);
+                if (kas_split_segment(kernel, s, k, &size) && kas_dim_equal(&dim, &size))
+                    return true;
+            }
+    return false;
+}
+
+/* Only merges are left: does every leaf have a way to one that can be the output?  A broadcast has
+ * the shape of its RHS. */
+static bool leaves_could_merge(const kas_guide *guide)
+{
+    const kas_growth *g = guide->growth;
+    int leaf[KAS_MAX_NODES], leaves = 0;
+    for (int i = 0; i < g->kernel.nodes; i++) {
+        if (!g->read[i])
+            leaf[leaves++] = i;
+        if (!g->read[i] && is_cut(&g->kernel, i))
+            return true; /* a concat may join it to others */
+    }
+    for (int b = 0; b < leaves; b++) {
+        bool reached[KAS_MAX_NODES] = {false};
+        reached[b] = true;
+        if (may_be_output(guide, leaf[b]) && reach(guide, leaf, leaves, reached) == leaves)
+            return true;
+    }
+    return false;
+}
+
+/* Merges that the leaves need: all but one go, and some leaf must have H and W, or a broadcast to
+ * an inner node gives them back. */
+static int merges_needed(const kas_growth *g)
+{
+    bool image = false;
+    for (int i = 0; i < g->kernel.nodes && !image; i++) {
+        const kas_shape *shape = &g->kernel.node[i].shape;
+        image = !g->read[i] && kas_shape_has(shape, KAS_AXIS_H) && kas_shape_has(shape, KAS_AXIS_W);
+    }
+    return g->width - 1 + !image;
+}
+
+/* ---- cost ---- */
+
+static kas_reject add_cost(kas_guide *guide, int i, kas_guide_note *note)
+{
+    const kas_kernel *kernel = &guide->growth->kernel;
+    kas_cost_terms terms;
+    if (kas_cost_terms_of_node(kernel, i, &terms) != KAS_OK)
+        return KAS_REJECT_SIZE;
+    for (int s = 0; s < guide->sites; s++) {
+        const kas_site *site = &guide->site[s];
+        kas_cost cost = {0};
+        for (int t = 0; t < terms.count; t++)
+            kas_cost_count(&cost, terms.term[t].kind,
+                           kas_dim_number(&terms.term[t].size, &site->binding));
+        if (cost.largest_tensor > site->max_tensor || cost.largest_weight > site->max_weight)
+            return KAS_REJECT_SIZE;
+        note->flops += cost.flops * site->instances;
+        note->params += cost.params * site->instances;
+    }
+    return KAS_REJECT_NONE;
+}
+
+/* A substitution changes what the nodes before cost. */
+static kas_reject count_cost(kas_guide *guide, int i, kas_guide_note *note)
+{
+    const kas_budget *budget = &guide->options->budget;
+    int first = guide->growth->step[i].saved ? 1 : i;
+    note->flops = first == i ? guide->note[i - 1].flops : guide->fixed_flops;
+    note->params = first == i ? guide->note[i - 1].params : 0;
+    for (int n = first; n <= i; n++) {
+        kas_reject why = add_cost(guide, n, note);
+        if (why != KAS_REJECT_NONE)
+            return why;
+    }
+    if ((budget->max_flops_ratio > 0 && note->flops > guide->max_flops) ||
+        (budget->max_params_ratio > 0 && note->params > guide->max_params))
+        return KAS_REJECT_BUDGET;
+    return KAS_REJECT_NONE;
+}
+
+/* The last primitive is there: what the output sees counts, not what some node saw. */
+static kas_reject check_output(const kas_guide *guide, const kas_guide_note *note)
+{
+    if (!fits_output(guide->growth, guide->growth->kernel.nodes - 1))
+        return KAS_REJECT_OUTPUT;
+    if (note->weighted < guide->options->min_weighted)
+        return KAS_REJECT_NO_WEIGHT;
+    return kas_view_across(&note->view) < guide->min_receptive ? KAS_REJECT_ONE_PIXEL
+                                                               : KAS_REJECT_NONE;
+}
+
+static kas_reject check_needs(const kas_guide *guide, const kas_guide_note *note)
+{
+    const kas_growth *g = guide->growth;
+    int left = g->primitives + 1 - g->kernel.nodes;
+    bool sees = note->seen >= guide->min_receptive;
+    if (left == 0)
+        return check_output(guide, note);
+    int others = others_needed(guide, note->missing, note->weighted, sees);
+    int merges = merges_needed(g);
+    if (others + merges > left)
+        return KAS_REJECT_DEAD_END;
+    return left > g->width - 1 || leaves_could_merge(guide) ? KAS_REJECT_NONE : KAS_REJECT_OUTPUT;
+}
+
+static kas_view view_of(const kas_guide *guide, int i)
+{
+    const kas_kernel *kernel = &guide->growth->kernel;
+    const kas_view *operands[KAS_MAX_INPUTS];
+    for (int k = 0; k < kernel->node[i].inputs; k++)
+        operands[k] = &guide->note[kernel->node[i].in[k]].view;
+    return kas_view_of(kernel, i, operands, guide->kernel);
+}
+
+kas_reject kas_guide_admits(kas_guide *guide)
+{
+    const kas_growth *g = guide->growth;
+    int i = g->kernel.nodes - 1;
+    uint64_t bit = KAS_OP_BIT(g->kernel.node[i].op);
+    const kas_guide_note *before = &guide->note[i - 1];
+    kas_guide_note *note = &guide->note[i];
+    note->missing = before->missing & ~bit;
+    note->weighted = before->weighted + ((guide->weighted & bit) != 0);
+    note->view = view_of(guide, i);
+    int across = kas_view_across(&note->view);
+    note->seen = across > before->seen ? across : before->seen;
+    kas_reject why = check_needs(guide, note);
+    return why != KAS_REJECT_NONE ? why : count_cost(guide, i, note);
+}

@@ -1,0 +1,67 @@
+/* What a growing kernel still needs, and what it costs at least: why the guided sampler meets few
+ * dead ends.
+ *
+ * All of it are lower bounds, so nothing is refused that could still be completed within the
+ * options:
+ *
+ *   primitives  all leaves must be merged (Canvas' width), required primitives and weights must
+ *               come, the output pixel must see far enough, and the shape must lead back to
+ *               [C, H, W] (Syno's shape distance; here it is short, since a fully-connected map
+ *               reaches any number of channels and a broadcast gives back H and W)
+ *   cost        FLOPs, parameters, tensors and weights at every target, with variables at 1
+ *
+ * Internal to the samplers. */
+#ifndef KAS_SPACE_GUIDE_H
+#define KAS_SPACE_GUIDE_H
+
+#include "host/space/cost.h"
+#include "host/space/view.h"
+#include "host/space/growth.h"
+
+/* Distinct sizes of the template, with what the layers of that size make of one instance. */
+typedef struct kas_site {
+    kas_binding binding;           /* variables 1 */
+    double instances;              /* of all layers */
+    double max_tensor, max_weight; /* of one instance */
+} kas_site;
+
+/* What is known when node i is the last one. */
+typedef struct kas_guide_note {
+    uint64_t missing;     /* required operations that are not there yet */
+    int weighted;         /* nodes with weights */
+    int seen;             /* pixels across that any node sees */
+    kas_view view;        /* of node i */
+    double flops, params; /* least, over all nodes and layers */
+} kas_guide_note;
+
+typedef struct kas_guide {
+    const kas_sample_options *options;
+    kas_growth *growth;
+    kas_use_filter filter;               /* what the options allow */
+    uint64_t weighted, spatial, merging; /* operations with weights, that may look beyond a pixel,
+                                            that have several operands */
+    int min_receptive;
+    int equal_window;   /* K_H x K_W by another name, never offered; 0 = there is none */
+    uint32_t kernel[2]; /* largest K_H, K_W of the targets */
+    kas_site *site;     /* owned */
+    int sites;
+    double fixed_flops, max_flops, max_params;
+    kas_guide_note note[KAS_MAX_NODES];
+} kas_guide;
+
+/* kas_guide_free frees what it owns, also after a failure; the growth is the caller's. */
+kas_status kas_guide_create(const kas_sample_options *options, const kas_target *targets, int count,
+                            kas_growth *growth, kas_guide *out);
+void kas_guide_free(kas_guide *guide);
+
+/* After kas_growth_begin. */
+void kas_guide_begin(kas_guide *guide);
+
+/* The uses from which the kernel could still be completed, as far as operation and width tell. */
+void kas_guide_next(const kas_guide *guide, kas_use_filter *out);
+
+/* After a successful kas_growth_try: can the kernel still be completed?  Otherwise the caller takes
+ * the node back.  OUTPUT: the shapes of the leaves are the reason, whatever operation made them. */
+kas_reject kas_guide_admits(kas_guide *guide);
+
+#endif
