@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <math.h>
 #include <string.h>
 
 #include "host/reference/plain.h"
@@ -191,6 +192,10 @@ static void test_each_fault_is_caught(void **state)
     s.flops *= 1.001;
     expect(KAS_ILLEGAL, &k, &s, "FLOPs in all");
     s.flops /= 1.001;
+    const double params = s.params;
+    s.params = NAN;
+    expect(KAS_ILLEGAL, &k, &s, "parameters in all");
+    s.params = params;
     s.binding[1].value[KAS_SYM_X0]++;
     expect(KAS_ILLEGAL, &k, &s, "in all, the solution says");
     s.binding[1].value[KAS_SYM_X0] *= 1000;

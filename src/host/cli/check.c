@@ -100,7 +100,7 @@ static const char doc[] =
     "Checks kernels: forward and gradients on a device against the float64 reference, and the "
     "reference against finite differences, at every distinct shape that a network replaces.\n\n"
     "  kas-gpu check kernels/involution.json\n"
-    "  kas-gpu check kernels/*.json --net resnet20 --input 3x32x32 --nvrtc\n"
+    "  kas-gpu check kernels/*.json --nvrtc\n"
     "  kas-gpu check --sampled 300 --seed 1 --nvrtc\n"
     "  kas-gpu check --sampled 2000 --shapes 1 --net resnet20 --input 3x8x8 --nvrtc\n"
     "\vThe network is resnet18 and images are 3x16x16 unless said otherwise: the reference is not "

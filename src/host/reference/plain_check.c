@@ -186,7 +186,7 @@ static kas_status check_target(const kas_kernel *kernel, const kas_target *t,
 static kas_status check_total(const char *what, double ours, double told, double conv,
                               double max_ratio)
 {
-    if (fabs(ours - told) > 1e-9 * ours)
+    if (!(fabs(ours - told) <= 1e-9 * ours)) /* NaN is no match */
         return kas_fail(KAS_ILLEGAL, "%.17g %s in all, the solution says %.17g", ours, what, told);
     if (max_ratio > 0 && ours > max_ratio * conv)
         return kas_fail(KAS_OVER_BUDGET, "%.17g %s, %g times the convolutions' %.17g are allowed",
