@@ -9,6 +9,8 @@
 #include "host/data/dataset_write.h"
 #include "host/data/resize.h"
 #ifdef KAS_HAVE_JPEG
+#include <setjmp.h>
+
 #include <jpeglib.h>
 #endif
 
@@ -55,40 +57,66 @@ static kas_status draw(uint32_t number, uint32_t width, uint32_t height, uint8_t
 }
 
 #ifdef KAS_HAVE_JPEG
-/* Memory for the library's output is its own malloc; an error of it ends the program, which only
- * lack of memory could cause here. */
-static void encode(const uint8_t *pixels, source *s, int number)
-{
-    struct jpeg_compress_struct jpeg;
+typedef struct encoder {
+    struct jpeg_compress_struct jpeg; /* first: on_error finds the rest from it */
     struct jpeg_error_mgr manager;
-    unsigned long size = 0;
-    jpeg.err = jpeg_std_error(&manager);
-    jpeg_create_compress(&jpeg);
-    jpeg_mem_dest(&jpeg, &s->image[number], &size);
-    jpeg.image_width = WIDTH;
-    jpeg.image_height = HEIGHT;
-    jpeg.input_components = 3;
-    jpeg.in_color_space = JCS_RGB;
-    jpeg_set_defaults(&jpeg);
-    jpeg_set_quality(&jpeg, QUALITY, TRUE);
-    jpeg_start_compress(&jpeg, TRUE);
+    jmp_buf escape;
+    char message[JMSG_LENGTH_MAX];
+    unsigned long size; /* of the result */
+} encoder;
+
+/* The library's own would end the program. */
+static void on_error(j_common_ptr jpeg)
+{
+    encoder *e = (encoder *)(void *)jpeg;
+    jpeg->err->format_message(jpeg, e->message);
+    longjmp(e->escape, 1);
+}
+
+static void write_jpeg(encoder *e, const uint8_t *pixels, unsigned char **out)
+{
+    struct jpeg_compress_struct *jpeg = &e->jpeg;
+    jpeg_create_compress(jpeg);
+    jpeg_mem_dest(jpeg, out, &e->size);
+    jpeg->image_width = WIDTH;
+    jpeg->image_height = HEIGHT;
+    jpeg->input_components = 3;
+    jpeg->in_color_space = JCS_RGB;
+    jpeg_set_defaults(jpeg);
+    jpeg_set_quality(jpeg, QUALITY, TRUE);
+    jpeg_start_compress(jpeg, TRUE);
     for (uint32_t y = 0; y < HEIGHT; y++) {
         JSAMPROW row = (JSAMPROW)(uintptr_t)(pixels + (size_t)y * WIDTH * 3);
-        jpeg_write_scanlines(&jpeg, &row, 1);
+        jpeg_write_scanlines(jpeg, &row, 1);
     }
-    jpeg_finish_compress(&jpeg);
-    jpeg_destroy_compress(&jpeg);
-    s->size[number] = size;
+    jpeg_finish_compress(jpeg);
+}
+
+/* Into memory of the library's own malloc. Nothing that is local here changes after setjmp. */
+static kas_status encode(encoder *e, const uint8_t *pixels, source *s, int number)
+{
+    memset(e, 0, sizeof *e);
+    e->jpeg.err = jpeg_std_error(&e->manager);
+    e->manager.error_exit = on_error;
+    if (setjmp(e->escape)) {
+        jpeg_destroy_compress(&e->jpeg);
+        return kas_fail(KAS_NO_MEMORY, "libjpeg: %s", e->message);
+    }
+    write_jpeg(e, pixels, &s->image[number]);
+    jpeg_destroy_compress(&e->jpeg);
+    s->size[number] = e->size;
+    return KAS_OK;
 }
 
 static kas_status make_jpegs(source *s)
 {
+    encoder e;
     uint8_t *pixels = malloc((size_t)WIDTH * HEIGHT * 3);
     kas_status status = pixels ? KAS_OK : kas_fail(KAS_NO_MEMORY, "no memory for an image");
     for (int i = 0; i < DISTINCT && status == KAS_OK; i++) {
         status = draw((uint32_t)i, WIDTH, HEIGHT, pixels);
         if (status == KAS_OK)
-            encode(pixels, s, i);
+            status = encode(&e, pixels, s, i);
     }
     free(pixels);
     return status;

@@ -150,13 +150,14 @@ static kas_status json_sample(const kas_sample *s, const kas_buf *file)
 static kas_status text_sample(const kas_sample *s)
 {
     kas_buf structure = {0};
-    KAS_TRY(kas_kernel_canonical_text(&s->kernel, &structure));
-    if (s->index == 0)
+    const kas_status status = kas_kernel_canonical_text(&s->kernel, &structure);
+    if (status == KAS_OK && s->index == 0)
         printf("%-16s  %5s  %6s  %s\n", "kernel", "FLOPs", "params", "structure");
-    printf("%s  %5.3f  %6.3f  %s\n", s->name, s->solution.flops / s->solution.conv_flops,
-           s->solution.params / s->solution.conv_params, kas_buf_text(&structure));
+    if (status == KAS_OK)
+        printf("%s  %5.3f  %6.3f  %s\n", s->name, s->solution.flops / s->solution.conv_flops,
+               s->solution.params / s->solution.conv_params, kas_buf_text(&structure));
     kas_buf_free(&structure);
-    return KAS_OK;
+    return status;
 }
 
 static kas_status write_file(const char *folder, const kas_sample *s, const kas_buf *file)
@@ -212,7 +213,8 @@ static kas_status give_stats(bool json, const kas_sample_stats *stats)
         }
         kas_table_cell(table, "%s", kas_reject_name((kas_reject)r));
         kas_table_cell(table, "%llu", (unsigned long long)count);
-        kas_table_cell(table, "%.1f%%", 100.0 * (double)count / (double)stats->attempts);
+        kas_table_cell(table, "%.1f%%",
+                       100.0 * (double)count / (double)(stats->attempts ? stats->attempts : 1));
     }
     if (json) {
         kas_buf_puts(&rejected, "}");

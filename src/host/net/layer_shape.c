@@ -55,6 +55,10 @@ static kas_status pool(const kas_layer *in, kas_layer *l)
                         "layer %s (%s): padding %dx%d; expected at most half of the kernel %dx%d",
                         l->name, kas_layer_op_name(l->op), l->pad_h, l->pad_w, l->kernel_h,
                         l->kernel_w);
+    if (l->op == KAS_LAYER_MAX_POOL && l->kernel_h * l->kernel_w > KAS_MAX_POOL_TAPS)
+        return kas_fail(KAS_BAD_INPUT,
+                        "layer %s (%s): a window of %dx%d; expected at most %d pixels", l->name,
+                        kas_layer_op_name(l->op), l->kernel_h, l->kernel_w, KAS_MAX_POOL_TAPS);
     l->c = in->c;
     return windows(in, l);
 }

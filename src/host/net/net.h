@@ -50,6 +50,7 @@ typedef enum kas_layer_op {
     KAS_LAYER_LAYER_NORM /* over the channels of each pixel; eps; "<name>.weight", ".bias" */
 } kas_layer_op;
 enum { KAS_LAYER_OPS = KAS_LAYER_LAYER_NORM + 1, KAS_LAYER_NAME = 64 };
+enum { KAS_MAX_POOL_TAPS = 255 }; /* pixels of a window of MAX_POOL: the winner is kept in a byte */
 
 typedef struct kas_layer {
     kas_layer_op op;

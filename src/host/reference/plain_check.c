@@ -11,9 +11,16 @@ static kas_status check_graph(const kas_kernel *kernel)
     bool read[KAS_MAX_NODES] = {false};
     if (kernel->nodes < 2 || kernel->nodes > KAS_MAX_NODES)
         return kas_fail(KAS_ILLEGAL, "%d nodes", kernel->nodes);
-    for (int i = 0; i < kernel->nodes; i++)
-        for (int k = 0; k < kernel->node[i].inputs; k++)
-            read[kernel->node[i].in[k]] = true;
+    for (int i = 0; i < kernel->nodes; i++) {
+        const kas_node *node = &kernel->node[i];
+        if (node->inputs > KAS_MAX_INPUTS)
+            return kas_fail(KAS_ILLEGAL, "node %d: %d inputs", i, node->inputs);
+        for (int k = 0; k < node->inputs; k++) {
+            if (node->in[k] >= i)
+                return kas_fail(KAS_ILLEGAL, "node %d reads node %d", i, node->in[k]);
+            read[node->in[k]] = true;
+        }
+    }
     for (int i = 0; i + 1 < kernel->nodes; i++)
         if (!read[i])
             return kas_fail(KAS_ILLEGAL, "node %d: nothing reads it, and it is not the last", i);

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "host/device/device.h"
+#include "host/net/net.h"
 #include "host/train/recipe.h"
 
 typedef struct kas_tensor {
@@ -239,7 +240,6 @@ kas_status kas_op_avg_pool_backward(kas_ops *ops, kas_plan *plan, const kas_pool
                                     kas_tensor dy, kas_tensor dx);
 /* `index` keeps which pixel of each window won: a byte for each float of a tensor like y whose
  * pixels are kas_pitch(c) apart. */
-enum { KAS_MAX_POOL_TAPS = 255 };
 kas_status kas_op_max_pool_forward(kas_ops *ops, kas_plan *plan, const kas_pool *pool, kas_tensor x,
                                    kas_tensor y, uint8_t *index);
 kas_status kas_op_max_pool_backward(kas_ops *ops, kas_plan *plan, const kas_pool *pool,

@@ -266,7 +266,8 @@ static kas_status fit(const run *r, kas_model_options *model)
     const size_t memory = kas_device_get_info(r->device)->memory, room = memory - memory / 16;
     kas_memory_plan plan;
     KAS_TRY(kas_model_plan_memory(model, &plan));
-    if (memory == 0 || plan.total <= room || model->recompute)
+    const size_t images = kas_feed_plan(r->o, true).total; /* fewest that the feed can do with */
+    if (memory == 0 || plan.total + images <= room || model->recompute)
         return KAS_OK;
     model->recompute = true;
     kas_info("a step needs %.1f GiB and the device has %.1f: batch norms are computed again in the "
