@@ -65,6 +65,20 @@ static void test_refusals(void **state)
     assert_shape(&k, two, "[H, W, H, W]");
 }
 
+/* Pixels that are channel dims make weights of one image size. */
+static void test_maps_of_pixels(void **state)
+{
+    (void)state;
+    kas_kernel k = {0};
+    int x = kas_build_input(&k), scores = kas_build_bmm(&k, x, x, LHS, false); /* [H, W, H, W] */
+    assert_true(kas_weight_spans_image(&k, kas_build_fc(&k, scores, false, "C")));
+    assert_true(kas_weight_spans_image(&k, kas_build_mix(&k, scores, 1, 2, "C")));
+    assert_true(kas_weight_spans_image(&k, kas_build_along(&k, KAS_OP_SCALE, scores, 0, 1)));
+    int map = kas_build_fc(&k, x, false, "C");
+    assert_false(kas_weight_spans_image(&k, map));
+    assert_false(kas_weight_spans_image(&k, scores));
+}
+
 static void test_cost(void **state)
 {
     (void)state;
@@ -151,10 +165,10 @@ static void test_gradients(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),    cmocka_unit_test(test_batch),
-        cmocka_unit_test(test_refusals),  cmocka_unit_test(test_cost),
-        cmocka_unit_test(test_files),     cmocka_unit_test(test_values),
-        cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_shapes),   cmocka_unit_test(test_batch),
+        cmocka_unit_test(test_refusals), cmocka_unit_test(test_maps_of_pixels),
+        cmocka_unit_test(test_cost),     cmocka_unit_test(test_files),
+        cmocka_unit_test(test_values),   cmocka_unit_test(test_gradients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -72,27 +72,11 @@ static bool mentions(const char *text, const char *word)
     return false;
 }
 
-/* H or W in it, or in what one of its rests is the rest of. */
-static bool spans_image(const kas_kernel *kernel, const kas_dim *dim)
-{
-    bool spans = dim->exp[KAS_SYM_H] || dim->exp[KAS_SYM_W];
-    for (int s = 0; s < KAS_MAX_SPLITS; s++)
-        spans = spans || (dim->exp[KAS_SYM_R0 + s] && spans_image(kernel, &kernel->split[s].whole));
-    return spans;
-}
-
 bool kas_python_weights_are_sized(const kas_kernel *kernel)
 {
-    for (int i = 0; i < kernel->nodes; i++) {
-        kas_weight_dims weight;
-        if (!kas_op_has_weight((kas_op)kernel->node[i].op) ||
-            kas_weight_dims_of(kernel, i, &weight) != KAS_OK)
-            continue;
-        const kas_dim *dims[] = {&weight.groups, &weight.fan_in, &weight.fan_out};
-        for (int k = 0; k < 3; k++)
-            if (spans_image(kernel, dims[k]))
-                return true;
-    }
+    for (int i = 0; i < kernel->nodes; i++)
+        if (kas_weight_spans_image(kernel, i))
+            return true;
     return false;
 }
 

@@ -79,6 +79,7 @@ const char *kas_refusal_text(kas_refusal why)
         [KAS_REFUSED_WIDTH] = "too many leaves, or more than the primitives left can merge",
         [KAS_REFUSED_VALUE] = "no value of a free size makes LHS tile RHS as wanted",
         [KAS_REFUSED_SHAPE] = "its shape rule forbids it",
+        [KAS_REFUSED_IMAGE] = "its weight would span the image",
         [KAS_REFUSED_PRUNED] = "a pruning rule forbids it",
         [KAS_REFUSED_SIZE] = "a size would be no integer at some target",
         [KAS_REFUSED_OUTPUT] = "the output would not be [C, H, W]"};
@@ -250,6 +251,8 @@ static bool new_node_fits(kas_growth *g, int i)
     int var;
     if (kas_node_infer(&g->kernel, i) != KAS_OK)
         return refuse(g, g->step[i].saved ? KAS_REFUSED_VALUE : KAS_REFUSED_SHAPE);
+    if (!g->options->spatial_weights && kas_weight_spans_image(&g->kernel, i))
+        return refuse(g, KAS_REFUSED_IMAGE);
     if (kas_prune_node(&g->kernel, i))
         return refuse(g, KAS_REFUSED_PRUNED);
     if (!(g->step[i].saved ? all_are_possible(g) : node_is_possible(g, i)))

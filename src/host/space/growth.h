@@ -24,6 +24,7 @@ typedef enum kas_refusal {
     KAS_REFUSED_WIDTH,  /* too many leaves, or more than the primitives left can merge */
     KAS_REFUSED_VALUE,  /* no value of a free size is wanted, or the one that was did not fit */
     KAS_REFUSED_SHAPE,  /* the shape rule, whatever value free sizes take */
+    KAS_REFUSED_IMAGE,  /* its weight would span the image, which the options do not want */
     KAS_REFUSED_PRUNED, /* a pruning rule */
     KAS_REFUSED_SIZE,   /* a size would be no integer at some target */
     KAS_REFUSED_OUTPUT  /* the last primitive, and the result is not [C, H, W] */

@@ -50,6 +50,24 @@ kas_status kas_weight_sizes_at(const kas_kernel *kernel, int node, const kas_bin
                   &out->fan_out);
 }
 
+/* H or W in it, or in what one of its rests is the rest of. */
+static bool spans_image(const kas_kernel *kernel, const kas_dim *dim)
+{
+    bool spans = dim->exp[KAS_SYM_H] || dim->exp[KAS_SYM_W];
+    for (int s = 0; s < KAS_MAX_SPLITS; s++)
+        spans = spans || (dim->exp[KAS_SYM_R0 + s] && spans_image(kernel, &kernel->split[s].whole));
+    return spans;
+}
+
+bool kas_weight_spans_image(const kas_kernel *kernel, int node)
+{
+    kas_weight_dims dims;
+    return kas_op_has_weight((kas_op)kernel->node[node].op) &&
+           kas_weight_dims_of(kernel, node, &dims) == KAS_OK &&
+           (spans_image(kernel, &dims.groups) || spans_image(kernel, &dims.fan_out) ||
+            spans_image(kernel, &dims.fan_in));
+}
+
 kas_status kas_divisor_weight(const kas_kernel *kernel, int i, kas_dim *out)
 {
     kas_weight_dims dims;

@@ -37,6 +37,10 @@ kas_status kas_weight_dims_of(const kas_kernel *kernel, int node, kas_weight_dim
 kas_status kas_weight_sizes_at(const kas_kernel *kernel, int node, const kas_binding *binding,
                                kas_weight_sizes *out);
 
+/* Do its sizes hold H or W, so that the weight fits one image size only?  false without a weight.
+ */
+bool kas_weight_spans_image(const kas_kernel *kernel, int node);
+
 /* Elements of one instance. */
 static inline size_t kas_weight_elements(const kas_weight_sizes *sizes)
 {
