@@ -57,6 +57,7 @@ if command -v dot >/dev/null; then dot -Tsvg "$dir/out" -o "$dir/out.svg" || fai
 
 expect 2 'which network' "$kas" sample
 expect 2 'is more than' "$kas" sample --net resnet20 --min-primitives 9 --max-primitives 8
+expect 2 'need --sampler guided' "$kas" sample --net resnet20 --sampler rejection --forbid exp
 expect 2 'which kernel' "$kas" show
 expect 2 'no such replaced convolution' "$kas" show kernels/conv.json --net resnet20 --layer stem
 expect 3 'unknown network' "$kas" show kernels/conv.json --net nonesuch

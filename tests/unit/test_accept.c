@@ -74,6 +74,16 @@ static void test_samples_are_accepted(void **state)
     kas_sampler_free(sampler);
 }
 
+/* Where every convolution is 3x3 the sampler never says 3: K_H x K_W is the same window. */
+static void test_a_window_by_another_name(void **state)
+{
+    (void)state;
+    kas_kernel k = {0};
+    int x = kas_build_unfold_window(&k, kas_build_input(&k), HW, 3, 0);
+    kas_build_fc(&k, x, false, "C");
+    assert_accepted(&k, NULL);
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -117,6 +127,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_known_kernels_are_reachable),
                                        cmocka_unit_test(test_samples_are_accepted),
+                                       cmocka_unit_test(test_a_window_by_another_name),
                                        cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

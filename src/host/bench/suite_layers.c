@@ -418,4 +418,4 @@ static kas_status run(const kas_bench_options *o, const kas_bench_sink *sink)
 }
 
 const kas_bench_suite kas_bench_suite_layers = {
-    "layers", "each layer shape and each known kernel in its place, with its floor", run};
+    "layers", "each layer shape, and known kernels in its place, beside the floor", run};

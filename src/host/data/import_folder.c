@@ -24,18 +24,18 @@ typedef struct facts {
     kas_pixel_sums sums;
 } facts;
 
-typedef struct import {
+typedef struct job {
     const char *source;
     const kas_folder_options *o;
     kas_folder folder;
     facts train, test;
     kas_dataset *dataset; /* what is written, without its images */
-} import;
+} job;
 
 /* ---- which images ---------------------------------------------------------------------------- */
 
 /* A share of each class for the test set, where the folder has none. */
-static kas_status split_off_test(import *m)
+static kas_status split_off_test(job *m)
 {
     kas_file_list *train = &m->folder.train;
     kas_dataset labels = {.classes = m->folder.classes,
@@ -53,7 +53,7 @@ static kas_status split_off_test(import *m)
     return status;
 }
 
-static kas_status limit(const import *m, kas_file_list *list, const char *what, uint32_t count)
+static kas_status limit(const job *m, kas_file_list *list, const char *what, uint32_t count)
 {
     uint8_t *keep = malloc(list->count ? list->count : 1);
     if (!keep)
@@ -66,7 +66,7 @@ static kas_status limit(const import *m, kas_file_list *list, const char *what, 
     return status;
 }
 
-static kas_status choose(import *m)
+static kas_status choose(job *m)
 {
     KAS_TRY(kas_folder_scan(m->source, &m->folder));
     if (m->folder.others)
@@ -114,7 +114,7 @@ static kas_status decode_whole(worker *w, const kas_folder_options *o)
     return kas_resize(&raster, middle, o->side, o->side, false, &w->renderer.resize, w->pixels);
 }
 
-static kas_status examine(worker *w, const import *m, const char *path)
+static kas_status examine(worker *w, const job *m, const char *path)
 {
     kas_buf_clear(&w->file);
     KAS_TRY(kas_file_read(path, KAS_ENCODED_LIMIT, &w->file));
@@ -141,7 +141,7 @@ static void add_sums(kas_pixel_sums *to, const kas_pixel_sums *from)
         to->sum[k] += from->sum[k], to->squares[k] += from->squares[k];
 }
 
-static kas_status examine_all(const import *m, const kas_file_list *list, facts *f)
+static kas_status examine_all(const job *m, const kas_file_list *list, facts *f)
 {
     uint32_t count = list->count;
     f->size = calloc(count, sizeof *f->size);
@@ -168,7 +168,7 @@ static kas_status examine_all(const import *m, const kas_file_list *list, facts 
 }
 
 /* Damaged files end the import, the first of them named, unless they are to be left out. */
-static kas_status drop_damaged(const import *m, kas_file_list *list, facts *f)
+static kas_status drop_damaged(const job *m, kas_file_list *list, facts *f)
 {
     uint32_t bad = 0, kept = 0, first = 0;
     for (uint32_t i = list->count; i-- > 0;)
@@ -210,7 +210,7 @@ static kas_status fill_set(const kas_file_list *list, const facts *f, kas_images
     return KAS_OK;
 }
 
-static kas_status describe(import *m)
+static kas_status describe(job *m)
 {
     const kas_folder_options *o = m->o;
     kas_packet p = {.h = o->side,
@@ -230,7 +230,7 @@ static kas_status describe(import *m)
     return fill_set(&m->folder.test, &m->test, &m->dataset->test);
 }
 
-static const kas_file_list *list_of(const import *m, const kas_images *images)
+static const kas_file_list *list_of(const job *m, const kas_images *images)
 {
     return images == &m->dataset->train ? &m->folder.train : &m->folder.test;
 }
@@ -238,7 +238,7 @@ static const kas_file_list *list_of(const import *m, const kas_images *images)
 static kas_status give_bytes(void *context, const kas_images *images, uint32_t first,
                              uint32_t count, uint8_t *out)
 {
-    const import *m = context;
+    const job *m = context;
     const kas_storage *s = &images->storage;
     const char *path = list_of(m, images)->path[first];
     kas_buf file = {0};
@@ -259,7 +259,7 @@ static kas_status give_bytes(void *context, const kas_images *images, uint32_t f
 static kas_status give_pixels(void *context, const kas_images *images, uint32_t first,
                               uint32_t count, uint8_t *out)
 {
-    const import *m = context;
+    const job *m = context;
     const kas_file_list *list = list_of(m, images);
     size_t image = (size_t)m->o->side * m->o->side * m->o->c;
     uint32_t failed = UINT32_MAX;
@@ -288,7 +288,7 @@ static void facts_free(facts *f, uint32_t count)
     free(f->complaint), free(f->size), free(f->crc), free(f->good);
 }
 
-static void import_free(import *m, uint32_t train, uint32_t test)
+static void import_free(job *m, uint32_t train, uint32_t test)
 {
     if (m->dataset) {
         free((void *)(uintptr_t)m->dataset->train.storage.offset);
@@ -303,7 +303,7 @@ static void import_free(import *m, uint32_t train, uint32_t test)
 
 kas_status kas_import_folder(const char *source, const char *path, const kas_folder_options *o)
 {
-import m = {.source = source, .o = o };
+    job m = {.source = source, .o = o};
     uint32_t train = 0, test = 0; /* files before damaged ones are left out */
     kas_status status;
     KAS_TRY_GOTO(kas_file_check_writable(path), out);

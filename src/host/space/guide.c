@@ -59,8 +59,10 @@ static void drop_equal_window(kas_guide *guide, const kas_target *targets, int c
     bool equal = guide->filter.kernels & 1;
     for (int t = 0; t < count; t++)
         equal = equal && targets[t].kernel_h == k && targets[t].kernel_w == k;
-    if (equal && k <= KAS_MAX_WINDOW)
+    if (equal && k <= KAS_MAX_WINDOW) {
+        guide->equal_window = (int)k;
         guide->filter.kernels &= (uint16_t) ~(1u << k);
+    }
 }
 
 /* Bits of the numbers in a list, or those of the usual ones. */

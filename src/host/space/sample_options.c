@@ -137,11 +137,23 @@ static kas_status check_abilities(const kas_sample_options *o)
     return KAS_OK;
 }
 
+/* It is there to compare with, and has only the options that the paper's has. */
+static kas_status check_rejection(const kas_sample_options *o)
+{
+    if (!o->allowed && !o->forbidden && !o->required && !o->min_receptive && o->min_weighted == 1 &&
+        o->max_weighted == MOST && !o->kernels.count && !o->dilations.count && !o->shifts.count)
+        return KAS_OK;
+    return kas_fail(KAS_USAGE,
+                    "--sampler rejection draws as the paper does; --allow, --forbid, --require, "
+                    "--min-receptive, --min-weighted, --max-weighted, --kernels, --dilations and "
+                    "--shifts need --sampler guided");
+}
+
 kas_status kas_sample_options_check(const kas_sample_options *o)
 {
     KAS_TRY(check_ranges(o));
     if (o->sampler == KAS_SAMPLER_REJECTION)
-        return KAS_OK;
+        return check_rejection(o);
     KAS_TRY(check_lists(o));
     KAS_TRY(check_required(o));
     return check_abilities(o);

@@ -23,7 +23,8 @@ typedef enum kas_sampler_kind {
 } kas_sampler_kind;
 
 /* The rejection sampler has the primitives of Table 1 with the paper's windows and shifts, and
- * looks only at seed, numbers of primitives, max_width, spatial_weights and budget. */
+ * has only seed, numbers of primitives, max_width, spatial_weights and budget: others are refused.
+ */
 typedef struct kas_sample_options {
     int space;   /* kas_space */
     int sampler; /* kas_sampler_kind */
