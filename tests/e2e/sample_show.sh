@@ -56,7 +56,7 @@ expect 0 'label="LHS"' "$kas" show kernels/involution.json --dot
 if command -v dot >/dev/null; then dot -Tsvg "$dir/out" -o "$dir/out.svg" || fail "Graphviz refused the picture"; fi
 
 expect 2 'which network' "$kas" sample
-expect 2 'is more than' "$kas" sample --net resnet20 --min-primitives 9 --max-primitives 8
+expect 2 'in this order' "$kas" sample --net resnet20 --min-primitives 9 --max-primitives 8
 expect 2 'need --sampler guided' "$kas" sample --net resnet20 --sampler rejection --forbid exp
 expect 2 'which kernel' "$kas" show
 expect 2 'no such replaced convolution' "$kas" show kernels/conv.json --net resnet20 --layer stem
