@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "host/space/commute.h"
 #include "host/space/grow.h"
 #include "host/space/guide.h"
 #include "host/space/primitive.h"
@@ -53,6 +54,11 @@ static kas_use use_of(const replay *r, int n)
     kas_use use = kas_node_use(node);
     for (int k = 0; k < node->inputs; k++)
         use.in[k] = (uint8_t)r->place[node->in[k]];
+    if (kas_operands_commute(r->wanted, node) && use.in[0] > use.in[1]) { /* as the steps make it */
+        const uint8_t first = use.in[1];
+        use.in[1] = use.in[0];
+        use.in[0] = first;
+    }
     if (use.kernel && use.kernel == r->guide.equal_window)
         use.kernel = 0;
     return use;

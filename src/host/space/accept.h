@@ -8,11 +8,11 @@
 
 #include "host/space/sampler.h"
 
-/* KAS_OK when some derivation gives the kernel: the same structure and operand order; a size that
- * the sampler leaves to the solver of budgets (6.3) may stand in the kernel as a fixed one.
- * Otherwise KAS_ILLEGAL and a sentence in `reason`, naming the node at which the longest derivation
- * ended, in the kernel's own numbering. Budgets are not asked: that is kas_solve's business.
- * KAS_USAGE for impossible options. */
+/* KAS_OK when some derivation gives the kernel: the same structure, up to the order of operands
+ * that commute; a size that the sampler leaves to the solver of budgets (6.3) may stand in the
+ * kernel as a fixed one. Otherwise KAS_ILLEGAL and a sentence in `reason`, naming the node at which
+ * the longest derivation ended, in the kernel's own numbering. Budgets are not asked: that is
+ * kas_solve's business. KAS_USAGE for impossible options. */
 kas_status kas_sampler_accepts(const kas_kernel *kernel, const kas_target *targets, int count,
                                const kas_sample_options *options, kas_buf *reason);
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/space/commute.h"
 #include "host/space/grow.h"
 #include "host/space/guided.h"
 #include "host/space/nas_pte.h"
@@ -79,6 +80,8 @@ static kas_status workshop_open(const kas_sample_options *options, const kas_tar
 static kas_status complete(workshop *w, kas_reject *why)
 {
     kas_kernel *kernel = &w->growth->kernel;
+    if (w->options->sampler != KAS_SAMPLER_REJECTION) /* its names are in studies */
+        kas_kernel_order_operands(kernel);
     KAS_TRY(kas_kernel_canonicalize(kernel, kernel));
     kas_status status = kas_solver_run(w->solver, kernel, &w->options->budget);
     switch (status) {
