@@ -6,13 +6,17 @@
 #include <string.h>
 
 extern const kas_bench_suite kas_bench_suite_sampler, kas_bench_suite_jit, kas_bench_suite_step,
-    kas_bench_suite_layers, kas_bench_suite_data;
+    kas_bench_suite_layers, kas_bench_suite_data, kas_bench_suite_known;
 
 const kas_bench_suite *const *kas_bench_suites(void)
 {
-    static const kas_bench_suite *const suites[] = {
-        &kas_bench_suite_sampler, &kas_bench_suite_jit,  &kas_bench_suite_step,
-        &kas_bench_suite_layers,  &kas_bench_suite_data, NULL};
+    static const kas_bench_suite *const suites[] = {&kas_bench_suite_sampler,
+                                                    &kas_bench_suite_jit,
+                                                    &kas_bench_suite_step,
+                                                    &kas_bench_suite_layers,
+                                                    &kas_bench_suite_data,
+                                                    &kas_bench_suite_known,
+                                                    NULL};
     return suites;
 }
 

@@ -29,7 +29,8 @@ typedef struct kas_bench_options {
     const char *device;        /* as in kas_device_open; NULL = "auto" */
     int threads;               /* CPU device: 0 = all cores; sampler: samplers at once, 0 = 1 */
     const char *kernel;    /* step: kernel file that is compared with the network as it is, or NULL;
-                              layers: a kernel file or a folder of them, NULL = "kernels" */
+                              layers: a kernel file or a folder of them, NULL = "kernels";
+                              known: a folder, NULL = "kernels" */
     const char *cache_dir; /* of the JIT; NULL = default */
     const char *dataset;   /* data: file to measure; NULL = files made for it */
     uint64_t seed;
