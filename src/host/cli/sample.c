@@ -196,13 +196,14 @@ static void put_count(kas_buf *out, kas_reject why, uint64_t count)
 static kas_status give_stats(bool json, const kas_sample_stats *stats)
 {
     static const kas_column columns[] = {
-        {"attempts", KAS_LEFT}, {"count", KAS_RIGHT}, {"share", KAS_RIGHT}};
+        {"tries", KAS_LEFT}, {"count", KAS_RIGHT}, {"share", KAS_RIGHT}};
     kas_buf out = {0}, rejected = {0};
     kas_table *table = json ? NULL : kas_table_create(columns, 3);
     if (json) {
         kas_line_begin(&out);
         kas_line_text(&out, "kind", "stats");
         kas_line_int(&out, "attempts", (int64_t)stats->attempts);
+        kas_line_int(&out, "tries", (int64_t)stats->tries);
         kas_line_int(&out, "accepted", (int64_t)stats->accepted);
     }
     for (int r = 0; r < KAS_REJECT_COUNT; r++) {
@@ -214,7 +215,7 @@ static kas_status give_stats(bool json, const kas_sample_stats *stats)
         kas_table_cell(table, "%s", kas_reject_name((kas_reject)r));
         kas_table_cell(table, "%llu", (unsigned long long)count);
         kas_table_cell(table, "%.1f%%",
-                       100.0 * (double)count / (double)(stats->attempts ? stats->attempts : 1));
+                       100.0 * (double)count / (double)(stats->tries ? stats->tries : 1));
     }
     if (json) {
         kas_buf_puts(&rejected, "}");

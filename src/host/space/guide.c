@@ -80,7 +80,8 @@ static void set_operations(kas_guide *guide)
     const uint16_t kernels = 1 << 0 | 1 << 3 | 1 << 5 | 1 << 7;
     const uint16_t dilations = 1 << 1 | 1 << 2 | 1 << 3;
     const uint16_t shifts = (1 << (2 * KAS_MAX_SHIFT + 1)) - 1 - (1 << KAS_MAX_SHIFT);
-    guide->filter = (kas_use_filter){.ops = kas_sample_operations(o),
+    guide->filter = (kas_use_filter){.skip_illegal = true,
+                                     .ops = kas_sample_operations(o),
                                      .kernels = bits_of(&o->kernels, 0, kernels),
                                      .dilations = bits_of(&o->dilations, 0, dilations),
                                      .shifts = bits_of(&o->shifts, KAS_MAX_SHIFT, shifts)};
@@ -219,47 +220,15 @@ static bool could_broadcast(const kas_shape *lhs, const kas_shape *rhs)
            (ratio.den == 1 && kas_dim_var(&ratio) < 0 && ratio.exp[KAS_SYM_C] > 0);
 }
 
-/* Could a product of the two be legal?  One contracts the channels or the pixels of each, of the
- * same size; with batch dims or without pixels a part of the channels will do. */
-static bool could_multiply(const kas_shape *a, const kas_shape *b)
-{
-    const kas_shape *shape[2] = {a, b};
-    kas_dim part[2][2]; /* [operand][channels, pixels] */
-    for (int k = 0; k < 2; k++) {
-        int rank = kas_shape_rank(shape[k]), channels = shape[k]->channels;
-        if (rank == channels || (channels && shape[k]->is_group[0]))
-            return true;
-        part[k][0] = part[k][1] = kas_dim_const(1);
-        for (int d = 0; d < rank; d++) {
-            kas_dim dim = kas_shape_dim(shape[k], d), *product = &part[k][d >= channels];
-            if (!kas_dim_mul(product, &dim, product))
-                return false;
-        }
-    }
-    for (int i = 0; i < 4; i++)
-        if (kas_dim_equal(&part[0][i / 2], &part[1][i % 2]))
-            return true;
-    return false;
-}
-
-/* Could the two leaves become one by some primitive that is allowed? */
-static bool could_merge(const kas_guide *guide, int lhs, int rhs)
-{
-    const kas_node *node = guide->growth->kernel.node;
-    if ((guide->filter.ops & KAS_OP_BIT(KAS_OP_BMM)) &&
-        could_multiply(&node[lhs].shape, &node[rhs].shape))
-        return true;
-    return could_broadcast(&node[lhs].shape, &node[rhs].shape);
-}
-
-/* Adds to `reached` the leaves that could be merged with those in it, again and again. */
-static int reach(const kas_guide *guide, const int *leaf, int leaves, bool *reached)
+/* Adds to `reached` the leaves that could be broadcast to those in it, again and again. */
+static int reach(const kas_growth *g, const int *leaf, int leaves, bool *reached)
 {
     int count = 1;
     for (int b = 0, next; b < leaves; b = next) {
         next = b + 1;
         for (int a = 0; a < leaves && reached[b]; a++)
-            if (!reached[a] && could_merge(guide, leaf[a], leaf[b])) {
+            if (!reached[a] &&
+                could_broadcast(&g->kernel.node[leaf[a]].shape, &g->kernel.node[leaf[b]].shape)) {
                 reached[a] = true;
                 count++;
                 next = 0; /* those before it may be reached through it */
@@ -268,10 +237,36 @@ static int reach(const kas_guide *guide, const int *leaf, int leaves, bool *reac
     return count;
 }
 
-/* A product has another shape than its operands. */
-static bool may_be_output(const kas_guide *guide, int i)
+/* Is some product of the two legal and, when it would be the last, the output? */
+static bool product_serves(kas_growth *g, int lhs, int rhs, bool last)
 {
-    return (guide->filter.ops & KAS_OP_BIT(KAS_OP_BMM)) || fits_output(guide->growth, i);
+    kas_kernel *kernel = &g->kernel;
+    int i = kernel->nodes;
+    bool serves = false;
+    if (i == KAS_MAX_NODES ||
+        !kas_shapes_could_multiply(&kernel->node[lhs].shape, &kernel->node[rhs].shape))
+        return false;
+    kernel->nodes++;
+    for (int t = 0; t <= KAS_TRANSPOSE_LHS + KAS_TRANSPOSE_RHS && !serves; t++) {
+        kernel->node[i] = (kas_node){.op = KAS_OP_BMM,
+                                     .inputs = 2,
+                                     .in = {(uint8_t)lhs, (uint8_t)rhs},
+                                     .transpose = (uint8_t)t};
+        serves = kas_node_infer(kernel, i) == KAS_OK && (!last || fits_output(g, i));
+    }
+    kernel->nodes--;
+    return serves;
+}
+
+static bool leaves_could_multiply(const kas_guide *guide, const int *leaf, int leaves)
+{
+    if (!(guide->filter.ops & KAS_OP_BIT(KAS_OP_BMM)))
+        return false;
+    for (int a = 0; a < leaves; a++)
+        for (int b = 0; b < leaves; b++)
+            if (a != b && product_serves(guide->growth, leaf[a], leaf[b], leaves == 2))
+                return true;
+    return false;
 }
 
 /* Has the tensor a segment of a split among its dims? */
@@ -295,19 +290,20 @@ static bool leaves_could_merge(const kas_guide *guide)
 {
     const kas_growth *g = guide->growth;
     int leaf[KAS_MAX_NODES], leaves = 0;
+    bool joins = guide->filter.ops & KAS_OP_BIT(KAS_OP_CONCAT);
     for (int i = 0; i < g->kernel.nodes; i++) {
         if (!g->read[i])
             leaf[leaves++] = i;
-        if (!g->read[i] && is_cut(&g->kernel, i))
+        if (!g->read[i] && joins && is_cut(&g->kernel, i))
             return true; /* a concat may join it to others */
     }
     for (int b = 0; b < leaves; b++) {
         bool reached[KAS_MAX_NODES] = {false};
         reached[b] = true;
-        if (may_be_output(guide, leaf[b]) && reach(guide, leaf, leaves, reached) == leaves)
+        if (fits_output(g, leaf[b]) && reach(g, leaf, leaves, reached) == leaves)
             return true;
     }
-    return false;
+    return leaves_could_multiply(guide, leaf, leaves);
 }
 
 /* Merges that the leaves need: all but one go, and some leaf must have H and W, or a broadcast to

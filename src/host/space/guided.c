@@ -129,20 +129,38 @@ static bool try_use(kas_guided *d, const kas_use *use, fruitless *f)
     return false;
 }
 
-/* Broadcasts are as many as pairs of nodes, and many of them serve: some are drawn before all are
- * listed, which changes the cost and not the distribution. */
-static bool try_broadcasts(kas_guided *d, const kas_use_filter *filter, fruitless *f)
+/* Any use of two operands, legal or not. */
+static kas_use draw_pair(kas_guided *d, kas_type type)
 {
-    enum { DRAWS = 16 };
     int nodes = d->growth->kernel.nodes;
-    for (int n = 0; n < DRAWS && nodes > 1; n++) {
-        kas_use use = {.op = (uint8_t)(KAS_OP_ADD + below(d, KAS_OP_MAX - KAS_OP_ADD + 1)),
-                       .inputs = 2};
-        use.in[0] = (uint8_t)below(d, nodes);
-        use.in[1] = (uint8_t)below(d, nodes - 1);
-        use.in[1] += use.in[1] >= use.in[0];
+    kas_use use = {.inputs = 2};
+    use.in[0] = (uint8_t)below(d, nodes);
+    if (type == KAS_TYPE_BMM) { /* also of a tensor with itself */
+        use.op = KAS_OP_BMM;
+        use.in[1] = (uint8_t)below(d, nodes);
+        use.transpose = (uint8_t)below(d, KAS_TRANSPOSE_LHS + KAS_TRANSPOSE_RHS + 1);
+        use.softmax = (uint8_t)below(d, 2);
+        return use;
+    }
+    use.op = (uint8_t)(KAS_OP_ADD + below(d, KAS_OP_MAX - KAS_OP_ADD + 1));
+    use.in[1] = (uint8_t)below(d, nodes - 1);
+    use.in[1] += use.in[1] >= use.in[0];
+    return use;
+}
+
+/* There are as many as pairs of nodes, and many of them serve: some are drawn before all are
+ * listed, which changes the cost and not the distribution. */
+static bool try_pairs(kas_guided *d, kas_type type, const kas_use_filter *filter, fruitless *f)
+{
+    enum { DRAWS = 24 };
+    for (int n = 0; n < DRAWS && d->growth->kernel.nodes > 1; n++) {
+        kas_use use = draw_pair(d, type);
+        const kas_node *node = d->growth->kernel.node;
         if (kas_use_passes(filter, &use) && kas_use_has_leaves(filter, &use) &&
-            !is_fruitless(f, &use) && try_use(d, &use, f))
+            !is_fruitless(f, &use) &&
+            (type != KAS_TYPE_BMM ||
+             kas_shapes_could_multiply(&node[use.in[0]].shape, &node[use.in[1]].shape)) &&
+            try_use(d, &use, f))
             return true;
     }
     return false;
@@ -150,7 +168,7 @@ static bool try_broadcasts(kas_guided *d, const kas_use_filter *filter, fruitles
 
 static bool try_type(kas_guided *d, kas_type type, const kas_use_filter *filter, fruitless *f)
 {
-    if (type == KAS_TYPE_BROADCAST && try_broadcasts(d, filter, f))
+    if ((type == KAS_TYPE_BROADCAST || type == KAS_TYPE_BMM) && try_pairs(d, type, filter, f))
         return true;
     int count = kas_list_uses(&d->growth->kernel, type, filter, d->use);
     while (count > 0) {
@@ -190,17 +208,22 @@ static bool step(kas_guided *d)
     return false;
 }
 
-kas_reject kas_guided_try(kas_guided *d)
+static void begin(kas_guided *d)
 {
-    kas_growth *g = d->growth;
-    int dead_ends = 0;
     kas_split split[KAS_MAX_SPLITS] = {0};
     uint32_t group = d->numbers ? d->number[below(d, d->numbers)] : 0;
     if (d->splits && (d->guide.filter.ops & KAS_OP_BIT(KAS_OP_SLICE)))
         split[0] = d->split[below(d, d->splits)];
-    kas_growth_begin(g, d->primitives, group, split);
+    kas_growth_begin(d->growth, d->primitives, group, split);
     kas_guide_begin(&d->guide);
     d->too_dear = KAS_REJECT_DEAD_END;
+}
+
+kas_reject kas_guided_try(kas_guided *d)
+{
+    kas_growth *g = d->growth;
+    int dead_ends = 0;
+    begin(d);
     while (g->kernel.nodes <= g->primitives) {
         if (step(d))
             continue;

@@ -198,34 +198,54 @@ static void add_groups(list *l, int node, const kas_shape *shape)
         }
 }
 
-static void add_shifts(list *l, int node)
+static bool has_group(const kas_shape *shape)
+{
+    for (int d = 0; d < shape->channels; d++)
+        if (shape->is_group[d])
+            return true;
+    return false;
+}
+
+static bool has_axes(const kas_shape *shape, int axes)
+{
+    return (!(axes & KAS_AXIS_H) || kas_shape_has(shape, KAS_AXIS_H)) &&
+           (!(axes & KAS_AXIS_W) || kas_shape_has(shape, KAS_AXIS_W));
+}
+
+static void add_shifts(list *l, int node, const kas_shape *shape)
 {
     kas_use use = of(node, KAS_OP_SHIFT);
     for (use.axes = KAS_AXIS_H; use.axes <= KAS_AXIS_W; use.axes++)
         for (use.offset = -KAS_MAX_SHIFT; use.offset <= KAS_MAX_SHIFT; use.offset++)
-            if (l->filter->shifts >> (KAS_MAX_SHIFT + use.offset) & 1)
+            if ((l->filter->shifts >> (KAS_MAX_SHIFT + use.offset) & 1) &&
+                !(l->filter->skip_illegal && !has_axes(shape, use.axes)))
                 add(l, use);
 }
 
 /* Windows over H, W or both; dilated ones where the primitive can be. */
-static void add_windows(list *l, int node, uint8_t op, uint8_t grouped)
+static void add_windows(list *l, const kas_kernel *kernel, int node, uint8_t op, uint8_t grouped)
 {
+    const kas_shape *shape = &kernel->node[node].shape;
+    bool skip = l->filter->skip_illegal;
     bool dilated = kas_primitive_get(op)->attributes & KAS_ATTR_DILATION;
     kas_use use = of(node, op);
     use.grouped = grouped;
+    if (skip && grouped && !has_group(shape))
+        return;
     for (use.axes = 1; use.axes <= (KAS_AXIS_H | KAS_AXIS_W); use.axes++)
         for (use.kernel = 0; use.kernel <= KAS_MAX_WINDOW; use.kernel++)
             for (int d = 1; d <= (dilated ? KAS_MAX_DILATION : 1); d++) {
                 use.dilation = d > 1 ? (uint8_t)d : 0;
-                if (kas_use_passes(l->filter, &use))
+                if (kas_use_passes(l->filter, &use) && !(skip && !has_axes(shape, use.axes)))
                     add(l, use);
             }
 }
 
-static void add_fcs(list *l, int node)
+static void add_fcs(list *l, int node, const kas_shape *shape)
 {
     kas_use use = of(node, KAS_OP_FC);
-    for (use.grouped = 0; use.grouped < 2; use.grouped++)
+    int most = l->filter->skip_illegal && !has_group(shape) ? 0 : 1;
+    for (use.grouped = 0; use.grouped <= most; use.grouped++)
         add(l, use);
 }
 
@@ -268,12 +288,61 @@ static void add_broadcasts(list *l, int lhs, int nodes)
     }
 }
 
+static bool size_of(const kas_shape *shape, int from, int to, kas_dim *out)
+{
+    *out = kas_dim_const(1);
+    for (int d = from; d < to; d++) {
+        kas_dim dim = kas_shape_dim(shape, d);
+        if (!kas_dim_mul(out, &dim, out))
+            return false;
+    }
+    return true;
+}
+
+/* Do some dims of `part`, from its first on or up to its last, have that size? */
+static bool has_part(const kas_shape *part, const kas_dim *size)
+{
+    kas_dim product;
+    for (int length = 1; length <= part->channels; length++)
+        if ((size_of(part, 0, length, &product) && kas_dim_equal(&product, size)) ||
+            (size_of(part, part->channels - length, part->channels, &product) &&
+             kas_dim_equal(&product, size)))
+            return true;
+    return false;
+}
+
+bool kas_shapes_could_multiply(const kas_shape *a, const kas_shape *b)
+{
+    kas_dim channels[2], pixels[2];
+    const kas_shape *shape[2] = {a, b};
+    bool flat[2];
+    if (a->channels && b->channels && a->is_group[0] && b->is_group[0])
+        return true; /* a batch: what is left of them is not looked at */
+    for (int k = 0; k < 2; k++) {
+        int rank = kas_shape_rank(shape[k]);
+        flat[k] = rank == shape[k]->channels;
+        if (!size_of(shape[k], 0, shape[k]->channels, &channels[k]) ||
+            !size_of(shape[k], shape[k]->channels, rank, &pixels[k]))
+            return false;
+    }
+    if (flat[0] && flat[1])
+        return false;
+    if (flat[0] || flat[1])
+        return has_part(shape[flat[1]], &channels[!flat[1]]) ||
+               has_part(shape[flat[1]], &pixels[!flat[1]]);
+    return kas_dim_equal(&channels[0], &channels[1]) || kas_dim_equal(&pixels[0], &pixels[1]) ||
+           kas_dim_equal(&channels[0], &pixels[1]) || kas_dim_equal(&pixels[0], &channels[1]);
+}
+
 /* Every pair with every transpose, with and without softmax. */
-static void add_products(list *l, int lhs, int nodes)
+static void add_products(list *l, const kas_kernel *kernel, int lhs)
 {
     kas_use use = {.op = KAS_OP_BMM, .inputs = 2, .in = {(uint8_t)lhs}};
-    for (int rhs = 0; rhs < nodes; rhs++) {
+    for (int rhs = 0; rhs < kernel->nodes; rhs++) {
         use.in[1] = (uint8_t)rhs;
+        if (!kas_use_has_leaves(l->filter, &use) ||
+            !kas_shapes_could_multiply(&kernel->node[lhs].shape, &kernel->node[rhs].shape))
+            continue;
         for (use.transpose = 0; use.transpose <= KAS_TRANSPOSE_LHS + KAS_TRANSPOSE_RHS;
              use.transpose++)
             for (use.softmax = 0; use.softmax < 2; use.softmax++)
@@ -344,13 +413,13 @@ static void add_uses(list *l, const kas_kernel *kernel, kas_type type, int i)
         add_groups(l, i, shape);
         break;
     case KAS_TYPE_SHIFT:
-        add_shifts(l, i);
+        add_shifts(l, i, shape);
         break;
     case KAS_TYPE_UNFOLD:
-        add_windows(l, i, KAS_OP_UNFOLD, 0);
+        add_windows(l, kernel, i, KAS_OP_UNFOLD, 0);
         break;
     case KAS_TYPE_FC:
-        add_fcs(l, i);
+        add_fcs(l, i, shape);
         break;
     case KAS_TYPE_ELEMENTWISE:
         add_elementwise(l, i);
@@ -374,16 +443,16 @@ static void add_uses(list *l, const kas_kernel *kernel, kas_type type, int i)
         add_ranges(l, i, KAS_OP_MIX, channels);
         break;
     case KAS_TYPE_CONV:
-        add_windows(l, i, KAS_OP_CONV, 0);
-        add_windows(l, i, KAS_OP_CONV, 1);
-        add_windows(l, i, KAS_OP_CONV_DEPTHWISE, 0);
+        add_windows(l, kernel, i, KAS_OP_CONV, 0);
+        add_windows(l, kernel, i, KAS_OP_CONV, 1);
+        add_windows(l, kernel, i, KAS_OP_CONV_DEPTHWISE, 0);
         break;
     case KAS_TYPE_BMM:
-        add_products(l, i, kernel->nodes);
+        add_products(l, kernel, i);
         break;
     case KAS_TYPE_POOL:
-        add_windows(l, i, KAS_OP_POOL_AVG, 0);
-        add_windows(l, i, KAS_OP_POOL_MAX, 0);
+        add_windows(l, kernel, i, KAS_OP_POOL_AVG, 0);
+        add_windows(l, kernel, i, KAS_OP_POOL_MAX, 0);
         break;
     case KAS_TYPE_SHUFFLE:
         add_dims(l, i, KAS_OP_SHUFFLE, channels);
@@ -397,13 +466,26 @@ static void add_uses(list *l, const kas_kernel *kernel, kas_type type, int i)
     }
 }
 
+/* The nodes that a use may have as its only operand, or as its first of several. */
+static uint64_t first_operands(const kas_use_filter *filter, kas_type type)
+{
+    uint64_t any = UINT64_MAX;
+    for (int op = KAS_OP_INPUT + 1; op < KAS_OP_COUNT; op++)
+        if (kas_type_of((kas_op)op) == type && (filter->ops & KAS_OP_BIT(op)) &&
+            (kas_op_get((kas_op)op)->inputs > 1 || filter->leaves_needed[op] <= 0))
+            return any;
+    return filter->leaves;
+}
+
 int kas_list_uses(const kas_kernel *kernel, kas_type type, const kas_use_filter *filter,
                   kas_use out[KAS_MAX_USES])
 {
     list l = {.filter = filter, .out = out};
+    uint64_t first = first_operands(filter, type);
     if (type == KAS_TYPE_CONCAT)
         add_concats(&l, kernel);
     for (int i = 0; i < kernel->nodes; i++)
-        add_uses(&l, kernel, type, i);
+        if (first >> i & 1)
+            add_uses(&l, kernel, type, i);
     return l.count;
 }

@@ -42,6 +42,7 @@ typedef struct kas_use_filter {
     uint16_t dilations; /* bit d */
     uint16_t shifts;    /* bit KAS_MAX_SHIFT + offset */
     uint64_t leaves;    /* bit i: nothing reads node i */
+    bool skip_illegal;  /* leave out what the shapes plainly forbid; it would be refused anyway */
     int8_t leaves_needed[KAS_OP_COUNT]; /* fewest operands that must be leaves; by operation */
 } kas_use_filter;
 
@@ -68,6 +69,10 @@ enum { KAS_MAX_USES = KAS_MAX_NODES * KAS_MAX_NODES * 8 };
  * range, but shapes and rules are left to kas_node_infer. Returns how many. */
 int kas_list_uses(const kas_kernel *kernel, kas_type type, const kas_use_filter *filter,
                   kas_use out[KAS_MAX_USES]);
+
+/* Could a product of the two be legal?  One contracts the channels or the pixels of each, of the
+ * same size; with batch dims or without pixels a part of the channels will do. */
+bool kas_shapes_could_multiply(const kas_shape *a, const kas_shape *b);
 
 /* Does the filter let the use through: its operation and attributes, and the number of leaves among
  * its operands? */
