@@ -223,7 +223,7 @@ static void test_each_fault_is_caught(void **state)
     expect(KAS_ILLEGAL, &bad, &s, "node 6: a window along axes 0");
     bad = k;
     bad.node[1].in[0] = 5;
-    expect(KAS_ILLEGAL, &bad, &s, "node 1: reads node 5");
+    expect(KAS_ILLEGAL, &bad, &s, "node 1 reads node 5");
     bad = k;
     bad.node[3].in[0] = 0; /* nobody reads the bottleneck any more */
     expect(KAS_ILLEGAL, &bad, &s, "node 2: nothing reads it");
