@@ -17,7 +17,8 @@
 #define HUYVNPHAN                                                                                  \
     "github.com/huyvnphan/PyTorch_CIFAR10, No. Params (torchvision's networks for CIFAR-10)"
 #define CHENYAOFO "github.com/chenyaofo/pytorch-cifar-models, #Params and #MAdds on CIFAR-10"
-#define KUANGLIU "github.com/kuangliu/pytorch-cifar, the weights of its model, counted"
+#define KUANGLIU                                                                                   \
+    "github.com/kuangliu/pytorch-cifar at 49b7aa9, its model built and its parameters counted"
 
 static const struct figure {
     const char *net;
