@@ -41,6 +41,8 @@ expect 3 'transformation "blur(2)": expected group' "$kas" sample $pte --sequenc
 expect 3 'it is grouped already' "$kas" sample $pte --sequence 'group(2) group(2)'
 expect 3 'does not fit resnet20' "$kas" sample --net resnet20 --sequence pte-2
 expect 2 'canvas or nas-pte' "$kas" sample $pte --space nas
+expect 2 'belong to --space canvas' "$kas" sample $pte --space nas-pte --forbid slice
+expect 2 'belong to --space canvas' "$kas" sample $pte --space nas-pte --min-primitives 20 --max-primitives 25
 
 for file in "$dir"/k/*.json; do # show reads what sample wrote, and finds the same name, cost and sizes
     name=$(basename "$file" .json)

@@ -137,11 +137,18 @@ static kas_status check_abilities(const kas_sample_options *o)
     return KAS_OK;
 }
 
+/* Nothing is asked that only the guided sampler can do. */
+static bool asks_no_guide(const kas_sample_options *o)
+{
+    return !o->allowed && !o->forbidden && !o->required && !o->min_receptive &&
+           o->min_weighted == 1 && o->max_weighted == MOST && !o->kernels.count &&
+           !o->dilations.count && !o->shifts.count;
+}
+
 /* It is there to compare with, and has only the options that the paper's has. */
 static kas_status check_rejection(const kas_sample_options *o)
 {
-    if (!o->allowed && !o->forbidden && !o->required && !o->min_receptive && o->min_weighted == 1 &&
-        o->max_weighted == MOST && !o->kernels.count && !o->dilations.count && !o->shifts.count)
+    if (asks_no_guide(o))
         return KAS_OK;
     return kas_fail(KAS_USAGE,
                     "--sampler rejection draws as the paper does; --allow, --forbid, --require, "
@@ -149,9 +156,26 @@ static kas_status check_rejection(const kas_sample_options *o)
                     "--shifts need --sampler guided");
 }
 
+/* Transformations of the convolution are not grown from primitives: nothing to choose among them.
+ */
+static kas_status check_nas_pte(const kas_sample_options *o)
+{
+    const kas_sample_options usual = kas_sample_defaults();
+    if (asks_no_guide(o) && o->min_primitives == usual.min_primitives &&
+        o->max_primitives == usual.max_primitives && o->max_width == usual.max_width &&
+        !o->spatial_weights)
+        return KAS_OK;
+    return kas_fail(KAS_USAGE,
+                    "--space nas-pte: its kernels are transformed convolutions; numbers and lists "
+                    "of primitives, --max-width, windows, dilations, shifts, --min-receptive and "
+                    "--spatial-weights belong to --space canvas");
+}
+
 kas_status kas_sample_options_check(const kas_sample_options *o)
 {
     KAS_TRY(check_ranges(o));
+    if (o->space == KAS_SPACE_NAS_PTE)
+        return check_nas_pte(o);
     if (o->sampler == KAS_SAMPLER_REJECTION)
         return check_rejection(o);
     KAS_TRY(check_lists(o));
