@@ -26,6 +26,9 @@ cmp "$dir/first" "$dir/out" || fail "the same seed gave other kernels"
 expect 0 '' "$kas" sample $budget --count 20 --json --seed 4
 ! cmp -s "$dir/first" "$dir/out" || fail "another seed gave the same kernels"
 expect 0 'over budget' "$kas" sample $budget --count 3 --stats
+expect 0 'types ' "$kas" sample $budget --count 3 --stats
+expect 0 '"primitives": {"5": 4}' "$kas" sample $budget --count 4 --min-primitives 5 --max-primitives 5 --stats --json
+expect 2 'require exp' "$kas" sample $budget --require exp --forbid exp
 expect 0 'checked again: 200 kernels, 0 illegal, 0 over a budget or limit, 0 with the name of another, 0 the same as' \
     "$kas" sample $budget --count 200 --recheck
 expect 0 '"kind": "recheck", "kernels": 5, "illegal": 0' "$kas" sample $budget --count 5 --recheck --json

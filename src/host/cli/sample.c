@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "host/cli/net_options.h"
+#include "host/cli/sample_histograms.h"
 #include "host/cli/sampler_options.h"
 #include "host/core/files.h"
 #include "host/core/log.h"
@@ -38,7 +39,8 @@ static const struct argp_option option_list[] = {
     {"output", 'o', "DIR", 0, "Also write each kernel to DIR/NAME.json", 0},
     {"attempts", KEY_ATTEMPTS, "N", 0,
      "Give up after N attempts without a new kernel (default 1000000)", 0},
-    {"stats", KEY_STATS, 0, 0, "Count at the end why attempts were rejected", 0},
+    {"stats", KEY_STATS, 0, 0, "Count at the end why tries failed, and what the kernels look like",
+     0},
     {"recheck", KEY_RECHECK, 0, 0,
      "Check all kernels again at the end, by rules written a second time", 0},
     {0}};
@@ -193,7 +195,8 @@ static void put_count(kas_buf *out, kas_reject why, uint64_t count)
     kas_buf_printf(out, ": %llu", (unsigned long long)count);
 }
 
-static kas_status give_stats(bool json, const kas_sample_stats *stats)
+static kas_status give_stats(bool json, const kas_sample_stats *stats,
+                             const kas_sample_histograms *histograms)
 {
     static const kas_column columns[] = {
         {"tries", KAS_LEFT}, {"count", KAS_RIGHT}, {"share", KAS_RIGHT}};
@@ -220,11 +223,18 @@ static kas_status give_stats(bool json, const kas_sample_stats *stats)
     if (json) {
         kas_buf_puts(&rejected, "}");
         kas_line_json(&out, "rejected", kas_buf_text(&rejected));
+        kas_sample_histograms_json(histograms, &out);
         kas_line_end(&out);
     }
     out.failed |= rejected.failed;
     kas_buf_free(&rejected);
-    kas_status status = json ? kas_buf_status(&out) : kas_table_write(table, &out);
+    kas_status status = json ? KAS_OK : kas_table_write(table, &out);
+    if (status == KAS_OK && !json) {
+        kas_buf_puts(&out, "\n");
+        kas_sample_histograms_text(histograms, &out);
+    }
+    if (status == KAS_OK)
+        status = kas_buf_status(&out);
     if (status == KAS_OK)
         printf("%s%s", json ? "" : "\n", out.data);
     kas_table_free(table);
@@ -291,12 +301,14 @@ static kas_status sample_sequence(const sample_options *o, const kas_target *tar
     return status;
 }
 
-static kas_status sample_all(const sample_options *o, kas_sampler *sampler, kas_recheck *recheck)
+static kas_status sample_all(const sample_options *o, kas_sampler *sampler, kas_recheck *recheck,
+                             kas_sample_histograms *histograms)
 {
     for (long long k = 0; k < o->count; k++) {
         kas_sample s;
         KAS_TRY(kas_sampler_next(sampler, (uint64_t)o->attempts, &s));
         kas_status status = give(o, &s);
+        kas_sample_histograms_add(histograms, &s.kernel);
         if (status == KAS_OK && recheck)
             status = kas_recheck_add(recheck, s.name, &s.kernel, &s.solution);
         kas_solution_free(&s.solution);
@@ -321,6 +333,7 @@ static kas_status run(int argc, char **argv)
     kas_net *net = NULL;
     kas_target *targets = NULL;
     kas_sampler *sampler = NULL;
+    kas_sample_histograms histograms = {0};
     kas_recheck *recheck = NULL;
     int count = 0;
     kas_status status = KAS_OK;
@@ -332,10 +345,10 @@ static kas_status run(int argc, char **argv)
     if (o.folder)
         KAS_TRY_GOTO(kas_mkdirs(o.folder), out);
     status = o.sequence ? sample_sequence(&o, targets, count, recheck)
-                        : sample_all(&o, sampler, recheck);
+                        : sample_all(&o, sampler, recheck, &histograms);
     if (o.stats && (status == KAS_OK || status == KAS_NOTHING_VALID)) {
         kas_sample_stats stats = kas_sampler_stats(sampler);
-        kas_status told = give_stats(o.common.json, &stats);
+        kas_status told = give_stats(o.common.json, &stats, &histograms);
         status = status == KAS_OK ? told : status;
     }
     if (recheck && (status == KAS_OK || status == KAS_NOTHING_VALID)) {
