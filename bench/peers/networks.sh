@@ -23,10 +23,10 @@ resnet20 3x32x32 4 3x32x32 8
 resnet18:small=1 3x16x16 4 3x32x32 8
 resnet18:small=0 3x64x64 2 3x64x64 16
 resnet29 3x8x8 4 3x32x32 8
-resnet34:small=1 3x8x8 4 3x32x32 8
+resnet34:small=1 3x8x8 4 3x16x16 4
 resnet34:small=0 3x64x64 2 3x64x64 16
 vgg16_bn:small=1 3x32x32 4 3x32x32 16
-densenet161:small=1 3x8x8 4 3x32x32 8
+densenet161:small=1 3x8x8 4 3x16x16 8
 densenet161:small=0 3x32x32 4 3x64x64 16
 densenet169:small=0 3x32x32 4 3x64x64 16
 densenet201:small=0 3x32x32 4 3x64x64 16
