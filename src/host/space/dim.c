@@ -57,37 +57,45 @@ static bool combine_constants(const kas_dim *a, uint64_t b_num, uint64_t b_den, 
     return true;
 }
 
-/* Are all exponents allowed?  Those of the operands were, so that no sum has left its 8 bits. */
-static bool exponents_in_range(const kas_dim *a)
+/* out = a + sign * b, exponent by exponent; false when one leaves its range.  Those of the operands
+ * are in it, so that no sum leaves its 8 bits.  A fifth of the time of sampling was spent here when
+ * the compiler chose the instructions: 16 exponents are one vector, and `out` may be `a` or `b`. */
+static inline bool add_exponents(const kas_dim *a, const kas_dim *b, int sign, kas_dim *out)
 {
-    int beyond = 0;
-    for (int s = 0; s < KAS_DIM_EXPONENTS; s++)
-        beyond |= a->exp[s] > KAS_MAX_EXPONENT || a->exp[s] < -KAS_MAX_EXPONENT;
-    return !beyond;
+    typedef int8_t vector __attribute__((vector_size(16)));
+    uint64_t beyond[2] = {0, 0}, some[2];
+    for (int s = 0; s < KAS_DIM_EXPONENTS; s += (int)sizeof(vector)) {
+        vector x, y;
+        memcpy(&x, a->exp + s, sizeof x);
+        memcpy(&y, b->exp + s, sizeof y);
+        x = sign > 0 ? x + y : x - y;
+        memcpy(out->exp + s, &x, sizeof x);
+        const vector outside = (x > KAS_MAX_EXPONENT) | (x < -KAS_MAX_EXPONENT);
+        memcpy(some, &outside, sizeof some);
+        beyond[0] |= some[0];
+        beyond[1] |= some[1];
+    }
+    return !(beyond[0] | beyond[1]);
 }
 
-/* Neither loop has a way out before its end, so that each becomes a few vector instructions: much
- * of the time of sampling is spent here. */
 bool kas_dim_mul(const kas_dim *a, const kas_dim *b, kas_dim *out)
 {
-    kas_dim result = {.num = a->num, .den = a->den};
-    if ((b->num != 1 || b->den != 1) && !combine_constants(a, b->num, b->den, &result))
+    const uint32_t num = a->num, den = a->den;
+    if (b->num == 1 && b->den == 1)
+        out->num = num, out->den = den;
+    else if (!combine_constants(a, b->num, b->den, out))
         return false;
-    for (int s = 0; s < KAS_DIM_EXPONENTS; s++)
-        result.exp[s] = (int8_t)(a->exp[s] + b->exp[s]);
-    *out = result;
-    return exponents_in_range(out);
+    return add_exponents(a, b, 1, out);
 }
 
 bool kas_dim_div(const kas_dim *a, const kas_dim *b, kas_dim *out)
 {
-    kas_dim result = {.num = a->num, .den = a->den};
-    if ((b->num != 1 || b->den != 1) && !combine_constants(a, b->den, b->num, &result))
+    const uint32_t num = a->num, den = a->den;
+    if (b->num == 1 && b->den == 1)
+        out->num = num, out->den = den;
+    else if (!combine_constants(a, b->den, b->num, out))
         return false;
-    for (int s = 0; s < KAS_DIM_EXPONENTS; s++)
-        result.exp[s] = (int8_t)(a->exp[s] - b->exp[s]);
-    *out = result;
-    return exponents_in_range(out);
+    return add_exponents(a, b, -1, out);
 }
 
 bool kas_dim_equal(const kas_dim *a, const kas_dim *b)
