@@ -35,7 +35,7 @@ expect 0 'left out: fc.weight (has shape [10, 64]; expected [4, 64]), fc.bias' "
 expect 2 '--init-partial needs --init' "${train[@]}" --init-partial
 
 # A study keeps its own copy, by content.
-search=("$kas" search "${common[@]}" --epochs 1 --candidates 1 --prune none --seed 2 --study "$dir/study")
+search=("$kas" search "${common[@]}" --epochs 1 --candidates 1 --sampler rejection --prune none --seed 2 --study "$dir/study")
 expect 3 '--init-partial' "${search[@]}" --init "$dir/ten"
 [ ! -e "$dir/study" ] || fail "a study was made for weights that do not fit"
 expect 0 'best kernel' "${search[@]}" --init "$dir/theirs"

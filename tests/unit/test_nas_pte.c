@@ -41,7 +41,7 @@ static void test_named_sequences_are_the_files(void **state)
 {
     (void)state;
     for (int n = 1; n <= 3; n++) {
-        char name[2][KAS_NAME_SIZE], text[32];
+        char name[2][KAS_NAME_SIZE], text[64];
         kas_kernel file;
         snprintf(text, sizeof text, "kernels/nas_pte_%d.json", n);
         assert_int_equal(kas_kernel_read_file(text, &file), KAS_OK);

@@ -18,6 +18,7 @@
 #include "host/reference/reference.h"
 #include "host/space/kernel_json.h"
 #include "host/space/weights.h"
+#include "host/score/screen.h"
 #include "host/space/sampler.h"
 
 #define TOLERANCE 1e-6
@@ -108,6 +109,14 @@ static int close_targets(void **state)
 static void test_known_kernels(void **state)
 {
     const fixture *f = *state;
+    /* Sequence 2 of NAS-PTE unrolls 16 channels, so that layers of 16 have none left: those of
+     * ResNet-20's first stage are left out. */
+    fixture wide = *f;
+    while (wide.targets > 0 && wide.target->c <= 16) {
+        wide.target++;
+        wide.targets--;
+    }
+    assert_true(wide.targets >= 10);
     kas_budget budget = kas_sample_defaults().budget;
     glob_t files;
     assert_int_equal(glob("kernels/*.json", 0, NULL, &files), 0);
@@ -116,12 +125,29 @@ static void test_known_kernels(void **state)
         kas_kernel kernel;
         kas_solution solution;
         if (kas_kernel_read_file(files.gl_pathv[i], &kernel) != KAS_OK ||
-            kas_solve(&kernel, f->target, f->targets, &budget, &solution) != KAS_OK)
+            kas_solve(&kernel, wide.target, wide.targets, &budget, &solution) != KAS_OK)
             fail_msg("%s", kas_error());
-        assert_true(fd_within(files.gl_pathv[i], kernel_error(f, &kernel, &solution), TOLERANCE));
+        assert_true(
+            fd_within(files.gl_pathv[i], kernel_error(&wide, &kernel, &solution), TOLERANCE));
         kas_solution_free(&solution);
     }
     globfree(&files);
+}
+
+/* Of an output that cancels to nothing only rounding is left to compare; a search screens it out.
+ */
+static bool passes_screen(const fixture *f, const kas_sample *sample)
+{
+    for (int t = 0; t < f->targets; t++) {
+        double deviation;
+        assert_int_equal(kas_reference_output_deviation(&sample->kernel, &f->target[t],
+                                                        &sample->solution.binding[t], 2, 5,
+                                                        &deviation),
+                         KAS_OK);
+        if (!(deviation >= KAS_SCREEN_STD_LOW && deviation <= KAS_SCREEN_STD_HIGH))
+            return false;
+    }
+    return true;
 }
 
 static void test_sampled_kernels(void **state)
@@ -133,13 +159,21 @@ static void test_sampled_kernels(void **state)
     int kernels = count ? atoi(count) : SAMPLED;
     options.seed = 11;
     assert_int_equal(kas_sampler_create(&options, f->target, f->targets, &sampler), KAS_OK);
+    int screened = 0;
     for (int i = 0; i < kernels; i++) {
         kas_sample sample;
         assert_int_equal(kas_sampler_next(sampler, 0, &sample), KAS_OK);
+        if (!passes_screen(f, &sample)) {
+            screened++;
+            kas_solution_free(&sample.solution);
+            continue;
+        }
         assert_true(
             fd_within(sample.name, kernel_error(f, &sample.kernel, &sample.solution), TOLERANCE));
         kas_solution_free(&sample.solution);
     }
+    print_message("%d of %d were screened out\n", screened, kernels);
+    assert_true(screened * 2 <= kernels);
     kas_sampler_free(sampler);
 }
 

@@ -168,8 +168,10 @@ static kas_status sample(subject *s, kas_space space)
     options.space = space;
     options.seed = s->o->seed;
     options.budget = s->o->budget;
-    options.min_primitives = FEWEST;
-    options.max_primitives = MOST;
+    if (space == KAS_SPACE_CANVAS) {
+        options.min_primitives = FEWEST;
+        options.max_primitives = MOST;
+    }
     for (uint64_t n = 0; n < s->attempts; n++) {
         kas_solution solution;
         kas_attempt how;
