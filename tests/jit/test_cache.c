@@ -17,7 +17,7 @@
 #include "host/core/sha256.h"
 #include "jit/cache.h"
 
-enum { KEYS = 4, PROCESSES = 16, ROUNDS = 40 };
+enum { KEYS = 4, PROCESSES = 32, ROUNDS = 40 };
 
 static char folder[256];
 
