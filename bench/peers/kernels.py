@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Sampled kernels beside the same kernels in PyTorch: forward and backward, taking turns on one device.
 
-    build/kas-gpu sample --net resnet20 --count 50 -o KERNELS
+    build/kas-gpu sample --net resnet20 --count 50 --flops 1 --params 1 -o KERNELS
     python3 bench/peers/kernels.py KERNELS/*.json [--device cpu|cuda] [--threads 2] [--json]
 
 PyTorch runs the module that `kas-gpu export` writes; kas-gpu runs what a search runs.  Both get the same input, weights
