@@ -82,6 +82,9 @@ static void layers_refuse_what_is_no_kernel(void **state)
     o.kernel = "no/such/kernel.json";
     assert_int_equal(kas_bench_find("layers")->run(&o, &sink), KAS_BAD_INPUT);
     assert_non_null(strstr(kas_error(), "no/such/kernel.json"));
+    o.kernel = "src/host"; /* a folder without kernels */
+    assert_int_equal(kas_bench_find("layers")->run(&o, &sink), KAS_BAD_INPUT);
+    assert_non_null(strstr(kas_error(), "src/host: no kernel file"));
     free_lines(&l);
 }
 

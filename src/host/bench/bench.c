@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 extern const kas_bench_suite kas_bench_suite_sampler, kas_bench_suite_jit, kas_bench_suite_step,
     kas_bench_suite_layers, kas_bench_suite_data, kas_bench_suite_known;
@@ -26,6 +27,14 @@ const kas_bench_suite *kas_bench_find(const char *name)
         if (strcmp((*s)->name, name) == 0)
             return *s;
     return NULL;
+}
+
+kas_status kas_bench_thread_seconds(double *seconds)
+{
+    struct timespec t;
+    KAS_CHECK_LIBC(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) == 0, KAS_FAILURE);
+    *seconds = (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return KAS_OK;
 }
 
 void kas_bench_line_begin(kas_buf *line, const char *suite, const kas_device_info *info)

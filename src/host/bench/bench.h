@@ -57,6 +57,10 @@ const kas_bench_suite *kas_bench_find(const char *name); /* NULL = no such suite
 /* ---- shared by the suites ---------------------------------------------------------------------
  */
 
+/* CPU seconds of the calling thread so far: other programs disturb them only through caches and
+ * clock rates. */
+kas_status kas_bench_thread_seconds(double *seconds);
+
 /* Begins a line of JSON: kind, suite, version, device, architecture, threads, and the machine's
  * load average of the last minute, which tells a reader how much to trust a time (null where it is
  * not known). */

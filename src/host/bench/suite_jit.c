@@ -8,7 +8,6 @@
  * waits for (warm). A compiler that is not there is left out and said. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "host/bench/bench.h"
@@ -36,14 +35,6 @@ typedef struct subject {
     kas_samples seconds[STAGES];
     kas_samples kernels, text_bytes;
 } subject;
-
-static kas_status thread_seconds(double *seconds)
-{
-    struct timespec t;
-    KAS_CHECK_LIBC(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) == 0, KAS_FAILURE);
-    *seconds = (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-    return KAS_OK;
-}
 
 /* ---- one candidate ----------------------------------------------------------------------------
  */
@@ -88,10 +79,10 @@ static kas_status build(const subject *s, const kas_sample *sample, bool trainin
     const kas_replacement replacement = {&sample->kernel, s->target, &sample->solution};
     kas_replaced replaced;
     double start, end = 0;
-    KAS_TRY(thread_seconds(&start));
+    KAS_TRY(kas_bench_thread_seconds(&start));
     KAS_TRY(kas_replaced_build(&replacement, training ? s->batch : INFERENCE_BATCH, training,
                                &replaced));
-    kas_status status = thread_seconds(&end);
+    kas_status status = kas_bench_thread_seconds(&end);
     if (status == KAS_OK)
         status = kas_replaced_text(&replaced, text);
     *seconds += end - start;
@@ -125,9 +116,9 @@ static kas_status one_candidate(subject *s, kas_sampler *sampler)
 {
     kas_sample sample;
     double start, end;
-    KAS_TRY(thread_seconds(&start));
+    KAS_TRY(kas_bench_thread_seconds(&start));
     KAS_TRY(kas_sampler_next(sampler, 0, &sample));
-    kas_status status = thread_seconds(&end);
+    kas_status status = kas_bench_thread_seconds(&end);
     if (status == KAS_OK)
         status = kas_samples_add(&s->seconds[SAMPLE], end - start);
     if (status == KAS_OK)

@@ -21,7 +21,7 @@
 #include "host/net/targets.h"
 #include "host/space/kernel_json.h"
 
-enum { REPEATS = 5, CPU_BATCH = 4, GPU_BATCH = 64, SIDE = 224, PHASES = 2, MAX_FILES = 256 };
+enum { REPEATS = 5, CPU_BATCH = 4, GPU_BATCH = 64, SIDE = 224, PHASES = 2 };
 static const double good_share = 0.6; /* of the floor: what is below is listed */
 static const kas_tape_mode modes[PHASES] = {KAS_TAPE_INFER, KAS_TAPE_TRAIN};
 static const char *const phase_names[PHASES] = {"inference", "training"};
@@ -326,7 +326,8 @@ static kas_status run_kernels(subject *s, const char *path)
         return run_kernel(s, path);
     const int count = scandir(path, &entry, is_json, alphasort);
     KAS_CHECK_LIBC(count >= 0, KAS_FAILURE);
-    kas_status status = KAS_OK;
+    kas_status status =
+        count ? KAS_OK : kas_fail(KAS_BAD_INPUT, "%s: no kernel file (*.json) in it", path);
     for (int i = 0; i < count; i++) {
         char file[4096];
         if (status == KAS_OK &&

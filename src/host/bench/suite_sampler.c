@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "host/bench/bench.h"
 #include "host/core/log.h"
@@ -67,14 +66,6 @@ typedef struct line {
     kas_samples rate;
 } line;
 
-static kas_status thread_seconds(double *seconds)
-{
-    struct timespec t;
-    KAS_CHECK_LIBC(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) == 0, KAS_FAILURE);
-    *seconds = (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-    return KAS_OK;
-}
-
 /* Up to `attempts` attempts; none of them need succeed. */
 static kas_status sample_some(kas_sampler *sampler, uint64_t attempts)
 {
@@ -111,10 +102,10 @@ static kas_status run_sampler(const line *l, uint64_t seed, double seconds, run 
     kas_status status = KAS_OK;
     sample.seed = seed;
     KAS_TRY(kas_sampler_create(&sample, l->target, l->targets, &sampler));
-    KAS_TRY_GOTO(thread_seconds(&start), out);
+    KAS_TRY_GOTO(kas_bench_thread_seconds(&start), out);
     do {
         KAS_TRY_GOTO(sample_some(sampler, LOOK), out);
-        KAS_TRY_GOTO(thread_seconds(&now), out);
+        KAS_TRY_GOTO(kas_bench_thread_seconds(&now), out);
     } while (now - start < seconds);
     r->stats = kas_sampler_stats(sampler);
     r->cpu_seconds = now - start;
