@@ -6,8 +6,10 @@
  * with KAS_DEVICE_LOST and the first message, so that a worker ends at once and says why.
  *
  * All work goes to one stream, in program order; only uploads beside it (upload_cuda.c) have one of
- * their own.  The context is made current in every slot, since
- * one thread may hold several devices. */
+ * their own.  The context is made current in every slot, since one thread may hold several devices.
+ * Devices on one GPU share its primary context and nothing else (stream, workspace, handles of
+ * libraries and errors are each one's own), so threads may use them side by side; only a dead
+ * context is dead for all of them. */
 #ifndef KAS_CUDA_CUDA_H
 #define KAS_CUDA_CUDA_H
 

@@ -12,7 +12,9 @@
  *   - every pointer given to a library lies in a live allocation of the right device, descriptors
  *     fit each other, and a kernel's block is as wide as its KAS_THREADS;
  *   - what a stream captures is not done, and is done anew by every launch of its graph; a call
- * that allocates or waits spoils the capture. A broken rule prints "cuda_sim: ..." and aborts.
+ *     of the same thread that allocates or waits spoils the capture.
+ * A broken rule prints "cuda_sim: ..." and aborts.  Threads may use it side by side; the controls
+ * below are for times when only one does.
  *
  * Environment: KAS_SIM_DEVICES (1), KAS_SIM_SEED (1), KAS_SIM_MEMORY (bytes of one GPU),
  * KAS_SIM_FAIL (see kas_sim_fail: "cuMemAlloc_v2:3:2:once"), KAS_SIM_REFUSE ("cublasLt", "cudnn" or

@@ -21,7 +21,13 @@ uint32_t sim_random(uint32_t below);
  * failure of this call, `dead` what its library returns once the GPU is dead (0: goes on working).
  */
 int sim_call(const char *name, int fitting, int dead);
+
+/* Threads may each have a device: one lock is held from here to the function's end. */
+int sim_enter(void);
+void sim_leave(int *held);
+#define SIM_LOCKED() __attribute__((cleanup(sim_leave), unused)) int sim_held_ = sim_enter()
 #define SIM_CALL(name, fitting, dead)                                                              \
+    SIM_LOCKED();                                                                                  \
     do {                                                                                           \
         int sim_code_ = sim_call(#name, (fitting), (dead));                                        \
         if (sim_code_)                                                                             \
@@ -53,10 +59,10 @@ extern _Thread_local CUcontext sim_context;
  * and without pointers to memory of its own, is freed afterwards. */
 typedef void sim_work(void *data);
 void sim_enqueue(CUstream stream, sim_work *run, void *data, size_t bytes);
-/* Is this call, which allocates or waits, made while a stream captures? Then the capture is spoilt
- * and the code is what the call must return; else 0. */
+/* Is this call, which allocates or waits, made while a stream captures for this thread? Then the
+ * capture is spoilt and the code is what the call must return; else 0. */
 int sim_spoils_capture(void);
-bool sim_capturing(void);
+bool sim_capturing(void); /* for this thread */
 #define SIM_NOT_IN_CAPTURE()                                                                       \
     do {                                                                                           \
         if (sim_spoils_capture())                                                                  \

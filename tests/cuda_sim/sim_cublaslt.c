@@ -59,6 +59,7 @@ cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle)
 
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle)
 {
+    SIM_LOCKED();
     free(handle);
     sim_live--;
     return sim_call("cublasLtDestroy", CUBLAS_INTERNAL_ERROR, 0);
@@ -77,6 +78,7 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *desc, cublasComput
 
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc)
 {
+    SIM_LOCKED();
     free(desc);
     sim_live--;
     return sim_call("cublasLtMatmulDescDestroy", CUBLAS_INTERNAL_ERROR, 0);
@@ -106,6 +108,7 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataT
 
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t l)
 {
+    SIM_LOCKED();
     free(l);
     sim_live--;
     return sim_call("cublasLtMatrixLayoutDestroy", CUBLAS_INTERNAL_ERROR, 0);
@@ -137,6 +140,7 @@ cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *prefer
 
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference)
 {
+    SIM_LOCKED();
     free(preference);
     sim_live--;
     return sim_call("cublasLtMatmulPreferenceDestroy", CUBLAS_INTERNAL_ERROR, 0);

@@ -53,6 +53,7 @@ cudnnStatus_t cudnnCreate(cudnnHandle_t *handle)
 
 cudnnStatus_t cudnnDestroy(cudnnHandle_t handle)
 {
+    SIM_LOCKED();
     free(handle);
     sim_live--;
     return sim_call("cudnnDestroy", CUDNN_INTERNAL_ERROR, 0);
@@ -80,6 +81,7 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream)
     }                                                                                              \
     cudnnStatus_t cudnnDestroy##Name(type desc)                                                    \
     {                                                                                              \
+        SIM_LOCKED();                                                                              \
         free(desc);                                                                                \
         sim_live--;                                                                                \
         return sim_call("cudnnDestroy" #Name, CUDNN_INTERNAL_ERROR, 0);                            \

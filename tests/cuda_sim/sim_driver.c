@@ -135,6 +135,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
+    SIM_LOCKED();
     if (contexts[device].references < 1)
         sim_broken("the context of device %d is released more often than retained", device);
     contexts[device].references--;
@@ -167,6 +168,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes)
 
 CUresult cuMemFree_v2(CUdeviceptr pointer)
 {
+    SIM_LOCKED();
     if (!sim_free((void *)(uintptr_t)pointer))
         sim_broken("cuMemFree: %p is not the start of a live allocation",
                    (void *)(uintptr_t)pointer);
@@ -186,6 +188,7 @@ CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags)
 
 CUresult cuMemFreeHost(void *pointer)
 {
+    SIM_LOCKED();
     free(pointer);
     sim_live--;
     return sim_call("cuMemFreeHost", KAS_CUDA_ERROR_INVALID_VALUE, sim_sticky);
@@ -323,6 +326,7 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image)
 
 CUresult cuModuleUnload(CUmodule module)
 {
+    SIM_LOCKED();
     sim_drain(NULL);
     for (CUfunction f = module->first; f;) {
         CUfunction next = f->next;

@@ -1,4 +1,5 @@
 /* Failures on demand, counts, random numbers. */
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -60,8 +61,23 @@ uint32_t sim_random(uint32_t below)
     return (uint32_t)(sim.random >> 33) % below;
 }
 
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+
+int sim_enter(void)
+{
+    pthread_mutex_lock(&lock);
+    return 1;
+}
+
+void sim_leave(int *held)
+{
+    (void)held;
+    pthread_mutex_unlock(&lock);
+}
+
 int sim_call(const char *name, int fitting, int dead)
 {
+    SIM_LOCKED();
     read_environment();
     if (sim_sticky && dead)
         return dead;

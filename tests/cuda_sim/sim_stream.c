@@ -1,4 +1,5 @@
 /* Streams: queues of work that is done late, in an order that streams alone do not promise. */
+#include <pthread.h>
 #include <string.h>
 #include <time.h>
 
@@ -24,8 +25,9 @@ struct CUstream_st {
     CUstream next;
     int device;
     work *head, **tail;
-    CUgraph capture; /* NULL: work is done */
-    bool spoilt;     /* the capture will fail at its end */
+    CUgraph capture;     /* NULL: work is done */
+    pthread_t capturing; /* the thread that began it */
+    bool spoilt;         /* the capture will fail at its end */
 };
 /* An event may be recorded again while work waits for an earlier record of it. */
 struct CUevent_st {
@@ -69,10 +71,15 @@ void sim_enqueue(CUstream stream, sim_work *run, void *data, size_t bytes)
     append(stream->capture ? &stream->capture->tail : &stream->tail, run, data, bytes);
 }
 
+static bool captures_here(CUstream s)
+{
+    return s->capture && pthread_equal(s->capturing, pthread_self());
+}
+
 bool sim_capturing(void)
 {
     for (CUstream s = streams; s; s = s->next)
-        if (s->capture)
+        if (captures_here(s))
             return true;
     return false;
 }
@@ -80,7 +87,7 @@ bool sim_capturing(void)
 int sim_spoils_capture(void)
 {
     for (CUstream s = streams; s; s = s->next)
-        s->spoilt |= s->capture != NULL;
+        s->spoilt |= captures_here(s);
     return sim_capturing() ? KAS_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : 0;
 }
 
@@ -184,6 +191,7 @@ CUresult cuStreamCreate(CUstream *stream, unsigned flags)
 
 CUresult cuStreamDestroy_v2(CUstream stream)
 {
+    SIM_LOCKED();
     sim_stream_device(stream);
     sim_drain(stream);
     CUstream *link = &streams;
@@ -242,12 +250,14 @@ CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
     if (mode != KAS_CU_CAPTURE_THREAD_LOCAL || stream->capture)
         return KAS_CUDA_ERROR_INVALID_VALUE;
     stream->capture = new_graph(sim_stream_device(stream));
+    stream->capturing = pthread_self();
     stream->spoilt = false;
     return KAS_CUDA_SUCCESS;
 }
 
 CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
 {
+    SIM_LOCKED();
     *graph = NULL;
     if (!stream->capture)
         sim_broken("cuStreamEndCapture of a stream that does not capture");
@@ -286,6 +296,7 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 
 CUresult cuGraphExecDestroy(CUgraphExec exec)
 {
+    SIM_LOCKED();
     free_graph(exec->graph);
     free(exec);
     return sim_call("cuGraphExecDestroy", KAS_CUDA_ERROR_INVALID_VALUE, sim_sticky);
@@ -293,6 +304,7 @@ CUresult cuGraphExecDestroy(CUgraphExec exec)
 
 CUresult cuGraphDestroy(CUgraph graph)
 {
+    SIM_LOCKED();
     free_graph(graph);
     return sim_call("cuGraphDestroy", KAS_CUDA_ERROR_INVALID_VALUE, sim_sticky);
 }
@@ -320,6 +332,7 @@ static bool waited_for(CUevent event)
 
 CUresult cuEventDestroy_v2(CUevent event)
 {
+    SIM_LOCKED();
     if (event->reached < event->records || waited_for(event))
         sim_drain(NULL); /* work that is queued points to it */
     free(event);

@@ -23,14 +23,14 @@ static int set_up(void **state)
     return setenv("KAS_CUDA_LIBS", sim.path, 1);
 }
 
-static kas_device *open_cuda(const char *spec)
+static inline kas_device *open_cuda(const char *spec)
 {
     kas_device *device;
     OK(kas_device_open(spec, 0, &device));
     return device;
 }
 
-static float *random_memory(kas_device *device, size_t count, uint32_t seed)
+static inline float *random_memory(kas_device *device, size_t count, uint32_t seed)
 {
     float *host = malloc(count * sizeof *host), *memory;
     assert_non_null(host);

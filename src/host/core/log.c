@@ -18,10 +18,12 @@ void kas_log_set_file(FILE *file)
 
 static void write_line(FILE *out, const char *prefix, const char *format, va_list args)
 {
+    flockfile(out); /* lines of several threads stay whole */
     fputs(prefix, out);
     vfprintf(out, format, args);
     fputc('\n', out);
     fflush(out);
+    funlockfile(out);
 }
 
 static void log_line(kas_log_level at, const char *prefix, const char *format, va_list args)

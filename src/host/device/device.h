@@ -10,7 +10,8 @@
  * kernels from device memory.  Order within a plan is program order.
  *
  * Ownership: whatever kas_X_create gives, kas_X_free takes back, before the device is closed.
- * Threads: a device and what came from it belong to one thread.
+ * Threads: a device and what came from it belong to one thread; any number of devices may be open,
+ * several on one GPU too, each in a thread of its own.
  * Errors: KAS_DEVICE with the failing statement; KAS_NO_MEMORY when an allocation fails (the device
  * stays usable); KAS_DEVICE_LOST when only a new process helps.  Because work may be asynchronous,
  * errors of earlier work can surface at kas_device_sync.
