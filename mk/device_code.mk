@@ -1,6 +1,6 @@
 # Device code for the CPU: every src/device_code/*.kc is built by $(KCC) with the prelude in front, once
-# for each order of lanes (0 ascending: what runs; 1 descending and 2 shuffled: for the tests), and
-# the texts and the table of kernels are turned into C.
+# for each number of activations (0 fp32, 1 bf16, 2 fp16) and order of lanes (0 ascending: what runs;
+# 1 descending and 2 shuffled: for the tests), and the texts and the table of kernels are turned into C.
 
 DEVICE_CODE       := src/device_code
 DEVICE_CODE_FLAGS := -std=c17 -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -fvisibility=hidden -Wno-pass-failed
@@ -9,31 +9,38 @@ KERNEL_WARN       := $(WARN) $(if $(findstring clang,$(KCC)),,-Wno-maybe-uniniti
 KERNELS           := $(sort $(wildcard $(DEVICE_CODE)/*.kc))
 KERNEL_HEADERS    := $(DEVICE_CODE)/prelude.h $(DEVICE_CODE)/args.h $(DEVICE_CODE)/activation.h
 GEN               := $(BUILD)/gen
-EXTRA_OBJECTS     += $(foreach order,0 1 2,$(KERNELS:%.kc=$(BUILD)/%.o$(order))) $(GEN)/device_code_tables.o
+NUMBERS           := 0 1 2
+ORDERS            := 0 1 2
+EXTRA_OBJECTS     += $(foreach number,$(NUMBERS),$(foreach order,$(ORDERS),$(KERNELS:%.kc=$(BUILD)/%.o$(number)$(order)))) $(GEN)/device_code_tables.o
 c_string          := sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/.*/    "&\\n"/'
 
-# $(1): order of lanes. The kernels that run have no suffix.
+# $(1): number, $(2): order of lanes.
 define kernel_rule
-$(BUILD)/%.o$(1): %.kc $(KERNEL_HEADERS) mk/device_code.mk
+$(BUILD)/%.o$(1)$(2): %.kc $(KERNEL_HEADERS) mk/device_code.mk
 	@mkdir -p $$(@D)
-	$(KCC) $(DEVICE_CODE_FLAGS) -march=$(MARCH) -fPIC $(KERNEL_WARN) -DKAS_ORDER=$(1) $(if $(filter-out 0,$(1)),-DKAS_SUFFIX=_order$(1)) \
+	$(KCC) $(DEVICE_CODE_FLAGS) -march=$(MARCH) -fPIC $(KERNEL_WARN) -DKAS_NUMBER=$(1) -DKAS_ORDER=$(2) -DKAS_SUFFIX=_$(1)$(2) \
 	    $(addprefix -include ,$(KERNEL_HEADERS)) -x c -c -o $$@ $$<
 endef
-$(foreach order,0 1 2,$(eval $(call kernel_rule,$(order))))
+$(foreach number,$(NUMBERS),$(foreach order,$(ORDERS),$(eval $(call kernel_rule,$(number),$(order)))))
 
 $(GEN)/device_code_tables.c: $(KERNELS) $(KERNEL_HEADERS) mk/device_code.mk
 	@mkdir -p $(@D)
 	@{ echo '#include "device_code/device_code.h"'; \
 	   echo 'const char kas_prelude_text[] ='; $(c_string) $(DEVICE_CODE)/prelude.h; echo ';'; \
-	   echo 'const char kas_builtin_text[] ='; cat $(DEVICE_CODE)/args.h $(DEVICE_CODE)/activation.h $(KERNELS) | $(c_string); echo ';'; \
+	   echo 'const char *const kas_builtin_text[] = {'; \
+	   for n in $(NUMBERS); do \
+	     { echo '#undef KAS_NUMBER'; echo "#define KAS_NUMBER $$n"; cat $(DEVICE_CODE)/args.h $(DEVICE_CODE)/activation.h $(KERNELS); } | $(c_string); echo ','; \
+	   done; echo '};'; \
 	   printf 'const char *const kas_device_code_flags[] = {'; printf '"%s", ' $(DEVICE_CODE_FLAGS); echo '0};'; \
 	   echo 'const char kas_device_code_march[] = "$(MARCH)";'; \
 	   echo 'const char kas_device_code_compiler[] = "$(KCC)";'; \
 	   names=$$(sed -n 's/^KAS_KERNEL(\([a-z0-9_]*\),.*/\1/p' $(KERNELS)); \
-	   for k in $$names; do echo "kas_cpu_kernel $$k, $${k}_order1, $${k}_order2;"; done; \
+	   for k in $$names; do for n in $(NUMBERS); do echo "kas_cpu_kernel $${k}_$${n}0, $${k}_$${n}1, $${k}_$${n}2;"; done; done; \
 	   echo 'const kas_builtin_kernel kas_builtin_kernels[] = {'; \
-	   for k in $$names; do echo "    {\"$$k\", {$$k, $${k}_order1, $${k}_order2}},"; done; \
-	   echo '    {0, {0, 0, 0}}};'; } >$@.new
+	   for k in $$names; do echo "    {\"$$k\", {"; \
+	     for n in $(NUMBERS); do echo "        {$${k}_$${n}0, $${k}_$${n}1, $${k}_$${n}2},"; done; echo '    }},'; \
+	   done; \
+	   echo '    {0, {{0}}}};'; } >$@.new
 	@mv $@.new $@
 
 $(GEN)/device_code_tables.o: $(GEN)/device_code_tables.c
@@ -47,4 +54,4 @@ $(BUILD)/tests/%.so$(1): tests/%.kc $(DEVICE_CODE)/prelude.h mk/device_code.mk
 	    -include $(DEVICE_CODE)/prelude.h -x c -o $$@ $$< -lm
 endef
 $(foreach order,0 1 2,$(eval $(call test_kernel_rule,$(order))))
-$(BUILD)/tests/unit/test_device: $(foreach order,0 1 2,$(BUILD)/tests/unit/device_kernels.so$(order))
+$(BUILD)/tests/unit/test_device $(BUILD)/tests/unit/test_number: $(foreach order,0 1 2,$(BUILD)/tests/unit/device_kernels.so$(order))

@@ -212,7 +212,7 @@ static kas_status download(session *s, int buffer, kas_named_tensor *to)
         status = kas_fail(KAS_NO_MEMORY, "no memory for %s", to->name);
     for (size_t i = 0; status == KAS_OK && i < order.count; i++)
         ordered[i] = values[order.at[i]];
-    to->dtype = KAS_F32;
+    to->dtype = KAS_DTYPE_F32;
     to->rank = 1;
     to->shape[0] = order.count;
     to->data = ordered;

@@ -16,7 +16,7 @@ static void put(output *out, const char *prefix, const char *name, const double 
 {
     kas_named_tensor *t = &out->tensor[out->count++];
     snprintf(t->name, sizeof t->name, "%s%s", prefix, name);
-    t->dtype = KAS_F64;
+    t->dtype = KAS_DTYPE_F64;
     t->rank = 1;
     t->shape[0] = size;
     t->data = data;

@@ -66,7 +66,7 @@ static kas_status dump(const char *in, const char *out)
     KAS_TRY_GOTO(get(&file, "grad", n * (size_t)steps, grad), done);
     run(options, n, steps, grad, param, history);
     const kas_named_tensor result = {.name = "param",
-                                     .dtype = KAS_F64,
+                                     .dtype = KAS_DTYPE_F64,
                                      .rank = 2,
                                      .shape = {(uint64_t)steps, n},
                                      .data = history};

@@ -72,6 +72,9 @@ kas_status kas_cuda_conv_create(kas_device *device, const kas_conv_desc *desc, k
 {
     kas_cuda *cuda = (kas_cuda *)device;
     kas_status status;
+    if (desc->number != KAS_F32)
+        return kas_fail(KAS_UNSUPPORTED, "convolution: this device has none in %s yet",
+                        kas_number_name(desc->number));
     KAS_TRY(kas_cuda_enter(cuda));
     KAS_TRY(open_libraries(cuda));
     kas_conv *conv = calloc(1, sizeof *conv);

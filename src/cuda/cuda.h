@@ -38,7 +38,7 @@ typedef struct kas_cuda {
     size_t bytes, peak_bytes;
 
     kas_compiler *compiler;
-    kas_module *builtin; /* made at first use */
+    kas_module *builtin[KAS_NUMBERS]; /* made at first use */
 
     /* Handles of libraries, made at the first convolution. */
     bool libraries_tried;
@@ -88,7 +88,7 @@ kas_status kas_cuda_upload_done(kas_upload *upload, int slot);
 kas_status kas_cuda_upload_wait(kas_upload *upload, int slot);
 
 kas_status kas_cuda_module_load(kas_device *device, const char *image_path, kas_module **out);
-kas_status kas_cuda_module_builtin(kas_device *device, kas_module **out);
+kas_status kas_cuda_module_builtin(kas_device *device, kas_number number, kas_module **out);
 void kas_cuda_module_free(kas_module *module);
 kas_status kas_cuda_module_function(kas_module *module, const char *name, kas_function **out);
 kas_status kas_cuda_launch(kas_cuda *cuda, const kas_function *function, const unsigned grid[3],

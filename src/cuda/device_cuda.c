@@ -220,8 +220,9 @@ static void cuda_close(kas_device *device)
         driver->cuCtxSetCurrent(cuda->context);
         if (cuda->stream)
             driver->cuStreamSynchronize(cuda->stream);
-        if (cuda->builtin)
-            kas_cuda_module_free(cuda->builtin);
+        for (int number = 0; number < KAS_NUMBERS; number++)
+            if (cuda->builtin[number])
+                kas_cuda_module_free(cuda->builtin[number]);
         if (cuda->dnn_handle)
             cuda->dnn->cudnnDestroy(cuda->dnn_handle);
         if (cuda->lt_handle)

@@ -41,16 +41,17 @@ failed:
     return status == KAS_OK ? KAS_OK : kas_fail_context(status, "%s", image_path);
 }
 
-kas_status kas_cuda_module_builtin(kas_device *device, kas_module **out)
+kas_status kas_cuda_module_builtin(kas_device *device, kas_number number, kas_module **out)
 {
     kas_cuda *cuda = (kas_cuda *)device;
     KAS_TRY(kas_cuda_enter(cuda));
-    if (!cuda->builtin) {
+    kas_module **kept = &cuda->builtin[number];
+    if (!*kept) {
         char path[4096];
-        KAS_TRY(kas_compile(cuda->compiler, kas_builtin_text, path, NULL));
-        KAS_TRY(kas_cuda_module_load(device, path, &cuda->builtin));
+        KAS_TRY(kas_compile(cuda->compiler, kas_builtin_text[number], path, NULL));
+        KAS_TRY(kas_cuda_module_load(device, path, kept));
     }
-    *out = cuda->builtin;
+    *out = *kept;
     return KAS_OK;
 }
 

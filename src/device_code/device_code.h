@@ -8,8 +8,8 @@
 /* prelude.h, to stand in front of every text that is compiled at run time. */
 extern const char kas_prelude_text[];
 /* args.h, activation.h and every hand-written kernel, without the prelude: what the CUDA device
- * compiles for kas_module_builtin. */
-extern const char kas_builtin_text[];
+ * compiles for kas_module_builtin, by KAS_NUMBER. */
+extern const char *const kas_builtin_text[3];
 
 /* Flags for device code on the CPU, at build time and at run time alike, NULL-terminated.
  *   -O3                     the vectoriser
@@ -30,10 +30,10 @@ extern const char kas_device_code_compiler[];
 typedef void kas_cpu_kernel(const void *args, const unsigned *grid, unsigned first, unsigned last,
                             const unsigned *order);
 
-/* The linked-in kernels, built with KAS_ORDER 0, 1 and 2; the last name is NULL. */
+/* The linked-in kernels by KAS_NUMBER and KAS_ORDER; the last name is NULL. */
 typedef struct kas_builtin_kernel {
     const char *name;
-    kas_cpu_kernel *order[3];
+    kas_cpu_kernel *run[3][3];
 } kas_builtin_kernel;
 extern const kas_builtin_kernel kas_builtin_kernels[];
 

@@ -16,6 +16,7 @@
  * KAS_ORDER (0, 1, 2) runs the lanes of the CPU ascending, descending or shuffled: a serial loop
  * hides a missing barrier in one direction, so tests build kernels three times.
  * KAS_SUFFIX is appended to the names of kernels, so that the three can be linked into one program.
+ * KAS_NUMBER (0, 1, 2) chooses what kas_real is: the number in which activations are stored.
  */
 #ifndef KAS_DEVICE_CODE_PRELUDE_H
 #define KAS_DEVICE_CODE_PRELUDE_H
@@ -31,6 +32,25 @@ typedef long long kas_i64;
 #define KAS_BLOCK_MAX 256
 
 #define KAS_RESTRICT __restrict__
+
+#define KAS_PASTE_(a, b) a##b
+#define KAS_PASTE(a, b) KAS_PASTE_(a, b)
+
+/* The bits of a float. */
+typedef union kas_bits {
+    float f;
+    int i;
+    kas_u32 u;
+} kas_bits;
+
+/* Numbers of 16 bits are stored and never computed with.  Structs, so that a text that forgets to
+ * convert does not compile. */
+typedef struct kas_bf16 {
+    kas_u16 bits;
+} kas_bf16;
+typedef struct kas_f16 {
+    kas_u16 bits;
+} kas_f16;
 
 #ifdef __CUDACC__
 /* ---- GPU ------------------------------------------------------------------------------------ */
@@ -70,6 +90,25 @@ typedef long long kas_i64;
 #define kas_fused(x, y, z) fmaf(x, y, z)
 #define kas_round(x) rintf(x)
 
+KAS_FN float kas_f16_value(kas_f16 h)
+{
+    float f;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h.bits));
+    return f;
+}
+KAS_FN kas_f16 kas_f16_of(float f)
+{
+    kas_f16 h;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h.bits) : "f"(f));
+    return h;
+}
+KAS_FN kas_bf16 kas_bf16_of(float f)
+{
+    kas_bf16 h;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h.bits) : "f"(f));
+    return h;
+}
+
 #else
 /* ---- CPU ------------------------------------------------------------------------------------ */
 
@@ -79,9 +118,6 @@ typedef long long kas_i64;
 #ifndef KAS_SUFFIX
 #define KAS_SUFFIX
 #endif
-#define KAS_PASTE_(a, b) a##b
-#define KAS_PASTE(a, b) KAS_PASTE_(a, b)
-
 #define KAS_UNUSED __attribute__((unused))
 #define KAS_FN static inline __attribute__((always_inline, unused))
 
@@ -175,11 +211,6 @@ KAS_FN int kas_shuffled(int k, int n)
 /* Functions that vectorise: no branch, no table, no call.  The C library's are calls, one for each
  * lane.  Errors below 3e-7 relative (measured by test_device over the range where results are
  * neither zero nor infinite); NaN stays NaN. */
-typedef union kas_bits {
-    float f;
-    int i;
-} kas_bits;
-
 KAS_FN float kas_power_of_two(int n) /* -126 <= n <= 127 */
 {
     kas_bits bits;
@@ -252,9 +283,110 @@ KAS_FN float kas_erf(float x)
     return size < 0.9f ? x * p : x == x ? large : x;
 }
 
+/* float16 by arithmetic on the bits, without a branch.  Numbers below 2^-14 are kept, whatever the
+ * mode of the CPU device. */
+KAS_FN float kas_f16_value_of_bits(kas_f16 h)
+{
+    const kas_u32 shifted = (h.bits & 0x7fffu) << 13;
+    kas_bits usual, small, least;
+    /* the exponent's bias from 15 to 127; the largest exponent, of infinity and NaN, to 255 */
+    usual.u = shifted + (shifted < 0x0f800000u ? 112u << 23 : 224u << 23);
+    least.u = 113u << 23; /* 2^-14; below it the bits count units of 2^-24 */
+    small.u = shifted + least.u;
+    small.f -= least.f;
+    usual.u = (shifted < 1u << 23 ? small.u : usual.u) | (h.bits & 0x8000u) << 16;
+    return usual.f;
+}
+KAS_FN kas_f16 kas_f16_of_by_bits(float f)
+{
+    kas_bits size, small, half;
+    size.f = f;
+    const kas_u32 sign = size.u >> 16 & 0x8000u;
+    size.u &= 0x7fffffffu;
+    half.u = 126u << 23; /* below 2^-14: a sum with 0.5, whose last bit is worth 2^-24 */
+    small.f = size.f + half.f;
+    /* else the bias from 127 to 15, to the nearest and ties to even; the carry may reach infinity
+     */
+    const kas_u32 usual = (size.u - (112u << 23) + 0xfffu + (size.u >> 13 & 1)) >> 13;
+    const kas_u32 finite = size.u < 113u << 23 ? small.u - half.u : usual;
+    const kas_u32 large = size.u > 0x7f800000u ? 0x7e00u | (size.u >> 13 & 0x3ffu) : 0x7c00u;
+    const kas_f16 h = {(kas_u16)((size.u < 143u << 23 ? finite : large) | sign)};
+    return h;
+}
+/* By the machine's instructions where the compiler vectorises them. */
+#if defined(__F16C__) && (defined(__clang__) || defined(__FLT16_MAX__))
+#ifdef __clang__
+typedef __fp16 kas_half;
+#else
+typedef _Float16 kas_half;
+#endif
+typedef union kas_half_bits {
+    kas_half h;
+    kas_u16 u;
+} kas_half_bits;
+KAS_FN float kas_f16_value(kas_f16 h)
+{
+    kas_half_bits half;
+    half.u = h.bits;
+    return (float)half.h;
+}
+KAS_FN kas_f16 kas_f16_of(float f)
+{
+    kas_half_bits half;
+    half.h = (kas_half)f;
+    const kas_f16 h = {half.u};
+    return h;
+}
+#else
+#define kas_f16_value(h) kas_f16_value_of_bits(h)
+#define kas_f16_of(f) kas_f16_of_by_bits(f)
+#endif
+/* To the nearest, ties to even: half a unit is added, less one where the last bit kept is 0. */
+KAS_FN kas_bf16 kas_bf16_of(float f)
+{
+    kas_bits bits;
+    bits.f = f;
+    const kas_u32 rounded = (bits.u + 0x7fffu + (bits.u >> 16 & 1)) >> 16;
+    const kas_u32 nan = bits.u >> 16 | 0x40u;
+    const kas_bf16 h = {(kas_u16)((bits.u & 0x7fffffffu) > 0x7f800000u ? nan : rounded)};
+    return h;
+}
+
 #endif
 
 /* ---- both ------------------------------------------------------------------------------------ */
+
+KAS_FN float kas_bf16_value(kas_bf16 h)
+{
+    kas_bits bits;
+    bits.u = (kas_u32)h.bits << 16;
+    return bits.f;
+}
+
+/* kas_real: the number in which activations are stored, 0 float, 1 bf16, 2 float16.  kas_value and
+ * kas_real_of convert, to the nearest and ties to even.  Macros, expanded where they are used: a
+ * text may choose its KAS_NUMBER behind the prelude. */
+#ifndef KAS_NUMBER
+#define KAS_NUMBER 0
+#endif
+#define kas_real KAS_PASTE(kas_real_, KAS_NUMBER)
+#define kas_value(r) KAS_PASTE(kas_value_, KAS_NUMBER)(r)
+#define kas_real_of(f) KAS_PASTE(kas_real_of_, KAS_NUMBER)(f)
+typedef float kas_real_0;
+typedef kas_bf16 kas_real_1;
+typedef kas_f16 kas_real_2;
+KAS_FN float kas_value_0(float r)
+{
+    return r;
+}
+KAS_FN float kas_real_of_0(float f)
+{
+    return f;
+}
+#define kas_value_1(r) kas_bf16_value(r)
+#define kas_value_2(r) kas_f16_value(r)
+#define kas_real_of_1(f) kas_bf16_of(f)
+#define kas_real_of_2(f) kas_f16_of(f)
 
 /* Comparisons, not fmaxf: the result for a NaN is the same on both devices (the second operand). */
 KAS_FN float kas_max(float x, float y)

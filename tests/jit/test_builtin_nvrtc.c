@@ -13,6 +13,7 @@
 #include "cuda/library.h"
 #include "device_code/device_code.h"
 #include "host/core/files.h"
+#include "host/device/device.h"
 #include "jit/compile.h"
 #include "jit/resources.h"
 
@@ -47,6 +48,19 @@ static void check_kernels(const char *path)
     kas_buf_free(&image);
 }
 
+static void compile_for(const char *arch, kas_number number)
+{
+    kas_compiler *compiler;
+    char path[4096];
+    if (kas_compiler_open(arch, NULL, &compiler) != KAS_OK)
+        fail_msg("%s", kas_error());
+    printf("%s, %s: ", kas_compiler_describe(compiler), kas_number_name(number));
+    if (kas_compile(compiler, kas_builtin_text[number], path, NULL) != KAS_OK)
+        fail_msg("%s", kas_error());
+    check_kernels(path);
+    kas_compiler_close(compiler);
+}
+
 static void builtin_kernels_compile(void **state)
 {
     (void)state;
@@ -56,21 +70,47 @@ static void builtin_kernels_compile(void **state)
         printf("SKIPPED: %s\n", kas_error());
         skip();
     }
+    for (int i = 0; i < 2; i++)
+        for (int number = 0; number < KAS_NUMBERS; number++)
+            compile_for(archs[i], (kas_number)number);
+}
+
+/* The prelude's conversions, in numbers that one text chooses for itself. */
+static void conversions_compile(void **state)
+{
+    (void)state;
+    static const char text[] = "typedef struct args { const kas_f16 *x; kas_bf16 *y; } args;\n"
+                               "#undef KAS_NUMBER\n#define KAS_NUMBER 1\n"
+                               "KAS_KERNEL(narrow, args)\n"
+                               "{\n"
+                               "    KAS_LANES (i, 100) {\n"
+                               "        kas_real *y = a.y;\n"
+                               "        y[i] = kas_real_of(kas_value(y[i]) + kas_f16_value(a.x[i])"
+                               " + kas_f16_value(kas_f16_of(kas_bf16_value(a.y[i]))));\n"
+                               "    }\n"
+                               "}\n";
+    const kas_nvrtc *nvrtc;
+    if (kas_nvrtc_load(&nvrtc) != KAS_OK) {
+        printf("SKIPPED: %s\n", kas_error());
+        skip();
+    }
     for (int i = 0; i < 2; i++) {
         kas_compiler *compiler;
+        kas_buf image = {0};
         char path[4096];
-        if (kas_compiler_open(archs[i], NULL, &compiler) != KAS_OK)
+        assert_int_equal(kas_compiler_open(i ? "sm_90" : "sm_80", NULL, &compiler), KAS_OK);
+        if (kas_compile(compiler, text, path, NULL) != KAS_OK)
             fail_msg("%s", kas_error());
-        printf("%s: ", kas_compiler_describe(compiler));
-        if (kas_compile(compiler, kas_builtin_text, path, NULL) != KAS_OK)
-            fail_msg("%s", kas_error());
-        check_kernels(path);
+        assert_int_equal(kas_file_read(path, 1 << 26, &image), KAS_OK);
+        check_resources(&image, 1);
+        kas_buf_free(&image);
         kas_compiler_close(compiler);
     }
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(builtin_kernels_compile)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(builtin_kernels_compile),
+                                       cmocka_unit_test(conversions_compile)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

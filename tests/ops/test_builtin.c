@@ -5,7 +5,7 @@
 #include "device_code/device_code.h"
 #include "jit/compile.h"
 
-static void compile_for(const char *arch, bool load)
+static void compile_number(const char *arch, kas_number number, bool load)
 {
     kas_compiler *compiler;
     char path[4096];
@@ -15,7 +15,7 @@ static void compile_for(const char *arch, bool load)
         skip();
     }
     OK(status);
-    OK(kas_compile(compiler, kas_builtin_text, path, NULL));
+    OK(kas_compile(compiler, kas_builtin_text[number], path, NULL));
     kas_compiler_close(compiler);
     if (!load)
         return;
@@ -26,6 +26,12 @@ static void compile_for(const char *arch, bool load)
         OK(kas_module_function(module, k->name, &function));
     }
     kas_module_free(module);
+}
+
+static void compile_for(const char *arch, bool load)
+{
+    for (int number = 0; number < KAS_NUMBERS; number++)
+        compile_number(arch, (kas_number)number, load);
 }
 
 static void test_sm_80(void **state)

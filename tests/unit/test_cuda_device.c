@@ -144,6 +144,12 @@ static void wrong_use_of_memory_is_caught(void **state)
 
 /* ---- convolutions ---------------------------------------------------------------------------- */
 
+/* A convolution in float32: the sizes of kas_conv_desc in order. */
+#define F32(...)                                                                                   \
+    {                                                                                              \
+        __VA_ARGS__, KAS_F32, false                                                                \
+    }
+
 typedef struct routes {
     kas_conv_desc desc;
     int launches, matmuls, convolutions; /* expected of the three passes */
@@ -205,18 +211,22 @@ static void convolutions_take_the_right_way(void **state)
     /* Of conv.kc's kernels a forward pass takes two (weights are transposed first), the others one;
      * a depthwise backward pass takes two. */
     const routes list[] = {
-        {{2, 5, 4, 12, 20, 1, 1, 1, 1, 0, 0, 12, 20, 0}, 0, 3, 0, 0}, /* fully-connected */
-        {{2, 5, 4, 12, 20, 4, 1, 1, 1, 0, 0, 16, 24, 0}, 0, 3, 0, 0}, /* in groups, padded pixels */
-        {{3, 1, 1, 7, 5, 1, 1, 1, 1, 0, 0, 8, 8, 0}, 0, 3, 0, 0}, /* sizes that are no multiple */
-        {{2, 5, 4, 12, 20, 1, 1, 1, 1, 0, 0, 12, 20, 0}, 4, 0, 0, 1}, /* pointers not aligned */
-        {{2, 6, 5, 8, 16, 1, 3, 3, 1, 1, 1, 8, 16, 0}, 0, 0, 3, 0},   /* cuDNN */
-        {{2, 6, 5, 8, 16, 2, 3, 3, 2, 1, 1, 8, 16, 0}, 0, 0, 3, 0},   /* cuDNN, groups and stride */
-        {{2, 6, 5, 8, 16, 1, 1, 1, 2, 0, 0, 8, 16, 0}, 0, 0, 3, 0},   /* 1x1 with stride */
-        {{2, 6, 5, 3, 16, 1, 3, 3, 1, 1, 1, 4, 16, 0}, 4, 0, 0, 0}, /* pixels padded: own kernels */
-        {{2, 6, 5, 6, 6, 6, 3, 3, 1, 1, 1, 8, 8, 0}, 5, 0, 0, 0},   /* depthwise, own kernels */
-        {{2, 7, 6, 8, 16, 1, 3, 3, 1, 2, 2, 8, 16, 2}, 0, 0, 3, 0}, /* cuDNN, taps 2 apart */
-        {{2, 7, 6, 3, 16, 1, 3, 3, 1, 3, 3, 4, 16, 3}, 4, 0, 0, 0}, /* own kernels, 3 apart */
-        {{2, 7, 6, 6, 6, 6, 3, 3, 1, 2, 2, 8, 8, 2}, 5, 0, 0, 0},   /* depthwise, 2 apart */
+        {F32(2, 5, 4, 12, 20, 1, 1, 1, 1, 0, 0, 12, 20, 0), 0, 3, 0, 0}, /* fully-connected */
+        {F32(2, 5, 4, 12, 20, 4, 1, 1, 1, 0, 0, 16, 24, 0), 0, 3, 0,
+         0}, /* in groups, padded pixels */
+        {F32(3, 1, 1, 7, 5, 1, 1, 1, 1, 0, 0, 8, 8, 0), 0, 3, 0,
+         0}, /* sizes that are no multiple */
+        {F32(2, 5, 4, 12, 20, 1, 1, 1, 1, 0, 0, 12, 20, 0), 4, 0, 0, 1}, /* pointers not aligned */
+        {F32(2, 6, 5, 8, 16, 1, 3, 3, 1, 1, 1, 8, 16, 0), 0, 0, 3, 0},   /* cuDNN */
+        {F32(2, 6, 5, 8, 16, 2, 3, 3, 2, 1, 1, 8, 16, 0), 0, 0, 3,
+         0}, /* cuDNN, groups and stride */
+        {F32(2, 6, 5, 8, 16, 1, 1, 1, 2, 0, 0, 8, 16, 0), 0, 0, 3, 0}, /* 1x1 with stride */
+        {F32(2, 6, 5, 3, 16, 1, 3, 3, 1, 1, 1, 4, 16, 0), 4, 0, 0,
+         0}, /* pixels padded: own kernels */
+        {F32(2, 6, 5, 6, 6, 6, 3, 3, 1, 1, 1, 8, 8, 0), 5, 0, 0, 0},   /* depthwise, own kernels */
+        {F32(2, 7, 6, 8, 16, 1, 3, 3, 1, 2, 2, 8, 16, 2), 0, 0, 3, 0}, /* cuDNN, taps 2 apart */
+        {F32(2, 7, 6, 3, 16, 1, 3, 3, 1, 3, 3, 4, 16, 3), 4, 0, 0, 0}, /* own kernels, 3 apart */
+        {F32(2, 7, 6, 6, 6, 6, 3, 3, 1, 2, 2, 8, 8, 2), 5, 0, 0, 0},   /* depthwise, 2 apart */
     };
     double worst = 0;
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
@@ -246,7 +256,7 @@ static void refused_convolutions_fall_back(void **state)
         const char *refused;
         int launches, convolutions;
     } list[] = {{"cublasLt", 0, 3}, {"cublasLt cudnn", 4, 0}};
-    const kas_conv_desc desc = {2, 5, 4, 12, 20, 1, 1, 1, 1, 0, 0, 12, 20, 0};
+    const kas_conv_desc desc = F32(2, 5, 4, 12, 20, 1, 1, 1, 1, 0, 0, 12, 20, 0);
     for (int i = 0; i < 2; i++) {
         kas_device *device = open_cuda("cuda");
         float *got;
@@ -273,7 +283,7 @@ static kas_status plan_of_everything(kas_device *device, kas_plan *plan, kas_con
     kas_module *module;
     kas_function *add;
     float *x = memory, *y = memory + 1024, *w = memory + 2048;
-    KAS_TRY(kas_module_builtin(device, &module));
+    KAS_TRY(kas_module_builtin(device, KAS_F32, &module));
     KAS_TRY(kas_module_function(module, "kas_dev_add", &add));
     KAS_TRY(kas_plan_zero(plan, y, 4096));
     KAS_TRY(kas_plan_conv(plan, conv[0], KAS_CONV_FORWARD, x, w, y));
@@ -328,8 +338,8 @@ out:
 
 static kas_status everything(const char *spec)
 {
-    const kas_conv_desc desc[2] = {{2, 4, 4, 8, 8, 1, 1, 1, 1, 0, 0, 8, 8, 0},
-                                   {2, 4, 4, 8, 8, 1, 3, 3, 1, 1, 1, 8, 8, 0}};
+    const kas_conv_desc desc[2] = {F32(2, 4, 4, 8, 8, 1, 1, 1, 1, 0, 0, 8, 8, 0),
+                                   F32(2, 4, 4, 8, 8, 1, 3, 3, 1, 1, 1, 8, 8, 0)};
     float values[4096] = {1, 2, 3};
     kas_device *device = NULL;
     kas_plan *plan = NULL;
@@ -471,7 +481,7 @@ static void two_devices_in_one_thread(void **state)
     (void)state;
     setenv("KAS_SIM_DEVICES", "2", 1);
     kas_device *device[2] = {open_cuda("cuda:0"), open_cuda("cuda:1")};
-    const kas_conv_desc desc = {1, 4, 4, 8, 8, 1, 1, 1, 1, 0, 0, 8, 8, 0};
+    const kas_conv_desc desc = F32(1, 4, 4, 8, 8, 1, 1, 1, 1, 0, 0, 8, 8, 0);
     kas_conv *conv[2];
     kas_plan *plan[2];
     float *memory[2], value[512] = {0}, got = NAN;

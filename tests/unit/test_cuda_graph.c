@@ -28,7 +28,7 @@ static counter make_counter(void)
         values[i] = i < 8 ? 0 : 1;
     OK(kas_mem_alloc(c.device, sizeof values, (void **)&c.memory));
     OK(kas_mem_upload(c.device, c.memory, values, sizeof values));
-    OK(kas_module_builtin(c.device, &module));
+    OK(kas_module_builtin(c.device, KAS_F32, &module));
     OK(kas_module_function(module, "kas_dev_add", &add));
     OK(kas_plan_create(c.device, &c.plan));
     const kas_rows_args args = {.a = c.memory,

@@ -86,7 +86,7 @@ static void test_modules(void **state)
     kas_function *function, *again;
     assert_int_equal(kas_module_load(the_device, "/nowhere/x.so", &module), KAS_DEVICE);
     assert_non_null(strstr(kas_error(), "/nowhere/x.so"));
-    OK(kas_module_builtin(the_device, &module));
+    OK(kas_module_builtin(the_device, KAS_F32, &module));
     assert_int_equal(kas_module_function(module, "kas_dev_nothing", &function), KAS_DEVICE);
     assert_non_null(strstr(kas_error(), "kas_dev_nothing"));
     OK(kas_module_function(module, "kas_dev_add", &function));
@@ -269,8 +269,8 @@ static void test_texts(void **state)
 {
     (void)state;
     assert_non_null(strstr(kas_prelude_text, "#define KAS_LANES"));
-    assert_non_null(strstr(kas_builtin_text, "KAS_KERNEL(kas_dev_add, kas_rows_args)"));
-    assert_null(strstr(kas_builtin_text, "#include"));
+    assert_non_null(strstr(kas_builtin_text[0], "KAS_KERNEL(kas_dev_add, kas_rows_args)"));
+    assert_null(strstr(kas_builtin_text[0], "#include"));
     assert_null(strstr(kas_prelude_text, "#include"));
     int flags = 0;
     while (kas_device_code_flags[flags])

@@ -153,7 +153,7 @@ static void test_foreign_weights(void **state)
     char path[128];
     const float data[4] = {1, 2, 3, 4};
     path_in(f, "foreign.safetensors", path);
-    kas_named_tensor tensor = {"conv1.weight", KAS_F32, 2, {2, 2}, data};
+    kas_named_tensor tensor = {"conv1.weight", KAS_DTYPE_F32, 2, {2, 2}, data};
     assert_int_equal(kas_safetensors_write(path, &tensor, 1, NULL), KAS_OK);
     assert_int_equal(kas_export_read_weights(path, f->ref), KAS_BAD_INPUT);
     assert_non_null(strstr(kas_error(), "\"conv1.weight\" has another shape than [16, 3, 3, 3]"));

@@ -39,11 +39,15 @@ static void round_trip(void **state)
     const int64_t c[3] = {5, -6, 1ll << 40};
     const uint8_t d[1] = {255};
     const kas_named_tensor out[] = {
-        {.name = "layer1.0.conv1.weight", .dtype = KAS_F32, .rank = 2, .shape = {2, 3}, .data = a},
-        {.name = "loss", .dtype = KAS_F64, .rank = 1, .shape = {2}, .data = b},
-        {.name = "quote\"d", .dtype = KAS_I64, .rank = 1, .shape = {3}, .data = c},
-        {.name = "scalar", .dtype = KAS_U8, .rank = 0, .data = d},
-        {.name = "empty", .dtype = KAS_F32, .rank = 2, .shape = {0, 4}, .data = a},
+        {.name = "layer1.0.conv1.weight",
+         .dtype = KAS_DTYPE_F32,
+         .rank = 2,
+         .shape = {2, 3},
+         .data = a},
+        {.name = "loss", .dtype = KAS_DTYPE_F64, .rank = 1, .shape = {2}, .data = b},
+        {.name = "quote\"d", .dtype = KAS_DTYPE_I64, .rank = 1, .shape = {3}, .data = c},
+        {.name = "scalar", .dtype = KAS_DTYPE_U8, .rank = 0, .data = d},
+        {.name = "empty", .dtype = KAS_DTYPE_F32, .rank = 2, .shape = {0, 4}, .data = a},
     };
     const char *const metadata[] = {"format", "pt", NULL};
     assert_int_equal(kas_safetensors_write(path, out, 5, metadata), KAS_OK);
@@ -84,15 +88,15 @@ static void half_precision_is_read(void **state)
         {0xFC00, 0xFF80, -INFINITY, -INFINITY},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const kas_named_tensor half = {.dtype = KAS_F16, .data = &cases[i].half};
-        const kas_named_tensor bfloat = {.dtype = KAS_BF16, .data = &cases[i].bfloat};
+        const kas_named_tensor half = {.dtype = KAS_DTYPE_F16, .data = &cases[i].half};
+        const kas_named_tensor bfloat = {.dtype = KAS_DTYPE_BF16, .data = &cases[i].bfloat};
         double x = kas_named_tensor_get(&half, 0), y = kas_named_tensor_get(&bfloat, 0);
         assert_memory_equal(&x, &cases[i].value_of_half, sizeof x);
         assert_memory_equal(&y, &cases[i].value_of_bfloat, sizeof y);
     }
     const uint16_t nans[2] = {0x7E00, 0x7FC0};
-    const kas_named_tensor half = {.dtype = KAS_F16, .data = &nans[0]};
-    const kas_named_tensor bfloat = {.dtype = KAS_BF16, .data = &nans[1]};
+    const kas_named_tensor half = {.dtype = KAS_DTYPE_F16, .data = &nans[0]};
+    const kas_named_tensor bfloat = {.dtype = KAS_DTYPE_BF16, .data = &nans[1]};
     assert_true(isnan(kas_named_tensor_get(&half, 0)) && isnan(kas_named_tensor_get(&bfloat, 0)));
 }
 
@@ -161,8 +165,8 @@ static void mutations_do_no_harm(void **state)
     (void)state;
     const float a[3] = {1, 2, 3};
     const kas_named_tensor out[] = {
-        {.name = "a", .dtype = KAS_F32, .rank = 1, .shape = {3}, .data = a},
-        {.name = "b", .dtype = KAS_U8, .rank = 2, .shape = {2, 1}, .data = a}};
+        {.name = "a", .dtype = KAS_DTYPE_F32, .rank = 1, .shape = {3}, .data = a},
+        {.name = "b", .dtype = KAS_DTYPE_U8, .rank = 2, .shape = {2, 1}, .data = a}};
     assert_int_equal(kas_safetensors_write(path, out, 2, NULL), KAS_OK);
     kas_buf good = {0};
     assert_int_equal(kas_file_read(path, LIMIT, &good), KAS_OK);

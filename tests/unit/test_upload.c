@@ -25,7 +25,7 @@ static void record_sums(kas_device *device, float *ring, float *total, kas_plan 
 {
     kas_module *module;
     kas_function *add;
-    OK(kas_module_builtin(device, &module));
+    OK(kas_module_builtin(device, KAS_F32, &module));
     OK(kas_module_function(module, "kas_dev_add", &add));
     for (int i = 0; i < RING; i++) {
         const kas_rows_args args = {.a = total,

@@ -48,7 +48,7 @@ static kas_status measure_bandwidth(kas_device *device, int rows, float *memory,
     kas_function *add;
     kas_plan *plan;
     double seconds;
-    KAS_TRY(kas_module_builtin(device, &module));
+    KAS_TRY(kas_module_builtin(device, KAS_F32, &module));
     KAS_TRY(kas_module_function(module, "kas_dev_add", &add));
     KAS_TRY(kas_plan_create(device, &plan));
     kas_status status = kas_plan_launch(plan, add, grid, block, &args, sizeof args);

@@ -10,7 +10,7 @@ typedef struct kas_cpu {
     kas_device base;
     kas_cpu_order order;
     bool use_library;
-    kas_module *builtin; /* made at first use */
+    kas_module *builtin[KAS_NUMBERS]; /* made at first use */
     void *engine; /* dnnl_engine_t and dnnl_stream_t, made at first use; NULL without oneDNN */
     void *stream;
 } kas_cpu;
@@ -30,7 +30,7 @@ void kas_cpu_launch(const kas_cpu *cpu, const kas_function *function, const unsi
 void kas_cpu_use_threads(const kas_cpu *cpu);
 
 kas_status kas_cpu_module_load(kas_device *device, const char *image_path, kas_module **out);
-kas_status kas_cpu_module_builtin(kas_device *device, kas_module **out);
+kas_status kas_cpu_module_builtin(kas_device *device, kas_number number, kas_module **out);
 void kas_cpu_module_free(kas_module *module);
 kas_status kas_cpu_module_function(kas_module *module, const char *name, kas_function **out);
 

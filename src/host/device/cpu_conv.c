@@ -37,6 +37,9 @@ static kas_status create_passes(kas_cpu *cpu, kas_conv *conv)
 
 kas_status kas_cpu_conv_create(kas_device *device, const kas_conv_desc *desc, kas_conv **out)
 {
+    if (desc->number != KAS_F32)
+        return kas_fail(KAS_UNSUPPORTED, "convolution: this device has none in %s yet",
+                        kas_number_name(desc->number));
     kas_conv *conv = calloc(1, sizeof *conv);
     if (!conv)
         return kas_fail(KAS_NO_MEMORY, "no memory for a convolution");

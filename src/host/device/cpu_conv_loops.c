@@ -16,7 +16,7 @@ kas_status kas_loop_conv_create(kas_cpu *cpu, const kas_conv_desc *desc, kas_loo
         {"kas_dev_depthwise_forward", "kas_dev_depthwise_backward_data",
          "kas_dev_depthwise_backward_weights"}};
     kas_module *module;
-    KAS_TRY(kas_module_builtin(&cpu->base, &module));
+    KAS_TRY(kas_module_builtin(&cpu->base, desc->number, &module));
     KAS_TRY(kas_module_function(module, "kas_dev_conv_weights", &out->weights));
     for (int pass = 0; pass < 3; pass++)
         KAS_TRY(kas_module_function(module, name[is_depthwise(desc)][pass], &out->pass[pass]));

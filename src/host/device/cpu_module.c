@@ -8,7 +8,8 @@
 
 struct kas_module {
     kas_device *device;
-    void *handle; /* of dlopen; NULL: the linked-in kernels */
+    void *handle; /* of dlopen; NULL: the linked-in kernels of `number` */
+    kas_number number;
     char path[256];
     kas_function *functions; /* those that were asked for */
 };
@@ -38,12 +39,14 @@ kas_status kas_cpu_module_load(kas_device *device, const char *image_path, kas_m
     return KAS_OK;
 }
 
-kas_status kas_cpu_module_builtin(kas_device *device, kas_module **out)
+kas_status kas_cpu_module_builtin(kas_device *device, kas_number number, kas_module **out)
 {
-    kas_cpu *cpu = (kas_cpu *)device;
-    if (!cpu->builtin)
-        KAS_TRY(module_create(device, "the linked-in kernels", &cpu->builtin));
-    *out = cpu->builtin;
+    kas_module **kept = &((kas_cpu *)device)->builtin[number];
+    if (!*kept) {
+        KAS_TRY(module_create(device, "the linked-in kernels", kept));
+        (*kept)->number = number;
+    }
+    *out = *kept;
     return KAS_OK;
 }
 
@@ -64,7 +67,7 @@ static bool find_kernel(const kas_module *module, const char *name, kas_cpu_kern
     if (!module->handle) {
         for (const kas_builtin_kernel *k = kas_builtin_kernels; k->name; k++)
             if (!strcmp(k->name, name)) {
-                memcpy(run, k->order, sizeof k->order);
+                memcpy(run, k->run[module->number], sizeof k->run[0]);
                 return true;
             }
         return false;

@@ -35,6 +35,18 @@ typedef struct kas_upload kas_upload; /* copies to the device beside its work */
 
 typedef enum kas_device_kind { KAS_DEVICE_CPU, KAS_DEVICE_CUDA } kas_device_kind;
 
+/* The number in which activations, their gradients and the weights that convolutions read are
+ * stored (docs/training.md, Precision).  Arithmetic is float32 in all of them; so are parameters,
+ * their gradients, statistics and losses.  The values are the prelude's KAS_NUMBER. */
+typedef enum kas_number { KAS_F32, KAS_BF16, KAS_F16 } kas_number;
+enum { KAS_NUMBERS = 3 };
+
+static inline size_t kas_number_size(kas_number number) /* bytes */
+{
+    return number == KAS_F32 ? 4 : 2;
+}
+const char *kas_number_name(kas_number number); /* "fp32", "bf16", "fp16" */
+
 typedef struct kas_device_info {
     kas_device_kind kind;
     char name[128]; /* "Intel(R) Xeon(R) ...", "NVIDIA H200" */
@@ -88,25 +100,28 @@ void kas_host_free(kas_device *device, void *memory); /* NULL is allowed */
 
 /* Loads what kas_compile (jit/compile.h) made for this device's arch. */
 kas_status kas_module_load(kas_device *device, const char *image_path, kas_module **out);
-/* The kernels of src/device_code, linked in (CPU) or compiled at first use (CUDA). Owned by the
- * device: do not free. */
-kas_status kas_module_builtin(kas_device *device, kas_module **out);
+/* The kernels of src/device_code over activations of this number, linked in (CPU) or compiled at
+ * first use (CUDA). Owned by the device: do not free. */
+kas_status kas_module_builtin(kas_device *device, kas_number number, kas_module **out);
 void kas_module_free(kas_module *module);
 kas_status kas_module_function(kas_module *module, const char *name, kas_function **out);
 
 /* ---- convolution ------------------------------------------------------------------------------
  *
- * Channels-last.  x: [n][h][w] pixels of x_pitch floats, the first c_in used; y: [n][out_h][out_w]
- * pixels of y_pitch floats, the first c_out used; weights [c_out][kernel_h][kernel_w][c_in /
+ * Channels-last.  x: [n][h][w] pixels of x_pitch numbers, the first c_in used; y: [n][out_h][out_w]
+ * pixels of y_pitch numbers, the first c_out used; weights [c_out][kernel_h][kernel_w][c_in /
  * groups] (cuDNN's KRSC), dense.  Tap k reads pixel out * stride - pad + k * dilation;
  * out = (in + 2*pad - dilation * (kernel - 1) - 1) / stride + 1.  A fully-connected map is a 1x1
- * convolution.  No bias.  float32 in, float32 out; accumulation order is the library's but
- * the same in every run on the same kind of device. */
+ * convolution.  No bias.  x, y, dx, dy and the weights that are read are of `number`; sums are
+ * float32 and rounded to `number` once; dw is float32 always.  Accumulation order is the library's
+ * but the same in every run on the same kind of device. */
 typedef struct kas_conv_desc {
     int n, h, w, c_in, c_out, groups;
     int kernel_h, kernel_w, stride, pad_h, pad_w;
-    int x_pitch, y_pitch; /* floats per pixel, >= c_in, c_out */
+    int x_pitch, y_pitch; /* numbers per pixel, >= c_in, c_out */
     int dilation;         /* pixels between two taps; 0 means 1 */
+    kas_number number;
+    bool tf32; /* KAS_F32: factors may be rounded to TF32, where the device has that */
 } kas_conv_desc;
 
 typedef enum kas_conv_pass {
@@ -164,11 +179,15 @@ void kas_timer_free(kas_timer *timer);
 kas_status kas_timer_start(kas_timer *timer);
 kas_status kas_timer_stop(kas_timer *timer, double *seconds); /* synchronises */
 
-/* Floats per pixel of a channels-last tensor: channels rounded up so that every pixel starts on a
+/* Numbers per pixel of a channels-last tensor: channels rounded up so that every pixel starts on a
  * 16-byte boundary, apart from the logical shape. */
+static inline int kas_pitch_of(kas_number number, int channels)
+{
+    return number == KAS_F32 ? (channels + 3) & ~3 : (channels + 7) & ~7;
+}
 static inline int kas_pitch(int channels)
 {
-    return (channels + 3) & ~3;
+    return kas_pitch_of(KAS_F32, channels);
 }
 
 #endif

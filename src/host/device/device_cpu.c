@@ -21,8 +21,9 @@ struct kas_timer {
 static void cpu_close(kas_device *device)
 {
     kas_cpu *cpu = (kas_cpu *)device;
-    if (cpu->builtin)
-        kas_cpu_module_free(cpu->builtin);
+    for (int number = 0; number < KAS_NUMBERS; number++)
+        if (cpu->builtin[number])
+            kas_cpu_module_free(cpu->builtin[number]);
 #ifdef KAS_HAVE_DNNL
     if (cpu->stream)
         dnnl_stream_destroy(cpu->stream);

@@ -112,7 +112,7 @@ kas_status kas_export_write_weights(const kas_ref_net *net, const char *title, c
         }
         for (size_t k = 0; k < p->size; k++)
             data[i][k] = (float)p->value[k];
-        tensor[i] = (kas_named_tensor){.dtype = KAS_F32, .rank = p->rank, .data = data[i]};
+        tensor[i] = (kas_named_tensor){.dtype = KAS_DTYPE_F32, .rank = p->rank, .data = data[i]};
         snprintf(tensor[i].name, sizeof tensor[i].name, "%s", p->name);
         for (int d = 0; d < p->rank; d++)
             tensor[i].shape[d] = p->shape[d];
@@ -190,12 +190,12 @@ kas_status kas_export_write_check(kas_ref_net *net, int n, const double *images,
     KAS_TRY_GOTO(finite_logits(net, n, images, logits), out);
     KAS_TRY_GOTO(find_sensitivity(net, n, images, logits, &sensitivity), out);
     kas_named_tensor tensors[] = {{"images",
-                                   KAS_F64,
+                                   KAS_DTYPE_F64,
                                    4,
                                    {(uint64_t)n, (uint64_t)in->c, (uint64_t)in->h, (uint64_t)in->w},
                                    images},
-                                  {"logits", KAS_F64, 2, {(uint64_t)n, classes}, logits},
-                                  {"sensitivity", KAS_F64, 1, {1}, &sensitivity}};
+                                  {"logits", KAS_DTYPE_F64, 2, {(uint64_t)n, classes}, logits},
+                                  {"sensitivity", KAS_DTYPE_F64, 1, {1}, &sensitivity}};
     status = kas_safetensors_write(path, tensors, 3, NULL);
 out:
     free(logits);

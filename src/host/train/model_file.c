@@ -23,7 +23,7 @@ kas_status kas_model_save(kas_model *m, const char *path, const char *const *met
             goto out;
         }
         memcpy(t->name, p->name, sizeof t->name);
-        t->dtype = KAS_F32;
+        t->dtype = KAS_DTYPE_F32;
         t->rank = p->rank;
         memcpy(t->shape, p->shape, sizeof p->shape);
         t->data = values;

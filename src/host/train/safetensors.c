@@ -14,9 +14,10 @@ enum { MAX_HEADER = 16 << 20, MAX_DEPTH = 4, MAX_TENSORS = 1 << 16 };
 static const struct {
     const char *name;
     size_t size;
-} dtypes[KAS_DTYPES] = {[KAS_F32] = {"F32", 4},   [KAS_F64] = {"F64", 8}, [KAS_F16] = {"F16", 2},
-                        [KAS_BF16] = {"BF16", 2}, [KAS_I32] = {"I32", 4}, [KAS_I64] = {"I64", 8},
-                        [KAS_U8] = {"U8", 1}};
+} dtypes[KAS_DTYPES] = {
+    [KAS_DTYPE_F32] = {"F32", 4},   [KAS_DTYPE_F64] = {"F64", 8}, [KAS_DTYPE_F16] = {"F16", 2},
+    [KAS_DTYPE_BF16] = {"BF16", 2}, [KAS_DTYPE_I32] = {"I32", 4}, [KAS_DTYPE_I64] = {"I64", 8},
+    [KAS_DTYPE_U8] = {"U8", 1}};
 
 size_t kas_dtype_size(kas_dtype dtype)
 {
@@ -300,25 +301,25 @@ double kas_named_tensor_get(const kas_named_tensor *tensor, uint64_t i)
     int32_t i32;
     int64_t i64;
     switch (tensor->dtype) {
-    case KAS_F32:
+    case KAS_DTYPE_F32:
         memcpy(&f32, at, sizeof f32);
         return f32;
-    case KAS_F64:
+    case KAS_DTYPE_F64:
         memcpy(&f64, at, sizeof f64);
         return f64;
-    case KAS_F16:
+    case KAS_DTYPE_F16:
         memcpy(&half, at, sizeof half);
         return from_half(half);
-    case KAS_BF16:
+    case KAS_DTYPE_BF16:
         memcpy(&half, at, sizeof half);
         return from_bfloat(half);
-    case KAS_I32:
+    case KAS_DTYPE_I32:
         memcpy(&i32, at, sizeof i32);
         return i32;
-    case KAS_I64:
+    case KAS_DTYPE_I64:
         memcpy(&i64, at, sizeof i64);
         return (double)i64;
-    case KAS_U8:
+    case KAS_DTYPE_U8:
         return *at;
     case KAS_DTYPES:
         break;

@@ -19,13 +19,13 @@
 enum { KAS_TENSOR_RANK = 8, KAS_TENSOR_NAME = 128 };
 
 typedef enum kas_dtype {
-    KAS_F32,
-    KAS_F64,
-    KAS_F16,
-    KAS_BF16,
-    KAS_I32,
-    KAS_I64,
-    KAS_U8,
+    KAS_DTYPE_F32,
+    KAS_DTYPE_F64,
+    KAS_DTYPE_F16,
+    KAS_DTYPE_BF16,
+    KAS_DTYPE_I32,
+    KAS_DTYPE_I64,
+    KAS_DTYPE_U8,
     KAS_DTYPES
 } kas_dtype;
 size_t kas_dtype_size(kas_dtype dtype);

@@ -21,7 +21,7 @@ kas_status kas_ops_create(kas_device *device, kas_ops **out)
     kas_ops *ops = calloc(1, sizeof *ops);
     if (!ops)
         return kas_fail(KAS_NO_MEMORY, "no memory for the operations");
-    KAS_TRY_GOTO(kas_module_builtin(device, &module), failed);
+    KAS_TRY_GOTO(kas_module_builtin(device, KAS_F32, &module), failed);
 #define KAS_OPS_LOOK_UP(name)                                                                      \
     KAS_TRY_GOTO(kas_module_function(module, "kas_dev_" #name, &ops->name), failed);
     KAS_OPS_KERNELS(KAS_OPS_LOOK_UP)

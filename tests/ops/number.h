@@ -1,0 +1,66 @@
+/* bf16 and float16 in float64, straight from what the formats are: a sign, `exponent` bits with a
+ * bias, `fraction` bits; the smallest exponent holds the numbers near 0, the largest infinity and
+ * NaN. */
+#ifndef TESTS_OPS_NUMBER_H
+#define TESTS_OPS_NUMBER_H
+
+#include <math.h>
+#include <stdint.h>
+
+#include "host/device/device.h"
+
+static inline int number_fraction(kas_number number)
+{
+    return number == KAS_F32 ? 23 : number == KAS_BF16 ? 7 : 10;
+}
+/* The exponent of the smallest normal number. */
+static inline int number_lowest(kas_number number)
+{
+    return number == KAS_F16 ? -14 : -126;
+}
+static inline double number_largest(kas_number number)
+{
+    return ldexp(2 - ldexp(1, -number_fraction(number)), 1 - number_lowest(number));
+}
+/* Half the distance from 1 to the next number: the largest relative error of a rounding. */
+static inline double number_epsilon(kas_number number)
+{
+    return ldexp(1, -1 - number_fraction(number));
+}
+
+static inline double number_value(kas_number number, uint16_t bits)
+{
+    const int fraction = number_fraction(number), wide = 15 - fraction;
+    const int exponent = bits >> fraction & ((1 << wide) - 1);
+    const double part = bits & ((1 << fraction) - 1), sign = bits >> 15 ? -1 : 1;
+    if (exponent == (1 << wide) - 1)
+        return part > 0 ? NAN : sign * INFINITY;
+    const double size = exponent == 0 ? ldexp(part, number_lowest(number) - fraction)
+                                      : ldexp(ldexp(1, fraction) + part,
+                                              number_lowest(number) + exponent - 1 - fraction);
+    return sign * size;
+}
+
+/* The next value away from 0, as if the exponent had no end. */
+static inline double number_next(kas_number number, uint16_t bits)
+{
+    const double value = number_value(number, bits), largest = number_largest(number);
+    if (fabs(value) == largest)
+        return copysign(ldexp(1, 2 - number_lowest(number)), value);
+    return number_value(number, (uint16_t)(bits + 1));
+}
+
+/* `x` rounded to the nearest number, ties to even. */
+static inline double number_round(kas_number number, double x)
+{
+    int exponent;
+    if (!isfinite(x) || x == 0)
+        return x;
+    frexp(x, &exponent); /* |x| in [2^(exponent-1), 2^exponent) */
+    const int lowest = number_lowest(number);
+    const int unit = (exponent - 1 > lowest ? exponent - 1 : lowest) - number_fraction(number);
+    const double rounded = ldexp(nearbyint(ldexp(x, -unit)), unit);
+    return fabs(rounded) > number_largest(number) ? copysign(INFINITY, x) : rounded;
+}
+
+#endif
