@@ -119,6 +119,8 @@ static void options_choose_the_network(void **state)
 /* ---- step -------------------------------------------------------------------------------------
  */
 
+/* Given, because measuring it takes a second. test_bench_layers measures one. */
+static const kas_roofline made_up = {.bytes_per_second = 1e10, .flops_per_second = 5e10};
 static const kas_bench_options small_step = {.net = "resnet20",
                                              .c = 3,
                                              .h = 8,
@@ -127,7 +129,22 @@ static const kas_bench_options small_step = {.net = "resnet20",
                                              .repeats = 3,
                                              .batch = 2,
                                              .device = "cpu",
-                                             .threads = 1};
+                                             .threads = 1,
+                                             .roofline = &made_up};
+
+/* The floor is the larger of its two times; the plan moves no less than it; on the CPU there is no
+ * time of the host's own. */
+static void check_floor(const cJSON *line)
+{
+    const double bytes = positive(line, "floor_bytes"), flops = positive(line, "floor_flops");
+    const double memory = bytes / positive(line, "bytes_per_second"),
+                 arithmetic = flops / positive(line, "flops_per_second");
+    near("floor", number(line, "floor_seconds"), memory > arithmetic ? memory : arithmetic);
+    near("share", number(line, "share_of_floor"),
+         number(line, "floor_seconds") / number(line, "seconds"));
+    assert_true(positive(line, "plan_bytes") >= bytes);
+    assert_true(cJSON_IsNull(cJSON_GetObjectItem(line, "host_seconds")));
+}
 
 static void check_step(const cJSON *line, const char *phase, double flops)
 {
@@ -142,6 +159,7 @@ static void check_step(const cJSON *line, const char *phase, double flops)
     near("images/s", number(line, "images_per_second"), 2 / seconds);
     near("GFLOP/s", number(line, "gflops_per_second"), flops / seconds / 1e9);
     positive(line, "memory_bytes");
+    check_floor(line);
 }
 
 static void step_lines_agree(void **state)
@@ -161,6 +179,103 @@ static void step_lines_agree(void **state)
     }
     free_lines(&l);
     kas_net_free(net);
+}
+
+/* --passes: their bytes are those of the step's line. */
+static void passes_add_up(void **state)
+{
+    (void)state;
+    kas_bench_options o = small_step;
+    double sum = 0, whole = 0;
+    int passes = 0;
+    o.repeats = 1;
+    o.passes = true;
+    lines l = {0};
+    kas_bench_sink sink = {.put = take_text, .context = &l};
+    OK(kas_bench_find("step")->run(&o, &sink));
+    assert_non_null(strstr(kas_buf_text(&l.text), "batch norm statistics"));
+    assert_non_null(strstr(kas_buf_text(&l.text), "layer3.2.conv2"));
+    free_lines(&l);
+    run_json("step", &o, &l);
+    for (int i = 0; i < l.count; i++) {
+        const bool step = strcmp(text(l.line[i], "suite"), "step") == 0;
+        if (strcmp(text(l.line[i], "phase"), "inference") == 0)
+            continue;
+        if (step)
+            whole = number(l.line[i], "plan_bytes");
+        else
+            assert_int_equal((int)number(l.line[i], "number"), passes++);
+        if (!step)
+            sum += number(l.line[i], "bytes");
+    }
+    assert_true(passes > 100);
+    near("sum of passes", sum, whole);
+    free_lines(&l);
+}
+
+static void lists_of_networks(void **state)
+{
+    (void)state;
+    static const char *const expected[] = {"resnet20", "tiny:width=32,depth=3", "./a.json:n=2",
+                                           "vgg16_bn", "{\"name\": 1, \"layers\": []}"};
+    const char *list = "resnet20,tiny:width=32,depth=3,./a.json:n=2,vgg16_bn,"
+                       "{\"name\": 1, \"layers\": []}";
+    char net[KAS_BENCH_NET];
+    for (int i = 0; i < 5; i++) {
+        assert_true(kas_bench_next_net(&list, net));
+        assert_string_equal(net, expected[i]);
+    }
+    assert_false(kas_bench_next_net(&list, net));
+}
+
+static void models_lines_agree(void **state)
+{
+    (void)state;
+    kas_bench_options o = small_step;
+    o.net = "resnet20,mobilenet_v2:small=1";
+    lines l;
+    run_json("models", &o, &l);
+    assert_int_equal(l.count, 4);
+    for (int i = 0; i < l.count; i++) {
+        check_machine(l.line[i], "models");
+        check_spread(l.line[i], "seconds");
+        assert_string_equal(text(l.line[i], "net"), i < 2 ? "resnet20" : "mobilenet_v2");
+        assert_string_equal(text(l.line[i], "phase"), i % 2 ? "inference" : "training");
+        near("images/s", number(l.line[i], "images_per_second"), 2 / number(l.line[i], "seconds"));
+        check_floor(l.line[i]);
+    }
+    free_lines(&l);
+    o.net = "resnet20,no-such-net";
+    kas_bench_sink sink = {.json = true, .put = take_line, .context = &l};
+    assert_int_equal(kas_bench_find("models")->run(&o, &sink), KAS_BAD_INPUT);
+    assert_non_null(strstr(kas_error(), "no-such-net"));
+    free_lines(&l);
+}
+
+/* As many steps as an epoch has, one behind the other, are all counted; no more can be asked. */
+static void epochs_are_counted(void **state)
+{
+    (void)state;
+    kas_device *device;
+    kas_net *net;
+    kas_dataset *images;
+    kas_bench_model m;
+    double seconds;
+    OK(kas_device_open("cpu", 1, &device));
+    OK(kas_net_build("resnet20", 8, 8, 3, 10, &net));
+    OK(kas_bench_images(net, 7, &images));
+    OK(kas_bench_model_create(device, net, NULL, images, 2, NULL, &m));
+    OK(kas_bench_model_begin(&m, KAS_TAPE_TRAIN));
+    OK(kas_bench_model_train(&m, 0, 3, &seconds));
+    OK(kas_bench_model_train(&m, 1, 2, &seconds));
+    OK(kas_bench_model_check(&m, KAS_TAPE_TRAIN));
+    assert_int_equal((int)m.trained, 5);
+    assert_int_equal(kas_bench_model_train(&m, 2, 4, &seconds), KAS_BAD_INPUT);
+    assert_non_null(strstr(kas_error(), "1 to 3"));
+    kas_bench_model_free(&m);
+    kas_dataset_close(images);
+    kas_net_free(net);
+    kas_device_close(device);
 }
 
 /* Unmodified network and kernel in turn: two lines a phase, the kernel's with its own FLOPs. */
@@ -214,11 +329,11 @@ static void steps_are_checked(void **state)
     kas_net *net;
     kas_dataset *images;
     kas_bench_model m;
-    double seconds;
+    kas_bench_time seconds;
     OK(kas_device_open("cpu", 1, &device));
     OK(kas_net_build("resnet20", 8, 8, 3, 10, &net));
-    OK(kas_bench_images(net, 2, &images));
-    OK(kas_bench_model_create(device, net, NULL, images, NULL, &m));
+    OK(kas_bench_images(net, 2 * KAS_BENCH_BATCHES, &images));
+    OK(kas_bench_model_create(device, net, NULL, images, 2, NULL, &m));
     OK(kas_bench_model_begin(&m, KAS_TAPE_TRAIN));
     OK(kas_bench_model_run(&m, KAS_TAPE_TRAIN, &seconds));
     OK(kas_bench_model_check(&m, KAS_TAPE_TRAIN));
@@ -300,6 +415,10 @@ int main(void)
         cmocka_unit_test(step_lines_agree),
         cmocka_unit_test(step_compares_a_kernel),
         cmocka_unit_test(steps_are_checked),
+        cmocka_unit_test(passes_add_up),
+        cmocka_unit_test(lists_of_networks),
+        cmocka_unit_test(models_lines_agree),
+        cmocka_unit_test(epochs_are_counted),
         cmocka_unit_test(tables_name_every_network),
         cmocka_unit_test(unknown_suite_is_wrong_usage),
     };

@@ -7,17 +7,15 @@
 #include <time.h>
 
 extern const kas_bench_suite kas_bench_suite_sampler, kas_bench_suite_jit, kas_bench_suite_step,
-    kas_bench_suite_layers, kas_bench_suite_data, kas_bench_suite_known;
+    kas_bench_suite_models, kas_bench_suite_layers, kas_bench_suite_data, kas_bench_suite_known;
 
 const kas_bench_suite *const *kas_bench_suites(void)
 {
-    static const kas_bench_suite *const suites[] = {&kas_bench_suite_sampler,
-                                                    &kas_bench_suite_jit,
-                                                    &kas_bench_suite_step,
-                                                    &kas_bench_suite_layers,
-                                                    &kas_bench_suite_data,
-                                                    &kas_bench_suite_known,
-                                                    NULL};
+    static const kas_bench_suite *const suites[] = {
+        &kas_bench_suite_sampler, &kas_bench_suite_jit,
+        &kas_bench_suite_step,    &kas_bench_suite_models,
+        &kas_bench_suite_layers,  &kas_bench_suite_data,
+        &kas_bench_suite_known,   NULL};
     return suites;
 }
 
@@ -27,6 +25,31 @@ const kas_bench_suite *kas_bench_find(const char *name)
         if (strcmp((*s)->name, name) == 0)
             return *s;
     return NULL;
+}
+
+/* Characters up to the comma that ends a network, or to the end. */
+static size_t net_length(const char *list)
+{
+    size_t length = list[0] == '{' ? strlen(list) : strcspn(list, ",");
+    while (list[length] == ',') {
+        const char *part = list + length + 1;
+        const size_t size = strcspn(part, ",");
+        if (!memchr(part, '=', size) || memchr(part, ':', size))
+            break;
+        length += 1 + size;
+    }
+    return length;
+}
+
+bool kas_bench_next_net(const char **list, char net[KAS_BENCH_NET])
+{
+    if (!**list)
+        return false;
+    const size_t length = net_length(*list);
+    snprintf(net, KAS_BENCH_NET, "%.*s", (int)(length < KAS_BENCH_NET ? length : KAS_BENCH_NET),
+             *list);
+    *list += length + ((*list)[length] == ',');
+    return true;
 }
 
 kas_status kas_bench_thread_seconds(double *seconds)

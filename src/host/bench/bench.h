@@ -10,14 +10,14 @@
 #ifndef KAS_BENCH_BENCH_H
 #define KAS_BENCH_BENCH_H
 
-#include "host/device/device.h"
+#include "host/bench/roofline.h"
 #include "host/report/line.h"
 #include "host/report/table.h"
 #include "host/space/sample_options.h"
 #include "host/train/stats.h"
 
 typedef struct kas_bench_options {
-    const char *net; /* NULL = every network that the suite knows */
+    const char *net; /* NULL = every network that the suite knows; step, models: a list "a,b" */
     int c, h, w;     /* of the images; h 0 = the suite's own size for the network */
     int classes;
     const char *filter;        /* kernel sizes of the targets, as in --targets; NULL = all */
@@ -33,6 +33,8 @@ typedef struct kas_bench_options {
                               known: a folder, NULL = "kernels" */
     const char *cache_dir; /* of the JIT; NULL = default */
     const char *dataset;   /* data: file to measure; NULL = files made for it */
+    bool passes;           /* step: every pass over memory with its bytes */
+    const kas_roofline *roofline; /* what the device can do; NULL = measured by each suite */
     uint64_t seed;
 } kas_bench_options;
 
@@ -60,6 +62,12 @@ const kas_bench_suite *kas_bench_find(const char *name); /* NULL = no such suite
 /* CPU seconds of the calling thread so far: other programs disturb them only through caches and
  * clock rates. */
 kas_status kas_bench_thread_seconds(double *seconds);
+
+/* The next network of a list as --net takes it, "a,b:small=1,depth=2,./c.json"; false at its end.
+ * An argument has a "=" and no ":", so that its comma does not end the network.  KAS_BENCH_NET
+ * characters at most; what is longer is cut, and no network has that name. */
+enum { KAS_BENCH_NET = 4096 };
+bool kas_bench_next_net(const char **list, char net[KAS_BENCH_NET]);
 
 /* Begins a line of JSON: kind, suite, version, device, architecture, threads, and the machine's
  * load average of the last minute, which tells a reader how much to trust a time (null where it is

@@ -15,8 +15,8 @@ typedef struct kas_roofline {
     double flops_per_second; /* a multiply-add is one */
 } kas_roofline;
 
-/* Medians of several runs; about a second. */
-kas_status kas_roofline_measure(kas_device *device, kas_roofline *out);
+/* Medians of several runs; about a second. With `known` (may be NULL) that is the result. */
+kas_status kas_roofline_measure(kas_device *device, const kas_roofline *known, kas_roofline *out);
 
 static inline double kas_roofline_floor(const kas_roofline *r, double bytes, double flops)
 {

@@ -3,20 +3,21 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "host/core/random.h"
 
-kas_status kas_bench_images(const kas_net *net, int batch, kas_dataset **out)
+kas_status kas_bench_images(const kas_net *net, int count, kas_dataset **out)
 {
     const kas_layer *in = &net->layer[0];
     kas_dataset *d;
     KAS_TRY(kas_dataset_create((uint32_t)in->h, (uint32_t)in->w, (uint32_t)in->c,
-                               (uint32_t)net->classes, (uint32_t)batch, 1, &d));
+                               (uint32_t)net->classes, (uint32_t)count, 1, &d));
     kas_rng rng = kas_rng_make(0, KAS_PURPOSE_TEST, 0);
-    size_t size = (size_t)batch * (size_t)in->h * (size_t)in->w * (size_t)in->c;
+    size_t size = (size_t)count * (size_t)in->h * (size_t)in->w * (size_t)in->c;
     for (size_t i = 0; i < size; i++)
         d->train.pixels[i] = (uint8_t)kas_rng_u32(&rng);
-    for (int i = 0; i < batch; i++)
+    for (int i = 0; i < count; i++)
         d->train.labels[i] = (uint16_t)(i % net->classes);
     kas_dataset_finish(d);
     *out = d;
@@ -24,10 +25,10 @@ kas_status kas_bench_images(const kas_net *net, int batch, kas_dataset **out)
 }
 
 static kas_train_options options_for(const kas_net *net, const kas_replacement *replacement,
-                                     const kas_dataset *images, const char *cache_dir)
+                                     const kas_dataset *images, int batch, const char *cache_dir)
 {
     kas_recipe recipe = kas_recipe_default();
-    recipe.batch = (int)images->train.count;
+    recipe.batch = batch;
     recipe.epochs = 1;
     recipe.warmup_epochs = 0;
     recipe.lr = 1e-3;
@@ -43,6 +44,7 @@ static kas_train_options options_for(const kas_net *net, const kas_replacement *
 static kas_status create(kas_device *device, kas_bench_model *m)
 {
     const kas_train_options *o = &m->options;
+    m->ahead = kas_device_get_info(device)->kind != KAS_DEVICE_CPU;
     kas_model_options model = {.net = o->net,
                                .replacement = o->replacement,
                                .batch = o->recipe.batch,
@@ -66,9 +68,9 @@ static kas_status create(kas_device *device, kas_bench_model *m)
 
 kas_status kas_bench_model_create(kas_device *device, const kas_net *net,
                                   const kas_replacement *replacement, const kas_dataset *images,
-                                  const char *cache_dir, kas_bench_model *out)
+                                  int batch, const char *cache_dir, kas_bench_model *out)
 {
-    *out = (kas_bench_model){.options = options_for(net, replacement, images, cache_dir)};
+    *out = (kas_bench_model){.options = options_for(net, replacement, images, batch, cache_dir)};
     kas_status status = create(device, out);
     if (status != KAS_OK)
         kas_bench_model_free(out);
@@ -111,14 +113,44 @@ kas_status kas_bench_model_begin(kas_bench_model *m, kas_tape_mode mode)
     return kas_model_set_metrics(m->model, &zero);
 }
 
-kas_status kas_bench_model_run(kas_bench_model *m, kas_tape_mode mode, double *seconds)
+static kas_status now(double *seconds)
 {
+    struct timespec t;
+    KAS_CHECK_LIBC(clock_gettime(CLOCK_MONOTONIC, &t) == 0, KAS_FAILURE);
+    *seconds = (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return KAS_OK;
+}
+
+kas_status kas_bench_model_run(kas_bench_model *m, kas_tape_mode mode, kas_bench_time *time)
+{
+    kas_plan *plan = mode == KAS_TAPE_TRAIN ? m->train : m->infer;
+    double begin, end;
     if (mode == KAS_TAPE_TRAIN) {
         KAS_TRY(kas_model_set_state(m->model, (kas_step_state){0}));
-        m->trained++;
+        m->trained += m->ahead ? 2 : 1;
     }
+    if (m->ahead)
+        KAS_TRY(kas_plan_run(plan));
     KAS_TRY(kas_timer_start(m->timer));
-    KAS_TRY(kas_plan_run(mode == KAS_TAPE_TRAIN ? m->train : m->infer));
+    KAS_TRY(now(&begin));
+    KAS_TRY(kas_plan_run(plan));
+    KAS_TRY(now(&end));
+    time->host = m->ahead ? end - begin : NAN;
+    return kas_timer_stop(m->timer, &time->device);
+}
+
+kas_status kas_bench_model_train(kas_bench_model *m, int epoch, uint32_t steps, double *seconds)
+{
+    const uint32_t most = kas_feed_steps(&m->options);
+    if (steps < 1 || steps > most)
+        return kas_fail(KAS_BAD_INPUT, "%" PRIu32 " steps of an epoch, expected 1 to %" PRIu32,
+                        steps, most);
+    KAS_TRY(kas_feed_begin_training(&m->feed, epoch, 0));
+    KAS_TRY(kas_model_set_state(m->model, (kas_step_state){.epoch = (uint32_t)epoch}));
+    KAS_TRY(kas_timer_start(m->timer));
+    for (uint32_t i = 0; i < steps; i++)
+        KAS_TRY(kas_plan_run(m->train));
+    m->trained += steps;
     return kas_timer_stop(m->timer, seconds);
 }
 

@@ -372,7 +372,7 @@ static kas_status run_subject(subject *s)
                           given ? o->c : 3, o->classes, &s->net));
     KAS_TRY(kas_net_targets(s->net, o->filter, &s->target, &s->targets));
     KAS_TRY(find_shapes(s));
-    KAS_TRY(kas_roofline_measure(s->device, &s->roofline));
+    KAS_TRY(kas_roofline_measure(s->device, o->roofline, &s->roofline));
     return measure_all(s);
 }
 

@@ -3,6 +3,8 @@
  * Optionally with a kernel in place: the network as it is (A) and with the kernel (B) run in turn,
  * A B A B ..., in one process, and the ratio is that of neighbours, so that what disturbs the
  * machine for a while disturbs both.  The convolutions of A by themselves run in the same round.
+ * Beside the time stands the floor (roofline.h), beside the bytes of the plan those of the floor
+ * (train/traffic.h), and --passes lists where the bytes go.
  *
  * FLOPs: a multiply-add is one.  A training step counts as three inferences (the forward pass, the
  * gradients of data and of weights), which is exact for convolutions but the stem. */
@@ -11,7 +13,9 @@
 #include <stdlib.h>
 
 #include "host/bench/bench.h"
+#include "host/bench/step_floor.h"
 #include "host/bench/step_model.h"
+#include "host/bench/step_passes.h"
 #include "host/core/log.h"
 #include "host/net/targets.h"
 #include "host/space/canonical.h"
@@ -24,6 +28,7 @@ typedef struct subject {
     const kas_bench_options *o;
     const kas_bench_sink *sink;
     kas_device *device;
+    const kas_roofline *roofline;
     int batch, repeats;
     kas_net *net;
     kas_dataset *images;
@@ -38,7 +43,8 @@ typedef struct subject {
 /* Seconds of each round. */
 typedef struct rounds {
     kas_samples plain, changed, convs;
-    kas_samples ratio, share; /* changed / plain; convs / plain */
+    kas_samples plain_host, changed_host; /* empty on the CPU */
+    kas_samples ratio, share;             /* changed / plain; convs / plain */
 } rounds;
 
 static void rounds_free(rounds *r)
@@ -46,6 +52,8 @@ static void rounds_free(rounds *r)
     kas_samples_free(&r->plain);
     kas_samples_free(&r->changed);
     kas_samples_free(&r->convs);
+    kas_samples_free(&r->plain_host);
+    kas_samples_free(&r->changed_host);
     kas_samples_free(&r->ratio);
     kas_samples_free(&r->share);
 }
@@ -53,22 +61,29 @@ static void rounds_free(rounds *r)
 /* ---- measuring --------------------------------------------------------------------------------
  */
 
+static kas_status add_time(kas_samples *device, kas_samples *host, kas_bench_time time)
+{
+    KAS_TRY(kas_samples_add(device, time.device));
+    return isfinite(time.host) ? kas_samples_add(host, time.host) : KAS_OK;
+}
+
 static kas_status one_round(subject *s, kas_bench_convs *convs, kas_tape_mode mode, rounds *r)
 {
-    double plain, alone, changed;
+    kas_bench_time plain, changed;
+    double alone;
     KAS_TRY(kas_bench_model_run(&s->plain, mode, &plain));
     if (s->kernel)
         KAS_TRY(kas_bench_model_run(&s->changed, mode, &changed));
     KAS_TRY(kas_bench_convs_run(convs, &alone));
     if (!r)
         return KAS_OK;
-    KAS_TRY(kas_samples_add(&r->plain, plain));
+    KAS_TRY(add_time(&r->plain, &r->plain_host, plain));
     KAS_TRY(kas_samples_add(&r->convs, alone));
-    KAS_TRY(kas_samples_add(&r->share, alone / plain));
+    KAS_TRY(kas_samples_add(&r->share, alone / plain.device));
     if (!s->kernel)
         return KAS_OK;
-    KAS_TRY(kas_samples_add(&r->changed, changed));
-    return kas_samples_add(&r->ratio, changed / plain);
+    KAS_TRY(add_time(&r->changed, &r->changed_host, changed));
+    return kas_samples_add(&r->ratio, changed.device / plain.device);
 }
 
 static kas_status measure(subject *s, kas_tape_mode mode, rounds *r)
@@ -105,31 +120,49 @@ static const char *phase_name(kas_tape_mode mode)
     return mode == KAS_TAPE_TRAIN ? "training" : "inference";
 }
 
-static kas_status put_json(subject *s, bool changed, kas_tape_mode mode, rounds *r)
+static const kas_model *model_of(const subject *s, bool changed)
+{
+    return changed ? s->changed.model : s->plain.model;
+}
+
+static double host_seconds(rounds *r, bool changed)
+{
+    kas_samples *host = changed ? &r->changed_host : &r->plain_host;
+    return host->count ? kas_samples_quantile(host, 0.5) : NAN;
+}
+
+static void put_subject(const subject *s, bool changed, kas_tape_mode mode, kas_buf *out)
+{
+    char input[48];
+    const kas_layer *in = &s->net->layer[0];
+    snprintf(input, sizeof input, "%dx%dx%d", in->c, in->h, in->w);
+    kas_line_text(out, "net", s->net->name);
+    kas_line_text(out, "input", input);
+    kas_line_int(out, "classes", s->net->classes);
+    kas_line_int(out, "batch", s->batch);
+    kas_line_text(out, "phase", phase_name(mode));
+    kas_line_text(out, "kernel", changed ? s->kernel_name : NULL);
+}
+
+static kas_status put_json(subject *s, bool changed, kas_tape_mode mode, rounds *r,
+                           const kas_bench_floor *floor)
 {
     kas_buf out = {0};
-    char input[48];
     kas_samples *seconds = changed ? &r->changed : &r->plain;
-    const kas_layer *in = &s->net->layer[0];
     double median = kas_samples_quantile(seconds, 0.5), flops = flops_of(s, changed, mode);
-    snprintf(input, sizeof input, "%dx%dx%d", in->c, in->h, in->w);
     kas_bench_line_begin(&out, "step", kas_device_get_info(s->device));
-    kas_line_text(&out, "net", s->net->name);
-    kas_line_text(&out, "input", input);
-    kas_line_int(&out, "classes", s->net->classes);
-    kas_line_int(&out, "batch", s->batch);
-    kas_line_text(&out, "phase", phase_name(mode));
-    kas_line_text(&out, "kernel", changed ? s->kernel_name : NULL);
+    put_subject(s, changed, mode, &out);
     kas_line_int(&out, "warm_up", WARM_UP);
     kas_line_int(&out, "repeats", seconds->count);
     kas_bench_line_spread(&out, "seconds", seconds);
     kas_line_number(&out, "images_per_second", s->batch / median);
+    kas_line_number(&out, "host_seconds", host_seconds(r, changed));
     kas_line_number(&out, "flops_per_step", flops);
     kas_line_text(&out, "flops_counted",
                   "a multiply-add as one; a training step as three inferences");
     kas_line_number(&out, "gflops_per_second", flops / median / 1e9);
-    kas_line_int(&out, "memory_bytes",
-                 (int64_t)kas_model_memory(changed ? s->changed.model : s->plain.model));
+    kas_line_int(&out, "memory_bytes", (int64_t)kas_model_memory(model_of(s, changed)));
+    kas_bench_floor_line(&out, floor, s->roofline, median);
     if (changed)
         kas_bench_line_spread(&out, "ratio_to_unmodified", &r->ratio);
     else
@@ -139,7 +172,8 @@ static kas_status put_json(subject *s, bool changed, kas_tape_mode mode, rounds 
     return status;
 }
 
-static void put_row(subject *s, bool changed, kas_tape_mode mode, rounds *r, kas_table *table)
+static void put_row(subject *s, bool changed, kas_tape_mode mode, rounds *r,
+                    const kas_bench_floor *floor, kas_table *table)
 {
     char time[32], low[32], high[32], count[32];
     kas_samples *seconds = changed ? &r->changed : &r->plain;
@@ -154,6 +188,10 @@ static void put_row(subject *s, bool changed, kas_tape_mode mode, rounds *r, kas
                    kas_human_seconds(kas_samples_quantile(seconds, 0.75), high));
     kas_table_cell(table, "%s", kas_human_count(s->batch / median, count));
     kas_table_cell(table, "%.2f", flops / median / 1e9);
+    kas_table_cell(table, "%.0f%%", 100 * floor->seconds / median);
+    kas_table_cell(table, "%s", kas_human_bytes(floor->bytes, time));
+    kas_table_cell(table, "%.2f", floor->bytes / floor->floor_bytes);
+    kas_table_cell(table, "%s", kas_human_seconds(host_seconds(r, changed), time));
     if (changed) {
         kas_table_cell(table, "%s", "");
         kas_table_cell(table, "%.3f", kas_samples_quantile(relative, 0.5));
@@ -168,10 +206,20 @@ static void put_row(subject *s, bool changed, kas_tape_mode mode, rounds *r, kas
 
 static kas_status put(subject *s, bool changed, kas_tape_mode mode, rounds *r, kas_table *table)
 {
+    const kas_bench_passes passes = {.device = s->device,
+                                     .net = s->net,
+                                     .batch = s->batch,
+                                     .phase = phase_name(mode),
+                                     .kernel = changed ? s->kernel_name : NULL};
+    kas_bench_floor floor;
+    KAS_TRY(kas_bench_floor_of(model_of(s, changed), mode, s->roofline, &floor));
     if (s->sink->json)
-        return put_json(s, changed, mode, r);
-    put_row(s, changed, mode, r, table);
-    return KAS_OK;
+        KAS_TRY(put_json(s, changed, mode, r, &floor));
+    else
+        put_row(s, changed, mode, r, &floor, table);
+    if (!s->o->passes)
+        return KAS_OK;
+    return kas_bench_passes_put(&passes, model_of(s, changed), mode, s->sink);
 }
 
 static kas_status run_phase(subject *s, kas_tape_mode mode, kas_table *table)
@@ -213,13 +261,14 @@ static kas_status prepare(subject *s, const char *name)
     bool given = o->h != 0;
     KAS_TRY(kas_net_build(name, given ? o->h : OTHER_SIDE, given ? o->w : OTHER_SIDE,
                           given ? o->c : 3, o->classes, &s->net));
-    KAS_TRY(kas_bench_images(s->net, s->batch, &s->images));
-    KAS_TRY(kas_bench_model_create(s->device, s->net, NULL, s->images, o->cache_dir, &s->plain));
+    KAS_TRY(kas_bench_images(s->net, KAS_BENCH_BATCHES * s->batch, &s->images));
+    KAS_TRY(kas_bench_model_create(s->device, s->net, NULL, s->images, s->batch, o->cache_dir,
+                                   &s->plain));
     if (!o->kernel)
         return KAS_OK;
     KAS_TRY(read_kernel(s));
-    return kas_bench_model_create(s->device, s->net, &s->replacement, s->images, o->cache_dir,
-                                  &s->changed);
+    return kas_bench_model_create(s->device, s->net, &s->replacement, s->images, s->batch,
+                                  o->cache_dir, &s->changed);
 }
 
 static void release(subject *s)
@@ -234,11 +283,13 @@ static void release(subject *s)
 }
 
 static kas_status run_net(const kas_bench_options *o, const char *name, kas_device *device,
-                          const kas_bench_sink *sink, kas_table *table)
+                          const kas_roofline *roofline, const kas_bench_sink *sink,
+                          kas_table *table)
 {
     subject s = {.o = o,
                  .sink = sink,
                  .device = device,
+                 .roofline = roofline,
                  .batch = o->batch ? o->batch : kas_recipe_default().batch,
                  .repeats = o->repeats ? o->repeats : REPEATS};
     kas_status status = prepare(&s, name);
@@ -250,19 +301,19 @@ static kas_status run_net(const kas_bench_options *o, const char *name, kas_devi
     return status;
 }
 
-/* Measured when no network is named; all of them would take an hour. */
-static const char *const usual[] = {"resnet20", "resnet18"};
-enum { USUAL = sizeof usual / sizeof *usual };
+/* Measured when no network is named; all of them are the suite "models". */
+static const char usual[] = "resnet20,resnet18";
 
 static kas_status run_nets(const kas_bench_options *o, const kas_bench_sink *sink, kas_table *table)
 {
+    const char *list = o->net ? o->net : usual;
+    char name[KAS_BENCH_NET];
     kas_device *device;
-    kas_status status = KAS_OK;
+    kas_roofline roofline;
     KAS_TRY(kas_device_open(o->device ? o->device : "auto", o->threads, &device));
-    if (o->net)
-        status = run_net(o, o->net, device, sink, table);
-    for (int i = 0; !o->net && status == KAS_OK && i < USUAL; i++)
-        status = run_net(o, usual[i], device, sink, table);
+    kas_status status = kas_roofline_measure(device, o->roofline, &roofline);
+    while (status == KAS_OK && kas_bench_next_net(&list, name))
+        status = run_net(o, name, device, &roofline, sink, table);
     kas_device_close(device);
     return status;
 }
@@ -270,16 +321,20 @@ static kas_status run_nets(const kas_bench_options *o, const kas_bench_sink *sin
 static kas_status run(const kas_bench_options *o, const kas_bench_sink *sink)
 {
     static const kas_column columns[] = {
-        {"network", KAS_LEFT},        {"kernel", KAS_LEFT},   {"phase", KAS_LEFT},
-        {"batch", KAS_RIGHT},         {"median", KAS_RIGHT},  {"quartiles", KAS_LEFT},
-        {"images/s", KAS_RIGHT},      {"GFLOP/s", KAS_RIGHT}, {"convolutions", KAS_RIGHT},
-        {"to unmodified", KAS_RIGHT}, {"quartiles", KAS_LEFT}};
+        {"network", KAS_LEFT},       {"kernel", KAS_LEFT},         {"phase", KAS_LEFT},
+        {"batch", KAS_RIGHT},        {"median", KAS_RIGHT},        {"quartiles", KAS_LEFT},
+        {"images/s", KAS_RIGHT},     {"GFLOP/s", KAS_RIGHT},       {"of floor", KAS_RIGHT},
+        {"bytes", KAS_RIGHT},        {"to floor", KAS_RIGHT},      {"host", KAS_RIGHT},
+        {"convolutions", KAS_RIGHT}, {"to unmodified", KAS_RIGHT}, {"quartiles", KAS_LEFT}};
     kas_table *table =
         sink->json ? NULL : kas_table_create(columns, sizeof columns / sizeof *columns);
     kas_status status = run_nets(o, sink, table);
     if (status == KAS_OK)
         status = kas_bench_table_put(
-            table, "step: a multiply-add is one FLOP; to unmodified: below 1 is faster", sink);
+            table,
+            "step: a multiply-add is one FLOP; bytes: of the plan, and by those of the floor; to "
+            "unmodified: below 1 is faster",
+            sink);
     kas_table_free(table);
     return status;
 }

@@ -17,7 +17,7 @@ typedef struct bench_cli {
     int suites;
 } bench_cli;
 
-enum { KEY_SECONDS = 0x300, KEY_SEED };
+enum { KEY_SECONDS = 0x300, KEY_SEED, KEY_PASSES };
 
 static const struct argp_option option_list[] = {
     {"repeats", 'r', "N", 0, "How often each thing is measured (default: the suite's own)", 0},
@@ -28,6 +28,7 @@ static const struct argp_option option_list[] = {
      "step: compare with this kernel in place; layers: this kernel or a folder of them "
      "(default: kernels)",
      0},
+    {"passes", KEY_PASSES, NULL, 0, "step: list every pass over memory with its bytes", 0},
     {"dataset", 'd', "F.h5", 0, "data: measure this file (default: files made for it)", 0},
     {"device", 'D', "D", 0, "auto (default), cpu, cuda, cuda:N", 0},
     {0}};
@@ -72,6 +73,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_SEED:
         o->bench.seed = (uint64_t)kas_cli_int(state, "--seed", arg, 0, LLONG_MAX / 2);
         return 0;
+    case KEY_PASSES:
+        o->bench.passes = true;
+        return 0;
     case 'b':
         o->bench.batch = (int)kas_cli_int(state, "--batch", arg, 1, 65536);
         return 0;
@@ -100,6 +104,8 @@ static const char doc[] =
     "  kas-gpu bench layers --kernel best.json\n"
     "  kas-gpu bench step --net resnet20 --batch 128 --device cpu --repeats 20\n"
     "  kas-gpu bench step --net resnet20 --kernel best.json --json\n"
+    "  kas-gpu bench step --net resnet18 --passes\n"
+    "  kas-gpu bench models --net resnet18,mobilenet_v2 --batch 32\n"
     "  kas-gpu bench data --dataset imagenet.h5 --batch 256\n"
     "\vWithout --net each suite runs every network it knows, at sizes of its own. Medians with "
     "quartiles, never the best of several runs. docs/benchmarks.md explains every figure.\n\n"

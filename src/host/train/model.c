@@ -41,7 +41,7 @@ static void lay_out(kas_model *m)
     m->layout.total = at;
 }
 
-static kas_status describe(kas_model *m, const kas_model_options *options)
+kas_status kas_model_describe(kas_model *m, const kas_model_options *options)
 {
     m->net = options->net;
     m->batch = options->batch;
@@ -61,7 +61,7 @@ static kas_status describe(kas_model *m, const kas_model_options *options)
     return KAS_OK;
 }
 
-static void forget(kas_model *m)
+void kas_model_forget(kas_model *m)
 {
     for (int mode = 0; mode < KAS_TAPE_MODES; mode++)
         kas_tape_free(&m->tape[mode]);
@@ -72,13 +72,13 @@ static void forget(kas_model *m)
 kas_status kas_model_plan_memory(const kas_model_options *options, kas_memory_plan *out)
 {
     kas_model m = {0};
-    kas_status status = describe(&m, options);
+    kas_status status = kas_model_describe(&m, options);
     const kas_model_layout *l = &m.layout;
     *out = (kas_memory_plan){.kept = l->gradients,
                              .gradients = l->transient - l->gradients,
                              .activations = l->total - l->transient,
                              .total = l->total};
-    forget(&m);
+    kas_model_forget(&m);
     return status;
 }
 
@@ -163,7 +163,7 @@ kas_status kas_model_create(kas_device *device, const kas_model_options *options
         return kas_fail(KAS_NO_MEMORY, "no memory for a network");
     m->device = device;
     kas_status status = KAS_OK;
-    KAS_TRY_GOTO(describe(m, options), fail);
+    KAS_TRY_GOTO(kas_model_describe(m, options), fail);
     KAS_TRY_GOTO(allocate_lists(m), fail);
     KAS_TRY_GOTO(kas_replaced_load(&m->replaced, device, options->cache_dir, &m->compile_seconds),
                  fail);
@@ -194,7 +194,7 @@ void kas_model_free(kas_model *m)
     free(m->conv);
     free(m->conv_owner);
     free(m->address);
-    forget(m);
+    kas_model_forget(m);
     free(m);
 }
 

@@ -31,6 +31,11 @@ struct kas_model {
     double compile_seconds;
 };
 
+/* All of a model that needs no device; what it holds is given back by kas_model_forget, after a
+ * failure too. */
+kas_status kas_model_describe(kas_model *m, const kas_model_options *options);
+void kas_model_forget(kas_model *m);
+
 /* The convolution that a CONV or LINEAR layer is. */
 kas_conv_desc kas_layer_conv_desc(const kas_net *net, int layer, int batch);
 

@@ -1,0 +1,27 @@
+#include "host/bench/step_floor.h"
+
+kas_status kas_bench_floor_of(const kas_model *model, kas_tape_mode mode,
+                              const kas_roofline *roofline, kas_bench_floor *out)
+{
+    kas_traffic traffic;
+    KAS_TRY(kas_traffic_count(model, mode, &traffic));
+    *out = (kas_bench_floor){
+        .bytes = traffic.bytes,
+        .floor_bytes = traffic.floor_bytes,
+        .floor_flops = traffic.floor_flops,
+        .seconds = kas_roofline_floor(roofline, traffic.floor_bytes, traffic.floor_flops)};
+    kas_traffic_free(&traffic);
+    return KAS_OK;
+}
+
+void kas_bench_floor_line(kas_buf *line, const kas_bench_floor *floor, const kas_roofline *roofline,
+                          double seconds)
+{
+    kas_line_number(line, "plan_bytes", floor->bytes);
+    kas_line_number(line, "floor_bytes", floor->floor_bytes);
+    kas_line_number(line, "floor_flops", floor->floor_flops);
+    kas_line_number(line, "bytes_per_second", roofline->bytes_per_second);
+    kas_line_number(line, "flops_per_second", roofline->flops_per_second);
+    kas_line_number(line, "floor_seconds", floor->seconds);
+    kas_line_number(line, "share_of_floor", floor->seconds / seconds);
+}

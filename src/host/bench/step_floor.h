@@ -1,0 +1,22 @@
+/* What a step moves and computes beside what the device could do: fields of a line. */
+#ifndef KAS_BENCH_STEP_FLOOR_H
+#define KAS_BENCH_STEP_FLOOR_H
+
+#include "host/bench/bench.h"
+#include "host/bench/roofline.h"
+#include "host/train/traffic.h"
+
+typedef struct kas_bench_floor {
+    double bytes;                    /* of the plan */
+    double floor_bytes, floor_flops; /* traffic.h */
+    double seconds;                  /* the floor */
+} kas_bench_floor;
+
+kas_status kas_bench_floor_of(const kas_model *model, kas_tape_mode mode,
+                              const kas_roofline *roofline, kas_bench_floor *out);
+/* plan_bytes, floor_bytes, floor_flops, bytes_per_second, flops_per_second, floor_seconds,
+ * share_of_floor. */
+void kas_bench_floor_line(kas_buf *line, const kas_bench_floor *floor, const kas_roofline *roofline,
+                          double seconds);
+
+#endif
