@@ -13,6 +13,22 @@
  * float64.  Inputs are random, so that is rare; a comparison that fails is repeated with up to
  * KAS_AGREE_DRAWS fresh inputs, and how many were drawn is reported.  A wrong kernel is wrong for
  * all of them.
+ *
+ * Some kernels amplify rounding whatever their inputs: behind a softmax over two values an average
+ * is constant, and a norm divides what rounding left of it by sqrt(1e-5).  So a comparison that
+ * fails asks how far rounding alone moves the reference: KAS_AGREE_SAMPLES times the reference runs
+ * again with every node's value and gradient rounded to float32, up or down at random
+ * (kas_reference_round).  An error of at most KAS_AGREE_MARGIN times the largest movement, in the
+ * maximum and in the root mean square over the tensor, is what float32 can be expected to do, and
+ * the kernel is called ill-conditioned at this target.  The margin is there because a node rounds
+ * once in the reference and several times on a device: sums one after another, exp and division
+ * good to 1 to 4 units in the last place.  (Of the first such kernels met, errors were 0.1 to 1.1
+ * times the movement.)
+ *
+ * So that this hides no wrong kernel: it is asked of failures only, and by tensor; every one of the
+ * KAS_AGREE_DRAWS inputs must find its error explained; and where rounding moves a tensor by more
+ * than KAS_AGREE_TELLING of its scale, so that nearly half the scale would have to be allowed, the
+ * comparison says too little and is called undecided, which is no agreement.
  */
 #ifndef KAS_JIT_AGREE_H
 #define KAS_JIT_AGREE_H
@@ -26,7 +42,16 @@
 #define KAS_AGREE_FORWARD 1e-4 /* tolerances */
 #define KAS_AGREE_GRADIENT 1e-3
 #define KAS_AGREE_NUMERIC 1e-4 /* reference against finite differences */
-enum { KAS_AGREE_DRAWS = 4 };
+#define KAS_AGREE_MARGIN 4.0
+#define KAS_AGREE_TELLING 0.1
+enum { KAS_AGREE_DRAWS = 4, KAS_AGREE_SAMPLES = 8 };
+
+typedef enum kas_agree_verdict {                            /* the later the worse */
+                                 KAS_AGREE_OK,              /* within the tolerances */
+                                 KAS_AGREE_ILL_CONDITIONED, /* not, but rounding explains it */
+                                 KAS_AGREE_UNDECIDED, /* rounding would explain nearly anything */
+                                 KAS_AGREE_FAILED
+} kas_agree_verdict;
 
 typedef struct kas_agree_options {
     int batch;
@@ -39,8 +64,10 @@ typedef struct kas_agree_options {
 typedef struct kas_agreement {
     double forward, dx, dweight; /* relative errors; dweight: the worst weight */
     double numeric;              /* reference against finite differences; 0 when not asked for */
-    int draws;                   /* inputs tried */
-    bool ok;
+    double rounding; /* the most by which rounding moves a tensor that is not within its tolerance;
+                        relative like the errors, 0 where all are */
+    int draws;       /* inputs tried */
+    kas_agree_verdict verdict;
     int operations, convolutions; /* of both passes */
 } kas_agreement;
 

@@ -44,4 +44,22 @@ count() { ./kas-gpu show "$folder/$1.json" --net resnet20 --source cuda | grep -
 [ "$(count hw)" = "$(count wh)" ]
 [ "$(count dhw)" = "$(count dwh)" ]
 cc -std=gnu17 -fsyntax-only "$folder/cpu.c"
+# Rounding decides which of many equal channels is the largest: counted apart, not a failure; and noise is no agreement.
+norm='{"op":"norm","in":[0],"dim":2,"dim_end":3},{"op":"softmax","in":[1],"dim":2,"dim_end":3}'
+node() { printf '{"format":"kas-gpu kernel","version":1,"nodes":[{"op":"input"},%s],"groups":{}}' "$1"; }
+node "$norm"',{"op":"fold_max","in":[2],"dim":0},{"op":"conv","in":[3],"axes":"h","out":"C"}' >"$folder/ties.json"
+node '{"op":"softmax","in":[0],"dim":2,"dim_end":3},{"op":"pool_avg","in":[1],"axes":"w","kernel":5},{"op":"norm","in":[2],"dim":0,"dim_end":2},{"op":"norm","in":[3],"dim":0,"dim_end":2},{"op":"fc","in":[4],"out":"C"}' >"$folder/noise.json"
+./kas-gpu check "$folder/ties.json" --net resnet18 --input 3x8x8 --seed 1 --device cpu --directions 0 >"$folder/out"
+grep -Eq 'ill-conditioned \(float32 rounding alone: [0-9.e-]+\) \(inputs drawn again\)$' "$folder/out"
+grep -Eq '^ill-conditioned: [1-9][0-9]* comparisons .* undecided: 0, of 1 kernels$' "$folder/out"
+cat >"$folder/net.json" <<'END'
+{"format": "kas-gpu network", "version": 1, "name": "one", "layers": [
+    {"conv": "stem", "channels": 64, "kernel": 3}, {"conv": "conv", "channels": 64, "kernel": 3},
+    {"global_avg_pool": "pool"}, {"linear": "fc", "channels": "classes"}]}
+END
+code=0
+./kas-gpu check "$folder/noise.json" --net "$folder/net.json" --input 3x2x2 --device cpu --directions 0 --json >"$folder/out" 2>"$folder/err" || code=$?
+[ $code = 1 ]
+grep -q '"undecided": *[1-9]' "$folder/out"
+grep -q 'nothing is shown' "$folder/err"
 echo "check: ok"

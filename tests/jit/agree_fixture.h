@@ -122,7 +122,7 @@ static void record(const kas_agreement *a, const char *name, const kas_target *t
 {
     compared++;
     redrawn += a->draws > 1;
-    if (!a->ok)
+    if (a->verdict != KAS_AGREE_OK)
         fail_msg("%s at %ux%ux%u, parts %u -> %u, kernel %u: errors %.3g forward, %.3g dx, %.3g "
                  "dweight, %.3g finite differences",
                  name, t->c, t->h, t->w, t->parts_in, t->parts_out, t->kernel_h, a->forward, a->dx,

@@ -126,7 +126,7 @@ static void test_agreement(void **state)
     const int kernels = wanted_kernels();
     const bool all = kernels > FEW;
     const kas_agree_options options = {.batch = 2, .seed = 5, .directions = 1};
-    int comparisons = 0, redrawn = 0, screened = 0;
+    int comparisons = 0, redrawn = 0, screened = 0, ill_conditioned = 0;
     double forward = 0, gradient = 0, numeric = 0;
     open_fixture(&f, all);
     for (int k = 0; k < kernels; k++) {
@@ -148,20 +148,26 @@ static void test_agreement(void **state)
         for (int i = 0; i < count; i++) {
             comparisons++;
             redrawn += result[i].draws > 1;
-            if (!result[i].ok)
+            if (result[i].verdict == KAS_AGREE_FAILED)
                 fail_msg("kernel %s at %s: errors %.3g forward, %.3g dx, %.3g dweight, %.3g finite "
                          "differences",
                          s.name, target[i].name, result[i].forward, result[i].dx, result[i].dweight,
                          result[i].numeric);
+            numeric = larger(numeric, result[i].numeric);
+            if (result[i].verdict != KAS_AGREE_OK) {
+                ill_conditioned++;
+                continue;
+            }
             forward = larger(forward, result[i].forward);
             gradient = larger(gradient, larger(result[i].dx, result[i].dweight));
-            numeric = larger(numeric, result[i].numeric);
         }
         kas_solution_free(&s.solution);
     }
-    printf("%d kernels (%d more were screened out), %d comparisons, %d with inputs drawn again\n",
-           kernels, screened, comparisons, redrawn);
+    printf("%d kernels (%d more were screened out), %d comparisons, %d with inputs drawn again, %d "
+           "ill-conditioned or undecided\n",
+           kernels, screened, comparisons, redrawn, ill_conditioned);
     assert_true(screened <= kernels);
+    assert_true(ill_conditioned <= comparisons / 20);
     printf("largest error: forward %.3g (tolerance %g), gradients %.3g (tolerance %g), finite "
            "differences %.3g (tolerance %g)\n",
            forward, KAS_AGREE_FORWARD, gradient, KAS_AGREE_GRADIENT, numeric, KAS_AGREE_NUMERIC);

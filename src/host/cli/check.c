@@ -104,8 +104,12 @@ static const char doc[] =
     "  kas-gpu check --sampled 300 --seed 1 --nvrtc\n"
     "  kas-gpu check --sampled 2000 --shapes 1 --net resnet20 --input 3x8x8 --nvrtc\n"
     "\vThe network is resnet18 and images are 3x16x16 unless said otherwise: the reference is not "
-    "quick. An error is the largest difference in a tensor, divided by its largest value. The exit "
-    "code is 1 when a kernel fails. A sampled kernel whose output is not finite or has a standard "
+    "quick. An error is the largest difference in a tensor, divided by its largest value. A "
+    "comparison "
+    "is ill-conditioned when rounding to float32 moves the reference itself beyond the tolerance "
+    "and explains the error; undecided when it would explain nearly any. The exit "
+    "code is 1 when a kernel fails, or is undecided at every shape. A sampled kernel whose output "
+    "is not finite or has a standard "
     "deviation outside [0.01, 100] at initialisation is screened out, as a search does it: it "
     "counts as a failure of the sampler, and another one is drawn in its place.";
 
@@ -117,10 +121,13 @@ typedef struct checker {
     kas_device *device;
     kas_compiler *compiler, *arch[MAX_ARCHS];
     long long kernels, comparisons, failures, redrawn, compiled;
-    long long screened;                /* sampled kernels that were left out */
-    long long gpu_kernels, gpu_local;  /* of all cubins; those with local memory */
-    int gpu_registers;                 /* the most of a thread */
-    double forward, gradient, numeric; /* largest errors */
+    long long verdict[KAS_AGREE_FAILED + 1], ill_kernels;
+    long long screened;               /* sampled kernels that were left out */
+    long long gpu_kernels, gpu_local; /* of all cubins; those with local memory */
+    int gpu_registers;                /* the most of a thread */
+    double forward, gradient;         /* largest errors of those within tolerance */
+    double ill_error, ill_rounding;   /* of those that are ill-conditioned */
+    double numeric;
 } checker;
 
 /* ---- one kernel
@@ -158,6 +165,19 @@ static kas_status distinct_shapes(const checker *c, const kas_solution *s, shape
     return KAS_OK;
 }
 
+static const char *const verdicts[] = {"ok", "ill-conditioned", "undecided", "failed"};
+
+static void tell_verdict(const kas_agreement *a)
+{
+    if (a->verdict == KAS_AGREE_FAILED)
+        printf("  FAILED");
+    else
+        printf("  %s", verdicts[a->verdict]);
+    if (a->rounding > 0)
+        printf(" (float32 rounding alone: %.1e)", a->rounding);
+    printf("%s\n", a->draws > 1 ? " (inputs drawn again)" : "");
+}
+
 static kas_status tell(checker *c, const char *name, const kas_target *t, const kas_agreement *a)
 {
     if (!c->o->common.json) {
@@ -166,7 +186,7 @@ static kas_status tell(checker *c, const char *name, const kas_target *t, const 
                a->dweight);
         if (c->o->agree.directions)
             printf("  differences %.1e", a->numeric);
-        printf("  %s%s\n", a->ok ? "ok" : "FAILED", a->draws > 1 ? " (inputs drawn again)" : "");
+        tell_verdict(a);
         return KAS_OK;
     }
     kas_buf line = {0};
@@ -185,7 +205,8 @@ static kas_status tell(checker *c, const char *name, const kas_target *t, const 
     kas_line_number(&line, "dweight", a->dweight);
     kas_line_number(&line, "differences", a->numeric);
     kas_line_int(&line, "draws", a->draws);
-    kas_line_text(&line, "result", a->ok ? "ok" : "failed");
+    kas_line_number(&line, "rounding", a->rounding);
+    kas_line_text(&line, "result", verdicts[a->verdict]);
     kas_line_end(&line);
     const kas_status status = kas_buf_status(&line);
     if (status == KAS_OK)
@@ -197,11 +218,30 @@ static kas_status tell(checker *c, const char *name, const kas_target *t, const 
 static void count_result(checker *c, const kas_agreement *a)
 {
     c->comparisons++;
-    c->failures += !a->ok;
+    c->verdict[a->verdict]++;
+    c->failures += a->verdict == KAS_AGREE_FAILED;
     c->redrawn += a->draws > 1;
-    c->forward = fmax(c->forward, a->forward);
-    c->gradient = fmax(c->gradient, fmax(a->dx, a->dweight));
     c->numeric = fmax(c->numeric, a->numeric);
+    if (a->verdict == KAS_AGREE_OK) {
+        c->forward = fmax(c->forward, a->forward);
+        c->gradient = fmax(c->gradient, fmax(a->dx, a->dweight));
+    } else if (a->verdict == KAS_AGREE_ILL_CONDITIONED) {
+        c->ill_error = fmax(c->ill_error, fmax(a->forward, fmax(a->dx, a->dweight)));
+        c->ill_rounding = fmax(c->ill_rounding, a->rounding);
+    }
+}
+
+static void count_kernel(checker *c, const char *name, const kas_agreement *result, int count)
+{
+    int of[KAS_AGREE_FAILED + 1] = {0};
+    for (int i = 0; i < count; i++)
+        of[result[i].verdict]++;
+    c->ill_kernels += of[KAS_AGREE_ILL_CONDITIONED] + of[KAS_AGREE_UNDECIDED] > 0;
+    if (count == 0 || of[KAS_AGREE_UNDECIDED] < count)
+        return;
+    c->failures++;
+    kas_warn("%s: rounding in float32 explains nearly any error at every shape: nothing is shown",
+             name);
 }
 
 /* What the kernels of a cubin need; local memory is memory traffic that nobody wrote. */
@@ -261,6 +301,8 @@ static kas_status check_shapes(checker *c, const kas_kernel *kernel, const char 
         count_result(c, &result[i]);
         status = tell(c, name, &s->target[i], &result[i]);
     }
+    if (status == KAS_OK)
+        count_kernel(c, name, result, s->count);
     free(result);
     if (status == KAS_OK)
         status = compile_for_gpus(c, kernel, name, s);
@@ -416,6 +458,11 @@ static kas_status summary(const checker *c)
         kas_line_int(&line, "failures", c->failures);
         kas_line_int(&line, "screened_out", c->screened);
         kas_line_int(&line, "inputs_drawn_again", c->redrawn);
+        kas_line_int(&line, "ill_conditioned", c->verdict[KAS_AGREE_ILL_CONDITIONED]);
+        kas_line_int(&line, "undecided", c->verdict[KAS_AGREE_UNDECIDED]);
+        kas_line_int(&line, "ill_conditioned_kernels", c->ill_kernels);
+        kas_line_number(&line, "ill_conditioned_error", c->ill_error);
+        kas_line_number(&line, "ill_conditioned_rounding", c->ill_rounding);
         kas_line_number(&line, "forward", c->forward);
         kas_line_number(&line, "gradient", c->gradient);
         kas_line_number(&line, "differences", c->numeric);
@@ -433,6 +480,11 @@ static kas_status summary(const checker *c)
            c->kernels, kas_device_get_info(c->device)->name, c->comparisons, c->redrawn,
            c->compiled, c->failures, c->forward, KAS_AGREE_FORWARD, c->gradient, KAS_AGREE_GRADIENT,
            c->numeric, KAS_AGREE_NUMERIC);
+    if (c->ill_kernels)
+        printf("ill-conditioned: %lld comparisons (largest error %.1e; float32 rounding alone: "
+               "%.1e), undecided: %lld, of %lld kernels\n",
+               c->verdict[KAS_AGREE_ILL_CONDITIONED], c->ill_error, c->ill_rounding,
+               c->verdict[KAS_AGREE_UNDECIDED], c->ill_kernels);
     if (c->o->sampled)
         printf("screened out, an output lost or blown up at initialisation: %lld of %lld sampled\n",
                c->screened, c->screened + c->o->sampled);

@@ -18,34 +18,42 @@ static image image_of(const kas_ref_shape *shape)
 typedef void accumulate(const kas_ref_values *v, const kas_ref_gradients *g, size_t y, size_t w,
                         size_t x);
 
-static void add_pixels(const kas_ref_node *n, const kas_ref_values *v, const kas_ref_gradients *g,
-                       accumulate *add, size_t out, size_t weight, size_t in, long dh, long dw)
+/* The pixels of a row or column whose neighbour at a distance is there too. */
+static long begin(long distance)
+{
+    return distance < 0 ? -distance : 0;
+}
+
+static long end(long distance, long size)
+{
+    return distance > 0 ? size - distance : size;
+}
+
+/* One weight of every output channel of a group: `weight` is that of the first. */
+static void add_tap(const kas_ref_node *n, const kas_ref_values *v, const kas_ref_gradients *d,
+                    accumulate *add, size_t group, size_t weight, size_t in, long dh, long dw)
 {
     const image size = image_of(&n->out);
     const size_t area = (size_t)(size.h * size.w);
-    for (long h = 0; h < size.h; h++)
-        for (long w = 0; w < size.w; w++)
-            if (h + dh >= 0 && h + dh < size.h && w + dw >= 0 && w + dw < size.w)
-                add(v, g, out * area + (size_t)(h * size.w + w), weight,
-                    in * area + (size_t)((h + dh) * size.w + w + dw));
+    for (long h = begin(dh); h < end(dh, size.h); h++)
+        for (long w = begin(dw); w < end(dw, size.w); w++)
+            for (size_t o = 0; o < n->fan_out; o++)
+                add(v, d, (group * n->fan_out + o) * area + (size_t)(h * size.w + w),
+                    weight + o * n->fan_in, in * area + (size_t)((h + dh) * size.w + w + dw));
 }
 
 static void each(const kas_ref_node *n, const kas_ref_values *v, const kas_ref_gradients *d,
                  accumulate *add)
 {
-    const size_t taps = (size_t)n->kernel_h * n->kernel_w;
-    const size_t channels = n->groups * n->fan_in / taps;
+    const long taps = (long)n->kernel_h * n->kernel_w;
+    const size_t channels = n->groups * n->fan_in / (size_t)taps;
     for (size_t c = 0; c < channels; c++) {
         size_t g, i;
         kas_ref_split_channel(n, c, &g, &i);
-        for (size_t o = 0; o < n->fan_out; o++)
-            for (size_t tap = 0; tap < taps; tap++) {
-                const size_t out = g * n->fan_out + o;
-                const long kh = (long)(tap / n->kernel_w), kw = (long)(tap % n->kernel_w);
-                add_pixels(n, v, d, add, out, out * n->fan_in + i * taps + tap, c,
-                           n->dilation * (kh - (long)n->kernel_h / 2),
-                           n->dilation * (kw - (long)n->kernel_w / 2));
-            }
+        for (long tap = 0; tap < taps; tap++)
+            add_tap(n, v, d, add, g, g * n->fan_out * n->fan_in + i * (size_t)taps + (size_t)tap, c,
+                    n->dilation * (tap / n->kernel_w - (long)n->kernel_h / 2),
+                    n->dilation * (tap % n->kernel_w - (long)n->kernel_w / 2));
     }
 }
 

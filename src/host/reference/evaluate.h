@@ -12,6 +12,7 @@
 
 #include <stddef.h>
 
+#include "host/core/random.h"
 #include "host/reference/reference.h"
 
 typedef struct kas_ref_shape {
@@ -91,7 +92,12 @@ struct kas_reference {
     uint32_t *branch[KAS_MAX_NODES]; /* likewise */
     double *weight[KAS_MAX_NODES];   /* copies, [instance][group][out][in] */
     bool evaluated;
+    int bits; /* of the significands that values are rounded to; 0 = not at all */
+    kas_rng rounding;
 };
+
+/* Rounds `size` values up or down at random, as kas_reference_round asked; nothing without it. */
+void kas_ref_round(kas_reference *ref, double *values, size_t size);
 
 /* The forward pass, with fresh or with frozen branches. */
 void kas_ref_evaluate(kas_reference *ref, const double *x, const double *const *weight, double *y,

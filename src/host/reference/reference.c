@@ -133,6 +133,7 @@ void kas_ref_evaluate(kas_reference *ref, const double *x, const double *const *
         for (int i = 1; i < nodes; i++) {
             kas_ref_values v = values_at(ref, i, k, weight, frozen);
             kas_ref_op_get(ref->node[i].node->op)->forward(&ref->node[i], &v);
+            kas_ref_round(ref, v.y, ref->node[i].out.elements);
         }
         double *to = y + (image * ref->target.parts_out + q) * part;
         for (size_t e = 0; e < part; e++)
@@ -150,12 +151,15 @@ kas_status kas_reference_forward(kas_reference *ref, const double *x, const doub
     return KAS_OK;
 }
 
+/* In reverse order every reader of a node has added its part before the node's turn comes. */
 static void backward_copy(kas_reference *ref, size_t k, double *const *dweight)
 {
     for (int i = ref->kernel.nodes - 1; i > 0; i--) {
         const kas_ref_node *n = &ref->node[i];
         kas_ref_values v = values_at(ref, i, k, (const double *const *)ref->weight, true);
-        kas_ref_gradients g = {.dy = ref->grad[i] + k * n->out.elements};
+        double *dy = ref->grad[i] + k * n->out.elements;
+        kas_ref_gradients g = {.dy = dy};
+        kas_ref_round(ref, dy, n->out.elements);
         for (int j = 0; j < n->node->inputs; j++)
             g.din[j] = ref->grad[n->node->in[j]] + k * n->in[j].elements;
         if (n->weight >= 0)

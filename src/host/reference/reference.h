@@ -29,6 +29,13 @@ kas_status kas_reference_forward(kas_reference *ref, const double *x, const doub
 kas_status kas_reference_backward(kas_reference *ref, const double *dy, double *dx,
                                   double *const *dweight);
 
+/* How far does rounding alone move the results?  From now on the value of every node is rounded to
+ * a significand of `bits` bits (24: float32) before another node reads it, and so is every node's
+ * gradient before it is passed on: up or down by the toss of a coin, which `seed` decides, as in
+ * the CESTAC method (Vignes, Mathematics and Computers in Simulation 35, 1993).  What the format
+ * holds exactly stays as it is.  Branches are those of the rounded values.  0 bits: exact again. */
+void kas_reference_round(kas_reference *ref, int bits, uint64_t seed);
+
 /* Values of a node at the last forward, [batch][instance][elements]: to find where a device parts
  * from the reference. */
 const double *kas_reference_node_value(const kas_reference *ref, int node, size_t *elements);

@@ -1,0 +1,57 @@
+/* One kernel at one target, on a device and in the float64 reference, from the same numbers: what
+ * agree.c compares. */
+#ifndef KAS_JIT_AGREE_BENCH_H
+#define KAS_JIT_AGREE_BENCH_H
+
+#include "host/reference/reference.h"
+#include "jit/agree.h"
+
+/* What a kernel computes, in the reference's order of elements. */
+typedef struct kas_agree_results {
+    double *y, *dx, **dweight;
+} kas_agree_results;
+
+typedef struct kas_agree_bench {
+    kas_device *device;
+    const kas_program *program;
+    const kas_target *target;
+    int x_pitch, y_pitch;
+    kas_loaded *loaded;
+    kas_plan *plan;
+    void **memory;
+    float *host; /* as large as the largest buffer */
+    kas_reference *reference;
+    size_t x_size, y_size;
+    double *x, *dy, **weight;
+    kas_agree_results exact, rounded;
+} kas_agree_bench;
+
+/* How far one tensor lies from the reference's. */
+typedef struct kas_gap {
+    double worst, squares; /* largest difference; sum of their squares */
+    double scale;          /* largest value of the reference */
+    size_t count;
+    bool broken; /* something is not finite */
+} kas_gap;
+
+/* Relative to the tensor's scale (agree.h): the largest difference, and their root mean square.
+ * INFINITY when something is not finite. */
+double kas_gap_worst(const kas_gap *gap);
+double kas_gap_rms(const kas_gap *gap);
+
+/* Gaps stand in the order y, dx, weight 0, weight 1, ... */
+enum { KAS_GAP_Y, KAS_GAP_DX, KAS_GAP_WEIGHTS };
+
+/* To be freed also where it fails. */
+kas_status kas_agree_bench_open(kas_agree_bench *b, kas_device *device, const kas_kernel *kernel,
+                                const kas_program *program, kas_module *module, int pitch_more);
+void kas_agree_bench_free(kas_agree_bench *b);
+
+/* New inputs; both sides run on them, with everything that the device writes full of NaN before. */
+kas_status kas_agree_bench_run(kas_agree_bench *b, const kas_agree_options *options, int turn);
+/* Device against reference at the last inputs. `gap` [KAS_GAP_WEIGHTS + weights]. */
+kas_status kas_agree_bench_gaps(kas_agree_bench *b, kas_gap *gap);
+/* Likewise the reference with its values rounded at random to float32 against itself. */
+kas_status kas_agree_bench_rounding(kas_agree_bench *b, uint64_t seed, kas_gap *gap);
+
+#endif

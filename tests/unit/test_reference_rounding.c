@@ -1,0 +1,83 @@
+/* The reference with its values rounded at random: what is rounded, how far, and that it ends. */
+#include <float.h>
+#include <math.h>
+
+#include "reference_fixture.h"
+
+enum { SIZE = 2 * 3 * 4 };
+
+/* y = sin(x) + relu(x): the one must be rounded, of the other nothing. */
+static int build(fixture *f, int *sine, int *relu)
+{
+    fixture_target(f, 2, 3, 4, 3, 3);
+    const int x = kas_build_input(&f->kernel);
+    *sine = kas_build_unary(&f->kernel, KAS_OP_SIN, x);
+    *relu = kas_build_unary(&f->kernel, KAS_OP_RELU, x);
+    fixture_create(f, kas_build_blend(&f->kernel, KAS_OP_ADD, *sine, *relu));
+    fd_random(f->x, SIZE, 1);
+    fd_random(f->dy, SIZE, 2);
+    for (int i = 0; i < SIZE; i++) {
+        f->x[i] = (double)(float)f->x[i];
+        f->dy[i] = (double)(float)f->dy[i];
+    }
+    return SIZE;
+}
+
+static void test_neighbours(void **state)
+{
+    (void)state;
+    fixture f;
+    int sine, relu, up = 0, down = 0;
+    size_t elements;
+    build(&f, &sine, &relu);
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        kas_reference_round(f.ref, FLT_MANT_DIG, seed);
+        fixture_forward(&f);
+        const double *s = kas_reference_node_value(f.ref, sine, &elements);
+        const double *r = kas_reference_node_value(f.ref, relu, &elements);
+        for (int i = 0; i < SIZE; i++) {
+            const double exact = sin(f.x[i]);
+            assert_true(s[i] == (double)(float)s[i]);
+            assert_true(fabs(s[i] - exact) < fabs(exact) * (double)FLT_EPSILON);
+            assert_true(r[i] == fmax(f.x[i], 0));
+            up += s[i] > exact;
+            down += s[i] < exact;
+        }
+    }
+    assert_int_equal(up + down, 20 * SIZE); /* no sine of a float but 0 is one */
+    assert_true(up > 200 && down > 200);    /* of 480 */
+    fixture_free(&f);
+}
+
+/* dx = cos(x) dy + (x > 0) dy: only what a node passes on is rounded, and the gradient of x. */
+static void test_gradients(void **state)
+{
+    (void)state;
+    fixture f;
+    int sine, relu, other = 0;
+    double exact[SIZE];
+    build(&f, &sine, &relu);
+    fixture_forward(&f);
+    fixture_backward(&f);
+    memcpy(exact, f.dx, sizeof exact);
+    kas_reference_round(f.ref, 8, 3); /* bfloat16 */
+    fixture_forward(&f);
+    fixture_backward(&f);
+    for (int i = 0; i < SIZE; i++) {
+        assert_true(fabs(f.dx[i] - exact[i]) < 4 * fabs(f.dy[i]) / 128);
+        other += f.dx[i] != exact[i];
+    }
+    assert_true(other > SIZE / 2);
+    kas_reference_round(f.ref, 0, 0);
+    fixture_forward(&f);
+    fixture_backward(&f);
+    assert_memory_equal(f.dx, exact, sizeof exact);
+    fixture_free(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_neighbours),
+                                       cmocka_unit_test(test_gradients)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
