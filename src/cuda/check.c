@@ -60,6 +60,8 @@ kas_status kas_cuda_check(kas_cuda *cuda, CUresult result, const char *statement
 /* A library says only that something failed; the stream says whether the context is dead. */
 static kas_status after_library_failure(kas_cuda *cuda, kas_status status)
 {
+    if (!cuda->stream)
+        return status;
     CUresult result = cuda->driver->cuStreamSynchronize(cuda->stream);
     return is_sticky(result) ? lose(cuda) : status;
 }
@@ -86,11 +88,15 @@ kas_status kas_cuda_check_dnn(kas_cuda *cuda, cudnnStatus_t result, const char *
         return KAS_OK;
     /* cuDNN 9 numbers errors by kind: 3xxx means not supported; 4xxx and 5xxx are failures. */
     kas_status status = KAS_DEVICE;
-    if ((int)result / 1000 == KAS_CUDNN_NOT_SUPPORTED / 1000)
+    if ((int)result / 1000 == KAS_CUDNN_NOT_SUPPORTED / 1000 ||
+        result == KAS_CUDNN_COMPILATION_FAILED)
         status = KAS_UNSUPPORTED;
     else if (result == KAS_CUDNN_ALLOCATION_FAILED || result == KAS_CUDNN_DEVICE_ALLOCATION_FAILED)
         status = KAS_NO_MEMORY;
-    kas_fail(status, "%s: %s in %s at %s:%d", cuda->base.info.name,
-             cuda->dnn->cudnnGetErrorString(result), statement, base_name(file), line);
+    char words[256] = "";
+    cuda->dnn->cudnnGetLastErrorString(words, sizeof words);
+    kas_fail(status, "%s: %s%s%s in %s at %s:%d", cuda->base.info.name,
+             cuda->dnn->cudnnGetErrorString(result), words[0] ? ": " : "", words, statement,
+             base_name(file), line);
     return status == KAS_DEVICE ? after_library_failure(cuda, status) : status;
 }

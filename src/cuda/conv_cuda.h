@@ -1,7 +1,8 @@
 /* The three ways in which the CUDA device runs a pass of a convolution.
  *
  *     matmul   1x1, stride 1, no padding: cuBLASLt on the pixels as a matrix, groups as a batch
- *     cudnn    all others, where cuDNN takes the layout (it wants pixels without padding)
+ *     cudnn    all others, as one-operation graphs of cuDNN 9 (dnn_graph.h); padded pixels are
+ *              strides to it, which its engines take as they are or copy into the workspace
  *     direct   our own kernels (src/device_code/conv.kc), for what both refuse
  *
  * float32 with float32 products everywhere (no TF32), so that the device agrees with the reference;
@@ -13,7 +14,7 @@
 #include "cuda/cuda.h"
 
 /* Room that the libraries may use for one call. */
-enum { KAS_CUDA_MAX_WORKSPACE = 64 << 20 };
+enum { KAS_CUDA_MAX_WORKSPACE = 256 << 20 };
 
 /* create: KAS_UNSUPPORTED when the library is missing or refuses; run: when it refuses these
  * pointers after all.  Workspace is reserved by create. */

@@ -44,6 +44,7 @@ typedef struct kas_cuda {
     bool libraries_tried;
     cublasLtHandle_t lt_handle;
     cudnnHandle_t dnn_handle;
+    cudnnBackendDescriptor_t dnn_gpu; /* tests: a description of a GPU in place of the handle */
     /* One workspace for all library calls: they run one after the other on the stream.  Its address
      * is read when a plan runs, because preparing a convolution may make it grow. */
     CUdeviceptr workspace;

@@ -16,14 +16,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* cuDNN has one struct for each pass of a convolution, alike but for the enum of `algo`. */
-typedef struct kas_cudnn_algo_perf {
-    int algo, status;
-    float time;
-    size_t memory;
-    int determinism, math, reserved[3];
-} kas_cudnn_algo_perf;
-
 #ifndef KAS_CUDA_REAL_HEADERS
 typedef int CUresult, CUdevice, CUdevice_attribute;
 typedef unsigned long long CUdeviceptr;
@@ -58,16 +50,10 @@ typedef struct {
     int reserved[4];
 } cublasLtMatmulHeuristicResult_t;
 
-typedef int cudnnStatus_t, cudnnTensorFormat_t, cudnnDataType_t, cudnnMathType_t;
-typedef int cudnnConvolutionMode_t, cudnnDeterminism_t;
-typedef int cudnnConvolutionFwdAlgo_t, cudnnConvolutionBwdDataAlgo_t,
-    cudnnConvolutionBwdFilterAlgo_t;
+typedef int cudnnStatus_t, cudnnBackendDescriptorType_t, cudnnBackendAttributeName_t;
+typedef int cudnnBackendAttributeType_t;
 typedef struct cudnnContext *cudnnHandle_t;
-typedef struct cudnnTensorStruct *cudnnTensorDescriptor_t;
-typedef struct cudnnFilterStruct *cudnnFilterDescriptor_t;
-typedef struct cudnnConvolutionStruct *cudnnConvolutionDescriptor_t;
-typedef kas_cudnn_algo_perf cudnnConvolutionFwdAlgoPerf_t, cudnnConvolutionBwdDataAlgoPerf_t,
-    cudnnConvolutionBwdFilterAlgoPerf_t;
+typedef void *cudnnBackendDescriptor_t;
 typedef struct CUstream_st *cudaStream_t;
 
 typedef int ncclResult_t;
@@ -137,14 +123,114 @@ enum {
     KAS_CUDNN_SUCCESS = 0,
     KAS_CUDNN_BAD_PARAM = 2000,
     KAS_CUDNN_NOT_SUPPORTED = 3000,
+    KAS_CUDNN_COMPILATION_FAILED = 4001,
     KAS_CUDNN_ALLOCATION_FAILED = 4003,
     KAS_CUDNN_DEVICE_ALLOCATION_FAILED = 4004,
     KAS_CUDNN_EXECUTION_FAILED = 5000,
     KAS_CUDNN_DATA_FLOAT = 0,
-    KAS_CUDNN_NHWC = 1,
+    KAS_CUDNN_DATA_HALF = 2,
+    KAS_CUDNN_DATA_BFLOAT16 = 9,
     KAS_CUDNN_CROSS_CORRELATION = 1,
-    KAS_CUDNN_FMA_MATH = 3, /* DEFAULT_MATH would allow TF32 */
-    KAS_CUDNN_DETERMINISTIC = 1,
+
+    /* Kinds of descriptors of cuDNN's graph interface, */
+    KAS_DNN_CONVOLUTION = 1,
+    KAS_DNN_ENGINE = 2,
+    KAS_DNN_ENGINE_CONFIG = 3,
+    KAS_DNN_HEURISTICS = 4,
+    KAS_DNN_PLAN = 5,
+    KAS_DNN_KNOB_CHOICE = 7,
+    KAS_DNN_FORWARD = 10,
+    KAS_DNN_BACKWARD_FILTER = 11,
+    KAS_DNN_BACKWARD_DATA = 12,
+    KAS_DNN_GRAPH = 15,
+    KAS_DNN_VARIANT_PACK = 16,
+    KAS_DNN_TENSOR = 17,
+    KAS_DNN_GPU = 38, /* since 9.8 */
+    /* types of attributes, */
+    KAS_DNN_TYPE_HANDLE = 0,
+    KAS_DNN_TYPE_DATA_TYPE = 1,
+    KAS_DNN_TYPE_BOOL = 2,
+    KAS_DNN_TYPE_INT64 = 3,
+    KAS_DNN_TYPE_FLOAT = 4,
+    KAS_DNN_TYPE_POINTER = 6,
+    KAS_DNN_TYPE_CONVOLUTION_MODE = 7,
+    KAS_DNN_TYPE_HEURISTICS_MODE = 8,
+    KAS_DNN_TYPE_KNOB = 9,
+    KAS_DNN_TYPE_NUMERICAL_NOTE = 11,
+    KAS_DNN_TYPE_DESCRIPTOR = 15,
+    KAS_DNN_TYPE_BEHAVIOR_NOTE = 19,
+    KAS_DNN_TYPE_CHAR = 24,
+    /* their names, */
+    KAS_DNN_CONVOLUTION_COMPUTE_TYPE = 100,
+    KAS_DNN_CONVOLUTION_MODE = 101,
+    KAS_DNN_CONVOLUTION_DILATIONS = 102,
+    KAS_DNN_CONVOLUTION_STRIDES = 103,
+    KAS_DNN_CONVOLUTION_POST_PADDINGS = 104,
+    KAS_DNN_CONVOLUTION_PRE_PADDINGS = 105,
+    KAS_DNN_CONVOLUTION_SPATIAL_DIMS = 106,
+    KAS_DNN_HEURISTICS_MODE = 200,
+    KAS_DNN_HEURISTICS_GRAPH = 201,
+    KAS_DNN_HEURISTICS_RESULTS = 202,
+    KAS_DNN_HEURISTICS_GPU = 204,
+    KAS_DNN_CONFIG_ENGINE = 300,
+    KAS_DNN_CONFIG_KNOBS = 302,
+    KAS_DNN_PLAN_HANDLE = 400,
+    KAS_DNN_PLAN_CONFIG = 401,
+    KAS_DNN_PLAN_WORKSPACE = 402,
+    KAS_DNN_PLAN_GPU = 407,
+    KAS_DNN_KNOB_TYPE = 600,
+    KAS_DNN_KNOB_VALUE = 601,
+    KAS_DNN_FORWARD_ALPHA = 700,
+    KAS_DNN_FORWARD_BETA = 701,
+    KAS_DNN_FORWARD_CONVOLUTION = 702,
+    KAS_DNN_FORWARD_W = 703,
+    KAS_DNN_FORWARD_X = 704,
+    KAS_DNN_FORWARD_Y = 705,
+    KAS_DNN_DATA_ALPHA = 706,
+    KAS_DNN_DATA_BETA = 707,
+    KAS_DNN_DATA_CONVOLUTION = 708,
+    KAS_DNN_DATA_W = 709,
+    KAS_DNN_DATA_DX = 710,
+    KAS_DNN_DATA_DY = 711,
+    KAS_DNN_FILTER_ALPHA = 712,
+    KAS_DNN_FILTER_BETA = 713,
+    KAS_DNN_FILTER_CONVOLUTION = 714,
+    KAS_DNN_FILTER_DW = 715,
+    KAS_DNN_FILTER_X = 716,
+    KAS_DNN_FILTER_DY = 717,
+    KAS_DNN_GRAPH_HANDLE = 800,
+    KAS_DNN_GRAPH_OPERATIONS = 801,
+    KAS_DNN_TENSOR_ALIGNMENT = 900,
+    KAS_DNN_TENSOR_DATA_TYPE = 901,
+    KAS_DNN_TENSOR_DIMENSIONS = 902,
+    KAS_DNN_TENSOR_STRIDES = 903,
+    KAS_DNN_TENSOR_UNIQUE_ID = 906,
+    KAS_DNN_TENSOR_IS_VIRTUAL = 907,
+    KAS_DNN_PACK_UNIQUE_IDS = 1000,
+    KAS_DNN_PACK_POINTERS = 1001,
+    KAS_DNN_PACK_WORKSPACE = 1003,
+    KAS_DNN_ENGINE_GRAPH = 1300,
+    KAS_DNN_ENGINE_INDEX = 1301,
+    KAS_DNN_ENGINE_NUMERICAL_NOTES = 1303,
+    KAS_DNN_ENGINE_BEHAVIOR_NOTES = 1305,
+    KAS_DNN_ENGINE_GPU = 1307,
+    KAS_DNN_GPU_JSON = 2702,
+    /* and values. */
+    KAS_DNN_HEURISTICS_FALLBACK = 2,
+    KAS_DNN_HEURISTICS_A = 3,
+    KAS_DNN_NOTE_TENSOR_CORE = 0,
+    KAS_DNN_NOTE_DOWN_CONVERT_INPUTS = 1,
+    KAS_DNN_NOTE_REDUCED_PRECISION_REDUCTION = 2,
+    KAS_DNN_NOTE_FFT = 3,
+    KAS_DNN_NOTE_NONDETERMINISTIC = 4,
+    KAS_DNN_NOTE_WINOGRAD = 5,
+    KAS_DNN_NOTE_WINOGRAD_4X4 = 6,
+    KAS_DNN_NOTE_WINOGRAD_6X6 = 7,
+    KAS_DNN_NOTE_WINOGRAD_13X13 = 8,
+    KAS_DNN_MAX_NOTES = 16, /* room for all of an engine; 9.19 knows 10 */
+    KAS_DNN_BEHAVIOR_RUNTIME_COMPILATION = 0,
+    KAS_DNN_BEHAVIOR_FILTER_REORDER = 1,
+    KAS_DNN_BEHAVIOR_BIAS_REORDER = 2,
 
     KAS_NCCL_SUCCESS = 0
 };
@@ -256,64 +342,19 @@ enum {
     X(cudnnCreate, cudnnStatus_t, (cudnnHandle_t * handle))                                        \
     X(cudnnDestroy, cudnnStatus_t, (cudnnHandle_t handle))                                         \
     X(cudnnSetStream, cudnnStatus_t, (cudnnHandle_t handle, cudaStream_t stream))                  \
-    X(cudnnCreateTensorDescriptor, cudnnStatus_t, (cudnnTensorDescriptor_t * desc))                \
-    X(cudnnDestroyTensorDescriptor, cudnnStatus_t, (cudnnTensorDescriptor_t desc))                 \
-    X(cudnnSetTensor4dDescriptorEx, cudnnStatus_t,                                                 \
-      (cudnnTensorDescriptor_t desc, cudnnDataType_t type, int n, int c, int h, int w,             \
-       int n_stride, int c_stride, int h_stride, int w_stride))                                    \
-    X(cudnnCreateFilterDescriptor, cudnnStatus_t, (cudnnFilterDescriptor_t * desc))                \
-    X(cudnnDestroyFilterDescriptor, cudnnStatus_t, (cudnnFilterDescriptor_t desc))                 \
-    X(cudnnSetFilter4dDescriptor, cudnnStatus_t,                                                   \
-      (cudnnFilterDescriptor_t desc, cudnnDataType_t type, cudnnTensorFormat_t format, int k,      \
-       int c, int h, int w))                                                                       \
-    X(cudnnCreateConvolutionDescriptor, cudnnStatus_t, (cudnnConvolutionDescriptor_t * desc))      \
-    X(cudnnDestroyConvolutionDescriptor, cudnnStatus_t, (cudnnConvolutionDescriptor_t desc))       \
-    X(cudnnSetConvolution2dDescriptor, cudnnStatus_t,                                              \
-      (cudnnConvolutionDescriptor_t desc, int pad_h, int pad_w, int stride_h, int stride_w,        \
-       int dilation_h, int dilation_w, cudnnConvolutionMode_t mode, cudnnDataType_t compute))      \
-    X(cudnnSetConvolutionGroupCount, cudnnStatus_t,                                                \
-      (cudnnConvolutionDescriptor_t desc, int groups))                                             \
-    X(cudnnSetConvolutionMathType, cudnnStatus_t,                                                  \
-      (cudnnConvolutionDescriptor_t desc, cudnnMathType_t math))                                   \
-    X(cudnnGetConvolutionForwardAlgorithm_v7, cudnnStatus_t,                                       \
-      (cudnnHandle_t handle, cudnnTensorDescriptor_t x, cudnnFilterDescriptor_t w,                 \
-       cudnnConvolutionDescriptor_t conv, cudnnTensorDescriptor_t y, int wanted, int *found,       \
-       cudnnConvolutionFwdAlgoPerf_t *results))                                                    \
-    X(cudnnGetConvolutionBackwardDataAlgorithm_v7, cudnnStatus_t,                                  \
-      (cudnnHandle_t handle, cudnnFilterDescriptor_t w, cudnnTensorDescriptor_t dy,                \
-       cudnnConvolutionDescriptor_t conv, cudnnTensorDescriptor_t dx, int wanted, int *found,      \
-       cudnnConvolutionBwdDataAlgoPerf_t *results))                                                \
-    X(cudnnGetConvolutionBackwardFilterAlgorithm_v7, cudnnStatus_t,                                \
-      (cudnnHandle_t handle, cudnnTensorDescriptor_t x, cudnnTensorDescriptor_t dy,                \
-       cudnnConvolutionDescriptor_t conv, cudnnFilterDescriptor_t dw, int wanted, int *found,      \
-       cudnnConvolutionBwdFilterAlgoPerf_t *results))                                              \
-    X(cudnnGetConvolutionForwardWorkspaceSize, cudnnStatus_t,                                      \
-      (cudnnHandle_t handle, cudnnTensorDescriptor_t x, cudnnFilterDescriptor_t w,                 \
-       cudnnConvolutionDescriptor_t conv, cudnnTensorDescriptor_t y,                               \
-       cudnnConvolutionFwdAlgo_t algo, size_t * bytes))                                            \
-    X(cudnnGetConvolutionBackwardDataWorkspaceSize, cudnnStatus_t,                                 \
-      (cudnnHandle_t handle, cudnnFilterDescriptor_t w, cudnnTensorDescriptor_t dy,                \
-       cudnnConvolutionDescriptor_t conv, cudnnTensorDescriptor_t dx,                              \
-       cudnnConvolutionBwdDataAlgo_t algo, size_t * bytes))                                        \
-    X(cudnnGetConvolutionBackwardFilterWorkspaceSize, cudnnStatus_t,                               \
-      (cudnnHandle_t handle, cudnnTensorDescriptor_t x, cudnnTensorDescriptor_t dy,                \
-       cudnnConvolutionDescriptor_t conv, cudnnFilterDescriptor_t dw,                              \
-       cudnnConvolutionBwdFilterAlgo_t algo, size_t * bytes))                                      \
-    X(cudnnConvolutionForward, cudnnStatus_t,                                                      \
-      (cudnnHandle_t handle, const void *alpha, cudnnTensorDescriptor_t x_desc, const void *x,     \
-       cudnnFilterDescriptor_t w_desc, const void *w, cudnnConvolutionDescriptor_t conv,           \
-       cudnnConvolutionFwdAlgo_t algo, void *workspace, size_t workspace_bytes, const void *beta,  \
-       cudnnTensorDescriptor_t y_desc, void *y))                                                   \
-    X(cudnnConvolutionBackwardData, cudnnStatus_t,                                                 \
-      (cudnnHandle_t handle, const void *alpha, cudnnFilterDescriptor_t w_desc, const void *w,     \
-       cudnnTensorDescriptor_t dy_desc, const void *dy, cudnnConvolutionDescriptor_t conv,         \
-       cudnnConvolutionBwdDataAlgo_t algo, void *workspace, size_t workspace_bytes,                \
-       const void *beta, cudnnTensorDescriptor_t dx_desc, void *dx))                               \
-    X(cudnnConvolutionBackwardFilter, cudnnStatus_t,                                               \
-      (cudnnHandle_t handle, const void *alpha, cudnnTensorDescriptor_t x_desc, const void *x,     \
-       cudnnTensorDescriptor_t dy_desc, const void *dy, cudnnConvolutionDescriptor_t conv,         \
-       cudnnConvolutionBwdFilterAlgo_t algo, void *workspace, size_t workspace_bytes,              \
-       const void *beta, cudnnFilterDescriptor_t dw_desc, void *dw))
+    X(cudnnGetLastErrorString, void, (char *message, size_t size))                                 \
+    X(cudnnBackendCreateDescriptor, cudnnStatus_t,                                                 \
+      (cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t * desc))                        \
+    X(cudnnBackendDestroyDescriptor, cudnnStatus_t, (cudnnBackendDescriptor_t desc))               \
+    X(cudnnBackendFinalize, cudnnStatus_t, (cudnnBackendDescriptor_t desc))                        \
+    X(cudnnBackendSetAttribute, cudnnStatus_t,                                                     \
+      (cudnnBackendDescriptor_t desc, cudnnBackendAttributeName_t name,                            \
+       cudnnBackendAttributeType_t type, int64_t count, const void *values))                       \
+    X(cudnnBackendGetAttribute, cudnnStatus_t,                                                     \
+      (cudnnBackendDescriptor_t const desc, cudnnBackendAttributeName_t name,                      \
+       cudnnBackendAttributeType_t type, int64_t wanted, int64_t *count, void *values))            \
+    X(cudnnBackendExecute, cudnnStatus_t,                                                          \
+      (cudnnHandle_t handle, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack))
 
 /* Only found and named so far; several GPUs come with a later issue. */
 #define KAS_NCCL_FUNCTIONS(X)                                                                      \

@@ -71,6 +71,8 @@ bool sim_capturing(void); /* for this thread */
 void *sim_new(size_t bytes); /* zeroed; aborts when there is no memory */
 int sim_stream_device(CUstream stream);
 void sim_drain(CUstream stream); /* NULL: all */
+/* For work: as if it had taken so long, as events see it. */
+void sim_pass_time(int microseconds);
 void sim_some_progress(void);
 
 #endif

@@ -33,11 +33,24 @@ struct CUstream_st {
 struct CUevent_st {
     uint64_t records, reached; /* calls of cuEventRecord; how many of them the work has come to */
     CUstream stream;           /* of the last record */
-    struct timespec time;
+    double milliseconds;
 };
 
 _Thread_local CUcontext sim_context;
 static CUstream streams;
+static double pretended; /* milliseconds */
+
+void sim_pass_time(int microseconds)
+{
+    pretended += microseconds * 1e-3;
+}
+
+static double milliseconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6 + pretended;
+}
 
 void *sim_new(size_t bytes)
 {
@@ -95,7 +108,7 @@ static void reach_event(void *data)
 {
     CUevent event = *(CUevent *)data;
     event->reached++;
-    clock_gettime(CLOCK_MONOTONIC, &event->time);
+    event->milliseconds = milliseconds_now();
 }
 
 static void run_head(CUstream stream)
@@ -383,7 +396,6 @@ CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end)
         return KAS_CUDA_ERROR_INVALID_HANDLE;
     if (start->reached < start->records || end->reached < end->records)
         return KAS_CUDA_ERROR_NOT_READY;
-    *milliseconds = (float)((double)(end->time.tv_sec - start->time.tv_sec) * 1e3 +
-                            (double)(end->time.tv_nsec - start->time.tv_nsec) * 1e-6);
+    *milliseconds = (float)(end->milliseconds - start->milliseconds);
     return KAS_CUDA_SUCCESS;
 }

@@ -154,6 +154,7 @@ typedef struct routes {
     kas_conv_desc desc;
     int launches, matmuls, convolutions; /* expected of the three passes */
     int offset;                          /* floats by which every pointer is shifted */
+    const char *refused;                 /* library that refuses everything; NULL: none */
 } routes;
 
 /* Runs the three passes; `out` gets y, dx and dw with their padding, one after the other. */
@@ -211,22 +212,21 @@ static void convolutions_take_the_right_way(void **state)
     /* Of conv.kc's kernels a forward pass takes two (weights are transposed first), the others one;
      * a depthwise backward pass takes two. */
     const routes list[] = {
-        {F32(2, 5, 4, 12, 20, 1, 1, 1, 1, 0, 0, 12, 20, 0), 0, 3, 0, 0}, /* fully-connected */
-        {F32(2, 5, 4, 12, 20, 4, 1, 1, 1, 0, 0, 16, 24, 0), 0, 3, 0,
-         0}, /* in groups, padded pixels */
-        {F32(3, 1, 1, 7, 5, 1, 1, 1, 1, 0, 0, 8, 8, 0), 0, 3, 0,
-         0}, /* sizes that are no multiple */
-        {F32(2, 5, 4, 12, 20, 1, 1, 1, 1, 0, 0, 12, 20, 0), 4, 0, 0, 1}, /* pointers not aligned */
-        {F32(2, 6, 5, 8, 16, 1, 3, 3, 1, 1, 1, 8, 16, 0), 0, 0, 3, 0},   /* cuDNN */
-        {F32(2, 6, 5, 8, 16, 2, 3, 3, 2, 1, 1, 8, 16, 0), 0, 0, 3,
-         0}, /* cuDNN, groups and stride */
-        {F32(2, 6, 5, 8, 16, 1, 1, 1, 2, 0, 0, 8, 16, 0), 0, 0, 3, 0}, /* 1x1 with stride */
-        {F32(2, 6, 5, 3, 16, 1, 3, 3, 1, 1, 1, 4, 16, 0), 4, 0, 0,
-         0}, /* pixels padded: own kernels */
-        {F32(2, 6, 5, 6, 6, 6, 3, 3, 1, 1, 1, 8, 8, 0), 5, 0, 0, 0},   /* depthwise, own kernels */
-        {F32(2, 7, 6, 8, 16, 1, 3, 3, 1, 2, 2, 8, 16, 2), 0, 0, 3, 0}, /* cuDNN, taps 2 apart */
-        {F32(2, 7, 6, 3, 16, 1, 3, 3, 1, 3, 3, 4, 16, 3), 4, 0, 0, 0}, /* own kernels, 3 apart */
-        {F32(2, 7, 6, 6, 6, 6, 3, 3, 1, 2, 2, 8, 8, 2), 5, 0, 0, 0},   /* depthwise, 2 apart */
+        {.desc = F32(2, 5, 4, 12, 20, 1, 1, 1, 1, 0, 0, 12, 20, 0), .matmuls = 3},
+        {.desc = F32(2, 5, 4, 12, 20, 4, 1, 1, 1, 0, 0, 16, 24, 0), .matmuls = 3}, /* groups */
+        {.desc = F32(3, 1, 1, 7, 5, 1, 1, 1, 1, 0, 0, 8, 8, 0), .matmuls = 3},     /* odd sizes */
+        {.desc = F32(2, 5, 4, 12, 20, 1, 1, 1, 1, 0, 0, 12, 20, 0), .launches = 4, .offset = 1},
+        {.desc = F32(2, 6, 5, 8, 16, 1, 3, 3, 1, 1, 1, 8, 16, 0), .convolutions = 3},
+        {.desc = F32(2, 6, 5, 8, 16, 1, 3, 3, 1, 1, 1, 8, 16, 0), .launches = 4, .offset = 1},
+        {.desc = F32(2, 6, 5, 8, 16, 2, 3, 3, 2, 1, 1, 8, 16, 0), .convolutions = 3}, /* stride */
+        {.desc = F32(2, 6, 5, 8, 16, 1, 1, 1, 2, 0, 0, 8, 16, 0), .convolutions = 3}, /* 1x1 */
+        {.desc = F32(2, 6, 5, 3, 16, 1, 3, 3, 1, 1, 1, 4, 16, 0), .convolutions = 3}, /* padded */
+        {.desc = F32(2, 6, 5, 6, 6, 6, 3, 3, 1, 1, 1, 8, 8, 0), .convolutions = 3}, /* depthwise */
+        {.desc = F32(2, 7, 6, 8, 16, 1, 3, 3, 1, 2, 2, 8, 16, 2), .convolutions = 3}, /* dilated */
+        {.desc = F32(2, 6, 5, 3, 16, 1, 3, 3, 1, 1, 1, 4, 16, 0), .launches = 4, .refused = "cudnn"},
+        {.desc = F32(2, 6, 5, 6, 6, 6, 3, 3, 1, 1, 1, 8, 8, 0), .launches = 5, .refused = "cudnn"},
+        {.desc = F32(2, 7, 6, 3, 16, 1, 3, 3, 1, 3, 3, 4, 16, 3), .launches = 4, .refused = "cudnn"},
+        {.desc = F32(2, 7, 6, 6, 6, 6, 3, 3, 1, 2, 2, 8, 8, 2), .launches = 5, .refused = "cudnn"},
     };
     double worst = 0;
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
@@ -234,6 +234,8 @@ static void convolutions_take_the_right_way(void **state)
         float *got;
         int launches, matmuls, convolutions;
         sim.reset();
+        if (list[i].refused)
+            sim.refuse(list[i].refused);
         const size_t count = run_passes(device, &list[i].desc, list[i].offset, &got);
         sim.counts(&launches, &matmuls, &convolutions);
         kas_device_close(device);
@@ -424,7 +426,7 @@ static void the_gpu_may_die_at_every_call(void **state)
     (void)state;
     OK(everything("cuda"));
     int deaths = 0, lost = 0;
-    for (int nth = 1;; nth += 3) {
+    for (int nth = 1;; nth += 7) {
         pid_t pid = fork();
         assert_true(pid >= 0);
         if (pid == 0) {

@@ -32,12 +32,14 @@ typedef struct things {
 
 static kas_status record(things *t)
 {
-    const kas_conv_desc desc[2] = {{2, 4, 4, 8, 8, 1, 1, 1, 1, 0, 0, 8, 8, 0},
-                                   {2, 4, 4, 8, 8, 1, 3, 3, 1, 1, 1, 8, 8, 0}};
+    const kas_conv_desc desc[2] = {
+        {2, 4, 4, 8, 8, 1, 1, 1, 1, 0, 0, 8, 8, 0, KAS_F32, false},
+        {2, 4, 4, 8, 8, 1, 3, 3, 1, 1, 1, 8, 8, 0, KAS_F32, false},
+    };
     float *x = t->memory, *w = x + FLOATS / 4, *y = w + FLOATS / 4, *dw = y + FLOATS / 4;
     kas_module *module;
     kas_function *add;
-    KAS_TRY(kas_module_builtin(t->device, &module));
+    KAS_TRY(kas_module_builtin(t->device, KAS_F32, &module));
     KAS_TRY(kas_module_function(module, "kas_dev_add", &add));
     for (int i = 0; i < 2; i++)
         KAS_TRY(kas_conv_create(t->device, &desc[i], &t->conv[i]));

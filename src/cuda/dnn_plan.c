@@ -1,0 +1,285 @@
+#include "cuda/dnn_plan.h"
+
+/* Of a ranking; the best are among the first. */
+enum { MAX_CONFIGS = 24 };
+
+static int least(int64_t count, int room)
+{
+    return count < room ? (int)count : room;
+}
+
+/* ---- what an engine is ------------------------------------------------------------------------
+ */
+
+static bool takes_numerics(const int32_t *note, int notes, bool tensor_cores)
+{
+    for (int i = 0; i < notes; i++)
+        switch (note[i]) {
+        case KAS_DNN_NOTE_NONDETERMINISTIC:
+        case KAS_DNN_NOTE_DOWN_CONVERT_INPUTS:
+        case KAS_DNN_NOTE_REDUCED_PRECISION_REDUCTION:
+        case KAS_DNN_NOTE_FFT:
+        case KAS_DNN_NOTE_WINOGRAD_6X6:
+        case KAS_DNN_NOTE_WINOGRAD_13X13:
+            return false;
+        case KAS_DNN_NOTE_TENSOR_CORE:
+            if (!tensor_cores)
+                return false;
+        }
+    return true;
+}
+
+/* Engines that want the weights in another order are for int8. */
+static bool takes_order(const int32_t *note, int notes)
+{
+    for (int i = 0; i < notes; i++)
+        if (note[i] == KAS_DNN_BEHAVIOR_FILTER_REORDER || note[i] == KAS_DNN_BEHAVIOR_BIAS_REORDER)
+            return false;
+    return true;
+}
+
+static kas_status is_wanted(kas_cuda *cuda, cudnnBackendDescriptor_t engine, bool tensor_cores,
+                            bool *wanted)
+{
+    int32_t numerical[KAS_DNN_MAX_NOTES], behavior[KAS_DNN_MAX_NOTES];
+    int64_t numericals = 0, behaviors = 0;
+    KAS_TRY(kas_dnn_get(cuda, engine, KAS_DNN_ENGINE_NUMERICAL_NOTES, KAS_DNN_TYPE_NUMERICAL_NOTE,
+                        KAS_DNN_MAX_NOTES, &numericals, numerical));
+    KAS_TRY(kas_dnn_get(cuda, engine, KAS_DNN_ENGINE_BEHAVIOR_NOTES, KAS_DNN_TYPE_BEHAVIOR_NOTE,
+                        KAS_DNN_MAX_NOTES, &behaviors, behavior));
+    *wanted = takes_numerics(numerical, least(numericals, KAS_DNN_MAX_NOTES), tensor_cores) &&
+              takes_order(behavior, least(behaviors, KAS_DNN_MAX_NOTES));
+    return KAS_OK;
+}
+
+/* ---- configurations of a ranking --------------------------------------------------------------
+ *
+ * cuDNN fills descriptors that the caller made, of an engine and of each knob. */
+
+static void delete_many(kas_cuda *cuda, int count, cudnnBackendDescriptor_t *desc)
+{
+    for (int i = 0; i < count; i++)
+        kas_dnn_delete(cuda, desc[i]);
+}
+
+static kas_status make_many(kas_cuda *cuda, cudnnBackendDescriptorType_t kind, int count,
+                            cudnnBackendDescriptor_t *out)
+{
+    for (int i = 0; i < count; i++)
+        out[i] = NULL;
+    for (int i = 0; i < count; i++)
+        KAS_TRY(kas_dnn_new(cuda, kind, &out[i]));
+    return KAS_OK;
+}
+
+static kas_status read_knob(kas_cuda *cuda, cudnnBackendDescriptor_t desc, kas_dnn_knob *knob)
+{
+    int64_t one = 0;
+    KAS_TRY(kas_dnn_get(cuda, desc, KAS_DNN_KNOB_TYPE, KAS_DNN_TYPE_KNOB, 1, &one, &knob->type));
+    return kas_dnn_get(cuda, desc, KAS_DNN_KNOB_VALUE, KAS_DNN_TYPE_INT64, 1, &one, &knob->value);
+}
+
+/* Asked for no descriptor at all, cuDNN 9.19 says that there are no knobs; so all that there is
+ * room for are made.  *fits is false when there are more. */
+static kas_status read_knobs(kas_cuda *cuda, cudnnBackendDescriptor_t config,
+                             kas_dnn_choice *choice, bool *fits)
+{
+    cudnnBackendDescriptor_t knob[KAS_DNN_MAX_KNOBS];
+    int64_t count = 0;
+    kas_status status;
+    KAS_TRY_GOTO(make_many(cuda, KAS_DNN_KNOB_CHOICE, KAS_DNN_MAX_KNOBS, knob), done);
+    KAS_TRY_GOTO(kas_dnn_get(cuda, config, KAS_DNN_CONFIG_KNOBS, KAS_DNN_TYPE_DESCRIPTOR,
+                             KAS_DNN_MAX_KNOBS, &count, knob),
+                 done);
+    *fits = count <= KAS_DNN_MAX_KNOBS;
+    choice->knobs = least(count, KAS_DNN_MAX_KNOBS);
+    for (int i = 0; i < choice->knobs; i++)
+        KAS_TRY_GOTO(read_knob(cuda, knob[i], &choice->knob[i]), done);
+done:
+    delete_many(cuda, KAS_DNN_MAX_KNOBS, knob);
+    return status;
+}
+
+static kas_status read_config(kas_cuda *cuda, cudnnBackendDescriptor_t config, bool tensor_cores,
+                              kas_dnn_choice *choice, bool *wanted)
+{
+    cudnnBackendDescriptor_t engine = NULL;
+    int64_t count = 0;
+    kas_status status;
+    KAS_TRY(kas_dnn_new(cuda, KAS_DNN_ENGINE, &engine));
+    KAS_TRY_GOTO(kas_dnn_get(cuda, config, KAS_DNN_CONFIG_ENGINE, KAS_DNN_TYPE_DESCRIPTOR, 1,
+                             &count, &engine),
+                 done);
+    KAS_TRY_GOTO(is_wanted(cuda, engine, tensor_cores, wanted), done);
+    KAS_TRY_GOTO(kas_dnn_get(cuda, engine, KAS_DNN_ENGINE_INDEX, KAS_DNN_TYPE_INT64, 1, &count,
+                             &choice->engine),
+                 done);
+    if (*wanted)
+        status = read_knobs(cuda, config, choice, wanted);
+done:
+    kas_dnn_delete(cuda, engine);
+    return status;
+}
+
+static kas_status read_ranking(kas_cuda *cuda, cudnnBackendDescriptor_t heuristics,
+                               bool tensor_cores, kas_dnn_choice *choice, int room, int *count)
+{
+    cudnnBackendDescriptor_t config[MAX_CONFIGS];
+    int64_t found = 0;
+    kas_status status;
+    KAS_TRY(kas_dnn_get(cuda, heuristics, KAS_DNN_HEURISTICS_RESULTS, KAS_DNN_TYPE_DESCRIPTOR, 0,
+                        &found, NULL));
+    const int configs = least(found, MAX_CONFIGS);
+    if (configs < 1)
+        return KAS_OK;
+    KAS_TRY_GOTO(make_many(cuda, KAS_DNN_ENGINE_CONFIG, configs, config), done);
+    KAS_TRY_GOTO(kas_dnn_get(cuda, heuristics, KAS_DNN_HEURISTICS_RESULTS, KAS_DNN_TYPE_DESCRIPTOR,
+                             configs, &found, config),
+                 done);
+    for (int i = 0; i < least(found, configs) && *count < room; i++) {
+        bool wanted = false;
+        KAS_TRY_GOTO(read_config(cuda, config[i], tensor_cores, &choice[*count], &wanted), done);
+        *count += wanted;
+    }
+done:
+    delete_many(cuda, configs, config);
+    return status;
+}
+
+static kas_status rank(kas_cuda *cuda, const kas_dnn_graph *graph, int32_t mode, bool tensor_cores,
+                       kas_dnn_choice *choice, int room, int *count)
+{
+    cudnnBackendDescriptor_t heuristics = NULL;
+    kas_status status;
+    KAS_TRY(kas_dnn_new(cuda, KAS_DNN_HEURISTICS, &heuristics));
+    KAS_TRY_GOTO(kas_dnn_set(cuda, heuristics, KAS_DNN_HEURISTICS_GRAPH, KAS_DNN_TYPE_DESCRIPTOR, 1,
+                             &graph->graph),
+                 done);
+    KAS_TRY_GOTO(kas_dnn_set(cuda, heuristics, KAS_DNN_HEURISTICS_MODE,
+                             KAS_DNN_TYPE_HEURISTICS_MODE, 1, &mode),
+                 done);
+    if (cuda->dnn_gpu)
+        KAS_TRY_GOTO(kas_dnn_set(cuda, heuristics, KAS_DNN_HEURISTICS_GPU, KAS_DNN_TYPE_DESCRIPTOR,
+                                 1, &cuda->dnn_gpu),
+                     done);
+    KAS_TRY_GOTO(kas_dnn_finalize(cuda, heuristics), done);
+    status = read_ranking(cuda, heuristics, tensor_cores, choice, room, count);
+done:
+    kas_dnn_delete(cuda, heuristics);
+    return status;
+}
+
+kas_status kas_dnn_choices(kas_cuda *cuda, const kas_dnn_graph *graph, bool tensor_cores,
+                           kas_dnn_choice *choice, int room, int *count)
+{
+    *count = 0;
+    kas_status status = rank(cuda, graph, KAS_DNN_HEURISTICS_A, tensor_cores, choice, room, count);
+    if (status == KAS_OK || status == KAS_UNSUPPORTED) /* what needs no heuristics, behind it */
+        status = rank(cuda, graph, KAS_DNN_HEURISTICS_FALLBACK, tensor_cores, choice, room, count);
+    return status == KAS_UNSUPPORTED ? KAS_OK : status;
+}
+
+/* ---- plans ------------------------------------------------------------------------------------
+ */
+
+static kas_status make_engine(kas_cuda *cuda, const kas_dnn_graph *graph, int64_t index,
+                              cudnnBackendDescriptor_t *out)
+{
+    KAS_TRY(kas_dnn_new(cuda, KAS_DNN_ENGINE, out));
+    KAS_TRY(
+        kas_dnn_set(cuda, *out, KAS_DNN_ENGINE_GRAPH, KAS_DNN_TYPE_DESCRIPTOR, 1, &graph->graph));
+    KAS_TRY(kas_dnn_set(cuda, *out, KAS_DNN_ENGINE_INDEX, KAS_DNN_TYPE_INT64, 1, &index));
+    if (cuda->dnn_gpu)
+        KAS_TRY(kas_dnn_set(cuda, *out, KAS_DNN_ENGINE_GPU, KAS_DNN_TYPE_DESCRIPTOR, 1,
+                            &cuda->dnn_gpu));
+    return kas_dnn_finalize(cuda, *out);
+}
+
+static kas_status make_knob(kas_cuda *cuda, const kas_dnn_knob *knob, cudnnBackendDescriptor_t *out)
+{
+    KAS_TRY(kas_dnn_new(cuda, KAS_DNN_KNOB_CHOICE, out));
+    KAS_TRY(kas_dnn_set(cuda, *out, KAS_DNN_KNOB_TYPE, KAS_DNN_TYPE_KNOB, 1, &knob->type));
+    KAS_TRY(kas_dnn_set(cuda, *out, KAS_DNN_KNOB_VALUE, KAS_DNN_TYPE_INT64, 1, &knob->value));
+    return kas_dnn_finalize(cuda, *out);
+}
+
+static kas_status make_config(kas_cuda *cuda, cudnnBackendDescriptor_t engine,
+                              const kas_dnn_choice *choice, cudnnBackendDescriptor_t *out)
+{
+    cudnnBackendDescriptor_t knob[KAS_DNN_MAX_KNOBS] = {NULL};
+    kas_status status;
+    KAS_TRY(kas_dnn_new(cuda, KAS_DNN_ENGINE_CONFIG, out));
+    KAS_TRY_GOTO(
+        kas_dnn_set(cuda, *out, KAS_DNN_CONFIG_ENGINE, KAS_DNN_TYPE_DESCRIPTOR, 1, &engine), done);
+    for (int i = 0; i < choice->knobs; i++)
+        KAS_TRY_GOTO(make_knob(cuda, &choice->knob[i], &knob[i]), done);
+    if (choice->knobs)
+        KAS_TRY_GOTO(kas_dnn_set(cuda, *out, KAS_DNN_CONFIG_KNOBS, KAS_DNN_TYPE_DESCRIPTOR,
+                                 choice->knobs, knob),
+                     done);
+    status = kas_dnn_finalize(cuda, *out);
+done:
+    delete_many(cuda, choice->knobs, knob);
+    return status;
+}
+
+static kas_status make_plan(kas_cuda *cuda, kas_dnn_plan *p)
+{
+    int64_t bytes = 0, count = 0;
+    KAS_TRY(kas_dnn_new(cuda, KAS_DNN_PLAN, &p->plan));
+    if (cuda->dnn_handle)
+        KAS_TRY(kas_dnn_set(cuda, p->plan, KAS_DNN_PLAN_HANDLE, KAS_DNN_TYPE_HANDLE, 1,
+                            &cuda->dnn_handle));
+    else
+        KAS_TRY(kas_dnn_set(cuda, p->plan, KAS_DNN_PLAN_GPU, KAS_DNN_TYPE_DESCRIPTOR, 1,
+                            &cuda->dnn_gpu));
+    KAS_TRY(
+        kas_dnn_set(cuda, p->plan, KAS_DNN_PLAN_CONFIG, KAS_DNN_TYPE_DESCRIPTOR, 1, &p->config));
+    KAS_TRY(kas_dnn_finalize(cuda, p->plan));
+    KAS_TRY(
+        kas_dnn_get(cuda, p->plan, KAS_DNN_PLAN_WORKSPACE, KAS_DNN_TYPE_INT64, 1, &count, &bytes));
+    p->workspace_bytes = bytes > 0 ? (size_t)bytes : 0;
+    return KAS_OK;
+}
+
+void kas_dnn_plan_free(kas_cuda *cuda, kas_dnn_plan *p)
+{
+    kas_dnn_delete(cuda, p->plan);
+    kas_dnn_delete(cuda, p->config);
+    kas_dnn_delete(cuda, p->engine);
+    *p = (kas_dnn_plan){NULL};
+}
+
+kas_status kas_dnn_plan_make(kas_cuda *cuda, const kas_dnn_graph *graph,
+                             const kas_dnn_choice *choice, kas_dnn_plan *out)
+{
+    kas_status status;
+    *out = (kas_dnn_plan){NULL};
+    KAS_TRY_GOTO(make_engine(cuda, graph, choice->engine, &out->engine), failed);
+    KAS_TRY_GOTO(make_config(cuda, out->engine, choice, &out->config), failed);
+    KAS_TRY_GOTO(make_plan(cuda, out), failed);
+    return KAS_OK;
+failed:
+    kas_dnn_plan_free(cuda, out);
+    return kas_dnn_refuse_bad_parameters(status);
+}
+
+kas_status kas_dnn_plan_run(kas_cuda *cuda, const kas_dnn_plan *plan, void *x, void *w, void *y,
+                            void *workspace)
+{
+    const int64_t id[3] = {KAS_DNN_X, KAS_DNN_W, KAS_DNN_Y};
+    void *const pointer[3] = {x, w, y};
+    cudnnBackendDescriptor_t pack = NULL;
+    kas_status status;
+    KAS_TRY(kas_dnn_new(cuda, KAS_DNN_VARIANT_PACK, &pack));
+    KAS_TRY_GOTO(kas_dnn_set(cuda, pack, KAS_DNN_PACK_UNIQUE_IDS, KAS_DNN_TYPE_INT64, 3, id), done);
+    KAS_TRY_GOTO(kas_dnn_set(cuda, pack, KAS_DNN_PACK_POINTERS, KAS_DNN_TYPE_POINTER, 3, pointer),
+                 done);
+    KAS_TRY_GOTO(
+        kas_dnn_set(cuda, pack, KAS_DNN_PACK_WORKSPACE, KAS_DNN_TYPE_POINTER, 1, &workspace), done);
+    KAS_TRY_GOTO(kas_dnn_finalize(cuda, pack), done);
+    status = KAS_CUDNN(cuda, cudnnBackendExecute(cuda->dnn_handle, plan->plan, pack));
+done:
+    kas_dnn_delete(cuda, pack);
+    return status;
+}

@@ -1,0 +1,46 @@
+/* What the two files of the stand-in for cuDNN share: a convolution as its descriptors say it. */
+#ifndef KAS_TESTS_CUDA_SIM_SIM_DNN_H
+#define KAS_TESTS_CUDA_SIM_SIM_DNN_H
+
+#include "sim.h"
+
+struct cudnnContext {
+    int device;
+    CUstream stream;
+};
+
+typedef struct sim_tensor {
+    int64_t size[4], stride[4], id, alignment; /* n, c, h, w */
+    int32_t type;
+} sim_tensor;
+
+typedef enum sim_pass { SIM_FORWARD, SIM_DATA, SIM_FILTER } sim_pass;
+
+typedef struct sim_conv {
+    sim_pass pass;
+    sim_tensor x, w, y;
+    int64_t pad[2], stride[2], dilation[2];
+} sim_conv;
+
+/* Do the shapes belong to each other? The groups are those of x's and w's channels. */
+bool sim_conv_fits(const sim_conv *c);
+/* As cuDNN does: inputs and outputs of one type, x and y with their channels side by side. */
+bool sim_conv_supported(const sim_conv *c);
+
+/* The engines of a ranking.  Durations are pretended ("time passes" on the events of a stream). */
+enum { SIM_ENGINES = 6, SIM_KNOB = 2 /* tile size */ };
+typedef struct sim_engine {
+    int64_t id, tile; /* tile 0: has no knob */
+    int32_t note;     /* -1: none */
+    bool refuses;     /* when a plan is made */
+    bool fallback;
+    int microseconds;
+} sim_engine;
+extern const sim_engine sim_engines[SIM_ENGINES];
+
+size_t sim_conv_workspace(const sim_conv *c);
+/* Queues the convolution; aborts when a pointer is not in live memory of the device. */
+void sim_conv_queue(cudnnHandle_t handle, const sim_conv *c, const sim_engine *engine, void *x,
+                    void *w, void *y, void *workspace);
+
+#endif
