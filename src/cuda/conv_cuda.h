@@ -5,9 +5,9 @@
  *              strides to it, which its engines take as they are or copy into the workspace
  *     direct   our own kernels (src/device_code/conv.kc), for what both refuse
  *
- * float32 with float32 products everywhere (no TF32), so that the device agrees with the reference;
- * the algorithm is the first of the library's own ranking that is deterministic, so that the same
- * GPU and library give the same bits in every run. */
+ * float32 means float32 products (TF32 only where the convolution allows it), so that the device
+ * agrees with the reference; the algorithm is the first of the library's own ranking that is
+ * deterministic, so that the same GPU and library give the same bits in every run. */
 #ifndef KAS_CUDA_CONV_CUDA_H
 #define KAS_CUDA_CONV_CUDA_H
 

@@ -12,11 +12,12 @@ struct kas_cudnn_conv {
 };
 
 /* The first of the ranking that can be made and is content with the workspace that may be had. */
-static kas_status choose(kas_cuda *cuda, kas_cudnn_conv *c)
+static kas_status choose(kas_cuda *cuda, const kas_conv_desc *desc, kas_cudnn_conv *c)
 {
+    const bool tensor_cores = desc->tf32 || desc->number != KAS_F32;
     kas_dnn_choice choice[MAX_CHOICES];
     int count = 0;
-    KAS_TRY(kas_dnn_choices(cuda, &c->graph, false, choice, MAX_CHOICES, &count));
+    KAS_TRY(kas_dnn_choices(cuda, &c->graph, tensor_cores, choice, MAX_CHOICES, &count));
     for (int i = 0; i < count; i++) {
         const kas_status status = kas_dnn_plan_make(cuda, &c->graph, &choice[i], &c->plan);
         if (status == KAS_OK && c->plan.workspace_bytes <= KAS_CUDA_MAX_WORKSPACE)
@@ -38,7 +39,7 @@ kas_status kas_cudnn_conv_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_
     if (!c)
         return kas_fail(KAS_NO_MEMORY, "no memory for a convolution");
     KAS_TRY_GOTO(kas_dnn_graph_make(cuda, desc, pass, &c->graph), failed);
-    KAS_TRY_GOTO(choose(cuda, c), failed);
+    KAS_TRY_GOTO(choose(cuda, desc, c), failed);
     *out = c;
     return KAS_OK;
 failed:

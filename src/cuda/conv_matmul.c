@@ -61,8 +61,9 @@ static kas_status describe(kas_cuda *cuda, const kas_conv_desc *c, kas_matmul *m
     const matrix d = pass == KAS_CONV_FORWARD ? y : pass == KAS_CONV_BACKWARD_DATA ? x : w;
     const int32_t trans_a = pass == KAS_CONV_FORWARD ? KAS_CUBLAS_OP_T : KAS_CUBLAS_OP_N,
                   trans_b = pass == KAS_CONV_BACKWARD_WEIGHTS ? KAS_CUBLAS_OP_T : KAS_CUBLAS_OP_N;
-    KAS_TRY(KAS_LT(
-        cuda, cublasLtMatmulDescCreate(&matmul->desc, KAS_CUBLAS_COMPUTE_32F, KAS_CUDA_R_32F)));
+    const cublasComputeType_t compute =
+        c->tf32 ? KAS_CUBLAS_COMPUTE_32F_FAST_TF32 : KAS_CUBLAS_COMPUTE_32F;
+    KAS_TRY(KAS_LT(cuda, cublasLtMatmulDescCreate(&matmul->desc, compute, KAS_CUDA_R_32F)));
     KAS_TRY(KAS_LT(cuda, cublasLtMatmulDescSetAttribute(matmul->desc, KAS_LT_DESC_TRANSA, &trans_a,
                                                         sizeof trans_a)));
     KAS_TRY(KAS_LT(cuda, cublasLtMatmulDescSetAttribute(matmul->desc, KAS_LT_DESC_TRANSB, &trans_b,

@@ -108,6 +108,7 @@ enum {
     KAS_CUDA_R_32F = 0,
     KAS_CUBLAS_COMPUTE_32F =
         68, /* float32 throughout: TF32 only where COMPUTE_32F_FAST_TF32 asks */
+    KAS_CUBLAS_COMPUTE_32F_FAST_TF32 = 77,
     KAS_CUBLAS_OP_N = 0,
     KAS_CUBLAS_OP_T = 1,
     KAS_LT_DESC_TRANSA = 3,

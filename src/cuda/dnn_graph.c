@@ -54,12 +54,18 @@ static kas_status make_tensor(kas_cuda *cuda, int64_t id, int32_t type, const in
     return kas_dnn_finalize(cuda, *out);
 }
 
-static kas_status make_pixels(kas_cuda *cuda, int64_t id, int n, int c, int h, int w, int pitch,
-                              cudnnBackendDescriptor_t *out)
+static int32_t type_of(kas_number number)
 {
-    const int64_t size[4] = {n, c, h, w},
-                  stride[4] = {(int64_t)h * w * pitch, 1, (int64_t)w * pitch, pitch};
-    return make_tensor(cuda, id, KAS_CUDNN_DATA_FLOAT, size, stride, out);
+    static const int32_t type[KAS_NUMBERS] = {KAS_CUDNN_DATA_FLOAT, KAS_CUDNN_DATA_BFLOAT16,
+                                              KAS_CUDNN_DATA_HALF};
+    return type[number];
+}
+
+static kas_status make_pixels(kas_cuda *cuda, int64_t id, kas_number number, const int64_t size[4],
+                              int pitch, cudnnBackendDescriptor_t *out)
+{
+    const int64_t h = size[2], w = size[3], stride[4] = {h * w * pitch, 1, w * pitch, pitch};
+    return make_tensor(cuda, id, type_of(number), size, stride, out);
 }
 
 /* cuDNN sees the groups by the channels of the weights. */
@@ -68,7 +74,7 @@ static kas_status make_weights(kas_cuda *cuda, const kas_conv_desc *d,
 {
     const int64_t c = d->c_in / d->groups, h = d->kernel_h, w = d->kernel_w;
     const int64_t size[4] = {d->c_out, c, h, w}, stride[4] = {h * w * c, 1, w * c, c};
-    return make_tensor(cuda, KAS_DNN_W, KAS_CUDNN_DATA_FLOAT, size, stride, out);
+    return make_tensor(cuda, KAS_DNN_W, type_of(d->number), size, stride, out);
 }
 
 static kas_status make_convolution(kas_cuda *cuda, const kas_conv_desc *d,
@@ -139,10 +145,11 @@ static kas_status make_graph(kas_cuda *cuda, kas_dnn_graph *g)
 static kas_status make_all(kas_cuda *cuda, const kas_conv_desc *d, kas_conv_pass pass,
                            kas_dnn_graph *g)
 {
-    KAS_TRY(make_pixels(cuda, KAS_DNN_X, d->n, d->c_in, d->h, d->w, d->x_pitch, &g->x));
+    const int64_t x[4] = {d->n, d->c_in, d->h, d->w},
+                  y[4] = {d->n, d->c_out, kas_conv_out_h(d), kas_conv_out_w(d)};
+    KAS_TRY(make_pixels(cuda, KAS_DNN_X, d->number, x, d->x_pitch, &g->x));
     KAS_TRY(make_weights(cuda, d, &g->w));
-    KAS_TRY(make_pixels(cuda, KAS_DNN_Y, d->n, d->c_out, kas_conv_out_h(d), kas_conv_out_w(d),
-                        d->y_pitch, &g->y));
+    KAS_TRY(make_pixels(cuda, KAS_DNN_Y, d->number, y, d->y_pitch, &g->y));
     KAS_TRY(make_convolution(cuda, d, &g->convolution));
     KAS_TRY(make_operation(cuda, pass, g));
     return make_graph(cuda, g);

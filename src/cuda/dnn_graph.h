@@ -3,7 +3,9 @@
  * A graph of cuDNN names tensors (shape, strides, type, alignment) and operations between them; the
  * library then says which of its engines can run it (dnn_plan.h).  Ours have one operation.
  * Tensors are n, c, h, w with the strides of channels-last memory, so that padded pixels are
- * strides like any others: which engines take them is the library's to say. */
+ * strides like any others: which engines take them is the library's to say.  All three tensors are
+ * of the convolution's number (9.19 refuses float32 gradients of weights beside 16-bit pixels),
+ * sums are float32. */
 #ifndef KAS_CUDA_DNN_GRAPH_H
 #define KAS_CUDA_DNN_GRAPH_H
 

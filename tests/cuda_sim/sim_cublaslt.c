@@ -184,10 +184,12 @@ static bool good_problem(const problem *p)
     const bool ta = p->desc.trans_a == KAS_CUBLAS_OP_T, tb = p->desc.trans_b == KAS_CUBLAS_OP_T;
     const uint64_t m = ta ? p->a.columns : p->a.rows, k = ta ? p->a.rows : p->a.columns,
                    k2 = tb ? p->b.columns : p->b.rows, n = tb ? p->b.rows : p->b.columns;
-    return p->desc.compute == KAS_CUBLAS_COMPUTE_32F && p->desc.scale == KAS_CUDA_R_32F &&
-           good_layout(&p->a) && good_layout(&p->b) && good_layout(&p->d) && good_output(&p->d) &&
-           m == p->d.rows && n == p->d.columns && k == k2 && p->a.batch == p->d.batch &&
-           p->b.batch == p->d.batch && memcmp(&p->c, &p->d, sizeof p->c) == 0;
+    return (p->desc.compute == KAS_CUBLAS_COMPUTE_32F ||
+            p->desc.compute == KAS_CUBLAS_COMPUTE_32F_FAST_TF32) &&
+           p->desc.scale == KAS_CUDA_R_32F && good_layout(&p->a) && good_layout(&p->b) &&
+           good_layout(&p->d) && good_output(&p->d) && m == p->d.rows && n == p->d.columns &&
+           k == k2 && p->a.batch == p->d.batch && p->b.batch == p->d.batch &&
+           memcmp(&p->c, &p->d, sizeof p->c) == 0;
 }
 
 static uint64_t fingerprint(const problem *p)

@@ -223,9 +223,13 @@ static void convolutions_take_the_right_way(void **state)
         {.desc = F32(2, 6, 5, 3, 16, 1, 3, 3, 1, 1, 1, 4, 16, 0), .convolutions = 3}, /* padded */
         {.desc = F32(2, 6, 5, 6, 6, 6, 3, 3, 1, 1, 1, 8, 8, 0), .convolutions = 3}, /* depthwise */
         {.desc = F32(2, 7, 6, 8, 16, 1, 3, 3, 1, 2, 2, 8, 16, 2), .convolutions = 3}, /* dilated */
-        {.desc = F32(2, 6, 5, 3, 16, 1, 3, 3, 1, 1, 1, 4, 16, 0), .launches = 4, .refused = "cudnn"},
+        {.desc = F32(2, 6, 5, 3, 16, 1, 3, 3, 1, 1, 1, 4, 16, 0),
+         .launches = 4,
+         .refused = "cudnn"},
         {.desc = F32(2, 6, 5, 6, 6, 6, 3, 3, 1, 1, 1, 8, 8, 0), .launches = 5, .refused = "cudnn"},
-        {.desc = F32(2, 7, 6, 3, 16, 1, 3, 3, 1, 3, 3, 4, 16, 3), .launches = 4, .refused = "cudnn"},
+        {.desc = F32(2, 7, 6, 3, 16, 1, 3, 3, 1, 3, 3, 4, 16, 3),
+         .launches = 4,
+         .refused = "cudnn"},
         {.desc = F32(2, 7, 6, 6, 6, 6, 3, 3, 1, 2, 2, 8, 8, 2), .launches = 5, .refused = "cudnn"},
     };
     double worst = 0;
@@ -249,6 +253,30 @@ static void convolutions_take_the_right_way(void **state)
         assert_int_equal(sim.live(), 0);
     }
     printf("largest error %.3g, tolerance 1e-4\n", worst);
+}
+
+/* The stand-in's engine with tensor cores rounds to TF32, which shows in 3 digits. */
+static void tf32_only_where_it_is_allowed(void **state)
+{
+    (void)state;
+    kas_conv_desc desc = F32(2, 6, 5, 8, 16, 1, 3, 3, 1, 1, 1, 8, 16, 0);
+    float *result[2];
+    double largest = 0;
+    size_t count = 0;
+    for (int i = 0; i < 2; i++) {
+        kas_device *device = open_cuda("cuda");
+        desc.tf32 = i;
+        count = run_passes(device, &desc, 0, &result[i]);
+        kas_device_close(device);
+    }
+    for (size_t i = 0; i < count; i++)
+        if (isfinite(result[0][i]) && isfinite(result[1][i]))
+            largest = fmax(largest, fabs((double)result[0][i] - result[1][i]));
+    printf("largest difference %.3g, from 1e-5 to 1e-1 expected\n", largest);
+    assert_true(largest > 1e-5 && largest < 1e-1);
+    free(result[0]);
+    free(result[1]);
+    assert_int_equal(sim.live(), 0);
 }
 
 static void refused_convolutions_fall_back(void **state)
@@ -570,10 +598,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(missing_libraries_are_named),     TEST(no_gpu_and_wrong_ordinal),
         TEST(memory_runs_out_and_comes_back),  TEST(wrong_use_of_memory_is_caught),
-        TEST(convolutions_take_the_right_way), TEST(refused_convolutions_fall_back),
-        TEST(every_call_may_fail_once),        TEST(the_gpu_may_die_at_every_call),
-        TEST(a_lost_device_stays_lost),        TEST(two_devices_in_one_thread),
-        TEST(every_call_of_nvrtc_may_fail),
+        TEST(convolutions_take_the_right_way), TEST(tf32_only_where_it_is_allowed),
+        TEST(refused_convolutions_fall_back),  TEST(every_call_may_fail_once),
+        TEST(the_gpu_may_die_at_every_call),   TEST(a_lost_device_stays_lost),
+        TEST(two_devices_in_one_thread),       TEST(every_call_of_nvrtc_may_fail),
     };
     return cmocka_run_group_tests(tests, load_sim, NULL);
 }
