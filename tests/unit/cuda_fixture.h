@@ -13,6 +13,12 @@
             fail_msg("%s: %s", #expression, kas_error());                                          \
     } while (0)
 
+/* A convolution in float32: the sizes of kas_conv_desc in order. */
+#define F32(...)                                                                                   \
+    {                                                                                              \
+        __VA_ARGS__, KAS_F32, false                                                                \
+    }
+
 static int set_up(void **state)
 {
     (void)state;
