@@ -7,7 +7,8 @@ DEVICE_CODE_FLAGS := -std=c17 -O3 -ffp-contract=fast -fno-math-errno -fno-trappi
 # gcc cannot see that a block reduction has at least one element.
 KERNEL_WARN       := $(WARN) $(if $(findstring clang,$(KCC)),,-Wno-maybe-uninitialized)
 KERNELS           := $(sort $(wildcard $(DEVICE_CODE)/*.kc))
-KERNEL_HEADERS    := $(DEVICE_CODE)/prelude.h $(DEVICE_CODE)/args.h $(DEVICE_CODE)/activation.h
+PRELUDE           := $(DEVICE_CODE)/prelude.h $(DEVICE_CODE)/wide.h
+KERNEL_HEADERS    := $(PRELUDE) $(DEVICE_CODE)/args.h $(DEVICE_CODE)/activation.h
 GEN               := $(BUILD)/gen
 NUMBERS           := 0 1 2
 ORDERS            := 0 1 2
@@ -26,7 +27,7 @@ $(foreach number,$(NUMBERS),$(foreach order,$(ORDERS),$(eval $(call kernel_rule,
 $(GEN)/device_code_tables.c: $(KERNELS) $(KERNEL_HEADERS) mk/device_code.mk
 	@mkdir -p $(@D)
 	@{ echo '#include "device_code/device_code.h"'; \
-	   echo 'const char kas_prelude_text[] ='; $(c_string) $(DEVICE_CODE)/prelude.h; echo ';'; \
+	   echo 'const char kas_prelude_text[] ='; cat $(PRELUDE) | $(c_string); echo ';'; \
 	   echo 'const char *const kas_builtin_text[] = {'; \
 	   for n in $(NUMBERS); do \
 	     { echo '#undef KAS_NUMBER'; echo "#define KAS_NUMBER $$n"; cat $(DEVICE_CODE)/args.h $(DEVICE_CODE)/activation.h $(KERNELS); } | $(c_string); echo ','; \
@@ -48,10 +49,10 @@ $(GEN)/device_code_tables.o: $(GEN)/device_code_tables.c
 
 # Kernels of tests, as modules: build/tests/unit/device_kernels.so0, .so1, .so2 by order of lanes.
 define test_kernel_rule
-$(BUILD)/tests/%.so$(1): tests/%.kc $(DEVICE_CODE)/prelude.h mk/device_code.mk
+$(BUILD)/tests/%.so$(1): tests/%.kc $(PRELUDE) mk/device_code.mk
 	@mkdir -p $$(@D)
 	$(KCC) $(DEVICE_CODE_FLAGS) -march=$(MARCH) -fPIC -shared $(KERNEL_WARN) -DKAS_ORDER=$(1) \
-	    -include $(DEVICE_CODE)/prelude.h -x c -o $$@ $$< -lm
+	    $(addprefix -include ,$(PRELUDE)) -x c -o $$@ $$< -lm
 endef
 $(foreach order,0 1 2,$(eval $(call test_kernel_rule,$(order))))
 $(BUILD)/tests/unit/test_device $(BUILD)/tests/unit/test_number: $(foreach order,0 1 2,$(BUILD)/tests/unit/device_kernels.so$(order))

@@ -1,6 +1,7 @@
 /* The dialect of CUDA C in which every kernel is written once (docs/dialect.md, design decision 1).
  *
- * This text stands in front of every kernel, hand-written or generated.  NVRTC and nvcc
+ * This text, and wide.h behind it, stand in front of every kernel, hand-written or generated. NVRTC
+ * and nvcc
  * (__CUDACC__) make a kernel of it whose threads are the lanes; the host compiler makes a function
  * whose lanes are an inner loop that vectorises.  No header is included on either side: NVRTC has
  * none, and a compiler without the C library's headers is enough on the CPU.
@@ -72,6 +73,9 @@ typedef struct kas_f16 {
 #define KAS_THREADS(t, count) for (int t = (int)threadIdx.x; t < (count); t = 0x7fffffff)
 
 #define KAS_UNROLL _Pragma("unroll")
+/* A long loop over wide accesses: four turns keep enough of them under way; what the compiler would
+ * choose takes over 200 registers. */
+#define KAS_UNROLL_FEW _Pragma("unroll 4")
 
 #define KAS_SHARED(type, name, count) __shared__ type name[count]
 #define KAS_LANE(type, name, max_lanes) type name[1]
@@ -168,6 +172,8 @@ KAS_FN kas_bf16 kas_bf16_of(float f)
 #define KAS_VECTORISE _Pragma("GCC ivdep")
 #define KAS_UNROLL _Pragma("GCC unroll 64")
 #endif
+
+#define KAS_UNROLL_FEW
 
 #if KAS_ORDER == 0
 #define KAS_RANGE_(i, first, last) for (int i = (first), kas_end_##i = (last); i < kas_end_##i; i++)

@@ -30,6 +30,12 @@ kas_status kas_nest_check(const kas_ir *ir, const kas_nest *nest)
     bounds b = {ir, nest, KAS_OK};
     KAS_TRY(kas_nest_visit(ir, nest, see_bounds, &b));
     KAS_TRY(b.status);
+    const int64_t extent = nest->lane < 0 ? 1 : ir->var_size[nest->lane];
+    if (extent % nest->width || nest->lanes % nest->width)
+        return kas_fail(KAS_FAILURE,
+                        "generated kernel of tensor %d: %d lanes a thread do not divide %lld lanes "
+                        "in blocks of %lld: this is a fault of the lowering, please report it",
+                        nest->tensor, nest->width, (long long)extent, (long long)nest->lanes);
     const double threads = (double)nest->block[0] * nest->block[1] * nest->block[2];
     if (threads > KAS_MAX_BLOCK || nest->grid[0] > INT32_MAX || nest->grid[1] > 65535 ||
         nest->grid[2] > 65535)

@@ -11,11 +11,12 @@ static void open_lanes(kas_emitter *e, bool threads)
 {
     const kas_nest *n = e->nest;
     const long long extent = n->lane < 0 ? 1 : (long long)e->ir->var_size[n->lane];
-    const char *macro = threads ? "KAS_THREADS" : "KAS_LANES";
+    const bool once = threads || n->lanes <= (int64_t)n->block[0] * n->width; /* no loop on a GPU */
+    const char *macro = once ? "THREADS" : "LANES", *wide = n->width > 1 ? "WIDE_" : "";
     if (extent % n->lanes)
-        kas_emit_line(e, "%s (i, count) {", macro);
+        kas_emit_line(e, "KAS_%s%s (i, count) {", wide, macro);
     else
-        kas_emit_line(e, "%s (i, %lld) {", macro, (long long)n->lanes);
+        kas_emit_line(e, "KAS_%s%s (i, %lld) {", wide, macro, (long long)n->lanes);
     e->indent++;
     if (n->lane >= 0)
         kas_emit_line(e, "const int v%d = %si;", kas_emit_var_name(e, n->lane),
@@ -30,18 +31,24 @@ static void emit_phase(kas_emitter *e, kas_ex x)
     int var[KAS_DEEP], vars;
     const kas_ex body = kas_emit_nest_of(e, x, var, &vars);
     const int index = e->lane_values++, acc = arg_too ? e->lane_values++ : index;
+    const bool wide = kas_emit_is_wide(e, x);
     char acc_text[40], index_text[40];
-    snprintf(acc_text, sizeof acc_text, "KAS_OF(s%d, i)", acc);
-    snprintf(index_text, sizeof index_text, "KAS_OF(s%d, i)", index);
+    snprintf(acc_text, sizeof acc_text, wide ? "KAS_EACH_OF(s%d, i)" : "KAS_OF(s%d, i)", acc);
+    snprintf(index_text, sizeof index_text, wide ? "KAS_EACH_OF(s%d, i)" : "KAS_OF(s%d, i)", index);
     for (int k = index; k <= acc; k++)
-        kas_emit_line(e, "KAS_LANE(float, s%d, %lld);", k, (long long)e->nest->lanes);
+        kas_emit_line(e, wide ? "KAS_WIDE_LANE(s%d, %lld);" : "KAS_LANE(float, s%d, %lld);", k,
+                      (long long)e->nest->lanes);
     open_lanes(e, true);
-    kas_emit_line(e, "%s = %s;", acc_text, kas_emit_first_value(fn));
+    const char *set = wide ? "KAS_EACH(%s = %s;)" : "%s = %s;";
+    kas_emit_line(e, set, acc_text, kas_emit_first_value(fn));
     if (arg_too)
-        kas_emit_line(e, "%s = 0.0f;", index_text);
+        kas_emit_line(e, set, index_text, "0.0f");
     kas_emit_close_block(e);
-    for (int i = 0; i < vars; i++)
+    for (int i = 0; i < vars; i++) {
+        if (e->nest->width > 1 && i == vars - 1)
+            kas_emit_line(e, "KAS_UNROLL_FEW");
         kas_emit_open_loop(e, var[i]);
+    }
     open_lanes(e, true);
     const int mark = kas_emit_leave_mark(e);
     kas_emit_value(e, body);
@@ -140,6 +147,31 @@ static void open_inner(kas_emitter *e)
     kas_emit_open_loop(e, e->nest->inner);
 }
 
+static void emit_store(kas_emitter *e)
+{
+    const kas_nest *n = e->nest;
+    const bool wide = n->width > 1;
+    const int target = e->args - 1;
+    int whole = e->name[n->value];
+    kas_emit_start(e);
+    if (wide && (whole < 0 || !kas_emit_is_wide(e, n->value))) {
+        whole = e->temps++;
+        kas_buf_printf(e->out, "KAS_WIDE_VALUE(t%d, ", whole);
+        kas_emit_put_value(e, n->value);
+        kas_buf_puts(e->out, ");\n");
+        kas_emit_start(e);
+    }
+    kas_buf_printf(e->out, wide ? "KAS_WIDE_STORE(p%d, " : "p%d[", target);
+    kas_emit_put_ix(e, n->store);
+    if (wide) {
+        kas_buf_printf(e->out, ", t%d);\n", whole);
+        return;
+    }
+    kas_buf_puts(e->out, "] = ");
+    kas_emit_put_value(e, n->value);
+    kas_buf_puts(e->out, ";\n");
+}
+
 static void emit_body(kas_emitter *e)
 {
     const kas_nest *n = e->nest;
@@ -148,12 +180,7 @@ static void emit_body(kas_emitter *e)
     if (n->inner >= 0)
         open_inner(e);
     kas_emit_value(e, n->value);
-    kas_emit_start(e);
-    kas_buf_printf(e->out, "p%d[", e->args - 1);
-    kas_emit_put_ix(e, n->store);
-    kas_buf_puts(e->out, "] = ");
-    kas_emit_put_value(e, n->value);
-    kas_buf_puts(e->out, ";\n");
+    emit_store(e);
     kas_emit_close_block(e);
     for (int i = 0; i < n->serials + (n->rows >= 0) + (n->inner >= 0); i++)
         kas_emit_close_block(e);
@@ -190,9 +217,10 @@ kas_status kas_emit_kernel(const kas_ir *ir, const kas_nest *nest, const char *n
     e.name = malloc(sizeof *e.name * n);
     e.live = malloc(sizeof *e.live * n);
     e.phased = calloc(n, 1);
+    e.wide = calloc(n, 1);
     e.hoisted = calloc(n, sizeof *e.hoisted);
     e.var_name = malloc(sizeof *e.var_name * (size_t)ir->vars);
-    if (e.name && e.live && e.phased && e.hoisted && e.var_name) {
+    if (e.name && e.live && e.phased && e.wide && e.hoisted && e.var_name) {
         memset(e.name, 0xff, sizeof *e.name * n);
         memset(e.var_name, 0xff, sizeof *e.var_name * (size_t)ir->vars);
         status = emit(&e, name);
@@ -204,6 +232,7 @@ kas_status kas_emit_kernel(const kas_ir *ir, const kas_nest *nest, const char *n
     free(e.name);
     free(e.live);
     free(e.phased);
+    free(e.wide);
     free(e.hoisted);
     free(e.var_name);
     kas_masks_free(&e.masks);

@@ -38,7 +38,8 @@ static void put_atom(kas_emitter *e, const kas_atom *atom)
 {
     switch ((kas_atom_kind)atom->kind) {
     case KAS_ATOM_VAR:
-        kas_buf_printf(e->out, "v%d", kas_emit_var_name(e, atom->of));
+        kas_buf_printf(e->out, e->each && atom->of == e->nest->lane ? "KAS_EACH_LANE(v%d)" : "v%d",
+                       kas_emit_var_name(e, atom->of));
         break;
     case KAS_ATOM_DIV:
     case KAS_ATOM_MOD:
@@ -94,10 +95,28 @@ void kas_emit_put_value(kas_emitter *e, kas_ex x)
     } else if (node->kind == KAS_EX_CONST) {
         put_const(e, node->value);
     } else if (name <= -2) {
-        kas_buf_printf(e->out, "KAS_OF(s%d, i)", -2 - name);
+        kas_buf_printf(e->out, kas_emit_is_wide(e, x) ? "KAS_EACH_OF(s%d, i)" : "KAS_OF(s%d, i)",
+                       -2 - name);
     } else {
-        kas_buf_printf(e->out, "t%d", name);
+        kas_buf_printf(e->out, kas_emit_is_wide(e, x) ? "KAS_EACH_VALUE(t%d)" : "t%d", name);
     }
+}
+
+bool kas_emit_is_wide(kas_emitter *e, kas_ex x)
+{
+    enum { NARROW = 1, WIDE };
+    if (e->nest->width == 1)
+        return false;
+    if (e->wide[x])
+        return e->wide[x] == WIDE;
+    const kas_ex_node *node = kas_ex_get(e->ir, x);
+    bool wide =
+        (node->kind == KAS_EX_LOAD || node->kind == KAS_EX_INDEX || node->kind == KAS_EX_GUARD) &&
+        kas_ix_group(e->ir, node->ix, e->nest->lane).kind != KAS_GROUP_SAME;
+    for (int i = 0; i < kas_ex_children(node); i++)
+        wide |= kas_emit_is_wide(e, node->a[i]);
+    e->wide[x] = wide ? WIDE : NARROW;
+    return wide;
 }
 
 int kas_emit_arg(kas_emitter *e, int tensor)
@@ -275,24 +294,24 @@ void kas_emit_close_loops(kas_emitter *e, const int *var, int vars)
 void kas_emit_accumulate(kas_emitter *e, kas_fn fn, const char *acc, const char *index, kas_ex body,
                          int var)
 {
+    const bool wide = kas_emit_is_wide(e, body);
     kas_emit_start(e);
+    kas_buf_puts(e->out, wide ? "KAS_EACH(" : "");
     if (fn == KAS_FN_REDUCE_SUM) {
         kas_buf_printf(e->out, "%s += ", acc);
         kas_emit_put_value(e, body);
-    } else if (fn == KAS_FN_REDUCE_MAX) {
-        kas_buf_printf(e->out, "%s = kas_max(", acc);
-        kas_emit_put_value(e, body);
-        kas_buf_printf(e->out, ", %s)", acc);
     } else {
-        kas_buf_printf(e->out, "%s = ", index);
-        kas_emit_put_value(e, body);
-        kas_buf_printf(e->out, " > %s ? (float)v%d : %s;\n", acc, kas_emit_var_name(e, var), index);
-        kas_emit_start(e);
+        if (fn == KAS_FN_REDUCE_ARGMAX) {
+            kas_buf_printf(e->out, "%s = ", index);
+            kas_emit_put_value(e, body);
+            kas_buf_printf(e->out, " > %s ? (float)v%d : %s; ", acc, kas_emit_var_name(e, var),
+                           index);
+        }
         kas_buf_printf(e->out, "%s = kas_max(", acc);
         kas_emit_put_value(e, body);
         kas_buf_printf(e->out, ", %s)", acc);
     }
-    kas_buf_puts(e->out, ";\n");
+    kas_buf_puts(e->out, wide ? ";)\n" : ";\n");
 }
 
 static void emit_reduce(kas_emitter *e, kas_ex x)
@@ -302,17 +321,21 @@ static void emit_reduce(kas_emitter *e, kas_ex x)
     const kas_ex body = kas_emit_nest_of(e, x, var, &vars);
     kas_emit_hoist(e, body, ++e->turns);
     const int name = new_name(e, x), best = fn == KAS_FN_REDUCE_ARGMAX ? e->temps++ : name;
-    char acc[32], index[32];
-    snprintf(acc, sizeof acc, "t%d", best);
-    snprintf(index, sizeof index, "t%d", name);
-    kas_emit_line(e, "float %s = %s;", acc, kas_emit_first_value(fn));
+    const bool wide = kas_emit_is_wide(e, x);
+    char acc[40], index[40];
+    snprintf(acc, sizeof acc, wide ? "KAS_EACH_VALUE(t%d)" : "t%d", best);
+    snprintf(index, sizeof index, wide ? "KAS_EACH_VALUE(t%d)" : "t%d", name);
+    const char *declare = wide ? "KAS_WIDE_VALUE(t%d, %s);" : "float t%d = %s;";
+    kas_emit_line(e, declare, best, kas_emit_first_value(fn));
     if (best != name)
-        kas_emit_line(e, "float %s = 0.0f;", index);
+        kas_emit_line(e, declare, name, "0.0f");
     const int mark = kas_emit_leave_mark(e);
     const bool unroll = !kas_reduce_is_long(e->ir, x);
     for (int i = 0; i < vars; i++) {
         if (unroll)
             kas_emit_line(e, "KAS_UNROLL");
+        else if (e->nest->width > 1 && i == vars - 1)
+            kas_emit_line(e, "KAS_UNROLL_FEW");
         kas_emit_open_loop(e, var[i]);
     }
     kas_emit_value(e, body);
@@ -321,20 +344,9 @@ static void emit_reduce(kas_emitter *e, kas_ex x)
     kas_emit_forget(e, mark);
 }
 
-void kas_emit_value(kas_emitter *e, kas_ex x)
+/* What stands to the right of a value's "=". */
+static void put_definition(kas_emitter *e, const kas_ex_node *node)
 {
-    const kas_ex_node *node = kas_ex_get(e->ir, x);
-    if (e->name[x] != KAS_NOT_EMITTED || node->kind == KAS_EX_CONST)
-        return;
-    if (node->kind == KAS_EX_REDUCE) {
-        emit_reduce(e, x);
-        return;
-    }
-    for (int i = 0; i < kas_ex_children(node); i++)
-        kas_emit_value(e, node->a[i]);
-    const int name = new_name(e, x);
-    kas_emit_start(e);
-    kas_buf_printf(e->out, "const float t%d = ", name);
     switch ((kas_ex_kind)node->kind) {
     case KAS_EX_LOAD:
         kas_buf_printf(e->out, "p%d[", kas_emit_arg(e, node->tensor));
@@ -356,5 +368,40 @@ void kas_emit_value(kas_emitter *e, kas_ex x)
         put_format(e, binary_format((kas_fn)node->fn), node);
         break;
     }
-    kas_buf_puts(e->out, ";\n");
+}
+
+static bool is_wide_load(const kas_emitter *e, const kas_ex_node *node)
+{
+    const kas_group g = kas_ix_group(e->ir, node->ix, e->nest->lane);
+    return node->kind == KAS_EX_LOAD && g.kind == KAS_GROUP_RUN && g.aligned;
+}
+
+void kas_emit_value(kas_emitter *e, kas_ex x)
+{
+    const kas_ex_node *node = kas_ex_get(e->ir, x);
+    if (e->name[x] != KAS_NOT_EMITTED || node->kind == KAS_EX_CONST)
+        return;
+    if (node->kind == KAS_EX_REDUCE) {
+        emit_reduce(e, x);
+        return;
+    }
+    for (int i = 0; i < kas_ex_children(node); i++)
+        kas_emit_value(e, node->a[i]);
+    const int name = new_name(e, x);
+    kas_emit_start(e);
+    if (!kas_emit_is_wide(e, x)) {
+        kas_buf_printf(e->out, "const float t%d = ", name);
+        put_definition(e, node);
+        kas_buf_puts(e->out, ";\n");
+    } else if (is_wide_load(e, node)) {
+        kas_buf_printf(e->out, "KAS_WIDE_LOAD(t%d, p%d, ", name, kas_emit_arg(e, node->tensor));
+        kas_emit_put_ix(e, node->ix);
+        kas_buf_puts(e->out, ");\n");
+    } else {
+        e->each = true;
+        kas_buf_printf(e->out, "KAS_WIDE_VALUE(t%d, ", name);
+        put_definition(e, node);
+        kas_buf_puts(e->out, ");\n");
+        e->each = false;
+    }
 }

@@ -4,6 +4,7 @@
 #define KAS_JIT_EMITTER_H
 
 #include "jit/emit.h"
+#include "jit/wide.h"
 
 enum { KAS_NOT_EMITTED = -1, KAS_DEEP = 64 };
 
@@ -23,6 +24,8 @@ typedef struct kas_emitter {
     int *hoisted; /* by kas_ex: the loop for which it was last looked at */
     int turns;
     uint64_t open; /* mask of the variables of open loops */
+    char *wide;    /* by kas_ex: whether the lanes of a thread differ in it; 0 = not looked at */
+    bool each;     /* what is written stands for each lane of a thread */
 } kas_emitter;
 
 __attribute__((format(printf, 2, 3))) void kas_emit_line(kas_emitter *e, const char *format, ...);
@@ -33,6 +36,8 @@ void kas_emit_put_ix(kas_emitter *e, kas_ix ix);
 void kas_emit_put_value(kas_emitter *e, kas_ex x);
 int kas_emit_arg(kas_emitter *e, int tensor); /* number of its pointer, -1 = none */
 
+/* Whether x is a KAS_WIDE_VALUE: one for each lane of a thread. */
+bool kas_emit_is_wide(kas_emitter *e, kas_ex x);
 /* Emits a value and what it needs, unless it has a name already. */
 void kas_emit_value(kas_emitter *e, kas_ex x);
 /* Emits what the body of a loop needs but does not change in it: whatever depends only on the
@@ -48,7 +53,8 @@ const char *kas_emit_first_value(kas_fn fn);
 void kas_emit_open_loop(kas_emitter *e, int var);
 void kas_emit_close_block(kas_emitter *e);
 void kas_emit_close_loops(kas_emitter *e, const int *var, int vars);
-/* accumulator (and index) op= body, for one turn; `acc` and `index` are lvalues. */
+/* accumulator (and index) op= body, for one turn; `acc` and `index` are lvalues, of each lane when
+ * body is wide. */
 void kas_emit_accumulate(kas_emitter *e, kas_fn fn, const char *acc, const char *index, kas_ex body,
                          int var);
 

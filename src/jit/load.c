@@ -1,4 +1,5 @@
 /* A program on a device. */
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,10 +96,21 @@ void kas_loaded_free(kas_loaded *loaded)
     free(loaded);
 }
 
+static kas_status check_alignment(const kas_program *program, void *const *address)
+{
+    for (int i = 0; i < program->buffers; i++)
+        if ((uintptr_t)address[i] % KAS_BUFFER_ALIGNMENT)
+            return kas_fail(KAS_USAGE,
+                            "program %s: buffer %d lies at %p; a multiple of %d is needed",
+                            program->prefix, i, address[i], KAS_BUFFER_ALIGNMENT);
+    return KAS_OK;
+}
+
 kas_status kas_loaded_append(const kas_loaded *loaded, kas_plan *plan, bool backward,
                              void *const *address)
 {
     const loaded_pass *pass = &loaded->pass[backward];
+    KAS_TRY(check_alignment(loaded->program, address));
     for (int i = 0; i < pass->count; i++) {
         const kas_operation *op = &pass->operation[i];
         if (op->kind == KAS_OPERATION_CONV) {

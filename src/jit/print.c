@@ -12,8 +12,9 @@ static const char *pass_name(kas_conv_pass pass)
 static void print_operation(const kas_operation *op, kas_buf *out)
 {
     if (op->kind == KAS_OPERATION_LAUNCH) {
-        kas_buf_printf(out, " *     %-12s grid %u x %u x %u, block %u x %u", op->function,
-                       op->grid[0], op->grid[1], op->grid[2], op->block[0], op->block[1]);
+        kas_buf_printf(out, " *     %-12s grid %u x %u x %u, block %u x %u%s", op->function,
+                       op->grid[0], op->grid[1], op->grid[2], op->block[0], op->block[1],
+                       op->width > 1 ? ", 16-byte accesses" : "");
     } else {
         const kas_conv_desc *d = &op->conv;
         kas_buf_printf(out,

@@ -8,6 +8,7 @@
 
 #include "jit/emit.h"
 #include "jit/lower.h"
+#include "jit/wide.h"
 
 typedef struct builder {
     kas_ir ir;
@@ -135,7 +136,9 @@ static kas_status add_launch(builder *b, int tensor)
              (backward ? p->backwards : p->forwards) - 1);
     memcpy(op->grid, nest.grid, sizeof op->grid);
     memcpy(op->block, nest.block, sizeof op->block);
+    op->width = nest.width;
     KAS_TRY(kas_nest_floors(ir, &nest, &op->flops, &op->bytes));
+    KAS_TRY(kas_nest_accessed(ir, &nest, &op->accessed));
     KAS_TRY(kas_emit_kernel(ir, &nest, op->function, &b->source, args, &op->args));
     for (int i = 0; i < op->args; i++)
         KAS_TRY(buffer_of(b, args[i], &op->arg[i]));

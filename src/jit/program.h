@@ -3,8 +3,9 @@
  *     micro-DAG + binding --lower--> stages --differentiate--> --fuse--> --schedule--> --emit-->
  * here
  *
- * A program knows nothing of devices.  The caller gives every buffer an address, compiles the
- * source (many programs may be compiled together, see compile.h), and appends a pass to a plan.
+ * A program knows nothing of devices.  The caller gives every buffer an address, a multiple of
+ * KAS_BUFFER_ALIGNMENT because kernels access 16 bytes at a time on a GPU, compiles the source
+ * (many programs may be compiled together, see compile.h), and appends a pass to a plan.
  *
  * Layout of tensors.  X: [batch][h][w][x_pitch], channels c_in = parts_in * c.  Y:
  * [batch][h][w][y_pitch], channels c_out = parts_out * c.  DX and DY like X and Y.  Instances
@@ -66,7 +67,14 @@ static inline size_t kas_weight_offset(const kas_weight *w, uint32_t instance, u
            in / w->taps[1] % w->taps[0] * w->stride_tap[0] + in % w->taps[1] * w->stride_tap[1];
 }
 
-enum { KAS_MAX_LAUNCH_ARGS = 24 };
+enum { KAS_MAX_LAUNCH_ARGS = 24, KAS_BUFFER_ALIGNMENT = 16 };
+
+/* Bytes that the lanes of a whole launch ask for (caches serve many of them again), left out what
+ * neighbouring lanes share: all, those whose lanes lie side by side in memory, and those that a GPU
+ * accesses 16 bytes at a time. */
+typedef struct kas_accessed {
+    double all, contiguous, wide;
+} kas_accessed;
 
 typedef struct kas_operation {
     enum { KAS_OPERATION_LAUNCH, KAS_OPERATION_CONV } kind;
@@ -74,7 +82,9 @@ typedef struct kas_operation {
     char function[48];
     unsigned grid[3], block[3];
     int args, arg[KAS_MAX_LAUNCH_ARGS]; /* buffer numbers */
+    int width;                          /* lanes of a thread (wide.h) */
     double flops, bytes;                /* floor of this kernel, whole batch */
+    kas_accessed accessed;
     /* CONV: pointers by kas_conv_pass; buffer numbers */
     kas_conv_pass pass;
     kas_conv_desc conv;
@@ -118,7 +128,8 @@ typedef struct kas_loaded kas_loaded;
 kas_status kas_program_load(kas_device *device, const kas_program *program, kas_module *module,
                             kas_loaded **out);
 void kas_loaded_free(kas_loaded *loaded);
-/* Appends one pass; address[i] is the memory of buffer i (unused ones may be NULL). */
+/* Appends one pass; address[i] is the memory of buffer i (unused ones may be NULL). KAS_USAGE when
+ * one is not aligned. */
 kas_status kas_loaded_append(const kas_loaded *loaded, kas_plan *plan, bool backward,
                              void *const *address);
 

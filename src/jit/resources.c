@@ -10,6 +10,9 @@
 /* An attribute of .nv.info: u8 format, u8 attribute, u16 size or value; of format SIZED `size`
  * bytes follow, here two u32: index of the kernel's symbol, value. */
 enum { SIZED = 4, REGISTERS = 0x2f, FRAME_SIZE = 0x11, HEADER = 4, PAIR = 8 };
+/* Of an instruction: the low 9 bits say what it does, three bits of the upper half how much. */
+enum { INSTRUCTION = 16, OPCODE = 0x1ff, SIZE_SHIFT = 9, SIZE_MASK = 7, SIZE_16_BYTES = 6 };
+enum { LOAD = 0x180, LOAD_GLOBAL = 0x181, STORE = 0x185, STORE_GLOBAL = 0x186 };
 enum { KERNEL_ENTRY = 0x10 }; /* a symbol's st_other: not so for what a kernel calls (a division) */
 
 typedef struct cubin {
@@ -140,6 +143,40 @@ static kas_status read_info(const cubin *c, kas_resources *list, int *count)
     return KAS_OK;
 }
 
+static kas_status read_instructions(const cubin *c, const Elf64_Shdr *text, kas_resources *kernel)
+{
+    if (text->sh_offset > c->size || text->sh_size > c->size - text->sh_offset)
+        return damaged("its instructions are cut off");
+    for (uint64_t at = 0; at + INSTRUCTION <= text->sh_size; at += INSTRUCTION) {
+        uint64_t half[2];
+        memcpy(half, c->data + text->sh_offset + at, sizeof half);
+        const int opcode = (int)(half[0] & OPCODE);
+        if (opcode != LOAD && opcode != LOAD_GLOBAL && opcode != STORE && opcode != STORE_GLOBAL)
+            continue;
+        kernel->accesses++;
+        kernel->wide += (half[1] >> SIZE_SHIFT & SIZE_MASK) == SIZE_16_BYTES;
+    }
+    return KAS_OK;
+}
+
+/* Of the kernels that are known: what they call has instructions too. */
+static kas_status read_texts(const cubin *c, kas_resources *list, int count)
+{
+    static const char prefix[] = ".text.";
+    for (unsigned i = 0; i < c->header.e_shnum; i++) {
+        Elf64_Shdr s;
+        if (!section(c, i, &s))
+            return damaged("its list of sections is cut off");
+        const char *name = string_at(c, &c->names, s.sh_name);
+        if (!name || strncmp(name, prefix, sizeof prefix - 1) != 0)
+            continue;
+        for (int k = 0; k < count; k++)
+            if (strncmp(list[k].name, name + sizeof prefix - 1, sizeof list[k].name - 1) == 0)
+                KAS_TRY(read_instructions(c, &s, &list[k]));
+    }
+    return KAS_OK;
+}
+
 kas_status kas_cubin_resources(const void *image, size_t size, kas_resources **out, int *count)
 {
     cubin c;
@@ -150,7 +187,9 @@ kas_status kas_cubin_resources(const void *image, size_t size, kas_resources **o
     kas_resources *list = calloc(c.info.sh_size / (HEADER + PAIR) + 1, sizeof *list);
     if (!list)
         return kas_fail(KAS_NO_MEMORY, "no memory for the kernels of a cubin");
-    const kas_status status = read_info(&c, list, count);
+    kas_status status = read_info(&c, list, count);
+    if (status == KAS_OK)
+        status = read_texts(&c, list, *count);
     if (status != KAS_OK) {
         free(list);
         return status;

@@ -1,4 +1,4 @@
-/* What each kernel of a cubin asks of a multiprocessor, read from the image itself.
+/* What each kernel of a cubin asks of a multiprocessor and of memory, read from the image itself.
  *
  * Registers decide how many warps run at once, and local memory (a spilled register, an array that
  * is indexed at run time) is memory traffic that nobody wrote: both are known as soon as a kernel
@@ -7,7 +7,9 @@
  *
  * A cubin is an ELF file; its section ".nv.info" holds a list of attributes, of which two are read:
  * the number of registers and the size of the stack frame (local memory of a thread, spills
- * included).  ptxas -v prints the same figures. */
+ * included).  ptxas -v prints the same figures.  The sections ".text.<kernel>" hold its
+ * instructions, 16 bytes each since sm_70; of these, accesses to global memory are counted by their
+ * size, because 16-byte ones are what reaches memory speed. */
 #ifndef KAS_JIT_RESOURCES_H
 #define KAS_JIT_RESOURCES_H
 
@@ -19,6 +21,8 @@ typedef struct kas_resources {
     char name[64];   /* of the kernel */
     int registers;   /* of a thread */
     int local_bytes; /* of a thread: 0 unless it spills or indexes an array of its own */
+    int accesses;    /* instructions that read or write global memory */
+    int wide;        /* those of 16 bytes */
 } kas_resources;
 
 /* *out [*count], freed by the caller, in the order of the image. KAS_BAD_INPUT when the image is no

@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "jit/nest.h"
+#include "jit/wide.h"
 
 enum {
+    WARP = 32,
     LANES = 1024,        /* of a block, when each lane is alone */
     LANES_KEPT = 256,    /* when a lane keeps values between loops: one round of threads */
     LANES_LEAST = 64,    /* that a block keeps for the sake of its threads */
@@ -119,8 +121,9 @@ static void place_grid(kas_nest *nest, axes *a)
     }
 }
 
-/* How many lanes a block has: what L1 holds, when they touch more than their own elements. */
-static void place_lanes(const kas_ir *ir, kas_nest *nest, bool keeps)
+/* How many lanes a block has: what L1 holds, when they touch more than their own elements.  Short
+ * rows of wide lanes share a warp: its threads lie along x, then along y. */
+static kas_status place_lanes(const kas_ir *ir, kas_nest *nest, bool keeps)
 {
     const int64_t extent = nest->lane < 0 ? 1 : ir->var_size[nest->lane];
     int64_t most = keeps ? LANES_KEPT : LANES;
@@ -128,29 +131,35 @@ static void place_lanes(const kas_ir *ir, kas_nest *nest, bool keeps)
         most /= 2;
     const int64_t chunks = (extent + most - 1) / most;
     nest->lanes = chunks == 1 ? extent : ((extent + chunks - 1) / chunks + 31) / 32 * 32;
-    nest->block[0] = (unsigned)(nest->lanes + 31) / 32 * 32;
+    KAS_TRY(kas_nest_width(ir, nest, &nest->width));
+    const int64_t threads = nest->lanes / nest->width;
+    nest->block[0] =
+        (unsigned)(nest->width > 1 && threads < WARP ? threads
+                                                     : (threads + WARP - 1) / WARP * WARP);
     if (nest->block[0] > KAS_MAX_BLOCK)
         nest->block[0] = KAS_MAX_BLOCK;
     nest->block[1] = nest->block[2] = 1;
+    return KAS_OK;
 }
 
 /* Turns of the innermost loop, of `size`, that make a block worth its start and leave blocks
  * enough; at least what fills a block's threads. */
 static int64_t rows_of_block(const kas_nest *nest, int64_t size, double blocks, double work)
 {
-    const int64_t room = KAS_MAX_BLOCK / nest->block[0];
     double rows = BLOCK_WORK / ((double)nest->lanes * work);
     if (rows > blocks / ENOUGH_BLOCKS)
         rows = blocks / ENOUGH_BLOCKS;
-    const int64_t least = nest->lanes < 32 && room > 1 ? 2 : 1;
+    const int64_t least = nest->block[0] < WARP ? WARP / nest->block[0]
+                          : nest->lanes < WARP  ? 2
+                                                : 1;
     const int64_t whole = rows < (double)least ? least : (int64_t)rows;
     return whole < size ? whole : size;
 }
 
-static void place_loops(const kas_ir *ir, kas_nest *nest, const long_search *reduce)
+static kas_status place_loops(const kas_ir *ir, kas_nest *nest, const long_search *reduce)
 {
     axes a = {0};
-    place_lanes(ir, nest, reduce->found);
+    KAS_TRY(place_lanes(ir, nest, reduce->found));
     const int64_t extent = nest->lane < 0 ? 1 : ir->var_size[nest->lane];
     const int64_t chunks = (extent + nest->lanes - 1) / nest->lanes;
     double blocks = (double)chunks;
@@ -174,6 +183,7 @@ static void place_loops(const kas_ir *ir, kas_nest *nest, const long_search *red
     if (chunks > 1)
         add_axis(&a, KAS_AXIS_LANES, chunks);
     place_grid(nest, &a);
+    return KAS_OK;
 }
 
 static void see_width(void *context, const kas_ex_node *node, kas_ix ix)
@@ -200,7 +210,7 @@ kas_status kas_schedule(kas_ir *ir, int tensor, kas_ex value, kas_nest *out)
     long_search reduce = {ir, false, 1};
     KAS_TRY(kas_ex_visit(ir, out->value, see_long, &reduce));
     KAS_TRY(kas_nest_choose_lane(ir, out, reduce.found));
-    place_loops(ir, out, &reduce);
+    KAS_TRY(place_loops(ir, out, &reduce));
     void *context[2] = {out, ir};
     return kas_nest_visit(ir, out, see_width, context);
 }

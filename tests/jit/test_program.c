@@ -293,6 +293,45 @@ static void test_odd_maps(void **state)
     agree("maps of odd tensors", &k);
 }
 
+/* Kernels access 16 bytes at a time on a GPU: a buffer elsewhere is refused on every device. */
+static void test_alignment(void **state)
+{
+    (void)state;
+    kas_kernel k = {0};
+    kas_build_unary(&k, KAS_OP_TANH, kas_build_input(&k));
+    const kas_target target = make_target(settings[0]);
+    const kas_binding binding = make_binding(&target);
+    const kas_program_options options = {.batch = 1, .training = false, .prefix = "k"};
+    kas_program *program;
+    kas_loaded *loaded;
+    kas_module *module;
+    kas_plan *plan;
+    char path[4096];
+    OK(kas_program_build(&k, &target, &binding, &options, &program));
+    assert_int_equal(program->forwards, 1);
+    assert_int_equal(program->forward[0].width, 4);
+    assert_true(program->forward[0].accessed.wide == 2 * 4 * 5 * 6 * 8); /* read and written once */
+    OK(kas_compile(compiler[0], program->source, path, NULL));
+    OK(kas_module_load(device, path, &module));
+    OK(kas_program_load(device, program, module, &loaded));
+    OK(kas_plan_create(device, &plan));
+    void *address[2];
+    assert_int_equal(program->buffers, 2);
+    for (int i = 0; i < 2; i++)
+        OK(kas_mem_alloc(device, program->buffer[i].bytes + 4, &address[i]));
+    OK(kas_loaded_append(loaded, plan, false, address));
+    address[1] = (char *)address[1] + 4;
+    assert_int_equal(kas_loaded_append(loaded, plan, false, address), KAS_USAGE);
+    assert_non_null(strstr(kas_error(), "a multiple of 16 is needed"));
+    address[1] = (char *)address[1] - 4;
+    kas_plan_free(plan);
+    for (int i = 0; i < 2; i++)
+        kas_mem_free(device, address[i]);
+    kas_loaded_free(loaded);
+    kas_module_free(module);
+    kas_program_free(program);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_convolution),    cmocka_unit_test(test_pointwise_map),
     cmocka_unit_test(test_depthwise),      cmocka_unit_test(test_grouped),
@@ -303,6 +342,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_softmax_stages), cmocka_unit_test(test_involution),
     cmocka_unit_test(test_blends),         cmocka_unit_test(test_unaligned_tile),
     cmocka_unit_test(test_odd_maps),       cmocka_unit_test(test_ties),
+    cmocka_unit_test(test_alignment),
 };
 
 int main(void)

@@ -1,4 +1,4 @@
-/* Registers and local memory of kernels, read from cubins that NVRTC makes here. */
+/* Registers, local memory and accesses of kernels, read from cubins that NVRTC makes here. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,6 +27,21 @@ static const char text[] = "typedef struct { const float *x; float *y; const int
                            "        for (int k = 0; k < 64; k++) kept[a.i[k + c] & 63] = a.x[k];\n"
                            "        a.y[c] = kept[a.i[c] & 63];\n"
                            "    }\n"
+                           "}\n"
+                           "KAS_KERNEL(wide, t_args)\n"
+                           "{\n"
+                           "    KAS_WIDE_THREADS (c, 64) {\n"
+                           "        KAS_WIDE_LOAD(t, a.x, c);\n"
+                           "        KAS_EACH(KAS_EACH_VALUE(t) *= 2.0f;)\n"
+                           "        KAS_WIDE_STORE(a.y, c, t);\n"
+                           "    }\n"
+                           "}\n"
+                           "KAS_KERNEL(shared, t_args)\n"
+                           "{\n"
+                           "    KAS_SHARED(float, s, 64);\n"
+                           "    KAS_THREADS (c, 64) { s[c] = a.x[c]; }\n"
+                           "    KAS_BARRIER();\n"
+                           "    KAS_THREADS (c, 64) { a.y[c] = s[63 - c]; }\n"
                            "}\n";
 
 static kas_buf compile(const char *arch)
@@ -56,7 +71,7 @@ static const kas_resources *find(const kas_resources *list, int count, const cha
     return NULL;
 }
 
-static void registers_and_local_memory_are_read(void **state)
+static void what_kernels_need_is_read(void **state)
 {
     (void)state;
     static const char *const archs[] = {"sm_80", "sm_90"};
@@ -66,7 +81,7 @@ static void registers_and_local_memory_are_read(void **state)
         int count;
         if (kas_cubin_resources(image.data, image.size, &list, &count) != KAS_OK)
             fail_msg("%s", kas_error());
-        assert_int_equal(count, 2);
+        assert_int_equal(count, 4);
         const kas_resources *plain = find(list, count, "plain"),
                             *indexed = find(list, count, "indexed");
         printf("%s: plain %d registers, %d bytes; indexed %d registers, %d bytes\n", archs[i],
@@ -75,6 +90,15 @@ static void registers_and_local_memory_are_read(void **state)
         assert_int_equal(plain->local_bytes, 0);
         assert_in_range(indexed->registers, 4, 255);
         assert_int_equal(indexed->local_bytes, 64 * 4);
+        /* the plain kernel's loop may be unrolled: pairs of a load and a store */
+        assert_true(plain->accesses >= 2 && plain->accesses % 2 == 0);
+        assert_int_equal(plain->wide, 0);
+        const kas_resources *wide = find(list, count, "wide"),
+                            *shared = find(list, count, "shared");
+        assert_int_equal(wide->accesses, 2);
+        assert_int_equal(wide->wide, 2);
+        assert_int_equal(shared->accesses, 2); /* shared memory is not global */
+        assert_int_equal(shared->wide, 0);
         free(list);
         kas_buf_free(&image);
     }
@@ -109,7 +133,7 @@ static void damaged_images_are_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(registers_and_local_memory_are_read),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_kernels_need_is_read),
                                        cmocka_unit_test(damaged_images_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -125,6 +125,8 @@ typedef struct checker {
     long long screened;               /* sampled kernels that were left out */
     long long gpu_kernels, gpu_local; /* of all cubins; those with local memory */
     int gpu_registers;                /* the most of a thread */
+    long long gpu_accesses, gpu_wide; /* instructions on global memory, those of 16 bytes */
+    kas_accessed accessed;            /* of the programs that NVRTC compiled */
     double forward, gradient;         /* largest errors of those within tolerance */
     double ill_error, ill_rounding;   /* of those that are ill-conditioned */
     double numeric;
@@ -256,6 +258,8 @@ static kas_status count_resources(checker *c, const char *name, const char *arch
     for (int i = 0; i < count; i++) {
         if (list[i].registers > c->gpu_registers)
             c->gpu_registers = list[i].registers;
+        c->gpu_accesses += list[i].accesses;
+        c->gpu_wide += list[i].wide;
         if (!list[i].local_bytes)
             continue;
         c->gpu_local++;
@@ -266,6 +270,29 @@ static kas_status count_resources(checker *c, const char *name, const char *arch
     free(list);
     kas_buf_free(&image);
     return status;
+}
+
+static void count_accessed(checker *c, const kas_operation *op, int count)
+{
+    for (int i = 0; i < count; i++) {
+        c->accessed.all += op[i].accessed.all;
+        c->accessed.contiguous += op[i].accessed.contiguous;
+        c->accessed.wide += op[i].accessed.wide;
+    }
+}
+
+static kas_status count_programs(checker *c, const kas_kernel *kernel, const shapes *s)
+{
+    for (int i = 0; i < s->count; i++) {
+        kas_program *program;
+        const kas_program_options options = {
+            .batch = c->o->agree.batch, .training = true, .prefix = "k"};
+        KAS_TRY(kas_program_build(kernel, &s->target[i], &s->binding[i], &options, &program));
+        count_accessed(c, program->forward, program->forwards);
+        count_accessed(c, program->backward, program->backwards);
+        kas_program_free(program);
+    }
+    return KAS_OK;
 }
 
 static kas_status compile_for_gpus(checker *c, const kas_kernel *kernel, const char *name,
@@ -286,7 +313,7 @@ static kas_status compile_for_gpus(checker *c, const kas_kernel *kernel, const c
         kas_warn("%s: %s", name, kas_error());
     }
     kas_buf_free(&text);
-    return status;
+    return status == KAS_OK && c->arch[0] ? count_programs(c, kernel, s) : status;
 }
 
 static kas_status check_shapes(checker *c, const kas_kernel *kernel, const char *name,
@@ -455,6 +482,11 @@ static kas_status summary(const checker *c)
         kas_line_int(&line, "nvrtc_kernels", c->gpu_kernels);
         kas_line_int(&line, "nvrtc_most_registers", c->gpu_registers);
         kas_line_int(&line, "nvrtc_with_local_memory", c->gpu_local);
+        kas_line_int(&line, "nvrtc_accesses", c->gpu_accesses);
+        kas_line_int(&line, "nvrtc_16_byte_accesses", c->gpu_wide);
+        kas_line_number(&line, "bytes_accessed", c->accessed.all);
+        kas_line_number(&line, "bytes_contiguous", c->accessed.contiguous);
+        kas_line_number(&line, "bytes_16_byte_accesses", c->accessed.wide);
         kas_line_int(&line, "failures", c->failures);
         kas_line_int(&line, "screened_out", c->screened);
         kas_line_int(&line, "inputs_drawn_again", c->redrawn);
@@ -492,6 +524,12 @@ static kas_status summary(const checker *c)
         printf("GPU kernels compiled: %lld; at most %d registers a thread; with local memory "
                "(spills): %lld\n",
                c->gpu_kernels, c->gpu_registers, c->gpu_local);
+    if (c->compiled)
+        printf("instructions on global memory: %lld, %.1f%% of them of 16 bytes; of the bytes that "
+               "lanes ask for %.1f%% go so, of those whose lanes lie side by side %.1f%%\n",
+               c->gpu_accesses, 100.0 * (double)c->gpu_wide / fmax(1, (double)c->gpu_accesses),
+               100 * c->accessed.wide / fmax(1, c->accessed.all),
+               100 * c->accessed.wide / fmax(1, c->accessed.contiguous));
     return KAS_OK;
 }
 

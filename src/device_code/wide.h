@@ -1,0 +1,101 @@
+/* Wide lanes: the second part of the prelude.
+ *
+ * A GPU reaches memory speed with 16-byte accesses.  In a *wide* kernel a thread has KAS_WIDTH
+ * neighbouring lanes, and i is the first of them:
+ *
+ *     KAS_WIDE_LANES (i, 512) {
+ *         KAS_WIDE_LOAD(t0, p0, i);                          p0 + i on a multiple of 16 bytes
+ *         KAS_WIDE_VALUE(t1, p1[KAS_EACH_LANE(i) * 3]);      a value for each lane
+ *         KAS_EACH(KAS_EACH_VALUE(t1) += s * KAS_EACH_VALUE(t0);)
+ *         KAS_WIDE_STORE(p2, i, t1);
+ *     }
+ *
+ * On the CPU a thread has one lane, and the loop over the lanes vectorises; in the orders 1 and 2
+ * the groups are kept, so that tests run what a GPU runs. */
+#ifndef KAS_DEVICE_CODE_WIDE_H
+#define KAS_DEVICE_CODE_WIDE_H
+
+#define KAS_WIDTH 4
+
+#if defined(__CUDACC__) || KAS_ORDER != 0
+#define KAS_LANE_(k, ...)                                                                          \
+    {                                                                                              \
+        enum { kas_k = k };                                                                        \
+        __VA_ARGS__                                                                                \
+    }
+#define KAS_EACH(...)                                                                              \
+    KAS_LANE_(0, __VA_ARGS__)                                                                      \
+    KAS_LANE_(1, __VA_ARGS__) KAS_LANE_(2, __VA_ARGS__) KAS_LANE_(3, __VA_ARGS__)
+#define KAS_EACH_LANE(i) ((i) + kas_k)
+#define KAS_EACH_VALUE(name) name[kas_k]
+#define KAS_WIDE_VALUE(name, ...)                                                                  \
+    float name[KAS_WIDTH];                                                                         \
+    KAS_EACH(name[kas_k] = (__VA_ARGS__);)
+#define KAS_WIDE_LOAD(name, from, at)                                                              \
+    float name[KAS_WIDTH];                                                                         \
+    kas_wide_load(name, (from) + (at))
+#define KAS_WIDE_STORE(to, at, name) kas_wide_store((to) + (at), name)
+
+typedef struct __attribute__((aligned(16), may_alias)) kas_float4 {
+    float x, y, z, w;
+} kas_float4;
+
+KAS_FN void kas_wide_check(const void *at)
+{
+#ifndef __CUDACC__
+    if ((kas_u64)at % sizeof(kas_float4)) /* a GPU ends the launch with an error */
+        __builtin_trap();
+#else
+    (void)at;
+#endif
+}
+KAS_FN void kas_wide_load(float *to, const float *from)
+{
+    kas_wide_check(from);
+    const kas_float4 v = *(const kas_float4 *)from;
+    to[0] = v.x;
+    to[1] = v.y;
+    to[2] = v.z;
+    to[3] = v.w;
+}
+KAS_FN void kas_wide_store(float *to, const float *from)
+{
+    kas_wide_check(to);
+    kas_float4 v;
+    v.x = from[0];
+    v.y = from[1];
+    v.z = from[2];
+    v.w = from[3];
+    *(kas_float4 *)to = v;
+}
+#else
+#define KAS_EACH(...) __VA_ARGS__
+#define KAS_EACH_LANE(i) i
+#define KAS_EACH_VALUE(name) name
+#define KAS_WIDE_VALUE(name, ...) float name = __VA_ARGS__
+#define KAS_WIDE_LOAD(name, from, at) const float name = (from)[at]
+#define KAS_WIDE_STORE(to, at, name) (to)[at] = name
+#endif
+
+#ifdef __CUDACC__
+#define KAS_WIDE_LANES(i, count)                                                                   \
+    for (int i = (int)threadIdx.x * KAS_WIDTH; i < (count); i += (int)blockDim.x * KAS_WIDTH)
+#define KAS_WIDE_THREADS(i, count)                                                                 \
+    for (int i = (int)threadIdx.x * KAS_WIDTH; i < (count); i = 0x7fffffff)
+#define KAS_WIDE_LANE(name, max_lanes) float name[KAS_WIDTH]
+#define KAS_EACH_OF(name, i) name[kas_k]
+#elif KAS_ORDER != 0
+#define KAS_WIDE_LANES(i, count)                                                                   \
+    KAS_RANGE_(kas_group_##i, 0, (count) / KAS_WIDTH)                                              \
+    for (int i = kas_group_##i * KAS_WIDTH, kas_once_##i = 1; kas_once_##i; kas_once_##i = 0)
+#define KAS_WIDE_THREADS(i, count) KAS_WIDE_LANES(i, count)
+#define KAS_WIDE_LANE(name, max_lanes) KAS_LANE(float, name, max_lanes)
+#define KAS_EACH_OF(name, i) name[(i) + kas_k]
+#else
+#define KAS_WIDE_LANES(i, count) KAS_LANES(i, count)
+#define KAS_WIDE_THREADS(i, count) KAS_THREADS(i, count)
+#define KAS_WIDE_LANE(name, max_lanes) KAS_LANE(float, name, max_lanes)
+#define KAS_EACH_OF(name, i) name[i]
+#endif
+
+#endif
