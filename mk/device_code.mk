@@ -1,6 +1,7 @@
 # Device code for the CPU: every src/device_code/*.kc is built by $(KCC) with the prelude in front, once
-# for each number of activations (0 fp32, 1 bf16, 2 fp16) and order of lanes (0 ascending: what runs;
-# 1 descending and 2 shuffled: for the tests), and the texts and the table of kernels are turned into C.
+# for each number of activations (0 fp32, 1 bf16, 2 fp16) and, over fp32, once for each order of lanes (0
+# ascending: what runs; 1 descending and 2 shuffled: for the tests), and the texts and the table of
+# kernels are turned into C.
 
 DEVICE_CODE       := src/device_code
 DEVICE_CODE_FLAGS := -std=c17 -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -fvisibility=hidden -Wno-pass-failed
@@ -11,8 +12,8 @@ PRELUDE           := $(DEVICE_CODE)/prelude.h $(DEVICE_CODE)/wide.h
 KERNEL_HEADERS    := $(PRELUDE) $(DEVICE_CODE)/args.h $(DEVICE_CODE)/activation.h
 GEN               := $(BUILD)/gen
 NUMBERS           := 0 1 2
-ORDERS            := 0 1 2
-EXTRA_OBJECTS     += $(foreach number,$(NUMBERS),$(foreach order,$(ORDERS),$(KERNELS:%.kc=$(BUILD)/%.o$(number)$(order)))) $(GEN)/device_code_tables.o
+BUILDS            := 00 01 02 10 20 # number and order
+EXTRA_OBJECTS     += $(foreach build,$(BUILDS),$(KERNELS:%.kc=$(BUILD)/%.o$(build))) $(GEN)/device_code_tables.o
 c_string          := sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/.*/    "&\\n"/'
 
 # $(1): number, $(2): order of lanes.
@@ -22,7 +23,8 @@ $(BUILD)/%.o$(1)$(2): %.kc $(KERNEL_HEADERS) mk/device_code.mk
 	$(KCC) $(DEVICE_CODE_FLAGS) -march=$(MARCH) -fPIC $(KERNEL_WARN) -DKAS_NUMBER=$(1) -DKAS_ORDER=$(2) -DKAS_SUFFIX=_$(1)$(2) \
 	    $(addprefix -include ,$(KERNEL_HEADERS)) -x c -c -o $$@ $$<
 endef
-$(foreach number,$(NUMBERS),$(foreach order,$(ORDERS),$(eval $(call kernel_rule,$(number),$(order)))))
+$(foreach order,0 1 2,$(eval $(call kernel_rule,0,$(order))))
+$(foreach number,1 2,$(eval $(call kernel_rule,$(number),0)))
 
 $(GEN)/device_code_tables.c: $(KERNELS) $(KERNEL_HEADERS) mk/device_code.mk
 	@mkdir -p $(@D)
@@ -36,10 +38,10 @@ $(GEN)/device_code_tables.c: $(KERNELS) $(KERNEL_HEADERS) mk/device_code.mk
 	   echo 'const char kas_device_code_march[] = "$(MARCH)";'; \
 	   echo 'const char kas_device_code_compiler[] = "$(KCC)";'; \
 	   names=$$(sed -n 's/^KAS_KERNEL(\([a-z0-9_]*\),.*/\1/p' $(KERNELS)); \
-	   for k in $$names; do for n in $(NUMBERS); do echo "kas_cpu_kernel $${k}_$${n}0, $${k}_$${n}1, $${k}_$${n}2;"; done; done; \
+	   for k in $$names; do for b in $(BUILDS); do echo "kas_cpu_kernel $${k}_$$b;"; done; done; \
 	   echo 'const kas_builtin_kernel kas_builtin_kernels[] = {'; \
-	   for k in $$names; do echo "    {\"$$k\", {"; \
-	     for n in $(NUMBERS); do echo "        {$${k}_$${n}0, $${k}_$${n}1, $${k}_$${n}2},"; done; echo '    }},'; \
+	   for k in $$names; do echo "    {\"$$k\", {{$${k}_00, $${k}_01, $${k}_02},"; \
+	     for n in 1 2; do echo "        {$${k}_$${n}0, $${k}_$${n}0, $${k}_$${n}0},"; done; echo '    }},'; \
 	   done; \
 	   echo '    {0, {{0}}}};'; } >$@.new
 	@mv $@.new $@

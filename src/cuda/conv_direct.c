@@ -82,7 +82,7 @@ kas_status kas_direct_run(kas_cuda *cuda, const kas_direct *direct, const kas_co
 {
     kas_conv_args args = args_of(desc);
     unsigned grid[3];
-    args.x = x, args.w = w, args.y = y;
+    args.x = x, args.w = w, args.dw = (float *)w, args.y = y;
     args.wt = (float *)(uintptr_t)cuda->workspace;
     if (pass == KAS_CONV_FORWARD || (pass == KAS_CONV_BACKWARD_DATA && is_depthwise(desc))) {
         const unsigned transpose[3] = {(unsigned)(desc->kernel_h * desc->kernel_w),

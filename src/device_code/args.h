@@ -1,30 +1,39 @@
 /* The struct argument of each hand-written kernel: read by the kernels (after the prelude) and by
- * the host code that launches them (after dialect_host.h).  Pointers are device memory.
- * `pitch` is floats per pixel. */
+ * the host code that launches them (after the prelude, which makes kas_real a float there: the
+ * kernels of all numbers take structs of one layout).  Pointers are device memory.  `pitch` is
+ * numbers per pixel. */
 #ifndef KAS_DEVICE_CODE_ARGS_H
 #define KAS_DEVICE_CODE_ARGS_H
 
 /* Element by element over rows of c of pitch floats; each block takes rows_per_block rows.  Outputs
  * may be inputs. */
 typedef struct kas_rows_args {
-    const float *a, *b; /* b: second operand, or [c] for a bias; unused ones NULL */
-    float *y;
+    const kas_real *a, *b; /* unused ones NULL */
+    const float *bias;     /* [c] */
+    kas_real *y;
     int rows, c, pitch_a, pitch_b, pitch_y, rows_per_block;
     int b_every; /* products: rows of a that one row of b holds for */
 } kas_rows_args;
 
+/* Rows of c of one number into rows of the other. */
+typedef struct kas_cast_args {
+    kas_real *real;
+    float *value;
+    int rows, c, pitch_real, pitch_value, rows_per_block;
+} kas_cast_args;
+
 /* Sums over rows: out [chunks][c] gets the sum of each chunk of rows. */
 #define KAS_SUM_LANES 64
 typedef struct kas_column_sum_args {
-    const float *x;
+    const kas_real *x;
     float *out;
     int rows, c, pitch, chunk_rows;
 } kas_column_sum_args;
 
 /* activation.kc: `kept` is the input (forward), or what the derivative is taken from. */
 typedef struct kas_activation_args {
-    const float *kept, *dy;
-    float *out;
+    const kas_real *kept, *dy;
+    kas_real *out;
     int rows, c, pitch_kept, pitch_dy, pitch_out, rows_per_block;
     int kind; /* KAS_ACT_ of activation.h */
 } kas_activation_args;
@@ -52,17 +61,18 @@ typedef struct kas_advance_args {
 /* augment.kc: one block for each row of each image; lanes along the row. */
 #define KAS_DEV_NO_LABEL 0xFFFF
 #define KAS_ERASE_ATTEMPTS 10u
+#define KAS_IMAGE_PITCH (KAS_NUMBER == 0 ? 4 : 8) /* kas_pitch_of of up to 4 channels */
 typedef struct kas_augment_args {
     const kas_u8 *pixels;
     const kas_u16 *labels;
     const kas_u32 *order;
     const kas_dev_state *state;
     const kas_dev_row *rows; /* of the mixed kernel */
-    float *images;
+    kas_real *images;
     kas_u16 *labels_out;
     kas_u32 count, key0, key1;
     kas_u32 erase_below;              /* erase where the random number is below; 0 = never */
-    int n, h, width, c, pad, flip;    /* the pitch is 4 */
+    int n, h, width, c, pad, flip;    /* the pitch is KAS_IMAGE_PITCH */
     int cutout;                       /* side of the square; 0 = none */
     float area_low, area_range;       /* erased share of the image = low + random bits * range */
     float stretch_low, stretch_range; /* log of the root of height / width, likewise */
@@ -73,9 +83,9 @@ typedef struct kas_augment_args {
  * partial: [chunks][2][c] */
 #define KAS_NORM_LANES 64
 typedef struct kas_norm_args {
-    const float *x, *y, *dy, *residual;
+    const kas_real *x, *y, *dy, *residual;
     const float *gamma, *beta, *mean, *rstd;
-    float *out, *dresidual; /* y forward, dx backward */
+    kas_real *out, *dresidual; /* y forward, dx backward */
     float *running_mean, *running_var, *saved_mean, *saved_rstd;
     float *dgamma, *dbeta, *partial;
     int rows, c, chunks, chunk_rows, rows_per_block;
@@ -87,8 +97,8 @@ typedef struct kas_norm_args {
 /* pool.kc: lanes are channels; y is the small tensor, x the large one. */
 #define KAS_POOL_LANES 64
 typedef struct kas_pool_args {
-    const float *in;
-    float *out;
+    const kas_real *in;
+    kas_real *out;
     kas_u8 *index;              /* max pool: like y, a byte an element, of pitch_index */
     int h, width, out_h, out_w; /* of x, of y */
     int kernel_h, kernel_w, stride, pad_h, pad_w; /* unless adaptive */
@@ -97,16 +107,16 @@ typedef struct kas_pool_args {
 
 /* shortcut.kc: every size-th pixel of x, channels zero-padded in front and behind. */
 typedef struct kas_shortcut_args {
-    const float *in;
-    float *out;
+    const kas_real *in;
+    kas_real *out;
     int h, width, out_h, out_w, size;
     int c, pitch_x, pitch_y, c_out, front; /* c of x, c_out of y */
 } kas_shortcut_args;
 
 /* dropout.kc: rows of all images, keyed by (seed, layer) and counted by (channel, row, step). */
 typedef struct kas_dropout_args {
-    const float *x;
-    float *y;
+    const kas_real *x;
+    kas_real *y;
     const kas_dev_state *state;
     int rows, c, pitch_x, pitch_y, rows_per_block;
     kas_u32 key0, key1, layer, threshold; /* dropped where the random word is below it */
@@ -115,16 +125,17 @@ typedef struct kas_dropout_args {
 
 /* flatten.kc: x [n][pixels][pitch_x] <-> y [n][c * pixels] of pitch_y. */
 typedef struct kas_flatten_args {
-    const float *in;
-    float *out;
+    const kas_real *in;
+    kas_real *out;
     int pixels, c, pitch_x, pitch_y;
 } kas_flatten_args;
 
 /* layer_norm.kc: like a batch norm with rows and channels exchanged.  partial: [chunks][2][c] */
 #define KAS_LAYER_NORM_LANES 256
 typedef struct kas_layer_norm_args {
-    const float *x, *dy, *gamma, *beta, *mean, *rstd;
-    float *out;                     /* y forward, dx backward */
+    const kas_real *x, *dy;
+    const float *gamma, *beta, *mean, *rstd;
+    kas_real *out;                  /* y forward, dx backward */
     float *saved_mean, *saved_rstd; /* [rows] */
     float *partial;
     int rows, c, chunk_rows;
@@ -152,6 +163,7 @@ typedef struct kas_loss_args {
 #define KAS_UPDATE_SHIFT 6
 typedef struct kas_update_args {
     float *param, *first, *second; /* first: velocity, or AdamW's mean; second: AdamW's square */
+    kas_real *copy;                /* of the parameters; none where kas_real is float */
     const float *grad, *decay, *grad_scale; /* grad_scale NULL: 1 */
     const kas_dev_row *rows;
     const kas_dev_state *state;
@@ -186,7 +198,8 @@ typedef struct kas_clip_args {
  * which of x, w, y is written. */
 #define KAS_CONV_LANES 64
 typedef struct kas_conv_args {
-    float *x, *w, *wt, *y; /* wt: scratch, as many floats as w */
+    kas_real *x, *w, *y;
+    float *dw, *wt; /* wt: scratch, as many floats as w */
     int n, h, width, c_in, c_out, groups;
     int group_in, group_out; /* channels of a group */
     int kernel_h, kernel_w, stride, pad_h, pad_w, dilation;

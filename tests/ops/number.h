@@ -63,4 +63,22 @@ static inline double number_round(kas_number number, double x)
     return fabs(rounded) > number_largest(number) ? copysign(INFINITY, x) : rounded;
 }
 
+/* The bits of `x` rounded. */
+static inline uint16_t number_bits(kas_number number, double x)
+{
+    const int fraction = number_fraction(number), lowest = number_lowest(number);
+    const uint16_t top = (uint16_t)((1 << (15 - fraction)) - 1) << fraction;
+    const uint16_t sign = signbit(x) ? 0x8000 : 0;
+    const double size = fabs(number_round(number, x));
+    if (isnan(x))
+        return top + 1;
+    if (isinf(size))
+        return sign + top;
+    if (size < ldexp(1, lowest))
+        return sign + (uint16_t)ldexp(size, fraction - lowest);
+    int exponent;
+    const double part = 2 * frexp(size, &exponent); /* in [1, 2), times 2^(exponent - 1) */
+    return sign + (uint16_t)((exponent - lowest) << fraction) + (uint16_t)ldexp(part - 1, fraction);
+}
+
 #endif

@@ -19,6 +19,8 @@
 #include "host/device/device_cpu.h"
 #include "host/train/ops.h"
 
+#include "number.h"
+
 #define OK(expression)                                                                             \
     do {                                                                                           \
         if ((expression) != KAS_OK)                                                                \
@@ -27,6 +29,8 @@
 
 /* Orders to run: all three on the CPU, one on a GPU. */
 static kas_device *the_device;
+/* Of what make_tensor makes; random values are numbers that it holds exactly. */
+static kas_number the_number;
 static double worst_error, worst_tolerance;
 static char worst_place[160];
 
@@ -65,7 +69,7 @@ static inline double *random_values(size_t count, uint64_t stream)
     double *value = malloc(count * sizeof *value + 1);
     assert_non_null(value);
     for (size_t i = 0; i < count; i++)
-        value[i] = (float)kas_rng_normal(&rng); /* exact in float */
+        value[i] = number_round(the_number, (float)kas_rng_normal(&rng));
     return value;
 }
 
@@ -78,44 +82,81 @@ static inline double *nan_values(size_t count)
     return value;
 }
 
+/* number_value of all bits. */
+static inline const double *all_values(kas_number number)
+{
+    static double value[KAS_NUMBERS][1 << 16];
+    if (value[number][1] == 0)
+        for (int i = 0; i < 1 << 16; i++)
+            value[number][i] = number_value(number, (uint16_t)i);
+    return value[number];
+}
+
+/* One number of an array in a device's memory format. */
+static inline void put_number(kas_number number, void *array, size_t at, double value)
+{
+    if (number == KAS_F32)
+        ((float *)array)[at] = (float)value;
+    else
+        ((uint16_t *)array)[at] = number_bits(number, value);
+}
+static inline double get_number(kas_number number, const void *array, size_t at)
+{
+    return number == KAS_F32 ? (double)((const float *)array)[at]
+                             : all_values(number)[((const uint16_t *)array)[at]];
+}
+
 /* [n][c][h][w] doubles -> device memory [n][h][w][pitch]; NaN in the padding, and everywhere when
  * `from` is NULL. */
-static inline float *to_device(const double *from, int n, int c, int h, int w, int pitch)
+static inline void *numbers_to_device(kas_number number, const double *from, int n, int c, int h,
+                                      int w, int pitch)
 {
-    const size_t pixels = (size_t)n * h * w;
-    float *host = malloc(pixels * pitch * sizeof *host), *memory;
+    const size_t pixels = (size_t)n * h * w, bytes = pixels * pitch * kas_number_size(number);
+    void *host = malloc(bytes), *memory;
     assert_non_null(host);
     for (size_t i = 0; i < pixels * pitch; i++)
-        host[i] = NAN;
+        put_number(number, host, i, NAN);
     for (int i = 0; from && i < n; i++)
         for (int k = 0; k < c; k++)
             for (int p = 0; p < h * w; p++)
-                host[((size_t)i * h * w + p) * pitch + k] =
-                    (float)from[((size_t)i * c + k) * h * w + p];
-    OK(kas_mem_alloc(the_device, pixels * pitch * sizeof *host, (void **)&memory));
-    OK(kas_mem_upload(the_device, memory, host, pixels * pitch * sizeof *host));
+                put_number(number, host, ((size_t)i * h * w + p) * pitch + k,
+                           from[((size_t)i * c + k) * h * w + p]);
+    OK(kas_mem_alloc(the_device, bytes, &memory));
+    OK(kas_mem_upload(the_device, memory, host, bytes));
     free(host);
     return memory;
 }
 
 /* The other way; the padding must still be NaN: no operation writes it. */
-static inline double *from_device(const float *memory, int n, int c, int h, int w, int pitch)
+static inline double *numbers_from_device(kas_number number, const void *memory, int n, int c,
+                                          int h, int w, int pitch)
 {
-    const size_t pixels = (size_t)n * h * w;
-    float *host = malloc(pixels * pitch * sizeof *host);
+    const size_t pixels = (size_t)n * h * w, bytes = pixels * pitch * kas_number_size(number);
+    void *host = malloc(bytes);
     double *value = nan_values(pixels * c);
     assert_non_null(host);
-    OK(kas_mem_download(the_device, host, memory, pixels * pitch * sizeof *host));
+    OK(kas_mem_download(the_device, host, memory, bytes));
     for (size_t i = 0; i < pixels; i++)
         for (int k = c; k < pitch; k++)
-            if (!isnan(host[i * pitch + k]))
-                fail_msg("padding of pixel %zu was written: %g", i, (double)host[i * pitch + k]);
+            if (!isnan(get_number(number, host, i * pitch + k)))
+                fail_msg("padding of pixel %zu was written: %g", i,
+                         get_number(number, host, i * pitch + k));
     for (int i = 0; i < n; i++)
         for (int k = 0; k < c; k++)
             for (int p = 0; p < h * w; p++)
-                value[((size_t)i * c + k) * h * w + p] = host[((size_t)i * h * w + p) * pitch + k];
+                value[((size_t)i * c + k) * h * w + p] =
+                    get_number(number, host, ((size_t)i * h * w + p) * pitch + k);
     free(host);
     return value;
+}
+
+static inline float *to_device(const double *from, int n, int c, int h, int w, int pitch)
+{
+    return numbers_to_device(KAS_F32, from, n, c, h, w, pitch);
+}
+static inline double *from_device(const float *memory, int n, int c, int h, int w, int pitch)
+{
+    return numbers_from_device(KAS_F32, memory, n, c, h, w, pitch);
 }
 
 /* Plain arrays. */
@@ -164,7 +205,8 @@ static inline int open_the_ops(void **state)
 {
     if (open_the_device(state))
         return 1;
-    if (kas_ops_create(the_device, &the_ops) != KAS_OK) {
+    if (kas_ops_create(the_device, &the_ops) != KAS_OK ||
+        kas_ops_use(the_ops, the_number) != KAS_OK) {
         printf("%s\n", kas_error());
         return 1;
     }
@@ -190,17 +232,44 @@ static inline void run_plan(void)
     the_plan = NULL;
 }
 
+/* The tests of a file for one number after the other. */
+#define RUN_FOR_EACH_NUMBER(tests, open, close)                                                    \
+    ({                                                                                             \
+        int failed_ = 0;                                                                           \
+        for (int number_ = 0; number_ < KAS_NUMBERS; number_++) {                                  \
+            the_number = (kas_number)number_;                                                      \
+            printf("%s\n", kas_number_name(the_number));                                           \
+            failed_ += cmocka_run_group_tests(tests, open, close);                                 \
+        }                                                                                          \
+        failed_;                                                                                   \
+    })
+
 static inline kas_tensor make_tensor(const double *from, int n, int c, int h, int w)
 {
-    const int pitch = kas_pitch(c);
-    return (kas_tensor){to_device(from, n, c, h, w, pitch), n, h, w, c, pitch};
+    const int pitch = kas_pitch_of(the_number, c);
+    return (kas_tensor){
+        numbers_to_device(the_number, from, n, c, h, w, pitch), n, h, w, c, pitch, the_number};
 }
+/* What one rounding of a result to the_number adds to a tolerance. */
+static inline double rounding(void)
+{
+    return the_number == KAS_F32 ? 0 : 1.001 * number_epsilon(the_number);
+}
+/* `tolerance` is that of float32 arithmetic. */
 static inline void check_tensor(const char *what, const kas_tensor *t, const double *want,
                                 double tolerance)
 {
-    double *got = from_device(t->data, t->n, t->c, t->h, t->w, t->pitch);
-    compare(what, got, want, (size_t)t->n * t->c * t->h * t->w, tolerance);
+    double *got = numbers_from_device(t->number, t->data, t->n, t->c, t->h, t->w, t->pitch);
+    compare(what, got, want, (size_t)t->n * t->c * t->h * t->w,
+            tolerance + (t->number == KAS_F32 ? 0 : rounding()));
     free(got);
+}
+/* An output that 16 bits round to the end of a function's slope is that end for the backward pass.
+ */
+static inline bool rounds_to_kink(kas_layer_op op, double y)
+{
+    const double end = op == KAS_LAYER_RELU6 ? 6 : op == KAS_LAYER_HARD_SIGMOID ? 1 : NAN;
+    return number_round(the_number, y) == end;
 }
 static inline void check_array(const char *what, const float *memory, const double *want,
                                size_t count, double tolerance)
@@ -222,8 +291,9 @@ static const int odd_channels[] = {3, 12, 16, 20, 64, 130};
     for (size_t i_##c = 0, c; i_##c < sizeof odd_channels / sizeof *odd_channels &&                \
                               (c = (size_t)odd_channels[i_##c], 1);                                \
          i_##c++)
+/* Orders are built for float32 alone. */
 #define EACH_ORDER(order)                                                                          \
-    for (int order = 0; order < orders() && (set_order(order), 1);                                 \
+    for (int order = 0; order < (the_number == KAS_F32 ? orders() : 1) && (set_order(order), 1);   \
          order++, set_order(order % orders()))
 
 #endif

@@ -23,7 +23,7 @@ static double *wide_values(size_t size)
     static const double ends[] = {0, -100, 100, -1e-30, 88, -88};
     double *x = random_values(size, 1);
     for (size_t i = 0; i < size; i++)
-        x[i] = i < sizeof ends / sizeof *ends ? (float)ends[i] : 3 * x[i];
+        x[i] = number_round(the_number, i < sizeof ends / sizeof *ends ? (float)ends[i] : 3 * x[i]);
     return x;
 }
 
@@ -32,15 +32,19 @@ static void run_kind(int k, int c)
     const int n = 3, h = 5, w = 7;
     const size_t size = (size_t)n * c * h * w;
     const char *name = kas_layer_op_name(kinds[k].op);
+    const bool output = kas_activation_keeps_output(kinds[k].kind);
+    /* y (1 - y) where y is near 1 */
+    const double slope = 1e-6 + (output ? 8 * rounding() : 0);
     double *vx = wide_values(size), *vdy = random_values(size, 2);
     double *vy = nan_values(size), *vdx = nan_values(size);
     for (size_t i = 0; i < size; i++) {
         vy[i] = kas_ref_activation(kinds[k].op, vx[i]);
         vdx[i] = vdy[i] * kas_ref_activation_slope(kinds[k].op, vx[i]);
+        if (output && rounds_to_kink(kinds[k].op, vy[i]))
+            vdx[i] = 0;
     }
     kas_tensor x = make_tensor(vx, n, c, h, w), y = make_tensor(NULL, n, c, h, w);
     kas_tensor dy = make_tensor(vdy, n, c, h, w), dx = make_tensor(NULL, n, c, h, w);
-    const bool output = kas_activation_keeps_output(kinds[k].kind);
     kas_plan *plan = new_plan();
     OK(kas_op_activation_forward(the_ops, plan, kinds[k].kind, x, y));
     OK(kas_op_activation_backward(the_ops, plan, kinds[k].kind, output ? y : x, dy, dx));
@@ -48,9 +52,9 @@ static void run_kind(int k, int c)
     OK(kas_op_activation_forward(the_ops, plan, kinds[k].kind, x, x)); /* in place */
     run_plan();
     check_tensor(name, &y, vy, 1e-6);
-    check_tensor(name, &dx, vdx, 1e-6);
+    check_tensor(name, &dx, vdx, slope);
     check_tensor(name, &x, vy, 1e-6);
-    check_tensor(name, &dy, vdx, 1e-6);
+    check_tensor(name, &dy, vdx, slope);
     FREE(x.data, y.data, dy.data, dx.data);
     free(vx), free(vy), free(vdy), free(vdx);
 }
@@ -121,5 +125,5 @@ int main(void)
         cmocka_unit_test(test_dropout),
         cmocka_unit_test(test_refusals),
     };
-    return cmocka_run_group_tests(tests, open_the_ops, close_the_ops);
+    return RUN_FOR_EACH_NUMBER(tests, open_the_ops, close_the_ops);
 }

@@ -157,18 +157,21 @@ static void run_case(attempt t)
     s.augment.cutout = t.cutout;
     s.augment.erase = t.erase;
     s.augment.rows = t.row ? upload(t.row, sizeof *t.row) : NULL;
-    kas_tensor images = {to_device(NULL, n, 4, h, w, 4), n, h, w, t.c, 4};
+    const int pitch = kas_pitch_of(the_number, 4);
+    kas_tensor images = {
+        numbers_to_device(the_number, NULL, n, 4, h, w, pitch), n, h, w, t.c, pitch, the_number};
     uint16_t got[BATCH], *labels = upload(got, sizeof got);
     kas_plan *plan = new_plan();
     OK(kas_op_augment(the_ops, plan, &s.augment, images, labels));
     run_plan();
-    double *pixel = from_device(images.data, n, 4, h, w, 4),
-           *want = nan_values((size_t)n * 4 * h * w);
-    for (int i = 0; i < n * 4 * h * w; i++) {
-        const int image = i / (4 * h * w), k = i / (h * w) % 4, row = i / w % h, col = i % w;
+    double *pixel = numbers_from_device(the_number, images.data, n, pitch, h, w, pitch),
+           *want = nan_values((size_t)n * pitch * h * w);
+    for (int i = 0; i < n * pitch * h * w; i++) {
+        const int image = i / (pitch * h * w), k = i / (h * w) % pitch, row = i / w % h,
+                  col = i % w;
         want[i] = k < t.c ? expected(&s, &t, image, k, row, col) : 0;
     }
-    compare("pixels", pixel, want, (size_t)n * 4 * h * w, 5e-7);
+    compare("pixels", pixel, want, (size_t)n * pitch * h * w, 5e-7 + rounding());
     OK(kas_mem_download(the_device, got, labels, sizeof got));
     for (uint32_t i = 0; i < BATCH; i++)
         assert_int_equal(got[i],
@@ -267,7 +270,7 @@ static void test_bad_options(void **state)
 {
     (void)state;
     source s = make_source(4, 4, 1, 0, 0);
-    kas_tensor images = {NULL, 1, 4, 4, 1, 4};
+    kas_tensor images = {NULL, 1, 4, 4, 1, 4, KAS_F32};
     s.augment.erase = 1.5;
     assert_int_equal(kas_op_augment(the_ops, NULL, &s.augment, images, NULL), KAS_BAD_INPUT);
     s.augment.erase = 0;
@@ -300,5 +303,5 @@ int main(void)
         cmocka_unit_test(test_mixing),         cmocka_unit_test(test_spread),
         cmocka_unit_test(test_erasing_spread), cmocka_unit_test(test_bad_options),
     };
-    return cmocka_run_group_tests(tests, open_the_ops, close_the_ops);
+    return RUN_FOR_EACH_NUMBER(tests, open_the_ops, close_the_ops);
 }

@@ -90,7 +90,7 @@ static void test_copy(void **state)
         kas_tensor y = make_tensor(NULL, n, wide, h, w), back = make_tensor(NULL, n, c, h, w);
         kas_tensor first = y, second = y;
         first.c = second.c = (int)c;
-        second.data += c;
+        second.data = (char *)second.data + c * kas_number_size(the_number);
         kas_plan *plan = new_plan();
         OK(kas_op_copy(the_ops, plan, a, first));
         OK(kas_op_copy(the_ops, plan, b, second));
@@ -100,6 +100,35 @@ static void test_copy(void **state)
         check_tensor("slice", &back, right, 0);
         FREE(a.data, b.data, y.data, back.data);
         free(left), free(right), free(both);
+    }
+}
+
+/* To float32 and back, other pitches on both sides; the way there is exact. */
+static void test_cast(void **state)
+{
+    (void)state;
+    EACH_CHANNELS(c)
+    EACH_ORDER(order)
+    {
+        const int n = 2, h = 3, w = 5, wide = kas_pitch((int)c) + 4;
+        const size_t size = (size_t)n * c * h * w;
+        double *v = random_values(size, 1), *rounded = nan_values(size);
+        for (size_t i = 0; i < size; i++) {
+            v[i] = (float)(v[i] * 1.001);
+            rounded[i] = number_round(the_number, v[i]);
+        }
+        const kas_tensor x = {to_device(v, n, c, h, w, wide), n, h, w, c, wide, KAS_F32};
+        const kas_tensor back = {to_device(NULL, n, c, h, w, wide), n, h, w, c, wide, KAS_F32};
+        kas_tensor y = make_tensor(NULL, n, c, h, w);
+        kas_plan *plan = new_plan();
+        OK(kas_op_cast(the_ops, plan, x, y));
+        OK(kas_op_cast(the_ops, plan, y, back));
+        y.n = 1;
+        assert_int_equal(kas_op_cast(the_ops, plan, x, y), KAS_BAD_INPUT);
+        run_plan();
+        check_tensor("to float32 and back", &back, rounded, 0);
+        FREE(x.data, back.data, y.data);
+        free(v), free(rounded);
     }
 }
 
@@ -196,6 +225,10 @@ static void test_refusals(void **state)
     assert_int_equal(kas_op_multiply_sum(the_ops, plan, a, a, a), KAS_BAD_INPUT);
     assert_int_equal(kas_op_copy(the_ops, plan, a, b), KAS_BAD_INPUT);
     assert_int_equal(kas_op_global_pool_forward(the_ops, plan, a, a), KAS_BAD_INPUT);
+    b = a;
+    b.number = a.number == KAS_F32 ? KAS_BF16 : KAS_F32;
+    assert_int_equal(kas_op_copy(the_ops, plan, a, b), KAS_BAD_INPUT);
+    assert_non_null(strstr(kas_error(), kas_number_name(b.number)));
     a.pitch = 2;
     assert_int_equal(kas_op_copy(the_ops, plan, a, a), KAS_BAD_INPUT);
     run_plan();
@@ -205,10 +238,10 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_add),      cmocka_unit_test(test_multiply),
-        cmocka_unit_test(test_copy),     cmocka_unit_test(test_flatten),
-        cmocka_unit_test(test_bias),     cmocka_unit_test(test_advance),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_add),     cmocka_unit_test(test_multiply),
+        cmocka_unit_test(test_copy),    cmocka_unit_test(test_cast),
+        cmocka_unit_test(test_flatten), cmocka_unit_test(test_bias),
+        cmocka_unit_test(test_advance), cmocka_unit_test(test_refusals),
     };
-    return cmocka_run_group_tests(tests, open_the_ops, close_the_ops);
+    return RUN_FOR_EACH_NUMBER(tests, open_the_ops, close_the_ops);
 }

@@ -96,7 +96,10 @@ static void run_case(size_t count, kas_recipe recipe)
                     .count = count,
                     .grad_scale = recipe.clip > 0 ? scratch : NULL,
                     .rows = upload(rows, sizeof rows),
-                    .state = state};
+                    .state = state,
+                    .number = the_number,
+                    .copy = the_number ? numbers_to_device(the_number, NULL, 1, 1, 1, (int)count, 1)
+                                       : NULL};
     const kas_average average = {array_to_device(n.average, count), u.param, count, u.rows, state};
     kas_plan *plan = new_plan();
     for (uint64_t step = FIRST_STEP; step < FIRST_STEP + STEPS; step++) {
@@ -111,9 +114,16 @@ static void run_case(size_t count, kas_recipe recipe)
     check_array("param", u.param, n.param, count, 1e-6);
     check_array("first moment", u.first, n.first, count, 1e-6);
     check_array("second moment", u.second, n.second, count, 1e-6);
+    if (the_number != KAS_F32) { /* exactly the parameters, rounded */
+        double *param = array_from_device(u.param, count);
+        double *copy = numbers_from_device(the_number, u.copy, 1, 1, 1, (int)count, 1);
+        for (size_t i = 0; i < count; i++)
+            assert_true(copy[i] == number_round(the_number, param[i]));
+        free(param), free(copy);
+    }
     check_array("average", average.average, n.average, count, 1e-6);
     FREE(u.param, u.first, u.second, (void *)u.grad, (void *)u.decay, (void *)u.rows, state);
-    FREE(average.average, scratch);
+    FREE(average.average, scratch, u.copy);
     free_numbers(&n);
 }
 
@@ -191,5 +201,5 @@ int main(void)
         cmocka_unit_test(the_average_begins_with_the_first_step),
         cmocka_unit_test(wrong_sizes_are_refused),
     };
-    return cmocka_run_group_tests(tests, open_the_ops, close_the_ops);
+    return RUN_FOR_EACH_NUMBER(tests, open_the_ops, close_the_ops);
 }

@@ -18,7 +18,7 @@ static kas_status create_passes(kas_cpu *cpu, kas_conv *conv)
     bool loops = false;
     for (int pass = 0; pass < 3; pass++) {
         kas_status status = KAS_UNSUPPORTED;
-        if (cpu->use_library)
+        if (cpu->use_library && conv->desc.number == KAS_F32)
             status =
                 kas_dnnl_pass_create(cpu, &conv->desc, (kas_conv_pass)pass, &conv->library[pass]);
         if (status == KAS_UNSUPPORTED)
@@ -37,9 +37,6 @@ static kas_status create_passes(kas_cpu *cpu, kas_conv *conv)
 
 kas_status kas_cpu_conv_create(kas_device *device, const kas_conv_desc *desc, kas_conv **out)
 {
-    if (desc->number != KAS_F32)
-        return kas_fail(KAS_UNSUPPORTED, "convolution: this device has none in %s yet",
-                        kas_number_name(desc->number));
     kas_conv *conv = calloc(1, sizeof *conv);
     if (!conv)
         return kas_fail(KAS_NO_MEMORY, "no memory for a convolution");

@@ -51,6 +51,7 @@ void kas_loop_conv_run(const kas_cpu *cpu, const kas_loop_conv *loops, const kas
     const kas_conv_args args = {
         .x = x,
         .w = w,
+        .dw = (float *)w,
         .wt = wt,
         .y = y,
         .n = d->n,

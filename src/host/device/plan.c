@@ -72,6 +72,8 @@ static kas_status check_launch(const unsigned grid[3], const unsigned block[3], 
 kas_status kas_plan_launch(kas_plan *plan, const kas_function *function, const unsigned grid[3],
                            const unsigned block[3], const void *args, size_t args_size)
 {
+    if (!function)
+        return kas_fail(KAS_DEVICE, "launch: this kernel was not loaded");
     KAS_TRY(check_launch(grid, block, args_size));
     kas_step step = {.kind = KAS_STEP_LAUNCH, .function = function};
     memcpy(step.grid, grid, sizeof step.grid);

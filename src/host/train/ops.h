@@ -1,7 +1,9 @@
 /* The hand-written operations of a training step: each function appends its launches to a plan.
  *
- * Tensors are channels-last float32: [n][h][w] pixels of `pitch` floats, the first c used; the
- * padding of a pixel is neither read nor written (augmentation alone writes it: zero).  Whatever
+ * Tensors are channels-last: [n][h][w] pixels of `pitch` numbers, the first c used; the padding of
+ * a pixel is neither read nor written (augmentation alone writes it: zero).  The tensors of an
+ * operation are all of one number; arithmetic is float32, and each result is rounded once.
+ * Parameters, their gradients, statistics and logits are float32 always.  Whatever
  * varies from step to step lies in device memory (kas_step_state, the order of images, the table of
  * rows), so that a plan is recorded once and run for every step.
  *
@@ -22,19 +24,22 @@
 #include "host/train/recipe.h"
 
 typedef struct kas_tensor {
-    float *data; /* device memory */
+    void *data; /* device memory */
     int n, h, w, c, pitch;
+    kas_number number;
 } kas_tensor;
 
-/* Floats of a tensor, padding included. */
+/* Numbers of a tensor, padding included. */
 static inline size_t kas_tensor_size(const kas_tensor *t)
 {
     return (size_t)t->n * (size_t)t->h * (size_t)t->w * (size_t)t->pitch;
 }
 
-/* The kernels of a device, looked up once. Freed before the device. */
+/* The kernels of a device, looked up once: those over float32, and those over another number once
+ * kas_ops_use was called for it. Freed before the device. */
 typedef struct kas_ops kas_ops;
 kas_status kas_ops_create(kas_device *device, kas_ops **out);
+kas_status kas_ops_use(kas_ops *ops, kas_number number);
 void kas_ops_free(kas_ops *ops); /* NULL is allowed */
 
 /* ---- what varies from step to step, in device memory
@@ -116,6 +121,8 @@ kas_status kas_op_augment(kas_ops *ops, kas_plan *plan, const kas_augment *augme
 kas_status kas_op_add(kas_ops *ops, kas_plan *plan, kas_tensor a, kas_tensor b,
                       kas_tensor sum); /* in place */
 kas_status kas_op_copy(kas_ops *ops, kas_plan *plan, kas_tensor x, kas_tensor y);
+/* y = x in another number; one of the two is float32. */
+kas_status kas_op_cast(kas_ops *ops, kas_plan *plan, kas_tensor x, kas_tensor y);
 /* product = a * b; b has the shape of a, or is [n][1][1][c] and holds for every pixel. In place of
  * a, and of a b of the same shape. */
 kas_status kas_op_multiply(kas_ops *ops, kas_plan *plan, kas_tensor a, kas_tensor b,
@@ -238,7 +245,7 @@ kas_status kas_op_avg_pool_forward(kas_ops *ops, kas_plan *plan, const kas_pool 
                                    kas_tensor y);
 kas_status kas_op_avg_pool_backward(kas_ops *ops, kas_plan *plan, const kas_pool *pool,
                                     kas_tensor dy, kas_tensor dx);
-/* `index` keeps which pixel of each window won: a byte for each float of a tensor like y whose
+/* `index` keeps which pixel of each window won: a byte for each number of a tensor like y whose
  * pixels are kas_pitch(c) apart. */
 kas_status kas_op_max_pool_forward(kas_ops *ops, kas_plan *plan, const kas_pool *pool, kas_tensor x,
                                    kas_tensor y, uint8_t *index);
@@ -255,11 +262,11 @@ kas_status kas_op_shortcut_a_backward(kas_ops *ops, kas_plan *plan, int stride, 
 
 /* ---- loss ---------------------------------------------------------------------------------------
  *
- * Cross entropy with label smoothing (PyTorch's): logits [n][1][1][classes]. Adds to `metrics`.
- * With `mix` (images mixed by kas_op_augment; NULL: none) the loss is share * that of the image's
- * own label + (1 - share) * that of the next image's, and correct is the label of the larger share.
- * dlogits is of the mean over all n images (a training batch is always full); rows without a label
- * are 0 and count nowhere. dlogits.data NULL: evaluation. `scratch`: 2 n floats. */
+ * Cross entropy with label smoothing (PyTorch's): float32 logits [n][1][1][classes]. Adds to
+ * `metrics`. With `mix` (images mixed by kas_op_augment; NULL: none) the loss is share * that of
+ * the image's own label + (1 - share) * that of the next image's, and correct is the label of the
+ * larger share. dlogits is of the mean over all n images (a training batch is always full); rows
+ * without a label are 0 and count nowhere. dlogits.data NULL: evaluation. `scratch`: 2 n floats. */
 typedef struct kas_mix {
     const kas_step_row *rows; /* device */
     const kas_step_state *state;
@@ -289,6 +296,8 @@ typedef struct kas_update {
     const float *decay;      /* [count / KAS_UPDATE_GROUP] */
     size_t count;            /* a multiple of KAS_UPDATE_GROUP */
     const float *grad_scale; /* device: factor of the gradient, see kas_op_clip; NULL = 1 */
+    kas_number number;       /* of the copy */
+    void *copy; /* [count]: the new parameters rounded to `number`, which is not float32; or NULL */
     const kas_step_row *rows;
     const kas_step_state *state;
 } kas_update;

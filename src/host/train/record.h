@@ -25,7 +25,7 @@ static inline kas_tensor kas_record_tensor(const kas_recorder *r, kas_place plac
     const kas_layer *l = &r->m->net->layer[layer];
     float *data = kas_record_slot(r, place.slot);
     return (kas_tensor){
-        data ? data + place.offset : NULL, r->m->batch, l->h, l->w, l->c, place.pitch};
+        data ? data + place.offset : NULL, r->m->batch, l->h, l->w, l->c, place.pitch, KAS_F32};
 }
 
 static inline kas_step_state *kas_record_state(const kas_recorder *r)

@@ -37,7 +37,7 @@ int kas_tape_slot(kas_tape_builder *b, size_t bytes)
 kas_tensor kas_tape_shape(const kas_tape_builder *b, int layer)
 {
     const kas_layer *l = &b->net->layer[layer];
-    return (kas_tensor){NULL, b->batch, l->h, l->w, l->c, kas_pitch(l->c)};
+    return (kas_tensor){NULL, b->batch, l->h, l->w, l->c, kas_pitch(l->c), KAS_F32};
 }
 
 kas_place kas_tape_like(kas_tape_builder *b, int layer)

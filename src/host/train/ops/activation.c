@@ -28,7 +28,7 @@ kas_status kas_op_activation_forward(kas_ops *ops, kas_plan *plan, kas_activatio
 {
     KAS_TRY(kas_ops_check("activation", "x", &x));
     KAS_TRY(kas_ops_check_like("activation", "y", &y, &x));
-    return launch(plan, ops->activation_forward, kind, &x, NULL, &y);
+    return launch(plan, ops->of[x.number].activation_forward, kind, &x, NULL, &y);
 }
 
 kas_status kas_op_activation_backward(kas_ops *ops, kas_plan *plan, kas_activation kind,
@@ -37,5 +37,5 @@ kas_status kas_op_activation_backward(kas_ops *ops, kas_plan *plan, kas_activati
     KAS_TRY(kas_ops_check("activation backward", "what is kept", &kept));
     KAS_TRY(kas_ops_check_like("activation backward", "dy", &dy, &kept));
     KAS_TRY(kas_ops_check_like("activation backward", "dx", &dx, &kept));
-    return launch(plan, ops->activation_backward, kind, &kept, &dy, &dx);
+    return launch(plan, ops->of[dy.number].activation_backward, kind, &kept, &dy, &dx);
 }

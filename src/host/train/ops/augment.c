@@ -14,10 +14,11 @@ kas_status kas_op_augment(kas_ops *ops, kas_plan *plan, const kas_augment *augme
                           kas_tensor images, uint16_t *labels)
 {
     KAS_TRY(kas_ops_check("augment", "images", &images));
-    if (images.c > 4 || images.pitch != 4)
+    const int pitch = kas_pitch_of(images.number, 4);
+    if (images.c > 4 || images.pitch != pitch)
         return kas_fail(KAS_BAD_INPUT,
-                        "augment: images have %d channels of pitch %d: at most 4 of pitch 4",
-                        images.c, images.pitch);
+                        "augment: images have %d channels of pitch %d: at most 4 of pitch %d",
+                        images.c, images.pitch, pitch);
     if (augment->crop_pad < 0 || augment->crop_pad > 1024)
         return kas_fail(KAS_BAD_INPUT, "augment: crop_pad %d, expected 0 to 1024",
                         augment->crop_pad);
@@ -60,6 +61,7 @@ kas_status kas_op_augment(kas_ops *ops, kas_plan *plan, const kas_augment *augme
     unsigned block[3];
     kas_ops_block(images.w, KAS_MAX_BLOCK, false, block);
     const unsigned grid[3] = {(unsigned)images.h, (unsigned)images.n, 1};
-    return kas_plan_launch(plan, augment->rows ? ops->augment_mixed : ops->augment, grid, block,
-                           &args, sizeof args);
+    const kas_kernels *k = &ops->of[images.number];
+    return kas_plan_launch(plan, augment->rows ? k->augment_mixed : k->augment, grid, block, &args,
+                           sizeof args);
 }

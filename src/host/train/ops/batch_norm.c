@@ -78,9 +78,10 @@ static int variant(const kas_batch_norm *norm)
 static kas_status launch_apply(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm,
                                const kas_norm_args *args)
 {
+    const kas_kernels *k = &ops->of[norm->x.number];
     const kas_function *const apply[2][3] = {
-        {ops->norm_apply, ops->norm_apply_relu, ops->norm_apply_active},
-        {ops->norm_apply_residual, ops->norm_apply_residual_relu, NULL}};
+        {k->norm_apply, k->norm_apply_relu, k->norm_apply_active},
+        {k->norm_apply_residual, k->norm_apply_residual_relu, NULL}};
     return launch_rows(plan, apply[norm->residual.data != NULL][variant(norm)], args);
 }
 
@@ -88,8 +89,8 @@ kas_status kas_op_batch_norm_forward(kas_ops *ops, kas_plan *plan, const kas_bat
 {
     KAS_TRY(check("batch norm", norm));
     const kas_norm_args args = make_args(norm);
-    KAS_TRY(launch_chunks(plan, ops->norm_statistics, &args, false));
-    KAS_TRY(launch_chunks(plan, ops->norm_combine, &args, true));
+    KAS_TRY(launch_chunks(plan, ops->of[norm->x.number].norm_statistics, &args, false));
+    KAS_TRY(launch_chunks(plan, ops->of[KAS_F32].norm_combine, &args, true));
     return launch_apply(ops, plan, norm, &args);
 }
 
@@ -107,8 +108,8 @@ kas_status kas_op_batch_norm_inference(kas_ops *ops, kas_plan *plan, const kas_b
     args.mean = norm->running_mean;
     unsigned block[3];
     kas_ops_block(args.c, KAS_MAX_BLOCK, false, block);
-    KAS_TRY(kas_plan_launch(plan, ops->norm_running, (unsigned[3]){1, 1, 1}, block, &args,
-                            sizeof args));
+    KAS_TRY(kas_plan_launch(plan, ops->of[KAS_F32].norm_running, (unsigned[3]){1, 1, 1}, block,
+                            &args, sizeof args));
     return launch_apply(ops, plan, norm, &args);
 }
 
@@ -130,12 +131,13 @@ kas_status kas_op_batch_norm_backward(kas_ops *ops, kas_plan *plan, const kas_ba
     args.pitch_dy = dy.pitch;
     args.pitch_out = dx.pitch;
     args.pitch_dresidual = dresidual.pitch;
-    const kas_function *const gradient[3] = {ops->norm_gradient, ops->norm_gradient_relu,
-                                             ops->norm_gradient_active};
+    const kas_kernels *k = &ops->of[norm->x.number];
+    const kas_function *const gradient[3] = {k->norm_gradient, k->norm_gradient_relu,
+                                             k->norm_gradient_active};
     const kas_function *const apply[2][3] = {
-        {ops->norm_backward, ops->norm_backward_relu, ops->norm_backward_active},
-        {ops->norm_backward_residual, ops->norm_backward_residual_relu, NULL}};
+        {k->norm_backward, k->norm_backward_relu, k->norm_backward_active},
+        {k->norm_backward_residual, k->norm_backward_residual_relu, NULL}};
     KAS_TRY(launch_chunks(plan, gradient[variant(norm)], &args, false));
-    KAS_TRY(launch_chunks(plan, ops->norm_gradient_combine, &args, true));
+    KAS_TRY(launch_chunks(plan, ops->of[KAS_F32].norm_gradient_combine, &args, true));
     return launch_rows(plan, apply[dresidual.data != NULL][variant(norm)], &args);
 }

@@ -28,5 +28,5 @@ kas_status kas_op_dropout(kas_ops *ops, kas_plan *plan, const kas_dropout *dropo
     unsigned block[3];
     kas_ops_block(x.c, KAS_MAX_BLOCK, true, block);
     const unsigned grid[3] = {kas_ops_chunks(rows, args.rows_per_block), 1, 1};
-    return kas_plan_launch(plan, ops->dropout, grid, block, &args, sizeof args);
+    return kas_plan_launch(plan, ops->of[x.number].dropout, grid, block, &args, sizeof args);
 }

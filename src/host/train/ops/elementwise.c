@@ -1,12 +1,13 @@
 #include "host/train/ops/internal.h"
 
-/* y = f(a, b) row by row; `b` may be NULL, or a bias (h 0). */
+/* y = f(a, b) row by row; `b` or `bias` may be NULL. */
 static kas_status launch_rows(kas_plan *plan, const kas_function *function, const kas_tensor *a,
-                              const kas_tensor *b, const kas_tensor *y)
+                              const kas_tensor *b, const float *bias, const kas_tensor *y)
 {
     const int rows = kas_tensor_rows(y);
     const kas_rows_args args = {.a = a->data,
                                 .b = b ? b->data : NULL,
+                                .bias = bias,
                                 .y = y->data,
                                 .rows = rows,
                                 .c = y->c,
@@ -14,7 +15,7 @@ static kas_status launch_rows(kas_plan *plan, const kas_function *function, cons
                                 .pitch_b = b ? b->pitch : 0,
                                 .pitch_y = y->pitch,
                                 .rows_per_block = kas_ops_rows_per_block(y->c),
-                                .b_every = b && b->h > 0 ? rows / kas_tensor_rows(b) : 1};
+                                .b_every = b ? rows / kas_tensor_rows(b) : 1};
     unsigned block[3];
     kas_ops_block(y->c, KAS_MAX_BLOCK, true, block);
     const unsigned grid[3] = {kas_ops_chunks(rows, args.rows_per_block), 1, 1};
@@ -26,14 +27,38 @@ kas_status kas_op_add(kas_ops *ops, kas_plan *plan, kas_tensor a, kas_tensor b, 
     KAS_TRY(kas_ops_check("add", "a", &a));
     KAS_TRY(kas_ops_check_like("add", "b", &b, &a));
     KAS_TRY(kas_ops_check_like("add", "sum", &sum, &a));
-    return launch_rows(plan, ops->add, &a, &b, &sum);
+    return launch_rows(plan, ops->of[a.number].add, &a, &b, NULL, &sum);
 }
 
 kas_status kas_op_copy(kas_ops *ops, kas_plan *plan, kas_tensor x, kas_tensor y)
 {
     KAS_TRY(kas_ops_check("copy", "x", &x));
     KAS_TRY(kas_ops_check_like("copy", "y", &y, &x));
-    return launch_rows(plan, ops->copy, &x, NULL, &y);
+    return launch_rows(plan, ops->of[x.number].copy, &x, NULL, NULL, &y);
+}
+
+kas_status kas_op_cast(kas_ops *ops, kas_plan *plan, kas_tensor x, kas_tensor y)
+{
+    KAS_TRY(kas_ops_check("cast", "x", &x));
+    kas_tensor like = y;
+    like.number = x.number;
+    KAS_TRY(kas_ops_check_like("cast", "y", &like, &x));
+    const bool widen = y.number == KAS_F32;
+    if (!widen)
+        KAS_TRY(kas_ops_check_number("cast", "x", &x, KAS_F32));
+    const kas_tensor *real = widen ? &x : &y, *value = widen ? &y : &x;
+    const kas_cast_args args = {.real = real->data,
+                                .value = value->data,
+                                .rows = kas_tensor_rows(&x),
+                                .c = x.c,
+                                .pitch_real = real->pitch,
+                                .pitch_value = value->pitch,
+                                .rows_per_block = kas_ops_rows_per_block(x.c)};
+    const kas_kernels *k = &ops->of[real->number];
+    unsigned block[3];
+    kas_ops_block(x.c, KAS_MAX_BLOCK, true, block);
+    const unsigned grid[3] = {kas_ops_chunks(args.rows, args.rows_per_block), 1, 1};
+    return kas_plan_launch(plan, widen ? k->widen : k->narrow, grid, block, &args, sizeof args);
 }
 
 /* `b` holds for every pixel: [n][1][1][c] beside a's [n][h][w][c]. */
@@ -53,7 +78,7 @@ kas_status kas_op_multiply(kas_ops *ops, kas_plan *plan, kas_tensor a, kas_tenso
         KAS_TRY(check_gate("multiply", &a, &b));
     else
         KAS_TRY(kas_ops_check_like("multiply", "b", &b, &a));
-    return launch_rows(plan, ops->multiply, &a, &b, &product);
+    return launch_rows(plan, ops->of[a.number].multiply, &a, &b, NULL, &product);
 }
 
 kas_status kas_op_multiply_sum(kas_ops *ops, kas_plan *plan, kas_tensor a, kas_tensor b,
@@ -73,14 +98,13 @@ kas_status kas_op_multiply_sum(kas_ops *ops, kas_plan *plan, kas_tensor a, kas_t
     unsigned block[3];
     kas_ops_block(a.c, KAS_SUM_LANES, false, block);
     const unsigned grid[3] = {(unsigned)a.n, kas_ops_chunks(a.c, KAS_SUM_LANES), 1};
-    return kas_plan_launch(plan, ops->multiply_sum, grid, block, &args, sizeof args);
+    return kas_plan_launch(plan, ops->of[a.number].multiply_sum, grid, block, &args, sizeof args);
 }
 
 kas_status kas_op_bias_forward(kas_ops *ops, kas_plan *plan, kas_tensor y, const float *bias)
 {
     KAS_TRY(kas_ops_check("bias", "y", &y));
-    const kas_tensor b = {.data = (float *)bias, .c = y.c};
-    return launch_rows(plan, ops->bias_forward, &y, &b, &y);
+    return launch_rows(plan, ops->of[y.number].bias_forward, &y, NULL, bias, &y);
 }
 
 size_t kas_bias_scratch(const kas_tensor *dy)
@@ -90,13 +114,14 @@ size_t kas_bias_scratch(const kas_tensor *dy)
     return chunks > 1 ? (size_t)chunks * (size_t)dy->c : 0;
 }
 
-static kas_status column_sums(kas_ops *ops, kas_plan *plan, const kas_column_sum_args *args)
+static kas_status column_sums(kas_ops *ops, kas_plan *plan, kas_number number,
+                              const kas_column_sum_args *args)
 {
     unsigned block[3];
     kas_ops_block(args->c, KAS_SUM_LANES, false, block);
     const unsigned grid[3] = {kas_ops_chunks(args->rows, args->chunk_rows),
                               kas_ops_chunks(args->c, KAS_SUM_LANES), 1};
-    return kas_plan_launch(plan, ops->bias_backward, grid, block, args, sizeof *args);
+    return kas_plan_launch(plan, ops->of[number].bias_backward, grid, block, args, sizeof *args);
 }
 
 kas_status kas_op_bias_backward(kas_ops *ops, kas_plan *plan, kas_tensor dy, float *dbias,
@@ -111,17 +136,17 @@ kas_status kas_op_bias_backward(kas_ops *ops, kas_plan *plan, kas_tensor dy, flo
                                        .c = dy.c,
                                        .pitch = dy.pitch,
                                        .chunk_rows = chunk};
-    KAS_TRY(column_sums(ops, plan, &first));
+    KAS_TRY(column_sums(ops, plan, dy.number, &first));
     if (chunks == 1)
         return KAS_OK;
     const kas_column_sum_args second = {
         .x = scratch, .out = dbias, .rows = chunks, .c = dy.c, .pitch = dy.c, .chunk_rows = chunks};
-    return column_sums(ops, plan, &second);
+    return column_sums(ops, plan, KAS_F32, &second);
 }
 
 kas_status kas_op_advance(kas_ops *ops, kas_plan *plan, kas_step_state *state, int batch)
 {
     const kas_advance_args args = {(kas_dev_state *)state, (kas_u32)batch};
     const unsigned one[3] = {1, 1, 1};
-    return kas_plan_launch(plan, ops->advance, one, one, &args, sizeof args);
+    return kas_plan_launch(plan, ops->of[KAS_F32].advance, one, one, &args, sizeof args);
 }

@@ -11,6 +11,7 @@ static kas_status launch(kas_plan *plan, const kas_function *function, const cha
                         "[%d][%d][%d][%d]",
                         operation, x->n, x->h, x->w, x->c, x->n, (double)x->c * x->h * x->w, y->n,
                         y->h, y->w, y->c);
+    KAS_TRY(kas_ops_check_number(operation, "the vector", y, x->number));
     const kas_flatten_args args = {.in = forward ? x->data : y->data,
                                    .out = forward ? y->data : x->data,
                                    .pixels = x->h * x->w,
@@ -25,10 +26,10 @@ static kas_status launch(kas_plan *plan, const kas_function *function, const cha
 
 kas_status kas_op_flatten_forward(kas_ops *ops, kas_plan *plan, kas_tensor x, kas_tensor y)
 {
-    return launch(plan, ops->flatten_forward, "flatten", &x, &y, true);
+    return launch(plan, ops->of[x.number].flatten_forward, "flatten", &x, &y, true);
 }
 
 kas_status kas_op_flatten_backward(kas_ops *ops, kas_plan *plan, kas_tensor dy, kas_tensor dx)
 {
-    return launch(plan, ops->flatten_backward, "flatten backward", &dx, &dy, false);
+    return launch(plan, ops->of[dy.number].flatten_backward, "flatten backward", &dx, &dy, false);
 }

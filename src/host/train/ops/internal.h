@@ -15,6 +15,8 @@
     X(multiply)                                                                                    \
     X(multiply_sum)                                                                                \
     X(copy)                                                                                        \
+    X(widen)                                                                                       \
+    X(narrow)                                                                                      \
     X(bias_forward)                                                                                \
     X(bias_backward)                                                                               \
     X(flatten_forward)                                                                             \
@@ -61,17 +63,23 @@
     X(clip_partial)                                                                                \
     X(clip_scale)
 
-struct kas_ops {
+typedef struct kas_kernels {
 #define KAS_OPS_FIELD(name) kas_function *name;
     KAS_OPS_KERNELS(KAS_OPS_FIELD)
 #undef KAS_OPS_FIELD
+} kas_kernels;
+
+/* By the number of the activations; what reads and writes none is taken from `of[KAS_F32]`. */
+struct kas_ops {
+    kas_device *device;
+    kas_kernels of[KAS_NUMBERS]; /* NULL before kas_ops_use */
 };
 
 /* A block whose x covers `lanes` channels (at most 256, or `most`) and whose y fills it up with
  * rows where the kernel has rows. */
 void kas_ops_block(int lanes, unsigned most, bool rows, unsigned block[3]);
 
-/* Rows of `c` floats that a block of an element-wise kernel takes: about 4096 elements, which is
+/* Rows of `c` numbers that a block of an element-wise kernel takes: about 4096 elements, which is
  * much for a GPU's block and little beside the cost of starting one on the CPU. */
 int kas_ops_rows_per_block(int c);
 
@@ -88,9 +96,12 @@ static inline int kas_tensor_rows(const kas_tensor *t)
     return t->n * t->h * t->w;
 }
 
-/* KAS_BAD_INPUT naming the operation unless the shape is sound, or the same as `like`. */
+/* KAS_BAD_INPUT naming the operation unless the shape is sound, or shape and number are those of
+ * `like`, or the number is that of `like`. */
 kas_status kas_ops_check(const char *operation, const char *name, const kas_tensor *t);
 kas_status kas_ops_check_like(const char *operation, const char *name, const kas_tensor *t,
                               const kas_tensor *like);
+kas_status kas_ops_check_number(const char *operation, const char *name, const kas_tensor *t,
+                                kas_number number);
 
 #endif

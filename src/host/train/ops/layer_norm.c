@@ -35,12 +35,12 @@ kas_status kas_op_layer_norm_forward(kas_ops *ops, kas_plan *plan, const kas_lay
     kas_layer_norm_args args = make_args(norm);
     args.out = norm->y.data;
     args.pitch_out = norm->y.pitch;
-    return launch_rows(plan, ops->layer_norm_forward, &args);
+    return launch_rows(plan, ops->of[norm->x.number].layer_norm_forward, &args);
 }
 
 /* The sums over rows before dx, which may overwrite dy. */
-static kas_status parameter_gradients(kas_ops *ops, kas_plan *plan, const kas_layer_norm_args *args,
-                                      float *dgamma, float *dbeta)
+static kas_status parameter_gradients(kas_ops *ops, kas_plan *plan, kas_number number,
+                                      const kas_layer_norm_args *args, float *dgamma, float *dbeta)
 {
     const unsigned chunks = kas_ops_chunks(args->rows, args->chunk_rows);
     const unsigned channels = kas_ops_chunks(args->c, KAS_NORM_LANES);
@@ -51,10 +51,10 @@ static kas_status parameter_gradients(kas_ops *ops, kas_plan *plan, const kas_la
                                 .dbeta = dbeta};
     unsigned block[3];
     kas_ops_block(args->c, KAS_NORM_LANES, false, block);
-    KAS_TRY(kas_plan_launch(plan, ops->layer_norm_gradient, (unsigned[3]){chunks, channels, 1},
-                            block, args, sizeof *args));
-    return kas_plan_launch(plan, ops->norm_gradient_combine, (unsigned[3]){channels, 1, 1}, block,
-                           &sums, sizeof sums);
+    KAS_TRY(kas_plan_launch(plan, ops->of[number].layer_norm_gradient,
+                            (unsigned[3]){chunks, channels, 1}, block, args, sizeof *args));
+    return kas_plan_launch(plan, ops->of[KAS_F32].norm_gradient_combine,
+                           (unsigned[3]){channels, 1, 1}, block, &sums, sizeof sums);
 }
 
 kas_status kas_op_layer_norm_backward(kas_ops *ops, kas_plan *plan, const kas_layer_norm *norm,
@@ -68,6 +68,6 @@ kas_status kas_op_layer_norm_backward(kas_ops *ops, kas_plan *plan, const kas_la
     args.pitch_dy = dy.pitch;
     args.out = dx.data;
     args.pitch_out = dx.pitch;
-    KAS_TRY(parameter_gradients(ops, plan, &args, dgamma, dbeta));
-    return launch_rows(plan, ops->layer_norm_backward, &args);
+    KAS_TRY(parameter_gradients(ops, plan, dy.number, &args, dgamma, dbeta));
+    return launch_rows(plan, ops->of[dy.number].layer_norm_backward, &args);
 }

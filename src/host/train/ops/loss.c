@@ -5,6 +5,7 @@ kas_status kas_op_cross_entropy(kas_ops *ops, kas_plan *plan, kas_tensor logits,
                                 kas_tensor dlogits, kas_metrics *metrics, float *scratch)
 {
     KAS_TRY(kas_ops_check("cross entropy", "logits", &logits));
+    KAS_TRY(kas_ops_check_number("cross entropy", "logits", &logits, KAS_F32));
     if (dlogits.data)
         KAS_TRY(kas_ops_check_like("cross entropy", "dlogits", &dlogits, &logits));
     if (logits.h != 1 || logits.w != 1 || logits.c >= KAS_NO_LABEL)
@@ -31,6 +32,7 @@ kas_status kas_op_cross_entropy(kas_ops *ops, kas_plan *plan, kas_tensor logits,
     /* The kernels' lanes are not strided: the block has as many threads as lanes. */
     const unsigned block[3] = {KAS_LOSS_LANES, 1, 1}, one[3] = {1, 1, 1};
     const unsigned grid[3] = {(unsigned)logits.n, 1, 1};
-    KAS_TRY(kas_plan_launch(plan, ops->cross_entropy, grid, block, &args, sizeof args));
-    return kas_plan_launch(plan, ops->cross_entropy_total, one, block, &args, sizeof args);
+    KAS_TRY(kas_plan_launch(plan, ops->of[KAS_F32].cross_entropy, grid, block, &args, sizeof args));
+    return kas_plan_launch(plan, ops->of[KAS_F32].cross_entropy_total, one, block, &args,
+                           sizeof args);
 }

@@ -13,24 +13,32 @@ _Static_assert((int)KAS_ACTIVATION_GELU == KAS_ACT_GELU &&
 _Static_assert(sizeof(kas_step_row) == sizeof(kas_dev_row), "the host's and the device's row");
 _Static_assert(KAS_UPDATE_GROUP == 1 << KAS_UPDATE_SHIFT, "the host's and the device's group");
 
+kas_status kas_ops_use(kas_ops *ops, kas_number number)
+{
+    kas_module *module;
+    kas_kernels *kernels = &ops->of[number];
+    KAS_TRY(kas_module_builtin(ops->device, number, &module));
+#define KAS_OPS_LOOK_UP(name)                                                                      \
+    KAS_TRY(kas_module_function(module, "kas_dev_" #name, &kernels->name));
+    KAS_OPS_KERNELS(KAS_OPS_LOOK_UP)
+#undef KAS_OPS_LOOK_UP
+    return KAS_OK;
+}
+
 kas_status kas_ops_create(kas_device *device, kas_ops **out)
 {
-    kas_status status = KAS_OK;
-    kas_module *module;
     *out = NULL;
     kas_ops *ops = calloc(1, sizeof *ops);
     if (!ops)
         return kas_fail(KAS_NO_MEMORY, "no memory for the operations");
-    KAS_TRY_GOTO(kas_module_builtin(device, KAS_F32, &module), failed);
-#define KAS_OPS_LOOK_UP(name)                                                                      \
-    KAS_TRY_GOTO(kas_module_function(module, "kas_dev_" #name, &ops->name), failed);
-    KAS_OPS_KERNELS(KAS_OPS_LOOK_UP)
-#undef KAS_OPS_LOOK_UP
+    ops->device = device;
+    const kas_status status = kas_ops_use(ops, KAS_F32);
+    if (status != KAS_OK) {
+        free(ops);
+        return status;
+    }
     *out = ops;
     return KAS_OK;
-failed:
-    free(ops);
-    return status;
 }
 
 void kas_ops_free(kas_ops *ops)
@@ -74,6 +82,15 @@ kas_status kas_ops_check(const char *operation, const char *name, const kas_tens
     return KAS_OK;
 }
 
+kas_status kas_ops_check_number(const char *operation, const char *name, const kas_tensor *t,
+                                kas_number number)
+{
+    if (t->number != number)
+        return kas_fail(KAS_BAD_INPUT, "%s: %s is %s, expected %s", operation, name,
+                        kas_number_name(t->number), kas_number_name(number));
+    return KAS_OK;
+}
+
 kas_status kas_ops_check_like(const char *operation, const char *name, const kas_tensor *t,
                               const kas_tensor *like)
 {
@@ -82,5 +99,5 @@ kas_status kas_ops_check_like(const char *operation, const char *name, const kas
         return kas_fail(KAS_BAD_INPUT, "%s: %s is [%d][%d][%d][%d], expected [%d][%d][%d][%d]",
                         operation, name, t->n, t->h, t->w, t->c, like->n, like->h, like->w,
                         like->c);
-    return KAS_OK;
+    return kas_ops_check_number(operation, name, t, like->number);
 }

@@ -12,7 +12,7 @@ static kas_status check_channels(const char *operation, const kas_tensor *a, con
     if (a->c != b->c)
         return kas_fail(KAS_BAD_INPUT, "%s: %d and %d channels must be equal", operation, a->c,
                         b->c);
-    return KAS_OK;
+    return kas_ops_check_number(operation, "the small tensor", b, a->number);
 }
 
 /* Checks that `small` is `large` pooled. */
@@ -76,7 +76,7 @@ kas_status kas_op_avg_pool_forward(kas_ops *ops, kas_plan *plan, const kas_pool 
 {
     KAS_TRY(check_pooled("average pool", pool, &x, &y));
     const kas_pool_args args = make_args(pool, &x, &y, true);
-    return launch_rows(plan, ops->avg_pool_forward, &args, &y);
+    return launch_rows(plan, ops->of[x.number].avg_pool_forward, &args, &y);
 }
 
 kas_status kas_op_avg_pool_backward(kas_ops *ops, kas_plan *plan, const kas_pool *pool,
@@ -84,7 +84,7 @@ kas_status kas_op_avg_pool_backward(kas_ops *ops, kas_plan *plan, const kas_pool
 {
     KAS_TRY(check_pooled("average pool backward", pool, &dx, &dy));
     const kas_pool_args args = make_args(pool, &dx, &dy, false);
-    return launch_rows(plan, ops->avg_pool_backward, &args, &dx);
+    return launch_rows(plan, ops->of[dx.number].avg_pool_backward, &args, &dx);
 }
 
 static kas_status check_max_pool(const char *operation, const kas_pool *pool, const kas_tensor *x,
@@ -104,7 +104,7 @@ kas_status kas_op_max_pool_forward(kas_ops *ops, kas_plan *plan, const kas_pool 
     kas_pool_args args = make_args(pool, &x, &y, true);
     args.index = index;
     args.pitch_index = kas_pitch(y.c);
-    return launch_rows(plan, ops->max_pool_forward, &args, &y);
+    return launch_rows(plan, ops->of[x.number].max_pool_forward, &args, &y);
 }
 
 kas_status kas_op_max_pool_backward(kas_ops *ops, kas_plan *plan, const kas_pool *pool,
@@ -114,7 +114,7 @@ kas_status kas_op_max_pool_backward(kas_ops *ops, kas_plan *plan, const kas_pool
     kas_pool_args args = make_args(pool, &dx, &dy, false);
     args.index = (uint8_t *)index;
     args.pitch_index = kas_pitch(dy.c);
-    return launch_rows(plan, ops->max_pool_backward, &args, &dx);
+    return launch_rows(plan, ops->of[dx.number].max_pool_backward, &args, &dx);
 }
 
 /* The global pools read the sizes of the tensors alone. */
@@ -134,7 +134,7 @@ kas_status kas_op_global_pool_forward(kas_ops *ops, kas_plan *plan, kas_tensor x
 {
     KAS_TRY(check_global("global pool", &x, &y));
     const kas_pool_args args = make_args(&whole, &x, &y, true);
-    return launch(plan, ops->global_pool_forward, &args, (unsigned)x.n,
+    return launch(plan, ops->of[x.number].global_pool_forward, &args, (unsigned)x.n,
                   kas_ops_chunks(x.c, KAS_POOL_LANES), 1, false);
 }
 
@@ -142,5 +142,5 @@ kas_status kas_op_global_pool_backward(kas_ops *ops, kas_plan *plan, kas_tensor 
 {
     KAS_TRY(check_global("global pool backward", &dx, &dy));
     const kas_pool_args args = make_args(&whole, &dx, &dy, false);
-    return launch(plan, ops->global_pool_backward, &args, (unsigned)dx.n, 1, 1, true);
+    return launch(plan, ops->of[dx.number].global_pool_backward, &args, (unsigned)dx.n, 1, 1, true);
 }

@@ -14,7 +14,7 @@ static kas_status check_shortcut(const char *operation, int stride, const kas_te
     if (y->c < x->c)
         return kas_fail(KAS_BAD_INPUT, "%s: %d channels cannot be padded to %d", operation, x->c,
                         y->c);
-    return KAS_OK;
+    return kas_ops_check_number(operation, "the small tensor", y, x->number);
 }
 
 /* A block for each row of the small tensor and image. */
@@ -43,12 +43,12 @@ kas_status kas_op_shortcut_a_forward(kas_ops *ops, kas_plan *plan, int stride, k
                                      kas_tensor y)
 {
     KAS_TRY(check_shortcut("shortcut", stride, &x, &y));
-    return launch(plan, ops->shortcut_a_forward, stride, &x, &y, true);
+    return launch(plan, ops->of[x.number].shortcut_a_forward, stride, &x, &y, true);
 }
 
 kas_status kas_op_shortcut_a_backward(kas_ops *ops, kas_plan *plan, int stride, kas_tensor dy,
                                       kas_tensor dx)
 {
     KAS_TRY(check_shortcut("shortcut backward", stride, &dx, &dy));
-    return launch(plan, ops->shortcut_a_backward, stride, &dx, &dy, false);
+    return launch(plan, ops->of[dx.number].shortcut_a_backward, stride, &dx, &dy, false);
 }

@@ -17,10 +17,15 @@ kas_status kas_op_update(kas_ops *ops, kas_plan *plan, const kas_update *u)
 {
     const kas_recipe *r = u->recipe;
     KAS_TRY(check_count("update", u->count));
-    const kas_function *function = ops->sgd;
+    if ((u->number == KAS_F32) != !u->copy)
+        return kas_fail(KAS_BAD_INPUT, "update: %s with%s a copy of the parameters",
+                        kas_number_name(u->number), u->copy ? "" : "out");
+    const kas_kernels *k = &ops->of[u->number];
+    const kas_function *function = k->sgd;
     kas_update_args args = {.param = u->param,
                             .first = u->first,
                             .second = u->second,
+                            .copy = u->copy,
                             .grad = u->grad,
                             .decay = u->decay,
                             .grad_scale = u->grad_scale,
@@ -28,7 +33,7 @@ kas_status kas_op_update(kas_ops *ops, kas_plan *plan, const kas_update *u)
                             .state = (const kas_dev_state *)u->state,
                             .count = u->count};
     if (r->optimiser == KAS_ADAMW) {
-        function = ops->adamw;
+        function = k->adamw;
         args.beta1 = (float)r->beta1;
         args.beta2 = (float)r->beta2;
         args.rest1 = (float)(1 - r->beta1);
@@ -55,7 +60,7 @@ kas_status kas_op_average(kas_ops *ops, kas_plan *plan, const kas_average *avera
                                    .count = average->count};
     const unsigned grid[3] = {blocks_of(average->count, KAS_UPDATE_BLOCK), 1, 1};
     const unsigned block[3] = {KAS_MAX_BLOCK, 1, 1};
-    return kas_plan_launch(plan, ops->average, grid, block, &args, sizeof args);
+    return kas_plan_launch(plan, ops->of[KAS_F32].average, grid, block, &args, sizeof args);
 }
 
 size_t kas_clip_scratch(size_t count)
@@ -77,6 +82,6 @@ kas_status kas_op_clip(kas_ops *ops, kas_plan *plan, const float *grad, size_t c
                                 .limit = (float)limit};
     const unsigned grid[3] = {(unsigned)args.blocks, 1, 1}, one[3] = {1, 1, 1};
     const unsigned block[3] = {KAS_CLIP_LANES, 1, 1};
-    KAS_TRY(kas_plan_launch(plan, ops->clip_partial, grid, block, &args, sizeof args));
-    return kas_plan_launch(plan, ops->clip_scale, one, block, &args, sizeof args);
+    KAS_TRY(kas_plan_launch(plan, ops->of[KAS_F32].clip_partial, grid, block, &args, sizeof args));
+    return kas_plan_launch(plan, ops->of[KAS_F32].clip_scale, one, block, &args, sizeof args);
 }
