@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "jit/agree_bench.h"
+#include "jit/share.h"
 
 /* ---- verdicts
  * ---------------------------------------------------------------------------------------- */
@@ -168,8 +169,10 @@ static kas_status build_programs(const kas_kernel *kernel, const kas_target *tar
             .y_pitch = kas_pitch((int)target[i].c_out) + o->pitch_more,
             .prefix = prefix};
         KAS_TRY(kas_program_build(kernel, &target[i], &binding[i], &options, &program[i]));
-        kas_buf_puts(text, program[i]->source);
     }
+    KAS_TRY(kas_programs_share(program, count));
+    for (int i = 0; i < count; i++)
+        kas_buf_puts(text, program[i]->source);
     return kas_buf_status(text);
 }
 

@@ -139,7 +139,9 @@ static kas_status add_launch(builder *b, int tensor)
     op->width = nest.width;
     KAS_TRY(kas_nest_floors(ir, &nest, &op->flops, &op->bytes));
     KAS_TRY(kas_nest_accessed(ir, &nest, &op->accessed));
+    op->text = b->source.size;
     KAS_TRY(kas_emit_kernel(ir, &nest, op->function, &b->source, args, &op->args));
+    op->text_size = b->source.size - op->text;
     for (int i = 0; i < op->args; i++)
         KAS_TRY(buffer_of(b, args[i], &op->arg[i]));
     return KAS_OK;

@@ -80,6 +80,7 @@ typedef struct kas_operation {
     enum { KAS_OPERATION_LAUNCH, KAS_OPERATION_CONV } kind;
     /* LAUNCH: the kernel's struct argument is `args` pointers in this order */
     char function[48];
+    size_t text, text_size; /* its place in the source; size 0: shared (share.h) */
     unsigned grid[3], block[3];
     int args, arg[KAS_MAX_LAUNCH_ARGS]; /* buffer numbers */
     int width;                          /* lanes of a thread (wide.h) */
@@ -92,7 +93,7 @@ typedef struct kas_operation {
 } kas_operation;
 
 typedef struct kas_program {
-    char prefix[32]; /* every function name starts with it: unique within a compilation */
+    char prefix[32]; /* every kernel of the source starts with it: unique within a compilation */
     int batch;
     kas_target target;
     kas_binding binding;

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "jit/share.h"
+
 /* Same shape and sizes inside, so that one program serves both; stride is outside of it. */
 static bool same_program(const kas_replacement *r, int a, int b)
 {
@@ -57,6 +59,7 @@ kas_status kas_replaced_build(const kas_replacement *replacement, int batch, boo
         }
         first[out->programs++] = t;
     }
+    KAS_TRY_GOTO(kas_programs_share(out->program, out->programs), fail);
     return KAS_OK;
 fail:
     kas_replaced_free(out);

@@ -99,8 +99,9 @@ struct kas_reference {
 /* Rounds `size` values up or down at random, as kas_reference_round asked; nothing without it. */
 void kas_ref_round(kas_reference *ref, double *values, size_t size);
 
-/* The forward pass, with fresh or with frozen branches. */
+/* The forward pass, with fresh or with frozen branches.  Nodes before `first` keep their values:
+ * 0 = x is new, the node of a weight = only that weight is. */
 void kas_ref_evaluate(kas_reference *ref, const double *x, const double *const *weight, double *y,
-                      bool frozen);
+                      bool frozen, int first);
 
 #endif

@@ -122,15 +122,16 @@ static kas_ref_values values_at(const kas_reference *ref, int i, size_t k,
 }
 
 void kas_ref_evaluate(kas_reference *ref, const double *x, const double *const *weight, double *y,
-                      bool frozen)
+                      bool frozen, int first)
 {
     int nodes = ref->kernel.nodes, parts_in = (int)ref->target.parts_in;
     size_t part = ref->node[0].out.elements;
     memset(y, 0, sizeof *y * part * ref->target.parts_out * ref->batch);
     for (size_t k = 0; k < (size_t)ref->batch * ref->instances; k++) {
         size_t image = k / ref->instances, q = k % ref->instances / parts_in, p = k % parts_in;
-        memcpy(ref->value[0] + k * part, x + (image * parts_in + p) * part, part * sizeof *x);
-        for (int i = 1; i < nodes; i++) {
+        if (first == 0)
+            memcpy(ref->value[0] + k * part, x + (image * parts_in + p) * part, part * sizeof *x);
+        for (int i = first > 0 ? first : 1; i < nodes; i++) {
             kas_ref_values v = values_at(ref, i, k, weight, frozen);
             kas_ref_op_get(ref->node[i].node->op)->forward(&ref->node[i], &v);
             kas_ref_round(ref, v.y, ref->node[i].out.elements);
@@ -146,7 +147,7 @@ kas_status kas_reference_forward(kas_reference *ref, const double *x, const doub
 {
     for (int i = 0; i < ref->weights; i++)
         memcpy(ref->weight[i], weight[i], kas_reference_weight_size(ref, i) * sizeof(double));
-    kas_ref_evaluate(ref, x, weight, y, false);
+    kas_ref_evaluate(ref, x, weight, y, false, 0);
     ref->evaluated = true;
     return KAS_OK;
 }
