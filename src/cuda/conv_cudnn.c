@@ -1,32 +1,95 @@
 /* Convolutions on cuDNN 9: a graph for each pass, and the plan that runs it. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "cuda/conv_cuda.h"
 #include "cuda/dnn_plan.h"
-
-enum { MAX_CHOICES = 8 };
+#include "cuda/tuning.h"
 
 struct kas_cudnn_conv {
+    bool tensor_cores; /* may be used */
     kas_dnn_graph graph;
     kas_dnn_plan plan;
+    kas_dnn_choice candidate[KAS_MAX_CANDIDATES];
 };
 
-/* The first of the ranking that can be made and is content with the workspace that may be had. */
-static kas_status choose(kas_cuda *cuda, const kas_conv_desc *desc, kas_cudnn_conv *c)
+static kas_status list(kas_cuda *cuda, void *self, int *count)
 {
-    const bool tensor_cores = desc->tf32 || desc->number != KAS_F32;
-    kas_dnn_choice choice[MAX_CHOICES];
-    int count = 0;
-    KAS_TRY(kas_dnn_choices(cuda, &c->graph, tensor_cores, choice, MAX_CHOICES, &count));
-    for (int i = 0; i < count; i++) {
-        const kas_status status = kas_dnn_plan_make(cuda, &c->graph, &choice[i], &c->plan);
-        if (status == KAS_OK && c->plan.workspace_bytes <= KAS_CUDA_MAX_WORKSPACE)
-            return kas_cuda_reserve_workspace(cuda, c->plan.workspace_bytes);
-        if (status != KAS_OK && status != KAS_UNSUPPORTED)
-            return status;
-        kas_dnn_plan_free(cuda, &c->plan);
+    kas_cudnn_conv *c = self;
+    return kas_dnn_choices(cuda, &c->graph, c->tensor_cores, c->candidate, KAS_MAX_CANDIDATES,
+                           count);
+}
+
+static kas_status take_choice(kas_cuda *cuda, kas_cudnn_conv *c, const kas_dnn_choice *choice)
+{
+    kas_dnn_plan_free(cuda, &c->plan);
+    KAS_TRY(kas_dnn_plan_make(cuda, &c->graph, choice, &c->plan));
+    if (c->plan.workspace_bytes > KAS_CUDA_MAX_WORKSPACE)
+        return kas_fail(KAS_UNSUPPORTED, "engine %lld wants %zu bytes of workspace, at most %d",
+                        (long long)choice->engine, c->plan.workspace_bytes,
+                        (int)KAS_CUDA_MAX_WORKSPACE);
+    return kas_cuda_reserve_workspace(cuda, c->plan.workspace_bytes);
+}
+
+static kas_status take(kas_cuda *cuda, void *self, int candidate)
+{
+    kas_cudnn_conv *c = self;
+    return take_choice(cuda, c, &c->candidate[candidate]);
+}
+
+/* "engine 13, knobs 2=1 5=0" */
+static void write_choice(const void *self, int candidate, kas_buf *out)
+{
+    const kas_dnn_choice *choice = &((const kas_cudnn_conv *)self)->candidate[candidate];
+    kas_buf_printf(out, "engine %lld, knobs", (long long)choice->engine);
+    for (int i = 0; i < choice->knobs; i++)
+        kas_buf_printf(out, " %d=%lld", (int)choice->knob[i].type,
+                       (long long)choice->knob[i].value);
+}
+
+static kas_status read_choice(kas_cuda *cuda, void *self, const char *line)
+{
+    kas_dnn_choice choice = {0};
+    long long engine, value;
+    int used = 0, type;
+    if (sscanf(line, "engine %lld, knobs%n", &engine, &used) < 1 || used == 0)
+        return kas_fail(KAS_BAD_INPUT, "\"%s\" is no engine of cuDNN", line);
+    choice.engine = engine;
+    for (line += used; *line; line += used) {
+        if (choice.knobs == KAS_DNN_MAX_KNOBS ||
+            sscanf(line, " %d=%lld%n", &type, &value, &used) < 2)
+            return kas_fail(KAS_BAD_INPUT, "\"%s\" are no knobs of cuDNN", line);
+        choice.knob[choice.knobs++] = (kas_dnn_knob){type, value};
     }
-    return kas_fail(KAS_UNSUPPORTED, "cuDNN has no deterministic float32 engine for these sizes");
+    return take_choice(cuda, self, &choice);
+}
+
+static kas_status run(kas_cuda *cuda, const void *self, void *x, void *w, void *y)
+{
+    return kas_cudnn_conv_run(cuda, self, x, w, y);
+}
+
+static kas_status choose(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass,
+                         kas_cudnn_conv *c)
+{
+    char library[64];
+    kas_buf problem = {0};
+    snprintf(library, sizeof library, "cuDNN %s", cuda->dnn->library.version);
+    kas_tuned_problem(desc, pass, &problem);
+    kas_tuned tuned = {.library = library,
+                       .problem = kas_buf_text(&problem),
+                       .self = c,
+                       .list = list,
+                       .take = take,
+                       .write = write_choice,
+                       .read = read_choice,
+                       .run = run};
+    kas_tuned_bytes(desc, tuned.bytes);
+    kas_status status = kas_buf_status(&problem);
+    if (status == KAS_OK)
+        status = kas_tune(cuda, &tuned);
+    kas_buf_free(&problem);
+    return status;
 }
 
 kas_status kas_cudnn_conv_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass,
@@ -38,8 +101,9 @@ kas_status kas_cudnn_conv_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_
     kas_cudnn_conv *c = calloc(1, sizeof *c);
     if (!c)
         return kas_fail(KAS_NO_MEMORY, "no memory for a convolution");
+    c->tensor_cores = desc->tf32 || desc->number != KAS_F32;
     KAS_TRY_GOTO(kas_dnn_graph_make(cuda, desc, pass, &c->graph), failed);
-    KAS_TRY_GOTO(choose(cuda, desc, c), failed);
+    KAS_TRY_GOTO(choose(cuda, desc, pass, c), failed);
     *out = c;
     return KAS_OK;
 failed:

@@ -17,10 +17,12 @@
  *
  * Groups are a strided batch: the matrices of neighbouring groups lie ci (or co) floats apart, with
  * the same leading dimension. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cuda/conv_cuda.h"
+#include "cuda/tuning.h"
 
 enum { ALIGNMENT = 16 }; /* of every pointer, in bytes: what kas_pitch promises */
 
@@ -35,6 +37,7 @@ struct kas_matmul {
     cublasLtMatrixLayout_t a, b, d;
     cublasLtMatmulAlgo_t algo;
     size_t workspace_bytes;
+    cublasLtMatmulHeuristicResult_t candidate[KAS_MAX_CANDIDATES];
 };
 
 static kas_status make_layout(kas_cuda *cuda, matrix m, int groups, cublasLtMatrixLayout_t *out)
@@ -89,28 +92,93 @@ static kas_status set_preference(kas_cuda *cuda, cublasLtMatmulPreference_t pref
     return KAS_OK;
 }
 
-static kas_status choose(kas_cuda *cuda, kas_matmul *matmul)
+/* ---- the algorithm: cuBLASLt's ranking, a choice among it, and the choice as text --------------
+ */
+
+static kas_status list(kas_cuda *cuda, void *self, int *count)
 {
+    kas_matmul *m = self;
     cublasLtMatmulPreference_t preference = NULL;
-    cublasLtMatmulHeuristicResult_t result;
-    int found = 0;
     kas_status status;
-    memset(&result, 0, sizeof result);
+    *count = 0;
+    memset(m->candidate, 0, sizeof m->candidate);
     KAS_TRY(KAS_LT(cuda, cublasLtMatmulPreferenceCreate(&preference)));
     KAS_TRY_GOTO(set_preference(cuda, preference), done);
     KAS_TRY_GOTO(KAS_LT(cuda, cublasLtMatmulAlgoGetHeuristic(
-                                  cuda->lt_handle, matmul->desc, matmul->a, matmul->b, matmul->d,
-                                  matmul->d, preference, 1, &result, &found)),
+                                  cuda->lt_handle, m->desc, m->a, m->b, m->d, m->d, preference,
+                                  KAS_MAX_CANDIDATES, m->candidate, count)),
                  done);
-    if (found < 1 || result.state != KAS_CUBLAS_SUCCESS) {
-        status = kas_fail(KAS_UNSUPPORTED, "cuBLASLt has no algorithm for this matrix product");
-        goto done;
-    }
-    matmul->algo = result.algo;
-    matmul->workspace_bytes = result.workspaceSize;
-    status = kas_cuda_reserve_workspace(cuda, result.workspaceSize);
 done:
     cuda->lt->cublasLtMatmulPreferenceDestroy(preference);
+    return status;
+}
+
+static kas_status take(kas_cuda *cuda, void *self, int candidate)
+{
+    kas_matmul *m = self;
+    const cublasLtMatmulHeuristicResult_t *result = &m->candidate[candidate];
+    if (result->state != KAS_CUBLAS_SUCCESS)
+        return kas_fail(KAS_UNSUPPORTED, "cuBLASLt refuses its candidate %d", candidate);
+    m->algo = result->algo;
+    m->workspace_bytes = result->workspaceSize;
+    return kas_cuda_reserve_workspace(cuda, m->workspace_bytes);
+}
+
+/* "algorithm 0000000000000000 ...": 8 words; opaque, but NVIDIA allows them to be kept for the same
+ * version of the library. */
+static void write_algorithm(const void *self, int candidate, kas_buf *out)
+{
+    const cublasLtMatmulAlgo_t *algo = &((const kas_matmul *)self)->candidate[candidate].algo;
+    kas_buf_puts(out, "algorithm");
+    for (int i = 0; i < 8; i++)
+        kas_buf_printf(out, " %016llx", (unsigned long long)algo->data[i]);
+}
+
+/* The library has the last word on whether an algorithm fits the problem. */
+static kas_status read_algorithm(kas_cuda *cuda, void *self, const char *line)
+{
+    kas_matmul *m = self;
+    cublasLtMatmulHeuristicResult_t *result = &m->candidate[0];
+    unsigned long long word[8];
+    if (sscanf(line, "algorithm %llx %llx %llx %llx %llx %llx %llx %llx", &word[0], &word[1],
+               &word[2], &word[3], &word[4], &word[5], &word[6], &word[7]) < 8)
+        return kas_fail(KAS_BAD_INPUT, "\"%s\" is no algorithm of cuBLASLt", line);
+    memset(result, 0, sizeof *result);
+    for (int i = 0; i < 8; i++)
+        m->algo.data[i] = word[i];
+    const cublasStatus_t answer = cuda->lt->cublasLtMatmulAlgoCheck(
+        cuda->lt_handle, m->desc, m->a, m->b, m->d, m->d, &m->algo, result);
+    if (answer != KAS_CUBLAS_SUCCESS || result->workspaceSize > KAS_CUDA_MAX_WORKSPACE)
+        return kas_fail(KAS_UNSUPPORTED, "cuBLASLt refuses it: %s",
+                        cuda->lt->cublasLtGetStatusString(answer));
+    m->workspace_bytes = result->workspaceSize;
+    return kas_cuda_reserve_workspace(cuda, m->workspace_bytes);
+}
+
+static kas_status run(kas_cuda *cuda, const void *self, void *x, void *w, void *y)
+{
+    return kas_matmul_run(cuda, self, x, w, y);
+}
+
+static kas_status choose(kas_cuda *cuda, const kas_conv_desc *desc, kas_matmul *m)
+{
+    char library[64];
+    kas_buf problem = {0};
+    snprintf(library, sizeof library, "cuBLASLt %s", cuda->lt->library.version);
+    kas_tuned_problem(desc, m->pass, &problem);
+    kas_tuned tuned = {.library = library,
+                       .problem = kas_buf_text(&problem),
+                       .self = m,
+                       .list = list,
+                       .take = take,
+                       .write = write_algorithm,
+                       .read = read_algorithm,
+                       .run = run};
+    kas_tuned_bytes(desc, tuned.bytes);
+    kas_status status = kas_buf_status(&problem);
+    if (status == KAS_OK)
+        status = kas_tune(cuda, &tuned);
+    kas_buf_free(&problem);
     return status;
 }
 
@@ -125,7 +193,7 @@ kas_status kas_matmul_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv
         return kas_fail(KAS_NO_MEMORY, "no memory for a matrix product");
     matmul->pass = pass;
     KAS_TRY_GOTO(describe(cuda, desc, matmul), failed);
-    KAS_TRY_GOTO(choose(cuda, matmul), failed);
+    KAS_TRY_GOTO(choose(cuda, desc, matmul), failed);
     *out = matmul;
     return KAS_OK;
 failed:

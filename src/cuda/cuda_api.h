@@ -330,6 +330,10 @@ enum {
        cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,               \
        cublasLtMatmulPreference_t preference, int wanted,                                          \
        cublasLtMatmulHeuristicResult_t results[], int *found))                                     \
+    X(cublasLtMatmulAlgoCheck, cublasStatus_t,                                                     \
+      (cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,               \
+       cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,               \
+       const cublasLtMatmulAlgo_t *algo, cublasLtMatmulHeuristicResult_t *result))                 \
     X(cublasLtMatmul, cublasStatus_t,                                                              \
       (cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha, const void *a,       \
        cublasLtMatrixLayout_t a_layout, const void *b, cublasLtMatrixLayout_t b_layout,            \

@@ -47,7 +47,7 @@ static int load_sim(void **state)
     *(void **)&sim.reset = dlsym(handle, "kas_sim_reset");
     return sim.make_fail && sim.failed && sim.live && sim.counts && sim.graphs && sim.refuse &&
                    sim.reset
-               ? setenv("KAS_CUDA_LIBS", sim.path, 1)
+               ? setenv("KAS_CUDA_PLANS", "heuristic", 1) || setenv("KAS_CUDA_LIBS", sim.path, 1)
                : -1;
 }
 

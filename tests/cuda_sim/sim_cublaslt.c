@@ -6,7 +6,7 @@
 
 #include "sim.h"
 
-enum { CUBLAS_INTERNAL_ERROR = 14, MAGIC = 0x4C54 };
+enum { CUBLAS_INTERNAL_ERROR = 14, MAGIC = 0x4C54, ALGORITHMS = 3, WORKSPACE = 4096 };
 
 struct cublasLtContext {
     int device;
@@ -218,12 +218,35 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
         return KAS_CUBLAS_INVALID_VALUE;
     if (sim_refuses("cublasLt"))
         return KAS_CUBLAS_NOT_SUPPORTED;
-    *found = 1;
-    memset(results, 0, sizeof *results);
-    results->algo.data[0] = MAGIC;
-    results->algo.data[1] = fingerprint(&p);
-    results->algo.data[2] = preference->alignment[0];
-    results->workspaceSize = preference->workspace < 4096 ? preference->workspace : 4096;
+    /* The first is not the fastest, and the last is refused. */
+    static const int microseconds[ALGORITHMS] = {300, 100, 50};
+    *found = wanted < ALGORITHMS ? wanted : ALGORITHMS;
+    memset(results, 0, (size_t)*found * sizeof *results);
+    for (int i = 0; i < *found; i++) {
+        results[i].algo.data[0] = MAGIC;
+        results[i].algo.data[1] = fingerprint(&p);
+        results[i].algo.data[2] = preference->alignment[0];
+        results[i].algo.data[3] = (uint64_t)microseconds[i];
+        results[i].workspaceSize = preference->workspace < WORKSPACE ? 0 : WORKSPACE;
+        results[i].state = i == ALGORITHMS - 1 ? KAS_CUBLAS_NOT_SUPPORTED : KAS_CUBLAS_SUCCESS;
+    }
+    return KAS_CUBLAS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
+                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                       cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                       const cublasLtMatmulAlgo_t *algo,
+                                       cublasLtMatmulHeuristicResult_t *result)
+{
+    SIM_CALL(cublasLtMatmulAlgoCheck, CUBLAS_INTERNAL_ERROR, CUBLAS_INTERNAL_ERROR);
+    (void)handle;
+    const problem p = {*desc, *a, *b, *c, *d};
+    if (!good_problem(&p) || algo->data[0] != MAGIC)
+        return KAS_CUBLAS_INVALID_VALUE;
+    if (algo->data[1] != fingerprint(&p) || sim_refuses("cublasLt"))
+        return KAS_CUBLAS_NOT_SUPPORTED;
+    result->workspaceSize = WORKSPACE;
     return KAS_CUBLAS_SUCCESS;
 }
 
@@ -233,7 +256,7 @@ typedef struct product {
     float *d;
     void *workspace;
     size_t workspace_bytes;
-    int device;
+    int device, microseconds;
 } product;
 
 static size_t extent(const layout *l)
@@ -276,6 +299,7 @@ static void do_product(void *data)
                 d[i + j * (uint64_t)p->d.leading] = (float)sum;
             }
     }
+    sim_pass_time(w->microseconds);
     sim_matmuls++;
 }
 
@@ -297,7 +321,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
         sim_broken("cublasLtMatmul: an operand is not aligned to the %d bytes that were promised",
                    (int)algo->data[2]);
     product *w = sim_new(sizeof *w);
-    *w = (product){p, a, b, d, workspace, workspace_bytes, handle->device};
+    *w = (product){p, a, b, d, workspace, workspace_bytes, handle->device, (int)algo->data[3]};
     check_product(w);
     sim_enqueue(stream, do_product, w, sizeof *w);
     return KAS_CUBLAS_SUCCESS;

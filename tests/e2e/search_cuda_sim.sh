@@ -8,7 +8,7 @@ sim=${KAS_CUDA_SIM:-$PWD/build/tests/libkas_cuda_sim.so}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() { echo "FAILED: $*"; exit 1; }
-export KAS_CUDA_LIBS=$sim KAS_SIM_DEVICES=2
+export KAS_CUDA_LIBS=$sim KAS_SIM_DEVICES=2 KAS_CUDA_PLANS=heuristic
 
 "$kas" dataset make shapes -o "$work/s.h5" --train 36 --test 8 --size 8 --classes 4 >/dev/null
 search() { # study [VARIABLE=value...]
@@ -22,6 +22,15 @@ search good || fail "exit code $?: $(cat "$work/good.err")"
 "$kas" log "$work/good" >"$work/good.log"
 [ "$(grep -c '^candidate.* finished' "$work/good.log")" = 3 ] || fail "3 candidates finished expected: $(cat "$work/good.log")"
 grep -q 'on cuda:0' "$work/good.err" || fail "the GPUs are not named: $(cat "$work/good.err")"
+
+# The plans of the libraries are the study's: a worker that begins later takes what is written there.
+plans=$(ls "$work"/good/plans/*/*.plan | wc -l)
+[ "$plans" -gt 30 ] || fail "$plans plans are pinned"
+cp -r "$work/good" "$work/more"
+(cd "$work/good/plans" && sha256sum */*.plan) >"$work/pinned"
+"$kas" search --net resnet20 --dataset "$work/s.h5" --study "$work/more" --candidates 4 --epochs 1 \
+    --batch 8 --seed 1 --device cuda >"$work/more.out" 2>"$work/more.err" || fail "one more: $(cat "$work/more.err")"
+(cd "$work/more/plans" && sha256sum --quiet -c "$work/pinned") || fail "pinned plans were changed"
 
 # Every worker's GPU dies at its 40th launch of a graph, which is in the middle of its second or third item.
 search bad KAS_SIM_FAIL=cuGraphLaunch:40:700:sticky || true

@@ -188,11 +188,22 @@ static kas_status adopt(kas_session *s, const kas_search_options *asked)
     return status;
 }
 
+/* Workers inherit it: all of them, and those of a rerun, take the library plans that the study
+ * began with (cuda/tuning.h). */
+static kas_status pin_plans(const kas_session *s)
+{
+    char path[KAS_STUDY_PATH];
+    KAS_TRY(kas_study_path(s->study, "plans", path));
+    KAS_CHECK_LIBC(setenv("KAS_CUDA_PINS", path, 1) == 0, KAS_FAILURE);
+    return KAS_OK;
+}
+
 static kas_status open_store(kas_session *s, const kas_search_options *asked)
 {
     char path[KAS_STUDY_PATH];
     kas_study study;
     KAS_TRY(kas_study_dir_make(s->study));
+    KAS_TRY(pin_plans(s));
     KAS_TRY(kas_study_path(s->study, "study.db", path));
     KAS_TRY(kas_store_open(path, KAS_STORE_CREATE, &s->store));
     KAS_TRY(describe(s, &study));

@@ -6,6 +6,7 @@
  *     STUDY/checkpoints/0007.ckpt    of items under way; deleted when the item ends
  *     STUDY/weights/NAME.safetensors of the candidates on the frontier (keep_weights.c)
  *     STUDY/init.safetensors         the weights that every training starts from, with --init
+ *     STUDY/plans/??/*.plan          how the GPU's libraries run each convolution (cuda/tuning.h)
  *     STUDY/best/kernel.json         the winner, with the sizes it has at every target
  *     STUDY/best/weights.safetensors of the final training
  *     STUDY/best/model.json          network, input, recipe, scores: what `export` needs
