@@ -82,8 +82,15 @@ static const char checks[] =
     "    if (count > kas_sim_block_x) kas_sim_block_x = -1;\n"
     "    return count;\n"
     "}\n"
+    "static inline int kas_sim_wide_threads(int count)\n"
+    "{\n"
+    "    kas_sim_threads(count / KAS_WIDTH);\n"
+    "    return count;\n"
+    "}\n"
     "#undef KAS_THREADS\n"
-    "#define KAS_THREADS(t, count) KAS_LANES_(t, kas_sim_threads(count))\n";
+    "#define KAS_THREADS(t, count) KAS_LANES_(t, kas_sim_threads(count))\n"
+    "#undef KAS_WIDE_THREADS\n"
+    "#define KAS_WIDE_THREADS(t, count) KAS_LANES_(t, kas_sim_wide_threads(count))\n";
 
 /* For each KAS_KERNEL(name, args_t) of the text: the size of its argument, which the driver knows
  * from a cubin. */
