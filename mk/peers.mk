@@ -10,8 +10,12 @@ $(BUILD)/bench/kernel_serve: $(BUILD)/bench/peers/kernel_serve.o $(LIBRARY)
 	@mkdir -p $(@D)
 	$(PEER_LINK)
 
+$(BUILD)/bench/serve_step: $(BUILD)/bench/peers/serve_step.o $(LIBRARY)
+	@mkdir -p $(@D)
+	$(PEER_LINK)
+
 $(BUILD)/bench/update_dump: $(BUILD)/bench/peers/update_dump.o $(LIBRARY)
 	@mkdir -p $(@D)
 	$(PEER_LINK)
 
-all: $(BUILD)/bench/update_dump $(BUILD)/bench/step_dump $(BUILD)/bench/kernel_serve
+all: $(BUILD)/bench/update_dump $(BUILD)/bench/step_dump $(BUILD)/bench/kernel_serve $(BUILD)/bench/serve_step

@@ -1,0 +1,315 @@
+#!/usr/bin/env python3
+"""Training steps of a network beside PyTorch's, taking turns on one device.
+
+    /usr/bin/python3 bench/peers/step.py resnet20 resnet18 [--device cpu|cuda] [--batch N] [--threads 2] [--json]
+
+The network is the module that `kas-gpu export` writes, generated from the same description.  Both sides have the images
+on the device, crop and mirror them there at random, and run forward pass, cross entropy with label smoothing, backward
+pass and SGD with Nesterov momentum and weight decay on weights of more than one dimension.  PyTorch's images are
+normalised and padded beforehand, so that cropping is one gather; ours are bytes.  That both compute the same is what
+network_step.py shows; here the losses must be finite, and we count every image.
+
+Each side runs some steps of an epoch, then the other; the ratio is that of neighbours, PyTorch's time over ours, and a
+figure is the median over rounds.  Everything is warmed up first.  Every variant of PyTorch is listed, and the fastest
+one is what we are held against:
+
+  cpu   channels-last and contiguous, eager
+  cuda  graph          eager code, channels-last, the whole step in a CUDA graph
+        compile        torch.compile of the network, the rest eager
+        compile-graph  the same, the whole step in a CUDA graph
+        max-autotune   torch.compile with mode max-autotune
+
+--precision fp32 (without TF32), tf32, or bf16 (autocast, float32 master weights) is PyTorch's; ours is what the build
+offers (see --our-precision in the output).  Exit code 1 when a side fails.
+"""
+import argparse
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+try:
+    import torch
+except ImportError:
+    print("SKIPPED: this python has no torch (Debian: apt-get install python3-torch, run with /usr/bin/python3)")
+    sys.exit(77)
+import torch.nn.functional as F
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from network_step import network_of  # noqa: E402  (the file beside this one)
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+BUILD = os.path.join(HERE, "..", "..", os.environ.get("BUILD", "build"))
+PAD, SMOOTHING, LR, MOMENTUM, DECAY = 4, 0.1, 1e-3, 0.9, 5e-4
+
+
+def network(args, net):
+    """The module that our exporter makes of the network."""
+    return network_of(argparse.Namespace(net=net, input=args.input, classes=args.classes, module=None,
+                                         dump=os.path.join(BUILD, "bench", "step_dump")))
+
+
+class Torch:
+    """A network in PyTorch with its images, at fixed addresses, so that a CUDA graph can repeat a step."""
+
+    def __init__(self, args, net, variant):
+        torch.manual_seed(0)
+        self.args, self.variant, self.device = args, variant, torch.device(args.device)
+        self.cuda = self.device.type == "cuda"
+        self.half = args.precision == "bf16"
+        self.format = torch.contiguous_format if variant == "contiguous" else torch.channels_last
+        model = network(args, net).to(self.device, memory_format=self.format).train()
+        self.optimizer = self.make_optimizer(model)
+        self.model = self.compiled(model)
+        self.make_images()
+        self.order = torch.randperm(args.images, device=self.device)
+        self.cursor = torch.zeros((), dtype=torch.int64, device=self.device)
+        self.lanes = torch.arange(args.batch, device=self.device)
+        self.graph, self.infer_graph = None, None
+        for _ in range(3):
+            self.step()
+            self.infer()
+        if variant.endswith("graph"):
+            self.capture()
+
+    def compiled(self, model):
+        mode = {"compile": "default", "compile-graph": "default", "max-autotune": "max-autotune"}.get(self.variant)
+        return torch.compile(model, mode=mode) if mode else model
+
+    def make_optimizer(self, model):
+        groups = [{"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": DECAY},
+                  {"params": [p for p in model.parameters() if p.dim() == 1], "weight_decay": 0}]
+        options = {"lr": LR, "momentum": MOMENTUM, "nesterov": True}
+        if self.cuda:
+            try:
+                return torch.optim.SGD(groups, fused=True, **options)
+            except (TypeError, RuntimeError):  # older than 2.3
+                pass
+        return torch.optim.SGD(groups, foreach=True, **options)
+
+    def make_images(self):
+        """Normalised, padded, channels last: [images][h + 2 PAD][w + 2 PAD][c]."""
+        c, h, w = (int(size) for size in self.args.input.split("x"))
+        self.h, self.w = h, w
+        kind = torch.bfloat16 if self.half and self.cuda else torch.float32
+        bytes_ = torch.randint(256, (self.args.images, h, w, c), dtype=torch.uint8, device=self.device)
+        images = (bytes_.float() / 255 - 0.5) / 0.29
+        self.images = F.pad(images, (0, 0, PAD, PAD, PAD, PAD)).to(kind)
+        self.labels = torch.arange(self.args.images, device=self.device) % self.args.classes
+        self.given = torch.randn(self.args.batch, c, h, w, device=self.device).to(kind).to(
+            memory_format=self.format)
+
+    def batch(self):
+        n = self.args.batch
+        index = self.order[self.cursor + self.lanes]
+        top, left = torch.randint(2 * PAD + 1, (2, n, 1), device=self.device)
+        rows = torch.arange(self.h, device=self.device) + top
+        columns = torch.arange(self.w, device=self.device)
+        flip = torch.rand(n, 1, device=self.device) < 0.5
+        columns = torch.where(flip, self.w - 1 - columns, columns) + left
+        images = self.images[index[:, None, None], rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+        if self.format is torch.contiguous_format:
+            images = images.contiguous()
+        return images, self.labels[index]
+
+    def forward(self, images):
+        if not self.half:
+            return self.model(images)
+        with torch.autocast(self.device.type, torch.bfloat16, cache_enabled=not self.variant.endswith("graph")):
+            return self.model(images)
+
+    def step(self):
+        images, labels = self.batch()
+        self.optimizer.zero_grad(set_to_none=not self.variant.endswith("graph"))
+        self.loss = F.cross_entropy(self.forward(images).float(), labels, label_smoothing=SMOOTHING)
+        self.loss.backward()
+        self.optimizer.step()
+        self.cursor += self.args.batch
+
+    def infer(self):
+        """In training mode batch norm would write its statistics."""
+        self.model.eval()
+        with torch.no_grad():
+            self.logits = self.forward(self.given)
+        self.model.train()
+
+    def capture(self):
+        self.begin_epoch()
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            self.step()
+            self.infer()
+        torch.cuda.current_stream().wait_stream(stream)
+        self.graph, self.infer_graph = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.step()
+        with torch.cuda.graph(self.infer_graph):
+            self.infer()
+
+    def begin_epoch(self):
+        self.order.copy_(torch.randperm(self.args.images, device=self.device))
+        self.cursor.zero_()
+
+    def seconds(self, phase, runs):
+        """Of `runs` steps, on the device; the order of the epoch is made before, as on our side."""
+        if phase == "train":
+            self.begin_epoch()
+            run = self.graph.replay if self.graph else self.step
+        else:
+            run = self.infer_graph.replay if self.infer_graph else self.infer
+        if not self.cuda:
+            start = time.perf_counter()
+            for _ in range(runs):
+                run()
+            return time.perf_counter() - start
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        for _ in range(runs):
+            run()
+        end.record()
+        end.synchronize()
+        return start.elapsed_time(end) * 1e-3
+
+
+class Ours:
+    def __init__(self, args, net):
+        self.process = subprocess.Popen(
+            [os.path.join(BUILD, "bench", "serve_step"), net, args.input, str(args.classes), str(args.batch),
+             str(args.images), args.device, str(args.threads)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        if self.process.stdout.readline().strip() != "ready":
+            raise RuntimeError("serve_step failed")
+        for _ in range(3):
+            self.seconds("train", 1)
+            self.seconds("infer", 1)
+
+    def ask(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline().strip()
+        if not answer:
+            raise RuntimeError(f"serve_step failed at \"{line}\"")
+        return answer
+
+    def seconds(self, phase, runs):
+        return float(self.ask(f"{phase} {runs}"))
+
+    def check(self):
+        self.seconds("train", 1)
+        if self.ask("check") != "ok":
+            raise RuntimeError("serve_step: the steps were not what they claim")
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def take_turns(args, phase, peer, ours):
+    sides = {"torch": peer, "ours": ours}
+    most = args.images // args.batch if phase == "train" else 1000
+    runs, times = {}, {"torch": [], "ours": []}
+    for name, side in sides.items():
+        runs[name] = max(1, min(most, round(args.slice / side.seconds(phase, 1))))
+    for _ in range(args.rounds):
+        for name, side in sides.items():
+            times[name].append(side.seconds(phase, runs[name]) / runs[name])
+    ratios = sorted(t / o for t, o in zip(times["torch"], times["ours"]))
+    quartiles = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else [ratios[0]] * 3
+    return {"torch_seconds": statistics.median(times["torch"]), "seconds": statistics.median(times["ours"]),
+            "ratio": statistics.median(ratios), "ratio_q1": quartiles[0], "ratio_q3": quartiles[2], "rounds": args.rounds}
+
+
+def one_variant(args, net, variant, ours):
+    peer = Torch(args, net, variant)
+    rows = [{"phase": phase, **take_turns(args, phase, peer, ours)} for phase in args.phases.split(",")]
+    if not math.isfinite(peer.loss.item()):
+        raise RuntimeError(f"{variant}: the loss is not finite")
+    return rows
+
+
+def put(args, row):
+    if args.json:
+        print(json.dumps({"schema_version": 1, "kind": "bench", "suite": "peer_step", **row}), flush=True)
+        return
+    print(f"{row['net']:16} {row['phase']:5} batch {row['batch']:4}  torch {1e3 * row['torch_seconds']:9.3f} ms "
+          f"({row['variant']})  kas-gpu {1e3 * row['seconds']:9.3f} ms  {row['batch'] / row['seconds']:9.0f} images/s  "
+          f"{row['ratio']:5.2f}x ({row['ratio_q1']:.2f} to {row['ratio_q3']:.2f})"
+          f"{'  slower' if row['ratio'] < 1 else ''}", flush=True)
+
+
+def one_network(args, net):
+    rows, failed = [], []
+    ours = Ours(args, net)
+    variants = args.variants.split(",") if args.variants else (
+        ["channels-last", "contiguous"] if args.device == "cpu" else ["graph", "compile", "compile-graph", "max-autotune"])
+    for variant in variants:
+        try:
+            found = one_variant(args, net, variant, ours)
+        except Exception as error:  # a variant that this PyTorch cannot run is said, the others go on
+            failed.append(f"{net} {variant}: {str(error).splitlines()[0] if str(error) else type(error).__name__}")
+            print(failed[-1], file=sys.stderr)
+            continue
+        for row in found:
+            rows.append({"net": net, "input": args.input, "batch": args.batch, "device": args.device,
+                         "threads": args.threads, "precision": args.precision, "variant": variant, **row})
+            put(args, rows[-1])
+    ours.check()
+    ours.close()
+    return rows, failed
+
+
+def summary(args, rows, failed):
+    """Of each network and phase the variant of PyTorch that was the fastest."""
+    best = {}
+    for row in rows:
+        key = (row["net"], row["phase"])
+        if key not in best or row["torch_seconds"] < best[key]["torch_seconds"]:
+            best[key] = row
+    losses = [f"{n} {p} {r['ratio']:.2f}x ({r['variant']})" for (n, p), r in best.items() if r["ratio"] < 1]
+    mean = math.exp(statistics.mean(math.log(r["ratio"]) for r in best.values())) if best else None
+    found = {"geometric_mean": mean, "losses": losses, "failed": failed, "torch": torch.__version__}
+    if args.json:
+        print(json.dumps({"schema_version": 1, "kind": "bench", "suite": "peer_step_summary", **found}))
+    else:
+        print(f"against the fastest variant of PyTorch {torch.__version__}: geometric mean "
+              f"{'-' if mean is None else f'{mean:.2f}x'}; slower than PyTorch: {', '.join(losses) or 'none'}"
+              f"{'; not run: ' + '; '.join(failed) if failed else ''}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("nets", nargs="+")
+    parser.add_argument("--input", default="3x32x32")
+    parser.add_argument("--classes", type=int, default=10)
+    parser.add_argument("--batch", type=int, help="default: 64 on the CPU, 512 on a GPU")
+    parser.add_argument("--images", type=int, help="on the device; default: 8 batches on the CPU, 50,000 on a GPU")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--precision", default="fp32", choices=["fp32", "tf32", "bf16"])
+    parser.add_argument("--variants", help="some of the variants above, with commas")
+    parser.add_argument("--phases", default="train,infer", help="train, infer or both, with a comma")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--slice", type=float, default=0.5, help="seconds of one turn")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    cpu = args.device == "cpu"
+    args.batch = args.batch or (64 if cpu else 512)
+    args.images = args.images or (8 * args.batch if cpu else 50000)
+    torch.set_num_threads(args.threads)
+    if not cpu:
+        torch.backends.cudnn.benchmark = True
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = args.precision != "fp32"
+    rows, failed = [], []
+    for net in args.nets:
+        found = one_network(args, net)
+        rows += found[0]
+        failed += found[1]
+    summary(args, rows, failed)
+    return 0 if rows else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
