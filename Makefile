@@ -61,7 +61,7 @@ LIBRARY  := $(BUILD)/libkas.a
 TESTS    := $(shell find tests/unit tests/ops tests/jit tests/fuzz -name 'test_*.c' 2>/dev/null | sort)
 TEST_BINS := $(TESTS:%.c=$(BUILD)/%)
 
-.PHONY: all demo test unit e2e bench asan format format-check size-check install clean help
+.PHONY: all demo programs test unit e2e bench asan format format-check size-check install clean help
 all: kas-gpu
 
 include $(wildcard mk/*.mk)
@@ -103,6 +103,9 @@ $(BUILD)/tests/fuzz/test_kernel_reader: $(BUILD)/tests/fuzz/kernel_mutate.o
 
 .SECONDARY:
 
+# Everything that is built, and nothing run.
+programs: all $(TEST_BINS) $(BENCH_BINS)
+
 # One line per test program, its output kept in $(BUILD)/log; the summary counts what was skipped.
 test: all $(TEST_BINS)
 	@tests/run.sh $(BUILD) $(TEST_BINS)
@@ -137,6 +140,7 @@ clean:
 
 help:
 	@echo 'make            build ./kas-gpu'
+	@echo 'make programs   that, every test and every benchmark, and run none of them'
 	@echo 'make demo       a small real search on whatever device there is (under 5 minutes)'
 	@echo 'make test       every test; DEVICE=cuda runs the device tests on a GPU'
 	@echo 'make bench      every benchmark; results as JSON on stdout'

@@ -5,6 +5,8 @@
 #   - NVIDIA's libraries are found, in a CUDA toolkit or inside Python packages (pip install
 #     nvidia-cudnn-cu13 and the like), and put on KAS_CUDA_PATH and LD_LIBRARY_PATH.  kas-gpu opens
 #     them at run time; none is needed to build or to use the CPU device.
+#   - KAS_BUNDLE=FOLDER, which scripts/bundle.sh made elsewhere, holds development files that this machine
+#     lacks; nothing is installed then.
 # KAS_NO_INSTALL=1 never installs; EXTRA_PACKAGES="..." are wanted too (CI: clang-format).
 set -u
 
@@ -142,6 +144,16 @@ print("\n".join(dict.fromkeys([p for p in sys.path if p.endswith("-packages")] +
 if [ $# = 0 ]; then
     sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"
     exit 2
+fi
+if [ -n "${KAS_BUNDLE:-}" ]; then
+    bundle=$(realpath "$KAS_BUNDLE")/usr
+    lib=$(echo "$bundle"/lib/*-linux-gnu)
+    [ -d "$lib/pkgconfig" ] || { echo "env.sh: KAS_BUNDLE=$KAS_BUNDLE: not a folder of scripts/bundle.sh" >&2; exit 1; }
+    export KAS_NO_INSTALL=1 PATH="$PATH:$bundle/bin" # a pkg-config of the machine's own goes first
+    export CPATH="$bundle/include${CPATH:+:$CPATH}" LIBRARY_PATH="$lib${LIBRARY_PATH:+:$LIBRARY_PATH}"
+    export PKG_CONFIG_PATH="$lib/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}"
+    # Ours alone look there, and what they need in turn; other programs keep the machine's libraries.
+    export LDFLAGS="-Wl,--disable-new-dtags,-rpath,$lib${LDFLAGS:+ $LDFLAGS}"
 fi
 ensure_packages >&2 || exit 1
 
