@@ -84,13 +84,15 @@ typedef struct kas_augment_args {
 #define KAS_NORM_LANES 64
 typedef struct kas_norm_args {
     const kas_real *x, *y, *dy, *residual;
+    const kas_real *dy1, *base; /* backward: another gradient of y; what dx is added to */
     const float *gamma, *beta, *mean, *rstd;
-    kas_real *out, *dresidual; /* y forward, dx backward */
+    kas_real *out; /* y forward, dx backward */
+    kas_real *g;   /* backward: the gradient behind the activation */
     float *running_mean, *running_var, *saved_mean, *saved_rstd;
     float *dgamma, *dbeta, *partial;
     int rows, c, chunks, chunk_rows, rows_per_block;
     int activation; /* KAS_ACT_ of activation.h, for the kernels of any activation */
-    int pitch_x, pitch_y, pitch_residual, pitch_dy, pitch_out, pitch_dresidual;
+    int pitch_x, pitch_y, pitch_residual, pitch_dy, pitch_dy1, pitch_base, pitch_out, pitch_g;
     float eps, momentum;
 } kas_norm_args;
 

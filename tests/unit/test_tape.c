@@ -52,6 +52,8 @@ static void play(player *p, const kas_tape_op *op)
     get(p, op->x.slot);
     get(p, op->x1.slot);
     get(p, op->dy.slot);
+    get(p, op->dy1.slot);
+    get(p, op->base.slot);
     if (op->kind == KAS_TAPE_BACKWARD)
         get(p, op->y.slot);
     if (op->kind == KAS_TAPE_BACKWARD || op->kind == KAS_TAPE_AGAIN)

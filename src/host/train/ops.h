@@ -205,12 +205,22 @@ kas_status kas_op_batch_norm_inference(kas_ops *ops, kas_plan *plan, const kas_b
 /* The output of kas_op_batch_norm_forward once more, to the same bits, from the saved statistics;
  * without a residual. */
 kas_status kas_op_batch_norm_again(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm);
-/* Reads norm's x, y (where the activation keeps its output), gamma, beta, saved_*; writes dx,
- * dgamma, dbeta and, when its data is not NULL, dresidual. dx or dresidual in place of dy (not
- * both). */
+/* Tensors of one call; those without data are not there. */
+typedef struct kas_batch_norm_gradient {
+    kas_tensor y;   /* with a residual and a ReLU, whose derivative is then taken from it; otherwise
+                       it is taken from x */
+    kas_tensor dy;  /* gradient of y */
+    kas_tensor dy1; /* another one, added to it. Activation none or ReLU */
+    kas_tensor g;   /* written: the gradient behind the activation, which is that of the residual.
+                       There with y or dy1 and not otherwise: then it is dy, or nobody wants it */
+    kas_tensor dx;
+    kas_tensor base; /* dx is added to it. Activation none or ReLU */
+    float *dgamma, *dbeta;
+} kas_batch_norm_gradient;
+/* Reads norm's x, gamma, beta, saved_*. In place: g of dy or dy1; dx of base, dy, dy1, or of a g
+ * that nobody else reads. */
 kas_status kas_op_batch_norm_backward(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm,
-                                      kas_tensor dy, kas_tensor dx, kas_tensor dresidual,
-                                      float *dgamma, float *dbeta);
+                                      const kas_batch_norm_gradient *gradient);
 
 /* ---- layer norm ---------------------------------------------------------------------------------
  *

@@ -16,7 +16,7 @@ float *kas_record_parameter(const kas_recorder *r, int layer, int which, bool gr
 /* What the operation of a layer reads and writes; tensors that it has not have no data. */
 typedef struct tensors {
     const kas_layer *l;
-    kas_tensor x, x1, y, dy, dx, dx1;
+    kas_tensor x, x1, y, dy, dy1, dx, dx1, base;
 } tensors;
 
 static tensors tensors_of(const kas_recorder *r, const kas_tape_op *op)
@@ -28,7 +28,9 @@ static tensors tensors_of(const kas_recorder *r, const kas_tape_op *op)
                      .x1 = kas_record_tensor(r, op->x1, other),
                      .y = kas_record_tensor(r, op->y, op->last),
                      .dy = kas_record_tensor(r, op->dy, op->last),
+                     .dy1 = kas_record_tensor(r, op->dy1, op->last),
                      .dx = kas_record_tensor(r, op->dx, l->in[0]),
+                     .base = kas_record_tensor(r, op->base, l->in[0]),
                      .dx1 = kas_record_tensor(r, op->dx1, other)};
 }
 
@@ -39,7 +41,7 @@ static kas_batch_norm batch_norm(const kas_recorder *r, const kas_tape_op *op, c
 {
     kas_batch_norm norm = {
         .x = t->x,
-        .y = op->y.slot >= 0 ? t->y : t->x, /* backward may read no y, but checks one */
+        .y = t->y,
         .residual = t->x1,
         .activation = op->activation,
         .eps = (float)t->l->eps,
@@ -198,8 +200,15 @@ static kas_status norm_backward(const kas_recorder *r, const kas_tape_op *op, co
     float *dbeta = kas_record_parameter(r, op->layer, 1, true);
     if (t->l->op == KAS_LAYER_BATCH_NORM) {
         const kas_batch_norm norm = batch_norm(r, op, t);
-        return kas_op_batch_norm_backward(r->m->ops, r->plan, &norm, t->dy, t->dx, t->dx1, dgamma,
-                                          dbeta);
+        const kas_batch_norm_gradient gradient = {.y = t->y,
+                                                  .dy = t->dy,
+                                                  .dy1 = t->dy1,
+                                                  .g = t->dx1,
+                                                  .dx = t->dx,
+                                                  .base = t->base,
+                                                  .dgamma = dgamma,
+                                                  .dbeta = dbeta};
+        return kas_op_batch_norm_backward(r->m->ops, r->plan, &norm, &gradient);
     }
     const kas_layer_norm norm = layer_norm(r, op, t);
     return kas_op_layer_norm_backward(r->m->ops, r->plan, &norm, t->dy, t->dx, dgamma, dbeta);

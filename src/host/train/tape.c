@@ -78,6 +78,8 @@ kas_tape_op kas_tape_empty(kas_tape_kind kind, int layer)
                          .last = layer,
                          .residual = -1,
                          .dx1 = kas_no_place,
+                         .dy1 = kas_no_place,
+                         .base = kas_no_place,
                          .saved = -1,
                          .work = -1,
                          .pooled = -1,
@@ -101,8 +103,8 @@ void kas_tape_append(kas_tape_builder *b, kas_tape_op op)
         t->op = grown;
         t->op_capacity = capacity;
     }
-    const int slots[] = {op.x.slot,   op.x1.slot, op.y.slot, op.dy.slot, op.dx.slot,
-                         op.dx1.slot, op.saved,   op.work,   op.pooled};
+    const int slots[] = {op.x.slot,   op.x1.slot,   op.y.slot, op.dy.slot, op.dx.slot, op.dx1.slot,
+                         op.dy1.slot, op.base.slot, op.saved,  op.work,    op.pooled};
     for (size_t i = 0; i < sizeof slots / sizeof *slots; i++)
         touch(t, slots[i], t->ops);
     if (op.kind == KAS_TAPE_LOAD || op.kind == KAS_TAPE_LOSS)
@@ -164,6 +166,7 @@ static kas_status describe_layers(kas_tape_builder *b)
         b->layer[i] = (kas_tape_layer){.activation = kas_no_place,
                                        .again = kas_no_place,
                                        .gradient = kas_no_place,
+                                       .second = kas_no_place,
                                        .buffer = kas_no_place,
                                        .saved = -1,
                                        .program_saved = -1,

@@ -19,7 +19,12 @@
  *
  * Gradients.  What flows back into a layer's output is one contribution from each of its readers.
  * A sum passes its own gradient on to both inputs without a copy, a concatenation passes parts of
- * it on; where contributions meet, they are added into one that nobody else reads.
+ * it on; where contributions meet, they are added into one that nobody else reads.  A batch norm
+ * adds where it passes anyway, which saves a pass over memory: two gradients of its output are read
+ * as one, and its own contribution is added to what is there already.
+ *
+ * What a batch norm's backward pass wants of its activation it takes from its input, which it reads
+ * anyway; only behind a sum it reads the output.
  *
  * Recomputation (on request).  The output of a batch norm with its activation is a function of its
  * input and the statistics, which the backward pass needs anyway.  It is forgotten after its last
@@ -61,8 +66,11 @@ typedef struct kas_tape_op {
     int last;                  /* last layer of a fused group; else `layer` */
     kas_activation activation; /* fused */
     int residual;      /* fused sum: layer of the other input, its output is x1; -1 = none */
-    kas_place dx1;     /* BACKWARD of a fused sum with ReLU, or of a product: gradient of the
-                          other input */
+    kas_place dx1;     /* BACKWARD of a product: gradient of the other input; of a batch norm: the
+                          gradient behind the activation, which is that of a sum's other input;
+                          none: it is dy, or nobody wants it */
+    kas_place dy1;     /* BACKWARD of a batch norm: another gradient of the output, added to dy */
+    kas_place base;    /* BACKWARD of a batch norm: what dx is added to; dx itself, mostly */
     int saved;         /* norms: mean and 1/deviation; max pool: which pixels won */
     int work;          /* norms, biases and loss: scratch of the operation */
     int pooled;        /* replaced, stride > 1: X (BACKWARD: DX) of the program */

@@ -1,6 +1,15 @@
 /* The backward operations of a tape, from the last layer to the first. */
 #include "host/train/tape_impl.h"
 
+/* Batch norm, alone or with a sum, and then nothing or a ReLU: it adds gradients as it reads them.
+ */
+static bool adds_gradients(const kas_tape_builder *b, int layer)
+{
+    const int head = b->layer[layer].head;
+    return head >= 0 && (b->net->layer[layer].op == KAS_LAYER_RELU || layer == head ||
+                         b->net->layer[layer].op == KAS_LAYER_ADD);
+}
+
 /* One more gradient of the output of `layer`. */
 static void contribute(kas_tape_builder *b, int layer, kas_place place, bool owned)
 {
@@ -10,6 +19,11 @@ static void contribute(kas_tape_builder *b, int layer, kas_place place, bool own
     if (l->gradient.slot < 0) {
         l->gradient = place;
         l->owned = owned;
+        return;
+    }
+    if (l->second.slot < 0 && adds_gradients(b, layer)) {
+        l->second = place;
+        l->second_owned = owned;
         return;
     }
     kas_tape_op op = kas_tape_empty(KAS_TAPE_SUM, layer);
@@ -76,29 +90,66 @@ static void replaced(kas_tape_builder *b, int layer, kas_tape_op *op)
     op->pooled = kas_tape_slot(b, b->tape->slot[pooled].bytes);
 }
 
+/* Where a batch norm writes the gradient behind its activation: over one of those it reads. */
+static kas_place behind_activation(kas_tape_builder *b, int last)
+{
+    const kas_tape_layer *l = &b->layer[last];
+    if (l->owned)
+        return l->gradient;
+    return l->second.slot >= 0 && l->second_owned ? l->second : kas_tape_like(b, last);
+}
+
+/* Where a batch norm writes dx: added to the gradient that is there already, or over one that
+ * nobody reads after it, or in a place of its own. */
+static void place_dx(kas_tape_builder *b, int last, int in, kas_tape_op *op)
+{
+    const kas_tape_layer *l = &b->layer[last];
+    const bool dense = wants_dense(&b->net->layer[in]);
+    const bool plain = op->activation <= KAS_ACTIVATION_RELU;
+    const kas_place candidate[] = {
+        op->residual < 0 ? op->dx1 : kas_no_place,
+        op->residual < 0 && op->dx1.slot < 0 && l->owned ? l->gradient : kas_no_place,
+        l->second_owned && !kas_same_place(l->second, op->dx1) ? l->second : kas_no_place};
+    op->base = plain ? b->layer[in].gradient : kas_no_place;
+    if (op->base.slot >= 0 && b->layer[in].owned) {
+        op->dx = op->base;
+        return;
+    }
+    for (size_t i = 0; i < sizeof candidate / sizeof *candidate; i++)
+        if (candidate[i].slot >= 0 && (!dense || is_dense(b, in, candidate[i]))) {
+            op->dx = candidate[i];
+            return;
+        }
+    op->dx = kas_tape_like(b, in);
+}
+
 /* The group that ends at layer `last`. */
 static void batch_norm(kas_tape_builder *b, int last)
 {
     const int head = b->layer[last].head, in = b->net->layer[head].in[0];
-    const bool owned = b->layer[last].owned;
+    const kas_tape_layer *l = &b->layer[last];
     if (b->status != KAS_OK)
         return;
-    kas_tape_op op = b->tape->op[b->layer[last].operation]; /* what the forward pass found out */
-    const bool reads_y =
-        op.activation != KAS_ACTIVATION_NONE && kas_activation_keeps_output(op.activation);
+    kas_tape_op op = b->tape->op[l->operation]; /* what the forward pass found out */
     const bool masked = op.residual >= 0 && op.activation != KAS_ACTIVATION_NONE;
     op.kind = KAS_TAPE_BACKWARD;
     op.x1 = kas_no_place;
-    op.y = reads_y ? kept(b, last) : kas_no_place;
-    op.dy = b->layer[last].gradient;
+    op.y = masked ? l->activation : kas_no_place;
+    op.dy = l->gradient;
+    op.dy1 = l->second;
     op.work = kas_tape_slot(b, b->tape->slot[op.work].bytes);
-    if (masked)
-        op.dx1 = owned ? op.dy : kas_tape_like(b, last);
-    /* Without a ReLU the other input's gradient is dy itself, which then has two readers. */
-    op.dx = op.residual < 0 ? overwrite(b, last, in) : kas_tape_like(b, in);
+    if (masked || op.dy1.slot >= 0)
+        op.dx1 = behind_activation(b, last);
+    place_dx(b, last, in, &op);
     kas_tape_append(b, op);
-    contribute(b, in, op.dx, true);
-    if (masked)
+    if (op.base.slot >= 0) {
+        b->layer[in].gradient = op.dx;
+        b->layer[in].owned = true;
+    } else {
+        contribute(b, in, op.dx, true);
+    }
+    /* Without a ReLU the other input's gradient is dy itself, which then has two readers. */
+    if (op.residual >= 0 && op.dx1.slot >= 0)
         contribute(b, op.residual, op.dx1, true);
     else if (op.residual >= 0)
         contribute(b, op.residual, op.dy, false);

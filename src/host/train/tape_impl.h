@@ -6,10 +6,12 @@
 
 /* What the builder knows of a layer. */
 typedef struct kas_tape_layer {
-    kas_place activation;      /* the output */
-    kas_place again;           /* the output, recomputed in the backward pass */
-    kas_place gradient;        /* of the output; none yet: slot -1 */
-    bool owned;                /* nobody else reads the gradient's place: it may be overwritten */
+    kas_place activation; /* the output */
+    kas_place again;      /* the output, recomputed in the backward pass */
+    kas_place gradient;   /* of the output; none yet: slot -1 */
+    bool owned;           /* nobody else reads the gradient's place: it may be overwritten */
+    kas_place second;     /* of a batch norm's group: another gradient, to be added to it */
+    bool second_owned;
     bool learns;               /* it or a layer before it has something to learn */
     bool dense;                /* a reader wants its pixels without gaps */
     int readers;               /* how many layers read the output */

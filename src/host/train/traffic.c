@@ -133,15 +133,16 @@ static void conv_backward(counter *c, const kas_tape_op *op, double x, double dy
 static void norm_backward(counter *c, const kas_tape_op *op, double x, double dy)
 {
     const bool batch = c->m->net->layer[op->layer].op == KAS_LAYER_BATCH_NORM;
-    const double y = at(c, op->y, op->last), dx1 = at(c, op->dx1, op->last);
+    const double y = at(c, op->y, op->last), dy1 = at(c, op->dy1, op->last),
+                 g = at(c, op->dx1, op->last);
     if (!batch) {
         pass(c, "layer norm backward", op->layer, 2 * x + dy + slot(c, op->saved));
         pass(c, "layer norm reduction", op->layer, x + dy + slot(c, op->work));
         return;
     }
-    pass(c, "batch norm reduction", op->layer, x + dy + y + slot(c, op->work));
+    pass(c, "batch norm reduction", op->layer, x + dy + dy1 + y + g + slot(c, op->work));
     pass(c, "batch norm combine", op->layer, slot(c, op->work));
-    pass(c, "batch norm backward", op->layer, 2 * x + dy + y + dx1);
+    pass(c, "batch norm backward", op->layer, 2 * x + dy + at(c, op->base, op->layer));
 }
 
 static void backward(counter *c, const kas_tape_op *op)

@@ -113,31 +113,79 @@ kas_status kas_op_batch_norm_inference(kas_ops *ops, kas_plan *plan, const kas_b
     return launch_apply(ops, plan, norm, &args);
 }
 
-kas_status kas_op_batch_norm_backward(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm,
-                                      kas_tensor dy, kas_tensor dx, kas_tensor dresidual,
-                                      float *dgamma, float *dbeta)
+/* Is the gradient behind the activation a tensor of its own? */
+static bool writes_g(const kas_batch_norm_gradient *d)
 {
-    KAS_TRY(check("batch norm backward", norm));
-    KAS_TRY(kas_ops_check_like("batch norm backward", "dy", &dy, &norm->x));
-    KAS_TRY(kas_ops_check_like("batch norm backward", "dx", &dx, &norm->x));
-    if (dresidual.data)
-        KAS_TRY(kas_ops_check_like("batch norm backward", "dresidual", &dresidual, &norm->x));
-    kas_norm_args args = make_args(norm);
-    args.dy = dy.data;
-    args.out = dx.data;
-    args.dresidual = dresidual.data;
-    args.dgamma = dgamma;
-    args.dbeta = dbeta;
-    args.pitch_dy = dy.pitch;
-    args.pitch_out = dx.pitch;
-    args.pitch_dresidual = dresidual.pitch;
+    return d->dy1.data || d->y.data;
+}
+
+static kas_status check_gradient(const kas_batch_norm *norm, const kas_batch_norm_gradient *d)
+{
+    static const char operation[] = "batch norm backward";
+    const struct {
+        const char *name;
+        const kas_tensor *tensor;
+        bool wanted;
+    } all[] = {{"y", &d->y, false}, {"dy", &d->dy, true}, {"dy1", &d->dy1, false},
+               {"g", &d->g, false}, {"dx", &d->dx, true}, {"base", &d->base, false}};
+    KAS_TRY(kas_ops_check(operation, "x", &norm->x));
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].wanted || all[i].tensor->data)
+            KAS_TRY(kas_ops_check_like(operation, all[i].name, all[i].tensor, &norm->x));
+    if ((d->dy1.data || d->base.data) && norm->activation > KAS_ACTIVATION_RELU)
+        return kas_fail(KAS_BAD_INPUT,
+                        "%s: activation %d with a second gradient or a base; expected none or ReLU",
+                        operation, (int)norm->activation);
+    if (d->y.data && norm->activation != KAS_ACTIVATION_RELU)
+        return kas_fail(KAS_BAD_INPUT, "%s: activation %d with y; expected ReLU", operation,
+                        (int)norm->activation);
+    if (writes_g(d) != (d->g.data != NULL))
+        return kas_fail(KAS_BAD_INPUT, "%s: g goes with y or dy1, and only with them", operation);
+    return KAS_OK;
+}
+
+static kas_status launch_gradient(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm,
+                                  const kas_batch_norm_gradient *d, const kas_norm_args *args)
+{
     const kas_kernels *k = &ops->of[norm->x.number];
-    const kas_function *const gradient[3] = {k->norm_gradient, k->norm_gradient_relu,
-                                             k->norm_gradient_active};
+    const kas_function *const one[3] = {
+        k->norm_gradient, d->y.data ? k->norm_gradient_residual_relu : k->norm_gradient_relu,
+        k->norm_gradient_active};
+    const kas_function *const two[2] = {k->norm_gradient_two,
+                                        d->y.data ? k->norm_gradient_two_residual_relu
+                                                  : k->norm_gradient_two_relu};
+    KAS_TRY(launch_chunks(plan, (d->dy1.data ? two : one)[variant(norm)], args, false));
+    return launch_chunks(plan, ops->of[KAS_F32].norm_gradient_combine, args, true);
+}
+
+kas_status kas_op_batch_norm_backward(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm,
+                                      const kas_batch_norm_gradient *d)
+{
+    KAS_TRY(check_gradient(norm, d));
+    kas_norm_args args = make_args(norm);
+    args.y = d->y.data;
+    args.dy = d->dy.data;
+    args.dy1 = d->dy1.data;
+    args.g = d->g.data;
+    args.base = d->base.data;
+    args.out = d->dx.data;
+    args.dgamma = d->dgamma;
+    args.dbeta = d->dbeta;
+    args.pitch_y = d->y.pitch;
+    args.pitch_dy = d->dy.pitch;
+    args.pitch_dy1 = d->dy1.pitch;
+    args.pitch_g = d->g.pitch;
+    args.pitch_base = d->base.pitch;
+    args.pitch_out = d->dx.pitch;
+    KAS_TRY(launch_gradient(ops, plan, norm, d, &args));
+    const bool seen = writes_g(d); /* through the activation */
+    if (seen) {
+        args.dy = d->g.data;
+        args.pitch_dy = d->g.pitch;
+    }
+    const kas_kernels *k = &ops->of[norm->x.number];
     const kas_function *const apply[2][3] = {
         {k->norm_backward, k->norm_backward_relu, k->norm_backward_active},
-        {k->norm_backward_residual, k->norm_backward_residual_relu, NULL}};
-    KAS_TRY(launch_chunks(plan, gradient[variant(norm)], &args, false));
-    KAS_TRY(launch_chunks(plan, ops->of[KAS_F32].norm_gradient_combine, &args, true));
-    return launch_rows(plan, apply[dresidual.data != NULL][variant(norm)], &args);
+        {k->norm_backward_add, k->norm_backward_relu_add, NULL}};
+    return launch_rows(plan, apply[d->base.data != NULL][seen ? 0 : variant(norm)], &args);
 }

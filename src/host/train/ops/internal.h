@@ -38,12 +38,16 @@
     X(norm_gradient)                                                                               \
     X(norm_gradient_relu)                                                                          \
     X(norm_gradient_active)                                                                        \
+    X(norm_gradient_residual_relu)                                                                 \
+    X(norm_gradient_two)                                                                           \
+    X(norm_gradient_two_relu)                                                                      \
+    X(norm_gradient_two_residual_relu)                                                             \
     X(norm_gradient_combine)                                                                       \
     X(norm_backward)                                                                               \
     X(norm_backward_relu)                                                                          \
-    X(norm_backward_residual)                                                                      \
-    X(norm_backward_residual_relu)                                                                 \
     X(norm_backward_active)                                                                        \
+    X(norm_backward_add)                                                                           \
+    X(norm_backward_relu_add)                                                                      \
     X(layer_norm_forward)                                                                          \
     X(layer_norm_backward)                                                                         \
     X(layer_norm_gradient)                                                                         \
