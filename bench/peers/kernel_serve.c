@@ -77,7 +77,7 @@ static kas_status load(session *s, const char *device, int threads)
     KAS_TRY(kas_compiler_open(kas_device_get_info(s->device)->arch, NULL, &s->compiler));
     KAS_TRY(kas_compile(s->compiler, p->source, path, NULL));
     KAS_TRY(kas_module_load(s->device, path, &s->module));
-    KAS_TRY(kas_program_load(s->device, p, s->module, &s->loaded));
+    KAS_TRY(kas_program_load(s->device, p, &s->module, &s->loaded));
     s->memory = calloc((size_t)p->buffers + 1, sizeof *s->memory);
     if (!s->memory)
         return kas_fail(KAS_NO_MEMORY, "no memory for a list of %d buffers", p->buffers);

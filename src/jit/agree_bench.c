@@ -97,7 +97,7 @@ static kas_status make_device_side(kas_agree_bench *b, kas_module *module)
     b->host = malloc(largest);
     if (!b->host)
         return no_memory();
-    KAS_TRY(kas_program_load(b->device, p, module, &b->loaded));
+    KAS_TRY(kas_program_load(b->device, p, &module, &b->loaded));
     KAS_TRY(kas_plan_create(b->device, &b->plan));
     KAS_TRY(kas_loaded_append(b->loaded, b->plan, false, b->memory));
     return kas_loaded_append(b->loaded, b->plan, true, b->memory);

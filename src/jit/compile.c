@@ -72,6 +72,11 @@ void kas_compiler_close(kas_compiler *compiler)
     free(compiler);
 }
 
+const char *kas_compiler_arch(const kas_compiler *compiler)
+{
+    return compiler->arch;
+}
+
 const char *kas_compiler_describe(const kas_compiler *compiler)
 {
     return compiler->describe;

@@ -27,6 +27,7 @@ typedef struct kas_compiler kas_compiler;
  * NVRTC. */
 kas_status kas_compiler_open(const char *arch, const char *cache_dir, kas_compiler **out);
 void kas_compiler_close(kas_compiler *compiler);
+const char *kas_compiler_arch(const kas_compiler *compiler); /* as it was opened with */
 /* "clang 14.0.6 -O3 ..." or "NVRTC 13.0 sm_90" */
 const char *kas_compiler_describe(const kas_compiler *compiler);
 
@@ -47,5 +48,11 @@ typedef struct kas_compile_stats {
  * A text that does not compile: KAS_FAILURE with the first lines of the compiler's log. */
 kas_status kas_compile(kas_compiler *compiler, const char *text, char path[4096],
                        kas_compile_stats *stats);
+
+/* The same for several texts at once, on up to `threads` threads: path[i] gets the image of text i.
+ * `stats`: cached when all were, wall time of the whole, the others' sums.  Of several failures the
+ * first text's counts. */
+kas_status kas_compile_all(kas_compiler *compiler, const char *const *text, int count, int threads,
+                           char (*path)[4096], kas_compile_stats *stats);
 
 #endif

@@ -34,7 +34,7 @@ static kas_status prepare_conv(kas_device *device, kas_loaded *loaded, const kas
     return KAS_OK;
 }
 
-static kas_status load_pass(kas_device *device, kas_module *module, kas_loaded *loaded,
+static kas_status load_pass(kas_device *device, kas_module *const *module, kas_loaded *loaded,
                             loaded_pass *pass, const kas_operation *operation, int count)
 {
     pass->operation = operation;
@@ -47,13 +47,14 @@ static kas_status load_pass(kas_device *device, kas_module *module, kas_loaded *
         if (operation[i].kind == KAS_OPERATION_CONV)
             KAS_TRY(prepare_conv(device, loaded, &operation[i].conv, &pass->conv[i]));
         else
-            KAS_TRY(kas_module_function(module, operation[i].function, &pass->function[i]));
+            KAS_TRY(kas_module_function(module[operation[i].piece], operation[i].function,
+                                        &pass->function[i]));
     }
     return KAS_OK;
 }
 
-kas_status kas_program_load(kas_device *device, const kas_program *program, kas_module *module,
-                            kas_loaded **out)
+kas_status kas_program_load(kas_device *device, const kas_program *program,
+                            kas_module *const *module, kas_loaded **out)
 {
     kas_status status = KAS_OK;
     const size_t most = (size_t)(program->forwards + program->backwards) + 1;

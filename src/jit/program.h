@@ -81,6 +81,7 @@ typedef struct kas_operation {
     /* LAUNCH: the kernel's struct argument is `args` pointers in this order */
     char function[48];
     size_t text, text_size; /* its place in the source; size 0: shared (share.h) */
+    int piece;              /* which of the modules it is loaded with has it (pieces.h) */
     unsigned grid[3], block[3];
     int args, arg[KAS_MAX_LAUNCH_ARGS]; /* buffer numbers */
     int width;                          /* lanes of a thread (wide.h) */
@@ -124,10 +125,11 @@ void kas_program_free(kas_program *program);
  * compiled; for people. The kernels are the same on both devices. */
 kas_status kas_program_print(const kas_program *program, bool cuda, kas_buf *out);
 
-/* A program on a device: functions looked up in `module` and convolutions prepared once. */
+/* A program on a device: functions looked up and convolutions prepared once.  module[k] holds piece
+ * k of the text; a program whose text was compiled as it is has one piece. */
 typedef struct kas_loaded kas_loaded;
-kas_status kas_program_load(kas_device *device, const kas_program *program, kas_module *module,
-                            kas_loaded **out);
+kas_status kas_program_load(kas_device *device, const kas_program *program,
+                            kas_module *const *module, kas_loaded **out);
 void kas_loaded_free(kas_loaded *loaded);
 /* Appends one pass; address[i] is the memory of buffer i (unused ones may be NULL). KAS_USAGE when
  * one is not aligned. */

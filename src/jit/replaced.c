@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/cores.h"
+#include "jit/pieces.h"
 #include "jit/share.h"
 
 /* Same shape and sizes inside, so that one program serves both; stride is outside of it. */
@@ -66,34 +68,68 @@ fail:
     return status;
 }
 
-kas_status kas_replaced_text(const kas_replaced *r, kas_buf *text)
+kas_status kas_replaced_compile(kas_replaced *r, kas_compiler *compiler, int threads,
+                                char (**path)[4096], int *count, kas_compile_stats *stats)
 {
+    kas_pieces pieces;
+    char(*image)[4096] = NULL;
+    const char **text = NULL;
+    kas_status status;
+    KAS_TRY_GOTO(kas_pieces_cut(r->program, r->programs, kas_compiler_arch(compiler), &pieces),
+                 out);
+    image = calloc((size_t)pieces.count + 1, sizeof *image);
+    text = calloc((size_t)pieces.count + 1, sizeof *text);
+    if (!image || !text) {
+        status = kas_fail(KAS_NO_MEMORY, "no memory for %d compiled pieces", pieces.count);
+        goto out;
+    }
+    for (int i = 0; i < pieces.count; i++)
+        text[i] = kas_buf_text(&pieces.text[i]);
+    KAS_TRY_GOTO(kas_compile_all(compiler, text, pieces.count, threads, image, stats), out);
+    if (path) {
+        *count = pieces.count;
+        *path = image;
+        image = NULL;
+    }
+out:
+    free(image);
+    free(text);
+    kas_pieces_free(&pieces);
+    return status;
+}
+
+static kas_status load_modules(kas_replaced *r, kas_device *device, char (*path)[4096], int count)
+{
+    r->module = calloc((size_t)count + 1, sizeof *r->module);
+    if (!r->module)
+        return kas_fail(KAS_NO_MEMORY, "no memory for %d modules", count);
+    for (; r->modules < count; r->modules++)
+        KAS_TRY(kas_module_load(device, path[r->modules], &r->module[r->modules]));
     for (int p = 0; p < r->programs; p++)
-        kas_buf_puts(text, r->program[p]->source);
-    return kas_buf_status(text);
+        KAS_TRY(kas_program_load(device, r->program[p], r->module, &r->loaded[p]));
+    return KAS_OK;
 }
 
 kas_status kas_replaced_load(kas_replaced *r, kas_device *device, const char *cache_dir,
                              double *compile_seconds)
 {
+    const kas_device_info *info = kas_device_get_info(device);
+    const int threads = info->kind == KAS_DEVICE_CPU ? info->threads : kas_cores();
+    kas_compiler *compiler = NULL;
+    char(*path)[4096] = NULL;
+    int pieces = 0;
+    kas_compile_stats stats = {0};
+    kas_status status = KAS_OK;
     *compile_seconds = 0;
     if (r->programs == 0)
         return KAS_OK;
-    kas_compiler *compiler = NULL;
-    kas_buf text = {0};
-    char path[4096];
-    kas_compile_stats stats = {0};
-    kas_status status = KAS_OK;
-    KAS_TRY_GOTO(kas_replaced_text(r, &text), out);
-    KAS_TRY_GOTO(kas_compiler_open(kas_device_get_info(device)->arch, cache_dir, &compiler), out);
-    KAS_TRY_GOTO(kas_compile(compiler, kas_buf_text(&text), path, &stats), out);
-    KAS_TRY_GOTO(kas_module_load(device, path, &r->module), out);
-    for (int p = 0; p < r->programs; p++)
-        KAS_TRY_GOTO(kas_program_load(device, r->program[p], r->module, &r->loaded[p]), out);
+    KAS_TRY_GOTO(kas_compiler_open(info->arch, cache_dir, &compiler), out);
+    KAS_TRY_GOTO(kas_replaced_compile(r, compiler, threads, &path, &pieces, &stats), out);
+    KAS_TRY_GOTO(load_modules(r, device, path, pieces), out);
     *compile_seconds = stats.cached ? 0 : stats.seconds;
 out:
+    free(path);
     kas_compiler_close(compiler);
-    kas_buf_free(&text);
     return status;
 }
 
@@ -101,9 +137,11 @@ void kas_replaced_free(kas_replaced *r)
 {
     for (int p = 0; p < r->programs && r->loaded; p++)
         kas_loaded_free(r->loaded[p]);
-    kas_module_free(r->module);
+    for (int i = 0; i < r->modules; i++)
+        kas_module_free(r->module[i]);
     for (int p = 0; p < r->programs && r->program; p++)
         kas_program_free(r->program[p]);
+    free(r->module);
     free(r->loaded);
     free(r->program);
     free(r->program_of);

@@ -1,8 +1,8 @@
 /* The programs of a replacement: one for each distinct target shape, compiled together.
  *
  * ResNet-20 has 18 targets but 5 shapes; targets of one shape (and binding) share a program and
- * differ in their weights.  All sources of a candidate make one text, because starting the compiler
- * costs more than a kernel.  Building needs no device (--dry-run); loading does. */
+ * differ in their weights.  The sources of a candidate are compiled together, in a few pieces
+ * (pieces.h) on all cores.  Building and compiling need no device; loading does. */
 #ifndef KAS_JIT_REPLACED_H
 #define KAS_JIT_REPLACED_H
 
@@ -25,17 +25,19 @@ typedef struct kas_replaced {
     int *program_of;          /* [targets] */
     int programs;
     kas_program **program; /* [programs] */
-    kas_module *module;    /* after kas_replaced_load */
+    int modules;           /* after kas_replaced_load, as is what follows */
+    kas_module **module;   /* [modules] */
     kas_loaded **loaded;   /* [programs] */
 } kas_replaced;
 
 /* `replacement` NULL gives an empty one. */
 kas_status kas_replaced_build(const kas_replacement *replacement, int batch, bool training,
                               kas_replaced *out);
-/* The text of all programs, which is compiled as one; appended. */
-kas_status kas_replaced_text(const kas_replaced *replaced, kas_buf *text);
-/* Compiles (or finds in the cache) and loads; *compile_seconds gets the time of the compiler, 0
- * when it was cached. */
+/* Compiles (or finds in the cache) the pieces of all programs. path: [*pieces], malloc'ed; may be
+ * NULL when all that is wanted is that the cache has them. */
+kas_status kas_replaced_compile(kas_replaced *replaced, kas_compiler *compiler, int threads,
+                                char (**path)[4096], int *pieces, kas_compile_stats *stats);
+/* Compiles and loads; *compile_seconds gets the time of the compiler, 0 when it was cached. */
 kas_status kas_replaced_load(kas_replaced *replaced, kas_device *device, const char *cache_dir,
                              double *compile_seconds);
 void kas_replaced_free(kas_replaced *replaced);

@@ -313,7 +313,7 @@ static void test_alignment(void **state)
     assert_true(program->forward[0].accessed.wide == 2 * 4 * 5 * 6 * 8); /* read and written once */
     OK(kas_compile(compiler[0], program->source, path, NULL));
     OK(kas_module_load(device, path, &module));
-    OK(kas_program_load(device, program, module, &loaded));
+    OK(kas_program_load(device, program, &module, &loaded));
     OK(kas_plan_create(device, &plan));
     void *address[2];
     assert_int_equal(program->buffers, 2);

@@ -74,7 +74,7 @@ static kas_status make_memory(kas_bench_programs *b, kas_program *const *program
 
 static kas_status record(kas_bench_programs *b, const kas_program *program, int p)
 {
-    KAS_TRY(kas_program_load(b->device, program, b->module, &b->loaded[p]));
+    KAS_TRY(kas_program_load(b->device, program, &b->module, &b->loaded[p]));
     KAS_TRY(kas_plan_create(b->device, &b->plan[p]));
     KAS_TRY(kas_loaded_append(b->loaded[p], b->plan[p], false, b->memory));
     return program->training ? kas_loaded_append(b->loaded[p], b->plan[p], true, b->memory)

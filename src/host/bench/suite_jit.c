@@ -2,61 +2,86 @@
  *
  * Stage by stage for candidates as a search draws them: sampling and solving; building the programs
  * of every target shape (lower, differentiate, fuse, schedule, emit); the host compiler and NVRTC,
- * with an empty cache, on the two texts that a search compiles for a candidate, one of inference
- * and one of training; and the same again, when the cache has them.  CPU seconds of the thread or
- * of the compiler, because compilation runs beside training; wall time where that is what a user
- * waits for (warm). A compiler that is not there is left out and said. */
+ * with an empty cache, on what a search compiles for a candidate, kernels of inference and of
+ * training; and the same again, when the cache has them.  CPU seconds of the thread or of the
+ * compiler, because compilation runs beside training, and beside them the wall time with
+ * `--threads` threads. A compiler that is not there is left out and said. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "host/bench/bench.h"
+#include "host/core/cores.h"
 #include "host/core/files.h"
 #include "host/core/log.h"
 #include "host/net/targets.h"
 #include "host/space/sampler.h"
 #include "jit/replaced.h"
-#include "jit/compile.h"
 
-enum { CANDIDATES = 8, BATCH = 64, INFERENCE_BATCH = 32, TEXTS = 2, COMPILERS = 2 };
-enum { SAMPLE, BUILD, COLD, WARM = COLD + COMPILERS, STAGES = WARM + COMPILERS };
+enum { CANDIDATES = 8, BATCH = 64, INFERENCE_BATCH = 32, PASSES = 2, COMPILERS = 2 };
+enum {
+    SAMPLE,
+    BUILD,
+    COLD,
+    WALL = COLD + COMPILERS,
+    WARM = WALL + COMPILERS,
+    STAGES = WARM + COMPILERS
+};
 static const char *const archs[COMPILERS] = {"cpu", "sm_90"};
 static const char *const stage_names[STAGES] = {"sample",     "build",     "host_cold",
-                                                "nvrtc_cold", "host_warm", "nvrtc_warm"};
+                                                "nvrtc_cold", "host_cold", "nvrtc_cold",
+                                                "host_warm",  "nvrtc_warm"};
 
 typedef struct subject {
     const kas_bench_options *o;
     const kas_bench_sink *sink;
     kas_net *net;
     kas_target *target;
-    int targets, candidates, batch;
+    int targets, candidates, batch, threads;
     kas_compiler *compiler[COMPILERS]; /* NULL: not there */
     char folder[64];                   /* an empty cache */
     kas_samples seconds[STAGES];
-    kas_samples kernels, text_bytes;
+    kas_samples kernels, text_bytes, pieces[COMPILERS];
 } subject;
 
 /* ---- one candidate ----------------------------------------------------------------------------
  */
 
-static kas_status compile(subject *s, int c, const kas_buf text[TEXTS])
+static kas_status compile_once(const subject *s, int c, kas_replaced replaced[PASSES],
+                               kas_compile_stats *sum, int *pieces)
 {
-    char path[4096];
-    double cold_seconds = 0, warm_seconds = 0;
-    for (int i = 0; i < TEXTS && s->compiler[c]; i++) {
-        kas_compile_stats cold, warm;
-        KAS_TRY(kas_compile(s->compiler[c], kas_buf_text(&text[i]), path, &cold));
-        KAS_TRY(kas_compile(s->compiler[c], kas_buf_text(&text[i]), path, &warm));
-        if (cold.cached || !warm.cached)
-            return kas_fail(KAS_FAILURE, "%s: the cache was expected to be empty, then full",
-                            s->folder);
-        cold_seconds += cold.cpu_seconds;
-        warm_seconds += warm.seconds;
+    *sum = (kas_compile_stats){.cached = true};
+    *pieces = 0;
+    for (int i = 0; i < PASSES; i++) {
+        kas_compile_stats stats;
+        char(*path)[4096];
+        int count;
+        KAS_TRY(
+            kas_replaced_compile(&replaced[i], s->compiler[c], s->threads, &path, &count, &stats));
+        free(path);
+        *pieces += count;
+        sum->cached &= stats.cached;
+        sum->seconds += stats.seconds;
+        sum->cpu_seconds += stats.cpu_seconds;
     }
+    return KAS_OK;
+}
+
+static kas_status compile(subject *s, int c, kas_replaced replaced[PASSES])
+{
+    kas_compile_stats cold, warm;
+    int pieces;
     if (!s->compiler[c])
         return KAS_OK;
-    KAS_TRY(kas_samples_add(&s->seconds[COLD + c], cold_seconds));
-    return kas_samples_add(&s->seconds[WARM + c], warm_seconds);
+    KAS_TRY(compile_once(s, c, replaced, &cold, &pieces));
+    KAS_TRY(compile_once(s, c, replaced, &warm, &pieces));
+    if (!warm.cached)
+        return kas_fail(KAS_FAILURE, "%s: the cache does not hold what was compiled", s->folder);
+    KAS_TRY(kas_samples_add(&s->seconds[COLD + c], cold.cpu_seconds));
+    KAS_TRY(kas_samples_add(&s->seconds[WALL + c], cold.seconds));
+    KAS_TRY(kas_samples_add(&s->pieces[c], pieces));
+    return kas_samples_add(&s->seconds[WARM + c], warm.seconds);
 }
 
 static int count_kernels(const kas_replaced *r)
@@ -72,43 +97,41 @@ static int count_kernels(const kas_replaced *r)
     return kernels;
 }
 
-/* The text of one pass at all targets; adds to what the candidate took. */
-static kas_status build(const subject *s, const kas_sample *sample, bool training, kas_buf *text,
-                        double *seconds, int *kernels)
+static double text_bytes(const kas_replaced *r)
+{
+    size_t bytes = 0;
+    for (int p = 0; p < r->programs; p++)
+        bytes += strlen(r->program[p]->source);
+    return (double)bytes;
+}
+
+/* The programs of both passes; adds what they took. */
+static kas_status build(subject *s, const kas_sample *sample, kas_replaced replaced[PASSES])
 {
     const kas_replacement replacement = {&sample->kernel, s->target, &sample->solution};
-    kas_replaced replaced;
-    double start, end = 0;
+    double start, end, bytes = 0;
+    int kernels = 0;
     KAS_TRY(kas_bench_thread_seconds(&start));
-    KAS_TRY(kas_replaced_build(&replacement, training ? s->batch : INFERENCE_BATCH, training,
-                               &replaced));
-    kas_status status = kas_bench_thread_seconds(&end);
-    if (status == KAS_OK)
-        status = kas_replaced_text(&replaced, text);
-    *seconds += end - start;
-    *kernels += count_kernels(&replaced);
-    kas_replaced_free(&replaced);
-    return status;
+    for (int i = 0; i < PASSES; i++)
+        KAS_TRY(kas_replaced_build(&replacement, i ? s->batch : INFERENCE_BATCH, i, &replaced[i]));
+    KAS_TRY(kas_bench_thread_seconds(&end));
+    for (int i = 0; i < PASSES; i++) {
+        kernels += count_kernels(&replaced[i]);
+        bytes += text_bytes(&replaced[i]);
+    }
+    KAS_TRY(kas_samples_add(&s->seconds[BUILD], end - start));
+    KAS_TRY(kas_samples_add(&s->kernels, kernels));
+    return kas_samples_add(&s->text_bytes, bytes);
 }
 
 static kas_status build_and_compile(subject *s, const kas_sample *sample)
 {
-    kas_buf text[TEXTS] = {{0}};
-    double seconds = 0, bytes = 0;
-    int kernels = 0;
-    kas_status status = KAS_OK;
-    for (int i = 0; i < TEXTS; i++) {
-        KAS_TRY_GOTO(build(s, sample, i == 1, &text[i], &seconds, &kernels), out);
-        bytes += (double)text[i].size;
-    }
-    KAS_TRY_GOTO(kas_samples_add(&s->seconds[BUILD], seconds), out);
-    KAS_TRY_GOTO(kas_samples_add(&s->kernels, kernels), out);
-    KAS_TRY_GOTO(kas_samples_add(&s->text_bytes, bytes), out);
-    for (int c = 0; c < COMPILERS; c++)
-        KAS_TRY_GOTO(compile(s, c, text), out);
-out:
-    for (int i = 0; i < TEXTS; i++)
-        kas_buf_free(&text[i]);
+    kas_replaced replaced[PASSES] = {{0}};
+    kas_status status = build(s, sample, replaced);
+    for (int c = 0; c < COMPILERS && status == KAS_OK; c++)
+        status = compile(s, c, replaced);
+    for (int i = 0; i < PASSES; i++)
+        kas_replaced_free(&replaced[i]);
     return status;
 }
 
@@ -148,7 +171,7 @@ static kas_status put_json(subject *s)
 {
     kas_buf out = {0};
     char field[64];
-    const kas_device_info info = {.name = "host", .arch = "cpu", .threads = 1};
+    const kas_device_info info = {.name = "host", .arch = "cpu", .threads = s->threads};
     kas_bench_line_begin(&out, "jit", &info);
     kas_line_text(&out, "net", s->net->name);
     kas_line_int(&out, "targets", s->targets);
@@ -161,8 +184,13 @@ static kas_status put_json(subject *s)
         if (s->seconds[i].count == 0)
             continue;
         snprintf(field, sizeof field, "%s_%s", stage_names[i],
-                 i < WARM ? "cpu_seconds" : "seconds");
+                 i < WALL ? "cpu_seconds" : "seconds");
         kas_bench_line_spread(&out, field, &s->seconds[i]);
+    }
+    for (int c = 0; c < COMPILERS; c++) {
+        snprintf(field, sizeof field, "%s_pieces", c ? "nvrtc" : "host");
+        if (s->compiler[c])
+            kas_bench_line_spread(&out, field, &s->pieces[c]);
     }
     for (int c = 0; c < COMPILERS; c++)
         kas_line_text(&out, c ? "nvrtc" : "host_compiler",
@@ -182,7 +210,7 @@ static void put_rows(subject *s, kas_table *table)
         const double seconds = kas_samples_quantile(&s->seconds[i], 0.5);
         kas_table_cell(table, "%s", s->net->name);
         kas_table_cell(table, "%s", stage_names[i]);
-        kas_table_cell(table, "%s", i < WARM ? "CPU" : "wall");
+        kas_table_cell(table, "%s", i < WALL ? "CPU" : "wall");
         kas_table_cell(table, "%s", kas_human_seconds(seconds, median));
         kas_table_cell(table, "%s - %s",
                        kas_human_seconds(kas_samples_quantile(&s->seconds[i], 0.25), low),
@@ -226,7 +254,8 @@ static kas_status run_net(const kas_bench_options *o, const char *name, const ka
     subject s = {.o = o,
                  .sink = sink,
                  .candidates = o->repeats ? o->repeats : CANDIDATES,
-                 .batch = o->batch ? o->batch : BATCH};
+                 .batch = o->batch ? o->batch : BATCH,
+                 .threads = o->threads ? o->threads : kas_cores()};
     kas_status status = prepare(&s, name);
     if (status == KAS_OK)
         status = all_candidates(&s);
@@ -240,6 +269,8 @@ static kas_status run_net(const kas_bench_options *o, const char *name, const ka
         kas_warn("%s", kas_error());
     for (int i = 0; i < STAGES; i++)
         kas_samples_free(&s.seconds[i]);
+    for (int c = 0; c < COMPILERS; c++)
+        kas_samples_free(&s.pieces[c]);
     kas_samples_free(&s.kernels);
     kas_samples_free(&s.text_bytes);
     free(s.target);

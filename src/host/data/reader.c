@@ -2,12 +2,12 @@
 
 #include <inttypes.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/cores.h"
 #include "host/data/read_ahead.h"
 #include "host/data/render.h"
 
@@ -157,8 +157,7 @@ static void *work(void *argument)
 int kas_reader_threads(const kas_dataset *dataset)
 {
     enum { FOR_PIXELS = 4 };
-    cpu_set_t cores;
-    int count = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+    const int count = kas_cores();
     int most = dataset->encoded ? MAX_THREADS : FOR_PIXELS;
     return count < most ? count : most;
 }

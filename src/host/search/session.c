@@ -2,21 +2,15 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/cores.h"
 #include "host/core/files.h"
 #include "host/core/sha256.h"
 #include "host/search/publish.h"
 #include "host/train/pretrained.h"
-
-static int cores(void)
-{
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0 ? CPU_COUNT(&set) : 1;
-}
 
 /* Threads of each of `workers`, at least one; 0 stays 0. */
 static int share(int threads, int workers)
@@ -232,7 +226,7 @@ kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_s
         out->search.sample.sampler = KAS_SAMPLER_GUIDED;
     KAS_TRY(kas_sample_options_check(&out->search.sample));
     if (out->search.threads == 0)
-        out->search.threads = share(cores(), out->workers);
+        out->search.threads = share(kas_cores(), out->workers);
     kas_status status = kas_problem_check(&out->problem, &out->search);
     if (status != KAS_OK)
         return kas_fail_context(status, "%s", request->dataset);
