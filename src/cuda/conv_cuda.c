@@ -55,8 +55,6 @@ static bool is_matmul(const kas_conv_desc *d)
 static kas_status create_pass(kas_cuda *cuda, kas_conv *conv, kas_conv_pass pass)
 {
     kas_status status = KAS_UNSUPPORTED;
-    if (conv->desc.number != KAS_F32)
-        return KAS_OK; /* our own kernels */
     if (is_matmul(&conv->desc))
         status = kas_matmul_create(cuda, &conv->desc, pass, &conv->matmul[pass]);
     if (status == KAS_UNSUPPORTED)

@@ -1,15 +1,22 @@
-/* Convolutions on cuDNN 9: a graph for each pass, and the plan that runs it. */
+/* Convolutions on cuDNN 9: a graph for each pass, and the plan that runs it.
+ *
+ * Gradients of weights are float32 to our callers and of the pixels' number to cuDNN.  Where the
+ * two differ, the library writes behind its workspace and a kernel of ours widens them. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "cuda/conv_cuda.h"
 #include "cuda/dnn_plan.h"
 #include "cuda/tuning.h"
+#include "device_code/prelude.h"
+#include "device_code/args.h"
 
 struct kas_cudnn_conv {
     bool tensor_cores; /* may be used */
     kas_dnn_graph graph;
     kas_dnn_plan plan;
+    const kas_function *widen; /* NULL: the library writes what the caller wants */
+    int rows, columns;         /* of the weights; for `widen` */
     kas_dnn_choice candidate[KAS_MAX_CANDIDATES];
 };
 
@@ -20,6 +27,12 @@ static kas_status list(kas_cuda *cuda, void *self, int *count)
                            count);
 }
 
+/* Offset of 16-bit gradients in the workspace. */
+static size_t gradients_at(const kas_cudnn_conv *c)
+{
+    return (c->plan.workspace_bytes + 255) / 256 * 256;
+}
+
 static kas_status take_choice(kas_cuda *cuda, kas_cudnn_conv *c, const kas_dnn_choice *choice)
 {
     kas_dnn_plan_free(cuda, &c->plan);
@@ -28,7 +41,9 @@ static kas_status take_choice(kas_cuda *cuda, kas_cudnn_conv *c, const kas_dnn_c
         return kas_fail(KAS_UNSUPPORTED, "engine %lld wants %zu bytes of workspace, at most %d",
                         (long long)choice->engine, c->plan.workspace_bytes,
                         (int)KAS_CUDA_MAX_WORKSPACE);
-    return kas_cuda_reserve_workspace(cuda, c->plan.workspace_bytes);
+    const size_t gradients =
+        c->widen ? (size_t)c->rows * (size_t)c->columns * kas_number_size(KAS_BF16) : 0;
+    return kas_cuda_reserve_workspace(cuda, gradients_at(c) + gradients);
 }
 
 static kas_status take(kas_cuda *cuda, void *self, int candidate)
@@ -92,6 +107,18 @@ static kas_status choose(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pas
     return status;
 }
 
+static kas_status prepare_widen(kas_cuda *cuda, const kas_conv_desc *desc, kas_cudnn_conv *c)
+{
+    kas_module *module;
+    kas_function *widen;
+    KAS_TRY(kas_cuda_module_builtin(&cuda->base, desc->number, &module));
+    KAS_TRY(kas_cuda_module_function(module, "kas_dev_widen", &widen));
+    c->widen = widen;
+    c->rows = desc->c_out;
+    c->columns = desc->kernel_h * desc->kernel_w * (desc->c_in / desc->groups);
+    return KAS_OK;
+}
+
 kas_status kas_cudnn_conv_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass,
                                  kas_cudnn_conv **out)
 {
@@ -102,6 +129,8 @@ kas_status kas_cudnn_conv_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_
     if (!c)
         return kas_fail(KAS_NO_MEMORY, "no memory for a convolution");
     c->tensor_cores = desc->tf32 || desc->number != KAS_F32;
+    if (pass == KAS_CONV_BACKWARD_WEIGHTS && desc->number != KAS_F32)
+        KAS_TRY_GOTO(prepare_widen(cuda, desc, c), failed);
     KAS_TRY_GOTO(kas_dnn_graph_make(cuda, desc, pass, &c->graph), failed);
     KAS_TRY_GOTO(choose(cuda, desc, pass, c), failed);
     *out = c;
@@ -124,5 +153,18 @@ kas_status kas_cudnn_conv_run(kas_cuda *cuda, const kas_cudnn_conv *c, void *x, 
 {
     if (((uintptr_t)x | (uintptr_t)w | (uintptr_t)y) % KAS_DNN_ALIGNMENT)
         return kas_fail(KAS_UNSUPPORTED, "a tensor is not aligned to %d bytes", KAS_DNN_ALIGNMENT);
-    return kas_dnn_plan_run(cuda, &c->plan, x, w, y, (void *)(uintptr_t)cuda->workspace);
+    char *workspace = (char *)(uintptr_t)cuda->workspace;
+    if (!c->widen)
+        return kas_dnn_plan_run(cuda, &c->plan, x, w, y, workspace);
+    void *gradients = workspace + gradients_at(c);
+    KAS_TRY(kas_dnn_plan_run(cuda, &c->plan, x, gradients, y, workspace));
+    const kas_cast_args args = {.real = gradients,
+                                .value = w,
+                                .rows = c->rows,
+                                .c = c->columns,
+                                .pitch_real = c->columns,
+                                .pitch_value = c->columns,
+                                .rows_per_block = 1};
+    return kas_cuda_launch(cuda, c->widen, (unsigned[3]){(unsigned)c->rows, 1, 1},
+                           (unsigned[3]){KAS_MAX_BLOCK, 1, 1}, &args);
 }

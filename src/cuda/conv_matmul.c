@@ -15,8 +15,9 @@
  *     DX (ci x P,  x_pitch)  W (ci x co)     DY (co x P, y_pitch)
  *     DW (ci x co, ci)       X (ci x P)      DY (co x P)^T
  *
- * Groups are a strided batch: the matrices of neighbouring groups lie ci (or co) floats apart, with
- * the same leading dimension. */
+ * Groups are a strided batch: the matrices of neighbouring groups lie ci (or co) numbers apart,
+ * with the same leading dimension.  Of 16-bit numbers DW alone is float32; sums are float32 always.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,7 @@ enum { ALIGNMENT = 16 }; /* of every pointer, in bytes: what kas_pitch promises 
 typedef struct matrix {
     uint64_t rows, columns;
     int64_t leading, group_stride;
+    cudaDataType type;
 } matrix;
 
 struct kas_matmul {
@@ -40,11 +42,13 @@ struct kas_matmul {
     cublasLtMatmulHeuristicResult_t candidate[KAS_MAX_CANDIDATES];
 };
 
+static const cudaDataType types[KAS_NUMBERS] = {
+    [KAS_F32] = KAS_CUDA_R_32F, [KAS_BF16] = KAS_CUDA_R_16BF, [KAS_F16] = KAS_CUDA_R_16F};
+
 static kas_status make_layout(kas_cuda *cuda, matrix m, int groups, cublasLtMatrixLayout_t *out)
 {
     const int32_t count = groups;
-    KAS_TRY(KAS_LT(cuda,
-                   cublasLtMatrixLayoutCreate(out, KAS_CUDA_R_32F, m.rows, m.columns, m.leading)));
+    KAS_TRY(KAS_LT(cuda, cublasLtMatrixLayoutCreate(out, m.type, m.rows, m.columns, m.leading)));
     KAS_TRY(KAS_LT(cuda, cublasLtMatrixLayoutSetAttribute(*out, KAS_LT_LAYOUT_BATCH_COUNT, &count,
                                                           sizeof count)));
     return KAS_LT(cuda, cublasLtMatrixLayoutSetAttribute(*out, KAS_LT_LAYOUT_STRIDED_BATCH_OFFSET,
@@ -55,10 +59,12 @@ static kas_status describe(kas_cuda *cuda, const kas_conv_desc *c, kas_matmul *m
 {
     const int64_t ci = c->c_in / c->groups, co = c->c_out / c->groups;
     const uint64_t pixels = (uint64_t)c->n * (uint64_t)c->h * (uint64_t)c->w;
-    const matrix x = {(uint64_t)ci, pixels, c->x_pitch, ci},
-                 w = {(uint64_t)ci, (uint64_t)co, ci, ci * co},
-                 y = {(uint64_t)co, pixels, c->y_pitch, co};
     const kas_conv_pass pass = matmul->pass;
+    const cudaDataType type = types[c->number],
+                       w_type = pass == KAS_CONV_BACKWARD_WEIGHTS ? KAS_CUDA_R_32F : type;
+    const matrix x = {(uint64_t)ci, pixels, c->x_pitch, ci, type},
+                 w = {(uint64_t)ci, (uint64_t)co, ci, ci * co, w_type},
+                 y = {(uint64_t)co, pixels, c->y_pitch, co, type};
     const matrix a = pass == KAS_CONV_BACKWARD_WEIGHTS ? x : w;
     const matrix b = pass == KAS_CONV_FORWARD ? x : y;
     const matrix d = pass == KAS_CONV_FORWARD ? y : pass == KAS_CONV_BACKWARD_DATA ? x : w;

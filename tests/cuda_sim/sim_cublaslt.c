@@ -163,10 +163,15 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
 
 /* ---- the product ----------------------------------------------------------------------------- */
 
+static sim_number number_of(const layout *l)
+{
+    return l->type == KAS_CUDA_R_32F ? SIM_F32 : l->type == KAS_CUDA_R_16F ? SIM_F16 : SIM_BF16;
+}
+
 static bool good_layout(const layout *l)
 {
-    return l->type == KAS_CUDA_R_32F && l->rows > 0 && l->columns > 0 &&
-           l->leading >= (int64_t)l->rows && l->batch >= 1;
+    return (l->type == KAS_CUDA_R_32F || l->type == KAS_CUDA_R_16F || l->type == KAS_CUDA_R_16BF) &&
+           l->rows > 0 && l->columns > 0 && l->leading >= (int64_t)l->rows && l->batch >= 1;
 }
 
 /* A batch of outputs must not overlap itself: its matrices either follow each other or interleave
@@ -252,17 +257,17 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDe
 
 typedef struct product {
     problem p;
-    const float *a, *b;
-    float *d;
-    void *workspace;
+    const void *a, *b;
+    void *d, *workspace;
     size_t workspace_bytes;
     int device, microseconds;
 } product;
 
 static size_t extent(const layout *l)
 {
-    return sizeof(float) * (size_t)(l->stride * (l->batch - 1) +
-                                    l->leading * (int64_t)(l->columns - 1) + (int64_t)l->rows);
+    return sim_number_size(number_of(l)) *
+           (size_t)(l->stride * (l->batch - 1) + l->leading * (int64_t)(l->columns - 1) +
+                    (int64_t)l->rows);
 }
 
 static void check_product(const product *w)
@@ -274,10 +279,12 @@ static void check_product(const product *w)
         sim_check_range("cublasLtMatmul's workspace", w->device, w->workspace, w->workspace_bytes);
 }
 
-static float element(const float *matrix, const layout *l, int32_t trans, uint64_t i, uint64_t j)
+static double element(const void *matrix, const layout *l, int g, int32_t trans, uint64_t i,
+                      uint64_t j)
 {
-    return trans == KAS_CUBLAS_OP_T ? matrix[j + i * (uint64_t)l->leading]
-                                    : matrix[i + j * (uint64_t)l->leading];
+    const uint64_t at =
+        trans == KAS_CUBLAS_OP_T ? j + i * (uint64_t)l->leading : i + j * (uint64_t)l->leading;
+    return sim_load(number_of(l), matrix, g * l->stride + (int64_t)at);
 }
 
 static void do_product(void *data)
@@ -287,18 +294,16 @@ static void do_product(void *data)
     const uint64_t k = p->desc.trans_a == KAS_CUBLAS_OP_T ? p->a.rows : p->a.columns;
     check_product(w);
     memset(w->workspace, 0xA5, w->workspace_bytes);
-    for (int g = 0; g < p->d.batch; g++) {
-        const float *a = w->a + g * p->a.stride, *b = w->b + g * p->b.stride;
-        float *d = w->d + g * p->d.stride;
+    for (int g = 0; g < p->d.batch; g++)
         for (uint64_t j = 0; j < p->d.columns; j++)
             for (uint64_t i = 0; i < p->d.rows; i++) {
                 double sum = 0;
                 for (uint64_t l = 0; l < k; l++)
-                    sum += (double)element(a, &p->a, p->desc.trans_a, i, l) *
-                           element(b, &p->b, p->desc.trans_b, l, j);
-                d[i + j * (uint64_t)p->d.leading] = (float)sum;
+                    sum += element(w->a, &p->a, g, p->desc.trans_a, i, l) *
+                           element(w->b, &p->b, g, p->desc.trans_b, l, j);
+                sim_store(number_of(&p->d), w->d,
+                          g * p->d.stride + (int64_t)(i + j * (uint64_t)p->d.leading), sum);
             }
-    }
     sim_pass_time(w->microseconds);
     sim_matmuls++;
 }

@@ -98,37 +98,11 @@ size_t sim_conv_workspace(const sim_conv *c)
     return (size_t)c->x.size[0] * WORKSPACE;
 }
 
-/* ---- elements of three types ------------------------------------------------------------------
- */
-
-static size_t size_of(int32_t type)
+static sim_number number_of(const sim_tensor *t)
 {
-    return type == KAS_CUDNN_DATA_FLOAT ? 4 : 2;
-}
-
-static float value_of(const sim_tensor *t, const void *memory, int64_t i)
-{
-    if (t->type == KAS_CUDNN_DATA_HALF)
-        return (float)((const _Float16 *)memory)[i];
-    if (t->type == KAS_CUDNN_DATA_FLOAT)
-        return ((const float *)memory)[i];
-    const uint32_t bits = (uint32_t)((const uint16_t *)memory)[i] << 16;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static void put(const sim_tensor *t, void *memory, int64_t i, double value)
-{
-    const float f = (float)value;
-    uint32_t bits;
-    memcpy(&bits, &f, sizeof bits);
-    if (t->type == KAS_CUDNN_DATA_FLOAT)
-        ((float *)memory)[i] = f;
-    else if (t->type == KAS_CUDNN_DATA_HALF)
-        ((_Float16 *)memory)[i] = (_Float16)f;
-    else /* to nearest, ties to even */
-        ((uint16_t *)memory)[i] = (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+    return t->type == KAS_CUDNN_DATA_FLOAT  ? SIM_F32
+           : t->type == KAS_CUDNN_DATA_HALF ? SIM_F16
+                                            : SIM_BF16;
 }
 
 /* What a tensor core sees of a float32: 10 bits of its fraction. */
@@ -160,7 +134,7 @@ static int64_t extent(const sim_tensor *t)
 
 static size_t bytes_of(const sim_tensor *t)
 {
-    return (size_t)extent(t) * size_of(t->type);
+    return (size_t)extent(t) * sim_number_size(number_of(t));
 }
 
 static void check_job(const job *j)
@@ -182,7 +156,7 @@ static double *unpack(const job *j, const sim_tensor *t, const void *memory)
     const int64_t count = extent(t);
     double *values = sim_new((size_t)count * sizeof *values);
     for (int64_t i = 0; i < count; i++) {
-        const float value = value_of(t, memory, i);
+        const float value = sim_load(number_of(t), memory, i);
         values[i] = j->tf32 ? tf32(value) : (double)value;
     }
     return values;
@@ -230,7 +204,7 @@ static void store(const sim_tensor *t, const double *values, void *memory)
         for (int64_t h = 0; h < t->size[2]; h++)
             for (int64_t w = 0; w < t->size[3]; w++)
                 for (int64_t c = 0; c < t->size[1]; c++)
-                    put(t, memory, at(t, n, c, h, w), values[at(t, n, c, h, w)]);
+                    sim_store(number_of(t), memory, at(t, n, c, h, w), values[at(t, n, c, h, w)]);
 }
 
 static void do_job(void *data)

@@ -113,8 +113,9 @@ kas_status kas_module_function(kas_module *module, const char *name, kas_functio
  * groups] (cuDNN's KRSC), dense.  Tap k reads pixel out * stride - pad + k * dilation;
  * out = (in + 2*pad - dilation * (kernel - 1) - 1) / stride + 1.  A fully-connected map is a 1x1
  * convolution.  No bias.  x, y, dx, dy and the weights that are read are of `number`; sums are
- * float32 and rounded to `number` once; dw is float32 always.  Accumulation order is the library's
- * but the same in every run on the same kind of device. */
+ * float32 and rounded to `number` once; dw is float32 always (cuDNN has it only rounded to `number`
+ * once, and it is widened from there).  Accumulation order is the library's but the same in every
+ * run on the same kind of device. */
 typedef struct kas_conv_desc {
     int n, h, w, c_in, c_out, groups;
     int kernel_h, kernel_w, stride, pad_h, pad_w;
