@@ -31,6 +31,21 @@ static void status_keeps_the_message_and_adds_context(void **state)
     assert_string_equal(kas_error(), "again: file 7: field x");
 }
 
+static void a_quiet_thread_keeps_the_last_message_of_who_asks_for_legality(void **state)
+{
+    (void)state;
+    kas_fail(KAS_BAD_INPUT, "before");
+    assert_false(kas_quiet(true));
+    assert_int_equal(kas_fail(KAS_ILLEGAL, "not written"), KAS_ILLEGAL);
+    assert_int_equal(kas_fail_context(KAS_OVER_BUDGET, "nor this"), KAS_OVER_BUDGET);
+    assert_string_equal(kas_error(), "before");
+    assert_int_equal(kas_fail(KAS_NO_MEMORY, "an error"), KAS_NO_MEMORY);
+    assert_string_equal(kas_error(), "an error");
+    assert_true(kas_quiet(false));
+    kas_fail(KAS_ILLEGAL, "written");
+    assert_string_equal(kas_error(), "written");
+}
+
 static void every_status_has_an_exit_code_users_know(void **state)
 {
     (void)state;
@@ -276,6 +291,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(status_keeps_the_message_and_adds_context),
+        cmocka_unit_test(a_quiet_thread_keeps_the_last_message_of_who_asks_for_legality),
         cmocka_unit_test(every_status_has_an_exit_code_users_know),
         cmocka_unit_test(arena_gives_aligned_zeroed_memory_that_stays),
         cmocka_unit_test(buf_escapes_json_and_grows),

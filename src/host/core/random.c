@@ -51,10 +51,10 @@ uint32_t kas_rng_u32(kas_rng *rng)
 uint32_t kas_rng_below(kas_rng *rng, uint32_t n)
 {
     /* Lemire's multiplication; draws again in the small zone that would be biased. */
-    uint32_t threshold = -n % n;
     for (;;) {
         uint64_t product = (uint64_t)kas_rng_u32(rng) * n;
-        if ((uint32_t)product >= threshold)
+        /* The zone has -n % n < n numbers: the division is seldom needed. */
+        if ((uint32_t)product >= n || (uint32_t)product >= -n % n)
             return (uint32_t)(product >> 32);
     }
 }

@@ -8,12 +8,27 @@
 enum { MESSAGE_SIZE = 2048 };
 
 static _Thread_local char message[MESSAGE_SIZE];
+static _Thread_local bool quiet;
+
+bool kas_quiet(bool on)
+{
+    const bool before = quiet;
+    quiet = on;
+    return before;
+}
+
+bool kas_is_quiet(kas_status code)
+{
+    return quiet && (code == KAS_ILLEGAL || code == KAS_OVER_BUDGET || code == KAS_UNSUPPORTED);
+}
 
 kas_status kas_fail(kas_status code, const char *format, ...)
 {
     /* The arguments may point into the present message (kas_error()), so build aside. */
     char text[MESSAGE_SIZE];
     va_list args;
+    if (kas_is_quiet(code))
+        return code;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
@@ -25,6 +40,8 @@ kas_status kas_fail_context(kas_status code, const char *format, ...)
 {
     char context[512];
     va_list args;
+    if (kas_is_quiet(code))
+        return code;
     va_start(args, format);
     vsnprintf(context, sizeof context, format, args);
     va_end(args);

@@ -11,6 +11,8 @@
 #ifndef KAS_CORE_STATUS_H
 #define KAS_CORE_STATUS_H
 
+#include <stdbool.h>
+
 /* The numbers are the exit codes of the program, except those of 200 and more, which are told apart
  * inside the program only (see kas_exit_code). */
 typedef enum kas_status {
@@ -37,6 +39,13 @@ kas_status kas_fail(kas_status code, const char *format, ...) __attribute__((for
 /* Puts "context: " in front of the present message; returns `code`. */
 kas_status kas_fail_context(kas_status code, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* For who asks a thousand times a millisecond whether a kernel is legal and reads no answer but the
+ * status: while quiet, a thread writes no messages for KAS_ILLEGAL, KAS_OVER_BUDGET and
+ * KAS_UNSUPPORTED. Returns what was before, to be put back. */
+bool kas_quiet(bool on);
+/* Would a failure of that kind leave no message? */
+bool kas_is_quiet(kas_status code);
 
 /* The message of the last failure on this thread; "" when there was none. */
 const char *kas_error(void);

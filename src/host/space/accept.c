@@ -34,14 +34,14 @@ static bool translate(const replay *r, const kas_dim *size, kas_dim *out)
 
 /* The value that the variable has in the wanted kernel. Several can be equal there: C, and a
  * variable that becomes C later. */
-static int pick_wanted(void *context, int var, const kas_dim *value, int count)
+static int pick_wanted(void *context, int var, const kas_value *const *value, int count)
 {
     replay *r = context;
     const kas_dim *wanted = &r->wanted->node[r->owner[var]].out;
     int skip = r->skip;
     kas_dim found;
     for (int i = 0; i < count; i++)
-        if (translate(r, &value[i], &found) && kas_dim_equal(&found, wanted) && skip-- == 0) {
+        if (translate(r, &value[i]->size, &found) && kas_dim_equal(&found, wanted) && skip-- == 0) {
             r->picked = true;
             return i;
         }

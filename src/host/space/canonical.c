@@ -161,38 +161,66 @@ kas_status kas_kernel_canonicalize(const kas_kernel *kernel, kas_kernel *out)
     return kas_kernel_canonicalize_with(kernel, out, &renaming);
 }
 
+/* Names are written by the thousand a second: no format is read for a small number. */
+static void print_number(const char *before, int number, kas_buf *out)
+{
+    char digits[12], *at = digits + sizeof digits - 1;
+    unsigned rest = number < 0 ? -(unsigned)number : (unsigned)number;
+    *at = '\0';
+    do
+        *--at = (char)('0' + rest % 10);
+    while ((rest /= 10) != 0);
+    if (number < 0)
+        *--at = '-';
+    kas_buf_puts(out, before);
+    kas_buf_puts(out, at);
+}
+
+static void print_place(const kas_node *node, unsigned attributes, kas_buf *out)
+{
+    if (attributes & KAS_ATTR_DIM)
+        print_number(" dim=", node->dim, out);
+    if (attributes & KAS_ATTR_DIM_END)
+        print_number(" dim_end=", node->dim_end, out);
+    if (attributes & KAS_ATTR_AXES) {
+        kas_buf_puts(out, node->axes & KAS_AXIS_H ? " axes=h" : " axes=");
+        kas_buf_puts(out, node->axes & KAS_AXIS_W ? "w" : "");
+    }
+    if (attributes & KAS_ATTR_OFFSET)
+        print_number(" offset=", node->offset, out);
+    if ((attributes & KAS_ATTR_KERNEL) && node->kernel)
+        print_number(" kernel=", node->kernel, out);
+    if ((attributes & KAS_ATTR_DILATION) && node->dilation)
+        print_number(" dilation=", node->dilation, out);
+}
+
 static void print_node(const kas_node *node, kas_buf *out)
 {
     const kas_primitive *primitive = kas_primitive_get(node->op);
-    kas_buf_printf(out, "%s(", primitive->info.name);
+    const unsigned attributes = primitive->attributes;
+    kas_buf_puts(out, primitive->info.name);
+    kas_buf_puts(out, node->inputs ? "" : "(");
     for (int k = 0; k < node->inputs; k++)
-        kas_buf_printf(out, "%s%d", k ? "," : "", node->in[k]);
-    if (primitive->attributes & KAS_ATTR_DIM)
-        kas_buf_printf(out, " dim=%d", node->dim);
-    if (primitive->attributes & KAS_ATTR_DIM_END)
-        kas_buf_printf(out, " dim_end=%d", node->dim_end);
-    if (primitive->attributes & KAS_ATTR_AXES)
-        kas_buf_printf(out, " axes=%s%s", node->axes & KAS_AXIS_H ? "h" : "",
-                       node->axes & KAS_AXIS_W ? "w" : "");
-    if (primitive->attributes & KAS_ATTR_OFFSET)
-        kas_buf_printf(out, " offset=%d", node->offset);
-    if ((primitive->attributes & KAS_ATTR_KERNEL) && node->kernel)
-        kas_buf_printf(out, " kernel=%d", node->kernel);
-    if ((primitive->attributes & KAS_ATTR_DILATION) && node->dilation)
-        kas_buf_printf(out, " dilation=%d", node->dilation);
-    if (primitive->attributes & KAS_ATTR_SPLIT)
-        kas_buf_printf(out, " split=%s", kas_split_name(node->split));
-    if (primitive->attributes & KAS_ATTR_SEGMENT)
-        kas_buf_printf(out, " segment=%d", node->segment);
-    if (primitive->attributes & KAS_ATTR_SYMBOL)
-        kas_buf_printf(out, " by=%s", kas_symbol_name(KAS_SYM_G0 + node->symbol));
-    if ((primitive->attributes & KAS_ATTR_GROUPED) && node->grouped)
+        print_number(k ? "," : "(", node->in[k], out);
+    print_place(node, attributes, out);
+    if (attributes & KAS_ATTR_SPLIT) {
+        kas_buf_puts(out, " split=");
+        kas_buf_puts(out, kas_split_name(node->split));
+    }
+    if (attributes & KAS_ATTR_SEGMENT)
+        print_number(" segment=", node->segment, out);
+    if (attributes & KAS_ATTR_SYMBOL) {
+        kas_buf_puts(out, " by=");
+        kas_buf_puts(out, kas_symbol_name(KAS_SYM_G0 + node->symbol));
+    }
+    if ((attributes & KAS_ATTR_GROUPED) && node->grouped)
         kas_buf_puts(out, " grouped");
-    if (primitive->attributes & KAS_ATTR_PRODUCT)
-        kas_buf_printf(out, "%s%s%s", node->transpose & KAS_TRANSPOSE_LHS ? " lhs^T" : "",
-                       node->transpose & KAS_TRANSPOSE_RHS ? " rhs^T" : "",
-                       node->softmax ? " softmax" : "");
-    if (primitive->attributes & KAS_ATTR_OUT) {
+    if (attributes & KAS_ATTR_PRODUCT) {
+        kas_buf_puts(out, node->transpose & KAS_TRANSPOSE_LHS ? " lhs^T" : "");
+        kas_buf_puts(out, node->transpose & KAS_TRANSPOSE_RHS ? " rhs^T" : "");
+        kas_buf_puts(out, node->softmax ? " softmax" : "");
+    }
+    if (attributes & KAS_ATTR_OUT) {
         kas_buf_puts(out, " out=");
         kas_dim_print(&node->out, out);
     }
@@ -210,26 +238,31 @@ static void print_split(const kas_kernel *kernel, int s, kas_buf *out)
         kas_buf_printf(out, " shares=%d;", split->shares);
 }
 
+static kas_status print_canonical(const kas_kernel *canonical, kas_buf *out)
+{
+    for (int i = 0; i < canonical->nodes; i++)
+        print_node(&canonical->node[i], out);
+    for (int g = 0; g < KAS_MAX_GROUPS; g++)
+        if (canonical->group_value[g])
+            kas_buf_printf(out, "G%d=%u;", g, canonical->group_value[g]);
+    for (int s = 0; s < KAS_MAX_SPLITS; s++)
+        if (canonical->split[s].whole.num)
+            print_split(canonical, s, out);
+    return kas_buf_status(out);
+}
+
 kas_status kas_kernel_canonical_text(const kas_kernel *kernel, kas_buf *out)
 {
     kas_kernel canonical;
     KAS_TRY(kas_kernel_canonicalize(kernel, &canonical));
-    for (int i = 0; i < canonical.nodes; i++)
-        print_node(&canonical.node[i], out);
-    for (int g = 0; g < KAS_MAX_GROUPS; g++)
-        if (canonical.group_value[g])
-            kas_buf_printf(out, "G%d=%u;", g, canonical.group_value[g]);
-    for (int s = 0; s < KAS_MAX_SPLITS; s++)
-        if (canonical.split[s].whole.num)
-            print_split(&canonical, s, out);
-    return kas_buf_status(out);
+    return print_canonical(&canonical, out);
 }
 
-kas_status kas_kernel_name(const kas_kernel *kernel, char name[KAS_NAME_SIZE])
+kas_status kas_canonical_name(const kas_kernel *canonical, char name[KAS_NAME_SIZE])
 {
     kas_buf text = {0};
     char hex[65];
-    kas_status status = kas_kernel_canonical_text(kernel, &text);
+    kas_status status = print_canonical(canonical, &text);
     if (status == KAS_OK) {
         kas_sha256_hex(text.data, text.size, hex);
         memcpy(name, hex, KAS_NAME_SIZE - 1);
@@ -237,4 +270,11 @@ kas_status kas_kernel_name(const kas_kernel *kernel, char name[KAS_NAME_SIZE])
     }
     kas_buf_free(&text);
     return status;
+}
+
+kas_status kas_kernel_name(const kas_kernel *kernel, char name[KAS_NAME_SIZE])
+{
+    kas_kernel canonical;
+    KAS_TRY(kas_kernel_canonicalize(kernel, &canonical));
+    return kas_canonical_name(&canonical, name);
 }

@@ -105,15 +105,22 @@ bool kas_dim_equal(const kas_dim *a, const kas_dim *b)
 
 bool kas_dim_is_one(const kas_dim *a)
 {
-    const kas_dim one = kas_dim_const(1);
-    return kas_dim_equal(a, &one);
+    uint64_t words[KAS_DIM_EXPONENTS / 8], any = 0;
+    memcpy(words, a->exp, sizeof words);
+    for (int w = 0; w < KAS_DIM_EXPONENTS / 8; w++)
+        any |= words[w];
+    return a->num == 1 && a->den == 1 && !any;
 }
 
 int kas_dim_var(const kas_dim *a)
 {
-    for (int v = 0; v < KAS_MAX_VARS; v++)
-        if (a->exp[KAS_SYM_X0 + v] != 0)
-            return v;
+    uint64_t eight; /* variables at a time: most sizes have none */
+    for (int v = 0; v < KAS_MAX_VARS; v += (int)sizeof eight) {
+        memcpy(&eight, &a->exp[KAS_SYM_X0 + v], sizeof eight);
+        for (int i = v; eight != 0 && i < v + (int)sizeof eight; i++)
+            if (a->exp[KAS_SYM_X0 + i] != 0)
+                return i;
+    }
     return -1;
 }
 
@@ -235,6 +242,19 @@ bool kas_dim_is_whole(const kas_dim *a)
     for (int w = 0; w < KAS_DIM_EXPONENTS / 8; w++)
         any |= words[w];
     return a->den == 1 && !(any & signs);
+}
+
+bool kas_dim_is_whole_by_default(const kas_dim *a)
+{
+    int below = 0;
+    if (a->den != 1)
+        return false;
+    for (int s = KAS_SYM_C; s < KAS_SYM_G0; s++)
+        if (a->exp[s] < 0)
+            return false;
+    for (int s = KAS_SYM_G0; s < KAS_SYM_X0; s++)
+        below += a->exp[s] < 0 ? -a->exp[s] : 0;
+    return below <= a->exp[KAS_SYM_C];
 }
 
 bool kas_dim_fraction(const kas_dim *a, const kas_binding *binding, uint64_t *p, uint64_t *q)

@@ -65,6 +65,8 @@ bool kas_dim_div(const kas_dim *a, const kas_dim *b, kas_dim *out);
 bool kas_dim_equal(const kas_dim *a, const kas_dim *b);
 bool kas_dim_is_one(const kas_dim *a);
 
+_Static_assert(KAS_MAX_VARS % 8 == 0, "variables are looked at eight at a time");
+
 /* The dynamic variable of a dimension as index 0..15 or -1.  Theorem 1: at most one, exponent 1. */
 int kas_dim_var(const kas_dim *a);
 /* Replaces variable `var` by `value` (6.2: "propagate to the whole micro-DAG"). */
@@ -84,6 +86,11 @@ double kas_dim_number(const kas_dim *a, const kas_binding *binding);
 
 /* Is it an integer whatever the symbols are: nothing below the line? */
 bool kas_dim_is_whole(const kas_dim *a);
+
+/* Is it an integer whatever the target is, given that group numbers divide C?  Then every C above
+ * the line makes good one group symbol below it; nothing else may stand below. Variables are left
+ * out. */
+bool kas_dim_is_whole_by_default(const kas_dim *a);
 
 /* Text such as "C/G0", "K_H*x1", "C^2/G0/K_H", "3/2*C", "1": canonical, symbols in the order of
  * kas_symbol, first those above the line, then those below it. */

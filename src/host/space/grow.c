@@ -9,7 +9,7 @@ typedef struct drawing {
     kas_use use[KAS_MAX_USES];
 } drawing;
 
-static int draw_value(void *context, int var, const kas_dim *value, int count)
+static int draw_value(void *context, int var, const kas_value *const *value, int count)
 {
     drawing *d = context;
     (void)var;

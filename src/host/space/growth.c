@@ -7,7 +7,7 @@
 #include "host/space/prune.h"
 #include "host/space/split.h"
 
-/* A stack as deep as it can become: every node of every step but the last. */
+/* A stack as deep as it can become: every node before each step. */
 enum { SAVED_NODES = KAS_MAX_NODES * (KAS_MAX_NODES - 1) / 2 };
 
 static void add_binding(kas_growth *g, const kas_target *target)
@@ -29,11 +29,12 @@ kas_status kas_growth_create(const kas_sample_options *options, const kas_target
         g->binding = calloc((size_t)count + 1, sizeof *g->binding);
         g->saved = malloc(SAVED_NODES * sizeof *g->saved);
     }
-    if (!g || !g->binding || !g->saved) {
+    if (!g || !g->binding || !g->saved || kas_pairs_create(&g->pairs) != KAS_OK) {
         kas_growth_free(g);
         return kas_fail(KAS_NO_MEMORY, "no memory to sample a kernel");
     }
     g->options = options;
+    g->ops = kas_sample_operations(options);
     for (int t = 0; t < count; t++)
         add_binding(g, &targets[t]);
     *out = g;
@@ -44,6 +45,7 @@ void kas_growth_free(kas_growth *growth)
 {
     if (!growth)
         return;
+    kas_pairs_free(growth->pairs);
     free(growth->binding);
     free(growth->saved);
     free(growth);
@@ -59,7 +61,12 @@ void kas_growth_bind(const kas_growth *g, kas_binding *binding)
 void kas_growth_begin(kas_growth *g, int primitives, uint32_t group,
                       const kas_split split[KAS_MAX_SPLITS])
 {
-    memset(&g->kernel, 0, sizeof g->kernel);
+    /* The last kernel may have had one primitive more than it was to have, while it grew. */
+    const size_t used =
+        (size_t)(g->primitives + 2 < KAS_MAX_NODES ? g->primitives + 2 : KAS_MAX_NODES);
+    memset(g->kernel.node, 0, used * sizeof *g->kernel.node);
+    memset(g->kernel.group_value, 0, sizeof g->kernel.group_value);
+    memset(g->kernel.split, 0, sizeof g->kernel.split);
     memset(g->read, 0, sizeof g->read);
     g->primitives = primitives;
     g->vars = g->saved_nodes = 0;
@@ -71,6 +78,10 @@ void kas_growth_begin(kas_growth *g, int primitives, uint32_t group,
         kas_growth_bind(g, &g->binding[i]);
     g->kernel.nodes = 1;
     kas_node_infer(&g->kernel, 0);
+    kas_pairs_begin(g->pairs);
+    g->context = kas_pairs_context(g->pairs, group, g->kernel.split);
+    g->known[0].number = kas_pairs_number(g->pairs, &g->kernel.node[0].shape);
+    g->known[0].holds = 0;
 }
 
 const char *kas_refusal_text(kas_refusal why)
@@ -92,42 +103,51 @@ static bool refuse(kas_growth *g, kas_refusal why)
     return false;
 }
 
-static bool is_integer(const kas_growth *g, const kas_dim *dim)
+bool kas_growth_is_integer(const kas_growth *g, const kas_dim *dim)
 {
     uint64_t size;
-    for (int i = 0; i < g->bindings && !kas_dim_is_whole(dim); i++)
+    if (kas_dim_is_whole_by_default(dim))
+        return true;
+    for (int i = 0; i < g->bindings; i++)
         if (!kas_dim_eval(dim, &g->binding[i], &size))
             return false;
     return true;
 }
 
-/* The variable of a size that the solver may choose freely; anything else must be an integer now.
- * A variable below the line would have to divide something: the sampler never leaves one. */
-static bool size_is_possible(const kas_growth *g, const kas_dim *dim)
+bool kas_growth_size_fits(const kas_growth *g, const kas_dim *dim)
 {
     int x = kas_dim_var(dim);
     if (x < 0)
-        return is_integer(g, dim);
+        return kas_growth_is_integer(g, dim);
     kas_dim rest = *dim;
     rest.exp[KAS_SYM_X0 + x]--;
     return kas_dim_var(&rest) < 0;
 }
 
-static bool node_is_possible(const kas_growth *g, int i)
+/* Which variables the sizes of node i hold, and whether each can be an integer. */
+static bool node_is_possible(kas_growth *g, int i)
 {
     kas_dim sizes[KAS_MAX_DIMS + 1];
     int count = kas_node_integers(&g->kernel, i, sizes);
-    for (int d = 0; d < count; d++)
-        if (!size_is_possible(g, &sizes[d]))
+    g->known[i].holds = 0;
+    for (int d = 0; d < count; d++) {
+        int x = kas_dim_var(&sizes[d]);
+        if (!kas_growth_size_fits(g, &sizes[d]))
             return false;
+        g->known[i].holds |= x >= 0 ? 1u << x : 0;
+    }
     return count >= 0;
 }
 
-static bool all_are_possible(const kas_growth *g)
+/* Every node of a set; those that are get their shapes' numbers. */
+static bool are_possible(kas_growth *g, uint64_t nodes)
 {
-    for (int i = 0; i < g->kernel.nodes; i++)
+    for (; nodes; nodes &= nodes - 1) {
+        int i = __builtin_ctzll(nodes);
         if (!node_is_possible(g, i))
             return false;
+        g->known[i].number = kas_pairs_number(g->pairs, &g->kernel.node[i].shape);
+    }
     return true;
 }
 
@@ -137,7 +157,7 @@ static bool node_takes(const kas_growth *g, int i, int var, const kas_dim *value
     int count = kas_node_integers(&g->kernel, i, sizes);
     for (int d = 0; d < count; d++)
         if (sizes[d].exp[KAS_SYM_X0 + var] != 0 &&
-            !(kas_dim_substitute(&sizes[d], var, value, &size) && size_is_possible(g, &size)))
+            !(kas_dim_substitute(&sizes[d], var, value, &size) && kas_growth_size_fits(g, &size)))
             return false;
     return count >= 0;
 }
@@ -145,73 +165,77 @@ static bool node_takes(const kas_growth *g, int i, int var, const kas_dim *value
 bool kas_growth_takes(const kas_growth *g, int var, const kas_dim *value)
 {
     for (int i = 0; i < g->kernel.nodes; i++)
-        if (!node_takes(g, i, var, value))
+        if ((g->known[i].holds >> var & 1) && !node_takes(g, i, var, value))
             return false;
     return true;
 }
 
-/* A value with H or W in it gives weights that span the image; one with G0 needs a G0. */
-static int usable_values(const kas_growth *g, kas_dim *list, int count)
+bool kas_growth_may_use(const kas_growth *g, const kas_dim *value)
 {
-    int kept = 0;
-    for (int i = 0; i < count; i++)
-        if ((g->options->spatial_weights ||
-             (list[i].exp[KAS_SYM_H] == 0 && list[i].exp[KAS_SYM_W] == 0)) &&
-            (list[i].exp[KAS_SYM_G0] == 0 || g->kernel.group_value[0]))
-            list[kept++] = list[i];
-    return kept;
+    return (g->options->spatial_weights ||
+            (value->exp[KAS_SYM_H] == 0 && value->exp[KAS_SYM_W] == 0)) &&
+           (value->exp[KAS_SYM_G0] == 0 || g->kernel.group_value[0]);
 }
 
-/* Keeps the nodes as they are now, for the step that appends node i. */
-static void save(kas_growth *g, int i)
+/* Keeps a node as it is now, for the step that appends node i. */
+static void save(kas_growth *g, int i, int node)
 {
-    memcpy(&g->saved[g->saved_nodes], g->kernel.node, (size_t)i * sizeof *g->saved);
-    g->saved_nodes += i;
-    g->step[i].saved = i;
+    g->saved[g->saved_nodes++] =
+        (kas_saved_node){.place = node, .node = g->kernel.node[node], .known = g->known[node]};
+    g->step[i].saved++;
 }
 
 static void restore(kas_growth *g, int i)
 {
-    int saved = g->step[i].saved;
-    g->saved_nodes -= saved;
-    memcpy(g->kernel.node, &g->saved[g->saved_nodes], (size_t)saved * sizeof *g->saved);
-    g->step[i].saved = 0;
+    for (; g->step[i].saved > 0; g->step[i].saved--) {
+        const kas_saved_node *saved = &g->saved[--g->saved_nodes];
+        g->kernel.node[saved->place] = saved->node;
+        g->known[saved->place] = saved->known;
+    }
+}
+
+/* Gives a variable its value, in the step that appends node i. */
+static bool substitute(kas_growth *g, int i, int var, const kas_dim *value)
+{
+    const uint64_t changes = kas_kernel_nodes_of(&g->kernel, var);
+    uint64_t unsaved = changes & ~g->step[i].changed & (((uint64_t)1 << i) - 1);
+    for (; unsaved; unsaved &= unsaved - 1)
+        save(g, i, __builtin_ctzll(unsaved));
+    g->step[i].changed |= changes;
+    return kas_kernel_substitute(&g->kernel, var, value) == KAS_OK;
 }
 
 /* 6.2: a value for the variable of LHS, carried through the whole micro-DAG. */
 static bool match(kas_growth *g, int i, const kas_use *use, kas_pick_value *pick, void *context)
 {
-    kas_dim list[KAS_MAX_SUBSTITUTIONS];
-    int count, var;
-    const kas_node *node = g->kernel.node;
-    if (kas_match_substitutions(&node[use->in[0]].shape, &node[use->in[1]].shape, list, &count,
-                                &var) != KAS_OK)
+    const kas_value *usable[KAS_MAX_SUBSTITUTIONS];
+    int count = 0;
+    const kas_pair *pair =
+        kas_pairs_get(g->pairs, g->known[use->in[0]].number, g->known[use->in[1]].number);
+    if (pair->fit == KAS_FIT_NEVER)
         return refuse(g, KAS_REFUSED_SHAPE);
-    if (var < 0)
+    if (pair->fit != KAS_FIT_BY_VALUE)
         return true;
-    count = usable_values(g, list, count);
-    int chosen = count > 0 ? pick(context, var, list, count) : -1;
+    const kas_value *value = kas_pairs_values(g->pairs, pair);
+    const int var = pair->var;
+    for (uint32_t k = 0; k < pair->values; k++)
+        if (kas_growth_may_use(g, &value[k].size))
+            usable[count++] = &value[k];
+    int chosen = count > 0 ? pick(context, var, usable, count) : -1;
     if (chosen < 0)
         return refuse(g, KAS_REFUSED_VALUE);
-    save(g, i);
-    return kas_kernel_substitute(&g->kernel, var, &list[chosen]) == KAS_OK ||
-           refuse(g, KAS_REFUSED_VALUE);
+    const kas_dim size = usable[chosen]->size;
+    return substitute(g, i, var, &size) || refuse(g, KAS_REFUSED_VALUE);
 }
 
 bool kas_growth_output_value(const kas_growth *g, int i, int *var, kas_dim *value)
 {
-    const kas_shape *shape = &g->kernel.node[i].shape;
-    kas_dim product = kas_dim_const(1), c = kas_dim_symbol(KAS_SYM_C);
-    if (!kas_shape_has_image(shape))
-        return false;
-    for (int d = 0; d < shape->channels; d++)
-        if (!kas_dim_mul(&product, &shape->channel[d], &product))
-            return false;
-    *var = kas_dim_var(&product);
-    if (*var < 0)
-        return kas_dim_equal(&product, &c);
-    product.exp[KAS_SYM_X0 + *var] = 0;
-    return kas_dim_div(&c, &product, value) && is_integer(g, value);
+    const kas_shape_facts *facts = kas_pairs_facts(g->pairs, g->known[i].number);
+    *var = facts->var;
+    if (facts->output != KAS_OUTPUT_BY_VALUE)
+        return facts->output == KAS_OUTPUT_AS_IT_IS;
+    *value = facts->value;
+    return kas_growth_is_integer(g, value);
 }
 
 /* Leaves after a use: what is not read, less the operands that are now, plus the result. */
@@ -255,7 +279,7 @@ static bool new_node_fits(kas_growth *g, int i)
         return refuse(g, KAS_REFUSED_IMAGE);
     if (kas_prune_node(&g->kernel, i))
         return refuse(g, KAS_REFUSED_PRUNED);
-    if (!(g->step[i].saved ? all_are_possible(g) : node_is_possible(g, i)))
+    if (!are_possible(g, g->step[i].changed | (uint64_t)1 << i))
         return refuse(g, g->step[i].saved ? KAS_REFUSED_VALUE : KAS_REFUSED_SIZE);
     if (i == g->primitives && !kas_growth_output_value(g, i, &var, &value))
         return refuse(g, KAS_REFUSED_OUTPUT);
@@ -312,11 +336,9 @@ kas_reject kas_growth_finish(kas_growth *g)
     kas_dim value;
     if (!kas_growth_output_value(g, last, &var, &value))
         return KAS_REJECT_OUTPUT;
-    if (var >= 0 && !g->step[last].saved)
-        save(g, last);
-    if (var >= 0 && kas_kernel_substitute(kernel, var, &value) != KAS_OK)
+    if (var >= 0 && !substitute(g, last, var, &value))
         return KAS_REJECT_OUTPUT;
-    if (!all_are_possible(g))
+    if (var >= 0 && !are_possible(g, g->step[last].changed))
         return KAS_REJECT_VARIABLES;
     if (kas_kernel_infer(kernel) != KAS_OK)
         return KAS_REJECT_OUTPUT;

@@ -9,6 +9,7 @@
 #ifndef KAS_SPACE_GROWTH_H
 #define KAS_SPACE_GROWTH_H
 
+#include "host/space/pairs.h"
 #include "host/space/sampler.h"
 #include "host/space/uses.h"
 
@@ -16,8 +17,21 @@
 typedef struct kas_growth_step {
     bool read[KAS_MAX_INPUTS]; /* were the operands read before? */
     int vars, width;
-    int saved; /* nodes saved before a substitution; 0 = there was none */
+    int saved;        /* nodes saved before they changed */
+    uint64_t changed; /* nodes that substitutions changed */
 } kas_growth_step;
+
+/* What is known of a node besides. */
+typedef struct kas_growth_known {
+    uint32_t number; /* of its shape */
+    uint32_t holds;  /* bit v: a size that must be an integer holds variable v */
+} kas_growth_known;
+
+typedef struct kas_saved_node {
+    int place;
+    kas_node node;
+    kas_growth_known known;
+} kas_saved_node;
 
 /* Why a use is refused. */
 typedef enum kas_refusal {
@@ -33,15 +47,19 @@ const char *kas_refusal_text(kas_refusal why);
 
 typedef struct kas_growth {
     const kas_sample_options *options;
+    uint64_t ops; /* KAS_OP_BIT of those that the options allow */
     kas_kernel kernel;
-    int primitives;                      /* how many there shall be */
-    int vars;                            /* how many variables were made */
-    int width;                           /* leaves: nodes that nothing reads yet */
+    uint32_t context; /* tells apart group numbers and splits: sizes are other numbers with them */
+    int primitives;   /* how many there shall be */
+    int vars;         /* how many variables were made */
+    int width;        /* leaves: nodes that nothing reads yet */
     bool read[KAS_MAX_NODES];            /* does any node read it? */
     kas_growth_step step[KAS_MAX_NODES]; /* [i] appended node i */
     kas_binding *binding;                /* owned: of each distinct template size */
     int bindings;
-    kas_node *saved; /* owned: a stack of the nodes before each substitution */
+    kas_growth_known known[KAS_MAX_NODES];
+    kas_pairs *pairs;      /* owned */
+    kas_saved_node *saved; /* owned: a stack of the nodes before each substitution */
     int saved_nodes;
     kas_refusal refused; /* why the last use that was refused was */
 } kas_growth;
@@ -61,7 +79,7 @@ void kas_growth_begin(kas_growth *g, int primitives, uint32_t group,
 void kas_growth_bind(const kas_growth *g, kas_binding *binding);
 
 /* Chooses one of `count` values for variable `var`, or -1 for none of them. */
-typedef int kas_pick_value(void *context, int var, const kas_dim *value, int count);
+typedef int kas_pick_value(void *context, int var, const kas_value *const *value, int count);
 
 /* Appends the use if every rule allows it. A use that is refused leaves the growth as it was. */
 bool kas_growth_try(kas_growth *g, const kas_use *use, kas_pick_value *pick, void *context);
@@ -72,6 +90,15 @@ void kas_growth_undo(kas_growth *g);
 /* Could node i be the output?  *value is what its variable must be for it to be [C, H, W]; *var is
  * -1 when it is already. */
 bool kas_growth_output_value(const kas_growth *g, int i, int *var, kas_dim *value);
+
+/* Is the size an integer at every target?  It holds no variable. */
+bool kas_growth_is_integer(const kas_growth *g, const kas_dim *size);
+/* Likewise, or is its variable one that the solver may choose freely?  One below the line would
+ * have to divide something: the samplers never leave one. */
+bool kas_growth_size_fits(const kas_growth *g, const kas_dim *size);
+
+/* May a variable have that value?  With H or W in it, weights span the image; G0 must be there. */
+bool kas_growth_may_use(const kas_growth *g, const kas_dim *value);
 
 /* Would every size still be an integer, or made one by another variable, with this value? */
 bool kas_growth_takes(const kas_growth *g, int var, const kas_dim *value);

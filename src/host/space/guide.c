@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/space/merge.h"
 #include "host/space/primitive.h"
 #include "host/space/solver.h"
-#include "host/space/split.h"
 
 enum { IMPOSSIBLE = KAS_MAX_NODES };
 
@@ -147,15 +147,16 @@ static int others_needed(const kas_guide *guide, uint64_t missing, int weighted,
     return count_bits(single) + rest;
 }
 
-/* Fewest leaves among the operands of `op`, so that what is left can still merge the others. */
-static int leaves_needed(const kas_guide *guide, int op)
+/* Fewest leaves among the operands of one of `ops`, which are alike, so that what is left can still
+ * merge the others. */
+static int leaves_needed(const kas_guide *guide, uint64_t ops)
 {
     const kas_growth *g = guide->growth;
     const kas_guide_note *note = &guide->note[g->kernel.nodes - 1];
-    uint64_t bit = KAS_OP_BIT(op), missing = note->missing & ~bit;
+    uint64_t missing = note->missing & ~ops;
     int left = g->primitives - g->kernel.nodes; /* after this one */
-    int weighted = note->weighted + ((guide->weighted & bit) != 0);
-    bool sees = note->seen >= guide->min_receptive || (guide->spatial & bit);
+    int weighted = note->weighted + ((guide->weighted & ops) != 0);
+    bool sees = note->seen >= guide->min_receptive || (guide->spatial & ops);
     int others = others_needed(guide, missing, weighted, sees);
     if (weighted > guide->options->max_weighted ||
         others + count_bits(missing & guide->merging) > left)
@@ -176,6 +177,18 @@ static int most_operands(kas_op op)
     return kas_op_get(op)->variadic ? KAS_MAX_INPUTS : kas_op_get(op)->inputs;
 }
 
+/* What operations that are alike need. */
+static void set_needs(const kas_guide *guide, uint64_t ops, kas_use_filter *out)
+{
+    const int needed = leaves_needed(guide, ops);
+    for (; ops; ops &= ops - 1) {
+        int op = __builtin_ctzll(ops);
+        if (needed > most_operands((kas_op)op) || leaves_only_merges(guide->growth, op))
+            out->ops &= ~KAS_OP_BIT(op);
+        out->leaves_needed[op] = (int8_t)needed;
+    }
+}
+
 void kas_guide_next(const kas_guide *guide, kas_use_filter *out)
 {
     const kas_growth *g = guide->growth;
@@ -187,123 +200,14 @@ void kas_guide_next(const kas_guide *guide, kas_use_filter *out)
     if (g->kernel.nodes == g->primitives) /* useless at the end, see kas_prune_kernel */
         out->ops &=
             ~(KAS_OP_BIT(KAS_OP_GROUP) | KAS_OP_BIT(KAS_OP_GROUP_ALL) | KAS_OP_BIT(KAS_OP_NEG));
-    for (int op = KAS_OP_INPUT + 1; op < KAS_OP_COUNT; op++) {
-        int needed = leaves_needed(guide, op);
-        if (needed > most_operands((kas_op)op) || leaves_only_merges(g, op))
-            out->ops &= ~KAS_OP_BIT(op);
-        out->leaves_needed[op] = (int8_t)needed;
-    }
-}
-
-/* Could the tensor be [C, H, W] without another primitive? */
-static bool fits_output(const kas_growth *g, int i)
-{
-    kas_dim value;
-    int var;
-    return kas_growth_output_value(g, i, &var, &value) &&
-           (var < 0 || kas_growth_takes(g, var, &value));
-}
-
-/* Could LHS be broadcast to RHS, some value of its variable given? */
-static bool could_broadcast(const kas_shape *lhs, const kas_shape *rhs)
-{
-    kas_broadcast parts;
-    kas_dim ratio;
-    if (kas_broadcast_align(lhs, rhs, &parts) != KAS_OK ||
-        !kas_dim_div(&parts.rhs, &parts.lhs, &ratio))
-        return false;
-    bool free = kas_dim_var(&parts.lhs) >= 0;
-    bool over_pixels = kas_shape_rank(rhs) - parts.suffix > rhs->channels;
-    if (over_pixels && !free && !kas_dim_is_one(&parts.lhs))
-        return false;
-    return free || kas_dim_is_whole(&ratio) ||
-           (ratio.den == 1 && kas_dim_var(&ratio) < 0 && ratio.exp[KAS_SYM_C] > 0);
-}
-
-/* Adds to `reached` the leaves that could be broadcast to those in it, again and again. */
-static int reach(const kas_growth *g, const int *leaf, int leaves, bool *reached)
-{
-    int count = 1;
-    for (int b = 0, next; b < leaves; b = next) {
-        next = b + 1;
-        for (int a = 0; a < leaves && reached[b]; a++)
-            if (!reached[a] &&
-                could_broadcast(&g->kernel.node[leaf[a]].shape, &g->kernel.node[leaf[b]].shape)) {
-                reached[a] = true;
-                count++;
-                next = 0; /* those before it may be reached through it */
-            }
-    }
-    return count;
-}
-
-/* Is some product of the two legal and, when it would be the last, the output? */
-static bool product_serves(kas_growth *g, int lhs, int rhs, bool last)
-{
-    kas_kernel *kernel = &g->kernel;
-    int i = kernel->nodes;
-    bool serves = false;
-    if (i == KAS_MAX_NODES ||
-        !kas_shapes_could_multiply(&kernel->node[lhs].shape, &kernel->node[rhs].shape))
-        return false;
-    kernel->nodes++;
-    for (int t = 0; t <= KAS_TRANSPOSE_LHS + KAS_TRANSPOSE_RHS && !serves; t++) {
-        kernel->node[i] = (kas_node){.op = KAS_OP_BMM,
-                                     .inputs = 2,
-                                     .in = {(uint8_t)lhs, (uint8_t)rhs},
-                                     .transpose = (uint8_t)t};
-        serves = kas_node_infer(kernel, i) == KAS_OK && (!last || fits_output(g, i));
-    }
-    kernel->nodes--;
-    return serves;
-}
-
-static bool leaves_could_multiply(const kas_guide *guide, const int *leaf, int leaves)
-{
-    if (!(guide->filter.ops & KAS_OP_BIT(KAS_OP_BMM)))
-        return false;
-    for (int a = 0; a < leaves; a++)
-        for (int b = 0; b < leaves; b++)
-            if (a != b && product_serves(guide->growth, leaf[a], leaf[b], leaves == 2))
-                return true;
-    return false;
-}
-
-/* Has the tensor a segment of a split among its dims? */
-static bool is_cut(const kas_kernel *kernel, int i)
-{
-    const kas_shape *shape = &kernel->node[i].shape;
-    for (int s = 0; s < KAS_MAX_SPLITS; s++)
-        for (int k = 0; kernel->split[s].whole.num && k < kas_split_segments(&kernel->split[s]);
-             k++)
-            for (int d = 0; d < kas_shape_rank(shape); d++) {
-                kas_dim size, dim = kas_shape_dim(shape, d);
-                if (kas_split_segment(kernel, s, k, &size) && kas_dim_equal(&dim, &size))
-                    return true;
-            }
-    return false;
-}
-
-/* Only merges are left: does every leaf have a way to one that can be the output?  A broadcast has
- * the shape of its RHS. */
-static bool leaves_could_merge(const kas_guide *guide)
-{
-    const kas_growth *g = guide->growth;
-    int leaf[KAS_MAX_NODES], leaves = 0;
-    bool joins = guide->filter.ops & KAS_OP_BIT(KAS_OP_CONCAT);
-    for (int i = 0; i < g->kernel.nodes; i++) {
-        if (!g->read[i])
-            leaf[leaves++] = i;
-        if (!g->read[i] && joins && is_cut(&g->kernel, i))
-            return true; /* a concat may join it to others */
-    }
-    for (int b = 0; b < leaves; b++) {
-        bool reached[KAS_MAX_NODES] = {false};
-        reached[b] = true;
-        if (fits_output(g, leaf[b]) && reach(g, leaf, leaves, reached) == leaves)
-            return true;
-    }
-    return leaves_could_multiply(guide, leaf, leaves);
+    const uint64_t missing = guide->note[g->kernel.nodes - 1].missing;
+    for (int c = 0; c < 4; c++) /* with a weight or without, spatial or not */
+        set_needs(guide,
+                  out->ops & ~missing & (c & 1 ? guide->weighted : ~guide->weighted) &
+                      (c & 2 ? guide->spatial : ~guide->spatial),
+                  out);
+    for (uint64_t ops = out->ops & missing; ops; ops &= ops - 1)
+        set_needs(guide, ops & -ops, out);
 }
 
 /* Merges that the leaves need: all but one go, and some leaf must have H and W, or a broadcast to
@@ -361,7 +265,7 @@ static kas_reject count_cost(kas_guide *guide, int i, kas_guide_note *note)
 /* The last primitive is there: what the output sees counts, not what some node saw. */
 static kas_reject check_output(const kas_guide *guide, const kas_guide_note *note)
 {
-    if (!fits_output(guide->growth, guide->growth->kernel.nodes - 1))
+    if (!kas_could_be_output(guide->growth, guide->growth->kernel.nodes - 1))
         return KAS_REJECT_OUTPUT;
     if (note->weighted < guide->options->min_weighted)
         return KAS_REJECT_NO_WEIGHT;
@@ -378,9 +282,11 @@ static kas_reject check_needs(const kas_guide *guide, const kas_guide_note *note
         return check_output(guide, note);
     int others = others_needed(guide, note->missing, note->weighted, sees);
     int merges = merges_needed(g);
+    if (merges > left)
+        return KAS_REJECT_OUTPUT;
     if (others + merges > left)
         return KAS_REJECT_DEAD_END;
-    return left > g->width - 1 || leaves_could_merge(guide) ? KAS_REJECT_NONE : KAS_REJECT_OUTPUT;
+    return left > g->width - 1 || kas_leaves_could_merge(g) ? KAS_REJECT_NONE : KAS_REJECT_OUTPUT;
 }
 
 static kas_view view_of(const kas_guide *guide, int i)

@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 
+#include "host/space/pair_uses.h"
 #include "host/space/primitive.h"
-#include "host/space/prune.h"
 #include "host/space/split.h"
 
 /* Dead ends of one try. More are rare, and a fresh try costs less than digging on. */
@@ -65,45 +65,43 @@ void kas_guided_begin(kas_guided *d, uint64_t attempt)
     d->primitives = o->min_primitives + (int)below(d, o->max_primitives - o->min_primitives + 1);
 }
 
-static int draw_value(void *context, int var, const kas_dim *value, int count)
+/* Any of the values that the shapes and all sizes that hold the variable allow. */
+static int draw_value(void *context, int var, const kas_value *const *value, int count)
 {
-    (void)var;
-    (void)value;
-    return (int)below(context, count);
+    kas_guided *d = context;
+    int allowed[KAS_MAX_SUBSTITUTIONS], found = 0;
+    for (int i = 0; i < count; i++)
+        if (value[i]->tiles && kas_growth_takes(d->growth, var, &value[i]->size))
+            allowed[found++] = i;
+    return found ? allowed[below(d, found)] : -1;
 }
 
 /* What proved useless in this step whatever the operation is. */
 typedef struct fruitless {
     uint64_t kept;                 /* nodes whose shape, made a leaf once more, serves nothing */
     uint64_t tiled[KAS_MAX_NODES]; /* [lhs]: every rhs that it is not to be broadcast to */
+    uint64_t multiplied[4][KAS_MAX_NODES]; /* [transpose][lhs]: nor multiplied by */
 } fruitless;
 
-static bool is_broadcast(const kas_use *use)
+/* Where it is noted that no broadcast or product of two shapes serves. */
+static uint64_t *pair_note(fruitless *f, const kas_use *use)
 {
-    return kas_type_of((kas_op)use->op) == KAS_TYPE_BROADCAST;
+    return use->op == KAS_OP_BMM ? &f->multiplied[use->transpose][use->in[0]]
+                                 : &f->tiled[use->in[0]];
 }
 
-static bool is_fruitless(const fruitless *f, const kas_use *use)
+static bool is_fruitless(fruitless *f, const kas_use *use)
 {
-    if (is_broadcast(use))
-        return f->tiled[use->in[0]] >> use->in[1] & 1;
+    if (kas_type_is_of_pairs(kas_type_of((kas_op)use->op)))
+        return *pair_note(f, use) >> use->in[1] & 1;
     return kas_op_keeps_shape((kas_op)use->op) && (f->kept >> use->in[0] & 1);
-}
-
-static void note_refusal(const kas_growth *g, const kas_use *use, fruitless *f)
-{
-    bool pair =
-        g->refused == KAS_REFUSED_SHAPE || g->refused == KAS_REFUSED_SIZE ||
-        (g->refused == KAS_REFUSED_PRUNED && kas_prune_pair(&g->kernel, use->in[0], use->in[1]));
-    if (is_broadcast(use) && pair)
-        f->tiled[use->in[0]] |= (uint64_t)1 << use->in[1];
 }
 
 /* The rest could not merge with a leaf of this shape. A value drawn on the way could be another. */
 static void note_shape(const kas_growth *g, const kas_use *use, fruitless *f)
 {
-    if (is_broadcast(use) && !g->step[g->kernel.nodes - 1].saved)
-        f->tiled[use->in[0]] |= (uint64_t)1 << use->in[1];
+    if (kas_type_is_of_pairs(kas_type_of((kas_op)use->op)) && !g->step[g->kernel.nodes - 1].saved)
+        *pair_note(f, use) |= (uint64_t)1 << use->in[1];
     if (kas_op_keeps_shape((kas_op)use->op))
         f->kept |= (uint64_t)1 << use->in[0];
 }
@@ -113,10 +111,8 @@ static void note_shape(const kas_growth *g, const kas_use *use, fruitless *f)
 static bool try_use(kas_guided *d, const kas_use *use, fruitless *f)
 {
     kas_growth *g = d->growth;
-    if (!kas_growth_try(g, use, draw_value, d)) {
-        note_refusal(g, use, f);
+    if (!kas_growth_try(g, use, draw_value, d))
         return false;
-    }
     kas_reject why = kas_guide_admits(&d->guide);
     if (why == KAS_REJECT_NONE &&
         (g->kernel.nodes <= g->primitives || kas_growth_finish(g) == KAS_REJECT_NONE))
@@ -155,11 +151,7 @@ static bool try_pairs(kas_guided *d, kas_type type, const kas_use_filter *filter
     enum { DRAWS = 24 };
     for (int n = 0; n < DRAWS && d->growth->kernel.nodes > 1; n++) {
         kas_use use = draw_pair(d, type);
-        const kas_node *node = d->growth->kernel.node;
-        if (kas_use_passes(filter, &use) && kas_use_has_leaves(filter, &use) &&
-            !is_fruitless(f, &use) &&
-            (type != KAS_TYPE_BMM ||
-             kas_shapes_could_multiply(&node[use.in[0]].shape, &node[use.in[1]].shape)) &&
+        if (kas_pair_use_serves(d->growth, filter, &use) && !is_fruitless(f, &use) &&
             try_use(d, &use, f))
             return true;
     }
@@ -168,9 +160,11 @@ static bool try_pairs(kas_guided *d, kas_type type, const kas_use_filter *filter
 
 static bool try_type(kas_guided *d, kas_type type, const kas_use_filter *filter, fruitless *f)
 {
-    if ((type == KAS_TYPE_BROADCAST || type == KAS_TYPE_BMM) && try_pairs(d, type, filter, f))
+    const bool pairs = kas_type_is_of_pairs(type);
+    if (pairs && try_pairs(d, type, filter, f))
         return true;
-    int count = kas_list_uses(&d->growth->kernel, type, filter, d->use);
+    int count = pairs ? kas_list_pair_uses(d->growth, type, filter, d->use)
+                      : kas_list_uses(&d->growth->kernel, type, filter, d->use);
     while (count > 0) {
         uint32_t pick = below(d, count);
         if (!is_fruitless(f, &d->use[pick]) && try_use(d, &d->use[pick], f))

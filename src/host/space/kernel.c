@@ -94,10 +94,33 @@ uint32_t kas_kernel_vars(const kas_kernel *kernel)
     return vars;
 }
 
+/* Does an attribute of the node hold the variable, be it through its split? */
+static bool holds(const kas_kernel *kernel, const kas_node *node, int var)
+{
+    const unsigned attributes = kas_primitive_get(node->op)->attributes;
+    return ((attributes & KAS_ATTR_OUT) && node->out.exp[KAS_SYM_X0 + var] != 0) ||
+           ((attributes & KAS_ATTR_SPLIT) &&
+            kernel->split[node->split % KAS_MAX_SPLITS].whole.exp[KAS_SYM_X0 + var] != 0);
+}
+
+uint64_t kas_kernel_nodes_of(const kas_kernel *kernel, int var)
+{
+    uint64_t found = 0;
+    for (int i = 0; i < kernel->nodes; i++) {
+        const kas_node *node = &kernel->node[i];
+        bool depends = holds(kernel, node, var);
+        for (int k = 0; k < node->inputs; k++)
+            depends = depends || (found >> node->in[k] & 1);
+        found |= (uint64_t)depends << i;
+    }
+    return found;
+}
+
 kas_status kas_kernel_substitute(kas_kernel *kernel, int var, const kas_dim *value)
 {
     if (var < 0 || var >= KAS_MAX_VARS)
         return kas_fail(KAS_FAILURE, "there is no variable x%d", var);
+    uint64_t nodes = kas_kernel_nodes_of(kernel, var);
     for (int i = 0; i < kernel->nodes; i++) {
         kas_node *node = &kernel->node[i];
         if (kas_node_has_out(node) && !kas_dim_substitute(&node->out, var, value, &node->out))
@@ -106,8 +129,8 @@ kas_status kas_kernel_substitute(kas_kernel *kernel, int var, const kas_dim *val
     for (int s = 0; s < KAS_MAX_SPLITS; s++)
         if (!kas_dim_substitute(&kernel->split[s].whole, var, value, &kernel->split[s].whole))
             return kas_fail(KAS_ILLEGAL, "the value for x%d leaves the range of split S%d", var, s);
-    for (int i = 0; i < kernel->nodes; i++)
-        KAS_TRY(kas_node_infer(kernel, i));
+    for (; nodes; nodes &= nodes - 1)
+        KAS_TRY(kas_node_infer(kernel, __builtin_ctzll(nodes)));
     return KAS_OK;
 }
 

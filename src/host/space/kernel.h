@@ -136,13 +136,30 @@ const kas_op_info *kas_op_get(kas_op op);
 
 /* Does the tensor still have a dim along KAS_AXIS_H or KAS_AXIS_W, and where in the list of its
  * dims [channels..., H, W] that one is. */
-bool kas_shape_has(const kas_shape *shape, int axis);
+static inline bool kas_shape_has(const kas_shape *shape, int axis)
+{
+    return shape->spatial[axis == KAS_AXIS_W].num != 0;
+}
 int kas_shape_place(const kas_shape *shape, int axis);
 /* Both dims there, and whole: H and W, as the output must have them. */
 bool kas_shape_has_image(const kas_shape *shape);
 /* Number of dims of a shape, and dim i of that list. */
-int kas_shape_rank(const kas_shape *shape);
-kas_dim kas_shape_dim(const kas_shape *shape, int i);
+static inline int kas_shape_rank(const kas_shape *shape)
+{
+    return shape->channels + kas_shape_has(shape, KAS_AXIS_H) + kas_shape_has(shape, KAS_AXIS_W);
+}
+static inline const kas_dim *kas_shape_at(const kas_shape *shape, int i)
+{
+    if (i < shape->channels)
+        return &shape->channel[i];
+    return &shape->spatial[i > shape->channels || !kas_shape_has(shape, KAS_AXIS_H)];
+}
+static inline kas_dim kas_shape_dim(const kas_shape *shape, int i)
+{
+    return *kas_shape_at(shape, i);
+}
+/* Product of dims [from, to); false on overflow of the monomial. */
+bool kas_shape_product(const kas_shape *shape, int from, int to, kas_dim *out);
 /* Product of all dims (without batch and instance); false on overflow of the monomial. */
 bool kas_shape_size(const kas_shape *shape, kas_dim *out);
 bool kas_shape_equal(const kas_shape *a, const kas_shape *b); /* dims only, not is_group */
@@ -175,8 +192,9 @@ int kas_product_kept(const kas_kernel *kernel, int node, const kas_product *prod
 
 /* Free variables: bit v is set when x_v still appears in the `out` of a node. */
 uint32_t kas_kernel_vars(const kas_kernel *kernel);
-/* Replaces x_var everywhere and re-infers every node (6.2); the rules of the whole kernel are not
- * checked, so that a kernel that is still growing can be substituted too. */
+/* Replaces x_var everywhere and re-infers every node that it changes (6.2), all of which are
+ * inferred already; the rules of the whole kernel are not checked, so that a kernel that is still
+ * growing can be substituted too. */
 kas_status kas_kernel_substitute(kas_kernel *kernel, int var, const kas_dim *value);
 
 /* Legality at one target: every dim an integer, groups divide, broadcasts tile. */

@@ -1,22 +1,6 @@
 /* The solver by shape matching, paper 6.2. */
 #include "host/space/solve.h"
 
-/* Is the monomial an integer whatever the target is?  Group numbers divide C, so every C above the
- * line makes good one group symbol below it; nothing else may stand below. Variables are left out.
- */
-static bool integral_by_default(const kas_dim *m)
-{
-    int below = 0;
-    if (m->den != 1)
-        return false;
-    for (int s = KAS_SYM_C; s < KAS_SYM_G0; s++)
-        if (m->exp[s] < 0)
-            return false;
-    for (int s = KAS_SYM_G0; s < KAS_SYM_X0; s++)
-        below += m->exp[s] < 0 ? -m->exp[s] : 0;
-    return below <= m->exp[KAS_SYM_C];
-}
-
 typedef struct factoring {
     const kas_dim *whole; /* M * x_LHS */
     kas_dim *out;
@@ -28,7 +12,7 @@ static void try_factor(factoring *f, const kas_dim *factor)
 {
     kas_dim rest;
     if (f->count < KAS_MAX_SUBSTITUTIONS && kas_dim_div(f->whole, factor, &rest) &&
-        integral_by_default(factor) && integral_by_default(&rest))
+        kas_dim_is_whole_by_default(factor) && kas_dim_is_whole_by_default(&rest))
         f->out[f->count++] = *factor;
 }
 
@@ -87,7 +71,7 @@ kas_status kas_match_substitutions(const kas_shape *lhs, const kas_shape *rhs,
     if (!kas_dim_div(&parts.rhs, &parts.lhs, &whole))
         return kas_fail(KAS_ILLEGAL, "broadcast: a ratio of sizes leaves its range");
     factoring f = {.whole = &whole, .out = out};
-    if (integral_by_default(&whole)) {
+    if (kas_dim_is_whole_by_default(&whole)) {
         all_factors(&f);
     } else if (kas_dim_var(&whole) >= 0) {
         out[f.count++] = kas_dim_const(1);

@@ -78,6 +78,9 @@ kas_status kas_shape_insert(kas_shape *shape, int i, const kas_dim *dim, bool is
  * many, at most KAS_MAX_DIMS + 1; -1 when one leaves its range (message set). */
 int kas_node_integers(const kas_kernel *kernel, int i, kas_dim out[KAS_MAX_DIMS + 1]);
 
+/* Bit i: the shape of node i follows from the variable. */
+uint64_t kas_kernel_nodes_of(const kas_kernel *kernel, int var);
+
 /* Products of the channel dims that an FC keeps apart (the group dims, if `grouped`) and of those
  * that it contracts. */
 kas_status kas_contracted_dims(const kas_kernel *kernel, int i, kas_dim *groups, kas_dim *fan_in);

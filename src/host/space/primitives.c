@@ -141,6 +141,8 @@ kas_status kas_node_fail(const kas_kernel *kernel, int i, const char *format, ..
     const kas_op_info *info = kas_op_get(kernel->node[i].op);
     char text[512];
     va_list args;
+    if (kas_is_quiet(KAS_ILLEGAL))
+        return KAS_ILLEGAL;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);

@@ -103,8 +103,7 @@ static bool fc(const kas_kernel *k, const kas_node *node)
 
 static bool is_one(const kas_shape *shape, int i)
 {
-    kas_dim dim = kas_shape_dim(shape, i);
-    return kas_dim_is_one(&dim);
+    return kas_dim_is_one(kas_shape_at(shape, i));
 }
 
 static bool fold(const kas_kernel *k, const kas_node *node)
@@ -211,27 +210,20 @@ static bool is_rectified(const kas_kernel *k, int a, int b)
     return (node->op == KAS_OP_RELU || node->op == KAS_OP_ABS) && node->in[0] == b;
 }
 
-/* Does LHS have to be tiled over pixels as if they were channels?  Not when it has one value for
- * each of the pixels that it is tiled over, as [H*W] over [C, H, W] has. */
-static bool mixes_pixels(const kas_shape *lhs, const kas_shape *rhs)
+bool kas_shapes_mix_pixels(const kas_shape *lhs, const kas_shape *rhs)
 {
     kas_broadcast parts;
-    kas_dim pixels = kas_dim_const(1);
-    if (kas_broadcast_align(lhs, rhs, &parts) != KAS_OK)
+    kas_dim pixels;
+    if (kas_broadcast_align(lhs, rhs, &parts) != KAS_OK ||
+        !kas_shape_product(rhs, rhs->channels, kas_shape_rank(rhs) - parts.suffix, &pixels))
         return true;
-    for (int d = rhs->channels; d < kas_shape_rank(rhs) - parts.suffix; d++) {
-        const kas_dim dim = kas_shape_dim(rhs, d);
-        if (!kas_dim_mul(&pixels, &dim, &pixels))
-            return true;
-    }
     return !kas_dim_is_one(&pixels) && !kas_dim_is_one(&parts.lhs) &&
            !kas_dim_equal(&pixels, &parts.lhs);
 }
 
-bool kas_prune_pair(const kas_kernel *k, int lhs, int rhs)
+bool kas_same_values(const kas_kernel *k, int a, int b)
 {
-    return ungrouped(k, lhs) == ungrouped(k, rhs) ||
-           mixes_pixels(&k->node[lhs].shape, &k->node[rhs].shape);
+    return ungrouped(k, a) == ungrouped(k, b);
 }
 
 static bool blend(const kas_kernel *k, const kas_node *node)
@@ -240,7 +232,7 @@ static bool blend(const kas_kernel *k, const kas_node *node)
     const kas_node *lhs = &k->node[a], *rhs = &k->node[b];
     bool equal = kas_shape_equal(&lhs->shape, &rhs->shape);
     bool sum = node->op == KAS_OP_ADD || node->op == KAS_OP_SUB;
-    if (kas_prune_pair(k, a, b))
+    if (kas_same_values(k, a, b) || kas_shapes_mix_pixels(&lhs->shape, &rhs->shape))
         return true;                              /* x - x, or nothing that means anything */
     if (equal && a > b && node->op != KAS_OP_SUB) /* commutes: one order is enough */
         return true;

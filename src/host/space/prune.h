@@ -10,8 +10,12 @@
 /* Is node i redundant, given the nodes before it?  Its shape is inferred. */
 bool kas_prune_node(const kas_kernel *kernel, int i);
 
-/* Is every broadcast of the one to the other redundant? */
-bool kas_prune_pair(const kas_kernel *kernel, int lhs, int rhs);
+/* Is the one the other, perhaps in another grouping?  Then a broadcast of them is redundant. */
+bool kas_same_values(const kas_kernel *kernel, int a, int b);
+
+/* Does LHS have to be tiled over pixels as if they were channels?  Not when it has one value for
+ * each of the pixels that it is tiled over, as [H*W] over [C, H, W] has. */
+bool kas_shapes_mix_pixels(const kas_shape *lhs, const kas_shape *rhs);
 
 /* kas_prune_node for a complete kernel: every node again (a substitution may have made it
  * redundant) and the rules that need to know all consumers. */

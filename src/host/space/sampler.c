@@ -124,8 +124,7 @@ static kas_reject draw_kernel(workshop *w, uint64_t attempt)
     return kas_guided_try(&w->guided);
 }
 
-/* Leaves the kernel in w->growth and its sizes in w->solver. */
-static kas_status make_attempt(workshop *w, uint64_t attempt, kas_attempt *how)
+static kas_status try_until_done(workshop *w, uint64_t attempt, kas_attempt *how)
 {
     bool guided = is_guided(w->options);
     *how = (kas_attempt){0};
@@ -139,7 +138,16 @@ static kas_status make_attempt(workshop *w, uint64_t attempt, kas_attempt *how)
         how->rejected[how->why] += how->why != KAS_REJECT_NONE;
     } while (guided && how->why != KAS_REJECT_NONE && how->tries < MOST_TRIES &&
              !kas_guided_is_hopeless(&w->guided));
-    return KAS_OK;
+    return kas_pairs_status(w->growth->pairs);
+}
+
+/* Leaves the kernel in w->growth and its sizes in w->solver. */
+static kas_status make_attempt(workshop *w, uint64_t attempt, kas_attempt *how)
+{
+    const bool quiet = kas_quiet(true);
+    kas_status status = try_until_done(w, attempt, how);
+    kas_quiet(quiet);
+    return status;
 }
 
 kas_status kas_sample_attempt(const kas_sample_options *options, const kas_target *targets,
@@ -264,7 +272,7 @@ static kas_status attempt_once(kas_sampler *s, kas_sample *out, bool *found)
     out->attempt = s->attempt++;
     KAS_TRY(make_attempt(w, out->attempt, &how));
     if (how.why == KAS_REJECT_NONE) {
-        KAS_TRY(kas_kernel_name(&w->growth->kernel, out->name));
+        KAS_TRY(kas_canonical_name(&w->growth->kernel, out->name));
         KAS_TRY(add_name(&s->names, strtoull(out->name, NULL, 16), found));
     }
     count_attempt(&s->stats, &how, *found);

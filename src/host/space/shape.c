@@ -1,10 +1,5 @@
 #include "host/space/primitive.h"
 
-bool kas_shape_has(const kas_shape *shape, int axis)
-{
-    return shape->spatial[axis == KAS_AXIS_W].num != 0;
-}
-
 int kas_shape_place(const kas_shape *shape, int axis)
 {
     return shape->channels + (axis == KAS_AXIS_W && kas_shape_has(shape, KAS_AXIS_H));
@@ -16,27 +11,18 @@ bool kas_shape_has_image(const kas_shape *shape)
     return kas_dim_equal(&shape->spatial[0], &h) && kas_dim_equal(&shape->spatial[1], &w);
 }
 
-int kas_shape_rank(const kas_shape *shape)
+bool kas_shape_product(const kas_shape *shape, int from, int to, kas_dim *out)
 {
-    return shape->channels + kas_shape_has(shape, KAS_AXIS_H) + kas_shape_has(shape, KAS_AXIS_W);
-}
-
-kas_dim kas_shape_dim(const kas_shape *shape, int i)
-{
-    if (i < shape->channels)
-        return shape->channel[i];
-    return shape->spatial[i > shape->channels || !kas_shape_has(shape, KAS_AXIS_H)];
+    *out = from < to ? *kas_shape_at(shape, from) : kas_dim_const(1);
+    for (int i = from + 1; i < to; i++)
+        if (!kas_dim_mul(out, kas_shape_at(shape, i), out))
+            return false;
+    return true;
 }
 
 bool kas_shape_size(const kas_shape *shape, kas_dim *out)
 {
-    *out = kas_dim_const(1);
-    for (int i = 0; i < kas_shape_rank(shape); i++) {
-        kas_dim dim = kas_shape_dim(shape, i);
-        if (!kas_dim_mul(out, &dim, out))
-            return false;
-    }
-    return true;
+    return kas_shape_product(shape, 0, kas_shape_rank(shape), out);
 }
 
 bool kas_shape_equal(const kas_shape *a, const kas_shape *b)
@@ -54,9 +40,8 @@ void kas_shape_print(const kas_shape *shape, kas_buf *out)
 {
     kas_buf_puts(out, "[");
     for (int i = 0; i < kas_shape_rank(shape); i++) {
-        kas_dim dim = kas_shape_dim(shape, i);
         kas_buf_puts(out, i ? ", " : "");
-        kas_dim_print(&dim, out);
+        kas_dim_print(kas_shape_at(shape, i), out);
     }
     kas_buf_puts(out, "]");
 }
@@ -64,12 +49,17 @@ void kas_shape_print(const kas_shape *shape, kas_buf *out)
 bool kas_shape_theorem1(const kas_shape *shape)
 {
     int found = 0;
-    for (int i = 0; i < shape->channels; i++)
-        for (int v = 0; v < KAS_MAX_VARS; v++) {
-            int e = shape->channel[i].exp[KAS_SYM_X0 + v];
-            if (e != 0 && (e != 1 || ++found > 1))
-                return false;
-        }
+    for (int i = 0; i < shape->channels; i++) {
+        kas_dim rest = shape->channel[i];
+        int v = kas_dim_var(&rest);
+        if (v < 0)
+            continue;
+        if (rest.exp[KAS_SYM_X0 + v] != 1 || ++found > 1)
+            return false;
+        rest.exp[KAS_SYM_X0 + v] = 0;
+        if (kas_dim_var(&rest) >= 0)
+            return false;
+    }
     return true;
 }
 

@@ -288,72 +288,9 @@ static void add_broadcasts(list *l, int lhs, int nodes)
     }
 }
 
-static bool size_of(const kas_shape *shape, int from, int to, kas_dim *out)
-{
-    *out = kas_dim_const(1);
-    for (int d = from; d < to; d++) {
-        kas_dim dim = kas_shape_dim(shape, d);
-        if (!kas_dim_mul(out, &dim, out))
-            return false;
-    }
-    return true;
-}
-
-/* Do some dims of `part`, from its first on or up to its last, have that size? */
-static bool has_part(const kas_shape *part, const kas_dim *size)
-{
-    kas_dim product;
-    for (int length = 1; length <= part->channels; length++)
-        if ((size_of(part, 0, length, &product) && kas_dim_equal(&product, size)) ||
-            (size_of(part, part->channels - length, part->channels, &product) &&
-             kas_dim_equal(&product, size)))
-            return true;
-    return false;
-}
-
-bool kas_shapes_could_multiply(const kas_shape *a, const kas_shape *b)
-{
-    kas_dim channels[2], pixels[2];
-    const kas_shape *shape[2] = {a, b};
-    bool flat[2];
-    if (a->channels && b->channels && a->is_group[0] && b->is_group[0])
-        return true; /* a batch: what is left of them is not looked at */
-    for (int k = 0; k < 2; k++) {
-        int rank = kas_shape_rank(shape[k]);
-        flat[k] = rank == shape[k]->channels;
-        if (!size_of(shape[k], 0, shape[k]->channels, &channels[k]) ||
-            !size_of(shape[k], shape[k]->channels, rank, &pixels[k]))
-            return false;
-    }
-    if (flat[0] && flat[1])
-        return false;
-    if (flat[0] || flat[1])
-        return has_part(shape[flat[1]], &channels[!flat[1]]) ||
-               has_part(shape[flat[1]], &pixels[!flat[1]]);
-    return kas_dim_equal(&channels[0], &channels[1]) || kas_dim_equal(&pixels[0], &pixels[1]) ||
-           kas_dim_equal(&channels[0], &pixels[1]) || kas_dim_equal(&pixels[0], &channels[1]);
-}
-
-/* Every pair with every transpose, with and without softmax. */
-static void add_products(list *l, const kas_kernel *kernel, int lhs)
-{
-    kas_use use = {.op = KAS_OP_BMM, .inputs = 2, .in = {(uint8_t)lhs}};
-    for (int rhs = 0; rhs < kernel->nodes; rhs++) {
-        use.in[1] = (uint8_t)rhs;
-        if (!kas_use_has_leaves(l->filter, &use) ||
-            !kas_shapes_could_multiply(&kernel->node[lhs].shape, &kernel->node[rhs].shape))
-            continue;
-        for (use.transpose = 0; use.transpose <= KAS_TRANSPOSE_LHS + KAS_TRANSPOSE_RHS;
-             use.transpose++)
-            for (use.softmax = 0; use.softmax < 2; use.softmax++)
-                add(l, use);
-    }
-}
-
 static bool has_size(const kas_shape *shape, int d, const kas_dim *size)
 {
-    kas_dim dim = kas_shape_dim(shape, d);
-    return kas_dim_equal(&dim, size);
+    return kas_dim_equal(kas_shape_at(shape, d), size);
 }
 
 /* Every segment of every dim that a split of the kernel cuts. */
@@ -447,9 +384,6 @@ static void add_uses(list *l, const kas_kernel *kernel, kas_type type, int i)
         add_windows(l, kernel, i, KAS_OP_CONV, 1);
         add_windows(l, kernel, i, KAS_OP_CONV_DEPTHWISE, 0);
         break;
-    case KAS_TYPE_BMM:
-        add_products(l, kernel, i);
-        break;
     case KAS_TYPE_POOL:
         add_windows(l, kernel, i, KAS_OP_POOL_AVG, 0);
         add_windows(l, kernel, i, KAS_OP_POOL_MAX, 0);
@@ -461,6 +395,7 @@ static void add_uses(list *l, const kas_kernel *kernel, kas_type type, int i)
         add_slices(l, kernel, i);
         break;
     case KAS_TYPE_CONCAT: /* see add_concats */
+    case KAS_TYPE_BMM:    /* see kas_list_pair_uses */
     case KAS_TYPE_COUNT:
         break;
     }

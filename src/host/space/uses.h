@@ -61,18 +61,14 @@ typedef struct kas_use {
 kas_node kas_use_node(const kas_use *use, int var);
 kas_use kas_node_use(const kas_node *node);
 
-/* All pairs of nodes with the four transposes of a product, with and without softmax; every other
- * type has fewer, concatenations aside, whose list may be cut. */
+/* All pairs of nodes with the four transposes of a product, with and without softmax
+ * (pair_uses.h); every other type has fewer, concatenations aside, whose list may be cut. */
 enum { KAS_MAX_USES = KAS_MAX_NODES * KAS_MAX_NODES * 8 };
 
-/* Uses of one type on the nodes there are that pass the filter, legal or not: attributes are in
- * range, but shapes and rules are left to kas_node_infer. Returns how many. */
+/* Uses of one type but bmm on the nodes there are that pass the filter, legal or not: attributes
+ * are in range, but shapes and rules are left to kas_node_infer. Returns how many. */
 int kas_list_uses(const kas_kernel *kernel, kas_type type, const kas_use_filter *filter,
                   kas_use out[KAS_MAX_USES]);
-
-/* Could a product of the two be legal?  One contracts the channels or the pixels of each, of the
- * same size; with batch dims or without pixels a part of the channels will do. */
-bool kas_shapes_could_multiply(const kas_shape *a, const kas_shape *b);
 
 /* Does the filter let the use through: its operation and attributes, and the number of leaves among
  * its operands? */

@@ -1,21 +1,8 @@
 #include "host/space/primitive.h"
 
-/* Product of dims [from, to) of the list [channels..., H, W]. */
-static bool product(const kas_shape *shape, int from, int to, kas_dim *out)
-{
-    *out = from < to ? kas_shape_dim(shape, from) : kas_dim_const(1);
-    for (int i = from + 1; i < to; i++) {
-        kas_dim dim = kas_shape_dim(shape, i);
-        if (!kas_dim_mul(out, &dim, out))
-            return false;
-    }
-    return true;
-}
-
 static bool same_dim(const kas_shape *a, int i, const kas_shape *b, int j)
 {
-    kas_dim x = kas_shape_dim(a, i), y = kas_shape_dim(b, j);
-    return kas_dim_equal(&x, &y);
+    return kas_dim_equal(kas_shape_at(a, i), kas_shape_at(b, j));
 }
 
 kas_status kas_broadcast_align(const kas_shape *lhs, const kas_shape *rhs, kas_broadcast *out)
@@ -29,7 +16,8 @@ kas_status kas_broadcast_align(const kas_shape *lhs, const kas_shape *rhs, kas_b
     }
     while (out->prefix < l && out->prefix < r && same_dim(lhs, out->prefix, rhs, out->prefix))
         out->prefix++;
-    if (!product(lhs, out->prefix, l, &out->lhs) || !product(rhs, out->prefix, r, &out->rhs))
+    if (!kas_shape_product(lhs, out->prefix, l, &out->lhs) ||
+        !kas_shape_product(rhs, out->prefix, r, &out->rhs))
         return kas_fail(KAS_ILLEGAL, "broadcast: a product of sizes leaves its range");
     return KAS_OK;
 }

@@ -19,13 +19,9 @@ static bool has_columns(const kas_shape *shape)
 static kas_status product_of(const kas_kernel *kernel, int i, const kas_shape *shape, int from,
                              int to, kas_dim *out)
 {
-    *out = kas_dim_const(1);
-    for (int d = from; d < to; d++) {
-        kas_dim dim = kas_shape_dim(shape, d);
-        if (!kas_dim_mul(out, &dim, out))
-            return kas_node_fail(kernel, i, "a product of sizes leaves its range");
-    }
-    return KAS_OK;
+    return kas_shape_product(shape, from, to, out)
+               ? KAS_OK
+               : kas_node_fail(kernel, i, "a product of sizes leaves its range");
 }
 
 /* A tensor without H and W is cut where its contracted part has the size of the other's: the

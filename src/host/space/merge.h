@@ -1,0 +1,27 @@
+/* Can the leaves of a growing kernel be merged into [C, H, W] by the primitives that are left, when
+ * only merges are left?  Tries every way of merging their shapes. Internal to the samplers. */
+#ifndef KAS_SPACE_MERGE_H
+#define KAS_SPACE_MERGE_H
+
+#include "host/space/growth.h"
+
+/* Could LHS be broadcast to RHS, as far as their shapes and the values of LHS's variable tell? */
+bool kas_could_blend(const kas_growth *g, uint32_t lhs, uint32_t rhs);
+
+/* Likewise, and could the result be the output? */
+bool kas_could_blend_last(const kas_growth *g, uint32_t lhs, uint32_t rhs);
+/* Transposes of products of the two that could be the output, as bits. */
+unsigned kas_last_products(const kas_growth *g, uint32_t lhs, uint32_t rhs);
+
+/* Could the node be the output without another primitive? */
+bool kas_could_be_output(const kas_growth *g, int i);
+
+/* No legal way is overlooked; that one was found does not promise that no other rule stands against
+ * it. */
+bool kas_leaves_could_merge(const kas_growth *g);
+
+/* Likewise once the use has given a tensor of shape number `result`, from shapes alone; true where
+ * more than merges would be left, or nothing. */
+bool kas_leaves_could_merge_after(const kas_growth *g, const kas_use *use, uint32_t result);
+
+#endif

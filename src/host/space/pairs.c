@@ -1,0 +1,366 @@
+#include "host/space/pairs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/space/primitive.h"
+#include "host/space/prune.h"
+#include "host/space/solve.h"
+
+/* Shapes and values kept at most, when an attempt begins; a few thousand shapes make up nearly all
+ * that a sampler meets. PAIRS slots take the newcomer in place of what was there. */
+enum {
+    MOST_NUMBERS = 1 << 12,
+    MOST_VALUES = 1 << 15,
+    MOST_CONTEXTS = 1 << 10,
+    PAIRS = 1 << 13,
+    MERGES = 1 << 13
+};
+
+typedef struct context {
+    uint32_t group;
+    kas_split split[KAS_MAX_SPLITS];
+} context;
+
+typedef struct merge {
+    kas_merge_key key; /* all 0: empty */
+    bool answer;
+} merge;
+
+struct kas_pairs {
+    bool failed;
+    uint32_t numbers, room; /* room: a power of two */
+    kas_shape_facts *facts; /* [room] */
+    uint32_t *slot;         /* [2 * room]: number + 1 by hash, open addressing; 0 = empty */
+    uint32_t values, value_room;
+    kas_value *value;
+    kas_pair pair[PAIRS];
+    merge merge[MERGES];
+    uint32_t contexts;
+    context context[MOST_CONTEXTS];
+    kas_kernel product; /* LHS, RHS and a product of them */
+};
+
+kas_status kas_pairs_create(kas_pairs **out)
+{
+    const uint32_t room = 256;
+    kas_pairs *pairs = calloc(1, sizeof *pairs);
+    *out = pairs;
+    if (pairs) {
+        pairs->facts = malloc(room * sizeof *pairs->facts);
+        pairs->slot = calloc(2 * room, sizeof *pairs->slot);
+        pairs->value = malloc(room * sizeof *pairs->value);
+        pairs->room = pairs->value_room = room;
+    }
+    if (pairs && pairs->facts && pairs->slot && pairs->value)
+        return KAS_OK;
+    kas_pairs_free(pairs);
+    *out = NULL;
+    return kas_fail(KAS_NO_MEMORY, "no memory for the shapes of a sampler");
+}
+
+void kas_pairs_free(kas_pairs *pairs)
+{
+    if (!pairs)
+        return;
+    free(pairs->facts);
+    free(pairs->slot);
+    free(pairs->value);
+    free(pairs);
+}
+
+void kas_pairs_begin(kas_pairs *pairs)
+{
+    if (pairs->numbers <= MOST_NUMBERS && pairs->values <= MOST_VALUES &&
+        pairs->contexts < MOST_CONTEXTS)
+        return;
+    pairs->numbers = pairs->values = pairs->contexts = 0;
+    memset(pairs->slot, 0, 2 * (size_t)pairs->room * sizeof *pairs->slot);
+    memset(pairs->pair, 0, sizeof pairs->pair);
+    memset(pairs->merge, 0, sizeof pairs->merge);
+}
+
+kas_status kas_pairs_status(kas_pairs *pairs)
+{
+    if (!pairs->failed)
+        return KAS_OK;
+    pairs->failed = false;
+    return kas_fail(KAS_NO_MEMORY, "no memory for %u shapes of a sampler", 2 * pairs->room);
+}
+
+/* ---- numbers ---- */
+
+static uint64_t mix(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+    return hash ^ (hash >> 29);
+}
+
+static uint64_t hash_dim(uint64_t hash, const kas_dim *dim)
+{
+    uint64_t word[sizeof *dim / sizeof(uint64_t)];
+    _Static_assert(sizeof word == sizeof *dim, "a size is whole words");
+    memcpy(word, dim, sizeof word);
+    for (size_t i = 0; i < sizeof word / sizeof *word; i++)
+        hash = mix(hash, word[i]);
+    return hash;
+}
+
+static uint64_t hash_shape(const kas_shape *shape)
+{
+    uint64_t groups;
+    _Static_assert(sizeof groups == sizeof shape->is_group, "the marks are one word");
+    memcpy(&groups, shape->is_group, sizeof groups);
+    uint64_t hash = mix(groups, (uint64_t)shape->channels);
+    for (int d = 0; d < shape->channels; d++)
+        hash = hash_dim(hash, &shape->channel[d]);
+    return hash_dim(hash_dim(hash, &shape->spatial[0]), &shape->spatial[1]);
+}
+
+void kas_shape_find_output(kas_shape_facts *facts)
+{
+    const kas_dim c = kas_dim_symbol(KAS_SYM_C);
+    kas_dim product;
+    facts->output = KAS_OUTPUT_NEVER;
+    facts->var = -1;
+    if (!kas_shape_has_image(&facts->shape) ||
+        !kas_shape_product(&facts->shape, 0, facts->shape.channels, &product))
+        return;
+    facts->var = (int8_t)kas_dim_var(&product);
+    if (facts->var < 0) {
+        facts->output = kas_dim_equal(&product, &c) ? KAS_OUTPUT_AS_IT_IS : KAS_OUTPUT_NEVER;
+        return;
+    }
+    product.exp[KAS_SYM_X0 + facts->var] = 0;
+    if (kas_dim_div(&c, &product, &facts->value))
+        facts->output = KAS_OUTPUT_BY_VALUE;
+}
+
+static uint32_t *slot_of(const kas_pairs *pairs, const kas_shape *shape)
+{
+    const uint32_t last = 2 * pairs->room - 1;
+    uint32_t i = (uint32_t)hash_shape(shape) & last;
+    while (pairs->slot[i] &&
+           memcmp(&pairs->facts[pairs->slot[i] - 1].shape, shape, sizeof *shape) != 0)
+        i = (i + 1) & last;
+    return &pairs->slot[i];
+}
+
+static bool make_room(kas_pairs *pairs)
+{
+    const size_t room = 2 * (size_t)pairs->room;
+    uint32_t *slot = calloc(2 * room, sizeof *slot);
+    kas_shape_facts *facts = realloc(pairs->facts, room * sizeof *facts);
+    if (facts)
+        pairs->facts = facts;
+    if (!facts || !slot) {
+        free(slot);
+        return false;
+    }
+    free(pairs->slot);
+    pairs->slot = slot;
+    pairs->room = (uint32_t)room;
+    for (uint32_t n = 0; n < pairs->numbers; n++)
+        *slot_of(pairs, &pairs->facts[n].shape) = n + 1;
+    return true;
+}
+
+uint32_t kas_pairs_number(kas_pairs *pairs, const kas_shape *shape)
+{
+    uint32_t *slot = slot_of(pairs, shape);
+    if (*slot)
+        return *slot - 1;
+    if (pairs->numbers == pairs->room) {
+        if (!make_room(pairs)) {
+            pairs->failed = true;
+            return 0;
+        }
+        slot = slot_of(pairs, shape);
+    }
+    kas_shape_facts *facts = &pairs->facts[pairs->numbers];
+    facts->shape = *shape;
+    kas_shape_find_output(facts);
+    *slot = ++pairs->numbers;
+    return pairs->numbers - 1;
+}
+
+const kas_shape_facts *kas_pairs_facts(const kas_pairs *pairs, uint32_t number)
+{
+    return &pairs->facts[number];
+}
+
+/* ---- broadcasts ---- */
+
+static void give_value(kas_shape *shape, int var, const kas_dim *value)
+{
+    for (int d = 0; d < shape->channels; d++)
+        if (shape->channel[d].exp[KAS_SYM_X0 + var] != 0)
+            kas_dim_substitute(&shape->channel[d], var, value, &shape->channel[d]);
+}
+
+static bool tiles(const kas_shape *lhs, const kas_shape *rhs, int var, const kas_dim *value)
+{
+    kas_shape with_value = *lhs;
+    give_value(&with_value, var, value);
+    return !kas_shapes_mix_pixels(&with_value, rhs);
+}
+
+const kas_value *kas_pairs_values(const kas_pairs *pairs, const kas_pair *pair)
+{
+    return &pairs->value[pair->first_value];
+}
+
+static kas_value *add_values(kas_pairs *pairs, kas_pair *pair, int count)
+{
+    const uint32_t needed = pairs->values + (uint32_t)count;
+    if (needed > pairs->value_room) {
+        kas_value *value = realloc(pairs->value, 2 * (size_t)needed * sizeof *value);
+        if (!value) {
+            pairs->failed = true;
+            return NULL;
+        }
+        pairs->value = value;
+        pairs->value_room = 2 * needed;
+    }
+    pair->first_value = pairs->values;
+    pair->values = (uint32_t)count;
+    pairs->values = needed;
+    return &pairs->value[pair->first_value];
+}
+
+static kas_fit find_values(kas_pairs *pairs, kas_pair *pair, int var, const kas_dim *size,
+                           int count)
+{
+    const kas_shape *lhs = &pairs->facts[pair->lhs - 1].shape;
+    const kas_shape *rhs = &pairs->facts[pair->rhs - 1].shape;
+    kas_value *value = add_values(pairs, pair, count);
+    if (!value)
+        return KAS_FIT_NEVER;
+    pair->var = (int8_t)var;
+    for (int i = 0; i < count; i++)
+        value[i] = (kas_value){size[i], tiles(lhs, rhs, var, &size[i])};
+    return KAS_FIT_BY_VALUE;
+}
+
+static kas_fit find_fit(kas_pairs *pairs, kas_pair *pair)
+{
+    const kas_shape *lhs = &pairs->facts[pair->lhs - 1].shape;
+    const kas_shape *rhs = &pairs->facts[pair->rhs - 1].shape;
+    kas_dim value[KAS_MAX_SUBSTITUTIONS];
+    kas_broadcast parts;
+    int count, var;
+    pair->values = 0;
+    if (kas_broadcast_align(lhs, rhs, &parts) != KAS_OK ||
+        kas_match_substitutions(lhs, rhs, value, &count, &var) != KAS_OK)
+        return KAS_FIT_NEVER;
+    if (var >= 0)
+        return find_values(pairs, pair, var, value, count);
+    if (!kas_dim_div(&parts.rhs, &parts.lhs, &pair->repetitions))
+        return KAS_FIT_NEVER;
+    return kas_shapes_mix_pixels(lhs, rhs) ? KAS_FIT_MIXES : KAS_FIT_TILES;
+}
+
+/* ---- products ---- */
+
+/* Do some dims of `part`, from its first on or up to its last, have that size? */
+static bool has_part(const kas_shape *part, const kas_dim *size)
+{
+    const int channels = part->channels;
+    kas_dim product;
+    for (int length = 1; length <= channels; length++)
+        if ((kas_shape_product(part, 0, length, &product) && kas_dim_equal(&product, size)) ||
+            (kas_shape_product(part, channels - length, channels, &product) &&
+             kas_dim_equal(&product, size)))
+            return true;
+    return false;
+}
+
+/* Could any product of the two be legal?  One contracts the channels or the pixels of each, of the
+ * same size; with batch dims or without pixels a part of the channels will do. */
+static bool could_multiply(const kas_shape *a, const kas_shape *b)
+{
+    kas_dim channels[2], pixels[2];
+    const kas_shape *shape[2] = {a, b};
+    bool flat[2];
+    if (a->channels && b->channels && a->is_group[0] && b->is_group[0])
+        return true; /* a batch: what is left of them is not looked at */
+    for (int k = 0; k < 2; k++) {
+        int rank = kas_shape_rank(shape[k]);
+        flat[k] = rank == shape[k]->channels;
+        if (!kas_shape_product(shape[k], 0, shape[k]->channels, &channels[k]) ||
+            !kas_shape_product(shape[k], shape[k]->channels, rank, &pixels[k]))
+            return false;
+    }
+    if (flat[0] && flat[1])
+        return false;
+    if (flat[0] || flat[1])
+        return has_part(shape[flat[1]], &channels[!flat[1]]) ||
+               has_part(shape[flat[1]], &pixels[!flat[1]]);
+    return kas_dim_equal(&channels[0], &channels[1]) || kas_dim_equal(&pixels[0], &pixels[1]) ||
+           kas_dim_equal(&channels[0], &pixels[1]) || kas_dim_equal(&pixels[0], &channels[1]);
+}
+
+static void find_products(kas_pairs *pairs, kas_pair *pair)
+{
+    kas_kernel *kernel = &pairs->product;
+    pair->products = pair->outputs = 0;
+    if (!could_multiply(&pairs->facts[pair->lhs - 1].shape, &pairs->facts[pair->rhs - 1].shape))
+        return;
+    kernel->nodes = 3;
+    kernel->node[0].shape = pairs->facts[pair->lhs - 1].shape;
+    kernel->node[1].shape = pairs->facts[pair->rhs - 1].shape;
+    for (uint8_t t = 0; t <= KAS_TRANSPOSE_LHS + KAS_TRANSPOSE_RHS; t++) {
+        kernel->node[2] = (kas_node){.op = KAS_OP_BMM, .inputs = 2, .in = {0, 1}, .transpose = t};
+        if (kas_node_infer(kernel, 2) != KAS_OK)
+            continue;
+        pair->product[t] = kas_pairs_number(pairs, &kernel->node[2].shape);
+        pair->products |= (uint8_t)(1u << t);
+        if (pairs->facts[pair->product[t]].output != KAS_OUTPUT_NEVER)
+            pair->outputs |= (uint8_t)(1u << t);
+    }
+}
+
+const kas_pair *kas_pairs_get(kas_pairs *pairs, uint32_t lhs, uint32_t rhs)
+{
+    const uint64_t hash = mix(1, (uint64_t)lhs << 32 | rhs);
+    kas_pair *pair = &pairs->pair[hash % PAIRS];
+    if (pair->lhs == lhs + 1 && pair->rhs == rhs + 1)
+        return pair;
+    pair->lhs = lhs + 1;
+    pair->rhs = rhs + 1;
+    pair->fit = (uint8_t)find_fit(pairs, pair);
+    find_products(pairs, pair);
+    return pair;
+}
+
+/* ---- sets of shapes ---- */
+
+uint32_t kas_pairs_context(kas_pairs *pairs, uint32_t group, const kas_split *split)
+{
+    context *last = &pairs->context[pairs->contexts];
+    memset(last, 0, sizeof *last);
+    last->group = group;
+    memcpy(last->split, split, sizeof last->split);
+    uint32_t i = 0;
+    while (memcmp(&pairs->context[i], last, sizeof *last) != 0)
+        i++;
+    pairs->contexts += i == pairs->contexts;
+    return i + 1;
+}
+
+static uint32_t merge_slot(const kas_merge_key *key)
+{
+    uint64_t hash = mix(key->context, (uint64_t)key->shape[0] << 32 | key->shape[1]);
+    return (uint32_t)(mix(hash, key->shape[2]) % MERGES);
+}
+
+int kas_pairs_recall(const kas_pairs *pairs, const kas_merge_key *key)
+{
+    const merge *m = &pairs->merge[merge_slot(key)];
+    return memcmp(&m->key, key, sizeof *key) == 0 ? m->answer : -1;
+}
+
+void kas_pairs_remember(kas_pairs *pairs, const kas_merge_key *key, bool answer)
+{
+    pairs->merge[merge_slot(key)] = (merge){*key, answer};
+}

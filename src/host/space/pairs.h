@@ -1,0 +1,83 @@
+/* Shapes by number, and what two shapes may be to one another.
+ *
+ * A sampler meets the same shapes again and again, and most of what it asks about two operands (can
+ * the one be broadcast to the other and with which values of a variable, which of their products
+ * are legal, can the result be the output) depends on their shapes alone.  So every shape gets a
+ * number, and the answers are kept by pairs of numbers.  All of them follow from the shapes: a
+ * table that forgets changes how long an attempt takes and never what it gives.
+ *
+ * Like kas_buf, a table that got no memory says so afterwards: kas_pairs_status. Internal to the
+ * samplers. */
+#ifndef KAS_SPACE_PAIRS_H
+#define KAS_SPACE_PAIRS_H
+
+#include "host/space/kernel.h"
+
+/* May LHS be broadcast to RHS, as far as their shapes tell? */
+typedef enum kas_fit {
+    KAS_FIT_NEVER,   /* the shape rule forbids it */
+    KAS_FIT_MIXES,   /* a pruning rule does: kas_shapes_mix_pixels */
+    KAS_FIT_TILES,   /* `repetitions` must be an integer */
+    KAS_FIT_BY_VALUE /* a variable of LHS takes a value first */
+} kas_fit;
+
+/* A value of LHS's variable (kas_match_substitutions). */
+typedef struct kas_value {
+    kas_dim size;
+    bool tiles; /* no pruning rule is against it */
+} kas_value;
+
+typedef struct kas_pair {
+    uint32_t lhs, rhs;   /* numbers + 1; 0 = the slot is empty */
+    uint8_t fit;         /* kas_fit */
+    uint8_t products;    /* bit t: the product with transpose t is legal */
+    uint8_t outputs;     /* bit t: and could be the output */
+    int8_t var;          /* BY_VALUE: which variable */
+    uint32_t product[4]; /* [t]: number of the result's shape */
+    uint32_t values;     /* BY_VALUE: how many, and the place of the first: kas_pairs_values */
+    uint32_t first_value;
+    kas_dim repetitions; /* TILES */
+} kas_pair;
+
+/* What one shape could be. */
+typedef enum kas_output { KAS_OUTPUT_NEVER, KAS_OUTPUT_AS_IT_IS, KAS_OUTPUT_BY_VALUE } kas_output;
+typedef struct kas_shape_facts {
+    kas_shape shape;
+    uint8_t output; /* kas_output: is it [C, H, W]? */
+    int8_t var;     /* BY_VALUE: this variable must be `value` */
+    kas_dim value;
+} kas_shape_facts;
+
+/* Fills what follows from facts->shape: it is the output when it is [C, H, W] up to grouping, or is
+ * once a variable has its value. */
+void kas_shape_find_output(kas_shape_facts *facts);
+
+typedef struct kas_pairs kas_pairs;
+
+kas_status kas_pairs_create(kas_pairs **out);
+void kas_pairs_free(kas_pairs *pairs);
+
+/* Forgets everything when that has become much: numbers are good until the next call. */
+void kas_pairs_begin(kas_pairs *pairs);
+/* KAS_NO_MEMORY when a number or an answer since the last call is wrong for lack of memory. */
+kas_status kas_pairs_status(kas_pairs *pairs);
+
+/* The number of a shape, and what is known of it. */
+uint32_t kas_pairs_number(kas_pairs *pairs, const kas_shape *shape);
+const kas_shape_facts *kas_pairs_facts(const kas_pairs *pairs, uint32_t number);
+
+/* A number for a group number and a kernel's splits, good until kas_pairs_begin. */
+uint32_t kas_pairs_context(kas_pairs *pairs, uint32_t group, const kas_split *split);
+
+/* What was said of a set of shapes under a context: 0 or 1; -1 when it was not, or is forgotten. */
+typedef struct kas_merge_key {
+    uint32_t context, shape[3]; /* numbers + 1, ascending; 0 = none */
+} kas_merge_key;
+int kas_pairs_recall(const kas_pairs *pairs, const kas_merge_key *key);
+void kas_pairs_remember(kas_pairs *pairs, const kas_merge_key *key, bool answer);
+
+/* Valid until the next call. */
+const kas_pair *kas_pairs_get(kas_pairs *pairs, uint32_t lhs, uint32_t rhs);
+const kas_value *kas_pairs_values(const kas_pairs *pairs, const kas_pair *pair);
+
+#endif

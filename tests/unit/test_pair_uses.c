@@ -1,0 +1,182 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+
+#include "host/space/guided.h"
+#include "host/space/pair_uses.h"
+
+/* ResNet-18's four shapes. */
+static void shapes(kas_target out[4])
+{
+    for (int i = 0; i < 4; i++) {
+        uint32_t c = 64u << i, h = 56u >> i;
+        out[i] = (kas_target){.name = "layer",
+                              .c_in = c,
+                              .c_out = c,
+                              .c = c,
+                              .parts_in = 1,
+                              .parts_out = 1,
+                              .h = h,
+                              .w = h,
+                              .kernel_h = 3,
+                              .kernel_w = 3,
+                              .stride = 1};
+    }
+}
+
+/* Takes value number *context. */
+static int pick(void *context, int var, const kas_value *const *value, int count)
+{
+    (void)var;
+    (void)value;
+    return *(int *)context < count ? *(int *)context : -1;
+}
+
+typedef struct counts {
+    long offered, left_out, possible;
+} counts;
+
+/* Does any value make the use possible?  Leaves the growth as it was. */
+static bool is_possible(kas_guided *d, const kas_use *use)
+{
+    kas_growth *g = d->growth;
+    for (int value = 0; value < KAS_MAX_SUBSTITUTIONS; value++) {
+        if (!kas_growth_try(g, use, pick, &value)) {
+            if (!g->step[g->kernel.nodes].changed)
+                return false; /* not for the value's sake, or there are no more */
+            continue;
+        }
+        const bool by_value = g->step[g->kernel.nodes - 1].saved > 0;
+        bool fits = kas_guide_admits(&d->guide) == KAS_REJECT_NONE &&
+                    (g->kernel.nodes <= g->primitives || kas_growth_finish(g) == KAS_REJECT_NONE);
+        kas_growth_undo(g);
+        if (fits || !by_value)
+            return fits;
+    }
+    return false;
+}
+
+static void check_use(kas_guided *d, const kas_use_filter *filter, const kas_use *use, counts *n)
+{
+    if (!(filter->ops & KAS_OP_BIT(use->op)) || !kas_use_has_leaves(filter, use))
+        return;
+    const bool serves = kas_pair_use_serves(d->growth, filter, use);
+    const bool possible = is_possible(d, use);
+    n->offered += serves;
+    n->left_out += !serves;
+    n->possible += possible;
+    if (possible && !serves)
+        fail_msg("op %d of nodes %d and %d is left out and could be used", use->op, use->in[0],
+                 use->in[1]);
+}
+
+static void check_pairs(kas_guided *d, counts *n)
+{
+    const int nodes = d->growth->kernel.nodes;
+    kas_use_filter filter;
+    kas_guide_next(&d->guide, &filter);
+    for (int a = 0; a < nodes; a++)
+        for (int b = 0; b < nodes; b++) {
+            kas_use use = {.inputs = 2, .in = {(uint8_t)a, (uint8_t)b}};
+            for (use.op = KAS_OP_ADD; use.op <= KAS_OP_MAX && a != b; use.op++)
+                check_use(d, &filter, &use, n);
+            use.op = KAS_OP_BMM;
+            for (use.transpose = 0; use.transpose < 4; use.transpose++)
+                check_use(d, &filter, &use, n);
+        }
+}
+
+/* The list is what passes one by one. */
+static void check_list(kas_guided *d)
+{
+    static kas_use list[KAS_MAX_USES];
+    static const kas_type types[] = {KAS_TYPE_BROADCAST, KAS_TYPE_BMM};
+    kas_use_filter filter;
+    kas_guide_next(&d->guide, &filter);
+    for (int t = 0; t < 2; t++) {
+        const int count = kas_list_pair_uses(d->growth, types[t], &filter, list);
+        int passing = 0;
+        for (int a = 0; a < d->growth->kernel.nodes; a++)
+            for (int b = 0; b < d->growth->kernel.nodes; b++)
+                for (int k = 0; k < (t ? 8 : 5); k++) {
+                    const kas_use use = {.op = (uint8_t)(t ? KAS_OP_BMM : KAS_OP_ADD + k),
+                                         .inputs = 2,
+                                         .in = {(uint8_t)a, (uint8_t)b},
+                                         .transpose = (uint8_t)(t ? k / 2 : 0),
+                                         .softmax = (uint8_t)(t ? k % 2 : 0)};
+                    passing += kas_pair_use_serves(d->growth, &filter, &use);
+                }
+        assert_int_equal(count, passing);
+    }
+}
+
+/* On kernels of the sampler with 0 to 3 primitives taken back: whatever is not offered would be
+ * refused. */
+static void test_only_what_would_be_refused_is_left_out(void **state)
+{
+    (void)state;
+    kas_target t[4];
+    kas_growth *growth;
+    kas_guided guided;
+    counts n = {0};
+    kas_sample_options o = kas_sample_defaults();
+    o.max_primitives = 14;
+    shapes(t);
+    assert_int_equal(kas_growth_create(&o, t, 4, &growth), KAS_OK);
+    assert_int_equal(kas_guided_create(&o, t, 4, growth, &guided), KAS_OK);
+    const bool quiet = kas_quiet(true);
+    for (uint64_t attempt = 0; attempt < 150; attempt++) {
+        kas_guided_begin(&guided, attempt);
+        if (kas_guided_try(&guided) != KAS_REJECT_NONE)
+            continue;
+        for (int back = 0; back < 3; back++) {
+            kas_growth_undo(growth);
+            check_pairs(&guided, &n);
+            check_list(&guided);
+        }
+    }
+    kas_quiet(quiet);
+    print_message("%ld uses offered, %ld left out, %ld could be used\n", n.offered, n.left_out,
+                  n.possible);
+    assert_true(n.possible > 1000 && n.left_out > 1000);
+    kas_guided_free(&guided);
+    kas_growth_free(growth);
+}
+
+/* Numbers are equal exactly when shapes are, also beyond the first room. */
+static void test_numbers(void **state)
+{
+    (void)state;
+    enum { SHAPES = 3000 };
+    uint32_t number[SHAPES];
+    kas_pairs *pairs;
+    assert_int_equal(kas_pairs_create(&pairs), KAS_OK);
+    kas_pairs_begin(pairs);
+    for (int pass = 0; pass < 2; pass++)
+        for (uint32_t i = 0; i < SHAPES; i++) {
+            kas_shape shape = {.channels = 1, .channel = {kas_dim_const(i + 1)}};
+            shape.spatial[0] = kas_dim_symbol(KAS_SYM_H);
+            shape.is_group[0] = i % 2;
+            const uint32_t found = kas_pairs_number(pairs, &shape);
+            if (pass == 0)
+                number[i] = found;
+            assert_int_equal(found, i);
+            assert_int_equal(found, number[i]);
+            assert_true(kas_shape_equal(&kas_pairs_facts(pairs, found)->shape, &shape));
+        }
+    assert_int_equal(kas_pairs_status(pairs), KAS_OK);
+    kas_pairs_free(pairs);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_only_what_would_be_refused_is_left_out),
+        cmocka_unit_test(test_numbers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
