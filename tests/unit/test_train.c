@@ -455,7 +455,8 @@ static void latency_is_measured(void **state)
 {
     (void)state;
     kas_latency latency = {0};
-    assert_int_equal(kas_measure_latency(device, net, NULL, 4, NULL, &latency), KAS_OK);
+    assert_int_equal(kas_measure_latency(device, net, NULL, 4, KAS_PRECISION_FP32, NULL, &latency),
+                     KAS_OK);
     print_message("latency %.3f ms, interquartile range %.3f ms, %d repeats\n",
                   1e3 * latency.median, 1e3 * latency.iqr, latency.repeats);
     assert_true(latency.median > 0 && latency.iqr >= 0 && latency.repeats >= 10);

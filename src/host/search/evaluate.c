@@ -117,7 +117,8 @@ static kas_status measure(run *r, const kas_replacement *replacement, bool *go_o
     if (!*go_on)
         return KAS_OK;
     KAS_TRY(kas_measure_latency(r->bench->device, r->bench->problem.net, replacement,
-                                KAS_LATENCY_BATCH, NULL, &latency));
+                                KAS_LATENCY_BATCH,
+                                (kas_precision)r->bench->options.recipe.precision, NULL, &latency));
     r->out->measured.latency = latency.median;
     r->out->measured.latency_iqr = latency.iqr;
     kas_verdict verdict = kas_worker_measured(r->worker, &r->out->measured);

@@ -48,11 +48,14 @@ out:
 }
 
 kas_status kas_measure_latency(kas_device *device, const kas_net *net,
-                               const kas_replacement *replacement, int batch, const char *cache_dir,
-                               kas_latency *out)
+                               const kas_replacement *replacement, int batch,
+                               kas_precision precision, const char *cache_dir, kas_latency *out)
 {
-    kas_model_options options = {
-        .net = net, .replacement = replacement, .batch = batch, .cache_dir = cache_dir};
+    kas_model_options options = {.net = net,
+                                 .replacement = replacement,
+                                 .batch = batch,
+                                 .precision = precision,
+                                 .cache_dir = cache_dir};
     kas_step_options step = {.mode = KAS_TAPE_INFER};
     kas_model *model = NULL;
     kas_plan *plan = NULL;

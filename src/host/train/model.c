@@ -13,6 +13,7 @@ static void lay_out(kas_model *m)
     enum { ALIGN = 256 };
     size_t transient = 0, learned = m->params.learned * sizeof(float);
     size_t statistics = m->params.statistics * sizeof(float);
+    size_t copy = m->number == KAS_F32 ? 0 : m->params.learned * kas_number_size(m->number);
     for (int i = 0; i < KAS_TAPE_MODES; i++)
         transient = m->tape[i].bytes > transient ? m->tape[i].bytes : transient;
     kas_model_layout *l = &m->layout;
@@ -26,6 +27,8 @@ static void lay_out(kas_model *m)
         {&l->running, statistics},
         {&l->average_running, m->averaged ? statistics : 0},
         {&l->kept, 0},
+        {&l->copy, copy},
+        {&l->average_copy, m->averaged ? copy : 0},
         {&l->gradients, m->training ? learned : 0},
         {&l->decay, m->training ? learned / KAS_UPDATE_GROUP : 0},
         {&l->clip, m->clipped ? sizeof(float) * (1 + kas_clip_scratch(m->params.learned)) : 0},
@@ -46,6 +49,8 @@ kas_status kas_model_describe(kas_model *m, const kas_model_options *options)
     m->net = options->net;
     m->batch = options->batch;
     m->training = options->training;
+    m->number = kas_precision_number(options->precision);
+    m->tf32 = options->precision == KAS_PRECISION_TF32;
     if (m->training && options->recipe) {
         m->adamw = options->recipe->optimiser == KAS_ADAMW;
         m->averaged = options->recipe->ema > 0;
@@ -56,7 +61,7 @@ kas_status kas_model_describe(kas_model *m, const kas_model_options *options)
     for (int mode = 0; mode < KAS_TAPE_MODES; mode++)
         if (mode != KAS_TAPE_TRAIN || m->training)
             KAS_TRY(kas_tape_build(m->net, &m->replaced, m->batch, (kas_tape_mode)mode,
-                                   options->recompute, &m->tape[mode]));
+                                   options->recompute, m->number, &m->tape[mode]));
     lay_out(m);
     return KAS_OK;
 }
@@ -74,8 +79,8 @@ kas_status kas_model_plan_memory(const kas_model_options *options, kas_memory_pl
     kas_model m = {0};
     kas_status status = kas_model_describe(&m, options);
     const kas_model_layout *l = &m.layout;
-    *out = (kas_memory_plan){.kept = l->gradients,
-                             .gradients = l->transient - l->gradients,
+    *out = (kas_memory_plan){.kept = l->kept,
+                             .gradients = l->transient - l->kept,
                              .activations = l->total - l->transient,
                              .total = l->total};
     kas_model_forget(&m);
@@ -85,7 +90,7 @@ kas_status kas_model_plan_memory(const kas_model_options *options, kas_memory_pl
 /* ---- creation ---------------------------------------------------------------------------------
  */
 
-kas_conv_desc kas_layer_conv_desc(const kas_net *net, int layer, int batch)
+kas_conv_desc kas_layer_conv_desc(const kas_net *net, int layer, int batch, kas_number number)
 {
     const kas_layer *l = &net->layer[layer], *in = &net->layer[l->in[0]];
     kas_conv_desc d = {.n = batch,
@@ -97,8 +102,9 @@ kas_conv_desc kas_layer_conv_desc(const kas_net *net, int layer, int batch)
                        .kernel_h = 1,
                        .kernel_w = 1,
                        .stride = 1,
-                       .x_pitch = kas_pitch(in->c),
-                       .y_pitch = kas_pitch(l->c)};
+                       .x_pitch = kas_pitch_of(number, in->c),
+                       .y_pitch = kas_pitch_of(number, l->c),
+                       .number = number};
     if (l->op == KAS_LAYER_CONV) {
         d.groups = l->groups;
         d.kernel_h = l->kernel_h;
@@ -110,15 +116,28 @@ kas_conv_desc kas_layer_conv_desc(const kas_net *net, int layer, int batch)
     return d;
 }
 
+static kas_conv_desc describe_conv(const kas_model *m, int layer)
+{
+    const bool exact = layer == m->tape[KAS_TAPE_INFER].exact;
+    kas_conv_desc d = kas_layer_conv_desc(m->net, layer, m->batch, exact ? KAS_F32 : m->number);
+    d.tf32 = m->tf32;
+    return d;
+}
+
+static bool same_conv(const kas_conv_desc *a, const kas_conv_desc *b)
+{
+    return memcmp(a, b, offsetof(kas_conv_desc, tf32)) == 0 && a->tf32 == b->tf32;
+}
+
 /* Layers of one shape share a prepared convolution: ResNet-20 has 20 of 8 shapes. */
 static kas_status prepare_conv(kas_model *m, int layer)
 {
-    kas_conv_desc desc = kas_layer_conv_desc(m->net, layer, m->batch);
+    const kas_conv_desc desc = describe_conv(m, layer);
     for (int i = 0; i < layer; i++) {
         if (!m->conv[i])
             continue;
-        kas_conv_desc other = kas_layer_conv_desc(m->net, i, m->batch);
-        if (memcmp(&desc, &other, sizeof desc) == 0) {
+        const kas_conv_desc other = describe_conv(m, i);
+        if (same_conv(&desc, &other)) {
             m->conv[layer] = m->conv[i];
             return KAS_OK;
         }
@@ -168,6 +187,8 @@ kas_status kas_model_create(kas_device *device, const kas_model_options *options
     KAS_TRY_GOTO(kas_replaced_load(&m->replaced, device, options->cache_dir, &m->compile_seconds),
                  fail);
     KAS_TRY_GOTO(kas_ops_create(device, &m->ops), fail);
+    if (m->number != KAS_F32)
+        KAS_TRY_GOTO(kas_ops_use(m->ops, m->number), fail);
     KAS_TRY_GOTO(prepare_convs(m), fail);
     void *memory = NULL;
     KAS_TRY_GOTO(kas_mem_alloc(device, m->layout.total, &memory), fail);

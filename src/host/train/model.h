@@ -4,10 +4,13 @@
  *
  *     | parameters | first, second | average | running | its average |          kept: a checkpoint
  *     | learned      moments         EMA       BN statistics          |
- *     | gradients | decay | clip | state | metrics |                           of the step
- *     | learned     by 64   length of the gradient |
+ *     | copy, of the average too | gradients | decay | clip | state | metrics | of the step
+ *     | learned, in 16 bits        learned     by 64   length of the gradient |
  *     | transient ........................................................ |
  *       activations and their gradients
+ *
+ * The copies are there where activations have 16 bits: what convolutions and linear layers read.
+ * The optimiser writes the first with the parameters; kas_model_set, _load and _upload do so too.
  *
  * Moments, gradients, decay and clip are there in training only, `second` with AdamW, averages with
  * ema, clip with clip.  All of [learned] are laid out as the parameters are (params.h).  The
@@ -31,6 +34,7 @@ typedef struct kas_model_options {
     bool training;  /* false: evaluation and inference only */
     bool recompute; /* less memory for more work: tape.h; the results have the same bits */
     const kas_recipe *recipe; /* what the optimiser must remember; NULL: that of plain SGD */
+    kas_precision precision;  /* of training and inference; the recipe's is not read here */
     const char *cache_dir;    /* of the JIT; NULL = default */
 } kas_model_options;
 

@@ -9,7 +9,8 @@ enum { KAS_TAPE_MODES = 3 };
 /* Offsets of the parts in the model's memory, in bytes. */
 typedef struct kas_model_layout {
     size_t parameters, first, second, average, running, average_running; /* kept */
-    size_t kept; /* bytes of those before: what a checkpoint saves */
+    size_t kept;               /* bytes of those before: what a checkpoint saves */
+    size_t copy, average_copy; /* of parameters, in the number of activations */
     size_t gradients, decay, clip, state, metrics, transient, total;
 } kas_model_layout;
 
@@ -19,6 +20,8 @@ struct kas_model {
     int batch;
     bool training;
     bool adamw, averaged, clipped; /* what the recipe asks for in training */
+    kas_number number;             /* of activations */
+    bool tf32;
     kas_replaced replaced;
     kas_params params;
     kas_tape tape[KAS_TAPE_MODES];
@@ -36,8 +39,8 @@ struct kas_model {
 kas_status kas_model_describe(kas_model *m, const kas_model_options *options);
 void kas_model_forget(kas_model *m);
 
-/* The convolution that a CONV or LINEAR layer is. */
-kas_conv_desc kas_layer_conv_desc(const kas_net *net, int layer, int batch);
+/* The convolution that a CONV or LINEAR layer is, over tensors of `number`. */
+kas_conv_desc kas_layer_conv_desc(const kas_net *net, int layer, int batch, kas_number number);
 
 static inline float *kas_model_float(const kas_model *model, size_t byte_offset, size_t index)
 {

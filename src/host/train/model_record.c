@@ -64,6 +64,8 @@ static kas_status update(kas_recorder *r)
         .count = m->params.learned,
         .rows = r->options->rows,
         .state = kas_record_state(r),
+        .number = m->number,
+        .copy = m->number == KAS_F32 ? NULL : m->memory + l->copy,
     };
     if (m->clipped) {
         float *scale = kas_model_float(m, l->clip, 0);
@@ -114,14 +116,36 @@ static kas_status append(kas_recorder *r, const kas_tape_op *op)
     case KAS_TAPE_COPY:
         return kas_op_copy(r->m->ops, r->plan, kas_record_tensor(r, op->x, op->layer),
                            kas_record_tensor(r, op->y, op->layer));
+    case KAS_TAPE_CAST:
+        return kas_op_cast(r->m->ops, r->plan, kas_record_tensor(r, op->x, op->layer),
+                           kas_record_tensor(r, op->y, op->layer));
     case KAS_TAPE_UPDATE:
         return update(r);
     }
     return kas_fail(KAS_FAILURE, "unknown operation %d of a step", op->kind);
 }
 
+/* The averaged parameters as convolutions read them: training writes only its own. */
+static kas_status copy_average(kas_recorder *r)
+{
+    kas_model *m = r->m;
+    if (m->number == KAS_F32 || !m->averaged || !r->options->averaged)
+        return KAS_OK;
+    const kas_tensor average = {.data = kas_model_float(m, m->layout.average, 0),
+                                .n = (int)(m->params.learned / KAS_UPDATE_GROUP),
+                                .h = 1,
+                                .w = 1,
+                                .c = KAS_UPDATE_GROUP,
+                                .pitch = KAS_UPDATE_GROUP};
+    kas_tensor copy = average;
+    copy.data = m->memory + m->layout.average_copy;
+    copy.number = m->number;
+    return kas_op_cast(m->ops, r->plan, average, copy);
+}
+
 static kas_status append_all(kas_recorder *r)
 {
+    KAS_TRY(copy_average(r));
     for (int i = 0; i < r->tape->ops; i++) {
         const kas_tape_op *op = &r->tape->op[i];
         kas_status status = append(r, op);

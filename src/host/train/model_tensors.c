@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device_code/prelude.h"
 #include "host/train/model_impl.h"
 
 /* A host buffer for one tensor in the order of memory. */
@@ -51,6 +52,27 @@ kas_status kas_model_get_gradient(kas_model *m, int param, float *values)
     return download(m, p, kas_model_float(m, m->layout.gradients, p->offset), values);
 }
 
+static kas_u16 rounded(kas_number number, float value)
+{
+    return number == KAS_BF16 ? kas_bf16_of(value).bits : kas_f16_of(value).bits;
+}
+
+/* The copy of learned parameters [first, first + count) that convolutions read. */
+static kas_status set_copy(kas_model *m, size_t first, size_t count, const float *values)
+{
+    if (m->number == KAS_F32)
+        return KAS_OK;
+    kas_u16 *copy = malloc(sizeof *copy * (count ? count : 1));
+    if (!copy)
+        return kas_fail(KAS_NO_MEMORY, "no memory for a copy of %zu parameters", count);
+    for (size_t i = 0; i < count; i++)
+        copy[i] = rounded(m->number, values[i]);
+    const kas_status status = kas_mem_upload(
+        m->device, m->memory + m->layout.copy + first * sizeof *copy, copy, count * sizeof *copy);
+    free(copy);
+    return status;
+}
+
 kas_status kas_model_set(kas_model *m, int param, const float *values)
 {
     const kas_param *p = &m->params.param[param];
@@ -59,6 +81,8 @@ kas_status kas_model_set(kas_model *m, int param, const float *values)
     kas_param_to_memory(p, values, memory);
     kas_status status =
         kas_mem_upload(m->device, place(m, p, false), memory, sizeof(float) * p->size);
+    if (status == KAS_OK && p->kind != KAS_PARAM_STATISTIC)
+        status = set_copy(m, p->offset, p->size, memory);
     free(memory);
     return status;
 }
@@ -86,7 +110,9 @@ kas_status kas_model_download(kas_model *m, void *kept)
 
 kas_status kas_model_upload(kas_model *m, const void *kept)
 {
-    return kas_mem_upload(m->device, m->memory, kept, m->layout.kept);
+    KAS_TRY(kas_mem_upload(m->device, m->memory, kept, m->layout.kept));
+    return set_copy(m, 0, m->params.learned,
+                    (const float *)(const void *)((const char *)kept + m->layout.parameters));
 }
 
 /* ---- batches ----------------------------------------------------------------------------------
@@ -97,22 +123,32 @@ static float *slot_memory(const kas_model *m, kas_tape_mode mode, int slot)
     return kas_model_float(m, m->layout.transient + m->tape[mode].slot[slot].offset, 0);
 }
 
+static void put(kas_number number, void *array, size_t at, float value)
+{
+    if (number == KAS_F32)
+        ((float *)array)[at] = value;
+    else
+        ((kas_u16 *)array)[at] = rounded(number, value);
+}
+
 kas_status kas_model_set_batch(kas_model *m, kas_tape_mode mode, const float *images,
                                const uint16_t *labels)
 {
     const kas_layer *in = &m->net->layer[0];
     size_t c = (size_t)in->c, pixels = (size_t)in->h * (size_t)in->w;
-    size_t pitch = (size_t)kas_pitch(in->c), n = (size_t)m->batch;
-    float *packed = calloc(n * pixels * pitch, sizeof *packed);
+    size_t pitch = (size_t)kas_pitch_of(m->number, in->c), n = (size_t)m->batch;
+    size_t bytes = n * pixels * pitch * kas_number_size(m->number);
+    void *packed = calloc(bytes, 1);
     if (!packed)
         return kas_fail(KAS_NO_MEMORY, "no memory for a batch of %zu images", n);
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < c; k++)
             for (size_t p = 0; p < pixels; p++)
-                packed[(i * pixels + p) * pitch + k] = images[(i * c + k) * pixels + p];
+                put(m->number, packed, (i * pixels + p) * pitch + k,
+                    images[(i * c + k) * pixels + p]);
     const kas_tape *tape = &m->tape[mode];
-    kas_status status = kas_mem_upload(m->device, slot_memory(m, mode, tape->images), packed,
-                                       n * pixels * pitch * sizeof *packed);
+    kas_status status =
+        kas_mem_upload(m->device, slot_memory(m, mode, tape->images), packed, bytes);
     free(packed);
     if (status == KAS_OK && labels)
         status = kas_mem_upload(m->device, slot_memory(m, mode, tape->labels), labels,

@@ -29,6 +29,13 @@ typedef struct kas_tensor {
     kas_number number;
 } kas_tensor;
 
+static inline kas_number kas_precision_number(kas_precision precision)
+{
+    return precision == KAS_PRECISION_BF16   ? KAS_BF16
+           : precision == KAS_PRECISION_FP16 ? KAS_F16
+                                             : KAS_F32;
+}
+
 /* Numbers of a tensor, padding included. */
 static inline size_t kas_tensor_size(const kas_tensor *t)
 {

@@ -5,6 +5,7 @@
 static const char *const optimisers[] = {"nesterov", "sgd", "adamw", NULL};
 static const char *const schedules[] = {"cosine", "steps", "linear", "constant", NULL};
 
+static const char *const precisions[] = {"fp32", "tf32", "bf16", "fp16", NULL};
 static const char *const shuffles[] = {"full", "window", NULL}; /* kas_shuffle */
 
 #define AT(member) .offset = offsetof(kas_recipe, member)
@@ -69,6 +70,9 @@ const kas_field kas_recipe_fields[] = {
     {"cutmix", "--cutmix", NUMBER, AT(cutmix), .low = 0, .high = 100, .optional = true,
      .argument = "ALPHA",
      .help = "Paste rectangles of other images, shares from Beta(ALPHA, ALPHA); 0 = none"},
+    {"precision", "--precision", KAS_FIELD_CHOICE, AT(precision), .choices = precisions,
+     .optional = true, .argument = "NAME",
+     .help = "Numbers of activations: fp32, tf32 (products), bf16 or fp16"},
 };
 const int kas_recipe_field_count = sizeof kas_recipe_fields / sizeof *kas_recipe_fields;
 

@@ -16,6 +16,15 @@
 typedef enum kas_optimiser { KAS_NESTEROV, KAS_SGD, KAS_ADAMW } kas_optimiser;
 typedef enum kas_schedule { KAS_COSINE, KAS_STEPS, KAS_LINEAR, KAS_CONSTANT } kas_schedule;
 
+/* In which numbers a network is computed (docs/training.md, Precision): TF32 rounds the factors of
+ * products, the last two store activations and the weights that products read in 16 bits. */
+typedef enum kas_precision {
+    KAS_PRECISION_FP32,
+    KAS_PRECISION_TF32,
+    KAS_PRECISION_BF16,
+    KAS_PRECISION_FP16
+} kas_precision;
+
 typedef struct kas_recipe {
     int epochs;
     int batch;
@@ -39,6 +48,7 @@ typedef struct kas_recipe {
     int cutout;           /* side of an erased square, in pixels; 0 = none */
     double erase;         /* probability of an erased rectangle */
     double mixup, cutmix; /* alpha of the Beta distribution of their shares; 0 = none */
+    int precision;        /* kas_precision */
 } kas_recipe;
 
 /* The numbers by name, in the order of the files. */

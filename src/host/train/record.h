@@ -23,9 +23,10 @@ static inline float *kas_record_slot(const kas_recorder *r, int slot)
 static inline kas_tensor kas_record_tensor(const kas_recorder *r, kas_place place, int layer)
 {
     const kas_layer *l = &r->m->net->layer[layer];
-    float *data = kas_record_slot(r, place.slot);
-    return (kas_tensor){
-        data ? data + place.offset : NULL, r->m->batch, l->h, l->w, l->c, place.pitch, KAS_F32};
+    char *data = (char *)kas_record_slot(r, place.slot);
+    if (data)
+        data += (size_t)place.offset * kas_number_size(place.number);
+    return (kas_tensor){data, r->m->batch, l->h, l->w, l->c, place.pitch, place.number};
 }
 
 static inline kas_step_state *kas_record_state(const kas_recorder *r)

@@ -99,16 +99,29 @@ static bool is_global(const kas_layer *l)
     return l->op == KAS_LAYER_GLOBAL_AVG_POOL || (l->h == 1 && l->w == 1);
 }
 
-static kas_status conv(const kas_recorder *r, const kas_tape_op *op, kas_conv_pass pass, float *x,
-                       float *y)
+/* The weights that a layer of this number reads. */
+static void *weights(const kas_recorder *r, int layer, kas_number number)
 {
-    float *w = kas_record_parameter(r, op->layer, 0, pass == KAS_CONV_BACKWARD_WEIGHTS);
-    return kas_plan_conv(r->plan, r->m->conv[op->layer], pass, x, w, y);
+    const kas_model *m = r->m;
+    if (number == KAS_F32)
+        return kas_record_parameter(r, layer, 0, false);
+    const kas_param *p = &m->params.param[kas_params_find(&m->params, layer, 0)];
+    const size_t part =
+        r->options->averaged && m->averaged ? m->layout.average_copy : m->layout.copy;
+    return m->memory + part + p->offset * kas_number_size(number);
+}
+
+static kas_status conv(const kas_recorder *r, const kas_tape_op *op, kas_conv_pass pass,
+                       const kas_tensor *x, const kas_tensor *y)
+{
+    void *w = pass == KAS_CONV_BACKWARD_WEIGHTS ? kas_record_parameter(r, op->layer, 0, true)
+                                                : weights(r, op->layer, y->number);
+    return kas_plan_conv(r->plan, r->m->conv[op->layer], pass, x->data, w, y->data);
 }
 
 static kas_status conv_forward(const kas_recorder *r, const kas_tape_op *op, const tensors *t)
 {
-    KAS_TRY(conv(r, op, KAS_CONV_FORWARD, t->x.data, t->y.data));
+    KAS_TRY(conv(r, op, KAS_CONV_FORWARD, &t->x, &t->y));
     if (!t->l->bias)
         return KAS_OK;
     return kas_op_bias_forward(r->m->ops, r->plan, t->y,
@@ -188,10 +201,10 @@ static kas_status conv_backward(const kas_recorder *r, const kas_tape_op *op, co
         KAS_TRY(kas_op_bias_backward(r->m->ops, r->plan, t->dy,
                                      kas_record_parameter(r, op->layer, 1, true),
                                      kas_record_slot(r, op->work)));
-    KAS_TRY(conv(r, op, KAS_CONV_BACKWARD_WEIGHTS, t->x.data, t->dy.data));
+    KAS_TRY(conv(r, op, KAS_CONV_BACKWARD_WEIGHTS, &t->x, &t->dy));
     if (op->dx.slot < 0)
         return KAS_OK;
-    return conv(r, op, KAS_CONV_BACKWARD_DATA, t->dx.data, t->dy.data);
+    return conv(r, op, KAS_CONV_BACKWARD_DATA, &t->dx, &t->dy);
 }
 
 static kas_status norm_backward(const kas_recorder *r, const kas_tape_op *op, const tensors *t)

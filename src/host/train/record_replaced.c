@@ -41,7 +41,7 @@ static void fill_addresses(kas_recorder *r, const kas_tape_op *op, float *x, flo
 static kas_tensor pooled_tensor(const kas_recorder *r, int slot, int layer)
 {
     const int c = r->m->net->layer[r->m->net->layer[layer].in[0]].c;
-    kas_tensor t = kas_record_tensor(r, (kas_place){slot, 0, kas_pitch(c)}, layer);
+    kas_tensor t = kas_record_tensor(r, (kas_place){slot, 0, kas_pitch(c), KAS_F32}, layer);
     t.c = c;
     return t;
 }

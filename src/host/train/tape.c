@@ -37,13 +37,21 @@ int kas_tape_slot(kas_tape_builder *b, size_t bytes)
 kas_tensor kas_tape_shape(const kas_tape_builder *b, int layer)
 {
     const kas_layer *l = &b->net->layer[layer];
-    return (kas_tensor){NULL, b->batch, l->h, l->w, l->c, kas_pitch(l->c), KAS_F32};
+    const kas_number number = b->layer[layer].exact ? KAS_F32 : b->number;
+    return (kas_tensor){NULL, b->batch, l->h, l->w, l->c, kas_pitch_of(number, l->c), number};
+}
+
+kas_place kas_tape_shaped(kas_tape_builder *b, int layer, kas_number number)
+{
+    kas_tensor t = kas_tape_shape(b, layer);
+    t.pitch = kas_pitch_of(number, t.c);
+    return (kas_place){kas_tape_slot(b, kas_number_size(number) * kas_tensor_size(&t)), 0, t.pitch,
+                       number};
 }
 
 kas_place kas_tape_like(kas_tape_builder *b, int layer)
 {
-    const kas_tensor t = kas_tape_shape(b, layer);
-    return (kas_place){kas_tape_slot(b, sizeof(float) * kas_tensor_size(&t)), 0, t.pitch};
+    return kas_tape_shaped(b, layer, kas_tape_shape(b, layer).number);
 }
 
 int kas_tape_program_slots(kas_tape_builder *b, int program, kas_role role)
@@ -116,6 +124,17 @@ void kas_tape_append(kas_tape_builder *b, kas_tape_op op)
     t->op[t->ops++] = op;
 }
 
+kas_place kas_tape_as(kas_tape_builder *b, int layer, kas_place x, kas_number number)
+{
+    if (x.number == number || b->status != KAS_OK)
+        return x;
+    kas_tape_op op = kas_tape_empty(KAS_TAPE_CAST, layer);
+    op.x = x;
+    op.y = kas_tape_shaped(b, layer, number);
+    kas_tape_append(b, op);
+    return op.y;
+}
+
 void kas_tape_copy(kas_tape_builder *b, int layer, kas_place x, kas_place y)
 {
     kas_tape_op op = kas_tape_empty(KAS_TAPE_COPY, layer);
@@ -167,6 +186,7 @@ static kas_status describe_layers(kas_tape_builder *b)
                                        .again = kas_no_place,
                                        .gradient = kas_no_place,
                                        .second = kas_no_place,
+                                       .input = kas_no_place,
                                        .buffer = kas_no_place,
                                        .saved = -1,
                                        .program_saved = -1,
@@ -227,6 +247,22 @@ static void find_groups(kas_tape_builder *b)
     }
 }
 
+/* The convolution or linear layer whose output the logits are: it works in float32. */
+static void find_exact(kas_tape_builder *b)
+{
+    int layer = b->net->layers - 1;
+    b->tape->exact = -1;
+    while (layer > 0 && kas_tape_is_alias(b, layer))
+        layer = b->net->layer[layer].in[0];
+    const kas_layer_op op = b->net->layer[layer].op;
+    if ((op != KAS_LAYER_CONV && op != KAS_LAYER_LINEAR) || b->layer[layer].readers > 1)
+        return;
+    b->tape->exact = layer;
+    for (int i = b->net->layers - 1; i > layer; i = b->net->layer[i].in[0])
+        b->layer[i].exact = true;
+    b->layer[layer].exact = true;
+}
+
 /* ---- the whole --------------------------------------------------------------------------------
  */
 
@@ -235,6 +271,7 @@ static void build(kas_tape_builder *b)
     kas_tape *t = b->tape;
     int last = b->net->layers - 1;
     find_groups(b);
+    find_exact(b);
     kas_tape_find_concats(b);
     b->layer[0].activation = kas_tape_like(b, 0);
     t->images = b->layer[0].activation.slot;
@@ -246,14 +283,14 @@ static void build(kas_tape_builder *b)
     }
     for (int i = 1; i <= last; i++)
         kas_tape_forward(b, i);
-    t->logits = b->layer[last].activation;
+    t->logits = kas_tape_as(b, last, b->layer[last].activation, KAS_F32);
     if (b->mode == KAS_TAPE_INFER)
         return;
     kas_tape_op loss = kas_tape_empty(KAS_TAPE_LOSS, -1);
     loss.x = t->logits;
     loss.work = kas_tape_slot(b, sizeof(float) * 2 * (size_t)b->batch);
     if (b->mode == KAS_TAPE_TRAIN)
-        loss.dx = kas_tape_like(b, last);
+        loss.dx = kas_tape_shaped(b, last, KAS_F32);
     kas_tape_append(b, loss);
     if (b->mode == KAS_TAPE_EVALUATE)
         return;
@@ -262,7 +299,7 @@ static void build(kas_tape_builder *b)
 }
 
 kas_status kas_tape_build(const kas_net *net, const kas_replaced *replaced, int batch,
-                          kas_tape_mode mode, bool recompute, kas_tape *out)
+                          kas_tape_mode mode, bool recompute, kas_number number, kas_tape *out)
 {
     *out = (kas_tape){0};
     kas_tape_builder b = {.net = net,
@@ -270,6 +307,7 @@ kas_status kas_tape_build(const kas_net *net, const kas_replaced *replaced, int 
                           .batch = batch,
                           .mode = mode,
                           .recompute = recompute,
+                          .number = number,
                           .tape = out};
     kas_status status = describe_layers(&b);
     if (status == KAS_OK) {

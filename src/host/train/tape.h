@@ -26,6 +26,10 @@
  * What a batch norm's backward pass wants of its activation it takes from its input, which it reads
  * anyway; only behind a sum it reads the output.
  *
+ * Numbers.  Activations and their gradients are of one number, logits are float32: the convolution
+ * or linear layer that gives them works in float32, its input cast to it.  So do kernels in place
+ * of convolutions, whose borders are cast.  Over float32 no cast is recorded.
+ *
  * Recomputation (on request).  The output of a batch norm with its activation is a function of its
  * input and the statistics, which the backward pass needs anyway.  It is forgotten after its last
  * reader in the forward pass and computed again, by the same kernel to the same bits, before the
@@ -48,14 +52,16 @@ typedef enum kas_tape_kind {
                           gradients */
     KAS_TAPE_SUM,      /* y = x + x1: gradients that meet; y may be x or x1 */
     KAS_TAPE_COPY,     /* x -> y, like the output of `layer` */
+    KAS_TAPE_CAST,     /* the same, into another number */
     KAS_TAPE_UPDATE    /* the optimiser */
 } kas_tape_kind;
 
 /* A tensor: a buffer, or some channels of its pixels. */
 typedef struct kas_place {
     int slot;   /* buffer; -1 = none */
-    int offset; /* floats before the first channel */
-    int pitch;  /* floats from pixel to pixel */
+    int offset; /* numbers before the first channel */
+    int pitch;  /* numbers from pixel to pixel */
+    kas_number number;
 } kas_place;
 
 typedef struct kas_tape_op {
@@ -86,13 +92,14 @@ typedef struct kas_tape {
     size_t bytes;   /* of the block that holds them all */
     int images, labels;
     kas_place logits;
+    int exact; /* the convolution or linear layer that gives the logits in float32; -1 = none */
 } kas_tape;
 
 /* TRAIN: load, forward, loss, backward, update.  EVALUATE: load, forward, loss.  INFER: forward. */
 typedef enum kas_tape_mode { KAS_TAPE_TRAIN, KAS_TAPE_EVALUATE, KAS_TAPE_INFER } kas_tape_mode;
 
 kas_status kas_tape_build(const kas_net *net, const kas_replaced *replaced, int batch,
-                          kas_tape_mode mode, bool recompute, kas_tape *out);
+                          kas_tape_mode mode, bool recompute, kas_number number, kas_tape *out);
 void kas_tape_free(kas_tape *tape);
 
 /* The activation that a layer of this kind is; NONE for others. */

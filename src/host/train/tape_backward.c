@@ -37,7 +37,7 @@ static void contribute(kas_tape_builder *b, int layer, kas_place place, bool own
 
 static bool is_dense(const kas_tape_builder *b, int layer, kas_place place)
 {
-    return place.offset == 0 && place.pitch == kas_pitch(b->net->layer[layer].c);
+    return place.offset == 0 && place.pitch == kas_pitch_of(place.number, b->net->layer[layer].c);
 }
 
 /* Convolutions and programs want dy without gaps. */
@@ -86,7 +86,7 @@ static void replaced(kas_tape_builder *b, int layer, kas_tape_op *op)
     if (b->layer[layer].pooled < 0)
         return;
     const int pooled = b->layer[layer].pooled; /* X of the program */
-    op->x = (kas_place){pooled, 0, kas_pitch(b->net->layer[b->net->layer[layer].in[0]].c)};
+    op->x = (kas_place){pooled, 0, kas_pitch(b->net->layer[b->net->layer[layer].in[0]].c), KAS_F32};
     op->pooled = kas_tape_slot(b, b->tape->slot[pooled].bytes);
 }
 
@@ -203,8 +203,10 @@ static void convolution(kas_tape_builder *b, int layer)
     kas_tape_op op = kas_tape_empty(KAS_TAPE_BACKWARD, layer);
     op.program = kas_replaced_program_of_layer(b->replaced, layer);
     op.dy = dense_gradient(b, layer);
+    if (kas_tape_works_in_float(b, layer))
+        op.dy = kas_tape_as(b, layer, op.dy, KAS_F32);
     if (op.program < 0 || b->layer[layer].pooled < 0)
-        op.x = kept(b, l->in[0]);
+        op.x = b->layer[layer].input.slot >= 0 ? b->layer[layer].input : kept(b, l->in[0]);
     if (op.program >= 0)
         replaced(b, layer, &op);
     const kas_tensor dy = kas_tape_shape(b, layer);
@@ -212,10 +214,11 @@ static void convolution(kas_tape_builder *b, int layer)
         op.work = kas_tape_slot(b, sizeof(float) * kas_bias_scratch(&dy));
     /* A gradient that nobody wants is not computed, except by programs, which always write it. */
     if (op.program >= 0 || b->layer[l->in[0]].learns)
-        op.dx = kas_tape_like(b, l->in[0]);
+        op.dx = kas_tape_shaped(b, l->in[0], op.dy.number);
     kas_tape_append(b, op);
-    if (op.dx.slot >= 0)
-        contribute(b, l->in[0], op.dx, true);
+    if (op.dx.slot >= 0 && b->layer[l->in[0]].learns)
+        contribute(b, l->in[0], kas_tape_as(b, l->in[0], op.dx, kas_tape_shape(b, l->in[0]).number),
+                   true);
 }
 
 /* Layers of one input. */
@@ -281,7 +284,7 @@ static void backward(kas_tape_builder *b, int layer)
 void kas_tape_backward(kas_tape_builder *b, kas_place dlogits)
 {
     const int last = b->net->layers - 1;
-    contribute(b, last, dlogits, true);
+    contribute(b, last, kas_tape_as(b, last, dlogits, kas_tape_shape(b, last).number), true);
     for (int i = last; i > 0; i--)
         backward(b, i);
 }

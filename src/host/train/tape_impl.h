@@ -8,6 +8,8 @@
 typedef struct kas_tape_layer {
     kas_place activation; /* the output */
     kas_place again;      /* the output, recomputed in the backward pass */
+    kas_place input;      /* the input, cast for a layer that works in float32; else none */
+    bool exact;           /* the output is float32 whatever the number of the others */
     kas_place gradient;   /* of the output; none yet: slot -1 */
     bool owned;           /* nobody else reads the gradient's place: it may be overwritten */
     kas_place second;     /* of a batch norm's group: another gradient, to be added to it */
@@ -33,6 +35,7 @@ typedef struct kas_tape_builder {
     int batch;
     kas_tape_mode mode;
     bool recompute;
+    kas_number number; /* of activations */
     kas_tape *tape;
     kas_tape_layer *layer; /* [layers] */
     kas_status status;     /* the first failure: later calls do nothing */
@@ -42,14 +45,16 @@ static const kas_place kas_no_place = {.slot = -1};
 
 static inline bool kas_same_place(kas_place a, kas_place b)
 {
-    return a.slot == b.slot && a.offset == b.offset && a.pitch == b.pitch;
+    return a.slot == b.slot && a.offset == b.offset && a.pitch == b.pitch && a.number == b.number;
 }
 
-/* New buffers: `count` without bytes; of `bytes`; for a tensor like the output of a layer; for the
- * buffers of a program that have `role` (the others keep size 0 and are never placed). */
+/* New buffers: `count` without bytes; of `bytes`; for a tensor like the output of a layer, or of
+ * its shape in another number; for the buffers of a program that have `role` (the others keep size
+ * 0 and are never placed). */
 int kas_tape_slots(kas_tape_builder *b, int count);
 int kas_tape_slot(kas_tape_builder *b, size_t bytes);
 kas_place kas_tape_like(kas_tape_builder *b, int layer);
+kas_place kas_tape_shaped(kas_tape_builder *b, int layer, kas_number number);
 int kas_tape_program_slots(kas_tape_builder *b, int program, kas_role role);
 
 /* An operation that touches nothing; and the end of the list. */
@@ -57,6 +62,14 @@ kas_tape_op kas_tape_empty(kas_tape_kind kind, int layer);
 void kas_tape_append(kas_tape_builder *b, kas_tape_op op);
 /* x -> y, both like the output of `layer`. */
 void kas_tape_copy(kas_tape_builder *b, int layer, kas_place x, kas_place y);
+
+/* x, of the shape of `layer`, in another number: itself, or a cast copy. */
+kas_place kas_tape_as(kas_tape_builder *b, int layer, kas_place x, kas_number number);
+/* Does the layer work in float32? */
+static inline bool kas_tape_works_in_float(const kas_tape_builder *b, int layer)
+{
+    return b->layer[layer].exact || kas_replaced_program_of_layer(b->replaced, layer) >= 0;
+}
 
 /* The tensor of a layer's output without memory: for sizes of scratch. */
 kas_tensor kas_tape_shape(const kas_tape_builder *b, int layer);

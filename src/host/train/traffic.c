@@ -16,19 +16,23 @@ typedef struct counter {
 /* ---- sizes ------------------------------------------------------------------------------------
  */
 
-enum { REAL = sizeof(float) };
+/* Bytes of a tensor of the shape of `layer`. */
+static double tensor_of(const counter *c, int layer, kas_number number)
+{
+    const kas_layer *l = &c->m->net->layer[layer];
+    return (double)kas_number_size(number) * c->m->batch * l->h * l->w * l->c;
+}
 
 /* Bytes of a tensor like the output of `layer`. */
 static double tensor(const counter *c, int layer)
 {
-    const kas_layer *l = &c->m->net->layer[layer];
-    return (double)REAL * c->m->batch * l->h * l->w * l->c;
+    return tensor_of(c, layer, c->m->number);
 }
 
-/* Bytes at a place that holds a tensor like the output of `layer`: 0 for no place. */
+/* Bytes at a place that holds a tensor of the shape of `layer`: 0 for no place. */
 static double at(const counter *c, kas_place place, int layer)
 {
-    return place.slot < 0 ? 0 : tensor(c, layer);
+    return place.slot < 0 ? 0 : tensor_of(c, layer, place.number);
 }
 
 static double slot(const counter *c, int number)
@@ -36,9 +40,9 @@ static double slot(const counter *c, int number)
     return number < 0 ? 0 : (double)c->tape->slot[number].bytes;
 }
 
-static double weights(const counter *c, int layer)
+static double weights(const counter *c, int layer, kas_number number)
 {
-    return (double)REAL * kas_layer_params(c->m->net, layer);
+    return (double)kas_number_size(number) * kas_layer_params(c->m->net, layer);
 }
 
 static void pass(counter *c, const char *what, int layer, double bytes)
@@ -80,7 +84,7 @@ static void program(counter *c, const kas_tape_op *op, bool backward, double x)
 static void forward(counter *c, const kas_tape_op *op)
 {
     const kas_layer *l = &c->m->net->layer[op->layer];
-    const double x = tensor(c, l->in[0]), y = tensor(c, op->last);
+    const double x = at(c, op->x, l->in[0]), y = at(c, op->y, op->last);
     const double x1 = at(c, op->x1, op->residual >= 0 ? op->residual : l->in[l->inputs - 1]);
     if (op->program >= 0) {
         program(c, op, false, x);
@@ -89,7 +93,7 @@ static void forward(counter *c, const kas_tape_op *op)
     switch (l->op) {
     case KAS_LAYER_CONV:
     case KAS_LAYER_LINEAR:
-        pass(c, "convolution forward", op->layer, x + weights(c, op->layer) + y);
+        pass(c, "convolution forward", op->layer, x + weights(c, op->layer, op->y.number) + y);
         if (l->bias)
             pass(c, "bias forward", op->layer, 2 * y);
         break;
@@ -122,10 +126,10 @@ static void forward(counter *c, const kas_tape_op *op)
 static void conv_backward(counter *c, const kas_tape_op *op, double x, double dy)
 {
     const kas_layer *l = &c->m->net->layer[op->layer];
-    const double w = weights(c, op->layer);
+    const double w = weights(c, op->layer, op->dy.number);
     if (l->bias)
         pass(c, "bias backward", op->layer, dy + 2 * slot(c, op->work));
-    pass(c, "convolution backward, weights", op->layer, x + dy + w);
+    pass(c, "convolution backward, weights", op->layer, x + dy + weights(c, op->layer, KAS_F32));
     if (op->dx.slot >= 0)
         pass(c, "convolution backward, data", op->layer, dy + w + x);
 }
@@ -148,7 +152,7 @@ static void norm_backward(counter *c, const kas_tape_op *op, double x, double dy
 static void backward(counter *c, const kas_tape_op *op)
 {
     const kas_layer *l = &c->m->net->layer[op->layer];
-    const double x = tensor(c, l->in[0]), dy = tensor(c, op->last);
+    const double x = tensor_of(c, l->in[0], op->dy.number), dy = at(c, op->dy, op->last);
     if (op->program >= 0) {
         program(c, op, true, x);
         return;
@@ -192,6 +196,8 @@ static double optimiser(const counter *c)
     const double learned = sizeof(float) * (double)m->params.learned,
                  statistics = sizeof(float) * (double)m->params.statistics;
     double bytes = learned * (1 + 2 * (m->adamw ? 3 : 2)) + learned / KAS_UPDATE_GROUP;
+    if (m->number != KAS_F32)
+        bytes += (double)kas_number_size(m->number) * (double)m->params.learned;
     if (m->averaged)
         bytes += 3 * (learned + statistics);
     return bytes;
@@ -203,7 +209,7 @@ static void operation(counter *c, const kas_tape_op *op)
     const kas_layer *in = &c->m->net->layer[0];
     switch (op->kind) {
     case KAS_TAPE_LOAD:
-        pass(c, "load", -1, (double)c->m->batch * in->h * in->w * in->c + tensor(c, 0));
+        pass(c, "load", -1, (double)c->m->batch * in->h * in->w * in->c + at(c, op->y, 0));
         break;
     case KAS_TAPE_FORWARD:
         forward(c, op);
@@ -212,16 +218,19 @@ static void operation(counter *c, const kas_tape_op *op)
         pass(c, "batch norm again", op->layer, tensor(c, op->layer) + tensor(c, op->last));
         break;
     case KAS_TAPE_LOSS:
-        pass(c, "loss", -1, tensor(c, last) + at(c, op->dx, last) + 2 * slot(c, op->work));
+        pass(c, "loss", -1, at(c, op->x, last) + at(c, op->dx, last) + 2 * slot(c, op->work));
         break;
     case KAS_TAPE_BACKWARD:
         backward(c, op);
         break;
     case KAS_TAPE_SUM:
-        pass(c, "sum of gradients", op->layer, 3 * tensor(c, op->layer));
+        pass(c, "sum of gradients", op->layer, 3 * at(c, op->x, op->layer));
         break;
     case KAS_TAPE_COPY:
-        pass(c, "copy", op->layer, 2 * tensor(c, op->layer));
+        pass(c, "copy", op->layer, 2 * at(c, op->x, op->layer));
+        break;
+    case KAS_TAPE_CAST:
+        pass(c, "cast", op->layer, at(c, op->x, op->layer) + at(c, op->y, op->layer));
         break;
     case KAS_TAPE_UPDATE:
         if (c->m->clipped)
@@ -240,10 +249,10 @@ static bool has_map(const kas_layer *l)
 }
 
 /* Bytes of what a program shares with the rest of the step; 0 of what is its own affair. */
-static double shared_bytes(const kas_program *p, const kas_buffer *b)
+static double shared_bytes(const kas_program *p, const kas_buffer *b, kas_number number)
 {
     const kas_target *t = &p->target;
-    const double pixels = (double)REAL * p->batch * t->h * t->w;
+    const double pixels = (double)kas_number_size(number) * p->batch * t->h * t->w;
     switch (b->role) {
     case KAS_ROLE_X:
     case KAS_ROLE_DX:
@@ -253,7 +262,7 @@ static double shared_bytes(const kas_program *p, const kas_buffer *b)
         return pixels * t->c_out;
     case KAS_ROLE_WEIGHT:
     case KAS_ROLE_DWEIGHT:
-        return REAL * (double)p->weight[b->index].elements;
+        return sizeof(float) * (double)p->weight[b->index].elements;
     default:
         return 0;
     }
@@ -279,7 +288,7 @@ static void program_floor(counter *c, const kas_program *p, bool backward)
         for (int i = 0; i < count && !touched; i++)
             touched = operation_touches(&op[i], b);
         if (touched)
-            c->out->floor_bytes += shared_bytes(p, &p->buffer[b]);
+            c->out->floor_bytes += shared_bytes(p, &p->buffer[b], c->m->number);
     }
     for (int i = 0; i < count; i++)
         c->out->floor_flops += op[i].flops;
@@ -297,10 +306,10 @@ static void map_floor(counter *c, int layer, bool gradient_of_x)
             program_floor(c, p, true);
         return;
     }
-    const double x = tensor(c, l->in[0]), y = tensor(c, layer), w = weights(c, layer);
+    const double x = tensor(c, l->in[0]), y = tensor(c, layer), w = weights(c, layer, c->m->number);
     c->out->floor_bytes += x + w + y;
     if (training)
-        c->out->floor_bytes += x + y + w + w + (gradient_of_x ? x : 0);
+        c->out->floor_bytes += x + y + w + weights(c, layer, KAS_F32) + (gradient_of_x ? x : 0);
     c->out->floor_flops += kas_layer_multiply_adds(c->m->net, layer) * c->m->batch *
                            (training ? 2 + gradient_of_x : 1);
 }

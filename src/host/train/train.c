@@ -252,6 +252,7 @@ static kas_status all_epochs(run *r)
 static kas_model_options model_options(const kas_train_options *o)
 {
     return (kas_model_options){.net = o->net,
+                               .precision = (kas_precision)o->recipe.precision,
                                .replacement = o->replacement,
                                .batch = o->recipe.batch,
                                .training = true,

@@ -90,8 +90,8 @@ typedef struct kas_latency {
     int repeats;
 } kas_latency;
 kas_status kas_measure_latency(kas_device *device, const kas_net *net,
-                               const kas_replacement *replacement, int batch, const char *cache_dir,
-                               kas_latency *out);
+                               const kas_replacement *replacement, int batch,
+                               kas_precision precision, const char *cache_dir, kas_latency *out);
 
 /* Device memory that a run would need, without allocating it (--dry-run): as `options` say, whether
  * or not a device has so much. */
