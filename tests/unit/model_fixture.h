@@ -19,6 +19,8 @@
 #include "host/train/model.h"
 
 static kas_device *device;
+/* Of the models that are made. */
+static kas_precision the_precision;
 
 static int open_device(void **state)
 {
@@ -89,7 +91,8 @@ static pair make_pair_with(kas_net *net, const kas_replacement *replacement, int
                                  .batch = n,
                                  .training = true,
                                  .recipe = recipe,
-                                 .recompute = recompute};
+                                 .recompute = recompute,
+                                 .precision = the_precision};
     if (kas_model_create(device, &options, &p.model) != KAS_OK)
         fail_msg("%s", kas_error());
     if (replacement)
@@ -226,7 +229,7 @@ static void check_running(pair *p, const char *name)
 }
 
 /* One training step of both: loss, logits, every gradient, running statistics. */
-static void check_step(pair *q, const char *name, double tolerance)
+static inline void check_step(pair *q, const char *name, double tolerance)
 {
     pair p = *q;
     int n = p.n;
