@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "sim.h"
 
@@ -12,7 +13,7 @@ static struct {
     bool read; /* the environment was read */
     char function[64];
     int remaining, code; /* 0 remaining: none */
-    bool sticky, happened;
+    bool sticky, hangs, happened;
     char failed_in[64];
     char refused[64];
     uint64_t random;
@@ -29,15 +30,16 @@ void sim_broken(const char *format, ...)
     abort();
 }
 
-/* NAME:NTH[:CODE[:once|sticky]] */
+/* NAME:NTH[:CODE[:once|sticky|hang]] */
 static void read_failure(const char *text)
 {
     char function[64], kind[16] = "once";
     int nth = 0, code = 0;
     if (sscanf(text, "%63[^:]:%d:%d:%15s", function, &nth, &code, kind) < 2 || nth < 1 ||
-        (strcmp(kind, "once") != 0 && strcmp(kind, "sticky") != 0))
-        sim_broken("KAS_SIM_FAIL=%s: expected FUNCTION:NTH[:CODE[:once|sticky]]", text);
+        (strcmp(kind, "once") != 0 && strcmp(kind, "sticky") != 0 && strcmp(kind, "hang") != 0))
+        sim_broken("KAS_SIM_FAIL=%s: expected FUNCTION:NTH[:CODE[:once|sticky|hang]]", text);
     kas_sim_fail(function, nth, code, strcmp(kind, "sticky") == 0);
+    sim.hangs = strcmp(kind, "hang") == 0;
 }
 
 static void read_environment(void)
@@ -86,6 +88,8 @@ int sim_call(const char *name, int fitting, int dead)
         sim.happened = true;
         snprintf(sim.failed_in, sizeof sim.failed_in, "%s%s", sim_capturing() ? "captured " : "",
                  name);
+        while (sim.hangs) /* until somebody kills the process */
+            pause();
         int code = sim.code ? sim.code : fitting;
         if (sim.sticky)
             sim_sticky = code;
@@ -108,7 +112,7 @@ void kas_sim_fail(const char *function, int nth, int code, bool sticky)
     sim.remaining = function ? nth : 0;
     sim.code = code;
     sim.sticky = sticky;
-    sim.happened = false;
+    sim.hangs = sim.happened = false;
 }
 
 bool kas_sim_failed(char name[64])
