@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "host/core/clock.h"
 #include "host/core/random.h"
 #include "host/net/targets.h"
 #include "host/report/line.h"
@@ -33,13 +33,6 @@ typedef struct bench {
     kas_conv *conv[MAX_OPERATIONS];
     double seconds[MAX_OPERATIONS][RUNS];
 } bench;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static int by_value(const void *a, const void *b)
 {
@@ -94,11 +87,11 @@ static kas_status measure(bench *b)
 {
     for (int run = -1; run < RUNS; run++)
         for (int i = 0; i < b->plans; i++) {
-            const double start = now();
+            const double start = kas_monotonic();
             KAS_TRY(kas_plan_run(b->plan[i]));
             KAS_TRY(kas_device_sync(b->device));
             if (run >= 0)
-                b->seconds[i][run] = now() - start;
+                b->seconds[i][run] = kas_monotonic() - start;
         }
     return KAS_OK;
 }

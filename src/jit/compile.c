@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "device_code/device_code.h"
+#include "host/core/clock.h"
 #include "host/core/files.h"
 #include "host/core/log.h"
 #include "host/core/sha256.h"
@@ -13,13 +13,6 @@
 
 /* Longer than any sane build takes; after that another process is thought to hang. */
 static const double LOCK_SECONDS = 120;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
@@ -202,12 +195,12 @@ kas_status kas_compile(kas_compiler *compiler, const char *text, char path[4096]
     if (!stats)
         stats = &unused;
     memset(stats, 0, sizeof *stats);
-    double start = now();
+    double start = kas_monotonic();
     char key[65], error_path[4096];
     key_of(compiler, text, key);
     KAS_TRY(kas_cache_path(compiler->folder, key, compiler->suffix, path));
     KAS_TRY(kas_cache_path(compiler->folder, key, "err", error_path));
     kas_status status = look_up_or_make(compiler, text, path, error_path, stats);
-    stats->seconds = now() - start;
+    stats->seconds = kas_monotonic() - start;
     return status;
 }

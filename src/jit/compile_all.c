@@ -2,9 +2,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "jit/compile.h"
+#include "host/core/clock.h"
 
 enum { MAX_THREADS = 256, MESSAGE_SIZE = 2048 };
 
@@ -48,20 +48,13 @@ static void *work(void *context)
     return NULL;
 }
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 kas_status kas_compile_all(kas_compiler *compiler, const char *const *text, int count, int threads,
                            char (*path)[4096], kas_compile_stats *stats)
 {
     kas_compile_stats unused;
     pthread_t thread[MAX_THREADS];
     int started = 0;
-    const double start = now();
+    const double start = kas_monotonic();
     if (!stats)
         stats = &unused;
     *stats = (kas_compile_stats){.cached = true};
@@ -80,6 +73,6 @@ kas_status kas_compile_all(kas_compiler *compiler, const char *const *text, int 
     work(&q);
     for (int i = 0; i < started; i++)
         pthread_join(thread[i], NULL);
-    stats->seconds = now() - start;
+    stats->seconds = kas_monotonic() - start;
     return q.status == KAS_OK ? KAS_OK : kas_fail(q.status, "%s", q.message);
 }

@@ -3,8 +3,8 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "host/core/clock.h"
 #include "host/core/random.h"
 
 kas_status kas_bench_images(const kas_net *net, int count, kas_dataset **out)
@@ -113,18 +113,9 @@ kas_status kas_bench_model_begin(kas_bench_model *m, kas_tape_mode mode)
     return kas_model_set_metrics(m->model, &zero);
 }
 
-static kas_status now(double *seconds)
-{
-    struct timespec t;
-    KAS_CHECK_LIBC(clock_gettime(CLOCK_MONOTONIC, &t) == 0, KAS_FAILURE);
-    *seconds = (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-    return KAS_OK;
-}
-
 kas_status kas_bench_model_run(kas_bench_model *m, kas_tape_mode mode, kas_bench_time *time)
 {
     kas_plan *plan = mode == KAS_TAPE_TRAIN ? m->train : m->infer;
-    double begin, end;
     if (mode == KAS_TAPE_TRAIN) {
         KAS_TRY(kas_model_set_state(m->model, (kas_step_state){0}));
         m->trained += m->ahead ? 2 : 1;
@@ -132,10 +123,9 @@ kas_status kas_bench_model_run(kas_bench_model *m, kas_tape_mode mode, kas_bench
     if (m->ahead)
         KAS_TRY(kas_plan_run(plan));
     KAS_TRY(kas_timer_start(m->timer));
-    KAS_TRY(now(&begin));
+    const double begin = kas_monotonic();
     KAS_TRY(kas_plan_run(plan));
-    KAS_TRY(now(&end));
-    time->host = m->ahead ? end - begin : NAN;
+    time->host = m->ahead ? kas_monotonic() - begin : NAN;
     return kas_timer_stop(m->timer, &time->device);
 }
 

@@ -18,11 +18,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "host/bench/bench.h"
 #include "host/bench/data_file.h"
+#include "host/core/clock.h"
 #include "host/core/log.h"
 #include "host/data/read_ahead.h"
 #include "host/data/render.h"
@@ -62,13 +62,6 @@ static void rounds_free(rounds *r)
         kas_samples_free(all[i]);
 }
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static double cpu_seconds(void)
 {
     struct rusage u;
@@ -100,12 +93,12 @@ typedef struct watch {
 
 static watch start_watch(void)
 {
-    return (watch){now(), cpu_seconds()};
+    return (watch){kas_monotonic(), cpu_seconds()};
 }
 
 static pace stop_watch(const subject *s, watch w)
 {
-    return (pace){s->count / (now() - w.start), (cpu_seconds() - w.cpu) / s->count};
+    return (pace){s->count / (kas_monotonic() - w.start), (cpu_seconds() - w.cpu) / s->count};
 }
 
 /* ---- the three measurements ------------------------------------------------------------------ */
@@ -407,9 +400,9 @@ static kas_status keep_some(subject *s)
 
 static kas_status open_subject(subject *s, const char *path)
 {
-    double start = now();
+    double start = kas_monotonic();
     KAS_TRY(kas_dataset_open_streamed(path, &s->dataset));
-    s->open_seconds = now() - start;
+    s->open_seconds = kas_monotonic() - start;
     const kas_dataset *d = s->dataset;
     s->count = d->train.count < ROUND ? d->train.count : ROUND;
     s->bytes = stored_bytes(d, s->count);

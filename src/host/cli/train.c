@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "host/cli/net_options.h"
 #include "host/cli/recipe_options.h"
+#include "host/core/clock.h"
 #include "host/core/files.h"
 #include "host/core/log.h"
 #include "host/net/targets.h"
@@ -162,18 +162,11 @@ static void watch_signals(void)
     sigaction(SIGHUP, &action, NULL);
 }
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static kas_verdict on_progress(void *context, uint64_t step, uint64_t steps, double loss)
 {
     train_cli *o = context;
     bool terminal = isatty(STDERR_FILENO);
-    double time = now();
+    double time = kas_monotonic();
     if (!o->common.quiet && time - o->reported >= (terminal ? 0.2 : 60)) {
         o->reported = time;
         fprintf(stderr,

@@ -1,4 +1,5 @@
 #include "host/net/targets.h"
+#include "host/core/gcd.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -44,21 +45,11 @@ static bool matches(const kas_layer *l, const bool wanted[SIZES])
     return size >= 0 && wanted[size] && l->pad_h == l->kernel_h / 2 && l->pad_w == l->kernel_w / 2;
 }
 
-static uint32_t gcd(uint32_t a, uint32_t b)
-{
-    while (b) {
-        uint32_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 static kas_target make_target(const kas_net *net, int i)
 {
     const kas_layer *l = &net->layer[i];
     uint32_t c_in = (uint32_t)net->layer[l->in[0]].c, c_out = (uint32_t)l->c;
-    uint32_t c = gcd(c_in, c_out);
+    uint32_t c = kas_gcd(c_in, c_out);
     kas_target target = {
         .layer = i,
         .c_in = c_in,

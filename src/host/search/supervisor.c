@@ -21,13 +21,6 @@ static void on_signal(int number)
     signals_seen++;
 }
 
-double kas_monotonic(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /* A lease is renewed when a quarter of it has passed and a worker is killed after hang_seconds of
  * silence: with twice that and a minute a lease never ends under a live worker. */
 double kas_supervisor_lease(const kas_supervisor *s)

@@ -9,6 +9,7 @@
 
 #include <poll.h>
 
+#include "host/core/clock.h"
 #include "host/search/channel.h"
 #include "host/search/process.h"
 #include "host/search/study_dir.h"
@@ -49,7 +50,6 @@ typedef struct kas_supervisor {
     double stop_at;
 } kas_supervisor;
 
-double kas_monotonic(void);
 kas_status kas_supervisor_refresh(kas_supervisor *s);
 void kas_supervisor_emit(kas_supervisor *s, kas_event_kind kind, const kas_work *work,
                          const char *text);

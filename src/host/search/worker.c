@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "host/core/clock.h"
 #include "host/core/log.h"
 #include "host/search/channel.h"
 
@@ -22,13 +22,6 @@ struct kas_worker {
     char phase[32];
     FILE *log;
 };
-
-static double seconds_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 /* Field by field, so that both ends agree by construction. */
 #define MEASURED_FIELDS(X)                                                                         \
@@ -117,7 +110,7 @@ static void tell(kas_worker *worker, cJSON *message)
 kas_verdict kas_worker_progress(kas_worker *worker, const char *phase, uint64_t step,
                                 uint64_t steps, double loss)
 {
-    double now = seconds_now();
+    double now = kas_monotonic();
     /* Ten lines a second are enough for any reader; a change of phase is always said. */
     if (now - worker->last_progress >= 0.1 || strcmp(worker->phase, phase) != 0) {
         if (strcmp(worker->phase, phase) != 0)

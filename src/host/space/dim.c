@@ -1,4 +1,5 @@
 #include "host/space/dim.h"
+#include "host/core/gcd.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,16 +23,6 @@ int kas_symbol_find(const char *name)
     return -1;
 }
 
-static uint64_t gcd(uint64_t a, uint64_t b)
-{
-    while (b) {
-        uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 kas_dim kas_dim_const(uint32_t n)
 {
     return (kas_dim){.num = n, .den = 1};
@@ -47,7 +38,7 @@ kas_dim kas_dim_symbol(kas_symbol symbol)
 /* (num/den) of a product. */
 static bool combine_constants(const kas_dim *a, uint64_t b_num, uint64_t b_den, kas_dim *out)
 {
-    uint64_t left = gcd(a->num, b_den), right = gcd(b_num, a->den);
+    uint64_t left = kas_gcd(a->num, b_den), right = kas_gcd(b_num, a->den);
     uint64_t num = (a->num / left) * (b_num / right);
     uint64_t den = (a->den / right) * (b_den / left);
     if (num > UINT32_MAX || den > UINT32_MAX)
@@ -185,7 +176,7 @@ static bool careful_fraction(const kas_dim *a, const kas_binding *binding, uint6
         return false;
     for (int d = 0; d < f.below_count; d++)
         for (int n = 0; n < f.above_count && f.below[d] != 1; n++) {
-            uint64_t common = gcd(f.above[n], f.below[d]);
+            uint64_t common = kas_gcd(f.above[n], f.below[d]);
             f.above[n] /= common;
             f.below[d] /= common;
         }
@@ -262,7 +253,7 @@ bool kas_dim_fraction(const kas_dim *a, const kas_binding *binding, uint64_t *p,
     uint64_t above, below;
     if (!multiply_out(a, binding, &above, &below))
         return careful_fraction(a, binding, p, q);
-    uint64_t common = below == 1 ? 1 : gcd(above, below);
+    uint64_t common = below == 1 ? 1 : kas_gcd(above, below);
     *p = above / common;
     *q = below / common;
     return *p <= MAX_SIZE && *q <= MAX_SIZE;

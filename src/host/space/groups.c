@@ -1,22 +1,13 @@
+#include "host/core/gcd.h"
 #include "host/space/solve.h"
 #include "host/space/split.h"
-
-static uint32_t gcd(uint32_t a, uint32_t b)
-{
-    while (b) {
-        uint32_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
 
 int kas_group_numbers(const kas_target *targets, int count, uint32_t out[64])
 {
     uint32_t common = 0;
     int found = 0;
     for (int i = 0; i < count; i++)
-        common = gcd(common, targets[i].c);
+        common = kas_gcd(common, targets[i].c);
     for (uint32_t g = 2; g <= common && found < 64; g++)
         if (common % g == 0)
             out[found++] = g;

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "host/core/clock.h"
 #include "host/core/files.h"
 #include "host/core/log.h"
 #include "host/train/checkpoint.h"
@@ -33,13 +33,6 @@ typedef struct run {
     kas_verdict verdict;   /* what a callback asked for */
     bool diverged;
 } run;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- checkpoint -------------------------------------------------------------------------------
  */
@@ -205,7 +198,7 @@ static kas_status score_epoch(run *r, kas_epoch *epoch)
 /* Trains and evaluates one epoch; *finished when it went to its end. */
 static kas_status one_epoch(run *r, bool *finished)
 {
-    double start = now();
+    double start = kas_monotonic();
     kas_metrics train;
     *finished = false;
     KAS_TRY(train_epoch(r, &train));
@@ -213,12 +206,12 @@ static kas_status one_epoch(run *r, bool *finished)
     if (r->diverged || r->verdict == KAS_PRUNE)
         return KAS_OK;
     if (!whole)
-        return save_checkpoint(r, r->earlier + now() - start);
+        return save_checkpoint(r, r->earlier + kas_monotonic() - start);
     kas_epoch epoch = {.epoch = r->epochs,
                        .train_loss = train.loss_sum / (double)train.counted,
                        .train_accuracy = (double)train.correct / (double)train.counted};
     KAS_TRY(score_epoch(r, &epoch));
-    epoch.seconds = r->earlier + now() - start;
+    epoch.seconds = r->earlier + kas_monotonic() - start;
     r->epoch[r->epochs] = epoch;
     r->earlier = 0;
     r->epochs++;

@@ -1,0 +1,14 @@
+/* Seconds that only go forward, from an arbitrary start: what durations are measured with. */
+#ifndef KAS_CORE_CLOCK_H
+#define KAS_CORE_CLOCK_H
+
+#include <time.h>
+
+static inline double kas_monotonic(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t); /* cannot fail: the clock exists, the address is good */
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+#endif

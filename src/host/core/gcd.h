@@ -1,0 +1,17 @@
+/* Greatest common divisor; of 0 and n it is n. */
+#ifndef KAS_CORE_GCD_H
+#define KAS_CORE_GCD_H
+
+#include <stdint.h>
+
+static inline uint64_t kas_gcd(uint64_t a, uint64_t b)
+{
+    while (b) {
+        const uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+#endif
