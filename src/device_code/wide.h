@@ -1,7 +1,7 @@
 /* Wide lanes: the second part of the prelude.
  *
  * A GPU reaches memory speed with 16-byte accesses.  In a *wide* kernel a thread has KAS_WIDTH
- * neighbouring lanes, and i is the first of them:
+ * neighbouring lanes (4 floats or 8 numbers of 16 bits take 16 bytes), and i is the first of them:
  *
  *     KAS_WIDE_LANES (i, 512) {
  *         KAS_WIDE_LOAD(t0, p0, i);                          p0 + i on a multiple of 16 bytes
@@ -10,12 +10,17 @@
  *         KAS_WIDE_STORE(p2, i, t1);
  *     }
  *
+ * ..._REAL load and store a kas_real instead of a float.
+ *
  * On the CPU a thread has one lane, and the loop over the lanes vectorises; in the orders 1 and 2
  * the groups are kept, so that tests run what a GPU runs. */
 #ifndef KAS_DEVICE_CODE_WIDE_H
 #define KAS_DEVICE_CODE_WIDE_H
 
-#define KAS_WIDTH 4
+#define KAS_WIDTH_0 4
+#define KAS_WIDTH_1 8
+#define KAS_WIDTH_2 8
+#define KAS_WIDTH KAS_PASTE(KAS_WIDTH_, KAS_NUMBER)
 
 #if defined(__CUDACC__) || KAS_ORDER != 0
 #define KAS_LANE_(k, ...)                                                                          \
@@ -23,9 +28,15 @@
         enum { kas_k = k };                                                                        \
         __VA_ARGS__                                                                                \
     }
-#define KAS_EACH(...)                                                                              \
+#define KAS_EACH_0(...)                                                                            \
     KAS_LANE_(0, __VA_ARGS__)                                                                      \
     KAS_LANE_(1, __VA_ARGS__) KAS_LANE_(2, __VA_ARGS__) KAS_LANE_(3, __VA_ARGS__)
+#define KAS_EACH_1(...)                                                                            \
+    KAS_EACH_0(__VA_ARGS__)                                                                        \
+    KAS_LANE_(4, __VA_ARGS__)                                                                      \
+    KAS_LANE_(5, __VA_ARGS__) KAS_LANE_(6, __VA_ARGS__) KAS_LANE_(7, __VA_ARGS__)
+#define KAS_EACH_2(...) KAS_EACH_1(__VA_ARGS__)
+#define KAS_EACH(...) KAS_PASTE(KAS_EACH_, KAS_NUMBER)(__VA_ARGS__)
 #define KAS_EACH_LANE(i) ((i) + kas_k)
 #define KAS_EACH_VALUE(name) name[kas_k]
 #define KAS_WIDE_VALUE(name, ...)                                                                  \
@@ -33,8 +44,13 @@
     KAS_EACH(name[kas_k] = (__VA_ARGS__);)
 #define KAS_WIDE_LOAD(name, from, at)                                                              \
     float name[KAS_WIDTH];                                                                         \
-    kas_wide_load(name, (from) + (at))
-#define KAS_WIDE_STORE(to, at, name) kas_wide_store((to) + (at), name)
+    kas_wide_load_0(name, (from) + (at), KAS_WIDTH)
+#define KAS_WIDE_LOAD_REAL(name, from, at)                                                         \
+    float name[KAS_WIDTH];                                                                         \
+    KAS_PASTE(kas_wide_load_, KAS_NUMBER)(name, (from) + (at), KAS_WIDTH)
+#define KAS_WIDE_STORE(to, at, name) kas_wide_store_0((to) + (at), name, KAS_WIDTH)
+#define KAS_WIDE_STORE_REAL(to, at, name)                                                          \
+    KAS_PASTE(kas_wide_store_, KAS_NUMBER)((to) + (at), name, KAS_WIDTH)
 
 typedef struct __attribute__((aligned(16), may_alias)) kas_float4 {
     float x, y, z, w;
@@ -49,32 +65,70 @@ KAS_FN void kas_wide_check(const void *at)
     (void)at;
 #endif
 }
-KAS_FN void kas_wide_load(float *to, const float *from)
+KAS_FN void kas_wide_load_0(float *to, const float *from, int count)
 {
     kas_wide_check(from);
-    const kas_float4 v = *(const kas_float4 *)from;
-    to[0] = v.x;
-    to[1] = v.y;
-    to[2] = v.z;
-    to[3] = v.w;
+    KAS_UNROLL
+    for (int i = 0; i < count; i += 4) {
+        const kas_float4 v = *(const kas_float4 *)(from + i);
+        to[i] = v.x;
+        to[i + 1] = v.y;
+        to[i + 2] = v.z;
+        to[i + 3] = v.w;
+    }
 }
-KAS_FN void kas_wide_store(float *to, const float *from)
+KAS_FN void kas_wide_store_0(float *to, const float *from, int count)
 {
     kas_wide_check(to);
-    kas_float4 v;
-    v.x = from[0];
-    v.y = from[1];
-    v.z = from[2];
-    v.w = from[3];
-    *(kas_float4 *)to = v;
+    KAS_UNROLL
+    for (int i = 0; i < count; i += 4) {
+        kas_float4 v;
+        v.x = from[i];
+        v.y = from[i + 1];
+        v.z = from[i + 2];
+        v.w = from[i + 3];
+        *(kas_float4 *)(to + i) = v;
+    }
 }
+
+/* Eight numbers of 16 bits, two in a word, the first in its low half. */
+typedef struct __attribute__((aligned(16), may_alias)) kas_words {
+    kas_u32 word[4];
+} kas_words;
+#define KAS_WIDE_HALVES(n, half, value, of)                                                        \
+    KAS_FN void kas_wide_load_##n(float *to, const half *from, int count)                          \
+    {                                                                                              \
+        kas_wide_check(from);                                                                      \
+        const kas_words v = *(const kas_words *)from;                                              \
+        KAS_UNROLL                                                                                 \
+        for (int i = 0; i < count; i += 2) {                                                       \
+            const half low = {(kas_u16)v.word[i / 2]}, high = {(kas_u16)(v.word[i / 2] >> 16)};    \
+            to[i] = value(low);                                                                    \
+            to[i + 1] = value(high);                                                               \
+        }                                                                                          \
+    }                                                                                              \
+    KAS_FN void kas_wide_store_##n(half *to, const float *from, int count)                         \
+    {                                                                                              \
+        kas_wide_check(to);                                                                        \
+        kas_words v;                                                                               \
+        KAS_UNROLL                                                                                 \
+        for (int i = 0; i < count; i += 2) {                                                       \
+            const half low = of(from[i]), high = of(from[i + 1]);                                  \
+            v.word[i / 2] = low.bits | (kas_u32)high.bits << 16;                                   \
+        }                                                                                          \
+        *(kas_words *)to = v;                                                                      \
+    }
+KAS_WIDE_HALVES(1, kas_bf16, kas_bf16_value, kas_bf16_of)
+KAS_WIDE_HALVES(2, kas_f16, kas_f16_value, kas_f16_of)
 #else
 #define KAS_EACH(...) __VA_ARGS__
 #define KAS_EACH_LANE(i) i
 #define KAS_EACH_VALUE(name) name
 #define KAS_WIDE_VALUE(name, ...) float name = __VA_ARGS__
 #define KAS_WIDE_LOAD(name, from, at) const float name = (from)[at]
+#define KAS_WIDE_LOAD_REAL(name, from, at) const float name = kas_value((from)[at])
 #define KAS_WIDE_STORE(to, at, name) (to)[at] = name
+#define KAS_WIDE_STORE_REAL(to, at, name) (to)[at] = kas_real_of(name)
 #endif
 
 #ifdef __CUDACC__

@@ -15,9 +15,9 @@ typedef struct rounding {
     double worst, rms;
 } rounding;
 
-static double tolerance_of(int tensor)
+static double tolerance_of(const kas_agree_bench *b, int tensor)
 {
-    return tensor == KAS_GAP_Y ? KAS_AGREE_FORWARD : KAS_AGREE_GRADIENT;
+    return kas_agree_tolerance(b->program->number, tensor != KAS_GAP_Y);
 }
 
 static kas_status measure_rounding(kas_agree_bench *b, const kas_agree_options *o, int tensors,
@@ -43,11 +43,11 @@ static kas_agree_verdict judge(const kas_gap *gap, double tolerance, const round
     return r->worst <= KAS_AGREE_TELLING ? KAS_AGREE_ILL_CONDITIONED : KAS_AGREE_UNDECIDED;
 }
 
-static bool within_tolerance(const kas_gap *gap, int tensors)
+static bool within_tolerance(const kas_agree_bench *b, const kas_gap *gap, int tensors)
 {
     bool ok = true;
     for (int i = 0; i < tensors; i++)
-        ok = ok && kas_gap_worst(&gap[i]) <= tolerance_of(i);
+        ok = ok && kas_gap_worst(&gap[i]) <= tolerance_of(b, i);
     return ok;
 }
 
@@ -63,7 +63,7 @@ static kas_status explain(kas_agree_bench *b, const kas_agree_options *o, const 
     if (status == KAS_OK)
         status = measure_rounding(b, o, tensors, scratch, moved);
     for (int i = 0; i < tensors && status == KAS_OK; i++) {
-        const kas_agree_verdict verdict = judge(&gap[i], tolerance_of(i), &moved[i]);
+        const kas_agree_verdict verdict = judge(&gap[i], tolerance_of(b, i), &moved[i]);
         r->verdict = verdict > r->verdict ? verdict : r->verdict;
         if (verdict != KAS_AGREE_OK)
             r->rounding = fmax(r->rounding, moved[i].worst);
@@ -85,7 +85,7 @@ static kas_status compare_gaps(kas_agree_bench *b, const kas_agree_options *o, k
     r->dx = kas_gap_worst(&gap[KAS_GAP_DX]);
     for (int i = KAS_GAP_WEIGHTS; i < tensors; i++)
         r->dweight = fmax(r->dweight, kas_gap_worst(&gap[i]));
-    return within_tolerance(gap, tensors) ? KAS_OK : explain(b, o, gap, tensors, r);
+    return within_tolerance(b, gap, tensors) ? KAS_OK : explain(b, o, gap, tensors, r);
 }
 
 static kas_status attempt(kas_agree_bench *b, const kas_agree_options *o, int turn,
@@ -165,8 +165,9 @@ static kas_status build_programs(const kas_kernel *kernel, const kas_target *tar
         const kas_program_options options = {
             .batch = o->batch,
             .training = true,
-            .x_pitch = kas_pitch((int)target[i].c_in) + o->pitch_more,
-            .y_pitch = kas_pitch((int)target[i].c_out) + o->pitch_more,
+            .number = o->number,
+            .x_pitch = kas_pitch_of(o->number, (int)target[i].c_in) + o->pitch_more,
+            .y_pitch = kas_pitch_of(o->number, (int)target[i].c_out) + o->pitch_more,
             .prefix = prefix};
         KAS_TRY(kas_program_build(kernel, &target[i], &binding[i], &options, &program[i]));
     }

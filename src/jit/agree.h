@@ -38,6 +38,10 @@
 #include "jit/compile.h"
 #include "jit/program.h"
 
+/* Programs of 16-bit numbers start from inputs that the number holds exactly; their tolerances are
+ * 4 roundings of the largest value forward, 8 backward, and beyond that the reference is rounded to
+ * the number: how far that moves it is the measure, as above.
+ */
 #define KAS_AGREE_FLOOR 1e-3
 #define KAS_AGREE_FORWARD 1e-4 /* tolerances */
 #define KAS_AGREE_GRADIENT 1e-3
@@ -45,6 +49,17 @@
 #define KAS_AGREE_MARGIN 4.0
 #define KAS_AGREE_TELLING 0.1
 enum { KAS_AGREE_DRAWS = 4, KAS_AGREE_SAMPLES = 8 };
+
+static inline int kas_agree_bits(kas_number number) /* of a significand */
+{
+    return number == KAS_F32 ? 24 : number == KAS_BF16 ? 8 : 11;
+}
+static inline double kas_agree_tolerance(kas_number number, bool gradient)
+{
+    if (number == KAS_F32)
+        return gradient ? KAS_AGREE_GRADIENT : KAS_AGREE_FORWARD;
+    return (gradient ? 8.0 : 4.0) / (1 << kas_agree_bits(number));
+}
 
 typedef enum kas_agree_verdict {                            /* the later the worse */
                                  KAS_AGREE_OK,              /* within the tolerances */
@@ -58,7 +73,8 @@ typedef struct kas_agree_options {
     uint64_t seed;
     int directions; /* of finite differences; 0 = none */
     bool whole;     /* x in whole numbers, so that operands tie and hit kinks exactly */
-    int pitch_more; /* floats by which the pitch of x and y exceeds kas_pitch */
+    int pitch_more; /* elements by which the pitch of x and y exceeds kas_pitch_of */
+    kas_number number;
 } kas_agree_options;
 
 typedef struct kas_agreement {

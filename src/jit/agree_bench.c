@@ -1,10 +1,10 @@
 #include "jit/agree_bench.h"
 
-#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "device_code/prelude.h"
 #include "host/core/random.h"
 
 static kas_status no_memory(void)
@@ -107,8 +107,8 @@ kas_status kas_agree_bench_open(kas_agree_bench *b, kas_device *device, const ka
                                 const kas_program *program, kas_module *module, int pitch_more)
 {
     *b = (kas_agree_bench){.device = device, .program = program, .target = &program->target};
-    b->x_pitch = kas_pitch((int)program->target.c_in) + pitch_more;
-    b->y_pitch = kas_pitch((int)program->target.c_out) + pitch_more;
+    b->x_pitch = kas_pitch_of(program->number, (int)program->target.c_in) + pitch_more;
+    b->y_pitch = kas_pitch_of(program->number, (int)program->target.c_out) + pitch_more;
     KAS_TRY(make_reference(b, kernel));
     return make_device_side(b, module);
 }
@@ -134,23 +134,46 @@ void kas_agree_bench_free(kas_agree_bench *b)
 /* ---- data
  * ------------------------------------------------------------------------------------------ */
 
-/* Values that float32 holds exactly, so that both sides start from the same numbers. */
-static void fill(double *to, size_t count, double scale, uint64_t seed, uint64_t stream)
+static void put(void *memory, kas_number number, size_t i, double value)
+{
+    if (number == KAS_F32)
+        ((float *)memory)[i] = (float)value;
+    else if (number == KAS_BF16)
+        ((kas_bf16 *)memory)[i] = kas_bf16_of((float)value);
+    else
+        ((kas_f16 *)memory)[i] = kas_f16_of((float)value);
+}
+
+static double get(const void *memory, kas_number number, size_t i)
+{
+    if (number == KAS_F32)
+        return ((const float *)memory)[i];
+    if (number == KAS_BF16)
+        return kas_bf16_value(((const kas_bf16 *)memory)[i]);
+    return kas_f16_value(((const kas_f16 *)memory)[i]);
+}
+
+/* Values that the number holds exactly, so that both sides start from the same ones. */
+static void fill(const kas_agree_bench *b, double *to, size_t count, double scale, uint64_t seed,
+                 uint64_t stream)
 {
     kas_rng rng = kas_rng_make(seed, KAS_PURPOSE_TEST, stream);
-    for (size_t i = 0; i < count; i++)
-        to[i] = (double)(float)(scale * kas_rng_normal(&rng));
+    for (size_t i = 0; i < count; i++) {
+        float rounded;
+        put(&rounded, b->program->number, 0, scale * kas_rng_normal(&rng));
+        to[i] = get(&rounded, b->program->number, 0);
+    }
 }
 
 static void draw(kas_agree_bench *b, uint64_t seed, bool whole, int turn)
 {
     const uint64_t stream = (uint64_t)turn * 1000;
-    fill(b->x, b->x_size, 1, seed, stream);
+    fill(b, b->x, b->x_size, 1, seed, stream);
     for (size_t i = 0; whole && i < b->x_size; i++)
         b->x[i] = rint(b->x[i]);
-    fill(b->dy, b->y_size, 1, seed, stream + 1);
+    fill(b, b->dy, b->y_size, 1, seed, stream + 1);
     for (int i = 0; i < b->program->weights; i++)
-        fill(b->weight[i], b->program->weight[i].elements,
+        fill(b, b->weight[i], b->program->weight[i].elements,
              1 / sqrt((double)b->program->weight[i].fan_in), seed, stream + 2 + (uint64_t)i);
 }
 
@@ -169,8 +192,8 @@ static void pack(const kas_agree_bench *b, const double *from, uint32_t channels
     for (size_t n = 0; n < (size_t)b->program->batch; n++)
         for (size_t pixel = 0; pixel < area; pixel++)
             for (size_t c = 0; c < (size_t)pitch; c++)
-                b->host[(n * area + pixel) * (size_t)pitch + c] =
-                    c < channels ? (float)from[(n * channels + c) * area + pixel] : NAN;
+                put(b->host, b->program->number, (n * area + pixel) * (size_t)pitch + c,
+                    c < channels ? from[(n * channels + c) * area + pixel] : NAN);
 }
 
 static kas_status upload_tensor(kas_agree_bench *b, kas_role role, const double *from,
@@ -212,7 +235,7 @@ static kas_status upload(kas_agree_bench *b)
         const kas_weight *w = &p->weight[k];
         const int i = buffer(p, KAS_ROLE_WEIGHT, k);
         FOR_WEIGHT(w, logical, offset)
-        b->host[offset] = (float)b->weight[k][logical];
+        put(b->host, p->number, offset, b->weight[k][logical]);
         KAS_TRY(kas_mem_upload(b->device, b->memory[i], b->host, p->buffer[i].bytes));
     }
     return KAS_OK;
@@ -267,7 +290,8 @@ static kas_status tensor_gap(kas_agree_bench *b, kas_role role, const double *wa
     for (size_t n = 0; n < (size_t)b->program->batch; n++)
         for (size_t pixel = 0; pixel < area; pixel++)
             for (size_t c = 0; c < channels; c++)
-                compare(gap, (double)b->host[(n * area + pixel) * (size_t)pitch + c],
+                compare(gap,
+                        get(b->host, b->program->number, (n * area + pixel) * (size_t)pitch + c),
                         wanted[(n * channels + c) * area + pixel]);
     return KAS_OK;
 }
@@ -279,7 +303,7 @@ static kas_status weight_gap(kas_agree_bench *b, int k, kas_gap *gap)
     *gap = (kas_gap){0};
     KAS_TRY(kas_mem_download(b->device, b->host, b->memory[i], b->program->buffer[i].bytes));
     FOR_WEIGHT(w, logical, offset)
-    compare(gap, (double)b->host[offset], b->exact.dweight[k][logical]);
+    compare(gap, get(b->host, b->program->buffer[i].number, offset), b->exact.dweight[k][logical]);
     return KAS_OK;
 }
 
@@ -302,7 +326,7 @@ static kas_gap gap_of(const double *ours, const double *wanted, size_t count)
 
 kas_status kas_agree_bench_rounding(kas_agree_bench *b, uint64_t seed, kas_gap *gap)
 {
-    kas_reference_round(b->reference, FLT_MANT_DIG, seed);
+    kas_reference_round(b->reference, kas_agree_bits(b->program->number), seed);
     const kas_status status = evaluate(b, &b->rounded);
     kas_reference_round(b->reference, 0, 0);
     KAS_TRY(status);

@@ -19,7 +19,7 @@ typedef struct kas_agree_bench {
     kas_loaded *loaded;
     kas_plan *plan;
     void **memory;
-    float *host; /* as large as the largest buffer */
+    void *host; /* as large as the largest buffer */
     kas_reference *reference;
     size_t x_size, y_size;
     double *x, *dy, **weight;
@@ -51,7 +51,8 @@ void kas_agree_bench_free(kas_agree_bench *b);
 kas_status kas_agree_bench_run(kas_agree_bench *b, const kas_agree_options *options, int turn);
 /* Device against reference at the last inputs. `gap` [KAS_GAP_WEIGHTS + weights]. */
 kas_status kas_agree_bench_gaps(kas_agree_bench *b, kas_gap *gap);
-/* Likewise the reference with its values rounded at random to float32 against itself. */
+/* Likewise the reference with its values rounded at random to the program's number against itself.
+ */
 kas_status kas_agree_bench_rounding(kas_agree_bench *b, uint64_t seed, kas_gap *gap);
 
 #endif

@@ -63,6 +63,11 @@ static double times(const floors *f, uint64_t mask)
     return n;
 }
 
+static double size_of(const kas_ir *ir, int tensor)
+{
+    return (double)kas_number_size(ir->tensor[tensor].number);
+}
+
 static void see_cost(void *context, kas_ex e, const kas_ex_node *node)
 {
     floors *f = context;
@@ -70,7 +75,7 @@ static void see_cost(void *context, kas_ex e, const kas_ex_node *node)
     if (node->kind == KAS_EX_LOAD && !f->read[node->tensor]) {
         f->read[node->tensor] = 1;
         const double there = (double)f->ir->tensor[node->tensor].elements;
-        f->bytes += sizeof(float) * (n < there ? n : there);
+        f->bytes += size_of(f->ir, node->tensor) * (n < there ? n : there);
     }
     if (node->kind == KAS_EX_UNARY || node->kind == KAS_EX_BINARY || node->kind == KAS_EX_SELECT)
         f->flops += n;
@@ -96,7 +101,7 @@ kas_status kas_nest_floors(const kas_ir *ir, const kas_nest *nest, double *flops
     else
         status = kas_ex_visit(ir, nest->value, see_cost, &f);
     *flops = f.flops;
-    *bytes = f.bytes + sizeof(float) * (double)ir->tensor[nest->tensor].elements;
+    *bytes = f.bytes + size_of(ir, nest->tensor) * (double)ir->tensor[nest->tensor].elements;
     free(f.read);
     kas_masks_free(&f.masks);
     return status;

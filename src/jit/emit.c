@@ -117,12 +117,13 @@ static void emit_head(kas_emitter *e, const char *name)
     const kas_nest *n = e->nest;
     kas_buf_puts(e->out, "typedef struct {\n");
     for (int i = 0; i < e->args; i++)
-        kas_buf_printf(e->out, "    %sfloat *p%d;\n", i == e->args - 1 ? "" : "const ", i);
+        kas_buf_printf(e->out, "    %s%s *p%d;\n", i == e->args - 1 ? "" : "const ",
+                       kas_emit_type(e, i), i);
     kas_buf_printf(e->out, "} %s_args;\n\nKAS_KERNEL(%s, %s_args)\n{\n", name, name, name);
     e->indent = 1;
     for (int i = 0; i < e->args; i++)
-        kas_emit_line(e, "%sfloat *KAS_RESTRICT p%d = a.p%d;", i == e->args - 1 ? "" : "const ", i,
-                      i);
+        kas_emit_line(e, "%s%s *KAS_RESTRICT p%d = a.p%d;", i == e->args - 1 ? "" : "const ",
+                      kas_emit_type(e, i), i, i);
     for (int axis = 0; axis < 3; axis++)
         if (n->axis_var[axis] >= 0)
             kas_emit_line(e, "const int v%d = KAS_BLOCK_%c;",
@@ -161,15 +162,18 @@ static void emit_store(kas_emitter *e)
         kas_buf_puts(e->out, ");\n");
         kas_emit_start(e);
     }
-    kas_buf_printf(e->out, wide ? "KAS_WIDE_STORE(p%d, " : "p%d[", target);
+    const bool real = kas_emit_is_real(e, n->tensor);
+    if (wide)
+        kas_buf_puts(e->out, real ? "KAS_WIDE_STORE_REAL(" : "KAS_WIDE_STORE(");
+    kas_buf_printf(e->out, wide ? "p%d, " : "p%d[", target);
     kas_emit_put_ix(e, n->store);
     if (wide) {
         kas_buf_printf(e->out, ", t%d);\n", whole);
         return;
     }
-    kas_buf_puts(e->out, "] = ");
+    kas_buf_puts(e->out, real ? "] = kas_real_of(" : "] = ");
     kas_emit_put_value(e, n->value);
-    kas_buf_puts(e->out, ";\n");
+    kas_buf_puts(e->out, real ? ");\n" : ";\n");
 }
 
 static void emit_body(kas_emitter *e)

@@ -127,6 +127,16 @@ int kas_emit_arg(kas_emitter *e, int tensor)
     return -1;
 }
 
+bool kas_emit_is_real(const kas_emitter *e, int tensor)
+{
+    return e->ir->tensor[tensor].number != KAS_F32;
+}
+
+const char *kas_emit_type(const kas_emitter *e, int arg)
+{
+    return kas_emit_is_real(e, e->arg_of_tensor[arg]) ? "kas_real" : "float";
+}
+
 /* ---- values
  * -------------------------------------------------------------------------------------- */
 
@@ -349,9 +359,10 @@ static void put_definition(kas_emitter *e, const kas_ex_node *node)
 {
     switch ((kas_ex_kind)node->kind) {
     case KAS_EX_LOAD:
+        kas_buf_puts(e->out, kas_emit_is_real(e, node->tensor) ? "kas_value(" : "");
         kas_buf_printf(e->out, "p%d[", kas_emit_arg(e, node->tensor));
         kas_emit_put_ix(e, node->ix);
-        kas_buf_puts(e->out, "]");
+        kas_buf_puts(e->out, kas_emit_is_real(e, node->tensor) ? "])" : "]");
         break;
     case KAS_EX_INDEX:
         kas_buf_puts(e->out, "(float)(");
@@ -394,7 +405,9 @@ void kas_emit_value(kas_emitter *e, kas_ex x)
         put_definition(e, node);
         kas_buf_puts(e->out, ";\n");
     } else if (is_wide_load(e, node)) {
-        kas_buf_printf(e->out, "KAS_WIDE_LOAD(t%d, p%d, ", name, kas_emit_arg(e, node->tensor));
+        kas_buf_puts(e->out,
+                     kas_emit_is_real(e, node->tensor) ? "KAS_WIDE_LOAD_REAL(" : "KAS_WIDE_LOAD(");
+        kas_buf_printf(e->out, "t%d, p%d, ", name, kas_emit_arg(e, node->tensor));
         kas_emit_put_ix(e, node->ix);
         kas_buf_puts(e->out, ");\n");
     } else {

@@ -35,6 +35,10 @@ void kas_emit_put_ix(kas_emitter *e, kas_ix ix);
 /* The name of a value that was emitted, or a constant. */
 void kas_emit_put_value(kas_emitter *e, kas_ex x);
 int kas_emit_arg(kas_emitter *e, int tensor); /* number of its pointer, -1 = none */
+/* Whether a tensor holds 16-bit numbers, kas_real in the text; the type of what argument points to.
+ */
+bool kas_emit_is_real(const kas_emitter *e, int tensor);
+const char *kas_emit_type(const kas_emitter *e, int arg);
 
 /* Whether x is a KAS_WIDE_VALUE: one for each lane of a thread. */
 bool kas_emit_is_wide(kas_emitter *e, kas_ex x);

@@ -34,8 +34,10 @@ static kas_conv_desc conv_desc(const kas_lower *l, int node)
                        .dilation = l->fc[node].dilation};
     d.pad_h = kas_conv_dilation(&d) * (d.kernel_h / 2);
     d.pad_w = kas_conv_dilation(&d) * (d.kernel_w / 2);
-    d.x_pitch = kas_pitch(d.c_in);
-    d.y_pitch = kas_pitch(d.c_out);
+    d.number = l->ir->number;
+    d.tf32 = l->tf32;
+    d.x_pitch = kas_pitch_of(d.number, d.c_in);
+    d.y_pitch = kas_pitch_of(d.number, d.c_out);
     return d;
 }
 

@@ -60,7 +60,7 @@ static bool lies_like(kas_ir *ir, const kas_tensor *t, const kas_tensor *base, k
     kas_ix wanted = 0;
     for (int d = 0; d < t->rank; d++)
         wanted = kas_ix_add(ir, wanted, kas_ix_scale(ir, kas_ix_var(ir, t->var[d]), t->stride[d]));
-    return wanted == address && t->floats == base->floats;
+    return wanted == address && t->floats == base->floats && t->number == base->number;
 }
 
 /* A convolution operand that lies in memory exactly as its origin needs no memory of its own.  The

@@ -95,6 +95,7 @@ int kas_ir_tensor(kas_ir *ir, kas_tensor_kind kind, int rank, const int64_t *siz
                     .role = KAS_ROLE_SCRATCH,
                     .rank = rank,
                     .pitch = pitch,
+                    .number = pitch || kind == KAS_TENSOR_EXTERN ? ir->number : KAS_F32,
                     .memory = -1,
                     .buffer = -1};
     for (int d = 0; d < rank; d++) {

@@ -1,12 +1,16 @@
 /* The tensor IR between a micro-DAG and generated text.
  *
- * A *tensor* is a box of float32 elements with a definition: a scalar expression of its index
+ * A *tensor* is a box of elements with a definition: a scalar expression of its index
  * variables that reads other tensors.  Nothing says yet which tensors exist in memory: fuse.c
  * decides that, and substitutes the definitions of the others into their readers.
  *
  *     y[n,h,w,c] = sum(kh) sum(kw) weight[kh,kw,c] * guard(0 <= h+kh-1 < H, x[n,clamp(h+kh-1),..])
  *                                                     `--------------- an expression (kas_ex)
  *                                                          `------ an index expression (kas_ix)
+ *
+ * Expressions are float32.  A tensor in memory holds a number of its own: activations, their
+ * gradients and weights the program's (float32, bf16 or float16), what sums and indices are kept in
+ * float32.
  *
  * Everything is a pure function, total on its ranges: an index that may leave its tensor is clamped
  * and the value guarded.  So any expression may be evaluated anywhere (hoisted out of loops,
@@ -130,11 +134,12 @@ typedef struct kas_tensor {
     kas_role role;  /* KAS_ROLE_SCRATCH for inner ones; set to SAVED late */
     int role_index; /* of a weight or its gradient */
     int rank;
-    int64_t size[KAS_IR_RANK], stride[KAS_IR_RANK]; /* floats */
+    int64_t size[KAS_IR_RANK], stride[KAS_IR_RANK]; /* elements */
     int var[KAS_IR_RANK];                           /* formal index variables; -1 where size is 1 */
     int64_t elements;                               /* product of sizes */
-    int64_t floats;                                 /* memory, padding included */
-    int pitch;                                      /* floats per pixel; 0 = not an activation */
+    int64_t floats;                                 /* elements of its memory, padding included */
+    int pitch;                                      /* elements per pixel; 0 = not an activation */
+    kas_number number;
     kas_ex def;
     /* CONV: operands are tensors; the result is this tensor */
     kas_conv_pass pass;
@@ -149,6 +154,7 @@ typedef struct kas_tensor {
 } kas_tensor;
 
 typedef struct kas_ir {
+    kas_number number; /* of activations and weights */
     kas_arena *arena;
     kas_intern atoms, sums, exprs;
     kas_range *ix_range; /* by kas_ix */
@@ -170,7 +176,8 @@ void kas_ir_fail(kas_ir *ir, kas_status status);
 
 int kas_ir_var(kas_ir *ir, int64_t size);
 /* A new tensor, row-major over `size` with new variables; pitch 0: dense, else the first three dims
- * are batch, h, w and a pixel (the product of the others) takes `pitch` floats. */
+ * are batch, h, w and a pixel (the product of the others) takes `pitch` elements.  What has a pitch
+ * and what the caller gives is of the IR's number, the rest (sums) of float32. */
 int kas_ir_tensor(kas_ir *ir, kas_tensor_kind kind, int rank, const int64_t *size, int pitch);
 
 /* ix.c, ix_div.c. `/` and `%` are simplified away wherever the ranges allow. */

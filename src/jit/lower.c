@@ -31,7 +31,8 @@ int kas_lower_tensor(kas_lower *l, const int64_t *size, int rank)
                                     (long long)pixel));
         return 0;
     }
-    return kas_ir_tensor(l->ir, KAS_TENSOR_DEF, rank, size, kas_pitch((int)pixel));
+    return kas_ir_tensor(l->ir, KAS_TENSOR_DEF, rank, size,
+                         kas_pitch_of(l->ir->number, (int)pixel));
 }
 
 kas_ex kas_lower_read(kas_lower *l, int node, const kas_ix *idx)

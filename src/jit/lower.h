@@ -52,7 +52,7 @@ typedef struct kas_lower {
     const kas_target *target;
     const kas_binding *binding;
     int batch;
-    bool training;
+    bool training, tf32;
     int x_pitch, y_pitch;
     int rank[KAS_MAX_NODES]; /* of the micro-DAG's list [channels..., H, W] */
     int64_t size[KAS_LOWER_NODES][KAS_FC_DIMS + 2];

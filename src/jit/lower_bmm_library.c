@@ -3,8 +3,9 @@
  * gradient is the convolution's. */
 #include "jit/lower_bmm.h"
 
-static kas_conv_desc conv_desc(const kas_lowered_bmm *b)
+static kas_conv_desc conv_desc(const kas_lower *l, const kas_lowered_bmm *b)
 {
+    const kas_number number = l->ir->number;
     return (kas_conv_desc){.n = 1,
                            .h = 1,
                            .w = (int)b->m,
@@ -14,8 +15,10 @@ static kas_conv_desc conv_desc(const kas_lowered_bmm *b)
                            .kernel_h = 1,
                            .kernel_w = 1,
                            .stride = 1,
-                           .x_pitch = kas_pitch((int)(b->batch_elements * b->k)),
-                           .y_pitch = kas_pitch((int)(b->batch_elements * b->n))};
+                           .x_pitch = kas_pitch_of(number, (int)(b->batch_elements * b->k)),
+                           .y_pitch = kas_pitch_of(number, (int)(b->batch_elements * b->n)),
+                           .number = number,
+                           .tf32 = l->tf32};
 }
 
 /* [1][1][m][batch...][last] as pixels. */
@@ -26,10 +29,12 @@ static int pixels(kas_lower *l, const kas_lowered_bmm *b, kas_tensor_kind kind, 
     for (int i = 0; i < b->batches; i++)
         size[rank++] = b->batch_size[i];
     size[rank++] = last;
-    return kas_ir_tensor(l->ir, kind, rank, size, kas_pitch((int)(b->batch_elements * last)));
+    const int pitch = kas_pitch_of(l->ir->number, (int)(b->batch_elements * last));
+    return kas_ir_tensor(l->ir, kind, rank, size, pitch);
 }
 
-/* [batch...][n][k] as weights: dense, and always in memory. */
+/* [batch...][n][k] as weights: dense, and always in memory; the gradient of weights, which a
+ * convolution makes, is float32. */
 static int weights(kas_lower *l, const kas_lowered_bmm *b, kas_tensor_kind kind)
 {
     int64_t size[KAS_IR_RANK];
@@ -38,7 +43,10 @@ static int weights(kas_lower *l, const kas_lowered_bmm *b, kas_tensor_kind kind)
         size[rank++] = b->batch_size[i];
     size[rank++] = b->n;
     size[rank++] = b->k;
-    return kas_ir_tensor(l->ir, kind, rank, size, 0);
+    const int tensor = kas_ir_tensor(l->ir, kind, rank, size, 0);
+    if (kind != KAS_TENSOR_CONV)
+        l->ir->tensor[tensor].number = l->ir->number;
+    return tensor;
 }
 
 static kas_ix var_of(kas_lower *l, int tensor, int dim)
@@ -80,7 +88,7 @@ static void set_conv(kas_lower *l, const kas_lowered_bmm *b, int tensor, kas_con
 {
     kas_tensor *t = &l->ir->tensor[tensor];
     t->pass = pass;
-    t->conv = conv_desc(b);
+    t->conv = conv_desc(l, b);
     t->conv_in[0] = first;
     t->conv_in[1] = second;
 }

@@ -57,6 +57,7 @@ void kas_lower_fold(kas_lower *l, int node)
         /* Which element won, kept for the gradient; it has the value's variables for a moment. */
         const int arg = kas_lower_result(l, node, q);
         ir->tensor[arg].def = reduce_operand(l, node, arg, KAS_FN_REDUCE_ARGMAX);
+        ir->tensor[arg].number = KAS_F32; /* an index: 16 bits hold few of them */
         l->aux[node] = arg;
     }
     const int tensor = kas_lower_result(l, node, q);

@@ -133,6 +133,7 @@ void kas_lower_pool(kas_lower *l, int node)
         const int arg = kas_lower_result(l, node, q); /* the node's tensor for a moment */
         const kas_ex e = winner(l, node);
         ir->tensor[arg].def = e;
+        ir->tensor[arg].number = KAS_F32; /* an index: 16 bits hold few of them */
         l->aux[node] = arg;
     }
     const int tensor = kas_lower_result(l, node, q);

@@ -22,7 +22,7 @@ typedef struct builder {
 /* ---- buffers -----------------------------------------------------------------------------------
  */
 
-static kas_status add_buffer(builder *b, kas_role role, int index, int64_t floats, int *number)
+static kas_status add_buffer(builder *b, const kas_tensor *t, int *number)
 {
     kas_program *p = b->program;
     if (p->buffers == b->buffer_room) {
@@ -33,7 +33,8 @@ static kas_status add_buffer(builder *b, kas_role role, int index, int64_t float
         p->buffer = grown;
         b->buffer_room = room;
     }
-    p->buffer[p->buffers] = (kas_buffer){role, index, sizeof(float) * (size_t)floats};
+    p->buffer[p->buffers] = (kas_buffer){t->role, t->role_index, t->number,
+                                         kas_number_size(t->number) * (size_t)t->floats};
     *number = p->buffers++;
     return KAS_OK;
 }
@@ -43,7 +44,7 @@ static kas_status buffer_of(builder *b, int tensor, int *number)
 {
     kas_tensor *t = &b->ir.tensor[kas_fuse_memory(&b->ir, tensor)];
     if (t->buffer < 0)
-        KAS_TRY(add_buffer(b, t->role, t->role_index, t->floats, &t->buffer));
+        KAS_TRY(add_buffer(b, t, &t->buffer));
     *number = t->buffer;
     return KAS_OK;
 }
@@ -94,6 +95,11 @@ static double conv_flops(const kas_conv_desc *d)
            d->kernel_w * (d->c_in / d->groups);
 }
 
+static double tensor_bytes(const kas_ir *ir, int tensor)
+{
+    return (double)kas_number_size(ir->tensor[tensor].number) * (double)ir->tensor[tensor].elements;
+}
+
 static kas_status add_conv(builder *b, int tensor)
 {
     const kas_tensor t = b->ir.tensor[tensor];
@@ -111,8 +117,7 @@ static kas_status add_conv(builder *b, int tensor)
     op->conv.x_pitch = b->ir.tensor[x].pitch;
     op->conv.y_pitch = b->ir.tensor[y].pitch;
     op->flops = conv_flops(&op->conv);
-    op->bytes = sizeof(float) * (double)(b->ir.tensor[x].elements + b->ir.tensor[w].elements +
-                                         b->ir.tensor[y].elements);
+    op->bytes = tensor_bytes(&b->ir, x) + tensor_bytes(&b->ir, w) + tensor_bytes(&b->ir, y);
     KAS_TRY(buffer_of(b, x, &op->x));
     KAS_TRY(buffer_of(b, w, &op->w));
     return buffer_of(b, y, &op->y);
@@ -205,6 +210,10 @@ static kas_status check_options(const kas_target *t, const kas_program_options *
 {
     if (o->batch < 1)
         return kas_fail(KAS_USAGE, "batch %d; at least 1 is needed", o->batch);
+    if ((unsigned)o->number >= KAS_NUMBERS || (o->tf32 && o->number != KAS_F32))
+        return kas_fail(KAS_USAGE,
+                        "number %d%s; float32 (also with TF32 products), bf16 or float16",
+                        o->number, o->tf32 ? " with TF32 products" : "");
     if (!o->prefix || !*o->prefix || strlen(o->prefix) > 24 ||
         strspn(o->prefix, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") !=
             strlen(o->prefix))
@@ -223,6 +232,8 @@ static kas_status build(builder *b)
     KAS_TRY(kas_fuse(&b->ir));
     KAS_TRY(add_caller_buffers(b));
     b->inliner.ir = &b->ir;
+    /* Programs of several numbers may be compiled together. */
+    kas_buf_printf(&b->source, "#undef KAS_NUMBER\n#define KAS_NUMBER %d\n\n", b->ir.number);
     KAS_TRY(add_operations(b));
     KAS_TRY(b->ir.status);
     KAS_TRY(mark_saved(p));
@@ -257,16 +268,20 @@ kas_status kas_program_build(const kas_kernel *kernel, const kas_target *target,
     p->target = *target;
     p->binding = *binding;
     p->training = options->training;
+    p->number = options->number;
     KAS_TRY_GOTO(kas_ir_init(&b->ir), free_program);
-    b->lower =
-        (kas_lower){.ir = &b->ir,
-                    .kernel = kernel,
-                    .target = target,
-                    .binding = binding,
-                    .batch = options->batch,
-                    .training = options->training,
-                    .x_pitch = options->x_pitch ? options->x_pitch : kas_pitch((int)target->c_in),
-                    .y_pitch = options->y_pitch ? options->y_pitch : kas_pitch((int)target->c_out)};
+    b->ir.number = options->number;
+    const int x_pitch = kas_pitch_of(options->number, (int)target->c_in),
+              y_pitch = kas_pitch_of(options->number, (int)target->c_out);
+    b->lower = (kas_lower){.ir = &b->ir,
+                           .kernel = kernel,
+                           .target = target,
+                           .binding = binding,
+                           .batch = options->batch,
+                           .training = options->training,
+                           .tf32 = options->tf32,
+                           .x_pitch = options->x_pitch ? options->x_pitch : x_pitch,
+                           .y_pitch = options->y_pitch ? options->y_pitch : y_pitch};
     status = build(b);
     kas_inliner_free(&b->inliner);
     kas_buf_free(&b->source);

@@ -12,7 +12,11 @@
  * (target.h) run together: inside, tensors are [batch][(h)][(w)][instance][channels...] with the
  * pitch of the flattened channels padded.
  *
- * Weights.  One buffer for each node with a weight, float32, all instances.  Logically
+ * Numbers.  X, Y, DX, DY and weights are of the program's number (float32, bf16 or float16), and so
+ * is what kernels keep of activations in between; gradients of weights, partial sums, indices and
+ * what softmax and norm divide by are float32, and so is all arithmetic.
+ *
+ * Weights.  One buffer for each node with a weight, all instances.  Logically
  * [instance][group][out][in] (see space/weights.h); the order in memory is what the operation wants
  * (KRSC for a library convolution, taps first for a direct kernel) and is given by
  * kas_weight_offset. `init` says how to start: unit gain.
@@ -43,6 +47,7 @@ typedef enum kas_role {
 typedef struct kas_buffer {
     kas_role role;
     int index;
+    kas_number number; /* of its elements */
     size_t bytes;
 } kas_buffer;
 
@@ -58,7 +63,7 @@ typedef struct kas_weight {
     size_t stride_channel, stride_tap[2];
 } kas_weight;
 
-/* Where logical element (instance, group, out, in) lies in the buffer, in floats. */
+/* Where logical element (instance, group, out, in) lies in the buffer, in elements. */
 static inline size_t kas_weight_offset(const kas_weight *w, uint32_t instance, uint32_t group,
                                        uint32_t out, uint32_t in)
 {
@@ -99,6 +104,7 @@ typedef struct kas_program {
     kas_target target;
     kas_binding binding;
     bool training; /* false: FORWARD only, no SAVED buffers */
+    kas_number number;
     kas_buffer *buffer;
     int buffers;
     kas_weight *weight;
@@ -111,7 +117,9 @@ typedef struct kas_program {
 typedef struct kas_program_options {
     int batch;
     bool training;
-    int x_pitch, y_pitch; /* 0 = kas_pitch(channels) */
+    kas_number number;    /* of activations and weights */
+    bool tf32;            /* KAS_F32: convolutions may round their factors (device.h) */
+    int x_pitch, y_pitch; /* elements; 0 = kas_pitch_of(number, channels) */
     const char *prefix;   /* e.g. "k0"; letters and digits */
 } kas_program_options;
 

@@ -29,8 +29,8 @@ static kas_status allocate(kas_replaced *r)
     return KAS_OK;
 }
 
-kas_status kas_replaced_build(const kas_replacement *replacement, int batch, bool training,
-                              kas_replaced *out)
+kas_status kas_replaced_build(const kas_replacement *replacement,
+                              const kas_program_options *options, kas_replaced *out)
 {
     *out = (kas_replaced){0};
     if (!replacement)
@@ -52,9 +52,13 @@ kas_status kas_replaced_build(const kas_replacement *replacement, int batch, boo
             continue;
         char prefix[16];
         snprintf(prefix, sizeof prefix, "k%d", p);
-        kas_program_options options = {.batch = batch, .training = training, .prefix = prefix};
+        const kas_program_options own = {.batch = options->batch,
+                                         .training = options->training,
+                                         .number = options->number,
+                                         .tf32 = options->tf32,
+                                         .prefix = prefix};
         status = kas_program_build(replacement->kernel, &replacement->target[t],
-                                   &replacement->solution->binding[t], &options, &out->program[p]);
+                                   &replacement->solution->binding[t], &own, &out->program[p]);
         if (status != KAS_OK) {
             kas_fail_context(status, "target %s", replacement->target[t].name);
             goto fail;

@@ -30,9 +30,9 @@ typedef struct kas_replaced {
     kas_loaded **loaded;   /* [programs] */
 } kas_replaced;
 
-/* `replacement` NULL gives an empty one. */
-kas_status kas_replaced_build(const kas_replacement *replacement, int batch, bool training,
-                              kas_replaced *out);
+/* Of `options` batch, training, number and tf32 count. `replacement` NULL gives an empty one. */
+kas_status kas_replaced_build(const kas_replacement *replacement,
+                              const kas_program_options *options, kas_replaced *out);
 /* Compiles (or finds in the cache) the pieces of all programs. path: [*pieces], malloc'ed; may be
  * NULL when all that is wanted is that the cache has them. */
 kas_status kas_replaced_compile(kas_replaced *replaced, kas_compiler *compiler, int threads,

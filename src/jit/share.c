@@ -5,7 +5,7 @@
 
 #include "host/core/buf.h"
 
-/* A kernel's text without its own name. */
+/* A kernel's text without its own name, behind the number that kas_real stands for in it. */
 typedef struct entry {
     kas_buf text;
     const char *function;
@@ -27,6 +27,7 @@ static kas_status nameless(const kas_program *p, const kas_operation *op, kas_bu
 {
     const char *from = p->source + op->text, *end = from + op->text_size;
     const size_t length = strlen(op->function);
+    kas_buf_printf(out, "%d ", p->number);
     while (from < end) {
         const char *name = memmem(from, (size_t)(end - from), op->function, length);
         const char *stop = name ? name : end;

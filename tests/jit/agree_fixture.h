@@ -20,7 +20,8 @@
 static kas_device *device;
 static kas_compiler *compiler[3]; /* lanes ascending, descending, shuffled; one on a GPU */
 static double worst_forward, worst_gradient, worst_numeric;
-static int compared, redrawn;
+static int compared, redrawn, ill_conditioned;
+static kas_number stored; /* of the programs */
 
 #define OK(expression)                                                                             \
     do {                                                                                           \
@@ -64,8 +65,8 @@ static inline int tear_down(void **state)
     printf("largest error, relative to the tensor's largest value: forward %.3g (tolerance %g), "
            "gradients %.3g (tolerance %g), reference against finite differences %.3g (tolerance "
            "%g)\n",
-           worst_forward, KAS_AGREE_FORWARD, worst_gradient, KAS_AGREE_GRADIENT, worst_numeric,
-           KAS_AGREE_NUMERIC);
+           worst_forward, kas_agree_tolerance(stored, false), worst_gradient,
+           kas_agree_tolerance(stored, true), worst_numeric, KAS_AGREE_NUMERIC);
     return 0;
 }
 
@@ -122,7 +123,10 @@ static void record(const kas_agreement *a, const char *name, const kas_target *t
 {
     compared++;
     redrawn += a->draws > 1;
-    if (a->verdict != KAS_AGREE_OK)
+    /* 16-bit numbers round so much that kernels of several maps may need the second measure */
+    ill_conditioned += a->verdict == KAS_AGREE_ILL_CONDITIONED;
+    if (a->verdict != KAS_AGREE_OK &&
+        (stored == KAS_F32 || a->verdict != KAS_AGREE_ILL_CONDITIONED))
         fail_msg("%s at %ux%ux%u, parts %u -> %u, kernel %u: errors %.3g forward, %.3g dx, %.3g "
                  "dweight, %.3g finite differences",
                  name, t->c, t->h, t->w, t->parts_in, t->parts_out, t->kernel_h, a->forward, a->dx,
@@ -145,7 +149,8 @@ static int compare(const char *name, const kas_kernel *kernel, int order, const 
                                        .seed = 1,
                                        .directions = order == 0 ? 2 : 0,
                                        .whole = whole_numbers,
-                                       .pitch_more = order == 1 ? 4 : 0};
+                                       .pitch_more = order == 1 ? 4 : 0,
+                                       .number = stored};
     for (int i = 0; i < count; i++) {
         target[i] = make_target(settings[setting[i]]);
         binding[i] = make_binding(&target[i]);

@@ -107,7 +107,8 @@ static void sampled_kernels(void **state)
         kas_buf first = {0}, again = {0}, gpu = {0};
         OK(kas_sampler_next(sampler, 0, &s));
         kas_replacement replacement = {&s.kernel, target, &s.solution};
-        OK(kas_replaced_build(&replacement, 16, true, &r));
+        OK(kas_replaced_build(&replacement, &(kas_program_options){.batch = 16, .training = true},
+                              &r));
         shared += check_cut(&r, "cpu", &first);
         check_cut(&r, "sm_90", &gpu);
         check_cut(&r, "cpu", &again); /* whatever was cut between */

@@ -54,12 +54,12 @@ static void check_group(kas_rng *rng, kas_ix x, int lane, int64_t *var)
     const kas_group g = kas_ix_group(&ir, x, lane);
     for (int i = 0; i < VARS; i++)
         var[i] = kas_rng_below(rng, (uint32_t)ir.var_size[i]);
-    for (int first = 0; first < LANES; first += KAS_WIDE) {
+    for (int first = 0; first < LANES; first += kas_wide(&ir)) {
         var[lane] = first;
         const int64_t start = value(x, var);
         if (g.aligned)
-            assert_int_equal(start % KAS_WIDE, 0);
-        for (int i = 1; i < KAS_WIDE && g.kind != KAS_GROUP_APART; i++) {
+            assert_int_equal(start % kas_wide(&ir), 0);
+        for (int i = 1; i < kas_wide(&ir) && g.kind != KAS_GROUP_APART; i++) {
             var[lane] = first + i;
             assert_int_equal(value(x, var), g.kind == KAS_GROUP_RUN ? start + i : start);
         }

@@ -40,8 +40,9 @@ static void make(fixture *f, int classes, const char *kernel_file)
             fail_msg("%s", kas_error());
         f->replacement = (kas_replacement){&kernel, f->target, &f->solution};
     }
-    assert_int_equal(
-        kas_replaced_build(kernel_file ? &f->replacement : NULL, 2, false, &f->replaced), KAS_OK);
+    assert_int_equal(kas_replaced_build(kernel_file ? &f->replacement : NULL,
+                                        &(kas_program_options){.batch = 2}, &f->replaced),
+                     KAS_OK);
     assert_int_equal(kas_params_build(f->net, &f->replaced, &f->params), KAS_OK);
 }
 

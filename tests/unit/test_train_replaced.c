@@ -124,7 +124,10 @@ static void parameters_are_counted(void **state)
     kas_replaced programs;
     kas_params params;
     double learned = 0, expected = kas_net_params(net);
-    assert_int_equal(kas_replaced_build(&r->replacement, 2, true, &programs), KAS_OK);
+    assert_int_equal(kas_replaced_build(&r->replacement,
+                                        &(kas_program_options){.batch = 2, .training = true},
+                                        &programs),
+                     KAS_OK);
     assert_int_equal(kas_params_build(net, &programs, &params), KAS_OK);
     for (int i = 0; i < params.count; i++)
         learned += params.param[i].kind == KAS_PARAM_STATISTIC ? 0 : (double)params.param[i].size;

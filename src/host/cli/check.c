@@ -32,7 +32,7 @@ typedef struct check_options {
     int files;
 } check_options;
 
-enum { KEY_SAMPLED = 0x200, KEY_NVRTC, KEY_DIRECTIONS, KEY_SHAPES, KEY_SPACE };
+enum { KEY_SAMPLED = 0x200, KEY_NVRTC, KEY_DIRECTIONS, KEY_SHAPES, KEY_SPACE, KEY_PRECISION };
 
 static const struct argp_option option_list[] = {
     {"batch", 'b', "N", 0, "Images at once (default 2)", 0},
@@ -46,9 +46,21 @@ static const struct argp_option option_list[] = {
      0},
     {"seed", 's', "S", 0, "Seed of the sampled kernels and of the inputs (default 0)", 0},
     {"nvrtc", KEY_NVRTC, 0, 0, "Also compile everything by NVRTC for sm_80 and sm_90", 0},
+    {"precision", KEY_PRECISION, "P", 0,
+     "How kernels store activations and weights: fp32 (default), bf16 or fp16", 0},
     {"directions", KEY_DIRECTIONS, "N", 0,
      "Random directions of the finite differences (default 1; 0 leaves them out)", 0},
     {0}};
+
+static kas_number precision(struct argp_state *state, const char *name)
+{
+    int number = 0;
+    while (number < KAS_NUMBERS && strcmp(name, kas_number_name((kas_number)number)) != 0)
+        number++;
+    if (number == KAS_NUMBERS)
+        argp_error(state, "--precision %s: fp32, bf16 or fp16 is needed", name);
+    return (kas_number)number;
+}
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -75,6 +87,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_SHAPES:
         o->shapes = (int)kas_cli_int(state, "--shapes", arg, 1, 1000000);
+        return 0;
+    case KEY_PRECISION:
+        o->agree.number = precision(state, arg);
         return 0;
     case KEY_NVRTC:
         o->nvrtc = true;
@@ -285,8 +300,10 @@ static kas_status count_programs(checker *c, const kas_kernel *kernel, const sha
 {
     for (int i = 0; i < s->count; i++) {
         kas_program *program;
-        const kas_program_options options = {
-            .batch = c->o->agree.batch, .training = true, .prefix = "k"};
+        const kas_program_options options = {.batch = c->o->agree.batch,
+                                             .training = true,
+                                             .number = c->o->agree.number,
+                                             .prefix = "k"};
         KAS_TRY(kas_program_build(kernel, &s->target[i], &s->binding[i], &options, &program));
         count_accessed(c, program->forward, program->forwards);
         count_accessed(c, program->backward, program->backwards);
@@ -510,8 +527,9 @@ static kas_status summary(const checker *c)
            "largest errors: forward %.1e (tolerance %.0e), gradients %.1e (%.0e), reference "
            "against finite differences %.1e (%.0e)\n",
            c->kernels, kas_device_get_info(c->device)->name, c->comparisons, c->redrawn,
-           c->compiled, c->failures, c->forward, KAS_AGREE_FORWARD, c->gradient, KAS_AGREE_GRADIENT,
-           c->numeric, KAS_AGREE_NUMERIC);
+           c->compiled, c->failures, c->forward, kas_agree_tolerance(c->o->agree.number, false),
+           c->gradient, kas_agree_tolerance(c->o->agree.number, true), c->numeric,
+           KAS_AGREE_NUMERIC);
     if (c->ill_kernels)
         printf("ill-conditioned: %lld comparisons (largest error %.1e; float32 rounding alone: "
                "%.1e), undecided: %lld, of %lld kernels\n",

@@ -34,7 +34,9 @@ kas_status kas_export_source(const kas_export_net *net, kas_buf *out)
 {
     kas_replacement replacement = {net->kernel, net->target, net->solution};
     kas_replaced replaced = {0};
-    KAS_TRY(kas_replaced_build(&replacement, kas_recipe_default().batch, true, &replaced));
+    KAS_TRY(kas_replaced_build(
+        &replacement, &(kas_program_options){.batch = kas_recipe_default().batch, .training = true},
+        &replaced));
     for (int i = 0; i < replaced.programs; i++) {
         put_comment(&replaced, i, out);
         kas_buf_puts(out, replaced.program[i]->source);
