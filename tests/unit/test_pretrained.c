@@ -76,7 +76,7 @@ static void write_file(const fixture *f, const char *without, const char *extra)
     }
     if (extra) {
         snprintf(t[count].name, sizeof t[count].name, "%s", extra);
-        t[count].dtype = KAS_I64;
+        t[count].dtype = KAS_DTYPE_I64;
         t[count++].data = &seven;
     }
     assert_int_equal(kas_safetensors_write(path, t, count, NULL), KAS_OK);
