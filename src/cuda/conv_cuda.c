@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "cuda/conv_cuda.h"
+#include "cuda/tuning.h"
 #include "host/core/log.h"
 
 struct kas_conv {
@@ -98,6 +99,11 @@ void kas_cuda_conv_free(kas_conv *conv)
         kas_cudnn_conv_free(cuda, conv->cudnn[pass]);
     }
     free(conv);
+}
+
+void kas_cuda_conv_bytes(const kas_conv *conv, size_t bytes[3])
+{
+    kas_tuned_bytes(&conv->desc, bytes);
 }
 
 kas_status kas_cuda_conv_run(kas_conv *conv, kas_conv_pass pass, void *x, void *w, void *y)

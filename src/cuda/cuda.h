@@ -6,10 +6,10 @@
  * with KAS_DEVICE_LOST and the first message, so that a worker ends at once and says why.
  *
  * All work goes to one stream, in program order; only uploads beside it (upload_cuda.c) have one of
- * their own.  The context is made current in every slot, since one thread may hold several devices.
- * Devices on one GPU share its primary context and nothing else (stream, workspace, handles of
- * libraries and errors are each one's own), so threads may use them side by side; only a dead
- * context is dead for all of them. */
+ * their own, and backward passes where a second stream is asked for (side_cuda.c).  The context is
+ * made current in every slot, since one thread may hold several devices. Devices on one GPU share
+ * its primary context and nothing else (stream, workspace, handles of libraries and errors are each
+ * one's own), so threads may use them side by side; only a dead context is dead for all of them. */
 #ifndef KAS_CUDA_CUDA_H
 #define KAS_CUDA_CUDA_H
 
@@ -21,6 +21,13 @@ typedef struct kas_allocation {
     CUdeviceptr pointer;
     size_t bytes;
 } kas_allocation;
+
+/* side_cuda.c; all zero where one stream is used. */
+typedef struct kas_cuda_side {
+    CUstream stream;
+    CUevent fork, join;
+    CUdeviceptr workspace;
+} kas_cuda_side;
 
 typedef struct kas_cuda {
     kas_device base;
@@ -49,6 +56,7 @@ typedef struct kas_cuda {
      * is read when a plan runs, because preparing a convolution may make it grow. */
     CUdeviceptr workspace;
     size_t workspace_bytes;
+    kas_cuda_side side; /* its workspace is as large */
 } kas_cuda;
 
 struct kas_function {
@@ -99,6 +107,15 @@ kas_status kas_cuda_conv_create(kas_device *device, const kas_conv_desc *desc, k
 void kas_cuda_conv_free(kas_conv *conv);
 /* Enqueues one pass on the stream. */
 kas_status kas_cuda_conv_run(kas_conv *conv, kas_conv_pass pass, void *x, void *w, void *y);
+
+/* Bytes of x (and dx), w (and dw), y (and dy). */
+void kas_cuda_conv_bytes(const kas_conv *conv, size_t bytes[3]);
+
+/* The second stream. `may_fork`: may the first two of these steps run side by side? */
+kas_status kas_cuda_side_open(kas_cuda *cuda);
+void kas_cuda_side_close(kas_cuda *cuda);
+bool kas_cuda_may_fork(const kas_cuda *cuda, const kas_step *step, int steps);
+kas_status kas_cuda_run_forked(kas_cuda *cuda, const kas_step *step);
 
 kas_status kas_cuda_run(kas_device *device, const kas_step *step, int steps, void **kept);
 void kas_cuda_forget(kas_device *device, void *kept);

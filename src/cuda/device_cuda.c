@@ -107,6 +107,8 @@ static void cuda_mem_free(kas_device *device, void *memory)
         return;
     if (KAS_CU(cuda, cuStreamSynchronize(cuda->stream)) != KAS_OK)
         kas_warn("freeing memory: %s", kas_error());
+    if (cuda->side.stream) /* after a failure the stream may not have waited for it */
+        cuda->driver->cuStreamSynchronize(cuda->side.stream);
     if (KAS_CU(cuda, cuMemFree_v2((CUdeviceptr)(uintptr_t)memory)) != KAS_OK)
         kas_warn("freeing memory: %s", kas_error());
 }
@@ -143,16 +145,25 @@ static kas_status cuda_mem_zero(kas_device *device, void *memory, size_t bytes)
     return KAS_CU(cuda, cuStreamSynchronize(cuda->stream));
 }
 
+/* What runs is over by now. */
+static kas_status grow(kas_cuda *cuda, CUdeviceptr *memory, size_t bytes)
+{
+    CUdeviceptr grown = 0;
+    KAS_TRY(KAS_CU(cuda, cuMemAlloc_v2(&grown, bytes)));
+    if (*memory)
+        cuda->driver->cuMemFree_v2(*memory);
+    *memory = grown;
+    return KAS_OK;
+}
+
 kas_status kas_cuda_reserve_workspace(kas_cuda *cuda, size_t bytes)
 {
     if (bytes <= cuda->workspace_bytes)
         return KAS_OK;
-    CUdeviceptr grown = 0;
     KAS_TRY(KAS_CU(cuda, cuStreamSynchronize(cuda->stream)));
-    KAS_TRY(KAS_CU(cuda, cuMemAlloc_v2(&grown, bytes)));
-    if (cuda->workspace)
-        cuda->driver->cuMemFree_v2(cuda->workspace);
-    cuda->workspace = grown;
+    if (cuda->side.stream)
+        KAS_TRY(grow(cuda, &cuda->side.workspace, bytes));
+    KAS_TRY(grow(cuda, &cuda->workspace, bytes));
     cuda->workspace_bytes = bytes;
     return KAS_OK;
 }
@@ -227,6 +238,7 @@ static void cuda_close(kas_device *device)
             cuda->dnn->cudnnDestroy(cuda->dnn_handle);
         if (cuda->lt_handle)
             cuda->lt->cublasLtDestroy(cuda->lt_handle);
+        kas_cuda_side_close(cuda);
         if (cuda->workspace)
             driver->cuMemFree_v2(cuda->workspace);
         if (cuda->stream)
@@ -298,7 +310,8 @@ static kas_status open_context(kas_cuda *cuda)
     KAS_TRY(KAS_CU(cuda, cuDevicePrimaryCtxRetain(&context, cuda->ordinal)));
     cuda->context = context; /* from here on cuda_close releases it */
     KAS_TRY(KAS_CU(cuda, cuCtxSetCurrent(context)));
-    return KAS_CU(cuda, cuStreamCreate(&cuda->stream, KAS_CU_STREAM_NON_BLOCKING));
+    KAS_TRY(KAS_CU(cuda, cuStreamCreate(&cuda->stream, KAS_CU_STREAM_NON_BLOCKING)));
+    return kas_cuda_side_open(cuda);
 }
 
 kas_status kas_device_open_cuda(int ordinal, kas_device **out)

@@ -42,9 +42,12 @@ static kas_status run_step(kas_cuda *cuda, const kas_step *step)
 static kas_status run_steps(kas_cuda *cuda, const kas_step *step, int steps)
 {
     for (int i = 0; i < steps; i++) {
-        kas_status status = run_step(cuda, &step[i]);
+        const bool forked = kas_cuda_may_fork(cuda, &step[i], steps - i);
+        const kas_status status =
+            forked ? kas_cuda_run_forked(cuda, &step[i]) : run_step(cuda, &step[i]);
         if (status != KAS_OK)
             return kas_fail_context(status, "step %d of a plan of %d", i, steps);
+        i += forked;
     }
     return KAS_OK;
 }

@@ -214,9 +214,11 @@ static kas_status find_fastest(kas_cuda *cuda, const kas_tuned *t, int count, in
 {
     const CUdeviceptr workspace = cuda->workspace;
     const size_t bytes = cuda->workspace_bytes;
+    const kas_cuda_side side = cuda->side;
     stopwatch s = {0};
     cuda->workspace = 0;
     cuda->workspace_bytes = 0;
+    cuda->side = (kas_cuda_side){NULL};
     *best = -1;
     kas_status status = make_stopwatch(cuda, t, &s);
     if (status == KAS_OK)
@@ -226,6 +228,7 @@ static kas_status find_fastest(kas_cuda *cuda, const kas_tuned *t, int count, in
         cuda->driver->cuMemFree_v2(cuda->workspace);
     cuda->workspace = workspace;
     cuda->workspace_bytes = bytes;
+    cuda->side = side;
     if (status != KAS_NO_MEMORY)
         return status;
     kas_debug("no memory to time plans: %s", kas_error());

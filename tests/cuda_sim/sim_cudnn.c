@@ -120,6 +120,7 @@ static double tf32(float value)
 typedef struct job {
     sim_conv c;
     int device, microseconds;
+    unsigned char stamp; /* what it keeps in its workspace */
     bool tf32;
     void *x, *w, *y, *workspace;
 } job;
@@ -207,6 +208,23 @@ static void store(const sim_tensor *t, const double *values, void *memory)
                     sim_store(number_of(t), memory, at(t, n, c, h, w), values[at(t, n, c, h, w)]);
 }
 
+/* A convolution is two pieces of work: what it puts into its workspace first must still be there
+ * when it ends. */
+static void fill_workspace(void *data)
+{
+    const job *j = data;
+    check_job(j);
+    memset(j->workspace, j->stamp, sim_conv_workspace(&j->c));
+}
+
+static void check_workspace(const job *j)
+{
+    const unsigned char *byte = j->workspace;
+    for (size_t i = 0; i < sim_conv_workspace(&j->c); i++)
+        if (byte[i] != j->stamp)
+            sim_broken("a convolution's workspace was written by somebody else");
+}
+
 static void do_job(void *data)
 {
     const job *j = data;
@@ -216,7 +234,7 @@ static void do_job(void *data)
     const int out = c->pass == SIM_FORWARD ? 2 : c->pass == SIM_DATA ? 0 : 1;
     double *values[3];
     check_job(j);
-    memset(j->workspace, 0xA5, sim_conv_workspace(c));
+    check_workspace(j);
     for (int i = 0; i < 3; i++)
         values[i] = i == out ? sim_new((size_t)extent(tensor[i]) * sizeof **values)
                              : unpack(j, tensor[i], memory[i]);
@@ -231,7 +249,8 @@ static void do_job(void *data)
 void sim_conv_queue(cudnnHandle_t handle, const sim_conv *c, const sim_engine *engine, void *x,
                     void *w, void *y, void *workspace)
 {
-    job *j = sim_new(sizeof *j);
+    static unsigned char stamps;
+    job *begin = sim_new(sizeof *begin), *j = sim_new(sizeof *j);
     *j = (job){.c = *c,
                .device = handle->device,
                .microseconds = engine->microseconds,
@@ -239,7 +258,10 @@ void sim_conv_queue(cudnnHandle_t handle, const sim_conv *c, const sim_engine *e
                .x = x,
                .w = w,
                .y = y,
-               .workspace = workspace};
+               .workspace = workspace,
+               .stamp = ++stamps};
     check_job(j);
+    *begin = *j;
+    sim_enqueue(handle->stream, fill_workspace, begin, sizeof *begin);
     sim_enqueue(handle->stream, do_job, j, sizeof *j);
 }

@@ -5,16 +5,20 @@
 
 #include "sim.h"
 
+enum { MAX_LANES = 4 };
+
 typedef struct work {
     struct work *next;
     sim_work *run;
     void *data;
     size_t bytes;
+    int lane; /* in a graph */
 } work;
 
-/* A list of work, captured from one stream: later pieces wait for earlier ones. */
+/* Work captured from one stream (lane 0) and from those that joined it by its events: later pieces
+ * of a lane wait for earlier ones, and for events of other lanes where the capture did. */
 struct CUgraph_st {
-    int device;
+    int device, lanes;
     work *head, **tail;
 };
 struct CUgraphExec_st {
@@ -26,6 +30,7 @@ struct CUstream_st {
     int device;
     work *head, **tail;
     CUgraph capture;     /* NULL: work is done */
+    int lane;            /* of the capture */
     pthread_t capturing; /* the thread that began it */
     bool spoilt;         /* the capture will fail at its end */
 };
@@ -34,7 +39,14 @@ struct CUevent_st {
     uint64_t records, reached; /* calls of cuEventRecord; how many of them the work has come to */
     CUstream stream;           /* of the last record */
     double milliseconds;
+    CUgraph capture;   /* of the last record within one */
+    uint64_t captured; /* records within captures */
 };
+/* In a graph: a record of an event, or the wait for it. */
+typedef struct mark {
+    CUevent event;
+    uint64_t number;
+} mark;
 
 _Thread_local CUcontext sim_context;
 static CUstream streams;
@@ -68,10 +80,10 @@ int sim_stream_device(CUstream stream)
     sim_broken("stream %p does not exist", (void *)stream);
 }
 
-static void append(work ***tail, sim_work *run, void *data, size_t bytes)
+static void append(work ***tail, sim_work *run, void *data, size_t bytes, int lane)
 {
     work *w = sim_new(sizeof *w);
-    *w = (work){.run = run, .data = data, .bytes = bytes};
+    *w = (work){.run = run, .data = data, .bytes = bytes, .lane = lane};
     **tail = w;
     *tail = &w->next;
 }
@@ -81,7 +93,8 @@ void sim_enqueue(CUstream stream, sim_work *run, void *data, size_t bytes)
     if (sim_stream_device(stream) != sim_context->device)
         sim_broken("a stream of device %d is used in a context of device %d", stream->device,
                    sim_context->device);
-    append(stream->capture ? &stream->capture->tail : &stream->tail, run, data, bytes);
+    append(stream->capture ? &stream->capture->tail : &stream->tail, run, data, bytes,
+           stream->lane);
 }
 
 static bool captures_here(CUstream s)
@@ -231,6 +244,7 @@ static CUgraph new_graph(int device)
 {
     CUgraph graph = sim_new(sizeof *graph);
     graph->device = device;
+    graph->lanes = 1;
     graph->tail = &graph->head;
     sim_live++;
     return graph;
@@ -248,13 +262,97 @@ static void free_graph(CUgraph graph)
     sim_live--;
 }
 
-static void append_copies(work ***tail, const work *from)
+static void append_copy(work ***tail, const work *from)
 {
-    for (; from; from = from->next) {
-        void *data = sim_new(from->bytes);
-        memcpy(data, from->data, from->bytes);
-        append(tail, from->run, data, from->bytes);
+    void *data = sim_new(from->bytes);
+    memcpy(data, from->data, from->bytes);
+    append(tail, from->run, data, from->bytes, from->lane);
+}
+
+static void copy_graph(CUgraph to, const struct CUgraph_st *from)
+{
+    to->lanes = from->lanes;
+    for (const work *w = from->head; w; w = w->next)
+        append_copy(&to->tail, w);
+}
+
+/* Events within a capture; only their order counts. */
+static void record_mark(void *data)
+{
+    (void)data;
+}
+static void wait_mark(void *data)
+{
+    (void)data;
+}
+
+static void append_mark(CUstream stream, sim_work *run, CUevent event)
+{
+    mark *m = sim_new(sizeof *m);
+    *m = (mark){event, event->captured};
+    sim_enqueue(stream, run, m, sizeof *m);
+}
+
+static bool same_mark(const work *a, const work *b)
+{
+    return memcmp(a->data, b->data, sizeof(mark)) == 0;
+}
+
+/* Is this wait's record among the first pieces of the graph, up to the `next` of its lane? */
+static bool was_recorded(const struct CUgraph_st *g, const work *wait, const work *const *next)
+{
+    for (const work *w = g->head; w; w = w->next)
+        if (w->run == record_mark && same_mark(w, wait)) {
+            for (const work *left = next[w->lane]; left; left = left->next)
+                if (left == w)
+                    return false;
+            return true;
+        }
+    return false;
+}
+
+static const work *in_lane(const work *w, int lane)
+{
+    while (w && w->lane != lane)
+        w = w->next;
+    return w;
+}
+
+/* The lanes in a random order that respects their waits: what a GPU may do with the graph. */
+static void append_interleaved(work ***tail, const struct CUgraph_st *g)
+{
+    const work *next[MAX_LANES];
+    int left = 0;
+    for (int lane = 0; lane < g->lanes; lane++)
+        next[lane] = in_lane(g->head, lane);
+    for (const work *w = g->head; w; w = w->next)
+        left++;
+    while (left > 0) {
+        const int lane = (int)sim_random((uint32_t)g->lanes);
+        const work *w = next[lane];
+        if (!w || (w->run == wait_mark && !was_recorded(g, w, next)))
+            continue;
+        if (w->run != wait_mark && w->run != record_mark)
+            append_copy(tail, w);
+        next[lane] = in_lane(w->next, lane);
+        left--;
     }
+}
+
+/* Does lane 0 wait for the end of every other? */
+static bool all_joined(const struct CUgraph_st *g)
+{
+    for (int lane = 1; lane < g->lanes; lane++) {
+        const work *last = NULL;
+        for (const work *w = in_lane(g->head, lane); w; w = in_lane(w->next, lane))
+            last = w;
+        const work *wait = last ? in_lane(last->next, 0) : NULL;
+        while (wait && !(wait->run == wait_mark && same_mark(wait, last)))
+            wait = in_lane(wait->next, 0);
+        if (!last || last->run != record_mark || !wait)
+            return false;
+    }
+    return true;
 }
 
 CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
@@ -263,6 +361,7 @@ CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
     if (mode != KAS_CU_CAPTURE_THREAD_LOCAL || stream->capture)
         return KAS_CUDA_ERROR_INVALID_VALUE;
     stream->capture = new_graph(sim_stream_device(stream));
+    stream->lane = 0;
     stream->capturing = pthread_self();
     stream->spoilt = false;
     return KAS_CUDA_SUCCESS;
@@ -272,13 +371,21 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
 {
     SIM_LOCKED();
     *graph = NULL;
-    if (!stream->capture)
-        sim_broken("cuStreamEndCapture of a stream that does not capture");
+    if (!stream->capture || stream->lane != 0)
+        sim_broken("cuStreamEndCapture of a stream that did not begin a capture");
     CUgraph captured = stream->capture;
-    stream->capture = NULL;
+    bool spoilt = false;
+    for (CUstream s = streams; s; s = s->next)
+        if (s->capture == captured) {
+            s->capture = NULL;
+            s->lane = 0;
+            spoilt |= s->spoilt;
+        }
     CUresult result = sim_call("cuStreamEndCapture", KAS_CUDA_ERROR_INVALID_VALUE, sim_sticky);
-    if (result == KAS_CUDA_SUCCESS && stream->spoilt)
+    if (result == KAS_CUDA_SUCCESS && spoilt)
         result = KAS_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    if (result == KAS_CUDA_SUCCESS && !all_joined(captured))
+        result = KAS_CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
     if (result == KAS_CUDA_SUCCESS)
         *graph = captured;
     else
@@ -293,7 +400,7 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned 
         return KAS_CUDA_ERROR_INVALID_VALUE;
     *exec = sim_new(sizeof **exec);
     (*exec)->graph = new_graph(graph->device);
-    append_copies(&(*exec)->graph->tail, graph->head);
+    copy_graph((*exec)->graph, graph);
     return KAS_CUDA_SUCCESS;
 }
 
@@ -302,7 +409,7 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
     SIM_CALL(cuGraphLaunch, KAS_CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, sim_sticky);
     if (sim_stream_device(stream) != exec->graph->device || stream->capture)
         return KAS_CUDA_ERROR_INVALID_VALUE;
-    append_copies(&stream->tail, exec->graph->head);
+    append_interleaved(&stream->tail, exec->graph);
     sim_graphs++;
     return KAS_CUDA_SUCCESS;
 }
@@ -327,7 +434,7 @@ CUresult cuGraphDestroy(CUgraph graph)
 CUresult cuEventCreate(CUevent *event, unsigned flags)
 {
     SIM_CALL(cuEventCreate, KAS_CUDA_ERROR_OUT_OF_MEMORY, sim_sticky);
-    if (flags != KAS_CU_EVENT_DEFAULT)
+    if (flags != KAS_CU_EVENT_DEFAULT && flags != KAS_CU_EVENT_DISABLE_TIMING)
         return KAS_CUDA_ERROR_INVALID_VALUE;
     *event = sim_new(sizeof **event);
     sim_live++;
@@ -356,7 +463,13 @@ CUresult cuEventDestroy_v2(CUevent event)
 CUresult cuEventRecord(CUevent event, CUstream stream)
 {
     SIM_CALL(cuEventRecord, KAS_CUDA_ERROR_INVALID_VALUE, sim_sticky);
-    SIM_NOT_IN_CAPTURE(); /* a real one becomes a dependency, which nobody needs */
+    if (stream->capture) {
+        event->capture = stream->capture;
+        event->captured++;
+        append_mark(stream, record_mark, event);
+        return KAS_CUDA_SUCCESS;
+    }
+    event->capture = NULL;
     event->records++;
     event->stream = stream;
     CUevent *data = sim_new(sizeof *data);
@@ -365,13 +478,42 @@ CUresult cuEventRecord(CUevent event, CUstream stream)
     return KAS_CUDA_SUCCESS;
 }
 
+static CUstream beginner_of(CUgraph capture)
+{
+    for (CUstream s = streams; s; s = s->next)
+        if (s->capture == capture && s->lane == 0)
+            return s;
+    return NULL;
+}
+
+/* A stream that waits for an event of a capture becomes part of it. */
+static CUresult wait_in_capture(CUstream stream, CUevent event)
+{
+    CUstream first = beginner_of(event->capture);
+    if (!first || (stream->capture && stream->capture != event->capture))
+        return KAS_CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+    if (!stream->capture) {
+        if (event->capture->lanes == MAX_LANES)
+            sim_broken("a capture of more than %d streams", MAX_LANES);
+        stream->capture = event->capture;
+        stream->capturing = first->capturing;
+        stream->spoilt = false;
+        stream->lane = event->capture->lanes++;
+    }
+    append_mark(stream, wait_mark, event);
+    return KAS_CUDA_SUCCESS;
+}
+
 /* For the last record so far; none, and nobody waits. */
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
 {
     SIM_CALL(cuStreamWaitEvent, KAS_CUDA_ERROR_INVALID_VALUE, sim_sticky);
-    SIM_NOT_IN_CAPTURE();
     if (flags != 0)
         return KAS_CUDA_ERROR_INVALID_VALUE;
+    if (event->capture)
+        return wait_in_capture(stream, event);
+    if (stream->capture) /* for work outside of it */
+        return KAS_CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
     if (event->records == 0)
         return KAS_CUDA_SUCCESS;
     event_wait *data = sim_new(sizeof *data);
