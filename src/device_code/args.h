@@ -38,7 +38,7 @@ typedef struct kas_activation_args {
     int kind; /* KAS_ACT_ of activation.h */
 } kas_activation_args;
 
-/* Device copies of ops.h's kas_step_state, kas_step_row and kas_metrics. */
+/* Device copies of ops.h's kas_step_state, kas_step_row, kas_metrics and kas_loss_scale. */
 typedef struct kas_dev_state {
     kas_u32 step, cursor, epoch, reserved;
 } kas_dev_state;
@@ -52,6 +52,11 @@ typedef struct kas_dev_metrics {
     kas_u64 correct, counted;
     double batch_loss;
 } kas_dev_metrics;
+
+typedef struct kas_dev_scale {
+    float scale;
+    kas_u32 good, skipped, reserved;
+} kas_dev_scale;
 
 typedef struct kas_advance_args {
     kas_dev_state *state;
@@ -153,7 +158,8 @@ typedef struct kas_loss_args {
     float *dlogits;    /* may be NULL */
     float *loss, *hit; /* [n]: loss, and 1 if the answer is right; scratch */
     kas_dev_metrics *metrics;
-    const kas_dev_row *rows; /* mixed images: their share; NULL = not mixed */
+    const kas_dev_row *rows;    /* mixed images: their share; NULL = not mixed */
+    const kas_dev_scale *scale; /* of dlogits; NULL = 1 */
     const kas_dev_state *state;
     int n, classes, pitch, pitch_d;
     float smoothing;
@@ -166,7 +172,8 @@ typedef struct kas_loss_args {
 typedef struct kas_update_args {
     float *param, *first, *second; /* first: velocity, or AdamW's mean; second: AdamW's square */
     kas_real *copy;                /* of the parameters; none where kas_real is float */
-    const float *grad, *decay, *grad_scale; /* grad_scale NULL: 1 */
+    const float *grad, *decay,
+        *grad_scale; /* grad_scale NULL: 1; 0, over float16: nothing is done */
     const kas_dev_row *rows;
     const kas_dev_state *state;
     kas_u64 count;
@@ -195,6 +202,18 @@ typedef struct kas_clip_args {
     int blocks; /* of the first pass */
     float limit;
 } kas_clip_args;
+
+/* loss_scale.kc: one block; `partial` is that of the first pass of clip.kc. */
+#define KAS_SCALE_LEAST 1.52587890625e-05f /* 2^-16 */
+#define KAS_SCALE_MOST 16777216.0f         /* 2^24 */
+typedef struct kas_loss_scale_args {
+    const float *partial;
+    float *factor; /* 1; 0 where the step is skipped */
+    kas_dev_scale *state;
+    int blocks;
+    float limit; /* 0: none */
+    kas_u32 patience;
+} kas_loss_scale_args;
 
 /* Convolution by loops (conv.kc): device.h's kas_conv_desc and its pointers.  The pass decides
  * which of x, w, y is written. */

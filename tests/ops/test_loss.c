@@ -48,8 +48,8 @@ static void run_case(int n, int classes, double smoothing, double scale)
     kas_metrics *metrics = new_metrics(), got;
     float *scratch = array_to_device(NULL, 2 * (size_t)n);
     kas_plan *plan = new_plan();
-    OK(kas_op_cross_entropy(the_ops, plan, z, labels, smoothing, NULL, dz, metrics, scratch));
-    OK(kas_op_cross_entropy(the_ops, plan, z, labels, smoothing, NULL, dz, metrics, scratch));
+    OK(kas_op_cross_entropy(the_ops, plan, z, labels, smoothing, NULL, dz, NULL, metrics, scratch));
+    OK(kas_op_cross_entropy(the_ops, plan, z, labels, smoothing, NULL, dz, NULL, metrics, scratch));
     run_plan();
     check_tensor("dlogits", &dz, want, 2e-6);
     OK(kas_mem_download(the_device, &got, metrics, sizeof got));
@@ -90,12 +90,12 @@ static void test_padding(void **state)
     kas_metrics *metrics = new_metrics(), got;
     float *scratch = array_to_device(NULL, 8);
     kas_plan *plan = new_plan();
-    OK(kas_op_cross_entropy(the_ops, plan, z, labels, 0, NULL, dz, metrics, scratch));
+    OK(kas_op_cross_entropy(the_ops, plan, z, labels, 0, NULL, dz, NULL, metrics, scratch));
     run_plan();
     double want[20] = {0}, *gradient = from_device(dz.data, 4, 5, 1, 1, dz.pitch);
     compare("dlogits of padding", gradient + 10, want, 10, 0);
     plan = new_plan();
-    OK(kas_op_cross_entropy(the_ops, plan, z, labels, 0, NULL, none, metrics, scratch));
+    OK(kas_op_cross_entropy(the_ops, plan, z, labels, 0, NULL, none, NULL, metrics, scratch));
     run_plan();
     OK(kas_mem_download(the_device, &got, metrics, sizeof got));
     const double loss = kas_ref_cross_entropy(2, 5, 0, logits, host, NULL);
@@ -138,7 +138,7 @@ static void run_mixed(int n, int classes, double smoothing, float share)
     float *scratch = array_to_device(NULL, 2 * (size_t)n);
     const kas_mix mix = {device_rows, state};
     kas_plan *plan = new_plan();
-    OK(kas_op_cross_entropy(the_ops, plan, z, labels, smoothing, &mix, dz, metrics, scratch));
+    OK(kas_op_cross_entropy(the_ops, plan, z, labels, smoothing, &mix, dz, NULL, metrics, scratch));
     run_plan();
     check_tensor("dlogits of mixed images", &dz, want, 2e-6);
     OK(kas_mem_download(the_device, &got, metrics, sizeof got));
@@ -171,7 +171,7 @@ static void test_nan_shows(void **state)
     kas_metrics *metrics = new_metrics(), got;
     float *scratch = array_to_device(NULL, 4);
     kas_plan *plan = new_plan();
-    OK(kas_op_cross_entropy(the_ops, plan, z, labels, 0, NULL, none, metrics, scratch));
+    OK(kas_op_cross_entropy(the_ops, plan, z, labels, 0, NULL, none, NULL, metrics, scratch));
     run_plan();
     OK(kas_mem_download(the_device, &got, metrics, sizeof got));
     assert_false(isfinite(got.batch_loss));

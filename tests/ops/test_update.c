@@ -193,12 +193,61 @@ static void wrong_sizes_are_refused(void **state)
     assert_int_equal(kas_op_clip(the_ops, NULL, NULL, 64, 0, NULL, NULL), KAS_BAD_INPUT);
 }
 
+/* Grows after some good steps, halves and skips at infinity and NaN, limits the true length. */
+static void the_loss_scale_follows_the_gradient(void **state)
+{
+    (void)state;
+    const size_t count = 16384 + 64;
+    double *grad = random_values(count, 5), length = 0;
+    for (size_t i = 0; i < count; i++)
+        length += grad[i] * grad[i];
+    length = sqrt(length);
+    float *g = array_to_device(grad, count), *factor = array_to_device(NULL, 1);
+    const kas_loss_scale first = {.scale = 8};
+    kas_scaling s = {.scale = upload(&first, sizeof first),
+                     .grad = g,
+                     .count = count,
+                     .patience = 3,
+                     .scratch = array_to_device(NULL, kas_clip_scratch(count)),
+                     .factor = factor};
+    static const struct {
+        double bad, limit; /* bad: put into the gradient; 0 = nothing */
+        float scale;       /* after the step */
+        uint32_t good, skipped;
+    } steps[] = {{0, 0, 8, 1, 0},        {0, 0.5, 8, 2, 0}, {0, 0, 16, 0, 0},
+                 {INFINITY, 0, 8, 0, 1}, {NAN, 0, 4, 0, 2}, {0, 0, 4, 1, 2},
+                 {-INFINITY, 1, 2, 0, 3}};
+    float used = first.scale;
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        const float bad = (float)(steps[i].bad != 0 ? steps[i].bad : grad[count - 70]);
+        OK(kas_mem_upload(the_device, g + count - 70, &bad, sizeof bad));
+        s.limit = steps[i].limit;
+        kas_plan *plan = new_plan();
+        OK(kas_op_loss_scale(the_ops, plan, &s));
+        run_plan();
+        kas_loss_scale got;
+        float f;
+        OK(kas_mem_download(the_device, &got, s.scale, sizeof got));
+        OK(kas_mem_download(the_device, &f, factor, sizeof f));
+        const double limited = s.limit > 0 ? fmin(s.limit / (length / used + 1e-6), 1) : 1;
+        const double want = steps[i].bad == 0 ? limited / used : 0;
+        assert_true(fabs(f - want) <= 1e-6 * want);
+        assert_true(got.scale == steps[i].scale);
+        assert_int_equal(got.good, steps[i].good);
+        assert_int_equal(got.skipped, steps[i].skipped);
+        used = got.scale;
+    }
+    FREE(g, factor, s.scale, s.scratch);
+    free(grad);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(optimisers_agree),
         cmocka_unit_test(clipping_measures_the_whole_gradient),
         cmocka_unit_test(the_average_begins_with_the_first_step),
+        cmocka_unit_test(the_loss_scale_follows_the_gradient),
         cmocka_unit_test(wrong_sizes_are_refused),
     };
     return RUN_FOR_EACH_NUMBER(tests, open_the_ops, close_the_ops);

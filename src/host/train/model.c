@@ -16,6 +16,7 @@ static void lay_out(kas_model *m)
     size_t copy = m->number == KAS_F32 ? 0 : m->params.learned * kas_number_size(m->number);
     for (int i = 0; i < KAS_TAPE_MODES; i++)
         transient = m->tape[i].bytes > transient ? m->tape[i].bytes : transient;
+    const bool clips = m->clipped || kas_model_scales(m);
     kas_model_layout *l = &m->layout;
     const struct {
         size_t *offset, size;
@@ -26,12 +27,13 @@ static void lay_out(kas_model *m)
         {&l->average, m->averaged ? learned : 0},
         {&l->running, statistics},
         {&l->average_running, m->averaged ? statistics : 0},
+        {&l->scale, kas_model_scales(m) ? sizeof(kas_loss_scale) : 0},
         {&l->kept, 0},
         {&l->copy, copy},
         {&l->average_copy, m->averaged ? copy : 0},
         {&l->gradients, m->training ? learned : 0},
         {&l->decay, m->training ? learned / KAS_UPDATE_GROUP : 0},
-        {&l->clip, m->clipped ? sizeof(float) * (1 + kas_clip_scratch(m->params.learned)) : 0},
+        {&l->clip, clips ? sizeof(float) * (1 + kas_clip_scratch(m->params.learned)) : 0},
         {&l->state, sizeof(kas_step_state)},
         {&l->metrics, sizeof(kas_metrics)},
         {&l->transient, transient},
@@ -197,6 +199,7 @@ kas_status kas_model_create(kas_device *device, const kas_model_options *options
     m->memory = memory;
     /* Padding between tensors must stay zero in gradients; the rest is for no surprises. */
     KAS_TRY_GOTO(kas_mem_zero(device, m->memory, m->layout.total), fail);
+    KAS_TRY_GOTO(kas_model_reset_scale(m), fail);
     *out = m;
     return KAS_OK;
 fail:

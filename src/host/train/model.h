@@ -2,8 +2,8 @@
  *
  * One allocation, planned before it is made:
  *
- *     | parameters | first, second | average | running | its average |          kept: a checkpoint
- *     | learned      moments         EMA       BN statistics          |
+ *     | parameters | first, second | average | running | its average | scale |  kept: a checkpoint
+ *     | learned      moments         EMA       BN statistics           of the loss, float16 |
  *     | copy, of the average too | gradients | decay | clip | state | metrics | of the step
  *     | learned, in 16 bits        learned     by 64   length of the gradient |
  *     | transient ........................................................ |
@@ -58,6 +58,11 @@ kas_status kas_model_get(kas_model *model, int param, float *values);
 kas_status kas_model_get_result(kas_model *model, int param, float *values);
 kas_status kas_model_set(kas_model *model, int param, const float *values);
 kas_status kas_model_get_gradient(kas_model *model, int param, float *values);
+
+/* The loss scale of training in float16 (ops.h). Setting it is KAS_BAD_INPUT where there is none;
+ * getting it then gives 1. Gradients are given without it, if it is still that of their step. */
+kas_status kas_model_get_scale(kas_model *model, kas_loss_scale *scale);
+kas_status kas_model_set_scale(kas_model *model, kas_loss_scale scale);
 
 /* All of them as safetensors, averaged ones where the recipe asks for an average. `metadata` as in
  * kas_safetensors_write. */

@@ -8,7 +8,7 @@ enum { KAS_TAPE_MODES = 3 };
 
 /* Offsets of the parts in the model's memory, in bytes. */
 typedef struct kas_model_layout {
-    size_t parameters, first, second, average, running, average_running; /* kept */
+    size_t parameters, first, second, average, running, average_running, scale; /* kept */
     size_t kept;               /* bytes of those before: what a checkpoint saves */
     size_t copy, average_copy; /* of parameters, in the number of activations */
     size_t gradients, decay, clip, state, metrics, transient, total;
@@ -41,6 +41,13 @@ void kas_model_forget(kas_model *m);
 
 /* The convolution that a CONV or LINEAR layer is, over tensors of `number`. */
 kas_conv_desc kas_layer_conv_desc(const kas_net *net, int layer, int batch, kas_number number);
+
+/* Training in float16 scales its loss. */
+static inline bool kas_model_scales(const kas_model *model)
+{
+    return model->training && model->number == KAS_F16;
+}
+kas_status kas_model_reset_scale(kas_model *model);
 
 static inline float *kas_model_float(const kas_model *model, size_t byte_offset, size_t index)
 {

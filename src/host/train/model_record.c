@@ -21,6 +21,12 @@ static kas_status load(kas_recorder *r, const kas_tape_op *op)
                           (uint16_t *)(void *)kas_record_slot(r, r->tape->labels));
 }
 
+/* NULL where the loss is not scaled. */
+static kas_loss_scale *loss_scale(const kas_recorder *r)
+{
+    return kas_model_scales(r->m) ? (void *)(r->m->memory + r->m->layout.scale) : NULL;
+}
+
 static kas_status loss(kas_recorder *r, const kas_tape_op *op)
 {
     int last = r->m->net->layers - 1;
@@ -32,7 +38,8 @@ static kas_status loss(kas_recorder *r, const kas_tape_op *op)
     return kas_op_cross_entropy(r->m->ops, r->plan, kas_record_tensor(r, op->x, last),
                                 (const uint16_t *)(void *)kas_record_slot(r, r->tape->labels),
                                 smoothing, mixed ? &mix : NULL, kas_record_tensor(r, op->dx, last),
-                                metrics(r), kas_record_slot(r, op->work));
+                                op->dx.slot >= 0 ? loss_scale(r) : NULL, metrics(r),
+                                kas_record_slot(r, op->work));
 }
 
 /* Takes `value` into its moving average. */
@@ -46,6 +53,27 @@ static kas_status average(kas_recorder *r, size_t average_part, size_t value_par
         .state = kas_record_state(r),
     };
     return count ? kas_op_average(r->m->ops, r->plan, &average) : KAS_OK;
+}
+
+/* Clipping, and the loss scale taken back: a factor that the optimiser applies. */
+static kas_status scale_gradient(kas_recorder *r, kas_update *update)
+{
+    const kas_model *m = r->m;
+    const double limit = m->clipped ? r->options->recipe->clip : 0;
+    float *factor = kas_model_float(m, m->layout.clip, 0);
+    if (!m->clipped && !kas_model_scales(m))
+        return KAS_OK;
+    update->grad_scale = factor;
+    if (!kas_model_scales(m))
+        return kas_op_clip(m->ops, r->plan, update->grad, update->count, limit, factor + 1, factor);
+    const kas_scaling scaling = {.scale = loss_scale(r),
+                                 .grad = update->grad,
+                                 .count = update->count,
+                                 .limit = limit,
+                                 .patience = KAS_SCALE_PATIENCE,
+                                 .scratch = factor + 1,
+                                 .factor = factor};
+    return kas_op_loss_scale(m->ops, r->plan, &scaling);
 }
 
 static kas_status update(kas_recorder *r)
@@ -67,12 +95,7 @@ static kas_status update(kas_recorder *r)
         .number = m->number,
         .copy = m->number == KAS_F32 ? NULL : m->memory + l->copy,
     };
-    if (m->clipped) {
-        float *scale = kas_model_float(m, l->clip, 0);
-        update.grad_scale = scale;
-        KAS_TRY(kas_op_clip(m->ops, r->plan, update.grad, update.count, r->options->recipe->clip,
-                            scale + 1, scale));
-    }
+    KAS_TRY(scale_gradient(r, &update));
     KAS_TRY(kas_op_update(m->ops, r->plan, &update));
     if (!m->averaged)
         return KAS_OK;

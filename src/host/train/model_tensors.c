@@ -44,12 +44,42 @@ kas_status kas_model_get_result(kas_model *m, int param, float *values)
     return download(m, p, place(m, p, m->averaged), values);
 }
 
+/* ---- loss scale -------------------------------------------------------------------------------
+ */
+
+kas_status kas_model_set_scale(kas_model *m, kas_loss_scale scale)
+{
+    if (!kas_model_scales(m))
+        return kas_fail(KAS_BAD_INPUT, "the loss of this model is not scaled");
+    return kas_mem_upload(m->device, m->memory + m->layout.scale, &scale, sizeof scale);
+}
+
+kas_status kas_model_get_scale(kas_model *m, kas_loss_scale *scale)
+{
+    *scale = (kas_loss_scale){.scale = 1};
+    if (!kas_model_scales(m))
+        return KAS_OK;
+    return kas_mem_download(m->device, scale, m->memory + m->layout.scale, sizeof *scale);
+}
+
+kas_status kas_model_reset_scale(kas_model *m)
+{
+    if (!kas_model_scales(m))
+        return KAS_OK;
+    return kas_model_set_scale(m, (kas_loss_scale){.scale = KAS_SCALE_FIRST});
+}
+
 kas_status kas_model_get_gradient(kas_model *m, int param, float *values)
 {
     const kas_param *p = &m->params.param[param];
     if (!m->training || p->kind == KAS_PARAM_STATISTIC)
         return kas_fail(KAS_BAD_INPUT, "%s has no gradient", p->name);
-    return download(m, p, kas_model_float(m, m->layout.gradients, p->offset), values);
+    kas_loss_scale scale;
+    KAS_TRY(kas_model_get_scale(m, &scale));
+    KAS_TRY(download(m, p, kas_model_float(m, m->layout.gradients, p->offset), values));
+    for (size_t i = 0; i < p->size; i++)
+        values[i] /= scale.scale;
+    return KAS_OK;
 }
 
 static kas_u16 rounded(kas_number number, float value)
@@ -100,7 +130,8 @@ kas_status kas_model_init(kas_model *m, uint64_t seed)
     /* Moments and averages; the running statistics that lie between them were just set. */
     const kas_model_layout *l = &m->layout;
     KAS_TRY(kas_mem_zero(m->device, m->memory + l->first, l->running - l->first));
-    return kas_mem_zero(m->device, m->memory + l->average_running, l->kept - l->average_running);
+    KAS_TRY(kas_mem_zero(m->device, m->memory + l->average_running, l->kept - l->average_running));
+    return kas_model_reset_scale(m);
 }
 
 kas_status kas_model_download(kas_model *m, void *kept)

@@ -283,14 +283,17 @@ kas_status kas_op_shortcut_a_backward(kas_ops *ops, kas_plan *plan, int stride, 
  * `metrics`. With `mix` (images mixed by kas_op_augment; NULL: none) the loss is share * that of
  * the image's own label + (1 - share) * that of the next image's, and correct is the label of the
  * larger share. dlogits is of the mean over all n images (a training batch is always full); rows
- * without a label are 0 and count nowhere. dlogits.data NULL: evaluation. `scratch`: 2 n floats. */
+ * without a label are 0 and count nowhere. dlogits.data NULL: evaluation. `scale` (device; NULL =
+ * 1) multiplies dlogits. `scratch`: 2 n floats. */
+typedef struct kas_loss_scale kas_loss_scale;
 typedef struct kas_mix {
     const kas_step_row *rows; /* device */
     const kas_step_state *state;
 } kas_mix;
 kas_status kas_op_cross_entropy(kas_ops *ops, kas_plan *plan, kas_tensor logits,
                                 const uint16_t *labels, double smoothing, const kas_mix *mix,
-                                kas_tensor dlogits, kas_metrics *metrics, float *scratch);
+                                kas_tensor dlogits, const kas_loss_scale *scale,
+                                kas_metrics *metrics, float *scratch);
 
 /* ---- optimiser ----------------------------------------------------------------------------------
  *
@@ -335,5 +338,30 @@ kas_status kas_op_average(kas_ops *ops, kas_plan *plan, const kas_average *avera
 size_t kas_clip_scratch(size_t count);
 kas_status kas_op_clip(kas_ops *ops, kas_plan *plan, const float *grad, size_t count, double limit,
                        float *scratch, float *scale);
+
+/* ---- loss scale
+ * -----------------------------------------------------------------------------------
+ *
+ * float16 has no numbers below 6e-8, where many gradients are.  The gradient of the loss is
+ * multiplied by a scale, and with it every gradient; the optimiser divides by it.  A gradient that
+ * is not finite (the scale was too large) skips the step: parameters and moments stay, the scale is
+ * halved.  After `patience` steps without one it is doubled.  All of it is on the device, which the
+ * host never asks. The scale stays between 2^-16 and 2^24. */
+enum { KAS_SCALE_FIRST = 65536, KAS_SCALE_PATIENCE = 2000 };
+struct kas_loss_scale {
+    float scale;
+    uint32_t good, skipped; /* steps since the scale changed; steps skipped since the beginning */
+    uint32_t reserved;
+};
+typedef struct kas_scaling {
+    kas_loss_scale *scale; /* device; read and renewed */
+    const float *grad;     /* [count]: multiplied by the scale */
+    size_t count;          /* a multiple of KAS_UPDATE_GROUP */
+    double limit;          /* as kas_op_clip's, of the gradient itself; 0 = none */
+    uint32_t patience;
+    float *scratch; /* kas_clip_scratch floats */
+    float *factor;  /* device: for kas_op_update; 0 skips the step over float16 */
+} kas_scaling;
+kas_status kas_op_loss_scale(kas_ops *ops, kas_plan *plan, const kas_scaling *scaling);
 
 #endif

@@ -233,7 +233,7 @@ static void operation(counter *c, const kas_tape_op *op)
         pass(c, "cast", op->layer, at(c, op->x, op->layer) + at(c, op->y, op->layer));
         break;
     case KAS_TAPE_UPDATE:
-        if (c->m->clipped)
+        if (c->m->clipped || kas_model_scales(c->m))
             pass(c, "length of the gradient", -1, sizeof(float) * (double)c->m->params.learned);
         pass(c, "optimiser", -1, optimiser(c));
         break;

@@ -65,7 +65,8 @@
     X(adamw)                                                                                       \
     X(average)                                                                                     \
     X(clip_partial)                                                                                \
-    X(clip_scale)
+    X(clip_scale)                                                                                  \
+    X(loss_scale)
 
 typedef struct kas_kernels {
 #define KAS_OPS_FIELD(name) kas_function *name;

@@ -2,7 +2,8 @@
 
 kas_status kas_op_cross_entropy(kas_ops *ops, kas_plan *plan, kas_tensor logits,
                                 const uint16_t *labels, double smoothing, const kas_mix *mix,
-                                kas_tensor dlogits, kas_metrics *metrics, float *scratch)
+                                kas_tensor dlogits, const kas_loss_scale *scale,
+                                kas_metrics *metrics, float *scratch)
 {
     KAS_TRY(kas_ops_check("cross entropy", "logits", &logits));
     KAS_TRY(kas_ops_check_number("cross entropy", "logits", &logits, KAS_F32));
@@ -24,6 +25,7 @@ kas_status kas_op_cross_entropy(kas_ops *ops, kas_plan *plan, kas_tensor logits,
                                 .metrics = (kas_dev_metrics *)metrics,
                                 .rows = mix ? (const kas_dev_row *)mix->rows : NULL,
                                 .state = mix ? (const kas_dev_state *)mix->state : NULL,
+                                .scale = (const kas_dev_scale *)scale,
                                 .n = logits.n,
                                 .classes = logits.c,
                                 .pitch = logits.pitch,

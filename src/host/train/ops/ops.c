@@ -10,6 +10,8 @@ _Static_assert(KAS_NO_LABEL == KAS_DEV_NO_LABEL, "the host's and the device's la
 _Static_assert((int)KAS_ACTIVATION_GELU == KAS_ACT_GELU &&
                    (int)KAS_ACTIVATION_HARD_SIGMOID == KAS_ACT_KEEPS_OUTPUT,
                "the host's and the device's activations");
+_Static_assert(sizeof(kas_loss_scale) == sizeof(kas_dev_scale),
+               "the host's and the device's scale");
 _Static_assert(sizeof(kas_step_row) == sizeof(kas_dev_row), "the host's and the device's row");
 _Static_assert(KAS_UPDATE_GROUP == 1 << KAS_UPDATE_SHIFT, "the host's and the device's group");
 

@@ -85,3 +85,21 @@ kas_status kas_op_clip(kas_ops *ops, kas_plan *plan, const float *grad, size_t c
     KAS_TRY(kas_plan_launch(plan, ops->of[KAS_F32].clip_partial, grid, block, &args, sizeof args));
     return kas_plan_launch(plan, ops->of[KAS_F32].clip_scale, one, block, &args, sizeof args);
 }
+
+kas_status kas_op_loss_scale(kas_ops *ops, kas_plan *plan, const kas_scaling *s)
+{
+    KAS_TRY(check_count("loss scale", s->count));
+    const int blocks = (int)kas_clip_scratch(s->count);
+    const kas_clip_args sums = {
+        .grad = s->grad, .partial = s->scratch, .count = s->count, .blocks = blocks};
+    const kas_loss_scale_args args = {.partial = s->scratch,
+                                      .factor = s->factor,
+                                      .state = (kas_dev_scale *)s->scale,
+                                      .blocks = blocks,
+                                      .limit = (float)s->limit,
+                                      .patience = s->patience};
+    const unsigned grid[3] = {(unsigned)blocks, 1, 1}, one[3] = {1, 1, 1};
+    const unsigned block[3] = {KAS_CLIP_LANES, 1, 1};
+    KAS_TRY(kas_plan_launch(plan, ops->of[KAS_F32].clip_partial, grid, block, &sums, sizeof sums));
+    return kas_plan_launch(plan, ops->of[KAS_F32].loss_scale, one, block, &args, sizeof args);
+}
