@@ -68,7 +68,7 @@ export DEVICE=$device KAS_CACHE_DIR=${KAS_CACHE_DIR:-$out/cache}
 
 note() { # name state seconds
     printf '%s\t%s\t%s\n' "$1" "$2" "$3" >>"$out/summary.tsv"
-    printf '%-40s %-12s %5ss\n' "$1" "$2" "$3"
+    [ "$2" = "no time" ] || printf '%-40s %-12s %5ss\n' "$1" "$2" "$3"
 }
 
 state_of() { # name
@@ -145,7 +145,7 @@ part_sanitize() {
     }
     for tool in memcheck racecheck initcheck synccheck; do
         for test in $(device_tests tests/ops/*.c tests/jit/*.c); do
-            step "$tool/$(basename "$test")" 180 compute-sanitizer --tool "$tool" --error-exitcode 9 \
+            step "$tool/${test#tests/}" 180 compute-sanitizer --tool "$tool" --error-exitcode 9 \
                 --report-api-errors no "$BUILD/$test"
         done
     done
