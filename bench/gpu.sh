@@ -165,8 +165,12 @@ part_bench() {
         jit=(--net resnet20 --repeats 1 --batch 2)
     fi
     step bench-step.json 120 "$kas" bench step "${options[@]}" ${step[@]:+"${step[@]}"}
-    [ -n "$small" ] || step bench-step-512.json 120 "$kas" bench step --batch 512 "${options[@]}" --passes
-    step bench-models.json 300 "$kas" bench models "${options[@]}" ${step[@]:+"${step[@]}"}
+    for precision in tf32 bf16; do
+        step bench-step-$precision.json 120 "$kas" bench step "${options[@]}" --batch 512 --passes ${step[@]:+"${step[@]}"} \
+            --precision $precision
+        step bench-models-$precision.json 300 "$kas" bench models "${options[@]}" ${step[@]:+"${step[@]}"} \
+            --precision $precision
+    done
     step bench-layers.json 300 "$kas" bench layers "${options[@]}" ${layers[@]:+"${layers[@]}"}
     step bench-jit.json 120 "$kas" bench jit "${options[@]}" ${jit[@]:+"${jit[@]}"}
 }

@@ -1,7 +1,7 @@
 /* Training steps and inferences of a network on a device, at the command of another program
  * (step.py) that runs the same network its own way and takes turns with this one.
  *
- *     serve_step NET CxHxW CLASSES BATCH IMAGES DEVICE THREADS
+ *     serve_step NET CxHxW CLASSES BATCH IMAGES DEVICE THREADS PRECISION
  *
  * IMAGES random images lie on the device; a step is a search's own: load, crop and mirror, forward,
  * loss, backward, update.  "ready", then line by line on standard input: "train N" runs N steps of
@@ -26,16 +26,19 @@ typedef struct session {
 static kas_status make(session *s, char **argv)
 {
     int c, h, w;
+    kas_precision precision;
     const int classes = atoi(argv[3]), batch = atoi(argv[4]), images = atoi(argv[5]);
     if (sscanf(argv[2], "%dx%dx%d", &c, &h, &w) != 3 || classes < 2 || batch < 1 || images < batch)
         return kas_fail(KAS_USAGE,
                         "input %s, %d classes, batch %d of %d images: expected CxHxW, 2 "
                         "classes or more, a batch of the images or fewer",
                         argv[2], classes, batch, images);
+    KAS_TRY(kas_precision_of(argv[8], &precision));
     KAS_TRY(kas_net_build(argv[1], h, w, c, classes, &s->net));
     KAS_TRY(kas_device_open(argv[6], atoi(argv[7]), &s->device));
     KAS_TRY(kas_bench_images(s->net, images, &s->images));
-    KAS_TRY(kas_bench_model_create(s->device, s->net, NULL, s->images, batch, NULL, &s->model));
+    KAS_TRY(kas_bench_model_create(s->device, s->net, NULL, s->images, batch, precision, NULL,
+                                   &s->model));
     s->made = true;
     return kas_bench_model_begin(&s->model, KAS_TAPE_TRAIN);
 }
@@ -90,8 +93,9 @@ static kas_status run(session *s, char **argv)
 
 int main(int argc, char **argv)
 {
-    if (argc != 8) {
-        fputs("usage: serve_step NET CxHxW CLASSES BATCH IMAGES DEVICE THREADS\n", stderr);
+    if (argc != 9) {
+        fputs("usage: serve_step NET CxHxW CLASSES BATCH IMAGES DEVICE THREADS PRECISION\n",
+              stderr);
         return 2;
     }
     session s = {0};

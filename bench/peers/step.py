@@ -19,8 +19,8 @@ one is what we are held against:
         compile-graph  the same, the whole step in a CUDA graph
         max-autotune   torch.compile with mode max-autotune
 
---precision fp32 (without TF32), tf32, or bf16 (autocast, float32 master weights) is PyTorch's; ours is what the build
-offers (see --our-precision in the output).  Exit code 1 when a side fails.
+--precision, of both sides: fp32 (PyTorch without TF32), tf32, bf16 (PyTorch: autocast; both: float32 master weights).
+Exit code 1 when a side fails.
 """
 import argparse
 import json
@@ -179,7 +179,7 @@ class Ours:
     def __init__(self, args, net):
         self.process = subprocess.Popen(
             [os.path.join(BUILD, "bench", "serve_step"), net, args.input, str(args.classes), str(args.batch),
-             str(args.images), args.device, str(args.threads)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+             str(args.images), args.device, str(args.threads), args.precision], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         if self.process.stdout.readline().strip() != "ready":
             raise RuntimeError("serve_step failed")
         for _ in range(3):

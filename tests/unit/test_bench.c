@@ -228,6 +228,24 @@ static void lists_of_networks(void **state)
     assert_false(kas_bench_next_net(&list, net));
 }
 
+/* The same step in bf16: other numbers, fewer bytes. */
+static void bf16_moves_less(void **state)
+{
+    (void)state;
+    kas_bench_options o = small_step;
+    double bytes[2];
+    for (int half = 0; half < 2; half++) {
+        lines l;
+        o.precision = half ? KAS_PRECISION_BF16 : KAS_PRECISION_FP32;
+        run_json("step", &o, &l);
+        assert_int_equal(l.count, 2);
+        assert_string_equal(text(l.line[0], "precision"), half ? "bf16" : "fp32");
+        bytes[half] = number(l.line[1], "plan_bytes"); /* inference: all activations and weights */
+        free_lines(&l);
+    }
+    assert_true(bytes[1] < 0.55 * bytes[0] && bytes[1] > 0.45 * bytes[0]);
+}
+
 static void models_lines_agree(void **state)
 {
     (void)state;
@@ -264,7 +282,7 @@ static void epochs_are_counted(void **state)
     OK(kas_device_open("cpu", 1, &device));
     OK(kas_net_build("resnet20", 8, 8, 3, 10, &net));
     OK(kas_bench_images(net, 7, &images));
-    OK(kas_bench_model_create(device, net, NULL, images, 2, NULL, &m));
+    OK(kas_bench_model_create(device, net, NULL, images, 2, KAS_PRECISION_FP32, NULL, &m));
     OK(kas_bench_model_begin(&m, KAS_TAPE_TRAIN));
     OK(kas_bench_model_train(&m, 0, 3, &seconds));
     OK(kas_bench_model_train(&m, 1, 2, &seconds));
@@ -333,7 +351,7 @@ static void steps_are_checked(void **state)
     OK(kas_device_open("cpu", 1, &device));
     OK(kas_net_build("resnet20", 8, 8, 3, 10, &net));
     OK(kas_bench_images(net, 2 * KAS_BENCH_BATCHES, &images));
-    OK(kas_bench_model_create(device, net, NULL, images, 2, NULL, &m));
+    OK(kas_bench_model_create(device, net, NULL, images, 2, KAS_PRECISION_FP32, NULL, &m));
     OK(kas_bench_model_begin(&m, KAS_TAPE_TRAIN));
     OK(kas_bench_model_run(&m, KAS_TAPE_TRAIN, &seconds));
     OK(kas_bench_model_check(&m, KAS_TAPE_TRAIN));
@@ -410,17 +428,12 @@ static void unknown_suite_is_wrong_usage(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sampler_lines_agree),
-        cmocka_unit_test(options_choose_the_network),
-        cmocka_unit_test(step_lines_agree),
-        cmocka_unit_test(step_compares_a_kernel),
-        cmocka_unit_test(steps_are_checked),
-        cmocka_unit_test(passes_add_up),
-        cmocka_unit_test(lists_of_networks),
-        cmocka_unit_test(models_lines_agree),
-        cmocka_unit_test(epochs_are_counted),
-        cmocka_unit_test(tables_name_every_network),
-        cmocka_unit_test(unknown_suite_is_wrong_usage),
+        cmocka_unit_test(sampler_lines_agree),       cmocka_unit_test(options_choose_the_network),
+        cmocka_unit_test(step_lines_agree),          cmocka_unit_test(step_compares_a_kernel),
+        cmocka_unit_test(steps_are_checked),         cmocka_unit_test(passes_add_up),
+        cmocka_unit_test(lists_of_networks),         cmocka_unit_test(bf16_moves_less),
+        cmocka_unit_test(models_lines_agree),        cmocka_unit_test(epochs_are_counted),
+        cmocka_unit_test(tables_name_every_network), cmocka_unit_test(unknown_suite_is_wrong_usage),
     };
     kas_log_set_level(KAS_LOG_QUIET);
     return cmocka_run_group_tests(tests, NULL, print_largest);

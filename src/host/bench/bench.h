@@ -33,7 +33,8 @@ typedef struct kas_bench_options {
                               known: a folder, NULL = "kernels" */
     const char *cache_dir; /* of the JIT; NULL = default */
     const char *dataset;   /* data: file to measure; NULL = files made for it */
-    bool passes;           /* step: every pass over memory with its bytes */
+    kas_precision precision;      /* step, models */
+    bool passes;                  /* step: every pass over memory with its bytes */
     const kas_roofline *roofline; /* what the device can do; NULL = measured by each suite */
     uint64_t seed;
 } kas_bench_options;

@@ -2,6 +2,7 @@
 
 #include "device_code/prelude.h"
 #include "device_code/args.h"
+#include "host/train/ops.h"
 #include "host/train/stats.h"
 
 enum { RUNS = 5, ROW = 1024, ROWS_PER_BLOCK = 16 };
@@ -62,7 +63,8 @@ static kas_status measure_bandwidth(kas_device *device, int rows, float *memory,
 }
 
 /* A product of side x side matrices: a 1x1 convolution of `side` pixels. */
-static kas_status measure_rate(kas_device *device, int side, float *memory, double *out)
+static kas_status measure_rate(kas_device *device, kas_precision precision, int side, char *memory,
+                               double *out)
 {
     const kas_conv_desc desc = {.n = 1,
                                 .h = side,
@@ -74,8 +76,10 @@ static kas_status measure_rate(kas_device *device, int side, float *memory, doub
                                 .kernel_w = 1,
                                 .stride = 1,
                                 .x_pitch = side,
-                                .y_pitch = side};
-    const size_t size = (size_t)side * (size_t)side;
+                                .y_pitch = side,
+                                .number = kas_precision_number(precision),
+                                .tf32 = precision == KAS_PRECISION_TF32};
+    const size_t size = (size_t)side * (size_t)side * kas_number_size(desc.number);
     kas_conv *conv;
     kas_plan *plan = NULL;
     double seconds = 0;
@@ -95,7 +99,8 @@ static kas_status measure_rate(kas_device *device, int side, float *memory, doub
     return status;
 }
 
-kas_status kas_roofline_measure(kas_device *device, const kas_roofline *known, kas_roofline *out)
+kas_status kas_roofline_measure(kas_device *device, kas_precision precision,
+                                const kas_roofline *known, kas_roofline *out)
 {
     if (known) {
         *out = *known;
@@ -111,7 +116,7 @@ kas_status kas_roofline_measure(kas_device *device, const kas_roofline *known, k
     if (status == KAS_OK)
         status = measure_bandwidth(device, rows, memory, &out->bytes_per_second);
     if (status == KAS_OK)
-        status = measure_rate(device, side, memory, &out->flops_per_second);
+        status = measure_rate(device, precision, side, memory, &out->flops_per_second);
     kas_mem_free(device, memory);
     return status;
 }

@@ -1,8 +1,10 @@
 /* The convolutions of a network by themselves. */
 #include <stdlib.h>
 
+#include "device_code/prelude.h"
 #include "host/bench/step_model.h"
 #include "host/core/random.h"
+#include "host/train/model_impl.h"
 
 /* Five buffers, each as large as the largest convolution needs: outputs never lie over inputs, so
  * every run computes the same numbers. */
@@ -10,6 +12,7 @@ typedef enum buffer { X, W, Y, DX, DW, BUFFERS } buffer;
 
 struct kas_bench_convs {
     kas_device *device;
+    kas_precision precision;
     kas_conv **conv; /* [convs] */
     int convs;
     void *memory[BUFFERS];
@@ -17,22 +20,11 @@ struct kas_bench_convs {
     kas_timer *timer;
 };
 
-static kas_conv_desc describe(const kas_net *net, int layer, int batch)
+static kas_conv_desc describe(const kas_net *net, int layer, int batch, kas_precision precision)
 {
-    const kas_layer *l = &net->layer[layer], *in = &net->layer[l->in[0]];
-    return (kas_conv_desc){.n = batch,
-                           .h = in->h,
-                           .w = in->w,
-                           .c_in = in->c,
-                           .c_out = l->c,
-                           .groups = l->groups,
-                           .kernel_h = l->kernel_h,
-                           .kernel_w = l->kernel_w,
-                           .stride = l->stride,
-                           .pad_h = l->pad_h,
-                           .pad_w = l->pad_w,
-                           .x_pitch = kas_pitch(in->c),
-                           .y_pitch = kas_pitch(l->c)};
+    kas_conv_desc d = kas_layer_conv_desc(net, layer, batch, kas_precision_number(precision));
+    d.tf32 = precision == KAS_PRECISION_TF32;
+    return d;
 }
 
 static size_t larger(size_t a, size_t b)
@@ -45,7 +37,7 @@ static bool wanted(const kas_net *net, int only, int layer)
     return net->layer[layer].op == KAS_LAYER_CONV && (only < 0 || only == layer);
 }
 
-/* Floats of each buffer. */
+/* Numbers of each buffer. */
 static void sizes(const kas_net *net, int only, int batch, size_t size[BUFFERS])
 {
     for (int b = 0; b < BUFFERS; b++)
@@ -53,7 +45,7 @@ static void sizes(const kas_net *net, int only, int batch, size_t size[BUFFERS])
     for (int i = 0; i < net->layers; i++) {
         if (!wanted(net, only, i))
             continue;
-        kas_conv_desc d = describe(net, i, batch);
+        const kas_conv_desc d = describe(net, i, batch, KAS_PRECISION_BF16); /* widest pitches */
         size_t n = (size_t)d.n;
         size_t x = n * (size_t)d.h * (size_t)d.w * (size_t)d.x_pitch;
         size_t y = n * (size_t)kas_conv_out_h(&d) * (size_t)kas_conv_out_w(&d) * (size_t)d.y_pitch;
@@ -65,27 +57,39 @@ static void sizes(const kas_net *net, int only, int batch, size_t size[BUFFERS])
     }
 }
 
-static kas_status fill(kas_device *device, void *memory, size_t size, double scale, uint64_t stream)
+/* Normal numbers, as they are or in 16 bits. */
+static kas_status fill(kas_device *device, kas_number number, void *memory, size_t size,
+                       double scale, uint64_t stream)
 {
     float *values = malloc(sizeof *values * size);
     if (!values)
         return kas_fail(KAS_NO_MEMORY, "no memory for %zu numbers", size);
+    kas_u16 *halves = (kas_u16 *)(void *)values;
     kas_rng rng = kas_rng_make(0, KAS_PURPOSE_TEST, stream);
-    for (size_t i = 0; i < size; i++)
-        values[i] = (float)(scale * kas_rng_normal(&rng));
-    kas_status status = kas_mem_upload(device, memory, values, sizeof *values * size);
+    for (size_t i = 0; i < size; i++) {
+        const float value = (float)(scale * kas_rng_normal(&rng));
+        if (number == KAS_F32)
+            values[i] = value;
+        else
+            halves[i] = number == KAS_BF16 ? kas_bf16_of(value).bits : kas_f16_of(value).bits;
+    }
+    kas_status status = kas_mem_upload(device, memory, values, kas_number_size(number) * size);
     free(values);
     return status;
 }
 
 static kas_status allocate(kas_bench_convs *c, const kas_net *net, int only, int batch)
 {
+    const kas_number number = kas_precision_number(c->precision);
     size_t size[BUFFERS];
     sizes(net, only, batch, size);
-    for (int b = 0; b < BUFFERS; b++)
-        KAS_TRY(kas_mem_alloc(c->device, sizeof(float) * size[b], &c->memory[b]));
-    KAS_TRY(fill(c->device, c->memory[X], size[X], 1, X));
-    return fill(c->device, c->memory[W], size[W], 0.05, W);
+    for (int b = 0; b < BUFFERS; b++) {
+        const size_t bytes = size[b] * (b == DW ? sizeof(float) : kas_number_size(number));
+        KAS_TRY(kas_mem_alloc(c->device, bytes, &c->memory[b]));
+        KAS_TRY(kas_mem_zero(c->device, c->memory[b], bytes));
+    }
+    KAS_TRY(fill(c->device, number, c->memory[X], size[X], 1, X));
+    return fill(c->device, number, c->memory[W], size[W], 0.05, W);
 }
 
 static kas_status record(kas_bench_convs *c, const kas_net *net, int only, int batch,
@@ -95,7 +99,7 @@ static kas_status record(kas_bench_convs *c, const kas_net *net, int only, int b
     for (int i = 0; i < net->layers; i++) {
         if (!wanted(net, only, i))
             continue;
-        kas_conv_desc d = describe(net, i, batch);
+        const kas_conv_desc d = describe(net, i, batch, c->precision);
         KAS_TRY(kas_conv_create(c->device, &d, &c->conv[c->convs]));
         kas_conv *conv = c->conv[c->convs++];
         KAS_TRY(kas_plan_conv(c->plan, conv, KAS_CONV_FORWARD, m[X], m[W], m[Y]));
@@ -121,12 +125,14 @@ static kas_status prepare(kas_bench_convs *c, const kas_net *net, int only, int 
 }
 
 kas_status kas_bench_convs_create(kas_device *device, const kas_net *net, int layer, int batch,
-                                  kas_tape_mode mode, kas_bench_convs **out)
+                                  kas_tape_mode mode, kas_precision precision,
+                                  kas_bench_convs **out)
 {
     kas_bench_convs *c = calloc(1, sizeof *c);
     if (!c)
         return kas_fail(KAS_NO_MEMORY, "no memory for the convolutions of %s", net->name);
     c->device = device;
+    c->precision = precision;
     kas_status status = prepare(c, net, layer, batch, mode);
     if (status != KAS_OK) {
         kas_bench_convs_free(c);

@@ -25,10 +25,12 @@ kas_status kas_bench_images(const kas_net *net, int count, kas_dataset **out)
 }
 
 static kas_train_options options_for(const kas_net *net, const kas_replacement *replacement,
-                                     const kas_dataset *images, int batch, const char *cache_dir)
+                                     const kas_dataset *images, int batch, kas_precision precision,
+                                     const char *cache_dir)
 {
     kas_recipe recipe = kas_recipe_default();
     recipe.batch = batch;
+    recipe.precision = precision;
     recipe.epochs = 1;
     recipe.warmup_epochs = 0;
     recipe.lr = 1e-3;
@@ -50,6 +52,7 @@ static kas_status create(kas_device *device, kas_bench_model *m)
                                .batch = o->recipe.batch,
                                .training = true,
                                .recipe = &o->recipe,
+                               .precision = (kas_precision)o->recipe.precision,
                                .cache_dir = o->cache_dir};
     KAS_TRY(kas_feed_check(o));
     KAS_TRY(kas_model_create(device, &model, &m->model));
@@ -68,9 +71,11 @@ static kas_status create(kas_device *device, kas_bench_model *m)
 
 kas_status kas_bench_model_create(kas_device *device, const kas_net *net,
                                   const kas_replacement *replacement, const kas_dataset *images,
-                                  int batch, const char *cache_dir, kas_bench_model *out)
+                                  int batch, kas_precision precision, const char *cache_dir,
+                                  kas_bench_model *out)
 {
-    *out = (kas_bench_model){.options = options_for(net, replacement, images, batch, cache_dir)};
+    *out = (kas_bench_model){
+        .options = options_for(net, replacement, images, batch, precision, cache_dir)};
     kas_status status = create(device, out);
     if (status != KAS_OK)
         kas_bench_model_free(out);

@@ -35,7 +35,8 @@ typedef struct kas_bench_model {
  * more) must outlive it. On failure nothing is left to free. */
 kas_status kas_bench_model_create(kas_device *device, const kas_net *net,
                                   const kas_replacement *replacement, const kas_dataset *images,
-                                  int batch, const char *cache_dir, kas_bench_model *out);
+                                  int batch, kas_precision precision, const char *cache_dir,
+                                  kas_bench_model *out);
 void kas_bench_model_free(kas_bench_model *model);
 
 /* To be called before the runs of one kind: what training leaves in memory, inference overwrites.
@@ -60,7 +61,8 @@ kas_status kas_bench_model_check(kas_bench_model *model, kas_tape_mode mode);
  * (no data gradient for the stem). */
 typedef struct kas_bench_convs kas_bench_convs;
 kas_status kas_bench_convs_create(kas_device *device, const kas_net *net, int layer, int batch,
-                                  kas_tape_mode mode, kas_bench_convs **out);
+                                  kas_tape_mode mode, kas_precision precision,
+                                  kas_bench_convs **out);
 void kas_bench_convs_free(kas_bench_convs *convs); /* NULL is allowed */
 kas_status kas_bench_convs_run(kas_bench_convs *convs, double *seconds);
 

@@ -177,7 +177,8 @@ static kas_status measure_convolution(subject *s, const shape *shape, int phase)
 {
     figure f = {.shape = shape, .phase = phase};
     kas_bench_convs *conv;
-    KAS_TRY(kas_bench_convs_create(s->device, s->net, shape->layer, s->batch, modes[phase], &conv));
+    KAS_TRY(kas_bench_convs_create(s->device, s->net, shape->layer, s->batch, modes[phase],
+                                   KAS_PRECISION_FP32, &conv));
     kas_status status = KAS_OK;
     for (int run = -1; run < s->repeats && status == KAS_OK; run++) {
         double seconds;
@@ -263,9 +264,9 @@ static kas_status measure_kernel(subject *s, placed *p, int i, int phase)
     kas_cost cost;
     kas_status status = KAS_OK;
     const int t = shape->target;
-    KAS_TRY_GOTO(
-        kas_bench_convs_create(s->device, s->net, shape->layer, s->batch, modes[phase], &conv),
-        out);
+    KAS_TRY_GOTO(kas_bench_convs_create(s->device, s->net, shape->layer, s->batch, modes[phase],
+                                        KAS_PRECISION_FP32, &conv),
+                 out);
     KAS_TRY_GOTO(take_turns(s, p, PHASES * i + phase, conv, &f), out);
     KAS_TRY_GOTO(kas_layer_cost(&p->kernel, &s->target[t], &p->solution.binding[t], &cost), out);
     set_floor(s, cost.flops - kas_target_fixed_flops(&s->target[t]), cost.params, &f);
@@ -372,7 +373,7 @@ static kas_status run_subject(subject *s)
                           given ? o->c : 3, o->classes, &s->net));
     KAS_TRY(kas_net_targets(s->net, o->filter, &s->target, &s->targets));
     KAS_TRY(find_shapes(s));
-    KAS_TRY(kas_roofline_measure(s->device, o->roofline, &s->roofline));
+    KAS_TRY(kas_roofline_measure(s->device, KAS_PRECISION_FP32, o->roofline, &s->roofline));
     return measure_all(s);
 }
 

@@ -48,6 +48,7 @@ static kas_status put_json(const subject *s, figure *f)
     kas_line_text(&out, "input", input);
     kas_line_int(&out, "classes", f->net->classes);
     kas_line_int(&out, "batch", s->batch);
+    kas_line_text(&out, "precision", kas_precision_name(s->o->precision));
     kas_line_text(&out, "phase", phase_names[f->phase]);
     kas_line_int(&out, "warm_up", WARM_UP);
     kas_line_int(&out, "repeats", f->seconds.count);
@@ -121,8 +122,8 @@ static kas_status run_phases(const subject *s, const kas_net *net)
     kas_bench_model model;
     kas_dataset *images;
     KAS_TRY(kas_bench_images(net, KAS_BENCH_BATCHES * s->batch, &images));
-    kas_status status =
-        kas_bench_model_create(s->device, net, NULL, images, s->batch, s->o->cache_dir, &model);
+    kas_status status = kas_bench_model_create(s->device, net, NULL, images, s->batch,
+                                               s->o->precision, s->o->cache_dir, &model);
     if (status == KAS_OK) {
         for (int phase = 0; phase < PHASES && status == KAS_OK; phase++)
             status = run_phase(s, net, &model, phase);
@@ -158,7 +159,7 @@ static kas_status run_nets(subject *s)
     char name[KAS_BENCH_NET];
     s->batch = o->batch ? o->batch : cpu ? 8 : 512;
     s->repeats = o->repeats ? o->repeats : cpu ? 3 : 20;
-    KAS_TRY(kas_roofline_measure(s->device, o->roofline, &s->roofline));
+    KAS_TRY(kas_roofline_measure(s->device, o->precision, o->roofline, &s->roofline));
     while (list && kas_bench_next_net(&list, name))
         KAS_TRY(run_net(s, name));
     for (const char *const *n = kas_net_names(); !list && *n; n++)
@@ -179,9 +180,11 @@ static kas_status run(const kas_bench_options *o, const kas_bench_sink *sink)
     s.table = sink->json ? NULL : kas_table_create(columns, sizeof columns / sizeof *columns);
     kas_status status = run_nets(&s);
     snprintf(title, sizeof title,
-             "models at batch %d; floor: %.1f GB/s, %.1f GFLOP/s (a multiply-add is one), measured "
+             "models at batch %d in %s; floor: %.1f GB/s, %.1f GFLOP/s (a multiply-add is one), "
+             "measured "
              "in this run",
-             s.batch, s.roofline.bytes_per_second / 1e9, s.roofline.flops_per_second / 1e9);
+             s.batch, kas_precision_name(o->precision), s.roofline.bytes_per_second / 1e9,
+             s.roofline.flops_per_second / 1e9);
     if (status == KAS_OK)
         status = kas_bench_table_put(s.table, title, sink);
     kas_table_free(s.table);

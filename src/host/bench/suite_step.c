@@ -90,7 +90,9 @@ static kas_status measure(subject *s, kas_tape_mode mode, rounds *r)
 {
     kas_bench_convs *convs = NULL;
     kas_status status = KAS_OK;
-    KAS_TRY_GOTO(kas_bench_convs_create(s->device, s->net, -1, s->batch, mode, &convs), out);
+    KAS_TRY_GOTO(
+        kas_bench_convs_create(s->device, s->net, -1, s->batch, mode, s->o->precision, &convs),
+        out);
     KAS_TRY_GOTO(kas_bench_model_begin(&s->plain, mode), out);
     if (s->kernel)
         KAS_TRY_GOTO(kas_bench_model_begin(&s->changed, mode), out);
@@ -140,6 +142,7 @@ static void put_subject(const subject *s, bool changed, kas_tape_mode mode, kas_
     kas_line_text(out, "input", input);
     kas_line_int(out, "classes", s->net->classes);
     kas_line_int(out, "batch", s->batch);
+    kas_line_text(out, "precision", kas_precision_name(s->o->precision));
     kas_line_text(out, "phase", phase_name(mode));
     kas_line_text(out, "kernel", changed ? s->kernel_name : NULL);
 }
@@ -262,13 +265,13 @@ static kas_status prepare(subject *s, const char *name)
     KAS_TRY(kas_net_build(name, given ? o->h : OTHER_SIDE, given ? o->w : OTHER_SIDE,
                           given ? o->c : 3, o->classes, &s->net));
     KAS_TRY(kas_bench_images(s->net, KAS_BENCH_BATCHES * s->batch, &s->images));
-    KAS_TRY(kas_bench_model_create(s->device, s->net, NULL, s->images, s->batch, o->cache_dir,
-                                   &s->plain));
+    KAS_TRY(kas_bench_model_create(s->device, s->net, NULL, s->images, s->batch, o->precision,
+                                   o->cache_dir, &s->plain));
     if (!o->kernel)
         return KAS_OK;
     KAS_TRY(read_kernel(s));
     return kas_bench_model_create(s->device, s->net, &s->replacement, s->images, s->batch,
-                                  o->cache_dir, &s->changed);
+                                  o->precision, o->cache_dir, &s->changed);
 }
 
 static void release(subject *s)
@@ -311,7 +314,7 @@ static kas_status run_nets(const kas_bench_options *o, const kas_bench_sink *sin
     kas_device *device;
     kas_roofline roofline;
     KAS_TRY(kas_device_open(o->device ? o->device : "auto", o->threads, &device));
-    kas_status status = kas_roofline_measure(device, o->roofline, &roofline);
+    kas_status status = kas_roofline_measure(device, o->precision, o->roofline, &roofline);
     while (status == KAS_OK && kas_bench_next_net(&list, name))
         status = run_net(o, name, device, &roofline, sink, table);
     kas_device_close(device);

@@ -17,7 +17,7 @@ typedef struct bench_cli {
     int suites;
 } bench_cli;
 
-enum { KEY_SECONDS = 0x300, KEY_SEED, KEY_PASSES };
+enum { KEY_SECONDS = 0x300, KEY_SEED, KEY_PASSES, KEY_PRECISION };
 
 static const struct argp_option option_list[] = {
     {"repeats", 'r', "N", 0, "How often each thing is measured (default: the suite's own)", 0},
@@ -28,6 +28,7 @@ static const struct argp_option option_list[] = {
      "step: compare with this kernel in place; layers: this kernel or a folder of them "
      "(default: kernels)",
      0},
+    {"precision", KEY_PRECISION, "P", 0, "step, models: fp32 (default), tf32, bf16 or fp16", 0},
     {"passes", KEY_PASSES, NULL, 0, "step: list every pass over memory with its bytes", 0},
     {"dataset", 'd', "F.h5", 0, "data: measure this file (default: files made for it)", 0},
     {"device", 'D', "D", 0, "auto (default), cpu, cuda, cuda:N", 0},
@@ -72,6 +73,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_SEED:
         o->bench.seed = (uint64_t)kas_cli_int(state, "--seed", arg, 0, LLONG_MAX / 2);
+        return 0;
+    case KEY_PRECISION:
+        if (kas_precision_of(arg, &o->bench.precision) != KAS_OK)
+            argp_error(state, "%s", kas_error());
         return 0;
     case KEY_PASSES:
         o->bench.passes = true;

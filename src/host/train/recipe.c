@@ -1,12 +1,28 @@
 #include "host/train/recipe.h"
 
 #include <math.h>
+#include <string.h>
 
 static const char *const optimisers[] = {"nesterov", "sgd", "adamw", NULL};
 static const char *const schedules[] = {"cosine", "steps", "linear", "constant", NULL};
 
 static const char *const precisions[] = {"fp32", "tf32", "bf16", "fp16", NULL};
 static const char *const shuffles[] = {"full", "window", NULL}; /* kas_shuffle */
+
+const char *kas_precision_name(kas_precision precision)
+{
+    return precisions[precision];
+}
+
+kas_status kas_precision_of(const char *name, kas_precision *out)
+{
+    for (int i = 0; precisions[i]; i++)
+        if (strcmp(precisions[i], name) == 0) {
+            *out = (kas_precision)i;
+            return KAS_OK;
+        }
+    return kas_fail(KAS_BAD_INPUT, "precision \"%s\": expected fp32, tf32, bf16 or fp16", name);
+}
 
 #define AT(member) .offset = offsetof(kas_recipe, member)
 #define INTEGER .type = KAS_FIELD_INTEGER
