@@ -17,6 +17,19 @@
 #include "jit/compile.h"
 #include "jit/resources.h"
 
+/* The optimisers and the moving average read and write their large arrays 16 bytes at a time. */
+static void check_wide(const kas_resources *kernel)
+{
+    static const struct {
+        const char *name;
+        int arrays; /* read or written */
+    } wide[] = {{"kas_dev_sgd", 5}, {"kas_dev_adamw", 7}, {"kas_dev_average", 3}};
+    for (size_t i = 0; i < sizeof wide / sizeof *wide; i++)
+        if (strcmp(kernel->name, wide[i].name) == 0 && kernel->wide < wide[i].arrays)
+            fail_msg("%s has %d accesses of 16 bytes, expected %d at least", kernel->name,
+                     kernel->wide, wide[i].arrays);
+}
+
 static void check_resources(const kas_buf *image, int kernels)
 {
     kas_resources *list;
@@ -28,6 +41,7 @@ static void check_resources(const kas_buf *image, int kernels)
         most = list[i].registers > most ? list[i].registers : most;
         if (list[i].local_bytes)
             fail_msg("%s needs %d bytes of local memory", list[i].name, list[i].local_bytes);
+        check_wide(&list[i]);
     }
     printf("%d kernels, %zu bytes; at most %d registers, no local memory\n", count, image->size,
            most);

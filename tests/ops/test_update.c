@@ -189,6 +189,12 @@ static void wrong_sizes_are_refused(void **state)
     const kas_average average = {.count = 65};
     assert_int_equal(kas_op_update(the_ops, NULL, &update), KAS_BAD_INPUT);
     assert_int_equal(kas_op_average(the_ops, NULL, &average), KAS_BAD_INPUT);
+    float room[8]; /* never read or written */
+    float *beside = (uintptr_t)room % 16 ? room : room + 1;
+    const kas_update shifted = {.recipe = &recipe, .count = 64, .grad = beside};
+    const kas_average moved = {.count = 64, .average = beside};
+    assert_int_equal(kas_op_update(the_ops, NULL, &shifted), KAS_BAD_INPUT);
+    assert_int_equal(kas_op_average(the_ops, NULL, &moved), KAS_BAD_INPUT);
     assert_int_equal(kas_op_clip(the_ops, NULL, NULL, 65, 1, NULL, NULL), KAS_BAD_INPUT);
     assert_int_equal(kas_op_clip(the_ops, NULL, NULL, 64, 0, NULL, NULL), KAS_BAD_INPUT);
 }

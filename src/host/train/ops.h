@@ -303,10 +303,11 @@ kas_status kas_op_cross_entropy(kas_ops *ops, kas_plan *plan, kas_tensor logits,
  *     AdamW   p -= lr*decay*p;  m = beta1*m + (1 - beta1)*g;  v = beta2*v + (1 - beta2)*g^2;
  *             p -= lr * correction1*m / (correction2*sqrt(v) + epsilon)
  *
- * The buffer is made of segments that start at multiples of KAS_UPDATE_GROUP floats; each group of
- * that many floats has its own weight decay (device [count / KAS_UPDATE_GROUP]).  The padding
- * between segments is updated too: keep its gradient zero (zero the buffers once).  The rate and
- * the corrections are those of rows[state->step] (device; as long as the run has steps). */
+ * All begin on multiples of 16 bytes.  The buffer is made of segments that start at multiples of
+ * KAS_UPDATE_GROUP floats; each group of that many floats has its own weight decay (device [count /
+ * KAS_UPDATE_GROUP]).  The padding between segments is updated too: keep its gradient zero (zero
+ * the buffers once).  The rate and the corrections are those of rows[state->step] (device; as long
+ * as the run has steps). */
 enum { KAS_UPDATE_GROUP = 64 };
 typedef struct kas_update {
     const kas_recipe *recipe; /* optimiser and its numbers */

@@ -8,6 +8,16 @@ static kas_status check_count(const char *operation, size_t count)
     return KAS_OK;
 }
 
+/* They are accessed 16 bytes at a time on a GPU. */
+static kas_status check_aligned(const char *operation, const void *const *buffer, int count)
+{
+    for (int i = 0; i < count; i++)
+        if ((uintptr_t)buffer[i] % 16)
+            return kas_fail(KAS_BAD_INPUT, "%s: a buffer lies at %p, expected a multiple of 16",
+                            operation, buffer[i]);
+    return KAS_OK;
+}
+
 static unsigned blocks_of(size_t count, size_t block)
 {
     return (unsigned)((count + block - 1) / block);
@@ -20,6 +30,8 @@ kas_status kas_op_update(kas_ops *ops, kas_plan *plan, const kas_update *u)
     if ((u->number == KAS_F32) != !u->copy)
         return kas_fail(KAS_BAD_INPUT, "update: %s with%s a copy of the parameters",
                         kas_number_name(u->number), u->copy ? "" : "out");
+    const void *const buffer[] = {u->param, u->first, u->second, u->grad, u->copy};
+    KAS_TRY(check_aligned("update", buffer, 5));
     const kas_kernels *k = &ops->of[u->number];
     const kas_function *function = k->sgd;
     kas_update_args args = {.param = u->param,
@@ -53,6 +65,8 @@ kas_status kas_op_update(kas_ops *ops, kas_plan *plan, const kas_update *u)
 kas_status kas_op_average(kas_ops *ops, kas_plan *plan, const kas_average *average)
 {
     KAS_TRY(check_count("average", average->count));
+    const void *const buffer[] = {average->average, average->value};
+    KAS_TRY(check_aligned("average", buffer, 2));
     const kas_average_args args = {.average = average->average,
                                    .value = average->value,
                                    .rows = (const kas_dev_row *)average->rows,
