@@ -9,6 +9,7 @@ struct kas_conv {
     kas_device *device;
     kas_conv_desc desc;
     kas_matmul *matmul[3]; /* by pass; at most one of matmul and cudnn */
+    kas_matmul *biased[3]; /* beside `matmul`: with a bias as its epilogue */
     kas_cudnn_conv *cudnn[3];
     kas_direct direct;
 };
@@ -57,7 +58,7 @@ static kas_status create_pass(kas_cuda *cuda, kas_conv *conv, kas_conv_pass pass
 {
     kas_status status = KAS_UNSUPPORTED;
     if (is_matmul(&conv->desc))
-        status = kas_matmul_create(cuda, &conv->desc, pass, &conv->matmul[pass]);
+        status = kas_matmul_create(cuda, &conv->desc, pass, false, &conv->matmul[pass]);
     if (status == KAS_UNSUPPORTED)
         status = kas_cudnn_conv_create(cuda, &conv->desc, pass, &conv->cudnn[pass]);
     if (status == KAS_UNSUPPORTED) {
@@ -96,6 +97,7 @@ void kas_cuda_conv_free(kas_conv *conv)
     kas_cuda *cuda = (kas_cuda *)conv->device;
     for (int pass = 0; pass < 3; pass++) {
         kas_matmul_free(cuda, conv->matmul[pass]);
+        kas_matmul_free(cuda, conv->biased[pass]);
         kas_cudnn_conv_free(cuda, conv->cudnn[pass]);
     }
     free(conv);
@@ -106,12 +108,36 @@ void kas_cuda_conv_bytes(const kas_conv *conv, size_t bytes[3])
     kas_tuned_bytes(&conv->desc, bytes);
 }
 
-kas_status kas_cuda_conv_run(kas_conv *conv, kas_conv_pass pass, void *x, void *w, void *y)
+kas_status kas_cuda_conv_add_bias(kas_conv *conv)
+{
+    kas_cuda *cuda = (kas_cuda *)conv->device;
+    KAS_TRY(kas_cuda_enter(cuda));
+    for (int pass = 0; pass < 3; pass++) {
+        if (!conv->matmul[pass] || conv->biased[pass])
+            continue;
+        const kas_status status =
+            kas_matmul_create(cuda, &conv->desc, (kas_conv_pass)pass, true, &conv->biased[pass]);
+        if (status != KAS_UNSUPPORTED)
+            KAS_TRY(status);
+    }
+    return KAS_OK;
+}
+
+bool kas_cuda_conv_takes_bias(const kas_conv *conv, kas_conv_pass pass, const void *x,
+                              const void *w, const void *y, const float *bias)
+{
+    return conv->biased[pass] && kas_matmul_takes(x, w, y, bias);
+}
+
+kas_status kas_cuda_conv_run(kas_conv *conv, kas_conv_pass pass, void *x, void *w, void *y,
+                             float *bias)
 {
     kas_cuda *cuda = (kas_cuda *)conv->device;
     kas_status status = KAS_UNSUPPORTED;
+    if (bias) /* the caller asked before whether it is taken */
+        return kas_matmul_run(cuda, conv->biased[pass], x, w, y, bias);
     if (conv->matmul[pass])
-        status = kas_matmul_run(cuda, conv->matmul[pass], x, w, y);
+        status = kas_matmul_run(cuda, conv->matmul[pass], x, w, y, NULL);
     else if (conv->cudnn[pass])
         status = kas_cudnn_conv_run(cuda, conv->cudnn[pass], x, w, y);
     if (status != KAS_UNSUPPORTED)

@@ -20,9 +20,13 @@ enum { KAS_CUDA_MAX_WORKSPACE = 256 << 20 };
  * pointers after all.  Workspace is reserved by create. */
 typedef struct kas_matmul kas_matmul;
 kas_status kas_matmul_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass,
-                             kas_matmul **out);
+                             bool bias, kas_matmul **out);
 void kas_matmul_free(kas_cuda *cuda, kas_matmul *matmul); /* NULL is allowed */
-kas_status kas_matmul_run(kas_cuda *cuda, const kas_matmul *matmul, void *x, void *w, void *y);
+/* `bias` where it was created with one: read by the forward pass, written by backward weights. */
+kas_status kas_matmul_run(kas_cuda *cuda, const kas_matmul *matmul, void *x, void *w, void *y,
+                          void *bias);
+/* Are these pointers aligned as the products want them? NULL is. */
+bool kas_matmul_takes(const void *x, const void *w, const void *y, const void *bias);
 
 typedef struct kas_cudnn_conv kas_cudnn_conv;
 kas_status kas_cudnn_conv_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass,

@@ -35,6 +35,7 @@ typedef struct matrix {
 
 struct kas_matmul {
     kas_conv_pass pass;
+    bool bias;
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t a, b, d;
     cublasLtMatmulAlgo_t algo;
@@ -53,6 +54,25 @@ static kas_status make_layout(kas_cuda *cuda, matrix m, int groups, cublasLtMatr
                                                           sizeof count)));
     return KAS_LT(cuda, cublasLtMatrixLayoutSetAttribute(*out, KAS_LT_LAYOUT_STRIDED_BATCH_OFFSET,
                                                          &m.group_stride, sizeof m.group_stride));
+}
+
+static kas_status set_bias(kas_cuda *cuda, const kas_matmul *matmul, void *bias)
+{
+    return KAS_LT(cuda, cublasLtMatmulDescSetAttribute(matmul->desc, KAS_LT_DESC_BIAS_POINTER,
+                                                       &bias, sizeof bias));
+}
+
+/* The ranking reads the pointer's alignment and nothing else of it. */
+static kas_status describe_bias(kas_cuda *cuda, const kas_conv_desc *c, kas_matmul *matmul)
+{
+    const bool forward = matmul->pass == KAS_CONV_FORWARD;
+    const uint32_t epilogue = forward ? KAS_LT_EPILOGUE_BIAS : KAS_LT_EPILOGUE_BGRADB;
+    if (c->groups != 1 || (forward && c->number != KAS_F32) ||
+        matmul->pass == KAS_CONV_BACKWARD_DATA)
+        return kas_fail(KAS_UNSUPPORTED, "no bias beside this product");
+    KAS_TRY(KAS_LT(cuda, cublasLtMatmulDescSetAttribute(matmul->desc, KAS_LT_DESC_EPILOGUE,
+                                                        &epilogue, sizeof epilogue)));
+    return set_bias(cuda, matmul, (void *)(uintptr_t)ALIGNMENT);
 }
 
 static kas_status describe(kas_cuda *cuda, const kas_conv_desc *c, kas_matmul *matmul)
@@ -77,6 +97,8 @@ static kas_status describe(kas_cuda *cuda, const kas_conv_desc *c, kas_matmul *m
                                                         sizeof trans_a)));
     KAS_TRY(KAS_LT(cuda, cublasLtMatmulDescSetAttribute(matmul->desc, KAS_LT_DESC_TRANSB, &trans_b,
                                                         sizeof trans_b)));
+    if (matmul->bias)
+        KAS_TRY(describe_bias(cuda, c, matmul));
     KAS_TRY(make_layout(cuda, a, c->groups, &matmul->a));
     KAS_TRY(make_layout(cuda, b, c->groups, &matmul->b));
     return make_layout(cuda, d, c->groups, &matmul->d);
@@ -163,7 +185,7 @@ static kas_status read_algorithm(kas_cuda *cuda, void *self, const char *line)
 
 static kas_status run(kas_cuda *cuda, const void *self, void *x, void *w, void *y)
 {
-    return kas_matmul_run(cuda, self, x, w, y);
+    return kas_matmul_run(cuda, self, x, w, y, ((const kas_matmul *)self)->bias ? w : NULL);
 }
 
 static kas_status choose(kas_cuda *cuda, const kas_conv_desc *desc, kas_matmul *m)
@@ -172,6 +194,8 @@ static kas_status choose(kas_cuda *cuda, const kas_conv_desc *desc, kas_matmul *
     kas_buf problem = {0};
     snprintf(library, sizeof library, "cuBLASLt %s", cuda->lt->library.version);
     kas_tuned_problem(desc, m->pass, &problem);
+    if (m->bias)
+        kas_buf_puts(&problem, ", bias");
     kas_tuned tuned = {.library = library,
                        .problem = kas_buf_text(&problem),
                        .self = m,
@@ -189,7 +213,7 @@ static kas_status choose(kas_cuda *cuda, const kas_conv_desc *desc, kas_matmul *
 }
 
 kas_status kas_matmul_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass,
-                             kas_matmul **out)
+                             bool bias, kas_matmul **out)
 {
     kas_status status;
     if (!cuda->lt_handle)
@@ -198,6 +222,7 @@ kas_status kas_matmul_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv
     if (!matmul)
         return kas_fail(KAS_NO_MEMORY, "no memory for a matrix product");
     matmul->pass = pass;
+    matmul->bias = bias;
     KAS_TRY_GOTO(describe(cuda, desc, matmul), failed);
     KAS_TRY_GOTO(choose(cuda, desc, matmul), failed);
     *out = matmul;
@@ -220,15 +245,23 @@ void kas_matmul_free(kas_cuda *cuda, kas_matmul *matmul)
     free(matmul);
 }
 
-kas_status kas_matmul_run(kas_cuda *cuda, const kas_matmul *matmul, void *x, void *w, void *y)
+bool kas_matmul_takes(const void *x, const void *w, const void *y, const void *bias)
+{
+    return ((uintptr_t)x | (uintptr_t)w | (uintptr_t)y | (uintptr_t)bias) % ALIGNMENT == 0;
+}
+
+kas_status kas_matmul_run(kas_cuda *cuda, const kas_matmul *matmul, void *x, void *w, void *y,
+                          void *bias)
 {
     static const float one = 1.0f, zero = 0.0f;
     const kas_conv_pass pass = matmul->pass;
     const void *a = pass == KAS_CONV_BACKWARD_WEIGHTS ? x : w;
     const void *b = pass == KAS_CONV_FORWARD ? x : y;
     void *d = pass == KAS_CONV_FORWARD ? y : pass == KAS_CONV_BACKWARD_DATA ? x : w;
-    if (((uintptr_t)a | (uintptr_t)b | (uintptr_t)d) % ALIGNMENT)
+    if (!kas_matmul_takes(a, b, d, bias))
         return kas_fail(KAS_UNSUPPORTED, "an operand is not aligned to %d bytes", ALIGNMENT);
+    if (matmul->bias)
+        KAS_TRY(set_bias(cuda, matmul, bias));
     return KAS_LT(cuda, cublasLtMatmul(cuda->lt_handle, matmul->desc, &one, a, matmul->a, b,
                                        matmul->b, &zero, d, matmul->d, d, matmul->d, &matmul->algo,
                                        (void *)(uintptr_t)cuda->workspace, matmul->workspace_bytes,

@@ -118,6 +118,10 @@ enum {
     KAS_CUBLAS_OP_T = 1,
     KAS_LT_DESC_TRANSA = 3,
     KAS_LT_DESC_TRANSB = 4,
+    KAS_LT_DESC_EPILOGUE = 7,
+    KAS_LT_DESC_BIAS_POINTER = 8,
+    KAS_LT_EPILOGUE_BIAS = 4,     /* D + bias, one for each row of D */
+    KAS_LT_EPILOGUE_BGRADB = 512, /* bias = the sums of B over k, one for each column of D */
     KAS_LT_LAYOUT_BATCH_COUNT = 5,
     KAS_LT_LAYOUT_STRIDED_BATCH_OFFSET = 6,
     KAS_LT_PREFERENCE_MAX_WORKSPACE = 1,

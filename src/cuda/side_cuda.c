@@ -51,8 +51,8 @@ static bool apart(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
     return x + a_bytes <= y || y + b_bytes <= x;
 }
 
-/* Weights, then data, of one convolution: their outputs must touch neither each other nor what the
- * other reads (a planner of memory might lay dx over x). */
+/* Weights (and bias), then data, of one convolution: their outputs must touch neither each other
+ * nor what the other reads (a planner of memory might lay dx over x). */
 bool kas_cuda_may_fork(const kas_cuda *cuda, const kas_step *step, int steps)
 {
     if (!cuda->side.stream || steps < 2)
@@ -67,6 +67,7 @@ bool kas_cuda_may_fork(const kas_cuda *cuda, const kas_step *step, int steps)
     return apart(data->x, bytes[0], weights->x, bytes[0]) &&
            apart(data->x, bytes[0], weights->w, bytes[1]) &&
            apart(data->x, bytes[0], weights->y, bytes[2]) &&
+           (!weights->bias || apart(data->x, bytes[0], weights->bias, bytes[1])) &&
            apart(weights->w, bytes[1], data->w, bytes[1]) &&
            apart(weights->w, bytes[1], data->y, bytes[2]);
 }
@@ -91,7 +92,8 @@ static kas_status swap(kas_cuda *cuda)
 
 static kas_status on_the_side(kas_cuda *cuda, const kas_step *weights)
 {
-    KAS_TRY(kas_cuda_conv_run(weights->conv, weights->pass, weights->x, weights->w, weights->y));
+    KAS_TRY(kas_cuda_conv_run(weights->conv, weights->pass, weights->x, weights->w, weights->y,
+                              weights->bias));
     return KAS_CU(cuda, cuEventRecord(cuda->side.join, cuda->stream));
 }
 
@@ -107,6 +109,6 @@ kas_status kas_cuda_run_forked(kas_cuda *cuda, const kas_step *step)
     const kas_status back = swap(cuda);
     KAS_TRY(status);
     KAS_TRY(back);
-    KAS_TRY(kas_cuda_conv_run(data->conv, data->pass, data->x, data->w, data->y));
+    KAS_TRY(kas_cuda_conv_run(data->conv, data->pass, data->x, data->w, data->y, NULL));
     return KAS_CU(cuda, cuStreamWaitEvent(cuda->stream, side->join, 0));
 }

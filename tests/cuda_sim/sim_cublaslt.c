@@ -13,6 +13,8 @@ struct cublasLtContext {
 };
 struct cublasLtMatmulDescOpaque_s {
     int32_t trans_a, trans_b;
+    uint32_t epilogue; /* 0: the default */
+    float *bias;
     cublasComputeType_t compute;
     cudaDataType scale;
 };
@@ -89,11 +91,20 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
                                               const void *value, size_t size)
 {
     LT_CALL(cublasLtMatmulDescSetAttribute);
-    if (size != sizeof(int32_t) ||
-        (attribute != KAS_LT_DESC_TRANSA && attribute != KAS_LT_DESC_TRANSB))
-        return KAS_CUBLAS_INVALID_VALUE;
-    memcpy(attribute == KAS_LT_DESC_TRANSA ? &desc->trans_a : &desc->trans_b, value, size);
-    return KAS_CUBLAS_SUCCESS;
+    const struct {
+        int attribute;
+        size_t size;
+        void *to;
+    } known[] = {{KAS_LT_DESC_TRANSA, sizeof desc->trans_a, &desc->trans_a},
+                 {KAS_LT_DESC_TRANSB, sizeof desc->trans_b, &desc->trans_b},
+                 {KAS_LT_DESC_EPILOGUE, sizeof desc->epilogue, &desc->epilogue},
+                 {KAS_LT_DESC_BIAS_POINTER, sizeof desc->bias, &desc->bias}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (attribute == known[i].attribute && size == known[i].size) {
+            memcpy(known[i].to, value, size);
+            return KAS_CUBLAS_SUCCESS;
+        }
+    return KAS_CUBLAS_INVALID_VALUE;
 }
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataType type,
@@ -184,6 +195,15 @@ static bool good_output(const layout *l)
             l->stride * (l->batch - 1) + (int64_t)l->rows <= l->leading);
 }
 
+/* A bias of D's type, the two epilogues that are used, one matrix. */
+static bool good_epilogue(const problem *p)
+{
+    const uint32_t e = p->desc.epilogue;
+    return !e ||
+           ((e == KAS_LT_EPILOGUE_BIAS || e == KAS_LT_EPILOGUE_BGRADB) && p->desc.bias &&
+            (uintptr_t)p->desc.bias % 16 == 0 && p->d.type == KAS_CUDA_R_32F && p->d.batch == 1);
+}
+
 static bool good_problem(const problem *p)
 {
     const bool ta = p->desc.trans_a == KAS_CUBLAS_OP_T, tb = p->desc.trans_b == KAS_CUBLAS_OP_T;
@@ -194,13 +214,14 @@ static bool good_problem(const problem *p)
            p->desc.scale == KAS_CUDA_R_32F && good_layout(&p->a) && good_layout(&p->b) &&
            good_layout(&p->d) && good_output(&p->d) && m == p->d.rows && n == p->d.columns &&
            k == k2 && p->a.batch == p->d.batch && p->b.batch == p->d.batch &&
-           memcmp(&p->c, &p->d, sizeof p->c) == 0;
+           memcmp(&p->c, &p->d, sizeof p->c) == 0 && good_epilogue(p);
 }
 
 static uint64_t fingerprint(const problem *p)
 {
     const layout *l[] = {&p->a, &p->b, &p->d};
-    uint64_t hash = (uint64_t)p->desc.trans_a * 31 + (uint64_t)p->desc.trans_b;
+    uint64_t hash =
+        ((uint64_t)p->desc.trans_a * 31 + (uint64_t)p->desc.trans_b) * 1000003 + p->desc.epilogue;
     for (int i = 0; i < 3; i++)
         hash = (((hash * 1000003 + l[i]->rows) * 1000003 + l[i]->columns) * 1000003 +
                 (uint64_t)l[i]->leading) *
@@ -275,6 +296,11 @@ static void check_product(const product *w)
     sim_check_range("cublasLtMatmul's A", w->device, w->a, extent(&w->p.a));
     sim_check_range("cublasLtMatmul's B", w->device, w->b, extent(&w->p.b));
     sim_check_range("cublasLtMatmul's D", w->device, w->d, extent(&w->p.d));
+    if (w->p.desc.epilogue)
+        sim_check_range("cublasLtMatmul's bias", w->device, w->p.desc.bias,
+                        sizeof(float) * (w->p.desc.epilogue == KAS_LT_EPILOGUE_BIAS
+                                             ? w->p.d.rows
+                                             : w->p.d.columns));
     if (w->workspace_bytes)
         sim_check_range("cublasLtMatmul's workspace", w->device, w->workspace, w->workspace_bytes);
 }
@@ -287,23 +313,42 @@ static double element(const void *matrix, const layout *l, int g, int32_t trans,
     return sim_load(number_of(l), matrix, g * l->stride + (int64_t)at);
 }
 
+static uint64_t depth_of(const problem *p)
+{
+    return p->desc.trans_a == KAS_CUBLAS_OP_T ? p->a.rows : p->a.columns;
+}
+
+/* The sums of op(B)'s columns. */
+static void do_bias_gradient(const product *w)
+{
+    const problem *p = &w->p;
+    for (uint64_t j = 0; j < p->d.columns; j++) {
+        double sum = 0;
+        for (uint64_t l = 0; l < depth_of(p); l++)
+            sum += element(w->b, &p->b, 0, p->desc.trans_b, l, j);
+        p->desc.bias[j] = (float)sum;
+    }
+}
+
 static void do_product(void *data)
 {
     const product *w = data;
     const problem *p = &w->p;
-    const uint64_t k = p->desc.trans_a == KAS_CUBLAS_OP_T ? p->a.rows : p->a.columns;
+    const uint64_t k = depth_of(p);
     check_product(w);
     memset(w->workspace, 0xA5, w->workspace_bytes);
     for (int g = 0; g < p->d.batch; g++)
         for (uint64_t j = 0; j < p->d.columns; j++)
             for (uint64_t i = 0; i < p->d.rows; i++) {
-                double sum = 0;
+                double sum = p->desc.epilogue == KAS_LT_EPILOGUE_BIAS ? p->desc.bias[i] : 0;
                 for (uint64_t l = 0; l < k; l++)
                     sum += element(w->a, &p->a, g, p->desc.trans_a, i, l) *
                            element(w->b, &p->b, g, p->desc.trans_b, l, j);
                 sim_store(number_of(&p->d), w->d,
                           g * p->d.stride + (int64_t)(i + j * (uint64_t)p->d.leading), sum);
             }
+    if (p->desc.epilogue == KAS_LT_EPILOGUE_BGRADB)
+        do_bias_gradient(w);
     sim_pass_time(w->microseconds);
     sim_matmuls++;
 }

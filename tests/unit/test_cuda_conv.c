@@ -164,13 +164,93 @@ static void refused_convolutions_fall_back(void **state)
     }
 }
 
+/* ---- a bias beside a product ------------------------------------------------------------------
+ */
+
+static void expect_near(const char *what, double got, double want)
+{
+    if (!(fabs(got - want) <= 1e-5 * fmax(1, fabs(want))))
+        fail_msg("%s: %g, expected %g", what, got, want);
+}
+
+/* y with the bias, and the bias' gradient, against what the same device has without. */
+static void a_bias_comes_with_a_product(void **state)
+{
+    (void)state;
+    enum { PIXELS = 2 * 5 * 4, IN = 12, OUT = 20 };
+    const kas_conv_desc desc = F32(2, 5, 4, IN, OUT, 1, 1, 1, 1, 0, 0, IN, OUT, 0);
+    kas_device *device = open_cuda("cuda");
+    kas_conv *conv;
+    kas_plan *plan;
+    float *x = random_memory(device, PIXELS * IN, 1), *w = random_memory(device, IN * OUT, 2),
+          *y = random_memory(device, PIXELS * OUT, 3),
+          *biased = random_memory(device, PIXELS * OUT, 4), *bias = random_memory(device, 24, 5),
+          *dbias = random_memory(device, 24, 6), *dw = random_memory(device, IN * OUT, 7);
+    static float host_y[PIXELS * OUT], host_biased[PIXELS * OUT], host_bias[24], host_dbias[24];
+    OK(kas_conv_create(device, &desc, &conv));
+    assert_false(kas_conv_takes_bias(conv, KAS_CONV_FORWARD, x, w, biased, bias));
+    OK(kas_conv_add_bias(conv));
+    OK(kas_conv_add_bias(conv)); /* layers may share a convolution */
+    assert_true(kas_conv_takes_bias(conv, KAS_CONV_FORWARD, x, w, biased, bias));
+    assert_true(kas_conv_takes_bias(conv, KAS_CONV_BACKWARD_WEIGHTS, x, dw, y, dbias));
+    assert_false(kas_conv_takes_bias(conv, KAS_CONV_BACKWARD_DATA, x, w, y, bias));
+    assert_false(kas_conv_takes_bias(conv, KAS_CONV_FORWARD, x, w, biased, bias + 1));
+    OK(kas_plan_create(device, &plan));
+    OK(kas_plan_conv(plan, conv, KAS_CONV_FORWARD, x, w, y));
+    OK(kas_plan_conv_bias(plan, conv, KAS_CONV_FORWARD, x, w, biased, bias));
+    OK(kas_plan_conv_bias(plan, conv, KAS_CONV_BACKWARD_WEIGHTS, x, dw, y, dbias));
+    for (int run = 0; run < 3; run++)
+        OK(kas_plan_run(plan));
+    OK(kas_mem_download(device, host_y, y, sizeof host_y));
+    OK(kas_mem_download(device, host_biased, biased, sizeof host_biased));
+    OK(kas_mem_download(device, host_bias, bias, sizeof host_bias));
+    OK(kas_mem_download(device, host_dbias, dbias, sizeof host_dbias));
+    for (int c = 0; c < OUT; c++) {
+        double sum = 0;
+        for (int p = 0; p < PIXELS; p++) {
+            sum += host_y[p * OUT + c];
+            expect_near("y", host_biased[p * OUT + c], (double)host_y[p * OUT + c] + host_bias[c]);
+        }
+        expect_near("the bias' gradient", host_dbias[c], sum);
+    }
+    kas_plan_free(plan);
+    kas_conv_free(conv);
+    float *all[] = {x, w, y, biased, bias, dbias, dw};
+    for (int i = 0; i < 7; i++)
+        kas_mem_free(device, all[i]);
+    kas_device_close(device);
+    assert_int_equal(sim.live(), 0);
+}
+
+static void a_bias_may_be_refused(void **state)
+{
+    (void)state;
+    const kas_conv_desc list[] = {F32(2, 5, 4, 12, 20, 4, 1, 1, 1, 0, 0, 12, 20, 0), /* groups */
+                                  F32(2, 5, 4, 12, 20, 1, 3, 3, 1, 1, 1, 12, 20, 0)};
+    for (int i = 0; i < 3; i++) {
+        kas_device *device = open_cuda("cuda");
+        kas_conv *conv;
+        float *memory = random_memory(device, 64, 1);
+        sim.refuse(i == 2 ? "cublasLt" : "");
+        OK(kas_conv_create(device, &list[i % 2], &conv));
+        OK(kas_conv_add_bias(conv));
+        for (int pass = 0; pass < 3; pass++)
+            assert_false(
+                kas_conv_takes_bias(conv, (kas_conv_pass)pass, memory, memory, memory, memory));
+        kas_conv_free(conv);
+        kas_mem_free(device, memory);
+        kas_device_close(device);
+        sim.reset();
+    }
+}
+
 #define TEST(f) cmocka_unit_test_setup(f, set_up)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(convolutions_take_the_right_way),
-        TEST(tf32_only_where_it_is_allowed),
-        TEST(refused_convolutions_fall_back),
+        TEST(convolutions_take_the_right_way), TEST(tf32_only_where_it_is_allowed),
+        TEST(refused_convolutions_fall_back),  TEST(a_bias_comes_with_a_product),
+        TEST(a_bias_may_be_refused),
     };
     return cmocka_run_group_tests(tests, load_sim, NULL);
 }

@@ -19,6 +19,7 @@ typedef struct kas_step {
     kas_conv *conv;
     kas_conv_pass pass;
     void *x, *w, *y;
+    float *bias; /* NULL: none; else conv_takes_bias said yes */
     /* ZERO and COPY; bytes may be 0 */
     void *to;
     const void *from;
@@ -47,6 +48,9 @@ typedef struct kas_backend {
     kas_status (*module_function)(kas_module *, const char *, kas_function **);
     kas_status (*conv_create)(kas_device *, const kas_conv_desc *, kas_conv **);
     void (*conv_free)(kas_conv *);
+    kas_status (*conv_add_bias)(kas_conv *); /* optional, with the next */
+    bool (*conv_takes_bias)(const kas_conv *, kas_conv_pass, const void *, const void *,
+                            const void *, const float *);
     /* Enqueues the steps of a plan in order.  *kept is the device's own, NULL in the first run of
      * these steps: the CUDA device keeps a graph there, which it makes in the second run.  Any
      * other run neither allocates nor waits. */

@@ -228,6 +228,19 @@ void kas_conv_free(kas_conv *conv)
         backend_of(conv)->conv_free(conv);
 }
 
+kas_status kas_conv_add_bias(kas_conv *conv)
+{
+    const kas_backend *backend = backend_of(conv);
+    return backend->conv_add_bias ? backend->conv_add_bias(conv) : KAS_OK;
+}
+
+bool kas_conv_takes_bias(const kas_conv *conv, kas_conv_pass pass, const void *x, const void *w,
+                         const void *y, const float *bias)
+{
+    const kas_backend *backend = backend_of(conv);
+    return backend->conv_takes_bias && backend->conv_takes_bias(conv, pass, x, w, y, bias);
+}
+
 kas_status kas_device_sync(kas_device *device)
 {
     return device->backend->sync(device);

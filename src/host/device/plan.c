@@ -92,9 +92,19 @@ kas_status kas_plan_launch(kas_plan *plan, const kas_function *function, const u
 kas_status kas_plan_conv(kas_plan *plan, kas_conv *conv, kas_conv_pass pass, void *x, void *w,
                          void *y)
 {
-    return append(
-        plan,
-        &(kas_step){.kind = KAS_STEP_CONV, .conv = conv, .pass = pass, .x = x, .w = w, .y = y});
+    return kas_plan_conv_bias(plan, conv, pass, x, w, y, NULL);
+}
+
+kas_status kas_plan_conv_bias(kas_plan *plan, kas_conv *conv, kas_conv_pass pass, void *x, void *w,
+                              void *y, float *bias)
+{
+    return append(plan, &(kas_step){.kind = KAS_STEP_CONV,
+                                    .conv = conv,
+                                    .pass = pass,
+                                    .x = x,
+                                    .w = w,
+                                    .y = y,
+                                    .bias = bias});
 }
 
 kas_status kas_plan_zero(kas_plan *plan, void *memory, size_t bytes)

@@ -151,6 +151,12 @@ static kas_status prepare_conv(kas_model *m, int layer)
     return KAS_OK;
 }
 
+static kas_status prepare_layer(kas_model *m, int layer)
+{
+    KAS_TRY(prepare_conv(m, layer));
+    return m->net->layer[layer].bias ? kas_conv_add_bias(m->conv[layer]) : KAS_OK;
+}
+
 static kas_status prepare_convs(kas_model *m)
 {
     for (int i = 0; i < m->net->layers; i++) {
@@ -158,7 +164,7 @@ static kas_status prepare_convs(kas_model *m)
         if ((op != KAS_LAYER_CONV && op != KAS_LAYER_LINEAR) ||
             kas_replaced_program_of_layer(&m->replaced, i) >= 0)
             continue;
-        kas_status status = prepare_conv(m, i);
+        kas_status status = prepare_layer(m, i);
         if (status != KAS_OK)
             return kas_fail_context(status, "layer %s", m->net->layer[i].name);
     }

@@ -111,21 +111,23 @@ static void *weights(const kas_recorder *r, int layer, kas_number number)
     return m->memory + part + p->offset * kas_number_size(number);
 }
 
+/* `bias` comes along where the device takes it; *taken says so. NULL: the layer has none. */
 static kas_status conv(const kas_recorder *r, const kas_tape_op *op, kas_conv_pass pass,
-                       const kas_tensor *x, const kas_tensor *y)
+                       const kas_tensor *x, const kas_tensor *y, float *bias, bool *taken)
 {
+    kas_conv *prepared = r->m->conv[op->layer];
     void *w = pass == KAS_CONV_BACKWARD_WEIGHTS ? kas_record_parameter(r, op->layer, 0, true)
                                                 : weights(r, op->layer, y->number);
-    return kas_plan_conv(r->plan, r->m->conv[op->layer], pass, x->data, w, y->data);
+    *taken = bias && kas_conv_takes_bias(prepared, pass, x->data, w, y->data, bias);
+    return kas_plan_conv_bias(r->plan, prepared, pass, x->data, w, y->data, *taken ? bias : NULL);
 }
 
 static kas_status conv_forward(const kas_recorder *r, const kas_tape_op *op, const tensors *t)
 {
-    KAS_TRY(conv(r, op, KAS_CONV_FORWARD, &t->x, &t->y));
-    if (!t->l->bias)
-        return KAS_OK;
-    return kas_op_bias_forward(r->m->ops, r->plan, t->y,
-                               kas_record_parameter(r, op->layer, 1, false));
+    float *bias = t->l->bias ? kas_record_parameter(r, op->layer, 1, false) : NULL;
+    bool taken;
+    KAS_TRY(conv(r, op, KAS_CONV_FORWARD, &t->x, &t->y, bias, &taken));
+    return bias && !taken ? kas_op_bias_forward(r->m->ops, r->plan, t->y, bias) : KAS_OK;
 }
 
 static kas_status batch_norm_forward(const kas_recorder *r, const kas_tape_op *op, const tensors *t)
@@ -197,14 +199,14 @@ kas_status kas_record_again(kas_recorder *r, const kas_tape_op *op)
 
 static kas_status conv_backward(const kas_recorder *r, const kas_tape_op *op, const tensors *t)
 {
-    if (t->l->bias)
-        KAS_TRY(kas_op_bias_backward(r->m->ops, r->plan, t->dy,
-                                     kas_record_parameter(r, op->layer, 1, true),
-                                     kas_record_slot(r, op->work)));
-    KAS_TRY(conv(r, op, KAS_CONV_BACKWARD_WEIGHTS, &t->x, &t->dy));
-    if (op->dx.slot < 0)
-        return KAS_OK;
-    return conv(r, op, KAS_CONV_BACKWARD_DATA, &t->dx, &t->dy);
+    float *dbias = t->l->bias ? kas_record_parameter(r, op->layer, 1, true) : NULL;
+    bool taken;
+    KAS_TRY(conv(r, op, KAS_CONV_BACKWARD_WEIGHTS, &t->x, &t->dy, dbias, &taken));
+    if (op->dx.slot >= 0)
+        KAS_TRY(conv(r, op, KAS_CONV_BACKWARD_DATA, &t->dx, &t->dy, NULL, &(bool){false}));
+    return dbias && !taken ? kas_op_bias_backward(r->m->ops, r->plan, t->dy, dbias,
+                                                  kas_record_slot(r, op->work))
+                           : KAS_OK;
 }
 
 static kas_status norm_backward(const kas_recorder *r, const kas_tape_op *op, const tensors *t)
