@@ -88,6 +88,7 @@ static void sampler_lines_agree(void **state)
         int most = i % 25 == 23 ? 12 : i % 25 == 24 ? 25 : fewest;
         assert_int_equal((int)number(line, "min_primitives"), fewest);
         assert_int_equal((int)number(line, "max_primitives"), most);
+        assert_int_equal(number(line, "rechecked"), number(line, "kernels"));
         if (i < 50) /* the last are no network */
             check_against_sampler(line);
     }

@@ -5,6 +5,7 @@
 #include <cmocka.h>
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "host/space/guided.h"
 #include "host/space/pair_uses.h"
@@ -172,11 +173,36 @@ static void test_numbers(void **state)
     kas_pairs_free(pairs);
 }
 
+/* 62 quarters of the channels: 62^4 tuples, of which the first are listed. */
+static void test_the_list_of_concats_is_cut(void **state)
+{
+    (void)state;
+    static kas_kernel k;
+    static kas_use uses[KAS_MAX_USES + 1];
+    const kas_use_filter filter = {.ops = KAS_OP_BIT(KAS_OP_CONCAT)};
+    memset(uses, 0xff, sizeof uses);
+    k.split[0] = (kas_split){.whole = kas_dim_symbol(KAS_SYM_C), .shares = 4};
+    for (k.nodes = 1; k.nodes < KAS_MAX_NODES; k.nodes++) {
+        const int i = k.nodes - 1;
+        if (i > 0)
+            k.node[i] = (kas_node){.op = KAS_OP_SLICE, .inputs = 1, .segment = (uint8_t)(i % 4)};
+        assert_int_equal(kas_node_infer(&k, i), KAS_OK);
+    }
+    k.nodes--;
+    assert_int_equal(kas_list_uses(&k, KAS_TYPE_CONCAT, &filter, uses), KAS_MAX_USES);
+    assert_int_equal(uses[KAS_MAX_USES].op, 0xff);
+    for (int u = 0; u < KAS_MAX_USES; u++) {
+        assert_int_equal(uses[u].inputs, 4);
+        assert_true(u == 0 || memcmp(uses[u].in, uses[u - 1].in, sizeof uses[u].in) > 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_only_what_would_be_refused_is_left_out),
         cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_the_list_of_concats_is_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

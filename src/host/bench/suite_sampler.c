@@ -2,10 +2,11 @@
  *
  * By network and by exact number of primitives, because long kernels are dearer, and over two
  * ranges: that of a search, and that of Canvas' later code.  Time is CPU time of the thread, so
- * that other programs only disturb through caches and clock rates.  Each repeat is a fresh sampler
- * with a seed of its own: duplicates are counted within a repeat, as a search of that length would
- * see them.  With several threads as many repeats run at once: the rate of each says whether cores
- * disturb one another. */
+ * that other programs only disturb through caches and clock rates.  Off the clock every kernel that
+ * counts goes through the plain checker (reference/recheck.h); a finding ends the suite.  Each
+ * repeat is a fresh sampler with a seed of its own: duplicates are counted within a repeat, as a
+ * search of that length would see them.  With several threads as many repeats run at once: the rate
+ * of each says whether cores disturb one another. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 #include "host/bench/bench.h"
 #include "host/core/log.h"
 #include "host/net/targets.h"
+#include "host/reference/recheck.h"
 #include "host/space/sampler.h"
 
 enum { REPEATS = 5, FEWEST = 3, MOST = 25 };
@@ -62,18 +64,28 @@ typedef struct line {
     int targets, repeats, threads;
     kas_sample_options sample;
     kas_sample_stats stats; /* summed over repeats */
+    uint64_t rechecked;     /* likewise */
     double cpu_seconds;
     kas_samples rate;
 } line;
 
-/* Up to `attempts` attempts; none of them need succeed. */
-static kas_status sample_some(kas_sampler *sampler, uint64_t attempts)
+/* Up to `attempts` attempts on the clock; none of them need succeed. What they give is kept for the
+ * pass that checks it again. */
+static kas_status sample_some(kas_sampler *sampler, uint64_t attempts, kas_recheck *recheck,
+                              double *seconds)
 {
     kas_sample sample;
+    double start, end;
+    KAS_TRY(kas_bench_thread_seconds(&start));
     kas_status status = kas_sampler_next(sampler, attempts, &sample);
-    if (status == KAS_OK)
-        kas_solution_free(&sample.solution);
-    return status == KAS_NOTHING_VALID ? KAS_OK : status;
+    KAS_TRY(kas_bench_thread_seconds(&end));
+    *seconds += end - start;
+    if (status == KAS_NOTHING_VALID)
+        return KAS_OK;
+    KAS_TRY(status);
+    status = kas_recheck_add(recheck, sample.name, &sample.kernel, &sample.solution);
+    kas_solution_free(&sample.solution);
+    return status;
 }
 
 static void add_stats(kas_sample_stats *sum, const kas_sample_stats *one)
@@ -90,6 +102,7 @@ typedef struct run {
     kas_status status;
     kas_sample_stats stats;
     double cpu_seconds;
+    kas_recheck_report recheck;
     kas_buf error; /* the message of the thread that failed */
 } run;
 
@@ -98,18 +111,18 @@ static kas_status run_sampler(const line *l, uint64_t seed, double seconds, run 
     enum { LOOK = 32 }; /* attempts between looks at the clock: a few milliseconds' worth */
     kas_sample_options sample = l->sample;
     kas_sampler *sampler;
-    double start, now;
+    kas_recheck *recheck = NULL;
     kas_status status = KAS_OK;
     sample.seed = seed;
     KAS_TRY(kas_sampler_create(&sample, l->target, l->targets, &sampler));
-    KAS_TRY_GOTO(kas_bench_thread_seconds(&start), out);
+    KAS_TRY_GOTO(kas_recheck_create(l->target, l->targets, &sample.budget, &recheck), out);
     do {
-        KAS_TRY_GOTO(sample_some(sampler, LOOK), out);
-        KAS_TRY_GOTO(kas_bench_thread_seconds(&now), out);
-    } while (now - start < seconds);
+        KAS_TRY_GOTO(sample_some(sampler, LOOK, recheck, &r->cpu_seconds), out);
+    } while (r->cpu_seconds < seconds);
     r->stats = kas_sampler_stats(sampler);
-    r->cpu_seconds = now - start;
+    status = kas_recheck_run(recheck, &r->recheck);
 out:
+    kas_recheck_free(recheck);
     kas_sampler_free(sampler);
     return status;
 }
@@ -118,7 +131,14 @@ static kas_status add_run(line *l, const run *r)
 {
     if (r->status != KAS_OK)
         return kas_fail(r->status, "%s", kas_buf_text(&r->error));
+    if (kas_recheck_findings(&r->recheck) > 0 || r->recheck.kernels != r->stats.accepted)
+        return kas_fail(KAS_FAILURE,
+                        "of %" PRIu64 " kernels sampled %" PRIu64
+                        " were checked again, with %" PRIu64 " findings: %s",
+                        r->stats.accepted, r->recheck.kernels, kas_recheck_findings(&r->recheck),
+                        r->recheck.first);
     add_stats(&l->stats, &r->stats);
+    l->rechecked += r->recheck.kernels;
     l->cpu_seconds += r->cpu_seconds;
     return kas_samples_add(&l->rate, (double)r->stats.accepted / r->cpu_seconds);
 }
@@ -134,6 +154,7 @@ static kas_status measure(line *l, int fewest, int most)
     l->sample.max_primitives = most;
     l->stats = (kas_sample_stats){0};
     l->cpu_seconds = 0;
+    l->rechecked = 0;
     l->rate.count = 0;
 #pragma omp parallel for num_threads(l->threads) schedule(dynamic, 1)
     for (int i = 0; i < l->repeats; i++) {
@@ -189,6 +210,7 @@ static kas_status put_json(line *l, const kas_device_info *info, const kas_bench
     kas_line_number(&out, "cpu_seconds", l->cpu_seconds);
     kas_bench_line_spread(&out, "kernels_per_core_second", &l->rate);
     kas_line_int(&out, "kernels", (int64_t)l->stats.accepted);
+    kas_line_int(&out, "rechecked", (int64_t)l->rechecked);
     kas_line_int(&out, "attempts", (int64_t)l->stats.attempts);
     kas_line_int(&out, "tries", (int64_t)l->stats.tries);
     kas_line_number(&out, "acceptance", acceptance(l));
@@ -215,6 +237,7 @@ static void put_row(line *l, tables *t)
     kas_table_cell(t->rate, "%.0f-%.0f", kas_samples_quantile(&l->rate, 0.25),
                    kas_samples_quantile(&l->rate, 0.75));
     kas_table_cell(t->rate, "%" PRIu64, l->stats.accepted);
+    kas_table_cell(t->rate, "%" PRIu64, l->rechecked);
     kas_table_cell(t->rate, "%" PRIu64, l->stats.tries);
     kas_table_cell(t->rate, "%.1f%%", 100 * acceptance(l));
     kas_table_cell(t->rejected, "%s", l->name);
@@ -226,10 +249,10 @@ static void put_row(line *l, tables *t)
 
 static void create_tables(tables *t)
 {
-    static const kas_column rate[] = {{"network", KAS_LEFT},     {"image", KAS_LEFT},
-                                      {"primitives", KAS_RIGHT}, {"kernels/s", KAS_RIGHT},
-                                      {"quartiles", KAS_LEFT},   {"kernels", KAS_RIGHT},
-                                      {"tries", KAS_RIGHT},      {"accepted", KAS_RIGHT}};
+    static const kas_column rate[] = {
+        {"network", KAS_LEFT},    {"image", KAS_LEFT},     {"primitives", KAS_RIGHT},
+        {"kernels/s", KAS_RIGHT}, {"quartiles", KAS_LEFT}, {"kernels", KAS_RIGHT},
+        {"rechecked", KAS_RIGHT}, {"tries", KAS_RIGHT},    {"accepted", KAS_RIGHT}};
     kas_column rejected[2 + KAS_REJECT_COUNT] = {{"network", KAS_LEFT}, {"primitives", KAS_RIGHT}};
     int columns = 2;
     for (int r = KAS_REJECT_NONE + 1; r < KAS_REJECT_COUNT; r++)

@@ -210,7 +210,7 @@ static bool match(kas_growth *g, int i, const kas_use *use, kas_pick_value *pick
 {
     const kas_value *usable[KAS_MAX_SUBSTITUTIONS];
     int count = 0;
-    const kas_pair *pair =
+    kas_pair *pair =
         kas_pairs_get(g->pairs, g->known[use->in[0]].number, g->known[use->in[1]].number);
     if (pair->fit == KAS_FIT_NEVER)
         return refuse(g, KAS_REFUSED_SHAPE);
@@ -218,7 +218,7 @@ static bool match(kas_growth *g, int i, const kas_use *use, kas_pick_value *pick
         return true;
     const kas_value *value = kas_pairs_values(g->pairs, pair);
     const int var = pair->var;
-    for (uint32_t k = 0; k < pair->values; k++)
+    for (int k = 0; k < pair->values; k++)
         if (kas_growth_may_use(g, &value[k].size))
             usable[count++] = &value[k];
     int chosen = count > 0 ? pick(context, var, usable, count) : -1;

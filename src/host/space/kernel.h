@@ -163,7 +163,9 @@ bool kas_shape_product(const kas_shape *shape, int from, int to, kas_dim *out);
 /* Product of all dims (without batch and instance); false on overflow of the monomial. */
 bool kas_shape_size(const kas_shape *shape, kas_dim *out);
 bool kas_shape_equal(const kas_shape *a, const kas_shape *b); /* dims only, not is_group */
-void kas_shape_print(const kas_shape *shape, kas_buf *out);   /* "[G0, C/G0, H, W]" */
+/* Equal in every dim but dim d. */
+bool kas_shapes_match_beside(const kas_shape *a, const kas_shape *b, int d);
+void kas_shape_print(const kas_shape *shape, kas_buf *out); /* "[G0, C/G0, H, W]" */
 
 /* Derives node i's shape from its inputs and attributes and checks the primitive's own rules.
  * KAS_ILLEGAL with a message that names node and rule. */

@@ -24,10 +24,10 @@ typedef struct merging {
 
 /* ---- broadcasts ---- */
 
-static bool has_value(const kas_growth *g, const kas_pair *pair, bool loose)
+static bool has_value(const kas_growth *g, kas_pair *pair, bool loose)
 {
     const kas_value *value = kas_pairs_values(g->pairs, pair);
-    for (uint32_t i = 0; i < pair->values; i++)
+    for (int i = 0; i < pair->values; i++)
         if (value[i].tiles && kas_growth_may_use(g, &value[i].size) &&
             (loose || kas_growth_takes(g, pair->var, &value[i].size)))
             return true;
@@ -36,7 +36,7 @@ static bool has_value(const kas_growth *g, const kas_pair *pair, bool loose)
 
 static bool could_blend(const kas_growth *g, uint32_t lhs, uint32_t rhs, bool loose)
 {
-    const kas_pair *pair = kas_pairs_get(g->pairs, lhs, rhs);
+    kas_pair *pair = kas_pairs_get(g->pairs, lhs, rhs);
     if (pair->fit == KAS_FIT_BY_VALUE)
         return has_value(g, pair, loose);
     return pair->fit == KAS_FIT_TILES && kas_growth_size_fits(g, &pair->repetitions);
@@ -48,18 +48,6 @@ bool kas_could_blend(const kas_growth *g, uint32_t lhs, uint32_t rhs)
 }
 
 /* ---- concats ---- */
-
-/* Do two shapes differ in nothing but dim `d`? */
-static bool differ_in_one(const kas_shape *a, const kas_shape *b, int d)
-{
-    const int rank = kas_shape_rank(a);
-    if (rank != kas_shape_rank(b) || a->channels != b->channels)
-        return false;
-    for (int i = 0; i < rank; i++)
-        if (i != d && !kas_dim_equal(kas_shape_at(a, i), kas_shape_at(b, i)))
-            return false;
-    return true;
-}
 
 /* The segments that a dim of that size could be, as bits. */
 static unsigned segments_of(const merging *m, const kas_dim *dim)
@@ -87,7 +75,7 @@ static bool could_concat(const merging *m, uint32_t a, uint32_t b, bool last)
     const kas_shape *y = &kas_pairs_facts(m->g->pairs, b)->shape;
     for (int d = 0; d < kas_shape_rank(x); d++) {
         unsigned first = segments_of(m, kas_shape_at(x, d));
-        if (!first || !differ_in_one(x, y, d))
+        if (!first || !kas_shapes_match_beside(x, y, d))
             continue;
         unsigned second = segments_of(m, kas_shape_at(y, d));
         bool different = second && ((first | second) & ((first | second) - 1));
@@ -145,10 +133,10 @@ bool kas_could_blend_last(const kas_growth *g, uint32_t lhs, uint32_t rhs)
 
 static unsigned last_products(const kas_growth *g, uint32_t lhs, uint32_t rhs, bool loose)
 {
-    const kas_pair *pair = kas_pairs_get(g->pairs, lhs, rhs);
+    const kas_products *products = kas_pairs_products(g->pairs, lhs, rhs);
     unsigned serve = 0;
-    for (int t = 0; pair->outputs >> t; t++)
-        if ((pair->outputs >> t & 1) && is_output(g, pair->product[t], loose))
+    for (int t = 0; products->outputs >> t; t++)
+        if ((products->outputs >> t & 1) && is_output(g, products->result[t], loose))
             serve |= 1u << t;
     return serve;
 }
@@ -187,13 +175,13 @@ static bool merges_after(const merging *m, const leaf *leaves, int count, int a,
 /* A product or a concat of the two, what it gives is not followed further. */
 static bool gives_another_shape(const merging *m, uint32_t a, uint32_t b)
 {
-    return (m->multiply && kas_pairs_get(m->g->pairs, a, b)->products) ||
+    return (m->multiply && kas_pairs_products(m->g->pairs, a, b)->legal) ||
            (m->segments && could_concat(m, a, b, false));
 }
 
-static bool holds(const kas_growth *g, const leaf *l, int var)
+static bool holds(const kas_growth *g, uint32_t number, int var)
 {
-    const kas_shape *shape = &kas_pairs_facts(g->pairs, l->number)->shape;
+    const kas_shape *shape = &kas_pairs_facts(g->pairs, number)->shape;
     for (int d = 0; d < shape->channels; d++)
         if (shape->channel[d].exp[KAS_SYM_X0 + var] != 0)
             return true;
@@ -209,7 +197,7 @@ static bool merges_by_blend(const merging *m, const leaf *leaves, int count, int
     const kas_pair *pair = kas_pairs_get(g->pairs, leaves[a].number, leaves[b].number);
     const int var = pair->fit == KAS_FIT_BY_VALUE ? pair->var : -1;
     for (int i = 0; i < count && var >= 0; i++)
-        if (i != a && holds(g, &leaves[i], var))
+        if (i != a && holds(g, leaves[i].number, var))
             return true;
     return merges_after(m, leaves, count, a, b, leaves[b].number);
 }
@@ -237,8 +225,8 @@ static bool each_could_merge(const merging *m, const leaf *leaves, int count)
             const uint32_t x = leaves[a].number, y = leaves[b].number;
             merges = a != b && ((m->blend && (could_blend(m->g, x, y, m->loose) ||
                                               could_blend(m->g, y, x, m->loose))) ||
-                                (m->multiply && (kas_pairs_get(m->g->pairs, x, y)->products ||
-                                                 kas_pairs_get(m->g->pairs, y, x)->products)) ||
+                                (m->multiply && (kas_pairs_products(m->g->pairs, x, y)->legal ||
+                                                 kas_pairs_products(m->g->pairs, y, x)->legal)) ||
                                 (m->segments && could_concat(m, x, y, false)));
         }
         if (!merges)
@@ -310,4 +298,15 @@ bool kas_leaves_could_merge_after(const kas_growth *g, const kas_use *use, uint3
     leaves[count++] = (leaf){result, -1};
     const int left = g->primitives - g->kernel.nodes; /* after the use */
     return left == 0 || left > count - 1 || merge_loosely(g, leaves, count);
+}
+
+bool kas_leaves_change(const kas_growth *g, const kas_use *use, const kas_pair *pair)
+{
+    if (pair->fit != KAS_FIT_BY_VALUE)
+        return false;
+    for (int i = 0; i < g->kernel.nodes; i++)
+        if (!g->read[i] && i != use->in[0] && i != use->in[1] &&
+            holds(g, g->known[i].number, pair->var))
+            return true;
+    return false;
 }

@@ -24,4 +24,7 @@ bool kas_leaves_could_merge(const kas_growth *g);
  * more than merges would be left, or nothing. */
 bool kas_leaves_could_merge_after(const kas_growth *g, const kas_use *use, uint32_t result);
 
+/* Would a value for the variable of LHS give other leaves other shapes? */
+bool kas_leaves_change(const kas_growth *g, const kas_use *use, const kas_pair *pair);
+
 #endif

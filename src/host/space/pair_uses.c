@@ -3,7 +3,7 @@
 #include "host/space/merge.h"
 #include "host/space/prune.h"
 
-/* A broadcast without a variable gives RHS's shape and changes no other. */
+/* A broadcast gives RHS's shape; a value that LHS's variable takes changes leaves that hold it. */
 static bool blend_serves(const kas_growth *g, const kas_use *use)
 {
     const int lhs = use->in[0], rhs = use->in[1];
@@ -12,8 +12,10 @@ static bool blend_serves(const kas_growth *g, const kas_use *use)
         return false;
     if (g->kernel.nodes == g->primitives)
         return kas_could_blend_last(g, a, b);
-    return kas_could_blend(g, a, b) && (kas_pairs_get(g->pairs, a, b)->fit != KAS_FIT_TILES ||
-                                        kas_leaves_could_merge_after(g, use, b));
+    const kas_pair *pair = kas_pairs_get(g->pairs, a, b);
+    return pair->fit > KAS_FIT_MIXES &&
+           (kas_leaves_change(g, use, pair) || kas_leaves_could_merge_after(g, use, b)) &&
+           kas_could_blend(g, a, b);
 }
 
 /* Transposes of a product, as bits. */
@@ -22,10 +24,10 @@ static unsigned products_that_serve(const kas_growth *g, const kas_use *use)
     const uint32_t a = g->known[use->in[0]].number, b = g->known[use->in[1]].number;
     if (g->kernel.nodes == g->primitives)
         return kas_last_products(g, a, b);
-    const kas_pair pair = *kas_pairs_get(g->pairs, a, b);
+    const kas_products products = *kas_pairs_products(g->pairs, a, b);
     unsigned serve = 0;
-    for (int t = 0; pair.products >> t; t++)
-        if ((pair.products >> t & 1) && kas_leaves_could_merge_after(g, use, pair.product[t]))
+    for (int t = 0; products.legal >> t; t++)
+        if ((products.legal >> t & 1) && kas_leaves_could_merge_after(g, use, products.result[t]))
             serve |= 1u << t;
     return serve;
 }

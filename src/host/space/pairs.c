@@ -35,6 +35,7 @@ struct kas_pairs {
     uint32_t values, value_room;
     kas_value *value;
     kas_pair pair[PAIRS];
+    kas_products products[PAIRS];
     merge merge[MERGES];
     uint32_t contexts;
     context context[MOST_CONTEXTS];
@@ -77,6 +78,7 @@ void kas_pairs_begin(kas_pairs *pairs)
     pairs->numbers = pairs->values = pairs->contexts = 0;
     memset(pairs->slot, 0, 2 * (size_t)pairs->room * sizeof *pairs->slot);
     memset(pairs->pair, 0, sizeof pairs->pair);
+    memset(pairs->products, 0, sizeof pairs->products);
     memset(pairs->merge, 0, sizeof pairs->merge);
 }
 
@@ -205,11 +207,6 @@ static bool tiles(const kas_shape *lhs, const kas_shape *rhs, int var, const kas
     return !kas_shapes_mix_pixels(&with_value, rhs);
 }
 
-const kas_value *kas_pairs_values(const kas_pairs *pairs, const kas_pair *pair)
-{
-    return &pairs->value[pair->first_value];
-}
-
 static kas_value *add_values(kas_pairs *pairs, kas_pair *pair, int count)
 {
     const uint32_t needed = pairs->values + (uint32_t)count;
@@ -223,41 +220,57 @@ static kas_value *add_values(kas_pairs *pairs, kas_pair *pair, int count)
         pairs->value_room = 2 * needed;
     }
     pair->first_value = pairs->values;
-    pair->values = (uint32_t)count;
+    pair->values = (uint16_t)count;
     pairs->values = needed;
     return &pairs->value[pair->first_value];
 }
 
-static kas_fit find_values(kas_pairs *pairs, kas_pair *pair, int var, const kas_dim *size,
-                           int count)
+const kas_value *kas_pairs_values(kas_pairs *pairs, kas_pair *pair)
 {
     const kas_shape *lhs = &pairs->facts[pair->lhs - 1].shape;
     const kas_shape *rhs = &pairs->facts[pair->rhs - 1].shape;
+    kas_dim size[KAS_MAX_SUBSTITUTIONS];
+    int count, var;
+    if (pair->values > 0)
+        return &pairs->value[pair->first_value];
+    if (kas_match_substitutions(lhs, rhs, size, &count, &var) != KAS_OK)
+        return NULL;
     kas_value *value = add_values(pairs, pair, count);
-    if (!value)
-        return KAS_FIT_NEVER;
-    pair->var = (int8_t)var;
-    for (int i = 0; i < count; i++)
+    for (int i = 0; value && i < count; i++)
         value[i] = (kas_value){size[i], tiles(lhs, rhs, var, &size[i])};
-    return KAS_FIT_BY_VALUE;
+    return value;
 }
 
-static kas_fit find_fit(kas_pairs *pairs, kas_pair *pair)
+static kas_fit find_fit(const kas_pairs *pairs, kas_pair *pair)
 {
     const kas_shape *lhs = &pairs->facts[pair->lhs - 1].shape;
     const kas_shape *rhs = &pairs->facts[pair->rhs - 1].shape;
-    kas_dim value[KAS_MAX_SUBSTITUTIONS];
     kas_broadcast parts;
-    int count, var;
-    pair->values = 0;
-    if (kas_broadcast_align(lhs, rhs, &parts) != KAS_OK ||
-        kas_match_substitutions(lhs, rhs, value, &count, &var) != KAS_OK)
+    int var;
+    if (kas_match_variable(lhs, rhs, &var) != KAS_OK)
         return KAS_FIT_NEVER;
+    pair->var = (int8_t)var;
     if (var >= 0)
-        return find_values(pairs, pair, var, value, count);
-    if (!kas_dim_div(&parts.rhs, &parts.lhs, &pair->repetitions))
+        return KAS_FIT_BY_VALUE;
+    if (kas_broadcast_align(lhs, rhs, &parts) != KAS_OK ||
+        !kas_dim_div(&parts.rhs, &parts.lhs, &pair->repetitions))
         return KAS_FIT_NEVER;
     return kas_shapes_mix_pixels(lhs, rhs) ? KAS_FIT_MIXES : KAS_FIT_TILES;
+}
+
+static uint32_t slot_of_pair(uint32_t lhs, uint32_t rhs)
+{
+    return (uint32_t)(mix(1, (uint64_t)lhs << 32 | rhs) % PAIRS);
+}
+
+kas_pair *kas_pairs_get(kas_pairs *pairs, uint32_t lhs, uint32_t rhs)
+{
+    kas_pair *pair = &pairs->pair[slot_of_pair(lhs, rhs)];
+    if (pair->lhs == lhs + 1 && pair->rhs == rhs + 1)
+        return pair;
+    *pair = (kas_pair){.lhs = lhs + 1, .rhs = rhs + 1};
+    pair->fit = (uint8_t)find_fit(pairs, pair);
+    return pair;
 }
 
 /* ---- products ---- */
@@ -300,37 +313,35 @@ static bool could_multiply(const kas_shape *a, const kas_shape *b)
            kas_dim_equal(&channels[0], &pixels[1]) || kas_dim_equal(&pixels[0], &channels[1]);
 }
 
-static void find_products(kas_pairs *pairs, kas_pair *pair)
+static void find_products(kas_pairs *pairs, kas_products *products)
 {
     kas_kernel *kernel = &pairs->product;
-    pair->products = pair->outputs = 0;
-    if (!could_multiply(&pairs->facts[pair->lhs - 1].shape, &pairs->facts[pair->rhs - 1].shape))
+    const kas_shape *lhs = &pairs->facts[products->lhs - 1].shape;
+    const kas_shape *rhs = &pairs->facts[products->rhs - 1].shape;
+    if (!could_multiply(lhs, rhs))
         return;
     kernel->nodes = 3;
-    kernel->node[0].shape = pairs->facts[pair->lhs - 1].shape;
-    kernel->node[1].shape = pairs->facts[pair->rhs - 1].shape;
+    kernel->node[0].shape = *lhs;
+    kernel->node[1].shape = *rhs;
     for (uint8_t t = 0; t <= KAS_TRANSPOSE_LHS + KAS_TRANSPOSE_RHS; t++) {
         kernel->node[2] = (kas_node){.op = KAS_OP_BMM, .inputs = 2, .in = {0, 1}, .transpose = t};
         if (kas_node_infer(kernel, 2) != KAS_OK)
             continue;
-        pair->product[t] = kas_pairs_number(pairs, &kernel->node[2].shape);
-        pair->products |= (uint8_t)(1u << t);
-        if (pairs->facts[pair->product[t]].output != KAS_OUTPUT_NEVER)
-            pair->outputs |= (uint8_t)(1u << t);
+        products->result[t] = kas_pairs_number(pairs, &kernel->node[2].shape);
+        products->legal |= (uint8_t)(1u << t);
+        if (pairs->facts[products->result[t]].output != KAS_OUTPUT_NEVER)
+            products->outputs |= (uint8_t)(1u << t);
     }
 }
 
-const kas_pair *kas_pairs_get(kas_pairs *pairs, uint32_t lhs, uint32_t rhs)
+const kas_products *kas_pairs_products(kas_pairs *pairs, uint32_t lhs, uint32_t rhs)
 {
-    const uint64_t hash = mix(1, (uint64_t)lhs << 32 | rhs);
-    kas_pair *pair = &pairs->pair[hash % PAIRS];
-    if (pair->lhs == lhs + 1 && pair->rhs == rhs + 1)
-        return pair;
-    pair->lhs = lhs + 1;
-    pair->rhs = rhs + 1;
-    pair->fit = (uint8_t)find_fit(pairs, pair);
-    find_products(pairs, pair);
-    return pair;
+    kas_products *products = &pairs->products[slot_of_pair(lhs, rhs)];
+    if (products->lhs == lhs + 1 && products->rhs == rhs + 1)
+        return products;
+    *products = (kas_products){.lhs = lhs + 1, .rhs = rhs + 1};
+    find_products(pairs, products);
+    return products;
 }
 
 /* ---- sets of shapes ---- */

@@ -28,16 +28,21 @@ typedef struct kas_value {
 } kas_value;
 
 typedef struct kas_pair {
-    uint32_t lhs, rhs;   /* numbers + 1; 0 = the slot is empty */
-    uint8_t fit;         /* kas_fit */
-    uint8_t products;    /* bit t: the product with transpose t is legal */
-    uint8_t outputs;     /* bit t: and could be the output */
-    int8_t var;          /* BY_VALUE: which variable */
-    uint32_t product[4]; /* [t]: number of the result's shape */
-    uint32_t values;     /* BY_VALUE: how many, and the place of the first: kas_pairs_values */
+    uint32_t lhs, rhs; /* numbers + 1; 0 = the slot is empty */
+    uint8_t fit;       /* kas_fit */
+    int8_t var;        /* BY_VALUE: which variable */
+    uint16_t values;   /* see kas_pairs_values; 0 = not listed yet */
     uint32_t first_value;
     kas_dim repetitions; /* TILES */
 } kas_pair;
+
+/* The products of two shapes. */
+typedef struct kas_products {
+    uint32_t lhs, rhs;
+    uint8_t legal;      /* bit t: that with transpose t */
+    uint8_t outputs;    /* bit t: and it could be the output */
+    uint32_t result[4]; /* [t]: number of its shape */
+} kas_products;
 
 /* What one shape could be. */
 typedef enum kas_output { KAS_OUTPUT_NEVER, KAS_OUTPUT_AS_IT_IS, KAS_OUTPUT_BY_VALUE } kas_output;
@@ -76,8 +81,11 @@ typedef struct kas_merge_key {
 int kas_pairs_recall(const kas_pairs *pairs, const kas_merge_key *key);
 void kas_pairs_remember(kas_pairs *pairs, const kas_merge_key *key, bool answer);
 
-/* Valid until the next call. */
-const kas_pair *kas_pairs_get(kas_pairs *pairs, uint32_t lhs, uint32_t rhs);
-const kas_value *kas_pairs_values(const kas_pairs *pairs, const kas_pair *pair);
+/* These are valid until the next call for another pair. */
+kas_pair *kas_pairs_get(kas_pairs *pairs, uint32_t lhs, uint32_t rhs);
+const kas_products *kas_pairs_products(kas_pairs *pairs, uint32_t lhs, uint32_t rhs);
+
+/* BY_VALUE: the values, pair->values of them; listed at the first call. */
+const kas_value *kas_pairs_values(kas_pairs *pairs, kas_pair *pair);
 
 #endif

@@ -306,5 +306,7 @@ kas_status kas_sampler_next(kas_sampler *sampler, uint64_t max_attempts, kas_sam
 
 kas_sample_stats kas_sampler_stats(const kas_sampler *sampler)
 {
-    return sampler->stats;
+    kas_sample_stats stats = sampler->stats;
+    stats.remembering = sampler->names.size * sizeof *sampler->names.slot;
+    return stats;
 }

@@ -23,7 +23,7 @@
 #include "host/space/solve.h"
 
 /* Part of the random numbers' key; raised when a change alters what a sampler gives. */
-enum { KAS_REJECTION_VERSION = 1, KAS_GUIDED_VERSION = 4 };
+enum { KAS_REJECTION_VERSION = 1, KAS_GUIDED_VERSION = 5 };
 
 int kas_sampler_version(kas_sampler_kind kind);
 
@@ -79,6 +79,7 @@ kas_status kas_sampler_next(kas_sampler *sampler, uint64_t max_attempts, kas_sam
  * that fails at first. */
 typedef struct kas_sample_stats {
     uint64_t attempts, tries, accepted, rejected[KAS_REJECT_COUNT];
+    uint64_t remembering; /* bytes that the names given so far take: 16 to 32 for each beyond 256 */
 } kas_sample_stats;
 kas_sample_stats kas_sampler_stats(const kas_sampler *sampler);
 

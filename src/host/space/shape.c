@@ -36,6 +36,18 @@ bool kas_shape_equal(const kas_shape *a, const kas_shape *b)
     return true;
 }
 
+bool kas_shapes_match_beside(const kas_shape *a, const kas_shape *b, int d)
+{
+    const int rank = kas_shape_rank(a);
+    if (rank != kas_shape_rank(b) || a->channels != b->channels ||
+        kas_shape_has(a, KAS_AXIS_H) != kas_shape_has(b, KAS_AXIS_H))
+        return false;
+    for (int i = 0; i < rank; i++)
+        if (i != d && !kas_dim_equal(kas_shape_at(a, i), kas_shape_at(b, i)))
+            return false;
+    return true;
+}
+
 void kas_shape_print(const kas_shape *shape, kas_buf *out)
 {
     kas_buf_puts(out, "[");

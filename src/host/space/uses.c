@@ -226,17 +226,18 @@ static void add_shifts(list *l, int node, const kas_shape *shape)
 static void add_windows(list *l, const kas_kernel *kernel, int node, uint8_t op, uint8_t grouped)
 {
     const kas_shape *shape = &kernel->node[node].shape;
-    bool skip = l->filter->skip_illegal;
-    bool dilated = kas_primitive_get(op)->attributes & KAS_ATTR_DILATION;
+    const kas_use_filter *f = l->filter;
+    const bool dilated = kas_primitive_get(op)->attributes & KAS_ATTR_DILATION;
+    const unsigned dilations = dilated ? f->dilations : 1 << 1;
     kas_use use = of(node, op);
     use.grouped = grouped;
-    if (skip && grouped && !has_group(shape))
+    if (f->skip_illegal && grouped && !has_group(shape))
         return;
     for (use.axes = 1; use.axes <= (KAS_AXIS_H | KAS_AXIS_W); use.axes++)
         for (use.kernel = 0; use.kernel <= KAS_MAX_WINDOW; use.kernel++)
-            for (int d = 1; d <= (dilated ? KAS_MAX_DILATION : 1); d++) {
+            for (int d = 1; d <= KAS_MAX_DILATION && (f->kernels >> use.kernel & 1); d++) {
                 use.dilation = d > 1 ? (uint8_t)d : 0;
-                if (kas_use_passes(l->filter, &use) && !(skip && !has_axes(shape, use.axes)))
+                if ((dilations >> d & 1) && !(f->skip_illegal && !has_axes(shape, use.axes)))
                     add(l, use);
             }
 }
@@ -308,26 +309,33 @@ static void add_slices(list *l, const kas_kernel *kernel, int node)
     }
 }
 
-/* Chooses operand number use->inputs and those after it among the nodes with that segment's size;
- * the others of its dims are left to the shape rule. */
-static void add_operands(list *l, const kas_kernel *kernel, kas_use *use)
+typedef struct concats {
+    list *l;
+    const kas_kernel *kernel;
+    int segments;
+    kas_dim size[KAS_MAX_SHARES]; /* of each segment */
+} concats;
+
+/* Chooses operand number use->inputs and those after it among the nodes with that segment's size
+ * that are like the first in every other dim. `needed`: leaves that must still be among them. */
+static void add_operands(concats *c, kas_use *use, int needed)
 {
-    kas_dim size;
-    int k = use->inputs;
-    if (k == kas_split_segments(&kernel->split[use->split])) {
-        add(l, *use);
+    const int k = use->inputs, left = c->segments - k;
+    if (left == 0) {
+        add(c->l, *use);
         return;
     }
-    if (!kas_split_segment(kernel, use->split, k, &size))
-        return;
-    for (int i = 0; i < kernel->nodes; i++) {
-        const kas_shape *shape = &kernel->node[i].shape;
-        if (use->dim >= kas_shape_rank(shape) || !has_size(shape, use->dim, &size) ||
-            (k > 0 && kas_shape_rank(shape) != kas_shape_rank(&kernel->node[use->in[0]].shape)))
+    for (int i = 0; i < c->kernel->nodes && c->l->count < KAS_MAX_USES; i++) {
+        const kas_shape *shape = &c->kernel->node[i].shape;
+        const int leaf = c->l->filter->leaves >> i & 1;
+        if (needed - leaf > left - 1 || use->dim >= kas_shape_rank(shape) ||
+            !kas_dim_equal(kas_shape_at(shape, use->dim), &c->size[k]) ||
+            (k > 0 &&
+             !kas_shapes_match_beside(shape, &c->kernel->node[use->in[0]].shape, use->dim)))
             continue;
         use->in[k] = (uint8_t)i;
         use->inputs = (uint8_t)(k + 1);
-        add_operands(l, kernel, use);
+        add_operands(c, use, needed - leaf);
         use->inputs = (uint8_t)k;
     }
 }
@@ -336,9 +344,17 @@ static void add_operands(list *l, const kas_kernel *kernel, kas_use *use)
 static void add_concats(list *l, const kas_kernel *kernel)
 {
     kas_use use = {.op = KAS_OP_CONCAT};
-    for (use.split = 0; use.split < KAS_MAX_SPLITS; use.split++)
-        for (use.dim = 0; kernel->split[use.split].whole.num && use.dim < KAS_MAX_DIMS; use.dim++)
-            add_operands(l, kernel, &use);
+    for (use.split = 0; use.split < KAS_MAX_SPLITS; use.split++) {
+        const kas_split *split = &kernel->split[use.split];
+        concats c = {.l = l, .kernel = kernel};
+        bool fits = split->whole.num != 0;
+        if (fits)
+            c.segments = kas_split_segments(split);
+        for (int k = 0; k < c.segments; k++)
+            fits = fits && kas_split_segment(kernel, use.split, k, &c.size[k]);
+        for (use.dim = 0; fits && use.dim < KAS_MAX_DIMS; use.dim++)
+            add_operands(&c, &use, l->filter->leaves_needed[KAS_OP_CONCAT]);
+    }
 }
 
 static void add_uses(list *l, const kas_kernel *kernel, kas_type type, int i)

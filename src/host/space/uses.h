@@ -62,7 +62,8 @@ kas_node kas_use_node(const kas_use *use, int var);
 kas_use kas_node_use(const kas_node *node);
 
 /* All pairs of nodes with the four transposes of a product, with and without softmax
- * (pair_uses.h); every other type has fewer, concatenations aside, whose list may be cut. */
+ * (pair_uses.h); every other type has fewer, concatenations aside: of more tuples of operands than
+ * that, for which 14 nodes must be alike, the first in order of nodes are listed. */
 enum { KAS_MAX_USES = KAS_MAX_NODES * KAS_MAX_NODES * 8 };
 
 /* Uses of one type but bmm on the nodes there are that pass the filter, legal or not: attributes
