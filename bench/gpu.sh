@@ -14,6 +14,7 @@
 #
 #   -o FOLDER        results (default: build/gpu-results); made if missing
 #   -t SECONDS       of the whole call (default 570): what does not fit is left for the next call
+#   -s SECONDS       of each step at most (default: its own limit)
 #   --again          run again what is marked ok in FOLDER; else only the rest is run
 #   --device D       cuda (default), cuda:N, cpu
 #   --dataset F.h5   of train
@@ -32,12 +33,13 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
-out='' limit=570 again='' device=cuda dataset='' epochs=3 small='' parts=()
+out='' limit=570 most_of_step=100000 again='' device=cuda dataset='' epochs=3 small='' parts=()
 usage() { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"; exit 2; }
 while [ $# != 0 ]; do
     case $1 in
     -o) out=${2:-} && shift ;;
     -t) limit=${2:-} && shift ;;
+    -s) most_of_step=${2:-} && shift ;;
     --again) again=1 ;;
     --device) device=${2:-} && shift ;;
     --dataset) dataset=${2:-} && shift ;;
@@ -51,7 +53,8 @@ while [ $# != 0 ]; do
     shift || { echo "gpu.sh: an option lacks its value" >&2; exit 2; }
 done
 [ ${#parts[@]} != 0 ] || usage
-[[ $limit =~ ^[1-9][0-9]*$ && $epochs =~ ^[1-9][0-9]*$ ]] || { echo "gpu.sh: -t and --epochs take a number" >&2; exit 2; }
+[[ $limit$most_of_step$epochs =~ ^[0-9]+$ && $limit && $most_of_step && $epochs ]] ||
+    { echo "gpu.sh: -t, -s and --epochs take a number" >&2; exit 2; }
 [ -z "$dataset" ] || [ -f "$dataset" ] || { echo "gpu.sh: there is no data set $dataset" >&2; exit 2; }
 
 export BUILD=${BUILD:-build}
@@ -60,8 +63,9 @@ mkdir -p "$out/log" || exit 1
 out=$(realpath "$out")
 deadline=$((SECONDS + limit))
 kas=$BUILD/kas-gpu
-python=/usr/bin/python3
-"$python" -c 'import torch' 2>/dev/null || python=python3
+python=/usr/bin/python3 # Debian's has torch where python3 in PATH has not
+has_torch() { "$python" -c 'import importlib.util as u; raise SystemExit(not u.find_spec("torch"))' 2>/dev/null; }
+has_torch || python=python3
 export DEVICE=$device KAS_CACHE_DIR=${KAS_CACHE_DIR:-$out/cache}
 
 # ---- steps: one line each in summary.tsv, the last one of a name counts ---------------------------------------------
@@ -86,8 +90,9 @@ step() {
     local name=$1 most=$2 left=$((deadline - SECONDS)) log to begin=$SECONDS rc
     shift 2
     [ -n "$again" ] || [ "$(state_of "$name")" != ok ] || { printf '%-40s ok before\n' "$name"; return; }
-    [ "$left" -ge 10 ] || { note "$name" "no time" 0; return; }
+    [ "$left" -ge 3 ] || { note "$name" "no time" 0; return; }
     [ "$most" -le "$left" ] || most=$left
+    [ "$most" -le "$most_of_step" ] || most=$most_of_step
     log=$out/log/$name.log to=$out/log/$name.log
     [[ $name == *.json ]] && to=$out/$name && log=$out/log/${name%.json}.log
     mkdir -p "$(dirname "$log")"
@@ -113,7 +118,7 @@ describe_machine() {
         git status --porcelain --untracked-files=no 2>/dev/null | sed 's/^/changed: /'
         uname -a
         command -v nvidia-smi >/dev/null && nvidia-smi
-        "$python" -c 'import torch; print("torch", torch.__version__, torch.version.cuda)' 2>/dev/null
+        [ -n "$small" ] || "$python" -c 'import torch; print("torch", torch.__version__, torch.version.cuda)' 2>/dev/null
     } >"$out/machine.txt"
     [ ! -x "$kas" ] || ./env.sh "$kas" doctor --json >"$out/doctor.json" 2>/dev/null
 }
@@ -177,7 +182,7 @@ part_bench() {
 
 part_peers() {
     local nets=(resnet18 resnet20 mobilenet_v2) sizes=() count=20 batch=8 torch_device=${device%%:*}
-    if ! "$python" -c 'import torch' 2>/dev/null; then
+    if ! has_torch; then
         skip peers "no python3 with torch"
         return
     fi

@@ -212,6 +212,14 @@ static void passes_add_up(void **state)
     assert_true(passes > 100);
     near("sum of passes", sum, whole);
     free_lines(&l);
+    o.dry_run = true; /* the plan alone gives the same */
+    run_json("step", &o, &l);
+    sum = 0;
+    for (int i = 0; i < passes; i++)
+        sum += number(l.line[i], "bytes");
+    assert_string_equal(text(l.line[passes - 1], "phase"), "training");
+    near("sum of planned passes", sum, whole);
+    free_lines(&l);
 }
 
 static void lists_of_networks(void **state)

@@ -34,6 +34,7 @@ typedef struct kas_bench_options {
     const char *cache_dir; /* of the JIT; NULL = default */
     const char *dataset;   /* data: file to measure; NULL = files made for it */
     kas_precision precision;      /* step, models */
+    bool dry_run;                 /* step: only the passes, counted from the plan, on no device */
     bool passes;                  /* step: every pass over memory with its bytes */
     const kas_roofline *roofline; /* what the device can do; NULL = measured by each suite */
     uint64_t seed;

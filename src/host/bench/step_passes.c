@@ -13,7 +13,7 @@ static kas_status put_json(const kas_bench_passes *s, const kas_traffic *t,
     kas_status status = KAS_OK;
     for (int i = 0; i < t->passes && status == KAS_OK; i++) {
         kas_buf out = {0};
-        kas_bench_line_begin(&out, "passes", kas_device_get_info(s->device));
+        kas_bench_line_begin(&out, "passes", s->info);
         kas_line_text(&out, "net", s->net->name);
         kas_line_int(&out, "batch", s->batch);
         kas_line_text(&out, "phase", s->phase);
@@ -73,19 +73,46 @@ static kas_status put_passes(const kas_bench_passes *s, const kas_traffic *t,
     return status;
 }
 
-kas_status kas_bench_passes_put(const kas_bench_passes *subject, const kas_model *model,
-                                kas_tape_mode mode, const kas_bench_sink *sink)
+kas_status kas_bench_passes_put(const kas_bench_passes *subject, const kas_traffic *traffic,
+                                const kas_bench_sink *sink)
 {
-    kas_traffic traffic;
-    KAS_TRY(kas_traffic_count(model, mode, &traffic));
-    kas_status status;
-    if (sink->json) {
-        status = put_json(subject, &traffic, sink);
-    } else {
-        status = put_kinds(subject, &traffic, sink);
-        if (status == KAS_OK)
-            status = put_passes(subject, &traffic, sink);
+    if (sink->json)
+        return put_json(subject, traffic, sink);
+    KAS_TRY(put_kinds(subject, traffic, sink));
+    return put_passes(subject, traffic, sink);
+}
+
+static kas_status plan_net(const kas_bench_options *o, const kas_net *net, int batch,
+                           const kas_bench_sink *sink)
+{
+    static const kas_device_info nowhere = {.name = "none", .arch = "none"};
+    static const kas_tape_mode modes[] = {KAS_TAPE_TRAIN, KAS_TAPE_INFER};
+    const kas_model_options model = {
+        .net = net, .batch = batch, .training = true, .precision = o->precision};
+    for (int i = 0; i < 2; i++) {
+        const kas_bench_passes subject = {
+            .info = &nowhere, .net = net, .batch = batch, .phase = i ? "inference" : "training"};
+        kas_traffic traffic;
+        KAS_TRY(kas_traffic_plan(&model, modes[i], &traffic));
+        kas_status status = kas_bench_passes_put(&subject, &traffic, sink);
+        kas_traffic_free(&traffic);
+        KAS_TRY(status);
     }
-    kas_traffic_free(&traffic);
-    return status;
+    return KAS_OK;
+}
+
+kas_status kas_bench_passes_plan(const kas_bench_options *o, const char *list, int batch, int side,
+                                 const kas_bench_sink *sink)
+{
+    const bool given = o->h != 0;
+    char name[KAS_BENCH_NET];
+    while (kas_bench_next_net(&list, name)) {
+        kas_net *net;
+        KAS_TRY(kas_net_build(name, given ? o->h : side, given ? o->w : side, given ? o->c : 3,
+                              o->classes, &net));
+        kas_status status = plan_net(o, net, batch, sink);
+        kas_net_free(net);
+        KAS_TRY(status);
+    }
+    return KAS_OK;
 }

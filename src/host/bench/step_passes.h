@@ -6,14 +6,19 @@
 #include "host/train/traffic.h"
 
 typedef struct kas_bench_passes {
-    kas_device *device;
+    const kas_device_info *info;
     const kas_net *net;
     int batch;
     const char *phase, *kernel; /* kernel NULL: the network as it is */
 } kas_bench_passes;
 
 /* Tables: kinds of passes, largest first, then every pass in order. JSON: a line for each pass. */
-kas_status kas_bench_passes_put(const kas_bench_passes *subject, const kas_model *model,
-                                kas_tape_mode mode, const kas_bench_sink *sink);
+kas_status kas_bench_passes_put(const kas_bench_passes *subject, const kas_traffic *traffic,
+                                const kas_bench_sink *sink);
+
+/* The same of the training step and the inference of each of the networks `list`, which are only
+ * planned: for any device, and on none. */
+kas_status kas_bench_passes_plan(const kas_bench_options *options, const char *list, int batch,
+                                 int side, const kas_bench_sink *sink);
 
 #endif

@@ -209,7 +209,7 @@ static void put_row(subject *s, bool changed, kas_tape_mode mode, rounds *r,
 
 static kas_status put(subject *s, bool changed, kas_tape_mode mode, rounds *r, kas_table *table)
 {
-    const kas_bench_passes passes = {.device = s->device,
+    const kas_bench_passes passes = {.info = kas_device_get_info(s->device),
                                      .net = s->net,
                                      .batch = s->batch,
                                      .phase = phase_name(mode),
@@ -222,7 +222,11 @@ static kas_status put(subject *s, bool changed, kas_tape_mode mode, rounds *r, k
         put_row(s, changed, mode, r, &floor, table);
     if (!s->o->passes)
         return KAS_OK;
-    return kas_bench_passes_put(&passes, model_of(s, changed), mode, s->sink);
+    kas_traffic traffic;
+    KAS_TRY(kas_traffic_count(model_of(s, changed), mode, &traffic));
+    kas_status status = kas_bench_passes_put(&passes, &traffic, s->sink);
+    kas_traffic_free(&traffic);
+    return status;
 }
 
 static kas_status run_phase(subject *s, kas_tape_mode mode, kas_table *table)
@@ -285,6 +289,11 @@ static void release(subject *s)
     kas_net_free(s->net);
 }
 
+static int batch_of(const kas_bench_options *o)
+{
+    return o->batch ? o->batch : kas_recipe_default().batch;
+}
+
 static kas_status run_net(const kas_bench_options *o, const char *name, kas_device *device,
                           const kas_roofline *roofline, const kas_bench_sink *sink,
                           kas_table *table)
@@ -293,7 +302,7 @@ static kas_status run_net(const kas_bench_options *o, const char *name, kas_devi
                  .sink = sink,
                  .device = device,
                  .roofline = roofline,
-                 .batch = o->batch ? o->batch : kas_recipe_default().batch,
+                 .batch = batch_of(o),
                  .repeats = o->repeats ? o->repeats : REPEATS};
     kas_status status = prepare(&s, name);
     if (status == KAS_OK)
@@ -323,6 +332,8 @@ static kas_status run_nets(const kas_bench_options *o, const kas_bench_sink *sin
 
 static kas_status run(const kas_bench_options *o, const kas_bench_sink *sink)
 {
+    if (o->dry_run)
+        return kas_bench_passes_plan(o, o->net ? o->net : usual, batch_of(o), OTHER_SIDE, sink);
     static const kas_column columns[] = {
         {"network", KAS_LEFT},       {"kernel", KAS_LEFT},         {"phase", KAS_LEFT},
         {"batch", KAS_RIGHT},        {"median", KAS_RIGHT},        {"quartiles", KAS_LEFT},

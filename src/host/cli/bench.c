@@ -17,7 +17,7 @@ typedef struct bench_cli {
     int suites;
 } bench_cli;
 
-enum { KEY_SECONDS = 0x300, KEY_SEED, KEY_PASSES, KEY_PRECISION };
+enum { KEY_SECONDS = 0x300, KEY_SEED, KEY_PASSES, KEY_PRECISION, KEY_DRY_RUN };
 
 static const struct argp_option option_list[] = {
     {"repeats", 'r', "N", 0, "How often each thing is measured (default: the suite's own)", 0},
@@ -30,6 +30,8 @@ static const struct argp_option option_list[] = {
      0},
     {"precision", KEY_PRECISION, "P", 0, "step, models: fp32 (default), tf32, bf16 or fp16", 0},
     {"passes", KEY_PASSES, NULL, 0, "step: list every pass over memory with its bytes", 0},
+    {"dry-run", KEY_DRY_RUN, NULL, 0,
+     "step: only that list, from the plan: on no device, for a batch of any size", 0},
     {"dataset", 'd', "F.h5", 0, "data: measure this file (default: files made for it)", 0},
     {"device", 'D', "D", 0, "auto (default), cpu, cuda, cuda:N", 0},
     {0}};
@@ -78,6 +80,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         if (kas_precision_of(arg, &o->bench.precision) != KAS_OK)
             argp_error(state, "%s", kas_error());
         return 0;
+    case KEY_DRY_RUN:
+        o->bench.dry_run = true;
+        return 0;
     case KEY_PASSES:
         o->bench.passes = true;
         return 0;
@@ -109,7 +114,7 @@ static const char doc[] =
     "  kas-gpu bench layers --kernel best.json\n"
     "  kas-gpu bench step --net resnet20 --batch 128 --device cpu --repeats 20\n"
     "  kas-gpu bench step --net resnet20 --kernel best.json --json\n"
-    "  kas-gpu bench step --net resnet18 --passes\n"
+    "  kas-gpu bench step --net resnet18 --batch 512 --precision bf16 --dry-run\n"
     "  kas-gpu bench models --net resnet18,mobilenet_v2 --batch 32\n"
     "  kas-gpu bench data --dataset imagenet.h5 --batch 256\n"
     "\vWithout --net each suite runs every network it knows, at sizes of its own. Medians with "
@@ -165,6 +170,11 @@ static kas_status run(int argc, char **argv)
     if (done)
         return KAS_OK;
     take_net(&o);
+    for (int i = 0; o.bench.dry_run && i < o.suites + (o.suites == 0); i++)
+        if (o.suites == 0 || o.suite[i] != kas_bench_find("step"))
+            return kas_fail(KAS_USAGE, "--dry-run is of the suite step alone");
+    if (o.bench.dry_run && o.bench.kernel)
+        return kas_fail(KAS_USAGE, "--dry-run lists networks as they are, without --kernel");
     kas_bench_sink sink = {.json = o.common.json, .put = put};
     for (int i = 0; i < o.suites; i++)
         KAS_TRY(o.suite[i]->run(&o.bench, &sink));
