@@ -13,6 +13,7 @@ typedef struct kas_rows_args {
     kas_real *y;
     int rows, c, pitch_a, pitch_b, pitch_y, rows_per_block;
     int b_every; /* products: rows of a that one row of b holds for */
+    int whole;   /* of wide.h: all rows */
 } kas_rows_args;
 
 /* Rows of c of one number into rows of the other. */
@@ -35,7 +36,8 @@ typedef struct kas_activation_args {
     const kas_real *kept, *dy;
     kas_real *out;
     int rows, c, pitch_kept, pitch_dy, pitch_out, rows_per_block;
-    int kind; /* KAS_ACT_ of activation.h */
+    int whole; /* of wide.h: all rows */
+    int kind;  /* KAS_ACT_ of activation.h */
 } kas_activation_args;
 
 /* Device copies of ops.h's kas_step_state, kas_step_row, kas_metrics and kas_loss_scale. */
@@ -96,6 +98,7 @@ typedef struct kas_norm_args {
     float *running_mean, *running_var, *saved_mean, *saved_rstd;
     float *dgamma, *dbeta, *partial;
     int rows, c, chunks, chunk_rows, rows_per_block;
+    int whole;      /* of wide.h: the rows that are applied or written in the end, and gamma... */
     int activation; /* KAS_ACT_ of activation.h, for the kernels of any activation */
     int pitch_x, pitch_y, pitch_residual, pitch_dy, pitch_dy1, pitch_base, pitch_out, pitch_g;
     float eps, momentum;

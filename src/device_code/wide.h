@@ -12,6 +12,11 @@
  *
  * ..._REAL load and store a kas_real instead of a float.
  *
+ * KAS_PART_... are for rows whose length the kernel is told: the last group may be cut off, and
+ * only where the caller says that the row is `whole` (a multiple of KAS_WIDTH, every group on a
+ * multiple of 16 bytes) are the accesses wide.  The lanes that are cut off load 0 and store
+ * nothing.
+ *
  * On the CPU a thread has one lane, and the loop over the lanes vectorises; in the orders 1 and 2
  * the groups are kept, so that tests run what a GPU runs. */
 #ifndef KAS_DEVICE_CODE_WIDE_H
@@ -51,6 +56,29 @@
 #define KAS_WIDE_STORE(to, at, name) kas_wide_store_0((to) + (at), name, KAS_WIDTH)
 #define KAS_WIDE_STORE_REAL(to, at, name)                                                          \
     KAS_PASTE(kas_wide_store_, KAS_NUMBER)((to) + (at), name, KAS_WIDTH)
+
+#define KAS_PART_LOAD_(name, value, from, at, count, whole, load)                                  \
+    float name[KAS_WIDTH];                                                                         \
+    if (whole)                                                                                     \
+        load(name, (from) + (at));                                                                 \
+    else {                                                                                         \
+        KAS_EACH(name[kas_k] = (at) + kas_k < (count) ? value((from)[(at) + kas_k]) : 0.0f;)       \
+    }
+#define KAS_PART_STORE_(to, at, name, of, count, whole, store)                                     \
+    if (whole)                                                                                     \
+        store((to) + (at), name);                                                                  \
+    else {                                                                                         \
+        KAS_EACH(if ((at) + kas_k < (count))(to)[(at) + kas_k] = of(name[kas_k]);)                 \
+    }
+#define KAS_PART_FLOAT_(name, from) kas_wide_load_0(name, from, KAS_WIDTH)
+#define KAS_PART_REAL_(name, from) KAS_PASTE(kas_wide_load_, KAS_NUMBER)(name, from, KAS_WIDTH)
+#define KAS_PART_STORE_REAL_(to, name) KAS_PASTE(kas_wide_store_, KAS_NUMBER)(to, name, KAS_WIDTH)
+#define KAS_PART_LOAD(name, from, at, count, whole)                                                \
+    KAS_PART_LOAD_(name, kas_value_0, from, at, count, whole, KAS_PART_FLOAT_)
+#define KAS_PART_LOAD_REAL(name, from, at, count, whole)                                           \
+    KAS_PART_LOAD_(name, kas_value, from, at, count, whole, KAS_PART_REAL_)
+#define KAS_PART_STORE_REAL(to, at, name, count, whole)                                            \
+    KAS_PART_STORE_(to, at, name, kas_real_of, count, whole, KAS_PART_STORE_REAL_)
 
 typedef struct __attribute__((aligned(16), may_alias)) kas_float4 {
     float x, y, z, w;
@@ -129,6 +157,9 @@ KAS_WIDE_HALVES(2, kas_f16, kas_f16_value, kas_f16_of)
 #define KAS_WIDE_LOAD_REAL(name, from, at) const float name = kas_value((from)[at])
 #define KAS_WIDE_STORE(to, at, name) (to)[at] = name
 #define KAS_WIDE_STORE_REAL(to, at, name) (to)[at] = kas_real_of(name)
+#define KAS_PART_LOAD(name, from, at, count, whole) const float name = (from)[at]
+#define KAS_PART_LOAD_REAL(name, from, at, count, whole) const float name = kas_value((from)[at])
+#define KAS_PART_STORE_REAL(to, at, name, count, whole) (to)[at] = kas_real_of(name)
 #endif
 
 #ifdef __CUDACC__
@@ -136,6 +167,7 @@ KAS_WIDE_HALVES(2, kas_f16, kas_f16_value, kas_f16_of)
     for (int i = (int)threadIdx.x * KAS_WIDTH; i < (count); i += (int)blockDim.x * KAS_WIDTH)
 #define KAS_WIDE_THREADS(i, count)                                                                 \
     for (int i = (int)threadIdx.x * KAS_WIDTH; i < (count); i = 0x7fffffff)
+#define KAS_PART_LANES(i, count) KAS_WIDE_LANES(i, count)
 #define KAS_WIDE_LANE(name, max_lanes) float name[KAS_WIDTH]
 #define KAS_EACH_OF(name, i) name[kas_k]
 #elif KAS_ORDER != 0
@@ -143,11 +175,13 @@ KAS_WIDE_HALVES(2, kas_f16, kas_f16_value, kas_f16_of)
     KAS_RANGE_(kas_group_##i, 0, (count) / KAS_WIDTH)                                              \
     for (int i = kas_group_##i * KAS_WIDTH, kas_once_##i = 1; kas_once_##i; kas_once_##i = 0)
 #define KAS_WIDE_THREADS(i, count) KAS_WIDE_LANES(i, count)
+#define KAS_PART_LANES(i, count) KAS_WIDE_LANES(i, (count) + KAS_WIDTH - 1)
 #define KAS_WIDE_LANE(name, max_lanes) KAS_LANE(float, name, max_lanes)
 #define KAS_EACH_OF(name, i) name[(i) + kas_k]
 #else
 #define KAS_WIDE_LANES(i, count) KAS_LANES(i, count)
 #define KAS_WIDE_THREADS(i, count) KAS_THREADS(i, count)
+#define KAS_PART_LANES(i, count) KAS_LANES(i, count)
 #define KAS_WIDE_LANE(name, max_lanes) KAS_LANE(float, name, max_lanes)
 #define KAS_EACH_OF(name, i) name[i]
 #endif

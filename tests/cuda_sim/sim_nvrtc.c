@@ -75,22 +75,17 @@ nvrtcResult nvrtcDestroyProgram(nvrtcProgram *program)
 
 /* What stands behind the prelude: a block must be as wide as KAS_THREADS asks, which the CPU's
  * loops cannot see.  A kernel sets the variable to -1 when it is not. */
-static const char checks[] =
-    "__attribute__((visibility(\"default\"))) int kas_sim_block_x;\n"
-    "static inline int kas_sim_threads(int count)\n"
-    "{\n"
-    "    if (count > kas_sim_block_x) kas_sim_block_x = -1;\n"
-    "    return count;\n"
-    "}\n"
-    "static inline int kas_sim_wide_threads(int count)\n"
-    "{\n"
-    "    kas_sim_threads(count / KAS_WIDTH);\n"
-    "    return count;\n"
-    "}\n"
-    "#undef KAS_THREADS\n"
-    "#define KAS_THREADS(t, count) KAS_LANES_(t, kas_sim_threads(count))\n"
-    "#undef KAS_WIDE_THREADS\n"
-    "#define KAS_WIDE_THREADS(t, count) KAS_LANES_(t, kas_sim_wide_threads(count))\n";
+static const char checks[] = "__attribute__((visibility(\"default\"))) int kas_sim_block_x;\n"
+                             "static inline int kas_sim_threads(int count)\n"
+                             "{\n"
+                             "    if (count > kas_sim_block_x) kas_sim_block_x = -1;\n"
+                             "    return count;\n"
+                             "}\n"
+                             "#undef KAS_THREADS\n"
+                             "#define KAS_THREADS(t, count) KAS_LANES_(t, kas_sim_threads(count))\n"
+                             "#undef KAS_WIDE_THREADS\n"
+                             "#define KAS_WIDE_THREADS(t, count) KAS_LANES_(t, KAS_WIDTH * "
+                             "kas_sim_threads((count) / KAS_WIDTH))\n";
 
 /* For each KAS_KERNEL(name, args_t) of the text: the size of its argument, which the driver knows
  * from a cubin. */

@@ -60,12 +60,12 @@ static kas_status launch_chunks(kas_plan *plan, const kas_function *function,
     return kas_plan_launch(plan, function, grid, block, args, sizeof *args);
 }
 
-static kas_status launch_rows(kas_plan *plan, const kas_function *function,
+static kas_status launch_rows(kas_plan *plan, kas_number number, const kas_function *function,
                               const kas_norm_args *args)
 {
     const unsigned grid[3] = {kas_ops_chunks(args->rows, args->rows_per_block), 1, 1};
     unsigned block[3];
-    kas_ops_block(args->c, KAS_MAX_BLOCK, true, block);
+    kas_ops_wide_block(args->c, number, block);
     return kas_plan_launch(plan, function, grid, block, args, sizeof *args);
 }
 
@@ -78,11 +78,16 @@ static int variant(const kas_batch_norm *norm)
 static kas_status launch_apply(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm,
                                const kas_norm_args *args)
 {
+    const kas_tensor *const all[] = {&norm->x, &norm->y, &norm->residual, NULL};
+    const float *const array[] = {args->mean, args->rstd, args->gamma, args->beta, NULL};
+    kas_norm_args own = *args;
+    own.whole = kas_ops_whole(all, array);
     const kas_kernels *k = &ops->of[norm->x.number];
     const kas_function *const apply[2][3] = {
         {k->norm_apply, k->norm_apply_relu, k->norm_apply_active},
         {k->norm_apply_residual, k->norm_apply_residual_relu, NULL}};
-    return launch_rows(plan, apply[norm->residual.data != NULL][variant(norm)], args);
+    const kas_function *function = apply[norm->residual.data != NULL][variant(norm)];
+    return launch_rows(plan, norm->x.number, function, &own);
 }
 
 kas_status kas_op_batch_norm_forward(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm)
@@ -183,9 +188,14 @@ kas_status kas_op_batch_norm_backward(kas_ops *ops, kas_plan *plan, const kas_ba
         args.dy = d->g.data;
         args.pitch_dy = d->g.pitch;
     }
+    const kas_tensor *const all[] = {&norm->x, seen ? &d->g : &d->dy, &d->base, &d->dx, NULL};
+    const float *const array[] = {args.mean,  args.rstd,   args.gamma, args.beta,
+                                  args.dbeta, args.dgamma, NULL};
+    args.whole = kas_ops_whole(all, array);
     const kas_kernels *k = &ops->of[norm->x.number];
     const kas_function *const apply[2][3] = {
         {k->norm_backward, k->norm_backward_relu, k->norm_backward_active},
         {k->norm_backward_add, k->norm_backward_relu_add, NULL}};
-    return launch_rows(plan, apply[d->base.data != NULL][seen ? 0 : variant(norm)], &args);
+    const kas_function *function = apply[d->base.data != NULL][seen ? 0 : variant(norm)];
+    return launch_rows(plan, norm->x.number, function, &args);
 }

@@ -27,7 +27,21 @@ kas_status kas_op_add(kas_ops *ops, kas_plan *plan, kas_tensor a, kas_tensor b, 
     KAS_TRY(kas_ops_check("add", "a", &a));
     KAS_TRY(kas_ops_check_like("add", "b", &b, &a));
     KAS_TRY(kas_ops_check_like("add", "sum", &sum, &a));
-    return launch_rows(plan, ops->of[a.number].add, &a, &b, NULL, &sum);
+    const kas_tensor *const all[] = {&a, &b, &sum, NULL};
+    const kas_rows_args args = {.a = a.data,
+                                .b = b.data,
+                                .y = sum.data,
+                                .rows = kas_tensor_rows(&sum),
+                                .c = sum.c,
+                                .pitch_a = a.pitch,
+                                .pitch_b = b.pitch,
+                                .pitch_y = sum.pitch,
+                                .rows_per_block = kas_ops_rows_per_block(sum.c),
+                                .whole = kas_ops_whole(all, NULL)};
+    unsigned block[3];
+    kas_ops_wide_block(sum.c, sum.number, block);
+    const unsigned grid[3] = {kas_ops_chunks(args.rows, args.rows_per_block), 1, 1};
+    return kas_plan_launch(plan, ops->of[a.number].add, grid, block, &args, sizeof args);
 }
 
 kas_status kas_op_copy(kas_ops *ops, kas_plan *plan, kas_tensor x, kas_tensor y)

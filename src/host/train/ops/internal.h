@@ -84,6 +84,13 @@ struct kas_ops {
  * rows where the kernel has rows. */
 void kas_ops_block(int lanes, unsigned most, bool rows, unsigned block[3]);
 
+/* Lanes of a thread in the kernels of wide rows (KAS_PART_LANES of wide.h), their block, and
+ * whether the rows are `whole`: c and every pitch multiples of that, everything on multiples of 16
+ * bytes. Tensors and arrays of float end with NULL; a tensor without data does not count. */
+int kas_ops_width(kas_number number);
+void kas_ops_wide_block(int c, kas_number number, unsigned block[3]);
+bool kas_ops_whole(const kas_tensor *const *tensor, const float *const *array);
+
 /* Rows of `c` numbers that a block of an element-wise kernel takes: about 4096 elements, which is
  * much for a GPU's block and little beside the cost of starting one on the CPU. */
 int kas_ops_rows_per_block(int c);

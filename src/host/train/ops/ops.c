@@ -48,6 +48,11 @@ void kas_ops_free(kas_ops *ops)
     free(ops);
 }
 
+static bool aligned(const void *data)
+{
+    return (uintptr_t)data % 16 == 0;
+}
+
 void kas_ops_block(int lanes, unsigned most, bool rows, unsigned block[3])
 {
     unsigned x = 1;
@@ -58,6 +63,30 @@ void kas_ops_block(int lanes, unsigned most, bool rows, unsigned block[3])
     block[0] = x;
     block[1] = rows ? KAS_MAX_BLOCK / x : 1;
     block[2] = 1;
+}
+
+int kas_ops_width(kas_number number)
+{
+    return 16 / (int)kas_number_size(number);
+}
+
+void kas_ops_wide_block(int c, kas_number number, unsigned block[3])
+{
+    const int width = kas_ops_width(number);
+    kas_ops_block((c + width - 1) / width, KAS_MAX_BLOCK, true, block);
+}
+
+bool kas_ops_whole(const kas_tensor *const *tensor, const float *const *array)
+{
+    bool whole = true;
+    for (; *tensor; tensor++) {
+        const kas_tensor *t = *tensor;
+        const int width = kas_ops_width(t->number);
+        whole &= !t->data || (t->c % width == 0 && t->pitch % width == 0 && aligned(t->data));
+    }
+    for (; array && *array; array++)
+        whole &= aligned(*array);
+    return whole;
 }
 
 int kas_ops_rows_per_block(int c)
