@@ -10,25 +10,29 @@ enum { HOST_PIECE = 48 << 10, NVRTC_PIECE = 12 << 10 };
 typedef struct cutter {
     kas_pieces *pieces;
     size_t piece_bytes;
+    kas_number number;
     const kas_operation **kernel; /* those that stand in a source */
     int kernels;
 } cutter;
 
-static kas_status new_piece(kas_pieces *p)
+/* Each piece chooses the number of its kernels (docs/dialect.md). */
+static kas_status new_piece(kas_pieces *p, kas_number number)
 {
     void *grown = realloc(p->text, sizeof *p->text * ((size_t)p->count + 1));
     if (!grown)
         return kas_fail(KAS_NO_MEMORY, "no memory for the text of %d pieces", p->count + 1);
     p->text = grown;
-    p->text[p->count++] = (kas_buf){0};
-    return KAS_OK;
+    kas_buf *text = &p->text[p->count++];
+    *text = (kas_buf){0};
+    kas_buf_printf(text, "#undef KAS_NUMBER\n#define KAS_NUMBER %d\n\n", (int)number);
+    return kas_buf_status(text);
 }
 
 static kas_status add_kernel(cutter *c, const kas_program *program, kas_operation *op)
 {
     kas_pieces *p = c->pieces;
     if (p->count == 0 || p->text[p->count - 1].size + op->text_size > c->piece_bytes)
-        KAS_TRY(new_piece(p));
+        KAS_TRY(new_piece(p, c->number));
     op->piece = p->count - 1;
     kas_buf_add(&p->text[op->piece], program->source + op->text, op->text_size);
     c->kernel[c->kernels++] = op;
@@ -64,6 +68,7 @@ kas_status kas_pieces_cut(kas_program *const *program, int programs, const char 
     for (int p = 0; p < programs; p++)
         most += (size_t)(program[p]->forwards + program[p]->backwards);
     cutter c = {.pieces = out,
+                .number = programs > 0 ? program[0]->number : KAS_F32,
                 .piece_bytes = strncmp(arch, "sm_", 3) == 0 ? NVRTC_PIECE : HOST_PIECE,
                 .kernel = calloc(most, sizeof *c.kernel)};
     if (!c.kernel)

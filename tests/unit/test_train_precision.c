@@ -92,7 +92,7 @@ static void steps_agree(void **state)
     }
 }
 
-/* A generated kernel works in float32 between tensors of 16 bits, with and without a stride. */
+/* Generated kernels over 16 bits, with and without a stride. */
 static void kernels_agree(void **state)
 {
     (void)state;

@@ -18,7 +18,7 @@ static kas_status create_passes(kas_cpu *cpu, kas_conv *conv)
     bool loops = false;
     for (int pass = 0; pass < 3; pass++) {
         kas_status status = KAS_UNSUPPORTED;
-        if (cpu->use_library && conv->desc.number == KAS_F32)
+        if (cpu->use_library)
             status =
                 kas_dnnl_pass_create(cpu, &conv->desc, (kas_conv_pass)pass, &conv->library[pass]);
         if (status == KAS_UNSUPPORTED)
@@ -60,7 +60,7 @@ void kas_cpu_conv_free(kas_conv *conv)
     free(conv);
 }
 
-kas_status kas_cpu_conv_run(kas_conv *conv, kas_conv_pass pass, float *x, float *w, float *y)
+kas_status kas_cpu_conv_run(kas_conv *conv, kas_conv_pass pass, void *x, void *w, void *y)
 {
     kas_cpu *cpu = (kas_cpu *)conv->device;
     if (conv->library[pass])

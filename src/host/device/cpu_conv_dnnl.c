@@ -1,5 +1,8 @@
 /* Convolution passes by oneDNN.
  *
+ * Activations of 16 bits are worked on as they are where oneDNN has code for them (bf16, on CPUs
+ * with instructions for it), else as float32, into which its reorders turn them and back.
+ *
  * Activations stay channels-last as they lie; a padded pitch, or a layout that the implementation
  * wants instead, goes through a reorder of oneDNN's into memory kept with the pass.  Weights are
  * reordered from KRSC at every run, since they change at every step; that is a few kilobytes. */
@@ -67,43 +70,55 @@ static kas_status open_engine(kas_cpu *cpu)
 }
 
 /* Channels-last with a pitch, in oneDNN's logical order n, c, h, w. */
-static kas_status describe_pixels(dnnl_memory_desc_t *desc, int n, int c, int h, int w, int pitch)
+static kas_status describe_pixels(dnnl_memory_desc_t *desc, dnnl_data_type_t type, int n, int c,
+                                  int h, int w, int pitch)
 {
     const dnnl_dims_t dims = {n, c, h, w};
     if (pitch == c) {
-        TRY_DNNL(dnnl_memory_desc_init_by_tag(desc, 4, dims, dnnl_f32, dnnl_nhwc));
+        TRY_DNNL(dnnl_memory_desc_init_by_tag(desc, 4, dims, type, dnnl_nhwc));
         return KAS_OK;
     }
     const dnnl_dims_t strides = {(dnnl_dim_t)h * w * pitch, 1, (dnnl_dim_t)w * pitch, pitch};
-    TRY_DNNL(dnnl_memory_desc_init_by_strides(desc, 4, dims, dnnl_f32, strides));
+    TRY_DNNL(dnnl_memory_desc_init_by_strides(desc, 4, dims, type, strides));
     return KAS_OK;
 }
 
-static kas_status describe_user(const kas_conv_desc *d, port port[PORTS])
+static kas_status describe_user(const kas_conv_desc *d, kas_conv_pass pass, port port[PORTS])
 {
+    static const dnnl_data_type_t types[KAS_NUMBERS] = {dnnl_f32, dnnl_bf16, dnnl_f16};
+    const dnnl_data_type_t type = types[d->number];
+    const dnnl_data_type_t type_w = pass == KAS_CONV_BACKWARD_WEIGHTS ? dnnl_f32 : type;
     const int in = d->c_in / d->groups, out = d->c_out / d->groups;
-    KAS_TRY(describe_pixels(&port[PORT_X].user_desc, d->n, d->c_in, d->h, d->w, d->x_pitch));
-    KAS_TRY(describe_pixels(&port[PORT_Y].user_desc, d->n, d->c_out, kas_conv_out_h(d),
+    KAS_TRY(describe_pixels(&port[PORT_X].user_desc, type, d->n, d->c_in, d->h, d->w, d->x_pitch));
+    KAS_TRY(describe_pixels(&port[PORT_Y].user_desc, type, d->n, d->c_out, kas_conv_out_h(d),
                             kas_conv_out_w(d), d->y_pitch));
     const dnnl_dims_t plain = {out, in, d->kernel_h, d->kernel_w};
     const dnnl_dims_t grouped = {d->groups, out, in, d->kernel_h, d->kernel_w};
     if (d->groups == 1)
         TRY_DNNL(
-            dnnl_memory_desc_init_by_tag(&port[PORT_W].user_desc, 4, plain, dnnl_f32, dnnl_ohwi));
+            dnnl_memory_desc_init_by_tag(&port[PORT_W].user_desc, 4, plain, type_w, dnnl_ohwi));
     else
-        TRY_DNNL(dnnl_memory_desc_init_by_tag(&port[PORT_W].user_desc, 5, grouped, dnnl_f32,
-                                              dnnl_gohwi));
+        TRY_DNNL(
+            dnnl_memory_desc_init_by_tag(&port[PORT_W].user_desc, 5, grouped, type_w, dnnl_gohwi));
     return KAS_OK;
 }
 
+/* How the primitive works: on the numbers as they are or on float32, over channels-last pixels or
+ * over what it likes. */
+typedef struct way {
+    bool as_they_are, any_layout;
+} way;
+
 /* What the primitive is asked for: weights as it likes; activations dense channels-last, or as it
  * likes too. */
-static kas_status describe_wanted(const port port[PORTS], bool any, dnnl_memory_desc_t want[PORTS])
+static kas_status describe_wanted(const port port[PORTS], way way, dnnl_memory_desc_t want[PORTS])
 {
     for (int i = 0; i < PORTS; i++) {
         const dnnl_memory_desc_t *user = &port[i].user_desc;
-        const dnnl_format_tag_t tag = any || i == PORT_W ? dnnl_format_tag_any : dnnl_nhwc;
-        TRY_DNNL(dnnl_memory_desc_init_by_tag(&want[i], user->ndims, user->dims, dnnl_f32, tag));
+        const dnnl_format_tag_t tag =
+            way.any_layout || i == PORT_W ? dnnl_format_tag_any : dnnl_nhwc;
+        const dnnl_data_type_t type = way.as_they_are ? user->data_type : dnnl_f32;
+        TRY_DNNL(dnnl_memory_desc_init_by_tag(&want[i], user->ndims, user->dims, type, tag));
     }
     return KAS_OK;
 }
@@ -156,10 +171,10 @@ static kas_status connect_port(const kas_cpu *cpu, port *p, const dnnl_memory_de
 
 /* The best implementation for this wish; KAS_UNSUPPORTED when it is the plain reference. */
 static kas_status create_primitive(const kas_cpu *cpu, const kas_conv_desc *d, kas_conv_pass number,
-                                   bool any, kas_dnnl_pass *pass)
+                                   way way, kas_dnnl_pass *pass)
 {
     dnnl_memory_desc_t want[PORTS];
-    KAS_TRY(describe_wanted(pass->port, any, want));
+    KAS_TRY(describe_wanted(pass->port, way, want));
     dnnl_primitive_desc_t desc;
     KAS_TRY(create_desc(cpu, d, number, want, &desc));
     kas_status status = KAS_OK;
@@ -187,7 +202,7 @@ done:
 }
 
 static kas_status try_layout(const kas_cpu *cpu, const kas_conv_desc *desc, kas_conv_pass number,
-                             bool any, kas_dnnl_pass **out)
+                             way way, kas_dnnl_pass **out)
 {
     kas_dnnl_pass *pass = calloc(1, sizeof *pass);
     if (!pass)
@@ -195,9 +210,9 @@ static kas_status try_layout(const kas_cpu *cpu, const kas_conv_desc *desc, kas_
     pass->output = port_output[number];
     for (int i = 0; i < PORTS; i++)
         pass->arg[i] = port_arg[number][i];
-    kas_status status = describe_user(desc, pass->port);
+    kas_status status = describe_user(desc, number, pass->port);
     if (status == KAS_OK)
-        status = create_primitive(cpu, desc, number, any, pass);
+        status = create_primitive(cpu, desc, number, way, pass);
     if (status != KAS_OK) {
         kas_dnnl_pass_free(pass);
         return status;
@@ -206,12 +221,24 @@ static kas_status try_layout(const kas_cpu *cpu, const kas_conv_desc *desc, kas_
     return KAS_OK;
 }
 
+/* Without instructions for bf16 oneDNN emulates them, and float32 is quicker. */
+static bool has_bf16(void)
+{
+    const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
+    return (isa & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16;
+}
+
 kas_status kas_dnnl_pass_create(kas_cpu *cpu, const kas_conv_desc *desc, kas_conv_pass number,
                                 kas_dnnl_pass **out)
 {
     KAS_TRY(open_engine(cpu));
-    const kas_status status = try_layout(cpu, desc, number, false, out);
-    return status == KAS_UNSUPPORTED ? try_layout(cpu, desc, number, true, out) : status;
+    const bool as_they_are = desc->number == KAS_F32 || (desc->number == KAS_BF16 && has_bf16());
+    const way ways[] = {{true, false}, {true, true}, {false, false}, {false, true}};
+    const int first = as_they_are ? 0 : 2, last = desc->number == KAS_F32 ? 2 : 4;
+    kas_status status = KAS_UNSUPPORTED;
+    for (int i = first; i < last && status == KAS_UNSUPPORTED; i++)
+        status = try_layout(cpu, desc, number, ways[i], out);
+    return status;
 }
 
 void kas_dnnl_pass_free(kas_dnnl_pass *pass)
@@ -242,9 +269,9 @@ static kas_status reorder_port(const kas_cpu *cpu, const port *p, bool output)
     return KAS_OK;
 }
 
-kas_status kas_dnnl_pass_run(kas_cpu *cpu, kas_dnnl_pass *pass, float *x, float *w, float *y)
+kas_status kas_dnnl_pass_run(kas_cpu *cpu, kas_dnnl_pass *pass, void *x, void *w, void *y)
 {
-    float *const memory[PORTS] = {x, w, y};
+    void *const memory[PORTS] = {x, w, y};
     dnnl_exec_arg_t args[PORTS];
     for (int i = 0; i < PORTS; i++) {
         TRY_DNNL(dnnl_memory_set_data_handle(pass->port[i].user, memory[i]));
@@ -277,7 +304,7 @@ void kas_dnnl_pass_free(kas_dnnl_pass *pass)
     (void)pass;
 }
 
-kas_status kas_dnnl_pass_run(kas_cpu *cpu, kas_dnnl_pass *pass, float *x, float *w, float *y)
+kas_status kas_dnnl_pass_run(kas_cpu *cpu, kas_dnnl_pass *pass, void *x, void *w, void *y)
 {
     (void)cpu, (void)pass, (void)x, (void)w, (void)y;
     return kas_fail(KAS_UNSUPPORTED, "this build of kas-gpu is without oneDNN");

@@ -46,12 +46,12 @@ static void grid_of(const kas_conv_desc *d, const kas_conv_args *a, kas_conv_pas
 }
 
 void kas_loop_conv_run(const kas_cpu *cpu, const kas_loop_conv *loops, const kas_conv_desc *d,
-                       kas_conv_pass pass, float *x, float *w, float *wt, float *y)
+                       kas_conv_pass pass, void *x, void *w, float *wt, void *y)
 {
     const kas_conv_args args = {
         .x = x,
         .w = w,
-        .dw = (float *)w,
+        .dw = w,
         .wt = wt,
         .y = y,
         .n = d->n,

@@ -58,9 +58,11 @@ kas_status kas_model_describe(kas_model *m, const kas_model_options *options)
         m->averaged = options->recipe->ema > 0;
         m->clipped = options->recipe->clip > 0;
     }
-    KAS_TRY(kas_replaced_build(options->replacement,
-                               &(kas_program_options){.batch = m->batch, .training = m->training},
-                               &m->replaced));
+    KAS_TRY(kas_replaced_build(
+        options->replacement,
+        &(kas_program_options){
+            .batch = m->batch, .training = m->training, .number = m->number, .tf32 = m->tf32},
+        &m->replaced));
     KAS_TRY(kas_params_build(m->net, &m->replaced, &m->params));
     for (int mode = 0; mode < KAS_TAPE_MODES; mode++)
         if (mode != KAS_TAPE_TRAIN || m->training)

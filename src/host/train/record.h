@@ -37,6 +37,9 @@ static inline kas_step_state *kas_record_state(const kas_recorder *r)
 /* The parameter of a layer, or its gradient, by its slot (params.h). */
 float *kas_record_parameter(const kas_recorder *r, int layer, int which, bool gradient);
 
+/* The same as products read it: of `number`, float32 or that of the activations. */
+void *kas_record_weights(const kas_recorder *r, int layer, int which, kas_number number);
+
 /* record_layers.c */
 kas_status kas_record_forward(kas_recorder *r, const kas_tape_op *op);
 kas_status kas_record_again(kas_recorder *r, const kas_tape_op *op);

@@ -99,13 +99,12 @@ static bool is_global(const kas_layer *l)
     return l->op == KAS_LAYER_GLOBAL_AVG_POOL || (l->h == 1 && l->w == 1);
 }
 
-/* The weights that a layer of this number reads. */
-static void *weights(const kas_recorder *r, int layer, kas_number number)
+void *kas_record_weights(const kas_recorder *r, int layer, int which, kas_number number)
 {
     const kas_model *m = r->m;
     if (number == KAS_F32)
-        return kas_record_parameter(r, layer, 0, false);
-    const kas_param *p = &m->params.param[kas_params_find(&m->params, layer, 0)];
+        return kas_record_parameter(r, layer, which, false);
+    const kas_param *p = &m->params.param[kas_params_find(&m->params, layer, which)];
     const size_t part =
         r->options->averaged && m->averaged ? m->layout.average_copy : m->layout.copy;
     return m->memory + part + p->offset * kas_number_size(number);
@@ -117,7 +116,7 @@ static kas_status conv(const kas_recorder *r, const kas_tape_op *op, kas_conv_pa
 {
     kas_conv *prepared = r->m->conv[op->layer];
     void *w = pass == KAS_CONV_BACKWARD_WEIGHTS ? kas_record_parameter(r, op->layer, 0, true)
-                                                : weights(r, op->layer, y->number);
+                                                : kas_record_weights(r, op->layer, 0, y->number);
     *taken = bias && kas_conv_takes_bias(prepared, pass, x->data, w, y->data, bias);
     return kas_plan_conv_bias(r->plan, prepared, pass, x->data, w, y->data, *taken ? bias : NULL);
 }

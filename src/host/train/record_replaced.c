@@ -21,7 +21,7 @@ static void fill_addresses(kas_recorder *r, const kas_tape_op *op, float *x, flo
             *at = kas_record_slot(r, op->dy.slot);
             break;
         case KAS_ROLE_WEIGHT:
-            *at = kas_record_parameter(r, op->layer, b->index, false);
+            *at = kas_record_weights(r, op->layer, b->index, b->number);
             break;
         case KAS_ROLE_DWEIGHT:
             *at = r->m->training ? kas_record_parameter(r, op->layer, b->index, true) : NULL;
@@ -41,7 +41,8 @@ static void fill_addresses(kas_recorder *r, const kas_tape_op *op, float *x, flo
 static kas_tensor pooled_tensor(const kas_recorder *r, int slot, int layer)
 {
     const int c = r->m->net->layer[r->m->net->layer[layer].in[0]].c;
-    kas_tensor t = kas_record_tensor(r, (kas_place){slot, 0, kas_pitch(c), KAS_F32}, layer);
+    kas_tensor t = kas_record_tensor(
+        r, (kas_place){slot, 0, kas_pitch_of(r->m->number, c), r->m->number}, layer);
     t.c = c;
     return t;
 }

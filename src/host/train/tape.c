@@ -255,7 +255,8 @@ static void find_exact(kas_tape_builder *b)
     while (layer > 0 && kas_tape_is_alias(b, layer))
         layer = b->net->layer[layer].in[0];
     const kas_layer_op op = b->net->layer[layer].op;
-    if ((op != KAS_LAYER_CONV && op != KAS_LAYER_LINEAR) || b->layer[layer].readers > 1)
+    if ((op != KAS_LAYER_CONV && op != KAS_LAYER_LINEAR) || b->layer[layer].readers > 1 ||
+        kas_replaced_program_of_layer(b->replaced, layer) >= 0)
         return;
     b->tape->exact = layer;
     for (int i = b->net->layers - 1; i > layer; i = b->net->layer[i].in[0])

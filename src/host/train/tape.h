@@ -27,8 +27,8 @@
  * anyway; only behind a sum it reads the output.
  *
  * Numbers.  Activations and their gradients are of one number, logits are float32: the convolution
- * or linear layer that gives them works in float32, its input cast to it.  So do kernels in place
- * of convolutions, whose borders are cast.  Over float32 no cast is recorded.
+ * or linear layer that gives them works in float32, its input cast to it.  Over float32 no cast is
+ * recorded.
  *
  * Recomputation (on request).  The output of a batch norm with its activation is a function of its
  * input and the statistics, which the backward pass needs anyway.  It is forgotten after its last

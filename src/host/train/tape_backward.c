@@ -86,7 +86,8 @@ static void replaced(kas_tape_builder *b, int layer, kas_tape_op *op)
     if (b->layer[layer].pooled < 0)
         return;
     const int pooled = b->layer[layer].pooled; /* X of the program */
-    op->x = (kas_place){pooled, 0, kas_pitch(b->net->layer[b->net->layer[layer].in[0]].c), KAS_F32};
+    op->x = (kas_place){
+        pooled, 0, kas_pitch_of(b->number, b->net->layer[b->net->layer[layer].in[0]].c), b->number};
     op->pooled = kas_tape_slot(b, b->tape->slot[pooled].bytes);
 }
 
@@ -203,8 +204,6 @@ static void convolution(kas_tape_builder *b, int layer)
     kas_tape_op op = kas_tape_empty(KAS_TAPE_BACKWARD, layer);
     op.program = kas_replaced_program_of_layer(b->replaced, layer);
     op.dy = dense_gradient(b, layer);
-    if (kas_tape_works_in_float(b, layer))
-        op.dy = kas_tape_as(b, layer, op.dy, KAS_F32);
     if (op.program < 0 || b->layer[layer].pooled < 0)
         op.x = b->layer[layer].input.slot >= 0 ? b->layer[layer].input : kept(b, l->in[0]);
     if (op.program >= 0)

@@ -8,8 +8,8 @@ static void replaced(kas_tape_builder *b, int layer, kas_tape_op *op)
     op->program_scratch = kas_tape_program_slots(b, op->program, KAS_ROLE_SCRATCH);
     b->layer[layer].program_saved = op->program_saved;
     if (l->stride > 1)
-        op->pooled = kas_tape_slot(b, sizeof(float) * (size_t)b->batch * (size_t)l->h *
-                                          (size_t)l->w * (size_t)kas_pitch(in->c));
+        op->pooled = kas_tape_slot(b, kas_number_size(b->number) * (size_t)b->batch * (size_t)l->h *
+                                          (size_t)l->w * (size_t)kas_pitch_of(b->number, in->c));
     b->layer[layer].pooled = op->pooled;
 }
 
@@ -66,30 +66,14 @@ static void batch_norm(kas_tape_builder *b, int head, int last)
     append(b, op);
 }
 
-/* What the layer reads: a copy in float32 where it works in that, kept for the backward pass. */
+/* What the layer reads: for the one that works in float32 a copy, kept for the backward pass. */
 static kas_place input(kas_tape_builder *b, int layer)
 {
     const int in = b->net->layer[layer].in[0];
     const kas_place x = b->layer[in].activation;
-    if (x.number == KAS_F32 || !kas_tape_works_in_float(b, layer))
+    if (x.number == KAS_F32 || layer != b->tape->exact)
         return x;
     return b->layer[layer].input = kas_tape_as(b, in, x, KAS_F32);
-}
-
-static kas_place output(kas_tape_builder *b, int layer)
-{
-    return kas_tape_works_in_float(b, layer) && kas_tape_shape(b, layer).number != KAS_F32
-               ? kas_tape_shaped(b, layer, KAS_F32)
-               : kas_tape_output(b, layer);
-}
-
-/* The output of a layer that worked in float32, in the number of its readers. */
-static void give_back(kas_tape_builder *b, int layer, kas_place y)
-{
-    kas_tape_op op = kas_tape_empty(KAS_TAPE_CAST, layer);
-    op.x = y;
-    op.y = b->layer[layer].activation = kas_tape_output(b, layer);
-    kas_tape_append(b, op);
 }
 
 void kas_tape_forward(kas_tape_builder *b, int layer)
@@ -114,12 +98,9 @@ void kas_tape_forward(kas_tape_builder *b, int layer)
     op.x = input(b, layer);
     if (l->inputs > 1)
         op.x1 = b->layer[l->in[1]].activation;
-    op.y = in_place(b, layer) ? op.x : output(b, layer);
+    op.y = known->activation = in_place(b, layer) ? op.x : kas_tape_output(b, layer);
     op.program = kas_replaced_program_of_layer(b->replaced, layer);
     if (op.program >= 0)
         replaced(b, layer, &op);
     append(b, op);
-    known->activation = op.y;
-    if (op.y.number != kas_tape_shape(b, layer).number)
-        give_back(b, layer, op.y);
 }

@@ -65,12 +65,6 @@ void kas_tape_copy(kas_tape_builder *b, int layer, kas_place x, kas_place y);
 
 /* x, of the shape of `layer`, in another number: itself, or a cast copy. */
 kas_place kas_tape_as(kas_tape_builder *b, int layer, kas_place x, kas_number number);
-/* Does the layer work in float32? */
-static inline bool kas_tape_works_in_float(const kas_tape_builder *b, int layer)
-{
-    return b->layer[layer].exact || kas_replaced_program_of_layer(b->replaced, layer) >= 0;
-}
-
 /* The tensor of a layer's output without memory: for sizes of scratch. */
 kas_tensor kas_tape_shape(const kas_tape_builder *b, int layer);
 /* The layer does nothing in this mode: its output is its input. */
