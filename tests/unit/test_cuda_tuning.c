@@ -249,6 +249,47 @@ static void every_call_while_timing_may_fail(void **state)
     assert_true(tried > 10);
 }
 
+/* ---- several at once ---------------------------------------------------------------------------
+ *
+ * Were two to time at the same moment, each would measure the other too. */
+
+static void *prepare_in_thread(void *result)
+{
+    kas_status *status = result;
+    kas_device *device = NULL;
+    kas_conv *conv = NULL;
+    *status = kas_device_open("cuda", 0, &device);
+    if (*status == KAS_OK)
+        *status = kas_conv_create(device, &conv3x3, &conv);
+    kas_conv_free(conv);
+    kas_device_close(device);
+    return NULL;
+}
+
+static void threads_choose_the_same(void **state)
+{
+    (void)state;
+    enum { THREADS = 4 };
+    pthread_t thread[THREADS];
+    kas_status status[THREADS];
+    char usual[4096];
+    const char *value = getenv("KAS_CACHE_DIR");
+    snprintf(usual, sizeof usual, "%s", value ? value : "");
+    sim.reset();
+    setenv("KAS_CUDA_PINS", pins, 1);
+    kas_device *device = open_warm();
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, prepare_in_thread, &status[i]), 0);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_join(thread[i], NULL), 0);
+    close_warm(device, value ? usual : NULL);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(status[i], KAS_OK);
+    expect_records(pins, TILE_2, 3);
+    expect_records(cached_plans(), TILE_2, 3);
+    assert_int_equal(sim.live(), 0);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make_folders, remove_folders)
 int main(void)
 {
@@ -261,6 +302,7 @@ int main(void)
         TEST(damaged_records_are_made_again),
         TEST(without_memory_the_ranking_decides),
         TEST(every_call_while_timing_may_fail),
+        TEST(threads_choose_the_same),
     };
     return cmocka_run_group_tests(tests, load_sim, NULL);
 }
