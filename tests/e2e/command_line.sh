@@ -1,28 +1,17 @@
 #!/usr/bin/env bash
 # Habits that all commands share: help, usage errors, words to paste, refusals before any work is done.
 set -eu
-dir="$(mktemp -d)/with space"
+. tests/e2e/expect.bash
+repo=$PWD dir="$dir/with space"
 mkdir "$dir"
-trap 'rm -rf "${dir%/*}"' EXIT
-kas=$(realpath "${KAS_GPU:-./kas-gpu}")
-repo=$PWD
 export PATH=${kas%/*}:$PATH # what users are told to paste begins with kas-gpu
 cd "$dir"
 
-fail() { echo "FAILED: $*"; exit 1; }
-expect() { # exit-code words arguments of kas-gpu...
-    local code=$1 words=$2 rc=0
-    shift 2
-    "$kas" "$@" >out 2>err || rc=$?
-    [ "$rc" = "$code" ] || { cat out err; fail "expected exit code $code, got $rc: $*"; }
-    [ -z "$words" ] || grep -qF -- "$words" out err || { cat out err; fail "expected \"$words\": $*"; }
-}
-
 commands="search status best resume log sample show check train export net bench dataset doctor"
 for command in $commands; do
-    expect 0 '' --help
+    expect 0 '' "$kas" --help
     grep -q "^  $command " out || fail "$command is not in the list of commands"
-    expect 0 "  kas-gpu $command" "$command" --help
+    expect 0 "  kas-gpu $command" "$kas" "$command" --help
     [ -s err ] && fail "$command --help wrote to stderr"
     awk 'length > 79 { bad = 1; print } END { exit bad }' out || fail "$command --help: lines too long"
     example=$(grep -n "^  kas-gpu $command" out | head -1 | cut -d: -f1)
@@ -30,35 +19,35 @@ for command in $commands; do
     [ "$example" -lt "$options" ] || fail "$command --help: options before examples"
     ! grep -q '^[^ ]*$' <(grep -A1 "^  kas-gpu $command" out | grep -v '^--$' | grep -v '^$') ||
         fail "$command --help: an example is wrapped"
-    expect 0 'Usage: ' "$command" --usage
-    expect 2 "Try \`kas-gpu $command --help'" "$command" --no-such-option
+    expect 0 'Usage: ' "$kas" "$command" --usage
+    expect 2 "Try \`kas-gpu $command --help'" "$kas" "$command" --no-such-option
     [ -s out ] && fail "$command wrote a usage error to stdout"
 done
-expect 2 'unknown command' nonesuch
-expect 2 '--count: expected an integer' sample --count 0 # and not also that --net is missing
+expect 2 'unknown command' "$kas" nonesuch
+expect 2 '--count: expected an integer' "$kas" sample --count 0 # and not also that --net is missing
 [ "$(wc -l <err)" = 2 ] || fail "one usage error at a time"
-expect 2 'unexpected argument "d"' dataset info a b d d
+expect 2 'unexpected argument "d"' "$kas" dataset info a b d d
 
 # Refused before anything is made or computed.
-expect 0 '' dataset make shapes -o s.h5 --train 200 --test 50 --size 8
-expect 1 'is a folder' dataset make shapes -o "$dir"
-expect 1 'cannot write into its folder' dataset make shapes -o none/s.h5
-expect 1 'cannot write into its folder' train --net resnet20 --dataset s.h5 --weights none/w --epochs 100000
-expect 1 'is a folder' train --net resnet20 --dataset s.h5 --checkpoint "$dir" --epochs 100000
-expect 2 'need --kernel' train --net resnet20 --dataset s.h5 --flops 0.5
+expect 0 '' "$kas" dataset make shapes -o s.h5 --train 200 --test 50 --size 8
+expect 1 'is a folder' "$kas" dataset make shapes -o "$dir"
+expect 1 'cannot write into its folder' "$kas" dataset make shapes -o none/s.h5
+expect 1 'cannot write into its folder' "$kas" train --net resnet20 --dataset s.h5 --weights none/w --epochs 100000
+expect 1 'is a folder' "$kas" train --net resnet20 --dataset s.h5 --checkpoint "$dir" --epochs 100000
+expect 2 'need --kernel' "$kas" train --net resnet20 --dataset s.h5 --flops 0.5
 search=(search --dataset s.h5 --net resnet20 --device cpu --study 'my study' --candidates 1 --epochs 1 --seed 1)
-expect 3 's.h5: 180 images to train on are fewer than one batch' "${search[@]}" --batch 181
-expect 3 'validation share' "${search[@]}" --validation 0.001
-expect 3 "at least 1 times the convolutions' FLOPs, and 0.5 times are allowed" \
+expect 3 's.h5: 180 images to train on are fewer than one batch' "$kas" "${search[@]}" --batch 181
+expect 3 'validation share' "$kas" "${search[@]}" --validation 0.001
+expect 3 "at least 1 times the convolutions' FLOPs, and 0.5 times are allowed" "$kas" \
     show "$repo/kernels/conv.json" --net resnet20 --flops 0.5
 [ -e 'my study' ] && fail "a refused command made a study"
 
 # A study with one finished candidate: what a user is told to paste works as it stands.
-expect 0 "take it away: kas-gpu export 'my study' -o 'my study/export' --verify" "${search[@]}" --batch 10
+expect 0 "take it away: kas-gpu export 'my study' -o 'my study/export' --verify" "$kas" "${search[@]}" --batch 10
 eval "$(sed -n 's/^take it away: \(.*\) --verify/\1/p' out)" >/dev/null || fail "export as told"
 [ -f 'my study/export/kernel.json' ] || fail "nothing was exported"
-expect 0 'latency: forward pass of 32 images' best 'my study'
-expect 2 "\`kas-gpu resume 'my study'\`" "${search[@]}" --batch 50
+expect 0 'latency: forward pass of 32 images' "$kas" best 'my study'
+expect 2 "\`kas-gpu resume 'my study'\`" "$kas" "${search[@]}" --batch 50
 
 # A command that is stopped says how to go on, and that works.
 args=(train --dataset s.h5 --net resnet20 --checkpoint "it's.ckpt" --epochs)

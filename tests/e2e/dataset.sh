@@ -2,19 +2,7 @@
 # kas-gpu dataset on the command line: make, import, info, exit codes, and files of other writers.
 # With KAS_CIFAR100_DIR set (the folder of the binary version) the real data set is imported too.
 set -eu
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-kas=${KAS_GPU:-./kas-gpu}
-
-fail() { echo "FAILED: $*"; exit 1; }
-expect() { # exit-code words command...
-    local code=$1 words=$2 rc=0
-    shift 2
-    "$@" >"$dir/out" 2>"$dir/err" || rc=$?
-    [ "$rc" = "$code" ] || { cat "$dir/out" "$dir/err"; fail "expected exit code $code, got $rc: $*"; }
-    [ -z "$words" ] || grep -qF -- "$words" "$dir/out" "$dir/err" ||
-        { cat "$dir/out" "$dir/err"; fail "expected \"$words\": $*"; }
-}
+. tests/e2e/expect.bash
 
 expect 0 'make shapes -o shapes.h5' "$kas" dataset --help
 expect 0 '40 images, 8 of each class' "$kas" dataset make shapes -o "$dir/s.h5" --train 40 --test 10 --size 16 --classes 5

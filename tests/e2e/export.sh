@@ -1,10 +1,8 @@
 #!/usr/bin/env bash
 # kas-gpu export: every known kernel becomes files that stand on their own, and PyTorch gives our logits with them.
 set -eu
+. tests/e2e/expect.bash
 kas=${KAS_BUILD:-build}/kas-gpu
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-fail() { echo "FAILED: $*"; exit 1; }
 
 for kernel in kernels/*.json; do
     out=$dir/$(basename "$kernel" .json)
@@ -55,10 +53,10 @@ cmp -s "$dir/again/weights.safetensors" "$dir/involution/weights.safetensors" &&
 cmp -s "$dir/again/check.safetensors" "$dir/copy/check.safetensors" || fail "--weights gives other logits"
 echo "ok: --weights"
 
-for python in /usr/bin/python3 python3; do "$python" -c 'import torch' 2>/dev/null && break || python=; done
+. tests/e2e/torch.bash
 if [ -z "$python" ]; then
     "$kas" export kernels/conv.json -o "$dir/conv" --input 3x9x9 --quiet --verify | grep -q SKIPPED || fail "--verify"
-    echo "SKIPPED: no python with torch (Debian: apt-get install python3-torch): the logits were not compared"
+    echo "SKIPPED: $no_torch: the logits were not compared"
     exit 77
 fi
 # Known kernels do not use every primitive; sampled ones do.

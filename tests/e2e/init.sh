@@ -2,18 +2,8 @@
 # Weights that another program wrote: a training and a whole search start from them; a classifier of other classes
 # is refused, or left out when that is asked for.
 set -eu
+. tests/e2e/expect.bash
 command -v python3 >/dev/null || { echo "SKIPPED: no python3 to write the file of weights"; exit 77; }
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-kas=${KAS_GPU:-./kas-gpu}
-fail() { echo "FAILED: $*"; exit 1; }
-expect() { # exit-code words command...
-    local code=$1 words=$2 rc=0
-    shift 2
-    "$@" >"$dir/out" 2>"$dir/err" || rc=$?
-    [ "$rc" = "$code" ] || { cat "$dir/out" "$dir/err"; fail "expected exit code $code, got $rc: $*"; }
-    grep -qF -- "$words" "$dir/out" "$dir/err" || { cat "$dir/out" "$dir/err"; fail "expected \"$words\": $*"; }
-}
 loss() { sed -n 's/.*"epoch":0,"train_loss":\([0-9.]*\),.*/\1/p' "$dir/out"; }
 
 "$kas" dataset make shapes -o "$dir/s.h5" --train 160 --test 40 --size 8 --classes 4 >/dev/null

@@ -1,17 +1,16 @@
 #!/usr/bin/env bash
 # Damaged kernel files: exit code 3 from every command that reads one, and a message that names file, node and fault.
 set -eu
+. tests/e2e/expect.bash
 trap 'echo "FAILED at line $LINENO"' ERR
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
 head='{"format": "kas-gpu kernel", "version": 1, "nodes": [{"op": "input"}, '
 
 refused() { # name "words of the message"; the file is on standard input
     local code=0
-    cat >"$folder/$1.json"
-    ./kas-gpu check "$folder/$1.json" --net resnet20 --input 3x8x8 --device cpu >"$folder/out" 2>"$folder/err" || code=$?
+    cat >"$dir/$1.json"
+    "$kas" check "$dir/$1.json" --net resnet20 --input 3x8x8 --device cpu >"$dir/out" 2>"$dir/err" || code=$?
     [ $code = 3 ] || { echo "$1: exit code $code"; return 1; }
-    grep -qF "$1.json: $2" "$folder/err" || { echo "$1: $(head -c 500 "$folder/err")"; return 1; }
+    grep -qF "$1.json: $2" "$dir/err" || { echo "$1: $(head -c 500 "$dir/err")"; return 1; }
 }
 
 refused unknown 'node 1: unknown primitive "blur"' <<<"$head"'{"op": "blur", "in": [0]}]}'
@@ -29,15 +28,15 @@ refused huge-group 'groups: field "G0": expected an integer in [2, 65536]' \
 refused duplicate 'nodes[1]: duplicate key "in"' <<<"$head"'{"op": "relu", "in": [0], "in": [0]}]}'
 { printf '%s{"op": "relu", "in": ' "$head"; printf '[%.0s' $(seq 100000); } |
     refused deep 'nodes[1].in[0][0][0][0][0]: nested deeper than 8 levels'
-{ printf '%s' "$head"; yes '{"op": "relu", "in": [0]},' 2>"$folder/yes" | head -c 100000000; } |
+{ printf '%s' "$head"; yes '{"op": "relu", "in": [0]},' 2>"$dir/yes" | head -c 100000000; } |
     refused large 'file is larger than the limit of 262144 bytes'
 refused cut 'nodes[1].in[0]: line 1: not valid JSON' <<<"$head"'{"op": "relu", "in": [0'
 
 # The other commands that read a kernel file use the same reader.
-for command in "show" "export -o $folder/out.d"; do
+for command in "show" "export -o $dir/out.d"; do
     code=0
-    ./kas-gpu $command "$folder/unknown.json" >"$folder/out" 2>"$folder/err" || code=$?
+    "$kas" $command "$dir/unknown.json" >"$dir/out" 2>"$dir/err" || code=$?
     [ $code = 3 ]
-    grep -q 'node 1: unknown primitive "blur"' "$folder/err"
+    grep -q 'node 1: unknown primitive "blur"' "$dir/err"
 done
 echo "kernel_file: ok"

@@ -1,9 +1,7 @@
 #!/usr/bin/env bash
 # Every file of kernels/ is right on the CPU device, forward and gradient, and trains: the loss of an epoch is finite.
 set -eu
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-kas=${KAS_GPU:-./kas-gpu}
+. tests/e2e/expect.bash
 fail() { echo "FAILED: $*"; tail -n 5 "$dir/out" "$dir/err"; exit 1; }
 
 files=(kernels/*.json)

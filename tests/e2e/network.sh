@@ -2,20 +2,8 @@
 # A network that comes with nobody, with branches that are concatenated, a multiply and a stride: from its file to a
 # search in two commands, on to resume and export without the file; what is said about files that are wrong.
 set -eu
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-kas=$(readlink -f "${KAS_GPU:-./kas-gpu}")
-python=/usr/bin/python3
-
-fail() { echo "FAILED: $*"; exit 1; }
-expect() { # exit-code words command...
-    local code=$1 words=$2 rc=0
-    shift 2
-    "$@" >"$dir/out" 2>"$dir/err" || rc=$?
-    [ "$rc" = "$code" ] || { cat "$dir/out" "$dir/err"; fail "expected exit code $code, got $rc: $*"; }
-    [ -z "$words" ] || grep -qF -- "$words" "$dir/out" "$dir/err" ||
-        { cat "$dir/out" "$dir/err"; fail "expected \"$words\": $*"; }
-}
+. tests/e2e/expect.bash
+. tests/e2e/torch.bash
 
 net=$dir/mine.json
 cp tests/e2e/own_network.json "$net"
@@ -36,11 +24,11 @@ expect 0 '' "$kas" resume "$dir/study"
 expect 0 'kernel and network written' "$kas" export "$dir/study" -o "$dir/taken"
 # Names that Python would read otherwise ("class", "0", "a-b"), and every kind of layer.
 expect 0 '' "$kas" export kernels/depthwise_separable.json --net tests/e2e/odd_names.json --input 3x17x13 --flops 2 --params 2 -o "$dir/odd"
-if $python -c 'import torch' 2>/dev/null; then
-    expect 0 'ok: logits' $python "$dir/taken/network.py" --check
-    expect 0 'ok: logits' $python "$dir/odd/network.py" --check
+if [ -n "$python" ]; then
+    expect 0 'ok: logits' "$python" "$dir/taken/network.py" --check
+    expect 0 'ok: logits' "$python" "$dir/odd/network.py" --check
 else
-    echo "SKIPPED: export in PyTorch (no python3-torch)"
+    echo "SKIPPED: export in PyTorch: $no_torch"
 fi
 
 # Files and names wherever a network is asked for.

@@ -3,17 +3,12 @@
 # double, the PyTorch module generated from the network (bench/peers/network_step.py). All networks:
 # bench/peers/networks.sh.
 set -eu
+. tests/e2e/torch.bash
+need_torch
 build=${KAS_BUILD:-build}
 make -s BUILD="$build" "$build/bench/step_dump"
-for python in /usr/bin/python3 python3; do
-    if "$python" -c 'import torch' 2>/dev/null; then
-        compare() {
-            "$python" bench/peers/network_step.py --dump "$build/bench/step_dump" "$@"
-        }
-        compare --net ./tests/networks/zoo.json --input 3x13x10 --batch 6 --steps 3
-        compare --net mobilenet_v2:small=0 --input 3x32x32 --batch 8 --runs 1 --steps 1
-        exit 0
-    fi
-done
-echo "SKIPPED: no python with torch (Debian: apt-get install python3-torch)"
-exit 77
+compare() {
+    "$python" bench/peers/network_step.py --dump "$build/bench/step_dump" "$@"
+}
+compare --net ./tests/networks/zoo.json --input 3x13x10 --batch 6 --steps 3
+compare --net mobilenet_v2:small=0 --input 3x32x32 --batch 8 --runs 1 --steps 1

@@ -2,10 +2,9 @@
 # Kernels of tests/kernels, one for each primitive beyond the paper's Table 1: agree with the reference at every shape of
 # ResNet-20, train for an epoch, and come out as Python that parses and gives the same logits.
 set -eu
+. tests/e2e/expect.bash
 trap 'echo "FAILED at line $LINENO"' ERR
 kas=${KAS_BUILD:-build}/kas-gpu
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
 files=(tests/kernels/*.json)
 exported=()
 
@@ -29,6 +28,6 @@ END
     echo "$name: ok"
 done
 
-for python in /usr/bin/python3 python3; do "$python" -c 'import torch' 2>/dev/null && break || python=; done
-[ -n "$python" ] || { echo "SKIPPED: no python with torch: the logits were not compared"; exit 77; }
+. tests/e2e/torch.bash
+need_torch
 "$python" tests/e2e/export_check.py "${exported[@]}"

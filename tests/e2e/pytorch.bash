@@ -1,13 +1,9 @@
-# Shared by the scripts that compare networks with PyTorch; sourced. Sets dir, kas, python (with PyTorch, or the script
-# is skipped).
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-kas=$(readlink -f "${KAS_GPU:-./kas-gpu}")
+# Shared by the scripts that compare networks with PyTorch; sourced. What expect.bash and torch.bash set, or the script is
+# skipped.
+. tests/e2e/expect.bash
+. tests/e2e/torch.bash
+need_torch
 export PYTHONDONTWRITEBYTECODE=1
-fail() { echo "FAILED: $*"; exit 1; }
-
-for python in /usr/bin/python3 python3; do "$python" -c 'import torch.fx' 2>/dev/null && break || python=; done
-[ -n "$python" ] || { echo "SKIPPED: no python with torch (Debian: apt-get install python3-torch)"; exit 77; }
 
 # Does --net NETWORK compute what the model computes?
 same_logits() { # network model arguments shape

@@ -1,19 +1,7 @@
 #!/usr/bin/env bash
 # kas-gpu sample and show: the same seed gives the same kernels, files are read back, exit codes.
 set -eu
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-kas=${KAS_GPU:-./kas-gpu}
-
-fail() { echo "FAILED: $*"; exit 1; }
-expect() { # exit-code words command...
-    local code=$1 words=$2 rc=0
-    shift 2
-    "$@" >"$dir/out" 2>"$dir/err" || rc=$?
-    [ "$rc" = "$code" ] || { cat "$dir/out" "$dir/err"; fail "expected exit code $code, got $rc: $*"; }
-    [ -z "$words" ] || grep -qF -- "$words" "$dir/out" "$dir/err" ||
-        { cat "$dir/out" "$dir/err"; fail "expected \"$words\": $*"; }
-}
+. tests/e2e/expect.bash
 
 budget="--net resnet20 --flops 0.5 --params 1 --seed 3"
 expect 0 '--net resnet18 --count 20' "$kas" sample --help

@@ -2,19 +2,8 @@
 # The whole way on the command line: a search on tiny images, killed and interrupted on the way, gives what an
 # undisturbed one gives; the commands that read a study; exit codes and messages.
 set -eu
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-kas=$(readlink -f "${KAS_GPU:-./kas-gpu}")
+. tests/e2e/expect.bash
 
-fail() { echo "FAILED: $*"; exit 1; }
-expect() { # exit-code words command...
-    local code=$1 words=$2 rc=0
-    shift 2
-    "$@" >"$dir/out" 2>"$dir/err" || rc=$?
-    [ "$rc" = "$code" ] || { cat "$dir/out" "$dir/err"; fail "expected exit code $code, got $rc: $*"; }
-    [ -z "$words" ] || grep -qF -- "$words" "$dir/out" "$dir/err" ||
-        { cat "$dir/out" "$dir/err"; fail "expected \"$words\": $*"; }
-}
 # What must not depend on kills or on the number of workers.
 results() { "$kas" best "$1" --json | sed 's/.*"kind": "\([^"]*\)", "index": \([0-9]*\), "kernel": \([^,]*\), "state": "\([^"]*\)".*"accuracy": \([^,]*\),.*/\1 \2 \3 \4 \5/' | sort; }
 

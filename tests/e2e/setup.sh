@@ -1,9 +1,7 @@
 #!/usr/bin/env bash
 # env.sh: runs commands, finds libraries in Python packages, and says what to install where it may not.
 set -eu
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-fail() { echo "FAILED: $*"; exit 1; }
+. tests/e2e/expect.bash
 
 [ "$(KAS_NO_INSTALL=1 ./env.sh echo a 'b  c')" = "a b  c" ] || fail "arguments are not passed on"
 rc=0; KAS_NO_INSTALL=1 ./env.sh bash -c 'exit 7' || rc=$?

@@ -2,19 +2,7 @@
 # kas-gpu train and net on the command line: a run stopped by a signal and continued ends with the same bits, a kernel
 # trains, weights go out and come in, and what does not fit is refused.
 set -eu
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-kas=${KAS_GPU:-./kas-gpu}
-
-fail() { echo "FAILED: $*"; exit 1; }
-expect() { # exit-code words command...
-    local code=$1 words=$2 rc=0
-    shift 2
-    "$@" >"$dir/out" 2>"$dir/err" || rc=$?
-    [ "$rc" = "$code" ] || { cat "$dir/out" "$dir/err"; fail "expected exit code $code, got $rc: $*"; }
-    [ -z "$words" ] || grep -qF -- "$words" "$dir/out" "$dir/err" ||
-        { cat "$dir/out" "$dir/err"; fail "expected \"$words\": $*"; }
-}
+. tests/e2e/expect.bash
 
 expect 0 '269722 parameters' "$kas" net show resnet20
 expect 0 '"parameters":11173962,' "$kas" net show resnet18 --json

@@ -2,11 +2,8 @@
 # A network with a layer of every kind trains: 50 steps with falling loss, and the same weights to the last bit when
 # batch norms are computed again in place of being kept. All networks: bench/train_networks.sh.
 set -eu
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-kas=${KAS_GPU:-./kas-gpu}
+. tests/e2e/expect.bash
 
-fail() { echo "FAILED: $*"; exit 1; }
 "$kas" dataset make shapes -o "$dir/shapes.h5" --train 160 --test 10 --size 16 --classes 3 --quiet
 train() {
     "$kas" train --net ./tests/networks/zoo.json --dataset "$dir/shapes.h5" --test --device cpu --threads 1 --batch 16 \

@@ -1,0 +1,16 @@
+# What the end-to-end tests share; sourced from the repository's root. Sets dir, a folder that goes when the test ends, and
+# kas, the program.
+dir=$(mktemp -d)
+trap "rm -rf '$dir'" EXIT
+kas=$(realpath "${KAS_GPU:-./kas-gpu}")
+fail() { echo "FAILED: $*"; exit 1; }
+
+# Runs a command, whose output goes to $dir/out and $dir/err: this exit code, and these words (none: '') in either?
+expect() { # exit-code words command...
+    local code=$1 words=$2 rc=0
+    shift 2
+    "$@" >"$dir/out" 2>"$dir/err" || rc=$?
+    [ "$rc" = "$code" ] || { cat "$dir/out" "$dir/err"; fail "expected exit code $code, got $rc: $*"; }
+    [ -z "$words" ] || grep -qF -- "$words" "$dir/out" "$dir/err" ||
+        { cat "$dir/out" "$dir/err"; fail "expected \"$words\": $*"; }
+}
