@@ -39,15 +39,21 @@ static void nap(double seconds)
 }
 
 static kas_status fake_open(const kas_search_options *options, const char *dataset,
-                            const char *device, void **state, char name[128])
+                            const char *device, void **state)
 {
     if (strcmp(dataset, "none") == 0)
         return kas_fail(KAS_BAD_INPUT, "no data set");
-    kas_search_options *copy = malloc(sizeof *copy);
-    *copy = *options;
-    *state = copy;
-    snprintf(name, 128, "fake %s", strcmp(device, "fake:1") == 0 ? "one" : "");
+    (void)options;
+    *state = strdup(device);
     note("worker %ld\n", (long)getpid());
+    return KAS_OK;
+}
+
+static kas_status fake_enter(void *state, void **lane, char name[128], char arch[32])
+{
+    *lane = state;
+    snprintf(name, 128, "fake %s", strcmp(state, "fake:1") == 0 ? "one" : "");
+    snprintf(arch, 32, "fake");
     return KAS_OK;
 }
 
@@ -92,24 +98,63 @@ static kas_status misbehave(const char *what, bool resumed, kas_outcome *out)
     return KAS_OK;
 }
 
+static _Atomic int steps_taken, big_ones; /* of all lanes of this worker */
+
+/* Measured alone: nobody takes a step meanwhile. */
+static void measure_alone(kas_worker *worker)
+{
+    kas_worker_begin_alone(worker);
+    const int before = steps_taken;
+    nap(0.003);
+    note(steps_taken == before ? "quiet\n" : "disturbed\n");
+    kas_worker_end_alone(worker);
+}
+
+/* A "big" one takes 60 of 100 bytes. */
+static kas_verdict reserve(kas_worker *worker, bool big)
+{
+    if (kas_worker_reserve(worker, big ? 60 : 10, 100) == KAS_STOP)
+        return KAS_STOP;
+    if (big && ++big_ones > 1)
+        note("overcommitted\n");
+    return KAS_CONTINUE;
+}
+
+static kas_status fake_train(kas_worker *worker, const kas_task *task, kas_outcome *out);
+
 static kas_status fake_evaluate(void *state, kas_worker *worker, const kas_task *task,
                                 kas_outcome *out)
 {
     (void)state;
     const char *what = task->kernel ? task->kernel : getenv("KAS_TEST_BASELINE");
-    char key[32], done[16];
-    snprintf(key, sizeof key, "%d.%lld", (int)task->kind, (long long)task->index);
-    int from = read_checkpoint(task->checkpoint);
-    note("begin %s\n", key);
+    note("begin %d.%lld\n", (int)task->kind, (long long)task->index);
+    measure_alone(worker);
     out->measured.latency = strstr(what, "slow") ? 3 : 1;
     if (kas_worker_measured(worker, &out->measured) == KAS_PRUNE) {
         out->state = KAS_WORK_OVER_LATENCY;
         return KAS_OK;
     }
+    const bool big = strstr(what, "big");
+    if (reserve(worker, big) == KAS_STOP) {
+        out->state = KAS_WORK_QUEUED;
+        return KAS_OK;
+    }
+    const kas_status status = fake_train(worker, task, out);
+    big_ones -= big;
+    return status;
+}
+
+static kas_status fake_train(kas_worker *worker, const kas_task *task, kas_outcome *out)
+{
+    const char *what = task->kernel ? task->kernel : getenv("KAS_TEST_BASELINE");
+    char key[32], done[16];
+    int from = read_checkpoint(task->checkpoint);
+    snprintf(key, sizeof key, "%d.%lld", (int)task->kind, (long long)task->index);
     out->state = KAS_WORK_FINISHED;
     for (int e = from; e < EPOCHS; e++) {
         for (int step = 0; step < 5; step++) {
             nap(strstr(what, "long") ? 0.02 : 0.001);
+            steps_taken++;
             if (kas_worker_progress(worker, "training", (uint64_t)step, 5, 1) == KAS_STOP) {
                 out->state = KAS_WORK_QUEUED;
                 return KAS_OK;
@@ -127,7 +172,7 @@ static kas_status fake_evaluate(void *state, kas_worker *worker, const kas_task 
             out->state = KAS_WORK_QUEUED;
         if (verdict != KAS_CONTINUE)
             return KAS_OK;
-        if (e == 1 || strstr(what, "killed-always"))
+        if (e == 1 || strstr(what, "always"))
             KAS_TRY(misbehave(what, from > 0, out));
     }
     out->epochs = EPOCHS;
@@ -146,6 +191,11 @@ static void fake_close(void *state)
     free(state);
 }
 
-static const kas_evaluator fake = {fake_open, fake_evaluate, fake_close};
+static void fake_leave(void *lane)
+{
+    (void)lane;
+}
+
+static const kas_evaluator fake = {fake_open, fake_enter, fake_evaluate, fake_leave, fake_close};
 
 #endif

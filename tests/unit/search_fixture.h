@@ -40,6 +40,7 @@ typedef struct plan {
 
 static char folder[256], study_dir[300], notes[300];
 static uint64_t weights_limit = 1 << 20; /* bytes of the frontier's weights */
+static int pack = 1;                     /* items at once in a worker */
 
 static int set_up(void **state)
 {
@@ -126,6 +127,7 @@ static kas_status supervise(plan p, const kas_search_options *search, int worker
                                       .workers = workers,
                                       .device = device,
                                       .devices = 2,
+                                      .pack = pack,
                                       .hang_seconds = hang_seconds,
                                       .checkpoint_limit = 1 << 20,
                                       .weights_limit = weights_limit};

@@ -1,36 +1,6 @@
 /* The supervisor with real processes and pipes, and an evaluation that misbehaves on demand
  * (search_fixture.h). */
-#include "search_fixture.h"
-
-/* Everything done, nothing twice: what the notes say and what the store says. `exact`: no worker
- * was killed between a checkpoint and its note. */
-static void assert_done_once(int candidates, bool exact)
-{
-    int count;
-    kas_work *list = items(&count);
-    assert_int_equal(count, candidates + 3);
-    kas_store *store;
-    char path[KAS_STUDY_PATH], line[64];
-    OK(kas_study_path(study_dir, "study.db", path));
-    OK(kas_store_open(path, KAS_STORE_READ, &store));
-    for (int i = 0; i < count; i++) {
-        assert_int_equal(list[i].state, KAS_WORK_FINISHED);
-        kas_epoch *epoch;
-        int epochs;
-        OK(kas_store_epochs(store, list[i].id, &epoch, &epochs));
-        assert_int_equal(epochs, EPOCHS);
-        free(epoch);
-        for (int e = 0; e < EPOCHS; e++) {
-            snprintf(line, sizeof line, "epoch %d.%lld.%d", (int)list[i].kind,
-                     (long long)list[i].index, e);
-            int times = times_noted(line);
-            if (times > 1 || (exact && times != 1))
-                fail_msg("\"%s\" noted %d times", line, times);
-        }
-    }
-    kas_store_close(store);
-    kas_work_list_free(list, count);
-}
+#include "search_done.h"
 
 static void plain_run(void **state)
 {
@@ -115,41 +85,6 @@ static void killed_worker_goes_on(void **state)
     OK(supervise((plan){.what = {"ok", "killed-once", "ok"}}, &search, 2, 30, "d"));
     assert_done_once(3, true);
     assert_int_equal(times_noted("begin 1.1"), 2);
-}
-
-/* The supervisor in a process of its own; its exit code is the status. */
-static pid_t start(plan p, const kas_search_options *search, int workers)
-{
-    pid_t pid = fork();
-    if (pid == 0)
-        _exit(supervise(p, search, workers, 30, "d")); /* a failed check in here ends as 1 */
-    return pid;
-}
-
-static void assert_no_worker_lives(void)
-{
-    kas_buf text = {0};
-    if (!kas_file_exists(notes))
-        return;
-    OK(kas_file_read(notes, 1 << 20, &text));
-    for (const char *at = kas_buf_text(&text); (at = strstr(at, "worker ")); at++) {
-        pid_t pid = (pid_t)atol(at + 7);
-        for (int i = 0; i < 400 && kill(pid, 0) == 0; i++) {
-            char path[64], line[256] = "";
-            snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
-            FILE *file = fopen(path, "r");
-            if (file && !fgets(line, sizeof line, file))
-                line[0] = 0;
-            if (file)
-                fclose(file);
-            if (strstr(line, ") Z")) /* killed, and only waits for init to collect it */
-                break;
-            if (i == 399)
-                fail_msg("worker %ld lives on", (long)pid);
-            nap(0.01);
-        }
-    }
-    kas_buf_free(&text);
 }
 
 static void killed_supervisor(void **state)

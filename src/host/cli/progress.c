@@ -41,6 +41,8 @@ static void describe(const kas_event *e, kas_buf *out)
         kas_buf_printf(out, ", best %.1f%%", 100 * e->best->measured.accuracy);
     if (e->baseline && e->baseline->state == KAS_WORK_FINISHED)
         kas_buf_printf(out, ", baseline %.1f%%", 100 * e->baseline->measured.accuracy);
+    if (e->running > 1)
+        kas_buf_printf(out, ", %d at once", e->running);
     if (*e->phase)
         kas_buf_printf(out, ", %s", e->phase);
     if (e->fraction > 0)

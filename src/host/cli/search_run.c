@@ -1,10 +1,14 @@
 #include "host/cli/search_run.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "host/cli/progress.h"
 #include "host/search/leaderboard.h"
 #include "host/search/study_dir.h"
+#include "host/search/worker.h"
+
+enum { KEY_PACK = 0x500 };
 
 static uint64_t gibibytes(struct argp_state *state, const char *option, const char *arg)
 {
@@ -20,6 +24,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case 'w':
         request->workers = (int)kas_cli_int(state, "--workers", arg, 1, 256);
+        return 0;
+    case KEY_PACK:
+        request->pack = strcmp(arg, "auto") == 0
+                            ? 0
+                            : (int)kas_cli_int(state, "--pack", arg, 1, KAS_WORKER_LANES);
         return 0;
     case 'H':
         request->hang_seconds = kas_cli_number(state, "--hang-timeout", arg, 1, 1e7);
@@ -38,6 +47,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const struct argp_option options[] = {
     {"device", 'D', "DEVICE", 0, "auto, cpu, cuda or cuda:0,1,... (default auto)", 50},
     {"workers", 'w', "N", 0, "Worker processes (default: one a GPU; one on the CPU)", 50},
+    {"pack", KEY_PACK, "N", 0,
+     "Candidates at once in a worker, or auto (default): on a GPU as many as fit in its memory, "
+     "8 at most; 1 on the CPU",
+     50},
     {"hang-timeout", 'H', "SECONDS", 0,
      "Silence after which a worker is killed and its candidate is \"hung\" (default 600)", 50},
     {"checkpoint-limit", 'K', "GIB", 0, "Disk space for checkpoints of the study (default 8)", 50},
@@ -84,6 +97,8 @@ static void print_beginning(const kas_session *s)
             s->workers == 1 ? "worker" : "workers", s->devices.spec[0],
             s->devices.count > 1 ? ", ..." : "", s->search.threads,
             s->search.threads == 1 ? "thread" : "threads");
+    if (s->pack > 1)
+        fprintf(stderr, "up to %d candidates at once in a worker\n", s->pack);
     fprintf(stderr, "%d convolutions are replaced: %.1f%% of the network's FLOPs\n",
             s->problem.targets,
             100 * kas_targets_flops_share(s->problem.net, s->problem.target, s->problem.targets));

@@ -5,6 +5,7 @@
 
 static kas_log_level level = KAS_LOG_INFO;
 static FILE *log_file;
+static _Thread_local FILE *thread_file;
 
 void kas_log_set_level(kas_log_level l)
 {
@@ -14,6 +15,11 @@ void kas_log_set_level(kas_log_level l)
 void kas_log_set_file(FILE *file)
 {
     log_file = file;
+}
+
+void kas_log_set_thread_file(FILE *file)
+{
+    thread_file = file;
 }
 
 static void write_line(FILE *out, const char *prefix, const char *format, va_list args)
@@ -28,15 +34,16 @@ static void write_line(FILE *out, const char *prefix, const char *format, va_lis
 
 static void log_line(kas_log_level at, const char *prefix, const char *format, va_list args)
 {
-    if (log_file) {
+    FILE *file = thread_file ? thread_file : log_file;
+    if (file) {
         char stamp[64];
         time_t now = time(NULL);
         struct tm parts;
         strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ ", gmtime_r(&now, &parts));
-        fputs(stamp, log_file);
+        fputs(stamp, file);
         va_list again;
         va_copy(again, args);
-        write_line(log_file, prefix, format, again);
+        write_line(file, prefix, format, again);
         va_end(again);
     }
     if (level >= at)

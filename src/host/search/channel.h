@@ -4,12 +4,13 @@
  * that is too long, no JSON, or no object with a "type" is an error, never a crash.
  *
  *     to the worker                                from the worker
- *     hello    options, data set, device           ready     name of the device
+ *     hello    options, data set, device, pack     ready     name of the device
  *     work     id, kind, kernel, paths             error     it cannot start; message
- *     verdict  answers measured and epoch          progress  phase, step, steps, loss
- *     stop     write a checkpoint and end          measured  latency and the screen's figures
- * (asks) (end of file: end at once)                   epoch     accuracy and loss (asks) result
- * state, reason, what was measured
+ *     verdict  id; answers measured and epoch      progress  id, phase, step, steps, loss
+ *     stop     write checkpoints and end all       measured  id, latency, the screen's (asks)
+ *     (end of file: end at once)                   epoch     id, accuracy and loss (asks)
+ *                                                  result    id, state, reason, measurements
+ *                                                  dying     id of the item that it dies of
  */
 #ifndef KAS_SEARCH_CHANNEL_H
 #define KAS_SEARCH_CHANNEL_H

@@ -10,43 +10,71 @@
 #include "host/search/worker.h"
 #include "host/space/kernel_json.h"
 
-typedef struct bench {
+/* What the lanes of a worker share, and only read. */
+typedef struct shop {
     kas_search_options options;
-    kas_device *device;
+    char spec[32]; /* of the device */
     kas_problem problem;
     uint32_t *index, train_count, validation_count;
+} shop;
+
+/* A lane. */
+typedef struct bench {
+    const shop *shop;
+    kas_device *device;
 } bench;
 
-static void close_bench(void *state)
+static void close_shop(void *state)
 {
-    bench *b = state;
-    if (!b)
-        return;
-    free(b->index);
-    kas_problem_close(&b->problem);
-    kas_device_close(b->device);
-    free(b);
+    shop *s = state;
+    free(s->index);
+    kas_problem_close(&s->problem);
+    free(s);
 }
 
-static kas_status open_bench(const kas_search_options *options, const char *dataset,
-                             const char *device, void **state, char name[128])
+static kas_status open_shop(const kas_search_options *options, const char *dataset,
+                            const char *device, void **state)
 {
+    shop *s = calloc(1, sizeof *s);
+    if (!s)
+        return kas_fail(KAS_NO_MEMORY, "worker: out of memory");
+    kas_status status = KAS_OK;
+    s->options = *options;
+    snprintf(s->spec, sizeof s->spec, "%s", device);
+    KAS_TRY_GOTO(kas_problem_open(options, dataset, &s->problem), fail);
+    KAS_TRY_GOTO(kas_dataset_split(s->problem.dataset, options->seed, options->validation,
+                                   &s->index, &s->train_count, &s->validation_count),
+                 fail);
+    *state = s;
+    return KAS_OK;
+fail:
+    close_shop(s);
+    return status;
+}
+
+static kas_status enter_bench(void *state, void **lane, char name[128], char arch[32])
+{
+    const shop *s = state;
     bench *b = calloc(1, sizeof *b);
     if (!b)
         return kas_fail(KAS_NO_MEMORY, "worker: out of memory");
-    kas_status status = KAS_OK;
-    b->options = *options;
-    KAS_TRY_GOTO(kas_device_open(device, options->threads, &b->device), fail);
-    KAS_TRY_GOTO(kas_problem_open(options, dataset, &b->problem), fail);
-    KAS_TRY_GOTO(kas_dataset_split(b->problem.dataset, options->seed, options->validation,
-                                   &b->index, &b->train_count, &b->validation_count),
-                 fail);
+    b->shop = s;
+    kas_status status = kas_device_open(s->spec, s->options.threads, &b->device);
+    if (status != KAS_OK) {
+        free(b);
+        return status;
+    }
     snprintf(name, 128, "%s", kas_device_get_info(b->device)->name);
-    *state = b;
+    snprintf(arch, 32, "%s", kas_device_get_info(b->device)->arch);
+    *lane = b;
     return KAS_OK;
-fail:
-    close_bench(b);
-    return status;
+}
+
+static void leave_bench(void *lane)
+{
+    bench *b = lane;
+    kas_device_close(b->device);
+    free(b);
 }
 
 /* One item on its way; callbacks of the trainer find everything here. */
@@ -92,7 +120,7 @@ static kas_status screen(run *r, const kas_replacement *replacement, bool *go_on
     if (!*go_on)
         return KAS_OK;
     KAS_TRY(kas_screen_kernel(r->bench->device, replacement, KAS_LATENCY_BATCH,
-                              r->bench->options.seed, NULL, &figures));
+                              r->bench->shop->options.seed, NULL, &figures));
     r->compile_seconds = figures.compile_seconds;
     r->out->measured.output_std_min = figures.std_min;
     r->out->measured.output_std_max = figures.std_max;
@@ -116,9 +144,12 @@ static kas_status measure(run *r, const kas_replacement *replacement, bool *go_o
     *go_on = enter(r, "measuring");
     if (!*go_on)
         return KAS_OK;
-    KAS_TRY(kas_measure_latency(r->bench->device, r->bench->problem.net, replacement,
-                                KAS_LATENCY_BATCH,
-                                (kas_precision)r->bench->options.recipe.precision, NULL, &latency));
+    kas_worker_begin_alone(r->worker);
+    const kas_status status = kas_measure_latency(
+        r->bench->device, r->bench->shop->problem.net, replacement, KAS_LATENCY_BATCH,
+        (kas_precision)r->bench->shop->options.recipe.precision, NULL, &latency);
+    kas_worker_end_alone(r->worker);
+    KAS_TRY(status);
     r->out->measured.latency = latency.median;
     r->out->measured.latency_iqr = latency.iqr;
     kas_verdict verdict = kas_worker_measured(r->worker, &r->out->measured);
@@ -129,7 +160,7 @@ static kas_status measure(run *r, const kas_replacement *replacement, bool *go_o
         r->out->state = KAS_WORK_OVER_LATENCY;
         snprintf(r->out->reason, sizeof r->out->reason,
                  "%.3g ms a forward pass of %d images is over --latency %g of the baseline's",
-                 1e3 * latency.median, KAS_LATENCY_BATCH, r->bench->options.latency);
+                 1e3 * latency.median, KAS_LATENCY_BATCH, r->bench->shop->options.latency);
     }
     return KAS_OK;
 }
@@ -144,14 +175,14 @@ static void set_state(run *r, const kas_train_result *result)
         r->out->state = KAS_WORK_PRUNED;
         snprintf(r->out->reason, sizeof r->out->reason,
                  "after epoch %d of %d its accuracy of %.1f%% was too far below the best curve",
-                 result->epochs, r->bench->options.recipe.epochs, 100 * result->accuracy);
+                 result->epochs, r->bench->shop->options.recipe.epochs, 100 * result->accuracy);
         break;
     case KAS_STOPPED:
         r->out->state = KAS_WORK_QUEUED;
         break;
     case KAS_DIVERGED:
         r->out->state = KAS_WORK_DIVERGED;
-        if (result->epochs == r->bench->options.recipe.epochs)
+        if (result->epochs == r->bench->shop->options.recipe.epochs)
             snprintf(r->out->reason, sizeof r->out->reason,
                      "the loss of the last evaluation was not finite");
         else
@@ -161,9 +192,23 @@ static void set_state(run *r, const kas_train_result *result)
     }
 }
 
+/* Waits for memory. The run is planned as if it had the device to itself: its launches, and so its
+ * bits, do not depend on the neighbours. */
+static kas_status reserve(run *r, const kas_train_options *options, bool *go_on)
+{
+    const size_t memory = kas_device_get_info(r->bench->device)->memory;
+    const size_t room = memory ? memory - memory / 16 : SIZE_MAX / 2; /* libraries need some */
+    kas_memory_plan plan;
+    KAS_TRY(kas_train_plan_memory(options, &plan));
+    *go_on = kas_worker_reserve(r->worker, plan.total, room) != KAS_STOP;
+    if (!*go_on)
+        r->out->state = KAS_WORK_QUEUED;
+    return KAS_OK;
+}
+
 static kas_status train(run *r, const kas_replacement *replacement)
 {
-    bench *b = r->bench;
+    const shop *b = r->bench->shop;
     bool final = is_final(r->task);
     kas_train_options options = {.net = b->problem.net,
                                  .dataset = b->problem.dataset,
@@ -184,9 +229,13 @@ static kas_status train(run *r, const kas_replacement *replacement)
                                  .weights_in = r->task->init,
                                  .init_partial = b->options.init_partial};
     kas_train_result result = {0};
+    bool go_on;
     if (!enter(r, "preparing"))
         return KAS_OK;
-    KAS_TRY(kas_train(b->device, &options, &result));
+    KAS_TRY(reserve(r, &options, &go_on));
+    if (!go_on)
+        return KAS_OK;
+    KAS_TRY(kas_train(r->bench->device, &options, &result));
     set_state(r, &result);
     r->out->measured.accuracy = result.accuracy;
     r->out->measured.step_seconds = result.step_seconds;
@@ -209,10 +258,11 @@ static kas_status screen_measure_train(run *r, const kas_replacement *replacemen
     return go_on ? train(r, replacement) : KAS_OK;
 }
 
-static kas_status evaluate(void *state, kas_worker *worker, const kas_task *task, kas_outcome *out)
+static kas_status evaluate(void *lane, kas_worker *worker, const kas_task *task, kas_outcome *out)
 {
-    bench *b = state;
-    run r = {.bench = b, .worker = worker, .task = task, .out = out};
+    bench *bench = lane;
+    const shop *b = bench->shop;
+    run r = {.bench = bench, .worker = worker, .task = task, .out = out};
     if (!task->kernel)
         return screen_measure_train(&r, NULL);
     kas_kernel kernel;
@@ -226,4 +276,5 @@ static kas_status evaluate(void *state, kas_worker *worker, const kas_task *task
     return status;
 }
 
-const kas_evaluator kas_evaluator_train = {open_bench, evaluate, close_bench};
+const kas_evaluator kas_evaluator_train = {open_shop, enter_bench, evaluate, leave_bench,
+                                           close_shop};

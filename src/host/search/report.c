@@ -11,16 +11,24 @@
 #include "host/search/supervisor_state.h"
 #include "host/search/worker.h"
 
+int kas_slot_busy(const kas_supervisor *s, const kas_slot *slot)
+{
+    int busy = 0;
+    for (int i = 0; i < s->options->pack; i++)
+        busy += slot->lane[i].busy;
+    return busy;
+}
+
 static kas_status trim_checkpoints(kas_supervisor *s, const char *own)
 {
-    int workers = s->options->workers, dropped;
-    char(*path)[KAS_STUDY_PATH] = calloc((size_t)workers, sizeof *path);
-    const char **keep = calloc((size_t)workers + 2, sizeof *keep);
+    int lanes = s->options->workers * s->options->pack, dropped;
+    char(*path)[KAS_STUDY_PATH] = calloc((size_t)lanes, sizeof *path);
+    const char **keep = calloc((size_t)lanes + 2, sizeof *keep);
     kas_status status = path && keep ? KAS_OK : kas_fail(KAS_NO_MEMORY, "out of memory");
     int n = 0;
-    for (int i = 0; i < workers && status == KAS_OK; i++)
-        if (s->slot[i].busy) {
-            status = kas_study_checkpoint_path(s->options->study, &s->slot[i].work, path[n]);
+    for (int i = 0; i < lanes && status == KAS_OK; i++)
+        if (s->lane[i].busy) {
+            status = kas_study_checkpoint_path(s->options->study, &s->lane[i].work, path[n]);
             keep[n] = path[n];
             n++;
         }
@@ -34,43 +42,52 @@ static kas_status trim_checkpoints(kas_supervisor *s, const char *own)
     return status;
 }
 
-kas_status kas_slot_give(kas_supervisor *s, kas_slot *slot, kas_work *work)
+static kas_status send_work(kas_supervisor *s, kas_slot *slot, const kas_work *work)
 {
     const char *study = s->options->study;
     char log[KAS_STUDY_PATH], checkpoint[KAS_STUDY_PATH], weights[KAS_STUDY_PATH];
     char init[KAS_STUDY_PATH];
-    slot->work = *work;
-    *work = (kas_work){0};
-    slot->busy = true;
-    slot->dropped = slot->hung = false;
-    slot->last_heard = slot->last_renewed = kas_monotonic();
-    snprintf(slot->phase, sizeof slot->phase, "starting");
-    slot->fraction = 0;
-    KAS_TRY(kas_study_log_path(study, &slot->work, log));
-    KAS_TRY(kas_study_checkpoint_path(study, &slot->work, checkpoint));
-    KAS_TRY(kas_study_weights_path(study, &slot->work, weights));
+    KAS_TRY(kas_study_log_path(study, work, log));
+    KAS_TRY(kas_study_checkpoint_path(study, work, checkpoint));
+    KAS_TRY(kas_study_weights_path(study, work, weights));
     KAS_TRY(kas_study_path(study, KAS_STUDY_INIT, init));
     KAS_TRY(trim_checkpoints(s, checkpoint));
     cJSON *message = kas_message("work");
-    kas_message_number(message, "id", (double)slot->work.id);
-    kas_message_number(message, "kind", slot->work.kind);
-    kas_message_number(message, "index", (double)slot->work.index);
-    kas_message_text(message, "name", slot->work.name);
-    kas_message_text(message, "kernel", slot->work.kernel);
+    kas_message_number(message, "id", (double)work->id);
+    kas_message_number(message, "kind", work->kind);
+    kas_message_number(message, "index", (double)work->index);
+    kas_message_text(message, "name", work->name);
+    kas_message_text(message, "kernel", work->kernel);
     kas_message_text(message, "log", log);
     kas_message_text(message, "checkpoint", checkpoint);
-    bool unwanted = slot->work.kind == KAS_WORK_CANDIDATE && s->options->weights_limit == 0;
+    bool unwanted = work->kind == KAS_WORK_CANDIDATE && s->options->weights_limit == 0;
     kas_message_text(message, "weights", *weights && !unwanted ? weights : NULL);
     kas_message_text(message, "init", *s->options->search->init ? init : NULL);
-    kas_supervisor_emit(s, KAS_EVENT_STARTED, &slot->work, NULL);
     /* A worker that died meanwhile shows at its pipe's end; the item is not lost. */
     return kas_channel_send(&slot->channel, message) == KAS_NO_MEMORY ? KAS_NO_MEMORY : KAS_OK;
 }
 
-/* Another supervisor has the item now: whatever this worker still does is of no use. */
-static void drop(kas_slot *slot)
+kas_status kas_slot_give(kas_supervisor *s, kas_slot *slot, kas_work *work)
 {
-    slot->dropped = true;
+    kas_lane *lane = slot->lane;
+    const bool shared = kas_slot_busy(s, slot) > 0;
+    while (lane->busy)
+        lane++; /* there is one: the caller has counted */
+    *lane = (kas_lane){.busy = true, .shared = shared, .work = *work};
+    *work = (kas_work){0};
+    lane->last_heard = lane->last_renewed = kas_monotonic();
+    snprintf(lane->phase, sizeof lane->phase, "starting");
+    for (int i = 0; i < s->options->pack; i++)
+        slot->lane[i].shared |= shared;
+    KAS_TRY(send_work(s, slot, &lane->work));
+    kas_supervisor_emit(s, KAS_EVENT_STARTED, &lane->work, NULL);
+    return KAS_OK;
+}
+
+/* Another supervisor has the item now: whatever this worker still does is of no use. */
+static void drop(kas_slot *slot, kas_lane *lane)
+{
+    lane->dropped = true;
     kas_process_kill(&slot->process);
 }
 
@@ -84,58 +101,78 @@ static kas_status save_kernel(kas_supervisor *s, const kas_work *work)
     return kas_file_write_atomic(path, work->kernel, strlen(work->kernel));
 }
 
-/* Commits the end of the slot's item, then tells of it. */
-static kas_status finish(kas_supervisor *s, kas_slot *slot, kas_work_state state,
+/* The lane is free again. */
+static void clear(kas_supervisor *s, kas_slot *slot, kas_lane *lane)
+{
+    kas_work_clear(&lane->work);
+    lane->busy = false;
+    slot->solo &= kas_slot_busy(s, slot) > 0;
+}
+
+/* Commits the end of the lane's item, then tells of it. */
+static kas_status finish(kas_supervisor *s, kas_slot *slot, kas_lane *lane, kas_work_state state,
                          const char *reason, const kas_measured *measured)
 {
     bool held;
-    slot->work.state = state;
-    KAS_TRY(save_kernel(s, &slot->work)); /* before the commit: what is finished has its file */
-    KAS_TRY(kas_store_finish(s->store, slot->work.id, slot->work.lease, state, reason, measured,
-                             &held));
-    slot->busy = false;
+    kas_work *work = &lane->work;
+    work->state = state;
+    KAS_TRY(save_kernel(s, work)); /* before the commit: what is finished has its file */
+    KAS_TRY(kas_store_finish(s->store, work->id, work->lease, state, reason, measured, &held));
+    lane->busy = false;
     if (held) {
-        kas_study_drop_checkpoint(s->options->study, &slot->work);
+        kas_study_drop_checkpoint(s->options->study, work);
         KAS_TRY(kas_supervisor_refresh(s));
         KAS_TRY(kas_supervisor_keep_weights(s));
         for (int i = 0; i < s->count; i++)
-            if (s->list[i].id == slot->work.id)
+            if (s->list[i].id == work->id)
                 kas_supervisor_emit(s, KAS_EVENT_ENDED, &s->list[i], NULL);
     }
-    kas_work_clear(&slot->work);
+    clear(s, slot, lane);
     return KAS_OK;
 }
 
-static kas_status release(kas_supervisor *s, kas_slot *slot, bool died)
+static kas_status release(kas_supervisor *s, kas_slot *slot, kas_lane *lane, bool died)
 {
     bool held;
-    KAS_TRY(kas_store_release(s->store, slot->work.id, slot->work.lease, died, &held));
-    slot->busy = false;
-    kas_work_clear(&slot->work);
+    KAS_TRY(kas_store_release(s->store, lane->work.id, lane->work.lease, died, &held));
+    clear(s, slot, lane);
     return kas_supervisor_refresh(s);
 }
 
-static kas_status hear_progress(kas_supervisor *s, kas_slot *slot, const cJSON *message)
+/* Back to the queue, to be tried again with nothing beside it. */
+static kas_status retry_alone(kas_supervisor *s, kas_slot *slot, kas_lane *lane, bool died)
+{
+    int64_t *grown = realloc(s->solo, sizeof *grown * ((size_t)s->solos + 1));
+    if (!grown)
+        return kas_fail(KAS_NO_MEMORY, "items to be tried alone: out of memory");
+    s->solo = grown;
+    s->solo[s->solos++] = lane->work.id;
+    return release(s, slot, lane, died);
+}
+
+static kas_status hear_progress(kas_supervisor *s, kas_slot *slot, kas_lane *lane,
+                                const cJSON *message)
 {
     double step = kas_message_get_number(message, "step"),
            steps = kas_message_get_number(message, "steps");
-    snprintf(slot->phase, sizeof slot->phase, "%s", kas_message_get_text(message, "phase"));
-    slot->fraction = steps > 0 ? step / steps : 0;
-    if (slot->last_heard - slot->last_renewed < kas_supervisor_lease(s) / 4)
+    snprintf(lane->phase, sizeof lane->phase, "%s", kas_message_get_text(message, "phase"));
+    lane->fraction = steps > 0 ? step / steps : 0;
+    if (lane->last_heard - lane->last_renewed < kas_supervisor_lease(s) / 4)
         return KAS_OK;
     bool held;
     KAS_TRY(
-        kas_store_renew(s->store, slot->work.id, slot->work.lease, kas_supervisor_lease(s), &held));
-    slot->last_renewed = slot->last_heard;
+        kas_store_renew(s->store, lane->work.id, lane->work.lease, kas_supervisor_lease(s), &held));
+    lane->last_renewed = lane->last_heard;
     if (!held)
-        drop(slot);
+        drop(slot, lane);
     return KAS_OK;
 }
 
 /* The answer to a question; a stop that is under way goes with it. */
-static kas_status answer(kas_supervisor *s, kas_slot *slot, bool prune)
+static kas_status answer(kas_supervisor *s, kas_slot *slot, const kas_lane *lane, bool prune)
 {
     cJSON *message = kas_message("verdict");
+    kas_message_number(message, "id", (double)lane->work.id);
     kas_message_text(message, "verdict", s->stopping ? "stop" : prune ? "prune" : "continue");
     return kas_channel_send(&slot->channel, message) == KAS_NO_MEMORY ? KAS_NO_MEMORY : KAS_OK;
 }
@@ -148,20 +185,21 @@ static double baseline_latency(const kas_supervisor *s)
     return NAN;
 }
 
-static kas_status hear_measured(kas_supervisor *s, kas_slot *slot, const cJSON *message)
+static kas_status hear_measured(kas_supervisor *s, kas_slot *slot, kas_lane *lane,
+                                const cJSON *message)
 {
     kas_measured measured = kas_measured_from(message);
     bool held;
-    KAS_TRY(kas_store_record_measured(s->store, slot->work.id, slot->work.lease, &measured, &held));
+    KAS_TRY(kas_store_record_measured(s->store, lane->work.id, lane->work.lease, &measured, &held));
     if (!held) {
-        drop(slot);
+        drop(slot, lane);
         return KAS_OK;
     }
     KAS_TRY(kas_supervisor_refresh(s));
-    slot->work.measured = measured;
+    lane->work.measured = measured;
     double limit = s->options->search->latency * baseline_latency(s);
-    return answer(s, slot,
-                  slot->work.kind == KAS_WORK_CANDIDATE && limit > 0 && measured.latency > limit);
+    return answer(s, slot, lane,
+                  lane->work.kind == KAS_WORK_CANDIDATE && limit > 0 && measured.latency > limit);
 }
 
 static void free_curves(kas_curve *curve, int count)
@@ -184,11 +222,11 @@ static kas_status load_curve(kas_supervisor *s, const kas_work *work, kas_curve 
     return accuracy ? KAS_OK : kas_fail(KAS_NO_MEMORY, "curves: out of memory");
 }
 
-static kas_status judge(kas_supervisor *s, const kas_slot *slot, const kas_epoch *epoch,
+static kas_status judge(kas_supervisor *s, const kas_lane *lane, const kas_epoch *epoch,
                         bool *prune)
 {
     *prune = false;
-    if (slot->work.kind != KAS_WORK_CANDIDATE || strcmp(s->options->search->prune, "none") == 0)
+    if (lane->work.kind != KAS_WORK_CANDIDATE || strcmp(s->options->search->prune, "none") == 0)
         return KAS_OK;
     int count = 0;
     kas_curve *curve = calloc((size_t)s->count + 1, sizeof *curve);
@@ -199,33 +237,35 @@ static kas_status judge(kas_supervisor *s, const kas_slot *slot, const kas_epoch
             count += status == KAS_OK;
         }
     if (status == KAS_OK)
-        *prune = kas_judge_prune(s->options->search, curve, count, slot->work.index, epoch->epoch,
-                                 epoch->validation_accuracy, slot->work.measured.latency,
-                                 slot->work.flops);
+        *prune = kas_judge_prune(s->options->search, curve, count, lane->work.index, epoch->epoch,
+                                 epoch->validation_accuracy, lane->work.measured.latency,
+                                 lane->work.flops);
     free_curves(curve, count);
     return status;
 }
 
-static kas_status hear_epoch(kas_supervisor *s, kas_slot *slot, const cJSON *message)
+static kas_status hear_epoch(kas_supervisor *s, kas_slot *slot, kas_lane *lane,
+                             const cJSON *message)
 {
     kas_epoch epoch = kas_epoch_from(message);
     bool held, prune;
     if (epoch.epoch < 0)
         return kas_fail(KAS_BAD_INPUT, "epoch: number missing");
-    KAS_TRY(kas_store_record_epoch(s->store, slot->work.id, slot->work.lease, &epoch, &held));
+    KAS_TRY(kas_store_record_epoch(s->store, lane->work.id, lane->work.lease, &epoch, &held));
     if (!held) {
-        drop(slot);
+        drop(slot, lane);
         return KAS_OK;
     }
     KAS_TRY(
-        kas_store_renew(s->store, slot->work.id, slot->work.lease, kas_supervisor_lease(s), &held));
-    slot->last_renewed = slot->last_heard;
+        kas_store_renew(s->store, lane->work.id, lane->work.lease, kas_supervisor_lease(s), &held));
+    lane->last_renewed = lane->last_heard;
     KAS_TRY(kas_supervisor_refresh(s)); /* also curves that another supervisor has added */
-    KAS_TRY(judge(s, slot, &epoch, &prune));
-    return answer(s, slot, prune);
+    KAS_TRY(judge(s, lane, &epoch, &prune));
+    return answer(s, slot, lane, prune);
 }
 
-static kas_status hear_result(kas_supervisor *s, kas_slot *slot, const cJSON *message)
+static kas_status hear_result(kas_supervisor *s, kas_slot *slot, kas_lane *lane,
+                              const cJSON *message)
 {
     kas_work_state state;
     const char *reason = kas_message_get_text(message, "reason");
@@ -233,9 +273,15 @@ static kas_status hear_result(kas_supervisor *s, kas_slot *slot, const cJSON *me
     if (!kas_work_state_parse(kas_message_get_text(message, "state"), &state))
         return kas_fail(KAS_BAD_INPUT, "result: unknown state");
     if (state == KAS_WORK_QUEUED)
-        return release(s, slot, false);
+        return release(s, slot, lane, false);
     if (!kas_work_ended(state))
         return kas_fail(KAS_BAD_INPUT, "result: state \"%s\"", kas_work_state_name(state));
+    if (state == KAS_WORK_DEVICE_LOST || state == KAS_WORK_OUT_OF_MEMORY)
+        if (lane->shared) { /* was it a neighbour? */
+            const bool first = !slot->ending;
+            slot->ending |= state == KAS_WORK_DEVICE_LOST;
+            return first ? retry_alone(s, slot, lane, false) : release(s, slot, lane, false);
+        }
     if (state == KAS_WORK_DEVICE_LOST)
         slot->ending = true; /* the next item must not go down with this worker */
     const cJSON *one;
@@ -245,9 +291,9 @@ static kas_status hear_result(kas_supervisor *s, kas_slot *slot, const cJSON *me
         kas_epoch epoch = kas_epoch_from(one);
         if (epoch.epoch >= 0)
             KAS_TRY(
-                kas_store_record_epoch(s->store, slot->work.id, slot->work.lease, &epoch, &held));
+                kas_store_record_epoch(s->store, lane->work.id, lane->work.lease, &epoch, &held));
     }
-    return finish(s, slot, state, reason, &measured);
+    return finish(s, slot, lane, state, reason, &measured);
 }
 
 static kas_status hear_ready(kas_supervisor *s, kas_slot *slot, const cJSON *message)
@@ -270,8 +316,28 @@ static kas_status hear_ready(kas_supervisor *s, kas_slot *slot, const cJSON *mes
     return KAS_OK;
 }
 
+static kas_status hear_of_item(kas_supervisor *s, kas_slot *slot, kas_lane *lane,
+                               const cJSON *message)
+{
+    lane->last_heard = slot->last_heard;
+    if (kas_message_is(message, "progress"))
+        return hear_progress(s, slot, lane, message);
+    if (kas_message_is(message, "measured"))
+        return hear_measured(s, slot, lane, message);
+    if (kas_message_is(message, "epoch"))
+        return hear_epoch(s, slot, lane, message);
+    if (kas_message_is(message, "result"))
+        return hear_result(s, slot, lane, message);
+    if (!kas_message_is(message, "dying"))
+        return kas_fail(KAS_BAD_INPUT, "message of unknown type");
+    if (!slot->reporter)
+        slot->reporter = lane->work.id;
+    return KAS_OK;
+}
+
 kas_status kas_slot_hear(kas_supervisor *s, kas_slot *slot, const cJSON *message)
 {
+    const int64_t id = (int64_t)kas_message_get_number(message, "id");
     slot->last_heard = kas_monotonic();
     if (kas_message_is(message, "ready"))
         return hear_ready(s, slot, message);
@@ -280,18 +346,10 @@ kas_status kas_slot_hear(kas_supervisor *s, kas_slot *slot, const cJSON *message
         slot->error_status = (kas_status)kas_message_get_number(message, "status");
         return KAS_OK;
     }
-    if (!slot->busy || slot->dropped ||
-        (int64_t)kas_message_get_number(message, "id") != slot->work.id)
-        return KAS_OK; /* about an item that it no longer has */
-    if (kas_message_is(message, "progress"))
-        return hear_progress(s, slot, message);
-    if (kas_message_is(message, "measured"))
-        return hear_measured(s, slot, message);
-    if (kas_message_is(message, "epoch"))
-        return hear_epoch(s, slot, message);
-    if (kas_message_is(message, "result"))
-        return hear_result(s, slot, message);
-    return kas_fail(KAS_BAD_INPUT, "message of unknown type");
+    for (int i = 0; i < s->options->pack; i++)
+        if (slot->lane[i].busy && !slot->lane[i].dropped && slot->lane[i].work.id == id)
+            return hear_of_item(s, slot, &slot->lane[i], message);
+    return KAS_OK; /* about an item that it no longer has */
 }
 
 /* Signals that come from outside (an administrator, the kernel short of memory) and say nothing
@@ -301,37 +359,70 @@ static bool from_outside(int number)
     return number == SIGKILL || number == SIGTERM || number == SIGINT || number == SIGHUP;
 }
 
-kas_status kas_slot_died(kas_supervisor *s, kas_slot *slot, int wait_status, const char *nonsense)
+static int most_deaths(const kas_supervisor *s)
+{
+    return s->options->max_deaths ? s->options->max_deaths : 3;
+}
+
+/* The worker had this item and no other from its start: what happened is held against it. */
+static kas_status judge_death(kas_supervisor *s, kas_slot *slot, kas_lane *lane, int wait_status,
+                              const char *nonsense)
 {
     kas_measured unknown = kas_measured_unknown();
     char reason[400];
-    int limit = s->options->max_deaths ? s->options->max_deaths : 3;
-    if (slot->dropped)
-        return release(s, slot, false); /* changes nothing: the lease is another's */
     if (slot->hung) {
         snprintf(reason, sizeof reason, "no progress for %.0f s while %s; the worker was killed",
-                 s->options->hang_seconds, slot->phase);
-        return finish(s, slot, KAS_WORK_HUNG, reason, &unknown);
+                 s->options->hang_seconds, lane->phase);
+        return finish(s, slot, lane, KAS_WORK_HUNG, reason, &unknown);
     }
     if (nonsense) {
         snprintf(reason, sizeof reason, "the worker's answer could not be read: %.300s", nonsense);
-        return finish(s, slot, KAS_WORK_FAILED, reason, &unknown);
+        return finish(s, slot, lane, KAS_WORK_FAILED, reason, &unknown);
     }
     int number = WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
     if (number == 0) {
         snprintf(reason, sizeof reason, "the worker ended with exit code %d while %s",
-                 WEXITSTATUS(wait_status), slot->phase);
-        return finish(s, slot, KAS_WORK_FAILED, reason, &unknown);
+                 WEXITSTATUS(wait_status), lane->phase);
+        return finish(s, slot, lane, KAS_WORK_FAILED, reason, &unknown);
     }
     if (!from_outside(number)) {
         snprintf(reason, sizeof reason, "the worker died of signal %d (%s) while %s", number,
-                 strsignal(number), slot->phase);
-        return finish(s, slot, KAS_WORK_CRASHED, reason, &unknown);
+                 strsignal(number), lane->phase);
+        return finish(s, slot, lane, KAS_WORK_CRASHED, reason, &unknown);
     }
-    if (slot->work.deaths + 1 < limit)
-        return release(s, slot, true);
+    if (lane->work.deaths + 1 < most_deaths(s))
+        return release(s, slot, lane, true);
     snprintf(reason, sizeof reason,
              "its worker was killed %d times (signal %d): is the machine short of memory?",
-             slot->work.deaths + 1, number);
-    return finish(s, slot, KAS_WORK_FAILED, reason, &unknown);
+             lane->work.deaths + 1, number);
+    return finish(s, slot, lane, KAS_WORK_FAILED, reason, &unknown);
+}
+
+/* It had neighbours: back to the queue, and alone when it is the one that reported, or when nobody
+ * knows which did. Of a worker killed from outside an item is tried alone before its last chance.
+ */
+static kas_status spare(kas_supervisor *s, kas_slot *slot, kas_lane *lane, int wait_status)
+{
+    const bool outside =
+        !slot->hung && WIFSIGNALED(wait_status) && from_outside(WTERMSIG(wait_status));
+    const bool suspect =
+        outside ? lane->work.deaths + 2 >= most_deaths(s)
+                : !slot->ending && (!slot->reporter || slot->reporter == lane->work.id);
+    return suspect ? retry_alone(s, slot, lane, outside) : release(s, slot, lane, outside);
+}
+
+kas_status kas_slot_died(kas_supervisor *s, kas_slot *slot, int wait_status, const char *nonsense)
+{
+    for (int i = 0; i < s->options->pack; i++) {
+        kas_lane *lane = &slot->lane[i];
+        if (!lane->busy)
+            continue;
+        if (lane->dropped) /* changes nothing: the lease is another's */
+            KAS_TRY(release(s, slot, lane, false));
+        else if (lane->shared)
+            KAS_TRY(spare(s, slot, lane, wait_status));
+        else
+            KAS_TRY(judge_death(s, slot, lane, wait_status, nonsense));
+    }
+    return KAS_OK;
 }

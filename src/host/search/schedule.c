@@ -160,3 +160,14 @@ kas_status kas_schedule_next(kas_supervisor *s, kas_work *out, bool *found, bool
     }
     return next_final(s, out, found, done);
 }
+
+kas_status kas_schedule_solo(kas_supervisor *s, kas_work *out, bool *found)
+{
+    *found = false;
+    while (s->solos > 0 && !*found) {
+        KAS_TRY(kas_store_claim_item(s->store, s->solo[0], s->owner, kas_supervisor_lease(s), out,
+                                     found));
+        memmove(s->solo, s->solo + 1, sizeof *s->solo * (size_t)--s->solos);
+    }
+    return *found ? kas_supervisor_refresh(s) : KAS_OK;
+}

@@ -50,6 +50,8 @@ static kas_status set_devices(const kas_session_request *request, const char *sp
     if (strncmp(spec, "cuda:", 5) == 0)
         KAS_TRY(kas_devices_check(&s->devices));
     s->workers = request->workers > 0 ? request->workers : s->devices.count;
+    const bool cuda = strcmp(s->devices.kind, "cuda") == 0;
+    s->pack = request->pack > 0 ? request->pack : cuda ? KAS_PACK_CUDA : 1;
     s->hang_seconds = request->hang_seconds;
     s->checkpoint_limit = request->checkpoint_limit;
     s->weights_limit = request->weights_limit;
@@ -294,6 +296,7 @@ kas_status kas_session_run(kas_session *s, void (*on_event)(void *context, const
                                       .strategy = kas_strategy_random(s->sampler),
                                       .worker_argv = worker,
                                       .workers = s->workers,
+                                      .pack = s->pack,
                                       .device = device,
                                       .devices = s->devices.count,
                                       .hang_seconds = s->hang_seconds,

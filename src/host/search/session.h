@@ -8,6 +8,8 @@
 #include "host/search/problem.h"
 #include "host/search/study_dir.h"
 
+enum { KAS_PACK_CUDA = 8 };
+
 typedef struct kas_session_request {
     const char *study;         /* folder; "" = ./studies/<net>-<data set>-<seed> */
     const char *dataset;       /* NULL: the study's */
@@ -18,6 +20,8 @@ typedef struct kas_session_request {
     int threads;               /* of all workers together; 0 = all cores */
     const char *device;        /* see kas_devices_find; NULL: the study's */
     int workers;               /* 0 = one a GPU, or one */
+    int pack;                  /* candidates at once in a worker; 0 = 1 on the CPU, else
+                                  KAS_PACK_CUDA, as many of them as there is memory for */
     double hang_seconds;
     uint64_t checkpoint_limit; /* bytes */
     uint64_t weights_limit;    /* bytes */
@@ -29,7 +33,7 @@ typedef struct kas_session {
     const char *init; /* of the request, as is may_grow */
     bool may_grow;
     kas_devices devices;
-    int workers;
+    int workers, pack;
     double hang_seconds;
     uint64_t checkpoint_limit, weights_limit;
     kas_problem problem;

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "host/search/judge.h"
+#include "host/search/worker.h"
 
 enum { TICK_MS = 500, MAX_FAILED_STARTS = 3 };
 
@@ -71,7 +72,7 @@ static double estimate(const kas_supervisor *s, const kas_event *event)
     if (ended == 0 || event->total == 0)
         return NAN;
     left += event->finals ? 0 : 2;
-    return spent / ended * left / s->options->workers;
+    return spent / ended * left / (s->options->workers * s->options->pack);
 }
 
 void kas_supervisor_emit(kas_supervisor *s, kas_event_kind kind, const kas_work *work,
@@ -87,10 +88,10 @@ void kas_supervisor_emit(kas_supervisor *s, kas_event_kind kind, const kas_work 
                        .elapsed = kas_monotonic() - s->began};
     count_items(s, &event);
     event.eta = estimate(s, &event);
-    for (int i = 0; i < s->options->workers; i++)
-        if (s->slot[i].busy) {
-            event.phase = s->slot[i].phase;
-            event.fraction = s->slot[i].fraction;
+    for (int i = 0; i < s->options->workers * s->options->pack; i++)
+        if (s->lane[i].busy) {
+            event.phase = s->lane[i].phase;
+            event.fraction = s->lane[i].fraction;
             break;
         }
     s->options->on_event(s->options->context, &event);
@@ -103,7 +104,8 @@ static kas_status start_worker(kas_supervisor *s, kas_slot *slot)
     KAS_TRY(kas_study_path(s->options->study, relative, log));
     KAS_TRY(kas_process_start(s->options->worker_argv, log, &slot->process));
     slot->channel = (kas_channel){.in = slot->process.from, .out = slot->process.to};
-    slot->ready = slot->hung = slot->ending = slot->dropped = false;
+    slot->ready = slot->hung = slot->ending = slot->solo = false;
+    slot->reporter = 0;
     slot->last_heard = kas_monotonic();
     kas_buf options = {0};
     kas_search_options_write(s->options->search, &options);
@@ -111,6 +113,7 @@ static kas_status start_worker(kas_supervisor *s, kas_slot *slot)
     kas_message_text(hello, "options", kas_buf_text(&options));
     kas_message_text(hello, "dataset", s->options->dataset);
     kas_message_text(hello, "device", slot->device);
+    kas_message_number(hello, "pack", s->options->pack);
     kas_status status = kas_buf_status(&options);
     kas_buf_free(&options);
     if (status != KAS_OK)
@@ -135,17 +138,21 @@ static kas_status cannot_start(kas_supervisor *s, const kas_slot *slot)
 /* Collects a worker that is gone (or was told to go), settles its item; a new one starts later. */
 static kas_status bury(kas_supervisor *s, kas_slot *slot, const char *nonsense)
 {
-    bool was_busy = slot->busy, was_ready = slot->ready;
-    char text[128];
+    const int busy = kas_slot_busy(s, slot);
+    bool was_ready = slot->ready;
+    char text[160];
     int wait_status = kas_process_reap(&slot->process, nonsense ? 0 : 5);
     kas_channel_free(&slot->channel);
     slot->ready = false;
     if (!was_ready && (slot->error[0] || ++slot->failed_starts >= MAX_FAILED_STARTS))
         return cannot_start(s, slot);
-    if (!was_busy)
+    if (!busy)
         return KAS_OK;
-    snprintf(text, sizeof text, "worker %d ended while %s; a new one takes its place", slot->number,
-             slot->phase);
+    for (int i = 0; i < s->options->pack; i++)
+        if (slot->lane[i].busy)
+            snprintf(text, sizeof text, "worker %d ended while %s%s; a new one takes its place",
+                     slot->number, slot->lane[i].phase,
+                     busy > 1 ? ", with others beside it that go on from their checkpoints" : "");
     if (!s->stopping)
         kas_supervisor_emit(s, KAS_EVENT_WORKER, NULL, text);
     return kas_slot_died(s, slot, wait_status, nonsense);
@@ -188,15 +195,30 @@ static kas_status wait_for_lines(kas_supervisor *s, const sigset_t *mask, int ti
     return KAS_OK;
 }
 
+/* The lane that was silent longest, beyond the limit; or NULL. */
+static const kas_lane *silent_lane(const kas_supervisor *s, const kas_slot *slot)
+{
+    const kas_lane *worst = NULL;
+    for (int i = 0; i < s->options->pack; i++) {
+        const kas_lane *lane = &slot->lane[i];
+        if (lane->busy && kas_monotonic() - lane->last_heard > s->options->hang_seconds &&
+            (!worst || lane->last_heard < worst->last_heard))
+            worst = lane;
+    }
+    return worst;
+}
+
 /* Lines that came before now were read: whoever is silent still is silent. */
 static void kill_the_silent(kas_supervisor *s)
 {
     for (int i = 0; i < s->options->workers; i++) {
         kas_slot *slot = &s->slot[i];
-        bool waiting = slot->process.pid && (slot->busy || !slot->ready);
-        if (waiting && !slot->hung &&
-            kas_monotonic() - slot->last_heard > s->options->hang_seconds) {
+        const kas_lane *silent = silent_lane(s, slot);
+        const bool starting = slot->process.pid && !slot->ready &&
+                              kas_monotonic() - slot->last_heard > s->options->hang_seconds;
+        if (slot->process.pid && !slot->hung && (silent || starting)) {
             slot->hung = true;
+            slot->reporter = silent ? silent->work.id : 0;
             kas_process_kill(&slot->process);
         }
     }
@@ -205,28 +227,45 @@ static void kill_the_silent(kas_supervisor *s)
 static bool any_busy(const kas_supervisor *s)
 {
     for (int i = 0; i < s->options->workers; i++)
-        if (s->slot[i].busy)
+        if (kas_slot_busy(s, &s->slot[i]))
             return true;
     return false;
+}
+
+/* Work for one worker: an item that must be alone once it has no other, else as many as it takes.
+ * *found says whether more might be had. */
+static kas_status fill_slot(kas_supervisor *s, kas_slot *slot, bool *found, bool *done)
+{
+    kas_work work = {0};
+    *found = true;
+    if (s->solos > 0) {
+        if (kas_slot_busy(s, slot))
+            return KAS_OK;
+        KAS_TRY(kas_schedule_solo(s, &work, found));
+        slot->solo = *found;
+        if (*found)
+            return kas_slot_give(s, slot, &work);
+    }
+    *found = true;
+    while (*found && !*done && !slot->solo && kas_slot_busy(s, slot) < s->options->pack) {
+        KAS_TRY(kas_schedule_next(s, &work, found, done));
+        if (*found)
+            KAS_TRY(kas_slot_give(s, slot, &work));
+    }
+    return KAS_OK;
 }
 
 /* Gives work to idle workers and starts missing ones. *done when nothing is left to do. */
 static kas_status hand_out(kas_supervisor *s, bool *done)
 {
+    bool found = true;
     *done = false;
     for (int i = 0; i < s->options->workers && !*done; i++) {
         kas_slot *slot = &s->slot[i];
         if (!slot->process.pid)
             KAS_TRY(start_worker(s, slot));
-        if (!slot->ready || slot->busy || slot->ending)
-            continue;
-        kas_work work = {0};
-        bool found;
-        KAS_TRY(kas_schedule_next(s, &work, &found, done));
-        if (found)
-            KAS_TRY(kas_slot_give(s, slot, &work));
-        else
-            break;
+        if (slot->ready && !slot->ending && found)
+            KAS_TRY(fill_slot(s, slot, &found, done));
     }
     return KAS_OK;
 }
@@ -236,7 +275,7 @@ static void begin_stop(kas_supervisor *s)
     s->stopping = true;
     s->stop_at = kas_monotonic() + s->options->hang_seconds;
     for (int i = 0; i < s->options->workers; i++)
-        if (s->slot[i].busy)
+        if (kas_slot_busy(s, &s->slot[i]))
             (void)kas_channel_send(&s->slot[i].channel, kas_message("stop"));
     kas_supervisor_emit(s, KAS_EVENT_STOPPING, NULL, NULL);
 }
@@ -280,19 +319,21 @@ static kas_status end_workers(kas_supervisor *s)
     kas_status status = KAS_OK;
     for (int i = 0; i < s->options->workers; i++) {
         kas_slot *slot = &s->slot[i];
-        if (slot->busy)
+        if (kas_slot_busy(s, slot))
             kas_process_kill(&slot->process);
         kas_process_close_input(&slot->process);
     }
     for (int i = 0; i < s->options->workers; i++) {
-        kas_slot *slot = &s->slot[i];
+        if (s->slot[i].process.pid)
+            kas_process_reap(&s->slot[i].process, 5);
+        kas_channel_free(&s->slot[i].channel);
+    }
+    for (int i = 0; i < s->options->workers * s->options->pack; i++) {
+        kas_lane *lane = &s->lane[i];
         bool held;
-        if (slot->process.pid)
-            kas_process_reap(&slot->process, 5);
-        kas_channel_free(&slot->channel);
-        if (slot->busy && status == KAS_OK)
-            status = kas_store_release(s->store, slot->work.id, slot->work.lease, false, &held);
-        kas_work_clear(&slot->work);
+        if (lane->busy && status == KAS_OK)
+            status = kas_store_release(s->store, lane->work.id, lane->work.lease, false, &held);
+        kas_work_clear(&lane->work);
     }
     return status;
 }
@@ -364,19 +405,26 @@ static kas_status with_signals(kas_supervisor *s)
     return status != KAS_OK ? kas_fail(status, "%s", message) : ended;
 }
 
-kas_status kas_supervise(kas_store *store, const kas_supervisor_options *options)
+kas_status kas_supervise(kas_store *store, const kas_supervisor_options *asked)
 {
+    kas_supervisor_options own = *asked;
+    const kas_supervisor_options *options = &own;
+    own.pack = asked->pack < 1                  ? 1
+               : asked->pack > KAS_WORKER_LANES ? KAS_WORKER_LANES
+                                                : asked->pack;
     kas_supervisor s = {.options = options, .store = store};
     kas_status status = KAS_OK;
     s.slot = calloc((size_t)options->workers, sizeof *s.slot);
+    s.lane = calloc((size_t)options->workers * (size_t)own.pack, sizeof *s.lane);
     s.poll = calloc((size_t)options->workers, sizeof *s.poll);
-    if (!s.slot || !s.poll) {
+    if (!s.slot || !s.lane || !s.poll) {
         status = kas_fail(KAS_NO_MEMORY, "workers: out of memory");
         goto out;
     }
     for (int i = 0; i < options->workers; i++)
         s.slot[i] = (kas_slot){.number = i,
                                .device = options->device[i % options->devices],
+                               .lane = s.lane + (size_t)i * (size_t)own.pack,
                                .process = {.to = -1, .from = -1},
                                .channel = {.in = -1, .out = -1}};
     kas_owner_self(s.owner);
@@ -387,7 +435,9 @@ kas_status kas_supervise(kas_store *store, const kas_supervisor_options *options
     status = verdict(&s);
 out:
     kas_work_list_free(s.list, s.count);
+    free(s.solo);
     free(s.poll);
+    free(s.lane);
     free(s.slot);
     return status;
 }

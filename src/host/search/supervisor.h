@@ -9,6 +9,12 @@
  *     end of file      -> the worker died: by its own signal "crashed"; killed from outside, the
  * item goes back to the queue and on from its checkpoint (three deaths at most)
  *
+ * A worker may have several items at once (`pack`).  Nothing that happens to it is then held
+ * against any of them: all go back to the queue, and the one whose call reported first is tried
+ * again alone, or each of them when nobody knows which that was.  Only an item that had the worker
+ * to itself from its start is judged, so a bad one costs the others a restart from their
+ * checkpoints and nothing else.
+ *
  * Killing the supervisor itself at any moment loses nothing: whatever is not committed is done
  * again by the next one from the checkpoint, and what is committed is never done twice. */
 #ifndef KAS_SEARCH_SUPERVISOR_H
@@ -43,7 +49,7 @@ typedef struct kas_event {
     int ended, finished, running;    /* candidates */
     const kas_work *best, *baseline; /* NULL = none yet */
     bool finals;                     /* the final trainings are under way */
-    const char *phase;               /* of one of the workers: "training" */
+    const char *phase;               /* of one of the items under way: "training" */
     double fraction;                 /* of its steps, 0..1 */
     double elapsed;                  /* seconds of this run */
     double eta;                      /* seconds left; NaN = unknown */
@@ -58,6 +64,7 @@ typedef struct kas_supervisor_options {
     int workers;
     const char *const *device; /* one spec a worker, round robin */
     int devices;
+    int pack;                  /* items at once in a worker, 1 to KAS_WORKER_LANES; 0 = 1 */
     double hang_seconds;       /* silence after which a worker is killed */
     uint64_t checkpoint_limit; /* bytes */
     uint64_t weights_limit;    /* bytes, of the frontier's weights; 0 = none are kept */

@@ -16,20 +16,31 @@
 #include "host/search/supervisor.h"
 #include "host/store/owner.h"
 
+/* An item in a worker. */
+typedef struct kas_lane {
+    bool busy;
+    bool dropped; /* its lease is lost: whatever is said of it is ignored */
+    bool shared;  /* others were in the worker while it was: see kas_slot_died */
+    double last_heard, last_renewed;
+    kas_work work;
+    char phase[32];
+    double fraction;
+} kas_lane;
+
+/* A worker. */
 typedef struct kas_slot {
     kas_process process; /* pid 0 = none */
     kas_channel channel;
     const char *device;
     int number;
-    bool ready, busy;
-    bool hung;         /* was killed for silence */
-    bool ending;       /* its device is lost and it is about to end: gets no more work */
-    bool dropped;      /* its lease is lost: whatever it says is ignored */
+    kas_lane *lane; /* [pack] */
+    bool ready;
+    bool hung;        /* was killed for silence */
+    bool ending;      /* its device is lost and it is about to end: gets no more work */
+    bool solo;        /* the item that it has must be alone */
+    int64_t reporter; /* the item that said, or whose silence did, that the worker ends; 0 = none */
     int failed_starts; /* in a row */
-    double last_heard, last_renewed;
-    kas_work work;
-    char phase[32];
-    double fraction;
+    double last_heard;
     char error[512]; /* why it could not start */
     kas_status error_status;
 } kas_slot;
@@ -38,6 +49,9 @@ typedef struct kas_supervisor {
     const kas_supervisor_options *options;
     kas_store *store;
     kas_slot *slot;
+    kas_lane *lane; /* of all slots */
+    int64_t *solo;  /* items to be tried alone, first come first; [solos] */
+    int solos;
     struct pollfd *poll; /* one a slot */
     char owner[KAS_OWNER_SIZE];
     kas_work *list; /* the store's items, as of the last refresh */
@@ -64,10 +78,14 @@ kas_status kas_schedule_next(kas_supervisor *s, kas_work *out, bool *found, bool
  * those on it what is over the limit. */
 kas_status kas_supervisor_keep_weights(const kas_supervisor *s);
 
+/* The item that must be tried alone next, claimed; *found is false when there is none any more. */
+kas_status kas_schedule_solo(kas_supervisor *s, kas_work *out, bool *found);
+
 /* report.c */
+int kas_slot_busy(const kas_supervisor *s, const kas_slot *slot);            /* items that it has */
 kas_status kas_slot_give(kas_supervisor *s, kas_slot *slot, kas_work *work); /* takes `work` */
 kas_status kas_slot_hear(kas_supervisor *s, kas_slot *slot, const cJSON *message);
-/* The worker is gone, `wait_status` says how: the item ends or goes back. */
+/* The worker is gone, `wait_status` says how: its items end or go back. */
 kas_status kas_slot_died(kas_supervisor *s, kas_slot *slot, int wait_status, const char *nonsense);
 
 #endif

@@ -1,10 +1,12 @@
-/* A worker: a process that evaluates one work item at a time for a supervisor.
+/* A worker: a process that evaluates work items for a supervisor, one at a time or several at once
+ * on one device (docs/search.md): each in a lane, a thread with a device handle of its own.
  *
  * It may crash, hang or lose its device at any moment; the supervisor sees to the rest.  What it
  * evaluates with is given as a table, so that the tests run the whole machinery, real processes and
  * pipes included, with an evaluation that crashes on demand.
  *
- * Commands come on file descriptor 0, answers go to 3; 1 and 2 are the log of the present item.
+ * Commands come on file descriptor 0, answers go to 3; 1 and 2 are the log of the present item
+ * (with several lanes, of the worker).
  * SIGINT and SIGTERM do nothing (a terminal and a batch system send them to everybody; the
  * supervisor decides), and the kernel kills the worker when its supervisor dies. */
 #ifndef KAS_SEARCH_WORKER_H
@@ -15,9 +17,9 @@
 #include "host/search/options.h"
 #include "host/store/store.h"
 
-enum { KAS_WORKER_REPLY_FD = 3 };
+enum { KAS_WORKER_REPLY_FD = 3, KAS_WORKER_LANES = 64 };
 
-typedef struct kas_worker kas_worker;
+typedef struct kas_worker kas_worker; /* a lane */
 
 typedef struct kas_task {
     int64_t id;
@@ -47,13 +49,27 @@ kas_verdict kas_worker_progress(kas_worker *worker, const char *phase, uint64_t 
 kas_verdict kas_worker_measured(kas_worker *worker, const kas_measured *measured);
 kas_verdict kas_worker_epoch(kas_worker *worker, const kas_epoch *epoch);
 
+/* What is measured between these two is not disturbed by other items of this worker: they wait at
+ * their next report of progress, and this one waits for them. */
+void kas_worker_begin_alone(kas_worker *worker);
+void kas_worker_end_alone(kas_worker *worker);
+
+/* Waits until `bytes` of the device's memory, of which `room` can be had, are left by the other
+ * items of this worker, or until there is none; they are this item's until its end. STOP: stop. */
+kas_verdict kas_worker_reserve(kas_worker *worker, size_t bytes, size_t room);
+void kas_worker_release(kas_worker *worker); /* the worker does it at the end of an item */
+
 typedef struct kas_evaluator {
-    /* Opens device and data once. `name` gets the device's name. */
+    /* Opens what all lanes share and only read: the data. */
     kas_status (*open)(const kas_search_options *options, const char *dataset, const char *device,
-                       void **state, char name[128]);
+                       void **state);
+    /* Opens what a lane has to itself, the device, in the lane's thread. Its name and what kernels
+     * are compiled for. */
+    kas_status (*enter)(void *state, void **lane, char name[128], char arch[32]);
     /* A failure becomes the item's state: NO_MEMORY out-of-memory, DEVICE_LOST device-lost (and
      * the worker ends), anything else failed, with the message as reason. */
-    kas_status (*evaluate)(void *state, kas_worker *worker, const kas_task *task, kas_outcome *out);
+    kas_status (*evaluate)(void *lane, kas_worker *worker, const kas_task *task, kas_outcome *out);
+    void (*leave)(void *lane);
     void (*close)(void *state);
 } kas_evaluator;
 

@@ -161,6 +161,9 @@ kas_status kas_store_add_final(kas_store *store, const kas_work *work);
  * queued or whose lease is over. *found is false when there is none. kas_work_clear frees *out. */
 kas_status kas_store_claim(kas_store *store, kas_work_kind kind, int64_t index_limit,
                            const char *owner, double lease_seconds, kas_work *out, bool *found);
+/* The same for one item; *found is false when it has ended or somebody else has it. */
+kas_status kas_store_claim_item(kas_store *store, int64_t id, const char *owner,
+                                double lease_seconds, kas_work *out, bool *found);
 /* Each of these changes nothing and sets *held = false when attempt number `lease` of item `id` is
  * no longer the running one. */
 kas_status kas_store_renew(kas_store *store, int64_t id, int lease, double lease_seconds,

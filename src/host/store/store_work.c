@@ -34,16 +34,28 @@ kas_status kas_store_add_final(kas_store *store, const kas_work *work)
     return restored ? KAS_OK : kas_store_add(store, &final, &added);
 }
 
-static kas_status find_claimable(kas_store *store, kas_work_kind kind, int64_t limit, double now,
-                                 kas_work *out, bool *found)
+#define CLAIMABLE                                                                                  \
+    " AND (state = 'queued' OR (state = 'running' AND (lease_until < ? OR owner_gone(owner))))"
+
+/* What is claimed: the first item of a kind below a limit, or one by its id. */
+typedef struct wanted {
+    kas_work_kind kind;
+    int64_t limit;
+    int64_t id; /* 0: any */
+} wanted;
+
+static kas_status find_claimable(kas_store *store, const wanted *want, double now, kas_work *out,
+                                 bool *found)
 {
     sqlite3_stmt *stmt;
-    KAS_TRY(kas_sql_prepare(store, &stmt,
-                            KAS_WORK_SELECT
-                            " WHERE kind = ? AND (? < 0 OR k < ?) AND (state = 'queued' OR"
-                            " (state = 'running' AND (lease_until < ? OR owner_gone(owner))))"
-                            " ORDER BY k LIMIT 1",
-                            "iiid", (int64_t)kind, limit, limit, now));
+    if (want->id)
+        KAS_TRY(kas_sql_prepare(store, &stmt, KAS_WORK_SELECT " WHERE id = ?" CLAIMABLE, "id",
+                                want->id, now));
+    else
+        KAS_TRY(kas_sql_prepare(store, &stmt,
+                                KAS_WORK_SELECT " WHERE kind = ? AND (? < 0 OR k < ?)" CLAIMABLE
+                                                " ORDER BY k LIMIT 1",
+                                "iiid", (int64_t)want->kind, want->limit, want->limit, now));
     kas_status status = kas_sql_step(store, stmt, found);
     if (status == KAS_OK && *found)
         status = kas_work_read_row(store, stmt, out);
@@ -51,11 +63,11 @@ static kas_status find_claimable(kas_store *store, kas_work_kind kind, int64_t l
     return status;
 }
 
-static kas_status claim(kas_store *store, kas_work_kind kind, int64_t limit, const char *owner,
-                        double seconds, kas_work *out, bool *found)
+static kas_status claim(kas_store *store, const wanted *want, const char *owner, double seconds,
+                        kas_work *out, bool *found)
 {
     double now = kas_store_now();
-    KAS_TRY(find_claimable(store, kind, limit, now, out, found));
+    KAS_TRY(find_claimable(store, want, now, out, found));
     if (!*found)
         return KAS_OK;
     out->state = KAS_WORK_RUNNING;
@@ -68,20 +80,33 @@ static kas_status claim(kas_store *store, kas_work_kind kind, int64_t limit, con
                        "itddi", (int64_t)out->lease, owner, now + seconds, out->started, out->id);
 }
 
-kas_status kas_store_claim(kas_store *store, kas_work_kind kind, int64_t index_limit,
-                           const char *owner, double lease_seconds, kas_work *out, bool *found)
+static kas_status claim_in_transaction(kas_store *store, const wanted *want, const char *owner,
+                                       double seconds, kas_work *out, bool *found)
 {
     *out = (kas_work){0};
     *found = false;
     KAS_TRY(kas_sql_durable(store, true));
     KAS_TRY(kas_sql_begin(store));
-    kas_status status =
-        kas_sql_end(store, claim(store, kind, index_limit, owner, lease_seconds, out, found));
+    kas_status status = kas_sql_end(store, claim(store, want, owner, seconds, out, found));
     if (status != KAS_OK) {
         kas_work_clear(out);
         *found = false;
     }
     return status;
+}
+
+kas_status kas_store_claim(kas_store *store, kas_work_kind kind, int64_t index_limit,
+                           const char *owner, double lease_seconds, kas_work *out, bool *found)
+{
+    const wanted want = {.kind = kind, .limit = index_limit};
+    return claim_in_transaction(store, &want, owner, lease_seconds, out, found);
+}
+
+kas_status kas_store_claim_item(kas_store *store, int64_t id, const char *owner,
+                                double lease_seconds, kas_work *out, bool *found)
+{
+    const wanted want = {.id = id};
+    return claim_in_transaction(store, &want, owner, lease_seconds, out, found);
 }
 
 #define MINE " WHERE id = ? AND lease = ? AND state = 'running'"

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Several candidates at once in a worker give every loss of a search that trains one after the other, bit for bit,
+# on the CPU device and on the CUDA device (tests/cuda_sim); a GPU that dies under four costs nobody a result.
+set -eu
+kas=$(realpath "${KAS_GPU:-./kas-gpu}")
+sim=${KAS_CUDA_SIM:-$PWD/build/tests/libkas_cuda_sim.so}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "FAILED: $*"; exit 1; }
+
+"$kas" dataset make shapes -o "$work/s.h5" --train 48 --test 8 --size 8 --classes 4 >/dev/null
+search() { # study option...
+    local study=$1
+    shift
+    "$kas" search --net resnet20 --dataset "$work/s.h5" --study "$work/$study" --candidates 4 --epochs 2 --batch 8 \
+        --seed 1 --threads 1 --prune none "$@" >"$work/$study.out" 2>"$work/$study.err" || fail "$study: $(cat "$work/$study.err")"
+    for item in baseline 0 1 2 3 final final-baseline; do
+        echo "$item"
+        "$kas" log "$work/$study" "$item" --json | sed 's/, "seconds": [^}]*//'
+    done >"$work/$study.losses"
+}
+same() { # study study
+    cmp "$work/$1.losses" "$work/$2.losses" || { diff "$work/$1.losses" "$work/$2.losses" | head -n 6; fail "$2 has other losses than $1"; }
+}
+
+for pack in 1 2 4; do
+    search "cpu$pack" --device cpu --pack $pack
+    same cpu1 "cpu$pack"
+done
+[ "$(grep -c train_loss "$work/cpu1.losses")" = 14 ] || fail "7 items of 2 epochs expected: $(cat "$work/cpu1.losses")"
+grep -q 'up to 4 candidates at once' "$work/cpu4.err" || fail "the number of candidates at once is not told"
+rc=0
+"$kas" search --dataset "$work/s.h5" --pack 0 2>"$work/err" || rc=$?
+[ $rc = 2 ] || fail "--pack 0: exit code $rc"
+
+[ -f "$sim" ] || { echo "SKIPPED: $sim is not built (make test builds it)"; exit 77; }
+export KAS_CUDA_LIBS=$sim KAS_CUDA_PLANS=heuristic
+search cuda1 --device cuda --pack 1
+search cuda4 --device cuda --pack 4
+same cuda1 cuda4
+grep -q 'up to 4 candidates' "$work/cuda4.err" || fail "not packed: $(cat "$work/cuda4.err")"
+
+# Each of the 7 items captures three graphs: the GPU dies at the 19th, under both final trainings. A second worker
+# begins with the one that reported, alone, and both end with the same losses.
+KAS_SIM_FAIL=cuStreamBeginCapture_v2:19:700:sticky search dying --device cuda --pack 4
+grep -q 'a new one takes its place' "$work/dying.err" || fail "no GPU died: $(cat "$work/dying.err")"
+same cuda1 dying

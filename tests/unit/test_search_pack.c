@@ -1,0 +1,165 @@
+/* Several candidates at once in a worker: the same results, a fault costs the others a restart at
+ * most and marks the guilty one only, what must be measured alone is, memory is not given twice. */
+#include "search_done.h"
+
+enum { MANY = 8 };
+
+static void undisturbed(int items)
+{
+    assert_int_equal(times_noted("disturbed"), 0);
+    assert_true(times_noted("quiet") >= items);
+    assert_int_equal(times_noted("overcommitted"), 0);
+}
+
+static void same_results_in_any_pack(void **state)
+{
+    (void)state;
+    kas_search_options search = search_options(MANY);
+    static const int packs[] = {1, 2, 4};
+    kas_work *list[3];
+    int count[3], overlaps = 0;
+    for (int run = 0; run < 3; run++) {
+        pack = packs[run];
+        OK(supervise((plan){.what = {"long", "long", "ok", "long"}}, &search, 1, 30, "d"));
+        assert_done_once(MANY, true);
+        undisturbed(MANY);
+        list[run] = items(&count[run]);
+        assert_int_equal(count[run], count[0]);
+        OK(kas_remove_tree(study_dir));
+        unlink(notes);
+    }
+    for (int i = 0; i < count[0]; i++) {
+        overlaps += i > 0 && list[2][i].started < list[2][i - 1].ended;
+        assert_true(i == 0 || list[0][i].started >= list[0][i - 1].ended);
+        for (int run = 1; run < 3; run++) {
+            assert_string_equal(list[run][i].name, list[0][i].name);
+            assert_true(list[run][i].measured.accuracy == list[0][i].measured.accuracy);
+        }
+    }
+    assert_true(overlaps >= 4);
+    for (int run = 0; run < 3; run++)
+        kas_work_list_free(list[run], count[run]);
+}
+
+static void only_the_guilty_are_marked(void **state)
+{
+    (void)state;
+    kas_search_options search = search_options(12);
+    plan p = {.what = {"long", "abort-always", "long", "exit-always", "memory-always", "long",
+                       "lost-always", "nonsense-always", "killed-always", "long", "failed",
+                       "diverged"}};
+    static const kas_work_state expected[] = {
+        KAS_WORK_FINISHED,      KAS_WORK_CRASHED,  KAS_WORK_FINISHED,    KAS_WORK_FAILED,
+        KAS_WORK_OUT_OF_MEMORY, KAS_WORK_FINISHED, KAS_WORK_DEVICE_LOST, KAS_WORK_FAILED,
+        KAS_WORK_FAILED,        KAS_WORK_FINISHED, KAS_WORK_FAILED,      KAS_WORK_DIVERGED};
+    int count;
+    char line[64];
+    pack = 4;
+    OK(supervise(p, &search, 1, 30, "d"));
+    kas_work *list = items(&count);
+    for (int k = 0; k < 12; k++)
+        assert_string_equal(kas_work_state_name(state_of(list, count, KAS_WORK_CANDIDATE, k)),
+                            kas_work_state_name(expected[k]));
+    assert_int_equal(state_of(list, count, KAS_WORK_BASELINE, 0), KAS_WORK_FINISHED);
+    for (int k = 0; k < 12; k++)
+        for (int e = 0; e < EPOCHS; e++) { /* what a checkpoint holds is not done again */
+            snprintf(line, sizeof line, "epoch 1.%d.%d", k, e);
+            assert_true(times_noted(line) <= 1);
+        }
+    assert_int_equal(times_noted("begin 1.1"), 2); /* with others, then alone */
+    undisturbed(12);
+    kas_work_list_free(list, count);
+}
+
+static void a_silent_one(void **state)
+{
+    (void)state;
+    kas_search_options search = search_options(4);
+    int count;
+    pack = 3;
+    OK(supervise((plan){.what = {"ok", "hang-always", "long", "ok"}}, &search, 1, 1.5, "d"));
+    kas_work *list = items(&count);
+    assert_int_equal(state_of(list, count, KAS_WORK_CANDIDATE, 1), KAS_WORK_HUNG);
+    for (int k = 0; k < 4; k++)
+        if (k != 1)
+            assert_int_equal(state_of(list, count, KAS_WORK_CANDIDATE, k), KAS_WORK_FINISHED);
+    kas_work_list_free(list, count);
+}
+
+static void memory_is_given_once(void **state)
+{
+    (void)state;
+    kas_search_options search = search_options(6);
+    pack = 4;
+    OK(supervise((plan){.what = {"big", "big long", "ok", "big", "long", "big"}}, &search, 1, 30,
+                 "d"));
+    assert_done_once(6, true);
+    undisturbed(6);
+}
+
+static void killed_packed_worker(void **state)
+{
+    (void)state;
+    kas_search_options search = search_options(5);
+    pack = 4;
+    OK(supervise((plan){.what = {"long", "killed-once", "long", "ok", "long"}}, &search, 1, 30,
+                 "d"));
+    assert_done_once(5, false);
+}
+
+static void killed_packed_supervisor(void **state)
+{
+    (void)state;
+    kas_search_options search = search_options(6);
+    plan p = {.what = {"long", "long", "long", "long", "long", "long"}};
+    static const double moments[] = {0.1, 0.3, 0.2, 0.4};
+    int killed = 0;
+    pack = 3;
+    for (size_t i = 0; i < sizeof moments / sizeof *moments; i++) {
+        int status;
+        pid_t pid = start(p, &search, 1);
+        nap(moments[i]);
+        kill(pid, SIGKILL);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        killed += WIFSIGNALED(status);
+        assert_no_worker_lives();
+    }
+    assert_true(killed >= 3);
+    OK(supervise(p, &search, 1, 30, "d"));
+    assert_done_once(6, false);
+}
+
+static void interrupted_packed(void **state)
+{
+    (void)state;
+    kas_search_options search = search_options(6);
+    plan p = {.what = {"long", "long", "long", "long", "long", "long"}};
+    int status;
+    pack = 3;
+    pid_t pid = start(p, &search, 1);
+    nap(0.4);
+    kill(pid, SIGINT);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(WEXITSTATUS(status), KAS_INTERRUPTED);
+    OK(supervise(p, &search, 1, 30, "d"));
+    assert_done_once(6, true);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "worker") == 0)
+        return kas_worker_run(&fake);
+    kas_log_set_level(KAS_LOG_QUIET);
+    if (argc == 2)
+        cmocka_set_test_filter(argv[1]);
+    const struct CMUnitTest tests[] = {
+        TEST(same_results_in_any_pack),
+        TEST(only_the_guilty_are_marked),
+        TEST(a_silent_one),
+        TEST(memory_is_given_once),
+        TEST(killed_packed_worker),
+        TEST(killed_packed_supervisor),
+        TEST(interrupted_packed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
