@@ -60,7 +60,7 @@ static kas_status sample_one(kas_supervisor *s, int64_t have)
     KAS_TRY(status);
     next.kind = KAS_WORK_CANDIDATE;
     next.index = s->sampled++;
-    bool added = false;
+    bool added;
     if (next.index >= have)
         status = kas_store_add(s->store, &next, &added);
     for (int i = 0; i < s->count && status == KAS_OK; i++)
@@ -70,8 +70,9 @@ static kas_status sample_one(kas_supervisor *s, int64_t have)
                               "%s: candidate %lld is %s in the study, but this kas-gpu samples %s; "
                               "go on with the version that began the study",
                               s->options->study, (long long)next.index, s->list[i].name, next.name);
+    const bool news = next.index >= have; /* added here, or by another supervisor meanwhile */
     kas_work_clear(&next);
-    if (status == KAS_OK && added)
+    if (status == KAS_OK && news)
         status = kas_supervisor_refresh(s);
     return status;
 }
