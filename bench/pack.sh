@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Several candidates at once against one after the other: the same search with --pack 1 and --pack N, in turns.
+#
+#   bench/pack.sh DATASET.h5 [PACK [TURNS [search option...]]]
+#   bench/pack.sh cifar10.h5 8 3 --device cuda                          8 ResNet-20 candidates at batch 128, on a GPU
+#   bench/pack.sh shapes.h5 2 1 --device cpu --batch 16 --epochs 1      small sizes, on the CPU
+#
+# One JSON object a line for each search: its seconds, and whether its losses are those of the first. Kernels are compiled
+# by a search of its own beforehand, so that compiling is in no figure.
+set -eu
+dataset=$1 pack=${2:-8} turns=${3:-3}
+shift $(($# < 3 ? $# : 3))
+kas=$(realpath "${KAS_GPU:-./kas-gpu}")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+search() { # study pack option...
+    local study=$1 n=$2
+    shift 2
+    "$kas" search --net resnet20 --dataset "$dataset" --study "$work/$study" --candidates 8 --epochs 3 --batch 128 \
+        --prune none --pack "$n" --quiet "$@" >/dev/null 2>"$work/err" || { cat "$work/err" >&2; exit 1; }
+    for item in baseline 0 1 2 3 4 5 6 7 final final-baseline; do
+        "$kas" log "$work/$study" "$item" --json 2>/dev/null | sed 's/, "seconds": [^}]*//'
+    done >"$work/$study.losses"
+}
+search warm 1 "$@"
+for turn in $(seq "$turns"); do
+    for n in 1 "$pack"; do
+        start=$(date +%s.%N)
+        search "$turn.$n" "$n" "$@"
+        seconds=$(echo "$(date +%s.%N) - $start" | bc)
+        same=$(cmp -s "$work/warm.losses" "$work/$turn.$n.losses" && echo true || echo false)
+        echo "{\"schema_version\": 1, \"bench\": \"pack\", \"version\": \"$("$kas" --version | head -n 1)\", \"turn\": $turn, \"pack\": $n, \"seconds\": $seconds, \"same_losses\": $same}"
+    done
+done
