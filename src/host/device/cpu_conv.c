@@ -9,23 +9,30 @@ struct kas_conv {
     kas_device *device;
     kas_conv_desc desc;
     kas_dnnl_pass *library[3]; /* by pass; NULL: our loops */
+    kas_wide_conv wide;        /* float16 with oneDNN */
     kas_loop_conv loops;
     float *wt; /* scratch of our loops */
 };
 
 static kas_status create_passes(kas_cpu *cpu, kas_conv *conv)
 {
-    bool loops = false;
+    bool loops = false, wide = false;
+    kas_conv_desc desc = conv->desc;
+    if (desc.number == KAS_F16)
+        desc.number =
+            KAS_F32; /* oneDNN's reorders of float16 are a hundred times slower than ours */
     for (int pass = 0; pass < 3; pass++) {
         kas_status status = KAS_UNSUPPORTED;
         if (cpu->use_library)
-            status =
-                kas_dnnl_pass_create(cpu, &conv->desc, (kas_conv_pass)pass, &conv->library[pass]);
+            status = kas_dnnl_pass_create(cpu, &desc, (kas_conv_pass)pass, &conv->library[pass]);
+        wide = wide || (status == KAS_OK && desc.number != conv->desc.number);
         if (status == KAS_UNSUPPORTED)
             loops = true;
         else if (status != KAS_OK)
             return status;
     }
+    if (wide)
+        KAS_TRY(kas_wide_conv_create(cpu, &conv->desc, &conv->wide));
     if (!loops)
         return KAS_OK;
     const kas_conv_desc *d = &conv->desc;
@@ -56,6 +63,7 @@ void kas_cpu_conv_free(kas_conv *conv)
 {
     for (int pass = 0; pass < 3; pass++)
         kas_dnnl_pass_free(conv->library[pass]);
+    kas_wide_conv_free((kas_cpu *)conv->device, &conv->wide);
     kas_mem_free(conv->device, conv->wt);
     free(conv);
 }
@@ -63,6 +71,8 @@ void kas_cpu_conv_free(kas_conv *conv)
 kas_status kas_cpu_conv_run(kas_conv *conv, kas_conv_pass pass, void *x, void *w, void *y)
 {
     kas_cpu *cpu = (kas_cpu *)conv->device;
+    if (conv->library[pass] && conv->wide.widen)
+        return kas_wide_conv_run(cpu, &conv->wide, &conv->desc, conv->library[pass], pass, x, w, y);
     if (conv->library[pass])
         return kas_dnnl_pass_run(cpu, conv->library[pass], x, w, y);
     kas_loop_conv_run(cpu, &conv->loops, &conv->desc, pass, x, w, conv->wt, y);

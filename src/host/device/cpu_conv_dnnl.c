@@ -1,7 +1,7 @@
 /* Convolution passes by oneDNN.
  *
- * Activations of 16 bits are worked on as they are where oneDNN has code for them (bf16, on CPUs
- * with instructions for it), else as float32, into which its reorders turn them and back.
+ * bf16 is worked on as it is where the CPU has instructions for it, else as float32, into which
+ * oneDNN's reorders turn it and back; float16 comes as float32 (cpu_conv_wide.c).
  *
  * Activations stay channels-last as they lie; a padded pitch, or a layout that the implementation
  * wants instead, goes through a reorder of oneDNN's into memory kept with the pass.  Weights are
@@ -85,8 +85,7 @@ static kas_status describe_pixels(dnnl_memory_desc_t *desc, dnnl_data_type_t typ
 
 static kas_status describe_user(const kas_conv_desc *d, kas_conv_pass pass, port port[PORTS])
 {
-    static const dnnl_data_type_t types[KAS_NUMBERS] = {dnnl_f32, dnnl_bf16, dnnl_f16};
-    const dnnl_data_type_t type = types[d->number];
+    const dnnl_data_type_t type = d->number == KAS_BF16 ? dnnl_bf16 : dnnl_f32;
     const dnnl_data_type_t type_w = pass == KAS_CONV_BACKWARD_WEIGHTS ? dnnl_f32 : type;
     const int in = d->c_in / d->groups, out = d->c_out / d->groups;
     KAS_TRY(describe_pixels(&port[PORT_X].user_desc, type, d->n, d->c_in, d->h, d->w, d->x_pitch));

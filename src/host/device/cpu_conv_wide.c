@@ -1,0 +1,74 @@
+/* float16 for a library that has no code for it: tensors are turned into float32 and back. */
+#include "host/device/cpu_conv.h"
+
+#include "device_code/prelude.h"
+#include "device_code/args.h"
+
+/* Rows of numbers of one tensor: pixels, or output channels of the weights. */
+typedef struct rows {
+    int rows, c, pitch;
+} rows;
+
+static rows rows_of(const kas_conv_desc *d, int tensor)
+{
+    const int taps = d->kernel_h * d->kernel_w, dense = taps * (d->c_in / d->groups);
+    if (tensor == KAS_WIDE_X)
+        return (rows){d->n * d->h * d->w, d->c_in, d->x_pitch};
+    if (tensor == KAS_WIDE_W)
+        return (rows){d->c_out, dense, dense};
+    return (rows){d->n * kas_conv_out_h(d) * kas_conv_out_w(d), d->c_out, d->y_pitch};
+}
+
+kas_status kas_wide_conv_create(kas_cpu *cpu, const kas_conv_desc *desc, kas_wide_conv *out)
+{
+    kas_module *module;
+    KAS_TRY(kas_module_builtin(&cpu->base, desc->number, &module));
+    KAS_TRY(kas_module_function(module, "kas_dev_widen", &out->widen));
+    KAS_TRY(kas_module_function(module, "kas_dev_narrow", &out->narrow));
+    for (int i = 0; i < KAS_WIDE_TENSORS; i++) {
+        const rows r = rows_of(desc, i);
+        const size_t bytes = sizeof(float) * (size_t)r.rows * (size_t)r.pitch;
+        KAS_TRY(kas_mem_alloc(&cpu->base, bytes, (void **)&out->tensor[i]));
+    }
+    return KAS_OK;
+}
+
+void kas_wide_conv_free(kas_cpu *cpu, kas_wide_conv *wide)
+{
+    for (int i = 0; i < KAS_WIDE_TENSORS; i++)
+        kas_mem_free(&cpu->base, wide->tensor[i]);
+}
+
+static void cast(const kas_cpu *cpu, const kas_wide_conv *wide, const kas_conv_desc *desc,
+                 int tensor, void *real, const kas_function *function)
+{
+    const rows r = rows_of(desc, tensor);
+    const kas_cast_args args = {.real = real,
+                                .value = wide->tensor[tensor],
+                                .rows = r.rows,
+                                .c = r.c,
+                                .pitch_real = r.pitch,
+                                .pitch_value = r.pitch,
+                                .rows_per_block = r.c < 4096 ? 4096 / r.c : 1};
+    const unsigned blocks = (unsigned)((r.rows + args.rows_per_block - 1) / args.rows_per_block);
+    kas_cpu_launch(cpu, function, (unsigned[3]){blocks, 1, 1}, &args);
+}
+
+kas_status kas_wide_conv_run(kas_cpu *cpu, const kas_wide_conv *wide, const kas_conv_desc *desc,
+                             kas_dnnl_pass *library, kas_conv_pass pass, void *x, void *w, void *y)
+{
+    void *const real[KAS_WIDE_TENSORS] = {x, w, y};
+    const int output = pass == KAS_CONV_FORWARD         ? KAS_WIDE_Y
+                       : pass == KAS_CONV_BACKWARD_DATA ? KAS_WIDE_X
+                                                        : KAS_WIDE_W;
+    for (int i = 0; i < KAS_WIDE_TENSORS; i++)
+        if (i != output)
+            cast(cpu, wide, desc, i, real[i], wide->widen);
+    /* gradients of weights are float32 anyway */
+    void *own_w = output == KAS_WIDE_W ? w : wide->tensor[KAS_WIDE_W];
+    KAS_TRY(
+        kas_dnnl_pass_run(cpu, library, wide->tensor[KAS_WIDE_X], own_w, wide->tensor[KAS_WIDE_Y]));
+    if (output != KAS_WIDE_W)
+        cast(cpu, wide, desc, output, real[output], wide->narrow);
+    return KAS_OK;
+}
