@@ -17,7 +17,9 @@ search() { # study [VARIABLE=value...]
 
 search good || fail "exit code $?: $(cat "$dir/good.err")"
 "$kas" log "$dir/good" >"$dir/good.log"
-[ "$(grep -c '^candidate.* finished' "$dir/good.log")" = 3 ] || fail "3 candidates finished expected: $(cat "$dir/good.log")"
+# Which kernels are drawn, and what the screening says of them, is not this test's: all get an end, most finish.
+[ "$(grep -cE '^candidate.* (finished|screened)' "$dir/good.log")" = 3 ] || fail "the end of 3 candidates expected: $(cat "$dir/good.log")"
+[ "$(grep -c '^candidate.* finished' "$dir/good.log")" -ge 2 ] || fail "2 finished candidates expected: $(cat "$dir/good.log")"
 grep -q 'on cuda:0' "$dir/good.err" || fail "the GPUs are not named: $(cat "$dir/good.err")"
 
 # The plans of the libraries are the study's: a worker that begins later takes what is written there.
@@ -39,6 +41,6 @@ finished=$(grep -c ' finished' "$dir/bad.log" || true)
 [ "$(grep -cE '^(baseline|candidate)' "$dir/bad.log")" = 4 ] || fail "baseline and 3 candidates expected: $(cat "$dir/bad.log")"
 # A worker that is about to end gets no more work: no item ends as anything else.
 [ "$(grep -cE '^(baseline|candidate)' "$dir/bad.log")" = \
-    "$(grep -cE '^(baseline|candidate).* (finished|device-lost)' "$dir/bad.log")" ] || fail "$(cat "$dir/bad.log")"
+    "$(grep -cE '^(baseline|candidate).* (finished|screened|device-lost)' "$dir/bad.log")" ] || fail "$(cat "$dir/bad.log")"
 grep -q 'illegal memory access' "$dir/bad.err" || fail "the cause is not told: $(cat "$dir/bad.err")"
 echo "$finished items finished, $lost lost their GPU"
