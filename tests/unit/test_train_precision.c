@@ -52,6 +52,10 @@ static void check_small(pair *p, const char *name, double most)
     assert_int_equal(kas_ref_net_step(p->ref, p->n, p->images64, p->labels, 0.1, &loss, logits64),
                      KAS_OK);
     kas_plan *plan = record(p, KAS_TAPE_TRAIN);
+    /* As it is after a few steps: libraries write gradients of weights in float16, where 65536
+     * times those of so few images may be infinite. */
+    if (the_precision == KAS_PRECISION_FP16)
+        assert_int_equal(kas_model_set_scale(p->model, (kas_loss_scale){.scale = 1024}), KAS_OK);
     assert_int_equal(kas_model_set_metrics(p->model, &zero), KAS_OK);
     assert_int_equal(kas_model_set_batch(p->model, KAS_TAPE_TRAIN, p->images, p->labels), KAS_OK);
     assert_int_equal(kas_plan_run(plan), KAS_OK);
