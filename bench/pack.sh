@@ -8,6 +8,10 @@
 # One JSON object a line for each search: its seconds, and whether its losses are those of the first. Kernels are compiled
 # by a search of its own beforehand, so that compiling is in no figure.
 set -eu
+if [ $# = 0 ]; then
+    sed -n '2,6s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+fi
 dataset=$1 pack=${2:-8} turns=${3:-3}
 shift $(($# < 3 ? $# : 3))
 kas=$(realpath "${KAS_GPU:-./kas-gpu}")
@@ -27,7 +31,7 @@ for turn in $(seq "$turns"); do
     for n in 1 "$pack"; do
         start=$(date +%s.%N)
         search "$turn.$n" "$n" "$@"
-        seconds=$(echo "$(date +%s.%N) - $start" | bc)
+        seconds=$(awk -v a="$start" -v b="$(date +%s.%N)" 'BEGIN { printf "%.3f", b - a }')
         same=$(cmp -s "$work/warm.losses" "$work/$turn.$n.losses" && echo true || echo false)
         echo "{\"schema_version\": 1, \"bench\": \"pack\", \"version\": \"$("$kas" --version | head -n 1)\", \"turn\": $turn, \"pack\": $n, \"seconds\": $seconds, \"same_losses\": $same}"
     done

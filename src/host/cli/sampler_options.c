@@ -21,13 +21,16 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     return 0;
 }
 
-/* "Most branches at once (default 3)" */
+/* "Most branches at once (default 3)"; of a list that is empty by default the help says what that means. */
 static void write_help(const kas_field *field, const kas_sample_options *usual, char *out,
                        size_t size)
 {
     kas_buf value = {0};
     kas_field_print(field, usual, &value);
-    snprintf(out, size, "%s (default %s)", field->help, value.size ? value.data : "all");
+    if (value.size)
+        snprintf(out, size, "%s (default %s)", field->help, value.data);
+    else
+        snprintf(out, size, "%s", field->help);
     kas_buf_free(&value);
 }
 

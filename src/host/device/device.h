@@ -49,7 +49,7 @@ const char *kas_number_name(kas_number number); /* "fp32", "bf16", "fp16" */
 
 typedef struct kas_device_info {
     kas_device_kind kind;
-    char name[128]; /* "Intel(R) Xeon(R) ...", "NVIDIA H200" */
+    char name[128]; /* "Intel(R) Xeon(R) ...", "NVIDIA H100 80GB HBM3" */
     char arch[32];  /* what kernels are compiled for: "cpu" or "sm_90" */
     int ordinal;    /* CUDA device number; 0 */
     int threads;    /* CPU: threads used */
