@@ -31,7 +31,8 @@ static const struct argp_option option_list[] = {
     {"precision", KEY_PRECISION, "P", 0, "step, models: fp32 (default), tf32, bf16 or fp16", 0},
     {"passes", KEY_PASSES, NULL, 0, "step: list every pass over memory with its bytes", 0},
     {"dry-run", KEY_DRY_RUN, NULL, 0,
-     "step: print what --passes lists and measure nothing: on no device, for a batch of any size", 0},
+     "step: print what --passes lists and measure nothing: on no device, for a batch of any size",
+     0},
     {"dataset", 'd', "F.h5", 0, "data: measure this file (default: files made for it)", 0},
     {"device", 'D', "D", 0, "auto (default), cpu, cuda, cuda:N", 0},
     {0}};
