@@ -33,14 +33,17 @@ static kas_status measure_rounding(kas_agree_bench *b, const kas_agree_options *
     return KAS_OK;
 }
 
-static kas_agree_verdict judge(const kas_gap *gap, double tolerance, const rounding *r)
+static kas_agree_verdict judge(const kas_gap *gap, double tolerance, double margin,
+                               const rounding *r)
 {
     if (kas_gap_worst(gap) <= tolerance)
         return KAS_AGREE_OK;
-    if (gap->broken || !(kas_gap_worst(gap) <= KAS_AGREE_MARGIN * r->worst) ||
-        !(kas_gap_rms(gap) <= KAS_AGREE_MARGIN * r->rms))
+    if (gap->broken || !(kas_gap_worst(gap) <= margin * r->worst) ||
+        !(kas_gap_rms(gap) <= margin * r->rms))
         return KAS_AGREE_FAILED;
-    return r->worst <= KAS_AGREE_TELLING ? KAS_AGREE_ILL_CONDITIONED : KAS_AGREE_UNDECIDED;
+    if (r->worst > KAS_AGREE_TELLING)
+        return KAS_AGREE_UNDECIDED;
+    return kas_gap_worst(gap) <= KAS_AGREE_MOST ? KAS_AGREE_ILL_CONDITIONED : KAS_AGREE_FAILED;
 }
 
 static bool within_tolerance(const kas_agree_bench *b, const kas_gap *gap, int tensors)
@@ -56,6 +59,8 @@ static kas_status explain(kas_agree_bench *b, const kas_agree_options *o, const 
                           int tensors, kas_agreement *r)
 {
     kas_status status = KAS_OK;
+    const double margin =
+        b->program->number == KAS_F32 ? KAS_AGREE_MARGIN : KAS_AGREE_MARGIN_16_BIT;
     kas_gap *scratch = calloc((size_t)tensors, sizeof *scratch);
     rounding *moved = calloc((size_t)tensors, sizeof *moved);
     if (!scratch || !moved)
@@ -63,7 +68,7 @@ static kas_status explain(kas_agree_bench *b, const kas_agree_options *o, const 
     if (status == KAS_OK)
         status = measure_rounding(b, o, tensors, scratch, moved);
     for (int i = 0; i < tensors && status == KAS_OK; i++) {
-        const kas_agree_verdict verdict = judge(&gap[i], tolerance_of(b, i), &moved[i]);
+        const kas_agree_verdict verdict = judge(&gap[i], tolerance_of(b, i), margin, &moved[i]);
         r->verdict = verdict > r->verdict ? verdict : r->verdict;
         if (verdict != KAS_AGREE_OK)
             r->rounding = fmax(r->rounding, moved[i].worst);
@@ -107,9 +112,7 @@ static kas_agreement together(const kas_agreement *a, const kas_agreement *b)
 {
     if (a->verdict == KAS_AGREE_OK || b->verdict == KAS_AGREE_OK)
         return a->verdict == KAS_AGREE_OK ? *a : *b;
-    if (a->verdict == KAS_AGREE_FAILED || b->verdict == KAS_AGREE_FAILED)
-        return a->verdict == KAS_AGREE_FAILED ? *a : *b;
-    return a->verdict == KAS_AGREE_ILL_CONDITIONED ? *a : *b;
+    return a->verdict >= b->verdict ? *a : *b;
 }
 
 static kas_status compare_all(kas_agree_bench *b, const kas_agree_options *o, kas_agreement *r)

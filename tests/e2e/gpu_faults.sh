@@ -12,7 +12,7 @@ search() { # study KAS_SIM_FAIL options...
     local study=$1 fault=$2
     shift 2
     KAS_SIM_FAIL=$fault "$kas" search --net resnet20 --dataset "$dir/s.h5" --study "$dir/$study" --candidates 2 \
-        --epochs 1 --batch 8 --seed 1 --device cuda --workers 1 "$@" >"$dir/$study.out" 2>"$dir/$study.err" || true
+        --epochs 1 --batch 8 --seed 1 --device cuda --workers 1 --pack 1 "$@" >"$dir/$study.out" 2>"$dir/$study.err" || true
     "$kas" log "$dir/$study" >"$dir/$study.log"
 }
 
@@ -20,7 +20,9 @@ search() { # study KAS_SIM_FAIL options...
 search hung cuGraphLaunch:40:0:hang --hang-timeout 12
 grep -qE '^candidate.* hung +no progress for 12 s' "$dir/hung.log" || fail "no hang: $(cat "$dir/hung.log" "$dir/hung.err")"
 [ "$(grep -cE '^(baseline|candidate).* (finished|hung)' "$dir/hung.log")" = 3 ] || fail "other states: $(cat "$dir/hung.log")"
-if pgrep -f "$dir/hung" >/dev/null; then fail "a worker that hung was left behind"; fi
+for process in /proc/[0-9]*/cmdline; do
+    if tr '\0' ' ' 2>/dev/null <"$process" | grep -qF -e "--study $dir/hung"; then fail "a process was left behind: $process"; fi
+done
 
 # One allocation of the first candidate fails; the worker goes on with the second.
 search memory cuMemAlloc_v2:30:2:once

@@ -262,7 +262,7 @@ static double shared_bytes(const kas_program *p, const kas_buffer *b, kas_number
         return pixels * t->c_out;
     case KAS_ROLE_WEIGHT:
     case KAS_ROLE_DWEIGHT:
-        return sizeof(float) * (double)p->weight[b->index].elements;
+        return (double)kas_number_size(b->number) * (double)p->weight[b->index].elements;
     default:
         return 0;
     }
