@@ -3,8 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "jit/compile.h"
 #include "host/core/clock.h"
+#include "host/core/thread.h"
+#include "jit/compile.h"
 
 enum { MAX_THREADS = 256, MESSAGE_SIZE = 2048 };
 
@@ -68,7 +69,7 @@ kas_status kas_compile_all(kas_compiler *compiler, const char *const *text, int 
     const int wanted = threads < count ? threads : count;
     /* Without a thread the caller does its share too. */
     while (started < wanted - 1 && started < MAX_THREADS &&
-           pthread_create(&thread[started], NULL, work, &q) == 0)
+           kas_thread_create(&thread[started], work, &q))
         started++;
     work(&q);
     for (int i = 0; i < started; i++)

@@ -1,17 +1,16 @@
 #include "host/search/crew.h"
 
-#include <errno.h>
 #include <time.h>
 
-/* Waits for a change, and once a second shows the supervisor that it only waits. */
+/* Waits for a change, and once a second shows the supervisor that it only waits: also when changes
+ * that concern others wake it more often. */
 static void wait_for_change(kas_worker *worker)
 {
     kas_crew *crew = worker->crew;
     struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec++;
-    if (pthread_cond_timedwait(&crew->changed, &crew->lock, &until) != ETIMEDOUT)
-        return;
+    pthread_cond_clockwait(&crew->changed, &crew->lock, CLOCK_MONOTONIC, &until);
     pthread_mutex_unlock(&crew->lock);
     kas_lane_wait(worker);
     pthread_mutex_lock(&crew->lock);

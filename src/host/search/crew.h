@@ -6,7 +6,8 @@
  *     crew.c     what lanes share: the device for one alone, and its memory
  *
  * The main thread reads all messages.  Everything below `lock` is guarded by it; `changed` is
- * signalled whenever any of it changes. */
+ * signalled whenever any of it changes.  Nobody writes to the supervisor under `lock`: the pipe may
+ * be full until the supervisor reads, and it may first want the main thread to read. */
 #ifndef KAS_SEARCH_CREW_H
 #define KAS_SEARCH_CREW_H
 
@@ -17,7 +18,8 @@
 #include "host/search/worker.h"
 
 typedef struct kas_crew {
-    kas_channel channel; /* read by the main thread; written under `lock` */
+    kas_channel channel; /* read by the main thread; written under `sending` */
+    pthread_mutex_t sending;
     const kas_evaluator *evaluator;
     void *state; /* the evaluator's, of the whole worker */
     int lanes;
@@ -60,7 +62,7 @@ void kas_crew_yield(kas_worker *worker);
 
 /* lane.c: the thread. */
 void *kas_lane_run(void *worker);
-/* Says that the lane is alive while it waits; called without the lock. */
+/* Says that the lane is alive while it waits, at most once a second; called without the lock. */
 void kas_lane_wait(kas_worker *worker);
 
 #endif

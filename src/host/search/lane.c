@@ -17,9 +17,14 @@ static void tell(kas_worker *worker, cJSON *message)
 {
     kas_crew *crew = worker->crew;
     kas_message_number(message, "id", (double)worker->id);
+    pthread_mutex_lock(&crew->sending);
+    const bool sent = kas_channel_send(&crew->channel, message) == KAS_OK;
+    pthread_mutex_unlock(&crew->sending);
+    if (sent)
+        return;
     pthread_mutex_lock(&crew->lock);
-    if (kas_channel_send(&crew->channel, message) != KAS_OK)
-        crew->lost = worker->stop = true;
+    crew->lost = worker->stop = true;
+    pthread_cond_broadcast(&crew->changed);
     pthread_mutex_unlock(&crew->lock);
 }
 
@@ -60,8 +65,11 @@ static void tell_progress(kas_worker *worker, const char *phase, double step, do
 
 void kas_lane_wait(kas_worker *worker)
 {
-    if (worker->work)
-        tell_progress(worker, "waiting", 0, 1, NAN);
+    const double now = kas_monotonic();
+    if (!worker->work || now - worker->last_progress < 1)
+        return;
+    worker->last_progress = now;
+    tell_progress(worker, "waiting", 0, 1, NAN);
 }
 
 kas_verdict kas_worker_progress(kas_worker *worker, const char *phase, uint64_t step,

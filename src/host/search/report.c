@@ -276,8 +276,9 @@ static kas_status hear_result(kas_supervisor *s, kas_slot *slot, kas_lane *lane,
         return release(s, slot, lane, false);
     if (!kas_work_ended(state))
         return kas_fail(KAS_BAD_INPUT, "result: state \"%s\"", kas_work_state_name(state));
-    if (state == KAS_WORK_DEVICE_LOST || state == KAS_WORK_OUT_OF_MEMORY)
-        if (lane->shared) { /* was it a neighbour? */
+    if (state == KAS_WORK_DEVICE_LOST || state == KAS_WORK_OUT_OF_MEMORY ||
+        state == KAS_WORK_FAILED)
+        if (lane->shared) { /* was it a neighbour, or what all of them together took? */
             const bool first = !slot->ending;
             slot->ending |= state == KAS_WORK_DEVICE_LOST;
             return first ? retry_alone(s, slot, lane, false) : release(s, slot, lane, false);

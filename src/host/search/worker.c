@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "host/core/log.h"
+#include "host/core/thread.h"
 #include "host/search/crew.h"
 
 static void ignore_signal(int number)
@@ -46,7 +47,7 @@ static kas_status start_lanes(kas_crew *crew, int lanes)
         kas_worker *lane = &crew->lane[i];
         lane->crew = crew;
         lane->number = i;
-        lane->running = pthread_create(&lane->thread, NULL, kas_lane_run, lane) == 0;
+        lane->running = kas_thread_create(&lane->thread, kas_lane_run, lane);
         if (!lane->running)
             return kas_fail(KAS_FAILURE, "a worker: no thread for item %d of %d", i + 1,
                             crew->lanes);
@@ -163,6 +164,7 @@ kas_status kas_worker_run(const kas_evaluator *evaluator)
 {
     kas_crew crew = {.channel = {.in = 0, .out = KAS_WORKER_REPLY_FD},
                      .evaluator = evaluator,
+                     .sending = PTHREAD_MUTEX_INITIALIZER,
                      .lock = PTHREAD_MUTEX_INITIALIZER,
                      .changed = PTHREAD_COND_INITIALIZER};
     kas_status status = KAS_OK;

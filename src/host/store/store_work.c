@@ -189,7 +189,10 @@ kas_status kas_store_release(kas_store *store, int64_t id, int lease, bool died,
 
 static kas_status requeue(kas_store *store, int64_t id)
 {
-    KAS_TRY(kas_sql_run(store, NULL, "DELETE FROM epoch WHERE work = ?", "i", id));
+    KAS_TRY(kas_sql_run(store, NULL,
+                        "DELETE FROM epoch WHERE work IN"
+                        " (SELECT id FROM work WHERE id = ? AND state != 'running')",
+                        "i", id));
     return kas_sql_run(store, NULL,
                        "UPDATE work SET state = 'queued', reason = '', owner = '', deaths = 0,"
                        " started = NULL, ended = NULL WHERE id = ? AND state != 'running'",

@@ -1,0 +1,16 @@
+/* Threads whose stacks have one size everywhere.
+ *
+ * glibc takes a thread's stack from `ulimit -s`, and 2 MiB where that is unlimited, as it is under
+ * many batch systems: too little for compilers that are libraries (NVRTC), which recurse. */
+#ifndef KAS_CORE_THREAD_H
+#define KAS_CORE_THREAD_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+enum { KAS_THREAD_STACK = 16 << 20 }; /* bytes; only what is touched takes memory */
+
+/* false when there is no thread to be had. */
+bool kas_thread_create(pthread_t *thread, void *(*run)(void *), void *context);
+
+#endif
