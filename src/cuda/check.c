@@ -66,6 +66,11 @@ static kas_status after_library_failure(kas_cuda *cuda, kas_status status)
     return is_sticky(result) ? lose(cuda) : status;
 }
 
+bool kas_cuda_is_refusal(const kas_cuda *cuda, kas_status status)
+{
+    return status == KAS_UNSUPPORTED || (status == KAS_DEVICE && !cuda->lost);
+}
+
 kas_status kas_cuda_check_lt(kas_cuda *cuda, cublasStatus_t result, const char *statement,
                              const char *file, int line)
 {

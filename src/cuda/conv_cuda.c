@@ -117,7 +117,9 @@ kas_status kas_cuda_conv_add_bias(kas_conv *conv)
             continue;
         const kas_status status =
             kas_matmul_create(cuda, &conv->desc, (kas_conv_pass)pass, true, &conv->biased[pass]);
-        if (status != KAS_UNSUPPORTED)
+        if (kas_cuda_is_refusal(cuda, status))
+            kas_debug("no bias beside the products of pass %d: %s", pass, kas_error());
+        else
             KAS_TRY(status);
     }
     return KAS_OK;

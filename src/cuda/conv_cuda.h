@@ -6,8 +6,9 @@
  *     direct   our own kernels (src/device_code/conv.kc), for what both refuse
  *
  * float32 means float32 products (TF32 only where the convolution allows it), so that the device
- * agrees with the reference; the algorithm is the first of the library's own ranking that is
- * deterministic, so that the same GPU and library give the same bits in every run. */
+ * agrees with the reference; only deterministic algorithms are taken, and the choice among them is
+ * timed once and kept (tuning.h), so that the same GPU and library give the same bits in every
+ * run. */
 #ifndef KAS_CUDA_CONV_CUDA_H
 #define KAS_CUDA_CONV_CUDA_H
 

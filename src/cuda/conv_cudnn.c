@@ -87,24 +87,17 @@ static kas_status run(kas_cuda *cuda, const void *self, void *x, void *w, void *
 static kas_status choose(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass,
                          kas_cudnn_conv *c)
 {
-    char library[64];
-    kas_buf problem = {0};
-    snprintf(library, sizeof library, "cuDNN %s", cuda->dnn->library.version);
-    kas_tuned_problem(desc, pass, &problem);
-    kas_tuned tuned = {.library = library,
-                       .problem = kas_buf_text(&problem),
-                       .self = c,
-                       .list = list,
-                       .take = take,
-                       .write = write_choice,
-                       .read = read_choice,
-                       .run = run};
-    kas_tuned_bytes(desc, tuned.bytes);
-    kas_status status = kas_buf_status(&problem);
-    if (status == KAS_OK)
-        status = kas_tune(cuda, &tuned);
-    kas_buf_free(&problem);
-    return status;
+    char library[96];
+    snprintf(library, sizeof library, "cuDNN %s, cuBLASLt %s", cuda->dnn->library.version,
+             cuda->lt ? cuda->lt->library.version : "none"); /* some engines call it */
+    const kas_tuned tuned = {.library = library,
+                             .self = c,
+                             .list = list,
+                             .take = take,
+                             .write = write_choice,
+                             .read = read_choice,
+                             .run = run};
+    return kas_tune_conv(cuda, desc, pass, false, &tuned);
 }
 
 static kas_status prepare_widen(kas_cuda *cuda, const kas_conv_desc *desc, kas_cudnn_conv *c)

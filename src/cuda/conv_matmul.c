@@ -35,7 +35,7 @@ typedef struct matrix {
 
 struct kas_matmul {
     kas_conv_pass pass;
-    bool bias;
+    bool bias, narrow; /* narrow: the result has 16 bits */
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t a, b, d;
     cublasLtMatmulAlgo_t algo;
@@ -97,6 +97,7 @@ static kas_status describe(kas_cuda *cuda, const kas_conv_desc *c, kas_matmul *m
                                                         sizeof trans_a)));
     KAS_TRY(KAS_LT(cuda, cublasLtMatmulDescSetAttribute(matmul->desc, KAS_LT_DESC_TRANSB, &trans_b,
                                                         sizeof trans_b)));
+    matmul->narrow = d.type != KAS_CUDA_R_32F;
     if (matmul->bias)
         KAS_TRY(describe_bias(cuda, c, matmul));
     KAS_TRY(make_layout(cuda, a, c->groups, &matmul->a));
@@ -104,7 +105,17 @@ static kas_status describe(kas_cuda *cuda, const kas_conv_desc *c, kas_matmul *m
     return make_layout(cuda, d, c->groups, &matmul->d);
 }
 
-static kas_status set_preference(kas_cuda *cuda, cublasLtMatmulPreference_t preference)
+/* Otherwise the library may add the parts of a sum, computed side by side, in the result's type. */
+static kas_status add_parts_in_float32(kas_cuda *cuda, cublasLtMatmulPreference_t preference)
+{
+    const uint32_t schemes = KAS_LT_REDUCTION_IN_COMPUTE_TYPE;
+    return KAS_LT(cuda, cublasLtMatmulPreferenceSetAttribute(preference,
+                                                             KAS_LT_PREFERENCE_REDUCTION_SCHEMES,
+                                                             &schemes, sizeof schemes));
+}
+
+static kas_status set_preference(kas_cuda *cuda, const kas_matmul *matmul,
+                                 cublasLtMatmulPreference_t preference)
 {
     static const cublasLtMatmulPreferenceAttributes_t of_matrix[] = {
         KAS_LT_PREFERENCE_ALIGNMENT_A, KAS_LT_PREFERENCE_ALIGNMENT_B, KAS_LT_PREFERENCE_ALIGNMENT_C,
@@ -117,7 +128,7 @@ static kas_status set_preference(kas_cuda *cuda, cublasLtMatmulPreference_t pref
     for (int i = 0; i < 4; i++) /* the default, 256 bytes, is more than our pointers keep */
         KAS_TRY(KAS_LT(cuda, cublasLtMatmulPreferenceSetAttribute(preference, of_matrix[i],
                                                                   &alignment, sizeof alignment)));
-    return KAS_OK;
+    return matmul->narrow ? add_parts_in_float32(cuda, preference) : KAS_OK;
 }
 
 /* ---- the algorithm: cuBLASLt's ranking, a choice among it, and the choice as text --------------
@@ -131,7 +142,7 @@ static kas_status list(kas_cuda *cuda, void *self, int *count)
     *count = 0;
     memset(m->candidate, 0, sizeof m->candidate);
     KAS_TRY(KAS_LT(cuda, cublasLtMatmulPreferenceCreate(&preference)));
-    KAS_TRY_GOTO(set_preference(cuda, preference), done);
+    KAS_TRY_GOTO(set_preference(cuda, m, preference), done);
     KAS_TRY_GOTO(KAS_LT(cuda, cublasLtMatmulAlgoGetHeuristic(
                                   cuda->lt_handle, m->desc, m->a, m->b, m->d, m->d, preference,
                                   KAS_MAX_CANDIDATES, m->candidate, count)),
@@ -191,25 +202,15 @@ static kas_status run(kas_cuda *cuda, const void *self, void *x, void *w, void *
 static kas_status choose(kas_cuda *cuda, const kas_conv_desc *desc, kas_matmul *m)
 {
     char library[64];
-    kas_buf problem = {0};
     snprintf(library, sizeof library, "cuBLASLt %s", cuda->lt->library.version);
-    kas_tuned_problem(desc, m->pass, &problem);
-    if (m->bias)
-        kas_buf_puts(&problem, ", bias");
-    kas_tuned tuned = {.library = library,
-                       .problem = kas_buf_text(&problem),
-                       .self = m,
-                       .list = list,
-                       .take = take,
-                       .write = write_algorithm,
-                       .read = read_algorithm,
-                       .run = run};
-    kas_tuned_bytes(desc, tuned.bytes);
-    kas_status status = kas_buf_status(&problem);
-    if (status == KAS_OK)
-        status = kas_tune(cuda, &tuned);
-    kas_buf_free(&problem);
-    return status;
+    const kas_tuned tuned = {.library = library,
+                             .self = m,
+                             .list = list,
+                             .take = take,
+                             .write = write_algorithm,
+                             .read = read_algorithm,
+                             .run = run};
+    return kas_tune_conv(cuda, desc, m->pass, m->bias, &tuned);
 }
 
 kas_status kas_matmul_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass,

@@ -72,6 +72,9 @@ kas_status kas_cuda_check_lt(kas_cuda *cuda, cublasStatus_t result, const char *
                              const char *file, int line);
 kas_status kas_cuda_check_dnn(kas_cuda *cuda, cudnnStatus_t result, const char *statement,
                               const char *file, int line);
+/* A library said no, or failed without harm to the device: where there is another way it is taken.
+ */
+bool kas_cuda_is_refusal(const kas_cuda *cuda, kas_status status);
 /* `call` is a call of the table's function: KAS_CU(cuda, cuStreamSynchronize(cuda->stream)). */
 #define KAS_CU(cuda, call) kas_cuda_check((cuda), (cuda)->driver->call, #call, __FILE__, __LINE__)
 #define KAS_LT(cuda, call) kas_cuda_check_lt((cuda), (cuda)->lt->call, #call, __FILE__, __LINE__)
@@ -120,6 +123,11 @@ kas_status kas_cuda_side_open(kas_cuda *cuda);
 void kas_cuda_side_close(kas_cuda *cuda);
 bool kas_cuda_may_fork(const kas_cuda *cuda, const kas_step *step, int steps);
 kas_status kas_cuda_run_forked(kas_cuda *cuda, const kas_step *step);
+
+/* What `enqueue` puts on the stream, as a graph; it is not run. `*out` is NULL after a failure. */
+typedef kas_status (*kas_cuda_enqueue)(kas_cuda *cuda, const void *what);
+kas_status kas_cuda_make_graph(kas_cuda *cuda, kas_cuda_enqueue enqueue, const void *what,
+                               CUgraphExec *out);
 
 kas_status kas_cuda_run(kas_device *device, const kas_step *step, int steps, void **kept);
 void kas_cuda_forget(kas_device *device, void *kept);

@@ -1,7 +1,11 @@
 #include "cuda/dnn_plan.h"
 
-/* Of a ranking; the best are among the first. */
-enum { MAX_CONFIGS = 24 };
+#include <stdlib.h>
+
+#include "host/core/log.h"
+
+/* Of a ranking; 36 are the most that were seen. */
+enum { MAX_CONFIGS = 1024 };
 
 static int least(int64_t count, int room)
 {
@@ -121,10 +125,27 @@ done:
     return status;
 }
 
+/* Those that are wanted; one that cannot be read is passed over. */
+static kas_status read_configs(kas_cuda *cuda, const cudnnBackendDescriptor_t *config, int configs,
+                               bool tensor_cores, kas_dnn_choice *choice, int room, int *count)
+{
+    for (int i = 0; i < configs && *count < room; i++) {
+        bool wanted = false;
+        const kas_status status =
+            read_config(cuda, config[i], tensor_cores, &choice[*count], &wanted);
+        if (kas_cuda_is_refusal(cuda, status))
+            kas_debug("cuDNN's configuration %d is passed over: %s", i, kas_error());
+        else
+            KAS_TRY(status);
+        *count += status == KAS_OK && wanted;
+    }
+    return KAS_OK;
+}
+
+/* All of the ranking is read: for float32 the 25 and more that stand first may use tensor cores. */
 static kas_status read_ranking(kas_cuda *cuda, cudnnBackendDescriptor_t heuristics,
                                bool tensor_cores, kas_dnn_choice *choice, int room, int *count)
 {
-    cudnnBackendDescriptor_t config[MAX_CONFIGS];
     int64_t found = 0;
     kas_status status;
     KAS_TRY(kas_dnn_get(cuda, heuristics, KAS_DNN_HEURISTICS_RESULTS, KAS_DNN_TYPE_DESCRIPTOR, 0,
@@ -132,17 +153,17 @@ static kas_status read_ranking(kas_cuda *cuda, cudnnBackendDescriptor_t heuristi
     const int configs = least(found, MAX_CONFIGS);
     if (configs < 1)
         return KAS_OK;
+    cudnnBackendDescriptor_t *config = calloc((size_t)configs, sizeof *config);
+    if (!config)
+        return kas_fail(KAS_NO_MEMORY, "no memory for %d configurations of cuDNN", configs);
     KAS_TRY_GOTO(make_many(cuda, KAS_DNN_ENGINE_CONFIG, configs, config), done);
     KAS_TRY_GOTO(kas_dnn_get(cuda, heuristics, KAS_DNN_HEURISTICS_RESULTS, KAS_DNN_TYPE_DESCRIPTOR,
                              configs, &found, config),
                  done);
-    for (int i = 0; i < least(found, configs) && *count < room; i++) {
-        bool wanted = false;
-        KAS_TRY_GOTO(read_config(cuda, config[i], tensor_cores, &choice[*count], &wanted), done);
-        *count += wanted;
-    }
+    status = read_configs(cuda, config, least(found, configs), tensor_cores, choice, room, count);
 done:
     delete_many(cuda, configs, config);
+    free(config);
     return status;
 }
 
@@ -163,20 +184,29 @@ static kas_status rank(kas_cuda *cuda, const kas_dnn_graph *graph, int32_t mode,
                                  1, &cuda->dnn_gpu),
                      done);
     KAS_TRY_GOTO(kas_dnn_finalize(cuda, heuristics), done);
+    const int before = *count;
     status = read_ranking(cuda, heuristics, tensor_cores, choice, room, count);
+    for (int i = before; i < *count; i++)
+        choice[i].fallback = mode == KAS_DNN_HEURISTICS_FALLBACK;
 done:
     kas_dnn_delete(cuda, heuristics);
-    return status;
+    return kas_dnn_refuse_bad_parameters(status);
 }
 
 kas_status kas_dnn_choices(kas_cuda *cuda, const kas_dnn_graph *graph, bool tensor_cores,
                            kas_dnn_choice *choice, int room, int *count)
 {
     *count = 0;
-    kas_status status = rank(cuda, graph, KAS_DNN_HEURISTICS_A, tensor_cores, choice, room, count);
-    if (status == KAS_OK || status == KAS_UNSUPPORTED) /* what needs no heuristics, behind it */
-        status = rank(cuda, graph, KAS_DNN_HEURISTICS_FALLBACK, tensor_cores, choice, room, count);
-    return status == KAS_UNSUPPORTED ? KAS_OK : status;
+    /* Behind the heuristics what needs none. */
+    static const int32_t modes[] = {KAS_DNN_HEURISTICS_A, KAS_DNN_HEURISTICS_FALLBACK};
+    for (int i = 0; i < 2; i++) {
+        const kas_status status = rank(cuda, graph, modes[i], tensor_cores, choice, room, count);
+        if (kas_cuda_is_refusal(cuda, status))
+            kas_debug("cuDNN ranks nothing in mode %d: %s", (int)modes[i], kas_error());
+        else
+            KAS_TRY(status);
+    }
+    return KAS_OK;
 }
 
 /* ---- plans ------------------------------------------------------------------------------------

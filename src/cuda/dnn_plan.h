@@ -2,7 +2,7 @@
  *
  * The library ranks configurations of its engines for a graph.  A configuration is a number and
  * some knobs, and for one version of the library on one kind of GPU it stands for the same kernel
- * every time: it can be written down (plans.h) and made again.
+ * every time: it can be written down (tuning.h) and made again.
  *
  * Only engines whose results are the same in every run are taken, and none that rounds more than
  * its types say: no FFT, no Winograd with large tiles, no inputs converted to fewer bits, no
@@ -21,6 +21,7 @@ typedef struct kas_dnn_knob {
 
 typedef struct kas_dnn_choice {
     int64_t engine;
+    bool fallback; /* not of the ranking by heuristics, but of what works anywhere */
     int knobs;
     kas_dnn_knob knob[KAS_DNN_MAX_KNOBS];
 } kas_dnn_choice;

@@ -53,29 +53,41 @@ static kas_status run_steps(kas_cuda *cuda, const kas_step *step, int steps)
 }
 
 /* The stream leaves capture mode whatever happens in between. */
-static kas_status capture(kas_cuda *cuda, const kas_step *step, int steps, CUgraph *graph)
+static kas_status capture(kas_cuda *cuda, kas_cuda_enqueue enqueue, const void *what,
+                          CUgraph *graph)
 {
     *graph = NULL;
     KAS_TRY(KAS_CU(cuda, cuStreamBeginCapture_v2(cuda->stream, KAS_CU_CAPTURE_THREAD_LOCAL)));
-    kas_status status = run_steps(cuda, step, steps);
+    kas_status status = enqueue(cuda, what);
     if (status == KAS_OK)
         return KAS_CU(cuda, cuStreamEndCapture(cuda->stream, graph));
     cuda->driver->cuStreamEndCapture(cuda->stream, graph); /* fails too: the step's error is told */
     return status;
 }
 
-static kas_status make_graph(kas_cuda *cuda, const kas_step *step, int steps, kept_plan *kept)
+kas_status kas_cuda_make_graph(kas_cuda *cuda, kas_cuda_enqueue enqueue, const void *what,
+                               CUgraphExec *out)
 {
     CUgraph graph = NULL;
-    kas_status status = capture(cuda, step, steps, &graph);
+    kas_status status = capture(cuda, enqueue, what, &graph);
     if (status == KAS_OK)
-        status = KAS_CU(cuda, cuGraphInstantiateWithFlags(&kept->graph, graph, 0));
+        status = KAS_CU(cuda, cuGraphInstantiateWithFlags(out, graph, 0));
     if (status != KAS_OK)
-        kept->graph = NULL;
+        *out = NULL;
     if (graph)
         cuda->driver->cuGraphDestroy(graph);
-    kept->workspace = cuda->workspace;
     return status;
+}
+
+typedef struct step_list {
+    const kas_step *step;
+    int steps;
+} step_list;
+
+static kas_status enqueue_steps(kas_cuda *cuda, const void *what)
+{
+    const step_list *list = what;
+    return run_steps(cuda, list->step, list->steps);
 }
 
 static void destroy_graph(kas_cuda *cuda, kept_plan *kept)
@@ -91,7 +103,9 @@ static kas_status prepare(kas_cuda *cuda, const kas_step *step, int steps, kept_
     if (kept->refused || (kept->graph && kept->workspace == cuda->workspace))
         return KAS_OK;
     destroy_graph(cuda, kept);
-    kas_status status = make_graph(cuda, step, steps, kept);
+    const step_list list = {step, steps};
+    kas_status status = kas_cuda_make_graph(cuda, enqueue_steps, &list, &kept->graph);
+    kept->workspace = cuda->workspace;
     if (status == KAS_OK || cuda->lost)
         return status;
     kas_warn("a plan of %d steps is run step by step, because it cannot be captured as a graph: %s",

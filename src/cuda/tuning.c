@@ -10,13 +10,24 @@
 #include "jit/cache.h"
 
 enum {
+    /* Of the rules by which we choose; part of every key.  Raise it when what counts as a candidate
+     * or how candidates are compared changes: older records are not found then. */
+    PLAN_RULES = 2,
+    MAX_TIMED = 8,    /* candidates that ran */
     SAMPLES = 5,      /* the median counts */
-    LAUNCHES = 4,     /* in a sample, so that the launch's own cost is hidden */
+    LAUNCHES = 10,    /* in a sample, one graph: the cost of launching is not measured */
     FILL = 0x3C,      /* of scratch memory: a small finite number in every type */
     LOCK_SECONDS = 60 /* then it goes on without */
 };
 /* Less is noise: the library's own order decides. */
 static const double worth = 0.98;
+
+/* What is to be chosen. */
+typedef struct task {
+    const kas_tuned *t;
+    const char *problem; /* all that the choice depends on beside GPU, driver and library */
+    size_t bytes[3];     /* of x, w and y */
+} task;
 
 /* ---- records ----------------------------------------------------------------------------------
  */
@@ -27,11 +38,12 @@ typedef struct places {
     char lock[4096];
 } places;
 
-static void key_of(const kas_cuda *cuda, const kas_tuned *t, char key[65])
+static void key_of(const kas_cuda *cuda, const task *k, char key[65])
 {
     kas_buf text = {0};
-    kas_buf_printf(&text, "plan %d|%s|%s|driver %s|%s|%s", KAS_CACHE_FORMAT, cuda->base.info.name,
-                   cuda->base.info.arch, cuda->driver->library.version, t->library, t->problem);
+    kas_buf_printf(&text, "plan %d.%d|%s|%s|driver %s|%s|%s", KAS_CACHE_FORMAT, PLAN_RULES,
+                   cuda->base.info.name, cuda->base.info.arch, cuda->driver->library.version,
+                   k->t->library, k->problem);
     kas_sha256_hex(kas_buf_text(&text), text.size, key);
     kas_buf_free(&text);
 }
@@ -45,13 +57,13 @@ static kas_status find_mode(bool *timed)
     return KAS_OK;
 }
 
-static kas_status find_places(const kas_cuda *cuda, const kas_tuned *t, places *p)
+static kas_status find_places(const kas_cuda *cuda, const task *k, places *p)
 {
     const char *pins = getenv("KAS_CUDA_PINS");
     char key[65], cache[4096], folder[4096];
     *p = (places){0};
     KAS_TRY(find_mode(&p->timed));
-    key_of(cuda, t, key);
+    key_of(cuda, k, key);
     if (pins && *pins)
         KAS_TRY(kas_cache_path(pins, key, "plan", p->pinned));
     if (!p->timed)
@@ -61,6 +73,14 @@ static kas_status find_places(const kas_cuda *cuda, const kas_tuned *t, places *
         snprintf(p->lock, sizeof p->lock, "%s/timing", folder) >= (int)sizeof p->lock)
         return kas_fail(KAS_FAILURE, "%s: the cache folder's path is too long", cache);
     return kas_cache_path(folder, key, "plan", p->cached);
+}
+
+static kas_status take_text(kas_cuda *cuda, const kas_tuned *t, const kas_buf *record)
+{
+    char line[1024];
+    snprintf(line, sizeof line, "%.*s", (int)strcspn(kas_buf_text(record), "\n"),
+             kas_buf_text(record));
+    return t->read(cuda, t->self, line);
 }
 
 /* A record that cannot be used is as good as none. */
@@ -74,15 +94,29 @@ static kas_status take_record(kas_cuda *cuda, const kas_tuned *t, const char *pa
     KAS_TRY(kas_cache_read(path, record, found));
     if (!*found)
         return KAS_OK;
-    char line[1024];
-    snprintf(line, sizeof line, "%.*s", (int)strcspn(kas_buf_text(record), "\n"),
-             kas_buf_text(record));
-    const kas_status status = t->read(cuda, t->self, line);
-    if (status != KAS_UNSUPPORTED && status != KAS_BAD_INPUT)
+    const kas_status status = take_text(cuda, t, record);
+    if (status != KAS_BAD_INPUT && !kas_cuda_is_refusal(cuda, status))
         return status;
     kas_warn("%s: this plan cannot be used: %s; another is chosen", path, kas_error());
     *found = false;
     return KAS_OK;
+}
+
+/* Pins what `self` has taken, or takes what somebody else has pinned since.  A pinned record that
+ * cannot be used is replaced. */
+static kas_status pin(kas_cuda *cuda, const kas_tuned *t, const places *p, const kas_buf *record)
+{
+    bool existed = false, found = false;
+    kas_buf other = {0};
+    KAS_TRY(kas_cache_write_new(p->pinned, record->data, record->size, &existed));
+    if (!existed)
+        return KAS_OK;
+    kas_status status = take_record(cuda, t, p->pinned, &other, &found);
+    kas_buf_free(&other);
+    if (status != KAS_OK || found)
+        return status;
+    KAS_TRY(kas_cache_write(p->pinned, record->data, record->size));
+    return take_text(cuda, t, record);
 }
 
 static kas_status find_record(kas_cuda *cuda, const kas_tuned *t, const places *p, bool *found)
@@ -94,27 +128,32 @@ static kas_status find_record(kas_cuda *cuda, const kas_tuned *t, const places *
         goto done;
     KAS_TRY_GOTO(take_record(cuda, t, p->cached, &record, found), done);
     if (*found && p->pinned[0])
-        status = kas_cache_write(p->pinned, record.data, record.size);
+        status = pin(cuda, t, p, &record);
 done:
     kas_buf_free(&record);
     return status;
 }
 
+/* What became of the candidates. */
+typedef struct choice {
+    int listed, timed, best; /* best: -1 = none was timed */
+    double seconds;          /* of the best; 0 = not timed */
+} choice;
+
 /* The cache saves time only; a study must have its plans. */
-static kas_status write_record(const kas_tuned *t, const places *p, int chosen, int count,
-                               double seconds)
+static kas_status write_record(kas_cuda *cuda, const task *k, const places *p, const choice *c)
 {
     kas_buf record = {0};
-    t->write(t->self, chosen, &record);
-    kas_buf_printf(&record, "\n%s: %s\n", t->library, t->problem);
-    if (seconds > 0)
-        kas_buf_printf(&record, "%.2f us, the best of %d candidates\n", seconds * 1e6, count);
+    k->t->write(k->t->self, c->best, &record);
+    kas_buf_printf(&record, "\n%s: %s\n", k->t->library, k->problem);
+    if (c->seconds > 0)
+        kas_buf_printf(&record, "%.2f us, the best of %d candidates\n", c->seconds * 1e6, c->timed);
     kas_status status = kas_buf_status(&record);
-    if (status == KAS_OK && p->pinned[0])
-        status = kas_cache_write(p->pinned, record.data, record.size);
-    if (status == KAS_OK && seconds > 0 && p->cached[0] &&
+    if (status == KAS_OK && c->seconds > 0 && p->cached[0] &&
         kas_cache_write(p->cached, record.data, record.size) != KAS_OK)
         kas_warn("the plan is not kept: %s", kas_error());
+    if (status == KAS_OK && p->pinned[0])
+        status = pin(cuda, k->t, p, &record);
     kas_buf_free(&record);
     return status;
 }
@@ -123,7 +162,9 @@ static kas_status write_record(const kas_tuned *t, const places *p, int chosen, 
  */
 
 typedef struct stopwatch {
+    const kas_tuned *t;
     CUevent start, stop;
+    CUgraphExec launches;  /* of the candidate that is being timed */
     CUdeviceptr memory[3]; /* x, w, y */
 } stopwatch;
 
@@ -141,28 +182,35 @@ static void free_stopwatch(kas_cuda *cuda, stopwatch *s)
         cuda->driver->cuEventDestroy_v2(s->stop);
 }
 
-static kas_status make_stopwatch(kas_cuda *cuda, const kas_tuned *t, stopwatch *s)
+static kas_status make_stopwatch(kas_cuda *cuda, const task *k, stopwatch *s)
 {
+    *s = (stopwatch){.t = k->t};
     for (int i = 0; i < 3; i++) {
-        KAS_TRY(KAS_CU(cuda, cuMemAlloc_v2(&s->memory[i], t->bytes[i])));
-        KAS_TRY(KAS_CU(cuda, cuMemsetD8Async(s->memory[i], FILL, t->bytes[i], cuda->stream)));
+        KAS_TRY(KAS_CU(cuda, cuMemAlloc_v2(&s->memory[i], k->bytes[i])));
+        KAS_TRY(KAS_CU(cuda, cuMemsetD8Async(s->memory[i], FILL, k->bytes[i], cuda->stream)));
     }
     KAS_TRY(KAS_CU(cuda, cuEventCreate(&s->start, KAS_CU_EVENT_DEFAULT)));
     return KAS_CU(cuda, cuEventCreate(&s->stop, KAS_CU_EVENT_DEFAULT));
 }
 
-static kas_status run_once(kas_cuda *cuda, const kas_tuned *t, const stopwatch *s)
+static kas_status run_once(kas_cuda *cuda, const stopwatch *s)
 {
-    return t->run(cuda, t->self, (void *)(uintptr_t)s->memory[0], (void *)(uintptr_t)s->memory[1],
-                  (void *)(uintptr_t)s->memory[2]);
+    return s->t->run(cuda, s->t->self, (void *)(uintptr_t)s->memory[0],
+                     (void *)(uintptr_t)s->memory[1], (void *)(uintptr_t)s->memory[2]);
 }
 
-static kas_status sample(kas_cuda *cuda, const kas_tuned *t, const stopwatch *s, double *seconds)
+static kas_status run_often(kas_cuda *cuda, const void *stopwatch_of)
+{
+    for (int i = 0; i < LAUNCHES; i++)
+        KAS_TRY(run_once(cuda, stopwatch_of));
+    return KAS_OK;
+}
+
+static kas_status sample(kas_cuda *cuda, const stopwatch *s, double *seconds)
 {
     float milliseconds = 0;
     KAS_TRY(KAS_CU(cuda, cuEventRecord(s->start, cuda->stream)));
-    for (int i = 0; i < LAUNCHES; i++)
-        KAS_TRY(run_once(cuda, t, s));
+    KAS_TRY(KAS_CU(cuda, cuGraphLaunch(s->launches, cuda->stream)));
     KAS_TRY(KAS_CU(cuda, cuEventRecord(s->stop, cuda->stream)));
     KAS_TRY(KAS_CU(cuda, cuEventSynchronize(s->stop)));
     KAS_TRY(KAS_CU(cuda, cuEventElapsedTime(&milliseconds, s->start, s->stop)));
@@ -176,32 +224,57 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static kas_status time_candidate(kas_cuda *cuda, const kas_tuned *t, const stopwatch *s,
-                                 double *median)
+/* The launches are a graph, as they will be in a plan: one by one, the host may be slower than a
+ * small kernel, and its time would be measured.  What cannot be captured does not count. */
+static kas_status take_samples(kas_cuda *cuda, stopwatch *s, double *median)
 {
     double seconds[SAMPLES];
-    KAS_TRY(run_once(cuda, t, s)); /* loads modules, warms caches */
+    KAS_TRY(run_once(cuda, s)); /* loads modules, warms caches */
+    KAS_TRY(kas_cuda_make_graph(cuda, run_often, s, &s->launches));
     for (int i = 0; i < SAMPLES; i++)
-        KAS_TRY(sample(cuda, t, s, &seconds[i]));
+        KAS_TRY(sample(cuda, s, &seconds[i]));
     qsort(seconds, SAMPLES, sizeof *seconds, ascending);
     *median = seconds[SAMPLES / 2];
     return KAS_OK;
 }
 
-static kas_status time_all(kas_cuda *cuda, const kas_tuned *t, int count, const stopwatch *s,
-                           int *best, double *best_seconds)
+/* Nothing of the candidate is running afterwards, so that its plan may be freed. */
+static kas_status time_candidate(kas_cuda *cuda, stopwatch *s, int candidate, double *median)
 {
-    for (int i = 0; i < count; i++) {
+    KAS_TRY(s->t->take(cuda, s->t->self, candidate));
+    kas_status status = take_samples(cuda, s, median);
+    if (status != KAS_OK && !cuda->lost) {
+        const kas_status end = KAS_CU(cuda, cuStreamSynchronize(cuda->stream));
+        status = cuda->lost ? end : status;
+    }
+    if (s->launches && !cuda->lost)
+        cuda->driver->cuGraphExecDestroy(s->launches);
+    s->launches = NULL;
+    return status;
+}
+
+/* One bad engine does not cost the convolution; neither does one that wants too large a workspace.
+ */
+static bool passes_over(const kas_cuda *cuda, int candidate, kas_status status)
+{
+    if (status != KAS_NO_MEMORY && !kas_cuda_is_refusal(cuda, status))
+        return false;
+    kas_debug("candidate %d is passed over: %s", candidate + 1, kas_error());
+    return true;
+}
+
+static kas_status time_all(kas_cuda *cuda, stopwatch *s, choice *c)
+{
+    for (int i = 0; i < c->listed && c->timed < MAX_TIMED; i++) {
         double seconds = 0;
-        kas_status status = t->take(cuda, t->self, i);
-        if (status == KAS_OK)
-            status = time_candidate(cuda, t, s, &seconds);
-        if (status == KAS_UNSUPPORTED || status == KAS_NO_MEMORY) /* of its workspace */
+        const kas_status status = time_candidate(cuda, s, i, &seconds);
+        if (passes_over(cuda, i, status))
             continue;
         KAS_TRY(status);
-        if (*best < 0 || seconds < *best_seconds * worth) {
-            *best = i;
-            *best_seconds = seconds;
+        c->timed++;
+        if (c->best < 0 || seconds < c->seconds * worth) {
+            c->best = i;
+            c->seconds = seconds;
         }
     }
     return KAS_OK;
@@ -209,75 +282,94 @@ static kas_status time_all(kas_cuda *cuda, const kas_tuned *t, int count, const 
 
 /* Candidates have a workspace of their own here: the device's must not grow for those that are not
  * chosen. */
-static kas_status find_fastest(kas_cuda *cuda, const kas_tuned *t, int count, int *best,
-                               double *seconds)
+static kas_status find_fastest(kas_cuda *cuda, const task *k, choice *c)
 {
     const CUdeviceptr workspace = cuda->workspace;
     const size_t bytes = cuda->workspace_bytes;
     const kas_cuda_side side = cuda->side;
-    stopwatch s = {0};
+    stopwatch s;
     cuda->workspace = 0;
     cuda->workspace_bytes = 0;
     cuda->side = (kas_cuda_side){NULL};
-    *best = -1;
-    kas_status status = make_stopwatch(cuda, t, &s);
+    kas_status status = make_stopwatch(cuda, k, &s);
     if (status == KAS_OK)
-        status = time_all(cuda, t, count, &s, best, seconds);
+        status = time_all(cuda, &s, c);
     free_stopwatch(cuda, &s);
     if (cuda->workspace && kas_cuda_enter_to_free(cuda))
         cuda->driver->cuMemFree_v2(cuda->workspace);
     cuda->workspace = workspace;
     cuda->workspace_bytes = bytes;
     cuda->side = side;
-    if (status != KAS_NO_MEMORY)
+    if (status != KAS_NO_MEMORY && !kas_cuda_is_refusal(cuda, status))
         return status;
-    kas_debug("no memory to time plans: %s", kas_error());
+    kas_debug("plans cannot be timed: %s", kas_error());
     return KAS_OK;
 }
 
 /* ---- the choice -------------------------------------------------------------------------------
  */
 
-static kas_status take_first(kas_cuda *cuda, const kas_tuned *t, int count, int *chosen)
+static kas_status take_first(kas_cuda *cuda, const task *k, choice *c)
 {
-    kas_status status =
-        kas_fail(KAS_UNSUPPORTED, "%s has no usable plan for %s", t->library, t->problem);
-    for (int i = 0; i < count && status == KAS_UNSUPPORTED; i++) {
-        status = t->take(cuda, t->self, i);
-        *chosen = i;
+    bool no_memory = false;
+    for (int i = 0; i < c->listed; i++) {
+        const kas_status status = k->t->take(cuda, k->t->self, i);
+        c->best = i;
+        if (!passes_over(cuda, i, status))
+            return status;
+        no_memory = no_memory || status == KAS_NO_MEMORY;
     }
-    return status;
+    return kas_fail(no_memory ? KAS_NO_MEMORY : KAS_UNSUPPORTED, "%s has no usable plan for %s%s",
+                    k->t->library, k->problem,
+                    no_memory ? ", some for want of memory for their workspace" : "");
 }
 
-static kas_status choose(kas_cuda *cuda, const kas_tuned *t, const places *p)
+/* What was the fastest with a workspace of its own may find no memory beside what the device
+ * keeps. */
+static kas_status take_best(kas_cuda *cuda, const task *k, choice *c)
 {
-    int count = 0, chosen = -1;
-    double seconds = 0;
-    KAS_TRY(t->list(cuda, t->self, &count));
-    if (p->timed && count > 1)
-        KAS_TRY(find_fastest(cuda, t, count, &chosen, &seconds));
-    if (chosen >= 0)
-        KAS_TRY(t->take(cuda, t->self, chosen));
-    else
-        KAS_TRY(take_first(cuda, t, count, &chosen));
-    kas_debug("%s, %s: candidate %d of %d, %.1f us", t->library, t->problem, chosen + 1, count,
-              seconds * 1e6);
-    return write_record(t, p, chosen, count, seconds);
+    if (c->best < 0)
+        return take_first(cuda, k, c);
+    const kas_status status = k->t->take(cuda, k->t->self, c->best);
+    if (!passes_over(cuda, c->best, status))
+        return status;
+    c->seconds = 0;
+    return take_first(cuda, k, c);
 }
 
-kas_status kas_tune(kas_cuda *cuda, const kas_tuned *t)
+static kas_status list(kas_cuda *cuda, const task *k, choice *c)
+{
+    const kas_status status = k->t->list(cuda, k->t->self, &c->listed);
+    if (!kas_cuda_is_refusal(cuda, status))
+        return status;
+    return kas_fail_context(KAS_UNSUPPORTED, "no plans of %s for %s", k->t->library, k->problem);
+}
+
+static kas_status choose(kas_cuda *cuda, const task *k, const places *p)
+{
+    choice c = {.best = -1};
+    KAS_TRY(list(cuda, k, &c));
+    if (p->timed && c.listed > 1)
+        KAS_TRY(find_fastest(cuda, k, &c));
+    KAS_TRY(take_best(cuda, k, &c));
+    kas_debug("%s, %s: candidate %d of %d, %d timed, %.1f us", k->t->library, k->problem,
+              c.best + 1, c.listed, c.timed, c.seconds * 1e6);
+    return write_record(cuda, k, p, &c);
+}
+
+static kas_status tune(kas_cuda *cuda, const task *k)
 {
     places p;
     bool found = false;
-    KAS_TRY(find_places(cuda, t, &p));
-    KAS_TRY(find_record(cuda, t, &p, &found));
+    KAS_TRY(find_places(cuda, k, &p));
+    KAS_TRY(find_record(cuda, k->t, &p, &found));
     if (found)
         return KAS_OK;
     const char *lock_path = p.lock[0] ? p.lock : p.pinned;
     const int lock = lock_path[0] ? kas_cache_lock(lock_path, LOCK_SECONDS) : -1;
-    kas_status status = lock < 0 ? KAS_OK : find_record(cuda, t, &p, &found); /* since then */
+    kas_status status = find_record(cuda, k->t, &p, &found); /* somebody may have chosen since */
     if (status == KAS_OK && !found)
-        status = choose(cuda, t, &p);
+        status = choose(cuda, k, &p);
     if (lock >= 0)
         kas_cache_unlock(lock_path, lock);
     return status;
@@ -286,15 +378,15 @@ kas_status kas_tune(kas_cuda *cuda, const kas_tuned *t)
 /* ---- convolutions as problems -----------------------------------------------------------------
  */
 
-void kas_tuned_problem(const kas_conv_desc *d, kas_conv_pass pass, kas_buf *out)
+static void describe(const kas_conv_desc *d, kas_conv_pass pass, bool bias, kas_buf *out)
 {
     static const char *const name[] = {"forward", "backward data", "backward weights"};
     kas_buf_printf(out,
                    "%s n %d, %dx%d, %d -> %d channels in %d groups, kernel %dx%d, stride %d, "
-                   "padding %d,%d, dilation %d, pitches %d,%d, %s",
+                   "padding %d,%d, dilation %d, pitches %d,%d, %s%s",
                    name[pass], d->n, d->h, d->w, d->c_in, d->c_out, d->groups, d->kernel_h,
                    d->kernel_w, d->stride, d->pad_h, d->pad_w, kas_conv_dilation(d), d->x_pitch,
-                   d->y_pitch, d->tf32 ? "tf32" : kas_number_name(d->number));
+                   d->y_pitch, d->tf32 ? "tf32" : kas_number_name(d->number), bias ? ", bias" : "");
 }
 
 void kas_tuned_bytes(const kas_conv_desc *d, size_t bytes[3])
@@ -305,4 +397,18 @@ void kas_tuned_bytes(const kas_conv_desc *d, size_t bytes[3])
                (size_t)(d->c_in / d->groups) * sizeof(float); /* dw may be float32 */
     bytes[2] = (size_t)d->n * (size_t)kas_conv_out_h(d) * (size_t)kas_conv_out_w(d) *
                (size_t)d->y_pitch * size;
+}
+
+kas_status kas_tune_conv(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass, bool bias,
+                         const kas_tuned *t)
+{
+    kas_buf problem = {0};
+    describe(desc, pass, bias, &problem);
+    kas_status status = kas_buf_status(&problem);
+    task k = {.t = t, .problem = kas_buf_text(&problem)};
+    kas_tuned_bytes(desc, k.bytes);
+    if (status == KAS_OK)
+        status = tune(cuda, &k);
+    kas_buf_free(&problem);
+    return status;
 }

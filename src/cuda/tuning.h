@@ -8,7 +8,8 @@
  * What was chosen goes to both folders (the first where it is set).  A record is a file named by
  * the SHA-256 of all that the choice depends on: GPU, driver, library and its version, problem.  It
  * is written and checked as images of the compile cache are (jit/cache.h), so damage and races only
- * cost another choice; whoever times holds a lock, so that two do not disturb each other.
+ * cost another choice; whoever times holds a lock, so that two do not disturb each other, and
+ * whoever pins a plan first decides for all who share the folder.
  *
  * KAS_CUDA_PLANS=heuristic takes the first of the ranking that works and times nothing; the cache
  * is then neither read nor written.  The default is "timed".  docs/cuda.md, Plans. */
@@ -18,31 +19,30 @@
 #include "cuda/cuda.h"
 #include "host/core/buf.h"
 
-/* Candidates that are timed at most. */
-enum { KAS_MAX_CANDIDATES = 8 };
+/* Candidates that are looked at; the first 8 of them that run are timed. */
+enum { KAS_MAX_CANDIDATES = 64 };
 
 /* A problem whose plan is to be chosen; `self` is the owner's object. */
 typedef struct kas_tuned {
     const char *library; /* name and version */
-    const char *problem; /* all that the choice depends on beside GPU, driver and library */
-    size_t bytes[3];     /* of x, w and y */
     void *self;
     /* The library's ranking, best first, at most KAS_MAX_CANDIDATES. */
     kas_status (*list)(kas_cuda *cuda, void *self, int *count);
-    /* Makes a candidate the plan of `self`, workspace reserved. KAS_UNSUPPORTED: passed over. */
+    /* Makes a candidate the plan of `self`, workspace reserved.  Passed over when it is refused or
+     * fails and leaves the device usable. */
     kas_status (*take)(kas_cuda *cuda, void *self, int candidate);
     void (*write)(const void *self, int candidate, kas_buf *out); /* one line, without its end */
-    /* Takes what `write` wrote. KAS_UNSUPPORTED or KAS_BAD_INPUT: not usable here. */
+    /* Takes what `write` wrote. KAS_BAD_INPUT, a refusal or such a failure: not usable here. */
     kas_status (*read)(kas_cuda *cuda, void *self, const char *line);
     kas_status (*run)(kas_cuda *cuda, const void *self, void *x, void *w, void *y);
 } kas_tuned;
 
-/* `t->self` has its plan afterwards. KAS_UNSUPPORTED when no candidate can be had. */
-kas_status kas_tune(kas_cuda *cuda, const kas_tuned *t);
+/* `t->self` has its plan for a pass afterwards, with a bias beside the product or without.
+ * KAS_UNSUPPORTED when no candidate can be had. */
+kas_status kas_tune_conv(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass, bool bias,
+                         const kas_tuned *t);
 
-/* A pass of a convolution as `problem`, and the bytes of its x, w and y; dw of 16-bit numbers as
- * the library writes it. */
-void kas_tuned_problem(const kas_conv_desc *desc, kas_conv_pass pass, kas_buf *out);
+/* Bytes of x, w and y; dw of 16-bit numbers as the library writes it. */
 void kas_tuned_bytes(const kas_conv_desc *desc, size_t bytes[3]);
 
 #endif

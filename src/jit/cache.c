@@ -72,17 +72,33 @@ kas_status kas_cache_read(const char *path, kas_buf *out, bool *found)
     return KAS_OK;
 }
 
-kas_status kas_cache_write(const char *path, const void *data, size_t size)
+static kas_status make_entry(const void *data, size_t size, kas_buf *entry)
 {
     trailer end = {.size = size};
     memcpy(end.magic, magic, sizeof magic);
     digest_of(data, size, end.digest);
+    kas_buf_add(entry, data, size);
+    kas_buf_add(entry, &end, sizeof end);
+    return kas_buf_status(entry);
+}
+
+kas_status kas_cache_write(const char *path, const void *data, size_t size)
+{
     kas_buf entry = {0};
-    kas_buf_add(&entry, data, size);
-    kas_buf_add(&entry, &end, sizeof end);
-    kas_status status = kas_buf_status(&entry);
+    kas_status status = make_entry(data, size, &entry);
     if (status == KAS_OK)
         status = kas_file_write_atomic(path, entry.data, entry.size);
+    kas_buf_free(&entry);
+    return status;
+}
+
+kas_status kas_cache_write_new(const char *path, const void *data, size_t size, bool *existed)
+{
+    kas_buf entry = {0};
+    *existed = false;
+    kas_status status = make_entry(data, size, &entry);
+    if (status == KAS_OK)
+        status = kas_file_write_new(path, entry.data, entry.size, existed);
     kas_buf_free(&entry);
     return status;
 }

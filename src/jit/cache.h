@@ -27,6 +27,8 @@ kas_status kas_cache_path(const char *folder, const char key[65], const char *su
  * entry is found = false. */
 kas_status kas_cache_read(const char *path, kas_buf *out, bool *found);
 kas_status kas_cache_write(const char *path, const void *data, size_t size);
+/* The same where there is no entry, damaged or whole; *existed says that there was one. */
+kas_status kas_cache_write_new(const char *path, const void *data, size_t size, bool *existed);
 
 /* Takes the lock of an entry, waiting at most `seconds` for whoever is making it; returns a
  * descriptor for kas_cache_unlock, or -1 when it goes on without (no lock support, or time over).

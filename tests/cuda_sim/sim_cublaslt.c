@@ -26,7 +26,7 @@ struct cublasLtMatrixLayoutOpaque_s {
 };
 struct cublasLtMatmulPreferenceOpaque_s {
     uint64_t workspace;
-    uint32_t alignment[4];
+    uint32_t alignment[4], reductions;
 };
 
 typedef struct cublasLtMatrixLayoutOpaque_s layout;
@@ -145,6 +145,7 @@ cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *prefer
     *preference = sim_new(sizeof **preference);
     for (int i = 0; i < 4; i++)
         (*preference)->alignment[i] = 256;
+    (*preference)->reductions = 7; /* all */
     sim_live++;
     return KAS_CUBLAS_SUCCESS;
 }
@@ -164,6 +165,9 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
     LT_CALL(cublasLtMatmulPreferenceSetAttribute);
     if (attribute == KAS_LT_PREFERENCE_MAX_WORKSPACE && size == sizeof preference->workspace)
         memcpy(&preference->workspace, value, size);
+    else if (attribute == KAS_LT_PREFERENCE_REDUCTION_SCHEMES &&
+             size == sizeof preference->reductions)
+        memcpy(&preference->reductions, value, size);
     else if (attribute >= KAS_LT_PREFERENCE_ALIGNMENT_A &&
              attribute <= KAS_LT_PREFERENCE_ALIGNMENT_D && size == sizeof(uint32_t))
         memcpy(&preference->alignment[attribute - KAS_LT_PREFERENCE_ALIGNMENT_A], value, size);
@@ -242,6 +246,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     *found = 0;
     if (wanted < 1 || !good_problem(&p))
         return KAS_CUBLAS_INVALID_VALUE;
+    if (d->type != KAS_CUDA_R_32F && preference->reductions != KAS_LT_REDUCTION_IN_COMPUTE_TYPE)
+        sim_broken("cublasLtMatmulAlgoGetHeuristic: partial sums of 16 bits are allowed");
     if (sim_refuses("cublasLt"))
         return KAS_CUBLAS_NOT_SUPPORTED;
     /* The first is not the fastest, and the last is refused. */

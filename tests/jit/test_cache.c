@@ -86,6 +86,21 @@ static void entry_comes_back_whole(void **state)
     assert_int_equal(look(0), 1);
 }
 
+static void the_first_of_several_is_kept(void **state)
+{
+    (void)state;
+    char path[4096];
+    unsigned char right[4096];
+    const size_t size = content(1, right);
+    bool existed = true;
+    entry_path(1, path);
+    assert_int_equal(kas_cache_write_new(path, right, size, &existed), KAS_OK);
+    assert_false(existed);
+    assert_int_equal(kas_cache_write_new(path, "another", 7, &existed), KAS_OK);
+    assert_true(existed);
+    assert_int_equal(look(1), 1);
+}
+
 static void every_truncation_is_found(void **state)
 {
     (void)state;
@@ -208,6 +223,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(entry_comes_back_whole, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_first_of_several_is_kept, set_up, tear_down),
         cmocka_unit_test_setup_teardown(every_truncation_is_found, set_up, tear_down),
         cmocka_unit_test_setup_teardown(every_changed_byte_is_found, set_up, tear_down),
         cmocka_unit_test_setup_teardown(processes_share_it_while_it_is_damaged, set_up, tear_down),

@@ -208,6 +208,29 @@ static void damaged_records_are_made_again(void **state)
     assert_true(prepare(&conv1x1) > 0);
 }
 
+/* The second engine fails as it is captured, once: the first is taken for that pass. */
+static void an_engine_that_fails_is_passed_over(void **state)
+{
+    (void)state;
+    char usual[4096], name[64];
+    kas_conv *conv;
+    const char *value = getenv("KAS_CACHE_DIR");
+    snprintf(usual, sizeof usual, "%s", value ? value : "");
+    sim.reset();
+    kas_device *device = open_warm();
+    sim.make_fail("cudnnBackendExecute", 13, 0,
+                  false); /* the first engine's 11 runs, one to warm up */
+    OK(kas_conv_create(device, &conv3x3, &conv));
+    assert_true(sim.failed(name));
+    sim.make_fail(NULL, 0, 0, false);
+    kas_conv_free(conv);
+    close_warm(device, value ? usual : NULL);
+    assert_int_equal(sim.live(), 0);
+    int all;
+    assert_int_equal(records(cached_plans(), TILE_1, &all), 1);
+    assert_int_equal(records(cached_plans(), TILE_2, &all), 2);
+}
+
 /* The scratch memory for timing is not to be had; the convolution's own is. */
 static void without_memory_the_ranking_decides(void **state)
 {
@@ -224,7 +247,7 @@ static void every_call_while_timing_may_fail(void **state)
 {
     (void)state;
     int tried = 0;
-    for (int nth = 1;; nth += 29, tried++) {
+    for (int nth = 1;; nth += 59, tried++) {
         char name[64], usual[4096];
         kas_conv *conv = NULL;
         const char *value = getenv("KAS_CACHE_DIR");
@@ -266,9 +289,8 @@ static void *prepare_in_thread(void *result)
     return NULL;
 }
 
-static void threads_choose_the_same(void **state)
+static void let_threads_choose(void)
 {
-    (void)state;
     enum { THREADS = 4 };
     pthread_t thread[THREADS];
     kas_status status[THREADS];
@@ -290,6 +312,22 @@ static void threads_choose_the_same(void **state)
     assert_int_equal(sim.live(), 0);
 }
 
+static void threads_choose_the_same(void **state)
+{
+    (void)state;
+    let_threads_choose();
+}
+
+/* A folder in the lock's place: nobody gets it, all of them time, and the first pins. */
+static void threads_choose_the_same_without_a_lock(void **state)
+{
+    (void)state;
+    char lock[192];
+    snprintf(lock, sizeof lock, "%s/timing.lock", cached_plans());
+    OK(kas_mkdirs(lock));
+    let_threads_choose();
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make_folders, remove_folders)
 int main(void)
 {
@@ -300,9 +338,11 @@ int main(void)
         TEST(pinned_plans_go_first),
         TEST(a_study_takes_the_plans_of_the_cache),
         TEST(damaged_records_are_made_again),
+        TEST(an_engine_that_fails_is_passed_over),
         TEST(without_memory_the_ranking_decides),
         TEST(every_call_while_timing_may_fail),
         TEST(threads_choose_the_same),
+        TEST(threads_choose_the_same_without_a_lock),
     };
     return cmocka_run_group_tests(tests, load_sim, NULL);
 }

@@ -16,7 +16,7 @@
 #include "cuda/conv_cuda.h"
 #include "cuda/dnn_plan.h"
 
-enum { NEEDED = 90800, MAX_CHOICES = 8 };
+enum { NEEDED = 90800, MAX_CHOICES = 64 };
 
 /* Published properties of an H100 SXM and an A100, by cuDNN's names for them. */
 static const char *const gpus[] = {
@@ -80,6 +80,16 @@ static int make_plans(kas_cuda *cuda, const kas_dnn_graph *graph, const kas_dnn_
     return made;
 }
 
+/* Engines without tensor cores are ranked too, though 25 and more that use them stand before: a
+ * fallback may stand first only with dilation, where cuDNN 9.19 ranks none for an A100. */
+static void expect_ranked(const kas_conv_desc *desc, kas_conv_pass pass,
+                          const kas_dnn_choice *choice, int count)
+{
+    if (count > 0 && choice[0].fallback && kas_conv_dilation(desc) == 1)
+        fail_msg("%d channels in %d groups, kernel %d, pass %d: %d choices, none by heuristics",
+                 desc->c_in, desc->groups, desc->kernel_h, (int)pass, count);
+}
+
 static int plans_of(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass)
 {
     kas_dnn_choice choice[MAX_CHOICES];
@@ -89,6 +99,7 @@ static int plans_of(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pas
         kas_dnn_choices(cuda, &graph, desc->tf32 || desc->number != KAS_F32, choice, MAX_CHOICES,
                         &count) != KAS_OK)
         fail_msg("%s", kas_error());
+    expect_ranked(desc, pass, choice, count);
     const int made = make_plans(cuda, &graph, choice, count);
     kas_dnn_graph_free(cuda, &graph);
     return made;

@@ -82,10 +82,11 @@ static kas_status sync_folder_of(const char *path)
     return failed ? fail_path(KAS_FAILURE, path, "cannot flush its folder") : KAS_OK;
 }
 
-kas_status kas_file_write_atomic(const char *path, const void *data, size_t size)
+/* A flushed file beside `path`, under a name of its own. */
+static kas_status write_temporary(const char *path, const void *data, size_t size,
+                                  char temporary[PATH_MAX])
 {
-    char temporary[PATH_MAX];
-    if (snprintf(temporary, sizeof temporary, "%s.XXXXXX", path) >= (int)sizeof temporary)
+    if (snprintf(temporary, PATH_MAX, "%s.XXXXXX", path) >= PATH_MAX)
         return kas_fail(KAS_FAILURE, "%s: path is too long", path);
     int fd = mkostemp(temporary, O_CLOEXEC);
     if (fd < 0)
@@ -97,13 +98,39 @@ kas_status kas_file_write_atomic(const char *path, const void *data, size_t size
         status = fail_path(KAS_FAILURE, path, "cannot flush");
     if (close(fd) != 0 && status == KAS_OK)
         status = fail_path(KAS_FAILURE, path, "cannot close");
-    if (status == KAS_OK && rename(temporary, path) != 0)
-        status = fail_path(KAS_FAILURE, path, "cannot rename");
-    if (status != KAS_OK) {
+    if (status != KAS_OK)
+        unlink(temporary);
+    return status;
+}
+
+static kas_status rename_into_place(const char *temporary, const char *path)
+{
+    if (rename(temporary, path) != 0) {
+        const kas_status status = fail_path(KAS_FAILURE, path, "cannot rename");
         unlink(temporary);
         return status;
     }
     return sync_folder_of(path);
+}
+
+kas_status kas_file_write_atomic(const char *path, const void *data, size_t size)
+{
+    char temporary[PATH_MAX];
+    KAS_TRY(write_temporary(path, data, size, temporary));
+    return rename_into_place(temporary, path);
+}
+
+kas_status kas_file_write_new(const char *path, const void *data, size_t size, bool *existed)
+{
+    char temporary[PATH_MAX];
+    *existed = false;
+    KAS_TRY(write_temporary(path, data, size, temporary));
+    const int failed = link(temporary, path) == 0 ? 0 : errno;
+    if (failed && failed != EEXIST) /* no hard links here */
+        return rename_into_place(temporary, path);
+    *existed = failed == EEXIST;
+    unlink(temporary);
+    return *existed ? KAS_OK : sync_folder_of(path);
 }
 
 kas_status kas_file_check_writable(const char *path)

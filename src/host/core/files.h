@@ -18,6 +18,9 @@ kas_status kas_file_digest(const char *path, size_t limit, char hex[65]);
 /* Writes a temporary file beside `path`, flushes it to the disk (fsync of file and folder) and
  * renames it: a reader sees the old file or the whole new one. */
 kas_status kas_file_write_atomic(const char *path, const void *data, size_t size);
+/* The same where there is no such file yet; otherwise *existed is true and nothing is written.  Of
+ * several that write at once, one does. (Where the file system has no hard links, the last.) */
+kas_status kas_file_write_new(const char *path, const void *data, size_t size, bool *existed);
 
 /* Whether `path` could be written so, told before hours of work for what goes there: its folder
  * must exist and allow it, and `path` be no folder. */
