@@ -47,7 +47,7 @@ static void only_the_guilty_are_marked(void **state)
     kas_search_options search = search_options(12);
     plan p = {.what = {"long", "abort-always", "long", "exit-always", "memory-always", "long",
                        "lost-always", "nonsense-always", "killed-always", "long", "failed-always",
-                       "diverged"}};
+                       "diverged-always"}};
     static const kas_work_state expected[] = {
         KAS_WORK_FINISHED,      KAS_WORK_CRASHED,  KAS_WORK_FINISHED,    KAS_WORK_FAILED,
         KAS_WORK_OUT_OF_MEMORY, KAS_WORK_FINISHED, KAS_WORK_DEVICE_LOST, KAS_WORK_FAILED,
