@@ -11,6 +11,7 @@ static bool is_sticky(CUresult result)
     switch ((int)result) {
     case KAS_CUDA_ERROR_ECC_UNCORRECTABLE:
     case KAS_CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case KAS_CUDA_ERROR_CONTAINED:
     case KAS_CUDA_ERROR_ILLEGAL_ADDRESS:
     case KAS_CUDA_ERROR_LAUNCH_TIMEOUT:
     case KAS_CUDA_ERROR_CONTEXT_IS_DESTROYED:
@@ -21,6 +22,7 @@ static bool is_sticky(CUresult result)
     case KAS_CUDA_ERROR_INVALID_ADDRESS_SPACE:
     case KAS_CUDA_ERROR_INVALID_PC:
     case KAS_CUDA_ERROR_LAUNCH_FAILED:
+    case KAS_CUDA_ERROR_TENSOR_MEMORY_LEAK:
     case KAS_CUDA_ERROR_UNKNOWN:
         return true;
     default:

@@ -34,7 +34,12 @@ static kas_status open_cudnn(kas_cuda *cuda)
     }
     KAS_TRY(status);
     KAS_TRY(KAS_CUDNN(cuda, cudnnCreate(&cuda->dnn_handle)));
-    return KAS_CUDNN(cuda, cudnnSetStream(cuda->dnn_handle, cuda->stream));
+    status = KAS_CUDNN(cuda, cudnnSetStream(cuda->dnn_handle, cuda->stream));
+    if (status != KAS_OK) { /* a handle that is kept is one on our stream */
+        cuda->dnn->cudnnDestroy(cuda->dnn_handle);
+        cuda->dnn_handle = NULL;
+    }
+    return status;
 }
 
 static kas_status open_libraries(kas_cuda *cuda)
@@ -95,6 +100,7 @@ failed:
 void kas_cuda_conv_free(kas_conv *conv)
 {
     kas_cuda *cuda = (kas_cuda *)conv->device;
+    kas_cuda_wait_to_free(cuda); /* plans may own modules whose kernels run */
     for (int pass = 0; pass < 3; pass++) {
         kas_matmul_free(cuda, conv->matmul[pass]);
         kas_matmul_free(cuda, conv->biased[pass]);

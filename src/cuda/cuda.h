@@ -56,7 +56,8 @@ typedef struct kas_cuda {
      * is read when a plan runs, because preparing a convolution may make it grow. */
     CUdeviceptr workspace;
     size_t workspace_bytes;
-    kas_cuda_side side; /* its workspace is as large */
+    uint64_t workspace_generation; /* raised when it moves, or the side's does */
+    kas_cuda_side side;            /* its workspace is as large */
 } kas_cuda;
 
 struct kas_function {
@@ -86,6 +87,8 @@ kas_status kas_cuda_enter(kas_cuda *cuda);
 /* The same for a slot that gives something back, which goes on whatever fails; false when the
  * context is dead and the end of the process will free it. */
 bool kas_cuda_enter_to_free(kas_cuda *cuda);
+/* The same, and waits for what runs, which may use what is given back. */
+bool kas_cuda_wait_to_free(kas_cuda *cuda);
 /* At least `bytes` of workspace; waits for running work when it has to grow. */
 kas_status kas_cuda_reserve_workspace(kas_cuda *cuda, size_t bytes);
 

@@ -28,6 +28,17 @@ bool kas_cuda_enter_to_free(kas_cuda *cuda)
     return !cuda->lost;
 }
 
+bool kas_cuda_wait_to_free(kas_cuda *cuda)
+{
+    if (!kas_cuda_enter_to_free(cuda))
+        return false;
+    if (KAS_CU(cuda, cuStreamSynchronize(cuda->stream)) != KAS_OK)
+        kas_warn("giving something back: %s", kas_error());
+    if (cuda->side.stream) /* after a failure the stream may not have waited for it */
+        cuda->driver->cuStreamSynchronize(cuda->side.stream);
+    return true;
+}
+
 static kas_status cuda_sync(kas_device *device)
 {
     kas_cuda *cuda = (kas_cuda *)device;
@@ -103,12 +114,8 @@ static void cuda_mem_free(kas_device *device, void *memory)
     }
     cuda->bytes -= cuda->allocation[i].bytes;
     cuda->allocation[i] = cuda->allocation[--cuda->allocations];
-    if (!kas_cuda_enter_to_free(cuda))
+    if (!kas_cuda_wait_to_free(cuda))
         return;
-    if (KAS_CU(cuda, cuStreamSynchronize(cuda->stream)) != KAS_OK)
-        kas_warn("freeing memory: %s", kas_error());
-    if (cuda->side.stream) /* after a failure the stream may not have waited for it */
-        cuda->driver->cuStreamSynchronize(cuda->side.stream);
     if (KAS_CU(cuda, cuMemFree_v2((CUdeviceptr)(uintptr_t)memory)) != KAS_OK)
         kas_warn("freeing memory: %s", kas_error());
 }
@@ -145,26 +152,37 @@ static kas_status cuda_mem_zero(kas_device *device, void *memory, size_t bytes)
     return KAS_CU(cuda, cuStreamSynchronize(cuda->stream));
 }
 
-/* What runs is over by now. */
-static kas_status grow(kas_cuda *cuda, CUdeviceptr *memory, size_t bytes)
+static void replace(kas_cuda *cuda, CUdeviceptr *memory, CUdeviceptr other)
 {
-    CUdeviceptr grown = 0;
-    KAS_TRY(KAS_CU(cuda, cuMemAlloc_v2(&grown, bytes)));
     if (*memory)
         cuda->driver->cuMemFree_v2(*memory);
-    *memory = grown;
-    return KAS_OK;
+    *memory = other;
+}
+
+/* Both or none: without memory for one, graphs go on with the old two. */
+static kas_status allocate_both(kas_cuda *cuda, size_t bytes, CUdeviceptr *main, CUdeviceptr *side)
+{
+    *side = 0;
+    KAS_TRY(KAS_CU(cuda, cuMemAlloc_v2(main, bytes)));
+    const kas_status status = cuda->side.stream ? KAS_CU(cuda, cuMemAlloc_v2(side, bytes)) : KAS_OK;
+    if (status != KAS_OK)
+        cuda->driver->cuMemFree_v2(*main);
+    return status;
 }
 
 kas_status kas_cuda_reserve_workspace(kas_cuda *cuda, size_t bytes)
 {
     if (bytes <= cuda->workspace_bytes)
         return KAS_OK;
+    CUdeviceptr workspace = 0, side = 0;
     KAS_TRY(KAS_CU(cuda, cuStreamSynchronize(cuda->stream)));
     if (cuda->side.stream)
-        KAS_TRY(grow(cuda, &cuda->side.workspace, bytes));
-    KAS_TRY(grow(cuda, &cuda->workspace, bytes));
+        KAS_TRY(KAS_CU(cuda, cuStreamSynchronize(cuda->side.stream)));
+    KAS_TRY(allocate_both(cuda, bytes, &workspace, &side));
+    replace(cuda, &cuda->workspace, workspace);
+    replace(cuda, &cuda->side.workspace, side);
     cuda->workspace_bytes = bytes;
+    cuda->workspace_generation++;
     return KAS_OK;
 }
 

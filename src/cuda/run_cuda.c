@@ -15,9 +15,9 @@
 #include "host/core/log.h"
 
 typedef struct kept_plan {
-    CUgraphExec graph;     /* NULL: not made, or given back because the workspace moved */
-    CUdeviceptr workspace; /* that the graph uses */
-    bool refused;          /* cannot be captured */
+    CUgraphExec graph;   /* NULL: not made, or given back because a workspace moved */
+    uint64_t generation; /* of the workspaces that the graph uses */
+    bool refused;        /* cannot be captured */
 } kept_plan;
 
 static kas_status run_step(kas_cuda *cuda, const kas_step *step)
@@ -100,12 +100,12 @@ static void destroy_graph(kas_cuda *cuda, kept_plan *kept)
 /* A graph that fits the steps and the workspace, if one can be made. */
 static kas_status prepare(kas_cuda *cuda, const kas_step *step, int steps, kept_plan *kept)
 {
-    if (kept->refused || (kept->graph && kept->workspace == cuda->workspace))
+    if (kept->refused || (kept->graph && kept->generation == cuda->workspace_generation))
         return KAS_OK;
     destroy_graph(cuda, kept);
     const step_list list = {step, steps};
     kas_status status = kas_cuda_make_graph(cuda, enqueue_steps, &list, &kept->graph);
-    kept->workspace = cuda->workspace;
+    kept->generation = cuda->workspace_generation;
     if (status == KAS_OK || cuda->lost)
         return status;
     kas_warn("a plan of %d steps is run step by step, because it cannot be captured as a graph: %s",
@@ -132,9 +132,7 @@ kas_status kas_cuda_run(kas_device *device, const kas_step *step, int steps, voi
 void kas_cuda_forget(kas_device *device, void *kept)
 {
     kas_cuda *cuda = (kas_cuda *)device;
-    if (kas_cuda_enter_to_free(cuda)) {
-        cuda->driver->cuStreamSynchronize(cuda->stream); /* it may be running */
+    if (kas_cuda_wait_to_free(cuda))
         destroy_graph(cuda, kept);
-    }
     free(kept);
 }

@@ -286,6 +286,7 @@ static kas_status find_fastest(kas_cuda *cuda, const task *k, choice *c)
 {
     const CUdeviceptr workspace = cuda->workspace;
     const size_t bytes = cuda->workspace_bytes;
+    const uint64_t generation = cuda->workspace_generation;
     const kas_cuda_side side = cuda->side;
     stopwatch s;
     cuda->workspace = 0;
@@ -299,6 +300,7 @@ static kas_status find_fastest(kas_cuda *cuda, const task *k, choice *c)
         cuda->driver->cuMemFree_v2(cuda->workspace);
     cuda->workspace = workspace;
     cuda->workspace_bytes = bytes;
+    cuda->workspace_generation = generation;
     cuda->side = side;
     if (status != KAS_NO_MEMORY && !kas_cuda_is_refusal(cuda, status))
         return status;

@@ -244,13 +244,40 @@ static void a_bias_may_be_refused(void **state)
     }
 }
 
+/* A handle without our stream would run on the default stream, where the stand-in aborts. */
+static void cudnn_is_opened_again(void **state)
+{
+    (void)state;
+    const kas_conv_desc desc = F32(2, 4, 4, 8, 8, 1, 3, 3, 1, 1, 1, 8, 8, 0);
+    kas_device *device = open_cuda("cuda");
+    kas_conv *conv = NULL;
+    kas_plan *plan;
+    sim.make_fail("cudnnSetStream", 1, 0, false);
+    assert_int_equal(kas_conv_create(device, &desc, &conv), KAS_DEVICE);
+    sim.make_fail(NULL, 0, 0, false);
+    OK(kas_conv_create(device, &desc, &conv));
+    float *x = random_memory(device, 1 << 10, 1), *w = random_memory(device, 1 << 10, 2),
+          *y = random_memory(device, 1 << 10, 3);
+    OK(kas_plan_create(device, &plan));
+    OK(kas_plan_conv(plan, conv, KAS_CONV_FORWARD, x, w, y));
+    OK(kas_plan_run(plan));
+    OK(kas_device_sync(device));
+    kas_plan_free(plan);
+    kas_conv_free(conv);
+    float *all[] = {x, w, y};
+    for (int i = 0; i < 3; i++)
+        kas_mem_free(device, all[i]);
+    kas_device_close(device);
+    assert_int_equal(sim.live(), 0);
+}
+
 #define TEST(f) cmocka_unit_test_setup(f, set_up)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(convolutions_take_the_right_way), TEST(tf32_only_where_it_is_allowed),
         TEST(refused_convolutions_fall_back),  TEST(a_bias_comes_with_a_product),
-        TEST(a_bias_may_be_refused),
+        TEST(a_bias_may_be_refused),           TEST(cudnn_is_opened_again),
     };
     return cmocka_run_group_tests(tests, load_sim, NULL);
 }

@@ -148,14 +148,39 @@ static void every_call_may_fail(void **state)
     assert_true(tried > 10);
 }
 
+/* There is memory for one workspace more, not for two: the graph goes on with what it has. */
+static void a_graph_keeps_its_workspaces(void **state)
+{
+    (void)state;
+    const kas_conv_desc large = F32(2, 6, 5, 32, 32, 1, 3, 3, 1, 1, 1, 32, 32, 0);
+    things t = {0};
+    char name[64];
+    kas_conv *conv = NULL;
+    setenv("KAS_CUDA_STREAMS", "2", 1);
+    OK(make(&t, true));
+    for (int i = 0; i < 3; i++)
+        OK(kas_plan_run(t.plan));
+    OK(kas_device_sync(t.device));
+    sim.make_fail("cuMemAlloc_v2", 2, KAS_CUDA_ERROR_OUT_OF_MEMORY, false);
+    assert_int_equal(kas_conv_create(t.device, &large, &conv), KAS_NO_MEMORY);
+    assert_true(sim.failed(name));
+    OK(kas_plan_run(t.plan)); /* with freed memory the stand-in aborts */
+    OK(kas_device_sync(t.device));
+    OK(kas_conv_create(t.device, &large, &conv));
+    OK(kas_plan_run(t.plan));
+    OK(kas_device_sync(t.device));
+    kas_conv_free(conv);
+    drop(&t);
+    unsetenv("KAS_CUDA_STREAMS");
+}
+
 #define TEST(f) cmocka_unit_test_setup(f, set_up)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(two_streams_compute_what_one_does),
-        TEST(they_are_used),
-        TEST(wrong_numbers_are_refused),
-        TEST(every_call_may_fail),
+        TEST(two_streams_compute_what_one_does), TEST(they_are_used),
+        TEST(wrong_numbers_are_refused),         TEST(every_call_may_fail),
+        TEST(a_graph_keeps_its_workspaces),
     };
     return cmocka_run_group_tests(tests, load_sim, NULL);
 }
