@@ -30,7 +30,7 @@ static void forward(const kas_ref_node *n, const kas_ref_values *v)
     kas_ref_view s = kas_ref_view_of(&n->in[0], n->node->dim, n->node->dim_end);
     for (size_t o = 0; o < s.outer; o++)
         for (size_t i = 0; i < s.inner; i++) {
-            double mean = mean_of(&s, v->in[0], o, i);
+            double mean = kas_ref_inner(v, mean_of(&s, v->in[0], o, i));
             double inverse = inverse_deviation(&s, v->in[0], mean, o, i);
             for (size_t l = 0; l < s.length; l++) {
                 size_t e = kas_ref_at(&s, o, l, i);
@@ -45,13 +45,14 @@ static void backward(const kas_ref_node *n, const kas_ref_values *v, const kas_r
     kas_ref_view s = kas_ref_view_of(&n->in[0], n->node->dim, n->node->dim_end);
     for (size_t o = 0; o < s.outer; o++)
         for (size_t i = 0; i < s.inner; i++) {
-            double mean = mean_of(&s, v->in[0], o, i), dot = 0;
+            double mean = kas_ref_inner(v, mean_of(&s, v->in[0], o, i)), dot = 0;
             double inverse = inverse_deviation(&s, v->in[0], mean, o, i);
             for (size_t l = 0; l < s.length; l++) {
                 size_t e = kas_ref_at(&s, o, l, i);
                 dot += g->dy[e] * v->y[e] / (double)s.length;
             }
-            double mean_dy = mean_of(&s, g->dy, o, i);
+            double mean_dy = kas_ref_inner(v, mean_of(&s, g->dy, o, i));
+            dot = kas_ref_inner(v, dot);
             for (size_t l = 0; l < s.length; l++) {
                 size_t e = kas_ref_at(&s, o, l, i);
                 g->din[0][e] += (g->dy[e] - mean_dy - v->y[e] * dot) * inverse;

@@ -45,6 +45,7 @@ typedef struct kas_ref_values {
     double *y;
     uint32_t *branch;
     bool frozen;
+    kas_reference *rounded; /* for kas_ref_inner */
 } kas_ref_values;
 
 typedef struct kas_ref_gradients {
@@ -98,6 +99,9 @@ struct kas_reference {
 
 /* Rounds `size` values up or down at random, as kas_reference_round asked; nothing without it. */
 void kas_ref_round(kas_reference *ref, double *values, size_t size);
+/* A value that a node only computes with: where rounding is asked for, half a unit in its last
+ * place more or less, also of what the format holds exactly. */
+double kas_ref_inner(const kas_ref_values *v, double value);
 
 /* The forward pass, with fresh or with frozen branches.  Nodes before `first` keep their values:
  * 0 = x is new, the node of a weight = only that weight is. */

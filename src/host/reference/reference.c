@@ -107,11 +107,11 @@ const double *kas_reference_node_value(const kas_reference *ref, int node, size_
 }
 
 /* The tensors of node i for copy number k = image * instances + instance. */
-static kas_ref_values values_at(const kas_reference *ref, int i, size_t k,
-                                const double *const *weight, bool frozen)
+static kas_ref_values values_at(kas_reference *ref, int i, size_t k, const double *const *weight,
+                                bool frozen)
 {
     const kas_ref_node *n = &ref->node[i];
-    kas_ref_values v = {.frozen = frozen};
+    kas_ref_values v = {.frozen = frozen, .rounded = ref};
     for (int j = 0; j < n->node->inputs; j++)
         v.in[j] = ref->value[n->node->in[j]] + k * n->in[j].elements;
     if (n->weight >= 0)

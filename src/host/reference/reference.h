@@ -33,7 +33,10 @@ kas_status kas_reference_backward(kas_reference *ref, const double *dy, double *
  * a significand of `bits` bits (24: float32) before another node reads it, and so is every node's
  * gradient before it is passed on: up or down by the toss of a coin, which `seed` decides, as in
  * the CESTAC method (Vignes, Mathematics and Computers in Simulation 35, 1993).  What the format
- * holds exactly stays as it is.  Branches are those of the rounded values.  0 bits: exact again. */
+ * holds exactly stays as it is, but for what a norm subtracts (the means of its operand and of its
+ * gradient): that is moved by half a unit in its last place always, because a sum in the format
+ * gets the mean of equal values wrong by as much, and the norm magnifies it.  Branches are those of
+ * the rounded values.  0 bits: exact again. */
 void kas_reference_round(kas_reference *ref, int bits, uint64_t seed);
 
 /* Values of a node at the last forward, [batch][instance][elements]: to find where a device parts

@@ -18,6 +18,14 @@ static double round_one(double value, int bits, kas_rng *rng)
     return ldexp(below + (kas_rng_u32(rng) & 1), exponent - bits);
 }
 
+double kas_ref_inner(const kas_ref_values *v, double value)
+{
+    kas_reference *ref = v->rounded;
+    if (!ref->bits)
+        return value;
+    return value + ldexp(kas_rng_u32(&ref->rounding) & 1 ? value : -value, -ref->bits);
+}
+
 void kas_ref_round(kas_reference *ref, double *values, size_t size)
 {
     for (size_t i = 0; ref->bits && i < size; i++)
