@@ -90,7 +90,7 @@ static kas_status choose(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pas
     char library[96];
     snprintf(library, sizeof library, "cuDNN %s, cuBLASLt %s", cuda->dnn->library.version,
              cuda->lt ? cuda->lt->library.version : "none"); /* some engines call it */
-    const kas_tuned tuned = {.library = library,
+    const kas_tuned tuned = {.name = library,
                              .self = c,
                              .list = list,
                              .take = take,

@@ -203,7 +203,7 @@ static kas_status choose(kas_cuda *cuda, const kas_conv_desc *desc, kas_matmul *
 {
     char library[64];
     snprintf(library, sizeof library, "cuBLASLt %s", cuda->lt->library.version);
-    const kas_tuned tuned = {.library = library,
+    const kas_tuned tuned = {.name = library,
                              .self = m,
                              .list = list,
                              .take = take,

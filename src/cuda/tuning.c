@@ -43,7 +43,7 @@ static void key_of(const kas_cuda *cuda, const task *k, char key[65])
     kas_buf text = {0};
     kas_buf_printf(&text, "plan %d.%d|%s|%s|driver %s|%s|%s", KAS_CACHE_FORMAT, PLAN_RULES,
                    cuda->base.info.name, cuda->base.info.arch, cuda->driver->library.version,
-                   k->t->library, k->problem);
+                   k->t->name, k->problem);
     kas_sha256_hex(kas_buf_text(&text), text.size, key);
     kas_buf_free(&text);
 }
@@ -145,7 +145,7 @@ static kas_status write_record(kas_cuda *cuda, const task *k, const places *p, c
 {
     kas_buf record = {0};
     k->t->write(k->t->self, c->best, &record);
-    kas_buf_printf(&record, "\n%s: %s\n", k->t->library, k->problem);
+    kas_buf_printf(&record, "\n%s: %s\n", k->t->name, k->problem);
     if (c->seconds > 0)
         kas_buf_printf(&record, "%.2f us, the best of %d candidates\n", c->seconds * 1e6, c->timed);
     kas_status status = kas_buf_status(&record);
@@ -322,7 +322,7 @@ static kas_status take_first(kas_cuda *cuda, const task *k, choice *c)
         no_memory = no_memory || status == KAS_NO_MEMORY;
     }
     return kas_fail(no_memory ? KAS_NO_MEMORY : KAS_UNSUPPORTED, "%s has no usable plan for %s%s",
-                    k->t->library, k->problem,
+                    k->t->name, k->problem,
                     no_memory ? ", some for want of memory for their workspace" : "");
 }
 
@@ -344,7 +344,7 @@ static kas_status list(kas_cuda *cuda, const task *k, choice *c)
     const kas_status status = k->t->list(cuda, k->t->self, &c->listed);
     if (!kas_cuda_is_refusal(cuda, status))
         return status;
-    return kas_fail_context(KAS_UNSUPPORTED, "no plans of %s for %s", k->t->library, k->problem);
+    return kas_fail_context(KAS_UNSUPPORTED, "no plans of %s for %s", k->t->name, k->problem);
 }
 
 static kas_status choose(kas_cuda *cuda, const task *k, const places *p)
@@ -354,8 +354,8 @@ static kas_status choose(kas_cuda *cuda, const task *k, const places *p)
     if (p->timed && c.listed > 1)
         KAS_TRY(find_fastest(cuda, k, &c));
     KAS_TRY(take_best(cuda, k, &c));
-    kas_debug("%s, %s: candidate %d of %d, %d timed, %.1f us", k->t->library, k->problem,
-              c.best + 1, c.listed, c.timed, c.seconds * 1e6);
+    kas_debug("%s, %s: candidate %d of %d, %d timed, %.1f us", k->t->name, k->problem, c.best + 1,
+              c.listed, c.timed, c.seconds * 1e6);
     return write_record(cuda, k, p, &c);
 }
 

@@ -24,7 +24,7 @@ enum { KAS_MAX_CANDIDATES = 64 };
 
 /* A problem whose plan is to be chosen; `self` is the owner's object. */
 typedef struct kas_tuned {
-    const char *library; /* name and version */
+    const char *name; /* of the library, with its version */
     void *self;
     /* The library's ranking, best first, at most KAS_MAX_CANDIDATES. */
     kas_status (*list)(kas_cuda *cuda, void *self, int *count);

@@ -75,9 +75,37 @@ static void test_gradients(void **state)
     fixture_free(&f);
 }
 
+/* A norm of equal numbers is 0, and its mean is one that the format holds.  A device that sums gets
+ * it wrong by half a unit in its last place, which is divided by sqrt(eps): rounding must show it.
+ */
+static void test_equal_numbers(void **state)
+{
+    (void)state;
+    fixture f;
+    const double bound = ldexp(1, -FLT_MANT_DIG) / sqrt(1e-5) * (1 + 1e-6);
+    double largest = 0;
+    fixture_target(&f, 2, 3, 4, 3, 3);
+    kas_build_along(&f.kernel, KAS_OP_NORM, kas_build_input(&f.kernel), 0, 3);
+    fixture_create(&f, f.kernel.nodes - 1);
+    for (int i = 0; i < SIZE; i++)
+        f.x[i] = 1;
+    fixture_forward(&f);
+    for (int i = 0; i < SIZE; i++)
+        assert_true(f.y[i] == 0);
+    kas_reference_round(f.ref, FLT_MANT_DIG, 1);
+    fixture_forward(&f);
+    for (int i = 0; i < SIZE; i++)
+        largest = fmax(largest, fabs(f.y[i]));
+    print_message("largest movement %.3g, at most %.3g\n", largest, bound);
+    assert_true(largest > 0.9 * bound);
+    assert_true(largest <= bound);
+    fixture_free(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_neighbours),
-                                       cmocka_unit_test(test_gradients)};
+                                       cmocka_unit_test(test_gradients),
+                                       cmocka_unit_test(test_equal_numbers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

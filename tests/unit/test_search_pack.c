@@ -86,6 +86,17 @@ static void a_silent_one(void **state)
     kas_work_list_free(list, count);
 }
 
+/* What its neighbours took may be why it failed: alone it goes on from its checkpoint. */
+static void a_failure_beside_others(void **state)
+{
+    (void)state;
+    kas_search_options search = search_options(3);
+    pack = 3;
+    OK(supervise((plan){.what = {"failed", "long", "long"}}, &search, 1, 30, "d"));
+    assert_done_once(3, true);
+    assert_int_equal(times_noted("begin 1.0"), 2);
+}
+
 static void memory_is_given_once(void **state)
 {
     (void)state;
@@ -156,6 +167,7 @@ int main(int argc, char **argv)
         TEST(same_results_in_any_pack),
         TEST(only_the_guilty_are_marked),
         TEST(a_silent_one),
+        TEST(a_failure_beside_others),
         TEST(memory_is_given_once),
         TEST(killed_packed_worker),
         TEST(killed_packed_supervisor),
