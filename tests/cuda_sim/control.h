@@ -18,8 +18,9 @@
  *
  * Environment: KAS_SIM_DEVICES (1), KAS_SIM_SEED (1), KAS_SIM_MEMORY (bytes of one GPU),
  * KAS_SIM_FAIL (see kas_sim_fail: "cuMemAlloc_v2:3:2:once"; also ":sticky", and ":hang": the call
- * never returns), KAS_SIM_REFUSE ("cublasLt", "cudnn" or
- * both: the library refuses every problem as not supported). */
+ * never returns), KAS_SIM_FAIL_ONCE (a file: of all processes only the one that makes it fails),
+ * KAS_SIM_REFUSE ("cublasLt", "cudnn" or both: the library refuses every problem as not supported).
+ */
 #ifndef KAS_TESTS_CUDA_SIM_CONTROL_H
 #define KAS_TESTS_CUDA_SIM_CONTROL_H
 

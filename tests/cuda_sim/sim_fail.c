@@ -1,4 +1,5 @@
 /* Failures on demand, counts, random numbers. */
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -77,6 +78,18 @@ void sim_leave(int *held)
     pthread_mutex_unlock(&lock);
 }
 
+/* Is the failure ours? Not if another process had it already: it made the file. */
+static bool may_fail(void)
+{
+    const char *once = getenv("KAS_SIM_FAIL_ONCE");
+    if (!once)
+        return true;
+    const int file = open(once, O_CREAT | O_EXCL | O_WRONLY, 0666);
+    if (file >= 0)
+        close(file);
+    return file >= 0;
+}
+
 int sim_call(const char *name, int fitting, int dead)
 {
     SIM_LOCKED();
@@ -84,7 +97,7 @@ int sim_call(const char *name, int fitting, int dead)
     if (sim_sticky && dead)
         return dead;
     if (sim.remaining && (strcmp(sim.function, "*") == 0 || strcmp(sim.function, name) == 0) &&
-        --sim.remaining == 0) {
+        --sim.remaining == 0 && may_fail()) {
         sim.happened = true;
         snprintf(sim.failed_in, sizeof sim.failed_in, "%s%s", sim_capturing() ? "captured " : "",
                  name);

@@ -16,8 +16,8 @@ search() { # study KAS_SIM_FAIL options...
     "$kas" log "$dir/$study" >"$dir/$study.log"
 }
 
-# The 40th launch of a graph never returns: the baseline is done by then, a candidate is under way.
-search hung cuGraphLaunch:40:0:hang --hang-timeout 12
+# The 3rd capture of a graph never returns: the baseline, which has two in one epoch, is done by then, a candidate is under way.
+search hung cuStreamBeginCapture_v2:3:0:hang --hang-timeout 12
 grep -qE '^candidate.* hung +no progress for 12 s' "$dir/hung.log" || fail "no hang: $(cat "$dir/hung.log" "$dir/hung.err")"
 [ "$(grep -cE '^(baseline|candidate).* (finished|hung)' "$dir/hung.log")" = 3 ] || fail "other states: $(cat "$dir/hung.log")"
 for process in /proc/[0-9]*/cmdline; do

@@ -31,8 +31,8 @@ cp -r "$dir/good" "$dir/more"
     --batch 8 --seed 1 --device cuda >"$dir/more.out" 2>"$dir/more.err" || fail "one more: $(cat "$dir/more.err")"
 (cd "$dir/more/plans" && sha256sum --quiet -c "$dir/pinned") || fail "pinned plans were changed"
 
-# Every worker's GPU dies at its 40th launch of a graph, which is in the middle of its second or third item.
-search bad KAS_SIM_FAIL=cuGraphLaunch:40:700:sticky || true
+# Every worker's GPU dies at its 3rd capture of a graph. An item of one epoch has two, so the second item is under way.
+search bad KAS_SIM_FAIL=cuStreamBeginCapture_v2:3:700:sticky || true
 "$kas" log "$dir/bad" >"$dir/bad.log"
 lost=$(grep -c ' device-lost ' "$dir/bad.log" || true)
 finished=$(grep -c ' finished' "$dir/bad.log" || true)
