@@ -5,7 +5,8 @@
  *
  * Activations stay channels-last as they lie; a padded pitch, or a layout that the implementation
  * wants instead, goes through a reorder of oneDNN's into memory kept with the pass.  Weights are
- * reordered from KRSC at every run, since they change at every step; that is a few kilobytes. */
+ * reordered from KRSC at every run, since they change at every step; where the image is small and
+ * the channels are many that is felt in inference (ResNet-18 at 16x16: a sixth of the time). */
 #include "host/device/cpu_conv.h"
 
 #ifdef KAS_HAVE_DNNL
