@@ -62,8 +62,11 @@ sleep 0.5
 workers=$(children $pid)
 kill -9 $pid 2>/dev/null || true
 wait $pid 2>/dev/null || true
-sleep 0.2
-for w in $workers; do ! kill -0 "$w" 2>/dev/null || [ "$(awk '{print $3}' "/proc/$w/stat" 2>/dev/null)" = Z ] || fail "worker $w outlived its supervisor"; done
+lives() { kill -0 "$1" 2>/dev/null && [ "$(awk '{print $3}' "/proc/$1/stat" 2>/dev/null)" != Z ]; }
+for w in $workers; do
+    for _ in $(seq 200); do lives "$w" || break; sleep 0.05; done
+    ! lives "$w" || fail "worker $w outlived its supervisor"
+done
 "${search[@]}" --study "$dir/b" --threads 2 --workers 2 2>"$dir/err" >"$dir/out" & pid=$!
 sleep 0.8
 rc=0
