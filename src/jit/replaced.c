@@ -8,13 +8,13 @@
 #include "jit/pieces.h"
 #include "jit/share.h"
 
-/* Same shape and sizes inside, so that one program serves both; stride is outside of it. */
+/* Same kernel, shape and sizes inside, so that one program serves both; stride is outside of it. */
 static bool same_program(const kas_replacement *r, int a, int b)
 {
     const kas_target *s = &r->target[a], *t = &r->target[b];
-    return s->c == t->c && s->parts_in == t->parts_in && s->parts_out == t->parts_out &&
-           s->h == t->h && s->w == t->w && s->kernel_h == t->kernel_h &&
-           s->kernel_w == t->kernel_w &&
+    return kas_replacement_kernel(r, a) == kas_replacement_kernel(r, b) && s->c == t->c &&
+           s->parts_in == t->parts_in && s->parts_out == t->parts_out && s->h == t->h &&
+           s->w == t->w && s->kernel_h == t->kernel_h && s->kernel_w == t->kernel_w &&
            memcmp(&r->solution->binding[a], &r->solution->binding[b], sizeof(kas_binding)) == 0;
 }
 
@@ -44,7 +44,11 @@ kas_status kas_replaced_build(const kas_replacement *replacement,
                         KAS_REPLACED_MAX);
     KAS_TRY_GOTO(allocate(out), fail);
     for (int t = 0; t < out->targets; t++) {
+        const kas_kernel *kernel = kas_replacement_kernel(replacement, t);
         int p = 0;
+        out->program_of[t] = -1;
+        if (!kernel)
+            continue;
         while (p < out->programs && !same_program(replacement, first[p], t))
             p++;
         out->program_of[t] = p;
@@ -57,7 +61,7 @@ kas_status kas_replaced_build(const kas_replacement *replacement,
                                          .number = options->number,
                                          .tf32 = options->tf32,
                                          .prefix = prefix};
-        status = kas_program_build(replacement->kernel, &replacement->target[t],
+        status = kas_program_build(kernel, &replacement->target[t],
                                    &replacement->solution->binding[t], &own, &out->program[p]);
         if (status != KAS_OK) {
             kas_fail_context(status, "target %s", replacement->target[t].name);

@@ -1,28 +1,21 @@
-/* The programs of a replacement: one for each distinct target shape, compiled together.
+/* The programs of a replacement: one for each kernel and distinct target shape, compiled together.
  *
- * ResNet-20 has 18 targets but 5 shapes; targets of one shape (and binding) share a program and
- * differ in their weights.  The sources of a candidate are compiled together, in a few pieces
- * (pieces.h) on all cores.  Building and compiling need no device; loading does. */
+ * ResNet-20 has 18 targets but 5 shapes; targets of one kernel and shape (and binding) share a
+ * program and differ in their weights.  The sources of a candidate are compiled together, in a few
+ * pieces (pieces.h) on all cores.  Building and compiling need no device; loading does. */
 #ifndef KAS_JIT_REPLACED_H
 #define KAS_JIT_REPLACED_H
 
-#include "host/space/solve.h"
+#include "host/space/replacement.h"
 #include "jit/compile.h"
 #include "jit/program.h"
-
-/* A kernel put in the place of a network's targets. */
-typedef struct kas_replacement {
-    const kas_kernel *kernel;
-    const kas_target *target; /* [targets], in the order of solution->binding */
-    const kas_solution *solution;
-} kas_replacement;
 
 enum { KAS_REPLACED_MAX = 1024 }; /* targets */
 
 typedef struct kas_replaced {
     int targets;
     const kas_target *target; /* [targets]; the caller's */
-    int *program_of;          /* [targets] */
+    int *program_of;          /* [targets]; -1 where the convolution stays */
     int programs;
     kas_program **program; /* [programs] */
     int modules;           /* after kas_replaced_load, as is what follows */

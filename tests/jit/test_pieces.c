@@ -106,7 +106,7 @@ static void sampled_kernels(void **state)
         kas_replaced r;
         kas_buf first = {0}, again = {0}, gpu = {0};
         OK(kas_sampler_next(sampler, 0, &s));
-        kas_replacement replacement = {&s.kernel, target, &s.solution};
+        kas_replacement replacement = {&s.kernel, target, &s.solution, NULL};
         OK(kas_replaced_build(&replacement, &(kas_program_options){.batch = 16, .training = true},
                               &r));
         shared += check_cut(&r, "cpu", &first);

@@ -95,14 +95,7 @@ static pair make_pair_with(kas_net *net, const kas_replacement *replacement, int
                                  .precision = the_precision};
     if (kas_model_create(device, &options, &p.model) != KAS_OK)
         fail_msg("%s", kas_error());
-    if (replacement)
-        assert_int_equal(kas_ref_net_create_replaced(p.net, replacement->kernel,
-                                                     replacement->target,
-                                                     replacement->solution->binding,
-                                                     replacement->solution->targets, &p.ref),
-                         KAS_OK);
-    else
-        assert_int_equal(kas_ref_net_create(p.net, &p.ref), KAS_OK);
+    assert_int_equal(kas_ref_net_create_replaced(p.net, replacement, &p.ref), KAS_OK);
     set_parameters(&p, 3);
     p.ref->dropout_seed = 17;
     size_t size = (size_t)n * (size_t)c * (size_t)h * (size_t)w;

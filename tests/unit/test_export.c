@@ -91,6 +91,7 @@ typedef struct fixture {
     kas_net *net;
     kas_target *target;
     kas_solution solution;
+    kas_replacement replacement;
     kas_ref_net *ref;
 } fixture;
 
@@ -107,9 +108,8 @@ static int open_fixture(void **state)
     assert_int_equal(kas_net_build("resnet20", 4, 4, 3, 5, &f.net), KAS_OK);
     assert_int_equal(kas_net_targets(f.net, NULL, &f.target, &count), KAS_OK);
     assert_int_equal(kas_solve(&f.kernel, f.target, count, &budget, &f.solution), KAS_OK);
-    assert_int_equal(
-        kas_ref_net_create_replaced(f.net, &f.kernel, f.target, f.solution.binding, count, &f.ref),
-        KAS_OK);
+    f.replacement = (kas_replacement){&f.kernel, f.target, &f.solution, NULL};
+    assert_int_equal(kas_ref_net_create_replaced(f.net, &f.replacement, &f.ref), KAS_OK);
     *state = &f;
     return 0;
 }

@@ -38,7 +38,7 @@ static void make(fixture *f, int classes, const char *kernel_file)
             kas_net_targets(f->net, NULL, &f->target, &count) != KAS_OK ||
             kas_solve(&kernel, f->target, count, &budget, &f->solution) != KAS_OK)
             fail_msg("%s", kas_error());
-        f->replacement = (kas_replacement){&kernel, f->target, &f->solution};
+        f->replacement = (kas_replacement){&kernel, f->target, &f->solution, NULL};
     }
     assert_int_equal(kas_replaced_build(kernel_file ? &f->replacement : NULL,
                                         &(kas_program_options){.batch = 2}, &f->replaced),

@@ -58,7 +58,7 @@ static kas_screen screen(const char *nodes, uint64_t seed)
     kas_screen out;
     memset(&out, 0xff, sizeof out);
     make(nodes, &kernel, &solution);
-    const kas_replacement replacement = {&kernel, target, &solution};
+    const kas_replacement replacement = {&kernel, target, &solution, NULL};
     if (kas_screen_kernel(device, &replacement, 2, seed, NULL, &out) != KAS_OK)
         fail_msg("%s", kas_error());
     kas_solution_free(&solution);

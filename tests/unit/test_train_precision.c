@@ -111,7 +111,7 @@ static void kernels_agree(void **state)
         assert_int_equal(kas_kernel_read_file("kernels/group_conv.json", &kernel), KAS_OK);
         assert_int_equal(kas_net_targets(net, NULL, &target, &count), KAS_OK);
         assert_int_equal(kas_solve(&kernel, target, count, &budget, &solution), KAS_OK);
-        const kas_replacement replacement = {&kernel, target, &solution};
+        const kas_replacement replacement = {&kernel, target, &solution, NULL};
         pair p = make_pair_of(net, &replacement, 8);
         check_small(&p, "group_conv in resnet20", 1.5 * through_kinks());
         free_pair(&p);

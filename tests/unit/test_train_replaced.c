@@ -28,7 +28,7 @@ static replaced *make_replaced(const kas_net *net, const char *path, double rati
         kas_net_targets(net, NULL, &r->target, &count) != KAS_OK ||
         kas_solve(&r->kernel, r->target, count, &budget, &r->solution) != KAS_OK)
         fail_msg("%s: %s", path, kas_error());
-    r->replacement = (kas_replacement){&r->kernel, r->target, &r->solution};
+    r->replacement = (kas_replacement){&r->kernel, r->target, &r->solution, NULL};
     return r;
 }
 

@@ -108,7 +108,7 @@ static double text_bytes(const kas_replaced *r)
 /* The programs of both passes; adds what they took. */
 static kas_status build(subject *s, const kas_sample *sample, kas_replaced replaced[PASSES])
 {
-    const kas_replacement replacement = {&sample->kernel, s->target, &sample->solution};
+    const kas_replacement replacement = {&sample->kernel, s->target, &sample->solution, NULL};
     double start, end, bytes = 0;
     int kernels = 0;
     KAS_TRY(kas_bench_thread_seconds(&start));

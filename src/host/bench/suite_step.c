@@ -258,7 +258,7 @@ static kas_status read_kernel(subject *s)
     kas_status status = kas_solve(s->kernel, s->target, count, &s->o->budget, &s->solution);
     if (status != KAS_OK)
         return kas_fail_context(status, "%s", s->o->kernel);
-    s->replacement = (kas_replacement){s->kernel, s->target, &s->solution};
+    s->replacement = (kas_replacement){s->kernel, s->target, &s->solution, NULL};
     return KAS_OK;
 }
 

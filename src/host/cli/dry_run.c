@@ -34,7 +34,7 @@ static kas_status kernel_memory(const kas_session *s, const kas_work *work, size
     kas_budget budget = kas_search_budget(&s->search);
     KAS_TRY(kas_kernel_read_json(work->name, work->kernel, strlen(work->kernel), &kernel));
     KAS_TRY(kas_solve(&kernel, s->problem.target, s->problem.targets, &budget, &solution));
-    kas_replacement replacement = {&kernel, s->problem.target, &solution};
+    kas_replacement replacement = {&kernel, s->problem.target, &solution, NULL};
     kas_status status = plan_memory(s, &replacement, bytes);
     kas_solution_free(&solution);
     return status;

@@ -427,7 +427,7 @@ static kas_status run(int argc, char **argv)
         }
         KAS_TRY_GOTO(read_kernel(&o, net, kernel, &target, &solution), out);
     }
-    kas_replacement replacement = {kernel, target, &solution};
+    kas_replacement replacement = {kernel, target, &solution, NULL};
     status = run_with(&o, dataset, net, o.kernel ? &replacement : NULL);
 out:
     kas_solution_free(&solution);

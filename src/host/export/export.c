@@ -85,15 +85,50 @@ static kas_status make_source(const kas_export_options *o, bool *made)
     return status;
 }
 
+/* Those of an earlier export: how many there were is not known. */
+static void remove_kernels(const char *dir)
+{
+    bool found = true;
+    for (int k = -1; k <= 0 || found; k++) {
+        static const char *const endings[] = {"py", "dot"};
+        char number[16] = "", name[32], path[4096];
+        found = false;
+        if (k >= 0)
+            snprintf(number, sizeof number, "%d", k);
+        for (int e = 0; e < 2; e++) {
+            snprintf(name, sizeof name, "kernel%s.%s", number, endings[e]);
+            found |= kas_export_path(dir, name, path) == KAS_OK && unlink(path) == 0;
+        }
+    }
+}
+
+/* kernel.py and kernel.dot, or kernel0.py, kernel0.dot, ... where layers have kernels of their own.
+ */
+static kas_status write_kernels(const kas_export_options *o)
+{
+    const kas_replacement *r = o->net.replacement;
+    remove_kernels(o->dir);
+    for (int k = 0; k < kas_replacement_kernels(r); k++) {
+        kas_buf text = {0};
+        char number[16] = "", name[32];
+        if (r->kernel_of)
+            snprintf(number, sizeof number, "%d", k);
+        snprintf(name, sizeof name, "kernel%s.py", number);
+        KAS_TRY(write_made(o->dir, name, kas_export_kernel_py(&r->kernel[k], &text), &text));
+        snprintf(name, sizeof name, "kernel%s.dot", number);
+        KAS_TRY(write_made(o->dir, name, kas_kernel_write_dot(&r->kernel[k], o->title, NULL, &text),
+                           &text));
+    }
+    return KAS_OK;
+}
+
 static kas_status write_texts(const kas_export_options *o)
 {
     kas_buf text = {0};
     bool source;
     KAS_TRY(write_file(o->dir, "kernel.json", o->kernel_text));
-    KAS_TRY(write_made(o->dir, "kernel.py", kas_export_kernel_py(o->net.kernel, &text), &text));
+    KAS_TRY(write_kernels(o));
     KAS_TRY(write_made(o->dir, "network.py", kas_export_network_py(&o->net, &text), &text));
-    KAS_TRY(write_made(o->dir, "kernel.dot",
-                       kas_kernel_write_dot(o->net.kernel, o->title, NULL, &text), &text));
     KAS_TRY(make_source(o, &source));
     return write_made(o->dir, "README.md", kas_export_readme(o, source, &text), &text);
 }
@@ -109,9 +144,7 @@ static kas_status write_tensors(const kas_export_options *o)
     if (!images)
         return kas_fail(KAS_NO_MEMORY, "export: no memory for %d images", CHECK_IMAGES);
     kas_export_check_images(n->net, CHECK_IMAGES, images);
-    KAS_TRY_GOTO(kas_ref_net_create_replaced(n->net, n->kernel, n->target, n->solution->binding,
-                                             n->solution->targets, &net),
-                 out);
+    KAS_TRY_GOTO(kas_ref_net_create_replaced(n->net, n->replacement, &net), out);
     KAS_TRY_GOTO(o->weights ? kas_export_read_weights(o->weights, net)
                             : kas_export_init_weights(net, o->seed, CHECK_IMAGES, images),
                  out);

@@ -1,6 +1,6 @@
 /* What a user takes away: a folder that needs nothing of this program.
  *
- *     kernel.json           the kernel file, as it was
+ *     kernel.json           the kernel file, or the file of layers, as it was
  *     kernel.py             the kernel as a plain PyTorch module
  *     network.py            the whole replaced network; loads weights.safetensors
  *     weights.safetensors   trained weights, or initial ones when there are none
@@ -9,6 +9,9 @@
  *     prelude.h             what the two differ in
  *     kernel.dot            a picture of the micro-DAG
  *     README.md             how to use each of them
+ *
+ * Where layers have kernels of their own, kernel0.py and kernel0.dot, kernel1.py, ... stand in the
+ * place of kernel.py and kernel.dot.
  *
  * The logits of check.safetensors come from the float64 reference with exactly these weights, so
  * whoever has torch can see that the module is the network that was trained: network.py --check.

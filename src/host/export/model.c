@@ -31,6 +31,7 @@ static kas_status build(const kas_export_setting *s, kas_export_model *m)
                                  &m->kernel));
     KAS_TRY(kas_net_build(s->net, s->h, s->w, s->c, s->classes, &m->net));
     KAS_TRY(kas_net_targets(m->net, s->targets, &m->target, &m->targets));
+    m->replacement = (kas_replacement){&m->kernel, m->target, &m->solution, NULL};
     return kas_solve(&m->kernel, m->target, m->targets, &s->budget, &m->solution);
 }
 

@@ -19,6 +19,7 @@ typedef struct kas_export_model {
     kas_target *target;
     int targets;
     kas_solution solution;
+    kas_replacement replacement; /* of these */
     char title[4608];
     char weights[4096]; /* "" = none */
     const char *weights_note;

@@ -7,18 +7,17 @@
 
 #include "host/core/buf.h"
 #include "host/net/net.h"
-#include "host/space/solve.h"
+#include "host/space/replacement.h"
 
 /* kernel.py: class Kernel, the kernel at any layer (any channels, sizes, stride). */
 kas_status kas_export_kernel_py(const kas_kernel *kernel, kas_buf *out);
 
 /* network.py: class Network, the whole replaced network, which loads weights.safetensors and can
- * check itself against check.safetensors; without a kernel the network as it is. */
+ * check itself against check.safetensors; without a kernel the network as it is.  Where layers have
+ * kernels of their own, kernel k is class Kernel of kernel<k>.py, and is called Kernel<k>. */
 typedef struct kas_export_net {
     const kas_net *net;
-    const kas_kernel *kernel;     /* NULL: none of what follows is read */
-    const kas_target *target;     /* [solution->targets] */
-    const kas_solution *solution; /* sizes at each target */
+    const kas_replacement *replacement; /* NULL = the network as it is */
 } kas_export_net;
 kas_status kas_export_network_py(const kas_export_net *net, kas_buf *out);
 

@@ -48,17 +48,22 @@ void kas_python_module_path(const char *name, kas_buf *out)
 
 static void put_kernel(const kas_export_net *n, int target, kas_buf *out)
 {
-    const kas_target *t = &n->target[target];
-    uint32_t vars = kas_kernel_vars(n->kernel);
-    kas_buf_printf(out, "Kernel(%u, %u, (%u, %u), %u", t->c_in, t->c_out, t->kernel_h, t->kernel_w,
+    const kas_replacement *r = n->replacement;
+    const kas_kernel *kernel = kas_replacement_kernel(r, target);
+    const kas_target *t = &r->target[target];
+    uint32_t vars = kas_kernel_vars(kernel);
+    kas_buf_puts(out, "Kernel");
+    if (r->kernel_of)
+        kas_buf_printf(out, "%d", r->kernel_of[target]);
+    kas_buf_printf(out, "(%u, %u, (%u, %u), %u", t->c_in, t->c_out, t->kernel_h, t->kernel_w,
                    t->stride);
-    if (kas_python_weights_are_sized(n->kernel))
+    if (kas_python_weights_are_sized(kernel))
         kas_buf_printf(out, ", size=(%u, %u)", t->h, t->w);
     for (int v = 0; v < KAS_MAX_VARS; v++)
         if (vars & (1u << v)) {
             int symbol = KAS_SYM_X0 + v;
             kas_buf_printf(out, ", %s=%u", kas_symbol_name((kas_symbol)symbol),
-                           n->solution->binding[target].value[symbol]);
+                           r->solution->binding[target].value[symbol]);
         }
     kas_buf_puts(out, ")");
 }
@@ -80,8 +85,8 @@ static void put_conv(const kas_net *net, const kas_layer *l, kas_buf *out)
 static void put_leaf(const kas_export_net *n, int layer, kas_buf *out)
 {
     const kas_layer *l = &n->net->layer[layer], *in = &n->net->layer[l->in[0]];
-    for (int t = 0; n->kernel && t < n->solution->targets; t++)
-        if (n->target[t].layer == layer) {
+    for (int t = 0; n->replacement && t < n->replacement->solution->targets; t++)
+        if (n->replacement->target[t].layer == layer && kas_replacement_kernel(n->replacement, t)) {
             put_kernel(n, t, out);
             return;
         }

@@ -6,10 +6,11 @@
 #include <string.h>
 
 /* What differs when no kernel is in the network. */
-static const char replaced_title[] = " with the kernel of kernel.py in place of %d convolutions";
-static const char replaced_import[] =
-    "sys.path.insert(0, HERE)\n"
-    "from kernel import Kernel  # noqa: E402  (the file beside this one)\n";
+static const char replaced_title[] =
+    " with the kernel%s of kernel%s.py in place of %d convolutions";
+static const char here_text[] = "sys.path.insert(0, HERE)\n";
+static const char import_text[] =
+    "from kernel%s import Kernel%s%s  # noqa: E402  (the file beside this one)\n";
 
 static const char title_text[] =
     ".\n\n"
@@ -221,14 +222,30 @@ static kas_status put_forward(const kas_net *net, kas_buf *out)
     return kas_buf_status(out);
 }
 
+/* "from kernel import Kernel", or "from kernel0 import Kernel as Kernel0" for each. */
+static void put_imports(const kas_replacement *r, kas_buf *out)
+{
+    kas_buf_puts(out, here_text);
+    if (!r->kernel_of)
+        kas_buf_printf(out, import_text, "", "", "");
+    for (int k = 0; r->kernel_of && k < kas_replacement_kernels(r); k++) {
+        char number[16];
+        snprintf(number, sizeof number, "%d", k);
+        kas_buf_printf(out, import_text, number, " as Kernel", number);
+    }
+}
+
 kas_status kas_export_network_py(const kas_export_net *n, kas_buf *out)
 {
     const kas_layer *input = &n->net->layer[0];
     kas_buf_printf(out, "\"\"\"%s", n->net->name);
-    if (n->kernel)
-        kas_buf_printf(out, replaced_title, n->solution->targets);
+    const kas_replacement *r = n->replacement;
+    if (r)
+        kas_buf_printf(out, replaced_title, r->kernel_of ? "s" : "", r->kernel_of ? "*" : "",
+                       kas_replacement_replaced(r));
     kas_buf_printf(out, title_text, input->c, input->h, input->w, n->net->classes);
-    kas_buf_puts(out, n->kernel ? replaced_import : "");
+    if (r)
+        put_imports(r, out);
     kas_buf_puts(out, parts_text);
     KAS_TRY(kas_python_modules(n, out));
     KAS_TRY(put_forward(n->net, out));

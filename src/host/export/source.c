@@ -32,11 +32,10 @@ static void put_comment(const kas_replaced *replaced, int program, kas_buf *out)
 
 kas_status kas_export_source(const kas_export_net *net, kas_buf *out)
 {
-    kas_replacement replacement = {net->kernel, net->target, net->solution};
     kas_replaced replaced = {0};
     KAS_TRY(kas_replaced_build(
-        &replacement, &(kas_program_options){.batch = kas_recipe_default().batch, .training = true},
-        &replaced));
+        net->replacement,
+        &(kas_program_options){.batch = kas_recipe_default().batch, .training = true}, &replaced));
     for (int i = 0; i < replaced.programs; i++) {
         put_comment(&replaced, i, out);
         kas_buf_puts(out, replaced.program[i]->source);

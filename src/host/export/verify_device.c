@@ -52,9 +52,8 @@ static kas_status compare(kas_device *device, const kas_export_net *net, const c
 {
     const kas_named_tensor *images = kas_safetensors_find(check, "images");
     const kas_named_tensor *expected = kas_safetensors_find(check, "logits");
-    kas_replacement replacement = {net->kernel, net->target, net->solution};
     kas_model_options options = {
-        .net = net->net, .replacement = &replacement, .batch = (int)images->shape[0]};
+        .net = net->net, .replacement = net->replacement, .batch = (int)images->shape[0]};
     kas_model *model = NULL;
     float *logits = malloc(kas_named_tensor_elements(expected) * sizeof *logits);
     if (!logits)

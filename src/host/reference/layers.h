@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "host/net/net.h"
+#include "host/space/replacement.h"
 #include "host/space/weights.h"
 
 void kas_ref_conv_forward(int n, int c_in, int h, int w, int c_out, int kh, int kw, int stride,
@@ -100,11 +101,7 @@ typedef struct kas_ref_param {
 } kas_ref_param;
 typedef struct kas_ref_net {
     const kas_net *net;
-    /* the kernel in the place of the targets; targets 0 = the network as it is */
-    const kas_kernel *kernel;
-    const kas_target *target;   /* [targets] */
-    const kas_binding *binding; /* [targets] */
-    int targets;
+    kas_replacement replaced; /* kernel NULL = the network as it is */
     /* which values dropout layers drop in kas_ref_net_step (train/ops.h, kas_dropout); 0 at first
      */
     uint64_t dropout_seed;
@@ -114,12 +111,12 @@ typedef struct kas_ref_net {
 } kas_ref_net;
 kas_status kas_ref_net_create(const kas_net *net,
                               kas_ref_net **out); /* values zero, gamma and running_var 1 */
-/* With `kernel` in the place of the targets: a replaced convolution has "<layer>.weight0",
+/* With the kernels of `replacement` (NULL = none) in the place of its targets: a replaced
+ * convolution has "<layer>.weight0",
  * "<layer>.weight1", ... in place of "<layer>.weight", one for each node with a weight,
- * [instance][group][out][in]. Everything pointed to must outlive the result. */
-kas_status kas_ref_net_create_replaced(const kas_net *net, const kas_kernel *kernel,
-                                       const kas_target *targets, const kas_binding *bindings,
-                                       int count, kas_ref_net **out);
+ * [instance][group][out][in]. What `replacement` points to must outlive the result. */
+kas_status kas_ref_net_create_replaced(const kas_net *net, const kas_replacement *replacement,
+                                       kas_ref_net **out);
 void kas_ref_net_free(kas_ref_net *net);
 /* Forward (training mode) and backward of one batch: fills every grad; images [n][c][h][w]. logits
  * may be NULL. */

@@ -35,17 +35,18 @@ static kas_status add_param(kas_ref_net *net, int layer, const char *suffix, sha
 
 static kas_status add_kernel(kas_ref_net *net, int i, int target)
 {
+    const kas_kernel *kernel = kas_replacement_kernel(&net->replaced, target);
     int number = 0;
-    for (int k = 0; k < net->kernel->nodes; k++) {
+    for (int k = 0; k < kernel->nodes; k++) {
         char suffix[24];
         shape shape = {.rank = 4};
         kas_weight_dims dims;
-        if (!kas_op_has_weight((kas_op)net->kernel->node[k].op))
+        if (!kas_op_has_weight((kas_op)kernel->node[k].op))
             continue;
         snprintf(suffix, sizeof suffix, "weight%d", number++);
         KAS_TRY(kas_ref_replaced_weight_shape(net, target, k, shape.dim));
         KAS_TRY(add_param(net, i, suffix, shape, 0, true));
-        KAS_TRY(kas_weight_dims_of(net->kernel, k, &dims));
+        KAS_TRY(kas_weight_dims_of(kernel, k, &dims));
         net->param[net->params - 1].init = dims.init;
     }
     return KAS_OK;
@@ -88,22 +89,27 @@ static kas_status add_layer(kas_ref_net *net, int i)
     }
 }
 
-static int most_params(const kas_net *net, const kas_kernel *kernel)
+static int most_params(const kas_net *net, const kas_replacement *replacement)
 {
-    return (4 + (kernel ? kas_kernel_weights(kernel) : 0)) * net->layers;
+    int params = 4 * net->layers;
+    for (int t = 0; replacement && t < replacement->solution->targets; t++) {
+        const kas_kernel *kernel = kas_replacement_kernel(replacement, t);
+        params += kernel ? kas_kernel_weights(kernel) : 0;
+    }
+    return params;
 }
 
-kas_status kas_ref_net_create_replaced(const kas_net *net, const kas_kernel *kernel,
-                                       const kas_target *targets, const kas_binding *bindings,
-                                       int count, kas_ref_net **out)
+kas_status kas_ref_net_create_replaced(const kas_net *net, const kas_replacement *replacement,
+                                       kas_ref_net **out)
 {
     kas_status status = KAS_OK;
     kas_ref_net *result = calloc(1, sizeof *result);
     if (!result)
         return kas_fail(KAS_NO_MEMORY, "reference network: no memory");
-    *result = (kas_ref_net){
-        .net = net, .kernel = kernel, .target = targets, .binding = bindings, .targets = count};
-    result->param = calloc((size_t)most_params(net, kernel), sizeof *result->param);
+    result->net = net;
+    if (replacement)
+        result->replaced = *replacement;
+    result->param = calloc((size_t)most_params(net, replacement), sizeof *result->param);
     if (!result->param) {
         status = kas_fail(KAS_NO_MEMORY, "reference network: no memory");
         goto fail;
@@ -119,7 +125,7 @@ fail:
 
 kas_status kas_ref_net_create(const kas_net *net, kas_ref_net **out)
 {
-    return kas_ref_net_create_replaced(net, NULL, NULL, NULL, 0, out);
+    return kas_ref_net_create_replaced(net, NULL, out);
 }
 
 void kas_ref_net_free(kas_ref_net *net)

@@ -270,7 +270,7 @@ static kas_status evaluate(void *lane, kas_worker *worker, const kas_task *task,
     kas_budget budget = kas_search_budget(&b->options);
     KAS_TRY(kas_kernel_read_json(task->name, task->kernel, strlen(task->kernel), &kernel));
     KAS_TRY(kas_solve(&kernel, b->problem.target, b->problem.targets, &budget, &solution));
-    kas_replacement replacement = {&kernel, b->problem.target, &solution};
+    kas_replacement replacement = {&kernel, b->problem.target, &solution, NULL};
     kas_status status = screen_measure_train(&r, &replacement);
     kas_solution_free(&solution);
     return status;

@@ -34,17 +34,28 @@ static void add_net(const kas_net *net, kas_buf *text)
     }
 }
 
+/* The number of its kernel stands at a target where that is not the one of all. */
+static void add_target(const kas_replacement *r, int t, kas_buf *text)
+{
+    kas_buf_printf(text, "\n%s", r->target[t].name);
+    if (r->kernel_of)
+        kas_buf_printf(text, " kernel %d", r->kernel_of[t]);
+    if (kas_replacement_kernel(r, t))
+        for (int s = 0; s < KAS_SYM_COUNT; s++)
+            if (s < KAS_SYM_R0 || s >= KAS_SYM_G0) /* rests follow from the others */
+                kas_buf_printf(text, " %" PRIu32, r->solution->binding[t].value[s]);
+}
+
 static kas_status add_replacement(const kas_replacement *r, kas_buf *text)
 {
     if (!r)
         return KAS_OK;
-    KAS_TRY(kas_kernel_canonical_text(r->kernel, text));
-    for (int t = 0; t < r->solution->targets; t++) {
-        kas_buf_printf(text, "\n%s", r->target[t].name);
-        for (int s = 0; s < KAS_SYM_COUNT; s++)
-            if (s < KAS_SYM_R0 || s >= KAS_SYM_G0) /* rests follow from the others */
-                kas_buf_printf(text, " %" PRIu32, r->solution->binding[t].value[s]);
+    for (int k = 0; k < kas_replacement_kernels(r); k++) {
+        kas_buf_puts(text, k ? "\n" : "");
+        KAS_TRY(kas_kernel_canonical_text(&r->kernel[k], text));
     }
+    for (int t = 0; t < r->solution->targets; t++)
+        add_target(r, t, text);
     kas_buf_puts(text, "\n");
     return KAS_OK;
 }
