@@ -52,6 +52,23 @@ diff <(grep '^candidate' "$dir/results.a" | sort) <(grep '^candidate' "$dir/resu
 "$kas" dataset make shapes -o "$dir/t.h5" --train 300 --test 60 --size 16 --classes 4 --seed 9 >/dev/null
 expect 3 'begun with other data' "${search[@]}" --dataset "$dir/t.h5" --study "$dir/a"
 
+# Images left in the file: every loss is the same, and the study remembers.
+losses() { "$kas" log "$1" "$2" --json | sed 's/, "seconds": [^,}]*//'; }
+expect 2 'read-threads' "${search[@]}" --study "$dir/s" --read-threads 0
+expect 0 'best kernel:' "${search[@]}" --candidates 1 --study "$dir/s" --stream --read-threads 2
+for item in baseline 0 final-baseline; do
+    diff <(losses "$dir/a" $item) <(losses "$dir/s" $item) || fail "$item: streaming changes a loss"
+done
+for item in baseline 0000 final final-baseline; do
+    grep -q 'images are streamed' "$dir/s/logs/$item.log" || fail "$item was not streamed"
+done
+grep -q 'images are streamed' "$dir/a/logs/baseline.log" && fail "streamed unasked"
+rm -r "$dir/s/logs"
+expect 0 'best kernel:' "$kas" resume "$dir/s" --read-threads 1 # nothing to do but to remember
+expect 0 '"stream":true,"read_threads":1' "$kas" status "$dir/s" --json
+expect 0 'best kernel:' "${search[@]}" --candidates 2 --study "$dir/s" # says nothing of it
+grep -q 'images are streamed' "$dir/s/logs/0001.log" || fail "the study forgot that it streams"
+
 # The same with two workers, one of which is killed, then the supervisor, then Ctrl-C, then resume.
 children() { pgrep -P "$1" || true; }
 "${search[@]}" --study "$dir/b" --threads 2 --workers 2 2>"$dir/err" & pid=$!

@@ -39,6 +39,8 @@ static kas_search_options sample_options(void)
     strcpy(o.targets, "3x3,\"1x1\"\\");
     strcpy(o.device, "cuda");
     o.threads = 4;
+    o.stream = true;
+    o.read_threads = 7;
     return o;
 }
 
@@ -53,6 +55,7 @@ static void options_round_trip(void **state)
     assert_string_equal(a.data, b.data);
     assert_true(back.seed == UINT64_MAX && back.flops == 1.0 / 3 && back.recipe.lr == 0.1);
     assert_string_equal(back.targets, o.targets);
+    assert_true(back.stream && back.read_threads == 7);
     OK(kas_search_options_same("s", &o, &back));
     kas_buf_free(&a);
     kas_buf_free(&b);
@@ -73,6 +76,7 @@ static void older_studies_are_read(void **state)
     now.recipe = kas_recipe_default();
     OK(kas_search_options_read("old", text, &old));
     assert_int_equal(old.sample.sampler, KAS_SAMPLER_REJECTION); /* there was no other */
+    assert_true(!old.stream && old.read_threads == 0);
     assert_int_equal(kas_search_options_same("s", &old, &now), KAS_USAGE);
     assert_non_null(strstr(kas_error(), "--sampler"));
     now.sample.sampler = KAS_SAMPLER_AS_STUDY;
@@ -85,6 +89,8 @@ static void options_that_differ_are_named(void **state)
     kas_search_options stored = sample_options(), given = stored;
     given.threads = 0; /* left to the study */
     given.device[0] = 0;
+    given.stream = false; /* decides nothing */
+    given.read_threads = 3;
     OK(kas_search_options_same("s", &stored, &given));
     given.recipe.epochs = 31;
     strcpy(given.net, "resnet20");

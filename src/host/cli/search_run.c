@@ -8,7 +8,7 @@
 #include "host/search/study_dir.h"
 #include "host/search/worker.h"
 
-enum { KEY_PACK = 0x500 };
+enum { KEY_PACK = 0x500, KEY_STREAM, KEY_READ_THREADS };
 
 static uint64_t gibibytes(struct argp_state *state, const char *option, const char *arg)
 {
@@ -30,6 +30,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
                             ? 0
                             : (int)kas_cli_int(state, "--pack", arg, 1, KAS_WORKER_LANES);
         return 0;
+    case KEY_STREAM:
+        request->stream = true;
+        return 0;
+    case KEY_READ_THREADS:
+        request->read_threads = (int)kas_cli_int(state, "--read-threads", arg, 1, 256);
+        return 0;
     case 'H':
         request->hang_seconds = kas_cli_number(state, "--hang-timeout", arg, 1, 1e7);
         return 0;
@@ -50,6 +56,11 @@ static const struct argp_option options[] = {
     {"pack", KEY_PACK, "N", 0,
      "Candidates at once in a worker, or auto (default): on a GPU as many as fit in its memory, "
      "8 at most; 1 on the CPU",
+     50},
+    {"stream", KEY_STREAM, 0, 0, "Read images while training, even if they fit in memory", 50},
+    {"read-threads", KEY_READ_THREADS, "N", 0,
+     "That read and decode streamed images, of each training (default: all cores for JPEG and PNG, "
+     "else 4)",
      50},
     {"hang-timeout", 'H', "SECONDS", 0,
      "Silence after which a worker is killed and its candidate is \"hung\" (default 600)", 50},

@@ -10,8 +10,8 @@
 #define KAS_CHECKPOINT_LIMIT (8ull << 30)
 #define KAS_WEIGHTS_KEPT (4ull << 30)
 
-/* Options that say how the work is done and not what is asked: --workers, --device, --hang-timeout.
- * A command lists it as a child with its request as input. */
+/* Options that say how the work is done and not what is asked: --workers, --device, --stream,
+ * --hang-timeout and others. A command lists it as a child with its request as input. */
 extern const struct argp kas_search_work_argp;
 
 kas_status kas_search_run(kas_session *session, const kas_cli_common *common);

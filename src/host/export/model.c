@@ -171,7 +171,7 @@ static kas_status set_candidate(const char *study, const kas_work *work, const k
         kas_buf_printf(&out->facts, "- Validation accuracy in the search: %.2f%%\n",
                        100 * work->measured.accuracy);
     KAS_TRY(kas_search_options_read(study, record->options, &options));
-    KAS_TRY(kas_dataset_open(record->dataset_path, &dataset));
+    KAS_TRY(kas_dataset_open_streamed(record->dataset_path, &dataset)); /* for its sizes alone */
     kas_export_setting setting = {
         .net = *options.network ? options.network : options.net,
         .c = (int)dataset->c,

@@ -221,6 +221,7 @@ static kas_status train(run *r, const kas_replacement *replacement)
                                  .validation_index = final ? NULL : b->index + b->train_count,
                                  .validation_count = final ? 0 : b->validation_count,
                                  .evaluate_test = final,
+                                 .read_threads = b->options.read_threads,
                                  .on_epoch = on_epoch,
                                  .on_progress = on_progress,
                                  .context = r,

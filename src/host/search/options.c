@@ -34,6 +34,8 @@ static const kas_field fields[] = {
     {"init_partial", "--init-partial", KAS_FIELD_FLAG, AT(init_partial), .optional = true},
     {"device", "--device", TEXT(device)},
     {"threads", "--threads", INTEGER(threads), .high = 4096},
+    {"stream", "--stream", KAS_FIELD_FLAG, AT(stream), .optional = true},
+    {"read_threads", "--read-threads", INTEGER(read_threads), .high = 256, .optional = true},
 };
 enum { FIELDS = sizeof fields / sizeof *fields, MOST_KEYS = 96, MAX_BYTES = 1 << 20 };
 
@@ -104,6 +106,8 @@ static bool left_to_the_study(const kas_field *f, const kas_search_options *give
         return given->threads == 0;
     if (strcmp(f->key, "network") == 0)
         return true; /* long, and known by the digest in its name */
+    if (strcmp(f->key, "stream") == 0 || strcmp(f->key, "read_threads") == 0)
+        return true; /* decide no result */
     return strcmp(f->key, "device") == 0 && !given->device[0];
 }
 

@@ -10,7 +10,8 @@ kas_status kas_problem_open(const kas_search_options *options, const char *datas
                             kas_problem *out)
 {
     *out = (kas_problem){0};
-    KAS_TRY(kas_dataset_open(dataset, &out->dataset));
+    KAS_TRY(
+        (options->stream ? kas_dataset_open_streamed : kas_dataset_open)(dataset, &out->dataset));
     const kas_dataset *d = out->dataset;
     const char *net = *options->network ? options->network : options->net;
     KAS_TRY(kas_net_build(net, (int)d->h, (int)d->w, (int)d->c, (int)d->classes, &out->net));

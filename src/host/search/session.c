@@ -129,23 +129,42 @@ static kas_status check_same(const kas_session *s, const kas_study *stored)
     return KAS_OK;
 }
 
-/* Writes down that the study has `candidates` now. */
-static kas_status grow(kas_session *s, kas_search_options *options, int candidates)
+typedef kas_status write_function(kas_store *store, const char *options, const char *digest);
+
+static kas_status write_options(const kas_session *s, const kas_search_options *options,
+                                write_function *write)
 {
     kas_buf text = {0};
     char digest[65];
-    const kas_work final = {.kind = KAS_WORK_FINAL};
-    options->candidates = candidates;
     kas_search_options_write(options, &text);
     kas_status status = kas_buf_status(&text);
     if (status == KAS_OK) {
         kas_sha256_hex(text.data, text.size, digest);
-        status = kas_store_grow(s->store, text.data, digest);
+        status = write(s->store, text.data, digest);
     }
-    if (status == KAS_OK)
-        kas_study_drop_checkpoint(s->study, &final); /* another kernel may be the next */
     kas_buf_free(&text);
     return status;
+}
+
+/* Writes down that the study has `candidates` now. */
+static kas_status grow(const kas_session *s, kas_search_options *options, int candidates)
+{
+    const kas_work final = {.kind = KAS_WORK_FINAL};
+    options->candidates = candidates;
+    KAS_TRY(write_options(s, options, kas_store_grow));
+    kas_study_drop_checkpoint(s->study, &final); /* another kernel may be the next */
+    return KAS_OK;
+}
+
+/* What the command says of how images are read counts from now on. Returns whether it is news. */
+static bool set_reading(const kas_session *s, kas_search_options *o)
+{
+    const bool stream = o->stream || s->stream;
+    const int threads = s->read_threads ? s->read_threads : o->read_threads;
+    const bool news = stream != o->stream || threads != o->read_threads;
+    o->stream = stream;
+    o->read_threads = threads;
+    return news;
 }
 
 /* The options as far as they must be the study's own: a larger number of candidates may be asked
@@ -165,7 +184,7 @@ static kas_status adopt(kas_session *s, const kas_search_options *asked)
 {
     kas_study stored;
     kas_search_options options;
-    bool grows = false;
+    bool grows = false, reads = false;
     KAS_TRY(kas_store_get_study(s->store, &stored));
     kas_status status = kas_search_options_read(s->study, stored.options, &options);
     if (status == KAS_OK && asked) {
@@ -175,8 +194,12 @@ static kas_status adopt(kas_session *s, const kas_search_options *asked)
     s->search = options; /* whose sampler the version is compared with */
     if (status == KAS_OK)
         status = check_same(s, &stored);
+    if (status == KAS_OK)
+        reads = set_reading(s, &options);
     if (status == KAS_OK && grows)
         status = grow(s, &options, asked->candidates);
+    else if (status == KAS_OK && reads)
+        status = write_options(s, &options, kas_store_set_options);
     s->search = options;
     if (status == KAS_OK && strcmp(stored.dataset_path, s->dataset) != 0)
         status = kas_store_set_dataset_path(s->store, s->dataset);
@@ -211,10 +234,18 @@ static kas_status open_store(kas_session *s, const kas_search_options *asked)
     return keep_init(s);
 }
 
+static void take_reading(const kas_session_request *request, kas_session *s)
+{
+    s->stream = request->stream;
+    s->read_threads = request->read_threads;
+    set_reading(s, &s->search);
+}
+
 kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_session *out)
 {
     *out = (kas_session){
         .search = request->search, .init = request->init, .may_grow = request->may_grow};
+    take_reading(request, out);
     if (request->net)
         KAS_TRY(kas_net_keep(request->net, out->search.net, &out->search.network));
     KAS_TRY(set_paths(request, out));
@@ -254,6 +285,7 @@ kas_status kas_session_resume(const kas_session_request *request, kas_session *o
 {
     *out = (kas_session){0};
     KAS_TRY(read_stored(request->study, out));
+    take_reading(request, out);
     kas_session_request full = *request;
     full.dataset = request->dataset ? request->dataset : out->dataset;
     char dataset[KAS_STUDY_PATH];

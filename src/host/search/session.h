@@ -22,6 +22,8 @@ typedef struct kas_session_request {
     int workers;               /* 0 = one a GPU, or one */
     int pack;                  /* candidates at once in a worker; 0 = 1 on the CPU, else
                                   KAS_PACK_CUDA, as many of them as there is memory for */
+    bool stream;               /* see kas_search_options; false and 0: the study's */
+    int read_threads;
     double hang_seconds;
     uint64_t checkpoint_limit; /* bytes */
     uint64_t weights_limit;    /* bytes */
@@ -30,10 +32,10 @@ typedef struct kas_session_request {
 typedef struct kas_session {
     char study[KAS_STUDY_PATH], dataset[KAS_STUDY_PATH];
     kas_search_options search;
-    const char *init; /* of the request, as is may_grow */
-    bool may_grow;
+    const char *init; /* of the request, as are may_grow, stream and read_threads */
+    bool may_grow, stream;
     kas_devices devices;
-    int workers, pack;
+    int workers, pack, read_threads;
     double hang_seconds;
     uint64_t checkpoint_limit, weights_limit;
     kas_problem problem;

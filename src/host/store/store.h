@@ -80,6 +80,8 @@ kas_status kas_store_get_study(kas_store *store, kas_study *out);
 kas_status kas_store_add_busy(kas_store *store, double seconds);
 kas_status kas_store_set_device(kas_store *store, const char *device); /* only if none is set */
 kas_status kas_store_set_dataset_path(kas_store *store, const char *path);
+/* Other options that change no result. */
+kas_status kas_store_set_options(kas_store *store, const char *options, const char *options_digest);
 
 /* The study is to have more candidates: new options, and its final training, if it finished,
  * becomes an earlier one, which kas_store_add_final brings back when the same candidate wins again.

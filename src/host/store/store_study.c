@@ -62,10 +62,21 @@ kas_status kas_store_get_study(kas_store *store, kas_study *out)
     return status;
 }
 
+static kas_status set_options(kas_store *store, const char *options, const char *digest)
+{
+    return kas_sql_run(store, NULL, "UPDATE study SET options = ?, options_digest = ?", "tt",
+                       options, digest);
+}
+
+kas_status kas_store_set_options(kas_store *store, const char *options, const char *options_digest)
+{
+    KAS_TRY(kas_sql_durable(store, true));
+    return set_options(store, options, options_digest);
+}
+
 static kas_status grow(kas_store *store, const char *options, const char *digest)
 {
-    KAS_TRY(kas_sql_run(store, NULL, "UPDATE study SET options = ?, options_digest = ?", "tt",
-                        options, digest));
+    KAS_TRY(set_options(store, options, digest));
     KAS_TRY(kas_sql_run(store, NULL,
                         "UPDATE work SET kind = ? WHERE kind = ? AND state = 'finished'", "ii",
                         (int64_t)KAS_WORK_EARLIER_FINAL, (int64_t)KAS_WORK_FINAL));
