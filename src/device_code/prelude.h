@@ -72,10 +72,21 @@ typedef struct kas_f16 {
     for (int r = (first) + (int)threadIdx.y; r < (last); r += (int)blockDim.y)
 #define KAS_THREADS(t, count) for (int t = (int)threadIdx.x; t < (count); t = 0x7fffffff)
 
-#define KAS_UNROLL _Pragma("unroll")
-/* A long loop over wide accesses: four turns keep enough of them under way; what the compiler would
- * choose takes over 200 registers. */
-#define KAS_UNROLL_FEW _Pragma("unroll 4")
+/* Unrolled turns load ahead of what they compute, each into registers of its own, so how many there
+ * are is chosen (unroll.c).  KAS_LEAN 1, which a text may define in front of a kernel, unrolls
+ * nothing: for kernels that spill all the same (compile_nvrtc.c). */
+#ifndef KAS_LEAN
+#define KAS_LEAN 0
+#endif
+#define KAS_PRAGMA_(text) _Pragma(#text)
+#define KAS_PRAGMA(...) KAS_PRAGMA_(__VA_ARGS__)
+#define KAS_UNROLL_WHOLE_0 _Pragma("unroll")
+#define KAS_UNROLL_WHOLE_1 _Pragma("unroll 1")
+#define KAS_UNROLL_0(turns) KAS_PRAGMA(unroll turns)
+#define KAS_UNROLL_1(turns) _Pragma("unroll 1")
+#define KAS_UNROLL KAS_PASTE(KAS_UNROLL_WHOLE_, KAS_LEAN)
+#define KAS_UNROLL_TURNS(turns) KAS_PASTE(KAS_UNROLL_, KAS_LEAN)(turns)
+#define KAS_UNROLL_FEW(turns) KAS_UNROLL_TURNS(turns)
 
 #define KAS_SHARED(type, name, count) __shared__ type name[count]
 #define KAS_LANE(type, name, max_lanes) type name[1]
@@ -173,7 +184,8 @@ KAS_FN kas_bf16 kas_bf16_of(float f)
 #define KAS_UNROLL _Pragma("GCC unroll 64")
 #endif
 
-#define KAS_UNROLL_FEW
+#define KAS_UNROLL_TURNS(turns) KAS_UNROLL /* a lane loop around it vectorises */
+#define KAS_UNROLL_FEW(turns)
 
 #if KAS_ORDER == 0
 #define KAS_RANGE_(i, first, last) for (int i = (first), kas_end_##i = (last); i < kas_end_##i; i++)

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "cuda/library.h"
+#include "jit/lean.h"
 
 /* --fmad: a*b + c is one instruction, as the CPU's -ffp-contract=fast has it.  Division, square
  * root and denormals stay IEEE (NVRTC's default), so that both devices agree closely. */
@@ -78,10 +79,9 @@ static kas_compile_outcome compile_program(kas_compiler *compiler, nvrtcProgram 
     return get_cubin(n, program, &result->image) == KAS_OK ? KAS_COMPILED : KAS_COMPILE_BROKEN;
 }
 
-static kas_compile_outcome build(kas_compiler *compiler, const char *text, size_t size,
-                                 kas_compile_result *result)
+static kas_compile_outcome build_once(kas_compiler *compiler, const char *text,
+                                      kas_compile_result *result)
 {
-    (void)size;
     const kas_nvrtc *n = compiler->nvrtc;
     nvrtcProgram program = NULL;
     double start = cpu_now();
@@ -89,8 +89,46 @@ static kas_compile_outcome build(kas_compiler *compiler, const char *text, size_
         return KAS_COMPILE_BROKEN;
     kas_compile_outcome outcome = compile_program(compiler, program, result);
     n->nvrtcDestroyProgram(&program); /* nothing to do about a failure here */
-    result->cpu_seconds = cpu_now() - start;
+    result->cpu_seconds += cpu_now() - start;
     return outcome;
+}
+
+/* Kernels that spill are made lean, where that helps: one that indexes an array of its own keeps
+ * its local memory either way. */
+static kas_status build_lean(kas_compiler *compiler, const char *text, kas_compile_result *result)
+{
+    long long spilled, left;
+    kas_buf lean = {0};
+    kas_compile_result again = {0};
+    kas_status status = kas_lean_text(result->image.data, result->image.size, text, &spilled, NULL);
+    if (status != KAS_OK || spilled == 0)
+        return status;
+    KAS_TRY_GOTO(kas_lean_text(result->image.data, result->image.size, text, &spilled, &lean),
+                 done);
+    if (build_once(compiler, kas_buf_text(&lean), &again) != KAS_COMPILED)
+        goto done; /* the first image serves */
+    result->cpu_seconds += again.cpu_seconds;
+    KAS_TRY_GOTO(kas_lean_text(again.image.data, again.image.size, text, &left, NULL), done);
+    if (left < spilled) {
+        const kas_buf worse = result->image;
+        result->image = again.image;
+        again.image = worse;
+    }
+done:
+    kas_buf_free(&lean);
+    kas_buf_free(&again.image);
+    kas_buf_free(&again.log);
+    return status;
+}
+
+static kas_compile_outcome build(kas_compiler *compiler, const char *text, size_t size,
+                                 kas_compile_result *result)
+{
+    (void)size;
+    const kas_compile_outcome outcome = build_once(compiler, text, result);
+    if (outcome != KAS_COMPILED)
+        return outcome;
+    return build_lean(compiler, text, result) == KAS_OK ? KAS_COMPILED : KAS_COMPILE_BROKEN;
 }
 
 static kas_status check_arch(const kas_nvrtc *n, const char *arch)

@@ -44,11 +44,7 @@ static void emit_phase(kas_emitter *e, kas_ex x)
     if (arg_too)
         kas_emit_line(e, set, index_text, "0.0f");
     kas_emit_close_block(e);
-    for (int i = 0; i < vars; i++) {
-        if (e->nest->width > 1 && i == vars - 1)
-            kas_emit_line(e, "KAS_UNROLL_FEW");
-        kas_emit_open_loop(e, var[i]);
-    }
+    kas_emit_open_loops(e, body, var, vars, false);
     open_lanes(e, true);
     const int mark = kas_emit_leave_mark(e);
     kas_emit_value(e, body);

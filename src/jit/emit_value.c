@@ -340,14 +340,7 @@ static void emit_reduce(kas_emitter *e, kas_ex x)
     if (best != name)
         kas_emit_line(e, declare, name, "0.0f");
     const int mark = kas_emit_leave_mark(e);
-    const bool unroll = !kas_reduce_is_long(e->ir, x);
-    for (int i = 0; i < vars; i++) {
-        if (unroll)
-            kas_emit_line(e, "KAS_UNROLL");
-        else if (e->nest->width > 1 && i == vars - 1)
-            kas_emit_line(e, "KAS_UNROLL_FEW");
-        kas_emit_open_loop(e, var[i]);
-    }
+    kas_emit_open_loops(e, body, var, vars, !kas_reduce_is_long(e->ir, x));
     kas_emit_value(e, body);
     kas_emit_accumulate(e, fn, acc, index, body, var[0]);
     kas_emit_close_loops(e, var, vars);

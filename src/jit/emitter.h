@@ -55,6 +55,9 @@ void kas_emit_forget(kas_emitter *e, int mark);
 kas_ex kas_emit_nest_of(const kas_emitter *e, kas_ex x, int *var, int *vars);
 const char *kas_emit_first_value(kas_fn fn);
 void kas_emit_open_loop(kas_emitter *e, int var);
+/* The loops of a reduction over `body`, outermost first, with what a GPU unrolls of them
+ * (unroll.c). `brief`: the CPU unrolls them whole. */
+void kas_emit_open_loops(kas_emitter *e, kas_ex body, const int *var, int vars, bool brief);
 void kas_emit_close_block(kas_emitter *e);
 void kas_emit_close_loops(kas_emitter *e, const int *var, int vars);
 /* accumulator (and index) op= body, for one turn; `acc` and `index` are lvalues, of each lane when

@@ -1,6 +1,7 @@
 /* Registers, local memory and accesses of kernels, read from cubins that NVRTC makes here. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include "cuda/library.h"
 #include "host/core/files.h"
 #include "jit/compile.h"
+#include "jit/lean.h"
 #include "jit/resources.h"
 
 /* The second keeps an array that is indexed by what it reads: registers have no addresses. */
@@ -44,7 +46,7 @@ static const char text[] = "typedef struct { const float *x; float *y; const int
                            "    KAS_THREADS (c, 64) { a.y[c] = s[63 - c]; }\n"
                            "}\n";
 
-static kas_buf compile(const char *arch)
+static kas_buf compile(const char *arch, const char *kernels)
 {
     const kas_nvrtc *nvrtc;
     kas_compiler *compiler;
@@ -55,7 +57,7 @@ static kas_buf compile(const char *arch)
         skip();
     }
     if (kas_compiler_open(arch, NULL, &compiler) != KAS_OK ||
-        kas_compile(compiler, text, path, NULL) != KAS_OK ||
+        kas_compile(compiler, kernels, path, NULL) != KAS_OK ||
         kas_file_read(path, 1 << 26, &image) != KAS_OK)
         fail_msg("%s", kas_error());
     kas_compiler_close(compiler);
@@ -76,7 +78,7 @@ static void what_kernels_need_is_read(void **state)
     (void)state;
     static const char *const archs[] = {"sm_80", "sm_90"};
     for (int i = 0; i < 2; i++) {
-        kas_buf image = compile(archs[i]);
+        kas_buf image = compile(archs[i], text);
         kas_resources *list;
         int count;
         if (kas_cubin_resources(image.data, image.size, &list, &count) != KAS_OK)
@@ -104,11 +106,91 @@ static void what_kernels_need_is_read(void **state)
     }
 }
 
+/* A sampled kernel: unrolled whole, it takes 8 to 24 bytes of local memory (NVRTC 13.0). */
+#define WINDOW(name)                                                                               \
+    "KAS_KERNEL(" name ", w_args)\n"                                                               \
+    "{\n"                                                                                          \
+    "    const float *KAS_RESTRICT p0 = a.x;\n"                                                    \
+    "    const float *KAS_RESTRICT p1 = a.w;\n"                                                    \
+    "    float *KAS_RESTRICT p2 = a.y;\n"                                                          \
+    "    const int v0 = KAS_BLOCK_X;\n"                                                            \
+    "    KAS_ROWS (v1, 0, 4) {\n"                                                                  \
+    "        KAS_WIDE_THREADS (v2, 32) {\n"                                                        \
+    "            KAS_WIDE_VALUE(t0, 0.0f);\n"                                                      \
+    "            KAS_UNROLL\n"                                                                     \
+    "            for (int v3 = 0; v3 < 20; v3++) {\n"                                              \
+    "                KAS_WIDE_LOAD(t1, p0, 640 * v1 + v2 + 32 * v3 + 2560 * v0);\n"                \
+    "                KAS_WIDE_VALUE(t2, p1[(int)(TAP / 5u) + 128 * PIXEL + 512 * v0]);\n"          \
+    "                KAS_WIDE_VALUE(t3, INSIDE ? KAS_EACH_VALUE(t2) : 0.0f);\n"                    \
+    "                KAS_WIDE_VALUE(t4, -KAS_EACH_VALUE(t3));\n"                                   \
+    "                KAS_WIDE_VALUE(t5, KAS_EACH_VALUE(t1) * KAS_EACH_VALUE(t4));\n"               \
+    "                KAS_EACH(KAS_EACH_VALUE(t0) += KAS_EACH_VALUE(t5);)\n"                        \
+    "            }\n"                                                                              \
+    "            KAS_WIDE_STORE(p2, 32 * v1 + v2 + 128 * v0, t0);\n"                               \
+    "        }\n"                                                                                  \
+    "    }\n"                                                                                      \
+    "}\n"
+
+/* Kernels that spill come out lean, the others as they are. */
+static void spills_are_mended(void **state)
+{
+    (void)state;
+    static const char windows[] =
+        "typedef struct { const float *x, *w; float *y; } w_args;\n"
+        "#define TAP (kas_u32)(KAS_EACH_LANE(v2) + 32 * v3)\n"
+        "#define OUT v1 + 3 * (int)(TAP % 5u) - 6\n"
+        "#define PIXEL kas_imin(kas_imax(OUT, 0), 3)\n"
+        "#define INSIDE (OUT >= 0 && OUT <= 3)\n" WINDOW("first") WINDOW("second");
+    static const char *const archs[] = {"sm_80", "sm_90"};
+    for (int i = 0; i < 2; i++) {
+        kas_buf image = compile(archs[i], windows);
+        kas_resources *list;
+        int count;
+        assert_int_equal(kas_cubin_resources(image.data, image.size, &list, &count), KAS_OK);
+        assert_int_equal(count, 2);
+        for (int k = 0; k < count; k++) {
+            printf("%s: %s %d registers, %d bytes\n", archs[i], list[k].name, list[k].registers,
+                   list[k].local_bytes);
+            assert_int_equal(list[k].local_bytes, 0);
+        }
+        free(list);
+        kas_buf_free(&image);
+    }
+}
+
+static void assert_lean(const char *lean, const char *name, bool wanted)
+{
+    char head[64];
+    snprintf(head, sizeof head, "%sKAS_KERNEL(%s, ", wanted ? "#define KAS_LEAN 1\n" : "}\n", name);
+    if (!strstr(lean, head))
+        fail_msg("%s is %slean in\n%s", name, wanted ? "not " : "", lean);
+}
+
+/* Of all kernels of a text those that use local memory, and nothing else changes. */
+static void lean_kernels_are_marked(void **state)
+{
+    (void)state;
+    kas_buf image = compile("sm_90", text), lean = {0};
+    long long bytes;
+    assert_int_equal(kas_lean_text(image.data, image.size, text, &bytes, &lean), KAS_OK);
+    assert_int_equal(bytes, 64 * 4);
+    assert_lean(kas_buf_text(&lean), "indexed", true);
+    assert_non_null(strstr(kas_buf_text(&lean), "}\n#undef KAS_LEAN\n#define KAS_LEAN 0\n"
+                                                "KAS_KERNEL(wide, "));
+    assert_lean(kas_buf_text(&lean), "shared", false);
+    const size_t marks = 2 * strlen("#undef KAS_LEAN\n#define KAS_LEAN 0\n");
+    assert_int_equal(lean.size, strlen(text) + marks);
+    kas_buf_free(&lean);
+    kas_buf_free(&image);
+    assert_int_equal(kas_lean_text("no cubin", 8, text, &bytes, NULL), KAS_OK);
+    assert_int_equal(bytes, 0);
+}
+
 /* Whatever is cut off or changed, the answer is a list or a message. */
 static void damaged_images_are_refused(void **state)
 {
     (void)state;
-    kas_buf image = compile("sm_90");
+    kas_buf image = compile("sm_90", text);
     kas_resources *list;
     int count, refused = 0;
     for (size_t size = 0; size < image.size; size += 1 + size / 64) {
@@ -133,7 +215,8 @@ static void damaged_images_are_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_kernels_need_is_read),
-                                       cmocka_unit_test(damaged_images_are_refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_kernels_need_is_read), cmocka_unit_test(spills_are_mended),
+        cmocka_unit_test(lean_kernels_are_marked), cmocka_unit_test(damaged_images_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
