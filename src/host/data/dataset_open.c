@@ -197,8 +197,9 @@ static kas_status open_dataset(const char *path, bool stream, kas_dataset **out)
         size_t size = (size_t)info.st_size;
         void *base = size ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : NULL;
         if (!base || base == MAP_FAILED)
-            status = kas_fail(KAS_NO_MEMORY, "%s: cannot map its memory: %s", path,
-                              size ? strerror(errno) : "it is empty");
+            status = kas_fail(KAS_NO_MEMORY, "%s: cannot map its memory: %s%s", path,
+                              size ? strerror(errno) : "it is empty",
+                              stream ? "" : KAS_HDF5_LEAVE_IMAGES);
         else if ((status = adopt(path, base, size, out)) != KAS_OK)
             munmap(base, size);
     }

@@ -138,6 +138,15 @@ static kas_status decide(kas_hdf5_child *r, const set *train, const set *test)
     return KAS_OK;
 }
 
+static kas_status no_room(const kas_hdf5_child *r)
+{
+    const bool streamed = r->packet.streamed;
+    return kas_fail(KAS_NO_MEMORY, "%s: no memory for the %.0f MiB of its %s: %s%s",
+                    r->request->path, (double)r->layout.total / (1 << 20),
+                    streamed ? "labels and pieces" : "images", strerror(errno),
+                    streamed ? "" : KAS_HDF5_LEAVE_IMAGES);
+}
+
 static kas_status make_room(kas_hdf5_child *r, uint8_t **base)
 {
     const kas_hdf5_request *q = r->request;
@@ -148,12 +157,10 @@ static kas_status make_room(kas_hdf5_child *r, uint8_t **base)
                         q->path, r->packet.train_count, r->packet.test_count, r->packet.h,
                         r->packet.w, r->packet.c, q->limit >> 20);
     if (ftruncate(q->fd, (off_t)r->layout.total) != 0)
-        return kas_fail(KAS_NO_MEMORY, "%s: no memory for its images: %s", q->path,
-                        strerror(errno));
+        return no_room(r);
     *base = mmap(NULL, r->layout.total, PROT_READ | PROT_WRITE, MAP_SHARED, q->fd, 0);
     if (*base == MAP_FAILED)
-        return kas_fail(KAS_NO_MEMORY, "%s: no memory for its images: %s", q->path,
-                        strerror(errno));
+        return no_room(r);
     memcpy(*base, &r->packet, sizeof r->packet);
     memcpy(*base + r->layout.names, r->names, r->packet.classes * sizeof *r->names);
     return KAS_OK;

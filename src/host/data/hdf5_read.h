@@ -9,6 +9,11 @@
 
 #include "host/core/status.h"
 
+/* Of messages about images for which there is no memory. */
+#define KAS_HDF5_LEAVE_IMAGES                                                                      \
+    "; they stay in the file with --stream, where the command has it, or a smaller "               \
+    "KAS_DATA_LIMIT_MB"
+
 typedef struct kas_hdf5_request {
     const char *path;
     int fd;         /* of the memory file, which grows to the packet's size (packet.h) */
