@@ -29,7 +29,7 @@ refused duplicate 'nodes[1]: duplicate key "in"' <<<"$head"'{"op": "relu", "in":
 { printf '%s{"op": "relu", "in": ' "$head"; printf '[%.0s' $(seq 100000); } |
     refused deep 'nodes[1].in[0][0][0][0][0]: nested deeper than 8 levels'
 { printf '%s' "$head"; yes '{"op": "relu", "in": [0]},' 2>"$dir/yes" | head -c 100000000; } |
-    refused large 'file is larger than the limit of 262144 bytes'
+    refused large 'file is larger than the limit of 1048576 bytes'
 refused cut 'nodes[1].in[0]: line 1: not valid JSON' <<<"$head"'{"op": "relu", "in": [0'
 
 # The other commands that read a kernel file use the same reader.

@@ -18,8 +18,7 @@
 #include "host/bench/step_passes.h"
 #include "host/core/log.h"
 #include "host/net/targets.h"
-#include "host/space/canonical.h"
-#include "host/space/kernel_json.h"
+#include "host/space/assignment.h"
 
 enum { WARM_UP = 2, REPEATS = 10, OTHER_SIDE = 32 };
 
@@ -32,11 +31,10 @@ typedef struct subject {
     int batch, repeats;
     kas_net *net;
     kas_dataset *images;
-    kas_kernel *kernel; /* NULL = none */
+    kas_assignment kernels; /* none where no kernel was given */
     char kernel_name[KAS_NAME_SIZE];
     kas_target *target;
-    kas_solution solution;
-    kas_replacement replacement;
+    kas_fit fit;
     kas_bench_model plain, changed;
 } subject;
 
@@ -72,7 +70,7 @@ static kas_status one_round(subject *s, kas_bench_convs *convs, kas_tape_mode mo
     kas_bench_time plain, changed;
     double alone;
     KAS_TRY(kas_bench_model_run(&s->plain, mode, &plain));
-    if (s->kernel)
+    if (s->o->kernel)
         KAS_TRY(kas_bench_model_run(&s->changed, mode, &changed));
     KAS_TRY(kas_bench_convs_run(convs, &alone));
     if (!r)
@@ -80,7 +78,7 @@ static kas_status one_round(subject *s, kas_bench_convs *convs, kas_tape_mode mo
     KAS_TRY(add_time(&r->plain, &r->plain_host, plain));
     KAS_TRY(kas_samples_add(&r->convs, alone));
     KAS_TRY(kas_samples_add(&r->share, alone / plain.device));
-    if (!s->kernel)
+    if (!s->o->kernel)
         return KAS_OK;
     KAS_TRY(add_time(&r->changed, &r->changed_host, changed));
     return kas_samples_add(&r->ratio, changed.device / plain.device);
@@ -94,12 +92,12 @@ static kas_status measure(subject *s, kas_tape_mode mode, rounds *r)
         kas_bench_convs_create(s->device, s->net, -1, s->batch, mode, s->o->precision, &convs),
         out);
     KAS_TRY_GOTO(kas_bench_model_begin(&s->plain, mode), out);
-    if (s->kernel)
+    if (s->o->kernel)
         KAS_TRY_GOTO(kas_bench_model_begin(&s->changed, mode), out);
     for (int i = 0; i < WARM_UP + s->repeats; i++)
         KAS_TRY_GOTO(one_round(s, convs, mode, i < WARM_UP ? NULL : r), out);
     KAS_TRY_GOTO(kas_bench_model_check(&s->plain, mode), out);
-    if (s->kernel)
+    if (s->o->kernel)
         status = kas_bench_model_check(&s->changed, mode);
 out:
     kas_bench_convs_free(convs);
@@ -113,7 +111,7 @@ static double flops_of(const subject *s, bool changed, kas_tape_mode mode)
 {
     double flops = kas_net_flops(s->net);
     if (changed)
-        flops += s->solution.flops - s->solution.conv_flops;
+        flops += s->fit.solution.flops - s->fit.solution.conv_flops;
     return flops * s->batch * (mode == KAS_TAPE_TRAIN ? 3 : 1);
 }
 
@@ -237,7 +235,7 @@ static kas_status run_phase(subject *s, kas_tape_mode mode, kas_table *table)
     kas_status status = measure(s, mode, &r);
     if (status == KAS_OK)
         status = put(s, false, mode, &r, table);
-    if (status == KAS_OK && s->kernel)
+    if (status == KAS_OK && s->o->kernel)
         status = put(s, true, mode, &r, table);
     rounds_free(&r);
     return status;
@@ -249,17 +247,11 @@ static kas_status run_phase(subject *s, kas_tape_mode mode, kas_table *table)
 static kas_status read_kernel(subject *s)
 {
     int count;
-    s->kernel = calloc(1, sizeof *s->kernel);
-    if (!s->kernel)
-        return kas_fail(KAS_NO_MEMORY, "no memory for a kernel");
-    KAS_TRY(kas_kernel_read_file(s->o->kernel, s->kernel));
-    KAS_TRY(kas_kernel_name(s->kernel, s->kernel_name));
+    KAS_TRY(kas_assignment_read_file(s->o->kernel, &s->kernels));
+    KAS_TRY(kas_assignment_name(&s->kernels, s->kernel_name));
     KAS_TRY(kas_net_targets(s->net, s->o->filter, &s->target, &count));
-    kas_status status = kas_solve(s->kernel, s->target, count, &s->o->budget, &s->solution);
-    if (status != KAS_OK)
-        return kas_fail_context(status, "%s", s->o->kernel);
-    s->replacement = (kas_replacement){s->kernel, s->target, &s->solution, NULL};
-    return KAS_OK;
+    kas_status status = kas_assignment_fit(&s->kernels, s->target, count, &s->o->budget, &s->fit);
+    return status == KAS_OK ? status : kas_fail_context(status, "%s", s->o->kernel);
 }
 
 static kas_status prepare(subject *s, const char *name)
@@ -274,7 +266,7 @@ static kas_status prepare(subject *s, const char *name)
     if (!o->kernel)
         return KAS_OK;
     KAS_TRY(read_kernel(s));
-    return kas_bench_model_create(s->device, s->net, &s->replacement, s->images, s->batch,
+    return kas_bench_model_create(s->device, s->net, &s->fit.replacement, s->images, s->batch,
                                   o->precision, o->cache_dir, &s->changed);
 }
 
@@ -283,9 +275,9 @@ static void release(subject *s)
     kas_bench_model_free(&s->changed);
     kas_bench_model_free(&s->plain);
     kas_dataset_close(s->images);
-    kas_solution_free(&s->solution);
+    kas_fit_free(&s->fit);
     free(s->target);
-    free(s->kernel);
+    kas_assignment_free(&s->kernels);
     kas_net_free(s->net);
 }
 

@@ -25,7 +25,8 @@ static const struct argp_option option_list[] = {
     {"seed", KEY_SEED, "S", 0, "sampler: seed of the first repeat (default 0)", 0},
     {"batch", 'b', "N", 0, "Images in a step (default: the suite's own)", 0},
     {"kernel", 'k', "KERNEL.json", 0,
-     "step: compare with this kernel in place; layers: this kernel or a folder of them "
+     "step: compare with this kernel, or file of layers, in place; layers: this kernel or a folder "
+     "of them "
      "(default: kernels)",
      0},
     {"precision", KEY_PRECISION, "P", 0, "step, models: fp32 (default), tf32, bf16 or fp16", 0},

@@ -5,13 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/cli/check_shapes.h"
 #include "host/cli/net_options.h"
 #include "host/core/files.h"
 #include "host/core/log.h"
 #include "host/reference/reference.h"
 #include "host/report/line.h"
 #include "host/score/screen.h"
-#include "host/space/kernel_json.h"
+#include "host/space/assignment.h"
 #include "host/space/sampler.h"
 #include "jit/agree.h"
 #include "jit/resources.h"
@@ -116,6 +117,7 @@ static const char doc[] =
     "reference against finite differences, at every distinct shape that a network replaces.\n\n"
     "  kas-gpu check kernels/involution.json\n"
     "  kas-gpu check kernels/*.json --nvrtc\n"
+    "  kas-gpu check layers.json --net resnet20\n"
     "  kas-gpu check --sampled 300 --seed 1 --nvrtc\n"
     "  kas-gpu check --sampled 2000 --shapes 1 --net resnet20 --input 3x8x8 --nvrtc\n"
     "\vThe network is resnet18 and images are 3x16x16 unless said otherwise: the reference is not "
@@ -149,38 +151,6 @@ typedef struct checker {
 
 /* ---- one kernel
  * ---------------------------------------------------------------------------------- */
-
-/* Targets of different shape, with their bindings; *count of them. */
-typedef struct shapes {
-    kas_target *target;
-    kas_binding *binding;
-    int count;
-} shapes;
-
-static bool same_shape(const kas_target *a, const kas_binding *x, const kas_target *b,
-                       const kas_binding *y)
-{
-    return a->c_in == b->c_in && a->c_out == b->c_out && a->h == b->h && a->w == b->w &&
-           a->kernel_h == b->kernel_h && a->kernel_w == b->kernel_w && memcmp(x, y, sizeof *x) == 0;
-}
-
-static kas_status distinct_shapes(const checker *c, const kas_solution *s, shapes *out)
-{
-    *out = (shapes){.target = calloc((size_t)c->count, sizeof *out->target),
-                    .binding = calloc((size_t)c->count, sizeof *out->binding)};
-    if (!out->target || !out->binding)
-        return kas_fail(KAS_NO_MEMORY, "out of memory");
-    for (int t = 0; t < c->count; t++) {
-        bool seen = false;
-        for (int i = 0; i < out->count && !seen; i++)
-            seen = same_shape(&out->target[i], &out->binding[i], &c->targets[t], &s->binding[t]);
-        if (seen)
-            continue;
-        out->target[out->count] = c->targets[t];
-        out->binding[out->count++] = s->binding[t];
-    }
-    return KAS_OK;
-}
 
 static const char *const verdicts[] = {"ok", "ill-conditioned", "undecided", "failed"};
 
@@ -296,7 +266,7 @@ static void count_accessed(checker *c, const kas_operation *op, int count)
     }
 }
 
-static kas_status count_programs(checker *c, const kas_kernel *kernel, const shapes *s)
+static kas_status count_programs(checker *c, const kas_kernel *kernel, const kas_check_shapes *s)
 {
     for (int i = 0; i < s->count; i++) {
         kas_program *program;
@@ -313,7 +283,7 @@ static kas_status count_programs(checker *c, const kas_kernel *kernel, const sha
 }
 
 static kas_status compile_for_gpus(checker *c, const kas_kernel *kernel, const char *name,
-                                   const shapes *s)
+                                   const kas_check_shapes *s)
 {
     kas_buf text = {0};
     kas_status status =
@@ -334,7 +304,7 @@ static kas_status compile_for_gpus(checker *c, const kas_kernel *kernel, const c
 }
 
 static kas_status check_shapes(checker *c, const kas_kernel *kernel, const char *name,
-                               const shapes *s)
+                               const kas_check_shapes *s)
 {
     kas_agreement *result = calloc((size_t)s->count, sizeof *result);
     if (!result)
@@ -353,16 +323,10 @@ static kas_status check_shapes(checker *c, const kas_kernel *kernel, const char 
     return status;
 }
 
-static void free_shapes(shapes *s)
-{
-    free(s->target);
-    free(s->binding);
-}
-
 /* A kernel that cannot be lowered, compiled or run is a failure of that kernel, and the next one is
  * looked at. */
 static kas_status check_kernel(checker *c, const kas_kernel *kernel, const char *name,
-                               const shapes *s)
+                               const kas_check_shapes *s)
 {
     const kas_status status = check_shapes(c, kernel, name, s);
     c->kernels++;
@@ -377,46 +341,48 @@ static kas_status check_kernel(checker *c, const kas_kernel *kernel, const char 
 /* ---- all
  * ----------------------------------------------------------------------------------------- */
 
+/* Every kernel at the shapes of its own layers. */
+static kas_status check_replacement(checker *c, const kas_replacement *r)
+{
+    kas_status status = KAS_OK;
+    for (int k = 0; k < kas_replacement_kernels(r) && status == KAS_OK; k++) {
+        kas_check_shapes s = {0};
+        char name[KAS_NAME_SIZE];
+        status = kas_kernel_name(&r->kernel[k], name);
+        if (status == KAS_OK)
+            status = kas_check_shapes_of(r, &r->kernel[k], &s);
+        if (status == KAS_OK)
+            status = check_kernel(c, &r->kernel[k], name, &s);
+        kas_check_shapes_free(&s);
+    }
+    return status;
+}
+
+static kas_status check_file(checker *c, const char *path)
+{
+    kas_assignment kernels;
+    kas_fit fit;
+    KAS_TRY(kas_assignment_read_file(path, &kernels));
+    kas_status status = kas_assignment_fit(&kernels, c->targets, c->count, &c->o->net.budget, &fit);
+    if (status == KAS_OK) {
+        status = check_replacement(c, &fit.replacement);
+        kas_fit_free(&fit);
+    } else {
+        status = kas_fail_context(KAS_BAD_INPUT, "%s does not fit %s", path, c->net->name);
+    }
+    kas_assignment_free(&kernels);
+    return status;
+}
+
 static kas_status check_files(checker *c)
 {
-    for (int i = 0; i < c->o->files; i++) {
-        kas_kernel kernel;
-        kas_solution solution = {0};
-        char name[KAS_NAME_SIZE];
-        KAS_TRY(kas_kernel_read_file(c->o->file[i], &kernel));
-        KAS_TRY(kas_kernel_name(&kernel, name));
-        if (kas_solve(&kernel, c->targets, c->count, &c->o->net.budget, &solution) != KAS_OK)
-            return kas_fail_context(KAS_BAD_INPUT, "%s does not fit %s", c->o->file[i],
-                                    c->net->name);
-        shapes s = {0};
-        kas_status status = distinct_shapes(c, &solution, &s);
-        if (status == KAS_OK)
-            status = check_kernel(c, &kernel, name, &s);
-        free_shapes(&s);
-        kas_solution_free(&solution);
-        KAS_TRY(status);
-    }
+    for (int i = 0; i < c->o->files; i++)
+        KAS_TRY(check_file(c, c->o->file[i]));
     return KAS_OK;
 }
 
-/* Leaves `wanted` of the shapes, the next ones for the next kernel, so that all get their turn. */
-static void choose_shapes(shapes *s, int wanted, long long turn)
-{
-    const int first = wanted ? (int)(turn * wanted % s->count) : 0;
-    const int kept = wanted && wanted < s->count ? wanted : s->count;
-    for (int i = 0; i < first; i++) { /* rotates by one */
-        const kas_target target = s->target[0];
-        const kas_binding binding = s->binding[0];
-        memmove(s->target, s->target + 1, (size_t)(s->count - 1) * sizeof *s->target);
-        memmove(s->binding, s->binding + 1, (size_t)(s->count - 1) * sizeof *s->binding);
-        s->target[s->count - 1] = target;
-        s->binding[s->count - 1] = binding;
-    }
-    s->count = kept;
-}
-
-static kas_status passes_screen(const checker *c, const kas_kernel *kernel, const shapes *s,
-                                bool *passes)
+static kas_status passes_screen(const checker *c, const kas_kernel *kernel,
+                                const kas_check_shapes *s, bool *passes)
 {
     *passes = true;
     for (int i = 0; i < s->count && *passes; i++) {
@@ -430,17 +396,18 @@ static kas_status passes_screen(const checker *c, const kas_kernel *kernel, cons
 
 static kas_status check_sample(checker *c, const kas_sample *sample)
 {
-    shapes s = {0};
+    kas_check_shapes s = {0};
     bool passes = false;
-    kas_status status = distinct_shapes(c, &sample->solution, &s);
+    const kas_replacement at = {&sample->kernel, c->targets, &sample->solution, NULL};
+    kas_status status = kas_check_shapes_of(&at, &sample->kernel, &s);
     if (status == KAS_OK) {
-        choose_shapes(&s, c->o->shapes, (long long)sample->index);
+        kas_check_shapes_choose(&s, c->o->shapes, (long long)sample->index);
         status = passes_screen(c, &sample->kernel, &s, &passes);
     }
     if (status == KAS_OK && passes)
         status = check_kernel(c, &sample->kernel, sample->name, &s);
     c->screened += !passes;
-    free_shapes(&s);
+    kas_check_shapes_free(&s);
     return status;
 }
 

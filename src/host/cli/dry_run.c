@@ -6,7 +6,7 @@
 
 #include "host/report/line.h"
 #include "host/report/table.h"
-#include "host/space/kernel_json.h"
+#include "host/space/assignment.h"
 
 enum { SHOWN = 5 }; /* candidates */
 
@@ -29,14 +29,17 @@ static kas_status plan_memory(const kas_session *s, const kas_replacement *repla
 
 static kas_status kernel_memory(const kas_session *s, const kas_work *work, size_t *bytes)
 {
-    kas_kernel kernel;
-    kas_solution solution;
+    kas_assignment kernels;
+    kas_fit fit;
     kas_budget budget = kas_search_budget(&s->search);
-    KAS_TRY(kas_kernel_read_json(work->name, work->kernel, strlen(work->kernel), &kernel));
-    KAS_TRY(kas_solve(&kernel, s->problem.target, s->problem.targets, &budget, &solution));
-    kas_replacement replacement = {&kernel, s->problem.target, &solution, NULL};
-    kas_status status = plan_memory(s, &replacement, bytes);
-    kas_solution_free(&solution);
+    KAS_TRY(kas_assignment_read_json(work->name, work->kernel, strlen(work->kernel), &kernels));
+    kas_status status =
+        kas_assignment_fit(&kernels, s->problem.target, s->problem.targets, &budget, &fit);
+    if (status == KAS_OK) {
+        status = plan_memory(s, &fit.replacement, bytes);
+        kas_fit_free(&fit);
+    }
+    kas_assignment_free(&kernels);
     return status;
 }
 

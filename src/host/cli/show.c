@@ -4,11 +4,12 @@
 #include <string.h>
 
 #include "host/cli/net_options.h"
+#include "host/cli/show_layers.h"
 #include "host/report/line.h"
 #include "host/report/table.h"
 #include "host/space/canonical.h"
 #include "host/space/describe.h"
-#include "host/space/kernel_json.h"
+#include "host/space/assignment.h"
 #include "jit/program.h"
 
 typedef struct show_options {
@@ -24,7 +25,9 @@ static const struct argp_option option_list[] = {
     {"dot", KEY_DOT, 0, 0, "A Graphviz picture instead: kas-gpu show K.json --dot | dot -Tsvg", 0},
     {"source", KEY_SOURCE, "DEVICE", 0,
      "Generated code instead, for cuda or cpu: forward and backward at one layer (needs --net)", 0},
-    {"layer", KEY_LAYER, "NAME", 0, "Layer whose sizes stand at the nodes (default: the first)", 0},
+    {"layer", KEY_LAYER, "NAME", 0,
+     "Layer whose sizes stand at the nodes (default: the first); of a file of layers its kernel",
+     0},
     {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -73,6 +76,7 @@ static const char doc[] =
     "  kas-gpu show kernels/involution.json --net resnet18 --flops 0.5\n"
     "  kas-gpu show kernels/involution.json --dot | dot -Tsvg -o involution.svg\n"
     "  kas-gpu show kernels/involution.json --net resnet18 --source cuda\n"
+    "  kas-gpu show layers.json --net resnet18 --layer layer1.0.conv1\n"
     "\vFree sizes x0, x1, ... are solved for the network within --flops and --params, by default "
     "those of the convolutions.";
 
@@ -84,11 +88,16 @@ typedef struct view {
     kas_target *targets;
     int count, layer; /* whose sizes stand at the nodes */
     kas_solution solution;
+    kas_assignment kernels; /* the file */
+    kas_fit fit;            /* of a file of layers, with --net */
+    bool overview;          /* a file of layers, and no layer of it was asked for */
 } view;
 
 static void close_view(view *v)
 {
     kas_solution_free(&v->solution);
+    kas_fit_free(&v->fit);
+    kas_assignment_free(&v->kernels);
     free(v->targets);
     kas_net_free(v->net);
 }
@@ -105,18 +114,71 @@ static kas_status find_layer(const show_options *o, view *v)
     return KAS_OK;
 }
 
+static kas_status does_not_fit(const show_options *o, const view *v)
+{
+    return kas_fail_context(KAS_BAD_INPUT, "%s does not fit %s", o->path, v->net->name);
+}
+
+/* Of a file of layers: the kernel of --layer, at the layers that have it. */
+static kas_status take_layer(const show_options *o, view *v)
+{
+    const kas_replacement *r = &v->fit.replacement;
+    const kas_kernel *kernel = kas_replacement_kernel(r, v->layer);
+    kas_solution *s = &v->solution;
+    int own = 0, layer = 0;
+    if (!kernel)
+        return kas_fail(KAS_USAGE, "--layer %s: %s leaves this convolution as it is", o->layer,
+                        o->path);
+    v->kernel = *kernel;
+    s->binding = calloc((size_t)v->count, sizeof *s->binding);
+    if (!s->binding)
+        return kas_fail(KAS_NO_MEMORY, "out of memory");
+    for (int t = 0; t < v->count; t++) {
+        kas_cost cost;
+        if (kas_replacement_kernel(r, t) != kernel)
+            continue;
+        KAS_TRY(kas_layer_cost(kernel, &v->targets[t], &v->fit.solution.binding[t], &cost));
+        s->flops += cost.flops;
+        s->params += cost.params;
+        s->conv_flops += kas_target_conv_flops(&v->targets[t]);
+        s->conv_params += kas_target_conv_params(&v->targets[t]);
+        layer = t == v->layer ? own : layer;
+        s->binding[own] = v->fit.solution.binding[t];
+        v->targets[own++] = v->targets[t];
+    }
+    s->targets = v->count = own;
+    v->layer = layer;
+    return kas_kernel_name(&v->kernel, v->name);
+}
+
+static kas_status open_layers(const show_options *o, view *v)
+{
+    v->overview = !o->layer;
+    if (v->overview && (o->dot || o->source))
+        return kas_fail(KAS_USAGE, "%s: --dot and --source show one kernel: say of which --layer",
+                        o->path);
+    if (!o->net.name)
+        return KAS_OK;
+    KAS_TRY(kas_cli_net_targets(&o->net, &v->net, &v->targets, &v->count));
+    KAS_TRY(find_layer(o, v));
+    if (kas_assignment_fit(&v->kernels, v->targets, v->count, &o->net.budget, &v->fit) != KAS_OK)
+        return does_not_fit(o, v);
+    return v->overview ? KAS_OK : take_layer(o, v);
+}
+
 static kas_status open_view(const show_options *o, view *v)
 {
-    KAS_TRY(kas_kernel_read_file(o->path, &v->kernel));
-    KAS_TRY(kas_kernel_canonicalize(&v->kernel, &v->kernel));
+    KAS_TRY(kas_assignment_read_file(o->path, &v->kernels));
+    if (v->kernels.layers)
+        return open_layers(o, v);
+    KAS_TRY(kas_kernel_canonicalize(v->kernels.kernel, &v->kernel));
     KAS_TRY(kas_kernel_name(&v->kernel, v->name));
     if (!o->net.name)
         return KAS_OK;
     KAS_TRY(kas_cli_net_targets(&o->net, &v->net, &v->targets, &v->count));
     KAS_TRY(find_layer(o, v));
-    kas_status status = kas_solve(&v->kernel, v->targets, v->count, &o->net.budget, &v->solution);
-    if (status != KAS_OK)
-        return kas_fail_context(KAS_BAD_INPUT, "%s does not fit %s", o->path, v->net->name);
+    if (kas_solve(&v->kernel, v->targets, v->count, &o->net.budget, &v->solution) != KAS_OK)
+        return does_not_fit(o, v);
     return KAS_OK;
 }
 
@@ -372,6 +434,18 @@ static kas_status print_source(const show_options *o, const view *v, kas_buf *ou
     return status;
 }
 
+static kas_status print_view(const show_options *o, const view *v, kas_buf *out)
+{
+    if (v->overview)
+        return kas_show_layers(&v->kernels, v->net ? v->net->name : NULL, v->net ? &v->fit : NULL,
+                               o->common.json, out);
+    if (o->source)
+        return print_source(o, v, out);
+    if (o->dot)
+        return kas_kernel_write_dot(&v->kernel, v->name, node_binding(v), out);
+    return (o->common.json ? print_json : print_text)(v, out);
+}
+
 static kas_status run(int argc, char **argv)
 {
     static const struct argp_child children[] = {
@@ -386,10 +460,7 @@ static kas_status run(int argc, char **argv)
     kas_buf out = {0};
     kas_status status = open_view(&o, &v);
     if (status == KAS_OK)
-        status = o.source        ? print_source(&o, &v, &out)
-                 : o.dot         ? kas_kernel_write_dot(&v.kernel, v.name, node_binding(&v), &out)
-                 : o.common.json ? print_json(&v, &out)
-                                 : print_text(&v, &out);
+        status = print_view(&o, &v, &out);
     if (status == KAS_OK)
         fputs(kas_buf_text(&out), stdout);
     kas_buf_free(&out);

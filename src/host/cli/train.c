@@ -13,7 +13,7 @@
 #include "host/core/files.h"
 #include "host/core/log.h"
 #include "host/net/targets.h"
-#include "host/space/kernel_json.h"
+#include "host/space/assignment.h"
 #include "host/train/train.h"
 
 typedef struct train_cli {
@@ -44,7 +44,8 @@ enum {
 
 static const struct argp_option option_list[] = {
     {"dataset", 'd', "F.h5", 0, "Images and labels (kas-gpu dataset)", 1},
-    {"kernel", 'k', "KERNEL.json", 0, "Put this kernel in place of the convolutions", 1},
+    {"kernel", 'k', "KERNEL.json", 0,
+     "Put this kernel in place of the convolutions, or the kernels of a file of layers", 1},
     {"seed", 's', "S", 0, "Of weights, order and augmentation (default 0)", 2},
     {"validation", 'v', "FRACTION", 0, "Held out of the training images (default 0.1)", 3},
     {"test", OPT_TEST, 0, 0, "Train on all of them and score on the test images", 3},
@@ -347,14 +348,14 @@ static kas_status dry_run(const train_cli *o, const kas_train_options *options,
     return KAS_OK;
 }
 
-/* The kernel file, its targets and sizes; the caller frees target and solution. */
-static kas_status read_kernel(const train_cli *o, const kas_net *net, kas_kernel *kernel,
-                              kas_target **target, kas_solution *solution)
+/* The file of a kernel or of layers, its targets and sizes; the caller frees all three. */
+static kas_status read_kernel(const train_cli *o, const kas_net *net, kas_assignment *kernels,
+                              kas_target **target, kas_fit *fit)
 {
     int count = 0;
-    KAS_TRY(kas_kernel_read_file(o->kernel, kernel));
+    KAS_TRY(kas_assignment_read_file(o->kernel, kernels));
     KAS_TRY(kas_net_targets(net, o->net.filter, target, &count));
-    kas_status status = kas_solve(kernel, *target, count, &o->net.budget, solution);
+    kas_status status = kas_assignment_fit(kernels, *target, count, &o->net.budget, fit);
     return status == KAS_OK ? status : kas_fail_context(status, "%s", o->kernel);
 }
 
@@ -410,29 +411,22 @@ static kas_status run(int argc, char **argv)
         KAS_TRY(kas_file_check_writable(o.checkpoint));
     kas_dataset *dataset = NULL;
     kas_net *net = NULL;
-    kas_kernel *kernel = NULL;
+    kas_assignment kernels = {0};
     kas_target *target = NULL;
-    kas_solution solution = {0};
+    kas_fit fit = {0};
     kas_status status = KAS_OK;
     KAS_TRY_GOTO((o.stream ? kas_dataset_open_streamed : kas_dataset_open)(o.dataset, &dataset),
                  out);
     KAS_TRY_GOTO(kas_net_build(o.net.name, (int)dataset->h, (int)dataset->w, (int)dataset->c,
                                (int)dataset->classes, &net),
                  out);
-    if (o.kernel) {
-        kernel = calloc(1, sizeof *kernel);
-        if (!kernel) {
-            status = kas_fail(KAS_NO_MEMORY, "no memory for a kernel");
-            goto out;
-        }
-        KAS_TRY_GOTO(read_kernel(&o, net, kernel, &target, &solution), out);
-    }
-    kas_replacement replacement = {kernel, target, &solution, NULL};
-    status = run_with(&o, dataset, net, o.kernel ? &replacement : NULL);
+    if (o.kernel)
+        KAS_TRY_GOTO(read_kernel(&o, net, &kernels, &target, &fit), out);
+    status = run_with(&o, dataset, net, o.kernel ? &fit.replacement : NULL);
 out:
-    kas_solution_free(&solution);
+    kas_fit_free(&fit);
     free(target);
-    free(kernel);
+    kas_assignment_free(&kernels);
     kas_net_free(net);
     kas_dataset_close(dataset);
     return status;

@@ -10,7 +10,6 @@
 #include "host/net/targets.h"
 #include "host/search/judge.h"
 #include "host/search/study_dir.h"
-#include "host/space/kernel_json.h"
 
 enum { KERNEL_BYTES = 1 << 20, MODEL_BYTES = 1 << 20, MODEL_DEPTH = 8 };
 
@@ -20,19 +19,20 @@ void kas_export_model_free(kas_export_model *model)
     kas_buf_free(&model->facts);
     kas_net_free(model->net);
     free(model->target);
-    kas_solution_free(&model->solution);
+    kas_fit_free(&model->fit);
+    kas_assignment_free(&model->kernels);
     *model = (kas_export_model){0};
 }
 
 /* The network and the sizes; the kernel's text is there. */
 static kas_status build(const kas_export_setting *s, kas_export_model *m)
 {
-    KAS_TRY(kas_kernel_read_json(m->title, kas_buf_text(&m->kernel_text), m->kernel_text.size,
-                                 &m->kernel));
+    KAS_TRY(kas_assignment_read_json(m->title, kas_buf_text(&m->kernel_text), m->kernel_text.size,
+                                     &m->kernels));
     KAS_TRY(kas_net_build(s->net, s->h, s->w, s->c, s->classes, &m->net));
     KAS_TRY(kas_net_targets(m->net, s->targets, &m->target, &m->targets));
-    m->replacement = (kas_replacement){&m->kernel, m->target, &m->solution, NULL};
-    return kas_solve(&m->kernel, m->target, m->targets, &s->budget, &m->solution);
+    kas_status status = kas_assignment_fit(&m->kernels, m->target, m->targets, &s->budget, &m->fit);
+    return status == KAS_OK ? status : kas_fail_context(status, "%s", m->title);
 }
 
 kas_status kas_export_model_from_file(const char *path, const kas_export_setting *setting,

@@ -1,8 +1,10 @@
-/* What is exported: a kernel in a network, from a kernel file or from a study. */
+/* What is exported: a kernel, or one for each layer, in a network, from a kernel file or from a
+ * study. */
 #ifndef KAS_EXPORT_MODEL_H
 #define KAS_EXPORT_MODEL_H
 
 #include "host/export/export.h"
+#include "host/space/assignment.h"
 
 /* The network around a kernel file; a study knows its own. */
 typedef struct kas_export_setting {
@@ -13,13 +15,12 @@ typedef struct kas_export_setting {
 } kas_export_setting;
 
 typedef struct kas_export_model {
-    kas_kernel kernel;
+    kas_assignment kernels;
     kas_buf kernel_text;
     kas_net *net;
     kas_target *target;
     int targets;
-    kas_solution solution;
-    kas_replacement replacement; /* of these */
+    kas_fit fit;
     char title[4608];
     char weights[4096]; /* "" = none */
     const char *weights_note;

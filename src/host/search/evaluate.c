@@ -8,7 +8,7 @@
 #include "host/score/screen.h"
 #include "host/search/problem.h"
 #include "host/search/worker.h"
-#include "host/space/kernel_json.h"
+#include "host/space/assignment.h"
 
 /* What the lanes of a worker share, and only read. */
 typedef struct shop {
@@ -266,14 +266,17 @@ static kas_status evaluate(void *lane, kas_worker *worker, const kas_task *task,
     run r = {.bench = bench, .worker = worker, .task = task, .out = out};
     if (!task->kernel)
         return screen_measure_train(&r, NULL);
-    kas_kernel kernel;
-    kas_solution solution;
+    kas_assignment kernels;
+    kas_fit fit;
     kas_budget budget = kas_search_budget(&b->options);
-    KAS_TRY(kas_kernel_read_json(task->name, task->kernel, strlen(task->kernel), &kernel));
-    KAS_TRY(kas_solve(&kernel, b->problem.target, b->problem.targets, &budget, &solution));
-    kas_replacement replacement = {&kernel, b->problem.target, &solution, NULL};
-    kas_status status = screen_measure_train(&r, &replacement);
-    kas_solution_free(&solution);
+    KAS_TRY(kas_assignment_read_json(task->name, task->kernel, strlen(task->kernel), &kernels));
+    kas_status status =
+        kas_assignment_fit(&kernels, b->problem.target, b->problem.targets, &budget, &fit);
+    if (status == KAS_OK) {
+        status = screen_measure_train(&r, &fit.replacement);
+        kas_fit_free(&fit);
+    }
+    kas_assignment_free(&kernels);
     return status;
 }
 

@@ -134,7 +134,7 @@ static kas_status read_header(const char *name, const cJSON *root)
     return KAS_OK;
 }
 
-static kas_status read_kernel(const char *name, const cJSON *root, kas_kernel *kernel)
+kas_status kas_kernel_read_object(const char *name, const cJSON *root, kas_kernel *kernel)
 {
     KAS_TRY(read_header(name, root));
     KAS_TRY(read_nodes(name, root, kernel));
@@ -152,7 +152,7 @@ kas_status kas_kernel_read_json(const char *name, const char *text, size_t size,
     kas_kernel kernel = {0};
     cJSON *root;
     KAS_TRY(kas_json_parse(name, text, size, limits, &root));
-    kas_status status = read_kernel(name, root, &kernel);
+    kas_status status = kas_kernel_read_object(name, root, &kernel);
     cJSON_Delete(root);
     if (status == KAS_OK)
         *out = kernel;

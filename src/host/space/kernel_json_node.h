@@ -1,4 +1,4 @@
-/* Internal to the kernel file's reader and writer. */
+/* Internal to the readers and writers of kernel files and files of layers. */
 #ifndef KAS_SPACE_KERNEL_JSON_NODE_H
 #define KAS_SPACE_KERNEL_JSON_NODE_H
 
@@ -17,6 +17,9 @@ const char *kas_transpose_name(uint8_t transpose);
 /* Node i of the file `name`. Operands are earlier nodes and attributes are in range; shapes are not
  * inferred. */
 kas_status kas_kernel_read_node(const char *name, const cJSON *item, int i, kas_node *node);
+
+/* What stands in a kernel file; `kernel` is zero. Infers its shapes. */
+kas_status kas_kernel_read_object(const char *name, const cJSON *root, kas_kernel *kernel);
 
 /* "splits": exactly those that the nodes, which were read, use. */
 kas_status kas_kernel_read_splits(const char *name, const cJSON *root, kas_kernel *kernel);

@@ -1,0 +1,53 @@
+#include "host/cli/check_shapes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool same_shape(const kas_target *a, const kas_binding *x, const kas_target *b,
+                       const kas_binding *y)
+{
+    return a->c_in == b->c_in && a->c_out == b->c_out && a->h == b->h && a->w == b->w &&
+           a->kernel_h == b->kernel_h && a->kernel_w == b->kernel_w && memcmp(x, y, sizeof *x) == 0;
+}
+
+kas_status kas_check_shapes_of(const kas_replacement *r, const kas_kernel *kernel,
+                               kas_check_shapes *out)
+{
+    const kas_binding *binding = r->solution->binding;
+    const size_t targets = (size_t)r->solution->targets;
+    *out = (kas_check_shapes){.target = calloc(targets, sizeof *out->target),
+                              .binding = calloc(targets, sizeof *out->binding)};
+    if (!out->target || !out->binding)
+        return kas_fail(KAS_NO_MEMORY, "out of memory");
+    for (int t = 0; t < r->solution->targets; t++) {
+        bool seen = kas_replacement_kernel(r, t) != kernel;
+        for (int i = 0; i < out->count && !seen; i++)
+            seen = same_shape(&out->target[i], &out->binding[i], &r->target[t], &binding[t]);
+        if (seen)
+            continue;
+        out->target[out->count] = r->target[t];
+        out->binding[out->count++] = binding[t];
+    }
+    return KAS_OK;
+}
+
+void kas_check_shapes_choose(kas_check_shapes *s, int wanted, long long turn)
+{
+    const int first = wanted ? (int)(turn * wanted % s->count) : 0;
+    const int kept = wanted && wanted < s->count ? wanted : s->count;
+    for (int i = 0; i < first; i++) { /* rotates by one */
+        const kas_target target = s->target[0];
+        const kas_binding binding = s->binding[0];
+        memmove(s->target, s->target + 1, (size_t)(s->count - 1) * sizeof *s->target);
+        memmove(s->binding, s->binding + 1, (size_t)(s->count - 1) * sizeof *s->binding);
+        s->target[s->count - 1] = target;
+        s->binding[s->count - 1] = binding;
+    }
+    s->count = kept;
+}
+
+void kas_check_shapes_free(kas_check_shapes *s)
+{
+    free(s->target);
+    free(s->binding);
+}
