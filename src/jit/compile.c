@@ -182,6 +182,7 @@ static kas_status look_up_or_make(kas_compiler *compiler, const char *text, cons
         return status;
     int lock = kas_cache_lock(image_path, LOCK_SECONDS);
     status = look_up(compiler, image_path, error_path, stats, &known); /* made while we waited? */
+    stats->waited = known;
     if (!known && status == KAS_OK)
         status = make(compiler, text, image_path, error_path, stats);
     kas_cache_unlock(image_path, lock);

@@ -38,11 +38,18 @@ const char *kas_compiler_path(const kas_compiler *compiler);
 kas_status kas_compiler_probe(const char *name, char path[4096], char version[256]);
 
 typedef struct kas_compile_stats {
-    bool cached;
-    double seconds;     /* wall */
+    bool cached;        /* not made here */
+    bool waited;        /* for another thread or process that was making it */
+    double seconds;     /* wall, waiting included */
     double cpu_seconds; /* of this process or of the compiler's */
     size_t image_bytes;
 } kas_compile_stats;
+
+/* What was spent waiting for a compiler, one's own or another's; 0 when the cache had it all. */
+static inline double kas_compile_waited(const kas_compile_stats *stats)
+{
+    return stats->cached && !stats->waited ? 0 : stats->seconds;
+}
 
 /* Makes (or finds) the image of `text`; `path` gets where it lies. `stats` may be NULL.
  * A text that does not compile: KAS_FAILURE with the first lines of the compiler's log. */
@@ -50,8 +57,8 @@ kas_status kas_compile(kas_compiler *compiler, const char *text, char path[4096]
                        kas_compile_stats *stats);
 
 /* The same for several texts at once, on up to `threads` threads: path[i] gets the image of text i.
- * `stats`: cached when all were, wall time of the whole, the others' sums.  Of several failures the
- * first text's counts. */
+ * `stats`: cached when all were, waited when any was waited for, wall time of the whole, the
+ * others' sums.  Of several failures the first text's counts. */
 kas_status kas_compile_all(kas_compiler *compiler, const char *const *text, int count, int threads,
                            char (*path)[4096], kas_compile_stats *stats);
 

@@ -24,6 +24,7 @@ typedef struct queue {
 static void take_in(queue *q, int i, kas_status status, const kas_compile_stats *stats)
 {
     q->stats->cached &= stats->cached;
+    q->stats->waited |= stats->waited;
     q->stats->cpu_seconds += stats->cpu_seconds;
     q->stats->image_bytes += stats->image_bytes;
     if (status == KAS_OK || i >= q->failed)

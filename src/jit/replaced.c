@@ -106,6 +106,11 @@ out:
     return status;
 }
 
+int kas_compile_threads(const kas_device_info *info)
+{
+    return info->kind == KAS_DEVICE_CPU ? info->threads : kas_cores();
+}
+
 static kas_status load_modules(kas_replaced *r, kas_device *device, char (*path)[4096], int count)
 {
     r->module = calloc((size_t)count + 1, sizeof *r->module);
@@ -122,7 +127,6 @@ kas_status kas_replaced_load(kas_replaced *r, kas_device *device, const char *ca
                              double *compile_seconds)
 {
     const kas_device_info *info = kas_device_get_info(device);
-    const int threads = info->kind == KAS_DEVICE_CPU ? info->threads : kas_cores();
     kas_compiler *compiler = NULL;
     char(*path)[4096] = NULL;
     int pieces = 0;
@@ -132,9 +136,10 @@ kas_status kas_replaced_load(kas_replaced *r, kas_device *device, const char *ca
     if (r->programs == 0)
         return KAS_OK;
     KAS_TRY_GOTO(kas_compiler_open(info->arch, cache_dir, &compiler), out);
-    KAS_TRY_GOTO(kas_replaced_compile(r, compiler, threads, &path, &pieces, &stats), out);
+    KAS_TRY_GOTO(
+        kas_replaced_compile(r, compiler, kas_compile_threads(info), &path, &pieces, &stats), out);
     KAS_TRY_GOTO(load_modules(r, device, path, pieces), out);
-    *compile_seconds = stats.cached ? 0 : stats.seconds;
+    *compile_seconds = kas_compile_waited(&stats);
 out:
     free(path);
     kas_compiler_close(compiler);

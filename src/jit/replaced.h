@@ -30,7 +30,11 @@ kas_status kas_replaced_build(const kas_replacement *replacement,
  * NULL when all that is wanted is that the cache has them. */
 kas_status kas_replaced_compile(kas_replaced *replaced, kas_compiler *compiler, int threads,
                                 char (**path)[4096], int *pieces, kas_compile_stats *stats);
-/* Compiles and loads; *compile_seconds gets the time of the compiler, 0 when it was cached. */
+/* Threads that compile for an item on this device: those it computes with on the CPU, all cores
+ * where the work is a GPU's. */
+int kas_compile_threads(const kas_device_info *info);
+/* Compiles and loads; *compile_seconds gets the time spent waiting for a compiler, one's own or
+ * another process's, 0 when all was cached. */
 kas_status kas_replaced_load(kas_replaced *replaced, kas_device *device, const char *cache_dir,
                              double *compile_seconds);
 void kas_replaced_free(kas_replaced *replaced);

@@ -1,6 +1,7 @@
 /* The two compilers behind the cache. The texts avoid the dialect: they test the machinery only. */
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,6 +17,7 @@
 
 #include "cuda/library.h"
 #include "host/core/files.h"
+#include "jit/cache.h"
 #include "jit/compile.h"
 
 enum { PROCESSES = 12 };
@@ -100,6 +102,53 @@ static void damaged_image_is_made_again(void **state)
         assert_int_equal(answer_of(path), 42);
     }
     kas_compiler_close(compiler);
+}
+
+typedef struct waiter {
+    kas_compiler *compiler;
+    kas_compile_stats stats;
+    kas_status status;
+} waiter;
+
+static void *compile_answer(void *context)
+{
+    waiter *w = context;
+    char path[4096];
+    w->status = kas_compile(w->compiler, answer_text, path, &w->stats);
+    return NULL;
+}
+
+/* Time spent waiting for somebody who makes the same is time spent on compilers. Whether the thread
+ * is already waiting when the entry appears nobody can see, so it has some tries. */
+static void waiting_for_another_counts(void **state)
+{
+    (void)state;
+    waiter w = {.compiler = open_compiler("cpu")};
+    char path[4096];
+    kas_buf image = {0};
+    assert_int_equal(kas_compile(w.compiler, answer_text, path, &w.stats), KAS_OK);
+    assert_false(w.stats.waited);
+    assert_true(kas_compile_waited(&w.stats) > 0);
+    assert_int_equal(kas_file_read(path, 1 << 24, &image), KAS_OK);
+    for (int i = 0; i < 50 && !w.stats.waited; i++) {
+        pthread_t thread;
+        assert_int_equal(unlink(path), 0);
+        const int lock = kas_cache_lock(path, 0);
+        assert_true(lock >= 0);
+        assert_int_equal(pthread_create(&thread, NULL, compile_answer, &w), 0);
+        usleep(1000u << (i < 10 ? i : 10));
+        assert_int_equal(kas_file_write_atomic(path, image.data, image.size), KAS_OK);
+        kas_cache_unlock(path, lock);
+        pthread_join(thread, NULL);
+        assert_int_equal(w.status, KAS_OK);
+        assert_true(w.stats.cached);
+    }
+    assert_true(w.stats.waited);
+    assert_true(kas_compile_waited(&w.stats) > 0);
+    assert_int_equal(kas_compile(w.compiler, answer_text, path, &w.stats), KAS_OK);
+    assert_true(kas_compile_waited(&w.stats) == 0);
+    kas_buf_free(&image);
+    kas_compiler_close(w.compiler);
 }
 
 static void refused_text_is_kept_as_failure(void **state)
@@ -302,6 +351,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(host_image_is_made_once),
         TEST(damaged_image_is_made_again),
+        TEST(waiting_for_another_counts),
         TEST(refused_text_is_kept_as_failure),
         TEST(broken_compiler_is_not_remembered),
         TEST(compiler_version_is_part_of_the_key),

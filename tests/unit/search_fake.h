@@ -38,6 +38,30 @@ static void nap(double seconds)
     nanosleep(&time, NULL);
 }
 
+static bool noted(const char *line)
+{
+    kas_buf text = {0};
+    const bool found = kas_file_exists(getenv("KAS_TEST_NOTES")) &&
+                       kas_file_read(getenv("KAS_TEST_NOTES"), 1 << 20, &text) == KAS_OK &&
+                       strstr(kas_buf_text(&text), line);
+    kas_buf_free(&text);
+    return found;
+}
+
+/* "await: LINE" waits until that line is noted, and a moment more. */
+static void await(kas_worker *worker, const char *what)
+{
+    const char *line = strstr(what, "await: ");
+    if (!line)
+        return;
+    for (int i = 0; i < 3000 && !noted(line + strlen("await: ")); i++) {
+        nap(0.01);
+        if (kas_worker_progress(worker, "waiting", 0, 1, 1) == KAS_STOP)
+            return;
+    }
+    nap(0.3);
+}
+
 static kas_status fake_open(const kas_search_options *options, const char *dataset,
                             const char *device, void **state)
 {
@@ -149,6 +173,7 @@ static kas_status fake_train(kas_worker *worker, const kas_task *task, kas_outco
     const char *what = task->kernel ? task->kernel : getenv("KAS_TEST_BASELINE");
     char key[32], done[16];
     int from = read_checkpoint(task->checkpoint);
+    await(worker, what);
     snprintf(key, sizeof key, "%d.%lld", (int)task->kind, (long long)task->index);
     out->state = KAS_WORK_FINISHED;
     for (int e = from; e < EPOCHS; e++) {

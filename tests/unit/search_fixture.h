@@ -41,6 +41,7 @@ typedef struct plan {
 static char folder[256], study_dir[300], notes[300];
 static uint64_t weights_limit = 1 << 20; /* bytes of the frontier's weights */
 static int pack = 1;                     /* items at once in a worker */
+static int ahead = 0;                    /* candidates compiled ahead of need */
 
 static int set_up(void **state)
 {
@@ -117,6 +118,8 @@ static kas_status supervise(plan p, const kas_search_options *search, int worker
 {
     static const char *const worker[] = {"/proc/self/exe", "worker", NULL};
     static const char *const device[] = {"fake:0", "fake:0"};
+    static const char *const helper[] = {"/proc/self/exe", "compile-ahead", NULL};
+    const kas_ahead_options looking = {.argv = helper, .candidates = ahead, .threads = 1};
     kas_store *store = open_store(search);
     p.next = 0;
     kas_supervisor_options options = {.study = study_dir,
@@ -128,6 +131,7 @@ static kas_status supervise(plan p, const kas_search_options *search, int worker
                                       .device = device,
                                       .devices = 2,
                                       .pack = pack,
+                                      .ahead = ahead ? &looking : NULL,
                                       .hang_seconds = hang_seconds,
                                       .checkpoint_limit = 1 << 20,
                                       .weights_limit = weights_limit};

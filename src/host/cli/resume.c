@@ -47,6 +47,7 @@ static kas_status run(int argc, char **argv)
         {&kas_search_work_argp, 0, NULL, 0}, {&kas_cli_common_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {option_list, parse, "STUDY", doc, children, 0, 0};
     resume_options o = {.request = {.study = "",
+                                    .ahead = -1,
                                     .hang_seconds = KAS_HANG_SECONDS,
                                     .checkpoint_limit = KAS_CHECKPOINT_LIMIT,
                                     .weights_limit = KAS_WEIGHTS_KEPT}};

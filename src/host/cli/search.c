@@ -214,6 +214,7 @@ static kas_status run(int argc, char **argv)
     const struct argp argp = {option_list, parse, "", doc, children, 0, 0};
     search_command c = {.request = {.study = "",
                                     .search = kas_search_options_default(),
+                                    .ahead = -1,
                                     .hang_seconds = KAS_HANG_SECONDS,
                                     .checkpoint_limit = KAS_CHECKPOINT_LIMIT,
                                     .weights_limit = KAS_WEIGHTS_KEPT}};

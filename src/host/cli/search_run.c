@@ -4,11 +4,12 @@
 #include <string.h>
 
 #include "host/cli/progress.h"
+#include "host/search/ahead.h"
 #include "host/search/leaderboard.h"
 #include "host/search/study_dir.h"
 #include "host/search/worker.h"
 
-enum { KEY_PACK = 0x500, KEY_STREAM, KEY_READ_THREADS };
+enum { KEY_PACK = 0x500, KEY_STREAM, KEY_READ_THREADS, KEY_AHEAD };
 
 static uint64_t gibibytes(struct argp_state *state, const char *option, const char *arg)
 {
@@ -36,6 +37,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_READ_THREADS:
         request->read_threads = (int)kas_cli_int(state, "--read-threads", arg, 1, 256);
         return 0;
+    case KEY_AHEAD:
+        request->ahead = strcmp(arg, "auto") == 0
+                             ? -1
+                             : (int)kas_cli_int(state, "--compile-ahead", arg, 0, KAS_AHEAD_MOST);
+        return 0;
     case 'H':
         request->hang_seconds = kas_cli_number(state, "--hang-timeout", arg, 1, 1e7);
         return 0;
@@ -61,6 +67,10 @@ static const struct argp_option options[] = {
     {"read-threads", KEY_READ_THREADS, "N", 0,
      "That read and decode streamed images, of each training (default: all cores for JPEG and PNG, "
      "else 4)",
+     50},
+    {"compile-ahead", KEY_AHEAD, "N", 0,
+     "Compile up to N candidates, while others are trained, before a worker begins them; 0 = off; "
+     "auto (default): 4 on a GPU, 0 on the CPU",
      50},
     {"hang-timeout", 'H', "SECONDS", 0,
      "Silence after which a worker is killed and its candidate is \"hung\" (default 600)", 50},

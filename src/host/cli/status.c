@@ -37,6 +37,16 @@ static bool finals_done(const kas_study_view *view)
     return a && b && a->state == KAS_WORK_FINISHED && b->state == KAS_WORK_FINISHED;
 }
 
+/* What all items together have waited for compilers. */
+static double compile_seconds(const kas_study_view *view)
+{
+    double sum = 0;
+    for (int i = 0; i < view->count; i++)
+        if (isfinite(view->work[i].measured.compile_seconds))
+            sum += view->work[i].measured.compile_seconds;
+    return sum;
+}
+
 static void print_json(const kas_study_args *args, const kas_study_view *view, kas_buf *out)
 {
     tally t = count(view);
@@ -55,6 +65,7 @@ static void print_json(const kas_study_args *args, const kas_study_view *view, k
     kas_line_number(out, "best_accuracy", best ? best->measured.accuracy : NAN);
     kas_line_bool(out, "done", finals_done(view));
     kas_line_number(out, "busy_seconds", view->study.busy_seconds);
+    kas_line_number(out, "compile_seconds", compile_seconds(view));
     kas_line_text(out, "device", view->study.device);
     kas_line_text(out, "dataset", view->study.dataset_path);
     kas_line_json(out, "options", view->study.options);
@@ -92,7 +103,9 @@ static void print_text(const kas_study_args *args, const kas_study_view *view, k
     for (int i = 0; i < KAS_WORK_STATES; i++)
         if (t.state[i])
             kas_buf_printf(out, ", %d %s", t.state[i], kas_work_state_name((kas_work_state)i));
-    kas_buf_printf(out, "\ntime spent: %s\n", kas_human_duration(view->study.busy_seconds, text));
+    kas_buf_printf(out, "\ntime spent: %s", kas_human_duration(view->study.busy_seconds, text));
+    kas_buf_printf(out, "; of all items' time %s waiting for compilers\n",
+                   kas_human_duration(compile_seconds(view), text));
     const kas_work *best = kas_judge_best(view->work, view->count),
                    *baseline = kas_work_find(view->work, view->count, KAS_WORK_BASELINE);
     if (baseline)

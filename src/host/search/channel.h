@@ -11,7 +11,8 @@
  *     (end of file: end at once)                   epoch     id, accuracy and loss (asks)
  *                                                  result    id, state, reason, measurements
  *                                                  dying     id of the item that it dies of
- */
+ *
+ * The helper that compiles ahead has messages of its own (ahead.h). */
 #ifndef KAS_SEARCH_CHANNEL_H
 #define KAS_SEARCH_CHANNEL_H
 

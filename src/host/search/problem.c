@@ -6,6 +6,14 @@
 
 #include "host/space/kernel_json.h"
 
+kas_status kas_problem_targets(const kas_search_options *options, int h, int w, int c, int classes,
+                               kas_net **net, kas_target **target, int *targets)
+{
+    const char *spec = *options->network ? options->network : options->net;
+    KAS_TRY(kas_net_build(spec, h, w, c, classes, net));
+    return kas_net_targets(*net, *options->targets ? options->targets : NULL, target, targets);
+}
+
 kas_status kas_problem_open(const kas_search_options *options, const char *dataset,
                             kas_problem *out)
 {
@@ -13,10 +21,8 @@ kas_status kas_problem_open(const kas_search_options *options, const char *datas
     KAS_TRY(
         (options->stream ? kas_dataset_open_streamed : kas_dataset_open)(dataset, &out->dataset));
     const kas_dataset *d = out->dataset;
-    const char *net = *options->network ? options->network : options->net;
-    KAS_TRY(kas_net_build(net, (int)d->h, (int)d->w, (int)d->c, (int)d->classes, &out->net));
-    return kas_net_targets(out->net, *options->targets ? options->targets : NULL, &out->target,
-                           &out->targets);
+    return kas_problem_targets(options, (int)d->h, (int)d->w, (int)d->c, (int)d->classes, &out->net,
+                               &out->target, &out->targets);
 }
 
 kas_status kas_problem_check(const kas_problem *problem, const kas_search_options *options)

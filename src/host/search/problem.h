@@ -22,6 +22,11 @@ typedef struct kas_problem {
 kas_status kas_problem_open(const kas_search_options *options, const char *dataset,
                             kas_problem *out);
 
+/* The network for images of that size, and its convolutions that are replaced. What was made is the
+ * caller's (kas_net_free, free), also after a failure; both must be NULL before. */
+kas_status kas_problem_targets(const kas_search_options *options, int h, int w, int c, int classes,
+                               kas_net **net, kas_target **target, int *targets);
+
 /* What every training of a study would stumble over, told before the study is made: a validation
  * share that cannot be had, a batch larger than the training set. */
 kas_status kas_problem_check(const kas_problem *problem, const kas_search_options *options);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -80,6 +81,32 @@ close_command:
     close(command[0]);
     close(command[1]);
     return status;
+}
+
+static void ignore_signal(int number)
+{
+    (void)number; /* not SIG_IGN, which the compilers that a process starts would inherit */
+}
+
+kas_status kas_process_ignore(int number)
+{
+    const struct sigaction action = {.sa_handler = ignore_signal, .sa_flags = SA_RESTART};
+    KAS_CHECK_LIBC(sigaction(number, &action, NULL) == 0, KAS_FAILURE);
+    return KAS_OK;
+}
+
+kas_status kas_process_begin(int oom_score)
+{
+    KAS_TRY(kas_process_ignore(SIGPIPE));
+    /* Compilers started by this process must not hold the pipes open after its death. */
+    KAS_CHECK_LIBC(fcntl(KAS_WORKER_REPLY_FD, F_SETFD, FD_CLOEXEC) == 0, KAS_FAILURE);
+    KAS_CHECK_LIBC(fcntl(0, F_SETFD, FD_CLOEXEC) == 0, KAS_FAILURE);
+    FILE *file = fopen("/proc/self/oom_score_adj", "we"); /* best effort */
+    if (file) {
+        fprintf(file, "%d", oom_score);
+        fclose(file);
+    }
+    return KAS_OK;
 }
 
 void kas_process_close_input(kas_process *process)

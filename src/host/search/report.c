@@ -303,6 +303,9 @@ static kas_status hear_ready(kas_supervisor *s, kas_slot *slot, const cJSON *mes
     kas_study study;
     slot->ready = true;
     slot->failed_starts = 0;
+    if (!*s->ahead.arch)
+        snprintf(s->ahead.arch, sizeof s->ahead.arch, "%.31s",
+                 kas_message_get_text(message, "arch"));
     KAS_TRY(kas_store_set_device(s->store, name));
     KAS_TRY(kas_store_get_study(s->store, &study));
     if (strcmp(study.device, name) != 0) {

@@ -47,18 +47,37 @@ static bool want_more(const kas_supervisor *s, int64_t have)
     return s->busy_before + kas_monotonic() - s->began < o->time_limit;
 }
 
+static kas_status draw(kas_supervisor *s, kas_work *out)
+{
+    *out = (kas_work){.kind = KAS_WORK_CANDIDATE};
+    kas_status status = s->options->strategy.next(s->options->strategy.context, out);
+    out->kind = KAS_WORK_CANDIDATE;
+    return status;
+}
+
+/* The next candidate of the strategy, whether it was foreseen or not. */
+static kas_status take_drawn(kas_supervisor *s, kas_work *out)
+{
+    kas_foreseen *f = &s->foreseen;
+    if (f->count > 0) {
+        *out = f->work[0];
+        memmove(f->work, f->work + 1, sizeof *f->work * (size_t)--f->count);
+        return KAS_OK;
+    }
+    return f->status == KAS_OK ? draw(s, out) : kas_fail(f->status, "%s", f->message);
+}
+
 /* Candidate number `sampled` of the strategy; what the store has already must be the same. */
 static kas_status sample_one(kas_supervisor *s, int64_t have)
 {
-    kas_work next = {.kind = KAS_WORK_CANDIDATE};
-    kas_status status = s->options->strategy.next(s->options->strategy.context, &next);
+    kas_work next;
+    kas_status status = take_drawn(s, &next);
     if (status == KAS_NOTHING_VALID) {
         s->exhausted = true;
         kas_supervisor_emit(s, KAS_EVENT_NOTE, NULL, kas_error());
         return KAS_OK;
     }
     KAS_TRY(status);
-    next.kind = KAS_WORK_CANDIDATE;
     next.index = s->sampled++;
     bool added;
     if (next.index >= have)
@@ -83,6 +102,38 @@ static int64_t stored_candidates(const kas_supervisor *s)
     for (int i = 0; i < s->count; i++)
         have += s->list[i].kind == KAS_WORK_CANDIDATE;
     return have;
+}
+
+const kas_work *kas_schedule_waiting(const kas_supervisor *s, int n)
+{
+    const int64_t have = stored_candidates(s);
+    for (int i = 0; i < s->count; i++)
+        if (s->list[i].kind == KAS_WORK_CANDIDATE && s->list[i].state == KAS_WORK_QUEUED &&
+            n-- == 0)
+            return &s->list[i];
+    for (int i = 0; i < s->foreseen.count; i++)
+        if (s->foreseen.work[i].index >= have && n-- == 0) /* else another supervisor added it */
+            return &s->foreseen.work[i];
+    return NULL;
+}
+
+void kas_schedule_foresee(kas_supervisor *s)
+{
+    kas_foreseen *f = &s->foreseen;
+    const int64_t have = stored_candidates(s), next = s->sampled + f->count;
+    /* A process that has not walked through the store's candidates yet does not know the next. */
+    if (f->status != KAS_OK || f->count == KAS_AHEAD_MOST || s->sampled < have ||
+        !want_more(s, next))
+        return;
+    kas_work *work = &f->work[f->count];
+    f->status = draw(s, work);
+    if (f->status == KAS_OK) {
+        work->index = next;
+        f->count++;
+    } else {
+        snprintf(f->message, sizeof f->message, "%s", kas_error());
+        kas_work_clear(work);
+    }
 }
 
 static kas_status next_candidate(kas_supervisor *s, kas_work *out, bool *found)

@@ -52,6 +52,7 @@ static kas_status set_devices(const kas_session_request *request, const char *sp
     s->workers = request->workers > 0 ? request->workers : s->devices.count;
     const bool cuda = strcmp(s->devices.kind, "cuda") == 0;
     s->pack = request->pack > 0 ? request->pack : cuda ? KAS_PACK_CUDA : 1;
+    s->ahead = request->ahead >= 0 ? request->ahead : cuda ? KAS_AHEAD_CUDA : 0;
     s->hang_seconds = request->hang_seconds;
     s->checkpoint_limit = request->checkpoint_limit;
     s->weights_limit = request->weights_limit;
@@ -315,6 +316,14 @@ void kas_session_close(kas_session *session)
     session->sampler = NULL;
 }
 
+/* Of its compilers: those cores that no worker keeps busy. */
+static int ahead_threads(const kas_session *s)
+{
+    const bool cuda = strcmp(s->devices.kind, "cuda") == 0;
+    const int spare = kas_cores() - s->workers * (cuda ? 1 : s->search.threads);
+    return spare > 0 ? spare : 1;
+}
+
 kas_status kas_session_run(kas_session *s, void (*on_event)(void *context, const kas_event *event),
                            void *context)
 {
@@ -322,6 +331,15 @@ kas_status kas_session_run(kas_session *s, void (*on_event)(void *context, const
     const char *device[KAS_MAX_DEVICES];
     for (int i = 0; i < s->devices.count; i++)
         device[i] = s->devices.spec[i];
+    static const char *const helper[] = {"/proc/self/exe", "compile-ahead", NULL};
+    const kas_dataset *d = s->problem.dataset;
+    const kas_ahead_options ahead = {.argv = helper,
+                                     .candidates = s->ahead,
+                                     .threads = ahead_threads(s),
+                                     .h = (int)d->h,
+                                     .w = (int)d->w,
+                                     .c = (int)d->c,
+                                     .classes = (int)d->classes};
     kas_supervisor_options options = {.study = s->study,
                                       .dataset = s->dataset,
                                       .search = &s->search,
@@ -331,6 +349,7 @@ kas_status kas_session_run(kas_session *s, void (*on_event)(void *context, const
                                       .pack = s->pack,
                                       .device = device,
                                       .devices = s->devices.count,
+                                      .ahead = s->ahead > 0 ? &ahead : NULL,
                                       .hang_seconds = s->hang_seconds,
                                       .checkpoint_limit = s->checkpoint_limit,
                                       .weights_limit = s->weights_limit,

@@ -8,7 +8,7 @@
 #include "host/search/problem.h"
 #include "host/search/study_dir.h"
 
-enum { KAS_PACK_CUDA = 8 };
+enum { KAS_PACK_CUDA = 8, KAS_AHEAD_CUDA = 4 };
 
 typedef struct kas_session_request {
     const char *study;         /* folder; "" = ./studies/<net>-<data set>-<seed> */
@@ -24,6 +24,8 @@ typedef struct kas_session_request {
                                   KAS_PACK_CUDA, as many of them as there is memory for */
     bool stream;               /* see kas_search_options; false and 0: the study's */
     int read_threads;
+    int ahead; /* candidates compiled ahead of need; 0 = none, -1 = KAS_AHEAD_CUDA
+                  on GPUs and none on the CPU (docs/search.md) */
     double hang_seconds;
     uint64_t checkpoint_limit; /* bytes */
     uint64_t weights_limit;    /* bytes */
@@ -35,7 +37,7 @@ typedef struct kas_session {
     const char *init; /* of the request, as are may_grow, stream and read_threads */
     bool may_grow, stream;
     kas_devices devices;
-    int workers, pack, read_threads;
+    int workers, pack, ahead, read_threads;
     double hang_seconds;
     uint64_t checkpoint_limit, weights_limit;
     kas_problem problem;

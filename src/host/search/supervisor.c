@@ -186,12 +186,15 @@ static kas_status wait_for_lines(kas_supervisor *s, const sigset_t *mask, int ti
         s->poll[i] =
             (struct pollfd){s->slot[i].process.pid ? s->slot[i].channel.in : -1, POLLIN, 0};
     struct timespec timeout = {timeout_ms / 1000, timeout_ms % 1000 * 1000000L};
-    int ready = ppoll(s->poll, (nfds_t)workers, &timeout, mask);
+    s->poll[workers] = (struct pollfd){s->ahead.process.pid ? s->ahead.channel.in : -1, POLLIN, 0};
+    int ready = ppoll(s->poll, (nfds_t)workers + 1, &timeout, mask);
     if (ready < 0)
         return errno == EINTR ? KAS_OK : kas_fail(KAS_FAILURE, "ppoll: %s", strerror(errno));
     for (int i = 0; i < workers; i++)
         if (s->poll[i].revents)
             KAS_TRY(listen(s, &s->slot[i]));
+    if (s->poll[workers].revents)
+        kas_lookahead_listen(s);
     return KAS_OK;
 }
 
@@ -302,6 +305,7 @@ static kas_status loop(kas_supervisor *s, const sigset_t *mask)
             KAS_TRY(hand_out(s, &done));
         if (done)
             return KAS_OK;
+        kas_lookahead_serve(s);
         KAS_TRY(wait_for_lines(s, mask, TICK_MS));
         kill_the_silent(s);
         KAS_TRY(keep_account(s, false));
@@ -396,6 +400,7 @@ static kas_status with_signals(kas_supervisor *s)
     kas_status status = loop(s, &before);
     char message[1024];
     snprintf(message, sizeof message, "%s", kas_error());
+    kas_lookahead_end(s);
     kas_status ended = end_workers(s);
     if (ended == KAS_OK)
         ended = keep_account(s, true);
@@ -416,7 +421,7 @@ kas_status kas_supervise(kas_store *store, const kas_supervisor_options *asked)
     kas_status status = KAS_OK;
     s.slot = calloc((size_t)options->workers, sizeof *s.slot);
     s.lane = calloc((size_t)options->workers * (size_t)own.pack, sizeof *s.lane);
-    s.poll = calloc((size_t)options->workers, sizeof *s.poll);
+    s.poll = calloc((size_t)options->workers + 1, sizeof *s.poll);
     if (!s.slot || !s.lane || !s.poll) {
         status = kas_fail(KAS_NO_MEMORY, "workers: out of memory");
         goto out;
@@ -430,11 +435,14 @@ kas_status kas_supervise(kas_store *store, const kas_supervisor_options *asked)
     kas_owner_self(s.owner);
     s.began = s.counted = kas_monotonic();
     KAS_TRY_GOTO(begin(&s), out);
+    kas_lookahead_begin(&s);
     if (!kas_schedule_complete(&s))
         KAS_TRY_GOTO(with_signals(&s), out);
     status = verdict(&s);
 out:
     kas_work_list_free(s.list, s.count);
+    for (int i = 0; i < s.foreseen.count; i++)
+        kas_work_clear(&s.foreseen.work[i]);
     free(s.solo);
     free(s.poll);
     free(s.lane);

@@ -15,6 +15,9 @@
  * to itself from its start is judged, so a bad one costs the others a restart from their
  * checkpoints and nothing else.
  *
+ * Beside the workers a helper may compile the next candidates (ahead.h); whatever becomes of it,
+ * the search goes on with the same results.
+ *
  * Killing the supervisor itself at any moment loses nothing: whatever is not committed is done
  * again by the next one from the checkpoint, and what is committed is never done twice. */
 #ifndef KAS_SEARCH_SUPERVISOR_H
@@ -55,6 +58,14 @@ typedef struct kas_event {
     double eta;                      /* seconds left; NaN = unknown */
 } kas_event;
 
+/* The helper that compiles the next candidates (ahead.h). */
+typedef struct kas_ahead_options {
+    const char *const *argv; /* NULL-terminated */
+    int candidates;          /* at most so many that no worker has begun; 1 to KAS_AHEAD_MOST */
+    int threads;             /* of its compilers */
+    int h, w, c, classes;    /* of the data set */
+} kas_ahead_options;
+
 typedef struct kas_supervisor_options {
     const char *study; /* folder */
     const char *dataset;
@@ -64,11 +75,12 @@ typedef struct kas_supervisor_options {
     int workers;
     const char *const *device; /* one spec a worker, round robin */
     int devices;
-    int pack;                  /* items at once in a worker, 1 to KAS_WORKER_LANES; 0 = 1 */
-    double hang_seconds;       /* silence after which a worker is killed */
-    uint64_t checkpoint_limit; /* bytes */
-    uint64_t weights_limit;    /* bytes, of the frontier's weights; 0 = none are kept */
-    int max_deaths;            /* killed workers that an item may have; 0 = 3 */
+    int pack;                       /* items at once in a worker, 1 to KAS_WORKER_LANES; 0 = 1 */
+    double hang_seconds;            /* silence after which a worker is killed */
+    uint64_t checkpoint_limit;      /* bytes */
+    uint64_t weights_limit;         /* bytes, of the frontier's weights; 0 = none are kept */
+    const kas_ahead_options *ahead; /* NULL: nothing is compiled ahead */
+    int max_deaths;                 /* killed workers that an item may have; 0 = 3 */
     void (*on_event)(void *context, const kas_event *event);
     void *context;
 } kas_supervisor_options;

@@ -2,6 +2,7 @@
  *
  *     supervisor.c   the loop, signals, start and end
  *     schedule.c     which item is next
+ *     lookahead.c    the helper that compiles what comes after it
  *     report.c       what a worker said, and what follows from it
  *     keep_weights.c which candidates' weights stay */
 #ifndef KAS_SEARCH_SUPERVISOR_STATE_H
@@ -10,6 +11,7 @@
 #include <poll.h>
 
 #include "host/core/clock.h"
+#include "host/search/ahead.h"
 #include "host/search/channel.h"
 #include "host/search/process.h"
 #include "host/search/study_dir.h"
@@ -45,6 +47,29 @@ typedef struct kas_slot {
     kas_status error_status;
 } kas_slot;
 
+/* The helper that compiles ahead. */
+typedef struct kas_lookahead {
+    kas_process process; /* pid 0 = none */
+    kas_channel channel;
+    char arch[32]; /* of the first worker that was ready; "" = none yet */
+    bool ready, busy, given_up;
+    int64_t next;         /* candidates below were given to it, or begun without it */
+    double last_heard;    /* or began, or was given something */
+    int deaths;           /* in a row */
+    int made;             /* candidates of which it compiled something */
+    double cpu_seconds;   /* that its compilers took */
+    double waited_before; /* what items had waited for compilers when this run began */
+} kas_lookahead;
+
+/* Candidates that the strategy has given and the store does not have: they wait here until they are
+ * due, so that the store is the same whether anybody looks ahead or not. */
+typedef struct kas_foreseen {
+    kas_work work[KAS_AHEAD_MOST];
+    int count;
+    kas_status status; /* how the strategy ended after them; KAS_OK = it goes on */
+    char message[512];
+} kas_foreseen;
+
 typedef struct kas_supervisor {
     const kas_supervisor_options *options;
     kas_store *store;
@@ -52,7 +77,9 @@ typedef struct kas_supervisor {
     kas_lane *lane; /* of all slots */
     int64_t *solo;  /* items to be tried alone, first come first; [solos] */
     int solos;
-    struct pollfd *poll; /* one a slot */
+    struct pollfd *poll; /* one a slot, and the helper's */
+    kas_lookahead ahead;
+    kas_foreseen foreseen;
     char owner[KAS_OWNER_SIZE];
     kas_work *list; /* the store's items, as of the last refresh */
     int count;
@@ -73,6 +100,17 @@ double kas_supervisor_lease(const kas_supervisor *s);
 bool kas_schedule_complete(const kas_supervisor *s);
 /* *found with *out claimed; or *done: nothing will ever come; or neither: wait. */
 kas_status kas_schedule_next(kas_supervisor *s, kas_work *out, bool *found, bool *done);
+
+/* The n-th candidate from now that nobody has begun, 0 = the next; NULL when it is not known. */
+const kas_work *kas_schedule_waiting(const kas_supervisor *s, int n);
+/* Draws one more candidate before it is due, if there will be one; a failure is told when it is. */
+void kas_schedule_foresee(kas_supervisor *s);
+
+/* lookahead.c. Nothing here fails: the search does without. */
+void kas_lookahead_serve(kas_supervisor *s); /* starts the helper, gives it the next candidate */
+void kas_lookahead_listen(kas_supervisor *s);
+void kas_lookahead_begin(kas_supervisor *s);
+void kas_lookahead_end(kas_supervisor *s); /* says what it was good for */
 
 /* keep_weights.c. Deletes the weights of ended candidates that are not on the frontier, and of
  * those on it what is over the limit. */

@@ -1,6 +1,5 @@
 #include "host/search/worker.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,27 +8,13 @@
 #include "host/core/log.h"
 #include "host/core/thread.h"
 #include "host/search/crew.h"
-
-static void ignore_signal(int number)
-{
-    (void)number; /* not SIG_IGN, which the compilers that a worker starts would inherit */
-}
+#include "host/search/process.h"
 
 static kas_status prepare_process(void)
 {
-    struct sigaction action = {.sa_handler = ignore_signal, .sa_flags = SA_RESTART};
-    KAS_CHECK_LIBC(sigaction(SIGINT, &action, NULL) == 0, KAS_FAILURE);
-    KAS_CHECK_LIBC(sigaction(SIGTERM, &action, NULL) == 0, KAS_FAILURE);
-    KAS_CHECK_LIBC(sigaction(SIGPIPE, &action, NULL) == 0, KAS_FAILURE);
-    /* Compilers started by this process must not hold the pipes open after its death. */
-    KAS_CHECK_LIBC(fcntl(KAS_WORKER_REPLY_FD, F_SETFD, FD_CLOEXEC) == 0, KAS_FAILURE);
-    KAS_CHECK_LIBC(fcntl(0, F_SETFD, FD_CLOEXEC) == 0, KAS_FAILURE);
-    /* When memory is short the kernel shall take a worker, not its supervisor. Best effort. */
-    FILE *file = fopen("/proc/self/oom_score_adj", "we");
-    if (file) {
-        fputs("500", file);
-        fclose(file);
-    }
+    KAS_TRY(kas_process_begin(500));
+    KAS_TRY(kas_process_ignore(SIGINT));
+    KAS_TRY(kas_process_ignore(SIGTERM));
     kas_log_set_level(KAS_LOG_QUIET); /* the log goes to the item's file, with time */
     return KAS_OK;
 }

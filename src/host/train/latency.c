@@ -61,7 +61,9 @@ kas_status kas_measure_latency(kas_device *device, const kas_net *net,
     kas_plan *plan = NULL;
     kas_samples samples = {0};
     kas_status status = KAS_OK;
+    *out = (kas_latency){0};
     KAS_TRY_GOTO(kas_model_create(device, &options, &model), out);
+    out->compile_seconds = kas_model_compile_seconds(model);
     KAS_TRY_GOTO(kas_model_init(model, 0), out);
     KAS_TRY_GOTO(kas_model_record(model, &step, &plan), out);
     KAS_TRY_GOTO(fill_images(model, net, batch), out);

@@ -46,23 +46,28 @@ static void lay_out(kas_model *m)
     m->layout.total = at;
 }
 
+kas_program_options kas_model_program_options(const kas_model_options *options)
+{
+    return (kas_program_options){.batch = options->batch,
+                                 .training = options->training,
+                                 .number = kas_precision_number(options->precision),
+                                 .tf32 = options->precision == KAS_PRECISION_TF32};
+}
+
 kas_status kas_model_describe(kas_model *m, const kas_model_options *options)
 {
     m->net = options->net;
     m->batch = options->batch;
     m->training = options->training;
-    m->number = kas_precision_number(options->precision);
-    m->tf32 = options->precision == KAS_PRECISION_TF32;
+    const kas_program_options programs = kas_model_program_options(options);
+    m->number = programs.number;
+    m->tf32 = programs.tf32;
     if (m->training && options->recipe) {
         m->adamw = options->recipe->optimiser == KAS_ADAMW;
         m->averaged = options->recipe->ema > 0;
         m->clipped = options->recipe->clip > 0;
     }
-    KAS_TRY(kas_replaced_build(
-        options->replacement,
-        &(kas_program_options){
-            .batch = m->batch, .training = m->training, .number = m->number, .tf32 = m->tf32},
-        &m->replaced));
+    KAS_TRY(kas_replaced_build(options->replacement, &programs, &m->replaced));
     KAS_TRY(kas_params_build(m->net, &m->replaced, &m->params));
     for (int mode = 0; mode < KAS_TAPE_MODES; mode++)
         if (mode != KAS_TAPE_TRAIN || m->training)

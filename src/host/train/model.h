@@ -38,6 +38,9 @@ typedef struct kas_model_options {
     const char *cache_dir;    /* of the JIT; NULL = default */
 } kas_model_options;
 
+/* Of the programs of the replacement: all that their text depends on beside the replacement. */
+kas_program_options kas_model_program_options(const kas_model_options *options);
+
 typedef struct kas_model kas_model;
 
 /* Parameters are not set: see kas_model_init, kas_model_set, kas_model_load. */

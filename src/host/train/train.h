@@ -88,6 +88,7 @@ void kas_train_result_free(kas_train_result *result);
 typedef struct kas_latency {
     double median, iqr;
     int repeats;
+    double compile_seconds; /* JIT, 0 when everything was cached */
 } kas_latency;
 kas_status kas_measure_latency(kas_device *device, const kas_net *net,
                                const kas_replacement *replacement, int batch,
