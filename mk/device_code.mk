@@ -5,11 +5,13 @@
 
 DEVICE_CODE       := src/device_code
 DEVICE_CODE_FLAGS := -std=c17 -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -fvisibility=hidden -Wno-pass-failed
-# gcc cannot see that a block reduction has at least one element.
-KERNEL_WARN       := $(WARN) $(if $(findstring clang,$(KCC)),,-Wno-maybe-uninitialized)
+# What only wide accesses ask is a parameter without a use where a thread has one lane; and gcc cannot
+# see that a block reduction has at least one element.
+KERNEL_WARN       := $(WARN) -Wno-unused-parameter $(if $(findstring clang,$(KCC)),,-Wno-maybe-uninitialized)
 KERNELS           := $(sort $(wildcard $(DEVICE_CODE)/*.kc))
 PRELUDE           := $(DEVICE_CODE)/prelude.h $(DEVICE_CODE)/wide.h
-KERNEL_HEADERS    := $(PRELUDE) $(DEVICE_CODE)/args.h $(DEVICE_CODE)/activation.h
+SHARED_TEXT       := $(DEVICE_CODE)/args.h $(DEVICE_CODE)/activation.h $(DEVICE_CODE)/teams.h
+KERNEL_HEADERS    := $(PRELUDE) $(SHARED_TEXT)
 GEN               := $(BUILD)/gen
 NUMBERS           := 0 1 2
 BUILDS            := 00 01 02 10 20 # number and order
@@ -32,7 +34,7 @@ $(GEN)/device_code_tables.c: $(KERNELS) $(KERNEL_HEADERS) mk/device_code.mk
 	   echo 'const char kas_prelude_text[] ='; cat $(PRELUDE) | $(c_string); echo ';'; \
 	   echo 'const char *const kas_builtin_text[] = {'; \
 	   for n in $(NUMBERS); do \
-	     { echo '#undef KAS_NUMBER'; echo "#define KAS_NUMBER $$n"; cat $(DEVICE_CODE)/args.h $(DEVICE_CODE)/activation.h $(KERNELS); } | $(c_string); echo ','; \
+	     { echo '#undef KAS_NUMBER'; echo "#define KAS_NUMBER $$n"; cat $(SHARED_TEXT) $(KERNELS); } | $(c_string); echo ','; \
 	   done; echo '};'; \
 	   printf 'const char *const kas_device_code_flags[] = {'; printf '"%s", ' $(DEVICE_CODE_FLAGS); echo '0};'; \
 	   echo 'const char kas_device_code_march[] = "$(MARCH)";'; \

@@ -86,9 +86,11 @@ typedef struct kas_augment_args {
     float scale[4], offset[4];        /* value = pixel * scale + offset */
 } kas_augment_args;
 
-/* batch_norm.kc.  Lanes are channels, KAS_NORM_LANES a block; a chunk is chunk_rows rows.
- * partial: [chunks][2][c] */
+/* batch_norm.kc.  Lanes are channels, KAS_NORM_LANES a block; a chunk is chunk_rows rows, which
+ * KAS_NORM_TEAMS rows of threads share (teams.h).  partial: [chunks][2][c] */
 #define KAS_NORM_LANES 64
+#define KAS_NORM_TEAMS 16
+#define KAS_NORM_RUN 8 /* neighbouring rows that fall to one team */
 typedef struct kas_norm_args {
     const kas_real *x, *y, *dy, *residual;
     const kas_real *dy1, *base; /* backward: another gradient of y; what dx is added to */
@@ -98,7 +100,7 @@ typedef struct kas_norm_args {
     float *running_mean, *running_var, *saved_mean, *saved_rstd;
     float *dgamma, *dbeta, *partial;
     int rows, c, chunks, chunk_rows, rows_per_block;
-    int whole;      /* of wide.h: the rows that are applied or written in the end, and gamma... */
+    int whole;      /* of wide.h: all rows, gamma... and partial */
     int activation; /* KAS_ACT_ of activation.h, for the kernels of any activation */
     int pitch_x, pitch_y, pitch_residual, pitch_dy, pitch_dy1, pitch_base, pitch_out, pitch_g;
     float eps, momentum;
@@ -150,6 +152,7 @@ typedef struct kas_layer_norm_args {
     float *partial;
     int rows, c, chunk_rows;
     int pitch_x, pitch_dy, pitch_out;
+    int whole; /* of wide.h: all rows, gamma, beta and partial */
     float eps;
 } kas_layer_norm_args;
 

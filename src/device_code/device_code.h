@@ -7,8 +7,8 @@
 
 /* prelude.h and wide.h, to stand in front of every text that is compiled at run time. */
 extern const char kas_prelude_text[];
-/* args.h, activation.h and every hand-written kernel, without the prelude: what the CUDA device
- * compiles for kas_module_builtin, by KAS_NUMBER. */
+/* args.h, activation.h, teams.h and every hand-written kernel, without the prelude: what the CUDA
+ * device compiles for kas_module_builtin, by KAS_NUMBER. */
 extern const char *const kas_builtin_text[3];
 
 /* Flags for device code on the CPU, at build time and at run time alike, NULL-terminated.

@@ -88,11 +88,12 @@ typedef struct kas_f16 {
 #define KAS_UNROLL_TURNS(turns) KAS_PASTE(KAS_UNROLL_, KAS_LEAN)(turns)
 #define KAS_UNROLL_FEW(turns) KAS_UNROLL_TURNS(turns)
 
-#define KAS_SHARED(type, name, count) __shared__ type name[count]
+#define KAS_SHARED(type, name, count) __shared__ __attribute__((aligned(16))) type name[count]
 #define KAS_LANE(type, name, max_lanes) type name[1]
 #define KAS_OF(name, t) name[0]
 #define KAS_BARRIER() __syncthreads()
 #define KAS_ONE_LANE if (threadIdx.x == 0 && threadIdx.y == 0)
+#define KAS_ONE_ROW if (threadIdx.y == 0)
 
 #define kas_exp(x) expf(x)
 #define kas_log(x) logf(x)
@@ -216,6 +217,7 @@ KAS_FN int kas_shuffled(int k, int n)
 #define KAS_OF(name, t) name[t]
 #define KAS_BARRIER() ((void)0)
 #define KAS_ONE_LANE if (1)
+#define KAS_ONE_ROW if (1)
 
 #define kas_log(x) __builtin_logf(x)
 #define kas_sqrt(x) __builtin_sqrtf(x)

@@ -17,6 +17,11 @@
  * multiple of 16 bytes) are the accesses wide.  The lanes that are cut off load 0 and store
  * nothing.
  *
+ * Sums over rows keep several rows under way: KAS_WIDE_ROWS(x, 4) declares the values x[0] .. x[3],
+ * ..._READ_REAL loads one of them, and KAS_EACH_VALUE(x[1]) is a lane's.  KAS_KEPT declares values
+ * that are the same for all rows: registers of the thread, on the CPU the array itself.
+ * KAS_WHOLE(whole) chooses the way of such rows; where a thread has one lane that is always right.
+ *
  * On the CPU a thread has one lane, and the loop over the lanes vectorises; in the orders 1 and 2
  * the groups are kept, so that tests run what a GPU runs. */
 #ifndef KAS_DEVICE_CODE_WIDE_H
@@ -28,6 +33,7 @@
 #define KAS_WIDTH KAS_PASTE(KAS_WIDTH_, KAS_NUMBER)
 
 #if defined(__CUDACC__) || KAS_ORDER != 0
+#define KAS_WHOLE(whole) (whole)
 #define KAS_LANE_(k, ...)                                                                          \
     {                                                                                              \
         enum { kas_k = k };                                                                        \
@@ -47,6 +53,7 @@
 #define KAS_WIDE_VALUE(name, ...)                                                                  \
     float name[KAS_WIDTH];                                                                         \
     KAS_EACH(name[kas_k] = (__VA_ARGS__);)
+#define KAS_WIDE_ROWS(name, rows) float name[rows][KAS_WIDTH]
 #define KAS_WIDE_LOAD(name, from, at)                                                              \
     float name[KAS_WIDTH];                                                                         \
     kas_wide_load_0(name, (from) + (at), KAS_WIDTH)
@@ -57,8 +64,7 @@
 #define KAS_WIDE_STORE_REAL(to, at, name)                                                          \
     KAS_PASTE(kas_wide_store_, KAS_NUMBER)((to) + (at), name, KAS_WIDTH)
 
-#define KAS_PART_LOAD_(name, value, from, at, count, whole, load)                                  \
-    float name[KAS_WIDTH];                                                                         \
+#define KAS_PART_READ_(name, value, from, at, count, whole, load)                                  \
     if (whole)                                                                                     \
         load(name, (from) + (at));                                                                 \
     else {                                                                                         \
@@ -72,11 +78,20 @@
     }
 #define KAS_PART_FLOAT_(name, from) kas_wide_load_0(name, from, KAS_WIDTH)
 #define KAS_PART_REAL_(name, from) KAS_PASTE(kas_wide_load_, KAS_NUMBER)(name, from, KAS_WIDTH)
+#define KAS_PART_STORE_FLOAT_(to, name) kas_wide_store_0(to, name, KAS_WIDTH)
 #define KAS_PART_STORE_REAL_(to, name) KAS_PASTE(kas_wide_store_, KAS_NUMBER)(to, name, KAS_WIDTH)
+#define KAS_PART_READ(name, from, at, count, whole)                                                \
+    KAS_PART_READ_(name, kas_value_0, from, at, count, whole, KAS_PART_FLOAT_)
+#define KAS_PART_READ_REAL(name, from, at, count, whole)                                           \
+    KAS_PART_READ_(name, kas_value, from, at, count, whole, KAS_PART_REAL_)
 #define KAS_PART_LOAD(name, from, at, count, whole)                                                \
-    KAS_PART_LOAD_(name, kas_value_0, from, at, count, whole, KAS_PART_FLOAT_)
+    float name[KAS_WIDTH];                                                                         \
+    KAS_PART_READ(name, from, at, count, whole)
 #define KAS_PART_LOAD_REAL(name, from, at, count, whole)                                           \
-    KAS_PART_LOAD_(name, kas_value, from, at, count, whole, KAS_PART_REAL_)
+    float name[KAS_WIDTH];                                                                         \
+    KAS_PART_READ_REAL(name, from, at, count, whole)
+#define KAS_PART_STORE(to, at, name, count, whole)                                                 \
+    KAS_PART_STORE_(to, at, name, kas_real_of_0, count, whole, KAS_PART_STORE_FLOAT_)
 #define KAS_PART_STORE_REAL(to, at, name, count, whole)                                            \
     KAS_PART_STORE_(to, at, name, kas_real_of, count, whole, KAS_PART_STORE_REAL_)
 
@@ -149,14 +164,19 @@ typedef struct __attribute__((aligned(16), may_alias)) kas_words {
 KAS_WIDE_HALVES(1, kas_bf16, kas_bf16_value, kas_bf16_of)
 KAS_WIDE_HALVES(2, kas_f16, kas_f16_value, kas_f16_of)
 #else
+#define KAS_WHOLE(whole) 1
 #define KAS_EACH(...) __VA_ARGS__
 #define KAS_EACH_LANE(i) i
 #define KAS_EACH_VALUE(name) name
 #define KAS_WIDE_VALUE(name, ...) float name = __VA_ARGS__
+#define KAS_WIDE_ROWS(name, rows) float name[rows]
 #define KAS_WIDE_LOAD(name, from, at) const float name = (from)[at]
 #define KAS_WIDE_LOAD_REAL(name, from, at) const float name = kas_value((from)[at])
 #define KAS_WIDE_STORE(to, at, name) (to)[at] = name
 #define KAS_WIDE_STORE_REAL(to, at, name) (to)[at] = kas_real_of(name)
+#define KAS_PART_READ(name, from, at, count, whole) name = (from)[at]
+#define KAS_PART_READ_REAL(name, from, at, count, whole) name = kas_value((from)[at])
+#define KAS_PART_STORE(to, at, name, count, whole) (to)[at] = name
 #define KAS_PART_LOAD(name, from, at, count, whole) const float name = (from)[at]
 #define KAS_PART_LOAD_REAL(name, from, at, count, whole) const float name = kas_value((from)[at])
 #define KAS_PART_STORE_REAL(to, at, name, count, whole) (to)[at] = kas_real_of(name)
@@ -168,20 +188,34 @@ KAS_WIDE_HALVES(2, kas_f16, kas_f16_value, kas_f16_of)
 #define KAS_WIDE_THREADS(i, count)                                                                 \
     for (int i = (int)threadIdx.x * KAS_WIDTH; i < (count); i = 0x7fffffff)
 #define KAS_PART_LANES(i, count) KAS_WIDE_LANES(i, count)
+#define KAS_PART_THREADS(i, count) KAS_WIDE_THREADS(i, count)
 #define KAS_WIDE_LANE(name, max_lanes) float name[KAS_WIDTH]
 #define KAS_EACH_OF(name, i) name[kas_k]
+#define KAS_KEPT(name, from, count, whole)                                                         \
+    float name[KAS_WIDTH];                                                                         \
+    KAS_PART_THREADS(kas_i, count)                                                                 \
+    {                                                                                              \
+        KAS_PART_READ(name, from, kas_i, count, whole)                                             \
+    }
 #elif KAS_ORDER != 0
 #define KAS_WIDE_LANES(i, count)                                                                   \
     KAS_RANGE_(kas_group_##i, 0, (count) / KAS_WIDTH)                                              \
     for (int i = kas_group_##i * KAS_WIDTH, kas_once_##i = 1; kas_once_##i; kas_once_##i = 0)
 #define KAS_WIDE_THREADS(i, count) KAS_WIDE_LANES(i, count)
 #define KAS_PART_LANES(i, count) KAS_WIDE_LANES(i, (count) + KAS_WIDTH - 1)
+#define KAS_PART_THREADS(i, count) KAS_PART_LANES(i, count)
 #define KAS_WIDE_LANE(name, max_lanes) KAS_LANE(float, name, max_lanes)
 #define KAS_EACH_OF(name, i) name[(i) + kas_k]
+#define KAS_KEPT(name, from, count, whole)                                                         \
+    const float *const name = (from);                                                              \
+    if (whole)                                                                                     \
+    kas_wide_check(name)
 #else
 #define KAS_WIDE_LANES(i, count) KAS_LANES(i, count)
 #define KAS_WIDE_THREADS(i, count) KAS_THREADS(i, count)
 #define KAS_PART_LANES(i, count) KAS_LANES(i, count)
+#define KAS_PART_THREADS(i, count) KAS_THREADS(i, count)
+#define KAS_KEPT(name, from, count, whole) const float *const name = (from)
 #define KAS_WIDE_LANE(name, max_lanes) KAS_LANE(float, name, max_lanes)
 #define KAS_EACH_OF(name, i) name[i]
 #endif

@@ -48,15 +48,33 @@ static kas_norm_args make_args(const kas_batch_norm *norm)
                            .momentum = norm->momentum};
 }
 
-/* Chunks of rows by chunks of channels; or only the latter, to combine. */
-static kas_status launch_chunks(kas_plan *plan, const kas_function *function,
-                                const kas_norm_args *args, bool combine)
+/* Forward: are all rows of wide.h's whole ones? */
+static int whole(const kas_batch_norm *norm, const kas_norm_args *args)
 {
-    const unsigned channels = kas_ops_chunks(args->c, KAS_NORM_LANES);
-    const unsigned grid[3] = {combine ? channels : (unsigned)args->chunks, combine ? 1 : channels,
-                              1};
+    const kas_tensor *const all[] = {&norm->x, &norm->y, &norm->residual, NULL};
+    const float *const array[] = {args->mean,       args->rstd,         args->gamma,
+                                  args->beta,       args->running_mean, args->running_var,
+                                  args->saved_mean, args->partial,      NULL};
+    return kas_ops_whole(all, array);
+}
+
+/* Chunks of rows by chunks of channels. */
+static kas_status launch_chunks(kas_plan *plan, kas_number number, const kas_function *function,
+                                const kas_norm_args *args)
+{
+    const unsigned grid[3] = {(unsigned)args->chunks, kas_ops_chunks(args->c, KAS_NORM_LANES), 1};
     unsigned block[3];
-    kas_ops_block(args->c, KAS_NORM_LANES, false, block);
+    kas_ops_part_block(args->c, KAS_NORM_LANES, KAS_NORM_TEAMS, number, block);
+    return kas_plan_launch(plan, function, grid, block, args, sizeof *args);
+}
+
+/* Only the latter: what the chunks left is float. */
+static kas_status launch_combine(kas_plan *plan, const kas_function *function,
+                                 const kas_norm_args *args)
+{
+    const unsigned grid[3] = {kas_ops_chunks(args->c, KAS_NORM_LANES), 1, 1};
+    unsigned block[3];
+    kas_ops_part_block(args->c, KAS_NORM_LANES, KAS_NORM_TEAMS, KAS_F32, block);
     return kas_plan_launch(plan, function, grid, block, args, sizeof *args);
 }
 
@@ -78,31 +96,30 @@ static int variant(const kas_batch_norm *norm)
 static kas_status launch_apply(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm,
                                const kas_norm_args *args)
 {
-    const kas_tensor *const all[] = {&norm->x, &norm->y, &norm->residual, NULL};
-    const float *const array[] = {args->mean, args->rstd, args->gamma, args->beta, NULL};
-    kas_norm_args own = *args;
-    own.whole = kas_ops_whole(all, array);
     const kas_kernels *k = &ops->of[norm->x.number];
     const kas_function *const apply[2][3] = {
         {k->norm_apply, k->norm_apply_relu, k->norm_apply_active},
         {k->norm_apply_residual, k->norm_apply_residual_relu, NULL}};
     const kas_function *function = apply[norm->residual.data != NULL][variant(norm)];
-    return launch_rows(plan, norm->x.number, function, &own);
+    return launch_rows(plan, norm->x.number, function, args);
 }
 
 kas_status kas_op_batch_norm_forward(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm)
 {
     KAS_TRY(check("batch norm", norm));
-    const kas_norm_args args = make_args(norm);
-    KAS_TRY(launch_chunks(plan, ops->of[norm->x.number].norm_statistics, &args, false));
-    KAS_TRY(launch_chunks(plan, ops->of[KAS_F32].norm_combine, &args, true));
+    kas_norm_args args = make_args(norm);
+    args.whole = whole(norm, &args);
+    const kas_function *statistics = ops->of[norm->x.number].norm_statistics;
+    KAS_TRY(launch_chunks(plan, norm->x.number, statistics, &args));
+    KAS_TRY(launch_combine(plan, ops->of[KAS_F32].norm_combine, &args));
     return launch_apply(ops, plan, norm, &args);
 }
 
 kas_status kas_op_batch_norm_again(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm)
 {
     KAS_TRY(check("batch norm again", norm));
-    const kas_norm_args args = make_args(norm);
+    kas_norm_args args = make_args(norm);
+    args.whole = whole(norm, &args);
     return launch_apply(ops, plan, norm, &args);
 }
 
@@ -111,6 +128,7 @@ kas_status kas_op_batch_norm_inference(kas_ops *ops, kas_plan *plan, const kas_b
     KAS_TRY(check("batch norm inference", norm));
     kas_norm_args args = make_args(norm);
     args.mean = norm->running_mean;
+    args.whole = whole(norm, &args);
     unsigned block[3];
     kas_ops_block(args.c, KAS_MAX_BLOCK, false, block);
     KAS_TRY(kas_plan_launch(plan, ops->of[KAS_F32].norm_running, (unsigned[3]){1, 1, 1}, block,
@@ -159,8 +177,9 @@ static kas_status launch_gradient(kas_ops *ops, kas_plan *plan, const kas_batch_
     const kas_function *const two[2] = {k->norm_gradient_two,
                                         d->y.data ? k->norm_gradient_two_residual_relu
                                                   : k->norm_gradient_two_relu};
-    KAS_TRY(launch_chunks(plan, (d->dy1.data ? two : one)[variant(norm)], args, false));
-    return launch_chunks(plan, ops->of[KAS_F32].norm_gradient_combine, args, true);
+    const kas_function *function = (d->dy1.data ? two : one)[variant(norm)];
+    KAS_TRY(launch_chunks(plan, norm->x.number, function, args));
+    return launch_combine(plan, ops->of[KAS_F32].norm_gradient_combine, args);
 }
 
 kas_status kas_op_batch_norm_backward(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm,
@@ -182,16 +201,17 @@ kas_status kas_op_batch_norm_backward(kas_ops *ops, kas_plan *plan, const kas_ba
     args.pitch_g = d->g.pitch;
     args.pitch_base = d->base.pitch;
     args.pitch_out = d->dx.pitch;
+    const kas_tensor *const all[] = {&norm->x, &d->y,    &d->dy, &d->dy1,
+                                     &d->g,    &d->base, &d->dx, NULL};
+    const float *const array[] = {args.mean,  args.rstd,   args.gamma,   args.beta,
+                                  args.dbeta, args.dgamma, args.partial, NULL};
+    args.whole = kas_ops_whole(all, array);
     KAS_TRY(launch_gradient(ops, plan, norm, d, &args));
     const bool seen = writes_g(d); /* through the activation */
     if (seen) {
         args.dy = d->g.data;
         args.pitch_dy = d->g.pitch;
     }
-    const kas_tensor *const all[] = {&norm->x, seen ? &d->g : &d->dy, &d->base, &d->dx, NULL};
-    const float *const array[] = {args.mean,  args.rstd,   args.gamma, args.beta,
-                                  args.dbeta, args.dgamma, NULL};
-    args.whole = kas_ops_whole(all, array);
     const kas_kernels *k = &ops->of[norm->x.number];
     const kas_function *const apply[2][3] = {
         {k->norm_backward, k->norm_backward_relu, k->norm_backward_active},

@@ -89,6 +89,9 @@ void kas_ops_block(int lanes, unsigned most, bool rows, unsigned block[3]);
  * bytes. Tensors and arrays of float end with NULL; a tensor without data does not count. */
 int kas_ops_width(kas_number number);
 void kas_ops_wide_block(int c, kas_number number, unsigned block[3]);
+/* The same for kernels that take at most `most` channels a block (KAS_PART_THREADS), with at most
+ * `rows` rows of threads. */
+void kas_ops_part_block(int c, int most, unsigned rows, kas_number number, unsigned block[3]);
 bool kas_ops_whole(const kas_tensor *const *tensor, const float *const *array);
 
 /* Rows of `c` numbers that a block of an element-wise kernel takes: about 4096 elements, which is

@@ -18,12 +18,12 @@ static kas_layer_norm_args make_args(const kas_layer_norm *norm)
                                  .eps = norm->eps};
 }
 
-/* A block for each row, with as many threads as the kernels have lanes at most. */
-static kas_status launch_rows(kas_plan *plan, const kas_function *function,
+/* A block for each row, with as many lanes as the kernels have at most. */
+static kas_status launch_rows(kas_plan *plan, kas_number number, const kas_function *function,
                               const kas_layer_norm_args *args)
 {
     unsigned block[3];
-    kas_ops_block(args->c, KAS_LAYER_NORM_LANES, false, block);
+    kas_ops_part_block(args->c, KAS_LAYER_NORM_LANES, 1, number, block);
     return kas_plan_launch(plan, function, (unsigned[3]){(unsigned)args->rows, 1, 1}, block, args,
                            sizeof *args);
 }
@@ -35,7 +35,10 @@ kas_status kas_op_layer_norm_forward(kas_ops *ops, kas_plan *plan, const kas_lay
     kas_layer_norm_args args = make_args(norm);
     args.out = norm->y.data;
     args.pitch_out = norm->y.pitch;
-    return launch_rows(plan, ops->of[norm->x.number].layer_norm_forward, &args);
+    const kas_tensor *const all[] = {&norm->x, &norm->y, NULL};
+    const float *const array[] = {norm->gamma, norm->beta, NULL};
+    args.whole = kas_ops_whole(all, array);
+    return launch_rows(plan, norm->x.number, ops->of[norm->x.number].layer_norm_forward, &args);
 }
 
 /* The sums over rows before dx, which may overwrite dy. */
@@ -47,12 +50,14 @@ static kas_status parameter_gradients(kas_ops *ops, kas_plan *plan, kas_number n
     const kas_norm_args sums = {.partial = args->partial,
                                 .chunks = (int)chunks,
                                 .c = args->c,
+                                .whole = args->whole,
                                 .dgamma = dgamma,
                                 .dbeta = dbeta};
     unsigned block[3];
-    kas_ops_block(args->c, KAS_NORM_LANES, false, block);
+    kas_ops_part_block(args->c, KAS_NORM_LANES, KAS_NORM_TEAMS, number, block);
     KAS_TRY(kas_plan_launch(plan, ops->of[number].layer_norm_gradient,
                             (unsigned[3]){chunks, channels, 1}, block, args, sizeof *args));
+    kas_ops_part_block(args->c, KAS_NORM_LANES, KAS_NORM_TEAMS, KAS_F32, block);
     return kas_plan_launch(plan, ops->of[KAS_F32].norm_gradient_combine,
                            (unsigned[3]){channels, 1, 1}, block, &sums, sizeof sums);
 }
@@ -68,6 +73,9 @@ kas_status kas_op_layer_norm_backward(kas_ops *ops, kas_plan *plan, const kas_la
     args.pitch_dy = dy.pitch;
     args.out = dx.data;
     args.pitch_out = dx.pitch;
+    const kas_tensor *const all[] = {&norm->x, &dy, &dx, NULL};
+    const float *const array[] = {norm->gamma, args.partial, dgamma, dbeta, NULL};
+    args.whole = kas_ops_whole(all, array);
     KAS_TRY(parameter_gradients(ops, plan, dy.number, &args, dgamma, dbeta));
-    return launch_rows(plan, ops->of[dy.number].layer_norm_backward, &args);
+    return launch_rows(plan, dy.number, ops->of[dy.number].layer_norm_backward, &args);
 }

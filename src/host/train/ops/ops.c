@@ -76,6 +76,13 @@ void kas_ops_wide_block(int c, kas_number number, unsigned block[3])
     kas_ops_block((c + width - 1) / width, KAS_MAX_BLOCK, true, block);
 }
 
+void kas_ops_part_block(int c, int most, unsigned rows, kas_number number, unsigned block[3])
+{
+    kas_ops_wide_block(c < most ? c : most, number, block);
+    if (block[1] > rows)
+        block[1] = rows;
+}
+
 bool kas_ops_whole(const kas_tensor *const *tensor, const float *const *array)
 {
     bool whole = true;
