@@ -108,6 +108,7 @@ typedef struct kas_norm_args {
 
 /* pool.kc: lanes are channels; y is the small tensor, x the large one. */
 #define KAS_POOL_LANES 64
+#define KAS_POOL_TEAMS 16 /* rows of threads that share the pixels of a global pool */
 typedef struct kas_pool_args {
     const kas_real *in;
     kas_real *out;
@@ -115,6 +116,7 @@ typedef struct kas_pool_args {
     int h, width, out_h, out_w; /* of x, of y */
     int kernel_h, kernel_w, stride, pad_h, pad_w; /* unless adaptive */
     int adaptive, count_pad, c, pitch_x, pitch_y, pitch_index;
+    int whole; /* of wide.h: all rows */
 } kas_pool_args;
 
 /* shortcut.kc: every size-th pixel of x, channels zero-padded in front and behind. */

@@ -65,15 +65,15 @@
     KAS_PASTE(kas_wide_store_, KAS_NUMBER)((to) + (at), name, KAS_WIDTH)
 
 #define KAS_PART_READ_(name, value, from, at, count, whole, load)                                  \
-    if (whole)                                                                                     \
+    if (whole) {                                                                                   \
         load(name, (from) + (at));                                                                 \
-    else {                                                                                         \
+    } else {                                                                                       \
         KAS_EACH(name[kas_k] = (at) + kas_k < (count) ? value((from)[(at) + kas_k]) : 0.0f;)       \
     }
 #define KAS_PART_STORE_(to, at, name, of, count, whole, store)                                     \
-    if (whole)                                                                                     \
+    if (whole) {                                                                                   \
         store((to) + (at), name);                                                                  \
-    else {                                                                                         \
+    } else {                                                                                       \
         KAS_EACH(if ((at) + kas_k < (count))(to)[(at) + kas_k] = of(name[kas_k]);)                 \
     }
 #define KAS_PART_FLOAT_(name, from) kas_wide_load_0(name, from, KAS_WIDTH)
@@ -163,6 +163,32 @@ typedef struct __attribute__((aligned(16), may_alias)) kas_words {
     }
 KAS_WIDE_HALVES(1, kas_bf16, kas_bf16_value, kas_bf16_of)
 KAS_WIDE_HALVES(2, kas_f16, kas_f16_value, kas_f16_of)
+
+/* Small numbers kept as bytes, beside kas_reals: one access of 4 or 8 bytes. */
+typedef struct __attribute__((aligned(4), may_alias)) kas_bytes_0 {
+    kas_u32 word[1];
+} kas_bytes_0;
+typedef struct __attribute__((aligned(8), may_alias)) kas_bytes_1 {
+    kas_u32 word[2];
+} kas_bytes_1;
+#define kas_bytes_2 kas_bytes_1
+#define KAS_PART_BYTES_(name, from)                                                                \
+    {                                                                                              \
+        const KAS_PASTE(kas_bytes_, KAS_NUMBER) all =                                              \
+            *(const KAS_PASTE(kas_bytes_, KAS_NUMBER) *)(from);                                    \
+        KAS_EACH(name[kas_k] = (float)(all.word[kas_k / 4] >> kas_k % 4 * 8 & 255u);)              \
+    }
+#define KAS_PART_STORE_BYTES_(to, name)                                                            \
+    {                                                                                              \
+        KAS_PASTE(kas_bytes_, KAS_NUMBER) all = {{0}};                                             \
+        KAS_EACH(all.word[kas_k / 4] |= (kas_u32)name[kas_k] << kas_k % 4 * 8;)                    \
+        *(KAS_PASTE(kas_bytes_, KAS_NUMBER) *)(to) = all;                                          \
+    }
+#define KAS_PART_LOAD_BYTES(name, from, at, count, whole)                                          \
+    float name[KAS_WIDTH];                                                                         \
+    KAS_PART_READ_(name, (float), from, at, count, whole, KAS_PART_BYTES_)
+#define KAS_PART_STORE_BYTES(to, at, name, count, whole)                                           \
+    KAS_PART_STORE_(to, at, name, (kas_u8), count, whole, KAS_PART_STORE_BYTES_)
 #else
 #define KAS_WHOLE(whole) 1
 #define KAS_EACH(...) __VA_ARGS__
@@ -180,6 +206,8 @@ KAS_WIDE_HALVES(2, kas_f16, kas_f16_value, kas_f16_of)
 #define KAS_PART_LOAD(name, from, at, count, whole) const float name = (from)[at]
 #define KAS_PART_LOAD_REAL(name, from, at, count, whole) const float name = kas_value((from)[at])
 #define KAS_PART_STORE_REAL(to, at, name, count, whole) (to)[at] = kas_real_of(name)
+#define KAS_PART_LOAD_BYTES(name, from, at, count, whole) const float name = (float)(from)[at]
+#define KAS_PART_STORE_BYTES(to, at, name, count, whole) (to)[at] = (kas_u8)(name)
 #endif
 
 #ifdef __CUDACC__

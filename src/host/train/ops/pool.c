@@ -37,6 +37,7 @@ static kas_status check_pooled(const char *operation, const kas_pool *pool, cons
 static kas_pool_args make_args(const kas_pool *pool, const kas_tensor *x, const kas_tensor *y,
                                bool forward)
 {
+    const kas_tensor *const all[] = {x, y, NULL};
     return (kas_pool_args){.in = forward ? x->data : y->data,
                            .out = forward ? y->data : x->data,
                            .h = x->h,
@@ -52,23 +53,19 @@ static kas_pool_args make_args(const kas_pool *pool, const kas_tensor *x, const 
                            .count_pad = pool->count_include_pad,
                            .c = x->c,
                            .pitch_x = x->pitch,
-                           .pitch_y = y->pitch};
-}
-
-static kas_status launch(kas_plan *plan, const kas_function *function, const kas_pool_args *args,
-                         unsigned gx, unsigned gy, unsigned gz, bool rows)
-{
-    unsigned block[3];
-    kas_ops_block(args->c, KAS_POOL_LANES, rows, block);
-    return kas_plan_launch(plan, function, (unsigned[3]){gx, gy, gz}, block, args, sizeof *args);
+                           .pitch_y = y->pitch,
+                           .whole = kas_ops_whole(all, NULL)};
 }
 
 /* A block for each row of the output (y forward, dx backward), image and chunk of channels. */
 static kas_status launch_rows(kas_plan *plan, const kas_function *function,
                               const kas_pool_args *args, const kas_tensor *out)
 {
-    return launch(plan, function, args, (unsigned)out->h, (unsigned)out->n,
-                  kas_ops_chunks(args->c, KAS_POOL_LANES), true);
+    const unsigned grid[3] = {(unsigned)out->h, (unsigned)out->n,
+                              kas_ops_chunks(args->c, KAS_POOL_LANES)};
+    unsigned block[3];
+    kas_ops_part_block(args->c, KAS_POOL_LANES, KAS_MAX_BLOCK, out->number, block);
+    return kas_plan_launch(plan, function, grid, block, args, sizeof *args);
 }
 
 kas_status kas_op_avg_pool_forward(kas_ops *ops, kas_plan *plan, const kas_pool *pool, kas_tensor x,
@@ -97,13 +94,23 @@ static kas_status check_max_pool(const char *operation, const kas_pool *pool, co
     return KAS_OK;
 }
 
+/* `index` is like the small tensor, with rows of their own pitch. */
+static void set_index(kas_pool_args *args, uint8_t *index, const kas_tensor *small)
+{
+    const kas_tensor *const none[] = {NULL};
+    const float *const array[] = {(const float *)(const void *)index, NULL};
+    args->index = index;
+    args->pitch_index = kas_pitch(small->c);
+    args->whole &= args->pitch_index % kas_ops_width(small->number) == 0;
+    args->whole &= kas_ops_whole(none, array);
+}
+
 kas_status kas_op_max_pool_forward(kas_ops *ops, kas_plan *plan, const kas_pool *pool, kas_tensor x,
                                    kas_tensor y, uint8_t *index)
 {
     KAS_TRY(check_max_pool("max pool", pool, &x, &y));
     kas_pool_args args = make_args(pool, &x, &y, true);
-    args.index = index;
-    args.pitch_index = kas_pitch(y.c);
+    set_index(&args, index, &y);
     return launch_rows(plan, ops->of[x.number].max_pool_forward, &args, &y);
 }
 
@@ -112,8 +119,7 @@ kas_status kas_op_max_pool_backward(kas_ops *ops, kas_plan *plan, const kas_pool
 {
     KAS_TRY(check_max_pool("max pool backward", pool, &dx, &dy));
     kas_pool_args args = make_args(pool, &dx, &dy, false);
-    args.index = (uint8_t *)index;
-    args.pitch_index = kas_pitch(dy.c);
+    set_index(&args, (uint8_t *)index, &dy);
     return launch_rows(plan, ops->of[dx.number].max_pool_backward, &args, &dx);
 }
 
@@ -134,13 +140,20 @@ kas_status kas_op_global_pool_forward(kas_ops *ops, kas_plan *plan, kas_tensor x
 {
     KAS_TRY(check_global("global pool", &x, &y));
     const kas_pool_args args = make_args(&whole, &x, &y, true);
-    return launch(plan, ops->of[x.number].global_pool_forward, &args, (unsigned)x.n,
-                  kas_ops_chunks(x.c, KAS_POOL_LANES), 1, false);
+    const unsigned grid[3] = {(unsigned)x.n, kas_ops_chunks(x.c, KAS_POOL_LANES), 1};
+    unsigned block[3];
+    kas_ops_part_block(x.c, KAS_POOL_LANES, KAS_POOL_TEAMS, x.number, block);
+    return kas_plan_launch(plan, ops->of[x.number].global_pool_forward, grid, block, &args,
+                           sizeof args);
 }
 
 kas_status kas_op_global_pool_backward(kas_ops *ops, kas_plan *plan, kas_tensor dy, kas_tensor dx)
 {
     KAS_TRY(check_global("global pool backward", &dx, &dy));
     const kas_pool_args args = make_args(&whole, &dx, &dy, false);
-    return launch(plan, ops->of[dx.number].global_pool_backward, &args, (unsigned)dx.n, 1, 1, true);
+    const unsigned grid[3] = {(unsigned)dx.n, 1, 1};
+    unsigned block[3];
+    kas_ops_wide_block(dx.c, dx.number, block);
+    return kas_plan_launch(plan, ops->of[dx.number].global_pool_backward, grid, block, &args,
+                           sizeof args);
 }
