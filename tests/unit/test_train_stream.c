@@ -200,7 +200,7 @@ static void a_small_device_streams(void **state)
     OK(kas_train_plan_memory(&o, &resident));
     o.stream = true;
     OK(kas_train_plan_memory(&o, &in_ring));
-    size_t images = (TRAIN + TEST - 2 * BATCH) * SIZE * SIZE * 3;
+    size_t images = (TRAIN + TEST - KAS_STREAM_RING * BATCH) * SIZE * SIZE * 3;
     assert_in_range(resident.total - in_ring.total, images - 2048, images + 2048);
     o.dataset = streamed;
     o.stream = false;

@@ -145,6 +145,8 @@ static kas_status read_all(const subject *s, pace *paced)
 #pragma omp parallel num_threads(s->threads)
     {
         kas_storage_scratch scratch = {0};
+#pragma omp master
+        kas_read_ahead_begin(&s->dataset->train.storage, s->order, s->count, 0);
 #pragma omp for schedule(dynamic, 4)
         for (uint32_t i = 0; i < s->count; i++)
             keep_failure(&failed, read_one(s, i, &scratch));

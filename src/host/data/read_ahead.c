@@ -42,6 +42,13 @@ static void ask_next_window(const kas_storage *s, const uint32_t *order, uint32_
     ask_runs(s, sorted + part, left < KAS_SHUFFLE_BLOCK ? left : KAS_SHUFFLE_BLOCK);
 }
 
+void kas_read_ahead_begin(const kas_storage *s, const uint32_t *order, uint32_t count,
+                          uint32_t first)
+{
+    for (uint32_t p = first; p < count && p - first < AHEAD; p++)
+        kas_storage_prefetch(s, order[p], 1);
+}
+
 void kas_read_ahead(const kas_storage *s, kas_shuffle shuffle, const uint32_t *order,
                     uint32_t count, uint32_t from, uint32_t to)
 {

@@ -242,6 +242,8 @@ kas_status kas_reader_begin(kas_reader *r, const kas_pass *pass)
     r->taken = r->released = pass->first / r->o.batch;
     pthread_cond_broadcast(&r->work);
     pthread_mutex_unlock(&r->lock);
+    if (!pass->images->pixels)
+        kas_read_ahead_begin(&pass->images->storage, pass->order, pass->count, pass->first);
     return KAS_OK;
 }
 

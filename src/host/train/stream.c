@@ -2,17 +2,14 @@
 
 #include <stdlib.h>
 
-/* Batches in the host's ring: one that is copied, the others filled ahead of it. */
-enum { HOST_RING = 4 };
-
 struct kas_stream {
     kas_device *device;
     kas_reader *reader;
-    kas_upload *upload;
-    size_t image; /* bytes */
+    kas_upload *upload; /* NULL = the pool fills the device's memory itself */
+    size_t image;       /* bytes */
     uint32_t batch;
-    void *host_pixels, *host_labels;
-    uint8_t *pixels; /* device */
+    void *host_pixels, *host_labels; /* with upload */
+    uint8_t *pixels;                 /* device */
     uint16_t *labels;
     uint32_t begun, started, used, batches; /* of the pass: first, next to copy, next to use, all */
 };
@@ -20,6 +17,14 @@ struct kas_stream {
 static int slot_of(uint32_t number)
 {
     return (int)(number % KAS_STREAM_RING);
+}
+
+static kas_status create_copies(kas_stream *s)
+{
+    size_t images = (size_t)KAS_STREAM_RING * s->batch;
+    KAS_TRY(kas_host_alloc(s->device, images * s->image, &s->host_pixels));
+    KAS_TRY(kas_host_alloc(s->device, images * sizeof *s->labels, &s->host_labels));
+    return kas_upload_create(s->device, KAS_STREAM_RING, &s->upload);
 }
 
 kas_status kas_stream_create(kas_device *device, const kas_dataset *d, uint32_t batch, int threads,
@@ -35,16 +40,14 @@ kas_status kas_stream_create(kas_device *device, const kas_dataset *d, uint32_t 
     s->batch = batch;
     s->pixels = pixels;
     s->labels = labels;
-    size_t images = (size_t)HOST_RING * batch;
-    KAS_TRY_GOTO(kas_host_alloc(device, images * s->image, &s->host_pixels), failed);
-    KAS_TRY_GOTO(kas_host_alloc(device, images * sizeof *labels, &s->host_labels), failed);
-    KAS_TRY_GOTO(kas_upload_create(device, KAS_STREAM_RING, &s->upload), failed);
+    if (kas_device_get_info(device)->kind != KAS_DEVICE_CPU)
+        KAS_TRY_GOTO(create_copies(s), failed);
     const kas_reader_options options = {.dataset = d,
                                         .batch = batch,
-                                        .slots = HOST_RING,
+                                        .slots = KAS_STREAM_RING,
                                         .threads = threads,
-                                        .pixels = s->host_pixels,
-                                        .labels = s->host_labels};
+                                        .pixels = s->upload ? s->host_pixels : pixels,
+                                        .labels = s->upload ? s->host_labels : labels};
     KAS_TRY_GOTO(kas_reader_create(&options, &s->reader), failed);
     *out = s;
     return KAS_OK;
@@ -100,7 +103,7 @@ static kas_status start(kas_stream *s)
 /* Copies of an earlier pass may be under way from memory that the reader is about to fill. */
 kas_status kas_stream_begin(kas_stream *s, const kas_pass *pass)
 {
-    for (int slot = 0; slot < KAS_STREAM_RING; slot++)
+    for (int slot = 0; s->upload && slot < KAS_STREAM_RING; slot++)
         KAS_TRY(kas_upload_wait(s->upload, slot));
     KAS_TRY(kas_reader_begin(s->reader, pass));
     s->begun = s->started = s->used = pass->first / s->batch;
@@ -112,6 +115,10 @@ kas_status kas_stream_next(kas_stream *s)
 {
     if (s->used >= s->batches)
         return kas_fail(KAS_FAILURE, "stream: a batch is asked for behind the end");
+    if (!s->upload) {
+        kas_batch b;
+        return kas_reader_next(s->reader, &b); /* batch k lies in slot k % KAS_STREAM_RING */
+    }
     if (s->used == s->started)
         KAS_TRY(start(s));
     return kas_upload_use(s->upload, slot_of(s->used));
@@ -120,7 +127,11 @@ kas_status kas_stream_next(kas_stream *s)
 /* The next copy begins here, so that it runs beside the work that was just enqueued. */
 kas_status kas_stream_done(kas_stream *s)
 {
-    KAS_TRY(kas_upload_done(s->upload, slot_of(s->used)));
+    if (s->upload)
+        KAS_TRY(kas_upload_done(s->upload, slot_of(s->used)));
     s->used++;
-    return start(s);
+    if (s->upload)
+        return start(s);
+    kas_reader_release(s->reader); /* the CPU device has done what was enqueued */
+    return KAS_OK;
 }
