@@ -435,22 +435,30 @@ static void test_prunes_blends(void **state)
     ASSERT_PRUNED(false, BLEND(MUL, kas_build_fold(&k, KAS_OP_FOLD_AVG, x, 1), x));
 }
 
+/* As when the last primitive is there. */
+static bool is_pruned(const kas_kernel *k)
+{
+    return kas_prune_output(k) || kas_prune_groups(k, 0);
+}
+
 static void test_prunes_whole_kernels(void **state)
 {
     (void)state;
     kas_kernel k = {.group_value = {4}};
     int x = kas_build_input(&k);
     FC(kas_build_unfold(&k, UNARY(SIN, kas_build_group(&k, x, 0, 0)), HW));
-    assert_true(kas_prune_kernel(&k)); /* nothing sees the groups */
+    assert_true(is_pruned(&k));                                       /* nothing sees the groups */
+    assert_false(kas_prune_groups(&k, (uint64_t)1 << (k.nodes - 2))); /* but could yet */
+    assert_true(kas_prune_groups(&k, (uint64_t)1 << (k.nodes - 1)));
     k.node[k.nodes - 1].grouped = 1;
     assert_int_equal(kas_kernel_infer(&k), KAS_OK);
-    assert_false(kas_prune_kernel(&k));
+    assert_false(is_pruned(&k));
     kas_build_group(&k, k.nodes - 1, 0, 0);
-    assert_true(kas_prune_kernel(&k)); /* the output is flattened */
+    assert_true(is_pruned(&k)); /* the output is flattened */
     k = (kas_kernel){0};
     x = kas_build_input(&k);
     UNARY(NEG, UNARY(SIN, FC(x)));
-    assert_true(kas_prune_kernel(&k));
+    assert_true(is_pruned(&k));
 }
 
 static void assert_refused(kas_sample_options o, const char *option)

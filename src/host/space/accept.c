@@ -34,8 +34,10 @@ static bool translate(const replay *r, const kas_dim *size, kas_dim *out)
 
 /* The value that the variable has in the wanted kernel. Several can be equal there: C, and a
  * variable that becomes C later. */
-static int pick_wanted(void *context, int var, const kas_value *const *value, int count)
+static int pick_wanted(void *context, const kas_use *use, int var, const kas_value *const *value,
+                       int count)
 {
+    (void)use;
     replay *r = context;
     const kas_dim *wanted = &r->wanted->node[r->owner[var]].out;
     int skip = r->skip;
@@ -106,7 +108,7 @@ static bool try_step(replay *r, const kas_use *use, const char **why)
 static bool ends_well(replay *r)
 {
     const kas_kernel *wanted = r->wanted;
-    kas_reject why = kas_growth_finish(r->g);
+    kas_reject why = r->guided ? kas_guide_finish(&r->guide) : kas_growth_finish(r->g);
     if (why == KAS_REJECT_NONE && !r->guided)
         why = kas_rejection_rules(r->g);
     if (why != KAS_REJECT_NONE) {

@@ -9,9 +9,11 @@ typedef struct drawing {
     kas_use use[KAS_MAX_USES];
 } drawing;
 
-static int draw_value(void *context, int var, const kas_value *const *value, int count)
+static int draw_value(void *context, const kas_use *use, int var, const kas_value *const *value,
+                      int count)
 {
     drawing *d = context;
+    (void)use;
     (void)var;
     (void)value;
     return (int)kas_rng_below(&d->rng, (uint32_t)count);

@@ -5,7 +5,6 @@
 
 #include "host/space/primitive.h"
 #include "host/space/prune.h"
-#include "host/space/split.h"
 
 /* A stack as deep as it can become: every node before each step. */
 enum { SAVED_NODES = KAS_MAX_NODES * (KAS_MAX_NODES - 1) / 2 };
@@ -58,6 +57,17 @@ void kas_growth_bind(const kas_growth *g, kas_binding *binding)
     kas_splits_bind(&g->kernel, binding);
 }
 
+/* A sampled kernel has one split at most. */
+static void find_segments(kas_growth *g)
+{
+    const kas_split *split = &g->kernel.split[0];
+    const bool joins = (g->ops & KAS_OP_BIT(KAS_OP_CONCAT)) && split->whole.num != 0;
+    g->segments = 0;
+    for (int k = 0; joins && k < kas_split_segments(split); k++)
+        if (kas_split_segment(&g->kernel, 0, k, &g->segment[g->segments]))
+            g->segments++;
+}
+
 void kas_growth_begin(kas_growth *g, int primitives, uint32_t group,
                       const kas_split split[KAS_MAX_SPLITS])
 {
@@ -76,6 +86,7 @@ void kas_growth_begin(kas_growth *g, int primitives, uint32_t group,
         memcpy(g->kernel.split, split, sizeof g->kernel.split);
     for (int i = 0; i < g->bindings; i++)
         kas_growth_bind(g, &g->binding[i]);
+    find_segments(g);
     g->kernel.nodes = 1;
     kas_node_infer(&g->kernel, 0);
     kas_pairs_begin(g->pairs);
@@ -170,6 +181,31 @@ bool kas_growth_takes(const kas_growth *g, int var, const kas_dim *value)
     return true;
 }
 
+static bool size_takes_both(const kas_growth *g, const kas_dim *size, int var, const kas_dim *value,
+                            int second, const kas_dim *second_value)
+{
+    kas_dim with;
+    return kas_dim_substitute(size, var, value, &with) &&
+           kas_dim_substitute(&with, second, second_value, &with) && kas_growth_size_fits(g, &with);
+}
+
+bool kas_growth_takes_both(const kas_growth *g, int var, const kas_dim *value, int second,
+                           const kas_dim *second_value)
+{
+    const uint32_t either = 1u << var | 1u << second;
+    for (int i = 0; i < g->kernel.nodes; i++) {
+        kas_dim size[KAS_MAX_DIMS + 1];
+        int count = g->known[i].holds & either ? kas_node_integers(&g->kernel, i, size) : 0;
+        for (int d = 0; d < count; d++)
+            if ((size[d].exp[KAS_SYM_X0 + var] || size[d].exp[KAS_SYM_X0 + second]) &&
+                !size_takes_both(g, &size[d], var, value, second, second_value))
+                return false;
+        if (count < 0)
+            return false;
+    }
+    return true;
+}
+
 bool kas_growth_may_use(const kas_growth *g, const kas_dim *value)
 {
     return (g->options->spatial_weights ||
@@ -209,29 +245,32 @@ static bool substitute(kas_growth *g, int i, int var, const kas_dim *value)
 static bool match(kas_growth *g, int i, const kas_use *use, kas_pick_value *pick, void *context)
 {
     const kas_value *usable[KAS_MAX_SUBSTITUTIONS];
+    kas_value renamed[KAS_MAX_SUBSTITUTIONS];
     int count = 0;
-    kas_pair *pair =
-        kas_pairs_get(g->pairs, g->known[use->in[0]].number, g->known[use->in[1]].number);
+    const uint32_t lhs = g->known[use->in[0]].number, rhs = g->known[use->in[1]].number;
+    kas_pair *pair = kas_pairs_get(g->pairs, lhs, rhs);
     if (pair->fit == KAS_FIT_NEVER)
         return refuse(g, KAS_REFUSED_SHAPE);
     if (pair->fit != KAS_FIT_BY_VALUE)
         return true;
     const kas_value *value = kas_pairs_values(g->pairs, pair);
-    const int var = pair->var;
+    const int var = kas_number_var(lhs);
     for (int k = 0; k < pair->values; k++)
-        if (kas_growth_may_use(g, &value[k].size))
-            usable[count++] = &value[k];
-    int chosen = count > 0 ? pick(context, var, usable, count) : -1;
+        if (kas_growth_may_use(g, &value[k].size)) {
+            renamed[count] = (kas_value){kas_pair_size(&value[k].size, rhs), value[k].tiles};
+            usable[count] = &renamed[count];
+            count++;
+        }
+    int chosen = count > 0 ? pick(context, use, var, usable, count) : -1;
     if (chosen < 0)
         return refuse(g, KAS_REFUSED_VALUE);
-    const kas_dim size = usable[chosen]->size;
-    return substitute(g, i, var, &size) || refuse(g, KAS_REFUSED_VALUE);
+    return substitute(g, i, var, &usable[chosen]->size) || refuse(g, KAS_REFUSED_VALUE);
 }
 
 bool kas_growth_output_value(const kas_growth *g, int i, int *var, kas_dim *value)
 {
     const kas_shape_facts *facts = kas_pairs_facts(g->pairs, g->known[i].number);
-    *var = facts->var;
+    *var = kas_number_var(g->known[i].number);
     if (facts->output != KAS_OUTPUT_BY_VALUE)
         return facts->output == KAS_OUTPUT_AS_IT_IS;
     *value = facts->value;
@@ -329,10 +368,25 @@ void kas_growth_undo(kas_growth *g)
     restore(g, i);
 }
 
+bool kas_growth_only_leaves_are_read(const kas_growth *g)
+{
+    return g->primitives + 1 - g->kernel.nodes == g->width - 1 && g->segments <= 2;
+}
+
+uint32_t kas_growth_leaf_vars(const kas_growth *g)
+{
+    uint32_t vars = 0;
+    for (int i = 0; i < g->kernel.nodes; i++)
+        if (!g->read[i] && kas_number_var(g->known[i].number) >= 0)
+            vars |= 1u << kas_number_var(g->known[i].number);
+    return vars;
+}
+
 kas_reject kas_growth_finish(kas_growth *g)
 {
     kas_kernel *kernel = &g->kernel;
     int last = kernel->nodes - 1, var;
+    uint64_t changed = 0;
     kas_dim value;
     if (!kas_growth_output_value(g, last, &var, &value))
         return KAS_REJECT_OUTPUT;
@@ -340,9 +394,12 @@ kas_reject kas_growth_finish(kas_growth *g)
         return KAS_REJECT_OUTPUT;
     if (var >= 0 && !are_possible(g, g->step[last].changed))
         return KAS_REJECT_VARIABLES;
-    if (kas_kernel_infer(kernel) != KAS_OK)
-        return KAS_REJECT_OUTPUT;
-    if (kas_prune_kernel(kernel))
-        return KAS_REJECT_REDUNDANT;
-    return KAS_REJECT_NONE;
+    /* A node was pruned when it was appended: a substitution since may have made it redundant. */
+    for (int i = 1; i <= last; i++)
+        changed |= g->step[i].changed;
+    for (changed &= UINT64_MAX >> (KAS_MAX_NODES - 1 - last); changed; changed &= changed - 1)
+        if (kas_prune_node(kernel, __builtin_ctzll(changed)))
+            return KAS_REJECT_REDUNDANT;
+    return kas_prune_output(kernel) || kas_prune_groups(kernel, 0) ? KAS_REJECT_REDUNDANT
+                                                                   : KAS_REJECT_NONE;
 }

@@ -11,6 +11,7 @@
 
 #include "host/space/pairs.h"
 #include "host/space/sampler.h"
+#include "host/space/split.h"
 #include "host/space/uses.h"
 
 /* What a step changed, so that it can be undone. */
@@ -57,6 +58,8 @@ typedef struct kas_growth {
     kas_growth_step step[KAS_MAX_NODES]; /* [i] appended node i */
     kas_binding *binding;                /* owned: of each distinct template size */
     int bindings;
+    int segments; /* of the kernel's split, which concats could join; 0 = there is none */
+    kas_dim segment[KAS_MAX_SHARES];
     kas_growth_known known[KAS_MAX_NODES];
     kas_pairs *pairs;      /* owned */
     kas_saved_node *saved; /* owned: a stack of the nodes before each substitution */
@@ -78,8 +81,9 @@ void kas_growth_begin(kas_growth *g, int primitives, uint32_t group,
 /* The values that this kernel's group number and splits have in a binding of C, H, W, K_H, K_W. */
 void kas_growth_bind(const kas_growth *g, kas_binding *binding);
 
-/* Chooses one of `count` values for variable `var`, or -1 for none of them. */
-typedef int kas_pick_value(void *context, int var, const kas_value *const *value, int count);
+/* Chooses one of `count` values for variable `var` of the use's LHS, or -1 for none of them. */
+typedef int kas_pick_value(void *context, const kas_use *use, int var,
+                           const kas_value *const *value, int count);
 
 /* Appends the use if every rule allows it. A use that is refused leaves the growth as it was. */
 bool kas_growth_try(kas_growth *g, const kas_use *use, kas_pick_value *pick, void *context);
@@ -102,6 +106,15 @@ bool kas_growth_may_use(const kas_growth *g, const kas_dim *value);
 
 /* Would every size still be an integer, or made one by another variable, with this value? */
 bool kas_growth_takes(const kas_growth *g, int var, const kas_dim *value);
+/* Likewise when a second variable, which the first value may hold, then gets a value too. */
+bool kas_growth_takes_both(const kas_growth *g, int var, const kas_dim *value, int second,
+                           const kas_dim *second_value);
+
+/* Are all primitives still to come merges, so that each reads leaves alone?  A concat of more than
+ * two segments could take nodes beside them. Also true when none are to come. */
+bool kas_growth_only_leaves_are_read(const kas_growth *g);
+/* Bits of the variables in the shapes of leaves. */
+uint32_t kas_growth_leaf_vars(const kas_growth *g);
 
 /* All primitives are there: a variable in the output takes the value that makes it [C, H, W], and
  * the pruning rules for whole kernels are asked.  After a refusal kas_growth_undo takes the last

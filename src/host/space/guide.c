@@ -1,55 +1,19 @@
 #include "host/space/guide.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "host/space/merge.h"
 #include "host/space/primitive.h"
-#include "host/space/solver.h"
+#include "host/space/prune.h"
 
 enum { IMPOSSIBLE = KAS_MAX_NODES };
 
-/* ---- targets ---- */
-
-static double limit(double asked, double usual)
+static void set_window(kas_guide *guide, const kas_target *targets, int count)
 {
-    return asked > 0 ? asked : usual;
-}
-
-static void add_site(kas_guide *guide, const kas_target *t)
-{
-    const kas_budget *budget = &guide->options->budget;
-    kas_kernel none = {0};
-    kas_binding binding = kas_target_binding(&none, t);
-    for (int v = 0; v < KAS_MAX_VARS; v++)
-        binding.value[KAS_SYM_X0 + v] = 1;
-    double instances = (double)t->parts_in * t->parts_out;
-    double tensor = limit(budget->max_tensor, kas_default_tensor_limit(t)) / instances;
-    double weight = limit(budget->max_weight, KAS_MAX_WEIGHT) / instances;
-    int i = 0;
-    while (i < guide->sites && memcmp(&guide->site[i].binding, &binding, sizeof binding) != 0)
-        i++;
-    kas_site *site = &guide->site[i];
-    if (i == guide->sites) {
-        *site = (kas_site){.binding = binding, .max_tensor = tensor, .max_weight = weight};
-        guide->sites++;
+    for (int t = 0; t < count; t++) {
+        if (targets[t].kernel_h > guide->kernel[0])
+            guide->kernel[0] = targets[t].kernel_h;
+        if (targets[t].kernel_w > guide->kernel[1])
+            guide->kernel[1] = targets[t].kernel_w;
     }
-    site->instances += instances;
-    site->max_tensor = tensor < site->max_tensor ? tensor : site->max_tensor;
-    site->max_weight = weight < site->max_weight ? weight : site->max_weight;
-}
-
-static void add_target(kas_guide *guide, const kas_target *t)
-{
-    const kas_budget *budget = &guide->options->budget;
-    add_site(guide, t);
-    guide->fixed_flops += kas_target_fixed_flops(t);
-    guide->max_flops += budget->max_flops_ratio * kas_target_conv_flops(t);
-    guide->max_params += budget->max_params_ratio * kas_target_conv_params(t);
-    if (t->kernel_h > guide->kernel[0])
-        guide->kernel[0] = t->kernel_h;
-    if (t->kernel_w > guide->kernel[1])
-        guide->kernel[1] = t->kernel_w;
 }
 
 /* A window that every target's convolution has is K_H x K_W by another name. */
@@ -99,12 +63,9 @@ kas_status kas_guide_create(const kas_sample_options *options, const kas_target 
                             kas_growth *growth, kas_guide *out)
 {
     *out = (kas_guide){.options = options, .growth = growth};
-    out->site = calloc((size_t)count + 1, sizeof *out->site);
-    if (!out->site)
-        return kas_fail(KAS_NO_MEMORY, "no memory to sample for %d targets", count);
+    KAS_TRY(kas_afford_create(options, targets, count, growth, &out->afford));
     set_operations(out);
-    for (int t = 0; t < count; t++)
-        add_target(out, &targets[t]);
+    set_window(out, targets, count);
     drop_equal_window(out, targets, count);
     out->min_receptive = options->min_receptive;
     if (out->min_receptive == 0) /* a neighbour, where the convolutions see one */
@@ -114,17 +75,13 @@ kas_status kas_guide_create(const kas_sample_options *options, const kas_target 
 
 void kas_guide_free(kas_guide *guide)
 {
-    free(guide->site);
-    guide->site = NULL;
+    kas_afford_free(&guide->afford);
 }
 
 void kas_guide_begin(kas_guide *guide)
 {
-    const kas_growth *g = guide->growth;
-    for (int i = 0; i < guide->sites; i++)
-        kas_growth_bind(g, &guide->site[i].binding);
-    guide->note[0] = (kas_guide_note){
-        .missing = guide->options->required, .seen = 1, .flops = guide->fixed_flops};
+    kas_afford_begin(&guide->afford);
+    guide->note[0] = (kas_guide_note){.missing = guide->options->required, .seen = 1};
 }
 
 /* ---- primitives that are still needed ---- */
@@ -132,6 +89,14 @@ void kas_guide_begin(kas_guide *guide)
 static int count_bits(uint64_t bits)
 {
     return __builtin_popcountll(bits);
+}
+
+static uint64_t leaves_of(const kas_growth *g)
+{
+    uint64_t leaves = 0;
+    for (int i = 0; i < g->kernel.nodes; i++)
+        leaves |= (uint64_t)!g->read[i] << i;
+    return leaves;
 }
 
 /* Primitives that merge nothing and must still come: the required ones, then weights and a look at
@@ -145,6 +110,12 @@ static int others_needed(const kas_guide *guide, uint64_t missing, int weighted,
     weights = weights > 0 ? weights : 0;
     int rest = both && looks < weights ? weights : both && looks ? looks : weights + looks;
     return count_bits(single) + rest;
+}
+
+/* Most leaves that one merge can take: two, or all segments of the kernel's split. */
+static int most_merged(const kas_growth *g)
+{
+    return g->segments > 2 ? g->segments : 2;
 }
 
 /* Fewest leaves among the operands of one of `ops`, which are alike, so that what is left can still
@@ -161,7 +132,8 @@ static int leaves_needed(const kas_guide *guide, uint64_t ops)
     if (weighted > guide->options->max_weighted ||
         others + count_bits(missing & guide->merging) > left)
         return IMPOSSIBLE;
-    int by_width = g->width + 1 - guide->options->max_width, by_left = g->width + others - left;
+    int by_width = g->width + 1 - guide->options->max_width;
+    int by_left = g->width - (left - others) * (most_merged(g) - 1);
     return by_width > by_left ? by_width : by_left;
 }
 
@@ -193,11 +165,8 @@ void kas_guide_next(const kas_guide *guide, kas_use_filter *out)
 {
     const kas_growth *g = guide->growth;
     *out = guide->filter;
-    out->leaves = 0;
-    for (int i = 0; i < g->kernel.nodes; i++)
-        if (!g->read[i])
-            out->leaves |= (uint64_t)1 << i;
-    if (g->kernel.nodes == g->primitives) /* useless at the end, see kas_prune_kernel */
+    out->leaves = leaves_of(g);
+    if (g->kernel.nodes == g->primitives) /* useless at the end, see kas_growth_finish */
         out->ops &=
             ~(KAS_OP_BIT(KAS_OP_GROUP) | KAS_OP_BIT(KAS_OP_GROUP_ALL) | KAS_OP_BIT(KAS_OP_NEG));
     const uint64_t missing = guide->note[g->kernel.nodes - 1].missing;
@@ -219,54 +188,20 @@ static int merges_needed(const kas_growth *g)
         const kas_shape *shape = &g->kernel.node[i].shape;
         image = !g->read[i] && kas_shape_has(shape, KAS_AXIS_H) && kas_shape_has(shape, KAS_AXIS_W);
     }
-    return g->width - 1 + !image;
+    const int most = most_merged(g);
+    return (g->width - 1 + most - 2) / (most - 1) + !image;
 }
 
-/* ---- cost ---- */
-
-static kas_reject add_cost(kas_guide *guide, int i, kas_guide_note *note)
-{
-    const kas_kernel *kernel = &guide->growth->kernel;
-    kas_cost_terms terms;
-    if (kas_cost_terms_of_node(kernel, i, &terms) != KAS_OK)
-        return KAS_REJECT_SIZE;
-    for (int s = 0; s < guide->sites; s++) {
-        const kas_site *site = &guide->site[s];
-        kas_cost cost = {0};
-        for (int t = 0; t < terms.count; t++)
-            kas_cost_count(&cost, terms.term[t].kind,
-                           kas_dim_number(&terms.term[t].size, &site->binding));
-        if (cost.largest_tensor > site->max_tensor || cost.largest_weight > site->max_weight)
-            return KAS_REJECT_SIZE;
-        note->flops += cost.flops * site->instances;
-        note->params += cost.params * site->instances;
-    }
-    return KAS_REJECT_NONE;
-}
-
-/* A substitution changes what the nodes before cost. */
-static kas_reject count_cost(kas_guide *guide, int i, kas_guide_note *note)
-{
-    const kas_budget *budget = &guide->options->budget;
-    int first = guide->growth->step[i].saved ? 1 : i;
-    note->flops = first == i ? guide->note[i - 1].flops : guide->fixed_flops;
-    note->params = first == i ? guide->note[i - 1].params : 0;
-    for (int n = first; n <= i; n++) {
-        kas_reject why = add_cost(guide, n, note);
-        if (why != KAS_REJECT_NONE)
-            return why;
-    }
-    if ((budget->max_flops_ratio > 0 && note->flops > guide->max_flops) ||
-        (budget->max_params_ratio > 0 && note->params > guide->max_params))
-        return KAS_REJECT_BUDGET;
-    return KAS_REJECT_NONE;
-}
+/* ---- all of it ---- */
 
 /* The last primitive is there: what the output sees counts, not what some node saw. */
 static kas_reject check_output(const kas_guide *guide, const kas_guide_note *note)
 {
-    if (!kas_could_be_output(guide->growth, guide->growth->kernel.nodes - 1))
-        return KAS_REJECT_OUTPUT;
+    const kas_growth *g = guide->growth;
+    const uint32_t last = g->known[g->kernel.nodes - 1].number;
+    if (!kas_could_be_output(g, last))
+        return kas_pairs_facts(g->pairs, last)->output == KAS_OUTPUT_NEVER ? KAS_REJECT_OUTPUT
+                                                                           : KAS_REJECT_VARIABLES;
     if (note->weighted < guide->options->min_weighted)
         return KAS_REJECT_NO_WEIGHT;
     return kas_view_across(&note->view) < guide->min_receptive ? KAS_REJECT_ONE_PIXEL
@@ -286,7 +221,12 @@ static kas_reject check_needs(const kas_guide *guide, const kas_guide_note *note
         return KAS_REJECT_OUTPUT;
     if (others + merges > left)
         return KAS_REJECT_DEAD_END;
-    return left > g->width - 1 || kas_leaves_could_merge(g) ? KAS_REJECT_NONE : KAS_REJECT_OUTPUT;
+    const kas_reject why = left == g->width - 1 ? kas_leaves_could_merge(g) : KAS_REJECT_NONE;
+    if (why != KAS_REJECT_NONE)
+        return why;
+    return kas_growth_only_leaves_are_read(g) && kas_prune_groups(&g->kernel, leaves_of(g))
+               ? KAS_REJECT_REDUNDANT
+               : KAS_REJECT_NONE;
 }
 
 static kas_view view_of(const kas_guide *guide, int i)
@@ -311,5 +251,13 @@ kas_reject kas_guide_admits(kas_guide *guide)
     int across = kas_view_across(&note->view);
     note->seen = across > before->seen ? across : before->seen;
     kas_reject why = check_needs(guide, note);
-    return why != KAS_REJECT_NONE ? why : count_cost(guide, i, note);
+    if (why != KAS_REJECT_NONE || i == g->primitives)
+        return why;
+    return kas_afford_count(&guide->afford);
+}
+
+kas_reject kas_guide_finish(kas_guide *guide)
+{
+    kas_reject why = kas_growth_finish(guide->growth);
+    return why != KAS_REJECT_NONE ? why : kas_afford_finish(&guide->afford);
 }

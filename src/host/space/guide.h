@@ -8,30 +8,21 @@
  *               come, the output pixel must see far enough, and the shape must lead back to
  *               [C, H, W] (Syno's shape distance; here it is short, since a fully-connected map
  *               reaches any number of channels and a broadcast gives back H and W)
- *   cost        FLOPs, parameters, tensors and weights at every target, with variables at 1
+ *   cost        FLOPs, parameters, tensors and weights at every target (afford.h)
  *
  * Internal to the samplers. */
 #ifndef KAS_SPACE_GUIDE_H
 #define KAS_SPACE_GUIDE_H
 
-#include "host/space/cost.h"
+#include "host/space/afford.h"
 #include "host/space/view.h"
-#include "host/space/growth.h"
-
-/* Distinct sizes of the template, with what the layers of that size make of one instance. */
-typedef struct kas_site {
-    kas_binding binding;           /* variables 1 */
-    double instances;              /* of all layers */
-    double max_tensor, max_weight; /* of one instance */
-} kas_site;
 
 /* What is known when node i is the last one. */
 typedef struct kas_guide_note {
-    uint64_t missing;     /* required operations that are not there yet */
-    int weighted;         /* nodes with weights */
-    int seen;             /* pixels across that any node sees */
-    kas_view view;        /* of node i */
-    double flops, params; /* least, over all nodes and layers */
+    uint64_t missing; /* required operations that are not there yet */
+    int weighted;     /* nodes with weights */
+    int seen;         /* pixels across that any node sees */
+    kas_view view;    /* of node i */
 } kas_guide_note;
 
 typedef struct kas_guide {
@@ -43,9 +34,7 @@ typedef struct kas_guide {
     int min_receptive;
     int equal_window;   /* K_H x K_W by another name, never offered; 0 = there is none */
     uint32_t kernel[2]; /* largest K_H, K_W of the targets */
-    kas_site *site;     /* owned */
-    int sites;
-    double fixed_flops, max_flops, max_params;
+    kas_afford afford;
     kas_guide_note note[KAS_MAX_NODES];
 } kas_guide;
 
@@ -63,5 +52,8 @@ void kas_guide_next(const kas_guide *guide, kas_use_filter *out);
 /* After a successful kas_growth_try: can the kernel still be completed?  Otherwise the caller takes
  * the node back.  OUTPUT: the shapes of the leaves are the reason, whatever operation made them. */
 kas_reject kas_guide_admits(kas_guide *guide);
+
+/* The last primitive was admitted: kas_growth_finish, and what the whole kernel costs. */
+kas_reject kas_guide_finish(kas_guide *guide);
 
 #endif

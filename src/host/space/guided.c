@@ -2,11 +2,13 @@
 
 #include <stdlib.h>
 
+#include "host/space/merge.h"
 #include "host/space/pair_uses.h"
 #include "host/space/primitive.h"
 #include "host/space/split.h"
 
-/* Dead ends of one try. More are rare, and a fresh try costs less than digging on. */
+/* Dead ends of one try, each of which begins again from the input: the first primitives are cheap
+ * to draw, and what led to a dead end lies among them more often than in the last ones. */
 enum { MOST_DEAD_ENDS = 16 };
 
 /* A split serves when every segment has at least one element at every target. */
@@ -38,7 +40,8 @@ kas_status kas_guided_create(const kas_sample_options *options, const kas_target
     *out = (kas_guided){.growth = growth};
     KAS_TRY(kas_guide_create(options, targets, count, growth, &out->guide));
     out->use = malloc(KAS_MAX_USES * sizeof *out->use);
-    if (!out->use)
+    out->pair = malloc(KAS_MAX_NODES * KAS_MAX_NODES * sizeof *out->pair);
+    if (!out->use || !out->pair)
         return kas_fail(KAS_NO_MEMORY, "no memory to sample a kernel");
     out->numbers = kas_group_numbers(targets, count, out->number);
     list_splits(out);
@@ -49,7 +52,9 @@ void kas_guided_free(kas_guided *guided)
 {
     kas_guide_free(&guided->guide);
     free(guided->use);
+    free(guided->pair);
     guided->use = NULL;
+    guided->pair = NULL;
 }
 
 static uint32_t below(kas_guided *d, int n)
@@ -65,110 +70,121 @@ void kas_guided_begin(kas_guided *d, uint64_t attempt)
     d->primitives = o->min_primitives + (int)below(d, o->max_primitives - o->min_primitives + 1);
 }
 
-/* Any of the values that the shapes and all sizes that hold the variable allow. */
-static int draw_value(void *context, int var, const kas_value *const *value, int count)
+/* Any of the values that the shapes and all sizes that hold the variable allow; of the last
+ * primitive also when RHS then becomes [C, H, W]. */
+static int draw_value(void *context, const kas_use *use, int var, const kas_value *const *value,
+                      int count)
 {
     kas_guided *d = context;
+    const kas_growth *g = d->growth;
+    const uint32_t lhs = g->known[use->in[0]].number, rhs = g->known[use->in[1]].number;
+    const bool last = g->kernel.nodes == g->primitives;
     int allowed[KAS_MAX_SUBSTITUTIONS], found = 0;
     for (int i = 0; i < count; i++)
-        if (value[i]->tiles && kas_growth_takes(d->growth, var, &value[i]->size))
+        if (value[i]->tiles && (last ? kas_takes_last(g, lhs, rhs, &value[i]->size)
+                                     : kas_growth_takes(g, var, &value[i]->size)))
             allowed[found++] = i;
     return found ? allowed[below(d, found)] : -1;
 }
 
-/* What proved useless in this step whatever the operation is. */
+/* Uses of one operand that give it the same shape, whatever else they do; -1: none do. */
+static int shape_class(const kas_use *use)
+{
+    if (kas_op_keeps_shape((kas_op)use->op))
+        return 0;
+    switch (use->op) {
+    case KAS_OP_FC:
+    case KAS_OP_CONV:
+        return 1;
+    case KAS_OP_FOLD_AVG:
+    case KAS_OP_FOLD_MAX:
+        return 2 + use->dim;
+    case KAS_OP_UNFOLD:
+        return 2 + KAS_MAX_DIMS + (use->axes - 1) * (KAS_MAX_WINDOW + 1) + use->kernel;
+    default:
+        return -1;
+    }
+}
+enum { SHAPE_CLASSES = 2 + KAS_MAX_DIMS + 3 * (KAS_MAX_WINDOW + 1) };
+
+/* What proved useless in this step. */
 typedef struct fruitless {
-    uint64_t kept;                 /* nodes whose shape, made a leaf once more, serves nothing */
-    uint64_t tiled[KAS_MAX_NODES]; /* [lhs]: every rhs that it is not to be broadcast to */
-    uint64_t multiplied[4][KAS_MAX_NODES]; /* [transpose][lhs]: nor multiplied by */
+    uint64_t shape[SHAPE_CLASSES]; /* nodes that nothing can be made of with such a shape */
 } fruitless;
 
-/* Where it is noted that no broadcast or product of two shapes serves. */
-static uint64_t *pair_note(fruitless *f, const kas_use *use)
+static bool is_fruitless(const fruitless *f, const kas_use *use)
 {
-    return use->op == KAS_OP_BMM ? &f->multiplied[use->transpose][use->in[0]]
-                                 : &f->tiled[use->in[0]];
+    const int class_ = shape_class(use);
+    return class_ >= 0 && (f->shape[class_] >> use->in[0] & 1);
 }
 
-static bool is_fruitless(fruitless *f, const kas_use *use)
-{
-    if (kas_type_is_of_pairs(kas_type_of((kas_op)use->op)))
-        return *pair_note(f, use) >> use->in[1] & 1;
-    return kas_op_keeps_shape((kas_op)use->op) && (f->kept >> use->in[0] & 1);
-}
-
-/* The rest could not merge with a leaf of this shape. A value drawn on the way could be another. */
-static void note_shape(const kas_growth *g, const kas_use *use, fruitless *f)
-{
-    if (kas_type_is_of_pairs(kas_type_of((kas_op)use->op)) && !g->step[g->kernel.nodes - 1].saved)
-        *pair_note(f, use) |= (uint64_t)1 << use->in[1];
-    if (kas_op_keeps_shape((kas_op)use->op))
-        f->kept |= (uint64_t)1 << use->in[0];
-}
+typedef enum outcome {
+    APPENDED,
+    REFUSED,
+    REFUSED_SHAPE /* and so is any other use that gives that shape */
+} outcome;
 
 /* Appends the use when the kernel can still be completed with it; when it is the last, the kernel
  * is complete. */
-static bool try_use(kas_guided *d, const kas_use *use, fruitless *f)
+static outcome try_use(kas_guided *d, const kas_use *use)
 {
     kas_growth *g = d->growth;
     if (!kas_growth_try(g, use, draw_value, d))
-        return false;
-    kas_reject why = kas_guide_admits(&d->guide);
-    if (why == KAS_REJECT_NONE &&
-        (g->kernel.nodes <= g->primitives || kas_growth_finish(g) == KAS_REJECT_NONE))
-        return true;
-    if (why == KAS_REJECT_OUTPUT)
-        note_shape(g, use, f);
+        return g->refused == KAS_REFUSED_OUTPUT ? REFUSED_SHAPE : REFUSED;
+    /* Another value could have given another shape. */
+    const outcome for_shape = g->step[g->kernel.nodes - 1].saved ? REFUSED : REFUSED_SHAPE;
+    const kas_reject admitted = kas_guide_admits(&d->guide);
+    kas_reject why = admitted;
+    if (why == KAS_REJECT_NONE && g->kernel.nodes > g->primitives)
+        why = kas_guide_finish(&d->guide);
+    if (why == KAS_REJECT_NONE)
+        return APPENDED;
     if (why == KAS_REJECT_BUDGET || why == KAS_REJECT_SIZE)
         d->too_dear = why;
     kas_growth_undo(g);
-    return false;
+    return admitted == KAS_REJECT_OUTPUT ? for_shape : REFUSED;
 }
 
-/* Any use of two operands, legal or not. */
-static kas_use draw_pair(kas_guided *d, kas_type type)
+/* There are as many as pairs of nodes: one is looked at when it is drawn. Every use that serves is
+ * as likely as any other. */
+static bool try_pairs(kas_guided *d, kas_type type, const kas_use_filter *filter)
 {
-    int nodes = d->growth->kernel.nodes;
-    kas_use use = {.inputs = 2};
-    use.in[0] = (uint8_t)below(d, nodes);
-    if (type == KAS_TYPE_BMM) { /* also of a tensor with itself */
-        use.op = KAS_OP_BMM;
-        use.in[1] = (uint8_t)below(d, nodes);
-        use.transpose = (uint8_t)below(d, KAS_TRANSPOSE_LHS + KAS_TRANSPOSE_RHS + 1);
-        use.softmax = (uint8_t)below(d, 2);
-        return use;
-    }
-    use.op = (uint8_t)(KAS_OP_ADD + below(d, KAS_OP_MAX - KAS_OP_ADD + 1));
-    use.in[1] = (uint8_t)below(d, nodes - 1);
-    use.in[1] += use.in[1] >= use.in[0];
-    return use;
-}
-
-/* There are as many as pairs of nodes, and many of them serve: some are drawn before all are
- * listed, which changes the cost and not the distribution. */
-static bool try_pairs(kas_guided *d, kas_type type, const kas_use_filter *filter, fruitless *f)
-{
-    enum { DRAWS = 24 };
-    for (int n = 0; n < DRAWS && d->growth->kernel.nodes > 1; n++) {
-        kas_use use = draw_pair(d, type);
-        if (kas_pair_use_serves(d->growth, filter, &use) && !is_fruitless(f, &use) &&
-            try_use(d, &use, f))
-            return true;
+    const int uses = kas_uses_of_a_pair(type);
+    int count = kas_list_pairs(d->growth, type, filter, d->pair);
+    while (count > 0) {
+        kas_operands *pair = &d->pair[below(d, count)];
+        const int k = (int)below(d, uses);
+        if (!pair->asked)
+            pair->serve = kas_pair_serves(d->growth, type, filter, pair);
+        pair->asked = true;
+        if (!pair->serve)
+            *pair = d->pair[--count];
+        else if (pair->serve >> k & 1) {
+            const kas_use use = kas_pair_use(type, pair, k);
+            const outcome how = try_use(d, &use);
+            if (how == APPENDED)
+                return true;
+            pair->serve &= (uint8_t) ~(1u << k);
+            if (how == REFUSED_SHAPE) /* so are all broadcasts, or the product with softmax too */
+                pair->serve &= (uint8_t) ~(type == KAS_TYPE_BMM ? 3u << (k & ~1) : UINT8_MAX);
+        }
     }
     return false;
 }
 
 static bool try_type(kas_guided *d, kas_type type, const kas_use_filter *filter, fruitless *f)
 {
-    const bool pairs = kas_type_is_of_pairs(type);
-    if (pairs && try_pairs(d, type, filter, f))
-        return true;
-    int count = pairs ? kas_list_pair_uses(d->growth, type, filter, d->use)
-                      : kas_list_uses(&d->growth->kernel, type, filter, d->use);
+    if (kas_type_is_of_pairs(type))
+        return try_pairs(d, type, filter);
+    int count = kas_list_uses(&d->growth->kernel, type, filter, d->use);
     while (count > 0) {
-        uint32_t pick = below(d, count);
-        if (!is_fruitless(f, &d->use[pick]) && try_use(d, &d->use[pick], f))
+        const uint32_t pick = below(d, count);
+        const kas_use *use = &d->use[pick];
+        const outcome how = is_fruitless(f, use) ? REFUSED : try_use(d, use);
+        if (how == APPENDED)
             return true;
+        if (how == REFUSED_SHAPE && shape_class(use) >= 0)
+            f->shape[shape_class(use)] |= (uint64_t)1 << use->in[0];
         d->use[pick] = d->use[--count];
     }
     return false;
@@ -223,7 +239,7 @@ kas_reject kas_guided_try(kas_guided *d)
             continue;
         if (++dead_ends > MOST_DEAD_ENDS || g->kernel.nodes == 1)
             return d->too_dear;
-        for (int back = 0; back < dead_ends && g->kernel.nodes > 1; back++)
+        while (g->kernel.nodes > 1)
             kas_growth_undo(g);
     }
     return KAS_REJECT_NONE;

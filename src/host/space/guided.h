@@ -2,18 +2,20 @@
  *
  * Each step draws a type of primitive uniformly from those that have a use after which the kernel
  * can still be completed (guide.h), then one of these uses uniformly, by drawing and drawing again
- * without what proved useless.  The bounds do not see everything: where no use is left, the last
- * primitives are taken back, one more each time. */
+ * without what proved useless.  The bounds do not see everything: where no use is left, the kernel
+ * is begun again from the input. */
 #ifndef KAS_SPACE_GUIDED_H
 #define KAS_SPACE_GUIDED_H
 
 #include "host/space/guide.h"
+#include "host/space/pair_uses.h"
 
 typedef struct kas_guided {
     kas_growth *growth; /* the caller's */
     kas_guide guide;
     kas_rng rng;
     kas_use *use;        /* owned: the uses of one type */
+    kas_operands *pair;  /* owned: the pairs that could be operands */
     uint32_t number[64]; /* admissible values of G0 */
     int numbers;
     kas_split split[32]; /* ways of cutting C, H or W that give whole numbers at every target */

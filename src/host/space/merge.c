@@ -17,19 +17,24 @@ typedef struct leaf {
 typedef struct merging {
     const kas_growth *g;
     bool loose; /* look at the leaves' shapes alone, not at who else holds their variables */
-    bool blend, multiply, concat;
-    int segments; /* of the kernel's split; a sampled kernel has one at most */
-    kas_dim segment[KAS_MAX_SHARES];
+    bool blend, multiply;
 } merging;
 
 /* ---- broadcasts ---- */
 
-static bool has_value(const kas_growth *g, kas_pair *pair, bool loose)
+static bool takes(const kas_growth *g, uint32_t lhs, uint32_t rhs, const kas_value *value)
 {
+    const kas_dim size = kas_pair_size(&value->size, rhs);
+    return kas_growth_takes(g, kas_number_var(lhs), &size);
+}
+
+static bool has_value(const kas_growth *g, uint32_t lhs, uint32_t rhs, bool loose)
+{
+    kas_pair *pair = kas_pairs_get(g->pairs, lhs, rhs);
     const kas_value *value = kas_pairs_values(g->pairs, pair);
     for (int i = 0; i < pair->values; i++)
         if (value[i].tiles && kas_growth_may_use(g, &value[i].size) &&
-            (loose || kas_growth_takes(g, pair->var, &value[i].size)))
+            (loose || takes(g, lhs, rhs, &value[i])))
             return true;
     return false;
 }
@@ -38,7 +43,7 @@ static bool could_blend(const kas_growth *g, uint32_t lhs, uint32_t rhs, bool lo
 {
     kas_pair *pair = kas_pairs_get(g->pairs, lhs, rhs);
     if (pair->fit == KAS_FIT_BY_VALUE)
-        return has_value(g, pair, loose);
+        return has_value(g, lhs, rhs, loose);
     return pair->fit == KAS_FIT_TILES && kas_growth_size_fits(g, &pair->repetitions);
 }
 
@@ -53,8 +58,8 @@ bool kas_could_blend(const kas_growth *g, uint32_t lhs, uint32_t rhs)
 static unsigned segments_of(const merging *m, const kas_dim *dim)
 {
     unsigned found = 0;
-    for (int k = 0; k < m->segments; k++)
-        found |= (unsigned)kas_dim_equal(dim, &m->segment[k]) << k;
+    for (int k = 0; k < m->g->segments; k++)
+        found |= (unsigned)kas_dim_equal(dim, &m->g->segment[k]) << k;
     return found;
 }
 
@@ -67,33 +72,36 @@ static bool whole_is_output(const kas_kernel *kernel, const kas_shape *shape, in
     return facts.output != KAS_OUTPUT_NEVER;
 }
 
-/* Are the two different segments of one dim?  Then a concat may join them, with others or without.
- */
+/* Are the two different segments of dim d?  Then a concat may join them, with others or without. */
+static bool could_join(const merging *m, const kas_shape *x, const kas_shape *y, int d)
+{
+    const unsigned first = segments_of(m, kas_shape_at(x, d));
+    if (!first || !kas_shapes_match_beside(x, y, d))
+        return false;
+    const unsigned second = segments_of(m, kas_shape_at(y, d));
+    return second && ((first | second) & ((first | second) - 1));
+}
+
+/* Likewise of any dim; last: and what they give is the output. */
 static bool could_concat(const merging *m, uint32_t a, uint32_t b, bool last)
 {
     const kas_shape *x = &kas_pairs_facts(m->g->pairs, a)->shape;
     const kas_shape *y = &kas_pairs_facts(m->g->pairs, b)->shape;
-    for (int d = 0; d < kas_shape_rank(x); d++) {
-        unsigned first = segments_of(m, kas_shape_at(x, d));
-        if (!first || !kas_shapes_match_beside(x, y, d))
-            continue;
-        unsigned second = segments_of(m, kas_shape_at(y, d));
-        bool different = second && ((first | second) & ((first | second) - 1));
-        if (different && (!last || whole_is_output(&m->g->kernel, x, d)))
+    for (int d = 0; d < kas_shape_rank(x) && kas_number_var(a) == kas_number_var(b); d++)
+        if (could_join(m, x, y, d) && (!last || whole_is_output(&m->g->kernel, x, d)))
             return true;
-    }
     return false;
 }
 
-/* Leaves out concats when the kernel has no split to join. */
-static void find_segments(merging *m)
+/* The number of a with its dim d whole again: what a and b, its two segments, give. */
+static uint32_t joined(const merging *m, uint32_t a, uint32_t b, int d)
 {
-    const kas_split *split = &m->g->kernel.split[0];
-    if (!m->concat || split->whole.num == 0)
-        return;
-    for (int k = 0; k < kas_split_segments(split); k++)
-        if (kas_split_segment(&m->g->kernel, 0, k, &m->segment[m->segments]))
-            m->segments++;
+    kas_shape whole = kas_pairs_facts(m->g->pairs, a)->shape;
+    const kas_shape *y = &kas_pairs_facts(m->g->pairs, b)->shape;
+    kas_shape_set(&whole, d, &m->g->kernel.split[0].whole);
+    for (int c = 0; c < whole.channels; c++)
+        whole.is_group[c] &= y->is_group[c];
+    return kas_number_with_var(kas_pairs_number(m->g->pairs, &whole), kas_number_var(a));
 }
 
 /* ---- the output ---- */
@@ -105,25 +113,67 @@ static bool is_output(const kas_growth *g, uint32_t number, bool loose)
     if (facts->output != KAS_OUTPUT_BY_VALUE)
         return facts->output == KAS_OUTPUT_AS_IT_IS;
     return kas_growth_is_integer(g, &facts->value) &&
-           (loose || kas_growth_takes(g, facts->var, &facts->value));
+           (loose || kas_growth_takes(g, kas_number_var(number), &facts->value));
 }
 
-bool kas_could_be_output(const kas_growth *g, int i)
+bool kas_could_be_output(const kas_growth *g, uint32_t number)
 {
-    return is_output(g, g->known[i].number, false);
+    return is_output(g, number, false);
+}
+
+/* A size of a pair once RHS is [C, H, W]. */
+static bool fits_as_output(const kas_growth *g, uint32_t rhs, const kas_dim *size)
+{
+    const kas_shape_facts *facts = kas_pairs_facts(g->pairs, rhs);
+    kas_dim with;
+    if (facts->output != KAS_OUTPUT_BY_VALUE)
+        return kas_growth_size_fits(g, size);
+    return kas_dim_substitute(size, kas_number_var(rhs), &facts->value, &with) &&
+           kas_growth_size_fits(g, &with);
+}
+
+/* With that value of LHS's variable, would LHS tile RHS as the output? */
+static bool tiles_output(const kas_growth *g, uint32_t lhs, uint32_t rhs, const kas_dim *value)
+{
+    const kas_pair *pair = kas_pairs_get(g->pairs, lhs, rhs);
+    kas_dim repetitions = kas_pair_size(&pair->repetitions, rhs);
+    return kas_dim_div(&repetitions, value, &repetitions) && fits_as_output(g, rhs, &repetitions);
+}
+
+bool kas_takes_last(const kas_growth *g, uint32_t lhs, uint32_t rhs, const kas_dim *value)
+{
+    const kas_shape_facts *facts = kas_pairs_facts(g->pairs, rhs);
+    if (!tiles_output(g, lhs, rhs, value))
+        return false;
+    return facts->output == KAS_OUTPUT_BY_VALUE
+               ? kas_growth_takes_both(g, kas_number_var(lhs), value, kas_number_var(rhs),
+                                       &facts->value)
+               : kas_growth_takes(g, kas_number_var(lhs), value);
+}
+
+/* Has LHS's variable a value that suits the last primitive? */
+static bool has_last_value(const kas_growth *g, uint32_t lhs, uint32_t rhs, bool loose)
+{
+    kas_pair *pair = kas_pairs_get(g->pairs, lhs, rhs);
+    const kas_value *value = kas_pairs_values(g->pairs, pair);
+    for (int i = 0; i < pair->values; i++)
+        if (value[i].tiles && kas_growth_may_use(g, &value[i].size)) {
+            const kas_dim size = kas_pair_size(&value[i].size, rhs);
+            if (loose ? tiles_output(g, lhs, rhs, &size) : kas_takes_last(g, lhs, rhs, &size))
+                return true;
+        }
+    return false;
 }
 
 static bool could_blend_last(const kas_growth *g, uint32_t lhs, uint32_t rhs, bool loose)
 {
-    if (!is_output(g, rhs, loose) || !could_blend(g, lhs, rhs, loose))
+    if (!is_output(g, rhs, loose))
         return false;
-    const kas_shape_facts *facts = kas_pairs_facts(g->pairs, rhs);
     const kas_pair *pair = kas_pairs_get(g->pairs, lhs, rhs);
-    kas_dim size;
-    if (pair->fit != KAS_FIT_TILES || facts->output != KAS_OUTPUT_BY_VALUE)
-        return true;
-    return kas_dim_substitute(&pair->repetitions, facts->var, &facts->value, &size) &&
-           kas_growth_size_fits(g, &size);
+    if (pair->fit == KAS_FIT_BY_VALUE)
+        return has_last_value(g, lhs, rhs, loose);
+    const kas_dim repetitions = kas_pair_size(&pair->repetitions, rhs);
+    return pair->fit == KAS_FIT_TILES && fits_as_output(g, rhs, &repetitions);
 }
 
 bool kas_could_blend_last(const kas_growth *g, uint32_t lhs, uint32_t rhs)
@@ -133,10 +183,12 @@ bool kas_could_blend_last(const kas_growth *g, uint32_t lhs, uint32_t rhs)
 
 static unsigned last_products(const kas_growth *g, uint32_t lhs, uint32_t rhs, bool loose)
 {
-    const kas_products *products = kas_pairs_products(g->pairs, lhs, rhs);
     unsigned serve = 0;
-    for (int t = 0; products->outputs >> t; t++)
-        if ((products->outputs >> t & 1) && is_output(g, products->result[t], loose))
+    if (!kas_may_multiply_last(kas_pairs_facts(g->pairs, lhs), kas_pairs_facts(g->pairs, rhs)))
+        return 0;
+    const kas_products products = kas_pairs_products(g->pairs, lhs, rhs);
+    for (int t = 0; products.outputs >> t; t++)
+        if ((products.outputs >> t & 1) && is_output(g, products.result[t], loose))
             serve |= 1u << t;
     return serve;
 }
@@ -153,7 +205,7 @@ static bool completes(const merging *m, const leaf *a, const leaf *b)
     bool same = a->node >= 0 && b->node >= 0 && kas_same_values(&g->kernel, a->node, b->node);
     return (m->blend && !same && could_blend_last(g, a->number, b->number, m->loose)) ||
            (m->multiply && last_products(g, a->number, b->number, m->loose)) ||
-           (m->segments && could_concat(m, a->number, b->number, true));
+           (m->g->segments && could_concat(m, a->number, b->number, true));
 }
 
 /* ---- all ways ---- */
@@ -172,37 +224,115 @@ static bool merges_after(const merging *m, const leaf *leaves, int count, int a,
     return could_merge(m, after, n);
 }
 
-/* A product or a concat of the two, what it gives is not followed further. */
-static bool gives_another_shape(const merging *m, uint32_t a, uint32_t b)
+/* ---- two broadcasts in a row ---- */
+
+/* a was tiled over b, whose variable is in the number of repetitions; b becomes `size`. */
+static bool repeats(const merging *m, const leaf *a, const leaf *b, const kas_dim *size)
 {
-    return (m->multiply && kas_pairs_products(m->g->pairs, a, b)->legal) ||
-           (m->segments && could_concat(m, a, b, false));
+    const kas_pair *pair = kas_pairs_get(m->g->pairs, a->number, b->number);
+    kas_dim repetitions = kas_pair_size(&pair->repetitions, b->number);
+    return kas_dim_substitute(&repetitions, kas_number_var(b->number), size, &repetitions) &&
+           kas_growth_size_fits(m->g, &repetitions);
 }
 
-static bool holds(const kas_growth *g, uint32_t number, int var)
+/* Is there a value with which b, over which a was tiled, is then tiled over c, the output? */
+static bool repeats_through(const merging *m, const leaf *a, const leaf *b, const leaf *c)
 {
-    const kas_shape *shape = &kas_pairs_facts(g->pairs, number)->shape;
-    for (int d = 0; d < shape->channels; d++)
-        if (shape->channel[d].exp[KAS_SYM_X0 + var] != 0)
+    const kas_growth *g = m->g;
+    const kas_shape_facts *facts = kas_pairs_facts(g->pairs, c->number);
+    kas_pair *pair = kas_pairs_get(g->pairs, b->number, c->number);
+    if (pair->fit != KAS_FIT_BY_VALUE)
+        return true;
+    const kas_value *value = kas_pairs_values(g->pairs, pair);
+    for (int i = 0, values = pair->values; i < values; i++) {
+        kas_dim size = kas_pair_size(&value[i].size, c->number);
+        if (value[i].tiles && kas_growth_may_use(g, &value[i].size) &&
+            tiles_output(g, b->number, c->number, &size) &&
+            (facts->output != KAS_OUTPUT_BY_VALUE ||
+             kas_dim_substitute(&size, kas_number_var(c->number), &facts->value, &size)) &&
+            repeats(m, a, b, &size))
             return true;
+    }
     return false;
+}
+
+static bool product_repeats(const merging *m, const leaf *a, const leaf *b, uint32_t lhs,
+                            uint32_t rhs)
+{
+    unsigned serve = m->multiply ? last_products(m->g, lhs, rhs, true) : 0;
+    for (; serve; serve &= serve - 1) {
+        const uint32_t result =
+            kas_pairs_products(m->g->pairs, lhs, rhs).result[__builtin_ctz(serve)];
+        const kas_shape_facts *facts = kas_pairs_facts(m->g->pairs, result);
+        if (facts->output != KAS_OUTPUT_BY_VALUE ||
+            kas_number_var(result) != kas_number_var(b->number) || repeats(m, a, b, &facts->value))
+            return true;
+    }
+    return false;
+}
+
+/* a is broadcast to b and b then merged with c.  The size of a divides b's variable for good, which
+ * forbids most of the values that b could have without a. */
+static bool merges_in_turn(const merging *m, const leaf *a, const leaf *b, const leaf *c)
+{
+    const kas_growth *g = m->g;
+    const kas_pair *pair = kas_pairs_get(g->pairs, a->number, b->number);
+    if (pair->fit != KAS_FIT_TILES || kas_dim_var(&pair->repetitions) < 0)
+        return true;
+    return (could_blend_last(g, a->number, b->number, true) &&
+            could_blend_last(g, c->number, b->number, true)) ||
+           (could_blend_last(g, b->number, c->number, true) && repeats_through(m, a, b, c)) ||
+           product_repeats(m, a, b, b->number, c->number) ||
+           product_repeats(m, a, b, c->number, b->number) ||
+           (m->g->segments && could_concat(m, b->number, c->number, false));
 }
 
 /* A value changes every shape that holds the variable: those are not followed further. */
 static bool merges_by_blend(const merging *m, const leaf *leaves, int count, int a, int b)
 {
     const kas_growth *g = m->g;
-    if (!m->blend || !could_blend(g, leaves[a].number, leaves[b].number, m->loose))
+    const uint32_t lhs = leaves[a].number, rhs = leaves[b].number;
+    bool held = false;
+    for (int i = 0; i < count && kas_number_var(lhs) >= 0; i++)
+        held |= i != a && kas_number_var(leaves[i].number) == kas_number_var(lhs);
+    if (!m->blend || (!held && !merges_after(m, leaves, count, a, b, rhs)) ||
+        !could_blend(g, lhs, rhs, m->loose))
         return false;
-    const kas_pair *pair = kas_pairs_get(g->pairs, leaves[a].number, leaves[b].number);
-    const int var = pair->fit == KAS_FIT_BY_VALUE ? pair->var : -1;
-    for (int i = 0; i < count && var >= 0; i++)
-        if (i != a && holds(g, leaves[i].number, var))
-            return true;
-    return merges_after(m, leaves, count, a, b, leaves[b].number);
+    if (held)
+        return kas_pairs_get(g->pairs, lhs, rhs)->fit == KAS_FIT_BY_VALUE ||
+               merges_after(m, leaves, count, a, b, rhs);
+    return !m->loose || merges_in_turn(m, &leaves[a], &leaves[b], &leaves[3 - a - b]);
 }
 
-static bool could_merge(const merging *m, const leaf *leaves, int count)
+static bool merges_by_product(const merging *m, const leaf *leaves, int count, int a, int b)
+{
+    if (!m->multiply)
+        return false;
+    const kas_products products =
+        kas_pairs_products(m->g->pairs, leaves[a].number, leaves[b].number);
+    for (int t = 0; products.legal >> t; t++)
+        if ((products.legal >> t & 1) && merges_after(m, leaves, count, a, b, products.result[t]))
+            return true;
+    return false;
+}
+
+/* Of more than two segments the others are inner nodes, or leaves: then a primitive is left over
+ * for anything. */
+static bool merges_by_concat(const merging *m, const leaf *leaves, int count, int a, int b)
+{
+    if (m->g->segments > 2)
+        return could_concat(m, leaves[a].number, leaves[b].number, false);
+    const uint32_t x = leaves[a].number, y = leaves[b].number;
+    const bool could = m->g->segments && could_concat(m, x, y, false);
+    for (int d = 0; could && d < kas_shape_rank(&kas_pairs_facts(m->g->pairs, x)->shape); d++)
+        if (could_join(m, &kas_pairs_facts(m->g->pairs, x)->shape,
+                       &kas_pairs_facts(m->g->pairs, y)->shape, d) &&
+            merges_after(m, leaves, count, a, b, joined(m, x, y, d)))
+            return true;
+    return false;
+}
+
+static bool find_way(const merging *m, const leaf *leaves, int count)
 {
     if (count == 1)
         return is_output(m->g, leaves[0].number, m->loose);
@@ -210,10 +340,47 @@ static bool could_merge(const merging *m, const leaf *leaves, int count)
         return completes(m, &leaves[0], &leaves[1]) || completes(m, &leaves[1], &leaves[0]);
     for (int a = 0; a < count; a++)
         for (int b = 0; b < count; b++)
-            if (a != b && (gives_another_shape(m, leaves[a].number, leaves[b].number) ||
-                           merges_by_blend(m, leaves, count, a, b)))
+            if (a != b && (merges_by_blend(m, leaves, count, a, b) ||
+                           merges_by_product(m, leaves, count, a, b) ||
+                           merges_by_concat(m, leaves, count, a, b)))
                 return true;
     return false;
+}
+
+/* What the set of leaves is, whatever their order and the names of their variables. */
+static kas_merge_key key_of(const merging *m, const leaf *leaves, int count)
+{
+    const bool same = count == 2 && leaves[0].node >= 0 && leaves[1].node >= 0 &&
+                      kas_same_values(&m->g->kernel, leaves[0].node, leaves[1].node);
+    kas_merge_key key = {.context = m->g->context << 1 | same};
+    uint32_t number[MOST_TRIED] = {0};
+    for (int i = 0; i < count; i++) {
+        int at = i;
+        for (; at > 0 && number[at - 1] > leaves[i].number; at--)
+            number[at] = number[at - 1];
+        number[at] = leaves[i].number;
+    }
+    for (int i = 0; i < count; i++) {
+        key.pattern[i] = kas_number_pattern(number[i]) + 1;
+        for (int k = 0; k < i && kas_number_var(number[i]) >= 0; k++)
+            key.alike |= (uint32_t)(kas_number_var(number[i]) == kas_number_var(number[k]))
+                         << (2 * k + i);
+    }
+    return key;
+}
+
+/* Most sets of leaves come again, and most cannot merge. */
+static bool could_merge(const merging *m, const leaf *leaves, int count)
+{
+    if (!m->loose || count == 1)
+        return find_way(m, leaves, count);
+    const kas_merge_key key = key_of(m, leaves, count);
+    int known = kas_pairs_recall(m->g->pairs, &key);
+    if (known < 0) {
+        known = find_way(m, leaves, count);
+        kas_pairs_remember(m->g->pairs, &key, known);
+    }
+    return known;
 }
 
 /* Has every leaf another one to merge with? */
@@ -225,9 +392,9 @@ static bool each_could_merge(const merging *m, const leaf *leaves, int count)
             const uint32_t x = leaves[a].number, y = leaves[b].number;
             merges = a != b && ((m->blend && (could_blend(m->g, x, y, m->loose) ||
                                               could_blend(m->g, y, x, m->loose))) ||
-                                (m->multiply && (kas_pairs_products(m->g->pairs, x, y)->legal ||
-                                                 kas_pairs_products(m->g->pairs, y, x)->legal)) ||
-                                (m->segments && could_concat(m, x, y, false)));
+                                (m->multiply && (kas_pairs_products(m->g->pairs, x, y).legal ||
+                                                 kas_pairs_products(m->g->pairs, y, x).legal)) ||
+                                (m->g->segments && could_concat(m, x, y, false)));
         }
         if (!merges)
             return m->multiply; /* the product of two others could be its match */
@@ -243,49 +410,29 @@ static bool merge(const kas_growth *g, const leaf *leaves, int count, bool loose
     merging m = {.g = g,
                  .loose = loose,
                  .blend = g->ops & blends,
-                 .multiply = g->ops & KAS_OP_BIT(KAS_OP_BMM),
-                 .concat = g->ops & KAS_OP_BIT(KAS_OP_CONCAT)};
-    find_segments(&m);
+                 .multiply = g->ops & KAS_OP_BIT(KAS_OP_BMM)};
     return count > MOST_TRIED ? each_could_merge(&m, leaves, count)
                               : could_merge(&m, leaves, count);
-}
-
-/* Most sets of leaves come again, and most cannot merge. */
-static bool merge_loosely(const kas_growth *g, const leaf *leaves, int count)
-{
-    const bool same = count == 2 && leaves[0].node >= 0 && leaves[1].node >= 0 &&
-                      kas_same_values(&g->kernel, leaves[0].node, leaves[1].node);
-    kas_merge_key key = {.context = g->context << 1 | same, .shape = {0, 0, 0}};
-    for (int i = 0; i < count && count <= MOST_TRIED; i++) {
-        int at = i;
-        for (; at > 0 && key.shape[at - 1] > leaves[i].number + 1; at--)
-            key.shape[at] = key.shape[at - 1];
-        key.shape[at] = leaves[i].number + 1;
-    }
-    int known = count <= MOST_TRIED ? kas_pairs_recall(g->pairs, &key) : -1;
-    if (known < 0) {
-        known = merge(g, leaves, count, true);
-        if (count <= MOST_TRIED)
-            kas_pairs_remember(g->pairs, &key, known);
-    }
-    return known;
 }
 
 /* The leaves but those in `less`. */
 static int collect(const kas_growth *g, uint64_t less, leaf *leaves)
 {
     int count = 0;
+    leaves[0] = (leaf){0, -1}; /* there is one at least, which no compiler sees */
     for (int i = 0; i < g->kernel.nodes; i++)
         if (!g->read[i] && !(less >> i & 1))
             leaves[count++] = (leaf){g->known[i].number, i};
     return count;
 }
 
-bool kas_leaves_could_merge(const kas_growth *g)
+kas_reject kas_leaves_could_merge(const kas_growth *g)
 {
     leaf leaves[KAS_MAX_NODES];
     const int count = collect(g, 0, leaves);
-    return merge_loosely(g, leaves, count) && merge(g, leaves, count, false);
+    if (!merge(g, leaves, count, true))
+        return KAS_REJECT_OUTPUT;
+    return count > 2 || merge(g, leaves, count, false) ? KAS_REJECT_NONE : KAS_REJECT_VARIABLES;
 }
 
 bool kas_leaves_could_merge_after(const kas_growth *g, const kas_use *use, uint32_t result)
@@ -297,16 +444,17 @@ bool kas_leaves_could_merge_after(const kas_growth *g, const kas_use *use, uint3
     int count = collect(g, less, leaves);
     leaves[count++] = (leaf){result, -1};
     const int left = g->primitives - g->kernel.nodes; /* after the use */
-    return left == 0 || left > count - 1 || merge_loosely(g, leaves, count);
+    return left == 0 || left > count - 1 || merge(g, leaves, count, true);
 }
 
 bool kas_leaves_change(const kas_growth *g, const kas_use *use, const kas_pair *pair)
 {
+    const int var = kas_number_var(g->known[use->in[0]].number);
     if (pair->fit != KAS_FIT_BY_VALUE)
         return false;
     for (int i = 0; i < g->kernel.nodes; i++)
         if (!g->read[i] && i != use->in[0] && i != use->in[1] &&
-            holds(g, g->known[i].number, pair->var))
+            kas_number_var(g->known[i].number) == var)
             return true;
     return false;
 }

@@ -13,12 +13,16 @@ bool kas_could_blend_last(const kas_growth *g, uint32_t lhs, uint32_t rhs);
 /* Transposes of products of the two that could be the output, as bits. */
 unsigned kas_last_products(const kas_growth *g, uint32_t lhs, uint32_t rhs);
 
-/* Could the node be the output without another primitive? */
-bool kas_could_be_output(const kas_growth *g, int i);
+/* Would every size still be an integer with this value of LHS's variable, and with the one that
+ * then makes RHS, the result, [C, H, W]? */
+bool kas_takes_last(const kas_growth *g, uint32_t lhs, uint32_t rhs, const kas_dim *value);
 
-/* No legal way is overlooked; that one was found does not promise that no other rule stands against
- * it. */
-bool kas_leaves_could_merge(const kas_growth *g);
+/* Could the shape be the output without another primitive? */
+bool kas_could_be_output(const kas_growth *g, uint32_t number);
+
+/* OUTPUT: the shapes alone stand against it; VARIABLES: the sizes of other nodes do. No legal way
+ * is overlooked; that one was found does not promise that no other rule stands against it. */
+kas_reject kas_leaves_could_merge(const kas_growth *g);
 
 /* Likewise once the use has given a tensor of shape number `result`, from shapes alone; true where
  * more than merges would be left, or nothing. */

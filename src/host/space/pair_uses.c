@@ -24,7 +24,7 @@ static unsigned products_that_serve(const kas_growth *g, const kas_use *use)
     const uint32_t a = g->known[use->in[0]].number, b = g->known[use->in[1]].number;
     if (g->kernel.nodes == g->primitives)
         return kas_last_products(g, a, b);
-    const kas_products products = *kas_pairs_products(g->pairs, a, b);
+    const kas_products products = kas_pairs_products(g->pairs, a, b);
     unsigned serve = 0;
     for (int t = 0; products.legal >> t; t++)
         if ((products.legal >> t & 1) && kas_leaves_could_merge_after(g, use, products.result[t]))
@@ -39,70 +39,75 @@ static bool is_second_order(const kas_growth *g, const kas_use *use)
            g->known[use->in[0]].number == g->known[use->in[1]].number;
 }
 
-bool kas_pair_use_serves(const kas_growth *g, const kas_use_filter *filter, const kas_use *use)
+kas_use kas_pair_use(kas_type type, const kas_operands *pair, int k)
 {
-    if (!(filter->ops & KAS_OP_BIT(use->op)) || !kas_use_has_leaves(filter, use))
-        return false;
-    if (use->op == KAS_OP_BMM)
-        return products_that_serve(g, use) >> use->transpose & 1;
-    return !is_second_order(g, use) && blend_serves(g, use);
+    kas_use use = {.inputs = 2, .in = {pair->lhs, pair->rhs}};
+    if (type == KAS_TYPE_BMM) {
+        use.op = KAS_OP_BMM;
+        use.transpose = (uint8_t)(k / 2);
+        use.softmax = (uint8_t)(k % 2);
+    } else {
+        use.op = (uint8_t)(KAS_OP_ADD + k);
+    }
+    return use;
 }
 
-typedef struct list {
-    const kas_growth *g;
-    const kas_use_filter *filter;
-    kas_use *out;
-    int count;
-} list;
-
-static void add_blends(list *l, kas_use use)
+static uint8_t blends(const kas_growth *g, const kas_use_filter *filter, const kas_operands *pair)
 {
-    if (!blend_serves(l->g, &use))
-        return;
-    for (use.op = KAS_OP_ADD; use.op <= KAS_OP_MAX; use.op++)
-        if ((l->filter->ops & KAS_OP_BIT(use.op)) && kas_use_has_leaves(l->filter, &use) &&
-            !is_second_order(l->g, &use))
-            l->out[l->count++] = use;
+    uint8_t serve = 0;
+    for (int k = 0; k < KAS_BROADCASTS; k++) {
+        const kas_use use = kas_pair_use(KAS_TYPE_BROADCAST, pair, k);
+        if ((filter->ops & KAS_OP_BIT(use.op)) && kas_use_has_leaves(filter, &use) &&
+            !is_second_order(g, &use))
+            serve |= (uint8_t)(1u << k);
+    }
+    const kas_use any = kas_pair_use(KAS_TYPE_BROADCAST, pair, 0);
+    return serve && blend_serves(g, &any) ? serve : 0;
 }
 
-static void add_products(list *l, kas_use use)
+static uint8_t products(const kas_growth *g, const kas_use_filter *filter, const kas_operands *pair)
 {
-    const unsigned serve = products_that_serve(l->g, &use);
-    use.op = KAS_OP_BMM;
-    for (use.transpose = 0; serve >> use.transpose; use.transpose++)
-        for (use.softmax = 0; use.softmax < 2 && (serve >> use.transpose & 1); use.softmax++)
-            l->out[l->count++] = use;
+    const kas_use any = kas_pair_use(KAS_TYPE_BMM, pair, 0);
+    uint8_t serve = 0;
+    if (!(filter->ops & KAS_OP_BIT(KAS_OP_BMM)) || !kas_use_has_leaves(filter, &any))
+        return 0;
+    for (unsigned left = products_that_serve(g, &any); left; left &= left - 1)
+        serve |= (uint8_t)(3u << 2 * __builtin_ctz(left));
+    return serve;
+}
+
+uint8_t kas_pair_serves(const kas_growth *g, kas_type type, const kas_use_filter *filter,
+                        const kas_operands *pair)
+{
+    return type == KAS_TYPE_BMM ? products(g, filter, pair) : blends(g, filter, pair);
 }
 
 /* Fewest leaves among the operands of any operation of the type that is allowed. */
 static int fewest_leaves(const kas_use_filter *filter, kas_type type)
 {
     int fewest = KAS_MAX_NODES;
-    for (int op = KAS_OP_INPUT + 1; op < KAS_OP_COUNT; op++)
+    for (int op = KAS_OP_BMM; op <= KAS_OP_MAX; op++)
         if ((filter->ops & KAS_OP_BIT(op)) && kas_type_of((kas_op)op) == type &&
             filter->leaves_needed[op] < fewest)
             fewest = filter->leaves_needed[op];
     return fewest;
 }
 
-int kas_list_pair_uses(const kas_growth *g, kas_type type, const kas_use_filter *filter,
-                       kas_use out[KAS_MAX_USES])
+int kas_list_pairs(const kas_growth *g, kas_type type, const kas_use_filter *filter,
+                   kas_operands out[KAS_MAX_NODES * KAS_MAX_NODES])
 {
-    list l = {.g = g, .filter = filter, .out = out};
-    const uint64_t leaves = filter->leaves;
     const int needed = fewest_leaves(filter, type);
+    int count = 0;
     for (int lhs = 0; lhs < g->kernel.nodes; lhs++) {
-        const int more = needed - (int)(leaves >> lhs & 1); /* leaves that RHS must be */
+        const int more = needed - (int)(filter->leaves >> lhs & 1); /* leaves that RHS must be */
         uint64_t rhs = UINT64_MAX >> (KAS_MAX_NODES - g->kernel.nodes);
         if (more > 0)
-            rhs &= leaves & ~((uint64_t)1 << lhs);
-        for (; more <= 1 && rhs; rhs &= rhs - 1) {
-            const kas_use use = {.inputs = 2, .in = {(uint8_t)lhs, (uint8_t)__builtin_ctzll(rhs)}};
-            if (type == KAS_TYPE_BMM)
-                add_products(&l, use);
-            else
-                add_blends(&l, use);
-        }
+            rhs &= filter->leaves & ~((uint64_t)1 << lhs);
+        if (type != KAS_TYPE_BMM) /* which may be of a tensor with itself */
+            rhs &= ~((uint64_t)1 << lhs);
+        for (; more <= 1 && rhs; rhs &= rhs - 1)
+            out[count++] =
+                (kas_operands){.lhs = (uint8_t)lhs, .rhs = (uint8_t)__builtin_ctzll(rhs)};
     }
-    return l.count;
+    return count;
 }

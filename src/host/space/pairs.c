@@ -124,18 +124,41 @@ void kas_shape_find_output(kas_shape_facts *facts)
     const kas_dim c = kas_dim_symbol(KAS_SYM_C);
     kas_dim product;
     facts->output = KAS_OUTPUT_NEVER;
-    facts->var = -1;
     if (!kas_shape_has_image(&facts->shape) ||
         !kas_shape_product(&facts->shape, 0, facts->shape.channels, &product))
         return;
-    facts->var = (int8_t)kas_dim_var(&product);
-    if (facts->var < 0) {
+    const int var = kas_dim_var(&product);
+    if (var < 0) {
         facts->output = kas_dim_equal(&product, &c) ? KAS_OUTPUT_AS_IT_IS : KAS_OUTPUT_NEVER;
         return;
     }
-    product.exp[KAS_SYM_X0 + facts->var] = 0;
+    product.exp[KAS_SYM_X0 + var] = 0;
     if (kas_dim_div(&c, &product, &facts->value))
         facts->output = KAS_OUTPUT_BY_VALUE;
+}
+
+static uint64_t hash_product(const kas_shape *shape, int from, int to)
+{
+    kas_dim product;
+    return kas_shape_product(shape, from, to, &product) ? hash_dim(1, &product) : 0;
+}
+
+static bool is_along_image(const kas_dim *dim)
+{
+    const kas_dim h = kas_dim_symbol(KAS_SYM_H), w = kas_dim_symbol(KAS_SYM_W);
+    return kas_dim_equal(dim, &h) || kas_dim_equal(dim, &w);
+}
+
+static void find_contents(kas_shape_facts *facts)
+{
+    const kas_shape *shape = &facts->shape;
+    const int channels = shape->channels, rank = kas_shape_rank(shape);
+    facts->channels = hash_product(shape, 0, channels);
+    facts->pixels = hash_product(shape, channels, rank);
+    facts->flat = rank == channels;
+    facts->batched = channels > 0 && shape->is_group[0];
+    facts->image = kas_shape_has_image(shape);
+    facts->as_rows = channels > 0 && is_along_image(&shape->channel[channels - 1]);
 }
 
 static uint32_t *slot_of(const kas_pairs *pairs, const kas_shape *shape)
@@ -167,7 +190,24 @@ static bool make_room(kas_pairs *pairs)
     return true;
 }
 
-uint32_t kas_pairs_number(kas_pairs *pairs, const kas_shape *shape)
+/* The variable of a shape, and where: Theorem 1 says that it is one. */
+static int find_var(const kas_shape *shape, int *at)
+{
+    int var = -1;
+    for (*at = 0; *at < shape->channels; ++*at)
+        if ((var = kas_dim_var(&shape->channel[*at])) >= 0)
+            return var;
+    return var;
+}
+
+/* The shape with another variable in the place of the one at dim `at`. */
+static void rename_var(kas_shape *shape, int at, int from, int to)
+{
+    shape->channel[at].exp[KAS_SYM_X0 + to] = shape->channel[at].exp[KAS_SYM_X0 + from];
+    shape->channel[at].exp[KAS_SYM_X0 + from] = 0;
+}
+
+static uint32_t number_of_pattern(kas_pairs *pairs, const kas_shape *shape)
 {
     uint32_t *slot = slot_of(pairs, shape);
     if (*slot)
@@ -182,13 +222,64 @@ uint32_t kas_pairs_number(kas_pairs *pairs, const kas_shape *shape)
     kas_shape_facts *facts = &pairs->facts[pairs->numbers];
     facts->shape = *shape;
     kas_shape_find_output(facts);
+    find_contents(facts);
     *slot = ++pairs->numbers;
     return pairs->numbers - 1;
 }
 
+uint32_t kas_pairs_number(kas_pairs *pairs, const kas_shape *shape)
+{
+    int at;
+    const int var = find_var(shape, &at);
+    if (var <= 0)
+        return number_of_pattern(pairs, shape) * KAS_NUMBER_VARS + (uint32_t)(var + 1);
+    kas_shape pattern = *shape;
+    rename_var(&pattern, at, var, 0);
+    return number_of_pattern(pairs, &pattern) * KAS_NUMBER_VARS + (uint32_t)(var + 1);
+}
+
 const kas_shape_facts *kas_pairs_facts(const kas_pairs *pairs, uint32_t number)
 {
-    return &pairs->facts[number];
+    return &pairs->facts[kas_number_pattern(number)];
+}
+
+/* ---- keys of pairs ---- */
+
+static uint32_t lhs_key(uint32_t lhs)
+{
+    return kas_number_pattern(lhs) + 1;
+}
+
+static uint32_t rhs_key(uint32_t lhs, uint32_t rhs)
+{
+    const bool same = kas_number_var(lhs) >= 0 && kas_number_var(lhs) == kas_number_var(rhs);
+    return (kas_number_pattern(rhs) << 1 | same) + 1;
+}
+
+static const kas_shape *lhs_shape(const kas_pairs *pairs, uint32_t key)
+{
+    return &pairs->facts[key - 1].shape;
+}
+
+/* RHS as the pair sees it: a variable of its own is x1. */
+static kas_shape rhs_shape(const kas_pairs *pairs, uint32_t key)
+{
+    kas_shape shape = pairs->facts[(key - 1) >> 1].shape;
+    int at;
+    if (!((key - 1) & 1) && find_var(&shape, &at) == 0)
+        rename_var(&shape, at, 0, 1);
+    return shape;
+}
+
+kas_dim kas_pair_size(const kas_dim *size, uint32_t rhs)
+{
+    kas_dim named = *size;
+    const int8_t power = size->exp[KAS_SYM_X0 + 1];
+    if (power != 0) {
+        named.exp[KAS_SYM_X0 + 1] = 0;
+        named.exp[KAS_SYM_X0 + kas_number_var(rhs)] = power;
+    }
+    return named;
 }
 
 /* ---- broadcasts ---- */
@@ -227,35 +318,34 @@ static kas_value *add_values(kas_pairs *pairs, kas_pair *pair, int count)
 
 const kas_value *kas_pairs_values(kas_pairs *pairs, kas_pair *pair)
 {
-    const kas_shape *lhs = &pairs->facts[pair->lhs - 1].shape;
-    const kas_shape *rhs = &pairs->facts[pair->rhs - 1].shape;
-    kas_dim size[KAS_MAX_SUBSTITUTIONS];
-    int count, var;
     if (pair->values > 0)
         return &pairs->value[pair->first_value];
-    if (kas_match_substitutions(lhs, rhs, size, &count, &var) != KAS_OK)
+    const kas_shape *lhs = lhs_shape(pairs, pair->lhs), rhs = rhs_shape(pairs, pair->rhs);
+    kas_dim size[KAS_MAX_SUBSTITUTIONS];
+    int count, var;
+    if (kas_match_substitutions(lhs, &rhs, size, &count, &var) != KAS_OK)
         return NULL;
     kas_value *value = add_values(pairs, pair, count);
     for (int i = 0; value && i < count; i++)
-        value[i] = (kas_value){size[i], tiles(lhs, rhs, var, &size[i])};
+        value[i] = (kas_value){size[i], tiles(lhs, &rhs, var, &size[i])};
     return value;
 }
 
 static kas_fit find_fit(const kas_pairs *pairs, kas_pair *pair)
 {
-    const kas_shape *lhs = &pairs->facts[pair->lhs - 1].shape;
-    const kas_shape *rhs = &pairs->facts[pair->rhs - 1].shape;
+    const kas_shape *lhs = lhs_shape(pairs, pair->lhs), rhs = rhs_shape(pairs, pair->rhs);
     kas_broadcast parts;
     int var;
-    if (kas_match_variable(lhs, rhs, &var) != KAS_OK)
+    if (kas_match_variable(lhs, &rhs, &var) != KAS_OK ||
+        kas_broadcast_align(lhs, &rhs, &parts) != KAS_OK)
         return KAS_FIT_NEVER;
-    pair->var = (int8_t)var;
+    if (var >= 0)
+        parts.lhs.exp[KAS_SYM_X0 + var] = 0;
+    if (!kas_dim_div(&parts.rhs, &parts.lhs, &pair->repetitions))
+        return KAS_FIT_NEVER;
     if (var >= 0)
         return KAS_FIT_BY_VALUE;
-    if (kas_broadcast_align(lhs, rhs, &parts) != KAS_OK ||
-        !kas_dim_div(&parts.rhs, &parts.lhs, &pair->repetitions))
-        return KAS_FIT_NEVER;
-    return kas_shapes_mix_pixels(lhs, rhs) ? KAS_FIT_MIXES : KAS_FIT_TILES;
+    return kas_shapes_mix_pixels(lhs, &rhs) ? KAS_FIT_MIXES : KAS_FIT_TILES;
 }
 
 static uint32_t slot_of_pair(uint32_t lhs, uint32_t rhs)
@@ -265,10 +355,11 @@ static uint32_t slot_of_pair(uint32_t lhs, uint32_t rhs)
 
 kas_pair *kas_pairs_get(kas_pairs *pairs, uint32_t lhs, uint32_t rhs)
 {
-    kas_pair *pair = &pairs->pair[slot_of_pair(lhs, rhs)];
-    if (pair->lhs == lhs + 1 && pair->rhs == rhs + 1)
+    const uint32_t a = lhs_key(lhs), b = rhs_key(lhs, rhs);
+    kas_pair *pair = &pairs->pair[slot_of_pair(a, b)];
+    if (pair->lhs == a && pair->rhs == b)
         return pair;
-    *pair = (kas_pair){.lhs = lhs + 1, .rhs = rhs + 1};
+    *pair = (kas_pair){.lhs = a, .rhs = b};
     pair->fit = (uint8_t)find_fit(pairs, pair);
     return pair;
 }
@@ -316,31 +407,39 @@ static bool could_multiply(const kas_shape *a, const kas_shape *b)
 static void find_products(kas_pairs *pairs, kas_products *products)
 {
     kas_kernel *kernel = &pairs->product;
-    const kas_shape *lhs = &pairs->facts[products->lhs - 1].shape;
-    const kas_shape *rhs = &pairs->facts[products->rhs - 1].shape;
-    if (!could_multiply(lhs, rhs))
+    const kas_shape *lhs = lhs_shape(pairs, products->lhs), rhs = rhs_shape(pairs, products->rhs);
+    if (!could_multiply(lhs, &rhs))
         return;
     kernel->nodes = 3;
     kernel->node[0].shape = *lhs;
-    kernel->node[1].shape = *rhs;
+    kernel->node[1].shape = rhs;
     for (uint8_t t = 0; t <= KAS_TRANSPOSE_LHS + KAS_TRANSPOSE_RHS; t++) {
         kernel->node[2] = (kas_node){.op = KAS_OP_BMM, .inputs = 2, .in = {0, 1}, .transpose = t};
         if (kas_node_infer(kernel, 2) != KAS_OK)
             continue;
         products->result[t] = kas_pairs_number(pairs, &kernel->node[2].shape);
         products->legal |= (uint8_t)(1u << t);
-        if (pairs->facts[products->result[t]].output != KAS_OUTPUT_NEVER)
+        if (kas_pairs_facts(pairs, products->result[t])->output != KAS_OUTPUT_NEVER)
             products->outputs |= (uint8_t)(1u << t);
     }
 }
 
-const kas_products *kas_pairs_products(kas_pairs *pairs, uint32_t lhs, uint32_t rhs)
+kas_products kas_pairs_products(kas_pairs *pairs, uint32_t lhs, uint32_t rhs)
 {
-    kas_products *products = &pairs->products[slot_of_pair(lhs, rhs)];
-    if (products->lhs == lhs + 1 && products->rhs == rhs + 1)
-        return products;
-    *products = (kas_products){.lhs = lhs + 1, .rhs = rhs + 1};
-    find_products(pairs, products);
+    const uint32_t a = lhs_key(lhs), b = rhs_key(lhs, rhs);
+    kas_products *kept = &pairs->products[slot_of_pair(a, b)];
+    if (!kas_may_multiply(kas_pairs_facts(pairs, lhs), kas_pairs_facts(pairs, rhs)))
+        return (kas_products){0};
+    if (kept->lhs != a || kept->rhs != b) {
+        *kept = (kas_products){.lhs = a, .rhs = b};
+        find_products(pairs, kept);
+    }
+    kas_products products = *kept;
+    const int var[2] = {kas_number_var(lhs), kas_number_var(rhs)};
+    for (int t = 0; products.legal >> t; t++)
+        if (kas_number_var(products.result[t]) >= 0)
+            products.result[t] =
+                kas_number_with_var(products.result[t], var[kas_number_var(products.result[t])]);
     return products;
 }
 
@@ -361,8 +460,8 @@ uint32_t kas_pairs_context(kas_pairs *pairs, uint32_t group, const kas_split *sp
 
 static uint32_t merge_slot(const kas_merge_key *key)
 {
-    uint64_t hash = mix(key->context, (uint64_t)key->shape[0] << 32 | key->shape[1]);
-    return (uint32_t)(mix(hash, key->shape[2]) % MERGES);
+    uint64_t hash = mix(key->context, (uint64_t)key->pattern[0] << 32 | key->pattern[1]);
+    return (uint32_t)(mix(hash, (uint64_t)key->pattern[2] << 32 | key->alike) % MERGES);
 }
 
 int kas_pairs_recall(const kas_pairs *pairs, const kas_merge_key *key)

@@ -6,6 +6,11 @@
  * number, and the answers are kept by pairs of numbers.  All of them follow from the shapes: a
  * table that forgets changes how long an attempt takes and never what it gives.
  *
+ * Nor do the answers depend on which variables shapes hold, only on whether two hold the same one.
+ * By Theorem 1 a shape holds one at most: its number is that of its pattern, in which the variable
+ * is x0, and which variable it is.  Of a pair LHS's variable is x0, and RHS's is x1 unless it is
+ * the same; the sizes that are kept for a pair are written in these.
+ *
  * Like kas_buf, a table that got no memory says so afterwards: kas_pairs_status. Internal to the
  * samplers. */
 #ifndef KAS_SPACE_PAIRS_H
@@ -28,12 +33,11 @@ typedef struct kas_value {
 } kas_value;
 
 typedef struct kas_pair {
-    uint32_t lhs, rhs; /* numbers + 1; 0 = the slot is empty */
-    uint8_t fit;       /* kas_fit */
-    int8_t var;        /* BY_VALUE: which variable */
+    uint32_t lhs, rhs; /* keys of the pair; 0 = the slot is empty */
+    uint8_t fit;       /* kas_fit; BY_VALUE: of LHS's variable */
     uint16_t values;   /* see kas_pairs_values; 0 = not listed yet */
     uint32_t first_value;
-    kas_dim repetitions; /* TILES */
+    kas_dim repetitions; /* TILES: of LHS; BY_VALUE: times the value. In the variables of a pair */
 } kas_pair;
 
 /* The products of two shapes. */
@@ -44,13 +48,34 @@ typedef struct kas_products {
     uint32_t result[4]; /* [t]: number of its shape */
 } kas_products;
 
+/* Of a shape's number: its pattern's, and the variable that it holds or -1. */
+enum { KAS_NUMBER_VARS = 32 };
+static inline uint32_t kas_number_pattern(uint32_t number)
+{
+    return number / KAS_NUMBER_VARS;
+}
+static inline int kas_number_var(uint32_t number)
+{
+    return (int)(number % KAS_NUMBER_VARS) - 1;
+}
+/* The number with another variable in the place of the one that it has, if it has one. */
+static inline uint32_t kas_number_with_var(uint32_t number, int var)
+{
+    return kas_number_var(number) < 0 ? number
+                                      : number - number % KAS_NUMBER_VARS + (uint32_t)var + 1;
+}
+
 /* What one shape could be. */
 typedef enum kas_output { KAS_OUTPUT_NEVER, KAS_OUTPUT_AS_IT_IS, KAS_OUTPUT_BY_VALUE } kas_output;
 typedef struct kas_shape_facts {
-    kas_shape shape;
-    uint8_t output; /* kas_output: is it [C, H, W]? */
-    int8_t var;     /* BY_VALUE: this variable must be `value` */
-    kas_dim value;
+    kas_shape shape; /* the pattern: its variable is x0 */
+    uint8_t output;  /* kas_output: is it [C, H, W]? */
+    kas_dim value;   /* BY_VALUE: what its variable must be */
+
+    /* What tells cheaply that no product of two shapes can be: */
+    uint64_t channels, pixels;          /* hashes of the products of these dims */
+    bool flat, batched, image, as_rows; /* no H and W; begins with a group dim; has both, whole;
+                                           ends in channels that are H or W */
 } kas_shape_facts;
 
 /* Fills what follows from facts->shape: it is the output when it is [C, H, W] up to grouping, or is
@@ -76,16 +101,35 @@ uint32_t kas_pairs_context(kas_pairs *pairs, uint32_t group, const kas_split *sp
 
 /* What was said of a set of shapes under a context: 0 or 1; -1 when it was not, or is forgotten. */
 typedef struct kas_merge_key {
-    uint32_t context, shape[3]; /* numbers + 1, ascending; 0 = none */
+    uint32_t context, pattern[3]; /* of shapes, + 1, ascending; 0 = none */
+    uint32_t alike;               /* which of them hold the same variable */
 } kas_merge_key;
 int kas_pairs_recall(const kas_pairs *pairs, const kas_merge_key *key);
 void kas_pairs_remember(kas_pairs *pairs, const kas_merge_key *key, bool answer);
 
-/* These are valid until the next call for another pair. */
+/* Valid until the next call for another pair. */
 kas_pair *kas_pairs_get(kas_pairs *pairs, uint32_t lhs, uint32_t rhs);
-const kas_products *kas_pairs_products(kas_pairs *pairs, uint32_t lhs, uint32_t rhs);
+kas_products kas_pairs_products(kas_pairs *pairs, uint32_t lhs, uint32_t rhs);
 
-/* BY_VALUE: the values, pair->values of them; listed at the first call. */
+/* False when the two have no product at all, or none that is the output; most pairs have none. */
+static inline bool kas_may_multiply(const kas_shape_facts *lhs, const kas_shape_facts *rhs)
+{
+    if (lhs->flat || rhs->flat)
+        return !(lhs->flat && rhs->flat) || (lhs->batched && rhs->batched);
+    return lhs->channels == rhs->channels || lhs->pixels == rhs->pixels ||
+           lhs->channels == rhs->pixels || lhs->pixels == rhs->channels ||
+           (lhs->batched && rhs->batched);
+}
+static inline bool kas_may_multiply_last(const kas_shape_facts *lhs, const kas_shape_facts *rhs)
+{
+    return rhs->as_rows || (lhs->batched && rhs->batched) ||
+           (rhs->image && (lhs->flat || lhs->pixels == rhs->channels));
+}
+
+/* BY_VALUE: the values, pair->values of them, in the variables of a pair; listed at the first call.
+ */
 const kas_value *kas_pairs_values(kas_pairs *pairs, kas_pair *pair);
+/* A size of a pair where RHS is the shape of that number; it holds no variable of LHS's. */
+kas_dim kas_pair_size(const kas_dim *size, uint32_t rhs);
 
 #endif

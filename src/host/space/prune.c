@@ -314,11 +314,14 @@ bool kas_prune_node(const kas_kernel *kernel, int i)
     }
 }
 
-/* Does anything that reads node i see how its channels are split?  Element-wise functions, shifts,
- * unfolds and depthwise convolutions pass the question on; a map that is not grouped contracts all
- * channels in the same order, and the output is flattened. */
-static bool split_is_seen(const kas_kernel *k, int i)
+/* Does anything that reads node i see how its channels are split, or could it yet, where nodes
+ * `open` may get readers?  Element-wise functions, shifts, unfolds and depthwise convolutions pass
+ * the question on; a map that is not grouped contracts all channels in the same order, and the
+ * output is flattened. */
+static bool split_is_seen(const kas_kernel *k, int i, uint64_t open)
 {
+    if (open >> i & 1)
+        return true;
     for (int j = i + 1; j < k->nodes; j++) {
         const kas_node *node = &k->node[j];
         bool reads = false;
@@ -329,22 +332,23 @@ static bool split_is_seen(const kas_kernel *k, int i)
         bool passes = kas_op_get(node->op)->unary || node->op == KAS_OP_SHIFT ||
                       node->op == KAS_OP_UNFOLD || node->op == KAS_OP_CONV_DEPTHWISE;
         bool contracts = (node->op == KAS_OP_FC || node->op == KAS_OP_CONV) && !node->grouped;
-        if (passes ? split_is_seen(k, j) : !contracts)
+        if (passes ? split_is_seen(k, j, open) : !contracts)
             return true;
     }
     return false;
 }
 
-bool kas_prune_kernel(const kas_kernel *kernel)
+bool kas_prune_groups(const kas_kernel *kernel, uint64_t open)
 {
-    if (kernel->node[kernel->nodes - 1].op == KAS_OP_NEG) /* the batch norm behind takes the sign */
-        return true;
     for (int i = 1; i < kernel->nodes; i++) {
-        int op = kernel->node[i].op;
-        if (kas_prune_node(kernel, i))
-            return true;
-        if ((op == KAS_OP_GROUP || op == KAS_OP_GROUP_ALL) && !split_is_seen(kernel, i))
+        const int op = kernel->node[i].op;
+        if ((op == KAS_OP_GROUP || op == KAS_OP_GROUP_ALL) && !split_is_seen(kernel, i, open))
             return true;
     }
     return false;
+}
+
+bool kas_prune_output(const kas_kernel *kernel)
+{
+    return kernel->node[kernel->nodes - 1].op == KAS_OP_NEG;
 }

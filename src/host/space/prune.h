@@ -17,8 +17,11 @@ bool kas_same_values(const kas_kernel *kernel, int a, int b);
  * each of the pixels that it is tiled over, as [H*W] over [C, H, W] has. */
 bool kas_shapes_mix_pixels(const kas_shape *lhs, const kas_shape *rhs);
 
-/* kas_prune_node for a complete kernel: every node again (a substitution may have made it
- * redundant) and the rules that need to know all consumers. */
-bool kas_prune_kernel(const kas_kernel *kernel);
+/* Is there a group whose split nothing sees?  Of a kernel that still grows, `open` are the nodes
+ * that may get readers, as bits. */
+bool kas_prune_groups(const kas_kernel *kernel, uint64_t open);
+
+/* Is the last node redundant as the output?  The batch norm behind a neg takes the sign. */
+bool kas_prune_output(const kas_kernel *kernel);
 
 #endif
