@@ -5,8 +5,8 @@
 set -eu
 . tests/e2e/expect.bash
 
-limit=$((128 * 1024)) # KiB of address space; a process that trains the network below takes about 100 MiB
-images=1000 side=224
+limit=$((240 * 1024)) # KiB of address space; a process that trains the network below takes about 100 MiB
+images=2000 side=224
 
 # With one thread in all pools and one arena for them, the address space is that of the memory in use.
 export OMP_NUM_THREADS=1 MALLOC_ARENA_MAX=1
