@@ -176,7 +176,7 @@ static void expect_misfit(const char *text, kas_status status, const char *first
 {
     const kas_budget any = {0};
     kas_assignment a = read_text(text);
-    kas_fit fit;
+    kas_fitted fit;
     assert_int_equal(kas_assignment_fit(&a, targets, 2, &any, &fit), status);
     if (!strstr(kas_error(), first) || !strstr(kas_error(), second))
         fail_msg("%s", kas_error());
@@ -187,13 +187,13 @@ static void layers_are_those_of_the_network(void **state)
 {
     (void)state;
     const kas_budget any = {0};
-    kas_fit fit;
+    kas_fitted fit;
     kas_assignment a = read_text(FILE_OF(FIFTHS, "\"two\":null,\"one\":0"));
     assert_int_equal(kas_assignment_fit(&a, targets, 2, &any, &fit), KAS_OK);
     assert_int_equal(kas_replacement_kernel(&fit.replacement, 0)->nodes, 3);
     assert_null(kas_replacement_kernel(&fit.replacement, 1));
     assert_true(fit.solution.params == 20 * 20 / 5 + 12 * 12 * 9);
-    kas_fit_free(&fit);
+    kas_fitted_free(&fit);
     kas_assignment_free(&a);
     expect_misfit(FILE_OF(WIDE, "\"one\":0"), KAS_BAD_INPUT, "layer \"two\" is missing", "null");
     expect_misfit(FILE_OF(WIDE, "\"one\":0,\"two\":0,\"three\":0"), KAS_BAD_INPUT,

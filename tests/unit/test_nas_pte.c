@@ -197,7 +197,7 @@ static void test_drawn_sequences(void **state)
         kas_pte_sequence drawn, read;
         kas_kernel kernel, again;
         kas_buf text = {0};
-        kas_pte_draw(&rng, &drawn, &kernel);
+        assert_true(kas_pte_draw(&rng, NULL, 1, &drawn, &kernel));
         assert_in_range(drawn.steps, 1, KAS_PTE_DRAWN_STEPS);
         length[drawn.steps]++;
         for (int s = 0; s < drawn.steps; s++)
@@ -248,6 +248,7 @@ static void test_sampling(void **state)
     targets[1].stride = 2;
     kas_sample_options options = kas_sample_defaults();
     options.space = KAS_SPACE_NAS_PTE;
+    options.per_layer = KAS_PER_LAYER_NO;
     options.budget = (kas_budget){.max_flops_ratio = 0.5, .max_params_ratio = 1};
     kas_sampler *sampler;
     kas_recheck *recheck;

@@ -81,6 +81,10 @@ static void older_studies_are_read(void **state)
     assert_non_null(strstr(kas_error(), "--sampler"));
     now.sample.sampler = KAS_SAMPLER_AS_STUDY;
     OK(kas_search_options_same("s", &old, &now));
+    assert_int_equal(old.sample.per_layer, KAS_PER_LAYER_NO); /* there was no other */
+    now.sample.per_layer = KAS_PER_LAYER_YES;
+    assert_int_equal(kas_search_options_same("s", &old, &now), KAS_USAGE);
+    assert_non_null(strstr(kas_error(), "--per-layer"));
 }
 
 static void options_that_differ_are_named(void **state)

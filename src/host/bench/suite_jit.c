@@ -149,7 +149,7 @@ static kas_status one_candidate(subject *s, kas_sampler *sampler)
         status = kas_samples_add(&s->seconds[SAMPLE], end - start);
     if (status == KAS_OK)
         status = build_and_compile(s, &sample);
-    kas_solution_free(&sample.solution);
+    kas_sample_free(&sample);
     return status;
 }
 

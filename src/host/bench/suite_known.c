@@ -166,6 +166,7 @@ static kas_status sample(subject *s, kas_space space)
     kas_sample_options options = kas_sample_defaults();
     kas_kernel kernel;
     options.space = space;
+    options.per_layer = KAS_PER_LAYER_NO; /* kernels are what is compared */
     options.seed = s->o->seed;
     options.budget = s->o->budget;
     if (space == KAS_SPACE_CANVAS) {

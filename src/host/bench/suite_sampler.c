@@ -84,7 +84,7 @@ static kas_status sample_some(kas_sampler *sampler, uint64_t attempts, kas_reche
         return KAS_OK;
     KAS_TRY(status);
     status = kas_recheck_add(recheck, sample.name, &sample.kernel, &sample.solution);
-    kas_solution_free(&sample.solution);
+    kas_sample_free(&sample);
     return status;
 }
 

@@ -34,7 +34,7 @@ typedef struct subject {
     kas_assignment kernels; /* none where no kernel was given */
     char kernel_name[KAS_NAME_SIZE];
     kas_target *target;
-    kas_fit fit;
+    kas_fitted fit;
     kas_bench_model plain, changed;
 } subject;
 
@@ -275,7 +275,7 @@ static void release(subject *s)
     kas_bench_model_free(&s->changed);
     kas_bench_model_free(&s->plain);
     kas_dataset_close(s->images);
-    kas_fit_free(&s->fit);
+    kas_fitted_free(&s->fit);
     free(s->target);
     kas_assignment_free(&s->kernels);
     kas_net_free(s->net);

@@ -27,13 +27,22 @@ typedef struct check_options {
     const char *device;
     long long sampled;
     kas_space space;
-    int shapes; /* of a sampled kernel that are looked at; 0 = all */
+    int per_layer; /* kas_per_layer */
+    int shapes;    /* of a sampled kernel that are looked at; 0 = all */
     bool nvrtc;
     const char *file[MAX_FILES];
     int files;
 } check_options;
 
-enum { KEY_SAMPLED = 0x200, KEY_NVRTC, KEY_DIRECTIONS, KEY_SHAPES, KEY_SPACE, KEY_PRECISION };
+enum {
+    KEY_SAMPLED = 0x200,
+    KEY_NVRTC,
+    KEY_DIRECTIONS,
+    KEY_SHAPES,
+    KEY_SPACE,
+    KEY_PRECISION,
+    KEY_PER_LAYER
+};
 
 static const struct argp_option option_list[] = {
     {"batch", 'b', "N", 0, "Images at once (default 2)", 0},
@@ -41,6 +50,11 @@ static const struct argp_option option_list[] = {
     {"sampled", KEY_SAMPLED, "N", 0,
      "Also check N sampled kernels whose output is neither lost nor blown up at initialisation", 0},
     {"space", KEY_SPACE, "SPACE", 0, "Of the sampled kernels: canvas (default) or nas-pte", 0},
+    {"per-layer", KEY_PER_LAYER, "yes|no", 0,
+     "--space nas-pte: kernels of the sequences of single layers, each at its own layers "
+     "(default), "
+     "or of one sequence for all",
+     0},
     {"shapes", KEY_SHAPES, "N", 0,
      "Look at N of the network's shapes for each sampled kernel, at others for the next one "
      "(default all)",
@@ -85,6 +99,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_SPACE:
         o->space = kas_cli_space(state, arg);
+        return 0;
+    case KEY_PER_LAYER:
+        if (strcmp(arg, "yes") != 0 && strcmp(arg, "no") != 0)
+            argp_error(state, "--per-layer %s: yes or no is needed", arg);
+        o->per_layer = strcmp(arg, "yes") == 0 ? KAS_PER_LAYER_YES : KAS_PER_LAYER_NO;
         return 0;
     case KEY_SHAPES:
         o->shapes = (int)kas_cli_int(state, "--shapes", arg, 1, 1000000);
@@ -361,12 +380,12 @@ static kas_status check_replacement(checker *c, const kas_replacement *r)
 static kas_status check_file(checker *c, const char *path)
 {
     kas_assignment kernels;
-    kas_fit fit;
+    kas_fitted fit;
     KAS_TRY(kas_assignment_read_file(path, &kernels));
     kas_status status = kas_assignment_fit(&kernels, c->targets, c->count, &c->o->net.budget, &fit);
     if (status == KAS_OK) {
         status = check_replacement(c, &fit.replacement);
-        kas_fit_free(&fit);
+        kas_fitted_free(&fit);
     } else {
         status = kas_fail_context(KAS_BAD_INPUT, "%s does not fit %s", path, c->net->name);
     }
@@ -394,20 +413,36 @@ static kas_status passes_screen(const checker *c, const kas_kernel *kernel,
     return KAS_OK;
 }
 
-static kas_status check_sample(checker *c, const kas_sample *sample)
+/* Kernel k of a sample, at the shapes of its layers. */
+static kas_status check_sample(checker *c, const kas_sample *sample, const kas_kernel *kernel,
+                               long long turn)
 {
+    const kas_replacement at = kas_sample_replacement(sample, c->targets);
     kas_check_shapes s = {0};
+    char name[KAS_NAME_SIZE];
     bool passes = false;
-    const kas_replacement at = {&sample->kernel, c->targets, &sample->solution, NULL};
-    kas_status status = kas_check_shapes_of(&at, &sample->kernel, &s);
+    kas_status status = kas_kernel_name(kernel, name);
+    if (status == KAS_OK)
+        status = kas_check_shapes_of(&at, kernel, &s);
     if (status == KAS_OK) {
-        kas_check_shapes_choose(&s, c->o->shapes, (long long)sample->index);
-        status = passes_screen(c, &sample->kernel, &s, &passes);
+        kas_check_shapes_choose(&s, c->o->shapes, turn);
+        status = passes_screen(c, kernel, &s, &passes);
     }
     if (status == KAS_OK && passes)
-        status = check_kernel(c, &sample->kernel, sample->name, &s);
+        status = check_kernel(c, kernel, name, &s);
     c->screened += !passes;
     kas_check_shapes_free(&s);
+    return status;
+}
+
+/* All kernels of a sample, until `wanted` were looked at. */
+static kas_status check_samples(checker *c, const kas_sample *sample, long long wanted)
+{
+    const kas_replacement at = kas_sample_replacement(sample, c->targets);
+    kas_status status = KAS_OK;
+    for (int k = 0; k < kas_replacement_kernels(&at) && c->kernels < wanted && status == KAS_OK;
+         k++)
+        status = check_sample(c, sample, &at.kernel[k], (long long)sample->index + k);
     return status;
 }
 
@@ -416,8 +451,10 @@ static kas_status check_sampled(checker *c)
     kas_sample_options options = kas_sample_defaults();
     kas_sampler *sampler = NULL;
     options.space = c->o->space;
+    options.per_layer = c->o->per_layer;
     options.seed = c->o->agree.seed;
     options.budget = c->o->net.budget;
+    KAS_TRY(kas_sample_options_check(&options));
     KAS_TRY(kas_sampler_create(&options, c->targets, c->count, &sampler));
     kas_status status = KAS_OK;
     const long long wanted = c->kernels + c->o->sampled;
@@ -426,8 +463,8 @@ static kas_status check_sampled(checker *c)
         status = kas_sampler_next(sampler, 0, &s);
         if (status != KAS_OK)
             break;
-        status = check_sample(c, &s);
-        kas_solution_free(&s.solution);
+        status = check_samples(c, &s, wanted);
+        kas_sample_free(&s);
     }
     kas_sampler_free(sampler);
     return status;
@@ -526,6 +563,7 @@ static kas_status run(int argc, char **argv)
     static check_options o; /* large */
     o = (check_options){
         .net = kas_cli_net_defaults(), .agree = {.batch = 2, .directions = 1}, .device = "auto"};
+    o.per_layer = KAS_PER_LAYER_AUTO;
     o.net.name = "resnet18";
     o.net.h = o.net.w = 16;
     bool done;

@@ -30,14 +30,14 @@ static kas_status plan_memory(const kas_session *s, const kas_replacement *repla
 static kas_status kernel_memory(const kas_session *s, const kas_work *work, size_t *bytes)
 {
     kas_assignment kernels;
-    kas_fit fit;
+    kas_fitted fit;
     kas_budget budget = kas_search_budget(&s->search);
     KAS_TRY(kas_assignment_read_json(work->name, work->kernel, strlen(work->kernel), &kernels));
     kas_status status =
         kas_assignment_fit(&kernels, s->problem.target, s->problem.targets, &budget, &fit);
     if (status == KAS_OK) {
         status = plan_memory(s, &fit.replacement, bytes);
-        kas_fit_free(&fit);
+        kas_fitted_free(&fit);
     }
     kas_assignment_free(&kernels);
     return status;

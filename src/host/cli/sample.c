@@ -31,7 +31,8 @@ static const struct argp_option option_list[] = {
     {"count", 'k', "N", 0, "How many kernels (default 10)", 0},
     {"seed", 's', "S", 0, "Seed (default 0): the same seed gives the same kernels", 0},
     {"space", KEY_SPACE, "SPACE", 0,
-     "canvas: grown from primitives (default); nas-pte: the convolution, transformed", 0},
+     "canvas: grown from primitives (default); nas-pte: convolutions, transformed layer by layer",
+     0},
     {"sequence", KEY_SEQUENCE, "STEPS", 0,
      "nas-pte: only the kernel of these transformations, such as \"split(2) group(2) group(4)@1\", "
      "or pte-1, pte-2, pte-3",
@@ -121,6 +122,19 @@ static void join_lines(kas_buf *text)
     text->data[to] = '\0';
 }
 
+/* Primitives of the kernel, or how many kernels are at how many layers. */
+static void put_size(const kas_sample *s, kas_buf *line)
+{
+    const kas_replacement r = kas_sample_replacement(s, NULL);
+    if (!s->layers.layers) {
+        kas_line_int(line, "primitives", s->kernel.nodes - 1);
+        return;
+    }
+    kas_line_int(line, "kernels", s->layers.kernels);
+    kas_line_int(line, "layers", kas_replacement_replaced(&r));
+    kas_line_int(line, "kept", s->layers.layers - kas_replacement_replaced(&r));
+}
+
 static kas_status json_sample(const kas_sample *s, const kas_buf *file)
 {
     kas_buf line = {0}, kernel = {0};
@@ -133,7 +147,7 @@ static kas_status json_sample(const kas_sample *s, const kas_buf *file)
         kas_line_int(&line, "index", (int64_t)s->index);
         kas_line_text(&line, "name", s->name);
         kas_line_int(&line, "attempt", (int64_t)s->attempt);
-        kas_line_int(&line, "primitives", s->kernel.nodes - 1);
+        put_size(s, &line);
         kas_line_number(&line, "flops", s->solution.flops);
         kas_line_number(&line, "params", s->solution.params);
         kas_line_number(&line, "flops_ratio", s->solution.flops / s->solution.conv_flops);
@@ -152,7 +166,13 @@ static kas_status json_sample(const kas_sample *s, const kas_buf *file)
 static kas_status text_sample(const kas_sample *s)
 {
     kas_buf structure = {0};
-    const kas_status status = kas_kernel_canonical_text(&s->kernel, &structure);
+    const kas_replacement r = kas_sample_replacement(s, NULL);
+    kas_status status = KAS_OK;
+    if (s->layers.layers)
+        kas_buf_printf(&structure, "%d kernels at %d of %d layers", s->layers.kernels,
+                       kas_replacement_replaced(&r), s->layers.layers);
+    else
+        status = kas_kernel_canonical_text(&s->kernel, &structure);
     if (status == KAS_OK && s->index == 0)
         printf("%-16s  %5s  %6s  %s\n", "kernel", "FLOPs", "params", "structure");
     if (status == KAS_OK)
@@ -176,7 +196,7 @@ static kas_status write_file(const char *folder, const kas_sample *s, const kas_
 static kas_status give(const sample_options *o, const kas_sample *s)
 {
     kas_buf file = {0};
-    kas_status status = kas_kernel_write_json(&s->kernel, &s->solution, &file);
+    kas_status status = kas_sample_write_json(s, &file);
     if (status == KAS_OK && o->folder)
         status = write_file(o->folder, s, &file);
     if (status == KAS_OK)
@@ -297,21 +317,37 @@ static kas_status sample_sequence(const sample_options *o, const kas_target *tar
     kas_status status = give(o, &s);
     if (status == KAS_OK && recheck)
         status = kas_recheck_add(recheck, s.name, &s.kernel, &s.solution);
-    kas_solution_free(&s.solution);
+    kas_sample_free(&s);
     return status;
 }
 
-static kas_status sample_all(const sample_options *o, kas_sampler *sampler, kas_recheck *recheck,
+static void count_kernels(const kas_sample *s, kas_sample_histograms *histograms)
+{
+    const kas_replacement r = kas_sample_replacement(s, NULL);
+    for (int k = 0; k < kas_replacement_kernels(&r); k++)
+        kas_sample_histograms_add(histograms, &r.kernel[k]);
+}
+
+static kas_status recheck_sample(kas_recheck *recheck, const kas_sample *s,
+                                 const kas_target *targets)
+{
+    const kas_replacement r = kas_sample_replacement(s, targets);
+    return s->layers.layers ? kas_recheck_layers(recheck, s->name, &r)
+                            : kas_recheck_add(recheck, s->name, &s->kernel, &s->solution);
+}
+
+static kas_status sample_all(const sample_options *o, const kas_target *targets,
+                             kas_sampler *sampler, kas_recheck *recheck,
                              kas_sample_histograms *histograms)
 {
     for (long long k = 0; k < o->count; k++) {
         kas_sample s;
         KAS_TRY(kas_sampler_next(sampler, (uint64_t)o->attempts, &s));
         kas_status status = give(o, &s);
-        kas_sample_histograms_add(histograms, &s.kernel);
+        count_kernels(&s, histograms);
         if (status == KAS_OK && recheck)
-            status = kas_recheck_add(recheck, s.name, &s.kernel, &s.solution);
-        kas_solution_free(&s.solution);
+            status = recheck_sample(recheck, &s, targets);
+        kas_sample_free(&s);
         KAS_TRY(status);
     }
     return KAS_OK;
@@ -345,7 +381,7 @@ static kas_status run(int argc, char **argv)
     if (o.folder)
         KAS_TRY_GOTO(kas_mkdirs(o.folder), out);
     status = o.sequence ? sample_sequence(&o, targets, count, recheck)
-                        : sample_all(&o, sampler, recheck, &histograms);
+                        : sample_all(&o, targets, sampler, recheck, &histograms);
     if (o.stats && (status == KAS_OK || status == KAS_NOTHING_VALID)) {
         kas_sample_stats stats = kas_sampler_stats(sampler);
         kas_status told = give_stats(o.common.json, &stats, &histograms);

@@ -54,7 +54,9 @@ static const struct argp_option option_list[] = {
     {"targets", OPTION_TARGETS, "LIST", 0,
      "Kernel sizes to replace, such as 3x3,1x1 (default: all)", 3},
     {"space", OPTION_SPACE, "SPACE", 0,
-     "canvas: kernels grown from primitives (default); nas-pte: the convolution, transformed", 3},
+     "canvas: kernels grown from primitives (default); nas-pte: convolutions, transformed layer by "
+     "layer",
+     3},
     {"prune", OPTION_PRUNE, "RULE", 0,
      "curve: give up candidates far below the best curve (default); none; deterministic: the "
      "same ones whatever the number of workers",
@@ -122,7 +124,7 @@ static error_t parse_limits(int key, char *arg, struct argp_state *state, kas_se
             strcpy(o->prune, arg);
         return 0;
     case OPTION_SPACE:
-        o->space = kas_cli_space(state, arg);
+        o->space = o->sample.space = kas_cli_space(state, arg);
         return 0;
     case OPTION_TARGETS:
         copy_text(state, "--targets", arg, o->targets, sizeof o->targets);

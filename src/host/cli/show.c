@@ -89,14 +89,14 @@ typedef struct view {
     int count, layer; /* whose sizes stand at the nodes */
     kas_solution solution;
     kas_assignment kernels; /* the file */
-    kas_fit fit;            /* of a file of layers, with --net */
+    kas_fitted fit;         /* of a file of layers, with --net */
     bool overview;          /* a file of layers, and no layer of it was asked for */
 } view;
 
 static void close_view(view *v)
 {
     kas_solution_free(&v->solution);
-    kas_fit_free(&v->fit);
+    kas_fitted_free(&v->fit);
     kas_assignment_free(&v->kernels);
     free(v->targets);
     kas_net_free(v->net);

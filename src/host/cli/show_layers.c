@@ -111,7 +111,7 @@ static kas_status put_targets(const kas_replacement *r, kas_buf *out)
     return status;
 }
 
-static kas_status put_text(const kas_assignment *a, const char *net, const kas_fit *fit,
+static kas_status put_text(const kas_assignment *a, const char *net, const kas_fitted *fit,
                            kas_buf *out)
 {
     KAS_TRY(put_head(a, out));
@@ -155,7 +155,7 @@ static kas_status json_lists(const kas_assignment *a, kas_buf *kernels, kas_buf 
     return kas_buf_status(layers);
 }
 
-static kas_status put_json(const kas_assignment *a, const char *net, const kas_fit *fit,
+static kas_status put_json(const kas_assignment *a, const char *net, const kas_fitted *fit,
                            kas_buf *out)
 {
     kas_buf kernels = {0}, layers = {0};
@@ -184,7 +184,7 @@ static kas_status put_json(const kas_assignment *a, const char *net, const kas_f
     return status;
 }
 
-kas_status kas_show_layers(const kas_assignment *assignment, const char *net, const kas_fit *fit,
+kas_status kas_show_layers(const kas_assignment *assignment, const char *net, const kas_fitted *fit,
                            bool json, kas_buf *out)
 {
     return (json ? put_json : put_text)(assignment, net, fit, out);

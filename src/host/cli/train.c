@@ -350,7 +350,7 @@ static kas_status dry_run(const train_cli *o, const kas_train_options *options,
 
 /* The file of a kernel or of layers, its targets and sizes; the caller frees all three. */
 static kas_status read_kernel(const train_cli *o, const kas_net *net, kas_assignment *kernels,
-                              kas_target **target, kas_fit *fit)
+                              kas_target **target, kas_fitted *fit)
 {
     int count = 0;
     KAS_TRY(kas_assignment_read_file(o->kernel, kernels));
@@ -413,7 +413,7 @@ static kas_status run(int argc, char **argv)
     kas_net *net = NULL;
     kas_assignment kernels = {0};
     kas_target *target = NULL;
-    kas_fit fit = {0};
+    kas_fitted fit = {0};
     kas_status status = KAS_OK;
     KAS_TRY_GOTO((o.stream ? kas_dataset_open_streamed : kas_dataset_open)(o.dataset, &dataset),
                  out);
@@ -424,7 +424,7 @@ static kas_status run(int argc, char **argv)
         KAS_TRY_GOTO(read_kernel(&o, net, &kernels, &target, &fit), out);
     status = run_with(&o, dataset, net, o.kernel ? &fit.replacement : NULL);
 out:
-    kas_fit_free(&fit);
+    kas_fitted_free(&fit);
     free(target);
     kas_assignment_free(&kernels);
     kas_net_free(net);

@@ -19,7 +19,7 @@ void kas_export_model_free(kas_export_model *model)
     kas_buf_free(&model->facts);
     kas_net_free(model->net);
     free(model->target);
-    kas_fit_free(&model->fit);
+    kas_fitted_free(&model->fit);
     kas_assignment_free(&model->kernels);
     *model = (kas_export_model){0};
 }

@@ -20,7 +20,7 @@ typedef struct kas_export_model {
     kas_net *net;
     kas_target *target;
     int targets;
-    kas_fit fit;
+    kas_fitted fit;
     char title[4608];
     char weights[4096]; /* "" = none */
     const char *weights_note;

@@ -6,6 +6,7 @@
 
 #include "host/core/arena.h"
 #include "host/reference/plain.h"
+#include "host/reference/recheck_layers.h"
 
 /* A kernel without the nodes that it does not have and without shapes, and the variables of its
  * solution. */
@@ -30,6 +31,7 @@ struct kas_recheck {
     kas_arena *arena;
     entry *first, **last;
     uint64_t kernels;
+    kas_layers_checked layers;
 };
 
 kas_status kas_recheck_create(const kas_target *targets, int count, const kas_budget *budget,
@@ -52,8 +54,15 @@ void kas_recheck_free(kas_recheck *r)
 {
     if (!r)
         return;
+    kas_layers_checked_free(&r->layers);
     kas_arena_free(r->arena);
     free(r);
+}
+
+kas_status kas_recheck_layers(kas_recheck *r, const char name[KAS_NAME_SIZE],
+                              const kas_replacement *replacement)
+{
+    return kas_layers_check(&r->layers, name, replacement, &r->budget);
 }
 
 /* ---- packing --------------------------------------------------------------------------------- */
@@ -200,6 +209,7 @@ kas_status kas_recheck_run(kas_recheck *r, kas_recheck_report *out)
         e->hash = kas_plain_hash(&pair[0]);
     }
     find_duplicates(r, list, pair, out);
+    kas_layers_report(&r->layers, out);
 out:
     free(list);
     free(binding);

@@ -9,7 +9,7 @@
 #define KAS_REFERENCE_RECHECK_H
 
 #include "host/space/canonical.h"
-#include "host/space/solve.h"
+#include "host/space/replacement.h"
 
 typedef struct kas_recheck kas_recheck;
 
@@ -21,8 +21,13 @@ void kas_recheck_free(kas_recheck *recheck);
 kas_status kas_recheck_add(kas_recheck *recheck, const char name[KAS_NAME_SIZE],
                            const kas_kernel *kernel, const kas_solution *solution);
 
+/* Kernels for each layer, at the targets: each through the plain checker at its own, and the sum of
+ * all; two are the same when all their layers are. Looked at at once, not in kas_recheck_run. */
+kas_status kas_recheck_layers(kas_recheck *recheck, const char name[KAS_NAME_SIZE],
+                              const kas_replacement *replacement);
+
 typedef struct kas_recheck_report {
-    uint64_t kernels;
+    uint64_t kernels;     /* or samples of kernels for each layer */
     uint64_t illegal;     /* a rule, or FLOPs and parameters that are not the solution's */
     uint64_t over_budget; /* FLOPs, parameters, or the size of a tensor or weight */
     uint64_t same_name;   /* as an earlier kernel */

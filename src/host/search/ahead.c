@@ -78,13 +78,13 @@ static kas_status make(void *state, const char *name, const char *text, kas_comp
 {
     const workshop *w = state;
     kas_assignment kernels;
-    kas_fit fit;
+    kas_fitted fit;
     const kas_budget budget = kas_search_budget(&w->options);
     KAS_TRY(kas_assignment_read_json(name, text, strlen(text), &kernels));
     kas_status status = kas_assignment_fit(&kernels, w->target, w->targets, &budget, &fit);
     if (status == KAS_OK) {
         status = compile_stages(w, &fit.replacement, stats);
-        kas_fit_free(&fit);
+        kas_fitted_free(&fit);
     }
     kas_assignment_free(&kernels);
     return status;

@@ -293,14 +293,14 @@ static kas_status evaluate(void *lane, kas_worker *worker, const kas_task *task,
     if (!task->kernel)
         return screen_measure_train(&r, NULL);
     kas_assignment kernels;
-    kas_fit fit;
+    kas_fitted fit;
     kas_budget budget = kas_search_budget(&b->options);
     KAS_TRY(kas_assignment_read_json(task->name, task->kernel, strlen(task->kernel), &kernels));
     kas_status status =
         kas_assignment_fit(&kernels, b->problem.target, b->problem.targets, &budget, &fit);
     if (status == KAS_OK) {
         status = screen_measure_train(&r, &fit.replacement);
-        kas_fit_free(&fit);
+        kas_fitted_free(&fit);
     }
     kas_assignment_free(&kernels);
     return status;

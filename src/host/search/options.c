@@ -137,7 +137,9 @@ kas_status kas_search_options_same(const char *study, const kas_search_options *
     const kas_field *sample = kas_sample_fields(&samples);
     bool as_study = given->sample.sampler == KAS_SAMPLER_AS_STUDY;
     for (int i = as_study; i < samples; i++) /* the first says which sampler */
-        compare(&sample[i], &stored->sample, &given->sample, &list);
+        if (strcmp(sample[i].key, "per_layer") != 0 ||
+            given->sample.per_layer != KAS_PER_LAYER_AUTO)
+            compare(&sample[i], &stored->sample, &given->sample, &list);
     for (int i = 0; i < kas_recipe_field_count; i++)
         compare(&kas_recipe_fields[i], &stored->recipe, &given->recipe, &list);
     kas_status status = KAS_OK;

@@ -53,8 +53,8 @@ void kas_search_options_write(const kas_search_options *options, kas_buf *out);
 kas_status kas_search_options_read(const char *where, const char *text, kas_search_options *out);
 
 /* KAS_OK when `given` asks for the same as `stored`; KAS_USAGE naming every option that differs and
- * both values otherwise. threads 0, device "" and the sampler KAS_SAMPLER_AS_STUDY in `given` mean
- * "as stored". */
+ * both values otherwise. threads 0, device "" and the sampler KAS_SAMPLER_AS_STUDY and
+ * KAS_PER_LAYER_AUTO in `given` mean "as stored". */
 kas_status kas_search_options_same(const char *study, const kas_search_options *stored,
                                    const kas_search_options *given);
 

@@ -69,7 +69,7 @@ static kas_status next(void *context, kas_work *out)
     kas_sample sample;
     kas_buf json = {0};
     KAS_TRY(kas_sampler_next(context, 0, &sample));
-    kas_status status = kas_kernel_write_json(&sample.kernel, &sample.solution, &json);
+    kas_status status = kas_sample_write_json(&sample, &json);
     out->attempt = (int64_t)sample.attempt;
     out->flops = sample.solution.flops;
     out->params = sample.solution.params;
@@ -81,7 +81,7 @@ static kas_status next(void *context, kas_work *out)
     if (status == KAS_OK && !(out->kernel = strdup(kas_buf_text(&json))))
         status = kas_fail(KAS_NO_MEMORY, "sampling: out of memory");
     kas_buf_free(&json);
-    kas_solution_free(&sample.solution);
+    kas_sample_free(&sample);
     return status;
 }
 

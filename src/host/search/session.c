@@ -61,7 +61,9 @@ static kas_status set_devices(const kas_session_request *request, const char *sp
 
 static int sampler_version(const kas_session *s)
 {
-    return kas_sampler_version((kas_sampler_kind)s->search.sample.sampler);
+    kas_sample_options sample = s->search.sample;
+    sample.space = s->search.space;
+    return kas_sampler_version(&sample);
 }
 
 /* Names the weights by their content, and finds out early whether they fit the network. */
@@ -255,9 +257,13 @@ kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_s
     out->search.threads = share(request->threads, out->workers);
     KAS_TRY(kas_problem_open(&out->search, out->dataset, &out->problem));
     KAS_TRY(check_init(out));
-    kas_search_options asked = out->search; /* threads 0, sampler: as the study has them */
+    out->search.sample.space = out->search.space;
+    kas_search_options asked = out->search; /* threads 0, sampler, layers: as the study has them */
     if (out->search.sample.sampler == KAS_SAMPLER_AS_STUDY)
         out->search.sample.sampler = KAS_SAMPLER_GUIDED;
+    if (out->search.sample.per_layer == KAS_PER_LAYER_AUTO) /* a study says which */
+        out->search.sample.per_layer =
+            kas_sample_is_per_layer(&out->search.sample) ? KAS_PER_LAYER_YES : KAS_PER_LAYER_NO;
     KAS_TRY(kas_sample_options_check(&out->search.sample));
     if (out->search.threads == 0)
         out->search.threads = share(kas_cores(), out->workers);

@@ -192,7 +192,7 @@ static kas_status match_layers(const kas_assignment *a, const kas_target *target
 }
 
 static kas_status fit(const kas_assignment *a, const kas_target *targets, int count,
-                      const kas_budget *budget, kas_fit *out)
+                      const kas_budget *budget, kas_fitted *out)
 {
     if (a->layers) {
         out->kernel_of = calloc((size_t)count + 1, sizeof *out->kernel_of);
@@ -204,21 +204,21 @@ static kas_status fit(const kas_assignment *a, const kas_target *targets, int co
 }
 
 kas_status kas_assignment_fit(const kas_assignment *assignment, const kas_target *targets,
-                              int count, const kas_budget *budget, kas_fit *out)
+                              int count, const kas_budget *budget, kas_fitted *out)
 {
-    *out = (kas_fit){0};
+    *out = (kas_fitted){0};
     kas_status status = fit(assignment, targets, count, budget, out);
     if (status != KAS_OK)
-        kas_fit_free(out);
+        kas_fitted_free(out);
     else
         out->replacement =
             (kas_replacement){assignment->kernel, targets, &out->solution, out->kernel_of};
     return status;
 }
 
-void kas_fit_free(kas_fit *fit)
+void kas_fitted_free(kas_fitted *fit)
 {
     free(fit->kernel_of);
     kas_solution_free(&fit->solution);
-    *fit = (kas_fit){0};
+    *fit = (kas_fitted){0};
 }

@@ -39,15 +39,15 @@ kas_status kas_assignment_write_json(const kas_assignment *assignment, kas_buf *
 kas_status kas_assignment_name(const kas_assignment *assignment, char name[KAS_NAME_SIZE]);
 
 /* An assignment at the targets of a network. */
-typedef struct kas_fit {
+typedef struct kas_fitted {
     int *kernel_of; /* [targets], of a file of layers */
     kas_solution solution;
     kas_replacement replacement; /* points to the above, the assignment's kernels and the targets */
-} kas_fit;
+} kas_fitted;
 /* KAS_BAD_INPUT when the layers are not exactly the targets; else as kas_solve_layers. `assignment`
- * and `targets` must outlive `out`, which stays where it is and is freed by kas_fit_free. */
+ * and `targets` must outlive `out`, which stays where it is and is freed by kas_fitted_free. */
 kas_status kas_assignment_fit(const kas_assignment *assignment, const kas_target *targets,
-                              int count, const kas_budget *budget, kas_fit *out);
-void kas_fit_free(kas_fit *fit);
+                              int count, const kas_budget *budget, kas_fitted *out);
+void kas_fitted_free(kas_fitted *fit);
 
 #endif

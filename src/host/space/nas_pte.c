@@ -29,10 +29,16 @@ static bool draw_step(kas_rng *rng, kas_pte_tree *tree, kas_pte_step *step)
     return true;
 }
 
-void kas_pte_draw(kas_rng *rng, kas_pte_sequence *out, kas_kernel *kernel)
+static bool fits(const kas_pte_fit *fit, const kas_kernel *kernel)
+{
+    return !fit || fit->has_sizes(fit->context, kernel);
+}
+
+/* So many steps, or fewer where no more are found. */
+static void draw_steps(kas_rng *rng, const kas_pte_fit *fit, int steps, kas_pte_sequence *out,
+                       kas_kernel *kernel)
 {
     enum { TRIES = 32 };
-    const int steps = 1 + (int)kas_rng_below(rng, KAS_PTE_DRAWN_STEPS);
     kas_pte_tree tree, next;
     kas_pte_begin(&tree);
     *out = (kas_pte_sequence){0};
@@ -41,14 +47,34 @@ void kas_pte_draw(kas_rng *rng, kas_pte_sequence *out, kas_kernel *kernel)
         if (!draw_step(rng, &next, &out->step[out->steps]))
             continue;
         out->steps++;
-        if (kas_pte_kernel(out, kernel) == KAS_OK) {
+        if (kas_pte_kernel(out, kernel) == KAS_OK && fits(fit, kernel)) {
             tree = next;
             tries = 0;
         } else {
             out->step[--out->steps] = (kas_pte_step){0};
         }
     }
-    (void)kas_pte_kernel(out, kernel); /* it was built before; the last try may have failed */
+}
+
+bool kas_pte_draw(kas_rng *rng, const kas_pte_fit *fit, int least, kas_pte_sequence *out,
+                  kas_kernel *kernel)
+{
+    enum { TRIES = 32 };
+    const int steps = least + (int)kas_rng_below(rng, (uint32_t)(KAS_PTE_DRAWN_STEPS + 1 - least));
+    bool redundant = true;
+    for (int tries = 0; redundant && tries < TRIES; tries++) {
+        draw_steps(rng, fit, steps, out, kernel);
+        if (out->steps == 0)
+            return least == 0;
+        if (kas_pte_is_redundant(out, &redundant) != KAS_OK)
+            return false;
+    }
+    return !redundant && kas_pte_kernel(out, kernel) == KAS_OK; /* the last try may have failed */
+}
+
+kas_rng kas_pte_rng(uint64_t seed, uint64_t attempt)
+{
+    return kas_rng_make(seed ^ ((uint64_t)KAS_PTE_VERSION << 48), KAS_PURPOSE_SAMPLE, attempt);
 }
 
 /* ---- writing and reading --------------------------------------------------------------------- */

@@ -48,8 +48,9 @@ typedef struct kas_pte_step {
     uint8_t leaf; /* counted in the order of the output's parts, from 0 */
 } kas_pte_step;
 
-/* The version is part of the key of random numbers: raised when a change alters what is drawn. */
-enum { KAS_PTE_MAX_STEPS = 12, KAS_PTE_DRAWN_STEPS = 6, KAS_PTE_VERSION = 1 };
+/* The version is part of the key of random numbers and of a study: raised when a change alters what
+ * is drawn. From 100, because studies of before version 100 keep the guided sampler's version. */
+enum { KAS_PTE_MAX_STEPS = 12, KAS_PTE_DRAWN_STEPS = 6, KAS_PTE_VERSION = 100 };
 
 typedef struct kas_pte_sequence {
     int steps;
@@ -72,10 +73,22 @@ kas_status kas_pte_parse(const char *text, kas_pte_sequence *out);
  * apart afterwards is one convolution again. KAS_ILLEGAL for a sequence that does not fit. */
 kas_status kas_pte_is_redundant(const kas_pte_sequence *sequence, bool *redundant);
 
-/* A random sequence and its kernel: the length uniform in 1 to KAS_PTE_DRAWN_STEPS, and for every
- * step the leaf, the kind among those that fit the leaf, and the factor, each uniform.  A step for
- * which a kernel has no room (nodes, splits, group numbers) is drawn again; where none is found the
- * sequence ends early. */
-void kas_pte_draw(kas_rng *rng, kas_pte_sequence *out, kas_kernel *kernel);
+/* Whether a kernel has whole sizes within the limits at the layers that it is drawn for. */
+typedef struct kas_pte_fit {
+    bool (*has_sizes)(void *context, const kas_kernel *kernel);
+    void *context;
+} kas_pte_fit;
+
+/* A random sequence and its kernel: the length uniform in `least` (0 or 1) to KAS_PTE_DRAWN_STEPS,
+ * and for every step the leaf, the kind among those that fit the leaf, and the factor, each
+ * uniform. A step after which the kernel has no room (nodes, splits, group numbers) or no sizes
+ * (`fit`, NULL = not asked) is drawn again; where none is found the sequence ends early, which
+ * with `least` 0 may be before the first.  A
+ * redundant sequence is drawn again at its length. False when nothing came of it; `kernel` is not
+ * set where there is no step. */
+bool kas_pte_draw(kas_rng *rng, const kas_pte_fit *fit, int least, kas_pte_sequence *out,
+                  kas_kernel *kernel);
+/* The random numbers of an attempt. */
+kas_rng kas_pte_rng(uint64_t seed, uint64_t attempt);
 
 #endif

@@ -9,6 +9,7 @@ enum { MOST = KAS_MAX_NODES - 1 };
 kas_sample_options kas_sample_defaults(void)
 {
     return (kas_sample_options){.sampler = KAS_SAMPLER_GUIDED,
+                                .per_layer = KAS_PER_LAYER_AUTO,
                                 .min_primitives = 3,
                                 .max_primitives = 12,
                                 .max_width = 3,
@@ -17,6 +18,7 @@ kas_sample_options kas_sample_defaults(void)
 }
 
 static const char *const samplers[] = {"guided", "rejection", NULL};
+static const char *const per_layer[] = {"no", "yes", "auto", NULL};
 static const char *operations[KAS_OP_COUNT + 1]; /* names, by kas_op; NULL at the end */
 
 #define AT(member) .offset = offsetof(kas_sample_options, member), .optional = true
@@ -28,6 +30,10 @@ static const kas_field fields[] = {
     {"sampler", "--sampler", KAS_FIELD_CHOICE, AT(sampler), .choices = samplers,
      .absent = KAS_SAMPLER_REJECTION, .argument = "NAME",
      .help = "guided, or rejection: the paper's, on its Table 1 only"},
+    {"per_layer", "--per-layer", KAS_FIELD_CHOICE, AT(per_layer), .choices = per_layer,
+     .absent = KAS_PER_LAYER_NO, .argument = "yes|no|auto",
+     .help =
+         "A sequence of its own for each layer, or one for all; auto: yes with --space nas-pte"},
     {"min_primitives", "--min-primitives", INTEGER, AT(min_primitives), .low = 1, .high = MOST,
      .absent = 3, .argument = "N", .help = "Fewest primitives in a kernel"},
     {"max_primitives", "--max-primitives", INTEGER, AT(max_primitives), .low = 1, .high = MOST,
@@ -174,9 +180,16 @@ static kas_status check_nas_pte(const kas_sample_options *o)
                     "--spatial-weights belong to --space canvas");
 }
 
+bool kas_sample_is_per_layer(const kas_sample_options *o)
+{
+    return o->space == KAS_SPACE_NAS_PTE && o->per_layer != KAS_PER_LAYER_NO;
+}
+
 kas_status kas_sample_options_check(const kas_sample_options *o)
 {
     KAS_TRY(check_ranges(o));
+    if (o->space != KAS_SPACE_NAS_PTE && o->per_layer == KAS_PER_LAYER_YES)
+        return kas_fail(KAS_USAGE, "--per-layer yes: only --space nas-pte chooses for each layer");
     if (o->space == KAS_SPACE_NAS_PTE)
         return check_nas_pte(o);
     if (o->sampler == KAS_SAMPLER_REJECTION)

@@ -10,7 +10,8 @@
 #include "host/space/solve.h"
 
 /* Where kernels come from: grown from primitives (growth.h), or the convolution changed by
- * transformations (nas_pte.h), for which nothing below but seed and budget is asked. */
+ * transformations (nas_pte.h), for which of what is below only seed, per_layer and budget are
+ * asked. */
 typedef enum kas_space { KAS_SPACE_CANVAS, KAS_SPACE_NAS_PTE, KAS_SPACE_COUNT } kas_space;
 const char *kas_space_name(kas_space space); /* "canvas", "nas-pte" */
 /* The space of a name; -1 when there is none. */
@@ -25,9 +26,18 @@ typedef enum kas_sampler_kind {
 /* The rejection sampler has the primitives of Table 1 with the paper's windows and shifts, and
  * has only seed, numbers of primitives, max_width, spatial_weights and budget: others are refused.
  */
+typedef enum kas_per_layer {
+    KAS_PER_LAYER_NO,
+    KAS_PER_LAYER_YES,
+    /* as the space's paper has it, NAS-PTE's yes, Canvas' no; or as the study began. Never stored
+     */
+    KAS_PER_LAYER_AUTO
+} kas_per_layer;
+
 typedef struct kas_sample_options {
-    int space;   /* kas_space */
-    int sampler; /* kas_sampler_kind */
+    int space;     /* kas_space */
+    int per_layer; /* kas_per_layer; yes is NAS-PTE's only */
+    int sampler;   /* kas_sampler_kind */
     uint64_t seed;
     int min_primitives, max_primitives; /* input not counted; default 3..12 */
     int max_width;                      /* leaves at once; default 3 */
@@ -49,6 +59,9 @@ const kas_field *kas_sample_fields(int *count);
 
 /* KAS_USAGE naming the options that cannot all be met, whatever the targets are. */
 kas_status kas_sample_options_check(const kas_sample_options *options);
+
+/* Whether every layer gets a sequence of its own. */
+bool kas_sample_is_per_layer(const kas_sample_options *options);
 
 /* The operations that may be used. */
 uint64_t kas_sample_operations(const kas_sample_options *options);

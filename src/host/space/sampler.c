@@ -6,11 +6,15 @@
 #include "host/space/commute.h"
 #include "host/space/grow.h"
 #include "host/space/guided.h"
+#include "host/space/kernel_json.h"
 #include "host/space/nas_pte.h"
+#include "host/space/nas_pte_layers.h"
 
-int kas_sampler_version(kas_sampler_kind kind)
+int kas_sampler_version(const kas_sample_options *options)
 {
-    return kind == KAS_SAMPLER_REJECTION ? KAS_REJECTION_VERSION : KAS_GUIDED_VERSION;
+    if (options->space == KAS_SPACE_NAS_PTE)
+        return KAS_PTE_VERSION;
+    return options->sampler == KAS_SAMPLER_REJECTION ? KAS_REJECTION_VERSION : KAS_GUIDED_VERSION;
 }
 
 const char *kas_reject_name(kas_reject why)
@@ -52,11 +56,13 @@ typedef struct workshop {
     kas_growth *growth;
     kas_guided guided;
     kas_solver *solver;
+    kas_pte_layers *layers; /* of a sampler per layer */
 } workshop;
 
 static void workshop_close(workshop *w)
 {
     kas_guided_free(&w->guided);
+    kas_pte_layers_free(w->layers);
     kas_solver_free(w->solver);
     kas_growth_free(w->growth);
     *w = (workshop){0};
@@ -71,19 +77,15 @@ static kas_status workshop_open(const kas_sample_options *options, const kas_tar
         status = kas_guided_create(options, targets, count, w->growth, &w->guided);
     if (status == KAS_OK)
         status = kas_solver_create(targets, count, &w->solver);
+    if (status == KAS_OK && kas_sample_is_per_layer(options))
+        status = kas_pte_layers_create(targets, count, &options->budget, &w->layers);
     if (status != KAS_OK)
         workshop_close(w);
     return status;
 }
 
-/* Makes the grown kernel canonical and gives it sizes. */
-static kas_status complete(workshop *w, kas_reject *why)
+kas_status kas_reject_of(kas_status status, kas_reject *why)
 {
-    kas_kernel *kernel = &w->growth->kernel;
-    if (w->options->sampler != KAS_SAMPLER_REJECTION) /* its names are in studies */
-        kas_kernel_order_operands(kernel);
-    KAS_TRY(kas_kernel_canonicalize(kernel, kernel));
-    kas_status status = kas_solver_run(w->solver, kernel, &w->options->budget);
     switch (status) {
     case KAS_OK:
         *why = KAS_REJECT_NONE;
@@ -102,17 +104,32 @@ static kas_status complete(workshop *w, kas_reject *why)
     }
 }
 
+/* Makes the grown kernel canonical and gives it sizes. */
+static kas_status complete(workshop *w, kas_reject *why)
+{
+    kas_kernel *kernel = &w->growth->kernel;
+    if (w->options->sampler != KAS_SAMPLER_REJECTION) /* its names are in studies */
+        kas_kernel_order_operands(kernel);
+    KAS_TRY(kas_kernel_canonicalize(kernel, kernel));
+    return kas_reject_of(kas_solver_run(w->solver, kernel, &w->options->budget), why);
+}
+
+static bool has_sizes(void *context, const kas_kernel *kernel)
+{
+    const workshop *w = context;
+    kas_budget limits = w->options->budget;
+    limits.max_flops_ratio = limits.max_params_ratio = 0;
+    return kas_solver_run(w->solver, kernel, &limits) == KAS_OK;
+}
+
 /* A kernel of NAS-PTE's space in w->growth, complete, or why there is none. */
 static kas_reject draw_sequence(workshop *w, uint64_t attempt)
 {
     kas_pte_sequence sequence;
-    kas_rng rng = kas_rng_make(w->options->seed ^ ((uint64_t)KAS_PTE_VERSION << 48),
-                               KAS_PURPOSE_SAMPLE, attempt);
-    bool redundant;
-    kas_pte_draw(&rng, &sequence, &w->growth->kernel);
-    if (sequence.steps == 0 || kas_pte_is_redundant(&sequence, &redundant) != KAS_OK)
-        return KAS_REJECT_DEAD_END;
-    return redundant ? KAS_REJECT_REDUNDANT : KAS_REJECT_NONE;
+    const kas_pte_fit fit = {has_sizes, w};
+    kas_rng rng = kas_pte_rng(w->options->seed, attempt);
+    return kas_pte_draw(&rng, &fit, 1, &sequence, &w->growth->kernel) ? KAS_REJECT_NONE
+                                                                      : KAS_REJECT_DEAD_END;
 }
 
 static kas_reject draw_kernel(workshop *w, uint64_t attempt)
@@ -263,23 +280,70 @@ static void count_attempt(kas_sample_stats *stats, const kas_attempt *how, bool 
     stats->rejected[KAS_REJECT_DUPLICATE] += how->why == KAS_REJECT_NONE && !found;
 }
 
+/* A kernel for all layers. */
+static kas_status attempt_kernel(workshop *w, kas_sample *out, kas_attempt *how)
+{
+    KAS_TRY(make_attempt(w, out->attempt, how));
+    if (how->why != KAS_REJECT_NONE)
+        return KAS_OK;
+    out->kernel = w->growth->kernel;
+    KAS_TRY(kas_canonical_name(&out->kernel, out->name));
+    return kas_solver_solution(w->solver, &out->solution);
+}
+
+/* Kernels for each of them. */
+static kas_status attempt_layers(workshop *w, kas_sample *out, kas_attempt *how)
+{
+    kas_fitted fit;
+    *how = (kas_attempt){.tries = 1};
+    KAS_TRY(kas_pte_layers_attempt(w->layers, w->options->seed, out->attempt, &out->layers, &fit,
+                                   &how->why));
+    how->rejected[how->why] += how->why != KAS_REJECT_NONE;
+    if (how->why != KAS_REJECT_NONE)
+        return KAS_OK;
+    out->solution = fit.solution;
+    out->kernel_of = fit.kernel_of;
+    return kas_assignment_name(&out->layers, out->name);
+}
+
 /* One attempt of the sampler, counted; *found when it gave a kernel that was not there before. */
 static kas_status attempt_once(kas_sampler *s, kas_sample *out, bool *found)
 {
     kas_attempt how;
     workshop *w = &s->workshop;
     *found = false;
+    out->layers = (kas_assignment){0};
+    out->kernel_of = NULL;
+    out->solution = (kas_solution){0};
     out->attempt = s->attempt++;
-    KAS_TRY(make_attempt(w, out->attempt, &how));
-    if (how.why == KAS_REJECT_NONE) {
-        KAS_TRY(kas_canonical_name(&w->growth->kernel, out->name));
-        KAS_TRY(add_name(&s->names, strtoull(out->name, NULL, 16), found));
-    }
-    count_attempt(&s->stats, &how, *found);
+    kas_status status = (w->layers ? attempt_layers : attempt_kernel)(w, out, &how);
+    if (status == KAS_OK && how.why == KAS_REJECT_NONE)
+        status = add_name(&s->names, strtoull(out->name, NULL, 16), found);
+    if (status == KAS_OK)
+        count_attempt(&s->stats, &how, *found);
     if (!*found)
-        return KAS_OK;
-    out->kernel = w->growth->kernel;
-    return kas_solver_solution(w->solver, &out->solution);
+        kas_sample_free(out);
+    return status;
+}
+
+void kas_sample_free(kas_sample *sample)
+{
+    kas_assignment_free(&sample->layers);
+    kas_solution_free(&sample->solution);
+    free(sample->kernel_of);
+    sample->kernel_of = NULL;
+}
+
+kas_replacement kas_sample_replacement(const kas_sample *s, const kas_target *targets)
+{
+    return (kas_replacement){s->layers.layers ? s->layers.kernel : &s->kernel, targets,
+                             &s->solution, s->kernel_of};
+}
+
+kas_status kas_sample_write_json(const kas_sample *s, kas_buf *out)
+{
+    return s->layers.layers ? kas_assignment_write_json(&s->layers, out)
+                            : kas_kernel_write_json(&s->kernel, &s->solution, out);
 }
 
 kas_status kas_sampler_next(kas_sampler *sampler, uint64_t max_attempts, kas_sample *out)

@@ -18,6 +18,7 @@
 #define KAS_SPACE_SAMPLER_H
 
 #include "host/core/random.h"
+#include "host/space/assignment.h"
 #include "host/space/canonical.h"
 #include "host/space/sample_options.h"
 #include "host/space/solve.h"
@@ -25,7 +26,8 @@
 /* Part of the random numbers' key; raised when a change alters what a sampler gives. */
 enum { KAS_REJECTION_VERSION = 1, KAS_GUIDED_VERSION = 6 };
 
-int kas_sampler_version(kas_sampler_kind kind);
+/* Of the sampler that the options ask for. */
+int kas_sampler_version(const kas_sample_options *options);
 
 /* Why an attempt gave no kernel; counted by `sample --stats`. */
 typedef enum kas_reject {
@@ -42,6 +44,8 @@ typedef enum kas_reject {
     KAS_REJECT_COUNT
 } kas_reject;
 const char *kas_reject_name(kas_reject why);
+/* What a status of a solver says of a kernel; others are returned. */
+kas_status kas_reject_of(kas_status status, kas_reject *why);
 
 /* How an attempt went. */
 typedef struct kas_attempt {
@@ -50,9 +54,10 @@ typedef struct kas_attempt {
     uint32_t rejected[KAS_REJECT_COUNT]; /* of them, by reason */
 } kas_attempt;
 
-/* One attempt. KAS_USAGE for impossible options. KAS_OK with how->why = NONE: `kernel` is canonical
- * and `solution` solved (the caller frees it); KAS_OK with another reason: rejected, `kernel` and
- * `solution` untouched. Errors are errors of the machine. */
+/* One attempt at one kernel for all layers (options.per_layer is not asked). KAS_USAGE for
+ * impossible options. KAS_OK with how->why = NONE: `kernel` is canonical and `solution` solved (the
+ * caller frees it); KAS_OK with another reason: rejected, `kernel` and `solution` untouched. Errors
+ * are errors of the machine. */
 kas_status kas_sample_attempt(const kas_sample_options *options, const kas_target *targets,
                               int count, uint64_t attempt, kas_kernel *kernel,
                               kas_solution *solution, kas_attempt *how);
@@ -67,12 +72,21 @@ typedef struct kas_sample {
     uint64_t attempt; /* number of the attempt that gave it */
     uint64_t index;   /* k: how many distinct legal kernels came before */
     char name[KAS_NAME_SIZE];
-    kas_kernel kernel;
-    kas_solution solution; /* the caller frees it with kas_solution_free */
+    kas_kernel kernel;     /* for all layers; unless: */
+    kas_assignment layers; /* of a sampler per layer; else layers.layers is 0 */
+    int *kernel_of;        /* [targets] into layers.kernel */
+    kas_solution solution;
 } kas_sample;
+void kas_sample_free(kas_sample *sample);
 
-/* The next distinct legal kernel. KAS_NOTHING_VALID after the attempt that brings the tries without
- * one to `max_attempts` (0 = 1,000,000). */
+/* It at the targets that were sampled for; points into the sample. */
+kas_replacement kas_sample_replacement(const kas_sample *sample, const kas_target *targets);
+/* As a kernel file, or a file of layers. */
+kas_status kas_sample_write_json(const kas_sample *sample, kas_buf *out);
+
+/* The next distinct legal kernel, or kernels for the layers; kas_sample_free frees it.
+ * KAS_NOTHING_VALID after the attempt that brings the tries without one to `max_attempts` (0 =
+ * 1,000,000). */
 kas_status kas_sampler_next(kas_sampler *sampler, uint64_t max_attempts, kas_sample *out);
 
 /* accepted and all rejected together are `tries`: the guided sampler makes several in an attempt
