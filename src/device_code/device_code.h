@@ -30,8 +30,8 @@ extern const char kas_device_code_compiler[];
 typedef void kas_cpu_kernel(const void *args, const unsigned *grid, unsigned first, unsigned last,
                             const unsigned *order);
 
-/* The linked-in kernels by KAS_NUMBER and KAS_ORDER; the last name is NULL. Orders are built for
- * float32, and stand for those of the other numbers. */
+/* The linked-in kernels by KAS_NUMBER and KAS_ORDER; the last name is NULL. Of 16
+ * bits the shuffled order stands for the descending one too. */
 typedef struct kas_builtin_kernel {
     const char *name;
     kas_cpu_kernel *run[3][3];
