@@ -100,8 +100,8 @@ static void the_floor_by_hand(void **state)
                  logits = 4.0 * 5 * 10, w1 = 4.0 * 8 * 3 * 9, w2 = 4.0 * 8 * 8 * 9,
                  fc = 4.0 * (80 + 10);
     kas_traffic t = count(net, 5, KAS_TAPE_TRAIN);
-    double expected = of(&t, "optimiser") + image / 4; /* bytes */
-    expected += 2 * image + 2 * map + 3 * w1;          /* conv1: no gradient of x */
+    double expected = of(&t, "optimiser");
+    expected += 2 * image / 4 + 2 * map + 3 * w1; /* conv1 reads bytes; no gradient of x */
     expected += 3 * map + 2 * map + 3 * w2;
     expected += 3 * pooled + 2 * logits + 3 * fc;
     expected += 2 * map; /* norms read their inputs again */

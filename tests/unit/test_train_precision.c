@@ -207,6 +207,47 @@ static void training_stays_near_float32(void **state)
     }
 }
 
+/* Logits of inference, with the averaged parameters or with those in training. */
+static void infer(training *t, bool averaged, float *logits)
+{
+    const kas_step_options options = {.mode = KAS_TAPE_INFER, .averaged = averaged};
+    kas_plan *plan = NULL;
+    assert_int_equal(kas_model_record(t->pair.model, &options, &plan), KAS_OK);
+    assert_int_equal(kas_model_set_batch(t->pair.model, KAS_TAPE_INFER, t->pair.images, NULL),
+                     KAS_OK);
+    assert_int_equal(kas_plan_run(plan), KAS_OK);
+    assert_int_equal(kas_model_get_logits(t->pair.model, KAS_TAPE_INFER, logits), KAS_OK);
+    kas_plan_free(plan);
+}
+
+/* After the first step the averages are the parameters: convolutions read a copy of their own,
+ * which is made when it is asked for. */
+static void averages_are_read(void **state)
+{
+    (void)state;
+    float own[16 * 10], averaged[16 * 10];
+    for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
+        training t = begin(small[i]);
+        kas_plan *average = NULL;
+        assert_int_equal(kas_model_record_average(t.pair.model, &average), KAS_OK);
+        assert_non_null(average);
+        step(&t);
+        infer(&t, true, averaged);
+        infer(&t, false, own);
+        assert_true(memcmp(own, averaged, sizeof own) != 0);
+        assert_int_equal(kas_plan_run(average), KAS_OK);
+        infer(&t, true, averaged);
+        assert_memory_equal(own, averaged, sizeof own);
+        kas_plan_free(average);
+        end(&t);
+    }
+    training t = begin(KAS_PRECISION_FP32);
+    kas_plan *average = NULL;
+    assert_int_equal(kas_model_record_average(t.pair.model, &average), KAS_OK);
+    assert_null(average);
+    end(&t);
+}
+
 /* Everything that a run goes on from lies in what a checkpoint keeps. */
 static void a_run_resumes_with_the_same_bits(void **state)
 {
@@ -335,6 +376,7 @@ int main(void)
         cmocka_unit_test(steps_agree),
         cmocka_unit_test(kernels_agree),
         cmocka_unit_test(training_stays_near_float32),
+        cmocka_unit_test(averages_are_read),
         cmocka_unit_test(a_run_resumes_with_the_same_bits),
         cmocka_unit_test(an_overflow_skips_its_step),
         cmocka_unit_test(only_float16_scales),

@@ -89,11 +89,15 @@ typedef struct kas_step_options {
                                   model from the last plan with `rows` on. NULL: no smoothing */
     const kas_step_row *rows;  /* device, indexed by the step; NULL: gradients only (TRAIN) */
     uint64_t dropout_seed;     /* TRAIN; which values are dropped depends on the step too */
-    bool averaged; /* EVALUATE, INFER: with the averaged parameters, if the model has them */
+    bool averaged; /* EVALUATE, INFER: with the averaged parameters, if the model has them; then
+                      kas_model_record_average's plan must have run since they changed */
 } kas_step_options;
 
 /* Records a step; run with kas_plan_run, freed with kas_plan_free before the model. */
 kas_status kas_model_record(kas_model *model, const kas_step_options *options, kas_plan **out);
+/* The averaged parameters as convolutions of 16-bit numbers read them: training writes only its own
+ * copy. To run once in front of evaluations. *out NULL: there is nothing to do. */
+kas_status kas_model_record_average(kas_model *model, kas_plan **out);
 
 kas_status kas_model_set_state(kas_model *model, kas_step_state state);
 kas_status kas_model_set_metrics(kas_model *model, const kas_metrics *metrics);

@@ -148,27 +148,8 @@ static kas_status append(kas_recorder *r, const kas_tape_op *op)
     return kas_fail(KAS_FAILURE, "unknown operation %d of a step", op->kind);
 }
 
-/* The averaged parameters as convolutions read them: training writes only its own. */
-static kas_status copy_average(kas_recorder *r)
-{
-    kas_model *m = r->m;
-    if (m->number == KAS_F32 || !m->averaged || !r->options->averaged)
-        return KAS_OK;
-    const kas_tensor average = {.data = kas_model_float(m, m->layout.average, 0),
-                                .n = (int)(m->params.learned / KAS_UPDATE_GROUP),
-                                .h = 1,
-                                .w = 1,
-                                .c = KAS_UPDATE_GROUP,
-                                .pitch = KAS_UPDATE_GROUP};
-    kas_tensor copy = average;
-    copy.data = m->memory + m->layout.average_copy;
-    copy.number = m->number;
-    return kas_op_cast(m->ops, r->plan, average, copy);
-}
-
 static kas_status append_all(kas_recorder *r)
 {
-    KAS_TRY(copy_average(r));
     for (int i = 0; i < r->tape->ops; i++) {
         const kas_tape_op *op = &r->tape->op[i];
         kas_status status = append(r, op);
@@ -194,5 +175,28 @@ kas_status kas_model_record(kas_model *model, const kas_step_options *options, k
         kas_plan_free(r.plan);
     else
         *out = r.plan;
+    return status;
+}
+
+kas_status kas_model_record_average(kas_model *m, kas_plan **out)
+{
+    *out = NULL;
+    if (m->number == KAS_F32 || !m->averaged)
+        return KAS_OK;
+    const kas_tensor average = {.data = kas_model_float(m, m->layout.average, 0),
+                                .n = (int)(m->params.learned / KAS_UPDATE_GROUP),
+                                .h = 1,
+                                .w = 1,
+                                .c = KAS_UPDATE_GROUP,
+                                .pitch = KAS_UPDATE_GROUP};
+    kas_tensor copy = average;
+    copy.data = m->memory + m->layout.average_copy;
+    copy.number = m->number;
+    KAS_TRY(kas_plan_create(m->device, out));
+    const kas_status status = kas_op_cast(m->ops, *out, average, copy);
+    if (status != KAS_OK) {
+        kas_plan_free(*out);
+        *out = NULL;
+    }
     return status;
 }

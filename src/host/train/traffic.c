@@ -294,9 +294,18 @@ static void program_floor(counter *c, const kas_program *p, bool backward)
         c->out->floor_flops += op[i].flops;
 }
 
+/* Bytes of a layer's input: the images are bytes, but for inference, which is given numbers. */
+static double input_of(const counter *c, int layer)
+{
+    const kas_layer *in = &c->m->net->layer[0];
+    const int from = c->m->net->layer[layer].in[0];
+    if (from == 0 && c->mode != KAS_TAPE_INFER)
+        return (double)c->m->batch * in->h * in->w * in->c;
+    return tensor(c, from);
+}
+
 static void map_floor(counter *c, int layer, bool gradient_of_x)
 {
-    const kas_layer *l = &c->m->net->layer[layer];
     const int number = kas_replaced_program_of_layer(&c->m->replaced, layer);
     const bool training = c->mode == KAS_TAPE_TRAIN;
     if (number >= 0) {
@@ -306,7 +315,8 @@ static void map_floor(counter *c, int layer, bool gradient_of_x)
             program_floor(c, p, true);
         return;
     }
-    const double x = tensor(c, l->in[0]), y = tensor(c, layer), w = weights(c, layer, c->m->number);
+    const double x = input_of(c, layer), y = tensor(c, layer);
+    const double w = weights(c, layer, c->m->number);
     c->out->floor_bytes += x + w + y;
     if (training)
         c->out->floor_bytes += x + y + w + weights(c, layer, KAS_F32) + (gradient_of_x ? x : 0);
@@ -332,15 +342,13 @@ static void floors(counter *c, bool *learns, int *readers)
         if (l->op == KAS_LAYER_ADD || l->op == KAS_LAYER_MULTIPLY)
             c->out->floor_bytes += tensor(c, l->in[1]);
         if (norm && training)
-            c->out->floor_bytes += tensor(c, l->in[0]);
+            c->out->floor_bytes += input_of(c, i);
     }
     for (int i = 1; i < net->layers; i++)
         if (training && learns[i] && readers[i] > 1)
             c->out->floor_bytes += (readers[i] - 1) * tensor(c, i);
-    if (training) {
-        const kas_layer *in = &net->layer[0];
-        c->out->floor_bytes += (double)c->m->batch * in->h * in->w * in->c + optimiser(c);
-    }
+    if (training)
+        c->out->floor_bytes += optimiser(c);
 }
 
 static void count_floor(counter *c)

@@ -21,8 +21,9 @@
  *   - everything else is computed by these on the way in or out, and costs only what they do not
  *     hold: a sum or product reads its second input; a norm's backward pass reads the norm's input
  *     once more; of a tensor with k readers, k - 1 gradients are read to be added up.
- *   - the images are read as bytes; the optimiser reads and writes each thing that it keeps once,
- *     and reads the gradient.
+ *   - images are read as the bytes that they are stored in, wherever a map or a norm reads them,
+ *     but for inference, which is given numbers; the optimiser reads and writes each thing that it
+ * keeps once, and reads the gradient.
  *
  * Arithmetic: the multiply-adds of the maps alone, in training without the gradient of the images;
  * of a kernel in a convolution's place all that its operations count.

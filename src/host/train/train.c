@@ -21,6 +21,7 @@ typedef struct run {
     kas_model *model;
     kas_feed feed;
     kas_plan *train_plan, *evaluation_plan;
+    kas_plan *average_plan; /* in front of an evaluation; NULL: none is needed */
     kas_timer *timer;
     uint8_t digest[32];
     uint32_t steps;        /* of an epoch */
@@ -170,6 +171,8 @@ static kas_status evaluate(run *r, kas_metrics *metrics)
     KAS_TRY(kas_model_set_state(r->model, (kas_step_state){0}));
     KAS_TRY(kas_model_set_metrics(r->model, &zero));
     KAS_TRY(kas_feed_begin_evaluation(&r->feed));
+    if (r->average_plan)
+        KAS_TRY(kas_plan_run(r->average_plan));
     for (uint32_t at = 0; at < count; at += batch)
         KAS_TRY(run_step(r, r->evaluation_plan));
     KAS_TRY(kas_model_get_metrics(r->model, metrics));
@@ -280,6 +283,7 @@ static kas_status record_plans(run *r)
     kas_step_options evaluation = {
         .mode = KAS_TAPE_EVALUATE, .images = &r->feed.evaluation, .averaged = true};
     KAS_TRY(kas_model_record(r->model, &train, &r->train_plan));
+    KAS_TRY(kas_model_record_average(r->model, &r->average_plan));
     return kas_model_record(r->model, &evaluation, &r->evaluation_plan);
 }
 
@@ -352,6 +356,7 @@ kas_status kas_train(kas_device *device, const kas_train_options *options, kas_t
 out:
     kas_plan_free(r.train_plan);
     kas_plan_free(r.evaluation_plan);
+    kas_plan_free(r.average_plan);
     kas_timer_free(r.timer);
     kas_feed_free(&r.feed);
     kas_model_free(r.model);
