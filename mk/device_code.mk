@@ -10,7 +10,7 @@ DEVICE_CODE_FLAGS := -std=c17 -O3 -ffp-contract=fast -fno-math-errno -fno-trappi
 # see that a block reduction has at least one element.
 KERNEL_WARN       := $(WARN) -Wno-unused-parameter $(if $(findstring clang,$(KCC)),,-Wno-maybe-uninitialized)
 KERNELS           := $(sort $(wildcard $(DEVICE_CODE)/*.kc))
-PRELUDE           := $(DEVICE_CODE)/prelude.h $(DEVICE_CODE)/wide.h
+PRELUDE           := $(DEVICE_CODE)/prelude.h $(DEVICE_CODE)/wide.h $(DEVICE_CODE)/row.h
 SHARED_TEXT       := $(DEVICE_CODE)/args.h $(DEVICE_CODE)/activation.h $(DEVICE_CODE)/teams.h
 KERNEL_HEADERS    := $(PRELUDE) $(SHARED_TEXT)
 GEN               := $(BUILD)/gen

@@ -5,7 +5,7 @@
 #ifndef KAS_DEVICE_CODE_DEVICE_CODE_H
 #define KAS_DEVICE_CODE_DEVICE_CODE_H
 
-/* prelude.h and wide.h, to stand in front of every text that is compiled at run time. */
+/* prelude.h, wide.h and row.h, to stand in front of every text that is compiled at run time. */
 extern const char kas_prelude_text[];
 /* args.h, activation.h, teams.h and every hand-written kernel, without the prelude: what the CUDA
  * device compiles for kas_module_builtin, by KAS_NUMBER. */

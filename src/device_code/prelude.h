@@ -1,7 +1,7 @@
 /* The dialect of CUDA C in which every kernel is written once (docs/dialect.md, design decision 1).
  *
- * This text, and wide.h behind it, stand in front of every kernel, hand-written or generated. NVRTC
- * and nvcc
+ * This text, and wide.h and row.h behind it, stand in front of every kernel, hand-written or
+ * generated. NVRTC and nvcc
  * (__CUDACC__) make a kernel of it whose threads are the lanes; the host compiler makes a function
  * whose lanes are an inner loop that vectorises.  No header is included on either side: NVRTC has
  * none, and a compiler without the C library's headers is enough on the CPU.

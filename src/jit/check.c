@@ -30,6 +30,12 @@ kas_status kas_nest_check(const kas_ir *ir, const kas_nest *nest)
     bounds b = {ir, nest, KAS_OK};
     KAS_TRY(kas_nest_visit(ir, nest, see_bounds, &b));
     KAS_TRY(b.status);
+    for (int i = 0; i < nest->outputs; i++) {
+        const kas_nest output = {.tensor = nest->output[i]};
+        b.nest = &output;
+        see_bounds(&b, NULL, nest->output_store[i]);
+        KAS_TRY(b.status);
+    }
     const int64_t extent = nest->lane < 0 ? 1 : ir->var_size[nest->lane];
     if (extent % nest->width || nest->lanes % nest->width)
         return kas_fail(KAS_FAILURE,
@@ -68,6 +74,11 @@ static double size_of(const kas_ir *ir, int tensor)
     return (double)kas_number_size(ir->tensor[tensor].number);
 }
 
+static double bytes_of(const kas_ir *ir, int tensor)
+{
+    return size_of(ir, tensor) * (double)ir->tensor[tensor].elements;
+}
+
 static void see_cost(void *context, kas_ex e, const kas_ex_node *node)
 {
     floors *f = context;
@@ -79,7 +90,7 @@ static void see_cost(void *context, kas_ex e, const kas_ex_node *node)
     }
     if (node->kind == KAS_EX_UNARY || node->kind == KAS_EX_BINARY || node->kind == KAS_EX_SELECT)
         f->flops += n;
-    if (node->kind == KAS_EX_REDUCE) {
+    if (node->kind == KAS_EX_REDUCE || node->kind == KAS_EX_ROW) {
         const kas_ex_node *body = kas_ex_get(f->ir, node->a[0]);
         while (body->kind == KAS_EX_GUARD)
             body = kas_ex_get(f->ir, body->a[0]);
@@ -101,7 +112,9 @@ kas_status kas_nest_floors(const kas_ir *ir, const kas_nest *nest, double *flops
     else
         status = kas_ex_visit(ir, nest->value, see_cost, &f);
     *flops = f.flops;
-    *bytes = f.bytes + size_of(ir, nest->tensor) * (double)ir->tensor[nest->tensor].elements;
+    *bytes = f.bytes + bytes_of(ir, nest->tensor);
+    for (int i = 0; i < nest->outputs; i++)
+        *bytes += bytes_of(ir, nest->output[i]);
     free(f.read);
     kas_masks_free(&f.masks);
     return status;

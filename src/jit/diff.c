@@ -107,6 +107,7 @@ kas_ex kas_ex_diff(kas_ir *ir, kas_ex e, kas_ex leaf)
     case KAS_EX_GUARD:
         return kas_ex_guard(ir, node->ix, node->low, node->high, kas_ex_diff(ir, node->a[0], leaf));
     case KAS_EX_REDUCE:
+    case KAS_EX_ROW:
         kas_ir_fail(ir, kas_fail(KAS_FAILURE, "a reduction is not differentiated symbolically"));
         return 0;
     default:

@@ -113,12 +113,12 @@ static void emit_head(kas_emitter *e, const char *name)
     const kas_nest *n = e->nest;
     kas_buf_puts(e->out, "typedef struct {\n");
     for (int i = 0; i < e->args; i++)
-        kas_buf_printf(e->out, "    %s%s *p%d;\n", i == e->args - 1 ? "" : "const ",
+        kas_buf_printf(e->out, "    %s%s *p%d;\n", i >= e->inputs ? "" : "const ",
                        kas_emit_type(e, i), i);
     kas_buf_printf(e->out, "} %s_args;\n\nKAS_KERNEL(%s, %s_args)\n{\n", name, name, name);
     e->indent = 1;
     for (int i = 0; i < e->args; i++)
-        kas_emit_line(e, "%s%s *KAS_RESTRICT p%d = a.p%d;", i == e->args - 1 ? "" : "const ",
+        kas_emit_line(e, "%s%s *KAS_RESTRICT p%d = a.p%d;", i >= e->inputs ? "" : "const ",
                       kas_emit_type(e, i), i, i);
     for (int axis = 0; axis < 3; axis++)
         if (n->axis_var[axis] >= 0)
@@ -144,7 +144,7 @@ static void open_inner(kas_emitter *e)
     kas_emit_open_loop(e, e->nest->inner);
 }
 
-static void emit_store(kas_emitter *e)
+void kas_emit_store(kas_emitter *e)
 {
     const kas_nest *n = e->nest;
     const bool wide = n->width > 1;
@@ -172,7 +172,7 @@ static void emit_store(kas_emitter *e)
     kas_buf_puts(e->out, real ? ");\n" : ";\n");
 }
 
-static void emit_body(kas_emitter *e)
+static void emit_lanes(kas_emitter *e)
 {
     const kas_nest *n = e->nest;
     emit_phases(e, n->value);
@@ -180,29 +180,49 @@ static void emit_body(kas_emitter *e)
     if (n->inner >= 0)
         open_inner(e);
     kas_emit_value(e, n->value);
-    emit_store(e);
+    kas_emit_store(e);
     kas_emit_close_block(e);
+}
+
+static kas_status emit_body(kas_emitter *e)
+{
+    const kas_nest *n = e->nest;
+    if (n->row)
+        KAS_TRY(kas_emit_row(e));
+    else
+        emit_lanes(e);
     for (int i = 0; i < n->serials + (n->rows >= 0) + (n->inner >= 0); i++)
         kas_emit_close_block(e);
     kas_buf_puts(e->out, "}\n\n");
+    return KAS_OK;
+}
+
+/* What the kernel writes comes behind what it reads. */
+static kas_status add_written(kas_emitter *e, int tensor, const char *name)
+{
+    if (e->args == KAS_MAX_LAUNCH_ARGS)
+        return kas_fail(KAS_UNSUPPORTED, "a fused kernel has more than %d tensors",
+                        KAS_MAX_LAUNCH_ARGS);
+    if (kas_emit_arg(e, tensor) >= 0)
+        return kas_fail(KAS_FAILURE,
+                        "generated kernel %s reads what it writes: this is a fault of "
+                        "the lowering, please report it",
+                        name);
+    e->arg_of_tensor[e->args++] = tensor;
+    return KAS_OK;
 }
 
 static kas_status emit(kas_emitter *e, const char *name)
 {
     KAS_TRY(kas_ex_visit(e->ir, e->nest->value, see_tensor, e));
-    if (e->args == KAS_MAX_LAUNCH_ARGS)
-        return kas_fail(KAS_UNSUPPORTED, "a fused kernel reads more than %d tensors",
-                        KAS_MAX_LAUNCH_ARGS - 1);
-    if (kas_emit_arg(e, e->nest->tensor) >= 0)
-        return kas_fail(KAS_FAILURE,
-                        "generated kernel %s reads what it writes: this is a fault of "
-                        "the lowering, please report it",
-                        name);
-    e->arg_of_tensor[e->args++] = e->nest->tensor;
+    e->inputs = e->args;
+    for (int i = 0; i < e->nest->outputs; i++)
+        KAS_TRY(add_written(e, e->nest->output[i], name));
+    KAS_TRY(add_written(e, e->nest->tensor, name));
     for (int i = 0; i < e->nest->loops; i++) /* the kernel's own: open everywhere */
         e->open |= UINT64_C(1) << i;
     emit_head(e, name);
-    emit_body(e);
+    KAS_TRY(emit_body(e));
     return kas_buf_status(e->out);
 }
 

@@ -95,8 +95,11 @@ void kas_emit_put_value(kas_emitter *e, kas_ex x)
     } else if (node->kind == KAS_EX_CONST) {
         put_const(e, node->value);
     } else if (name <= -2) {
-        kas_buf_printf(e->out, kas_emit_is_wide(e, x) ? "KAS_EACH_OF(s%d, i)" : "KAS_OF(s%d, i)",
-                       -2 - name);
+        const bool wide = kas_emit_is_wide(e, x);
+        const char *of = e->nest->row ? (wide ? "KAS_WIDE_ROW_OF" : "KAS_ROW_OF")
+                         : wide       ? "KAS_EACH_OF"
+                                      : "KAS_OF";
+        kas_buf_printf(e->out, "%s(s%d, i)", of, -2 - name);
     } else {
         kas_buf_printf(e->out, kas_emit_is_wide(e, x) ? "KAS_EACH_VALUE(t%d)" : "t%d", name);
     }
@@ -113,7 +116,7 @@ bool kas_emit_is_wide(kas_emitter *e, kas_ex x)
     bool wide =
         (node->kind == KAS_EX_LOAD || node->kind == KAS_EX_INDEX || node->kind == KAS_EX_GUARD) &&
         kas_ix_group(e->ir, node->ix, e->nest->lane).kind != KAS_GROUP_SAME;
-    for (int i = 0; i < kas_ex_children(node); i++)
+    for (int i = 0; i < kas_ex_children(node) && node->kind != KAS_EX_ROW; i++)
         wide |= kas_emit_is_wide(e, node->a[i]);
     e->wide[x] = wide ? WIDE : NARROW;
     return wide;

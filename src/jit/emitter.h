@@ -17,8 +17,8 @@ typedef struct kas_emitter {
     int *live; /* stack of expressions with a name */
     int lives, temps, lane_values, indent;
     int arg_of_tensor[KAS_MAX_LAUNCH_ARGS];
-    int args;
-    int *var_name; /* by variable */
+    int args, inputs; /* the inputs come first */
+    int *var_name;    /* by variable */
     int vars;
     char *phased; /* by kas_ex: done as a phase or looked at */
     int *hoisted; /* by kas_ex: the loop for which it was last looked at */
@@ -47,6 +47,10 @@ void kas_emit_value(kas_emitter *e, kas_ex x);
 /* Emits what the body of a loop needs but does not change in it: whatever depends only on the
  * variables of loops that are open.  `turn` numbers the loops. */
 void kas_emit_hoist(kas_emitter *e, kas_ex x, int turn);
+/* Writes the value of the kernel, which was emitted, where it belongs. */
+void kas_emit_store(kas_emitter *e);
+/* What a kernel does whose lanes are a row (emit_row.c). */
+kas_status kas_emit_row(kas_emitter *e);
 /* Names given after the mark are forgotten when the block they live in is closed. */
 int kas_emit_leave_mark(const kas_emitter *e);
 void kas_emit_forget(kas_emitter *e, int mark);

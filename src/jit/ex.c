@@ -16,6 +16,7 @@ int kas_ex_children(const kas_ex_node *node)
     case KAS_EX_UNARY:
     case KAS_EX_GUARD:
     case KAS_EX_REDUCE:
+    case KAS_EX_ROW:
         return 1;
     case KAS_EX_BINARY:
         return 2;
@@ -156,6 +157,33 @@ kas_ex kas_ex_reduce(kas_ir *ir, kas_fn fn, int var, kas_ex a)
     return put(ir, &node);
 }
 
+kas_ex kas_ex_row(kas_ir *ir, kas_fn fn, int var, kas_ex a)
+{
+    NODE(node, KAS_EX_ROW);
+    node.fn = fn;
+    node.var = var;
+    node.a[0] = a;
+    return put(ir, &node);
+}
+
+kas_ex kas_ex_with(kas_ir *ir, const kas_ex_node *node, const kas_ex *a)
+{
+    switch ((kas_ex_kind)node->kind) {
+    case KAS_EX_UNARY:
+        return kas_ex_unary(ir, (kas_fn)node->fn, a[0]);
+    case KAS_EX_BINARY:
+        return kas_ex_binary(ir, (kas_fn)node->fn, a[0], a[1]);
+    case KAS_EX_SELECT:
+        return kas_ex_select(ir, (kas_fn)node->fn, a[0], a[1], a[2], a[3]);
+    case KAS_EX_GUARD:
+        return kas_ex_guard(ir, node->ix, node->low, node->high, a[0]);
+    case KAS_EX_REDUCE:
+        return kas_ex_reduce(ir, (kas_fn)node->fn, node->var, a[0]);
+    default:
+        return kas_ex_row(ir, (kas_fn)node->fn, node->var, a[0]);
+    }
+}
+
 static void visit(const kas_ir *ir, kas_ex e, char *seen, kas_ex_visitor *see, void *context)
 {
     if (seen[e])
@@ -251,6 +279,8 @@ static kas_ex map_node(map_state *m, const kas_ex_node *node)
         }
         return kas_ex_reduce(ir, (kas_fn)node->fn, var, map(m, node->a[0]));
     }
+    case KAS_EX_ROW: /* its variable is the kernel's, which nothing replaces */
+        return kas_ex_row(ir, (kas_fn)node->fn, node->var, map(m, node->a[0]));
     }
     return 0;
 }

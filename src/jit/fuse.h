@@ -23,6 +23,7 @@ int kas_fuse_memory(const kas_ir *ir, int tensor);
 typedef struct kas_inliner {
     kas_ir *ir;
     int *memo, capacity; /* by kas_ex: result + 1 */
+    const char *row;     /* by tensor: substituted although they are in memory; NULL = none */
 } kas_inliner;
 kas_ex kas_inline(kas_inliner *inliner, int tensor);
 void kas_inliner_free(kas_inliner *inliner);

@@ -19,7 +19,8 @@ static kas_ex read(kas_inliner *in, const kas_ex_node *node)
 {
     kas_ir *ir = in->ir;
     const kas_tensor *t = &ir->tensor[node->tensor];
-    if (t->materialised || t->memory >= 0)
+    const bool here = in->row && in->row[node->tensor];
+    if ((t->materialised || t->memory >= 0) && !here)
         return load(ir, node);
     kas_subst s = {0};
     for (int d = 0; d < t->rank; d++)
@@ -33,22 +34,9 @@ static kas_ex expand_node(kas_inliner *in, const kas_ex_node *node)
     kas_ex a[4] = {0};
     for (int i = 0; i < kas_ex_children(node); i++)
         a[i] = expand(in, node->a[i]);
-    switch ((kas_ex_kind)node->kind) {
-    case KAS_EX_READ:
+    if (node->kind == KAS_EX_READ)
         return read(in, node);
-    case KAS_EX_UNARY:
-        return kas_ex_unary(ir, (kas_fn)node->fn, a[0]);
-    case KAS_EX_BINARY:
-        return kas_ex_binary(ir, (kas_fn)node->fn, a[0], a[1]);
-    case KAS_EX_SELECT:
-        return kas_ex_select(ir, (kas_fn)node->fn, a[0], a[1], a[2], a[3]);
-    case KAS_EX_GUARD:
-        return kas_ex_guard(ir, node->ix, node->low, node->high, a[0]);
-    case KAS_EX_REDUCE:
-        return kas_ex_reduce(ir, (kas_fn)node->fn, node->var, a[0]);
-    default:
-        return -1;
-    }
+    return kas_ex_children(node) > 0 ? kas_ex_with(ir, node, a) : -1;
 }
 
 static kas_ex expand(kas_inliner *in, kas_ex e)

@@ -97,6 +97,9 @@ int kas_ir_tensor(kas_ir *ir, kas_tensor_kind kind, int rank, const int64_t *siz
                     .pitch = pitch,
                     .number = pitch || kind == KAS_TENSOR_EXTERN ? ir->number : KAS_F32,
                     .memory = -1,
+                    .row_var = -1,
+                    .row_block = -1,
+                    .row_owner = -1,
                     .buffer = -1};
     for (int d = 0; d < rank; d++) {
         t.size[d] = size[d];

@@ -80,7 +80,8 @@ typedef enum kas_ex_kind {
     KAS_EX_BINARY, /* a[0] fn a[1] */
     KAS_EX_SELECT, /* a[0] fn a[1] ? a[2] : a[3] */
     KAS_EX_GUARD,  /* low <= ix <= high ? a[0] : 0 */
-    KAS_EX_REDUCE  /* over var in [0, its size): fn of a[0] */
+    KAS_EX_REDUCE, /* over var in [0, its size): fn of a[0] */
+    KAS_EX_ROW     /* the same, where var is the lanes that a kernel has anyway (rows.h) */
 } kas_ex_kind;
 
 typedef enum kas_fn {
@@ -151,6 +152,13 @@ typedef struct kas_tensor {
     int memory;        /* tensor whose memory it uses; itself when -1 */
     double evals;      /* how often an element is wanted, all readers and elements together */
     int buffer;        /* of the program, or -1 */
+    /* rows.c */
+    int64_t along; /* of a softmax or norm: elements reduced for each of this tensor's; else 0 */
+    int row_var;   /* its kernel's lanes are a row: their variable; -1 = not so */
+    int row_block; /* variable that counts the rows of the dims that hold them; -1: there is one */
+    int row_first; /* the first of those dims */
+    int row_owner; /* tensor in whose kernel this one is found too, or -1 */
+    kas_ex row_value; /* of both: over row_var and the owner's variables, loads only */
 } kas_tensor;
 
 typedef struct kas_ir {
@@ -220,6 +228,10 @@ kas_ex kas_ex_binary(kas_ir *ir, kas_fn fn, kas_ex a, kas_ex b);
 kas_ex kas_ex_select(kas_ir *ir, kas_fn compare, kas_ex a, kas_ex b, kas_ex yes, kas_ex no);
 kas_ex kas_ex_guard(kas_ir *ir, kas_ix ix, int64_t low, int64_t high, kas_ex a);
 kas_ex kas_ex_reduce(kas_ir *ir, kas_fn fn, int var, kas_ex a);
+/* fn over all values of `var`, of which a is a function; the same to all of them. */
+kas_ex kas_ex_row(kas_ir *ir, kas_fn fn, int var, kas_ex a);
+/* A node that has operands, with others in their place. */
+kas_ex kas_ex_with(kas_ir *ir, const kas_ex_node *node, const kas_ex *a);
 const kas_ex_node *kas_ex_get(const kas_ir *ir, kas_ex e);
 int kas_ex_children(const kas_ex_node *node); /* how many of a[] are used */
 

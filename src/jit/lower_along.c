@@ -35,6 +35,7 @@ kas_along kas_lower_along(kas_lower *l, const kas_span *span)
 int kas_lower_along_tensor(kas_lower *l, const kas_along *dims, kas_ix *idx)
 {
     const int tensor = kas_lower_tensor(l, dims->size, dims->rank);
+    l->ir->tensor[tensor].along = dims->elements;
     l->ir->tensor[tensor].number = KAS_F32; /* few values, on which many depend */
     for (int d = 0; d < dims->rank; d++)
         idx[d] = kas_ix_var(l->ir, l->ir->tensor[tensor].var[d]);

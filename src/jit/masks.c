@@ -88,7 +88,7 @@ uint64_t kas_masks_ex(kas_masks *m, kas_ex e)
         mask |= kas_masks_ix(m, node->idx[d]);
     if (node->kind == KAS_EX_LOAD || node->kind == KAS_EX_INDEX || node->kind == KAS_EX_GUARD)
         mask |= kas_masks_ix(m, node->ix);
-    if (node->kind == KAS_EX_REDUCE)
+    if (node->kind == KAS_EX_REDUCE || node->kind == KAS_EX_ROW)
         mask &= ~(UINT64_C(1) << kas_masks_index(m, node->var));
     m->mask[e] = mask;
     m->known[e] = 1;

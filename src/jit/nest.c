@@ -34,6 +34,7 @@ enum { MAX_SPLITS = 64 };
 
 typedef struct divisions {
     const kas_ir *ir;
+    int row;    /* variable that stays whole, or -1 */
     int count;  /* in all places together */
     int splits; /* candidates: variable and size of the inner loop */
     int var[MAX_SPLITS];
@@ -53,7 +54,7 @@ static int64_t gcd(int64_t a, int64_t b)
 static void add_split(divisions *d, int var, int64_t inner)
 {
     const int64_t size = d->ir->var_size[var];
-    if (inner <= 1 || inner >= size || size % inner || d->splits == MAX_SPLITS)
+    if (inner <= 1 || inner >= size || size % inner || d->splits == MAX_SPLITS || var == d->row)
         return;
     for (int i = 0; i < d->splits; i++)
         if (d->var[i] == var && d->inner[i] == inner)
@@ -97,7 +98,7 @@ static void see_argmax(void *context, kas_ex e, const kas_ex_node *node)
 
 static kas_status find_divisions(const kas_ir *ir, const kas_nest *nest, divisions *out)
 {
-    *out = (divisions){.ir = ir};
+    *out = (divisions){.ir = ir, .row = nest->row ? nest->lane : -1};
     KAS_TRY(kas_nest_visit(ir, nest, see_divisions, out));
     return kas_ex_visit(ir, nest->value, see_argmax, out);
 }
@@ -108,6 +109,15 @@ static int loop_place(const kas_nest *nest, int var)
         if (nest->loop[i] == var)
             return i;
     return -1;
+}
+
+/* `s` in everything that the kernel writes beside its tensor. */
+static void subst_outputs(kas_ir *ir, kas_nest *nest, const kas_subst *s)
+{
+    for (int i = 0; i < nest->outputs; i++) {
+        nest->output_value[i] = kas_ex_map(ir, nest->output_value[i], s, false);
+        nest->output_store[i] = kas_ix_subst(ir, nest->output_store[i], s);
+    }
 }
 
 /* The kernel with variable var = outer * inner + inner variable. */
@@ -126,6 +136,7 @@ static bool split_loop(kas_ir *ir, const kas_nest *from, int var, int64_t inner,
         ir, &s, var,
         kas_ix_add(ir, kas_ix_scale(ir, kas_ix_var(ir, high), inner), kas_ix_var(ir, low)));
     to->store = kas_ix_subst(ir, from->store, &s);
+    subst_outputs(ir, to, &s);
     memmove(to->loop + at + 1, to->loop + at, sizeof *to->loop * (size_t)(to->loops - at));
     to->loop[at] = high;
     to->loop[at + 1] = low;
@@ -155,7 +166,7 @@ bool kas_nest_merge_pair(kas_ir *ir, const kas_nest *nest, int i, kas_nest *to)
 {
     const int a = nest->loop[i], b = nest->loop[i + 1];
     const int64_t inner = ir->var_size[b];
-    if (ir->var_size[a] * inner > INT32_MAX)
+    if (ir->var_size[a] * inner > INT32_MAX || (nest->row && b == nest->lane))
         return false;
     const int var = kas_ir_var(ir, ir->var_size[a] * inner);
     kas_subst s = {0};
@@ -164,6 +175,7 @@ bool kas_nest_merge_pair(kas_ir *ir, const kas_nest *nest, int i, kas_nest *to)
     *to = *nest;
     to->value = kas_ex_map(ir, nest->value, &s, false);
     to->store = kas_ix_subst(ir, nest->store, &s);
+    subst_outputs(ir, to, &s);
     to->loop[i] = var;
     to->loops--;
     memmove(to->loop + i + 1, to->loop + i + 2, sizeof *to->loop * (size_t)(to->loops - i - 1));

@@ -131,7 +131,8 @@ static kas_status add_launch(builder *b, int tensor)
     kas_operation *op;
     int args[KAS_MAX_LAUNCH_ARGS];
     const bool backward = ir->tensor[tensor].backward;
-    const kas_ex value = kas_inline(&b->inliner, tensor);
+    const kas_ex value = ir->tensor[tensor].row_var >= 0 ? ir->tensor[tensor].row_value
+                                                         : kas_inline(&b->inliner, tensor);
     KAS_TRY(ir->status);
     KAS_TRY(kas_schedule(ir, tensor, value, &nest));
     KAS_TRY(kas_nest_check(ir, &nest));
@@ -157,7 +158,7 @@ static kas_status add_operations(builder *b)
     for (int i = 0; i < b->ir.tensors; i++) {
         const int t = b->ir.order[i];
         const kas_tensor *tensor = &b->ir.tensor[t];
-        if (!tensor->materialised || tensor->kind == KAS_TENSOR_EXTERN)
+        if (!tensor->materialised || tensor->kind == KAS_TENSOR_EXTERN || tensor->row_owner >= 0)
             continue;
         if (tensor->kind == KAS_TENSOR_CONV)
             KAS_TRY(add_conv(b, t));
@@ -230,6 +231,7 @@ static kas_status build(builder *b)
     kas_program *p = b->program;
     KAS_TRY(kas_lower_kernel(&b->lower));
     KAS_TRY(kas_fuse(&b->ir));
+    KAS_TRY(kas_rows_find(&b->ir));
     KAS_TRY(add_caller_buffers(b));
     b->inliner.ir = &b->ir;
     /* Programs of several numbers may be compiled together. */

@@ -159,7 +159,6 @@ static int64_t rows_of_block(const kas_nest *nest, int64_t size, double blocks, 
 static kas_status place_loops(const kas_ir *ir, kas_nest *nest, const long_search *reduce)
 {
     axes a = {0};
-    KAS_TRY(place_lanes(ir, nest, reduce->found));
     const int64_t extent = nest->lane < 0 ? 1 : ir->var_size[nest->lane];
     const int64_t chunks = (extent + nest->lanes - 1) / nest->lanes;
     double blocks = (double)chunks;
@@ -186,6 +185,63 @@ static kas_status place_loops(const kas_ir *ir, kas_nest *nest, const long_searc
     return KAS_OK;
 }
 
+/* A thread has a group of the row's lanes or one, as many threads as there are groups, but no more
+ * than a warp: the others are its next turns. */
+static kas_status place_row(const kas_ir *ir, kas_nest *nest)
+{
+    const long_search one = {ir, true, 1};
+    nest->lanes = ir->var_size[nest->lane];
+    KAS_TRY(kas_nest_width(ir, nest, &nest->width));
+    nest->block[0] = 1;
+    while (nest->block[0] < WARP && nest->block[0] * nest->width < nest->lanes)
+        nest->block[0] *= 2;
+    nest->block[1] = nest->block[2] = 1;
+    return place_loops(ir, nest, &one);
+}
+
+/* The kernel's loops and where it writes; a row's lanes are the last loop. */
+static void open_loops(kas_ir *ir, int tensor, kas_nest *nest)
+{
+    const kas_tensor *t = &ir->tensor[tensor];
+    const int dims = t->row_var < 0 ? t->rank : t->row_first;
+    for (int d = 0; d < dims; d++) {
+        if (t->var[d] < 0)
+            continue;
+        nest->loop[nest->loops++] = t->var[d];
+        nest->store =
+            kas_ix_add(ir, nest->store, kas_ix_scale(ir, kas_ix_var(ir, t->var[d]), t->stride[d]));
+    }
+    if (t->row_var < 0)
+        return;
+    if (t->row_block >= 0) {
+        nest->loop[nest->loops++] = t->row_block;
+        nest->store =
+            kas_ix_add(ir, nest->store,
+                       kas_ix_scale(ir, kas_ix_var(ir, t->row_block), ir->var_size[t->row_var]));
+    }
+    nest->row = true;
+    nest->inner = -1;
+    nest->lane = nest->loop[nest->loops++] = t->row_var;
+    nest->store = kas_ix_add(ir, nest->store, kas_ix_var(ir, t->row_var));
+}
+
+/* What is reduced has the variables of the tensor that takes it in. */
+static void add_outputs(kas_ir *ir, kas_nest *nest)
+{
+    const kas_tensor *own = &ir->tensor[nest->tensor];
+    nest->outputs = kas_rows_outputs(ir, nest->tensor, nest->output);
+    for (int i = 0; i < nest->outputs; i++) {
+        const kas_tensor *t = &ir->tensor[nest->output[i]];
+        nest->output_value[i] = t->row_value;
+        nest->output_store[i] = 0;
+        for (int d = 0; d < t->rank; d++)
+            if (t->var[d] >= 0)
+                nest->output_store[i] =
+                    kas_ix_add(ir, nest->output_store[i],
+                               kas_ix_scale(ir, kas_ix_var(ir, own->var[d]), t->stride[d]));
+    }
+}
+
 static void see_width(void *context, const kas_ex_node *node, kas_ix ix)
 {
     kas_nest *nest = ((void **)context)[0];
@@ -196,21 +252,22 @@ static void see_width(void *context, const kas_ex_node *node, kas_ix ix)
 
 kas_status kas_schedule(kas_ir *ir, int tensor, kas_ex value, kas_nest *out)
 {
-    const kas_tensor *t = &ir->tensor[tensor];
     *out = (kas_nest){.tensor = tensor, .value = value};
-    for (int d = 0; d < t->rank; d++) {
-        if (t->var[d] < 0)
-            continue;
-        out->loop[out->loops++] = t->var[d];
-        out->store =
-            kas_ix_add(ir, out->store, kas_ix_scale(ir, kas_ix_var(ir, t->var[d]), t->stride[d]));
-    }
+    open_loops(ir, tensor, out);
+    add_outputs(ir, out);
     KAS_TRY(kas_nest_split(ir, out));
     KAS_TRY(kas_nest_merge(ir, out));
-    long_search reduce = {ir, false, 1};
-    KAS_TRY(kas_ex_visit(ir, out->value, see_long, &reduce));
-    KAS_TRY(kas_nest_choose_lane(ir, out, reduce.found));
-    KAS_TRY(place_loops(ir, out, &reduce));
+    if (out->row) {
+        KAS_TRY(place_row(ir, out));
+    } else {
+        long_search reduce = {ir, false, 1};
+        KAS_TRY(kas_ex_visit(ir, out->value, see_long, &reduce));
+        KAS_TRY(kas_nest_choose_lane(ir, out, reduce.found));
+        KAS_TRY(place_lanes(ir, out, reduce.found));
+        KAS_TRY(place_loops(ir, out, &reduce));
+    }
+    for (int i = 0; i < out->outputs; i++)
+        out->wide |= kas_ix_range(ir, out->output_store[i]).high > INT32_MAX - 1;
     void *context[2] = {out, ir};
     return kas_nest_visit(ir, out, see_width, context);
 }

@@ -10,7 +10,7 @@
 #ifndef KAS_JIT_SCHEDULE_H
 #define KAS_JIT_SCHEDULE_H
 
-#include "jit/fuse.h"
+#include "jit/rows.h"
 
 enum { KAS_NEST_LOOPS = 32 };
 enum { KAS_AXIS_NONE = -1, KAS_AXIS_LANES = -2, KAS_AXIS_ROWS = -3 }; /* chunks of lanes, of rows */
@@ -30,7 +30,11 @@ typedef struct kas_nest {
     int serials, serial[KAS_NEST_LOOPS];
     int axis_var[3]; /* what each grid axis counts: a variable or a KAS_AXIS_... */
     unsigned grid[3], block[3];
-    bool wide; /* addresses need 64 bits */
+    bool wide;                            /* addresses need 64 bits */
+    bool row;                             /* the lanes are a row (rows.h): they stay as they are */
+    int outputs, output[KAS_ROW_OUTPUTS]; /* tensors that are written too, once a row */
+    kas_ex output_value[KAS_ROW_OUTPUTS];
+    kas_ix output_store[KAS_ROW_OUTPUTS];
 } kas_nest;
 
 /* `value` and the store of tensor, scheduled. */

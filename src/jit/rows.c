@@ -1,0 +1,390 @@
+#include "jit/rows.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "jit/lower.h"
+#include "jit/schedule.h"
+
+enum { MOST_READ = 14 }; /* tensors, as fuse.c has it */
+
+typedef struct finder {
+    kas_ir *ir;
+    char *inside; /* by tensor: what the kernel in question would take in */
+    char *wanted; /* by tensor: of those, what the other pass reads */
+    char *read;   /* by tensor: what a kernel reads; scratch of loads_of */
+    char *seen;   /* by kas_ex: scratch of loads_of */
+    int exprs;    /* before anything was added */
+} finder;
+
+/* ---- who reads what ---------------------------------------------------------------------------
+ */
+
+/* Sets f->read of what an expression loads, with what is not in memory, or inside, substituted. */
+static void loads_of(finder *f, kas_ex e, bool through)
+{
+    if (f->seen[e])
+        return;
+    f->seen[e] = 1;
+    const kas_ex_node *node = kas_ex_get(f->ir, e);
+    if (node->kind == KAS_EX_READ) {
+        const kas_tensor *t = &f->ir->tensor[node->tensor];
+        const bool in_memory = t->materialised || t->memory >= 0;
+        if (in_memory)
+            f->read[kas_fuse_memory(f->ir, node->tensor)] = 1;
+        if (!in_memory || (through && f->inside[node->tensor]))
+            loads_of(f, t->def, through);
+    }
+    for (int i = 0; i < kas_ex_children(node); i++)
+        loads_of(f, node->a[i], through);
+}
+
+static void loads_of_tensor(finder *f, int t, bool through)
+{
+    memset(f->read, 0, (size_t)f->ir->tensors);
+    memset(f->seen, 0, (size_t)f->exprs);
+    loads_of(f, f->ir->tensor[t].def, through);
+}
+
+static bool has_kernel(const kas_tensor *t)
+{
+    return t->kind == KAS_TENSOR_DEF && t->materialised && t->memory < 0;
+}
+
+static bool is_reduced(const kas_tensor *t, int64_t along)
+{
+    return has_kernel(t) && t->along == along && t->role == KAS_ROLE_SCRATCH && !t->operand &&
+           t->row_owner < 0;
+}
+
+/* The reductions that tensor t reads, those that they read too; how many. */
+static int take_in(finder *f, int t, int64_t along)
+{
+    const kas_ir *ir = f->ir;
+    int count = 0, before;
+    memset(f->inside, 0, (size_t)ir->tensors);
+    do {
+        before = count;
+        loads_of_tensor(f, t, true);
+        for (int s = 0; s < ir->tensors; s++)
+            if (f->read[s] && !f->inside[s] && is_reduced(&ir->tensor[s], along) &&
+                ir->tensor[s].backward == ir->tensor[t].backward) {
+                f->inside[s] = 1;
+                count++;
+            }
+    } while (count > before);
+    return count;
+}
+
+/* Whether nothing else in t's pass reads what is inside: it might come before t. */
+static bool alone(finder *f, int t)
+{
+    const kas_ir *ir = f->ir;
+    memset(f->wanted, 0, (size_t)ir->tensors);
+    for (int k = 0; k < ir->tensors; k++) {
+        if (k == t || f->inside[k] || !has_kernel(&ir->tensor[k]))
+            continue;
+        loads_of_tensor(f, k, false);
+        for (int s = 0; s < ir->tensors; s++) {
+            if (!f->read[s] || !f->inside[s])
+                continue;
+            if (ir->tensor[k].backward == ir->tensor[t].backward)
+                return false;
+            f->wanted[s] = 1;
+        }
+    }
+    return true;
+}
+
+/* ---- the row ----------------------------------------------------------------------------------
+ */
+
+/* The first of the trailing dims of a pixel that hold a row of `along` elements or several, or -1.
+ */
+static int first_dim(const kas_tensor *t, int64_t along, int64_t *rows)
+{
+    int64_t elements = 1;
+    int d = t->rank;
+    while (elements < along && d > KAS_DIM_Q)
+        elements *= t->size[--d];
+    *rows = elements / along;
+    return elements >= along && elements % along == 0 ? d : -1;
+}
+
+typedef struct converter {
+    kas_ir *ir;
+    int var, block; /* of the row; of the rows, or -1 */
+    int rows;       /* reductions that were converted */
+    bool failed;
+    int *memo, capacity; /* by kas_ex: result + 1 */
+} converter;
+
+static void see_var(void *context, kas_ex e, const kas_ex_node *node)
+{
+    converter *c = context;
+    (void)e;
+    if ((node->kind == KAS_EX_LOAD || node->kind == KAS_EX_INDEX || node->kind == KAS_EX_GUARD) &&
+        kas_ix_has_var(c->ir, node->ix, c->var))
+        c->failed = true;
+}
+
+static kas_ex convert(converter *c, kas_ex e);
+
+/* A chain of reductions as one over the lanes; -1: it is none, or not the same to all lanes. */
+static kas_ex convert_reduce(converter *c, kas_ex e)
+{
+    kas_ir *ir = c->ir;
+    const kas_ex_node *node = kas_ex_get(ir, e);
+    const int fn = node->fn;
+    int64_t size[KAS_IR_RANK], elements = 1;
+    int var[KAS_IR_RANK], vars = 0;
+    for (; node->kind == KAS_EX_REDUCE && node->fn == fn && vars < KAS_IR_RANK;
+         node = kas_ex_get(ir, node->a[0])) {
+        elements *= size[vars] = ir->var_size[node->var];
+        var[vars++] = node->var;
+        e = node->a[0];
+    }
+    converter uniform = {.ir = ir, .var = c->var}; /* "failed" where it is not */
+    if (elements != ir->var_size[c->var] || fn == KAS_FN_REDUCE_ARGMAX ||
+        kas_ex_visit(ir, e, see_var, &uniform) != KAS_OK || uniform.failed)
+        return -1;
+    kas_ix to[KAS_IR_RANK];
+    kas_subst s = {0};
+    kas_ix_unflatten(ir, kas_ix_var(ir, c->var), vars, size, to);
+    for (int i = 0; i < vars; i++)
+        kas_subst_add(ir, &s, var[i], to[i]);
+    c->rows++;
+    return kas_ex_row(ir, (kas_fn)fn, c->var, convert(c, kas_ex_map(ir, e, &s, false)));
+}
+
+static kas_ex convert_node(converter *c, kas_ex e)
+{
+    const kas_ex_node *node = kas_ex_get(c->ir, e);
+    kas_ex a[4] = {0};
+    if (kas_ex_children(node) == 0)
+        return e;
+    if (node->kind == KAS_EX_REDUCE) {
+        const kas_ex row = convert_reduce(c, e);
+        if (row >= 0)
+            return row;
+        c->failed |= kas_reduce_is_long(c->ir, e);
+    }
+    for (int i = 0; i < kas_ex_children(node); i++)
+        a[i] = convert(c, node->a[i]);
+    return kas_ex_with(c->ir, node, a);
+}
+
+static kas_ex convert(converter *c, kas_ex e)
+{
+    if (e < c->capacity && c->memo[e])
+        return c->memo[e] - 1;
+    const kas_ex result = convert_node(c, e);
+    if (e >= c->capacity) {
+        const int capacity = c->ir->exprs.count * 2;
+        int *memo = realloc(c->memo, sizeof *memo * (size_t)capacity);
+        if (!memo) {
+            c->failed = true;
+            return result;
+        }
+        memset(memo + c->capacity, 0, sizeof *memo * (size_t)(capacity - c->capacity));
+        c->memo = memo;
+        c->capacity = capacity;
+    }
+    c->memo[e] = result + 1;
+    return result;
+}
+
+/* The value of tensor `from`, whose variables stand for those of t outside the row. */
+static kas_ex value_of(finder *f, converter *c, int t, int from, int first)
+{
+    kas_ir *ir = f->ir;
+    kas_inliner inliner = {.ir = ir, .row = f->inside};
+    kas_ex value = kas_inline(&inliner, from);
+    kas_inliner_free(&inliner);
+    kas_subst s = {0};
+    kas_ix row[KAS_IR_RANK];
+    const kas_tensor *own = &ir->tensor[t], *other = &ir->tensor[from];
+    const kas_ix place =
+        kas_ix_add(ir, kas_ix_var(ir, c->var),
+                   kas_ix_scale(ir, kas_ix_var(ir, c->block), ir->var_size[c->var]));
+    kas_ix_unflatten(ir, place, own->rank - first, own->size + first, row);
+    for (int d = 0; d < own->rank; d++) {
+        const kas_ix to = d < first ? kas_ix_var(ir, own->var[d]) : row[d - first];
+        c->failed |= other->rank != own->rank ||
+                     other->size[d] != (from == t || d < first ? own->size[d] : 1);
+        if (!c->failed && other->var[d] >= 0)
+            kas_subst_add(ir, &s, other->var[d], to);
+    }
+    return c->failed ? 0 : convert(c, kas_ex_map(ir, value, &s, false));
+}
+
+/* ---- what is checked --------------------------------------------------------------------------
+ */
+
+enum { MOST_REDUCTIONS = 2 * KAS_ROW_OUTPUTS };
+
+typedef struct within {
+    const kas_ir *ir;
+    int var;           /* of the row */
+    int along, across; /* loads of elements side by side, or in another order; of others */
+    kas_ex reduction[MOST_REDUCTIONS]; /* of the kernel's value */
+    int reductions, reads, missing;    /* missing: seen, and not among them */
+    bool known;                        /* the list is complete */
+    char *read;                        /* by tensor */
+} within;
+
+static void see_within(void *context, kas_ex e, const kas_ex_node *node)
+{
+    within *w = context;
+    if (node->kind == KAS_EX_LOAD && !w->read[node->tensor]) {
+        w->read[node->tensor] = 1;
+        w->reads++;
+    }
+    if (node->kind == KAS_EX_LOAD && kas_ix_has_var(w->ir, node->ix, w->var)) {
+        int64_t apart;
+        const bool across = kas_ix_coeff(w->ir, node->ix, w->var, &apart) && llabs(apart) > 1;
+        w->across += across;
+        w->along += !across;
+    }
+    if (node->kind != KAS_EX_ROW)
+        return;
+    for (int i = 0; i < w->reductions; i++)
+        if (w->reduction[i] == e)
+            return;
+    if (w->known || w->reductions == MOST_REDUCTIONS)
+        w->missing++;
+    else
+        w->reduction[w->reductions++] = e;
+}
+
+/* Whether all reductions stand outside of other loops: a window over softmaxes has a row at each of
+ * its taps. */
+static kas_status stand_free(const kas_ir *ir, const within *w, kas_ex value, int loops,
+                             const int *loop, bool *fit)
+{
+    kas_masks masks;
+    KAS_TRY(kas_masks_init(&masks, ir, value, loops, loop));
+    for (int i = 0; i < w->reductions; i++)
+        *fit &= kas_masks_ex(&masks, w->reduction[i]) >> loops == 0;
+    kas_masks_free(&masks);
+    return KAS_OK;
+}
+
+static int loops_of(const converter *c, const kas_tensor *t, int first, int *loop)
+{
+    int loops = 0;
+    for (int d = 0; d < first; d++)
+        if (t->var[d] >= 0)
+            loop[loops++] = t->var[d];
+    if (c->block >= 0)
+        loop[loops++] = c->block;
+    loop[loops++] = c->var;
+    return loops;
+}
+
+/* Few enough reads, most of them along the row (a softmax that is written transposed reads across
+ * what it writes: kernels of its own are faster); rows of the kernel's own pixels; and what is
+ * written beside the rows is made of their reductions.  value[0] is tensor t's. */
+static kas_status fits(finder *f, const converter *c, int t, int first, const kas_ex *value,
+                       int values, bool *fit)
+{
+    int loop[KAS_IR_RANK + 2];
+    const int loops = loops_of(c, &f->ir->tensor[t], first, loop);
+    within w = {.ir = f->ir, .var = c->var, .read = f->read};
+    memset(f->read, 0, (size_t)f->ir->tensors);
+    KAS_TRY(kas_ex_visit(f->ir, value[0], see_within, &w));
+    *fit = w.reads <= MOST_READ && w.along >= w.across;
+    KAS_TRY(stand_free(f->ir, &w, value[0], loops, loop, fit));
+    w.known = true;
+    for (int i = 1; i < values; i++)
+        KAS_TRY(kas_ex_visit(f->ir, value[i], see_within, &w));
+    *fit &= w.missing == 0;
+    return KAS_OK;
+}
+
+static kas_status try_row(finder *f, int t, int first, int64_t along, int64_t rows)
+{
+    kas_ir *ir = f->ir;
+    converter c = {.ir = ir, .var = kas_ir_var(ir, along)};
+    c.block = rows > 1 ? kas_ir_var(ir, rows) : -1;
+    kas_ex value[KAS_ROW_OUTPUTS + 1];
+    int tensor[KAS_ROW_OUTPUTS + 1] = {t}, values = 1;
+    bool fit = false;
+    for (int s = 0; s < ir->tensors; s++) {
+        if (!f->wanted[s])
+            continue;
+        if (values > KAS_ROW_OUTPUTS)
+            return KAS_OK;
+        tensor[values++] = s;
+    }
+    for (int i = 0; i < values && !c.failed; i++)
+        value[i] = value_of(f, &c, t, tensor[i], first);
+    free(c.memo);
+    KAS_TRY(ir->status);
+    if (!c.failed && c.rows > 0)
+        KAS_TRY(fits(f, &c, t, first, value, values, &fit));
+    if (!fit)
+        return KAS_OK;
+    for (int s = 0; s < ir->tensors; s++)
+        if (f->inside[s]) {
+            ir->tensor[s].row_owner = t;
+            ir->tensor[s].materialised = f->wanted[s];
+        }
+    for (int i = 0; i < values; i++)
+        ir->tensor[tensor[i]].row_value = value[i];
+    ir->tensor[t].row_var = c.var;
+    ir->tensor[t].row_block = c.block;
+    ir->tensor[t].row_first = first;
+    return KAS_OK;
+}
+
+/* Lengths of the reductions that t reads, one after the other. */
+static kas_status look_at(finder *f, int t)
+{
+    kas_ir *ir = f->ir;
+    int64_t tried = 0, rows;
+    for (int s = 0; s < ir->tensors && ir->tensor[t].row_var < 0; s++) {
+        memset(f->inside, 0, (size_t)ir->tensors);
+        loads_of_tensor(f, t, false);
+        const int64_t along = ir->tensor[s].along;
+        if (!f->read[s] || along < KAS_ROW_LEAST || along > KAS_ROW_MOST || along == tried)
+            continue;
+        tried = along;
+        const int first = first_dim(&ir->tensor[t], along, &rows);
+        if (first >= 0 && take_in(f, t, along) > 0 && alone(f, t))
+            KAS_TRY(try_row(f, t, first, along, rows));
+    }
+    return KAS_OK;
+}
+
+kas_status kas_rows_find(kas_ir *ir)
+{
+    const size_t tensors = (size_t)ir->tensors;
+    finder f = {.ir = ir, .exprs = ir->exprs.count};
+    kas_status status = KAS_OK;
+    f.inside = calloc(tensors, 1);
+    f.wanted = calloc(tensors, 1);
+    f.read = calloc(tensors, 1);
+    f.seen = calloc((size_t)f.exprs, 1);
+    if (!f.inside || !f.wanted || !f.read || !f.seen)
+        status = kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
+    for (int t = 0; t < ir->tensors && status == KAS_OK; t++) {
+        const kas_tensor *tensor = &ir->tensor[t];
+        if (has_kernel(tensor) && tensor->pitch > 0 && tensor->along == 0)
+            status = look_at(&f, t);
+    }
+    free(f.inside);
+    free(f.wanted);
+    free(f.read);
+    free(f.seen);
+    return status;
+}
+
+int kas_rows_outputs(const kas_ir *ir, int t, int *output)
+{
+    int count = 0;
+    for (int s = 0; s < ir->tensors && count < KAS_ROW_OUTPUTS; s++)
+        if (ir->tensor[s].row_owner == t && ir->tensor[s].materialised)
+            output[count++] = s;
+    return count;
+}

@@ -1,0 +1,203 @@
+/* Softmax and norm over the contiguous channels: one kernel, which reads its operands once. */
+#include "agree_fixture.h"
+
+#include "jit/program.h"
+
+enum { SHAPES = 5, H = 3, W = 5, N = 4 };
+/* Rows of few lanes, of a number that is no multiple of 4, of several turns of 32 threads, of more
+ * than one pitch; the last is too long for the registers of a warp. */
+static const uint32_t channels[SHAPES] = {16, 37, 64, 300, 1028};
+
+static kas_target target_of(uint32_t c)
+{
+    return make_target((setting){c, 1, 1, H, W, 1});
+}
+
+static kas_program *program_at(kas_kernel *kernel, kas_target target)
+{
+    const kas_binding binding = make_binding(&target);
+    const kas_program_options options = {
+        .batch = N, .training = true, .number = KAS_F32, .prefix = "k"};
+    kas_program *program;
+    OK(kas_kernel_infer(kernel));
+    OK(kas_program_build(kernel, &target, &binding, &options, &program));
+    return program;
+}
+
+static kas_program *program_of(kas_kernel *kernel, uint32_t c)
+{
+    return program_at(kernel, target_of(c));
+}
+
+static int rows_of(const kas_program *p)
+{
+    int count = 0;
+    for (const char *at = p->source; (at = strstr(at, "kas_row_")); at++)
+        count++;
+    return count;
+}
+
+/* Against the reference, in all orders of blocks and lanes. */
+static void agree_rows(const char *name, kas_kernel *kernel, int shapes)
+{
+    kas_target target[SHAPES];
+    kas_binding binding[SHAPES];
+    kas_agreement result[SHAPES];
+    OK(kas_kernel_infer(kernel));
+    for (int order = 0; order < 3 && compiler[order]; order++) {
+        const kas_agree_options options = {
+            .batch = 2, .seed = 7, .pitch_more = order == 1 ? 4 : 0, .number = stored};
+        for (int i = 0; i < shapes; i++) {
+            target[i] = target_of(channels[i]);
+            binding[i] = make_binding(&target[i]);
+        }
+        if (on_cpu())
+            OK(kas_device_cpu_set_order(device, (kas_cpu_order)order));
+        OK(kas_agree(device, compiler[order], kernel, target, binding, shapes, &options, result));
+        for (int i = 0; i < shapes; i++)
+            record(&result[i], name, &target[i]);
+    }
+}
+
+/* Bytes of the elements of `tensors` images and of `reduced` values of a pixel. */
+static double bytes(uint32_t c, int tensors, int reduced)
+{
+    return 4.0 * N * H * W * (c * (double)tensors + reduced);
+}
+
+/* Kernels of a pass whose lanes are a row; *floor: bytes of the last one. */
+static int row_kernels(const kas_program *p, const kas_operation *op, int count, double *floor)
+{
+    int found = 0;
+    for (int i = 0; i < count; i++)
+        if (op[i].kind == KAS_OPERATION_LAUNCH &&
+            memmem(p->source + op[i].text, op[i].text_size, "kas_row_", strlen("kas_row_"))) {
+            *floor = op[i].bytes;
+            found++;
+        }
+    return found;
+}
+
+/* One kernel forward and one backward where the row fits, whose floors are operands and a result;
+ * `kept`: values of a pixel that the forward pass leaves for the backward one. */
+static void check_passes(kas_kernel *kernel, int reductions, int kept)
+{
+    for (int i = 0; i < SHAPES; i++) {
+        double forward = 0, backward = 0;
+        const int wanted = channels[i] <= 1024;
+        kas_program *p = program_of(kernel, channels[i]);
+        assert_int_equal(rows_of(p), wanted * reductions);
+        assert_int_equal(row_kernels(p, p->forward, p->forwards, &forward), wanted);
+        assert_int_equal(row_kernels(p, p->backward, p->backwards, &backward), wanted);
+        assert_true(forward == wanted * bytes(channels[i], 2, kept));
+        assert_true(backward == wanted * bytes(channels[i], 3, kept));
+        kas_program_free(p);
+    }
+}
+
+static void test_softmax(void **state)
+{
+    (void)state;
+    kas_kernel k = {0};
+    kas_build_softmax(&k, kas_build_input(&k), 0, 1);
+    check_passes(&k, 3, 0); /* maximum and sum; one sum backward */
+    agree_rows("softmax over channels", &k, SHAPES);
+}
+
+static void test_norm(void **state)
+{
+    (void)state;
+    kas_kernel k = {0};
+    kas_build_along(&k, KAS_OP_NORM, kas_build_input(&k), 0, 1);
+    check_passes(&k, 4, 2); /* mean and variance; two means backward */
+    agree_rows("norm over channels", &k, SHAPES);
+}
+
+/* What stands before and behind is computed where the row is; a norm of a softmax has two rows. */
+static void test_fused(void **state)
+{
+    (void)state;
+    kas_kernel k = {0};
+    int x = kas_build_unary(&k, KAS_OP_TANH, kas_build_input(&k));
+    x = kas_build_blend(&k, KAS_OP_MUL, kas_build_softmax(&k, x, 0, 1), x);
+    kas_build_unary(&k, KAS_OP_RELU, kas_build_along(&k, KAS_OP_NORM, x, 0, 1));
+    agree_rows("softmax times its operand, normed", &k, 2);
+}
+
+/* Rows of the trailing channels of a pixel, and others that are no rows: the leading ones, all of a
+ * column of pixels. */
+static void test_dims(void **state)
+{
+    (void)state;
+    static const struct {
+        int dim, dim_end, rows;
+    } want[] = {{0, 1, 0}, {1, 2, 3}, {0, 2, 3}, {2, 3, 0}, {1, 3, 0}};
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        kas_kernel k = {0};
+        const int x = kas_build_group(&k, kas_build_input(&k), 0, 1); /* [4, C/4, H, W] */
+        k.group_value[1] = 4;
+        kas_build_softmax(&k, x, want[i].dim, want[i].dim_end);
+        kas_program *p = program_of(&k, 64);
+        assert_int_equal(rows_of(p), want[i].rows);
+        kas_program_free(p);
+    }
+}
+
+/* A window of them has a row at each of its taps, which is none of the kernel's. */
+static void test_windows(void **state)
+{
+    (void)state;
+    kas_kernel k = {0};
+    int x = kas_build_softmax(&k, kas_build_input(&k), 0, 1);
+    kas_build_pool(&k, KAS_OP_POOL_AVG, x, KAS_AXIS_H | KAS_AXIS_W, 3);
+    agree_rows("average of softmaxes", &k, 2);
+    kas_kernel before = {0};
+    x = kas_build_pool(&before, KAS_OP_POOL_AVG, kas_build_input(&before), KAS_AXIS_W, 3);
+    kas_build_softmax(&before, kas_build_shift(&before, x, KAS_AXIS_H, 1), 0, 1);
+    agree_rows("softmax of averages", &before, 2);
+}
+
+/* The gradient of scores is written transposed where a library product wants it so: it would read
+ * across its rows, and keeps a kernel for what it reduces. */
+static void test_across(void **state)
+{
+    (void)state;
+    kas_kernel k = {0};
+    const int x = kas_build_input(&k);
+    const int scores = kas_build_bmm(&k, x, x, KAS_TRANSPOSE_LHS, true);
+    kas_build_bmm(&k, x, scores, 0, true);
+    kas_program *p = program_at(&k, make_target((setting){16, 1, 1, 8, 8, 1}));
+    for (int i = 0; i < p->backwards; i++) {
+        double floor;
+        if (row_kernels(p, &p->backward[i], 1, &floor))
+            assert_true(p->backward[i].accessed.contiguous >= p->backward[i].accessed.all / 2);
+    }
+    kas_program_free(p);
+}
+
+/* What two kernels of a pass read stays a tensor of its own: here mean and deviation. */
+static void test_two_readers(void **state)
+{
+    (void)state;
+    kas_kernel k = {0};
+    const int x = kas_build_along(&k, KAS_OP_NORM, kas_build_input(&k), 0, 1);
+    const int a = kas_build_fc(&k, kas_build_unary(&k, KAS_OP_TANH, x), false, "C");
+    const int b = kas_build_fc(&k, kas_build_unary(&k, KAS_OP_ABS, x), false, "C");
+    kas_build_blend(&k, KAS_OP_ADD, a, b);
+    agree_rows("two maps of a norm", &k, 2);
+    double floor;
+    kas_program *p = program_of(&k, 64);
+    assert_int_equal(row_kernels(p, p->forward, p->forwards, &floor), 0);
+    kas_program_free(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_softmax),     cmocka_unit_test(test_norm),
+        cmocka_unit_test(test_fused),       cmocka_unit_test(test_dims),
+        cmocka_unit_test(test_windows),     cmocka_unit_test(test_across),
+        cmocka_unit_test(test_two_readers),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
