@@ -183,16 +183,18 @@ static bool careful_fraction(const kas_dim *a, const kas_binding *binding, uint6
     return product(f.above, f.above_count, p) && product(f.below, f.below_count, q);
 }
 
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the first exponent is the lowest byte");
+
 /* The next exponent from s on that is not 0, or KAS_DIM_EXPONENTS; looks at eight at a time, since
  * most are 0. */
-static int next_exponent(const kas_dim *a, int s)
+static inline int next_exponent(const kas_dim *a, int s)
 {
-    for (; s < KAS_DIM_EXPONENTS && a->exp[s] == 0; s++) {
-        uint64_t eight;
-        if (s % 8 == 0) {
-            memcpy(&eight, &a->exp[s], sizeof eight);
-            s += eight == 0 ? 7 : 0;
-        }
+    uint64_t eight;
+    for (; s < KAS_DIM_EXPONENTS; s = (s | 7) + 1) {
+        memcpy(&eight, &a->exp[s & ~7], sizeof eight);
+        eight >>= 8 * (s & 7);
+        if (eight)
+            return s + __builtin_ctzll(eight) / 8;
     }
     return s;
 }

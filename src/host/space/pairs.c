@@ -404,6 +404,16 @@ static bool could_multiply(const kas_shape *a, const kas_shape *b)
            kas_dim_equal(&channels[0], &pixels[1]) || kas_dim_equal(&pixels[0], &channels[1]);
 }
 
+/* Has that transpose of two tensors with pixels, without a batch, the same size to contract on both
+ * sides?  Cheaper than the rule, and never against it. */
+static bool may_contract(const kas_shape_facts *lhs, const kas_shape_facts *rhs, int transpose)
+{
+    if (lhs->flat || rhs->flat || (lhs->batched && rhs->batched))
+        return true;
+    return (transpose & KAS_TRANSPOSE_LHS ? lhs->channels : lhs->pixels) ==
+           (transpose & KAS_TRANSPOSE_RHS ? rhs->pixels : rhs->channels);
+}
+
 static void find_products(kas_pairs *pairs, kas_products *products)
 {
     kas_kernel *kernel = &pairs->product;
@@ -414,6 +424,9 @@ static void find_products(kas_pairs *pairs, kas_products *products)
     kernel->node[0].shape = *lhs;
     kernel->node[1].shape = rhs;
     for (uint8_t t = 0; t <= KAS_TRANSPOSE_LHS + KAS_TRANSPOSE_RHS; t++) {
+        const kas_shape_facts *facts = pairs->facts;
+        if (!may_contract(&facts[products->lhs - 1], &facts[(products->rhs - 1) >> 1], t))
+            continue;
         kernel->node[2] = (kas_node){.op = KAS_OP_BMM, .inputs = 2, .in = {0, 1}, .transpose = t};
         if (kas_node_infer(kernel, 2) != KAS_OK)
             continue;
