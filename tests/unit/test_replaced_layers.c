@@ -7,8 +7,9 @@
 #include "host/train/digest.h"
 
 enum { KERNELS = 3 };
+/* The first and the last have the same sizes everywhere: only the kernel tells them apart. */
 static const char *const files[KERNELS] = {"kernels/depthwise_separable.json",
-                                           "kernels/involution.json", "kernels/group_conv.json"};
+                                           "kernels/involution.json", "kernels/depthwise.json"};
 
 typedef struct layers {
     kas_net *net;
@@ -137,9 +138,9 @@ static void the_budget_is_one_for_all_layers(void **state)
     (void)state;
     layers *l = make_layers("resnet20", 1);
     const double ratio = l->solution.flops / l->solution.conv_flops;
-    kas_budget budget = {.max_flops_ratio = 0.3};
+    kas_budget budget = {.max_flops_ratio = 0.25};
     kas_solution out;
-    assert_true(ratio > 0.3); /* every fourth is kept */
+    assert_true(ratio > 0.25); /* every fourth is kept */
     assert_int_equal(kas_solve_layers(l->kernel, l->kernel_of, l->target, l->count, &budget, &out),
                      KAS_OVER_BUDGET);
     budget.max_flops_ratio = 0.6;
