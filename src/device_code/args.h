@@ -170,6 +170,7 @@ typedef struct kas_loss_args {
     const kas_dev_scale *scale; /* of dlogits; NULL = 1 */
     const kas_dev_state *state;
     int n, classes, pitch, pitch_d;
+    int whole; /* of wide.h: all rows */
     float smoothing;
 } kas_loss_args;
 

@@ -17,6 +17,7 @@ kas_status kas_op_cross_entropy(kas_ops *ops, kas_plan *plan, kas_tensor logits,
     if (!(smoothing >= 0 && smoothing < 1))
         return kas_fail(KAS_BAD_INPUT, "cross entropy: label smoothing %g, expected [0, 1)",
                         smoothing);
+    const kas_tensor *const all[] = {&logits, &dlogits, NULL};
     const kas_loss_args args = {.logits = logits.data,
                                 .labels = labels,
                                 .dlogits = dlogits.data,
@@ -30,11 +31,14 @@ kas_status kas_op_cross_entropy(kas_ops *ops, kas_plan *plan, kas_tensor logits,
                                 .classes = logits.c,
                                 .pitch = logits.pitch,
                                 .pitch_d = dlogits.pitch,
+                                .whole = kas_ops_whole(all, NULL),
                                 .smoothing = (float)smoothing};
-    /* The kernels' lanes are not strided: the block has as many threads as lanes. */
-    const unsigned block[3] = {KAS_LOSS_LANES, 1, 1}, one[3] = {1, 1, 1};
-    const unsigned grid[3] = {(unsigned)logits.n, 1, 1};
+    const unsigned grid[3] = {(unsigned)logits.n, 1, 1}, one[3] = {1, 1, 1};
+    unsigned block[3];
+    kas_ops_part_block(logits.c, KAS_LOSS_LANES, 1, KAS_F32, block);
     KAS_TRY(kas_plan_launch(plan, ops->of[KAS_F32].cross_entropy, grid, block, &args, sizeof args));
-    return kas_plan_launch(plan, ops->of[KAS_F32].cross_entropy_total, one, block, &args,
+    /* The lanes of the second are not strided: the block has as many threads as lanes. */
+    const unsigned lanes[3] = {KAS_LOSS_LANES, 1, 1};
+    return kas_plan_launch(plan, ops->of[KAS_F32].cross_entropy_total, one, lanes, &args,
                            sizeof args);
 }
