@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda/conv_cuda.h"
 #include "cuda/cuda.h"
 #include "host/core/log.h"
 
@@ -186,6 +187,18 @@ kas_status kas_cuda_reserve_workspace(kas_cuda *cuda, size_t bytes)
     return KAS_OK;
 }
 
+/* Graphs that read the old address are gone with their plans. */
+static void cuda_trim(kas_device *device)
+{
+    kas_cuda *cuda = (kas_cuda *)device;
+    if (!cuda->workspace_bytes || !kas_cuda_wait_to_free(cuda))
+        return;
+    replace(cuda, &cuda->workspace, 0);
+    replace(cuda, &cuda->side.workspace, 0);
+    cuda->workspace_bytes = 0;
+    cuda->workspace_generation++;
+}
+
 /* ---- timers ---------------------------------------------------------------------------------- */
 
 static void cuda_timer_free(kas_timer *timer)
@@ -297,6 +310,7 @@ static const kas_backend cuda_backend = {
     .run = kas_cuda_run,
     .forget = kas_cuda_forget,
     .sync = cuda_sync,
+    .trim = cuda_trim,
     .timer_create = cuda_timer_create,
     .timer_free = cuda_timer_free,
     .timer_start = cuda_timer_start,
@@ -331,7 +345,9 @@ static kas_status open_context(kas_cuda *cuda)
     cuda->context = context; /* from here on cuda_close releases it */
     KAS_TRY(KAS_CU(cuda, cuCtxSetCurrent(context)));
     KAS_TRY(KAS_CU(cuda, cuStreamCreate(&cuda->stream, KAS_CU_STREAM_NON_BLOCKING)));
-    return kas_cuda_side_open(cuda);
+    KAS_TRY(kas_cuda_side_open(cuda));
+    cuda->base.info.workspace = (size_t)KAS_CUDA_MAX_WORKSPACE * (cuda->side.stream ? 2 : 1);
+    return KAS_OK;
 }
 
 kas_status kas_device_open_cuda(int ordinal, kas_device **out)

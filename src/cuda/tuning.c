@@ -367,6 +367,9 @@ static kas_status tune(kas_cuda *cuda, const task *k)
     KAS_TRY(find_record(cuda, k->t, &p, &found));
     if (found)
         return KAS_OK;
+    /* Before the lock: a neighbour that waits for that would not give way. */
+    if (p.timed && cuda->base.quiet)
+        cuda->base.quiet(cuda->base.quiet_context);
     const char *lock_path = p.lock[0] ? p.lock : p.pinned;
     const int lock = lock_path[0] ? kas_cache_lock(lock_path, LOCK_SECONDS) : -1;
     kas_status status = find_record(cuda, k->t, &p, &found); /* somebody may have chosen since */

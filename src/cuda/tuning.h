@@ -11,6 +11,9 @@
  * cost another choice; whoever times holds a lock, so that two do not disturb each other, and
  * whoever pins a plan first decides for all who share the folder.
  *
+ * Before anything is timed the device asks for quiet (kas_device_set_quiet): items of the same
+ * worker would slow some candidates more than others.
+ *
  * KAS_CUDA_PLANS=heuristic takes the first of the ranking that works and times nothing; the cache
  * is then neither read nor written.  The default is "timed".  docs/cuda.md, Plans. */
 #ifndef KAS_CUDA_TUNING_H

@@ -112,6 +112,18 @@ static bool still_there(const char *path, int fd)
            by_name.st_dev == by_fd.st_dev;
 }
 
+bool kas_cache_locked(const char *path)
+{
+    char lock_path[4200];
+    snprintf(lock_path, sizeof lock_path, "%s.lock", path);
+    const int fd = open(lock_path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    const bool locked = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    close(fd);
+    return locked;
+}
+
 int kas_cache_lock(const char *path, double seconds)
 {
     char lock_path[4200];

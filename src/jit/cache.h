@@ -35,5 +35,7 @@ kas_status kas_cache_write_new(const char *path, const void *data, size_t size, 
  */
 int kas_cache_lock(const char *path, double seconds);
 void kas_cache_unlock(const char *path, int lock);
+/* Is somebody making this entry? false also where nobody can know. */
+bool kas_cache_locked(const char *path);
 
 #endif

@@ -65,6 +65,11 @@ void kas_compiler_close(kas_compiler *compiler)
     free(compiler);
 }
 
+void kas_compiler_stand_aside(kas_compiler *compiler)
+{
+    compiler->aside = true;
+}
+
 const char *kas_compiler_arch(const kas_compiler *compiler)
 {
     return compiler->arch;
@@ -180,6 +185,9 @@ static kas_status look_up_or_make(kas_compiler *compiler, const char *text, cons
     kas_status status = look_up(compiler, image_path, error_path, stats, &known);
     if (known || status != KAS_OK)
         return status;
+    if (compiler->aside)
+        return kas_cache_locked(image_path) ? KAS_OK
+                                            : make(compiler, text, image_path, error_path, stats);
     int lock = kas_cache_lock(image_path, LOCK_SECONDS);
     status = look_up(compiler, image_path, error_path, stats, &known); /* made while we waited? */
     stats->waited = known;

@@ -27,6 +27,9 @@ typedef struct kas_compiler kas_compiler;
  * NVRTC. */
 kas_status kas_compiler_open(const char *arch, const char *cache_dir, kas_compiler **out);
 void kas_compiler_close(kas_compiler *compiler);
+/* For a process that compiles ahead of need: what it makes holds no lock, so that nobody waits for
+ * it however slow it is, and what another is making it leaves out: then there may be no image. */
+void kas_compiler_stand_aside(kas_compiler *compiler);
 const char *kas_compiler_arch(const kas_compiler *compiler); /* as it was opened with */
 /* "clang 14.0.6 -O3 ..." or "NVRTC 13.0 sm_90" */
 const char *kas_compiler_describe(const kas_compiler *compiler);

@@ -20,6 +20,7 @@ typedef struct kas_compile_result {
 struct kas_compiler {
     kas_compile_outcome (*build)(kas_compiler *, const char *text, size_t size,
                                  kas_compile_result *);
+    bool aside;         /* kas_compiler_stand_aside */
     const char *suffix; /* of an image: "so", "cubin" */
     const char *prelude;
     char arch[32];

@@ -151,6 +151,31 @@ static void waiting_for_another_counts(void **state)
     kas_compiler_close(w.compiler);
 }
 
+/* A compiler that stands aside neither waits for a lock nor holds one. */
+static void standing_aside(void **state)
+{
+    (void)state;
+    kas_compiler *compiler = open_compiler("cpu"), *aside = open_compiler("cpu");
+    kas_compile_stats stats;
+    char path[4096];
+    kas_compiler_stand_aside(aside);
+    assert_int_equal(kas_compile(compiler, answer_text, path, NULL), KAS_OK);
+    assert_int_equal(unlink(path), 0);
+    const int lock = kas_cache_lock(path, 0);
+    assert_true(lock >= 0 && kas_cache_locked(path));
+    assert_int_equal(kas_compile(aside, answer_text, path, &stats), KAS_OK);
+    assert_false(stats.cached || stats.waited || kas_file_exists(path));
+    kas_cache_unlock(path, lock);
+    assert_false(kas_cache_locked(path));
+    assert_int_equal(kas_compile(aside, answer_text, path, &stats), KAS_OK);
+    assert_false(stats.cached);
+    assert_int_equal(answer_of(path), 42);
+    assert_int_equal(kas_compile(compiler, answer_text, path, &stats), KAS_OK);
+    assert_true(stats.cached && !stats.waited); /* the same key */
+    kas_compiler_close(aside);
+    kas_compiler_close(compiler);
+}
+
 static void refused_text_is_kept_as_failure(void **state)
 {
     (void)state;
@@ -352,6 +377,7 @@ int main(void)
         TEST(host_image_is_made_once),
         TEST(damaged_image_is_made_again),
         TEST(waiting_for_another_counts),
+        TEST(standing_aside),
         TEST(refused_text_is_kept_as_failure),
         TEST(broken_compiler_is_not_remembered),
         TEST(compiler_version_is_part_of_the_key),

@@ -18,6 +18,7 @@
 #include "host/core/random.h"
 #include "host/core/sha256.h"
 #include "host/core/status.h"
+#include "host/core/thread.h"
 
 static void status_keeps_the_message_and_adds_context(void **state)
 {
@@ -287,6 +288,38 @@ static void json_getters_name_the_field(void **state)
     cJSON_Delete(json);
 }
 
+typedef struct asked {
+    int deeper; /* threads below this one */
+    void *owner;
+} asked;
+
+static void *tell_owner(void *context)
+{
+    asked *a = context;
+    pthread_t thread;
+    if (a->deeper-- == 0)
+        a->owner = kas_thread_owner();
+    else if (kas_thread_create(&thread, tell_owner, a))
+        pthread_join(thread, NULL);
+    return NULL;
+}
+
+/* Those that it makes and those that they make; nobody else. */
+static void threads_work_for_whom_their_maker_does(void **state)
+{
+    (void)state;
+    assert_null(kas_thread_owner());
+    for (int deeper = 0; deeper < 3; deeper++) {
+        asked a = {.deeper = deeper};
+        pthread_t thread;
+        kas_thread_set_owner(&a);
+        assert_true(kas_thread_create(&thread, tell_owner, &a));
+        kas_thread_set_owner(NULL); /* it has what was said when it was made */
+        pthread_join(thread, NULL);
+        assert_ptr_equal(a.owner, &a);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -302,6 +335,7 @@ int main(void)
         cmocka_unit_test(files_are_written_whole_and_read_with_limits),
         cmocka_unit_test(json_from_strangers_is_checked_before_use),
         cmocka_unit_test(json_getters_name_the_field),
+        cmocka_unit_test(threads_work_for_whom_their_maker_does),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

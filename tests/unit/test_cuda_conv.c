@@ -271,6 +271,33 @@ static void cudnn_is_opened_again(void **state)
     assert_int_equal(sim.live(), 0);
 }
 
+/* What a handle keeps for the libraries is said, can be had back, and is taken anew. */
+static void workspace_is_given_back(void **state)
+{
+    (void)state;
+    /* Its weights' gradients are transposed in the workspace. */
+    const kas_conv_desc desc = F32(2, 6, 6, 8, 8, 1, 3, 3, 1, 1, 1, 8, 8, 1);
+    kas_device *device = open_cuda("cuda"), *cpu;
+    float *first, *again;
+    OK(kas_device_open("cpu", 1, &cpu));
+    assert_int_equal(kas_device_get_info(cpu)->workspace, 0);
+    kas_device_trim(cpu);
+    kas_device_close(cpu);
+    assert_true(kas_device_get_info(device)->workspace >= 256 << 20);
+    sim.refuse("cublasLt,cudnn");
+    const size_t count = run_passes(device, &desc, 0, &first);
+    const int live = sim.live();
+    kas_device_trim(device);
+    assert_int_equal(sim.live(), live - 1);
+    kas_device_trim(device);
+    assert_int_equal(run_passes(device, &desc, 0, &again), count);
+    assert_memory_equal(first, again, count * sizeof *first);
+    free(first);
+    free(again);
+    kas_device_close(device);
+    assert_int_equal(sim.live(), 0);
+}
+
 #define TEST(f) cmocka_unit_test_setup(f, set_up)
 int main(void)
 {
@@ -278,6 +305,7 @@ int main(void)
         TEST(convolutions_take_the_right_way), TEST(tf32_only_where_it_is_allowed),
         TEST(refused_convolutions_fall_back),  TEST(a_bias_comes_with_a_product),
         TEST(a_bias_may_be_refused),           TEST(cudnn_is_opened_again),
+        TEST(workspace_is_given_back),
     };
     return cmocka_run_group_tests(tests, load_sim, NULL);
 }

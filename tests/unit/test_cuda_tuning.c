@@ -60,6 +60,17 @@ static void close_warm(kas_device *device, const char *usual)
         unsetenv("KAS_CACHE_DIR");
 }
 
+/* What had run when quiet was first asked for; -1: it was not. */
+static int quiet;
+
+static void be_quiet(void *context)
+{
+    int launches, matmuls, convolutions;
+    sim.counts(&launches, &matmuls, &convolutions);
+    if (*(int *)context < 0)
+        *(int *)context = matmuls + convolutions;
+}
+
 /* Prepares a convolution on a device of its own; the number of convolutions and products that were
  * run for it. */
 static int prepare(const kas_conv_desc *desc)
@@ -71,6 +82,8 @@ static int prepare(const kas_conv_desc *desc)
     snprintf(usual, sizeof usual, "%s", value ? value : "");
     sim.reset();
     kas_device *device = open_warm();
+    kas_device_set_quiet(device, be_quiet, &quiet);
+    quiet = -1;
     OK(kas_conv_create(device, desc, &conv));
     OK(kas_device_sync(device));
     sim.counts(&launches, &matmuls, &convolutions);
@@ -121,8 +134,10 @@ static void the_fastest_is_taken_once(void **state)
 {
     (void)state;
     assert_true(prepare(&conv3x3) > 3 * 2 * 5); /* candidates of three passes were timed */
+    assert_int_equal(quiet, 0);                 /* neighbours were made to wait before the first */
     expect_records(cached_plans(), TILE_2, 3);
     assert_int_equal(prepare(&conv3x3), 0); /* found again */
+    assert_int_equal(quiet, -1);
 }
 
 static void products_are_timed_too(void **state)
@@ -138,6 +153,7 @@ static void nothing_is_timed_where_nobody_wants_it(void **state)
     (void)state;
     setenv("KAS_CUDA_PLANS", "heuristic", 1);
     assert_int_equal(prepare(&conv3x3), 0);
+    assert_int_equal(quiet, -1);
     expect_records(cached_plans(), "", 0);
     setenv("KAS_CUDA_PLANS", "fastest", 1);
     kas_device *device = open_cuda("cuda");

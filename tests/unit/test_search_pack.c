@@ -108,6 +108,19 @@ static void memory_is_given_once(void **state)
     undisturbed(6);
 }
 
+/* Plans that are timed when a training begins: alone until it reports its first steps. */
+static void alone_until_progress(void **state)
+{
+    (void)state;
+    kas_search_options search = search_options(6);
+    pack = 4;
+    OK(supervise(
+        (plan){.what = {"long tuned", "tuned", "long", "tuned big", "tuned", "long tuned"}},
+        &search, 1, 30, "d"));
+    assert_done_once(6, true);
+    undisturbed(6 + 5);
+}
+
 static void killed_packed_worker(void **state)
 {
     (void)state;
@@ -169,6 +182,7 @@ int main(int argc, char **argv)
         TEST(a_silent_one),
         TEST(a_failure_beside_others),
         TEST(memory_is_given_once),
+        TEST(alone_until_progress),
         TEST(killed_packed_worker),
         TEST(killed_packed_supervisor),
         TEST(interrupted_packed),

@@ -10,6 +10,11 @@
 
 enum { KAS_THREAD_STACK = 16 << 20 }; /* bytes; only what is touched takes memory */
 
+/* What the calling thread works for; threads that it makes from here on work for the same, so that
+ * whatever asks in any of them (a handler of signals, say) learns it.  NULL at first. */
+void kas_thread_set_owner(void *owner);
+void *kas_thread_owner(void);
+
 /* false when there is no thread to be had. */
 bool kas_thread_create(pthread_t *thread, void *(*run)(void *), void *context);
 

@@ -57,6 +57,7 @@ typedef struct kas_backend {
     kas_status (*run)(kas_device *, const kas_step *, int steps, void **kept);
     void (*forget)(kas_device *, void *kept); /* gives *kept back; NULL where nothing is kept */
     kas_status (*sync)(kas_device *);
+    void (*trim)(kas_device *); /* optional */
     kas_status (*timer_create)(kas_device *, kas_timer **);
     void (*timer_free)(kas_timer *);
     kas_status (*timer_start)(kas_timer *);
@@ -67,6 +68,8 @@ typedef struct kas_backend {
 struct kas_device {
     const kas_backend *backend;
     kas_device_info info;
+    void (*quiet)(void *context); /* NULL or kas_device_set_quiet's */
+    void *quiet_context;
 };
 struct kas_object {
     kas_device *device;

@@ -241,6 +241,18 @@ bool kas_conv_takes_bias(const kas_conv *conv, kas_conv_pass pass, const void *x
     return backend->conv_takes_bias && backend->conv_takes_bias(conv, pass, x, w, y, bias);
 }
 
+void kas_device_trim(kas_device *device)
+{
+    if (device->backend->trim)
+        device->backend->trim(device);
+}
+
+void kas_device_set_quiet(kas_device *device, void (*begin)(void *context), void *context)
+{
+    device->quiet = begin;
+    device->quiet_context = context;
+}
+
 kas_status kas_device_sync(kas_device *device)
 {
     return device->backend->sync(device);

@@ -54,6 +54,9 @@ typedef struct kas_device_info {
     int ordinal;    /* CUDA device number; 0 */
     int threads;    /* CPU: threads used */
     size_t memory;  /* bytes, total */
+    /* Bytes that this handle may take of it for the libraries it calls, beside what is asked of it:
+     * it keeps what it has taken until kas_device_trim. */
+    size_t workspace;
 } kas_device_info;
 
 /* `spec`: "auto" (first CUDA device if one can be used, else the CPU), "cpu", "cuda", "cuda:N".
@@ -61,6 +64,12 @@ typedef struct kas_device_info {
 kas_status kas_device_open(const char *spec, int threads, kas_device **out);
 void kas_device_close(kas_device *device); /* NULL is allowed */
 const kas_device_info *kas_device_get_info(const kas_device *device);
+/* Gives back what it holds for libraries; when no plan and no convolution of it exists. */
+void kas_device_trim(kas_device *device);
+/* `begin` is called (with `context`) before something is timed whose result is kept, a choice among
+ * a library's plans: whoever shares the hardware with others makes them wait.  It may be called
+ * again at any time; ending that is the caller's.  NULL: nobody is asked. */
+void kas_device_set_quiet(kas_device *device, void (*begin)(void *context), void *context);
 
 /* Memory of the device, aligned to 256 bytes. A pointer of the CUDA device must not be read by the
  * host; pointer arithmetic is fine on both. */

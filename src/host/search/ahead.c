@@ -51,6 +51,7 @@ static kas_status open_workshop(const kas_ahead_order *order, void **state)
                                      &w->net, &w->target, &w->targets),
                  fail);
     KAS_TRY_GOTO(kas_compiler_open(order->arch, NULL, &w->compiler), fail);
+    kas_compiler_stand_aside(w->compiler);
     *state = w;
     return KAS_OK;
 fail:
@@ -163,7 +164,7 @@ static kas_status serve(kas_channel *channel, const kas_ahead_maker *maker, void
     if (status == KAS_OK) {
         kas_info("candidate %.0f %s: %s, %.2f s of CPU time", index, name,
                  stats.cached ? "in the cache" : "compiled", stats.cpu_seconds);
-        kas_message_number(answer, "made", stats.cached ? 0 : 1);
+        kas_message_number(answer, "made", stats.cpu_seconds > 0);
         kas_message_number(answer, "cpu_seconds", stats.cpu_seconds);
     } else {
         kas_warn("candidate %.0f %s: %s", index, name, kas_error());

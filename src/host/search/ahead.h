@@ -3,8 +3,8 @@
  *
  * It is told a candidate at a time (lookahead.c), makes exactly the texts that a worker will ask
  * for (programs.h) and says what that took.  It opens no device: the architecture comes from a
- * worker.  Nothing waits for it, and no result depends on it: what it has not made a worker makes
- * itself, and where both make the same at once the cache lets one of them wait.
+ * worker.  Nothing waits for it, and no result depends on it: what it has not made, or not yet, a
+ * worker makes itself.
  *
  * It runs at low priority and ends with its supervisor, compilers that it started included: also
  * when the supervisor is killed by kill -9. Its log is STUDY/logs/compile-ahead.log.
@@ -21,9 +21,7 @@
 #include "jit/compile.h"
 
 enum {
-    /* Below the workers, but not so low that other work on the machine could keep a worker waiting
-     * for an entry that the helper has begun. */
-    KAS_AHEAD_NICE = 5,
+    KAS_AHEAD_NICE = 10,
     KAS_AHEAD_MOST = 64 /* candidates */
 };
 

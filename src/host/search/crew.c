@@ -41,9 +41,21 @@ void kas_crew_enter(kas_worker *worker)
     pthread_mutex_unlock(&worker->crew->lock);
 }
 
+/* Under the lock. */
+static void end_alone(kas_worker *worker)
+{
+    kas_crew *crew = worker->crew;
+    if (!worker->alone)
+        return;
+    worker->alone = crew->alone = false;
+    crew->inside++;
+    pthread_cond_broadcast(&crew->changed);
+}
+
 void kas_crew_leave(kas_worker *worker)
 {
     pthread_mutex_lock(&worker->crew->lock);
+    end_alone(worker);
     leave(worker->crew);
     pthread_mutex_unlock(&worker->crew->lock);
 }
@@ -52,6 +64,7 @@ void kas_crew_yield(kas_worker *worker)
 {
     kas_crew *crew = worker->crew;
     pthread_mutex_lock(&crew->lock);
+    end_alone(worker);
     if (crew->wanting > 0 && !crew->alone) {
         leave(crew);
         enter(worker);
@@ -63,23 +76,22 @@ void kas_worker_begin_alone(kas_worker *worker)
 {
     kas_crew *crew = worker->crew;
     pthread_mutex_lock(&crew->lock);
-    crew->wanting++;
-    leave(crew);
-    while (crew->inside > 0 || crew->alone)
-        wait_for_change(worker);
-    crew->wanting--;
-    crew->alone = true;
+    if (!worker->alone) {
+        crew->wanting++;
+        leave(crew);
+        while (crew->inside > 0 || crew->alone)
+            wait_for_change(worker);
+        crew->wanting--;
+        worker->alone = crew->alone = true;
+    }
     pthread_mutex_unlock(&crew->lock);
 }
 
 void kas_worker_end_alone(kas_worker *worker)
 {
-    kas_crew *crew = worker->crew;
-    pthread_mutex_lock(&crew->lock);
-    crew->alone = false;
-    crew->inside++;
-    pthread_cond_broadcast(&crew->changed);
-    pthread_mutex_unlock(&crew->lock);
+    pthread_mutex_lock(&worker->crew->lock);
+    end_alone(worker);
+    pthread_mutex_unlock(&worker->crew->lock);
 }
 
 /* ---- its memory --------------------------------------------------------------------------------
@@ -89,6 +101,7 @@ kas_verdict kas_worker_reserve(kas_worker *worker, size_t bytes, size_t room)
 {
     kas_crew *crew = worker->crew;
     pthread_mutex_lock(&crew->lock);
+    end_alone(worker);
     if (crew->reserved > 0 && crew->reserved + bytes > room) {
         leave(crew);
         while (crew->reserved > 0 && crew->reserved + bytes > room && !worker->stop)

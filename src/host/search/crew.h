@@ -43,13 +43,16 @@ struct kas_worker {
     pthread_t thread;
     bool running;
     void *state; /* the evaluator's, of this lane */
-    bool stop;   /* under the crew's lock, as are the next three */
+    bool
+        alone; /* this lane has the device to itself; under the crew's lock, as are the next four */
+    bool stop;
     bool answered;
     kas_verdict verdict;
     cJSON *work; /* the item that it has; NULL = idle */
     int64_t id;
     double last_progress;
     char phase[32];
+    char last_words[64]; /* what a thread that dies for this lane says */
     FILE *log;
     size_t reserved;
 };
@@ -57,7 +60,7 @@ struct kas_worker {
 /* crew.c. A lane at work is inside, but while it waits here. */
 void kas_crew_enter(kas_worker *worker);
 void kas_crew_leave(kas_worker *worker);
-/* Lets those go first that want to be alone. */
+/* Is alone no longer, if it was; lets those go first that want to be. */
 void kas_crew_yield(kas_worker *worker);
 
 /* lane.c: the thread. */

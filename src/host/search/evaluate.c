@@ -71,6 +71,12 @@ static kas_status enter_bench(void *state, void **lane, char name[128], char arc
     return KAS_OK;
 }
 
+/* Before plans of a library are timed; the next report of progress ends it. */
+static void be_alone(void *worker)
+{
+    kas_worker_begin_alone(worker);
+}
+
 static void leave_bench(void *lane)
 {
     bench *b = lane;
@@ -226,7 +232,8 @@ static kas_status reserve(run *r, const kas_train_options *options, bool *go_on)
     const size_t room = memory ? memory - memory / 16 : SIZE_MAX / 2; /* libraries need some */
     kas_memory_plan plan;
     KAS_TRY(kas_train_plan_memory(options, &plan));
-    *go_on = kas_worker_reserve(r->worker, plan.total, room) != KAS_STOP;
+    const size_t all = plan.total + kas_device_get_info(r->bench->device)->workspace;
+    *go_on = kas_worker_reserve(r->worker, all, room) != KAS_STOP;
     if (!*go_on)
         r->out->state = KAS_WORK_QUEUED;
     return KAS_OK;
@@ -285,13 +292,12 @@ static kas_status screen_measure_train(run *r, const kas_replacement *replacemen
     return go_on ? train(r, replacement) : KAS_OK;
 }
 
-static kas_status evaluate(void *lane, kas_worker *worker, const kas_task *task, kas_outcome *out)
+static kas_status evaluate_task(run *r)
 {
-    bench *bench = lane;
-    const shop *b = bench->shop;
-    run r = {.bench = bench, .worker = worker, .task = task, .out = out};
+    const kas_task *task = r->task;
+    const shop *b = r->bench->shop;
     if (!task->kernel)
-        return screen_measure_train(&r, NULL);
+        return screen_measure_train(r, NULL);
     kas_assignment kernels;
     kas_fitted fit;
     kas_budget budget = kas_search_budget(&b->options);
@@ -299,10 +305,22 @@ static kas_status evaluate(void *lane, kas_worker *worker, const kas_task *task,
     kas_status status =
         kas_assignment_fit(&kernels, b->problem.target, b->problem.targets, &budget, &fit);
     if (status == KAS_OK) {
-        status = screen_measure_train(&r, &fit.replacement);
+        status = screen_measure_train(r, &fit.replacement);
         kas_fitted_free(&fit);
     }
     kas_assignment_free(&kernels);
+    return status;
+}
+
+/* An idle lane holds nothing of the device: its neighbours may have it. */
+static kas_status evaluate(void *lane, kas_worker *worker, const kas_task *task, kas_outcome *out)
+{
+    bench *bench = lane;
+    run r = {.bench = bench, .worker = worker, .task = task, .out = out};
+    kas_device_set_quiet(bench->device, be_alone, worker);
+    const kas_status status = evaluate_task(&r);
+    kas_device_set_quiet(bench->device, NULL, NULL);
+    kas_device_trim(bench->device);
     return status;
 }
 

@@ -8,6 +8,7 @@
 
 #include "host/core/clock.h"
 #include "host/core/log.h"
+#include "host/core/thread.h"
 #include "host/search/crew.h"
 
 /* ---- what an evaluation says -------------------------------------------------------------------
@@ -116,13 +117,16 @@ kas_verdict kas_worker_epoch(kas_worker *worker, const kas_epoch *epoch)
 /* ---- a death that names its item ---------------------------------------------------------------
  */
 
-static _Thread_local char last_words[64];
-
-/* Which of several items a worker died of only its thread knows. */
+/* Which of several items a worker died of only the thread knows: the lane's, or one that it made,
+ * such as a compiler's. */
 static void on_death(int number)
 {
-    ssize_t written = write(KAS_WORKER_REPLY_FD, last_words, strlen(last_words));
-    (void)written;
+    const kas_worker *worker = kas_thread_owner();
+    if (worker) {
+        ssize_t written =
+            write(KAS_WORKER_REPLY_FD, worker->last_words, strlen(worker->last_words));
+        (void)written;
+    }
     signal(number, SIG_DFL);
     raise(number);
 }
@@ -220,7 +224,7 @@ static void serve(kas_worker *worker, const cJSON *message)
                      .init = text_or_null(message, "init")};
     kas_outcome outcome = {.state = KAS_WORK_FAILED, .measured = kas_measured_unknown()};
     worker->phase[0] = 0;
-    snprintf(last_words, sizeof last_words, "{\"type\":\"dying\",\"id\":%lld}\n",
+    snprintf(worker->last_words, sizeof worker->last_words, "{\"type\":\"dying\",\"id\":%lld}\n",
              (long long)task.id);
     kas_status status = open_log(worker, kas_message_get_text(message, "log"));
     kas_info("%s %lld %s begins (process %ld)", kas_work_kind_name(task.kind),
@@ -251,6 +255,7 @@ void *kas_lane_run(void *context)
 {
     kas_worker *worker = context;
     kas_crew *crew = worker->crew;
+    kas_thread_set_owner(worker);
     if (crew->lanes > 1)
         watch_deaths();
     if (worker->number == 0)

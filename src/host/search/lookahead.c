@@ -116,7 +116,7 @@ void kas_lookahead_serve(kas_supervisor *s)
     if (!a->process.pid)
         start(s);
     else if ((a->busy || !a->ready) && kas_monotonic() - a->last_heard > s->options->hang_seconds)
-        died(s, "it did not answer"); /* it may hold the lock of what a worker wants */
+        died(s, "it did not answer");
     else if (a->ready && !a->busy) {
         const kas_work *work = choose(s);
         if (work)

@@ -50,7 +50,8 @@ kas_verdict kas_worker_measured(kas_worker *worker, const kas_measured *measured
 kas_verdict kas_worker_epoch(kas_worker *worker, const kas_epoch *epoch);
 
 /* What is measured between these two is not disturbed by other items of this worker: they wait at
- * their next report of progress, and this one waits for them. */
+ * their next report of progress, and this one waits for them.  Beginning twice is beginning once;
+ * the next report of progress ends it too. */
 void kas_worker_begin_alone(kas_worker *worker);
 void kas_worker_end_alone(kas_worker *worker);
 
