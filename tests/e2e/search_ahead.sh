@@ -86,5 +86,5 @@ expect 2 '--compile-ahead' "$kas" search "${options[@]}" --compile-ahead 65
 
 [ -f "$sim" ] || { echo "SKIPPED: $sim is not built (make test builds it)"; exit 77; }
 export KAS_CUDA_LIBS=$sim KAS_CUDA_PLANS=heuristic
-nothing_left_to_compile cuda sm_90 auto --precision bf16
+nothing_left_to_compile cuda sm_90 auto --precision bf16 --net resnet20
 grep -q 'compiled ahead' "$dir/second.cuda.err" || fail "not the default on a GPU: $(cat "$dir/second.cuda.err")"
