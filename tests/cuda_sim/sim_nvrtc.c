@@ -85,7 +85,10 @@ static const char checks[] = "__attribute__((visibility(\"default\"))) int kas_s
                              "#define KAS_THREADS(t, count) KAS_LANES_(t, kas_sim_threads(count))\n"
                              "#undef KAS_WIDE_THREADS\n"
                              "#define KAS_WIDE_THREADS(t, count) KAS_LANES_(t, KAS_WIDTH * "
-                             "kas_sim_threads((count) / KAS_WIDTH))\n";
+                             "kas_sim_threads((count) / KAS_WIDTH))\n"
+                             "#undef KAS_PART_THREADS\n"
+                             "#define KAS_PART_THREADS(t, count) KAS_LANES_(t, "
+                             "(kas_sim_threads(((count) + KAS_WIDTH - 1) / KAS_WIDTH), (count)))\n";
 
 /* For each KAS_KERNEL(name, args_t) of the text: the size of its argument, which the driver knows
  * from a cubin. */
