@@ -62,6 +62,7 @@ same first.cpu killed
 KAS_CACHE_DIR=$dir/cache.orphan "$kas" search "${options[@]}" --study "$dir/orphan" --device cpu --compile-ahead 3 >/dev/null 2>&1 &
 pid=$!
 for _ in $(seq 500); do h=$(helpers $pid); [ -n "$h" ] && break; sleep 0.02; done
+[ -n "$h" ] || fail "no helper was started"
 kill -9 $pid 2>/dev/null || true
 wait $pid 2>/dev/null || true
 for _ in $(seq 200); do

@@ -294,6 +294,6 @@ static const int odd_channels[] = {3, 12, 16, 20, 64, 130};
 /* Of 16 bits ascending and shuffled: in the latter a thread has 8 lanes, as on a GPU. */
 #define EACH_ORDER(order)                                                                          \
     for (int order = 0; order < orders() && (set_order(order), 1);                                 \
-         order += the_number == KAS_F32 ? 1 : 2, set_order(order % orders()))
+         order += the_number == KAS_F32 ? 1 : 2, set_order(order < orders() ? order : 0))
 
 #endif

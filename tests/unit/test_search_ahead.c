@@ -60,8 +60,8 @@ static void same_list(void **state)
         ahead = looks[run];
         OK(supervise((plan){0}, &search, workers[run], 30, "d"));
         assert_done_once(8, true);
-        assert_int_equal(times_noted("ahead kernel0"),
-                         run == 1); /* with four it is begun at once */
+        if (workers[run] == 1) /* of four one may begin it before the helper is there */
+            assert_int_equal(times_noted("ahead kernel0"), run);
         for (int k = 0; k < 8; k++) {
             char line[32];
             snprintf(line, sizeof line, "ahead kernel%d", k);
@@ -109,8 +109,9 @@ static void bad_helper(void **state)
     kas_search_options search = search_options(6);
     ahead = 6;
     setenv("KAS_TEST_BASELINE", "await: ahead kernel5", 1);
+    /* As long as a busy machine may take to start a helper. */
     OK(supervise((plan){.what = {"h-refuses", "h-dies", "ok", "h-mad", "h-stuck", "ok"}}, &search,
-                 1, 3, "d"));
+                 1, 10, "d"));
     assert_done_once(6, true);
     assert_no_worker_lives();
     assert_int_equal(times_noted("ahead kernel4"), 1);

@@ -108,6 +108,8 @@ static kas_status prepare(void)
     struct sigaction action = {.sa_handler = end_all};
     static const int numbers[] = {SIGTERM, SIGHUP, SIGINT};
     KAS_TRY(kas_process_begin(800));
+    /* end_all ends a whole group, which must be ours whoever started us. */
+    KAS_CHECK_LIBC(getpgrp() == getpid() || setpgid(0, 0) == 0, KAS_FAILURE);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         KAS_CHECK_LIBC(sigaction(numbers[i], &action, NULL) == 0, KAS_FAILURE);
     /* A signal that can be handled, when the supervisor dies: the compilers go too. */

@@ -187,6 +187,6 @@ void kas_lookahead_end(kas_supervisor *s)
     snprintf(text, sizeof text,
              "%d %s compiled ahead (%.1f s of CPU time); workers waited %.1f s for compilers",
              a->made, a->made == 1 ? "candidate was" : "candidates were", a->cpu_seconds,
-             waited(s) - a->waited_before);
+             fmax(0, waited(s) - a->waited_before)); /* an item begun again starts from 0 */
     kas_supervisor_emit(s, KAS_EVENT_NOTE, NULL, text);
 }

@@ -38,8 +38,8 @@ typedef struct kas_search_options {
     bool init_partial; /* what of them does not fit is left out (train/pretrained.h) */
     char device[16];   /* "cpu" or "cuda": what latencies and bits belong to */
     int threads;       /* of each worker */
-    /* How images are read decides no result (train/feed.h), so a later command may say otherwise;
-     * they are here for those that say nothing. */
+    /* How images are read decides no result (train/feed.h), so a later command may stream
+     * too, or with other threads; they are here for those that say nothing. */
     bool stream;      /* leave images in the file even if they fit in memory */
     int read_threads; /* of each training that streams; 0 = as many as it can use */
 } kas_search_options;

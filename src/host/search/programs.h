@@ -1,6 +1,6 @@
 /* The programs that a candidate's evaluation asks the JIT for, stage by stage.
  *
- * Kept in one place, so that what is compiled ahead of need (helper.h) is what a worker asks for
+ * Kept in one place, so that what is compiled ahead of need (ahead.h) is what a worker asks for
  * later: the same text for the same compiler has the same key in the cache (jit/compile.h).  No
  * device is needed. */
 #ifndef KAS_SEARCH_PROGRAMS_H
