@@ -58,14 +58,15 @@ run_one() { # name command...
 export KAS_CACHE_DIR=${KAS_TEST_CACHE:-$PWD/$build/test-cache}
 export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000} # waiting threads give way, see src/host/main.c
 for program in "$@"; do run_one "$(basename "$program")" "$program"; done
-# The tests of the devices once more on the CUDA device, with the stand-in of tests/cuda_sim for NVIDIA's libraries.
+# The tests of the devices once more on the CUDA device, with the stand-in of tests/cuda_sim for NVIDIA's libraries; it would
+# take its time over plans, whose choice tests/unit/test_cuda_tuning.c looks at.
 sim=$PWD/$build/tests/libkas_cuda_sim.so
 if [ -z "${DEVICE:-}" ] && [ -f "$sim" ]; then
     mkdir -p "$build/log/cuda-sim"
     for program in "$@"; do
         case $program in
         */ops/* | */jit/test_program | */unit/test_train_model | */unit/test_train_stream)
-            run_one "cuda-sim/$(basename "$program")" env DEVICE=cuda KAS_CUDA_LIBS="$sim" "$program" ;;
+            run_one "cuda-sim/$(basename "$program")" env DEVICE=cuda KAS_CUDA_LIBS="$sim" KAS_CUDA_PLANS=heuristic "$program" ;;
         esac
     done
 fi

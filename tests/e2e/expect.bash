@@ -14,3 +14,8 @@ expect() { # exit-code words command...
     [ -z "$words" ] || grep -qF -- "$words" "$dir/out" "$dir/err" ||
         { cat "$dir/out" "$dir/err"; fail "expected \"$words\": $*"; }
 }
+
+# The processes that a process has started; without pgrep, which small systems lack.
+children() { # pid
+    awk -v parent="$1" '{ pid = $1; sub(/^.*\) /, ""); if ($2 == parent) print pid }' /proc/[0-9]*/stat 2>/dev/null || true
+}

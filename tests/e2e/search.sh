@@ -70,7 +70,6 @@ expect 0 'best kernel:' "${search[@]}" --candidates 2 --study "$dir/s" # says no
 grep -q 'images are streamed' "$dir/s/logs/0001.log" || fail "the study forgot that it streams"
 
 # The same with two workers, one of which is killed, then the supervisor, then Ctrl-C, then resume.
-children() { pgrep -P "$1" || true; }
 "${search[@]}" --study "$dir/b" --threads 2 --workers 2 2>"$dir/err" & pid=$!
 for _ in $(seq 200); do [ -n "$(children $pid)" ] && break; sleep 0.02; done
 sleep 0.7

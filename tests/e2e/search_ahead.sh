@@ -18,7 +18,11 @@ search() { # study option...
 }
 same() { cmp "$dir/$1.losses" "$dir/$2.losses" || { diff "$dir/$1.losses" "$dir/$2.losses" | head -n 6; fail "$2 has other losses than $1"; }; }
 compile_seconds() { "$kas" log "$dir/$1" --json | sed -n 's/.*"kind": "candidate".*"state": "finished".*"compile_seconds": \([0-9.e-]*\).*/\1/p'; }
-helpers() { pgrep -P "$1" -f 'compile-ahead$' || true; }
+helpers() { # pid of the supervisor
+    for process in $(children "$1"); do
+        if tr '\0' ' ' 2>/dev/null <"/proc/$process/cmdline" | grep -q 'compile-ahead $'; then echo "$process"; fi
+    done
+}
 
 # What a study's candidates need, made by the helper alone, as a supervisor would ask for it.
 make_all() { # study arch cache
