@@ -123,17 +123,7 @@ static kas_agreement judge(const char *nodes, uint32_t c, int weights, int tenso
 {
     kas_kernel kernel;
     read_kernel(nodes, &kernel);
-    const kas_target target = {.name = "test",
-                               .c_in = c,
-                               .c_out = c,
-                               .c = c,
-                               .parts_in = 1,
-                               .parts_out = 1,
-                               .h = 2,
-                               .w = 2,
-                               .kernel_h = 3,
-                               .kernel_w = 3,
-                               .stride = 1};
+    const kas_target target = kas_target_plain(c, 2, 2, 3);
     kas_binding binding = {{0}};
     binding.value[KAS_SYM_C] = c;
     binding.value[KAS_SYM_H] = binding.value[KAS_SYM_W] = 2;

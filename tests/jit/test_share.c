@@ -25,17 +25,7 @@ static kas_program *build(uint32_t c, uint32_t kernel, const char *prefix)
     const int s = kas_build_softmax(&k, x, 0, 1);
     assert_true(kas_build_fc(&k, kas_build_blend(&k, KAS_OP_ADD, s, x), false, "C") > 0);
     OK(kas_kernel_infer(&k));
-    const kas_target target = {.name = "test",
-                               .c_in = c,
-                               .c_out = c,
-                               .c = c,
-                               .parts_in = 1,
-                               .parts_out = 1,
-                               .h = 4,
-                               .w = 4,
-                               .kernel_h = kernel,
-                               .kernel_w = kernel,
-                               .stride = 1};
+    const kas_target target = kas_target_plain(c, 4, 4, kernel);
     kas_binding binding = {{0}};
     binding.value[KAS_SYM_C] = c;
     binding.value[KAS_SYM_H] = binding.value[KAS_SYM_W] = 4;

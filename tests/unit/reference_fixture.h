@@ -34,17 +34,8 @@ static inline void fixture_target(fixture *f, uint32_t c, uint32_t h, uint32_t w
 {
     memset(f, 0, sizeof *f);
     f->batch = 1;
-    f->target = (kas_target){.name = "test",
-                             .c_in = c,
-                             .c_out = c,
-                             .c = c,
-                             .parts_in = 1,
-                             .parts_out = 1,
-                             .h = h,
-                             .w = w,
-                             .kernel_h = kh,
-                             .kernel_w = kw,
-                             .stride = 1};
+    f->target = kas_target_plain(c, h, w, kh);
+    f->target.kernel_w = kw;
     f->binding.value[KAS_SYM_C] = c;
     f->binding.value[KAS_SYM_H] = h;
     f->binding.value[KAS_SYM_W] = w;

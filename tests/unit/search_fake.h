@@ -48,7 +48,8 @@ static bool noted(const char *line)
     return found;
 }
 
-/* "await: LINE" waits until that line is noted, and a moment more. */
+/* "await: LINE" waits until that line is noted, and a moment more; with "late" before it, over 3 s.
+ */
 static void await(kas_worker *worker, const char *what)
 {
     const char *line = strstr(what, "await: ");
@@ -59,7 +60,7 @@ static void await(kas_worker *worker, const char *what)
         if (kas_worker_progress(worker, "waiting", 0, 1, 1) == KAS_STOP)
             return;
     }
-    nap(0.3);
+    nap(strstr(what, "late") ? 3.2 : 0.3);
 }
 
 static kas_status fake_open(const kas_search_options *options, const char *dataset,

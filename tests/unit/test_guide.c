@@ -22,17 +22,7 @@ static void shapes(kas_target out[TARGETS])
 {
     for (int i = 0; i < TARGETS; i++) {
         const uint32_t c = 16u << i, h = 8u >> i;
-        out[i] = (kas_target){.name = "layer",
-                              .c_in = c,
-                              .c_out = c,
-                              .c = c,
-                              .parts_in = 1,
-                              .parts_out = 1,
-                              .h = h,
-                              .w = h,
-                              .kernel_h = 3,
-                              .kernel_w = 3,
-                              .stride = 1};
+        out[i] = kas_target_plain(c, h, h, 3);
     }
 }
 

@@ -203,17 +203,7 @@ static void test_large_kernels_relabelled(void **state)
 {
     (void)state;
     enum { KERNELS = 150, LABELLINGS = 5 };
-    const kas_target t = {.name = "layer",
-                          .c_in = 64,
-                          .c_out = 64,
-                          .c = 64,
-                          .parts_in = 1,
-                          .parts_out = 1,
-                          .h = 56,
-                          .w = 56,
-                          .kernel_h = 3,
-                          .kernel_w = 3,
-                          .stride = 1};
+    const kas_target t = kas_target_plain(64, 56, 56, 3);
     kas_sample_options o = kas_sample_defaults();
     kas_rng rng = kas_rng_make(18, KAS_PURPOSE_TEST, 0);
     kas_sampler *sampler;

@@ -167,13 +167,13 @@ static void time_is_over(void **state)
     (void)state;
     kas_search_options search = search_options(0);
     int count;
-    search.time_limit = 0.2;
+    search.time_limit = 3;
     ahead = 3;
-    setenv("KAS_TEST_BASELINE", "await: ahead kernel2", 1);
-    /* The wait after that line is longer than the limit. */
+    setenv("KAS_TEST_BASELINE", "late, await: ahead kernel2", 1);
     assert_int_equal(supervise((plan){0}, &search, 1, 30, "d"), KAS_NOTHING_VALID);
     kas_work *list = items(&count);
     assert_int_equal(count, 1);
+    assert_int_equal(times_noted("ahead kernel2"), 1);
     kas_work_list_free(list, count);
 }
 

@@ -40,17 +40,8 @@ static void four_shapes(kas_target out[SHAPES])
 {
     for (int i = 0; i < SHAPES; i++) {
         uint32_t c = 64u << i, h = 56u >> i;
-        out[i] = (kas_target){.layer = i,
-                              .c_in = c,
-                              .c_out = c,
-                              .c = c,
-                              .parts_in = 1,
-                              .parts_out = 1,
-                              .h = h,
-                              .w = h,
-                              .kernel_h = 3,
-                              .kernel_w = 3,
-                              .stride = 1};
+        out[i] = kas_target_plain(c, h, h, 3);
+        out[i].layer = i;
         snprintf(out[i].name, sizeof out[i].name, "%u@%ux%u", c, h, h);
     }
 }

@@ -3,7 +3,6 @@
  * A candidate at a time, chosen when the helper is idle: so it is always at work on the one that is
  * needed first, however slow it is, and what a worker has begun meanwhile is passed over.  What
  * goes wrong with it is a note, never an error. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,20 +159,9 @@ void kas_lookahead_listen(kas_supervisor *s)
         died(s, "it ended again and again");
 }
 
-/* What all items together have waited for compilers. */
-static double waited(const kas_supervisor *s)
-{
-    double sum = 0;
-    for (int i = 0; i < s->count; i++)
-        if (isfinite(s->list[i].measured.compile_seconds))
-            sum += s->list[i].measured.compile_seconds;
-    return sum;
-}
-
 void kas_lookahead_begin(kas_supervisor *s)
 {
     s->ahead.process = (kas_process){.to = -1, .from = -1};
-    s->ahead.waited_before = waited(s);
 }
 
 void kas_lookahead_end(kas_supervisor *s)
@@ -187,6 +175,6 @@ void kas_lookahead_end(kas_supervisor *s)
     snprintf(text, sizeof text,
              "%d %s compiled ahead (%.1f s of CPU time); workers waited %.1f s for compilers",
              a->made, a->made == 1 ? "candidate was" : "candidates were", a->cpu_seconds,
-             fmax(0, waited(s) - a->waited_before)); /* an item begun again starts from 0 */
+             a->waited);
     kas_supervisor_emit(s, KAS_EVENT_NOTE, NULL, text);
 }

@@ -294,6 +294,8 @@ static kas_status hear_result(kas_supervisor *s, kas_slot *slot, kas_lane *lane,
             KAS_TRY(
                 kas_store_record_epoch(s->store, lane->work.id, lane->work.lease, &epoch, &held));
     }
+    if (isfinite(measured.compile_seconds))
+        s->ahead.waited += measured.compile_seconds;
     return finish(s, slot, lane, state, reason, &measured);
 }
 

@@ -244,6 +244,26 @@ static void take_reading(const kas_session_request *request, kas_session *s)
     set_reading(s, &s->search);
 }
 
+/* Does the study, where there is one, leave the images in their file?  Asked before the data set is
+ * opened; what is wrong with a study is told when its store is opened for good. */
+static bool study_streams(const char *study)
+{
+    char path[KAS_STUDY_PATH];
+    kas_store *store;
+    kas_study stored;
+    kas_search_options options = {.stream = false};
+    if (kas_study_path(study, "study.db", path) != KAS_OK || !kas_file_exists(path) ||
+        kas_store_open(path, KAS_STORE_READ, &store) != KAS_OK)
+        return false;
+    if (kas_store_get_study(store, &stored) == KAS_OK) {
+        if (kas_search_options_read(study, stored.options, &options) != KAS_OK)
+            options.stream = false;
+        kas_study_clear(&stored);
+    }
+    kas_store_close(store);
+    return options.stream;
+}
+
 kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_session *out)
 {
     *out = (kas_session){
@@ -255,6 +275,7 @@ kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_s
     KAS_TRY(set_devices(request, request->device ? request->device : "auto", out));
     snprintf(out->search.device, sizeof out->search.device, "%s", out->devices.kind);
     out->search.threads = share(request->threads, out->workers);
+    out->search.stream |= study_streams(out->study);
     KAS_TRY(kas_problem_open(&out->search, out->dataset, &out->problem));
     KAS_TRY(check_init(out));
     out->search.sample.space = out->search.space;

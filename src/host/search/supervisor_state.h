@@ -53,12 +53,12 @@ typedef struct kas_lookahead {
     kas_channel channel;
     char arch[32]; /* of the first worker that was ready; "" = none yet */
     bool ready, busy, given_up;
-    int64_t next;         /* candidates below were given to it, or begun without it */
-    double last_heard;    /* or began, or was given something */
-    int deaths;           /* in a row */
-    int made;             /* candidates of which it compiled something */
-    double cpu_seconds;   /* that its compilers took */
-    double waited_before; /* what items had waited for compilers when this run began */
+    int64_t next;       /* candidates below were given to it, or begun without it */
+    double last_heard;  /* or began, or was given something */
+    int deaths;         /* in a row */
+    int made;           /* candidates of which it compiled something */
+    double cpu_seconds; /* that its compilers took */
+    double waited;      /* for compilers, by items that ended in this run */
 } kas_lookahead;
 
 /* Candidates that the strategy has given and the store does not have: they wait here until they are

@@ -26,6 +26,23 @@ typedef struct kas_target {
     uint32_t stride; /* of the convolution; an average pool before the kernel */
 } kas_target;
 
+/* The plain one: as many channels out as in, stride 1, an image and a kernel of these sizes. Its
+ * name is empty. */
+static inline kas_target kas_target_plain(uint32_t channels, uint32_t h, uint32_t w,
+                                          uint32_t kernel)
+{
+    return (kas_target){.c_in = channels,
+                        .c_out = channels,
+                        .c = channels,
+                        .parts_in = 1,
+                        .parts_out = 1,
+                        .h = h,
+                        .w = w,
+                        .kernel_h = kernel,
+                        .kernel_w = kernel,
+                        .stride = 1};
+}
+
 /* Cost of the convolution that is replaced, per image. A multiply-add counts as one. */
 static inline double kas_target_conv_flops(const kas_target *t)
 {
