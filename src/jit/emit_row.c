@@ -1,7 +1,9 @@
 /* A kernel whose lanes are a row (rows.h): one lane loop for each reduction, and one for the rest.
  *
  * What a loop computes and a later one needs is kept in a KAS_ROW_VALUE: the operand, which is read
- * once, and what is costly or not; a register costs less than either. */
+ * once, and what is costly or not; a register costs less than either.  Where there is no room for
+ * all of it, what a reduction inside the lanes made (a window sum) comes first: to compute that
+ * again is to read all that it sums up. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,12 +21,18 @@ typedef struct row {
     int reductions;
     char *phase; /* by kas_ex: which loop computes it, from 1; 0 = none yet */
     char *keep;  /* by kas_ex */
+    char *sums;  /* by kas_ex: holds a reduction inside the lanes */
+    bool sums_first;
     int kept, room;
 } row;
 
-static void see_reduction(void *context, kas_ex x, const kas_ex_node *node)
+/* Operands come first. */
+static void see_value(void *context, kas_ex x, const kas_ex_node *node)
 {
     row *r = context;
+    r->sums[x] = node->kind == KAS_EX_REDUCE;
+    for (int i = 0; i < kas_ex_children(node) && node->kind != KAS_EX_ROW; i++)
+        r->sums[x] |= r->sums[node->a[i]];
     if (node->kind != KAS_EX_ROW)
         return;
     if (r->reductions < MOST_ROWS)
@@ -37,25 +45,41 @@ static bool can_be_kept(row *r, kas_ex x)
     kas_emitter *e = r->emitter;
     const uint64_t mask = kas_masks_ex(&e->masks, x);
     return (mask & r->lane) && !(mask & ~r->loops) && r->kept < r->room &&
-           (e->nest->width == 1 || kas_emit_is_wide(e, x));
+           (r->sums[x] || !r->sums_first) && (e->nest->width == 1 || kas_emit_is_wide(e, x));
+}
+
+static bool keep(row *r, kas_ex x)
+{
+    if (!r->keep[x] && can_be_kept(r, x)) {
+        r->keep[x] = 1;
+        r->kept++;
+    }
+    return r->keep[x];
 }
 
 /* Loop `phase` needs x. */
 static void need(row *r, kas_ex x, char phase)
 {
     const kas_ex_node *node = kas_ex_get(r->emitter->ir, x);
-    if (node->kind == KAS_EX_ROW || node->kind == KAS_EX_CONST || r->keep[x] ||
-        r->phase[x] == phase)
+    if (node->kind == KAS_EX_ROW || node->kind == KAS_EX_CONST || r->phase[x] == phase)
         return;
-    if (r->phase[x] && can_be_kept(r, x)) {
-        r->keep[x] = 1;
-        r->kept++;
+    if (r->phase[x] && keep(r, x))
         return;
-    }
     if (!r->phase[x])
         r->phase[x] = phase;
     for (int i = 0; i < kas_ex_children(node); i++)
         need(r, node->a[i], phase);
+}
+
+/* Finds what is kept, and which loop computes it. */
+static void need_all(row *r, bool sums_first)
+{
+    kas_emitter *e = r->emitter;
+    r->sums_first = sums_first;
+    memset(r->phase, 0, (size_t)e->ir->exprs.count);
+    for (int i = 0; i < r->reductions; i++)
+        need(r, kas_ex_get(e->ir, r->reduction[i])->a[0], (char)(i + 1));
+    need(r, e->nest->value, (char)(r->reductions + 1));
 }
 
 static long long threads(const kas_emitter *e)
@@ -157,12 +181,14 @@ static void emit_outputs(kas_emitter *e)
     }
 }
 
-static void emit_all(row *r)
+static kas_status emit_all(row *r)
 {
     kas_emitter *e = r->emitter;
-    for (int i = 0; i < r->reductions; i++)
-        need(r, kas_ex_get(e->ir, r->reduction[i])->a[0], (char)(i + 1));
-    need(r, e->nest->value, (char)(r->reductions + 1));
+    KAS_TRY(kas_ex_visit(e->ir, e->nest->value, see_value, r));
+    if (r->reductions > MOST_ROWS)
+        return kas_fail(KAS_UNSUPPORTED, "a fused kernel has more than %d reductions", MOST_ROWS);
+    need_all(r, true);
+    need_all(r, false);
     for (int i = 0; i < r->reductions; i++)
         emit_reduction(r, r->reduction[i], (char)(i + 1));
     emit_outputs(e);
@@ -171,6 +197,7 @@ static void emit_all(row *r)
     kas_emit_value(e, e->nest->value);
     kas_emit_store(e);
     close_lanes(r);
+    return KAS_OK;
 }
 
 kas_status kas_emit_row(kas_emitter *e)
@@ -183,17 +210,16 @@ kas_status kas_emit_row(kas_emitter *e)
     r.lane = UINT64_C(1) << kas_masks_index(&e->masks, n->lane);
     r.loops = (UINT64_C(1) << n->loops) - 1;
     e->open &= ~r.lane;
-    KAS_TRY(kas_ex_visit(e->ir, n->value, see_reduction, &r));
-    if (r.reductions > MOST_ROWS)
-        return kas_fail(KAS_UNSUPPORTED, "a fused kernel has more than %d reductions", MOST_ROWS);
     r.phase = calloc(count, 1);
     r.keep = calloc(count, 1);
+    r.sums = calloc(count, 1);
     kas_status status = KAS_OK;
-    if (!r.phase || !r.keep)
+    if (!r.phase || !r.keep || !r.sums)
         status = kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was emitted");
     else
-        emit_all(&r);
+        status = emit_all(&r);
     free(r.phase);
     free(r.keep);
+    free(r.sums);
     return status;
 }

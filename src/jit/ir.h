@@ -244,6 +244,14 @@ kas_ex kas_ex_map(kas_ir *ir, kas_ex e, const kas_subst *s, bool rename);
 /* The same with the reduction over `var` as two nested ones: var = outer * (size of inner) + inner.
  */
 kas_ex kas_ex_split(kas_ir *ir, kas_ex e, int var, int outer, int inner);
+/* Bound variables named by their place alone (bound.c): expressions that differ in nothing but the
+ * variables of their reductions become one.  `names` is shared by what shall become so; e holds
+ * loads, no reads. */
+enum { KAS_BOUND_NAMES = 64 };
+typedef struct kas_bound_names {
+    int count, var[KAS_BOUND_NAMES];
+} kas_bound_names;
+kas_ex kas_ex_name_bound(kas_ir *ir, kas_bound_names *names, kas_ex e);
 /* d e / d leaf, `leaf` a READ in e; e holds no reduction (diff.c). */
 kas_ex kas_ex_diff(kas_ir *ir, kas_ex e, kas_ex leaf);
 /* d (a fn b) / d a when `first`, else / d b; the operands may be the same expression. */

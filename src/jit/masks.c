@@ -14,7 +14,7 @@ static bool collect(kas_masks *m, kas_ex e)
     for (int i = 0; i < kas_ex_children(node); i++)
         if (!collect(m, node->a[i]))
             return false;
-    if (node->kind != KAS_EX_REDUCE)
+    if (node->kind != KAS_EX_REDUCE || kas_masks_index(m, node->var) >= 0)
         return true;
     if (m->vars == 64)
         return false;

@@ -120,13 +120,17 @@ static void subst_outputs(kas_ir *ir, kas_nest *nest, const kas_subst *s)
     }
 }
 
-/* The kernel with variable var = outer * inner + inner variable. */
+/* The kernel with variable var = outer * inner + inner variable.  What is written beside the rows
+ * is made of the kernel's reductions, and of those inside them: they are split alike, so that they
+ * stay the same expressions. */
 static bool split_loop(kas_ir *ir, const kas_nest *from, int var, int64_t inner, kas_nest *to)
 {
     const int at = loop_place(from, var);
     const int high = kas_ir_var(ir, ir->var_size[var] / inner), low = kas_ir_var(ir, inner);
     *to = *from;
     to->value = kas_ex_split(ir, from->value, var, high, low);
+    for (int i = 0; i < to->outputs; i++)
+        to->output_value[i] = kas_ex_split(ir, from->output_value[i], var, high, low);
     if (at < 0)
         return true;
     if (from->loops == KAS_NEST_LOOPS)
@@ -136,7 +140,8 @@ static bool split_loop(kas_ir *ir, const kas_nest *from, int var, int64_t inner,
         ir, &s, var,
         kas_ix_add(ir, kas_ix_scale(ir, kas_ix_var(ir, high), inner), kas_ix_var(ir, low)));
     to->store = kas_ix_subst(ir, from->store, &s);
-    subst_outputs(ir, to, &s);
+    for (int i = 0; i < to->outputs; i++)
+        to->output_store[i] = kas_ix_subst(ir, from->output_store[i], &s);
     memmove(to->loop + at + 1, to->loop + at, sizeof *to->loop * (size_t)(to->loops - at));
     to->loop[at] = high;
     to->loop[at + 1] = low;

@@ -117,6 +117,7 @@ typedef struct converter {
     int rows;       /* reductions that were converted */
     bool failed;
     int *memo, capacity; /* by kas_ex: result + 1 */
+    kas_bound_names names;
 } converter;
 
 static void see_var(void *context, kas_ex e, const kas_ex_node *node)
@@ -194,7 +195,9 @@ static kas_ex convert(converter *c, kas_ex e)
     return result;
 }
 
-/* The value of tensor `from`, whose variables stand for those of t outside the row. */
+/* The value of tensor `from`, whose variables stand for those of t outside the row.  An operand
+ * that the row reads again and again is substituted each time; where it holds a reduction (a window
+ * sum), its bound variables are named so that it is one value, computed once. */
 static kas_ex value_of(finder *f, converter *c, int t, int from, int first)
 {
     kas_ir *ir = f->ir;
@@ -215,7 +218,9 @@ static kas_ex value_of(finder *f, converter *c, int t, int from, int first)
         if (!c->failed && other->var[d] >= 0)
             kas_subst_add(ir, &s, other->var[d], to);
     }
-    return c->failed ? 0 : convert(c, kas_ex_map(ir, value, &s, false));
+    if (c->failed)
+        return 0;
+    return kas_ex_name_bound(ir, &c->names, convert(c, kas_ex_map(ir, value, &s, false)));
 }
 
 /* ---- what is checked --------------------------------------------------------------------------
@@ -228,14 +233,17 @@ typedef struct within {
     int var;           /* of the row */
     int along, across; /* loads of elements side by side, or in another order; of others */
     kas_ex reduction[MOST_REDUCTIONS]; /* of the kernel's value */
-    int reductions, reads, missing;    /* missing: seen, and not among them */
-    bool known;                        /* the list is complete */
-    char *read;                        /* by tensor */
+    int reductions, reads;
+    bool too_many;
+    char *read;  /* by tensor */
+    char *seen;  /* by kas_ex: what the kernel's value holds */
+    int missing; /* loads and reductions of other values that it does not hold */
 } within;
 
 static void see_within(void *context, kas_ex e, const kas_ex_node *node)
 {
     within *w = context;
+    w->seen[e] = 1;
     if (node->kind == KAS_EX_LOAD && !w->read[node->tensor]) {
         w->read[node->tensor] = 1;
         w->reads++;
@@ -248,13 +256,16 @@ static void see_within(void *context, kas_ex e, const kas_ex_node *node)
     }
     if (node->kind != KAS_EX_ROW)
         return;
-    for (int i = 0; i < w->reductions; i++)
-        if (w->reduction[i] == e)
-            return;
-    if (w->known || w->reductions == MOST_REDUCTIONS)
-        w->missing++;
-    else
+    w->too_many |= w->reductions == MOST_REDUCTIONS;
+    if (!w->too_many)
         w->reduction[w->reductions++] = e;
+}
+
+static void see_missing(void *context, kas_ex e, const kas_ex_node *node)
+{
+    within *w = context;
+    w->missing += !w->seen[e] && (node->kind == KAS_EX_LOAD || node->kind == KAS_EX_REDUCE ||
+                                  node->kind == KAS_EX_ROW);
 }
 
 /* Whether all reductions stand outside of other loops: a window over softmaxes has a row at each of
@@ -284,22 +295,32 @@ static int loops_of(const converter *c, const kas_tensor *t, int first, int *loo
 
 /* Few enough reads, most of them along the row (a softmax that is written transposed reads across
  * what it writes: kernels of its own are faster); rows of the kernel's own pixels; and what is
- * written beside the rows is made of their reductions.  value[0] is tensor t's. */
+ * written beside the rows is made of what they hold.  value[0] is tensor t's. */
+static kas_status look_within(within *w, const converter *c, const kas_tensor *t, int first,
+                              const kas_ex *value, int values, bool *fit)
+{
+    int loop[KAS_IR_RANK + 2];
+    const int loops = loops_of(c, t, first, loop);
+    KAS_TRY(kas_ex_visit(w->ir, value[0], see_within, w));
+    *fit = w->reads <= MOST_READ && w->along >= w->across && !w->too_many;
+    KAS_TRY(stand_free(w->ir, w, value[0], loops, loop, fit));
+    for (int i = 1; i < values; i++)
+        KAS_TRY(kas_ex_visit(w->ir, value[i], see_missing, w));
+    *fit &= w->missing == 0;
+    return KAS_OK;
+}
+
 static kas_status fits(finder *f, const converter *c, int t, int first, const kas_ex *value,
                        int values, bool *fit)
 {
-    int loop[KAS_IR_RANK + 2];
-    const int loops = loops_of(c, &f->ir->tensor[t], first, loop);
     within w = {.ir = f->ir, .var = c->var, .read = f->read};
+    w.seen = calloc((size_t)f->ir->exprs.count, 1);
+    if (!w.seen)
+        return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
     memset(f->read, 0, (size_t)f->ir->tensors);
-    KAS_TRY(kas_ex_visit(f->ir, value[0], see_within, &w));
-    *fit = w.reads <= MOST_READ && w.along >= w.across;
-    KAS_TRY(stand_free(f->ir, &w, value[0], loops, loop, fit));
-    w.known = true;
-    for (int i = 1; i < values; i++)
-        KAS_TRY(kas_ex_visit(f->ir, value[i], see_within, &w));
-    *fit &= w.missing == 0;
-    return KAS_OK;
+    const kas_status status = look_within(&w, c, &f->ir->tensor[t], first, value, values, fit);
+    free(w.seen);
+    return status;
 }
 
 static kas_status try_row(finder *f, int t, int first, int64_t along, int64_t rows)

@@ -11,6 +11,7 @@
 
 #include "host/core/buf.h"
 #include "jit/emit.h"
+#include "jit/nest.h"
 
 static kas_ir ir;
 
@@ -158,6 +159,31 @@ static void test_split(void **state)
     kas_buf_free(&text);
 }
 
+/* Y[c] = 2 s and beside it s, s = sum(k) x[k % 4][k / 4]: both keep the same sum when k is split.
+ */
+static void test_split_outputs(void **state)
+{
+    (void)state;
+    const int64_t flat = 64;
+    const int x = kas_ir_tensor(&ir, KAS_TENSOR_EXTERN, 1, &flat, 0);
+    const int y = kas_ir_tensor(&ir, KAS_TENSOR_DEF, 1, &flat, 0);
+    const int var = kas_ir_var(&ir, flat);
+    const kas_ix k = kas_ix_var(&ir, var);
+    const kas_ix address =
+        kas_ix_add(&ir, kas_ix_scale(&ir, kas_ix_mod(&ir, k, 4), 16), kas_ix_div(&ir, k, 4));
+    const kas_ex sum = kas_ex_reduce(&ir, KAS_FN_REDUCE_SUM, var, kas_ex_load(&ir, x, address));
+    kas_nest nest = {.tensor = y,
+                     .value = kas_ex_binary(&ir, KAS_FN_MUL, kas_ex_const(&ir, 2), sum),
+                     .loops = 1,
+                     .loop = {ir.tensor[y].var[0]},
+                     .outputs = 1,
+                     .output = {y},
+                     .output_value = {sum}};
+    assert_int_equal(kas_nest_split(&ir, &nest), KAS_OK);
+    assert_int_not_equal(nest.output_value[0], sum);
+    assert_int_equal(kas_ex_get(&ir, nest.value)->a[1], nest.output_value[0]);
+}
+
 /* Floors: a multiply-add is one; a tensor is read once. */
 static void test_floors(void **state)
 {
@@ -187,6 +213,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_inner, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bounds, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_split, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_split_outputs, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_floors, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,7 +38,7 @@ static int rows_of(const kas_program *p)
 }
 
 /* Against the reference, in all orders of blocks and lanes. */
-static void agree_rows(const char *name, kas_kernel *kernel, int shapes)
+static void agree_over(const char *name, kas_kernel *kernel, int shapes, const uint32_t *c)
 {
     kas_target target[SHAPES];
     kas_binding binding[SHAPES];
@@ -48,7 +48,7 @@ static void agree_rows(const char *name, kas_kernel *kernel, int shapes)
         const kas_agree_options options = {
             .batch = 2, .seed = 7, .pitch_more = order == 1 ? 4 : 0, .number = stored};
         for (int i = 0; i < shapes; i++) {
-            target[i] = target_of(channels[i]);
+            target[i] = target_of(c[i]);
             binding[i] = make_binding(&target[i]);
         }
         if (on_cpu())
@@ -57,6 +57,11 @@ static void agree_rows(const char *name, kas_kernel *kernel, int shapes)
         for (int i = 0; i < shapes; i++)
             record(&result[i], name, &target[i]);
     }
+}
+
+static void agree_rows(const char *name, kas_kernel *kernel, int shapes)
+{
+    agree_over(name, kernel, shapes, channels);
 }
 
 /* Bytes of the elements of `tensors` images and of `reduced` values of a pixel. */
@@ -157,6 +162,56 @@ static void test_windows(void **state)
     agree_rows("softmax of averages", &before, 2);
 }
 
+static int times_in(const kas_program *p, const kas_operation *op, const char *what)
+{
+    int count = 0;
+    const char *end = p->source + op->text + op->text_size;
+    for (const char *at = p->source + op->text; (at = strstr(at, what)) && at < end; at++)
+        count++;
+    return count;
+}
+
+/* The one kernel of a pass whose lanes are a row. */
+static const kas_operation *row_kernel(const kas_program *p, bool backward)
+{
+    const kas_operation *op = backward ? p->backward : p->forward, *found = NULL;
+    const int count = backward ? p->backwards : p->forwards;
+    for (int i = 0; i < count; i++)
+        if (op[i].kind == KAS_OPERATION_LAUNCH && times_in(p, &op[i], "kas_row_")) {
+            assert_null(found);
+            found = &op[i];
+        }
+    assert_non_null(found);
+    return found;
+}
+
+/* Operands that hold a sum are inlined where it is short; what reads them at each of its steps has
+ * it once. */
+static void test_inner_sums(void **state)
+{
+    (void)state;
+    kas_kernel k = {0}; /* dy is a sum over taps */
+    int x = kas_build_softmax(&k, kas_build_input(&k), 0, 1);
+    x = kas_build_unfold_window(&k, x, KAS_AXIS_W, 3, 1);
+    kas_build_fold(&k, KAS_OP_FOLD_AVG, x, 1);
+    agree_rows("windows of a softmax", &k, 3);
+    kas_program *p = program_of(&k, 64);
+    assert_int_equal(times_in(p, row_kernel(p, true), "for (int v"), 1);
+    kas_program_free(p);
+    for (int norm = 0; norm < 2; norm++) {
+        kas_kernel fold = {0}; /* x is an average of 4; of a norm the backward pass wants more */
+        x = kas_build_group(&fold, kas_build_input(&fold), 0, 1);
+        x = kas_build_fold(&fold, KAS_OP_FOLD_AVG, x, 0);
+        x = kas_build_along(&fold, norm ? KAS_OP_NORM : KAS_OP_SOFTMAX, x, 0, 1);
+        kas_build_fc(&fold, x, false, "C");
+        p = program_of(&fold, 64);
+        assert_int_equal(times_in(p, row_kernel(p, false), "for (int v"), 1);
+        kas_program_free(p);
+        agree_over(norm ? "norm of an average" : "softmax of an average", &fold, 1,
+                   &(const uint32_t){64});
+    }
+}
+
 /* The gradient of scores is written transposed where a library product wants it so: it would read
  * across its rows, and keeps a kernel for what it reduces. */
 static void test_across(void **state)
@@ -197,7 +252,7 @@ int main(void)
         cmocka_unit_test(test_softmax),     cmocka_unit_test(test_norm),
         cmocka_unit_test(test_fused),       cmocka_unit_test(test_dims),
         cmocka_unit_test(test_windows),     cmocka_unit_test(test_across),
-        cmocka_unit_test(test_two_readers),
+        cmocka_unit_test(test_two_readers), cmocka_unit_test(test_inner_sums),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
