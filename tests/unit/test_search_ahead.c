@@ -25,6 +25,15 @@ static kas_status helper_make(void *state, const char *name, const char *kernel,
         nap(3600); /* a signal may end one */
     if (strstr(kernel, "h-mad") && write(KAS_WORKER_REPLY_FD, "{]\n", 3) != 3)
         abort();
+    if (strstr(kernel, "h-slow"))
+        nap(1);
+    if (strstr(kernel, "h-deaf")) { /* answers, and never reads again */
+        static const char made[] = "{\"type\":\"made\",\"made\":0,\"cpu_seconds\":0}\n";
+        if (write(KAS_WORKER_REPLY_FD, made, strlen(made)) != (ssize_t)strlen(made))
+            abort();
+        while (true)
+            nap(3600);
+    }
     if (strstr(kernel, "h-refuses"))
         return kas_fail(KAS_FAILURE, "does not compile");
     *stats = (kas_compile_stats){.cpu_seconds = 1};
@@ -118,6 +127,59 @@ static void bad_helper(void **state)
     assert_int_equal(times_noted("helper fake"), 4);
 }
 
+/* Does not read: what it is sent, more than a pipe holds, keeps nobody waiting. */
+static void deaf_helper(void **state)
+{
+    (void)state;
+    kas_search_options search = search_options(3);
+    static char large[300000];
+    memset(large, ' ', sizeof large - 1);
+    memcpy(large, "ok", 2);
+    ahead = 3;
+    setenv("KAS_TEST_BASELINE", "await: ahead kernel2", 1);
+    OK(supervise((plan){.what = {"h-deaf", large, "ok"}}, &search, 1, 4, "d"));
+    assert_done_once(3, true);
+    assert_int_equal(times_noted("ahead kernel1"), 0); /* it never came to it */
+    assert_int_equal(times_noted("helper fake"), 2);
+}
+
+/* To the worker and the helper; how many that are. */
+static int signal_processes(int number)
+{
+    kas_buf text = {0};
+    int others = 0;
+    OK(kas_file_read(notes, 1 << 20, &text));
+    for (const char *at = kas_buf_text(&text); (at = strstr(at, "worker ")); at++, others++)
+        kill((pid_t)atol(at + strlen("worker ")), number);
+    kas_buf_free(&text);
+    return others;
+}
+
+/* All of them for longer than the limit; the supervisor is the first that goes on. */
+static void everybody_was_stopped(void **state)
+{
+    (void)state;
+    kas_search_options search = search_options(2);
+    int status;
+    ahead = 2;
+    setenv("KAS_TEST_BASELINE", "await: ahead kernel1", 1);
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(supervise((plan){.what = {"h-slow", "ok"}}, &search, 1, 4, "d"));
+    wait_for("ahead kernel0");
+    kill(pid, SIGSTOP);
+    assert_int_equal(signal_processes(SIGSTOP), 2);
+    nap(4.5);
+    kill(pid, SIGCONT);
+    nap(0.7); /* more than a turn of its loop */
+    signal_processes(SIGCONT);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, KAS_OK);
+    assert_done_once(2, true);
+    assert_int_equal(times_noted("helper fake"), 1);
+    assert_int_equal(times_noted("begin 0.0"), 1);
+}
+
 static void given_up(void **state)
 {
     (void)state;
@@ -202,8 +264,11 @@ int main(int argc, char **argv)
     if (argc == 2)
         cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
-        TEST(same_list),    TEST(at_most_so_many),          TEST(bad_helper),   TEST(given_up),
-        TEST(cannot_start), TEST(ends_with_its_supervisor), TEST(time_is_over), TEST(exhausted),
+        TEST(deaf_helper),  TEST(everybody_was_stopped),
+        TEST(same_list),    TEST(at_most_so_many),
+        TEST(bad_helper),   TEST(given_up),
+        TEST(cannot_start), TEST(ends_with_its_supervisor),
+        TEST(time_is_over), TEST(exhausted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -168,6 +169,40 @@ static void messages(void **state)
     assert_true(!message && channel.closed);
     close(end[0]);
     kas_channel_free(&channel);
+}
+
+/* Nobody reads, and much more is sent than a pipe holds; then all of it comes, in order. */
+static void sending_does_not_wait(void **state)
+{
+    (void)state;
+    enum { MESSAGES = 3, LENGTH = 400000 };
+    int end[2], got = 0;
+    kas_channel channel = loop_back(end);
+    char *text = calloc(1, LENGTH + 1);
+    assert_true(text && fcntl(end[1], F_SETFL, O_NONBLOCK) == 0);
+    for (int i = 0; i < MESSAGES; i++) {
+        cJSON *message = kas_message("kernel");
+        memset(text, 'a' + i, LENGTH);
+        kas_message_text(message, "kernel", text);
+        OK(kas_channel_send(&channel, message));
+    }
+    assert_true(channel.unsent.size > (MESSAGES - 1) * LENGTH);
+    for (int turn = 0; turn < 1000 && got < MESSAGES; turn++) {
+        cJSON *message;
+        OK(kas_channel_wait(&channel, 0, &message));
+        OK(kas_channel_flush(&channel));
+        if (!message)
+            continue;
+        memset(text, 'a' + got++, LENGTH);
+        assert_string_equal(kas_message_get_text(message, "kernel"), text);
+        cJSON_Delete(message);
+    }
+    assert_int_equal(got, MESSAGES);
+    assert_int_equal(channel.unsent.size, 0);
+    close(end[0]);
+    close(end[1]);
+    kas_channel_free(&channel);
+    free(text);
 }
 
 static void lines_that_are_no_messages(void **state)
@@ -375,6 +410,7 @@ int main(void)
         cmocka_unit_test(options_that_differ_are_named),
         cmocka_unit_test(bad_options_are_refused),
         cmocka_unit_test(messages),
+        cmocka_unit_test(sending_does_not_wait),
         cmocka_unit_test(lines_that_are_no_messages),
         cmocka_unit_test(endless_line),
         cmocka_unit_test(prune_by_curve),

@@ -14,20 +14,29 @@ enum { MAX_LINE = 1 << 20, CHUNK = 65536, MAX_DEPTH = 16 };
 void kas_channel_free(kas_channel *channel)
 {
     free(channel->text);
+    kas_buf_free(&channel->unsent);
     *channel = (kas_channel){.in = -1, .out = -1, .closed = true};
 }
 
-static kas_status write_all(kas_channel *channel, const char *text, size_t size)
+kas_status kas_channel_flush(kas_channel *channel)
 {
-    while (size > 0) {
-        ssize_t written = write(channel->out, text, size);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written < 0)
-            return kas_fail(KAS_FAILURE, "write to the other process: %s", strerror(errno));
-        text += written;
-        size -= (size_t)written;
+    kas_buf *unsent = &channel->unsent;
+    size_t sent = 0;
+    int error = 0;
+    while (sent < unsent->size && !error) {
+        ssize_t written = write(channel->out, unsent->data + sent, unsent->size - sent);
+        if (written >= 0)
+            sent += (size_t)written;
+        else if (errno != EINTR)
+            error = errno;
     }
+    if (error && error != EAGAIN) {
+        kas_buf_clear(unsent); /* nobody will read it */
+        return kas_fail(KAS_FAILURE, "write to the other process: %s", strerror(error));
+    }
+    unsent->size -= sent;
+    if (sent > 0)
+        memmove(unsent->data, unsent->data + sent, unsent->size + 1); /* with the NUL */
     return KAS_OK;
 }
 
@@ -38,12 +47,16 @@ kas_status kas_channel_send(kas_channel *channel, cJSON *message)
     if (!text)
         return kas_fail(KAS_NO_MEMORY, "message to another process: out of memory");
     size_t size = strlen(text);
-    text[size] = '\n'; /* in the place of the NUL: one write, one line */
+    text[size] = '\n'; /* in the place of the NUL */
     kas_status status =
-        size < MAX_LINE ? write_all(channel, text, size + 1)
+        size < MAX_LINE ? KAS_OK
                         : kas_fail(KAS_FAILURE, "message of %zu bytes; at most %d", size, MAX_LINE);
+    if (status == KAS_OK) {
+        kas_buf_add(&channel->unsent, text, size + 1);
+        status = kas_buf_status(&channel->unsent);
+    }
     cJSON_free(text);
-    return status;
+    return status == KAS_OK ? kas_channel_flush(channel) : status;
 }
 
 kas_status kas_channel_fill(kas_channel *channel)

@@ -20,20 +20,27 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "host/core/buf.h"
 #include "host/core/status.h"
 
 typedef struct kas_channel {
     int in, out; /* file descriptors; not owned */
     char *text;  /* bytes read and not yet taken */
     size_t size, capacity;
-    bool closed; /* the other end is gone */
+    bool closed;    /* the other end is gone */
+    kas_buf unsent; /* of messages sent: what the pipe had no room for */
 } kas_channel;
 
 void kas_channel_free(kas_channel *channel);
 
 /* Sends one object; takes ownership of `message` (NULL = building it ran out of memory).
- * KAS_FAILURE when the other end is gone. */
+ * KAS_FAILURE when the other end is gone.
+ *
+ * Where `out` does not block (the supervisor's ends, process.h), neither does this, however long
+ * the message and whatever the reader does: what does not fit waits in `unsent`, and goes with
+ * kas_channel_flush once poll finds room (POLLOUT). */
 kas_status kas_channel_send(kas_channel *channel, cJSON *message);
+kas_status kas_channel_flush(kas_channel *channel);
 
 /* Reads what is there (blocks only when nothing is). Sets `closed` at the end of file. */
 kas_status kas_channel_fill(kas_channel *channel);

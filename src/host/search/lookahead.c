@@ -73,7 +73,7 @@ static void start(kas_supervisor *s)
         return;
     }
     a->channel = (kas_channel){.in = a->process.from, .out = a->process.to};
-    a->last_heard = kas_monotonic();
+    a->last_heard = kas_supervisor_listened(s);
     (void)say_hello(s); /* one that is gone already shows at its pipe's end */
 }
 
@@ -103,7 +103,7 @@ static void give(kas_supervisor *s, const kas_work *work)
     kas_message_text(message, "kernel", work->kernel);
     a->next = work->index + 1;
     a->busy = true;
-    a->last_heard = kas_monotonic();
+    a->last_heard = kas_supervisor_listened(s);
     (void)kas_channel_send(&a->channel, message);
 }
 
@@ -114,8 +114,6 @@ void kas_lookahead_serve(kas_supervisor *s)
         return;
     if (!a->process.pid)
         start(s);
-    else if ((a->busy || !a->ready) && kas_monotonic() - a->last_heard > s->options->hang_seconds)
-        died(s, "it did not answer");
     else if (a->ready && !a->busy) {
         const kas_work *work = choose(s);
         if (work)
@@ -123,10 +121,17 @@ void kas_lookahead_serve(kas_supervisor *s)
     }
 }
 
+void kas_lookahead_watch(kas_supervisor *s)
+{
+    const kas_lookahead *a = &s->ahead;
+    if (a->process.pid && (a->busy || !a->ready) && kas_supervisor_silent(s, a->last_heard))
+        died(s, "it did not answer");
+}
+
 static void hear(kas_supervisor *s, const cJSON *message)
 {
     kas_lookahead *a = &s->ahead;
-    a->last_heard = kas_monotonic();
+    a->last_heard = kas_supervisor_listened(s);
     if (kas_message_is(message, "ready"))
         a->ready = true;
     else if (kas_message_is(message, "error"))

@@ -60,6 +60,11 @@ kas_status kas_process_start(const char *const *argv, const char *log, kas_proce
     kas_status status = KAS_OK;
     *out = (kas_process){.to = -1, .from = -1};
     KAS_TRY(open_pipe(command));
+    /* Our end only: whatever becomes of the reader, the writer goes on. */
+    if (fcntl(command[1], F_SETFL, O_NONBLOCK) != 0) {
+        status = kas_fail(KAS_FAILURE, "a pipe to a worker: %s", strerror(errno));
+        goto close_command;
+    }
     KAS_TRY_GOTO(open_pipe(reply), close_command);
     KAS_TRY_GOTO(open_log(log, &log_fd), close_reply);
     pid_t parent = getpid(), pid = fork();

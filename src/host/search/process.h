@@ -13,7 +13,7 @@
 
 typedef struct kas_process {
     pid_t pid;    /* 0 = none */
-    int to, from; /* our ends of the pipes: its file descriptors 0 and 3 */
+    int to, from; /* our ends of the pipes: its file descriptors 0 and 3; writes do not block */
 } kas_process;
 
 /* `argv` is NULL-terminated, argv[0] a path; output and error of the process are appended to the

@@ -75,7 +75,8 @@ kas_status kas_slot_give(kas_supervisor *s, kas_slot *slot, kas_work *work)
         lane++; /* there is one: the caller has counted */
     *lane = (kas_lane){.busy = true, .shared = shared, .work = *work};
     *work = (kas_work){0};
-    lane->last_heard = lane->last_renewed = kas_monotonic();
+    lane->last_heard = kas_supervisor_listened(s);
+    lane->last_renewed = kas_monotonic();
     snprintf(lane->phase, sizeof lane->phase, "starting");
     for (int i = 0; i < s->options->pack; i++)
         slot->lane[i].shared |= shared;
@@ -157,12 +158,13 @@ static kas_status hear_progress(kas_supervisor *s, kas_slot *slot, kas_lane *lan
            steps = kas_message_get_number(message, "steps");
     snprintf(lane->phase, sizeof lane->phase, "%s", kas_message_get_text(message, "phase"));
     lane->fraction = steps > 0 ? step / steps : 0;
-    if (lane->last_heard - lane->last_renewed < kas_supervisor_lease(s) / 4)
+    const double now = kas_monotonic(); /* a lease runs out whoever listens */
+    if (now - lane->last_renewed < kas_supervisor_lease(s) / 4)
         return KAS_OK;
     bool held;
     KAS_TRY(
         kas_store_renew(s->store, lane->work.id, lane->work.lease, kas_supervisor_lease(s), &held));
-    lane->last_renewed = lane->last_heard;
+    lane->last_renewed = now;
     if (!held)
         drop(slot, lane);
     return KAS_OK;
@@ -258,7 +260,7 @@ static kas_status hear_epoch(kas_supervisor *s, kas_slot *slot, kas_lane *lane,
     }
     KAS_TRY(
         kas_store_renew(s->store, lane->work.id, lane->work.lease, kas_supervisor_lease(s), &held));
-    lane->last_renewed = lane->last_heard;
+    lane->last_renewed = kas_monotonic();
     KAS_TRY(kas_supervisor_refresh(s)); /* also curves that another supervisor has added */
     KAS_TRY(judge(s, lane, &epoch, &prune));
     return answer(s, slot, lane, prune);
@@ -344,7 +346,7 @@ static kas_status hear_of_item(kas_supervisor *s, kas_slot *slot, kas_lane *lane
 kas_status kas_slot_hear(kas_supervisor *s, kas_slot *slot, const cJSON *message)
 {
     const int64_t id = (int64_t)kas_message_get_number(message, "id");
-    slot->last_heard = kas_monotonic();
+    slot->last_heard = kas_supervisor_listened(s);
     if (kas_message_is(message, "ready"))
         return hear_ready(s, slot, message);
     if (kas_message_is(message, "error")) {

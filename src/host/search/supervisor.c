@@ -12,6 +12,7 @@
 #include "host/search/worker.h"
 
 enum { TICK_MS = 500, MAX_FAILED_STARTS = 3 };
+static const double LONGEST_TURN = 1; /* seconds: of a longer one so much counts */
 
 static volatile sig_atomic_t signals_seen, first_signal;
 
@@ -27,6 +28,19 @@ static void on_signal(int number)
 double kas_supervisor_lease(const kas_supervisor *s)
 {
     return 2 * s->options->hang_seconds + 60;
+}
+
+double kas_supervisor_listened(kas_supervisor *s)
+{
+    const double now = kas_monotonic();
+    s->listened += fmin(now - s->looked, LONGEST_TURN);
+    s->looked = now;
+    return s->listened;
+}
+
+bool kas_supervisor_silent(const kas_supervisor *s, double last_heard)
+{
+    return s->listened - last_heard > s->options->hang_seconds;
 }
 
 kas_status kas_supervisor_refresh(kas_supervisor *s)
@@ -106,7 +120,7 @@ static kas_status start_worker(kas_supervisor *s, kas_slot *slot)
     slot->channel = (kas_channel){.in = slot->process.from, .out = slot->process.to};
     slot->ready = slot->hung = slot->ending = slot->solo = false;
     slot->reporter = 0;
-    slot->last_heard = kas_monotonic();
+    slot->last_heard = kas_supervisor_listened(s);
     kas_buf options = {0};
     kas_search_options_write(s->options->search, &options);
     cJSON *hello = kas_message("hello");
@@ -179,21 +193,36 @@ static kas_status listen(kas_supervisor *s, kas_slot *slot)
     return slot->channel.closed ? bury(s, slot, NULL) : KAS_OK;
 }
 
+/* What comes from it, and room for what it has not been sent yet. */
+static void watch_pipes(const kas_process *process, const kas_channel *channel,
+                        struct pollfd poll[2])
+{
+    const bool unsent = process->pid && channel->unsent.size > 0;
+    poll[0] = (struct pollfd){process->pid ? channel->in : -1, POLLIN, 0};
+    poll[1] = (struct pollfd){unsent ? channel->out : -1, POLLOUT, 0};
+}
+
 static kas_status wait_for_lines(kas_supervisor *s, const sigset_t *mask, int timeout_ms)
 {
     int workers = s->options->workers;
+    struct pollfd *helper = s->poll + 2 * (size_t)workers;
     for (int i = 0; i < workers; i++)
-        s->poll[i] =
-            (struct pollfd){s->slot[i].process.pid ? s->slot[i].channel.in : -1, POLLIN, 0};
+        watch_pipes(&s->slot[i].process, &s->slot[i].channel, s->poll + 2 * (size_t)i);
+    watch_pipes(&s->ahead.process, &s->ahead.channel, helper);
     struct timespec timeout = {timeout_ms / 1000, timeout_ms % 1000 * 1000000L};
-    s->poll[workers] = (struct pollfd){s->ahead.process.pid ? s->ahead.channel.in : -1, POLLIN, 0};
-    int ready = ppoll(s->poll, (nfds_t)workers + 1, &timeout, mask);
+    int ready = ppoll(s->poll, 2 * (nfds_t)workers + 2, &timeout, mask);
+    (void)kas_supervisor_listened(s);
     if (ready < 0)
         return errno == EINTR ? KAS_OK : kas_fail(KAS_FAILURE, "ppoll: %s", strerror(errno));
-    for (int i = 0; i < workers; i++)
-        if (s->poll[i].revents)
+    for (int i = 0; i < workers; i++) {
+        if (s->poll[2 * i + 1].revents) /* one that is gone shows at its own pipe's end */
+            (void)kas_channel_flush(&s->slot[i].channel);
+        if (s->poll[2 * i].revents)
             KAS_TRY(listen(s, &s->slot[i]));
-    if (s->poll[workers].revents)
+    }
+    if (helper[1].revents)
+        (void)kas_channel_flush(&s->ahead.channel);
+    if (helper[0].revents)
         kas_lookahead_listen(s);
     return KAS_OK;
 }
@@ -204,7 +233,7 @@ static const kas_lane *silent_lane(const kas_supervisor *s, const kas_slot *slot
     const kas_lane *worst = NULL;
     for (int i = 0; i < s->options->pack; i++) {
         const kas_lane *lane = &slot->lane[i];
-        if (lane->busy && kas_monotonic() - lane->last_heard > s->options->hang_seconds &&
+        if (lane->busy && kas_supervisor_silent(s, lane->last_heard) &&
             (!worst || lane->last_heard < worst->last_heard))
             worst = lane;
     }
@@ -217,8 +246,8 @@ static void kill_the_silent(kas_supervisor *s)
     for (int i = 0; i < s->options->workers; i++) {
         kas_slot *slot = &s->slot[i];
         const kas_lane *silent = silent_lane(s, slot);
-        const bool starting = slot->process.pid && !slot->ready &&
-                              kas_monotonic() - slot->last_heard > s->options->hang_seconds;
+        const bool starting =
+            slot->process.pid && !slot->ready && kas_supervisor_silent(s, slot->last_heard);
         if (slot->process.pid && !slot->hung && (silent || starting)) {
             slot->hung = true;
             slot->reporter = silent ? silent->work.id : 0;
@@ -276,7 +305,7 @@ static kas_status hand_out(kas_supervisor *s, bool *done)
 static void begin_stop(kas_supervisor *s)
 {
     s->stopping = true;
-    s->stop_at = kas_monotonic() + s->options->hang_seconds;
+    s->stop_at = kas_supervisor_listened(s) + s->options->hang_seconds;
     for (int i = 0; i < s->options->workers; i++)
         if (kas_slot_busy(s, &s->slot[i]))
             (void)kas_channel_send(&s->slot[i].channel, kas_message("stop"));
@@ -299,7 +328,7 @@ static kas_status loop(kas_supervisor *s, const sigset_t *mask)
     for (bool done = false; !done;) {
         if (signals_seen && !s->stopping)
             begin_stop(s);
-        if (s->stopping && (signals_seen > 1 || !any_busy(s) || kas_monotonic() > s->stop_at))
+        if (s->stopping && (signals_seen > 1 || !any_busy(s) || s->listened > s->stop_at))
             return KAS_OK;
         if (!s->stopping)
             KAS_TRY(hand_out(s, &done));
@@ -308,6 +337,7 @@ static kas_status loop(kas_supervisor *s, const sigset_t *mask)
         kas_lookahead_serve(s);
         KAS_TRY(wait_for_lines(s, mask, TICK_MS));
         kill_the_silent(s);
+        kas_lookahead_watch(s);
         KAS_TRY(keep_account(s, false));
         if (kas_monotonic() - ticked >= 0.5) {
             ticked = kas_monotonic();
@@ -421,7 +451,7 @@ kas_status kas_supervise(kas_store *store, const kas_supervisor_options *asked)
     kas_status status = KAS_OK;
     s.slot = calloc((size_t)options->workers, sizeof *s.slot);
     s.lane = calloc((size_t)options->workers * (size_t)own.pack, sizeof *s.lane);
-    s.poll = calloc((size_t)options->workers + 1, sizeof *s.poll);
+    s.poll = calloc(2 * (size_t)options->workers + 2, sizeof *s.poll);
     if (!s.slot || !s.lane || !s.poll) {
         status = kas_fail(KAS_NO_MEMORY, "workers: out of memory");
         goto out;
@@ -433,7 +463,7 @@ kas_status kas_supervise(kas_store *store, const kas_supervisor_options *asked)
                                .process = {.to = -1, .from = -1},
                                .channel = {.in = -1, .out = -1}};
     kas_owner_self(s.owner);
-    s.began = s.counted = kas_monotonic();
+    s.began = s.counted = s.looked = kas_monotonic();
     KAS_TRY_GOTO(begin(&s), out);
     kas_lookahead_begin(&s);
     if (!kas_schedule_complete(&s))

@@ -21,9 +21,10 @@
 /* An item in a worker. */
 typedef struct kas_lane {
     bool busy;
-    bool dropped; /* its lease is lost: whatever is said of it is ignored */
-    bool shared;  /* others were in the worker while it was: see kas_slot_died */
-    double last_heard, last_renewed;
+    bool dropped;      /* its lease is lost: whatever is said of it is ignored */
+    bool shared;       /* others were in the worker while it was: see kas_slot_died */
+    double last_heard; /* listened */
+    double last_renewed;
     kas_work work;
     char phase[32];
     double fraction;
@@ -42,8 +43,8 @@ typedef struct kas_slot {
     bool solo;        /* the item that it has must be alone */
     int64_t reporter; /* the item that said, or whose silence did, that the worker ends; 0 = none */
     int failed_starts; /* in a row */
-    double last_heard;
-    char error[512]; /* why it could not start */
+    double last_heard; /* listened */
+    char error[512];   /* why it could not start */
     kas_status error_status;
 } kas_slot;
 
@@ -54,7 +55,7 @@ typedef struct kas_lookahead {
     char arch[32]; /* of the first worker that was ready; "" = none yet */
     bool ready, busy, given_up;
     int64_t next;       /* candidates below were given to it, or begun without it */
-    double last_heard;  /* or began, or was given something */
+    double last_heard;  /* listened; or began, or was given something */
     int deaths;         /* in a row */
     int made;           /* candidates of which it compiled something */
     double cpu_seconds; /* that its compilers took */
@@ -77,7 +78,7 @@ typedef struct kas_supervisor {
     kas_lane *lane; /* of all slots */
     int64_t *solo;  /* items to be tried alone, first come first; [solos] */
     int solos;
-    struct pollfd *poll; /* one a slot, and the helper's */
+    struct pollfd *poll; /* two a slot, from it and to it, and the helper's */
     kas_lookahead ahead;
     kas_foreseen foreseen;
     char owner[KAS_OWNER_SIZE];
@@ -87,14 +88,22 @@ typedef struct kas_supervisor {
     bool exhausted;        /* the strategy has no more */
     double began, counted; /* monotonic; time already added to the study */
     double busy_before;    /* seconds of earlier runs */
+    double looked;         /* monotonic */
+    double listened;       /* when it looked last: kas_supervisor_listened */
     bool stopping;
-    double stop_at;
+    double stop_at; /* listened */
 } kas_supervisor;
 
 kas_status kas_supervisor_refresh(kas_supervisor *s);
 void kas_supervisor_emit(kas_supervisor *s, kas_event_kind kind, const kas_work *work,
                          const char *text);
 double kas_supervisor_lease(const kas_supervisor *s);
+/* Seconds for which this process has listened, until now.  Silence is measured with it: a
+ * supervisor that was stopped (Ctrl-Z, a batch system, a virtual machine that paused) has heard
+ * nobody meanwhile, and whoever was stopped with it had nothing to say. */
+double kas_supervisor_listened(kas_supervisor *s);
+/* Nothing was heard since `last_heard`, for longer than hang_seconds. */
+bool kas_supervisor_silent(const kas_supervisor *s, double last_heard);
 
 /* schedule.c. A study whose final trainings have ended needs no workers. */
 bool kas_schedule_complete(const kas_supervisor *s);
@@ -109,6 +118,7 @@ void kas_schedule_foresee(kas_supervisor *s);
 /* lookahead.c. Nothing here fails: the search does without. */
 void kas_lookahead_serve(kas_supervisor *s); /* starts the helper, gives it the next candidate */
 void kas_lookahead_listen(kas_supervisor *s);
+void kas_lookahead_watch(kas_supervisor *s); /* ends it when it hangs: after what it said is read */
 void kas_lookahead_begin(kas_supervisor *s);
 void kas_lookahead_end(kas_supervisor *s); /* says what it was good for */
 
