@@ -102,6 +102,7 @@ static void key_of(const kas_compiler *compiler, const char *text, char key[65])
     const uint32_t format = KAS_CACHE_FORMAT;
     kas_sha256_init(&hash);
     hash_part(&hash, &format, sizeof format);
+    hash_part(&hash, &compiler->policy, sizeof compiler->policy);
     hash_part(&hash, compiler->arch, strlen(compiler->arch));
     hash_part(&hash, compiler->identity.data, compiler->identity.size);
     hash_part(&hash, compiler->prelude, strlen(compiler->prelude));

@@ -6,10 +6,10 @@
  * costs more than a kernel.
  *
  * Cache: <cache dir>/jit/<2 hex>/<sha256>.<so|cubin>.  The key covers text, prelude, flags, arch,
- * compiler identity and version, and the format number.  An image is written to a temporary file
- * with its own checksum and renamed; a damaged one is found by the checksum and made again;
- * failures are kept as failures (.err, with the compiler's log).  Any number of processes may share
- * the folder.
+ * compiler identity and version, the version of what is done with spills (lean.h), and the format
+ * number.  An image is written to a temporary file with its own checksum and renamed; a damaged one
+ * is found by the checksum and made again; failures are kept as failures (.err, with the compiler's
+ * log).  Any number of processes may share the folder.
  */
 #ifndef KAS_JIT_COMPILE_H
 #define KAS_JIT_COMPILE_H

@@ -1,6 +1,8 @@
-/* What a compiler behind compile.h implements; only compile*.c include this file. */
+/* What a compiler behind compile.h implements; only compile*.c and their test include this file. */
 #ifndef KAS_JIT_COMPILE_BACKEND_H
 #define KAS_JIT_COMPILE_BACKEND_H
+
+#include <stdint.h>
 
 #include "host/core/buf.h"
 #include "jit/compile.h"
@@ -27,7 +29,8 @@ struct kas_compiler {
     char folder[4096]; /* <cache dir>/jit */
     char name[128];    /* "clang 14.0.6" */
     char describe[512];
-    kas_buf identity;   /* all that the key covers but prelude and text */
+    kas_buf identity; /* all that the key covers but prelude and text */
+    uint32_t policy;  /* version of what `build` does beyond calling the compiler: in the key too */
     char program[4096]; /* path of the compiler: a program, or NVRTC's library */
     const void *nvrtc;  /* kas_nvrtc */
 };

@@ -93,31 +93,50 @@ static kas_compile_outcome build_once(kas_compiler *compiler, const char *text,
     return outcome;
 }
 
-/* Kernels that spill are made lean, where that helps: one that indexes an array of its own keeps
- * its local memory either way. */
-static kas_status build_lean(kas_compiler *compiler, const char *text, kas_compile_result *result)
+/* The text with these kernels lean; *built is false where it does not compile. */
+static kas_status build_with(kas_compiler *compiler, const char *text, const kas_lean *lean,
+                             kas_compile_result *result, bool *built)
 {
-    long long spilled, left;
-    kas_buf lean = {0};
+    kas_buf whole = {0};
+    const kas_status status = kas_lean_text(text, lean, &whole);
+    *built = status == KAS_OK && build_once(compiler, kas_buf_text(&whole), result) == KAS_COMPILED;
+    kas_buf_free(&whole);
+    return status;
+}
+
+/* Builds the text with these kernels lean and leaves those that it helps; takes the image when it
+ * helps all of them. *built as above. */
+static kas_status try_lean(kas_compiler *compiler, const char *text, kas_lean *lean,
+                           kas_compile_result *result, bool *built)
+{
+    const int count = lean->count;
     kas_compile_result again = {0};
-    kas_status status = kas_lean_text(result->image.data, result->image.size, text, &spilled, NULL);
-    if (status != KAS_OK || spilled == 0)
-        return status;
-    KAS_TRY_GOTO(kas_lean_text(result->image.data, result->image.size, text, &spilled, &lean),
-                 done);
-    if (build_once(compiler, kas_buf_text(&lean), &again) != KAS_COMPILED)
-        goto done; /* the first image serves */
+    kas_status status = build_with(compiler, text, lean, &again, built);
     result->cpu_seconds += again.cpu_seconds;
-    KAS_TRY_GOTO(kas_lean_text(again.image.data, again.image.size, text, &left, NULL), done);
-    if (left < spilled) {
+    if (*built)
+        status = kas_lean_keep_better(again.image.data, again.image.size, lean);
+    if (*built && status == KAS_OK && lean->count == count) {
         const kas_buf worse = result->image;
         result->image = again.image;
         again.image = worse;
     }
-done:
-    kas_buf_free(&lean);
     kas_buf_free(&again.image);
     kas_buf_free(&again.log);
+    return status;
+}
+
+/* Of the kernels that spill those become lean that it helps; where it helps some of them alone,
+ * that takes a third image. Where one does not compile, the first serves. */
+static kas_status build_lean(kas_compiler *compiler, const char *text, kas_compile_result *result)
+{
+    kas_lean lean;
+    bool built = true;
+    kas_status status = kas_lean_find(result->image.data, result->image.size, &lean);
+    for (int tried = 0; status == KAS_OK && built && lean.count > 0 && lean.count != tried;) {
+        tried = lean.count;
+        status = try_lean(compiler, text, &lean, result, &built);
+    }
+    kas_lean_free(&lean);
     return status;
 }
 
@@ -154,6 +173,7 @@ kas_status kas_compile_nvrtc_open(kas_compiler *compiler)
     compiler->nvrtc = n;
     compiler->build = build;
     compiler->suffix = "cubin";
+    compiler->policy = KAS_LEAN_POLICY;
     kas_buf_printf(&compiler->identity, "NVRTC %s %s", n->library.version, n->library.path);
     for (int i = 0; i < OPTIONS; i++)
         kas_buf_printf(&compiler->identity, " %s", options[i]);

@@ -25,14 +25,12 @@ static void put_switch(kas_buf *out, int lean)
 }
 
 /* The rest of the text from the earliest of the listed kernels on. */
-static const char *make_next_lean(const kas_resources *list, int count, const char *text,
-                                  kas_buf *out)
+static const char *make_next_lean(const kas_lean *lean, const char *text, kas_buf *out)
 {
     const char *first = NULL, *end = NULL;
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < lean->count; i++) {
         const char *from, *to;
-        if (list[i].local_bytes && find_kernel(text, list[i].name, &from, &to) &&
-            (!first || from < first)) {
+        if (find_kernel(text, lean->kernel[i].name, &from, &to) && (!first || from < first)) {
             first = from;
             end = to;
         }
@@ -46,22 +44,53 @@ static const char *make_next_lean(const kas_resources *list, int count, const ch
     return end;
 }
 
-kas_status kas_lean_text(const void *image, size_t size, const char *text, long long *local_bytes,
-                         kas_buf *lean)
+kas_status kas_lean_text(const char *text, const kas_lean *lean, kas_buf *out)
 {
-    kas_resources *list;
+    for (const char *rest = text; rest; rest = make_next_lean(lean, rest, out))
+        text = rest;
+    kas_buf_puts(out, text);
+    return kas_buf_status(out);
+}
+
+kas_status kas_lean_find(const void *image, size_t size, kas_lean *lean)
+{
     int count;
-    *local_bytes = 0;
-    const kas_status status = kas_cubin_resources(image, size, &list, &count);
+    *lean = (kas_lean){0};
+    const kas_status status = kas_cubin_resources(image, size, &lean->kernel, &count);
     if (status == KAS_BAD_INPUT)
         return KAS_OK;
     KAS_TRY(status);
     for (int i = 0; i < count; i++)
-        *local_bytes += list[i].local_bytes;
-    for (const char *rest = text; lean && rest; rest = make_next_lean(list, count, rest, lean))
-        text = rest;
-    if (lean)
-        kas_buf_puts(lean, text);
-    free(list);
-    return lean ? kas_buf_status(lean) : KAS_OK;
+        if (lean->kernel[i].local_bytes > 0)
+            lean->kernel[lean->count++] = lean->kernel[i];
+    return KAS_OK;
+}
+
+static int local_bytes_of(const kas_resources *list, int count, const char *name, int otherwise)
+{
+    for (int i = 0; i < count; i++)
+        if (strcmp(list[i].name, name) == 0)
+            return list[i].local_bytes;
+    return otherwise;
+}
+
+kas_status kas_lean_keep_better(const void *image, size_t size, kas_lean *lean)
+{
+    kas_resources *now;
+    int count, kept = 0;
+    KAS_TRY(kas_cubin_resources(image, size, &now, &count));
+    for (int i = 0; i < lean->count; i++) {
+        const kas_resources *k = &lean->kernel[i];
+        if (local_bytes_of(now, count, k->name, k->local_bytes) < k->local_bytes)
+            lean->kernel[kept++] = *k;
+    }
+    lean->count = kept;
+    free(now);
+    return KAS_OK;
+}
+
+void kas_lean_free(kas_lean *lean)
+{
+    free(lean->kernel);
+    *lean = (kas_lean){0};
 }

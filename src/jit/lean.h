@@ -3,16 +3,32 @@
  * How much a GPU may unroll is foreseen when a kernel is emitted (unroll.c); what registers it
  * takes is known only from the cubin.  A register spilled to local memory is traffic that nobody
  * wrote, so those kernels, and no others of the text, are built again under KAS_LEAN 1 (prelude.h).
+ * Each kernel is judged by itself: one that indexes an array of its own keeps its local memory
+ * either way, and then keeps its unrolled loops too.
  */
 #ifndef KAS_JIT_LEAN_H
 #define KAS_JIT_LEAN_H
 
 #include "host/core/buf.h"
+#include "jit/resources.h"
 
-/* Bytes of local memory of all kernels of a cubin, by thread. `lean`: appends `text` with the
- * kernels that use any made lean; NULL: only counts. An image that is no cubin (the stand-in's) has
- * none. */
-kas_status kas_lean_text(const void *image, size_t size, const char *text, long long *local_bytes,
-                         kas_buf *lean);
+/* Part of the key of a cubin (compile.h): bump when what is built again, or which of the images is
+ * taken, changes. */
+enum { KAS_LEAN_POLICY = 2 };
+
+/* Kernels of a text, freed by kas_lean_free. */
+typedef struct kas_lean {
+    kas_resources *kernel;
+    int count;
+} kas_lean;
+
+/* Those that use local memory in the cubin of the text as it is. An image that is no cubin (the
+ * stand-in's) has none. */
+kas_status kas_lean_find(const void *image, size_t size, kas_lean *lean);
+/* Leaves those that use less of it in `image`, where they were lean. */
+kas_status kas_lean_keep_better(const void *image, size_t size, kas_lean *lean);
+/* Appends `text` with these kernels made lean. */
+kas_status kas_lean_text(const char *text, const kas_lean *lean, kas_buf *out);
+void kas_lean_free(kas_lean *lean);
 
 #endif

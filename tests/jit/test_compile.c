@@ -18,7 +18,8 @@
 #include "cuda/library.h"
 #include "host/core/files.h"
 #include "jit/cache.h"
-#include "jit/compile.h"
+#include "jit/compile_backend.h"
+#include "jit/lean.h"
 
 enum { PROCESSES = 12 };
 
@@ -62,6 +63,21 @@ static int answer_of(const char *path)
     int answer = function ? function() : -2;
     dlclose(handle);
     return answer;
+}
+
+/* Another way of dealing with spills takes no image that was made the old way. */
+static void policy_is_in_the_key(void **state)
+{
+    (void)state;
+    kas_compiler *compiler = open_compiler("cpu");
+    kas_compile_stats stats;
+    char path[4096], other[4096];
+    assert_int_equal(kas_compile(compiler, answer_text, path, &stats), KAS_OK);
+    compiler->policy++;
+    assert_int_equal(kas_compile(compiler, answer_text, other, &stats), KAS_OK);
+    assert_false(stats.cached);
+    assert_string_not_equal(path, other);
+    kas_compiler_close(compiler);
 }
 
 static void host_image_is_made_once(void **state)
@@ -358,6 +374,7 @@ static void nvrtc_keeps_the_log_of_a_failure(void **state)
 {
     (void)state;
     kas_compiler *compiler = open_nvrtc("sm_90");
+    assert_int_equal(compiler->policy, KAS_LEAN_POLICY);
     kas_compile_stats stats;
     char path[4096];
     for (int round = 0; round < 2; round++) {
@@ -374,6 +391,7 @@ static void nvrtc_keeps_the_log_of_a_failure(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(policy_is_in_the_key),
         TEST(host_image_is_made_once),
         TEST(damaged_image_is_made_again),
         TEST(waiting_for_another_counts),

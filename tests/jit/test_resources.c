@@ -131,16 +131,31 @@ static void what_kernels_need_is_read(void **state)
     "    }\n"                                                                                      \
     "}\n"
 
+#define WINDOW_HEAD                                                                                \
+    "typedef struct { const float *x, *w; float *y; } w_args;\n"                                   \
+    "#define TAP (kas_u32)(KAS_EACH_LANE(v2) + 32 * v3)\n"                                         \
+    "#define OUT v1 + 3 * (int)(TAP % 5u) - 6\n"                                                   \
+    "#define PIXEL kas_imin(kas_imax(OUT, 0), 3)\n"                                                \
+    "#define INSIDE (OUT >= 0 && OUT <= 3)\n"
+
+/* An array of its own, indexed by what it reads, and a loop that is unrolled. */
+#define ARRAY                                                                                      \
+    "KAS_KERNEL(array, w_args)\n"                                                                  \
+    "{\n"                                                                                          \
+    "    KAS_LANES (c, 64) {\n"                                                                    \
+    "        float kept[64], sum = 0;\n"                                                           \
+    "        for (int k = 0; k < 64; k++) kept[(int)a.w[k + c] & 63] = a.x[k];\n"                  \
+    "        KAS_UNROLL\n"                                                                         \
+    "        for (int k = 0; k < 24; k++) sum += a.x[k * 64 + c];\n"                               \
+    "        a.y[c] = sum + kept[(int)a.w[c] & 63];\n"                                             \
+    "    }\n"                                                                                      \
+    "}\n"
+
 /* Kernels that spill come out lean, the others as they are. */
 static void spills_are_mended(void **state)
 {
     (void)state;
-    static const char windows[] =
-        "typedef struct { const float *x, *w; float *y; } w_args;\n"
-        "#define TAP (kas_u32)(KAS_EACH_LANE(v2) + 32 * v3)\n"
-        "#define OUT v1 + 3 * (int)(TAP % 5u) - 6\n"
-        "#define PIXEL kas_imin(kas_imax(OUT, 0), 3)\n"
-        "#define INSIDE (OUT >= 0 && OUT <= 3)\n" WINDOW("first") WINDOW("second");
+    static const char windows[] = WINDOW_HEAD WINDOW("first") WINDOW("second");
     static const char *const archs[] = {"sm_80", "sm_90"};
     for (int i = 0; i < 2; i++) {
         kas_buf image = compile(archs[i], windows);
@@ -166,24 +181,51 @@ static void assert_lean(const char *lean, const char *name, bool wanted)
         fail_msg("%s is %slean in\n%s", name, wanted ? "not " : "", lean);
 }
 
+/* What keeps its local memory either way keeps its unrolled loop, beside kernels that are helped.
+ */
+static void kernels_are_judged_apart(void **state)
+{
+    (void)state;
+    kas_buf alone = compile("sm_90", WINDOW_HEAD ARRAY),
+            beside = compile("sm_90", WINDOW_HEAD ARRAY WINDOW("first"));
+    kas_resources *one, *two;
+    int ones, twos;
+    assert_int_equal(kas_cubin_resources(alone.data, alone.size, &one, &ones), KAS_OK);
+    assert_int_equal(kas_cubin_resources(beside.data, beside.size, &two, &twos), KAS_OK);
+    assert_int_equal(find(two, twos, "first")->local_bytes, 0);
+    assert_int_equal(find(two, twos, "array")->local_bytes, 64 * 4);
+    assert_true(find(one, ones, "array")->accesses > 24);
+    assert_int_equal(find(two, twos, "array")->accesses, find(one, ones, "array")->accesses);
+    free(one);
+    free(two);
+    kas_buf_free(&alone);
+    kas_buf_free(&beside);
+}
+
 /* Of all kernels of a text those that use local memory, and nothing else changes. */
 static void lean_kernels_are_marked(void **state)
 {
     (void)state;
-    kas_buf image = compile("sm_90", text), lean = {0};
-    long long bytes;
-    assert_int_equal(kas_lean_text(image.data, image.size, text, &bytes, &lean), KAS_OK);
-    assert_int_equal(bytes, 64 * 4);
-    assert_lean(kas_buf_text(&lean), "indexed", true);
-    assert_non_null(strstr(kas_buf_text(&lean), "}\n#undef KAS_LEAN\n#define KAS_LEAN 0\n"
-                                                "KAS_KERNEL(wide, "));
-    assert_lean(kas_buf_text(&lean), "shared", false);
+    kas_buf image = compile("sm_90", text), out = {0};
+    kas_lean lean;
+    assert_int_equal(kas_lean_find(image.data, image.size, &lean), KAS_OK);
+    assert_int_equal(lean.count, 1);
+    assert_int_equal(lean.kernel[0].local_bytes, 64 * 4);
+    assert_int_equal(kas_lean_text(text, &lean, &out), KAS_OK);
+    assert_lean(kas_buf_text(&out), "indexed", true);
+    assert_non_null(strstr(kas_buf_text(&out), "}\n#undef KAS_LEAN\n#define KAS_LEAN 0\n"
+                                               "KAS_KERNEL(wide, "));
+    assert_lean(kas_buf_text(&out), "shared", false);
     const size_t marks = 2 * strlen("#undef KAS_LEAN\n#define KAS_LEAN 0\n");
-    assert_int_equal(lean.size, strlen(text) + marks);
-    kas_buf_free(&lean);
+    assert_int_equal(out.size, strlen(text) + marks);
+    assert_int_equal(kas_lean_keep_better(image.data, image.size, &lean), KAS_OK);
+    assert_int_equal(lean.count, 0); /* the same image is no better */
+    kas_lean_free(&lean);
+    kas_buf_free(&out);
     kas_buf_free(&image);
-    assert_int_equal(kas_lean_text("no cubin", 8, text, &bytes, NULL), KAS_OK);
-    assert_int_equal(bytes, 0);
+    assert_int_equal(kas_lean_find("no cubin", 8, &lean), KAS_OK);
+    assert_int_equal(lean.count, 0);
+    kas_lean_free(&lean);
 }
 
 /* Whatever is cut off or changed, the answer is a list or a message. */
@@ -217,6 +259,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_kernels_need_is_read), cmocka_unit_test(spills_are_mended),
-        cmocka_unit_test(lean_kernels_are_marked), cmocka_unit_test(damaged_images_are_refused)};
+        cmocka_unit_test(kernels_are_judged_apart), cmocka_unit_test(lean_kernels_are_marked),
+        cmocka_unit_test(damaged_images_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
