@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 
 #include "host/net/targets.h"
 #include "host/reference/recheck.h"
+#include "host/space/kernel_json.h"
 #include "host/space/sampler.h"
 #include "jit/replaced.h"
 
@@ -120,6 +122,31 @@ static void sampled_kernels_fit_every_network(void **state)
     for (const char *const *name = kas_net_names(); *name; name++) {
         sample(*name, 32);
         sample(*name, 97); /* odd sizes all the way down */
+        sample(*name, 224);
+    }
+}
+
+/* The limits of size leave room for what a target has anyway: the convolution itself, and kernels
+ * no larger, however many instances a target of a large image is made of. */
+static void known_kernels_fit_every_network(void **state)
+{
+    (void)state;
+    static const char *const known[] = {"conv", "depthwise_separable", "involution",
+                                        "squeeze_excite"};
+    const kas_budget none = {0};
+    for (const char *const *name = kas_net_names(); *name; name++) {
+        subject s = open_subject(*name, 224, 224, 1000);
+        for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+            char path[64];
+            kas_kernel kernel;
+            kas_solution solution;
+            snprintf(path, sizeof path, "kernels/%s.json", known[i]);
+            if (kas_kernel_read_file(path, &kernel) != KAS_OK ||
+                kas_solve(&kernel, s.target, s.targets, &none, &solution) != KAS_OK)
+                fail_msg("%s, %s: %s", *name, known[i], kas_error());
+            kas_solution_free(&solution);
+        }
+        close_subject(&s);
     }
 }
 
@@ -129,6 +156,7 @@ int main(void)
         cmocka_unit_test(instances_cover_the_convolution),
         cmocka_unit_test(most_of_densenet),
         cmocka_unit_test(sampled_kernels_fit_every_network),
+        cmocka_unit_test(known_kernels_fit_every_network),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

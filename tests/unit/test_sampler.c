@@ -59,7 +59,7 @@ static kas_sample_options options_for(uint64_t seed)
     return o;
 }
 
-static kas_sample_options version_1(uint64_t seed)
+static kas_sample_options rejection(uint64_t seed)
 {
     kas_sample_options o = options_for(seed);
     o.sampler = KAS_SAMPLER_REJECTION;
@@ -141,7 +141,7 @@ static void sample_300(kas_sample_options o, uint64_t ops_wanted)
 static void test_300_kernels_of_the_rejection_sampler(void **state)
 {
     (void)state;
-    sample_300(version_1(1), table_1());
+    sample_300(rejection(1), table_1());
 }
 
 static void test_300_kernels_of_the_guided_sampler(void **state)
@@ -182,17 +182,15 @@ static void test_attempts_are_pure(void **state)
 {
     (void)state;
     assert_pure(options_for(7));
-    assert_pure(version_1(7));
+    assert_pure(rejection(7));
 }
 
-/* What version 1 samples is part of every study: a change here needs a new KAS_REJECTION_VERSION.
- */
-static void test_version_1_is_fixed(void **state)
+/* What a version of a sampler gives is part of every study: a change here needs a new
+ * KAS_REJECTION_VERSION, KAS_GUIDED_VERSION or KAS_PTE_VERSION. */
+static void assert_list(kas_sample_options o, const char *expected)
 {
-    (void)state;
     kas_target t[32];
     int n = resnet18(t);
-    kas_sample_options o = version_1(1);
     kas_sampler *sampler;
     kas_buf names = {0};
     char hex[65];
@@ -207,7 +205,19 @@ static void test_version_1_is_fixed(void **state)
     assert_int_equal(kas_buf_status(&names), KAS_OK);
     kas_sha256_hex(names.data, names.size, hex);
     kas_buf_free(&names);
-    assert_string_equal(hex, "d13a88ab4228937a01aea1b4cee696e766a37278f02b0a6e54898dab9b6770b7");
+    assert_string_equal(hex, expected);
+}
+
+static void test_versions_are_fixed(void **state)
+{
+    (void)state;
+    kas_sample_options per_layer = options_for(1), one_for_all = options_for(1);
+    per_layer.space = one_for_all.space = KAS_SPACE_NAS_PTE;
+    one_for_all.per_layer = KAS_PER_LAYER_NO;
+    assert_list(rejection(1), "91d5b94922a96446925865ad312712707df571bfddefcd803b49513ece782f6b");
+    assert_list(options_for(1), "57850b56e5b65252d3e65169f85ede64383573e58e71a4a61aefafba05626b4d");
+    assert_list(per_layer, "68c74a66eff4af205f9eeca444acb2ae5dc1990974bf5e50375241319f2e673d");
+    assert_list(one_for_all, "65a6908549bca8bfbaa03cd79dbe62c4977e705ecfaabda4bfe70c04e9fccdaa");
 }
 
 /* ---- Theorem 1 ---- */
@@ -512,7 +522,7 @@ static void test_nothing_fits(void **state)
     kas_sampler *sampler;
     kas_sample s;
     for (int sampler_kind = 0; sampler_kind < 2; sampler_kind++) {
-        kas_sample_options o = sampler_kind ? version_1(1) : options_for(1);
+        kas_sample_options o = sampler_kind ? rejection(1) : options_for(1);
         o.budget.max_params_ratio = 1e-9;
         assert_int_equal(kas_sampler_create(&o, &t, 1, &sampler), KAS_OK);
         assert_int_equal(kas_sampler_next(sampler, 500, &s), KAS_NOTHING_VALID);
@@ -569,7 +579,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_300_kernels_of_the_rejection_sampler),
                                        cmocka_unit_test(test_300_kernels_of_the_guided_sampler),
                                        cmocka_unit_test(test_attempts_are_pure),
-                                       cmocka_unit_test(test_version_1_is_fixed),
+                                       cmocka_unit_test(test_versions_are_fixed),
                                        cmocka_unit_test(test_theorem_1),
                                        cmocka_unit_test(test_memory_of_a_remembered_kernel),
                                        cmocka_unit_test(test_first_primitive_is_uniform),

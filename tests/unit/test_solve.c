@@ -229,6 +229,8 @@ static void test_refusals(void **state)
     k = figure3();
     kas_budget small = {.max_tensor = 12 * 64};
     assert_int_equal(kas_solve(&k, &t, 1, &small, &s), KAS_UNSUPPORTED); /* the input has 16*64 */
+    assert_non_null(strstr(kas_error(), "a tensor has 1024 elements an image, more than the limit "
+                                        "of 768"));
     small = (kas_budget){.max_weight = 16 * 12};
     assert_int_equal(kas_solve(&k, &t, 1, &small, &s), KAS_OK); /* fits, and is never exceeded */
     assert_int_equal(s.binding[0].value[KAS_SYM_X0], 12);

@@ -159,7 +159,8 @@ static void cost_of_layer(const kas_target *t, kas_plain_cost *cost)
 static kas_status check_limits(const kas_target *t, const kas_budget *budget,
                                const kas_plain_cost *cost)
 {
-    const double unfolded = (double)t->c_in * t->kernel_h * t->kernel_w * t->h * t->w;
+    const double instances = (double)t->parts_in * t->parts_out;
+    const double unfolded = instances * t->c * t->kernel_h * t->kernel_w * t->h * t->w;
     const double tensor = budget->max_tensor > 0 ? budget->max_tensor : fmax(unfolded, 1 << 22);
     const double weight = budget->max_weight > 0 ? budget->max_weight : 1 << 24;
     if (cost->largest_tensor > tensor || cost->largest_weight > weight)

@@ -50,7 +50,7 @@ typedef struct kas_pte_step {
 
 /* The version is part of the key of random numbers and of a study: raised when a change alters what
  * is drawn. From 100, because studies of before version 100 keep the guided sampler's version. */
-enum { KAS_PTE_MAX_STEPS = 12, KAS_PTE_DRAWN_STEPS = 6, KAS_PTE_VERSION = 100 };
+enum { KAS_PTE_MAX_STEPS = 12, KAS_PTE_DRAWN_STEPS = 6, KAS_PTE_VERSION = 101 };
 
 typedef struct kas_pte_sequence {
     int steps;

@@ -203,15 +203,35 @@ kas_cost kas_class_cost(const kas_layer_class *class_, const kas_cost *part, int
 
 double kas_default_tensor_limit(const kas_target *t)
 {
-    double unfolded = (double)t->c_in * t->kernel_h * t->kernel_w * t->h * t->w;
+    double unfolded = kas_target_unfolded(t);
     return unfolded > KAS_MAX_TENSOR ? unfolded : KAS_MAX_TENSOR;
+}
+
+static double tensor_limit(const kas_solver *s, const kas_target *target)
+{
+    return s->budget->max_tensor > 0 ? s->budget->max_tensor : kas_default_tensor_limit(target);
+}
+
+static double weight_limit(const kas_solver *s)
+{
+    return s->budget->max_weight > 0 ? s->budget->max_weight : KAS_MAX_WEIGHT;
 }
 
 bool kas_within_limits(const kas_solver *s, const kas_target *target, const kas_cost *cost)
 {
-    double tensor = s->budget->max_tensor, weight = s->budget->max_weight;
-    return cost->largest_tensor <= (tensor > 0 ? tensor : kas_default_tensor_limit(target)) &&
-           cost->largest_weight <= (weight > 0 ? weight : KAS_MAX_WEIGHT);
+    return cost->largest_tensor <= tensor_limit(s, target) &&
+           cost->largest_weight <= weight_limit(s);
+}
+
+static kas_status fail_limits(const kas_solver *s, const kas_layer_class *class_)
+{
+    const kas_cost *cost = &class_->cost;
+    const double tensor = tensor_limit(s, class_->target);
+    const bool large = cost->largest_tensor > tensor;
+    return kas_fail(KAS_UNSUPPORTED, "at %s a %s has %.0f elements%s, more than the limit of %.0f",
+                    class_->target->name, large ? "tensor" : "weight",
+                    large ? cost->largest_tensor : cost->largest_weight, large ? " an image" : "",
+                    large ? tensor : weight_limit(s));
 }
 
 static kas_status cost_class(kas_solver *s, kas_layer_class *class_)
@@ -222,11 +242,7 @@ static kas_status cost_class(kas_solver *s, kas_layer_class *class_)
                        kas_dim_number(&s->terms.term[i].size, &class_->binding));
     class_->cost = kas_class_cost(class_, class_->part, s->laws);
     if (!kas_within_limits(s, class_->target, &class_->cost))
-        return kas_fail(KAS_UNSUPPORTED,
-                        "at %s a tensor has %.0f elements an image, a weight %.0f: over the "
-                        "limits",
-                        class_->target->name, class_->cost.largest_tensor,
-                        class_->cost.largest_weight);
+        return fail_limits(s, class_);
     s->flops += class_->members * class_->cost.flops;
     s->params += class_->members * class_->cost.params;
     return KAS_OK;

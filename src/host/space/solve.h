@@ -47,7 +47,7 @@ typedef struct kas_budget {
     double max_flops_ratio;  /* of the replaced convolutions, summed over targets; 0 = no limit */
     double max_params_ratio; /* likewise */
     double max_tensor; /* elements per image of any tensor of a target, instances together; 0 =
-                          KAS_MAX_TENSOR, or the convolution's own unfolded input where larger */
+                          KAS_MAX_TENSOR, or kas_target_unfolded where that is larger */
     double max_weight; /* elements of any one weight, instances together; 0 = KAS_MAX_WEIGHT */
 } kas_budget;
 

@@ -54,6 +54,13 @@ static inline double kas_target_conv_params(const kas_target *t)
     return (double)t->c_in * t->c_out * t->kernel_h * t->kernel_w;
 }
 
+/* Elements of the convolution's input an image, unfolded by its window, of all instances: what a
+ * kernel that is the convolution itself has as its largest tensor. */
+static inline double kas_target_unfolded(const kas_target *t)
+{
+    return (double)t->parts_in * t->parts_out * t->c * t->kernel_h * t->kernel_w * t->h * t->w;
+}
+
 /* FLOPs around the instances of a kernel: the sum of the input parts, and the average pool that
  * takes the stride (docs/primitives.md, "Cost of a layer"). */
 static inline double kas_target_fixed_flops(const kas_target *t)
