@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/core/cores.h"
+#include "host/core/machine.h"
 #include "jit/pieces.h"
 #include "jit/share.h"
 

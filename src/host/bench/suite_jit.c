@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "host/bench/bench.h"
-#include "host/core/cores.h"
+#include "host/core/machine.h"
 #include "host/core/files.h"
 #include "host/core/log.h"
 #include "host/net/targets.h"

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "host/core/machine.h"
 #include "host/data/dataset_shell.h"
 #include "host/data/guard.h"
 #include "host/data/hdf5_read.h"
@@ -49,9 +50,8 @@ static kas_status check_path(const char *path, uint64_t *size)
 static kas_status read_in_child(const char *path, bool stream, int fd)
 {
     uint64_t size = 0, seconds, megabytes;
-    uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     KAS_TRY(check_path(path, &size));
-    KAS_TRY(setting("KAS_DATA_LIMIT_MB", memory / 2 >> 20, &megabytes));
+    KAS_TRY(setting("KAS_DATA_LIMIT_MB", kas_memory() / 2 >> 20, &megabytes));
     KAS_TRY(setting("KAS_DATA_LIMIT_SECONDS", 60 + size / 20000000, &seconds));
     kas_hdf5_request request = {path, fd, megabytes << 20, stream};
     kas_guard_limits limits = {2 * request.limit + (UINT64_C(1) << 30), (unsigned)seconds,

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/core/cores.h"
+#include "host/core/machine.h"
 #include "host/data/read_ahead.h"
 #include "host/data/render.h"
 

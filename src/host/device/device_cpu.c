@@ -1,16 +1,15 @@
 /* The CPU device: memory, life, timers.  Work is done when it is enqueued, so that there is nothing
  * to wait for. */
-#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #ifdef KAS_HAVE_DNNL
 #include <oneapi/dnnl/dnnl.h>
 #endif
 
+#include "host/core/machine.h"
 #include "host/device/cpu.h"
 
 struct kas_timer {
@@ -192,9 +191,8 @@ kas_status kas_device_open_cpu(int threads, kas_device **out)
     info->kind = KAS_DEVICE_CPU;
     read_cpu_name(info->name);
     snprintf(info->arch, sizeof info->arch, "cpu");
-    info->threads = threads ? threads : omp_get_num_procs();
-    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    info->memory = pages > 0 && page > 0 ? (size_t)pages * (size_t)page : 0;
+    info->threads = threads ? threads : kas_cores();
+    info->memory = (size_t)kas_memory();
     cpu->use_library = true;
     *out = &cpu->base;
     return KAS_OK;

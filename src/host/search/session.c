@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/core/cores.h"
+#include "host/core/machine.h"
 #include "host/core/files.h"
 #include "host/core/sha256.h"
 #include "host/search/publish.h"
