@@ -14,9 +14,6 @@
 
 #include "cuda/cuda.h"
 
-/* Room that the libraries may use for one call. */
-enum { KAS_CUDA_MAX_WORKSPACE = 256 << 20 };
-
 /* create: KAS_UNSUPPORTED when the library is missing or refuses; run: when it refuses these
  * pointers after all.  Workspace is reserved by create. */
 typedef struct kas_matmul kas_matmul;

@@ -37,10 +37,6 @@ static kas_status take_choice(kas_cuda *cuda, kas_cudnn_conv *c, const kas_dnn_c
 {
     kas_dnn_plan_free(cuda, &c->plan);
     KAS_TRY(kas_dnn_plan_make(cuda, &c->graph, choice, &c->plan));
-    if (c->plan.workspace_bytes > KAS_CUDA_MAX_WORKSPACE)
-        return kas_fail(KAS_UNSUPPORTED, "engine %lld wants %zu bytes of workspace, at most %d",
-                        (long long)choice->engine, c->plan.workspace_bytes,
-                        (int)KAS_CUDA_MAX_WORKSPACE);
     const size_t gradients =
         c->widen ? (size_t)c->rows * (size_t)c->columns * kas_number_size(KAS_BF16) : 0;
     return kas_cuda_reserve_workspace(cuda, gradients_at(c) + gradients);

@@ -72,9 +72,13 @@ kas_status kas_direct_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_dire
     KAS_TRY(kas_cuda_module_function(module, "kas_dev_conv_weights", &out->weights));
     for (int pass = 0; pass < 3; pass++)
         KAS_TRY(kas_cuda_module_function(module, name[is_depthwise(desc)][pass], &out->pass[pass]));
-    return kas_cuda_reserve_workspace(cuda, sizeof(float) * (size_t)desc->c_out *
-                                                (size_t)(desc->c_in / desc->groups) *
-                                                (size_t)(desc->kernel_h * desc->kernel_w));
+    const size_t weights = (size_t)desc->c_out * (size_t)(desc->c_in / desc->groups) *
+                           (size_t)(desc->kernel_h * desc->kernel_w);
+    if (weights > KAS_CUDA_MAX_WORKSPACE / sizeof(float))
+        return kas_fail(KAS_UNSUPPORTED,
+                        "convolution: %zu weights; at most %zu are allowed on a GPU", weights,
+                        KAS_CUDA_MAX_WORKSPACE / sizeof(float));
+    return kas_cuda_reserve_workspace(cuda, weights * sizeof(float));
 }
 
 kas_status kas_direct_run(kas_cuda *cuda, const kas_direct *direct, const kas_conv_desc *desc,

@@ -89,7 +89,11 @@ kas_status kas_cuda_enter(kas_cuda *cuda);
 bool kas_cuda_enter_to_free(kas_cuda *cuda);
 /* The same, and waits for what runs, which may use what is given back. */
 bool kas_cuda_wait_to_free(kas_cuda *cuda);
-/* At least `bytes` of workspace; waits for running work when it has to grow. */
+/* Room that one call may use: plans of memory count it for each stream (kas_device_info.workspace),
+ * so nothing is reserved beyond it. */
+enum { KAS_CUDA_MAX_WORKSPACE = 256 << 20 };
+/* At least `bytes` of workspace; waits for running work when it has to grow.  KAS_UNSUPPORTED for
+ * more than there may be. */
 kas_status kas_cuda_reserve_workspace(kas_cuda *cuda, size_t bytes);
 
 kas_status kas_cuda_host_alloc(kas_device *device, size_t bytes, void **out);

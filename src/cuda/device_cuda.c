@@ -175,6 +175,9 @@ kas_status kas_cuda_reserve_workspace(kas_cuda *cuda, size_t bytes)
 {
     if (bytes <= cuda->workspace_bytes)
         return KAS_OK;
+    if (bytes > KAS_CUDA_MAX_WORKSPACE)
+        return kas_fail(KAS_UNSUPPORTED, "%zu bytes of workspace are wanted, at most %d are given",
+                        bytes, (int)KAS_CUDA_MAX_WORKSPACE);
     CUdeviceptr workspace = 0, side = 0;
     KAS_TRY(KAS_CU(cuda, cuStreamSynchronize(cuda->stream)));
     if (cuda->side.stream)
