@@ -132,15 +132,22 @@ static kas_status cuda_mem_upload(kas_device *device, void *to, const void *from
     return KAS_CU(cuda, cuStreamSynchronize(cuda->stream));
 }
 
-static kas_status cuda_mem_download(kas_device *device, void *to, const void *from, size_t bytes)
+static kas_status cuda_mem_download_later(kas_device *device, void *to, const void *from,
+                                          size_t bytes)
 {
     kas_cuda *cuda = (kas_cuda *)device;
     KAS_TRY(kas_cuda_enter(cuda));
     if (bytes == 0)
         return KAS_OK;
-    KAS_TRY(
-        KAS_CU(cuda, cuMemcpyDtoHAsync_v2(to, (CUdeviceptr)(uintptr_t)from, bytes, cuda->stream)));
-    return KAS_CU(cuda, cuStreamSynchronize(cuda->stream));
+    return KAS_CU(cuda,
+                  cuMemcpyDtoHAsync_v2(to, (CUdeviceptr)(uintptr_t)from, bytes, cuda->stream));
+}
+
+static kas_status cuda_mem_download(kas_device *device, void *to, const void *from, size_t bytes)
+{
+    kas_cuda *cuda = (kas_cuda *)device;
+    KAS_TRY(cuda_mem_download_later(device, to, from, bytes));
+    return bytes ? KAS_CU(cuda, cuStreamSynchronize(cuda->stream)) : KAS_OK;
 }
 
 static kas_status cuda_mem_zero(kas_device *device, void *memory, size_t bytes)
@@ -241,12 +248,18 @@ static kas_status cuda_timer_start(kas_timer *timer)
     return KAS_CU(cuda, cuEventRecord(timer->start, cuda->stream));
 }
 
-static kas_status cuda_timer_stop(kas_timer *timer, double *seconds)
+static kas_status cuda_timer_end(kas_timer *timer)
+{
+    kas_cuda *cuda = (kas_cuda *)timer->device;
+    KAS_TRY(kas_cuda_enter(cuda));
+    return KAS_CU(cuda, cuEventRecord(timer->stop, cuda->stream));
+}
+
+static kas_status cuda_timer_read(kas_timer *timer, double *seconds)
 {
     kas_cuda *cuda = (kas_cuda *)timer->device;
     float milliseconds = 0;
     KAS_TRY(kas_cuda_enter(cuda));
-    KAS_TRY(KAS_CU(cuda, cuEventRecord(timer->stop, cuda->stream)));
     KAS_TRY(KAS_CU(cuda, cuEventSynchronize(timer->stop)));
     KAS_TRY(KAS_CU(cuda, cuEventElapsedTime(&milliseconds, timer->start, timer->stop)));
     *seconds = (double)milliseconds * 1e-3;
@@ -294,6 +307,7 @@ static const kas_backend cuda_backend = {
     .mem_upload = cuda_mem_upload,
     .mem_download = cuda_mem_download,
     .mem_zero = cuda_mem_zero,
+    .mem_download_later = cuda_mem_download_later,
     .host_alloc = kas_cuda_host_alloc,
     .host_free = kas_cuda_host_free,
     .upload_create = kas_cuda_upload_create,
@@ -317,7 +331,8 @@ static const kas_backend cuda_backend = {
     .timer_create = cuda_timer_create,
     .timer_free = cuda_timer_free,
     .timer_start = cuda_timer_start,
-    .timer_stop = cuda_timer_stop,
+    .timer_end = cuda_timer_end,
+    .timer_read = cuda_timer_read,
 };
 
 static kas_status find_device(kas_cuda *cuda, int ordinal)

@@ -32,7 +32,7 @@ kas_status kas_cuda_host_alloc(kas_device *device, size_t bytes, void **out)
 void kas_cuda_host_free(kas_device *device, void *memory)
 {
     kas_cuda *cuda = (kas_cuda *)device;
-    if (kas_cuda_enter_to_free(cuda) && KAS_CU(cuda, cuMemFreeHost(memory)) != KAS_OK)
+    if (kas_cuda_wait_to_free(cuda) && KAS_CU(cuda, cuMemFreeHost(memory)) != KAS_OK)
         kas_warn("freeing page-locked memory: %s", kas_error());
 }
 

@@ -37,6 +37,12 @@ bool kas_sim_failed(char name[64]);
 int kas_sim_live(void);
 /* Launches, library products and convolutions done so far. */
 void kas_sim_counts(int *launches, int *matmuls, int *convolutions);
+/* Calls so far in which the host waited for the device (memory that is freed and copies to or from
+ * memory that is not page-locked are among them), and how many of those waited for the last thing
+ * that their stream had: the device then does nothing until the host gives it more.  Calls that
+ * make something: memory, streams, events, modules, graphs, handles. */
+void kas_sim_waits(int *all, int *idle);
+int kas_sim_makings(void);
 int kas_sim_graphs(void);                   /* launches of graphs; their parts count above */
 void kas_sim_refuse(const char *libraries); /* as KAS_SIM_REFUSE */
 void kas_sim_reset(void);                   /* counts, failures and sticky errors; objects stay */

@@ -16,6 +16,8 @@ static struct {
     int (*live)(void);
     void (*counts)(int *launches, int *matmuls, int *convolutions);
     int (*graphs)(void);
+    void (*waits)(int *all, int *idle);
+    int (*makings)(void);
     void (*refuse)(const char *libraries);
     void (*reset)(void);
     char path[PATH_MAX + 64];
@@ -43,10 +45,12 @@ static int load_sim(void **state)
     *(void **)&sim.live = dlsym(handle, "kas_sim_live");
     *(void **)&sim.counts = dlsym(handle, "kas_sim_counts");
     *(void **)&sim.graphs = dlsym(handle, "kas_sim_graphs");
+    *(void **)&sim.waits = dlsym(handle, "kas_sim_waits");
+    *(void **)&sim.makings = dlsym(handle, "kas_sim_makings");
     *(void **)&sim.refuse = dlsym(handle, "kas_sim_refuse");
     *(void **)&sim.reset = dlsym(handle, "kas_sim_reset");
-    return sim.make_fail && sim.failed && sim.live && sim.counts && sim.graphs && sim.refuse &&
-                   sim.reset
+    return sim.make_fail && sim.failed && sim.live && sim.counts && sim.graphs && sim.waits &&
+                   sim.makings && sim.refuse && sim.reset
                ? setenv("KAS_CUDA_PLANS", "heuristic", 1) || setenv("KAS_CUDA_LIBS", sim.path, 1)
                : -1;
 }

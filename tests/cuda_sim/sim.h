@@ -35,7 +35,8 @@ void sim_leave(int *held);
     } while (0)
 extern int sim_sticky; /* the error of a dead GPU, 0 */
 bool sim_refuses(const char *library);
-extern int sim_live, sim_launches, sim_matmuls, sim_convolutions, sim_graphs;
+extern int sim_live, sim_launches, sim_matmuls, sim_convolutions, sim_graphs, sim_waits,
+    sim_idle_waits;
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 

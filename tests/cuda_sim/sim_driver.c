@@ -175,13 +175,32 @@ CUresult cuMemFree_v2(CUdeviceptr pointer)
     return sim_call("cuMemFree_v2", KAS_CUDA_ERROR_INVALID_VALUE, sim_sticky);
 }
 
-/* Page-locked memory of the host. Copies from it read it late, as those from all memory do here. */
+/* Page-locked memory of the host. Copies read and write it late, as they do all memory here; of
+ * those with other memory a GPU makes the host wait. */
+typedef struct locked {
+    struct locked *next;
+    char *memory;
+    size_t bytes;
+} locked;
+static locked *first_locked;
+
+static void count_wait_for_copy(const void *host, size_t bytes)
+{
+    for (const locked *l = first_locked; l; l = l->next)
+        if ((const char *)host >= l->memory && (const char *)host + bytes <= l->memory + l->bytes)
+            return;
+    sim_waits++;
+}
+
 CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags)
 {
     SIM_CALL(cuMemHostAlloc, KAS_CUDA_ERROR_OUT_OF_MEMORY, sim_sticky);
     if (!sim_context || flags != 0 || bytes == 0)
         return KAS_CUDA_ERROR_INVALID_VALUE;
-    *pointer = sim_new(bytes);
+    locked *l = sim_new(sizeof *l);
+    *l = (locked){first_locked, sim_new(bytes), bytes};
+    first_locked = l;
+    *pointer = l->memory;
     sim_live++;
     return KAS_CUDA_SUCCESS;
 }
@@ -189,7 +208,15 @@ CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags)
 CUresult cuMemFreeHost(void *pointer)
 {
     SIM_LOCKED();
-    free(pointer);
+    locked **link = &first_locked;
+    while (*link && (*link)->memory != pointer)
+        link = &(*link)->next;
+    if (!*link)
+        sim_broken("cuMemFreeHost: %p is not page-locked memory", pointer);
+    locked *l = *link;
+    *link = l->next;
+    free(l->memory);
+    free(l);
     sim_live--;
     return sim_call("cuMemFreeHost", KAS_CUDA_ERROR_INVALID_VALUE, sim_sticky);
 }
@@ -243,6 +270,7 @@ static CUresult queue_transfer(transfer t, CUstream stream)
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
 {
     SIM_CALL(cuMemcpyHtoDAsync_v2, KAS_CUDA_ERROR_INVALID_VALUE, sim_sticky);
+    count_wait_for_copy(from, bytes);
     return queue_transfer(
         (transfer){.to = (void *)(uintptr_t)to, .from = from, .bytes = bytes, .to_device = true},
         stream);
@@ -251,6 +279,7 @@ CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CU
 CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
     SIM_CALL(cuMemcpyDtoHAsync_v2, KAS_CUDA_ERROR_INVALID_VALUE, sim_sticky);
+    count_wait_for_copy(to, bytes);
     return queue_transfer(
         (transfer){.to = to, .from = (void *)(uintptr_t)from, .bytes = bytes, .from_device = true},
         stream);

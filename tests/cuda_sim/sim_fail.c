@@ -8,7 +8,9 @@
 
 #include "sim.h"
 
-int sim_sticky, sim_live, sim_launches, sim_matmuls, sim_convolutions, sim_graphs;
+int sim_sticky, sim_live, sim_launches, sim_matmuls, sim_convolutions, sim_graphs, sim_waits,
+    sim_idle_waits;
+static int makings;
 
 static struct {
     bool read; /* the environment was read */
@@ -90,10 +92,25 @@ static bool may_fail(void)
     return file >= 0;
 }
 
+static void count(const char *name)
+{
+    static const char *const
+        waiting[] = {"cuStreamSynchronize", "cuEventSynchronize", "cuMemFree_v2", "cuMemFreeHost",
+                     "cuModuleUnload"},
+        *const making[] = {"cuMemAlloc_v2",  "cuMemHostAlloc",   "cuStreamCreate",
+                           "cuEventCreate",  "cuModuleLoadData", "cuGraphInstantiateWithFlags",
+                           "cublasLtCreate", "cudnnCreate",      "cudnnBackendCreateDescriptor"};
+    for (size_t i = 0; i < sizeof waiting / sizeof *waiting; i++)
+        sim_waits += strcmp(name, waiting[i]) == 0;
+    for (size_t i = 0; i < sizeof making / sizeof *making; i++)
+        makings += strcmp(name, making[i]) == 0;
+}
+
 int sim_call(const char *name, int fitting, int dead)
 {
     SIM_LOCKED();
     read_environment();
+    count(name);
     if (sim_sticky && dead)
         return dead;
     if (sim.remaining && (strcmp(sim.function, "*") == 0 || strcmp(sim.function, name) == 0) &&
@@ -146,6 +163,17 @@ void kas_sim_counts(int *launches, int *matmuls, int *convolutions)
     *convolutions = sim_convolutions;
 }
 
+void kas_sim_waits(int *all, int *idle)
+{
+    *all = sim_waits;
+    *idle = sim_idle_waits;
+}
+
+int kas_sim_makings(void)
+{
+    return makings;
+}
+
 int kas_sim_graphs(void)
 {
     return sim_graphs;
@@ -160,5 +188,6 @@ void kas_sim_reset(void)
 {
     kas_sim_fail(NULL, 0, 0, false);
     sim_sticky = sim_launches = sim_matmuls = sim_convolutions = sim_graphs = 0;
+    sim_waits = sim_idle_waits = makings = 0;
     sim.refused[0] = '\0';
 }

@@ -29,6 +29,7 @@ struct CUstream_st {
     CUstream next;
     int device;
     work *head, **tail;
+    uint64_t given;      /* pieces of work and graphs so far */
     CUgraph capture;     /* NULL: work is done */
     int lane;            /* of the capture */
     pthread_t capturing; /* the thread that began it */
@@ -38,6 +39,7 @@ struct CUstream_st {
 struct CUevent_st {
     uint64_t records, reached; /* calls of cuEventRecord; how many of them the work has come to */
     CUstream stream;           /* of the last record */
+    uint64_t given;            /* to that stream, this record included */
     double milliseconds;
     CUgraph capture;   /* of the last record within one */
     uint64_t captured; /* records within captures */
@@ -95,6 +97,7 @@ void sim_enqueue(CUstream stream, sim_work *run, void *data, size_t bytes)
                    sim_context->device);
     append(stream->capture ? &stream->capture->tail : &stream->tail, run, data, bytes,
            stream->lane);
+    stream->given += !stream->capture;
 }
 
 static bool captures_here(CUstream s)
@@ -234,6 +237,7 @@ CUresult cuStreamSynchronize(CUstream stream)
     SIM_CALL(cuStreamSynchronize, KAS_CUDA_ERROR_INVALID_HANDLE, sim_sticky);
     SIM_NOT_IN_CAPTURE();
     sim_stream_device(stream);
+    sim_idle_waits++;
     sim_drain(stream);
     return KAS_CUDA_SUCCESS;
 }
@@ -410,6 +414,7 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
     if (sim_stream_device(stream) != exec->graph->device || stream->capture)
         return KAS_CUDA_ERROR_INVALID_VALUE;
     append_interleaved(&stream->tail, exec->graph);
+    stream->given++;
     sim_graphs++;
     return KAS_CUDA_SUCCESS;
 }
@@ -475,6 +480,7 @@ CUresult cuEventRecord(CUevent event, CUstream stream)
     CUevent *data = sim_new(sizeof *data);
     *data = event;
     sim_enqueue(stream, reach_event, data, sizeof *data);
+    event->given = stream->given;
     return KAS_CUDA_SUCCESS;
 }
 
@@ -526,6 +532,7 @@ CUresult cuEventSynchronize(CUevent event)
 {
     SIM_CALL(cuEventSynchronize, KAS_CUDA_ERROR_INVALID_HANDLE, sim_sticky);
     SIM_NOT_IN_CAPTURE();
+    sim_idle_waits += event->records && event->given == event->stream->given;
     if (event->reached < event->records)
         sim_drain(event->stream);
     return KAS_CUDA_SUCCESS;

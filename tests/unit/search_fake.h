@@ -226,6 +226,16 @@ static void fake_leave(void *lane)
     (void)lane;
 }
 
-static const kas_evaluator fake = {fake_open, fake_enter, fake_evaluate, fake_leave, fake_close};
+/* The device ends a step that the lane had reported early. */
+static void fake_settle(void *lane)
+{
+    (void)lane;
+    nap(0.004);
+    steps_taken++;
+    note("settled\n");
+}
+
+static const kas_evaluator fake = {fake_open,  fake_enter, fake_evaluate,
+                                   fake_leave, fake_close, fake_settle};
 
 #endif

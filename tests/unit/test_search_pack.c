@@ -119,6 +119,7 @@ static void alone_until_progress(void **state)
         &search, 1, 30, "d"));
     assert_done_once(6, true);
     undisturbed(6 + 5);
+    assert_true(times_noted("settled") > 0); /* by those who waited, while nobody was alone */
 }
 
 static void killed_packed_worker(void **state)

@@ -33,6 +33,7 @@ typedef struct kas_backend {
     kas_status (*mem_upload)(kas_device *, void *, const void *, size_t);
     kas_status (*mem_download)(kas_device *, void *, const void *, size_t);
     kas_status (*mem_zero)(kas_device *, void *, size_t);
+    kas_status (*mem_download_later)(kas_device *, void *, const void *, size_t);
     kas_status (*host_alloc)(kas_device *, size_t, void **);
     void (*host_free)(kas_device *, void *);
     /* `slot` is within the ring (device.c checks it). */
@@ -61,7 +62,8 @@ typedef struct kas_backend {
     kas_status (*timer_create)(kas_device *, kas_timer **);
     void (*timer_free)(kas_timer *);
     kas_status (*timer_start)(kas_timer *);
-    kas_status (*timer_stop)(kas_timer *, double *);
+    kas_status (*timer_end)(kas_timer *);
+    kas_status (*timer_read)(kas_timer *, double *);
 } kas_backend;
 
 /* First member of every device's own struct; objects begin with `kas_device *device`. */

@@ -102,6 +102,12 @@ kas_status kas_mem_zero(kas_device *device, void *memory, size_t bytes)
     return device->backend->mem_zero(device, memory, bytes);
 }
 
+kas_status kas_mem_download_later(kas_device *device, void *to_host, const void *from_device,
+                                  size_t bytes)
+{
+    return device->backend->mem_download_later(device, to_host, from_device, bytes);
+}
+
 kas_status kas_host_alloc(kas_device *device, size_t bytes, void **out)
 {
     *out = NULL;
@@ -275,7 +281,18 @@ kas_status kas_timer_start(kas_timer *timer)
     return backend_of(timer)->timer_start(timer);
 }
 
+kas_status kas_timer_end(kas_timer *timer)
+{
+    return backend_of(timer)->timer_end(timer);
+}
+
+kas_status kas_timer_read(kas_timer *timer, double *seconds)
+{
+    return backend_of(timer)->timer_read(timer, seconds);
+}
+
 kas_status kas_timer_stop(kas_timer *timer, double *seconds)
 {
-    return backend_of(timer)->timer_stop(timer, seconds);
+    KAS_TRY(kas_timer_end(timer));
+    return kas_timer_read(timer, seconds);
 }

@@ -80,6 +80,10 @@ kas_status kas_mem_upload(kas_device *device, void *to_device, const void *from_
 kas_status kas_mem_download(kas_device *device, void *to_host, const void *from_device,
                             size_t bytes);
 kas_status kas_mem_zero(kas_device *device, void *memory, size_t bytes);
+/* Enqueues a copy and does not wait: `to_host`, memory of kas_host_alloc, has it once anything that
+ * was enqueued later is known to be done (kas_timer_read, kas_device_sync). */
+kas_status kas_mem_download_later(kas_device *device, void *to_host, const void *from_device,
+                                  size_t bytes);
 
 /* ---- uploads beside the work --------------------------------------------------------------------
  *
@@ -102,10 +106,10 @@ kas_status kas_upload_use(kas_upload *upload, int slot);
 kas_status kas_upload_done(kas_upload *upload, int slot);
 kas_status kas_upload_wait(kas_upload *upload, int slot); /* for the copy, not for the work */
 
-/* Host memory that kas_upload copies from at full speed: page-locked on the CUDA device, where a
- * copy from any other memory waits for a copy of the host's own. Aligned to 256 bytes or more. */
+/* Host memory that copies beside the work need: page-locked on the CUDA device, where a copy from
+ * or to any other memory waits for a copy of the host's own. Aligned to 256 bytes or more. */
 kas_status kas_host_alloc(kas_device *device, size_t bytes, void **out);
-void kas_host_free(kas_device *device, void *memory); /* NULL is allowed */
+void kas_host_free(kas_device *device, void *memory); /* waits for running work; NULL is allowed */
 
 /* Loads what kas_compile (jit/compile.h) made for this device's arch. */
 kas_status kas_module_load(kas_device *device, const char *image_path, kas_module **out);
@@ -193,11 +197,14 @@ kas_status kas_plan_copy(kas_plan *plan, void *to, const void *from, size_t byte
 kas_status kas_plan_run(kas_plan *plan); /* enqueues; may return before the work is done */
 kas_status kas_device_sync(kas_device *device);
 
-/* Elapsed device time between two points of the queue. */
+/* Elapsed device time between two points of the queue; also the way to wait for one of them while
+ * the device goes on with what is behind it. */
 kas_status kas_timer_create(kas_device *device, kas_timer **out);
 void kas_timer_free(kas_timer *timer);
 kas_status kas_timer_start(kas_timer *timer);
-kas_status kas_timer_stop(kas_timer *timer, double *seconds); /* synchronises */
+kas_status kas_timer_end(kas_timer *timer);                   /* enqueues the second point */
+kas_status kas_timer_read(kas_timer *timer, double *seconds); /* waits for the second point */
+kas_status kas_timer_stop(kas_timer *timer, double *seconds); /* both: waits for all work */
 
 /* Numbers per pixel of a channels-last tensor: channels rounded up so that every pixel starts on a
  * 16-byte boundary, apart from the logical shape. */

@@ -14,7 +14,7 @@
 
 struct kas_timer {
     kas_device *device;
-    struct timespec start;
+    struct timespec start, end;
 };
 
 static void cpu_close(kas_device *device)
@@ -124,12 +124,16 @@ static kas_status cpu_timer_start(kas_timer *timer)
     return KAS_OK;
 }
 
-static kas_status cpu_timer_stop(kas_timer *timer, double *seconds)
+static kas_status cpu_timer_end(kas_timer *timer)
 {
-    struct timespec now;
-    KAS_CHECK_LIBC(clock_gettime(CLOCK_MONOTONIC, &now) == 0, KAS_DEVICE);
-    *seconds = (double)(now.tv_sec - timer->start.tv_sec) +
-               1e-9 * (double)(now.tv_nsec - timer->start.tv_nsec);
+    KAS_CHECK_LIBC(clock_gettime(CLOCK_MONOTONIC, &timer->end) == 0, KAS_DEVICE);
+    return KAS_OK;
+}
+
+static kas_status cpu_timer_read(kas_timer *timer, double *seconds)
+{
+    *seconds = (double)(timer->end.tv_sec - timer->start.tv_sec) +
+               1e-9 * (double)(timer->end.tv_nsec - timer->start.tv_nsec);
     return KAS_OK;
 }
 
@@ -140,6 +144,7 @@ static const kas_backend cpu_backend = {
     .mem_upload = cpu_mem_copy,
     .mem_download = cpu_mem_copy,
     .mem_zero = cpu_mem_zero,
+    .mem_download_later = cpu_mem_copy,
     .host_alloc = cpu_mem_alloc,
     .host_free = cpu_mem_free,
     .upload_create = cpu_upload_create,
@@ -159,7 +164,8 @@ static const kas_backend cpu_backend = {
     .timer_create = cpu_timer_create,
     .timer_free = cpu_timer_free,
     .timer_start = cpu_timer_start,
-    .timer_stop = cpu_timer_stop,
+    .timer_end = cpu_timer_end,
+    .timer_read = cpu_timer_read,
 };
 
 /* "model name : Intel(R) ..." of /proc/cpuinfo; a machine without it is just "CPU". */

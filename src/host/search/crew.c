@@ -60,12 +60,25 @@ void kas_crew_leave(kas_worker *worker)
     pthread_mutex_unlock(&worker->crew->lock);
 }
 
+/* Under the lock, which others may have meanwhile.  Training reports a chunk while the next is
+ * under way (train/chunks.h): a lane that stands still must not leave the device busy. */
+static void settle(kas_worker *worker)
+{
+    kas_crew *crew = worker->crew;
+    if (!crew->evaluator->settle)
+        return;
+    pthread_mutex_unlock(&crew->lock);
+    crew->evaluator->settle(worker->state);
+    pthread_mutex_lock(&crew->lock);
+}
+
 void kas_crew_yield(kas_worker *worker)
 {
     kas_crew *crew = worker->crew;
     pthread_mutex_lock(&crew->lock);
     end_alone(worker);
     if (crew->wanting > 0 && !crew->alone) {
+        settle(worker);
         leave(crew);
         enter(worker);
     }

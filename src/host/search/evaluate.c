@@ -324,5 +324,13 @@ static kas_status evaluate(void *lane, kas_worker *worker, const kas_task *task,
     return status;
 }
 
-const kas_evaluator kas_evaluator_train = {open_shop, enter_bench, evaluate, leave_bench,
-                                           close_shop};
+/* A failure is the next call's to tell. */
+static void settle(void *lane)
+{
+    const bench *bench = lane;
+    if (kas_device_sync(bench->device) != KAS_OK)
+        kas_debug("waiting for the device: %s", kas_error());
+}
+
+const kas_evaluator kas_evaluator_train = {open_shop,   enter_bench, evaluate,
+                                           leave_bench, close_shop,  settle};

@@ -72,6 +72,9 @@ typedef struct kas_evaluator {
     kas_status (*evaluate)(void *lane, kas_worker *worker, const kas_task *task, kas_outcome *out);
     void (*leave)(void *lane);
     void (*close)(void *state);
+    /* Waits until the device has done what the lane enqueued: before it waits for a neighbour that
+     * wants the device alone, from within kas_worker_progress. Optional. */
+    void (*settle)(void *lane);
 } kas_evaluator;
 
 /* Serves until the supervisor closes the pipe. */

@@ -102,6 +102,8 @@ kas_status kas_model_record_average(kas_model *model, kas_plan **out);
 kas_status kas_model_set_state(kas_model *model, kas_step_state state);
 kas_status kas_model_set_metrics(kas_model *model, const kas_metrics *metrics);
 kas_status kas_model_get_metrics(kas_model *model, kas_metrics *metrics); /* waits */
+/* Enqueued only (kas_mem_download_later); into memory of kas_host_alloc. */
+kas_status kas_model_get_metrics_later(kas_model *model, kas_metrics *metrics);
 
 /* Batch of a recorded step without `images`: [batch][c][h][w], already normalised; labels [batch],
  * NULL for INFER. Must be given again before each run of TRAIN and EVALUATE. */

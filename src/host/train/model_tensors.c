@@ -220,3 +220,9 @@ kas_status kas_model_get_metrics(kas_model *m, kas_metrics *metrics)
 {
     return kas_mem_download(m->device, metrics, m->memory + m->layout.metrics, sizeof *metrics);
 }
+
+kas_status kas_model_get_metrics_later(kas_model *m, kas_metrics *metrics)
+{
+    return kas_mem_download_later(m->device, metrics, m->memory + m->layout.metrics,
+                                  sizeof *metrics);
+}

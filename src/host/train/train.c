@@ -10,6 +10,7 @@
 #include "host/core/files.h"
 #include "host/core/log.h"
 #include "host/train/checkpoint.h"
+#include "host/train/chunks.h"
 #include "host/train/feed.h"
 #include "host/train/model.h"
 #include "host/train/digest.h"
@@ -22,10 +23,10 @@ typedef struct run {
     kas_feed feed;
     kas_plan *train_plan, *evaluation_plan;
     kas_plan *average_plan; /* in front of an evaluation; NULL: none is needed */
-    kas_timer *timer;
+    kas_chunks chunks;
     uint8_t digest[32];
     uint32_t steps;        /* of an epoch */
-    uint64_t step;         /* done, of the whole run */
+    uint64_t step;         /* done or enqueued, of the whole run */
     double earlier;        /* seconds of the unfinished epoch before a resume */
     kas_metrics resumed;   /* sums of the unfinished epoch before a resume */
     kas_epoch *epoch;      /* [recipe.epochs] */
@@ -105,13 +106,6 @@ static kas_status start_or_resume(run *r)
 /* ---- an epoch ---------------------------------------------------------------------------------
  */
 
-/* Steps run between two looks at the clock and the loss. On a GPU looking means waiting, so several
- * are enqueued at once; a CPU has nothing to gain from that. */
-static uint32_t chunk_size(const run *r)
-{
-    return kas_device_get_info(r->device)->kind == KAS_DEVICE_CPU ? 1 : 16;
-}
-
 static kas_status run_step(run *r, kas_plan *plan)
 {
     KAS_TRY(kas_feed_next(&r->feed));
@@ -119,21 +113,34 @@ static kas_status run_step(run *r, kas_plan *plan)
     return kas_feed_done(&r->feed);
 }
 
-static kas_status run_chunk(run *r, uint32_t steps, kas_metrics *metrics)
+static kas_status enqueue_chunk(run *r, uint32_t steps)
 {
-    double seconds;
-    KAS_TRY(kas_timer_start(r->timer));
+    KAS_TRY(kas_chunks_begin(&r->chunks));
     for (uint32_t i = 0; i < steps; i++)
         KAS_TRY(run_step(r, r->train_plan));
-    KAS_TRY(kas_timer_stop(r->timer, &seconds));
-    KAS_TRY(kas_samples_add(&r->step_time, seconds / steps));
-    KAS_TRY(kas_model_get_metrics(r->model, metrics));
     r->step += steps;
-    r->diverged = !isfinite(metrics->loss_sum) || !isfinite(metrics->batch_loss);
+    return kas_chunks_end(&r->chunks, r->step, steps);
+}
+
+/* What a chunk came to: its time, whether the loss diverged, and the callback's verdict. Chunks
+ * that were under way when one of these ended the run are not reported any more. */
+static kas_status look(run *r, kas_metrics *metrics)
+{
+    const kas_train_options *o = r->o;
+    kas_chunk chunk;
+    KAS_TRY(kas_chunks_look(&r->chunks, &chunk));
+    *metrics = chunk.metrics;
+    KAS_TRY(kas_samples_add(&r->step_time, chunk.seconds / chunk.steps));
+    r->diverged |= !isfinite(metrics->loss_sum) || !isfinite(metrics->batch_loss);
+    if (o->on_progress && !r->diverged && r->verdict == KAS_CONTINUE)
+        r->verdict =
+            o->on_progress(o->context, chunk.step, (uint64_t)r->steps * (uint64_t)o->recipe.epochs,
+                           metrics->batch_loss);
     return KAS_OK;
 }
 
-/* What remains of the present epoch. Ends early when the loss diverges or a callback says so. */
+/* What remains of the present epoch. Ends early when the loss diverges or a callback says so, with
+ * all that was enqueued done: `*metrics` and a checkpoint are those of r->step. */
 static kas_status train_epoch(run *r, kas_metrics *metrics)
 {
     const kas_train_options *o = r->o;
@@ -146,21 +153,16 @@ static kas_status train_epoch(run *r, kas_metrics *metrics)
     KAS_TRY(kas_model_set_metrics(r->model, &r->resumed));
     *metrics = r->resumed;
     r->resumed = (kas_metrics){0};
-    while (done < r->steps && !r->diverged) {
-        uint32_t left = r->steps - done, chunk = chunk_size(r);
+    while (done < r->steps && !r->diverged && r->verdict == KAS_CONTINUE) {
+        uint32_t left = r->steps - done, chunk = kas_chunks_size(&r->chunks);
         chunk = chunk < left ? chunk : left;
-        KAS_TRY(run_chunk(r, chunk, metrics));
+        KAS_TRY(enqueue_chunk(r, chunk));
         done += chunk;
-        if (!o->on_progress || r->diverged)
-            continue;
-        kas_verdict verdict =
-            o->on_progress(o->context, r->step, (uint64_t)r->steps * (uint64_t)o->recipe.epochs,
-                           metrics->batch_loss);
-        if (verdict != KAS_CONTINUE) {
-            r->verdict = verdict;
-            return KAS_OK;
-        }
+        if (kas_chunks_due(&r->chunks))
+            KAS_TRY(look(r, metrics));
     }
+    while (kas_chunks_pending(&r->chunks))
+        KAS_TRY(look(r, metrics));
     return KAS_OK;
 }
 
@@ -303,7 +305,7 @@ static kas_status prepare(run *r)
     KAS_TRY(fit(r, &options));
     KAS_TRY(kas_model_create(r->device, &options, &r->model));
     KAS_TRY(kas_feed_create(r->device, o, kas_model_memory(r->model), &r->feed));
-    KAS_TRY(kas_timer_create(r->device, &r->timer));
+    KAS_TRY(kas_chunks_create(r->device, r->model, &r->chunks));
     KAS_TRY(record_plans(r));
     return start_or_resume(r);
 }
@@ -357,7 +359,7 @@ out:
     kas_plan_free(r.train_plan);
     kas_plan_free(r.evaluation_plan);
     kas_plan_free(r.average_plan);
-    kas_timer_free(r.timer);
+    kas_chunks_free(&r.chunks);
     kas_feed_free(&r.feed);
     kas_model_free(r.model);
     kas_samples_free(&r.step_time);

@@ -1,0 +1,59 @@
+/* What `kas-gpu bench step` says of the CUDA device alone, on the stand-in. Its times are no GPU's:
+ * what is checked is that they are there and fit each other. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "../cuda_sim/load_sim.h"
+#include "bench_fixture.h"
+#include "host/core/log.h"
+
+static const kas_roofline made_up = {.bytes_per_second = 1e10, .flops_per_second = 5e10};
+static const kas_bench_options small_step = {.net = "resnet20",
+                                             .c = 3,
+                                             .h = 8,
+                                             .w = 8,
+                                             .classes = 10,
+                                             .repeats = 3,
+                                             .batch = 2,
+                                             .device = "cuda",
+                                             .roofline = &made_up};
+
+static int set_up(void **state)
+{
+    (void)state;
+    sim.reset();
+    kas_log_set_level(KAS_LOG_QUIET);
+    return 0;
+}
+
+/* The host enqueues a step as one graph and is done before the device is. */
+static void the_hosts_time_is_told(void **state)
+{
+    (void)state;
+    lines l;
+    run_json("step", &small_step, &l);
+    assert_int_equal(l.count, 2);
+    assert_true(sim.graphs() > 0);
+    for (int i = 0; i < l.count; i++) {
+        check_spread(l.line[i], "seconds");
+        if (!(positive(l.line[i], "host_seconds") < positive(l.line[i], "seconds")))
+            fail_msg("%s: the host took %g of %g seconds", text(l.line[i], "phase"),
+                     number(l.line[i], "host_seconds"), number(l.line[i], "seconds"));
+    }
+    free_lines(&l);
+    assert_int_equal(sim.live(), 0);
+}
+
+#define TEST(f) cmocka_unit_test_setup(f, set_up)
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(the_hosts_time_is_told),
+    };
+    return cmocka_run_group_tests(tests, load_sim, NULL);
+}
