@@ -153,7 +153,8 @@ kas_status kas_cudnn_conv_run(kas_cuda *cuda, const kas_cudnn_conv *c, void *x, 
                                 .c = c->columns,
                                 .pitch_real = c->columns,
                                 .pitch_value = c->columns,
-                                .rows_per_block = 1};
+                                .rows_per_block = 1,
+                                .whole = c->columns % 8 == 0};
     return kas_cuda_launch(cuda, c->widen, (unsigned[3]){(unsigned)c->rows, 1, 1},
                            (unsigned[3]){KAS_MAX_BLOCK, 1, 1}, &args);
 }

@@ -21,14 +21,18 @@ typedef struct kas_cast_args {
     kas_real *real;
     float *value;
     int rows, c, pitch_real, pitch_value, rows_per_block;
+    int whole; /* of wide.h: all rows */
 } kas_cast_args;
 
 /* Sums over rows: out [chunks][c] gets the sum of each chunk of rows. */
 #define KAS_SUM_LANES 64
+#define KAS_SUM_TEAMS 16 /* rows of threads that share the rows (teams.h) */
+#define KAS_SUM_RUN 64   /* rows that a team sums apart, in sums of any length */
 typedef struct kas_column_sum_args {
     const kas_real *x;
     float *out;
     int rows, c, pitch, chunk_rows;
+    int whole; /* of wide.h: all rows, and out */
 } kas_column_sum_args;
 
 /* activation.kc: `kept` is the input (forward), or what the derivative is taken from. */
@@ -125,6 +129,7 @@ typedef struct kas_shortcut_args {
     kas_real *out;
     int h, width, out_h, out_w, size;
     int c, pitch_x, pitch_y, c_out, front; /* c of x, c_out of y */
+    int whole;                             /* of wide.h: all rows, and what stands in front */
 } kas_shortcut_args;
 
 /* dropout.kc: rows of all images, keyed by (seed, layer) and counted by (channel, row, step). */
@@ -135,6 +140,7 @@ typedef struct kas_dropout_args {
     int rows, c, pitch_x, pitch_y, rows_per_block;
     kas_u32 key0, key1, layer, threshold; /* dropped where the random word is below it */
     float scale;
+    int whole; /* of wide.h: all rows */
 } kas_dropout_args;
 
 /* flatten.kc: x [n][pixels][pitch_x] <-> y [n][c * pixels] of pitch_y. */
@@ -202,6 +208,7 @@ typedef struct kas_average_args {
 
 /* clip.kc: each block of the first pass takes KAS_CLIP_BLOCK numbers. */
 #define KAS_CLIP_LANES 256
+#define KAS_CLIP_SUMS 1024 /* of a block: one for each lane of 256 threads */
 #define KAS_CLIP_BLOCK 16384
 typedef struct kas_clip_args {
     const float *grad;
@@ -227,6 +234,7 @@ typedef struct kas_loss_scale_args {
 /* Convolution by loops (conv.kc): device.h's kas_conv_desc and its pointers.  The pass decides
  * which of x, w, y is written. */
 #define KAS_CONV_LANES 64
+#define KAS_CONV_TEAMS 16 /* rows of threads that share a sum over all pixels (teams.h) */
 typedef struct kas_conv_args {
     kas_real *x, *w, *y;
     float *dw, *wt; /* wt: scratch, as many floats as w */
@@ -234,6 +242,8 @@ typedef struct kas_conv_args {
     int group_in, group_out; /* channels of a group */
     int kernel_h, kernel_w, stride, pad_h, pad_w, dilation;
     int out_h, out_w, x_pitch, y_pitch;
+    /* Of wide.h: a group's channels of x, w and dw; those of y and wt. Depthwise: all of them. */
+    int whole_x, whole_y;
 } kas_conv_args;
 
 #endif

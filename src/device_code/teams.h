@@ -1,4 +1,4 @@
-/* Sums over a chunk of rows for each channel, shared by teams: the rows of threads of a block.
+/* Sums over rows for each channel, shared by teams: the rows of threads of a block.
  *
  * 64 channels are 8 or 16 threads with 16 bytes each: too few for a block.  So KAS_NORM_TEAMS such
  * rows of threads share the chunk: of every KAS_NORM_TEAMS * KAS_NORM_RUN rows a team takes
@@ -18,44 +18,57 @@ KAS_FN int kas_team_share(int rows, int team)
     return rows / KAS_TEAM_ROUND * KAS_NORM_RUN + kas_imin(kas_imax(rest, 0), KAS_NORM_RUN);
 }
 
-/* Two values a lane to where the other teams ([team][KAS_NORM_LANES] in shared memory), or the next
- * kernel, find them. */
-KAS_FN void kas_team_keep(float *to, float *to_other, const float *value, const float *other,
-                          int lanes, int whole)
+/* A value a lane to where the other teams ([team][KAS_NORM_LANES] in shared memory), or the next
+ * kernel, find it. */
+KAS_FN void kas_team_keep_one(float *to, const float *value, int lanes, int whole)
 {
     KAS_PART_THREADS(t, lanes)
     {
         KAS_WIDE_VALUE(one, KAS_EACH_OF(value, t));
-        KAS_WIDE_VALUE(two, KAS_EACH_OF(other, t));
         KAS_PART_STORE(to, t, one, lanes, whole);
-        KAS_PART_STORE(to_other, t, two, lanes, whole);
+    }
+}
+KAS_FN void kas_team_keep(float *to, float *to_other, const float *value, const float *other,
+                          int lanes, int whole)
+{
+    kas_team_keep_one(to, value, lanes, whole);
+    kas_team_keep_one(to_other, other, lanes, whole);
+}
+KAS_FN void kas_team_zero_one(float *value, int lanes)
+{
+    KAS_PART_THREADS(t, lanes)
+    {
+        KAS_EACH(KAS_EACH_OF(value, t) = 0.0f;)
     }
 }
 KAS_FN void kas_team_zero(float *value, float *other, int lanes)
 {
-    KAS_PART_THREADS(t, lanes)
-    {
-        KAS_EACH(KAS_EACH_OF(value, t) = 0.0f; KAS_EACH_OF(other, t) = 0.0f;)
-    }
+    kas_team_zero_one(value, lanes);
+    kas_team_zero_one(other, lanes);
 }
 
-/* The sums of some teams, in order, to where the next kernel wants them. */
-KAS_FN void kas_team_sums(const float *plains, const float *products, int teams, float *to,
-                          float *to_product, int lanes, int whole)
+/* What some teams kept, added up in order: lane values, or two to where the next kernel wants them.
+ */
+KAS_FN void kas_team_add(const float *kept, int teams, float *sum, int lanes)
 {
     KAS_PART_THREADS(t, lanes)
     {
-        KAS_WIDE_VALUE(plain, 0.0f);
-        KAS_WIDE_VALUE(product, 0.0f);
+        KAS_WIDE_VALUE(all, 0.0f);
         for (int team = 0; team < teams; team++) {
-            KAS_WIDE_LOAD(p, plains, team * KAS_NORM_LANES + t);
-            KAS_WIDE_LOAD(q, products, team * KAS_NORM_LANES + t);
-            KAS_EACH(KAS_EACH_VALUE(plain) += KAS_EACH_VALUE(p);
-                     KAS_EACH_VALUE(product) += KAS_EACH_VALUE(q);)
+            KAS_WIDE_LOAD(other, kept, team * KAS_NORM_LANES + t);
+            KAS_EACH(KAS_EACH_VALUE(all) += KAS_EACH_VALUE(other);)
         }
-        KAS_PART_STORE(to, t, plain, lanes, whole);
-        KAS_PART_STORE(to_product, t, product, lanes, whole);
+        KAS_EACH(KAS_EACH_OF(sum, t) = KAS_EACH_VALUE(all);)
     }
+}
+KAS_FN void kas_team_sums(const float *plains, const float *products, int teams, float *to,
+                          float *to_product, int lanes, int whole)
+{
+    KAS_WIDE_LANE(sum, KAS_NORM_LANES);
+    kas_team_add(plains, teams, sum, lanes);
+    kas_team_keep_one(to, sum, lanes, whole);
+    kas_team_add(products, teams, sum, lanes);
+    kas_team_keep_one(to_product, sum, lanes, whole);
 }
 
 #endif

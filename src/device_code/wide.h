@@ -15,12 +15,15 @@
  * KAS_PART_... are for rows whose length the kernel is told: the last group may be cut off, and
  * only where the caller says that the row is `whole` (a multiple of KAS_WIDTH, every group on a
  * multiple of 16 bytes) are the accesses wide.  The lanes that are cut off load 0 and store
- * nothing.
+ * nothing.  KAS_PART_COPY(y, x, i, count, whole) copies the numbers' bits.
  *
  * Sums over rows keep several rows under way: KAS_WIDE_ROWS(x, 4) declares the values x[0] .. x[3],
  * ..._READ_REAL loads one of them, and KAS_EACH_VALUE(x[1]) is a lane's.  KAS_KEPT declares values
  * that are the same for all rows: registers of the thread, on the CPU the array itself.
  * KAS_WHOLE(whole) chooses the way of such rows; where a thread has one lane that is always right.
+ *
+ * What every lane needs in turn, such as the channels that a sum goes over, is read KAS_RUN at a
+ * time: KAS_PART_LOAD... outside the lanes, and KAS_RUN_VALUE(x, j) is the j-th.
  *
  * On the CPU a thread has one lane, and the loop over the lanes vectorises; in the orders 1 and 2
  * the groups are kept, so that tests run what a GPU runs. */
@@ -54,6 +57,8 @@
     float name[KAS_WIDTH];                                                                         \
     KAS_EACH(name[kas_k] = (__VA_ARGS__);)
 #define KAS_WIDE_ROWS(name, rows) float name[rows][KAS_WIDTH]
+#define KAS_RUN KAS_WIDTH
+#define KAS_RUN_VALUE(name, j) name[j]
 #define KAS_WIDE_LOAD(name, from, at)                                                              \
     float name[KAS_WIDTH];                                                                         \
     kas_wide_load_0(name, (from) + (at), KAS_WIDTH)
@@ -65,16 +70,22 @@
     KAS_PASTE(kas_wide_store_, KAS_NUMBER)((to) + (at), name, KAS_WIDTH)
 
 #define KAS_PART_READ_(name, value, from, at, count, whole, load)                                  \
-    if (whole) {                                                                                   \
+    if (KAS_WHOLE(whole)) {                                                                        \
         load(name, (from) + (at));                                                                 \
     } else {                                                                                       \
         KAS_EACH(name[kas_k] = (at) + kas_k < (count) ? value((from)[(at) + kas_k]) : 0.0f;)       \
     }
 #define KAS_PART_STORE_(to, at, name, of, count, whole, store)                                     \
-    if (whole) {                                                                                   \
+    if (KAS_WHOLE(whole)) {                                                                        \
         store((to) + (at), name);                                                                  \
     } else {                                                                                       \
         KAS_EACH(if ((at) + kas_k < (count))(to)[(at) + kas_k] = of(name[kas_k]);)                 \
+    }
+#define KAS_PART_COPY(to, from, at, count, whole)                                                  \
+    if (KAS_WHOLE(whole)) {                                                                        \
+        kas_wide_copy((to) + (at), (from) + (at));                                                 \
+    } else {                                                                                       \
+        KAS_EACH(if ((at) + kas_k < (count))(to)[(at) + kas_k] = (from)[(at) + kas_k];)            \
     }
 #define KAS_PART_FLOAT_(name, from) kas_wide_load_0(name, from, KAS_WIDTH)
 #define KAS_PART_REAL_(name, from) KAS_PASTE(kas_wide_load_, KAS_NUMBER)(name, from, KAS_WIDTH)
@@ -164,6 +175,13 @@ typedef struct __attribute__((aligned(16), may_alias)) kas_words {
 KAS_WIDE_HALVES(1, kas_bf16, kas_bf16_value, kas_bf16_of)
 KAS_WIDE_HALVES(2, kas_f16, kas_f16_value, kas_f16_of)
 
+KAS_FN void kas_wide_copy(void *to, const void *from)
+{
+    kas_wide_check(from);
+    kas_wide_check(to);
+    *(kas_words *)to = *(const kas_words *)from;
+}
+
 /* Small numbers kept as bytes, beside kas_reals: one access of 4 or 8 bytes. */
 typedef struct __attribute__((aligned(4), may_alias)) kas_bytes_0 {
     kas_u32 word[1];
@@ -196,6 +214,8 @@ typedef struct __attribute__((aligned(8), may_alias)) kas_bytes_1 {
 #define KAS_EACH_VALUE(name) name
 #define KAS_WIDE_VALUE(name, ...) float name = __VA_ARGS__
 #define KAS_WIDE_ROWS(name, rows) float name[rows]
+#define KAS_RUN 1
+#define KAS_RUN_VALUE(name, j) name
 #define KAS_WIDE_LOAD(name, from, at) const float name = (from)[at]
 #define KAS_WIDE_LOAD_REAL(name, from, at) const float name = kas_value((from)[at])
 #define KAS_WIDE_STORE(to, at, name) (to)[at] = name
@@ -203,6 +223,7 @@ typedef struct __attribute__((aligned(8), may_alias)) kas_bytes_1 {
 #define KAS_PART_READ(name, from, at, count, whole) name = (from)[at]
 #define KAS_PART_READ_REAL(name, from, at, count, whole) name = kas_value((from)[at])
 #define KAS_PART_STORE(to, at, name, count, whole) (to)[at] = name
+#define KAS_PART_COPY(to, from, at, count, whole) (to)[at] = (from)[at]
 #define KAS_PART_LOAD(name, from, at, count, whole) const float name = (from)[at]
 #define KAS_PART_LOAD_REAL(name, from, at, count, whole) const float name = kas_value((from)[at])
 #define KAS_PART_STORE_REAL(to, at, name, count, whole) (to)[at] = kas_real_of(name)

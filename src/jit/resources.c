@@ -147,14 +147,19 @@ static kas_status read_instructions(const cubin *c, const Elf64_Shdr *text, kas_
 {
     if (text->sh_offset > c->size || text->sh_size > c->size - text->sh_offset)
         return damaged("its instructions are cut off");
+    static const int bytes[SIZE_MASK + 1] = {1, 1, 2, 2, 4, 8, 16, 16};
     for (uint64_t at = 0; at + INSTRUCTION <= text->sh_size; at += INSTRUCTION) {
         uint64_t half[2];
         memcpy(half, c->data + text->sh_offset + at, sizeof half);
         const int opcode = (int)(half[0] & OPCODE);
         if (opcode != LOAD && opcode != LOAD_GLOBAL && opcode != STORE && opcode != STORE_GLOBAL)
             continue;
+        const int size = (int)(half[1] >> SIZE_SHIFT & SIZE_MASK);
+        const bool wide = size == SIZE_16_BYTES, store = opcode == STORE || opcode == STORE_GLOBAL;
         kernel->accesses++;
-        kernel->wide += (half[1] >> SIZE_SHIFT & SIZE_MASK) == SIZE_16_BYTES;
+        kernel->bytes += bytes[size];
+        kernel->wide += wide;
+        kernel->wide_stores += wide && store;
     }
     return KAS_OK;
 }

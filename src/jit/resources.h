@@ -22,7 +22,9 @@ typedef struct kas_resources {
     int registers;   /* of a thread */
     int local_bytes; /* of a thread: 0 unless it spills or indexes an array of its own */
     int accesses;    /* instructions that read or write global memory */
+    int bytes;       /* that each of these moves for a thread, added up */
     int wide;        /* those of 16 bytes */
+    int wide_stores; /* those of them that write */
 } kas_resources;
 
 /* *out [*count], freed by the caller, in the order of the image. KAS_BAD_INPUT when the image is no

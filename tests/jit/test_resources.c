@@ -95,10 +95,13 @@ static void what_kernels_need_is_read(void **state)
         /* the plain kernel's loop may be unrolled: pairs of a load and a store */
         assert_true(plain->accesses >= 2 && plain->accesses % 2 == 0);
         assert_int_equal(plain->wide, 0);
+        assert_int_equal(plain->bytes, 4 * plain->accesses);
         const kas_resources *wide = find(list, count, "wide"),
                             *shared = find(list, count, "shared");
         assert_int_equal(wide->accesses, 2);
         assert_int_equal(wide->wide, 2);
+        assert_int_equal(wide->wide_stores, 1);
+        assert_int_equal(wide->bytes, 2 * 16);
         assert_int_equal(shared->accesses, 2); /* shared memory is not global */
         assert_int_equal(shared->wide, 0);
         free(list);

@@ -197,6 +197,8 @@ static void wrong_sizes_are_refused(void **state)
     assert_int_equal(kas_op_average(the_ops, NULL, &moved), KAS_BAD_INPUT);
     assert_int_equal(kas_op_clip(the_ops, NULL, NULL, 65, 1, NULL, NULL), KAS_BAD_INPUT);
     assert_int_equal(kas_op_clip(the_ops, NULL, NULL, 64, 0, NULL, NULL), KAS_BAD_INPUT);
+    float *const crooked = (float *)(uintptr_t)4; /* never read */
+    assert_int_equal(kas_op_clip(the_ops, NULL, crooked, 64, 1, NULL, NULL), KAS_BAD_INPUT);
 }
 
 /* Grows after some good steps, halves and skips at infinity and NaN, limits the true length. */

@@ -49,7 +49,8 @@ static void cast(const kas_cpu *cpu, const kas_wide_conv *wide, const kas_conv_d
                                 .c = r.c,
                                 .pitch_real = r.pitch,
                                 .pitch_value = r.pitch,
-                                .rows_per_block = r.c < 4096 ? 4096 / r.c : 1};
+                                .rows_per_block = r.c < 4096 ? 4096 / r.c : 1,
+                                .whole = r.c % 8 == 0 && r.pitch % 8 == 0 && kas_is_aligned(real)};
     const unsigned blocks = (unsigned)((r.rows + args.rows_per_block - 1) / args.rows_per_block);
     kas_cpu_launch(cpu, function, (unsigned[3]){blocks, 1, 1}, &args);
 }

@@ -216,5 +216,10 @@ static inline int kas_pitch(int channels)
 {
     return kas_pitch_of(KAS_F32, channels);
 }
+/* May a kernel access 16 bytes at once there (wide.h)? */
+static inline bool kas_is_aligned(const void *memory)
+{
+    return (uintptr_t)memory % 16 == 0;
+}
 
 #endif

@@ -12,6 +12,7 @@ kas_status kas_op_dropout(kas_ops *ops, kas_plan *plan, const kas_dropout *dropo
                         dropout->probability);
     const kas_rng rng = kas_rng_make(dropout->seed, KAS_PURPOSE_DROPOUT, 0);
     const int rows = kas_tensor_rows(&x);
+    const kas_tensor *const all[] = {&x, &y, NULL};
     const kas_dropout_args args = {.x = x.data,
                                    .y = y.data,
                                    .state = (const kas_dev_state *)dropout->state,
@@ -24,9 +25,10 @@ kas_status kas_op_dropout(kas_ops *ops, kas_plan *plan, const kas_dropout *dropo
                                    .key1 = rng.key[1],
                                    .layer = dropout->layer,
                                    .threshold = (kas_u32)(dropout->probability * 4294967296.0),
-                                   .scale = (float)(1 / (1 - dropout->probability))};
+                                   .scale = (float)(1 / (1 - dropout->probability)),
+                                   .whole = kas_ops_whole(all, NULL)};
     unsigned block[3];
-    kas_ops_block(x.c, KAS_MAX_BLOCK, true, block);
+    kas_ops_wide_block(x.c, x.number, block);
     const unsigned grid[3] = {kas_ops_chunks(rows, args.rows_per_block), 1, 1};
     return kas_plan_launch(plan, ops->of[x.number].dropout, grid, block, &args, sizeof args);
 }

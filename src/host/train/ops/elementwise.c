@@ -5,6 +5,8 @@ static kas_status launch_rows(kas_plan *plan, const kas_function *function, cons
                               const kas_tensor *b, const float *bias, const kas_tensor *y)
 {
     const int rows = kas_tensor_rows(y);
+    const kas_tensor *const all[] = {a, y, b, NULL};
+    const float *const array[] = {bias, NULL};
     const kas_rows_args args = {.a = a->data,
                                 .b = b ? b->data : NULL,
                                 .bias = bias,
@@ -15,9 +17,10 @@ static kas_status launch_rows(kas_plan *plan, const kas_function *function, cons
                                 .pitch_b = b ? b->pitch : 0,
                                 .pitch_y = y->pitch,
                                 .rows_per_block = kas_ops_rows_per_block(y->c),
-                                .b_every = b ? rows / kas_tensor_rows(b) : 1};
+                                .b_every = b ? rows / kas_tensor_rows(b) : 1,
+                                .whole = kas_ops_whole(all, array)};
     unsigned block[3];
-    kas_ops_block(y->c, KAS_MAX_BLOCK, true, block);
+    kas_ops_wide_block(y->c, y->number, block);
     const unsigned grid[3] = {kas_ops_chunks(rows, args.rows_per_block), 1, 1};
     return kas_plan_launch(plan, function, grid, block, &args, sizeof args);
 }
@@ -27,21 +30,7 @@ kas_status kas_op_add(kas_ops *ops, kas_plan *plan, kas_tensor a, kas_tensor b, 
     KAS_TRY(kas_ops_check("add", "a", &a));
     KAS_TRY(kas_ops_check_like("add", "b", &b, &a));
     KAS_TRY(kas_ops_check_like("add", "sum", &sum, &a));
-    const kas_tensor *const all[] = {&a, &b, &sum, NULL};
-    const kas_rows_args args = {.a = a.data,
-                                .b = b.data,
-                                .y = sum.data,
-                                .rows = kas_tensor_rows(&sum),
-                                .c = sum.c,
-                                .pitch_a = a.pitch,
-                                .pitch_b = b.pitch,
-                                .pitch_y = sum.pitch,
-                                .rows_per_block = kas_ops_rows_per_block(sum.c),
-                                .whole = kas_ops_whole(all, NULL)};
-    unsigned block[3];
-    kas_ops_wide_block(sum.c, sum.number, block);
-    const unsigned grid[3] = {kas_ops_chunks(args.rows, args.rows_per_block), 1, 1};
-    return kas_plan_launch(plan, ops->of[a.number].add, grid, block, &args, sizeof args);
+    return launch_rows(plan, ops->of[a.number].add, &a, &b, NULL, &sum);
 }
 
 kas_status kas_op_copy(kas_ops *ops, kas_plan *plan, kas_tensor x, kas_tensor y)
@@ -61,16 +50,18 @@ kas_status kas_op_cast(kas_ops *ops, kas_plan *plan, kas_tensor x, kas_tensor y)
     if (!widen)
         KAS_TRY(kas_ops_check_number("cast", "x", &x, KAS_F32));
     const kas_tensor *real = widen ? &x : &y, *value = widen ? &y : &x;
+    const kas_tensor *const all[] = {real, value, NULL};
     const kas_cast_args args = {.real = real->data,
                                 .value = value->data,
                                 .rows = kas_tensor_rows(&x),
                                 .c = x.c,
                                 .pitch_real = real->pitch,
                                 .pitch_value = value->pitch,
-                                .rows_per_block = kas_ops_rows_per_block(x.c)};
+                                .rows_per_block = kas_ops_rows_per_block(x.c),
+                                .whole = kas_ops_whole(all, NULL)};
     const kas_kernels *k = &ops->of[real->number];
     unsigned block[3];
-    kas_ops_block(x.c, KAS_MAX_BLOCK, true, block);
+    kas_ops_wide_block(x.c, real->number, block);
     const unsigned grid[3] = {kas_ops_chunks(args.rows, args.rows_per_block), 1, 1};
     return kas_plan_launch(plan, widen ? k->widen : k->narrow, grid, block, &args, sizeof args);
 }
@@ -101,6 +92,7 @@ kas_status kas_op_multiply_sum(kas_ops *ops, kas_plan *plan, kas_tensor a, kas_t
     KAS_TRY(kas_ops_check("sum of products", "a", &a));
     KAS_TRY(kas_ops_check_like("sum of products", "b", &b, &a));
     KAS_TRY(check_gate("sum of products", &a, &sum));
+    const kas_tensor *const all[] = {&a, &b, &sum, NULL};
     const kas_rows_args args = {.a = a.data,
                                 .b = b.data,
                                 .y = sum.data,
@@ -108,9 +100,10 @@ kas_status kas_op_multiply_sum(kas_ops *ops, kas_plan *plan, kas_tensor a, kas_t
                                 .pitch_a = a.pitch,
                                 .pitch_b = b.pitch,
                                 .pitch_y = sum.pitch,
-                                .b_every = a.h * a.w};
+                                .b_every = a.h * a.w,
+                                .whole = kas_ops_whole(all, NULL)};
     unsigned block[3];
-    kas_ops_block(a.c, KAS_SUM_LANES, false, block);
+    kas_ops_part_block(a.c, KAS_SUM_LANES, KAS_SUM_TEAMS, a.number, block);
     const unsigned grid[3] = {(unsigned)a.n, kas_ops_chunks(a.c, KAS_SUM_LANES), 1};
     return kas_plan_launch(plan, ops->of[a.number].multiply_sum, grid, block, &args, sizeof args);
 }
@@ -128,14 +121,24 @@ size_t kas_bias_scratch(const kas_tensor *dy)
     return chunks > 1 ? (size_t)chunks * (size_t)dy->c : 0;
 }
 
-static kas_status column_sums(kas_ops *ops, kas_plan *plan, kas_number number,
-                              const kas_column_sum_args *args)
+/* out [chunks][c] = sums of chunk_rows rows of x. */
+static kas_status column_sums(kas_ops *ops, kas_plan *plan, const kas_tensor *x, int chunk_rows,
+                              float *out)
 {
+    const kas_tensor *const all[] = {x, NULL};
+    const float *const array[] = {out, NULL};
+    const kas_column_sum_args args = {.x = x->data,
+                                      .out = out,
+                                      .rows = kas_tensor_rows(x),
+                                      .c = x->c,
+                                      .pitch = x->pitch,
+                                      .chunk_rows = chunk_rows,
+                                      .whole = kas_ops_whole(all, array)};
     unsigned block[3];
-    kas_ops_block(args->c, KAS_SUM_LANES, false, block);
-    const unsigned grid[3] = {kas_ops_chunks(args->rows, args->chunk_rows),
-                              kas_ops_chunks(args->c, KAS_SUM_LANES), 1};
-    return kas_plan_launch(plan, ops->of[number].bias_backward, grid, block, args, sizeof *args);
+    kas_ops_part_block(x->c, KAS_SUM_LANES, KAS_SUM_TEAMS, x->number, block);
+    const unsigned grid[3] = {kas_ops_chunks(args.rows, chunk_rows),
+                              kas_ops_chunks(x->c, KAS_SUM_LANES), 1};
+    return kas_plan_launch(plan, ops->of[x->number].bias_backward, grid, block, &args, sizeof args);
 }
 
 kas_status kas_op_bias_backward(kas_ops *ops, kas_plan *plan, kas_tensor dy, float *dbias,
@@ -144,18 +147,11 @@ kas_status kas_op_bias_backward(kas_ops *ops, kas_plan *plan, kas_tensor dy, flo
     KAS_TRY(kas_ops_check("bias backward", "dy", &dy));
     const int rows = kas_tensor_rows(&dy), chunk = kas_ops_chunk_rows(rows);
     const int chunks = (int)kas_ops_chunks(rows, chunk);
-    const kas_column_sum_args first = {.x = dy.data,
-                                       .out = chunks > 1 ? scratch : dbias,
-                                       .rows = rows,
-                                       .c = dy.c,
-                                       .pitch = dy.pitch,
-                                       .chunk_rows = chunk};
-    KAS_TRY(column_sums(ops, plan, dy.number, &first));
     if (chunks == 1)
-        return KAS_OK;
-    const kas_column_sum_args second = {
-        .x = scratch, .out = dbias, .rows = chunks, .c = dy.c, .pitch = dy.c, .chunk_rows = chunks};
-    return column_sums(ops, plan, KAS_F32, &second);
+        return column_sums(ops, plan, &dy, chunk, dbias);
+    const kas_tensor partial = {scratch, 1, 1, chunks, dy.c, dy.c, KAS_F32};
+    KAS_TRY(column_sums(ops, plan, &dy, chunk, scratch));
+    return column_sums(ops, plan, &partial, chunks, dbias);
 }
 
 kas_status kas_op_advance(kas_ops *ops, kas_plan *plan, kas_step_state *state, int batch)

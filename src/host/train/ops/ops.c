@@ -48,11 +48,6 @@ void kas_ops_free(kas_ops *ops)
     free(ops);
 }
 
-static bool aligned(const void *data)
-{
-    return (uintptr_t)data % 16 == 0;
-}
-
 void kas_ops_block(int lanes, unsigned most, bool rows, unsigned block[3])
 {
     unsigned x = 1;
@@ -89,10 +84,11 @@ bool kas_ops_whole(const kas_tensor *const *tensor, const float *const *array)
     for (; *tensor; tensor++) {
         const kas_tensor *t = *tensor;
         const int width = kas_ops_width(t->number);
-        whole &= !t->data || (t->c % width == 0 && t->pitch % width == 0 && aligned(t->data));
+        whole &=
+            !t->data || (t->c % width == 0 && t->pitch % width == 0 && kas_is_aligned(t->data));
     }
     for (; array && *array; array++)
-        whole &= aligned(*array);
+        whole &= kas_is_aligned(*array);
     return whole;
 }
 

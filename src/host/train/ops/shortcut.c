@@ -21,6 +21,8 @@ static kas_status check_shortcut(const char *operation, int stride, const kas_te
 static kas_status launch(kas_plan *plan, const kas_function *function, int stride,
                          const kas_tensor *x, const kas_tensor *y, bool forward)
 {
+    const kas_tensor *const all[] = {x, y, NULL};
+    const int front = (y->c - x->c) / 2;
     const kas_shortcut_args args = {.in = forward ? x->data : y->data,
                                     .out = forward ? y->data : x->data,
                                     .h = x->h,
@@ -32,10 +34,12 @@ static kas_status launch(kas_plan *plan, const kas_function *function, int strid
                                     .pitch_x = x->pitch,
                                     .pitch_y = y->pitch,
                                     .c_out = y->c,
-                                    .front = (y->c - x->c) / 2};
+                                    .front = front,
+                                    .whole = kas_ops_whole(all, NULL) &&
+                                             front % kas_ops_width(x->number) == 0};
     const unsigned grid[3] = {(unsigned)y->h, (unsigned)y->n, 1};
     unsigned block[3];
-    kas_ops_block(forward ? y->c : x->c, KAS_POOL_LANES, true, block);
+    kas_ops_wide_block(x->c, x->number, block);
     return kas_plan_launch(plan, function, grid, block, &args, sizeof args);
 }
 

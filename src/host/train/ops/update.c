@@ -12,7 +12,7 @@ static kas_status check_count(const char *operation, size_t count)
 static kas_status check_aligned(const char *operation, const void *const *buffer, int count)
 {
     for (int i = 0; i < count; i++)
-        if ((uintptr_t)buffer[i] % 16)
+        if (!kas_is_aligned(buffer[i]))
             return kas_fail(KAS_BAD_INPUT, "%s: a buffer lies at %p, expected a multiple of 16",
                             operation, buffer[i]);
     return KAS_OK;
@@ -86,6 +86,7 @@ kas_status kas_op_clip(kas_ops *ops, kas_plan *plan, const float *grad, size_t c
                        float *scratch, float *scale)
 {
     KAS_TRY(check_count("clip", count));
+    KAS_TRY(check_aligned("clip", (const void *const[]){grad}, 1));
     if (!(limit > 0))
         return kas_fail(KAS_BAD_INPUT, "clip: limit %g, expected above 0", limit);
     const kas_clip_args args = {.grad = grad,
@@ -103,6 +104,7 @@ kas_status kas_op_clip(kas_ops *ops, kas_plan *plan, const float *grad, size_t c
 kas_status kas_op_loss_scale(kas_ops *ops, kas_plan *plan, const kas_scaling *s)
 {
     KAS_TRY(check_count("loss scale", s->count));
+    KAS_TRY(check_aligned("loss scale", (const void *const[]){s->grad}, 1));
     const int blocks = (int)kas_clip_scratch(s->count);
     const kas_clip_args sums = {
         .grad = s->grad, .partial = s->scratch, .count = s->count, .blocks = blocks};

@@ -1,0 +1,26 @@
+/* How the kernels of src/device_code/conv.kc and conv_depthwise.kc are launched: the same for both
+ * devices, which keep their own handles of the kernels. */
+#ifndef KAS_DEVICE_CONV_LOOPS_H
+#define KAS_DEVICE_CONV_LOOPS_H
+
+#include "host/device/device.h"
+
+#include "device_code/prelude.h"
+
+#include "device_code/args.h"
+
+/* The kernel of a pass, and whether kas_dev_conv_weights comes before it, which fills `wt`. */
+const char *kas_conv_loops_name(const kas_conv_desc *desc, kas_conv_pass pass);
+bool kas_conv_loops_transpose(const kas_conv_desc *desc, kas_conv_pass pass);
+
+/* `wt`: scratch of as many floats as there are weights.  Pointers of any alignment: it decides
+ * whether accesses are of 16 bytes (wide.h). */
+kas_conv_args kas_conv_loops_args(const kas_conv_desc *desc, void *x, void *w, void *y, float *wt);
+
+typedef struct kas_conv_launch {
+    unsigned grid[3], block[3];
+} kas_conv_launch;
+kas_conv_launch kas_conv_loops_launch(const kas_conv_desc *desc, kas_conv_pass pass);
+kas_conv_launch kas_conv_loops_transpose_launch(const kas_conv_desc *desc);
+
+#endif
