@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs test programs (cmocka) and end-to-end scripts, one line each, and sums up.
 #   tests/run.sh [--no-e2e] BUILD PROGRAM...
-# A program's output is kept in BUILD/log/NAME.log.  Skipped tests are counted: cmocka's own SKIPPED lines,
-# and exit code 77 of a script, whose last line says why.
+# A program's output is kept in BUILD/log/NAME.log.  Skipped tests are counted: cmocka's own SKIPPED lines; exit code 77
+# of a script, whose last line says why; and a script's lines "SKIPPED: why", each a part of it that was left out.
 set -u
 e2e=1
 [ "${1:-}" = --no-e2e ] && { e2e=0; shift; }
@@ -45,7 +45,7 @@ run_one() { # name command...
         return
     fi
     if [ "$rc" = 0 ]; then
-        [ $((ok + skip)) = 0 ] && ok=1
+        [ $((ok + skip)) = 0 ] && ok=1 skip=$(grep -c '^SKIPPED:' "$log")
         passed=$((passed + ok)) skipped=$((skipped + skip))
         report ok "$name" $((SECONDS - start)) "$log"
         [ "$skip" -gt 0 ] && printf '    %d SKIPPED: %s\n' "$skip" "$(reasons "$log")"

@@ -19,8 +19,8 @@ grep -q 'No GPU can be used' "$dir/bare" || fail "no word on the GPU"
 # What the JSON says is looked at where there is a python3; a fresh machine may have none.
 if ! command -v python3 >/dev/null; then
     "$kas" doctor --json | grep -q '^{"schema_version":1,.*"gpus":' || fail "doctor --json"
-    echo "no python3: the JSON was not read"
-    exit 77
+    skip_part "no python3: the JSON was not read"
+    exit 0
 fi
 json() { python3 -c "import json,sys; d=json.load(open('$dir/json')); sys.exit(0 if ($1) else 1)"; }
 "$kas" doctor --json >"$dir/json"

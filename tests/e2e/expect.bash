@@ -3,6 +3,7 @@
 dir=$(mktemp -d)
 trap "rm -rf '$dir'" EXIT
 kas=$(realpath "${KAS_GPU:-./kas-gpu}")
+skip_part() { echo "SKIPPED: $*"; } # the rest of the script goes on; tests/run.sh counts these lines
 fail() { echo "FAILED: $*"; exit 1; }
 
 # Runs a command, whose output goes to $dir/out and $dir/err: this exit code, and these words (none: '') in either?

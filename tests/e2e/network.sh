@@ -28,7 +28,7 @@ if [ -n "$python" ]; then
     expect 0 'ok: logits' "$python" "$dir/taken/network.py" --check
     expect 0 'ok: logits' "$python" "$dir/odd/network.py" --check
 else
-    echo "SKIPPED: export in PyTorch: $no_torch"
+    skip_part "export in PyTorch: $no_torch"
 fi
 
 # Files and names wherever a network is asked for.

@@ -20,14 +20,15 @@ for file in "${files[@]}"; do
     "$kas" export "$file" -o "$dir/$name" --input 3x9x11 --quiet >/dev/null
     exported+=("$dir/$name")
     cmp "$file" "$dir/$name/kernel.json"
-    command -v python3 >/dev/null && python3 - "$dir/$name/kernel.py" "$dir/$name/network.py" <<'END'
+    ! command -v python3 >/dev/null || python3 - "$dir/$name/kernel.py" "$dir/$name/network.py" <<'END'
 import ast, sys
 for path in sys.argv[1:]:
     ast.parse(open(path).read(), path)
 END
     echo "$name: ok"
 done
+command -v python3 >/dev/null || skip_part "no python3: the modules were not parsed"
 
 . tests/e2e/torch.bash
-need_torch
+[ -n "$python" ] || { skip_part "$no_torch: the logits were not compared"; exit 0; }
 "$python" tests/e2e/export_check.py "${exported[@]}"
