@@ -1,5 +1,6 @@
 #include "host/core/json.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,49 +36,6 @@ static kas_status check_depth(const char *name, const char *text, size_t size, i
         } else if (c == '}' || c == ']') {
             depth--;
         }
-    }
-    return KAS_OK;
-}
-
-static int compare_keys(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* Sorted, so that an object of thousands of members takes no quadratic time. */
-static kas_status check_keys(const char *name, const char *place, const cJSON *object)
-{
-    size_t count = (size_t)cJSON_GetArraySize(object), i = 0;
-    const char **key = calloc(count + 1, sizeof *key);
-    kas_status status = KAS_OK;
-    if (!key)
-        return kas_fail(KAS_NO_MEMORY, "%s: no memory for %zu keys", name, count);
-    for (const cJSON *member = object->child; member; member = member->next)
-        key[i++] = member->string;
-    qsort(key, count, sizeof *key, compare_keys);
-    for (i = 1; i < count && status == KAS_OK; i++)
-        if (strcmp(key[i - 1], key[i]) == 0)
-            status = kas_fail(KAS_BAD_INPUT, "%s" PLACE_FORMAT ": duplicate key \"%.64s\"", name,
-                              PLACE_ARGUMENTS(place), key[i]);
-    free(key);
-    return status;
-}
-
-static kas_status check_duplicates(const char *name, const char *place, const cJSON *item)
-{
-    int index = 0;
-    if (cJSON_IsObject(item))
-        KAS_TRY(check_keys(name, place, item));
-    for (const cJSON *child = item->child; child; child = child->next, index++) {
-        char inner[KAS_JSON_PLACE_SIZE];
-        if (!child->child)
-            continue;
-        memcpy(inner, place, KAS_JSON_PLACE_SIZE);
-        if (cJSON_IsObject(item))
-            kas_json_place_key(inner, child->string, strlen(child->string));
-        else
-            kas_json_place_index(inner, index);
-        KAS_TRY(check_duplicates(name, inner, child));
     }
     return KAS_OK;
 }
@@ -131,6 +89,81 @@ int kas_json_line(const char *text, const cJSON *root, const cJSON *item)
     return find_in_text(&at, root, item) ? line_of(text, at) : 0;
 }
 
+/* A text that is valid JSON. */
+typedef struct parsed {
+    const char *name, *text;
+    const cJSON *root;
+} parsed;
+
+static int compare_keys(const void *a, const void *b)
+{
+    const cJSON *const *one = a, *const *other = b;
+    return strcmp((*one)->string, (*other)->string);
+}
+
+static kas_status fail_duplicate(const parsed *p, const char *place, const cJSON *a, const cJSON *b)
+{
+    const int first = kas_json_line(p->text, p->root, a),
+              second = kas_json_line(p->text, p->root, b);
+    return kas_fail(KAS_BAD_INPUT, "%s" PLACE_FORMAT ": duplicate key \"%.64s\" in line %d",
+                    p->name, PLACE_ARGUMENTS(place), a->string, first > second ? first : second);
+}
+
+/* Sorted, so that an object of thousands of members takes no quadratic time. */
+static kas_status check_keys(const parsed *p, const char *place, const cJSON *object)
+{
+    size_t count = (size_t)cJSON_GetArraySize(object), i = 0;
+    const cJSON **key = calloc(count + 1, sizeof *key);
+    kas_status status = KAS_OK;
+    if (!key)
+        return kas_fail(KAS_NO_MEMORY, "%s: no memory for %zu keys", p->name, count);
+    for (const cJSON *member = object->child; member; member = member->next)
+        key[i++] = member;
+    qsort(key, count, sizeof *key, compare_keys);
+    for (i = 1; i < count && status == KAS_OK; i++)
+        if (strcmp(key[i - 1]->string, key[i]->string) == 0)
+            status = fail_duplicate(p, place, key[i - 1], key[i]);
+    free(key);
+    return status;
+}
+
+static kas_status check_duplicates(const parsed *p, const char *place, const cJSON *item)
+{
+    int index = 0;
+    if (cJSON_IsObject(item))
+        KAS_TRY(check_keys(p, place, item));
+    for (const cJSON *child = item->child; child; child = child->next, index++) {
+        char inner[KAS_JSON_PLACE_SIZE];
+        if (!child->child)
+            continue;
+        memcpy(inner, place, KAS_JSON_PLACE_SIZE);
+        if (cJSON_IsObject(item))
+            kas_json_place_key(inner, child->string, strlen(child->string));
+        else
+            kas_json_place_index(inner, index);
+        KAS_TRY(check_duplicates(p, inner, child));
+    }
+    return KAS_OK;
+}
+
+/* `at`: where the parser gave up; it names the last byte also when it missed one behind. */
+static kas_status fail_syntax(const char *name, const char *text, size_t size, size_t at)
+{
+    char place[KAS_JSON_PLACE_SIZE];
+    while (size > 0 && strchr(" \t\r\n", text[size - 1]))
+        size--;
+    while (at < size && strchr(" \t\r\n", text[at]))
+        at++;
+    if (at + 1 >= size && kas_json_is_open(text, size))
+        at = size;
+    while (at > 0 && isalpha((unsigned char)text[at - 1]))
+        at--; /* to the start of a word that is none of JSON's */
+    kas_json_place(text, at, place);
+    return kas_fail(KAS_BAD_INPUT, "%s" PLACE_FORMAT ": line %d: not valid JSON; expected %s%s",
+                    name, PLACE_ARGUMENTS(place), line_of(text, text + at),
+                    kas_json_expected(text, at), at < size ? "" : ", found the end of the file");
+}
+
 kas_status kas_json_parse(const char *name, const char *text, size_t size, kas_json_limits limits,
                           cJSON **out)
 {
@@ -144,18 +177,15 @@ kas_status kas_json_parse(const char *name, const char *text, size_t size, kas_j
     const char *end = NULL;
     cJSON *root = cJSON_ParseWithLengthOpts(text, size, &end, 0);
     char place[KAS_JSON_PLACE_SIZE] = "";
-    if (!root) {
-        kas_json_place(text, end ? (size_t)(end - text) : 0, place);
-        return kas_fail(KAS_BAD_INPUT, "%s" PLACE_FORMAT ": line %d: not valid JSON", name,
-                        PLACE_ARGUMENTS(place), end ? line_of(text, end) : 1);
-    }
+    if (!root)
+        return fail_syntax(name, text, size, end ? (size_t)(end - text) : 0);
     for (; end < text + size; end++)
         if (!strchr(" \t\r\n", *end)) {
             cJSON_Delete(root);
             return kas_fail(KAS_BAD_INPUT, "%s: line %d: text after the JSON value", name,
                             line_of(text, end));
         }
-    kas_status status = check_duplicates(name, place, root);
+    kas_status status = check_duplicates(&(parsed){name, text, root}, place, root);
     if (status != KAS_OK)
         cJSON_Delete(root);
     else

@@ -1,6 +1,5 @@
 #include "host/core/json_place.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -67,5 +66,33 @@ void kas_json_place(const char *text, size_t at, char out[KAS_JSON_PLACE_SIZE])
             kas_json_place_index(out, open[d].index);
         else if (open[d].key)
             kas_json_place_key(out, open[d].key, open[d].length);
+    }
+}
+
+bool kas_json_is_open(const char *text, size_t at)
+{
+    level open[KAS_JSON_PLACE_DEPTH];
+    return open_levels(text, at, open) > 0;
+}
+
+const char *kas_json_expected(const char *text, size_t at)
+{
+    level open[KAS_JSON_PLACE_DEPTH];
+    const int depth = open_levels(text, at, open);
+    const bool array = depth > 0 && open[depth - 1].array;
+    while (at > 0 && strchr(" \t\r\n", text[at - 1]))
+        at--;
+    switch (at > 0 ? text[at - 1] : '\0') {
+    case '\0':
+    case ':':
+        return "a value";
+    case '[':
+        return "a value or ]";
+    case '{':
+        return "a key in double quotes or }";
+    case ',':
+        return array ? "a value" : "a key in double quotes";
+    default:
+        return array ? "a comma or ]" : "a colon after a key, a comma or } after a value";
     }
 }

@@ -113,6 +113,10 @@ kas_status kas_net_file_value(const cJSON *item, const char *field, const kas_na
         *out = (int64_t)item->valuedouble;
         return KAS_OK;
     }
+    if (cJSON_IsNumber(item))
+        return kas_fail(KAS_BAD_INPUT,
+                        "field \"%s\": expected a whole number or an expression, found %g", field,
+                        item->valuedouble);
     if (!cJSON_IsString(item))
         return kas_fail(KAS_BAD_INPUT, "field \"%s\": expected a whole number or an expression",
                         field);
