@@ -42,6 +42,13 @@ class Unsupported(Exception):
     pass
 
 
+class Tracer(torch.fx.Tracer):
+    """Takes layer norms as they are, also those whose forward permutes the image around them (LayerNorm2d)."""
+
+    def is_leaf_module(self, module, name):
+        return isinstance(module, nn.LayerNorm) or super().is_leaf_module(module, name)
+
+
 def pair(value):
     return tuple(value) if isinstance(value, (tuple, list)) else (value, value)
 
@@ -79,7 +86,7 @@ def has_shape(node):
 
 class Converter:
     def __init__(self, model, shape):
-        self.graph = torch.fx.symbolic_trace(model.eval())
+        self.graph = torch.fx.GraphModule(model, Tracer().trace(model.eval()))
         ShapeProp(self.graph).propagate(torch.zeros(1, *shape))
         self.layers = []    # as in the file
         self.shapes = {}    # name of a layer -> [c, h, w]
@@ -134,6 +141,8 @@ class Converter:
             need(m.affine and m.track_running_stats and m.momentum is not None,
                  "a batch norm without weights, running statistics or momentum")
             self.add(node, "batch_norm", [x], **other({"eps": (m.eps, 1e-5), "momentum": (m.momentum, 0.1)}))
+        elif isinstance(m, nn.LayerNorm):
+            self.layer_norm(node, m, x)
         elif type(m) is nn.Linear:
             need(image(x)[1:] == [1, 1], "a linear layer on an image")
             self.add(node, "linear", [x], channels=m.out_features, **other({"bias": (m.bias is not None, True)}))
@@ -165,6 +174,14 @@ class Converter:
             "stride": (one(m.stride, "stride"), 1),
             "padding": (sides(padding), sides(tuple(k // 2 for k in kernel))),
             "groups": (m.groups, 1), "bias": (m.bias is not None, False)}))
+
+    def layer_norm(self, node, m, x):
+        """Over the channels: of features, or of every pixel, as torchvision's LayerNorm2d does."""
+        of_pixels = type(m).__name__ == "LayerNorm2d"
+        need(of_pixels or (type(m) is nn.LayerNorm and len(x.meta["tensor_meta"].shape) == 2),
+             f"a {type(m).__name__} that is not over the channels alone")
+        need(m.elementwise_affine and m.bias is not None, "a layer norm without weight or bias")
+        self.add(node, "layer_norm", [x], **other({"eps": (m.eps, 1e-5)}))
 
     def pool(self, node, kind, x, kernel, stride, padding, ceil_mode, dilation=1, count_include_pad=True):
         need(pair(dilation) == (1, 1), f"dilation {dilation}")

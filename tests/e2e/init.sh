@@ -23,6 +23,8 @@ expect 0 '36 weights of kernels begin at random' "${train[@]}" --init "$dir/thei
 expect 3 'fc.weight" has shape [10, 64]; expected [4, 64]; --init-partial' "${train[@]}" --init "$dir/ten"
 expect 0 'left out: fc.weight (has shape [10, 64]; expected [4, 64]), fc.bias' "${train[@]}" --init "$dir/ten" --init-partial
 expect 2 '--init-partial needs --init' "${train[@]}" --init-partial
+expect 3 'fc.weight" has shape [10, 64]; expected [4, 64]; --init-partial' "${train[@]}" --init "$dir/ten" --dry-run
+expect 0 '"event":"plan"' "${train[@]}" --init "$dir/theirs" --kernel kernels/depthwise_separable.json --dry-run
 
 # A study keeps its own copy, by content.
 search=("$kas" search "${common[@]}" --epochs 1 --candidates 1 --sampler rejection --prune none --seed 2 --study "$dir/study")

@@ -128,7 +128,7 @@ static void a_whole_network_is_taken(void **state)
     make(&f, 10, NULL);
     write_file(&f, NULL, "layer1.0.bn1.num_batches_tracked");
     expect(&f, false, f.params.count, 0, 0);
-    assert_int_equal(kas_pretrained_check(path, f.net, false), KAS_OK);
+    assert_int_equal(kas_pretrained_check(path, f.net, NULL, false), KAS_OK);
     write_file(&f, "bn1.running_var", NULL); /* statistics may be missing */
     expect(&f, false, f.params.count - 1, 0, 0);
     clear(&f);
@@ -162,8 +162,8 @@ static void another_classifier_is_left_out_when_asked(void **state)
     write_file(&four, NULL, NULL);
     refused(&ten, false, "\"fc.weight\" has shape [4, 64]; expected [10, 64]; --init-partial");
     expect(&ten, true, ten.params.count - 2, 0, 2);
-    assert_int_equal(kas_pretrained_check(path, ten.net, false), KAS_BAD_INPUT);
-    assert_int_equal(kas_pretrained_check(path, ten.net, true), KAS_OK);
+    assert_int_equal(kas_pretrained_check(path, ten.net, NULL, false), KAS_BAD_INPUT);
+    assert_int_equal(kas_pretrained_check(path, ten.net, NULL, true), KAS_OK);
     clear(&ten);
     clear(&four);
 }

@@ -14,6 +14,7 @@
 #include "host/core/log.h"
 #include "host/net/targets.h"
 #include "host/space/assignment.h"
+#include "host/train/pretrained.h"
 #include "host/train/train.h"
 
 typedef struct train_cli {
@@ -319,6 +320,8 @@ static kas_status dry_run(const train_cli *o, const kas_train_options *options,
     kas_memory_plan plan, less;
     kas_train_options again = *options;
     again.recompute = true;
+    if (o->init)
+        KAS_TRY(kas_pretrained_check(o->init, options->net, replacement, o->init_partial));
     KAS_TRY(kas_train_plan_memory(options, &plan));
     KAS_TRY(kas_train_plan_memory(&again, &less));
     if (o->common.json) {

@@ -71,7 +71,7 @@ static kas_status check_init(kas_session *s)
 {
     if (!s->init)
         return KAS_OK;
-    KAS_TRY(kas_pretrained_check(s->init, s->problem.net, s->search.init_partial));
+    KAS_TRY(kas_pretrained_check(s->init, s->problem.net, NULL, s->search.init_partial));
     return kas_file_digest(s->init, KAS_WEIGHTS_LIMIT, s->search.init);
 }
 

@@ -150,18 +150,22 @@ size_t kas_pretrained_limit(const kas_params *params)
     return 4 * sizeof(float) * (params->learned + params->statistics) + SLACK;
 }
 
-kas_status kas_pretrained_check(const char *path, const kas_net *net, bool partial)
+kas_status kas_pretrained_check(const char *path, const kas_net *net,
+                                const kas_replacement *replacement, bool partial)
 {
-    const kas_replaced none = {0};
-    kas_params params;
+    kas_replaced replaced;
+    kas_params params = {0};
     kas_safetensors file = {0};
     kas_pretrained match = {0};
-    KAS_TRY(kas_params_build(net, &none, &params));
-    kas_status status = kas_safetensors_read(path, kas_pretrained_limit(&params), &file);
+    KAS_TRY(kas_replaced_build(replacement, &(kas_program_options){.batch = 1}, &replaced));
+    kas_status status = kas_params_build(net, &replaced, &params);
     if (status == KAS_OK)
-        status = kas_pretrained_match(path, &file, net, &none, &params, partial, &match);
+        status = kas_safetensors_read(path, kas_pretrained_limit(&params), &file);
+    if (status == KAS_OK)
+        status = kas_pretrained_match(path, &file, net, &replaced, &params, partial, &match);
     kas_pretrained_free(&match);
     kas_safetensors_free(&file);
     kas_params_free(&params);
+    kas_replaced_free(&replaced);
     return status;
 }

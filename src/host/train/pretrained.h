@@ -35,7 +35,8 @@ void kas_pretrained_free(kas_pretrained *pretrained);
 /* Bytes that a file of these parameters may have: room for float64, other tensors, the header. */
 size_t kas_pretrained_limit(const kas_params *params);
 
-/* Does the file serve `net` as it is, without kernels?  Needs no device. */
-kas_status kas_pretrained_check(const char *path, const kas_net *net, bool partial);
+/* Does the file serve `net`, with kernels in it or (NULL) as it is?  Needs no device. */
+kas_status kas_pretrained_check(const char *path, const kas_net *net,
+                                const kas_replacement *replacement, bool partial);
 
 #endif
