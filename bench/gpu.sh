@@ -2,66 +2,107 @@
 # Builds, tests, measures and compares on a machine with a GPU, and puts everything into one folder.
 #
 #   bench/gpu.sh [OPTION...] PART...
-#     build      kas-gpu, every test, the programs of bench/
-#     tests      every test program that takes a device, each by itself
-#     make-test  make test DEVICE=cuda: every test there is
-#     sanitize   compute-sanitizer (memcheck, racecheck, initcheck, synccheck) over tests/ops and tests/jit
-#     check      sampled kernels against the float64 reference
-#     bench      kas-gpu bench step, models, layers, jit
-#     peers      beside PyTorch: network_step.py (is it right?), step.py, kernels.py
-#     train      a short training (--dataset, else drawn images)
-#     all        all of these but make-test, in this order
+#
+#   part          in `all`  what it shows
+#   build           80 s    kas-gpu, every test, the programs of bench/
+#   tests           60 s    every test program that takes a device is right on the GPU
+#   step            40 s    images a second of ResNet-18 at batch 512 (bf16, TF32), its floor, the host's time for a step
+#   peer-steps     110 s    training steps beside PyTorch: CUDA graphs, torch.compile, max-autotune (peers/step.py), and
+#                           that both compute the same (peers/network_step.py)
+#   jit             20 s    how long a candidate in ResNet-18 compiles, cold, on all cores
+#   pack            50 s    8 ResNet-20 candidates at batch 128 at once against one after the other (pack.sh)
+#   check           40 s    300 sampled kernels against the float64 reference
+#   sanitize        60 s    compute-sanitizer over every test program that takes a device, and sampled kernels: memcheck of
+#                           all, then racecheck, initcheck, synccheck
+#   peer-kernels    70 s    200 sampled kernels beside PyTorch, and the time to compile them (peers/kernels.py)
+#   layers          20 s    every layer of ResNet-34 and the known kernels in its place beside the floor
+#   data            20 s    reading, decoding and copying images beside the bound
+#   models           0 s    every network beside the floor (bf16, TF32)
+#   search           0 s    a search: 12 candidates, 3 epochs
+#   train            0 s    a training of the network as it is
+#   make-test               all that `make test DEVICE=cuda` runs, several at a time (not in `all`)
+#
+#   bench: step jit layers data models       peers: peer-steps peer-kernels       all: all of them, in this order
 #
 #   -o FOLDER        results (default: build/gpu-results); made if missing
 #   -t SECONDS       of the whole call (default 570): what does not fit is left for the next call
 #   -s SECONDS       of each step at most (default: its own limit)
+#   -j N             test programs at a time (default: half the cores, at most 8)
 #   --again          run again what is marked ok in FOLDER; else only the rest is run
 #   --device D       cuda (default), cuda:N, cpu
-#   --dataset F.h5   of train
-#   --epochs N       of train (default 3)
+#   --dataset F.h5   of train, search, pack (default: drawn images)
+#   --net N          of train, search (default resnet18)
+#   --epochs N       of train (default 3, or the recipe's)
+#   --recipe R       of train, such as cifar200
 #   --small          tiny sizes everywhere: to try this script, not to measure
 #
-# A part that fails does not stop the others. FOLDER/summary.txt says what became of every step and where its output
-# is; FOLDER/*.json has the lines of each measurement. Exit code 0 when every step that ran is ok and none is left.
+# A call of `all` gives each part the seconds above, in order of worth, and then what is left to those that have not
+# ended; a part that is named gets all the time there is. What a call left, the same call goes on with: the tests one by
+# one, the kernels one by one, search and train where they were. A part that fails does not stop the others.
+# FOLDER/summary.txt says what became of every step, and the figures that matter beside what is aimed at (headline.py);
+# FOLDER/*.json has the lines of each measurement, FOLDER/log/ the rest. Exit code 0 when every step that ran is ok and
+# none is left.
 #
 # The machine needs a C compiler and GNU make. Where it has no network and lacks the development files of HDF5, cJSON,
 # SQLite, cmocka (env.sh lists them), make them on one that has them, a Debian or Ubuntu of no newer release, and take
 # them along:
 #   there: ./env.sh scripts/bundle.sh bundle         here: KAS_BUNDLE=bundle bench/gpu.sh all
 # NVIDIA's libraries are found in a toolkit or inside Python packages (env.sh). KAS_CUDA_LIBS, as everywhere, names other
-# files, such as the stand-in: --small --device cuda tests train then runs on a machine without a GPU.
+# files, such as the stand-in: --small --device cuda runs on a machine without a GPU then (all but the peers).
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
-out='' limit=570 most_of_step=100000 again='' device=cuda dataset='' epochs=3 small='' parts=()
+# ---- the call -------------------------------------------------------------------------------------------------------
+
+every_part=(build tests step peer-steps jit pack check sanitize peer-kernels layers data models search train)
+declare -A planned=([build]=80 [tests]=60 [step]=40 [peer-steps]=110 [jit]=20 [pack]=50 [check]=40 [sanitize]=60
+    [peer-kernels]=70 [layers]=20 [data]=20 [models]=0 [search]=0 [train]=0)
+out='' limit=570 most_of_step=100000 jobs=$((($(nproc) + 1) / 2)) again='' device=cuda dataset='' net='' epochs='' recipe=''
+small='' parts=() all=''
+given=("$@")
 usage() { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"; exit 2; }
 while [ $# != 0 ]; do
     case $1 in
     -o) out=${2:-} && shift ;;
     -t) limit=${2:-} && shift ;;
     -s) most_of_step=${2:-} && shift ;;
+    -j) jobs=${2:-} && shift ;;
     --again) again=1 ;;
     --device) device=${2:-} && shift ;;
     --dataset) dataset=${2:-} && shift ;;
+    --net) net=${2:-} && shift ;;
     --epochs) epochs=${2:-} && shift ;;
+    --recipe) recipe=${2:-} && shift ;;
     --small) small=1 ;;
-    build | tests | make-test | sanitize | check | bench | peers | train) parts+=("$1") ;;
-    all) parts+=(build tests sanitize check bench peers train) ;;
+    bench) parts+=(step jit layers data models) ;;
+    peers) parts+=(peer-steps peer-kernels) ;;
+    all) all=1 ;;
+    make-test) parts+=(make-test) ;;
     -h | --help) usage ;;
-    *) echo "gpu.sh: unknown part or option \"$1\"; bench/gpu.sh --help" >&2 && exit 2 ;;
+    *) if [[ $1 == [a-z]* && " ${every_part[*]} " == *" $1 "* ]]; then parts+=("$1"); else
+           echo "gpu.sh: unknown part or option \"$1\"; bench/gpu.sh --help" >&2
+           exit 2
+       fi ;;
     esac
     shift || { echo "gpu.sh: an option lacks its value" >&2; exit 2; }
 done
-[ ${#parts[@]} != 0 ] || usage
-[[ $limit$most_of_step$epochs =~ ^[0-9]+$ && $limit && $most_of_step && $epochs ]] ||
-    { echo "gpu.sh: -t, -s and --epochs take a number" >&2; exit 2; }
+[ -n "$all" ] || [ ${#parts[@]} != 0 ] || usage
+for number in "$limit" "$most_of_step" "$jobs" "${epochs:-1}"; do
+    [[ $number =~ ^[1-9][0-9]*$ ]] || { echo "gpu.sh: -t, -s, -j and --epochs take a number" >&2; exit 2; }
+done
+[ "$jobs" -le 8 ] || jobs=8
 [ -z "$dataset" ] || [ -f "$dataset" ] || { echo "gpu.sh: there is no data set $dataset" >&2; exit 2; }
+
+# What env.sh finds holds for all that follows.
+[ -n "${KAS_GPU_SCRIPT:-}" ] || KAS_GPU_SCRIPT=1 exec ./env.sh bash bench/gpu.sh "${given[@]}"
 
 export BUILD=${BUILD:-build}
 out=${out:-$BUILD/gpu-results}
 mkdir -p "$out/log" || exit 1
 out=$(realpath "$out")
+call=$$.$(date +%s) # in summary.tsv, of the steps of this call
 deadline=$((SECONDS + limit))
+until=$deadline # of the part that runs
 kas=$BUILD/kas-gpu
 python=/usr/bin/python3 # Debian's has torch where python3 in PATH has not
 has_torch() { "$python" -c 'import importlib.util as u; raise SystemExit(not u.find_spec("torch"))' 2>/dev/null; }
@@ -69,47 +110,76 @@ has_torch || python=python3
 export DEVICE=$device KAS_CACHE_DIR=${KAS_CACHE_DIR:-$out/cache}
 
 # ---- steps: one line each in summary.tsv, the last one of a name counts ---------------------------------------------
+#
+# States: ok, skipped, failed (CODE), timed out (its own limit); and left for the next call: no time (not begun), cut (by
+# the end of the part or of the call), to go on (cut, and goes on where it was).
 
-note() { # name state seconds
-    printf '%s\t%s\t%s\n' "$1" "$2" "$3" >>"$out/summary.tsv"
+note() { # name state seconds allowed
+    printf '%s\t%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$call" "${4:-0}" >>"$out/summary.tsv"
     [ "$2" = "no time" ] || printf '%-40s %-12s %5ss\n' "$1" "$2" "$3"
 }
 
-state_of() { # name
-    [ -f "$out/summary.tsv" ] && awk -F'\t' -v name="$1" '$1 == name { state = $2 } END { print state }' "$out/summary.tsv"
+last_of() { # name: state, call and allowed seconds of its last line
+    [ -f "$out/summary.tsv" ] && awk -F'\t' -v name="$1" '$1 == name { line = $2 "\t" $4 "\t" $5 } END { print line }' "$out/summary.tsv"
 }
 
 skip() { # name reason...
+    [[ $(last_of "$1") != skipped*$call* ]] || return
     note "$1" skipped 0
     shift
     echo "    $*"
 }
 
-# step NAME SECONDS COMMAND...   output of a name that ends in .json goes to that file, all else to the log
+# Is there nothing to do for a step: ok before, or tried in this call, and not cut by a time that was much shorter?
+settled() { # name seconds
+    local state in_call allowed
+    IFS=$'\t' read -r state in_call allowed <<<"$(last_of "$1")"
+    if [ "$in_call" = "$call" ]; then
+        case $state in
+        "no time" | "to go on") return 1 ;;
+        cut) [ $((2 * $2)) -le $((3 * allowed)) ] ;;
+        *) return 0 ;;
+        esac
+        return
+    fi
+    [ -z "$again" ] && [ "$state" = ok ] && printf '%-40s ok before\n' "$1"
+}
+
+# step NAME SECONDS COMMAND...   output of a name that ends in .json goes to that file, all else to the log. With goes_on=1
+# a step that was cut goes on in the next call; RESULT of a command is then added to what there is.
 step() {
-    local name=$1 most=$2 left=$((deadline - SECONDS)) log to begin=$SECONDS rc
+    local name=$1 most=$2 left=$((until - SECONDS)) cut='' log to begin=$SECONDS rc state
     shift 2
-    [ -n "$again" ] || [ "$(state_of "$name")" != ok ] || { printf '%-40s ok before\n' "$name"; return; }
-    [ "$left" -ge 3 ] || { note "$name" "no time" 0; return; }
-    [ "$most" -le "$left" ] || most=$left
     [ "$most" -le "$most_of_step" ] || most=$most_of_step
+    [ "$most" -le "$left" ] || { most=$left && cut=1; }
+    settled "$name" "$most" && return
+    [ "$left" -ge 3 ] || { note "$name" "no time" 0; return; }
     log=$out/log/$name.log to=$out/log/$name.log
     [[ $name == *.json ]] && to=$out/$name && log=$out/log/${name%.json}.log
     mkdir -p "$(dirname "$log")"
     : >"$log"
-    timeout -k 10 "$most" ./env.sh "$@" >>"$to.new" 2>>"$log.err"
+    allowed=$most timeout -k 10 "$most" "$@" >"$log.new" 2>"$log.err"
     rc=$?
-    cat "$to.new" >"$to" && cat "$log.err" >>"$log" && rm -f "$to.new" "$log.err"
+    if [ -n "${goes_on:-}" ] && [ "${goes_on:-}" != whole ]; then cat "$log.new" >>"$to"; else cat "$log.new" >"$to"; fi
+    cat "$log.err" >>"$log" && rm -f "$log.new" "$log.err"
     case $rc in
-    0) note "$name" ok $((SECONDS - begin)) ;;
-    77) note "$name" skipped $((SECONDS - begin)) ;;
-    124 | 137) note "$name" "timed out" $((SECONDS - begin)) ;;
-    *) note "$name" "failed ($rc)" $((SECONDS - begin)) ;;
+    0) state=ok ;;
+    77) state=skipped ;;
+    75 | 124 | 130 | 137 | 143)
+        if [ -n "${goes_on:-}" ]; then state="to go on"; elif [ $rc != 75 ] && [ -n "$cut" ]; then state=cut; else state="timed out"; fi ;;
+    *) state="failed ($rc)" ;;
     esac
+    note "$name" "$state" $((SECONDS - begin)) "$most"
     [ $rc = 0 ] || tail -n 5 "$log" | sed 's/^/    /'
 }
 
-# ---- parts ----------------------------------------------------------------------------------------------------------
+# The same, several at a time; `wait` for the last ones.
+beside() { # name seconds command...
+    while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
+    step "$@" &
+}
+
+# ---- build and tests ------------------------------------------------------------------------------------------------
 
 describe_machine() {
     {
@@ -120,111 +190,230 @@ describe_machine() {
         command -v nvidia-smi >/dev/null && nvidia-smi
         [ -n "$small" ] || "$python" -c 'import torch; print("torch", torch.__version__, torch.version.cuda)' 2>/dev/null
     } >"$out/machine.txt"
-    [ ! -x "$kas" ] || ./env.sh "$kas" doctor --json >"$out/doctor.json" 2>/dev/null
+    [ ! -x "$kas" ] || "$kas" doctor --json >"$out/doctor.json" 2>/dev/null
 }
 
 part_build() {
     step build 540 make -j"$(nproc)" programs
+    describe_machine
 }
 
 # Programs that open the device of the variable DEVICE, themselves or by a fixture.
-device_tests() { # file...
-    grep -lE 'DEVICE"|op_case.h|model_fixture.h|agree_fixture.h' "$@" | sed -n 's|\(.*/test_[^/]*\)\.c$|\1|p' | sort
+device_tests() {
+    grep -lE 'DEVICE"|op_case.h|model_fixture.h|agree_fixture.h' tests/ops/*.c tests/jit/*.c tests/unit/*.c |
+        sed -n 's|\(.*/test_[^/]*\)\.c$|\1|p' | sort
 }
 
 part_tests() {
     local test
-    for test in $(device_tests tests/ops/*.c tests/jit/*.c tests/unit/*.c); do
-        step "$test" 120 "$BUILD/$test"
-    done
+    for test in $(device_tests); do beside "$test" 300 "$BUILD/$test"; done
+    wait
 }
 
-part_make_test() { step make-test 600 make test DEVICE="$device"; }
+part_make_test() {
+    local test
+    for test in tests/*/test_*.c; do beside "${test%.c}" 300 "$BUILD/${test%.c}"; done
+    for test in tests/e2e/*.sh; do
+        KAS_GPU=$kas KAS_BUILD=$BUILD beside "e2e/$(basename "$test" .sh)" 400 bash "$test"
+    done
+    wait
+}
 
 # Only what shows races, stray accesses and unset memory: calls that tests make fail on purpose are no errors here.
+sanitize() { # tool name command...
+    local tool=$1 name=$2
+    shift 2
+    beside "$tool/$name" 400 compute-sanitizer --tool "$tool" --error-exitcode 9 --report-api-errors no "$@"
+}
+
+# A machine's GPU may be of a kind, or behind a virtual machine, that compute-sanitizer cannot watch.
+sanitizer_works() {
+    command -v compute-sanitizer >/dev/null || {
+        skip sanitize "compute-sanitizer is not on this machine (it comes with the CUDA toolkit)"
+        return 1
+    }
+    sanitize memcheck sampled "$kas" check --sampled 4 --device "$device" --directions 0
+    wait
+    ! grep -q 'Device not supported' "$out/log/memcheck/sampled.log" || {
+        skip sanitize "compute-sanitizer: \"Device not supported\""
+        note memcheck/sampled skipped 0
+        return 1
+    }
+}
+
 part_sanitize() {
     local tool test
-    command -v compute-sanitizer >/dev/null || ./env.sh bash -c 'command -v compute-sanitizer' >/dev/null || {
-        skip sanitize "compute-sanitizer is not on this machine (it comes with the CUDA toolkit)"
-        return
-    }
+    sanitizer_works || return
     for tool in memcheck racecheck initcheck synccheck; do
-        for test in $(device_tests tests/ops/*.c tests/jit/*.c); do
-            step "$tool/${test#tests/}" 180 compute-sanitizer --tool "$tool" --error-exitcode 9 \
-                --report-api-errors no "$BUILD/$test"
-        done
+        sanitize "$tool" sampled "$kas" check --sampled 4 --device "$device" --directions 0
+        for test in $(device_tests); do sanitize "$tool" "${test#tests/}" "$BUILD/$test"; done
     done
+    wait
 }
 
 part_check() {
     local count=300
     [ -z "$small" ] || count=4
-    step check.json 300 "$kas" check --sampled "$count" --device "$device" --json
+    step check.json 400 "$kas" check --sampled "$count" --device "$device" --json
 }
 
-part_bench() {
-    local options=(--device "$device" --json) step=() layers=() jit=()
-    if [ -n "$small" ]; then
-        step=(--net resnet20 --input 3x8x8 --batch 2 --repeats 2)
-        layers=(--net resnet20 --input 3x8x8 --batch 2 --repeats 1 --kernel kernels/depthwise_separable.json)
-        jit=(--net resnet20 --repeats 1 --batch 2)
-    fi
-    step bench-step.json 120 "$kas" bench step "${options[@]}" ${step[@]:+"${step[@]}"}
-    for precision in tf32 bf16; do
-        step bench-step-$precision.json 120 "$kas" bench step "${options[@]}" --batch 512 --passes ${step[@]:+"${step[@]}"} \
-            --precision $precision
-        step bench-models-$precision.json 300 "$kas" bench models "${options[@]}" ${step[@]:+"${step[@]}"} \
-            --precision $precision
-    done
-    step bench-layers.json 300 "$kas" bench layers "${options[@]}" ${layers[@]:+"${layers[@]}"}
-    step bench-jit.json 120 "$kas" bench jit "${options[@]}" ${jit[@]:+"${jit[@]}"}
+# ---- our own figures ------------------------------------------------------------------------------------------------
+
+tiny=()
+[ -z "$small" ] || tiny=(--net resnet20 --input 3x8x8 --batch 2)
+bench() { # name seconds suite option...
+    local name=$1 seconds=$2
+    shift 2
+    step "$name" "$seconds" "$kas" bench "$@" --device "$device" --json
 }
 
-part_peers() {
-    local nets=(resnet18 resnet20 mobilenet_v2) sizes=() count=20 batch=8 torch_device=${device%%:*}
-    if ! has_torch; then
-        skip peers "no python3 with torch"
-        return
-    fi
-    [ -z "$small" ] || nets=(resnet20) sizes=(--input 3x8x8 --batch 4 --rounds 2 --slice 0.05) count=1 batch=4
-    step peers/network-step 200 "$python" bench/peers/network_step.py --dump "$BUILD/bench/step_dump" --net resnet20 \
-        --part device --device "$device" --batch "$batch" --steps 2
-    for precision in fp32 tf32 bf16; do
-        [ "$torch_device" = cuda ] || [ $precision = fp32 ] || continue
-        step "peers-step-$precision.json" 300 "$python" bench/peers/step.py "${nets[@]}" --device "$torch_device" \
-            --precision $precision --json ${sizes[@]:+"${sizes[@]}"}
+part_step() {
+    local options=(--net resnet18 --batch 512)
+    [ -z "$small" ] || options=("${tiny[@]}" --repeats 2)
+    for precision in bf16 tf32; do
+        bench bench-step-$precision.json 120 step "${options[@]}" --passes --precision $precision
     done
-    step peers/sample 60 "$kas" sample --net resnet20 --count "$count" --flops 1 --params 1 -o "$out/kernels"
-    compgen -G "$out/kernels/*.json" >/dev/null || return
-    step peers-kernels.json 400 "$python" bench/peers/kernels.py "$out"/kernels/*.json --device "$device" --json
+    bench bench-step.json 120 step ${tiny[@]:+"${tiny[@]}"}
+}
+
+part_models() {
+    local options=()
+    [ -z "$small" ] || options=("${tiny[@]}" --repeats 2)
+    for precision in bf16 tf32; do
+        bench bench-models-$precision.json 400 models ${options[@]:+"${options[@]}"} --precision $precision
+    done
+}
+
+part_layers() {
+    local options=()
+    [ -z "$small" ] || options=("${tiny[@]}" --repeats 1 --kernel kernels/depthwise_separable.json)
+    bench bench-layers.json 400 layers ${options[@]:+"${options[@]}"}
+}
+
+part_jit() {
+    local options=(--net resnet18)
+    [ -z "$small" ] || options=(--net resnet20 --batch 2 --repeats 1)
+    bench bench-jit.json 200 jit "${options[@]}"
+}
+
+part_data() {
+    local options=()
+    [ -z "$small" ] || options=(--repeats 1)
+    bench bench-data.json 200 data ${options[@]:+"${options[@]}"}
+}
+
+# ---- what needs images ----------------------------------------------------------------------------------------------
+
+# Sets `images` to the data set; fails when there is none.
+need_images() {
+    local sizes=(--train 10000 --test 1000 --size 32 --classes 10)
+    [ -z "$small" ] || sizes=(--train 64 --test 16 --size 8 --classes 4)
+    images=$dataset
+    [ -z "$images" ] || return 0
+    images=$out/shapes.h5
+    [ "$(last_of images | cut -f 1)" = ok ] || rm -f "$images"
+    step images 120 "$kas" dataset make shapes -o "$images" "${sizes[@]}"
+    [ "$(last_of images | cut -f 1)" = ok ]
+}
+
+part_pack() {
+    local turn n=8 options=()
+    [ -z "$small" ] || n=2 options=(--batch 16 --epochs 1 --candidates 2)
+    need_images || return
+    for turn in 1 2 3; do
+        KAS_GPU=$kas step pack-$turn.json 300 bench/pack.sh "$images" $n 1 --device "$device" ${options[@]:+"${options[@]}"}
+    done
+}
+
+part_search() {
+    local sizes=(--net "${net:-resnet18}" --candidates 12 --epochs 3 --batch 128 --precision bf16)
+    [ -z "$small" ] || sizes=(--net resnet20 --candidates 2 --epochs 1 --batch 16)
+    [ -z "$again" ] || rm -rf "$out/study"
+    need_images || return
+    goes_on=1 step search.json 100000 "$kas" search --dataset "$images" --study "$out/study" "${sizes[@]}" --device "$device" --json
 }
 
 part_train() {
-    local made=$out/shapes.h5 net=resnet18 shapes=(--train 10000 --test 1000 --size 32 --classes 10) batch=128
-    [ -z "$small" ] || net=resnet20 shapes=(--train 64 --test 16 --size 8 --classes 4) batch=16
-    if [ -z "$dataset" ]; then
-        step train/shapes 120 "$kas" dataset make shapes -o "$made" "${shapes[@]}"
-        dataset=$made
-    fi
-    step train.json 400 "$kas" train --net $net --dataset "$dataset" --device "$device" --batch $batch \
-        --epochs "$epochs" --test --json
+    local sizes=(--net "${net:-resnet18}" --precision bf16) how=()
+    [ -z "$small" ] || sizes=(--net resnet20 --batch 16)
+    if [ -n "$recipe" ]; then how=(--recipe "$recipe"); elif [ -z "$small" ]; then how=(--batch 128); fi
+    if [ -n "$epochs" ]; then how+=(--epochs "$epochs"); elif [ -z "$recipe" ]; then how+=(--epochs 3); fi
+    [ -z "$again" ] || rm -f "$out/train.checkpoint" "$out/train.json"
+    need_images || return
+    goes_on=1 step train.json 100000 "$kas" train --dataset "$images" --device "$device" "${sizes[@]}" \
+        ${how[@]:+"${how[@]}"} --checkpoint "$out/train.checkpoint" --test --json
+}
+
+# ---- beside PyTorch -------------------------------------------------------------------------------------------------
+
+need_torch() { # part
+    has_torch || { skip "$1" "no python3 with torch"; return 1; }
+}
+
+part_peer_steps() {
+    local nets=(resnet20 mobilenet_v2) sizes=() batch=8 torch_device=${device%%:*} precisions=(bf16 tf32 fp32)
+    need_torch peer-steps || return
+    export TORCHINDUCTOR_CACHE_DIR=$out/cache/inductor
+    [ -z "$small" ] || nets=() sizes=(--input 3x8x8 --batch 4 --rounds 2 --slice 0.05) batch=4
+    [ "$torch_device" = cuda ] || precisions=(fp32)
+    step "peer-step-${precisions[0]}.json" 400 "$python" bench/peers/step.py resnet18 --device "$torch_device" \
+        --precision "${precisions[0]}" --json ${sizes[@]:+"${sizes[@]}"}
+    step peers/network-step 200 "$python" bench/peers/network_step.py --dump "$BUILD/bench/step_dump" --net resnet20 \
+        --part device --device "$device" --batch "$batch" --steps 2
+    for precision in "${precisions[@]:1}"; do
+        step "peer-step-$precision.json" 400 "$python" bench/peers/step.py resnet18 --device "$torch_device" \
+            --precision "$precision" --json ${sizes[@]:+"${sizes[@]}"}
+    done
+    [ ${#nets[@]} = 0 ] || step "peer-step-more.json" 400 "$python" bench/peers/step.py "${nets[@]}" \
+        --device "$torch_device" --precision "${precisions[0]}" --json
+}
+
+part_peer_kernels() {
+    local sizes=(--net resnet18 --layer layer2.0.conv2 --batch 128) count=200 kernels
+    need_torch peer-kernels || return
+    [ -z "$small" ] || sizes=(--net resnet20 --batch 4 --rounds 2 --slice 0.01) count=2
+    [ -z "$again" ] || rm -f "$out/peer-kernels.rows"
+    step peers/sample 60 "$kas" sample --net "${sizes[1]}" --count "$count" --flops 1 --params 1 -o "$out/kernels"
+    mapfile -t kernels < <(compgen -G "$out/kernels/*.json" | head -n $count)
+    [ ${#kernels[@]} != 0 ] || return
+    # What it has found by then it writes itself, a little before it would be cut; its lines are of all calls.
+    goes_on=whole step peer-kernels.json 100000 bash -c 'exec "$@" --limit-seconds $((allowed > 30 ? allowed - 8 : allowed))' - \
+        "$python" bench/peers/kernels.py "${kernels[@]}" --device "$device" "${sizes[@]}" --json \
+        --cache "$out/cache/inductor" --resume "$out/peer-kernels.rows"
+}
+
+# ---- the parts in turn ----------------------------------------------------------------------------------------------
+
+run_parts() { # planned or not
+    local part
+    for part in "${parts[@]}"; do
+        until=$deadline
+        [ "$1" != planned ] || until=$((SECONDS + planned[$part]))
+        [ $until -le $deadline ] || until=$deadline
+        echo "== $part"
+        "part_${part//-/_}"
+    done
 }
 
 describe_machine
-for part in "${parts[@]}"; do
-    echo "== $part"
-    "part_${part//-/_}"
-    [ "$part" != build ] || describe_machine
-done
+[ ${#parts[@]} = 0 ] || run_parts unplanned
+if [ -n "$all" ]; then
+    parts=("${every_part[@]}")
+    run_parts planned
+    [ $((deadline - SECONDS)) -lt 10 ] || run_parts unplanned
+fi
 
 # ---- summing up -----------------------------------------------------------------------------------------------------
 
 awk -F'\t' '{ if (!($1 in state)) name[n++] = $1; state[$1] = $2; time[$1] = $3 }
-    END { for (i = 0; i < n; i++) { s = state[name[i]]; count[s == "ok" || s == "skipped" || s == "no time" ? s : "failed"]++
-              printf "%-40s %-12s %5ss\n", name[i], s, time[name[i]] }
+    function kind(s) { return s == "ok" || s == "skipped" ? s : s == "no time" || s == "cut" || s == "to go on" ? "left" : "failed" }
+    END { for (i = 0; i < n; i++) { s = state[name[i]]; count[kind(s)]++; printf "%-40s %-12s %5ss\n", name[i], s, time[name[i]] }
           printf "\n%d ok, %d failed, %d skipped, %d left for want of time\n", count["ok"], count["failed"], count["skipped"],
-              count["no time"] }' "$out/summary.tsv" >"$out/summary.txt"
+              count["left"] }' "$out/summary.tsv" >"$out/summary.txt"
+sum=$(tail -n 1 "$out/summary.txt")
 echo
-tail -n 1 "$out/summary.txt"
+"$python" bench/headline.py "$out" 2>&1 | tee -a "$out/summary.txt"
+echo
+echo "$sum"
 echo "results: $out (summary.txt, *.json, log/)"
-grep -q ' 0 failed, .* 0 left' "$out/summary.txt"
+[[ $sum == *" 0 failed, "*" 0 left "* ]]

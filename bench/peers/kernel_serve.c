@@ -1,20 +1,27 @@
 /* One kernel in the place of one convolution, forward and backward on a device, at the command of
  * another program (kernels.py) that runs the same kernel its own way and takes turns with this one.
  *
- *     kernel_serve KERNEL.json NET CxHxW LAYER DEVICE THREADS IN OUT
+ *     kernel_serve KERNEL.json NET CxHxW LAYER DEVICE THREADS PRECISION IN OUT
  *
- * IN (safetensors): x [n,c_in,h,w], dy [n,c_out,h,w], weight0, weight1, ... in logical order.  OUT:
- * y, dx, dweight0, ... of one forward and backward pass.  Then, line by line on standard input,
- * "run N" runs both passes N times and answers with the seconds of all N; the end of the input ends
- * the program. */
+ * PRECISION is fp32, tf32, bf16 or fp16 as in training.  IN (safetensors): x [n,c_in,h,w], dy
+ * [n,c_out,h,w], weight0, weight1, ... in logical order, float32; they are rounded to PRECISION
+ * here.  OUT: y, dx, dweight0, ... of one forward and backward pass, in float32.  The first line is
+ * "ready" with two numbers: seconds that were spent waiting for the compiler (0: the cache had it),
+ * and seconds from the kernel to the end of its first two passes (lower, compile, load, choose the
+ * libraries' plans, run; without opening the device and copying data).  Then, line by line on
+ * standard input, "run N" runs both passes N times and answers with the seconds of all N; the end
+ * of the input ends the program. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "device_code/prelude.h"
 #include "host/net/targets.h"
 #include "host/space/canonical.h"
 #include "host/space/kernel_json.h"
 #include "host/space/solve.h"
+#include "host/train/ops.h"
 #include "host/train/safetensors.h"
 #include "jit/compile.h"
 #include "jit/program.h"
@@ -37,7 +44,15 @@ typedef struct session {
     kas_plan *plan;
     kas_timer *timer;
     void **memory; /* [buffers] */
+    double compile_seconds, prepare_seconds;
 } session;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
 
 /* ---- the kernel at its layer ------------------------------------------------------------------
  */
@@ -45,9 +60,11 @@ typedef struct session {
 static kas_status read_problem(session *s, char **argv)
 {
     const kas_budget budget = {.max_flops_ratio = 1, .max_params_ratio = 1};
+    kas_precision precision;
     int c, h, w, layer = -1;
     if (sscanf(argv[3], "%dx%dx%d", &c, &h, &w) != 3)
         return kas_fail(KAS_USAGE, "input \"%s\": expected CxHxW", argv[3]);
+    KAS_TRY(kas_precision_of(argv[7], &precision));
     KAS_TRY(kas_kernel_read_file(argv[1], &s->kernel));
     KAS_TRY(kas_kernel_canonicalize(&s->kernel, &s->kernel));
     KAS_TRY(kas_net_build(argv[2], h, w, c, 10, &s->net));
@@ -59,23 +76,32 @@ static kas_status read_problem(session *s, char **argv)
     if (layer < 0 || s->targets[layer].stride != 1)
         return kas_fail(KAS_BAD_INPUT, "%s has no target \"%s\" of stride 1", argv[2], argv[4]);
     s->target = &s->targets[layer];
-    KAS_TRY(kas_safetensors_read(argv[7], MOST_BYTES, &s->in));
+    KAS_TRY(kas_safetensors_read(argv[8], MOST_BYTES, &s->in));
     const kas_named_tensor *x = kas_safetensors_find(&s->in, "x");
     if (!x || x->rank != 4)
-        return kas_fail(KAS_BAD_INPUT, "%s: tensor \"x\" [n,c,h,w] is missing", argv[7]);
-    const kas_program_options options = {
-        .batch = (int)x->shape[0], .training = true, .prefix = "k"};
-    return kas_program_build(&s->kernel, s->target, &s->solution.binding[layer], &options,
-                             &s->program);
+        return kas_fail(KAS_BAD_INPUT, "%s: tensor \"x\" [n,c,h,w] is missing", argv[8]);
+    const kas_program_options options = {.batch = (int)x->shape[0],
+                                         .training = true,
+                                         .number = kas_precision_number(precision),
+                                         .tf32 = precision == KAS_PRECISION_TF32,
+                                         .prefix = "k"};
+    const double start = now();
+    KAS_TRY(kas_program_build(&s->kernel, s->target, &s->solution.binding[layer], &options,
+                              &s->program));
+    s->prepare_seconds += now() - start;
+    return KAS_OK;
 }
 
 static kas_status load(session *s, const char *device, int threads)
 {
     const kas_program *p = s->program;
     char path[4096];
+    kas_compile_stats stats;
     KAS_TRY(kas_device_open(device, threads, &s->device));
+    const double start = now();
     KAS_TRY(kas_compiler_open(kas_device_get_info(s->device)->arch, NULL, &s->compiler));
-    KAS_TRY(kas_compile(s->compiler, p->source, path, NULL));
+    KAS_TRY(kas_compile(s->compiler, p->source, path, &stats));
+    s->compile_seconds = kas_compile_waited(&stats);
     KAS_TRY(kas_module_load(s->device, path, &s->module));
     KAS_TRY(kas_program_load(s->device, p, &s->module, &s->loaded));
     s->memory = calloc((size_t)p->buffers + 1, sizeof *s->memory);
@@ -88,7 +114,9 @@ static kas_status load(session *s, const char *device, int threads)
     KAS_TRY(kas_timer_create(s->device, &s->timer));
     KAS_TRY(kas_plan_create(s->device, &s->plan));
     KAS_TRY(kas_loaded_append(s->loaded, s->plan, false, s->memory));
-    return kas_loaded_append(s->loaded, s->plan, true, s->memory);
+    KAS_TRY(kas_loaded_append(s->loaded, s->plan, true, s->memory));
+    s->prepare_seconds += now() - start;
+    return KAS_OK;
 }
 
 static void unload(session *s)
@@ -121,7 +149,7 @@ typedef struct order {
 static kas_status feature_order(const session *s, int channels, order *out)
 {
     const size_t n = (size_t)s->program->batch, area = (size_t)s->target->h * s->target->w,
-                 c = (size_t)channels, pitch = (size_t)kas_pitch(channels);
+                 c = (size_t)channels, pitch = (size_t)kas_pitch_of(s->program->number, channels);
     size_t i = 0;
     *out = (order){n * c * area, malloc(sizeof *out->at * n * c * area)};
     if (!out->at)
@@ -176,12 +204,31 @@ static bool is_input(kas_role role)
     return role == KAS_ROLE_X || role == KAS_ROLE_DY || role == KAS_ROLE_WEIGHT;
 }
 
+static void put(void *memory, kas_number number, size_t i, float value)
+{
+    if (number == KAS_F32)
+        ((float *)memory)[i] = value;
+    else if (number == KAS_BF16)
+        ((kas_bf16 *)memory)[i] = kas_bf16_of(value);
+    else
+        ((kas_f16 *)memory)[i] = kas_f16_of(value);
+}
+
+static float get(const void *memory, kas_number number, size_t i)
+{
+    if (number == KAS_F32)
+        return ((const float *)memory)[i];
+    if (number == KAS_BF16)
+        return kas_bf16_value(((const kas_bf16 *)memory)[i]);
+    return kas_f16_value(((const kas_f16 *)memory)[i]);
+}
+
 static kas_status upload(session *s, int buffer, const char *name)
 {
     const kas_buffer *b = &s->program->buffer[buffer];
     const kas_named_tensor *t = kas_safetensors_find(&s->in, name);
     order order = {0};
-    float *values = calloc(b->bytes, 1);
+    void *values = calloc(b->bytes, 1);
     kas_status status = values ? KAS_OK : kas_fail(KAS_NO_MEMORY, "no memory for %s", name);
     if (status == KAS_OK)
         status = order_of(s, b, &order);
@@ -189,7 +236,7 @@ static kas_status upload(session *s, int buffer, const char *name)
         status = kas_fail(KAS_BAD_INPUT, "tensor \"%s\": expected %zu elements", name, order.count);
     if (status == KAS_OK) {
         for (size_t i = 0; i < order.count; i++)
-            values[order.at[i]] = (float)kas_named_tensor_get(t, i);
+            put(values, b->number, order.at[i], (float)kas_named_tensor_get(t, i));
         status = kas_mem_upload(s->device, s->memory[buffer], values, b->bytes);
     }
     free(order.at);
@@ -202,7 +249,8 @@ static kas_status download(session *s, int buffer, kas_named_tensor *to)
 {
     const kas_buffer *b = &s->program->buffer[buffer];
     order order = {0};
-    float *values = malloc(b->bytes), *ordered = NULL;
+    void *values = malloc(b->bytes);
+    float *ordered = NULL;
     kas_status status = values ? KAS_OK : kas_fail(KAS_NO_MEMORY, "no memory for %s", to->name);
     if (status == KAS_OK)
         status = order_of(s, b, &order);
@@ -211,7 +259,7 @@ static kas_status download(session *s, int buffer, kas_named_tensor *to)
     if (status == KAS_OK && !(ordered = malloc(sizeof *ordered * order.count)))
         status = kas_fail(KAS_NO_MEMORY, "no memory for %s", to->name);
     for (size_t i = 0; status == KAS_OK && i < order.count; i++)
-        ordered[i] = values[order.at[i]];
+        ordered[i] = get(values, b->number, order.at[i]);
     to->dtype = KAS_DTYPE_F32;
     to->rank = 1;
     to->shape[0] = order.count;
@@ -276,18 +324,21 @@ static kas_status run(session *s, char **argv)
     KAS_TRY(read_problem(s, argv));
     KAS_TRY(load(s, argv[5], atoi(argv[6])));
     KAS_TRY(upload_all(s));
+    const double start = now();
     KAS_TRY(kas_plan_run(s->plan));
     KAS_TRY(kas_device_sync(s->device));
-    KAS_TRY(write_results(s, argv[8]));
-    puts("ready");
+    s->prepare_seconds += now() - start;
+    KAS_TRY(write_results(s, argv[9]));
+    printf("ready %.9g %.9g\n", s->compile_seconds, s->prepare_seconds);
     fflush(stdout);
     return serve(s);
 }
 
 int main(int argc, char **argv)
 {
-    if (argc != 9) {
-        fputs("usage: kernel_serve KERNEL.json NET CxHxW LAYER DEVICE THREADS IN OUT\n", stderr);
+    if (argc != 10) {
+        fputs("usage: kernel_serve KERNEL.json NET CxHxW LAYER DEVICE THREADS PRECISION IN OUT\n",
+              stderr);
         return 2;
     }
     session s = {0};

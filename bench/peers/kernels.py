@@ -2,166 +2,247 @@
 """Sampled kernels beside the same kernels in PyTorch: forward and backward, taking turns on one device.
 
     build/kas-gpu sample --net resnet20 --count 50 --flops 1 --params 1 -o KERNELS
-    python3 bench/peers/kernels.py KERNELS/*.json [--device cpu|cuda] [--threads 2] [--json]
+    python3 bench/peers/kernels.py KERNELS/*.json [--device cpu|cuda] [--precision P] [--threads 2] [--json]
+    python3 bench/peers/kernels.py KERNELS/*.json --device cuda --resume ROWS.jsonl --limit-seconds 300 --json
 
-PyTorch runs the module that `kas-gpu export` writes; kas-gpu runs what a search runs.  Both get the same input, weights
-and output gradient, and what they return is compared first: y, dx and every weight's gradient, in float32.  Then they
-take turns, and the ratio is that of neighbours; a figure is the median over rounds.  On a GPU PyTorch runs as eager code
-in a CUDA graph and as torch.compile makes it (default and max-autotune), and the fastest of these counts.
+PyTorch runs the module that `kas-gpu export` writes, channels-last; kas-gpu runs what a search runs.  Both get the same
+input, weights and output gradient, and what they return is compared first: y, dx and every weight's gradient, in fp32
+with each other, in bf16 and tf32 each with PyTorch in fp32, from which we may be as far as PyTorch is (kernel_torch.py).
+Then they take turns, and the ratio is that of neighbours; a figure is the median over rounds.  The variants:
+
+  eager               the module as it is (default on the CPU)
+  graph               the same in a CUDA graph
+  compile             torch.compile
+  compile-graph       the same in a CUDA graph, so that the host's time does not count
+  max-autotune        torch.compile with mode max-autotune, which makes graphs of its own
+  max-autotune-graph  the same code (max-autotune-no-cudagraphs) in one CUDA graph of forward and backward
+
+On a GPU all but eager and max-autotune run by default, and the fastest counts.
+
+First, for --alone kernels, both sides compile from empty caches, one kernel at a time with nothing else on the machine
+(lines of suite peer_compile).  Then kernels are compiled ahead, --jobs at a time, so that the caches have them, and are
+timed one at a time.  What max-autotune chooses while others compile beside it may differ from what it chooses alone.
+
+--resume FILE keeps a line for each kernel that is done, and leaves these out.  After --limit-seconds nothing is begun.
+Exit code 0: all compared; 1: results disagree or a side failed; 75: kernels are left for the next call.
 """
 import argparse
-import importlib.util
+import concurrent.futures
 import json
 import math
 import os
+import queue
+import select
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
-import torch
-
-from safetensors import read, write
-
 HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.path.join(HERE, "..", "..", os.environ.get("BUILD", "build"))
-TOLERANCE = {"y": 1e-4, "dx": 1e-3, "dweight": 1e-3}
+SETTINGS = ("net", "layer", "batch", "device", "precision")
 
 
-def load_module(folder, layer):
-    """The exported kernel at one layer of the exported network."""
-    modules = {}
-    for name in ("kernel", "network"):
-        spec = importlib.util.spec_from_file_location(name, os.path.join(folder, name + ".py"))
-        modules[name] = sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(modules[name])
-    return modules["network"].Network().get_submodule(layer)
+class Worker:
+    """A process of kernel_torch.py, begun again when it died or did not answer in time."""
 
+    def __init__(self, args, environment):
+        self.options = json.dumps({k: v for k, v in vars(args).items() if k != "kernels"})
+        self.environment, self.process, self.torch = {**os.environ, **environment}, None, None
 
-class Torch:
-    """Forward and backward of a module at fixed addresses, so that a CUDA graph can repeat them."""
+    def begin(self, seconds):
+        self.process = subprocess.Popen([sys.executable, os.path.join(HERE, "kernel_torch.py"), self.options],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self.environment)
+        ready = self.answer(seconds)
+        self.torch = ready.get("torch")
+        return ready
 
-    def __init__(self, module, x, dy, variant):
-        self.module, self.x, self.dy = module, x, dy
-        self.cuda = x.is_cuda
-        self.call = module if variant in ("eager", "graph") else torch.compile(
-            module, mode=None if variant == "compile" else "max-autotune")
-        self.graph = None
-        for _ in range(3):
-            self.step()
-        if variant == "graph":
-            self.capture()
+    def answer(self, seconds):
+        if select.select([self.process.stdout], [], [], max(seconds, 0))[0]:
+            line = self.process.stdout.readline()  # a line is written at once
+            if line:
+                return json.loads(line)
+            why = "its process died"
+        else:
+            why = "no answer in time"
+        self.kill()
+        return {"failed": why}
 
-    def step(self):
-        for p in self.module.parameters():
-            p.grad = None
-        self.x.grad = None
-        self.y = self.call(self.x)
-        self.y.backward(self.dy)
-
-    def capture(self):
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            self.step()
-        torch.cuda.current_stream().wait_stream(stream)
-        self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
-            self.step()
-
-    def seconds(self, runs):
-        run = self.graph.replay if self.graph else self.step
-        if not self.cuda:
-            start = time.perf_counter()
-            for _ in range(runs):
-                run()
-            return time.perf_counter() - start
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        for _ in range(runs):
-            run()
-        end.record()
-        end.synchronize()
-        return start.elapsed_time(end) * 1e-3
-
-    def results(self):
-        self.step()
-        out = {"y": self.y.detach(), "dx": self.x.grad}
-        for name, p in self.module.named_parameters():
-            out["d" + name] = p.grad
-        return out
-
-
-class Ours:
-    def __init__(self, args, kernel, files):
-        self.process = subprocess.Popen(
-            [os.path.join(BUILD, "bench", "kernel_serve"), kernel, args.net, args.input, args.layer, args.device,
-             str(args.threads), *files], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        if self.process.stdout.readline().strip() != "ready":
-            raise RuntimeError("kernel_serve failed")
-
-    def seconds(self, runs):
-        self.process.stdin.write(f"run {runs}\n")
+    def ask(self, do, kernel, variants, seconds):
+        until = time.monotonic() + seconds
+        if not self.process:
+            ready = self.begin(seconds)
+            if "failed" in ready:
+                return ready
+        self.process.stdin.write((json.dumps({"do": do, "kernel": kernel, "variants": variants}) + "\n").encode())
         self.process.stdin.flush()
-        return float(self.process.stdout.readline())
+        return self.answer(until - time.monotonic())
 
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
-
-
-def compare(want, got):
-    """The largest difference of each kind of result, relative to the tensor's largest value."""
-    worst = {"y": 0.0, "dx": 0.0, "dweight": 0.0}
-    for name, tensor in want.items():
-        a, b = tensor.detach().float().cpu().reshape(-1), got[name].reshape(-1)
-        scale = max(a.abs().max().item(), 1e-3)
-        error = (a - b).abs().max().item() / scale
-        kind = "dweight" if name.startswith("dweight") else name
-        worst[kind] = max(worst[kind], error) if math.isfinite(error) else math.inf
-    return worst
+    def kill(self):
+        if self.process:
+            self.process.kill()
+            self.process.communicate()
+            self.process = None
 
 
-def measure(args, torch_side, ours):
-    """Runs of about a tenth of a second in turns; ratios of neighbours, PyTorch's time over ours."""
-    times = {"torch": [], "ours": []}
-    runs = {}
-    for name, side in (("torch", torch_side), ("ours", ours)):
-        once = side.seconds(2) / 2
-        runs[name] = max(1, min(1000, round(args.slice / once)))
-    for _ in range(args.rounds):
-        times["torch"].append(torch_side.seconds(runs["torch"]) / runs["torch"])
-        times["ours"].append(ours.seconds(runs["ours"]) / runs["ours"])
-    ratios = sorted(t / o for t, o in zip(times["torch"], times["ours"]))
-    return {"torch_seconds": statistics.median(times["torch"]), "seconds": statistics.median(times["ours"]),
-            "ratio": statistics.median(ratios), "ratio_least": ratios[0], "ratio_most": ratios[-1]}
+class Run:
+    """What is known of each kernel, on the file of --resume too, and how much time is left."""
+
+    def __init__(self, args):
+        self.args, self.end, self.rows, self.compiled, self.torch = args, time.monotonic() + args.limit_seconds, {}, {}, None
+        if args.resume and os.path.exists(args.resume):
+            with open(args.resume) as file:
+                for line in file:
+                    row = json.loads(line)
+                    if all(row[k] == getattr(args, k) for k in SETTINGS):
+                        self.take(row)
+
+    def take(self, row):
+        {"peer_kernels": self.rows, "peer_compile": self.compiled}[row["suite"]][row["kernel"]] = row
+
+    def put(self, suite, kernel, found):
+        row = {"schema_version": 1, "kind": "bench", "suite": suite, "kernel": os.path.basename(kernel),
+               **{k: getattr(self.args, k) for k in SETTINGS}, "threads": self.args.threads, **found}
+        self.take(row)
+        if self.args.resume:
+            with open(self.args.resume, "a") as file:
+                file.write(json.dumps(row) + "\n")
+        if not self.args.json:
+            print(in_words(row), flush=True)
+
+    def left(self):
+        return self.end - time.monotonic()
 
 
-def one_kernel(args, path, folder):
-    subprocess.run([os.path.join(BUILD, "kas-gpu"), "export", path, "-o", folder, "--net", args.net, "--input",
-                    args.input, "--flops", "1", "--params", "1", "--quiet"], check=True, stdout=subprocess.DEVNULL,
-                   stderr=subprocess.DEVNULL)
-    module = load_module(folder, args.layer)
-    device = args.device.split(":")[0]
-    h, w = layer_size(args)
-    torch.manual_seed(1)
-    x = torch.randn(args.batch, module.c * module.parts_in, h, w)
-    dy = torch.randn(args.batch, module.c * module.parts_out, h, w)
-    files = [os.path.join(folder, name) for name in ("in.safetensors", "out.safetensors")]
-    write(files[0], {"x": x, "dy": dy, **dict(module.named_parameters())})
-    ours = Ours(args, path, files)
-    exact = Torch(module.to(device), x.to(device).requires_grad_(), dy.to(device), "eager")
-    errors = compare(exact.results(), read(files[1]))
-    best = None
-    for variant in ("eager",) if device == "cpu" else ("graph", "compile", "max-autotune"):
-        figures = measure(args, Torch(module, exact.x, exact.dy, variant), ours)
-        if best is None or figures["torch_seconds"] < best["torch_seconds"]:
-            best = {"variant": variant, **figures}
-    ours.close()
-    return {"kernel": os.path.basename(path), "layer": args.layer, "batch": args.batch, "device": args.device,
-            "threads": args.threads, **best, "errors": errors,
-            "agree": all(errors[k] <= TOLERANCE[k] for k in TOLERANCE)}
+def in_words(row):
+    if "failed" in row:
+        return f"{row['kernel']:24} FAILED: {row['failed']}"
+    if row["suite"] == "peer_compile":
+        theirs = ", ".join(f"{v} {s:.2f} s" for v, s in row["torch_compile_seconds"].items())
+        return f"{row['kernel']:24} from empty caches: {theirs}; kas-gpu {row['prepare_seconds']:.2f} s"
+    return (f"{row['kernel']:24} torch {1e3 * row['torch_seconds']:8.3f} ms ({row['variant']})  kas-gpu "
+            f"{1e3 * row['seconds']:8.3f} ms  {row['ratio']:6.2f}x ({row['ratio_least']:.2f} to "
+            f"{row['ratio_most']:.2f}){'' if row['agree'] else '  DISAGREES ' + str(row['errors'])}")
+
+
+def caches(folder, jobs=0):
+    """Where PyTorch keeps what it compiles, and in how many processes it does so (0: its own choice)."""
+    found = {"TORCHINDUCTOR_CACHE_DIR": folder, "TRITON_CACHE_DIR": os.path.join(folder, "triton")}
+    return {**found, **({"TORCHINDUCTOR_COMPILE_THREADS": str(jobs)} if jobs else {})}
+
+
+def is_compiled(variant):
+    return "compile" in variant or "autotune" in variant
+
+
+def compile_alone(run):
+    """Of the first kernels: seconds to compile from empty caches, other ones for each variant."""
+    variants = [v for v in run.args.variants if is_compiled(v) and not v.startswith("compile-")]
+    for kernel in run.args.kernels[:run.args.alone]:
+        found = {"torch_compile_seconds": {}}
+        for variant in variants if os.path.basename(kernel) not in run.compiled else []:
+            with tempfile.TemporaryDirectory() as folder:
+                worker = Worker(run.args, {**caches(folder), "KAS_CACHE_DIR": os.path.join(folder, "kas")})
+                answer = worker.ask("compile", kernel, [variant], min(run.args.kernel_seconds, run.left()))
+                worker.kill()
+            if run.left() < 1:
+                return
+            seconds = {**found["torch_compile_seconds"], **answer.get("torch_compile_seconds", {})}
+            found = {**found, **answer, "torch_compile_seconds": seconds}
+        if found["torch_compile_seconds"]:
+            run.put("peer_compile", kernel, found)
+
+
+def compile_ahead(run, workers, kernels, seconds):
+    """Fills the caches of both sides, several kernels at a time, for so many seconds."""
+    end, free = time.monotonic() + seconds, queue.Queue()
+    for worker in workers:
+        free.put(worker)
+
+    def one(kernel):
+        worker = free.get()
+        left = end - time.monotonic()
+        if left > 1:
+            answer = worker.ask("compile", kernel, run.args.variants, min(left, run.args.kernel_seconds))
+            if "failed" in answer:
+                print(f"{os.path.basename(kernel)} was not compiled ahead: {answer['failed']}", file=sys.stderr)
+        free.put(worker)
+
+    with concurrent.futures.ThreadPoolExecutor(len(workers)) as pool:
+        list(pool.map(one, kernels))
+
+
+def time_chunk(run, worker, kernels):
+    """Until the time is over; a kernel that was cut by it is left for the next call."""
+    args, longest = run.args, 0
+    for kernel in kernels:
+        if run.left() < 3 + 1.5 * longest:
+            return
+        start, allowed = time.monotonic(), min(args.kernel_seconds, run.left())
+        found = worker.ask("time", kernel, args.variants, allowed)
+        longest = max(longest, time.monotonic() - start)
+        run.torch = worker.torch or run.torch
+        if "failed" in found and allowed < args.kernel_seconds and run.left() < 1:
+            return
+        run.put("peer_kernels", kernel, found)
+
+
+def time_all(run):
+    args = run.args
+    left = [k for k in args.kernels if os.path.basename(k) not in run.rows]
+    ahead = any(is_compiled(v) for v in args.variants)
+    with tempfile.TemporaryDirectory() as folder:
+        environment = caches(args.cache or folder, 1)
+        compilers = [Worker(args, environment) for _ in range(args.jobs)]
+        chunk = 2 * args.jobs if ahead else max(len(left), 1)
+        for at in range(0, len(left), chunk):
+            if run.left() < 5:
+                break
+            part = left[at:at + chunk]
+            if ahead:
+                compile_ahead(run, compilers, part, 0.5 * run.left())
+            timer = Worker(args, environment)
+            time_chunk(run, timer, part)
+            timer.kill()
+        for worker in compilers:
+            worker.kill()
+
+
+def geometric_mean(numbers):
+    return math.exp(statistics.mean(math.log(n) for n in numbers)) if numbers else None
+
+
+def summary(run):
+    rows = [r for r in run.rows.values() if "failed" not in r]
+    failed = {r["kernel"]: r["failed"] for r in [*run.rows.values(), *run.compiled.values()] if "failed" in r}
+    each = {v: [r["variants"][v]["ratio"] for r in rows if v in r["variants"]] for v in run.args.variants}
+    compiled = [r for r in run.compiled.values() if "failed" not in r]
+    theirs = {v: [r["torch_compile_seconds"][v] for r in compiled if v in r["torch_compile_seconds"]] for v in each}
+    return {"schema_version": 1, "kind": "bench", "suite": "peer_kernels_summary",
+            **{k: getattr(run.args, k) for k in SETTINGS}, "asked": len(run.args.kernels), "kernels": len(rows),
+            "geometric_mean": geometric_mean([r["ratio"] for r in rows]),
+            "geometric_means": {v: geometric_mean(ratios) for v, ratios in each.items()},
+            "losses": sorted((r["ratio"], r["kernel"], r["variant"]) for r in rows if r["ratio"] < 1),
+            "disagree": [r["kernel"] for r in rows if not r["agree"]], "failed": failed,
+            "largest_error": {k: max((r["errors"][k] for r in rows), default=None) for k in ("y", "dx", "dweight")},
+            "compiled_alone": len(compiled),
+            "torch_compile_seconds": {v: statistics.median(s) for v, s in theirs.items() if s},
+            "compile_seconds": statistics.median(r["prepare_seconds"] for r in compiled) if compiled else None,
+            "torch": run.torch}
+
+
+def put_summary(run, found):
+    if run.args.json:
+        for row in [*run.compiled.values(), *run.rows.values(), found]:
+            print(json.dumps(row))
+        return
+    means = ", ".join(f"{v} {m:.2f}x" for v, m in found["geometric_means"].items() if m)
+    print(f"{found['kernels']} of {found['asked']} kernels: geometric mean "
+          f"{found['geometric_mean'] or math.nan:.2f}x PyTorch {found['torch']} at its fastest ({means}); slower than "
+          f"PyTorch: {', '.join(f'{n} {r:.2f}x' for r, n, _ in found['losses']) or 'none'}; disagree: "
+          f"{', '.join(found['disagree']) or 'none'}; failed: {found['failed'] or 'none'}; largest errors "
+          f"{found['largest_error']}")
 
 
 def layer_size(args):
@@ -175,7 +256,7 @@ def layer_size(args):
     sys.exit(f"{args.net} has no layer {args.layer}")
 
 
-def main():
+def options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kernels", nargs="+")
     parser.add_argument("--net", default="resnet20")
@@ -183,35 +264,37 @@ def main():
     parser.add_argument("--layer", default="layer2.0.conv2")
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--precision", choices=["fp32", "tf32", "bf16"], help="default: fp32, on a GPU bf16")
+    parser.add_argument("--variants", help="of PyTorch, with commas")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--slice", type=float, default=0.1, help="seconds of one turn")
+    parser.add_argument("--slice", type=float, help="seconds of one turn (default 0.1, on a GPU 0.02)")
+    parser.add_argument("--alone", type=int, help="kernels compiled from empty caches (default 0, on a GPU 5)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="kernels compiled at a time (default: all cores)")
+    parser.add_argument("--cache", help="folder in which PyTorch's compiled code is kept (default: one that goes)")
+    parser.add_argument("--kernel-seconds", type=float, default=240, help="most time of one kernel")
+    parser.add_argument("--limit-seconds", type=float, default=1e9)
+    parser.add_argument("--resume", metavar="FILE")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    torch.set_num_threads(args.threads)
-    rows = []
-    for path in args.kernels:
-        with tempfile.TemporaryDirectory() as folder:
-            row = one_kernel(args, path, folder)
-        rows.append(row)
-        if args.json:
-            print(json.dumps({"schema_version": 1, "kind": "bench", "suite": "peer_kernels", **row}), flush=True)
-        else:
-            print(f"{row['kernel']:24} torch {1e3 * row['torch_seconds']:8.3f} ms ({row['variant']})  kas-gpu "
-                  f"{1e3 * row['seconds']:8.3f} ms  {row['ratio']:6.2f}x ({row['ratio_least']:.2f} to "
-                  f"{row['ratio_most']:.2f}){'' if row['agree'] else '  DISAGREES ' + str(row['errors'])}", flush=True)
-    mean = math.exp(statistics.mean(math.log(r["ratio"]) for r in rows))
-    losses = sorted((r["ratio"], r["kernel"]) for r in rows if r["ratio"] < 1)
-    wrong = [r["kernel"] for r in rows if not r["agree"]]
-    worst = {k: max(r["errors"][k] for r in rows) for k in TOLERANCE}
-    summary = {"kernels": len(rows), "geometric_mean": mean, "losses": losses, "disagree": wrong, "largest_error": worst,
-               "torch": torch.__version__}
-    if args.json:
-        print(json.dumps({"schema_version": 1, "kind": "bench", "suite": "peer_kernels_summary", **summary}))
-    else:
-        print(f"{len(rows)} kernels: geometric mean {mean:.2f}x PyTorch {torch.__version__}; slower than PyTorch: "
-              f"{', '.join(f'{n} {r:.2f}x' for r, n in losses) or 'none'}; largest errors {worst}")
-    return 1 if wrong else 0
+    cpu = args.device == "cpu"
+    args.precision = args.precision or ("fp32" if cpu else "bf16")
+    args.variants = (args.variants or ("eager" if cpu else "graph,compile,compile-graph,max-autotune-graph")).split(",")
+    args.slice = args.slice or (0.1 if cpu else 0.02)
+    args.alone = (0 if cpu else 5) if args.alone is None else args.alone
+    args.size = layer_size(args)
+    return args
+
+
+def main():
+    run = Run(options())
+    compile_alone(run)
+    time_all(run)
+    found = summary(run)
+    put_summary(run, found)
+    if found["disagree"] or found["failed"]:
+        return 1
+    return 0 if found["kernels"] == found["asked"] else 75
 
 
 if __name__ == "__main__":

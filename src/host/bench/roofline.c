@@ -100,6 +100,24 @@ static kas_status measure_rate(kas_device *device, kas_precision precision, int 
     return status;
 }
 
+/* Three arrays of `rows` rows and three matrices of `side`: on a GPU 512 MB and 256 MB each,
+ * several times its last cache, or what fits in a sixteenth of its memory; on the CPU 128 MB and 9
+ * MB. */
+static void choose_sizes(const kas_device_info *info, int *rows, int *side)
+{
+    const size_t most = info->memory / 16, row = 3 * ROW * sizeof(float);
+    *rows = 32768;
+    *side = 1536;
+    if (info->kind == KAS_DEVICE_CPU)
+        return;
+    *rows = 131072;
+    *side = 8192;
+    while ((size_t)*rows * row > most && *rows > ROWS_PER_BLOCK)
+        *rows /= 2;
+    while (3 * sizeof(float) * (size_t)*side * (size_t)*side > most && *side > 256)
+        *side /= 2;
+}
+
 kas_status kas_roofline_measure(kas_device *device, kas_precision precision,
                                 const kas_roofline *known, kas_roofline *out)
 {
@@ -107,10 +125,11 @@ kas_status kas_roofline_measure(kas_device *device, kas_precision precision,
         *out = *known;
         return KAS_OK;
     }
-    const bool cpu = kas_device_get_info(device)->kind == KAS_DEVICE_CPU;
-    /* three arrays of 128 MB, or of 512 MB: several times the last cache of either */
-    const int rows = cpu ? 32768 : 131072, side = cpu ? 1536 : 8192;
-    const size_t bytes = 3 * (size_t)rows * ROW * sizeof(float);
+    int rows, side;
+    choose_sizes(kas_device_get_info(device), &rows, &side);
+    const size_t arrays = 3 * (size_t)rows * ROW * sizeof(float),
+                 matrices = 3 * (size_t)side * (size_t)side * sizeof(float),
+                 bytes = arrays > matrices ? arrays : matrices;
     void *memory;
     KAS_TRY(kas_mem_alloc(device, bytes, &memory));
     kas_status status = kas_mem_zero(device, memory, bytes);
