@@ -17,7 +17,7 @@
             fail_msg("%s: %s", #call, kas_error());                                                \
     } while (0)
 
-enum { MAX_LINES = 400 };
+enum { MAX_LINES = 1000 };
 static const kas_json_limits limits = {.bytes = 1 << 16, .depth = 4};
 
 /* What a suite wrote. */

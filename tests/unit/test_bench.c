@@ -222,6 +222,43 @@ static void passes_add_up(void **state)
     free_lines(&l);
 }
 
+/* --times: each launch is a pass's, and what is said of its time fits. */
+static void times_of_passes(void **state)
+{
+    (void)state;
+    kas_bench_options o = small_step;
+    o.times = true;
+    o.kernel = "kernels/squeeze_excite.json";
+    lines l;
+    run_json("step", &o, &l);
+    int passes = 0;
+    double share = 0;
+    for (int i = 0; i < l.count; i++) {
+        const cJSON *line = l.line[i];
+        if (strcmp(text(line, "suite"), "passes") != 0)
+            continue;
+        share = number(line, "number") == 0 ? 0 : share;
+        passes++;
+        near("rate", positive(line, "bytes_per_second"),
+             number(line, "bytes") / positive(line, "seconds"));
+        near("share", number(line, "share_of_passes"),
+             number(line, "seconds") / positive(line, "passes_seconds"));
+        share += number(line, "share_of_passes");
+        assert_true(share <= 1 + 1e-9);
+        positive(line, "step_seconds");
+        assert_int_equal((int)number(line, "repeats"), 3);
+    }
+    assert_true(passes > 300 && share > 0.5); /* of two networks, two phases */
+    free_lines(&l);
+    kas_bench_sink sink = {.put = take_text, .context = &l};
+    o.kernel = NULL;
+    o.repeats = 1;
+    OK(kas_bench_find("step")->run(&o, &sink));
+    assert_non_null(strstr(kas_buf_text(&l.text), "of the time"));
+    assert_non_null(strstr(kas_buf_text(&l.text), "all launches together"));
+    free_lines(&l);
+}
+
 static void lists_of_networks(void **state)
 {
     (void)state;
@@ -437,12 +474,19 @@ static void unknown_suite_is_wrong_usage(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sampler_lines_agree),       cmocka_unit_test(options_choose_the_network),
-        cmocka_unit_test(step_lines_agree),          cmocka_unit_test(step_compares_a_kernel),
-        cmocka_unit_test(steps_are_checked),         cmocka_unit_test(passes_add_up),
-        cmocka_unit_test(lists_of_networks),         cmocka_unit_test(bf16_moves_less),
-        cmocka_unit_test(models_lines_agree),        cmocka_unit_test(epochs_are_counted),
-        cmocka_unit_test(tables_name_every_network), cmocka_unit_test(unknown_suite_is_wrong_usage),
+        cmocka_unit_test(sampler_lines_agree),
+        cmocka_unit_test(options_choose_the_network),
+        cmocka_unit_test(step_lines_agree),
+        cmocka_unit_test(step_compares_a_kernel),
+        cmocka_unit_test(steps_are_checked),
+        cmocka_unit_test(passes_add_up),
+        cmocka_unit_test(times_of_passes),
+        cmocka_unit_test(lists_of_networks),
+        cmocka_unit_test(bf16_moves_less),
+        cmocka_unit_test(models_lines_agree),
+        cmocka_unit_test(epochs_are_counted),
+        cmocka_unit_test(tables_name_every_network),
+        cmocka_unit_test(unknown_suite_is_wrong_usage),
     };
     kas_log_set_level(KAS_LOG_QUIET);
     return cmocka_run_group_tests(tests, NULL, print_largest);

@@ -49,11 +49,33 @@ static void the_hosts_time_is_told(void **state)
     assert_int_equal(sim.live(), 0);
 }
 
+/* A launch at a time in place of the graph, and every pass that is a launch has one. */
+static void passes_have_times(void **state)
+{
+    (void)state;
+    kas_bench_options o = small_step;
+    lines l;
+    o.times = true;
+    o.repeats = 1;
+    run_json("step", &o, &l);
+    int passes = 0;
+    for (int i = 0; i < l.count; i++)
+        if (strcmp(text(l.line[i], "suite"), "passes") == 0 &&
+            strncmp(text(l.line[i], "pass"), "bias", 4) != 0) { /* the library takes it along */
+            positive(l.line[i], "seconds");
+            passes++;
+        }
+    assert_true(passes > 100);
+    free_lines(&l);
+    assert_int_equal(sim.live(), 0);
+}
+
 #define TEST(f) cmocka_unit_test_setup(f, set_up)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_hosts_time_is_told),
+        TEST(passes_have_times),
     };
     return cmocka_run_group_tests(tests, load_sim, NULL);
 }

@@ -265,6 +265,31 @@ static void test_timer(void **state)
     kas_timer_free(timer);
 }
 
+/* Each step has a time of its own, and is run. */
+static void test_times_of_steps(void **state)
+{
+    (void)state;
+    enum { LARGE = 1 << 24 };
+    kas_plan *plan;
+    char *memory, last = 1;
+    double seconds[3] = {-1, -1, -1};
+    OK(kas_mem_alloc(the_device, LARGE, (void **)&memory));
+    OK(kas_plan_create(the_device, &plan));
+    OK(kas_plan_zero(plan, memory, 4));
+    OK(kas_plan_zero(plan, memory, LARGE));
+    OK(kas_plan_copy(plan, memory, memory + 4, 4));
+    assert_int_equal(kas_plan_steps(plan), 3);
+    for (int run = 0; run < 2; run++) {
+        OK(kas_plan_time_steps(plan, seconds));
+        assert_true(seconds[0] >= 0 && seconds[2] >= 0);
+    }
+    assert_true(seconds[1] > seconds[2]); /* the first run also met memory for the first time */
+    OK(kas_mem_download(the_device, &last, memory + LARGE - 1, 1));
+    assert_int_equal(last, 0);
+    kas_plan_free(plan);
+    kas_mem_free(the_device, memory);
+}
+
 static void test_texts(void **state)
 {
     (void)state;
@@ -287,9 +312,11 @@ static int open_cpu(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_open), cmocka_unit_test(test_memory), cmocka_unit_test(test_modules),
-        cmocka_unit_test(test_plan), cmocka_unit_test(test_orders), cmocka_unit_test(test_philox),
-        cmocka_unit_test(test_math), cmocka_unit_test(test_timer),  cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_open),           cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_modules),        cmocka_unit_test(test_plan),
+        cmocka_unit_test(test_orders),         cmocka_unit_test(test_philox),
+        cmocka_unit_test(test_math),           cmocka_unit_test(test_timer),
+        cmocka_unit_test(test_times_of_steps), cmocka_unit_test(test_texts),
     };
     return cmocka_run_group_tests(tests, open_cpu, close_the_device);
 }

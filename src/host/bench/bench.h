@@ -36,6 +36,7 @@ typedef struct kas_bench_options {
     kas_precision precision;      /* step, models */
     bool dry_run;                 /* step: only the passes, counted from the plan, on no device */
     bool passes;                  /* step: every pass over memory with its bytes */
+    bool times;                   /* step: and with its time */
     const kas_roofline *roofline; /* what the device can do; NULL = measured by each suite */
     uint64_t seed;
 } kas_bench_options;

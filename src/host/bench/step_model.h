@@ -24,6 +24,7 @@ enum { KAS_BENCH_BATCHES = 2 };
 typedef struct kas_bench_model {
     kas_model *model;
     kas_plan *train, *infer;
+    int *train_mark, *infer_mark; /* kas_step_options */
     kas_timer *timer;
     kas_train_options options; /* the feed points to it: a kas_bench_model must not be moved */
     kas_feed feed;
@@ -48,6 +49,8 @@ typedef struct kas_bench_time {
     double host;   /* seconds until the step was enqueued; NaN on the CPU, where that is the step */
 } kas_bench_time;
 kas_status kas_bench_model_run(kas_bench_model *model, kas_tape_mode mode, kas_bench_time *time);
+/* One step of `mode`, its launches by themselves: kas_plan_time_steps. */
+kas_status kas_bench_model_time_steps(kas_bench_model *model, kas_tape_mode mode, double *seconds);
 /* `steps` training steps, one behind the other, from the first images on: all of `images` at most
  * (epoch: which order of them). Seconds on the device, without what was enqueued ahead. */
 kas_status kas_bench_model_train(kas_bench_model *model, int epoch, uint32_t steps,

@@ -1,10 +1,21 @@
 #include "host/bench/step_passes.h"
 
+#include <math.h>
 #include <stdio.h>
 
 static const char *layer_name(const kas_bench_passes *s, int layer)
 {
     return layer >= 0 ? s->net->layer[layer].name : NULL;
+}
+
+static void put_time(const kas_bench_passes *s, const kas_sweep *pass, kas_buf *out)
+{
+    kas_line_number(out, "seconds", pass->seconds);
+    kas_line_number(out, "bytes_per_second", pass->bytes / pass->seconds);
+    kas_line_number(out, "share_of_passes", pass->seconds / s->times->sum);
+    kas_line_number(out, "passes_seconds", s->times->sum);
+    kas_line_number(out, "step_seconds", s->step);
+    kas_line_int(out, "repeats", s->times->repeats);
 }
 
 static kas_status put_json(const kas_bench_passes *s, const kas_traffic *t,
@@ -22,26 +33,72 @@ static kas_status put_json(const kas_bench_passes *s, const kas_traffic *t,
         kas_line_text(&out, "pass", t->pass[i].what);
         kas_line_text(&out, "layer", layer_name(s, t->pass[i].layer));
         kas_line_number(&out, "bytes", t->pass[i].bytes);
+        if (s->times)
+            put_time(s, &t->pass[i], &out);
         status = kas_bench_line_put(&out, sink);
         kas_buf_free(&out);
     }
     return status;
 }
 
+/* The last three cells of a row: of passes that have a time. */
+static void put_time_cells(const kas_bench_passes *s, double bytes, double seconds,
+                           kas_table *table)
+{
+    char text[32];
+    const bool known = isfinite(seconds) && seconds > 0;
+    if (!s->times)
+        return;
+    kas_table_cell(table, "%s", known ? kas_human_seconds(seconds, text) : "");
+    if (known)
+        kas_table_cell(table, "%.1f%%", 100 * seconds / s->times->sum);
+    else
+        kas_table_cell(table, "%s", "");
+    if (known)
+        kas_table_cell(table, "%.1f", bytes / seconds / 1e9);
+    else
+        kas_table_cell(table, "%s", "");
+}
+
+#define TIME_COLUMNS                                                                               \
+    {"time", KAS_RIGHT}, {"of the time", KAS_RIGHT},                                               \
+    {                                                                                              \
+        "GB/s", KAS_RIGHT                                                                          \
+    }
+enum { TIMES = 3 };
+
+/* What the table of times adds: how far its sum is from the step. */
+static kas_status put_sum(const kas_bench_passes *s, const kas_bench_sink *sink)
+{
+    char line[320], text[3][32];
+    snprintf(line, sizeof line,
+             "times: medians of %d runs, each launch by itself; all launches together %s, of them "
+             "%s outside of the passes; the step as it is run %s\n\n",
+             s->times->repeats, kas_human_seconds(s->times->sum, text[0]),
+             kas_human_seconds(s->times->rest, text[1]), kas_human_seconds(s->step, text[2]));
+    sink->put(sink->context, line);
+    return KAS_OK;
+}
+
 static kas_status put_kinds(const kas_bench_passes *s, const kas_traffic *t,
                             const kas_bench_sink *sink)
 {
-    static const kas_column columns[] = {
-        {"pass", KAS_LEFT}, {"number", KAS_RIGHT}, {"bytes", KAS_RIGHT}, {"share", KAS_RIGHT}};
+    static const kas_column columns[] = {{"pass", KAS_LEFT},
+                                         {"number", KAS_RIGHT},
+                                         {"bytes", KAS_RIGHT},
+                                         {"share", KAS_RIGHT},
+                                         TIME_COLUMNS};
     kas_sweep_kind kind[KAS_SWEEP_KINDS];
     char title[256], text[2][32];
-    kas_table *table = kas_table_create(columns, sizeof columns / sizeof *columns);
+    kas_table *table =
+        kas_table_create(columns, sizeof columns / sizeof *columns - (s->times ? 0 : TIMES));
     const int kinds = kas_traffic_kinds(t, kind);
     for (int k = 0; k < kinds; k++) {
         kas_table_cell(table, "%s", kind[k].what);
         kas_table_cell(table, "%d", kind[k].passes);
         kas_table_cell(table, "%s", kas_human_bytes(kind[k].bytes, text[0]));
         kas_table_cell(table, "%.1f%%", 100 * kind[k].bytes / t->bytes);
+        put_time_cells(s, kind[k].bytes, kind[k].seconds, table);
     }
     snprintf(title, sizeof title,
              "where the bytes go: %s%s%s, %s at batch %d: %s in %d passes, %.2f times the floor's "
@@ -57,16 +114,21 @@ static kas_status put_kinds(const kas_bench_passes *s, const kas_traffic *t,
 static kas_status put_passes(const kas_bench_passes *s, const kas_traffic *t,
                              const kas_bench_sink *sink)
 {
-    static const kas_column columns[] = {
-        {"#", KAS_RIGHT}, {"layer", KAS_LEFT}, {"pass", KAS_LEFT}, {"bytes", KAS_RIGHT}};
+    static const kas_column columns[] = {{"#", KAS_RIGHT},
+                                         {"layer", KAS_LEFT},
+                                         {"pass", KAS_LEFT},
+                                         {"bytes", KAS_RIGHT},
+                                         TIME_COLUMNS};
     char text[32];
-    kas_table *table = kas_table_create(columns, sizeof columns / sizeof *columns);
+    kas_table *table =
+        kas_table_create(columns, sizeof columns / sizeof *columns - (s->times ? 0 : TIMES));
     for (int i = 0; i < t->passes; i++) {
         const char *layer = layer_name(s, t->pass[i].layer);
         kas_table_cell(table, "%d", i);
         kas_table_cell(table, "%s", layer ? layer : "");
         kas_table_cell(table, "%s", t->pass[i].what);
         kas_table_cell(table, "%s", kas_human_bytes(t->pass[i].bytes, text));
+        put_time_cells(s, t->pass[i].bytes, t->pass[i].seconds, table);
     }
     kas_status status = kas_bench_table_put(table, "every pass, in order", sink);
     kas_table_free(table);
@@ -79,6 +141,8 @@ kas_status kas_bench_passes_put(const kas_bench_passes *subject, const kas_traff
     if (sink->json)
         return put_json(subject, traffic, sink);
     KAS_TRY(put_kinds(subject, traffic, sink));
+    if (subject->times)
+        KAS_TRY(put_sum(subject, sink));
     return put_passes(subject, traffic, sink);
 }
 

@@ -4,7 +4,8 @@
  * A B A B ..., in one process, and the ratio is that of neighbours, so that what disturbs the
  * machine for a while disturbs both.  The convolutions of A by themselves run in the same round.
  * Beside the time stands the floor (roofline.h), beside the bytes of the plan those of the floor
- * (train/traffic.h), and --passes lists where the bytes go.
+ * (train/traffic.h), --passes lists where the bytes go, and --times where the
+ * time goes.
  *
  * FLOPs: a multiply-add is one.  A training step counts as three inferences (the forward pass, the
  * gradients of data and of weights), which is exact for convolutions but the stem. */
@@ -205,26 +206,43 @@ static void put_row(subject *s, bool changed, kas_tape_mode mode, rounds *r,
     kas_table_cell(table, "%s", "");
 }
 
+/* What --passes lists, and with --times how long each took. */
+static kas_status put_passes(subject *s, bool changed, kas_tape_mode mode, rounds *r)
+{
+    kas_bench_passes passes = {
+        .info = kas_device_get_info(s->device),
+        .net = s->net,
+        .batch = s->batch,
+        .phase = phase_name(mode),
+        .kernel = changed ? s->kernel_name : NULL,
+        .step = kas_samples_quantile(changed ? &r->changed : &r->plain, 0.5),
+    };
+    kas_bench_model *model = changed ? &s->changed : &s->plain;
+    kas_bench_times times;
+    kas_traffic traffic;
+    KAS_TRY(kas_traffic_count(model->model, mode, &traffic));
+    kas_status status = KAS_OK;
+    if (s->o->times) {
+        passes.times = &times;
+        KAS_TRY_GOTO(kas_bench_model_begin(model, mode), out);
+        KAS_TRY_GOTO(kas_bench_times_measure(model, mode, s->repeats, &traffic, &times), out);
+        KAS_TRY_GOTO(kas_bench_model_check(model, mode), out);
+    }
+    status = kas_bench_passes_put(&passes, &traffic, s->sink);
+out:
+    kas_traffic_free(&traffic);
+    return status;
+}
+
 static kas_status put(subject *s, bool changed, kas_tape_mode mode, rounds *r, kas_table *table)
 {
-    const kas_bench_passes passes = {.info = kas_device_get_info(s->device),
-                                     .net = s->net,
-                                     .batch = s->batch,
-                                     .phase = phase_name(mode),
-                                     .kernel = changed ? s->kernel_name : NULL};
     kas_bench_floor floor;
     KAS_TRY(kas_bench_floor_of(model_of(s, changed), mode, s->roofline, &floor));
     if (s->sink->json)
         KAS_TRY(put_json(s, changed, mode, r, &floor));
     else
         put_row(s, changed, mode, r, &floor, table);
-    if (!s->o->passes)
-        return KAS_OK;
-    kas_traffic traffic;
-    KAS_TRY(kas_traffic_count(model_of(s, changed), mode, &traffic));
-    kas_status status = kas_bench_passes_put(&passes, &traffic, s->sink);
-    kas_traffic_free(&traffic);
-    return status;
+    return s->o->passes || s->o->times ? put_passes(s, changed, mode, r) : KAS_OK;
 }
 
 static kas_status run_phase(subject *s, kas_tape_mode mode, kas_table *table)

@@ -17,7 +17,7 @@ typedef struct bench_cli {
     int suites;
 } bench_cli;
 
-enum { KEY_SECONDS = 0x300, KEY_SEED, KEY_PASSES, KEY_PRECISION, KEY_DRY_RUN };
+enum { KEY_SECONDS = 0x300, KEY_SEED, KEY_PASSES, KEY_PRECISION, KEY_DRY_RUN, KEY_TIMES };
 
 static const struct argp_option option_list[] = {
     {"repeats", 'r', "N", 0, "How often each thing is measured (default: the suite's own)", 0},
@@ -31,6 +31,8 @@ static const struct argp_option option_list[] = {
      0},
     {"precision", KEY_PRECISION, "P", 0, "step, models: fp32 (default), tf32, bf16 or fp16", 0},
     {"passes", KEY_PASSES, NULL, 0, "step: list every pass over memory with its bytes", 0},
+    {"times", KEY_TIMES, NULL, 0,
+     "step: the same with the time that each pass took: where the time of a step goes", 0},
     {"dry-run", KEY_DRY_RUN, NULL, 0,
      "step: print what --passes lists and measure nothing: on no device, for a batch of any size",
      0},
@@ -88,6 +90,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_PASSES:
         o->bench.passes = true;
         return 0;
+    case KEY_TIMES:
+        o->bench.times = true;
+        return 0;
     case 'b':
         o->bench.batch = (int)kas_cli_int(state, "--batch", arg, 1, 65536);
         return 0;
@@ -117,6 +122,7 @@ static const char doc[] =
     "  kas-gpu bench step --net resnet20 --batch 128 --device cpu --repeats 20\n"
     "  kas-gpu bench step --net resnet20 --kernel best.json --json\n"
     "  kas-gpu bench step --net resnet18 --batch 512 --precision bf16 --dry-run\n"
+    "  kas-gpu bench step --net resnet18 --batch 512 --precision bf16 --times\n"
     "  kas-gpu bench models --net resnet18,mobilenet_v2 --batch 32\n"
     "  kas-gpu bench data --dataset imagenet.h5 --batch 256\n"
     "\vWithout --net each suite runs every network it knows, at sizes of its own. Medians with "

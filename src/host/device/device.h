@@ -197,6 +197,14 @@ kas_status kas_plan_copy(kas_plan *plan, void *to, const void *from, size_t byte
 kas_status kas_plan_run(kas_plan *plan); /* enqueues; may return before the work is done */
 kas_status kas_device_sync(kas_device *device);
 
+/* What was recorded: launches, convolutions, fills and copies. */
+int kas_plan_steps(const kas_plan *plan);
+/* Runs the plan once, each step between two points of the queue: its time, `seconds`
+ * [kas_plan_steps].  Steps go one by one, without a graph and on one stream.  A device that works
+ * beside the host runs the whole plan once before, so that the steps are there when it comes to
+ * them; else small ones would seem to take what their launch does.  Waits. */
+kas_status kas_plan_time_steps(kas_plan *plan, double *seconds);
+
 /* Elapsed device time between two points of the queue; also the way to wait for one of them while
  * the device goes on with what is behind it. */
 kas_status kas_timer_create(kas_device *device, kas_timer **out);

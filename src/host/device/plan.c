@@ -121,3 +121,49 @@ kas_status kas_plan_run(kas_plan *plan)
 {
     return plan->device->backend->run(plan->device, plan->step, plan->steps, &plan->kept);
 }
+
+/* ---- times of steps ---------------------------------------------------------------------------
+ */
+
+int kas_plan_steps(const kas_plan *plan)
+{
+    return plan->steps;
+}
+
+/* A step by itself: `kept` is what the device keeps of a plan of one step. */
+typedef struct timed_step {
+    kas_timer *timer;
+    void *kept;
+} timed_step;
+
+static kas_status time_steps(kas_plan *plan, timed_step *timed, double *seconds)
+{
+    kas_device *device = plan->device;
+    for (int i = 0; i < plan->steps; i++)
+        KAS_TRY(kas_timer_create(device, &timed[i].timer));
+    if (device->info.kind != KAS_DEVICE_CPU)
+        KAS_TRY(kas_plan_run(plan));
+    for (int i = 0; i < plan->steps; i++) {
+        KAS_TRY(kas_timer_start(timed[i].timer));
+        KAS_TRY(device->backend->run(device, &plan->step[i], 1, &timed[i].kept));
+        KAS_TRY(kas_timer_end(timed[i].timer));
+    }
+    for (int i = 0; i < plan->steps; i++)
+        KAS_TRY(kas_timer_read(timed[i].timer, &seconds[i]));
+    return KAS_OK;
+}
+
+kas_status kas_plan_time_steps(kas_plan *plan, double *seconds)
+{
+    timed_step *timed = calloc((size_t)plan->steps + 1, sizeof *timed);
+    if (!timed)
+        return kas_fail(KAS_NO_MEMORY, "no memory to time %d steps of a plan", plan->steps);
+    const kas_status status = time_steps(plan, timed, seconds);
+    for (int i = 0; i < plan->steps; i++) {
+        kas_timer_free(timed[i].timer);
+        if (timed[i].kept)
+            plan->device->backend->forget(plan->device, timed[i].kept);
+    }
+    free(timed);
+    return status;
+}

@@ -89,10 +89,14 @@ typedef struct kas_step_options {
                                   model from the last plan with `rows` on. NULL: no smoothing */
     const kas_step_row *rows;  /* device, indexed by the step; NULL: gradients only (TRAIN) */
     uint64_t dropout_seed;     /* TRAIN; which values are dropped depends on the step too */
+    int *mark;     /* [kas_model_operations + 1]: filled with the steps of the plan before each
+                      operation     of the tape, and behind the last; NULL: not asked for */
     bool averaged; /* EVALUATE, INFER: with the averaged parameters, if the model has them; then
                       kas_model_record_average's plan must have run since they changed */
 } kas_step_options;
 
+/* Operations of the tape of a step (tape.h). */
+int kas_model_operations(const kas_model *model, kas_tape_mode mode);
 /* Records a step; run with kas_plan_run, freed with kas_plan_free before the model. */
 kas_status kas_model_record(kas_model *model, const kas_step_options *options, kas_plan **out);
 /* The averaged parameters as convolutions of 16-bit numbers read them: training writes only its own

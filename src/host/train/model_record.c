@@ -152,14 +152,23 @@ static kas_status append_all(kas_recorder *r)
 {
     for (int i = 0; i < r->tape->ops; i++) {
         const kas_tape_op *op = &r->tape->op[i];
+        if (r->options->mark)
+            r->options->mark[i] = kas_plan_steps(r->plan);
         kas_status status = append(r, op);
         if (status != KAS_OK)
             return kas_fail_context(status, "layer %s",
                                     op->layer >= 0 ? r->m->net->layer[op->layer].name : "(none)");
     }
+    if (r->options->mark)
+        r->options->mark[r->tape->ops] = kas_plan_steps(r->plan);
     if (r->options->mode == KAS_TAPE_INFER || !r->options->images)
         return KAS_OK;
     return kas_op_advance(r->m->ops, r->plan, kas_record_state(r), r->m->batch);
+}
+
+int kas_model_operations(const kas_model *model, kas_tape_mode mode)
+{
+    return model->tape[mode].ops;
 }
 
 kas_status kas_model_record(kas_model *model, const kas_step_options *options, kas_plan **out)

@@ -1,5 +1,6 @@
 #include "host/train/traffic.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@ typedef struct counter {
     const kas_tape *tape;
     kas_tape_mode mode;
     kas_traffic *out;
+    int operation;     /* of the tape, being counted */
     kas_status status; /* the first failure: later calls do nothing */
 } counter;
 
@@ -60,7 +62,7 @@ static void pass(counter *c, const char *what, int layer, double bytes)
         t->pass = grown;
         t->capacity = capacity;
     }
-    t->pass[t->passes++] = (kas_sweep){what, layer, bytes};
+    t->pass[t->passes++] = (kas_sweep){what, layer, c->operation, bytes, NAN};
     t->bytes += bytes;
 }
 
@@ -373,8 +375,8 @@ kas_status kas_traffic_count(const kas_model *model, kas_tape_mode mode, kas_tra
     counter c = {.m = model, .tape = &model->tape[mode], .mode = mode, .out = out};
     if (mode == KAS_TAPE_TRAIN && !model->training)
         return kas_fail(KAS_FAILURE, "a model for inference has no training step");
-    for (int i = 0; i < c.tape->ops; i++)
-        operation(&c, &c.tape->op[i]);
+    for (c.operation = 0; c.operation < c.tape->ops; c.operation++)
+        operation(&c, &c.tape->op[c.operation]);
     count_floor(&c);
     if (c.status != KAS_OK)
         kas_traffic_free(out);
@@ -401,6 +403,8 @@ void kas_traffic_free(kas_traffic *traffic)
 static int larger_first(const void *a, const void *b)
 {
     const kas_sweep_kind *x = a, *y = b;
+    if (x->seconds != y->seconds)
+        return x->seconds < y->seconds ? 1 : -1;
     return (x->bytes < y->bytes) - (x->bytes > y->bytes);
 }
 
@@ -415,9 +419,10 @@ int kas_traffic_kinds(const kas_traffic *traffic, kas_sweep_kind kinds[KAS_SWEEP
         if (k == KAS_SWEEP_KINDS)
             continue; /* there are far fewer */
         if (k == count)
-            kinds[count++] = (kas_sweep_kind){p->what, 0, 0};
+            kinds[count++] = (kas_sweep_kind){p->what, 0, 0, 0};
         kinds[k].passes++;
         kinds[k].bytes += p->bytes;
+        kinds[k].seconds += isnan(p->seconds) ? 0 : p->seconds;
     }
     qsort(kinds, (size_t)count, sizeof *kinds, larger_first);
     return count;

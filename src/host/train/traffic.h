@@ -37,7 +37,9 @@
 typedef struct kas_sweep {
     const char *what; /* "convolution forward", "batch norm statistics", ... */
     int layer;        /* of the network; -1: of the whole step */
+    int operation;    /* of the tape that it is a part of (tape.h) */
     double bytes;
+    double seconds; /* NaN here: for whoever measures (bench/step_times.h) */
 } kas_sweep;
 
 typedef struct kas_traffic {
@@ -53,11 +55,12 @@ kas_status kas_traffic_count(const kas_model *model, kas_tape_mode mode, kas_tra
 kas_status kas_traffic_plan(const kas_model_options *options, kas_tape_mode mode, kas_traffic *out);
 void kas_traffic_free(kas_traffic *traffic);
 
-/* Passes of one kind together, largest first. */
+/* Passes of one kind together: those that took longest first; without times the largest. */
 typedef struct kas_sweep_kind {
     const char *what;
     int passes;
     double bytes;
+    double seconds; /* of those that have a time */
 } kas_sweep_kind;
 enum { KAS_SWEEP_KINDS = 64 };
 int kas_traffic_kinds(const kas_traffic *traffic, kas_sweep_kind kinds[KAS_SWEEP_KINDS]);
