@@ -73,6 +73,30 @@ static void layers_lines_agree(void **state)
     free_lines(&l);
 }
 
+/* In 16 bits all but the weights' gradient has half the bytes. */
+static void layers_in_bf16(void **state)
+{
+    (void)state;
+    kas_bench_options o = tiny;
+    lines l;
+    o.kernel = "kernels/depthwise_separable.json";
+    o.precision = KAS_PRECISION_BF16;
+    run_json("layers", &o, &l);
+    assert_int_equal(l.count, 2 * 6 + 2 * 5);
+    for (int i = 0; i < l.count; i++) {
+        assert_string_equal(text(l.line[i], "precision"), "bf16");
+        assert_int_equal(cJSON_IsTrue(cJSON_GetObjectItem(l.line[i], "below_60_percent")),
+                         number(l.line[i], "share_of_floor") < 0.6);
+        check_floor(l.line[i]);
+    }
+    const cJSON *conv = find_line(&l, "layer1.0.conv1", NULL, "training");
+    near("bytes", number(conv, "floor_bytes"),
+         2.0 * (5 * 2 * 16 * 64 + 2 * 16 * 144) + 4.0 * 16 * 144);
+    conv = find_line(&l, "layer1.0.conv1", NULL, "inference");
+    near("bytes", number(conv, "floor_bytes"), 2.0 * (2 * 2 * 16 * 64 + 16 * 144));
+    free_lines(&l);
+}
+
 static void layers_refuse_what_is_no_kernel(void **state)
 {
     (void)state;
@@ -94,10 +118,12 @@ static void jit_lines_agree(void **state)
     kas_bench_options o = tiny;
     lines l;
     o.filter = "3x3";
+    o.precision = KAS_PRECISION_BF16;
     run_json("jit", &o, &l);
     assert_int_equal(l.count, 1);
     const cJSON *line = l.line[0];
     assert_int_equal((int)number(line, "candidates"), 2);
+    assert_string_equal(text(line, "precision"), "bf16");
     check_spread(line, "kernels");
     check_spread(line, "text_bytes");
     check_spread(line, "sample_cpu_seconds");
@@ -133,6 +159,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_lines_agree),
+        cmocka_unit_test(layers_in_bf16),
         cmocka_unit_test(layers_refuse_what_is_no_kernel),
         cmocka_unit_test(jit_lines_agree),
         cmocka_unit_test(tables_are_for_people),

@@ -33,7 +33,7 @@ typedef struct kas_bench_options {
                               known: a folder, NULL = "kernels" */
     const char *cache_dir; /* of the JIT; NULL = default */
     const char *dataset;   /* data: file to measure; NULL = files made for it */
-    kas_precision precision;      /* step, models */
+    kas_precision precision;      /* step, models, layers, jit */
     bool dry_run;                 /* step: only the passes, counted from the plan, on no device */
     bool passes;                  /* step: every pass over memory with its bytes */
     bool times;                   /* step: and with its time */

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "device_code/prelude.h"
 #include "host/core/random.h"
 #include "jit/compile.h"
 
@@ -34,15 +35,25 @@ out:
     return status;
 }
 
-/* Normal numbers; weights are smaller, as they are in networks. */
-static kas_status fill(kas_bench_programs *b, int i, size_t bytes, double scale)
+static void put_number(void *memory, size_t i, kas_number number, float value)
 {
-    float *values = malloc(bytes);
+    if (number == KAS_BF16)
+        ((kas_bf16 *)memory)[i] = kas_bf16_of(value);
+    else if (number == KAS_F16)
+        ((kas_f16 *)memory)[i] = kas_f16_of(value);
+    else
+        ((float *)memory)[i] = value;
+}
+
+/* Normal numbers; weights are smaller, as they are in networks. */
+static kas_status fill(kas_bench_programs *b, int i, size_t bytes, kas_number number, double scale)
+{
+    void *values = malloc(bytes);
     if (!values)
         return kas_fail(KAS_NO_MEMORY, "no memory for %zu bytes of random numbers", bytes);
     kas_rng rng = kas_rng_make(0, KAS_PURPOSE_TEST, (uint64_t)i);
-    for (size_t k = 0; k < bytes / sizeof *values; k++)
-        values[k] = (float)(scale * kas_rng_normal(&rng));
+    for (size_t k = 0; k < bytes / kas_number_size(number); k++)
+        put_number(values, k, number, (float)(scale * kas_rng_normal(&rng)));
     kas_status status = kas_mem_alloc(b->device, bytes, &b->memory[i]);
     if (status == KAS_OK)
         status = kas_mem_upload(b->device, b->memory[i], values, bytes);
@@ -59,15 +70,17 @@ static kas_status make_memory(kas_bench_programs *b, kas_program *const *program
         return kas_fail(KAS_NO_MEMORY, "no memory for a list of %d buffers", b->buffers);
     for (int i = 0; i < b->buffers; i++) {
         size_t bytes = 0;
+        kas_number number = KAS_F32;
         bool weight = false;
         for (int p = 0; p < b->count; p++) {
             if (i >= program[p]->buffers)
                 continue;
             const kas_buffer *buffer = &program[p]->buffer[i];
             bytes = buffer->bytes > bytes ? buffer->bytes : bytes;
+            number = buffer->number != KAS_F32 ? buffer->number : number;
             weight |= buffer->role == KAS_ROLE_WEIGHT;
         }
-        KAS_TRY(fill(b, i, bytes, weight ? 0.05 : 1));
+        KAS_TRY(fill(b, i, bytes, number, weight ? 0.05 : 1));
     }
     return KAS_OK;
 }

@@ -17,6 +17,7 @@
 #include "host/core/log.h"
 #include "host/net/targets.h"
 #include "host/space/sampler.h"
+#include "host/train/ops.h"
 #include "jit/replaced.h"
 
 enum { CANDIDATES = 8, BATCH = 64, INFERENCE_BATCH = 32, PASSES = 2, COMPILERS = 2 };
@@ -115,7 +116,10 @@ static kas_status build(subject *s, const kas_sample *sample, kas_replaced repla
     for (int i = 0; i < PASSES; i++)
         KAS_TRY(kas_replaced_build(
             &replacement,
-            &(kas_program_options){.batch = i ? s->batch : INFERENCE_BATCH, .training = i},
+            &(kas_program_options){.batch = i ? s->batch : INFERENCE_BATCH,
+                                   .training = i,
+                                   .number = kas_precision_number(s->o->precision),
+                                   .tf32 = s->o->precision == KAS_PRECISION_TF32},
             &replaced[i]));
     KAS_TRY(kas_bench_thread_seconds(&end));
     for (int i = 0; i < PASSES; i++) {
@@ -179,6 +183,7 @@ static kas_status put_json(subject *s)
     kas_line_text(&out, "net", s->net->name);
     kas_line_int(&out, "targets", s->targets);
     kas_line_int(&out, "batch", s->batch);
+    kas_line_text(&out, "precision", kas_precision_name(s->o->precision));
     kas_line_int(&out, "candidates", s->candidates);
     kas_line_int(&out, "seed", (int64_t)s->o->seed);
     kas_bench_line_spread(&out, "kernels", &s->kernels);

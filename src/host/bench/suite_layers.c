@@ -94,7 +94,8 @@ static kas_status find_shapes(subject *s)
 }
 
 /* Bytes and multiply-adds of a pass over a whole batch.  Inference reads x and the weights and
- * writes y; training also reads dy, x and the weights, and writes dx and the weights' gradient. */
+ * writes y; training also reads dy, x and the weights, and writes dx and, in float32 always, the
+ * weights' gradient. */
 static void set_floor(const subject *s, double flops, double params, figure *f)
 {
     const kas_layer *l = &s->net->layer[f->shape->layer], *in = &s->net->layer[l->in[0]];
@@ -102,7 +103,9 @@ static void set_floor(const subject *s, double flops, double params, figure *f)
     const double x = (double)s->batch * in->c * (pooled ? l->h * l->w : in->h * in->w),
                  y = (double)s->batch * l->c * l->h * l->w;
     const bool training = modes[f->phase] == KAS_TAPE_TRAIN;
-    f->floor_bytes = sizeof(float) * (training ? 3 * x + 2 * y + 3 * params : x + y + params);
+    const double size = (double)kas_number_size(kas_precision_number(s->o->precision));
+    f->floor_bytes = training ? size * (3 * x + 2 * y + 2 * params) + sizeof(float) * params
+                              : size * (x + y + params);
     f->floor_flops = flops * s->batch * (training ? 3 : 1);
 }
 
@@ -128,6 +131,7 @@ static kas_status put_json(subject *s, figure *f, const char *layer, double shar
     kas_line_text(&out, "shape", layer);
     kas_line_text(&out, "kernel", f->kernel);
     kas_line_text(&out, "phase", phase_names[f->phase]);
+    kas_line_text(&out, "precision", kas_precision_name(s->o->precision));
     kas_line_int(&out, "batch", s->batch);
     kas_line_int(&out, "repeats", f->seconds.count);
     kas_bench_line_spread(&out, "seconds", &f->seconds);
@@ -138,6 +142,7 @@ static kas_status put_json(subject *s, figure *f, const char *layer, double shar
     kas_line_number(&out, "floor_seconds",
                     kas_roofline_floor(&s->roofline, f->floor_bytes, f->floor_flops));
     kas_line_number(&out, "share_of_floor", share);
+    kas_line_bool(&out, "below_60_percent", share < good_share);
     if (f->kernel)
         kas_bench_line_spread(&out, "ratio_to_convolution", &f->ratio);
     kas_status status = kas_bench_line_put(&out, s->sink);
@@ -178,7 +183,7 @@ static kas_status measure_convolution(subject *s, const shape *shape, int phase)
     figure f = {.shape = shape, .phase = phase};
     kas_bench_convs *conv;
     KAS_TRY(kas_bench_convs_create(s->device, s->net, shape->layer, s->batch, modes[phase],
-                                   KAS_PRECISION_FP32, &conv));
+                                   s->o->precision, &conv));
     kas_status status = KAS_OK;
     for (int run = -1; run < s->repeats && status == KAS_OK; run++) {
         double seconds;
@@ -222,8 +227,11 @@ static kas_status build(subject *s, placed *p)
             char prefix[32];
             const int number = PHASES * (p->count - 1) + phase;
             snprintf(prefix, sizeof prefix, "k%d", number);
-            const kas_program_options options = {
-                .batch = s->batch, .training = modes[phase] == KAS_TAPE_TRAIN, .prefix = prefix};
+            const kas_program_options options = {.batch = s->batch,
+                                                 .training = modes[phase] == KAS_TAPE_TRAIN,
+                                                 .number = kas_precision_number(s->o->precision),
+                                                 .tf32 = s->o->precision == KAS_PRECISION_TF32,
+                                                 .prefix = prefix};
             const int t = s->shape[i].target;
             KAS_TRY(kas_program_build(&p->kernel, &s->target[t], &p->solution.binding[t], &options,
                                       &p->program[number]));
@@ -265,7 +273,7 @@ static kas_status measure_kernel(subject *s, placed *p, int i, int phase)
     kas_status status = KAS_OK;
     const int t = shape->target;
     KAS_TRY_GOTO(kas_bench_convs_create(s->device, s->net, shape->layer, s->batch, modes[phase],
-                                        KAS_PRECISION_FP32, &conv),
+                                        s->o->precision, &conv),
                  out);
     KAS_TRY_GOTO(take_turns(s, p, PHASES * i + phase, conv, &f), out);
     KAS_TRY_GOTO(kas_layer_cost(&p->kernel, &s->target[t], &p->solution.binding[t], &cost), out);
@@ -373,18 +381,19 @@ static kas_status run_subject(subject *s)
                           given ? o->c : 3, o->classes, &s->net));
     KAS_TRY(kas_net_targets(s->net, o->filter, &s->target, &s->targets));
     KAS_TRY(find_shapes(s));
-    KAS_TRY(kas_roofline_measure(s->device, KAS_PRECISION_FP32, o->roofline, &s->roofline));
+    KAS_TRY(kas_roofline_measure(s->device, o->precision, o->roofline, &s->roofline));
     return measure_all(s);
 }
 
 static kas_status put_table(subject *s)
 {
     char title[256];
-    snprintf(title, sizeof title,
-             "layers: %s at batch %d; floor: %.1f GB/s, %.1f GFLOP/s (a multiply-add is one), "
-             "measured in this run",
-             s->net->name, s->batch, s->roofline.bytes_per_second / 1e9,
-             s->roofline.flops_per_second / 1e9);
+    snprintf(
+        title, sizeof title,
+        "layers: %s at batch %d in %s; floor: %.1f GB/s, %.1f GFLOP/s (a multiply-add is one), "
+        "measured in this run",
+        s->net->name, s->batch, kas_precision_name(s->o->precision),
+        s->roofline.bytes_per_second / 1e9, s->roofline.flops_per_second / 1e9);
     KAS_TRY(kas_bench_table_put(s->table, title, s->sink));
     if (s->sink->json || !s->low.size)
         return KAS_OK;

@@ -29,7 +29,8 @@ static const struct argp_option option_list[] = {
      "of them "
      "(default: kernels)",
      0},
-    {"precision", KEY_PRECISION, "P", 0, "step, models: fp32 (default), tf32, bf16 or fp16", 0},
+    {"precision", KEY_PRECISION, "P", 0,
+     "step, models, layers, jit: fp32 (default), tf32, bf16 or fp16", 0},
     {"passes", KEY_PASSES, NULL, 0, "step: list every pass over memory with its bytes", 0},
     {"times", KEY_TIMES, NULL, 0,
      "step: the same with the time that each pass took: where the time of a step goes", 0},
