@@ -313,6 +313,83 @@ static void concurrent_claims(void **state)
     kas_buf_free(&text);
 }
 
+/* A writer adds a letter to the options; the first tells the other that it has read them, and takes
+ * its time. */
+typedef struct writer {
+    char letter;
+    int tell; /* a pipe; -1 = nobody */
+} writer;
+
+static kas_status add_letter(void *context, const kas_study *present, kas_study_change *out)
+{
+    const writer *w = context;
+    char options[64];
+    snprintf(options, sizeof options, "%.60s%c", present->options, w->letter);
+    if (w->tell >= 0) {
+        if (write(w->tell, "", 1) != 1)
+            return kas_fail(KAS_FAILURE, "nobody waits");
+        usleep(200000); /* for the other to come in between, if it can */
+    }
+    out->options = strdup(options);
+    return KAS_OK;
+}
+
+static void two_writers(void **state)
+{
+    (void)state;
+    int told[2], status;
+    char byte;
+    bool created;
+    kas_store *store = open_store();
+    kas_study study = {.options = (char *)"o"};
+    OK(kas_store_begin_study(store, &study, &created));
+    kas_store_close(store); /* no connection goes through a fork */
+    assert_int_equal(pipe(told), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        writer first = {'1', told[1]};
+        store = open_store();
+        _exit(kas_store_revise(store, add_letter, &first) == KAS_OK ? 0 : 1);
+    }
+    assert_int_equal(read(told[0], &byte, 1), 1);
+    store = open_store();
+    OK(kas_store_revise(store, add_letter, &(writer){'2', -1}));
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    OK(kas_store_get_study(store, &study));
+    assert_string_equal(study.options, "o12");
+    kas_study_clear(&study);
+    kas_store_close(store);
+    close(told[0]);
+    close(told[1]);
+}
+
+static kas_status refuse(void *context, const kas_study *present, kas_study_change *out)
+{
+    (void)context, (void)present;
+    *out = (kas_study_change){.options = strdup("other"), .grows = true};
+    return kas_fail(KAS_USAGE, "no");
+}
+
+static void refused_revision(void **state)
+{
+    (void)state;
+    bool created;
+    kas_store *store = open_store();
+    kas_study study = {.options = (char *)"o"};
+    OK(kas_store_begin_study(store, &study, &created));
+    assert_int_equal(kas_store_revise(store, refuse, NULL), KAS_USAGE);
+    OK(kas_store_get_study(store, &study));
+    assert_string_equal(study.options, "o");
+    kas_study_clear(&study);
+    OK(kas_store_revise(store, add_letter, &(writer){'1', -1})); /* nothing is left open */
+    OK(kas_store_get_study(store, &study));
+    assert_string_equal(study.options, "o1");
+    assert_int_equal(strlen(study.options_digest), 64);
+    kas_study_clear(&study);
+    kas_store_close(store);
+}
+
 /* Eight processes open a study that does not exist yet: all must come in. */
 static void simultaneous_creation(void **state)
 {
@@ -499,6 +576,8 @@ int main(void)
         TEST(dead_owner),
         TEST(owners),
         TEST(concurrent_claims),
+        TEST(two_writers),
+        TEST(refused_revision),
         TEST(simultaneous_creation),
         TEST(index_limit_and_requeue),
         TEST(files_that_are_not_ours),

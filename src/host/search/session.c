@@ -103,17 +103,25 @@ static kas_status keep_init(const kas_session *s)
     return KAS_OK;
 }
 
+static kas_status write_options(const kas_search_options *options, char **out)
+{
+    kas_buf text = {0};
+    kas_search_options_write(options, &text);
+    const kas_status status = kas_buf_status(&text);
+    if (status != KAS_OK)
+        kas_buf_free(&text);
+    *out = text.data; /* malloc'ed; the caller's now */
+    return status;
+}
+
 /* The study's own row, from what this command asks for. Frees with kas_study_clear. */
 static kas_status describe(const kas_session *s, kas_study *out)
 {
-    kas_buf text = {0};
     *out = (kas_study){.sampler_version = sampler_version(s), .seed = s->search.seed};
-    kas_search_options_write(&s->search, &text);
-    KAS_TRY(kas_buf_status(&text));
-    kas_sha256_hex(text.data, text.size, out->options_digest);
+    KAS_TRY(write_options(&s->search, &out->options));
+    kas_sha256_hex(out->options, strlen(out->options), out->options_digest);
     memcpy(out->dataset_digest, s->problem.dataset->digest, sizeof out->dataset_digest);
     snprintf(out->dataset_path, sizeof out->dataset_path, "%s", s->dataset);
-    out->options = text.data; /* malloc'ed; owned now */
     return KAS_OK;
 }
 
@@ -129,33 +137,6 @@ static kas_status check_same(const kas_session *s, const kas_study *stored)
                         "%s: begun with sampler version %d, this kas-gpu has version %d and would "
                         "sample other kernels; go on with the version that began it",
                         s->study, stored->sampler_version, sampler_version(s));
-    return KAS_OK;
-}
-
-typedef kas_status write_function(kas_store *store, const char *options, const char *digest);
-
-static kas_status write_options(const kas_session *s, const kas_search_options *options,
-                                write_function *write)
-{
-    kas_buf text = {0};
-    char digest[65];
-    kas_search_options_write(options, &text);
-    kas_status status = kas_buf_status(&text);
-    if (status == KAS_OK) {
-        kas_sha256_hex(text.data, text.size, digest);
-        status = write(s->store, text.data, digest);
-    }
-    kas_buf_free(&text);
-    return status;
-}
-
-/* Writes down that the study has `candidates` now. */
-static kas_status grow(const kas_session *s, kas_search_options *options, int candidates)
-{
-    const kas_work final = {.kind = KAS_WORK_FINAL};
-    options->candidates = candidates;
-    KAS_TRY(write_options(s, options, kas_store_grow));
-    kas_study_drop_checkpoint(s->study, &final); /* another kernel may be the next */
     return KAS_OK;
 }
 
@@ -182,32 +163,41 @@ static kas_search_options comparable(const kas_session *s, const kas_search_opti
     return same;
 }
 
-/* An existing study: same options or an error; what the command left open is taken from it. */
-static kas_status adopt(kas_session *s, const kas_search_options *asked)
+typedef struct adoption {
+    kas_session *session;
+    const kas_search_options *asked; /* NULL: whatever the study has */
+    bool grows, moved;               /* what came of it: more candidates; the data set elsewhere */
+} adoption;
+
+/* Same options as the study's or an error; what the command left open is taken from it. */
+static kas_status decide(void *context, const kas_study *stored, kas_study_change *out)
 {
-    kas_study stored;
+    adoption *a = context;
+    kas_session *s = a->session;
     kas_search_options options;
-    bool grows = false, reads = false;
-    KAS_TRY(kas_store_get_study(s->store, &stored));
-    kas_status status = kas_search_options_read(s->study, stored.options, &options);
-    if (status == KAS_OK && asked) {
-        kas_search_options same = comparable(s, &options, asked, &grows);
-        status = kas_search_options_same(s->study, &options, &same);
+    KAS_TRY(kas_search_options_read(s->study, stored->options, &options));
+    if (a->asked) {
+        const kas_search_options same = comparable(s, &options, a->asked, &a->grows);
+        KAS_TRY(kas_search_options_same(s->study, &options, &same));
     }
     s->search = options; /* whose sampler the version is compared with */
-    if (status == KAS_OK)
-        status = check_same(s, &stored);
-    if (status == KAS_OK)
-        reads = set_reading(s, &options);
-    if (status == KAS_OK && grows)
-        status = grow(s, &options, asked->candidates);
-    else if (status == KAS_OK && reads)
-        status = write_options(s, &options, kas_store_set_options);
-    s->search = options;
-    if (status == KAS_OK && strcmp(stored.dataset_path, s->dataset) != 0)
-        status = kas_store_set_dataset_path(s->store, s->dataset);
-    kas_study_clear(&stored);
-    return status;
+    KAS_TRY(check_same(s, stored));
+    const bool reads = set_reading(s, &s->search);
+    if (a->grows)
+        s->search.candidates = a->asked->candidates;
+    a->moved = strcmp(stored->dataset_path, s->dataset) != 0;
+    out->grows = a->grows;
+    return a->grows || reads ? write_options(&s->search, &out->options) : KAS_OK;
+}
+
+static kas_status adopt(kas_session *s, const kas_search_options *asked)
+{
+    const kas_work final = {.kind = KAS_WORK_FINAL};
+    adoption a = {.session = s, .asked = asked};
+    KAS_TRY(kas_store_revise(s->store, decide, &a));
+    if (a.grows)
+        kas_study_drop_checkpoint(s->study, &final); /* another kernel may be the next */
+    return a.moved ? kas_store_set_dataset_path(s->store, s->dataset) : KAS_OK;
 }
 
 /* Workers inherit it: all of them, and those of a rerun, take the library plans that the study

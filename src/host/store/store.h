@@ -80,13 +80,21 @@ kas_status kas_store_get_study(kas_store *store, kas_study *out);
 kas_status kas_store_add_busy(kas_store *store, double seconds);
 kas_status kas_store_set_device(kas_store *store, const char *device); /* only if none is set */
 kas_status kas_store_set_dataset_path(kas_store *store, const char *path);
-/* Other options that change no result. */
-kas_status kas_store_set_options(kas_store *store, const char *options, const char *options_digest);
 
-/* The study is to have more candidates: new options, and its final training, if it finished,
- * becomes an earlier one, which kas_store_add_final brings back when the same candidate wins again.
- */
-kas_status kas_store_grow(kas_store *store, const char *options, const char *options_digest);
+/* What a command makes of a study that is there. */
+typedef struct kas_study_change {
+    char *options; /* canonical JSON, malloc'ed, freed by the store; NULL: as they are */
+    /* It is to have more candidates: its final training, if it finished, becomes an earlier one,
+     * which kas_store_add_final brings back when the same candidate wins again. */
+    bool grows;
+} kas_study_change;
+/* Decides from the study as it is; *out is zero before. A failure changes nothing. */
+typedef kas_status kas_study_revision(void *context, const kas_study *present,
+                                      kas_study_change *out);
+/* Reads the study, asks `revise` and writes what it says, in one transaction: of several commands
+ * at once each decides from what those before it have made. Nothing else may be done with the
+ * store inside. Returns the failure of `revise`. */
+kas_status kas_store_revise(kas_store *store, kas_study_revision *revise, void *context);
 
 /* ---- work items -------------------------------------------------------------------------------
  */
@@ -95,7 +103,7 @@ typedef enum kas_work_kind {
     KAS_WORK_CANDIDATE, /* candidate `index` */
     KAS_WORK_FINAL,     /* the best candidate on the whole training set; `index` is its number */
     KAS_WORK_FINAL_BASELINE, /* the unmodified network likewise */
-    KAS_WORK_EARLIER_FINAL   /* FINAL of a study that got more candidates since (kas_store_grow) */
+    KAS_WORK_EARLIER_FINAL   /* FINAL of a study that got more candidates since */
 } kas_work_kind;
 
 typedef enum kas_work_state {

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/sha256.h"
 #include "host/store/sql.h"
 
 void kas_study_clear(kas_study *study)
@@ -62,21 +63,16 @@ kas_status kas_store_get_study(kas_store *store, kas_study *out)
     return status;
 }
 
-static kas_status set_options(kas_store *store, const char *options, const char *digest)
+static kas_status set_options(kas_store *store, const char *options)
 {
+    char digest[65];
+    kas_sha256_hex(options, strlen(options), digest);
     return kas_sql_run(store, NULL, "UPDATE study SET options = ?, options_digest = ?", "tt",
                        options, digest);
 }
 
-kas_status kas_store_set_options(kas_store *store, const char *options, const char *options_digest)
+static kas_status put_finals_by(kas_store *store)
 {
-    KAS_TRY(kas_sql_durable(store, true));
-    return set_options(store, options, options_digest);
-}
-
-static kas_status grow(kas_store *store, const char *options, const char *digest)
-{
-    KAS_TRY(set_options(store, options, digest));
     KAS_TRY(kas_sql_run(store, NULL,
                         "UPDATE work SET kind = ? WHERE kind = ? AND state = 'finished'", "ii",
                         (int64_t)KAS_WORK_EARLIER_FINAL, (int64_t)KAS_WORK_FINAL));
@@ -87,11 +83,26 @@ static kas_status grow(kas_store *store, const char *options, const char *digest
                        (int64_t)KAS_WORK_FINAL);
 }
 
-kas_status kas_store_grow(kas_store *store, const char *options, const char *options_digest)
+static kas_status revise_now(kas_store *store, kas_study_revision *revise, void *context)
+{
+    kas_study present;
+    kas_study_change change = {0};
+    KAS_TRY(kas_store_get_study(store, &present));
+    kas_status status = revise(context, &present, &change);
+    kas_study_clear(&present);
+    if (status == KAS_OK && change.options)
+        status = set_options(store, change.options);
+    if (status == KAS_OK && change.grows)
+        status = put_finals_by(store);
+    free(change.options);
+    return status;
+}
+
+kas_status kas_store_revise(kas_store *store, kas_study_revision *revise, void *context)
 {
     KAS_TRY(kas_sql_durable(store, true));
-    KAS_TRY(kas_sql_begin(store));
-    return kas_sql_end(store, grow(store, options, options_digest));
+    KAS_TRY(kas_sql_begin(store)); /* IMMEDIATE: from here on nobody else writes */
+    return kas_sql_end(store, revise_now(store, revise, context));
 }
 
 kas_status kas_store_add_busy(kas_store *store, double seconds)
