@@ -8,147 +8,17 @@
  * byte for byte.
  * Accepted mutants join the corpus, so that mutations pile up.  The run is a function of SEED: a
  * finding comes again under the same arguments. */
-#include <dirent.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "host/core/files.h"
 #include "host/reference/plain.h"
 #include "host/space/canonical.h"
 #include "host/space/describe.h"
 #include "host/space/kernel_json.h"
 #include "host/space/sampler.h"
+#include "fuzz_run.h"
 #include "kernel_mutate.h"
 
-enum {
-    DEFAULT_EXECUTIONS = 50000,
-    CORPUS = 512,
-    SAMPLED = 48,       /* kernels of the sampler in the first corpus */
-    LARGEST = 16 << 10, /* bytes of a mutant that is kept */
-    TARGETS = 3
-};
-
-/* Small layers with unequal channels, an image that is not square, and kernels of several sizes. */
-static const kas_target even[TARGETS] = {{.c_in = 16,
-                                          .c_out = 16,
-                                          .c = 16,
-                                          .parts_in = 1,
-                                          .parts_out = 1,
-                                          .h = 8,
-                                          .w = 8,
-                                          .kernel_h = 3,
-                                          .kernel_w = 3,
-                                          .stride = 1},
-                                         {.c_in = 16,
-                                          .c_out = 32,
-                                          .c = 16,
-                                          .parts_in = 1,
-                                          .parts_out = 2,
-                                          .h = 4,
-                                          .w = 4,
-                                          .kernel_h = 3,
-                                          .kernel_w = 3,
-                                          .stride = 2},
-                                         {.c_in = 64,
-                                          .c_out = 32,
-                                          .c = 32,
-                                          .parts_in = 2,
-                                          .parts_out = 1,
-                                          .h = 2,
-                                          .w = 2,
-                                          .kernel_h = 1,
-                                          .kernel_w = 1,
-                                          .stride = 1}};
-static const kas_target odd[TARGETS] = {{.c_in = 24,
-                                         .c_out = 36,
-                                         .c = 12,
-                                         .parts_in = 2,
-                                         .parts_out = 3,
-                                         .h = 7,
-                                         .w = 5,
-                                         .kernel_h = 5,
-                                         .kernel_w = 5,
-                                         .stride = 1},
-                                        {.c_in = 18,
-                                         .c_out = 18,
-                                         .c = 18,
-                                         .parts_in = 1,
-                                         .parts_out = 1,
-                                         .h = 9,
-                                         .w = 9,
-                                         .kernel_h = 7,
-                                         .kernel_w = 7,
-                                         .stride = 1},
-                                        {.c_in = 30,
-                                         .c_out = 30,
-                                         .c = 30,
-                                         .parts_in = 1,
-                                         .parts_out = 1,
-                                         .h = 1,
-                                         .w = 3,
-                                         .kernel_h = 3,
-                                         .kernel_w = 3,
-                                         .stride = 1}};
-
-typedef struct fuzz {
-    unsigned long long executions, seed, now;
-    kas_buf corpus[CORPUS];
-    int files, fixed; /* the first `fixed` are never replaced */
-    unsigned long long accepted, refused, solved;
-} fuzz;
-
-static const kas_buf *present; /* the text at hand, for the message of a finding */
-static fuzz state;
-
-#define MUST(condition)                                                                            \
-    do {                                                                                           \
-        if (!(condition))                                                                          \
-            finding(#condition, __LINE__);                                                         \
-    } while (0)
-
-static void finding(const char *condition, int line)
-{
-    fprintf(stderr, "FINDING at line %d, execution %llu of seed %llu: not so: %s\nmessage: %s\n",
-            line, state.now, state.seed, condition, kas_error());
-    if (present)
-        fprintf(stderr, "%.*s\n", (int)present->size, kas_buf_text(present));
-    exit(1);
-}
+enum { SAMPLED = 48 }; /* kernels of the sampler in the first corpus */
 
 /* ---- the first corpus ------------------------------------------------------------------------ */
-
-static void add_file(const char *text, size_t size)
-{
-    if (state.files == CORPUS)
-        return;
-    kas_buf_add(&state.corpus[state.files++], text, size);
-}
-
-static int by_name(const struct dirent **a, const struct dirent **b)
-{
-    return strcmp((*a)->d_name, (*b)->d_name);
-}
-
-static void add_folder(const char *folder)
-{
-    struct dirent **list;
-    const int count = scandir(folder, &list, NULL, by_name);
-    MUST(count > 2);
-    for (int i = 0; i < count; i++) {
-        char path[300];
-        kas_buf text = {0};
-        snprintf(path, sizeof path, "%s/%s", folder, list[i]->d_name);
-        if (strstr(path, ".json")) {
-            MUST(kas_file_read(path, 1 << 20, &text) == KAS_OK);
-            add_file(text.data, text.size);
-        }
-        kas_buf_free(&text);
-        free(list[i]);
-    }
-    free(list);
-}
 
 static void add_sampled_kernels(void)
 {
@@ -277,20 +147,6 @@ static void make_mutant(kas_rng *rng, kas_buf *text)
     fuzz_mutate_bytes(rng, text);
 }
 
-static void keep(kas_rng *rng, const kas_buf *text)
-{
-    if (text->size > LARGEST || kas_rng_below(rng, 4) != 0)
-        return;
-    if (state.files < CORPUS) {
-        add_file(text->data, text->size);
-        return;
-    }
-    kas_buf *slot =
-        &state.corpus[state.fixed + (int)kas_rng_below(rng, (uint32_t)(CORPUS - state.fixed))];
-    kas_buf_clear(slot);
-    kas_buf_add(slot, text->data, text->size);
-}
-
 static void execute(unsigned long long n)
 {
     kas_rng rng = kas_rng_make(state.seed, KAS_PURPOSE_TEST, n);
@@ -315,22 +171,9 @@ static void execute(unsigned long long n)
     kas_buf_free(&text);
 }
 
-static unsigned long long number(const char *text)
-{
-    char *end;
-    errno = 0;
-    const unsigned long long value = strtoull(text, &end, 10);
-    if (errno || *end || end == text) {
-        fprintf(stderr, "usage: test_kernel_reader [EXECUTIONS [SEED]]\n");
-        exit(2);
-    }
-    return value;
-}
-
 int main(int argc, char **argv)
 {
-    state.executions = argc > 1 ? number(argv[1]) : DEFAULT_EXECUTIONS;
-    state.seed = argc > 2 ? number(argv[2]) : 1;
+    fuzz_begin(argc, argv, 50000);
     add_folder("kernels");
     add_folder("tests/kernels");
     add_folder("tests/fuzz/corpus"); /* what neither those nor the sampler have */
@@ -338,13 +181,6 @@ int main(int argc, char **argv)
     state.fixed = state.files;
     for (state.now = 0; state.now < state.executions; state.now++)
         execute(state.now);
-    printf("%llu executions of seed %llu: %llu accepted (%llu of them solved), %llu refused, "
-           "0 findings\n",
-           state.executions, state.seed, state.accepted, state.solved, state.refused);
-    /* a run that accepts or refuses nearly all looks at half of the code */
-    MUST(state.executions < DEFAULT_EXECUTIONS ||
-         (state.accepted > state.executions / 20 && state.refused > state.executions / 4));
-    for (int i = 0; i < state.files; i++)
-        kas_buf_free(&state.corpus[i]);
+    fuzz_end();
     return 0;
 }
