@@ -1,5 +1,6 @@
 #include "jit/cache.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -13,7 +14,7 @@
 #include "host/core/files.h"
 #include "host/core/sha256.h"
 
-enum { MAX_IMAGE = 256 << 20 };
+enum { MAX_IMAGE = 256 << 20, STALE_SECONDS = 3600 };
 
 /* At the end of every entry. */
 typedef struct trailer {
@@ -72,6 +73,61 @@ kas_status kas_cache_read(const char *path, kas_buf *out, bool *found)
     return KAS_OK;
 }
 
+/* ---- what killed processes leave --------------------------------------------------------------
+ */
+
+/* A name that mkostemp made beside an entry (kas_file_write_atomic), "KEY.so.Ab12Cd", or a lock,
+ * "KEY.so.lock". */
+static bool is_left_over(const char *name)
+{
+    static const char hex[] = "0123456789abcdef";
+    const char *last = strrchr(name, '.');
+    return strspn(name, hex) == 64 && last > name + 64 &&
+           (strlen(last) == 1 + 6 || strcmp(last, ".lock") == 0);
+}
+
+/* Only whoever holds a lock may remove it. */
+static void remove_left_over(const char *folder, const char *name)
+{
+    char path[4096];
+    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
+        return;
+    char *suffix = strrchr(path, '.');
+    if (suffix && strcmp(suffix, ".lock") == 0) {
+        *suffix = '\0';
+        kas_cache_unlock(path, kas_cache_lock(path, 0));
+    } else
+        unlink(path);
+}
+
+void kas_cache_sweep(const char *folder, bool all)
+{
+    DIR *directory = opendir(folder);
+    if (!directory)
+        return;
+    const time_t now = time(NULL);
+    for (struct dirent *entry; (entry = readdir(directory));) {
+        struct stat info;
+        if (entry->d_name[0] != '.' && (all || is_left_over(entry->d_name)) &&
+            fstatat(dirfd(directory), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISREG(info.st_mode) && now - info.st_mtime > STALE_SECONDS)
+            remove_left_over(folder, entry->d_name);
+    }
+    closedir(directory);
+}
+
+static void sweep_beside(const char *path)
+{
+    char folder[4096];
+    const char *slash = strrchr(path, '/');
+    if (slash &&
+        snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path) < (int)sizeof folder)
+        kas_cache_sweep(folder, false);
+}
+
+/* ---- entries ----------------------------------------------------------------------------------
+ */
+
 static kas_status make_entry(const void *data, size_t size, kas_buf *entry)
 {
     trailer end = {.size = size};
@@ -89,6 +145,7 @@ kas_status kas_cache_write(const char *path, const void *data, size_t size)
     if (status == KAS_OK)
         status = kas_file_write_atomic(path, entry.data, entry.size);
     kas_buf_free(&entry);
+    sweep_beside(path);
     return status;
 }
 

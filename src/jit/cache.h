@@ -30,6 +30,12 @@ kas_status kas_cache_write(const char *path, const void *data, size_t size);
 /* The same where there is no entry, damaged or whole; *existed says that there was one. */
 kas_status kas_cache_write_new(const char *path, const void *data, size_t size, bool *existed);
 
+/* Removes what processes that were killed left in `folder`, of entries or, where the folder holds
+ * nothing else (`all`), of compilers: files that are older than an hour.  Writing an entry does so
+ * in its folder.  A live process writes its file in seconds and ends its compilation in minutes;
+ * one that should lose it all the same makes it anew. */
+void kas_cache_sweep(const char *folder, bool all);
+
 /* Takes the lock of an entry, waiting at most `seconds` for whoever is making it; returns a
  * descriptor for kas_cache_unlock, or -1 when it goes on without (no lock support, or time over).
  */

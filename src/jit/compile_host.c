@@ -2,7 +2,6 @@
 #include "jit/compile_backend.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -14,17 +13,17 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "host/core/files.h"
 #include "host/core/log.h"
 #include "host/core/sha256.h"
+#include "jit/cache.h"
 #include "device_code/device_code.h"
 
 extern char **environ;
 
-enum { MAX_ARGUMENTS = 48, MAX_LOG = 1 << 20, STALE_SECONDS = 3600 };
+enum { MAX_ARGUMENTS = 48, MAX_LOG = 1 << 20 };
 
 /* ---- running a program ----------------------------------------------------------------------- */
 
@@ -324,22 +323,6 @@ static kas_status identify(kas_compiler *compiler)
     return kas_buf_status(identity);
 }
 
-/* Outputs left behind by processes that were killed while their compiler ran. */
-static void remove_stale(const char *folder)
-{
-    DIR *directory = opendir(folder);
-    if (!directory)
-        return;
-    time_t now = time(NULL);
-    for (struct dirent *entry; (entry = readdir(directory));) {
-        struct stat info;
-        if (entry->d_name[0] != '.' && fstatat(dirfd(directory), entry->d_name, &info, 0) == 0 &&
-            S_ISREG(info.st_mode) && now - info.st_mtime > STALE_SECONDS)
-            unlinkat(dirfd(directory), entry->d_name, 0);
-    }
-    closedir(directory);
-}
-
 kas_status kas_compile_host_open(kas_compiler *compiler)
 {
     char temporary[4200];
@@ -352,6 +335,6 @@ kas_status kas_compile_host_open(kas_compiler *compiler)
     KAS_TRY(find_compiler(compiler));
     snprintf(temporary, sizeof temporary, "%s/tmp", compiler->folder);
     KAS_TRY(kas_mkdirs(temporary));
-    remove_stale(temporary);
+    kas_cache_sweep(temporary, true);
     return identify(compiler);
 }

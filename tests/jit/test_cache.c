@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -99,6 +100,56 @@ static void the_first_of_several_is_kept(void **state)
     assert_int_equal(kas_cache_write_new(path, "another", 7, &existed), KAS_OK);
     assert_true(existed);
     assert_int_equal(look(1), 1);
+}
+
+/* A file of that age, in seconds. */
+static void leave(const char *path, int age)
+{
+    const struct timespec then = {time(NULL) - age, 0}, times[2] = {then, then};
+    assert_int_equal(kas_file_write_atomic(path, "x", 1), KAS_OK);
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+/* Of a process that was killed: what is old goes when an entry is written beside it, what may be
+ * somebody's stays, and so do entries. */
+static void leavings_are_swept(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *suffix;
+        int age;
+        bool stays;
+    } left[] = {{".Ab12Cd", 7200, false}, {".Ab12Ce", 600, true}, {".lock", 7200, false},
+                {"", 7200, true},         {".err", 7200, true},   {".Ab12Cdef", 7200, true}};
+    enum { LEFT = sizeof left / sizeof *left };
+    char path[4096], file[LEFT][4200];
+    entry_path(0, path);
+    for (int i = 0; i < LEFT; i++) {
+        snprintf(file[i], sizeof file[i], "%s%s", path, left[i].suffix);
+        if (*left[i].suffix)
+            leave(file[i], left[i].age);
+    }
+    assert_int_equal(put(0), KAS_OK);
+    for (int i = 0; i < LEFT; i++)
+        if (kas_file_exists(file[i]) != left[i].stays)
+            fail_msg("%s", file[i]);
+    assert_int_equal(look(0), 1);
+}
+
+/* An old lock that somebody holds is no leaving. */
+static void a_held_lock_stays(void **state)
+{
+    (void)state;
+    char path[4096], lock_path[4200];
+    entry_path(0, path);
+    snprintf(lock_path, sizeof lock_path, "%s.lock", path);
+    const int lock = kas_cache_lock(path, 0);
+    const struct timespec then = {time(NULL) - 7200, 0}, times[2] = {then, then};
+    assert_true(lock >= 0 && utimensat(AT_FDCWD, lock_path, times, 0) == 0);
+    assert_int_equal(put(0), KAS_OK);
+    assert_true(kas_cache_locked(path));
+    kas_cache_unlock(path, lock);
+    assert_false(kas_file_exists(lock_path));
 }
 
 static void every_truncation_is_found(void **state)
@@ -224,6 +275,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(entry_comes_back_whole, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_first_of_several_is_kept, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(leavings_are_swept, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_held_lock_stays, set_up, tear_down),
         cmocka_unit_test_setup_teardown(every_truncation_is_found, set_up, tear_down),
         cmocka_unit_test_setup_teardown(every_changed_byte_is_found, set_up, tear_down),
         cmocka_unit_test_setup_teardown(processes_share_it_while_it_is_damaged, set_up, tear_down),

@@ -98,6 +98,24 @@ static void host_image_is_made_once(void **state)
     kas_compiler_close(compiler);
 }
 
+/* What a compiler was about to write when its process was killed. */
+static void leavings_go_when_a_compiler_is_opened(void **state)
+{
+    (void)state;
+    char tmp[300], old[320], young[320];
+    const struct timespec then = {time(NULL) - 7200, 0}, times[2] = {then, then};
+    snprintf(tmp, sizeof tmp, "%s/jit/tmp", folder);
+    snprintf(old, sizeof old, "%s/Ab12Cd", tmp);
+    snprintf(young, sizeof young, "%s/Ab12Ce", tmp);
+    assert_int_equal(kas_mkdirs(tmp), KAS_OK);
+    assert_int_equal(kas_file_write_atomic(old, "x", 1), KAS_OK);
+    assert_int_equal(kas_file_write_atomic(young, "x", 1), KAS_OK);
+    assert_int_equal(utimensat(AT_FDCWD, old, times, 0), 0);
+    kas_compiler_close(open_compiler("cpu"));
+    assert_false(kas_file_exists(old));
+    assert_true(kas_file_exists(young));
+}
+
 static void damaged_image_is_made_again(void **state)
 {
     (void)state;
@@ -393,6 +411,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(policy_is_in_the_key),
         TEST(host_image_is_made_once),
+        TEST(leavings_go_when_a_compiler_is_opened),
         TEST(damaged_image_is_made_again),
         TEST(waiting_for_another_counts),
         TEST(standing_aside),
