@@ -45,6 +45,9 @@ void kas_sim_waits(int *all, int *idle);
 int kas_sim_makings(void);
 int kas_sim_graphs(void);                   /* launches of graphs; their parts count above */
 void kas_sim_refuse(const char *libraries); /* as KAS_SIM_REFUSE */
-void kas_sim_reset(void);                   /* counts, failures and sticky errors; objects stay */
+/* The minor version that its NVRTC would have if it added that text to every kernel's; NULL: what
+ * it adds. So images of a stand-in that checks other things are not taken from a cache. */
+int kas_sim_version(const char *added);
+void kas_sim_reset(void); /* counts, failures and sticky errors; objects stay */
 
 #endif

@@ -21,11 +21,36 @@ const char *nvrtcGetErrorString(nvrtcResult result)
                                                  : "NVRTC_ERROR_OF_THE_STAND_IN";
 }
 
+/* What stands behind the prelude: a block must be as wide as KAS_THREADS asks, which the CPU's
+ * loops cannot see.  A kernel sets the variable to -1 when it is not. */
+static const char checks[] = "__attribute__((visibility(\"default\"))) int kas_sim_block_x;\n"
+                             "static inline int kas_sim_threads(int count)\n"
+                             "{\n"
+                             "    if (count > kas_sim_block_x) kas_sim_block_x = -1;\n"
+                             "    return count;\n"
+                             "}\n"
+                             "#undef KAS_THREADS\n"
+                             "#define KAS_THREADS(t, count) KAS_LANES_(t, kas_sim_threads(count))\n"
+                             "#undef KAS_WIDE_THREADS\n"
+                             "#define KAS_WIDE_THREADS(t, count) KAS_LANES_(t, KAS_WIDTH * "
+                             "kas_sim_threads((count) / KAS_WIDTH))\n"
+                             "#undef KAS_PART_THREADS\n"
+                             "#define KAS_PART_THREADS(t, count) KAS_LANES_(t, "
+                             "(kas_sim_threads(((count) + KAS_WIDTH - 1) / KAS_WIDTH), (count)))\n";
+
+int kas_sim_version(const char *added)
+{
+    uint32_t hash = 2166136261u ^ SIM_IMAGE_FORMAT; /* FNV-1a */
+    for (const char *p = added ? added : checks; *p; p++)
+        hash = (hash ^ (unsigned char)*p) * 16777619u;
+    return 100 + (int)(hash & 0xffffff);
+}
+
 nvrtcResult nvrtcVersion(int *major, int *minor)
 {
     SIM_CALL(nvrtcVersion, 11, 0);
     *major = 13;
-    *minor = 100 + SIM_IMAGE_FORMAT; /* part of the compile cache's key */
+    *minor = kas_sim_version(NULL); /* part of the compile cache's key */
     return KAS_NVRTC_SUCCESS;
 }
 
@@ -72,23 +97,6 @@ nvrtcResult nvrtcDestroyProgram(nvrtcProgram *program)
     sim_live--;
     return sim_call("nvrtcDestroyProgram", 11, 0);
 }
-
-/* What stands behind the prelude: a block must be as wide as KAS_THREADS asks, which the CPU's
- * loops cannot see.  A kernel sets the variable to -1 when it is not. */
-static const char checks[] = "__attribute__((visibility(\"default\"))) int kas_sim_block_x;\n"
-                             "static inline int kas_sim_threads(int count)\n"
-                             "{\n"
-                             "    if (count > kas_sim_block_x) kas_sim_block_x = -1;\n"
-                             "    return count;\n"
-                             "}\n"
-                             "#undef KAS_THREADS\n"
-                             "#define KAS_THREADS(t, count) KAS_LANES_(t, kas_sim_threads(count))\n"
-                             "#undef KAS_WIDE_THREADS\n"
-                             "#define KAS_WIDE_THREADS(t, count) KAS_LANES_(t, KAS_WIDTH * "
-                             "kas_sim_threads((count) / KAS_WIDTH))\n"
-                             "#undef KAS_PART_THREADS\n"
-                             "#define KAS_PART_THREADS(t, count) KAS_LANES_(t, "
-                             "(kas_sim_threads(((count) + KAS_WIDTH - 1) / KAS_WIDTH), (count)))\n";
 
 /* For each KAS_KERNEL(name, args_t) of the text: the size of its argument, which the driver knows
  * from a cubin. */
