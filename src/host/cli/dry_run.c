@@ -6,7 +6,6 @@
 
 #include "host/report/line.h"
 #include "host/report/table.h"
-#include "host/space/assignment.h"
 
 enum { SHOWN = 5 }; /* candidates */
 
@@ -29,17 +28,11 @@ static kas_status plan_memory(const kas_session *s, const kas_replacement *repla
 
 static kas_status kernel_memory(const kas_session *s, const kas_work *work, size_t *bytes)
 {
-    kas_assignment kernels;
-    kas_fitted fit;
-    kas_budget budget = kas_search_budget(&s->search);
-    KAS_TRY(kas_assignment_read_json(work->name, work->kernel, strlen(work->kernel), &kernels));
-    kas_status status =
-        kas_assignment_fit(&kernels, s->problem.target, s->problem.targets, &budget, &fit);
-    if (status == KAS_OK) {
-        status = plan_memory(s, &fit.replacement, bytes);
-        kas_fitted_free(&fit);
-    }
-    kas_assignment_free(&kernels);
+    kas_placed candidate;
+    KAS_TRY(kas_problem_place(&s->search, work->name, work->kernel, s->problem.target,
+                              s->problem.targets, &candidate));
+    const kas_status status = plan_memory(s, &candidate.fit.replacement, bytes);
+    kas_placed_free(&candidate);
     return status;
 }
 

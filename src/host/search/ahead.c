@@ -16,7 +16,6 @@
 #include "host/search/process.h"
 #include "host/search/programs.h"
 #include "host/search/worker.h"
-#include "host/space/assignment.h"
 
 /* ---- what it makes ----------------------------------------------------------------------------
  */
@@ -78,16 +77,10 @@ static kas_status compile_stages(const workshop *w, const kas_replacement *repla
 static kas_status make(void *state, const char *name, const char *text, kas_compile_stats *stats)
 {
     const workshop *w = state;
-    kas_assignment kernels;
-    kas_fitted fit;
-    const kas_budget budget = kas_search_budget(&w->options);
-    KAS_TRY(kas_assignment_read_json(name, text, strlen(text), &kernels));
-    kas_status status = kas_assignment_fit(&kernels, w->target, w->targets, &budget, &fit);
-    if (status == KAS_OK) {
-        status = compile_stages(w, &fit.replacement, stats);
-        kas_fitted_free(&fit);
-    }
-    kas_assignment_free(&kernels);
+    kas_placed candidate;
+    KAS_TRY(kas_problem_place(&w->options, name, text, w->target, w->targets, &candidate));
+    const kas_status status = compile_stages(w, &candidate.fit.replacement, stats);
+    kas_placed_free(&candidate);
     return status;
 }
 

@@ -9,7 +9,6 @@
 #include "host/search/problem.h"
 #include "host/search/programs.h"
 #include "host/search/worker.h"
-#include "host/space/assignment.h"
 
 /* What the lanes of a worker share, and only read. */
 typedef struct shop {
@@ -298,17 +297,11 @@ static kas_status evaluate_task(run *r)
     const shop *b = r->bench->shop;
     if (!task->kernel)
         return screen_measure_train(r, NULL);
-    kas_assignment kernels;
-    kas_fitted fit;
-    kas_budget budget = kas_search_budget(&b->options);
-    KAS_TRY(kas_assignment_read_json(task->name, task->kernel, strlen(task->kernel), &kernels));
-    kas_status status =
-        kas_assignment_fit(&kernels, b->problem.target, b->problem.targets, &budget, &fit);
-    if (status == KAS_OK) {
-        status = screen_measure_train(r, &fit.replacement);
-        kas_fitted_free(&fit);
-    }
-    kas_assignment_free(&kernels);
+    kas_placed candidate;
+    KAS_TRY(kas_problem_place(&b->options, task->name, task->kernel, b->problem.target,
+                              b->problem.targets, &candidate));
+    const kas_status status = screen_measure_train(r, &candidate.fit.replacement);
+    kas_placed_free(&candidate);
     return status;
 }
 

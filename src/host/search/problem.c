@@ -54,6 +54,25 @@ kas_budget kas_search_budget(const kas_search_options *options)
     return (kas_budget){.max_flops_ratio = options->flops, .max_params_ratio = options->params};
 }
 
+kas_status kas_problem_place(const kas_search_options *options, const char *name, const char *text,
+                             const kas_target *target, int targets, kas_placed *out)
+{
+    const kas_budget budget = kas_search_budget(options);
+    *out = (kas_placed){0};
+    KAS_TRY(kas_assignment_read_json(name, text, strlen(text), &out->kernels));
+    const kas_status status =
+        kas_assignment_fit(&out->kernels, target, targets, &budget, &out->fit);
+    if (status != KAS_OK)
+        kas_assignment_free(&out->kernels);
+    return status;
+}
+
+void kas_placed_free(kas_placed *placed)
+{
+    kas_fitted_free(&placed->fit);
+    kas_assignment_free(&placed->kernels);
+}
+
 kas_status kas_problem_sampler(const kas_problem *problem, const kas_search_options *options,
                                kas_sampler **out)
 {

@@ -10,6 +10,7 @@
 #include "host/search/options.h"
 #include "host/search/supervisor.h"
 #include "host/space/sampler.h"
+#include "host/space/assignment.h"
 
 typedef struct kas_problem {
     kas_dataset *dataset;
@@ -33,6 +34,18 @@ kas_status kas_problem_check(const kas_problem *problem, const kas_search_option
 void kas_problem_close(kas_problem *problem);
 
 kas_budget kas_search_budget(const kas_search_options *options);
+
+/* A candidate as the store and the messages have it, at the targets of a network. */
+typedef struct kas_placed {
+    kas_assignment kernels;
+    kas_fitted fit; /* points to the kernels and the targets */
+} kas_placed;
+/* Reads the `text` of candidate `name` and solves it within the study's budget. Errors as of
+ * kas_assignment_read_json and kas_assignment_fit. kas_placed_free frees; *out stays where it is.
+ */
+kas_status kas_problem_place(const kas_search_options *options, const char *name, const char *text,
+                             const kas_target *target, int targets, kas_placed *out);
+void kas_placed_free(kas_placed *placed);
 
 /* The random strategy: candidate k is the k-th distinct legal attempt of the sampler. `context` of
  * the strategy is `sampler`. */
