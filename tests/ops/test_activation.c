@@ -100,6 +100,16 @@ static void test_dropout(void **state)
     print_worst("dropout");
 }
 
+/* One operand off a multiple of 16 bytes. */
+static void test_crooked(void **state)
+{
+    EACH_CROOKED(4)
+    {
+        test_activations(state);
+        test_dropout(state);
+    }
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -123,6 +133,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_activations),
         cmocka_unit_test(test_dropout),
+        cmocka_unit_test(test_crooked),
         cmocka_unit_test(test_refusals),
     };
     return RUN_FOR_EACH_NUMBER(tests, open_the_ops, close_the_ops);

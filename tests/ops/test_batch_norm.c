@@ -298,13 +298,25 @@ static void test_inference(void **state)
     print_worst("batch norm, inference");
 }
 
+/* One operand off a multiple of 16 bytes: with all that can be fused, and without the residual. */
+static void test_crooked(void **state)
+{
+    EACH_CROOKED(17)
+    {
+        EACH_ORDER(order)
+        for (int residual = 0; residual < 2; residual++)
+            run_case(&(norm_case){2, 9, 7, 16, KAS_LAYER_RELU, residual, 0.5, true, true});
+        test_inference(state);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_in_place),    cmocka_unit_test(test_training),
         cmocka_unit_test(test_activations), cmocka_unit_test(test_refusal),
         cmocka_unit_test(test_sizes),       cmocka_unit_test(test_large_mean),
-        cmocka_unit_test(test_inference),
+        cmocka_unit_test(test_inference),   cmocka_unit_test(test_crooked),
     };
     return RUN_FOR_EACH_NUMBER(tests, open_the_ops, close_the_ops);
 }

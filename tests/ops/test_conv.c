@@ -117,9 +117,7 @@ static void run_case(const kas_conv_desc *d, const tensors *t, const char *what)
             printf("%s: %s\n", label, kas_conv_cpu_implementation(conv, (kas_conv_pass)pass));
         free(got[pass]);
     }
-    void *all[] = {x, w, dy, y, dx, dw};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        kas_mem_free(the_device, all[i]);
+    FREE(x, w, dy, y, dx, dw);
     kas_plan_free(plan);
     kas_conv_free(conv);
 }
@@ -175,6 +173,28 @@ static void test_loops(void **state)
     print_worst("loops");
 }
 
+/* Our loops with one operand off a multiple of 16 bytes, dense and depthwise. */
+static void test_crooked(void **state)
+{
+    (void)state;
+    if (orders() != 3)
+        skip();
+    OK(kas_device_cpu_use_library(the_device, false));
+    for (int depthwise = 0; depthwise < 2; depthwise++) {
+        const conv_case c = {2, 8, 8, 16, 16, depthwise ? 16 : 1, 3, 3, 1, 1, 0, 0};
+        const kas_conv_desc desc = desc_of(&c);
+        tensors t = make_reference(&desc);
+        EACH_CROOKED(6)
+        EACH_ORDER(order)
+        {
+            tensors_made = 0;
+            run_case(&desc, &t, "crooked");
+        }
+        free_reference(&t);
+    }
+    OK(kas_device_cpu_use_library(the_device, true));
+}
+
 /* The same bits from run to run, whatever else the threads do. */
 static void test_deterministic(void **state)
 {
@@ -197,7 +217,7 @@ static void test_deterministic(void **state)
             assert_memory_equal(first, again, ws * 4);
     }
     free(vx), free(vy), free(first), free(again);
-    kas_mem_free(the_device, x), kas_mem_free(the_device, dy), kas_mem_free(the_device, dw);
+    FREE(x, dy, dw);
     kas_plan_free(plan);
     kas_conv_free(conv);
 }
@@ -229,9 +249,8 @@ static void test_bad_descriptor(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_library),
-        cmocka_unit_test(test_loops),
-        cmocka_unit_test(test_deterministic),
+        cmocka_unit_test(test_library),        cmocka_unit_test(test_loops),
+        cmocka_unit_test(test_crooked),        cmocka_unit_test(test_deterministic),
         cmocka_unit_test(test_bad_descriptor),
     };
     return RUN_FOR_EACH_NUMBER(tests, open_the_device, close_the_device);

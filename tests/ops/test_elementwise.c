@@ -193,6 +193,19 @@ static void test_bias(void **state)
     print_worst("bias");
 }
 
+/* One operand off a multiple of 16 bytes. */
+static void test_crooked(void **state)
+{
+    EACH_CROOKED(6)
+    {
+        test_add(state);
+        test_multiply(state);
+        test_copy(state);
+        test_cast(state);
+        test_bias(state);
+    }
+}
+
 static void test_advance(void **state)
 {
     (void)state;
@@ -238,10 +251,11 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_add),     cmocka_unit_test(test_multiply),
-        cmocka_unit_test(test_copy),    cmocka_unit_test(test_cast),
-        cmocka_unit_test(test_flatten), cmocka_unit_test(test_bias),
-        cmocka_unit_test(test_advance), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_add),      cmocka_unit_test(test_multiply),
+        cmocka_unit_test(test_copy),     cmocka_unit_test(test_cast),
+        cmocka_unit_test(test_flatten),  cmocka_unit_test(test_bias),
+        cmocka_unit_test(test_crooked),  cmocka_unit_test(test_advance),
+        cmocka_unit_test(test_refusals),
     };
     return RUN_FOR_EACH_NUMBER(tests, open_the_ops, close_the_ops);
 }

@@ -69,6 +69,15 @@ static void test_channels(void **state)
     print_worst("layer norm");
 }
 
+/* One operand off a multiple of 16 bytes. */
+static void test_crooked(void **state)
+{
+    (void)state;
+    EACH_CROOKED(11)
+    EACH_ORDER(order)
+    run_case(3, 16, 5, 4);
+}
+
 /* More channels than a block has lanes; several chunks of rows; one row. */
 static void test_sizes(void **state)
 {
@@ -83,6 +92,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_channels),
+        cmocka_unit_test(test_crooked),
         cmocka_unit_test(test_sizes),
     };
     return RUN_FOR_EACH_NUMBER(tests, open_the_ops, close_the_ops);

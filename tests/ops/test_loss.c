@@ -77,6 +77,15 @@ static void test_cross_entropy(void **state)
     print_worst("cross entropy");
 }
 
+/* One operand off a multiple of 16 bytes. */
+static void test_crooked(void **state)
+{
+    (void)state;
+    EACH_CROOKED(2)
+    EACH_ORDER(order)
+    run_case(31, 100, 0.1, 1);
+}
+
 /* Padding of the last batch: label 0xFFFF, logits NaN. Nothing of it may reach the sums. */
 static void test_padding(void **state)
 {
@@ -182,9 +191,8 @@ static void test_nan_shows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cross_entropy),
-        cmocka_unit_test(test_mixed),
-        cmocka_unit_test(test_padding),
+        cmocka_unit_test(test_cross_entropy), cmocka_unit_test(test_crooked),
+        cmocka_unit_test(test_mixed),         cmocka_unit_test(test_padding),
         cmocka_unit_test(test_nan_shows),
     };
     return cmocka_run_group_tests(tests, open_the_ops, close_the_ops);

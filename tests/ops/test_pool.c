@@ -61,8 +61,9 @@ static const struct {
     {6, 5, 3, 3, 1, 1, 1, 6, 5}, {5, 11, 1, 7, 3, 0, 3, 2, 4}, {7, 7, 7, 7, 1, 0, 0, 1, 1},
 };
 #define EACH_WINDOW(v) for (size_t v = 0; v < sizeof windows / sizeof *windows; v++)
-/* Less than a vector, and several blocks of lanes. */
-#define FEW_CHANNELS(c) for (int c = 6; c <= 130; c += 124)
+/* Less than a vector, whole vectors, and several blocks of lanes. */
+static const int few_channels[] = {6, 16, 130};
+#define FEW_CHANNELS(c) EACH_OF_CHANNELS(c, few_channels)
 
 static void test_windows(void **state)
 {
@@ -81,9 +82,9 @@ static void test_windows(void **state)
                                false};
         const kas_ref_pool ref = {pool.kernel_h, pool.kernel_w, pool.stride,
                                   pool.pad_h,    pool.pad_w,    counted};
-        pair p = make_pair(h, w, c, oh, ow, c);
-        kas_ref_avg_pool_forward(&ref, 2, c, h, w, oh, ow, p.x, p.y);
-        kas_ref_avg_pool_backward(&ref, 2, c, h, w, oh, ow, p.dy, p.dx);
+        pair p = make_pair(h, w, (int)c, oh, ow, (int)c);
+        kas_ref_avg_pool_forward(&ref, 2, (int)c, h, w, oh, ow, p.x, p.y);
+        kas_ref_avg_pool_backward(&ref, 2, (int)c, h, w, oh, ow, p.dy, p.dx);
         kas_plan *plan = new_plan();
         OK(kas_op_avg_pool_forward(the_ops, plan, &pool, p.tx, p.ty));
         OK(kas_op_avg_pool_backward(the_ops, plan, &pool, p.tdy, p.tdx));
@@ -109,13 +110,13 @@ static void test_max_pool(void **state)
                                false};
         const kas_ref_pool ref = {pool.kernel_h, pool.kernel_w, pool.stride,
                                   pool.pad_h,    pool.pad_w,    false};
-        pair p = make_pair(h, w, c, oh, ow, c);
+        pair p = make_pair(h, w, (int)c, oh, ow, (int)c);
         for (size_t i = 0; i < (size_t)2 * c * h * w; i += 2) /* ties */
             p.x[i] = -0.25 * (double)(i % 3);
-        kas_mem_free(the_device, p.tx.data);
+        FREE(p.tx.data);
         p.tx = make_tensor(p.x, 2, c, h, w);
-        kas_ref_max_pool_forward(&ref, 2, c, h, w, oh, ow, p.x, p.y);
-        kas_ref_max_pool_backward(&ref, 2, c, h, w, oh, ow, p.x, p.dy, p.dx);
+        kas_ref_max_pool_forward(&ref, 2, (int)c, h, w, oh, ow, p.x, p.y);
+        kas_ref_max_pool_backward(&ref, 2, (int)c, h, w, oh, ow, p.x, p.dy, p.dx);
         float *index = array_to_device(NULL, (kas_tensor_size(&p.ty) + 3) / 4);
         kas_plan *plan = new_plan();
         OK(kas_op_max_pool_forward(the_ops, plan, &pool, p.tx, p.ty, (uint8_t *)index));
@@ -136,9 +137,9 @@ static void test_adaptive_pool(void **state)
     for (int i = 0; i < 4; i++)
         for (int k = 0; k < 4; k++) {
             const int h = sizes[i][0], w = sizes[i][1], oh = to[k][0], ow = to[k][1];
-            pair p = make_pair(h, w, c, oh, ow, c);
-            kas_ref_adaptive_pool_forward(2, c, h, w, oh, ow, p.x, p.y);
-            kas_ref_adaptive_pool_backward(2, c, h, w, oh, ow, p.dy, p.dx);
+            pair p = make_pair(h, w, (int)c, oh, ow, (int)c);
+            kas_ref_adaptive_pool_forward(2, (int)c, h, w, oh, ow, p.x, p.y);
+            kas_ref_adaptive_pool_backward(2, (int)c, h, w, oh, ow, p.dy, p.dx);
             kas_plan *plan = new_plan();
             OK(kas_op_avg_pool_forward(the_ops, plan, &pool, p.tx, p.ty));
             OK(kas_op_avg_pool_backward(the_ops, plan, &pool, p.tdy, p.tdx));
@@ -189,12 +190,26 @@ static void test_shortcut_a(void **state)
     print_worst("shortcut");
 }
 
+/* One operand off a multiple of 16 bytes; the max pool's comes sixth, and its input is made twice.
+ */
+static void test_crooked(void **state)
+{
+    EACH_CROOKED(6)
+    {
+        test_avg_pool(state);
+        test_max_pool(state);
+        test_global_pool(state);
+        test_shortcut_a(state);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_avg_pool),    cmocka_unit_test(test_windows),
         cmocka_unit_test(test_max_pool),    cmocka_unit_test(test_adaptive_pool),
         cmocka_unit_test(test_global_pool), cmocka_unit_test(test_shortcut_a),
+        cmocka_unit_test(test_crooked),
     };
     return RUN_FOR_EACH_NUMBER(tests, open_the_ops, close_the_ops);
 }
