@@ -337,7 +337,7 @@ static const kas_backend cuda_backend = {
 
 static kas_status find_device(kas_cuda *cuda, int ordinal)
 {
-    int count = 0, major = 0, minor = 0;
+    int count = 0, major = 0, minor = 0, multiprocessors = 0, threads = 0;
     kas_device_info *info = &cuda->base.info;
     snprintf(info->name, sizeof info->name, "cuda:%d", ordinal); /* until its name is known */
     KAS_TRY(KAS_CU(cuda, cuDeviceGetCount(&count)));
@@ -348,10 +348,16 @@ static kas_status find_device(kas_cuda *cuda, int ordinal)
     KAS_TRY(KAS_CU(cuda, cuDeviceGet(&cuda->ordinal, ordinal)));
     KAS_TRY(KAS_CU(cuda, cuDeviceGetAttribute(&major, KAS_CU_DEVICE_MAJOR, cuda->ordinal)));
     KAS_TRY(KAS_CU(cuda, cuDeviceGetAttribute(&minor, KAS_CU_DEVICE_MINOR, cuda->ordinal)));
+    KAS_TRY(KAS_CU(cuda, cuDeviceGetAttribute(&multiprocessors, KAS_CU_DEVICE_MULTIPROCESSORS,
+                                              cuda->ordinal)));
+    KAS_TRY(
+        KAS_CU(cuda, cuDeviceGetAttribute(&threads, KAS_CU_DEVICE_MAX_THREADS_PER_MULTIPROCESSOR,
+                                          cuda->ordinal)));
     KAS_TRY(KAS_CU(cuda, cuDeviceTotalMem_v2(&info->memory, cuda->ordinal)));
     KAS_TRY(KAS_CU(cuda, cuDeviceGetName(info->name, (int)sizeof info->name, cuda->ordinal)));
     info->kind = KAS_DEVICE_CUDA;
     info->ordinal = ordinal;
+    info->blocks = multiprocessors * (threads / KAS_MAX_BLOCK);
     snprintf(info->arch, sizeof info->arch, "sm_%d%d", major, minor);
     return KAS_OK;
 }

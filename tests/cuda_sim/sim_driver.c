@@ -110,6 +110,9 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
     case KAS_CU_DEVICE_MULTIPROCESSORS:
         *value = 2;
         return KAS_CUDA_SUCCESS;
+    case KAS_CU_DEVICE_MAX_THREADS_PER_MULTIPROCESSOR:
+        *value = 2048;
+        return KAS_CUDA_SUCCESS;
     default:
         return KAS_CUDA_ERROR_INVALID_VALUE;
     }

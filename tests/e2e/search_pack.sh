@@ -40,6 +40,17 @@ search cuda4 --device cuda --pack 4
 same cuda1 cuda4
 grep -q 'up to 4 candidates' "$work/cuda4.err" || fail "not packed: $(cat "$work/cuda4.err")"
 
+# Without --pack: as many as fill the GPU, of those that fit. The stand-in runs 16 blocks at once.
+plan() { # VARIABLE=value...
+    env "$@" "$kas" search --net resnet20 --dataset "$work/s.h5" --batch 8 --study "$work/none" --device cuda --dry-run >"$work/plan" ||
+        fail "dry run: $(cat "$work/plan")"
+    sed -n 's/^\([0-9]*\) at once in a worker: a training fills [0-9]*% of the GPU, so \([0-9]*\) fill it; its memory holds \([0-9]*\)$/\1 \2 \3/p' "$work/plan"
+}
+read -r chosen fill fit <<<"$(plan KAS_SIM_MEMORY=$((64 << 30)))"
+[ "$chosen" -gt 1 ] && [ "$chosen" = $((fill < 16 ? fill : 16)) ] && [ "$fit" -gt 16 ] || fail "auto: $(cat "$work/plan")"
+read -r chosen fill fit <<<"$(plan KAS_SIM_MEMORY=$((1 << 30)))"
+[ "$chosen" = "$fit" ] && [ "$fit" -lt "$fill" ] || fail "auto with little memory: $(cat "$work/plan")"
+
 # The baseline captures three graphs in two epochs, so the GPU dies at the second of the candidates: under several, in the one worker
 # that makes the file. Another begins with the one that reported, alone, and all end with the same losses.
 KAS_SIM_FAIL=cuStreamBeginCapture_v2:5:700:sticky KAS_SIM_FAIL_ONCE=$work/died search dying --device cuda --pack 4

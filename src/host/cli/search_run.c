@@ -60,8 +60,9 @@ static const struct argp_option options[] = {
     {"device", 'D', "DEVICE", 0, "auto, cpu, cuda or cuda:0,1,... (default auto)", 50},
     {"workers", 'w', "N", 0, "Worker processes (default: one a GPU; one on the CPU)", 50},
     {"pack", KEY_PACK, "N", 0,
-     "Candidates at once in a worker, or auto (default): on a GPU as many as fit in its memory, "
-     "8 at most; 1 on the CPU",
+     "Candidates at once in a worker, or auto (default): on a GPU as many as fill it and fit in "
+     "its "
+     "memory, 16 at most; 1 on the CPU",
      50},
     {"stream", KEY_STREAM, 0, 0, "Read images while training, even if they fit in memory", 50},
     {"read-threads", KEY_READ_THREADS, "N", 0,

@@ -53,6 +53,7 @@ typedef struct kas_device_info {
     char arch[32];  /* what kernels are compiled for: "cpu" or "sm_90" */
     int ordinal;    /* CUDA device number; 0 */
     int threads;    /* CPU: threads used */
+    int blocks;     /* CUDA: of KAS_MAX_BLOCK threads, how many it can run at once; CPU: 0 */
     size_t memory;  /* bytes, total */
     /* Bytes that this handle may take of it for the libraries it calls, beside what is asked of it:
      * it keeps what it has taken until kas_device_trim. */

@@ -1,6 +1,7 @@
 #include "host/search/devices.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,25 +35,72 @@ static kas_status parse_list(const char *spec, kas_devices *out)
     }
 }
 
-/* In the child: one byte for each GPU of the list that opens, then why the next one did not. */
+/* What the child says of a GPU that opens. */
+typedef struct found {
+    int blocks;
+    size_t memory, workspace;
+} found;
+
+static bool write_all(int fd, const void *data, size_t size)
+{
+    return write(fd, data, size) == (ssize_t)size; /* less than a pipe holds at once */
+}
+
+/* In the child: how many GPUs of the list open, one after the other, each of them, and why the next
+ * one did not. */
 static void probe(int fd, const kas_devices *list)
 {
-    for (int i = 0; i < list->count; i++) {
-        kas_device *device;
-        if (kas_device_open(list->spec[i], 1, &device) != KAS_OK)
-            break;
+    static found gpu[KAS_MAX_DEVICES];
+    int count = 0;
+    kas_device *device;
+    for (; count < list->count && kas_device_open(list->spec[count], 1, &device) == KAS_OK;
+         count++) {
+        const kas_device_info *info = kas_device_get_info(device);
+        gpu[count] = (found){info->blocks, info->memory, info->workspace};
         kas_device_close(device);
-        if (write(fd, "+", 1) != 1)
-            break;
     }
     const char *why = kas_error();
-    if (write(fd, why, strlen(why)) < 0)
-        _exit(1);
-    _exit(0);
+    const bool said = write_all(fd, &count, sizeof count) &&
+                      write_all(fd, gpu, sizeof *gpu * (size_t)count) &&
+                      write_all(fd, why, strlen(why));
+    _exit(said ? 0 : 1);
+}
+
+/* What a worker can count on, whichever of them it has. */
+static void take_least(const found *gpu, int count, kas_devices *out)
+{
+    for (int i = 0; i < count; i++) {
+        if (i == 0 || gpu[i].blocks < out->blocks)
+            out->blocks = gpu[i].blocks;
+        if (i == 0 || gpu[i].memory < out->memory)
+            out->memory = gpu[i].memory;
+        if (gpu[i].workspace > out->workspace)
+            out->workspace = gpu[i].workspace;
+    }
+}
+
+/* `said`: all that the child wrote. A child that died said too little. */
+static void understand(const char *said, size_t size, kas_devices *list, int *count, char why[1024])
+{
+    found gpu[KAS_MAX_DEVICES];
+    size_t at = sizeof *count;
+    *count = 0;
+    why[0] = 0;
+    if (size < at)
+        return;
+    memcpy(count, said, at);
+    if (*count > list->count || size < at + sizeof *gpu * (size_t)*count) {
+        *count = 0;
+        return;
+    }
+    memcpy(gpu, said + at, sizeof *gpu * (size_t)*count);
+    at += sizeof *gpu * (size_t)*count;
+    snprintf(why, 1024, "%.*s", (int)(size - at), said + at);
+    take_least(gpu, *count, list);
 }
 
 /* How many GPUs at the head of `list` can be used, and why the next one cannot. */
-static kas_status count_gpus(const kas_devices *list, int *count, char why[1024])
+static kas_status count_gpus(kas_devices *list, int *count, char why[1024])
 {
     int end[2];
     KAS_CHECK_LIBC(pipe(end) == 0, KAS_FAILURE);
@@ -62,20 +110,19 @@ static kas_status count_gpus(const kas_devices *list, int *count, char why[1024]
         probe(end[1], list);
     close(end[1]);
     size_t size = 0;
-    for (ssize_t got = 1; pid > 0 && got != 0 && size < 1023;) {
-        got = read(end[0], why + size, 1023 - size);
+    char said[sizeof(int) + KAS_MAX_DEVICES * sizeof(found) + 1024];
+    for (ssize_t got = 1; pid > 0 && got != 0 && size < sizeof said;) {
+        got = read(end[0], said + size, sizeof said - size);
         if (got < 0 && errno != EINTR)
             break;
         size += got > 0 ? (size_t)got : 0;
     }
-    why[size] = 0;
     close(end[0]);
     if (pid < 0)
         return kas_fail(KAS_FAILURE, "fork: %s", strerror(errno));
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;
-    *count = (int)strspn(why, "+");
-    memmove(why, why + *count, strlen(why + *count) + 1);
+    understand(said, size, list, count, why);
     return KAS_OK;
 }
 
@@ -108,7 +155,7 @@ kas_status kas_devices_find(const char *spec, kas_devices *out)
     return KAS_OK;
 }
 
-kas_status kas_devices_check(const kas_devices *devices)
+kas_status kas_devices_check(kas_devices *devices)
 {
     int usable = 0;
     char why[1024] = "";

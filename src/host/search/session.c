@@ -51,11 +51,34 @@ static kas_status set_devices(const kas_session_request *request, const char *sp
         KAS_TRY(kas_devices_check(&s->devices));
     s->workers = request->workers > 0 ? request->workers : s->devices.count;
     const bool cuda = strcmp(s->devices.kind, "cuda") == 0;
-    s->pack = request->pack > 0 ? request->pack : cuda ? KAS_PACK_CUDA : 1;
+    s->pack = request->pack > 0 ? request->pack : 1; /* a GPU: choose_pack */
     s->ahead = request->ahead >= 0 ? request->ahead : cuda ? KAS_AHEAD_CUDA : 0;
     s->hang_seconds = request->hang_seconds;
     s->checkpoint_limit = request->checkpoint_limit;
     s->weights_limit = request->weights_limit;
+    return KAS_OK;
+}
+
+/* --pack auto on GPUs: from the training step of the unmodified network. */
+static kas_status choose_pack(const kas_session_request *request, kas_session *s)
+{
+    const kas_recipe *recipe = &s->search.recipe;
+    const kas_model_options model = {.net = s->problem.net,
+                                     .batch = recipe->batch,
+                                     .training = true,
+                                     .recipe = recipe,
+                                     .precision = (kas_precision)recipe->precision};
+    const kas_devices *d = &s->devices;
+    kas_traffic step;
+    kas_memory_plan memory;
+    if (request->pack > 0 || d->blocks == 0)
+        return KAS_OK;
+    KAS_TRY(kas_model_plan_memory(&model, &memory));
+    KAS_TRY(kas_traffic_plan(&model, KAS_TAPE_TRAIN, &step));
+    const double filled = kas_pack_filled(&step, model.net, model.batch, d->blocks);
+    kas_traffic_free(&step);
+    s->packing = kas_pack_choose(filled, memory.total + d->workspace, d->memory - d->memory / 16);
+    s->pack = s->packing.chosen;
     return KAS_OK;
 }
 
@@ -267,6 +290,7 @@ kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_s
     out->search.threads = share(request->threads, out->workers);
     out->search.stream |= study_streams(out->study);
     KAS_TRY(kas_problem_open(&out->search, out->dataset, &out->problem));
+    KAS_TRY(choose_pack(request, out));
     KAS_TRY(check_init(out));
     out->search.sample.space = out->search.space;
     kas_search_options asked = out->search; /* threads 0, sampler, layers: as the study has them */
@@ -317,6 +341,7 @@ kas_status kas_session_resume(const kas_session_request *request, kas_session *o
                         "would not be comparable",
                         out->study, out->search.device, request->device, out->devices.kind);
     KAS_TRY(kas_problem_open(&out->search, out->dataset, &out->problem));
+    KAS_TRY(choose_pack(request, out));
     KAS_TRY(kas_problem_sampler(&out->problem, &out->search, &out->sampler));
     KAS_TRY(kas_study_dir_make(out->study));
     KAS_TRY(adopt(out, NULL));

@@ -5,10 +5,11 @@
 #define KAS_SEARCH_SESSION_H
 
 #include "host/search/devices.h"
+#include "host/search/pack.h"
 #include "host/search/problem.h"
 #include "host/search/study_dir.h"
 
-enum { KAS_PACK_CUDA = 8, KAS_AHEAD_CUDA = 4 };
+enum { KAS_AHEAD_CUDA = 4 };
 
 typedef struct kas_session_request {
     const char *study;         /* folder; "" = ./studies/<net>-<data set>-<seed> */
@@ -20,8 +21,8 @@ typedef struct kas_session_request {
     int threads;               /* of all workers together; 0 = all cores */
     const char *device;        /* see kas_devices_find; NULL: the study's */
     int workers;               /* 0 = one a GPU, or one */
-    int pack;                  /* candidates at once in a worker; 0 = 1 on the CPU, else
-                                  KAS_PACK_CUDA, as many of them as there is memory for */
+    int pack;                  /* candidates at once in a worker; 0 = 1 on the CPU, on a GPU as
+                                  many as fill it (pack.h) */
     bool stream;               /* see kas_search_options; false and 0: the study's */
     int read_threads;
     int ahead; /* candidates compiled ahead of need; 0 = none, -1 = KAS_AHEAD_CUDA
@@ -38,6 +39,7 @@ typedef struct kas_session {
     bool may_grow, stream;
     kas_devices devices;
     int workers, pack, ahead, read_threads;
+    kas_pack packing; /* how `pack` was chosen; zeros: it was given, or is of a CPU */
     double hang_seconds;
     uint64_t checkpoint_limit, weights_limit;
     kas_problem problem;
