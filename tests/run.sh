@@ -65,7 +65,7 @@ if [ -z "${DEVICE:-}" ] && [ -f "$sim" ]; then
     mkdir -p "$build/log/cuda-sim"
     for program in "$@"; do
         case $program in
-        */ops/* | */jit/test_program | */unit/test_train_model | */unit/test_train_stream)
+        */ops/* | */jit/test_program | */unit/test_train_model | */unit/test_train_stream | */unit/test_replaced_edges)
             run_one "cuda-sim/$(basename "$program")" env DEVICE=cuda KAS_CUDA_LIBS="$sim" KAS_CUDA_PLANS=heuristic "$program" ;;
         esac
     done

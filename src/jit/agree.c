@@ -160,7 +160,8 @@ static kas_status run_one(kas_device *device, const kas_kernel *kernel, const ka
 
 static kas_status build_programs(const kas_kernel *kernel, const kas_target *target,
                                  const kas_binding *binding, int count, const kas_agree_options *o,
-                                 kas_program **program, kas_buf *text)
+                                 const kas_edge *edge, int edges, kas_program **program,
+                                 kas_buf *text)
 {
     for (int i = 0; i < count; i++) {
         char prefix[16];
@@ -171,7 +172,9 @@ static kas_status build_programs(const kas_kernel *kernel, const kas_target *tar
             .number = o->number,
             .x_pitch = kas_pitch_of(o->number, (int)target[i].c_in) + o->pitch_more,
             .y_pitch = kas_pitch_of(o->number, (int)target[i].c_out) + o->pitch_more,
-            .prefix = prefix};
+            .prefix = prefix,
+            .edge = edge,
+            .edges = edges};
         KAS_TRY(kas_program_build(kernel, &target[i], &binding[i], &options, &program[i]));
     }
     KAS_TRY(kas_programs_share(program, count));
@@ -191,7 +194,8 @@ kas_status kas_agree(kas_device *device, kas_compiler *compiler, const kas_kerne
     kas_program **program = calloc((size_t)count + 1, sizeof *program);
     if (!program)
         return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was checked");
-    KAS_TRY_GOTO(build_programs(kernel, target, binding, count, options, program, &text), done);
+    KAS_TRY_GOTO(build_programs(kernel, target, binding, count, options, NULL, 0, program, &text),
+                 done);
     KAS_TRY_GOTO(kas_compile(compiler, kas_buf_text(&text), path, NULL), done);
     KAS_TRY_GOTO(kas_module_load(device, path, &module), done);
     for (int i = 0; i < count; i++)
@@ -209,11 +213,14 @@ kas_status kas_agree_text(const kas_kernel *kernel, const kas_target *target,
                           const kas_binding *binding, int count, const kas_agree_options *options,
                           kas_buf *text)
 {
+    /* The edge that takes most registers. */
+    static const kas_edge most = {
+        .norm = true, .residual = true, .activation = KAS_ACTIVATION_GELU};
     kas_program **program = calloc((size_t)count + 1, sizeof *program);
     if (!program)
         return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was checked");
     const kas_status status =
-        build_programs(kernel, target, binding, count, options, program, text);
+        build_programs(kernel, target, binding, count, options, &most, 1, program, text);
     for (int i = 0; i < count; i++)
         kas_program_free(program[i]);
     free(program);

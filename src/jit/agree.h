@@ -98,8 +98,8 @@ kas_status kas_agree(kas_device *device, kas_compiler *compiler, const kas_kerne
                      const kas_target *target, const kas_binding *binding, int count,
                      const kas_agree_options *options, kas_agreement *result);
 
-/* The text of a kernel's programs at all targets, for a compiler that is only asked whether it
- * takes it. Appended to `text`. */
+/* The text of a kernel's programs at all targets, an edge's kernel with them (edge.h), for a
+ * compiler that is only asked whether it takes it. Appended to `text`. */
 kas_status kas_agree_text(const kas_kernel *kernel, const kas_target *target,
                           const kas_binding *binding, int count, const kas_agree_options *options,
                           kas_buf *text);

@@ -15,7 +15,8 @@ typedef struct loaded_pass {
 struct kas_loaded {
     const kas_program *program;
     loaded_pass pass[2]; /* forward, backward */
-    kas_conv **conv;     /* each once */
+    loaded_pass edges;
+    kas_conv **conv; /* each once */
     kas_conv_desc *desc;
     int convs;
 };
@@ -75,6 +76,9 @@ kas_status kas_program_load(kas_device *device, const kas_program *program,
     KAS_TRY_GOTO(
         load_pass(device, module, loaded, &loaded->pass[1], program->backward, program->backwards),
         fail);
+    KAS_TRY_GOTO(
+        load_pass(device, module, loaded, &loaded->edges, program->edge_kernel, program->edges),
+        fail);
     *out = loaded;
     return KAS_OK;
 fail:
@@ -92,6 +96,8 @@ void kas_loaded_free(kas_loaded *loaded)
         free(loaded->pass[i].function);
         free(loaded->pass[i].conv);
     }
+    free(loaded->edges.function);
+    free(loaded->edges.conv);
     free(loaded->conv);
     free(loaded->desc);
     free(loaded);
@@ -107,23 +113,37 @@ static kas_status check_alignment(const kas_program *program, void *const *addre
     return KAS_OK;
 }
 
+static kas_status append(const loaded_pass *pass, int i, kas_plan *plan, void *const *address)
+{
+    const kas_operation *op = &pass->operation[i];
+    if (op->kind == KAS_OPERATION_CONV)
+        return kas_plan_conv(plan, pass->conv[i], op->pass, address[op->x], address[op->w],
+                             address[op->y]);
+    void *args[KAS_MAX_LAUNCH_ARGS];
+    for (int k = 0; k < op->args; k++)
+        args[k] = address[op->arg[k]];
+    return kas_plan_launch(plan, pass->function[i], op->grid, op->block, args,
+                           sizeof *args * (size_t)op->args);
+}
+
 kas_status kas_loaded_append(const kas_loaded *loaded, kas_plan *plan, bool backward,
                              void *const *address)
 {
     const loaded_pass *pass = &loaded->pass[backward];
     KAS_TRY(check_alignment(loaded->program, address));
-    for (int i = 0; i < pass->count; i++) {
-        const kas_operation *op = &pass->operation[i];
-        if (op->kind == KAS_OPERATION_CONV) {
-            KAS_TRY(kas_plan_conv(plan, pass->conv[i], op->pass, address[op->x], address[op->w],
-                                  address[op->y]));
-            continue;
-        }
-        void *args[KAS_MAX_LAUNCH_ARGS];
-        for (int k = 0; k < op->args; k++)
-            args[k] = address[op->arg[k]];
-        KAS_TRY(kas_plan_launch(plan, pass->function[i], op->grid, op->block, args,
-                                sizeof *args * (size_t)op->args));
-    }
+    for (int i = 0; i < pass->count; i++)
+        KAS_TRY(append(pass, i, plan, address));
+    return KAS_OK;
+}
+
+kas_status kas_loaded_append_edge(const kas_loaded *loaded, kas_plan *plan, int edge,
+                                  void *const *address)
+{
+    const loaded_pass *forward = &loaded->pass[0];
+    const int written_by = loaded->program->written_by;
+    KAS_TRY(check_alignment(loaded->program, address));
+    for (int i = 0; i < forward->count; i++)
+        KAS_TRY(i == written_by ? append(&loaded->edges, edge, plan, address)
+                                : append(forward, i, plan, address));
     return KAS_OK;
 }

@@ -66,7 +66,7 @@ kas_status kas_pieces_cut(kas_program *const *program, int programs, const char 
     kas_status status = KAS_OK;
     *out = (kas_pieces){0};
     for (int p = 0; p < programs; p++)
-        most += (size_t)(program[p]->forwards + program[p]->backwards);
+        most += (size_t)(program[p]->forwards + program[p]->backwards + program[p]->edges);
     cutter c = {.pieces = out,
                 .number = programs > 0 ? program[0]->number : KAS_F32,
                 .piece_bytes = strncmp(arch, "sm_", 3) == 0 ? NVRTC_PIECE : HOST_PIECE,
@@ -77,6 +77,8 @@ kas_status kas_pieces_cut(kas_program *const *program, int programs, const char 
         status = add_pass(&c, program[p], program[p]->forward, program[p]->forwards);
         if (status == KAS_OK)
             status = add_pass(&c, program[p], program[p]->backward, program[p]->backwards);
+        if (status == KAS_OK)
+            status = add_pass(&c, program[p], program[p]->edge_kernel, program[p]->edges);
     }
     free(c.kernel);
     return status;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "jit/edge.h"
 #include "jit/emit.h"
 #include "jit/lower.h"
 #include "jit/wide.h"
@@ -123,23 +124,22 @@ static kas_status add_conv(builder *b, int tensor)
     return buffer_of(b, y, &op->y);
 }
 
-static kas_status add_launch(builder *b, int tensor)
+static kas_ex value_of(builder *b, int tensor)
+{
+    const kas_tensor *t = &b->ir.tensor[tensor];
+    return t->row_var >= 0 ? t->row_value : kas_inline(&b->inliner, tensor);
+}
+
+/* A kernel, named by `op` already, that writes `value` to the tensor's memory. */
+static kas_status write_kernel(builder *b, int tensor, kas_ex value, kas_operation *op)
 {
     kas_ir *ir = &b->ir;
-    kas_program *p = b->program;
     kas_nest nest;
-    kas_operation *op;
     int args[KAS_MAX_LAUNCH_ARGS];
-    const bool backward = ir->tensor[tensor].backward;
-    const kas_ex value = ir->tensor[tensor].row_var >= 0 ? ir->tensor[tensor].row_value
-                                                         : kas_inline(&b->inliner, tensor);
     KAS_TRY(ir->status);
     KAS_TRY(kas_schedule(ir, tensor, value, &nest));
     KAS_TRY(kas_nest_check(ir, &nest));
-    KAS_TRY(add_operation(b, backward, &op));
     op->kind = KAS_OPERATION_LAUNCH;
-    snprintf(op->function, sizeof op->function, "%s_%c%d", p->prefix, backward ? 'b' : 'f',
-             (backward ? p->backwards : p->forwards) - 1);
     memcpy(op->grid, nest.grid, sizeof op->grid);
     memcpy(op->block, nest.block, sizeof op->block);
     op->width = nest.width;
@@ -153,6 +153,19 @@ static kas_status add_launch(builder *b, int tensor)
     return KAS_OK;
 }
 
+static kas_status add_launch(builder *b, int tensor)
+{
+    kas_program *p = b->program;
+    kas_operation *op;
+    const bool backward = b->ir.tensor[tensor].backward;
+    KAS_TRY(add_operation(b, backward, &op));
+    snprintf(op->function, sizeof op->function, "%s_%c%d", p->prefix, backward ? 'b' : 'f',
+             (backward ? p->backwards : p->forwards) - 1);
+    if (tensor == b->lower.y)
+        p->written_by = p->forwards - 1;
+    return write_kernel(b, tensor, value_of(b, tensor), op);
+}
+
 static kas_status add_operations(builder *b)
 {
     for (int i = 0; i < b->ir.tensors; i++) {
@@ -164,6 +177,34 @@ static kas_status add_operations(builder *b)
             KAS_TRY(add_conv(b, t));
         else
             KAS_TRY(add_launch(b, t));
+    }
+    return KAS_OK;
+}
+
+/* Kernels of the edges that the caller wants. */
+static kas_status add_edges(builder *b, const kas_program_options *options)
+{
+    kas_program *p = b->program;
+    const int y = b->lower.y;
+    kas_edge_tensors tensors;
+    if (p->written_by < 0 || options->edges == 0)
+        return KAS_OK;
+    const kas_ex value = value_of(b, y);
+    KAS_TRY(b->ir.status);
+    if (!kas_edge_fits(&b->ir, value))
+        return KAS_OK;
+    p->edge = calloc((size_t)options->edges, sizeof *p->edge);
+    p->edge_kernel = calloc((size_t)options->edges, sizeof *p->edge_kernel);
+    if (!p->edge || !p->edge_kernel)
+        return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
+    kas_edge_add_tensors(&b->ir, y, &tensors);
+    for (int i = 0; i < options->edges; i++) {
+        if (!options->edge[i].norm || kas_program_edge(p, options->edge[i]) >= 0)
+            continue;
+        kas_operation *op = &p->edge_kernel[p->edges];
+        snprintf(op->function, sizeof op->function, "%s_e%d", p->prefix, p->edges);
+        p->edge[p->edges++] = options->edge[i];
+        KAS_TRY(write_kernel(b, y, kas_edge_value(&b->ir, &tensors, value, options->edge[i]), op));
     }
     return KAS_OK;
 }
@@ -226,7 +267,7 @@ static kas_status check_options(const kas_target *t, const kas_program_options *
     return KAS_OK;
 }
 
-static kas_status build(builder *b)
+static kas_status build(builder *b, const kas_program_options *options)
 {
     kas_program *p = b->program;
     KAS_TRY(kas_lower_kernel(&b->lower));
@@ -237,6 +278,7 @@ static kas_status build(builder *b)
     /* Programs of several numbers may be compiled together. */
     kas_buf_printf(&b->source, "#undef KAS_NUMBER\n#define KAS_NUMBER %d\n\n", b->ir.number);
     KAS_TRY(add_operations(b));
+    KAS_TRY(add_edges(b, options));
     KAS_TRY(b->ir.status);
     KAS_TRY(mark_saved(p));
     p->weight = malloc(sizeof *p->weight * (size_t)(b->lower.weights + 1));
@@ -271,6 +313,7 @@ kas_status kas_program_build(const kas_kernel *kernel, const kas_target *target,
     p->binding = *binding;
     p->training = options->training;
     p->number = options->number;
+    p->written_by = -1;
     KAS_TRY_GOTO(kas_ir_init(&b->ir), free_program);
     b->ir.number = options->number;
     const int x_pitch = kas_pitch_of(options->number, (int)target->c_in),
@@ -284,7 +327,7 @@ kas_status kas_program_build(const kas_kernel *kernel, const kas_target *target,
                            .tf32 = options->tf32,
                            .x_pitch = options->x_pitch ? options->x_pitch : x_pitch,
                            .y_pitch = options->y_pitch ? options->y_pitch : y_pitch};
-    status = build(b);
+    status = build(b, options);
     kas_inliner_free(&b->inliner);
     kas_buf_free(&b->source);
     kas_ir_free(&b->ir);
@@ -298,6 +341,14 @@ free_builder:
     return status;
 }
 
+int kas_program_edge(const kas_program *program, kas_edge edge)
+{
+    for (int i = 0; i < program->edges; i++)
+        if (kas_edge_same(program->edge[i], edge))
+            return i;
+    return -1;
+}
+
 void kas_program_free(kas_program *program)
 {
     if (!program)
@@ -306,6 +357,8 @@ void kas_program_free(kas_program *program)
     free(program->weight);
     free(program->forward);
     free(program->backward);
+    free(program->edge);
+    free(program->edge_kernel);
     free(program->source);
     free(program);
 }

@@ -24,6 +24,10 @@
  * Gradients are in gather form, without atomics: deterministic.  BACKWARD overwrites DX and every
  * DWEIGHT. SAVED buffers are written by FORWARD and read by BACKWARD; SCRATCH lives within one
  * pass.
+ *
+ * Edges.  What stands behind the layer (space/edge.h) can be done where Y is written, with fixed
+ * statistics.  For each of them there is one kernel more, which FORWARD runs in place of the one
+ * that writes Y; so that one compiled text serves with and without (edge.h).
  */
 #ifndef KAS_JIT_PROGRAM_H
 #define KAS_JIT_PROGRAM_H
@@ -41,8 +45,19 @@ typedef enum kas_role {
     KAS_ROLE_WEIGHT, /* index: number of the weight, in node order */
     KAS_ROLE_DWEIGHT,
     KAS_ROLE_SAVED,
-    KAS_ROLE_SCRATCH
+    KAS_ROLE_SCRATCH,
+    KAS_ROLE_NORM,    /* of edges: float32 [c_out]; index: a kas_norm_part */
+    KAS_ROLE_RESIDUAL /* of edges: like Y */
 } kas_role;
+
+/* 1 / sqrt(variance + eps) is KAS_NORM_RSTD. */
+typedef enum kas_norm_part {
+    KAS_NORM_MEAN,
+    KAS_NORM_RSTD,
+    KAS_NORM_GAMMA,
+    KAS_NORM_BETA,
+    KAS_NORM_PARTS
+} kas_norm_part;
 
 typedef struct kas_buffer {
     kas_role role;
@@ -111,7 +126,10 @@ typedef struct kas_program {
     int weights;
     kas_operation *forward, *backward;
     int forwards, backwards;
-    char *source; /* dialect text without the prelude; owned */
+    int edges, written_by;      /* which of `forward` the operations of edges stand in for */
+    kas_edge *edge;             /* [edges] */
+    kas_operation *edge_kernel; /* [edges] */
+    char *source;               /* dialect text without the prelude; owned */
 } kas_program;
 
 typedef struct kas_program_options {
@@ -121,6 +139,8 @@ typedef struct kas_program_options {
     bool tf32;            /* KAS_F32: convolutions may round their factors (device.h) */
     int x_pitch, y_pitch; /* elements; 0 = kas_pitch_of(number, channels) */
     const char *prefix;   /* e.g. "k0"; letters and digits */
+    const kas_edge *edge; /* [edges] wanted; those without a norm are not looked at */
+    int edges;
 } kas_program_options;
 
 /* KAS_ILLEGAL or KAS_UNSUPPORTED with a message when the kernel cannot be lowered at this target.
@@ -129,6 +149,8 @@ kas_status kas_program_build(const kas_kernel *kernel, const kas_target *target,
                              const kas_binding *binding, const kas_program_options *options,
                              kas_program **out);
 void kas_program_free(kas_program *program);
+/* Number of an edge, or -1: it was not asked for, or Y is not written by a generated kernel. */
+int kas_program_edge(const kas_program *program, kas_edge edge);
 /* The program's text with the prelude, and in a comment what it is, its operations and how it is
  * compiled; for people. The kernels are the same on both devices. */
 kas_status kas_program_print(const kas_program *program, bool cuda, kas_buf *out);
@@ -143,5 +165,9 @@ void kas_loaded_free(kas_loaded *loaded);
  * one is not aligned. */
 kas_status kas_loaded_append(const kas_loaded *loaded, kas_plan *plan, bool backward,
                              void *const *address);
+/* FORWARD with edge number `edge`: Y is what the edge makes of the kernel's output. It must not lie
+ * over the residual. */
+kas_status kas_loaded_append_edge(const kas_loaded *loaded, kas_plan *plan, int edge,
+                                  void *const *address);
 
 #endif

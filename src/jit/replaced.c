@@ -18,6 +18,20 @@ static bool same_program(const kas_replacement *r, int a, int b)
            memcmp(&r->solution->binding[a], &r->solution->binding[b], sizeof(kas_binding)) == 0;
 }
 
+/* What stands behind the targets that share program number p, each once; how many. */
+static int edges_of(const kas_replaced *r, int p, kas_edge *edge)
+{
+    int edges = 0;
+    for (int t = 0; t < r->targets; t++) {
+        int known = 0;
+        while (known < edges && !kas_edge_same(edge[known], r->target[t].edge))
+            known++;
+        if (r->program_of[t] == p && r->target[t].edge.norm && known == edges)
+            edge[edges++] = r->target[t].edge;
+    }
+    return edges;
+}
+
 static kas_status allocate(kas_replaced *r)
 {
     size_t n = (size_t)r->targets;
@@ -29,6 +43,43 @@ static kas_status allocate(kas_replaced *r)
     return KAS_OK;
 }
 
+/* Which targets share a program; first[p]: the first of them. */
+static void number_programs(const kas_replacement *replacement, kas_replaced *out, int *first)
+{
+    for (int t = 0; t < out->targets; t++) {
+        int p = 0;
+        out->program_of[t] = -1;
+        if (!kas_replacement_kernel(replacement, t))
+            continue;
+        while (p < out->programs && !same_program(replacement, first[p], t))
+            p++;
+        out->program_of[t] = p;
+        if (p == out->programs)
+            first[out->programs++] = t;
+    }
+}
+
+static kas_status build_program(const kas_replacement *replacement, int target,
+                                const kas_program_options *options, int p, kas_replaced *out)
+{
+    kas_edge edge[KAS_EDGES_MAX];
+    char prefix[16];
+    snprintf(prefix, sizeof prefix, "k%d", p);
+    const kas_program_options own = {.batch = options->batch,
+                                     .training = options->training,
+                                     .number = options->number,
+                                     .tf32 = options->tf32,
+                                     .prefix = prefix,
+                                     .edge = edge,
+                                     .edges = options->training ? 0 : edges_of(out, p, edge)};
+    const kas_status status =
+        kas_program_build(kas_replacement_kernel(replacement, target), &replacement->target[target],
+                          &replacement->solution->binding[target], &own, &out->program[p]);
+    return status == KAS_OK
+               ? KAS_OK
+               : kas_fail_context(status, "target %s", replacement->target[target].name);
+}
+
 kas_status kas_replaced_build(const kas_replacement *replacement,
                               const kas_program_options *options, kas_replaced *out)
 {
@@ -36,39 +87,16 @@ kas_status kas_replaced_build(const kas_replacement *replacement,
     if (!replacement)
         return KAS_OK;
     kas_status status = KAS_OK;
-    int first[KAS_REPLACED_MAX]; /* target for which each program was built */
+    int first[KAS_REPLACED_MAX]; /* target for which each program is built */
     out->targets = replacement->solution->targets;
     out->target = replacement->target;
     if (out->targets < 1 || out->targets > KAS_REPLACED_MAX)
         return kas_fail(KAS_BAD_INPUT, "%d targets; expected 1 to %d", out->targets,
                         KAS_REPLACED_MAX);
     KAS_TRY_GOTO(allocate(out), fail);
-    for (int t = 0; t < out->targets; t++) {
-        const kas_kernel *kernel = kas_replacement_kernel(replacement, t);
-        int p = 0;
-        out->program_of[t] = -1;
-        if (!kernel)
-            continue;
-        while (p < out->programs && !same_program(replacement, first[p], t))
-            p++;
-        out->program_of[t] = p;
-        if (p < out->programs)
-            continue;
-        char prefix[16];
-        snprintf(prefix, sizeof prefix, "k%d", p);
-        const kas_program_options own = {.batch = options->batch,
-                                         .training = options->training,
-                                         .number = options->number,
-                                         .tf32 = options->tf32,
-                                         .prefix = prefix};
-        status = kas_program_build(kernel, &replacement->target[t],
-                                   &replacement->solution->binding[t], &own, &out->program[p]);
-        if (status != KAS_OK) {
-            kas_fail_context(status, "target %s", replacement->target[t].name);
-            goto fail;
-        }
-        first[out->programs++] = t;
-    }
+    number_programs(replacement, out, first);
+    for (int p = 0; p < out->programs; p++)
+        KAS_TRY_GOTO(build_program(replacement, first[p], options, p, out), fail);
     KAS_TRY_GOTO(kas_programs_share(out->program, out->programs), fail);
     return KAS_OK;
 fail:

@@ -23,7 +23,8 @@ typedef struct kas_replaced {
     kas_loaded **loaded;   /* [programs] */
 } kas_replaced;
 
-/* Of `options` batch, training, number and tf32 count. `replacement` NULL gives an empty one. */
+/* Of `options` batch, training, number and tf32 count; programs without gradients get the edges of
+ * their targets. `replacement` NULL gives an empty one. */
 kas_status kas_replaced_build(const kas_replacement *replacement,
                               const kas_program_options *options, kas_replaced *out);
 /* Compiles (or finds in the cache) the pieces of all programs. path: [*pieces], malloc'ed; may be

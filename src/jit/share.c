@@ -99,6 +99,8 @@ static void close_up(kas_program *p, size_t length)
         p->forward[i].text -= dropped_before(p->source, p->forward[i].text);
     for (int i = 0; i < p->backwards; i++)
         p->backward[i].text -= dropped_before(p->source, p->backward[i].text);
+    for (int i = 0; i < p->edges; i++)
+        p->edge_kernel[i].text -= dropped_before(p->source, p->edge_kernel[i].text);
     char *to = p->source;
     for (size_t i = 0; i < length; i++)
         if (p->source[i])
@@ -116,6 +118,8 @@ kas_status kas_programs_share(kas_program *const *program, int count)
         status = share_pass(&t, p, p->forward, p->forwards);
         if (status == KAS_OK)
             status = share_pass(&t, p, p->backward, p->backwards);
+        if (status == KAS_OK)
+            status = share_pass(&t, p, p->edge_kernel, p->edges);
         close_up(p, length);
     }
     free_table(&t);

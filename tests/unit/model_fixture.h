@@ -113,12 +113,12 @@ static pair make_pair_with(kas_net *net, const kas_replacement *replacement, int
     return p;
 }
 
-static pair make_pair_of(kas_net *net, const kas_replacement *replacement, int n)
+static inline pair make_pair_of(kas_net *net, const kas_replacement *replacement, int n)
 {
     return make_pair_with(net, replacement, n, NULL, false);
 }
 
-static void free_pair(pair *p)
+static inline void free_pair(pair *p)
 {
     kas_model_free(p->model);
     kas_ref_net_free(p->ref);

@@ -15,6 +15,8 @@
 
 #include <stdint.h>
 
+#include "host/space/edge.h"
+
 typedef struct kas_target {
     char name[64];                /* of the layer in the network, e.g. "layer2.0.conv1" */
     int layer;                    /* index of the layer in the network */
@@ -24,6 +26,7 @@ typedef struct kas_target {
     uint32_t h, w; /* height, width of the OUTPUT: the stride is taken before the kernel */
     uint32_t kernel_h, kernel_w;
     uint32_t stride; /* of the convolution; an average pool before the kernel */
+    kas_edge edge;   /* behind the layer */
 } kas_target;
 
 /* The plain one: as many channels out as in, stride 1, an image and a kernel of these sizes. Its

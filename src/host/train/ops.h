@@ -147,17 +147,6 @@ kas_status kas_op_bias_backward(kas_ops *ops, kas_plan *plan, kas_tensor dy, flo
 kas_status kas_op_flatten_forward(kas_ops *ops, kas_plan *plan, kas_tensor x, kas_tensor y);
 kas_status kas_op_flatten_backward(kas_ops *ops, kas_plan *plan, kas_tensor dy, kas_tensor dx);
 
-/* The numbers are those of device_code/activation.h. Formulas: net.h. */
-typedef enum kas_activation {
-    KAS_ACTIVATION_NONE,
-    KAS_ACTIVATION_RELU,
-    KAS_ACTIVATION_RELU6,
-    KAS_ACTIVATION_SIGMOID,
-    KAS_ACTIVATION_HARD_SIGMOID,
-    KAS_ACTIVATION_SILU,
-    KAS_ACTIVATION_HARD_SWISH,
-    KAS_ACTIVATION_GELU
-} kas_activation;
 /* What the derivative is computed from: the output (true), or the input. */
 static inline bool kas_activation_keeps_output(kas_activation kind)
 {
@@ -209,6 +198,10 @@ size_t kas_batch_norm_scratch(const kas_tensor *x); /* floats */
 kas_status kas_op_batch_norm_forward(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm);
 /* With the running statistics, which are not changed. y in place of x or residual. */
 kas_status kas_op_batch_norm_inference(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm);
+/* rstd = 1/sqrt(running_var + eps), [c]: for what takes the place of kas_op_batch_norm_inference.
+ */
+kas_status kas_op_batch_norm_rstd(kas_ops *ops, kas_plan *plan, int c, const float *running_var,
+                                  float eps, float *rstd);
 /* The output of kas_op_batch_norm_forward once more, to the same bits, from the saved statistics;
  * without a residual. */
 kas_status kas_op_batch_norm_again(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm);

@@ -1,5 +1,21 @@
-/* Kernels in place of convolutions: an average pool of the stride, then the kernel's program. */
+/* Kernels in place of convolutions: an average pool of the stride, then the kernel's program, which
+ * outside training may do what stands behind the layer too. */
 #include "host/train/record.h"
+
+/* What a program reads of the batch norm behind it. */
+static float *norm_part(const kas_recorder *r, const kas_tape_op *op, int part)
+{
+    switch ((kas_norm_part)part) {
+    case KAS_NORM_GAMMA:
+        return kas_record_parameter(r, op->norm, 0, false);
+    case KAS_NORM_BETA:
+        return kas_record_parameter(r, op->norm, 1, false);
+    case KAS_NORM_MEAN:
+        return kas_record_parameter(r, op->norm, 2, false);
+    default:
+        return kas_record_slot(r, op->work); /* KAS_NORM_RSTD */
+    }
+}
 
 static void fill_addresses(kas_recorder *r, const kas_tape_op *op, float *x, float *y)
 {
@@ -32,6 +48,12 @@ static void fill_addresses(kas_recorder *r, const kas_tape_op *op, float *x, flo
         case KAS_ROLE_SCRATCH:
             *at = kas_record_slot(r, op->program_scratch + i);
             break;
+        case KAS_ROLE_NORM:
+            *at = op->edge >= 0 ? norm_part(r, op, b->index) : NULL;
+            break;
+        case KAS_ROLE_RESIDUAL:
+            *at = kas_record_slot(r, op->x1.slot);
+            break;
         }
     }
 }
@@ -47,6 +69,16 @@ static kas_tensor pooled_tensor(const kas_recorder *r, int slot, int layer)
     return t;
 }
 
+static kas_status append_edge(kas_recorder *r, const kas_tape_op *op)
+{
+    const kas_layer *norm = &r->m->net->layer[op->norm];
+    KAS_TRY(kas_op_batch_norm_rstd(r->m->ops, r->plan, norm->c,
+                                   kas_record_parameter(r, op->norm, 3, false), (float)norm->eps,
+                                   kas_record_slot(r, op->work)));
+    return kas_loaded_append_edge(r->m->replaced.loaded[op->program], r->plan, op->edge,
+                                  r->m->address);
+}
+
 kas_status kas_record_replaced_forward(kas_recorder *r, const kas_tape_op *op)
 {
     const kas_layer *l = &r->m->net->layer[op->layer];
@@ -59,6 +91,8 @@ kas_status kas_record_replaced_forward(kas_recorder *r, const kas_tape_op *op)
                                         pooled_tensor(r, op->pooled, op->layer)));
     }
     fill_addresses(r, op, x, kas_record_slot(r, op->y.slot));
+    if (op->edge >= 0)
+        return append_edge(r, op);
     return kas_loaded_append(r->m->replaced.loaded[op->program], r->plan, false, r->m->address);
 }
 

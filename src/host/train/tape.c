@@ -92,6 +92,8 @@ kas_tape_op kas_tape_empty(kas_tape_kind kind, int layer)
                          .work = -1,
                          .pooled = -1,
                          .program = -1,
+                         .norm = -1,
+                         .edge = -1,
                          .program_saved = -1,
                          .program_scratch = -1};
 }
@@ -146,20 +148,6 @@ void kas_tape_copy(kas_tape_builder *b, int layer, kas_place x, kas_place y)
 /* ---- what is known of the layers --------------------------------------------------------------
  */
 
-kas_activation kas_layer_activation(kas_layer_op op)
-{
-    static const kas_activation kinds[KAS_LAYER_OPS] = {
-        [KAS_LAYER_RELU] = KAS_ACTIVATION_RELU,
-        [KAS_LAYER_RELU6] = KAS_ACTIVATION_RELU6,
-        [KAS_LAYER_SIGMOID] = KAS_ACTIVATION_SIGMOID,
-        [KAS_LAYER_HARD_SIGMOID] = KAS_ACTIVATION_HARD_SIGMOID,
-        [KAS_LAYER_SILU] = KAS_ACTIVATION_SILU,
-        [KAS_LAYER_HARD_SWISH] = KAS_ACTIVATION_HARD_SWISH,
-        [KAS_LAYER_GELU] = KAS_ACTIVATION_GELU,
-    };
-    return kinds[op];
-}
-
 bool kas_tape_is_alias(const kas_tape_builder *b, int layer)
 {
     const kas_layer *l = &b->net->layer[layer];
@@ -193,6 +181,7 @@ static kas_status describe_layers(kas_tape_builder *b)
                                        .pooled = -1,
                                        .last = i,
                                        .head = -1,
+                                       .edge = -1,
                                        .operation = -1,
                                        .child = -1,
                                        .parent = -1,
@@ -207,43 +196,38 @@ static kas_status describe_layers(kas_tape_builder *b)
     return KAS_OK;
 }
 
-/* The only reader of layer i's output, if it is of kind `op` and has it as first input; or -1. */
-static int only_reader(const kas_tape_builder *b, int i, kas_layer_op op)
-{
-    if (b->layer[i].readers != 1)
-        return -1;
-    for (int k = i + 1; k < b->net->layers; k++)
-        if (b->net->layer[k].op == op && b->net->layer[k].in[0] == i)
-            return k;
-    return -1;
-}
-
-/* The only reader, if it is any activation. */
-static int only_activation(const kas_tape_builder *b, int i)
-{
-    for (int op = 0; op < KAS_LAYER_OPS; op++) {
-        const int reader = kas_layer_activation((kas_layer_op)op) != KAS_ACTIVATION_NONE
-                               ? only_reader(b, i, (kas_layer_op)op)
-                               : -1;
-        if (reader >= 0)
-            return reader;
-    }
-    return -1;
-}
-
-/* Batch norm [+ sum] [+ ReLU], or batch norm + activation, become groups. */
+/* Batch norms with the sum and the activation behind them become groups. */
 static void find_groups(kas_tape_builder *b)
 {
     for (int i = 1; i < b->net->layers; i++) {
         if (b->net->layer[i].op != KAS_LAYER_BATCH_NORM)
             continue;
-        int sum = only_reader(b, i, KAS_LAYER_ADD);
-        int active = sum >= 0 ? only_reader(b, sum, KAS_LAYER_RELU) : only_activation(b, i);
-        int last = active >= 0 ? active : sum >= 0 ? sum : i;
-        b->layer[i].last = last;
-        if (sum >= 0)
-            b->layer[sum].last = last;
-        b->layer[last].head = i;
+        const kas_norm_group group = kas_net_norm_group(b->net, i);
+        b->layer[i].last = group.last;
+        if (group.sum >= 0)
+            b->layer[group.sum].last = group.last;
+        b->layer[group.last].head = i;
+    }
+}
+
+/* Programs that do what stands behind their layer (jit/program.h): their groups grow by the layer,
+ * and what they write and add has no gaps. */
+static void find_edges(kas_tape_builder *b)
+{
+    for (int i = 1; i < b->net->layers && b->mode != KAS_TAPE_TRAIN; i++) {
+        const int program = kas_replaced_program_of_layer(b->replaced, i);
+        const kas_norm_group group = kas_net_group_behind(b->net, i);
+        if (program < 0 || group.norm < 0)
+            continue;
+        const int edge = kas_program_edge(b->replaced->program[program], group.edge);
+        if (edge < 0)
+            continue;
+        b->layer[i].last = group.last;
+        b->layer[group.last].head = i;
+        b->layer[group.last].edge = edge;
+        b->layer[group.last].dense = true;
+        if (group.sum >= 0)
+            b->layer[b->net->layer[group.sum].in[1]].dense = true;
     }
 }
 
@@ -273,6 +257,7 @@ static void build(kas_tape_builder *b)
     int last = b->net->layers - 1;
     find_groups(b);
     find_exact(b);
+    find_edges(b);
     kas_tape_find_concats(b);
     b->layer[0].activation = kas_tape_like(b, 0);
     t->images = b->layer[0].activation.slot;

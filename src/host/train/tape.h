@@ -8,7 +8,9 @@
  *
  * Fusion.  A batch norm whose only reader is a sum and/or a ReLU, or another activation, is one
  * operation with them (ops.h), which saves two passes over memory each way.  It stands where the
- * last of them stands, because a sum's other input may come later than the batch norm.
+ * last of them stands, because a sum's other input may come later than the batch norm.  Outside
+ * training a kernel in a convolution's place joins the group behind it where its program has the
+ * edge (jit/program.h): it writes the group's output at once.
  *
  * Concatenations.  A tensor may be a part of a wider one: some of the channels of every pixel.  A
  * concatenation whose inputs begin like another one's, or that is another one's first input
@@ -38,6 +40,7 @@
 #ifndef KAS_TRAIN_TAPE_H
 #define KAS_TRAIN_TAPE_H
 
+#include "host/net/edges.h"
 #include "host/net/net.h"
 #include "host/train/layout.h"
 #include "host/train/ops.h"
@@ -83,6 +86,8 @@ typedef struct kas_tape_op {
     int program;       /* replaced: number of the program; -1 = a layer of its own kind */
     int program_saved; /* first of program->buffers consecutive buffers, SAVED ones have bytes */
     int program_scratch;
+    int norm, edge; /* replaced, with what stands behind it: the batch norm, and the program's edge;
+                       `work` is for 1 / deviation.  -1 = none */
 } kas_tape_op;
 
 typedef struct kas_tape {
@@ -101,8 +106,5 @@ typedef enum kas_tape_mode { KAS_TAPE_TRAIN, KAS_TAPE_EVALUATE, KAS_TAPE_INFER }
 kas_status kas_tape_build(const kas_net *net, const kas_replaced *replaced, int batch,
                           kas_tape_mode mode, bool recompute, kas_number number, kas_tape *out);
 void kas_tape_free(kas_tape *tape);
-
-/* The activation that a layer of this kind is; NONE for others. */
-kas_activation kas_layer_activation(kas_layer_op op);
 
 #endif

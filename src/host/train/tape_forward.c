@@ -46,23 +46,42 @@ static void append(kas_tape_builder *b, kas_tape_op op)
     kas_tape_append(b, op);
 }
 
-static void batch_norm(kas_tape_builder *b, int head, int last)
+/* The group's own part of its operation. */
+static void group(kas_tape_builder *b, const kas_norm_group *g, kas_tape_op *op)
 {
-    const kas_net *net = b->net;
+    op->last = g->last;
+    op->activation = g->edge.activation;
+    if (g->sum >= 0) {
+        op->residual = b->net->layer[g->sum].in[1];
+        op->x1 = b->layer[op->residual].activation;
+    }
+    op->y = b->layer[g->last].activation = kas_tape_output(b, g->last);
+}
+
+static void batch_norm(kas_tape_builder *b, int head)
+{
+    const kas_norm_group g = kas_net_norm_group(b->net, head);
     const kas_tensor x = kas_tape_shape(b, head);
     kas_tape_op op = kas_tape_empty(KAS_TAPE_FORWARD, head);
-    op.x = b->layer[net->layer[head].in[0]].activation;
-    op.last = last;
-    if (last != head)
-        op.activation = kas_layer_activation(net->layer[last].op);
-    for (int i = head + 1; i <= last; i++)
-        if (net->layer[i].op == KAS_LAYER_ADD && net->layer[i].in[0] == head)
-            op.residual = net->layer[i].in[1];
-    if (op.residual >= 0)
-        op.x1 = b->layer[op.residual].activation;
-    op.y = b->layer[last].activation = kas_tape_output(b, last);
+    op.x = b->layer[b->net->layer[head].in[0]].activation;
+    group(b, &g, &op);
     if (b->mode == KAS_TAPE_TRAIN)
         op.work = kas_tape_slot(b, sizeof(float) * kas_batch_norm_scratch(&x));
+    append(b, op);
+}
+
+/* A replaced convolution and the group behind it. */
+static void with_edge(kas_tape_builder *b, int head, int edge)
+{
+    const kas_norm_group g = kas_net_group_behind(b->net, head);
+    kas_tape_op op = kas_tape_empty(KAS_TAPE_FORWARD, head);
+    op.x = b->layer[b->net->layer[head].in[0]].activation;
+    op.norm = g.norm;
+    op.edge = edge;
+    op.program = kas_replaced_program_of_layer(b->replaced, head);
+    group(b, &g, &op);
+    op.work = kas_tape_slot(b, sizeof(float) * (size_t)kas_pitch(b->net->layer[head].c));
+    replaced(b, head, &op);
     append(b, op);
 }
 
@@ -82,8 +101,12 @@ void kas_tape_forward(kas_tape_builder *b, int layer)
     kas_tape_layer *known = &b->layer[layer];
     if (known->last != layer)
         return; /* part of a group that ends later */
+    if (known->edge >= 0) {
+        with_edge(b, known->head, known->edge);
+        return;
+    }
     if (known->head >= 0) {
-        batch_norm(b, known->head, layer);
+        batch_norm(b, known->head);
         return;
     }
     if (kas_tape_is_alias(b, layer)) {

@@ -20,7 +20,9 @@ typedef struct kas_tape_layer {
     int saved;                 /* of a norm or a max pool */
     int program_saved, pooled; /* of a replaced convolution */
     int last;                  /* last layer of the group; itself when alone */
-    int head;                  /* batch norm of the group whose last layer it is; -1 */
+    int head;                  /* first layer of the group whose last layer it is: a batch norm, or
+                                  a replaced convolution in front of it; -1 */
+    int edge;                  /* of the program that is such a head; -1 */
     int operation;             /* FORWARD of the layer, or of the group that ends here; -1 */
     int child;                 /* concatenation: the one that is its front part; -1 */
     int covered;               /* how many of its inputs the child stands for */

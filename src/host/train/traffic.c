@@ -77,8 +77,11 @@ static void program(counter *c, const kas_tape_op *op, bool backward, double x)
     if (!backward && op->pooled >= 0)
         pass(c, "stride pool forward", op->layer, x + slot(c, op->pooled));
     for (int i = 0; i < count; i++)
-        pass(c, backward ? "kernel backward" : "kernel forward", op->layer,
-             (backward ? p->backward : p->forward)[i].bytes);
+        if (op->edge >= 0 && i == p->written_by)
+            pass(c, "kernel forward with norm", op->layer, p->edge_kernel[op->edge].bytes);
+        else
+            pass(c, backward ? "kernel backward" : "kernel forward", op->layer,
+                 (backward ? p->backward : p->forward)[i].bytes);
     if (backward && op->pooled >= 0)
         pass(c, "stride pool backward", op->layer, x + slot(c, op->pooled));
 }

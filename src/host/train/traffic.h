@@ -8,8 +8,9 @@
  * without their padding.  A tensor that a kernel reads again at once (the second look at a chunk,
  * the taps of a window) comes from a cache and counts once; what a library does inside a call
  * (transforms, workspaces) is not known and counts nothing; a bias counts as a pass of its own,
- * which it is where the library does not take it along.  So this is a lower bound of what the plan
- * moves, exact for our own kernels over tensors that no cache holds.
+ * which it is where the library does not take it along.  A kernel in a convolution's place that
+ * does the batch norm behind it (jit/edge.h) is one pass with it.  So this is a lower bound of what
+ * the plan moves, exact for our own kernels over tensors that no cache holds.
  *
  * The floor is what a perfect fusion must move:
  *

@@ -123,16 +123,30 @@ kas_status kas_op_batch_norm_again(kas_ops *ops, kas_plan *plan, const kas_batch
     return launch_apply(ops, plan, norm, &args);
 }
 
+static kas_status launch_running(kas_ops *ops, kas_plan *plan, const kas_norm_args *args)
+{
+    unsigned block[3];
+    kas_ops_block(args->c, KAS_MAX_BLOCK, false, block);
+    return kas_plan_launch(plan, ops->of[KAS_F32].norm_running, (unsigned[3]){1, 1, 1}, block, args,
+                           sizeof *args);
+}
+
+kas_status kas_op_batch_norm_rstd(kas_ops *ops, kas_plan *plan, int c, const float *running_var,
+                                  float eps, float *rstd)
+{
+    /* The kernel only reads the variance. */
+    const kas_norm_args args = {
+        .c = c, .running_var = (float *)(uintptr_t)running_var, .eps = eps, .saved_rstd = rstd};
+    return launch_running(ops, plan, &args);
+}
+
 kas_status kas_op_batch_norm_inference(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm)
 {
     KAS_TRY(check("batch norm inference", norm));
     kas_norm_args args = make_args(norm);
     args.mean = norm->running_mean;
     args.whole = whole(norm, &args);
-    unsigned block[3];
-    kas_ops_block(args.c, KAS_MAX_BLOCK, false, block);
-    KAS_TRY(kas_plan_launch(plan, ops->of[KAS_F32].norm_running, (unsigned[3]){1, 1, 1}, block,
-                            &args, sizeof args));
+    KAS_TRY(launch_running(ops, plan, &args));
     return launch_apply(ops, plan, norm, &args);
 }
 

@@ -1,0 +1,343 @@
+/* What does an inference gain when kernels do the batch norm, sum and activation behind them
+ * (src/jit/edge.h), and what do the kernels for it cost the compiler?
+ *
+ *     build/bench/bench_edges [--net NAME] [--batch N] [--threads N] [--rounds N] [--device D]
+ *                             [--sampled N | KERNEL.json ...]
+ *
+ * One JSON object a line for each kernel file in the network (default: resnet20, and the files
+ * below): seconds of an inference with and without, run by turns, medians and quartiles of each and
+ * of the ratio of neighbours, and that ratio for the processor time of the process, which others on
+ * the machine disturb less (one thread; it says nothing of a GPU); the bytes of both plans; the CPU
+ * seconds of compiling both.  With
+ * --sampled, of each sampled kernel how many of the layers behind which a batch norm stands have
+ * their output written by a kernel of ours, and the same compile times.  KAS_CACHE_DIR decides
+ * where compiled kernels lie; compile times are of a folder of their own. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "host/core/random.h"
+#include "host/core/status.h"
+#include "host/net/targets.h"
+#include "host/report/line.h"
+#include "host/space/kernel_json.h"
+#include "host/space/sampler.h"
+#include "host/train/model.h"
+#include "host/train/stats.h"
+#include "host/train/traffic.h"
+
+enum { WITHOUT, WITH, WAYS };
+
+typedef struct options {
+    const char *net, *device;
+    int batch, threads, rounds, sampled;
+} options;
+
+/* The same targets with and without what stands behind them. */
+typedef struct subject {
+    const options *o;
+    kas_net *net;
+    kas_target *target[WAYS];
+    int targets;
+    kas_device *device;
+    kas_timer *timer;
+} subject;
+
+typedef struct way {
+    kas_model *model;
+    kas_plan *plan;
+    kas_traffic traffic;
+    kas_samples seconds;
+    double compile;
+} way;
+
+/* Without by with, of neighbours: above 1 the edges are faster. */
+typedef struct ratios {
+    kas_samples seconds, processor;
+} ratios;
+
+/* ---- compiling --------------------------------------------------------------------------------
+ */
+
+static kas_status compile(subject *s, const kas_replacement *replacement, double *cpu_seconds)
+{
+    char folder[] = "/tmp/kas-bench-edges-XXXXXX", command[64];
+    const kas_program_options programs =
+        kas_model_program_options(&(kas_model_options){.batch = s->o->batch});
+    kas_compiler *compiler = NULL;
+    kas_compile_stats stats = {0};
+    kas_replaced replaced;
+    KAS_CHECK_LIBC(mkdtemp(folder), KAS_FAILURE);
+    KAS_TRY(kas_replaced_build(replacement, &programs, &replaced));
+    kas_status status = kas_compiler_open(kas_device_get_info(s->device)->arch, folder, &compiler);
+    if (status == KAS_OK)
+        status = kas_replaced_compile(&replaced, compiler, 1, NULL, NULL, &stats);
+    kas_compiler_close(compiler);
+    kas_replaced_free(&replaced);
+    *cpu_seconds = stats.cpu_seconds;
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command) == 0 ? status : kas_fail(KAS_FAILURE, "%s failed", command);
+}
+
+/* ---- one kernel file ---------------------------------------------------------------------------
+ */
+
+static kas_status fill_images(subject *s, kas_model *model)
+{
+    const kas_layer *in = &s->net->layer[0];
+    const size_t size = (size_t)(s->o->batch * in->h * in->w * in->c);
+    float *images = malloc(sizeof *images * size);
+    if (!images)
+        return kas_fail(KAS_NO_MEMORY, "no memory for images");
+    kas_rng rng = kas_rng_make(1, KAS_PURPOSE_TEST, 0);
+    for (size_t i = 0; i < size; i++)
+        images[i] = (float)kas_rng_normal(&rng);
+    const kas_status status = kas_model_set_batch(model, KAS_TAPE_INFER, images, NULL);
+    free(images);
+    return status;
+}
+
+static kas_status prepare(subject *s, const kas_replacement *replacement, way *w)
+{
+    const kas_model_options model = {
+        .net = s->net, .replacement = replacement, .batch = s->o->batch};
+    const kas_step_options step = {.mode = KAS_TAPE_INFER};
+    KAS_TRY(compile(s, replacement, &w->compile));
+    KAS_TRY(kas_model_create(s->device, &model, &w->model));
+    KAS_TRY(kas_model_init(w->model, 1));
+    KAS_TRY(kas_traffic_count(w->model, KAS_TAPE_INFER, &w->traffic));
+    KAS_TRY(kas_model_record(w->model, &step, &w->plan));
+    KAS_TRY(fill_images(s, w->model));
+    KAS_TRY(kas_plan_run(w->plan));
+    return kas_device_sync(s->device);
+}
+
+static double processor_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static kas_status run(subject *s, way *w, double *seconds, double *processor)
+{
+    const double before = processor_seconds();
+    KAS_TRY(kas_timer_start(s->timer));
+    KAS_TRY(kas_plan_run(w->plan));
+    KAS_TRY(kas_timer_stop(s->timer, seconds));
+    *processor = processor_seconds() - before;
+    return kas_samples_add(&w->seconds, *seconds);
+}
+
+/* By turns, each way first in every other round. */
+static kas_status measure(subject *s, way *w, ratios *r)
+{
+    double seconds[WAYS], processor[WAYS];
+    for (int i = 0; i < s->o->rounds; i++) {
+        for (int k = 0; k < WAYS; k++) {
+            const int turn = (k + i) % WAYS;
+            KAS_TRY(run(s, &w[turn], &seconds[turn], &processor[turn]));
+        }
+        KAS_TRY(kas_samples_add(&r->seconds, seconds[WITHOUT] / seconds[WITH]));
+        KAS_TRY(kas_samples_add(&r->processor, processor[WITHOUT] / processor[WITH]));
+    }
+    return KAS_OK;
+}
+
+static int layers_with_edges(const kas_traffic *t)
+{
+    int count = 0;
+    for (int i = 0; i < t->passes; i++)
+        count += strcmp(t->pass[i].what, "kernel forward with norm") == 0;
+    return count;
+}
+
+static void put_spread(kas_buf *out, const char *name, kas_samples *samples)
+{
+    char field[64];
+    static const struct {
+        const char *name;
+        double at;
+    } quantiles[] = {{"_p25", 0.25}, {"", 0.5}, {"_p75", 0.75}};
+    for (int i = 0; i < 3; i++) {
+        snprintf(field, sizeof field, "%s%s", name, quantiles[i].name);
+        kas_line_number(out, field, kas_samples_quantile(samples, quantiles[i].at));
+    }
+}
+
+static kas_status put(const subject *s, const char *path, way *w, ratios *r)
+{
+    kas_buf out = {0};
+    kas_line_begin(&out);
+    kas_line_text(&out, "bench", "edges");
+    kas_line_text(&out, "net", s->net->name);
+    kas_line_text(&out, "kernel", path);
+    kas_line_int(&out, "batch", s->o->batch);
+    kas_line_int(&out, "threads", s->o->threads);
+    kas_line_int(&out, "rounds", s->o->rounds);
+    kas_line_int(&out, "layers", s->targets);
+    kas_line_int(&out, "layers_with_edges", layers_with_edges(&w[WITH].traffic));
+    put_spread(&out, "seconds_without", &w[WITHOUT].seconds);
+    put_spread(&out, "seconds_with", &w[WITH].seconds);
+    put_spread(&out, "ratio", &r->seconds);
+    put_spread(&out, "processor_ratio", &r->processor);
+    kas_line_number(&out, "bytes_without", w[WITHOUT].traffic.bytes);
+    kas_line_number(&out, "bytes_with", w[WITH].traffic.bytes);
+    kas_line_number(&out, "floor_bytes", w[WITH].traffic.floor_bytes);
+    kas_line_number(&out, "compile_cpu_seconds_without", w[WITHOUT].compile);
+    kas_line_number(&out, "compile_cpu_seconds_with", w[WITH].compile);
+    kas_line_end(&out);
+    const kas_status status = kas_buf_status(&out);
+    if (status == KAS_OK)
+        printf("%s", kas_buf_text(&out));
+    fflush(stdout);
+    kas_buf_free(&out);
+    return status;
+}
+
+static kas_status run_file(subject *s, const char *path)
+{
+    const kas_budget budget = {.max_flops_ratio = 2, .max_params_ratio = 2};
+    kas_kernel kernel;
+    kas_solution solution = {0};
+    way w[WAYS] = {{0}};
+    ratios ratio = {.seconds = {0}};
+    KAS_TRY(kas_kernel_read_file(path, &kernel));
+    kas_status status = kas_solve(&kernel, s->target[0], s->targets, &budget, &solution);
+    for (int k = 0; k < WAYS && status == KAS_OK; k++)
+        status = prepare(s, &(kas_replacement){&kernel, s->target[k], &solution, NULL}, &w[k]);
+    if (status == KAS_OK)
+        status = measure(s, w, &ratio);
+    if (status == KAS_OK)
+        status = put(s, path, w, &ratio);
+    for (int k = 0; k < WAYS; k++) {
+        kas_plan_free(w[k].plan);
+        kas_model_free(w[k].model);
+        kas_traffic_free(&w[k].traffic);
+        kas_samples_free(&w[k].seconds);
+    }
+    kas_samples_free(&ratio.seconds);
+    kas_samples_free(&ratio.processor);
+    kas_solution_free(&solution);
+    return status;
+}
+
+/* ---- sampled kernels ---------------------------------------------------------------------------
+ */
+
+/* Bytes of an inference, and layers that write their group's output. */
+static kas_status look(subject *s, const kas_replacement *r, double *bytes, int *edges)
+{
+    const kas_model_options model = {.net = s->net, .replacement = r, .batch = s->o->batch};
+    kas_traffic traffic;
+    KAS_TRY(kas_traffic_plan(&model, KAS_TAPE_INFER, &traffic));
+    *bytes = traffic.bytes;
+    *edges = layers_with_edges(&traffic);
+    kas_traffic_free(&traffic);
+    return KAS_OK;
+}
+
+static kas_status put_sample(subject *s, int number, const kas_sample *sample)
+{
+    double bytes[WAYS] = {0}, seconds[WAYS] = {0};
+    int edges = 0, norms = 0;
+    for (int k = 0; k < WAYS; k++) {
+        const kas_replacement r = {&sample->kernel, s->target[k], &sample->solution, NULL};
+        KAS_TRY(look(s, &r, &bytes[k], &edges));
+        KAS_TRY(compile(s, &r, &seconds[k]));
+    }
+    for (int t = 0; t < s->targets; t++)
+        norms += s->target[WITH][t].edge.norm;
+    printf("{\"bench\": \"edges\", \"net\": \"%s\", \"sample\": %d, \"layers\": %d, "
+           "\"layers_with_edges\": %d, \"bytes_without\": %.0f, \"bytes_with\": %.0f, "
+           "\"compile_cpu_seconds_without\": %.3f, \"compile_cpu_seconds_with\": %.3f}\n",
+           s->net->name, number, norms, edges, bytes[WITHOUT], bytes[WITH], seconds[WITHOUT],
+           seconds[WITH]);
+    fflush(stdout);
+    return KAS_OK;
+}
+
+static kas_status run_samples(subject *s)
+{
+    const kas_sample_options sampling = kas_sample_defaults();
+    kas_sampler *sampler;
+    KAS_TRY(kas_sampler_create(&sampling, s->target[WITH], s->targets, &sampler));
+    kas_status status = KAS_OK;
+    for (int i = 0; i < s->o->sampled && status == KAS_OK; i++) {
+        kas_sample sample;
+        status = kas_sampler_next(sampler, 0, &sample);
+        if (status != KAS_OK)
+            break;
+        status = put_sample(s, i, &sample);
+        kas_sample_free(&sample);
+    }
+    kas_sampler_free(sampler);
+    return status;
+}
+
+/* ---- set-up ------------------------------------------------------------------------------------
+ */
+
+static kas_status open_subject(subject *s, const options *o)
+{
+    *s = (subject){.o = o};
+    KAS_TRY(kas_net_build(o->net, 32, 32, 3, 10, &s->net));
+    for (int k = 0; k < WAYS; k++)
+        KAS_TRY(kas_net_targets(s->net, NULL, &s->target[k], &s->targets));
+    for (int t = 0; t < s->targets; t++)
+        s->target[WITHOUT][t].edge = (kas_edge){0};
+    KAS_TRY(kas_device_open(o->device, o->threads, &s->device));
+    return kas_timer_create(s->device, &s->timer);
+}
+
+static void close_subject(subject *s)
+{
+    kas_timer_free(s->timer);
+    kas_device_close(s->device);
+    free(s->target[WITHOUT]);
+    free(s->target[WITH]);
+    kas_net_free(s->net);
+}
+
+/* Reads options; the first argument that is none. */
+static int parse(int argc, char **argv, options *o)
+{
+    const struct {
+        const char *name;
+        int *to;
+    } numbers[] = {{"--batch", &o->batch},
+                   {"--threads", &o->threads},
+                   {"--rounds", &o->rounds},
+                   {"--sampled", &o->sampled}};
+    int at = 1;
+    for (; at + 1 < argc && strncmp(argv[at], "--", 2) == 0; at += 2) {
+        for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+            if (strcmp(argv[at], numbers[i].name) == 0)
+                *numbers[i].to = atoi(argv[at + 1]);
+        if (strcmp(argv[at], "--net") == 0)
+            o->net = argv[at + 1];
+        if (strcmp(argv[at], "--device") == 0)
+            o->device = argv[at + 1];
+    }
+    return at;
+}
+
+int main(int argc, char **argv)
+{
+    static char *const usual[] = {"kernels/squeeze_excite.json", "kernels/canvas_figure6.json",
+                                  "kernels/canvas_figure8.json", "kernels/residual.json"};
+    options o = {.net = "resnet20", .device = "cpu", .batch = 32, .threads = 1, .rounds = 15};
+    const int first = parse(argc, argv, &o), files = argc - first;
+    subject s;
+    kas_status status = open_subject(&s, &o);
+    if (status == KAS_OK && o.sampled > 0)
+        status = run_samples(&s);
+    for (int i = 0; o.sampled == 0 && i < (files ? files : 4) && status == KAS_OK; i++)
+        status = run_file(&s, files ? argv[first + i] : usual[i]);
+    if (status != KAS_OK)
+        fprintf(stderr, "bench_edges: %s\n", kas_error());
+    close_subject(&s);
+    return status == KAS_OK ? 0 : 1;
+}

@@ -1,0 +1,244 @@
+/* Networks whose kernels do the batch norm, sum and activation behind them (jit/edge.h): evaluation
+ * and inference against the same networks without, and against the float64 reference. */
+#include "model_fixture.h"
+
+#include "host/net/targets.h"
+#include "host/space/kernel_json.h"
+#include "host/train/traffic.h"
+
+enum { N = 3, CLASSES = 10, EDGES = 11, TARGETS = EDGES + 1, NORMS = TARGETS + 1 };
+
+/* Every activation; a stride; a sum with and without a ReLU; a sum whose other input comes later;
+ * outputs that are parts of a concatenation, and a residual that is one; odd channels; and at last
+ * a convolution that a ReLU reads beside the batch norm, which therefore has no edge. */
+static const char edges_net[] =
+    "{\"format\": \"kas-gpu network\", \"version\": 1, \"name\": \"edges\", \"layers\": ["
+    "{\"conv\": \"c0\", \"channels\": 12, \"kernel\": 3}, {\"batch_norm\": \"b0\"},"
+    "{\"relu\": \"a0\"},"
+    "{\"conv\": \"c1\", \"channels\": 12, \"kernel\": 3}, {\"batch_norm\": \"b1\"},"
+    "{\"relu6\": \"a1\"},"
+    "{\"conv\": \"c2\", \"channels\": 18, \"kernel\": 3, \"stride\": 2}, {\"batch_norm\": \"b2\"},"
+    "{\"silu\": \"a2\"},"
+    "{\"conv\": \"c3\", \"channels\": 18, \"kernel\": 1}, {\"batch_norm\": \"b3\"},"
+    "{\"hard_swish\": \"a3\"},"
+    "{\"conv\": \"c4\", \"channels\": 18, \"kernel\": 3}, {\"batch_norm\": \"b4\"},"
+    "{\"gelu\": \"a4\"},"
+    "{\"conv\": \"c5\", \"channels\": 18, \"kernel\": 3}, {\"batch_norm\": \"b5\"},"
+    "{\"sigmoid\": \"a5\"},"
+    "{\"conv\": \"c6\", \"channels\": 18, \"kernel\": 3}, {\"batch_norm\": \"b6\"},"
+    "{\"add\": \"s6\", \"from\": [\"b6\", \"a4\"]}, {\"hard_sigmoid\": \"a6\"},"
+    "{\"conv\": \"c7\", \"channels\": 18, \"kernel\": 3}, {\"batch_norm\": \"b7\"},"
+    "{\"conv\": \"c8\", \"channels\": 18, \"kernel\": 1, \"from\": \"a5\"},"
+    "{\"batch_norm\": \"b8\"}, {\"add\": \"s8\", \"from\": [\"b7\", \"b8\"]}, {\"relu\": \"a8\"},"
+    "{\"conv\": \"c9\", \"channels\": 18, \"kernel\": 3}, {\"batch_norm\": \"b9\"},"
+    "{\"relu\": \"a9\"}, {\"concat\": \"cat\", \"from\": [\"a9\", \"a8\"]},"
+    "{\"relu\": \"r9\"}, {\"conv\": \"c10\", \"channels\": 36, \"kernel\": 3}, {\"batch_norm\": "
+    "\"b10\"},"
+    "{\"add\": \"s10\", \"from\": [\"b10\", \"cat\"]}, {\"relu\": \"a10\"},"
+    "{\"concat\": \"wide\", \"from\": [\"cat\", \"a10\"]},"
+    "{\"conv\": \"c11\", \"channels\": 9, \"kernel\": 1}, {\"batch_norm\": \"b11\"},"
+    "{\"hard_sigmoid\": \"a11\"},"
+    "{\"conv\": \"c12\", \"channels\": 9, \"kernel\": 3}, {\"relu\": \"r12\"},"
+    "{\"batch_norm\": \"b12\", \"from\": \"c12\"}, {\"relu\": \"a12\"},"
+    "{\"add\": \"s12\", \"from\": [\"a12\", \"r12\"]},"
+    "{\"global_avg_pool\": \"pool\"}, {\"linear\": \"fc\", \"channels\": \"classes\"}]}";
+
+/* A network with a kernel in it; `edges`: what its targets say of what stands behind them. */
+typedef struct replaced {
+    kas_net *net;
+    kas_kernel kernel;
+    kas_target *target;
+    kas_solution solution;
+    kas_replacement replacement;
+} replaced;
+
+static replaced *make_replaced(const char *path, bool edges)
+{
+    const kas_budget budget = {.max_flops_ratio = 2, .max_params_ratio = 2};
+    replaced *r = calloc(1, sizeof *r);
+    int count = 0;
+    assert_non_null(r);
+    if (kas_net_build(edges_net, 9, 7, 3, CLASSES, &r->net) != KAS_OK ||
+        kas_kernel_read_file(path, &r->kernel) != KAS_OK ||
+        kas_net_targets(r->net, NULL, &r->target, &count) != KAS_OK ||
+        kas_solve(&r->kernel, r->target, count, &budget, &r->solution) != KAS_OK)
+        fail_msg("%s: %s", path, kas_error());
+    assert_int_equal(count, TARGETS);
+    for (int t = 0; t < count; t++) {
+        assert_int_equal(r->target[t].edge.norm, t < EDGES);
+        if (!edges)
+            r->target[t].edge = (kas_edge){0};
+    }
+    r->replacement = (kas_replacement){&r->kernel, r->target, &r->solution, NULL};
+    return r;
+}
+
+static void free_replaced(replaced *r)
+{
+    kas_solution_free(&r->solution);
+    free(r->target);
+    kas_net_free(r->net);
+    free(r);
+}
+
+static kas_model_options options_of(const replaced *r)
+{
+    return (kas_model_options){
+        .net = r->net, .replacement = &r->replacement, .batch = N, .precision = the_precision};
+}
+
+/* What `mode` makes of the images; `exact` gets the reference's. */
+static void logits_of(const replaced *r, kas_tape_mode mode, float *logits, double *exact)
+{
+    enum { IMAGE = 9 * 7 * 3 };
+    const kas_model_options options = options_of(r);
+    pair p = {.net = r->net, .n = N};
+    float images[N * IMAGE];
+    double images64[N * IMAGE];
+    const uint16_t labels[N] = {0};
+    kas_rng rng = kas_rng_make(6, KAS_PURPOSE_TEST, 0);
+    for (int i = 0; i < N * IMAGE; i++)
+        images64[i] = images[i] = (float)kas_rng_normal(&rng);
+    if (kas_model_create(device, &options, &p.model) != KAS_OK)
+        fail_msg("%s", kas_error());
+    assert_int_equal(kas_ref_net_create_replaced(r->net, &r->replacement, &p.ref), KAS_OK);
+    set_parameters(&p, 3);
+    /* Statistics as training leaves them, and the same on both sides. */
+    assert_int_equal(kas_ref_net_calibrate(p.ref, N, images64), KAS_OK);
+    for (int i = 0; i < p.ref->params; i++) {
+        kas_ref_param *param = &p.ref->param[i];
+        float values[1024];
+        if (param->grad || kas_model_params(p.model)->param[i].kind != KAS_PARAM_STATISTIC)
+            continue;
+        for (size_t k = 0; k < param->size; k++)
+            param->value[k] = values[k] = (float)param->value[k];
+        assert_int_equal(kas_model_set(p.model, i, values), KAS_OK);
+    }
+    kas_plan *plan = record(&p, mode);
+    assert_int_equal(
+        kas_model_set_batch(p.model, mode, images, mode == KAS_TAPE_INFER ? NULL : labels), KAS_OK);
+    assert_int_equal(kas_plan_run(plan), KAS_OK);
+    assert_int_equal(kas_model_get_logits(p.model, mode, logits), KAS_OK);
+    if (exact)
+        assert_int_equal(kas_ref_net_eval(p.ref, N, images64, exact), KAS_OK);
+    kas_plan_free(plan);
+    kas_model_free(p.model);
+    kas_ref_net_free(p.ref);
+}
+
+static void compare(const char *path, kas_tape_mode mode, double tolerance)
+{
+    float with[N * CLASSES], without[N * CLASSES];
+    double exact[N * CLASSES], plain[N * CLASSES];
+    for (int edges = 0; edges < 2; edges++) {
+        replaced *r = make_replaced(path, edges);
+        for (int i = 0; i < N * CLASSES; i++)
+            with[i] = without[i] = NAN;
+        logits_of(r, mode, edges ? with : without, exact);
+        free_replaced(r);
+        if (!edges)
+            for (int i = 0; i < N * CLASSES; i++)
+                plain[i] = without[i];
+    }
+    const double from_reference = relative(with, exact, N * CLASSES),
+                 from_plain = relative(with, plain, N * CLASSES);
+    print_message("%s, mode %d: %.2e from the reference, %.2e from separate passes, tolerance "
+                  "%.0e\n",
+                  path, (int)mode, from_reference, from_plain, tolerance);
+    assert_true(from_reference <= tolerance);
+    assert_true(from_plain <= tolerance);
+}
+
+static void logits_are_the_same(void **state)
+{
+    (void)state;
+    compare("kernels/residual.json", KAS_TAPE_EVALUATE, 1e-5);
+    compare("kernels/canvas_figure6.json", KAS_TAPE_INFER, 1e-5);
+    compare("kernels/depthwise_separable.json", KAS_TAPE_INFER, 1e-5);
+}
+
+static void in_numbers_of_16_bits(void **state)
+{
+    (void)state;
+    the_precision = KAS_PRECISION_BF16;
+    compare("kernels/canvas_figure6.json", KAS_TAPE_INFER, 2e-2);
+    the_precision = KAS_PRECISION_FP16;
+    compare("kernels/canvas_figure6.json", KAS_TAPE_EVALUATE, 2e-3);
+    the_precision = KAS_PRECISION_FP32;
+}
+
+static int passes(const kas_traffic *t, const char *what)
+{
+    int count = 0;
+    for (int i = 0; i < t->passes; i++)
+        count += strcmp(t->pass[i].what, what) == 0;
+    return count;
+}
+
+/* Each edge saves the write and the read of the layer's output, less the norm's four vectors, and
+ * an activation that is no part of the norm's group stays where it is. */
+static void passes_are_saved(void **state)
+{
+    (void)state;
+    kas_traffic traffic[2];
+    kas_memory_plan memory[2];
+    double saved = 0;
+    for (int edges = 0; edges < 2; edges++) {
+        replaced *r = make_replaced("kernels/residual.json", edges);
+        const kas_model_options options = options_of(r);
+        if (kas_traffic_plan(&options, KAS_TAPE_INFER, &traffic[edges]) != KAS_OK ||
+            kas_model_plan_memory(&options, &memory[edges]) != KAS_OK)
+            fail_msg("%s", kas_error());
+        for (int t = 0; edges && t < EDGES; t++)
+            saved += 4.0 * r->target[t].c_out * (2.0 * N * r->target[t].h * r->target[t].w - 4);
+        free_replaced(r);
+    }
+    assert_int_equal(passes(&traffic[0], "kernel forward with norm"), 0);
+    assert_int_equal(passes(&traffic[0], "batch norm normalise"), NORMS);
+    assert_int_equal(passes(&traffic[1], "kernel forward with norm"), EDGES);
+    /* behind the stem and the last */
+    assert_int_equal(passes(&traffic[1], "batch norm normalise"), NORMS - EDGES);
+    print_message("%.0f bytes an inference, %.0f with edges; activations %zu and %zu bytes\n",
+                  traffic[0].bytes, traffic[1].bytes, memory[0].activations, memory[1].activations);
+    /* What is a part of a concatenation is copied there, as a convolution's output is. */
+    const int copies = passes(&traffic[1], "copy") - passes(&traffic[0], "copy");
+    assert_true(copies > 0);
+    assert_true(traffic[1].floor_bytes == traffic[0].floor_bytes);
+    assert_true(traffic[1].floor_bytes <= traffic[1].bytes);
+    double copied = 0;
+    for (int edges = 0; edges < 2; edges++)
+        for (int i = 0; i < traffic[edges].passes; i++)
+            if (strcmp(traffic[edges].pass[i].what, "copy") == 0)
+                copied += (edges ? 1 : -1) * traffic[edges].pass[i].bytes;
+    assert_true(traffic[0].bytes - traffic[1].bytes == saved - copied);
+    for (int i = 0; i < 2; i++)
+        kas_traffic_free(&traffic[i]);
+}
+
+/* A program for training has none: its layers' outputs are wanted as they are. */
+static void training_keeps_its_passes(void **state)
+{
+    (void)state;
+    replaced *r = make_replaced("kernels/residual.json", true);
+    kas_model_options options = options_of(r);
+    kas_traffic traffic;
+    options.training = true;
+    for (int mode = KAS_TAPE_TRAIN; mode <= KAS_TAPE_INFER; mode++) {
+        assert_int_equal(kas_traffic_plan(&options, (kas_tape_mode)mode, &traffic), KAS_OK);
+        assert_int_equal(passes(&traffic, "kernel forward with norm"), 0);
+        assert_int_equal(passes(&traffic, "batch norm normalise"), NORMS);
+        kas_traffic_free(&traffic);
+    }
+    free_replaced(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(passes_are_saved),
+        cmocka_unit_test(training_keeps_its_passes),
+        cmocka_unit_test(logits_are_the_same),
+        cmocka_unit_test(in_numbers_of_16_bits),
+    };
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}
