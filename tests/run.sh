@@ -4,6 +4,8 @@
 # A program's output is kept in BUILD/log/NAME.log.  Skipped tests are counted: cmocka's own SKIPPED lines; exit code 77
 # of a script, whose last line says why; and a script's lines "SKIPPED: why", each a part of it that was left out.
 set -u
+# Between two launches a test computes what it expects, with one thread: the others must not spin meanwhile.
+export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
 e2e=1
 [ "${1:-}" = --no-e2e ] && { e2e=0; shift; }
 build=$1
