@@ -48,7 +48,8 @@
 # them along:
 #   there: ./env.sh scripts/bundle.sh bundle         here: KAS_BUNDLE=bundle bench/gpu.sh all
 # NVIDIA's libraries are found in a toolkit or inside Python packages (env.sh). KAS_CUDA_LIBS, as everywhere, names other
-# files, such as the stand-in: --small --device cuda runs on a machine without a GPU then (all but the peers).
+# files, such as the stand-in: with it, KAS_CUDA_PLANS=heuristic and KAS_SIM_MEMORY=268435456, --small runs all parts but
+# the peers on a machine without a GPU.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 

@@ -14,18 +14,24 @@ figure is the median over rounds.  Everything is warmed up first.  Every variant
 one is what we are held against:
 
   cpu   channels-last and contiguous, eager
-  cuda  graph          eager code, channels-last, the whole step in a CUDA graph
-        compile        torch.compile of the network, the rest eager
-        compile-graph  the same, the whole step in a CUDA graph
-        max-autotune   torch.compile with mode max-autotune
+  cuda  graph               eager code, channels-last, the whole step in a CUDA graph
+        compile-graph       torch.compile of the network, the whole step in a CUDA graph
+        max-autotune-graph  the same with mode max-autotune-no-cudagraphs
+        compile             torch.compile of the network, the rest eager
+        max-autotune        torch.compile with mode max-autotune, which makes graphs of its own, the rest eager
+
+Each variant is a process of its own (this program with --serve), so that no memory, compiled code or fault of one is
+another's.  A variant that is not ready within --variant-seconds is given up and said.
 
 --precision, of both sides: fp32 (PyTorch without TF32), tf32, bf16 (PyTorch: autocast; both: float32 master weights).
 Exit code 1 when a side fails.
 """
 import argparse
+import contextlib
 import json
 import math
 import os
+import select
 import statistics
 import subprocess
 import sys
@@ -44,6 +50,10 @@ from network_step import network_of  # noqa: E402  (the file beside this one)
 HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.path.join(HERE, "..", "..", os.environ.get("BUILD", "build"))
 PAD, SMOOTHING, LR, MOMENTUM, DECAY = 4, 0.1, 1e-3, 0.9, 5e-4
+VARIANTS = {"cpu": ["channels-last", "contiguous"],
+            "cuda": ["graph", "compile-graph", "max-autotune-graph", "compile", "max-autotune"]}
+MODES = {"compile": "default", "compile-graph": "default", "max-autotune": "max-autotune",
+         "max-autotune-graph": "max-autotune-no-cudagraphs"}
 
 
 def network(args, net):
@@ -53,12 +63,23 @@ def network(args, net):
 
 
 class Torch:
-    """A network in PyTorch with its images, at fixed addresses, so that a CUDA graph can repeat a step."""
+    """A network in PyTorch with its images, at fixed addresses, so that a CUDA graph can repeat a step.
+
+    All its work is on a stream of its own, as graphs demand of their warm-up.  The loss is kept without its history: the
+    nodes of autograd would outlive the step, and a capture would find them bound to what ran before it."""
 
     def __init__(self, args, net, variant):
         torch.manual_seed(0)
         self.args, self.variant, self.device = args, variant, torch.device(args.device)
         self.cuda = self.device.type == "cuda"
+        self.stream = torch.cuda.Stream() if self.cuda else None
+        with self.on_stream():
+            self.make(args, net, variant)
+
+    def on_stream(self):
+        return torch.cuda.stream(self.stream) if self.cuda else contextlib.nullcontext()
+
+    def make(self, args, net, variant):
         self.half = args.precision == "bf16"
         self.format = torch.contiguous_format if variant == "contiguous" else torch.channels_last
         model = network(args, net).to(self.device, memory_format=self.format).train()
@@ -76,8 +97,8 @@ class Torch:
             self.capture()
 
     def compiled(self, model):
-        mode = {"compile": "default", "compile-graph": "default", "max-autotune": "max-autotune"}.get(self.variant)
-        return torch.compile(model, mode=mode) if mode else model
+        mode = MODES.get(self.variant)
+        return torch.compile(model, mode=mode, dynamic=False) if mode else model
 
     def make_optimizer(self, model):
         groups = [{"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": DECAY},
@@ -121,16 +142,24 @@ class Torch:
         with torch.autocast(self.device.type, torch.bfloat16, cache_enabled=not self.variant.endswith("graph")):
             return self.model(images)
 
+    def begin(self):
+        """What graphs that torch.compile made itself returned before may be overwritten from here on."""
+        if self.variant == "max-autotune":
+            torch.compiler.cudagraph_mark_step_begin()
+
     def step(self):
+        self.begin()
         images, labels = self.batch()
-        self.optimizer.zero_grad(set_to_none=not self.variant.endswith("graph"))
-        self.loss = F.cross_entropy(self.forward(images).float(), labels, label_smoothing=SMOOTHING)
-        self.loss.backward()
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = F.cross_entropy(self.forward(images).float(), labels, label_smoothing=SMOOTHING)
+        loss.backward()
         self.optimizer.step()
         self.cursor += self.args.batch
+        self.loss = loss.detach()
 
     def infer(self):
         """In training mode batch norm would write its statistics."""
+        self.begin()
         self.model.eval()
         with torch.no_grad():
             self.logits = self.forward(self.given)
@@ -138,16 +167,11 @@ class Torch:
 
     def capture(self):
         self.begin_epoch()
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            self.step()
-            self.infer()
-        torch.cuda.current_stream().wait_stream(stream)
+        torch.cuda.synchronize()
         self.graph, self.infer_graph = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
+        with torch.cuda.graph(self.graph, stream=self.stream):
             self.step()
-        with torch.cuda.graph(self.infer_graph):
+        with torch.cuda.graph(self.infer_graph, stream=self.stream):
             self.infer()
 
     def begin_epoch(self):
@@ -156,6 +180,10 @@ class Torch:
 
     def seconds(self, phase, runs):
         """Of `runs` steps, on the device; the order of the epoch is made before, as on our side."""
+        with self.on_stream():
+            return self.timed(phase, runs)
+
+    def timed(self, phase, runs):
         if phase == "train":
             self.begin_epoch()
             run = self.graph.replay if self.graph else self.step
@@ -175,36 +203,76 @@ class Torch:
         return start.elapsed_time(end) * 1e-3
 
 
-class Ours:
-    def __init__(self, args, net):
-        self.process = subprocess.Popen(
-            [os.path.join(BUILD, "bench", "serve_step"), net, args.input, str(args.classes), str(args.batch),
-             str(args.images), args.device, str(args.threads), args.precision], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        if self.process.stdout.readline().strip() != "ready":
-            raise RuntimeError("serve_step failed")
-        for _ in range(3):
-            self.seconds("train", 1)
-            self.seconds("infer", 1)
+class Side:
+    """A process that says "ready" and then runs steps at our command: serve_step.c, or this program with --serve."""
+
+    def __init__(self, name, command, seconds):
+        self.name = name
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        if not select.select([self.process.stdout], [], [], seconds)[0]:
+            self.close()
+            raise RuntimeError(f"not ready within {seconds:.0f} s")
+        ready = self.process.stdout.readline().decode().strip()
+        if ready != "ready":
+            self.close()
+            raise RuntimeError(ready or f"{name} failed")
 
     def ask(self, line):
-        self.process.stdin.write(line + "\n")
+        self.process.stdin.write((line + "\n").encode())
         self.process.stdin.flush()
-        answer = self.process.stdout.readline().strip()
+        answer = self.process.stdout.readline().decode().strip()
         if not answer:
-            raise RuntimeError(f"serve_step failed at \"{line}\"")
+            raise RuntimeError(f"{self.name} failed at \"{line}\"")
         return answer
 
     def seconds(self, phase, runs):
         return float(self.ask(f"{phase} {runs}"))
 
     def check(self):
-        self.seconds("train", 1)
         if self.ask("check") != "ok":
-            raise RuntimeError("serve_step: the steps were not what they claim")
+            raise RuntimeError(f"{self.name}: the steps were not what they claim")
 
     def close(self):
-        self.process.stdin.close()
-        self.process.wait()
+        self.process.kill()
+        self.process.communicate()
+
+
+def our_side(args, net):
+    side = Side("serve_step", [os.path.join(BUILD, "bench", "serve_step"), net, args.input, str(args.classes),
+                               str(args.batch), str(args.images), args.device, str(args.threads), args.precision],
+                args.variant_seconds)
+    for _ in range(3):
+        side.seconds("train", 1)
+        side.seconds("infer", 1)
+    return side
+
+
+def peer_side(args, net, variant):
+    options = {k: v for k, v in vars(args).items() if k not in ("nets", "serve")}
+    return Side(variant, [sys.executable, os.path.abspath(__file__), net, "--serve",
+                          json.dumps({**options, "variant": variant})], args.variant_seconds)
+
+
+def serve(net, options):
+    """The other side of Side, for PyTorch."""
+    args = argparse.Namespace(**options)
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what PyTorch prints is no answer
+    prepare_torch(args)
+    try:
+        peer = Torch(args, net, args.variant)
+        print("ready", file=answers, flush=True)
+    except Exception as error:
+        print((str(error).splitlines() or [type(error).__name__])[0], file=answers, flush=True)
+        return 1
+    for line in sys.stdin:
+        word, _, runs = line.strip().partition(" ")
+        if word == "check":
+            answer = "ok" if math.isfinite(peer.loss.item()) else "the loss is not finite"
+        else:
+            answer = repr(peer.seconds(word, int(runs)))
+        print(answer, file=answers, flush=True)
+    return 0
 
 
 def take_turns(args, phase, peer, ours):
@@ -223,11 +291,13 @@ def take_turns(args, phase, peer, ours):
 
 
 def one_variant(args, net, variant, ours):
-    peer = Torch(args, net, variant)
-    rows = [{"phase": phase, **take_turns(args, phase, peer, ours)} for phase in args.phases.split(",")]
-    if not math.isfinite(peer.loss.item()):
-        raise RuntimeError(f"{variant}: the loss is not finite")
-    return rows
+    peer = peer_side(args, net, variant)
+    try:
+        rows = [{"phase": phase, **take_turns(args, phase, peer, ours)} for phase in args.phases.split(",")]
+        peer.check()
+        return rows
+    finally:
+        peer.close()
 
 
 def put(args, row):
@@ -242,10 +312,8 @@ def put(args, row):
 
 def one_network(args, net):
     rows, failed = [], []
-    ours = Ours(args, net)
-    variants = args.variants.split(",") if args.variants else (
-        ["channels-last", "contiguous"] if args.device == "cpu" else ["graph", "compile", "compile-graph", "max-autotune"])
-    for variant in variants:
+    ours = our_side(args, net)
+    for variant in args.variants.split(",") if args.variants else VARIANTS[args.device]:
         try:
             found = one_variant(args, net, variant, ours)
         except Exception as error:  # a variant that this PyTorch cannot run is said, the others go on
@@ -256,6 +324,7 @@ def one_network(args, net):
             rows.append({"net": net, "input": args.input, "batch": args.batch, "device": args.device,
                          "threads": args.threads, "precision": args.precision, "variant": variant, **row})
             put(args, rows[-1])
+    ours.seconds("train", 1)
     ours.check()
     ours.close()
     return rows, failed
@@ -279,6 +348,18 @@ def summary(args, rows, failed):
               f"{'; not run: ' + '; '.join(failed) if failed else ''}")
 
 
+def prepare_torch(args):
+    torch.set_num_threads(args.threads)
+    if args.device == "cpu":
+        return
+    torch.backends.cudnn.benchmark = True
+    # By the old names, and cuDNN's new one, which the templates of max-autotune read: the new ones alone are refused where
+    # PyTorch itself asks by the old.
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = args.precision != "fp32"
+    if args.precision != "fp32" and hasattr(torch.backends.cudnn, "fp32_precision"):
+        torch.backends.cudnn.fp32_precision = "tf32"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("nets", nargs="+")
@@ -292,16 +373,17 @@ def main():
     parser.add_argument("--variants", help="some of the variants above, with commas")
     parser.add_argument("--phases", default="train,infer", help="train, infer or both, with a comma")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--slice", type=float, default=0.5, help="seconds of one turn")
+    parser.add_argument("--slice", type=float, help="seconds of one turn (default 0.5, on a GPU 0.25)")
+    parser.add_argument("--variant-seconds", type=float, default=300, help="most time until a variant is ready")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--serve", metavar="JSON", help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if args.serve:
+        return serve(args.nets[0], json.loads(args.serve))
     cpu = args.device == "cpu"
     args.batch = args.batch or (64 if cpu else 512)
     args.images = args.images or (8 * args.batch if cpu else 50000)
-    torch.set_num_threads(args.threads)
-    if not cpu:
-        torch.backends.cudnn.benchmark = True
-        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = args.precision != "fp32"
+    args.slice = args.slice or (0.5 if cpu else 0.25)
     rows, failed = [], []
     for net in args.nets:
         found = one_network(args, net)
