@@ -7,14 +7,14 @@
 #   build           80 s    kas-gpu, every test, the programs of bench/
 #   tests           60 s    every test program that takes a device is right on the GPU
 #   step            40 s    images a second of ResNet-18 at batch 512 (bf16, TF32), its floor, the host's time for a step
-#   peer-steps     110 s    training steps beside PyTorch: CUDA graphs, torch.compile, max-autotune (peers/step.py), and
+#   peer-steps     150 s    training steps beside PyTorch: CUDA graphs, torch.compile, max-autotune (peers/step.py), and
 #                           that both compute the same (peers/network_step.py)
 #   jit             20 s    how long a candidate in ResNet-18 compiles, cold, on all cores
 #   pack            50 s    8 ResNet-20 candidates at batch 128 at once against one after the other (pack.sh)
 #   check           40 s    300 sampled kernels against the float64 reference
-#   sanitize        60 s    compute-sanitizer over every test program that takes a device, and sampled kernels: memcheck of
+#   sanitize        90 s    compute-sanitizer over every test program that takes a device, and sampled kernels: memcheck of
 #                           all, then racecheck, initcheck, synccheck
-#   peer-kernels    70 s    200 sampled kernels beside PyTorch, and the time to compile them (peers/kernels.py)
+#   peer-kernels     0 s    200 sampled kernels beside PyTorch, and the time to compile them (peers/kernels.py)
 #   layers          20 s    every layer of ResNet-34 and the known kernels in its place beside the floor
 #   data            20 s    reading, decoding and copying images beside the bound
 #   models           0 s    every network beside the floor (bf16, TF32)
@@ -56,8 +56,8 @@ cd "$(dirname "$0")/.." || exit 1
 # ---- the call -------------------------------------------------------------------------------------------------------
 
 every_part=(build tests step peer-steps jit pack check sanitize peer-kernels layers data models search train)
-declare -A planned=([build]=80 [tests]=60 [step]=40 [peer-steps]=110 [jit]=20 [pack]=50 [check]=40 [sanitize]=60
-    [peer-kernels]=70 [layers]=20 [data]=20 [models]=0 [search]=0 [train]=0)
+declare -A planned=([build]=80 [tests]=60 [step]=40 [peer-steps]=150 [jit]=20 [pack]=50 [check]=40 [sanitize]=90
+    [peer-kernels]=0 [layers]=20 [data]=20 [models]=0 [search]=0 [train]=0)
 out='' limit=570 most_of_step=100000 jobs=$((($(nproc) + 1) / 2)) again='' device=cuda dataset='' net='' epochs='' recipe=''
 small='' parts=() all=''
 given=("$@")

@@ -19,8 +19,8 @@ Then they take turns, and the ratio is that of neighbours; a figure is the media
 
 On a GPU all but eager and max-autotune run by default, and the fastest counts.
 
-First, for --alone kernels, both sides compile from empty caches, one kernel at a time with nothing else on the machine
-(lines of suite peer_compile).  Then kernels are compiled ahead, --jobs at a time, so that the caches have them, and are
+First, for --alone kernels and a quarter of the time at most, both sides compile from empty caches, one kernel at a time
+with nothing else on the machine (lines of suite peer_compile).  Then kernels are compiled ahead, --jobs at a time, so that the caches have them, and are
 timed one at a time.  What max-autotune chooses while others compile beside it may differ from what it chooses alone.
 
 --resume FILE keeps a line for each kernel that is done, and leaves these out.  After --limit-seconds nothing is begun.
@@ -28,6 +28,7 @@ Exit code 0: all compared; 1: results disagree or a side failed; 75: kernels are
 """
 import argparse
 import concurrent.futures
+import contextlib
 import json
 import math
 import os
@@ -75,14 +76,19 @@ class Worker:
             ready = self.begin(seconds)
             if "failed" in ready:
                 return ready
-        self.process.stdin.write((json.dumps({"do": do, "kernel": kernel, "variants": variants}) + "\n").encode())
-        self.process.stdin.flush()
+        try:
+            self.process.stdin.write((json.dumps({"do": do, "kernel": kernel, "variants": variants}) + "\n").encode())
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            self.kill()
+            return {"failed": "its process had died"}
         return self.answer(until - time.monotonic())
 
     def kill(self):
         if self.process:
             self.process.kill()
-            self.process.communicate()
+            with contextlib.suppress(BrokenPipeError):
+                self.process.communicate()
             self.process = None
 
 
@@ -140,6 +146,8 @@ def compile_alone(run):
     """Of the first kernels: seconds to compile from empty caches, other ones for each variant."""
     variants = [v for v in run.args.variants if is_compiled(v) and not v.startswith("compile-")]
     for kernel in run.args.kernels[:run.args.alone]:
+        if run.left() < 0.75 * run.args.limit_seconds:
+            return
         found = {"torch_compile_seconds": {}}
         for variant in variants if os.path.basename(kernel) not in run.compiled else []:
             with tempfile.TemporaryDirectory() as folder:
@@ -155,22 +163,25 @@ def compile_alone(run):
 
 
 def compile_ahead(run, workers, kernels, seconds):
-    """Fills the caches of both sides, several kernels at a time, for so many seconds."""
-    end, free = time.monotonic() + seconds, queue.Queue()
+    """Fills the caches of both sides, several kernels at a time, for so many seconds; those that they have then."""
+    end, free, ready = time.monotonic() + seconds, queue.Queue(), []
     for worker in workers:
         free.put(worker)
 
     def one(kernel):
         worker = free.get()
-        left = end - time.monotonic()
-        if left > 1:
-            answer = worker.ask("compile", kernel, run.args.variants, min(left, run.args.kernel_seconds))
-            if "failed" in answer:
-                print(f"{os.path.basename(kernel)} was not compiled ahead: {answer['failed']}", file=sys.stderr)
+        allowed = min(end - time.monotonic(), run.args.kernel_seconds)
+        if allowed > 1:
+            answer = worker.ask("compile", kernel, run.args.variants, allowed)
+            if "failed" not in answer:
+                ready.append(kernel)
+            elif time.monotonic() < end:
+                run.put("peer_kernels", kernel, {"failed": "compiling: " + answer["failed"]})
         free.put(worker)
 
     with concurrent.futures.ThreadPoolExecutor(len(workers)) as pool:
         list(pool.map(one, kernels))
+    return ready
 
 
 def time_chunk(run, worker, kernels):
@@ -195,16 +206,16 @@ def time_all(run):
     with tempfile.TemporaryDirectory() as folder:
         environment = caches(args.cache or folder, 1)
         compilers = [Worker(args, environment) for _ in range(args.jobs)]
-        chunk = 2 * args.jobs if ahead else max(len(left), 1)
-        for at in range(0, len(left), chunk):
-            if run.left() < 5:
-                break
-            part = left[at:at + chunk]
+        while left and run.left() >= 5:
+            part = left[:2 * args.jobs] if ahead else left
             if ahead:
-                compile_ahead(run, compilers, part, 0.5 * run.left())
+                part = compile_ahead(run, compilers, part, 0.5 * run.left())
             timer = Worker(args, environment)
             time_chunk(run, timer, part)
             timer.kill()
+            before, left = len(left), [k for k in left if os.path.basename(k) not in run.rows]
+            if len(left) == before:
+                break
         for worker in compilers:
             worker.kill()
 
