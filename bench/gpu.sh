@@ -6,7 +6,8 @@
 #   part          in `all`  what it shows
 #   build           80 s    kas-gpu, every test, the programs of bench/
 #   tests           60 s    every test program that takes a device is right on the GPU
-#   step            40 s    images a second of ResNet-18 at batch 512 (bf16, TF32), its floor, the host's time for a step
+#   step            40 s    images a second of ResNet-18 at batch 512 (bf16, TF32), its floor, the host's time for a step,
+#                           the time of each pass over memory
 #   peer-steps     150 s    training steps beside PyTorch: CUDA graphs, torch.compile, max-autotune (peers/step.py), and
 #                           that both compute the same (peers/network_step.py)
 #   jit             20 s    how long a candidate in ResNet-18 compiles, cold, on all cores
@@ -274,6 +275,7 @@ part_step() {
     for precision in bf16 tf32; do
         bench bench-step-$precision.json 120 step "${options[@]}" --passes --precision $precision
     done
+    bench bench-step-times.json 120 step "${options[@]}" --times --precision bf16
     bench bench-step.json 120 step ${tiny[@]:+"${tiny[@]}"}
 }
 
@@ -288,7 +290,7 @@ part_models() {
 part_layers() {
     local options=()
     [ -z "$small" ] || options=("${tiny[@]}" --repeats 1 --kernel kernels/depthwise_separable.json)
-    bench bench-layers.json 400 layers ${options[@]:+"${options[@]}"}
+    bench bench-layers.json 400 layers ${options[@]:+"${options[@]}"} --precision bf16
 }
 
 part_jit() {
