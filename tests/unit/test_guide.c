@@ -193,6 +193,7 @@ static void test_no_kernel_is_cut_off(void **state)
     static const kas_op cuts[] = {KAS_OP_SLICE, KAS_OP_CONCAT, KAS_OP_CONV, KAS_OP_MUL, KAS_OP_MIX};
     static const kas_op few[] = {KAS_OP_FC, KAS_OP_BMM, KAS_OP_ADD};
     static const kas_op split[] = {KAS_OP_SLICE, KAS_OP_CONCAT, KAS_OP_FC};
+    static const kas_op keys[] = {KAS_OP_FC, KAS_OP_FOLD_AVG, KAS_OP_BMM}; /* pooled */
     const kas_split none = {0};
     const kas_split halves = {.whole = kas_dim_symbol(KAS_SYM_C), .shares = 2};
     const kas_split bands = {.whole = kas_dim_symbol(KAS_SYM_H), .shares = 4};
@@ -203,6 +204,7 @@ static void test_no_kernel_is_cut_off(void **state)
     check_space(ops(cuts, 5), 3, 0, rest, 1);
     check_space(ops(few, 3), 4, 0, none, 0.3);
     check_space(ops(split, 3), 5, 0, bands, 0.5);
+    check_space(ops(keys, 3), 4, 0, none, 1);
     kas_quiet(quiet);
 }
 

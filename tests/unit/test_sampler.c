@@ -215,7 +215,7 @@ static void test_versions_are_fixed(void **state)
     per_layer.space = one_for_all.space = KAS_SPACE_NAS_PTE;
     one_for_all.per_layer = KAS_PER_LAYER_NO;
     assert_list(rejection(1), "91d5b94922a96446925865ad312712707df571bfddefcd803b49513ece782f6b");
-    assert_list(options_for(1), "57850b56e5b65252d3e65169f85ede64383573e58e71a4a61aefafba05626b4d");
+    assert_list(options_for(1), "5c5f288447b51501ce958947151f81b015200cdb83e7cdaa3556e89d5e64a542");
     assert_list(per_layer, "68c74a66eff4af205f9eeca444acb2ae5dc1990974bf5e50375241319f2e673d");
     assert_list(one_for_all, "65a6908549bca8bfbaa03cd79dbe62c4977e705ecfaabda4bfe70c04e9fccdaa");
 }

@@ -227,14 +227,20 @@ double kas_dim_number(const kas_dim *a, const kas_binding *binding)
     return above / below;
 }
 
-bool kas_dim_is_whole(const kas_dim *a)
+/* No exponent is negative. */
+static bool nothing_is_below(const kas_dim *a)
 {
     const uint64_t signs = 0x8080808080808080; /* of eight exponents */
     uint64_t words[KAS_DIM_EXPONENTS / 8], any = 0;
     memcpy(words, a->exp, sizeof words);
     for (int w = 0; w < KAS_DIM_EXPONENTS / 8; w++)
         any |= words[w];
-    return a->den == 1 && !(any & signs);
+    return !(any & signs);
+}
+
+bool kas_dim_is_whole(const kas_dim *a)
+{
+    return a->den == 1 && nothing_is_below(a);
 }
 
 bool kas_dim_is_whole_by_default(const kas_dim *a)
@@ -242,6 +248,8 @@ bool kas_dim_is_whole_by_default(const kas_dim *a)
     int below = 0;
     if (a->den != 1)
         return false;
+    if (nothing_is_below(a))
+        return true;
     for (int s = KAS_SYM_C; s < KAS_SYM_G0; s++)
         if (a->exp[s] < 0)
             return false;

@@ -56,6 +56,9 @@ static void set_operations(kas_guide *guide)
             guide->spatial |= KAS_OP_BIT(op);
         if (kas_op_get((kas_op)op)->inputs > 1)
             guide->merging |= KAS_OP_BIT(op);
+        if (kas_op_get((kas_op)op)->variadic)
+            guide->variadic |= KAS_OP_BIT(op);
+        guide->of_type[kas_type_of((kas_op)op)] |= KAS_OP_BIT(op);
     }
 }
 
@@ -134,31 +137,34 @@ static int leaves_needed(const kas_guide *guide, uint64_t ops)
         return IMPOSSIBLE;
     int by_width = g->width + 1 - guide->options->max_width;
     int by_left = g->width - (left - others) * (most_merged(g) - 1);
+    int by_topology = g->width - left; /* whatever is left merges two at most, for kas_growth_try */
+    by_left = by_left > by_topology ? by_left : by_topology;
     return by_width > by_left ? by_width : by_left;
 }
 
-/* With only merges behind it a window is never taken in again: it is no part of C. */
-static bool leaves_only_merges(const kas_growth *g, int op)
+/* After an operation of one operand.  A window is never taken in again then: it is no part of C. */
+static bool leaves_only_merges(const kas_growth *g)
 {
-    int left = g->primitives - g->kernel.nodes; /* after this one */
-    return op == KAS_OP_UNFOLD && left <= g->width - 1;
+    return g->primitives - g->kernel.nodes <= g->width - 1;
 }
 
-static int most_operands(kas_op op)
+/* Operations that may have so many operands. */
+static uint64_t with_operands(const kas_guide *guide, int count)
 {
-    return kas_op_get(op)->variadic ? KAS_MAX_INPUTS : kas_op_get(op)->inputs;
+    if (count <= 1)
+        return UINT64_MAX;
+    if (count <= 2)
+        return guide->merging;
+    return count <= KAS_MAX_INPUTS ? guide->variadic : 0;
 }
 
 /* What operations that are alike need. */
 static void set_needs(const kas_guide *guide, uint64_t ops, kas_use_filter *out)
 {
     const int needed = leaves_needed(guide, ops);
-    for (; ops; ops &= ops - 1) {
-        int op = __builtin_ctzll(ops);
-        if (needed > most_operands((kas_op)op) || leaves_only_merges(guide->growth, op))
-            out->ops &= ~KAS_OP_BIT(op);
-        out->leaves_needed[op] = (int8_t)needed;
-    }
+    out->ops &= ~ops | with_operands(guide, needed);
+    for (; ops; ops &= ops - 1)
+        out->leaves_needed[__builtin_ctzll(ops)] = (int8_t)needed;
 }
 
 void kas_guide_next(const kas_guide *guide, kas_use_filter *out)
@@ -169,6 +175,8 @@ void kas_guide_next(const kas_guide *guide, kas_use_filter *out)
     if (g->kernel.nodes == g->primitives) /* useless at the end, see kas_growth_finish */
         out->ops &=
             ~(KAS_OP_BIT(KAS_OP_GROUP) | KAS_OP_BIT(KAS_OP_GROUP_ALL) | KAS_OP_BIT(KAS_OP_NEG));
+    if (leaves_only_merges(g))
+        out->ops &= ~KAS_OP_BIT(KAS_OP_UNFOLD);
     const uint64_t missing = guide->note[g->kernel.nodes - 1].missing;
     for (int c = 0; c < 4; c++) /* with a weight or without, spatial or not */
         set_needs(guide,
@@ -180,10 +188,11 @@ void kas_guide_next(const kas_guide *guide, kas_use_filter *out)
 }
 
 /* Merges that the leaves need: all but one go, and some leaf must have H and W, or a broadcast to
- * an inner node gives them back. */
+ * an inner node gives them back.  So can the last product: of leaves that only merges are left for
+ * kas_leaves_could_merge sees that. */
 static int merges_needed(const kas_growth *g)
 {
-    bool image = false;
+    bool image = g->ops & KAS_OP_BIT(KAS_OP_BMM);
     for (int i = 0; i < g->kernel.nodes && !image; i++) {
         const kas_shape *shape = &g->kernel.node[i].shape;
         image = !g->read[i] && kas_shape_has(shape, KAS_AXIS_H) && kas_shape_has(shape, KAS_AXIS_W);

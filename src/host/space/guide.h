@@ -31,6 +31,8 @@ typedef struct kas_guide {
     kas_use_filter filter;               /* what the options allow */
     uint64_t weighted, spatial, merging; /* operations with weights, that may look beyond a pixel,
                                             that have several operands */
+    uint64_t variadic;                   /* that have any number of them */
+    uint64_t of_type[KAS_TYPE_COUNT];    /* of each type */
     int min_receptive;
     int equal_window;   /* K_H x K_W by another name, never offered; 0 = there is none */
     uint32_t kernel[2]; /* largest K_H, K_W of the targets */
@@ -50,7 +52,8 @@ void kas_guide_begin(kas_guide *guide);
 void kas_guide_next(const kas_guide *guide, kas_use_filter *out);
 
 /* After a successful kas_growth_try: can the kernel still be completed?  Otherwise the caller takes
- * the node back.  OUTPUT: the shapes of the leaves are the reason, whatever operation made them. */
+ * the node back.  OUTPUT: the shapes of the leaves are the reason, whatever operation made them;
+ * VARIABLES: these and the sizes that must be integers. */
 kas_reject kas_guide_admits(kas_guide *guide);
 
 /* The last primitive was admitted: kas_growth_finish, and what the whole kernel costs. */

@@ -11,6 +11,11 @@
  * to draw, and what led to a dead end lies among them more often than in the last ones. */
 enum { MOST_DEAD_ENDS = 16 };
 
+/* Types drawn in one step before it counts as a dead end.  Where four had no use few have one, and
+ * to look for it costs more than to begin again.  Of the types with a use each is still as likely
+ * as any other. */
+enum { MOST_TYPES = 4 };
+
 /* A split serves when every segment has at least one element at every target. */
 static void add_split(kas_guided *d, kas_split split)
 {
@@ -124,6 +129,12 @@ typedef enum outcome {
     REFUSED_SHAPE /* and so is any other use that gives that shape */
 } outcome;
 
+/* Must a size be an integer that other uses which give that shape do not have? */
+static bool divides_more(const kas_use *use)
+{
+    return use->grouped || use->op == KAS_OP_SHUFFLE;
+}
+
 /* Appends the use when the kernel can still be completed with it; when it is the last, the kernel
  * is complete. */
 static outcome try_use(kas_guided *d, const kas_use *use)
@@ -142,7 +153,9 @@ static outcome try_use(kas_guided *d, const kas_use *use)
     if (why == KAS_REJECT_BUDGET || why == KAS_REJECT_SIZE)
         d->too_dear = why;
     kas_growth_undo(g);
-    return admitted == KAS_REJECT_OUTPUT ? for_shape : REFUSED;
+    return admitted == KAS_REJECT_OUTPUT || (admitted == KAS_REJECT_VARIABLES && !divides_more(use))
+               ? for_shape
+               : REFUSED;
 }
 
 /* There are as many as pairs of nodes: one is looked at when it is drawn. Every use that serves is
@@ -190,17 +203,19 @@ static bool try_type(kas_guided *d, kas_type type, const kas_use_filter *filter,
     return false;
 }
 
-static int list_types(uint64_t ops, kas_type type[KAS_TYPE_COUNT])
+static int list_types(const kas_guide *guide, uint64_t ops, kas_type type[KAS_TYPE_COUNT])
 {
-    uint32_t found = 0;
     int count = 0;
-    for (int op = KAS_OP_INPUT + 1; op < KAS_OP_COUNT; op++)
-        if (ops & KAS_OP_BIT(op))
-            found |= 1u << kas_type_of((kas_op)op);
     for (int t = 0; t < KAS_TYPE_COUNT; t++)
-        if (found & 1u << t)
+        if (ops & guide->of_type[t])
             type[count++] = (kas_type)t;
     return count;
+}
+
+/* The first step draws from all types: that none has a use says that no attempt will succeed. */
+static int types_to_draw(const kas_guided *d, int count)
+{
+    return d->growth->kernel.nodes > 1 && count > MOST_TYPES ? MOST_TYPES : count;
 }
 
 static bool step(kas_guided *d)
@@ -209,7 +224,8 @@ static bool step(kas_guided *d)
     kas_type type[KAS_TYPE_COUNT];
     fruitless f = {0};
     kas_guide_next(&d->guide, &filter);
-    for (int count = list_types(filter.ops, type); count > 0; count--) {
+    int count = list_types(&d->guide, filter.ops, type);
+    for (int left = types_to_draw(d, count); left > 0; left--, count--) {
         uint32_t pick = below(d, count);
         if (try_type(d, type[pick], &filter, &f))
             return true;

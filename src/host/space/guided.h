@@ -2,8 +2,8 @@
  *
  * Each step draws a type of primitive uniformly from those that have a use after which the kernel
  * can still be completed (guide.h), then one of these uses uniformly, by drawing and drawing again
- * without what proved useless.  The bounds do not see everything: where no use is left, the kernel
- * is begun again from the input. */
+ * without what proved useless.  The bounds do not see everything: where no use is left, or several
+ * types had none, the kernel is begun again from the input. */
 #ifndef KAS_SPACE_GUIDED_H
 #define KAS_SPACE_GUIDED_H
 

@@ -1,7 +1,10 @@
 #include "host/space/merge.h"
 
+#include <string.h>
+
 #include "host/space/primitive.h"
 #include "host/space/prune.h"
+#include "host/space/solve.h"
 #include "host/space/split.h"
 
 /* With more leaves than these the ways of merging them are too many to try: that each has some way
@@ -208,6 +211,17 @@ static bool completes(const merging *m, const leaf *a, const leaf *b)
            (m->g->segments && could_concat(m, a->number, b->number, true));
 }
 
+/* Cheaper than asking whether one merge of the two could be the output, and never against it: most
+ * pairs are told by what is known of each. */
+static bool may_complete(const merging *m, uint32_t a, uint32_t b)
+{
+    const kas_shape_facts *x = kas_pairs_facts(m->g->pairs, a);
+    const kas_shape_facts *y = kas_pairs_facts(m->g->pairs, b);
+    return x->output != KAS_OUTPUT_NEVER || y->output != KAS_OUTPUT_NEVER ||
+           (m->multiply && (kas_may_multiply_last(x, y) || kas_may_multiply_last(y, x))) ||
+           (m->g->segments && x->shape.channels == y->shape.channels && !x->flat && !y->flat);
+}
+
 /* ---- all ways ---- */
 
 static bool could_merge(const merging *m, const leaf *leaves, int count);
@@ -224,40 +238,73 @@ static bool merges_after(const merging *m, const leaf *leaves, int count, int a,
     return could_merge(m, after, n);
 }
 
-/* ---- two broadcasts in a row ---- */
+/* ---- a broadcast, then the last merge, as far as shapes tell ---- */
 
 /* a was tiled over b, whose variable is in the number of repetitions; b becomes `size`. */
-static bool repeats(const merging *m, const leaf *a, const leaf *b, const kas_dim *size)
+static bool repeats(const merging *m, const kas_pair *pair, const leaf *b, const kas_dim *size)
 {
-    const kas_pair *pair = kas_pairs_get(m->g->pairs, a->number, b->number);
     kas_dim repetitions = kas_pair_size(&pair->repetitions, b->number);
     return kas_dim_substitute(&repetitions, kas_number_var(b->number), size, &repetitions) &&
            kas_growth_size_fits(m->g, &repetitions);
 }
 
-/* Is there a value with which b, over which a was tiled, is then tiled over c, the output? */
-static bool repeats_through(const merging *m, const leaf *a, const leaf *b, const leaf *c)
+/* a's variable has that value, which may hold b's; b becomes `size`. */
+static bool keeps_value(const merging *m, const leaf *b, const kas_dim *value, const kas_dim *size)
+{
+    const int var = kas_number_var(b->number);
+    kas_dim with = kas_pair_size(value, b->number);
+    return kas_dim_substitute(&with, var, size, &with) && kas_growth_size_fits(m->g, &with);
+}
+
+/* Could a have been broadcast to b, whose variable then becomes `size`? */
+static bool stays(const merging *m, const leaf *a, const leaf *b, const kas_dim *size)
+{
+    const kas_growth *g = m->g;
+    kas_pair *pair = kas_pairs_get(g->pairs, a->number, b->number);
+    if (pair->fit != KAS_FIT_BY_VALUE)
+        return repeats(m, pair, b, size);
+    const kas_value *value = kas_pairs_values(g->pairs, pair);
+    for (int i = 0, values = pair->values; i < values; i++)
+        if (value[i].tiles && kas_growth_may_use(g, &value[i].size) &&
+            keeps_value(m, b, &value[i].size, size))
+            return true;
+    return false;
+}
+
+/* The values of a pair, which asking about another pair may move. Returns how many. */
+static int copy_values(const kas_growth *g, kas_pair *pair, kas_value value[KAS_MAX_SUBSTITUTIONS])
+{
+    const kas_value *from = kas_pairs_values(g->pairs, pair);
+    const int values = pair->values;
+    if (values > 0)
+        memcpy(value, from, (size_t)values * sizeof *value);
+    return values;
+}
+
+/* Is there a value with which b, to which a was broadcast, is then broadcast to c, the output? */
+static bool stays_through(const merging *m, const leaf *a, const leaf *b, const leaf *c)
 {
     const kas_growth *g = m->g;
     const kas_shape_facts *facts = kas_pairs_facts(g->pairs, c->number);
     kas_pair *pair = kas_pairs_get(g->pairs, b->number, c->number);
     if (pair->fit != KAS_FIT_BY_VALUE)
         return true;
-    const kas_value *value = kas_pairs_values(g->pairs, pair);
-    for (int i = 0, values = pair->values; i < values; i++) {
+    kas_value value[KAS_MAX_SUBSTITUTIONS];
+    const int values = copy_values(g, pair, value);
+    for (int i = 0; i < values; i++) {
         kas_dim size = kas_pair_size(&value[i].size, c->number);
         if (value[i].tiles && kas_growth_may_use(g, &value[i].size) &&
             tiles_output(g, b->number, c->number, &size) &&
             (facts->output != KAS_OUTPUT_BY_VALUE ||
              kas_dim_substitute(&size, kas_number_var(c->number), &facts->value, &size)) &&
-            repeats(m, a, b, &size))
+            stays(m, a, b, &size))
             return true;
     }
     return false;
 }
 
-static bool product_repeats(const merging *m, const leaf *a, const leaf *b, uint32_t lhs,
-                            uint32_t rhs)
+static bool product_stays(const merging *m, const leaf *a, const leaf *b, uint32_t lhs,
+                          uint32_t rhs)
 {
     unsigned serve = m->multiply ? last_products(m->g, lhs, rhs, true) : 0;
     for (; serve; serve &= serve - 1) {
@@ -265,25 +312,26 @@ static bool product_repeats(const merging *m, const leaf *a, const leaf *b, uint
             kas_pairs_products(m->g->pairs, lhs, rhs).result[__builtin_ctz(serve)];
         const kas_shape_facts *facts = kas_pairs_facts(m->g->pairs, result);
         if (facts->output != KAS_OUTPUT_BY_VALUE ||
-            kas_number_var(result) != kas_number_var(b->number) || repeats(m, a, b, &facts->value))
+            kas_number_var(result) != kas_number_var(b->number) || stays(m, a, b, &facts->value))
             return true;
     }
     return false;
 }
 
-/* a is broadcast to b and b then merged with c.  The size of a divides b's variable for good, which
- * forbids most of the values that b could have without a. */
+/* a is broadcast to b and b then merged with c.  The size of a divides b's variable for good, or
+ * a's variable is a part of it, which forbids most of the values that b could have without a. */
 static bool merges_in_turn(const merging *m, const leaf *a, const leaf *b, const leaf *c)
 {
     const kas_growth *g = m->g;
     const kas_pair *pair = kas_pairs_get(g->pairs, a->number, b->number);
-    if (pair->fit != KAS_FIT_TILES || kas_dim_var(&pair->repetitions) < 0)
+    if (kas_number_var(b->number) < 0 ||
+        (pair->fit == KAS_FIT_TILES && kas_dim_var(&pair->repetitions) < 0))
         return true;
     return (could_blend_last(g, a->number, b->number, true) &&
             could_blend_last(g, c->number, b->number, true)) ||
-           (could_blend_last(g, b->number, c->number, true) && repeats_through(m, a, b, c)) ||
-           product_repeats(m, a, b, b->number, c->number) ||
-           product_repeats(m, a, b, c->number, b->number) ||
+           (could_blend_last(g, b->number, c->number, true) && stays_through(m, a, b, c)) ||
+           product_stays(m, a, b, b->number, c->number) ||
+           product_stays(m, a, b, c->number, b->number) ||
            (m->g->segments && could_concat(m, b->number, c->number, false));
 }
 
@@ -372,6 +420,8 @@ static kas_merge_key key_of(const merging *m, const leaf *leaves, int count)
 /* Most sets of leaves come again, and most cannot merge. */
 static bool could_merge(const merging *m, const leaf *leaves, int count)
 {
+    if (count == 2 && !may_complete(m, leaves[0].number, leaves[1].number))
+        return false;
     if (!m->loose || count == 1)
         return find_way(m, leaves, count);
     const kas_merge_key key = key_of(m, leaves, count);
@@ -397,7 +447,7 @@ static bool each_could_merge(const merging *m, const leaf *leaves, int count)
                                 (m->g->segments && could_concat(m, x, y, false)));
         }
         if (!merges)
-            return m->multiply; /* the product of two others could be its match */
+            return m->multiply || m->g->segments; /* what two others give could be its match */
     }
     return true;
 }

@@ -143,10 +143,23 @@ static uint64_t hash_product(const kas_shape *shape, int from, int to)
     return kas_shape_product(shape, from, to, &product) ? hash_dim(1, &product) : 0;
 }
 
-static bool is_along_image(const kas_dim *dim)
+/* H, then W among the channel dims: a product with it transposed can give back the image. */
+static bool holds_pixels(const kas_shape *shape)
 {
     const kas_dim h = kas_dim_symbol(KAS_SYM_H), w = kas_dim_symbol(KAS_SYM_W);
-    return kas_dim_equal(dim, &h) || kas_dim_equal(dim, &w);
+    for (int d = 0; d + 1 < shape->channels; d++)
+        if (kas_dim_equal(&shape->channel[d], &h) && kas_dim_equal(&shape->channel[d + 1], &w))
+            return true;
+    return false;
+}
+
+static uint64_t hash_parts(const kas_shape *shape)
+{
+    uint64_t parts = 0;
+    for (int d = 1; d <= shape->channels; d++)
+        parts |= kas_part_bit(hash_product(shape, 0, d)) |
+                 kas_part_bit(hash_product(shape, shape->channels - d, shape->channels));
+    return parts;
 }
 
 static void find_contents(kas_shape_facts *facts)
@@ -156,9 +169,10 @@ static void find_contents(kas_shape_facts *facts)
     facts->channels = hash_product(shape, 0, channels);
     facts->pixels = hash_product(shape, channels, rank);
     facts->flat = rank == channels;
+    facts->parts = facts->flat ? hash_parts(shape) : 0;
     facts->batched = channels > 0 && shape->is_group[0];
     facts->image = kas_shape_has_image(shape);
-    facts->as_rows = channels > 0 && is_along_image(&shape->channel[channels - 1]);
+    facts->as_rows = holds_pixels(shape);
 }
 
 static uint32_t *slot_of(const kas_pairs *pairs, const kas_shape *shape)

@@ -74,8 +74,10 @@ typedef struct kas_shape_facts {
 
     /* What tells cheaply that no product of two shapes can be: */
     uint64_t channels, pixels;          /* hashes of the products of these dims */
+    uint64_t parts;                     /* kas_part_bit of the products of the first channel dims,
+                                           and of the last ones */
     bool flat, batched, image, as_rows; /* no H and W; begins with a group dim; has both, whole;
-                                           ends in channels that are H or W */
+                                           has H, then W among its channels */
 } kas_shape_facts;
 
 /* Fills what follows from facts->shape: it is the output when it is [C, H, W] up to grouping, or is
@@ -111,14 +113,26 @@ void kas_pairs_remember(kas_pairs *pairs, const kas_merge_key *key, bool answer)
 kas_pair *kas_pairs_get(kas_pairs *pairs, uint32_t lhs, uint32_t rhs);
 kas_products kas_pairs_products(kas_pairs *pairs, uint32_t lhs, uint32_t rhs);
 
-/* False when the two have no product at all, or none that is the output; most pairs have none. */
+/* One of 64 bits for a hash: what has not the bit has not the size. */
+static inline uint64_t kas_part_bit(uint64_t hash)
+{
+    return (uint64_t)1 << (hash >> 58);
+}
+
+/* False when the two have no product at all, or none that is the output; most pairs have none.
+ * Without a batch all channels or all pixels of one with pixels meet those of the other, or a part
+ * of the channels of one without. */
 static inline bool kas_may_multiply(const kas_shape_facts *lhs, const kas_shape_facts *rhs)
 {
-    if (lhs->flat || rhs->flat)
-        return !(lhs->flat && rhs->flat) || (lhs->batched && rhs->batched);
+    if (lhs->batched && rhs->batched)
+        return true;
+    if (lhs->flat || rhs->flat) {
+        const kas_shape_facts *flat = lhs->flat ? lhs : rhs, *other = lhs->flat ? rhs : lhs;
+        return !other->flat &&
+               (flat->parts & (kas_part_bit(other->channels) | kas_part_bit(other->pixels)));
+    }
     return lhs->channels == rhs->channels || lhs->pixels == rhs->pixels ||
-           lhs->channels == rhs->pixels || lhs->pixels == rhs->channels ||
-           (lhs->batched && rhs->batched);
+           lhs->channels == rhs->pixels || lhs->pixels == rhs->channels;
 }
 static inline bool kas_may_multiply_last(const kas_shape_facts *lhs, const kas_shape_facts *rhs)
 {

@@ -234,10 +234,12 @@ static void add_windows(list *l, const kas_kernel *kernel, int node, uint8_t op,
     if (f->skip_illegal && grouped && !has_group(shape))
         return;
     for (use.axes = 1; use.axes <= (KAS_AXIS_H | KAS_AXIS_W); use.axes++)
-        for (use.kernel = 0; use.kernel <= KAS_MAX_WINDOW; use.kernel++)
-            for (int d = 1; d <= KAS_MAX_DILATION && (f->kernels >> use.kernel & 1); d++) {
+        for (unsigned kernels = f->skip_illegal && !has_axes(shape, use.axes) ? 0 : f->kernels;
+             kernels; kernels &= kernels - 1)
+            for (int d = 1; d <= KAS_MAX_DILATION; d++) {
+                use.kernel = (uint8_t)__builtin_ctz(kernels);
                 use.dilation = d > 1 ? (uint8_t)d : 0;
-                if ((dilations >> d & 1) && !(f->skip_illegal && !has_axes(shape, use.axes)))
+                if (dilations >> d & 1)
                     add(l, use);
             }
 }
