@@ -12,7 +12,7 @@ search() { # study [VARIABLE=value...]
     local study=$1
     shift
     env "$@" "$kas" search --net resnet20 --dataset "$dir/s.h5" --study "$dir/$study" --candidates 3 --epochs 1 \
-        --batch 8 --seed 1 --device cuda >"$dir/$study.out" 2>"$dir/$study.err"
+        --batch 8 --seed 1 --device cuda --pack "${pack:-auto}" >"$dir/$study.out" 2>"$dir/$study.err"
 }
 
 search good || fail "exit code $?: $(cat "$dir/good.err")"
@@ -31,8 +31,9 @@ cp -r "$dir/good" "$dir/more"
     --batch 8 --seed 1 --device cuda >"$dir/more.out" 2>"$dir/more.err" || fail "one more: $(cat "$dir/more.err")"
 (cd "$dir/more/plans" && sha256sum --quiet -c "$dir/pinned") || fail "pinned plans were changed"
 
-# Every worker's GPU dies at its 3rd capture of a graph. An item of one epoch has two, so the second item is under way.
-search bad KAS_SIM_FAIL=cuStreamBeginCapture_v2:3:700:sticky || true
+# Every worker's GPU dies at its 3rd capture of a graph. An item of one epoch has two, so the second item is under way: one
+# after the other, as side by side it depends on the machine's speed whose capture that is, and of the baseline it ends all.
+pack=1 search bad KAS_SIM_FAIL=cuStreamBeginCapture_v2:3:700:sticky || true
 "$kas" log "$dir/bad" >"$dir/bad.log"
 lost=$(grep -c ' device-lost ' "$dir/bad.log" || true)
 finished=$(grep -c ' finished' "$dir/bad.log" || true)
