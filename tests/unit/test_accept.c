@@ -15,8 +15,29 @@
 #define HW (KAS_AXIS_H | KAS_AXIS_W)
 
 static const kas_target targets[] = {
-    {"a", 0, 64, 64, 64, 1, 1, 32, 32, 3, 3, 1},
-    {"b", 1, 128, 128, 128, 1, 1, 16, 16, 3, 3, 1},
+    {.name = "a",
+     .c_in = 64,
+     .c_out = 64,
+     .c = 64,
+     .parts_in = 1,
+     .parts_out = 1,
+     .h = 32,
+     .w = 32,
+     .kernel_h = 3,
+     .kernel_w = 3,
+     .stride = 1},
+    {.name = "b",
+     .layer = 1,
+     .c_in = 128,
+     .c_out = 128,
+     .c = 128,
+     .parts_in = 1,
+     .parts_out = 1,
+     .h = 16,
+     .w = 16,
+     .kernel_h = 3,
+     .kernel_w = 3,
+     .stride = 1},
 };
 enum { TARGETS = 2 };
 

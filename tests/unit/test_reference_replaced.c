@@ -67,8 +67,30 @@ static kas_layer description[] = {
 static const kas_net network = {.name = "test", .layers = 8, .layer = description, .classes = 5};
 
 static const kas_target targets[] = {
-    {"conv2", 3, 4, 4, 4, 1, 1, 5, 5, 3, 3, 1},
-    {"conv3", 5, 4, 6, 2, 2, 3, 3, 3, 3, 3, 2},
+    {.name = "conv2",
+     .layer = 3,
+     .c_in = 4,
+     .c_out = 4,
+     .c = 4,
+     .parts_in = 1,
+     .parts_out = 1,
+     .h = 5,
+     .w = 5,
+     .kernel_h = 3,
+     .kernel_w = 3,
+     .stride = 1},
+    {.name = "conv3",
+     .layer = 5,
+     .c_in = 4,
+     .c_out = 6,
+     .c = 2,
+     .parts_in = 2,
+     .parts_out = 3,
+     .h = 3,
+     .w = 3,
+     .kernel_h = 3,
+     .kernel_w = 3,
+     .stride = 2},
 };
 
 static kas_binding binding_of(const kas_target *t)
