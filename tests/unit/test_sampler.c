@@ -199,7 +199,7 @@ static void assert_list(kas_sample_options o, const char *expected)
         kas_sample s;
         assert_int_equal(kas_sampler_next(sampler, 0, &s), KAS_OK);
         kas_buf_printf(&names, "%s:%.0f\n", s.name, s.solution.flops); /* sizes are fixed too */
-        kas_solution_free(&s.solution);
+        kas_sample_free(&s);
     }
     kas_sampler_free(sampler);
     assert_int_equal(kas_buf_status(&names), KAS_OK);
