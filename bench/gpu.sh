@@ -415,7 +415,11 @@ awk -F'\t' '{ if (!($1 in state)) name[n++] = $1; state[$1] = $2; time[$1] = $3 
               count["left"] }' "$out/summary.tsv" >"$out/summary.txt"
 sum=$(tail -n 1 "$out/summary.txt")
 echo
-"$python" bench/headline.py "$out" 2>&1 | tee -a "$out/summary.txt"
+if command -v "$python" >/dev/null; then
+    "$python" bench/headline.py "$out" 2>&1 | tee -a "$out/summary.txt"
+else
+    echo "no python3: the figures beside their aims are left out" | tee -a "$out/summary.txt"
+fi
 echo
 echo "$sum"
 echo "results: $out (summary.txt, *.json, log/)"

@@ -3,6 +3,7 @@
 # them stops what comes after, a second call runs only what is left and goes on where it was, what compute-sanitizer finds
 # is a failure, and the figures in the summary are those of the lines.
 set -eu
+command -v python3 >/dev/null || { echo "SKIPPED: no python3 to sum the figures up"; exit 77; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() { echo "FAILED: $*"; cat "$work/said"; [ ! -f "$work/out/summary.txt" ] || cat "$work/out/summary.txt"; exit 1; }
