@@ -16,7 +16,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "device_code/prelude.h"
+#include "host/device/numbers.h"
 #include "host/net/targets.h"
 #include "host/space/canonical.h"
 #include "host/space/kernel_json.h"
@@ -204,25 +204,6 @@ static bool is_input(kas_role role)
     return role == KAS_ROLE_X || role == KAS_ROLE_DY || role == KAS_ROLE_WEIGHT;
 }
 
-static void put(void *memory, kas_number number, size_t i, float value)
-{
-    if (number == KAS_F32)
-        ((float *)memory)[i] = value;
-    else if (number == KAS_BF16)
-        ((kas_bf16 *)memory)[i] = kas_bf16_of(value);
-    else
-        ((kas_f16 *)memory)[i] = kas_f16_of(value);
-}
-
-static float get(const void *memory, kas_number number, size_t i)
-{
-    if (number == KAS_F32)
-        return ((const float *)memory)[i];
-    if (number == KAS_BF16)
-        return kas_bf16_value(((const kas_bf16 *)memory)[i]);
-    return kas_f16_value(((const kas_f16 *)memory)[i]);
-}
-
 static kas_status upload(session *s, int buffer, const char *name)
 {
     const kas_buffer *b = &s->program->buffer[buffer];
@@ -236,7 +217,7 @@ static kas_status upload(session *s, int buffer, const char *name)
         status = kas_fail(KAS_BAD_INPUT, "tensor \"%s\": expected %zu elements", name, order.count);
     if (status == KAS_OK) {
         for (size_t i = 0; i < order.count; i++)
-            put(values, b->number, order.at[i], (float)kas_named_tensor_get(t, i));
+            kas_number_put(values, b->number, order.at[i], (float)kas_named_tensor_get(t, i));
         status = kas_mem_upload(s->device, s->memory[buffer], values, b->bytes);
     }
     free(order.at);
@@ -259,7 +240,7 @@ static kas_status download(session *s, int buffer, kas_named_tensor *to)
     if (status == KAS_OK && !(ordered = malloc(sizeof *ordered * order.count)))
         status = kas_fail(KAS_NO_MEMORY, "no memory for %s", to->name);
     for (size_t i = 0; status == KAS_OK && i < order.count; i++)
-        ordered[i] = get(values, b->number, order.at[i]);
+        ordered[i] = kas_number_get(values, b->number, order.at[i]);
     to->dtype = KAS_DTYPE_F32;
     to->rank = 1;
     to->shape[0] = order.count;

@@ -25,7 +25,8 @@ import time
 import torch
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from safetensors import read, write  # noqa: E402  (the file beside this one)
+import torch_timing  # noqa: E402  (the files beside this one)
+from safetensors import read, write  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.path.join(HERE, "..", "..", os.environ.get("BUILD", "build"))
@@ -99,18 +100,7 @@ class Torch:
     def seconds(self, runs):
         run = self.graph.replay if self.graph else self.step
         with self.on_stream():
-            if not self.cuda:
-                start = time.perf_counter()
-                for _ in range(runs):
-                    run()
-                return time.perf_counter() - start
-            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            start.record()
-            for _ in range(runs):
-                run()
-            end.record()
-            end.synchronize()
-            return start.elapsed_time(end) * 1e-3
+            return torch_timing.seconds(run, runs, self.cuda)
 
 
 class Ours:

@@ -35,7 +35,6 @@ import select
 import statistics
 import subprocess
 import sys
-import time
 
 try:
     import torch
@@ -45,7 +44,8 @@ except ImportError:
 import torch.nn.functional as F
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from network_step import network_of  # noqa: E402  (the file beside this one)
+import torch_timing  # noqa: E402  (the files beside this one)
+from network_step import network_of  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.path.join(HERE, "..", "..", os.environ.get("BUILD", "build"))
@@ -189,18 +189,7 @@ class Torch:
             run = self.graph.replay if self.graph else self.step
         else:
             run = self.infer_graph.replay if self.infer_graph else self.infer
-        if not self.cuda:
-            start = time.perf_counter()
-            for _ in range(runs):
-                run()
-            return time.perf_counter() - start
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        for _ in range(runs):
-            run()
-        end.record()
-        end.synchronize()
-        return start.elapsed_time(end) * 1e-3
+        return torch_timing.seconds(run, runs, self.cuda)
 
 
 class Side:

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device_code/prelude.h"
+#include "host/device/numbers.h"
 #include "host/core/random.h"
 
 static kas_status no_memory(void)
@@ -134,25 +134,6 @@ void kas_agree_bench_free(kas_agree_bench *b)
 /* ---- data
  * ------------------------------------------------------------------------------------------ */
 
-static void put(void *memory, kas_number number, size_t i, double value)
-{
-    if (number == KAS_F32)
-        ((float *)memory)[i] = (float)value;
-    else if (number == KAS_BF16)
-        ((kas_bf16 *)memory)[i] = kas_bf16_of((float)value);
-    else
-        ((kas_f16 *)memory)[i] = kas_f16_of((float)value);
-}
-
-static double get(const void *memory, kas_number number, size_t i)
-{
-    if (number == KAS_F32)
-        return ((const float *)memory)[i];
-    if (number == KAS_BF16)
-        return kas_bf16_value(((const kas_bf16 *)memory)[i]);
-    return kas_f16_value(((const kas_f16 *)memory)[i]);
-}
-
 /* Values that the number holds exactly, so that both sides start from the same ones. */
 static void fill(const kas_agree_bench *b, double *to, size_t count, double scale, uint64_t seed,
                  uint64_t stream)
@@ -160,8 +141,8 @@ static void fill(const kas_agree_bench *b, double *to, size_t count, double scal
     kas_rng rng = kas_rng_make(seed, KAS_PURPOSE_TEST, stream);
     for (size_t i = 0; i < count; i++) {
         float rounded;
-        put(&rounded, b->program->number, 0, scale * kas_rng_normal(&rng));
-        to[i] = get(&rounded, b->program->number, 0);
+        kas_number_put(&rounded, b->program->number, 0, scale * kas_rng_normal(&rng));
+        to[i] = kas_number_get(&rounded, b->program->number, 0);
     }
 }
 
@@ -192,8 +173,8 @@ static void pack(const kas_agree_bench *b, const double *from, uint32_t channels
     for (size_t n = 0; n < (size_t)b->program->batch; n++)
         for (size_t pixel = 0; pixel < area; pixel++)
             for (size_t c = 0; c < (size_t)pitch; c++)
-                put(b->host, b->program->number, (n * area + pixel) * (size_t)pitch + c,
-                    c < channels ? from[(n * channels + c) * area + pixel] : NAN);
+                kas_number_put(b->host, b->program->number, (n * area + pixel) * (size_t)pitch + c,
+                               c < channels ? from[(n * channels + c) * area + pixel] : NAN);
 }
 
 static kas_status upload_tensor(kas_agree_bench *b, kas_role role, const double *from,
@@ -235,7 +216,7 @@ static kas_status upload(kas_agree_bench *b)
         const kas_weight *w = &p->weight[k];
         const int i = buffer(p, KAS_ROLE_WEIGHT, k);
         FOR_WEIGHT(w, logical, offset)
-        put(b->host, p->number, offset, b->weight[k][logical]);
+        kas_number_put(b->host, p->number, offset, b->weight[k][logical]);
         KAS_TRY(kas_mem_upload(b->device, b->memory[i], b->host, p->buffer[i].bytes));
     }
     return KAS_OK;
@@ -291,7 +272,8 @@ static kas_status tensor_gap(kas_agree_bench *b, kas_role role, const double *wa
         for (size_t pixel = 0; pixel < area; pixel++)
             for (size_t c = 0; c < channels; c++)
                 compare(gap,
-                        get(b->host, b->program->number, (n * area + pixel) * (size_t)pitch + c),
+                        kas_number_get(b->host, b->program->number,
+                                       (n * area + pixel) * (size_t)pitch + c),
                         wanted[(n * channels + c) * area + pixel]);
     return KAS_OK;
 }
@@ -303,7 +285,8 @@ static kas_status weight_gap(kas_agree_bench *b, int k, kas_gap *gap)
     *gap = (kas_gap){0};
     KAS_TRY(kas_mem_download(b->device, b->host, b->memory[i], b->program->buffer[i].bytes));
     FOR_WEIGHT(w, logical, offset)
-    compare(gap, get(b->host, b->program->buffer[i].number, offset), b->exact.dweight[k][logical]);
+    compare(gap, kas_number_get(b->host, b->program->buffer[i].number, offset),
+            b->exact.dweight[k][logical]);
     return KAS_OK;
 }
 

@@ -21,17 +21,7 @@ enum {
 };
 
 /* Small layers with unequal channels, an image that is not square, and kernels of several sizes. */
-static const kas_target even[TARGETS] = {{.name = "layer1",
-                                          .c_in = 16,
-                                          .c_out = 16,
-                                          .c = 16,
-                                          .parts_in = 1,
-                                          .parts_out = 1,
-                                          .h = 8,
-                                          .w = 8,
-                                          .kernel_h = 3,
-                                          .kernel_w = 3,
-                                          .stride = 1},
+static const kas_target even[TARGETS] = {KAS_TARGET_PLAIN("layer1", 16, 8, 8, 3),
                                          {.name = "layer2",
                                           .c_in = 16,
                                           .c_out = 32,
@@ -65,28 +55,8 @@ static const kas_target odd[TARGETS] = {{.name = "layer1",
                                          .kernel_h = 5,
                                          .kernel_w = 5,
                                          .stride = 1},
-                                        {.name = "layer2",
-                                         .c_in = 18,
-                                         .c_out = 18,
-                                         .c = 18,
-                                         .parts_in = 1,
-                                         .parts_out = 1,
-                                         .h = 9,
-                                         .w = 9,
-                                         .kernel_h = 7,
-                                         .kernel_w = 7,
-                                         .stride = 1},
-                                        {.name = "layer3",
-                                         .c_in = 30,
-                                         .c_out = 30,
-                                         .c = 30,
-                                         .parts_in = 1,
-                                         .parts_out = 1,
-                                         .h = 1,
-                                         .w = 3,
-                                         .kernel_h = 3,
-                                         .kernel_w = 3,
-                                         .stride = 1}};
+                                        KAS_TARGET_PLAIN("layer2", 18, 9, 9, 7),
+                                        KAS_TARGET_PLAIN("layer3", 30, 1, 3, 3)};
 
 typedef struct fuzz {
     unsigned long long usual, executions, seed, now;
@@ -178,6 +148,36 @@ static void fuzz_begin(int argc, char **argv, unsigned long long usual)
     state.usual = usual;
     state.executions = argc > 1 ? number(argv[1]) : usual;
     state.seed = argc > 2 ? number(argv[2]) : 1;
+}
+
+/* Makes a text. */
+typedef void fuzz_mutate(kas_rng *rng, kas_buf *text);
+/* Reads it and holds what comes of it against what must be true.  Was it accepted?  `text` ends
+ * where its memory does, so that a read past the end is seen; `kept` is the same for whoever wants
+ * to keep it. */
+typedef bool fuzz_read(kas_rng *rng, const char *text, size_t size, const kas_buf *kept);
+
+static void fuzz_execute(unsigned long long n, fuzz_mutate *mutate, fuzz_read *read)
+{
+    kas_rng rng = kas_rng_make(state.seed, KAS_PURPOSE_TEST, n);
+    kas_buf text = {0};
+    mutate(&rng, &text);
+    present = &text;
+    char *tight = malloc(text.size ? text.size : 1);
+    MUST(tight);
+    memcpy(tight, kas_buf_text(&text), text.size);
+    *(read(&rng, tight, text.size, &text) ? &state.accepted : &state.refused) += 1;
+    free(tight);
+    present = NULL;
+    kas_buf_free(&text);
+}
+
+/* What the corpus has by now is never replaced. */
+static void fuzz_run(fuzz_mutate *mutate, fuzz_read *read)
+{
+    state.fixed = state.files;
+    for (state.now = 0; state.now < state.executions; state.now++)
+        fuzz_execute(state.now, mutate, read);
 }
 
 /* Says what was done, and frees the corpus. A run that accepts or refuses nearly all looks at half

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "device_code/prelude.h"
+#include "host/device/numbers.h"
 #include "host/core/random.h"
 #include "host/net/edges.h"
 #include "host/reference/layers.h"
@@ -20,26 +20,6 @@ typedef struct bench {
     int elements[MOST_BUFFERS];
     double *y; /* of the kernel alone */
 } bench;
-
-/* ---- numbers ----------------------------------------------------------------------------------
- */
-
-static void put(void *memory, kas_number number, int i, double value)
-{
-    if (number == KAS_F32)
-        ((float *)memory)[i] = (float)value;
-    else if (number == KAS_BF16)
-        ((kas_bf16 *)memory)[i] = kas_bf16_of((float)value);
-    else
-        ((kas_f16 *)memory)[i] = kas_f16_of((float)value);
-}
-
-static double get(const void *memory, kas_number number, int i)
-{
-    return number == KAS_F32    ? ((const float *)memory)[i]
-           : number == KAS_BF16 ? kas_bf16_value(((const kas_bf16 *)memory)[i])
-                                : kas_f16_value(((const kas_f16 *)memory)[i]);
-}
 
 /* Half of the last digit, relative. */
 static double rounding_of(kas_number number)
@@ -68,8 +48,8 @@ static void fill(bench *b, int i, kas_rng *rng)
     char *bits = malloc(buffer->bytes);
     assert_true(b->host[i] && bits);
     for (int k = 0; k < b->elements[i]; k++) {
-        put(bits, buffer->number, k, given ? draw(buffer, rng) : (double)NAN);
-        b->host[i][k] = get(bits, buffer->number, k);
+        kas_number_put(bits, buffer->number, k, given ? draw(buffer, rng) : (double)NAN);
+        b->host[i][k] = kas_number_get(bits, buffer->number, k);
     }
     OK(kas_mem_upload(device, b->memory[i], bits, buffer->bytes));
     free(bits);
@@ -130,7 +110,7 @@ static double *run(bench *b, int edge)
     double *values = malloc(sizeof *values * (size_t)b->elements[at]);
     assert_true(bits && values);
     for (int k = 0; k < b->elements[at]; k++)
-        put(bits, y->number, k, (double)NAN);
+        kas_number_put(bits, y->number, k, (double)NAN);
     OK(kas_mem_upload(device, b->memory[at], bits, y->bytes));
     OK(kas_plan_create(device, &plan));
     OK(edge < 0 ? kas_loaded_append(b->loaded, plan, false, b->memory)
@@ -138,7 +118,7 @@ static double *run(bench *b, int edge)
     OK(kas_plan_run(plan));
     OK(kas_mem_download(device, bits, b->memory[at], y->bytes));
     for (int k = 0; k < b->elements[at]; k++)
-        values[k] = get(bits, y->number, k);
+        values[k] = kas_number_get(bits, y->number, k);
     kas_plan_free(plan);
     free(bits);
     return values;

@@ -2,6 +2,7 @@
  */
 #include "op_case.h"
 
+#include "host/net/edges.h"
 #include "host/reference/layers.h"
 
 typedef struct norm_case {
@@ -64,25 +65,11 @@ static void free_values(norm_values *v)
         free(all[i]);
 }
 
-static kas_activation activation_of(kas_layer_op op)
-{
-    static const kas_activation kinds[KAS_LAYER_OPS] = {
-        [KAS_LAYER_RELU] = KAS_ACTIVATION_RELU,
-        [KAS_LAYER_RELU6] = KAS_ACTIVATION_RELU6,
-        [KAS_LAYER_SIGMOID] = KAS_ACTIVATION_SIGMOID,
-        [KAS_LAYER_HARD_SIGMOID] = KAS_ACTIVATION_HARD_SIGMOID,
-        [KAS_LAYER_SILU] = KAS_ACTIVATION_SILU,
-        [KAS_LAYER_HARD_SWISH] = KAS_ACTIVATION_HARD_SWISH,
-        [KAS_LAYER_GELU] = KAS_ACTIVATION_GELU,
-    };
-    return kinds[op];
-}
-
 static kas_batch_norm make_norm(const norm_case *c, const norm_values *v)
 {
     kas_batch_norm norm = {.x = make_tensor(v->x, c->n, c->c, c->h, c->w),
                            .y = make_tensor(NULL, c->n, c->c, c->h, c->w),
-                           .activation = activation_of(c->activation),
+                           .activation = kas_layer_activation(c->activation),
                            .eps = 1e-5f,
                            .momentum = 0.1f,
                            .gamma = array_to_device(v->gamma, c->c),

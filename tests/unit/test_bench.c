@@ -120,19 +120,6 @@ static void options_choose_the_network(void **state)
 /* ---- step -------------------------------------------------------------------------------------
  */
 
-/* Given, because measuring it takes a second. test_bench_layers measures one. */
-static const kas_roofline made_up = {.bytes_per_second = 1e10, .flops_per_second = 5e10};
-static const kas_bench_options small_step = {.net = "resnet20",
-                                             .c = 3,
-                                             .h = 8,
-                                             .w = 8,
-                                             .classes = 10,
-                                             .repeats = 3,
-                                             .batch = 2,
-                                             .device = "cpu",
-                                             .threads = 1,
-                                             .roofline = &made_up};
-
 /* The floor is the larger of its two times; the plan moves no less than it; on the CPU there is no
  * time of the host's own. */
 static void check_floor(const cJSON *line)
@@ -166,11 +153,12 @@ static void check_step(const cJSON *line, const char *phase, double flops)
 static void step_lines_agree(void **state)
 {
     (void)state;
+    const kas_bench_options o = small_step("cpu");
     kas_net *net;
     lines l;
     OK(kas_net_build("resnet20", 8, 8, 3, 10, &net));
     double flops = kas_net_flops(net);
-    run_json("step", &small_step, &l);
+    run_json("step", &o, &l);
     assert_int_equal(l.count, 2);
     check_step(l.line[0], "training", 3 * 2 * flops);
     check_step(l.line[1], "inference", 2 * flops);
@@ -186,7 +174,7 @@ static void step_lines_agree(void **state)
 static void passes_add_up(void **state)
 {
     (void)state;
-    kas_bench_options o = small_step;
+    kas_bench_options o = small_step("cpu");
     double sum = 0, whole = 0;
     int passes = 0;
     o.repeats = 1;
@@ -226,7 +214,7 @@ static void passes_add_up(void **state)
 static void times_of_passes(void **state)
 {
     (void)state;
-    kas_bench_options o = small_step;
+    kas_bench_options o = small_step("cpu");
     o.times = true;
     o.kernel = "kernels/squeeze_excite.json";
     lines l;
@@ -278,7 +266,7 @@ static void lists_of_networks(void **state)
 static void bf16_moves_less(void **state)
 {
     (void)state;
-    kas_bench_options o = small_step;
+    kas_bench_options o = small_step("cpu");
     double bytes[2];
     for (int half = 0; half < 2; half++) {
         lines l;
@@ -295,7 +283,7 @@ static void bf16_moves_less(void **state)
 static void models_lines_agree(void **state)
 {
     (void)state;
-    kas_bench_options o = small_step;
+    kas_bench_options o = small_step("cpu");
     o.net = "resnet20,mobilenet_v2:small=1";
     lines l;
     run_json("models", &o, &l);
@@ -347,7 +335,7 @@ static void step_compares_a_kernel(void **state)
 {
     (void)state;
     static const char file[] = "kernels/shift_conv.json";
-    kas_bench_options o = small_step;
+    kas_bench_options o = small_step("cpu");
     char cache[] = "/tmp/kas_test_bench_XXXXXX", name[KAS_NAME_SIZE];
     kas_net *net;
     kas_target *targets;
@@ -438,7 +426,8 @@ static void tables_name_every_network(void **state)
     o.sample = kas_sample_defaults();
     kas_bench_sink sink = {.put = take_text, .context = &l};
     OK(kas_bench_find("sampler")->run(&o, &sink));
-    OK(kas_bench_find("step")->run(&small_step, &sink));
+    const kas_bench_options step = small_step("cpu");
+    OK(kas_bench_find("step")->run(&step, &sink));
     const char *const words[] = {"resnet20", "resnet18",  "kernels/s", "3-12",
                                  "dead end", "inference", "GFLOP/s",   "multiply-add"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)

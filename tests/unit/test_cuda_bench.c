@@ -12,17 +12,6 @@
 #include "bench_fixture.h"
 #include "host/core/log.h"
 
-static const kas_roofline made_up = {.bytes_per_second = 1e10, .flops_per_second = 5e10};
-static const kas_bench_options small_step = {.net = "resnet20",
-                                             .c = 3,
-                                             .h = 8,
-                                             .w = 8,
-                                             .classes = 10,
-                                             .repeats = 3,
-                                             .batch = 2,
-                                             .device = "cuda",
-                                             .roofline = &made_up};
-
 static int set_up(void **state)
 {
     (void)state;
@@ -35,8 +24,9 @@ static int set_up(void **state)
 static void the_hosts_time_is_told(void **state)
 {
     (void)state;
+    const kas_bench_options o = small_step("cuda");
     lines l;
-    run_json("step", &small_step, &l);
+    run_json("step", &o, &l);
     assert_int_equal(l.count, 2);
     assert_true(sim.graphs() > 0);
     for (int i = 0; i < l.count; i++) {
@@ -53,7 +43,7 @@ static void the_hosts_time_is_told(void **state)
 static void passes_have_times(void **state)
 {
     (void)state;
-    kas_bench_options o = small_step;
+    kas_bench_options o = small_step("cuda");
     lines l;
     o.times = true;
     o.repeats = 1;

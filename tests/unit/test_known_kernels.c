@@ -16,28 +16,8 @@
 #include "host/space/kernel_json.h"
 
 static const kas_target targets[] = {
-    {.name = "a",
-     .c_in = 64,
-     .c_out = 64,
-     .c = 64,
-     .parts_in = 1,
-     .parts_out = 1,
-     .h = 32,
-     .w = 32,
-     .kernel_h = 3,
-     .kernel_w = 3,
-     .stride = 1},
-    {.name = "b",
-     .c_in = 128,
-     .c_out = 128,
-     .c = 128,
-     .parts_in = 1,
-     .parts_out = 1,
-     .h = 16,
-     .w = 16,
-     .kernel_h = 3,
-     .kernel_w = 3,
-     .stride = 1},
+    KAS_TARGET_PLAIN("a", 64, 32, 32, 3),
+    KAS_TARGET_PLAIN("b", 128, 16, 16, 3),
 };
 enum { TARGETS = 2 };
 

@@ -16,17 +16,7 @@
 #include "host/space/nas_pte.h"
 #include "host/space/sampler.h"
 
-static const kas_target layer = {.name = "a",
-                                 .c_in = 64,
-                                 .c_out = 64,
-                                 .c = 64,
-                                 .parts_in = 1,
-                                 .parts_out = 1,
-                                 .h = 8,
-                                 .w = 8,
-                                 .kernel_h = 3,
-                                 .kernel_w = 3,
-                                 .stride = 1};
+static const kas_target layer = KAS_TARGET_PLAIN("a", 64, 8, 8, 3);
 
 static kas_kernel kernel_of(const char *text)
 {

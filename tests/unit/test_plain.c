@@ -15,17 +15,7 @@
 #include "host/space/sampler.h"
 
 enum { TARGETS = 3 };
-static const kas_target targets[TARGETS] = {{.name = "a",
-                                             .c_in = 64,
-                                             .c_out = 64,
-                                             .c = 64,
-                                             .parts_in = 1,
-                                             .parts_out = 1,
-                                             .h = 56,
-                                             .w = 56,
-                                             .kernel_h = 3,
-                                             .kernel_w = 3,
-                                             .stride = 1},
+static const kas_target targets[TARGETS] = {KAS_TARGET_PLAIN("a", 64, 56, 56, 3),
                                             {.name = "b",
                                              .c_in = 64,
                                              .c_out = 128,

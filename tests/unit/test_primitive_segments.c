@@ -111,28 +111,8 @@ static void first_of(kas_kernel *k, const char *whole, int dim, int first)
 static void test_targets(void **state)
 {
     (void)state;
-    const kas_target targets[] = {{.name = "wide",
-                                   .c_in = 64,
-                                   .c_out = 64,
-                                   .c = 64,
-                                   .parts_in = 1,
-                                   .parts_out = 1,
-                                   .h = 7,
-                                   .w = 7,
-                                   .kernel_h = 3,
-                                   .kernel_w = 3,
-                                   .stride = 1},
-                                  {.name = "narrow",
-                                   .c_in = 16,
-                                   .c_out = 16,
-                                   .c = 16,
-                                   .parts_in = 1,
-                                   .parts_out = 1,
-                                   .h = 5,
-                                   .w = 5,
-                                   .kernel_h = 3,
-                                   .kernel_w = 3,
-                                   .stride = 1}};
+    const kas_target targets[] = {KAS_TARGET_PLAIN("wide", 64, 7, 7, 3),
+                                  KAS_TARGET_PLAIN("narrow", 16, 5, 5, 3)};
     const kas_budget budget = {0};
     kas_solution solution;
     kas_kernel fits = {0}, not = {0}, odd = {0};

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "device_code/prelude.h"
+#include "host/device/numbers.h"
 #include "host/core/random.h"
 #include "jit/compile.h"
 
@@ -35,16 +35,6 @@ out:
     return status;
 }
 
-static void put_number(void *memory, size_t i, kas_number number, float value)
-{
-    if (number == KAS_BF16)
-        ((kas_bf16 *)memory)[i] = kas_bf16_of(value);
-    else if (number == KAS_F16)
-        ((kas_f16 *)memory)[i] = kas_f16_of(value);
-    else
-        ((float *)memory)[i] = value;
-}
-
 /* Normal numbers; weights are smaller, as they are in networks. */
 static kas_status fill(kas_bench_programs *b, int i, size_t bytes, kas_number number, double scale)
 {
@@ -53,7 +43,7 @@ static kas_status fill(kas_bench_programs *b, int i, size_t bytes, kas_number nu
         return kas_fail(KAS_NO_MEMORY, "no memory for %zu bytes of random numbers", bytes);
     kas_rng rng = kas_rng_make(0, KAS_PURPOSE_TEST, (uint64_t)i);
     for (size_t k = 0; k < bytes / kas_number_size(number); k++)
-        put_number(values, k, number, (float)(scale * kas_rng_normal(&rng)));
+        kas_number_put(values, number, k, scale * kas_rng_normal(&rng));
     kas_status status = kas_mem_alloc(b->device, bytes, &b->memory[i]);
     if (status == KAS_OK)
         status = kas_mem_upload(b->device, b->memory[i], values, bytes);

@@ -1,7 +1,7 @@
 /* The convolutions of a network by themselves. */
 #include <stdlib.h>
 
-#include "device_code/prelude.h"
+#include "host/device/numbers.h"
 #include "host/bench/step_model.h"
 #include "host/core/random.h"
 #include "host/train/model_impl.h"
@@ -61,18 +61,12 @@ static void sizes(const kas_net *net, int only, int batch, size_t size[BUFFERS])
 static kas_status fill(kas_device *device, kas_number number, void *memory, size_t size,
                        double scale, uint64_t stream)
 {
-    float *values = malloc(sizeof *values * size);
+    void *values = malloc(kas_number_size(number) * size);
     if (!values)
         return kas_fail(KAS_NO_MEMORY, "no memory for %zu numbers", size);
-    kas_u16 *halves = (kas_u16 *)(void *)values;
     kas_rng rng = kas_rng_make(0, KAS_PURPOSE_TEST, stream);
-    for (size_t i = 0; i < size; i++) {
-        const float value = (float)(scale * kas_rng_normal(&rng));
-        if (number == KAS_F32)
-            values[i] = value;
-        else
-            halves[i] = number == KAS_BF16 ? kas_bf16_of(value).bits : kas_f16_of(value).bits;
-    }
+    for (size_t i = 0; i < size; i++)
+        kas_number_put(values, number, i, scale * kas_rng_normal(&rng));
     kas_status status = kas_mem_upload(device, memory, values, kas_number_size(number) * size);
     free(values);
     return status;

@@ -29,21 +29,19 @@ typedef struct kas_target {
     kas_edge edge;   /* behind the layer */
 } kas_target;
 
-/* The plain one: as many channels out as in, stride 1, an image and a kernel of these sizes. Its
- * name is empty. */
+/* The plain one: as many channels out as in, stride 1. A constant: `{...}` of a literal name. */
+#define KAS_TARGET_PLAIN(label, channels, height, width, kernel)                                   \
+    {                                                                                              \
+        .name = label, .c_in = (channels), .c_out = (channels), .c = (channels), .parts_in = 1,    \
+        .parts_out = 1, .h = (height), .w = (width), .kernel_h = (kernel), .kernel_w = (kernel),   \
+        .stride = 1                                                                                \
+    }
+
+/* The same at run time; its name is empty. */
 static inline kas_target kas_target_plain(uint32_t channels, uint32_t h, uint32_t w,
                                           uint32_t kernel)
 {
-    return (kas_target){.c_in = channels,
-                        .c_out = channels,
-                        .c = channels,
-                        .parts_in = 1,
-                        .parts_out = 1,
-                        .h = h,
-                        .w = w,
-                        .kernel_h = kernel,
-                        .kernel_w = kernel,
-                        .stride = 1};
+    return (kas_target)KAS_TARGET_PLAIN("", channels, h, w, kernel);
 }
 
 /* Cost of the convolution that is replaced, per image. A multiply-add counts as one. */

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device_code/prelude.h"
+#include "host/device/numbers.h"
 #include "host/train/model_impl.h"
 
 /* A host buffer for one tensor in the order of memory. */
@@ -82,11 +82,6 @@ kas_status kas_model_get_gradient(kas_model *m, int param, float *values)
     return KAS_OK;
 }
 
-static kas_u16 rounded(kas_number number, float value)
-{
-    return number == KAS_BF16 ? kas_bf16_of(value).bits : kas_f16_of(value).bits;
-}
-
 /* The copy of learned parameters [first, first + count) that convolutions read. */
 static kas_status set_copy(kas_model *m, size_t first, size_t count, const float *values)
 {
@@ -96,7 +91,7 @@ static kas_status set_copy(kas_model *m, size_t first, size_t count, const float
     if (!copy)
         return kas_fail(KAS_NO_MEMORY, "no memory for a copy of %zu parameters", count);
     for (size_t i = 0; i < count; i++)
-        copy[i] = rounded(m->number, values[i]);
+        kas_number_put(copy, m->number, i, values[i]);
     const kas_status status = kas_mem_upload(
         m->device, m->memory + m->layout.copy + first * sizeof *copy, copy, count * sizeof *copy);
     free(copy);
@@ -154,14 +149,6 @@ static float *slot_memory(const kas_model *m, kas_tape_mode mode, int slot)
     return kas_model_float(m, m->layout.transient + m->tape[mode].slot[slot].offset, 0);
 }
 
-static void put(kas_number number, void *array, size_t at, float value)
-{
-    if (number == KAS_F32)
-        ((float *)array)[at] = value;
-    else
-        ((kas_u16 *)array)[at] = rounded(number, value);
-}
-
 kas_status kas_model_set_batch(kas_model *m, kas_tape_mode mode, const float *images,
                                const uint16_t *labels)
 {
@@ -175,8 +162,8 @@ kas_status kas_model_set_batch(kas_model *m, kas_tape_mode mode, const float *im
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < c; k++)
             for (size_t p = 0; p < pixels; p++)
-                put(m->number, packed, (i * pixels + p) * pitch + k,
-                    images[(i * c + k) * pixels + p]);
+                kas_number_put(packed, m->number, (i * pixels + p) * pitch + k,
+                               images[(i * c + k) * pixels + p]);
     const kas_tape *tape = &m->tape[mode];
     kas_status status =
         kas_mem_upload(m->device, slot_memory(m, mode, tape->images), packed, bytes);
