@@ -132,13 +132,13 @@ kas_status kas_cuda_conv_add_bias(kas_conv *conv)
 }
 
 bool kas_cuda_conv_takes_bias(const kas_conv *conv, kas_conv_pass pass, const void *x,
-                              const void *w, const void *y, const float *bias)
+                              const void *w, const void *y, const void *bias)
 {
     return conv->biased[pass] && kas_matmul_takes(x, w, y, bias);
 }
 
 kas_status kas_cuda_conv_run(kas_conv *conv, kas_conv_pass pass, void *x, void *w, void *y,
-                             float *bias)
+                             void *bias)
 {
     kas_cuda *cuda = (kas_cuda *)conv->device;
     kas_status status = KAS_UNSUPPORTED;

@@ -62,13 +62,14 @@ static kas_status set_bias(kas_cuda *cuda, const kas_matmul *matmul, void *bias)
                                                        &bias, sizeof bias));
 }
 
-/* The ranking reads the pointer's alignment and nothing else of it. */
+/* A bias, or its gradient, is of D's type (cublasLt.h, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE: other
+ * types beside 8-bit operands only), which is the default.  The ranking reads the pointer's
+ * alignment and nothing else of it. */
 static kas_status describe_bias(kas_cuda *cuda, const kas_conv_desc *c, kas_matmul *matmul)
 {
     const bool forward = matmul->pass == KAS_CONV_FORWARD;
     const uint32_t epilogue = forward ? KAS_LT_EPILOGUE_BIAS : KAS_LT_EPILOGUE_BGRADB;
-    if (c->groups != 1 || (forward && c->number != KAS_F32) ||
-        matmul->pass == KAS_CONV_BACKWARD_DATA)
+    if (c->groups != 1 || matmul->pass == KAS_CONV_BACKWARD_DATA)
         return kas_fail(KAS_UNSUPPORTED, "no bias beside this product");
     KAS_TRY(KAS_LT(cuda, cublasLtMatmulDescSetAttribute(matmul->desc, KAS_LT_DESC_EPILOGUE,
                                                         &epilogue, sizeof epilogue)));

@@ -117,10 +117,10 @@ kas_status kas_cuda_conv_create(kas_device *device, const kas_conv_desc *desc, k
 void kas_cuda_conv_free(kas_conv *conv);
 /* Enqueues one pass on the stream. */
 kas_status kas_cuda_conv_run(kas_conv *conv, kas_conv_pass pass, void *x, void *w, void *y,
-                             float *bias);
+                             void *bias);
 kas_status kas_cuda_conv_add_bias(kas_conv *conv);
 bool kas_cuda_conv_takes_bias(const kas_conv *conv, kas_conv_pass pass, const void *x,
-                              const void *w, const void *y, const float *bias);
+                              const void *w, const void *y, const void *bias);
 
 /* Bytes of x (and dx), w (and dw), y (and dy). */
 void kas_cuda_conv_bytes(const kas_conv *conv, size_t bytes[3]);

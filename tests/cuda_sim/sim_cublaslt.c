@@ -14,7 +14,7 @@ struct cublasLtContext {
 struct cublasLtMatmulDescOpaque_s {
     int32_t trans_a, trans_b;
     uint32_t epilogue; /* 0: the default */
-    float *bias;
+    void *bias;
     cublasComputeType_t compute;
     cudaDataType scale;
 };
@@ -199,13 +199,13 @@ static bool good_output(const layout *l)
             l->stride * (l->batch - 1) + (int64_t)l->rows <= l->leading);
 }
 
-/* A bias of D's type, the two epilogues that are used, one matrix. */
+/* The two epilogues that are used, one matrix; a bias is of D's type, unless an attribute that is
+ * not known here says otherwise. */
 static bool good_epilogue(const problem *p)
 {
     const uint32_t e = p->desc.epilogue;
-    return !e ||
-           ((e == KAS_LT_EPILOGUE_BIAS || e == KAS_LT_EPILOGUE_BGRADB) && p->desc.bias &&
-            (uintptr_t)p->desc.bias % 16 == 0 && p->d.type == KAS_CUDA_R_32F && p->d.batch == 1);
+    return !e || ((e == KAS_LT_EPILOGUE_BIAS || e == KAS_LT_EPILOGUE_BGRADB) && p->desc.bias &&
+                  (uintptr_t)p->desc.bias % 16 == 0 && p->d.batch == 1);
 }
 
 static bool good_problem(const problem *p)
@@ -303,10 +303,10 @@ static void check_product(const product *w)
     sim_check_range("cublasLtMatmul's B", w->device, w->b, extent(&w->p.b));
     sim_check_range("cublasLtMatmul's D", w->device, w->d, extent(&w->p.d));
     if (w->p.desc.epilogue)
-        sim_check_range("cublasLtMatmul's bias", w->device, w->p.desc.bias,
-                        sizeof(float) * (w->p.desc.epilogue == KAS_LT_EPILOGUE_BIAS
-                                             ? w->p.d.rows
-                                             : w->p.d.columns));
+        sim_check_range(
+            "cublasLtMatmul's bias", w->device, w->p.desc.bias,
+            sim_number_size(number_of(&w->p.d)) *
+                (w->p.desc.epilogue == KAS_LT_EPILOGUE_BIAS ? w->p.d.rows : w->p.d.columns));
     if (w->workspace_bytes)
         sim_check_range("cublasLtMatmul's workspace", w->device, w->workspace, w->workspace_bytes);
 }
@@ -332,8 +332,15 @@ static void do_bias_gradient(const product *w)
         double sum = 0;
         for (uint64_t l = 0; l < depth_of(p); l++)
             sum += element(w->b, &p->b, 0, p->desc.trans_b, l, j);
-        p->desc.bias[j] = (float)sum;
+        sim_store(number_of(&p->d), p->desc.bias, (int64_t)j, sum);
     }
+}
+
+static double bias_of(const problem *p, uint64_t row)
+{
+    return p->desc.epilogue == KAS_LT_EPILOGUE_BIAS
+               ? sim_load(number_of(&p->d), p->desc.bias, (int64_t)row)
+               : 0;
 }
 
 static void do_product(void *data)
@@ -346,7 +353,7 @@ static void do_product(void *data)
     for (int g = 0; g < p->d.batch; g++)
         for (uint64_t j = 0; j < p->d.columns; j++)
             for (uint64_t i = 0; i < p->d.rows; i++) {
-                double sum = p->desc.epilogue == KAS_LT_EPILOGUE_BIAS ? p->desc.bias[i] : 0;
+                double sum = bias_of(p, i);
                 for (uint64_t l = 0; l < k; l++)
                     sum += element(w->a, &p->a, g, p->desc.trans_a, i, l) *
                            element(w->b, &p->b, g, p->desc.trans_b, l, j);

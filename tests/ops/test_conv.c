@@ -222,6 +222,83 @@ static void test_deterministic(void **state)
     kas_conv_free(conv);
 }
 
+/* ---- a bias beside a pass ---------------------------------------------------------------------
+ */
+
+static double *sums_over_pixels(const kas_conv_desc *d, const tensors *t)
+{
+    const size_t pixels = (size_t)t->out_h * t->out_w;
+    double *sum = calloc((size_t)d->c_out, sizeof *sum);
+    for (size_t i = 0; i < t->ys; i++)
+        sum[i / pixels % (size_t)d->c_out] += t->dy[i];
+    return sum;
+}
+
+/* y of the reference gets the bias; the pass must add it before it rounds. */
+static void run_bias_forward(kas_conv *conv, const kas_conv_desc *d, tensors *t, const void *x,
+                             void *w)
+{
+    const size_t pixels = (size_t)t->out_h * t->out_w;
+    double *vb = random_values((size_t)d->c_out, 4);
+    void *bias = numbers_to_device(d->number, vb, 1, 1, 1, d->c_out, 1);
+    void *y = numbers_to_device(d->number, NULL, d->n, d->c_out, t->out_h, t->out_w, d->y_pitch);
+    for (size_t i = 0; i < t->ys; i++)
+        t->y[i] += vb[i / pixels % (size_t)d->c_out];
+    if (kas_conv_takes_bias(conv, KAS_CONV_FORWARD, x, w, y, bias)) {
+        OK(kas_plan_conv_bias(new_plan(), conv, KAS_CONV_FORWARD, (void *)x, w, y, bias));
+        run_plan();
+        double *got =
+            numbers_from_device(d->number, y, d->n, d->c_out, t->out_h, t->out_w, d->y_pitch);
+        compare("a bias with the forward pass", got, t->y, t->ys, 2e-6 + rounding());
+        free(got);
+    }
+    free(vb);
+    FREE(bias, y);
+}
+
+static void run_bias_backward(kas_conv *conv, const kas_conv_desc *d, const tensors *t,
+                              const void *x, void *dw)
+{
+    double *want = sums_over_pixels(d, t);
+    float *dbias = array_to_device(NULL, (size_t)d->c_out);
+    void *dy = numbers_to_device(d->number, t->dy, d->n, d->c_out, t->out_h, t->out_w, d->y_pitch);
+    if (kas_conv_takes_bias(conv, KAS_CONV_BACKWARD_WEIGHTS, x, dw, dy, dbias)) {
+        OK(kas_plan_conv_bias(new_plan(), conv, KAS_CONV_BACKWARD_WEIGHTS, (void *)x, dw, dy,
+                              dbias));
+        run_plan();
+        check_array("the bias' gradient", dbias, want, (size_t)d->c_out, 3e-6);
+    }
+    free(want);
+    FREE(dbias, dy);
+}
+
+static void test_bias(void **state)
+{
+    (void)state;
+    static const conv_case biased[] = {
+        {5, 1, 1, 64, 10, 1, 1, 1, 1, 0, 0, 0},  /* linear */
+        {3, 4, 5, 70, 130, 1, 1, 1, 1, 0, 8, 0}, /* 1x1, wide pitch */
+        {2, 5, 6, 12, 20, 1, 3, 3, 1, 1, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof biased / sizeof *biased; i++) {
+        const kas_conv_desc d = desc_of(&biased[i]);
+        const int ci = d.c_in / d.groups;
+        tensors t = make_reference(&d);
+        kas_conv *conv;
+        void *x = numbers_to_device(d.number, t.x, d.n, d.c_in, d.h, d.w, d.x_pitch);
+        void *w = numbers_to_device(d.number, t.w, d.c_out, ci, d.kernel_h, d.kernel_w, ci);
+        float *dw = to_device(NULL, d.c_out, ci, d.kernel_h, d.kernel_w, ci);
+        OK(kas_conv_create(the_device, &d, &conv));
+        OK(kas_conv_add_bias(conv));
+        run_bias_forward(conv, &d, &t, x, w);
+        run_bias_backward(conv, &d, &t, x, dw);
+        kas_conv_free(conv);
+        FREE(x, w, dw);
+        free_reference(&t);
+    }
+    print_worst("biases");
+}
+
 static void test_bad_descriptor(void **state)
 {
     (void)state;
@@ -249,9 +326,9 @@ static void test_bad_descriptor(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_library),        cmocka_unit_test(test_loops),
-        cmocka_unit_test(test_crooked),        cmocka_unit_test(test_deterministic),
-        cmocka_unit_test(test_bad_descriptor),
+        cmocka_unit_test(test_library), cmocka_unit_test(test_loops),
+        cmocka_unit_test(test_crooked), cmocka_unit_test(test_deterministic),
+        cmocka_unit_test(test_bias),    cmocka_unit_test(test_bad_descriptor),
     };
     return RUN_FOR_EACH_NUMBER(tests, open_the_device, close_the_device);
 }

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "../ops/number.h"
 #include "host/core/random.h"
 #include "host/reference/layers.h"
 #include "host/train/model.h"
@@ -252,6 +253,74 @@ static inline void check_step(pair *q, const char *name, double tolerance)
     kas_plan_free(plan);
     free(logits);
     free(logits64);
+}
+
+/* ---- 16 bits ----------------------------------------------------------------------------------
+ */
+
+/* Length of the error of all gradients over the length of all gradients; NaN stays. */
+static inline double error_of_gradients(pair *p)
+{
+    const kas_params *params = kas_model_params(p->model);
+    double squares = 0;
+    for (int i = 0; i < params->count; i++) {
+        const kas_param *param = &params->param[i];
+        if (param->kind == KAS_PARAM_STATISTIC)
+            continue;
+        float *gradient = malloc(sizeof *gradient * param->size);
+        assert_non_null(gradient);
+        assert_int_equal(kas_model_get_gradient(p->model, i, gradient), KAS_OK);
+        for (size_t k = 0; k < param->size; k++) {
+            const double off = gradient[k] - p->ref->param[i].grad[k];
+            squares += off * off;
+        }
+        free(gradient);
+    }
+    return sqrt(squares) / length_of_gradients(p->ref);
+}
+
+/* One step of both. `most`: allowed error of loss, logits and gradients, in roundings of the
+ * number; each layer rounds a few times, and a ReLU near its kink may take the other branch. */
+static inline void check_small(pair *p, const char *name, double most)
+{
+    const double epsilon = number_epsilon(kas_precision_number(the_precision));
+    const size_t count = 10 * (size_t)p->n;
+    double *logits64 = malloc(sizeof *logits64 * count), loss;
+    float *logits = malloc(sizeof *logits * count);
+    const kas_metrics zero = {0};
+    kas_metrics metrics;
+    assert_true(logits64 && logits);
+    assert_int_equal(kas_ref_net_step(p->ref, p->n, p->images64, p->labels, 0.1, &loss, logits64),
+                     KAS_OK);
+    kas_plan *plan = record(p, KAS_TAPE_TRAIN);
+    /* As it is after a few steps: libraries write gradients of weights in float16, where 65536
+     * times those of so few images may be infinite. */
+    if (the_precision == KAS_PRECISION_FP16)
+        assert_int_equal(kas_model_set_scale(p->model, (kas_loss_scale){.scale = 1024}), KAS_OK);
+    assert_int_equal(kas_model_set_metrics(p->model, &zero), KAS_OK);
+    assert_int_equal(kas_model_set_batch(p->model, KAS_TAPE_TRAIN, p->images, p->labels), KAS_OK);
+    assert_int_equal(kas_plan_run(plan), KAS_OK);
+    assert_int_equal(kas_model_get_metrics(p->model, &metrics), KAS_OK);
+    assert_int_equal(kas_model_get_logits(p->model, KAS_TAPE_TRAIN, logits), KAS_OK);
+    const double off[3] = {fabs(metrics.batch_loss - loss), relative(logits, logits64, count),
+                           error_of_gradients(p)};
+    print_message(
+        "%s in %s: loss off by %.2f roundings of %.1e, logits by %.1f, at most 10; gradients "
+        "by %.3f, at most %.3f\n",
+        name, kas_number_name(kas_precision_number(the_precision)), off[0] / epsilon, epsilon,
+        off[1] / epsilon, off[2], most);
+    assert_true(off[0] <= 10 * epsilon);
+    assert_true(off[1] <= 10 * epsilon);
+    assert_true(off[2] <= most);
+    kas_plan_free(plan);
+    free(logits);
+    free(logits64);
+}
+
+/* Twenty layers with ReLU. */
+static inline double through_kinks(void)
+{
+    return 4 * sqrt(number_epsilon(kas_precision_number(the_precision)));
 }
 
 #endif

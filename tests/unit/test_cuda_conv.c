@@ -223,6 +223,27 @@ static void a_bias_comes_with_a_product(void **state)
     assert_int_equal(sim.live(), 0);
 }
 
+/* Of each number, which the operations' tests compare with the reference (ops/test_conv.c). */
+static void biases_come_in_every_number(void **state)
+{
+    (void)state;
+    kas_device *device = open_cuda("cuda");
+    float *memory = random_memory(device, 64, 1);
+    for (int number = 0; number < KAS_NUMBERS; number++) {
+        kas_conv_desc desc = F32(2, 5, 4, 16, 24, 1, 1, 1, 1, 0, 0, 16, 24, 0);
+        kas_conv *conv;
+        desc.number = (kas_number)number;
+        OK(kas_conv_create(device, &desc, &conv));
+        OK(kas_conv_add_bias(conv));
+        assert_true(kas_conv_takes_bias(conv, KAS_CONV_FORWARD, memory, memory, memory, memory));
+        assert_true(
+            kas_conv_takes_bias(conv, KAS_CONV_BACKWARD_WEIGHTS, memory, memory, memory, memory));
+        kas_conv_free(conv);
+    }
+    kas_mem_free(device, memory);
+    kas_device_close(device);
+}
+
 static void a_bias_may_be_refused(void **state)
 {
     (void)state;
@@ -334,8 +355,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(convolutions_take_the_right_way), TEST(tf32_only_where_it_is_allowed),
         TEST(refused_convolutions_fall_back),  TEST(a_bias_comes_with_a_product),
-        TEST(a_bias_may_be_refused),           TEST(cudnn_is_opened_again),
-        TEST(workspace_is_given_back),         TEST(workspace_has_a_bound),
+        TEST(biases_come_in_every_number),     TEST(a_bias_may_be_refused),
+        TEST(cudnn_is_opened_again),           TEST(workspace_is_given_back),
+        TEST(workspace_has_a_bound),
     };
     return cmocka_run_group_tests(tests, load_sim, NULL);
 }

@@ -93,6 +93,19 @@ static void every_kind_of_layer(void **state)
     }
 }
 
+/* In 16 bits libraries read other copies of weights and biases. */
+static void every_kind_of_layer_in_16_bits(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        the_precision = i ? KAS_PRECISION_FP16 : KAS_PRECISION_BF16;
+        pair p = make_pair_of(make_zoo(13, 9), NULL, 5);
+        check_small(&p, "zoo", 0.5 * through_kinks());
+        free_pair(&p);
+    }
+    the_precision = KAS_PRECISION_FP32;
+}
+
 /* A step's gradients and logits as bits. */
 static float *step_bits(bool recompute, size_t *count)
 {
@@ -406,6 +419,7 @@ int main(void)
         cmocka_unit_test(resnet18_step),
         cmocka_unit_test(knotted_network),
         cmocka_unit_test(every_kind_of_layer),
+        cmocka_unit_test(every_kind_of_layer_in_16_bits),
         cmocka_unit_test(recomputation_gives_the_same_bits),
         cmocka_unit_test(evaluation_uses_running_statistics),
         cmocka_unit_test(optimisers_agree),

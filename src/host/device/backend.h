@@ -19,7 +19,7 @@ typedef struct kas_step {
     kas_conv *conv;
     kas_conv_pass pass;
     void *x, *w, *y;
-    float *bias; /* NULL: none; else conv_takes_bias said yes */
+    void *bias; /* NULL: none; else conv_takes_bias said yes */
     /* ZERO and COPY; bytes may be 0 */
     void *to;
     const void *from;
@@ -51,7 +51,7 @@ typedef struct kas_backend {
     void (*conv_free)(kas_conv *);
     kas_status (*conv_add_bias)(kas_conv *); /* optional, with the next */
     bool (*conv_takes_bias)(const kas_conv *, kas_conv_pass, const void *, const void *,
-                            const void *, const float *);
+                            const void *, const void *);
     /* Enqueues the steps of a plan in order.  *kept is the device's own, NULL in the first run of
      * these steps: the CUDA device keeps a graph there, which it makes in the second run.  Any
      * other run neither allocates nor waits. */

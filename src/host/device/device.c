@@ -241,7 +241,7 @@ kas_status kas_conv_add_bias(kas_conv *conv)
 }
 
 bool kas_conv_takes_bias(const kas_conv *conv, kas_conv_pass pass, const void *x, const void *w,
-                         const void *y, const float *bias)
+                         const void *y, const void *bias)
 {
     const kas_backend *backend = backend_of(conv);
     return backend->conv_takes_bias && backend->conv_takes_bias(conv, pass, x, w, y, bias);

@@ -168,13 +168,15 @@ static inline int kas_conv_out_w(const kas_conv_desc *d)
 kas_status kas_conv_create(kas_device *device, const kas_conv_desc *desc, kas_conv **out);
 void kas_conv_free(kas_conv *conv);
 
-/* A bias of float32 [c_out] beside a pass, for devices that have it without another pass over y:
- * added to y (FORWARD), or the sums of dy over all pixels, written (BACKWARD_WEIGHTS).  add_bias
- * prepares it, where it can be had; takes_bias says of a pass with its pointers whether
- * kas_plan_conv_bias may be called.  Where not, the caller records kernels of its own. */
+/* A bias [c_out] beside a pass, for devices that have it without another pass over y: added to y
+ * before that is rounded (FORWARD), or the sums of dy over all pixels, written (BACKWARD_WEIGHTS).
+ * As of weights, what is read is of the convolution's number and the gradient is float32: libraries
+ * take no other bias beside 16-bit outputs.  add_bias prepares it, where it can be had; takes_bias
+ * says of a pass with its pointers whether kas_plan_conv_bias may be called.  Where not, the caller
+ * records kernels of its own. */
 kas_status kas_conv_add_bias(kas_conv *conv);
 bool kas_conv_takes_bias(const kas_conv *conv, kas_conv_pass pass, const void *x, const void *w,
-                         const void *y, const float *bias);
+                         const void *y, const void *bias);
 
 /* ---- plans --------------------------------------------------------------------------------------
  */
@@ -192,7 +194,7 @@ kas_status kas_plan_launch(kas_plan *plan, const kas_function *function, const u
 kas_status kas_plan_conv(kas_plan *plan, kas_conv *conv, kas_conv_pass pass, void *x, void *w,
                          void *y);
 kas_status kas_plan_conv_bias(kas_plan *plan, kas_conv *conv, kas_conv_pass pass, void *x, void *w,
-                              void *y, float *bias); /* only where kas_conv_takes_bias says so */
+                              void *y, void *bias); /* only where kas_conv_takes_bias says so */
 kas_status kas_plan_zero(kas_plan *plan, void *memory, size_t bytes);
 kas_status kas_plan_copy(kas_plan *plan, void *to, const void *from, size_t bytes);
 kas_status kas_plan_run(kas_plan *plan); /* enqueues; may return before the work is done */

@@ -96,7 +96,7 @@ kas_status kas_plan_conv(kas_plan *plan, kas_conv *conv, kas_conv_pass pass, voi
 }
 
 kas_status kas_plan_conv_bias(kas_plan *plan, kas_conv *conv, kas_conv_pass pass, void *x, void *w,
-                              void *y, float *bias)
+                              void *y, void *bias)
 {
     return append(plan, &(kas_step){.kind = KAS_STEP_CONV,
                                     .conv = conv,

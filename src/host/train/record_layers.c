@@ -112,7 +112,7 @@ void *kas_record_weights(const kas_recorder *r, int layer, int which, kas_number
 
 /* `bias` comes along where the device takes it; *taken says so. NULL: the layer has none. */
 static kas_status conv(const kas_recorder *r, const kas_tape_op *op, kas_conv_pass pass,
-                       const kas_tensor *x, const kas_tensor *y, float *bias, bool *taken)
+                       const kas_tensor *x, const kas_tensor *y, void *bias, bool *taken)
 {
     kas_conv *prepared = r->m->conv[op->layer];
     void *w = pass == KAS_CONV_BACKWARD_WEIGHTS ? kas_record_parameter(r, op->layer, 0, true)
@@ -123,10 +123,13 @@ static kas_status conv(const kas_recorder *r, const kas_tape_op *op, kas_conv_pa
 
 static kas_status conv_forward(const kas_recorder *r, const kas_tape_op *op, const tensors *t)
 {
-    float *bias = t->l->bias ? kas_record_parameter(r, op->layer, 1, false) : NULL;
+    void *bias = t->l->bias ? kas_record_weights(r, op->layer, 1, t->y.number) : NULL;
     bool taken;
     KAS_TRY(conv(r, op, KAS_CONV_FORWARD, &t->x, &t->y, bias, &taken));
-    return bias && !taken ? kas_op_bias_forward(r->m->ops, r->plan, t->y, bias) : KAS_OK;
+    if (!bias || taken)
+        return KAS_OK;
+    return kas_op_bias_forward(r->m->ops, r->plan, t->y,
+                               kas_record_parameter(r, op->layer, 1, false));
 }
 
 static kas_status batch_norm_forward(const kas_recorder *r, const kas_tape_op *op, const tensors *t)
