@@ -20,6 +20,9 @@ typedef struct kas_step {
     kas_conv_pass pass;
     void *x, *w, *y;
     void *bias; /* NULL: none; else conv_takes_bias said yes */
+    bool fused; /* FORWARD with an epilogue: conv_takes_epilogue said yes */
+    kas_conv_epilogue epilogue;
+    const void *bias_rounded, *residual; /* as in kas_conv_call */
     /* ZERO and COPY; bytes may be 0 */
     void *to;
     const void *from;
@@ -52,6 +55,9 @@ typedef struct kas_backend {
     kas_status (*conv_add_bias)(kas_conv *); /* optional, with the next */
     bool (*conv_takes_bias)(const kas_conv *, kas_conv_pass, const void *, const void *,
                             const void *, const void *);
+    kas_status (*conv_add_epilogue)(kas_conv *, kas_conv_epilogue); /* optional, with the next */
+    bool (*conv_takes_epilogue)(const kas_conv *, kas_conv_epilogue, const kas_conv_call *);
+    kas_status (*conv_hold)(kas_conv *, const kas_conv_epilogue *, const void *); /* optional */
     /* Enqueues the steps of a plan in order.  *kept is the device's own, NULL in the first run of
      * these steps: the CUDA device keeps a graph there, which it makes in the second run.  Any
      * other run neither allocates nor waits. */

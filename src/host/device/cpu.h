@@ -36,7 +36,11 @@ kas_status kas_cpu_module_function(kas_module *module, const char *name, kas_fun
 
 kas_status kas_cpu_conv_create(kas_device *device, const kas_conv_desc *desc, kas_conv **out);
 void kas_cpu_conv_free(kas_conv *conv);
-kas_status kas_cpu_conv_run(kas_conv *conv, kas_conv_pass pass, void *x, void *w, void *y);
+kas_status kas_cpu_conv_add_epilogue(kas_conv *conv, kas_conv_epilogue epilogue);
+bool kas_cpu_conv_takes_epilogue(const kas_conv *conv, kas_conv_epilogue epilogue,
+                                 const kas_conv_call *call);
+kas_status kas_cpu_conv_hold(kas_conv *conv, const kas_conv_epilogue *epilogue, const void *w);
+kas_status kas_cpu_conv_run(const kas_step *step); /* of kind CONV */
 
 kas_status kas_cpu_run(kas_device *device, const kas_step *step, int steps, void **kept);
 

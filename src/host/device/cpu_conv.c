@@ -1,30 +1,46 @@
-/* Convolution on the CPU: each pass by oneDNN where it has good code, else by our own loops. */
+/* Convolution on the CPU: each pass by oneDNN where it has good code, else by our own loops.  What
+ * stands behind it at inference only oneDNN does. */
 #include "host/device/cpu_conv.h"
 
 #include <stdlib.h>
 
 #include "host/core/log.h"
 
+/* FORWARD with something behind it. */
+typedef struct fused {
+    kas_conv_epilogue epilogue;
+    kas_dnnl_pass *pass;
+} fused;
+
 struct kas_conv {
     kas_device *device;
     kas_conv_desc desc;
-    kas_dnnl_pass *library[3]; /* by pass; NULL: our loops */
-    kas_wide_conv wide;        /* float16 with oneDNN */
+    kas_dnnl_pass *library[3];  /* by pass; NULL: our loops */
+    fused fused[KAS_EDGES_MAX]; /* [fusions] */
+    int fusions;
+    kas_wide_conv wide; /* float16 with oneDNN */
     kas_loop_conv loops;
     float *wt; /* scratch of our loops */
 };
 
+/* oneDNN's reorders of float16 are a hundred times slower than ours. */
+static kas_conv_desc library_desc(const kas_conv *conv)
+{
+    kas_conv_desc desc = conv->desc;
+    if (desc.number == KAS_F16)
+        desc.number = KAS_F32;
+    return desc;
+}
+
 static kas_status create_passes(kas_cpu *cpu, kas_conv *conv)
 {
     bool loops = false, wide = false;
-    kas_conv_desc desc = conv->desc;
-    if (desc.number == KAS_F16)
-        desc.number =
-            KAS_F32; /* oneDNN's reorders of float16 are a hundred times slower than ours */
+    const kas_conv_desc desc = library_desc(conv);
     for (int pass = 0; pass < 3; pass++) {
         kas_status status = KAS_UNSUPPORTED;
         if (cpu->use_library)
-            status = kas_dnnl_pass_create(cpu, &desc, (kas_conv_pass)pass, &conv->library[pass]);
+            status =
+                kas_dnnl_pass_create(cpu, &desc, (kas_conv_pass)pass, NULL, &conv->library[pass]);
         wide = wide || (status == KAS_OK && desc.number != conv->desc.number);
         if (status == KAS_UNSUPPORTED)
             loops = true;
@@ -63,19 +79,88 @@ void kas_cpu_conv_free(kas_conv *conv)
 {
     for (int pass = 0; pass < 3; pass++)
         kas_dnnl_pass_free(conv->library[pass]);
+    for (int i = 0; i < conv->fusions; i++)
+        kas_dnnl_pass_free(conv->fused[i].pass);
     kas_wide_conv_free((kas_cpu *)conv->device, &conv->wide);
     kas_mem_free(conv->device, conv->wt);
     free(conv);
 }
 
-kas_status kas_cpu_conv_run(kas_conv *conv, kas_conv_pass pass, void *x, void *w, void *y)
+/* ---- what stands behind it ---------------------------------------------------------------------
+ */
+
+/* NULL: not prepared. */
+static kas_dnnl_pass *find_fused(const kas_conv *conv, kas_conv_epilogue e)
+{
+    for (int i = 0; i < conv->fusions; i++)
+        if (conv->fused[i].epilogue.residual == e.residual &&
+            conv->fused[i].epilogue.activation == e.activation)
+            return conv->fused[i].pass;
+    return NULL;
+}
+
+/* Without oneDNN, or where it refuses, nothing is prepared. */
+kas_status kas_cpu_conv_add_epilogue(kas_conv *conv, kas_conv_epilogue epilogue)
 {
     kas_cpu *cpu = (kas_cpu *)conv->device;
-    if (conv->library[pass] && conv->wide.widen)
-        return kas_wide_conv_run(cpu, &conv->wide, &conv->desc, conv->library[pass], pass, x, w, y);
-    if (conv->library[pass])
-        return kas_dnnl_pass_run(cpu, conv->library[pass], x, w, y);
-    kas_loop_conv_run(cpu, &conv->loops, &conv->desc, pass, x, w, conv->wt, y);
+    fused *f = &conv->fused[conv->fusions];
+    if (!conv->library[KAS_CONV_FORWARD] || find_fused(conv, epilogue) ||
+        conv->fusions == KAS_EDGES_MAX)
+        return KAS_OK;
+    const kas_conv_desc desc = library_desc(conv);
+    kas_cpu_use_threads(cpu);
+    if (epilogue.residual && conv->wide.widen)
+        KAS_TRY(kas_wide_conv_add_residual(cpu, &conv->desc, &conv->wide));
+    const kas_status status =
+        kas_dnnl_pass_create(cpu, &desc, KAS_CONV_FORWARD, &epilogue, &f->pass);
+    if (status != KAS_OK)
+        return status == KAS_UNSUPPORTED ? KAS_OK : status;
+    f->epilogue = epilogue;
+    conv->fusions++;
+    return KAS_OK;
+}
+
+bool kas_cpu_conv_takes_epilogue(const kas_conv *conv, kas_conv_epilogue epilogue,
+                                 const kas_conv_call *call)
+{
+    (void)call;
+    return find_fused(conv, epilogue) != NULL;
+}
+
+kas_status kas_cpu_conv_hold(kas_conv *conv, const kas_conv_epilogue *epilogue, const void *w)
+{
+    kas_cpu *cpu = (kas_cpu *)conv->device;
+    kas_dnnl_pass *pass = epilogue ? find_fused(conv, *epilogue) : conv->library[KAS_CONV_FORWARD];
+    void *weights = (void *)(uintptr_t)w;
+    if (!pass)
+        return KAS_OK;
+    kas_cpu_use_threads(cpu);
+    if (conv->wide.widen)
+        return kas_wide_conv_hold(cpu, &conv->wide, &conv->desc, pass, weights);
+    return kas_dnnl_pass_hold(cpu, pass, weights, w);
+}
+
+/* ---- running ----------------------------------------------------------------------------------
+ */
+
+kas_status kas_cpu_conv_run(const kas_step *step)
+{
+    kas_conv *conv = step->conv;
+    kas_cpu *cpu = (kas_cpu *)conv->device;
+    kas_dnnl_pass *library =
+        step->fused ? find_fused(conv, step->epilogue) : conv->library[step->pass];
+    const kas_cpu_call call = {.x = step->x,
+                               .w = step->w,
+                               .y = step->y,
+                               .bias = step->bias,
+                               .residual = (void *)(uintptr_t)step->residual,
+                               .held = step->pass == KAS_CONV_FORWARD ? step->w : NULL};
+    if (library && conv->wide.widen)
+        return kas_wide_conv_run(cpu, &conv->wide, &conv->desc, library, step->pass, &call);
+    if (library)
+        return kas_dnnl_pass_run(cpu, library, &call);
+    kas_loop_conv_run(cpu, &conv->loops, &conv->desc, step->pass, step->x, step->w, conv->wt,
+                      step->y);
     return KAS_OK;
 }
 

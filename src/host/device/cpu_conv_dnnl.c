@@ -5,8 +5,11 @@
  *
  * Activations stay channels-last as they lie; a padded pitch, or a layout that the implementation
  * wants instead, goes through a reorder of oneDNN's into memory kept with the pass.  Weights are
- * reordered from KRSC at every run, since they change at every step; where the image is small and
- * the channels are many that is felt in inference (ResNet-18 at 16x16: a sixth of the time). */
+ * reordered from KRSC at every run, since they change at every step; those that are held
+ * (device.h) were once.
+ *
+ * What stands behind a convolution are post-operations of its primitive.  The residual is a
+ * binary one: as a sum, which adds to what lies in y, it would want a copy first. */
 #include "host/device/cpu_conv.h"
 
 #ifdef KAS_HAVE_DNNL
@@ -40,13 +43,23 @@ typedef struct port {
     dnnl_primitive_t reorder; /* NULL when inner == user */
 } port;
 
-enum { PORT_X, PORT_W, PORT_Y, PORTS };
+enum { PORT_X, PORT_W, PORT_Y, MAIN_PORTS, PORT_RESIDUAL = MAIN_PORTS, PORTS };
+
+/* Weights in the primitive's layout, and the address by which they are known. */
+typedef struct held {
+    const void *as;
+    dnnl_memory_t memory;
+    struct held *next;
+} held;
 
 struct kas_dnnl_pass {
     dnnl_primitive_t primitive;
     port port[PORTS];
-    int arg[PORTS]; /* oneDNN's argument number of each port */
-    int output;     /* the port that is written */
+    int ports;          /* with a residual all */
+    int arg[PORTS];     /* oneDNN's argument number of each port */
+    int output;         /* the port that is written */
+    dnnl_memory_t bias; /* with an epilogue; else NULL */
+    held *held;
     char name[64];
 };
 
@@ -92,6 +105,7 @@ static kas_status describe_user(const kas_conv_desc *d, kas_conv_pass pass, port
     KAS_TRY(describe_pixels(&port[PORT_X].user_desc, type, d->n, d->c_in, d->h, d->w, d->x_pitch));
     KAS_TRY(describe_pixels(&port[PORT_Y].user_desc, type, d->n, d->c_out, kas_conv_out_h(d),
                             kas_conv_out_w(d), d->y_pitch));
+    port[PORT_RESIDUAL].user_desc = port[PORT_Y].user_desc;
     const dnnl_dims_t plain = {out, in, d->kernel_h, d->kernel_w};
     const dnnl_dims_t grouped = {d->groups, out, in, d->kernel_h, d->kernel_w};
     if (d->groups == 1)
@@ -115,13 +129,104 @@ static kas_status describe_wanted(const port port[PORTS], way way, dnnl_memory_d
 {
     for (int i = 0; i < PORTS; i++) {
         const dnnl_memory_desc_t *user = &port[i].user_desc;
-        const dnnl_format_tag_t tag =
-            way.any_layout || i == PORT_W ? dnnl_format_tag_any : dnnl_nhwc;
+        const bool free = i == PORT_W || (way.any_layout && i != PORT_RESIDUAL);
+        const dnnl_format_tag_t tag = free ? dnnl_format_tag_any : dnnl_nhwc;
         const dnnl_data_type_t type = way.as_they_are ? user->data_type : dnnl_f32;
         TRY_DNNL(dnnl_memory_desc_init_by_tag(&want[i], user->ndims, user->dims, type, tag));
     }
     return KAS_OK;
 }
+
+/* ---- what stands behind it ---------------------------------------------------------------------
+ */
+
+static kas_status append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t kind, float alpha, float beta)
+{
+    TRY_DNNL(dnnl_post_ops_append_eltwise(ops, 1.0f, kind, alpha, beta));
+    return KAS_OK;
+}
+
+/* Formulas: net.h. */
+static kas_status append_activation(dnnl_post_ops_t ops, kas_activation activation)
+{
+    switch (activation) {
+    case KAS_ACTIVATION_NONE:
+        return KAS_OK;
+    case KAS_ACTIVATION_RELU:
+        return append_eltwise(ops, dnnl_eltwise_relu, 0, 0);
+    case KAS_ACTIVATION_RELU6:
+        return append_eltwise(ops, dnnl_eltwise_clip, 0, 6);
+    case KAS_ACTIVATION_SIGMOID:
+        return append_eltwise(ops, dnnl_eltwise_logistic, 0, 0);
+    case KAS_ACTIVATION_HARD_SIGMOID:
+        KAS_TRY(append_eltwise(ops, dnnl_eltwise_linear, 1.0f / 6, 0.5f));
+        return append_eltwise(ops, dnnl_eltwise_clip, 0, 1);
+    case KAS_ACTIVATION_SILU:
+        return append_eltwise(ops, dnnl_eltwise_swish, 1, 0);
+    case KAS_ACTIVATION_HARD_SWISH:
+        return append_eltwise(ops, dnnl_eltwise_hardswish, 0, 0);
+    case KAS_ACTIVATION_GELU:
+        return append_eltwise(ops, dnnl_eltwise_gelu_erf, 0, 0);
+    }
+    return kas_fail(KAS_UNSUPPORTED, "oneDNN has no activation %d", (int)activation);
+}
+
+static kas_status append_all(dnnl_post_ops_t ops, const kas_conv_epilogue *epilogue,
+                             const dnnl_memory_desc_t *residual)
+{
+    if (epilogue->residual)
+        TRY_DNNL(dnnl_post_ops_append_binary(ops, dnnl_binary_add, residual));
+    return append_activation(ops, epilogue->activation);
+}
+
+static kas_status create_attr(const kas_conv_epilogue *epilogue, const dnnl_memory_desc_t *residual,
+                              dnnl_primitive_attr_t *out)
+{
+    dnnl_post_ops_t ops = NULL;
+    dnnl_primitive_attr_t attr = NULL;
+    TRY_DNNL(dnnl_post_ops_create(&ops));
+    dnnl_status_t code = dnnl_primitive_attr_create(&attr);
+    kas_status status = code == dnnl_success ? append_all(ops, epilogue, residual)
+                                             : fail_dnnl(code, "attributes", __LINE__);
+    if (status == KAS_OK && (code = dnnl_primitive_attr_set_post_ops(attr, ops)) != dnnl_success)
+        status = fail_dnnl(code, "post-operations", __LINE__);
+    dnnl_post_ops_destroy(ops);
+    if (status != KAS_OK && attr)
+        dnnl_primitive_attr_destroy(attr);
+    *out = attr;
+    return status;
+}
+
+static kas_status describe_bias(const kas_conv_desc *d, dnnl_memory_desc_t *out)
+{
+    const dnnl_dims_t channels = {d->c_out};
+    TRY_DNNL(dnnl_memory_desc_init_by_tag(out, 1, channels, dnnl_f32, dnnl_a));
+    return KAS_OK;
+}
+
+/* FORWARD with an epilogue. */
+static kas_status create_fused_desc(const kas_cpu *cpu, const kas_conv_desc *d,
+                                    const kas_conv_epilogue *epilogue,
+                                    const dnnl_memory_desc_t want[PORTS],
+                                    dnnl_primitive_desc_t *out)
+{
+    const dnnl_dims_t strides = {d->stride, d->stride}, pad = {d->pad_h, d->pad_w};
+    const dnnl_dims_t dilates = {kas_conv_dilation(d) - 1, kas_conv_dilation(d) - 1};
+    dnnl_memory_desc_t bias;
+    dnnl_convolution_desc_t desc;
+    dnnl_primitive_attr_t attr = NULL;
+    KAS_TRY(describe_bias(d, &bias));
+    TRY_DNNL(dnnl_dilated_convolution_forward_desc_init(
+        &desc, dnnl_forward_inference, dnnl_convolution_direct, &want[PORT_X], &want[PORT_W], &bias,
+        &want[PORT_Y], strides, dilates, pad, pad));
+    KAS_TRY(create_attr(epilogue, &want[PORT_RESIDUAL], &attr));
+    const dnnl_status_t code = dnnl_primitive_desc_create(out, &desc, attr, cpu->engine, NULL);
+    dnnl_primitive_attr_destroy(attr);
+    return code == dnnl_success ? KAS_OK : fail_dnnl(code, "convolution with more", __LINE__);
+}
+
+/* ---- creation ---------------------------------------------------------------------------------
+ */
 
 static kas_status create_desc(const kas_cpu *cpu, const kas_conv_desc *d, kas_conv_pass pass,
                               const dnnl_memory_desc_t want[PORTS], dnnl_primitive_desc_t *out)
@@ -169,14 +274,31 @@ static kas_status connect_port(const kas_cpu *cpu, port *p, const dnnl_memory_de
     return code == dnnl_success ? KAS_OK : fail_dnnl(code, "reorder", __LINE__);
 }
 
+/* All ports, as the primitive has chosen; the residual lies as it was said. */
+static kas_status connect_ports(const kas_cpu *cpu, kas_conv_pass number,
+                                dnnl_primitive_desc_t desc, const dnnl_memory_desc_t *residual,
+                                kas_dnnl_pass *pass)
+{
+    for (int i = 0; i < pass->ports; i++) {
+        const dnnl_memory_desc_t *inner =
+            i == PORT_RESIDUAL ? residual
+                               : dnnl_primitive_desc_query_md(desc, port_query[number][i], 0);
+        if (!inner)
+            return kas_fail(KAS_DEVICE, "oneDNN describes no argument %d", i);
+        KAS_TRY(connect_port(cpu, &pass->port[i], inner, i == pass->output));
+    }
+    return KAS_OK;
+}
+
 /* The best implementation for this wish; KAS_UNSUPPORTED when it is the plain reference. */
 static kas_status create_primitive(const kas_cpu *cpu, const kas_conv_desc *d, kas_conv_pass number,
-                                   way way, kas_dnnl_pass *pass)
+                                   const kas_conv_epilogue *epilogue, way way, kas_dnnl_pass *pass)
 {
     dnnl_memory_desc_t want[PORTS];
     KAS_TRY(describe_wanted(pass->port, way, want));
     dnnl_primitive_desc_t desc;
-    KAS_TRY(create_desc(cpu, d, number, want, &desc));
+    KAS_TRY(epilogue ? create_fused_desc(cpu, d, epilogue, want, &desc)
+                     : create_desc(cpu, d, number, want, &desc));
     kas_status status = KAS_OK;
     const char *name = "?";
     dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name);
@@ -185,14 +307,7 @@ static kas_status create_primitive(const kas_cpu *cpu, const kas_conv_desc *d, k
         status = kas_fail(KAS_UNSUPPORTED, "oneDNN has only its reference loops");
         goto done;
     }
-    for (int i = 0; i < PORTS && status == KAS_OK; i++) {
-        const dnnl_memory_desc_t *inner =
-            dnnl_primitive_desc_query_md(desc, port_query[number][i], 0);
-        status = inner ? connect_port(cpu, &pass->port[i], inner, i == pass->output)
-                       : kas_fail(KAS_DEVICE, "oneDNN describes no argument %d", i);
-    }
-    if (status != KAS_OK)
-        goto done;
+    KAS_TRY_GOTO(connect_ports(cpu, number, desc, &want[PORT_RESIDUAL], pass), done);
     const dnnl_status_t code = dnnl_primitive_create(&pass->primitive, desc);
     if (code != dnnl_success)
         status = fail_dnnl(code, "dnnl_primitive_create", __LINE__);
@@ -201,18 +316,30 @@ done:
     return status;
 }
 
+static kas_status make_bias(const kas_cpu *cpu, const kas_conv_desc *d, kas_dnnl_pass *pass)
+{
+    dnnl_memory_desc_t desc;
+    KAS_TRY(describe_bias(d, &desc));
+    TRY_DNNL(dnnl_memory_create(&pass->bias, &desc, cpu->engine, DNNL_MEMORY_NONE));
+    return KAS_OK;
+}
+
 static kas_status try_layout(const kas_cpu *cpu, const kas_conv_desc *desc, kas_conv_pass number,
-                             way way, kas_dnnl_pass **out)
+                             const kas_conv_epilogue *epilogue, way way, kas_dnnl_pass **out)
 {
     kas_dnnl_pass *pass = calloc(1, sizeof *pass);
     if (!pass)
         return kas_fail(KAS_NO_MEMORY, "no memory for a convolution");
     pass->output = port_output[number];
-    for (int i = 0; i < PORTS; i++)
+    for (int i = 0; i < MAIN_PORTS; i++)
         pass->arg[i] = port_arg[number][i];
+    pass->arg[PORT_RESIDUAL] = DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1;
+    pass->ports = epilogue && epilogue->residual ? PORTS : MAIN_PORTS;
     kas_status status = describe_user(desc, number, pass->port);
+    if (status == KAS_OK && epilogue)
+        status = make_bias(cpu, desc, pass);
     if (status == KAS_OK)
-        status = create_primitive(cpu, desc, number, way, pass);
+        status = create_primitive(cpu, desc, number, epilogue, way, pass);
     if (status != KAS_OK) {
         kas_dnnl_pass_free(pass);
         return status;
@@ -229,7 +356,7 @@ static bool has_bf16(void)
 }
 
 kas_status kas_dnnl_pass_create(kas_cpu *cpu, const kas_conv_desc *desc, kas_conv_pass number,
-                                kas_dnnl_pass **out)
+                                const kas_conv_epilogue *epilogue, kas_dnnl_pass **out)
 {
     KAS_TRY(open_engine(cpu));
     const bool as_they_are = desc->number == KAS_F32 || (desc->number == KAS_BF16 && has_bf16());
@@ -237,7 +364,7 @@ kas_status kas_dnnl_pass_create(kas_cpu *cpu, const kas_conv_desc *desc, kas_con
     const int first = as_they_are ? 0 : 2, last = desc->number == KAS_F32 ? 2 : 4;
     kas_status status = KAS_UNSUPPORTED;
     for (int i = first; i < last && status == KAS_UNSUPPORTED; i++)
-        status = try_layout(cpu, desc, number, ways[i], out);
+        status = try_layout(cpu, desc, number, epilogue, ways[i], out);
     return status;
 }
 
@@ -256,8 +383,68 @@ void kas_dnnl_pass_free(kas_dnnl_pass *pass)
         if (p->user)
             dnnl_memory_destroy(p->user);
     }
+    if (pass->bias)
+        dnnl_memory_destroy(pass->bias);
+    for (held *h = pass->held, *next; h; h = next) {
+        next = h->next;
+        dnnl_memory_destroy(h->memory);
+        free(h);
+    }
     free(pass);
 }
+
+/* ---- weights that are held --------------------------------------------------------------------
+ */
+
+static held *find_held(const kas_dnnl_pass *pass, const void *as)
+{
+    held *h = as ? pass->held : NULL;
+    while (h && h->as != as)
+        h = h->next;
+    return h;
+}
+
+bool kas_dnnl_pass_holds(const kas_dnnl_pass *pass, const void *as)
+{
+    return find_held(pass, as) != NULL;
+}
+
+static kas_status add_held(const kas_cpu *cpu, kas_dnnl_pass *pass, const void *as, held **out)
+{
+    const dnnl_memory_desc_t *desc;
+    TRY_DNNL(dnnl_memory_get_memory_desc(pass->port[PORT_W].inner, &desc));
+    held *h = calloc(1, sizeof *h);
+    if (!h)
+        return kas_fail(KAS_NO_MEMORY, "no memory for weights that are held");
+    const dnnl_status_t code =
+        dnnl_memory_create(&h->memory, desc, cpu->engine, DNNL_MEMORY_ALLOCATE);
+    if (code != dnnl_success) {
+        free(h);
+        return fail_dnnl(code, "memory of weights", __LINE__);
+    }
+    h->as = as;
+    h->next = pass->held;
+    pass->held = *out = h;
+    return KAS_OK;
+}
+
+kas_status kas_dnnl_pass_hold(kas_cpu *cpu, kas_dnnl_pass *pass, void *w, const void *as)
+{
+    const port *p = &pass->port[PORT_W];
+    held *h = find_held(pass, as);
+    if (!p->reorder)
+        return KAS_OK;
+    if (!h)
+        KAS_TRY(add_held(cpu, pass, as, &h));
+    TRY_DNNL(dnnl_memory_set_data_handle(p->user, w));
+    const dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, p->user}, {DNNL_ARG_TO, h->memory}};
+    TRY_DNNL(dnnl_primitive_execute(p->reorder, cpu->stream, 2, args));
+    TRY_DNNL(dnnl_stream_wait(cpu->stream));
+    return KAS_OK;
+}
+
+/* ---- running ----------------------------------------------------------------------------------
+ */
 
 static kas_status reorder_port(const kas_cpu *cpu, const port *p, bool output)
 {
@@ -269,17 +456,27 @@ static kas_status reorder_port(const kas_cpu *cpu, const port *p, bool output)
     return KAS_OK;
 }
 
-kas_status kas_dnnl_pass_run(kas_cpu *cpu, kas_dnnl_pass *pass, void *x, void *w, void *y)
+kas_status kas_dnnl_pass_run(kas_cpu *cpu, kas_dnnl_pass *pass, const kas_cpu_call *call)
 {
-    void *const memory[PORTS] = {x, w, y};
-    dnnl_exec_arg_t args[PORTS];
-    for (int i = 0; i < PORTS; i++) {
+    void *const memory[PORTS] = {call->x, call->w, call->y, call->residual};
+    const held *weights = find_held(pass, call->held);
+    dnnl_exec_arg_t args[PORTS + 1];
+    int count = pass->ports;
+    for (int i = 0; i < pass->ports; i++) {
+        if (i == PORT_W && weights) {
+            args[i] = (dnnl_exec_arg_t){pass->arg[i], weights->memory};
+            continue;
+        }
         TRY_DNNL(dnnl_memory_set_data_handle(pass->port[i].user, memory[i]));
         if (i != pass->output)
             KAS_TRY(reorder_port(cpu, &pass->port[i], false));
         args[i] = (dnnl_exec_arg_t){pass->arg[i], pass->port[i].inner};
     }
-    TRY_DNNL(dnnl_primitive_execute(pass->primitive, cpu->stream, PORTS, args));
+    if (pass->bias) {
+        TRY_DNNL(dnnl_memory_set_data_handle(pass->bias, call->bias));
+        args[count++] = (dnnl_exec_arg_t){DNNL_ARG_BIAS, pass->bias};
+    }
+    TRY_DNNL(dnnl_primitive_execute(pass->primitive, cpu->stream, count, args));
     KAS_TRY(reorder_port(cpu, &pass->port[pass->output], true));
     TRY_DNNL(dnnl_stream_wait(cpu->stream));
     return KAS_OK;
@@ -293,9 +490,9 @@ const char *kas_dnnl_pass_name(const kas_dnnl_pass *pass)
 #else
 
 kas_status kas_dnnl_pass_create(kas_cpu *cpu, const kas_conv_desc *desc, kas_conv_pass pass,
-                                kas_dnnl_pass **out)
+                                const kas_conv_epilogue *epilogue, kas_dnnl_pass **out)
 {
-    (void)cpu, (void)desc, (void)pass, (void)out;
+    (void)cpu, (void)desc, (void)pass, (void)epilogue, (void)out;
     return kas_fail(KAS_UNSUPPORTED, "this build of kas-gpu is without oneDNN");
 }
 
@@ -304,10 +501,22 @@ void kas_dnnl_pass_free(kas_dnnl_pass *pass)
     (void)pass;
 }
 
-kas_status kas_dnnl_pass_run(kas_cpu *cpu, kas_dnnl_pass *pass, void *x, void *w, void *y)
+kas_status kas_dnnl_pass_run(kas_cpu *cpu, kas_dnnl_pass *pass, const kas_cpu_call *call)
 {
-    (void)cpu, (void)pass, (void)x, (void)w, (void)y;
+    (void)cpu, (void)pass, (void)call;
     return kas_fail(KAS_UNSUPPORTED, "this build of kas-gpu is without oneDNN");
+}
+
+kas_status kas_dnnl_pass_hold(kas_cpu *cpu, kas_dnnl_pass *pass, void *w, const void *as)
+{
+    (void)cpu, (void)pass, (void)w, (void)as;
+    return kas_fail(KAS_UNSUPPORTED, "this build of kas-gpu is without oneDNN");
+}
+
+bool kas_dnnl_pass_holds(const kas_dnnl_pass *pass, const void *as)
+{
+    (void)pass, (void)as;
+    return false;
 }
 
 const char *kas_dnnl_pass_name(const kas_dnnl_pass *pass)

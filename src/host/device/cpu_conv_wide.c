@@ -19,18 +19,27 @@ static rows rows_of(const kas_conv_desc *d, int tensor)
     return (rows){d->n * kas_conv_out_h(d) * kas_conv_out_w(d), d->c_out, d->y_pitch};
 }
 
+static kas_status allocate(kas_cpu *cpu, const kas_conv_desc *desc, int tensor, kas_wide_conv *wide)
+{
+    const rows r = rows_of(desc, tensor);
+    const size_t bytes = sizeof(float) * (size_t)r.rows * (size_t)r.pitch;
+    return kas_mem_alloc(&cpu->base, bytes, (void **)&wide->tensor[tensor]);
+}
+
 kas_status kas_wide_conv_create(kas_cpu *cpu, const kas_conv_desc *desc, kas_wide_conv *out)
 {
     kas_module *module;
     KAS_TRY(kas_module_builtin(&cpu->base, desc->number, &module));
     KAS_TRY(kas_module_function(module, "kas_dev_widen", &out->widen));
     KAS_TRY(kas_module_function(module, "kas_dev_narrow", &out->narrow));
-    for (int i = 0; i < KAS_WIDE_TENSORS; i++) {
-        const rows r = rows_of(desc, i);
-        const size_t bytes = sizeof(float) * (size_t)r.rows * (size_t)r.pitch;
-        KAS_TRY(kas_mem_alloc(&cpu->base, bytes, (void **)&out->tensor[i]));
-    }
+    for (int i = KAS_WIDE_X; i <= KAS_WIDE_Y; i++)
+        KAS_TRY(allocate(cpu, desc, i, out));
     return KAS_OK;
+}
+
+kas_status kas_wide_conv_add_residual(kas_cpu *cpu, const kas_conv_desc *desc, kas_wide_conv *wide)
+{
+    return wide->tensor[KAS_WIDE_RESIDUAL] ? KAS_OK : allocate(cpu, desc, KAS_WIDE_RESIDUAL, wide);
 }
 
 void kas_wide_conv_free(kas_cpu *cpu, kas_wide_conv *wide)
@@ -56,20 +65,31 @@ static void cast(const kas_cpu *cpu, const kas_wide_conv *wide, const kas_conv_d
 }
 
 kas_status kas_wide_conv_run(kas_cpu *cpu, const kas_wide_conv *wide, const kas_conv_desc *desc,
-                             kas_dnnl_pass *library, kas_conv_pass pass, void *x, void *w, void *y)
+                             kas_dnnl_pass *library, kas_conv_pass pass, const kas_cpu_call *call)
 {
-    void *const real[KAS_WIDE_TENSORS] = {x, w, y};
+    void *const real[KAS_WIDE_TENSORS] = {call->x, call->w, call->y, call->residual};
     const int output = pass == KAS_CONV_FORWARD         ? KAS_WIDE_Y
                        : pass == KAS_CONV_BACKWARD_DATA ? KAS_WIDE_X
                                                         : KAS_WIDE_W;
     for (int i = 0; i < KAS_WIDE_TENSORS; i++)
-        if (i != output)
+        if (i != output && real[i] &&
+            (i != KAS_WIDE_W || !kas_dnnl_pass_holds(library, call->held)))
             cast(cpu, wide, desc, i, real[i], wide->widen);
-    /* gradients of weights are float32 anyway */
-    void *own_w = output == KAS_WIDE_W ? w : wide->tensor[KAS_WIDE_W];
-    KAS_TRY(
-        kas_dnnl_pass_run(cpu, library, wide->tensor[KAS_WIDE_X], own_w, wide->tensor[KAS_WIDE_Y]));
+    kas_cpu_call inner = *call;
+    inner.x = wide->tensor[KAS_WIDE_X];
+    inner.y = wide->tensor[KAS_WIDE_Y];
+    inner.residual = call->residual ? wide->tensor[KAS_WIDE_RESIDUAL] : NULL;
+    if (output != KAS_WIDE_W) /* gradients of weights are float32 anyway */
+        inner.w = wide->tensor[KAS_WIDE_W];
+    KAS_TRY(kas_dnnl_pass_run(cpu, library, &inner));
     if (output != KAS_WIDE_W)
         cast(cpu, wide, desc, output, real[output], wide->narrow);
     return KAS_OK;
+}
+
+kas_status kas_wide_conv_hold(kas_cpu *cpu, const kas_wide_conv *wide, const kas_conv_desc *desc,
+                              kas_dnnl_pass *library, void *w)
+{
+    cast(cpu, wide, desc, KAS_WIDE_W, w, wide->widen);
+    return kas_dnnl_pass_hold(cpu, library, wide->tensor[KAS_WIDE_W], w);
 }

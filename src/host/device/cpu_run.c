@@ -85,7 +85,7 @@ static kas_status run_step(const kas_cpu *cpu, const kas_step *step)
         kas_cpu_launch(cpu, step->function, step->grid, step->args);
         return KAS_OK;
     case KAS_STEP_CONV:
-        return kas_cpu_conv_run(step->conv, step->pass, step->x, step->w, step->y);
+        return kas_cpu_conv_run(step);
     case KAS_STEP_ZERO:
         if (step->bytes)
             memset(step->to, 0, step->bytes);

@@ -247,6 +247,30 @@ bool kas_conv_takes_bias(const kas_conv *conv, kas_conv_pass pass, const void *x
     return backend->conv_takes_bias && backend->conv_takes_bias(conv, pass, x, w, y, bias);
 }
 
+kas_status kas_conv_add_epilogue(kas_conv *conv, kas_conv_epilogue epilogue)
+{
+    const kas_backend *backend = backend_of(conv);
+    if (epilogue.residual && epilogue.activation > KAS_ACTIVATION_RELU)
+        return kas_fail(KAS_BAD_INPUT,
+                        "convolution: activation %d with a residual; expected none or ReLU",
+                        (int)epilogue.activation);
+    return backend->conv_add_epilogue ? backend->conv_add_epilogue(conv, epilogue) : KAS_OK;
+}
+
+bool kas_conv_takes_epilogue(const kas_conv *conv, kas_conv_epilogue epilogue,
+                             const kas_conv_call *call)
+{
+    const kas_backend *backend = backend_of(conv);
+    return epilogue.residual == (call->residual != NULL) && backend->conv_takes_epilogue &&
+           backend->conv_takes_epilogue(conv, epilogue, call);
+}
+
+kas_status kas_conv_hold(kas_conv *conv, const kas_conv_epilogue *epilogue, const void *w)
+{
+    const kas_backend *backend = backend_of(conv);
+    return backend->conv_hold ? backend->conv_hold(conv, epilogue, w) : KAS_OK;
+}
+
 void kas_device_trim(kas_device *device)
 {
     if (device->backend->trim)

@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 #include "host/core/status.h"
+#include "host/space/edge.h"
 
 typedef struct kas_device kas_device;
 typedef struct kas_module kas_module;     /* a compiled program: shared object or cubin */
@@ -178,6 +179,38 @@ kas_status kas_conv_add_bias(kas_conv *conv);
 bool kas_conv_takes_bias(const kas_conv *conv, kas_conv_pass pass, const void *x, const void *w,
                          const void *y, const void *bias);
 
+/* ---- convolution with what stands behind it, for inference --------------------------------------
+ *
+ *     y = activation(conv(x, w) + bias  [+ residual])
+ *
+ * in one call of a library.  bias: [c_out], given in float32 and in the convolution's number, for
+ * libraries that take no other; residual: shape, pitch and number of y; sums are float32 and
+ * rounded to `number` once, behind the activation (formulas: net.h).  No two tensors overlap.  A
+ * batch norm of fixed statistics is folded into w and bias by the caller.
+ *
+ * As with a bias: kas_conv_add_epilogue prepares one of them where it can be had (several may be
+ * added, one of them again too: layers share a convolution), kas_conv_takes_epilogue says whether
+ * kas_plan_conv_epilogue may be called.  Where not, the caller records kernels of its own. */
+typedef struct kas_conv_epilogue {
+    bool residual;
+    kas_activation activation; /* with a residual none or ReLU */
+} kas_conv_epilogue;
+typedef struct kas_conv_call { /* the tensors of one call */
+    const void *x, *w;
+    const float *bias;
+    const void *bias_rounded; /* to the convolution's number; of KAS_F32: bias itself */
+    const void *residual;     /* NULL: the epilogue has none */
+    void *y;
+} kas_conv_call;
+kas_status kas_conv_add_epilogue(kas_conv *conv, kas_conv_epilogue epilogue);
+bool kas_conv_takes_epilogue(const kas_conv *conv, kas_conv_epilogue epilogue,
+                             const kas_conv_call *call);
+/* Weights at `w` that now stay as they are, until the next call for them: what runs FORWARD
+ * (`epilogue` NULL) or an added epilogue with this w from here on may read a copy that lies as the
+ * library likes it, made here once in place of once a run (oneDNN on the CPU).  To be called again
+ * whenever they were written.  The copy goes with the convolution. */
+kas_status kas_conv_hold(kas_conv *conv, const kas_conv_epilogue *epilogue, const void *w);
+
 /* ---- plans --------------------------------------------------------------------------------------
  */
 kas_status kas_plan_create(kas_device *device, kas_plan **out);
@@ -195,6 +228,9 @@ kas_status kas_plan_conv(kas_plan *plan, kas_conv *conv, kas_conv_pass pass, voi
                          void *y);
 kas_status kas_plan_conv_bias(kas_plan *plan, kas_conv *conv, kas_conv_pass pass, void *x, void *w,
                               void *y, void *bias); /* only where kas_conv_takes_bias says so */
+/* Only where kas_conv_takes_epilogue says so. */
+kas_status kas_plan_conv_epilogue(kas_plan *plan, kas_conv *conv, kas_conv_epilogue epilogue,
+                                  const kas_conv_call *call);
 kas_status kas_plan_zero(kas_plan *plan, void *memory, size_t bytes);
 kas_status kas_plan_copy(kas_plan *plan, void *to, const void *from, size_t bytes);
 kas_status kas_plan_run(kas_plan *plan); /* enqueues; may return before the work is done */

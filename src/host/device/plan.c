@@ -107,6 +107,22 @@ kas_status kas_plan_conv_bias(kas_plan *plan, kas_conv *conv, kas_conv_pass pass
                                     .bias = bias});
 }
 
+kas_status kas_plan_conv_epilogue(kas_plan *plan, kas_conv *conv, kas_conv_epilogue epilogue,
+                                  const kas_conv_call *call)
+{
+    return append(plan, &(kas_step){.kind = KAS_STEP_CONV,
+                                    .conv = conv,
+                                    .pass = KAS_CONV_FORWARD,
+                                    .x = (void *)(uintptr_t)call->x,
+                                    .w = (void *)(uintptr_t)call->w,
+                                    .y = call->y,
+                                    .bias = (void *)(uintptr_t)call->bias,
+                                    .bias_rounded = call->bias_rounded,
+                                    .fused = true,
+                                    .epilogue = epilogue,
+                                    .residual = call->residual});
+}
+
 kas_status kas_plan_zero(kas_plan *plan, void *memory, size_t bytes)
 {
     return append(plan, &(kas_step){.kind = KAS_STEP_ZERO, .to = memory, .bytes = bytes});
