@@ -21,7 +21,7 @@ PKGS     := libcjson sqlite3 $(HDF5) zlib
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS))
 PKG_LIBS   := $(shell pkg-config --libs $(PKGS))
 
-WARN     := -Wall -Wextra -Werror
+WARN     ?= -Wall -Wextra -Werror
 CFLAGS   += -std=c17 -D_GNU_SOURCE $(OPT) $(WARN) -fopenmp -Isrc $(PKG_CFLAGS) $(SANITIZE)
 LDFLAGS  += -fopenmp $(SANITIZE)
 LDLIBS   += $(PKG_LIBS) -ldnnl -ldl -lm -lpthread
@@ -49,6 +49,9 @@ CFLAGS += -DKAS_HAVE_PNG=1 $(shell pkg-config --cflags libpng)
 LDLIBS += $(shell pkg-config --libs libpng)
 else
 $(info kas-gpu: libpng not found (libpng-dev): data sets of PNG images will be refused)
+endif
+ifeq ($(shell command -v clang),)
+$(info kas-gpu: clang not found: $(CC) builds the kernels of the CPU device, which are slower)
 endif
 ifeq ($(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null),)
 $(info kas-gpu: nvcc not found: nothing is left out of kas-gpu; one test does not compile an exported kernel.cu)

@@ -15,7 +15,6 @@ needs='
 program gcc build-essential
 program make build-essential
 header stdio.h build-essential
-program clang clang
 program pkg-config pkg-config
 module hdf5 libhdf5-dev
 module libcjson libcjson-dev
@@ -23,9 +22,10 @@ module sqlite3 libsqlite3-dev
 module zlib zlib1g-dev
 module cmocka libcmocka-dev
 '
-# Wanted, but a system whose archive lacks them does without: the CPU device then uses its own loops,
-# and JPEG or PNG images are not read.
+# Wanted, but a system whose archive lacks them, or where nothing may be installed, does without: gcc then builds the CPU
+# device's kernels, which are slower, its convolutions are our own loops, and JPEG or PNG images are not read.
 optional='
+program clang clang
 header oneapi/dnnl/dnnl.h libdnnl-dev
 module libjpeg libjpeg62-turbo-dev
 module libpng libpng-dev
@@ -150,7 +150,8 @@ if [ -n "${KAS_BUNDLE:-}" ]; then
     lib=$(echo "$bundle"/lib/*-linux-gnu)
     [ -d "$lib/pkgconfig" ] || { echo "env.sh: KAS_BUNDLE=$KAS_BUNDLE: not a folder of scripts/bundle.sh" >&2; exit 1; }
     export KAS_NO_INSTALL=1 PATH="$PATH:$bundle/bin" # a pkg-config of the machine's own goes first
-    export CPATH="$bundle/include${CPATH:+:$CPATH}" LIBRARY_PATH="$lib${LIBRARY_PATH:+:$LIBRARY_PATH}"
+    headers=$bundle/include:$bundle/include/$(basename "$lib") # libjpeg-turbo has one of its own for each architecture
+    export CPATH="$headers${CPATH:+:$CPATH}" LIBRARY_PATH="$lib${LIBRARY_PATH:+:$LIBRARY_PATH}"
     export PKG_CONFIG_PATH="$lib/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}"
     # Ours alone look there, and what they need in turn; other programs keep the machine's libraries.
     export LDFLAGS="-Wl,--disable-new-dtags,-rpath,$lib${LDFLAGS:+ $LDFLAGS}"

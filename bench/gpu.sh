@@ -99,6 +99,7 @@ done
 [ -n "${KAS_GPU_SCRIPT:-}" ] || KAS_GPU_SCRIPT=1 exec ./env.sh bash bench/gpu.sh "${given[@]}"
 
 export BUILD=${BUILD:-build}
+export WARN=${WARN--Wall -Wextra} # without -Werror: what a newer compiler warns of is no reason to measure nothing
 out=${out:-$BUILD/gpu-results}
 mkdir -p "$out/log" || exit 1
 out=$(realpath "$out")
@@ -115,6 +116,9 @@ export DEVICE=$device KAS_CACHE_DIR=${KAS_CACHE_DIR:-$out/cache}
 #
 # States: ok, skipped, failed (CODE), timed out (its own limit); and left for the next call: no time (not begun), cut (by
 # the end of the part or of the call), to go on (cut, and goes on where it was).
+#
+# Two steps run again although they were ok: the build (make knows what is left to do), and what made a file that is gone.
+# FOLDER may come from another machine, or without its large files.
 
 note() { # name state seconds allowed
     printf '%s\t%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$call" "${4:-0}" >>"$out/summary.tsv"
@@ -148,7 +152,8 @@ settled() { # name seconds
 }
 
 # step NAME SECONDS COMMAND...   output of a name that ends in .json goes to that file, all else to the log. With goes_on=1
-# a step that was cut goes on in the next call; RESULT of a command is then added to what there is.
+# a step that was cut goes on in the next call, and its output is added to what there is; with goes_on=whole the command
+# says what it knows from before itself.
 step() {
     local name=$1 most=$2 left=$((until - SECONDS)) cut='' log to begin=$SECONDS rc state
     shift 2
@@ -162,7 +167,11 @@ step() {
     : >"$log"
     allowed=$most timeout -k 10 "$most" "$@" >"$log.new" 2>"$log.err"
     rc=$?
-    if [ -n "${goes_on:-}" ] && [ "${goes_on:-}" != whole ]; then cat "$log.new" >>"$to"; else cat "$log.new" >"$to"; fi
+    case ${goes_on:-} in
+    '') cat "$log.new" >"$to" ;;
+    whole) [ ! -s "$log.new" ] || cat "$log.new" >"$to" ;; # cut before it said anything: what was known stays
+    *) cat "$log.new" >>"$to" ;;
+    esac
     cat "$log.err" >>"$log" && rm -f "$log.new" "$log.err"
     case $rc in
     0) state=ok ;;
@@ -173,6 +182,13 @@ step() {
     esac
     note "$name" "$state" $((SECONDS - begin)) "$most"
     [ $rc = 0 ] || tail -n 5 "$log" | sed 's/^/    /'
+}
+
+# The same for what makes a file or folder, once more when that is gone.
+step_for() { # path name seconds command...
+    local path=$1
+    shift
+    if [ -e "$path" ]; then step "$@"; else again=1 step "$@"; fi
 }
 
 # The same, several at a time; `wait` for the last ones.
@@ -190,14 +206,14 @@ describe_machine() {
         git status --porcelain --untracked-files=no 2>/dev/null | sed 's/^/changed: /'
         uname -a
         command -v nvidia-smi >/dev/null && nvidia-smi
-        [ -n "$small" ] || "$python" -c 'import torch; print("torch", torch.__version__, torch.version.cuda)' 2>/dev/null
+        "$python" -c 'import importlib.metadata as m; print("torch", m.version("torch"))' 2>/dev/null
     } >"$out/machine.txt"
-    [ ! -x "$kas" ] || "$kas" doctor --json >"$out/doctor.json" 2>/dev/null
 }
 
+# -k: a test that cannot be built here is no reason to measure nothing.
 part_build() {
-    step build 540 make -j"$(nproc)" programs
-    describe_machine
+    again=1 step build 540 make -k -j"$(nproc)" programs
+    [ ! -x "$kas" ] || "$kas" doctor --json >"$out/doctor.json" 2>/dev/null
 }
 
 # Programs that open the device of the variable DEVICE, themselves or by a fixture.
@@ -206,17 +222,20 @@ device_tests() {
         sed -n 's|\(.*/test_[^/]*\)\.c$|\1|p' | sort
 }
 
+# Many programs at once: threads that wait give way to those that work.
+patient=(env "OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}" "GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000}")
+
 part_tests() {
     local test
-    for test in $(device_tests); do beside "$test" 300 "$BUILD/$test"; done
+    for test in $(device_tests); do beside "$test" 300 "${patient[@]}" "$BUILD/$test"; done
     wait
 }
 
 part_make_test() {
     local test
-    for test in tests/*/test_*.c; do beside "${test%.c}" 300 "$BUILD/${test%.c}"; done
+    for test in tests/*/test_*.c; do beside "${test%.c}" 300 "${patient[@]}" "$BUILD/${test%.c}"; done
     for test in tests/e2e/*.sh; do
-        KAS_GPU=$kas KAS_BUILD=$BUILD beside "e2e/$(basename "$test" .sh)" 400 bash "$test"
+        KAS_GPU=$kas KAS_BUILD=$BUILD beside "e2e/$(basename "$test" .sh)" 400 "${patient[@]}" bash "$test"
     done
     wait
 }
@@ -225,7 +244,7 @@ part_make_test() {
 sanitize() { # tool name command...
     local tool=$1 name=$2
     shift 2
-    beside "$tool/$name" 400 compute-sanitizer --tool "$tool" --error-exitcode 9 --report-api-errors no "$@"
+    beside "$tool/$name" 400 "${patient[@]}" compute-sanitizer --tool "$tool" --error-exitcode 9 --report-api-errors no "$@"
 }
 
 # A machine's GPU may be of a kind, or behind a virtual machine, that compute-sanitizer cannot watch.
@@ -315,7 +334,7 @@ need_images() {
     [ -z "$images" ] || return 0
     images=$out/shapes.h5
     [ "$(last_of images | cut -f 1)" = ok ] || rm -f "$images"
-    step images 120 "$kas" dataset make shapes -o "$images" "${sizes[@]}"
+    step_for "$images" images 120 "$kas" dataset make shapes -o "$images" "${sizes[@]}"
     [ "$(last_of images | cut -f 1)" = ok ]
 }
 
@@ -353,22 +372,28 @@ need_torch() { # part
     has_torch || { skip "$1" "no python3 with torch"; return 1; }
 }
 
+# A variant of PyTorch that was measured is not measured again.
+peer_step() { # name precision net-or-option...
+    local name=$1 precision=$2
+    shift 2
+    goes_on=whole step "peer-step-$name.json" 400 "$python" bench/peers/step.py "$@" --device "${device%%:*}" \
+        --precision "$precision" --json --resume "$out/peer-step.rows"
+}
+
 part_peer_steps() {
     local nets=(resnet20 mobilenet_v2) sizes=() batch=8 torch_device=${device%%:*} precisions=(bf16 tf32 fp32)
     need_torch peer-steps || return
     export TORCHINDUCTOR_CACHE_DIR=$out/cache/inductor
     [ -z "$small" ] || nets=() sizes=(--input 3x8x8 --batch 4 --rounds 2 --slice 0.05) batch=4
     [ "$torch_device" = cuda ] || precisions=(fp32)
-    step "peer-step-${precisions[0]}.json" 400 "$python" bench/peers/step.py resnet18 --device "$torch_device" \
-        --precision "${precisions[0]}" --json ${sizes[@]:+"${sizes[@]}"}
+    [ -z "$again" ] || rm -f "$out/peer-step.rows"
+    peer_step "${precisions[0]}" "${precisions[0]}" resnet18 ${sizes[@]:+"${sizes[@]}"}
     step peers/network-step 200 "$python" bench/peers/network_step.py --dump "$BUILD/bench/step_dump" --net resnet20 \
         --part device --device "$device" --batch "$batch" --steps 2
     for precision in "${precisions[@]:1}"; do
-        step "peer-step-$precision.json" 400 "$python" bench/peers/step.py resnet18 --device "$torch_device" \
-            --precision "$precision" --json ${sizes[@]:+"${sizes[@]}"}
+        peer_step "$precision" "$precision" resnet18 ${sizes[@]:+"${sizes[@]}"}
     done
-    [ ${#nets[@]} = 0 ] || step "peer-step-more.json" 400 "$python" bench/peers/step.py "${nets[@]}" \
-        --device "$torch_device" --precision "${precisions[0]}" --json
+    [ ${#nets[@]} = 0 ] || peer_step more "${precisions[0]}" "${nets[@]}"
 }
 
 part_peer_kernels() {
@@ -376,7 +401,7 @@ part_peer_kernels() {
     need_torch peer-kernels || return
     [ -z "$small" ] || sizes=(--net resnet20 --batch 4 --rounds 2 --slice 0.01) count=2
     [ -z "$again" ] || rm -f "$out/peer-kernels.rows"
-    step peers/sample 60 "$kas" sample --net "${sizes[1]}" --count "$count" --flops 1 --params 1 -o "$out/kernels"
+    step_for "$out/kernels" peers/sample 60 "$kas" sample --net "${sizes[1]}" --count "$count" --flops 1 --params 1 -o "$out/kernels"
     mapfile -t kernels < <(compgen -G "$out/kernels/*.json" | head -n $count)
     [ ${#kernels[@]} != 0 ] || return
     # What it has found by then it writes itself, a little before it would be cut; its lines are of all calls.
@@ -390,14 +415,16 @@ part_peer_kernels() {
 run_parts() { # planned or not
     local part
     for part in "${parts[@]}"; do
+        [ "$part" = build ] || [ -x "$kas" ] || { unbuilt=1 && echo "== $part: there is no $kas; the part build makes it" && continue; }
         until=$deadline
-        [ "$1" != planned ] || until=$((SECONDS + planned[$part]))
+        [ "$1" != planned ] || [ "$part" = build ] || until=$((SECONDS + planned[$part])) # without it there is nothing
         [ $until -le $deadline ] || until=$deadline
         echo "== $part"
         "part_${part//-/_}"
     done
 }
 
+unbuilt=''
 describe_machine
 [ ${#parts[@]} = 0 ] || run_parts unplanned
 if [ -n "$all" ]; then
@@ -423,4 +450,4 @@ fi
 echo
 echo "$sum"
 echo "results: $out (summary.txt, *.json, log/)"
-[[ $sum == *" 0 failed, "*" 0 left "* ]]
+[[ -z $unbuilt && $sum == *" 0 failed, "*" 0 left "* ]]

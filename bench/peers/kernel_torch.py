@@ -27,6 +27,7 @@ import torch
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import torch_timing  # noqa: E402  (the files beside this one)
 from safetensors import read, write  # noqa: E402
+from tf32 import set_tf32  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.path.join(HERE, "..", "..", os.environ.get("BUILD", "build"))
@@ -37,14 +38,6 @@ TOLERANCE = {"y": 1e-4, "dx": 1e-3, "dweight": 1e-3}
 ROUNDED, TIMES_THEIRS = 0.02, 3
 MODES = {"eager": None, "graph": None, "compile": "default", "compile-graph": "default", "max-autotune": "max-autotune",
          "max-autotune-graph": "max-autotune-no-cudagraphs"}
-
-
-def set_tf32(on):
-    """By the old names and cuDNN's new one, which the templates of max-autotune read; the new ones alone are refused
-    where PyTorch itself asks by the old."""
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = on
-    if on and hasattr(torch.backends.cudnn, "fp32_precision"):
-        torch.backends.cudnn.fp32_precision = "tf32"
 
 
 def load_layer(folder, layer):

@@ -23,6 +23,9 @@ one is what we are held against:
 Each variant is a process of its own (this program with --serve), so that no memory, compiled code or fault of one is
 another's.  A variant that is not ready within --variant-seconds is given up and said.
 
+--resume FILE keeps the lines of each variant that was measured, in every phase, and leaves it out when run again with the
+same settings; lines of before are printed first.
+
 --precision, of both sides: fp32 (PyTorch without TF32), tf32, bf16 (PyTorch: autocast; both: float32 master weights).
 Exit code 1 when a side fails.
 """
@@ -46,6 +49,7 @@ import torch.nn.functional as F
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import torch_timing  # noqa: E402  (the files beside this one)
 from network_step import network_of  # noqa: E402
+from tf32 import set_tf32  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.path.join(HERE, "..", "..", os.environ.get("BUILD", "build"))
@@ -54,6 +58,7 @@ VARIANTS = {"cpu": ["channels-last", "contiguous"],
             "cuda": ["graph", "compile-graph", "max-autotune-graph", "compile", "max-autotune"]}
 MODES = {"compile": "default", "compile-graph": "default", "max-autotune": "max-autotune",
          "max-autotune-graph": "max-autotune-no-cudagraphs"}
+SETTINGS = ("input", "batch", "device", "threads", "precision")  # rows of others are not resumed
 
 
 def network(args, net):
@@ -289,6 +294,27 @@ def one_variant(args, net, variant, ours):
         peer.close()
 
 
+def known_rows(args):
+    """Of the file of --resume: what was measured with these settings."""
+    if not args.resume or not os.path.exists(args.resume):
+        return []
+    with open(args.resume) as file:
+        rows = [json.loads(line) for line in file]
+    return [r for r in rows if r["net"] in args.nets and all(r[k] == getattr(args, k) for k in SETTINGS)]
+
+
+def variants_left(args, net, known):
+    wanted = args.variants.split(",") if args.variants else VARIANTS[args.device]
+    done = {(r["variant"], r["phase"]) for r in known if r["net"] == net}
+    return [v for v in wanted if any((v, phase) not in done for phase in args.phases.split(","))]
+
+
+def remember(args, rows):
+    if args.resume:
+        with open(args.resume, "a") as file:
+            file.write("".join(json.dumps(row) + "\n" for row in rows))
+
+
 def put(args, row):
     if args.json:
         print(json.dumps({"schema_version": 1, "kind": "bench", "suite": "peer_step", **row}), flush=True)
@@ -299,20 +325,21 @@ def put(args, row):
           f"{'  slower' if row['ratio'] < 1 else ''}", flush=True)
 
 
-def one_network(args, net):
+def one_network(args, net, variants):
     rows, failed = [], []
     ours = our_side(args, net)
-    for variant in args.variants.split(",") if args.variants else VARIANTS[args.device]:
+    for variant in variants:
         try:
             found = one_variant(args, net, variant, ours)
         except Exception as error:  # a variant that this PyTorch cannot run is said, the others go on
             failed.append(f"{net} {variant}: {str(error).splitlines()[0] if str(error) else type(error).__name__}")
             print(failed[-1], file=sys.stderr)
             continue
+        found = [{"net": net, **{k: getattr(args, k) for k in SETTINGS}, "variant": variant, **row} for row in found]
+        remember(args, found)
         for row in found:
-            rows.append({"net": net, "input": args.input, "batch": args.batch, "device": args.device,
-                         "threads": args.threads, "precision": args.precision, "variant": variant, **row})
-            put(args, rows[-1])
+            put(args, row)
+        rows += found
     ours.seconds("train", 1)
     ours.check()
     ours.close()
@@ -342,11 +369,7 @@ def prepare_torch(args):
     if args.device == "cpu":
         return
     torch.backends.cudnn.benchmark = True
-    # By the old names, and cuDNN's new one, which the templates of max-autotune read: the new ones alone are refused where
-    # PyTorch itself asks by the old.
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = args.precision != "fp32"
-    if args.precision != "fp32" and hasattr(torch.backends.cudnn, "fp32_precision"):
-        torch.backends.cudnn.fp32_precision = "tf32"
+    set_tf32(args.precision != "fp32")
 
 
 def main():
@@ -364,6 +387,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--slice", type=float, help="seconds of one turn (default 0.5, on a GPU 0.25)")
     parser.add_argument("--variant-seconds", type=float, default=300, help="most time until a variant is ready")
+    parser.add_argument("--resume", metavar="FILE")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--serve", metavar="JSON", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -373,9 +397,12 @@ def main():
     args.batch = args.batch or (64 if cpu else 512)
     args.images = args.images or (8 * args.batch if cpu else 50000)
     args.slice = args.slice or (0.5 if cpu else 0.25)
-    rows, failed = [], []
+    rows, failed = known_rows(args), []
+    for row in rows:
+        put(args, row)
     for net in args.nets:
-        found = one_network(args, net)
+        left = variants_left(args, net, rows)
+        found = one_network(args, net, left) if left else ([], [])
         rows += found[0]
         failed += found[1]
     summary(args, rows, failed)

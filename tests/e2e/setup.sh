@@ -14,6 +14,12 @@ rc=0; KAS_NO_INSTALL=1 EXTRA_PACKAGES=kas-no-such-tool ./env.sh touch "$dir/ran"
 [ $rc = 1 ] && [ ! -e "$dir/ran" ] || fail "went on without a package"
 grep -q 'sudo apt-get install .*kas-no-such-tool' "$dir/err" || grep -q 'no apt-get' "$dir/err" || fail "$(cat "$dir/err")"
 
+# Without clang gcc does, also where nothing may be installed.
+mkdir "$dir/few"
+ln -sf /bin/* /usr/bin/* "$dir/few"
+rm -f "$dir"/few/clang*
+[ "$(KAS_NO_INSTALL=1 PATH=$dir/few ./env.sh sh -c 'command -v clang || echo none')" = none ] || fail "does nothing without clang"
+
 # Libraries inside Python packages, as pip lays them out.
 site=$dir/lib/site-packages
 mkdir -p "$site/nvidia/cudnn/lib" "$site/nvidia/cu13/lib" "$site/nvidia/curand/lib" "$dir/bin"
