@@ -95,6 +95,12 @@ $(VERSIONED): $(BUILD)/version
 # Sums over lines of pixels: the one place in host code where the compiler's own vectors pay.
 $(BUILD)/src/host/data/resize.o: CFLAGS += -O3
 
+# The sampler is short loops over sizes, and copies of shapes of a few hundred bytes: for those gcc writes
+# string instructions on x86, which take longer to begin than the C library takes for all of it.
+COPIES    := -mmemcpy-strategy=libcall:-1:noalign -mmemset-strategy=libcall:-1:noalign
+SPACE_OPT := $(if $(SANITIZE),,-O3 $(shell $(CC) $(COPIES) -E -x c /dev/null >/dev/null 2>&1 && echo '$(COPIES)'))
+$(BUILD)/src/host/space/%.o: CFLAGS += $(SPACE_OPT)
+
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<

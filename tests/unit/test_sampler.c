@@ -246,7 +246,7 @@ static bool theorem_1(const kas_shape *shape)
 static bool theorem_1_after(kas_kernel *k, const kas_use *use)
 {
     int i = k->nodes++;
-    k->node[i] = kas_use_node(use, KAS_MAX_VARS - 1);
+    kas_use_node(use, KAS_MAX_VARS - 1, &k->node[i]);
     bool inferred = kas_node_infer(k, i) == KAS_OK;
     if (!inferred && use->op != KAS_OP_MIX && use->op != KAS_OP_BMM &&
         strstr(kas_error(), "Theorem"))

@@ -54,7 +54,8 @@ kas_status kas_afford_create(const kas_sample_options *options, const kas_target
     const size_t rows = n * KAS_MAX_NODES * KAS_MAX_VARS;
     out->multiple = calloc(rows, sizeof *out->multiple);
     out->value = calloc(rows, sizeof *out->value);
-    if (!out->site || !out->multiple || !out->value)
+    out->number = calloc(n * KAS_DIM_EXPONENTS, sizeof *out->number);
+    if (!out->site || !out->multiple || !out->value || !out->number)
         return kas_fail(KAS_NO_MEMORY, "no memory to sample for %d targets", count);
     for (int t = 0; t < count; t++)
         add_target(out, &targets[t]);
@@ -70,8 +71,10 @@ void kas_afford_free(kas_afford *afford)
     free(afford->site);
     free(afford->multiple);
     free(afford->value);
+    free(afford->number);
     afford->site = NULL;
     afford->multiple = afford->value = NULL;
+    afford->number = NULL;
 }
 
 /* ---- what variables are at least ---- */
@@ -86,12 +89,20 @@ static uint32_t *multiples(const kas_afford *a, int node, int site)
     return a->multiple + row_of(a, node, site);
 }
 
+static void set_number(kas_afford *a, int site, int symbol, uint32_t value)
+{
+    const int row = site / KAS_SITES_AT_ONCE * KAS_DIM_EXPONENTS;
+    a->number[row + symbol].at[site % KAS_SITES_AT_ONCE] = value;
+}
+
 void kas_afford_begin(kas_afford *a)
 {
     for (int s = 0; s < a->sites; s++) {
         kas_growth_bind(a->growth, &a->site[s].binding);
         for (int v = 0; v < KAS_MAX_VARS; v++)
             multiples(a, 0, s)[v] = a->value[row_of(a, 0, s) + (size_t)v] = 1;
+        for (int symbol = 0; symbol < KAS_SYM_X0; symbol++)
+            set_number(a, s, symbol, a->site[s].binding.value[symbol]);
     }
     a->spent[0][0] = (kas_spent){.flops = a->fixed_flops}; /* whatever the kernel is */
 }
@@ -158,32 +169,72 @@ static uint32_t set_values(kas_afford *a, int last, uint32_t settled)
             if (settled >> v & 1)
                 now[v] = base_value(a, last, s, v);
             changed |= (uint32_t)(now[v] != before[v]) << v;
+            set_number(a, s, KAS_SYM_X0 + v, now[v]);
         }
-        memcpy(&a->site[s].binding.value[KAS_SYM_X0], now, KAS_MAX_VARS * sizeof *now);
     }
     return changed;
 }
 
 /* ---- cost ---- */
 
+/* kas_dim_number of a size at four sites, whose symbols these are. */
+static kas_site_numbers numbers_of(const kas_dim *size, const kas_site_numbers *symbol)
+{
+    kas_site_numbers above, below;
+    bool whole = size->den == 1;
+    for (int k = 0; k < KAS_SITES_AT_ONCE; k++) {
+        above.at[k] = size->num;
+        below.at[k] = size->den;
+    }
+    for (int s = kas_dim_next_symbol(size, 0); s < KAS_DIM_EXPONENTS;
+         s = kas_dim_next_symbol(size, s + 1)) {
+        kas_site_numbers *side = size->exp[s] > 0 ? &above : &below;
+        whole = whole && size->exp[s] > 0;
+        for (int e = abs(size->exp[s]); e > 0; e--)
+            for (int k = 0; k < KAS_SITES_AT_ONCE; k++)
+                side->at[k] *= symbol[s].at[k];
+    }
+    for (int k = 0; k < KAS_SITES_AT_ONCE && !whole; k++)
+        above.at[k] /= below.at[k];
+    return above;
+}
+
+/* Of `sites` sites, four at most. */
+static kas_reject count_at_sites(const kas_site *site, int sites, const kas_site_numbers *symbol,
+                                 const kas_cost_terms *terms, kas_spent *spent)
+{
+    kas_cost cost[KAS_SITES_AT_ONCE] = {0};
+    kas_site_numbers value;
+    for (int t = 0; t < terms->count; t++) {
+        const kas_cost_term *term = &terms->term[t]; /* often as large as the one before */
+        if (t == 0 || !kas_dim_equal(&term->size, &term[-1].size))
+            value = numbers_of(&term->size, symbol);
+        for (int k = 0; k < sites; k++)
+            kas_cost_count(&cost[k], term->kind, value.at[k]);
+    }
+    for (int k = 0; k < sites; k++) {
+        if (cost[k].largest_tensor > site[k].max_tensor ||
+            cost[k].largest_weight > site[k].max_weight)
+            return KAS_REJECT_SIZE;
+        spent->flops += cost[k].flops * site[k].instances;
+        spent->params += cost[k].params * site[k].instances;
+    }
+    return KAS_REJECT_NONE;
+}
+
 static kas_reject count_node(const kas_afford *a, int node, kas_spent *spent)
 {
     kas_cost_terms terms;
+    kas_reject why = KAS_REJECT_NONE;
     *spent = (kas_spent){0};
     if (kas_cost_terms_of_node(&a->growth->kernel, node, &terms) != KAS_OK)
         return KAS_REJECT_SIZE;
-    for (int s = 0; s < a->sites; s++) {
-        const kas_site *site = &a->site[s];
-        kas_cost cost = {0};
-        for (int t = 0; t < terms.count; t++)
-            kas_cost_count(&cost, terms.term[t].kind,
-                           kas_dim_number(&terms.term[t].size, &site->binding));
-        if (cost.largest_tensor > site->max_tensor || cost.largest_weight > site->max_weight)
-            return KAS_REJECT_SIZE;
-        spent->flops += cost.flops * site->instances;
-        spent->params += cost.params * site->instances;
+    for (int s = 0; s < a->sites && why == KAS_REJECT_NONE; s += KAS_SITES_AT_ONCE) {
+        const int left = a->sites - s;
+        why = count_at_sites(&a->site[s], left < KAS_SITES_AT_ONCE ? left : KAS_SITES_AT_ONCE,
+                             &a->number[s / KAS_SITES_AT_ONCE * KAS_DIM_EXPONENTS], &terms, spent);
     }
-    return KAS_REJECT_NONE;
+    return why;
 }
 
 /* Nodes whose cost holds one of the variables: in their sizes or in those of an operand. */

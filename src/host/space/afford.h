@@ -14,10 +14,16 @@
 
 /* Distinct sizes of the template, with what the layers of that size make of one instance. */
 typedef struct kas_site {
-    kas_binding binding;           /* variables at what they count as */
+    kas_binding binding;           /* but for the variables: kas_afford.value */
     double instances;              /* of all layers */
     double max_tensor, max_weight; /* of one instance */
 } kas_site;
+
+/* A number at four sites: what is worked out for all of them is worked out four at a time. */
+enum { KAS_SITES_AT_ONCE = 4 };
+typedef struct kas_site_numbers {
+    double at[KAS_SITES_AT_ONCE];
+} kas_site_numbers;
 
 /* What a node costs in all layers together. */
 typedef struct kas_spent {
@@ -31,6 +37,8 @@ typedef struct kas_afford {
     /* Owned, [node][site][var]: when that node is the last one, what the variable is a multiple of,
      * and what it counts as. */
     uint32_t *multiple, *value;
+    /* Owned, [sites / KAS_SITES_AT_ONCE, rounded up][symbol]: the bindings of the sites. */
+    kas_site_numbers *number;
     int sites, narrowest; /* the first site with the fewest channels */
     double fixed_flops, max_flops, max_params;
     kas_spent spent[KAS_MAX_NODES][KAS_MAX_NODES]; /* [last][node] */

@@ -12,29 +12,31 @@ kas_status kas_cost_add(kas_cost_terms *terms, kas_cost_kind kind, const kas_dim
     return KAS_OK;
 }
 
-static kas_status add_elements(const kas_kernel *kernel, int i, const kas_shape *shape,
-                               kas_cost_kind kind, kas_cost_terms *terms)
+static kas_status elements_of(const kas_kernel *kernel, int i, const kas_shape *shape, kas_dim *out)
 {
-    kas_dim elements;
-    if (!kas_shape_size(shape, &elements))
+    if (!kas_shape_size(shape, out))
         return kas_node_fail(kernel, i, "the number of elements leaves its range");
-    return kas_cost_add(terms, kind, &elements);
+    return KAS_OK;
 }
 
 kas_status kas_cost_result(const kas_kernel *kernel, int i, kas_cost_terms *terms)
 {
-    return add_elements(kernel, i, &kernel->node[i].shape, KAS_COST_FLOPS, terms);
+    (void)kernel, (void)i;
+    return kas_cost_add(terms, KAS_COST_FLOPS, &terms->elements);
 }
 
 kas_status kas_cost_input(const kas_kernel *kernel, int i, kas_cost_terms *terms)
 {
-    return add_elements(kernel, i, kas_node_input(kernel, i, 0), KAS_COST_FLOPS, terms);
+    kas_dim elements;
+    KAS_TRY(elements_of(kernel, i, kas_node_input(kernel, i, 0), &elements));
+    return kas_cost_add(terms, KAS_COST_FLOPS, &elements);
 }
 
 static kas_status add_node(const kas_kernel *kernel, int i, kas_cost_terms *terms)
 {
     const kas_primitive *primitive = kas_primitive_get(kernel->node[i].op);
-    KAS_TRY(add_elements(kernel, i, &kernel->node[i].shape, KAS_COST_TENSOR, terms));
+    KAS_TRY(elements_of(kernel, i, &kernel->node[i].shape, &terms->elements));
+    KAS_TRY(kas_cost_add(terms, KAS_COST_TENSOR, &terms->elements));
     return primitive->cost ? primitive->cost(kernel, i, terms) : KAS_OK;
 }
 
@@ -50,27 +52,6 @@ kas_status kas_cost_terms_of(const kas_kernel *kernel, kas_cost_terms *out)
     for (int i = 0; i < kernel->nodes; i++)
         KAS_TRY(add_node(kernel, i, out));
     return KAS_OK;
-}
-
-static double larger(double a, double b)
-{
-    return a > b ? a : b;
-}
-
-void kas_cost_count(kas_cost *cost, kas_cost_kind kind, double value)
-{
-    switch (kind) {
-    case KAS_COST_TENSOR:
-        cost->largest_tensor = larger(cost->largest_tensor, value);
-        break;
-    case KAS_COST_FLOPS:
-        cost->flops += value;
-        break;
-    case KAS_COST_WEIGHT:
-        cost->params += value;
-        cost->largest_weight = larger(cost->largest_weight, value);
-        break;
-    }
 }
 
 kas_status kas_kernel_cost(const kas_kernel *kernel, const kas_binding *binding, kas_cost *out)

@@ -22,6 +22,7 @@ typedef struct kas_cost_term {
 typedef struct kas_cost_terms {
     int count;
     kas_cost_term term[KAS_MAX_COST_TERMS];
+    kas_dim elements; /* of the result of the node whose terms are added */
 } kas_cost_terms;
 
 /* KAS_ILLEGAL when there is no room for more. */
@@ -29,7 +30,22 @@ kas_status kas_cost_add(kas_cost_terms *terms, kas_cost_kind kind, const kas_dim
 /* All terms of one node, and of all; shapes are inferred. */
 kas_status kas_cost_terms_of_node(const kas_kernel *kernel, int i, kas_cost_terms *out);
 kas_status kas_cost_terms_of(const kas_kernel *kernel, kas_cost_terms *out);
+
 /* Adds `value`, a term's size at some target, to a cost. */
-void kas_cost_count(kas_cost *cost, kas_cost_kind kind, double value);
+static inline void kas_cost_count(kas_cost *cost, kas_cost_kind kind, double value)
+{
+    switch (kind) {
+    case KAS_COST_TENSOR:
+        cost->largest_tensor = value > cost->largest_tensor ? value : cost->largest_tensor;
+        break;
+    case KAS_COST_FLOPS:
+        cost->flops += value;
+        break;
+    case KAS_COST_WEIGHT:
+        cost->params += value;
+        cost->largest_weight = value > cost->largest_weight ? value : cost->largest_weight;
+        break;
+    }
+}
 
 #endif

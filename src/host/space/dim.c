@@ -23,18 +23,6 @@ int kas_symbol_find(const char *name)
     return -1;
 }
 
-kas_dim kas_dim_const(uint32_t n)
-{
-    return (kas_dim){.num = n, .den = 1};
-}
-
-kas_dim kas_dim_symbol(kas_symbol symbol)
-{
-    kas_dim dim = kas_dim_const(1);
-    dim.exp[symbol] = 1;
-    return dim;
-}
-
 /* (num/den) of a product. */
 static bool combine_constants(const kas_dim *a, uint64_t b_num, uint64_t b_den, kas_dim *out)
 {
@@ -48,25 +36,48 @@ static bool combine_constants(const kas_dim *a, uint64_t b_num, uint64_t b_den, 
     return true;
 }
 
-/* out = a + sign * b, exponent by exponent; false when one leaves its range.  Those of the operands
- * are in it, so that no sum leaves its 8 bits.  A fifth of the time of sampling was spent here when
- * the compiler chose the instructions: 16 exponents are one vector, and `out` may be `a` or `b`. */
-static inline bool add_exponents(const kas_dim *a, const kas_dim *b, int sign, kas_dim *out)
+/* Exponents of a size, as vectors: a fifth of the time of sampling was spent on their sums when the
+ * compiler chose the instructions. */
+typedef int8_t some_exponents __attribute__((vector_size(16)));
+enum { VECTORS = KAS_DIM_EXPONENTS / (int)sizeof(some_exponents) };
+typedef struct exponents {
+    some_exponents at[VECTORS];
+} exponents;
+
+static inline exponents exponents_of(const kas_dim *a)
 {
-    typedef int8_t vector __attribute__((vector_size(16)));
-    uint64_t beyond[2] = {0, 0}, some[2];
-    for (int s = 0; s < KAS_DIM_EXPONENTS; s += (int)sizeof(vector)) {
-        vector x, y;
-        memcpy(&x, a->exp + s, sizeof x);
-        memcpy(&y, b->exp + s, sizeof y);
-        x = sign > 0 ? x + y : x - y;
-        memcpy(out->exp + s, &x, sizeof x);
-        const vector outside = (x > KAS_MAX_EXPONENT) | (x < -KAS_MAX_EXPONENT);
-        memcpy(some, &outside, sizeof some);
-        beyond[0] |= some[0];
-        beyond[1] |= some[1];
+    exponents e;
+    memcpy(&e, a->exp, sizeof e);
+    return e;
+}
+
+/* Adds b's to x, or takes them away, and marks in `beyond` which leave their range.  Those of the
+ * operands are in it, so that no sum leaves its 8 bits. */
+static inline void add_exponents(exponents *x, const kas_dim *b, int sign, exponents *beyond)
+{
+    const exponents y = exponents_of(b);
+    for (int i = 0; i < VECTORS; i++) {
+        x->at[i] = sign > 0 ? x->at[i] + y.at[i] : x->at[i] - y.at[i];
+        beyond->at[i] |= (x->at[i] > KAS_MAX_EXPONENT) | (x->at[i] < -KAS_MAX_EXPONENT);
     }
-    return !(beyond[0] | beyond[1]);
+}
+
+static inline bool is_any(const exponents *marked)
+{
+    uint64_t word[sizeof *marked / sizeof(uint64_t)], any = 0;
+    memcpy(word, marked, sizeof word);
+    for (size_t i = 0; i < sizeof word / sizeof *word; i++)
+        any |= word[i];
+    return any != 0;
+}
+
+/* `out` may be `a` or `b`. */
+static inline bool combine_exponents(const kas_dim *a, const kas_dim *b, int sign, kas_dim *out)
+{
+    exponents sum = exponents_of(a), beyond = {0};
+    add_exponents(&sum, b, sign, &beyond);
+    memcpy(out->exp, &sum, sizeof sum);
+    return !is_any(&beyond);
 }
 
 bool kas_dim_mul(const kas_dim *a, const kas_dim *b, kas_dim *out)
@@ -76,7 +87,19 @@ bool kas_dim_mul(const kas_dim *a, const kas_dim *b, kas_dim *out)
         out->num = num, out->den = den;
     else if (!combine_constants(a, b->num, b->den, out))
         return false;
-    return add_exponents(a, b, 1, out);
+    return combine_exponents(a, b, 1, out);
+}
+
+bool kas_dim_mul_all(const kas_dim *a, int count, kas_dim *out)
+{
+    exponents sum = exponents_of(out), beyond = {0};
+    for (int i = 0; i < count; i++) {
+        if ((a[i].num != 1 || a[i].den != 1) && !combine_constants(out, a[i].num, a[i].den, out))
+            return false;
+        add_exponents(&sum, &a[i], 1, &beyond);
+    }
+    memcpy(out->exp, &sum, sizeof sum);
+    return !is_any(&beyond);
 }
 
 bool kas_dim_div(const kas_dim *a, const kas_dim *b, kas_dim *out)
@@ -86,12 +109,7 @@ bool kas_dim_div(const kas_dim *a, const kas_dim *b, kas_dim *out)
         out->num = num, out->den = den;
     else if (!combine_constants(a, b->den, b->num, out))
         return false;
-    return add_exponents(a, b, -1, out);
-}
-
-bool kas_dim_equal(const kas_dim *a, const kas_dim *b)
-{
-    return a->num == b->num && a->den == b->den && memcmp(a->exp, b->exp, sizeof a->exp) == 0;
+    return combine_exponents(a, b, -1, out);
 }
 
 bool kas_dim_is_one(const kas_dim *a)
@@ -101,18 +119,6 @@ bool kas_dim_is_one(const kas_dim *a)
     for (int w = 0; w < KAS_DIM_EXPONENTS / 8; w++)
         any |= words[w];
     return a->num == 1 && a->den == 1 && !any;
-}
-
-int kas_dim_var(const kas_dim *a)
-{
-    uint64_t eight; /* variables at a time: most sizes have none */
-    for (int v = 0; v < KAS_MAX_VARS; v += (int)sizeof eight) {
-        memcpy(&eight, &a->exp[KAS_SYM_X0 + v], sizeof eight);
-        for (int i = v; eight != 0 && i < v + (int)sizeof eight; i++)
-            if (a->exp[KAS_SYM_X0 + i] != 0)
-                return i;
-    }
-    return -1;
 }
 
 bool kas_dim_substitute(const kas_dim *a, int var, const kas_dim *value, kas_dim *out)
@@ -183,22 +189,6 @@ static bool careful_fraction(const kas_dim *a, const kas_binding *binding, uint6
     return product(f.above, f.above_count, p) && product(f.below, f.below_count, q);
 }
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the first exponent is the lowest byte");
-
-/* The next exponent from s on that is not 0, or KAS_DIM_EXPONENTS; looks at eight at a time, since
- * most are 0. */
-static inline int next_exponent(const kas_dim *a, int s)
-{
-    uint64_t eight;
-    for (; s < KAS_DIM_EXPONENTS; s = (s | 7) + 1) {
-        memcpy(&eight, &a->exp[s & ~7], sizeof eight);
-        eight >>= 8 * (s & 7);
-        if (eight)
-            return s + __builtin_ctzll(eight) / 8;
-    }
-    return s;
-}
-
 /* What stands above and below the line, not reduced; false when that leaves 64 bits or a symbol has
  * no value. */
 static bool multiply_out(const kas_dim *a, const kas_binding *binding, uint64_t *above,
@@ -206,7 +196,8 @@ static bool multiply_out(const kas_dim *a, const kas_binding *binding, uint64_t 
 {
     *above = a->num;
     *below = a->den;
-    for (int s = next_exponent(a, 0); s < KAS_DIM_EXPONENTS; s = next_exponent(a, s + 1)) {
+    for (int s = kas_dim_next_symbol(a, 0); s < KAS_DIM_EXPONENTS;
+         s = kas_dim_next_symbol(a, s + 1)) {
         uint64_t *side = a->exp[s] > 0 ? above : below;
         for (int e = abs(a->exp[s]); e > 0; e--)
             if (binding->value[s] == 0 ||
@@ -219,7 +210,8 @@ static bool multiply_out(const kas_dim *a, const kas_binding *binding, uint64_t 
 double kas_dim_number(const kas_dim *a, const kas_binding *binding)
 {
     double above = a->num, below = a->den;
-    for (int s = next_exponent(a, 0); s < KAS_DIM_EXPONENTS; s = next_exponent(a, s + 1)) {
+    for (int s = kas_dim_next_symbol(a, 0); s < KAS_DIM_EXPONENTS;
+         s = kas_dim_next_symbol(a, s + 1)) {
         double *side = a->exp[s] > 0 ? &above : &below;
         for (int e = abs(a->exp[s]); e > 0; e--)
             *side *= binding->value[s];

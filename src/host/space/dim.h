@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "host/core/buf.h"
 
@@ -50,8 +51,16 @@ typedef struct kas_binding {
     uint32_t value[KAS_SYM_COUNT];
 } kas_binding;
 
-kas_dim kas_dim_const(uint32_t n);
-kas_dim kas_dim_symbol(kas_symbol symbol);
+static inline kas_dim kas_dim_const(uint32_t n)
+{
+    return (kas_dim){.num = n, .den = 1};
+}
+static inline kas_dim kas_dim_symbol(kas_symbol symbol)
+{
+    kas_dim dim = kas_dim_const(1);
+    dim.exp[symbol] = 1;
+    return dim;
+}
 
 /* "C", "K_H", "G0", "x3", ...; NULL when out of range. */
 const char *kas_symbol_name(kas_symbol symbol);
@@ -62,13 +71,42 @@ int kas_symbol_find(const char *name);
  * unspecified. */
 bool kas_dim_mul(const kas_dim *a, const kas_dim *b, kas_dim *out);
 bool kas_dim_div(const kas_dim *a, const kas_dim *b, kas_dim *out);
-bool kas_dim_equal(const kas_dim *a, const kas_dim *b);
+/* out *= a[0] * ... * a[count - 1], likewise. */
+bool kas_dim_mul_all(const kas_dim *a, int count, kas_dim *out);
+static inline bool kas_dim_equal(const kas_dim *a, const kas_dim *b)
+{
+    uint64_t x[sizeof *a / sizeof(uint64_t)], y[sizeof *a / sizeof(uint64_t)], differ = 0;
+    _Static_assert(sizeof x == sizeof *a, "a size is whole words");
+    memcpy(x, a, sizeof x);
+    memcpy(y, b, sizeof y);
+    for (size_t w = 0; w < sizeof x / sizeof *x; w++)
+        differ |= x[w] ^ y[w];
+    return differ == 0;
+}
 bool kas_dim_is_one(const kas_dim *a);
 
-_Static_assert(KAS_MAX_VARS % 8 == 0, "variables are looked at eight at a time");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the first exponent is the lowest byte");
+
+/* The next symbol from s on whose exponent is not 0, or KAS_DIM_EXPONENTS; looks at eight at a
+ * time, since most are 0. */
+static inline int kas_dim_next_symbol(const kas_dim *a, int s)
+{
+    uint64_t eight;
+    for (; s < KAS_DIM_EXPONENTS; s = (s | 7) + 1) {
+        memcpy(&eight, &a->exp[s & ~7], sizeof eight);
+        eight >>= 8 * (s & 7);
+        if (eight)
+            return s + __builtin_ctzll(eight) / 8;
+    }
+    return s;
+}
 
 /* The dynamic variable of a dimension as index 0..15 or -1.  Theorem 1: at most one, exponent 1. */
-int kas_dim_var(const kas_dim *a);
+static inline int kas_dim_var(const kas_dim *a)
+{
+    const int s = kas_dim_next_symbol(a, KAS_SYM_X0);
+    return s < KAS_SYM_COUNT ? s - KAS_SYM_X0 : -1;
+}
 /* Replaces variable `var` by `value` (6.2: "propagate to the whole micro-DAG"). */
 bool kas_dim_substitute(const kas_dim *a, int var, const kas_dim *value, kas_dim *out);
 

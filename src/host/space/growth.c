@@ -135,42 +135,81 @@ bool kas_growth_size_fits(const kas_growth *g, const kas_dim *dim)
     return kas_dim_var(&rest) < 0;
 }
 
-/* Which variables the sizes of node i hold, and whether each can be an integer. */
-static bool node_is_possible(kas_growth *g, int i)
+/* Of the shape of node i, whose operands have theirs. */
+static uint32_t number_of_shape(const kas_growth *g, int i)
 {
-    kas_dim sizes[KAS_MAX_DIMS + 1];
-    int count = kas_node_integers(&g->kernel, i, sizes);
-    g->known[i].holds = 0;
-    for (int d = 0; d < count; d++) {
-        int x = kas_dim_var(&sizes[d]);
-        if (!kas_growth_size_fits(g, &sizes[d]))
-            return false;
-        g->known[i].holds |= x >= 0 ? 1u << x : 0;
-    }
-    return count >= 0;
+    const kas_node *node = &g->kernel.node[i];
+    if (kas_op_keeps_shape((kas_op)node->op))
+        return g->known[node->in[0]].number;
+    if (kas_op_is_broadcast(node->op))
+        return g->known[node->in[1]].number;
+    return kas_pairs_number(g->pairs, &node->shape);
 }
 
-/* Every node of a set; those that are get their shapes' numbers. */
+/* Can every size of the shape be an integer?  Most shapes were asked about before. */
+static bool shape_is_possible(const kas_growth *g, uint32_t number, const kas_shape *shape)
+{
+    if (kas_pairs_facts(g->pairs, number)->whole_in == g->context)
+        return true;
+    for (int d = 0; d < kas_shape_rank(shape); d++)
+        if (!kas_growth_size_fits(g, kas_shape_at(shape, d)))
+            return false;
+    kas_pairs_note_whole(g->pairs, number, g->context);
+    return true;
+}
+
+static uint32_t var_bit(int var)
+{
+    return var >= 0 ? 1u << var : 0;
+}
+
+/* The number of its shape, which variables the sizes of node i hold, and whether each can be an
+ * integer. */
+static bool node_is_possible(kas_growth *g, int i)
+{
+    const kas_node *node = &g->kernel.node[i];
+    const kas_primitive *primitive = kas_primitive_get(node->op);
+    kas_growth_known *known = &g->known[i];
+    kas_dim size;
+    known->number = number_of_shape(g, i);
+    known->holds = var_bit(kas_number_var(known->number));
+    if (!shape_is_possible(g, known->number, &node->shape))
+        return false;
+    if (!primitive->divisor)
+        return true;
+    if (primitive->divisor(&g->kernel, i, &size) != KAS_OK || !kas_growth_size_fits(g, &size))
+        return false;
+    known->holds |= var_bit(kas_dim_var(&size));
+    return true;
+}
+
+/* Every node of a set, in whose order operands come first. */
 static bool are_possible(kas_growth *g, uint64_t nodes)
 {
-    for (; nodes; nodes &= nodes - 1) {
-        int i = __builtin_ctzll(nodes);
-        if (!node_is_possible(g, i))
+    for (; nodes; nodes &= nodes - 1)
+        if (!node_is_possible(g, __builtin_ctzll(nodes)))
             return false;
-        g->known[i].number = kas_pairs_number(g->pairs, &g->kernel.node[i].shape);
-    }
     return true;
+}
+
+static bool size_takes(const kas_growth *g, const kas_dim *size, int var, const kas_dim *value)
+{
+    kas_dim with;
+    return size->exp[KAS_SYM_X0 + var] == 0 ||
+           (kas_dim_substitute(size, var, value, &with) && kas_growth_size_fits(g, &with));
 }
 
 static bool node_takes(const kas_growth *g, int i, int var, const kas_dim *value)
 {
-    kas_dim sizes[KAS_MAX_DIMS + 1], size;
-    int count = kas_node_integers(&g->kernel, i, sizes);
-    for (int d = 0; d < count; d++)
-        if (sizes[d].exp[KAS_SYM_X0 + var] != 0 &&
-            !(kas_dim_substitute(&sizes[d], var, value, &size) && kas_growth_size_fits(g, &size)))
+    const kas_node *node = &g->kernel.node[i];
+    const kas_primitive *primitive = kas_primitive_get(node->op);
+    const bool in_shape = kas_number_var(g->known[i].number) == var;
+    kas_dim size;
+    for (int d = 0; in_shape && d < node->shape.channels; d++)
+        if (!size_takes(g, &node->shape.channel[d], var, value))
             return false;
-    return count >= 0;
+    return !primitive->divisor ||
+           (primitive->divisor(&g->kernel, i, &size) == KAS_OK && size_takes(g, &size, var, value));
 }
 
 bool kas_growth_takes(const kas_growth *g, int var, const kas_dim *value)
@@ -185,24 +224,33 @@ static bool size_takes_both(const kas_growth *g, const kas_dim *size, int var, c
                             int second, const kas_dim *second_value)
 {
     kas_dim with;
-    return kas_dim_substitute(size, var, value, &with) &&
-           kas_dim_substitute(&with, second, second_value, &with) && kas_growth_size_fits(g, &with);
+    return (size->exp[KAS_SYM_X0 + var] == 0 && size->exp[KAS_SYM_X0 + second] == 0) ||
+           (kas_dim_substitute(size, var, value, &with) &&
+            kas_dim_substitute(&with, second, second_value, &with) &&
+            kas_growth_size_fits(g, &with));
+}
+
+static bool node_takes_both(const kas_growth *g, int i, int var, const kas_dim *value, int second,
+                            const kas_dim *second_value)
+{
+    const kas_node *node = &g->kernel.node[i];
+    const kas_primitive *primitive = kas_primitive_get(node->op);
+    kas_dim size;
+    for (int d = 0; d < node->shape.channels; d++)
+        if (!size_takes_both(g, &node->shape.channel[d], var, value, second, second_value))
+            return false;
+    return !primitive->divisor || (primitive->divisor(&g->kernel, i, &size) == KAS_OK &&
+                                   size_takes_both(g, &size, var, value, second, second_value));
 }
 
 bool kas_growth_takes_both(const kas_growth *g, int var, const kas_dim *value, int second,
                            const kas_dim *second_value)
 {
     const uint32_t either = 1u << var | 1u << second;
-    for (int i = 0; i < g->kernel.nodes; i++) {
-        kas_dim size[KAS_MAX_DIMS + 1];
-        int count = g->known[i].holds & either ? kas_node_integers(&g->kernel, i, size) : 0;
-        for (int d = 0; d < count; d++)
-            if ((size[d].exp[KAS_SYM_X0 + var] || size[d].exp[KAS_SYM_X0 + second]) &&
-                !size_takes_both(g, &size[d], var, value, second, second_value))
-                return false;
-        if (count < 0)
+    for (int i = 0; i < g->kernel.nodes; i++)
+        if ((g->known[i].holds & either) &&
+            !node_takes_both(g, i, var, value, second, second_value))
             return false;
-    }
     return true;
 }
 
@@ -325,20 +373,15 @@ static bool new_node_fits(kas_growth *g, int i)
     return true;
 }
 
-static bool is_broadcast(const kas_use *use)
-{
-    return use->op >= KAS_OP_ADD && use->op <= KAS_OP_MAX;
-}
-
 bool kas_growth_try(kas_growth *g, const kas_use *use, kas_pick_value *pick, void *context)
 {
     int i = g->kernel.nodes;
     if (!topology_allows(g, use))
         return refuse(g, KAS_REFUSED_WIDTH);
     g->step[i] = (kas_growth_step){.vars = g->vars, .width = g->width};
-    bool fits = !is_broadcast(use) || match(g, i, use, pick, context);
+    bool fits = !kas_op_is_broadcast(use->op) || match(g, i, use, pick, context);
     if (fits) {
-        g->kernel.node[i] = kas_use_node(use, g->vars);
+        kas_use_node(use, g->vars, &g->kernel.node[i]);
         g->kernel.nodes++;
         fits = new_node_fits(g, i);
     }

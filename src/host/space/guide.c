@@ -59,6 +59,8 @@ static void set_operations(kas_guide *guide)
         if (kas_op_get((kas_op)op)->variadic)
             guide->variadic |= KAS_OP_BIT(op);
         guide->of_type[kas_type_of((kas_op)op)] |= KAS_OP_BIT(op);
+        guide->class_[op] =
+            (uint8_t)(kas_op_has_weight((kas_op)op) | kas_op_is_spatial((kas_op)op) << 1);
     }
 }
 
@@ -89,9 +91,13 @@ void kas_guide_begin(kas_guide *guide)
 
 /* ---- primitives that are still needed ---- */
 
+/* Of few bits or none, without a call to a library that counts all. */
 static int count_bits(uint64_t bits)
 {
-    return __builtin_popcountll(bits);
+    int count = 0;
+    for (; bits; bits &= bits - 1)
+        count++;
+    return count;
 }
 
 static uint64_t leaves_of(const kas_growth *g)
@@ -158,13 +164,12 @@ static uint64_t with_operands(const kas_guide *guide, int count)
     return count <= KAS_MAX_INPUTS ? guide->variadic : 0;
 }
 
-/* What operations that are alike need. */
-static void set_needs(const kas_guide *guide, uint64_t ops, kas_use_filter *out)
+/* What operations that are alike need, and which of them may have so many operands. */
+static int set_needs(const kas_guide *guide, uint64_t ops, kas_use_filter *out)
 {
-    const int needed = leaves_needed(guide, ops);
+    const int needed = ops ? leaves_needed(guide, ops) : 0;
     out->ops &= ~ops | with_operands(guide, needed);
-    for (; ops; ops &= ops - 1)
-        out->leaves_needed[__builtin_ctzll(ops)] = (int8_t)needed;
+    return needed;
 }
 
 void kas_guide_next(const kas_guide *guide, kas_use_filter *out)
@@ -178,13 +183,17 @@ void kas_guide_next(const kas_guide *guide, kas_use_filter *out)
     if (leaves_only_merges(g))
         out->ops &= ~KAS_OP_BIT(KAS_OP_UNFOLD);
     const uint64_t missing = guide->note[g->kernel.nodes - 1].missing;
+    int8_t needed[4];
     for (int c = 0; c < 4; c++) /* with a weight or without, spatial or not */
-        set_needs(guide,
-                  out->ops & ~missing & (c & 1 ? guide->weighted : ~guide->weighted) &
-                      (c & 2 ? guide->spatial : ~guide->spatial),
-                  out);
+        needed[c] =
+            (int8_t)set_needs(guide,
+                              out->ops & ~missing & (c & 1 ? guide->weighted : ~guide->weighted) &
+                                  (c & 2 ? guide->spatial : ~guide->spatial),
+                              out);
+    for (int op = 0; op < KAS_OP_COUNT; op++)
+        out->leaves_needed[op] = needed[guide->class_[op]];
     for (uint64_t ops = out->ops & missing; ops; ops &= ops - 1)
-        set_needs(guide, ops & -ops, out);
+        out->leaves_needed[__builtin_ctzll(ops)] = (int8_t)set_needs(guide, ops & -ops, out);
 }
 
 /* Merges that the leaves need: all but one go, and some leaf must have H and W, or a broadcast to

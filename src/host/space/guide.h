@@ -33,6 +33,7 @@ typedef struct kas_guide {
                                             that have several operands */
     uint64_t variadic;                   /* that have any number of them */
     uint64_t of_type[KAS_TYPE_COUNT];    /* of each type */
+    uint8_t class_[KAS_OP_COUNT];        /* bit 0: weighted; bit 1: spatial */
     int min_receptive;
     int equal_window;   /* K_H x K_W by another name, never offered; 0 = there is none */
     uint32_t kernel[2]; /* largest K_H, K_W of the targets */

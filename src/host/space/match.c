@@ -56,17 +56,15 @@ static void all_factors(factoring *f)
         }
 }
 
-/* Are there values for the variable of LHS; from which size do they follow? */
-static kas_status find_whole(const kas_shape *lhs, const kas_shape *rhs, int *var, kas_dim *whole)
+kas_status kas_match_variable(const kas_broadcast *parts, int *var, kas_dim *whole)
 {
-    kas_broadcast parts;
+    const int x = kas_dim_var(&parts->lhs);
+    kas_dim lhs = parts->lhs;
     *var = -1;
-    KAS_TRY(kas_broadcast_align(lhs, rhs, &parts));
-    int x = kas_dim_var(&parts.lhs);
-    if (x < 0 || parts.rhs.exp[KAS_SYM_X0 + x] > 0)
+    if (x < 0 || parts->rhs.exp[KAS_SYM_X0 + x] > 0)
         return KAS_OK; /* nothing to choose, or the variable cancels */
-    parts.lhs.exp[KAS_SYM_X0 + x] = 0;
-    if (!kas_dim_div(&parts.rhs, &parts.lhs, whole))
+    lhs.exp[KAS_SYM_X0 + x] = 0;
+    if (!kas_dim_div(&parts->rhs, &lhs, whole))
         return kas_fail(KAS_ILLEGAL, "broadcast: a ratio of sizes leaves its range");
     if (!kas_dim_is_whole_by_default(whole) && kas_dim_var(whole) < 0)
         return kas_fail(KAS_ILLEGAL, "broadcast: x%d has no value that makes LHS tile RHS", x);
@@ -74,18 +72,15 @@ static kas_status find_whole(const kas_shape *lhs, const kas_shape *rhs, int *va
     return KAS_OK;
 }
 
-kas_status kas_match_variable(const kas_shape *lhs, const kas_shape *rhs, int *var)
-{
-    kas_dim whole;
-    return find_whole(lhs, rhs, var, &whole);
-}
-
 kas_status kas_match_substitutions(const kas_shape *lhs, const kas_shape *rhs,
                                    kas_dim out[KAS_MAX_SUBSTITUTIONS], int *count, int *var)
 {
+    kas_broadcast parts;
     kas_dim whole;
     *count = 0;
-    KAS_TRY(find_whole(lhs, rhs, var, &whole));
+    *var = -1;
+    KAS_TRY(kas_broadcast_align(lhs, rhs, &parts));
+    KAS_TRY(kas_match_variable(&parts, var, &whole));
     if (*var < 0)
         return KAS_OK;
     factoring f = {.whole = &whole, .out = out};

@@ -90,7 +90,9 @@ static bool could_concat(const merging *m, uint32_t a, uint32_t b, bool last)
 {
     const kas_shape *x = &kas_pairs_facts(m->g->pairs, a)->shape;
     const kas_shape *y = &kas_pairs_facts(m->g->pairs, b)->shape;
-    for (int d = 0; d < kas_shape_rank(x) && kas_number_var(a) == kas_number_var(b); d++)
+    if (kas_number_var(a) != kas_number_var(b) || x->channels != y->channels)
+        return false;
+    for (int d = 0; d < kas_shape_rank(x); d++)
         if (could_join(m, x, y, d) && (!last || whole_is_output(&m->g->kernel, x, d)))
             return true;
     return false;
@@ -389,8 +391,11 @@ static bool find_way(const merging *m, const leaf *leaves, int count)
     for (int a = 0; a < count; a++)
         for (int b = 0; b < count; b++)
             if (a != b && (merges_by_blend(m, leaves, count, a, b) ||
-                           merges_by_product(m, leaves, count, a, b) ||
                            merges_by_concat(m, leaves, count, a, b)))
+                return true;
+    for (int a = 0; a < count; a++) /* the dearest question comes last */
+        for (int b = 0; b < count; b++)
+            if (a != b && merges_by_product(m, leaves, count, a, b))
                 return true;
     return false;
 }

@@ -98,14 +98,18 @@ static uint64_t mix(uint64_t hash, uint64_t word)
     return hash ^ (hash >> 29);
 }
 
+/* The words do not wait for one another. */
 static uint64_t hash_dim(uint64_t hash, const kas_dim *dim)
 {
-    uint64_t word[sizeof *dim / sizeof(uint64_t)];
-    _Static_assert(sizeof word == sizeof *dim, "a size is whole words");
+    static const uint64_t factor[] = {0xa0761d6478bd642fu, 0xe7037ed1a0b428dbu, 0x8ebc6af09c88c6e3u,
+                                      0x589965cc75374cc3u, 0x1d8e4e27c47d124fu};
+    uint64_t word[sizeof *dim / sizeof(uint64_t)], sum = 0;
+    _Static_assert(sizeof word == sizeof *dim && sizeof word == sizeof factor,
+                   "a size is whole words");
     memcpy(word, dim, sizeof word);
     for (size_t i = 0; i < sizeof word / sizeof *word; i++)
-        hash = mix(hash, word[i]);
-    return hash;
+        sum += (word[i] ^ word[i] >> 32) * factor[i];
+    return mix(hash, sum);
 }
 
 static uint64_t hash_shape(const kas_shape *shape)
@@ -153,12 +157,28 @@ static bool holds_pixels(const kas_shape *shape)
     return false;
 }
 
-static uint64_t hash_parts(const kas_shape *shape)
+/* *product times a dim, then its hash; of what leaves its range on the way that of dims [from, to),
+ * whose product may not. */
+static uint64_t hash_next(kas_dim *product, bool *in_range, const kas_shape *shape, int d, int from,
+                          int to)
 {
+    *in_range = *in_range && kas_dim_mul(product, &shape->channel[d], product);
+    return *in_range ? hash_dim(1, product) : hash_product(shape, from, to);
+}
+
+static uint64_t find_parts(kas_shape_facts *facts)
+{
+    const kas_shape *shape = &facts->shape;
+    const int channels = shape->channels;
+    kas_dim first = kas_dim_const(1), last = first;
+    bool in_range[2] = {true, true};
     uint64_t parts = 0;
-    for (int d = 1; d <= shape->channels; d++)
-        parts |= kas_part_bit(hash_product(shape, 0, d)) |
-                 kas_part_bit(hash_product(shape, shape->channels - d, shape->channels));
+    for (int d = 0; d < channels; d++) {
+        const int from = channels - d - 1;
+        facts->first[d] = hash_next(&first, &in_range[0], shape, d, 0, d + 1);
+        facts->last[d] = hash_next(&last, &in_range[1], shape, from, from, channels);
+        parts |= kas_part_bit(facts->first[d]) | kas_part_bit(facts->last[d]);
+    }
     return parts;
 }
 
@@ -169,8 +189,8 @@ static void find_contents(kas_shape_facts *facts)
     facts->channels = hash_product(shape, 0, channels);
     facts->pixels = hash_product(shape, channels, rank);
     facts->flat = rank == channels;
-    facts->parts = facts->flat ? hash_parts(shape) : 0;
-    facts->batched = channels > 0 && shape->is_group[0];
+    facts->parts = facts->flat ? find_parts(facts) : 0;
+    facts->batch = channels > 0 && shape->is_group[0] ? hash_dim(1, &shape->channel[0]) | 1 : 0;
     facts->image = kas_shape_has_image(shape);
     facts->as_rows = holds_pixels(shape);
 }
@@ -235,6 +255,7 @@ static uint32_t number_of_pattern(kas_pairs *pairs, const kas_shape *shape)
     }
     kas_shape_facts *facts = &pairs->facts[pairs->numbers];
     facts->shape = *shape;
+    facts->whole_in = 0;
     kas_shape_find_output(facts);
     find_contents(facts);
     *slot = ++pairs->numbers;
@@ -255,6 +276,11 @@ uint32_t kas_pairs_number(kas_pairs *pairs, const kas_shape *shape)
 const kas_shape_facts *kas_pairs_facts(const kas_pairs *pairs, uint32_t number)
 {
     return &pairs->facts[kas_number_pattern(number)];
+}
+
+void kas_pairs_note_whole(kas_pairs *pairs, uint32_t number, uint32_t context)
+{
+    pairs->facts[kas_number_pattern(number)].whole_in = context;
 }
 
 /* ---- keys of pairs ---- */
@@ -350,16 +376,14 @@ static kas_fit find_fit(const kas_pairs *pairs, kas_pair *pair)
     const kas_shape *lhs = lhs_shape(pairs, pair->lhs), rhs = rhs_shape(pairs, pair->rhs);
     kas_broadcast parts;
     int var;
-    if (kas_match_variable(lhs, &rhs, &var) != KAS_OK ||
-        kas_broadcast_align(lhs, &rhs, &parts) != KAS_OK)
-        return KAS_FIT_NEVER;
-    if (var >= 0)
-        parts.lhs.exp[KAS_SYM_X0 + var] = 0;
-    if (!kas_dim_div(&parts.rhs, &parts.lhs, &pair->repetitions))
+    if (kas_broadcast_align(lhs, &rhs, &parts) != KAS_OK ||
+        kas_match_variable(&parts, &var, &pair->repetitions) != KAS_OK)
         return KAS_FIT_NEVER;
     if (var >= 0)
         return KAS_FIT_BY_VALUE;
-    return kas_shapes_mix_pixels(lhs, &rhs) ? KAS_FIT_MIXES : KAS_FIT_TILES;
+    if (!kas_dim_div(&parts.rhs, &parts.lhs, &pair->repetitions))
+        return KAS_FIT_NEVER;
+    return kas_parts_mix_pixels(&parts, &rhs) ? KAS_FIT_MIXES : KAS_FIT_TILES;
 }
 
 static uint32_t slot_of_pair(uint32_t lhs, uint32_t rhs)
@@ -380,67 +404,53 @@ kas_pair *kas_pairs_get(kas_pairs *pairs, uint32_t lhs, uint32_t rhs)
 
 /* ---- products ---- */
 
-/* Do some dims of `part`, from its first on or up to its last, have that size? */
-static bool has_part(const kas_shape *part, const kas_dim *size)
+/* Has a part of a flat shape's channels, the first ones or the last ones, that size? */
+static bool has_part(const kas_shape_facts *flat, bool first, uint64_t size)
 {
-    const int channels = part->channels;
-    kas_dim product;
-    for (int length = 1; length <= channels; length++)
-        if ((kas_shape_product(part, 0, length, &product) && kas_dim_equal(&product, size)) ||
-            (kas_shape_product(part, channels - length, channels, &product) &&
-             kas_dim_equal(&product, size)))
+    const uint64_t *part = first ? flat->first : flat->last;
+    for (int d = 0; d < flat->shape.channels; d++)
+        if (part[d] == size)
             return true;
     return false;
 }
 
-/* Could any product of the two be legal?  One contracts the channels or the pixels of each, of the
- * same size; with batch dims or without pixels a part of the channels will do. */
-static bool could_multiply(const kas_shape *a, const kas_shape *b)
-{
-    kas_dim channels[2], pixels[2];
-    const kas_shape *shape[2] = {a, b};
-    bool flat[2];
-    if (a->channels && b->channels && a->is_group[0] && b->is_group[0])
-        return true; /* a batch: what is left of them is not looked at */
-    for (int k = 0; k < 2; k++) {
-        int rank = kas_shape_rank(shape[k]);
-        flat[k] = rank == shape[k]->channels;
-        if (!kas_shape_product(shape[k], 0, shape[k]->channels, &channels[k]) ||
-            !kas_shape_product(shape[k], shape[k]->channels, rank, &pixels[k]))
-            return false;
-    }
-    if (flat[0] && flat[1])
-        return false;
-    if (flat[0] || flat[1])
-        return has_part(shape[flat[1]], &channels[!flat[1]]) ||
-               has_part(shape[flat[1]], &pixels[!flat[1]]);
-    return kas_dim_equal(&channels[0], &channels[1]) || kas_dim_equal(&pixels[0], &pixels[1]) ||
-           kas_dim_equal(&channels[0], &pixels[1]) || kas_dim_equal(&pixels[0], &channels[1]);
-}
-
-/* Has that transpose of two tensors with pixels, without a batch, the same size to contract on both
- * sides?  Cheaper than the rule, and never against it. */
+/* Has that transpose of two tensors the same size to contract on both sides: all channels or all
+ * pixels of one, and of the other too, or a part of its channels where that is flat?  A batch takes
+ * as much from the channels of both.  Cheaper than the rule, and never against it. */
 static bool may_contract(const kas_shape_facts *lhs, const kas_shape_facts *rhs, int transpose)
 {
-    if (lhs->flat || rhs->flat || (lhs->batched && rhs->batched))
+    const bool rows[2] = {transpose & KAS_TRANSPOSE_LHS, !(transpose & KAS_TRANSPOSE_RHS)};
+    if (kas_may_batch(lhs, rhs) && (lhs->flat || rhs->flat || rows[0] != rows[1]))
         return true;
-    return (transpose & KAS_TRANSPOSE_LHS ? lhs->channels : lhs->pixels) ==
-           (transpose & KAS_TRANSPOSE_RHS ? rhs->pixels : rhs->channels);
+    const uint64_t left = rows[0] ? lhs->channels : lhs->pixels;
+    const uint64_t right = rows[1] ? rhs->channels : rhs->pixels;
+    if (lhs->flat || rhs->flat)
+        return lhs->flat ? !rhs->flat && has_part(lhs, rows[0], right)
+                         : has_part(rhs, rows[1], left);
+    return left == right;
+}
+
+/* The transposes that may be legal, as bits. */
+static unsigned transposes(const kas_shape_facts *lhs, const kas_shape_facts *rhs)
+{
+    unsigned found = 0;
+    for (int t = 0; t <= KAS_TRANSPOSE_LHS + KAS_TRANSPOSE_RHS; t++)
+        found |= (unsigned)may_contract(lhs, rhs, t) << t;
+    return found;
 }
 
 static void find_products(kas_pairs *pairs, kas_products *products)
 {
     kas_kernel *kernel = &pairs->product;
-    const kas_shape *lhs = lhs_shape(pairs, products->lhs), rhs = rhs_shape(pairs, products->rhs);
-    if (!could_multiply(lhs, &rhs))
+    unsigned left =
+        transposes(&pairs->facts[products->lhs - 1], &pairs->facts[(products->rhs - 1) >> 1]);
+    if (!left)
         return;
     kernel->nodes = 3;
-    kernel->node[0].shape = *lhs;
-    kernel->node[1].shape = rhs;
-    for (uint8_t t = 0; t <= KAS_TRANSPOSE_LHS + KAS_TRANSPOSE_RHS; t++) {
-        const kas_shape_facts *facts = pairs->facts;
-        if (!may_contract(&facts[products->lhs - 1], &facts[(products->rhs - 1) >> 1], t))
-            continue;
+    kernel->node[0].shape = *lhs_shape(pairs, products->lhs);
+    kernel->node[1].shape = rhs_shape(pairs, products->rhs);
+    for (; left; left &= left - 1) {
+        const uint8_t t = (uint8_t)__builtin_ctz(left);
         kernel->node[2] = (kas_node){.op = KAS_OP_BMM, .inputs = 2, .in = {0, 1}, .transpose = t};
         if (kas_node_infer(kernel, 2) != KAS_OK)
             continue;

@@ -68,16 +68,18 @@ static inline uint32_t kas_number_with_var(uint32_t number, int var)
 /* What one shape could be. */
 typedef enum kas_output { KAS_OUTPUT_NEVER, KAS_OUTPUT_AS_IT_IS, KAS_OUTPUT_BY_VALUE } kas_output;
 typedef struct kas_shape_facts {
-    kas_shape shape; /* the pattern: its variable is x0 */
-    uint8_t output;  /* kas_output: is it [C, H, W]? */
-    kas_dim value;   /* BY_VALUE: what its variable must be */
+    /* What tells cheaply that no product of two shapes can be; in one line of the cache: */
+    uint64_t channels, pixels; /* hashes of the products of these dims */
+    uint64_t parts;            /* kas_part_bit of all in `first` and `last` */
+    uint64_t batch;            /* hash of the first dim where that is a group dim; else 0 */
+    bool flat, image, as_rows; /* no H and W; has both, whole; has H, then W among its channels */
+    uint8_t output;            /* kas_output: is it [C, H, W]? */
+    uint32_t whole_in; /* a context in which all its sizes are integers; 0 = none is known */
 
-    /* What tells cheaply that no product of two shapes can be: */
-    uint64_t channels, pixels;          /* hashes of the products of these dims */
-    uint64_t parts;                     /* kas_part_bit of the products of the first channel dims,
-                                           and of the last ones */
-    bool flat, batched, image, as_rows; /* no H and W; begins with a group dim; has both, whole;
-                                           has H, then W among its channels */
+    kas_shape shape; /* the pattern: its variable is x0 */
+    kas_dim value;   /* output BY_VALUE: what its variable must be */
+    /* Of a flat shape, [n - 1]: hashes of the products of its first n dims, and of its last. */
+    uint64_t first[KAS_MAX_CHANNEL_DIMS], last[KAS_MAX_CHANNEL_DIMS];
 } kas_shape_facts;
 
 /* Fills what follows from facts->shape: it is the output when it is [C, H, W] up to grouping, or is
@@ -97,6 +99,8 @@ kas_status kas_pairs_status(kas_pairs *pairs);
 /* The number of a shape, and what is known of it. */
 uint32_t kas_pairs_number(kas_pairs *pairs, const kas_shape *shape);
 const kas_shape_facts *kas_pairs_facts(const kas_pairs *pairs, uint32_t number);
+/* All its sizes are integers in that context, whatever its variable is. */
+void kas_pairs_note_whole(kas_pairs *pairs, uint32_t number, uint32_t context);
 
 /* A number for a group number and a kernel's splits, good until kas_pairs_begin. */
 uint32_t kas_pairs_context(kas_pairs *pairs, uint32_t group, const kas_split *split);
@@ -119,12 +123,18 @@ static inline uint64_t kas_part_bit(uint64_t hash)
     return (uint64_t)1 << (hash >> 58);
 }
 
+/* Could the first dim of both be one of a batch? */
+static inline bool kas_may_batch(const kas_shape_facts *lhs, const kas_shape_facts *rhs)
+{
+    return lhs->batch && lhs->batch == rhs->batch;
+}
+
 /* False when the two have no product at all, or none that is the output; most pairs have none.
  * Without a batch all channels or all pixels of one with pixels meet those of the other, or a part
  * of the channels of one without. */
 static inline bool kas_may_multiply(const kas_shape_facts *lhs, const kas_shape_facts *rhs)
 {
-    if (lhs->batched && rhs->batched)
+    if (kas_may_batch(lhs, rhs))
         return true;
     if (lhs->flat || rhs->flat) {
         const kas_shape_facts *flat = lhs->flat ? lhs : rhs, *other = lhs->flat ? rhs : lhs;
@@ -136,8 +146,9 @@ static inline bool kas_may_multiply(const kas_shape_facts *lhs, const kas_shape_
 }
 static inline bool kas_may_multiply_last(const kas_shape_facts *lhs, const kas_shape_facts *rhs)
 {
-    return rhs->as_rows || (lhs->batched && rhs->batched) ||
-           (rhs->image && (lhs->flat || lhs->pixels == rhs->channels));
+    return rhs->as_rows || kas_may_batch(lhs, rhs) ||
+           (rhs->image && (lhs->flat ? (lhs->parts & kas_part_bit(rhs->channels)) != 0
+                                     : lhs->pixels == rhs->channels));
 }
 
 /* BY_VALUE: the values, pair->values of them, in the variables of a pair; listed at the first call.

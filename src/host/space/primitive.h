@@ -40,7 +40,11 @@ typedef struct kas_primitive {
     kas_status (*weight)(const kas_kernel *kernel, int i, kas_weight_dims *out);
 } kas_primitive;
 
-const kas_primitive *kas_primitive_get(int op);
+extern const kas_primitive kas_primitives[KAS_OP_COUNT];
+static inline const kas_primitive *kas_primitive_get(int op)
+{
+    return op >= 0 && op < KAS_OP_COUNT ? &kas_primitives[op] : NULL;
+}
 
 /* "node 3 (group): " + text, with KAS_ILLEGAL. */
 kas_status kas_node_fail(const kas_kernel *kernel, int i, const char *format, ...)

@@ -22,7 +22,7 @@
             NULL, kas_cost_pool                                                                    \
     }
 
-static const kas_primitive table[KAS_OP_COUNT] = {
+const kas_primitive kas_primitives[KAS_OP_COUNT] = {
     [KAS_OP_INPUT] = {{"input", 0, KAS_CLASS_INPUT, false}, 0, kas_infer_input, NULL, NULL},
     [KAS_OP_GROUP] = {{"group", 1, KAS_CLASS_REARRANGE, false},
                       KAS_ATTR_DIM | KAS_ATTR_SYMBOL,
@@ -124,11 +124,6 @@ static const kas_primitive table[KAS_OP_COUNT] = {
     [KAS_OP_MIN] = BLEND("min"),
     [KAS_OP_MAX] = BLEND("max"),
 };
-
-const kas_primitive *kas_primitive_get(int op)
-{
-    return op >= 0 && op < KAS_OP_COUNT ? &table[op] : NULL;
-}
 
 const kas_op_info *kas_op_get(kas_op op)
 {

@@ -210,15 +210,19 @@ static bool is_rectified(const kas_kernel *k, int a, int b)
     return (node->op == KAS_OP_RELU || node->op == KAS_OP_ABS) && node->in[0] == b;
 }
 
+bool kas_parts_mix_pixels(const kas_broadcast *parts, const kas_shape *rhs)
+{
+    kas_dim pixels;
+    if (!kas_shape_product(rhs, rhs->channels, kas_shape_rank(rhs) - parts->suffix, &pixels))
+        return true;
+    return !kas_dim_is_one(&pixels) && !kas_dim_is_one(&parts->lhs) &&
+           !kas_dim_equal(&pixels, &parts->lhs);
+}
+
 bool kas_shapes_mix_pixels(const kas_shape *lhs, const kas_shape *rhs)
 {
     kas_broadcast parts;
-    kas_dim pixels;
-    if (kas_broadcast_align(lhs, rhs, &parts) != KAS_OK ||
-        !kas_shape_product(rhs, rhs->channels, kas_shape_rank(rhs) - parts.suffix, &pixels))
-        return true;
-    return !kas_dim_is_one(&pixels) && !kas_dim_is_one(&parts.lhs) &&
-           !kas_dim_equal(&pixels, &parts.lhs);
+    return kas_broadcast_align(lhs, rhs, &parts) != KAS_OK || kas_parts_mix_pixels(&parts, rhs);
 }
 
 bool kas_same_values(const kas_kernel *k, int a, int b)
@@ -249,7 +253,9 @@ static bool blend(const kas_kernel *k, const kas_node *node)
 static bool repeats(const kas_kernel *k, int i)
 {
     const kas_node *a = &k->node[i];
-    for (int j = 1; j < i && !kas_op_has_weight((kas_op)a->op); j++) {
+    if (kas_op_has_weight((kas_op)a->op))
+        return false;
+    for (int j = 1; j < i; j++) {
         const kas_node *b = &k->node[j];
         if (a->op == b->op && memcmp(a->in, b->in, sizeof a->in) == 0 && a->dim == b->dim &&
             a->dim_end == b->dim_end && a->axes == b->axes && a->offset == b->offset &&

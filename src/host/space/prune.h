@@ -16,6 +16,7 @@ bool kas_same_values(const kas_kernel *kernel, int a, int b);
 /* Does LHS have to be tiled over pixels as if they were channels?  Not when it has one value for
  * each of the pixels that it is tiled over, as [H*W] over [C, H, W] has. */
 bool kas_shapes_mix_pixels(const kas_shape *lhs, const kas_shape *rhs);
+bool kas_parts_mix_pixels(const kas_broadcast *parts, const kas_shape *rhs);
 
 /* Is there a group whose split nothing sees?  Of a kernel that still grows, `open` are the nodes
  * that may get readers, as bits. */

@@ -13,11 +13,18 @@ bool kas_shape_has_image(const kas_shape *shape)
 
 bool kas_shape_product(const kas_shape *shape, int from, int to, kas_dim *out)
 {
-    *out = from < to ? *kas_shape_at(shape, from) : kas_dim_const(1);
-    for (int i = from + 1; i < to; i++)
-        if (!kas_dim_mul(out, kas_shape_at(shape, i), out))
+    if (from >= to) {
+        *out = kas_dim_const(1);
+        return true;
+    }
+    *out = *kas_shape_at(shape, from++);
+    const int channels = (to < shape->channels ? to : shape->channels) - from;
+    if (channels > 0) {
+        if (!kas_dim_mul_all(&shape->channel[from], channels, out))
             return false;
-    return true;
+        from += channels;
+    }
+    return from >= to || kas_dim_mul_all(kas_shape_at(shape, from), to - from, out);
 }
 
 bool kas_shape_size(const kas_shape *shape, kas_dim *out)

@@ -36,8 +36,9 @@ enum { KAS_MAX_SUBSTITUTIONS = 256 };
  * substitution exists. */
 kas_status kas_match_substitutions(const kas_shape *lhs, const kas_shape *rhs,
                                    kas_dim out[KAS_MAX_SUBSTITUTIONS], int *count, int *var);
-/* Only which variable it is that would have values, and the status. */
-kas_status kas_match_variable(const kas_shape *lhs, const kas_shape *rhs, int *var);
+/* Only which variable it is that would have values, and M; likewise of two shapes that are aligned.
+ */
+kas_status kas_match_variable(const kas_broadcast *parts, int *var, kas_dim *whole);
 
 /* Admissible group numbers, ascending: factors >= 2 of gcd(C_i), the gcd included as in the paper:
  * {2, 4, 8, 16} for C = 32 and 48. Returns how many (at most 64, the smallest). */

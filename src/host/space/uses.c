@@ -5,25 +5,26 @@
 #include "host/space/primitive.h"
 #include "host/space/split.h"
 
-kas_node kas_use_node(const kas_use *use, int var)
+void kas_use_node(const kas_use *use, int var, kas_node *out)
 {
-    kas_node node = {.op = use->op,
-                     .inputs = use->inputs,
-                     .dim = use->dim,
-                     .dim_end = use->dim_end,
-                     .axes = use->axes,
-                     .offset = use->offset,
-                     .kernel = use->kernel,
-                     .dilation = use->dilation,
-                     .grouped = use->grouped,
-                     .split = use->split,
-                     .segment = use->segment,
-                     .transpose = use->transpose,
-                     .softmax = use->softmax};
-    memcpy(node.in, use->in, sizeof node.in);
+    out->op = use->op;
+    out->inputs = use->inputs;
+    memcpy(out->in, use->in, sizeof out->in);
+    out->dim = use->dim;
+    out->dim_end = use->dim_end;
+    out->axes = use->axes;
+    out->offset = use->offset;
+    out->symbol = 0;
+    out->grouped = use->grouped;
+    out->kernel = use->kernel;
+    out->dilation = use->dilation;
+    out->split = use->split;
+    out->segment = use->segment;
+    out->transpose = use->transpose;
+    out->softmax = use->softmax;
+    out->out = (kas_dim){0};
     if (kas_primitive_get(use->op)->attributes & KAS_ATTR_OUT)
-        node.out = kas_dim_symbol((kas_symbol)(KAS_SYM_X0 + var));
-    return node;
+        out->out = kas_dim_symbol((kas_symbol)(KAS_SYM_X0 + var));
 }
 
 kas_use kas_node_use(const kas_node *node)
@@ -45,46 +46,34 @@ kas_use kas_node_use(const kas_node *node)
     return use;
 }
 
+static const uint8_t types[KAS_OP_COUNT] = {
+    [KAS_OP_INPUT] = KAS_TYPE_BROADCAST, /* which no step appends */
+    [KAS_OP_GROUP] = KAS_TYPE_GROUP,
+    [KAS_OP_GROUP_ALL] = KAS_TYPE_GROUP,
+    [KAS_OP_SHIFT] = KAS_TYPE_SHIFT,
+    [KAS_OP_UNFOLD] = KAS_TYPE_UNFOLD,
+    [KAS_OP_SHUFFLE] = KAS_TYPE_SHUFFLE,
+    [KAS_OP_SLICE] = KAS_TYPE_SLICE,
+    [KAS_OP_CONCAT] = KAS_TYPE_CONCAT,
+    [KAS_OP_FC] = KAS_TYPE_FC,
+    [KAS_OP_CONV] = KAS_TYPE_CONV,
+    [KAS_OP_CONV_DEPTHWISE] = KAS_TYPE_CONV,
+    [KAS_OP_MIX] = KAS_TYPE_MIX,
+    [KAS_OP_SCALE] = KAS_TYPE_SCALE,
+    [KAS_OP_RELU... KAS_OP_SQUARE] = KAS_TYPE_ELEMENTWISE,
+    [KAS_OP_FOLD_AVG] = KAS_TYPE_FOLD,
+    [KAS_OP_FOLD_MAX] = KAS_TYPE_FOLD,
+    [KAS_OP_SOFTMAX] = KAS_TYPE_SOFTMAX,
+    [KAS_OP_NORM] = KAS_TYPE_NORM,
+    [KAS_OP_POOL_AVG] = KAS_TYPE_POOL,
+    [KAS_OP_POOL_MAX] = KAS_TYPE_POOL,
+    [KAS_OP_BMM] = KAS_TYPE_BMM,
+    [KAS_OP_ADD... KAS_OP_MAX] = KAS_TYPE_BROADCAST,
+};
+
 kas_type kas_type_of(kas_op op)
 {
-    switch (op) {
-    case KAS_OP_GROUP:
-    case KAS_OP_GROUP_ALL:
-        return KAS_TYPE_GROUP;
-    case KAS_OP_SHIFT:
-        return KAS_TYPE_SHIFT;
-    case KAS_OP_UNFOLD:
-        return KAS_TYPE_UNFOLD;
-    case KAS_OP_FC:
-        return KAS_TYPE_FC;
-    case KAS_OP_FOLD_AVG:
-    case KAS_OP_FOLD_MAX:
-        return KAS_TYPE_FOLD;
-    case KAS_OP_SOFTMAX:
-        return KAS_TYPE_SOFTMAX;
-    case KAS_OP_SCALE:
-        return KAS_TYPE_SCALE;
-    case KAS_OP_NORM:
-        return KAS_TYPE_NORM;
-    case KAS_OP_MIX:
-        return KAS_TYPE_MIX;
-    case KAS_OP_CONV:
-    case KAS_OP_CONV_DEPTHWISE:
-        return KAS_TYPE_CONV;
-    case KAS_OP_BMM:
-        return KAS_TYPE_BMM;
-    case KAS_OP_POOL_AVG:
-    case KAS_OP_POOL_MAX:
-        return KAS_TYPE_POOL;
-    case KAS_OP_SHUFFLE:
-        return KAS_TYPE_SHUFFLE;
-    case KAS_OP_SLICE:
-        return KAS_TYPE_SLICE;
-    case KAS_OP_CONCAT:
-        return KAS_TYPE_CONCAT;
-    default:
-        return kas_op_get(op)->unary ? KAS_TYPE_ELEMENTWISE : KAS_TYPE_BROADCAST;
-    }
+    return (kas_type)types[op];
 }
 
 const char *kas_type_name(kas_type type)
@@ -169,9 +158,15 @@ typedef struct list {
 
 static void add(list *l, kas_use use)
 {
-    if (l->count < KAS_MAX_USES && (l->filter->ops & KAS_OP_BIT(use.op)) &&
-        kas_use_has_leaves(l->filter, &use))
+    if (l->count < KAS_MAX_USES)
         l->out[l->count++] = use;
+}
+
+/* May an operation of one operand have that one?  Asked once for all its attributes. */
+static bool is_wanted(const list *l, int node, int op)
+{
+    return (l->filter->ops & KAS_OP_BIT(op)) &&
+           l->filter->leaves_needed[op] <= (int)(l->filter->leaves >> node & 1);
 }
 
 /* A use of one operand. */
@@ -184,17 +179,20 @@ static kas_use of(int node, uint8_t op)
 static void add_dims(list *l, int node, uint8_t op, int rank)
 {
     kas_use use = of(node, op);
-    for (use.dim = 0; use.dim < rank; use.dim++)
+    for (use.dim = 0; use.dim < rank && is_wanted(l, node, op); use.dim++)
         add(l, use);
 }
 
-static void add_groups(list *l, int node, const kas_shape *shape)
+/* Of each dim below `rank`, with either of two operations. */
+static void add_dims_of_two(list *l, int node, uint8_t op, int rank)
 {
-    for (int8_t d = 0; d < shape->channels; d++)
-        for (uint8_t op = KAS_OP_GROUP; op <= KAS_OP_GROUP_ALL; op++) {
-            kas_use use = of(node, op);
-            use.dim = d;
-            add(l, use);
+    const bool wanted[2] = {is_wanted(l, node, op), is_wanted(l, node, op + 1)};
+    kas_use use = of(node, op);
+    for (use.dim = 0; use.dim < rank; use.dim++)
+        for (int k = 0; k < 2; k++) {
+            use.op = (uint8_t)(op + k);
+            if (wanted[k])
+                add(l, use);
         }
 }
 
@@ -215,7 +213,7 @@ static bool has_axes(const kas_shape *shape, int axes)
 static void add_shifts(list *l, int node, const kas_shape *shape)
 {
     kas_use use = of(node, KAS_OP_SHIFT);
-    for (use.axes = KAS_AXIS_H; use.axes <= KAS_AXIS_W; use.axes++)
+    for (use.axes = KAS_AXIS_H; use.axes <= KAS_AXIS_W && is_wanted(l, node, use.op); use.axes++)
         for (use.offset = -KAS_MAX_SHIFT; use.offset <= KAS_MAX_SHIFT; use.offset++)
             if ((l->filter->shifts >> (KAS_MAX_SHIFT + use.offset) & 1) &&
                 !(l->filter->skip_illegal && !has_axes(shape, use.axes)))
@@ -228,19 +226,19 @@ static void add_windows(list *l, const kas_kernel *kernel, int node, uint8_t op,
     const kas_shape *shape = &kernel->node[node].shape;
     const kas_use_filter *f = l->filter;
     const bool dilated = kas_primitive_get(op)->attributes & KAS_ATTR_DILATION;
-    const unsigned dilations = dilated ? f->dilations : 1 << 1;
+    const unsigned dilations = (dilated ? f->dilations : 1 << 1) & ~1u;
     kas_use use = of(node, op);
     use.grouped = grouped;
-    if (f->skip_illegal && grouped && !has_group(shape))
+    if (!is_wanted(l, node, op) || (f->skip_illegal && grouped && !has_group(shape)))
         return;
     for (use.axes = 1; use.axes <= (KAS_AXIS_H | KAS_AXIS_W); use.axes++)
         for (unsigned kernels = f->skip_illegal && !has_axes(shape, use.axes) ? 0 : f->kernels;
              kernels; kernels &= kernels - 1)
-            for (int d = 1; d <= KAS_MAX_DILATION; d++) {
+            for (unsigned left = dilations; left; left &= left - 1) {
+                const int d = __builtin_ctz(left);
                 use.kernel = (uint8_t)__builtin_ctz(kernels);
                 use.dilation = d > 1 ? (uint8_t)d : 0;
-                if (dilations >> d & 1)
-                    add(l, use);
+                add(l, use);
             }
 }
 
@@ -248,31 +246,22 @@ static void add_fcs(list *l, int node, const kas_shape *shape)
 {
     kas_use use = of(node, KAS_OP_FC);
     int most = l->filter->skip_illegal && !has_group(shape) ? 0 : 1;
-    for (use.grouped = 0; use.grouped <= most; use.grouped++)
+    for (use.grouped = 0; use.grouped <= most && is_wanted(l, node, use.op); use.grouped++)
         add(l, use);
 }
 
 static void add_elementwise(list *l, int node)
 {
     for (uint8_t op = KAS_OP_RELU; op <= KAS_OP_SQUARE; op++)
-        add(l, of(node, op));
-}
-
-static void add_folds(list *l, int node, const kas_shape *shape)
-{
-    for (int8_t d = 0; d < kas_shape_rank(shape); d++)
-        for (uint8_t op = KAS_OP_FOLD_AVG; op <= KAS_OP_FOLD_MAX; op++) {
-            kas_use use = of(node, op);
-            use.dim = d;
-            add(l, use);
-        }
+        if (is_wanted(l, node, op))
+            add(l, of(node, op));
 }
 
 /* Every range of consecutive dims below `rank`. */
 static void add_ranges(list *l, int node, uint8_t op, int rank)
 {
     kas_use use = of(node, op);
-    for (use.dim = 0; use.dim < rank; use.dim++)
+    for (use.dim = 0; use.dim < rank && is_wanted(l, node, op); use.dim++)
         for (use.dim_end = (int8_t)(use.dim + 1); use.dim_end <= rank; use.dim_end++)
             add(l, use);
 }
@@ -301,7 +290,7 @@ static void add_slices(list *l, const kas_kernel *kernel, int node)
 {
     const kas_shape *shape = &kernel->node[node].shape;
     kas_use use = of(node, KAS_OP_SLICE);
-    for (use.split = 0; use.split < KAS_MAX_SPLITS; use.split++) {
+    for (use.split = 0; use.split < KAS_MAX_SPLITS && is_wanted(l, node, use.op); use.split++) {
         const kas_split *split = &kernel->split[use.split];
         for (use.dim = 0; split->whole.num && use.dim < kas_shape_rank(shape); use.dim++)
             for (use.segment = 0;
@@ -315,7 +304,7 @@ typedef struct concats {
     list *l;
     const kas_kernel *kernel;
     int segments;
-    kas_dim size[KAS_MAX_SHARES]; /* of each segment */
+    uint64_t nodes[KAS_MAX_SHARES][KAS_MAX_DIMS]; /* whose dim has the size of the segment */
 } concats;
 
 /* Chooses operand number use->inputs and those after it among the nodes with that segment's size
@@ -324,36 +313,57 @@ static void add_operands(concats *c, kas_use *use, int needed)
 {
     const int k = use->inputs, left = c->segments - k;
     if (left == 0) {
-        add(c->l, *use);
+        if (kas_use_has_leaves(c->l->filter, use))
+            add(c->l, *use);
         return;
     }
-    for (int i = 0; i < c->kernel->nodes && c->l->count < KAS_MAX_USES; i++) {
-        const kas_shape *shape = &c->kernel->node[i].shape;
-        const int leaf = c->l->filter->leaves >> i & 1;
-        if (needed - leaf > left - 1 || use->dim >= kas_shape_rank(shape) ||
-            !kas_dim_equal(kas_shape_at(shape, use->dim), &c->size[k]) ||
-            (k > 0 &&
-             !kas_shapes_match_beside(shape, &c->kernel->node[use->in[0]].shape, use->dim)))
+    uint64_t nodes = c->nodes[k][use->dim];
+    if (needed > left - 1)
+        nodes &= needed > left ? 0 : c->l->filter->leaves;
+    for (; nodes && c->l->count < KAS_MAX_USES; nodes &= nodes - 1) {
+        const int i = __builtin_ctzll(nodes);
+        const kas_node *node = c->kernel->node;
+        if (k > 0 && !kas_shapes_match_beside(&node[i].shape, &node[use->in[0]].shape, use->dim))
             continue;
         use->in[k] = (uint8_t)i;
         use->inputs = (uint8_t)(k + 1);
-        add_operands(c, use, needed - leaf);
+        add_operands(c, use, needed - (int)(c->l->filter->leaves >> i & 1));
         use->inputs = (uint8_t)k;
     }
+}
+
+/* Which dims of which nodes have a segment's size; false when a segment has none. */
+static bool find_segments(concats *c, int split)
+{
+    kas_dim size;
+    uint64_t any = 0;
+    memset(c->nodes, 0, sizeof c->nodes);
+    for (int k = 0; k < c->segments; k++, any = 0) {
+        if (!kas_split_segment(c->kernel, split, k, &size))
+            return false;
+        for (int i = 0; i < c->kernel->nodes; i++)
+            for (int d = 0; d < kas_shape_rank(&c->kernel->node[i].shape); d++) {
+                const uint64_t has = has_size(&c->kernel->node[i].shape, d, &size);
+                c->nodes[k][d] |= has << i;
+                any |= has;
+            }
+        if (!any)
+            return false;
+    }
+    return true;
 }
 
 /* All tuples of operands at once: this type is not listed node by node. */
 static void add_concats(list *l, const kas_kernel *kernel)
 {
     kas_use use = {.op = KAS_OP_CONCAT};
-    for (use.split = 0; use.split < KAS_MAX_SPLITS; use.split++) {
-        const kas_split *split = &kernel->split[use.split];
-        concats c = {.l = l, .kernel = kernel};
-        bool fits = split->whole.num != 0;
-        if (fits)
-            c.segments = kas_split_segments(split);
-        for (int k = 0; k < c.segments; k++)
-            fits = fits && kas_split_segment(kernel, use.split, k, &c.size[k]);
+    concats c = {.l = l, .kernel = kernel};
+    for (use.split = 0; use.split < KAS_MAX_SPLITS && (l->filter->ops & KAS_OP_BIT(use.op));
+         use.split++) {
+        if (kernel->split[use.split].whole.num == 0)
+            continue;
+        c.segments = kas_split_segments(&kernel->split[use.split]);
+        const bool fits = find_segments(&c, use.split);
         for (use.dim = 0; fits && use.dim < KAS_MAX_DIMS; use.dim++)
             add_operands(&c, &use, l->filter->leaves_needed[KAS_OP_CONCAT]);
     }
@@ -365,7 +375,7 @@ static void add_uses(list *l, const kas_kernel *kernel, kas_type type, int i)
     int rank = kas_shape_rank(shape), channels = shape->channels;
     switch (type) {
     case KAS_TYPE_GROUP:
-        add_groups(l, i, shape);
+        add_dims_of_two(l, i, KAS_OP_GROUP, channels);
         break;
     case KAS_TYPE_SHIFT:
         add_shifts(l, i, shape);
@@ -380,7 +390,7 @@ static void add_uses(list *l, const kas_kernel *kernel, kas_type type, int i)
         add_elementwise(l, i);
         break;
     case KAS_TYPE_FOLD:
-        add_folds(l, i, shape);
+        add_dims_of_two(l, i, KAS_OP_FOLD_AVG, rank);
         break;
     case KAS_TYPE_SOFTMAX:
         add_ranges(l, i, KAS_OP_SOFTMAX, rank);
@@ -424,7 +434,7 @@ static uint64_t first_operands(const kas_use_filter *filter, kas_type type)
 {
     uint64_t any = UINT64_MAX;
     for (int op = KAS_OP_INPUT + 1; op < KAS_OP_COUNT; op++)
-        if (kas_type_of((kas_op)op) == type && (filter->ops & KAS_OP_BIT(op)) &&
+        if (types[op] == type && (filter->ops & KAS_OP_BIT(op)) &&
             (kas_op_get((kas_op)op)->inputs > 1 || filter->leaves_needed[op] <= 0))
             return any;
     return filter->leaves;

@@ -32,6 +32,11 @@ const char *kas_type_name(kas_type type);
 
 /* Has the result always the shape and marks of the first operand? */
 bool kas_op_keeps_shape(kas_op op);
+/* Has it that of the second? */
+static inline bool kas_op_is_broadcast(int op)
+{
+    return op >= KAS_OP_ADD && op <= KAS_OP_MAX;
+}
 
 #define KAS_OP_BIT(op) ((uint64_t)1 << (op))
 
@@ -56,9 +61,9 @@ typedef struct kas_use {
     uint8_t axes, kernel, dilation, grouped, split, segment, transpose, softmax;
 } kas_use;
 
-/* The node that a use makes, and the use that made a node, but for its operands. `var` is the
- * variable of a primitive whose size is free. */
-kas_node kas_use_node(const kas_use *use, int var);
+/* The node that a use makes, whose shape is left as it was, and the use that made a node. `var` is
+ * the variable of a primitive whose size is free. */
+void kas_use_node(const kas_use *use, int var, kas_node *out);
 kas_use kas_node_use(const kas_node *node);
 
 /* All pairs of nodes with the four transposes of a product, with and without softmax

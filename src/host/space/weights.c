@@ -80,10 +80,9 @@ kas_status kas_divisor_weight(const kas_kernel *kernel, int i, kas_dim *out)
 kas_status kas_cost_weight(const kas_kernel *kernel, int i, kas_cost_terms *terms)
 {
     kas_weight_dims dims;
-    kas_dim weight, flops;
+    kas_dim weight, flops = terms->elements;
     KAS_TRY(kas_weight_dims_of(kernel, i, &dims));
-    if (!kas_shape_size(&kernel->node[i].shape, &flops) ||
-        !kas_dim_mul(&flops, &dims.fan_in, &flops) ||
+    if (!kas_dim_mul(&flops, &dims.fan_in, &flops) ||
         !kas_dim_mul(&dims.groups, &dims.fan_out, &weight) ||
         !kas_dim_mul(&weight, &dims.fan_in, &weight))
         return kas_node_fail(kernel, i, "the size of the weight leaves its range");
