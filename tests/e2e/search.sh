@@ -44,9 +44,11 @@ expect 2 '--warmup (the study has 0.5, this command 2)' "${search[@]}" --study "
 expect 0 'best kernel:' "${search[@]}" --study "$dir/a" --recipe "$dir/same.json"
 expect 2 '--candidates (the study has 3, this command 2)' "${search[@]}" --study "$dir/a" --candidates 2
 cp -r "$dir/a" "$dir/grown"
+printf 'half a checkpoint' >"$dir/grown/checkpoints/0003.ckpt" # of the candidate that comes next
 expect 0 'best kernel:' "${search[@]}" --study "$dir/grown" --candidates 4
 results "$dir/grown" >"$dir/results.grown"
 [ "$(grep -c '^candidate' "$dir/results.grown")" = 4 ] || fail "the study did not grow"
+grep -q 'not a checkpoint.*begins again' "$dir/grown/logs/0003.log" || fail "a useless checkpoint is not told"
 diff <(grep '^candidate' "$dir/results.a" | sort) <(grep '^candidate' "$dir/results.grown" | sort) | grep '^<' &&
     fail "growing changed what was finished"
 "$kas" dataset make shapes -o "$dir/t.h5" --train 300 --test 60 --size 16 --classes 4 --seed 9 >/dev/null

@@ -3,12 +3,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "host/core/files.h"
 #include "host/core/log.h"
 #include "host/score/screen.h"
 #include "host/search/problem.h"
 #include "host/search/programs.h"
 #include "host/search/worker.h"
+#include "host/train/checkpoint.h"
+#include "host/train/digest.h"
 
 /* What the lanes of a worker share, and only read. */
 typedef struct shop {
@@ -238,6 +242,25 @@ static kas_status reserve(run *r, const kas_train_options *options, bool *go_on)
     return KAS_OK;
 }
 
+/* A checkpoint that is damaged, or that another kind of device wrote, costs the item what it had
+ * done, not its chance. */
+static kas_status drop_useless_checkpoint(const kas_train_options *options)
+{
+    uint8_t digest[32];
+    kas_checkpoint checkpoint;
+    if (!options->checkpoint || !kas_file_exists(options->checkpoint))
+        return KAS_OK;
+    KAS_TRY(kas_train_digest(options, digest));
+    const kas_status status = kas_checkpoint_read(options->checkpoint, digest, &checkpoint);
+    if (status == KAS_OK)
+        kas_checkpoint_free(&checkpoint);
+    if (status != KAS_BAD_INPUT)
+        return status;
+    kas_warn("%s; it was removed, and this item begins again", kas_error());
+    KAS_CHECK_LIBC(unlink(options->checkpoint) == 0, KAS_FAILURE);
+    return KAS_OK;
+}
+
 static kas_status train(run *r, const kas_replacement *replacement)
 {
     const shop *b = r->bench->shop;
@@ -256,6 +279,7 @@ static kas_status train(run *r, const kas_replacement *replacement)
                                  .read_threads = b->options.read_threads,
                                  .on_epoch = on_epoch,
                                  .on_progress = on_progress,
+                                 .maps = kas_maps_of(kas_device_get_info(r->bench->device)->arch),
                                  .context = r,
                                  .checkpoint = r->task->checkpoint,
                                  .weights_out = r->task->weights,
@@ -265,6 +289,7 @@ static kas_status train(run *r, const kas_replacement *replacement)
     bool go_on;
     if (!enter(r, "preparing"))
         return KAS_OK;
+    KAS_TRY(drop_useless_checkpoint(&options));
     KAS_TRY(reserve(r, &options, &go_on));
     if (!go_on)
         return KAS_OK;
