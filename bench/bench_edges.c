@@ -15,9 +15,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "host/core/clock.h"
 #include "host/core/random.h"
 #include "host/core/status.h"
 #include "host/net/targets.h"
@@ -64,8 +64,8 @@ typedef struct ratios {
 static kas_status compile(subject *s, const kas_replacement *replacement, double *cpu_seconds)
 {
     char folder[] = "/tmp/kas-bench-edges-XXXXXX", command[64];
-    const kas_program_options programs =
-        kas_model_program_options(&(kas_model_options){.batch = s->o->batch});
+    const kas_program_options programs = kas_model_program_options(&(kas_model_options){
+        .batch = s->o->batch, .maps = kas_maps_of(kas_device_get_info(s->device)->arch)});
     kas_compiler *compiler = NULL;
     kas_compile_stats stats = {0};
     kas_replaced replaced;
@@ -114,20 +114,13 @@ static kas_status prepare(subject *s, const kas_replacement *replacement, way *w
     return kas_device_sync(s->device);
 }
 
-static double processor_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static kas_status run(subject *s, way *w, double *seconds, double *processor)
 {
-    const double before = processor_seconds();
+    const double before = kas_processor_seconds();
     KAS_TRY(kas_timer_start(s->timer));
     KAS_TRY(kas_plan_run(w->plan));
     KAS_TRY(kas_timer_stop(s->timer, seconds));
-    *processor = processor_seconds() - before;
+    *processor = kas_processor_seconds() - before;
     return kas_samples_add(&w->seconds, *seconds);
 }
 
@@ -230,7 +223,10 @@ static kas_status run_file(subject *s, const char *path)
 /* Bytes of an inference, and layers that write their group's output. */
 static kas_status look(subject *s, const kas_replacement *r, double *bytes, int *edges)
 {
-    const kas_model_options model = {.net = s->net, .replacement = r, .batch = s->o->batch};
+    const kas_model_options model = {.net = s->net,
+                                     .replacement = r,
+                                     .batch = s->o->batch,
+                                     .maps = kas_maps_of(kas_device_get_info(s->device)->arch)};
     kas_traffic traffic;
     KAS_TRY(kas_traffic_plan(&model, KAS_TAPE_INFER, &traffic));
     *bytes = traffic.bytes;

@@ -165,7 +165,10 @@ static kas_status run_targets(kas_device *device, const kas_kernel *kernel,
     const kas_budget budget = {.max_flops_ratio = 1, .max_params_ratio = 1};
     kas_solution solution = {0};
     kas_status status = kas_solve(kernel, targets, count, &budget, &solution);
-    const kas_program_options options = {.batch = BATCH, .training = true, .prefix = "k"};
+    const kas_program_options options = {.batch = BATCH,
+                                         .training = true,
+                                         .maps = kas_maps_of(kas_device_get_info(device)->arch),
+                                         .prefix = "k"};
     for (int t = 0; t < count && status == KAS_OK; t++) {
         kas_program *program;
         if (seen(targets, t))

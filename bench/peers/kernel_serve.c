@@ -84,6 +84,7 @@ static kas_status read_problem(session *s, char **argv)
                                          .training = true,
                                          .number = kas_precision_number(precision),
                                          .tf32 = precision == KAS_PRECISION_TF32,
+                                         .maps = kas_maps_of(argv[5]),
                                          .prefix = "k"};
     const double start = now();
     KAS_TRY(kas_program_build(&s->kernel, s->target, &s->solution.binding[layer], &options,

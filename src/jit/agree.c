@@ -170,6 +170,7 @@ static kas_status build_programs(const kas_kernel *kernel, const kas_target *tar
             .batch = o->batch,
             .training = true,
             .number = o->number,
+            .maps = o->maps,
             .x_pitch = kas_pitch_of(o->number, (int)target[i].c_in) + o->pitch_more,
             .y_pitch = kas_pitch_of(o->number, (int)target[i].c_out) + o->pitch_more,
             .prefix = prefix,

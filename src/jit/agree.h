@@ -81,6 +81,7 @@ typedef struct kas_agree_options {
     bool whole;     /* x in whole numbers, so that operands tie and hit kinks exactly */
     int pitch_more; /* elements by which the pitch of x and y exceeds kas_pitch_of */
     kas_number number;
+    kas_maps maps;
 } kas_agree_options;
 
 typedef struct kas_agreement {

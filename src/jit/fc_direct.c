@@ -3,7 +3,8 @@
 
 #include "jit/lower_fc.h"
 
-/* Weights [tap...][channel...][out][q][p][group...]: lanes run over instances and groups. */
+/* Weights [tap...][channel...][q][p][group...][out]: lanes run over instances and channels of the
+ * output, and neighbouring lanes read neighbouring weights. */
 static void direct_weight(kas_lower *l, int node)
 {
     const kas_lowered_fc *fc = &l->fc[node];
@@ -15,17 +16,16 @@ static void direct_weight(kas_lower *l, int node)
         size[rank++] = w->taps[i] = (uint32_t)l->size[in][fc->tap[i]];
     for (int i = 0; i < fc->channels; i++)
         size[rank++] = l->size[in][fc->channel[i]];
-    size[rank++] = fc->sizes.fan_out;
     size[rank++] = l->target->parts_out;
     size[rank++] = l->target->parts_in;
     for (int i = 0; i < fc->groups; i++)
         size[rank++] = l->size[in][fc->group[i]];
+    size[rank++] = fc->sizes.fan_out;
     l->weight_tensor[fc->weight] = kas_ir_tensor(l->ir, KAS_TENSOR_EXTERN, rank, size, 0);
-    const size_t lanes = (size_t)w->instances * w->groups;
-    w->stride[0] = w->groups;
-    w->stride[1] = 1;
-    w->stride[2] = lanes;
-    w->stride_channel = lanes * w->fan_out;
+    w->stride[0] = (size_t)w->groups * w->fan_out;
+    w->stride[1] = w->fan_out;
+    w->stride[2] = 1;
+    w->stride_channel = w->instances * w->stride[0];
     w->stride_tap[1] = w->stride_channel * w->in_channels;
     w->stride_tap[0] = w->stride_tap[1] * w->taps[1];
 }
@@ -51,11 +51,11 @@ static mac mac_at(kas_lower *l, int node, const kas_ix *at, const kas_ix *digit)
         m.weight[w++] = m.operand[KAS_DIM_C + fc->tap[i]] = digit[fc->tap[i]];
     for (int i = 0; i < fc->channels; i++)
         m.weight[w++] = m.operand[KAS_DIM_C + fc->channel[i]] = digit[fc->channel[i]];
-    m.weight[w++] = at[s.last];
     m.weight[w++] = at[s.q];
     m.weight[w++] = at[s.p];
     for (int i = 0; i < fc->groups; i++)
         m.weight[w++] = m.operand[KAS_DIM_C + fc->group[i]] = at[s.group + i];
+    m.weight[w++] = at[s.last];
     return m;
 }
 
@@ -135,11 +135,11 @@ static void direct_weight_gradient(kas_lower *l, int node)
         digit[fc->tap[i]] = kas_ix_var(ir, t.var[d++]);
     for (int i = 0; i < fc->channels; i++)
         digit[fc->channel[i]] = kas_ix_var(ir, t.var[d++]);
-    at[out.last] = kas_ix_var(ir, t.var[d++]);
     at[out.q] = kas_ix_var(ir, t.var[d++]);
     at[out.p] = kas_ix_var(ir, t.var[d++]);
     for (int i = 0; i < fc->groups; i++)
         at[out.group + i] = kas_ix_var(ir, t.var[d++]);
+    at[out.last] = kas_ix_var(ir, t.var[d++]);
     const mac m = mac_at(l, node, at, digit);
     kas_fc_node_index(l, node, at, out_idx);
     const kas_ex e = kas_ex_binary(ir, KAS_FN_MUL, kas_lower_read_gradient(l, node, out_idx),

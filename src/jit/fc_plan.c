@@ -1,4 +1,6 @@
 /* Decides how a fully-connected node is computed: which unfolds it takes over, and by what. */
+#include <string.h>
+
 #include "jit/lower_fc.h"
 
 enum {
@@ -151,10 +153,22 @@ static void sort_dims(kas_lower *l, int node, const bool *is_tap)
     }
 }
 
+kas_maps kas_maps_of(const char *device)
+{
+    return strncmp(device, "cpu", 3) == 0 ? KAS_MAPS_CPU : KAS_MAPS_GPU;
+}
+
+/* On a GPU a map with few channels moves bytes and little else, and a library's convolution is made
+ * for tensor cores; our loops also read through what stands in front of the map.  On a CPU oneDNN
+ * is 1.5 to 4 times as fast as soon as there are windows (bench/bench_maps.c). */
 static bool is_direct(const kas_lower *l, int node)
 {
     const kas_lowered_fc *fc = &l->fc[node];
     const uint32_t channels = l->weight[fc->weight].in_channels;
+    if (l->maps == KAS_MAPS_DIRECT || l->maps == KAS_MAPS_LIBRARY)
+        return l->maps == KAS_MAPS_DIRECT;
+    if (l->maps == KAS_MAPS_CPU && channels < fc->sizes.fan_in)
+        return false;
     return fc->sizes.fan_in == 1 ||
            (channels <= DIRECT_CHANNELS && fc->sizes.fan_out <= DIRECT_CHANNELS &&
             channels * fc->sizes.fan_out <= DIRECT_MACS);

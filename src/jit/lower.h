@@ -53,6 +53,7 @@ typedef struct kas_lower {
     const kas_binding *binding;
     int batch;
     bool training, tf32;
+    kas_maps maps;
     int x_pitch, y_pitch;
     int rank[KAS_MAX_NODES]; /* of the micro-DAG's list [channels..., H, W] */
     int64_t size[KAS_LOWER_NODES][KAS_FC_DIMS + 2];

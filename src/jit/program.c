@@ -325,6 +325,7 @@ kas_status kas_program_build(const kas_kernel *kernel, const kas_target *target,
                            .batch = options->batch,
                            .training = options->training,
                            .tf32 = options->tf32,
+                           .maps = options->maps,
                            .x_pitch = options->x_pitch ? options->x_pitch : x_pitch,
                            .y_pitch = options->y_pitch ? options->y_pitch : y_pitch};
     status = build(b, options);

@@ -132,11 +132,22 @@ typedef struct kas_program {
     char *source;               /* dialect text without the prelude; owned */
 } kas_program;
 
+/* Which linear maps are loops of our own, which a library's convolutions: by the rule for a kind of
+ * device (fc_plan.c), or all in one way, for measurements and tests.  The order of their weights
+ * depends on it. */
+typedef enum kas_maps { KAS_MAPS_GPU, KAS_MAPS_CPU, KAS_MAPS_DIRECT, KAS_MAPS_LIBRARY } kas_maps;
+/* The rule for an arch ("cpu", "sm_90") or a device ("cpu", "cuda:0"). */
+kas_maps kas_maps_of(const char *device);
+
+/* Raised when kas_weight_offset changes: what was written in the order of memory is told apart. */
+enum { KAS_WEIGHT_ORDER = 2 };
+
 typedef struct kas_program_options {
     int batch;
     bool training;
-    kas_number number;    /* of activations and weights */
-    bool tf32;            /* KAS_F32: convolutions may round their factors (device.h) */
+    kas_number number; /* of activations and weights */
+    bool tf32;         /* KAS_F32: convolutions may round their factors (device.h) */
+    kas_maps maps;
     int x_pitch, y_pitch; /* elements; 0 = kas_pitch_of(number, channels) */
     const char *prefix;   /* e.g. "k0"; letters and digits */
     const kas_edge *edge; /* [edges] wanted; those without a norm are not looked at */

@@ -69,6 +69,7 @@ static kas_status build_program(const kas_replacement *replacement, int target,
                                      .training = options->training,
                                      .number = options->number,
                                      .tf32 = options->tf32,
+                                     .maps = options->maps,
                                      .prefix = prefix,
                                      .edge = edge,
                                      .edges = options->training ? 0 : edges_of(out, p, edge)};

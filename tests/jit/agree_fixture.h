@@ -138,6 +138,7 @@ static void record(const kas_agreement *a, const char *name, const kas_target *t
 }
 
 static bool whole_numbers; /* for x: see kas_agree_options */
+static kas_maps maps;
 
 static int compare(const char *name, const kas_kernel *kernel, int order, const int *setting,
                    int count)
@@ -150,7 +151,8 @@ static int compare(const char *name, const kas_kernel *kernel, int order, const 
                                        .directions = order == 0 ? 2 : 0,
                                        .whole = whole_numbers,
                                        .pitch_more = order == 1 ? 4 : 0,
-                                       .number = stored};
+                                       .number = stored,
+                                       .maps = maps};
     for (int i = 0; i < count; i++) {
         target[i] = make_target(settings[setting[i]]);
         binding[i] = make_binding(&target[i]);

@@ -332,6 +332,33 @@ static void test_alignment(void **state)
     kas_program_free(program);
 }
 
+/* The rule for a device changes how a map is computed, never what.  Both ways of every map, also of
+ * those that the rules give to one of them. */
+static void test_ways(void **state)
+{
+    (void)state;
+    static const kas_maps ways[] = {KAS_MAPS_CPU, KAS_MAPS_DIRECT, KAS_MAPS_LIBRARY};
+    for (int i = 0; i < 3; i++) {
+        kas_kernel depthwise = {0}, grouped = {0}, shifted = {0};
+        maps = ways[i];
+        int u = kas_build_group_all(&depthwise, kas_build_input(&depthwise), 0);
+        kas_build_fc(&depthwise, kas_build_unfold(&depthwise, u, HW), true, "C");
+        const int by_library = maps == KAS_MAPS_DIRECT ? 0 : 3;
+        assert_int_equal(agree("depthwise", &depthwise), by_library);
+        u = kas_build_group(&grouped, kas_build_input(&grouped), 0, 1);
+        u = kas_build_unary(&grouped, KAS_OP_SIN, kas_build_unfold(&grouped, u, KAS_AXIS_H));
+        kas_build_fc(&grouped, u, true, "C");
+        agree("groups behind a sine", &grouped);
+        u = kas_build_shift(&shifted, kas_build_input(&shifted), KAS_AXIS_W, 1);
+        kas_build_fc(&shifted, kas_build_group(&shifted, u, 0, 1), true, "C");
+        const int pointwise = maps == KAS_MAPS_LIBRARY ? 3 : 0;
+        assert_int_equal(agree("shift and groups", &shifted), pointwise);
+    }
+    maps = KAS_MAPS_GPU;
+    assert_int_equal(kas_maps_of("cpu+order1"), KAS_MAPS_CPU);
+    assert_int_equal(kas_maps_of("sm_90"), KAS_MAPS_GPU);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_convolution),    cmocka_unit_test(test_pointwise_map),
     cmocka_unit_test(test_depthwise),      cmocka_unit_test(test_grouped),
@@ -342,7 +369,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_softmax_stages), cmocka_unit_test(test_involution),
     cmocka_unit_test(test_blends),         cmocka_unit_test(test_unaligned_tile),
     cmocka_unit_test(test_odd_maps),       cmocka_unit_test(test_ties),
-    cmocka_unit_test(test_alignment),
+    cmocka_unit_test(test_alignment),      cmocka_unit_test(test_ways),
 };
 
 int main(void)

@@ -125,7 +125,7 @@ static void test_agreement(void **state)
     fixture f;
     const int kernels = wanted_kernels();
     const bool all = kernels > FEW;
-    const kas_agree_options options = {.batch = 2, .seed = 5, .directions = 1};
+    kas_agree_options options = {.batch = 2, .seed = 5, .directions = 1};
     int comparisons = 0, redrawn = 0, screened = 0, ill_conditioned = 0;
     double forward = 0, gradient = 0, numeric = 0;
     open_fixture(&f, all);
@@ -142,6 +142,7 @@ static void test_agreement(void **state)
             kas_solution_free(&s.solution);
             continue;
         }
+        options.maps = k % 2 ? KAS_MAPS_CPU : KAS_MAPS_GPU;
         if (kas_agree(f.device, f.compiler, &s.kernel, target, binding, count, &options, result) !=
             KAS_OK)
             fail_msg("kernel %s: %s", s.name, kas_error());

@@ -114,13 +114,14 @@ static kas_status build(subject *s, const kas_sample *sample, kas_replaced repla
     int kernels = 0;
     KAS_TRY(kas_bench_thread_seconds(&start));
     for (int i = 0; i < PASSES; i++)
-        KAS_TRY(kas_replaced_build(
-            &replacement,
-            &(kas_program_options){.batch = i ? s->batch : INFERENCE_BATCH,
-                                   .training = i,
-                                   .number = kas_precision_number(s->o->precision),
-                                   .tf32 = s->o->precision == KAS_PRECISION_TF32},
-            &replaced[i]));
+        KAS_TRY(kas_replaced_build(&replacement,
+                                   &(kas_program_options){
+                                       .batch = i ? s->batch : INFERENCE_BATCH,
+                                       .training = i,
+                                       .number = kas_precision_number(s->o->precision),
+                                       .tf32 = s->o->precision == KAS_PRECISION_TF32,
+                                   },
+                                   &replaced[i]));
     KAS_TRY(kas_bench_thread_seconds(&end));
     for (int i = 0; i < PASSES; i++) {
         kernels += count_kernels(&replaced[i]);

@@ -227,11 +227,13 @@ static kas_status build(subject *s, placed *p)
             char prefix[32];
             const int number = PHASES * (p->count - 1) + phase;
             snprintf(prefix, sizeof prefix, "k%d", number);
-            const kas_program_options options = {.batch = s->batch,
-                                                 .training = modes[phase] == KAS_TAPE_TRAIN,
-                                                 .number = kas_precision_number(s->o->precision),
-                                                 .tf32 = s->o->precision == KAS_PRECISION_TF32,
-                                                 .prefix = prefix};
+            const kas_program_options options = {
+                .batch = s->batch,
+                .training = modes[phase] == KAS_TAPE_TRAIN,
+                .number = kas_precision_number(s->o->precision),
+                .tf32 = s->o->precision == KAS_PRECISION_TF32,
+                .maps = kas_maps_of(kas_device_get_info(s->device)->arch),
+                .prefix = prefix};
             const int t = s->shape[i].target;
             KAS_TRY(kas_program_build(&p->kernel, &s->target[t], &p->solution.binding[t], &options,
                                       &p->program[number]));

@@ -425,7 +425,8 @@ static kas_status print_json(const view *v, kas_buf *out)
 
 static kas_status print_source(const show_options *o, const view *v, kas_buf *out)
 {
-    const kas_program_options options = {.batch = SOURCE_BATCH, .training = true, .prefix = "k0"};
+    const kas_program_options options = {
+        .batch = SOURCE_BATCH, .training = true, .maps = kas_maps_of(o->source), .prefix = "k0"};
     kas_program *program = NULL;
     KAS_TRY(
         kas_program_build(&v->kernel, &v->targets[v->layer], node_binding(v), &options, &program));

@@ -381,7 +381,8 @@ static kas_status run_with(train_cli *o, const kas_dataset *dataset, const kas_n
                                  .checkpoint = o->checkpoint,
                                  .weights_out = o->weights,
                                  .weights_in = o->init,
-                                 .init_partial = o->init_partial};
+                                 .init_partial = o->init_partial,
+                                 .maps = kas_maps_of(o->device)};
     uint32_t *index = NULL;
     if (!o->test) {
         KAS_TRY(kas_dataset_split(dataset, o->seed, o->validation, &index, &options.train_count,

@@ -21,9 +21,10 @@ kas_status kas_stage_compile(const kas_replacement *replacement, const kas_searc
                              kas_stage stage, kas_compiler *compiler, int threads,
                              kas_compile_stats *stats)
 {
-    const kas_program_options programs = kas_stage_programs(options, stage);
+    kas_program_options programs = kas_stage_programs(options, stage);
     kas_replaced replaced;
     *stats = (kas_compile_stats){0};
+    programs.maps = kas_maps_of(kas_compiler_arch(compiler));
     KAS_TRY(kas_replaced_build(replacement, &programs, &replaced));
     const kas_status status = kas_replaced_compile(&replaced, compiler, threads, NULL, NULL, stats);
     kas_replaced_free(&replaced);

@@ -16,6 +16,7 @@ typedef enum kas_stage {
     KAS_STAGES
 } kas_stage;
 
+/* But for `maps`, which is a device's. */
 kas_program_options kas_stage_programs(const kas_search_options *options, kas_stage stage);
 
 /* Compiles what the stage asks for, or finds it in the cache; `stats` gets what it took. */

@@ -7,7 +7,8 @@
  * device memory (model.h), so a resumed run is bit-identical.  The digest of the options (train.c)
  * says for which run the file is; one of another run is refused with what to do, a damaged one is
  * found by the checksum.  Written atomically: a crash leaves the previous one.  The file stays on
- * the machine (or kind of machine) that wrote it: little-endian, no version but the magic's.
+ * the machine (or kind of machine) that wrote it: little-endian, no version but the magic's; the
+ * digest tells the order of a kernel's weights.
  */
 #ifndef KAS_TRAIN_CHECKPOINT_H
 #define KAS_TRAIN_CHECKPOINT_H

@@ -51,7 +51,8 @@ kas_program_options kas_model_program_options(const kas_model_options *options)
     return (kas_program_options){.batch = options->batch,
                                  .training = options->training,
                                  .number = kas_precision_number(options->precision),
-                                 .tf32 = options->precision == KAS_PRECISION_TF32};
+                                 .tf32 = options->precision == KAS_PRECISION_TF32,
+                                 .maps = options->maps};
 }
 
 kas_status kas_model_describe(kas_model *m, const kas_model_options *options)
@@ -199,7 +200,9 @@ kas_status kas_model_create(kas_device *device, const kas_model_options *options
         return kas_fail(KAS_NO_MEMORY, "no memory for a network");
     m->device = device;
     kas_status status = KAS_OK;
-    KAS_TRY_GOTO(kas_model_describe(m, options), fail);
+    kas_model_options own = *options;
+    own.maps = kas_maps_of(kas_device_get_info(device)->arch);
+    KAS_TRY_GOTO(kas_model_describe(m, &own), fail);
     KAS_TRY_GOTO(allocate_lists(m), fail);
     KAS_TRY_GOTO(kas_replaced_load(&m->replaced, device, options->cache_dir, &m->compile_seconds),
                  fail);

@@ -35,7 +35,9 @@ typedef struct kas_model_options {
     bool recompute; /* less memory for more work: tape.h; the results have the same bits */
     const kas_recipe *recipe; /* what the optimiser must remember; NULL: that of plain SGD */
     kas_precision precision;  /* of training and inference; the recipe's is not read here */
-    const char *cache_dir;    /* of the JIT; NULL = default */
+    /* Of the device that a plan is for; kas_model_create takes that of its own. */
+    kas_maps maps;
+    const char *cache_dir; /* of the JIT; NULL = default */
 } kas_model_options;
 
 /* Of the programs of the replacement: all that their text depends on beside the replacement. */

@@ -256,6 +256,7 @@ static kas_model_options model_options(const kas_train_options *o)
                                .training = true,
                                .recompute = o->recompute,
                                .recipe = &o->recipe,
+                               .maps = o->maps,
                                .cache_dir = o->cache_dir};
 }
 
@@ -347,8 +348,10 @@ static void fill_result(run *r, kas_train_result *out)
 
 kas_status kas_train(kas_device *device, const kas_train_options *options, kas_train_result *out)
 {
-    run r = {.o = options, .device = device};
+    kas_train_options own = *options;
+    run r = {.o = &own, .device = device};
     kas_status status = KAS_OK;
+    own.maps = kas_maps_of(kas_device_get_info(device)->arch);
     *out = (kas_train_result){0};
     KAS_TRY_GOTO(prepare(&r), out);
     KAS_TRY_GOTO(all_epochs(&r), out);

@@ -60,6 +60,7 @@ typedef struct kas_train_options {
     const char *weights_out; /* safetensors of the final weights; NULL = none */
     const char *weights_in;  /* safetensors to start from in place of random weights; NULL = none */
     bool init_partial;       /* what of it does not fit is left out (pretrained.h) */
+    kas_maps maps;           /* of the device that a plan is for; kas_train takes that of its own */
     const char *cache_dir;   /* of the JIT; NULL = default */
 } kas_train_options;
 

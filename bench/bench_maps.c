@@ -1,0 +1,269 @@
+/* Which linear maps are better off as loops of our own, which as a library's convolution?  The rule
+ * is in src/jit/fc_plan.c; this measures both ways of the maps for which it could be either.
+ *
+ *     build/bench/bench_maps [--device D] [--threads N] [--batch N] [--rounds N] [--number P]
+ *                            [--map TEXT]      (those whose name has it)
+ *
+ * One JSON object a line for each map at each size of ResNet-18 on 32x32 images, inference and
+ * training (forward and backward): seconds of both ways, which take turns, and how many times the
+ * library's time our own loops take, medians and quartiles; the same of the processor time of the
+ * process, which others on the machine disturb less (it says nothing of a GPU); and the way that
+ * the rule takes.  What stands around the map counts as it runs in a network: the library reads the
+ * result of a shift from memory, a direct kernel reads through it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/bench/bench.h"
+#include "host/bench/programs.h"
+#include "host/core/clock.h"
+#include "host/report/line.h"
+#include "host/space/build.h"
+
+enum { DIRECT, LIBRARY, WAYS };
+static const kas_maps way[WAYS] = {KAS_MAPS_DIRECT, KAS_MAPS_LIBRARY};
+
+typedef struct options {
+    const char *device, *number, *map;
+    int threads, batch, rounds;
+} options;
+
+typedef struct bench {
+    const options *o;
+    kas_device *device;
+    kas_number number;
+} bench;
+
+/* ---- the maps ---------------------------------------------------------------------------------
+ */
+
+/* Of `width` channels a group; 0: all channels in one. */
+typedef struct map {
+    const char *name;
+    int axes, shift;
+    uint32_t width;
+} map;
+
+enum { H = KAS_AXIS_H, HW = KAS_AXIS_H | KAS_AXIS_W };
+static const map maps[] = {
+    {"depthwise KxK", HW, 0, 1},
+    {"KxK, groups of 2", HW, 0, 2},
+    {"KxK, groups of 4", HW, 0, 4},
+    {"KxK, groups of 8", HW, 0, 8},
+    {"KxK, groups of 16", HW, 0, 16},
+    {"depthwise Kx1", H, 0, 1},
+    {"Kx1, groups of 4", H, 0, 4},
+    {"Kx1, groups of 16", H, 0, 16},
+    {"Kx1", H, 0, 0},
+    {"1x1, groups of 4", 0, 0, 4},
+    {"1x1, groups of 16", 0, 0, 16},
+    {"shift, 1x1, groups of 4", 0, 1, 4},
+    {"shift, 1x1, groups of 16", 0, 1, 16},
+    {"shift, 1x1", 0, 1, 0},
+};
+static const struct {
+    uint32_t channels, side;
+} sizes[] = {{64, 32}, {128, 16}, {256, 8}, {512, 4}};
+enum { MAPS = sizeof maps / sizeof *maps, SIZES = sizeof sizes / sizeof *sizes };
+
+static kas_status make_kernel(const map *m, uint32_t channels, kas_kernel *k)
+{
+    *k = (kas_kernel){.group_value = {m->width > 1 ? channels / m->width : 0}};
+    int x = kas_build_input(k);
+    if (m->shift)
+        x = kas_build_shift(k, x, KAS_AXIS_H, m->shift);
+    if (m->width == 1)
+        x = kas_build_group_all(k, x, 0);
+    else if (m->width)
+        x = kas_build_group(k, x, 0, 0);
+    if (m->axes)
+        x = kas_build_unfold(k, x, m->axes);
+    x = kas_build_fc(k, x, m->width > 0, "C");
+    return x < 0 ? KAS_FAILURE : kas_kernel_infer(k);
+}
+
+static kas_binding bind(const kas_target *t, const kas_kernel *k)
+{
+    kas_binding b = {{0}};
+    b.value[KAS_SYM_C] = t->c;
+    b.value[KAS_SYM_H] = t->h;
+    b.value[KAS_SYM_W] = t->w;
+    b.value[KAS_SYM_KH] = t->kernel_h;
+    b.value[KAS_SYM_KW] = t->kernel_w;
+    b.value[KAS_SYM_G0] = k->group_value[0];
+    return b;
+}
+
+/* ---- measuring --------------------------------------------------------------------------------
+ */
+
+typedef struct figures {
+    kas_samples seconds[WAYS], ratio, processor_ratio;
+    kas_maps chosen;
+} figures;
+
+static void free_figures(figures *f)
+{
+    for (int w = 0; w < WAYS; w++)
+        kas_samples_free(&f->seconds[w]);
+    kas_samples_free(&f->ratio);
+    kas_samples_free(&f->processor_ratio);
+}
+
+/* By turns, each way first in every other round; the first round warms up. */
+static kas_status take_turns(bench *b, kas_bench_programs *programs, figures *f)
+{
+    for (int i = -1; i < b->o->rounds; i++) {
+        double seconds[WAYS], processor[WAYS];
+        for (int k = 0; k < WAYS; k++) {
+            const int w = (k + i + WAYS) % WAYS;
+            const double before = kas_processor_seconds();
+            KAS_TRY(kas_bench_programs_run(programs, w, &seconds[w]));
+            processor[w] = kas_processor_seconds() - before;
+        }
+        for (int w = 0; w < WAYS && i >= 0; w++)
+            KAS_TRY(kas_samples_add(&f->seconds[w], seconds[w]));
+        if (i < 0)
+            continue;
+        KAS_TRY(kas_samples_add(&f->ratio, seconds[DIRECT] / seconds[LIBRARY]));
+        KAS_TRY(kas_samples_add(&f->processor_ratio, processor[DIRECT] / processor[LIBRARY]));
+    }
+    return KAS_OK;
+}
+
+static bool has_convolution(const kas_program *p)
+{
+    for (int i = 0; i < p->forwards; i++)
+        if (p->forward[i].kind == KAS_OPERATION_CONV)
+            return true;
+    return false;
+}
+
+static kas_status measure(bench *b, const kas_kernel *kernel, const kas_target *target,
+                          bool training, figures *f)
+{
+    const kas_binding binding = bind(target, kernel);
+    kas_program_options options = {
+        .batch = b->o->batch, .training = training, .number = b->number, .prefix = "r"};
+    kas_program *program[WAYS] = {NULL}, *ruled = NULL;
+    kas_bench_programs *programs = NULL;
+    kas_status status = kas_program_build(kernel, target, &binding, &options, &ruled);
+    for (int w = 0; w < WAYS && status == KAS_OK; w++) {
+        options.prefix = w == DIRECT ? "d" : "l";
+        options.maps = way[w];
+        status = kas_program_build(kernel, target, &binding, &options, &program[w]);
+    }
+    if (status == KAS_OK)
+        status = kas_bench_programs_create(b->device, program, WAYS, NULL, &programs);
+    if (status == KAS_OK)
+        status = take_turns(b, programs, f);
+    if (status == KAS_OK)
+        f->chosen = has_convolution(ruled) ? KAS_MAPS_LIBRARY : KAS_MAPS_DIRECT;
+    kas_bench_programs_free(programs);
+    for (int w = 0; w < WAYS; w++)
+        kas_program_free(program[w]);
+    kas_program_free(ruled);
+    return status;
+}
+
+static kas_status put(const bench *b, const map *m, const kas_target *t, bool training, figures *f)
+{
+    kas_buf out = {0};
+    kas_line_begin(&out);
+    kas_line_text(&out, "bench", "maps");
+    kas_line_text(&out, "map", m->name);
+    kas_line_int(&out, "channels", t->c);
+    kas_line_int(&out, "side", t->h);
+    kas_line_text(&out, "phase", training ? "training" : "inference");
+    kas_line_text(&out, "number", b->o->number);
+    kas_line_int(&out, "batch", b->o->batch);
+    kas_line_int(&out, "threads", b->o->threads);
+    kas_line_int(&out, "rounds", b->o->rounds);
+    kas_bench_line_spread(&out, "seconds_direct", &f->seconds[DIRECT]);
+    kas_bench_line_spread(&out, "seconds_library", &f->seconds[LIBRARY]);
+    kas_bench_line_spread(&out, "ratio", &f->ratio);
+    kas_bench_line_spread(&out, "processor_ratio", &f->processor_ratio);
+    kas_line_text(&out, "chosen", f->chosen == KAS_MAPS_DIRECT ? "direct" : "library");
+    kas_line_end(&out);
+    const kas_status status = kas_buf_status(&out);
+    if (status == KAS_OK)
+        printf("%s", kas_buf_text(&out));
+    fflush(stdout);
+    kas_buf_free(&out);
+    return status;
+}
+
+static kas_status run_map(bench *b, const map *m, int size)
+{
+    const kas_target target =
+        kas_target_plain(sizes[size].channels, sizes[size].side, sizes[size].side, 3);
+    kas_kernel kernel;
+    KAS_TRY(make_kernel(m, target.c, &kernel));
+    for (int training = 0; training < 2; training++) {
+        figures f = {.ratio = {0}};
+        kas_status status = measure(b, &kernel, &target, training, &f);
+        if (status == KAS_OK)
+            status = put(b, m, &target, training, &f);
+        free_figures(&f);
+        KAS_TRY(status);
+    }
+    return KAS_OK;
+}
+
+/* ---- set-up ------------------------------------------------------------------------------------
+ */
+
+static kas_status parse(int argc, char **argv, options *o)
+{
+    const struct {
+        const char *name;
+        int *to;
+    } numbers[] = {{"--threads", &o->threads}, {"--batch", &o->batch}, {"--rounds", &o->rounds}};
+    const struct {
+        const char *name;
+        const char **to;
+    } words[] = {{"--device", &o->device}, {"--number", &o->number}, {"--map", &o->map}};
+    for (int at = 1; at < argc; at += 2) {
+        bool known = false;
+        for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+            if (at + 1 < argc && strcmp(argv[at], numbers[i].name) == 0)
+                known = (*numbers[i].to = atoi(argv[at + 1])) > 0;
+        for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+            if (at + 1 < argc && strcmp(argv[at], words[i].name) == 0)
+                known = (*words[i].to = argv[at + 1]) != NULL;
+        if (!known)
+            return kas_fail(KAS_USAGE, "%s: not an option, or not a value of it", argv[at]);
+    }
+    return KAS_OK;
+}
+
+static kas_status find_number(bench *b)
+{
+    static const char *const names[KAS_NUMBERS] = {"fp32", "bf16", "fp16"};
+    for (int i = 0; i < KAS_NUMBERS; i++)
+        if (strcmp(b->o->number, names[i]) == 0) {
+            b->number = (kas_number)i;
+            return KAS_OK;
+        }
+    return kas_fail(KAS_USAGE, "--number %s: expected fp32, bf16 or fp16", b->o->number);
+}
+
+int main(int argc, char **argv)
+{
+    options o = {
+        .device = "cpu", .number = "fp32", .map = "", .threads = 1, .batch = 32, .rounds = 15};
+    bench b = {.o = &o};
+    kas_status status = parse(argc, argv, &o);
+    if (status == KAS_OK)
+        status = find_number(&b);
+    if (status == KAS_OK)
+        status = kas_device_open(o.device, o.threads, &b.device);
+    for (int m = 0; m < MAPS && status == KAS_OK; m++)
+        for (int s = 0; s < SIZES && status == KAS_OK && strstr(maps[m].name, o.map); s++)
+            status = run_map(&b, &maps[m], s);
+    if (b.device)
+        kas_device_close(b.device);
+    if (status != KAS_OK)
+        fprintf(stderr, "bench_maps: %s\n", kas_error());
+    return status == KAS_OK ? 0 : 1;
+}
