@@ -66,14 +66,12 @@ static kas_status answer(session *s, const char *line)
         puts("ok");
         return KAS_OK;
     }
-    if (sscanf(line, "train %d", &runs) == 1 && runs > 0) {
+    if (sscanf(line, "train %d", &runs) == 1 && runs > 0)
         KAS_TRY(kas_bench_model_train(&s->model, s->epoch++, (uint32_t)runs, &seconds));
-        s->infers = false; /* training overwrites the batch */
-    } else if (sscanf(line, "infer %d", &runs) == 1 && runs > 0) {
+    else if (sscanf(line, "infer %d", &runs) == 1 && runs > 0)
         KAS_TRY(infer(s, runs, &seconds));
-    } else {
+    else
         return kas_fail(KAS_USAGE, "\"%s\": expected \"train N\", \"infer N\" or \"check\"", line);
-    }
     printf("%.9g\n", seconds);
     return KAS_OK;
 }

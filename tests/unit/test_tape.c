@@ -87,7 +87,11 @@ static size_t play_mode(const kas_net *net, kas_tape_mode mode, bool recompute)
 {
     static const kas_replaced none;
     kas_tape tape;
-    assert_int_equal(kas_tape_build(net, &none, 4, mode, recompute, KAS_F32, &tape), KAS_OK);
+    assert_int_equal(
+        kas_tape_build(net, &none,
+                       &(kas_tape_options){.batch = 4, .mode = mode, .recompute = recompute},
+                       &tape),
+        KAS_OK);
     play_all(&tape, 3);
     size_t bytes = tape.bytes;
     kas_tape_free(&tape);
@@ -156,8 +160,11 @@ static void dense_blocks_share_a_buffer(void **state)
         kas_net *net = dense_block(LAYERS, nested);
         kas_tape tape;
         int copies = 0;
-        assert_int_equal(kas_tape_build(net, &none, 4, KAS_TAPE_TRAIN, false, KAS_F32, &tape),
-                         KAS_OK);
+        assert_int_equal(
+            kas_tape_build(
+                net, &none,
+                &(kas_tape_options){.batch = 4, .mode = KAS_TAPE_TRAIN, .recompute = false}, &tape),
+            KAS_OK);
         play_all(&tape, 2);
         for (int i = 0; i < tape.ops; i++)
             copies += tape.op[i].kind == KAS_TAPE_COPY;
@@ -175,7 +182,11 @@ static void every_layer_goes_back_once(void **state)
     kas_net *net = NULL;
     kas_tape tape;
     assert_int_equal(kas_net_build("resnet18", 32, 32, 3, 10, &net), KAS_OK);
-    assert_int_equal(kas_tape_build(net, &none, 2, KAS_TAPE_TRAIN, false, KAS_F32, &tape), KAS_OK);
+    assert_int_equal(
+        kas_tape_build(net, &none,
+                       &(kas_tape_options){.batch = 2, .mode = KAS_TAPE_TRAIN, .recompute = false},
+                       &tape),
+        KAS_OK);
     int *seen = calloc((size_t)net->layers, sizeof *seen);
     assert_non_null(seen);
     int updates = 0;

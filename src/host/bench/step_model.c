@@ -63,10 +63,14 @@ static kas_status create(kas_device *device, kas_bench_model *m)
                                .cache_dir = o->cache_dir};
     KAS_TRY(kas_feed_check(o));
     KAS_TRY(kas_model_create(device, &model, &m->model));
-    KAS_TRY(kas_feed_create(device, o, kas_model_memory(m->model), &m->feed));
+    model.training = false;
+    model.recipe = NULL;
+    KAS_TRY(kas_model_create(device, &model, &m->inference));
+    KAS_TRY(kas_feed_create(device, o, kas_model_memory(m->model) + kas_model_memory(m->inference),
+                            &m->feed));
     KAS_TRY(kas_feed_begin_training(&m->feed, 0, 0));
     KAS_TRY(make_marks(m->model, KAS_TAPE_TRAIN, &m->train_mark));
-    KAS_TRY(make_marks(m->model, KAS_TAPE_INFER, &m->infer_mark));
+    KAS_TRY(make_marks(m->inference, KAS_TAPE_INFER, &m->infer_mark));
     kas_step_options train = {.mode = KAS_TAPE_TRAIN,
                               .mark = m->train_mark,
                               .images = &m->feed.train,
@@ -74,8 +78,9 @@ static kas_status create(kas_device *device, kas_bench_model *m)
                               .rows = m->feed.rows};
     kas_step_options infer = {.mode = KAS_TAPE_INFER, .mark = m->infer_mark};
     KAS_TRY(kas_model_record(m->model, &train, &m->train));
-    KAS_TRY(kas_model_record(m->model, &infer, &m->infer));
+    KAS_TRY(kas_model_record(m->inference, &infer, &m->infer));
     KAS_TRY(kas_timer_create(device, &m->timer));
+    KAS_TRY(kas_model_init(m->inference, 0));
     return kas_model_init(m->model, 0);
 }
 
@@ -100,6 +105,7 @@ void kas_bench_model_free(kas_bench_model *m)
     free(m->train_mark);
     free(m->infer_mark);
     kas_feed_free(&m->feed);
+    kas_model_free(m->inference);
     kas_model_free(m->model);
     *m = (kas_bench_model){0};
 }
@@ -116,7 +122,7 @@ static kas_status give_images(kas_bench_model *m)
     kas_rng rng = kas_rng_make(0, KAS_PURPOSE_TEST, 1);
     for (size_t i = 0; i < size; i++)
         images[i] = (float)kas_rng_normal(&rng);
-    kas_status status = kas_model_set_batch(m->model, KAS_TAPE_INFER, images, NULL);
+    kas_status status = kas_model_set_batch(m->inference, KAS_TAPE_INFER, images, NULL);
     free(images);
     return status;
 }
@@ -192,7 +198,7 @@ static kas_status check_logits(kas_bench_model *m)
     float *logits = malloc(sizeof *logits * count);
     if (!logits)
         return kas_fail(KAS_NO_MEMORY, "no memory for %zu logits", count);
-    kas_status status = kas_model_get_logits(m->model, KAS_TAPE_INFER, logits);
+    kas_status status = kas_model_get_logits(m->inference, KAS_TAPE_INFER, logits);
     for (size_t i = 0; status == KAS_OK && i < count; i++)
         if (!isfinite(logits[i]))
             status = kas_fail(KAS_FAILURE, "a logit of the timed inference is not finite");

@@ -3,7 +3,8 @@
  * The training step is all of it: loading and augmenting the batch, forward, loss, backward,
  * update. Every run starts from the same position of the data and the same learning rate, so that
  * all runs do the same work; the rate is small, so that random labels do not make the weights
- * diverge. Inference is the forward pass of one batch that is on the device already.
+ * diverge. Inference is the forward pass of one batch that is on the device already, by a model of
+ * its own that does not train, as a candidate's latency is measured (train.h).
  *
  * On a GPU a step that nobody counts is enqueued before the measured one and keeps the device busy
  * meanwhile, so that the time between events is the device's alone, and the host's time is that of
@@ -22,7 +23,7 @@ kas_status kas_bench_images(const kas_net *net, int count, kas_dataset **out);
 enum { KAS_BENCH_BATCHES = 2 };
 
 typedef struct kas_bench_model {
-    kas_model *model;
+    kas_model *model, *inference; /* the one that trains, and the one that does not */
     kas_plan *train, *infer;
     int *train_mark, *infer_mark; /* kas_step_options */
     kas_timer *timer;
@@ -40,8 +41,11 @@ kas_status kas_bench_model_create(kas_device *device, const kas_net *net,
                                   kas_bench_model *out);
 void kas_bench_model_free(kas_bench_model *model);
 
-/* To be called before the runs of one kind: what training leaves in memory, inference overwrites.
- */
+static inline kas_model *kas_bench_model_of(const kas_bench_model *m, kas_tape_mode mode)
+{
+    return mode == KAS_TAPE_TRAIN ? m->model : m->inference;
+}
+/* To be called before the runs of one kind. */
 kas_status kas_bench_model_begin(kas_bench_model *model, kas_tape_mode mode);
 /* One step of `mode` (TRAIN or INFER). */
 typedef struct kas_bench_time {

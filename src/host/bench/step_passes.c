@@ -151,11 +151,13 @@ static kas_status plan_net(const kas_bench_options *o, const kas_net *net, int b
 {
     static const kas_device_info nowhere = {.name = "none", .arch = "none"};
     static const kas_tape_mode modes[] = {KAS_TAPE_TRAIN, KAS_TAPE_INFER};
-    const kas_model_options model = {
-        .net = net, .batch = batch, .training = true, .precision = o->precision};
     for (int i = 0; i < 2; i++) {
         const kas_bench_passes subject = {
             .info = &nowhere, .net = net, .batch = batch, .phase = i ? "inference" : "training"};
+        const kas_model_options model = {.net = net,
+                                         .batch = batch,
+                                         .training = modes[i] == KAS_TAPE_TRAIN,
+                                         .precision = o->precision};
         kas_traffic traffic;
         KAS_TRY(kas_traffic_plan(&model, modes[i], &traffic));
         kas_status status = kas_bench_passes_put(&subject, &traffic, sink);

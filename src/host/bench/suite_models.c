@@ -92,7 +92,7 @@ static kas_status put(const subject *s, figure *f)
 static kas_status measure(const subject *s, kas_bench_model *m, figure *f)
 {
     const kas_tape_mode mode = modes[f->phase];
-    KAS_TRY(kas_bench_floor_of(m->model, mode, &s->roofline, &f->floor));
+    KAS_TRY(kas_bench_floor_of(kas_bench_model_of(m, mode), mode, &s->roofline, &f->floor));
     KAS_TRY(kas_bench_model_begin(m, mode));
     for (int i = 0; i < WARM_UP + s->repeats; i++) {
         kas_bench_time time;
@@ -108,7 +108,9 @@ static kas_status measure(const subject *s, kas_bench_model *m, figure *f)
 
 static kas_status run_phase(const subject *s, const kas_net *net, kas_bench_model *m, int phase)
 {
-    figure f = {.net = net, .phase = phase, .memory = kas_model_memory(m->model)};
+    figure f = {.net = net,
+                .phase = phase,
+                .memory = kas_model_memory(kas_bench_model_of(m, modes[phase]))};
     kas_status status = measure(s, m, &f);
     if (status == KAS_OK)
         status = put(s, &f);

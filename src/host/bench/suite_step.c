@@ -121,9 +121,9 @@ static const char *phase_name(kas_tape_mode mode)
     return mode == KAS_TAPE_TRAIN ? "training" : "inference";
 }
 
-static const kas_model *model_of(const subject *s, bool changed)
+static const kas_model *model_of(const subject *s, bool changed, kas_tape_mode mode)
 {
-    return changed ? s->changed.model : s->plain.model;
+    return kas_bench_model_of(changed ? &s->changed : &s->plain, mode);
 }
 
 static double host_seconds(rounds *r, bool changed)
@@ -163,7 +163,7 @@ static kas_status put_json(subject *s, bool changed, kas_tape_mode mode, rounds 
     kas_line_text(&out, "flops_counted",
                   "a multiply-add as one; a training step as three inferences");
     kas_line_number(&out, "gflops_per_second", flops / median / 1e9);
-    kas_line_int(&out, "memory_bytes", (int64_t)kas_model_memory(model_of(s, changed)));
+    kas_line_int(&out, "memory_bytes", (int64_t)kas_model_memory(model_of(s, changed, mode)));
     kas_bench_floor_line(&out, floor, s->roofline, median);
     if (changed)
         kas_bench_line_spread(&out, "ratio_to_unmodified", &r->ratio);
@@ -220,7 +220,7 @@ static kas_status put_passes(subject *s, bool changed, kas_tape_mode mode, round
     kas_bench_model *model = changed ? &s->changed : &s->plain;
     kas_bench_times times;
     kas_traffic traffic;
-    KAS_TRY(kas_traffic_count(model->model, mode, &traffic));
+    KAS_TRY(kas_traffic_count(kas_bench_model_of(model, mode), mode, &traffic));
     kas_status status = KAS_OK;
     if (s->o->times) {
         passes.times = &times;
@@ -237,7 +237,7 @@ out:
 static kas_status put(subject *s, bool changed, kas_tape_mode mode, rounds *r, kas_table *table)
 {
     kas_bench_floor floor;
-    KAS_TRY(kas_bench_floor_of(model_of(s, changed), mode, s->roofline, &floor));
+    KAS_TRY(kas_bench_floor_of(model_of(s, changed, mode), mode, s->roofline, &floor));
     if (s->sink->json)
         KAS_TRY(put_json(s, changed, mode, r, &floor));
     else

@@ -8,7 +8,7 @@
 /* ---- what needs no device ---------------------------------------------------------------------
  */
 
-static void lay_out(kas_model *m)
+static void lay_out(kas_model *m, size_t folded)
 {
     enum { ALIGN = 256 };
     size_t transient = 0, learned = m->params.learned * sizeof(float);
@@ -31,6 +31,7 @@ static void lay_out(kas_model *m)
         {&l->kept, 0},
         {&l->copy, copy},
         {&l->average_copy, m->averaged ? copy : 0},
+        {&l->folded, folded},
         {&l->gradients, m->training ? learned : 0},
         {&l->decay, m->training ? learned / KAS_UPDATE_GROUP : 0},
         {&l->clip, clips ? sizeof(float) * (1 + kas_clip_scratch(m->params.learned)) : 0},
@@ -55,6 +56,16 @@ kas_program_options kas_model_program_options(const kas_model_options *options)
                                  .maps = options->maps};
 }
 
+static kas_status build_tape(kas_model *m, const kas_model_options *options, kas_tape_mode mode)
+{
+    const kas_tape_options tape = {.batch = m->batch,
+                                   .mode = mode,
+                                   .number = m->number,
+                                   .recompute = options->recompute,
+                                   .folded = !m->training};
+    return kas_tape_build(m->net, &m->replaced, &tape, &m->tape[mode]);
+}
+
 kas_status kas_model_describe(kas_model *m, const kas_model_options *options)
 {
     m->net = options->net;
@@ -72,9 +83,10 @@ kas_status kas_model_describe(kas_model *m, const kas_model_options *options)
     KAS_TRY(kas_params_build(m->net, &m->replaced, &m->params));
     for (int mode = 0; mode < KAS_TAPE_MODES; mode++)
         if (mode != KAS_TAPE_TRAIN || m->training)
-            KAS_TRY(kas_tape_build(m->net, &m->replaced, m->batch, (kas_tape_mode)mode,
-                                   options->recompute, m->number, &m->tape[mode]));
-    lay_out(m);
+            KAS_TRY(build_tape(m, options, (kas_tape_mode)mode));
+    size_t folded;
+    KAS_TRY(kas_folds_build(m, &m->tape[KAS_TAPE_INFER], &m->folds, &folded));
+    lay_out(m, folded);
     return KAS_OK;
 }
 
@@ -82,6 +94,7 @@ void kas_model_forget(kas_model *m)
 {
     for (int mode = 0; mode < KAS_TAPE_MODES; mode++)
         kas_tape_free(&m->tape[mode]);
+    kas_folds_free(&m->folds);
     kas_params_free(&m->params);
     kas_replaced_free(&m->replaced);
 }
@@ -162,6 +175,9 @@ static kas_status prepare_conv(kas_model *m, int layer)
 static kas_status prepare_layer(kas_model *m, int layer)
 {
     KAS_TRY(prepare_conv(m, layer));
+    const kas_fold *fold = kas_folds_find(&m->folds, layer);
+    if (fold)
+        KAS_TRY(kas_conv_add_epilogue(m->conv[layer], fold->epilogue));
     return m->net->layer[layer].bias ? kas_conv_add_bias(m->conv[layer]) : KAS_OK;
 }
 

@@ -6,11 +6,13 @@
  *     | learned      moments         EMA       BN statistics           of the loss, float16 |
  *     | copy, of the average too | gradients | decay | clip | state | metrics | of the step
  *     | learned, in 16 bits        learned     by 64   length of the gradient |
+ *     | weights and biases with batch norms folded into them | without training
  *     | transient ........................................................ |
  *       activations and their gradients
  *
  * The copies are there where activations have 16 bits: what convolutions and linear layers read.
- * The optimiser writes the first with the parameters; kas_model_set, _load and _upload do so too.
+ * The optimiser writes the first with the parameters; kas_model_set, _load and _upload do so too,
+ * and what is folded they make anew (fold.h).
  *
  * Moments, gradients, decay and clip are there in training only, `second` with AdamW, averages with
  * ema, clip with clip.  All of [learned] are laid out as the parameters are (params.h).  The

@@ -45,7 +45,7 @@ static kas_status set_param(kas_model *m, int i, const kas_named_tensor *tensor)
         return kas_fail(KAS_NO_MEMORY, "no memory for %s", p->name);
     for (size_t k = 0; k < p->size; k++)
         values[k] = (float)kas_named_tensor_get(tensor, k);
-    kas_status status = kas_model_set(m, i, values);
+    kas_status status = kas_model_set_alone(m, i, values);
     free(values);
     return status;
 }
@@ -72,6 +72,7 @@ kas_status kas_model_load(kas_model *m, const char *path, bool partial)
     for (int i = 0; i < m->params.count; i++)
         if (match.tensor[i])
             KAS_TRY_GOTO(set_param(m, i, match.tensor[i]), out);
+    KAS_TRY_GOTO(kas_model_refold(m, -1), out);
     tell(m, path, &match);
 out:
     kas_pretrained_free(&match);

@@ -2,6 +2,7 @@
 #ifndef KAS_TRAIN_MODEL_IMPL_H
 #define KAS_TRAIN_MODEL_IMPL_H
 
+#include "host/train/fold.h"
 #include "host/train/model.h"
 
 enum { KAS_TAPE_MODES = 3 };
@@ -11,6 +12,7 @@ typedef struct kas_model_layout {
     size_t parameters, first, second, average, running, average_running, scale; /* kept */
     size_t kept;               /* bytes of those before: what a checkpoint saves */
     size_t copy, average_copy; /* of parameters, in the number of activations */
+    size_t folded;             /* parameters with batch norms in them (fold.h) */
     size_t gradients, decay, clip, state, metrics, transient, total;
 } kas_model_layout;
 
@@ -25,6 +27,7 @@ struct kas_model {
     kas_replaced replaced;
     kas_params params;
     kas_tape tape[KAS_TAPE_MODES];
+    kas_folds folds; /* none in a model that trains */
     kas_model_layout layout;
     char *memory; /* device */
     kas_ops *ops;
@@ -48,6 +51,12 @@ static inline bool kas_model_scales(const kas_model *model)
     return model->training && model->number == KAS_F16;
 }
 kas_status kas_model_reset_scale(kas_model *model);
+
+/* kas_model_set, but for what is made from several parameters: kas_model_refold is to follow. */
+kas_status kas_model_set_alone(kas_model *model, int param, const float *values);
+/* `values` in the number of activations. */
+kas_status kas_model_upload_rounded(kas_model *model, void *to_device, const float *values,
+                                    size_t count);
 
 static inline float *kas_model_float(const kas_model *model, size_t byte_offset, size_t index)
 {

@@ -82,23 +82,38 @@ kas_status kas_model_get_gradient(kas_model *m, int param, float *values)
     return KAS_OK;
 }
 
+kas_status kas_model_upload_rounded(kas_model *m, void *to_device, const float *values,
+                                    size_t count)
+{
+    const size_t bytes = count * kas_number_size(m->number);
+    if (m->number == KAS_F32)
+        return kas_mem_upload(m->device, to_device, values, bytes);
+    void *rounded = malloc(bytes ? bytes : 1);
+    if (!rounded)
+        return kas_fail(KAS_NO_MEMORY, "no memory for a copy of %zu parameters", count);
+    for (size_t i = 0; i < count; i++)
+        kas_number_put(rounded, m->number, i, values[i]);
+    const kas_status status = kas_mem_upload(m->device, to_device, rounded, bytes);
+    free(rounded);
+    return status;
+}
+
 /* The copy of learned parameters [first, first + count) that convolutions read. */
 static kas_status set_copy(kas_model *m, size_t first, size_t count, const float *values)
 {
     if (m->number == KAS_F32)
         return KAS_OK;
-    kas_u16 *copy = malloc(sizeof *copy * (count ? count : 1));
-    if (!copy)
-        return kas_fail(KAS_NO_MEMORY, "no memory for a copy of %zu parameters", count);
-    for (size_t i = 0; i < count; i++)
-        kas_number_put(copy, m->number, i, values[i]);
-    const kas_status status = kas_mem_upload(
-        m->device, m->memory + m->layout.copy + first * sizeof *copy, copy, count * sizeof *copy);
-    free(copy);
-    return status;
+    char *copy = m->memory + m->layout.copy + first * kas_number_size(m->number);
+    return kas_model_upload_rounded(m, copy, values, count);
 }
 
 kas_status kas_model_set(kas_model *m, int param, const float *values)
+{
+    KAS_TRY(kas_model_set_alone(m, param, values));
+    return kas_model_refold(m, m->params.param[param].layer);
+}
+
+kas_status kas_model_set_alone(kas_model *m, int param, const float *values)
 {
     const kas_param *p = &m->params.param[param];
     float *memory;
@@ -118,7 +133,7 @@ kas_status kas_model_init(kas_model *m, uint64_t seed)
         float *values;
         KAS_TRY(scratch(&m->params.param[i], &values));
         kas_param_init(&m->params.param[i], seed, values);
-        kas_status status = kas_model_set(m, i, values);
+        kas_status status = kas_model_set_alone(m, i, values);
         free(values);
         KAS_TRY(status);
     }
@@ -126,6 +141,7 @@ kas_status kas_model_init(kas_model *m, uint64_t seed)
     const kas_model_layout *l = &m->layout;
     KAS_TRY(kas_mem_zero(m->device, m->memory + l->first, l->running - l->first));
     KAS_TRY(kas_mem_zero(m->device, m->memory + l->average_running, l->kept - l->average_running));
+    KAS_TRY(kas_model_refold(m, -1));
     return kas_model_reset_scale(m);
 }
 
@@ -137,8 +153,9 @@ kas_status kas_model_download(kas_model *m, void *kept)
 kas_status kas_model_upload(kas_model *m, const void *kept)
 {
     KAS_TRY(kas_mem_upload(m->device, m->memory, kept, m->layout.kept));
-    return set_copy(m, 0, m->params.learned,
-                    (const float *)(const void *)((const char *)kept + m->layout.parameters));
+    KAS_TRY(set_copy(m, 0, m->params.learned,
+                     (const float *)(const void *)((const char *)kept + m->layout.parameters)));
+    return kas_model_refold(m, -1);
 }
 
 /* ---- batches ----------------------------------------------------------------------------------

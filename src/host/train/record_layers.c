@@ -132,6 +132,46 @@ static kas_status conv_forward(const kas_recorder *r, const kas_tape_op *op, con
                                kas_record_parameter(r, op->layer, 1, false));
 }
 
+/* ---- a convolution and the group behind it ----------------------------------------------------
+ */
+
+/* Are the output and the residual of the convolution's pitch?  Parts of a concatenation are not. */
+static bool is_dense(const tensors *t)
+{
+    const int pitch = kas_pitch_of(t->y.number, t->y.c);
+    return t->y.pitch == pitch && (!t->x1.data || t->x1.pitch == pitch);
+}
+
+/* As it is without folding; the convolution's own output lies where the group's will. */
+static kas_status conv_then_norm(const kas_recorder *r, const kas_tape_op *op, const tensors *t)
+{
+    kas_tape_op behind = *op;
+    tensors u = *t;
+    behind.layer = op->norm;
+    behind.saved = op->work;
+    u.l = &r->m->net->layer[op->norm];
+    u.x = t->y;
+    KAS_TRY(conv_forward(r, op, t));
+    const kas_batch_norm norm = batch_norm(r, &behind, &u);
+    return kas_op_batch_norm_inference(r->m->ops, r->plan, &norm);
+}
+
+static kas_status folded_forward(const kas_recorder *r, const kas_tape_op *op, const tensors *t)
+{
+    const kas_model *m = r->m;
+    const kas_fold *f = kas_folds_find(&m->folds, op->layer);
+    const char *folded = m->memory + m->layout.folded;
+    const kas_conv_call call = {.x = t->x.data,
+                                .w = folded + f->weights,
+                                .bias = (const float *)(const void *)(folded + f->bias),
+                                .bias_rounded = folded + f->bias_rounded,
+                                .residual = t->x1.data,
+                                .y = t->y.data};
+    if (is_dense(t) && kas_conv_takes_epilogue(m->conv[op->layer], f->epilogue, &call))
+        return kas_plan_conv_epilogue(r->plan, m->conv[op->layer], f->epilogue, &call);
+    return conv_then_norm(r, op, t);
+}
+
 static kas_status batch_norm_forward(const kas_recorder *r, const kas_tape_op *op, const tensors *t)
 {
     const kas_batch_norm norm = batch_norm(r, op, t);
@@ -160,7 +200,7 @@ kas_status kas_record_forward(kas_recorder *r, const kas_tape_op *op)
     switch (t.l->op) {
     case KAS_LAYER_CONV:
     case KAS_LAYER_LINEAR:
-        return conv_forward(r, op, &t);
+        return op->norm >= 0 ? folded_forward(r, op, &t) : conv_forward(r, op, &t);
     case KAS_LAYER_BATCH_NORM:
         return batch_norm_forward(r, op, &t);
     case KAS_LAYER_LAYER_NORM: {

@@ -210,17 +210,28 @@ static void find_groups(kas_tape_builder *b)
     }
 }
 
-/* Programs that do what stands behind their layer (jit/program.h): their groups grow by the layer,
- * and what they write and add has no gaps. */
-static void find_edges(kas_tape_builder *b)
+/* Does layer i do the group behind it too?  *edge: that of its program, if it is one. */
+static bool joins(const kas_tape_builder *b, int i, const kas_norm_group *group, int *edge)
+{
+    const int program = kas_replaced_program_of_layer(b->replaced, i);
+    const kas_layer_op op = b->net->layer[i].op;
+    *edge = -1;
+    if (group->norm < 0)
+        return false;
+    if (program < 0)
+        return b->folded && (op == KAS_LAYER_CONV || op == KAS_LAYER_LINEAR);
+    *edge = kas_program_edge(b->replaced->program[program], group->edge);
+    return *edge >= 0;
+}
+
+/* Groups grow by the layer in front of them that does them too; what that writes and adds has no
+ * gaps. */
+static void find_joined(kas_tape_builder *b)
 {
     for (int i = 1; i < b->net->layers && b->mode != KAS_TAPE_TRAIN; i++) {
-        const int program = kas_replaced_program_of_layer(b->replaced, i);
         const kas_norm_group group = kas_net_group_behind(b->net, i);
-        if (program < 0 || group.norm < 0)
-            continue;
-        const int edge = kas_program_edge(b->replaced->program[program], group.edge);
-        if (edge < 0)
+        int edge;
+        if (!joins(b, i, &group, &edge))
             continue;
         b->layer[i].last = group.last;
         b->layer[group.last].head = i;
@@ -257,7 +268,7 @@ static void build(kas_tape_builder *b)
     int last = b->net->layers - 1;
     find_groups(b);
     find_exact(b);
-    find_edges(b);
+    find_joined(b);
     kas_tape_find_concats(b);
     b->layer[0].activation = kas_tape_like(b, 0);
     t->images = b->layer[0].activation.slot;
@@ -284,16 +295,17 @@ static void build(kas_tape_builder *b)
     kas_tape_append(b, kas_tape_empty(KAS_TAPE_UPDATE, -1));
 }
 
-kas_status kas_tape_build(const kas_net *net, const kas_replaced *replaced, int batch,
-                          kas_tape_mode mode, bool recompute, kas_number number, kas_tape *out)
+kas_status kas_tape_build(const kas_net *net, const kas_replaced *replaced,
+                          const kas_tape_options *options, kas_tape *out)
 {
     *out = (kas_tape){0};
     kas_tape_builder b = {.net = net,
                           .replaced = replaced,
-                          .batch = batch,
-                          .mode = mode,
-                          .recompute = recompute,
-                          .number = number,
+                          .batch = options->batch,
+                          .mode = options->mode,
+                          .recompute = options->recompute,
+                          .folded = options->folded,
+                          .number = options->number,
                           .tape = out};
     kas_status status = describe_layers(&b);
     if (status == KAS_OK) {
@@ -303,7 +315,7 @@ kas_status kas_tape_build(const kas_net *net, const kas_replaced *replaced, int 
     if (status == KAS_OK) {
         /* Logits are read after the step; images of INFER are given once and used by every run. */
         touch(out, out->logits.slot, out->ops - 1);
-        if (mode == KAS_TAPE_INFER)
+        if (b.mode == KAS_TAPE_INFER)
             touch(out, out->images, out->ops - 1);
         status = kas_layout_solve(out->slot, out->slots, &out->bytes);
     }

@@ -8,9 +8,10 @@
  *
  * Fusion.  A batch norm whose only reader is a sum and/or a ReLU, or another activation, is one
  * operation with them (ops.h), which saves two passes over memory each way.  It stands where the
- * last of them stands, because a sum's other input may come later than the batch norm.  Outside
- * training a kernel in a convolution's place joins the group behind it where its program has the
- * edge (jit/program.h): it writes the group's output at once.
+ * last of them stands, because a sum's other input may come later than the batch norm.  Where
+ * statistics are fixed, what stands in front of the group joins it and writes its output at once: a
+ * kernel in a convolution's place where its program has the edge (jit/program.h), a convolution or
+ * linear layer always (fold.h).
  *
  * Concatenations.  A tensor may be a part of a wider one: some of the channels of every pixel.  A
  * concatenation whose inputs begin like another one's, or that is another one's first input
@@ -86,8 +87,9 @@ typedef struct kas_tape_op {
     int program;       /* replaced: number of the program; -1 = a layer of its own kind */
     int program_saved; /* first of program->buffers consecutive buffers, SAVED ones have bytes */
     int program_scratch;
-    int norm, edge; /* replaced, with what stands behind it: the batch norm, and the program's edge;
-                       `work` is for 1 / deviation.  -1 = none */
+    int norm; /* of a layer with what stands behind it: the batch norm; `work` is for 1 / deviation.
+                 -1 = none */
+    int edge; /* of the program of such a layer; -1 = none */
 } kas_tape_op;
 
 typedef struct kas_tape {
@@ -103,8 +105,16 @@ typedef struct kas_tape {
 /* TRAIN: load, forward, loss, backward, update.  EVALUATE: load, forward, loss.  INFER: forward. */
 typedef enum kas_tape_mode { KAS_TAPE_TRAIN, KAS_TAPE_EVALUATE, KAS_TAPE_INFER } kas_tape_mode;
 
-kas_status kas_tape_build(const kas_net *net, const kas_replaced *replaced, int batch,
-                          kas_tape_mode mode, bool recompute, kas_number number, kas_tape *out);
+typedef struct kas_tape_options {
+    int batch;
+    kas_tape_mode mode;
+    kas_number number; /* of activations */
+    bool recompute;
+    bool folded; /* EVALUATE, INFER: parameters stay as they are, so that batch norms are folded
+                    into the convolutions in front of them */
+} kas_tape_options;
+kas_status kas_tape_build(const kas_net *net, const kas_replaced *replaced,
+                          const kas_tape_options *options, kas_tape *out);
 void kas_tape_free(kas_tape *tape);
 
 #endif

@@ -70,8 +70,8 @@ static void batch_norm(kas_tape_builder *b, int head)
     append(b, op);
 }
 
-/* A replaced convolution and the group behind it. */
-static void with_edge(kas_tape_builder *b, int head, int edge)
+/* A convolution, or what is in its place, and the group behind it. */
+static void joined(kas_tape_builder *b, int head, int edge)
 {
     const kas_norm_group g = kas_net_group_behind(b->net, head);
     kas_tape_op op = kas_tape_empty(KAS_TAPE_FORWARD, head);
@@ -80,8 +80,11 @@ static void with_edge(kas_tape_builder *b, int head, int edge)
     op.edge = edge;
     op.program = kas_replaced_program_of_layer(b->replaced, head);
     group(b, &g, &op);
-    op.work = kas_tape_slot(b, sizeof(float) * (size_t)kas_pitch(b->net->layer[head].c));
-    replaced(b, head, &op);
+    /* 1 / deviation; where a device folds nothing, what a batch norm saves */
+    op.work = kas_tape_slot(b, sizeof(float) * (op.program < 0 ? 2 : 1) *
+                                   (size_t)kas_pitch(b->net->layer[head].c));
+    if (op.program >= 0)
+        replaced(b, head, &op);
     append(b, op);
 }
 
@@ -101,12 +104,11 @@ void kas_tape_forward(kas_tape_builder *b, int layer)
     kas_tape_layer *known = &b->layer[layer];
     if (known->last != layer)
         return; /* part of a group that ends later */
-    if (known->edge >= 0) {
-        with_edge(b, known->head, known->edge);
-        return;
-    }
     if (known->head >= 0) {
-        batch_norm(b, known->head);
+        if (b->net->layer[known->head].op == KAS_LAYER_BATCH_NORM)
+            batch_norm(b, known->head);
+        else
+            joined(b, known->head, known->edge);
         return;
     }
     if (kas_tape_is_alias(b, layer)) {

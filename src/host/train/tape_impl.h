@@ -21,7 +21,7 @@ typedef struct kas_tape_layer {
     int program_saved, pooled; /* of a replaced convolution */
     int last;                  /* last layer of the group; itself when alone */
     int head;                  /* first layer of the group whose last layer it is: a batch norm, or
-                                  a replaced convolution in front of it; -1 */
+                                  the layer in front of it that does it too; -1 */
     int edge;                  /* of the program that is such a head; -1 */
     int operation;             /* FORWARD of the layer, or of the group that ends here; -1 */
     int child;                 /* concatenation: the one that is its front part; -1 */
@@ -36,7 +36,7 @@ typedef struct kas_tape_builder {
     const kas_replaced *replaced;
     int batch;
     kas_tape_mode mode;
-    bool recompute;
+    bool recompute, folded;
     kas_number number; /* of activations */
     kas_tape *tape;
     kas_tape_layer *layer; /* [layers] */

@@ -76,6 +76,9 @@ static void program(counter *c, const kas_tape_op *op, bool backward, double x)
     const int count = backward ? p->backwards : p->forwards;
     if (!backward && op->pooled >= 0)
         pass(c, "stride pool forward", op->layer, x + slot(c, op->pooled));
+    if (op->edge >= 0)
+        pass(c, "batch norm deviation", op->layer,
+             2.0 * sizeof(float) * c->m->net->layer[op->norm].c);
     for (int i = 0; i < count; i++)
         if (op->edge >= 0 && i == p->written_by)
             pass(c, "kernel forward with norm", op->layer, p->edge_kernel[op->edge].bytes);
@@ -98,8 +101,9 @@ static void forward(counter *c, const kas_tape_op *op)
     switch (l->op) {
     case KAS_LAYER_CONV:
     case KAS_LAYER_LINEAR:
-        pass(c, "convolution forward", op->layer, x + weights(c, op->layer, op->y.number) + y);
-        if (l->bias)
+        pass(c, op->norm >= 0 ? "convolution forward with norm" : "convolution forward", op->layer,
+             x + weights(c, op->layer, op->y.number) + x1 + y);
+        if (l->bias && op->norm < 0)
             pass(c, "bias forward", op->layer, 2 * y);
         break;
     case KAS_LAYER_BATCH_NORM:

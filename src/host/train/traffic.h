@@ -9,7 +9,8 @@
  * the taps of a window) comes from a cache and counts once; what a library does inside a call
  * (transforms, workspaces) is not known and counts nothing; a bias counts as a pass of its own,
  * which it is where the library does not take it along.  A kernel in a convolution's place that
- * does the batch norm behind it (jit/edge.h) is one pass with it.  So this is a lower bound of what
+ * does the batch norm behind it (jit/edge.h), or a convolution that it is folded into (fold.h), is
+ * one pass with it.  So this is a lower bound of what
  * the plan moves, exact for our own kernels over tensors that no cache holds.
  *
  * The floor is what a perfect fusion must move:
