@@ -19,6 +19,7 @@
 #   layers          20 s    every layer of ResNet-34 and the known kernels in its place beside the floor
 #   data            20 s    reading, decoding and copying images beside the bound
 #   models           0 s    every network beside the floor (bf16, TF32)
+#   profile          0 s    time and bytes of memory of every kernel of a step, by the GPU's own counters (ncu)
 #   search           0 s    a search: 12 candidates, 3 epochs
 #   train            0 s    a training of the network as it is
 #   make-test               all that `make test DEVICE=cuda` runs, several at a time (not in `all`)
@@ -28,7 +29,7 @@
 #   -o FOLDER        results (default: build/gpu-results); made if missing
 #   -t SECONDS       of the whole call (default 570): what does not fit is left for the next call
 #   -s SECONDS       of each step at most (default: its own limit)
-#   -j N             test programs at a time (default: half the cores, at most 8)
+#   -j N             test programs at a time (default: half the cores, at most 8); `check` uses all cores
 #   --again          run again what is marked ok in FOLDER; else only the rest is run
 #   --device D       cuda (default), cuda:N, cpu
 #   --dataset F.h5   of train, search, pack (default: drawn images)
@@ -56,9 +57,9 @@ cd "$(dirname "$0")/.." || exit 1
 
 # ---- the call -------------------------------------------------------------------------------------------------------
 
-every_part=(build tests step peer-steps jit pack check sanitize peer-kernels layers data models search train)
+every_part=(build tests step peer-steps jit pack check sanitize peer-kernels layers data models profile search train)
 declare -A planned=([build]=80 [tests]=60 [step]=40 [peer-steps]=150 [jit]=20 [pack]=50 [check]=40 [sanitize]=90
-    [peer-kernels]=0 [layers]=20 [data]=20 [models]=0 [search]=0 [train]=0)
+    [peer-kernels]=0 [layers]=20 [data]=20 [models]=0 [profile]=0 [search]=0 [train]=0)
 out='' limit=570 most_of_step=100000 jobs=$((($(nproc) + 1) / 2)) again='' device=cuda dataset='' net='' epochs='' recipe=''
 small='' parts=() all=''
 given=("$@")
@@ -163,7 +164,7 @@ step() {
     [ "$left" -ge 3 ] || { note "$name" "no time" 0; return; }
     log=$out/log/$name.log to=$out/log/$name.log
     [[ $name == *.json ]] && to=$out/$name && log=$out/log/${name%.json}.log
-    mkdir -p "$(dirname "$log")"
+    mkdir -p "$(dirname "$log")" "$(dirname "$to")"
     : >"$log"
     allowed=$most timeout -k 10 "$most" "$@" >"$log.new" 2>"$log.err"
     rc=$?
@@ -222,8 +223,10 @@ device_tests() {
         sed -n 's|\(.*/test_[^/]*\)\.c$|\1|p' | sort
 }
 
-# Many programs at once: threads that wait give way to those that work.
-patient=(env "OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}" "GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000}")
+# Many programs at once: threads that wait give way to those that work, and which of a library's plans was the fastest
+# meanwhile is not what measurements shall use.
+patient=(env "OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}" "GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000}"
+    "KAS_CACHE_DIR=$KAS_CACHE_DIR-tests")
 
 part_tests() {
     local test
@@ -240,11 +243,13 @@ part_make_test() {
     wait
 }
 
-# Only what shows races, stray accesses and unset memory: calls that tests make fail on purpose are no errors here.
+# Only what shows races, stray accesses and unset memory: calls that tests make fail on purpose are no errors here. Nor are
+# plans timed, which takes hundreds of launches for each convolution, all of them watched.
 sanitize() { # tool name command...
     local tool=$1 name=$2
     shift 2
-    beside "$tool/$name" 400 "${patient[@]}" compute-sanitizer --tool "$tool" --error-exitcode 9 --report-api-errors no "$@"
+    beside "$tool/$name" 400 "${patient[@]}" KAS_CUDA_PLANS=heuristic compute-sanitizer --tool "$tool" --error-exitcode 9 \
+        --report-api-errors no "$@"
 }
 
 # A machine's GPU may be of a kind, or behind a virtual machine, that compute-sanitizer cannot watch.
@@ -272,10 +277,17 @@ part_sanitize() {
     wait
 }
 
+# In the portions that a short time has room for: a kernel costs some seconds of one core, compiling and the reference.
+# What the reference itself computes is held against finite differences on machines without a GPU.
 part_check() {
-    local count=300
-    [ -z "$small" ] || count=4
-    step check.json 400 "$kas" check --sampled "$count" --device "$device" --json
+    local portions=50 kernels=6 portion jobs
+    [ -z "$small" ] || portions=2 kernels=2
+    jobs=$(nproc)
+    for portion in $(seq "$portions"); do
+        beside "check/$portion.json" 200 "$kas" check --sampled "$kernels" --seed "$portion" --directions 0 --threads 1 \
+            --device "$device" --json
+    done
+    wait
 }
 
 # ---- our own figures ------------------------------------------------------------------------------------------------
@@ -310,6 +322,32 @@ part_layers() {
     local options=()
     [ -z "$small" ] || options=("${tiny[@]}" --repeats 1 --kernel kernels/depthwise_separable.json)
     bench bench-layers.json 400 layers ${options[@]:+"${options[@]}"} --precision bf16
+}
+
+is_profiled() {
+    settled profile/ncu 400 && { [ -e "$out/profile.csv" ] || [ "$(last_of profile/ncu | cut -f 1)" != ok ]; }
+}
+
+profile() { # option of `kas-gpu bench step`...
+    local metrics=gpu__time_duration.sum,dram__bytes_read.sum,dram__bytes_write.sum
+    # Plans are timed and kept beforehand: under ncu they would be timed wrongly.
+    again=1 step profile/plans 120 "$kas" bench step "$@"
+    [ "$(last_of profile/plans | cut -f 1)" = ok ] || return
+    rm -f "$out/profile.csv"
+    again=1 step profile/ncu 400 ncu --clock-control none --cache-control none --csv --page raw --print-units base \
+        --log-file "$out/profile.csv" --metrics "$metrics" "$kas" bench step "$@"
+    grep -qsE 'ERR_NVGPUCTRPERM|Failed to initialize the profiler' "$out/profile.csv" || return
+    note profile/ncu skipped 0
+    skip profile "ncu may not read this GPU's counters: $(grep -m 1 '^==ERROR==' "$out/profile.csv")"
+}
+
+part_profile() {
+    local options=(--net resnet18 --batch 512 --precision bf16)
+    [ -z "$small" ] || options=("${tiny[@]}")
+    command -v ncu >/dev/null || { skip profile "ncu (Nsight Compute) is not on this machine"; return; }
+    is_profiled || profile "${options[@]}" --repeats 1 --device "$device"
+    [ "$(last_of profile/ncu | cut -f 1)" != ok ] ||
+        again=1 step profile/table 20 "$python" bench/profile_table.py "$out/profile.csv"
 }
 
 part_jit() {

@@ -78,6 +78,13 @@ def jit(folder):
             "0.3 s on 16 cores (ResNet-18)")
 
 
+def checks(folder):
+    found = some(lines(folder, "check/*.json"), kind="summary")
+    total = {name: sum(row[name] for row in found) for name in ("kernels", "comparisons", "failures")}
+    put("sampled kernels against the reference", found and f"{total['kernels']} kernels, {total['comparisons']} comparisons, "
+        f"{total['failures']} failed", "300 kernels, 0 failed")
+
+
 def pack(folder):
     rows, ratios, whole = some(lines(folder, "pack-*.json"), bench="pack"), [], []
     for one, many in zip(some(rows, pack=1), [r for r in rows if r["pack"] != 1]):
@@ -152,7 +159,7 @@ def tests(folder):
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    for part in (tests, images, peer_steps, jit, pack, kernels, floors, accuracy):
+    for part in (tests, checks, images, peer_steps, jit, pack, kernels, floors, accuracy):
         try:
             part(sys.argv[1])
         except (KeyError, TypeError, ValueError) as error:  # a line of another form spoils no other figure

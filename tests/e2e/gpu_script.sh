@@ -18,6 +18,7 @@ case "$*" in
 *"bench jit"*) [ -f "$here/mended" ] || sleep 600
     echo '{"suite": "jit", "net": "resnet18", "threads": 16, "nvrtc_cold_seconds": 0.25, "nvrtc_cold_seconds_q1": 0.2, "nvrtc_cold_seconds_q3": 0.3}' ;;
 *"bench step"*bf16*) echo '{"suite": "step", "phase": "training", "kernel": null, "net": "resnet18", "batch": 512, "images_per_second": 100000.4, "share_of_floor": 0.55, "host_seconds": 4e-6}' ;;
+*"check --sampled"*) echo '{"kind": "summary", "kernels": 2, "comparisons": 20, "failures": 0}' ;;
 *"bench models"*) echo '{"suite": "models", "share_of_floor": 0.5}'; printf '{"suite": "mod' ;;
 train*) echo "{\"event\": \"epoch\", \"was\": \"$(cat "$here/trained" 2>/dev/null)\"}"
     [ -f "$here/trained" ] || { echo half >"$here/trained"; sleep 600; }
@@ -34,7 +35,20 @@ case "$*" in
 esac
 END
 printf '#!/bin/sh\necho "$*" >>"${0%%/*}/made"\n' >"$work/bin/make"
-chmod +x "$work/build/kas-gpu" "$work/bin/compute-sanitizer" "$work/bin/make"
+cat >"$work/bin/ncu" <<'END'
+#!/bin/sh
+while [ "$1" != --log-file ]; do shift; done
+[ ! -f "${0%/*}/refused" ] || { echo "==ERROR== ERR_NVGPUCTRPERM - no permission" >"$2"; exit 1; }
+cat >"$2" <<'CSV'
+==PROF== Connected to process 7 (kas-gpu)
+"ID","Kernel Name","dram__bytes_read.sum","dram__bytes_write.sum","gpu__time_duration.sum"
+"","","byte","byte","ns"
+"0","short","1,000,000","0","1,000"
+"1","long","3000000","1000000","2000"
+"2","long","3000000","1000000","6000"
+CSV
+END
+chmod +x "$work/build/kas-gpu" "$work/bin/compute-sanitizer" "$work/bin/make" "$work/bin/ncu"
 run() {
     PATH=$work/bin:$PATH BUILD=$work/build KAS_NO_INSTALL=1 bench/gpu.sh -o "$work/out" --small --device cpu "$@" >"$work/said" 2>&1
 }
@@ -68,6 +82,21 @@ grep -q '"was": "half"' "$work/out/train.json" || fail "the training did not go 
 says ' 0 failed, 0 skipped, 0 left'
 says 'compiled cold, 16 threads +0.25 s \(0.20 to 0.30\) +aim: 0.3 s'
 says 'accuracy on the test images +76.12%'
+
+# What the counters say of each kernel: the one with the longest time first.
+run profile || fail "a profile failed"
+table=$work/out/log/profile/table.log
+grep -qE '^ +2 +4\.0 +4\.00 +1000 +88\.9%  long$' "$table" && grep -qE '^ +1 +1\.0 +1\.00 +1000 +11\.1%  short$' "$table" ||
+    { cat "$table"; fail "the profile is not that of the counters"; }
+touch "$work/bin/refused"
+run --again profile || fail "counters that may not be read are a failure"
+says '^profile +skipped'
+grep -q 'ERR_NVGPUCTRPERM' "$work/said" || fail "why there is no profile is not said"
+
+# Sampled kernels in portions, each from a seed of its own.
+run check || fail "a check failed"
+state check/2.json ok
+says 'against the reference +4 kernels, 40 comparisons, 0 failed'
 
 # The folder of results may come from another machine: what is not there is made again.
 run search build || fail "a search and a build failed"
@@ -103,8 +132,8 @@ says '^sanitize +skipped'
 # All parts in one call, in the order of worth, each with its own time; what is left afterwards goes to those that lack it.
 rm -r "$work/out"
 run -t 100 -s 3 all && fail "half of the parts have nothing to run, and the call ended well"
-order=$(grep '^== ' "$work/said" | head -n 14 | cut -c 4- | tr '\n' ' ')
-[ "$order" = "build tests step peer-steps jit pack check sanitize peer-kernels layers data models search train " ] || fail "order: $order"
+order=$(grep '^== ' "$work/said" | head -n 15 | cut -c 4- | tr '\n' ' ')
+[ "$order" = "build tests step peer-steps jit pack check sanitize peer-kernels layers data models profile search train " ] || fail "order: $order"
 state bench-models-bf16.json ok
 
 for wrong in "" "no-such-part" "-t soon bench" "--dataset $work/none.h5 train" "bench -o" "--epochs 0 train"; do
