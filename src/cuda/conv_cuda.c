@@ -5,12 +5,18 @@
 #include "cuda/tuning.h"
 #include "host/core/log.h"
 
+/* At most one; none: our own kernels, where nothing is beside the pass. */
+typedef struct way {
+    bool tried;
+    kas_matmul *matmul;
+    kas_cudnn_conv *cudnn;
+} way;
+
 struct kas_conv {
     kas_device *device;
     kas_conv_desc desc;
-    kas_matmul *matmul[3]; /* by pass; at most one of matmul and cudnn */
-    kas_matmul *biased[3]; /* beside `matmul`: with a bias as its epilogue */
-    kas_cudnn_conv *cudnn[3];
+    way plain[3], biased[3];  /* by pass */
+    way fused[KAS_EDGES_MAX]; /* forward passes, by their epilogue */
     kas_direct direct;
 };
 
@@ -59,13 +65,39 @@ static bool is_matmul(const kas_conv_desc *d)
     return d->kernel_h == 1 && d->kernel_w == 1 && d->stride == 1 && d->pad_h == 0 && d->pad_w == 0;
 }
 
-static kas_status create_pass(kas_cuda *cuda, kas_conv *conv, kas_conv_pass pass)
+static kas_status make_way(kas_conv *conv, kas_conv_pass pass, kas_conv_beside beside, way *out)
 {
+    kas_cuda *cuda = (kas_cuda *)conv->device;
     kas_status status = KAS_UNSUPPORTED;
+    out->tried = true;
     if (is_matmul(&conv->desc))
-        status = kas_matmul_create(cuda, &conv->desc, pass, false, &conv->matmul[pass]);
+        status = kas_matmul_create(cuda, &conv->desc, pass, beside, &out->matmul);
     if (status == KAS_UNSUPPORTED)
-        status = kas_cudnn_conv_create(cuda, &conv->desc, pass, &conv->cudnn[pass]);
+        status = kas_cudnn_conv_create(cuda, &conv->desc, pass, beside, &out->cudnn);
+    return status;
+}
+
+static void free_way(kas_cuda *cuda, way *way)
+{
+    kas_matmul_free(cuda, way->matmul);
+    kas_cudnn_conv_free(cuda, way->cudnn);
+}
+
+static kas_status run_way(kas_cuda *cuda, const way *way, const kas_conv_operands *o)
+{
+    if (way->matmul)
+        return kas_matmul_run(cuda, way->matmul, o);
+    return way->cudnn ? kas_cudnn_conv_run(cuda, way->cudnn, o) : KAS_UNSUPPORTED;
+}
+
+static bool takes(const way *way, const kas_conv_operands *o)
+{
+    return (way->matmul || way->cudnn) && kas_conv_operands_are_aligned(o);
+}
+
+static kas_status make_pass(kas_conv *conv, kas_conv_pass pass)
+{
+    const kas_status status = make_way(conv, pass, (kas_conv_beside){false}, &conv->plain[pass]);
     if (status == KAS_UNSUPPORTED) {
         kas_debug("convolution %d -> %d, %dx%d, groups %d, pass %d: own kernel (%s)",
                   conv->desc.c_in, conv->desc.c_out, conv->desc.kernel_h, conv->desc.kernel_w,
@@ -89,7 +121,7 @@ kas_status kas_cuda_conv_create(kas_device *device, const kas_conv_desc *desc, k
     /* Always: a library may refuse at the last moment, when nothing may be allocated any more. */
     KAS_TRY_GOTO(kas_direct_create(cuda, desc, &conv->direct), failed);
     for (int pass = 0; pass < 3; pass++)
-        KAS_TRY_GOTO(create_pass(cuda, conv, (kas_conv_pass)pass), failed);
+        KAS_TRY_GOTO(make_pass(conv, (kas_conv_pass)pass), failed);
     *out = conv;
     return KAS_OK;
 failed:
@@ -102,10 +134,11 @@ void kas_cuda_conv_free(kas_conv *conv)
     kas_cuda *cuda = (kas_cuda *)conv->device;
     kas_cuda_wait_to_free(cuda); /* plans may own modules whose kernels run */
     for (int pass = 0; pass < 3; pass++) {
-        kas_matmul_free(cuda, conv->matmul[pass]);
-        kas_matmul_free(cuda, conv->biased[pass]);
-        kas_cudnn_conv_free(cuda, conv->cudnn[pass]);
+        free_way(cuda, &conv->plain[pass]);
+        free_way(cuda, &conv->biased[pass]);
     }
+    for (int i = 0; i < KAS_EDGES_MAX; i++)
+        free_way(cuda, &conv->fused[i]);
     free(conv);
 }
 
@@ -114,41 +147,91 @@ void kas_cuda_conv_bytes(const kas_conv *conv, size_t bytes[3])
     kas_tuned_bytes(&conv->desc, bytes);
 }
 
-kas_status kas_cuda_conv_add_bias(kas_conv *conv)
+/* ---- what is beside a pass --------------------------------------------------------------------
+ */
+
+bool kas_conv_operands_are_aligned(const kas_conv_operands *o)
+{
+    return ((uintptr_t)o->x | (uintptr_t)o->w | (uintptr_t)o->y | (uintptr_t)o->bias |
+            (uintptr_t)o->residual) %
+               KAS_CONV_ALIGNMENT ==
+           0;
+}
+
+/* Asked once: what was refused is refused again. */
+static kas_status add(kas_conv *conv, kas_conv_pass pass, kas_conv_beside beside, way *way)
 {
     kas_cuda *cuda = (kas_cuda *)conv->device;
-    KAS_TRY(kas_cuda_enter(cuda));
-    for (int pass = 0; pass < 3; pass++) {
-        if (!conv->matmul[pass] || conv->biased[pass])
-            continue;
-        const kas_status status =
-            kas_matmul_create(cuda, &conv->desc, (kas_conv_pass)pass, true, &conv->biased[pass]);
-        if (kas_cuda_is_refusal(cuda, status))
-            kas_debug("no bias beside the products of pass %d: %s", pass, kas_error());
-        else
-            KAS_TRY(status);
-    }
+    if (way->tried)
+        return KAS_OK;
+    const kas_status status = make_way(conv, pass, beside, way);
+    if (!kas_cuda_is_refusal(cuda, status))
+        return status;
+    kas_debug("pass %d: nothing comes along with it: %s", (int)pass, kas_error());
+    return KAS_OK;
+}
+
+kas_status kas_cuda_conv_add_bias(kas_conv *conv)
+{
+    static const kas_conv_pass passes[] = {KAS_CONV_FORWARD, KAS_CONV_BACKWARD_WEIGHTS};
+    KAS_TRY(kas_cuda_enter((kas_cuda *)conv->device));
+    for (int i = 0; i < 2; i++)
+        KAS_TRY(add(conv, passes[i], (kas_conv_beside){.bias = true}, &conv->biased[passes[i]]));
     return KAS_OK;
 }
 
 bool kas_cuda_conv_takes_bias(const kas_conv *conv, kas_conv_pass pass, const void *x,
                               const void *w, const void *y, const void *bias)
 {
-    return conv->biased[pass] && kas_matmul_takes(x, w, y, bias);
+    const kas_conv_operands o = {.x = (void *)(uintptr_t)x,
+                                 .w = (void *)(uintptr_t)w,
+                                 .y = (void *)(uintptr_t)y,
+                                 .bias = (void *)(uintptr_t)bias};
+    return takes(&conv->biased[pass], &o);
 }
 
-kas_status kas_cuda_conv_run(kas_conv *conv, kas_conv_pass pass, void *x, void *w, void *y,
-                             void *bias)
+static int index_of(kas_conv_epilogue epilogue)
 {
+    return (epilogue.residual ? KAS_EDGES_MAX / 2 : 0) + (int)epilogue.activation;
+}
+
+kas_status kas_cuda_conv_add_epilogue(kas_conv *conv, kas_conv_epilogue epilogue)
+{
+    const kas_conv_beside beside = {
+        .bias = true, .residual = epilogue.residual, .activation = epilogue.activation};
+    KAS_TRY(kas_cuda_enter((kas_cuda *)conv->device));
+    return add(conv, KAS_CONV_FORWARD, beside, &conv->fused[index_of(epilogue)]);
+}
+
+bool kas_cuda_conv_takes_epilogue(const kas_conv *conv, kas_conv_epilogue epilogue,
+                                  const kas_conv_call *call)
+{
+    const kas_conv_operands o = {.x = (void *)(uintptr_t)call->x,
+                                 .w = (void *)(uintptr_t)call->w,
+                                 .y = call->y,
+                                 .bias = (void *)(uintptr_t)call->bias_rounded,
+                                 .residual = call->residual};
+    return takes(&conv->fused[index_of(epilogue)], &o);
+}
+
+/* ---- running ----------------------------------------------------------------------------------
+ */
+
+/* The caller asked before whether what is beside the pass is taken. */
+kas_status kas_cuda_conv_run(const kas_step *step)
+{
+    kas_conv *conv = step->conv;
     kas_cuda *cuda = (kas_cuda *)conv->device;
-    kas_status status = KAS_UNSUPPORTED;
-    if (bias) /* the caller asked before whether it is taken */
-        return kas_matmul_run(cuda, conv->biased[pass], x, w, y, bias);
-    if (conv->matmul[pass])
-        status = kas_matmul_run(cuda, conv->matmul[pass], x, w, y, NULL);
-    else if (conv->cudnn[pass])
-        status = kas_cudnn_conv_run(cuda, conv->cudnn[pass], x, w, y);
+    kas_conv_operands o = {.x = step->x, .w = step->w, .y = step->y, .bias = step->bias};
+    if (step->fused) {
+        o.bias = (void *)(uintptr_t)step->bias_rounded;
+        o.residual = step->residual;
+        return run_way(cuda, &conv->fused[index_of(step->epilogue)], &o);
+    }
+    if (step->bias)
+        return run_way(cuda, &conv->biased[step->pass], &o);
+    const kas_status status = run_way(cuda, &conv->plain[step->pass], &o);
     if (status != KAS_UNSUPPORTED)
         return status;
-    return kas_direct_run(cuda, &conv->direct, &conv->desc, pass, x, w, y);
+    return kas_direct_run(cuda, &conv->direct, &conv->desc, step->pass, o.x, o.w, o.y);
 }

@@ -1,7 +1,7 @@
 /* The three ways in which the CUDA device runs a pass of a convolution.
  *
  *     matmul   1x1, stride 1, no padding: cuBLASLt on the pixels as a matrix, groups as a batch
- *     cudnn    all others, as one-operation graphs of cuDNN 9 (dnn_graph.h); padded pixels are
+ *     cudnn    all others, as graphs of cuDNN 9 (dnn_graph.h); padded pixels are
  *              strides to it, which its engines take as they are or copy into the workspace
  *     direct   our own kernels (src/device_code/conv.kc), for what both refuse
  *
@@ -14,24 +14,47 @@
 
 #include "cuda/cuda.h"
 
+/* What a library does beside a pass, in the same call:
+ *
+ *     FORWARD            y = activation(conv(x, w) [+ residual] [+ bias])
+ *     BACKWARD_WEIGHTS   dw, and bias = the sums of dy over all pixels
+ *
+ * A bias that is read is of the convolution's number: cuBLASLt takes no other beside an output of
+ * it, and of cuDNN 9.19's engines only those that are compiled at run time do.  The residual comes
+ * before the bias, as those engines want it that are not; y is rounded once.  All zero: nothing. */
+typedef struct kas_conv_beside {
+    bool bias, residual;
+    kas_activation activation;
+} kas_conv_beside;
+
+static inline bool kas_conv_has_beside(kas_conv_beside b)
+{
+    return b.bias || b.residual || b.activation != KAS_ACTIVATION_NONE;
+}
+
+/* The tensors of one call; NULL where there is none. */
+typedef struct kas_conv_operands {
+    void *x, *w, *y, *bias;
+    const void *residual;
+} kas_conv_operands;
+enum { KAS_CONV_ALIGNMENT = 16 }; /* in bytes, what kas_pitch keeps: both libraries are told so */
+/* Are they? NULL is. */
+bool kas_conv_operands_are_aligned(const kas_conv_operands *o);
+
 /* create: KAS_UNSUPPORTED when the library is missing or refuses; run: when it refuses these
  * pointers after all.  Workspace is reserved by create. */
 typedef struct kas_matmul kas_matmul;
 kas_status kas_matmul_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass,
-                             bool bias, kas_matmul **out);
+                             kas_conv_beside beside, kas_matmul **out);
 void kas_matmul_free(kas_cuda *cuda, kas_matmul *matmul); /* NULL is allowed */
-/* `bias` where it was created with one: read by the forward pass, written by backward weights. */
-kas_status kas_matmul_run(kas_cuda *cuda, const kas_matmul *matmul, void *x, void *w, void *y,
-                          void *bias);
-/* Are these pointers aligned as the products want them? NULL is. */
-bool kas_matmul_takes(const void *x, const void *w, const void *y, const void *bias);
+kas_status kas_matmul_run(kas_cuda *cuda, const kas_matmul *matmul, const kas_conv_operands *o);
 
 typedef struct kas_cudnn_conv kas_cudnn_conv;
 kas_status kas_cudnn_conv_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass,
-                                 kas_cudnn_conv **out);
+                                 kas_conv_beside beside, kas_cudnn_conv **out);
 void kas_cudnn_conv_free(kas_cuda *cuda, kas_cudnn_conv *conv); /* NULL is allowed */
-kas_status kas_cudnn_conv_run(kas_cuda *cuda, const kas_cudnn_conv *conv, void *x, void *w,
-                              void *y);
+kas_status kas_cudnn_conv_run(kas_cuda *cuda, const kas_cudnn_conv *conv,
+                              const kas_conv_operands *o);
 
 /* create fails only where a kernel cannot be had at all. */
 typedef struct kas_direct {

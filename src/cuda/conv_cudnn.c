@@ -13,6 +13,7 @@
 
 struct kas_cudnn_conv {
     bool tensor_cores; /* may be used */
+    bool ranked_only;  /* see `list` */
     kas_dnn_graph graph;
     kas_dnn_plan plan;
     const kas_function *widen; /* NULL: the library writes what the caller wants */
@@ -20,11 +21,15 @@ struct kas_cudnn_conv {
     kas_dnn_choice candidate[KAS_MAX_CANDIDATES];
 };
 
+/* What cuDNN has for an epilogue as a fallback alone may cost more than the pass that it saves. */
 static kas_status list(kas_cuda *cuda, void *self, int *count)
 {
     kas_cudnn_conv *c = self;
-    return kas_dnn_choices(cuda, &c->graph, c->tensor_cores, c->candidate, KAS_MAX_CANDIDATES,
-                           count);
+    KAS_TRY(
+        kas_dnn_choices(cuda, &c->graph, c->tensor_cores, c->candidate, KAS_MAX_CANDIDATES, count));
+    while (c->ranked_only && *count > 0 && c->candidate[*count - 1].fallback)
+        --*count;
+    return KAS_OK;
 }
 
 /* Offset of 16-bit gradients in the workspace. */
@@ -75,13 +80,13 @@ static kas_status read_choice(kas_cuda *cuda, void *self, const char *line)
     return take_choice(cuda, self, &choice);
 }
 
-static kas_status run(kas_cuda *cuda, const void *self, void *x, void *w, void *y)
+static kas_status run(kas_cuda *cuda, const void *self, const kas_conv_operands *o)
 {
-    return kas_cudnn_conv_run(cuda, self, x, w, y);
+    return kas_cudnn_conv_run(cuda, self, o);
 }
 
 static kas_status choose(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass,
-                         kas_cudnn_conv *c)
+                         kas_conv_beside beside, kas_cudnn_conv *c)
 {
     char library[96];
     snprintf(library, sizeof library, "cuDNN %s, cuBLASLt %s", cuda->dnn->library.version,
@@ -93,7 +98,7 @@ static kas_status choose(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pas
                              .write = write_choice,
                              .read = read_choice,
                              .run = run};
-    return kas_tune_conv(cuda, desc, pass, false, &tuned);
+    return kas_tune_conv(cuda, desc, pass, beside, &tuned);
 }
 
 static kas_status prepare_widen(kas_cuda *cuda, const kas_conv_desc *desc, kas_cudnn_conv *c)
@@ -109,7 +114,7 @@ static kas_status prepare_widen(kas_cuda *cuda, const kas_conv_desc *desc, kas_c
 }
 
 kas_status kas_cudnn_conv_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass,
-                                 kas_cudnn_conv **out)
+                                 kas_conv_beside beside, kas_cudnn_conv **out)
 {
     kas_status status;
     if (!cuda->dnn_handle)
@@ -118,10 +123,11 @@ kas_status kas_cudnn_conv_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_
     if (!c)
         return kas_fail(KAS_NO_MEMORY, "no memory for a convolution");
     c->tensor_cores = desc->tf32 || desc->number != KAS_F32;
+    c->ranked_only = kas_conv_has_beside(beside);
     if (pass == KAS_CONV_BACKWARD_WEIGHTS && desc->number != KAS_F32)
         KAS_TRY_GOTO(prepare_widen(cuda, desc, c), failed);
-    KAS_TRY_GOTO(kas_dnn_graph_make(cuda, desc, pass, &c->graph), failed);
-    KAS_TRY_GOTO(choose(cuda, desc, pass, c), failed);
+    KAS_TRY_GOTO(kas_dnn_graph_make(cuda, desc, pass, beside, &c->graph), failed);
+    KAS_TRY_GOTO(choose(cuda, desc, pass, beside, c), failed);
     *out = c;
     return KAS_OK;
 failed:
@@ -138,17 +144,18 @@ void kas_cudnn_conv_free(kas_cuda *cuda, kas_cudnn_conv *c)
     free(c);
 }
 
-kas_status kas_cudnn_conv_run(kas_cuda *cuda, const kas_cudnn_conv *c, void *x, void *w, void *y)
+kas_status kas_cudnn_conv_run(kas_cuda *cuda, const kas_cudnn_conv *c, const kas_conv_operands *o)
 {
-    if (((uintptr_t)x | (uintptr_t)w | (uintptr_t)y) % KAS_DNN_ALIGNMENT)
-        return kas_fail(KAS_UNSUPPORTED, "a tensor is not aligned to %d bytes", KAS_DNN_ALIGNMENT);
+    if (!kas_conv_operands_are_aligned(o))
+        return kas_fail(KAS_UNSUPPORTED, "a tensor is not aligned to %d bytes", KAS_CONV_ALIGNMENT);
     char *workspace = (char *)(uintptr_t)cuda->workspace;
     if (!c->widen)
-        return kas_dnn_plan_run(cuda, &c->plan, x, w, y, workspace);
+        return kas_dnn_plan_run(cuda, &c->plan, o, workspace);
     void *gradients = workspace + gradients_at(c);
-    KAS_TRY(kas_dnn_plan_run(cuda, &c->plan, x, gradients, y, workspace));
+    const kas_conv_operands narrow = {.x = o->x, .w = gradients, .y = o->y};
+    KAS_TRY(kas_dnn_plan_run(cuda, &c->plan, &narrow, workspace));
     const kas_cast_args args = {.real = gradients,
-                                .value = w,
+                                .value = o->w,
                                 .rows = c->rows,
                                 .c = c->columns,
                                 .pitch_real = c->columns,

@@ -15,6 +15,10 @@
  *     DX (ci x P,  x_pitch)  W (ci x co)     DY (co x P, y_pitch)
  *     DW (ci x co, ci)       X (ci x P)      DY (co x P)^T
  *
+ * A residual is C, of D's type and layout, which is added before the epilogue; the epilogue adds a
+ * bias of D's type (cublasLt.h, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE: other types beside 8-bit
+ * operands only) and may end with a ReLU.  Its GELU is by tanh, which ours is not.
+ *
  * Groups are a strided batch: the matrices of neighbouring groups lie ci (or co) numbers apart,
  * with the same leading dimension.  Of 16-bit numbers DW alone is float32; sums are float32 always.
  */
@@ -25,7 +29,7 @@
 #include "cuda/conv_cuda.h"
 #include "cuda/tuning.h"
 
-enum { ALIGNMENT = 16 }; /* of every pointer, in bytes: what kas_pitch promises */
+enum { ALIGNMENT = KAS_CONV_ALIGNMENT };
 
 typedef struct matrix {
     uint64_t rows, columns;
@@ -35,7 +39,8 @@ typedef struct matrix {
 
 struct kas_matmul {
     kas_conv_pass pass;
-    bool bias, narrow; /* narrow: the result has 16 bits */
+    kas_conv_beside beside;
+    bool narrow; /* the result has 16 bits */
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t a, b, d;
     cublasLtMatmulAlgo_t algo;
@@ -62,15 +67,25 @@ static kas_status set_bias(kas_cuda *cuda, const kas_matmul *matmul, void *bias)
                                                        &bias, sizeof bias));
 }
 
-/* A bias, or its gradient, is of D's type (cublasLt.h, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE: other
- * types beside 8-bit operands only), which is the default.  The ranking reads the pointer's
- * alignment and nothing else of it. */
-static kas_status describe_bias(kas_cuda *cuda, const kas_conv_desc *c, kas_matmul *matmul)
+/* 0: there is none. */
+static uint32_t epilogue_of(const kas_conv_desc *c, const kas_matmul *matmul)
 {
-    const bool forward = matmul->pass == KAS_CONV_FORWARD;
-    const uint32_t epilogue = forward ? KAS_LT_EPILOGUE_BIAS : KAS_LT_EPILOGUE_BGRADB;
-    if (c->groups != 1 || matmul->pass == KAS_CONV_BACKWARD_DATA)
-        return kas_fail(KAS_UNSUPPORTED, "no bias beside this product");
+    const kas_conv_beside *b = &matmul->beside;
+    if (c->groups != 1 || !b->bias)
+        return 0;
+    if (matmul->pass == KAS_CONV_BACKWARD_WEIGHTS)
+        return KAS_LT_EPILOGUE_BGRADB;
+    if (matmul->pass == KAS_CONV_BACKWARD_DATA || b->activation > KAS_ACTIVATION_RELU)
+        return 0;
+    return b->activation == KAS_ACTIVATION_RELU ? KAS_LT_EPILOGUE_RELU_BIAS : KAS_LT_EPILOGUE_BIAS;
+}
+
+/* The ranking reads the pointer's alignment and nothing else of it. */
+static kas_status describe_epilogue(kas_cuda *cuda, const kas_conv_desc *c, kas_matmul *matmul)
+{
+    const uint32_t epilogue = epilogue_of(c, matmul);
+    if (!epilogue)
+        return kas_fail(KAS_UNSUPPORTED, "no such epilogue beside this product");
     KAS_TRY(KAS_LT(cuda, cublasLtMatmulDescSetAttribute(matmul->desc, KAS_LT_DESC_EPILOGUE,
                                                         &epilogue, sizeof epilogue)));
     return set_bias(cuda, matmul, (void *)(uintptr_t)ALIGNMENT);
@@ -99,8 +114,8 @@ static kas_status describe(kas_cuda *cuda, const kas_conv_desc *c, kas_matmul *m
     KAS_TRY(KAS_LT(cuda, cublasLtMatmulDescSetAttribute(matmul->desc, KAS_LT_DESC_TRANSB, &trans_b,
                                                         sizeof trans_b)));
     matmul->narrow = d.type != KAS_CUDA_R_32F;
-    if (matmul->bias)
-        KAS_TRY(describe_bias(cuda, c, matmul));
+    if (kas_conv_has_beside(matmul->beside))
+        KAS_TRY(describe_epilogue(cuda, c, matmul));
     KAS_TRY(make_layout(cuda, a, c->groups, &matmul->a));
     KAS_TRY(make_layout(cuda, b, c->groups, &matmul->b));
     return make_layout(cuda, d, c->groups, &matmul->d);
@@ -195,9 +210,9 @@ static kas_status read_algorithm(kas_cuda *cuda, void *self, const char *line)
     return kas_cuda_reserve_workspace(cuda, m->workspace_bytes);
 }
 
-static kas_status run(kas_cuda *cuda, const void *self, void *x, void *w, void *y)
+static kas_status run(kas_cuda *cuda, const void *self, const kas_conv_operands *o)
 {
-    return kas_matmul_run(cuda, self, x, w, y, ((const kas_matmul *)self)->bias ? w : NULL);
+    return kas_matmul_run(cuda, self, o);
 }
 
 static kas_status choose(kas_cuda *cuda, const kas_conv_desc *desc, kas_matmul *m)
@@ -211,11 +226,11 @@ static kas_status choose(kas_cuda *cuda, const kas_conv_desc *desc, kas_matmul *
                              .write = write_algorithm,
                              .read = read_algorithm,
                              .run = run};
-    return kas_tune_conv(cuda, desc, m->pass, m->bias, &tuned);
+    return kas_tune_conv(cuda, desc, m->pass, m->beside, &tuned);
 }
 
 kas_status kas_matmul_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass,
-                             bool bias, kas_matmul **out)
+                             kas_conv_beside beside, kas_matmul **out)
 {
     kas_status status;
     if (!cuda->lt_handle)
@@ -224,7 +239,7 @@ kas_status kas_matmul_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv
     if (!matmul)
         return kas_fail(KAS_NO_MEMORY, "no memory for a matrix product");
     matmul->pass = pass;
-    matmul->bias = bias;
+    matmul->beside = beside;
     KAS_TRY_GOTO(describe(cuda, desc, matmul), failed);
     KAS_TRY_GOTO(choose(cuda, desc, matmul), failed);
     *out = matmul;
@@ -247,25 +262,20 @@ void kas_matmul_free(kas_cuda *cuda, kas_matmul *matmul)
     free(matmul);
 }
 
-bool kas_matmul_takes(const void *x, const void *w, const void *y, const void *bias)
-{
-    return ((uintptr_t)x | (uintptr_t)w | (uintptr_t)y | (uintptr_t)bias) % ALIGNMENT == 0;
-}
-
-kas_status kas_matmul_run(kas_cuda *cuda, const kas_matmul *matmul, void *x, void *w, void *y,
-                          void *bias)
+kas_status kas_matmul_run(kas_cuda *cuda, const kas_matmul *matmul, const kas_conv_operands *o)
 {
     static const float one = 1.0f, zero = 0.0f;
     const kas_conv_pass pass = matmul->pass;
-    const void *a = pass == KAS_CONV_BACKWARD_WEIGHTS ? x : w;
-    const void *b = pass == KAS_CONV_FORWARD ? x : y;
-    void *d = pass == KAS_CONV_FORWARD ? y : pass == KAS_CONV_BACKWARD_DATA ? x : w;
-    if (!kas_matmul_takes(a, b, d, bias))
+    const void *a = pass == KAS_CONV_BACKWARD_WEIGHTS ? o->x : o->w;
+    const void *b = pass == KAS_CONV_FORWARD ? o->x : o->y;
+    void *d = pass == KAS_CONV_FORWARD ? o->y : pass == KAS_CONV_BACKWARD_DATA ? o->x : o->w;
+    const void *c = o->residual ? o->residual : d;
+    if (!kas_conv_operands_are_aligned(o))
         return kas_fail(KAS_UNSUPPORTED, "an operand is not aligned to %d bytes", ALIGNMENT);
-    if (matmul->bias)
-        KAS_TRY(set_bias(cuda, matmul, bias));
+    if (matmul->beside.bias)
+        KAS_TRY(set_bias(cuda, matmul, o->bias));
     return KAS_LT(cuda, cublasLtMatmul(cuda->lt_handle, matmul->desc, &one, a, matmul->a, b,
-                                       matmul->b, &zero, d, matmul->d, d, matmul->d, &matmul->algo,
-                                       (void *)(uintptr_t)cuda->workspace, matmul->workspace_bytes,
-                                       cuda->stream));
+                                       matmul->b, o->residual ? &one : &zero, c, matmul->d, d,
+                                       matmul->d, &matmul->algo, (void *)(uintptr_t)cuda->workspace,
+                                       matmul->workspace_bytes, cuda->stream));
 }

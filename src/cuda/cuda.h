@@ -115,12 +115,14 @@ kas_status kas_cuda_launch(kas_cuda *cuda, const kas_function *function, const u
 
 kas_status kas_cuda_conv_create(kas_device *device, const kas_conv_desc *desc, kas_conv **out);
 void kas_cuda_conv_free(kas_conv *conv);
-/* Enqueues one pass on the stream. */
-kas_status kas_cuda_conv_run(kas_conv *conv, kas_conv_pass pass, void *x, void *w, void *y,
-                             void *bias);
+/* Enqueues one KAS_STEP_CONV on the stream. */
+kas_status kas_cuda_conv_run(const kas_step *step);
 kas_status kas_cuda_conv_add_bias(kas_conv *conv);
 bool kas_cuda_conv_takes_bias(const kas_conv *conv, kas_conv_pass pass, const void *x,
                               const void *w, const void *y, const void *bias);
+kas_status kas_cuda_conv_add_epilogue(kas_conv *conv, kas_conv_epilogue epilogue);
+bool kas_cuda_conv_takes_epilogue(const kas_conv *conv, kas_conv_epilogue epilogue,
+                                  const kas_conv_call *call);
 
 /* Bytes of x (and dx), w (and dw), y (and dy). */
 void kas_cuda_conv_bytes(const kas_conv *conv, size_t bytes[3]);

@@ -41,17 +41,27 @@ kas_status kas_dnn_finalize(kas_cuda *cuda, cudnnBackendDescriptor_t desc)
     return KAS_CUDNN(cuda, cudnnBackendFinalize(desc));
 }
 
-static kas_status make_tensor(kas_cuda *cuda, int64_t id, int32_t type, const int64_t size[4],
-                              const int64_t stride[4], cudnnBackendDescriptor_t *out)
+/* ---- parts ------------------------------------------------------------------------------------
+ */
+
+kas_status kas_dnn_add_part(kas_cuda *cuda, kas_dnn_graph *g, cudnnBackendDescriptorType_t type,
+                            cudnnBackendDescriptor_t *out)
 {
-    const int64_t alignment = KAS_DNN_ALIGNMENT;
-    KAS_TRY(kas_dnn_new(cuda, KAS_DNN_TENSOR, out));
-    KAS_TRY(kas_dnn_set(cuda, *out, KAS_DNN_TENSOR_DATA_TYPE, KAS_DNN_TYPE_DATA_TYPE, 1, &type));
-    KAS_TRY(kas_dnn_set(cuda, *out, KAS_DNN_TENSOR_DIMENSIONS, KAS_DNN_TYPE_INT64, 4, size));
-    KAS_TRY(kas_dnn_set(cuda, *out, KAS_DNN_TENSOR_STRIDES, KAS_DNN_TYPE_INT64, 4, stride));
-    KAS_TRY(kas_dnn_set(cuda, *out, KAS_DNN_TENSOR_UNIQUE_ID, KAS_DNN_TYPE_INT64, 1, &id));
-    KAS_TRY(kas_dnn_set(cuda, *out, KAS_DNN_TENSOR_ALIGNMENT, KAS_DNN_TYPE_INT64, 1, &alignment));
-    return kas_dnn_finalize(cuda, *out);
+    if (g->parts == KAS_DNN_MAX_PARTS)
+        return kas_fail(KAS_FAILURE, "a graph of more than %d parts", KAS_DNN_MAX_PARTS);
+    KAS_TRY(kas_dnn_new(cuda, type, out));
+    g->part[g->parts++] = *out;
+    return KAS_OK;
+}
+
+kas_status kas_dnn_add_operation(kas_cuda *cuda, kas_dnn_graph *g,
+                                 cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t *out)
+{
+    if (g->operations == KAS_DNN_MAX_OPERATIONS)
+        return kas_fail(KAS_FAILURE, "a graph of more than %d operations", KAS_DNN_MAX_OPERATIONS);
+    KAS_TRY(kas_dnn_add_part(cuda, g, type, out));
+    g->operation[g->operations++] = *out;
+    return KAS_OK;
 }
 
 static int32_t type_of(kas_number number)
@@ -61,29 +71,60 @@ static int32_t type_of(kas_number number)
     return type[number];
 }
 
-static kas_status make_pixels(kas_cuda *cuda, int64_t id, kas_number number, const int64_t size[4],
-                              int pitch, cudnnBackendDescriptor_t *out)
+kas_status kas_dnn_add_tensor(kas_cuda *cuda, kas_dnn_graph *g, const kas_dnn_tensor *t,
+                              cudnnBackendDescriptor_t *out)
 {
-    const int64_t h = size[2], w = size[3], stride[4] = {h * w * pitch, 1, w * pitch, pitch};
-    return make_tensor(cuda, id, type_of(number), size, stride, out);
+    const int64_t alignment = KAS_CONV_ALIGNMENT;
+    const int32_t type = type_of(t->number);
+    KAS_TRY(kas_dnn_add_part(cuda, g, KAS_DNN_TENSOR, out));
+    KAS_TRY(kas_dnn_set(cuda, *out, KAS_DNN_TENSOR_DATA_TYPE, KAS_DNN_TYPE_DATA_TYPE, 1, &type));
+    KAS_TRY(kas_dnn_set(cuda, *out, KAS_DNN_TENSOR_DIMENSIONS, KAS_DNN_TYPE_INT64, 4, t->size));
+    KAS_TRY(kas_dnn_set(cuda, *out, KAS_DNN_TENSOR_STRIDES, KAS_DNN_TYPE_INT64, 4, t->stride));
+    KAS_TRY(kas_dnn_set(cuda, *out, KAS_DNN_TENSOR_UNIQUE_ID, KAS_DNN_TYPE_INT64, 1, &t->id));
+    KAS_TRY(kas_dnn_set(cuda, *out, KAS_DNN_TENSOR_ALIGNMENT, KAS_DNN_TYPE_INT64, 1, &alignment));
+    if (t->is_virtual)
+        KAS_TRY(kas_dnn_set(cuda, *out, KAS_DNN_TENSOR_IS_VIRTUAL, KAS_DNN_TYPE_BOOL, 1,
+                            &t->is_virtual));
+    return kas_dnn_finalize(cuda, *out);
+}
+
+static kas_dnn_tensor pixels(int64_t id, kas_number number, int64_t n, int64_t c, int64_t h,
+                             int64_t w, int64_t pitch)
+{
+    return (kas_dnn_tensor){.id = id,
+                            .size = {n, c, h, w},
+                            .stride = {h * w * pitch, 1, w * pitch, pitch},
+                            .number = number};
+}
+
+static kas_dnn_tensor x_of(const kas_conv_desc *d)
+{
+    return pixels(KAS_DNN_X, d->number, d->n, d->c_in, d->h, d->w, d->x_pitch);
+}
+
+static kas_dnn_tensor y_of(const kas_conv_desc *d)
+{
+    return pixels(KAS_DNN_Y, d->number, d->n, d->c_out, kas_conv_out_h(d), kas_conv_out_w(d),
+                  d->y_pitch);
 }
 
 /* cuDNN sees the groups by the channels of the weights. */
-static kas_status make_weights(kas_cuda *cuda, const kas_conv_desc *d,
-                               cudnnBackendDescriptor_t *out)
+static kas_dnn_tensor w_of(const kas_conv_desc *d)
 {
-    const int64_t c = d->c_in / d->groups, h = d->kernel_h, w = d->kernel_w;
-    const int64_t size[4] = {d->c_out, c, h, w}, stride[4] = {h * w * c, 1, w * c, c};
-    return make_tensor(cuda, KAS_DNN_W, type_of(d->number), size, stride, out);
+    const int c = d->c_in / d->groups;
+    return pixels(KAS_DNN_W, d->number, d->c_out, c, d->kernel_h, d->kernel_w, c);
 }
 
-static kas_status make_convolution(kas_cuda *cuda, const kas_conv_desc *d,
-                                   cudnnBackendDescriptor_t *out)
+/* ---- the convolution --------------------------------------------------------------------------
+ */
+
+static kas_status add_convolution(kas_cuda *cuda, kas_dnn_graph *g, const kas_conv_desc *d,
+                                  cudnnBackendDescriptor_t *out)
 {
     const int32_t compute = KAS_CUDNN_DATA_FLOAT, mode = KAS_CUDNN_CROSS_CORRELATION;
     const int64_t dims = 2, dilation = kas_conv_dilation(d), pad[2] = {d->pad_h, d->pad_w},
                   stride[2] = {d->stride, d->stride}, dilations[2] = {dilation, dilation};
-    KAS_TRY(kas_dnn_new(cuda, KAS_DNN_CONVOLUTION, out));
+    KAS_TRY(kas_dnn_add_part(cuda, g, KAS_DNN_CONVOLUTION, out));
     KAS_TRY(kas_dnn_set(cuda, *out, KAS_DNN_CONVOLUTION_COMPUTE_TYPE, KAS_DNN_TYPE_DATA_TYPE, 1,
                         &compute));
     KAS_TRY(
@@ -116,42 +157,62 @@ static const operation operations[3] = {
                                    KAS_DNN_FILTER_ALPHA, KAS_DNN_FILTER_BETA},
 };
 
-static kas_status make_operation(kas_cuda *cuda, kas_conv_pass pass, kas_dnn_graph *g)
+typedef struct tensors {
+    cudnnBackendDescriptor_t x, w, y;
+} tensors;
+
+static kas_status add_pass(kas_cuda *cuda, kas_dnn_graph *g, const kas_conv_desc *d,
+                           kas_conv_pass pass, const tensors *t)
 {
     const operation *o = &operations[pass];
     const float alpha = 1, beta = 0;
-    KAS_TRY(kas_dnn_new(cuda, o->type, &g->operation));
-    KAS_TRY(kas_dnn_set(cuda, g->operation, o->convolution, KAS_DNN_TYPE_DESCRIPTOR, 1,
-                        &g->convolution));
-    KAS_TRY(kas_dnn_set(cuda, g->operation, o->x, KAS_DNN_TYPE_DESCRIPTOR, 1, &g->x));
-    KAS_TRY(kas_dnn_set(cuda, g->operation, o->w, KAS_DNN_TYPE_DESCRIPTOR, 1, &g->w));
-    KAS_TRY(kas_dnn_set(cuda, g->operation, o->y, KAS_DNN_TYPE_DESCRIPTOR, 1, &g->y));
-    KAS_TRY(kas_dnn_set(cuda, g->operation, o->alpha, KAS_DNN_TYPE_FLOAT, 1, &alpha));
-    KAS_TRY(kas_dnn_set(cuda, g->operation, o->beta, KAS_DNN_TYPE_FLOAT, 1, &beta));
-    return kas_dnn_finalize(cuda, g->operation);
+    cudnnBackendDescriptor_t convolution, op;
+    KAS_TRY(add_convolution(cuda, g, d, &convolution));
+    KAS_TRY(kas_dnn_add_operation(cuda, g, o->type, &op));
+    KAS_TRY(kas_dnn_set(cuda, op, o->convolution, KAS_DNN_TYPE_DESCRIPTOR, 1, &convolution));
+    KAS_TRY(kas_dnn_set(cuda, op, o->x, KAS_DNN_TYPE_DESCRIPTOR, 1, &t->x));
+    KAS_TRY(kas_dnn_set(cuda, op, o->w, KAS_DNN_TYPE_DESCRIPTOR, 1, &t->w));
+    KAS_TRY(kas_dnn_set(cuda, op, o->y, KAS_DNN_TYPE_DESCRIPTOR, 1, &t->y));
+    KAS_TRY(kas_dnn_set(cuda, op, o->alpha, KAS_DNN_TYPE_FLOAT, 1, &alpha));
+    KAS_TRY(kas_dnn_set(cuda, op, o->beta, KAS_DNN_TYPE_FLOAT, 1, &beta));
+    return kas_dnn_finalize(cuda, op);
 }
+
+/* ---- graphs -----------------------------------------------------------------------------------
+ */
 
 static kas_status make_graph(kas_cuda *cuda, kas_dnn_graph *g)
 {
     KAS_TRY(kas_dnn_new(cuda, KAS_DNN_GRAPH, &g->graph));
-    KAS_TRY(kas_dnn_set(cuda, g->graph, KAS_DNN_GRAPH_OPERATIONS, KAS_DNN_TYPE_DESCRIPTOR, 1,
-                        &g->operation));
+    KAS_TRY(kas_dnn_set(cuda, g->graph, KAS_DNN_GRAPH_OPERATIONS, KAS_DNN_TYPE_DESCRIPTOR,
+                        g->operations, g->operation));
     if (cuda->dnn_handle)
         KAS_TRY(kas_dnn_set(cuda, g->graph, KAS_DNN_GRAPH_HANDLE, KAS_DNN_TYPE_HANDLE, 1,
                             &cuda->dnn_handle));
     return kas_dnn_finalize(cuda, g->graph);
 }
 
+/* Where something follows, the convolution's output is virtual. */
 static kas_status make_all(kas_cuda *cuda, const kas_conv_desc *d, kas_conv_pass pass,
-                           kas_dnn_graph *g)
+                           kas_conv_beside beside, kas_dnn_graph *g)
 {
-    const int64_t x[4] = {d->n, d->c_in, d->h, d->w},
-                  y[4] = {d->n, d->c_out, kas_conv_out_h(d), kas_conv_out_w(d)};
-    KAS_TRY(make_pixels(cuda, KAS_DNN_X, d->number, x, d->x_pitch, &g->x));
-    KAS_TRY(make_weights(cuda, d, &g->w));
-    KAS_TRY(make_pixels(cuda, KAS_DNN_Y, d->number, y, d->y_pitch, &g->y));
-    KAS_TRY(make_convolution(cuda, d, &g->convolution));
-    KAS_TRY(make_operation(cuda, pass, g));
+    const bool ends = !kas_conv_has_beside(beside);
+    const kas_dnn_tensor x = x_of(d), w = w_of(d), y = y_of(d);
+    kas_dnn_tensor out = y;
+    tensors t;
+    if (!ends && pass != KAS_CONV_FORWARD)
+        return kas_fail(KAS_UNSUPPORTED, "cuDNN has nothing beside this pass");
+    if (!ends) {
+        out.id = KAS_DNN_BETWEEN;
+        out.number = KAS_F32;
+        out.is_virtual = true;
+    }
+    KAS_TRY(kas_dnn_add_tensor(cuda, g, &x, &t.x));
+    KAS_TRY(kas_dnn_add_tensor(cuda, g, &w, &t.w));
+    KAS_TRY(kas_dnn_add_tensor(cuda, g, &out, &t.y));
+    KAS_TRY(add_pass(cuda, g, d, pass, &t));
+    if (!ends)
+        KAS_TRY(kas_dnn_add_epilogue(cuda, g, beside, &y, t.y));
     return make_graph(cuda, g);
 }
 
@@ -161,10 +222,10 @@ kas_status kas_dnn_refuse_bad_parameters(kas_status status)
 }
 
 kas_status kas_dnn_graph_make(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass,
-                              kas_dnn_graph *out)
+                              kas_conv_beside beside, kas_dnn_graph *out)
 {
     *out = (kas_dnn_graph){NULL};
-    const kas_status status = make_all(cuda, desc, pass, out);
+    const kas_status status = make_all(cuda, desc, pass, beside, out);
     if (status != KAS_OK)
         kas_dnn_graph_free(cuda, out);
     return kas_dnn_refuse_bad_parameters(status);
@@ -173,10 +234,7 @@ kas_status kas_dnn_graph_make(kas_cuda *cuda, const kas_conv_desc *desc, kas_con
 void kas_dnn_graph_free(kas_cuda *cuda, kas_dnn_graph *g)
 {
     kas_dnn_delete(cuda, g->graph);
-    kas_dnn_delete(cuda, g->operation);
-    kas_dnn_delete(cuda, g->convolution);
-    kas_dnn_delete(cuda, g->y);
-    kas_dnn_delete(cuda, g->w);
-    kas_dnn_delete(cuda, g->x);
+    while (g->parts > 0)
+        kas_dnn_delete(cuda, g->part[--g->parts]);
     *g = (kas_dnn_graph){NULL};
 }

@@ -1,29 +1,58 @@
-/* One pass of a convolution as an operation graph of cuDNN 9.
+/* One pass of a convolution as an operation graph of cuDNN 9, and what stands behind it.
  *
  * A graph of cuDNN names tensors (shape, strides, type, alignment) and operations between them; the
- * library then says which of its engines can run it (dnn_plan.h).  Ours have one operation.
- * Tensors are n, c, h, w with the strides of channels-last memory, so that padded pixels are
- * strides like any others: which engines take them is the library's to say.  All three tensors are
- * of the convolution's number (9.19 refuses float32 gradients of weights beside 16-bit pixels),
- * sums are float32. */
+ * library then says which of its engines can run it (dnn_plan.h).  Ours begin with a convolution,
+ * and a forward pass may go on (dnn_epilogue.c):
+ *
+ *     x, w -> convolution -> add residual -> add bias -> activation -> y
+ *
+ * What is between two operations is virtual, float32 and never in memory.  Tensors are n, c, h, w
+ * with the strides of channels-last memory, so that padded pixels are strides like any others:
+ * which engines take them is the library's to say.  All of them are of the convolution's number
+ * (9.19 refuses float32 gradients of weights beside 16-bit pixels), sums are float32. */
 #ifndef KAS_CUDA_DNN_GRAPH_H
 #define KAS_CUDA_DNN_GRAPH_H
 
-#include "cuda/cuda.h"
+#include "cuda/conv_cuda.h"
 
-/* Alignment of every tensor in bytes: what kas_pitch promises. */
-enum { KAS_DNN_ALIGNMENT = 16 };
-/* Names of the tensors within a graph. */
-enum { KAS_DNN_X = 1, KAS_DNN_W = 2, KAS_DNN_Y = 3 };
+/* Names of the tensors within a graph; virtual ones have those from KAS_DNN_BETWEEN on. */
+enum { KAS_DNN_X = 1, KAS_DNN_W, KAS_DNN_Y, KAS_DNN_BIAS, KAS_DNN_RESIDUAL, KAS_DNN_BETWEEN };
 
+/* `operation` are those of `part` that are operations, in their order. */
+enum { KAS_DNN_MAX_PARTS = 16, KAS_DNN_MAX_OPERATIONS = 4 };
 typedef struct kas_dnn_graph {
-    cudnnBackendDescriptor_t x, w, y, convolution, operation, graph;
+    cudnnBackendDescriptor_t graph;
+    int parts, operations;
+    cudnnBackendDescriptor_t part[KAS_DNN_MAX_PARTS], operation[KAS_DNN_MAX_OPERATIONS];
 } kas_dnn_graph;
 
-/* KAS_UNSUPPORTED when cuDNN refuses the sizes. `*out` is all zero after a failure. */
+/* `beside` of a forward pass only.  KAS_UNSUPPORTED when cuDNN refuses the sizes, or has no such
+ * operation. `*out` is all zero after a failure. */
 kas_status kas_dnn_graph_make(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass,
-                              kas_dnn_graph *out);
+                              kas_conv_beside beside, kas_dnn_graph *out);
 void kas_dnn_graph_free(kas_cuda *cuda, kas_dnn_graph *graph);
+
+/* ---- parts of a graph (dnn_graph.c, dnn_epilogue.c) -------------------------------------------
+ *
+ * What is made belongs to the graph at once; `*out` is for whoever refers to it. */
+
+typedef struct kas_dnn_tensor {
+    int64_t id, size[4], stride[4];
+    kas_number number;
+    bool is_virtual;
+} kas_dnn_tensor;
+
+kas_status kas_dnn_add_tensor(kas_cuda *cuda, kas_dnn_graph *graph, const kas_dnn_tensor *tensor,
+                              cudnnBackendDescriptor_t *out);
+/* A descriptor whose attributes are still to be set. */
+kas_status kas_dnn_add_part(kas_cuda *cuda, kas_dnn_graph *graph, cudnnBackendDescriptorType_t type,
+                            cudnnBackendDescriptor_t *out);
+/* The same of an operation. */
+kas_status kas_dnn_add_operation(kas_cuda *cuda, kas_dnn_graph *graph,
+                                 cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t *out);
+/* The operations from `from`, the convolution's output, to the tensor `y`, which is not virtual. */
+kas_status kas_dnn_add_epilogue(kas_cuda *cuda, kas_dnn_graph *graph, kas_conv_beside beside,
+                                const kas_dnn_tensor *y, cudnnBackendDescriptor_t from);
 
 /* Attributes of descriptors; `name` and `type` as in cuda_api.h. */
 kas_status kas_dnn_new(kas_cuda *cuda, cudnnBackendDescriptorType_t type,

@@ -294,17 +294,40 @@ failed:
     return kas_dnn_refuse_bad_parameters(status);
 }
 
-kas_status kas_dnn_plan_run(kas_cuda *cuda, const kas_dnn_plan *plan, void *x, void *w, void *y,
+/* Of the tensors that there are. */
+typedef struct pointers {
+    int64_t count, id[KAS_DNN_BETWEEN];
+    void *pointer[KAS_DNN_BETWEEN];
+} pointers;
+
+static pointers pointers_of(const kas_conv_operands *o)
+{
+    void *const all[KAS_DNN_BETWEEN] = {[KAS_DNN_X] = o->x,
+                                        [KAS_DNN_W] = o->w,
+                                        [KAS_DNN_Y] = o->y,
+                                        [KAS_DNN_BIAS] = o->bias,
+                                        [KAS_DNN_RESIDUAL] = (void *)(uintptr_t)o->residual};
+    pointers p = {0};
+    for (int64_t id = KAS_DNN_X; id < KAS_DNN_BETWEEN; id++)
+        if (all[id]) {
+            p.id[p.count] = id;
+            p.pointer[p.count++] = all[id];
+        }
+    return p;
+}
+
+kas_status kas_dnn_plan_run(kas_cuda *cuda, const kas_dnn_plan *plan, const kas_conv_operands *o,
                             void *workspace)
 {
-    const int64_t id[3] = {KAS_DNN_X, KAS_DNN_W, KAS_DNN_Y};
-    void *const pointer[3] = {x, w, y};
+    const pointers p = pointers_of(o);
     cudnnBackendDescriptor_t pack = NULL;
     kas_status status;
     KAS_TRY(kas_dnn_new(cuda, KAS_DNN_VARIANT_PACK, &pack));
-    KAS_TRY_GOTO(kas_dnn_set(cuda, pack, KAS_DNN_PACK_UNIQUE_IDS, KAS_DNN_TYPE_INT64, 3, id), done);
-    KAS_TRY_GOTO(kas_dnn_set(cuda, pack, KAS_DNN_PACK_POINTERS, KAS_DNN_TYPE_POINTER, 3, pointer),
-                 done);
+    KAS_TRY_GOTO(
+        kas_dnn_set(cuda, pack, KAS_DNN_PACK_UNIQUE_IDS, KAS_DNN_TYPE_INT64, p.count, p.id), done);
+    KAS_TRY_GOTO(
+        kas_dnn_set(cuda, pack, KAS_DNN_PACK_POINTERS, KAS_DNN_TYPE_POINTER, p.count, p.pointer),
+        done);
     KAS_TRY_GOTO(
         kas_dnn_set(cuda, pack, KAS_DNN_PACK_WORKSPACE, KAS_DNN_TYPE_POINTER, 1, &workspace), done);
     KAS_TRY_GOTO(kas_dnn_finalize(cuda, pack), done);

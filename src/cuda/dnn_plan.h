@@ -41,9 +41,9 @@ kas_status kas_dnn_plan_make(kas_cuda *cuda, const kas_dnn_graph *graph,
                              const kas_dnn_choice *choice, kas_dnn_plan *out);
 void kas_dnn_plan_free(kas_cuda *cuda, kas_dnn_plan *plan);
 
-/* Enqueues a plan on the stream of the device's handle. Pointers are aligned to KAS_DNN_ALIGNMENT.
+/* Enqueues a plan on the stream of the device's handle. Pointers are aligned to KAS_CONV_ALIGNMENT.
  */
-kas_status kas_dnn_plan_run(kas_cuda *cuda, const kas_dnn_plan *plan, void *x, void *w, void *y,
+kas_status kas_dnn_plan_run(kas_cuda *cuda, const kas_dnn_plan *plan, const kas_conv_operands *o,
                             void *workspace);
 
 #endif

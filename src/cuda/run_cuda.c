@@ -28,7 +28,7 @@ static kas_status run_step(kas_cuda *cuda, const kas_step *step)
     case KAS_STEP_LAUNCH:
         return kas_cuda_launch(cuda, step->function, step->grid, step->block, step->args);
     case KAS_STEP_CONV:
-        return kas_cuda_conv_run(step->conv, step->pass, step->x, step->w, step->y, step->bias);
+        return kas_cuda_conv_run(step);
     case KAS_STEP_ZERO:
         return step->bytes ? KAS_CU(cuda, cuMemsetD8Async(to, 0, step->bytes, cuda->stream))
                            : KAS_OK;

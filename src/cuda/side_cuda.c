@@ -92,15 +92,13 @@ static kas_status swap(kas_cuda *cuda)
 
 static kas_status on_the_side(kas_cuda *cuda, const kas_step *weights)
 {
-    KAS_TRY(kas_cuda_conv_run(weights->conv, weights->pass, weights->x, weights->w, weights->y,
-                              weights->bias));
+    KAS_TRY(kas_cuda_conv_run(weights));
     return KAS_CU(cuda, cuEventRecord(cuda->side.join, cuda->stream));
 }
 
 kas_status kas_cuda_run_forked(kas_cuda *cuda, const kas_step *step)
 {
     kas_cuda_side *side = &cuda->side;
-    const kas_step *data = &step[1];
     KAS_TRY(KAS_CU(cuda, cuEventRecord(side->fork, cuda->stream)));
     KAS_TRY(KAS_CU(cuda, cuStreamWaitEvent(side->stream, side->fork, 0)));
     kas_status status = swap(cuda);
@@ -109,6 +107,6 @@ kas_status kas_cuda_run_forked(kas_cuda *cuda, const kas_step *step)
     const kas_status back = swap(cuda);
     KAS_TRY(status);
     KAS_TRY(back);
-    KAS_TRY(kas_cuda_conv_run(data->conv, data->pass, data->x, data->w, data->y, NULL));
+    KAS_TRY(kas_cuda_conv_run(&step[1]));
     return KAS_CU(cuda, cuStreamWaitEvent(cuda->stream, side->join, 0));
 }

@@ -22,11 +22,15 @@ enum {
 /* Less is noise: the library's own order decides. */
 static const double worth = 0.98;
 
+/* Scratch memory for a call; a bias, which is smaller than w, lies there. */
+enum { X, W, Y, RESIDUAL, OPERANDS };
+
 /* What is to be chosen. */
 typedef struct task {
     const kas_tuned *t;
     const char *problem; /* all that the choice depends on beside GPU, driver and library */
-    size_t bytes[3];     /* of x, w and y */
+    kas_conv_beside beside;
+    size_t bytes[OPERANDS];
 } task;
 
 /* ---- records ----------------------------------------------------------------------------------
@@ -164,8 +168,9 @@ static kas_status write_record(kas_cuda *cuda, const task *k, const places *p, c
 typedef struct stopwatch {
     const kas_tuned *t;
     CUevent start, stop;
-    CUgraphExec launches;  /* of the candidate that is being timed */
-    CUdeviceptr memory[3]; /* x, w, y */
+    CUgraphExec launches;         /* of the candidate that is being timed */
+    CUdeviceptr memory[OPERANDS]; /* 0: none */
+    kas_conv_operands operands;
 } stopwatch;
 
 static void free_stopwatch(kas_cuda *cuda, stopwatch *s)
@@ -173,7 +178,7 @@ static void free_stopwatch(kas_cuda *cuda, stopwatch *s)
     if (!kas_cuda_enter_to_free(cuda))
         return;
     cuda->driver->cuStreamSynchronize(cuda->stream); /* after a failure work may be queued */
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < OPERANDS; i++)
         if (s->memory[i])
             cuda->driver->cuMemFree_v2(s->memory[i]);
     if (s->start)
@@ -182,21 +187,32 @@ static void free_stopwatch(kas_cuda *cuda, stopwatch *s)
         cuda->driver->cuEventDestroy_v2(s->stop);
 }
 
+static void *memory_of(const stopwatch *s, int operand)
+{
+    return (void *)(uintptr_t)s->memory[operand];
+}
+
 static kas_status make_stopwatch(kas_cuda *cuda, const task *k, stopwatch *s)
 {
     *s = (stopwatch){.t = k->t};
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < OPERANDS; i++) {
+        if (!k->bytes[i])
+            continue;
         KAS_TRY(KAS_CU(cuda, cuMemAlloc_v2(&s->memory[i], k->bytes[i])));
         KAS_TRY(KAS_CU(cuda, cuMemsetD8Async(s->memory[i], FILL, k->bytes[i], cuda->stream)));
     }
+    s->operands = (kas_conv_operands){.x = memory_of(s, X),
+                                      .w = memory_of(s, W),
+                                      .y = memory_of(s, Y),
+                                      .bias = k->beside.bias ? memory_of(s, W) : NULL,
+                                      .residual = memory_of(s, RESIDUAL)};
     KAS_TRY(KAS_CU(cuda, cuEventCreate(&s->start, KAS_CU_EVENT_DEFAULT)));
     return KAS_CU(cuda, cuEventCreate(&s->stop, KAS_CU_EVENT_DEFAULT));
 }
 
 static kas_status run_once(kas_cuda *cuda, const stopwatch *s)
 {
-    return s->t->run(cuda, s->t->self, (void *)(uintptr_t)s->memory[0],
-                     (void *)(uintptr_t)s->memory[1], (void *)(uintptr_t)s->memory[2]);
+    return s->t->run(cuda, s->t->self, &s->operands);
 }
 
 static kas_status run_often(kas_cuda *cuda, const void *stopwatch_of)
@@ -383,15 +399,19 @@ static kas_status tune(kas_cuda *cuda, const task *k)
 /* ---- convolutions as problems -----------------------------------------------------------------
  */
 
-static void describe(const kas_conv_desc *d, kas_conv_pass pass, bool bias, kas_buf *out)
+static void describe(const kas_conv_desc *d, kas_conv_pass pass, kas_conv_beside beside,
+                     kas_buf *out)
 {
     static const char *const name[] = {"forward", "backward data", "backward weights"};
     kas_buf_printf(out,
                    "%s n %d, %dx%d, %d -> %d channels in %d groups, kernel %dx%d, stride %d, "
-                   "padding %d,%d, dilation %d, pitches %d,%d, %s%s",
+                   "padding %d,%d, dilation %d, pitches %d,%d, %s%s%s",
                    name[pass], d->n, d->h, d->w, d->c_in, d->c_out, d->groups, d->kernel_h,
                    d->kernel_w, d->stride, d->pad_h, d->pad_w, kas_conv_dilation(d), d->x_pitch,
-                   d->y_pitch, d->tf32 ? "tf32" : kas_number_name(d->number), bias ? ", bias" : "");
+                   d->y_pitch, d->tf32 ? "tf32" : kas_number_name(d->number),
+                   beside.residual ? ", residual" : "", beside.bias ? ", bias" : "");
+    if (beside.activation != KAS_ACTIVATION_NONE)
+        kas_buf_printf(out, ", activation %d", (int)beside.activation);
 }
 
 void kas_tuned_bytes(const kas_conv_desc *d, size_t bytes[3])
@@ -404,14 +424,15 @@ void kas_tuned_bytes(const kas_conv_desc *d, size_t bytes[3])
                (size_t)d->y_pitch * size;
 }
 
-kas_status kas_tune_conv(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass, bool bias,
-                         const kas_tuned *t)
+kas_status kas_tune_conv(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass,
+                         kas_conv_beside beside, const kas_tuned *t)
 {
     kas_buf problem = {0};
-    describe(desc, pass, bias, &problem);
+    describe(desc, pass, beside, &problem);
     kas_status status = kas_buf_status(&problem);
-    task k = {.t = t, .problem = kas_buf_text(&problem)};
+    task k = {.t = t, .problem = kas_buf_text(&problem), .beside = beside};
     kas_tuned_bytes(desc, k.bytes);
+    k.bytes[RESIDUAL] = beside.residual ? k.bytes[Y] : 0;
     if (status == KAS_OK)
         status = tune(cuda, &k);
     kas_buf_free(&problem);

@@ -19,7 +19,7 @@
 #ifndef KAS_CUDA_TUNING_H
 #define KAS_CUDA_TUNING_H
 
-#include "cuda/cuda.h"
+#include "cuda/conv_cuda.h"
 #include "host/core/buf.h"
 
 /* Candidates that are looked at; the first 8 of them that run are timed. */
@@ -37,13 +37,13 @@ typedef struct kas_tuned {
     void (*write)(const void *self, int candidate, kas_buf *out); /* one line, without its end */
     /* Takes what `write` wrote. KAS_BAD_INPUT, a refusal or such a failure: not usable here. */
     kas_status (*read)(kas_cuda *cuda, void *self, const char *line);
-    kas_status (*run)(kas_cuda *cuda, const void *self, void *x, void *w, void *y);
+    kas_status (*run)(kas_cuda *cuda, const void *self, const kas_conv_operands *o);
 } kas_tuned;
 
-/* `t->self` has its plan for a pass afterwards, with a bias beside the product or without.
- * KAS_UNSUPPORTED when no candidate can be had. */
-kas_status kas_tune_conv(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass, bool bias,
-                         const kas_tuned *t);
+/* `t->self` has its plan for a pass, and for what is beside it, afterwards.  KAS_UNSUPPORTED when
+ * no candidate can be had. */
+kas_status kas_tune_conv(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass,
+                         kas_conv_beside beside, const kas_tuned *t);
 
 /* Bytes of x, w and y; dw of 16-bit numbers as the library writes it. */
 void kas_tuned_bytes(const kas_conv_desc *desc, size_t bytes[3]);

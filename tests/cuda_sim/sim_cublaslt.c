@@ -199,13 +199,14 @@ static bool good_output(const layout *l)
             l->stride * (l->batch - 1) + (int64_t)l->rows <= l->leading);
 }
 
-/* The two epilogues that are used, one matrix; a bias is of D's type, unless an attribute that is
+/* The epilogues that are used, one matrix; a bias is of D's type, unless an attribute that is
  * not known here says otherwise. */
 static bool good_epilogue(const problem *p)
 {
     const uint32_t e = p->desc.epilogue;
-    return !e || ((e == KAS_LT_EPILOGUE_BIAS || e == KAS_LT_EPILOGUE_BGRADB) && p->desc.bias &&
-                  (uintptr_t)p->desc.bias % 16 == 0 && p->d.batch == 1);
+    return !e || ((e == KAS_LT_EPILOGUE_BIAS || e == KAS_LT_EPILOGUE_RELU_BIAS ||
+                   e == KAS_LT_EPILOGUE_BGRADB) &&
+                  p->desc.bias && (uintptr_t)p->desc.bias % 16 == 0 && p->d.batch == 1);
 }
 
 static bool good_problem(const problem *p)
@@ -284,7 +285,7 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDe
 
 typedef struct product {
     problem p;
-    const void *a, *b;
+    const void *a, *b, *c; /* c: NULL where beta is 0 */
     void *d, *workspace;
     size_t workspace_bytes;
     int device, microseconds;
@@ -302,11 +303,13 @@ static void check_product(const product *w)
     sim_check_range("cublasLtMatmul's A", w->device, w->a, extent(&w->p.a));
     sim_check_range("cublasLtMatmul's B", w->device, w->b, extent(&w->p.b));
     sim_check_range("cublasLtMatmul's D", w->device, w->d, extent(&w->p.d));
+    if (w->c)
+        sim_check_range("cublasLtMatmul's C", w->device, w->c, extent(&w->p.c));
     if (w->p.desc.epilogue)
         sim_check_range(
             "cublasLtMatmul's bias", w->device, w->p.desc.bias,
             sim_number_size(number_of(&w->p.d)) *
-                (w->p.desc.epilogue == KAS_LT_EPILOGUE_BIAS ? w->p.d.rows : w->p.d.columns));
+                (w->p.desc.epilogue == KAS_LT_EPILOGUE_BGRADB ? w->p.d.columns : w->p.d.rows));
     if (w->workspace_bytes)
         sim_check_range("cublasLtMatmul's workspace", w->device, w->workspace, w->workspace_bytes);
 }
@@ -336,11 +339,12 @@ static void do_bias_gradient(const product *w)
     }
 }
 
-static double bias_of(const problem *p, uint64_t row)
+/* What is stored for a sum, alpha op(A) op(B) + beta C.  NaN is no maximum. */
+static double finished(const problem *p, uint64_t row, double sum)
 {
-    return p->desc.epilogue == KAS_LT_EPILOGUE_BIAS
-               ? sim_load(number_of(&p->d), p->desc.bias, (int64_t)row)
-               : 0;
+    if (p->desc.epilogue == KAS_LT_EPILOGUE_BIAS || p->desc.epilogue == KAS_LT_EPILOGUE_RELU_BIAS)
+        sum += sim_load(number_of(&p->d), p->desc.bias, (int64_t)row);
+    return p->desc.epilogue == KAS_LT_EPILOGUE_RELU_BIAS && !(sum > 0) ? 0 : sum;
 }
 
 static void do_product(void *data)
@@ -353,12 +357,13 @@ static void do_product(void *data)
     for (int g = 0; g < p->d.batch; g++)
         for (uint64_t j = 0; j < p->d.columns; j++)
             for (uint64_t i = 0; i < p->d.rows; i++) {
-                double sum = bias_of(p, i);
+                double sum = w->c ? element(w->c, &p->c, g, KAS_CUBLAS_OP_N, i, j) : 0;
                 for (uint64_t l = 0; l < k; l++)
                     sum += element(w->a, &p->a, g, p->desc.trans_a, i, l) *
                            element(w->b, &p->b, g, p->desc.trans_b, l, j);
                 sim_store(number_of(&p->d), w->d,
-                          g * p->d.stride + (int64_t)(i + j * (uint64_t)p->d.leading), sum);
+                          g * p->d.stride + (int64_t)(i + j * (uint64_t)p->d.leading),
+                          finished(p, i, sum));
             }
     if (p->desc.epilogue == KAS_LT_EPILOGUE_BGRADB)
         do_bias_gradient(w);
@@ -375,16 +380,25 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
 {
     SIM_CALL(cublasLtMatmul, KAS_CUBLAS_EXECUTION_FAILED, KAS_CUBLAS_EXECUTION_FAILED);
     const problem p = {*desc, *a_layout, *b_layout, *c_layout, *d_layout};
+    const bool adds = *(const float *)beta == 1.0f;
     if (handle->device != sim_stream_device(stream) || !good_problem(&p) ||
-        *(const float *)alpha != 1.0f || *(const float *)beta != 0.0f || c != d)
+        *(const float *)alpha != 1.0f || (!adds && (*(const float *)beta != 0.0f || c != d)))
         return KAS_CUBLAS_INVALID_VALUE;
     if (algo->data[0] != MAGIC || algo->data[1] != fingerprint(&p))
         sim_broken("cublasLtMatmul: the algorithm was chosen for another problem");
-    if (((uintptr_t)a | (uintptr_t)b | (uintptr_t)d) % algo->data[2])
+    if (((uintptr_t)a | (uintptr_t)b | (uintptr_t)c | (uintptr_t)d) % algo->data[2])
         sim_broken("cublasLtMatmul: an operand is not aligned to the %d bytes that were promised",
                    (int)algo->data[2]);
     product *w = sim_new(sizeof *w);
-    *w = (product){p, a, b, d, workspace, workspace_bytes, handle->device, (int)algo->data[3]};
+    *w = (product){p,
+                   a,
+                   b,
+                   adds ? c : NULL,
+                   d,
+                   workspace,
+                   workspace_bytes,
+                   handle->device,
+                   (int)algo->data[3]};
     check_product(w);
     sim_enqueue(stream, do_product, w, sizeof *w);
     return KAS_CUBLAS_SUCCESS;

@@ -87,10 +87,29 @@ bool sim_conv_fits(const sim_conv *c)
     return true;
 }
 
+static bool is_bias(const sim_pointwise *p)
+{
+    return p->binary && p->b.size[0] == 1 && p->b.size[2] == 1 && p->b.size[3] == 1;
+}
+
+static bool supported_behind(const sim_conv *c)
+{
+    int stage = 0; /* 1: the tensor like y, 2: that of the channels, 3: the activation */
+    for (int i = 0; i < c->behind; i++) {
+        const sim_pointwise *p = &c->op[i];
+        const int next = !p->binary ? 3 : is_bias(p) ? 2 : 1;
+        if (next <= stage || (p->binary && (p->b.type != c->x.type || p->b.stride[1] != 1)))
+            return false;
+        stage = next;
+    }
+    return c->pass == SIM_FORWARD || !c->behind;
+}
+
 bool sim_conv_supported(const sim_conv *c)
 {
-    return c->x.type == c->w.type && c->x.type == c->y.type && c->x.stride[1] == 1 &&
-           c->y.stride[1] == 1 && c->w.stride[1] == 1 && !sim_refuses("cudnn");
+    return c->x.type == c->w.type && c->x.type == c->out.type && c->x.stride[1] == 1 &&
+           c->y.stride[1] == 1 && c->w.stride[1] == 1 && supported_behind(c) &&
+           !sim_refuses("cudnn");
 }
 
 size_t sim_conv_workspace(const sim_conv *c)
@@ -122,7 +141,7 @@ typedef struct job {
     int device, microseconds;
     unsigned char stamp; /* what it keeps in its workspace */
     bool tf32;
-    void *x, *w, *y, *workspace;
+    void *memory[SIM_OPERANDS], *workspace;
 } job;
 
 static int64_t extent(const sim_tensor *t)
@@ -140,9 +159,13 @@ static size_t bytes_of(const sim_tensor *t)
 
 static void check_job(const job *j)
 {
-    sim_check_range("a convolution's x", j->device, j->x, bytes_of(&j->c.x));
-    sim_check_range("a convolution's y", j->device, j->y, bytes_of(&j->c.y));
-    sim_check_range("a convolution's w", j->device, j->w, bytes_of(&j->c.w));
+    sim_check_range("a convolution's x", j->device, j->memory[0], bytes_of(&j->c.x));
+    sim_check_range("a convolution's w", j->device, j->memory[1], bytes_of(&j->c.w));
+    sim_check_range("a convolution's y", j->device, j->memory[2], bytes_of(&j->c.out));
+    for (int i = 0; i < j->c.behind; i++)
+        if (j->c.op[i].binary)
+            sim_check_range("what is added to a convolution", j->device, j->memory[3 + i],
+                            bytes_of(&j->c.op[i].b));
     sim_check_range("a convolution's workspace", j->device, j->workspace,
                     sim_conv_workspace(&j->c));
 }
@@ -208,6 +231,46 @@ static void store(const sim_tensor *t, const double *values, void *memory)
                     sim_store(number_of(t), memory, at(t, n, c, h, w), values[at(t, n, c, h, w)]);
 }
 
+/* ---- what stands behind ------------------------------------------------------------------------
+ */
+
+static double activated(const sim_pointwise *p, double x)
+{
+    switch (p->mode) {
+    case KAS_DNN_MODE_RELU:
+        return fmin(fmax(x, 0), p->upper_clip);
+    case KAS_DNN_MODE_SIGMOID:
+        return 1 / (1 + exp(-x));
+    case KAS_DNN_MODE_GELU:
+        return 0.5 * x * (1 + erf(x / sqrt(2)));
+    default:
+        return x / (1 + exp(-p->swish_beta * x)); /* swish */
+    }
+}
+
+static double added(const job *j, int i, const int64_t o[4])
+{
+    const sim_tensor *b = &j->c.op[i].b;
+    const bool bias = is_bias(&j->c.op[i]);
+    return sim_load(number_of(b), j->memory[3 + i],
+                    bias ? at(b, 0, o[1], 0, 0) : at(b, o[0], o[1], o[2], o[3]));
+}
+
+static void pass_through(const job *j, double *y)
+{
+    const sim_conv *c = &j->c;
+    int64_t o[4];
+    for (o[0] = 0; o[0] < c->y.size[0]; o[0]++)
+        for (o[1] = 0; o[1] < c->y.size[1]; o[1]++)
+            for (o[2] = 0; o[2] < c->y.size[2]; o[2]++)
+                for (o[3] = 0; o[3] < c->y.size[3]; o[3]++) {
+                    double *value = &y[at(&c->y, o[0], o[1], o[2], o[3])];
+                    for (int i = 0; i < c->behind; i++)
+                        *value = c->op[i].binary ? *value + added(j, i, o)
+                                                 : activated(&c->op[i], *value);
+                }
+}
+
 /* A convolution is two pieces of work: what it puts into its workspace first must still be there
  * when it ends. */
 static void fill_workspace(void *data)
@@ -230,24 +293,24 @@ static void do_job(void *data)
     const job *j = data;
     const sim_conv *c = &j->c;
     const sim_tensor *tensor[3] = {&c->x, &c->w, &c->y};
-    void *memory[3] = {j->x, j->w, j->y};
     const int out = c->pass == SIM_FORWARD ? 2 : c->pass == SIM_DATA ? 0 : 1;
     double *values[3];
     check_job(j);
     check_workspace(j);
     for (int i = 0; i < 3; i++)
         values[i] = i == out ? sim_new((size_t)extent(tensor[i]) * sizeof **values)
-                             : unpack(j, tensor[i], memory[i]);
+                             : unpack(j, tensor[i], j->memory[i]);
     all_outputs(c, values[0], values[1], values[2]);
-    store(tensor[out], values[out], memory[out]);
+    pass_through(j, values[2]);
+    store(out == 2 ? &c->out : tensor[out], values[out], j->memory[out]);
     for (int i = 0; i < 3; i++)
         free(values[i]);
     sim_pass_time(j->microseconds);
     sim_convolutions++;
 }
 
-void sim_conv_queue(cudnnHandle_t handle, const sim_conv *c, const sim_engine *engine, void *x,
-                    void *w, void *y, void *workspace)
+void sim_conv_queue(cudnnHandle_t handle, const sim_conv *c, const sim_engine *engine,
+                    void *const memory[SIM_OPERANDS], void *workspace)
 {
     static unsigned char stamps;
     job *begin = sim_new(sizeof *begin), *j = sim_new(sizeof *j);
@@ -255,11 +318,9 @@ void sim_conv_queue(cudnnHandle_t handle, const sim_conv *c, const sim_engine *e
                .device = handle->device,
                .microseconds = engine->microseconds,
                .tf32 = engine->note == KAS_DNN_NOTE_TENSOR_CORE,
-               .x = x,
-               .w = w,
-               .y = y,
                .workspace = workspace,
                .stamp = ++stamps};
+    memcpy(j->memory, memory, sizeof j->memory);
     check_job(j);
     *begin = *j;
     sim_enqueue(handle->stream, fill_workspace, begin, sizeof *begin);

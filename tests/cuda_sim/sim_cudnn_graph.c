@@ -1,7 +1,9 @@
 /* cuDNN's graph interface: descriptors with attributes, and what is made of them.
  *
- * Three patterns are taken, one operation each: convolution, its backward data, its backward
- * weights.  Every attribute must have the type and number of values that cuDNN documents. */
+ * Four patterns are taken: a convolution, its backward data, its backward weights, and a
+ * convolution with pointwise operations behind it, one after the other.  Every attribute must have
+ * the type and number of values that cuDNN documents. */
+#include <math.h>
 #include <string.h>
 
 #include "sim_dnn.h"
@@ -23,12 +25,18 @@ typedef struct rule {
         (kind), (first) + 5, KAS_DNN_TYPE_DESCRIPTOR, 1, 1                                         \
     }
 
+#define POINTWISE_RULE(name)                                                                       \
+    {                                                                                              \
+        KAS_DNN_OPERATION_POINTWISE, (name), KAS_DNN_TYPE_DESCRIPTOR, 1, 1                         \
+    }
+
 static const rule rules[] = {
     {KAS_DNN_TENSOR, KAS_DNN_TENSOR_ALIGNMENT, KAS_DNN_TYPE_INT64, 1, 1},
     {KAS_DNN_TENSOR, KAS_DNN_TENSOR_DATA_TYPE, KAS_DNN_TYPE_DATA_TYPE, 1, 1},
     {KAS_DNN_TENSOR, KAS_DNN_TENSOR_DIMENSIONS, KAS_DNN_TYPE_INT64, 4, 4},
     {KAS_DNN_TENSOR, KAS_DNN_TENSOR_STRIDES, KAS_DNN_TYPE_INT64, 4, 4},
     {KAS_DNN_TENSOR, KAS_DNN_TENSOR_UNIQUE_ID, KAS_DNN_TYPE_INT64, 1, 1},
+    {KAS_DNN_TENSOR, KAS_DNN_TENSOR_IS_VIRTUAL, KAS_DNN_TYPE_BOOL, 1, 1},
     {KAS_DNN_CONVOLUTION, KAS_DNN_CONVOLUTION_COMPUTE_TYPE, KAS_DNN_TYPE_DATA_TYPE, 1, 1},
     {KAS_DNN_CONVOLUTION, KAS_DNN_CONVOLUTION_MODE, KAS_DNN_TYPE_CONVOLUTION_MODE, 1, 1},
     {KAS_DNN_CONVOLUTION, KAS_DNN_CONVOLUTION_DILATIONS, KAS_DNN_TYPE_INT64, 2, 2},
@@ -39,6 +47,14 @@ static const rule rules[] = {
     CONV_RULES(KAS_DNN_FORWARD, KAS_DNN_FORWARD_ALPHA),
     CONV_RULES(KAS_DNN_BACKWARD_DATA, KAS_DNN_DATA_ALPHA),
     CONV_RULES(KAS_DNN_BACKWARD_FILTER, KAS_DNN_FILTER_ALPHA),
+    {KAS_DNN_POINTWISE, KAS_DNN_POINTWISE_MODE, KAS_DNN_TYPE_POINTWISE_MODE, 1, 1},
+    {KAS_DNN_POINTWISE, KAS_DNN_POINTWISE_COMPUTE_TYPE, KAS_DNN_TYPE_DATA_TYPE, 1, 1},
+    {KAS_DNN_POINTWISE, KAS_DNN_POINTWISE_UPPER_CLIP, KAS_DNN_TYPE_FLOAT, 1, 1},
+    {KAS_DNN_POINTWISE, KAS_DNN_POINTWISE_SWISH_BETA, KAS_DNN_TYPE_FLOAT, 1, 1},
+    POINTWISE_RULE(KAS_DNN_OPERATION_POINTWISE_POINTWISE),
+    POINTWISE_RULE(KAS_DNN_OPERATION_POINTWISE_X),
+    POINTWISE_RULE(KAS_DNN_OPERATION_POINTWISE_B),
+    POINTWISE_RULE(KAS_DNN_OPERATION_POINTWISE_Y),
     {KAS_DNN_GRAPH, KAS_DNN_GRAPH_HANDLE, KAS_DNN_TYPE_HANDLE, 1, 1},
     {KAS_DNN_GRAPH, KAS_DNN_GRAPH_OPERATIONS, KAS_DNN_TYPE_DESCRIPTOR, 1, 8},
     {KAS_DNN_HEURISTICS, KAS_DNN_HEURISTICS_GRAPH, KAS_DNN_TYPE_DESCRIPTOR, 1, 1},
@@ -81,8 +97,11 @@ static size_t size_of(int32_t type)
     case KAS_DNN_TYPE_CONVOLUTION_MODE:
     case KAS_DNN_TYPE_HEURISTICS_MODE:
     case KAS_DNN_TYPE_KNOB:
+    case KAS_DNN_TYPE_POINTWISE_MODE:
     case KAS_DNN_TYPE_FLOAT:
         return 4;
+    case KAS_DNN_TYPE_BOOL:
+        return sizeof(bool);
     default:
         return 8;
     }
@@ -178,6 +197,8 @@ static bool good_tensor(const descriptor *d, sim_tensor *t)
         !read_into(d, KAS_DNN_TENSOR_ALIGNMENT, &t->alignment, sizeof t->alignment) ||
         !read_into(d, KAS_DNN_TENSOR_DATA_TYPE, &t->type, sizeof t->type))
         return false;
+    t->is_virtual = false;
+    read_into(d, KAS_DNN_TENSOR_IS_VIRTUAL, &t->is_virtual, sizeof t->is_virtual);
     for (int i = 0; i < 4; i++)
         if (t->size[i] < 1 || t->stride[i] < 1)
             return false;
@@ -230,6 +251,65 @@ static bool good_operation(const descriptor *d, sim_conv *c)
            c->x.id != c->w.id && c->x.id != c->y.id && c->w.id != c->y.id && sim_conv_fits(c);
 }
 
+static bool good_pointwise(const descriptor *d, sim_pointwise *p)
+{
+    int32_t compute;
+    p->upper_clip = INFINITY;
+    p->swish_beta = 1;
+    read_into(d, KAS_DNN_POINTWISE_UPPER_CLIP, &p->upper_clip, sizeof p->upper_clip);
+    read_into(d, KAS_DNN_POINTWISE_SWISH_BETA, &p->swish_beta, sizeof p->swish_beta);
+    return read_into(d, KAS_DNN_POINTWISE_COMPUTE_TYPE, &compute, sizeof compute) &&
+           compute == KAS_CUDNN_DATA_FLOAT &&
+           read_into(d, KAS_DNN_POINTWISE_MODE, &p->mode, sizeof p->mode) &&
+           (p->mode == KAS_DNN_MODE_ADD || p->mode == KAS_DNN_MODE_RELU ||
+            p->mode == KAS_DNN_MODE_SIGMOID || p->mode == KAS_DNN_MODE_GELU ||
+            p->mode == KAS_DNN_MODE_SWISH);
+}
+
+static bool same_size(const sim_tensor *a, const sim_tensor *b)
+{
+    return memcmp(a->size, b->size, sizeof a->size) == 0;
+}
+
+/* b is like x, or one number for each channel. */
+static bool good_operand(const sim_tensor *b, const sim_tensor *x)
+{
+    const int64_t channels[4] = {1, x->size[1], 1, 1};
+    return !b->is_virtual && (same_size(b, x) || memcmp(b->size, channels, sizeof channels) == 0);
+}
+
+/* Reads x, writes y. */
+static bool good_behind(const descriptor *d, sim_pointwise *p, sim_tensor *x, sim_tensor *y)
+{
+    const descriptor *mode = part(d, KAS_DNN_OPERATION_POINTWISE_POINTWISE, KAS_DNN_POINTWISE),
+                     *from = part(d, KAS_DNN_OPERATION_POINTWISE_X, KAS_DNN_TENSOR),
+                     *b = part(d, KAS_DNN_OPERATION_POINTWISE_B, KAS_DNN_TENSOR),
+                     *to = part(d, KAS_DNN_OPERATION_POINTWISE_Y, KAS_DNN_TENSOR);
+    *p = (sim_pointwise){.binary = b != NULL};
+    return mode && from && to && good_pointwise(mode, p) && good_tensor(from, x) &&
+           good_tensor(to, y) && same_size(x, y) && x->id != y->id &&
+           p->binary == (p->mode == KAS_DNN_MODE_ADD) &&
+           (!b || (good_tensor(b, &p->b) && good_operand(&p->b, x)));
+}
+
+/* The operations behind the first: each reads what the one before it writes, which is virtual and
+ * float32; only the last one's output is in memory. */
+static bool good_chain(descriptor *const *operation, int64_t count, sim_conv *c)
+{
+    c->out = c->y;
+    c->behind = (int)count - 1;
+    for (int i = 0; i < c->behind; i++) {
+        const sim_tensor before = c->out;
+        sim_tensor x;
+        const descriptor *o = operation[1 + i];
+        if (o->kind != KAS_DNN_OPERATION_POINTWISE || !o->finalized ||
+            !good_behind(o, &c->op[i], &x, &c->out) || x.id != before.id || !before.is_virtual ||
+            before.type != KAS_CUDNN_DATA_FLOAT)
+            return false;
+    }
+    return !c->out.is_virtual;
+}
+
 static cudnnStatus_t finalize_graph(descriptor *d)
 {
     const attribute *operations = find(d, KAS_DNN_GRAPH_OPERATIONS);
@@ -238,9 +318,12 @@ static cudnnStatus_t finalize_graph(descriptor *d)
     const descriptor *o = *(descriptor *const *)operations->values;
     if (!o->finalized)
         return NOT_FINALIZED;
-    if (operations->count != 1)
+    if (operations->count > 1 + SIM_MAX_BEHIND || o->kind == KAS_DNN_OPERATION_POINTWISE)
         return KAS_CUDNN_NOT_SUPPORTED; /* a pattern that nobody asked for so far */
-    return good_operation(o, &d->conv) ? KAS_CUDNN_SUCCESS : KAS_CUDNN_BAD_PARAM;
+    return good_operation(o, &d->conv) &&
+                   good_chain((descriptor *const *)operations->values, operations->count, &d->conv)
+               ? KAS_CUDNN_SUCCESS
+               : KAS_CUDNN_BAD_PARAM;
 }
 
 static cudnnStatus_t finalize_heuristics(descriptor *d)
@@ -307,7 +390,8 @@ static cudnnStatus_t finalize_knob(descriptor *d)
 
 static cudnnStatus_t finalize(descriptor *d)
 {
-    sim_tensor tensor;
+    sim_tensor tensor, other;
+    sim_pointwise pointwise;
     sim_conv conv;
     switch (d->kind) {
     case KAS_DNN_TENSOR:
@@ -318,6 +402,11 @@ static cudnnStatus_t finalize(descriptor *d)
     case KAS_DNN_BACKWARD_DATA:
     case KAS_DNN_BACKWARD_FILTER:
         return good_operation(d, &conv) ? KAS_CUDNN_SUCCESS : KAS_CUDNN_BAD_PARAM;
+    case KAS_DNN_POINTWISE:
+        return good_pointwise(d, &pointwise) ? KAS_CUDNN_SUCCESS : KAS_CUDNN_BAD_PARAM;
+    case KAS_DNN_OPERATION_POINTWISE:
+        return good_behind(d, &pointwise, &tensor, &other) ? KAS_CUDNN_SUCCESS
+                                                           : KAS_CUDNN_BAD_PARAM;
     case KAS_DNN_GRAPH:
         return finalize_graph(d);
     case KAS_DNN_HEURISTICS:
@@ -462,15 +551,19 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
         return NOT_FINALIZED;
     if (!handle->stream)
         sim_broken("a convolution on the default stream");
-    const sim_tensor *tensor[3] = {&d->conv.x, &d->conv.w, &d->conv.y};
-    void *memory[3], *const *workspace = values(v, KAS_DNN_PACK_WORKSPACE);
-    for (int i = 0; i < 3; i++) {
+    const sim_tensor *tensor[SIM_OPERANDS] = {&d->conv.x, &d->conv.w, &d->conv.out};
+    void *memory[SIM_OPERANDS] = {NULL}, *const *workspace = values(v, KAS_DNN_PACK_WORKSPACE);
+    for (int i = 0; i < d->conv.behind; i++)
+        tensor[3 + i] = d->conv.op[i].binary ? &d->conv.op[i].b : NULL;
+    for (int i = 0; i < SIM_OPERANDS; i++) {
+        if (!tensor[i])
+            continue;
         memory[i] = pointer_of(v, tensor[i]->id);
         if (!memory[i] || (uintptr_t)memory[i] % (uintptr_t)tensor[i]->alignment)
             return BAD_POINTER;
     }
     if (!workspace || !*workspace)
         return KAS_CUDNN_BAD_PARAM;
-    sim_conv_queue(handle, &d->conv, d->engine, memory[0], memory[1], memory[2], *workspace);
+    sim_conv_queue(handle, &d->conv, d->engine, memory, *workspace);
     return KAS_CUDNN_SUCCESS;
 }

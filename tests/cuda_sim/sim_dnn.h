@@ -12,19 +12,34 @@ struct cudnnContext {
 typedef struct sim_tensor {
     int64_t size[4], stride[4], id, alignment; /* n, c, h, w */
     int32_t type;
+    bool is_virtual;
 } sim_tensor;
 
 typedef enum sim_pass { SIM_FORWARD, SIM_DATA, SIM_FILTER } sim_pass;
 
+/* y = mode(x) or, with `b`, mode(x, b), where b may be the same for all pixels. */
+typedef struct sim_pointwise {
+    int32_t mode;
+    float upper_clip, swish_beta;
+    bool binary;
+    sim_tensor b;
+} sim_pointwise;
+
+/* A graph: a convolution and what stands behind it.  `y` is the convolution's output, `out` that of
+ * the graph; the same where nothing stands behind. */
+enum { SIM_MAX_BEHIND = 3 };
 typedef struct sim_conv {
     sim_pass pass;
-    sim_tensor x, w, y;
+    sim_tensor x, w, y, out;
     int64_t pad[2], stride[2], dilation[2];
+    int behind;
+    sim_pointwise op[SIM_MAX_BEHIND];
 } sim_conv;
 
 /* Do the shapes belong to each other? The groups are those of x's and w's channels. */
 bool sim_conv_fits(const sim_conv *c);
-/* As cuDNN does: inputs and outputs of one type, x and y with their channels side by side. */
+/* As cuDNN does: inputs and outputs of one type, x and y with their channels side by side; behind a
+ * forward pass a tensor like y is added before one for each channel, then comes an activation. */
 bool sim_conv_supported(const sim_conv *c);
 
 /* The engines of a ranking.  Durations are pretended ("time passes" on the events of a stream). */
@@ -40,7 +55,8 @@ extern const sim_engine sim_engines[SIM_ENGINES];
 
 size_t sim_conv_workspace(const sim_conv *c);
 /* Queues the convolution; aborts when a pointer is not in live memory of the device. */
-void sim_conv_queue(cudnnHandle_t handle, const sim_conv *c, const sim_engine *engine, void *x,
-                    void *w, void *y, void *workspace);
+enum { SIM_OPERANDS = 3 + SIM_MAX_BEHIND }; /* x, w, out, then b of each operation or NULL */
+void sim_conv_queue(cudnnHandle_t handle, const sim_conv *c, const sim_engine *engine,
+                    void *const memory[SIM_OPERANDS], void *workspace);
 
 #endif

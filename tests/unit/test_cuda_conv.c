@@ -244,26 +244,146 @@ static void biases_come_in_every_number(void **state)
     kas_device_close(device);
 }
 
+/* Beside cuDNN's forward pass too, but no gradient beside its backward pass. */
 static void a_bias_may_be_refused(void **state)
 {
     (void)state;
-    const kas_conv_desc list[] = {F32(2, 5, 4, 12, 20, 4, 1, 1, 1, 0, 0, 12, 20, 0), /* groups */
-                                  F32(2, 5, 4, 12, 20, 1, 3, 3, 1, 1, 1, 12, 20, 0)};
-    for (int i = 0; i < 3; i++) {
+    const struct {
+        kas_conv_desc desc;
+        const char *refused;
+        bool forward;
+    } list[] = {
+        {F32(2, 5, 4, 12, 20, 4, 1, 1, 1, 0, 0, 12, 20, 0), "", true}, /* groups */
+        {F32(2, 5, 4, 12, 20, 1, 3, 3, 1, 1, 1, 12, 20, 0), "", true},
+        {F32(2, 5, 4, 12, 20, 1, 3, 3, 1, 1, 1, 12, 20, 0), "cudnn", false},
+        {F32(2, 5, 4, 12, 20, 1, 1, 1, 1, 0, 0, 12, 20, 0), "cublasLt", true},
+        {F32(2, 5, 4, 12, 20, 1, 1, 1, 1, 0, 0, 12, 20, 0), "cublasLt cudnn", false},
+    };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         kas_device *device = open_cuda("cuda");
         kas_conv *conv;
         float *memory = random_memory(device, 64, 1);
-        sim.refuse(i == 2 ? "cublasLt" : "");
-        OK(kas_conv_create(device, &list[i % 2], &conv));
+        sim.refuse(list[i].refused);
+        OK(kas_conv_create(device, &list[i].desc, &conv));
         OK(kas_conv_add_bias(conv));
         for (int pass = 0; pass < 3; pass++)
-            assert_false(
-                kas_conv_takes_bias(conv, (kas_conv_pass)pass, memory, memory, memory, memory));
+            assert_int_equal(
+                kas_conv_takes_bias(conv, (kas_conv_pass)pass, memory, memory, memory, memory),
+                pass == KAS_CONV_FORWARD && list[i].forward);
         kas_conv_free(conv);
         kas_mem_free(device, memory);
         kas_device_close(device);
         sim.reset();
     }
+}
+
+/* ---- epilogues --------------------------------------------------------------------------------
+ *
+ * That they are right is the operations' test (ops/test_conv_epilogue.c). */
+
+typedef struct epilogue_case {
+    kas_conv_desc desc;
+    kas_conv_epilogue epilogue;
+    const char *refused;
+    int matmuls, convolutions; /* expected of one call; none: not taken */
+} epilogue_case;
+
+static void run_epilogue(const epilogue_case *c, size_t number)
+{
+    kas_device *device = open_cuda("cuda");
+    kas_conv *conv;
+    kas_plan *plan;
+    int launches, matmuls, convolutions;
+    float *memory[5];
+    for (int i = 0; i < 5; i++)
+        memory[i] = random_memory(device, 4096, (uint32_t)i);
+    kas_conv_call call = {.x = memory[0],
+                          .w = memory[1],
+                          .bias = memory[2],
+                          .bias_rounded = memory[2],
+                          .residual = c->epilogue.residual ? memory[3] : NULL,
+                          .y = memory[4]};
+    sim.reset();
+    sim.refuse(c->refused);
+    OK(kas_conv_create(device, &c->desc, &conv));
+    OK(kas_conv_add_epilogue(conv, c->epilogue));
+    OK(kas_plan_create(device, &plan));
+    const bool taken = kas_conv_takes_epilogue(conv, c->epilogue, &call);
+    sim.counts(&launches, &matmuls, &convolutions); /* what timing the plans took */
+    const int before[3] = {launches, matmuls, convolutions};
+    if (taken) {
+        OK(kas_plan_conv_epilogue(plan, conv, c->epilogue, &call));
+        OK(kas_plan_run(plan));
+        OK(kas_device_sync(device));
+        call.bias_rounded = memory[2] + 1;
+        assert_false(kas_conv_takes_epilogue(conv, c->epilogue, &call));
+    }
+    sim.counts(&launches, &matmuls, &convolutions);
+    if (launches != before[0] || matmuls - before[1] != c->matmuls ||
+        convolutions - before[2] != c->convolutions)
+        fail_msg("case %zu: %d launches, %d products, %d convolutions; expected 0, %d, %d", number,
+                 launches - before[0], matmuls - before[1], convolutions - before[2], c->matmuls,
+                 c->convolutions);
+    kas_plan_free(plan);
+    kas_conv_free(conv);
+    for (int i = 0; i < 5; i++)
+        kas_mem_free(device, memory[i]);
+    kas_device_close(device);
+    assert_int_equal(sim.live(), 0);
+}
+
+static void epilogues_take_the_right_way(void **state)
+{
+    (void)state;
+    const kas_conv_desc one = F32(2, 5, 4, 12, 20, 1, 1, 1, 1, 0, 0, 12, 20, 0),
+                        many = F32(2, 5, 4, 12, 20, 4, 1, 1, 1, 0, 0, 12, 20, 0), /* groups */
+        three = F32(2, 5, 4, 12, 20, 1, 3, 3, 1, 1, 1, 12, 20, 0);
+    const epilogue_case list[] = {
+        {one, {false, KAS_ACTIVATION_NONE}, "", 1, 0},
+        {one, {true, KAS_ACTIVATION_RELU}, "", 1, 0},
+        {one, {false, KAS_ACTIVATION_RELU6}, "", 0, 1}, /* cuBLASLt clips at 0 alone, */
+        {one, {false, KAS_ACTIVATION_GELU}, "", 0, 1},  /* and has another GELU */
+        {one, {true, KAS_ACTIVATION_RELU}, "cublasLt", 0, 1},
+        {many, {true, KAS_ACTIVATION_RELU}, "", 0, 1},
+        {three, {true, KAS_ACTIVATION_NONE}, "", 0, 1},
+        {three, {false, KAS_ACTIVATION_SILU}, "", 0, 1},
+        {three, {false, KAS_ACTIVATION_HARD_SWISH}, "", 0, 0},
+        {three, {true, KAS_ACTIVATION_RELU}, "cudnn", 0, 0},
+    };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        run_epilogue(&list[i], i);
+}
+
+/* Prepares an epilogue while one call after the other fails: it is had or not, and nothing is left
+ * behind. */
+static void preparing_an_epilogue_may_fail(void **state)
+{
+    (void)state;
+    static const kas_conv_epilogue epilogue = {true, KAS_ACTIVATION_RELU};
+    const kas_conv_desc list[] = {F32(2, 5, 4, 12, 20, 1, 1, 1, 1, 0, 0, 12, 20, 0),
+                                  F32(2, 5, 4, 12, 20, 1, 3, 3, 1, 1, 1, 12, 20, 0)};
+    int failed = 0;
+    for (int i = 0; i < 2; i++)
+        for (int nth = 1;; nth++) {
+            kas_device *device = open_cuda("cuda");
+            kas_conv *conv;
+            char name[64];
+            OK(kas_conv_create(device, &list[i], &conv));
+            sim.make_fail("*", nth, 0, false);
+            const kas_status status = kas_conv_add_epilogue(conv, epilogue);
+            const bool any = sim.failed(name);
+            sim.make_fail(NULL, 0, 0, false);
+            if (status != KAS_OK && status != KAS_DEVICE && status != KAS_NO_MEMORY)
+                fail_msg("call %d, %s: %s", nth, name, kas_error());
+            kas_conv_free(conv);
+            kas_device_close(device);
+            assert_int_equal(sim.live(), 0);
+            if (!any)
+                break;
+            failed++;
+        }
+    printf("%d calls failed, one in each run\n", failed);
+    assert_true(failed > 40);
 }
 
 /* A handle without our stream would run on the default stream, where the stand-in aborts. */
@@ -339,9 +459,9 @@ static void workspace_has_a_bound(void **state)
     assert_int_equal(kept, (2 * EACH_IMAGE + 255) / 256 * 256 + gradients);
     desc.n = IMAGES;
     assert_true((size_t)IMAGES * EACH_IMAGE + gradients > 256 << 20);
-    assert_int_equal(
-        kas_cudnn_conv_create((kas_cuda *)device, &desc, KAS_CONV_BACKWARD_WEIGHTS, &pass),
-        KAS_UNSUPPORTED);
+    assert_int_equal(kas_cudnn_conv_create((kas_cuda *)device, &desc, KAS_CONV_BACKWARD_WEIGHTS,
+                                           (kas_conv_beside){false}, &pass),
+                     KAS_UNSUPPORTED);
     assert_int_equal(kas_conv_create(device, &large, &conv), KAS_UNSUPPORTED);
     assert_non_null(strstr(kas_error(), "67174400 weights"));
     assert_int_equal(cuda->workspace_bytes, kept);
@@ -356,6 +476,7 @@ int main(void)
         TEST(convolutions_take_the_right_way), TEST(tf32_only_where_it_is_allowed),
         TEST(refused_convolutions_fall_back),  TEST(a_bias_comes_with_a_product),
         TEST(biases_come_in_every_number),     TEST(a_bias_may_be_refused),
+        TEST(epilogues_take_the_right_way),    TEST(preparing_an_epilogue_may_fail),
         TEST(cudnn_is_opened_again),           TEST(workspace_is_given_back),
         TEST(workspace_has_a_bound),
     };

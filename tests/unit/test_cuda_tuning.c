@@ -71,9 +71,9 @@ static void be_quiet(void *context)
         *(int *)context = matmuls + convolutions;
 }
 
-/* Prepares a convolution on a device of its own; the number of convolutions and products that were
- * run for it. */
-static int prepare(const kas_conv_desc *desc)
+/* Prepares a convolution, perhaps with an epilogue, on a device of its own; the number of
+ * convolutions and products that were run for it. */
+static int prepare_with(const kas_conv_desc *desc, const kas_conv_epilogue *epilogue)
 {
     int launches, matmuls, convolutions;
     char usual[4096];
@@ -85,12 +85,19 @@ static int prepare(const kas_conv_desc *desc)
     kas_device_set_quiet(device, be_quiet, &quiet);
     quiet = -1;
     OK(kas_conv_create(device, desc, &conv));
+    if (epilogue)
+        OK(kas_conv_add_epilogue(conv, *epilogue));
     OK(kas_device_sync(device));
     sim.counts(&launches, &matmuls, &convolutions);
     kas_conv_free(conv);
     close_warm(device, value ? usual : NULL);
     assert_int_equal(sim.live(), 0);
     return matmuls + convolutions;
+}
+
+static int prepare(const kas_conv_desc *desc)
+{
+    return prepare_with(desc, NULL);
 }
 
 /* How many records below a folder begin with a line, of how many. */
@@ -146,6 +153,19 @@ static void products_are_timed_too(void **state)
     assert_true(prepare(&conv1x1) > 3 * 2 * 5);
     expect_records(cached_plans(), "algorithm ", 3);
     assert_int_equal(prepare(&conv1x1), 0);
+}
+
+static void an_epilogue_is_a_problem_of_its_own(void **state)
+{
+    (void)state;
+    static const kas_conv_epilogue list[] = {
+        {false, KAS_ACTIVATION_RELU}, {true, KAS_ACTIVATION_RELU}, {true, KAS_ACTIVATION_NONE}};
+    prepare(&conv3x3);
+    for (int i = 0; i < 3; i++) {
+        assert_true(prepare_with(&conv3x3, &list[i]) > 2 * 5);
+        expect_records(cached_plans(), TILE_2, 3 + i + 1);
+        assert_int_equal(prepare_with(&conv3x3, &list[i]), 0);
+    }
 }
 
 static void nothing_is_timed_where_nobody_wants_it(void **state)
@@ -350,6 +370,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(the_fastest_is_taken_once),
         TEST(products_are_timed_too),
+        TEST(an_epilogue_is_a_problem_of_its_own),
         TEST(nothing_is_timed_where_nobody_wants_it),
         TEST(pinned_plans_go_first),
         TEST(a_study_takes_the_plans_of_the_cache),

@@ -90,12 +90,13 @@ static void expect_ranked(const kas_conv_desc *desc, kas_conv_pass pass,
                  desc->c_in, desc->groups, desc->kernel_h, (int)pass, count);
 }
 
-static int plans_of(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass)
+static int plans_of(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass,
+                    kas_conv_beside beside)
 {
     kas_dnn_choice choice[MAX_CHOICES];
     kas_dnn_graph graph;
     int count = 0;
-    if (kas_dnn_graph_make(cuda, desc, pass, &graph) != KAS_OK ||
+    if (kas_dnn_graph_make(cuda, desc, pass, beside, &graph) != KAS_OK ||
         kas_dnn_choices(cuda, &graph, desc->tf32 || desc->number != KAS_F32, choice, MAX_CHOICES,
                         &count) != KAS_OK)
         fail_msg("%s", kas_error());
@@ -196,24 +197,60 @@ static const kas_conv_desc shapes[] = {
      .dilation = 2},
 };
 
+static const char *const modes[] = {"fp32", "tf32", "bf16", "fp16"};
+enum { MODES = 4 };
+
+static kas_conv_desc desc_of(size_t shape, int mode)
+{
+    kas_conv_desc desc = shapes[shape];
+    desc.tf32 = mode == 1;
+    desc.number = mode < 2 ? KAS_F32 : mode == 2 ? KAS_BF16 : KAS_F16;
+    desc.x_pitch = kas_pitch_of(desc.number, desc.c_in);
+    desc.y_pitch = kas_pitch_of(desc.number, desc.c_out);
+    return desc;
+}
+
 static void every_pass_has_a_plan(const char *json)
 {
-    static const char *const modes[] = {"fp32", "tf32", "bf16", "fp16"};
     kas_cuda *cuda = describe_gpu(json);
     if (!cuda)
         skip();
     int plans = 0;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        for (int mode = 0; mode < 4; mode++)
+        for (int mode = 0; mode < MODES; mode++)
             for (int pass = 0; pass < 3; pass++) {
-                kas_conv_desc desc = shapes[i];
-                desc.tf32 = mode == 1;
-                desc.number = mode < 2 ? KAS_F32 : mode == 2 ? KAS_BF16 : KAS_F16;
-                desc.x_pitch = kas_pitch_of(desc.number, desc.c_in);
-                desc.y_pitch = kas_pitch_of(desc.number, desc.c_out);
-                const int made = plans_of(cuda, &desc, (kas_conv_pass)pass);
+                const kas_conv_desc desc = desc_of(i, mode);
+                const int made =
+                    plans_of(cuda, &desc, (kas_conv_pass)pass, (kas_conv_beside){false});
                 if (made < 1)
                     fail_msg("shape %zu, pass %d, %s: no plan", i, pass, modes[mode]);
+                plans += made;
+            }
+    printf("%d plans\n", plans);
+    forget_gpu(cuda);
+}
+
+/* A bias that training adds, and the epilogues of residual networks, none of them a
+ * fallback (conv_cudnn.c).  Other activations are for engines that are compiled at run time, and
+ * those want a driver: what they refuse only a GPU tells. */
+static void every_epilogue_has_a_plan(const char *json)
+{
+    static const kas_conv_beside beside[] = {{true, false, KAS_ACTIVATION_NONE},
+                                             {true, false, KAS_ACTIVATION_RELU},
+                                             {true, true, KAS_ACTIVATION_NONE},
+                                             {true, true, KAS_ACTIVATION_RELU}};
+    enum { BESIDE = sizeof beside / sizeof *beside };
+    kas_cuda *cuda = describe_gpu(json);
+    if (!cuda)
+        skip();
+    int plans = 0;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int mode = 0; mode < MODES; mode++)
+            for (int b = 0; b < BESIDE; b++) {
+                const kas_conv_desc desc = desc_of(i, mode);
+                const int made = plans_of(cuda, &desc, KAS_CONV_FORWARD, beside[b]);
+                if (made < 1)
+                    fail_msg("shape %zu, epilogue %d, %s: no plan", i, b, modes[mode]);
                 plans += made;
             }
     printf("%d plans\n", plans);
@@ -232,6 +269,18 @@ static void plans_for_an_a100(void **state)
     every_pass_has_a_plan(gpus[1]);
 }
 
+static void epilogues_for_an_h100(void **state)
+{
+    (void)state;
+    every_epilogue_has_a_plan(gpus[0]);
+}
+
+static void epilogues_for_an_a100(void **state)
+{
+    (void)state;
+    every_epilogue_has_a_plan(gpus[1]);
+}
+
 /* For AddressSanitizer: without a GPU cublasLtCreate, called by cuDNN, fails and leaks. */
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
@@ -241,7 +290,8 @@ const char *__lsan_default_suppressions(void)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(plans_for_an_h100),
-                                       cmocka_unit_test(plans_for_an_a100)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plans_for_an_h100), cmocka_unit_test(plans_for_an_a100),
+        cmocka_unit_test(epilogues_for_an_h100), cmocka_unit_test(epilogues_for_an_a100)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
