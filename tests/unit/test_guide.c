@@ -237,11 +237,49 @@ static void test_no_end_is_cut_off(void **state)
     close_walk(&w);
 }
 
+/* Leaves [C, H/2, W] three times and [x0, H, W], which none of the others can be merged with before
+ * two of them are the halves of a concat. */
+static void test_no_merge_of_four_leaves_is_cut_off(void **state)
+{
+    (void)state;
+    static const kas_op allowed[] = {KAS_OP_SLICE, KAS_OP_CONCAT, KAS_OP_FC,
+                                     KAS_OP_RELU,  KAS_OP_ABS,    KAS_OP_MUL};
+    static const kas_use first[] = {{.op = KAS_OP_SLICE, .inputs = 1, .dim = 1, .segment = 0},
+                                    {.op = KAS_OP_SLICE, .inputs = 1, .dim = 1, .segment = 1},
+                                    {.op = KAS_OP_RELU, .inputs = 1, .in = {1}},
+                                    {.op = KAS_OP_ABS, .inputs = 1, .in = {1}},
+                                    {.op = KAS_OP_FC, .inputs = 1}};
+    const kas_split split[KAS_MAX_SPLITS] = {{.whole = kas_dim_symbol(KAS_SYM_H), .shares = 2}};
+    walk w = {.options = kas_sample_defaults()};
+    bool admitted = true;
+    w.options.allowed = ops(allowed, 6);
+    w.options.max_width = 4;
+    w.options.min_receptive = 1;
+    w.options.min_primitives = w.options.max_primitives = 8;
+    w.options.budget.max_flops_ratio = w.options.budget.max_params_ratio = 1;
+    open_walk(&w);
+    const bool quiet = kas_quiet(true);
+    kas_growth_begin(w.g, 8, 0, split);
+    kas_guide_begin(&w.guided.guide);
+    for (size_t i = 0; i < sizeof first / sizeof *first; i++) {
+        int value = 0;
+        assert_true(kas_growth_try(w.g, &first[i], pick, &value));
+        admitted = kas_guide_admits(&w.guided.guide) == KAS_REJECT_NONE && admitted;
+    }
+    assert_int_equal(w.g->width, 4);
+    grow(&w, admitted);
+    kas_quiet(quiet);
+    print_message("%ld uses tried, %ld refused, %ld kernels\n", w.tried, w.refused, w.complete);
+    assert_true(w.complete > 0 && w.refused > 0);
+    close_walk(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_kernel_is_cut_off),
         cmocka_unit_test(test_no_end_is_cut_off),
+        cmocka_unit_test(test_no_merge_of_four_leaves_is_cut_off),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
