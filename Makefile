@@ -100,6 +100,8 @@ $(BUILD)/src/host/data/resize.o: CFLAGS += -O3
 COPIES    := -mmemcpy-strategy=libcall:-1:noalign -mmemset-strategy=libcall:-1:noalign
 SPACE_OPT := $(if $(SANITIZE),,-O3 $(shell $(CC) $(COPIES) -E -x c /dev/null >/dev/null 2>&1 && echo '$(COPIES)'))
 $(BUILD)/src/host/space/%.o: CFLAGS += $(SPACE_OPT)
+# Its random numbers and the names of its kernels: rounds to be unrolled.
+$(BUILD)/src/host/core/random.o $(BUILD)/src/host/core/sha256.o: CFLAGS += -O3
 
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
