@@ -17,15 +17,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "host/core/clock.h"
+#include "options.h"
+#include "turns.h"
 #include "host/core/random.h"
 #include "host/core/status.h"
 #include "host/net/targets.h"
-#include "host/report/line.h"
 #include "host/space/kernel_json.h"
 #include "host/space/sampler.h"
 #include "host/train/model.h"
-#include "host/train/stats.h"
 #include "host/train/traffic.h"
 
 enum { WITHOUT, WITH, WAYS };
@@ -49,14 +48,14 @@ typedef struct way {
     kas_model *model;
     kas_plan *plan;
     kas_traffic traffic;
-    kas_samples seconds;
     double compile;
 } way;
 
-/* Without by with, of neighbours: above 1 the edges are faster. */
-typedef struct ratios {
-    kas_samples seconds, processor;
-} ratios;
+/* What takes turns. */
+typedef struct pair {
+    subject *s;
+    way way[WAYS];
+} pair;
 
 /* ---- compiling --------------------------------------------------------------------------------
  */
@@ -114,29 +113,12 @@ static kas_status prepare(subject *s, const kas_replacement *replacement, way *w
     return kas_device_sync(s->device);
 }
 
-static kas_status run(subject *s, way *w, double *seconds, double *processor)
+static kas_status run(void *context, int k, double *seconds)
 {
-    const double before = kas_processor_seconds();
-    KAS_TRY(kas_timer_start(s->timer));
-    KAS_TRY(kas_plan_run(w->plan));
-    KAS_TRY(kas_timer_stop(s->timer, seconds));
-    *processor = kas_processor_seconds() - before;
-    return kas_samples_add(&w->seconds, *seconds);
-}
-
-/* By turns, each way first in every other round. */
-static kas_status measure(subject *s, way *w, ratios *r)
-{
-    double seconds[WAYS], processor[WAYS];
-    for (int i = 0; i < s->o->rounds; i++) {
-        for (int k = 0; k < WAYS; k++) {
-            const int turn = (k + i) % WAYS;
-            KAS_TRY(run(s, &w[turn], &seconds[turn], &processor[turn]));
-        }
-        KAS_TRY(kas_samples_add(&r->seconds, seconds[WITHOUT] / seconds[WITH]));
-        KAS_TRY(kas_samples_add(&r->processor, processor[WITHOUT] / processor[WITH]));
-    }
-    return KAS_OK;
+    const pair *p = context;
+    KAS_TRY(kas_timer_start(p->s->timer));
+    KAS_TRY(kas_plan_run(p->way[k].plan));
+    return kas_timer_stop(p->s->timer, seconds);
 }
 
 static int layers_with_edges(const kas_traffic *t)
@@ -147,21 +129,9 @@ static int layers_with_edges(const kas_traffic *t)
     return count;
 }
 
-static void put_spread(kas_buf *out, const char *name, kas_samples *samples)
+static kas_status put(const subject *s, const char *path, const way *w, turns *t)
 {
-    char field[64];
-    static const struct {
-        const char *name;
-        double at;
-    } quantiles[] = {{"_p25", 0.25}, {"", 0.5}, {"_p75", 0.75}};
-    for (int i = 0; i < 3; i++) {
-        snprintf(field, sizeof field, "%s%s", name, quantiles[i].name);
-        kas_line_number(out, field, kas_samples_quantile(samples, quantiles[i].at));
-    }
-}
-
-static kas_status put(const subject *s, const char *path, way *w, ratios *r)
-{
+    static const char *const names[WAYS] = {"without", "with"};
     kas_buf out = {0};
     kas_line_begin(&out);
     kas_line_text(&out, "bench", "edges");
@@ -172,10 +142,7 @@ static kas_status put(const subject *s, const char *path, way *w, ratios *r)
     kas_line_int(&out, "rounds", s->o->rounds);
     kas_line_int(&out, "layers", s->targets);
     kas_line_int(&out, "layers_with_edges", layers_with_edges(&w[WITH].traffic));
-    put_spread(&out, "seconds_without", &w[WITHOUT].seconds);
-    put_spread(&out, "seconds_with", &w[WITH].seconds);
-    put_spread(&out, "ratio", &r->seconds);
-    put_spread(&out, "processor_ratio", &r->processor);
+    turns_put(&out, t, names);
     kas_line_number(&out, "bytes_without", w[WITHOUT].traffic.bytes);
     kas_line_number(&out, "bytes_with", w[WITH].traffic.bytes);
     kas_line_number(&out, "floor_bytes", w[WITH].traffic.floor_bytes);
@@ -195,24 +162,23 @@ static kas_status run_file(subject *s, const char *path)
     const kas_budget budget = {.max_flops_ratio = 2, .max_params_ratio = 2};
     kas_kernel kernel;
     kas_solution solution = {0};
-    way w[WAYS] = {{0}};
-    ratios ratio = {.seconds = {0}};
+    pair p = {.s = s};
+    way *w = p.way;
+    turns t = {.ratio = {0}};
     KAS_TRY(kas_kernel_read_file(path, &kernel));
     kas_status status = kas_solve(&kernel, s->target[0], s->targets, &budget, &solution);
     for (int k = 0; k < WAYS && status == KAS_OK; k++)
         status = prepare(s, &(kas_replacement){&kernel, s->target[k], &solution, NULL}, &w[k]);
     if (status == KAS_OK)
-        status = measure(s, w, &ratio);
+        status = turns_take(&t, s->o->rounds, run, &p);
     if (status == KAS_OK)
-        status = put(s, path, w, &ratio);
+        status = put(s, path, w, &t);
     for (int k = 0; k < WAYS; k++) {
         kas_plan_free(w[k].plan);
         kas_model_free(w[k].model);
         kas_traffic_free(&w[k].traffic);
-        kas_samples_free(&w[k].seconds);
     }
-    kas_samples_free(&ratio.seconds);
-    kas_samples_free(&ratio.processor);
+    turns_free(&t);
     kas_solution_free(&solution);
     return status;
 }
@@ -297,37 +263,24 @@ static void close_subject(subject *s)
     kas_net_free(s->net);
 }
 
-/* Reads options; the first argument that is none. */
-static int parse(int argc, char **argv, options *o)
-{
-    const struct {
-        const char *name;
-        int *to;
-    } numbers[] = {{"--batch", &o->batch},
-                   {"--threads", &o->threads},
-                   {"--rounds", &o->rounds},
-                   {"--sampled", &o->sampled}};
-    int at = 1;
-    for (; at + 1 < argc && strncmp(argv[at], "--", 2) == 0; at += 2) {
-        for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-            if (strcmp(argv[at], numbers[i].name) == 0)
-                *numbers[i].to = atoi(argv[at + 1]);
-        if (strcmp(argv[at], "--net") == 0)
-            o->net = argv[at + 1];
-        if (strcmp(argv[at], "--device") == 0)
-            o->device = argv[at + 1];
-    }
-    return at;
-}
-
 int main(int argc, char **argv)
 {
     static char *const usual[] = {"kernels/squeeze_excite.json", "kernels/canvas_figure6.json",
                                   "kernels/canvas_figure8.json", "kernels/residual.json"};
     options o = {.net = "resnet20", .device = "cpu", .batch = 32, .threads = 1, .rounds = 15};
-    const int first = parse(argc, argv, &o), files = argc - first;
-    subject s;
-    kas_status status = open_subject(&s, &o);
+    const bench_option options[] = {{"--batch", &o.batch, NULL},
+                                    {"--threads", &o.threads, NULL},
+                                    {"--rounds", &o.rounds, NULL},
+                                    {"--sampled", &o.sampled, NULL},
+                                    {"--net", NULL, &o.net},
+                                    {"--device", NULL, &o.device},
+                                    {NULL, NULL, NULL}};
+    int first = argc;
+    subject s = {.o = &o};
+    kas_status status = bench_options_read(argc, argv, options, &first);
+    const int files = argc - first;
+    if (status == KAS_OK)
+        status = open_subject(&s, &o);
     if (status == KAS_OK && o.sampled > 0)
         status = run_samples(&s);
     for (int i = 0; o.sampled == 0 && i < (files ? files : 4) && status == KAS_OK; i++)

@@ -9,15 +9,14 @@
  * others than time. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
+#include "options.h"
+#include "turns.h"
 #include "host/core/random.h"
 #include "host/train/model.h"
-#include "host/train/stats.h"
 #include "host/train/traffic.h"
 
-enum { WITHOUT, WITH, WAYS, WARM_UP = 2 };
+enum { WITHOUT, WITH, WAYS };
 
 typedef struct options {
     const char *device, *net;
@@ -27,7 +26,6 @@ typedef struct options {
 typedef struct way {
     kas_model *model;
     kas_plan *plan;
-    kas_samples seconds;
     double bytes;
 } way;
 
@@ -37,7 +35,7 @@ typedef struct subject {
     kas_net *net;
     kas_timer *timer;
     way way[WAYS];
-    kas_samples seconds, processor; /* ratios */
+    turns turns;
 } subject;
 
 static kas_status give_images(const subject *s, kas_model *model)
@@ -69,60 +67,33 @@ static kas_status prepare(subject *s, int k)
     return give_images(s, w->model);
 }
 
-static double processor_seconds(void)
+static kas_status run(void *context, int k, double *seconds)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static kas_status run(subject *s, way *w, double *seconds, double *processor)
-{
-    const double before = processor_seconds();
+    const subject *s = context;
     KAS_TRY(kas_timer_start(s->timer));
-    KAS_TRY(kas_plan_run(w->plan));
-    KAS_TRY(kas_timer_stop(s->timer, seconds));
-    *processor = processor_seconds() - before;
-    return KAS_OK;
+    KAS_TRY(kas_plan_run(s->way[k].plan));
+    return kas_timer_stop(s->timer, seconds);
 }
 
-/* By turns, each way first in every other round. */
-static kas_status measure(subject *s)
+static kas_status put(subject *s)
 {
-    double seconds[WAYS], processor[WAYS];
-    for (int i = -WARM_UP; i < s->o->rounds; i++) {
-        for (int k = 0; k < WAYS; k++) {
-            const int turn = (k + i + WARM_UP) % WAYS;
-            KAS_TRY(run(s, &s->way[turn], &seconds[turn], &processor[turn]));
-            if (i >= 0)
-                KAS_TRY(kas_samples_add(&s->way[turn].seconds, seconds[turn]));
-        }
-        if (i < 0)
-            continue;
-        KAS_TRY(kas_samples_add(&s->seconds, seconds[WITHOUT] / seconds[WITH]));
-        KAS_TRY(kas_samples_add(&s->processor, processor[WITHOUT] / processor[WITH]));
-    }
-    return KAS_OK;
-}
-
-static void put_spread(const char *name, kas_samples *samples)
-{
-    printf(", \"%s\": %.4g, \"%s_quartiles\": [%.4g, %.4g]", name,
-           kas_samples_quantile(samples, 0.5), name, kas_samples_quantile(samples, 0.25),
-           kas_samples_quantile(samples, 0.75));
-}
-
-static void put(subject *s)
-{
-    printf("{\"bench\": \"fold\", \"net\": \"%s\", \"side\": %d, \"batch\": %d, \"rounds\": %d, "
-           "\"bytes_without\": %.0f, \"bytes_with\": %.0f",
-           s->net->name, s->o->side, s->o->batch, s->o->rounds, s->way[WITHOUT].bytes,
-           s->way[WITH].bytes);
-    put_spread("seconds_without", &s->way[WITHOUT].seconds);
-    put_spread("seconds_with", &s->way[WITH].seconds);
-    put_spread("ratio", &s->seconds);
-    put_spread("processor_ratio", &s->processor);
-    printf("}\n");
+    static const char *const names[WAYS] = {"without", "with"};
+    kas_buf out = {0};
+    kas_line_begin(&out);
+    kas_line_text(&out, "bench", "fold");
+    kas_line_text(&out, "net", s->net->name);
+    kas_line_int(&out, "side", s->o->side);
+    kas_line_int(&out, "batch", s->o->batch);
+    kas_line_int(&out, "rounds", s->o->rounds);
+    kas_line_number(&out, "bytes_without", s->way[WITHOUT].bytes);
+    kas_line_number(&out, "bytes_with", s->way[WITH].bytes);
+    turns_put(&out, &s->turns, names);
+    kas_line_end(&out);
+    const kas_status status = kas_buf_status(&out);
+    if (status == KAS_OK)
+        printf("%s", kas_buf_text(&out));
+    kas_buf_free(&out);
+    return status;
 }
 
 static kas_status work(subject *s)
@@ -133,17 +104,14 @@ static kas_status work(subject *s)
     KAS_TRY(kas_timer_create(s->device, &s->timer));
     for (int k = 0; k < WAYS; k++)
         KAS_TRY(prepare(s, k));
-    KAS_TRY(measure(s));
-    put(s);
-    return KAS_OK;
+    KAS_TRY(turns_take(&s->turns, o->rounds, run, s));
+    return put(s);
 }
 
 static void clean(subject *s)
 {
-    kas_samples_free(&s->seconds);
-    kas_samples_free(&s->processor);
+    turns_free(&s->turns);
     for (int k = 0; k < WAYS; k++) {
-        kas_samples_free(&s->way[k].seconds);
         kas_plan_free(s->way[k].plan);
         kas_model_free(s->way[k].model);
     }
@@ -152,35 +120,24 @@ static void clean(subject *s)
     kas_net_free(s->net);
 }
 
-static void parse(int argc, char **argv, options *o)
-{
-    const struct {
-        const char *name;
-        int *to;
-    } numbers[] = {{"--batch", &o->batch},
-                   {"--side", &o->side},
-                   {"--threads", &o->threads},
-                   {"--rounds", &o->rounds}};
-    for (int at = 1; at + 1 < argc; at += 2) {
-        for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-            if (strcmp(argv[at], numbers[i].name) == 0)
-                *numbers[i].to = atoi(argv[at + 1]);
-        if (strcmp(argv[at], "--net") == 0)
-            o->net = argv[at + 1];
-        if (strcmp(argv[at], "--device") == 0)
-            o->device = argv[at + 1];
-    }
-}
-
 int main(int argc, char **argv)
 {
     options o = {
         .device = "cpu", .net = "resnet18", .side = 32, .batch = 32, .threads = 1, .rounds = 21};
-    parse(argc, argv, &o);
+    const bench_option options[] = {{"--batch", &o.batch, NULL},
+                                    {"--side", &o.side, NULL},
+                                    {"--threads", &o.threads, NULL},
+                                    {"--rounds", &o.rounds, NULL},
+                                    {"--net", NULL, &o.net},
+                                    {"--device", NULL, &o.device},
+                                    {NULL, NULL, NULL}};
+    int first;
     subject s = {.o = &o};
-    const kas_status status = work(&s);
+    kas_status status = bench_options_read(argc, argv, options, &first);
+    if (status == KAS_OK)
+        status = work(&s);
     if (status != KAS_OK)
-        fprintf(stderr, "%s\n", kas_error());
+        fprintf(stderr, "bench_fold: %s\n", kas_error());
     clean(&s);
     return status == KAS_OK ? 0 : 1;
 }

@@ -14,14 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/bench/bench.h"
+#include "options.h"
+#include "turns.h"
 #include "host/bench/programs.h"
-#include "host/core/clock.h"
 #include "host/report/line.h"
 #include "host/space/build.h"
 
 enum { DIRECT, LIBRARY, WAYS };
 static const kas_maps way[WAYS] = {KAS_MAPS_DIRECT, KAS_MAPS_LIBRARY};
+static const char *const way_names[WAYS] = {"direct", "library"};
 
 typedef struct options {
     const char *device, *number, *map;
@@ -97,38 +98,9 @@ static kas_binding bind(const kas_target *t, const kas_kernel *k)
 /* ---- measuring --------------------------------------------------------------------------------
  */
 
-typedef struct figures {
-    kas_samples seconds[WAYS], ratio, processor_ratio;
-    kas_maps chosen;
-} figures;
-
-static void free_figures(figures *f)
+static kas_status run(void *context, int w, double *seconds)
 {
-    for (int w = 0; w < WAYS; w++)
-        kas_samples_free(&f->seconds[w]);
-    kas_samples_free(&f->ratio);
-    kas_samples_free(&f->processor_ratio);
-}
-
-/* By turns, each way first in every other round; the first round warms up. */
-static kas_status take_turns(bench *b, kas_bench_programs *programs, figures *f)
-{
-    for (int i = -1; i < b->o->rounds; i++) {
-        double seconds[WAYS], processor[WAYS];
-        for (int k = 0; k < WAYS; k++) {
-            const int w = (k + i + WAYS) % WAYS;
-            const double before = kas_processor_seconds();
-            KAS_TRY(kas_bench_programs_run(programs, w, &seconds[w]));
-            processor[w] = kas_processor_seconds() - before;
-        }
-        for (int w = 0; w < WAYS && i >= 0; w++)
-            KAS_TRY(kas_samples_add(&f->seconds[w], seconds[w]));
-        if (i < 0)
-            continue;
-        KAS_TRY(kas_samples_add(&f->ratio, seconds[DIRECT] / seconds[LIBRARY]));
-        KAS_TRY(kas_samples_add(&f->processor_ratio, processor[DIRECT] / processor[LIBRARY]));
-    }
-    return KAS_OK;
+    return kas_bench_programs_run(context, w, seconds);
 }
 
 static bool has_convolution(const kas_program *p)
@@ -140,7 +112,7 @@ static bool has_convolution(const kas_program *p)
 }
 
 static kas_status measure(bench *b, const kas_kernel *kernel, const kas_target *target,
-                          bool training, figures *f)
+                          bool training, kas_maps *chosen, turns *t)
 {
     const kas_binding binding = bind(target, kernel);
     kas_program_options options = {
@@ -156,9 +128,9 @@ static kas_status measure(bench *b, const kas_kernel *kernel, const kas_target *
     if (status == KAS_OK)
         status = kas_bench_programs_create(b->device, program, WAYS, NULL, &programs);
     if (status == KAS_OK)
-        status = take_turns(b, programs, f);
+        status = turns_take(t, b->o->rounds, run, programs);
     if (status == KAS_OK)
-        f->chosen = has_convolution(ruled) ? KAS_MAPS_LIBRARY : KAS_MAPS_DIRECT;
+        *chosen = has_convolution(ruled) ? KAS_MAPS_LIBRARY : KAS_MAPS_DIRECT;
     kas_bench_programs_free(programs);
     for (int w = 0; w < WAYS; w++)
         kas_program_free(program[w]);
@@ -166,7 +138,8 @@ static kas_status measure(bench *b, const kas_kernel *kernel, const kas_target *
     return status;
 }
 
-static kas_status put(const bench *b, const map *m, const kas_target *t, bool training, figures *f)
+static kas_status put(const bench *b, const map *m, const kas_target *t, bool training,
+                      kas_maps chosen, turns *figures)
 {
     kas_buf out = {0};
     kas_line_begin(&out);
@@ -179,11 +152,8 @@ static kas_status put(const bench *b, const map *m, const kas_target *t, bool tr
     kas_line_int(&out, "batch", b->o->batch);
     kas_line_int(&out, "threads", b->o->threads);
     kas_line_int(&out, "rounds", b->o->rounds);
-    kas_bench_line_spread(&out, "seconds_direct", &f->seconds[DIRECT]);
-    kas_bench_line_spread(&out, "seconds_library", &f->seconds[LIBRARY]);
-    kas_bench_line_spread(&out, "ratio", &f->ratio);
-    kas_bench_line_spread(&out, "processor_ratio", &f->processor_ratio);
-    kas_line_text(&out, "chosen", f->chosen == KAS_MAPS_DIRECT ? "direct" : "library");
+    turns_put(&out, figures, way_names);
+    kas_line_text(&out, "chosen", chosen == KAS_MAPS_DIRECT ? "direct" : "library");
     kas_line_end(&out);
     const kas_status status = kas_buf_status(&out);
     if (status == KAS_OK)
@@ -200,11 +170,12 @@ static kas_status run_map(bench *b, const map *m, int size)
     kas_kernel kernel;
     KAS_TRY(make_kernel(m, target.c, &kernel));
     for (int training = 0; training < 2; training++) {
-        figures f = {.ratio = {0}};
-        kas_status status = measure(b, &kernel, &target, training, &f);
+        turns t = {.ratio = {0}};
+        kas_maps chosen;
+        kas_status status = measure(b, &kernel, &target, training, &chosen, &t);
         if (status == KAS_OK)
-            status = put(b, m, &target, training, &f);
-        free_figures(&f);
+            status = put(b, m, &target, training, chosen, &t);
+        turns_free(&t);
         KAS_TRY(status);
     }
     return KAS_OK;
@@ -212,30 +183,6 @@ static kas_status run_map(bench *b, const map *m, int size)
 
 /* ---- set-up ------------------------------------------------------------------------------------
  */
-
-static kas_status parse(int argc, char **argv, options *o)
-{
-    const struct {
-        const char *name;
-        int *to;
-    } numbers[] = {{"--threads", &o->threads}, {"--batch", &o->batch}, {"--rounds", &o->rounds}};
-    const struct {
-        const char *name;
-        const char **to;
-    } words[] = {{"--device", &o->device}, {"--number", &o->number}, {"--map", &o->map}};
-    for (int at = 1; at < argc; at += 2) {
-        bool known = false;
-        for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-            if (at + 1 < argc && strcmp(argv[at], numbers[i].name) == 0)
-                known = (*numbers[i].to = atoi(argv[at + 1])) > 0;
-        for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-            if (at + 1 < argc && strcmp(argv[at], words[i].name) == 0)
-                known = (*words[i].to = argv[at + 1]) != NULL;
-        if (!known)
-            return kas_fail(KAS_USAGE, "%s: not an option, or not a value of it", argv[at]);
-    }
-    return KAS_OK;
-}
 
 static kas_status find_number(bench *b)
 {
@@ -252,8 +199,16 @@ int main(int argc, char **argv)
 {
     options o = {
         .device = "cpu", .number = "fp32", .map = "", .threads = 1, .batch = 32, .rounds = 15};
+    const bench_option options[] = {{"--threads", &o.threads, NULL},
+                                    {"--batch", &o.batch, NULL},
+                                    {"--rounds", &o.rounds, NULL},
+                                    {"--device", NULL, &o.device},
+                                    {"--number", NULL, &o.number},
+                                    {"--map", NULL, &o.map},
+                                    {NULL, NULL, NULL}};
     bench b = {.o = &o};
-    kas_status status = parse(argc, argv, &o);
+    int first;
+    kas_status status = bench_options_read(argc, argv, options, &first);
     if (status == KAS_OK)
         status = find_number(&b);
     if (status == KAS_OK)

@@ -1,7 +1,8 @@
 /* Batch norms folded into what stands in front of them, in models whose parameters stay.
  *
- *     y = activation((conv(x, w) + b - mean) s + beta  [+ residual])     s = gamma / sqrt(var +
- * eps) = activation(conv(x, w s) + (beta + (b - mean) s)  [+ residual])
+ *     s = gamma / sqrt(var + eps)
+ *     y = activation((conv(x, w) + b - mean) s + beta          [+ residual])
+ *       = activation(conv(x, w s) + (beta + (b - mean) s)      [+ residual])
  *
  * so that a library's convolution writes what the group behind it is, in one call (device.h), as a
  * kernel in its place does.  Where the device has no such call, or the tensors have gaps, the
