@@ -67,7 +67,7 @@ if [ -z "${DEVICE:-}" ] && [ -f "$sim" ]; then
     mkdir -p "$build/log/cuda-sim"
     for program in "$@"; do
         case $program in
-        */ops/* | */jit/test_program | */unit/test_train_model | */unit/test_train_stream | */unit/test_replaced_edges)
+        */ops/* | */jit/test_program | */unit/test_train_model | */unit/test_train_stream | */unit/test_replaced_edges | */unit/test_fold)
             run_one "cuda-sim/$(basename "$program")" env DEVICE=cuda KAS_CUDA_LIBS="$sim" KAS_CUDA_PLANS=heuristic "$program" ;;
         esac
     done
