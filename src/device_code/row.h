@@ -14,6 +14,23 @@
  *         KAS_ROW_ONCE { p1[r] = t1; }
  *     }
  *
+ * Where what is reduced lies apart, lanes walk columns, and what a lane found at each turn of a
+ * walk is kept for the next one:
+ *
+ *     KAS_COLUMN_LOADED(s1, 14, 256, 1);            what was loaded, 14 turns of each of 256 lanes
+ *     KAS_COLUMN_VALUE(s2, 14, 256, 1);             what was computed
+ *     KAS_UNROLL_FEW(14)                            all turns: they are registers
+ *     for (int v = 0; v < 14; v++) {
+ *         KAS_THREADS (i, 256) {
+ *             const float t0 = p0[256 * v + i];
+ *             KAS_COLUMN_HOLD(s1, v, 256, i, t0);
+ *             KAS_COLUMN_KEEP(s2, v, 256, i, kas_exp(t0));
+ *         }
+ *     }
+ *     ... KAS_COLUMN_AGAIN(s1, v, p0[256 * v + i]) + KAS_COLUMN_OF(s2, v, 256, i) ...
+ *
+ * On the CPU both would lie in memory, so that what was loaded is loaded again.
+ *
  * Numbers of lanes, threads and lanes a thread are constants.  One order of summation: a thread's
  * lanes in theirs, then pairs of threads; on the CPU sixteen sums side by side, then pairs. */
 #ifndef KAS_DEVICE_CODE_ROW_H
@@ -35,6 +52,17 @@
 #define KAS_ROW_OF(name, i) name[kas_turn]
 #define KAS_WIDE_ROW_OF(name, i) name[kas_turn * KAS_WIDTH + kas_k]
 #define KAS_ROW_ONCE if (threadIdx.x == 0)
+
+/* A value for each turn of each lane's walk along a column: loops over turns are unrolled whole. */
+#define KAS_COLUMN_VALUE(name, turns, lanes, width) float name[(turns) * (width)]
+#define KAS_COLUMN_OF(name, turn, lanes, i) name[turn]
+#define KAS_WIDE_COLUMN_OF(name, turn, lanes, i) name[(turn)*KAS_WIDTH + kas_k]
+#define KAS_COLUMN_LOADED(name, turns, lanes, width) KAS_COLUMN_VALUE(name, turns, lanes, width)
+#define KAS_COLUMN_HOLD(name, turn, lanes, i, value) KAS_COLUMN_KEEP(name, turn, lanes, i, value)
+#define KAS_WIDE_COLUMN_HOLD(name, turn, lanes, i, value)                                          \
+    KAS_WIDE_COLUMN_KEEP(name, turn, lanes, i, value)
+#define KAS_COLUMN_AGAIN(name, turn, load) KAS_COLUMN_OF(name, turn, , )
+#define KAS_WIDE_COLUMN_AGAIN(name, turn, load) KAS_WIDE_COLUMN_OF(name, turn, , )
 
 /* Only a row's own threads take part: others may have none left. */
 KAS_FN kas_u32 kas_row_mask(int threads)
@@ -69,6 +97,15 @@ KAS_FN kas_u32 kas_row_mask(int threads)
 #define KAS_WIDE_ROW_OF(name, i) KAS_EACH_OF(name, i)
 #define KAS_ROW_ONCE
 
+#define KAS_COLUMN_VALUE(name, turns, lanes, width) KAS_LANE(float, name, (turns) * (lanes))
+#define KAS_COLUMN_OF(name, turn, lanes, i) name[(turn) * (lanes) + (i)]
+#define KAS_WIDE_COLUMN_OF(name, turn, lanes, i) name[(turn) * (lanes) + KAS_EACH_LANE(i)]
+#define KAS_COLUMN_LOADED(name, turns, lanes, width) ((void)0)
+#define KAS_COLUMN_HOLD(name, turn, lanes, i, value) ((void)0)
+#define KAS_WIDE_COLUMN_HOLD(name, turn, lanes, i, value) ((void)0)
+#define KAS_COLUMN_AGAIN(name, turn, load) (load)
+#define KAS_WIDE_COLUMN_AGAIN(name, turn, load) (load)
+
 #define KAS_ROW_REDUCE(name, first, combine)                                                       \
     KAS_FN float name(const float *value, int count, int threads, int width)                       \
     {                                                                                              \
@@ -89,6 +126,10 @@ KAS_FN kas_u32 kas_row_mask(int threads)
         return part[0];                                                                            \
     }
 #endif
+
+#define KAS_COLUMN_KEEP(name, turn, lanes, i, value) KAS_COLUMN_OF(name, turn, lanes, i) = (value)
+#define KAS_WIDE_COLUMN_KEEP(name, turn, lanes, i, value)                                          \
+    KAS_WIDE_COLUMN_OF(name, turn, lanes, i) = (value)
 
 #define KAS_ROW_ADD_(x, y) ((x) + (y))
 KAS_ROW_REDUCE(kas_row_sum, 0.0f, KAS_ROW_ADD_)

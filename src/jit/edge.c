@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "jit/lower.h"
+#include "jit/rows.h"
 
 /* ---- tensors -----------------------------------------------------------------------------------
  */
@@ -41,20 +42,14 @@ static int extern_tensor(kas_ir *ir, int rank, const int64_t *size, int pitch, k
     return tensor;
 }
 
-/* Flat index over the dims from `first` on, in terms of the variables of Y's kernel: those of Y,
- * or of its row (schedule.c). */
+/* Flat index over the dims from `first` on, in terms of the variables of Y's kernel. */
 static kas_ix index_from(kas_ir *ir, const kas_tensor *y, int first)
 {
-    const int dims = y->row_var < 0 ? y->rank : y->row_first;
-    kas_ix ix = 0;
-    for (int d = first; d < dims; d++)
-        ix = kas_ix_add(ir, ix, kas_ix_scale(ir, kas_ix_var(ir, y->var[d]), y->stride[d]));
-    if (y->row_var < 0)
-        return ix;
-    if (y->row_block >= 0)
-        ix = kas_ix_add(ir, ix,
-                        kas_ix_scale(ir, kas_ix_var(ir, y->row_block), ir->var_size[y->row_var]));
-    return kas_ix_add(ir, ix, kas_ix_var(ir, y->row_var));
+    kas_ix ix = 0, idx[KAS_IR_RANK];
+    kas_row_index(ir, y, idx);
+    for (int d = first; d < y->rank; d++)
+        ix = kas_ix_add(ir, ix, kas_ix_scale(ir, idx[d], y->stride[d]));
+    return ix;
 }
 
 void kas_edge_add_tensors(kas_ir *ir, int number, kas_edge_tensors *out)

@@ -7,7 +7,7 @@
 /* ---- lanes and phases
  * -------------------------------------------------------------------------------- */
 
-static void open_lanes(kas_emitter *e, bool threads)
+void kas_emit_open_lanes(kas_emitter *e, bool threads)
 {
     const kas_nest *n = e->nest;
     const long long extent = n->lane < 0 ? 1 : (long long)e->ir->var_size[n->lane];
@@ -38,14 +38,14 @@ static void emit_phase(kas_emitter *e, kas_ex x)
     for (int k = index; k <= acc; k++)
         kas_emit_line(e, wide ? "KAS_WIDE_LANE(s%d, %lld);" : "KAS_LANE(float, s%d, %lld);", k,
                       (long long)e->nest->lanes);
-    open_lanes(e, true);
+    kas_emit_open_lanes(e, true);
     const char *set = wide ? "KAS_EACH(%s = %s;)" : "%s = %s;";
     kas_emit_line(e, set, acc_text, kas_emit_first_value(fn));
     if (arg_too)
         kas_emit_line(e, set, index_text, "0.0f");
     kas_emit_close_block(e);
     kas_emit_open_loops(e, body, var, vars, false);
-    open_lanes(e, true);
+    kas_emit_open_lanes(e, true);
     const int mark = kas_emit_leave_mark(e);
     kas_emit_value(e, body);
     kas_emit_accumulate(e, fn, acc_text, index_text, body, var[0]);
@@ -176,7 +176,7 @@ static void emit_lanes(kas_emitter *e)
 {
     const kas_nest *n = e->nest;
     emit_phases(e, n->value);
-    open_lanes(e, e->lane_values > 0);
+    kas_emit_open_lanes(e, e->lane_values > 0);
     if (n->inner >= 0)
         open_inner(e);
     kas_emit_value(e, n->value);
@@ -189,6 +189,8 @@ static kas_status emit_body(kas_emitter *e)
     const kas_nest *n = e->nest;
     if (n->row)
         KAS_TRY(kas_emit_row(e));
+    else if (n->column >= 0)
+        KAS_TRY(kas_emit_column(e));
     else
         emit_lanes(e);
     for (int i = 0; i < n->serials + (n->rows >= 0) + (n->inner >= 0); i++)

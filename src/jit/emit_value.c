@@ -84,6 +84,38 @@ static void put_const(kas_emitter *e, double value)
     kas_buf_puts(e->out, strpbrk(text, ".e") ? "f" : ".0f");
 }
 
+static void put_load(kas_emitter *e, const kas_ex_node *node)
+{
+    kas_buf_puts(e->out, kas_emit_is_real(e, node->tensor) ? "kas_value(" : "");
+    kas_buf_printf(e->out, "p%d[", kas_emit_arg(e, node->tensor));
+    kas_emit_put_ix(e, node->ix);
+    kas_buf_puts(e->out, kas_emit_is_real(e, node->tensor) ? "])" : "]");
+}
+
+/* What was loaded is loaded again where that is the cheaper way. */
+static void put_kept(kas_emitter *e, kas_ex x)
+{
+    const kas_ex_node *node = kas_ex_get(e->ir, x);
+    const int turn = kas_emit_var_name(e, e->nest->column), array = -2 - e->name[x];
+    const char *wide = kas_emit_is_wide(e, x) ? "WIDE_" : "";
+    if (node->kind != KAS_EX_LOAD) {
+        kas_buf_printf(e->out, "KAS_%sCOLUMN_OF(s%d, v%d, %lld, i)", wide, array, turn,
+                       (long long)e->nest->lanes);
+        return;
+    }
+    kas_buf_printf(e->out, "KAS_%sCOLUMN_AGAIN(s%d, v%d, ", wide, array, turn);
+    e->each = *wide;
+    put_load(e, node);
+    e->each = false;
+    kas_buf_puts(e->out, ")");
+}
+
+static bool is_along_column(kas_emitter *e, kas_ex x)
+{
+    return e->nest->column >= 0 &&
+           kas_masks_ex(&e->masks, x) >> kas_masks_index(&e->masks, e->nest->column) & 1;
+}
+
 void kas_emit_put_value(kas_emitter *e, kas_ex x)
 {
     const kas_ex_node *node = kas_ex_get(e->ir, x);
@@ -94,6 +126,8 @@ void kas_emit_put_value(kas_emitter *e, kas_ex x)
         kas_buf_puts(e->out, ")");
     } else if (node->kind == KAS_EX_CONST) {
         put_const(e, node->value);
+    } else if (name <= -2 && is_along_column(e, x)) {
+        put_kept(e, x);
     } else if (name <= -2) {
         const bool wide = kas_emit_is_wide(e, x);
         const char *of = e->nest->row ? (wide ? "KAS_WIDE_ROW_OF" : "KAS_ROW_OF")
@@ -116,7 +150,9 @@ bool kas_emit_is_wide(kas_emitter *e, kas_ex x)
     bool wide =
         (node->kind == KAS_EX_LOAD || node->kind == KAS_EX_INDEX || node->kind == KAS_EX_GUARD) &&
         kas_ix_group(e->ir, node->ix, e->nest->lane).kind != KAS_GROUP_SAME;
-    for (int i = 0; i < kas_ex_children(node) && node->kind != KAS_EX_ROW; i++)
+    /* A row's reduction is one value for its lanes, a column's one for each of them. */
+    const bool same = node->kind == KAS_EX_ROW && e->nest->row;
+    for (int i = 0; i < kas_ex_children(node) && !same; i++)
         wide |= kas_emit_is_wide(e, node->a[i]);
     e->wide[x] = wide ? WIDE : NARROW;
     return wide;
@@ -355,10 +391,7 @@ static void put_definition(kas_emitter *e, const kas_ex_node *node)
 {
     switch ((kas_ex_kind)node->kind) {
     case KAS_EX_LOAD:
-        kas_buf_puts(e->out, kas_emit_is_real(e, node->tensor) ? "kas_value(" : "");
-        kas_buf_printf(e->out, "p%d[", kas_emit_arg(e, node->tensor));
-        kas_emit_put_ix(e, node->ix);
-        kas_buf_puts(e->out, kas_emit_is_real(e, node->tensor) ? "])" : "]");
+        put_load(e, node);
         break;
     case KAS_EX_INDEX:
         kas_buf_puts(e->out, "(float)(");

@@ -49,8 +49,11 @@ void kas_emit_value(kas_emitter *e, kas_ex x);
 void kas_emit_hoist(kas_emitter *e, kas_ex x, int turn);
 /* Writes the value of the kernel, which was emitted, where it belongs. */
 void kas_emit_store(kas_emitter *e);
-/* What a kernel does whose lanes are a row (emit_row.c). */
+/* What a kernel does whose lanes are a row (emit_row.c), or walk columns (emit_column.c). */
 kas_status kas_emit_row(kas_emitter *e);
+kas_status kas_emit_column(kas_emitter *e);
+/* Opens the lanes of a block; `threads`: values are kept for them from loop to loop. */
+void kas_emit_open_lanes(kas_emitter *e, bool threads);
 /* Names given after the mark are forgotten when the block they live in is closed. */
 int kas_emit_leave_mark(const kas_emitter *e);
 void kas_emit_forget(kas_emitter *e, int mark);
@@ -62,6 +65,8 @@ void kas_emit_open_loop(kas_emitter *e, int var);
 /* The loops of a reduction over `body`, outermost first, with what a GPU unrolls of them
  * (unroll.c). `brief`: the CPU unrolls them whole. */
 void kas_emit_open_loops(kas_emitter *e, kas_ex body, const int *var, int vars, bool brief);
+/* How far a GPU unrolls a walk along a column; `whole`: its turns are in registers. */
+void kas_emit_unroll_walk(kas_emitter *e, kas_ex body, int var, bool whole);
 void kas_emit_close_block(kas_emitter *e);
 void kas_emit_close_loops(kas_emitter *e, const int *var, int vars);
 /* accumulator (and index) op= body, for one turn; `acc` and `index` are lvalues, of each lane when

@@ -153,8 +153,10 @@ typedef struct kas_tensor {
     double evals;      /* how often an element is wanted, all readers and elements together */
     int buffer;        /* of the program, or -1 */
     /* rows.c */
-    int64_t along; /* of a softmax or norm: elements reduced for each of this tensor's; else 0 */
-    int row_var;   /* its kernel's lanes are a row: their variable; -1 = not so */
+    int64_t along;   /* of a softmax or norm: elements reduced for each of this tensor's; else 0 */
+    int row_var;     /* its kernel's lanes are a row, or walk columns: the variable of what is
+                        reduced; -1 = not so */
+    uint32_t walked; /* of columns: the dims that are walked, as bits; 0: a row */
     int row_block; /* variable that counts the rows of the dims that hold them; -1: there is one */
     int row_first; /* the first of those dims */
     int row_owner; /* tensor in whose kernel this one is found too, or -1 */

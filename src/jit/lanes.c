@@ -201,7 +201,8 @@ kas_status kas_nest_choose_lane(kas_ir *ir, kas_nest *nest, bool keeps)
     kas_nest best = *nest, trial = *nest;
     best.lane = best.inner = -1;
     for (int i = nest->loops - 1; i >= 0; i--)
-        KAS_TRY(consider(ir, *nest, nest->loop[i], keeps, &best, &least));
+        if (nest->loop[i] != nest->column)
+            KAS_TRY(consider(ir, *nest, nest->loop[i], keeps, &best, &least));
     while (trial.loops > 1 && ir->var_size[trial.loop[trial.loops - 1]] < LONG_ENOUGH) {
         kas_nest merged;
         if (!kas_nest_merge_pair(ir, &trial, trial.loops - 2, &merged))

@@ -34,7 +34,7 @@ enum { MAX_SPLITS = 64 };
 
 typedef struct divisions {
     const kas_ir *ir;
-    int row;    /* variable that stays whole, or -1 */
+    int whole;  /* variable that stays whole, of a row or a column, or -1 */
     int count;  /* in all places together */
     int splits; /* candidates: variable and size of the inner loop */
     int var[MAX_SPLITS];
@@ -54,7 +54,7 @@ static int64_t gcd(int64_t a, int64_t b)
 static void add_split(divisions *d, int var, int64_t inner)
 {
     const int64_t size = d->ir->var_size[var];
-    if (inner <= 1 || inner >= size || size % inner || d->splits == MAX_SPLITS || var == d->row)
+    if (inner <= 1 || inner >= size || size % inner || d->splits == MAX_SPLITS || var == d->whole)
         return;
     for (int i = 0; i < d->splits; i++)
         if (d->var[i] == var && d->inner[i] == inner)
@@ -98,7 +98,7 @@ static void see_argmax(void *context, kas_ex e, const kas_ex_node *node)
 
 static kas_status find_divisions(const kas_ir *ir, const kas_nest *nest, divisions *out)
 {
-    *out = (divisions){.ir = ir, .row = nest->row ? nest->lane : -1};
+    *out = (divisions){.ir = ir, .whole = nest->row ? nest->lane : nest->column};
     KAS_TRY(kas_nest_visit(ir, nest, see_divisions, out));
     return kas_ex_visit(ir, nest->value, see_argmax, out);
 }
@@ -171,7 +171,8 @@ bool kas_nest_merge_pair(kas_ir *ir, const kas_nest *nest, int i, kas_nest *to)
 {
     const int a = nest->loop[i], b = nest->loop[i + 1];
     const int64_t inner = ir->var_size[b];
-    if (ir->var_size[a] * inner > INT32_MAX || (nest->row && b == nest->lane))
+    if (ir->var_size[a] * inner > INT32_MAX || (nest->row && b == nest->lane) ||
+        a == nest->column || b == nest->column)
         return false;
     const int var = kas_ir_var(ir, ir->var_size[a] * inner);
     kas_subst s = {0};

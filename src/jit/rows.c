@@ -99,6 +99,28 @@ static bool alone(finder *f, int t)
 /* ---- the row ----------------------------------------------------------------------------------
  */
 
+bool kas_row_has_dim(const kas_tensor *t, int d)
+{
+    return t->walked ? t->walked >> d & 1 : t->row_var >= 0 && d >= t->row_first;
+}
+
+void kas_row_index(kas_ir *ir, const kas_tensor *t, kas_ix *idx)
+{
+    int64_t size[KAS_IR_RANK];
+    kas_ix row[KAS_IR_RANK];
+    kas_ix place = t->row_var < 0 ? 0 : kas_ix_var(ir, t->row_var);
+    int dims = 0, next = 0;
+    if (t->row_var >= 0 && t->row_block >= 0)
+        place = kas_ix_add(
+            ir, place, kas_ix_scale(ir, kas_ix_var(ir, t->row_block), ir->var_size[t->row_var]));
+    for (int d = 0; d < t->rank; d++)
+        if (kas_row_has_dim(t, d))
+            size[dims++] = t->size[d];
+    kas_ix_unflatten(ir, place, dims, size, row);
+    for (int d = 0; d < t->rank; d++)
+        idx[d] = kas_row_has_dim(t, d) ? row[next++] : kas_ix_var(ir, t->var[d]);
+}
+
 /* The first of the trailing dims of a pixel that hold a row of `along` elements or several, or -1.
  */
 static int first_dim(const kas_tensor *t, int64_t along, int64_t *rows)
@@ -113,8 +135,8 @@ static int first_dim(const kas_tensor *t, int64_t along, int64_t *rows)
 
 typedef struct converter {
     kas_ir *ir;
-    int var, block; /* of the row; of the rows, or -1 */
-    int rows;       /* reductions that were converted */
+    int var;  /* of the row */
+    int rows; /* reductions that were converted */
     bool failed;
     int *memo, capacity; /* by kas_ex: result + 1 */
     kas_bound_names names;
@@ -198,25 +220,21 @@ static kas_ex convert(converter *c, kas_ex e)
 /* The value of tensor `from`, whose variables stand for those of t outside the row.  An operand
  * that the row reads again and again is substituted each time; where it holds a reduction (a window
  * sum), its bound variables are named so that it is one value, computed once. */
-static kas_ex value_of(finder *f, converter *c, int t, int from, int first)
+static kas_ex value_of(finder *f, converter *c, const kas_tensor *own, int from, bool itself)
 {
     kas_ir *ir = f->ir;
     kas_inliner inliner = {.ir = ir, .row = f->inside};
     kas_ex value = kas_inline(&inliner, from);
     kas_inliner_free(&inliner);
     kas_subst s = {0};
-    kas_ix row[KAS_IR_RANK];
-    const kas_tensor *own = &ir->tensor[t], *other = &ir->tensor[from];
-    const kas_ix place =
-        kas_ix_add(ir, kas_ix_var(ir, c->var),
-                   kas_ix_scale(ir, kas_ix_var(ir, c->block), ir->var_size[c->var]));
-    kas_ix_unflatten(ir, place, own->rank - first, own->size + first, row);
+    kas_ix idx[KAS_IR_RANK];
+    const kas_tensor *other = &ir->tensor[from];
+    kas_row_index(ir, own, idx);
     for (int d = 0; d < own->rank; d++) {
-        const kas_ix to = d < first ? kas_ix_var(ir, own->var[d]) : row[d - first];
         c->failed |= other->rank != own->rank ||
-                     other->size[d] != (from == t || d < first ? own->size[d] : 1);
+                     other->size[d] != (itself || !kas_row_has_dim(own, d) ? own->size[d] : 1);
         if (!c->failed && other->var[d] >= 0)
-            kas_subst_add(ir, &s, other->var[d], to);
+            kas_subst_add(ir, &s, other->var[d], idx[d]);
     }
     if (c->failed)
         return 0;
@@ -231,6 +249,7 @@ enum { MOST_REDUCTIONS = 2 * KAS_ROW_OUTPUTS };
 typedef struct within {
     const kas_ir *ir;
     int var;           /* of the row */
+    bool column;       /* what is reduced lies apart */
     int along, across; /* loads of elements side by side, or in another order; of others */
     kas_ex reduction[MOST_REDUCTIONS]; /* of the kernel's value */
     int reductions, reads;
@@ -250,7 +269,8 @@ static void see_within(void *context, kas_ex e, const kas_ex_node *node)
     }
     if (node->kind == KAS_EX_LOAD && kas_ix_has_var(w->ir, node->ix, w->var)) {
         int64_t apart;
-        const bool across = kas_ix_coeff(w->ir, node->ix, w->var, &apart) && llabs(apart) > 1;
+        const bool is_apart = kas_ix_coeff(w->ir, node->ix, w->var, &apart) && llabs(apart) > 1;
+        const bool across = is_apart != w->column;
         w->across += across;
         w->along += !across;
     }
@@ -281,26 +301,26 @@ static kas_status stand_free(const kas_ir *ir, const within *w, kas_ex value, in
     return KAS_OK;
 }
 
-static int loops_of(const converter *c, const kas_tensor *t, int first, int *loop)
+static int loops_of(const kas_tensor *t, int *loop)
 {
     int loops = 0;
-    for (int d = 0; d < first; d++)
-        if (t->var[d] >= 0)
+    for (int d = 0; d < t->rank; d++)
+        if (t->var[d] >= 0 && !kas_row_has_dim(t, d))
             loop[loops++] = t->var[d];
-    if (c->block >= 0)
-        loop[loops++] = c->block;
-    loop[loops++] = c->var;
+    if (t->row_block >= 0)
+        loop[loops++] = t->row_block;
+    loop[loops++] = t->row_var;
     return loops;
 }
 
 /* Few enough reads, most of them along the row (a softmax that is written transposed reads across
  * what it writes: kernels of its own are faster); rows of the kernel's own pixels; and what is
  * written beside the rows is made of what they hold.  value[0] is tensor t's. */
-static kas_status look_within(within *w, const converter *c, const kas_tensor *t, int first,
-                              const kas_ex *value, int values, bool *fit)
+static kas_status look_within(within *w, const kas_tensor *t, const kas_ex *value, int values,
+                              bool *fit)
 {
     int loop[KAS_IR_RANK + 2];
-    const int loops = loops_of(c, t, first, loop);
+    const int loops = loops_of(t, loop);
     KAS_TRY(kas_ex_visit(w->ir, value[0], see_within, w));
     *fit = w->reads <= MOST_READ && w->along >= w->across && !w->too_many;
     KAS_TRY(stand_free(w->ir, w, value[0], loops, loop, fit));
@@ -310,24 +330,23 @@ static kas_status look_within(within *w, const converter *c, const kas_tensor *t
     return KAS_OK;
 }
 
-static kas_status fits(finder *f, const converter *c, int t, int first, const kas_ex *value,
-                       int values, bool *fit)
+static kas_status fits(finder *f, const kas_tensor *t, const kas_ex *value, int values, bool *fit)
 {
-    within w = {.ir = f->ir, .var = c->var, .read = f->read};
+    within w = {.ir = f->ir, .var = t->row_var, .column = t->walked != 0, .read = f->read};
     w.seen = calloc((size_t)f->ir->exprs.count, 1);
     if (!w.seen)
         return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
     memset(f->read, 0, (size_t)f->ir->tensors);
-    const kas_status status = look_within(&w, c, &f->ir->tensor[t], first, value, values, fit);
+    const kas_status status = look_within(&w, t, value, values, fit);
     free(w.seen);
     return status;
 }
 
-static kas_status try_row(finder *f, int t, int first, int64_t along, int64_t rows)
+/* `own`: tensor t as it would be with rows or columns. */
+static kas_status try_row(finder *f, int t, const kas_tensor *own)
 {
     kas_ir *ir = f->ir;
-    converter c = {.ir = ir, .var = kas_ir_var(ir, along)};
-    c.block = rows > 1 ? kas_ir_var(ir, rows) : -1;
+    converter c = {.ir = ir, .var = own->row_var};
     kas_ex value[KAS_ROW_OUTPUTS + 1];
     int tensor[KAS_ROW_OUTPUTS + 1] = {t}, values = 1;
     bool fit = false;
@@ -339,11 +358,11 @@ static kas_status try_row(finder *f, int t, int first, int64_t along, int64_t ro
         tensor[values++] = s;
     }
     for (int i = 0; i < values && !c.failed; i++)
-        value[i] = value_of(f, &c, t, tensor[i], first);
+        value[i] = value_of(f, &c, own, tensor[i], i == 0);
     free(c.memo);
     KAS_TRY(ir->status);
     if (!c.failed && c.rows > 0)
-        KAS_TRY(fits(f, &c, t, first, value, values, &fit));
+        KAS_TRY(fits(f, own, value, values, &fit));
     if (!fit)
         return KAS_OK;
     for (int s = 0; s < ir->tensors; s++)
@@ -351,29 +370,46 @@ static kas_status try_row(finder *f, int t, int first, int64_t along, int64_t ro
             ir->tensor[s].row_owner = t;
             ir->tensor[s].materialised = f->wanted[s];
         }
+    ir->tensor[t] = *own;
     for (int i = 0; i < values; i++)
         ir->tensor[tensor[i]].row_value = value[i];
-    ir->tensor[t].row_var = c.var;
-    ir->tensor[t].row_block = c.block;
-    ir->tensor[t].row_first = first;
     return KAS_OK;
+}
+
+/* Rows, else columns, of `along` elements. */
+static kas_status try_along(finder *f, int t, int64_t along)
+{
+    kas_ir *ir = f->ir;
+    int64_t rows;
+    kas_tensor own = ir->tensor[t];
+    own.row_var = kas_ir_var(ir, along);
+    own.row_first = first_dim(&own, along, &rows);
+    if (own.row_first >= 0 && along >= KAS_ROW_LEAST && along <= KAS_ROW_MOST) {
+        own.row_block = rows > 1 ? kas_ir_var(ir, rows) : -1;
+        KAS_TRY(try_row(f, t, &own));
+    }
+    if (ir->tensor[t].row_var >= 0)
+        return KAS_OK;
+    own.row_block = -1;
+    own.walked = kas_columns_of(ir, t, f->inside, along);
+    return own.walked ? try_row(f, t, &own) : KAS_OK;
 }
 
 /* Lengths of the reductions that t reads, one after the other. */
 static kas_status look_at(finder *f, int t)
 {
     kas_ir *ir = f->ir;
-    int64_t tried = 0, rows;
+    int64_t tried = 0;
     for (int s = 0; s < ir->tensors && ir->tensor[t].row_var < 0; s++) {
         memset(f->inside, 0, (size_t)ir->tensors);
         loads_of_tensor(f, t, false);
         const int64_t along = ir->tensor[s].along;
-        if (!f->read[s] || along < KAS_ROW_LEAST || along > KAS_ROW_MOST || along == tried)
+        if (!f->read[s] || along < 2 || along == tried)
             continue;
         tried = along;
-        const int first = first_dim(&ir->tensor[t], along, &rows);
-        if (first >= 0 && take_in(f, t, along) > 0 && alone(f, t))
-            KAS_TRY(try_row(f, t, first, along, rows));
+        if (take_in(f, t, along) == 0 || !alone(f, t))
+            continue;
+        KAS_TRY(try_along(f, t, along));
     }
     return KAS_OK;
 }

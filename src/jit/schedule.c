@@ -132,6 +132,9 @@ static kas_status place_lanes(const kas_ir *ir, kas_nest *nest, bool keeps)
     const int64_t chunks = (extent + most - 1) / most;
     nest->lanes = chunks == 1 ? extent : ((extent + chunks - 1) / chunks + 31) / 32 * 32;
     KAS_TRY(kas_nest_width(ir, nest, &nest->width));
+    if (nest->column >= 0 && ir->var_size[nest->column] * nest->width > KAS_COLUMN_KEPT &&
+        ir->var_size[nest->column] <= KAS_COLUMN_KEPT)
+        nest->width = 1; /* then its registers hold a column */
     const int64_t threads = nest->lanes / nest->width;
     nest->block[0] =
         (unsigned)(nest->width > 1 && threads < WARP ? threads
@@ -163,7 +166,8 @@ static kas_status place_loops(const kas_ir *ir, kas_nest *nest, const long_searc
     const int64_t chunks = (extent + nest->lanes - 1) / nest->lanes;
     double blocks = (double)chunks;
     for (int i = 0; i < nest->loops; i++)
-        if (nest->loop[i] != nest->lane && nest->loop[i] != nest->inner) {
+        if (nest->loop[i] != nest->lane && nest->loop[i] != nest->inner &&
+            nest->loop[i] != nest->column) {
             add_axis(&a, nest->loop[i], ir->var_size[nest->loop[i]]);
             blocks *= (double)ir->var_size[nest->loop[i]];
         }
@@ -199,30 +203,28 @@ static kas_status place_row(const kas_ir *ir, kas_nest *nest)
     return place_loops(ir, nest, &one);
 }
 
-/* The kernel's loops and where it writes; a row's lanes are the last loop. */
+/* The kernel's loops and where it writes.  A row's lanes are the last loop; the walk along columns
+ * the first, where it is in the way of none that may be merged. */
 static void open_loops(kas_ir *ir, int tensor, kas_nest *nest)
 {
     const kas_tensor *t = &ir->tensor[tensor];
-    const int dims = t->row_var < 0 ? t->rank : t->row_first;
-    for (int d = 0; d < dims; d++) {
-        if (t->var[d] < 0)
-            continue;
-        nest->loop[nest->loops++] = t->var[d];
-        nest->store =
-            kas_ix_add(ir, nest->store, kas_ix_scale(ir, kas_ix_var(ir, t->var[d]), t->stride[d]));
+    kas_ix idx[KAS_IR_RANK];
+    kas_row_index(ir, t, idx);
+    nest->column = t->walked ? t->row_var : -1;
+    if (nest->column >= 0)
+        nest->loop[nest->loops++] = nest->column;
+    for (int d = 0; d < t->rank; d++) {
+        nest->store = kas_ix_add(ir, nest->store, kas_ix_scale(ir, idx[d], t->stride[d]));
+        if (t->var[d] >= 0 && !kas_row_has_dim(t, d))
+            nest->loop[nest->loops++] = t->var[d];
     }
-    if (t->row_var < 0)
+    nest->row = t->row_var >= 0 && !t->walked;
+    if (!nest->row)
         return;
-    if (t->row_block >= 0) {
+    if (t->row_block >= 0)
         nest->loop[nest->loops++] = t->row_block;
-        nest->store =
-            kas_ix_add(ir, nest->store,
-                       kas_ix_scale(ir, kas_ix_var(ir, t->row_block), ir->var_size[t->row_var]));
-    }
-    nest->row = true;
     nest->inner = -1;
     nest->lane = nest->loop[nest->loops++] = t->row_var;
-    nest->store = kas_ix_add(ir, nest->store, kas_ix_var(ir, t->row_var));
 }
 
 /* What is reduced has the variables of the tensor that takes it in. */
@@ -260,7 +262,9 @@ kas_status kas_schedule(kas_ir *ir, int tensor, kas_ex value, kas_nest *out)
     if (out->row) {
         KAS_TRY(place_row(ir, out));
     } else {
-        long_search reduce = {ir, false, 1};
+        long_search reduce = {ir, out->column >= 0, 1};
+        if (out->column >= 0)
+            reduce.work = (double)ir->var_size[out->column];
         KAS_TRY(kas_ex_visit(ir, out->value, see_long, &reduce));
         KAS_TRY(kas_nest_choose_lane(ir, out, reduce.found));
         KAS_TRY(place_lanes(ir, out, reduce.found));

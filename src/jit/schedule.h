@@ -23,6 +23,7 @@ typedef struct kas_nest {
     int lane;                        /* variable, -1 = one lane */
     double lane_bytes;  /* that a lane fetches in one turn where lanes do not lie side by side */
     int64_t lanes;      /* of a block */
+    int column;         /* of a kernel of columns: the variable that its lanes walk; or -1 */
     int width;          /* lanes of a thread: 1, or a group (wide.h) */
     int inner;          /* variable or -1 */
     int rows;           /* variable or -1 */

@@ -70,6 +70,13 @@ static void say_brief(kas_emitter *e, long long size, long long turns)
         kas_emit_line(e, "KAS_UNROLL_TURNS(%lld)", turns);
 }
 
+void kas_emit_unroll_walk(kas_emitter *e, kas_ex body, int var, bool whole)
+{
+    const double most = room(e, body, &var, 1);
+    const long long few = most < 1 ? 1 : most < FEW ? (long long)most : FEW;
+    kas_emit_line(e, "KAS_UNROLL_FEW(%lld)", whole ? (long long)e->ir->var_size[var] : few);
+}
+
 void kas_emit_open_loops(kas_emitter *e, kas_ex body, const int *var, int vars, bool brief)
 {
     long long turns[KAS_DEEP];

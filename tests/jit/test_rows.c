@@ -1,4 +1,5 @@
-/* Softmax and norm over the contiguous channels: one kernel, which reads its operands once. */
+/* Softmax and norm in one kernel, which reads its operands once: rows, over the contiguous
+ * channels, and columns, over what lies apart. */
 #include "agree_fixture.h"
 
 #include "jit/program.h"
@@ -38,25 +39,31 @@ static int rows_of(const kas_program *p)
 }
 
 /* Against the reference, in all orders of blocks and lanes. */
-static void agree_over(const char *name, kas_kernel *kernel, int shapes, const uint32_t *c)
+static void agree_targets(const char *name, kas_kernel *kernel, int shapes,
+                          const kas_target *target)
 {
-    kas_target target[SHAPES];
     kas_binding binding[SHAPES];
     kas_agreement result[SHAPES];
     OK(kas_kernel_infer(kernel));
     for (int order = 0; order < 3 && compiler[order]; order++) {
         const kas_agree_options options = {
             .batch = 2, .seed = 7, .pitch_more = order == 1 ? 4 : 0, .number = stored};
-        for (int i = 0; i < shapes; i++) {
-            target[i] = target_of(c[i]);
+        for (int i = 0; i < shapes; i++)
             binding[i] = make_binding(&target[i]);
-        }
         if (on_cpu())
             OK(kas_device_cpu_set_order(device, (kas_cpu_order)order));
         OK(kas_agree(device, compiler[order], kernel, target, binding, shapes, &options, result));
         for (int i = 0; i < shapes; i++)
             record(&result[i], name, &target[i]);
     }
+}
+
+static void agree_over(const char *name, kas_kernel *kernel, int shapes, const uint32_t *c)
+{
+    kas_target target[SHAPES];
+    for (int i = 0; i < shapes; i++)
+        target[i] = target_of(c[i]);
+    agree_targets(name, kernel, shapes, target);
 }
 
 static void agree_rows(const char *name, kas_kernel *kernel, int shapes)
@@ -212,6 +219,116 @@ static void test_inner_sums(void **state)
     }
 }
 
+/* Softmax or norm over dims [dim, dim_end) of [C, H, W], or with `grouped` of [4, C/4, H, W]. */
+static kas_kernel along_kernel(kas_op op, bool grouped, int dim, int dim_end)
+{
+    kas_kernel k = {0};
+    int x = kas_build_input(&k);
+    if (grouped)
+        x = kas_build_group(&k, x, 0, 1);
+    kas_build_along(&k, op, x, dim, dim_end);
+    return k;
+}
+
+static const struct column {
+    kas_op op;
+    bool grouped;
+    int dim, dim_end, reduced; /* dims; elements, of channels and pixels of 9 x 7 */
+} columns[] = {
+    {KAS_OP_SOFTMAX, false, 1, 2, 9}, {KAS_OP_SOFTMAX, false, 2, 3, 7},
+    {KAS_OP_SOFTMAX, true, 2, 4, 63}, {KAS_OP_SOFTMAX, true, 0, 1, 4},
+    {KAS_OP_NORM, false, 1, 2, 9},    {KAS_OP_NORM, false, 1, 3, 63},
+    {KAS_OP_NORM, true, 0, 1, 4},
+};
+enum { COLUMNS = sizeof columns / sizeof *columns };
+
+static kas_target pixels(uint32_t c, uint32_t h, uint32_t w)
+{
+    return make_target((setting){c, 1, 1, h, w, 1});
+}
+
+/* Kernels of a pass whose lanes walk columns; *floor: bytes of the last one. */
+static int column_kernels(const kas_program *p, bool backward, double *floor)
+{
+    const kas_operation *op = backward ? p->backward : p->forward;
+    int found = 0;
+    for (int i = 0; i < (backward ? p->backwards : p->forwards); i++)
+        if (op[i].kind == KAS_OPERATION_LAUNCH && times_in(p, &op[i], "KAS_COLUMN_LOADED(")) {
+            *floor = op[i].bytes;
+            found++;
+        }
+    return found;
+}
+
+/* Over H, W, both or leading channels lanes walk columns: one kernel a pass, which reads each
+ * operand once, and of a norm writes the deviations that the other pass reads. */
+static void test_columns(void **state)
+{
+    (void)state;
+    for (int i = 0; i < COLUMNS; i++) {
+        const struct column *c = &columns[i];
+        kas_kernel k = along_kernel(c->op, c->grouped, c->dim, c->dim_end);
+        const kas_target target[2] = {pixels(64, 9, 7), pixels(76, 9, 7)};
+        agree_targets("columns", &k, 2, target);
+        kas_program *p = program_at(&k, target[0]);
+        const double tensor = 4.0 * N * 64 * 9 * 7;
+        const double kept =
+            c->op == KAS_OP_NORM ? 2 * tensor / c->reduced : 0; /* mean, deviation */
+        double forward = 0, backward = 0;
+        assert_int_equal(column_kernels(p, false, &forward), 1);
+        /* a gradient of groups is written without them */
+        assert_int_equal(column_kernels(p, true, &backward), !c->grouped);
+        assert_in_range(p->forwards, 1, 2); /* what the other pass reads is copied to Y */
+        assert_true(forward == 2 * tensor + kept);
+        if (!c->grouped)
+            assert_true(backward == 3 * tensor + kept);
+        kas_program_free(p);
+    }
+}
+
+/* What a column keeps is held by registers: 16 bytes a turn, or one number a turn, or nothing, and
+ * then few columns have kernels of their own. */
+static void test_long_columns(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t h, w, c;
+        int kernels, width, kept;
+    } want[] = {
+        {16, 2, 16, 2, 4, 1}, {17, 2, 16, 2, 1, 1},  {64, 2, 16, 2, 1, 1},
+        {65, 2, 16, 4, 1, 0}, {65, 64, 64, 2, 4, 0},
+    };
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        kas_kernel k = along_kernel(KAS_OP_SOFTMAX, false, 1, 2);
+        kas_program *p = program_at(&k, pixels(want[i].c, want[i].h, want[i].w));
+        double floor;
+        assert_int_equal(p->forwards, want[i].kernels);
+        assert_int_equal(column_kernels(p, false, &floor), want[i].kept);
+        if (want[i].kernels == 2)
+            assert_int_equal(p->forward[0].width, want[i].width);
+        kas_program_free(p);
+    }
+    kas_kernel k = along_kernel(KAS_OP_NORM, false, 1, 2);
+    const kas_target target[2] = {pixels(20, 40, 3), pixels(4096, 65, 2)};
+    agree_targets("long columns", &k, 2, target);
+}
+
+/* In numbers of 16 bits, and with an operand that holds a sum. */
+static void test_fused_columns(void **state)
+{
+    (void)state;
+    kas_kernel k = {0};
+    int x = kas_build_pool(&k, KAS_OP_POOL_AVG, kas_build_input(&k), KAS_AXIS_W, 3);
+    x = kas_build_along(&k, KAS_OP_SOFTMAX, x, 1, 2);
+    kas_build_unary(&k, KAS_OP_TANH, kas_build_along(&k, KAS_OP_NORM, x, 2, 3));
+    const kas_target target = pixels(32, 6, 5);
+    agree_targets("norm of a softmax of averages", &k, 1, &target);
+    stored = KAS_BF16;
+    kas_kernel plain = along_kernel(KAS_OP_SOFTMAX, false, 1, 2);
+    agree_targets("softmax in bf16", &plain, 1, &target);
+    stored = KAS_F32;
+}
+
 /* The gradient of scores is written transposed where a library product wants it so: it would read
  * across its rows, and keeps a kernel for what it reduces. */
 static void test_across(void **state)
@@ -249,10 +366,12 @@ static void test_two_readers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_softmax),     cmocka_unit_test(test_norm),
-        cmocka_unit_test(test_fused),       cmocka_unit_test(test_dims),
-        cmocka_unit_test(test_windows),     cmocka_unit_test(test_across),
-        cmocka_unit_test(test_two_readers), cmocka_unit_test(test_inner_sums),
+        cmocka_unit_test(test_softmax),       cmocka_unit_test(test_norm),
+        cmocka_unit_test(test_fused),         cmocka_unit_test(test_dims),
+        cmocka_unit_test(test_windows),       cmocka_unit_test(test_across),
+        cmocka_unit_test(test_two_readers),   cmocka_unit_test(test_inner_sums),
+        cmocka_unit_test(test_columns),       cmocka_unit_test(test_long_columns),
+        cmocka_unit_test(test_fused_columns),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
