@@ -9,7 +9,7 @@ expect 0 '2 kernels for 16 layers; 2 convolutions stay' "$kas" show $file
 expect 0 'in place of 16 of 18 convolutions' "$kas" show $file --net resnet20
 expect 0 '"layer1.1.conv1": null' "$kas" show $file --json
 expect 0 'with this kernel in place of 8 convolutions' "$kas" show $file --net resnet20 --layer layer1.0.conv2
-expect 0 'k0_' "$kas" show $file --net resnet20 --layer layer1.0.conv2 --source cpu
+expect 0 'k0_' "$kas" show $file --net resnet20 --layer layer1.0.conv2 --source cuda
 expect 2 'leaves this convolution as it is' "$kas" show $file --net resnet20 --layer layer1.1.conv1
 expect 2 'say of which --layer' "$kas" show $file --dot
 echo "ok: show"

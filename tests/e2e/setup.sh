@@ -18,7 +18,7 @@ grep -q 'sudo apt-get install .*kas-no-such-tool' "$dir/err" || grep -q 'no apt-
 mkdir "$dir/few"
 ln -sf /bin/* /usr/bin/* "$dir/few"
 rm -f "$dir"/few/clang*
-[ "$(KAS_NO_INSTALL=1 PATH=$dir/few ./env.sh sh -c 'command -v clang || echo none')" = none ] || fail "does nothing without clang"
+[ "$(KAS_NO_INSTALL=1 EXTRA_PACKAGES= PATH=$dir/few ./env.sh sh -c 'command -v clang || echo none')" = none ] || fail "does nothing without clang"
 
 # Libraries inside Python packages, as pip lays them out.
 site=$dir/lib/site-packages

@@ -204,11 +204,13 @@ static kas_reject count_at_sites(const kas_site *site, int sites, const kas_site
                                  const kas_cost_terms *terms, kas_spent *spent)
 {
     kas_cost cost[KAS_SITES_AT_ONCE] = {0};
-    kas_site_numbers value;
+    kas_site_numbers value = {{0}};
+    const kas_dim *before = NULL; /* often the same size again */
     for (int t = 0; t < terms->count; t++) {
-        const kas_cost_term *term = &terms->term[t]; /* often as large as the one before */
-        if (t == 0 || !kas_dim_equal(&term->size, &term[-1].size))
+        const kas_cost_term *term = &terms->term[t];
+        if (!before || !kas_dim_equal(&term->size, before))
             value = numbers_of(&term->size, symbol);
+        before = &term->size;
         for (int k = 0; k < sites; k++)
             kas_cost_count(&cost[k], term->kind, value.at[k]);
     }
