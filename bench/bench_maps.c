@@ -115,8 +115,11 @@ static kas_status measure(bench *b, const kas_kernel *kernel, const kas_target *
                           bool training, kas_maps *chosen, turns *t)
 {
     const kas_binding binding = bind(target, kernel);
-    kas_program_options options = {
-        .batch = b->o->batch, .training = training, .number = b->number, .prefix = "r"};
+    kas_program_options options = {.batch = b->o->batch,
+                                   .training = training,
+                                   .number = b->number,
+                                   .maps = kas_maps_of(kas_device_get_info(b->device)->arch),
+                                   .prefix = "r"};
     kas_program *program[WAYS] = {NULL}, *ruled = NULL;
     kas_bench_programs *programs = NULL;
     kas_status status = kas_program_build(kernel, target, &binding, &options, &ruled);

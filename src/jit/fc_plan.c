@@ -160,7 +160,7 @@ kas_maps kas_maps_of(const char *device)
 
 /* On a GPU a map with few channels moves bytes and little else, and a library's convolution is made
  * for tensor cores; our loops also read through what stands in front of the map.  On a CPU oneDNN
- * is 1.5 to 4 times as fast as soon as there are windows (bench/bench_maps.c). */
+ * is mostly 1.3 to 5 times as fast as soon as there are windows (bench/bench_maps.c). */
 static bool is_direct(const kas_lower *l, int node)
 {
     const kas_lowered_fc *fc = &l->fc[node];
