@@ -19,7 +19,6 @@
 
 #include "options.h"
 #include "turns.h"
-#include "host/core/random.h"
 #include "host/core/status.h"
 #include "host/net/targets.h"
 #include "host/space/kernel_json.h"
@@ -28,6 +27,7 @@
 #include "host/train/traffic.h"
 
 enum { WITHOUT, WITH, WAYS };
+static const char with_edge[] = "kernel forward with norm"; /* a pass (train/traffic.h) */
 
 typedef struct options {
     const char *net, *device;
@@ -83,21 +83,6 @@ static kas_status compile(subject *s, const kas_replacement *replacement, double
 /* ---- one kernel file ---------------------------------------------------------------------------
  */
 
-static kas_status fill_images(subject *s, kas_model *model)
-{
-    const kas_layer *in = &s->net->layer[0];
-    const size_t size = (size_t)(s->o->batch * in->h * in->w * in->c);
-    float *images = malloc(sizeof *images * size);
-    if (!images)
-        return kas_fail(KAS_NO_MEMORY, "no memory for images");
-    kas_rng rng = kas_rng_make(1, KAS_PURPOSE_TEST, 0);
-    for (size_t i = 0; i < size; i++)
-        images[i] = (float)kas_rng_normal(&rng);
-    const kas_status status = kas_model_set_batch(model, KAS_TAPE_INFER, images, NULL);
-    free(images);
-    return status;
-}
-
 static kas_status prepare(subject *s, const kas_replacement *replacement, way *w)
 {
     const kas_model_options model = {
@@ -108,7 +93,7 @@ static kas_status prepare(subject *s, const kas_replacement *replacement, way *w
     KAS_TRY(kas_model_init(w->model, 1));
     KAS_TRY(kas_traffic_count(w->model, KAS_TAPE_INFER, &w->traffic));
     KAS_TRY(kas_model_record(w->model, &step, &w->plan));
-    KAS_TRY(fill_images(s, w->model));
+    KAS_TRY(kas_model_draw_images(w->model));
     KAS_TRY(kas_plan_run(w->plan));
     return kas_device_sync(s->device);
 }
@@ -119,14 +104,6 @@ static kas_status run(void *context, int k, double *seconds)
     KAS_TRY(kas_timer_start(p->s->timer));
     KAS_TRY(kas_plan_run(p->way[k].plan));
     return kas_timer_stop(p->s->timer, seconds);
-}
-
-static int layers_with_edges(const kas_traffic *t)
-{
-    int count = 0;
-    for (int i = 0; i < t->passes; i++)
-        count += strcmp(t->pass[i].what, "kernel forward with norm") == 0;
-    return count;
 }
 
 static kas_status put(const subject *s, const char *path, const way *w, turns *t)
@@ -141,7 +118,7 @@ static kas_status put(const subject *s, const char *path, const way *w, turns *t
     kas_line_int(&out, "threads", s->o->threads);
     kas_line_int(&out, "rounds", s->o->rounds);
     kas_line_int(&out, "layers", s->targets);
-    kas_line_int(&out, "layers_with_edges", layers_with_edges(&w[WITH].traffic));
+    kas_line_int(&out, "layers_with_edges", kas_traffic_passes(&w[WITH].traffic, with_edge));
     turns_put(&out, t, names);
     kas_line_number(&out, "bytes_without", w[WITHOUT].traffic.bytes);
     kas_line_number(&out, "bytes_with", w[WITH].traffic.bytes);
@@ -196,7 +173,7 @@ static kas_status look(subject *s, const kas_replacement *r, double *bytes, int 
     kas_traffic traffic;
     KAS_TRY(kas_traffic_plan(&model, KAS_TAPE_INFER, &traffic));
     *bytes = traffic.bytes;
-    *edges = layers_with_edges(&traffic);
+    *edges = kas_traffic_passes(&traffic, with_edge);
     kas_traffic_free(&traffic);
     return KAS_OK;
 }

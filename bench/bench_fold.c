@@ -12,7 +12,6 @@
 
 #include "options.h"
 #include "turns.h"
-#include "host/core/random.h"
 #include "host/train/model.h"
 #include "host/train/traffic.h"
 
@@ -38,20 +37,6 @@ typedef struct subject {
     turns turns;
 } subject;
 
-static kas_status give_images(const subject *s, kas_model *model)
-{
-    const size_t size = (size_t)s->o->batch * 3 * (size_t)s->o->side * (size_t)s->o->side;
-    float *images = malloc(sizeof *images * size);
-    if (!images)
-        return kas_fail(KAS_NO_MEMORY, "no memory for images");
-    kas_rng rng = kas_rng_make(1, KAS_PURPOSE_TEST, 0);
-    for (size_t i = 0; i < size; i++)
-        images[i] = (float)kas_rng_normal(&rng);
-    const kas_status status = kas_model_set_batch(model, KAS_TAPE_INFER, images, NULL);
-    free(images);
-    return status;
-}
-
 static kas_status prepare(subject *s, int k)
 {
     way *w = &s->way[k];
@@ -64,7 +49,7 @@ static kas_status prepare(subject *s, int k)
     KAS_TRY(kas_traffic_count(w->model, KAS_TAPE_INFER, &traffic));
     w->bytes = traffic.bytes;
     kas_traffic_free(&traffic);
-    return give_images(s, w->model);
+    return kas_model_draw_images(w->model);
 }
 
 static kas_status run(void *context, int k, double *seconds)

@@ -83,18 +83,6 @@ static kas_status make_kernel(const map *m, uint32_t channels, kas_kernel *k)
     return x < 0 ? KAS_FAILURE : kas_kernel_infer(k);
 }
 
-static kas_binding bind(const kas_target *t, const kas_kernel *k)
-{
-    kas_binding b = {{0}};
-    b.value[KAS_SYM_C] = t->c;
-    b.value[KAS_SYM_H] = t->h;
-    b.value[KAS_SYM_W] = t->w;
-    b.value[KAS_SYM_KH] = t->kernel_h;
-    b.value[KAS_SYM_KW] = t->kernel_w;
-    b.value[KAS_SYM_G0] = k->group_value[0];
-    return b;
-}
-
 /* ---- measuring --------------------------------------------------------------------------------
  */
 
@@ -114,7 +102,7 @@ static bool has_convolution(const kas_program *p)
 static kas_status measure(bench *b, const kas_kernel *kernel, const kas_target *target,
                           bool training, kas_maps *chosen, turns *t)
 {
-    const kas_binding binding = bind(target, kernel);
+    const kas_binding binding = kas_target_binding(kernel, target);
     kas_program_options options = {.batch = b->o->batch,
                                    .training = training,
                                    .number = b->number,

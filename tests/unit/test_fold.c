@@ -78,7 +78,8 @@ static double run(const char *name, int side, int n, kas_tape_mode mode, bool tr
 
 /* `roundings` of the number are allowed: each layer rounds its weights, its output and, in separate
  * passes, what the convolution wrote; and depthwise layers over few pixels amplify what comes in.
- * Folding may be no worse than the passes but by chance. */
+ * Folding may be no worse than the passes but by chance: 0.7 to 1.6 times their error was seen, and
+ * a library has other code for other processors. */
 static void compare(const char *name, int side, int n, kas_tape_mode mode, double roundings)
 {
     const kas_number number = kas_precision_number(the_precision);
@@ -89,7 +90,7 @@ static void compare(const char *name, int side, int n, kas_tape_mode mode, doubl
                   *name == '{' ? "edges" : name, kas_number_name(number), folded / epsilon, epsilon,
                   passes / epsilon, roundings);
     assert_true(folded <= roundings * epsilon);
-    assert_true(folded <= 2 * passes + epsilon);
+    assert_true(folded <= 4 * (passes + epsilon));
 }
 
 static void networks_agree(void **state)
@@ -155,14 +156,6 @@ static void devices_without_it_go_pass_by_pass(void **state)
     assert_int_equal(kas_device_cpu_use_library(device, true), KAS_OK);
 }
 
-static int passes(const kas_traffic *t, const char *what)
-{
-    int count = 0;
-    for (int i = 0; i < t->passes; i++)
-        count += strcmp(t->pass[i].what, what) == 0;
-    return count;
-}
-
 /* ResNet-20's 19 batch norms go; the bytes are those of their passes, but for the residuals. */
 static void passes_are_saved(void **state)
 {
@@ -178,10 +171,10 @@ static void passes_are_saved(void **state)
     for (int i = 0; i < net->layers; i++)
         if (net->layer[i].op == KAS_LAYER_BATCH_NORM)
             saved += 2.0 * 4 * sizeof(float) * net->layer[i].h * net->layer[i].w * net->layer[i].c;
-    const int norms = passes(&traffic[1], "batch norm normalise");
+    const int norms = kas_traffic_passes(&traffic[1], "batch norm normalise");
     assert_true(norms >= 19);
-    assert_int_equal(passes(&traffic[0], "batch norm normalise"), 0);
-    assert_int_equal(passes(&traffic[0], "convolution forward with norm"), norms);
+    assert_int_equal(kas_traffic_passes(&traffic[0], "batch norm normalise"), 0);
+    assert_int_equal(kas_traffic_passes(&traffic[0], "convolution forward with norm"), norms);
     assert_true(traffic[1].bytes - traffic[0].bytes == saved);
     assert_true(traffic[0].floor_bytes == traffic[1].floor_bytes);
     assert_true(traffic[0].floor_bytes <= traffic[0].bytes);

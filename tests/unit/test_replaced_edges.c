@@ -133,14 +133,6 @@ static void in_numbers_of_16_bits(void **state)
     the_precision = KAS_PRECISION_FP32;
 }
 
-static int passes(const kas_traffic *t, const char *what)
-{
-    int count = 0;
-    for (int i = 0; i < t->passes; i++)
-        count += strcmp(t->pass[i].what, what) == 0;
-    return count;
-}
-
 /* Each edge saves the write and the read of the layer's output, less the norm's four vectors and
  * the pass that makes one of them of another, and an activation that is no part of the norm's group
  * stays where it is.  The stem's norm is folded either way. */
@@ -160,14 +152,15 @@ static void passes_are_saved(void **state)
             saved += 4.0 * r->target[t].c_out * (2.0 * N * r->target[t].h * r->target[t].w - 6);
         free_replaced(r);
     }
-    assert_int_equal(passes(&traffic[0], "kernel forward with norm"), 0);
-    assert_int_equal(passes(&traffic[0], "batch norm normalise"), NORMS - 1);
-    assert_int_equal(passes(&traffic[1], "kernel forward with norm"), EDGES);
-    assert_int_equal(passes(&traffic[1], "batch norm normalise"), NORMS - 1 - EDGES);
+    assert_int_equal(kas_traffic_passes(&traffic[0], "kernel forward with norm"), 0);
+    assert_int_equal(kas_traffic_passes(&traffic[0], "batch norm normalise"), NORMS - 1);
+    assert_int_equal(kas_traffic_passes(&traffic[1], "kernel forward with norm"), EDGES);
+    assert_int_equal(kas_traffic_passes(&traffic[1], "batch norm normalise"), NORMS - 1 - EDGES);
     print_message("%.0f bytes an inference, %.0f with edges; activations %zu and %zu bytes\n",
                   traffic[0].bytes, traffic[1].bytes, memory[0].activations, memory[1].activations);
     /* What is a part of a concatenation is copied there, as a convolution's output is. */
-    const int copies = passes(&traffic[1], "copy") - passes(&traffic[0], "copy");
+    const int copies =
+        kas_traffic_passes(&traffic[1], "copy") - kas_traffic_passes(&traffic[0], "copy");
     assert_true(copies > 0);
     assert_true(traffic[1].floor_bytes == traffic[0].floor_bytes);
     assert_true(traffic[1].floor_bytes <= traffic[1].bytes);
@@ -191,8 +184,8 @@ static void training_keeps_its_passes(void **state)
     options.training = true;
     for (int mode = KAS_TAPE_TRAIN; mode <= KAS_TAPE_INFER; mode++) {
         assert_int_equal(kas_traffic_plan(&options, (kas_tape_mode)mode, &traffic), KAS_OK);
-        assert_int_equal(passes(&traffic, "kernel forward with norm"), 0);
-        assert_int_equal(passes(&traffic, "batch norm normalise"), NORMS);
+        assert_int_equal(kas_traffic_passes(&traffic, "kernel forward with norm"), 0);
+        assert_int_equal(kas_traffic_passes(&traffic, "batch norm normalise"), NORMS);
         kas_traffic_free(&traffic);
     }
     free_replaced(r);

@@ -110,28 +110,11 @@ void kas_bench_model_free(kas_bench_model *m)
     *m = (kas_bench_model){0};
 }
 
-/* Real numbers, because zeros and denormals take other times than images do. */
-static kas_status give_images(kas_bench_model *m)
-{
-    const kas_layer *in = &m->options.net->layer[0];
-    size_t size = (size_t)m->options.recipe.batch * (size_t)in->h * (size_t)in->w * (size_t)in->c;
-    float *images = malloc(sizeof *images * size);
-    if (!images)
-        return kas_fail(KAS_NO_MEMORY, "no memory for a batch of %d images",
-                        m->options.recipe.batch);
-    kas_rng rng = kas_rng_make(0, KAS_PURPOSE_TEST, 1);
-    for (size_t i = 0; i < size; i++)
-        images[i] = (float)kas_rng_normal(&rng);
-    kas_status status = kas_model_set_batch(m->inference, KAS_TAPE_INFER, images, NULL);
-    free(images);
-    return status;
-}
-
 kas_status kas_bench_model_begin(kas_bench_model *m, kas_tape_mode mode)
 {
     const kas_metrics zero = {0};
     if (mode == KAS_TAPE_INFER)
-        return give_images(m);
+        return kas_model_draw_images(m->inference);
     m->trained = 0;
     return kas_model_set_metrics(m->model, &zero);
 }

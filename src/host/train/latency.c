@@ -1,7 +1,6 @@
 /* Latency of inference. */
 #include <stdlib.h>
 
-#include "host/core/random.h"
 #include "host/train/model.h"
 #include "host/train/stats.h"
 #include "host/train/train.h"
@@ -11,21 +10,6 @@ enum { WARM_UP = 3, MIN_REPEATS = 10, MAX_REPEATS = 100 };
 static const double most_seconds = 1.0;
 
 /* Real numbers, because zeros and denormals take other times than images do. */
-static kas_status fill_images(kas_model *model, const kas_net *net, int batch)
-{
-    const kas_layer *in = &net->layer[0];
-    size_t size = (size_t)batch * (size_t)in->h * (size_t)in->w * (size_t)in->c;
-    float *images = malloc(sizeof *images * size);
-    if (!images)
-        return kas_fail(KAS_NO_MEMORY, "no memory for a batch of %d images", batch);
-    kas_rng rng = kas_rng_make(0, KAS_PURPOSE_INIT, UINT64_MAX);
-    for (size_t i = 0; i < size; i++)
-        images[i] = (float)kas_rng_normal(&rng);
-    kas_status status = kas_model_set_batch(model, KAS_TAPE_INFER, images, NULL);
-    free(images);
-    return status;
-}
-
 static kas_status measure(kas_device *device, kas_plan *plan, kas_samples *samples)
 {
     kas_timer *timer = NULL;
@@ -66,7 +50,7 @@ kas_status kas_measure_latency(kas_device *device, const kas_net *net,
     out->compile_seconds = kas_model_compile_seconds(model);
     KAS_TRY_GOTO(kas_model_init(model, 0), out);
     KAS_TRY_GOTO(kas_model_record(model, &step, &plan), out);
-    KAS_TRY_GOTO(fill_images(model, net, batch), out);
+    KAS_TRY_GOTO(kas_model_draw_images(model), out);
     KAS_TRY_GOTO(measure(device, plan, &samples), out);
     out->median = kas_samples_quantile(&samples, 0.5);
     out->iqr = kas_samples_quantile(&samples, 0.75) - kas_samples_quantile(&samples, 0.25);

@@ -117,6 +117,9 @@ kas_status kas_model_get_metrics_later(kas_model *model, kas_metrics *metrics);
  * NULL for INFER. Must be given again before each run of TRAIN and EVALUATE. */
 kas_status kas_model_set_batch(kas_model *model, kas_tape_mode mode, const float *images,
                                const uint16_t *labels);
+/* Normal numbers as the batch of INFER, the same every time: for measurements, since zeros and
+ * denormals take other times than images do. */
+kas_status kas_model_draw_images(kas_model *model);
 /* Of the last run of a step of `mode`: [batch][classes]. */
 kas_status kas_model_get_logits(kas_model *model, kas_tape_mode mode, float *logits);
 

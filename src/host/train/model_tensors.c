@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/random.h"
 #include "host/device/numbers.h"
 #include "host/train/model_impl.h"
 
@@ -188,6 +189,21 @@ kas_status kas_model_set_batch(kas_model *m, kas_tape_mode mode, const float *im
     if (status == KAS_OK && labels)
         status = kas_mem_upload(m->device, slot_memory(m, mode, tape->labels), labels,
                                 n * sizeof *labels);
+    return status;
+}
+
+kas_status kas_model_draw_images(kas_model *m)
+{
+    const kas_layer *in = &m->net->layer[0];
+    const size_t size = (size_t)m->batch * (size_t)in->h * (size_t)in->w * (size_t)in->c;
+    float *images = malloc(sizeof *images * size);
+    if (!images)
+        return kas_fail(KAS_NO_MEMORY, "no memory for a batch of %d images", m->batch);
+    kas_rng rng = kas_rng_make(0, KAS_PURPOSE_TEST, 1);
+    for (size_t i = 0; i < size; i++)
+        images[i] = (float)kas_rng_normal(&rng);
+    const kas_status status = kas_model_set_batch(m, KAS_TAPE_INFER, images, NULL);
+    free(images);
     return status;
 }
 

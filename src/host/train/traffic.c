@@ -401,6 +401,14 @@ kas_status kas_traffic_plan(const kas_model_options *options, kas_tape_mode mode
     return status;
 }
 
+int kas_traffic_passes(const kas_traffic *traffic, const char *what)
+{
+    int count = 0;
+    for (int i = 0; i < traffic->passes; i++)
+        count += strcmp(traffic->pass[i].what, what) == 0;
+    return count;
+}
+
 void kas_traffic_free(kas_traffic *traffic)
 {
     free(traffic->pass);

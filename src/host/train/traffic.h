@@ -56,6 +56,8 @@ kas_status kas_traffic_count(const kas_model *model, kas_tape_mode mode, kas_tra
 /* The same of a model that is not made: needs no device. */
 kas_status kas_traffic_plan(const kas_model_options *options, kas_tape_mode mode, kas_traffic *out);
 void kas_traffic_free(kas_traffic *traffic);
+/* How many passes are `what`. */
+int kas_traffic_passes(const kas_traffic *traffic, const char *what);
 
 /* Passes of one kind together: those that took longest first; without times the largest. */
 typedef struct kas_sweep_kind {
