@@ -1,21 +1,36 @@
 #!/usr/bin/env bash
-# Runs test programs (cmocka) and end-to-end scripts, one line each, and sums up.
+# Runs test programs (cmocka) and end-to-end scripts, several at a time, prints a line when one ends, and sums up.
 #   tests/run.sh [--no-e2e] BUILD PROGRAM...
-# A program's output is kept in BUILD/log/NAME.log.  Skipped tests are counted: cmocka's own SKIPPED lines; exit code 77
-# of a script, whose last line says why; and a script's lines "SKIPPED: why", each a part of it that was left out.
+# JOBS=N runs N at a time; without it, make's -jN does, and without that there is one for each core. A program that runs
+# longer than KAS_TEST_LIMIT seconds (default 900) is killed with all that it has started, and has failed.
+#
+# What is counted: cmocka's tests, and lines "ok: what was checked" of scripts and of programs without cmocka. Who ends well
+# and has counted nothing has failed. Skipped are cmocka's skipped tests, lines "SKIPPED: why", and a script that ends with
+# code 77, whose last line says why.
+#
+# BUILD/log/NAME.log keeps the output of each, and NAME.result "passed failed skipped seconds CPU-seconds": the next run
+# begins with those that took longest, so that none of them is left alone at the end.
 set -u
-# Between two launches a test computes what it expects, with one thread: the others must not spin meanwhile.
-export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
-e2e=1
-[ "${1:-}" = --no-e2e ] && { e2e=0; shift; }
-build=$1
-shift
-mkdir -p "$build/log/e2e"
-passed=0 failed=0 skipped=0
+here=$(realpath "${BASH_SOURCE[0]}")
+slow=' search_ahead command_line search_cuda_sim search known_kernels search_pack peer_resnet20_device gpu_script test_builtin test_sampled test_kernel_reader test_layers_reader '
 
-report() { # status name seconds log
-    printf '%-7s %-34s %4ss\n' "$1" "$2" "$3"
-    if [ "$1" = FAILED ]; then tail -n 40 "$4" | sed 's/^/    /'; fi
+# A program's name, and the command that runs it: an item is a program, cuda-sim:PROGRAM, or a script.
+name_of() { # item
+    local file=${1##*/}
+    case $1 in
+    cuda-sim:*) echo "cuda-sim/$file" ;;
+    *.sh) echo "e2e/${file%.sh}" ;;
+    *) echo "$file" ;;
+    esac
+}
+# The stand-in of tests/cuda_sim would take its time over plans, whose choice test_cuda_tuning looks at.
+simulator() { echo "$PWD/$build/tests/libkas_cuda_sim.so"; }
+set_command() { # item
+    case $1 in
+    cuda-sim:*) command=(env DEVICE=cuda KAS_CUDA_LIBS="$(simulator)" KAS_CUDA_PLANS=heuristic "${1#*:}") ;;
+    *.sh) command=(bash "$1") ;;
+    *) command=("$1") ;;
+    esac
 }
 
 # cmocka names a test that failed or was skipped twice, and sums up in one line: "[  SKIPPED ] 2 test(s), listed
@@ -32,49 +47,100 @@ reasons() { # log: the lines "SKIPPED: why", else the names of the tests
     fi | sort -u | head -n 3 | paste -sd'|' | sed 's/|/; /g'
 }
 
-run_one() { # name command...
-    local name=$1 log=$build/log/$1.log start=$SECONDS rc ok bad skip
-    shift
-    "$@" >"$log" 2>&1
-    rc=$?
-    ok=$(grep -c '^\[       OK \]' "$log")
-    bad=$(summed_up FAILED "$log")
-    skip=$(summed_up SKIPPED "$log")
-    if [ "$rc" = 77 ]; then
-        skipped=$((skipped + 1))
-        report SKIPPED "$name" $((SECONDS - start)) "$log"
-        tail -n 1 "$log" | sed 's/^\(SKIPPED: *\)*/    /'
-        return
+# Counts what a log says: sets state, passed, failed, skipped and why.
+judge() { # exit-code seconds log
+    passed=$(grep -cE '^(\[       OK \]|ok: )' "$3") failed=0 skipped=$(summed_up SKIPPED "$3") why=''
+    [ "$skipped" -gt 0 ] || skipped=$(grep -c '^SKIPPED:' "$3")
+    state=ok
+    if [ "$1" = 77 ]; then
+        state=SKIPPED passed=0 skipped=1 why=$(tail -n 1 "$3" | sed 's/^\(SKIPPED: *\)*//')
+    elif [ "$1" != 0 ]; then
+        failed=$(summed_up FAILED "$3") why="$failed failed"
+        [ "$failed" -gt 0 ] || { failed=1 why="exit code $1"; }
+        [ "$1" -le 128 ] || why="ended by signal $(kill -l "$1" 2>/dev/null || echo "$1")"
+        [ "${2%.*}" -lt "$limit" ] || why="still running after $limit s, and killed"
+    elif [ $((passed + skipped)) = 0 ]; then
+        failed=1 why='ended well, but ran no test'
+    elif [ "$skipped" -gt 0 ]; then
+        why="$skipped SKIPPED: $(reasons "$3")"
     fi
-    if [ "$rc" = 0 ]; then
-        [ $((ok + skip)) = 0 ] && ok=1 skip=$(grep -c '^SKIPPED:' "$log")
-        passed=$((passed + ok)) skipped=$((skipped + skip))
-        report ok "$name" $((SECONDS - start)) "$log"
-        [ "$skip" -gt 0 ] && printf '    %d SKIPPED: %s\n' "$skip" "$(reasons "$log")"
-    else
-        passed=$((passed + ok)) failed=$((failed + (bad > 0 ? bad : 1)))
-        report FAILED "$name" $((SECONDS - start)) "$log"
-    fi
+    [ "$failed" = 0 ] || state=FAILED
 }
 
-export KAS_CACHE_DIR=${KAS_TEST_CACHE:-$PWD/$build/test-cache}
-export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000} # waiting threads give way, see src/host/main.c
-for program in "$@"; do run_one "$(basename "$program")" "$program"; done
-# The tests of the devices once more on the CUDA device, with the stand-in of tests/cuda_sim for NVIDIA's libraries; it would
-# take its time over plans, whose choice tests/unit/test_cuda_tuning.c looks at.
-sim=$PWD/$build/tests/libkas_cuda_sim.so
-if [ -z "${DEVICE:-}" ] && [ -f "$sim" ]; then
-    mkdir -p "$build/log/cuda-sim"
+# The program has a process group of its own, so that what it has started ends with it.
+run_one() { # item
+    local name log pid rc TIMEFORMAT='%R %U %S' seconds user system
+    name=$(name_of "$1")
+    log=$build/log/$name.log
+    set_command "$1"
+    set -m
+    { time timeout --foreground -k 5 "$limit" "${command[@]}" >"$log" 2>&1 </dev/null; } 2>"$log.time" &
+    pid=$!
+    trap 'kill -- -$pid; exit 1' INT TERM
+    wait $pid
+    rc=$?
+    kill -KILL -- -$pid 2>/dev/null
+    read -r seconds user system < <(tail -n 1 "$log.time")
+    rm "$log.time"
+    judge $rc "$seconds" "$log"
+    echo "$passed $failed $skipped $seconds $(awk "BEGIN { print $user + $system }")" >"$build/log/$name.result"
+    printf '%-7s %-34s %6.1f s %6.1f s CPU%s\n' $state "$name" "$seconds" "$(awk "BEGIN { print $user + $system }")" "${why:+
+    $why}"
+}
+
+limit=${KAS_TEST_LIMIT:-900}
+if [ "${1:-}" = --one ]; then # from xargs, below
+    build=$2
+    run_one "$3"
+    exit 0
+fi
+e2e=1
+[ "${1:-}" = --no-e2e ] && { e2e=0; shift; }
+build=$1
+shift
+mkdir -p "$build/log/e2e" "$build/log/cuda-sim"
+items=("$@")
+# The tests of the devices once more on the CUDA device, with the stand-in for NVIDIA's libraries.
+if [ -z "${DEVICE:-}" ] && [ -f "$(simulator)" ]; then
     for program in "$@"; do
         case $program in
-        */ops/* | */jit/test_program | */unit/test_train_model | */unit/test_train_stream | */unit/test_replaced_edges | */unit/test_fold)
-            run_one "cuda-sim/$(basename "$program")" env DEVICE=cuda KAS_CUDA_LIBS="$sim" KAS_CUDA_PLANS=heuristic "$program" ;;
+        */ops/* | */test_program | */test_train_model | */test_train_stream | */test_replaced_edges | */test_fold) items+=("cuda-sim:$program") ;;
         esac
     done
 fi
 if [ $e2e = 1 ]; then
-    for script in tests/e2e/*.sh; do [ -f "$script" ] && run_one "e2e/$(basename "$script" .sh)" bash "$script"; done
+    for script in tests/e2e/*.sh; do [ -f "$script" ] && items+=("$script"); done
 fi
+
+cores=$(nproc)
+jobs=$cores
+[[ " ${MAKEFLAGS:-}" =~ \ -j([0-9]+) ]] && jobs=${BASH_REMATCH[1]}
+jobs=${JOBS:-$jobs}
+# Programs side by side share the cores: threads that wait must not spin, and none takes all cores.
+export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
+export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000} # see src/host/main.c
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((cores / jobs > 2 ? cores / jobs : 2))}
+export KAS_CACHE_DIR=${KAS_TEST_CACHE:-$PWD/$build/test-cache}
+
+# Longest first: as long as last time, or known to be slow.
+expected() { # item
+    local name file
+    name=$(name_of "$1") file=$build/log/$(name_of "$1").result
+    if [ -f "$file" ]; then awk '{ print $4 }' "$file"; elif [[ $slow == *" ${name##*/} "* ]]; then echo 30; else echo 1; fi
+}
+mapfile -t items < <(for item in "${items[@]}"; do echo "$(expected "$item") $item"; done | sort -k 1,1rn -s | cut -d ' ' -f 2-)
+for item in "${items[@]}"; do rm -f "$build/log/$(name_of "$item").result"; done
+printf '%s\0' "${items[@]}" | xargs -0 -n 1 -P "$jobs" bash "$here" --one "$build"
+
+passed=0 failed=0 skipped=0 cpu=0
+for item in "${items[@]}"; do
+    name=$(name_of "$item")
+    p=0 f=1 s=0 c=0
+    [ ! -f "$build/log/$name.result" ] || read -r p f s _ c <"$build/log/$name.result"
+    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s)) cpu=$(awk "BEGIN { print $cpu + $c }")
+    [ "$f" = 0 ] || { echo; echo "$name failed; the end of $build/log/$name.log:"; tail -n 40 "$build/log/$name.log" | sed 's/^/    /'; }
+done
 echo
+echo "${#items[@]} programs, $jobs at a time: $SECONDS s, $cpu s CPU"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed = 0 ] && [ $passed -gt 0 ]

@@ -61,4 +61,4 @@ code=0
 [ $code = 1 ]
 grep -q '"undecided": *[1-9]' "$dir/out"
 grep -q 'nothing is shown' "$dir/err"
-echo "check: ok"
+echo "ok: check and show --source"

@@ -67,3 +67,4 @@ for _ in $(seq 1200); do grep -q '^epoch' on && break; sleep 0.05; done
 grep -q '^epoch   1 ' on && fail "it began again"
 grep -q '^epoch' on || { cat on; fail "the command as told did not go on"; }
 kill $pid && wait $pid || true
+echo "ok: help, usage errors, refusals, and commands to paste"

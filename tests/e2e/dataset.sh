@@ -76,4 +76,4 @@ if [ -n "${KAS_CIFAR100_DIR:-}" ]; then
 else
     skip_part "KAS_CIFAR100_DIR is not set: the real CIFAR-100 was not imported"
 fi
-echo "all as expected"
+echo "ok: dataset make, import and info"

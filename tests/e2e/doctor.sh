@@ -32,4 +32,4 @@ if [ -f "$sim" ]; then
     json '[g["device"] for g in d["gpus"]] == ["cuda:0", "cuda:1"] and all(g["usable"] for g in d["gpus"])' ||
         fail "two pretended GPUs: $(cat "$dir/json")"
 fi
-echo ok
+echo "ok: doctor with and without the libraries of NVIDIA"

@@ -76,4 +76,4 @@ for function, words in (("Rolled", "roll: a network file cannot describe this: a
         raise AssertionError(f"{function} was converted")
 PYTHON
 
-echo "all as expected"
+echo "ok: networks by way of from_pytorch.py"

@@ -28,4 +28,4 @@ done
 search memory cuMemAlloc_v2:30:2:once
 [ "$(grep -cE '^candidate.* out-of-memory .*no .* of memory left' "$dir/memory.log")" = 1 ] || fail "no memory: $(cat "$dir/memory.log" "$dir/memory.err")"
 [ "$(grep -cE '^(baseline|candidate).* finished' "$dir/memory.log")" = 2 ] || fail "the worker did not go on: $(cat "$dir/memory.log")"
-echo "hangs and failed allocations end their items alone"
+echo "ok: hangs and failed allocations end their items alone"

@@ -39,4 +39,4 @@ for command in "show" "export -o $dir/out.d"; do
     [ $code = 3 ]
     grep -q 'node 1: unknown primitive "blur"' "$dir/err"
 done
-echo "kernel_file: ok"
+echo "ok: damaged kernel files"

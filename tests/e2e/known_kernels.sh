@@ -16,4 +16,4 @@ for file in "${files[@]}"; do
         >"$dir/out" 2>"$dir/err" || fail "$file does not train"
     grep -Eq '"event":"epoch".*"train_loss":[0-9]' "$dir/out" || fail "$file: no finite loss"
 done
-echo "known_kernels: ok (${#files[@]} kernels)"
+echo "ok: ${#files[@]} kernels are right and train"

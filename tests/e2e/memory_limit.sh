@@ -39,4 +39,4 @@ expect 0 'images are streamed' limited "${train[@]}" --stream --read-threads 2
 grep -q 'trained after 1 epoch' "$dir/out" || fail "the epoch did not end"
 expect 0 '' "${train[@]}" --dry-run # the images do fit into memory where there is enough
 expect 1 'MiB of its images: Cannot allocate memory; they stay in the file with --stream' limited "${train[@]}"
-echo "an epoch of $((bytes >> 20)) MiB within $((limit >> 10)) MiB of address space"
+echo "ok: an epoch of $((bytes >> 20)) MiB within $((limit >> 10)) MiB of address space"

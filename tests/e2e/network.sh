@@ -59,4 +59,4 @@ wrong 's/^        }$/        },/' 'not valid JSON'
 expect 3 'cannot open' "$kas" net check "$dir/none.json"
 expect 3 'densenet161, ' "$kas" net check lenet
 expect 2 'which network?' "$kas" net check
-echo "all as expected"
+echo "ok: a network of its own, from its file to resume and export"

@@ -4,5 +4,6 @@ set -eu
 . tests/e2e/torch.bash
 need_torch
 build=${KAS_BUILD:-build}
-make -s BUILD="$build" "$build/bench/update_dump"
-exec "$python" bench/peers/update.py --dump "$build/bench/update_dump"
+need_program "$build/bench/update_dump"
+"$python" bench/peers/update.py --dump "$build/bench/update_dump"
+echo "ok: the optimisers"

@@ -7,5 +7,6 @@ set -eu
 need_torch
 build=${KAS_BUILD:-build}
 part=${1:-reference}
-make -s BUILD="$build" "$build/bench/step_dump"
-exec "$python" bench/peers/network_step.py --dump "$build/bench/step_dump" --module bench/peers/resnet20.py --part "$part" --batch 4
+need_program "$build/bench/step_dump"
+"$python" bench/peers/network_step.py --dump "$build/bench/step_dump" --module bench/peers/resnet20.py --part "$part" --batch 4
+echo "ok: ResNet-20, $part"

@@ -25,10 +25,11 @@ import ast, sys
 for path in sys.argv[1:]:
     ast.parse(open(path).read(), path)
 END
-    echo "$name: ok"
+    echo "ok: $name"
 done
 command -v python3 >/dev/null || skip_part "no python3: the modules were not parsed"
 
 . tests/e2e/torch.bash
 [ -n "$python" ] || { skip_part "$no_torch: the logits were not compared"; exit 0; }
 "$python" tests/e2e/export_check.py "${exported[@]}"
+echo "ok: the same logits in PyTorch"

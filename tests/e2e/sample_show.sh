@@ -63,3 +63,4 @@ expect 3 'does not fit' "$kas" show kernels/conv.json --net resnet20 --flops 0.1
 expect 6 'no new kernel' "$kas" sample --net resnet20 --params 0.00001 --attempts 1000
 echo '{"format": "kas-gpu kernel"}' >"$dir/bad.json"
 expect 3 '"version" is missing' "$kas" show "$dir/bad.json"
+echo "ok: sample and show"

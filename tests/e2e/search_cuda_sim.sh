@@ -44,4 +44,4 @@ finished=$(grep -c ' finished' "$dir/bad.log" || true)
 [ "$(grep -cE '^(baseline|candidate)' "$dir/bad.log")" = \
     "$(grep -cE '^(baseline|candidate).* (finished|screened|device-lost)' "$dir/bad.log")" ] || fail "$(cat "$dir/bad.log")"
 grep -q 'illegal memory access' "$dir/bad.err" || fail "the cause is not told: $(cat "$dir/bad.err")"
-echo "$finished items finished, $lost lost their GPU"
+echo "ok: $finished items finished, $lost lost their GPU"

@@ -33,4 +33,4 @@ done
 case $found in *curand*) fail "a folder without our libraries is in $found" ;; esac
 found=$(KAS_NO_INSTALL=1 KAS_CUDA_PATH=/mine PATH=$dir/bin:$PATH ./env.sh sh -c 'echo "$KAS_CUDA_PATH"')
 case $found in /mine:*) ;; *) fail "the user's own KAS_CUDA_PATH does not come first: $found" ;; esac
-echo "all as expected"
+echo "ok: env.sh"

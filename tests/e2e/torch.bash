@@ -5,3 +5,8 @@ no_torch="no python with torch (Debian: apt-get install python3-torch)"
 need_torch() {
     [ -n "$python" ] || { echo "SKIPPED: $no_torch"; exit 77; }
 }
+
+# Scripts run side by side in one build folder: none of them runs make there.
+need_program() { # path
+    [ -x "$1" ] || { echo "FAILED: $1 is not built; make builds it"; exit 1; }
+}

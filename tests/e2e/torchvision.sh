@@ -13,4 +13,4 @@ convert torchvision.models:resnet18 '{"num_classes": 10}' 3x32x32
 for net in ${NETWORKS:-mobilenet_v2 mnasnet1_0 regnet_x_800mf}; do # also resnet18 resnet34 densenet161 densenet169 densenet201 vgg16_bn
     same_logits $net:small=0 torchvision.models:$net '{"num_classes": 10}' 3x65x65
 done
-echo "all as expected"
+echo "ok: networks of torchvision"

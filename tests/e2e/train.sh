@@ -61,4 +61,4 @@ expect 2 '--epochs: expected an integer' train --epochs 0
 expect 3 'smaller batch' train --batch 1000
 expect 3 'nothing.h5' "$kas" train --net resnet20 --dataset "$dir/nothing.h5"
 expect 3 'nothing.json' train --kernel "$dir/nothing.json"
-echo "net and train: all as expected"
+echo "ok: net and train"

@@ -184,12 +184,12 @@ static void fuzz_run(fuzz_mutate *mutate, fuzz_read *read)
  * of the code: that is a finding too. */
 static void fuzz_end(void)
 {
-    printf("%llu executions of seed %llu: %llu accepted (%llu of them solved), %llu refused, "
-           "0 findings\n",
-           state.executions, state.seed, state.accepted, state.solved, state.refused);
     MUST(state.executions < state.usual ||
          (state.accepted > state.executions / 20 && state.solved > state.executions / 100 &&
           state.refused > state.executions / 4));
+    printf("ok: %llu executions of seed %llu: %llu accepted (%llu of them solved), %llu refused, "
+           "0 findings\n",
+           state.executions, state.seed, state.accepted, state.solved, state.refused);
     for (int i = 0; i < state.files; i++)
         kas_buf_free(&state.corpus[i]);
 }

@@ -1,5 +1,6 @@
-/* The hand-written kernels build for GPUs: NVRTC takes the same text that the host compiler took,
- * nothing of it spills, and what moves a step's bytes moves 16 at a time. */
+/* The text of the hand-written kernels, which the build compiled, compiles at run time too. NVRTC
+ * takes it: nothing of it spills, and what moves a step's bytes moves 16 at a time. The host
+ * compiler makes a module of it that loads, in ascending and shuffled order of lanes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -200,9 +201,58 @@ static void conversions_compile(void **state)
     }
 }
 
+static void check_module(kas_device *device, const char *path)
+{
+    kas_module *module;
+    kas_function *function;
+    if (kas_module_load(device, path, &module) != KAS_OK)
+        fail_msg("%s", kas_error());
+    for (const kas_builtin_kernel *k = kas_builtin_kernels; k->name; k++)
+        if (kas_module_function(module, k->name, &function) != KAS_OK)
+            fail_msg("%s", kas_error());
+    kas_module_free(module);
+}
+
+static void host_compiles(const char *arch)
+{
+    kas_compiler *compiler;
+    kas_device *device;
+    char path[4096];
+    const kas_status status = kas_compiler_open(arch, NULL, &compiler);
+    if (status == KAS_UNSUPPORTED) {
+        printf("SKIPPED: %s\n", kas_error());
+        skip();
+    }
+    assert_int_equal(status, KAS_OK);
+    assert_int_equal(kas_device_open("cpu", 1, &device), KAS_OK);
+    for (int number = 0; number < KAS_NUMBERS; number++) {
+        if (kas_compile(compiler, kas_builtin_text[number], path, NULL) != KAS_OK)
+            fail_msg("%s, %s: %s", arch, kas_number_name((kas_number)number), kas_error());
+        check_module(device, path);
+    }
+    kas_device_close(device);
+    kas_compiler_close(compiler);
+}
+
+static void host_compiler(void **state)
+{
+    (void)state;
+    host_compiles("cpu");
+}
+
+static void host_compiler_shuffled(void **state)
+{
+    (void)state;
+    host_compiles("cpu+order2");
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(builtin_kernels_compile),
-                                       cmocka_unit_test(conversions_compile)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(builtin_kernels_compile),
+        cmocka_unit_test(conversions_compile),
+        cmocka_unit_test(host_compiler),
+        cmocka_unit_test(host_compiler_shuffled),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
