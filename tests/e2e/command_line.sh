@@ -53,7 +53,7 @@ expect 2 "\`kas-gpu resume 'my study'\`" "$kas" "${search[@]}" --batch 50
 args=(train --dataset s.h5 --net resnet20 --checkpoint "it's.ckpt" --epochs)
 "$kas" "${args[@]}" 1000 >out 2>err &
 pid=$!
-for _ in $(seq 600); do grep -q '^epoch' out && break; sleep 0.05; done
+await "an epoch" grep -q '^epoch' out
 kill -HUP $pid
 rc=0
 wait $pid || rc=$?
@@ -63,8 +63,7 @@ grep -qF "to go on: kas-gpu train --dataset s.h5 --net resnet20 --checkpoint 'it
 : >on # another file: the first one is not yet empty while the shell that empties it starts
 eval "exec $(sed -n 's/^to go on: //p' err)" >on 2>&1 &
 pid=$!
-for _ in $(seq 1200); do grep -q '^epoch' on && break; sleep 0.05; done
+await "an epoch of the command as told" grep -q '^epoch' on
 grep -q '^epoch   1 ' on && fail "it began again"
-grep -q '^epoch' on || { cat on; fail "the command as told did not go on"; }
 kill $pid && wait $pid || true
 echo "ok: help, usage errors, refusals, and commands to paste"

@@ -16,6 +16,19 @@ expect() { # exit-code words command...
         { cat "$dir/out" "$dir/err"; fail "expected \"$words\": $*"; }
 }
 
+# Until a command succeeds, such as `[ -e FILE ]`: waits for what happens, and not for a time that a busy machine exceeds.
+await() { # what command...
+    local what=$1 end=$((SECONDS + 120))
+    shift
+    until "$@"; do
+        [ $SECONDS -lt $end ] || fail "waited 120 s for $what"
+        sleep 0.02
+    done
+}
+ended() { # pid: gone, or a zombie that nobody has collected
+    [ ! -e "/proc/$1" ] || [ "$(sed 's/^.*) //; s/ .*//' "/proc/$1/stat" 2>/dev/null)" = Z ]
+}
+
 # The processes that a process has started; without pgrep, which small systems lack.
 children() { # pid
     awk -v parent="$1" '{ pid = $1; sub(/^.*\) /, ""); if ($2 == parent) print pid }' /proc/[0-9]*/stat 2>/dev/null || true

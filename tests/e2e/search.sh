@@ -72,21 +72,22 @@ expect 0 'best kernel:' "${search[@]}" --candidates 2 --study "$dir/s" # says no
 grep -q 'images are streamed' "$dir/s/logs/0001.log" || fail "the study forgot that it streams"
 
 # The same with two workers, one of which is killed, then the supervisor, then Ctrl-C, then resume.
+logged() { cat "$dir"/b/logs/*.log 2>/dev/null | wc -c; }
+at_work() { [ "$(logged)" -gt "$before" ] || ended $pid; } # a worker has begun an item since then
+another_worker() { [ -n "$(children $pid | grep -vxF "$workers")" ] || ended $pid; }
+before=0
 "${search[@]}" --study "$dir/b" --threads 2 --workers 2 2>"$dir/err" & pid=$!
-for _ in $(seq 200); do [ -n "$(children $pid)" ] && break; sleep 0.02; done
-sleep 0.7
-kill -9 "$(children $pid | head -n 1)" 2>/dev/null || true
-sleep 0.5
+await "a worker at work" at_work
+workers=$(children $pid)
+kill -9 "$(head -n 1 <<<"$workers")" 2>/dev/null || true
+await "a worker in place of the one that was killed" another_worker
 workers=$(children $pid)
 kill -9 $pid 2>/dev/null || true
 wait $pid 2>/dev/null || true
-lives() { kill -0 "$1" 2>/dev/null && [ "$(awk '{print $3}' "/proc/$1/stat" 2>/dev/null)" != Z ]; }
-for w in $workers; do
-    for _ in $(seq 200); do lives "$w" || break; sleep 0.05; done
-    ! lives "$w" || fail "worker $w outlived its supervisor"
-done
+for w in $workers; do await "the end of worker $w, whose supervisor was killed" ended "$w"; done
+before=$(logged)
 "${search[@]}" --study "$dir/b" --threads 2 --workers 2 2>"$dir/err" >"$dir/out" & pid=$!
-sleep 0.8
+await "a worker at work" at_work
 rc=0
 kill -INT $pid 2>/dev/null || true
 wait $pid || rc=$?

@@ -65,16 +65,11 @@ KAS_CACHE_DIR=$dir/cache.killed search killed --device cpu --compile-ahead 2 # n
 same first.cpu killed
 KAS_CACHE_DIR=$dir/cache.orphan "$kas" search "${options[@]}" --study "$dir/orphan" --device cpu --compile-ahead 3 >/dev/null 2>&1 &
 pid=$!
-for _ in $(seq 500); do h=$(helpers $pid); [ -n "$h" ] && break; sleep 0.02; done
-[ -n "$h" ] || fail "no helper was started"
+helper_started() { h=$(helpers $pid); [ -n "$h" ]; }
+await "a helper" helper_started
 kill -9 $pid 2>/dev/null || true
 wait $pid 2>/dev/null || true
-for _ in $(seq 200); do
-    left=$(for p in $h; do [ -e "/proc/$p" ] && [ "$(awk '{print $3}' "/proc/$p/stat" 2>/dev/null)" != Z ] && echo "$p"; done || true)
-    [ -n "$left" ] || break
-    sleep 0.05
-done
-[ -z "$left" ] || fail "the helper outlived its supervisor"
+for p in $h; do await "the end of the helper, whose supervisor was killed" ended "$p"; done
 
 # A cache that was damaged after it was filled is found out, by the helper or by a worker; a folder that cannot be is said.
 find "$dir/made.cpu" -name '*.so' -exec truncate -s 100 {} +

@@ -36,7 +36,7 @@ expect 0 'of the FLOPs' train --dry-run --kernel kernels/depthwise_separable.jso
 expect 0 'trained after 6 epochs' train --epochs 6 --weights "$dir/straight"
 "$kas" train "${args[@]}" --epochs 6 --checkpoint "$dir/ckpt" --weights "$dir/resumed" >"$dir/out" 2>"$dir/err" &
 pid=$!
-for _ in $(seq 600); do [ -e "$dir/ckpt" ] && break; sleep 0.05; done
+await "a checkpoint" [ -e "$dir/ckpt" ]
 kill -TERM $pid 2>/dev/null || true
 rc=0; wait $pid || rc=$?
 if [ $rc = 75 ]; then

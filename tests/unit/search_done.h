@@ -44,6 +44,30 @@ static pid_t start(plan p, const kas_search_options *search, int workers)
     return pid;
 }
 
+/* How many lines of the notes begin with `word`. */
+static inline int lines_noted(const char *word)
+{
+    kas_buf text = {0};
+    int lines = 0;
+    if (!kas_file_exists(notes))
+        return 0;
+    OK(kas_file_read(notes, 1 << 20, &text));
+    for (const char *at = kas_buf_text(&text); at; at = (at = strchr(at, '\n')) ? at + 1 : NULL)
+        lines += strncmp(at, word, strlen(word)) == 0;
+    kas_buf_free(&text);
+    return lines;
+}
+
+/* Until that many lines begin with `word`. */
+static inline void wait_for_lines(const char *word, int lines)
+{
+    for (int i = 0; i < 6000 && lines_noted(word) < lines; i++)
+        nap(0.01);
+    if (lines_noted(word) < lines)
+        fail_msg("%d lines \"%s...\" were noted in 60 s, expected %d", lines_noted(word), word,
+                 lines);
+}
+
 static void assert_no_worker_lives(void)
 {
     kas_buf text = {0};
@@ -52,7 +76,7 @@ static void assert_no_worker_lives(void)
     OK(kas_file_read(notes, 1 << 20, &text));
     for (const char *at = kas_buf_text(&text); (at = strstr(at, "worker ")); at++) {
         pid_t pid = (pid_t)atol(at + 7);
-        for (int i = 0; i < 400 && kill(pid, 0) == 0; i++) {
+        for (int i = 0; i < 3000 && kill(pid, 0) == 0; i++) {
             char path[64], line[256] = "";
             snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
             FILE *file = fopen(path, "r");
@@ -62,7 +86,7 @@ static void assert_no_worker_lives(void)
                 fclose(file);
             if (strstr(line, ") Z")) /* killed, and only waits for init to collect it */
                 break;
-            if (i == 399)
+            if (i == 2999)
                 fail_msg("worker %ld lives on", (long)pid);
             nap(0.01);
         }

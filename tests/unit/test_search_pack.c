@@ -137,13 +137,15 @@ static void killed_packed_supervisor(void **state)
     (void)state;
     kas_search_options search = search_options(6);
     plan p = {.what = {"long", "long", "long", "long", "long", "long"}};
-    static const double moments[] = {0.1, 0.3, 0.2, 0.4};
+    static const int epochs[] = {0, 4, 2, 6}; /* that pass before the supervisor is killed */
     int killed = 0;
     pack = 3;
-    for (size_t i = 0; i < sizeof moments / sizeof *moments; i++) {
+    for (size_t i = 0; i < sizeof epochs / sizeof *epochs; i++) {
         int status;
+        const int workers = lines_noted("worker"), before = lines_noted("epoch");
         pid_t pid = start(p, &search, 1);
-        nap(moments[i]);
+        wait_for_lines("worker", workers + 1);
+        wait_for_lines("epoch", before + epochs[i]);
         kill(pid, SIGKILL);
         assert_int_equal(waitpid(pid, &status, 0), pid);
         killed += WIFSIGNALED(status);
@@ -162,7 +164,7 @@ static void interrupted_packed(void **state)
     int status;
     pack = 3;
     pid_t pid = start(p, &search, 1);
-    nap(0.4);
+    wait_for_lines("epoch 1", 1); /* of a candidate */
     kill(pid, SIGINT);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(WEXITSTATUS(status), KAS_INTERRUPTED);
