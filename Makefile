@@ -118,7 +118,7 @@ $(BUILD)/tests/fuzz/test_layers_reader: $(BUILD)/tests/fuzz/layers_mutate.o
 # Everything that is built, and nothing run.
 programs: all $(TEST_BINS) $(BENCH_BINS)
 
-# One line per test program, its output kept in $(BUILD)/log; the summary counts what was skipped.
+# Several programs at a time, one line for each, its output kept in $(BUILD)/log; the summary counts what was skipped.
 test: all $(TEST_BINS)
 	@tests/run.sh $(BUILD) $(TEST_BINS)
 
@@ -154,7 +154,7 @@ help:
 	@echo 'make            build ./kas-gpu'
 	@echo 'make programs   that, every test and every benchmark, and run none of them'
 	@echo 'make demo       a small real search on whatever device there is (under 5 minutes)'
-	@echo 'make test       every test; DEVICE=cuda runs the device tests on a GPU'
+	@echo 'make test       every test, as many programs at a time as cores (JOBS=N: N); DEVICE=cuda runs the device tests on a GPU'
 	@echo 'make bench      every benchmark; results as JSON on stdout'
 	@echo 'make unit       the tests in C only; make e2e: the scripts only'
 	@echo 'make asan       the unit tests under AddressSanitizer and UBSan'

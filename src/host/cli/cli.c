@@ -10,25 +10,6 @@
 #include "host/cli/parts.h"
 #include "host/core/log.h"
 
-/* Weak: a command whose file is not part of a build is left out of the list. */
-#pragma weak kas_command_search
-#pragma weak kas_command_status
-#pragma weak kas_command_best
-#pragma weak kas_command_resume
-#pragma weak kas_command_log
-#pragma weak kas_command_sample
-#pragma weak kas_command_show
-#pragma weak kas_command_check
-#pragma weak kas_command_train
-#pragma weak kas_command_export
-#pragma weak kas_command_net
-#pragma weak kas_command_recipe
-#pragma weak kas_command_bench
-#pragma weak kas_command_dataset
-#pragma weak kas_command_doctor
-#pragma weak kas_command_worker
-#pragma weak kas_command_ahead
-
 static const kas_command *const commands[] = {
     &kas_command_search, &kas_command_status,  &kas_command_best,   &kas_command_resume,
     &kas_command_log,    &kas_command_sample,  &kas_command_show,   &kas_command_check,
@@ -46,7 +27,7 @@ static void print_help(FILE *out)
           "Commands (kas-gpu COMMAND --help tells more):\n",
           out);
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        if (commands[i] && commands[i]->summary)
+        if (commands[i]->summary)
             fprintf(out, "  %-9s %s\n", commands[i]->name, commands[i]->summary);
     fputs("\nExit codes: 0 ok, 1 failure, 2 usage, 3 bad input, 4 store, 5 device, 6 nothing valid "
           "found,\n75 preempted, 130 interrupted.\n",
@@ -164,7 +145,7 @@ int kas_cli_main(int argc, char **argv)
         return finish(KAS_OK);
     }
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        if (commands[i] && strcmp(argv[1], commands[i]->name) == 0) {
+        if (strcmp(argv[1], commands[i]->name) == 0) {
             char name[64];
             snprintf(name, sizeof name, "kas-gpu %s", argv[1]);
             argv[1] = name;

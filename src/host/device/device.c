@@ -7,17 +7,6 @@
 #include "host/core/log.h"
 #include "host/device/backend.h"
 
-/* Weak: a build without src/cuda still links, and says so when asked for a GPU. */
-__attribute__((weak)) kas_status kas_device_open_cuda(int ordinal, kas_device **out);
-
-static kas_status open_cuda(int ordinal, kas_device **out)
-{
-    if (!kas_device_open_cuda)
-        return kas_fail(KAS_UNSUPPORTED, "this build of kas-gpu has no CUDA device; use "
-                                         "--device cpu");
-    return kas_device_open_cuda(ordinal, out);
-}
-
 static kas_status parse_ordinal(const char *spec, int *ordinal)
 {
     char *end;
@@ -36,16 +25,16 @@ kas_status kas_device_open(const char *spec, int threads, kas_device **out)
     if (!strcmp(spec, "cpu"))
         return kas_device_open_cpu(threads, out);
     if (!strcmp(spec, "cuda"))
-        return open_cuda(0, out);
+        return kas_device_open_cuda(0, out);
     if (!strncmp(spec, "cuda:", 5)) {
         int ordinal = 0;
         KAS_TRY(parse_ordinal(spec, &ordinal));
-        return open_cuda(ordinal, out);
+        return kas_device_open_cuda(ordinal, out);
     }
     if (strcmp(spec, "auto"))
         return kas_fail(KAS_USAGE, "device \"%s\" is not known: use auto, cpu, cuda or cuda:N",
                         spec);
-    if (open_cuda(0, out) == KAS_OK)
+    if (kas_device_open_cuda(0, out) == KAS_OK)
         return KAS_OK;
     kas_debug("no GPU is used: %s", kas_error());
     return kas_device_open_cpu(threads, out);
