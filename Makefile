@@ -110,8 +110,8 @@ $(BUILD)/%.o: %.c $(BUILD)/flags
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(LIBRARY)
 	$(CC) $(LDFLAGS) -rdynamic -o $@ $(filter %.o,$^) -Wl,--whole-archive $(LIBRARY) -Wl,--no-whole-archive $(LDLIBS) -lcmocka
 
-$(BUILD)/tests/fuzz/test_kernel_reader $(BUILD)/tests/fuzz/test_layers_reader: $(BUILD)/tests/fuzz/kernel_mutate.o
-$(BUILD)/tests/fuzz/test_layers_reader: $(BUILD)/tests/fuzz/layers_mutate.o
+FUZZ_TESTS := $(filter $(BUILD)/tests/fuzz/%,$(TEST_BINS))
+$(FUZZ_TESTS): $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/fuzz/test_%,$(wildcard tests/fuzz/*.c)))
 
 .SECONDARY:
 

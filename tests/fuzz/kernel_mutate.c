@@ -2,90 +2,8 @@
 
 #include <string.h>
 
-/* ---- bytes ----------------------------------------------------------------------------------- */
-
-static const char *const tokens[] = {
-    "\"",         "{",         "}",          "[",
-    "]",          ",",         ":",          "-1",
-    "64",         "1e9",       "1e999",      "-0",
-    "null",       "true",      "\"x15\"",    "\"C/x0\"",
-    "\"G3\"",     "\"hw\"",    "\"dim\"",    "\"in\"",
-    "\"out\"",    "0",         "\\u0000",    "\\ud800",
-    "\xff",       "\t",        "1e-300",     "18446744073709551616",
-    "\"C^31\"",   "\"1/3*C\"", "\"groups\"", "[[[[[[",
-    "{\"\":",     "\"K_H\"",   "4294967295", "\"x0*x1\"",
-    "2147483648", "\"S0\"",    "\"S3\"",     "\"R0\"",
-    "\"first\"",  "\"shares\""};
-
-static void insert(kas_buf *text, size_t at, const char *bytes, size_t size)
-{
-    kas_buf tail = {0};
-    kas_buf_add(&tail, text->data + at, text->size - at);
-    text->size = at;
-    kas_buf_add(text, bytes, size);
-    kas_buf_add(text, kas_buf_text(&tail), tail.size);
-    kas_buf_free(&tail);
-}
-
-static void cut(kas_buf *text, size_t at, size_t size)
-{
-    size = size > text->size - at ? text->size - at : size;
-    memmove(text->data + at, text->data + at + size, text->size - at - size);
-    text->size -= size;
-}
-
-/* The first digit from `at` on: numbers of nodes, dims, offsets, groups. */
-static void change_digit(kas_rng *rng, kas_buf *text, size_t at)
-{
-    while (at < text->size && (text->data[at] < '0' || text->data[at] > '9'))
-        at++;
-    if (at < text->size)
-        text->data[at] = (char)('0' + kas_rng_below(rng, 10));
-}
-
-static void mutate_bytes_once(kas_rng *rng, kas_buf *text)
-{
-    const size_t at = kas_rng_below(rng, (uint32_t)text->size);
-    const size_t length = 1 + kas_rng_below(rng, kas_rng_below(rng, 4) ? 8 : 200);
-    const char *token = tokens[kas_rng_below(rng, sizeof tokens / sizeof *tokens)];
-    char copy[256];
-    switch (kas_rng_below(rng, 6)) {
-    case 0:
-        text->data[at] = (char)kas_rng_below(rng, 256);
-        return;
-    case 1:
-        text->data[at] = (char)(text->data[at] ^ (1 << kas_rng_below(rng, 8)));
-        return;
-    case 2:
-        change_digit(rng, text, at);
-        return;
-    case 3:
-        cut(text, at, length);
-        return;
-    case 4: /* a piece again, elsewhere */
-        if (at + length <= text->size) {
-            memcpy(copy, text->data + at, length);
-            insert(text, kas_rng_below(rng, (uint32_t)text->size), copy, length);
-        }
-        return;
-    default:
-        insert(text, at, token, strlen(token));
-    }
-}
-
-void fuzz_mutate_bytes(kas_rng *rng, kas_buf *text)
-{
-    for (uint32_t n = 1 + kas_rng_below(rng, 4); n > 0 && text->size > 0; n--)
-        mutate_bytes_once(rng, text);
-}
-
-/* ---- nodes ----------------------------------------------------------------------------------- */
-
-static cJSON *random_item(kas_rng *rng, const cJSON *list)
-{
-    const int count = cJSON_GetArraySize(list);
-    return count ? cJSON_GetArrayItem(list, (int)kas_rng_below(rng, (uint32_t)count)) : NULL;
-}
+#include "host/core/buf.h"
+#include "mutate.h"
 
 static cJSON *operands(const cJSON *node)
 {
@@ -109,7 +27,7 @@ static void renumber(cJSON *nodes, double from, double by)
 /* An operand of node `at` becomes another earlier node. */
 static void rewire(kas_rng *rng, cJSON *nodes, int at)
 {
-    cJSON *in = random_item(rng, operands(cJSON_GetArrayItem(nodes, at)));
+    cJSON *in = fuzz_random_item(rng, operands(cJSON_GetArrayItem(nodes, at)));
     if (in && at > 0)
         cJSON_SetNumberValue(in, kas_rng_below(rng, (uint32_t)at));
 }
@@ -117,7 +35,7 @@ static void rewire(kas_rng *rng, cJSON *nodes, int at)
 /* A node of the donor between two nodes; what read the first reads the new one. */
 static void insert_node(kas_rng *rng, cJSON *nodes, const cJSON *donor_nodes)
 {
-    const cJSON *source = random_item(rng, donor_nodes);
+    const cJSON *source = fuzz_random_item(rng, donor_nodes);
     const int count = cJSON_GetArraySize(nodes);
     const int at = 1 + (int)kas_rng_below(rng, (uint32_t)count);
     cJSON *in, *copy = source ? cJSON_Duplicate(source, 1) : NULL;
@@ -157,7 +75,7 @@ static void remove_node(kas_rng *rng, cJSON *nodes)
 /* A field gets the value that a field of the same name has in the donor. */
 static void take_value(kas_rng *rng, cJSON *node, const cJSON *donor_node)
 {
-    const cJSON *field = donor_node ? random_item(rng, donor_node) : NULL;
+    const cJSON *field = donor_node ? fuzz_random_item(rng, donor_node) : NULL;
     if (!node || !field || !field->string || strcmp(field->string, "in") == 0)
         return;
     cJSON *copy = cJSON_Duplicate(field, 1);
@@ -187,20 +105,11 @@ static cJSON *random_size(kas_rng *rng)
 /* A field gets a value that is seldom right. */
 static void spoil_value(kas_rng *rng, cJSON *object)
 {
-    static const double numbers[] = {-1, 0, 1, 2, 3, 7, 8, 10, 64, 127, 128, 65536, 1e9, 1e300, .5};
-    cJSON *field = object ? random_item(rng, object) : NULL, *value;
-    if (!field || !field->string)
-        return;
-    if (cJSON_IsString(field) && kas_rng_below(rng, 4))
-        value = random_size(rng);
-    else if (kas_rng_below(rng, 8))
-        value = cJSON_CreateNumber(numbers[kas_rng_below(rng, sizeof numbers / sizeof *numbers)]);
-    else
-        value = kas_rng_below(rng, 2) ? cJSON_CreateArray() : cJSON_CreateBool(1);
-    kas_buf name = {0}; /* the field's own goes with its old value */
-    kas_buf_puts(&name, field->string);
-    cJSON_ReplaceItemInObjectCaseSensitive(object, kas_buf_text(&name), value);
-    kas_buf_free(&name);
+    cJSON *field = object ? fuzz_random_item(rng, object) : NULL;
+    if (field)
+        fuzz_replace(object, field,
+                     cJSON_IsString(field) && kas_rng_below(rng, 4) ? random_size(rng)
+                                                                    : fuzz_odd_value(rng));
 }
 
 static void mutate_nodes_once(kas_rng *rng, cJSON *root, const cJSON *donor)
@@ -210,7 +119,7 @@ static void mutate_nodes_once(kas_rng *rng, cJSON *root, const cJSON *donor)
     const int count = cJSON_GetArraySize(nodes);
     if (count == 0)
         return;
-    cJSON *node = random_item(rng, nodes);
+    cJSON *node = fuzz_random_item(rng, nodes);
     switch (kas_rng_below(rng, 9)) {
     case 0:
     case 1:
@@ -224,7 +133,7 @@ static void mutate_nodes_once(kas_rng *rng, cJSON *root, const cJSON *donor)
         return;
     case 4:
     case 5:
-        take_value(rng, node, random_item(rng, theirs));
+        take_value(rng, node, fuzz_random_item(rng, theirs));
         return;
     case 6:
         take_value(rng, root, donor); /* groups and whatever stands beside the nodes */
@@ -233,7 +142,7 @@ static void mutate_nodes_once(kas_rng *rng, cJSON *root, const cJSON *donor)
         cJSON_DeleteItemFromObjectCaseSensitive(node, "in");
         return;
     default:
-        spoil_value(rng, kas_rng_below(rng, 8) ? node : random_item(rng, root));
+        spoil_value(rng, kas_rng_below(rng, 8) ? node : fuzz_random_item(rng, root));
     }
 }
 

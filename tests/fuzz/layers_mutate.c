@@ -4,12 +4,6 @@
 
 #include "kernel_mutate.h"
 
-static cJSON *random_of(kas_rng *rng, const cJSON *list)
-{
-    const int count = cJSON_GetArraySize(list);
-    return count ? cJSON_GetArrayItem(list, (int)kas_rng_below(rng, (uint32_t)count)) : NULL;
-}
-
 static cJSON *part(const cJSON *root, const char *name)
 {
     return cJSON_GetObjectItemCaseSensitive(root, name);
@@ -19,8 +13,8 @@ static cJSON *part(const cJSON *root, const char *name)
 
 static void change_kernel(kas_rng *rng, cJSON *root, const cJSON *donor)
 {
-    cJSON *kernel = random_of(rng, part(root, "kernels"));
-    const cJSON *other = random_of(rng, part(donor, "kernels"));
+    cJSON *kernel = fuzz_random_item(rng, part(root, "kernels"));
+    const cJSON *other = fuzz_random_item(rng, part(donor, "kernels"));
     if (kernel && other)
         fuzz_mutate_nodes(rng, kernel, other);
 }
@@ -28,8 +22,8 @@ static void change_kernel(kas_rng *rng, cJSON *root, const cJSON *donor)
 /* At the end, and most times some layer gets it: one that nobody has is refused. */
 static void add_kernel(kas_rng *rng, cJSON *root, const cJSON *donor)
 {
-    cJSON *kernels = part(root, "kernels"), *layer = random_of(rng, part(root, "layers"));
-    const cJSON *other = random_of(rng, part(donor, "kernels"));
+    cJSON *kernels = part(root, "kernels"), *layer = fuzz_random_item(rng, part(root, "layers"));
+    const cJSON *other = fuzz_random_item(rng, part(donor, "kernels"));
     if (!cJSON_IsArray(kernels) || !other || !layer || !layer->string)
         return;
     char name[128];
@@ -89,7 +83,7 @@ static void random_name(kas_rng *rng, char name[128])
 
 static void change_layer(kas_rng *rng, cJSON *root)
 {
-    cJSON *layers = part(root, "layers"), *layer = random_of(rng, layers);
+    cJSON *layers = part(root, "layers"), *layer = fuzz_random_item(rng, layers);
     char name[128];
     if (!layer || !layer->string)
         return;
@@ -110,7 +104,7 @@ static void add_layer(kas_rng *rng, cJSON *root)
 
 static void remove_layer(kas_rng *rng, cJSON *root)
 {
-    cJSON *layers = part(root, "layers"), *layer = random_of(rng, layers);
+    cJSON *layers = part(root, "layers"), *layer = fuzz_random_item(rng, layers);
     if (layer)
         cJSON_Delete(cJSON_DetachItemViaPointer(layers, layer));
 }
@@ -120,7 +114,7 @@ static void remove_layer(kas_rng *rng, cJSON *root)
 /* A field of the file becomes something else, goes, or one comes that no file has. */
 static void spoil_file(kas_rng *rng, cJSON *root)
 {
-    cJSON *field = random_of(rng, root);
+    cJSON *field = fuzz_random_item(rng, root);
     switch (kas_rng_below(rng, 4)) {
     case 0:
         if (field)
@@ -131,7 +125,7 @@ static void spoil_file(kas_rng *rng, cJSON *root)
         return;
     default:
         if (field)
-            cJSON_ReplaceItemViaPointer(root, field, random_number(rng, root));
+            fuzz_replace(root, field, random_number(rng, root));
     }
 }
 

@@ -3,12 +3,9 @@
 #ifndef KAS_TESTS_FUZZ_LAYERS_MUTATE_H
 #define KAS_TESTS_FUZZ_LAYERS_MUTATE_H
 
-#include <cjson/cJSON.h>
+#include "mutate.h"
 
-#include "host/core/random.h"
-
-/* Changes the file `root` 1 to 3 times; `donor` is another file to take kernels from. Both are
- * valid files of layers. */
-void fuzz_mutate_layers(kas_rng *rng, cJSON *root, const cJSON *donor);
+/* Both are valid files of layers. */
+fuzz_mutate_tree fuzz_mutate_layers;
 
 #endif

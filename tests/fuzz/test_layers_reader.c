@@ -1,7 +1,5 @@
 /* Fuzz test of the reader of files of layers and of what stands behind it.
  *
- *     test_layers_reader [EXECUTIONS [SEED]]      default 25000, a few seconds
- *
  * As test_kernel_reader: a file is refused with a message that names it and the place in it, or
  * accepted, and then it is canonical, reads back from what is written as the same assignment, byte
  * for byte, has one name in whatever order its layers stand, and goes into a network: sizes at each
@@ -12,6 +10,7 @@
 #include "host/space/assignment.h"
 #include "kernel_mutate.h"
 #include "layers_mutate.h"
+#include "targets.h"
 
 enum { COMPOSED = 64 }; /* files in the first corpus */
 
@@ -41,17 +40,17 @@ static cJSON *compose(kas_rng *rng, const kas_buf *kernel_file, int files)
 /* From the kernel files that the corpus holds until then. */
 static void add_composed_files(void)
 {
-    static kas_buf kernel_file[CORPUS];
+    static kas_buf kernel_file[FUZZ_CORPUS];
     kas_rng rng = kas_rng_make(0, KAS_PURPOSE_TEST, 0);
-    const int files = state.files;
-    memcpy(kernel_file, state.corpus, sizeof kernel_file);
-    memset(state.corpus, 0, sizeof state.corpus);
-    state.files = 0;
+    const int files = fuzz.files;
+    memcpy(kernel_file, fuzz.corpus, sizeof kernel_file);
+    memset(fuzz.corpus, 0, sizeof fuzz.corpus);
+    fuzz.files = 0;
     for (int i = 0; i < COMPOSED; i++) {
         cJSON *root = compose(&rng, kernel_file, files);
         char *text = cJSON_PrintUnformatted(root);
         MUST(text);
-        add_file(text, strlen(text));
+        fuzz_add(text, strlen(text));
         free(text);
         cJSON_Delete(root);
     }
@@ -145,7 +144,7 @@ static void check_fit(const kas_assignment *a, const kas_target *targets, const 
     }
     kas_layers_checked_free(&checked);
     kas_fitted_free(&fit);
-    state.solved++;
+    fuzz.solved++;
 }
 
 /* A place in the file follows its name: a layer, a kernel and its node, a field or a line. */
@@ -165,25 +164,7 @@ static void check_refused(kas_status status)
 
 static void make_mutant(kas_rng *rng, kas_buf *text)
 {
-    const kas_buf *file = &state.corpus[kas_rng_below(rng, (uint32_t)state.files)];
-    const kas_buf *donor = &state.corpus[kas_rng_below(rng, (uint32_t)state.files)];
-    if (kas_rng_below(rng, 6) == 0) {
-        kas_buf_add(text, file->data, file->size);
-        fuzz_mutate_bytes(rng, text);
-        return;
-    }
-    cJSON *root = cJSON_ParseWithLength(file->data, file->size);
-    cJSON *other = cJSON_ParseWithLength(donor->data, donor->size);
-    MUST(root && other);
-    fuzz_mutate_layers(rng, root, other);
-    char *printed = cJSON_PrintUnformatted(root);
-    MUST(printed);
-    kas_buf_puts(text, printed);
-    free(printed);
-    cJSON_Delete(root);
-    cJSON_Delete(other);
-    if (kas_rng_below(rng, 12) == 0)
-        fuzz_mutate_bytes(rng, text);
+    fuzz_json_mutant(rng, fuzz_mutate_layers, text);
 }
 
 static void check_accepted(kas_rng *rng, const kas_assignment *a, const kas_buf *text)
@@ -197,7 +178,7 @@ static void check_accepted(kas_rng *rng, const kas_assignment *a, const kas_buf 
     if (a->layers == 0)
         return; /* a kernel file, by mutation of the format */
     check_order(a, text);
-    keep(rng, text);
+    fuzz_keep(rng, text);
 }
 
 static bool read_layers(kas_rng *rng, const char *text, size_t size, const kas_buf *kept)
@@ -216,11 +197,11 @@ static bool read_layers(kas_rng *rng, const char *text, size_t size, const kas_b
 int main(int argc, char **argv)
 {
     fuzz_begin(argc, argv, 25000);
-    add_folder("kernels");
-    add_folder("tests/kernels");
-    add_folder("tests/fuzz/corpus");
+    fuzz_add_folder("kernels");
+    fuzz_add_folder("tests/kernels");
+    fuzz_add_folder("tests/fuzz/corpus");
     add_composed_files();
-    fuzz_run(make_mutant, read_layers);
-    fuzz_end();
+    fuzz_cases(make_mutant, read_layers);
+    fuzz_end(5, 1, 25);
     return 0;
 }

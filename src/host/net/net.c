@@ -16,20 +16,22 @@ enum { MAX_IMAGE = 1024, MAX_CLASSES = 65536 };
 /* ---- what a network is asked for by -----------------------------------------------------------
  */
 
-/* "resnet18:small=1" in two: where the options begin, or the end. */
+static bool is_text(const char *spec)
+{
+    return spec[strspn(spec, " \t\r\n")] == '{';
+}
+
+/* "resnet18:small=1" in two: where the options begin, or the end. Those of a text come behind its
+ * last brace: inside it, "like" has options of its own. */
 static const char *find_options(const char *spec)
 {
-    const char *colon = strrchr(spec, ':');
+    const char *brace = is_text(spec) ? strrchr(spec, '}') : NULL;
+    const char *colon = strrchr(brace ? brace : spec, ':');
     if (!colon)
         return spec + strlen(spec);
     size_t name = strspn(colon + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                     "0123456789_");
     return name && colon[1 + name] == '=' ? colon : spec + strlen(spec);
-}
-
-static bool is_text(const char *spec)
-{
-    return spec[strspn(spec, " \t\r\n")] == '{';
 }
 
 static bool is_path(const char *spec, size_t length)
@@ -126,12 +128,13 @@ static kas_status build(const char *spec, kas_net_source source, kas_net **out)
 {
     kas_buf base = {0}, text = {0}, options = {0};
     char name[32];
-    const char *colon = find_options(spec);
+    const char *colon = find_options(spec), *path = NULL;
     kas_status status = KAS_OK;
     kas_buf_add(&base, spec, (size_t)(colon - spec));
     kas_buf_puts(&options, *colon ? colon + 1 : "");
     KAS_TRY_GOTO(kas_buf_status(&base), out);
     KAS_TRY_GOTO(find_text(kas_buf_text(&base), &text, &source.file), out);
+    path = source.file;
     KAS_TRY_GOTO(follow_like(&source, &text, &options, name), out);
     KAS_TRY_GOTO(kas_buf_status(&text), out);
     KAS_TRY_GOTO(kas_buf_status(&options), out);
@@ -140,6 +143,8 @@ static kas_status build(const char *spec, kas_net_source source, kas_net **out)
     source.text = kas_buf_text(&text);
     source.options = kas_buf_text(&options);
     status = kas_net_file_read(&source, out);
+    if (status != KAS_OK && source.file != path && is_path(path, strlen(path)))
+        status = kas_fail_context(status, "%s", path); /* the lines are those of its "like" */
 out:
     kas_buf_free(&base);
     kas_buf_free(&text);

@@ -68,18 +68,38 @@ out:
     return status;
 }
 
+static bool is_time(double seconds)
+{
+    return isfinite(seconds) && seconds >= 0;
+}
+
+/* The checksum shows damage; this shows what no run can have written. */
+static bool contradicts_itself(const run *r, const kas_checkpoint *c, const kas_metrics *metrics)
+{
+    const uint64_t before = (uint64_t)c->epochs * r->steps, done = c->step - before;
+    if (c->size != kas_model_kept(r->model) || c->epochs > r->o->recipe.epochs ||
+        c->step < before || done >= r->steps || !is_time(c->seconds))
+        return true;
+    for (int i = 0; i < c->epochs; i++)
+        if (c->epoch[i].epoch != i || !is_time(c->epoch[i].seconds))
+            return true;
+    return metrics->counted > done * (uint64_t)r->o->recipe.batch ||
+           metrics->correct > metrics->counted;
+}
+
 static kas_status apply_checkpoint(run *r, const kas_checkpoint *c)
 {
     const char *device = kas_device_get_info(r->device)->name;
-    if (c->size != kas_model_kept(r->model) || c->epochs > r->o->recipe.epochs ||
-        c->step < (uint64_t)c->epochs * r->steps || c->step >= (uint64_t)(c->epochs + 1) * r->steps)
+    kas_metrics metrics;
+    memcpy(&metrics, c->state, sizeof metrics);
+    if (contradicts_itself(r, c, &metrics))
         return kas_fail(KAS_BAD_INPUT, "%s: the checkpoint contradicts itself; remove it",
                         r->o->checkpoint);
     if (strcmp(c->device, device) != 0)
         kas_warn("%s was written on \"%s\"; on \"%s\" the result may differ in the last bits",
                  r->o->checkpoint, c->device, device);
     KAS_TRY(kas_model_upload(r->model, c->kept));
-    memcpy(&r->resumed, c->state, sizeof r->resumed);
+    r->resumed = metrics;
     memcpy(r->epoch, c->epoch, sizeof *r->epoch * (size_t)c->epochs);
     r->epochs = c->epochs;
     r->step = c->step;
