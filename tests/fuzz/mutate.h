@@ -14,6 +14,8 @@
 
 /* Damages `file` 1 to 4 times. */
 void fuzz_mutate_bytes(kas_rng *rng, kas_buf *file);
+/* Damages the `size` bytes at `at`, as many of them as there are; the rest stays where it is. */
+void fuzz_mutate_within(kas_rng *rng, kas_buf *file, size_t at, size_t size);
 
 /* Changes a file 1 to 3 times; `donor` is another file to take values from. Both are valid JSON. */
 typedef void fuzz_mutate_tree(kas_rng *rng, cJSON *root, const cJSON *donor);

@@ -92,3 +92,15 @@ void fuzz_mutate_bytes(kas_rng *rng, kas_buf *file)
     for (uint32_t n = 1 + kas_rng_below(rng, 4); n > 0 && file->size > 0; n--)
         mutate_once(rng, file);
 }
+
+void fuzz_mutate_within(kas_rng *rng, kas_buf *file, size_t at, size_t size)
+{
+    kas_buf piece = {0};
+    if (at >= file->size)
+        return;
+    size = size < file->size - at ? size : file->size - at;
+    kas_buf_add(&piece, file->data + at, size);
+    fuzz_mutate_bytes(rng, &piece);
+    memcpy(file->data + at, kas_buf_text(&piece), piece.size < size ? piece.size : size);
+    kas_buf_free(&piece);
+}

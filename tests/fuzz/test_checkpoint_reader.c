@@ -100,19 +100,16 @@ static void seal(kas_buf *file)
     kas_sha256_final(&hash, (uint8_t *)file->data + file->size - DIGEST);
 }
 
-/* A field gets bytes, a huge number, or the same field of another checkpoint. */
+/* A field is damaged, or becomes that of another checkpoint. */
 static void change_field(kas_rng *rng, kas_buf *file)
 {
     const kas_buf *donor = fuzz_pick(rng);
     const uint32_t field = kas_rng_below(rng, FIELDS);
     const size_t at = fields[field], size = fields[field + 1] - at;
-    kas_buf piece = {0};
-    if (file->size < fields[FIELDS] || donor->size < fields[FIELDS])
-        return;
-    kas_buf_add(&piece, (kas_rng_below(rng, 3) ? file : donor)->data + at, size);
-    fuzz_mutate_bytes(rng, &piece);
-    memcpy(file->data + at, piece.data, piece.size < size ? piece.size : size);
-    kas_buf_free(&piece);
+    if (kas_rng_below(rng, 3))
+        fuzz_mutate_within(rng, file, at, size);
+    else if (file->size >= at + size && donor->size >= at + size)
+        memcpy(file->data + at, donor->data + at, size);
 }
 
 /* Eight bytes anywhere become a number that no training should have. */

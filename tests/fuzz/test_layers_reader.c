@@ -152,7 +152,7 @@ static void check_refused(kas_status status)
 {
     static const char *const places[] = {": layer", ": kernels",     ": field",   ": line",
                                          ".layer",  ": format",      ": version", "field \"",
-                                         "key \"",  "nested deeper", "NUL byte"};
+                                         "key \"",  "nested deeper", "NUL byte",  "bytes of JSON"};
     bool placed = false;
     MUST(status == KAS_BAD_INPUT && strncmp(kas_error(), "mutant.json: ", 13) == 0);
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)

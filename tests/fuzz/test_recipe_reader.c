@@ -59,7 +59,7 @@ static bool read_recipe(kas_rng *rng, const char *text, size_t size, const kas_b
 
 int main(int argc, char **argv)
 {
-    fuzz_begin(argc, argv, 60000);
+    fuzz_begin(argc, argv, 30000);
     fuzz_add_folder("recipes");
     fuzz_cases(make_mutant, read_recipe);
     fuzz_end(5, 5, 25);
