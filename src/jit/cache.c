@@ -138,10 +138,19 @@ static kas_status make_entry(const void *data, size_t size, kas_buf *entry)
     return kas_buf_status(entry);
 }
 
+/* A folder or a link in the place of an entry would stop every write to it. */
+static kas_status clear_place(const char *path)
+{
+    struct stat info;
+    return lstat(path, &info) == 0 && !S_ISREG(info.st_mode) ? kas_remove_tree(path) : KAS_OK;
+}
+
 kas_status kas_cache_write(const char *path, const void *data, size_t size)
 {
     kas_buf entry = {0};
     kas_status status = make_entry(data, size, &entry);
+    if (status == KAS_OK)
+        status = clear_place(path);
     if (status == KAS_OK)
         status = kas_file_write_atomic(path, entry.data, entry.size);
     kas_buf_free(&entry);
