@@ -64,7 +64,7 @@ LIBRARY  := $(BUILD)/libkas.a
 TESTS    := $(shell find tests/unit tests/ops tests/jit tests/fuzz -name 'test_*.c' 2>/dev/null | sort)
 TEST_BINS := $(TESTS:%.c=$(BUILD)/%)
 
-.PHONY: all demo programs test unit e2e bench asan format format-check size-check install clean help
+.PHONY: all demo programs test unit e2e fuzz bench asan format format-check size-check install clean help
 all: kas-gpu
 
 include $(wildcard mk/*.mk)
@@ -128,6 +128,16 @@ unit: $(TEST_BINS)
 e2e: all
 	@tests/run.sh $(BUILD)
 
+# The campaign of hostile use (tests/fuzz, tests/e2e/search_kills.sh) at length: TIMES as many cases and kills as `make test`
+# has, of SEED.
+TIMES ?= 10
+SEED  ?= 1
+fuzz: export KAS_FUZZ_TIMES = $(TIMES)
+fuzz: export KAS_FUZZ_SEED = $(SEED)
+fuzz: all $(FUZZ_TESTS)
+	@tests/run.sh --no-e2e $(BUILD) $(FUZZ_TESTS)
+	bash tests/e2e/search_kills.sh
+
 demo: all
 	@scripts/demo.sh
 
@@ -157,6 +167,7 @@ help:
 	@echo 'make test       every test, as many programs at a time as cores (JOBS=N: N); DEVICE=cuda runs the device tests on a GPU'
 	@echo 'make bench      every benchmark; results as JSON on stdout'
 	@echo 'make unit       the tests in C only; make e2e: the scripts only'
+	@echo 'make fuzz       damaged files and kills at length: TIMES=10 SEED=1'
 	@echo 'make asan       the unit tests under AddressSanitizer and UBSan'
 	@echo 'make format     clang-format on every C file'
 	@echo 'make format-check, make size-check   what CI checks besides'

@@ -4,9 +4,6 @@
 set -eu
 . tests/e2e/expect.bash
 
-# What must not depend on kills or on the number of workers.
-results() { "$kas" best "$1" --json | sed 's/.*"kind": "\([^"]*\)", "index": \([0-9]*\), "kernel": \([^,]*\), "state": "\([^"]*\)".*"accuracy": \([^,]*\),.*/\1 \2 \3 \4 \5/' | sort; }
-
 "$kas" dataset make shapes -o "$dir/s.h5" --train 300 --test 60 --size 16 --classes 4 >/dev/null
 search=("$kas" search --dataset "$dir/s.h5" --net resnet20 --candidates 3 --epochs 1 --batch 30 --lr 0.05 --seed 3 --device cpu --threads 1 --prune none)
 
