@@ -440,6 +440,14 @@ static kas_status with_signals(kas_supervisor *s)
     return status != KAS_OK ? kas_fail(status, "%s", message) : ended;
 }
 
+/* Of a complete study: those that are left are of processes that were killed as they wrote one, or
+ * before they could remove it. */
+static kas_status drop_checkpoints(const char *study)
+{
+    int dropped;
+    return kas_study_trim_checkpoints(study, 0, NULL, &dropped);
+}
+
 kas_status kas_supervise(kas_store *store, const kas_supervisor_options *asked)
 {
     kas_supervisor_options own = *asked;
@@ -468,7 +476,8 @@ kas_status kas_supervise(kas_store *store, const kas_supervisor_options *asked)
     kas_lookahead_begin(&s);
     if (!kas_schedule_complete(&s))
         KAS_TRY_GOTO(with_signals(&s), out);
-    status = verdict(&s);
+    KAS_TRY_GOTO(verdict(&s), out);
+    status = drop_checkpoints(options->study);
 out:
     kas_work_list_free(s.list, s.count);
     for (int i = 0; i < s.foreseen.count; i++)

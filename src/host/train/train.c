@@ -73,6 +73,15 @@ static bool is_time(double seconds)
     return isfinite(seconds) && seconds >= 0;
 }
 
+/* Validation that did not take place is NaN (score_epoch). */
+static bool is_epoch(const kas_epoch *e, int number)
+{
+    const bool unseen = isnan(e->validation_loss) && isnan(e->validation_accuracy);
+    return e->epoch == number && is_time(e->seconds) && isfinite(e->train_loss) &&
+           e->train_accuracy >= 0 && e->train_accuracy <= 1 &&
+           (unseen || (e->validation_accuracy >= 0 && e->validation_accuracy <= 1));
+}
+
 /* The checksum shows damage; this shows what no run can have written. */
 static bool contradicts_itself(const run *r, const kas_checkpoint *c, const kas_metrics *metrics)
 {
@@ -81,7 +90,7 @@ static bool contradicts_itself(const run *r, const kas_checkpoint *c, const kas_
         c->step < before || done >= r->steps || !is_time(c->seconds))
         return true;
     for (int i = 0; i < c->epochs; i++)
-        if (c->epoch[i].epoch != i || !is_time(c->epoch[i].seconds))
+        if (!is_epoch(&c->epoch[i], i))
             return true;
     return metrics->counted > done * (uint64_t)r->o->recipe.batch ||
            metrics->correct > metrics->counted;
