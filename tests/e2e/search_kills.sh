@@ -80,4 +80,4 @@ if [ -n "$study" ]; then
     compare "$study"
 fi
 [ $damaged -gt 0 ] || fail "no cache entry was damaged"
-echo "$done_kills kills in $studies studies, $damaged cache entries damaged, seed $seed: nothing changed"
+echo "ok: $done_kills kills in $studies studies, $damaged cache entries damaged, seed $seed: nothing changed"

@@ -228,13 +228,14 @@ void fuzz_write(const char *path, const void *data, size_t size)
 
 void fuzz_end(unsigned accepted, unsigned solved, unsigned refused)
 {
-    printf("%llu cases of seed %llu: %llu accepted (%llu of them went all the way), %llu refused, "
-           "0 findings\n",
-           fuzz.cases, fuzz.seed, fuzz.accepted, fuzz.solved, fuzz.refused);
     MUST(fuzz.cases < fuzz.usual ||
          (fuzz.accepted * 100 >= fuzz.cases * accepted &&
           fuzz.solved * 100 >= fuzz.cases * solved && fuzz.refused * 100 >= fuzz.cases * refused));
     MUST(kas_remove_tree(folder) == KAS_OK);
+    printf(
+        "ok: %llu cases of seed %llu: %llu accepted (%llu of them went all the way), %llu refused, "
+        "0 findings\n",
+        fuzz.cases, fuzz.seed, fuzz.accepted, fuzz.solved, fuzz.refused);
     for (int i = 0; i < fuzz.files; i++)
         kas_buf_free(&fuzz.corpus[i]);
 }
