@@ -124,7 +124,7 @@ enum {
     KAS_LT_DESC_EPILOGUE = 7,
     KAS_LT_DESC_BIAS_POINTER = 8,
     KAS_LT_EPILOGUE_BIAS = 4,      /* D + bias, one for each row of D */
-    KAS_LT_EPILOGUE_RELU_BIAS = 6, /* max(D + bias, 0); 0 for NaN too */
+    KAS_LT_EPILOGUE_RELU_BIAS = 6, /* max(D + bias, 0); of NaN nothing is said (tuning.h) */
     KAS_LT_EPILOGUE_BGRADB = 512,  /* bias = the sums of B over k, one for each column of D */
     KAS_LT_LAYOUT_BATCH_COUNT = 5,
     KAS_LT_LAYOUT_STRIDED_BATCH_OFFSET = 6,
@@ -174,6 +174,7 @@ enum {
     KAS_DNN_TYPE_CONVOLUTION_MODE = 7,
     KAS_DNN_TYPE_HEURISTICS_MODE = 8,
     KAS_DNN_TYPE_KNOB = 9,
+    KAS_DNN_TYPE_NAN_PROPAGATION = 10,
     KAS_DNN_TYPE_NUMERICAL_NOTE = 11,
     KAS_DNN_TYPE_POINTWISE_MODE = 14,
     KAS_DNN_TYPE_DESCRIPTOR = 15,
@@ -182,6 +183,7 @@ enum {
     /* their names, */
     KAS_DNN_POINTWISE_MODE = 0,
     KAS_DNN_POINTWISE_COMPUTE_TYPE = 1,
+    KAS_DNN_POINTWISE_NAN_PROPAGATION = 2,
     KAS_DNN_POINTWISE_LOWER_CLIP = 3,
     KAS_DNN_POINTWISE_UPPER_CLIP = 4,
     KAS_DNN_POINTWISE_SWISH_BETA = 8,
@@ -244,6 +246,7 @@ enum {
     KAS_DNN_ENGINE_GPU = 1307,
     KAS_DNN_GPU_JSON = 2702,
     /* and values. */
+    KAS_DNN_PROPAGATE_NAN = 1,
     KAS_DNN_MODE_ADD = 0,
     KAS_DNN_MODE_RELU = 100,
     KAS_DNN_MODE_SIGMOID = 102,

@@ -2,7 +2,9 @@
  */
 #include "cuda/dnn_graph.h"
 
-/* An operation y = mode(x) or mode(x, b).  cuDNN's defaults clip a ReLU at 0 and infinity. */
+/* An operation y = mode(x) or mode(x, b).  cuDNN's defaults clip a ReLU at 0 and infinity, and make
+ * 0 of NaN; 9 calls the attribute that asks for NaN deprecated, so engines are asked too
+ * (tuning.h). */
 typedef struct pointwise {
     int32_t mode;
     float upper_clip; /* of a ReLU; 0: none */
@@ -36,13 +38,16 @@ static bool find_activation(kas_activation activation, pointwise *out)
 static kas_status add_pointwise(kas_cuda *cuda, kas_dnn_graph *g, pointwise p,
                                 cudnnBackendDescriptor_t *out)
 {
-    const int32_t compute = KAS_CUDNN_DATA_FLOAT;
+    const int32_t compute = KAS_CUDNN_DATA_FLOAT, nan = KAS_DNN_PROPAGATE_NAN;
     const float beta = 1;
     KAS_TRY(kas_dnn_add_part(cuda, g, KAS_DNN_POINTWISE, out));
     KAS_TRY(
         kas_dnn_set(cuda, *out, KAS_DNN_POINTWISE_MODE, KAS_DNN_TYPE_POINTWISE_MODE, 1, &p.mode));
     KAS_TRY(kas_dnn_set(cuda, *out, KAS_DNN_POINTWISE_COMPUTE_TYPE, KAS_DNN_TYPE_DATA_TYPE, 1,
                         &compute));
+    if (p.mode == KAS_DNN_MODE_RELU)
+        KAS_TRY(kas_dnn_set(cuda, *out, KAS_DNN_POINTWISE_NAN_PROPAGATION,
+                            KAS_DNN_TYPE_NAN_PROPAGATION, 1, &nan));
     if (p.upper_clip > 0)
         KAS_TRY(kas_dnn_set(cuda, *out, KAS_DNN_POINTWISE_UPPER_CLIP, KAS_DNN_TYPE_FLOAT, 1,
                             &p.upper_clip));

@@ -1,5 +1,6 @@
 #include "cuda/tuning.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,16 +8,18 @@
 #include "host/core/files.h"
 #include "host/core/log.h"
 #include "host/core/sha256.h"
+#include "host/device/numbers.h"
 #include "jit/cache.h"
 
 enum {
     /* Of the rules by which we choose; part of every key.  Raise it when what counts as a candidate
      * or how candidates are compared changes: older records are not found then. */
-    PLAN_RULES = 2,
-    MAX_TIMED = 8,    /* candidates that ran */
-    SAMPLES = 5,      /* the median counts */
-    LAUNCHES = 10,    /* in a sample, one graph: the cost of launching is not measured */
-    FILL = 0x3C,      /* of scratch memory: a small finite number in every type */
+    PLAN_RULES = 3,
+    MAX_TIMED = 8, /* candidates that ran */
+    SAMPLES = 5,   /* the median counts */
+    LAUNCHES = 10, /* in a sample, one graph: the cost of launching is not measured */
+    FILL = 0x3C,   /* of scratch memory: a small finite number in every type */
+    FILL_NAN = 0xFF,
     LOCK_SECONDS = 60 /* then it goes on without */
 };
 /* Less is noise: the library's own order decides. */
@@ -29,6 +32,7 @@ enum { X, W, Y, RESIDUAL, OPERANDS };
 typedef struct task {
     const kas_tuned *t;
     const char *problem; /* all that the choice depends on beside GPU, driver and library */
+    const kas_conv_desc *desc;
     kas_conv_beside beside;
     size_t bytes[OPERANDS];
 } task;
@@ -240,6 +244,70 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* ---- NaN --------------------------------------------------------------------------------------
+ *
+ * Libraries define a fused ReLU as max(x, 0), which some code makes 0 of NaN; no documentation says
+ * which.  So a candidate with an activation is run once with weights and bias of NaN before it is
+ * taken. */
+
+static bool all_nan(const void *pixel, const kas_conv_desc *d)
+{
+    for (int c = 0; c < d->c_out; c++)
+        if (!isnan(kas_number_get(pixel, d->number, (size_t)c)))
+            return false;
+    return true;
+}
+
+/* The first and the last pixel of y. */
+static kas_status read_pixels(kas_cuda *cuda, const task *k, const stopwatch *s, bool *nan)
+{
+    const size_t size = kas_number_size(k->desc->number);
+    const CUdeviceptr y = s->memory[Y], last = y + k->bytes[Y] - (size_t)k->desc->y_pitch * size;
+    char *pixel = malloc((size_t)k->desc->c_out * size);
+    if (!pixel)
+        return kas_fail(KAS_NO_MEMORY, "no memory for a pixel of %d channels", k->desc->c_out);
+    kas_status status = KAS_OK;
+    *nan = true;
+    for (int i = 0; i < 2 && status == KAS_OK; i++) {
+        status = KAS_CU(cuda, cuMemcpyDtoHAsync_v2(pixel, i ? last : y,
+                                                   (size_t)k->desc->c_out * size, cuda->stream));
+        if (status == KAS_OK)
+            status = KAS_CU(cuda, cuStreamSynchronize(cuda->stream));
+        *nan = *nan && status == KAS_OK && all_nan(pixel, k->desc);
+    }
+    free(pixel);
+    return status;
+}
+
+/* Of the plan that was taken; w is as it was before. */
+static kas_status check_nan(kas_cuda *cuda, const task *k, const stopwatch *s)
+{
+    bool nan = false;
+    KAS_TRY(KAS_CU(cuda, cuMemsetD8Async(s->memory[W], FILL_NAN, k->bytes[W], cuda->stream)));
+    KAS_TRY(KAS_CU(cuda, cuMemsetD8Async(s->memory[Y], FILL, k->bytes[Y], cuda->stream)));
+    KAS_TRY(run_once(cuda, s));
+    KAS_TRY(read_pixels(cuda, k, s, &nan));
+    KAS_TRY(KAS_CU(cuda, cuMemsetD8Async(s->memory[W], FILL, k->bytes[W], cuda->stream)));
+    return nan ? KAS_OK : kas_fail(KAS_UNSUPPORTED, "its activation makes a number of NaN");
+}
+
+/* With scratch memory of its own. */
+static kas_status take_checked(kas_cuda *cuda, const task *k, int candidate)
+{
+    KAS_TRY(k->t->take(cuda, k->t->self, candidate));
+    if (k->beside.activation == KAS_ACTIVATION_NONE)
+        return KAS_OK;
+    stopwatch s;
+    kas_status status = make_stopwatch(cuda, k, &s);
+    if (status == KAS_OK)
+        status = check_nan(cuda, k, &s);
+    free_stopwatch(cuda, &s);
+    return status;
+}
+
+/* ---- time -------------------------------------------------------------------------------------
+ */
+
 /* The launches are a graph, as they will be in a plan: one by one, the host may be slower than a
  * small kernel, and its time would be measured.  What cannot be captured does not count. */
 static kas_status take_samples(kas_cuda *cuda, stopwatch *s, double *median)
@@ -255,10 +323,15 @@ static kas_status take_samples(kas_cuda *cuda, stopwatch *s, double *median)
 }
 
 /* Nothing of the candidate is running afterwards, so that its plan may be freed. */
-static kas_status time_candidate(kas_cuda *cuda, stopwatch *s, int candidate, double *median)
+static kas_status time_candidate(kas_cuda *cuda, const task *k, stopwatch *s, int candidate,
+                                 double *median)
 {
+    kas_status status = KAS_OK;
     KAS_TRY(s->t->take(cuda, s->t->self, candidate));
-    kas_status status = take_samples(cuda, s, median);
+    if (k->beside.activation != KAS_ACTIVATION_NONE)
+        status = check_nan(cuda, k, s);
+    if (status == KAS_OK)
+        status = take_samples(cuda, s, median);
     if (status != KAS_OK && !cuda->lost) {
         const kas_status end = KAS_CU(cuda, cuStreamSynchronize(cuda->stream));
         status = cuda->lost ? end : status;
@@ -279,11 +352,11 @@ static bool passes_over(const kas_cuda *cuda, int candidate, kas_status status)
     return true;
 }
 
-static kas_status time_all(kas_cuda *cuda, stopwatch *s, choice *c)
+static kas_status time_all(kas_cuda *cuda, const task *k, stopwatch *s, choice *c)
 {
     for (int i = 0; i < c->listed && c->timed < MAX_TIMED; i++) {
         double seconds = 0;
-        const kas_status status = time_candidate(cuda, s, i, &seconds);
+        const kas_status status = time_candidate(cuda, k, s, i, &seconds);
         if (passes_over(cuda, i, status))
             continue;
         KAS_TRY(status);
@@ -310,7 +383,7 @@ static kas_status find_fastest(kas_cuda *cuda, const task *k, choice *c)
     cuda->side = (kas_cuda_side){NULL};
     kas_status status = make_stopwatch(cuda, k, &s);
     if (status == KAS_OK)
-        status = time_all(cuda, &s, c);
+        status = time_all(cuda, k, &s, c);
     free_stopwatch(cuda, &s);
     if (cuda->workspace && kas_cuda_enter_to_free(cuda))
         cuda->driver->cuMemFree_v2(cuda->workspace);
@@ -331,7 +404,7 @@ static kas_status take_first(kas_cuda *cuda, const task *k, choice *c)
 {
     bool no_memory = false;
     for (int i = 0; i < c->listed; i++) {
-        const kas_status status = k->t->take(cuda, k->t->self, i);
+        const kas_status status = take_checked(cuda, k, i);
         c->best = i;
         if (!passes_over(cuda, i, status))
             return status;
@@ -430,7 +503,7 @@ kas_status kas_tune_conv(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pas
     kas_buf problem = {0};
     describe(desc, pass, beside, &problem);
     kas_status status = kas_buf_status(&problem);
-    task k = {.t = t, .problem = kas_buf_text(&problem), .beside = beside};
+    task k = {.t = t, .problem = kas_buf_text(&problem), .desc = desc, .beside = beside};
     kas_tuned_bytes(desc, k.bytes);
     k.bytes[RESIDUAL] = beside.residual ? k.bytes[Y] : 0;
     if (status == KAS_OK)

@@ -22,7 +22,10 @@
 #include "cuda/conv_cuda.h"
 #include "host/core/buf.h"
 
-/* Candidates that are looked at; the first 8 of them that run are timed. */
+/* A candidate that fuses an activation must pass NaN on: it is run once with weights of NaN before
+ * it is taken, and passed over where y is not NaN.
+ *
+ * Candidates that are looked at; the first 8 of them that run are timed. */
 enum { KAS_MAX_CANDIDATES = 64 };
 
 /* A problem whose plan is to be chosen; `self` is the owner's object. */

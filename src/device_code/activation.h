@@ -82,18 +82,19 @@ KAS_FN float kas_activate(int kind, float x)
     }
 }
 
-/* dy times the derivative; `kept` is the output or the input, by kind. */
+/* dy times the derivative; `kept` is the output or the input, by kind.  NaN is beyond no limit, so
+ * that the comparisons name what is cut off. */
 KAS_FN float kas_activate_back(int kind, float kept, float dy)
 {
     switch (kind) {
     case KAS_ACT_RELU:
-        return kept > 0.0f ? dy : 0.0f;
+        return kept <= 0.0f ? 0.0f : dy;
     case KAS_ACT_RELU6:
-        return kept > 0.0f && kept < 6.0f ? dy : 0.0f;
+        return ((kept <= 0.0f) | (kept >= 6.0f)) ? 0.0f : dy;
     case KAS_ACT_SIGMOID:
         return dy * (kept * (1.0f - kept));
     case KAS_ACT_HARD_SIGMOID:
-        return kept > 0.0f && kept < 1.0f ? dy * (1.0f / 6.0f) : 0.0f;
+        return ((kept <= 0.0f) | (kept >= 1.0f)) ? 0.0f : dy * (1.0f / 6.0f);
     case KAS_ACT_SILU: {
         const float s = kas_sigmoid(kept);
         return dy * (s * kas_fma(kept, 1.0f - s, 1.0f));

@@ -92,6 +92,7 @@ typedef struct kas_f16 {
 #define KAS_LANE(type, name, max_lanes) type name[1]
 #define KAS_OF(name, t) name[0]
 #define KAS_BARRIER() __syncthreads()
+#define KAS_INFINITY __int_as_float(0x7f800000)
 #define KAS_ONE_LANE if (threadIdx.x == 0 && threadIdx.y == 0)
 #define KAS_ONE_ROW if (threadIdx.y == 0)
 
@@ -216,6 +217,7 @@ KAS_FN int kas_shuffled(int k, int n)
 #define KAS_LANE(type, name, max_lanes) __attribute__((aligned(64))) type name[max_lanes]
 #define KAS_OF(name, t) name[t]
 #define KAS_BARRIER() ((void)0)
+#define KAS_INFINITY __builtin_inff()
 #define KAS_ONE_LANE if (1)
 #define KAS_ONE_ROW if (1)
 
@@ -408,14 +410,22 @@ KAS_FN float kas_real_of_0(float f)
 #define kas_real_of_1(f) kas_bf16_of(f)
 #define kas_real_of_2(f) kas_f16_of(f)
 
-/* Comparisons, not fmaxf: the result for a NaN is the same on both devices (the second operand). */
+/* NaN where an operand is NaN, as PyTorch has it; fmaxf would give the other one.  Of zeros that
+ * differ in their sign the result is the second.  Without a branch, so that loops vectorise; where
+ * y is a constant, compilers need one comparison. */
 KAS_FN float kas_max(float x, float y)
 {
-    return x > y ? x : y;
+    return ((x > y) | (x != x)) ? x : y;
 }
 KAS_FN float kas_min(float x, float y)
 {
-    return x < y ? x : y;
+    return ((x < y) | (x != x)) ? x : y;
+}
+/* Does x take the place of y as the maximum so far?  The first of equal ones stays, and so does the
+ * first NaN. */
+KAS_FN int kas_exceeds(float x, float y)
+{
+    return (x > y) | ((x != x) & (y == y));
 }
 KAS_FN int kas_imin(int x, int y)
 {

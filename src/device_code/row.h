@@ -133,6 +133,6 @@ KAS_FN kas_u32 kas_row_mask(int threads)
 
 #define KAS_ROW_ADD_(x, y) ((x) + (y))
 KAS_ROW_REDUCE(kas_row_sum, 0.0f, KAS_ROW_ADD_)
-KAS_ROW_REDUCE(kas_row_max, -3.402823466e+38f, kas_max)
+KAS_ROW_REDUCE(kas_row_max, -KAS_INFINITY, kas_max)
 
 #endif

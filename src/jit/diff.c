@@ -29,9 +29,8 @@ static kas_ex outer_derivative(kas_ir *ir, kas_ex e, const kas_ex_node *node)
     case KAS_FN_NEG:
         return kas_ex_const(ir, -1);
     case KAS_FN_ABS:
-        return kas_ex_select(
-            ir, KAS_FN_LT, zero, a, one,
-            kas_ex_select(ir, KAS_FN_LT, a, zero, kas_ex_const(ir, -1), kas_ex_const(ir, 0)));
+        return kas_ex_select(ir, KAS_FN_LT, a, zero, kas_ex_const(ir, -1),
+                             kas_ex_select(ir, KAS_FN_EQ, a, zero, kas_ex_const(ir, 0), one));
     case KAS_FN_EXP:
         return e;
     case KAS_FN_TANH:
@@ -53,13 +52,14 @@ static kas_ex outer_derivative(kas_ir *ir, kas_ex e, const kas_ex_node *node)
     }
 }
 
-/* 1, 1/2 on a tie, or 0: whose value a min (max) took; `first`: of the first operand. */
+/* 0 where a min (max) took the other operand, 1/2 on a tie, else 1: beside a NaN both operands get
+ * the gradient; `first`: of the first operand. */
 static kas_ex winner(kas_ir *ir, kas_fn fn, kas_ex x, kas_ex y, bool first)
 {
-    const bool smaller_wins = (fn == KAS_FN_MIN) == first;
-    kas_ex half = kas_ex_const(ir, 0.5), one = kas_ex_const(ir, 1), zero = kas_ex_const(ir, 0);
-    kas_ex less = smaller_wins ? one : zero, more = smaller_wins ? zero : one;
-    return kas_ex_select(ir, KAS_FN_LT, x, y, less, kas_ex_select(ir, KAS_FN_EQ, x, y, half, more));
+    const bool less_loses = (fn == KAS_FN_MAX) == first;
+    const kas_ex half = kas_ex_const(ir, 0.5), one = kas_ex_const(ir, 1);
+    return kas_ex_select(ir, KAS_FN_LT, less_loses ? x : y, less_loses ? y : x, kas_ex_const(ir, 0),
+                         kas_ex_select(ir, KAS_FN_EQ, x, y, half, one));
 }
 
 kas_ex kas_ex_partial(kas_ir *ir, kas_fn fn, kas_ex a, kas_ex b, bool first)

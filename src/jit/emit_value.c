@@ -298,7 +298,7 @@ static void put_guard(kas_emitter *e, const kas_ex_node *node)
 
 const char *kas_emit_first_value(kas_fn fn)
 {
-    return fn == KAS_FN_REDUCE_SUM ? "0.0f" : "-3.402823466e+38f";
+    return fn == KAS_FN_REDUCE_SUM ? "0.0f" : "-KAS_INFINITY";
 }
 
 kas_ex kas_emit_nest_of(const kas_emitter *e, kas_ex x, int *var, int *vars)
@@ -351,9 +351,9 @@ void kas_emit_accumulate(kas_emitter *e, kas_fn fn, const char *acc, const char 
         kas_emit_put_value(e, body);
     } else {
         if (fn == KAS_FN_REDUCE_ARGMAX) {
-            kas_buf_printf(e->out, "%s = ", index);
+            kas_buf_printf(e->out, "%s = kas_exceeds(", index);
             kas_emit_put_value(e, body);
-            kas_buf_printf(e->out, " > %s ? (float)v%d : %s; ", acc, kas_emit_var_name(e, var),
+            kas_buf_printf(e->out, ", %s) ? (float)v%d : %s; ", acc, kas_emit_var_name(e, var),
                            index);
         }
         kas_buf_printf(e->out, "%s = kas_max(", acc);

@@ -19,7 +19,10 @@
  * Environment: KAS_SIM_DEVICES (1), KAS_SIM_SEED (1), KAS_SIM_MEMORY (bytes of one GPU),
  * KAS_SIM_FAIL (see kas_sim_fail: "cuMemAlloc_v2:3:2:once"; also ":sticky", and ":hang": the call
  * never returns), KAS_SIM_FAIL_ONCE (a file: of all processes only the one that makes it fails),
- * KAS_SIM_REFUSE ("cublasLt", "cudnn" or both: the library refuses every problem as not supported).
+ * KAS_SIM_REFUSE ("cublasLt", "cudnn" or both: the library refuses every problem as not supported),
+ * KAS_SIM_LOSE_NAN ("cublasLt", "cudnn", "fastest", which is cuDNN's fastest engine, or several: a
+ * fused ReLU makes 0 of NaN whatever is asked; otherwise cuBLASLt's keeps it, of which nothing is
+ * documented, and cuDNN's where the attribute asks for it).
  */
 #ifndef KAS_TESTS_CUDA_SIM_CONTROL_H
 #define KAS_TESTS_CUDA_SIM_CONTROL_H
@@ -43,8 +46,9 @@ void kas_sim_counts(int *launches, int *matmuls, int *convolutions);
  * make something: memory, streams, events, modules, graphs, handles. */
 void kas_sim_waits(int *all, int *idle);
 int kas_sim_makings(void);
-int kas_sim_graphs(void);                   /* launches of graphs; their parts count above */
-void kas_sim_refuse(const char *libraries); /* as KAS_SIM_REFUSE */
+int kas_sim_graphs(void);                     /* launches of graphs; their parts count above */
+void kas_sim_refuse(const char *libraries);   /* as KAS_SIM_REFUSE */
+void kas_sim_lose_nan(const char *libraries); /* as KAS_SIM_LOSE_NAN */
 /* The minor version that its NVRTC would have if it added that text to every kernel's; NULL: what
  * it adds. So images of a stand-in that checks other things are not taken from a cache. */
 int kas_sim_version(const char *added);

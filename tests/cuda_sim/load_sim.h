@@ -19,6 +19,7 @@ static struct {
     void (*waits)(int *all, int *idle);
     int (*makings)(void);
     void (*refuse)(const char *libraries);
+    void (*lose_nan)(const char *libraries);
     void (*reset)(void);
     char path[PATH_MAX + 64];
 } sim;
@@ -48,9 +49,10 @@ static int load_sim(void **state)
     *(void **)&sim.waits = dlsym(handle, "kas_sim_waits");
     *(void **)&sim.makings = dlsym(handle, "kas_sim_makings");
     *(void **)&sim.refuse = dlsym(handle, "kas_sim_refuse");
+    *(void **)&sim.lose_nan = dlsym(handle, "kas_sim_lose_nan");
     *(void **)&sim.reset = dlsym(handle, "kas_sim_reset");
     return sim.make_fail && sim.failed && sim.live && sim.counts && sim.graphs && sim.waits &&
-                   sim.makings && sim.refuse && sim.reset
+                   sim.makings && sim.refuse && sim.lose_nan && sim.reset
                ? setenv("KAS_CUDA_PLANS", "heuristic", 1) || setenv("KAS_CUDA_LIBS", sim.path, 1)
                : -1;
 }

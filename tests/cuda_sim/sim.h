@@ -35,6 +35,7 @@ void sim_leave(int *held);
     } while (0)
 extern int sim_sticky; /* the error of a dead GPU, 0 */
 bool sim_refuses(const char *library);
+bool sim_loses_nan(const char *library);
 extern int sim_live, sim_launches, sim_matmuls, sim_convolutions, sim_graphs, sim_waits,
     sim_idle_waits;
 

@@ -140,7 +140,7 @@ typedef struct job {
     sim_conv c;
     int device, microseconds;
     unsigned char stamp; /* what it keeps in its workspace */
-    bool tf32;
+    bool tf32, loses_nan;
     void *memory[SIM_OPERANDS], *workspace;
 } job;
 
@@ -234,11 +234,12 @@ static void store(const sim_tensor *t, const double *values, void *memory)
 /* ---- what stands behind ------------------------------------------------------------------------
  */
 
-static double activated(const sim_pointwise *p, double x)
+/* fmin and fmax give the operand that is no NaN. */
+static double activated(const job *j, const sim_pointwise *p, double x)
 {
     switch (p->mode) {
     case KAS_DNN_MODE_RELU:
-        return fmin(fmax(x, 0), p->upper_clip);
+        return isnan(x) && p->keeps_nan && !j->loses_nan ? x : fmin(fmax(x, 0), p->upper_clip);
     case KAS_DNN_MODE_SIGMOID:
         return 1 / (1 + exp(-x));
     case KAS_DNN_MODE_GELU:
@@ -267,7 +268,7 @@ static void pass_through(const job *j, double *y)
                     double *value = &y[at(&c->y, o[0], o[1], o[2], o[3])];
                     for (int i = 0; i < c->behind; i++)
                         *value = c->op[i].binary ? *value + added(j, i, o)
-                                                 : activated(&c->op[i], *value);
+                                                 : activated(j, &c->op[i], *value);
                 }
 }
 
@@ -318,6 +319,8 @@ void sim_conv_queue(cudnnHandle_t handle, const sim_conv *c, const sim_engine *e
                .device = handle->device,
                .microseconds = engine->microseconds,
                .tf32 = engine->note == KAS_DNN_NOTE_TENSOR_CORE,
+               .loses_nan =
+                   sim_loses_nan("cudnn") || (engine->tile == 2 && sim_loses_nan("fastest")),
                .workspace = workspace,
                .stamp = ++stamps};
     memcpy(j->memory, memory, sizeof j->memory);

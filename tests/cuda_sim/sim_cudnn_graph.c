@@ -49,6 +49,7 @@ static const rule rules[] = {
     CONV_RULES(KAS_DNN_BACKWARD_FILTER, KAS_DNN_FILTER_ALPHA),
     {KAS_DNN_POINTWISE, KAS_DNN_POINTWISE_MODE, KAS_DNN_TYPE_POINTWISE_MODE, 1, 1},
     {KAS_DNN_POINTWISE, KAS_DNN_POINTWISE_COMPUTE_TYPE, KAS_DNN_TYPE_DATA_TYPE, 1, 1},
+    {KAS_DNN_POINTWISE, KAS_DNN_POINTWISE_NAN_PROPAGATION, KAS_DNN_TYPE_NAN_PROPAGATION, 1, 1},
     {KAS_DNN_POINTWISE, KAS_DNN_POINTWISE_UPPER_CLIP, KAS_DNN_TYPE_FLOAT, 1, 1},
     {KAS_DNN_POINTWISE, KAS_DNN_POINTWISE_SWISH_BETA, KAS_DNN_TYPE_FLOAT, 1, 1},
     POINTWISE_RULE(KAS_DNN_OPERATION_POINTWISE_POINTWISE),
@@ -98,6 +99,7 @@ static size_t size_of(int32_t type)
     case KAS_DNN_TYPE_HEURISTICS_MODE:
     case KAS_DNN_TYPE_KNOB:
     case KAS_DNN_TYPE_POINTWISE_MODE:
+    case KAS_DNN_TYPE_NAN_PROPAGATION:
     case KAS_DNN_TYPE_FLOAT:
         return 4;
     case KAS_DNN_TYPE_BOOL:
@@ -253,11 +255,13 @@ static bool good_operation(const descriptor *d, sim_conv *c)
 
 static bool good_pointwise(const descriptor *d, sim_pointwise *p)
 {
-    int32_t compute;
+    int32_t compute, nan = 0; /* CUDNN_NOT_PROPAGATE_NAN */
     p->upper_clip = INFINITY;
     p->swish_beta = 1;
     read_into(d, KAS_DNN_POINTWISE_UPPER_CLIP, &p->upper_clip, sizeof p->upper_clip);
     read_into(d, KAS_DNN_POINTWISE_SWISH_BETA, &p->swish_beta, sizeof p->swish_beta);
+    read_into(d, KAS_DNN_POINTWISE_NAN_PROPAGATION, &nan, sizeof nan);
+    p->keeps_nan = nan == 1;
     return read_into(d, KAS_DNN_POINTWISE_COMPUTE_TYPE, &compute, sizeof compute) &&
            compute == KAS_CUDNN_DATA_FLOAT &&
            read_into(d, KAS_DNN_POINTWISE_MODE, &p->mode, sizeof p->mode) &&

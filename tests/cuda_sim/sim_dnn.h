@@ -21,6 +21,7 @@ typedef enum sim_pass { SIM_FORWARD, SIM_DATA, SIM_FILTER } sim_pass;
 typedef struct sim_pointwise {
     int32_t mode;
     float upper_clip, swish_beta;
+    bool keeps_nan; /* a ReLU, where the engine looks at it */
     bool binary;
     sim_tensor b;
 } sim_pointwise;

@@ -18,7 +18,7 @@ static struct {
     int remaining, code; /* 0 remaining: none */
     bool sticky, hangs, happened;
     char failed_in[64];
-    char refused[64];
+    char refused[64], loses_nan[64];
     uint64_t random;
 } sim;
 
@@ -51,12 +51,14 @@ static void read_environment(void)
         return;
     sim.read = true;
     const char *fail = getenv("KAS_SIM_FAIL"), *refuse = getenv("KAS_SIM_REFUSE"),
-               *seed = getenv("KAS_SIM_SEED");
+               *seed = getenv("KAS_SIM_SEED"), *nan = getenv("KAS_SIM_LOSE_NAN");
     sim.random = (seed ? strtoull(seed, NULL, 10) : 1) * 0x9E3779B97F4A7C15u + 1;
     if (fail && *fail)
         read_failure(fail);
     if (refuse)
         kas_sim_refuse(refuse);
+    if (nan)
+        kas_sim_lose_nan(nan);
 }
 
 uint32_t sim_random(uint32_t below)
@@ -135,6 +137,12 @@ bool sim_refuses(const char *library)
     return strstr(sim.refused, library) != NULL;
 }
 
+bool sim_loses_nan(const char *library)
+{
+    read_environment();
+    return strstr(sim.loses_nan, library) != NULL;
+}
+
 void kas_sim_fail(const char *function, int nth, int code, bool sticky)
 {
     sim.read = sim.read || !function;
@@ -184,10 +192,15 @@ void kas_sim_refuse(const char *libraries)
     snprintf(sim.refused, sizeof sim.refused, "%s", libraries);
 }
 
+void kas_sim_lose_nan(const char *libraries)
+{
+    snprintf(sim.loses_nan, sizeof sim.loses_nan, "%s", libraries);
+}
+
 void kas_sim_reset(void)
 {
     kas_sim_fail(NULL, 0, 0, false);
     sim_sticky = sim_launches = sim_matmuls = sim_convolutions = sim_graphs = 0;
     sim_waits = sim_idle_waits = makings = 0;
-    sim.refused[0] = '\0';
+    sim.refused[0] = sim.loses_nan[0] = '\0';
 }

@@ -60,6 +60,8 @@ static void close_warm(kas_device *device, const char *usual)
         unsetenv("KAS_CACHE_DIR");
 }
 
+static const char *losing = ""; /* as KAS_SIM_LOSE_NAN */
+
 /* What had run when quiet was first asked for; -1: it was not. */
 static int quiet;
 
@@ -81,6 +83,7 @@ static int prepare_with(const kas_conv_desc *desc, const kas_conv_epilogue *epil
     const char *value = getenv("KAS_CACHE_DIR");
     snprintf(usual, sizeof usual, "%s", value ? value : "");
     sim.reset();
+    sim.lose_nan(losing);
     kas_device *device = open_warm();
     kas_device_set_quiet(device, be_quiet, &quiet);
     quiet = -1;
@@ -166,6 +169,24 @@ static void an_epilogue_is_a_problem_of_its_own(void **state)
         expect_records(cached_plans(), TILE_2, 3 + i + 1);
         assert_int_equal(prepare_with(&conv3x3, &list[i]), 0);
     }
+}
+
+/* The fastest engine is not taken where its ReLU makes a number of NaN, without an activation it
+ * is. */
+static void an_activation_must_keep_nan(void **state)
+{
+    (void)state;
+    static const kas_conv_epilogue relu = {true, KAS_ACTIVATION_RELU},
+                                   none = {true, KAS_ACTIVATION_NONE};
+    prepare(&conv3x3);
+    losing = "fastest";
+    assert_true(prepare_with(&conv3x3, &relu) > 5);
+    prepare_with(&conv3x3, &none);
+    int all;
+    assert_int_equal(records(cached_plans(), TILE_1, &all), 1);
+    assert_int_equal(records(cached_plans(), TILE_2, &all), 4);
+    assert_int_equal(prepare_with(&conv3x3, &relu), 0); /* found again: it was asked before */
+    losing = "";
 }
 
 static void nothing_is_timed_where_nobody_wants_it(void **state)
@@ -371,6 +392,7 @@ int main(void)
         TEST(the_fastest_is_taken_once),
         TEST(products_are_timed_too),
         TEST(an_epilogue_is_a_problem_of_its_own),
+        TEST(an_activation_must_keep_nan),
         TEST(nothing_is_timed_where_nobody_wants_it),
         TEST(pinned_plans_go_first),
         TEST(a_study_takes_the_plans_of_the_cache),

@@ -1,6 +1,10 @@
 /* Convolution on the CPU: each pass by oneDNN where it has good code, else by our own loops.  What
- * stands behind it at inference only oneDNN does. */
+ * stands behind it at inference only oneDNN does, but for activations that lose NaN there: those
+ * are a pass of our own over y, in place. */
 #include "host/device/cpu_conv.h"
+
+#include "device_code/prelude.h"
+#include "device_code/args.h"
 
 #include <stdlib.h>
 
@@ -10,6 +14,7 @@
 typedef struct fused {
     kas_conv_epilogue epilogue;
     kas_dnnl_pass *pass;
+    kas_function *activation; /* our own; NULL: oneDNN's */
 } fused;
 
 struct kas_conv {
@@ -90,13 +95,53 @@ void kas_cpu_conv_free(kas_conv *conv)
  */
 
 /* NULL: not prepared. */
-static kas_dnnl_pass *find_fused(const kas_conv *conv, kas_conv_epilogue e)
+static const fused *find_fused(const kas_conv *conv, kas_conv_epilogue e)
 {
     for (int i = 0; i < conv->fusions; i++)
         if (conv->fused[i].epilogue.residual == e.residual &&
             conv->fused[i].epilogue.activation == e.activation)
-            return conv->fused[i].pass;
+            return &conv->fused[i];
     return NULL;
+}
+
+/* oneDNN's relu and clip turn NaN into 0 (2.6 with AVX-512, alone and behind a convolution, float32
+ * and bf16; its other functions keep it). */
+static bool loses_nan(kas_activation activation)
+{
+    return activation == KAS_ACTIVATION_RELU || activation == KAS_ACTIVATION_RELU6 ||
+           activation == KAS_ACTIVATION_HARD_SIGMOID;
+}
+
+/* y is rounded before our own activation: the ends of ReLU and ReLU6 are numbers of 16 bits, so
+ * that nothing is rounded twice; a hard sigmoid's slope would be. */
+static bool can_be_done(const kas_conv *conv, kas_conv_epilogue e)
+{
+    return conv->desc.number == KAS_F32 || e.activation != KAS_ACTIVATION_HARD_SIGMOID;
+}
+
+static kas_status find_activation(const kas_conv *conv, kas_function **out)
+{
+    kas_module *module;
+    KAS_TRY(kas_module_builtin(conv->device, conv->desc.number, &module));
+    return kas_module_function(module, "kas_dev_activation_forward", out);
+}
+
+static void activate(const kas_conv *conv, const fused *f, void *y)
+{
+    const kas_conv_desc *d = &conv->desc;
+    const kas_activation_args args = {.kept = y,
+                                      .out = y,
+                                      .rows = d->n * kas_conv_out_h(d) * kas_conv_out_w(d),
+                                      .c = d->c_out,
+                                      .pitch_kept = d->y_pitch,
+                                      .pitch_out = d->y_pitch,
+                                      .rows_per_block = d->c_out < 4096 ? 4096 / d->c_out : 1,
+                                      .whole = d->c_out % 8 == 0 && d->y_pitch % 8 == 0 &&
+                                               kas_is_aligned(y),
+                                      .kind = (int)f->epilogue.activation};
+    const unsigned blocks = (unsigned)((args.rows + args.rows_per_block - 1) / args.rows_per_block);
+    kas_cpu_launch((const kas_cpu *)conv->device, f->activation, (unsigned[3]){blocks, 1, 1},
+                   &args);
 }
 
 /* Without oneDNN, or where it refuses, nothing is prepared. */
@@ -105,17 +150,22 @@ kas_status kas_cpu_conv_add_epilogue(kas_conv *conv, kas_conv_epilogue epilogue)
     kas_cpu *cpu = (kas_cpu *)conv->device;
     fused *f = &conv->fused[conv->fusions];
     if (!conv->library[KAS_CONV_FORWARD] || find_fused(conv, epilogue) ||
-        conv->fusions == KAS_EDGES_MAX)
+        !can_be_done(conv, epilogue) || conv->fusions == KAS_EDGES_MAX)
         return KAS_OK;
     const kas_conv_desc desc = library_desc(conv);
+    kas_conv_epilogue of_library = epilogue;
+    *f = (fused){.epilogue = epilogue};
+    if (loses_nan(epilogue.activation)) {
+        of_library.activation = KAS_ACTIVATION_NONE;
+        KAS_TRY(find_activation(conv, &f->activation));
+    }
     kas_cpu_use_threads(cpu);
     if (epilogue.residual && conv->wide.widen)
         KAS_TRY(kas_wide_conv_add_residual(cpu, &conv->desc, &conv->wide));
     const kas_status status =
-        kas_dnnl_pass_create(cpu, &desc, KAS_CONV_FORWARD, &epilogue, &f->pass);
+        kas_dnnl_pass_create(cpu, &desc, KAS_CONV_FORWARD, &of_library, &f->pass);
     if (status != KAS_OK)
         return status == KAS_UNSUPPORTED ? KAS_OK : status;
-    f->epilogue = epilogue;
     conv->fusions++;
     return KAS_OK;
 }
@@ -130,9 +180,10 @@ bool kas_cpu_conv_takes_epilogue(const kas_conv *conv, kas_conv_epilogue epilogu
 kas_status kas_cpu_conv_hold(kas_conv *conv, const kas_conv_epilogue *epilogue, const void *w)
 {
     kas_cpu *cpu = (kas_cpu *)conv->device;
-    kas_dnnl_pass *pass = epilogue ? find_fused(conv, *epilogue) : conv->library[KAS_CONV_FORWARD];
+    const fused *f = epilogue ? find_fused(conv, *epilogue) : NULL;
+    kas_dnnl_pass *pass = f ? f->pass : conv->library[KAS_CONV_FORWARD];
     void *weights = (void *)(uintptr_t)w;
-    if (!pass)
+    if (!pass || (epilogue && !f))
         return KAS_OK;
     kas_cpu_use_threads(cpu);
     if (conv->wide.widen)
@@ -143,24 +194,33 @@ kas_status kas_cpu_conv_hold(kas_conv *conv, const kas_conv_epilogue *epilogue, 
 /* ---- running ----------------------------------------------------------------------------------
  */
 
-kas_status kas_cpu_conv_run(const kas_step *step)
+static kas_status run_library(const kas_step *step, kas_dnnl_pass *library)
 {
     kas_conv *conv = step->conv;
     kas_cpu *cpu = (kas_cpu *)conv->device;
-    kas_dnnl_pass *library =
-        step->fused ? find_fused(conv, step->epilogue) : conv->library[step->pass];
     const kas_cpu_call call = {.x = step->x,
                                .w = step->w,
                                .y = step->y,
                                .bias = step->bias,
                                .residual = (void *)(uintptr_t)step->residual,
                                .held = step->pass == KAS_CONV_FORWARD ? step->w : NULL};
-    if (library && conv->wide.widen)
+    if (conv->wide.widen)
         return kas_wide_conv_run(cpu, &conv->wide, &conv->desc, library, step->pass, &call);
+    return kas_dnnl_pass_run(cpu, library, &call);
+}
+
+kas_status kas_cpu_conv_run(const kas_step *step)
+{
+    kas_conv *conv = step->conv;
+    const fused *f = step->fused ? find_fused(conv, step->epilogue) : NULL;
+    kas_dnnl_pass *library = f ? f->pass : conv->library[step->pass];
     if (library)
-        return kas_dnnl_pass_run(cpu, library, &call);
-    kas_loop_conv_run(cpu, &conv->loops, &conv->desc, step->pass, step->x, step->w, conv->wt,
-                      step->y);
+        KAS_TRY(run_library(step, library));
+    else
+        kas_loop_conv_run((kas_cpu *)conv->device, &conv->loops, &conv->desc, step->pass, step->x,
+                          step->w, conv->wt, step->y);
+    if (f && f->activation)
+        activate(conv, f, step->y);
     return KAS_OK;
 }
 

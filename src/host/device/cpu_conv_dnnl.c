@@ -140,33 +140,29 @@ static kas_status describe_wanted(const port port[PORTS], way way, dnnl_memory_d
 /* ---- what stands behind it ---------------------------------------------------------------------
  */
 
-static kas_status append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t kind, float alpha, float beta)
+static kas_status append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t kind, float alpha)
 {
-    TRY_DNNL(dnnl_post_ops_append_eltwise(ops, 1.0f, kind, alpha, beta));
+    TRY_DNNL(dnnl_post_ops_append_eltwise(ops, 1.0f, kind, alpha, 0));
     return KAS_OK;
 }
 
-/* Formulas: net.h. */
+/* Formulas: net.h.  Only what keeps NaN: ReLU, ReLU6 and the hard sigmoid are not among it
+ * (cpu_conv.c). */
 static kas_status append_activation(dnnl_post_ops_t ops, kas_activation activation)
 {
     switch (activation) {
     case KAS_ACTIVATION_NONE:
         return KAS_OK;
-    case KAS_ACTIVATION_RELU:
-        return append_eltwise(ops, dnnl_eltwise_relu, 0, 0);
-    case KAS_ACTIVATION_RELU6:
-        return append_eltwise(ops, dnnl_eltwise_clip, 0, 6);
     case KAS_ACTIVATION_SIGMOID:
-        return append_eltwise(ops, dnnl_eltwise_logistic, 0, 0);
-    case KAS_ACTIVATION_HARD_SIGMOID:
-        KAS_TRY(append_eltwise(ops, dnnl_eltwise_linear, 1.0f / 6, 0.5f));
-        return append_eltwise(ops, dnnl_eltwise_clip, 0, 1);
+        return append_eltwise(ops, dnnl_eltwise_logistic, 0);
     case KAS_ACTIVATION_SILU:
-        return append_eltwise(ops, dnnl_eltwise_swish, 1, 0);
+        return append_eltwise(ops, dnnl_eltwise_swish, 1);
     case KAS_ACTIVATION_HARD_SWISH:
-        return append_eltwise(ops, dnnl_eltwise_hardswish, 0, 0);
+        return append_eltwise(ops, dnnl_eltwise_hardswish, 0);
     case KAS_ACTIVATION_GELU:
-        return append_eltwise(ops, dnnl_eltwise_gelu_erf, 0, 0);
+        return append_eltwise(ops, dnnl_eltwise_gelu_erf, 0);
+    default:
+        break;
     }
     return kas_fail(KAS_UNSUPPORTED, "oneDNN has no activation %d", (int)activation);
 }

@@ -1,4 +1,5 @@
-/* Functions of one value, as PyTorch defines them. */
+/* Functions of one value, as PyTorch defines them: NaN gives NaN.  Where x is NaN no limit cuts the
+ * gradient off (PyTorch's ReLU does the same, its ReLU6 and hard sigmoid give 0). */
 #include <math.h>
 
 #include "host/reference/layers.h"
@@ -44,9 +45,9 @@ double kas_ref_activation(kas_layer_op op, double x)
 {
     switch (op) {
     case KAS_LAYER_RELU:
-        return x > 0 ? x : 0;
+        return isnan(x) || x > 0 ? x : 0;
     case KAS_LAYER_RELU6:
-        return x > 6 ? 6 : x > 0 ? x : 0;
+        return x > 6 ? 6 : isnan(x) || x > 0 ? x : 0;
     case KAS_LAYER_SILU:
         return x * sigmoid(x);
     case KAS_LAYER_HARD_SWISH:
@@ -67,15 +68,15 @@ double kas_ref_activation_slope(kas_layer_op op, double x)
     double s = sigmoid(x);
     switch (op) {
     case KAS_LAYER_RELU:
-        return x > 0;
+        return isnan(x) || x > 0;
     case KAS_LAYER_RELU6:
-        return x > 0 && x < 6;
+        return isnan(x) || (x > 0 && x < 6);
     case KAS_LAYER_SILU:
         return s + x * s * (1 - s);
     case KAS_LAYER_HARD_SWISH:
         return x <= -3 ? 0 : x >= 3 ? 1 : x / 3 + 0.5;
     case KAS_LAYER_HARD_SIGMOID:
-        return x > -3 && x < 3 ? 1.0 / 6 : 0;
+        return isnan(x) || (x > -3 && x < 3) ? 1.0 / 6 : 0;
     case KAS_LAYER_GELU:
         return cumulative(x) + x * density(x);
     case KAS_LAYER_SIGMOID:

@@ -1,4 +1,5 @@
 /* Products, biases and dropout. */
+#include <math.h>
 #include <string.h>
 
 #include "host/core/random.h"
@@ -39,8 +40,8 @@ void kas_ref_dropout(int n, int c, int h, int w, double probability, uint64_t se
                 uint32_t counter[4] = {(uint32_t)k, (uint32_t)(b * h * w + i), step, layer};
                 uint32_t bits[4];
                 kas_philox4x32(counter, rng.key, bits);
-                y[e] =
-                    bits[0] < (uint32_t)(probability * 4294967296.0) ? 0 : x[e] / (1 - probability);
+                const bool dropped = bits[0] < (uint32_t)(probability * 4294967296.0);
+                y[e] = !dropped ? x[e] / (1 - probability) : isfinite(x[e]) ? 0 : NAN;
             }
 }
 

@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-enum { TAKE_LHS, TAKE_RHS, TIE }; /* branches of min and max */
+/* Branches of min and max.  Where an operand is NaN the result is too, and none has lost. */
+enum { TAKE_LHS, TAKE_RHS, TIE, UNORDERED };
 
 /* Position of LHS that RHS position e reads: same prefix and suffix, flat index modulo size. */
 static size_t lhs_of(const kas_ref_node *n, size_t e)
@@ -14,6 +15,8 @@ static size_t lhs_of(const kas_ref_node *n, size_t e)
 
 static uint32_t decide(kas_op op, double l, double r)
 {
+    if (isnan(l) || isnan(r))
+        return UNORDERED;
     if (l == r)
         return TIE;
     return (op == KAS_OP_MIN) == (l < r) ? TAKE_LHS : TAKE_RHS;
@@ -30,7 +33,10 @@ static double blend(kas_op op, uint32_t branch, double l, double r)
         return l * r;
     case KAS_OP_MIN:
     case KAS_OP_MAX:
-        return branch == TAKE_LHS ? l : branch == TAKE_RHS ? r : (l + r) / 2;
+        return branch == TAKE_LHS   ? l
+               : branch == TAKE_RHS ? r
+               : branch == TIE      ? (l + r) / 2
+                                    : NAN;
     default:
         return NAN;
     }
@@ -47,8 +53,8 @@ static void slopes(kas_op op, uint32_t branch, double l, double r, double *dl, d
         *dl = r;
         *dr = l;
     } else if (op == KAS_OP_MIN || op == KAS_OP_MAX) {
-        *dl = branch == TAKE_LHS ? 1 : branch == TIE ? 0.5 : 0;
-        *dr = 1 - *dl;
+        *dl = branch == TAKE_RHS ? 0 : branch == TIE ? 0.5 : 1;
+        *dr = branch == TAKE_LHS ? 0 : branch == TIE ? 0.5 : 1;
     }
 }
 

@@ -19,13 +19,15 @@ static double average(const kas_ref_view *s, const double *x, size_t o, size_t i
     return sum / (double)s->length;
 }
 
-/* The first index wins a tie. */
+/* The first index wins a tie; the first NaN wins over everything. */
 static uint32_t largest(const kas_ref_view *s, const double *x, size_t o, size_t i)
 {
     size_t best = 0;
-    for (size_t l = 1; l < s->length; l++)
-        if (x[kas_ref_at(s, o, l, i)] > x[kas_ref_at(s, o, best, i)])
+    for (size_t l = 1; l < s->length && !isnan(x[kas_ref_at(s, o, best, i)]); l++) {
+        const double value = x[kas_ref_at(s, o, l, i)];
+        if (isnan(value) || value > x[kas_ref_at(s, o, best, i)])
             best = l;
+    }
     return (uint32_t)best;
 }
 

@@ -3,6 +3,8 @@
  * columns likewise. */
 #include "host/reference/evaluate.h"
 
+#include <math.h>
+
 typedef struct window {
     size_t h, w; /* of the image */
     size_t top, bottom, left, right,
@@ -36,14 +38,18 @@ static double average(const window *s, const double *x)
     return sum / (double)((s->bottom - s->top) * (s->right - s->left));
 }
 
-/* The first element in rows wins a tie. */
+/* The first element in rows wins a tie; the first NaN wins over everything. */
 static size_t largest(const window *s, const double *x)
 {
     size_t best = s->plane + s->top * s->w + s->left;
     for (size_t h = s->top; h < s->bottom; h++)
-        for (size_t w = s->left; w < s->right; w++)
-            if (x[s->plane + h * s->w + w] > x[best])
-                best = s->plane + h * s->w + w;
+        for (size_t w = s->left; w < s->right; w++) {
+            const size_t at = s->plane + h * s->w + w;
+            if (isnan(x[best]))
+                return best;
+            if (isnan(x[at]) || x[at] > x[best])
+                best = at;
+        }
     return best;
 }
 

@@ -1,5 +1,5 @@
-/* Element-wise functions.  A branch is 0 where the function is cut off, 1 where it is not; abs and
- * square have 2 for the negative side. */
+/* Element-wise functions.  A branch is 0 where the function is cut off, 1 where it is not; abs has 2
+ * for the negative side.  NaN is on no side of any limit: nothing is cut off. */
 #include "host/reference/evaluate.h"
 
 #include <math.h>
@@ -13,13 +13,13 @@ static uint32_t decide(kas_op op, double x)
     switch (op) {
     case KAS_OP_RELU:
     case KAS_OP_SQRT:
-        return x > 0;
+        return isnan(x) || x > 0;
     case KAS_OP_EXP:
-        return x < EXP_LIMIT;
+        return isnan(x) || x < EXP_LIMIT;
     case KAS_OP_SQUARE:
-        return fabs(x) < SQUARE_LIMIT;
+        return isnan(x) || fabs(x) < SQUARE_LIMIT;
     case KAS_OP_ABS:
-        return x > 0 ? 1 : x < 0 ? 2 : 0;
+        return isnan(x) || x > 0 ? 1 : x < 0 ? 2 : 0;
     default:
         return 1;
     }

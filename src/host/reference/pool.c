@@ -1,6 +1,7 @@
 /* Layers that move or average pixels: pools and the parameter-free shortcut. */
 #include "host/reference/layers.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Rows top .. bottom and columns left .. right of a window, the ends not included; the padding that
@@ -80,13 +81,13 @@ void kas_ref_avg_pool_backward(const kas_ref_pool *pool, int n, int c, int h, in
     }
 }
 
-/* Pixel (i, j) of the window that is its maximum: the first of equal ones. */
+/* Pixel (i, j) of the window that is its maximum: the first of equal ones, the last NaN. */
 static size_t place_of_maximum(window v, int w, const double *x)
 {
     size_t best = (size_t)v.top * w + v.left;
     for (int i = v.top; i < v.bottom; i++)
         for (int j = v.left; j < v.right; j++)
-            if (x[(size_t)i * w + j] > x[best])
+            if (x[(size_t)i * w + j] > x[best] || isnan(x[(size_t)i * w + j]))
                 best = (size_t)i * w + j;
     return best;
 }

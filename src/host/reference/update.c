@@ -29,5 +29,6 @@ double kas_ref_clip(size_t count, const double *grad, double limit)
     double squares = 0;
     for (size_t i = 0; i < count; i++)
         squares += grad[i] * grad[i];
-    return fmin(1, limit / (sqrt(squares) + 1e-6));
+    const double scale = limit / (sqrt(squares) + 1e-6);
+    return scale > 1 ? 1 : scale; /* NaN stays NaN, as PyTorch's does */
 }
