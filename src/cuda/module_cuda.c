@@ -6,6 +6,7 @@
 #include "cuda/cuda.h"
 #include "device_code/device_code.h"
 #include "host/core/files.h"
+#include "host/core/private.h"
 
 enum { MAX_IMAGE = 256 << 20 };
 
@@ -27,7 +28,8 @@ kas_status kas_cuda_module_load(kas_device *device, const char *image_path, kas_
         return kas_fail(KAS_NO_MEMORY, "no memory for a module");
     module->device = device;
     snprintf(module->path, sizeof module->path, "%s", image_path);
-    if (kas_file_read(image_path, MAX_IMAGE, &image) != KAS_OK) {
+    if (kas_private_file(image_path) != KAS_OK ||
+        kas_file_read(image_path, MAX_IMAGE, &image) != KAS_OK) {
         status = KAS_DEVICE; /* not the user's file: a cache that was cleared, say */
         goto failed;
     }

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/core/files.h"
 #include "host/core/log.h"
+#include "host/core/private.h"
 #include "host/core/sha256.h"
 #include "host/device/numbers.h"
 #include "jit/cache.h"
@@ -73,7 +73,7 @@ static kas_status find_places(const kas_cuda *cuda, const task *k, places *p)
     KAS_TRY(find_mode(&p->timed));
     key_of(cuda, k, key);
     if (pins && *pins)
-        KAS_TRY(kas_cache_path(pins, key, "plan", p->pinned));
+        KAS_TRY(kas_cache_shared_path(pins, key, "plan", p->pinned));
     if (!p->timed)
         return KAS_OK;
     KAS_TRY(kas_cache_dir(cache));

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "host/core/files.h"
+#include "host/core/private.h"
 #include "host/core/sha256.h"
 
 enum { MAX_IMAGE = 256 << 20, STALE_SECONDS = 3600 };
@@ -32,15 +33,29 @@ static void digest_of(const void *data, size_t size, uint8_t digest[32])
     kas_sha256_final(&hash, digest);
 }
 
-kas_status kas_cache_path(const char *folder, const char key[65], const char *suffix,
-                          char path[4096])
+static kas_status make_path(const char *folder, const char key[65], const char *suffix, bool shared,
+                            char path[4096])
 {
     int length = snprintf(path, 4096, "%s/%.2s", folder, key);
     if (length + 80 >= 4096)
         return kas_fail(KAS_FAILURE, "%s: the cache folder's path is too long", folder);
-    KAS_TRY(kas_mkdirs(path));
+    if (!shared)
+        KAS_TRY(kas_private_folder(folder));
+    KAS_TRY(shared ? kas_mkdirs(path) : kas_private_folder(path));
     snprintf(path + length, 4096 - (size_t)length, "/%s.%s", key, suffix);
     return KAS_OK;
+}
+
+kas_status kas_cache_path(const char *folder, const char key[65], const char *suffix,
+                          char path[4096])
+{
+    return make_path(folder, key, suffix, false, path);
+}
+
+kas_status kas_cache_shared_path(const char *folder, const char key[65], const char *suffix,
+                                 char path[4096])
+{
+    return make_path(folder, key, suffix, true, path);
 }
 
 static bool whole(const char *data, size_t size)
@@ -196,7 +211,7 @@ int kas_cache_lock(const char *path, double seconds)
     snprintf(lock_path, sizeof lock_path, "%s.lock", path);
     const double step = 0.005;
     for (double waited = 0;;) {
-        int fd = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        int fd = open(lock_path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
         if (fd < 0)
             return -1;
         bool taken = flock(fd, LOCK_EX | LOCK_NB) == 0;

@@ -3,7 +3,8 @@
  * An entry is one file, written whole to a temporary file and renamed: the image, then a trailer
  * with its length and SHA-256.  (Loaders of ELF files, dlopen and the CUDA driver, do not look past
  * the sections, so the file can be loaded as it is.)  Whoever reads an entry checks the trailer; a
- * damaged entry counts as missing and is replaced.  A failure of the compiler is an entry too
+ * damaged entry counts as missing and is replaced, and so does a folder in its place.  A failure of
+ * the compiler is an entry too
  * (".err", its log), because a search would otherwise pay for the same failure again.
  *
  * Two processes that miss the same entry would compile it twice.  That is harmless but wasteful, so
@@ -19,9 +20,13 @@
 
 enum { KAS_CACHE_FORMAT = 1 }; /* part of every key: bump when entries or calling rules change */
 
-/* <folder>/<2 hex>/<key>.<suffix>, folder created. */
+/* <folder>/<2 hex>/<key>.<suffix>, folders made or checked, for nobody but the user (private.h):
+ * code is loaded from there. */
 kas_status kas_cache_path(const char *folder, const char key[65], const char *suffix,
                           char path[4096]);
+/* The same in a folder that others may write, for texts. */
+kas_status kas_cache_shared_path(const char *folder, const char key[65], const char *suffix,
+                                 char path[4096]);
 
 /* Appends the content of an entry to `out` when it is there and whole; *found says which. A damaged
  * entry is found = false. */

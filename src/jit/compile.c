@@ -6,8 +6,8 @@
 
 #include "device_code/device_code.h"
 #include "host/core/clock.h"
-#include "host/core/files.h"
 #include "host/core/log.h"
+#include "host/core/private.h"
 #include "host/core/sha256.h"
 #include "jit/cache.h"
 
@@ -26,7 +26,7 @@ static kas_status open_folder(kas_compiler *compiler, const char *cache_dir)
     if (snprintf(compiler->folder, sizeof compiler->folder, "%s/jit", cache_dir) >=
         (int)sizeof compiler->folder)
         return kas_fail(KAS_FAILURE, "%s: the cache folder's path is too long", cache_dir);
-    return kas_mkdirs(compiler->folder);
+    return kas_private_folder(compiler->folder);
 }
 
 static kas_status open_backend(kas_compiler *compiler, const char *arch)
@@ -166,7 +166,10 @@ static kas_status look_up(kas_compiler *compiler, const char *image_path, const 
                           kas_compile_stats *stats, bool *known)
 {
     kas_buf content = {0};
-    kas_status status = kas_cache_read(image_path, &content, known);
+    kas_status status = KAS_OK;
+    *known = false;
+    if (kas_private_file(image_path) == KAS_OK) /* else it is made again */
+        status = kas_cache_read(image_path, &content, known);
     if (status == KAS_OK && *known)
         stats->image_bytes = content.size;
     else if (status == KAS_OK) {

@@ -17,6 +17,7 @@
 
 #include "host/core/files.h"
 #include "host/core/log.h"
+#include "host/core/private.h"
 #include "host/core/sha256.h"
 #include "jit/cache.h"
 #include "device_code/device_code.h"
@@ -149,7 +150,8 @@ static void add_flags(const kas_compiler *compiler, char **argv, int *n)
 static bool text_is_at_fault(const char *log)
 {
     static const char *const troubles[] = {
-        "No space left", "out of memory", "Cannot allocate memory", "signal", "Input/output error"};
+        "No space left",      "out of memory",  "Cannot allocate memory", "signal",
+        "Input/output error", "File too large", "Too many open files",    "Disk quota exceeded"};
     for (size_t i = 0; i < sizeof troubles / sizeof *troubles; i++)
         if (strstr(log, troubles[i]))
             return false;
@@ -334,7 +336,7 @@ kas_status kas_compile_host_open(kas_compiler *compiler)
     compiler->suffix = "so";
     KAS_TRY(find_compiler(compiler));
     snprintf(temporary, sizeof temporary, "%s/tmp", compiler->folder);
-    KAS_TRY(kas_mkdirs(temporary));
+    KAS_TRY(kas_private_folder(temporary));
     kas_cache_sweep(temporary, true);
     return identify(compiler);
 }

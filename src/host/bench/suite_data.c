@@ -23,6 +23,7 @@
 #include "host/bench/bench.h"
 #include "host/bench/data_file.h"
 #include "host/core/clock.h"
+#include "host/core/files.h"
 #include "host/core/log.h"
 #include "host/data/read_ahead.h"
 #include "host/data/render.h"
@@ -449,19 +450,21 @@ out:
 static kas_status run_made(const kas_bench_options *o, kas_device *device,
                            kas_bench_storage storage, kas_table *table, const kas_bench_sink *sink)
 {
-    char path[4096];
-    const char *folder = getenv("TMPDIR"), *name = storage == KAS_BENCH_JPEG ? "jpeg" : "pixels";
+    char folder[4000], path[4096];
+    const char *above = getenv("TMPDIR"), *name = storage == KAS_BENCH_JPEG ? "jpeg" : "pixels";
     subject s = {.o = o, .name = name, .device = device};
-    snprintf(path, sizeof path, "%s/kas-bench-%s-%ld.h5", folder ? folder : "/tmp", name,
-             (long)getpid());
+    snprintf(folder, sizeof folder, "%s/kas-bench-XXXXXX", above ? above : "/tmp");
+    KAS_CHECK_LIBC(mkdtemp(folder), KAS_FAILURE); /* a name in /tmp could be somebody's link */
+    snprintf(path, sizeof path, "%s/%s.h5", folder, name);
     kas_status status = kas_bench_data_file(path, storage, MADE);
-    if (status == KAS_UNSUPPORTED) {
-        kas_warn("data: %s is left out: %s", name, kas_error());
-        return KAS_OK;
-    }
     if (status == KAS_OK)
         status = run_case(&s, path, table, sink);
-    unlink(path);
+    else if (status == KAS_UNSUPPORTED) {
+        kas_warn("data: %s is left out: %s", name, kas_error());
+        status = KAS_OK;
+    }
+    if (kas_remove_tree(folder) != KAS_OK)
+        kas_warn("%s", kas_error());
     return status;
 }
 

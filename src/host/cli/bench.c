@@ -149,8 +149,8 @@ static char *help_filter(int key, const char *text, void *input)
 static void put(void *context, const char *text)
 {
     (void)context;
-    fputs(text, stdout);
-    fflush(stdout); /* a long run shows each line as it is measured */
+    printf("%s", text);
+    kas_print_flush(); /* a long run shows each line as it is measured */
 }
 
 static void take_net(bench_cli *o)

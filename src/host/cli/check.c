@@ -216,7 +216,7 @@ static kas_status tell(checker *c, const char *name, const kas_target *t, const 
     kas_line_end(&line);
     const kas_status status = kas_buf_status(&line);
     if (status == KAS_OK)
-        fputs(line.data, stdout);
+        printf("%s", line.data);
     kas_buf_free(&line);
     return status;
 }
@@ -349,7 +349,7 @@ static kas_status check_kernel(checker *c, const kas_kernel *kernel, const char 
 {
     const kas_status status = check_shapes(c, kernel, name, s);
     c->kernels++;
-    fflush(stdout);
+    kas_print_flush();
     if (status == KAS_OK || status == KAS_NO_MEMORY || status == KAS_DEVICE_LOST)
         return status;
     c->failures++;
@@ -522,7 +522,7 @@ static kas_status summary(const checker *c)
         kas_line_end(&line);
         const kas_status status = kas_buf_status(&line);
         if (status == KAS_OK)
-            fputs(line.data, stdout);
+            printf("%s", line.data);
         kas_buf_free(&line);
         return status;
     }

@@ -122,11 +122,10 @@ static int finish(kas_status status)
 {
     if (status != KAS_OK && kas_error()[0])
         fprintf(stderr, "kas-gpu: error: %s\n", kas_error());
-    if (fflush(stdout) != 0 && status == KAS_OK) {
-        fprintf(stderr, "kas-gpu: error: cannot write to standard output: %s\n", strerror(errno));
-        status = KAS_FAILURE;
-    }
-    return kas_exit_code(status);
+    const kas_status printed = kas_print_end();
+    if (printed != KAS_OK && kas_error()[0])
+        fprintf(stderr, "kas-gpu: error: %s\n", kas_error());
+    return kas_exit_code(status == KAS_OK ? printed : status);
 }
 
 int kas_cli_main(int argc, char **argv)

@@ -28,6 +28,15 @@ void kas_cli_error(struct argp_state *state, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 #define argp_error kas_cli_error
 
+/* Prints results. A write that fails is remembered, and control characters are replaced (plain.h).
+ * The name of printf is taken over, so that no command forgets either. */
+void kas_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
+#define printf(...) kas_print(__VA_ARGS__)
+void kas_print_flush(void); /* a long command shows each line when it is known */
+/* Flushes and closes standard output, once, at the end. KAS_FAILURE when any write failed; without
+ * a message when nobody reads any more. */
+kas_status kas_print_end(void);
+
 /* Parses and returns KAS_USAGE (message already printed by argp) instead of ending the process;
  * *done is set when --help or --usage was printed and nothing is left to do. */
 kas_status kas_cli_parse(const struct argp *argp, int argc, char **argv, void *input, bool *done);

@@ -7,6 +7,8 @@
 #include "host/core/buf.h"
 #include "host/core/files.h"
 #include "host/core/log.h"
+#include "host/core/target.h"
+#include "host/data/hdf5_writer.h"
 #include "host/data/import.h"
 
 typedef struct arguments {
@@ -187,7 +189,7 @@ static kas_status print_json(const kas_dataset *d, const char *path)
     kas_buf_puts(&out, "]}\n");
     kas_status status = kas_buf_status(&out);
     if (status == KAS_OK)
-        fputs(kas_buf_text(&out), stdout);
+        printf("%s", kas_buf_text(&out));
     kas_buf_free(&out);
     return status;
 }
@@ -312,6 +314,15 @@ static kas_status check_words(const arguments *a, bool folder)
     return KAS_OK;
 }
 
+/* An HDF5 file in a folder of images is the output of an earlier import, and no input. */
+static kas_status check_output(const arguments *a)
+{
+    KAS_TRY(kas_file_check_writable(a->output));
+    if (a->word_count == 3 && !kas_hdf5_is_file(a->output))
+        KAS_TRY(kas_file_is_input(a->words[2]));
+    return kas_file_check_writable(a->output);
+}
+
 /* What is told of the file is read from it. */
 static kas_status run_write(const arguments *a)
 {
@@ -320,7 +331,7 @@ static kas_status run_write(const arguments *a)
     KAS_TRY(check_words(a, folder));
     if (!a->output)
         return usage("expected -o FILE, the file to write");
-    KAS_TRY(kas_file_check_writable(a->output));
+    KAS_TRY(check_output(a));
     KAS_TRY(folder ? import_folder(a) : write_loaded(a));
     KAS_TRY(kas_dataset_open_streamed(a->output, &d));
     kas_status status = print_dataset(a, d, a->output);

@@ -7,8 +7,9 @@
 #include "cuda/report.h"
 #include "host/cli/cli.h"
 #include "host/cli/parts.h"
-#include "host/core/files.h"
+#include "host/core/buf.h"
 #include "host/core/json.h"
+#include "host/core/private.h"
 #include "host/device/device.h"
 #include "jit/compile.h"
 
@@ -197,7 +198,7 @@ static kas_status print_json(const findings *f)
     kas_buf_puts(&out, "]}");
     kas_status status = kas_buf_status(&out);
     if (status == KAS_OK)
-        puts(out.data);
+        printf("%s\n", out.data);
     kas_buf_free(&out);
     return status;
 }

@@ -83,7 +83,7 @@ static void print_candidate(const kas_work *w, size_t memory, bool json)
         kas_line_number(&line, "params_ratio", w->params / w->conv_params);
         kas_line_number(&line, "memory_bytes", (double)memory);
         kas_line_end(&line);
-        fputs(kas_buf_text(&line), stdout);
+        printf("%s", kas_buf_text(&line));
         kas_buf_free(&line);
     } else {
         printf("candidate %lld: %s  FLOPs %.3fx  params %.3fx  memory %s\n", (long long)w->index,

@@ -6,6 +6,7 @@
 
 #include "host/cli/net_options.h"
 #include "host/core/log.h"
+#include "host/core/target.h"
 #include "host/export/model.h"
 #include "host/report/line.h"
 #include "host/space/sampler.h"
@@ -179,7 +180,7 @@ static kas_status print_result(const export_cli *o, bool trained, const verifica
     else
         put_text(o, v, &out);
     kas_status status = kas_buf_status(&out);
-    fputs(kas_buf_text(&out), stdout);
+    printf("%s", kas_buf_text(&out));
     kas_buf_free(&out);
     if (status == KAS_OK && v->done && v->python == KAS_VERIFY_FAILED)
         status = kas_fail(KAS_FAILURE, "%s: the PyTorch module does not give our logits", o->dir);
@@ -214,6 +215,17 @@ static kas_status write_and_verify(const export_cli *o, const kas_export_model *
     return status;
 }
 
+static kas_status name_inputs(const export_cli *o, const kas_export_model *model)
+{
+    const char *const inputs[] = {o->from, o->weights, model->weights};
+    struct stat info;
+    KAS_TRY(kas_cli_net_is_input(o->net.name));
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
+        if (inputs[i] && stat(inputs[i], &info) == 0 && S_ISREG(info.st_mode))
+            KAS_TRY(kas_file_is_input(inputs[i]));
+    return KAS_OK;
+}
+
 static kas_status run(int argc, char **argv)
 {
     static const struct argp_child children[] = {
@@ -228,6 +240,8 @@ static kas_status run(int argc, char **argv)
     if (done)
         return KAS_OK;
     kas_status status = load(&o, &model);
+    if (status == KAS_OK)
+        status = name_inputs(&o, &model);
     if (status == KAS_OK)
         status = write_and_verify(&o, &model);
     kas_export_model_free(&model);

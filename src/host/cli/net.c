@@ -100,7 +100,7 @@ static kas_status print_check(const net_options *o, const kas_net *net, const ka
     kas_line_end(&out);
     kas_status status = kas_buf_status(&out);
     if (status == KAS_OK)
-        fputs(out.data, stdout);
+        printf("%s", out.data);
     kas_buf_free(&out);
     return status;
 }

@@ -1,7 +1,11 @@
 #include "host/cli/net_options.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "host/core/target.h"
 
 enum { KEY_FLOPS = 0x100, KEY_PARAMS };
 
@@ -95,4 +99,15 @@ kas_status kas_cli_net_targets(const kas_cli_net *o, kas_net **net, kas_target *
         *net = NULL;
     }
     return status;
+}
+
+kas_status kas_cli_net_is_input(const char *spec)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s", spec ? spec : "");
+    for (char *end = path + strlen(path); end; end = strrchr(path, ':')) {
+        *end = '\0';
+        KAS_TRY(kas_file_is_input(path));
+    }
+    return KAS_OK;
 }

@@ -26,4 +26,8 @@ kas_space kas_cli_space(struct argp_state *state, const char *text);
 kas_status kas_cli_net_targets(const kas_cli_net *options, kas_net **net, kas_target **targets,
                                int *count);
 
+/* kas_file_is_input of the file that `spec` names, with or without options behind it; NULL and the
+ * networks that come with kas-gpu name none. */
+kas_status kas_cli_net_is_input(const char *spec);
+
 #endif

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "host/cli/cli.h"
 #include "host/core/buf.h"
 #include "host/report/table.h"
 
@@ -56,7 +57,7 @@ kas_status kas_net_show_text(const kas_net *net, const kas_target *targets, int 
         kas_buf_free(&text);
         return status;
     }
-    fputs(kas_buf_text(&text), stdout);
+    printf("%s", kas_buf_text(&text));
     kas_buf_free(&text);
     printf("\n%s: %.0f FLOPs per image, %.0f of them multiply-adds of convolutions and linear "
            "layers; %.0f parameters\n",
@@ -112,7 +113,7 @@ kas_status kas_net_show_json(const kas_net *net, const kas_target *targets, int 
                    kas_targets_flops_share(net, targets, count));
     kas_status status = kas_buf_status(&out);
     if (status == KAS_OK)
-        puts(out.data);
+        printf("%s\n", out.data);
     kas_buf_free(&out);
     return status;
 }

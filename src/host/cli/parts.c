@@ -12,6 +12,7 @@
 #endif
 
 #include "cuda/report.h"
+#include "host/cli/cli.h"
 #include "host/data/decode.h"
 
 static void fill_dnnl(kas_part *p)

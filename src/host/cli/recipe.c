@@ -128,7 +128,7 @@ static kas_status run(int argc, char **argv)
         return KAS_OK;
     kas_status status = strcmp(o.action, "list") == 0 ? list(&o, &out) : show(&o, &out);
     if (status == KAS_OK)
-        fputs(kas_buf_text(&out), stdout);
+        printf("%s", kas_buf_text(&out));
     kas_buf_free(&out);
     return status;
 }

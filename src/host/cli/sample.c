@@ -157,7 +157,7 @@ static kas_status json_sample(const kas_sample *s, const kas_buf *file)
         status = kas_buf_status(&line);
     }
     if (status == KAS_OK)
-        fputs(line.data, stdout);
+        printf("%s", line.data);
     kas_buf_free(&kernel);
     kas_buf_free(&line);
     return status;
@@ -293,7 +293,7 @@ static kas_status give_recheck(bool json, kas_recheck *recheck)
         kas_buf_puts(&out, "\n");
     kas_status status = kas_buf_status(&out);
     if (status == KAS_OK)
-        fputs(out.data, stdout);
+        printf("%s", out.data);
     kas_buf_free(&out);
     if (status == KAS_OK && kas_recheck_findings(&report))
         return kas_fail(KAS_FAILURE, "%llu findings; the first: %s",
@@ -378,8 +378,10 @@ static kas_status run(int argc, char **argv)
     KAS_TRY_GOTO(kas_sampler_create(&o.sample, targets, count, &sampler), out);
     if (o.recheck)
         KAS_TRY_GOTO(kas_recheck_create(targets, count, &o.sample.budget, &recheck), out);
-    if (o.folder)
+    if (o.folder) {
         KAS_TRY_GOTO(kas_mkdirs(o.folder), out);
+        KAS_TRY_GOTO(kas_cli_net_is_input(o.net.name), out);
+    }
     status = o.sequence ? sample_sequence(&o, targets, count, recheck)
                         : sample_all(&o, targets, sampler, recheck, &histograms);
     if (o.stats && (status == KAS_OK || status == KAS_NOTHING_VALID)) {

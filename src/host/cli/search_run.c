@@ -106,7 +106,7 @@ static kas_status print_results(kas_session *s, const kas_cli_common *common)
         status = kas_buf_status(&out);
     }
     if (status == KAS_OK)
-        fputs(kas_buf_text(&out), stdout);
+        printf("%s", kas_buf_text(&out));
     kas_buf_free(&out);
     kas_work_list_free(list, count);
     return status;

@@ -463,7 +463,7 @@ static kas_status run(int argc, char **argv)
     if (status == KAS_OK)
         status = print_view(&o, &v, &out);
     if (status == KAS_OK)
-        fputs(kas_buf_text(&out), stdout);
+        printf("%s", kas_buf_text(&out));
     kas_buf_free(&out);
     close_view(&v);
     return status;

@@ -83,7 +83,7 @@ kas_status kas_study_run(const kas_study_command *command, int argc, char **argv
     if (status == KAS_OK)
         status = kas_buf_status(&out);
     if (status == KAS_OK)
-        fputs(kas_buf_text(&out), stdout);
+        printf("%s", kas_buf_text(&out));
     kas_buf_free(&out);
     view_close(&view);
     return status;

@@ -7,11 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "host/cli/cli.h"
 #include "host/cli/net_options.h"
 #include "host/cli/recipe_options.h"
 #include "host/core/clock.h"
 #include "host/core/files.h"
 #include "host/core/log.h"
+#include "host/core/target.h"
 #include "host/net/targets.h"
 #include "host/space/assignment.h"
 #include "host/train/pretrained.h"
@@ -192,9 +194,9 @@ static void json_number(kas_buf *out, const char *name, double value)
 static void put_line(kas_buf *line)
 {
     if (kas_buf_status(line) == KAS_OK)
-        puts(kas_buf_text(line));
+        printf("%s\n", kas_buf_text(line));
     kas_buf_free(line);
-    fflush(stdout);
+    kas_print_flush();
 }
 
 static void wipe_progress(const train_cli *o)
@@ -235,7 +237,7 @@ static kas_verdict on_epoch(void *context, const kas_epoch *e)
                100 * e->train_accuracy);
         print_held_out(o, e);
         printf("%.1f s\n", e->seconds);
-        fflush(stdout);
+        kas_print_flush();
     }
     return stop_signal ? KAS_STOP : KAS_CONTINUE;
 }
@@ -396,6 +398,21 @@ static kas_status run_with(train_cli *o, const kas_dataset *dataset, const kas_n
     return status;
 }
 
+/* Before hours of work: where they end, and that nothing read here is lost there. */
+static kas_status check_files(const train_cli *o)
+{
+    const char *const inputs[] = {o->dataset, o->kernel, o->init, o->recipe_options.name};
+    const char *const outputs[] = {o->weights, o->checkpoint};
+    KAS_TRY(kas_cli_net_is_input(o->net.name));
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
+        if (inputs[i])
+            KAS_TRY(kas_file_is_input(inputs[i]));
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
+        if (outputs[i])
+            KAS_TRY(kas_file_check_writable(outputs[i]));
+    return KAS_OK;
+}
+
 static kas_status run(int argc, char **argv)
 {
     const struct argp_child children[] = {{&kas_cli_target_argp, 0, NULL, 0},
@@ -409,10 +426,7 @@ static kas_status run(int argc, char **argv)
     if (done)
         return KAS_OK;
     KAS_TRY(kas_cli_recipe_get(&o.recipe_options, &o.recipe));
-    if (o.weights)
-        KAS_TRY(kas_file_check_writable(o.weights));
-    if (o.checkpoint)
-        KAS_TRY(kas_file_check_writable(o.checkpoint));
+    KAS_TRY(check_files(&o));
     kas_dataset *dataset = NULL;
     kas_net *net = NULL;
     kas_assignment kernels = {0};

@@ -12,10 +12,11 @@
 #include <unistd.h>
 
 #include "host/core/sha256.h"
+#include "host/core/target.h"
 
 static kas_status fail_path(kas_status code, const char *path, const char *what)
 {
-    return kas_fail(code, "%s: %s: %s", path, what, strerror(errno));
+    return kas_fail(code, "%s: %s: %s", path, what, kas_strerror(errno));
 }
 
 static kas_status read_all(int fd, const char *path, size_t limit, kas_buf *out)
@@ -82,71 +83,78 @@ static kas_status sync_folder_of(const char *path)
     return failed ? fail_path(KAS_FAILURE, path, "cannot flush its folder") : KAS_OK;
 }
 
-/* A flushed file beside `path`, under a name of its own. */
-static kas_status write_temporary(const char *path, const void *data, size_t size,
-                                  char temporary[PATH_MAX])
+kas_status kas_file_begin(const char *path, kas_file_place *place, int *fd)
 {
-    if (snprintf(temporary, PATH_MAX, "%s.XXXXXX", path) >= PATH_MAX)
+    KAS_TRY(kas_file_target(path, place->target));
+    if (snprintf(place->temporary, PATH_MAX, "%s.XXXXXX", place->target) >= PATH_MAX)
         return kas_fail(KAS_FAILURE, "%s: path is too long", path);
-    int fd = mkostemp(temporary, O_CLOEXEC);
-    if (fd < 0)
+    *fd = mkostemp(place->temporary, O_CLOEXEC);
+    if (*fd < 0)
         return fail_path(KAS_FAILURE, path, "cannot create");
+    if (fchmod(*fd, 0644) == 0)
+        return KAS_OK;
+    const kas_status status = fail_path(KAS_FAILURE, path, "cannot set the mode");
+    close(*fd);
+    unlink(place->temporary);
+    return status;
+}
+
+/* A flushed file beside where `path` leads to, under a name of its own. */
+static kas_status write_temporary(const char *path, const void *data, size_t size,
+                                  kas_file_place *place)
+{
+    int fd;
+    KAS_TRY(kas_file_begin(path, place, &fd));
     kas_status status = write_all(fd, path, data, size);
-    if (status == KAS_OK && fchmod(fd, 0644) != 0)
-        status = fail_path(KAS_FAILURE, path, "cannot set the mode");
     if (status == KAS_OK && fsync(fd) != 0)
         status = fail_path(KAS_FAILURE, path, "cannot flush");
     if (close(fd) != 0 && status == KAS_OK)
         status = fail_path(KAS_FAILURE, path, "cannot close");
     if (status != KAS_OK)
-        unlink(temporary);
+        unlink(place->temporary);
     return status;
 }
 
-static kas_status rename_into_place(const char *temporary, const char *path)
+kas_status kas_file_end(const char *path, const kas_file_place *place)
 {
-    if (rename(temporary, path) != 0) {
+    if (rename(place->temporary, place->target) != 0) {
         const kas_status status = fail_path(KAS_FAILURE, path, "cannot rename");
-        unlink(temporary);
+        unlink(place->temporary);
         return status;
     }
-    return sync_folder_of(path);
+    return sync_folder_of(place->target);
 }
 
 kas_status kas_file_write_atomic(const char *path, const void *data, size_t size)
 {
-    char temporary[PATH_MAX];
-    KAS_TRY(write_temporary(path, data, size, temporary));
-    return rename_into_place(temporary, path);
+    kas_file_place place;
+    KAS_TRY(write_temporary(path, data, size, &place));
+    return kas_file_end(path, &place);
 }
 
 kas_status kas_file_write_new(const char *path, const void *data, size_t size, bool *existed)
 {
-    char temporary[PATH_MAX];
+    kas_file_place place;
     *existed = false;
-    KAS_TRY(write_temporary(path, data, size, temporary));
-    const int failed = link(temporary, path) == 0 ? 0 : errno;
+    KAS_TRY(write_temporary(path, data, size, &place));
+    const int failed = link(place.temporary, place.target) == 0 ? 0 : errno;
     if (failed && failed != EEXIST) /* no hard links here */
-        return rename_into_place(temporary, path);
+        return kas_file_end(path, &place);
     *existed = failed == EEXIST;
-    unlink(temporary);
-    return *existed ? KAS_OK : sync_folder_of(path);
+    unlink(place.temporary);
+    return *existed ? KAS_OK : sync_folder_of(place.target);
 }
 
 kas_status kas_file_check_writable(const char *path)
 {
-    char copy[PATH_MAX];
-    struct stat info;
-    if (snprintf(copy, sizeof copy, "%s", path) >= (int)sizeof copy)
-        return kas_fail(KAS_FAILURE, "%.80s...: path is too long", path);
-    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
-        return kas_fail(KAS_FAILURE, "%s: is a folder; give the name of a file to write", path);
-    if (access(dirname(copy), W_OK | X_OK) != 0)
+    char target[PATH_MAX];
+    KAS_TRY(kas_file_target(path, target));
+    if (access(dirname(target), W_OK | X_OK) != 0)
         return fail_path(KAS_FAILURE, path, "cannot write into its folder");
     return KAS_OK;
 }
 
-kas_status kas_mkdirs(const char *path)
+static kas_status make_folders(const char *path, mode_t mode)
 {
     char copy[PATH_MAX];
     if (snprintf(copy, sizeof copy, "%s", path) >= (int)sizeof copy)
@@ -156,7 +164,7 @@ kas_status kas_mkdirs(const char *path)
             continue;
         char saved = *p;
         *p = '\0';
-        if (mkdir(copy, 0777) != 0 && errno != EEXIST)
+        if (mkdir(copy, mode) != 0 && errno != EEXIST)
             return fail_path(KAS_FAILURE, copy, "cannot create folder");
         *p = saved;
         if (saved == '\0')
@@ -166,6 +174,16 @@ kas_status kas_mkdirs(const char *path)
     if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode))
         return kas_fail(KAS_FAILURE, "%s: exists and is not a folder", path);
     return KAS_OK;
+}
+
+kas_status kas_mkdirs(const char *path)
+{
+    return make_folders(path, 0777);
+}
+
+kas_status kas_mkdirs_private(const char *path)
+{
+    return make_folders(path, 0700);
 }
 
 bool kas_file_exists(const char *path)
@@ -184,28 +202,6 @@ kas_status kas_remove_tree(const char *path)
     if (nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS) != 0 && errno != ENOENT)
         return fail_path(KAS_FAILURE, path, "cannot remove");
     return KAS_OK;
-}
-
-kas_status kas_cache_dir(char out[4096])
-{
-    const char *own = getenv("KAS_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME"),
-               *home = getenv("HOME");
-    int length;
-    if (own && *own)
-        length = snprintf(out, 4096, "%s", own);
-    else if (xdg && *xdg)
-        length = snprintf(out, 4096, "%s/kas-gpu", xdg);
-    else if (home && *home)
-        length = snprintf(out, 4096, "%s/.cache/kas-gpu", home);
-    else
-        length = snprintf(out, 4096, "/tmp/kas-gpu-cache-%u", (unsigned)getuid());
-    if (length >= 4096)
-        return kas_fail(KAS_FAILURE, "the cache folder's path is too long; set KAS_CACHE_DIR");
-    kas_status status = kas_mkdirs(out);
-    return status == KAS_OK
-               ? status
-               : kas_fail_context(status, "the cache of compiled kernels (KAS_CACHE_DIR chooses "
-                                          "another folder)");
 }
 
 kas_status kas_file_digest(const char *path, size_t limit, char hex[65])

@@ -3,6 +3,10 @@
 #include <stdarg.h>
 #include <time.h>
 
+#include "host/core/plain.h"
+
+enum { LINE_SIZE = 4096 };
+
 static kas_log_level level = KAS_LOG_INFO;
 static FILE *log_file;
 static _Thread_local FILE *thread_file;
@@ -24,10 +28,11 @@ void kas_log_set_thread_file(FILE *file)
 
 static void write_line(FILE *out, const char *prefix, const char *format, va_list args)
 {
+    char raw[LINE_SIZE], text[LINE_SIZE];
+    vsnprintf(raw, sizeof raw, format, args);
+    kas_plain_copy(text, sizeof text, raw);
     flockfile(out); /* lines of several threads stay whole */
-    fputs(prefix, out);
-    vfprintf(out, format, args);
-    fputc('\n', out);
+    fprintf(out, "%s%s\n", prefix, text);
     fflush(out);
     funlockfile(out);
 }

@@ -4,6 +4,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+
+#include "host/core/plain.h"
 
 enum { MESSAGE_SIZE = 2048 };
 
@@ -32,7 +35,7 @@ kas_status kas_fail(kas_status code, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    memcpy(message, text, strlen(text) + 1);
+    kas_plain_copy(message, sizeof message, text);
     return code;
 }
 
@@ -48,9 +51,32 @@ kas_status kas_fail_context(kas_status code, const char *format, ...)
     return kas_fail(code, "%s: %s", context, message);
 }
 
+/* The limits of a shell's `ulimit`, whose errors do not say which limit it was. */
+const char *kas_strerror(int error)
+{
+    static _Thread_local char text[256];
+    static const struct {
+        int error, resource;
+        const char *what;
+    } limits[] = {
+        {EFBIG, RLIMIT_FSIZE, "the limit on the size of files, `ulimit -f`, is %llu bytes"},
+        {EMFILE, RLIMIT_NOFILE, "the limit on open files, `ulimit -n`, is %llu"},
+    };
+    struct rlimit limit;
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        if (error == limits[i].error && getrlimit(limits[i].resource, &limit) == 0 &&
+            limit.rlim_cur != RLIM_INFINITY) {
+            char why[128];
+            snprintf(why, sizeof why, limits[i].what, (unsigned long long)limit.rlim_cur);
+            snprintf(text, sizeof text, "%s (%s)", strerror(error), why);
+            return text;
+        }
+    return strerror(error);
+}
+
 kas_status kas_fail_errno(kas_status code, const char *statement, const char *file, int line)
 {
-    return kas_fail(code, "%s:%d: %s: %s", file, line, statement, strerror(errno));
+    return kas_fail(code, "%s:%d: %s: %s", file, line, statement, kas_strerror(errno));
 }
 
 const char *kas_error(void)

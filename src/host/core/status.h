@@ -3,7 +3,8 @@
  * Library code never prints and never ends the process: a function that can fail returns a
  * kas_status, and the place where the failure is first seen fills the message of the calling thread
  * with kas_fail().  A message names the file, the field, the value found, what was allowed and what
- * to do next.  Callers pass the status upward with KAS_TRY and may put context in front of the
+ * to do next.  It may quote a file as it is: what a terminal would obey is replaced (plain.h).
+ * Callers pass the status upward with KAS_TRY and may put context in front of the
  * message with kas_fail_context().  Only main() turns a status into an exit code.
  *
  * The message is thread-local: no ownership, valid until the next failure on the same thread.
@@ -80,6 +81,10 @@ const char *kas_status_name(kas_status status);
         if (!(condition))                                                                          \
             return kas_fail_errno((code), #condition, __FILE__, __LINE__);                         \
     } while (0)
+
+/* strerror, and for errors of a limit that the user has set (`ulimit`) which one it is. Valid until
+ * the next call on the same thread. */
+const char *kas_strerror(int error);
 
 kas_status kas_fail_errno(kas_status code, const char *statement, const char *file, int line);
 

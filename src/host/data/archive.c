@@ -120,7 +120,7 @@ static kas_status collect_archive(const char *source, kas_wanted_file *files, si
 {
     gzFile in = gzopen(source, "rb");
     if (!in)
-        return kas_fail(KAS_BAD_INPUT, "%s: cannot open: %s", source, strerror(errno));
+        return kas_fail(KAS_BAD_INPUT, "%s: cannot open: %s", source, kas_strerror(errno));
     gzbuffer(in, 1 << 17);
     kas_status status = read_archive(in, source, files, count);
     gzclose_r(in);
@@ -150,7 +150,7 @@ kas_status kas_collect_files(const char *source, const char *subfolder, kas_want
 {
     struct stat info;
     if (stat(source, &info) != 0)
-        return kas_fail(KAS_BAD_INPUT, "%s: cannot open: %s", source, strerror(errno));
+        return kas_fail(KAS_BAD_INPUT, "%s: cannot open: %s", source, kas_strerror(errno));
     bool folder = S_ISDIR(info.st_mode);
     if (!folder && !S_ISREG(info.st_mode))
         return kas_fail(KAS_BAD_INPUT, "%s: expected a folder or a .tar.gz archive", source);

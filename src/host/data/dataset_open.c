@@ -36,12 +36,12 @@ static kas_status check_path(const char *path, uint64_t *size)
 {
     struct stat info;
     if (stat(path, &info) != 0)
-        return kas_fail(KAS_BAD_INPUT, "%s: cannot open: %s", path, strerror(errno));
+        return kas_fail(KAS_BAD_INPUT, "%s: cannot open: %s", path, kas_strerror(errno));
     if (!S_ISREG(info.st_mode))
         return kas_fail(KAS_BAD_INPUT, "%s: expected an HDF5 file, found %s", path,
                         S_ISDIR(info.st_mode) ? "a folder" : "something that is no regular file");
     if (access(path, R_OK) != 0)
-        return kas_fail(KAS_BAD_INPUT, "%s: cannot read: %s", path, strerror(errno));
+        return kas_fail(KAS_BAD_INPUT, "%s: cannot read: %s", path, kas_strerror(errno));
     *size = (uint64_t)info.st_size;
     return KAS_OK;
 }
@@ -104,7 +104,7 @@ static kas_status adopt_file(kas_dataset *d, const kas_packet *p, const kas_pack
     d->encoded = p->encoded;
     d->fd = open(d->path, O_RDONLY | O_CLOEXEC);
     if (d->fd < 0 || fstat(d->fd, &info) != 0)
-        return kas_fail(KAS_BAD_INPUT, "%s: cannot open: %s", d->path, strerror(errno));
+        return kas_fail(KAS_BAD_INPUT, "%s: cannot open: %s", d->path, kas_strerror(errno));
     uint64_t size = (uint64_t)info.st_size;
     const uint64_t train[] = {l->train_extents, l->train_offsets, l->train_crc};
     const uint64_t test[] = {l->test_extents, l->test_offsets, l->test_crc};
@@ -188,17 +188,18 @@ static kas_status open_dataset(const char *path, bool stream, kas_dataset **out)
                         sizeof(*out)->path - 1);
     int fd = memfd_create("kas-dataset", MFD_CLOEXEC);
     if (fd < 0)
-        return kas_fail(KAS_NO_MEMORY, "%s: no memory to read it into: %s", path, strerror(errno));
+        return kas_fail(KAS_NO_MEMORY, "%s: no memory to read it into: %s", path,
+                        kas_strerror(errno));
     kas_status status = read_in_child(path, stream, fd);
     struct stat info;
     if (status == KAS_OK && fstat(fd, &info) != 0)
-        status = kas_fail(KAS_FAILURE, "%s: cannot stat its memory: %s", path, strerror(errno));
+        status = kas_fail(KAS_FAILURE, "%s: cannot stat its memory: %s", path, kas_strerror(errno));
     if (status == KAS_OK) {
         size_t size = (size_t)info.st_size;
         void *base = size ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : NULL;
         if (!base || base == MAP_FAILED)
             status = kas_fail(KAS_NO_MEMORY, "%s: cannot map its memory: %s%s", path,
-                              size ? strerror(errno) : "it is empty",
+                              size ? kas_strerror(errno) : "it is empty",
                               stream ? "" : KAS_HDF5_LEAVE_IMAGES);
         else if ((status = adopt(path, base, size, out)) != KAS_OK)
             munmap(base, size);

@@ -138,7 +138,8 @@ static kas_status for_entries(const char *folder,
     struct dirent **entry;
     int count = scandir(folder, &entry, no_dots, by_name);
     if (count < 0)
-        return kas_fail(KAS_BAD_INPUT, "%s: cannot list the folder: %s", folder, strerror(errno));
+        return kas_fail(KAS_BAD_INPUT, "%s: cannot list the folder: %s", folder,
+                        kas_strerror(errno));
     kas_status status = KAS_OK;
     for (int i = 0; i < count; i++) {
         char *path = status == KAS_OK ? join(folder, entry[i]->d_name) : NULL;

@@ -88,7 +88,8 @@ static _Noreturn void run_child(report *shared, pid_t parent, kas_guard_limits l
     if (enter_child(parent, limits))
         shared->status = work(argument);
     else
-        shared->status = kas_fail(KAS_FAILURE, "cannot limit a child process: %s", strerror(errno));
+        shared->status =
+            kas_fail(KAS_FAILURE, "cannot limit a child process: %s", kas_strerror(errno));
     if (shared->status != KAS_OK)
         snprintf(shared->error, sizeof shared->error, "%s", kas_error());
     shared->finished = 1;
@@ -121,7 +122,7 @@ kas_status kas_guard_run(const char *path, kas_guard_limits limits, kas_guard_wo
         mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
         return kas_fail(KAS_NO_MEMORY, "cannot share memory with a child process: %s",
-                        strerror(errno));
+                        kas_strerror(errno));
     snprintf(shared->stage, sizeof shared->stage, "opening the file");
     kas_status status;
     pid_t parent = getpid(), child = fork();
@@ -129,7 +130,7 @@ kas_status kas_guard_run(const char *path, kas_guard_limits limits, kas_guard_wo
         run_child(shared, parent, limits, work, argument);
     if (child < 0) {
         status = kas_fail(KAS_FAILURE, "cannot start a child process to read %s: %s", path,
-                          strerror(errno));
+                          kas_strerror(errno));
     } else {
         int wait = 0;
         while (waitpid(child, &wait, 0) < 0 && errno == EINTR)

@@ -40,23 +40,59 @@ kas_status kas_hdf5_open(kas_hdf5_child *r)
     return r->file < 0 ? kas_hdf5_damaged(r, "the file", "cannot be opened") : KAS_OK;
 }
 
+static herr_t refuse_link(const char *file, const char *group, const char *other_file,
+                          const char *other_object, unsigned *flags, hid_t access, void *data)
+{
+    (void)file, (void)group, (void)other_file, (void)other_object, (void)flags, (void)access;
+    *(bool *)data = true;
+    return -1;
+}
+
+static kas_status other_file(const kas_hdf5_child *r, const char *name)
+{
+    return kas_fail(KAS_BAD_INPUT,
+                    "%s: %s: lies in another file, which could be any file of this machine; copy "
+                    "it into this one (h5repack)",
+                    r->request->path, name);
+}
+
+/* Storage that names other files. */
+static kas_status check_storage(const kas_hdf5_child *r, const char *name, hid_t set)
+{
+    hid_t plist = H5Dget_create_plist(set);
+    const H5D_layout_t layout = plist < 0 ? H5D_LAYOUT_ERROR : H5Pget_layout(plist);
+    const int external = plist < 0 ? -1 : H5Pget_external_count(plist);
+    H5Pclose(plist);
+    if (layout == H5D_LAYOUT_ERROR || (layout == H5D_CONTIGUOUS && external < 0))
+        return kas_hdf5_damaged(r, name, "its properties cannot be read");
+    return layout == H5D_VIRTUAL || external > 0 ? other_file(r, name) : KAS_OK;
+}
+
 /* Opens "train/images" step by step, so that the message names the part that is missing. */
 static kas_status open_object(const kas_hdf5_child *r, const char *name, const char *wanted,
                               hid_t *out)
 {
     char part[64];
+    bool refused = false;
+    hid_t links = H5Pcreate(H5P_LINK_ACCESS);
+    if (links < 0 || H5Pset_elink_cb(links, refuse_link, &refused) < 0)
+        return kas_hdf5_damaged(r, name, "cannot be looked up");
     const char *slash = strchr(name, '/');
     size_t cut[2] = {slash ? (size_t)(slash - name) : strlen(name), strlen(name)};
     for (int i = 0; i < 2; i++) {
         snprintf(part, sizeof part, "%.*s", (int)cut[i], name);
-        htri_t exists = H5Lexists(r->file, part, H5P_DEFAULT);
+        htri_t exists = H5Lexists(r->file, part, links);
+        if (refused)
+            return other_file(r, part);
         if (exists < 0)
             return kas_hdf5_damaged(r, part, "cannot be looked up");
         if (exists == 0)
             return kas_fail(KAS_BAD_INPUT, "%s: %s is missing; expected %s", r->request->path, part,
                             i == 0 ? "a group with images and labels" : wanted);
     }
-    hid_t object = H5Oopen(r->file, name, H5P_DEFAULT);
+    hid_t object = H5Oopen(r->file, name, links);
+    if (refused)
+        return other_file(r, name);
     if (object < 0)
         return kas_hdf5_damaged(r, name, "cannot be opened");
     if (H5Iget_type(object) != H5I_DATASET)
@@ -64,7 +100,7 @@ static kas_status open_object(const kas_hdf5_child *r, const char *name, const c
                         r->request->path, name, wanted,
                         H5Iget_type(object) == H5I_GROUP ? "a group" : "another kind of object");
     *out = object;
-    return KAS_OK;
+    return check_storage(r, name, object);
 }
 
 kas_status kas_hdf5_open_set(const kas_hdf5_child *r, const char *name, const char *wanted,

@@ -141,9 +141,13 @@ static kas_status decide(kas_hdf5_child *r, const set *train, const set *test)
 static kas_status no_room(const kas_hdf5_child *r)
 {
     const bool streamed = r->packet.streamed;
+    if (errno == EFBIG) /* memory that two processes share is a file too */
+        return kas_fail(KAS_FAILURE, "%s: its %s take %.2f MiB: %s", r->request->path,
+                        streamed ? "labels and pieces" : "images",
+                        (double)r->layout.total / (1 << 20), kas_strerror(errno));
     return kas_fail(KAS_NO_MEMORY, "%s: no memory for the %.0f MiB of its %s: %s%s",
                     r->request->path, (double)r->layout.total / (1 << 20),
-                    streamed ? "labels and pieces" : "images", strerror(errno),
+                    streamed ? "labels and pieces" : "images", kas_strerror(errno),
                     streamed ? "" : KAS_HDF5_LEAVE_IMAGES);
 }
 

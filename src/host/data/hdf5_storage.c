@@ -57,12 +57,10 @@ static kas_status look_at_layout(const kas_hdf5_child *r, const char *name, hid_
     case H5D_CONTIGUOUS:
         p->storage.extent_bytes = p->storage.total;
         p->storage.extents = 1;
-        if (H5Pget_external_count(plist) != 0)
-            snprintf(p->why_not, sizeof p->why_not, "it lies in other files");
         return KAS_OK;
     default:
         snprintf(p->why_not, sizeof p->why_not,
-                 "its layout is compact or virtual; streaming needs contiguous or chunked");
+                 "its layout is compact; streaming needs contiguous or chunked");
         return KAS_OK;
     }
 }

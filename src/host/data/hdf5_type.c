@@ -1,6 +1,10 @@
 #include "host/data/hdf5_type.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/core/status.h"
 
 static const char *class_word(hid_t type)
 {
@@ -46,7 +50,11 @@ typedef struct reason {
 static herr_t take_first(unsigned index, const H5E_error2_t *entry, void *data)
 {
     reason *to = data;
-    if (index == 0)
+    const char *number = entry->desc ? strstr(entry->desc, "errno = ") : NULL;
+    const int error = number ? atoi(number + strlen("errno = ")) : 0;
+    if (index == 0 && error)
+        snprintf(to->out, to->size, "%s", kas_strerror(error));
+    else if (index == 0)
         snprintf(to->out, to->size, "%s", entry->desc ? entry->desc : "no reason given");
     return 0;
 }

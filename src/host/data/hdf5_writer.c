@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,37 +16,54 @@ static kas_status fail_write(const kas_hdf5_writer *w, const char *object)
 {
     char reason[256];
     kas_hdf5_reason(reason, sizeof reason);
-    return kas_fail(KAS_FAILURE, "%s: cannot write %s (HDF5: %s): is the disk full?", w->path,
-                    object, reason);
+    return kas_fail(KAS_FAILURE, "%s: cannot write %s (HDF5: %s)", w->path, object, reason);
+}
+
+/* After a write that failed for want of room the library crashes in its own atexit handler. Whoever
+ * writes closes all; nothing is left to do there. */
+static void begin_library(void)
+{
+    H5dont_atexit(); /* of no effect but before all other calls */
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+}
+
+bool kas_hdf5_is_file(const char *path)
+{
+    begin_library();
+    return H5Fis_hdf5(path) > 0;
 }
 
 kas_status kas_hdf5_begin(kas_hdf5_writer *w, const char *path)
 {
+    int fd;
+    begin_library();
     *w = (kas_hdf5_writer){.path = path, .file = -1};
-    if (snprintf(w->temporary, sizeof w->temporary, "%s.%ld.tmp", path, (long)getpid()) >=
-        (int)sizeof w->temporary)
-        return kas_fail(KAS_BAD_INPUT, "%.80s...: the path is too long", path);
-    KAS_TRY(kas_file_check_writable(path));
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
-    w->file = H5Fcreate(w->temporary, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
-    return w->file < 0 ? fail_write(w, "the file") : KAS_OK;
+    KAS_TRY(kas_file_begin(path, &w->place, &fd));
+    close(fd);
+    w->file = H5Fcreate(w->place.temporary, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    if (w->file >= 0)
+        return KAS_OK;
+    const kas_status status = fail_write(w, "the file");
+    unlink(w->place.temporary);
+    return status;
 }
 
 void kas_hdf5_abandon(kas_hdf5_writer *w)
 {
     if (w->file >= 0) {
         H5Fclose(w->file);
-        unlink(w->temporary);
+        unlink(w->place.temporary);
     }
     w->file = -1;
 }
 
-static kas_status sync_path(const char *path, int flags)
+static kas_status flush(const kas_hdf5_writer *w)
 {
-    int fd = open(path, flags | O_RDONLY | O_CLOEXEC);
+    int fd = open(w->place.temporary, O_RDONLY | O_CLOEXEC);
     int failed = fd < 0 || fsync(fd) != 0;
     kas_status status =
-        failed ? kas_fail(KAS_FAILURE, "%s: cannot flush: %s", path, strerror(errno)) : KAS_OK;
+        failed ? kas_fail(KAS_FAILURE, "%s: cannot flush: %s", w->path, kas_strerror(errno))
+               : KAS_OK;
     if (fd >= 0)
         close(fd);
     return status;
@@ -55,19 +71,13 @@ static kas_status sync_path(const char *path, int flags)
 
 kas_status kas_hdf5_finish(kas_hdf5_writer *w)
 {
-    char folder[PATH_MAX];
     kas_status status = H5Fclose(w->file) < 0 ? fail_write(w, "the file") : KAS_OK;
     w->file = -1;
-    KAS_TRY_GOTO(status, fail);
-    KAS_TRY_GOTO(sync_path(w->temporary, 0), fail);
-    if (rename(w->temporary, w->path) != 0) {
-        status = kas_fail(KAS_FAILURE, "%s: cannot rename: %s", w->path, strerror(errno));
-        goto fail;
-    }
-    snprintf(folder, sizeof folder, "%s", w->path);
-    return sync_path(dirname(folder), O_DIRECTORY);
-fail:
-    unlink(w->temporary);
+    if (status == KAS_OK)
+        status = flush(w);
+    if (status == KAS_OK)
+        return kas_file_end(w->path, &w->place);
+    unlink(w->place.temporary);
     return status;
 }
 

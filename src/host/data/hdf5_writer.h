@@ -6,16 +6,18 @@
 #define KAS_DATA_HDF5_WRITER_H
 
 #include <hdf5.h>
-#include <limits.h>
 #include <stdbool.h>
 
+#include "host/core/files.h"
 #include "host/core/status.h"
 
 typedef struct kas_hdf5_writer {
-    const char *path;         /* of the caller */
-    char temporary[PATH_MAX]; /* what is written until the end */
+    const char *path;     /* of the caller */
+    kas_file_place place; /* what is written until the end, and where it goes then */
     hid_t file;
 } kas_hdf5_writer;
+
+bool kas_hdf5_is_file(const char *path); /* is one there that HDF5 can read? */
 
 /* KAS_FAILURE when the place cannot be written to. Ended by kas_hdf5_finish or kas_hdf5_abandon. */
 kas_status kas_hdf5_begin(kas_hdf5_writer *writer, const char *path);

@@ -36,7 +36,8 @@ static kas_status find(const char *folder, const char *part, const char *other, 
 {
     DIR *list = opendir(folder);
     if (!list)
-        return kas_fail(KAS_BAD_INPUT, "%s: cannot list the folder: %s", folder, strerror(errno));
+        return kas_fail(KAS_BAD_INPUT, "%s: cannot list the folder: %s", folder,
+                        kas_strerror(errno));
     kas_status status = KAS_OK;
     char name[NAME_MAX + 1] = "";
     for (struct dirent *e; status == KAS_OK && (e = readdir(list));) {
@@ -65,7 +66,7 @@ static kas_status open_idx(idx *f)
     uint8_t start[4], word[4];
     f->in = gzopen(f->path, "rb");
     if (!f->in)
-        return kas_fail(KAS_BAD_INPUT, "%s: cannot open: %s", f->path, strerror(errno));
+        return kas_fail(KAS_BAD_INPUT, "%s: cannot open: %s", f->path, kas_strerror(errno));
     gzbuffer(f->in, 1 << 17);
     if (gzread(f->in, start, 4) != 4)
         return damaged(f, "its header");

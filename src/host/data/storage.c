@@ -84,7 +84,7 @@ static kas_status read_file(const kas_storage *s, uint64_t at, uint8_t *out, uin
             continue;
         if (n <= 0)
             return kas_fail(KAS_BAD_INPUT, "%s: %s: cannot read at byte %" PRIu64 ": %s", s->path,
-                            s->name, at, n < 0 ? strerror(errno) : "the file was truncated");
+                            s->name, at, n < 0 ? kas_strerror(errno) : "the file was truncated");
         out += n;
         at += (uint64_t)n;
         size -= (uint64_t)n;

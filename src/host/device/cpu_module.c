@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/private.h"
 #include "host/device/cpu.h"
 
 struct kas_module {
@@ -29,6 +30,10 @@ kas_status kas_cpu_module_load(kas_device *device, const char *image_path, kas_m
 {
     kas_module *module = NULL;
     KAS_TRY(module_create(device, image_path, &module));
+    if (kas_private_file(image_path) != KAS_OK) {
+        free(module);
+        return kas_fail(KAS_DEVICE, "%s", kas_error());
+    }
     module->handle = dlopen(image_path, RTLD_NOW | RTLD_LOCAL);
     if (!module->handle) {
         const kas_status status = kas_fail(KAS_DEVICE, "dlopen(\"%s\"): %s", image_path, dlerror());

@@ -158,9 +158,22 @@ out:
     return status;
 }
 
+/* Before anything there is changed: these may be the very files that are exported. */
+static kas_status check_places(const char *dir)
+{
+    static const char *const names[] = {"kernel.json", "weights.safetensors", "check.safetensors"};
+    char path[4096];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        KAS_TRY(kas_export_path(dir, names[i], path));
+        KAS_TRY(kas_file_check_writable(path));
+    }
+    return KAS_OK;
+}
+
 kas_status kas_export(const kas_export_options *options)
 {
     KAS_TRY(kas_mkdirs(options->dir));
+    KAS_TRY(check_places(options->dir));
     KAS_TRY(write_texts(options));
     return write_tensors(options);
 }

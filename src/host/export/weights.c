@@ -20,6 +20,10 @@ static kas_status read_one(const char *path, const kas_safetensors *file, kas_re
             KAS_BAD_INPUT,
             "%s: tensor \"%s\" is missing: the weights are of another network or kernel", path,
             p->name);
+    if (!kas_dtype_is_real(t->dtype))
+        return kas_fail(KAS_BAD_INPUT,
+                        "%s: tensor \"%s\" has dtype %s; expected F32, F64, F16 or BF16", path,
+                        p->name, kas_dtype_name(t->dtype));
     bool same = t->rank == p->rank;
     for (int i = 0; same && i < t->rank; i++)
         same = t->shape[i] == p->shape[i];

@@ -73,7 +73,7 @@ kas_status kas_channel_fill(kas_channel *channel)
         got = read(channel->in, channel->text + channel->size, CHUNK);
     while (got < 0 && errno == EINTR);
     if (got < 0)
-        return kas_fail(KAS_FAILURE, "read from the other process: %s", strerror(errno));
+        return kas_fail(KAS_FAILURE, "read from the other process: %s", kas_strerror(errno));
     channel->size += (size_t)got;
     channel->closed = got == 0;
     return KAS_OK;
@@ -111,7 +111,7 @@ kas_status kas_channel_wait(kas_channel *channel, int timeout_ms, cJSON **out)
         if (ready < 0 && errno == EINTR)
             continue;
         if (ready < 0)
-            return kas_fail(KAS_FAILURE, "poll: %s", strerror(errno));
+            return kas_fail(KAS_FAILURE, "poll: %s", kas_strerror(errno));
         if (ready == 0)
             return KAS_OK;
         KAS_TRY(kas_channel_fill(channel));

@@ -119,7 +119,7 @@ static kas_status count_gpus(kas_devices *list, int *count, char why[1024])
     }
     close(end[0]);
     if (pid < 0)
-        return kas_fail(KAS_FAILURE, "fork: %s", strerror(errno));
+        return kas_fail(KAS_FAILURE, "fork: %s", kas_strerror(errno));
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;
     understand(said, size, list, count, why);

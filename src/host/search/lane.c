@@ -148,10 +148,10 @@ static kas_status open_log(kas_worker *worker, const char *path)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (fd < 0)
-        return kas_fail(KAS_FAILURE, "%s: cannot be opened: %s", path, strerror(errno));
+        return kas_fail(KAS_FAILURE, "%s: cannot be opened: %s", path, kas_strerror(errno));
     if (worker->crew->lanes == 1 && (dup2(fd, 1) < 0 || dup2(fd, 2) < 0)) {
         close(fd);
-        return kas_fail(KAS_FAILURE, "%s: %s", path, strerror(errno));
+        return kas_fail(KAS_FAILURE, "%s: %s", path, kas_strerror(errno));
     }
     if (worker->log)
         fclose(worker->log);

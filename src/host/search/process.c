@@ -25,18 +25,28 @@ static void become(const char *const *argv, int in, int out, int log, pid_t pare
     _exit(127);
 }
 
-/* Descriptors that a dup2 to 0..3 cannot overwrite. */
+/* A copy that a dup2 to 0..3 cannot overwrite. */
+static int out_of_the_way(int fd)
+{
+    const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 10);
+    if (copy < 0 && errno == EINVAL)
+        errno = EMFILE; /* no descriptor may be that large */
+    return copy;
+}
+
 static kas_status open_pipe(int end[2])
 {
     int low[2];
-    KAS_CHECK_LIBC(pipe2(low, O_CLOEXEC) == 0, KAS_FAILURE);
-    end[0] = fcntl(low[0], F_DUPFD_CLOEXEC, 10);
-    end[1] = fcntl(low[1], F_DUPFD_CLOEXEC, 10);
+    if (pipe2(low, O_CLOEXEC) != 0)
+        return kas_fail(KAS_FAILURE, "a pipe to a worker: %s", kas_strerror(errno));
+    end[0] = out_of_the_way(low[0]);
+    end[1] = out_of_the_way(low[1]);
+    const int error = errno;
     close(low[0]);
     close(low[1]);
     if (end[0] >= 0 && end[1] >= 0)
         return KAS_OK;
-    kas_status status = kas_fail(KAS_FAILURE, "a pipe to a worker: %s", strerror(errno));
+    kas_status status = kas_fail(KAS_FAILURE, "a pipe to a worker: %s", kas_strerror(error));
     if (end[0] >= 0)
         close(end[0]);
     if (end[1] >= 0)
@@ -48,10 +58,10 @@ static kas_status open_log(const char *path, int *out)
 {
     int low = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (low < 0)
-        return kas_fail(KAS_FAILURE, "%s: cannot be opened: %s", path, strerror(errno));
-    *out = fcntl(low, F_DUPFD_CLOEXEC, 10);
+        return kas_fail(KAS_FAILURE, "%s: cannot be opened: %s", path, kas_strerror(errno));
+    *out = out_of_the_way(low);
     close(low);
-    return *out >= 0 ? KAS_OK : kas_fail(KAS_FAILURE, "%s: %s", path, strerror(errno));
+    return *out >= 0 ? KAS_OK : kas_fail(KAS_FAILURE, "%s: %s", path, kas_strerror(errno));
 }
 
 kas_status kas_process_start(const char *const *argv, const char *log, kas_process *out)
@@ -62,7 +72,7 @@ kas_status kas_process_start(const char *const *argv, const char *log, kas_proce
     KAS_TRY(open_pipe(command));
     /* Our end only: whatever becomes of the reader, the writer goes on. */
     if (fcntl(command[1], F_SETFL, O_NONBLOCK) != 0) {
-        status = kas_fail(KAS_FAILURE, "a pipe to a worker: %s", strerror(errno));
+        status = kas_fail(KAS_FAILURE, "a pipe to a worker: %s", kas_strerror(errno));
         goto close_command;
     }
     KAS_TRY_GOTO(open_pipe(reply), close_command);
@@ -72,7 +82,7 @@ kas_status kas_process_start(const char *const *argv, const char *log, kas_proce
         become(argv, command[0], reply[1], log_fd, parent);
     close(log_fd);
     if (pid < 0) {
-        status = kas_fail(KAS_FAILURE, "fork of a worker: %s", strerror(errno));
+        status = kas_fail(KAS_FAILURE, "fork of a worker: %s", kas_strerror(errno));
         goto close_reply;
     }
     close(command[0]);

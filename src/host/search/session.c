@@ -33,7 +33,7 @@ static kas_status set_paths(const kas_session_request *request, kas_session *s)
     char name[64], real[PATH_MAX];
     if (!realpath(request->dataset, real))
         return kas_fail(KAS_BAD_INPUT, "%s: %s; --dataset says where the data set lies",
-                        request->dataset, strerror(errno));
+                        request->dataset, kas_strerror(errno));
     snprintf(s->dataset, sizeof s->dataset, "%s", real);
     stem(request->dataset, name);
     int size = *request->study ? snprintf(s->study, sizeof s->study, "%s", request->study)

@@ -95,7 +95,7 @@ static kas_status list_files(const char *folder, entry **out, int *count)
 {
     DIR *dir = opendir(folder);
     if (!dir)
-        return kas_fail(KAS_FAILURE, "%s: cannot be read: %s", folder, strerror(errno));
+        return kas_fail(KAS_FAILURE, "%s: cannot be read: %s", folder, kas_strerror(errno));
     kas_status status = KAS_OK;
     for (struct dirent *e; status == KAS_OK && (e = readdir(dir));) {
         entry one = {0};

@@ -213,7 +213,7 @@ static kas_status wait_for_lines(kas_supervisor *s, const sigset_t *mask, int ti
     int ready = ppoll(s->poll, 2 * (nfds_t)workers + 2, &timeout, mask);
     (void)kas_supervisor_listened(s);
     if (ready < 0)
-        return errno == EINTR ? KAS_OK : kas_fail(KAS_FAILURE, "ppoll: %s", strerror(errno));
+        return errno == EINTR ? KAS_OK : kas_fail(KAS_FAILURE, "ppoll: %s", kas_strerror(errno));
     for (int i = 0; i < workers; i++) {
         if (s->poll[2 * i + 1].revents) /* one that is gone shows at its own pipe's end */
             (void)kas_channel_flush(&s->slot[i].channel);

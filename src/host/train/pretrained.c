@@ -71,6 +71,11 @@ static kas_status match_param(const matching *m, int i)
         print_shape(p->shape, p->rank, &why);
         return misfit(m, p->name, &why);
     }
+    if (!kas_dtype_is_real(t->dtype)) {
+        kas_buf_printf(&why, "has dtype %s; expected F32, F64, F16 or BF16",
+                       kas_dtype_name(t->dtype));
+        return misfit(m, p->name, &why);
+    }
     m->out->tensor[i] = t;
     m->out->taken++;
     return KAS_OK;

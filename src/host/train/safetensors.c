@@ -24,6 +24,17 @@ size_t kas_dtype_size(kas_dtype dtype)
     return dtypes[dtype].size;
 }
 
+const char *kas_dtype_name(kas_dtype dtype)
+{
+    return dtypes[dtype].name;
+}
+
+bool kas_dtype_is_real(kas_dtype dtype)
+{
+    return dtype == KAS_DTYPE_F32 || dtype == KAS_DTYPE_F64 || dtype == KAS_DTYPE_F16 ||
+           dtype == KAS_DTYPE_BF16;
+}
+
 uint64_t kas_named_tensor_elements(const kas_named_tensor *tensor)
 {
     uint64_t n = 1;

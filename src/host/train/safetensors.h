@@ -10,6 +10,7 @@
 #ifndef KAS_TRAIN_SAFETENSORS_H
 #define KAS_TRAIN_SAFETENSORS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,6 +30,8 @@ typedef enum kas_dtype {
     KAS_DTYPES
 } kas_dtype;
 size_t kas_dtype_size(kas_dtype dtype);
+const char *kas_dtype_name(kas_dtype dtype);
+bool kas_dtype_is_real(kas_dtype dtype); /* weights are; integers are counts or indices */
 
 /* One tensor, row-major. `data` is not owned and may be unaligned. */
 typedef struct kas_named_tensor {

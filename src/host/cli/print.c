@@ -1,0 +1,67 @@
+/* What commands print: standard output, whose troubles no command has to look for. */
+#include "host/cli/cli.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/core/plain.h"
+
+static int trouble; /* errno of the first write that failed: stdio forgets it */
+
+static void put(const char *text)
+{
+    const size_t size = strlen(text);
+    if (fwrite(text, 1, size, stdout) != size && !trouble)
+        trouble = errno;
+}
+
+static void put_plain(const char *text)
+{
+    const size_t size = strlen(text) * KAS_PLAIN_GROWTH + 1;
+    char *plain = kas_is_plain(text) ? NULL : malloc(size);
+    if (plain)
+        kas_plain_copy(plain, size, text);
+    if (plain || kas_is_plain(text))
+        put(plain ? plain : text);
+    else if (!trouble)
+        trouble = ENOMEM;
+    free(plain);
+}
+
+void kas_print(const char *format, ...)
+{
+    char *text = NULL;
+    va_list args;
+    va_start(args, format);
+    const int length = vasprintf(&text, format, args);
+    va_end(args);
+    if (length >= 0)
+        put_plain(text);
+    else if (!trouble)
+        trouble = ENOMEM;
+    free(length >= 0 ? text : NULL);
+}
+
+void kas_print_flush(void)
+{
+    if (fflush(stdout) != 0 && !trouble)
+        trouble = errno;
+}
+
+kas_status kas_print_end(void)
+{
+    const bool failed = ferror(stdout);
+    kas_print_flush();
+    /* Some file systems say only now that there is no room. A process may begin without a standard
+     * output; what it then prints has failed before. */
+    if (fclose(stdout) != 0 && !trouble && errno != EBADF)
+        trouble = errno;
+    if (!trouble && !failed)
+        return KAS_OK;
+    if (trouble == EPIPE) /* the reader has what it wanted: `| head` */
+        return kas_fail(KAS_FAILURE, "%s", "");
+    return kas_fail(KAS_FAILURE, "standard output: %s", kas_strerror(trouble ? trouble : EIO));
+}
