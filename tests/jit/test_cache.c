@@ -191,6 +191,50 @@ static void every_changed_byte_is_found(void **state)
     assert_int_equal(look(0), 1);
 }
 
+/* Whatever stands in the place of an entry: it counts as missing and gives way. */
+static void what_is_no_file_is_replaced(void **state)
+{
+    (void)state;
+    char path[4096], inner[4200], victim[300];
+    struct stat info;
+    kas_buf kept = {0};
+    entry_path(0, path);
+    snprintf(inner, sizeof inner, "%s/inner", path);
+    snprintf(victim, sizeof victim, "%s/victim", folder);
+    assert_int_equal(kas_file_write_atomic(victim, "old", 3), KAS_OK);
+    for (int kind = 0; kind < 3; kind++) {
+        assert_int_equal(kas_remove_tree(path), KAS_OK);
+        assert_int_equal(kind == 0   ? kas_mkdirs(inner) == KAS_OK ? 0 : -1
+                         : kind == 1 ? symlink(victim, path)
+                                     : mkfifo(path, 0600),
+                         0);
+        assert_int_equal(look(0), 0);
+        assert_int_equal(put(0), KAS_OK);
+        assert_int_equal(look(0), 1);
+        assert_true(lstat(path, &info) == 0 && S_ISREG(info.st_mode));
+    }
+    assert_int_equal(kas_file_read(victim, 10, &kept), KAS_OK);
+    assert_string_equal(kas_buf_text(&kept), "old");
+    kas_buf_free(&kept);
+}
+
+/* Code is loaded from there. */
+static void folders_of_entries_are_private(void **state)
+{
+    (void)state;
+    char path[4096], hex[65];
+    struct stat info;
+    const int key = 0;
+    entry_path(0, path);
+    *strrchr(path, '/') = '\0';
+    assert_true(stat(path, &info) == 0 && (info.st_mode & 07777) == 0700);
+    assert_int_equal(chmod(path, 0777), 0);
+    kas_sha256_hex(&key, sizeof key, hex);
+    assert_int_equal(kas_cache_path(folder, hex, "so", path), KAS_FAILURE);
+    assert_non_null(strstr(kas_error(), "group or others may write it"));
+    assert_int_equal(kas_cache_shared_path(folder, hex, "plan", path), KAS_OK);
+}
+
 /* Writers, readers and vandals; the exit code is the number of wrong reads. */
 static int child(int me)
 {
@@ -279,6 +323,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_held_lock_stays, set_up, tear_down),
         cmocka_unit_test_setup_teardown(every_truncation_is_found, set_up, tear_down),
         cmocka_unit_test_setup_teardown(every_changed_byte_is_found, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_no_file_is_replaced, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(folders_of_entries_are_private, set_up, tear_down),
         cmocka_unit_test_setup_teardown(processes_share_it_while_it_is_damaged, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lock_of_a_killed_process_is_free, set_up, tear_down),
     };

@@ -116,6 +116,36 @@ static void leavings_go_when_a_compiler_is_opened(void **state)
     assert_true(kas_file_exists(young));
 }
 
+/* An image that somebody else could have put there is not loaded, but made anew. */
+static void a_foreign_image_is_made_again(void **state)
+{
+    (void)state;
+    kas_compiler *compiler = open_compiler("cpu");
+    kas_compile_stats stats;
+    char path[4096], moved[4200];
+    struct stat info;
+    assert_int_equal(kas_compile(compiler, answer_text, path, NULL), KAS_OK);
+    snprintf(moved, sizeof moved, "%s/moved.so", folder);
+    for (int kind = 0; kind < 3; kind++) {
+        if (kind == 2 && geteuid() != 0) {
+            printf("SKIPPED: only root can give a file to another user\n");
+            break;
+        }
+        if (kind == 1)
+            assert_true(rename(path, moved) == 0 && symlink(moved, path) == 0);
+        else
+            assert_int_equal(kind == 0 ? chmod(path, 0666) : chown(path, 12345, 0), 0);
+        assert_int_equal(kas_compile(compiler, answer_text, path, &stats), KAS_OK);
+        assert_false(stats.cached);
+        assert_true(lstat(path, &info) == 0 && S_ISREG(info.st_mode));
+        assert_true(info.st_uid == geteuid() && !(info.st_mode & 022));
+        assert_int_equal(answer_of(path), 42);
+        assert_int_equal(kas_compile(compiler, answer_text, path, &stats), KAS_OK);
+        assert_true(stats.cached);
+    }
+    kas_compiler_close(compiler);
+}
+
 static void damaged_image_is_made_again(void **state)
 {
     (void)state;
@@ -412,6 +442,7 @@ int main(void)
         TEST(policy_is_in_the_key),
         TEST(host_image_is_made_once),
         TEST(leavings_go_when_a_compiler_is_opened),
+        TEST(a_foreign_image_is_made_again),
         TEST(damaged_image_is_made_again),
         TEST(waiting_for_another_counts),
         TEST(standing_aside),

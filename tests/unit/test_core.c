@@ -1,4 +1,5 @@
 /* core/: status, arena, buf, random, sha256, files, json. */
+#include <errno.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cmocka.h>
@@ -15,6 +17,7 @@
 #include "host/core/buf.h"
 #include "host/core/files.h"
 #include "host/core/json.h"
+#include "host/core/plain.h"
 #include "host/core/random.h"
 #include "host/core/sha256.h"
 #include "host/core/status.h"
@@ -220,6 +223,49 @@ static void files_are_written_whole_and_read_with_limits(void **state)
     assert_false(kas_file_exists(folder));
 }
 
+/* What a terminal obeys, and what is no UTF-8, never leaves the program. */
+static void strange_text_is_shown_plain(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *plain;
+    } cases[] = {
+        {"a\tb\n", "a\tb\n"},
+        {"d\xc3\xb6rn \xe2\x82\xac \xf0\x9f\x90\x9d", "d\xc3\xb6rn \xe2\x82\xac \xf0\x9f\x90\x9d"},
+        {"\x1b[31m\r\x7f", "\xef\xbf\xbd[31m\xef\xbf\xbd\xef\xbf\xbd"},
+        {"\xc2\x9b", "\xef\xbf\xbd\xef\xbf\xbd"},                 /* CSI in one character */
+        {"caf\xe9", "caf\xef\xbf\xbd"},                           /* Latin-1, cut short too */
+        {"\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd"},                 /* overlong */
+        {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"}, /* surrogate */
+        {"\xf4\x90\x80\x80x",
+         "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbdx"}}; /* beyond the last */
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char out[64], small[4];
+        kas_plain_copy(out, sizeof out, cases[i].text);
+        assert_string_equal(out, cases[i].plain);
+        assert_true(kas_is_plain(out));
+        assert_int_equal(kas_is_plain(cases[i].text), strcmp(cases[i].text, out) == 0);
+        kas_plain_copy(small, sizeof small, cases[i].text);
+        assert_true(strlen(small) < sizeof small && kas_is_plain(small));
+    }
+    kas_fail(KAS_BAD_INPUT, "%s: class \"%s\"", "f.h5", "\x1b]0;x\a");
+    assert_string_equal(kas_error(), "f.h5: class \"\xef\xbf\xbd]0;x\xef\xbf\xbd\"");
+}
+
+/* An error that comes from `ulimit` says so. */
+static void an_error_names_the_limit(void **state)
+{
+    (void)state;
+    struct rlimit before, low = {.rlim_cur = 40960};
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    low.rlim_max = before.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
+    assert_non_null(strstr(kas_strerror(EFBIG), "`ulimit -f`, is 40960 bytes"));
+    assert_string_equal(kas_strerror(ENOENT), strerror(ENOENT));
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_non_null(strstr(kas_strerror(EMFILE), "`ulimit -n`, is "));
+}
+
 static kas_status parse(const char *text, cJSON **out)
 {
     return kas_json_parse("f.json", text, strlen(text), (kas_json_limits){1000, 4}, out);
@@ -342,6 +388,8 @@ int main(void)
         cmocka_unit_test(streams_differ_and_are_uniform),
         cmocka_unit_test(sha256_gives_the_published_digests),
         cmocka_unit_test(files_are_written_whole_and_read_with_limits),
+        cmocka_unit_test(strange_text_is_shown_plain),
+        cmocka_unit_test(an_error_names_the_limit),
         cmocka_unit_test(json_from_strangers_is_checked_before_use),
         cmocka_unit_test(json_getters_name_the_field),
         cmocka_unit_test(threads_work_for_whom_their_maker_does),

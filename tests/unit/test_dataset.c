@@ -469,6 +469,53 @@ static void split_is_balanced_and_fixed(void **state)
     kas_dataset_close(d);
 }
 
+/* What file_path says lies in other files, which are good and would be read. */
+enum { STORAGE, VIRTUAL, LINK, LINK_TO_GROUP, LINK_BEHIND_LINK, WAYS };
+
+static void point_elsewhere(int way, const char *other, const char *raw)
+{
+    const hsize_t dims[4] = {12, 5, 6, 3};
+    hid_t file = H5Fopen(file_path, H5F_ACC_RDWR, H5P_DEFAULT);
+    hid_t space = H5Screate_simple(4, dims, NULL), plist = H5Pcreate(H5P_DATASET_CREATE);
+    assert_true(H5Ldelete(file, way == LINK_TO_GROUP ? "train" : "train/images", H5P_DEFAULT) >= 0);
+    if (way == STORAGE || way == VIRTUAL) {
+        assert_true((way == STORAGE
+                         ? H5Pset_external(plist, raw, 0, 12 * 5 * 6 * 3)
+                         : H5Pset_virtual(plist, space, other, "train/images", space)) >= 0);
+        hid_t set =
+            H5Dcreate2(file, "train/images", H5T_STD_U8LE, space, H5P_DEFAULT, plist, H5P_DEFAULT);
+        assert_true(set >= 0 && H5Dclose(set) >= 0);
+    } else {
+        const char *from = way == LINK ? "train/images" : way == LINK_TO_GROUP ? "train" : "hop";
+        assert_true(H5Lcreate_external(other, way == LINK_TO_GROUP ? "train" : "train/images", file,
+                                       from, H5P_DEFAULT, H5P_DEFAULT) >= 0);
+        if (way == LINK_BEHIND_LINK)
+            assert_true(H5Lcreate_soft("/hop", file, "train/images", H5P_DEFAULT, H5P_DEFAULT) >=
+                        0);
+    }
+    H5Pclose(plist), H5Sclose(space);
+    assert_true(H5Fclose(file) >= 0);
+}
+
+static void other_files_are_not_read(void **state)
+{
+    (void)state;
+    char kept[128], other[128], raw[128], pixels[12 * 5 * 6 * 3] = "";
+    recipe r = good_recipe();
+    memcpy(kept, file_path, sizeof kept);
+    snprintf(other, sizeof other, "%s/other.h5", folder);
+    snprintf(raw, sizeof raw, "%s/raw", folder);
+    assert_int_equal(kas_file_write_atomic(raw, pixels, sizeof pixels), KAS_OK);
+    memcpy(file_path, other, sizeof other);
+    cook(&r);
+    memcpy(file_path, kept, sizeof kept);
+    for (int way = 0; way < WAYS; way++) {
+        cook(&r);
+        point_elsewhere(way, other, raw);
+        expect_bad("lies in another file");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -476,6 +523,7 @@ int main(void)
         cmocka_unit_test(missing_objects),
         cmocka_unit_test(wrong_shapes_and_types),
         cmocka_unit_test(bad_values),
+        cmocka_unit_test(other_files_are_not_read),
         cmocka_unit_test(not_a_readable_file),
         cmocka_unit_test(too_large),
         cmocka_unit_test(truncated),

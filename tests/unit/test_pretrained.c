@@ -57,6 +57,8 @@ static void clear(fixture *f)
 
 /* Writes a file with the tensors of `f`, all zero, but not `without`, and with `extra` (an integer,
  * as PyTorch's num_batches_tracked is); both may be NULL. */
+static kas_dtype dtype_of_first; /* of a file's first tensor */
+
 static void write_file(const fixture *f, const char *without, const char *extra)
 {
     static float zeros[1 << 16];
@@ -72,6 +74,7 @@ static void write_file(const fixture *f, const char *without, const char *extra)
         memcpy(t[count].name, p->name, sizeof p->name);
         t[count].rank = p->rank;
         memcpy(t[count].shape, p->shape, sizeof p->shape);
+        t[count].dtype = i == 0 ? dtype_of_first : KAS_DTYPE_F32;
         t[count++].data = zeros;
     }
     if (extra) {
@@ -119,6 +122,29 @@ static int kernel_weights(const kas_params *params)
     for (int i = 0; i < params->count; i++)
         count += params->param[i].map != NULL;
     return count;
+}
+
+/* Integers of the right shape are counts or indices, and no weights. */
+static void integers_are_no_weights(void **state)
+{
+    (void)state;
+    static const kas_dtype integers[] = {KAS_DTYPE_I32, KAS_DTYPE_I64, KAS_DTYPE_U8};
+    fixture f;
+    make(&f, 10, NULL);
+    for (int i = 0; i < 3; i++) {
+        char complaint[64];
+        dtype_of_first = integers[i];
+        write_file(&f, NULL, NULL);
+        snprintf(complaint, sizeof complaint, "has dtype %s; expected F32, F64, F16 or BF16",
+                 kas_dtype_name(integers[i]));
+        refused(&f, false, complaint);
+        expect(&f, true, f.params.count - 1, 0, 1);
+    }
+    dtype_of_first = KAS_DTYPE_F16;
+    write_file(&f, NULL, NULL);
+    dtype_of_first = KAS_DTYPE_F32;
+    expect(&f, false, f.params.count, 0, 0);
+    clear(&f);
 }
 
 static void a_whole_network_is_taken(void **state)
@@ -192,6 +218,7 @@ static void what_does_not_fit_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(integers_are_no_weights),
         cmocka_unit_test(a_whole_network_is_taken),
         cmocka_unit_test(kernels_begin_anew_or_go_on),
         cmocka_unit_test(another_classifier_is_left_out_when_asked),
