@@ -136,6 +136,13 @@ static kas_status build_text(kas_compiler *compiler, const char *text, kas_compi
     return status;
 }
 
+/* Whatever fails but a text that the compiler refuses is the machine's fault: a cache that cannot
+ * be written, a compiler that is killed or cannot be started, memory. */
+static kas_status machine(kas_status status)
+{
+    return status == KAS_OK ? KAS_OK : KAS_MACHINE;
+}
+
 /* Makes the entry. A cache that cannot keep a failure is a nuisance, not an error. */
 static kas_status make(kas_compiler *compiler, const char *text, const char *image_path,
                        const char *error_path, kas_compile_stats *stats)
@@ -143,13 +150,13 @@ static kas_status make(kas_compiler *compiler, const char *text, const char *ima
     kas_compile_result result = {0};
     kas_compile_outcome outcome = KAS_COMPILE_BROKEN;
     kas_status status;
-    KAS_TRY_GOTO(build_text(compiler, text, &result, &outcome), done);
+    KAS_TRY_GOTO(machine(build_text(compiler, text, &result, &outcome)), done);
     stats->cpu_seconds = result.cpu_seconds;
     stats->image_bytes = result.image.size;
     if (outcome == KAS_COMPILED)
-        status = kas_cache_write(image_path, result.image.data, result.image.size);
+        status = machine(kas_cache_write(image_path, result.image.data, result.image.size));
     else if (outcome == KAS_COMPILE_BROKEN)
-        status = kas_fail_context(KAS_FAILURE, "%s", compiler->name);
+        status = kas_fail_context(KAS_MACHINE, "%s", compiler->name);
     else {
         if (kas_cache_write(error_path, kas_buf_text(&result.log), result.log.size) != KAS_OK)
             kas_debug("%s", kas_error());
@@ -169,11 +176,11 @@ static kas_status look_up(kas_compiler *compiler, const char *image_path, const 
     kas_status status = KAS_OK;
     *known = false;
     if (kas_private_file(image_path) == KAS_OK) /* else it is made again */
-        status = kas_cache_read(image_path, &content, known);
+        status = machine(kas_cache_read(image_path, &content, known));
     if (status == KAS_OK && *known)
         stats->image_bytes = content.size;
     else if (status == KAS_OK) {
-        status = kas_cache_read(error_path, &content, known);
+        status = machine(kas_cache_read(error_path, &content, known));
         if (status == KAS_OK && *known)
             status = fail_with_log(compiler, kas_buf_text(&content), error_path);
     }
@@ -211,8 +218,8 @@ kas_status kas_compile(kas_compiler *compiler, const char *text, char path[4096]
     double start = kas_monotonic();
     char key[65], error_path[4096];
     key_of(compiler, text, key);
-    KAS_TRY(kas_cache_path(compiler->folder, key, compiler->suffix, path));
-    KAS_TRY(kas_cache_path(compiler->folder, key, "err", error_path));
+    KAS_TRY(machine(kas_cache_path(compiler->folder, key, compiler->suffix, path)));
+    KAS_TRY(machine(kas_cache_path(compiler->folder, key, "err", error_path)));
     kas_status status = look_up_or_make(compiler, text, path, error_path, stats);
     stats->seconds = kas_monotonic() - start;
     return status;

@@ -23,8 +23,8 @@ typedef struct kas_compiler kas_compiler;
 
 /* `arch`: "cpu" or "sm_NN" (kas_device_info.arch), or "cpu+order1", "cpu+order2": lanes in
  * descending and shuffled order, for tests that look for missing barriers. `cache_dir` NULL =
- * kas_cache_dir(). KAS_UNSUPPORTED with what is missing when there is no host compiler, or no
- * NVRTC. */
+ * kas_cache_dir(). KAS_MACHINE with what is missing when there is no host compiler that works,
+ * KAS_UNSUPPORTED when there is no NVRTC. */
 kas_status kas_compiler_open(const char *arch, const char *cache_dir, kas_compiler **out);
 void kas_compiler_close(kas_compiler *compiler);
 /* For a process that compiles ahead of need: what it makes holds no lock, so that nobody waits for
@@ -55,7 +55,9 @@ static inline double kas_compile_waited(const kas_compile_stats *stats)
 }
 
 /* Makes (or finds) the image of `text`; `path` gets where it lies. `stats` may be NULL.
- * A text that does not compile: KAS_FAILURE with the first lines of the compiler's log. */
+ * A text that does not compile: KAS_FAILURE with the first lines of the compiler's log.  Whatever
+ * else keeps an image from being made (a cache that cannot be written, a compiler that is killed or
+ * cannot be started) says nothing about the text: KAS_MACHINE. */
 kas_status kas_compile(kas_compiler *compiler, const char *text, char path[4096],
                        kas_compile_stats *stats);
 

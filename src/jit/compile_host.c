@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +67,7 @@ static kas_status spawn(char **argv, int in, int out, pid_t *pid)
     if (!error)
         error = posix_spawn(pid, argv[0], &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
-    return error ? kas_fail(KAS_FAILURE, "cannot start %s: %s", argv[0], strerror(error)) : KAS_OK;
+    return error ? kas_fail(KAS_MACHINE, "cannot start %s: %s", argv[0], strerror(error)) : KAS_OK;
 }
 
 static kas_status read_log(int fd, kas_buf *log)
@@ -146,35 +147,55 @@ static void add_flags(const kas_compiler *compiler, char **argv, int *n)
     argv[(*n)++] = (char *)"-w"; /* generated text: only errors are of use in the log */
 }
 
-/* A compiler that was killed or had no room says nothing about the text. */
-static bool text_is_at_fault(const char *log)
+/* What a compiler says when it has no room, no memory, or a part of it was killed or cannot be
+ * started.  Its exit code is the same as for a text that it refuses, so its log must tell. */
+static bool blames_the_machine(const char *log)
 {
-    static const char *const troubles[] = {
-        "No space left",      "out of memory",  "Cannot allocate memory", "signal",
-        "Input/output error", "File too large", "Too many open files",    "Disk quota exceeded"};
+    static const char *const troubles[] = {"No space left",
+                                           "Disk quota exceeded",
+                                           "File too large",
+                                           "File size limit",
+                                           "Read-only file system",
+                                           "Permission denied",
+                                           "Input/output error",
+                                           "Too many open files",
+                                           "Resource temporarily unavailable",
+                                           "out of memory",
+                                           "Cannot allocate memory",
+                                           "bad_alloc",
+                                           "Killed",
+                                           "Terminated",
+                                           "cannot execute",
+                                           "error trying to exec",
+                                           "error while loading shared libraries"};
     for (size_t i = 0; i < sizeof troubles / sizeof *troubles; i++)
         if (strstr(log, troubles[i]))
-            return false;
-    return strstr(log, "error") != NULL;
+            return true;
+    return false;
 }
 
-static kas_compile_outcome judge(int wait_status, const kas_buf *log)
+/* A compiler that crashes on a text will do so again; any other signal came from outside. */
+static bool is_crash(int number)
 {
-    if (WIFSIGNALED(wait_status)) {
-        kas_fail(KAS_FAILURE, "the compiler was ended by signal %d (%s)", WTERMSIG(wait_status),
-                 strsignal(WTERMSIG(wait_status)));
-        return KAS_COMPILE_BROKEN;
-    }
-    if (WEXITSTATUS(wait_status) == 0)
+    return number == SIGSEGV || number == SIGABRT || number == SIGILL || number == SIGFPE;
+}
+
+static kas_compile_outcome judge(int wait_status, kas_buf *log)
+{
+    const int number = WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
+    if (wait_status == 0)
         return KAS_COMPILED;
+    if (number)
+        kas_buf_printf(log, "%s: the compiler was ended by signal %d (%s)\n",
+                       is_crash(number) ? "error" : "note", number, strsignal(number));
     const char *text = kas_buf_text(log);
-    if (WEXITSTATUS(wait_status) == 1 && text_is_at_fault(text))
+    if ((!number || is_crash(number)) && strstr(text, "error") && !blames_the_machine(text))
         return KAS_COMPILE_REFUSED;
     int length = log->size < 800 ? (int)log->size : 800;
     while (length > 0 && text[length - 1] == '\n')
         length--;
-    kas_fail(KAS_FAILURE, "the compiler ended with code %d%s%.*s", WEXITSTATUS(wait_status),
-             length ? ": " : "", length, text);
+    kas_fail(KAS_MACHINE, "the compiler failed (exit code %d)%s%.*s",
+             number ? 128 + number : WEXITSTATUS(wait_status), length ? ": " : "", length, text);
     return KAS_COMPILE_BROKEN;
 }
 
@@ -230,15 +251,14 @@ static kas_status find_compiler(kas_compiler *compiler)
     if (own && *own)
         return find_in_path(own, compiler->program)
                    ? KAS_OK
-                   : kas_fail(KAS_UNSUPPORTED, "KAS_CC=%s: no such program", own);
+                   : kas_fail(KAS_MACHINE, "KAS_CC=%s: no such program", own);
     const char *const names[] = {kas_device_code_compiler, "clang", "gcc", "cc"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (names[i][0] && find_in_path(names[i], compiler->program))
             return KAS_OK;
-    return kas_fail(KAS_UNSUPPORTED,
-                    "no C compiler was found (clang, gcc or cc on PATH, or KAS_CC): "
-                    "the CPU device needs one to build kernels; Debian: apt-get "
-                    "install clang");
+    return kas_fail(KAS_MACHINE, "no C compiler was found (clang, gcc or cc on PATH, or KAS_CC): "
+                                 "the CPU device needs one to build kernels; Debian: apt-get "
+                                 "install clang");
 }
 
 /* "Debian clang version 14.0.6" -> "clang 14.0.6"; "gcc (Debian 12.2.0-14) 12.2.0" -> "gcc 12.2.0"
@@ -284,9 +304,9 @@ static kas_status ask_version(char *program, kas_buf *answer)
     int wait_status = 0;
     double cpu_seconds;
     KAS_TRY(run(argv, "", 0, answer, &wait_status, &cpu_seconds));
-    return WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0
+    return wait_status == 0
                ? KAS_OK
-               : kas_fail(KAS_UNSUPPORTED, "%s --version failed: is it a C compiler?", program);
+               : kas_fail(KAS_MACHINE, "%s --version failed: is it a C compiler?", program);
 }
 
 kas_status kas_compiler_probe(const char *name, char path[4096], char version[256])

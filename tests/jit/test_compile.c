@@ -3,12 +3,14 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -285,20 +287,73 @@ static int builds(void)
 static void broken_compiler_is_not_remembered(void **state)
 {
     (void)state;
-    static const char *const bodies[] = {"kill -9 $$",
-                                         "echo 'error: No space left on device'; exit 1", "exit 3"};
-    for (int i = 0; i < 3; i++) {
+    static const char *const bodies[] = {
+        "kill -9 $$", "echo 'error: No space left on device'; exit 1", "exit 3",
+        "echo 'cc: fatal error: Killed signal terminated program cc1'; exit 1",
+        "echo 'LLVM ERROR: out of memory'; kill -ABRT $$"};
+    const int count = sizeof bodies / sizeof *bodies;
+    for (int i = 0; i < count; i++) {
         make_compiler("1.0", bodies[i]);
         kas_compiler *compiler = open_compiler("cpu");
         char path[4096];
-        assert_int_equal(kas_compile(compiler, answer_text, path, NULL), KAS_FAILURE);
+        assert_int_equal(kas_compile(compiler, answer_text, path, NULL), KAS_MACHINE);
         kas_compiler_close(compiler);
         printf("%s\n", kas_error());
     }
-    assert_int_equal(builds(), 3);
+    assert_int_equal(builds(), count);
     make_compiler("1.0", "exec cc \"$@\"");
     kas_compiler *compiler = open_compiler("cpu");
     char path[4096];
+    assert_int_equal(kas_compile(compiler, answer_text, path, NULL), KAS_OK);
+    assert_int_equal(answer_of(path), 42);
+    kas_compiler_close(compiler);
+}
+
+/* One that crashes on a text will do so again: that is the text's affair. */
+static void compiler_that_crashes_refuses(void **state)
+{
+    (void)state;
+    static const char *const bodies[] = {
+        "kill -SEGV $$",
+        "echo 'cc: internal compiler error: Segmentation fault signal terminated program cc1'; "
+        "exit 4"};
+    for (int i = 0; i < 2; i++) {
+        make_compiler(i ? "1.1" : "1.0", bodies[i]);
+        kas_compiler *compiler = open_compiler("cpu");
+        char path[4096];
+        for (int round = 0; round < 2; round++)
+            assert_int_equal(kas_compile(compiler, answer_text, path, NULL), KAS_FAILURE);
+        kas_compiler_close(compiler);
+        printf("%s\n", kas_error());
+    }
+    assert_int_equal(builds(), 2);
+}
+
+/* A cache that cannot be written says nothing about the text, and is not remembered: here its
+ * folder is a file; a limit on the size of files stands for a full disk. */
+static void cache_that_cannot_be_written(void **state)
+{
+    (void)state;
+    kas_compiler *compiler = open_compiler("cpu");
+    char path[4096], file[256];
+    const struct rlimit small = {4096, RLIM_INFINITY};
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    const kas_status limited = kas_compile(compiler, answer_text, path, NULL);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    signal(SIGXFSZ, SIG_DFL);
+    assert_int_equal(limited, KAS_MACHINE);
+    printf("%s\n", kas_error());
+    snprintf(file, sizeof file, "%s/jit", folder);
+    assert_int_equal(kas_remove_tree(file), KAS_OK);
+    assert_int_equal(kas_file_write_atomic(file, "x", 1), KAS_OK);
+    assert_int_equal(kas_compile(compiler, answer_text, path, NULL), KAS_MACHINE);
+    printf("%s\n", kas_error());
+    assert_int_equal(unlink(file), 0);
+    kas_compiler_close(compiler);
+    compiler = open_compiler("cpu");
     assert_int_equal(kas_compile(compiler, answer_text, path, NULL), KAS_OK);
     assert_int_equal(answer_of(path), 42);
     kas_compiler_close(compiler);
@@ -318,12 +373,12 @@ static void compiler_version_is_part_of_the_key(void **state)
     assert_string_not_equal(first, second);
 }
 
-static void missing_compiler_is_unsupported(void **state)
+static void missing_compiler_is_the_machines(void **state)
 {
     (void)state;
     kas_compiler *compiler = NULL;
     setenv("KAS_CC", "/no/such/compiler", 1);
-    assert_int_equal(kas_compiler_open("cpu", folder, &compiler), KAS_UNSUPPORTED);
+    assert_int_equal(kas_compiler_open("cpu", folder, &compiler), KAS_MACHINE);
     assert_null(compiler);
     assert_non_null(strstr(kas_error(), "/no/such/compiler"));
     unsetenv("KAS_CC");
@@ -448,8 +503,10 @@ int main(void)
         TEST(standing_aside),
         TEST(refused_text_is_kept_as_failure),
         TEST(broken_compiler_is_not_remembered),
+        TEST(compiler_that_crashes_refuses),
+        TEST(cache_that_cannot_be_written),
         TEST(compiler_version_is_part_of_the_key),
-        TEST(missing_compiler_is_unsupported),
+        TEST(missing_compiler_is_the_machines),
         TEST(processes_compile_a_text_once),
         TEST(nvrtc_makes_cubins),
         TEST(nvrtc_keeps_the_log_of_a_failure),

@@ -108,12 +108,16 @@ static kas_status misbehave(const char *what, bool resumed, kas_outcome *out)
     }
     if (strstr(what, "exit"))
         _exit(7);
+    if (strstr(what, "hungry") && getenv("KAS_TEST_NO_MEMORY"))
+        raise(SIGKILL);
     if (strstr(what, "killed-always") || (strstr(what, "killed-once") && !resumed))
         raise(SIGKILL);
     if (strstr(what, "memory"))
         return kas_fail(KAS_NO_MEMORY, "12 GB wanted");
     if (strstr(what, "lost"))
         return kas_fail(KAS_DEVICE_LOST, "illegal address");
+    if (strstr(what, "unlucky"))
+        return kas_fail(KAS_MACHINE, "no space for a checkpoint");
     if (strstr(what, "failed"))
         return kas_fail(KAS_DEVICE, "refused");
     if (strstr(what, "nonsense") && write(KAS_WORKER_REPLY_FD, "{]\n", 3) != 3)
@@ -155,6 +159,8 @@ static kas_status fake_evaluate(void *state, kas_worker *worker, const kas_task 
     (void)state;
     const char *what = task->kernel ? task->kernel : getenv("KAS_TEST_BASELINE");
     note("begin %d.%lld\n", (int)task->kind, (long long)task->index);
+    if (task->kernel && getenv("KAS_TEST_DISK_FULL"))
+        return kas_fail(KAS_MACHINE, "cache: no space left");
     measure_alone(worker, false);
     out->measured.latency = strstr(what, "slow") ? 3 : 1;
     if (kas_worker_measured(worker, &out->measured) == KAS_PRUNE) {
@@ -202,7 +208,7 @@ static kas_status fake_train(kas_worker *worker, const kas_task *task, kas_outco
             out->state = KAS_WORK_QUEUED;
         if (verdict != KAS_CONTINUE)
             return KAS_OK;
-        if (e == 1 || strstr(what, "always"))
+        if (e == 1 || strstr(what, "always") || strstr(what, "hungry"))
             KAS_TRY(misbehave(what, from > 0, out));
     }
     out->epochs = EPOCHS;

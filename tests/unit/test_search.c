@@ -56,13 +56,13 @@ static void bad_candidates(void **state)
 {
     (void)state;
     kas_search_options search = search_options(10);
-    plan p = {.what = {"ok", "abort", "hang", "exit", "memory", "lost", "failed", "nonsense",
-                       "diverged", "killed-always"}};
+    plan p = {.what = {"ok", "abort", "hang", "exit", "memory", "lost-always", "failed",
+                       "nonsense", "diverged", "killed-always"}};
     OK(supervise(p, &search, 2, 4, "d"));
     static const kas_work_state expected[] = {
         KAS_WORK_FINISHED,      KAS_WORK_CRASHED,     KAS_WORK_HUNG,   KAS_WORK_FAILED,
         KAS_WORK_OUT_OF_MEMORY, KAS_WORK_DEVICE_LOST, KAS_WORK_FAILED, KAS_WORK_FAILED,
-        KAS_WORK_DIVERGED,      KAS_WORK_FAILED};
+        KAS_WORK_DIVERGED,      KAS_WORK_MACHINE_FAULT};
     int count;
     kas_work *list = items(&count);
     for (int k = 0; k < 10; k++)
@@ -72,6 +72,7 @@ static void bad_candidates(void **state)
         if (list[i].kind == KAS_WORK_CANDIDATE && list[i].index > 0 &&
             list[i].state != KAS_WORK_DIVERGED)
             assert_true(list[i].reason[0]);
+    assert_int_equal(times_noted("begin 1.5"), 3); /* three devices */
     assert_int_equal(times_noted("begin 1.9"), 3); /* three workers, then it is given up */
     assert_int_equal(times_noted("epoch 1.9.0"), 1);
     assert_int_equal(state_of(list, count, KAS_WORK_FINAL, 0), KAS_WORK_FINISHED);
@@ -85,6 +86,103 @@ static void killed_worker_goes_on(void **state)
     OK(supervise((plan){.what = {"ok", "killed-once", "ok"}}, &search, 2, 30, "d"));
     assert_done_once(3, true);
     assert_int_equal(times_noted("begin 1.1"), 2);
+}
+
+/* What a machine does once it does not do again: the item goes on from its checkpoint. */
+static void faults_of_the_machine_are_tried_again(void **state)
+{
+    (void)state;
+    kas_search_options search = search_options(3);
+    OK(supervise((plan){.what = {"unlucky", "lost", "ok"}}, &search, 1, 30, "d"));
+    assert_done_once(3, true);
+    assert_int_equal(times_noted("begin 1.0"), 2);
+    assert_int_equal(times_noted("begin 1.1"), 2);
+}
+
+/* Leaderboards, but for what was measured. */
+static void assert_same_results(const kas_work *a, int count_a, const kas_work *b, int count_b)
+{
+    assert_int_equal(count_a, count_b);
+    for (int i = 0; i < count_a; i++) {
+        assert_int_equal(a[i].kind, b[i].kind);
+        assert_int_equal(a[i].index, b[i].index);
+        assert_string_equal(a[i].name, b[i].name);
+        assert_string_equal(kas_work_state_name(a[i].state), kas_work_state_name(b[i].state));
+        assert_true(a[i].measured.accuracy == b[i].measured.accuracy);
+    }
+}
+
+/* A disk that is full for every candidate ends the search, not the candidates; when it is empty the
+ * same command gives what an undisturbed one gives. */
+static void an_unfit_machine(const char *prune, int expected_tries)
+{
+    kas_search_options search = search_options(5);
+    kas_work *list[2];
+    int count[2];
+    strcpy(search.prune, prune);
+    OK(supervise((plan){0}, &search, 1, 30, "d"));
+    list[0] = items(&count[0]);
+    OK(kas_remove_tree(study_dir));
+    unlink(notes);
+    setenv("KAS_TEST_DISK_FULL", "1", 1);
+    assert_int_equal(supervise((plan){0}, &search, 1, 30, "d"), KAS_MACHINE);
+    assert_non_null(strstr(kas_error(), "no space left"));
+    assert_non_null(strstr(kas_error(), "run the same command"));
+    assert_int_equal(times_noted("begin 1.0"), 3);
+    assert_int_equal(times_noted("begin 1.2"), expected_tries);
+    assert_int_equal(times_noted("begin 1.3"), 0);
+    list[1] = items(&count[1]);
+    for (int i = 0; i < count[1]; i++) /* nothing is held against them */
+        if (list[1][i].kind == KAS_WORK_CANDIDATE)
+            assert_true(list[1][i].state == KAS_WORK_QUEUED && list[1][i].deaths == 0);
+    kas_work_list_free(list[1], count[1]);
+    unsetenv("KAS_TEST_DISK_FULL");
+    OK(supervise((plan){0}, &search, 1, 30, "d"));
+    list[1] = items(&count[1]);
+    assert_same_results(list[0], count[0], list[1], count[1]);
+    kas_work_list_free(list[0], count[0]);
+    kas_work_list_free(list[1], count[1]);
+}
+
+static void full_disk(void **state)
+{
+    (void)state;
+    an_unfit_machine("none", 3);
+}
+
+/* Later candidates are compared with earlier ones: none may be left out. */
+static void full_disk_deterministic(void **state)
+{
+    (void)state;
+    an_unfit_machine("deterministic", 0);
+}
+
+/* One candidate that the machine cannot evaluate holds up nothing, and has its turn in every run:
+ * also when it wins, after the final training of another. */
+static void one_left_out(void **state)
+{
+    (void)state;
+    kas_search_options search = search_options(3);
+    int count;
+    setenv("KAS_TEST_NO_MEMORY", "1", 1);
+    for (int run = 0; run < 2; run++) {
+        OK(supervise((plan){.what = {"ok", "ok", "hungry"}}, &search, 1, 30, "d"));
+        kas_work *list = items(&count);
+        assert_int_equal(count, 6);
+        assert_int_equal(state_of(list, count, KAS_WORK_CANDIDATE, 2), KAS_WORK_MACHINE_FAULT);
+        assert_int_equal(state_of(list, count, KAS_WORK_FINAL, 1), KAS_WORK_FINISHED);
+        assert_int_equal(times_noted("begin 1.2"), 3 * (run + 1));
+        assert_int_equal(times_noted("end 2.1"), 1); /* the same winner: brought back */
+        kas_work_list_free(list, count);
+    }
+    unsetenv("KAS_TEST_NO_MEMORY");
+    OK(supervise((plan){.what = {"ok", "ok", "hungry"}}, &search, 1, 30, "d"));
+    kas_work *list = items(&count);
+    assert_int_equal(count, 7);
+    assert_int_equal(state_of(list, count, KAS_WORK_CANDIDATE, 2), KAS_WORK_FINISHED);
+    assert_int_equal(state_of(list, count, KAS_WORK_FINAL, 2), KAS_WORK_FINISHED);
+    assert_int_equal(state_of(list, count, KAS_WORK_EARLIER_FINAL, 1), KAS_WORK_FINISHED);
+    kas_work_list_free(list, count);
 }
 
 static void killed_supervisor(void **state)
@@ -339,6 +437,10 @@ int main(int argc, char **argv)
         TEST(same_list_with_four_workers),
         TEST(bad_candidates),
         TEST(killed_worker_goes_on),
+        TEST(faults_of_the_machine_are_tried_again),
+        TEST(full_disk),
+        TEST(full_disk_deterministic),
+        TEST(one_left_out),
         TEST(killed_supervisor),
         TEST(interrupted),
         TEST(preempted),

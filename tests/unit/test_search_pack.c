@@ -51,7 +51,7 @@ static void only_the_guilty_are_marked(void **state)
     static const kas_work_state expected[] = {
         KAS_WORK_FINISHED,      KAS_WORK_CRASHED,  KAS_WORK_FINISHED,    KAS_WORK_FAILED,
         KAS_WORK_OUT_OF_MEMORY, KAS_WORK_FINISHED, KAS_WORK_DEVICE_LOST, KAS_WORK_FAILED,
-        KAS_WORK_FAILED,        KAS_WORK_FINISHED, KAS_WORK_FAILED,      KAS_WORK_DIVERGED};
+        KAS_WORK_MACHINE_FAULT, KAS_WORK_FINISHED, KAS_WORK_FAILED,      KAS_WORK_DIVERGED};
     int count;
     char line[64];
     pack = 4;

@@ -442,7 +442,7 @@ static void index_limit_and_requeue(void **state)
     OK(kas_store_claim(store, KAS_WORK_CANDIDATE, 1, "o", 60, &work, &found));
     assert_true(found && work.index == 0);
     kas_measured measured = kas_measured_unknown();
-    OK(kas_store_requeue(store, work.id)); /* running: stays */
+    OK(kas_store_requeue(store, &work)); /* running: stays */
     OK(kas_store_finish(store, work.id, work.lease, KAS_WORK_FAILED, "r", &measured, &held));
     assert_true(held);
     kas_work_clear(&work);
@@ -452,7 +452,7 @@ static void index_limit_and_requeue(void **state)
     int count;
     OK(kas_store_list(store, &list, &count));
     assert_string_equal(list[0].reason, "r");
-    OK(kas_store_requeue(store, list[0].id));
+    OK(kas_store_requeue(store, &list[0]));
     kas_work_list_free(list, count);
     OK(kas_store_claim(store, KAS_WORK_CANDIDATE, 1, "o", 60, &work, &found));
     assert_true(found && work.index == 0 && work.reason[0] == 0);

@@ -16,7 +16,7 @@
 
 static kas_status fail_path(kas_status code, const char *path, const char *what)
 {
-    return kas_fail(code, "%s: %s: %s", path, what, kas_strerror(errno));
+    return kas_fail(kas_machine_or(code), "%s: %s: %s", path, what, kas_strerror(errno));
 }
 
 static kas_status read_all(int fd, const char *path, size_t limit, kas_buf *out)

@@ -74,9 +74,31 @@ const char *kas_strerror(int error)
     return strerror(error);
 }
 
+kas_status kas_machine_or(kas_status otherwise)
+{
+    switch (errno) {
+    case EAGAIN:
+    case EDQUOT:
+    case EFBIG: /* the limit on the size of files; nothing here writes without bounds */
+    case EIO:
+    case EMFILE:
+    case ENFILE:
+    case ENODEV:
+    case ENOMEM:
+    case ENOSPC:
+    case ENXIO:
+    case EROFS:
+    case ESTALE:
+        return KAS_MACHINE;
+    default:
+        return otherwise;
+    }
+}
+
 kas_status kas_fail_errno(kas_status code, const char *statement, const char *file, int line)
 {
-    return kas_fail(code, "%s:%d: %s: %s", file, line, statement, kas_strerror(errno));
+    return kas_fail(kas_machine_or(code), "%s:%d: %s: %s", file, line, statement,
+                    kas_strerror(errno));
 }
 
 const char *kas_error(void)
@@ -88,6 +110,7 @@ int kas_exit_code(kas_status status)
 {
     switch (status) {
     case KAS_NO_MEMORY:
+    case KAS_MACHINE:
         return KAS_FAILURE;
     case KAS_UNSUPPORTED:
     case KAS_DEVICE_LOST:
@@ -131,6 +154,8 @@ const char *kas_status_name(kas_status status)
         return "illegal kernel";
     case KAS_OVER_BUDGET:
         return "over budget";
+    case KAS_MACHINE:
+        return "the machine";
     }
     return "unknown";
 }

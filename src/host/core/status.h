@@ -30,7 +30,9 @@ typedef enum kas_status {
     KAS_UNSUPPORTED = 201, /* a library refuses this case: use the fallback */
     KAS_DEVICE_LOST = 202, /* sticky device error: the process must be restarted */
     KAS_ILLEGAL = 203,     /* a kernel breaks a rule of the search space */
-    KAS_OVER_BUDGET = 204  /* a kernel fits the rules but not the budget */
+    KAS_OVER_BUDGET = 204, /* a kernel fits the rules but not the budget */
+    KAS_MACHINE = 205      /* the machine is at fault, not what was asked of it: a full disk, no
+                              memory, no compiler; the same may succeed later or elsewhere */
 } kas_status;
 
 /* Sets the message of this thread and returns `code`, so that a failure is one line:
@@ -85,6 +87,10 @@ const char *kas_status_name(kas_status status);
 /* strerror, and for errors of a limit that the user has set (`ulimit`) which one it is. Valid until
  * the next call on the same thread. */
 const char *kas_strerror(int error);
+
+/* KAS_MACHINE when errno names a fault of the machine (ENOSPC, EIO, EMFILE, ENOMEM, ...), else
+ * `otherwise`. kas_fail_errno and the functions of files.h decide so. */
+kas_status kas_machine_or(kas_status otherwise);
 
 kas_status kas_fail_errno(kas_status code, const char *statement, const char *file, int line);
 

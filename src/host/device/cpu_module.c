@@ -1,5 +1,6 @@
 /* Kernels on the CPU: those linked into the program, and shared objects made at run time. */
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,9 +35,11 @@ kas_status kas_cpu_module_load(kas_device *device, const char *image_path, kas_m
         free(module);
         return kas_fail(KAS_DEVICE, "%s", kas_error());
     }
+    errno = 0;
     module->handle = dlopen(image_path, RTLD_NOW | RTLD_LOCAL);
     if (!module->handle) {
-        const kas_status status = kas_fail(KAS_DEVICE, "dlopen(\"%s\"): %s", image_path, dlerror());
+        const kas_status status =
+            kas_fail(kas_machine_or(KAS_DEVICE), "dlopen(\"%s\"): %s", image_path, dlerror());
         free(module);
         return status;
     }

@@ -227,16 +227,25 @@ static void set_state(run *r, const kas_train_result *result)
     }
 }
 
+/* Bytes of the device's memory that a training takes, and those that one alone can have. */
+static kas_status plan_memory(const run *r, const kas_train_options *options, size_t *bytes,
+                              size_t *room)
+{
+    const kas_device_info *info = kas_device_get_info(r->bench->device);
+    kas_memory_plan plan;
+    KAS_TRY(kas_train_plan_memory(options, &plan));
+    *bytes = plan.total + info->workspace;
+    *room = info->memory ? info->memory - info->memory / 16 : SIZE_MAX / 2; /* libraries' */
+    return KAS_OK;
+}
+
 /* Waits for memory. The run is planned as if it had the device to itself: its launches, and so its
  * bits, do not depend on the neighbours. */
 static kas_status reserve(run *r, const kas_train_options *options, bool *go_on)
 {
-    const size_t memory = kas_device_get_info(r->bench->device)->memory;
-    const size_t room = memory ? memory - memory / 16 : SIZE_MAX / 2; /* libraries need some */
-    kas_memory_plan plan;
-    KAS_TRY(kas_train_plan_memory(options, &plan));
-    const size_t all = plan.total + kas_device_get_info(r->bench->device)->workspace;
-    *go_on = kas_worker_reserve(r->worker, all, room) != KAS_STOP;
+    size_t bytes, room;
+    KAS_TRY(plan_memory(r, options, &bytes, &room));
+    *go_on = kas_worker_reserve(r->worker, bytes, room) != KAS_STOP;
     if (!*go_on)
         r->out->state = KAS_WORK_QUEUED;
     return KAS_OK;
@@ -261,11 +270,11 @@ static kas_status drop_useless_checkpoint(const kas_train_options *options)
     return KAS_OK;
 }
 
-static kas_status train(run *r, const kas_replacement *replacement)
+static kas_train_options training(run *r, const kas_replacement *replacement)
 {
     const shop *b = r->bench->shop;
     bool final = is_final(r->task);
-    kas_train_options options = {.net = b->problem.net,
+    return (kas_train_options){.net = b->problem.net,
                                  .dataset = b->problem.dataset,
                                  .replacement = replacement,
                                  .recipe = b->options.recipe,
@@ -285,6 +294,11 @@ static kas_status train(run *r, const kas_replacement *replacement)
                                  .weights_out = r->task->weights,
                                  .weights_in = r->task->init,
                                  .init_partial = b->options.init_partial};
+}
+
+static kas_status train(run *r, const kas_replacement *replacement)
+{
+    const kas_train_options options = training(r, replacement);
     kas_train_result result = {0};
     bool go_on;
     if (!enter(r, "preparing"))
@@ -306,14 +320,30 @@ static kas_status train(run *r, const kas_replacement *replacement)
     return KAS_OK;
 }
 
+/* Memory that cannot be had is the item's own fault when its training is too large for the device;
+ * otherwise somebody else has it.  Files (the data set, weights to start from) were good when this
+ * worker opened the study: that they cannot be read any more is no fault of an item either. */
+static kas_status blame(run *r, const kas_replacement *replacement, kas_status status)
+{
+    const kas_train_options options = training(r, replacement);
+    size_t bytes, room;
+    if (status == KAS_BAD_INPUT)
+        return KAS_MACHINE;
+    if (status != KAS_NO_MEMORY)
+        return status;
+    return plan_memory(r, &options, &bytes, &room) == KAS_OK && bytes > room ? KAS_NO_MEMORY
+                                                                             : KAS_MACHINE;
+}
+
 static kas_status screen_measure_train(run *r, const kas_replacement *replacement)
 {
     bool go_on = true;
-    if (replacement)
-        KAS_TRY(screen(r, replacement, &go_on));
-    if (go_on)
-        KAS_TRY(measure(r, replacement, &go_on));
-    return go_on ? train(r, replacement) : KAS_OK;
+    kas_status status = replacement ? screen(r, replacement, &go_on) : KAS_OK;
+    if (status == KAS_OK && go_on)
+        status = measure(r, replacement, &go_on);
+    if (status == KAS_OK && go_on)
+        status = train(r, replacement);
+    return blame(r, replacement, status);
 }
 
 static kas_status evaluate_task(run *r)

@@ -170,6 +170,7 @@ static void set_outcome(kas_outcome *out, kas_status status)
 {
     out->state = status == KAS_NO_MEMORY     ? KAS_WORK_OUT_OF_MEMORY
                  : status == KAS_DEVICE_LOST ? KAS_WORK_DEVICE_LOST
+                 : status == KAS_MACHINE     ? KAS_WORK_MACHINE_FAULT
                                              : KAS_WORK_FAILED;
     snprintf(out->reason, sizeof out->reason, "%.500s", kas_error());
 }
@@ -211,7 +212,8 @@ static kas_status evaluate(kas_worker *worker, const kas_task *task, kas_outcome
 }
 
 /* KAS_DEVICE_LOST ends the process: a sticky error of the device goes away with it only, and the
- * other lanes have lost it too. */
+ * other lanes have lost it too.  KAS_MACHINE does, too: descriptors and memory come back with a new
+ * process, and data that cannot be read any more show when it opens them. */
 static void serve(kas_worker *worker, const cJSON *message)
 {
     kas_task task = {.id = (int64_t)kas_message_get_number(message, "id"),
@@ -234,7 +236,7 @@ static void serve(kas_worker *worker, const cJSON *message)
     if (status != KAS_OK)
         set_outcome(&outcome, status);
     tell_result(worker, &outcome);
-    if (status == KAS_DEVICE_LOST)
+    if (status == KAS_DEVICE_LOST || status == KAS_MACHINE)
         _exit(kas_exit_code(status));
 }
 

@@ -19,6 +19,12 @@ int kas_slot_busy(const kas_supervisor *s, const kas_slot *slot)
     return busy;
 }
 
+/* How often the machine may fail an item in a run. */
+static int most_faults(const kas_supervisor *s)
+{
+    return s->options->max_deaths ? s->options->max_deaths : 3;
+}
+
 static kas_status trim_checkpoints(kas_supervisor *s, const char *own)
 {
     int lanes = s->options->workers * s->options->pack, dropped;
@@ -110,6 +116,31 @@ static void clear(kas_supervisor *s, kas_slot *slot, kas_lane *lane)
     slot->solo &= kas_slot_busy(s, slot) > 0;
 }
 
+/* Candidates that ended in a row by what may be the machine's fault.  One at a time is the
+ * candidate's affair, whose turn comes again in the next run; of several the machine is unfit, and
+ * they wait for a better one.  Where later candidates are compared with earlier ones none may be
+ * left out: the first ends the search. */
+static kas_status count_faults(kas_supervisor *s, int64_t id, kas_work_state state,
+                               const char *reason)
+{
+    const bool exact = strcmp(s->options->search->prune, "deterministic") == 0;
+    if (state != KAS_WORK_MACHINE_FAULT && state != KAS_WORK_DEVICE_LOST) {
+        s->faults = 0;
+        return KAS_OK;
+    }
+    s->fault[s->faults++] = id;
+    if (s->faults < KAS_FAULTS_IN_A_ROW && !(exact && state == KAS_WORK_MACHINE_FAULT))
+        return KAS_OK;
+    for (int i = 0; i < s->faults; i++)
+        KAS_TRY(kas_store_requeue(
+            s->store, &(kas_work){.id = s->fault[i], .kind = KAS_WORK_CANDIDATE}));
+    return kas_fail(KAS_MACHINE,
+                    "%s: this machine could not evaluate %d %s, %d times each: %.400s; they are in "
+                    "the queue again: when the machine is repaired, run the same command",
+                    s->options->study, s->faults,
+                    s->faults > 1 ? "candidates in a row" : "candidate", most_faults(s), reason);
+}
+
 /* Commits the end of the lane's item, then tells of it. */
 static kas_status finish(kas_supervisor *s, kas_slot *slot, kas_lane *lane, kas_work_state state,
                          const char *reason, const kas_measured *measured)
@@ -128,27 +159,29 @@ static kas_status finish(kas_supervisor *s, kas_slot *slot, kas_lane *lane, kas_
             if (s->list[i].id == work->id)
                 kas_supervisor_emit(s, KAS_EVENT_ENDED, &s->list[i], NULL);
     }
+    const int64_t id = work->id;
+    const bool counts = held && work->kind == KAS_WORK_CANDIDATE;
     clear(s, slot, lane);
-    return KAS_OK;
+    return counts ? count_faults(s, id, state, reason) : KAS_OK;
 }
 
-static kas_status release(kas_supervisor *s, kas_slot *slot, kas_lane *lane, bool died)
+static kas_status release(kas_supervisor *s, kas_slot *slot, kas_lane *lane, bool failed)
 {
     bool held;
-    KAS_TRY(kas_store_release(s->store, lane->work.id, lane->work.lease, died, &held));
+    KAS_TRY(kas_store_release(s->store, lane->work.id, lane->work.lease, failed, &held));
     clear(s, slot, lane);
     return kas_supervisor_refresh(s);
 }
 
 /* Back to the queue, to be tried again with nothing beside it. */
-static kas_status retry_alone(kas_supervisor *s, kas_slot *slot, kas_lane *lane, bool died)
+static kas_status retry_alone(kas_supervisor *s, kas_slot *slot, kas_lane *lane, bool failed)
 {
     int64_t *grown = realloc(s->solo, sizeof *grown * ((size_t)s->solos + 1));
     if (!grown)
         return kas_fail(KAS_NO_MEMORY, "items to be tried alone: out of memory");
     s->solo = grown;
     s->solo[s->solos++] = lane->work.id;
-    return release(s, slot, lane, died);
+    return release(s, slot, lane, failed);
 }
 
 static kas_status hear_progress(kas_supervisor *s, kas_slot *slot, kas_lane *lane,
@@ -266,6 +299,16 @@ static kas_status hear_epoch(kas_supervisor *s, kas_slot *slot, kas_lane *lane,
     return answer(s, slot, lane, prune);
 }
 
+/* Of what may be the machine's fault an item has some tries, each in a new worker and alone. */
+static kas_status try_again(kas_supervisor *s, kas_slot *slot, kas_lane *lane, const char *reason)
+{
+    char text[400];
+    snprintf(text, sizeof text, "%s %lld: try %d of %d: %.300s", kas_work_kind_name(lane->work.kind),
+             (long long)lane->work.index, lane->work.deaths + 1, most_faults(s), reason);
+    kas_supervisor_emit(s, KAS_EVENT_WORKER, NULL, text);
+    return retry_alone(s, slot, lane, true);
+}
+
 static kas_status hear_result(kas_supervisor *s, kas_slot *slot, kas_lane *lane,
                               const cJSON *message)
 {
@@ -278,15 +321,15 @@ static kas_status hear_result(kas_supervisor *s, kas_slot *slot, kas_lane *lane,
         return release(s, slot, lane, false);
     if (!kas_work_ended(state))
         return kas_fail(KAS_BAD_INPUT, "result: state \"%s\"", kas_work_state_name(state));
-    if (state == KAS_WORK_DEVICE_LOST || state == KAS_WORK_OUT_OF_MEMORY ||
-        state == KAS_WORK_FAILED)
-        if (lane->shared) { /* was it a neighbour, or what all of them together took? */
-            const bool first = !slot->ending;
-            slot->ending |= state == KAS_WORK_DEVICE_LOST;
-            return first ? retry_alone(s, slot, lane, false) : release(s, slot, lane, false);
-        }
-    if (state == KAS_WORK_DEVICE_LOST)
-        slot->ending = true; /* the next item must not go down with this worker */
+    const bool fault = state == KAS_WORK_DEVICE_LOST || state == KAS_WORK_MACHINE_FAULT;
+    if (lane->shared && (fault || state == KAS_WORK_OUT_OF_MEMORY || state == KAS_WORK_FAILED)) {
+        const bool first = !slot->ending; /* or a neighbour, or what all of them together took? */
+        slot->ending |= fault;
+        return first ? retry_alone(s, slot, lane, false) : release(s, slot, lane, false);
+    }
+    slot->ending |= fault; /* the next item must not go down with this worker */
+    if (fault && lane->work.deaths + 1 < most_faults(s))
+        return try_again(s, slot, lane, reason);
     const cJSON *one;
     bool held = true;
     cJSON_ArrayForEach(one, cJSON_GetObjectItemCaseSensitive(message, "curve"))
@@ -367,11 +410,6 @@ static bool from_outside(int number)
     return number == SIGKILL || number == SIGTERM || number == SIGINT || number == SIGHUP;
 }
 
-static int most_deaths(const kas_supervisor *s)
-{
-    return s->options->max_deaths ? s->options->max_deaths : 3;
-}
-
 /* The worker had this item and no other from its start: what happened is held against it. */
 static kas_status judge_death(kas_supervisor *s, kas_slot *slot, kas_lane *lane, int wait_status,
                               const char *nonsense)
@@ -398,12 +436,12 @@ static kas_status judge_death(kas_supervisor *s, kas_slot *slot, kas_lane *lane,
                  strsignal(number), lane->phase);
         return finish(s, slot, lane, KAS_WORK_CRASHED, reason, &unknown);
     }
-    if (lane->work.deaths + 1 < most_deaths(s))
+    if (lane->work.deaths + 1 < most_faults(s))
         return release(s, slot, lane, true);
     snprintf(reason, sizeof reason,
              "its worker was killed %d times (signal %d): is the machine short of memory?",
              lane->work.deaths + 1, number);
-    return finish(s, slot, lane, KAS_WORK_FAILED, reason, &unknown);
+    return finish(s, slot, lane, KAS_WORK_MACHINE_FAULT, reason, &unknown);
 }
 
 /* It had neighbours: back to the queue, and alone when it is the one that reported, or when nobody
@@ -414,7 +452,7 @@ static kas_status spare(kas_supervisor *s, kas_slot *slot, kas_lane *lane, int w
     const bool outside =
         !slot->hung && WIFSIGNALED(wait_status) && from_outside(WTERMSIG(wait_status));
     const bool suspect =
-        outside ? lane->work.deaths + 2 >= most_deaths(s)
+        outside ? lane->work.deaths + 2 >= most_faults(s)
                 : !slot->ending && (!slot->reporter || slot->reporter == lane->work.id);
     return suspect ? retry_alone(s, slot, lane, outside) : release(s, slot, lane, outside);
 }

@@ -372,29 +372,67 @@ static kas_status end_workers(kas_supervisor *s)
     return status;
 }
 
-static kas_status verdict(const kas_supervisor *s)
+static kas_status verdict(kas_supervisor *s)
 {
     if (s->stopping)
         return first_signal == SIGINT ? kas_fail(KAS_INTERRUPTED, "interrupted")
                                       : kas_fail(KAS_PREEMPTED, "preempted");
-    int candidates = 0;
+    int candidates = 0, left = 0;
+    const char *reason = "";
     for (int i = 0; i < s->count; i++) {
         const kas_work *w = &s->list[i];
         candidates += w->kind == KAS_WORK_CANDIDATE;
+        if (w->kind == KAS_WORK_CANDIDATE && w->state == KAS_WORK_MACHINE_FAULT) {
+            left++;
+            reason = w->reason;
+        }
         if (w->kind >= KAS_WORK_FINAL && w->state != KAS_WORK_FINISHED)
             return kas_fail(KAS_FAILURE, "%s: the %s training ended as \"%s\": %s; see logs/%s.log",
                             s->options->study, kas_work_kind_name(w->kind),
                             kas_work_state_name(w->state), w->reason, kas_work_kind_name(w->kind));
     }
-    if (!kas_judge_best(s->list, s->count))
+    const bool any = kas_judge_best(s->list, s->count);
+    if (!any && left)
+        return kas_fail(KAS_MACHINE,
+                        "%s: none of the %d candidates finished, and %d of them could not be "
+                        "evaluated on this machine: %.400s; when it is repaired, run the same "
+                        "command",
+                        s->options->study, candidates, left, reason);
+    if (!any)
         return kas_fail(KAS_NOTHING_VALID,
                         "%s: none of the %d candidates finished; `kas-gpu status` tells why, "
                         "`kas-gpu log` more",
                         s->options->study, candidates);
+    if (left) {
+        char text[400];
+        snprintf(text, sizeof text,
+                 "%d of the %d candidates could not be evaluated on this machine: %.200s; the same "
+                 "command tries them again",
+                 left, candidates, reason);
+        kas_supervisor_emit(s, KAS_EVENT_NOTE, NULL, text);
+    }
     return KAS_OK;
 }
 
-/* The baseline exists from the start; one that failed in an earlier run gets another chance. */
+/* A baseline or final training that failed in an earlier run gets another chance, and so does a
+ * candidate that the machine could not evaluate; a winner found without it may not be the best. */
+static kas_status requeue_failed(kas_supervisor *s)
+{
+    for (int i = 0; i < s->count; i++) {
+        const kas_work *w = &s->list[i];
+        const bool again = w->kind == KAS_WORK_CANDIDATE ? w->state == KAS_WORK_MACHINE_FAULT
+                                                         : kas_work_ended(w->state) &&
+                                                               w->state != KAS_WORK_FINISHED;
+        if (!again)
+            continue;
+        KAS_TRY(kas_store_requeue(s->store, w));
+        if (w->kind == KAS_WORK_CANDIDATE)
+            kas_study_drop_checkpoint(s->options->study, &(kas_work){.kind = KAS_WORK_FINAL});
+    }
+    return kas_supervisor_refresh(s);
+}
+
+/* The baseline exists from the start. */
 static kas_status begin(kas_supervisor *s)
 {
     kas_work baseline = {.kind = KAS_WORK_BASELINE, .attempt = -1};
@@ -406,11 +444,7 @@ static kas_status begin(kas_supervisor *s)
     kas_study_clear(&study);
     KAS_TRY(kas_store_add(s->store, &baseline, &added));
     KAS_TRY(kas_supervisor_refresh(s));
-    for (int i = 0; i < s->count; i++)
-        if (s->list[i].kind != KAS_WORK_CANDIDATE && kas_work_ended(s->list[i].state) &&
-            s->list[i].state != KAS_WORK_FINISHED)
-            KAS_TRY(kas_store_requeue(s->store, s->list[i].id));
-    return kas_supervisor_refresh(s);
+    return requeue_failed(s);
 }
 
 static kas_status with_signals(kas_supervisor *s)

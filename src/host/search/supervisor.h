@@ -7,7 +7,11 @@
  *     line of a worker -> lease renewed, epoch recorded, pruning decided, item finished
  *     silence          -> the worker is killed, its item is "hung"
  *     end of file      -> the worker died: by its own signal "crashed"; killed from outside, the
- * item goes back to the queue and on from its checkpoint (three deaths at most)
+ * item goes back to the queue and on from its checkpoint
+ *
+ * So it does after a fault of the machine (KAS_MACHINE: a full disk, no memory, no compiler; a lost
+ * device).  After three of them the item ends as "machine-fault" ("device-lost"), for this run: the
+ * next one tries it again.  When three candidates in a row end so, the search stops.
  *
  * A worker may have several items at once (`pack`).  Nothing that happens to it is then held
  * against any of them: all go back to the queue, and the one whose call reported first is tried
@@ -80,14 +84,15 @@ typedef struct kas_supervisor_options {
     uint64_t checkpoint_limit;      /* bytes */
     uint64_t weights_limit;         /* bytes, of the frontier's weights; 0 = none are kept */
     const kas_ahead_options *ahead; /* NULL: nothing is compiled ahead */
-    int max_deaths;                 /* killed workers that an item may have; 0 = 3 */
+    int max_deaths;                 /* faults of the machine that an item may have; 0 = 3 */
     void (*on_event)(void *context, const kas_event *event);
     void *context;
 } kas_supervisor_options;
 
 /* Runs until everything is done. KAS_NOTHING_VALID when no candidate finished; KAS_INTERRUPTED
  * (SIGINT) or KAS_PREEMPTED (SIGTERM, SIGHUP) when stopped: everything is saved; KAS_FAILURE when
- * the baseline or a final training failed; KAS_DEVICE when workers cannot start. */
+ * the baseline or a final training failed; KAS_MACHINE when the machine could not evaluate three
+ * candidates in a row, or none at all; KAS_DEVICE when workers cannot start. */
 kas_status kas_supervise(kas_store *store, const kas_supervisor_options *options);
 
 #endif

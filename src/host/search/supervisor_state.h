@@ -18,6 +18,8 @@
 #include "host/search/supervisor.h"
 #include "host/store/owner.h"
 
+enum { KAS_FAULTS_IN_A_ROW = 3 };
+
 /* An item in a worker. */
 typedef struct kas_lane {
     bool busy;
@@ -78,6 +80,8 @@ typedef struct kas_supervisor {
     kas_lane *lane; /* of all slots */
     int64_t *solo;  /* items to be tried alone, first come first; [solos] */
     int solos;
+    int64_t fault[KAS_FAULTS_IN_A_ROW]; /* candidates that ended in a row by the machine's fault */
+    int faults;
     struct pollfd *poll; /* two a slot, from it and to it, and the helper's */
     kas_lookahead ahead;
     kas_foreseen foreseen;

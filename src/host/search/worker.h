@@ -67,8 +67,9 @@ typedef struct kas_evaluator {
     /* Opens what a lane has to itself, the device, in the lane's thread. Its name and what kernels
      * are compiled for. */
     kas_status (*enter)(void *state, void **lane, char name[128], char arch[32]);
-    /* A failure becomes the item's state: NO_MEMORY out-of-memory, DEVICE_LOST device-lost (and
-     * the worker ends), anything else failed, with the message as reason. */
+    /* A failure becomes the item's state, with the message as reason: NO_MEMORY out-of-memory (it
+     * is too large for the device), DEVICE_LOST device-lost, MACHINE machine-fault (after these
+     * two the worker ends, and the supervisor tries the item again), anything else failed. */
     kas_status (*evaluate)(void *lane, kas_worker *worker, const kas_task *task, kas_outcome *out);
     void (*leave)(void *lane);
     void (*close)(void *state);

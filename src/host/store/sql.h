@@ -33,6 +33,10 @@ kas_status kas_sql_begin(kas_store *store);
 /* Commits when `status` is KAS_OK, else rolls back; returns the first failure. */
 kas_status kas_sql_end(kas_store *store, kas_status status);
 
+/* The final training, if it finished, becomes an earlier one, and is forgotten otherwise: another
+ * candidate may win now. */
+kas_status kas_store_put_finals_by(kas_store *store);
+
 /* Columns. Text is copied and cut to the size; NULL gives "" or NaN. */
 void kas_sql_text(sqlite3_stmt *stmt, int column, char *out, size_t size);
 double kas_sql_double(sqlite3_stmt *stmt, int column);

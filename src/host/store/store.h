@@ -119,6 +119,7 @@ typedef enum kas_work_state {
     KAS_WORK_HUNG,          /* no progress within the limit */
     KAS_WORK_DEVICE_LOST,   /* sticky device error */
     KAS_WORK_FAILED,        /* anything else; see reason */
+    KAS_WORK_MACHINE_FAULT, /* the machine failed it again and again: the next run tries it anew */
     KAS_WORK_STATES
 } kas_work_state;
 /* Words for files and people: "final-baseline", "over-latency". Kept in studies: never change. */
@@ -153,7 +154,7 @@ typedef struct kas_work {
     kas_work_state state;
     char reason[512];               /* of the state, for people */
     int lease;                      /* attempt number: claims so far */
-    int deaths;                     /* workers killed while they had it */
+    int deaths; /* how often the machine failed it: see kas_store_release */
     int epochs;                     /* recorded */
     double created, started, ended; /* Unix time; NaN = not yet */
     kas_measured measured;
@@ -186,10 +187,13 @@ kas_status kas_store_record_measured(kas_store *store, int64_t id, int lease,
 /* `state` must be a final one. Committed with full synchronisation when this returns. */
 kas_status kas_store_finish(kas_store *store, int64_t id, int lease, kas_work_state state,
                             const char *reason, const kas_measured *measured, bool *held);
-/* Back to the queue; `died` counts a death of its worker. */
-kas_status kas_store_release(kas_store *store, int64_t id, int lease, bool died, bool *held);
-/* An ended item goes back to the queue, deaths forgotten: for a baseline that failed. */
-kas_status kas_store_requeue(kas_store *store, int64_t id);
+/* Back to the queue; `failed` counts a fault of the machine: its worker was killed from outside,
+ * lost its device, or had no memory, disk or compiler. */
+kas_status kas_store_release(kas_store *store, int64_t id, int lease, bool failed, bool *held);
+/* An ended item goes back to the queue, faults forgotten: for a baseline that failed, and for a
+ * candidate that the machine could not evaluate; a final training then becomes an earlier one, as
+ * when a study grows. */
+kas_status kas_store_requeue(kas_store *store, const kas_work *work);
 
 /* All items in the order (kind, index); kas_work_list_free frees. */
 kas_status kas_store_list(kas_store *store, kas_work **out, int *count);

@@ -9,7 +9,7 @@ static const char *const kind_names[] = {"baseline", "candidate", "final", "fina
                                          "earlier-final"};
 static const char *const state_names[KAS_WORK_STATES] = {
     "queued",   "running",       "finished", "pruned", "over-latency", "screened",
-    "diverged", "out-of-memory", "crashed",  "hung",   "device-lost",  "failed"};
+    "diverged", "out-of-memory", "crashed",  "hung",   "device-lost",  "failed",   "machine-fault"};
 
 const char *kas_work_kind_name(kas_work_kind kind)
 {

@@ -176,32 +176,34 @@ kas_status kas_store_finish(kas_store *store, int64_t id, int lease, kas_work_st
     return KAS_OK;
 }
 
-kas_status kas_store_release(kas_store *store, int64_t id, int lease, bool died, bool *held)
+kas_status kas_store_release(kas_store *store, int64_t id, int lease, bool failed, bool *held)
 {
     int changed = 0;
     KAS_TRY(kas_sql_durable(store, true));
     KAS_TRY(kas_sql_run(store, &changed,
                         "UPDATE work SET state = 'queued', owner = '', deaths = deaths + ?" MINE,
-                        "iii", (int64_t)died, id, (int64_t)lease));
+                        "iii", (int64_t)failed, id, (int64_t)lease));
     *held = changed == 1;
     return KAS_OK;
 }
 
-static kas_status requeue(kas_store *store, int64_t id)
+static kas_status requeue(kas_store *store, const kas_work *work)
 {
+    int changed = 0;
     KAS_TRY(kas_sql_run(store, NULL,
                         "DELETE FROM epoch WHERE work IN"
                         " (SELECT id FROM work WHERE id = ? AND state != 'running')",
-                        "i", id));
-    return kas_sql_run(store, NULL,
-                       "UPDATE work SET state = 'queued', reason = '', owner = '', deaths = 0,"
-                       " started = NULL, ended = NULL WHERE id = ? AND state != 'running'",
-                       "i", id);
+                        "i", work->id));
+    KAS_TRY(kas_sql_run(store, &changed,
+                        "UPDATE work SET state = 'queued', reason = '', owner = '', deaths = 0,"
+                        " started = NULL, ended = NULL WHERE id = ? AND state != 'running'",
+                        "i", work->id));
+    return changed && work->kind == KAS_WORK_CANDIDATE ? kas_store_put_finals_by(store) : KAS_OK;
 }
 
-kas_status kas_store_requeue(kas_store *store, int64_t id)
+kas_status kas_store_requeue(kas_store *store, const kas_work *work)
 {
     KAS_TRY(kas_sql_durable(store, true));
     KAS_TRY(kas_sql_begin(store));
-    return kas_sql_end(store, requeue(store, id));
+    return kas_sql_end(store, requeue(store, work));
 }
