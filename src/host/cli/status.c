@@ -67,6 +67,7 @@ static void print_json(const kas_study_args *args, const kas_study_view *view, k
     kas_line_number(out, "busy_seconds", view->study.busy_seconds);
     kas_line_number(out, "compile_seconds", compile_seconds(view));
     kas_line_text(out, "device", view->study.device);
+    kas_line_text(out, "code_version", *view->study.code_version ? view->study.code_version : NULL);
     kas_line_text(out, "dataset", view->study.dataset_path);
     kas_line_json(out, "options", view->study.options);
     kas_line_end(out);
@@ -117,11 +118,18 @@ static void print_text(const kas_study_args *args, const kas_study_view *view, k
         kas_buf_printf(out, "best:       %s, %.2f%%\n", best->name, 100 * best->measured.accuracy);
     print_running(view, out);
     bool nothing = !best && t.candidates > 0 && t.candidates == view->options.candidates &&
-                   t.state[KAS_WORK_QUEUED] + t.state[KAS_WORK_RUNNING] == 0;
+                   t.state[KAS_WORK_QUEUED] + t.state[KAS_WORK_RUNNING] +
+                           t.state[KAS_WORK_MACHINE_FAULT] ==
+                       0;
     kas_buf word = {0};
     kas_buf_shell_word(&word, args->study);
     if (nothing)
         kas_buf_printf(out, "complete: no candidate finished; the reasons: kas-gpu log %s\n",
+                       kas_buf_text(&word));
+    else if (finals_done(view) && t.state[KAS_WORK_MACHINE_FAULT])
+        kas_buf_printf(out,
+                       "complete but for candidates that the machine could not evaluate; to try "
+                       "them again: kas-gpu resume %s\n",
                        kas_buf_text(&word));
     else if (finals_done(view))
         kas_buf_printf(out, "the study is complete\n");

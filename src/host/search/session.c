@@ -9,6 +9,7 @@
 #include "host/core/machine.h"
 #include "host/core/files.h"
 #include "host/core/sha256.h"
+#include "host/core/log.h"
 #include "host/search/publish.h"
 #include "host/train/pretrained.h"
 
@@ -141,6 +142,7 @@ static kas_status write_options(const kas_search_options *options, char **out)
 static kas_status describe(const kas_session *s, kas_study *out)
 {
     *out = (kas_study){.sampler_version = sampler_version(s), .seed = s->search.seed};
+    snprintf(out->code_version, sizeof out->code_version, "%s", s->code_version);
     KAS_TRY(write_options(&s->search, &out->options));
     kas_sha256_hex(out->options, strlen(out->options), out->options_digest);
     memcpy(out->dataset_digest, s->problem.dataset->digest, sizeof out->dataset_digest);
@@ -160,6 +162,12 @@ static kas_status check_same(const kas_session *s, const kas_study *stored)
                         "%s: begun with sampler version %d, this kas-gpu has version %d and would "
                         "sample other kernels; go on with the version that began it",
                         s->study, stored->sampler_version, sampler_version(s));
+    const char *code = kas_code_recorded(stored->code_version);
+    if (*code && strcmp(code, s->code_version) != 0)
+        return kas_fail(KAS_STORE,
+                        "%s: begun with code version %s, this kas-gpu has version %s and would "
+                        "compute other numbers; go on with the version that began it",
+                        s->study, code, s->code_version);
     return KAS_OK;
 }
 
@@ -189,7 +197,8 @@ static kas_search_options comparable(const kas_session *s, const kas_search_opti
 typedef struct adoption {
     kas_session *session;
     const kas_search_options *asked; /* NULL: whatever the study has */
-    bool grows, moved;               /* what came of it: more candidates; the data set elsewhere */
+    /* what came of it: more candidates; the data set elsewhere; the code was not recorded */
+    bool grows, moved, unrecorded;
 } adoption;
 
 /* Same options as the study's or an error; what the command left open is taken from it. */
@@ -210,6 +219,10 @@ static kas_status decide(void *context, const kas_study *stored, kas_study_chang
         s->search.candidates = a->asked->candidates;
     a->moved = strcmp(stored->dataset_path, s->dataset) != 0;
     out->grows = a->grows;
+    a->unrecorded = !*stored->code_version;
+    if (a->unrecorded)
+        snprintf(out->code_version, sizeof out->code_version, KAS_CODE_UNKNOWN "%s",
+                 s->code_version);
     return a->grows || reads ? write_options(&s->search, &out->options) : KAS_OK;
 }
 
@@ -218,6 +231,10 @@ static kas_status adopt(kas_session *s, const kas_search_options *asked)
     const kas_work final = {.kind = KAS_WORK_FINAL};
     adoption a = {.session = s, .asked = asked};
     KAS_TRY(kas_store_revise(s->store, decide, &a));
+    if (a.unrecorded)
+        kas_warn("%s was begun before studies recorded the version of the code: whether this "
+                 "kas-gpu computes the same numbers is not known; its version, %s, is recorded now",
+                 s->study, s->code_version);
     if (a.grows)
         kas_study_drop_checkpoint(s->study, &final); /* another kernel may be the next */
     return a.moved ? kas_store_set_dataset_path(s->store, s->dataset) : KAS_OK;
@@ -241,6 +258,7 @@ static kas_status open_store(kas_session *s, const kas_search_options *asked)
     KAS_TRY(pin_plans(s));
     KAS_TRY(kas_study_path(s->study, "study.db", path));
     KAS_TRY(kas_store_open(path, KAS_STORE_CREATE, &s->store));
+    KAS_TRY(kas_code_version(s->code_version));
     KAS_TRY(describe(s, &study));
     kas_status status = kas_store_begin_study(s->store, &study, &s->created);
     kas_study_clear(&study);
@@ -344,6 +362,7 @@ kas_status kas_session_resume(const kas_session_request *request, kas_session *o
     KAS_TRY(choose_pack(request, out));
     KAS_TRY(kas_problem_sampler(&out->problem, &out->search, &out->sampler));
     KAS_TRY(kas_study_dir_make(out->study));
+    KAS_TRY(kas_code_version(out->code_version));
     KAS_TRY(adopt(out, NULL));
     return keep_init(out);
 }

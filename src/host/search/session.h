@@ -4,6 +4,7 @@
 #ifndef KAS_SEARCH_SESSION_H
 #define KAS_SEARCH_SESSION_H
 
+#include "host/search/code_version.h"
 #include "host/search/devices.h"
 #include "host/search/pack.h"
 #include "host/search/problem.h"
@@ -46,6 +47,7 @@ typedef struct kas_session {
     kas_sampler *sampler;
     kas_store *store; /* NULL in a dry run */
     bool created;     /* the study began just now */
+    char code_version[KAS_CODE_VERSION_SIZE]; /* of this program */
 } kas_session;
 
 /* Begins the study, or opens the one that is there when its options, data and sampler are the same.

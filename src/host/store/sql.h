@@ -12,6 +12,7 @@
 struct kas_store {
     sqlite3 *db;
     char path[4096];
+    int schema;     /* of the file, when it was looked at last */
     bool exclusive; /* network file system */
     bool synchronous_normal;
 };
@@ -32,6 +33,11 @@ kas_status kas_sql_durable(kas_store *store, bool full);
 kas_status kas_sql_begin(kas_store *store);
 /* Commits when `status` is KAS_OK, else rolls back; returns the first failure. */
 kas_status kas_sql_end(kas_store *store, kas_status status);
+
+/* Is the file ours?  Sets `schema`, which another process may change at any time. */
+kas_status kas_store_identify(kas_store *store);
+/* Brings the file to the present schema; inside a transaction. */
+kas_status kas_store_migrate(kas_store *store);
 
 /* The final training, if it finished, becomes an earlier one, and is forgotten otherwise: another
  * candidate may win now. */

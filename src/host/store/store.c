@@ -15,11 +15,13 @@
 
 enum { APPLICATION_ID = 0x4B415347, BUSY_MS = 30000 }; /* "KASG" */
 
+#define CODE_VERSION " code_version TEXT NOT NULL DEFAULT ''" /* from schema 2 on */
+
 static const char *const schema[] = {
     "CREATE TABLE study (id INTEGER PRIMARY KEY CHECK (id = 1), options TEXT NOT NULL,"
     " options_digest TEXT NOT NULL, dataset_digest TEXT NOT NULL, dataset_path TEXT NOT NULL,"
     " sampler_version INTEGER NOT NULL, seed INTEGER NOT NULL, created REAL NOT NULL,"
-    " busy_seconds REAL NOT NULL DEFAULT 0, device TEXT NOT NULL DEFAULT '')",
+    " busy_seconds REAL NOT NULL DEFAULT 0, device TEXT NOT NULL DEFAULT ''," CODE_VERSION ")",
     "CREATE TABLE work (id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, k INTEGER NOT NULL,"
     " attempt INTEGER NOT NULL, name TEXT NOT NULL, kernel TEXT, flops REAL, params REAL,"
     " conv_flops REAL, conv_params REAL, state TEXT NOT NULL DEFAULT 'queued',"
@@ -87,22 +89,28 @@ static kas_status read_pragma(kas_store *store, const char *sql, int64_t *out)
     return status;
 }
 
+static kas_status set_schema(kas_store *store)
+{
+    char pragma[64];
+    snprintf(pragma, sizeof pragma, "PRAGMA user_version = %d", KAS_STORE_SCHEMA);
+    return kas_sql_run(store, NULL, pragma, "");
+}
+
 static kas_status make_schema(kas_store *store)
 {
     int64_t tables;
     KAS_TRY(read_pragma(store, "SELECT count(*) FROM sqlite_master", &tables));
-    if (tables > 0) /* another process made it, or it is not ours: check_identity tells */
+    if (tables > 0) /* another process made it, or it is not ours: kas_store_identify tells */
         return KAS_OK;
     for (size_t i = 0; i < sizeof schema / sizeof *schema; i++)
         KAS_TRY(kas_sql_run(store, NULL, schema[i], ""));
     char pragma[64];
     snprintf(pragma, sizeof pragma, "PRAGMA application_id = %d", APPLICATION_ID);
     KAS_TRY(kas_sql_run(store, NULL, pragma, ""));
-    snprintf(pragma, sizeof pragma, "PRAGMA user_version = %d", KAS_STORE_SCHEMA);
-    return kas_sql_run(store, NULL, pragma, "");
+    return set_schema(store);
 }
 
-static kas_status check_identity(kas_store *store)
+kas_status kas_store_identify(kas_store *store)
 {
     int64_t application, version;
     KAS_TRY(read_pragma(store, "PRAGMA application_id", &application));
@@ -112,12 +120,22 @@ static kas_status check_identity(kas_store *store)
                         "expected 0x%08x); choose another --study",
                         store->path, (long long)application, APPLICATION_ID);
     KAS_TRY(read_pragma(store, "PRAGMA user_version", &version));
-    if (version != KAS_STORE_SCHEMA)
+    if (version < 1 || version > KAS_STORE_SCHEMA)
         return kas_fail(KAS_STORE,
-                        "%s: schema version %lld, this kas-gpu knows version %d; open the study "
-                        "with the kas-gpu that made it",
+                        "%s: schema version %lld, this kas-gpu knows versions 1 to %d; open the "
+                        "study with the kas-gpu that made it",
                         store->path, (long long)version, KAS_STORE_SCHEMA);
+    store->schema = (int)version;
     return KAS_OK;
+}
+
+kas_status kas_store_migrate(kas_store *store)
+{
+    KAS_TRY(kas_store_identify(store)); /* another process may have done it */
+    if (store->schema == KAS_STORE_SCHEMA)
+        return KAS_OK;
+    KAS_TRY(kas_sql_run(store, NULL, "ALTER TABLE study ADD COLUMN" CODE_VERSION, ""));
+    return set_schema(store); /* `schema` follows when it is looked at again: a commit may fail */
 }
 
 /* Costs a read of the whole file, once for each start of a supervisor: a damaged page is better
@@ -177,14 +195,14 @@ static kas_status set_up(kas_store *store, kas_store_mode mode)
         sqlite3_busy_timeout(store->db, store->exclusive ? 2000 : BUSY_MS) != SQLITE_OK)
         return kas_sql_fail(store, "sqlite3_create_function");
     if (mode == KAS_STORE_READ)
-        return check_identity(store);
+        return kas_store_identify(store);
     if (mode == KAS_STORE_WRITE)
-        KAS_TRY(check_identity(store)); /* before the journal mode of somebody's file is changed */
+        KAS_TRY(kas_store_identify(store)); /* before the journal mode of somebody's file is changed */
     KAS_TRY(set_journal(store));
     if (mode == KAS_STORE_CREATE) {
         KAS_TRY(kas_sql_begin(store));
         KAS_TRY(kas_sql_end(store, make_schema(store)));
-        KAS_TRY(check_identity(store));
+        KAS_TRY(kas_store_identify(store));
     }
     return check_pages(store);
 }

@@ -38,7 +38,9 @@
 #include "host/core/status.h"
 #include "host/train/train.h"
 
-enum { KAS_STORE_SCHEMA = 1 }; /* raised whenever a table changes */
+/* Raised whenever a table changes; files of versions before are read, and brought to the present one
+ * when a study goes on (kas_store_revise). */
+enum { KAS_STORE_SCHEMA = 2, KAS_CODE_TEXT = 32 };
 
 typedef struct kas_store kas_store;
 
@@ -66,6 +68,7 @@ typedef struct kas_study {
     char dataset_digest[65];
     char dataset_path[4096]; /* absolute; may move, the digest may not change */
     int sampler_version;
+    char code_version[KAS_CODE_TEXT]; /* see search/code_version.h; "" = not recorded: schema 1 */
     uint64_t seed;
     double created;      /* Unix time */
     double busy_seconds; /* wall time that supervisors have spent on it */
@@ -87,12 +90,15 @@ typedef struct kas_study_change {
     /* It is to have more candidates: its final training, if it finished, becomes an earlier one,
      * which kas_store_add_final brings back when the same candidate wins again. */
     bool grows;
+    char code_version[KAS_CODE_TEXT]; /* "" = as it is */
 } kas_study_change;
 /* Decides from the study as it is; *out is zero before. A failure changes nothing. */
 typedef kas_status kas_study_revision(void *context, const kas_study *present,
                                       kas_study_change *out);
 /* Reads the study, asks `revise` and writes what it says, in one transaction: of several commands
- * at once each decides from what those before it have made. Nothing else may be done with the
+ * at once each decides from what those before it have made.  A file of an earlier schema becomes one
+ * of the present schema in the same transaction: what is refused, or killed on the way, is left to
+ * the program that made it. Nothing else may be done with the
  * store inside. Returns the failure of `revise`. */
 kas_status kas_store_revise(kas_store *store, kas_study_revision *revise, void *context);
 

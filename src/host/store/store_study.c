@@ -11,19 +11,32 @@ void kas_study_clear(kas_study *study)
     *study = (kas_study){0};
 }
 
+static kas_status begin_now(kas_store *store, const kas_study *study, bool *created)
+{
+    sqlite3_stmt *stmt;
+    bool exists;
+    KAS_TRY(kas_sql_prepare(store, &stmt, "SELECT 1 FROM study", ""));
+    const kas_status status = kas_sql_step(store, stmt, &exists);
+    sqlite3_finalize(stmt);
+    KAS_TRY(status);
+    *created = !exists;
+    if (exists)
+        return KAS_OK;
+    KAS_TRY(kas_store_migrate(store));
+    return kas_sql_run(
+        store, NULL,
+        "INSERT INTO study (id, options, options_digest, dataset_digest, dataset_path,"
+        " sampler_version, code_version, seed, created) VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "ttttitid", study->options, study->options_digest, study->dataset_digest,
+        study->dataset_path, (int64_t)study->sampler_version, study->code_version,
+        (int64_t)study->seed, kas_store_now());
+}
+
 kas_status kas_store_begin_study(kas_store *store, const kas_study *study, bool *created)
 {
-    int changed = 0;
     KAS_TRY(kas_sql_durable(store, true));
-    KAS_TRY(kas_sql_run(
-        store, &changed,
-        "INSERT OR IGNORE INTO study (id, options, options_digest, dataset_digest, dataset_path,"
-        " sampler_version, seed, created) VALUES (1, ?, ?, ?, ?, ?, ?, ?)",
-        "ttttiid", study->options, study->options_digest, study->dataset_digest,
-        study->dataset_path, (int64_t)study->sampler_version, (int64_t)study->seed,
-        kas_store_now()));
-    *created = changed == 1;
-    return KAS_OK;
+    KAS_TRY(kas_sql_begin(store));
+    return kas_sql_end(store, begin_now(store, study, created));
 }
 
 static kas_status read_study(kas_store *store, sqlite3_stmt *stmt, kas_study *out)
@@ -47,17 +60,23 @@ static kas_status read_study(kas_store *store, sqlite3_stmt *stmt, kas_study *ou
     out->created = kas_sql_double(stmt, 6);
     out->busy_seconds = kas_sql_double(stmt, 7);
     kas_sql_text(stmt, 8, out->device, sizeof out->device);
+    kas_sql_text(stmt, 9, out->code_version, sizeof out->code_version);
     return KAS_OK;
 }
 
 kas_status kas_store_get_study(kas_store *store, kas_study *out)
 {
+#define COLUMNS                                                                                    \
+    "SELECT options, options_digest, dataset_digest, dataset_path, sampler_version, seed,"         \
+    " created, busy_seconds, device, "
     *out = (kas_study){0};
     sqlite3_stmt *stmt;
+    KAS_TRY(kas_store_identify(store)); /* another process may have migrated it */
     KAS_TRY(kas_sql_prepare(store, &stmt,
-                            "SELECT options, options_digest, dataset_digest, dataset_path,"
-                            " sampler_version, seed, created, busy_seconds, device FROM study",
+                            store->schema == 1 ? COLUMNS "'' FROM study"
+                                               : COLUMNS "code_version FROM study",
                             ""));
+#undef COLUMNS
     kas_status status = read_study(store, stmt, out);
     sqlite3_finalize(stmt);
     return status;
@@ -90,6 +109,11 @@ static kas_status revise_now(kas_store *store, kas_study_revision *revise, void 
     KAS_TRY(kas_store_get_study(store, &present));
     kas_status status = revise(context, &present, &change);
     kas_study_clear(&present);
+    if (status == KAS_OK)
+        status = kas_store_migrate(store);
+    if (status == KAS_OK && change.code_version[0])
+        status =
+            kas_sql_run(store, NULL, "UPDATE study SET code_version = ?", "t", change.code_version);
     if (status == KAS_OK && change.options)
         status = set_options(store, change.options);
     if (status == KAS_OK && change.grows)
