@@ -47,7 +47,11 @@ kas_status kas_compiler_open(const char *arch, const char *cache_dir, kas_compil
     kas_status status;
     snprintf(compiler->arch, sizeof compiler->arch, "%s", arch);
     compiler->prelude = kas_prelude_text;
-    KAS_TRY_GOTO(open_folder(compiler, cache_dir), failed);
+    status = open_folder(compiler, cache_dir);
+    if (status != KAS_OK) {
+        status = status == KAS_FAILURE ? KAS_MACHINE : status; /* a folder that cannot be made */
+        goto failed;
+    }
     KAS_TRY_GOTO(open_backend(compiler, arch), failed);
     KAS_TRY_GOTO(kas_buf_status(&compiler->identity), failed);
     *out = compiler;

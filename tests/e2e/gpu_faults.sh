@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What a search does when its GPU (the stand-in, tests/cuda_sim) never answers: the item ends with the state that says
-# so, and nothing else does; and when it has no memory left for once: the item is tried again.
+# so, and nothing else does; and when it has no memory left: the items are tried again.
 set -eu
 . tests/e2e/expect.bash
 sim=${KAS_CUDA_SIM:-$PWD/build/tests/libkas_cuda_sim.so}
@@ -24,9 +24,12 @@ for process in /proc/[0-9]*/cmdline; do
     if tr '\0' ' ' 2>/dev/null <"$process" | grep -qF -e "--study $dir/hung"; then fail "a process was left behind: $process"; fi
 done
 
-# One allocation of the first candidate fails, which is not too large for the device: somebody else had its memory, and
-# the candidate is tried again.
+# One allocation of every worker fails. No candidate is too large for the device, so somebody else had its memory: the search
+# stops, and the same command without the fault finishes them.
 search memory cuMemAlloc_v2:30:2:once
 grep -q 'try 1 of 3: .*memory left' "$dir/memory.err" || fail "no fault was told: $(cat "$dir/memory.err")"
+grep -q '2 of them could not be evaluated on this machine' "$dir/memory.err" || fail "no end: $(cat "$dir/memory.err")"
+[ "$(grep -cE '^candidate.* machine-fault' "$dir/memory.log")" = 2 ] || fail "no faults: $(cat "$dir/memory.log")"
+search memory ''
 [ "$(grep -cE '^(baseline|candidate).* finished' "$dir/memory.log")" = 3 ] || fail "not tried again: $(cat "$dir/memory.log")"
-echo "ok: a hang ends its item alone, a failed allocation none"
+echo "ok: a hang ends its item alone, failed allocations none"

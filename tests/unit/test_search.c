@@ -56,12 +56,12 @@ static void bad_candidates(void **state)
 {
     (void)state;
     kas_search_options search = search_options(10);
-    plan p = {.what = {"ok", "abort", "hang", "exit", "memory", "lost-always", "failed",
-                       "nonsense", "diverged", "killed-always"}};
+    plan p = {.what = {"ok", "abort", "hang", "exit", "memory", "lost-always", "failed", "nonsense",
+                       "diverged", "killed-always"}};
     OK(supervise(p, &search, 2, 4, "d"));
     static const kas_work_state expected[] = {
-        KAS_WORK_FINISHED,      KAS_WORK_CRASHED,     KAS_WORK_HUNG,   KAS_WORK_FAILED,
-        KAS_WORK_OUT_OF_MEMORY, KAS_WORK_DEVICE_LOST, KAS_WORK_FAILED, KAS_WORK_FAILED,
+        KAS_WORK_FINISHED,      KAS_WORK_CRASHED,      KAS_WORK_HUNG,   KAS_WORK_FAILED,
+        KAS_WORK_OUT_OF_MEMORY, KAS_WORK_DEVICE_LOST,  KAS_WORK_FAILED, KAS_WORK_FAILED,
         KAS_WORK_DIVERGED,      KAS_WORK_MACHINE_FAULT};
     int count;
     kas_work *list = items(&count);

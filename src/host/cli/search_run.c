@@ -4,12 +4,13 @@
 #include <string.h>
 
 #include "host/cli/progress.h"
+#include "host/core/files.h"
 #include "host/search/ahead.h"
 #include "host/search/leaderboard.h"
 #include "host/search/study_dir.h"
 #include "host/search/worker.h"
 
-enum { KEY_PACK = 0x500, KEY_STREAM, KEY_READ_THREADS, KEY_AHEAD };
+enum { KEY_PACK = 0x500, KEY_STREAM, KEY_READ_THREADS, KEY_AHEAD, KEY_RETRAIN };
 
 static uint64_t gibibytes(struct argp_state *state, const char *option, const char *arg)
 {
@@ -41,6 +42,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         request->ahead = strcmp(arg, "auto") == 0
                              ? -1
                              : (int)kas_cli_int(state, "--compile-ahead", arg, 0, KAS_AHEAD_MOST);
+        return 0;
+    case KEY_RETRAIN:
+        request->retrain = true;
         return 0;
     case 'H':
         request->hang_seconds = kas_cli_number(state, "--hang-timeout", arg, 1, 1e7);
@@ -79,30 +83,46 @@ static const struct argp_option options[] = {
     {"weights-limit", 'W', "GIB", 0,
      "Disk space for trained weights of the frontier's candidates; 0 = none are kept (default 4)",
      50},
+    {"retrain", KEY_RETRAIN, 0, 0,
+     "Repeat final trainings that are finished and whose weights are gone", 50},
     {0}};
 const struct argp kas_search_work_argp = {options, parse, 0, 0, 0, 0, 0};
+
+/* Where the winner lies; nothing that is not there is named as if it were. */
+static void add_places(const kas_session *s, const char *folder, const char *weights, kas_buf *out)
+{
+    kas_buf_printf(out, "best kernel: %s/best/kernel.json\n", s->study);
+    if (kas_file_exists(weights)) {
+        kas_buf_printf(out, "trained weights: %s\ntake it away: kas-gpu export ", weights);
+        kas_buf_shell_word(out, s->study);
+        kas_buf_puts(out, " -o ");
+        kas_buf_shell_word(out, folder);
+        kas_buf_puts(out, " --verify\n");
+    } else {
+        kas_buf_printf(out,
+                       "trained weights: gone (there is no %s); to train the winner again: kas-gpu "
+                       "resume ",
+                       weights);
+        kas_buf_shell_word(out, s->study);
+        kas_buf_puts(out, " --retrain\n");
+    }
+}
 
 static kas_status print_results(kas_session *s, const kas_cli_common *common)
 {
     kas_work *list;
     int count;
     kas_buf out = {0};
-    char folder[KAS_STUDY_PATH];
+    char folder[KAS_STUDY_PATH], weights[KAS_STUDY_PATH];
     KAS_TRY(kas_study_path(s->study, "export", folder));
+    KAS_TRY(kas_study_path(s->study, "best/weights.safetensors", weights));
     KAS_TRY(kas_store_list(s->store, &list, &count));
     kas_status status = common->json ? kas_leaderboard_json(list, count, &out)
                                      : kas_leaderboard_text(list, count, 20, &out);
     if (status == KAS_OK && !common->json) {
         kas_buf_puts(&out, "\n");
         kas_leaderboard_final(list, count, &out);
-        kas_buf_printf(&out,
-                       "best kernel: %s/best/kernel.json\ntrained weights: "
-                       "%s/best/weights.safetensors\ntake it away: kas-gpu export ",
-                       s->study, s->study);
-        kas_buf_shell_word(&out, s->study);
-        kas_buf_puts(&out, " -o ");
-        kas_buf_shell_word(&out, folder);
-        kas_buf_puts(&out, " --verify\n");
+        add_places(s, folder, weights, &out);
         status = kas_buf_status(&out);
     }
     if (status == KAS_OK)

@@ -117,10 +117,9 @@ static void print_text(const kas_study_args *args, const kas_study_view *view, k
     if (best)
         kas_buf_printf(out, "best:       %s, %.2f%%\n", best->name, 100 * best->measured.accuracy);
     print_running(view, out);
-    bool nothing = !best && t.candidates > 0 && t.candidates == view->options.candidates &&
-                   t.state[KAS_WORK_QUEUED] + t.state[KAS_WORK_RUNNING] +
-                           t.state[KAS_WORK_MACHINE_FAULT] ==
-                       0;
+    bool nothing =
+        !best && t.candidates > 0 && t.candidates == view->options.candidates &&
+        t.state[KAS_WORK_QUEUED] + t.state[KAS_WORK_RUNNING] + t.state[KAS_WORK_MACHINE_FAULT] == 0;
     kas_buf word = {0};
     kas_buf_shell_word(&word, args->study);
     if (nothing)

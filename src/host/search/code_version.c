@@ -56,7 +56,7 @@ static void collapse(kas_buf *text)
             continue;
         if (c == '\n' && end && before == ' ')
             end--;
-        if (c == '\n' && end && text->data[end - 1] == '\n')
+        if (c == '\n' && (end == 0 || text->data[end - 1] == '\n'))
             continue;
         text->data[end++] = c;
     }

@@ -275,25 +275,25 @@ static kas_train_options training(run *r, const kas_replacement *replacement)
     const shop *b = r->bench->shop;
     bool final = is_final(r->task);
     return (kas_train_options){.net = b->problem.net,
-                                 .dataset = b->problem.dataset,
-                                 .replacement = replacement,
-                                 .recipe = b->options.recipe,
-                                 .seed = b->options.seed,
-                                 .train_index = final ? NULL : b->index,
-                                 .train_count =
-                                     final ? b->problem.dataset->train.count : b->train_count,
-                                 .validation_index = final ? NULL : b->index + b->train_count,
-                                 .validation_count = final ? 0 : b->validation_count,
-                                 .evaluate_test = final,
-                                 .read_threads = b->options.read_threads,
-                                 .on_epoch = on_epoch,
-                                 .on_progress = on_progress,
-                                 .maps = kas_maps_of(kas_device_get_info(r->bench->device)->arch),
-                                 .context = r,
-                                 .checkpoint = r->task->checkpoint,
-                                 .weights_out = r->task->weights,
-                                 .weights_in = r->task->init,
-                                 .init_partial = b->options.init_partial};
+                               .dataset = b->problem.dataset,
+                               .replacement = replacement,
+                               .recipe = b->options.recipe,
+                               .seed = b->options.seed,
+                               .train_index = final ? NULL : b->index,
+                               .train_count =
+                                   final ? b->problem.dataset->train.count : b->train_count,
+                               .validation_index = final ? NULL : b->index + b->train_count,
+                               .validation_count = final ? 0 : b->validation_count,
+                               .evaluate_test = final,
+                               .read_threads = b->options.read_threads,
+                               .on_epoch = on_epoch,
+                               .on_progress = on_progress,
+                               .maps = kas_maps_of(kas_device_get_info(r->bench->device)->arch),
+                               .context = r,
+                               .checkpoint = r->task->checkpoint,
+                               .weights_out = r->task->weights,
+                               .weights_in = r->task->init,
+                               .init_partial = b->options.init_partial};
 }
 
 static kas_status train(run *r, const kas_replacement *replacement)

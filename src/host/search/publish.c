@@ -1,5 +1,6 @@
 #include "host/search/publish.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "host/core/files.h"
@@ -57,6 +58,21 @@ static kas_status write_best(const char *study, const kas_work *best, const kas_
     return kas_file_write_atomic(path, model->data, model->size);
 }
 
+/* What finished has its file: here those that somebody has deleted. */
+static kas_status write_kernels(const char *study, const kas_work *work, int count)
+{
+    for (int i = 0; i < count; i++) {
+        char path[KAS_STUDY_PATH], relative[64];
+        if (work[i].kind != KAS_WORK_CANDIDATE || work[i].state != KAS_WORK_FINISHED)
+            continue;
+        snprintf(relative, sizeof relative, "kernels/%s.json", work[i].name);
+        KAS_TRY(kas_study_path(study, relative, path));
+        if (work[i].kernel && !kas_file_exists(path))
+            KAS_TRY(kas_file_write_atomic(path, work[i].kernel, strlen(work[i].kernel)));
+    }
+    return KAS_OK;
+}
+
 kas_status kas_publish_best(const char *study, kas_store *store, const kas_search_options *options,
                             const char *dataset, const kas_problem *problem)
 {
@@ -73,6 +89,8 @@ kas_status kas_publish_best(const char *study, kas_store *store, const kas_searc
         write_model(best, baseline, options, dataset, problem, &model);
         status = write_best(study, best, &model);
         kas_buf_free(&model);
+        if (status == KAS_OK)
+            status = write_kernels(study, list, count);
     }
     kas_work_list_free(list, count);
     return status;

@@ -1,4 +1,5 @@
-/* What a finished study leaves for others: STUDY/best/kernel.json and STUDY/best/model.json.
+/* What a finished study leaves for others: STUDY/best/kernel.json and STUDY/best/model.json, and
+ * those files of STUDY/kernels that are missing.
  *
  * model.json holds everything that is needed to build the network around the kernel again: the
  * network's name, input, classes, which convolutions were replaced, budgets (the sizes follow from

@@ -132,8 +132,8 @@ static kas_status count_faults(kas_supervisor *s, int64_t id, kas_work_state sta
     if (s->faults < KAS_FAULTS_IN_A_ROW && !(exact && state == KAS_WORK_MACHINE_FAULT))
         return KAS_OK;
     for (int i = 0; i < s->faults; i++)
-        KAS_TRY(kas_store_requeue(
-            s->store, &(kas_work){.id = s->fault[i], .kind = KAS_WORK_CANDIDATE}));
+        KAS_TRY(kas_store_requeue(s->store,
+                                  &(kas_work){.id = s->fault[i], .kind = KAS_WORK_CANDIDATE}));
     return kas_fail(KAS_MACHINE,
                     "%s: this machine could not evaluate %d %s, %d times each: %.400s; they are in "
                     "the queue again: when the machine is repaired, run the same command",
@@ -303,8 +303,9 @@ static kas_status hear_epoch(kas_supervisor *s, kas_slot *slot, kas_lane *lane,
 static kas_status try_again(kas_supervisor *s, kas_slot *slot, kas_lane *lane, const char *reason)
 {
     char text[400];
-    snprintf(text, sizeof text, "%s %lld: try %d of %d: %.300s", kas_work_kind_name(lane->work.kind),
-             (long long)lane->work.index, lane->work.deaths + 1, most_faults(s), reason);
+    snprintf(text, sizeof text, "%s %lld: try %d of %d: %.300s",
+             kas_work_kind_name(lane->work.kind), (long long)lane->work.index,
+             lane->work.deaths + 1, most_faults(s), reason);
     kas_supervisor_emit(s, KAS_EVENT_WORKER, NULL, text);
     return retry_alone(s, slot, lane, true);
 }
@@ -403,11 +404,12 @@ kas_status kas_slot_hear(kas_supervisor *s, kas_slot *slot, const cJSON *message
     return KAS_OK; /* about an item that it no longer has */
 }
 
-/* Signals that come from outside (an administrator, the kernel short of memory) and say nothing
- * against the candidate. */
+/* Signals that come from outside (an administrator, the kernel short of memory, limits on files and
+ * time) and say nothing against the candidate. */
 static bool from_outside(int number)
 {
-    return number == SIGKILL || number == SIGTERM || number == SIGINT || number == SIGHUP;
+    return number == SIGKILL || number == SIGTERM || number == SIGINT || number == SIGHUP ||
+           number == SIGXFSZ || number == SIGXCPU;
 }
 
 /* The worker had this item and no other from its start: what happened is held against it. */

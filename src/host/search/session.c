@@ -54,6 +54,7 @@ static kas_status set_devices(const kas_session_request *request, const char *sp
     const bool cuda = strcmp(s->devices.kind, "cuda") == 0;
     s->pack = request->pack > 0 ? request->pack : 1; /* a GPU: choose_pack */
     s->ahead = request->ahead >= 0 ? request->ahead : cuda ? KAS_AHEAD_CUDA : 0;
+    s->retrain = request->retrain;
     s->hang_seconds = request->hang_seconds;
     s->checkpoint_limit = request->checkpoint_limit;
     s->weights_limit = request->weights_limit;
@@ -411,6 +412,7 @@ kas_status kas_session_run(kas_session *s, void (*on_event)(void *context, const
                                       .device = device,
                                       .devices = s->devices.count,
                                       .ahead = s->ahead > 0 ? &ahead : NULL,
+                                      .retrain = s->retrain,
                                       .hang_seconds = s->hang_seconds,
                                       .checkpoint_limit = s->checkpoint_limit,
                                       .weights_limit = s->weights_limit,

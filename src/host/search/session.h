@@ -26,8 +26,9 @@ typedef struct kas_session_request {
                                   many as fill it (pack.h) */
     bool stream;               /* see kas_search_options; false and 0: the study's */
     int read_threads;
-    int ahead; /* candidates compiled ahead of need; 0 = none, -1 = KAS_AHEAD_CUDA
-                  on GPUs and none on the CPU (docs/search.md) */
+    int ahead;    /* candidates compiled ahead of need; 0 = none, -1 = KAS_AHEAD_CUDA
+                     on GPUs and none on the CPU (docs/search.md) */
+    bool retrain; /* final trainings whose weights are gone */
     double hang_seconds;
     uint64_t checkpoint_limit; /* bytes */
     uint64_t weights_limit;    /* bytes */
@@ -37,7 +38,7 @@ typedef struct kas_session {
     char study[KAS_STUDY_PATH], dataset[KAS_STUDY_PATH];
     kas_search_options search;
     const char *init; /* of the request, as are may_grow, stream and read_threads */
-    bool may_grow, stream;
+    bool may_grow, stream, retrain;
     kas_devices devices;
     int workers, pack, ahead, read_threads;
     kas_pack packing; /* how `pack` was chosen; zeros: it was given, or is of a CPU */
@@ -45,8 +46,8 @@ typedef struct kas_session {
     uint64_t checkpoint_limit, weights_limit;
     kas_problem problem;
     kas_sampler *sampler;
-    kas_store *store; /* NULL in a dry run */
-    bool created;     /* the study began just now */
+    kas_store *store;                         /* NULL in a dry run */
+    bool created;                             /* the study began just now */
     char code_version[KAS_CODE_VERSION_SIZE]; /* of this program */
 } kas_session;
 

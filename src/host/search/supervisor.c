@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "host/core/files.h"
 #include "host/search/judge.h"
 #include "host/search/worker.h"
 
@@ -414,15 +415,29 @@ static kas_status verdict(kas_supervisor *s)
     return KAS_OK;
 }
 
+/* Is the item a final training whose weights somebody has deleted? */
+static kas_status lacks_weights(const kas_supervisor *s, const kas_work *work, bool *lacks)
+{
+    char path[KAS_STUDY_PATH];
+    *lacks = work->kind == KAS_WORK_FINAL || work->kind == KAS_WORK_FINAL_BASELINE;
+    if (!*lacks)
+        return KAS_OK;
+    KAS_TRY(kas_study_weights_path(s->options->study, work, path));
+    *lacks = !kas_file_exists(path);
+    return KAS_OK;
+}
+
 /* A baseline or final training that failed in an earlier run gets another chance, and so does a
  * candidate that the machine could not evaluate; a winner found without it may not be the best. */
 static kas_status requeue_failed(kas_supervisor *s)
 {
     for (int i = 0; i < s->count; i++) {
         const kas_work *w = &s->list[i];
-        const bool again = w->kind == KAS_WORK_CANDIDATE ? w->state == KAS_WORK_MACHINE_FAULT
-                                                         : kas_work_ended(w->state) &&
-                                                               w->state != KAS_WORK_FINISHED;
+        bool again = w->kind == KAS_WORK_CANDIDATE
+                         ? w->state == KAS_WORK_MACHINE_FAULT
+                         : kas_work_ended(w->state) && w->state != KAS_WORK_FINISHED;
+        if (s->options->retrain && w->state == KAS_WORK_FINISHED)
+            KAS_TRY(lacks_weights(s, w, &again));
         if (!again)
             continue;
         KAS_TRY(kas_store_requeue(s->store, w));

@@ -80,6 +80,7 @@ typedef struct kas_supervisor_options {
     const char *const *device; /* one spec a worker, round robin */
     int devices;
     int pack;                       /* items at once in a worker, 1 to KAS_WORKER_LANES; 0 = 1 */
+    bool retrain;                   /* final trainings that finished and whose weights are gone */
     double hang_seconds;            /* silence after which a worker is killed */
     uint64_t checkpoint_limit;      /* bytes */
     uint64_t weights_limit;         /* bytes, of the frontier's weights; 0 = none are kept */

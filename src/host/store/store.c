@@ -197,7 +197,8 @@ static kas_status set_up(kas_store *store, kas_store_mode mode)
     if (mode == KAS_STORE_READ)
         return kas_store_identify(store);
     if (mode == KAS_STORE_WRITE)
-        KAS_TRY(kas_store_identify(store)); /* before the journal mode of somebody's file is changed */
+        KAS_TRY(
+            kas_store_identify(store)); /* before the journal mode of somebody's file is changed */
     KAS_TRY(set_journal(store));
     if (mode == KAS_STORE_CREATE) {
         KAS_TRY(kas_sql_begin(store));

@@ -38,8 +38,8 @@
 #include "host/core/status.h"
 #include "host/train/train.h"
 
-/* Raised whenever a table changes; files of versions before are read, and brought to the present one
- * when a study goes on (kas_store_revise). */
+/* Raised whenever a table changes; files of versions before are read, and brought to the present
+ * one when a study goes on (kas_store_revise). */
 enum { KAS_STORE_SCHEMA = 2, KAS_CODE_TEXT = 32 };
 
 typedef struct kas_store kas_store;
@@ -96,10 +96,10 @@ typedef struct kas_study_change {
 typedef kas_status kas_study_revision(void *context, const kas_study *present,
                                       kas_study_change *out);
 /* Reads the study, asks `revise` and writes what it says, in one transaction: of several commands
- * at once each decides from what those before it have made.  A file of an earlier schema becomes one
- * of the present schema in the same transaction: what is refused, or killed on the way, is left to
- * the program that made it. Nothing else may be done with the
- * store inside. Returns the failure of `revise`. */
+ * at once each decides from what those before it have made.  A file of an earlier schema becomes
+ * one of the present schema in the same transaction: what is refused, or killed on the way, is left
+ * to the program that made it. Nothing else may be done with the store inside. Returns the failure
+ * of `revise`. */
 kas_status kas_store_revise(kas_store *store, kas_study_revision *revise, void *context);
 
 /* ---- work items -------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ typedef struct kas_work {
     kas_work_state state;
     char reason[512];               /* of the state, for people */
     int lease;                      /* attempt number: claims so far */
-    int deaths; /* how often the machine failed it: see kas_store_release */
+    int deaths;                     /* how often the machine failed it: see kas_store_release */
     int epochs;                     /* recorded */
     double created, started, ended; /* Unix time; NaN = not yet */
     kas_measured measured;

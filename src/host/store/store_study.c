@@ -72,10 +72,9 @@ kas_status kas_store_get_study(kas_store *store, kas_study *out)
     *out = (kas_study){0};
     sqlite3_stmt *stmt;
     KAS_TRY(kas_store_identify(store)); /* another process may have migrated it */
-    KAS_TRY(kas_sql_prepare(store, &stmt,
-                            store->schema == 1 ? COLUMNS "'' FROM study"
-                                               : COLUMNS "code_version FROM study",
-                            ""));
+    KAS_TRY(kas_sql_prepare(
+        store, &stmt,
+        store->schema == 1 ? COLUMNS "'' FROM study" : COLUMNS "code_version FROM study", ""));
 #undef COLUMNS
     kas_status status = read_study(store, stmt, out);
     sqlite3_finalize(stmt);

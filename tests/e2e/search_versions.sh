@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# A study knows which code made its numbers: another is refused; studies of before are read as they are, go on with a word of
+# warning, and stay as they were where they are refused.
+set -eu
+. tests/e2e/expect.bash
+command -v sqlite3 >/dev/null || { echo "SKIPPED: no sqlite3 to make a study of an earlier version (apt-get install sqlite3)"; exit 77; }
+sql() { sqlite3 "$1/study.db" "$2"; }
+
+"$kas" dataset make shapes -o "$dir/s.h5" --train 90 --test 20 --size 8 --classes 4 >/dev/null
+mkdir -p "$dir/old"
+sqlite3 "$dir/old/study.db" <tests/store/schema1.sql
+for command in status best log; do expect 0 efd3f7b59ab1d60d "$kas" $command "$dir/old"; done
+expect 0 '"code_version": null' "$kas" status "$dir/old" --json
+sql "$dir/old" "UPDATE study SET dataset_path = '$dir/s.h5'"
+expect 0 'kernel and network written' "$kas" export "$dir/old" --candidate 1 -o "$dir/exported"
+[ "$(sql "$dir/old" 'PRAGMA user_version')" = 1 ] || fail "reading changed the file"
+
+# Refused for another reason: the file is left to the program that made it.
+cp -r "$dir/old" "$dir/other"
+sql "$dir/other" "UPDATE study SET sampler_version = 1"
+expect 4 'begun with sampler version 1' "$kas" resume "$dir/other"
+[ "$(sql "$dir/other" 'PRAGMA user_version')" = 1 ] || fail "a study that was refused was changed"
+
+expect 0 'is not known; its version' "$kas" resume "$dir/old"
+version=$(sql "$dir/old" 'SELECT code_version FROM study')
+case $version in '?+'????????????????) ;; *) fail "code version \"$version\"" ;; esac
+[ "$(sql "$dir/old" 'PRAGMA user_version')" = 2 ] || fail "the file was not brought to schema 2"
+expect 0 'trained weights: gone' "$kas" resume "$dir/old"
+grep -q 'is not known' "$dir/err" && fail "the warning is repeated"
+
+sql "$dir/old" "UPDATE study SET code_version = '0123456789abcdef'"
+expect 4 "begun with code version 0123456789abcdef, this kas-gpu has version ${version#??}" "$kas" resume "$dir/old"
+expect 0 '"code_version": "0123456789abcdef"' "$kas" status "$dir/old" --json
+for command in best log; do expect 0 efd3f7b59ab1d60d "$kas" $command "$dir/old"; done
+echo "code version ${version#??}"
