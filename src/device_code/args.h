@@ -57,6 +57,9 @@ typedef struct kas_dev_metrics {
     double loss_sum;
     kas_u64 correct, counted;
     double batch_loss;
+    struct {
+        kas_u32 parameters, statistics, averages, logits;
+    } not_finite;
 } kas_dev_metrics;
 
 typedef struct kas_dev_scale {
@@ -103,6 +106,7 @@ typedef struct kas_norm_args {
     kas_real *g;   /* backward: the gradient behind the activation */
     float *running_mean, *running_var, *saved_mean, *saved_rstd;
     float *dgamma, *dbeta, *partial;
+    kas_u32 *watch; /* training: 1 where a running statistic is not finite; may be NULL */
     int rows, c, chunks, chunk_rows, rows_per_block;
     int whole;      /* of wide.h: all rows, gamma... and partial */
     int activation; /* KAS_ACT_ of activation.h, for the kernels of any activation */
@@ -189,6 +193,7 @@ typedef struct kas_update_args {
     kas_real *copy;                /* of the parameters; none where kas_real is float */
     const float *grad, *decay,
         *grad_scale; /* grad_scale NULL: 1; 0, over float16: nothing is done */
+    kas_u32 *watch;  /* 1 where a new parameter is not finite; may be NULL */
     const kas_dev_row *rows;
     const kas_dev_state *state;
     kas_u64 count;
@@ -203,6 +208,7 @@ typedef struct kas_average_args {
     const float *value;
     const kas_dev_row *rows;
     const kas_dev_state *state;
+    kas_u32 *watch; /* 1 where a new average is not finite; may be NULL */
     kas_u64 count;
 } kas_average_args;
 

@@ -427,6 +427,22 @@ KAS_FN int kas_exceeds(float x, float y)
 {
     return (x > y) | ((x != x) & (y == y));
 }
+/* Its exponent says so, whatever the mode of the device for small numbers. */
+KAS_FN int kas_is_finite(float x)
+{
+    kas_bits bits;
+    bits.f = x;
+    return (bits.u & 0x7f800000u) != 0x7f800000u;
+}
+/* Any number of lanes and blocks may set the same word at the same time: all write the same. */
+KAS_FN void kas_raise(kas_u32 *word)
+{
+#ifdef __CUDACC__
+    *(volatile kas_u32 *)word = 1;
+#else
+    __atomic_store_n(word, 1u, __ATOMIC_RELAXED);
+#endif
+}
 KAS_FN int kas_imin(int x, int y)
 {
     return x < y ? x : y;

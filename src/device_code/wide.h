@@ -25,6 +25,10 @@
  * What every lane needs in turn, such as the channels that a sum goes over, is read KAS_RUN at a
  * time: KAS_PART_LOAD... outside the lanes, and KAS_RUN_VALUE(x, j) is the j-th.
  *
+ * KAS_WATCH(found) in front of lanes, KAS_WATCH_VALUE(found, name) in them and
+ * KAS_WATCH_END(found, word) behind them set *word to 1 where a lane's value is not finite (word
+ * NULL: nobody asks).  It costs no access to memory while all are finite.
+ *
  * On the CPU a thread has one lane, and the loop over the lanes vectorises; in the orders 1 and 2
  * the groups are kept, so that tests run what a GPU runs. */
 #ifndef KAS_DEVICE_CODE_WIDE_H
@@ -268,5 +272,11 @@ typedef struct __attribute__((aligned(8), may_alias)) kas_bytes_1 {
 #define KAS_WIDE_LANE(name, max_lanes) KAS_LANE(float, name, max_lanes)
 #define KAS_EACH_OF(name, i) name[i]
 #endif
+
+#define KAS_WATCH(found) kas_u32 found = 0
+#define KAS_WATCH_VALUE(found, name) KAS_EACH(found |= !kas_is_finite(KAS_EACH_VALUE(name));)
+#define KAS_WATCH_END(found, word)                                                                 \
+    if (found && word)                                                                             \
+    kas_raise(word)
 
 #endif

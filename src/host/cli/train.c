@@ -290,8 +290,10 @@ static kas_status finish(const train_cli *o, const kas_train_result *r)
 {
     print_result(o, r);
     if (r->state == KAS_DIVERGED)
-        return kas_fail(KAS_FAILURE, "the loss is not finite; try a smaller --lr than %g",
-                        o->recipe.lr);
+        return kas_fail(KAS_FAILURE,
+                        "%s was not finite after %d of %d epochs: the network diverged, and no "
+                        "weights are written; try a smaller --lr than %g",
+                        r->not_finite, r->epochs, o->recipe.epochs, o->recipe.lr);
     if (r->state != KAS_STOPPED)
         return KAS_OK;
     if (o->checkpoint)

@@ -218,11 +218,11 @@ static void set_state(run *r, const kas_train_result *result)
     case KAS_DIVERGED:
         r->out->state = KAS_WORK_DIVERGED;
         if (result->epochs == r->bench->shop->options.recipe.epochs)
-            snprintf(r->out->reason, sizeof r->out->reason,
-                     "the loss of the last evaluation was not finite");
+            snprintf(r->out->reason, sizeof r->out->reason, "%s was not finite",
+                     result->not_finite);
         else
-            snprintf(r->out->reason, sizeof r->out->reason, "the loss was not finite in epoch %d",
-                     result->epochs + 1);
+            snprintf(r->out->reason, sizeof r->out->reason, "%s was not finite in epoch %d",
+                     result->not_finite, result->epochs + 1);
         break;
     }
 }

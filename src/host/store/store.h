@@ -119,7 +119,7 @@ typedef enum kas_work_state {
     KAS_WORK_PRUNED,        /* its curve was too far below the best one */
     KAS_WORK_OVER_LATENCY,  /* measured slower than the budget allows; not trained */
     KAS_WORK_SCREENED,      /* output at initialisation not finite, or its scale unusable */
-    KAS_WORK_DIVERGED,      /* loss not finite */
+    KAS_WORK_DIVERGED,      /* parameters, running statistics, logits or loss not finite */
     KAS_WORK_OUT_OF_MEMORY, /* an allocation failed */
     KAS_WORK_CRASHED,       /* the worker died of its own signal */
     KAS_WORK_HUNG,          /* no progress within the limit */

@@ -72,15 +72,20 @@ kas_status kas_model_get_scale(kas_model *model, kas_loss_scale *scale);
 kas_status kas_model_set_scale(kas_model *model, kas_loss_scale scale);
 
 /* All of them as safetensors, averaged ones where the recipe asks for an average. `metadata` as in
- * kas_safetensors_write. */
+ * kas_safetensors_write. KAS_FAILURE, and no file, when one is not finite. */
 kas_status kas_model_save(kas_model *model, const char *path, const char *const *metadata);
-/* KAS_BAD_INPUT naming the tensor that is missing, has another shape, or belongs to no layer. */
+/* KAS_BAD_INPUT naming the tensor that is missing, has another shape, belongs to no layer, or is
+ * not finite. */
 kas_status kas_model_load(kas_model *model, const char *path, bool partial);
 
 /* Everything that a run needs to go on, as it lies in memory: kas_model_kept bytes. */
 size_t kas_model_kept(const kas_model *model);
 kas_status kas_model_download(kas_model *model, void *kept);
 kas_status kas_model_upload(kas_model *model, const void *kept);
+/* The first parameter or running statistic that is not finite in `kept`, itself or its average;
+ * NULL when there is none.  Moments may be: AdamW's square of a large gradient is infinite in a
+ * network that goes on well. */
+const kas_param *kas_model_kept_not_finite(const kas_model *model, const void *kept);
 
 /* ---- steps ------------------------------------------------------------------------------------
  */

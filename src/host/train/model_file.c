@@ -28,6 +28,7 @@ kas_status kas_model_save(kas_model *m, const char *path, const char *const *met
         memcpy(t->shape, p->shape, sizeof p->shape);
         t->data = values;
         KAS_TRY_GOTO(kas_model_get_result(m, i, values), out);
+        KAS_TRY_GOTO(kas_named_tensor_finite(path, t, KAS_FAILURE), out);
     }
     status = kas_safetensors_write(path, tensors, count, metadata);
 out:

@@ -3,11 +3,6 @@
 
 #include <stdlib.h>
 
-static kas_metrics *metrics(const kas_recorder *r)
-{
-    return (kas_metrics *)(void *)(r->m->memory + r->m->layout.metrics);
-}
-
 /* ---- around the layers ------------------------------------------------------------------------
  */
 
@@ -38,7 +33,7 @@ static kas_status loss(kas_recorder *r, const kas_tape_op *op)
     return kas_op_cross_entropy(r->m->ops, r->plan, kas_record_tensor(r, op->x, last),
                                 (const uint16_t *)(void *)kas_record_slot(r, r->tape->labels),
                                 smoothing, mixed ? &mix : NULL, kas_record_tensor(r, op->dx, last),
-                                op->dx.slot >= 0 ? loss_scale(r) : NULL, metrics(r),
+                                op->dx.slot >= 0 ? loss_scale(r) : NULL, kas_record_metrics(r),
                                 kas_record_slot(r, op->work));
 }
 
@@ -51,6 +46,7 @@ static kas_status average(kas_recorder *r, size_t average_part, size_t value_par
         .count = count,
         .rows = r->options->rows,
         .state = kas_record_state(r),
+        .watch = &kas_record_metrics(r)->not_finite.averages,
     };
     return count ? kas_op_average(r->m->ops, r->plan, &average) : KAS_OK;
 }
@@ -94,6 +90,7 @@ static kas_status update(kas_recorder *r)
         .state = kas_record_state(r),
         .number = m->number,
         .copy = m->number == KAS_F32 ? NULL : m->memory + l->copy,
+        .watch = &kas_record_metrics(r)->not_finite.parameters,
     };
     KAS_TRY(scale_gradient(r, &update));
     KAS_TRY(kas_op_update(m->ops, r->plan, &update));

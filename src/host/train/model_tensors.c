@@ -1,4 +1,5 @@
 /* Tensors of a model as the host sees them. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -157,6 +158,28 @@ kas_status kas_model_upload(kas_model *m, const void *kept)
     KAS_TRY(set_copy(m, 0, m->params.learned,
                      (const float *)(const void *)((const char *)kept + m->layout.parameters)));
     return kas_model_refold(m, -1);
+}
+
+static bool finite_part(const kas_param *p, const void *kept, size_t part)
+{
+    const float *values = (const float *)(const void *)((const char *)kept + part) + p->offset;
+    for (size_t i = 0; i < p->size; i++)
+        if (!isfinite(values[i]))
+            return false;
+    return true;
+}
+
+const kas_param *kas_model_kept_not_finite(const kas_model *m, const void *kept)
+{
+    const kas_model_layout *l = &m->layout;
+    for (int i = 0; i < m->params.count; i++) {
+        const kas_param *p = &m->params.param[i];
+        const bool statistic = p->kind == KAS_PARAM_STATISTIC;
+        if (!finite_part(p, kept, statistic ? l->running : l->parameters) ||
+            (m->averaged && !finite_part(p, kept, statistic ? l->average_running : l->average)))
+            return p;
+    }
+    return NULL;
 }
 
 /* ---- batches ----------------------------------------------------------------------------------

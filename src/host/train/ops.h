@@ -73,12 +73,19 @@ typedef struct kas_step_row {
 /* step += 1, cursor += batch. The last launch of a step. */
 kas_status kas_op_advance(kas_ops *ops, kas_plan *plan, kas_step_state *state, int batch);
 
-/* Sums since they were zeroed (kas_mem_zero). */
+/* Sums since they were zeroed (kas_mem_zero), and what has been seen since then.  Who writes a
+ * number looks at it: that reads nothing, and a parameter, a running statistic or an average that
+ * is not finite once stays so, whatever the loss becomes.  A step that float16's loss scale skips
+ * writes no parameter; its forward pass does write running statistics, and they count. */
 typedef struct kas_metrics {
     double loss_sum;   /* over counted images */
     uint64_t correct;  /* top-1; the first of equal logits is the answer */
     uint64_t counted;  /* images whose label is not KAS_NO_LABEL */
     double batch_loss; /* mean of the last batch's counted images; 0 when there were none */
+    struct {           /* 1 since a number that is not finite was written: */
+        uint32_t parameters, statistics, averages; /* by the optimiser, a batch norm, an average */
+        uint32_t logits;                           /* read by an evaluation, of counted images */
+    } not_finite;
 } kas_metrics;
 
 /* ---- data ---------------------------------------------------------------------------------------
@@ -192,6 +199,8 @@ typedef struct kas_batch_norm {
     float *saved_mean, *saved_rstd;    /* [c]; training: written forward, read backward;
                                           inference: saved_rstd is scratch */
     float *scratch;                    /* kas_batch_norm_scratch floats; within one call */
+    uint32_t *watch; /* device; training: set to 1 where a running statistic is not finite; or NULL
+                      */
 } kas_batch_norm;
 
 size_t kas_batch_norm_scratch(const kas_tensor *x); /* floats */
@@ -314,6 +323,7 @@ typedef struct kas_update {
     void *copy; /* [count]: the new parameters rounded to `number`, which is not float32; or NULL */
     const kas_step_row *rows;
     const kas_step_state *state;
+    uint32_t *watch; /* device: set to 1 where a new parameter is not finite; or NULL */
 } kas_update;
 kas_status kas_op_update(kas_ops *ops, kas_plan *plan, const kas_update *update);
 
@@ -324,6 +334,7 @@ typedef struct kas_average {
     size_t count;       /* a multiple of KAS_UPDATE_GROUP */
     const kas_step_row *rows;
     const kas_step_state *state;
+    uint32_t *watch; /* device: set to 1 where a new average is not finite; or NULL */
 } kas_average;
 kas_status kas_op_average(kas_ops *ops, kas_plan *plan, const kas_average *average);
 

@@ -110,6 +110,7 @@ static bool is_known(const matching *m, const char *name)
 static kas_status match_tensor(const matching *m, const kas_named_tensor *t)
 {
     kas_buf why = {0};
+    KAS_TRY(kas_named_tensor_finite(m->path, t, KAS_BAD_INPUT));
     if (is_known(m, t->name))
         return KAS_OK;
     kas_buf_printf(&why, "belongs to no layer of network %s", m->net->name);

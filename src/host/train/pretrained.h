@@ -10,7 +10,10 @@
  * Everything must fit, or the file is refused, since a network that was trained half from scratch
  * by mistake shows only much later.  `partial` is for what is known to differ, such as a classifier
  * of other classes: tensors that are missing, of another shape or of no layer are left out, and
- * told. */
+ * told.
+ *
+ * A file with a number that is not finite is of a training that diverged, and is refused whole,
+ * also where the tensor would not be taken. */
 #ifndef KAS_TRAIN_PRETRAINED_H
 #define KAS_TRAIN_PRETRAINED_H
 
@@ -24,9 +27,9 @@ typedef struct kas_pretrained {
     kas_buf list;                    /* of them, for people: "fc.weight (shape ...), ..." */
 } kas_pretrained;
 
-/* `path` is for messages. KAS_BAD_INPUT naming the tensor that is missing, has another shape, or
- * belongs to no layer; with `partial` only when nothing fits. kas_pretrained_free also after a
- * failure. */
+/* `path` is for messages. KAS_BAD_INPUT naming the tensor that is not finite; that is missing, has
+ * another shape, or belongs to no layer, with `partial` only when nothing fits.
+ * kas_pretrained_free also after a failure. */
 kas_status kas_pretrained_match(const char *path, const kas_safetensors *file, const kas_net *net,
                                 const kas_replaced *replaced, const kas_params *params,
                                 bool partial, kas_pretrained *out);

@@ -34,6 +34,11 @@ static inline kas_step_state *kas_record_state(const kas_recorder *r)
     return (kas_step_state *)(void *)(r->m->memory + r->m->layout.state);
 }
 
+static inline kas_metrics *kas_record_metrics(const kas_recorder *r)
+{
+    return (kas_metrics *)(void *)(r->m->memory + r->m->layout.metrics);
+}
+
 /* The parameter of a layer, or its gradient, by its slot (params.h). */
 float *kas_record_parameter(const kas_recorder *r, int layer, int which, bool gradient);
 

@@ -52,6 +52,7 @@ static kas_batch_norm batch_norm(const kas_recorder *r, const kas_tape_op *op, c
         .running_var = kas_record_parameter(r, op->layer, 3, false),
         .saved_mean = kas_record_slot(r, op->saved),
         .scratch = kas_record_slot(r, op->work),
+        .watch = &kas_record_metrics(r)->not_finite.statistics,
     };
     norm.saved_rstd = norm.saved_mean + kas_pitch(norm.x.c);
     return norm;

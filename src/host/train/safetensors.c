@@ -337,3 +337,17 @@ double kas_named_tensor_get(const kas_named_tensor *tensor, uint64_t i)
     }
     return 0;
 }
+
+kas_status kas_named_tensor_finite(const char *path, const kas_named_tensor *tensor,
+                                   kas_status otherwise)
+{
+    for (uint64_t i = 0, count = kas_named_tensor_elements(tensor); i < count; i++) {
+        const float value = (float)kas_named_tensor_get(tensor, i);
+        if (!isfinite(value))
+            return kas_fail(otherwise,
+                            "%s: tensor \"%.100s\" is not finite: element %" PRIu64 " of %" PRIu64
+                            " is %g; a training that diverged leaves such numbers",
+                            path, tensor->name, i, count, (double)value);
+    }
+    return KAS_OK;
+}

@@ -60,5 +60,9 @@ void kas_safetensors_free(kas_safetensors *file);
 const kas_named_tensor *kas_safetensors_find(const kas_safetensors *file, const char *name);
 /* Element i as a double, whatever the type. */
 double kas_named_tensor_get(const kas_named_tensor *tensor, uint64_t i);
+/* `otherwise`, naming `path` (of the file it is from or for), the tensor and the element, where one
+ * is not finite as float32. */
+kas_status kas_named_tensor_finite(const char *path, const kas_named_tensor *tensor,
+                                   kas_status otherwise);
 
 #endif

@@ -33,8 +33,19 @@ typedef struct run {
     int epochs;            /* done */
     kas_samples step_time; /* seconds of steps */
     kas_verdict verdict;   /* what a callback asked for */
-    bool diverged;
+    const char *diverged;  /* what was not finite; NULL: nothing */
 } run;
+
+/* NULL: nothing. The parameters come first: a loss that is not finite follows from them, or they
+ * from it. */
+static const char *what_is_not_finite(const kas_metrics *m)
+{
+    return m->not_finite.parameters   ? "a parameter"
+           : m->not_finite.statistics ? "a running statistic"
+           : m->not_finite.averages   ? "an average of the parameters or running statistics"
+           : !isfinite(m->loss_sum) || !isfinite(m->batch_loss) ? "the loss"
+                                                                : NULL;
+}
 
 /* ---- checkpoint -------------------------------------------------------------------------------
  */
@@ -109,6 +120,12 @@ static kas_status apply_checkpoint(run *r, const kas_checkpoint *c)
                  r->o->checkpoint, c->device, device);
     KAS_TRY(kas_model_upload(r->model, c->kept));
     r->resumed = metrics;
+    r->diverged = what_is_not_finite(&r->resumed);
+    const kas_param *broken = kas_model_kept_not_finite(r->model, c->kept);
+    if (broken) {
+        kas_warn("%s: %s is not finite: the run had diverged", r->o->checkpoint, broken->name);
+        r->diverged = "a tensor of the checkpoint";
+    }
     memcpy(r->epoch, c->epoch, sizeof *r->epoch * (size_t)c->epochs);
     r->epochs = c->epochs;
     r->step = c->step;
@@ -151,7 +168,7 @@ static kas_status enqueue_chunk(run *r, uint32_t steps)
     return kas_chunks_end(&r->chunks, r->step, steps);
 }
 
-/* What a chunk came to: its time, whether the loss diverged, and the callback's verdict. Chunks
+/* What a chunk came to: its time, whether the run diverged, and the callback's verdict. Chunks
  * that were under way when one of these ended the run are not reported any more. */
 static kas_status look(run *r, kas_metrics *metrics)
 {
@@ -160,7 +177,8 @@ static kas_status look(run *r, kas_metrics *metrics)
     KAS_TRY(kas_chunks_look(&r->chunks, &chunk));
     *metrics = chunk.metrics;
     KAS_TRY(kas_samples_add(&r->step_time, chunk.seconds / chunk.steps));
-    r->diverged |= !isfinite(metrics->loss_sum) || !isfinite(metrics->batch_loss);
+    if (!r->diverged)
+        r->diverged = what_is_not_finite(metrics);
     if (o->on_progress && !r->diverged && r->verdict == KAS_CONTINUE)
         r->verdict =
             o->on_progress(o->context, chunk.step, (uint64_t)r->steps * (uint64_t)o->recipe.epochs,
@@ -168,7 +186,7 @@ static kas_status look(run *r, kas_metrics *metrics)
     return KAS_OK;
 }
 
-/* What remains of the present epoch. Ends early when the loss diverges or a callback says so, with
+/* What remains of the present epoch. Ends early when the run diverges or a callback says so, with
  * all that was enqueued done: `*metrics` and a checkpoint are those of r->step. */
 static kas_status train_epoch(run *r, kas_metrics *metrics)
 {
@@ -224,7 +242,8 @@ static kas_status score_epoch(run *r, kas_epoch *epoch)
     }
     kas_metrics seen;
     KAS_TRY(evaluate(r, &seen));
-    epoch->validation_loss = seen.loss_sum / (double)seen.counted;
+    /* Whatever a maximum made of logits that are not finite, their cross entropy is not. */
+    epoch->validation_loss = seen.not_finite.logits ? NAN : seen.loss_sum / (double)seen.counted;
     epoch->validation_accuracy = (double)seen.correct / (double)seen.counted;
     return KAS_OK;
 }
@@ -237,9 +256,9 @@ static kas_status one_epoch(run *r, bool *finished)
     *finished = false;
     KAS_TRY(train_epoch(r, &train));
     bool whole = r->step == (uint64_t)(r->epochs + 1) * r->steps;
-    if (r->diverged || r->verdict == KAS_PRUNE)
+    if (r->verdict == KAS_PRUNE && !r->diverged)
         return KAS_OK;
-    if (!whole)
+    if (r->diverged || !whole) /* one that diverged is told at once when it is run again */
         return save_checkpoint(r, r->earlier + kas_monotonic() - start);
     kas_epoch epoch = {.epoch = r->epochs,
                        .train_loss = train.loss_sum / (double)train.counted,
@@ -257,10 +276,10 @@ static kas_status one_epoch(run *r, bool *finished)
 static kas_status all_epochs(run *r)
 {
     const kas_train_options *o = r->o;
-    while (r->epochs < o->recipe.epochs && r->verdict == KAS_CONTINUE) {
+    while (r->epochs < o->recipe.epochs && r->verdict == KAS_CONTINUE && !r->diverged) {
         bool finished;
         KAS_TRY(one_epoch(r, &finished));
-        if (r->diverged || !finished)
+        if (!finished)
             return KAS_OK;
         if (o->on_epoch && r->verdict != KAS_PRUNE) {
             kas_verdict verdict = o->on_epoch(o->context, &r->epoch[r->epochs - 1]);
@@ -352,19 +371,21 @@ static kas_status write_weights(const run *r)
 
 /* A network whose last evaluation is not finite has learned nothing that anybody could use.  An
  * earlier one may be: batch norm's running averages need some steps to settle. */
-static bool ended_not_finite(const run *r)
+static void look_at_the_end(run *r)
 {
-    return r->epochs == r->o->recipe.epochs && r->epochs > 0 &&
-           !isfinite(r->epoch[r->epochs - 1].validation_loss);
+    if (!r->diverged && r->epochs == r->o->recipe.epochs && r->epochs > 0 &&
+        !isfinite(r->epoch[r->epochs - 1].validation_loss))
+        r->diverged = "a logit or the loss of the last evaluation";
 }
 
 static void fill_result(run *r, kas_train_result *out)
 {
     *out = (kas_train_result){
-        .state = r->diverged || ended_not_finite(r) ? KAS_DIVERGED
+        .state = r->diverged                        ? KAS_DIVERGED
                  : r->epochs == r->o->recipe.epochs ? KAS_TRAINED
                  : r->verdict == KAS_PRUNE          ? KAS_PRUNED
                                                     : KAS_STOPPED,
+        .not_finite = r->diverged,
         .epochs = r->epochs,
         .epoch = r->epoch,
         .accuracy = r->epochs ? r->epoch[r->epochs - 1].validation_accuracy : 0,
@@ -384,6 +405,7 @@ kas_status kas_train(kas_device *device, const kas_train_options *options, kas_t
     *out = (kas_train_result){0};
     KAS_TRY_GOTO(prepare(&r), out);
     KAS_TRY_GOTO(all_epochs(&r), out);
+    look_at_the_end(&r);
     if (!r.diverged && r.epochs == options->recipe.epochs)
         KAS_TRY_GOTO(write_weights(&r), out);
     fill_result(&r, out);

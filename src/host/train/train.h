@@ -68,11 +68,14 @@ typedef enum kas_train_state {
     KAS_TRAINED, /* all epochs done */
     KAS_PRUNED,
     KAS_STOPPED, /* checkpoint written; run again to go on */
-    KAS_DIVERGED /* loss not finite, in training or in the last evaluation */
+    KAS_DIVERGED /* a parameter, a running statistic, an average of them or the loss is not finite
+                    in training, or a logit or the loss in the last evaluation; no weights are
+                    written, and a run that goes on from the checkpoint ends so again */
 } kas_train_state;
 
 typedef struct kas_train_result {
     kas_train_state state;
+    const char *not_finite; /* what was, "a parameter" say, of a run that diverged; else NULL */
     int epochs;             /* done, those before a resume included */
     kas_epoch *epoch;       /* [epochs]; freed by kas_train_result_free */
     double accuracy;        /* top-1 of the last epoch, 0..1; NaN where that was not evaluated */

@@ -34,6 +34,7 @@ static kas_norm_args make_args(const kas_batch_norm *norm)
                            .saved_mean = norm->saved_mean,
                            .saved_rstd = norm->saved_rstd,
                            .partial = norm->scratch,
+                           .watch = norm->watch,
                            .rows = rows,
                            .c = norm->x.c,
                            .chunk_rows = kas_ops_chunk_rows(rows),

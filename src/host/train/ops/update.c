@@ -43,6 +43,7 @@ kas_status kas_op_update(kas_ops *ops, kas_plan *plan, const kas_update *u)
                             .grad_scale = u->grad_scale,
                             .rows = (const kas_dev_row *)u->rows,
                             .state = (const kas_dev_state *)u->state,
+                            .watch = u->watch,
                             .count = u->count};
     if (r->optimiser == KAS_ADAMW) {
         function = k->adamw;
@@ -71,6 +72,7 @@ kas_status kas_op_average(kas_ops *ops, kas_plan *plan, const kas_average *avera
                                    .value = average->value,
                                    .rows = (const kas_dev_row *)average->rows,
                                    .state = (const kas_dev_state *)average->state,
+                                   .watch = average->watch,
                                    .count = average->count};
     const unsigned grid[3] = {blocks_of(average->count, KAS_UPDATE_BLOCK), 1, 1};
     const unsigned block[3] = {KAS_MAX_BLOCK, 1, 1};
