@@ -6,6 +6,13 @@ BENCH_BINS := $(BENCHES:%.c=$(BUILD)/%)
 $(BUILD)/bench/bench_%: $(BUILD)/bench/bench_%.o $(LIBRARY)
 	$(CC) $(LDFLAGS) -rdynamic -o $@ $< -Wl,--whole-archive $(LIBRARY) -Wl,--no-whole-archive $(LDLIBS)
 
+# What bench/studies needs of ours.
+$(BUILD)/bench/ended_network: $(BUILD)/bench/studies/ended_network.o $(LIBRARY)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -rdynamic -o $@ $< -Wl,--whole-archive $(LIBRARY) -Wl,--no-whole-archive $(LDLIBS)
+
+all: $(BUILD)/bench/ended_network
+
 bench: all $(BENCH_BINS)
 	@for program in $(BENCH_BINS); do $$program || exit 1; done
 	@./kas-gpu bench --json
