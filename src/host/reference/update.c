@@ -1,5 +1,6 @@
 #include "host/reference/update.h"
 
+#include <float.h>
 #include <math.h>
 
 void kas_ref_sgd(size_t count, double lr, double momentum, bool nesterov, double decay,
@@ -31,4 +32,12 @@ double kas_ref_clip(size_t count, const double *grad, double limit)
         squares += grad[i] * grad[i];
     const double scale = limit / (sqrt(squares) + 1e-6);
     return scale > 1 ? 1 : scale; /* NaN stays NaN, as PyTorch's does */
+}
+
+size_t kas_ref_not_finite(size_t count, const double *value)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++)
+        found += !(fabs(value[i]) <= FLT_MAX); /* false for NaN */
+    return found;
 }

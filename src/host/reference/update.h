@@ -1,5 +1,5 @@
 /* The optimisers in float64, PyTorch's formulas one number after the other: what the device's are
- * compared with. */
+ * compared with; and the reference's own verdict on what they come to. */
 #ifndef KAS_REFERENCE_UPDATE_H
 #define KAS_REFERENCE_UPDATE_H
 
@@ -22,5 +22,8 @@ void kas_ref_adamw_step(const kas_ref_adamw *options, size_t count, const double
 
 /* The factor of PyTorch's clip_grad_norm_: min(1, limit / (length of grad + 1e-6)). */
 double kas_ref_clip(size_t count, const double *grad, double limit);
+
+/* How many of the values are not finite, or too large for the float32 that a device keeps. */
+size_t kas_ref_not_finite(size_t count, const double *value);
 
 #endif
