@@ -2,7 +2,7 @@
 # Runs test programs (cmocka) and end-to-end scripts, several at a time, prints a line when one ends, and sums up.
 #   tests/run.sh [--no-e2e] BUILD PROGRAM...
 # JOBS=N runs N at a time; without it, make's -jN does, and without that there is one for each core. A program that runs
-# longer than KAS_TEST_LIMIT seconds (default 900) is killed with all that it has started, and has failed.
+# longer than KAS_TEST_LIMIT seconds (default 1800) is killed with all that it has started, and has failed.
 #
 # What is counted: cmocka's tests, and lines "ok: what was checked" of scripts and of programs without cmocka. Who ends well
 # and has counted nothing has failed. Skipped are cmocka's skipped tests, lines "SKIPPED: why", and a script that ends with
@@ -12,7 +12,7 @@
 # begins with those that took longest, so that none of them is left alone at the end.
 set -u
 here=$(realpath "${BASH_SOURCE[0]}")
-slow=' search_ahead command_line search_cuda_sim search known_kernels search_pack peer_resnet20_device gpu_script test_builtin test_sampled test_kernel_reader test_layers_reader '
+slow=' test_builtin search_ahead test_rows peer_resnet20_device search search_pack search_cuda_sim test_program known_kernels test_primitives test_sampled test_precision command_line gpu_script '
 
 # A program's name, and the command that runs it: an item is a program, cuda-sim:PROGRAM, or a script.
 name_of() { # item
@@ -88,7 +88,7 @@ run_one() { # item
     $why}"
 }
 
-limit=${KAS_TEST_LIMIT:-900}
+limit=${KAS_TEST_LIMIT:-1800}
 if [ "${1:-}" = --one ]; then # from xargs, below
     build=$2
     run_one "$3"
