@@ -88,6 +88,12 @@ echo "ok: compiling ahead on the CPU device"
 
 [ -f "$sim" ] || { skip_part "$sim is not built (make test builds it)"; exit; }
 export KAS_CUDA_LIBS=$sim KAS_CUDA_PLANS=heuristic
+# The hand-written kernels, which take a compiler longest, are in both caches from the beginning: what is made ahead are the
+# kernels of candidates.
+"$kas" train --net "$dir/net.json" --dataset "$dir/s.h5" --device cuda --precision bf16 --epochs 1 --batch 8 --quiet >/dev/null
+for image in $(grep -lrs --include='*.cubin' kas_dev_cross_entropy_total "${KAS_CACHE_DIR:-$HOME/.cache/kas-gpu}"); do
+    for cache in "$dir/cache.cuda" "$dir/made.cuda"; do install -D "$image" "$cache/jit/${image##*/jit/}"; done
+done
 nothing_left_to_compile cuda sm_90 auto --precision bf16 --net resnet20
 grep -q 'compiled ahead' "$dir/second.cuda.err" || fail "not the default on a GPU: $(cat "$dir/second.cuda.err")"
 echo "ok: the stand-in finds what was compiled ahead"
