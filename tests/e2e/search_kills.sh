@@ -10,9 +10,9 @@ kills=$((6 * ${KAS_FUZZ_TIMES:-1})) seed=${KAS_FUZZ_SEED:-1}
 RANDOM=$seed
 trap 'rc=$?; [ $rc = 0 ] || echo "seed $seed, kill $done_kills of $kills"; rm -rf "$dir"' EXIT
 export KAS_CACHE_DIR=$dir/cache
-done_kills=0 damaged=0 studies=0
-"$kas" dataset make shapes -o "$dir/s.h5" --train 200 --test 24 --size 8 --classes 4 >/dev/null
-search=("$kas" search --dataset "$dir/s.h5" --net tests/e2e/own_network.json --targets 3x3 --candidates 3 --epochs 4 --batch 8 --lr 0.005 --seed 1 --threads 1 --prune none --device cpu --compile-ahead 0)
+done_kills=0 damaged=0 studies=0 resumed=0
+"$kas" dataset make shapes -o "$dir/s.h5" --train 300 --test 24 --size 8 --classes 4 >/dev/null
+search=("$kas" search --dataset "$dir/s.h5" --net tests/e2e/own_network.json --targets 3x3 --candidates 3 --epochs 20 --batch 16 --lr 0.005 --seed 1 --threads 1 --prune none --device cpu --compile-ahead 0)
 
 "${search[@]}" --study "$dir/plain" >/dev/null 2>"$dir/err" || { cat "$dir/err"; fail "the undisturbed search"; }
 results "$dir/plain" >"$dir/results"
@@ -27,6 +27,7 @@ compare() { # study
         cmp "$dir/plain/$f" "$1/$f" || fail "kills changed $f"
     done
     [ -z "$(ls "$1/checkpoints")" ] || fail "a checkpoint was left"
+    resumed=$((resumed + $(cat "$1"/logs/*.log | grep -c 'going on after')))
 }
 lines() { cat "$1"/logs/*.log 2>/dev/null | wc -l; }
 damage_cache() { # one entry, in a way of its own
@@ -49,7 +50,7 @@ run_and_kill() { # study
     local study=$1 pid wanted worker=$((RANDOM % 2)) w rc=0
     "${search[@]}" --study "$study" --workers $((1 + RANDOM % 2)) >"$dir/out" 2>"$dir/err" &
     pid=$!
-    wanted=$(($(lines "$study") + 2 + RANDOM % 12))
+    wanted=$(($(lines "$study") + 2 + RANDOM % 30))
     while kill -0 $pid 2>/dev/null && [ "$(lines "$study")" -lt $wanted ]; do sleep 0.005; done
     sleep "0.0$((RANDOM % 100))"
     w=$(children $pid | head -n 1)
@@ -80,4 +81,5 @@ if [ -n "$study" ]; then
     compare "$study"
 fi
 [ $damaged -gt 0 ] || fail "no cache entry was damaged"
-echo "ok: $done_kills kills in $studies studies, $damaged cache entries damaged, seed $seed: nothing changed"
+[ $resumed -gt 0 ] || fail "no training went on from a checkpoint"
+echo "ok: $done_kills kills in $studies studies, $resumed trainings resumed, $damaged cache entries damaged, seed $seed: nothing changed"
