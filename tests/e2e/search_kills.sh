@@ -32,7 +32,7 @@ compare() { # study
 lines() { cat "$1"/logs/*.log 2>/dev/null | wc -l; }
 damage_cache() { # one entry, in a way of its own
     local entries entry
-    mapfile -t entries < <(find "$dir/cache" -type f \( -name '*.so' -o -name '*.err' \) | sort)
+    mapfile -t entries < <(find "$dir/cache" -type f -size +0c \( -name '*.so' -o -name '*.err' \) | sort)
     entry=${entries[RANDOM % ${#entries[@]}]}
     case $((damaged % 5)) in
     0) truncate -s $(($(stat -c %s "$entry") / 2)) "$entry" ;;
