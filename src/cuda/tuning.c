@@ -279,7 +279,7 @@ static kas_status read_pixels(kas_cuda *cuda, const task *k, const stopwatch *s,
     return status;
 }
 
-/* Of the plan that was taken; w is as it was before. */
+/* Of the plan that was taken; nothing of it is running afterwards. */
 static kas_status check_nan(kas_cuda *cuda, const task *k, const stopwatch *s)
 {
     bool nan = false;
@@ -287,7 +287,6 @@ static kas_status check_nan(kas_cuda *cuda, const task *k, const stopwatch *s)
     KAS_TRY(KAS_CU(cuda, cuMemsetD8Async(s->memory[Y], FILL, k->bytes[Y], cuda->stream)));
     KAS_TRY(run_once(cuda, s));
     KAS_TRY(read_pixels(cuda, k, s, &nan));
-    KAS_TRY(KAS_CU(cuda, cuMemsetD8Async(s->memory[W], FILL, k->bytes[W], cuda->stream)));
     return nan ? KAS_OK : kas_fail(KAS_UNSUPPORTED, "its activation makes a number of NaN");
 }
 
@@ -330,6 +329,8 @@ static kas_status time_candidate(kas_cuda *cuda, const task *k, stopwatch *s, in
     KAS_TRY(s->t->take(cuda, s->t->self, candidate));
     if (k->beside.activation != KAS_ACTIVATION_NONE)
         status = check_nan(cuda, k, s);
+    if (status == KAS_OK)
+        status = KAS_CU(cuda, cuMemsetD8Async(s->memory[W], FILL, k->bytes[W], cuda->stream));
     if (status == KAS_OK)
         status = take_samples(cuda, s, median);
     if (status != KAS_OK && !cuda->lost) {

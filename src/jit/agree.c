@@ -97,7 +97,7 @@ static kas_status attempt(kas_agree_bench *b, const kas_agree_options *o, int tu
                           kas_agreement *r)
 {
     *r = (kas_agreement){.draws = turn + 1};
-    KAS_TRY(kas_agree_bench_run(b, o, turn));
+    KAS_TRY(kas_agree_bench_run(b, o, turn, false));
     kas_gap *gap = calloc((size_t)(KAS_GAP_WEIGHTS + b->program->weights), sizeof *gap);
     if (!gap)
         return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was checked");
@@ -142,6 +142,33 @@ static void count_operations(const kas_program *p, kas_agreement *r)
         r->convolutions += p->backward[i].kind == KAS_OPERATION_CONV;
 }
 
+/* Where NaN is, and nothing else is looked at.  A library's convolution may spread it (a Winograd
+ * tile, a product with a zero that stands for no weight): beside one it must only not be lost.  Of
+ * a gradient the products of NaN with the zeros around an image are left out, and all NaN must not
+ * be lost. */
+static bool loses_nan(const kas_agreement *r, const kas_gap *gap, int tensor)
+{
+    if (tensor == KAS_GAP_Y)
+        return r->convolutions ? gap->lost > 0 : gap->broken;
+    return gap->nan > 0 && gap->lost == gap->nan;
+}
+
+static kas_status compare_nan(kas_agree_bench *b, const kas_agree_options *o, kas_agreement *r)
+{
+    const int tensors = KAS_GAP_WEIGHTS + b->program->weights;
+    KAS_TRY(kas_agree_bench_run(b, o, 0, true));
+    kas_gap *gap = calloc((size_t)tensors, sizeof *gap);
+    if (!gap)
+        return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was checked");
+    const kas_status status = kas_agree_bench_gaps(b, gap);
+    for (int i = 0; i < tensors && status == KAS_OK; i++)
+        r->nan_lost = r->nan_lost || loses_nan(r, &gap[i], i);
+    free(gap);
+    if (r->nan_lost)
+        r->verdict = KAS_AGREE_FAILED;
+    return status;
+}
+
 static kas_status run_one(kas_device *device, const kas_kernel *kernel, const kas_program *program,
                           kas_module *module, const kas_agree_options *o, kas_agreement *r)
 {
@@ -149,8 +176,10 @@ static kas_status run_one(kas_device *device, const kas_kernel *kernel, const ka
     kas_status status = kas_agree_bench_open(&b, device, kernel, program, module, o->pitch_more);
     if (status == KAS_OK)
         status = compare_all(&b, o, r);
-    if (status == KAS_OK)
+    if (status == KAS_OK) {
         count_operations(program, r);
+        status = compare_nan(&b, o, r);
+    }
     kas_agree_bench_free(&b);
     return status;
 }

@@ -5,6 +5,10 @@
  * first and NaN in the padding of x and dy, and compares with src/host/reference.  Used by the
  * tests and by `kas-gpu check`.
  *
+ * A last run has NaN at some places of x: y must be NaN where the reference's is and, in kernels
+ * without a library's convolution, nowhere else, and no gradient may lose all NaN: none may hide
+ * that a network is broken.
+ *
  * An error is max |ours - reference| over a tensor, divided by the tensor's scale: max |reference|,
  * but at least KAS_AGREE_FLOOR (of values whose inputs are of size 1: what is smaller came about by
  * cancellation, and its relative error says nothing).
@@ -90,6 +94,7 @@ typedef struct kas_agreement {
     double rounding; /* the most by which rounding moves a tensor that is not within its tolerance;
                         relative like the errors, 0 where all are */
     int draws;       /* inputs tried */
+    bool nan_lost;   /* NaN in x is not where the reference has it: the verdict is failed */
     kas_agree_verdict verdict;
     int operations, convolutions; /* of both passes */
 } kas_agreement;

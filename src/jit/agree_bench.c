@@ -158,6 +158,18 @@ static void draw(kas_agree_bench *b, uint64_t seed, bool whole, int turn)
              1 / sqrt((double)b->program->weight[i].fan_in), seed, stream + 2 + (uint64_t)i);
 }
 
+/* NaN in one image of x, in the middle and at a corner; the other images show what it must not
+ * reach.  Of one image alone half of the channels stay as they are. */
+static void put_nan(kas_agree_bench *b)
+{
+    const kas_target *t = b->target;
+    const size_t area = (size_t)t->h * t->w, channels = t->c_in > 1 ? t->c_in / 2 : 1;
+    for (size_t c = 0; c < channels; c += 3) {
+        b->x[c * area + (size_t)(t->h / 2) * t->w + t->w / 2] = NAN;
+        b->x[c * area] = c % 2 ? b->x[c * area] : NAN;
+    }
+}
+
 static int buffer(const kas_program *p, kas_role role, int index)
 {
     for (int i = 0; i < p->buffers; i++)
@@ -207,7 +219,7 @@ static kas_status upload(kas_agree_bench *b)
 {
     const kas_program *p = b->program;
     for (int i = 0; i < p->buffers; i++) {
-        memset(b->host, 0xff, p->buffer[i].bytes); /* NaN */
+        memset(b->host, b->with_nan ? 0 : 0xff, p->buffer[i].bytes); /* else NaN */
         KAS_TRY(kas_mem_upload(b->device, b->memory[i], b->host, p->buffer[i].bytes));
     }
     KAS_TRY(upload_tensor(b, KAS_ROLE_X, b->x, b->target->c_in, b->x_pitch));
@@ -222,9 +234,13 @@ static kas_status upload(kas_agree_bench *b)
     return KAS_OK;
 }
 
-kas_status kas_agree_bench_run(kas_agree_bench *b, const kas_agree_options *options, int turn)
+kas_status kas_agree_bench_run(kas_agree_bench *b, const kas_agree_options *options, int turn,
+                               bool with_nan)
 {
     draw(b, options->seed, options->whole, turn);
+    b->with_nan = with_nan;
+    if (with_nan)
+        put_nan(b);
     KAS_TRY(upload(b));
     KAS_TRY(evaluate(b, &b->exact));
     KAS_TRY(kas_plan_run(b->plan));
@@ -234,8 +250,13 @@ kas_status kas_agree_bench_run(kas_agree_bench *b, const kas_agree_options *opti
 /* ---- comparison
  * -------------------------------------------------------------------------------------- */
 
-static void compare(kas_gap *gap, double ours, double wanted)
+/* NaN agrees with NaN only where NaN went in, and never with a number. */
+static void compare(kas_gap *gap, double ours, double wanted, bool with_nan)
 {
+    gap->nan += isnan(wanted);
+    gap->lost += isnan(wanted) && !isnan(ours);
+    if (with_nan && isnan(ours) && isnan(wanted))
+        return;
     const double difference = fabs(ours - wanted);
     if (!(difference <= 1e300))
         gap->broken = true;
@@ -258,7 +279,7 @@ double kas_gap_worst(const kas_gap *gap)
 
 double kas_gap_rms(const kas_gap *gap)
 {
-    return relative(gap, sqrt(gap->squares / (double)gap->count));
+    return relative(gap, gap->count ? sqrt(gap->squares / (double)gap->count) : 0);
 }
 
 static kas_status tensor_gap(kas_agree_bench *b, kas_role role, const double *wanted,
@@ -274,7 +295,7 @@ static kas_status tensor_gap(kas_agree_bench *b, kas_role role, const double *wa
                 compare(gap,
                         kas_number_get(b->host, b->program->number,
                                        (n * area + pixel) * (size_t)pitch + c),
-                        wanted[(n * channels + c) * area + pixel]);
+                        wanted[(n * channels + c) * area + pixel], b->with_nan);
     return KAS_OK;
 }
 
@@ -286,7 +307,7 @@ static kas_status weight_gap(kas_agree_bench *b, int k, kas_gap *gap)
     KAS_TRY(kas_mem_download(b->device, b->host, b->memory[i], b->program->buffer[i].bytes));
     FOR_WEIGHT(w, logical, offset)
     compare(gap, kas_number_get(b->host, b->program->buffer[i].number, offset),
-            b->exact.dweight[k][logical]);
+            b->exact.dweight[k][logical], b->with_nan);
     return KAS_OK;
 }
 
@@ -303,7 +324,7 @@ static kas_gap gap_of(const double *ours, const double *wanted, size_t count)
 {
     kas_gap gap = {0};
     for (size_t i = 0; i < count; i++)
-        compare(&gap, ours[i], wanted[i]);
+        compare(&gap, ours[i], wanted[i], false);
     return gap;
 }
 

@@ -23,6 +23,7 @@ typedef struct kas_agree_bench {
     kas_reference *reference;
     size_t x_size, y_size;
     double *x, *dy, **weight;
+    bool with_nan; /* the last inputs hold NaN */
     kas_agree_results exact, rounded;
 } kas_agree_bench;
 
@@ -31,11 +32,12 @@ typedef struct kas_gap {
     double worst, squares; /* largest difference; sum of their squares */
     double scale;          /* largest value of the reference */
     size_t count;
-    bool broken; /* something is not finite */
+    bool broken;      /* something is not finite and should be, or the other way round */
+    size_t nan, lost; /* elements that are NaN in the reference; a number of ours among them */
 } kas_gap;
 
 /* Relative to the tensor's scale (agree.h): the largest difference, and their root mean square.
- * INFINITY when something is not finite. */
+ * INFINITY when it is broken. */
 double kas_gap_worst(const kas_gap *gap);
 double kas_gap_rms(const kas_gap *gap);
 
@@ -47,8 +49,10 @@ kas_status kas_agree_bench_open(kas_agree_bench *b, kas_device *device, const ka
                                 const kas_program *program, kas_module *module, int pitch_more);
 void kas_agree_bench_free(kas_agree_bench *b);
 
-/* New inputs; both sides run on them, with everything that the device writes full of NaN before. */
-kas_status kas_agree_bench_run(kas_agree_bench *b, const kas_agree_options *options, int turn);
+/* New inputs; both sides run on them, with everything that the device writes full of NaN before;
+ * with `with_nan` full of zeros, and NaN among the inputs. */
+kas_status kas_agree_bench_run(kas_agree_bench *b, const kas_agree_options *options, int turn,
+                               bool with_nan);
 /* Device against reference at the last inputs. `gap` [KAS_GAP_WEIGHTS + weights]. */
 kas_status kas_agree_bench_gaps(kas_agree_bench *b, kas_gap *gap);
 /* Likewise the reference with its values rounded at random to the program's number against itself.

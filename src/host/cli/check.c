@@ -179,6 +179,8 @@ static void tell_verdict(const kas_agreement *a)
         printf("  FAILED");
     else
         printf("  %s", verdicts[a->verdict]);
+    if (a->nan_lost)
+        printf(" (NaN in x does not come out where the reference has it)");
     if (a->rounding > 0)
         printf(" (float32 rounding alone: %.1e)", a->rounding);
     printf("%s\n", a->draws > 1 ? " (inputs drawn again)" : "");
@@ -212,6 +214,7 @@ static kas_status tell(checker *c, const char *name, const kas_target *t, const 
     kas_line_number(&line, "differences", a->numeric);
     kas_line_int(&line, "draws", a->draws);
     kas_line_number(&line, "rounding", a->rounding);
+    kas_line_bool(&line, "nan_lost", a->nan_lost);
     kas_line_text(&line, "result", verdicts[a->verdict]);
     kas_line_end(&line);
     const kas_status status = kas_buf_status(&line);
