@@ -148,7 +148,7 @@ python3 - "$dir" <<'PYTHON'
 import json, sqlite3, struct, sys
 folder, odd = sys.argv[1], "x\x1b]0;owned\x07\x9b31m"
 kernel = json.load(open(folder + "/k.json"))
-kernel["about"] = kernel["name"] = odd
+kernel[odd] = odd # unknown: the message quotes it
 json.dump(kernel, open(folder + "/odd.json", "w"))
 net = json.load(open(folder + "/net.json"))
 net["name"] = net["about"] = odd
