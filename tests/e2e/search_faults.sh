@@ -38,6 +38,22 @@ fi
 expect 0 'best kernel:' "${search[@]}" --study "$dir/b"
 results "$dir/b" | diff "$dir/results.a" - || fail "the faults changed the results"
 
+# A data set that is cut off while it is streamed: the search ends and names the file, and goes on when the file is whole again.
+stream=("${search[@]}" --candidates 1 --epochs 40 --stream --study "$dir/c")
+cp "$dir/s.h5" "$dir/whole.h5"
+"${stream[@]}" >"$dir/out" 2>"$dir/err" & pid=$!
+for _ in $(seq 400); do grep -qs 'epoch 1:' "$dir/c/logs/baseline.log" && break; sleep 0.05; done
+worker=$(children $pid | head -n 1)
+kill -STOP "$worker"
+truncate -s 4096 "$dir/s.h5"
+kill -CONT "$worker"
+rc=0; wait $pid || rc=$?
+[ $rc = 3 ] && grep -qF "$dir/s.h5" "$dir/err" || { cat "$dir/err"; fail "exit code $rc where the data set cannot be read"; }
+case $("$kas" status "$dir/c" --json) in *'"failed":0,"machine-fault":0'*) ;; *) fail "an item ended for good" ;; esac
+cat "$dir/whole.h5" >"$dir/s.h5"
+"${stream[@]}" >"$dir/out" 2>"$dir/err" || true # of so few images a final training may diverge
+grep -qE '^candidate 0 .* finished' "$dir/err" || { cat "$dir/err"; fail "the study did not go on"; }
+
 # What can be rebuilt is; weights that are gone are said to be gone, and trained again where the command says so.
 cp -r "$dir/a" "$dir/gone"
 rm -r "$dir/gone/best" "$dir/gone/kernels" "$dir/gone/baseline"
