@@ -100,7 +100,8 @@ static void run_case(size_t count, kas_recipe recipe)
                     .number = the_number,
                     .copy = the_number ? numbers_to_device(the_number, NULL, 1, 1, 1, (int)count, 1)
                                        : NULL};
-    const kas_average average = {array_to_device(n.average, count), u.param, count, u.rows, state};
+    const kas_average average = {
+        array_to_device(n.average, count), u.param, count, u.rows, state, NULL};
     kas_plan *plan = new_plan();
     for (uint64_t step = FIRST_STEP; step < FIRST_STEP + STEPS; step++) {
         if (recipe.clip > 0)
