@@ -17,13 +17,13 @@ expect 0 'over budget' "$kas" sample $budget --count 3 --stats
 expect 0 'types ' "$kas" sample $budget --count 3 --stats
 expect 0 '"primitives": {"5": 4}' "$kas" sample $budget --count 4 --min-primitives 5 --max-primitives 5 --stats --json
 expect 2 'require exp' "$kas" sample $budget --require exp --forbid exp
-expect 0 'checked again: 200 kernels, 0 illegal, 0 over a budget or limit, 0 with the name of another, 0 the same as' \
+expect 0 'checked again: 200 kernels, 0 illegal, 0 over a budget or limit, 0 for one image size only, 0 with the name of another, 0 the same as' \
     "$kas" sample $budget --count 200 --recheck
 expect 0 '"kind": "recheck", "kernels": 5, "illegal": 0' "$kas" sample $budget --count 5 --recheck --json
 
 # The space of NAS-PTE, and the sequences that the paper names.
 pte="--net resnet18 --input 3x64x64"
-expect 0 'checked again: 100 kernels, 0 illegal, 0 over a budget or limit, 0 with the name of another, 0 the same as' \
+expect 0 'checked again: 100 kernels, 0 illegal, 0 over a budget or limit, 0 for one image size only, 0 with the name of another, 0 the same as' \
     "$kas" sample $pte --space nas-pte --count 100 --flops 0.5 --params 1 --recheck
 expect 0 '0.375' "$kas" sample $pte --sequence pte-3 -o "$dir/pte"
 [ "$(ls "$dir/pte")" = "$("$kas" show kernels/nas_pte_3.json --json | sed 's/.*"name": *"\([0-9a-f]*\)".*/\1/').json" ] ||

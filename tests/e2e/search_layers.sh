@@ -4,7 +4,7 @@ set -eu
 . tests/e2e/expect.bash
 
 pte=(--net resnet20 --input 3x32x32 --space nas-pte --flops 0.5 --params 1)
-expect 0 'checked again: 20 kernels, 0 illegal, 0 over a budget or limit, 0 with the name of another, 0 the same as another' \
+expect 0 'checked again: 20 kernels, 0 illegal, 0 over a budget or limit, 0 for one image size only, 0 with the name of another, 0 the same as another' \
     "$kas" sample "${pte[@]}" --count 20 --recheck -o "$dir/pte"
 [ "$(ls "$dir/pte" | wc -l)" = 20 ] || fail "not a file for each sample"
 file=$(ls "$dir"/pte/*.json | head -n 1)

@@ -244,7 +244,7 @@ static void test_sampling(void **state)
     kas_recheck *recheck;
     kas_recheck_report report;
     assert_int_equal(kas_sampler_create(&options, targets, 2, &sampler), KAS_OK);
-    assert_int_equal(kas_recheck_create(targets, 2, &options.budget, &recheck), KAS_OK);
+    assert_int_equal(kas_recheck_create(targets, 2, &options, &recheck), KAS_OK);
     for (int n = 0; n < 500; n++) {
         kas_sample s;
         assert_int_equal(kas_sampler_next(sampler, 0, &s), KAS_OK);

@@ -53,8 +53,7 @@ static void samples_pass_the_plain_checker(void **state)
         fixture f = open_at(sides[i], 0.5);
         kas_recheck *recheck;
         kas_recheck_report report;
-        assert_int_equal(kas_recheck_create(f.target, f.count, &f.options.budget, &recheck),
-                         KAS_OK);
+        assert_int_equal(kas_recheck_create(f.target, f.count, &f.options, &recheck), KAS_OK);
         for (int n = 0; n < SAMPLES; n++) {
             kas_sample s;
             assert_int_equal(kas_sampler_next(f.sampler, 0, &s), KAS_OK);
@@ -87,14 +86,14 @@ static void the_recheck_finds(void **state)
     kas_recheck_report report;
     assert_int_equal(kas_sampler_next(f.sampler, 0, &s), KAS_OK);
     for (int what = 0; what < 3; what++) {
-        kas_budget budget = f.options.budget;
+        kas_sample_options options = f.options;
         kas_solution solution = s.solution;
         kas_replacement r = kas_sample_replacement(&s, f.target);
         r.solution = &solution;
         if (what == 0)
-            budget.max_flops_ratio = 0.01;
+            options.budget.max_flops_ratio = 0.01;
         solution.flops *= what == 1 ? 1.001 : 1;
-        assert_int_equal(kas_recheck_create(f.target, f.count, &budget, &recheck), KAS_OK);
+        assert_int_equal(kas_recheck_create(f.target, f.count, &options, &recheck), KAS_OK);
         for (int twice = 0; twice < 1 + (what == 2); twice++)
             assert_int_equal(kas_recheck_layers(recheck, s.name, &r), KAS_OK);
         assert_int_equal(kas_recheck_run(recheck, &report), KAS_OK);

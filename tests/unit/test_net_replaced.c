@@ -97,7 +97,7 @@ static void sample(const char *name, int side)
     kas_recheck_report report;
     options.budget = (kas_budget){.max_flops_ratio = 0.5, .max_params_ratio = 1};
     assert_int_equal(kas_sampler_create(&options, s.target, s.targets, &sampler), KAS_OK);
-    assert_int_equal(kas_recheck_create(s.target, s.targets, &options.budget, &recheck), KAS_OK);
+    assert_int_equal(kas_recheck_create(s.target, s.targets, &options, &recheck), KAS_OK);
     for (int k = 0; k < KERNELS; k++) {
         kas_sample found;
         if (kas_sampler_next(sampler, 0, &found) != KAS_OK ||

@@ -12,6 +12,7 @@
 #include "host/reference/plain.h"
 #include "host/reference/recheck.h"
 #include "host/space/build.h"
+#include "host/space/kernel_json.h"
 #include "host/space/sampler.h"
 
 enum { TARGETS = 3 };
@@ -347,6 +348,52 @@ static void test_variables_pair_one_to_one(void **state)
     same(false, &k[0], &k[1]);
 }
 
+/* A map to W sizes: legal, and its weights fit images of that width only. */
+static void test_sizes_of_one_image(void **state)
+{
+    (void)state;
+    const kas_sample_options wanted[] = {{.spatial_weights = false}, {.spatial_weights = true}};
+    const kas_budget wide = {0};
+    kas_kernel k[2] = {{0}, {0}};
+    for (int n = 0; n < 2; n++) {
+        int x = kas_build_fc(&k[n], kas_build_input(&k[n]), false, n ? "W" : "K_W");
+        kas_build_fc(&k[n], kas_build_unary(&k[n], KAS_OP_RELU, x), false, "C");
+        assert_int_equal(kas_kernel_infer(&k[n]), KAS_OK);
+        kas_solution s;
+        assert_int_equal(kas_solve(&k[n], targets, TARGETS, &wide, &s), KAS_OK);
+        assert_int_equal(kas_plain_check(&k[n], targets, TARGETS, &wide, &s), KAS_OK);
+        assert_int_equal(kas_plain_any_image(&k[n], targets, TARGETS, &s),
+                         n ? KAS_ILLEGAL : KAS_OK);
+        assert_true(n == 0 || strstr(kas_error(), "target 0 (a), with W doubled: node 1: "));
+        for (int w = 0; w < 2; w++) {
+            kas_recheck *recheck;
+            kas_recheck_report report;
+            assert_int_equal(kas_recheck_create(targets, TARGETS, &wanted[w], &recheck), KAS_OK);
+            assert_int_equal(kas_recheck_add(recheck, "0123456789abcdef", &k[n], &s), KAS_OK);
+            assert_int_equal(kas_recheck_run(recheck, &report), KAS_OK);
+            assert_int_equal(report.one_image, n == 1 && w == 0);
+            assert_int_equal(kas_recheck_findings(&report), report.one_image);
+            kas_recheck_free(recheck);
+        }
+        kas_solution_free(&s);
+    }
+}
+
+/* Weights of a size that follows the image although no size is written down: a map over what was
+ * pixels. */
+static void test_weights_of_one_image(void **state)
+{
+    (void)state;
+    const kas_budget wide = {.max_weight = 1e12, .max_tensor = 1e12};
+    kas_kernel k;
+    kas_solution s;
+    assert_int_equal(kas_kernel_read_file("kernels/canvas_kernel_a.json", &k), KAS_OK);
+    assert_int_equal(kas_solve(&k, targets, 1, &wide, &s), KAS_OK);
+    assert_int_equal(kas_plain_check(&k, targets, 1, &wide, &s), KAS_OK);
+    assert_int_equal(kas_plain_any_image(&k, targets, 1, &s), KAS_ILLEGAL);
+    kas_solution_free(&s);
+}
+
 static void test_recheck(void **state)
 {
     (void)state;
@@ -356,7 +403,7 @@ static void test_recheck(void **state)
     kas_recheck *recheck;
     kas_recheck_report report;
     assert_int_equal(kas_sampler_create(&options, targets, TARGETS, &sampler), KAS_OK);
-    assert_int_equal(kas_recheck_create(targets, TARGETS, &half, &recheck), KAS_OK);
+    assert_int_equal(kas_recheck_create(targets, TARGETS, &options, &recheck), KAS_OK);
     kas_sample s;
     for (int n = 0; n < 400; n++) {
         assert_int_equal(kas_sampler_next(sampler, 0, &s), KAS_OK);
@@ -395,6 +442,8 @@ int main(void)
                                        cmocka_unit_test(test_theorem_1),
                                        cmocka_unit_test(test_sameness),
                                        cmocka_unit_test(test_variables_pair_one_to_one),
+                                       cmocka_unit_test(test_sizes_of_one_image),
+                                       cmocka_unit_test(test_weights_of_one_image),
                                        cmocka_unit_test(test_recheck)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -106,7 +106,7 @@ static kas_status run_sampler(const line *l, uint64_t seed, double seconds, run 
     kas_status status = KAS_OK;
     sample.seed = seed;
     KAS_TRY(kas_sampler_create(&sample, l->target, l->targets, &sampler));
-    KAS_TRY_GOTO(kas_recheck_create(l->target, l->targets, &sample.budget, &recheck), out);
+    KAS_TRY_GOTO(kas_recheck_create(l->target, l->targets, &sample, &recheck), out);
     do {
         KAS_TRY_GOTO(sample_some(sampler, LOOK, recheck, &r->cpu_seconds), out);
     } while (r->cpu_seconds < seconds);

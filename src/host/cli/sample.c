@@ -274,6 +274,7 @@ static kas_status give_recheck(bool json, kas_recheck *recheck)
     } counts[] = {{"kernels", "kernels", report.kernels},
                   {"illegal", "illegal", report.illegal},
                   {"over_budget", "over a budget or limit", report.over_budget},
+                  {"one_image", "for one image size only", report.one_image},
                   {"same_name", "with the name of another", report.same_name},
                   {"same_kernel", "the same as another", report.same_kernel}};
     if (json) {
@@ -377,7 +378,7 @@ static kas_status run(int argc, char **argv)
     KAS_TRY_GOTO(kas_cli_net_targets(&o.net, &net, &targets, &count), out);
     KAS_TRY_GOTO(kas_sampler_create(&o.sample, targets, count, &sampler), out);
     if (o.recheck)
-        KAS_TRY_GOTO(kas_recheck_create(targets, count, &o.sample.budget, &recheck), out);
+        KAS_TRY_GOTO(kas_recheck_create(targets, count, &o.sample, &recheck), out);
     if (o.folder) {
         KAS_TRY_GOTO(kas_mkdirs(o.folder), out);
         KAS_TRY_GOTO(kas_cli_net_is_input(o.net.name), out);

@@ -54,6 +54,13 @@ kas_status kas_plain_nodes(const kas_kernel *kernel, const kas_plain_layer *laye
 kas_status kas_plain_check(const kas_kernel *kernel, const kas_target *targets, int count,
                            const kas_budget *budget, const kas_solution *solution);
 
+/* Would the kernel's weights fit images of any size?  With one side of the image doubled no size of
+ * a map's outputs may change, and no weight may grow.  Dims of the image itself may be cut and
+ * tiled: those follow the image, and no weight does.  KAS_ILLEGAL naming target and node. For a
+ * kernel that kas_plain_check found no fault in. */
+kas_status kas_plain_any_image(const kas_kernel *kernel, const kas_target *targets, int count,
+                               const kas_solution *solution);
+
 /* Are two kernels the same up to the numbering of nodes, the names of variables, group symbols and
  * splits, and up to the operands' order where a blend commutes (add, mul, min, max of two tensors
  * of one shape)?  Found by walking both from the output, not by a canonical form. */

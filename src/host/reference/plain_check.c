@@ -189,6 +189,52 @@ static kas_status check_target(const kas_kernel *kernel, const kas_target *t,
     return check_limits(t, budget, cost);
 }
 
+/* ---- images of another size ------------------------------------------------------------------ */
+
+static bool size_stays(const kas_plain_layer *once, const kas_plain_layer *twice,
+                       const kas_dim *size)
+{
+    uint64_t before, after;
+    return size->num == 0 || (kas_plain_size(once, size, &before) &&
+                              kas_plain_size(twice, size, &after) && before == after);
+}
+
+/* With that side of the image twice as long.  Where a rule forbids that, no weight is compared:
+ * what lies on one image size then is the kernel's place, not its weights. */
+static kas_status check_side(const kas_kernel *kernel, const kas_plain_layer *layer, int side)
+{
+    kas_plain_layer other = *layer;
+    kas_plain_tensor tensor[KAS_MAX_NODES];
+    kas_plain_cost once, twice;
+    other.value[side] *= 2;
+    read_rests(kernel, &other);
+    for (int i = 0; i < kernel->nodes; i++)
+        if (!size_stays(layer, &other, &kernel->node[i].out))
+            return kas_fail(KAS_ILLEGAL, "node %d: its size is another one", i);
+    KAS_TRY(kas_plain_nodes(kernel, layer, tensor, &once));
+    const bool quiet = kas_quiet(true);
+    const bool fits = kas_plain_nodes(kernel, &other, tensor, &twice) == KAS_OK;
+    kas_quiet(quiet);
+    if (fits && once.params != twice.params)
+        return kas_fail(KAS_ILLEGAL, "%.0f parameters of an instance become %.0f", once.params,
+                        twice.params);
+    return KAS_OK;
+}
+
+kas_status kas_plain_any_image(const kas_kernel *kernel, const kas_target *targets, int count,
+                               const kas_solution *solution)
+{
+    for (int t = 0; t < count; t++)
+        for (int side = KAS_SYM_H; side <= KAS_SYM_W; side++) {
+            kas_plain_layer layer;
+            KAS_TRY(read_layer(kernel, &targets[t], &solution->binding[t], &layer));
+            if (check_side(kernel, &layer, side) != KAS_OK)
+                return kas_fail_context(KAS_ILLEGAL, "target %d (%s), with %s doubled", t,
+                                        targets[t].name, kas_symbol_name((kas_symbol)side));
+        }
+    return KAS_OK;
+}
+
 /* ---- all ------------------------------------------------------------------------------------- */
 
 static kas_status check_total(const char *what, double ours, double told, double conv,

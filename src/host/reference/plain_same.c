@@ -46,6 +46,8 @@ typedef struct pairing {
     int8_t to[KAS_MAX_NODES], from[KAS_MAX_NODES];
     int8_t symbol_to[KAS_SYM_COUNT], symbol_from[KAS_SYM_COUNT];
     const int *split_to;
+    uint64_t swaps; /* bit i: the i-th blend on the way that commutes has its operands exchanged */
+    int blends;     /* how many were met */
 } pairing;
 
 static bool pair_symbols(pairing *p, int x, int y)
@@ -88,14 +90,12 @@ static bool pair_nodes(pairing *p, int i, int j);
 
 static bool pair_operands(pairing *p, const kas_node *a, const kas_node *b)
 {
-    const pairing before = *p;
-    bool same = true;
-    for (int k = 0; k < a->inputs && same; k++)
-        same = pair_nodes(p, a->in[k], b->in[k]);
-    if (same || a->inputs != 2 || !may_swap(p->a, a) || !may_swap(p->b, b))
-        return same;
-    *p = before;
-    return pair_nodes(p, a->in[0], b->in[1]) && pair_nodes(p, a->in[1], b->in[0]);
+    const bool either = a->inputs == 2 && may_swap(p->a, a) && may_swap(p->b, b);
+    const bool swap = either && (p->swaps >> p->blends++ & 1);
+    for (int k = 0; k < a->inputs; k++)
+        if (!pair_nodes(p, a->in[k], b->in[swap ? 1 - k : k]))
+            return false;
+    return true;
 }
 
 static bool pair_nodes(pairing *p, int i, int j)
@@ -116,25 +116,43 @@ static bool pair_nodes(pairing *p, int i, int j)
     return pair_operands(p, a, b);
 }
 
-/* With the group symbols and splits of `a` going to those of `b` as the orders say. */
+/* With the group symbols and splits of `a` going to those of `b` as the orders say, and operands
+ * exchanged as p->swaps says. */
+static bool same_walk(pairing *p, const int group[KAS_MAX_GROUPS], const int split[KAS_MAX_SPLITS])
+{
+    p->split_to = split;
+    p->blends = 0;
+    memset(p->to, -1, sizeof p->to);
+    memset(p->from, -1, sizeof p->from);
+    memset(p->symbol_to, -1, sizeof p->symbol_to);
+    memset(p->symbol_from, -1, sizeof p->symbol_from);
+    for (int s = 0; s < KAS_SYM_R0; s++)
+        pair_symbols(p, s, s);
+    for (int s = 0; s < KAS_MAX_SPLITS; s++)
+        pair_symbols(p, KAS_SYM_R0 + s, KAS_SYM_R0 + split[s]);
+    for (int g = 0; g < KAS_MAX_GROUPS; g++)
+        pair_symbols(p, KAS_SYM_G0 + g, KAS_SYM_G0 + group[g]);
+    return pair_nodes(p, p->a->nodes - 1, p->b->nodes - 1);
+}
+
+/* Every order of operands, depth first: where an order fails may only show at a node far away that
+ * shares an operand, so the last blend that was met is exchanged and the walk begins again. */
 static bool same_with(const kas_kernel *a, const kas_kernel *b, const int group[KAS_MAX_GROUPS],
                       const int split[KAS_MAX_SPLITS])
 {
-    pairing p = {.a = a, .b = b, .split_to = split};
-    memset(p.to, -1, sizeof p.to);
-    memset(p.from, -1, sizeof p.from);
-    memset(p.symbol_to, -1, sizeof p.symbol_to);
-    memset(p.symbol_from, -1, sizeof p.symbol_from);
-    for (int s = 0; s < KAS_SYM_R0; s++)
-        pair_symbols(&p, s, s);
-    for (int s = 0; s < KAS_MAX_SPLITS; s++)
-        pair_symbols(&p, KAS_SYM_R0 + s, KAS_SYM_R0 + split[s]);
-    for (int g = 0; g < KAS_MAX_GROUPS; g++) {
+    pairing p = {.a = a, .b = b};
+    for (int g = 0; g < KAS_MAX_GROUPS; g++)
         if (a->group_value[g] != b->group_value[group[g]])
             return false;
-        pair_symbols(&p, KAS_SYM_G0 + g, KAS_SYM_G0 + group[g]);
+    while (!same_walk(&p, group, split)) {
+        int last = p.blends - 1;
+        while (last >= 0 && (p.swaps >> last & 1))
+            last--;
+        if (last < 0)
+            return false;
+        p.swaps = (p.swaps | (uint64_t)1 << last) & (((uint64_t)2 << last) - 1);
     }
-    return pair_nodes(&p, a->nodes - 1, b->nodes - 1);
+    return true;
 }
 
 /* Orders of four things, by counting in base 4 and leaving out what names one twice. */

@@ -28,14 +28,15 @@ struct kas_recheck {
     const kas_target *targets;
     int count;
     kas_budget budget;
+    bool spatial_weights;
     kas_arena *arena;
     entry *first, **last;
     uint64_t kernels;
     kas_layers_checked layers;
 };
 
-kas_status kas_recheck_create(const kas_target *targets, int count, const kas_budget *budget,
-                              kas_recheck **out)
+kas_status kas_recheck_create(const kas_target *targets, int count,
+                              const kas_sample_options *options, kas_recheck **out)
 {
     kas_recheck *r = calloc(1, sizeof *r);
     kas_arena *arena = kas_arena_create();
@@ -44,7 +45,11 @@ kas_status kas_recheck_create(const kas_target *targets, int count, const kas_bu
         kas_arena_free(arena);
         return kas_fail(KAS_NO_MEMORY, "no memory for the kernels to check again");
     }
-    *r = (kas_recheck){.targets = targets, .count = count, .budget = *budget, .arena = arena};
+    *r = (kas_recheck){.targets = targets,
+                       .count = count,
+                       .budget = options->budget,
+                       .spatial_weights = options->spatial_weights,
+                       .arena = arena};
     r->last = &r->first;
     *out = r;
     return KAS_OK;
@@ -135,6 +140,9 @@ static void check_one(const kas_recheck *r, const entry *e, const kas_kernel *ke
         find(out, &out->over_budget, e, kas_error());
     else if (status != KAS_OK)
         find(out, &out->illegal, e, kas_error());
+    else if (!r->spatial_weights &&
+             kas_plain_any_image(kernel, r->targets, r->count, &solution) != KAS_OK)
+        find(out, &out->one_image, e, kas_error());
 }
 
 static int by_name(const void *a, const void *b)

@@ -10,12 +10,14 @@
 
 #include "host/space/canonical.h"
 #include "host/space/replacement.h"
+#include "host/space/sample_options.h"
 
 typedef struct kas_recheck kas_recheck;
 
-/* `targets` [count] must stay. */
-kas_status kas_recheck_create(const kas_target *targets, int count, const kas_budget *budget,
-                              kas_recheck **out);
+/* Of the options the budget counts, and whether sizes may hold H and W. `targets` [count] must
+ * stay. */
+kas_status kas_recheck_create(const kas_target *targets, int count,
+                              const kas_sample_options *options, kas_recheck **out);
 void kas_recheck_free(kas_recheck *recheck);
 
 kas_status kas_recheck_add(kas_recheck *recheck, const char name[KAS_NAME_SIZE],
@@ -30,6 +32,7 @@ typedef struct kas_recheck_report {
     uint64_t kernels;     /* or samples of kernels for each layer */
     uint64_t illegal;     /* a rule, or FLOPs and parameters that are not the solution's */
     uint64_t over_budget; /* FLOPs, parameters, or the size of a tensor or weight */
+    uint64_t one_image;   /* legal, but its weights fit images of one size: kas_plain_any_image */
     uint64_t same_name;   /* as an earlier kernel */
     uint64_t same_kernel; /* as an earlier one, whatever its name: kas_plain_same */
     char first[512];      /* the first finding in words; "" when there is none */
@@ -41,7 +44,7 @@ kas_status kas_recheck_run(kas_recheck *recheck, kas_recheck_report *out);
 /* Findings of all kinds. */
 static inline uint64_t kas_recheck_findings(const kas_recheck_report *r)
 {
-    return r->illegal + r->over_budget + r->same_name + r->same_kernel;
+    return r->illegal + r->over_budget + r->one_image + r->same_name + r->same_kernel;
 }
 
 #endif

@@ -238,7 +238,7 @@ static void print_split(const kas_kernel *kernel, int s, kas_buf *out)
         kas_buf_printf(out, " shares=%d;", split->shares);
 }
 
-static kas_status print_canonical(const kas_kernel *canonical, kas_buf *out)
+kas_status kas_canonical_text(const kas_kernel *canonical, kas_buf *out)
 {
     for (int i = 0; i < canonical->nodes; i++)
         print_node(&canonical->node[i], out);
@@ -255,14 +255,14 @@ kas_status kas_kernel_canonical_text(const kas_kernel *kernel, kas_buf *out)
 {
     kas_kernel canonical;
     KAS_TRY(kas_kernel_canonicalize(kernel, &canonical));
-    return print_canonical(&canonical, out);
+    return kas_canonical_text(&canonical, out);
 }
 
 kas_status kas_canonical_name(const kas_kernel *canonical, char name[KAS_NAME_SIZE])
 {
     kas_buf text = {0};
     char hex[65];
-    kas_status status = print_canonical(canonical, &text);
+    kas_status status = kas_canonical_text(canonical, &text);
     if (status == KAS_OK) {
         kas_sha256_hex(text.data, text.size, hex);
         memcpy(name, hex, KAS_NAME_SIZE - 1);

@@ -29,7 +29,8 @@ kas_status kas_kernel_canonicalize_with(const kas_kernel *kernel, kas_kernel *ou
 kas_status kas_kernel_canonical_text(const kas_kernel *kernel, kas_buf *out);
 /* First 64 bits of SHA-256 of the canonical text, in hex. */
 kas_status kas_kernel_name(const kas_kernel *kernel, char name[KAS_NAME_SIZE]);
-/* Of one that kas_kernel_canonicalize gave. */
+/* Likewise, of one that kas_kernel_canonicalize gave. */
+kas_status kas_canonical_text(const kas_kernel *canonical, kas_buf *out);
 kas_status kas_canonical_name(const kas_kernel *canonical, char name[KAS_NAME_SIZE]);
 
 #endif

@@ -86,17 +86,79 @@ static void hash_downward(const kas_kernel *kernel, const uint64_t made[KAS_MAX_
     }
 }
 
-void kas_kernel_order_operands(kas_kernel *kernel)
+static void swap_operands(kas_node *n)
+{
+    const uint8_t first = n->in[0];
+    n->in[0] = n->in[1];
+    n->in[1] = first;
+}
+
+/* Orders operands; `tied` are the nodes, as bits, whose two different ones it does not tell apart.
+ */
+static void order_operands(kas_kernel *kernel, uint64_t *tied)
 {
     uint64_t made[KAS_MAX_NODES], used[KAS_MAX_NODES];
+    *tied = 0;
     hash_upward(kernel, made);
     hash_downward(kernel, made, used);
     for (int i = 0; i < kernel->nodes; i++) {
         kas_node *n = &kernel->node[i];
         const uint8_t a = n->in[0], b = n->in[1];
-        if (kas_operands_commute(kernel, n) && mix(made[a], used[a]) > mix(made[b], used[b])) {
-            n->in[0] = b;
-            n->in[1] = a;
+        if (!kas_operands_commute(kernel, n) || a == b)
+            continue;
+        const uint64_t first = mix(made[a], used[a]), second = mix(made[b], used[b]);
+        if (first > second)
+            swap_operands(n);
+        *tied |= (uint64_t)(first == second) << i;
+    }
+}
+
+void kas_kernel_order_operands(kas_kernel *kernel)
+{
+    uint64_t tied;
+    order_operands(kernel, &tied);
+}
+
+/* The canonical form with the operands of some nodes exchanged, and its text. */
+static kas_status form_with(const kas_kernel *kernel, uint64_t exchanged, kas_kernel *form,
+                            kas_buf *text)
+{
+    *form = *kernel;
+    for (; exchanged; exchanged &= exchanged - 1)
+        swap_operands(&form->node[__builtin_ctzll(exchanged)]);
+    KAS_TRY(kas_kernel_canonicalize(form, form));
+    kas_buf_clear(text);
+    return kas_canonical_text(form, text);
+}
+
+/* The first of the forms that the orders of `tied` give. */
+static kas_status first_form(const kas_kernel *kernel, uint64_t tied, kas_kernel *out)
+{
+    kas_kernel form;
+    kas_buf best = {0}, text = {0};
+    kas_status status = form_with(kernel, 0, out, &best);
+    for (uint64_t some = (0 - tied) & tied; status == KAS_OK && some; some = (some - tied) & tied) {
+        status = form_with(kernel, some, &form, &text);
+        if (status == KAS_OK && strcmp(text.data, best.data) < 0) {
+            const kas_buf worse = best;
+            best = text;
+            text = worse;
+            *out = form;
         }
     }
+    kas_buf_free(&best);
+    kas_buf_free(&text);
+    return status;
+}
+
+enum { MOST_TIED = 12 };
+
+kas_status kas_kernel_canonicalize_unordered(const kas_kernel *kernel, kas_kernel *out)
+{
+    kas_kernel ordered = *kernel;
+    uint64_t tied, tried = 0;
+    order_operands(&ordered, &tied);
+    for (int n = 0; tied && n < MOST_TIED; n++, tied &= tied - 1)
+        tried |= tied & -tied;
+    return tried ? first_form(&ordered, tried, out) : kas_kernel_canonicalize(&ordered, out);
 }

@@ -322,7 +322,7 @@ bool kas_growth_output_value(const kas_growth *g, int i, int *var, kas_dim *valu
     if (facts->output != KAS_OUTPUT_BY_VALUE)
         return facts->output == KAS_OUTPUT_AS_IT_IS;
     *value = facts->value;
-    return kas_growth_is_integer(g, value);
+    return kas_growth_may_use(g, value) && kas_growth_is_integer(g, value);
 }
 
 /* Leaves after a use: what is not read, less the operands that are now, plus the result. */

@@ -117,7 +117,7 @@ static bool is_output(const kas_growth *g, uint32_t number, bool loose)
     const kas_shape_facts *facts = kas_pairs_facts(g->pairs, number);
     if (facts->output != KAS_OUTPUT_BY_VALUE)
         return facts->output == KAS_OUTPUT_AS_IT_IS;
-    return kas_growth_is_integer(g, &facts->value) &&
+    return kas_growth_may_use(g, &facts->value) && kas_growth_is_integer(g, &facts->value) &&
            (loose || kas_growth_takes(g, kas_number_var(number), &facts->value));
 }
 

@@ -108,9 +108,7 @@ kas_status kas_reject_of(kas_status status, kas_reject *why)
 static kas_status complete(workshop *w, kas_reject *why)
 {
     kas_kernel *kernel = &w->growth->kernel;
-    if (w->options->sampler != KAS_SAMPLER_REJECTION) /* its names are in studies */
-        kas_kernel_order_operands(kernel);
-    KAS_TRY(kas_kernel_canonicalize(kernel, kernel));
+    KAS_TRY(kas_kernel_canonicalize_unordered(kernel, kernel));
     return kas_reject_of(kas_solver_run(w->solver, kernel, &w->options->budget), why);
 }
 

@@ -24,7 +24,7 @@
 #include "host/space/solve.h"
 
 /* Part of the random numbers' key; raised when a change alters what a sampler gives. */
-enum { KAS_REJECTION_VERSION = 2, KAS_GUIDED_VERSION = 7 };
+enum { KAS_REJECTION_VERSION = 3, KAS_GUIDED_VERSION = 8 };
 
 /* Of the sampler that the options ask for. */
 int kas_sampler_version(const kas_sample_options *options);
