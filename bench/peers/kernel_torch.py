@@ -119,6 +119,15 @@ class Ours:
         self.process.wait()
 
 
+def export(kernel, folder, args):
+    """A kernel that was sampled for another network may fit no layer of this one: the message says so."""
+    done = subprocess.run([os.path.join(BUILD, "kas-gpu"), "export", kernel, "-o", folder, "--net", args.net, "--input",
+                           args.input, "--flops", "1", "--params", "1", "--quiet"], capture_output=True, text=True)
+    if done.returncode:
+        why = done.stderr.strip().removeprefix("kas-gpu: error: ") or f"exit code {done.returncode}"
+        raise RuntimeError(f"export to {args.net} at {args.input}: {why}")
+
+
 class Problem:
     """A kernel exported, its module, input and output gradient, rounded as both sides round them, and the files that
     kernel_serve reads and writes."""
@@ -126,9 +135,7 @@ class Problem:
     def __init__(self, args, request, folder):
         path = request["kernel"]
         self.args, self.path, self.variants = args, path, request["variants"]
-        subprocess.run([os.path.join(BUILD, "kas-gpu"), "export", path, "-o", folder, "--net", args.net, "--input",
-                        args.input, "--flops", "1", "--params", "1", "--quiet"], check=True, stdout=subprocess.DEVNULL,
-                       stderr=subprocess.DEVNULL)
+        export(path, folder, args)
         torch.manual_seed(1)
         self.module = load_layer(folder, args.layer)
         h, w = args.size

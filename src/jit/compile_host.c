@@ -37,15 +37,14 @@ static kas_status memory_file(const char *name, const void *data, size_t size, i
     for (size_t done = 0; done < size;) {
         ssize_t n = write(fd, (const char *)data + done, size - done);
         if (n < 0 && errno != EINTR) {
-            kas_status status =
-                kas_fail_errno(KAS_FAILURE, "write(memory file)", __FILE__, __LINE__);
+            kas_status status = kas_fail_errno(KAS_FAILURE, "write(memory file)");
             close(fd);
             return status;
         }
         done += n > 0 ? (size_t)n : 0;
     }
     if (lseek(fd, 0, SEEK_SET) != 0) {
-        kas_status status = kas_fail_errno(KAS_FAILURE, "lseek(memory file)", __FILE__, __LINE__);
+        kas_status status = kas_fail_errno(KAS_FAILURE, "lseek(memory file)");
         close(fd);
         return status;
     }
@@ -106,7 +105,7 @@ static kas_status run(char **argv, const char *input, size_t size, kas_buf *log,
         waited = wait4(pid, wait_status, 0, &usage);
     while (waited < 0 && errno == EINTR);
     if (waited < 0) {
-        status = kas_fail_errno(KAS_FAILURE, "wait4(compiler)", __FILE__, __LINE__);
+        status = kas_fail_errno(KAS_FAILURE, "wait4(compiler)");
         goto done;
     }
     *cpu_seconds = seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
@@ -207,7 +206,7 @@ static kas_compile_outcome build(kas_compiler *compiler, const char *text, size_
     snprintf(output, sizeof output, "%s/tmp/XXXXXX", compiler->folder);
     int fd = mkostemp(output, O_CLOEXEC);
     if (fd < 0) {
-        kas_fail_errno(KAS_FAILURE, output, __FILE__, __LINE__);
+        kas_fail_errno(KAS_FAILURE, output);
         return KAS_COMPILE_BROKEN;
     }
     close(fd);

@@ -21,14 +21,13 @@ static double cpu_now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-#define NVRTC_CHECK(statement) check(n, n->statement, #statement, __FILE__, __LINE__)
-static kas_status check(const kas_nvrtc *n, nvrtcResult result, const char *statement,
-                        const char *file, int line)
+#define NVRTC_CHECK(statement) check(n, n->statement, #statement)
+static kas_status check(const kas_nvrtc *n, nvrtcResult result, const char *statement)
 {
     if (result == KAS_NVRTC_SUCCESS)
         return KAS_OK;
-    return kas_fail(result == KAS_NVRTC_ERROR_OUT_OF_MEMORY ? KAS_NO_MEMORY : KAS_DEVICE,
-                    "%s:%d: %s: %s", file, line, statement, n->nvrtcGetErrorString(result));
+    return kas_fail(result == KAS_NVRTC_ERROR_OUT_OF_MEMORY ? KAS_NO_MEMORY : KAS_DEVICE, "%s: %s",
+                    statement, n->nvrtcGetErrorString(result));
 }
 
 static kas_status get_log(const kas_nvrtc *n, nvrtcProgram program, kas_buf *log)
@@ -74,7 +73,7 @@ static kas_compile_outcome compile_program(kas_compiler *compiler, nvrtcProgram 
     if (compiled == KAS_NVRTC_ERROR_COMPILATION)
         return get_log(n, program, &result->log) == KAS_OK ? KAS_COMPILE_REFUSED
                                                            : KAS_COMPILE_BROKEN;
-    if (check(n, compiled, "nvrtcCompileProgram", __FILE__, __LINE__) != KAS_OK)
+    if (check(n, compiled, "nvrtcCompileProgram") != KAS_OK)
         return KAS_COMPILE_BROKEN;
     return get_cubin(n, program, &result->image) == KAS_OK ? KAS_COMPILED : KAS_COMPILE_BROKEN;
 }

@@ -26,6 +26,15 @@ done
 expect 2 'unknown command' "$kas" nonesuch
 expect 2 '--count: expected an integer' "$kas" sample --count 0 # and not also that --net is missing
 [ "$(wc -l <err)" = 2 ] || fail "one usage error at a time"
+expect 2 '--seed: expected an integer in [0, 18446744073709551615], found "18446744073709551616"' \
+    "$kas" search --dataset none.h5 --seed 18446744073709551616
+expect 2 '--seed: expected an integer in [0, 18446744073709551615], found "-1"' "$kas" sample --net resnet20 --seed -1
+expect 2 '--epochs: expected an integer in [1, 100000], found "1e2"' "$kas" search --dataset none.h5 --epochs 1e2
+expect 2 '--targets: found "2x2", expected a list of 1x1, 3x3' "$kas" sample --net resnet20 --targets 2x2
+expect 0 'default 3x16x16' "$kas" check --help
+! grep -q 3x32x32 out || fail "check --help names two defaults"
+expect 6 "so few FLOPs: any needs at least 0.00041 times the convolutions'" \
+    timeout 10 "$kas" sample --net resnet18 --flops 1e-7 # a bound says so: no million attempts
 expect 2 'unexpected argument "d"' "$kas" dataset info a b d d
 
 # Refused before anything is made or computed.

@@ -89,6 +89,26 @@ static void a_kernel_file_keeps_its_name(void **state)
     assert_string_equal(name, of_file);
 }
 
+/* Words in a string make no other format of a file. */
+static void a_kernel_file_may_speak_of_layers(void **state)
+{
+    (void)state;
+    static const char *const about[] = {"kas-gpu layers", "\\\"format\\\": \\\"kas-gpu layers\\\""};
+    for (int i = 0; i < 2; i++) {
+        char text[400];
+        kas_assignment a;
+        snprintf(text, sizeof text,
+                 "{\"format\": \"kas-gpu kernel\", \"version\": 1, \"about\": \"%s\", \"nodes\": "
+                 "[{\"op\": \"input\"}, {\"op\": \"fc\", \"in\": [0], \"out\": \"C\"}], "
+                 "\"groups\": {}}",
+                 about[i]);
+        if (kas_assignment_read_json("k.json", text, strlen(text), &a) != KAS_OK)
+            fail_msg("%s", kas_error());
+        assert_int_equal(a.layers, 0);
+        kas_assignment_free(&a);
+    }
+}
+
 static void what_is_written_is_read_again(void **state)
 {
     (void)state;
@@ -225,6 +245,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_exact),
         cmocka_unit_test(a_kernel_file_keeps_its_name),
+        cmocka_unit_test(a_kernel_file_may_speak_of_layers),
         cmocka_unit_test(what_is_written_is_read_again),
         cmocka_unit_test(bad_files_are_refused),
         cmocka_unit_test(layers_are_those_of_the_network),

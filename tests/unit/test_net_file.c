@@ -5,10 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "host/net/net.h"
+#include "host/net/targets.h"
 
 #define HEAD "{\"format\": \"kas-gpu network\", \"version\": 1, \"name\": \"test\",\n"
 #define TAIL "\n{\"global_avg_pool\": \"pool\"}, {\"linear\": \"fc\", \"channels\": \"classes\"}]}"
@@ -197,6 +199,40 @@ static void broken_files_are_explained(void **state)
     print_message("%zu broken files are explained\n", sizeof cases / sizeof *cases);
 }
 
+/* Messages say which file to open, not what the file calls its network. */
+static void messages_name_the_file(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *words;
+    } cases[] = {
+        {HEAD "\"like\": \"resnet18:bogus=1\"}", ".json (like resnet18): "},
+        {HEAD "\"layers\": [{\"conv\": \"stem\", \"channels\": 8, \"kernel\": 3}, "
+              "{\"global_avg_pool\": \"p\"}, "
+              "{\"linear\": \"fc\", \"channels\": \"classes\"}]}",
+         NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char path[] = "/tmp/kas-net-XXXXXX.json";
+        kas_net *net = NULL;
+        const int fd = mkstemps(path, 5);
+        assert_true(fd >= 0);
+        assert_int_equal(write(fd, cases[i].text, strlen(cases[i].text)), strlen(cases[i].text));
+        close(fd);
+        kas_status status = kas_net_build(path, 16, 16, 3, 10, &net);
+        if (!cases[i].words && status == KAS_OK) { /* it has nothing to replace */
+            kas_target *target;
+            int count;
+            status = kas_net_targets(net, NULL, &target, &count);
+            kas_net_free(net);
+        }
+        assert_int_equal(status, KAS_BAD_INPUT);
+        if (!strstr(kas_error(), path) || (cases[i].words && !strstr(kas_error(), cases[i].words)))
+            fail_msg("\"%s\" does not name %s", kas_error(), path);
+        unlink(path);
+    }
+}
+
 /* Layers that no device could hold, and whose sizes would leave 64 bits a few layers on. */
 static void huge_layers_are_refused(void **state)
 {
@@ -318,10 +354,15 @@ static void files_are_kept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layers_have_their_fields),   cmocka_unit_test(blocks_unroll),
-        cmocka_unit_test(broken_files_are_explained), cmocka_unit_test(limits_hold),
-        cmocka_unit_test(huge_layers_are_refused),    cmocka_unit_test(cut_files_are_refused),
-        cmocka_unit_test(options_are_checked),        cmocka_unit_test(files_are_kept),
+        cmocka_unit_test(layers_have_their_fields),
+        cmocka_unit_test(blocks_unroll),
+        cmocka_unit_test(broken_files_are_explained),
+        cmocka_unit_test(messages_name_the_file),
+        cmocka_unit_test(limits_hold),
+        cmocka_unit_test(huge_layers_are_refused),
+        cmocka_unit_test(cut_files_are_refused),
+        cmocka_unit_test(options_are_checked),
+        cmocka_unit_test(files_are_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -523,7 +523,7 @@ static void test_nothing_fits(void **state)
     kas_sample s;
     for (int sampler_kind = 0; sampler_kind < 2; sampler_kind++) {
         kas_sample_options o = sampler_kind ? rejection(1) : options_for(1);
-        o.budget.max_params_ratio = 1e-9;
+        o.budget.max_flops_ratio = 1e-6; /* less than one */
         assert_int_equal(kas_sampler_create(&o, &t, 1, &sampler), KAS_OK);
         assert_int_equal(kas_sampler_next(sampler, 500, &s), KAS_NOTHING_VALID);
         assert_in_range(kas_sampler_stats(sampler).tries, 500, 700);

@@ -1,4 +1,5 @@
-/* What the samplers draw, before the checker that was written a second time. */
+/* What the samplers draw, before the checker that was written a second time, and what they need not
+ * try. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,6 +7,7 @@
 #include <cmocka.h>
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "host/net/targets.h"
 #include "host/reference/recheck.h"
@@ -63,9 +65,32 @@ static void test_rejection_draws_nothing_twice(void **state)
     assert_recheck(o, 2000);
 }
 
+/* What a bound shows is said without a single try: the pool of a strided layer costs too much, or
+ * one parameter does. */
+static void test_no_kernel_can_fit(void **state)
+{
+    (void)state;
+    kas_target t = kas_target_plain(16, 8, 8, 3); /* its pool: 16 * 16 * 16 of 147,456 FLOPs */
+    kas_sampler *sampler;
+    kas_sample s;
+    t.stride = 2;
+    for (int params = 0; params < 2; params++) {
+        kas_sample_options o = kas_sample_defaults();
+        o.budget.max_flops_ratio = params ? 0 : 0.02;
+        o.budget.max_params_ratio = params ? 4e-4 : 0;
+        assert_int_equal(kas_sampler_create(&o, &t, 1, &sampler), KAS_OK);
+        assert_int_equal(kas_sampler_next(sampler, 0, &s), KAS_NOTHING_VALID);
+        assert_non_null(strstr(kas_error(), params ? "so few parameters: any needs at least 0.00043"
+                                                   : "so few FLOPs: any needs at least 0.028"));
+        assert_int_equal(kas_sampler_stats(sampler).tries, 0);
+        kas_sampler_free(sampler);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes_fit_any_image),
-                                       cmocka_unit_test(test_rejection_draws_nothing_twice)};
+                                       cmocka_unit_test(test_rejection_draws_nothing_twice),
+                                       cmocka_unit_test(test_no_kernel_can_fit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

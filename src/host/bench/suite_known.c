@@ -99,20 +99,62 @@ static void write_out_convs(kas_kernel *kernel)
     *kernel = out;
 }
 
+static int free_variable(const kas_kernel *kernel)
+{
+    const uint32_t used = kas_kernel_vars(kernel);
+    for (int v = 0; v < KAS_MAX_VARS; v++)
+        if (!(used >> v & 1))
+            return v;
+    return -1;
+}
+
+/* Gives the sizes of these nodes, as bits, to a variable that nothing has, if the kernel stays
+ * legal.
+ */
+static bool set_free(kas_kernel *kernel, uint64_t nodes)
+{
+    kas_kernel with = *kernel;
+    const int v = free_variable(kernel);
+    if (v < 0)
+        return false;
+    for (; nodes; nodes &= nodes - 1)
+        with.node[__builtin_ctzll(nodes)].out = kas_dim_symbol((kas_symbol)(KAS_SYM_X0 + v));
+    const bool quiet = kas_quiet(true);
+    const bool legal = kas_kernel_infer(&with) == KAS_OK;
+    kas_quiet(quiet);
+    if (legal)
+        *kernel = with;
+    return legal;
+}
+
+/* Nodes from `first` on whose size is that share of C, or that number. */
+static uint64_t nodes_of_size(const kas_kernel *kernel, int first, const kas_dim *size)
+{
+    uint64_t nodes = 0;
+    for (int i = first; i < kernel->nodes; i++)
+        nodes |= (uint64_t)(kernel->node[i].out.num && kas_dim_equal(&kernel->node[i].out, size))
+                 << i;
+    return nodes;
+}
+
 /* Leaves the structure: one group number for all, and a variable for each size that is a share of C
- * or a number, as the sampler has it before the sizes are solved. */
+ * or a number, as the sampler has it before the sizes are solved.  Sizes that must be equal get one
+ * variable: all equal ones get it at first, and each its own where that is legal too.  A share that
+ * no variable may stand for, and shares beside a split, are the structure and stay. */
 static kas_status make_comparable(kas_kernel *kernel)
 {
     write_out_convs(kernel);
     for (int g = 0; g < KAS_MAX_GROUPS; g++)
         kernel->group_value[g] = kernel->group_value[g] ? 2 : 0;
-    for (int i = 0, var = 0; i < kernel->nodes; i++) {
-        kas_dim *out = &kernel->node[i].out;
-        const bool split = kernel->split[0].whole.num != 0; /* then shares are the structure */
-        if (out->num && out->den != 1 && !split && var < KAS_MAX_VARS)
-            *out = kas_dim_symbol((kas_symbol)(KAS_SYM_X0 + var++));
+    KAS_TRY(kas_kernel_infer(kernel));
+    for (int i = 0; kernel->split[0].whole.num == 0 && i < kernel->nodes; i++) {
+        const kas_dim size = kernel->node[i].out;
+        uint64_t nodes = size.den > 1 ? nodes_of_size(kernel, i, &size) : 0;
+        if (nodes && set_free(kernel, nodes))
+            for (nodes &= nodes - 1; nodes; nodes &= nodes - 1)
+                set_free(kernel, nodes & -nodes);
     }
-    return kas_kernel_infer(kernel);
+    return KAS_OK;
 }
 
 static int is_json(const struct dirent *entry)
@@ -126,7 +168,8 @@ static kas_status read_one(known *k, const char *folder, const char *file)
     snprintf(path, sizeof path, "%s/%s", folder, file);
     snprintf(k->name, sizeof k->name, "%.*s", (int)strcspn(file, "."), file);
     KAS_TRY(kas_kernel_read_file(path, &k->kernel));
-    KAS_TRY(make_comparable(&k->kernel));
+    if (make_comparable(&k->kernel) != KAS_OK)
+        return kas_fail_context(KAS_BAD_INPUT, "%s", path);
     k->hash = kas_plain_hash(&k->kernel);
     return KAS_OK;
 }
@@ -138,7 +181,7 @@ static kas_status read_known(subject *s)
     const int count = scandir(folder, &list, is_json, alphasort);
     kas_status status = KAS_OK;
     if (count < 0)
-        return kas_fail_errno(KAS_BAD_INPUT, folder, __FILE__, __LINE__);
+        return kas_fail_errno(KAS_BAD_INPUT, folder);
     for (int i = 0; i < count; i++) {
         if (status == KAS_OK && s->count < MAX_KNOWN)
             status = read_one(&s->known[s->count++], folder, list[i]->d_name);
@@ -152,7 +195,10 @@ static kas_status read_known(subject *s)
 
 static kas_status compare(subject *s, kas_kernel *kernel, kas_space space)
 {
-    KAS_TRY(make_comparable(kernel));
+    char name[KAS_NAME_SIZE];
+    KAS_TRY(kas_kernel_name(kernel, name));
+    if (make_comparable(kernel) != KAS_OK)
+        return kas_fail_context(KAS_FAILURE, "sampled kernel %s", name);
     const uint64_t hash = kas_plain_hash(kernel);
     s->kernels[space]++;
     for (int i = 0; i < s->count; i++)

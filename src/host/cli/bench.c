@@ -79,7 +79,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         o->bench.seconds = kas_cli_number(state, "--seconds", arg, 1e-6, 1e6);
         return 0;
     case KEY_SEED:
-        o->bench.seed = (uint64_t)kas_cli_int(state, "--seed", arg, 0, LLONG_MAX / 2);
+        o->bench.seed = kas_cli_seed(state, arg);
         return 0;
     case KEY_PRECISION:
         if (kas_precision_of(arg, &o->bench.precision) != KAS_OK)
@@ -167,7 +167,7 @@ static void take_net(bench_cli *o)
 
 static kas_status run(int argc, char **argv)
 {
-    const struct argp_child children[] = {{&kas_cli_net_argp, 0, NULL, 0},
+    const struct argp_child children[] = {{&kas_cli_bench_net_argp, 0, NULL, 0},
                                           {kas_cli_sampler_argp(), 0, "Of the suite sampler:", 0},
                                           {&kas_cli_common_argp, 0, NULL, 0},
                                           {0}};

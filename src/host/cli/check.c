@@ -89,7 +89,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         o->agree.batch = (int)kas_cli_int(state, "--batch", arg, 1, 65536);
         return 0;
     case 's':
-        o->agree.seed = (uint64_t)kas_cli_int(state, "--seed", arg, 0, LLONG_MAX);
+        o->agree.seed = kas_cli_seed(state, arg);
         return 0;
     case 'D':
         o->device = arg;
@@ -391,7 +391,7 @@ static kas_status check_file(checker *c, const char *path)
         status = check_replacement(c, &fit.replacement);
         kas_fitted_free(&fit);
     } else {
-        status = kas_fail_context(KAS_BAD_INPUT, "%s does not fit %s", path, c->net->name);
+        status = kas_fail_context(KAS_BAD_INPUT, "%s does not fit %s", path, c->net->file);
     }
     kas_assignment_free(&kernels);
     return status;
@@ -562,7 +562,7 @@ static kas_status summary(const checker *c)
 static kas_status run(int argc, char **argv)
 {
     static const struct argp_child children[] = {
-        {&kas_cli_net_argp, 0, NULL, 0}, {&kas_cli_common_argp, 0, NULL, 0}, {0}};
+        {&kas_cli_check_net_argp, 0, NULL, 0}, {&kas_cli_common_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {option_list, parse, "[KERNEL.json ...]", doc, children, 0, 0};
     static check_options o; /* large */
     o = (check_options){

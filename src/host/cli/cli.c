@@ -1,6 +1,7 @@
 #include "host/cli/cli.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,6 +9,7 @@
 #include <string.h>
 
 #include "host/cli/parts.h"
+#include "host/core/integer.h"
 #include "host/core/log.h"
 
 static const kas_command *const commands[] = {
@@ -97,12 +99,19 @@ kas_status kas_cli_parse(const struct argp *argp, int argc, char **argv, void *i
 long long kas_cli_int(struct argp_state *state, const char *option, const char *text, long long low,
                       long long high)
 {
-    char *end;
-    errno = 0;
-    long long value = strtoll(text, &end, 10);
-    if (errno || end == text || *end || value < low || value > high)
+    int64_t value = low;
+    if (!kas_integer_read(text, low, high, &value))
         argp_error(state, "%s: expected an integer in [%lld, %lld], found \"%s\"", option, low,
                    high, text);
+    return value;
+}
+
+uint64_t kas_cli_seed(struct argp_state *state, const char *text)
+{
+    uint64_t value = 0;
+    if (!kas_integer_read_unsigned(text, &value))
+        argp_error(state, "--seed: expected an integer in [0, %" PRIu64 "], found \"%s\"",
+                   UINT64_MAX, text);
     return value;
 }
 

@@ -9,6 +9,7 @@
 
 #include <argp.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "host/core/status.h"
 
@@ -59,6 +60,7 @@ int kas_cli_main(int argc, char **argv);
  * otherwise. */
 long long kas_cli_int(struct argp_state *state, const char *option, const char *text, long long low,
                       long long high);
+uint64_t kas_cli_seed(struct argp_state *state, const char *text); /* of --seed */
 double kas_cli_number(struct argp_state *state, const char *option, const char *text, double low,
                       double high);
 

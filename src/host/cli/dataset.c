@@ -127,7 +127,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         a->classes = (uint32_t)kas_cli_int(state, "--classes", arg, 2, 12);
         return 0;
     case OPT_SEED:
-        a->seed = (uint64_t)kas_cli_int(state, "--seed", arg, 0, INT64_MAX);
+        a->seed = kas_cli_seed(state, arg);
         return 0;
     case ARGP_KEY_ARG:
         if (a->word_count == 3)

@@ -55,7 +55,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         o->candidate = (int)kas_cli_int(state, "--candidate", arg, 0, 1000000000);
         return 0;
     case 's':
-        o->seed = (uint64_t)kas_cli_int(state, "--seed", arg, 0, INT64_MAX);
+        o->seed = kas_cli_seed(state, arg);
         return 0;
     case ARGP_KEY_ARG:
         if (o->from)

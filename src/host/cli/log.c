@@ -4,6 +4,7 @@
 
 #include "host/cli/study_open.h"
 #include "host/core/files.h"
+#include "host/core/integer.h"
 #include "host/report/line.h"
 #include "host/report/table.h"
 #include "host/search/leaderboard.h"
@@ -42,9 +43,8 @@ static kas_status print_items(const kas_study_args *args, const kas_study_view *
 /* A number, the name of a kind, or the beginning of a kernel's name that only one has. */
 static kas_status find(const kas_study_args *args, const kas_study_view *view, const kas_work **out)
 {
-    char *end;
-    long long number = strtoll(args->item, &end, 10);
-    bool is_number = end != args->item && !*end && strlen(args->item) < 10;
+    int64_t number = 0;
+    const bool is_number = kas_integer_read(args->item, 0, 999999999, &number);
     int found = 0;
     for (int i = 0; i < view->count; i++) {
         const kas_work *w = &view->work[i];

@@ -19,10 +19,17 @@ static const struct argp_option target_options[] = {
     {"params", KEY_PARAMS, "R", 0, "Parameters allowed, likewise", 11},
     {0}};
 
-static const struct argp_option image_options[] = {
-    {"input", 'i', "CxHxW", 0, "Shape of an image (default 3x32x32)", 10},
-    {"classes", 'c', "N", 0, "Number of classes (default 10)", 10},
-    {0}};
+#define IMAGE_OPTIONS(input)                                                                       \
+    {                                                                                              \
+        {"input", 'i', "CxHxW", 0, "Shape of an image (default " input ")", 10},                   \
+            {"classes", 'c', "N", 0, "Number of classes (default 10)", 10},                        \
+        {                                                                                          \
+            0                                                                                      \
+        }                                                                                          \
+    }
+static const struct argp_option image_options[] = IMAGE_OPTIONS("3x32x32");
+static const struct argp_option small_image_options[] = IMAGE_OPTIONS("3x16x16");
+static const struct argp_option bench_image_options[] = IMAGE_OPTIONS("each suite's own");
 
 void kas_cli_shape(struct argp_state *state, const char *text, int *c, int *h, int *w)
 {
@@ -75,6 +82,10 @@ static error_t parse_image(int key, char *arg, struct argp_state *state)
 const struct argp kas_cli_target_argp = {target_options, parse_target, 0, 0, 0, 0, 0};
 static const struct argp_child target_child[] = {{&kas_cli_target_argp, 0, NULL, 0}, {0}};
 const struct argp kas_cli_net_argp = {image_options, parse_image, 0, 0, target_child, 0, 0};
+const struct argp kas_cli_check_net_argp = {small_image_options, parse_image, 0, 0,
+                                            target_child,        0,           0};
+const struct argp kas_cli_bench_net_argp = {bench_image_options, parse_image, 0, 0,
+                                            target_child,        0,           0};
 
 kas_cli_net kas_cli_net_defaults(void)
 {

@@ -15,6 +15,8 @@ typedef struct kas_cli_net {
 /* Input of both: kas_cli_net. The first has all options, the second those of commands that take the
  * shape of images from a data set: --net, --targets, --flops, --params. */
 extern const struct argp kas_cli_net_argp, kas_cli_target_argp;
+/* As kas_cli_net_argp, where the images are of another shape by default. */
+extern const struct argp kas_cli_check_net_argp, kas_cli_bench_net_argp;
 kas_cli_net kas_cli_net_defaults(void);
 /* Reads the value of --input, "CxHxW". */
 void kas_cli_shape(struct argp_state *state, const char *text, int *c, int *h, int *w);

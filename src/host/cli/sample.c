@@ -59,7 +59,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         o->count = kas_cli_int(state, "--count", arg, 1, 100000000);
         return 0;
     case 's':
-        o->sample.seed = (uint64_t)kas_cli_int(state, "--seed", arg, 0, LLONG_MAX);
+        o->sample.seed = kas_cli_seed(state, arg);
         return 0;
     case 'o':
         o->folder = arg;

@@ -88,15 +88,6 @@ static void copy_text(struct argp_state *state, const char *option, const char *
         strcpy(out, text);
 }
 
-static uint64_t parse_seed(struct argp_state *state, const char *text)
-{
-    char *end;
-    unsigned long long value = strtoull(text, &end, 10);
-    if (end == text || *end || *text == '-')
-        argp_error(state, "--seed: expected an integer of at least 0, found \"%s\"", text);
-    return value;
-}
-
 /* What is asked; `parse` has the rest. */
 static error_t parse_limits(int key, char *arg, struct argp_state *state, kas_search_options *o)
 {
@@ -176,7 +167,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         o->time_limit = parse_time(state, arg);
         return 0;
     case 'S':
-        o->seed = parse_seed(state, arg);
+        o->seed = kas_cli_seed(state, arg);
         return 0;
     case OPTION_INIT:
         c->request.init = arg;

@@ -110,13 +110,13 @@ static kas_status find_layer(const show_options *o, view *v)
         return kas_fail(KAS_USAGE,
                         "--layer %s: no such replaced convolution in %s; kas-gpu net show %s lists "
                         "them",
-                        o->layer, v->net->name, v->net->name);
+                        o->layer, v->net->file, v->net->file);
     return KAS_OK;
 }
 
 static kas_status does_not_fit(const show_options *o, const view *v)
 {
-    return kas_fail_context(KAS_BAD_INPUT, "%s does not fit %s", o->path, v->net->name);
+    return kas_fail_context(KAS_BAD_INPUT, "%s does not fit %s", o->path, v->net->file);
 }
 
 /* Of a file of layers: the kernel of --layer, at the layers that have it. */

@@ -94,7 +94,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         state->child_inputs[2] = &o->common;
         return 0;
     case 's':
-        o->seed = (uint64_t)kas_cli_int(state, "--seed", arg, 0, INT64_MAX);
+        o->seed = kas_cli_seed(state, arg);
         return 0;
     case 'v':
         o->validation = kas_cli_number(state, "--validation", arg, 1e-6, 1 - 1e-6);

@@ -2,11 +2,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/integer.h"
 #include "host/core/intern.h"
 
 static void *member(const kas_field *field, const void *object)
@@ -167,13 +169,10 @@ static kas_status set_kept(const char *name, const char *text, const char **out)
 
 static kas_status set_seed(const char *name, const char *text, uint64_t *out)
 {
-    char *end;
-    errno = 0;
-    *out = strtoull(text, &end, 10);
-    if (errno || end == text || *end || *text < '0' || *text > '9')
-        return kas_fail(KAS_BAD_INPUT, "%s: expected an integer of at least 0, found \"%.32s\"",
-                        name, text);
-    return KAS_OK;
+    if (kas_integer_read_unsigned(text, out))
+        return KAS_OK;
+    return kas_fail(KAS_BAD_INPUT, "%s: expected an integer in [0, %" PRIu64 "], found \"%.32s\"",
+                    name, UINT64_MAX, text);
 }
 
 /* ---- JSON -------------------------------------------------------------------------------------
@@ -327,30 +326,41 @@ static kas_status parse_number(const kas_field *field, const char *text, double 
     char *end;
     errno = 0;
     double value = strtod(text, &end);
-    bool whole = field->type == KAS_FIELD_INTEGER;
-    if (errno || end == text || *end || !(value >= field->low && value <= field->high) ||
-        (whole && value != floor(value)))
-        return kas_fail(KAS_BAD_INPUT, "%s: expected %s in [%g, %g], found \"%.64s\"",
-                        field->option, whole ? "an integer" : "a number", field->low, field->high,
-                        text);
+    if (errno || end == text || *end || !(value >= field->low && value <= field->high))
+        return kas_fail(KAS_BAD_INPUT, "%s: expected a number in [%g, %g], found \"%.64s\"",
+                        field->option, field->low, field->high, text);
     *out = value;
+    return KAS_OK;
+}
+
+static kas_status parse_integer(const kas_field *field, const char *text, int *out)
+{
+    const int64_t low = (int64_t)field->low, high = (int64_t)field->high;
+    int64_t value;
+    if (!kas_integer_read(text, low, high, &value))
+        return kas_fail(KAS_BAD_INPUT,
+                        "%s: expected an integer in [%" PRId64 ", %" PRId64 "], found \"%.64s\"",
+                        field->option, low, high, text);
+    *out = (int)value;
     return KAS_OK;
 }
 
 /* "" is the empty list. */
 static kas_status parse_list(const kas_field *field, const char *text, kas_int_list *out)
 {
-    const char *at = text;
     *out = (kas_int_list){0};
-    while (*at) {
-        char *end;
-        long value = strtol(at, &end, 10);
-        if (end == at || (*end && *end != ',') || (*end == ',' && !end[1]) || labs(value) > 1 << 30)
+    for (const char *at = text; *at;) {
+        char part[16];
+        int64_t value;
+        const size_t length = strcspn(at, ",");
+        snprintf(part, sizeof part, "%.*s", (int)length, at);
+        if (length >= sizeof part || !kas_integer_read(part, INT_MIN, INT_MAX, &value) ||
+            (at[length] == ',' && !at[length + 1]))
             return kas_fail(KAS_BAD_INPUT,
                             "%s: expected integers such as 60,120,160, found \"%.64s\"",
                             field->option, text);
         KAS_TRY(add_to_list(field, field->option, (int)value, out));
-        at = *end ? end + 1 : end;
+        at += length + (at[length] == ',');
     }
     return KAS_OK;
 }
@@ -382,7 +392,6 @@ static kas_status parse_flag(const kas_field *field, const char *text, bool *out
 kas_status kas_field_parse(const kas_field *field, const char *text, void *object)
 {
     void *value = member(field, object);
-    double number;
     int choice;
     switch (field->type) {
     case KAS_FIELD_TEXT:
@@ -392,9 +401,7 @@ kas_status kas_field_parse(const kas_field *field, const char *text, void *objec
     case KAS_FIELD_SEED:
         return set_seed(field->option, text, value);
     case KAS_FIELD_INTEGER:
-        KAS_TRY(parse_number(field, text, &number));
-        *(int *)value = (int)number;
-        return KAS_OK;
+        return parse_integer(field, text, value);
     case KAS_FIELD_NUMBER:
         return parse_number(field, text, value);
     case KAS_FIELD_FLAG:

@@ -95,10 +95,9 @@ kas_status kas_machine_or(kas_status otherwise)
     }
 }
 
-kas_status kas_fail_errno(kas_status code, const char *statement, const char *file, int line)
+kas_status kas_fail_errno(kas_status code, const char *what)
 {
-    return kas_fail(kas_machine_or(code), "%s:%d: %s: %s", file, line, statement,
-                    kas_strerror(errno));
+    return kas_fail(kas_machine_or(code), "%s: %s", what, kas_strerror(errno));
 }
 
 const char *kas_error(void)

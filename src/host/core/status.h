@@ -76,12 +76,12 @@ const char *kas_status_name(kas_status status);
             goto label;                                                                            \
     } while (0)
 
-/* Checks a call of libc that returns -1 or NULL and sets errno: fails with the statement, the place
- * and strerror. */
+/* Checks a call of libc that sets errno and that no file or value of the user makes fail: the
+ * message is the statement and strerror. */
 #define KAS_CHECK_LIBC(condition, code)                                                            \
     do {                                                                                           \
         if (!(condition))                                                                          \
-            return kas_fail_errno((code), #condition, __FILE__, __LINE__);                         \
+            return kas_fail_errno((code), #condition);                                             \
     } while (0)
 
 /* strerror, and for errors of a limit that the user has set (`ulimit`) which one it is. Valid until
@@ -92,6 +92,7 @@ const char *kas_strerror(int error);
  * `otherwise`. kas_fail_errno and the functions of files.h decide so. */
 kas_status kas_machine_or(kas_status otherwise);
 
-kas_status kas_fail_errno(kas_status code, const char *statement, const char *file, int line);
+/* "what: why", with the reason that errno gives; `what` is a path, or the call that failed. */
+kas_status kas_fail_errno(kas_status code, const char *what);
 
 #endif

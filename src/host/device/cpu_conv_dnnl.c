@@ -19,20 +19,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static kas_status fail_dnnl(dnnl_status_t code, const char *statement, int line)
+static kas_status fail_dnnl(dnnl_status_t code, const char *statement)
 {
     if (code == dnnl_unimplemented)
         return kas_fail(KAS_UNSUPPORTED, "oneDNN refuses: %s", statement);
     if (code == dnnl_out_of_memory)
         return kas_fail(KAS_NO_MEMORY, "oneDNN is out of memory: %s", statement);
-    return kas_fail(KAS_DEVICE, "%s:%d: %s: oneDNN status %d", __FILE__, line, statement,
-                    (int)code);
+    return kas_fail(KAS_DEVICE, "%s: oneDNN status %d", statement, (int)code);
 }
 #define TRY_DNNL(expression)                                                                       \
     do {                                                                                           \
         const dnnl_status_t code_ = (expression);                                                  \
         if (code_ != dnnl_success)                                                                 \
-            return fail_dnnl(code_, #expression, __LINE__);                                        \
+            return fail_dnnl(code_, #expression);                                                  \
     } while (0)
 
 /* One tensor: the caller's memory, and what the primitive works on (the same object when the
@@ -182,10 +181,10 @@ static kas_status create_attr(const kas_conv_epilogue *epilogue, const dnnl_memo
     dnnl_primitive_attr_t attr = NULL;
     TRY_DNNL(dnnl_post_ops_create(&ops));
     dnnl_status_t code = dnnl_primitive_attr_create(&attr);
-    kas_status status = code == dnnl_success ? append_all(ops, epilogue, residual)
-                                             : fail_dnnl(code, "attributes", __LINE__);
+    kas_status status =
+        code == dnnl_success ? append_all(ops, epilogue, residual) : fail_dnnl(code, "attributes");
     if (status == KAS_OK && (code = dnnl_primitive_attr_set_post_ops(attr, ops)) != dnnl_success)
-        status = fail_dnnl(code, "post-operations", __LINE__);
+        status = fail_dnnl(code, "post-operations");
     dnnl_post_ops_destroy(ops);
     if (status != KAS_OK && attr)
         dnnl_primitive_attr_destroy(attr);
@@ -250,7 +249,7 @@ static kas_status create_fused_desc(const kas_cpu *cpu, const kas_conv_desc *d,
     KAS_TRY(create_attr(epilogue, &want[PORT_RESIDUAL], &attr));
     const dnnl_status_t code = choose(cpu, d, &desc, attr, out);
     dnnl_primitive_attr_destroy(attr);
-    return code == dnnl_success ? KAS_OK : fail_dnnl(code, "convolution with more", __LINE__);
+    return code == dnnl_success ? KAS_OK : fail_dnnl(code, "convolution with more");
 }
 
 /* ---- creation ---------------------------------------------------------------------------------
@@ -272,7 +271,7 @@ static kas_status create_desc(const kas_cpu *cpu, const kas_conv_desc *d, kas_co
                              ? choose(cpu, d, &desc, NULL, out)
                              : dnnl_primitive_desc_create(&hint, &desc, NULL, cpu->engine, NULL);
     if (code != dnnl_success || pass == KAS_CONV_FORWARD)
-        return code == dnnl_success ? KAS_OK : fail_dnnl(code, "forward convolution", __LINE__);
+        return code == dnnl_success ? KAS_OK : fail_dnnl(code, "forward convolution");
 
     if (pass == KAS_CONV_BACKWARD_DATA)
         code = dnnl_dilated_convolution_backward_data_desc_init(&desc, dnnl_convolution_direct, x,
@@ -283,7 +282,7 @@ static kas_status create_desc(const kas_cpu *cpu, const kas_conv_desc *d, kas_co
     if (code == dnnl_success)
         code = dnnl_primitive_desc_create(out, &desc, NULL, cpu->engine, hint);
     dnnl_primitive_desc_destroy(hint);
-    return code == dnnl_success ? KAS_OK : fail_dnnl(code, "backward convolution", __LINE__);
+    return code == dnnl_success ? KAS_OK : fail_dnnl(code, "backward convolution");
 }
 
 static kas_status connect_port(const kas_cpu *cpu, port *p, const dnnl_memory_desc_t *inner,
@@ -300,7 +299,7 @@ static kas_status connect_port(const kas_cpu *cpu, port *p, const dnnl_memory_de
                                                 output ? &p->user_desc : inner, cpu->engine, NULL));
     const dnnl_status_t code = dnnl_primitive_create(&p->reorder, desc);
     dnnl_primitive_desc_destroy(desc);
-    return code == dnnl_success ? KAS_OK : fail_dnnl(code, "reorder", __LINE__);
+    return code == dnnl_success ? KAS_OK : fail_dnnl(code, "reorder");
 }
 
 /* All ports, as the primitive has chosen; the residual lies as it was said. */
@@ -339,7 +338,7 @@ static kas_status create_primitive(const kas_cpu *cpu, const kas_conv_desc *d, k
     KAS_TRY_GOTO(connect_ports(cpu, number, desc, &want[PORT_RESIDUAL], pass), done);
     const dnnl_status_t code = dnnl_primitive_create(&pass->primitive, desc);
     if (code != dnnl_success)
-        status = fail_dnnl(code, "dnnl_primitive_create", __LINE__);
+        status = fail_dnnl(code, "dnnl_primitive_create");
 done:
     dnnl_primitive_desc_destroy(desc);
     return status;
@@ -449,7 +448,7 @@ static kas_status add_held(const kas_cpu *cpu, kas_dnnl_pass *pass, const void *
         dnnl_memory_create(&h->memory, desc, cpu->engine, DNNL_MEMORY_ALLOCATE);
     if (code != dnnl_success) {
         free(h);
-        return fail_dnnl(code, "memory of weights", __LINE__);
+        return fail_dnnl(code, "memory of weights");
     }
     h->as = as;
     h->next = pass->held;

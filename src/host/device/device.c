@@ -4,14 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/integer.h"
 #include "host/core/log.h"
 #include "host/device/backend.h"
 
 static kas_status parse_ordinal(const char *spec, int *ordinal)
 {
-    char *end;
-    const long value = strtol(spec + 5, &end, 10);
-    if (spec[5] < '0' || spec[5] > '9' || *end || value > 63)
+    int64_t value;
+    if (!kas_integer_read(spec + 5, 0, 63, &value))
         return kas_fail(KAS_USAGE, "device \"%s\": expected cuda:N with N from 0 to 63", spec);
     *ordinal = (int)value;
     return KAS_OK;

@@ -49,13 +49,13 @@ static kas_status run(const char *const *argv, kas_buf *output, int *code)
     close(ends[1]);
     kas_status status = KAS_OK;
     if (pid < 0)
-        status = kas_fail_errno(KAS_FAILURE, "fork()", __FILE__, __LINE__);
+        status = kas_fail_errno(KAS_FAILURE, "fork()");
     else
         status = read_all(ends[0], output);
     close(ends[0]);
     while (pid > 0 && waitpid(pid, &wait_status, 0) < 0)
         if (errno != EINTR)
-            return kas_fail_errno(KAS_FAILURE, "waitpid()", __FILE__, __LINE__);
+            return kas_fail_errno(KAS_FAILURE, "waitpid()");
     if (status == KAS_OK)
         *code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
     return status;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/intern.h"
 #include "host/net/layer_shape.h"
 
 kas_layer kas_layer_make(kas_layer_op op, const char *name)
@@ -64,6 +65,9 @@ void kas_builder_start(kas_builder *b, const char *name, int h, int w, int c, in
         return;
     }
     snprintf(b->net->name, sizeof b->net->name, "%s", name);
+    b->net->file = kas_intern(name);
+    if (!b->net->file)
+        b->status = kas_fail(KAS_NO_MEMORY, "no memory for network \"%s\"", name);
     b->net->classes = classes;
     kas_layer input = kas_layer_make(KAS_LAYER_INPUT, "input");
     input.h = h;

@@ -106,7 +106,8 @@ static kas_status find_layers(const char *like, kas_buf *text)
 
 /* A file with "like": the text of the network that it names takes the file's place, the options
  * that it gives come behind the user's, which win. */
-static kas_status follow_like(kas_net_source *s, kas_buf *text, kas_buf *options, char name[32])
+static kas_status follow_like(kas_net_source *s, kas_buf *text, kas_buf *options, kas_buf *origin,
+                              char name[32])
 {
     char like[256];
     KAS_TRY(kas_net_file_like(s->file, kas_buf_text(text), like, name));
@@ -120,35 +121,35 @@ static kas_status follow_like(kas_net_source *s, kas_buf *text, kas_buf *options
     kas_status status = find_layers(like, text);
     if (status != KAS_OK)
         return kas_fail_context(status, "%s", s->file);
-    s->file = name;
+    kas_buf_printf(origin, "%s (like %s)", s->file, like);
+    s->file = kas_buf_text(origin);
     return KAS_OK;
 }
 
 static kas_status build(const char *spec, kas_net_source source, kas_net **out)
 {
-    kas_buf base = {0}, text = {0}, options = {0};
+    kas_buf base = {0}, text = {0}, options = {0}, origin = {0};
     char name[32];
-    const char *colon = find_options(spec), *path = NULL;
+    const char *colon = find_options(spec);
     kas_status status = KAS_OK;
     kas_buf_add(&base, spec, (size_t)(colon - spec));
     kas_buf_puts(&options, *colon ? colon + 1 : "");
     KAS_TRY_GOTO(kas_buf_status(&base), out);
     KAS_TRY_GOTO(find_text(kas_buf_text(&base), &text, &source.file), out);
-    path = source.file;
-    KAS_TRY_GOTO(follow_like(&source, &text, &options, name), out);
+    KAS_TRY_GOTO(follow_like(&source, &text, &options, &origin, name), out);
     KAS_TRY_GOTO(kas_buf_status(&text), out);
     KAS_TRY_GOTO(kas_buf_status(&options), out);
+    KAS_TRY_GOTO(kas_buf_status(&origin), out);
     if (is_text(spec))
         source.file = name;
     source.text = kas_buf_text(&text);
     source.options = kas_buf_text(&options);
     status = kas_net_file_read(&source, out);
-    if (status != KAS_OK && source.file != path && is_path(path, strlen(path)))
-        status = kas_fail_context(status, "%s", path); /* the lines are those of its "like" */
 out:
     kas_buf_free(&base);
     kas_buf_free(&text);
     kas_buf_free(&options);
+    kas_buf_free(&origin);
     return status;
 }
 

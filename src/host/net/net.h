@@ -69,6 +69,7 @@ typedef struct kas_layer {
 
 typedef struct kas_net {
     char name[32];
+    const char *file; /* for messages: path of the network's file, or its name; lives for good */
     int layers;
     kas_layer *layer; /* [0] is INPUT, the last one gives the logits: [1][1][classes] */
     int classes;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/intern.h"
 #include "host/core/json.h"
 #include "host/net/net_file_layer.h"
 
@@ -138,6 +139,8 @@ kas_status kas_net_file_read(const kas_net_source *source, kas_net **out)
     KAS_TRY_GOTO(read_name(root, name), out);
     kas_builder_start(&r->b, source->name ? source->name : name, source->h, source->w, source->c,
                       source->classes);
+    if (r->b.status == KAS_OK && !(r->b.net->file = kas_intern(source->file)))
+        r->b.status = kas_fail(KAS_NO_MEMORY, "no memory to read %s", source->file);
     status = r->b.status;
     if (status == KAS_OK)
         status = read_network(r);

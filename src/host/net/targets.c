@@ -28,10 +28,11 @@ static kas_status parse_filter(const char *filter, bool wanted[SIZES])
     while (p) {
         int found = size_index(isdigit((unsigned char)*p) ? *p - '0' : 0);
         if (found < 0 || p[1] != 'x' || p[2] != p[0] || (p[3] != ',' && p[3] != '\0'))
-            return kas_fail(KAS_BAD_INPUT,
-                            "targets \"%s\": expected a list of 1x1, 3x3, 5x5, 7x7 with commas "
-                            "between, such as \"3x3,1x1\"",
-                            filter);
+            return kas_fail(
+                KAS_USAGE,
+                "--targets: found \"%s\", expected a list of 1x1, 3x3, 5x5, 7x7 with commas "
+                "between, such as \"3x3,1x1\"",
+                filter);
         wanted[found] = true;
         p = p[3] == ',' ? p + 4 : NULL;
     }
@@ -80,7 +81,7 @@ kas_status kas_net_targets(const kas_net *net, const char *filter, kas_target **
         return kas_fail(KAS_BAD_INPUT,
                         "network %s has no convolution to replace%s%s (kernel 1, 3, 5 or 7, "
                         "\"same\" padding, no groups, not the first one)",
-                        net->name, filter ? " of size " : "", filter ? filter : "");
+                        net->file, filter ? " of size " : "", filter ? filter : "");
     kas_target *targets = calloc((size_t)n, sizeof *targets);
     if (!targets)
         return kas_fail(KAS_NO_MEMORY, "no memory for %d targets", n);

@@ -7,7 +7,8 @@
 
 #include "host/net/net.h"
 
-/* *out is freed with free(). KAS_BAD_INPUT for a malformed filter or when nothing matches. */
+/* *out is freed with free(). KAS_USAGE for a malformed filter, KAS_BAD_INPUT when nothing
+ * matches. */
 kas_status kas_net_targets(const kas_net *net, const char *filter, kas_target **out, int *count);
 
 /* Share of the network's FLOPs that the targets hold, 0..1. */

@@ -1,6 +1,7 @@
 #include "host/search/devices.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,30 +9,33 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "host/core/integer.h"
 #include "host/device/device.h"
 
-static kas_status add_cuda(kas_devices *out, long ordinal)
+static kas_status add_cuda(kas_devices *out, int64_t ordinal)
 {
     if (out->count == KAS_MAX_DEVICES)
         return kas_fail(KAS_USAGE, "--device: more than %d devices", KAS_MAX_DEVICES);
-    snprintf(out->spec[out->count++], sizeof out->spec[0], "cuda:%ld", ordinal);
+    snprintf(out->spec[out->count++], sizeof out->spec[0], "cuda:%" PRId64, ordinal);
     return KAS_OK;
 }
 
 static kas_status parse_list(const char *spec, kas_devices *out)
 {
     for (const char *at = spec + strlen("cuda:");; at++) {
-        char *end;
-        long ordinal = strtol(at, &end, 10);
-        if (end == at || ordinal < 0 || ordinal > 999 || (*end && *end != ','))
+        char part[8];
+        int64_t ordinal;
+        const size_t length = strcspn(at, ",");
+        snprintf(part, sizeof part, "%.*s", (int)length, at);
+        if (length >= sizeof part || !kas_integer_read(part, 0, 999, &ordinal))
             return kas_fail(KAS_USAGE,
                             "--device: expected numbers such as cuda:0,1 after \"cuda:\", found "
                             "\"%s\"",
                             spec);
         KAS_TRY(add_cuda(out, ordinal));
-        if (!*end)
+        at += length;
+        if (!*at)
             return KAS_OK;
-        at = end;
     }
 }
 

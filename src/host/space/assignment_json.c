@@ -105,12 +105,28 @@ static kas_status read_lists(const char *name, const cJSON *root, kas_assignment
     return kas_assignment_canonicalize(out);
 }
 
+/* Behind blanks and the word, if it comes next; else NULL. */
+static const char *skip(const char *at, const char *end, const char *word)
+{
+    const size_t length = strlen(word);
+    while (at && at < end && strchr(" \t\r\n", *at) && *at)
+        at++;
+    return at && (size_t)(end - at) >= length && memcmp(at, word, length) == 0 ? at + length : NULL;
+}
+
 /* Whether it is meant to be a file of layers, however it is damaged: every other text is a kernel
- * file, and has that reader's limits and messages. */
+ * file, and has that reader's limits and messages.  No string of a kernel file is taken for the
+ * field, for its quotes have a backslash before them. */
 static bool names_layers(const char *text, size_t size)
 {
-    static const char word[] = "\"" FORMAT "\"";
-    return memmem(text, size, word, sizeof word - 1) != NULL;
+    static const char field[] = "\"format\"";
+    const char *const end = text + size, *at = text;
+    while ((at = memmem(at, (size_t)(end - at), field, sizeof field - 1))) {
+        at += sizeof field - 1;
+        if (skip(skip(at, end, ":"), end, "\"" FORMAT "\""))
+            return true;
+    }
+    return false;
 }
 
 static kas_status read_kernel_file(const char *name, const char *text, size_t size,

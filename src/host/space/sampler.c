@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/log.h"
 #include "host/space/commute.h"
 #include "host/space/grow.h"
 #include "host/space/guided.h"
@@ -344,21 +345,67 @@ kas_status kas_sample_write_json(const kas_sample *s, kas_buf *out)
                             : kas_kernel_write_json(&s->kernel, &s->solution, out);
 }
 
+static kas_status fail_least(const char *what, double least, double allowed)
+{
+    return kas_fail(KAS_NOTHING_VALID,
+                    "no kernel has so few %s: any needs at least %.2g times the convolutions', and "
+                    "%.2g times are allowed",
+                    what, least, allowed);
+}
+
+/* What every kernel for all layers costs, whatever it is: of FLOPs the average pools and the sums
+ * of input parts around it, of parameters one in each instance, for it has a weight. */
+static kas_status check_least(const kas_sampler *s)
+{
+    const kas_budget *budget = &s->options.budget;
+    double flops = 0, params = 0, conv_flops = 0, conv_params = 0;
+    for (int t = 0; t < s->count; t++) {
+        const kas_target *at = &s->targets[t];
+        flops += kas_target_fixed_flops(at);
+        params += (double)at->parts_in * at->parts_out;
+        conv_flops += kas_target_conv_flops(at);
+        conv_params += kas_target_conv_params(at);
+    }
+    if (kas_sample_is_per_layer(&s->options)) /* a layer may keep its convolution */
+        return KAS_OK;
+    if (budget->max_flops_ratio > 0 && flops > budget->max_flops_ratio * conv_flops)
+        return fail_least("FLOPs", flops / conv_flops, budget->max_flops_ratio);
+    if (budget->max_params_ratio > 0 && s->options.min_weighted > 0 &&
+        params > budget->max_params_ratio * conv_params)
+        return fail_least("parameters", params / conv_params, budget->max_params_ratio);
+    return KAS_OK;
+}
+
+/* A search for a kernel that hardly any draw gives is no silence of minutes: a line after 500
+ * tries, which take seconds, and whenever their number has doubled. */
+static void tell_tries(uint64_t tries, uint64_t *told, uint64_t most)
+{
+    if (tries < *told)
+        return;
+    kas_info("no new kernel in %llu attempts; giving up after %llu", (unsigned long long)tries,
+             (unsigned long long)most);
+    *told = 2 * tries;
+}
+
 kas_status kas_sampler_next(kas_sampler *sampler, uint64_t max_attempts, kas_sample *out)
 {
     bool found;
     if (max_attempts == 0)
         max_attempts = 1000000;
     if (!sampler->workshop.growth)
+        KAS_TRY(check_least(sampler));
+    if (!sampler->workshop.growth)
         KAS_TRY(
             workshop_open(&sampler->options, sampler->targets, sampler->count, &sampler->workshop));
-    uint64_t before = sampler->stats.tries;
-    while (sampler->stats.tries - before < max_attempts) {
+    uint64_t before = sampler->stats.tries, tries = 0, told = 500;
+    while (tries < max_attempts) {
         KAS_TRY(attempt_once(sampler, out, &found));
+        tries = sampler->stats.tries - before;
         if (found) {
             out->index = sampler->index++;
             return KAS_OK;
         }
+        tell_tries(tries, &told, max_attempts);
     }
     return kas_fail(KAS_NOTHING_VALID,
                     "no new kernel in %llu attempts; allow more FLOPs or parameters, or other "

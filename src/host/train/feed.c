@@ -37,10 +37,10 @@ static kas_status check_shape(const kas_train_options *o)
         return kas_fail(KAS_BAD_INPUT,
                         "%s: images are %" PRIu32 "x%" PRIu32 "x%" PRIu32
                         "; network %s was made for %dx%dx%d (channels, height, width)",
-                        d->path, d->c, d->h, d->w, o->net->name, in->c, in->h, in->w);
+                        d->path, d->c, d->h, d->w, o->net->file, in->c, in->h, in->w);
     if (o->net->classes < (int)d->classes)
         return kas_fail(KAS_BAD_INPUT, "%s: %" PRIu32 " classes; network %s was made for %d",
-                        d->path, d->classes, o->net->name, o->net->classes);
+                        d->path, d->classes, o->net->file, o->net->classes);
     if (d->c > 4)
         return kas_fail(KAS_UNSUPPORTED, "%s: %" PRIu32 " channels; at most 4 are supported",
                         d->path, d->c);

@@ -121,7 +121,7 @@ static kas_status finish(const matching *m)
 {
     kas_pretrained *out = m->out;
     if (out->taken == 0)
-        return kas_fail(KAS_BAD_INPUT, "%s: no tensor fits network %s", m->path, m->net->name);
+        return kas_fail(KAS_BAD_INPUT, "%s: no tensor fits network %s", m->path, m->net->file);
     if (out->left_out > MOST_LISTED)
         kas_buf_printf(&out->list, ", and %d more", out->left_out - MOST_LISTED);
     return kas_buf_status(&out->list);
