@@ -197,6 +197,33 @@ static inline void compare(const char *what, const double *got, const double *wa
     }
 }
 
+/* The same where NaN and infinities are meant to come out: NaN stands exactly where `want` has it,
+ * an infinity too, and the scale is that of the other numbers. */
+static inline void compare_special(const char *what, const double *got, const double *want,
+                                   size_t count, double tolerance)
+{
+    double scale = 1e-3;
+    for (size_t i = 0; i < count; i++)
+        scale = isfinite(want[i]) ? fmax(scale, fabs(want[i])) : scale;
+    for (size_t i = 0; i < count; i++) {
+        const bool same = isnan(want[i])   ? isnan(got[i])
+                          : isinf(want[i]) ? got[i] == want[i]
+                                           : fabs(got[i] - want[i]) <= tolerance * scale;
+        if (!same)
+            fail_msg("%s[%zu]: %.9g, expected %.9g", what, i, got[i], want[i]);
+    }
+}
+
+/* NaN and infinities at several places, neighbours among them, of every lane of a wide access. */
+static inline void put_special(double *x, size_t count)
+{
+    static const double special[] = {NAN, INFINITY, -INFINITY};
+    for (size_t i = 0; i < count; i += 7)
+        x[i] = special[i / 7 % 3];
+    for (size_t i = 5; i < count; i += 31)
+        x[i] = NAN;
+}
+
 static inline void print_worst(const char *what)
 {
     if (!the_crooked)
@@ -271,6 +298,14 @@ static inline void check_tensor(const char *what, const kas_tensor *t, const dou
     double *got = numbers_from_device(t->number, t->data, t->n, t->c, t->h, t->w, t->pitch);
     compare(what, got, want, (size_t)t->n * t->c * t->h * t->w,
             tolerance + (t->number == KAS_F32 ? 0 : rounding()));
+    free(got);
+}
+static inline void check_special(const char *what, const kas_tensor *t, const double *want,
+                                 double tolerance)
+{
+    double *got = numbers_from_device(t->number, t->data, t->n, t->c, t->h, t->w, t->pitch);
+    compare_special(what, got, want, (size_t)t->n * t->c * t->h * t->w,
+                    tolerance + (t->number == KAS_F32 ? 0 : rounding()));
     free(got);
 }
 /* An output that 16 bits round to the end of a function's slope is that end for the backward pass.

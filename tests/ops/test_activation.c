@@ -69,6 +69,44 @@ static void test_activations(void **state)
     print_worst("activations");
 }
 
+/* NaN, infinities and numbers side by side.  The backward passes start from zeros, so that one that
+ * writes nothing does not pass. */
+static void run_special(int k, int c)
+{
+    const int n = 2, h = 3, w = 5;
+    const size_t size = (size_t)n * c * h * w;
+    const char *name = kas_layer_op_name(kinds[k].op);
+    const bool output = kas_activation_keeps_output(kinds[k].kind);
+    double *vx = random_values(size, 1), *vdy = random_values(size, 2);
+    double *vy = nan_values(size), *vdx = nan_values(size), *zero = calloc(size, sizeof *zero);
+    put_special(vx, size);
+    for (size_t i = 0; i < size; i++) {
+        vy[i] = kas_ref_activation(kinds[k].op, vx[i]);
+        vdx[i] = vdy[i] * kas_ref_activation_slope(kinds[k].op, vx[i]);
+        if (output && rounds_to_kink(kinds[k].op, vy[i]))
+            vdx[i] = 0;
+    }
+    kas_tensor x = make_tensor(vx, n, c, h, w), y = make_tensor(zero, n, c, h, w);
+    kas_tensor dy = make_tensor(vdy, n, c, h, w), dx = make_tensor(zero, n, c, h, w);
+    kas_plan *plan = new_plan();
+    OK(kas_op_activation_forward(the_ops, plan, kinds[k].kind, x, y));
+    OK(kas_op_activation_backward(the_ops, plan, kinds[k].kind, output ? y : x, dy, dx));
+    run_plan();
+    check_special(name, &y, vy, 1e-6);
+    check_special(name, &dx, vdx, 1e-6 + (output ? 8 * rounding() : 0));
+    FREE(x.data, y.data, dy.data, dx.data);
+    free(vx), free(vy), free(vdy), free(vdx), free(zero);
+}
+
+static void test_special(void **state)
+{
+    (void)state;
+    EACH_CHANNELS(c)
+    EACH_ORDER(order)
+    for (int k = 0; k < KINDS; k++)
+        run_special(k, (int)c);
+}
+
 /* The same values are dropped as in the reference, at this step and at no other. */
 static void test_dropout(void **state)
 {
@@ -131,9 +169,8 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_activations),
-        cmocka_unit_test(test_dropout),
-        cmocka_unit_test(test_crooked),
+        cmocka_unit_test(test_activations), cmocka_unit_test(test_special),
+        cmocka_unit_test(test_dropout),     cmocka_unit_test(test_crooked),
         cmocka_unit_test(test_refusals),
     };
     return RUN_FOR_EACH_NUMBER(tests, open_the_ops, close_the_ops);

@@ -39,8 +39,14 @@ static kas_status read_one(const char *path, const kas_safetensors *file, kas_re
         kas_buf_free(&text);
         return status;
     }
-    for (size_t i = 0; i < p->size; i++)
+    for (size_t i = 0; i < p->size; i++) {
         p->value[i] = kas_named_tensor_get(t, i);
+        if (!isfinite(p->value[i]))
+            return kas_fail(KAS_BAD_INPUT,
+                            "%s: tensor \"%s\" holds %g at element %zu, expected finite numbers: "
+                            "the network diverged; train it with a smaller --lr",
+                            path, p->name, p->value[i], i);
+    }
     return KAS_OK;
 }
 
@@ -145,8 +151,10 @@ static kas_status finite_logits(kas_ref_net *net, int n, const double *images, d
     for (int i = 0; i < n * net->net->classes; i++)
         if (!isfinite(logits[i]))
             return kas_fail(KAS_FAILURE,
-                            "the network's logits are not finite with these weights; after a few "
-                            "steps batch norm's running averages are far off: train longer");
+                            "the network's logits are not finite with these weights (%g for image "
+                            "%d): they overflow; after a few steps batch norm's running averages "
+                            "are far off: train longer",
+                            logits[i], i / net->net->classes);
     return KAS_OK;
 }
 
