@@ -33,10 +33,7 @@ static double blend(kas_op op, uint32_t branch, double l, double r)
         return l * r;
     case KAS_OP_MIN:
     case KAS_OP_MAX:
-        return branch == TAKE_LHS   ? l
-               : branch == TAKE_RHS ? r
-               : branch == TIE      ? (l + r) / 2
-                                    : NAN;
+        return branch == TAKE_LHS ? l : branch == TAKE_RHS ? r : branch == TIE ? (l + r) / 2 : NAN;
     default:
         return NAN;
     }

@@ -1,5 +1,5 @@
-/* Element-wise functions.  A branch is 0 where the function is cut off, 1 where it is not; abs has 2
- * for the negative side.  NaN is on no side of any limit: nothing is cut off. */
+/* Element-wise functions.  A branch is 0 where the function is cut off, 1 where it is not; abs has
+ * 2 for the negative side.  NaN is on no side of any limit: nothing is cut off. */
 #include "host/reference/evaluate.h"
 
 #include <math.h>
