@@ -8,11 +8,13 @@ verdicts: that of `kas-gpu train`; that of the bits of the parameters and runnin
 networks that diverged and 10 that did not, that of PyTorch on the exported network with the same tensors: whether they are finite,
 and which logits of plain images and of images with one NaN are not.
 
-One JSON object a line for each training goes to WORK/runs.jsonl; the same command again goes on behind the last. The table at the
+One JSON object a line for each training goes to WORK/runs.jsonl; the same command again goes on behind the last, with 0 for KERNELS
+it only judges those that ran. The table at the
 end is Markdown; the exit status is 1 where two verdicts differ. Needs numpy and torch (Debian's python3-torch), and
 `make programs`.
 """
 import collections
+import concurrent.futures
 import importlib
 import json
 import os
@@ -118,13 +120,12 @@ def all_runs(work, kernels, seed):
         with open(log) as file:
             runs = [json.loads(line) for line in file]
     known = {(run["kernel"], run["rate"]) for run in runs}
-    with open(log, "a") as file:
-        for name in sorted(os.listdir(drawn)):
-            for rate in RATES:
-                kernel = os.path.join(drawn, name)
-                if (kernel, rate) not in known:
-                    runs.append(train(work, kernel, rate))
-                    print(json.dumps(runs[-1]), file=file, flush=True)
+    todo = [(os.path.join(drawn, name), rate) for name in sorted(os.listdir(drawn))[:kernels] for rate in RATES]
+    todo = [pair for pair in todo if pair not in known]
+    with open(log, "a") as file, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for run in pool.map(lambda pair: train(work, *pair), todo):
+            runs.append(run)
+            print(json.dumps(run), file=file, flush=True)
     return runs
 
 

@@ -117,18 +117,18 @@ static void run_step(const step_case *c)
     free(param), free(first), free(second), free(grad), free(average), free(decay);
 }
 
-/* One block, and several with a short last one; the first number and the last. */
+/* Several blocks with a short last one; the first number and the last. */
 static void parameters_are_watched(void **state)
 {
     (void)state;
-    static const size_t counts[] = {64, 1024 * 2 + 192};
+    const size_t count = 1024 * 2 + 192;
     EACH_ORDER(order)
     EACH_PLANTED(p)
     for (int optimiser = KAS_NESTEROV; optimiser <= KAS_ADAMW; optimiser++)
-        for (int i = 0; i < 4; i++)
-            for (int place = 0; place < PLACES; place++)
-                run_step(&(step_case){optimiser, counts[i / 2], i % 2 ? counts[i / 2] - 1 : 0,
-                                      place, planted[p], false});
+        for (int place = 0; place < (planted[p] != 0 ? PLACES : 1); place++)
+            for (int last = 0; last < (planted[p] != 0 ? 2 : 1); last++)
+                run_step(
+                    &(step_case){optimiser, count, last ? count - 1 : 0, place, planted[p], false});
 }
 
 /* Over float16 a factor of 0 stands for a gradient that was not finite: nothing is written. */
@@ -220,7 +220,7 @@ static void run_norm(int channels, int at, int place, double value)
 static void running_statistics_are_watched(void **state)
 {
     (void)state;
-    static const int channels[] = {3, 64, 130};
+    static const int channels[] = {3, 130};
     EACH_OF_CHANNELS(c, channels)
     EACH_ORDER(order)
     EACH_PLANTED(p)
@@ -274,10 +274,10 @@ static void run_logits(const logits_case *c)
 static void logits_are_watched(void **state)
 {
     (void)state;
-    static const int classes[] = {2, 5, 300};
+    static const int classes[] = {5, 300};
     EACH_ORDER(order)
     EACH_PLANTED(p)
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 4; i++) {
         const int last = classes[i / 2] - 1;
         logits_case c = {classes[i / 2], i % 2 ? 2 : 0, i % 2 ? last : 0, planted[p], false, false};
         run_logits(&c);

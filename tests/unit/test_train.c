@@ -14,6 +14,8 @@
 #include "host/core/files.h"
 #include "host/core/log.h"
 #include "host/core/random.h"
+#include "host/train/checkpoint.h"
+#include "host/train/digest.h"
 #include "host/train/feed.h"
 #include "host/train/model.h"
 #include "host/train/train.h"
@@ -405,6 +407,111 @@ static void a_loss_that_is_not_finite_ends_it(void **state)
     kas_train_result_free(&r);
 }
 
+/* Whatever the optimiser and the numbers: no weights, and the checkpoint ends the next run too. */
+static void a_network_that_is_not_finite_has_diverged(void **state)
+{
+    (void)state;
+    static const struct {
+        kas_precision precision;
+        kas_optimiser optimiser;
+        double ema;
+    } runs[] = {{KAS_PRECISION_FP32, KAS_NESTEROV, 0},
+                {KAS_PRECISION_BF16, KAS_SGD, 0.9},
+                {KAS_PRECISION_FP16, KAS_NESTEROV, 0},
+                {KAS_PRECISION_FP32, KAS_ADAMW, 0.9}};
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        kas_train_options o = base_options();
+        kas_train_result r;
+        o.recipe.precision = (int)runs[i].precision;
+        o.recipe.optimiser = (int)runs[i].optimiser;
+        o.recipe.ema = runs[i].ema;
+        o.recipe.lr = 1000;
+        o.recipe.weight_decay = 10;
+        o.recipe.warmup_epochs = 0;
+        o.weights_out = in_folder("broken");
+        o.checkpoint = in_folder("broken.ckpt");
+        unlink(o.checkpoint);
+        for (int again = 0; again < 2; again++) {
+            train(&o, &r);
+            assert_int_equal(r.state, KAS_DIVERGED);
+            assert_non_null(r.not_finite);
+            assert_true(!again || r.step_seconds == 0);
+            assert_false(kas_file_exists(o.weights_out));
+            kas_train_result_free(&r);
+        }
+    }
+}
+
+/* A checkpoint of a version that did not look: its first parameter, or its last statistic, is NaN.
+ */
+static void a_checkpoint_that_is_not_finite_is_not_healthy(void **state)
+{
+    (void)state;
+    kas_train_options o = base_options();
+    kas_train_result r;
+    o.recipe.epochs = 1;
+    o.checkpoint = in_folder("nan.ckpt");
+    o.weights_out = in_folder("of_nan");
+    for (int last = 0; last < 2; last++) {
+        uint8_t digest[32];
+        kas_checkpoint c;
+        unlink(o.checkpoint);
+        train(&o, &r);
+        assert_int_equal(r.state, KAS_TRAINED);
+        kas_train_result_free(&r);
+        unlink(o.weights_out);
+        assert_int_equal(kas_train_digest(&o, digest), KAS_OK);
+        assert_int_equal(kas_checkpoint_read(o.checkpoint, digest, &c), KAS_OK);
+        float *kept = c.kept; /* the last statistic: of 64 channels, nothing behind it */
+        kept[last ? c.size / sizeof *kept - 1 : 0] = NAN;
+        assert_int_equal(kas_checkpoint_write(o.checkpoint, &c), KAS_OK);
+        kas_checkpoint_free(&c);
+        train(&o, &r);
+        assert_int_equal(r.state, KAS_DIVERGED);
+        assert_false(kas_file_exists(o.weights_out));
+        kas_train_result_free(&r);
+    }
+}
+
+/* The first and the last number of the first and the last tensor. */
+static void weights_that_are_not_finite_are_neither_written_nor_taken(void **state)
+{
+    (void)state;
+    kas_model *model;
+    const kas_model_options options = {.net = net, .batch = BATCH};
+    const char *good = in_folder("good"), *bad = in_folder("bad");
+    static const float planted[] = {NAN, INFINITY};
+    assert_int_equal(kas_model_create(device, &options, &model), KAS_OK);
+    const kas_params *params = kas_model_params(model);
+    for (int i = 0; i < 8; i++) {
+        const int which = i & 1 ? params->count - 1 : 0;
+        const kas_param *p = &params->param[which];
+        const size_t at = i & 2 ? p->size - 1 : 0;
+        float *values = malloc(sizeof *values * p->size);
+        kas_safetensors file;
+        assert_non_null(values);
+        assert_int_equal(kas_model_init(model, 1), KAS_OK);
+        assert_int_equal(kas_model_save(model, good, NULL), KAS_OK);
+        assert_int_equal(kas_safetensors_read(good, 1 << 28, &file), KAS_OK);
+        const kas_named_tensor *t = kas_safetensors_find(&file, p->name);
+        memcpy((char *)(uintptr_t)t->data + at * sizeof(float), &planted[i / 4], sizeof(float));
+        assert_int_equal(kas_safetensors_write(bad, file.tensor, file.count, NULL), KAS_OK);
+        assert_int_equal(kas_model_load(model, bad, true), KAS_BAD_INPUT);
+        assert_non_null(strstr(kas_error(), p->name));
+        assert_non_null(strstr(kas_error(), bad));
+        unlink(bad);
+        assert_int_equal(kas_model_get(model, which, values), KAS_OK);
+        values[at] = planted[i / 4];
+        assert_int_equal(kas_model_set(model, which, values), KAS_OK);
+        assert_int_equal(kas_model_save(model, bad, NULL), KAS_FAILURE);
+        assert_non_null(strstr(kas_error(), p->name));
+        assert_false(kas_file_exists(bad));
+        kas_safetensors_free(&file);
+        free(values);
+    }
+    kas_model_free(model);
+}
+
 static void initial_weights_are_taken(void **state)
 {
     (void)state;
@@ -474,6 +581,9 @@ int main(void)
         cmocka_unit_test(wrong_checkpoints_are_refused),
         cmocka_unit_test(verdicts_end_a_run),
         cmocka_unit_test(a_loss_that_is_not_finite_ends_it),
+        cmocka_unit_test(a_network_that_is_not_finite_has_diverged),
+        cmocka_unit_test(a_checkpoint_that_is_not_finite_is_not_healthy),
+        cmocka_unit_test(weights_that_are_not_finite_are_neither_written_nor_taken),
         cmocka_unit_test(initial_weights_are_taken),
         cmocka_unit_test(what_does_not_fit_is_explained),
         cmocka_unit_test(latency_is_measured),
