@@ -202,15 +202,30 @@ static kas_status describe_bias(const kas_conv_desc *d, dnnl_memory_desc_t *out)
 /* ---- choice -----------------------------------------------------------------------------------
  */
 
+static const char *implementation(dnnl_primitive_desc_t desc)
+{
+    const char *name = "?";
+    dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name);
+    return name;
+}
+
 /* oneDNN's first choice over rows of one to three pixels reads all weights for each of them: 21 ms
  * for 16 images of 2x2 pixels, 512 channels and a 3x3 kernel on one core, 5.3 ms the second choice;
  * equal from 4 pixels on (float32; in bf16 it is as good). */
 static bool is_poor(dnnl_primitive_desc_t desc, const kas_conv_desc *d)
 {
     enum { SHORT_ROW = 3 };
-    const char *name = "?";
-    dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name);
-    return kas_conv_out_w(d) <= SHORT_ROW && strcmp(name, "brgconv:avx512_core") == 0;
+    return kas_conv_out_w(d) <= SHORT_ROW &&
+           strcmp(implementation(desc), "brgconv:avx512_core") == 0;
+}
+
+/* oneDNN 2.6 by matrix products, which is what CPUs without AVX-512 have for some convolutions,
+ * adds the wrong elements of a residual (0.73 instead of -0.88) and makes 0 of NaN behind a
+ * sigmoid. */
+static bool is_wrong_with(const kas_conv_epilogue *epilogue, dnnl_primitive_desc_t desc)
+{
+    return (epilogue->residual || epilogue->activation != KAS_ACTIVATION_NONE) &&
+           strstr(implementation(desc), "gemm") != NULL;
 }
 
 /* FORWARD: the first implementation, or the one after a poor one. */
@@ -249,7 +264,13 @@ static kas_status create_fused_desc(const kas_cpu *cpu, const kas_conv_desc *d,
     KAS_TRY(create_attr(epilogue, &want[PORT_RESIDUAL], &attr));
     const dnnl_status_t code = choose(cpu, d, &desc, attr, out);
     dnnl_primitive_attr_destroy(attr);
-    return code == dnnl_success ? KAS_OK : fail_dnnl(code, "convolution with more");
+    if (code != dnnl_success)
+        return fail_dnnl(code, "convolution with more");
+    if (!is_wrong_with(epilogue, *out))
+        return KAS_OK;
+    dnnl_primitive_desc_destroy(*out);
+    return kas_fail(KAS_UNSUPPORTED,
+                    "oneDNN's matrix products are wrong with what stands behind them");
 }
 
 /* ---- creation ---------------------------------------------------------------------------------
@@ -328,8 +349,7 @@ static kas_status create_primitive(const kas_cpu *cpu, const kas_conv_desc *d, k
     KAS_TRY(epilogue ? create_fused_desc(cpu, d, epilogue, want, &desc)
                      : create_desc(cpu, d, number, want, &desc));
     kas_status status = KAS_OK;
-    const char *name = "?";
-    dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name);
+    const char *name = implementation(desc);
     snprintf(pass->name, sizeof pass->name, "%s", name);
     if (!strncmp(name, "ref", 3)) {
         status = kas_fail(KAS_UNSUPPORTED, "oneDNN has only its reference loops");
