@@ -35,13 +35,11 @@ cp -r "$dir/good" "$dir/more"
 # after the other, as side by side it depends on the machine's speed whose capture that is, and of the baseline it ends all.
 pack=1 search bad KAS_SIM_FAIL=cuStreamBeginCapture_v2:3:700:sticky || true
 "$kas" log "$dir/bad" >"$dir/bad.log"
-lost=$(grep -c ' device-lost ' "$dir/bad.log" || true)
 finished=$(grep -c ' finished' "$dir/bad.log" || true)
-[ "$lost" -ge 1 ] || fail "no GPU died: $(cat "$dir/bad.log")"
+grep -q 'try 1 of 3: .*illegal memory access' "$dir/bad.err" || fail "no GPU died, or the cause is not told: $(cat "$dir/bad.err")"
 [ "$finished" -ge 1 ] || fail "nothing survived: $(cat "$dir/bad.log")"
 [ "$(grep -cE '^(baseline|candidate)' "$dir/bad.log")" = 4 ] || fail "baseline and 3 candidates expected: $(cat "$dir/bad.log")"
-# A worker that is about to end gets no more work: no item ends as anything else.
+# A worker that is about to end gets no more work, and an item whose GPU died has another try in a new worker.
 [ "$(grep -cE '^(baseline|candidate)' "$dir/bad.log")" = \
-    "$(grep -cE '^(baseline|candidate).* (finished|screened|device-lost)' "$dir/bad.log")" ] || fail "$(cat "$dir/bad.log")"
-grep -q 'illegal memory access' "$dir/bad.err" || fail "the cause is not told: $(cat "$dir/bad.err")"
-echo "ok: $finished items finished, $lost lost their GPU"
+    "$(grep -cE '^(baseline|candidate).* (finished|screened)' "$dir/bad.log")" ] || fail "$(cat "$dir/bad.log")"
+echo "ok: $finished items finished, though GPUs died"
