@@ -6,6 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "host/core/log.h"
+
 extern const kas_bench_suite kas_bench_suite_sampler, kas_bench_suite_jit, kas_bench_suite_step,
     kas_bench_suite_models, kas_bench_suite_layers, kas_bench_suite_data, kas_bench_suite_known;
 
@@ -50,6 +52,60 @@ bool kas_bench_next_net(const char **list, char net[KAS_BENCH_NET])
              *list);
     *list += length + ((*list)[length] == ',');
     return true;
+}
+
+int kas_bench_count_nets(const char *list, int usual)
+{
+    char net[KAS_BENCH_NET];
+    int count = 0;
+    while (list && kas_bench_next_net(&list, net))
+        count++;
+    return count ? count : usual;
+}
+
+void kas_bench_announce(const kas_bench_suite *const *suite, int count,
+                        const kas_bench_options *options)
+{
+    kas_buf text = {0};
+    char human[32];
+    double all = 0;
+    for (int i = 0; i < count; i++) {
+        const double seconds = suite[i]->seconds(options);
+        all += seconds;
+        kas_buf_printf(&text, "%s%s %s", i ? ", " : "", suite[i]->name,
+                       kas_human_duration(seconds, human));
+    }
+    kas_info("about %s on two cores of a CPU (%s)", kas_human_duration(all, human),
+             kas_buf_text(&text));
+    kas_buf_free(&text);
+}
+
+static bool cannot_run_here(kas_status status)
+{
+    return status == KAS_UNSUPPORTED || status == KAS_NO_MEMORY || status == KAS_DEVICE;
+}
+
+kas_status kas_bench_run_all(const kas_bench_suite *const *suite, int count,
+                             const kas_bench_options *options, const kas_bench_sink *sink)
+{
+    kas_status first = KAS_OK;
+    kas_buf error = {0};
+    for (int i = 0; i < count; i++) {
+        const kas_status status = suite[i]->run(options, sink);
+        if (status == KAS_OK)
+            continue;
+        kas_warn("%s: %s: %s", suite[i]->name,
+                 cannot_run_here(status) ? "left out, it cannot run on this machine" : "failed",
+                 kas_error());
+        if (first == KAS_OK && !cannot_run_here(status)) {
+            first = status;
+            kas_buf_printf(&error, "suite %s: %s", suite[i]->name, kas_error());
+        }
+    }
+    if (first != KAS_OK)
+        kas_fail(first, "%s", kas_buf_text(&error));
+    kas_buf_free(&error);
+    return first;
 }
 
 kas_status kas_bench_thread_seconds(double *seconds)

@@ -53,11 +53,23 @@ typedef struct kas_bench_suite {
     const char *name;
     const char *question; /* one line of 65 characters for the help: what it finds out */
     kas_status (*run)(const kas_bench_options *options, const kas_bench_sink *sink);
+    /* About how long that takes on two cores of a server's CPU, from what the options ask for: what
+     * people are told before a run, not what is measured. */
+    double (*seconds)(const kas_bench_options *options);
 } kas_bench_suite;
 
 /* All suites in the order in which they run; ends with NULL. */
 const kas_bench_suite *const *kas_bench_suites(void);
 const kas_bench_suite *kas_bench_find(const char *name); /* NULL = no such suite */
+
+/* Says how long each of the suites will take, and all together (a message, not a result). */
+void kas_bench_announce(const kas_bench_suite *const *suite, int count,
+                        const kas_bench_options *options);
+
+/* Runs them all.  One that cannot run on this machine (KAS_UNSUPPORTED, KAS_NO_MEMORY, KAS_DEVICE)
+ * says so and counts as left out; any other failure is returned, when the others have run too. */
+kas_status kas_bench_run_all(const kas_bench_suite *const *suite, int count,
+                             const kas_bench_options *options, const kas_bench_sink *sink);
 
 /* ---- shared by the suites ---------------------------------------------------------------------
  */
@@ -65,6 +77,9 @@ const kas_bench_suite *kas_bench_find(const char *name); /* NULL = no such suite
 /* CPU seconds of the calling thread so far: other programs disturb them only through caches and
  * clock rates. */
 kas_status kas_bench_thread_seconds(double *seconds);
+
+/* How many networks a list names; NULL: `usual`. */
+int kas_bench_count_nets(const char *list, int usual);
 
 /* The next network of a list as --net takes it, "a,b:small=1,depth=2,./c.json"; false at its end.
  * An argument has a "=" and no ":", so that its comma does not end the network.  KAS_BENCH_NET

@@ -308,5 +308,13 @@ static kas_status run(const kas_bench_options *o, const kas_bench_sink *sink)
     return status;
 }
 
+static const double jit_candidate = 12.0;
+
+/* The host's compiler, twice each candidate, and NVRTC where it is. */
+static double seconds(const kas_bench_options *o)
+{
+    return jit_candidate * (o->net ? 1 : 2) * (o->repeats ? o->repeats : CANDIDATES);
+}
+
 const kas_bench_suite kas_bench_suite_jit = {
-    "jit", "what a candidate costs to sample, lower and compile, by stage", run};
+    "jit", "what a candidate costs to sample, lower and compile, by stage", run, seconds};

@@ -180,6 +180,9 @@ static kas_status read_known(subject *s)
     struct dirent **list;
     const int count = scandir(folder, &list, is_json, alphasort);
     kas_status status = KAS_OK;
+    if (count < 0 && !s->o->kernel)
+        return kas_fail(KAS_UNSUPPORTED, "there is no folder \"%s\" here (--kernel FOLDER)",
+                        folder);
     if (count < 0)
         return kas_fail_errno(KAS_BAD_INPUT, folder);
     for (int i = 0; i < count; i++) {
@@ -326,5 +329,12 @@ out:
     return status;
 }
 
+static const double known_attempt = 3.5e-4;
+
+static double seconds(const kas_bench_options *o)
+{
+    return known_attempt * KAS_SPACE_COUNT * ATTEMPTS * (o->repeats ? o->repeats : REPEATS);
+}
+
 const kas_bench_suite kas_bench_suite_known = {
-    "known", "how often random sampling meets the kernels of kernels/", run};
+    "known", "how often random sampling meets the kernels of kernels/", run, seconds};

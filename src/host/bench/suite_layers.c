@@ -430,5 +430,16 @@ static kas_status run(const kas_bench_options *o, const kas_bench_sink *sink)
     return status;
 }
 
+static const double layers_kernel = 12.0;
+static const double layers_image = 0.4;
+
+/* Compiling and both phases of each kernel, and of the convolutions. */
+static double seconds(const kas_bench_options *o)
+{
+    const double runs = 1 + (o->repeats ? o->repeats : REPEATS);
+    const double kernels = o->kernel ? 2 : 18; /* those of kernels/, and none */
+    return kernels * (layers_kernel + layers_image * (o->batch ? o->batch : CPU_BATCH) * runs);
+}
+
 const kas_bench_suite kas_bench_suite_layers = {
-    "layers", "each layer shape, and known kernels in its place, beside the floor", run};
+    "layers", "each layer shape, and known kernels in its place, beside the floor", run, seconds};

@@ -194,5 +194,19 @@ static kas_status run(const kas_bench_options *o, const kas_bench_sink *sink)
     return status;
 }
 
+static const double model_seconds = 20.0;
+static const double model_image = 0.1;
+
+/* Compiling, then both phases. */
+static double seconds(const kas_bench_options *o)
+{
+    int nets = 0;
+    while (kas_net_names()[nets])
+        nets++;
+    const double runs = WARM_UP + (o->repeats ? o->repeats : 3);
+    return kas_bench_count_nets(o->net, nets) *
+           (model_seconds + model_image * (o->batch ? o->batch : 8) * runs);
+}
+
 const kas_bench_suite kas_bench_suite_models = {
-    "models", "training step and inference of every network, beside the floor", run};
+    "models", "training step and inference of every network, beside the floor", run, seconds};

@@ -366,5 +366,14 @@ static kas_status run_suite(const kas_bench_options *o, const kas_bench_sink *si
     return status;
 }
 
+/* A line's time, and half as much again to check it. */
+static double seconds(const kas_bench_options *o)
+{
+    enum { CASES = sizeof cases / sizeof *cases };
+    const double line = o->seconds > 0 ? o->seconds : default_seconds;
+    return 1.5 * line * LINES * (o->net ? 1 : CASES + 1) / (o->threads ? o->threads : 1);
+}
+
 const kas_bench_suite kas_bench_suite_sampler = {
-    "sampler", "legal kernels within the budget that one core draws in a second", run_suite};
+    "sampler", "legal kernels within the budget that one core draws in a second", run_suite,
+    seconds};

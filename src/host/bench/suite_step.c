@@ -363,5 +363,15 @@ static kas_status run(const kas_bench_options *o, const kas_bench_sink *sink)
     return status;
 }
 
+static const double step_net = 15.0;
+static const double step_image = 0.02;
+
+/* Compiling, then both phases. */
+static double seconds(const kas_bench_options *o)
+{
+    const double runs = WARM_UP + (o->repeats ? o->repeats : REPEATS);
+    return kas_bench_count_nets(o->net, 2) * (step_net + step_image * batch_of(o) * runs);
+}
+
 const kas_bench_suite kas_bench_suite_step = {
-    "step", "time of a training step and of inference; with --kernel, compared", run};
+    "step", "time of a training step and of inference; with --kernel, compared", run, seconds};

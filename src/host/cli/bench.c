@@ -185,10 +185,15 @@ static kas_status run(int argc, char **argv)
     if (o.bench.dry_run && o.bench.kernel)
         return kas_fail(KAS_USAGE, "--dry-run lists networks as they are, without --kernel");
     kas_bench_sink sink = {.json = o.common.json, .put = put};
+    const bool named = o.suites > 0;
+    for (const kas_bench_suite *const *s = kas_bench_suites(); !named && *s; s++)
+        o.suite[o.suites++] = *s;
+    if (!o.bench.dry_run)
+        kas_bench_announce(o.suite, o.suites, &o.bench);
+    if (!named)
+        return kas_bench_run_all(o.suite, o.suites, &o.bench, &sink);
     for (int i = 0; i < o.suites; i++)
         KAS_TRY(o.suite[i]->run(&o.bench, &sink));
-    for (const kas_bench_suite *const *s = kas_bench_suites(); o.suites == 0 && *s; s++)
-        KAS_TRY((*s)->run(&o.bench, &sink));
     return KAS_OK;
 }
 
