@@ -194,8 +194,8 @@ static kas_status run(const kas_bench_options *o, const kas_bench_sink *sink)
     return status;
 }
 
-static const double model_seconds = 20.0;
-static const double model_image = 0.1;
+static const double model_seconds = 5.0;
+static const double model_image = 0.05;
 
 /* Compiling, then both phases. */
 static double seconds(const kas_bench_options *o)
