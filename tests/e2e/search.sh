@@ -5,7 +5,7 @@ set -eu
 . tests/e2e/expect.bash
 
 "$kas" dataset make shapes -o "$dir/s.h5" --train 300 --test 60 --size 16 --classes 4 >/dev/null
-search=("$kas" search --dataset "$dir/s.h5" --net resnet20 --candidates 3 --epochs 1 --batch 30 --lr 0.05 --seed 3 --device cpu --threads 1 --prune none)
+search=("$kas" search --dataset "$dir/s.h5" --net resnet20 --candidates 3 --epochs 1 --batch 30 --lr 0.02 --seed 5 --device cpu --threads 1 --prune none)
 
 expect 2 '--dataset is needed' "$kas" search
 expect 2 'give one of them' "${search[@]}" --time 1h
@@ -35,7 +35,7 @@ expect 3 'no item "77"' "$kas" log "$dir/a" 77
 results "$dir/a" >"$dir/results.a"
 [ "$(grep -c '^candidate' "$dir/results.a")" = 3 ] || { cat "$dir/results.a"; fail "not three candidates"; }
 expect 0 '' "${search[@]}" --study "$dir/a" # again: nothing to do
-expect 2 '--lr (the study has 0.05, this command 0.06)' "${search[@]}" --study "$dir/a" --lr 0.06
+expect 2 '--lr (the study has 0.02, this command 0.06)' "${search[@]}" --study "$dir/a" --lr 0.06
 expect 2 '--warmup (the study has 0.5, this command 2)' "${search[@]}" --study "$dir/a" --recipe cifar70
 "$kas" recipe show search >"$dir/same.json" # the same numbers under another name: the same study
 expect 0 'best kernel:' "${search[@]}" --study "$dir/a" --recipe "$dir/same.json"
