@@ -46,4 +46,4 @@ for file in $(find "$dir"/study* -name '*.safetensors'); do
     [ "$(not_finite "$file")" = 0 ] || fail "$file is not finite"
 done
 expect 1 'the unmodified network could not be trained (diverged: ' "${search[@]}" --candidates 1 --lr 1000 --weight-decay 10 --study "$dir/hopeless"
-echo "networks that are not finite: all as expected"
+echo "ok: networks that are not finite: all as expected"

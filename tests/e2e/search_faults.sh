@@ -67,4 +67,4 @@ expect 0 "trained weights: $dir/gone/best/weights.safetensors" "$kas" resume "$d
 cmp "$dir/a/best/weights.safetensors" "$dir/gone/best/weights.safetensors" || fail "other weights"
 cmp "$dir/a/baseline/weights.safetensors" "$dir/gone/baseline/weights.safetensors" || fail "other weights of the baseline"
 results "$dir/gone" | diff "$dir/results.a" - || fail "another result"
-echo "faults of the machine cost candidates nothing; what is gone is said to be gone"
+echo "ok: faults of the machine cost candidates nothing; what is gone is said to be gone"

@@ -32,4 +32,4 @@ sql "$dir/old" "UPDATE study SET code_version = '0123456789abcdef'"
 expect 4 "begun with code version 0123456789abcdef, this kas-gpu has version ${version#??}" "$kas" resume "$dir/old"
 expect 0 '"code_version": "0123456789abcdef"' "$kas" status "$dir/old" --json
 for command in best log; do expect 0 efd3f7b59ab1d60d "$kas" $command "$dir/old"; done
-echo "code version ${version#??}"
+echo "ok: code version ${version#??}"

@@ -45,6 +45,8 @@ fi
 (trap '' PIPE; "$kas" sample --net resnet20 --count 2000 2>"$dir/err" || echo $? >"$dir/rc") | head -n 1 >"$dir/out"
 [ -s "$dir/out" ] && [ ! -s "$dir/err" ] && [ "$(cat "$dir/rc")" = 1 ] || fail "a closed pipe: $(cat "$dir/err")"
 
+echo "ok: a full disk is told by every command"
+
 # ---- limits of the shell ---------------------------------------------------------------------------------------------
 
 limited() { local limit=$1; shift; (ulimit $limit; exec "$@"); } # shellcheck disable=SC2086
@@ -63,6 +65,8 @@ for words in doctor 'sample --net resnet20 --count 3' "check $kernel"; do # shel
 done
 expect 0 '' limited '-S -s 64' "$kas" sample --net resnet20 --count 3 # may be raised
 expect 1 'Too many open files (the limit on open files, `ulimit -n`, is 10)' limited '-n 10' "${search[@]}" --study "$dir/few"
+
+echo "ok: limits of the shell are named"
 
 # ---- outputs ---------------------------------------------------------------------------------------------------------
 
@@ -106,6 +110,8 @@ cp "$dir/w.safetensors" "$dir/own/weights.safetensors"
 expect 1 'would replace an input' "$kas" export "$kernel" -o "$dir/own" --weights "$dir/own/weights.safetensors"
 same "$dir/own/kernel.json" "$kernel" && same "$dir/own/weights.safetensors" "$dir/w.kept"
 
+echo "ok: outputs follow links and spare inputs and devices"
+
 # ---- the cache -------------------------------------------------------------------------------------------------------
 
 compile() { KAS_CACHE_DIR=$cache "$kas" check "$kernel" --net resnet20 --input 3x32x32 "$@"; }
@@ -120,7 +126,10 @@ cache=$dir/cachelink
 expect 1 'is a symbolic link' compile
 [ -z "$(ls -A "$dir/open")" ] && [ ! -e "$dir/far/jit" ] || fail "a cache that was refused was written to"
 
+echo "ok: a cache that others may write is refused"
+
 # ---- texts -----------------------------------------------------------------------------------------------------------
+command -v python3 >/dev/null || { echo "SKIPPED: texts that a terminal would obey: no python3 to make them"; exit 0; }
 
 escape=$(printf '\033')
 plain() { # command...: it works, and nothing that it says is for the terminal; with --json it says JSON
@@ -168,3 +177,4 @@ for json in '' --json; do # shellcheck disable=SC2086
     done
     ! plain "$kas" train --net resnet20 --dataset "$dir/d.h5" --init "$dir/odd.st" $json || fail "a tensor of nothing was taken"
 done
+echo "ok: no text from a file reaches the terminal as it is"
