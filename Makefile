@@ -1,6 +1,6 @@
 # kas-gpu: see README.md. Plain `make` builds ./kas-gpu; `make help` lists the rest.
 #
-# Host code is built by $(CC); device code for the CPU (src/device_code, and everything generated while
+# Host code is built by $(CC); device code for the CPU (src/cuda/kernels, and everything generated while
 # kas-gpu runs) by $(KCC), clang where there is one, because it vectorises the dialect far better
 # than gcc 12. CUDA libraries are opened at run time: nothing of NVIDIA is linked or needed to build.
 
@@ -22,7 +22,7 @@ PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS))
 PKG_LIBS   := $(shell pkg-config --libs $(PKGS))
 
 WARN     ?= -Wall -Wextra -Werror
-CFLAGS   += -std=c17 -D_GNU_SOURCE $(OPT) $(WARN) -fopenmp -Isrc $(PKG_CFLAGS) $(SANITIZE)
+CFLAGS   += -std=c17 -D_GNU_SOURCE $(OPT) $(WARN) -fopenmp -Isrc -Itests $(PKG_CFLAGS) $(SANITIZE)
 LDFLAGS  += -fopenmp $(SANITIZE)
 LDLIBS   += $(PKG_LIBS) -ldnnl -ldl -lm -lpthread
 
@@ -64,7 +64,7 @@ LIBRARY  := $(BUILD)/libkas.a
 TESTS    := $(shell find tests/unit tests/ops tests/jit tests/fuzz -name 'test_*.c' 2>/dev/null | sort)
 TEST_BINS := $(TESTS:%.c=$(BUILD)/%)
 
-.PHONY: all demo programs test unit e2e fuzz bench asan format format-check size-check install clean help
+.PHONY: all demo programs test unit e2e fuzz bench asan format format-check size-check layout-check install clean help
 all: kas-gpu
 
 include $(wildcard mk/*.mk)
@@ -93,7 +93,7 @@ $(VERSIONED): CFLAGS += -DKAS_VERSION='"$(VERSION)"'
 $(VERSIONED): $(BUILD)/version
 
 # Sums over lines of pixels: the one place in host code where the compiler's own vectors pay.
-$(BUILD)/src/host/data/resize.o: CFLAGS += -O3
+$(BUILD)/src/host/data/image/resize.o: CFLAGS += -O3
 
 # The sampler is short loops over sizes, and copies of shapes of a few hundred bytes: for those gcc writes
 # string instructions on x86, which take longer to begin than the C library takes for all of it.
@@ -146,13 +146,16 @@ asan:
 	ASAN_OPTIONS=allocator_may_return_null=1 $(MAKE) BUILD=build/asan SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer" OPT="-O1 -g" unit
 
 format:
-	@clang-format -i $$(git ls-files '*.c' '*.h')
+	@clang-format -i $$(git ls-files '*.c' '*.h' '*.cu')
 
 format-check:
-	@clang-format --dry-run --Werror $$(git ls-files '*.c' '*.h')
+	@clang-format --dry-run --Werror $$(git ls-files '*.c' '*.h' '*.cu')
 
 size-check:
 	@scripts/size-check.sh
+
+layout-check:
+	@scripts/layout-check.sh
 
 install: all
 	install -Dm755 $(BUILD)/kas-gpu $(DESTDIR)$(PREFIX)/bin/kas-gpu
@@ -169,8 +172,8 @@ help:
 	@echo 'make unit       the tests in C only; make e2e: the scripts only'
 	@echo 'make fuzz       damaged files and kills at length: TIMES=10 SEED=1'
 	@echo 'make asan       the unit tests under AddressSanitizer and UBSan'
-	@echo 'make format     clang-format on every C file'
-	@echo 'make format-check, make size-check   what CI checks besides'
+	@echo 'make format     clang-format on every C and CUDA C file'
+	@echo 'make format-check, make size-check, make layout-check   what CI checks besides'
 	@echo 'make install    PREFIX=/usr/local'
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -1,5 +1,5 @@
 /* What does an inference gain when kernels do the batch norm, sum and activation behind them
- * (src/jit/edge.h), and what do the kernels for it cost the compiler?
+ * (src/jit/lower/epilogue.h), and what do the kernels for it cost the compiler?
  *
  *     build/bench/bench_edges [--net NAME] [--batch N] [--threads N] [--rounds N] [--device D]
  *                             [--sampled N | KERNEL.json ...]
@@ -21,13 +21,13 @@
 #include "turns.h"
 #include "host/core/status.h"
 #include "host/net/targets.h"
-#include "host/space/kernel_json.h"
-#include "host/space/sampler.h"
-#include "host/train/model.h"
-#include "host/train/traffic.h"
+#include "host/space/file/kernel_json.h"
+#include "host/space/sample/sampler.h"
+#include "host/model/model.h"
+#include "host/model/planned_bytes.h"
 
 enum { WITHOUT, WITH, WAYS };
-static const char with_edge[] = "kernel forward with norm"; /* a pass (train/traffic.h) */
+static const char with_epilogue[] = "kernel forward with norm"; /* a pass (model/planned_bytes.h) */
 
 typedef struct options {
     const char *net, *device;
@@ -47,7 +47,7 @@ typedef struct subject {
 typedef struct way {
     kas_model *model;
     kas_plan *plan;
-    kas_traffic traffic;
+    kas_planned_bytes planned;
     double compile;
 } way;
 
@@ -64,7 +64,8 @@ static kas_status compile(subject *s, const kas_replacement *replacement, double
 {
     char folder[] = "/tmp/kas-bench-edges-XXXXXX", command[64];
     const kas_program_options programs = kas_model_program_options(&(kas_model_options){
-        .batch = s->o->batch, .maps = kas_maps_of(kas_device_get_info(s->device)->arch)});
+        .batch = s->o->batch,
+        .linear_policy = kas_linear_policy_of(kas_device_get_info(s->device)->arch)});
     kas_compiler *compiler = NULL;
     kas_compile_stats stats = {0};
     kas_replaced replaced;
@@ -91,7 +92,7 @@ static kas_status prepare(subject *s, const kas_replacement *replacement, way *w
     KAS_TRY(compile(s, replacement, &w->compile));
     KAS_TRY(kas_model_create(s->device, &model, &w->model));
     KAS_TRY(kas_model_init(w->model, 1));
-    KAS_TRY(kas_traffic_count(w->model, KAS_TAPE_INFER, &w->traffic));
+    KAS_TRY(kas_planned_bytes_count(w->model, KAS_TAPE_INFER, &w->planned));
     KAS_TRY(kas_model_record(w->model, &step, &w->plan));
     KAS_TRY(kas_model_draw_images(w->model));
     KAS_TRY(kas_plan_run(w->plan));
@@ -118,11 +119,12 @@ static kas_status put(const subject *s, const char *path, const way *w, turns *t
     kas_line_int(&out, "threads", s->o->threads);
     kas_line_int(&out, "rounds", s->o->rounds);
     kas_line_int(&out, "layers", s->targets);
-    kas_line_int(&out, "layers_with_edges", kas_traffic_passes(&w[WITH].traffic, with_edge));
+    kas_line_int(&out, "layers_with_edges",
+                 kas_planned_bytes_passes(&w[WITH].planned, with_epilogue));
     turns_put(&out, t, names);
-    kas_line_number(&out, "bytes_without", w[WITHOUT].traffic.bytes);
-    kas_line_number(&out, "bytes_with", w[WITH].traffic.bytes);
-    kas_line_number(&out, "floor_bytes", w[WITH].traffic.floor_bytes);
+    kas_line_number(&out, "bytes_without", w[WITHOUT].planned.bytes);
+    kas_line_number(&out, "bytes_with", w[WITH].planned.bytes);
+    kas_line_number(&out, "floor_bytes", w[WITH].planned.floor_bytes);
     kas_line_number(&out, "compile_cpu_seconds_without", w[WITHOUT].compile);
     kas_line_number(&out, "compile_cpu_seconds_with", w[WITH].compile);
     kas_line_end(&out);
@@ -153,7 +155,7 @@ static kas_status run_file(subject *s, const char *path)
     for (int k = 0; k < WAYS; k++) {
         kas_plan_free(w[k].plan);
         kas_model_free(w[k].model);
-        kas_traffic_free(&w[k].traffic);
+        kas_planned_bytes_free(&w[k].planned);
     }
     turns_free(&t);
     kas_solution_free(&solution);
@@ -164,35 +166,36 @@ static kas_status run_file(subject *s, const char *path)
  */
 
 /* Bytes of an inference, and layers that write their group's output. */
-static kas_status look(subject *s, const kas_replacement *r, double *bytes, int *edges)
+static kas_status look(subject *s, const kas_replacement *r, double *bytes, int *epilogues)
 {
-    const kas_model_options model = {.net = s->net,
-                                     .replacement = r,
-                                     .batch = s->o->batch,
-                                     .maps = kas_maps_of(kas_device_get_info(s->device)->arch)};
-    kas_traffic traffic;
-    KAS_TRY(kas_traffic_plan(&model, KAS_TAPE_INFER, &traffic));
-    *bytes = traffic.bytes;
-    *edges = kas_traffic_passes(&traffic, with_edge);
-    kas_traffic_free(&traffic);
+    const kas_model_options model = {
+        .net = s->net,
+        .replacement = r,
+        .batch = s->o->batch,
+        .linear_policy = kas_linear_policy_of(kas_device_get_info(s->device)->arch)};
+    kas_planned_bytes planned;
+    KAS_TRY(kas_planned_bytes_plan(&model, KAS_TAPE_INFER, &planned));
+    *bytes = planned.bytes;
+    *epilogues = kas_planned_bytes_passes(&planned, with_epilogue);
+    kas_planned_bytes_free(&planned);
     return KAS_OK;
 }
 
 static kas_status put_sample(subject *s, int number, const kas_sample *sample)
 {
     double bytes[WAYS] = {0}, seconds[WAYS] = {0};
-    int edges = 0, norms = 0;
+    int epilogues = 0, norms = 0;
     for (int k = 0; k < WAYS; k++) {
         const kas_replacement r = {&sample->kernel, s->target[k], &sample->solution, NULL};
-        KAS_TRY(look(s, &r, &bytes[k], &edges));
+        KAS_TRY(look(s, &r, &bytes[k], &epilogues));
         KAS_TRY(compile(s, &r, &seconds[k]));
     }
     for (int t = 0; t < s->targets; t++)
-        norms += s->target[WITH][t].edge.norm;
+        norms += s->target[WITH][t].epilogue.norm;
     printf("{\"bench\": \"edges\", \"net\": \"%s\", \"sample\": %d, \"layers\": %d, "
            "\"layers_with_edges\": %d, \"bytes_without\": %.0f, \"bytes_with\": %.0f, "
            "\"compile_cpu_seconds_without\": %.3f, \"compile_cpu_seconds_with\": %.3f}\n",
-           s->net->name, number, norms, edges, bytes[WITHOUT], bytes[WITH], seconds[WITHOUT],
+           s->net->name, number, norms, epilogues, bytes[WITHOUT], bytes[WITH], seconds[WITHOUT],
            seconds[WITH]);
     fflush(stdout);
     return KAS_OK;
@@ -226,7 +229,7 @@ static kas_status open_subject(subject *s, const options *o)
     for (int k = 0; k < WAYS; k++)
         KAS_TRY(kas_net_targets(s->net, NULL, &s->target[k], &s->targets));
     for (int t = 0; t < s->targets; t++)
-        s->target[WITHOUT][t].edge = (kas_edge){0};
+        s->target[WITHOUT][t].epilogue = (kas_epilogue){0};
     KAS_TRY(kas_device_open(o->device, o->threads, &s->device));
     return kas_timer_create(s->device, &s->timer);
 }

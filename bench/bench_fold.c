@@ -1,4 +1,4 @@
-/* What does inference gain where batch norms are folded into the convolutions (train/fold.h)?
+/* What does inference gain where batch norms are folded into the convolutions (model/fold.h)?
  *
  *     build/bench/bench_fold [--device cpu] [--net resnet18] [--side 32] [--batch 32] [--threads 1]
  *                            [--rounds 21]
@@ -12,8 +12,8 @@
 
 #include "options.h"
 #include "turns.h"
-#include "host/train/model.h"
-#include "host/train/traffic.h"
+#include "host/model/model.h"
+#include "host/model/planned_bytes.h"
 
 enum { WITHOUT, WITH, WAYS };
 
@@ -42,13 +42,13 @@ static kas_status prepare(subject *s, int k)
     way *w = &s->way[k];
     const kas_model_options model = {.net = s->net, .batch = s->o->batch, .training = k == WITHOUT};
     const kas_step_options step = {.mode = KAS_TAPE_INFER};
-    kas_traffic traffic;
+    kas_planned_bytes planned;
     KAS_TRY(kas_model_create(s->device, &model, &w->model));
     KAS_TRY(kas_model_init(w->model, 1));
     KAS_TRY(kas_model_record(w->model, &step, &w->plan));
-    KAS_TRY(kas_traffic_count(w->model, KAS_TAPE_INFER, &traffic));
-    w->bytes = traffic.bytes;
-    kas_traffic_free(&traffic);
+    KAS_TRY(kas_planned_bytes_count(w->model, KAS_TAPE_INFER, &planned));
+    w->bytes = planned.bytes;
+    kas_planned_bytes_free(&planned);
     return kas_model_draw_images(w->model);
 }
 

@@ -16,10 +16,10 @@
 #include "host/net/targets.h"
 #include "host/report/line.h"
 #include "host/space/canonical.h"
-#include "host/space/kernel_json.h"
-#include "host/space/solve.h"
-#include "jit/compile.h"
-#include "jit/program.h"
+#include "host/space/file/kernel_json.h"
+#include "host/space/solve/solve.h"
+#include "jit/compile/compile.h"
+#include "jit/ir/program.h"
 
 enum { RUNS = 7, BATCH = 32, MAX_OPERATIONS = 256 };
 
@@ -165,10 +165,11 @@ static kas_status run_targets(kas_device *device, const kas_kernel *kernel,
     const kas_budget budget = {.max_flops_ratio = 1, .max_params_ratio = 1};
     kas_solution solution = {0};
     kas_status status = kas_solve(kernel, targets, count, &budget, &solution);
-    const kas_program_options options = {.batch = BATCH,
-                                         .training = true,
-                                         .maps = kas_maps_of(kas_device_get_info(device)->arch),
-                                         .prefix = "k"};
+    const kas_program_options options = {
+        .batch = BATCH,
+        .training = true,
+        .linear_policy = kas_linear_policy_of(kas_device_get_info(device)->arch),
+        .prefix = "k"};
     for (int t = 0; t < count && status == KAS_OK; t++) {
         kas_program *program;
         if (seen(targets, t))

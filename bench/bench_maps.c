@@ -1,5 +1,5 @@
 /* Which linear maps are better off as loops of our own, which as a library's convolution?  The rule
- * is in src/jit/fc_plan.c; this measures both ways of the maps for which it could be either.
+ * is in src/jit/lower/fc_plan.c; this measures both ways of the maps for which it could be either.
  *
  *     build/bench/bench_maps [--device D] [--threads N] [--batch N] [--rounds N] [--number P]
  *                            [--map TEXT]      (those whose name has it)
@@ -21,7 +21,7 @@
 #include "host/space/build.h"
 
 enum { DIRECT, LIBRARY, WAYS };
-static const kas_maps way[WAYS] = {KAS_MAPS_DIRECT, KAS_MAPS_LIBRARY};
+static const kas_linear_policy way[WAYS] = {KAS_LINEAR_DIRECT, KAS_LINEAR_LIBRARY};
 static const char *const way_names[WAYS] = {"direct", "library"};
 
 typedef struct options {
@@ -32,7 +32,7 @@ typedef struct options {
 typedef struct bench {
     const options *o;
     kas_device *device;
-    kas_number number;
+    kas_dtype dtype;
 } bench;
 
 /* ---- the maps ---------------------------------------------------------------------------------
@@ -100,20 +100,21 @@ static bool has_convolution(const kas_program *p)
 }
 
 static kas_status measure(bench *b, const kas_kernel *kernel, const kas_target *target,
-                          bool training, kas_maps *chosen, turns *t)
+                          bool training, kas_linear_policy *chosen, turns *t)
 {
     const kas_binding binding = kas_target_binding(kernel, target);
     kas_program_options options = {.batch = b->o->batch,
                                    .training = training,
-                                   .number = b->number,
-                                   .maps = kas_maps_of(kas_device_get_info(b->device)->arch),
+                                   .dtype = b->dtype,
+                                   .linear_policy =
+                                       kas_linear_policy_of(kas_device_get_info(b->device)->arch),
                                    .prefix = "r"};
     kas_program *program[WAYS] = {NULL}, *ruled = NULL;
     kas_bench_programs *programs = NULL;
     kas_status status = kas_program_build(kernel, target, &binding, &options, &ruled);
     for (int w = 0; w < WAYS && status == KAS_OK; w++) {
         options.prefix = w == DIRECT ? "d" : "l";
-        options.maps = way[w];
+        options.linear_policy = way[w];
         status = kas_program_build(kernel, target, &binding, &options, &program[w]);
     }
     if (status == KAS_OK)
@@ -121,7 +122,7 @@ static kas_status measure(bench *b, const kas_kernel *kernel, const kas_target *
     if (status == KAS_OK)
         status = turns_take(t, b->o->rounds, run, programs);
     if (status == KAS_OK)
-        *chosen = has_convolution(ruled) ? KAS_MAPS_LIBRARY : KAS_MAPS_DIRECT;
+        *chosen = has_convolution(ruled) ? KAS_LINEAR_LIBRARY : KAS_LINEAR_DIRECT;
     kas_bench_programs_free(programs);
     for (int w = 0; w < WAYS; w++)
         kas_program_free(program[w]);
@@ -130,7 +131,7 @@ static kas_status measure(bench *b, const kas_kernel *kernel, const kas_target *
 }
 
 static kas_status put(const bench *b, const map *m, const kas_target *t, bool training,
-                      kas_maps chosen, turns *figures)
+                      kas_linear_policy chosen, turns *figures)
 {
     kas_buf out = {0};
     kas_line_begin(&out);
@@ -144,7 +145,7 @@ static kas_status put(const bench *b, const map *m, const kas_target *t, bool tr
     kas_line_int(&out, "threads", b->o->threads);
     kas_line_int(&out, "rounds", b->o->rounds);
     turns_put(&out, figures, way_names);
-    kas_line_text(&out, "chosen", chosen == KAS_MAPS_DIRECT ? "direct" : "library");
+    kas_line_text(&out, "chosen", chosen == KAS_LINEAR_DIRECT ? "direct" : "library");
     kas_line_end(&out);
     const kas_status status = kas_buf_status(&out);
     if (status == KAS_OK)
@@ -162,7 +163,7 @@ static kas_status run_map(bench *b, const map *m, int size)
     KAS_TRY(make_kernel(m, target.c, &kernel));
     for (int training = 0; training < 2; training++) {
         turns t = {.ratio = {0}};
-        kas_maps chosen;
+        kas_linear_policy chosen;
         kas_status status = measure(b, &kernel, &target, training, &chosen, &t);
         if (status == KAS_OK)
             status = put(b, m, &target, training, chosen, &t);
@@ -177,10 +178,10 @@ static kas_status run_map(bench *b, const map *m, int size)
 
 static kas_status find_number(bench *b)
 {
-    static const char *const names[KAS_NUMBERS] = {"fp32", "bf16", "fp16"};
-    for (int i = 0; i < KAS_NUMBERS; i++)
+    static const char *const names[KAS_DTYPES] = {"fp32", "bf16", "fp16"};
+    for (int i = 0; i < KAS_DTYPES; i++)
         if (strcmp(b->o->number, names[i]) == 0) {
-            b->number = (kas_number)i;
+            b->dtype = (kas_dtype)i;
             return KAS_OK;
         }
     return kas_fail(KAS_USAGE, "--number %s: expected fp32, bf16 or fp16", b->o->number);

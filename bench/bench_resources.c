@@ -3,7 +3,7 @@
  *
  *     build/bench/bench_resources
  *
- * One JSON object a line for each kernel, number and architecture: registers and bytes of local
+ * One JSON object a line for each kernel, dtype and architecture: registers and bytes of local
  * memory of a thread, instructions that access global memory, those of 16 bytes and those of them
  * that write; and of a build that has the way of whole rows alone (wide.h), the share of the bytes
  * that goes 16 at a time. */
@@ -11,13 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda/kernels/device_code.h"
 #include "cuda/library.h"
-#include "device_code/device_code.h"
-#include "host/core/files.h"
+#include "cuda/nvrtc/resources.h"
+#include "host/core/file/files.h"
 #include "host/device/device.h"
 #include "host/report/line.h"
-#include "jit/compile.h"
-#include "jit/resources.h"
+#include "jit/compile/compile.h"
 
 typedef struct kernels {
     kas_resources *list;
@@ -45,7 +45,7 @@ static kas_status read_whole(kas_compiler *compiler, const char *text, kernels *
     return status;
 }
 
-static void print_kernel(const char *arch, kas_number number, const kas_resources *kernel,
+static void print_kernel(const char *arch, kas_dtype dtype, const kas_resources *kernel,
                          const kernels *whole)
 {
     double share = 0;
@@ -56,7 +56,7 @@ static void print_kernel(const char *arch, kas_number number, const kas_resource
     kas_line_begin(&out);
     kas_line_text(&out, "bench", "resources");
     kas_line_text(&out, "arch", arch);
-    kas_line_text(&out, "number", kas_number_name(number));
+    kas_line_text(&out, "number", kas_dtype_name(dtype));
     kas_line_text(&out, "kernel", kernel->name);
     kas_line_int(&out, "registers", kernel->registers);
     kas_line_int(&out, "local_bytes", kernel->local_bytes);
@@ -69,16 +69,16 @@ static void print_kernel(const char *arch, kas_number number, const kas_resource
     kas_buf_free(&out);
 }
 
-static kas_status run(const char *arch, kas_number number)
+static kas_status run(const char *arch, kas_dtype dtype)
 {
     kas_compiler *compiler;
     kernels both = {0}, whole = {0};
     KAS_TRY(kas_compiler_open(arch, NULL, &compiler));
-    kas_status status = read_kernels(compiler, kas_builtin_text[number], &both);
+    kas_status status = read_kernels(compiler, kas_builtin_text[dtype], &both);
     if (status == KAS_OK)
-        status = read_whole(compiler, kas_builtin_text[number], &whole);
+        status = read_whole(compiler, kas_builtin_text[dtype], &whole);
     for (int i = 0; status == KAS_OK && i < both.count; i++)
-        print_kernel(arch, number, &both.list[i], &whole);
+        print_kernel(arch, dtype, &both.list[i], &whole);
     free(both.list);
     free(whole.list);
     kas_compiler_close(compiler);
@@ -94,8 +94,8 @@ int main(void)
         return 0;
     }
     for (int i = 0; i < 2; i++)
-        for (int number = 0; number < KAS_NUMBERS; number++)
-            if (run(archs[i], (kas_number)number) != KAS_OK) {
+        for (int dtype = 0; dtype < KAS_DTYPES; dtype++)
+            if (run(archs[i], (kas_dtype)dtype) != KAS_OK) {
                 fprintf(stderr, "%s\n", kas_error());
                 return 1;
             }

@@ -219,7 +219,7 @@ part_build() {
 
 # Programs that open the device of the variable DEVICE, themselves or by a fixture.
 device_tests() {
-    grep -lE 'DEVICE"|op_case.h|model_fixture.h|agree_fixture.h' tests/ops/*.c tests/jit/*.c tests/unit/*.c |
+    grep -lE 'DEVICE"|op_case.h|model_fixture.h|agree_fixture.h' tests/ops/*.c tests/jit/*.c tests/unit/*/*.c |
         sed -n 's|\(.*/test_[^/]*\)\.c$|\1|p' | sort
 }
 
@@ -236,7 +236,7 @@ part_tests() {
 
 part_make_test() {
     local test
-    for test in tests/*/test_*.c; do beside "${test%.c}" 300 "${patient[@]}" "$BUILD/${test%.c}"; done
+    for test in tests/*/test_*.c tests/unit/*/test_*.c; do beside "${test%.c}" 300 "${patient[@]}" "$BUILD/${test%.c}"; done
     for test in tests/e2e/*.sh; do
         KAS_GPU=$kas KAS_BUILD=$BUILD beside "e2e/$(basename "$test" .sh)" 400 "${patient[@]}" bash "$test"
     done

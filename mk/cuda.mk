@@ -2,7 +2,7 @@
 # headers where there are some. KAS_CUDA_INCLUDE: more folders with headers (env.sh knows Python's).
 
 CUDA_INCLUDE := $(wildcard /usr/local/cuda/include) $(subst :, ,$(KAS_CUDA_INCLUDE))
-$(BUILD)/tests/unit/test_cuda_api.o: CFLAGS += $(addprefix -isystem ,$(CUDA_INCLUDE))
+$(BUILD)/tests/unit/cuda/test_cuda_api.o: CFLAGS += $(addprefix -isystem ,$(CUDA_INCLUDE))
 
 # The stand-in for NVIDIA's libraries, loaded by tests in their place (tests/cuda_sim/control.h).
 CUDA_SIM         := $(BUILD)/tests/libkas_cuda_sim.so

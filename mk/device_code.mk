@@ -1,41 +1,41 @@
-# Device code for the CPU: every src/device_code/*.kc is built by $(KCC) with the prelude in front, once
-# for each number of activations (0 fp32, 1 bf16, 2 fp16) and once for each order of lanes (0 ascending:
+# Device code for the CPU: every src/cuda/kernels/*.cu is built by $(KCC), once
+# for each dtype of activations (0 fp32, 1 bf16, 2 fp16) and once for each order of lanes (0 ascending:
 # what runs; 1 descending and 2 shuffled: for the tests, and built quickly), and the texts and the table of
 # kernels are turned into C. Numbers of 16 bits have only the orders 0 and 2, whose lanes come in the groups
 # of 8 that a thread of a GPU has.
 
-DEVICE_CODE       := src/device_code
+DEVICE_CODE       := src/cuda/kernels
 DEVICE_CODE_FLAGS := -std=c17 -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -fvisibility=hidden -Wno-pass-failed
 # What only wide accesses ask is a parameter without a use where a thread has one lane; and gcc cannot
 # see that a block reduction has at least one element, nor (gcc 13) that a guarded index stays within its array.
 KERNEL_WARN       := $(WARN) -Wno-unused-parameter $(if $(findstring clang,$(KCC)),,-Wno-maybe-uninitialized -Wno-array-bounds)
-KERNELS           := $(sort $(wildcard $(DEVICE_CODE)/*.kc))
+KERNELS           := $(sort $(wildcard $(DEVICE_CODE)/*.cu))
 PRELUDE           := $(DEVICE_CODE)/prelude.h $(DEVICE_CODE)/wide.h $(DEVICE_CODE)/row.h
 SHARED_TEXT       := $(DEVICE_CODE)/args.h $(DEVICE_CODE)/activation.h $(DEVICE_CODE)/teams.h
-KERNEL_HEADERS    := $(PRELUDE) $(SHARED_TEXT)
+KERNEL_HEADERS    := $(DEVICE_CODE)/kernel.h $(PRELUDE) $(SHARED_TEXT)
 GEN               := $(BUILD)/gen
-NUMBERS           := 0 1 2
-BUILDS            := 00 01 02 10 12 20 22 # number and order
-EXTRA_OBJECTS     += $(foreach build,$(BUILDS),$(KERNELS:%.kc=$(BUILD)/%.o$(build))) $(GEN)/device_code_tables.o
+DTYPES            := 0 1 2
+BUILDS            := 00 01 02 10 12 20 22 # dtype and order
+EXTRA_OBJECTS     += $(foreach build,$(BUILDS),$(KERNELS:%.cu=$(BUILD)/%.o$(build))) $(GEN)/device_code_tables.o
 c_string          := sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/.*/    "&\\n"/'
 
-# $(1): number, $(2): order of lanes.
+# $(1): dtype, $(2): order of lanes.
 define kernel_rule
-$(BUILD)/%.o$(1)$(2): %.kc $(KERNEL_HEADERS) mk/device_code.mk
+$(BUILD)/%.o$(1)$(2): %.cu $(KERNEL_HEADERS) mk/device_code.mk
 	@mkdir -p $$(@D)
-	$(KCC) $(DEVICE_CODE_FLAGS) $(if $(filter 0,$(2)),,-O1) -march=$(MARCH) -fPIC $(KERNEL_WARN) -DKAS_NUMBER=$(1) -DKAS_ORDER=$(2) -DKAS_SUFFIX=_$(1)$(2) \
-	    $(addprefix -include ,$(KERNEL_HEADERS)) -x c -c -o $$@ $$<
+	$(KCC) $(DEVICE_CODE_FLAGS) $(if $(filter 0,$(2)),,-O1) -march=$(MARCH) -fPIC $(KERNEL_WARN) -DKAS_DTYPE=$(1) -DKAS_ORDER=$(2) -DKAS_SUFFIX=_$(1)$(2) \
+	    -x c -c -o $$@ $$<
 endef
 $(foreach order,0 1 2,$(eval $(call kernel_rule,0,$(order))))
-$(foreach number,1 2,$(foreach order,0 2,$(eval $(call kernel_rule,$(number),$(order)))))
+$(foreach dtype,1 2,$(foreach order,0 2,$(eval $(call kernel_rule,$(dtype),$(order)))))
 
-$(GEN)/device_code_tables.c: $(KERNELS) $(KERNEL_HEADERS) mk/device_code.mk
+$(GEN)/device_code_tables.c: $(KERNELS) $(PRELUDE) $(SHARED_TEXT) mk/device_code.mk
 	@mkdir -p $(@D)
-	@{ echo '#include "device_code/device_code.h"'; \
+	@{ echo '#include "cuda/kernels/device_code.h"'; \
 	   echo 'const char kas_prelude_text[] ='; cat $(PRELUDE) | $(c_string); echo ';'; \
 	   echo 'const char *const kas_builtin_text[] = {'; \
-	   for n in $(NUMBERS); do \
-	     { echo '#undef KAS_NUMBER'; echo "#define KAS_NUMBER $$n"; cat $(SHARED_TEXT) $(KERNELS); } | $(c_string); echo ','; \
+	   for n in $(DTYPES); do \
+	     { echo '#undef KAS_DTYPE'; echo "#define KAS_DTYPE $$n"; cat $(SHARED_TEXT) $(KERNELS) | sed '/^#include "/d'; } | $(c_string); echo ','; \
 	   done; echo '};'; \
 	   printf 'const char *const kas_device_code_flags[] = {'; printf '"%s", ' $(DEVICE_CODE_FLAGS); echo '0};'; \
 	   echo 'const char kas_device_code_march[] = "$(MARCH)";'; \
@@ -52,12 +52,12 @@ $(GEN)/device_code_tables.c: $(KERNELS) $(KERNEL_HEADERS) mk/device_code.mk
 $(GEN)/device_code_tables.o: $(GEN)/device_code_tables.c
 	$(CC) $(CFLAGS) -c -o $@ $<
 
-# Kernels of tests, as modules: build/tests/unit/device_kernels.so0, .so1, .so2 by order of lanes.
+# Kernels of tests, as modules: build/tests/unit/device/device_kernels.so0, .so1, .so2 by order of lanes.
 define test_kernel_rule
-$(BUILD)/tests/%.so$(1): tests/%.kc $(PRELUDE) mk/device_code.mk
+$(BUILD)/tests/%.so$(1): tests/%.cu $(PRELUDE) mk/device_code.mk
 	@mkdir -p $$(@D)
 	$(KCC) $(DEVICE_CODE_FLAGS) -march=$(MARCH) -fPIC -shared $(KERNEL_WARN) -DKAS_ORDER=$(1) \
-	    $(addprefix -include ,$(PRELUDE)) -x c -o $$@ $$< -lm
+	    -Isrc -x c -o $$@ $$< -lm
 endef
 $(foreach order,0 1 2,$(eval $(call test_kernel_rule,$(order))))
-$(BUILD)/tests/unit/test_device $(BUILD)/tests/unit/test_number: $(foreach order,0 1 2,$(BUILD)/tests/unit/device_kernels.so$(order))
+$(BUILD)/tests/unit/device/test_device $(BUILD)/tests/unit/device/test_dtype: $(foreach order,0 1 2,$(BUILD)/tests/unit/device/device_kernels.so$(order))

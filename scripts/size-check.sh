@@ -14,9 +14,9 @@ check() { # key size limit
     fi
 }
 while read -r lines file; do check "$file" "$lines" 600; done < <(
-    git ls-files '*.c' '*.h' '*.kc' | while read -r f; do echo "$(wc -l <"$f") $f"; done)
+    git ls-files '*.c' '*.h' '*.cu' | while read -r f; do echo "$(wc -l <"$f") $f"; done)
 # A function body begins at a line that is just "{" and ends at a line that is just "}".
 while read -r key size; do check "$key" "$size" 80; done < <(
-    git ls-files '*.c' | xargs awk 'FNR == 1 { open = 0 }
+    git ls-files '*.c' '*.cu' | xargs awk 'FNR == 1 { open = 0 }
         /^\{$/ { open = FNR } /^\}$/ && open { print FILENAME ":" open, FNR - open - 1; open = 0 }')
 exit $bad

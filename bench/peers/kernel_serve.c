@@ -16,15 +16,15 @@
 #include <string.h>
 #include <time.h>
 
-#include "host/device/numbers.h"
+#include "host/device/dtype.h"
+#include "host/model/safetensors.h"
 #include "host/net/targets.h"
+#include "host/ops/ops.h"
 #include "host/space/canonical.h"
-#include "host/space/kernel_json.h"
-#include "host/space/solve.h"
-#include "host/train/ops.h"
-#include "host/train/safetensors.h"
-#include "jit/compile.h"
-#include "jit/program.h"
+#include "host/space/file/kernel_json.h"
+#include "host/space/solve/solve.h"
+#include "jit/compile/compile.h"
+#include "jit/ir/program.h"
 
 enum { MOST_BYTES = 1 << 30, NAME = 32 };
 
@@ -82,9 +82,9 @@ static kas_status read_problem(session *s, char **argv)
         return kas_fail(KAS_BAD_INPUT, "%s: tensor \"x\" [n,c,h,w] is missing", argv[8]);
     const kas_program_options options = {.batch = (int)x->shape[0],
                                          .training = true,
-                                         .number = kas_precision_number(precision),
+                                         .dtype = kas_precision_number(precision),
                                          .tf32 = precision == KAS_PRECISION_TF32,
-                                         .maps = kas_maps_of(argv[5]),
+                                         .linear_policy = kas_linear_policy_of(argv[5]),
                                          .prefix = "k"};
     const double start = now();
     KAS_TRY(kas_program_build(&s->kernel, s->target, &s->solution.binding[layer], &options,
@@ -150,7 +150,7 @@ typedef struct order {
 static kas_status feature_order(const session *s, int channels, order *out)
 {
     const size_t n = (size_t)s->program->batch, area = (size_t)s->target->h * s->target->w,
-                 c = (size_t)channels, pitch = (size_t)kas_pitch_of(s->program->number, channels);
+                 c = (size_t)channels, pitch = (size_t)kas_pitch_of(s->program->dtype, channels);
     size_t i = 0;
     *out = (order){n * c * area, malloc(sizeof *out->at * n * c * area)};
     if (!out->at)
@@ -218,7 +218,7 @@ static kas_status upload(session *s, int buffer, const char *name)
         status = kas_fail(KAS_BAD_INPUT, "tensor \"%s\": expected %zu elements", name, order.count);
     if (status == KAS_OK) {
         for (size_t i = 0; i < order.count; i++)
-            kas_number_put(values, b->number, order.at[i], (float)kas_named_tensor_get(t, i));
+            kas_dtype_put(values, b->dtype, order.at[i], (float)kas_named_tensor_get(t, i));
         status = kas_mem_upload(s->device, s->memory[buffer], values, b->bytes);
     }
     free(order.at);
@@ -241,8 +241,8 @@ static kas_status download(session *s, int buffer, kas_named_tensor *to)
     if (status == KAS_OK && !(ordered = malloc(sizeof *ordered * order.count)))
         status = kas_fail(KAS_NO_MEMORY, "no memory for %s", to->name);
     for (size_t i = 0; status == KAS_OK && i < order.count; i++)
-        ordered[i] = kas_number_get(values, b->number, order.at[i]);
-    to->dtype = KAS_DTYPE_F32;
+        ordered[i] = kas_dtype_get(values, b->dtype, order.at[i]);
+    to->dtype = KAS_SAFETENSORS_F32;
     to->rank = 1;
     to->shape[0] = order.count;
     to->data = ordered;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/train/model.h"
+#include "host/model/model.h"
 
 typedef struct session {
     const step_input *in;
@@ -58,7 +58,7 @@ static void put(kas_named_tensor *t, const char *prefix, const char *name, const
 {
     if (snprintf(t->name, sizeof t->name, "%s%s", prefix, name) >= (int)sizeof t->name)
         t->name[0] = '\0'; /* cannot be: names of layers are far shorter */
-    t->dtype = KAS_DTYPE_F32;
+    t->dtype = KAS_SAFETENSORS_F32;
     t->rank = 1;
     t->shape[0] = size;
     t->data = data;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/core/files.h"
+#include "host/core/file/files.h"
 #include "host/export/python.h"
 
 enum { MOST_BYTES = 1 << 30 };

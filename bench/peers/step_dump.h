@@ -6,11 +6,11 @@
  *     out:  loss [1], logits [n,classes], "grad.NAME" for everything learned; the reference also
  *           gives the parameters, statistics and "velocity.NAME" after the step
  */
-#ifndef KAS_BENCH_STEP_DUMP_H
-#define KAS_BENCH_STEP_DUMP_H
+#ifndef KAS_BENCH_PEERS_STEP_DUMP_H
+#define KAS_BENCH_PEERS_STEP_DUMP_H
 
+#include "host/model/safetensors.h"
 #include "host/net/net.h"
-#include "host/train/safetensors.h"
 
 typedef struct step_options {
     double lr, momentum, decay, smoothing;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/reference/layers.h"
+#include "host/reference/net/layers.h"
 
 typedef struct output {
     kas_named_tensor *tensor;
@@ -16,7 +16,7 @@ static void put(output *out, const char *prefix, const char *name, const double 
 {
     kas_named_tensor *t = &out->tensor[out->count++];
     snprintf(t->name, sizeof t->name, "%s%s", prefix, name);
-    t->dtype = KAS_DTYPE_F64;
+    t->dtype = KAS_SAFETENSORS_F64;
     t->rank = 1;
     t->shape[0] = size;
     t->data = data;

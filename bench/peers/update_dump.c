@@ -1,4 +1,4 @@
-/* update_dump IN OUT: the float64 optimisers of host/reference/update.h on given numbers, for
+/* update_dump IN OUT: the float64 optimisers of host/reference/net/update.h on given numbers, for
  * bench/peers/update.py.
  *
  * IN holds, as float64 tensors, "param" [n], "grad" [steps][n] and "options" [9]: optimiser
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/reference/update.h"
-#include "host/train/safetensors.h"
+#include "host/model/safetensors.h"
+#include "host/reference/net/update.h"
 
 enum { OPTIONS = 9, MOST_BYTES = 1 << 28, MOST_STEPS = 1000 };
 
@@ -66,7 +66,7 @@ static kas_status dump(const char *in, const char *out)
     KAS_TRY_GOTO(get(&file, "grad", n * (size_t)steps, grad), done);
     run(options, n, steps, grad, param, history);
     const kas_named_tensor result = {.name = "param",
-                                     .dtype = KAS_DTYPE_F64,
+                                     .dtype = KAS_SAFETENSORS_F64,
                                      .rank = 2,
                                      .shape = {(uint64_t)steps, n},
                                      .data = history};

@@ -12,10 +12,10 @@
 #include <string.h>
 
 #include "host/core/random.h"
+#include "host/model/model.h"
 #include "host/net/targets.h"
-#include "host/space/assignment.h"
+#include "host/space/file/assignment.h"
 #include "host/train/checkpoint.h"
-#include "host/train/model.h"
 
 enum { OPTIONS_AT = 8 }; /* of the digest, behind the magic (checkpoint.h) */
 
@@ -72,7 +72,7 @@ static kas_status add(session *s, const char *name, int rank, const uint64_t *sh
 {
     kas_named_tensor *t = &s->tensor[s->tensors];
     snprintf(t->name, sizeof t->name, "%s", name);
-    t->dtype = KAS_DTYPE_F32;
+    t->dtype = KAS_SAFETENSORS_F32;
     t->rank = rank;
     memcpy(t->shape, shape, sizeof *shape * (size_t)rank);
     *values = malloc(sizeof **values * (kas_named_tensor_elements(t) + 1));

@@ -15,8 +15,8 @@ typedef struct way {
 struct kas_conv {
     kas_device *device;
     kas_conv_desc desc;
-    way plain[3], biased[3];  /* by pass */
-    way fused[KAS_EDGES_MAX]; /* forward passes, by their epilogue */
+    way plain[3], biased[3];      /* by pass */
+    way fused[KAS_EPILOGUES_MAX]; /* forward passes, by their epilogue */
     kas_direct direct;
 };
 
@@ -137,7 +137,7 @@ void kas_cuda_conv_free(kas_conv *conv)
         free_way(cuda, &conv->plain[pass]);
         free_way(cuda, &conv->biased[pass]);
     }
-    for (int i = 0; i < KAS_EDGES_MAX; i++)
+    for (int i = 0; i < KAS_EPILOGUES_MAX; i++)
         free_way(cuda, &conv->fused[i]);
     free(conv);
 }
@@ -192,7 +192,7 @@ bool kas_cuda_conv_takes_bias(const kas_conv *conv, kas_conv_pass pass, const vo
 
 static int index_of(kas_conv_epilogue epilogue)
 {
-    return (epilogue.residual ? KAS_EDGES_MAX / 2 : 0) + (int)epilogue.activation;
+    return (epilogue.residual ? KAS_EPILOGUES_MAX / 2 : 0) + (int)epilogue.activation;
 }
 
 kas_status kas_cuda_conv_add_epilogue(kas_conv *conv, kas_conv_epilogue epilogue)

@@ -3,7 +3,7 @@
  *     matmul   1x1, stride 1, no padding: cuBLASLt on the pixels as a matrix, groups as a batch
  *     cudnn    all others, as graphs of cuDNN 9 (dnn_graph.h); padded pixels are
  *              strides to it, which its engines take as they are or copy into the workspace
- *     direct   our own kernels (src/device_code/conv.kc), for what both refuse
+ *     direct   our own kernels (src/cuda/kernels/conv.cu), for what both refuse
  *
  * float32 means float32 products (TF32 only where the convolution allows it), so that the device
  * agrees with the reference; only deterministic algorithms are taken, and the choice among them is
@@ -19,7 +19,7 @@
  *     FORWARD            y = activation(conv(x, w) [+ residual] [+ bias])
  *     BACKWARD_WEIGHTS   dw, and bias = the sums of dy over all pixels
  *
- * A bias that is read is of the convolution's number: cuBLASLt takes no other beside an output of
+ * A bias that is read is of the convolution's dtype: cuBLASLt takes no other beside an output of
  * it, and of cuDNN 9.19's engines only those that are compiled at run time do.  The residual comes
  * before the bias, as those engines want it that are not; y is rounded once.  All zero: nothing. */
 typedef struct kas_conv_beside {

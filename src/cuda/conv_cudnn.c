@@ -1,6 +1,6 @@
 /* Convolutions on cuDNN 9: a graph for each pass, and the plan that runs it.
  *
- * Gradients of weights are float32 to our callers and of the pixels' number to cuDNN.  Where the
+ * Gradients of weights are float32 to our callers and of the pixels' dtype to cuDNN.  Where the
  * two differ, the library writes behind its workspace and a kernel of ours widens them. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 #include "cuda/conv_cuda.h"
 #include "cuda/dnn_plan.h"
 #include "cuda/tuning.h"
-#include "device_code/prelude.h"
-#include "device_code/args.h"
+#include "cuda/kernels/prelude.h"
+#include "cuda/kernels/args.h"
 
 struct kas_cudnn_conv {
     bool tensor_cores; /* may be used */
@@ -43,7 +43,7 @@ static kas_status take_choice(kas_cuda *cuda, kas_cudnn_conv *c, const kas_dnn_c
     kas_dnn_plan_free(cuda, &c->plan);
     KAS_TRY(kas_dnn_plan_make(cuda, &c->graph, choice, &c->plan));
     const size_t gradients =
-        c->widen ? (size_t)c->rows * (size_t)c->columns * kas_number_size(KAS_BF16) : 0;
+        c->widen ? (size_t)c->rows * (size_t)c->columns * kas_dtype_size(KAS_BF16) : 0;
     return kas_cuda_reserve_workspace(cuda, gradients_at(c) + gradients);
 }
 
@@ -105,7 +105,7 @@ static kas_status prepare_widen(kas_cuda *cuda, const kas_conv_desc *desc, kas_c
 {
     kas_module *module;
     kas_function *widen;
-    KAS_TRY(kas_cuda_module_builtin(&cuda->base, desc->number, &module));
+    KAS_TRY(kas_cuda_module_builtin(&cuda->base, desc->dtype, &module));
     KAS_TRY(kas_cuda_module_function(module, "kas_dev_widen", &widen));
     c->widen = widen;
     c->rows = desc->c_out;
@@ -122,9 +122,9 @@ kas_status kas_cudnn_conv_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_
     kas_cudnn_conv *c = calloc(1, sizeof *c);
     if (!c)
         return kas_fail(KAS_NO_MEMORY, "no memory for a convolution");
-    c->tensor_cores = desc->tf32 || desc->number != KAS_F32;
+    c->tensor_cores = desc->tf32 || desc->dtype != KAS_F32;
     c->ranked_only = kas_conv_has_beside(beside);
-    if (pass == KAS_CONV_BACKWARD_WEIGHTS && desc->number != KAS_F32)
+    if (pass == KAS_CONV_BACKWARD_WEIGHTS && desc->dtype != KAS_F32)
         KAS_TRY_GOTO(prepare_widen(cuda, desc, c), failed);
     KAS_TRY_GOTO(kas_dnn_graph_make(cuda, desc, pass, beside, &c->graph), failed);
     KAS_TRY_GOTO(choose(cuda, desc, pass, beside, c), failed);

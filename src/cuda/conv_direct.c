@@ -9,7 +9,7 @@ kas_status kas_direct_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_dire
         desc->kernel_h * desc->kernel_w > 65535)
         return kas_fail(KAS_UNSUPPORTED, "convolution: at most 65535 groups, channels of a group "
                                          "and taps are allowed on a GPU");
-    KAS_TRY(kas_cuda_module_builtin(&cuda->base, desc->number, &module));
+    KAS_TRY(kas_cuda_module_builtin(&cuda->base, desc->dtype, &module));
     KAS_TRY(kas_cuda_module_function(module, "kas_dev_conv_weights", &out->weights));
     for (int pass = 0; pass < 3; pass++)
         KAS_TRY(kas_cuda_module_function(module, kas_conv_loops_name(desc, (kas_conv_pass)pass),

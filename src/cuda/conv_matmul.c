@@ -48,7 +48,7 @@ struct kas_matmul {
     cublasLtMatmulHeuristicResult_t candidate[KAS_MAX_CANDIDATES];
 };
 
-static const cudaDataType types[KAS_NUMBERS] = {
+static const cudaDataType types[KAS_DTYPES] = {
     [KAS_F32] = KAS_CUDA_R_32F, [KAS_BF16] = KAS_CUDA_R_16BF, [KAS_F16] = KAS_CUDA_R_16F};
 
 static kas_status make_layout(kas_cuda *cuda, matrix m, int groups, cublasLtMatrixLayout_t *out)
@@ -96,7 +96,7 @@ static kas_status describe(kas_cuda *cuda, const kas_conv_desc *c, kas_matmul *m
     const int64_t ci = c->c_in / c->groups, co = c->c_out / c->groups;
     const uint64_t pixels = (uint64_t)c->n * (uint64_t)c->h * (uint64_t)c->w;
     const kas_conv_pass pass = matmul->pass;
-    const cudaDataType type = types[c->number],
+    const cudaDataType type = types[c->dtype],
                        w_type = pass == KAS_CONV_BACKWARD_WEIGHTS ? KAS_CUDA_R_32F : type;
     const matrix x = {(uint64_t)ci, pixels, c->x_pitch, ci, type},
                  w = {(uint64_t)ci, (uint64_t)co, ci, ci * co, w_type},

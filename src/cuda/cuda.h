@@ -15,7 +15,7 @@
 
 #include "cuda/library.h"
 #include "host/device/backend.h"
-#include "jit/compile.h"
+#include "jit/compile/compile.h"
 
 typedef struct kas_allocation {
     CUdeviceptr pointer;
@@ -45,7 +45,7 @@ typedef struct kas_cuda {
     size_t bytes, peak_bytes;
 
     kas_compiler *compiler;
-    kas_module *builtin[KAS_NUMBERS]; /* made at first use */
+    kas_module *builtin[KAS_DTYPES]; /* made at first use */
 
     /* Handles of libraries, made at the first convolution. */
     bool libraries_tried;
@@ -107,7 +107,7 @@ kas_status kas_cuda_upload_done(kas_upload *upload, int slot);
 kas_status kas_cuda_upload_wait(kas_upload *upload, int slot);
 
 kas_status kas_cuda_module_load(kas_device *device, const char *image_path, kas_module **out);
-kas_status kas_cuda_module_builtin(kas_device *device, kas_number number, kas_module **out);
+kas_status kas_cuda_module_builtin(kas_device *device, kas_dtype dtype, kas_module **out);
 void kas_cuda_module_free(kas_module *module);
 kas_status kas_cuda_module_function(kas_module *module, const char *name, kas_function **out);
 kas_status kas_cuda_launch(kas_cuda *cuda, const kas_function *function, const unsigned grid[3],

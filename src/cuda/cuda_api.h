@@ -3,9 +3,9 @@
  * Why by hand: kas-gpu must build on a machine without any CUDA header, and the same binary must
  * use the GPU of the next machine (docs/design.md, decision 2).  Only what is called stands here:
  * types by NVIDIA's names, constants with KAS_ in front, and one list of functions per library,
- * from which library.h makes its tables.  tests/unit/test_cuda_api.c compares every prototype, size
- * and constant with the real headers where they are installed; it defines KAS_CUDA_REAL_HEADERS, so
- * that the types below are NVIDIA's own there.
+ * from which library.h makes its tables.  tests/unit/cuda/test_cuda_api.c compares every prototype,
+ * size and constant with the real headers where they are installed; it defines
+ * KAS_CUDA_REAL_HEADERS, so that the types below are NVIDIA's own there.
  *
  * The driver interface (libcuda.so.1, part of the driver) takes the place of the runtime's: it is
  * one library fewer to find, has one soname for all versions, and kernels are launched from loaded

@@ -278,9 +278,9 @@ static void cuda_close(kas_device *device)
         driver->cuCtxSetCurrent(cuda->context);
         if (cuda->stream)
             driver->cuStreamSynchronize(cuda->stream);
-        for (int number = 0; number < KAS_NUMBERS; number++)
-            if (cuda->builtin[number])
-                kas_cuda_module_free(cuda->builtin[number]);
+        for (int dtype = 0; dtype < KAS_DTYPES; dtype++)
+            if (cuda->builtin[dtype])
+                kas_cuda_module_free(cuda->builtin[dtype]);
         if (cuda->dnn_handle)
             cuda->dnn->cudnnDestroy(cuda->dnn_handle);
         if (cuda->lt_handle)

@@ -72,7 +72,7 @@ static kas_status add_output(chain *c, cudnnBackendDescriptor_t *out)
     kas_dnn_tensor t = *c->y;
     if (--c->left > 0) {
         t.id = KAS_DNN_BETWEEN + c->graph->operations;
-        t.number = KAS_F32;
+        t.dtype = KAS_F32;
         t.is_virtual = true;
     }
     return kas_dnn_add_tensor(c->cuda, c->graph, &t, out);
@@ -109,7 +109,7 @@ static kas_status append_all(chain *c, kas_conv_beside e, const pointwise *activ
     const kas_dnn_tensor bias = {.id = KAS_DNN_BIAS,
                                  .size = {1, channels, 1, 1},
                                  .stride = {channels, 1, channels, channels},
-                                 .number = c->y->number};
+                                 .dtype = c->y->dtype};
     kas_dnn_tensor residual = *c->y;
     residual.id = KAS_DNN_RESIDUAL;
     if (e.residual)

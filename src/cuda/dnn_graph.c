@@ -64,18 +64,18 @@ kas_status kas_dnn_add_operation(kas_cuda *cuda, kas_dnn_graph *g,
     return KAS_OK;
 }
 
-static int32_t type_of(kas_number number)
+static int32_t type_of(kas_dtype dtype)
 {
-    static const int32_t type[KAS_NUMBERS] = {KAS_CUDNN_DATA_FLOAT, KAS_CUDNN_DATA_BFLOAT16,
-                                              KAS_CUDNN_DATA_HALF};
-    return type[number];
+    static const int32_t type[KAS_DTYPES] = {KAS_CUDNN_DATA_FLOAT, KAS_CUDNN_DATA_BFLOAT16,
+                                             KAS_CUDNN_DATA_HALF};
+    return type[dtype];
 }
 
 kas_status kas_dnn_add_tensor(kas_cuda *cuda, kas_dnn_graph *g, const kas_dnn_tensor *t,
                               cudnnBackendDescriptor_t *out)
 {
     const int64_t alignment = KAS_CONV_ALIGNMENT;
-    const int32_t type = type_of(t->number);
+    const int32_t type = type_of(t->dtype);
     KAS_TRY(kas_dnn_add_part(cuda, g, KAS_DNN_TENSOR, out));
     KAS_TRY(kas_dnn_set(cuda, *out, KAS_DNN_TENSOR_DATA_TYPE, KAS_DNN_TYPE_DATA_TYPE, 1, &type));
     KAS_TRY(kas_dnn_set(cuda, *out, KAS_DNN_TENSOR_DIMENSIONS, KAS_DNN_TYPE_INT64, 4, t->size));
@@ -88,23 +88,23 @@ kas_status kas_dnn_add_tensor(kas_cuda *cuda, kas_dnn_graph *g, const kas_dnn_te
     return kas_dnn_finalize(cuda, *out);
 }
 
-static kas_dnn_tensor pixels(int64_t id, kas_number number, int64_t n, int64_t c, int64_t h,
+static kas_dnn_tensor pixels(int64_t id, kas_dtype dtype, int64_t n, int64_t c, int64_t h,
                              int64_t w, int64_t pitch)
 {
     return (kas_dnn_tensor){.id = id,
                             .size = {n, c, h, w},
                             .stride = {h * w * pitch, 1, w * pitch, pitch},
-                            .number = number};
+                            .dtype = dtype};
 }
 
 static kas_dnn_tensor x_of(const kas_conv_desc *d)
 {
-    return pixels(KAS_DNN_X, d->number, d->n, d->c_in, d->h, d->w, d->x_pitch);
+    return pixels(KAS_DNN_X, d->dtype, d->n, d->c_in, d->h, d->w, d->x_pitch);
 }
 
 static kas_dnn_tensor y_of(const kas_conv_desc *d)
 {
-    return pixels(KAS_DNN_Y, d->number, d->n, d->c_out, kas_conv_out_h(d), kas_conv_out_w(d),
+    return pixels(KAS_DNN_Y, d->dtype, d->n, d->c_out, kas_conv_out_h(d), kas_conv_out_w(d),
                   d->y_pitch);
 }
 
@@ -112,7 +112,7 @@ static kas_dnn_tensor y_of(const kas_conv_desc *d)
 static kas_dnn_tensor w_of(const kas_conv_desc *d)
 {
     const int c = d->c_in / d->groups;
-    return pixels(KAS_DNN_W, d->number, d->c_out, c, d->kernel_h, d->kernel_w, c);
+    return pixels(KAS_DNN_W, d->dtype, d->c_out, c, d->kernel_h, d->kernel_w, c);
 }
 
 /* ---- the convolution --------------------------------------------------------------------------
@@ -204,7 +204,7 @@ static kas_status make_all(kas_cuda *cuda, const kas_conv_desc *d, kas_conv_pass
         return kas_fail(KAS_UNSUPPORTED, "cuDNN has nothing beside this pass");
     if (!ends) {
         out.id = KAS_DNN_BETWEEN;
-        out.number = KAS_F32;
+        out.dtype = KAS_F32;
         out.is_virtual = true;
     }
     KAS_TRY(kas_dnn_add_tensor(cuda, g, &x, &t.x));

@@ -8,7 +8,7 @@
  *
  * What is between two operations is virtual, float32 and never in memory.  Tensors are n, c, h, w
  * with the strides of channels-last memory, so that padded pixels are strides like any others:
- * which engines take them is the library's to say.  All of them are of the convolution's number
+ * which engines take them is the library's to say.  All of them are of the convolution's dtype
  * (9.19 refuses float32 gradients of weights beside 16-bit pixels), sums are float32. */
 #ifndef KAS_CUDA_DNN_GRAPH_H
 #define KAS_CUDA_DNN_GRAPH_H
@@ -38,7 +38,7 @@ void kas_dnn_graph_free(kas_cuda *cuda, kas_dnn_graph *graph);
 
 typedef struct kas_dnn_tensor {
     int64_t id, size[4], stride[4];
-    kas_number number;
+    kas_dtype dtype;
     bool is_virtual;
 } kas_dnn_tensor;
 

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "cuda/cuda.h"
-#include "device_code/device_code.h"
-#include "host/core/files.h"
-#include "host/core/private.h"
+#include "cuda/kernels/device_code.h"
+#include "host/core/file/files.h"
+#include "host/core/file/private.h"
 
 enum { MAX_IMAGE = 256 << 20 };
 
@@ -43,14 +43,14 @@ failed:
     return status == KAS_OK ? KAS_OK : kas_fail_context(status, "%s", image_path);
 }
 
-kas_status kas_cuda_module_builtin(kas_device *device, kas_number number, kas_module **out)
+kas_status kas_cuda_module_builtin(kas_device *device, kas_dtype dtype, kas_module **out)
 {
     kas_cuda *cuda = (kas_cuda *)device;
     KAS_TRY(kas_cuda_enter(cuda));
-    kas_module **kept = &cuda->builtin[number];
+    kas_module **kept = &cuda->builtin[dtype];
     if (!*kept) {
         char path[4096];
-        KAS_TRY(kas_compile(cuda->compiler, kas_builtin_text[number], path, NULL));
+        KAS_TRY(kas_compile(cuda->compiler, kas_builtin_text[dtype], path, NULL));
         KAS_TRY(kas_cuda_module_load(device, path, kept));
     }
     *out = *kept;

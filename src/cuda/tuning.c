@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/file/private.h"
 #include "host/core/log.h"
-#include "host/core/private.h"
 #include "host/core/sha256.h"
-#include "host/device/numbers.h"
-#include "jit/cache.h"
+#include "host/device/dtype.h"
+#include "jit/compile/cache.h"
 
 enum {
     /* Of the rules by which we choose; part of every key.  Raise it when what counts as a candidate
@@ -253,7 +253,7 @@ static int ascending(const void *a, const void *b)
 static bool all_nan(const void *pixel, const kas_conv_desc *d)
 {
     for (int c = 0; c < d->c_out; c++)
-        if (!isnan(kas_number_get(pixel, d->number, (size_t)c)))
+        if (!isnan(kas_dtype_get(pixel, d->dtype, (size_t)c)))
             return false;
     return true;
 }
@@ -261,7 +261,7 @@ static bool all_nan(const void *pixel, const kas_conv_desc *d)
 /* The first and the last pixel of y. */
 static kas_status read_pixels(kas_cuda *cuda, const task *k, const stopwatch *s, bool *nan)
 {
-    const size_t size = kas_number_size(k->desc->number);
+    const size_t size = kas_dtype_size(k->desc->dtype);
     const CUdeviceptr y = s->memory[Y], last = y + k->bytes[Y] - (size_t)k->desc->y_pitch * size;
     char *pixel = malloc((size_t)k->desc->c_out * size);
     if (!pixel)
@@ -482,7 +482,7 @@ static void describe(const kas_conv_desc *d, kas_conv_pass pass, kas_conv_beside
                    "padding %d,%d, dilation %d, pitches %d,%d, %s%s%s",
                    name[pass], d->n, d->h, d->w, d->c_in, d->c_out, d->groups, d->kernel_h,
                    d->kernel_w, d->stride, d->pad_h, d->pad_w, kas_conv_dilation(d), d->x_pitch,
-                   d->y_pitch, d->tf32 ? "tf32" : kas_number_name(d->number),
+                   d->y_pitch, d->tf32 ? "tf32" : kas_dtype_name(d->dtype),
                    beside.residual ? ", residual" : "", beside.bias ? ", bias" : "");
     if (beside.activation != KAS_ACTIVATION_NONE)
         kas_buf_printf(out, ", activation %d", (int)beside.activation);
@@ -490,7 +490,7 @@ static void describe(const kas_conv_desc *d, kas_conv_pass pass, kas_conv_beside
 
 void kas_tuned_bytes(const kas_conv_desc *d, size_t bytes[3])
 {
-    const size_t size = kas_number_size(d->number);
+    const size_t size = kas_dtype_size(d->dtype);
     bytes[0] = (size_t)d->n * (size_t)d->h * (size_t)d->w * (size_t)d->x_pitch * size;
     bytes[1] = (size_t)d->c_out * (size_t)d->kernel_h * (size_t)d->kernel_w *
                (size_t)(d->c_in / d->groups) * sizeof(float); /* dw may be float32 */

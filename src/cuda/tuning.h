@@ -7,9 +7,9 @@
  *   3. the library's ranking: its candidates are timed on scratch memory and the fastest taken.
  * What was chosen goes to both folders (the first where it is set).  A record is a file named by
  * the SHA-256 of all that the choice depends on: GPU, driver, library and its version, problem.  It
- * is written and checked as images of the compile cache are (jit/cache.h), so damage and races only
- * cost another choice; whoever times holds a lock, so that two do not disturb each other, and
- * whoever pins a plan first decides for all who share the folder.
+ * is written and checked as images of the compile cache are (jit/compile/cache.h), so damage and
+ * races only cost another choice; whoever times holds a lock, so that two do not disturb each
+ * other, and whoever pins a plan first decides for all who share the folder.
  *
  * Before anything is timed the device asks for quiet (kas_device_set_quiet): items of the same
  * worker would slow some candidates more than others.

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "jit/program.h"
+#include "jit/ir/program.h"
 
 typedef struct loaded_pass {
     const kas_operation *operation;
@@ -15,7 +15,7 @@ typedef struct loaded_pass {
 struct kas_loaded {
     const kas_program *program;
     loaded_pass pass[2]; /* forward, backward */
-    loaded_pass edges;
+    loaded_pass epilogues;
     kas_conv **conv; /* each once */
     kas_conv_desc *desc;
     int convs;
@@ -48,7 +48,7 @@ static kas_status load_pass(kas_device *device, kas_module *const *module, kas_l
         if (operation[i].kind == KAS_OPERATION_CONV)
             KAS_TRY(prepare_conv(device, loaded, &operation[i].conv, &pass->conv[i]));
         else
-            KAS_TRY(kas_module_function(module[operation[i].piece], operation[i].function,
+            KAS_TRY(kas_module_function(module[operation[i].unit], operation[i].function,
                                         &pass->function[i]));
     }
     return KAS_OK;
@@ -76,9 +76,9 @@ kas_status kas_program_load(kas_device *device, const kas_program *program,
     KAS_TRY_GOTO(
         load_pass(device, module, loaded, &loaded->pass[1], program->backward, program->backwards),
         fail);
-    KAS_TRY_GOTO(
-        load_pass(device, module, loaded, &loaded->edges, program->edge_kernel, program->edges),
-        fail);
+    KAS_TRY_GOTO(load_pass(device, module, loaded, &loaded->epilogues, program->epilogue_kernel,
+                           program->epilogues),
+                 fail);
     *out = loaded;
     return KAS_OK;
 fail:
@@ -96,8 +96,8 @@ void kas_loaded_free(kas_loaded *loaded)
         free(loaded->pass[i].function);
         free(loaded->pass[i].conv);
     }
-    free(loaded->edges.function);
-    free(loaded->edges.conv);
+    free(loaded->epilogues.function);
+    free(loaded->epilogues.conv);
     free(loaded->conv);
     free(loaded->desc);
     free(loaded);
@@ -136,14 +136,14 @@ kas_status kas_loaded_append(const kas_loaded *loaded, kas_plan *plan, bool back
     return KAS_OK;
 }
 
-kas_status kas_loaded_append_edge(const kas_loaded *loaded, kas_plan *plan, int edge,
-                                  void *const *address)
+kas_status kas_loaded_append_epilogue(const kas_loaded *loaded, kas_plan *plan, int epilogue,
+                                      void *const *address)
 {
     const loaded_pass *forward = &loaded->pass[0];
     const int written_by = loaded->program->written_by;
     KAS_TRY(check_alignment(loaded->program, address));
     for (int i = 0; i < forward->count; i++)
-        KAS_TRY(i == written_by ? append(&loaded->edges, edge, plan, address)
+        KAS_TRY(i == written_by ? append(&loaded->epilogues, epilogue, plan, address)
                                 : append(forward, i, plan, address));
     return KAS_OK;
 }

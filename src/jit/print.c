@@ -1,6 +1,6 @@
 /* A program as text that compiles by itself. */
-#include "device_code/device_code.h"
-#include "jit/program.h"
+#include "cuda/kernels/device_code.h"
+#include "jit/ir/program.h"
 
 static const char *pass_name(kas_conv_pass pass)
 {

@@ -1,15 +1,15 @@
 /* The pipeline: lower, differentiate, fuse, schedule, check, emit; and the program that comes out.
  */
-#include "jit/program.h"
+#include "jit/ir/program.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "jit/edge.h"
-#include "jit/emit.h"
-#include "jit/lower.h"
-#include "jit/wide.h"
+#include "jit/emit/emit.h"
+#include "jit/lower/epilogue.h"
+#include "jit/lower/lower.h"
+#include "jit/schedule/wide.h"
 
 typedef struct builder {
     kas_ir ir;
@@ -23,7 +23,7 @@ typedef struct builder {
 /* ---- buffers -----------------------------------------------------------------------------------
  */
 
-static kas_status add_buffer(builder *b, const kas_tensor *t, int *number)
+static kas_status add_buffer(builder *b, const kas_ir_tensor *t, int *number)
 {
     kas_program *p = b->program;
     if (p->buffers == b->buffer_room) {
@@ -34,8 +34,8 @@ static kas_status add_buffer(builder *b, const kas_tensor *t, int *number)
         p->buffer = grown;
         b->buffer_room = room;
     }
-    p->buffer[p->buffers] = (kas_buffer){t->role, t->role_index, t->number,
-                                         kas_number_size(t->number) * (size_t)t->floats};
+    p->buffer[p->buffers] = (kas_buffer){t->role, t->role_index, t->dtype,
+                                         kas_dtype_size(t->dtype) * (size_t)t->floats};
     *number = p->buffers++;
     return KAS_OK;
 }
@@ -43,7 +43,7 @@ static kas_status add_buffer(builder *b, const kas_tensor *t, int *number)
 /* The buffer of a tensor; inner ones get theirs at first use. */
 static kas_status buffer_of(builder *b, int tensor, int *number)
 {
-    kas_tensor *t = &b->ir.tensor[kas_fuse_memory(&b->ir, tensor)];
+    kas_ir_tensor *t = &b->ir.tensor[kas_fuse_memory(&b->ir, tensor)];
     if (t->buffer < 0)
         KAS_TRY(add_buffer(b, t, &t->buffer));
     *number = t->buffer;
@@ -98,12 +98,12 @@ static double conv_flops(const kas_conv_desc *d)
 
 static double tensor_bytes(const kas_ir *ir, int tensor)
 {
-    return (double)kas_number_size(ir->tensor[tensor].number) * (double)ir->tensor[tensor].elements;
+    return (double)kas_dtype_size(ir->tensor[tensor].dtype) * (double)ir->tensor[tensor].elements;
 }
 
 static kas_status add_conv(builder *b, int tensor)
 {
-    const kas_tensor t = b->ir.tensor[tensor];
+    const kas_ir_tensor t = b->ir.tensor[tensor];
     kas_operation *op;
     KAS_TRY(add_operation(b, t.backward, &op));
     op->kind = KAS_OPERATION_CONV;
@@ -126,7 +126,7 @@ static kas_status add_conv(builder *b, int tensor)
 
 static kas_ex value_of(builder *b, int tensor)
 {
-    const kas_tensor *t = &b->ir.tensor[tensor];
+    const kas_ir_tensor *t = &b->ir.tensor[tensor];
     return t->row_var >= 0 ? t->row_value : kas_inline(&b->inliner, tensor);
 }
 
@@ -138,7 +138,7 @@ static kas_status write_kernel(builder *b, int tensor, kas_ex value, kas_operati
     int args[KAS_MAX_LAUNCH_ARGS];
     KAS_TRY(ir->status);
     KAS_TRY(kas_schedule(ir, tensor, value, &nest));
-    KAS_TRY(kas_nest_check(ir, &nest));
+    KAS_TRY(kas_nest_prove_bounds(ir, &nest));
     op->kind = KAS_OPERATION_LAUNCH;
     memcpy(op->grid, nest.grid, sizeof op->grid);
     memcpy(op->block, nest.block, sizeof op->block);
@@ -170,7 +170,7 @@ static kas_status add_operations(builder *b)
 {
     for (int i = 0; i < b->ir.tensors; i++) {
         const int t = b->ir.order[i];
-        const kas_tensor *tensor = &b->ir.tensor[t];
+        const kas_ir_tensor *tensor = &b->ir.tensor[t];
         if (!tensor->materialised || tensor->kind == KAS_TENSOR_EXTERN || tensor->row_owner >= 0)
             continue;
         if (tensor->kind == KAS_TENSOR_CONV)
@@ -181,30 +181,31 @@ static kas_status add_operations(builder *b)
     return KAS_OK;
 }
 
-/* Kernels of the edges that the caller wants. */
-static kas_status add_edges(builder *b, const kas_program_options *options)
+/* Kernels of the epilogues that the caller wants. */
+static kas_status add_epilogues(builder *b, const kas_program_options *options)
 {
     kas_program *p = b->program;
     const int y = b->lower.y;
-    kas_edge_tensors tensors;
-    if (p->written_by < 0 || options->edges == 0)
+    kas_epilogue_tensors tensors;
+    if (p->written_by < 0 || options->epilogues == 0)
         return KAS_OK;
     const kas_ex value = value_of(b, y);
     KAS_TRY(b->ir.status);
-    if (!kas_edge_fits(&b->ir, value))
+    if (!kas_epilogue_fits(&b->ir, value))
         return KAS_OK;
-    p->edge = calloc((size_t)options->edges, sizeof *p->edge);
-    p->edge_kernel = calloc((size_t)options->edges, sizeof *p->edge_kernel);
-    if (!p->edge || !p->edge_kernel)
+    p->epilogue = calloc((size_t)options->epilogues, sizeof *p->epilogue);
+    p->epilogue_kernel = calloc((size_t)options->epilogues, sizeof *p->epilogue_kernel);
+    if (!p->epilogue || !p->epilogue_kernel)
         return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
-    kas_edge_add_tensors(&b->ir, y, &tensors);
-    for (int i = 0; i < options->edges; i++) {
-        if (!options->edge[i].norm || kas_program_edge(p, options->edge[i]) >= 0)
+    kas_epilogue_add_tensors(&b->ir, y, &tensors);
+    for (int i = 0; i < options->epilogues; i++) {
+        if (!options->epilogue[i].norm || kas_program_epilogue(p, options->epilogue[i]) >= 0)
             continue;
-        kas_operation *op = &p->edge_kernel[p->edges];
-        snprintf(op->function, sizeof op->function, "%s_e%d", p->prefix, p->edges);
-        p->edge[p->edges++] = options->edge[i];
-        KAS_TRY(write_kernel(b, y, kas_edge_value(&b->ir, &tensors, value, options->edge[i]), op));
+        kas_operation *op = &p->epilogue_kernel[p->epilogues];
+        snprintf(op->function, sizeof op->function, "%s_e%d", p->prefix, p->epilogues);
+        p->epilogue[p->epilogues++] = options->epilogue[i];
+        KAS_TRY(write_kernel(
+            b, y, kas_epilogue_value(&b->ir, &tensors, value, options->epilogue[i]), op));
     }
     return KAS_OK;
 }
@@ -252,10 +253,9 @@ static kas_status check_options(const kas_target *t, const kas_program_options *
 {
     if (o->batch < 1)
         return kas_fail(KAS_USAGE, "batch %d; at least 1 is needed", o->batch);
-    if ((unsigned)o->number >= KAS_NUMBERS || (o->tf32 && o->number != KAS_F32))
-        return kas_fail(KAS_USAGE,
-                        "number %d%s; float32 (also with TF32 products), bf16 or float16",
-                        o->number, o->tf32 ? " with TF32 products" : "");
+    if ((unsigned)o->dtype >= KAS_DTYPES || (o->tf32 && o->dtype != KAS_F32))
+        return kas_fail(KAS_USAGE, "dtype %d%s; float32 (also with TF32 products), bf16 or float16",
+                        o->dtype, o->tf32 ? " with TF32 products" : "");
     if (!o->prefix || !*o->prefix || strlen(o->prefix) > 24 ||
         strspn(o->prefix, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") !=
             strlen(o->prefix))
@@ -275,10 +275,10 @@ static kas_status build(builder *b, const kas_program_options *options)
     KAS_TRY(kas_rows_find(&b->ir));
     KAS_TRY(add_caller_buffers(b));
     b->inliner.ir = &b->ir;
-    /* Programs of several numbers may be compiled together. */
-    kas_buf_printf(&b->source, "#undef KAS_NUMBER\n#define KAS_NUMBER %d\n\n", b->ir.number);
+    /* Programs of several dtypes may be compiled together. */
+    kas_buf_printf(&b->source, "#undef KAS_DTYPE\n#define KAS_DTYPE %d\n\n", b->ir.dtype);
     KAS_TRY(add_operations(b));
-    KAS_TRY(add_edges(b, options));
+    KAS_TRY(add_epilogues(b, options));
     KAS_TRY(b->ir.status);
     KAS_TRY(mark_saved(p));
     p->weight = malloc(sizeof *p->weight * (size_t)(b->lower.weights + 1));
@@ -312,12 +312,12 @@ kas_status kas_program_build(const kas_kernel *kernel, const kas_target *target,
     p->target = *target;
     p->binding = *binding;
     p->training = options->training;
-    p->number = options->number;
+    p->dtype = options->dtype;
     p->written_by = -1;
     KAS_TRY_GOTO(kas_ir_init(&b->ir), free_program);
-    b->ir.number = options->number;
-    const int x_pitch = kas_pitch_of(options->number, (int)target->c_in),
-              y_pitch = kas_pitch_of(options->number, (int)target->c_out);
+    b->ir.dtype = options->dtype;
+    const int x_pitch = kas_pitch_of(options->dtype, (int)target->c_in),
+              y_pitch = kas_pitch_of(options->dtype, (int)target->c_out);
     b->lower = (kas_lower){.ir = &b->ir,
                            .kernel = kernel,
                            .target = target,
@@ -325,7 +325,7 @@ kas_status kas_program_build(const kas_kernel *kernel, const kas_target *target,
                            .batch = options->batch,
                            .training = options->training,
                            .tf32 = options->tf32,
-                           .maps = options->maps,
+                           .linear_policy = options->linear_policy,
                            .x_pitch = options->x_pitch ? options->x_pitch : x_pitch,
                            .y_pitch = options->y_pitch ? options->y_pitch : y_pitch};
     status = build(b, options);
@@ -342,10 +342,10 @@ free_builder:
     return status;
 }
 
-int kas_program_edge(const kas_program *program, kas_edge edge)
+int kas_program_epilogue(const kas_program *program, kas_epilogue epilogue)
 {
-    for (int i = 0; i < program->edges; i++)
-        if (kas_edge_same(program->edge[i], edge))
+    for (int i = 0; i < program->epilogues; i++)
+        if (kas_epilogue_same(program->epilogue[i], epilogue))
             return i;
     return -1;
 }
@@ -358,8 +358,8 @@ void kas_program_free(kas_program *program)
     free(program->weight);
     free(program->forward);
     free(program->backward);
-    free(program->edge);
-    free(program->edge_kernel);
+    free(program->epilogue);
+    free(program->epilogue_kernel);
     free(program->source);
     free(program);
 }

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "host/core/machine.h"
-#include "jit/pieces.h"
-#include "jit/share.h"
+#include "jit/compile/share.h"
+#include "jit/compile/units.h"
 
 /* Same kernel, shape and sizes inside, so that one program serves both; stride is outside of it. */
 static bool same_program(const kas_replacement *r, int a, int b)
@@ -19,17 +19,17 @@ static bool same_program(const kas_replacement *r, int a, int b)
 }
 
 /* What stands behind the targets that share program number p, each once; how many. */
-static int edges_of(const kas_replaced *r, int p, kas_edge *edge)
+static int epilogues_of(const kas_replaced *r, int p, kas_epilogue *epilogue)
 {
-    int edges = 0;
+    int epilogues = 0;
     for (int t = 0; t < r->targets; t++) {
         int known = 0;
-        while (known < edges && !kas_edge_same(edge[known], r->target[t].edge))
+        while (known < epilogues && !kas_epilogue_same(epilogue[known], r->target[t].epilogue))
             known++;
-        if (r->program_of[t] == p && r->target[t].edge.norm && known == edges)
-            edge[edges++] = r->target[t].edge;
+        if (r->program_of[t] == p && r->target[t].epilogue.norm && known == epilogues)
+            epilogue[epilogues++] = r->target[t].epilogue;
     }
-    return edges;
+    return epilogues;
 }
 
 static kas_status allocate(kas_replaced *r)
@@ -62,17 +62,18 @@ static void number_programs(const kas_replacement *replacement, kas_replaced *ou
 static kas_status build_program(const kas_replacement *replacement, int target,
                                 const kas_program_options *options, int p, kas_replaced *out)
 {
-    kas_edge edge[KAS_EDGES_MAX];
+    kas_epilogue epilogue[KAS_EPILOGUES_MAX];
     char prefix[16];
     snprintf(prefix, sizeof prefix, "k%d", p);
     const kas_program_options own = {.batch = options->batch,
                                      .training = options->training,
-                                     .number = options->number,
+                                     .dtype = options->dtype,
                                      .tf32 = options->tf32,
-                                     .maps = options->maps,
+                                     .linear_policy = options->linear_policy,
                                      .prefix = prefix,
-                                     .edge = edge,
-                                     .edges = options->training ? 0 : edges_of(out, p, edge)};
+                                     .epilogue = epilogue,
+                                     .epilogues =
+                                         options->training ? 0 : epilogues_of(out, p, epilogue)};
     const kas_status status =
         kas_program_build(kas_replacement_kernel(replacement, target), &replacement->target[target],
                           &replacement->solution->binding[target], &own, &out->program[p]);
@@ -108,30 +109,29 @@ fail:
 kas_status kas_replaced_compile(kas_replaced *r, kas_compiler *compiler, int threads,
                                 char (**path)[4096], int *count, kas_compile_stats *stats)
 {
-    kas_pieces pieces;
+    kas_units units;
     char(*image)[4096] = NULL;
     const char **text = NULL;
     kas_status status;
-    KAS_TRY_GOTO(kas_pieces_cut(r->program, r->programs, kas_compiler_arch(compiler), &pieces),
-                 out);
-    image = calloc((size_t)pieces.count + 1, sizeof *image);
-    text = calloc((size_t)pieces.count + 1, sizeof *text);
+    KAS_TRY_GOTO(kas_units_cut(r->program, r->programs, kas_compiler_arch(compiler), &units), out);
+    image = calloc((size_t)units.count + 1, sizeof *image);
+    text = calloc((size_t)units.count + 1, sizeof *text);
     if (!image || !text) {
-        status = kas_fail(KAS_NO_MEMORY, "no memory for %d compiled pieces", pieces.count);
+        status = kas_fail(KAS_NO_MEMORY, "no memory for %d compiled pieces", units.count);
         goto out;
     }
-    for (int i = 0; i < pieces.count; i++)
-        text[i] = kas_buf_text(&pieces.text[i]);
-    KAS_TRY_GOTO(kas_compile_all(compiler, text, pieces.count, threads, image, stats), out);
+    for (int i = 0; i < units.count; i++)
+        text[i] = kas_buf_text(&units.text[i]);
+    KAS_TRY_GOTO(kas_compile_all(compiler, text, units.count, threads, image, stats), out);
     if (path) {
-        *count = pieces.count;
+        *count = units.count;
         *path = image;
         image = NULL;
     }
 out:
     free(image);
     free(text);
-    kas_pieces_free(&pieces);
+    kas_units_free(&units);
     return status;
 }
 
@@ -158,7 +158,7 @@ kas_status kas_replaced_load(kas_replaced *r, kas_device *device, const char *ca
     const kas_device_info *info = kas_device_get_info(device);
     kas_compiler *compiler = NULL;
     char(*path)[4096] = NULL;
-    int pieces = 0;
+    int units = 0;
     kas_compile_stats stats = {0};
     kas_status status = KAS_OK;
     *compile_seconds = 0;
@@ -166,8 +166,8 @@ kas_status kas_replaced_load(kas_replaced *r, kas_device *device, const char *ca
         return KAS_OK;
     KAS_TRY_GOTO(kas_compiler_open(info->arch, cache_dir, &compiler), out);
     KAS_TRY_GOTO(
-        kas_replaced_compile(r, compiler, kas_compile_threads(info), &path, &pieces, &stats), out);
-    KAS_TRY_GOTO(load_modules(r, device, path, pieces), out);
+        kas_replaced_compile(r, compiler, kas_compile_threads(info), &path, &units, &stats), out);
+    KAS_TRY_GOTO(load_modules(r, device, path, units), out);
     *compile_seconds = kas_compile_waited(&stats);
 out:
     free(path);

@@ -2,13 +2,14 @@
  *
  * ResNet-20 has 18 targets but 5 shapes; targets of one kernel and shape (and binding) share a
  * program and differ in their weights.  The sources of a candidate are compiled together, in a few
- * pieces (pieces.h) on all cores.  Building and compiling need no device; loading does. */
+ * units (units.h) on all cores.  Building and compiling need no device; loading does.  Other
+ * folders include this header. */
 #ifndef KAS_JIT_REPLACED_H
 #define KAS_JIT_REPLACED_H
 
-#include "host/space/replacement.h"
-#include "jit/compile.h"
-#include "jit/program.h"
+#include "host/space/solve/replacement.h"
+#include "jit/compile/compile.h"
+#include "jit/ir/program.h"
 
 enum { KAS_REPLACED_MAX = 1024 }; /* targets */
 
@@ -23,14 +24,14 @@ typedef struct kas_replaced {
     kas_loaded **loaded;   /* [programs] */
 } kas_replaced;
 
-/* Of `options` batch, training, number and tf32 count; programs without gradients get the edges of
- * their targets. `replacement` NULL gives an empty one. */
+/* Of `options` batch, training, dtype and tf32 count; programs without gradients get the epilogues
+ * of their targets. `replacement` NULL gives an empty one. */
 kas_status kas_replaced_build(const kas_replacement *replacement,
                               const kas_program_options *options, kas_replaced *out);
-/* Compiles (or finds in the cache) the pieces of all programs. path: [*pieces], malloc'ed; may be
+/* Compiles (or finds in the cache) the units of all programs. path: [*units], malloc'ed; may be
  * NULL when all that is wanted is that the cache has them. */
 kas_status kas_replaced_compile(kas_replaced *replaced, kas_compiler *compiler, int threads,
-                                char (**path)[4096], int *pieces, kas_compile_stats *stats);
+                                char (**path)[4096], int *units, kas_compile_stats *stats);
 /* Threads that compile for an item on this device: those it computes with on the CPU, all cores
  * where the work is a GPU's. */
 int kas_compile_threads(const kas_device_info *info);

@@ -24,7 +24,7 @@ static struct {
     char path[PATH_MAX + 64];
 } sim;
 
-/* The library lies in the build folder's tests/, two folders above this program. */
+/* The library lies in the build folder's tests/, below which this program lies. */
 static int load_sim(void **state)
 {
     (void)state;
@@ -33,9 +33,13 @@ static int load_sim(void **state)
     if (length <= 0)
         return -1;
     self[length] = '\0';
-    for (int i = 0; i < 2; i++)
-        *strrchr(self, '/') = '\0';
-    snprintf(sim.path, sizeof sim.path, "%s/libkas_cuda_sim.so", self);
+    char *tests = NULL;
+    for (char *at = self; (at = strstr(at, "/tests/")); at++)
+        tests = at;
+    if (!tests)
+        return -1;
+    *tests = '\0';
+    snprintf(sim.path, sizeof sim.path, "%s/tests/libkas_cuda_sim.so", self);
     void *handle = dlopen(sim.path, RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
         fprintf(stderr, "%s\n", dlerror());

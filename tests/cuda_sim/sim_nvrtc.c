@@ -122,7 +122,8 @@ static void write_sizes(FILE *file, const char *text)
 
 static void write_source(const char *path, const char *text)
 {
-    static const char marker[] = "#line 1 \"kernel\"\n"; /* src/jit/compile.c, behind the prelude */
+    static const char marker[] =
+        "#line 1 \"kernel\"\n"; /* src/jit/compile/compile.c, behind the prelude */
     const char *behind = strstr(text, marker);
     FILE *file = fopen(path, "w");
     if (!file)

@@ -11,7 +11,7 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-#include "host/core/files.h"
+#include "host/core/file/files.h"
 
 fuzz_run fuzz;
 

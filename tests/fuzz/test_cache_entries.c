@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "fuzz_run.h"
-#include "host/core/files.h"
+#include "host/core/file/files.h"
 #include "host/core/sha256.h"
-#include "jit/cache.h"
-#include "jit/compile_backend.h"
+#include "jit/compile/cache.h"
+#include "jit/compile/compile_backend.h"
 #include "mutate.h"
 
 enum { IMAGE, FAILURE, RECORD, KINDS, LIMIT = 1 << 20, TRAILER = 48 };

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "fuzz_run.h"
-#include "host/core/files.h"
+#include "host/core/file/files.h"
 #include "host/core/log.h"
 #include "host/core/sha256.h"
 #include "host/data/dataset.h"

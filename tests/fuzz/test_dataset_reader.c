@@ -7,7 +7,7 @@
  * all the way. */
 #include "fuzz_run.h"
 #include "hdf5_forms.h"
-#include "host/core/files.h"
+#include "host/core/file/files.h"
 #include "host/data/dataset.h"
 #include "mutate.h"
 

@@ -5,11 +5,11 @@
  * solvers, description, picture, the plain checker, and a written file that reads back as the same
  * kernel, byte for byte. Those that both solvers give sizes count as having gone all the way. */
 #include "fuzz_run.h"
-#include "host/reference/plain.h"
+#include "host/check/plain.h"
 #include "host/space/canonical.h"
 #include "host/space/describe.h"
-#include "host/space/kernel_json.h"
-#include "host/space/sampler.h"
+#include "host/space/file/kernel_json.h"
+#include "host/space/sample/sampler.h"
 #include "kernel_mutate.h"
 #include "targets.h"
 

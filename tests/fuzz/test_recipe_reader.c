@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "fuzz_run.h"
-#include "host/train/recipe.h"
+#include "host/recipe/recipe.h"
 #include "mutate.h"
 
 static void write_recipe(const kas_recipe *recipe, kas_buf *out)

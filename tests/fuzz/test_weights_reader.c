@@ -6,9 +6,9 @@
  * the network's shapes, or is refused by a message that names it.  Those that serve it count as
  * having gone all the way. */
 #include "fuzz_run.h"
-#include "host/core/files.h"
-#include "host/train/params.h"
-#include "host/train/pretrained.h"
+#include "host/core/file/files.h"
+#include "host/model/params.h"
+#include "host/model/pretrained.h"
 #include "mutate.h"
 #include "small_net.h"
 
@@ -31,7 +31,7 @@ static uint64_t header_size(const kas_buf *file)
 }
 
 /* All tensors of the network as `dtype`, and one of the kind that PyTorch adds. */
-static void add_weights(kas_dtype dtype, bool further)
+static void add_weights(kas_safetensors_dtype dtype, bool further)
 {
     static const double zeros[4096];
     static const char *const metadata[] = {"format", "pt", NULL};
@@ -50,7 +50,7 @@ static void add_weights(kas_dtype dtype, bool further)
     }
     if (further)
         tensor[count++] = (kas_named_tensor){
-            .name = "bn.num_batches_tracked", .dtype = KAS_DTYPE_I64, .data = zeros};
+            .name = "bn.num_batches_tracked", .dtype = KAS_SAFETENSORS_I64, .data = zeros};
     const char *path = fuzz_path("first.safetensors");
     MUST(kas_safetensors_write(path, tensor, count, further ? metadata : NULL) == KAS_OK);
     MUST(kas_file_read(path, LIMIT, &file) == KAS_OK);
@@ -94,8 +94,8 @@ static void check_round_trip(const kas_safetensors *file)
         const kas_named_tensor *a = &file->tensor[i], *b = &again.tensor[i];
         MUST(strcmp(a->name, b->name) == 0 && a->dtype == b->dtype && a->rank == b->rank);
         MUST(memcmp(a->shape, b->shape, sizeof a->shape) == 0);
-        MUST(memcmp(a->data, b->data, kas_named_tensor_elements(a) * kas_dtype_size(a->dtype)) ==
-             0);
+        MUST(memcmp(a->data, b->data,
+                    kas_named_tensor_elements(a) * kas_safetensors_dtype_size(a->dtype)) == 0);
     }
     kas_safetensors_free(&again);
 }
@@ -104,8 +104,8 @@ static void check_fill(const kas_safetensors *file)
 {
     uint64_t bytes = 0;
     for (int i = 0; i < file->count; i++)
-        bytes +=
-            kas_named_tensor_elements(&file->tensor[i]) * kas_dtype_size(file->tensor[i].dtype);
+        bytes += kas_named_tensor_elements(&file->tensor[i]) *
+                 kas_safetensors_dtype_size(file->tensor[i].dtype);
     MUST(bytes + PREFIX + header_size(&file->file) == file->file.size);
 }
 
@@ -144,10 +144,10 @@ int main(int argc, char **argv)
     net = small_net();
     MUST(kas_replaced_build(NULL, &(kas_program_options){.batch = 1}, &replaced) == KAS_OK);
     MUST(kas_params_build(net, &replaced, &params) == KAS_OK);
-    add_weights(KAS_DTYPE_F32, true);
-    add_weights(KAS_DTYPE_F16, false);
-    add_weights(KAS_DTYPE_F64, true);
-    add_weights(KAS_DTYPE_BF16, false);
+    add_weights(KAS_SAFETENSORS_F32, true);
+    add_weights(KAS_SAFETENSORS_F16, false);
+    add_weights(KAS_SAFETENSORS_F64, true);
+    add_weights(KAS_SAFETENSORS_BF16, false);
     fuzz_cases(make_mutant, read_weights);
     fuzz_end(5, 1, 25);
     for (int i = 0; i < header_count; i++)

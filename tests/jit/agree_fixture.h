@@ -1,6 +1,6 @@
 /* Kernels on the device against the float64 reference, for the tests of the lowering. */
-#ifndef KAS_TESTS_AGREE_FIXTURE_H
-#define KAS_TESTS_AGREE_FIXTURE_H
+#ifndef KAS_TESTS_JIT_AGREE_FIXTURE_H
+#define KAS_TESTS_JIT_AGREE_FIXTURE_H
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,16 +12,16 @@
 
 #include <cmocka.h>
 
-#include "host/device/device_cpu.h"
+#include "host/check/agree.h"
+#include "host/device/cpu/device_cpu.h"
 #include "host/space/build.h"
 #include "host/space/split.h"
-#include "jit/agree.h"
 
 static kas_device *device;
 static kas_compiler *compiler[3]; /* lanes ascending, descending, shuffled; one on a GPU */
 static double worst_forward, worst_gradient, worst_numeric;
 static int compared, redrawn, ill_conditioned;
-static kas_number stored; /* of the programs */
+static kas_dtype stored; /* of the programs */
 
 #define OK(expression)                                                                             \
     do {                                                                                           \
@@ -138,7 +138,7 @@ static void record(const kas_agreement *a, const char *name, const kas_target *t
 }
 
 static bool whole_numbers; /* for x: see kas_agree_options */
-static kas_maps maps;
+static kas_linear_policy linear_policy;
 
 static int compare(const char *name, const kas_kernel *kernel, int order, const int *setting,
                    int count)
@@ -151,8 +151,8 @@ static int compare(const char *name, const kas_kernel *kernel, int order, const 
                                        .directions = order == 0 ? 2 : 0,
                                        .whole = whole_numbers,
                                        .pitch_more = order == 1 ? 4 : 0,
-                                       .number = stored,
-                                       .maps = maps};
+                                       .dtype = stored,
+                                       .linear_policy = linear_policy};
     for (int i = 0; i < count; i++) {
         target[i] = make_target(settings[setting[i]]);
         binding[i] = make_binding(&target[i]);

@@ -13,9 +13,9 @@
 
 #include <cmocka.h>
 
+#include "host/check/agree.h"
 #include "host/device/backend.h"
-#include "host/space/kernel_json.h"
-#include "jit/agree.h"
+#include "host/space/file/kernel_json.h"
 
 #define OK(expression)                                                                             \
     do {                                                                                           \

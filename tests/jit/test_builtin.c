@@ -12,12 +12,12 @@
 
 #include <cmocka.h>
 
+#include "cuda/kernels/device_code.h"
 #include "cuda/library.h"
-#include "device_code/device_code.h"
-#include "host/core/files.h"
+#include "cuda/nvrtc/resources.h"
+#include "host/core/file/files.h"
 #include "host/device/device.h"
-#include "jit/compile.h"
-#include "jit/resources.h"
+#include "jit/compile/compile.h"
 
 /* How many loads and stores of 16 bytes each kernel has at least: the arrays that it accesses,
  * times the rows of each that are under way together, times the activations that it is built for.
@@ -141,14 +141,14 @@ static void check_kernels(const char *path)
     kas_buf_free(&image);
 }
 
-static void compile_for(const char *arch, kas_number number)
+static void compile_for(const char *arch, kas_dtype dtype)
 {
     kas_compiler *compiler;
     char path[4096];
     if (kas_compiler_open(arch, NULL, &compiler) != KAS_OK)
         fail_msg("%s", kas_error());
-    printf("%s, %s: ", kas_compiler_describe(compiler), kas_number_name(number));
-    if (kas_compile(compiler, kas_builtin_text[number], path, NULL) != KAS_OK)
+    printf("%s, %s: ", kas_compiler_describe(compiler), kas_dtype_name(dtype));
+    if (kas_compile(compiler, kas_builtin_text[dtype], path, NULL) != KAS_OK)
         fail_msg("%s", kas_error());
     check_kernels(path);
     kas_compiler_close(compiler);
@@ -164,8 +164,8 @@ static void builtin_kernels_compile(void **state)
         skip();
     }
     for (int i = 0; i < 2; i++)
-        for (int number = 0; number < KAS_NUMBERS; number++)
-            compile_for(archs[i], (kas_number)number);
+        for (int dtype = 0; dtype < KAS_DTYPES; dtype++)
+            compile_for(archs[i], (kas_dtype)dtype);
 }
 
 /* The prelude's conversions, in numbers that one text chooses for itself. */
@@ -173,7 +173,7 @@ static void conversions_compile(void **state)
 {
     (void)state;
     static const char text[] = "typedef struct args { const kas_f16 *x; kas_bf16 *y; } args;\n"
-                               "#undef KAS_NUMBER\n#define KAS_NUMBER 1\n"
+                               "#undef KAS_DTYPE\n#define KAS_DTYPE 1\n"
                                "KAS_KERNEL(narrow, args)\n"
                                "{\n"
                                "    KAS_LANES (i, 100) {\n"
@@ -225,9 +225,9 @@ static void host_compiles(const char *arch)
     }
     assert_int_equal(status, KAS_OK);
     assert_int_equal(kas_device_open("cpu", 1, &device), KAS_OK);
-    for (int number = 0; number < KAS_NUMBERS; number++) {
-        if (kas_compile(compiler, kas_builtin_text[number], path, NULL) != KAS_OK)
-            fail_msg("%s, %s: %s", arch, kas_number_name((kas_number)number), kas_error());
+    for (int dtype = 0; dtype < KAS_DTYPES; dtype++) {
+        if (kas_compile(compiler, kas_builtin_text[dtype], path, NULL) != KAS_OK)
+            fail_msg("%s, %s: %s", arch, kas_dtype_name((kas_dtype)dtype), kas_error());
         check_module(device, path);
     }
     kas_device_close(device);

@@ -14,9 +14,9 @@
 
 #include <cmocka.h>
 
-#include "host/core/files.h"
+#include "host/core/file/files.h"
 #include "host/core/sha256.h"
-#include "jit/cache.h"
+#include "jit/compile/cache.h"
 
 enum { KEYS = 4, PROCESSES = 32, ROUNDS = 40 };
 

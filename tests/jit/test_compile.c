@@ -18,10 +18,10 @@
 #include <cmocka.h>
 
 #include "cuda/library.h"
-#include "host/core/files.h"
-#include "jit/cache.h"
-#include "jit/compile_backend.h"
-#include "jit/lean.h"
+#include "cuda/nvrtc/respill.h"
+#include "host/core/file/files.h"
+#include "jit/compile/cache.h"
+#include "jit/compile/compile_backend.h"
 
 enum { PROCESSES = 12 };
 
@@ -477,7 +477,7 @@ static void nvrtc_keeps_the_log_of_a_failure(void **state)
 {
     (void)state;
     kas_compiler *compiler = open_nvrtc("sm_90");
-    assert_int_equal(compiler->policy, KAS_LEAN_POLICY);
+    assert_int_equal(compiler->policy, KAS_RESPILL_POLICY);
     kas_compile_stats stats;
     char path[4096];
     for (int round = 0; round < 2; round++) {

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "host/core/random.h"
-#include "jit/ir.h"
+#include "jit/ir/ir.h"
 
 static kas_ir ir;
 

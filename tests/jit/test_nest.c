@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "host/core/buf.h"
-#include "jit/emit.h"
-#include "jit/nest.h"
+#include "jit/emit/emit.h"
+#include "jit/schedule/nest.h"
 
 static kas_ir ir;
 
@@ -33,8 +33,8 @@ static kas_status schedule_shifted(int64_t channels, int by, bool clamped, kas_n
 {
     const int64_t size[4] = {2, 4, 6, channels};
     const int pitch = kas_pitch((int)channels);
-    const int x = kas_ir_tensor(&ir, KAS_TENSOR_EXTERN, 4, size, pitch);
-    const int y = kas_ir_tensor(&ir, KAS_TENSOR_DEF, 4, size, pitch);
+    const int x = kas_ir_add_tensor(&ir, KAS_TENSOR_EXTERN, 4, size, pitch);
+    const int y = kas_ir_add_tensor(&ir, KAS_TENSOR_DEF, 4, size, pitch);
     kas_ix address = 0;
     for (int d = 0; d < 4; d++) {
         kas_ix at = kas_ix_var(&ir, ir.tensor[y].var[d]);
@@ -45,7 +45,7 @@ static kas_status schedule_shifted(int64_t channels, int by, bool clamped, kas_n
         address = kas_ix_add(&ir, address, kas_ix_scale(&ir, at, ir.tensor[x].stride[d]));
     }
     assert_int_equal(kas_schedule(&ir, y, kas_ex_load(&ir, x, address), nest), KAS_OK);
-    return kas_nest_check(&ir, nest);
+    return kas_nest_prove_bounds(&ir, nest);
 }
 
 static void test_merge(void **state)
@@ -71,9 +71,9 @@ static void test_lanes(void **state)
     (void)state;
     kas_nest nest;
     const int64_t size[4] = {64, 8, 8, 16}, small[3] = {64, 8, 8};
-    const int x = kas_ir_tensor(&ir, KAS_TENSOR_EXTERN, 4, size, 16);
-    const int s = kas_ir_tensor(&ir, KAS_TENSOR_EXTERN, 3, small, 0);
-    const int y = kas_ir_tensor(&ir, KAS_TENSOR_DEF, 4, size, 16);
+    const int x = kas_ir_add_tensor(&ir, KAS_TENSOR_EXTERN, 4, size, 16);
+    const int s = kas_ir_add_tensor(&ir, KAS_TENSOR_EXTERN, 3, small, 0);
+    const int y = kas_ir_add_tensor(&ir, KAS_TENSOR_DEF, 4, size, 16);
     const int *v = ir.tensor[y].var;
     kas_ix at = 0;
     for (int d = 0; d < 4; d++)
@@ -83,7 +83,7 @@ static void test_lanes(void **state)
     const kas_ex value = kas_ex_binary(&ir, KAS_FN_MUL, kas_ex_load(&ir, x, at),
                                        kas_ex_load(&ir, s, kas_ix_flatten(&ir, 3, small, group)));
     assert_int_equal(kas_schedule(&ir, y, value, &nest), KAS_OK);
-    assert_int_equal(kas_nest_check(&ir, &nest), KAS_OK);
+    assert_int_equal(kas_nest_prove_bounds(&ir, &nest), KAS_OK);
     int64_t coeff;
     assert_true(kas_ix_coeff(&ir, nest.store, nest.lane, &coeff));
     /* pairs of channels lie side by side, by the lanes or by a loop inside them */
@@ -99,15 +99,15 @@ static void test_inner(void **state)
     (void)state;
     kas_nest nest;
     const int64_t size[3] = {16, 256, 3}, small[2] = {16, 256};
-    const int x = kas_ir_tensor(&ir, KAS_TENSOR_EXTERN, 2, small, 0);
-    const int y = kas_ir_tensor(&ir, KAS_TENSOR_DEF, 3, size, 0);
+    const int x = kas_ir_add_tensor(&ir, KAS_TENSOR_EXTERN, 2, small, 0);
+    const int y = kas_ir_add_tensor(&ir, KAS_TENSOR_DEF, 3, size, 0);
     const int *v = ir.tensor[y].var;
     const kas_ix at[2] = {kas_ix_var(&ir, v[0]), kas_ix_var(&ir, v[1])};
     const kas_ex value =
         kas_ex_binary(&ir, KAS_FN_ADD, kas_ex_load(&ir, x, kas_ix_flatten(&ir, 2, small, at)),
                       kas_ex_index(&ir, kas_ix_var(&ir, v[2])));
     assert_int_equal(kas_schedule(&ir, y, value, &nest), KAS_OK);
-    assert_int_equal(kas_nest_check(&ir, &nest), KAS_OK);
+    assert_int_equal(kas_nest_prove_bounds(&ir, &nest), KAS_OK);
     assert_true(nest.inner >= 0);
     assert_int_equal(ir.var_size[nest.inner], 3);
     kas_buf text = {0};
@@ -130,10 +130,10 @@ static void test_bounds(void **state)
     assert_int_equal(schedule_shifted(8, -1, false, &nest), KAS_FAILURE);
     assert_int_equal(schedule_shifted(8, 1, true, &nest), KAS_OK);
     nest.block[1] = 1024;
-    assert_int_equal(kas_nest_check(&ir, &nest), KAS_FAILURE);
+    assert_int_equal(kas_nest_prove_bounds(&ir, &nest), KAS_FAILURE);
     nest.block[1] = 1;
     nest.grid[2] = 70000;
-    assert_int_equal(kas_nest_check(&ir, &nest), KAS_FAILURE);
+    assert_int_equal(kas_nest_prove_bounds(&ir, &nest), KAS_FAILURE);
 }
 
 /* y[c] = x[c % 4][c / 4] over 64: splitting c removes both divisions. */
@@ -142,13 +142,13 @@ static void test_split(void **state)
     (void)state;
     kas_nest nest;
     const int64_t flat = 64;
-    const int x = kas_ir_tensor(&ir, KAS_TENSOR_EXTERN, 1, &flat, 0);
-    const int y = kas_ir_tensor(&ir, KAS_TENSOR_DEF, 1, &flat, 0);
+    const int x = kas_ir_add_tensor(&ir, KAS_TENSOR_EXTERN, 1, &flat, 0);
+    const int y = kas_ir_add_tensor(&ir, KAS_TENSOR_DEF, 1, &flat, 0);
     const kas_ix c = kas_ix_var(&ir, ir.tensor[y].var[0]);
     const kas_ix address =
         kas_ix_add(&ir, kas_ix_scale(&ir, kas_ix_mod(&ir, c, 4), 16), kas_ix_div(&ir, c, 4));
     assert_int_equal(kas_schedule(&ir, y, kas_ex_load(&ir, x, address), &nest), KAS_OK);
-    assert_int_equal(kas_nest_check(&ir, &nest), KAS_OK);
+    assert_int_equal(kas_nest_prove_bounds(&ir, &nest), KAS_OK);
     assert_int_equal(nest.loops, 2);
     kas_buf text = {0};
     int args[KAS_MAX_LAUNCH_ARGS], count;
@@ -165,8 +165,8 @@ static void test_split_outputs(void **state)
 {
     (void)state;
     const int64_t flat = 64;
-    const int x = kas_ir_tensor(&ir, KAS_TENSOR_EXTERN, 1, &flat, 0);
-    const int y = kas_ir_tensor(&ir, KAS_TENSOR_DEF, 1, &flat, 0);
+    const int x = kas_ir_add_tensor(&ir, KAS_TENSOR_EXTERN, 1, &flat, 0);
+    const int y = kas_ir_add_tensor(&ir, KAS_TENSOR_DEF, 1, &flat, 0);
     const int var = kas_ir_var(&ir, flat);
     const kas_ix k = kas_ix_var(&ir, var);
     const kas_ix address =
@@ -190,8 +190,8 @@ static void test_floors(void **state)
     (void)state;
     kas_nest nest;
     const int64_t size[2] = {8, 4};
-    const int x = kas_ir_tensor(&ir, KAS_TENSOR_EXTERN, 2, size, 0);
-    const int y = kas_ir_tensor(&ir, KAS_TENSOR_DEF, 1, size, 0);
+    const int x = kas_ir_add_tensor(&ir, KAS_TENSOR_EXTERN, 2, size, 0);
+    const int y = kas_ir_add_tensor(&ir, KAS_TENSOR_DEF, 1, size, 0);
     const int k = kas_ir_var(&ir, 4);
     const kas_ix at = kas_ix_add(&ir, kas_ix_scale(&ir, kas_ix_var(&ir, ir.tensor[y].var[0]), 4),
                                  kas_ix_var(&ir, k));

@@ -1,12 +1,12 @@
 /* Programs that store activations and weights in bf16 or float16, against the float64 reference. */
 #include "agree_fixture.h"
 #include "cuda/library.h"
-#include "host/core/files.h"
-#include "jit/resources.h"
+#include "cuda/nvrtc/resources.h"
+#include "host/core/file/files.h"
 
 enum { HW = KAS_AXIS_H | KAS_AXIS_W };
 
-static kas_number both(int i)
+static kas_dtype both(int i)
 {
     return stored = i ? KAS_F16 : KAS_BF16;
 }
@@ -14,7 +14,7 @@ static kas_number both(int i)
 static void done(void)
 {
     printf("%s: errors up to %.2g forward, %.2g of gradients; %d comparisons ill-conditioned\n",
-           kas_number_name(stored), worst_forward, worst_gradient, ill_conditioned);
+           kas_dtype_name(stored), worst_forward, worst_gradient, ill_conditioned);
     worst_forward = worst_gradient = 0;
     ill_conditioned = 0;
     stored = KAS_F32;
@@ -86,12 +86,12 @@ static void test_libraries(void **state)
     }
 }
 
-static kas_program *build(const kas_kernel *k, kas_number number, uint32_t c)
+static kas_program *build(const kas_kernel *k, kas_dtype dtype, uint32_t c)
 {
     const kas_target target = make_target((setting){c, 1, 1, 8, 8, 3});
     const kas_binding binding = make_binding(&target);
     const kas_program_options options = {
-        .batch = 2, .training = true, .number = number, .prefix = "k"};
+        .batch = 2, .training = true, .dtype = dtype, .prefix = "k"};
     kas_program *program;
     OK(kas_program_build(k, &target, &binding, &options, &program));
     return program;
@@ -105,34 +105,34 @@ static void test_buffers(void **state)
     kas_build_blend(&k, KAS_OP_MUL, kas_build_fold(&k, KAS_OP_FOLD_MAX, map, 1), map);
     OK(kas_kernel_infer(&k));
     kas_program *p = build(&k, KAS_BF16, 12); /* 12 channels: pixels of 16, in steps of 16 bytes */
-    assert_int_equal(p->number, KAS_BF16);
+    assert_int_equal(p->dtype, KAS_BF16);
     int indices = 0;
     for (int i = 0; i < p->buffers; i++) {
         const kas_buffer *b = &p->buffer[i];
         if (b->role == KAS_ROLE_X || b->role == KAS_ROLE_Y || b->role == KAS_ROLE_DX ||
             b->role == KAS_ROLE_DY) {
-            assert_int_equal(b->number, KAS_BF16);
+            assert_int_equal(b->dtype, KAS_BF16);
             assert_int_equal(b->bytes, 2 * 2 * 8 * 8 * 16);
         } else if (b->role == KAS_ROLE_WEIGHT) {
-            assert_int_equal(b->number, KAS_BF16);
+            assert_int_equal(b->dtype, KAS_BF16);
             assert_int_equal(b->bytes, 2 * 12 * 12);
         } else if (b->role == KAS_ROLE_DWEIGHT) {
-            assert_int_equal(b->number, KAS_F32);
+            assert_int_equal(b->dtype, KAS_F32);
             assert_int_equal(b->bytes, 4 * 12 * 12);
         } else {
-            indices += b->role == KAS_ROLE_SAVED && b->number == KAS_F32;
+            indices += b->role == KAS_ROLE_SAVED && b->dtype == KAS_F32;
         }
     }
     assert_int_equal(indices, 1);
     for (int i = 0; i < p->forwards; i++)
         if (p->forward[i].kind == KAS_OPERATION_CONV) {
-            assert_int_equal(p->forward[i].conv.number, KAS_BF16);
+            assert_int_equal(p->forward[i].conv.dtype, KAS_BF16);
             assert_int_equal(p->forward[i].conv.x_pitch, 16);
         }
     kas_program_free(p);
     const kas_target target = make_target(settings[0]);
     const kas_binding binding = make_binding(&target);
-    const kas_program_options wrong = {.batch = 1, .number = KAS_BF16, .tf32 = true, .prefix = "k"};
+    const kas_program_options wrong = {.batch = 1, .dtype = KAS_BF16, .tf32 = true, .prefix = "k"};
     assert_int_equal(kas_program_build(&k, &target, &binding, &wrong, &p), KAS_USAGE);
     assert_non_null(strstr(kas_error(), "bf16"));
 }
@@ -151,16 +151,16 @@ static void test_accesses(void **state)
     OK(kas_kernel_infer(&k));
     static const char *const archs[] = {"sm_80", "sm_90"};
     for (int i = 0; i < 6; i++) {
-        const kas_number number = (kas_number)(i % KAS_NUMBERS);
-        kas_program *p = build(&k, number, 16);
+        const kas_dtype dtype = (kas_dtype)(i % KAS_DTYPES);
+        kas_program *p = build(&k, dtype, 16);
         kas_compiler *gpu;
         kas_buf image = {0};
         kas_resources *list;
         char path[4096];
         int count;
-        assert_int_equal(p->forward[0].width, number == KAS_F32 ? 4 : 8);
+        assert_int_equal(p->forward[0].width, dtype == KAS_F32 ? 4 : 8);
         assert_true(p->forward[0].accessed.wide == 2.0 * p->buffer[0].bytes);
-        OK(kas_compiler_open(archs[i / KAS_NUMBERS], NULL, &gpu));
+        OK(kas_compiler_open(archs[i / KAS_DTYPES], NULL, &gpu));
         OK(kas_compile(gpu, p->source, path, NULL));
         OK(kas_file_read(path, 1 << 26, &image));
         OK(kas_cubin_resources(image.data, image.size, &list, &count));

@@ -1,6 +1,6 @@
 /* The lowering of the primitives beyond the paper's Table 1, against the float64 reference. */
 #include "agree_fixture.h"
-#include "host/space/kernel_json.h"
+#include "host/space/file/kernel_json.h"
 
 /* Factors of one channel dim, of several, in front of a map and behind one; tiled over all q. */
 static void test_scale(void **state)

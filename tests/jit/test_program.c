@@ -337,13 +337,13 @@ static void test_alignment(void **state)
 static void test_ways(void **state)
 {
     (void)state;
-    static const kas_maps ways[] = {KAS_MAPS_CPU, KAS_MAPS_DIRECT, KAS_MAPS_LIBRARY};
+    static const kas_linear_policy ways[] = {KAS_LINEAR_CPU, KAS_LINEAR_DIRECT, KAS_LINEAR_LIBRARY};
     for (int i = 0; i < 3; i++) {
         kas_kernel depthwise = {0}, grouped = {0}, shifted = {0};
-        maps = ways[i];
+        linear_policy = ways[i];
         int u = kas_build_group_all(&depthwise, kas_build_input(&depthwise), 0);
         kas_build_fc(&depthwise, kas_build_unfold(&depthwise, u, HW), true, "C");
-        const int by_library = maps == KAS_MAPS_DIRECT ? 0 : 3;
+        const int by_library = linear_policy == KAS_LINEAR_DIRECT ? 0 : 3;
         assert_int_equal(agree("depthwise", &depthwise), by_library);
         u = kas_build_group(&grouped, kas_build_input(&grouped), 0, 1);
         u = kas_build_unary(&grouped, KAS_OP_SIN, kas_build_unfold(&grouped, u, KAS_AXIS_H));
@@ -351,12 +351,12 @@ static void test_ways(void **state)
         agree("groups behind a sine", &grouped);
         u = kas_build_shift(&shifted, kas_build_input(&shifted), KAS_AXIS_W, 1);
         kas_build_fc(&shifted, kas_build_group(&shifted, u, 0, 1), true, "C");
-        const int pointwise = maps == KAS_MAPS_LIBRARY ? 3 : 0;
+        const int pointwise = linear_policy == KAS_LINEAR_LIBRARY ? 3 : 0;
         assert_int_equal(agree("shift and groups", &shifted), pointwise);
     }
-    maps = KAS_MAPS_GPU;
-    assert_int_equal(kas_maps_of("cpu+order1"), KAS_MAPS_CPU);
-    assert_int_equal(kas_maps_of("sm_90"), KAS_MAPS_GPU);
+    linear_policy = KAS_LINEAR_GPU;
+    assert_int_equal(kas_linear_policy_of("cpu+order1"), KAS_LINEAR_CPU);
+    assert_int_equal(kas_linear_policy_of("sm_90"), KAS_LINEAR_GPU);
 }
 
 static const struct CMUnitTest tests[] = {

@@ -11,10 +11,10 @@
 #include <cmocka.h>
 
 #include "cuda/library.h"
-#include "host/core/files.h"
-#include "jit/compile.h"
-#include "jit/lean.h"
-#include "jit/resources.h"
+#include "cuda/nvrtc/resources.h"
+#include "cuda/nvrtc/respill.h"
+#include "host/core/file/files.h"
+#include "jit/compile/compile.h"
 
 /* The second keeps an array that is indexed by what it reads: registers have no addresses. */
 static const char text[] = "typedef struct { const float *x; float *y; const int *i; } t_args;\n"
@@ -210,25 +210,25 @@ static void lean_kernels_are_marked(void **state)
 {
     (void)state;
     kas_buf image = compile("sm_90", text), out = {0};
-    kas_lean lean;
-    assert_int_equal(kas_lean_find(image.data, image.size, &lean), KAS_OK);
-    assert_int_equal(lean.count, 1);
-    assert_int_equal(lean.kernel[0].local_bytes, 64 * 4);
-    assert_int_equal(kas_lean_text(text, &lean, &out), KAS_OK);
+    kas_respill respill;
+    assert_int_equal(kas_respill_find(image.data, image.size, &respill), KAS_OK);
+    assert_int_equal(respill.count, 1);
+    assert_int_equal(respill.kernel[0].local_bytes, 64 * 4);
+    assert_int_equal(kas_respill_text(text, &respill, &out), KAS_OK);
     assert_lean(kas_buf_text(&out), "indexed", true);
     assert_non_null(strstr(kas_buf_text(&out), "}\n#undef KAS_LEAN\n#define KAS_LEAN 0\n"
                                                "KAS_KERNEL(wide, "));
     assert_lean(kas_buf_text(&out), "shared", false);
     const size_t marks = 2 * strlen("#undef KAS_LEAN\n#define KAS_LEAN 0\n");
     assert_int_equal(out.size, strlen(text) + marks);
-    assert_int_equal(kas_lean_keep_better(image.data, image.size, &lean), KAS_OK);
-    assert_int_equal(lean.count, 0); /* the same image is no better */
-    kas_lean_free(&lean);
+    assert_int_equal(kas_respill_keep_better(image.data, image.size, &respill), KAS_OK);
+    assert_int_equal(respill.count, 0); /* the same image is no better */
+    kas_respill_free(&respill);
     kas_buf_free(&out);
     kas_buf_free(&image);
-    assert_int_equal(kas_lean_find("no cubin", 8, &lean), KAS_OK);
-    assert_int_equal(lean.count, 0);
-    kas_lean_free(&lean);
+    assert_int_equal(kas_respill_find("no cubin", 8, &respill), KAS_OK);
+    assert_int_equal(respill.count, 0);
+    kas_respill_free(&respill);
 }
 
 /* Whatever is cut off or changed, the answer is a list or a message. */

@@ -2,7 +2,7 @@
  * channels, and columns, over what lies apart. */
 #include "agree_fixture.h"
 
-#include "jit/program.h"
+#include "jit/ir/program.h"
 
 enum { SHAPES = 5, H = 3, W = 5, N = 4 };
 /* Rows of few lanes, of a number that is no multiple of 4, of several turns of 32 threads, of more
@@ -18,7 +18,7 @@ static kas_program *program_at(kas_kernel *kernel, kas_target target)
 {
     const kas_binding binding = make_binding(&target);
     const kas_program_options options = {
-        .batch = N, .training = true, .number = KAS_F32, .prefix = "k"};
+        .batch = N, .training = true, .dtype = KAS_F32, .prefix = "k"};
     kas_program *program;
     OK(kas_kernel_infer(kernel));
     OK(kas_program_build(kernel, &target, &binding, &options, &program));
@@ -47,7 +47,7 @@ static void agree_targets(const char *name, kas_kernel *kernel, int shapes,
     OK(kas_kernel_infer(kernel));
     for (int order = 0; order < 3 && compiler[order]; order++) {
         const kas_agree_options options = {
-            .batch = 2, .seed = 7, .pitch_more = order == 1 ? 4 : 0, .number = stored};
+            .batch = 2, .seed = 7, .pitch_more = order == 1 ? 4 : 0, .dtype = stored};
         for (int i = 0; i < shapes; i++)
             binding[i] = make_binding(&target[i]);
         if (on_cpu())

@@ -14,11 +14,11 @@
 
 #include <cmocka.h>
 
+#include "host/check/agree.h"
 #include "host/net/targets.h"
-#include "host/reference/reference.h"
+#include "host/reference/kernel/reference.h"
 #include "host/score/screen.h"
-#include "host/space/sampler.h"
-#include "jit/agree.h"
+#include "host/space/sample/sampler.h"
 
 enum { FEW = 12, MAX_SHAPES = 64 };
 
@@ -142,7 +142,7 @@ static void test_agreement(void **state)
             kas_solution_free(&s.solution);
             continue;
         }
-        options.maps = k % 2 ? KAS_MAPS_CPU : KAS_MAPS_GPU;
+        options.linear_policy = k % 2 ? KAS_LINEAR_CPU : KAS_LINEAR_GPU;
         if (kas_agree(f.device, f.compiler, &s.kernel, target, binding, count, &options, result) !=
             KAS_OK)
             fail_msg("kernel %s: %s", s.name, kas_error());

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "host/space/build.h"
-#include "jit/share.h"
+#include "jit/compile/share.h"
 
 #define OK(expression)                                                                             \
     do {                                                                                           \

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "host/core/buf.h"
-#include "jit/emit.h"
+#include "jit/emit/emit.h"
 
 enum { IMAGE = 16 };
 
@@ -21,9 +21,9 @@ static void emit_window(int64_t window, int64_t apart, int64_t channels, kas_buf
     const int64_t size[3] = {IMAGE, IMAGE, channels},
                   from[3] = {IMAGE + window, IMAGE + window, channels * apart},
                   taps[3] = {window, window, channels};
-    const int x = kas_ir_tensor(&ir, KAS_TENSOR_EXTERN, 3, from, 0),
-              f = kas_ir_tensor(&ir, KAS_TENSOR_EXTERN, 3, taps, 0),
-              y = kas_ir_tensor(&ir, KAS_TENSOR_DEF, 3, size, 0);
+    const int x = kas_ir_add_tensor(&ir, KAS_TENSOR_EXTERN, 3, from, 0),
+              f = kas_ir_add_tensor(&ir, KAS_TENSOR_EXTERN, 3, taps, 0),
+              y = kas_ir_add_tensor(&ir, KAS_TENSOR_DEF, 3, size, 0);
     const int i = kas_ir_var(&ir, window), j = kas_ir_var(&ir, window);
     kas_ix at[3], of[3] = {kas_ix_var(&ir, i), kas_ix_var(&ir, j)};
     for (int d = 0; d < 3; d++)

@@ -10,8 +10,8 @@
 
 #include "host/core/buf.h"
 #include "host/core/random.h"
-#include "jit/emit.h"
-#include "jit/wide.h"
+#include "jit/emit/emit.h"
+#include "jit/schedule/wide.h"
 
 static kas_ir ir;
 
@@ -138,8 +138,8 @@ static void test_known_indices(void **state)
 static void emit(int64_t channels, int by, kas_buf *text, int *width, kas_accessed *accessed)
 {
     const int64_t size[3] = {2, 40, channels}, from[3] = {2, 40, channels + by};
-    const int x = kas_ir_tensor(&ir, KAS_TENSOR_EXTERN, 3, from, 0),
-              y = kas_ir_tensor(&ir, KAS_TENSOR_DEF, 3, size, 0);
+    const int x = kas_ir_add_tensor(&ir, KAS_TENSOR_EXTERN, 3, from, 0),
+              y = kas_ir_add_tensor(&ir, KAS_TENSOR_DEF, 3, size, 0);
     const int *v = ir.tensor[y].var;
     const kas_ix at[3] = {
         kas_ix_var(&ir, v[0]),
@@ -150,7 +150,7 @@ static void emit(int64_t channels, int by, kas_buf *text, int *width, kas_access
     int args[KAS_MAX_LAUNCH_ARGS], count;
     assert_int_equal(kas_schedule(&ir, y, kas_ex_binary(&ir, KAS_FN_MUL, load, load), &nest),
                      KAS_OK);
-    assert_int_equal(kas_nest_check(&ir, &nest), KAS_OK);
+    assert_int_equal(kas_nest_prove_bounds(&ir, &nest), KAS_OK);
     assert_int_equal(kas_nest_accessed(&ir, &nest, accessed), KAS_OK);
     assert_int_equal(kas_emit_kernel(&ir, &nest, "k", text, args, &count), KAS_OK);
     *width = nest.width;

@@ -15,11 +15,11 @@
 #include <cmocka.h>
 
 #include "host/core/random.h"
+#include "host/device/cpu/device_cpu.h"
 #include "host/device/device.h"
-#include "host/device/device_cpu.h"
-#include "host/train/ops.h"
+#include "host/ops/ops.h"
 
-#include "number.h"
+#include "dtype.h"
 
 #define OK(expression)                                                                             \
     do {                                                                                           \
@@ -30,7 +30,7 @@
 /* Orders to run: all three on the CPU, one on a GPU. */
 static kas_device *the_device;
 /* Of what make_tensor makes; random values are numbers that it holds exactly. */
-static kas_number the_number;
+static kas_dtype the_number;
 static double worst_error, worst_tolerance;
 /* Of each case's tensors and arrays, in the order in which they are made, one starts a number after
  * a multiple of 16 bytes: a kernel that accesses 16 bytes there in spite of it traps (order 2), as
@@ -87,72 +87,72 @@ static inline double *nan_values(size_t count)
 }
 
 /* number_value of all bits. */
-static inline const double *all_values(kas_number number)
+static inline const double *all_values(kas_dtype dtype)
 {
-    static double value[KAS_NUMBERS][1 << 16];
-    if (value[number][1] == 0)
+    static double value[KAS_DTYPES][1 << 16];
+    if (value[dtype][1] == 0)
         for (int i = 0; i < 1 << 16; i++)
-            value[number][i] = number_value(number, (uint16_t)i);
-    return value[number];
+            value[dtype][i] = number_value(dtype, (uint16_t)i);
+    return value[dtype];
 }
 
 /* One number of an array in a device's memory format. */
-static inline void put_number(kas_number number, void *array, size_t at, double value)
+static inline void put_number(kas_dtype dtype, void *array, size_t at, double value)
 {
-    if (number == KAS_F32)
+    if (dtype == KAS_F32)
         ((float *)array)[at] = (float)value;
     else
-        ((uint16_t *)array)[at] = number_bits(number, value);
+        ((uint16_t *)array)[at] = number_bits(dtype, value);
 }
-static inline double get_number(kas_number number, const void *array, size_t at)
+static inline double get_number(kas_dtype dtype, const void *array, size_t at)
 {
-    return number == KAS_F32 ? (double)((const float *)array)[at]
-                             : all_values(number)[((const uint16_t *)array)[at]];
+    return dtype == KAS_F32 ? (double)((const float *)array)[at]
+                            : all_values(dtype)[((const uint16_t *)array)[at]];
 }
 
 /* [n][c][h][w] doubles -> device memory [n][h][w][pitch]; NaN in the padding, and everywhere when
  * `from` is NULL. */
-static inline void *numbers_to_device(kas_number number, const double *from, int n, int c, int h,
+static inline void *numbers_to_device(kas_dtype dtype, const double *from, int n, int c, int h,
                                       int w, int pitch)
 {
-    const size_t pixels = (size_t)n * h * w, bytes = pixels * pitch * kas_number_size(number);
+    const size_t pixels = (size_t)n * h * w, bytes = pixels * pitch * kas_dtype_size(dtype);
     void *host = malloc(bytes);
     char *memory;
     assert_non_null(host);
     for (size_t i = 0; i < pixels * pitch; i++)
-        put_number(number, host, i, NAN);
+        put_number(dtype, host, i, NAN);
     for (int i = 0; from && i < n; i++)
         for (int k = 0; k < c; k++)
             for (int p = 0; p < h * w; p++)
-                put_number(number, host, ((size_t)i * h * w + p) * pitch + k,
+                put_number(dtype, host, ((size_t)i * h * w + p) * pitch + k,
                            from[((size_t)i * c + k) * h * w + p]);
     OK(kas_mem_alloc(the_device, bytes + 16, (void **)&memory));
     if (++tensors_made == the_crooked)
-        memory += kas_number_size(number);
+        memory += kas_dtype_size(dtype);
     OK(kas_mem_upload(the_device, memory, host, bytes));
     free(host);
     return memory;
 }
 
 /* The other way; the padding must still be NaN: no operation writes it. */
-static inline double *numbers_from_device(kas_number number, const void *memory, int n, int c,
-                                          int h, int w, int pitch)
+static inline double *numbers_from_device(kas_dtype dtype, const void *memory, int n, int c, int h,
+                                          int w, int pitch)
 {
-    const size_t pixels = (size_t)n * h * w, bytes = pixels * pitch * kas_number_size(number);
+    const size_t pixels = (size_t)n * h * w, bytes = pixels * pitch * kas_dtype_size(dtype);
     void *host = malloc(bytes);
     double *value = nan_values(pixels * c);
     assert_non_null(host);
     OK(kas_mem_download(the_device, host, memory, bytes));
     for (size_t i = 0; i < pixels; i++)
         for (int k = c; k < pitch; k++)
-            if (!isnan(get_number(number, host, i * pitch + k)))
+            if (!isnan(get_number(dtype, host, i * pitch + k)))
                 fail_msg("padding of pixel %zu was written: %g", i,
-                         get_number(number, host, i * pitch + k));
+                         get_number(dtype, host, i * pitch + k));
     for (int i = 0; i < n; i++)
         for (int k = 0; k < c; k++)
             for (int p = 0; p < h * w; p++)
                 value[((size_t)i * c + k) * h * w + p] =
-                    get_number(number, host, ((size_t)i * h * w + p) * pitch + k);
+                    get_number(dtype, host, ((size_t)i * h * w + p) * pitch + k);
     free(host);
     return value;
 }
@@ -268,13 +268,13 @@ static inline void run_plan(void)
     tensors_made = 0;
 }
 
-/* The tests of a file for one number after the other. */
+/* The tests of a file for one dtype after the other. */
 #define RUN_FOR_EACH_NUMBER(tests, open, close)                                                    \
     ({                                                                                             \
         int failed_ = 0;                                                                           \
-        for (int number_ = 0; number_ < KAS_NUMBERS; number_++) {                                  \
-            the_number = (kas_number)number_;                                                      \
-            printf("%s\n", kas_number_name(the_number));                                           \
+        for (int number_ = 0; number_ < KAS_DTYPES; number_++) {                                   \
+            the_number = (kas_dtype)number_;                                                       \
+            printf("%s\n", kas_dtype_name(the_number));                                            \
             failed_ += cmocka_run_group_tests(tests, open, close);                                 \
         }                                                                                          \
         failed_;                                                                                   \
@@ -295,17 +295,17 @@ static inline double rounding(void)
 static inline void check_tensor(const char *what, const kas_tensor *t, const double *want,
                                 double tolerance)
 {
-    double *got = numbers_from_device(t->number, t->data, t->n, t->c, t->h, t->w, t->pitch);
+    double *got = numbers_from_device(t->dtype, t->data, t->n, t->c, t->h, t->w, t->pitch);
     compare(what, got, want, (size_t)t->n * t->c * t->h * t->w,
-            tolerance + (t->number == KAS_F32 ? 0 : rounding()));
+            tolerance + (t->dtype == KAS_F32 ? 0 : rounding()));
     free(got);
 }
 static inline void check_special(const char *what, const kas_tensor *t, const double *want,
                                  double tolerance)
 {
-    double *got = numbers_from_device(t->number, t->data, t->n, t->c, t->h, t->w, t->pitch);
+    double *got = numbers_from_device(t->dtype, t->data, t->n, t->c, t->h, t->w, t->pitch);
     compare_special(what, got, want, (size_t)t->n * t->c * t->h * t->w,
-                    tolerance + (t->number == KAS_F32 ? 0 : rounding()));
+                    tolerance + (t->dtype == KAS_F32 ? 0 : rounding()));
     free(got);
 }
 /* An output that 16 bits round to the end of a function's slope is that end for the backward pass.

@@ -1,7 +1,7 @@
 /* Activations, both passes, and dropout, against the float64 reference. */
 #include "op_case.h"
 
-#include "host/reference/layers.h"
+#include "host/reference/net/layers.h"
 
 static const struct {
     kas_activation kind;

@@ -2,8 +2,8 @@
  */
 #include "op_case.h"
 
-#include "host/net/edges.h"
-#include "host/reference/layers.h"
+#include "host/net/epilogues.h"
+#include "host/reference/net/layers.h"
 
 typedef struct norm_case {
     int n, h, w, c;

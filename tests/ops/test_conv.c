@@ -1,7 +1,7 @@
 /* Convolution, all passes: oneDNN and our loops against the float64 reference. */
 #include "op_case.h"
 
-#include "host/reference/layers.h"
+#include "host/reference/net/layers.h"
 
 typedef struct conv_case {
     int n, h, w, c_in, c_out, groups, kernel_h, kernel_w, stride, pad, extra_pitch, dilation;
@@ -90,21 +90,20 @@ static void run_case(const kas_conv_desc *d, const tensors *t, const char *what)
     const int ci = d->c_in / d->groups;
     OK(kas_conv_create(the_device, d, &conv));
     OK(kas_plan_create(the_device, &plan));
-    const kas_number number = d->number;
-    void *x = numbers_to_device(number, t->x, d->n, d->c_in, d->h, d->w, d->x_pitch);
-    void *w = numbers_to_device(number, t->w, d->c_out, ci, d->kernel_h, d->kernel_w, ci);
-    void *dy = numbers_to_device(number, t->dy, d->n, d->c_out, t->out_h, t->out_w, d->y_pitch);
-    void *y = numbers_to_device(number, NULL, d->n, d->c_out, t->out_h, t->out_w, d->y_pitch);
-    void *dx = numbers_to_device(number, NULL, d->n, d->c_in, d->h, d->w, d->x_pitch);
+    const kas_dtype dtype = d->dtype;
+    void *x = numbers_to_device(dtype, t->x, d->n, d->c_in, d->h, d->w, d->x_pitch);
+    void *w = numbers_to_device(dtype, t->w, d->c_out, ci, d->kernel_h, d->kernel_w, ci);
+    void *dy = numbers_to_device(dtype, t->dy, d->n, d->c_out, t->out_h, t->out_w, d->y_pitch);
+    void *y = numbers_to_device(dtype, NULL, d->n, d->c_out, t->out_h, t->out_w, d->y_pitch);
+    void *dx = numbers_to_device(dtype, NULL, d->n, d->c_in, d->h, d->w, d->x_pitch);
     float *dw = to_device(NULL, d->c_out, ci, d->kernel_h, d->kernel_w, ci);
     OK(kas_plan_conv(plan, conv, KAS_CONV_FORWARD, x, w, y));
     OK(kas_plan_conv(plan, conv, KAS_CONV_BACKWARD_DATA, dx, w, dy));
     OK(kas_plan_conv(plan, conv, KAS_CONV_BACKWARD_WEIGHTS, x, dw, dy));
     OK(kas_plan_run(plan));
-    double *got[3] = {
-        numbers_from_device(number, y, d->n, d->c_out, t->out_h, t->out_w, d->y_pitch),
-        numbers_from_device(number, dx, d->n, d->c_in, d->h, d->w, d->x_pitch),
-        from_device(dw, d->c_out, ci, d->kernel_h, d->kernel_w, ci)};
+    double *got[3] = {numbers_from_device(dtype, y, d->n, d->c_out, t->out_h, t->out_w, d->y_pitch),
+                      numbers_from_device(dtype, dx, d->n, d->c_in, d->h, d->w, d->x_pitch),
+                      from_device(dw, d->c_out, ci, d->kernel_h, d->kernel_w, ci)};
     char label[128];
     const bool dw_is_widened = kas_device_get_info(the_device)->kind == KAS_DEVICE_CUDA;
     for (int pass = 0; pass < 3; pass++) {
@@ -138,7 +137,7 @@ static kas_conv_desc desc_of(const conv_case *c)
                            .x_pitch = kas_pitch_of(the_number, c->c_in) + c->extra_pitch,
                            .y_pitch = kas_pitch_of(the_number, c->c_out) + c->extra_pitch,
                            .dilation = c->dilation,
-                           .number = the_number};
+                           .dtype = the_number};
 }
 
 static void test_library(void **state)
@@ -240,15 +239,15 @@ static void run_bias_forward(kas_conv *conv, const kas_conv_desc *d, tensors *t,
 {
     const size_t pixels = (size_t)t->out_h * t->out_w;
     double *vb = random_values((size_t)d->c_out, 4);
-    void *bias = numbers_to_device(d->number, vb, 1, 1, 1, d->c_out, 1);
-    void *y = numbers_to_device(d->number, NULL, d->n, d->c_out, t->out_h, t->out_w, d->y_pitch);
+    void *bias = numbers_to_device(d->dtype, vb, 1, 1, 1, d->c_out, 1);
+    void *y = numbers_to_device(d->dtype, NULL, d->n, d->c_out, t->out_h, t->out_w, d->y_pitch);
     for (size_t i = 0; i < t->ys; i++)
         t->y[i] += vb[i / pixels % (size_t)d->c_out];
     if (kas_conv_takes_bias(conv, KAS_CONV_FORWARD, x, w, y, bias)) {
         OK(kas_plan_conv_bias(new_plan(), conv, KAS_CONV_FORWARD, (void *)x, w, y, bias));
         run_plan();
         double *got =
-            numbers_from_device(d->number, y, d->n, d->c_out, t->out_h, t->out_w, d->y_pitch);
+            numbers_from_device(d->dtype, y, d->n, d->c_out, t->out_h, t->out_w, d->y_pitch);
         compare("a bias with the forward pass", got, t->y, t->ys, 2e-6 + rounding());
         free(got);
     }
@@ -261,7 +260,7 @@ static void run_bias_backward(kas_conv *conv, const kas_conv_desc *d, const tens
 {
     double *want = sums_over_pixels(d, t);
     float *dbias = array_to_device(NULL, (size_t)d->c_out);
-    void *dy = numbers_to_device(d->number, t->dy, d->n, d->c_out, t->out_h, t->out_w, d->y_pitch);
+    void *dy = numbers_to_device(d->dtype, t->dy, d->n, d->c_out, t->out_h, t->out_w, d->y_pitch);
     if (kas_conv_takes_bias(conv, KAS_CONV_BACKWARD_WEIGHTS, x, dw, dy, dbias)) {
         OK(kas_plan_conv_bias(new_plan(), conv, KAS_CONV_BACKWARD_WEIGHTS, (void *)x, dw, dy,
                               dbias));
@@ -285,8 +284,8 @@ static void test_bias(void **state)
         const int ci = d.c_in / d.groups;
         tensors t = make_reference(&d);
         kas_conv *conv;
-        void *x = numbers_to_device(d.number, t.x, d.n, d.c_in, d.h, d.w, d.x_pitch);
-        void *w = numbers_to_device(d.number, t.w, d.c_out, ci, d.kernel_h, d.kernel_w, ci);
+        void *x = numbers_to_device(d.dtype, t.x, d.n, d.c_in, d.h, d.w, d.x_pitch);
+        void *w = numbers_to_device(d.dtype, t.w, d.c_out, ci, d.kernel_h, d.kernel_w, ci);
         float *dw = to_device(NULL, d.c_out, ci, d.kernel_h, d.kernel_w, ci);
         OK(kas_conv_create(the_device, &d, &conv));
         OK(kas_conv_add_bias(conv));

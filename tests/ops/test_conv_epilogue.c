@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-#include "host/reference/layers.h"
+#include "host/reference/net/layers.h"
 
 typedef struct conv_case {
     int n, h, w, c_in, c_out, groups, kernel, stride, extra_pitch;
@@ -56,7 +56,7 @@ static kas_conv_desc desc_of(const conv_case *c)
                            .pad_w = c->kernel / 2,
                            .x_pitch = kas_pitch_of(the_number, c->c_in) + c->extra_pitch,
                            .y_pitch = kas_pitch_of(the_number, c->c_out) + c->extra_pitch,
-                           .number = the_number};
+                           .dtype = the_number};
 }
 
 /* Two sets of weights: the second is written over the first. */
@@ -102,7 +102,7 @@ static void check(const kas_conv_desc *d, const tensors *t, int b, int weights, 
                            (behind[b].epilogue.residual ? t->residual[i] : 0);
         want[i] = behind[b].op == KAS_LAYER_INPUT ? sum : kas_ref_activation(behind[b].op, sum);
     }
-    double *got = numbers_from_device(d->number, y, d->n, d->c_out, t->out_h, t->out_w, d->y_pitch);
+    double *got = numbers_from_device(d->dtype, y, d->n, d->c_out, t->out_h, t->out_w, d->y_pitch);
     snprintf(label, sizeof label, "%d->%d/%d %dx%d at %dx%d, activation %d%s, %s", d->c_in,
              d->c_out, d->groups, d->kernel_h, d->kernel_w, d->h, d->w,
              (int)behind[b].epilogue.activation, behind[b].epilogue.residual ? ", residual" : "",
@@ -123,20 +123,20 @@ static bool run_behind(const kas_conv_desc *d, const tensors *t, kas_conv *conv,
 {
     const kas_conv_epilogue e = behind[b].epilogue;
     const int ci = d->c_in / d->groups;
-    const size_t bytes = t->ws * kas_number_size(d->number);
-    void *w = numbers_to_device(d->number, t->w[0], d->c_out, ci, d->kernel_h, d->kernel_w, ci);
-    void *other = numbers_to_device(d->number, t->w[1], d->c_out, ci, d->kernel_h, d->kernel_w, ci);
+    const size_t bytes = t->ws * kas_dtype_size(d->dtype);
+    void *w = numbers_to_device(d->dtype, t->w[0], d->c_out, ci, d->kernel_h, d->kernel_w, ci);
+    void *other = numbers_to_device(d->dtype, t->w[1], d->c_out, ci, d->kernel_h, d->kernel_w, ci);
     void *host = malloc(bytes);
     kas_conv_call call = {
-        .x = numbers_to_device(d->number, t->x, d->n, d->c_in, d->h, d->w, d->x_pitch),
+        .x = numbers_to_device(d->dtype, t->x, d->n, d->c_in, d->h, d->w, d->x_pitch),
         .w = w,
         .bias = array_to_device(t->bias, d->c_out)};
-    void *rounded = numbers_to_device(d->number, t->bias, 1, 1, 1, d->c_out, 1);
+    void *rounded = numbers_to_device(d->dtype, t->bias, 1, 1, 1, d->c_out, 1);
     call.bias_rounded = rounded;
     void *residual =
-        numbers_to_device(d->number, t->residual, d->n, d->c_out, t->out_h, t->out_w, d->y_pitch);
+        numbers_to_device(d->dtype, t->residual, d->n, d->c_out, t->out_h, t->out_w, d->y_pitch);
     call.residual = e.residual ? residual : NULL;
-    call.y = numbers_to_device(d->number, NULL, d->n, d->c_out, t->out_h, t->out_w, d->y_pitch);
+    call.y = numbers_to_device(d->dtype, NULL, d->n, d->c_out, t->out_h, t->out_w, d->y_pitch);
     assert_false(kas_conv_takes_epilogue(conv, e, &call)); /* not yet prepared */
     OK(kas_conv_add_epilogue(conv, e));
     OK(kas_conv_add_epilogue(conv, e)); /* layers share a convolution */
@@ -205,7 +205,7 @@ static void test_epilogues(void **state)
     if (without)
         printf("SKIPPED: %s: no library computes %d of %d convolutions on this machine, and our "
                "loops have no epilogues\n",
-               kas_number_name(the_number), without, shapes);
+               kas_dtype_name(the_number), without, shapes);
     if (without == shapes)
         skip();
     assert_true(taken > 0);
@@ -222,10 +222,10 @@ static void test_held(void **state)
         tensors t = make_reference(&d);
         kas_conv *conv;
         OK(kas_conv_create(the_device, &d, &conv));
-        void *w[2], *x = numbers_to_device(d.number, t.x, d.n, d.c_in, d.h, d.w, d.x_pitch);
-        void *y = numbers_to_device(d.number, NULL, d.n, d.c_out, t.out_h, t.out_w, d.y_pitch);
+        void *w[2], *x = numbers_to_device(d.dtype, t.x, d.n, d.c_in, d.h, d.w, d.x_pitch);
+        void *y = numbers_to_device(d.dtype, NULL, d.n, d.c_out, t.out_h, t.out_w, d.y_pitch);
         for (int k = 0; k < 2; k++) { /* two layers of one shape */
-            w[k] = numbers_to_device(d.number, t.w[k], d.c_out, ci, d.kernel_h, d.kernel_w, ci);
+            w[k] = numbers_to_device(d.dtype, t.w[k], d.c_out, ci, d.kernel_h, d.kernel_w, ci);
             OK(kas_conv_hold(conv, NULL, w[k]));
         }
         for (int k = 0; k < 2; k++) {
@@ -233,7 +233,7 @@ static void test_held(void **state)
             OK(kas_plan_conv(plan, conv, KAS_CONV_FORWARD, x, w[k], y));
             run_plan();
             double *got =
-                numbers_from_device(d.number, y, d.n, d.c_out, t.out_h, t.out_w, d.y_pitch);
+                numbers_from_device(d.dtype, y, d.n, d.c_out, t.out_h, t.out_w, d.y_pitch);
             compare("held", got, t.y[k], t.ys, 2e-6 + rounding());
             free(got);
         }

@@ -1,7 +1,7 @@
 /* Sums, products, copies, biases, flatten and the step counter. */
 #include "op_case.h"
 
-#include "host/reference/layers.h"
+#include "host/reference/net/layers.h"
 
 static void test_add(void **state)
 {
@@ -90,7 +90,7 @@ static void test_copy(void **state)
         kas_tensor y = make_tensor(NULL, n, wide, h, w), back = make_tensor(NULL, n, c, h, w);
         kas_tensor first = y, second = y;
         first.c = second.c = (int)c;
-        second.data = (char *)second.data + c * kas_number_size(the_number);
+        second.data = (char *)second.data + c * kas_dtype_size(the_number);
         kas_plan *plan = new_plan();
         OK(kas_op_copy(the_ops, plan, a, first));
         OK(kas_op_copy(the_ops, plan, b, second));
@@ -239,9 +239,9 @@ static void test_refusals(void **state)
     assert_int_equal(kas_op_copy(the_ops, plan, a, b), KAS_BAD_INPUT);
     assert_int_equal(kas_op_global_pool_forward(the_ops, plan, a, a), KAS_BAD_INPUT);
     b = a;
-    b.number = a.number == KAS_F32 ? KAS_BF16 : KAS_F32;
+    b.dtype = a.dtype == KAS_F32 ? KAS_BF16 : KAS_F32;
     assert_int_equal(kas_op_copy(the_ops, plan, a, b), KAS_BAD_INPUT);
-    assert_non_null(strstr(kas_error(), kas_number_name(b.number)));
+    assert_non_null(strstr(kas_error(), kas_dtype_name(b.dtype)));
     a.pitch = 2;
     assert_int_equal(kas_op_copy(the_ops, plan, a, a), KAS_BAD_INPUT);
     run_plan();

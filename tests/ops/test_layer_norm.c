@@ -1,7 +1,7 @@
 /* Layer norm, both passes, against the float64 reference. */
 #include "op_case.h"
 
-#include "host/reference/layers.h"
+#include "host/reference/net/layers.h"
 
 typedef struct norm_values {
     double *x, *dy, *gamma, *beta, *y, *dx, *dgamma, *dbeta;

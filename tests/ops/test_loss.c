@@ -1,7 +1,7 @@
 /* Cross entropy with its gradient and its sums. */
 #include "op_case.h"
 
-#include "host/reference/layers.h"
+#include "host/reference/net/layers.h"
 
 static kas_metrics *new_metrics(void)
 {

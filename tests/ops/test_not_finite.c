@@ -4,8 +4,8 @@
 
 #include <float.h>
 
-#include "host/reference/layers.h"
-#include "host/reference/update.h"
+#include "host/reference/net/layers.h"
+#include "host/reference/net/update.h"
 
 static const double planted[] = {0, NAN, -INFINITY}; /* 0: nothing is */
 #define EACH_PLANTED(p) for (size_t p = 0; p < sizeof planted / sizeof *planted; p++)
@@ -97,7 +97,7 @@ static void run_step(const step_case *c)
         .count = c->count,
         .rows = upload(&row, sizeof row),
         .state = upload(&begin, sizeof begin),
-        .number = the_number,
+        .dtype = the_number,
         .copy = the_number ? numbers_to_device(the_number, NULL, 1, 1, 1, (int)c->count, 1) : NULL,
         .watch = new_word()};
     const kas_average a = {
@@ -161,7 +161,7 @@ static void an_overflow_is_seen(void **state)
                         .count = 64,
                         .rows = upload(&row, sizeof row),
                         .state = upload(&begin, sizeof begin),
-                        .number = the_number,
+                        .dtype = the_number,
                         .copy =
                             the_number ? numbers_to_device(the_number, NULL, 1, 1, 1, 64, 1) : NULL,
                         .watch = new_word()};
@@ -251,12 +251,12 @@ static void run_logits(const logits_case *c)
         logits[(size_t)c->image * c->classes + c->at] = c->value;
     const kas_metrics zero = {0};
     kas_metrics *metrics = upload(&zero, sizeof zero), got;
-    const kas_number number = the_number;
+    const kas_dtype dtype = the_number;
     the_number = KAS_F32;
     kas_tensor z = make_tensor(logits, n, c->classes, 1, 1), dz = {0};
     if (c->training)
         dz = make_tensor(NULL, n, c->classes, 1, 1);
-    the_number = number;
+    the_number = dtype;
     uint16_t *on_device = upload(labels, sizeof labels);
     float *scratch = array_to_device(NULL, 2 * (size_t)n);
     kas_plan *plan = new_plan();

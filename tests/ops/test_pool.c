@@ -1,7 +1,7 @@
 /* Pools and the shortcut of option A, both passes. */
 #include "op_case.h"
 
-#include "host/reference/layers.h"
+#include "host/reference/net/layers.h"
 
 /* x [2][c][h][w] <-> y [2][c_out][oh][ow] */
 typedef struct pair {

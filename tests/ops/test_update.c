@@ -2,7 +2,7 @@
  * schedule's own rows. */
 #include "op_case.h"
 
-#include "host/reference/update.h"
+#include "host/reference/net/update.h"
 #include "host/train/schedule.h"
 
 enum { FIRST_STEP = 1, STEPS = 4, STEPS_PER_EPOCH = 5 };
@@ -97,7 +97,7 @@ static void run_case(size_t count, kas_recipe recipe)
                     .grad_scale = recipe.clip > 0 ? scratch : NULL,
                     .rows = upload(rows, sizeof rows),
                     .state = state,
-                    .number = the_number,
+                    .dtype = the_number,
                     .copy = the_number ? numbers_to_device(the_number, NULL, 1, 1, 1, (int)count, 1)
                                        : NULL};
     const kas_average average = {

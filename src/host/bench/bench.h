@@ -13,7 +13,7 @@
 #include "host/bench/roofline.h"
 #include "host/report/line.h"
 #include "host/report/table.h"
-#include "host/space/sample_options.h"
+#include "host/space/canvas/sample_options.h"
 #include "host/train/stats.h"
 
 typedef struct kas_bench_options {

@@ -7,7 +7,7 @@
 
 #include "host/core/random.h"
 #include "host/data/dataset_write.h"
-#include "host/data/resize.h"
+#include "host/data/image/resize.h"
 #ifdef KAS_HAVE_JPEG
 #include <setjmp.h>
 

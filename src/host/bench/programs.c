@@ -2,9 +2,9 @@
 
 #include <stdlib.h>
 
-#include "host/device/numbers.h"
+#include "host/device/dtype.h"
 #include "host/core/random.h"
-#include "jit/compile.h"
+#include "jit/compile/compile.h"
 
 struct kas_bench_programs {
     kas_device *device;
@@ -36,14 +36,14 @@ out:
 }
 
 /* Normal numbers; weights are smaller, as they are in networks. */
-static kas_status fill(kas_bench_programs *b, int i, size_t bytes, kas_number number, double scale)
+static kas_status fill(kas_bench_programs *b, int i, size_t bytes, kas_dtype dtype, double scale)
 {
     void *values = malloc(bytes);
     if (!values)
         return kas_fail(KAS_NO_MEMORY, "no memory for %zu bytes of random numbers", bytes);
     kas_rng rng = kas_rng_make(0, KAS_PURPOSE_TEST, (uint64_t)i);
-    for (size_t k = 0; k < bytes / kas_number_size(number); k++)
-        kas_number_put(values, number, k, scale * kas_rng_normal(&rng));
+    for (size_t k = 0; k < bytes / kas_dtype_size(dtype); k++)
+        kas_dtype_put(values, dtype, k, scale * kas_rng_normal(&rng));
     kas_status status = kas_mem_alloc(b->device, bytes, &b->memory[i]);
     if (status == KAS_OK)
         status = kas_mem_upload(b->device, b->memory[i], values, bytes);
@@ -60,17 +60,17 @@ static kas_status make_memory(kas_bench_programs *b, kas_program *const *program
         return kas_fail(KAS_NO_MEMORY, "no memory for a list of %d buffers", b->buffers);
     for (int i = 0; i < b->buffers; i++) {
         size_t bytes = 0;
-        kas_number number = KAS_F32;
+        kas_dtype dtype = KAS_F32;
         bool weight = false;
         for (int p = 0; p < b->count; p++) {
             if (i >= program[p]->buffers)
                 continue;
             const kas_buffer *buffer = &program[p]->buffer[i];
             bytes = buffer->bytes > bytes ? buffer->bytes : bytes;
-            number = buffer->number != KAS_F32 ? buffer->number : number;
+            dtype = buffer->dtype != KAS_F32 ? buffer->dtype : dtype;
             weight |= buffer->role == KAS_ROLE_WEIGHT;
         }
-        KAS_TRY(fill(b, i, bytes, number, weight ? 0.05 : 1));
+        KAS_TRY(fill(b, i, bytes, dtype, weight ? 0.05 : 1));
     }
     return KAS_OK;
 }

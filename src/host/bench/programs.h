@@ -6,7 +6,7 @@
 #ifndef KAS_BENCH_PROGRAMS_H
 #define KAS_BENCH_PROGRAMS_H
 
-#include "jit/program.h"
+#include "jit/ir/program.h"
 
 typedef struct kas_bench_programs kas_bench_programs;
 

@@ -1,8 +1,8 @@
 #include "host/bench/roofline.h"
 
-#include "device_code/prelude.h"
-#include "device_code/args.h"
-#include "host/train/ops.h"
+#include "cuda/kernels/prelude.h"
+#include "cuda/kernels/args.h"
+#include "host/ops/ops.h"
 #include "host/train/stats.h"
 
 enum { RUNS = 5, ROW = 1024, ROWS_PER_BLOCK = 16 };
@@ -78,9 +78,9 @@ static kas_status measure_rate(kas_device *device, kas_precision precision, int 
                                 .stride = 1,
                                 .x_pitch = side,
                                 .y_pitch = side,
-                                .number = kas_precision_number(precision),
+                                .dtype = kas_precision_number(precision),
                                 .tf32 = precision == KAS_PRECISION_TF32};
-    const size_t size = (size_t)side * (size_t)side * kas_number_size(desc.number);
+    const size_t size = (size_t)side * (size_t)side * kas_dtype_size(desc.dtype);
     kas_conv *conv;
     kas_plan *plan = NULL;
     double seconds = 0;

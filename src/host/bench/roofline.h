@@ -10,7 +10,7 @@
 #define KAS_BENCH_ROOFLINE_H
 
 #include "host/device/device.h"
-#include "host/train/recipe.h"
+#include "host/recipe/recipe.h"
 
 typedef struct kas_roofline {
     double bytes_per_second;

@@ -1,10 +1,10 @@
 /* The convolutions of a network by themselves. */
 #include <stdlib.h>
 
-#include "host/device/numbers.h"
+#include "host/device/dtype.h"
 #include "host/bench/step_model.h"
 #include "host/core/random.h"
-#include "host/train/model_impl.h"
+#include "host/model/model_impl.h"
 
 /* Five buffers, each as large as the largest convolution needs: outputs never lie over inputs, so
  * every run computes the same numbers. */
@@ -58,32 +58,32 @@ static void sizes(const kas_net *net, int only, int batch, size_t size[BUFFERS])
 }
 
 /* Normal numbers, as they are or in 16 bits. */
-static kas_status fill(kas_device *device, kas_number number, void *memory, size_t size,
-                       double scale, uint64_t stream)
+static kas_status fill(kas_device *device, kas_dtype dtype, void *memory, size_t size, double scale,
+                       uint64_t stream)
 {
-    void *values = malloc(kas_number_size(number) * size);
+    void *values = malloc(kas_dtype_size(dtype) * size);
     if (!values)
         return kas_fail(KAS_NO_MEMORY, "no memory for %zu numbers", size);
     kas_rng rng = kas_rng_make(0, KAS_PURPOSE_TEST, stream);
     for (size_t i = 0; i < size; i++)
-        kas_number_put(values, number, i, scale * kas_rng_normal(&rng));
-    kas_status status = kas_mem_upload(device, memory, values, kas_number_size(number) * size);
+        kas_dtype_put(values, dtype, i, scale * kas_rng_normal(&rng));
+    kas_status status = kas_mem_upload(device, memory, values, kas_dtype_size(dtype) * size);
     free(values);
     return status;
 }
 
 static kas_status allocate(kas_bench_convs *c, const kas_net *net, int only, int batch)
 {
-    const kas_number number = kas_precision_number(c->precision);
+    const kas_dtype dtype = kas_precision_number(c->precision);
     size_t size[BUFFERS];
     sizes(net, only, batch, size);
     for (int b = 0; b < BUFFERS; b++) {
-        const size_t bytes = size[b] * (b == DW ? sizeof(float) : kas_number_size(number));
+        const size_t bytes = size[b] * (b == DW ? sizeof(float) : kas_dtype_size(dtype));
         KAS_TRY(kas_mem_alloc(c->device, bytes, &c->memory[b]));
         KAS_TRY(kas_mem_zero(c->device, c->memory[b], bytes));
     }
-    KAS_TRY(fill(c->device, number, c->memory[X], size[X], 1, X));
-    return fill(c->device, number, c->memory[W], size[W], 0.05, W);
+    KAS_TRY(fill(c->device, dtype, c->memory[X], size[X], 1, X));
+    return fill(c->device, dtype, c->memory[W], size[W], 0.05, W);
 }
 
 static kas_status record(kas_bench_convs *c, const kas_net *net, int only, int batch,

@@ -3,14 +3,14 @@
 kas_status kas_bench_floor_of(const kas_model *model, kas_tape_mode mode,
                               const kas_roofline *roofline, kas_bench_floor *out)
 {
-    kas_traffic traffic;
-    KAS_TRY(kas_traffic_count(model, mode, &traffic));
+    kas_planned_bytes planned;
+    KAS_TRY(kas_planned_bytes_count(model, mode, &planned));
     *out = (kas_bench_floor){
-        .bytes = traffic.bytes,
-        .floor_bytes = traffic.floor_bytes,
-        .floor_flops = traffic.floor_flops,
-        .seconds = kas_roofline_floor(roofline, traffic.floor_bytes, traffic.floor_flops)};
-    kas_traffic_free(&traffic);
+        .bytes = planned.bytes,
+        .floor_bytes = planned.floor_bytes,
+        .floor_flops = planned.floor_flops,
+        .seconds = kas_roofline_floor(roofline, planned.floor_bytes, planned.floor_flops)};
+    kas_planned_bytes_free(&planned);
     return KAS_OK;
 }
 

@@ -4,11 +4,11 @@
 
 #include "host/bench/bench.h"
 #include "host/bench/roofline.h"
-#include "host/train/traffic.h"
+#include "host/model/planned_bytes.h"
 
 typedef struct kas_bench_floor {
     double bytes;                    /* of the plan */
-    double floor_bytes, floor_flops; /* traffic.h */
+    double floor_bytes, floor_flops; /* planned_bytes.h */
     double seconds;                  /* the floor */
 } kas_bench_floor;
 

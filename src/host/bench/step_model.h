@@ -12,8 +12,8 @@
 #ifndef KAS_BENCH_STEP_MODEL_H
 #define KAS_BENCH_STEP_MODEL_H
 
+#include "host/model/model.h"
 #include "host/train/feed.h"
-#include "host/train/model.h"
 
 /* `count` images for `net`: random pixels, labels of every class in turn. Freed with
  * kas_dataset_close. */

@@ -18,7 +18,7 @@ static void put_time(const kas_bench_passes *s, const kas_sweep *pass, kas_buf *
     kas_line_int(out, "repeats", s->times->repeats);
 }
 
-static kas_status put_json(const kas_bench_passes *s, const kas_traffic *t,
+static kas_status put_json(const kas_bench_passes *s, const kas_planned_bytes *t,
                            const kas_bench_sink *sink)
 {
     kas_status status = KAS_OK;
@@ -80,7 +80,7 @@ static kas_status put_sum(const kas_bench_passes *s, const kas_bench_sink *sink)
     return KAS_OK;
 }
 
-static kas_status put_kinds(const kas_bench_passes *s, const kas_traffic *t,
+static kas_status put_kinds(const kas_bench_passes *s, const kas_planned_bytes *t,
                             const kas_bench_sink *sink)
 {
     static const kas_column columns[] = {{"pass", KAS_LEFT},
@@ -92,7 +92,7 @@ static kas_status put_kinds(const kas_bench_passes *s, const kas_traffic *t,
     char title[256], text[2][32];
     kas_table *table =
         kas_table_create(columns, sizeof columns / sizeof *columns - (s->times ? 0 : TIMES));
-    const int kinds = kas_traffic_kinds(t, kind);
+    const int kinds = kas_planned_bytes_kinds(t, kind);
     for (int k = 0; k < kinds; k++) {
         kas_table_cell(table, "%s", kind[k].what);
         kas_table_cell(table, "%d", kind[k].passes);
@@ -111,7 +111,7 @@ static kas_status put_kinds(const kas_bench_passes *s, const kas_traffic *t,
     return status;
 }
 
-static kas_status put_passes(const kas_bench_passes *s, const kas_traffic *t,
+static kas_status put_passes(const kas_bench_passes *s, const kas_planned_bytes *t,
                              const kas_bench_sink *sink)
 {
     static const kas_column columns[] = {{"#", KAS_RIGHT},
@@ -135,15 +135,15 @@ static kas_status put_passes(const kas_bench_passes *s, const kas_traffic *t,
     return status;
 }
 
-kas_status kas_bench_passes_put(const kas_bench_passes *subject, const kas_traffic *traffic,
+kas_status kas_bench_passes_put(const kas_bench_passes *subject, const kas_planned_bytes *planned,
                                 const kas_bench_sink *sink)
 {
     if (sink->json)
-        return put_json(subject, traffic, sink);
-    KAS_TRY(put_kinds(subject, traffic, sink));
+        return put_json(subject, planned, sink);
+    KAS_TRY(put_kinds(subject, planned, sink));
     if (subject->times)
         KAS_TRY(put_sum(subject, sink));
-    return put_passes(subject, traffic, sink);
+    return put_passes(subject, planned, sink);
 }
 
 static kas_status plan_net(const kas_bench_options *o, const kas_net *net, int batch,
@@ -158,10 +158,10 @@ static kas_status plan_net(const kas_bench_options *o, const kas_net *net, int b
                                          .batch = batch,
                                          .training = modes[i] == KAS_TAPE_TRAIN,
                                          .precision = o->precision};
-        kas_traffic traffic;
-        KAS_TRY(kas_traffic_plan(&model, modes[i], &traffic));
-        kas_status status = kas_bench_passes_put(&subject, &traffic, sink);
-        kas_traffic_free(&traffic);
+        kas_planned_bytes planned;
+        KAS_TRY(kas_planned_bytes_plan(&model, modes[i], &planned));
+        kas_status status = kas_bench_passes_put(&subject, &planned, sink);
+        kas_planned_bytes_free(&planned);
         KAS_TRY(status);
     }
     return KAS_OK;

@@ -17,7 +17,7 @@ typedef struct kas_bench_passes {
 
 /* Tables: kinds of passes, slowest or largest first, then every pass in order. JSON: a line for
  * each pass. */
-kas_status kas_bench_passes_put(const kas_bench_passes *subject, const kas_traffic *traffic,
+kas_status kas_bench_passes_put(const kas_bench_passes *subject, const kas_planned_bytes *planned,
                                 const kas_bench_sink *sink);
 
 /* The same of the training step and the inference of each of the networks `list`, which are only

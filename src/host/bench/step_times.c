@@ -55,7 +55,7 @@ static void give_times(kas_sweep *pass, int passes, kas_samples *launch, int lau
 }
 
 /* Passes of one operation follow one another, and so do its launches. */
-static double give_all_times(kas_traffic *t, const int *mark, kas_samples *launch)
+static double give_all_times(kas_planned_bytes *t, const int *mark, kas_samples *launch)
 {
     double given = 0;
     for (int i = 0; i < t->passes;) {
@@ -71,7 +71,7 @@ static double give_all_times(kas_traffic *t, const int *mark, kas_samples *launc
 }
 
 kas_status kas_bench_times_measure(kas_bench_model *m, kas_tape_mode mode, int repeats,
-                                   kas_traffic *traffic, kas_bench_times *out)
+                                   kas_planned_bytes *planned, kas_bench_times *out)
 {
     const bool training = mode == KAS_TAPE_TRAIN;
     const int launches = kas_plan_steps(training ? m->train : m->infer);
@@ -84,7 +84,7 @@ kas_status kas_bench_times_measure(kas_bench_model *m, kas_tape_mode mode, int r
         for (int i = 0; i < launches; i++)
             out->sum += kas_samples_quantile(&launch[i], 0.5);
         out->rest =
-            out->sum - give_all_times(traffic, training ? m->train_mark : m->infer_mark, launch);
+            out->sum - give_all_times(planned, training ? m->train_mark : m->infer_mark, launch);
     }
     for (int i = 0; i < launches; i++)
         kas_samples_free(&launch[i]);

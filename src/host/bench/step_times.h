@@ -1,5 +1,5 @@
 /* Where the time of a step goes: the launches of its passes between two points of the device's
- * queue, so that every pass has a time beside its bytes (train/traffic.h).
+ * queue, so that every pass has a time beside its bytes (model/planned_bytes.h).
  *
  * An operation of the tape has a launch for each of its passes, and each pass has the time of its
  * own; a bias that the library takes along has none.  Where the numbers differ otherwise, the time
@@ -11,7 +11,7 @@
 #define KAS_BENCH_STEP_TIMES_H
 
 #include "host/bench/step_model.h"
-#include "host/train/traffic.h"
+#include "host/model/planned_bytes.h"
 
 typedef struct kas_bench_times {
     int repeats;
@@ -21,6 +21,6 @@ typedef struct kas_bench_times {
 
 /* Fills `seconds` of the passes of a step: medians of `repeats` runs. */
 kas_status kas_bench_times_measure(kas_bench_model *model, kas_tape_mode mode, int repeats,
-                                   kas_traffic *traffic, kas_bench_times *out);
+                                   kas_planned_bytes *planned, kas_bench_times *out);
 
 #endif

@@ -23,10 +23,10 @@
 #include "host/bench/bench.h"
 #include "host/bench/data_file.h"
 #include "host/core/clock.h"
-#include "host/core/files.h"
+#include "host/core/file/files.h"
 #include "host/core/log.h"
+#include "host/data/image/render.h"
 #include "host/data/read_ahead.h"
-#include "host/data/render.h"
 #include "host/train/stream.h"
 
 enum { REPEATS = 9, MADE = 1024, ROUND = 512, KEPT = 128, BATCH = 64, RING = 4, GPU_RATE = 3000 };

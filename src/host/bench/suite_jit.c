@@ -13,11 +13,11 @@
 
 #include "host/bench/bench.h"
 #include "host/core/machine.h"
-#include "host/core/files.h"
+#include "host/core/file/files.h"
 #include "host/core/log.h"
 #include "host/net/targets.h"
-#include "host/space/sampler.h"
-#include "host/train/ops.h"
+#include "host/space/sample/sampler.h"
+#include "host/ops/ops.h"
 #include "jit/replaced.h"
 
 enum { CANDIDATES = 8, BATCH = 64, INFERENCE_BATCH = 32, PASSES = 2, COMPILERS = 2 };
@@ -43,17 +43,17 @@ typedef struct subject {
     kas_compiler *compiler[COMPILERS]; /* NULL: not there */
     char folder[64];                   /* an empty cache */
     kas_samples seconds[STAGES];
-    kas_samples kernels, text_bytes, pieces[COMPILERS];
+    kas_samples kernels, text_bytes, units[COMPILERS];
 } subject;
 
 /* ---- one candidate ----------------------------------------------------------------------------
  */
 
 static kas_status compile_once(const subject *s, int c, kas_replaced replaced[PASSES],
-                               kas_compile_stats *sum, int *pieces)
+                               kas_compile_stats *sum, int *units)
 {
     *sum = (kas_compile_stats){.cached = true};
-    *pieces = 0;
+    *units = 0;
     for (int i = 0; i < PASSES; i++) {
         kas_compile_stats stats;
         char(*path)[4096];
@@ -61,7 +61,7 @@ static kas_status compile_once(const subject *s, int c, kas_replaced replaced[PA
         KAS_TRY(
             kas_replaced_compile(&replaced[i], s->compiler[c], s->threads, &path, &count, &stats));
         free(path);
-        *pieces += count;
+        *units += count;
         sum->cached &= stats.cached;
         sum->seconds += stats.seconds;
         sum->cpu_seconds += stats.cpu_seconds;
@@ -72,16 +72,16 @@ static kas_status compile_once(const subject *s, int c, kas_replaced replaced[PA
 static kas_status compile(subject *s, int c, kas_replaced replaced[PASSES])
 {
     kas_compile_stats cold, warm;
-    int pieces;
+    int units;
     if (!s->compiler[c])
         return KAS_OK;
-    KAS_TRY(compile_once(s, c, replaced, &cold, &pieces));
-    KAS_TRY(compile_once(s, c, replaced, &warm, &pieces));
+    KAS_TRY(compile_once(s, c, replaced, &cold, &units));
+    KAS_TRY(compile_once(s, c, replaced, &warm, &units));
     if (!warm.cached)
         return kas_fail(KAS_FAILURE, "%s: the cache does not hold what was compiled", s->folder);
     KAS_TRY(kas_samples_add(&s->seconds[COLD + c], cold.cpu_seconds));
     KAS_TRY(kas_samples_add(&s->seconds[WALL + c], cold.seconds));
-    KAS_TRY(kas_samples_add(&s->pieces[c], pieces));
+    KAS_TRY(kas_samples_add(&s->units[c], units));
     return kas_samples_add(&s->seconds[WARM + c], warm.seconds);
 }
 
@@ -118,7 +118,7 @@ static kas_status build(subject *s, const kas_sample *sample, kas_replaced repla
                                    &(kas_program_options){
                                        .batch = i ? s->batch : INFERENCE_BATCH,
                                        .training = i,
-                                       .number = kas_precision_number(s->o->precision),
+                                       .dtype = kas_precision_number(s->o->precision),
                                        .tf32 = s->o->precision == KAS_PRECISION_TF32,
                                    },
                                    &replaced[i]));
@@ -199,7 +199,7 @@ static kas_status put_json(subject *s)
     for (int c = 0; c < COMPILERS; c++) {
         snprintf(field, sizeof field, "%s_pieces", c ? "nvrtc" : "host");
         if (s->compiler[c])
-            kas_bench_line_spread(&out, field, &s->pieces[c]);
+            kas_bench_line_spread(&out, field, &s->units[c]);
     }
     for (int c = 0; c < COMPILERS; c++)
         kas_line_text(&out, c ? "nvrtc" : "host_compiler",
@@ -279,7 +279,7 @@ static kas_status run_net(const kas_bench_options *o, const char *name, const ka
     for (int i = 0; i < STAGES; i++)
         kas_samples_free(&s.seconds[i]);
     for (int c = 0; c < COMPILERS; c++)
-        kas_samples_free(&s.pieces[c]);
+        kas_samples_free(&s.units[c]);
     kas_samples_free(&s.kernels);
     kas_samples_free(&s.text_bytes);
     free(s.target);

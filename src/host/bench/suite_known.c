@@ -13,11 +13,11 @@
 #include <string.h>
 
 #include "host/bench/bench.h"
+#include "host/check/plain.h"
 #include "host/core/log.h"
 #include "host/net/targets.h"
-#include "host/reference/plain.h"
-#include "host/space/kernel_json.h"
-#include "host/space/sampler.h"
+#include "host/space/file/kernel_json.h"
+#include "host/space/sample/sampler.h"
 
 enum { REPEATS = 25, ATTEMPTS = 4000, FEWEST = 1, MOST = 14, SIDE = 32, MAX_KNOWN = 256 };
 

@@ -19,7 +19,7 @@
 #include "host/bench/step_model.h"
 #include "host/core/log.h"
 #include "host/net/targets.h"
-#include "host/space/kernel_json.h"
+#include "host/space/file/kernel_json.h"
 
 enum { REPEATS = 5, CPU_BATCH = 4, GPU_BATCH = 64, SIDE = 224, PHASES = 2 };
 static const double good_share = 0.6; /* of the floor: what is below is listed */
@@ -103,7 +103,7 @@ static void set_floor(const subject *s, double flops, double params, figure *f)
     const double x = (double)s->batch * in->c * (pooled ? l->h * l->w : in->h * in->w),
                  y = (double)s->batch * l->c * l->h * l->w;
     const bool training = modes[f->phase] == KAS_TAPE_TRAIN;
-    const double size = (double)kas_number_size(kas_precision_number(s->o->precision));
+    const double size = (double)kas_dtype_size(kas_precision_number(s->o->precision));
     f->floor_bytes = training ? size * (3 * x + 2 * y + 2 * params) + sizeof(float) * params
                               : size * (x + y + params);
     f->floor_flops = flops * s->batch * (training ? 3 : 1);
@@ -230,9 +230,9 @@ static kas_status build(subject *s, placed *p)
             const kas_program_options options = {
                 .batch = s->batch,
                 .training = modes[phase] == KAS_TAPE_TRAIN,
-                .number = kas_precision_number(s->o->precision),
+                .dtype = kas_precision_number(s->o->precision),
                 .tf32 = s->o->precision == KAS_PRECISION_TF32,
-                .maps = kas_maps_of(kas_device_get_info(s->device)->arch),
+                .linear_policy = kas_linear_policy_of(kas_device_get_info(s->device)->arch),
                 .prefix = prefix};
             const int t = s->shape[i].target;
             KAS_TRY(kas_program_build(&p->kernel, &s->target[t], &p->solution.binding[t], &options,

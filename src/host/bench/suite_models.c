@@ -3,7 +3,7 @@
  * Training step and inference of every network that comes with kas-gpu, or of those of --net,
  * beside the floor: the bytes that a perfect fusion must move at the bandwidth that was measured at
  * the start, or the multiply-adds at the rate that was, whichever takes longer (roofline.h,
- * train/traffic.h). */
+ * model/planned_bytes.h). */
 #include <math.h>
 #include <stdio.h>
 

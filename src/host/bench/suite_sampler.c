@@ -3,7 +3,7 @@
  * By network and by exact number of primitives, because long kernels are dearer, and over two
  * ranges: that of a search, and that of Canvas' later code.  Time is CPU time of the thread, so
  * that other programs only disturb through caches and clock rates.  Off the clock every kernel that
- * counts goes through the plain checker (reference/recheck.h); a finding ends the suite.  Each
+ * counts goes through the plain checker (check/recheck.h); a finding ends the suite.  Each
  * repeat is a fresh sampler with a seed of its own: duplicates are counted within a repeat, as a
  * search of that length would see them.  With several threads as many repeats run at once: the rate
  * of each says whether cores disturb one another. */
@@ -13,10 +13,10 @@
 #include <string.h>
 
 #include "host/bench/bench.h"
+#include "host/check/recheck.h"
 #include "host/core/log.h"
 #include "host/net/targets.h"
-#include "host/reference/recheck.h"
-#include "host/space/sampler.h"
+#include "host/space/sample/sampler.h"
 
 enum { REPEATS = 5, FEWEST = 3, MOST = 25 };
 static const double default_seconds = 2;

@@ -4,7 +4,7 @@
  * A B A B ..., in one process, and the ratio is that of neighbours, so that what disturbs the
  * machine for a while disturbs both.  The convolutions of A by themselves run in the same round.
  * Beside the time stands the floor (roofline.h), beside the bytes of the plan those of the floor
- * (train/traffic.h), --passes lists where the bytes go, and --times where the
+ * (model/planned_bytes.h), --passes lists where the bytes go, and --times where the
  * time goes.
  *
  * FLOPs: a multiply-add is one.  A training step counts as three inferences (the forward pass, the
@@ -19,7 +19,7 @@
 #include "host/bench/step_passes.h"
 #include "host/core/log.h"
 #include "host/net/targets.h"
-#include "host/space/assignment.h"
+#include "host/space/file/assignment.h"
 
 enum { WARM_UP = 2, REPEATS = 10, OTHER_SIDE = 32 };
 
@@ -219,18 +219,18 @@ static kas_status put_passes(subject *s, bool changed, kas_tape_mode mode, round
     };
     kas_bench_model *model = changed ? &s->changed : &s->plain;
     kas_bench_times times;
-    kas_traffic traffic;
-    KAS_TRY(kas_traffic_count(kas_bench_model_of(model, mode), mode, &traffic));
+    kas_planned_bytes planned;
+    KAS_TRY(kas_planned_bytes_count(kas_bench_model_of(model, mode), mode, &planned));
     kas_status status = KAS_OK;
     if (s->o->times) {
         passes.times = &times;
         KAS_TRY_GOTO(kas_bench_model_begin(model, mode), out);
-        KAS_TRY_GOTO(kas_bench_times_measure(model, mode, s->repeats, &traffic, &times), out);
+        KAS_TRY_GOTO(kas_bench_times_measure(model, mode, s->repeats, &planned, &times), out);
         KAS_TRY_GOTO(kas_bench_model_check(model, mode), out);
     }
-    status = kas_bench_passes_put(&passes, &traffic, s->sink);
+    status = kas_bench_passes_put(&passes, &planned, s->sink);
 out:
-    kas_traffic_free(&traffic);
+    kas_planned_bytes_free(&planned);
     return status;
 }
 

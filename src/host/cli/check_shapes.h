@@ -2,7 +2,7 @@
 #ifndef KAS_CLI_CHECK_SHAPES_H
 #define KAS_CLI_CHECK_SHAPES_H
 
-#include "host/space/replacement.h"
+#include "host/space/solve/replacement.h"
 
 /* Targets of different shape, with their bindings. */
 typedef struct kas_check_shapes {

@@ -20,7 +20,7 @@ static kas_status plan_memory(const kas_session *s, const kas_replacement *repla
                                  .seed = s->search.seed,
                                  .train_count = s->problem.dataset->train.count,
                                  .evaluate_test = true,
-                                 .maps = kas_maps_of(s->devices.kind)};
+                                 .linear_policy = kas_linear_policy_of(s->devices.kind)};
     kas_memory_plan plan;
     KAS_TRY(kas_train_plan_memory(&options, &plan));
     *bytes = plan.total;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/core/target.h"
+#include "host/core/file/target.h"
 
 enum { KEY_FLOPS = 0x100, KEY_PARAMS };
 

@@ -5,7 +5,7 @@
 
 #include "host/cli/cli.h"
 #include "host/net/targets.h"
-#include "host/space/sampler.h"
+#include "host/space/sample/sampler.h"
 
 typedef struct kas_cli_net {
     const char *name, *filter; /* name NULL = no --net */

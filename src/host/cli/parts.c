@@ -13,7 +13,7 @@
 
 #include "cuda/report.h"
 #include "host/cli/cli.h"
-#include "host/data/decode.h"
+#include "host/data/image/decode.h"
 
 static void fill_dnnl(kas_part *p)
 {

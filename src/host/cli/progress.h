@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "host/search/supervisor.h"
+#include "host/search/supervisor/supervisor.h"
 
 typedef struct kas_progress {
     bool terminal, quiet;

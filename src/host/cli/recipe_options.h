@@ -1,10 +1,10 @@
 /* The options of every command that trains: --recipe, and one for each number of a recipe
- * (train/recipe.h), which counts more than the recipe wherever it stands on the command line. */
+ * (recipe/recipe.h), which counts more than the recipe wherever it stands on the command line. */
 #ifndef KAS_CLI_RECIPE_OPTIONS_H
 #define KAS_CLI_RECIPE_OPTIONS_H
 
 #include "host/cli/cli.h"
-#include "host/train/recipe.h"
+#include "host/recipe/recipe.h"
 
 enum { KAS_CLI_RECIPE_OVERRIDES = 128 };
 

@@ -2,7 +2,7 @@
 #ifndef KAS_CLI_SAMPLE_HISTOGRAMS_H
 #define KAS_CLI_SAMPLE_HISTOGRAMS_H
 
-#include "host/space/uses.h"
+#include "host/space/canvas/candidate_ops.h"
 
 /* Kernels by a number, and nodes by type. Zero-initialise. */
 typedef struct kas_sample_histograms {

@@ -3,7 +3,7 @@
 #define KAS_CLI_SAMPLER_OPTIONS_H
 
 #include "host/cli/cli.h"
-#include "host/space/sample_options.h"
+#include "host/space/canvas/sample_options.h"
 
 /* Input: kas_sample_options with the defaults in it. What cannot be met together is a wrong command
  * line too, and names the options. */

@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "host/cli/progress.h"
-#include "host/core/files.h"
-#include "host/search/ahead.h"
-#include "host/search/leaderboard.h"
-#include "host/search/study_dir.h"
-#include "host/search/worker.h"
+#include "host/core/file/files.h"
+#include "host/leaderboard/leaderboard.h"
+#include "host/search/supervisor/ahead.h"
+#include "host/search/worker/worker.h"
+#include "host/study/study_dir.h"
 
 enum { KEY_PACK = 0x500, KEY_STREAM, KEY_READ_THREADS, KEY_AHEAD, KEY_RETRAIN };
 
@@ -30,7 +30,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_PACK:
         request->pack = strcmp(arg, "auto") == 0
                             ? 0
-                            : (int)kas_cli_int(state, "--pack", arg, 1, KAS_WORKER_LANES);
+                            : (int)kas_cli_int(state, "--pack", arg, 1, KAS_WORKER_SLOTS);
         return 0;
     case KEY_STREAM:
         request->stream = true;

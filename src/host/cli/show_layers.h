@@ -2,7 +2,7 @@
 #ifndef KAS_CLI_SHOW_LAYERS_H
 #define KAS_CLI_SHOW_LAYERS_H
 
-#include "host/space/assignment.h"
+#include "host/space/file/assignment.h"
 
 /* `net`, the name of a network, and `fit`, the assignment at its targets, may both be NULL. Text or
  * one line of JSON (docs/json.md, "show"). */

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "host/search/study_dir.h"
+#include "host/study/study_dir.h"
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {

@@ -3,8 +3,8 @@
 #define KAS_CLI_STUDY_OPEN_H
 
 #include "host/cli/cli.h"
-#include "host/search/options.h"
 #include "host/store/store.h"
+#include "host/study/options.h"
 
 typedef struct kas_study_args {
     kas_cli_common common;

@@ -3,7 +3,7 @@
  *
  * A number is a pure function of (key, counter), so candidate k of a study is the same whoever
  * samples it, on any machine and with any number of workers.  The same function exists in the
- * prelude of the device code (src/device_code/prelude.h) and the tests compare the two.
+ * prelude of the device code (src/cuda/kernels/prelude.h) and the tests compare the two.
  */
 #ifndef KAS_CORE_RANDOM_H
 #define KAS_CORE_RANDOM_H

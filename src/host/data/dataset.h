@@ -10,7 +10,8 @@
  * A damaged HDF5 file can crash or hang the library, so this process never opens one with it: a
  * child process with limits on time and memory reads it into shared memory (guard.h, hdf5_read.h),
  * and what it left there is checked before use.  Images that are encoded or too large for memory
- * stay in the file; the child finds where they lie, and kas_reader (reader.h) streams them. */
+ * stay in the file; the child finds where they lie, and kas_reader (reader.h) streams them.  Other
+ * folders include this header. */
 #ifndef KAS_DATA_DATASET_H
 #define KAS_DATA_DATASET_H
 
@@ -18,7 +19,8 @@
 #include <stdint.h>
 
 #include "host/core/status.h"
-#include "host/data/storage.h"
+#include "host/data/hdf5/limits.h"
+#include "host/data/hdf5/storage.h"
 
 typedef struct kas_images {
     uint32_t count;
@@ -39,8 +41,6 @@ typedef struct kas_dataset {
     size_t mapping_size;
     int fd; /* of the file, when images stay in it; 0 = none */
 } kas_dataset;
-
-enum { KAS_DATASET_MAX_CLASSES = 65535, KAS_DATASET_MAX_SIDE = 65535, KAS_DATASET_NAME_SIZE = 256 };
 
 /* KAS_BAD_INPUT naming file, object and what was expected. Freed with kas_dataset_close.
  * Pixels are read into memory when all of them fit in half of the machine's memory, or in

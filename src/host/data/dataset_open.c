@@ -10,8 +10,8 @@
 
 #include "host/core/machine.h"
 #include "host/data/dataset_shell.h"
-#include "host/data/guard.h"
-#include "host/data/hdf5_read.h"
+#include "host/data/hdf5/guard.h"
+#include "host/data/hdf5/hdf5_read.h"
 
 /* A number from the environment, or `otherwise`. */
 static kas_status setting(const char *name, uint64_t otherwise, uint64_t *out)

@@ -3,7 +3,7 @@
 #define KAS_DATA_DATASET_SHELL_H
 
 #include "host/data/dataset.h"
-#include "host/data/packet.h"
+#include "host/data/hdf5/packet.h"
 
 /* Sizes, mean and std of the packet, no names, no images; NULL and a message without memory. */
 kas_dataset *kas_dataset_shell(const kas_packet *packet);

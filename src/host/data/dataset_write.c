@@ -7,7 +7,7 @@
 
 #include "host/core/sha256.h"
 #include "host/data/digest.h"
-#include "host/data/hdf5_writer.h"
+#include "host/data/hdf5/hdf5_writer.h"
 
 /* Images that are written at a time have about so many bytes; chunks have at least so many. */
 enum { BLOCK_BYTES = 4 << 20, CHUNK_BYTES = 16 << 10 };

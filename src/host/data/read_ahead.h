@@ -2,8 +2,8 @@
 #ifndef KAS_DATA_READ_AHEAD_H
 #define KAS_DATA_READ_AHEAD_H
 
+#include "host/data/hdf5/storage.h"
 #include "host/data/order.h"
-#include "host/data/storage.h"
 
 /* Reading begins at position `first` of order[count]: asks for the images that kas_read_ahead takes
  * for granted, so that the first ones are not waited for one by one.  Beside the threads that read

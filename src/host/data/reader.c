@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "host/core/machine.h"
+#include "host/data/image/render.h"
 #include "host/data/read_ahead.h"
-#include "host/data/render.h"
 
 /* The bytes that a claim should have: small images are claimed several at a time, so that threads
  * seldom meet at the lock. */

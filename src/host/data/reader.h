@@ -13,13 +13,14 @@
  * the message is the same whatever the number of threads.  Nothing is left out in silence: the
  * importer decodes every image once, so damage that appears later is damage to the file.
  *
- * A reader belongs to one thread; the pool is its own affair. */
+ * A reader belongs to one thread; the pool is its own affair.  Other folders include this header.
+ */
 #ifndef KAS_DATA_READER_H
 #define KAS_DATA_READER_H
 
 #include "host/data/dataset.h"
+#include "host/data/image/view.h"
 #include "host/data/order.h"
-#include "host/data/view.h"
 
 typedef struct kas_reader kas_reader;
 

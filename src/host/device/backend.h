@@ -47,7 +47,7 @@ typedef struct kas_backend {
     kas_status (*upload_done)(kas_upload *, int);
     kas_status (*upload_wait)(kas_upload *, int);
     kas_status (*module_load)(kas_device *, const char *, kas_module **);
-    kas_status (*module_builtin)(kas_device *, kas_number, kas_module **);
+    kas_status (*module_builtin)(kas_device *, kas_dtype, kas_module **);
     void (*module_free)(kas_module *);
     kas_status (*module_function)(kas_module *, const char *, kas_function **);
     kas_status (*conv_create)(kas_device *, const kas_conv_desc *, kas_conv **);

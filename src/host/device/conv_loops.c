@@ -23,7 +23,7 @@ bool kas_conv_loops_transpose(const kas_conv_desc *desc, kas_conv_pass pass)
 static bool whole(const kas_conv_desc *d, int channels, int pitch, const void *pixels,
                   const void *weights)
 {
-    const int width = 16 / (int)kas_number_size(d->number);
+    const int width = 16 / (int)kas_dtype_size(d->dtype);
     return channels % width == 0 && pitch % width == 0 && kas_is_aligned(pixels) &&
            kas_is_aligned(weights);
 }
@@ -69,7 +69,7 @@ static unsigned chunks(int channels)
 /* A thread for each 16 bytes of the lanes, and as many rows of threads as `rows` are of use. */
 static void set_block(kas_conv_launch *launch, const kas_conv_desc *d, int lanes, int rows)
 {
-    const unsigned width = 16 / (unsigned)kas_number_size(d->number);
+    const unsigned width = 16 / (unsigned)kas_dtype_size(d->dtype);
     const unsigned threads =
         ((unsigned)(lanes < KAS_CONV_LANES ? lanes : KAS_CONV_LANES) + width - 1) / width;
     unsigned x = 1, y = 1;

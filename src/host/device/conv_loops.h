@@ -1,13 +1,13 @@
-/* How the kernels of src/device_code/conv.kc and conv_depthwise.kc are launched: the same for both
+/* How the kernels of src/cuda/kernels/conv.cu and conv_depthwise.cu are launched: the same for both
  * devices, which keep their own handles of the kernels. */
 #ifndef KAS_DEVICE_CONV_LOOPS_H
 #define KAS_DEVICE_CONV_LOOPS_H
 
 #include "host/device/device.h"
 
-#include "device_code/prelude.h"
+#include "cuda/kernels/prelude.h"
 
-#include "device_code/args.h"
+#include "cuda/kernels/args.h"
 
 /* The kernel of a pass, and whether kas_dev_conv_weights comes before it, which fills `wt`. */
 const char *kas_conv_loops_name(const kas_conv_desc *desc, kas_conv_pass pass);

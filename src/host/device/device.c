@@ -46,10 +46,10 @@ void kas_device_close(kas_device *device)
         device->backend->close(device);
 }
 
-const char *kas_number_name(kas_number number)
+const char *kas_dtype_name(kas_dtype dtype)
 {
-    static const char *const name[KAS_NUMBERS] = {"fp32", "bf16", "fp16"};
-    return name[number];
+    static const char *const name[KAS_DTYPES] = {"fp32", "bf16", "fp16"};
+    return name[dtype];
 }
 
 const kas_device_info *kas_device_get_info(const kas_device *device)
@@ -161,10 +161,10 @@ kas_status kas_module_load(kas_device *device, const char *image_path, kas_modul
     return device->backend->module_load(device, image_path, out);
 }
 
-kas_status kas_module_builtin(kas_device *device, kas_number number, kas_module **out)
+kas_status kas_module_builtin(kas_device *device, kas_dtype dtype, kas_module **out)
 {
     *out = NULL;
-    return device->backend->module_builtin(device, number, out);
+    return device->backend->module_builtin(device, dtype, out);
 }
 
 void kas_module_free(kas_module *module)
@@ -197,11 +197,11 @@ static kas_status check_conv(const kas_conv_desc *d)
     if (d->x_pitch < d->c_in || d->y_pitch < d->c_out)
         return kas_fail(KAS_BAD_INPUT, "convolution: pitches %d, %d are below channels %d, %d",
                         d->x_pitch, d->y_pitch, d->c_in, d->c_out);
-    if ((unsigned)d->number >= KAS_NUMBERS || (d->tf32 && d->number != KAS_F32))
+    if ((unsigned)d->dtype >= KAS_DTYPES || (d->tf32 && d->dtype != KAS_F32))
         return kas_fail(KAS_BAD_INPUT,
-                        "convolution: number %d%s: expected 0 (fp32), 1 (bf16) or 2 (fp16), and "
+                        "convolution: dtype %d%s: expected 0 (fp32), 1 (bf16) or 2 (fp16), and "
                         "TF32 with fp32 alone",
-                        (int)d->number, d->tf32 ? " with TF32" : "");
+                        (int)d->dtype, d->tf32 ? " with TF32" : "");
     if (d->h + 2 * d->pad_h < kas_conv_span(d, d->kernel_h) ||
         d->w + 2 * d->pad_w < kas_conv_span(d, d->kernel_w))
         return kas_fail(KAS_BAD_INPUT,

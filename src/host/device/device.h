@@ -2,7 +2,7 @@
  *
  * Two devices stand behind it: the CPU (device_cpu.c) and the CUDA device (src/cuda/).  Code above
  * this header never knows which it has; no CUDA type appears here.  Both run the same kernels: text
- * in the common dialect (src/device_code/prelude.h), built by the host compiler or by NVRTC.
+ * in the common dialect (src/cuda/kernels/prelude.h), built by the host compiler or by NVRTC.
  *
  * Work is recorded in a plan and the plan is run: the CPU device walks it, the CUDA device enqueues
  * it on its stream (and may capture it).  A plan never allocates and never synchronises; what
@@ -14,8 +14,7 @@
  * several on one GPU too, each in a thread of its own.
  * Errors: KAS_DEVICE with the failing statement; KAS_NO_MEMORY when an allocation fails (the device
  * stays usable); KAS_DEVICE_LOST when only a new process helps.  Because work may be asynchronous,
- * errors of earlier work can surface at kas_device_sync.
- */
+ * errors of earlier work can surface at kas_device_sync.  Other folders include this header. */
 #ifndef KAS_DEVICE_DEVICE_H
 #define KAS_DEVICE_DEVICE_H
 
@@ -24,7 +23,7 @@
 #include <stdint.h>
 
 #include "host/core/status.h"
-#include "host/space/edge.h"
+#include "host/device/epilogue.h"
 
 typedef struct kas_device kas_device;
 typedef struct kas_module kas_module;     /* a compiled program: shared object or cubin */
@@ -36,17 +35,17 @@ typedef struct kas_upload kas_upload; /* copies to the device beside its work */
 
 typedef enum kas_device_kind { KAS_DEVICE_CPU, KAS_DEVICE_CUDA } kas_device_kind;
 
-/* The number in which activations, their gradients and the weights that convolutions read are
+/* The dtype in which activations, their gradients and the weights that convolutions read are
  * stored (docs/training.md, Precision).  Arithmetic is float32 in all of them; so are parameters,
- * their gradients, statistics and losses.  The values are the prelude's KAS_NUMBER. */
-typedef enum kas_number { KAS_F32, KAS_BF16, KAS_F16 } kas_number;
-enum { KAS_NUMBERS = 3 };
+ * their gradients, statistics and losses.  The values are the prelude's KAS_DTYPE. */
+typedef enum kas_dtype { KAS_F32, KAS_BF16, KAS_F16 } kas_dtype;
+enum { KAS_DTYPES = 3 };
 
-static inline size_t kas_number_size(kas_number number) /* bytes */
+static inline size_t kas_dtype_size(kas_dtype dtype) /* bytes */
 {
-    return number == KAS_F32 ? 4 : 2;
+    return dtype == KAS_F32 ? 4 : 2;
 }
-const char *kas_number_name(kas_number number); /* "fp32", "bf16", "fp16" */
+const char *kas_dtype_name(kas_dtype dtype); /* "fp32", "bf16", "fp16" */
 
 typedef struct kas_device_info {
     kas_device_kind kind;
@@ -113,11 +112,11 @@ kas_status kas_upload_wait(kas_upload *upload, int slot); /* for the copy, not f
 kas_status kas_host_alloc(kas_device *device, size_t bytes, void **out);
 void kas_host_free(kas_device *device, void *memory); /* waits for running work; NULL is allowed */
 
-/* Loads what kas_compile (jit/compile.h) made for this device's arch. */
+/* Loads what kas_compile (jit/compile/compile.h) made for this device's arch. */
 kas_status kas_module_load(kas_device *device, const char *image_path, kas_module **out);
-/* The kernels of src/device_code over activations of this number, linked in (CPU) or compiled at
+/* The kernels of src/cuda/kernels over activations of this dtype, linked in (CPU) or compiled at
  * first use (CUDA). Owned by the device: do not free. */
-kas_status kas_module_builtin(kas_device *device, kas_number number, kas_module **out);
+kas_status kas_module_builtin(kas_device *device, kas_dtype dtype, kas_module **out);
 void kas_module_free(kas_module *module);
 kas_status kas_module_function(kas_module *module, const char *name, kas_function **out);
 
@@ -127,8 +126,8 @@ kas_status kas_module_function(kas_module *module, const char *name, kas_functio
  * pixels of y_pitch numbers, the first c_out used; weights [c_out][kernel_h][kernel_w][c_in /
  * groups] (cuDNN's KRSC), dense.  Tap k reads pixel out * stride - pad + k * dilation;
  * out = (in + 2*pad - dilation * (kernel - 1) - 1) / stride + 1.  A fully-connected map is a 1x1
- * convolution.  No bias.  x, y, dx, dy and the weights that are read are of `number`; sums are
- * float32 and rounded to `number` once; dw is float32 always (cuDNN has it only rounded to `number`
+ * convolution.  No bias.  x, y, dx, dy and the weights that are read are of `dtype`; sums are
+ * float32 and rounded to `dtype` once; dw is float32 always (cuDNN has it only rounded to `dtype`
  * once, and it is widened from there).  Accumulation order is the library's but the same in every
  * run on the same kind of device. */
 typedef struct kas_conv_desc {
@@ -136,7 +135,7 @@ typedef struct kas_conv_desc {
     int kernel_h, kernel_w, stride, pad_h, pad_w;
     int x_pitch, y_pitch; /* numbers per pixel, >= c_in, c_out */
     int dilation;         /* pixels between two taps; 0 means 1 */
-    kas_number number;
+    kas_dtype dtype;
     bool tf32; /* KAS_F32: factors may be rounded to TF32, where the device has that */
 } kas_conv_desc;
 
@@ -171,7 +170,7 @@ void kas_conv_free(kas_conv *conv);
 
 /* A bias [c_out] beside a pass, for devices that have it without another pass over y: added to y
  * before that is rounded (FORWARD), or the sums of dy over all pixels, written (BACKWARD_WEIGHTS).
- * As of weights, what is read is of the convolution's number and the gradient is float32: libraries
+ * As of weights, what is read is of the convolution's dtype and the gradient is float32: libraries
  * take no other bias beside 16-bit outputs.  add_bias prepares it, where it can be had; takes_bias
  * says of a pass with its pointers whether kas_plan_conv_bias may be called.  Where not, the caller
  * records kernels of its own. */
@@ -183,9 +182,9 @@ bool kas_conv_takes_bias(const kas_conv *conv, kas_conv_pass pass, const void *x
  *
  *     y = activation(conv(x, w) + bias  [+ residual])
  *
- * in one call of a library.  bias: [c_out], given in float32 and in the convolution's number, for
+ * in one call of a library.  bias: [c_out], given in float32 and in the convolution's dtype, for
  * libraries that take no other; residual: shape, pitch and number of y; sums are float32 and
- * rounded to `number` once, behind the activation (formulas: net.h).  No two tensors overlap.  A
+ * rounded to `dtype` once, behind the activation (formulas: net.h).  No two tensors overlap.  A
  * batch norm of fixed statistics is folded into w and bias by the caller.
  *
  * As with a bias: kas_conv_add_epilogue prepares one of them where it can be had (several may be
@@ -198,7 +197,7 @@ typedef struct kas_conv_epilogue {
 typedef struct kas_conv_call { /* the tensors of one call */
     const void *x, *w;
     const float *bias;
-    const void *bias_rounded; /* to the convolution's number; of KAS_F32: bias itself */
+    const void *bias_rounded; /* to the convolution's dtype; of KAS_F32: bias itself */
     const void *residual;     /* NULL: the epilogue has none */
     void *y;
 } kas_conv_call;
@@ -255,9 +254,9 @@ kas_status kas_timer_stop(kas_timer *timer, double *seconds); /* both: waits for
 
 /* Numbers per pixel of a channels-last tensor: channels rounded up so that every pixel starts on a
  * 16-byte boundary, apart from the logical shape. */
-static inline int kas_pitch_of(kas_number number, int channels)
+static inline int kas_pitch_of(kas_dtype dtype, int channels)
 {
-    return number == KAS_F32 ? (channels + 3) & ~3 : (channels + 7) & ~7;
+    return dtype == KAS_F32 ? (channels + 3) & ~3 : (channels + 7) & ~7;
 }
 static inline int kas_pitch(int channels)
 {

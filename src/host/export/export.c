@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "device_code/device_code.h"
-#include "host/core/files.h"
+#include "cuda/kernels/device_code.h"
+#include "host/core/file/files.h"
 #include "host/core/log.h"
 #include "host/export/weights.h"
 #include "host/space/describe.h"

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/core/files.h"
-#include "host/core/json.h"
+#include "host/core/file/files.h"
+#include "host/core/json/json.h"
+#include "host/leaderboard/judge.h"
 #include "host/net/targets.h"
-#include "host/search/judge.h"
-#include "host/search/study_dir.h"
+#include "host/study/study_dir.h"
 
 enum { KERNEL_BYTES = 1 << 20, MODEL_BYTES = 1 << 20, MODEL_DEPTH = 8 };
 

@@ -4,7 +4,7 @@
 #define KAS_EXPORT_MODEL_H
 
 #include "host/export/export.h"
-#include "host/space/assignment.h"
+#include "host/space/file/assignment.h"
 
 /* The network around a kernel file; a study knows its own. */
 typedef struct kas_export_setting {

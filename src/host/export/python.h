@@ -7,7 +7,7 @@
 
 #include "host/core/buf.h"
 #include "host/net/net.h"
-#include "host/space/replacement.h"
+#include "host/space/solve/replacement.h"
 
 /* kernel.py: class Kernel, the kernel at any layer (any channels, sizes, stride). */
 kas_status kas_export_kernel_py(const kas_kernel *kernel, kas_buf *out);

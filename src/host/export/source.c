@@ -2,7 +2,7 @@
  * distinct shape of target. */
 #include "host/export/export.h"
 
-#include "host/train/recipe.h"
+#include "host/recipe/recipe.h"
 #include "jit/replaced.h"
 
 static void put_comment(const kas_replaced *replaced, int program, kas_buf *out)

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "host/train/model.h"
-#include "host/train/safetensors.h"
+#include "host/model/model.h"
+#include "host/model/safetensors.h"
 
 enum { MOST_BYTES = 1 << 30 };
 #define TOLERANCE 1e-3

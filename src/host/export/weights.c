@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "host/core/random.h"
-#include "host/reference/net_replaced.h"
-#include "host/train/safetensors.h"
+#include "host/model/safetensors.h"
+#include "host/reference/net/net_replaced.h"
 
 enum { MOST_BYTES = 1 << 30 };
 
@@ -23,7 +23,7 @@ static kas_status read_one(const char *path, const kas_safetensors *file, kas_re
     if (!kas_dtype_is_real(t->dtype))
         return kas_fail(KAS_BAD_INPUT,
                         "%s: tensor \"%s\" has dtype %s; expected F32, F64, F16 or BF16", path,
-                        p->name, kas_dtype_name(t->dtype));
+                        p->name, kas_safetensors_dtype_name(t->dtype));
     bool same = t->rank == p->rank;
     for (int i = 0; same && i < t->rank; i++)
         same = t->shape[i] == p->shape[i];
@@ -122,7 +122,8 @@ kas_status kas_export_write_weights(const kas_ref_net *net, const char *title, c
         }
         for (size_t k = 0; k < p->size; k++)
             data[i][k] = (float)p->value[k];
-        tensor[i] = (kas_named_tensor){.dtype = KAS_DTYPE_F32, .rank = p->rank, .data = data[i]};
+        tensor[i] =
+            (kas_named_tensor){.dtype = KAS_SAFETENSORS_F32, .rank = p->rank, .data = data[i]};
         snprintf(tensor[i].name, sizeof tensor[i].name, "%s", p->name);
         for (int d = 0; d < p->rank; d++)
             tensor[i].shape[d] = p->shape[d];
@@ -201,13 +202,14 @@ kas_status kas_export_write_check(kas_ref_net *net, int n, const double *images,
     kas_status status = KAS_OK;
     KAS_TRY_GOTO(finite_logits(net, n, images, logits), out);
     KAS_TRY_GOTO(find_sensitivity(net, n, images, logits, &sensitivity), out);
-    kas_named_tensor tensors[] = {{"images",
-                                   KAS_DTYPE_F64,
-                                   4,
-                                   {(uint64_t)n, (uint64_t)in->c, (uint64_t)in->h, (uint64_t)in->w},
-                                   images},
-                                  {"logits", KAS_DTYPE_F64, 2, {(uint64_t)n, classes}, logits},
-                                  {"sensitivity", KAS_DTYPE_F64, 1, {1}, &sensitivity}};
+    kas_named_tensor tensors[] = {
+        {"images",
+         KAS_SAFETENSORS_F64,
+         4,
+         {(uint64_t)n, (uint64_t)in->c, (uint64_t)in->h, (uint64_t)in->w},
+         images},
+        {"logits", KAS_SAFETENSORS_F64, 2, {(uint64_t)n, classes}, logits},
+        {"sensitivity", KAS_SAFETENSORS_F64, 1, {1}, &sensitivity}};
     status = kas_safetensors_write(path, tensors, 3, NULL);
 out:
     free(logits);

@@ -4,7 +4,7 @@
 #define KAS_EXPORT_WEIGHTS_H
 
 #include "host/export/python.h"
-#include "host/reference/layers.h"
+#include "host/reference/net/layers.h"
 
 /* Fills every parameter and statistic from a safetensors file. KAS_BAD_INPUT naming the tensor that
  * is missing, has another shape, or does not belong to this network and kernel. */

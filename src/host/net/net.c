@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/core/files.h"
+#include "host/core/file/files.h"
 #include "host/core/intern.h"
-#include "host/core/json.h"
+#include "host/core/json/json.h"
 #include "host/core/sha256.h"
 #include "host/net/catalog.h"
 #include "host/net/net_file.h"

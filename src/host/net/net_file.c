@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "host/core/intern.h"
-#include "host/core/json.h"
+#include "host/core/json/json.h"
 #include "host/net/net_file_layer.h"
 
 enum { MAX_JSON_DEPTH = 8 };

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "host/core/json.h"
+#include "host/core/json/json.h"
 #include "host/net/net_file_layer.h"
 
 enum { MAX_BLOCK_DEPTH = 8, MAX_REPEAT = 1024, MAX_STEPS = 100000, MAX_INPUTS = 64 };

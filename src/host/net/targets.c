@@ -1,6 +1,6 @@
 #include "host/net/targets.h"
 #include "host/core/gcd.h"
-#include "host/net/edges.h"
+#include "host/net/epilogues.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -64,7 +64,7 @@ static kas_target make_target(const kas_net *net, int i)
         .kernel_h = (uint32_t)l->kernel_h,
         .kernel_w = (uint32_t)l->kernel_w,
         .stride = (uint32_t)l->stride,
-        .edge = kas_net_group_behind(net, i).edge,
+        .epilogue = kas_net_group_behind(net, i).epilogue,
     };
     snprintf(target.name, sizeof target.name, "%s", l->name);
     return target;

@@ -149,8 +149,8 @@ kas_status kas_screen_kernel(kas_device *device, const kas_replacement *replacem
 {
     kas_replaced replaced;
     *out = (kas_screen){.finite = true, .std_min = INFINITY, .std_max = 0};
-    const kas_program_options programs = {.batch = batch,
-                                          .maps = kas_maps_of(kas_device_get_info(device)->arch)};
+    const kas_program_options programs = {
+        .batch = batch, .linear_policy = kas_linear_policy_of(kas_device_get_info(device)->arch)};
     KAS_TRY(kas_replaced_build(replacement, &programs, &replaced));
     kas_status status = kas_replaced_load(&replaced, device, cache_dir, &out->compile_seconds);
     for (int i = 0; i < replaced.programs && status == KAS_OK; i++) {

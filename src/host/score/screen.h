@@ -6,7 +6,7 @@
  * standard deviation lies outside [0.01, 100], has lost or blown up its signal: the batch norm that
  * follows would divide by noise, and training it would waste minutes.  Costs well under a second
  * apart from compiling, and nothing is compiled for it alone: the programs are those of inference,
- * whose latency is measured next. */
+ * whose latency is measured next.  Other folders include this header. */
 #ifndef KAS_SCORE_SCREEN_H
 #define KAS_SCORE_SCREEN_H
 

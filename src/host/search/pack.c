@@ -18,7 +18,7 @@ static double blocks_of(const kas_sweep *pass, const kas_net *net, int batch)
     return fmax(1, ceil(numbers / block_numbers));
 }
 
-double kas_pack_filled(const kas_traffic *step, const kas_net *net, int batch, int blocks)
+double kas_pack_filled(const kas_planned_bytes *step, const kas_net *net, int batch, int blocks)
 {
     double time = 0;
     for (int i = 0; i < step->passes; i++)

@@ -12,8 +12,8 @@
 #ifndef KAS_SEARCH_PACK_H
 #define KAS_SEARCH_PACK_H
 
+#include "host/model/planned_bytes.h"
 #include "host/net/net.h"
-#include "host/train/traffic.h"
 
 enum { KAS_PACK_MOST = 16 };
 
@@ -25,7 +25,7 @@ typedef struct kas_pack {
 } kas_pack;
 
 /* The share of a GPU of `blocks` at once (kas_device_info) that the step fills. */
-double kas_pack_filled(const kas_traffic *step, const kas_net *net, int batch, int blocks);
+double kas_pack_filled(const kas_planned_bytes *step, const kas_net *net, int batch, int blocks);
 /* `training`: bytes of device memory of one; `room`: bytes that a worker has, 0 = not known. */
 kas_pack kas_pack_choose(double filled, size_t training, size_t room);
 

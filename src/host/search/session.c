@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "host/core/machine.h"
-#include "host/core/files.h"
+#include "host/core/file/files.h"
 #include "host/core/sha256.h"
 #include "host/core/log.h"
-#include "host/search/publish.h"
-#include "host/train/pretrained.h"
+#include "host/leaderboard/publish.h"
+#include "host/model/pretrained.h"
 
 /* Threads of each of `workers`, at least one; 0 stays 0. */
 static int share(int threads, int workers)
@@ -71,14 +71,14 @@ static kas_status choose_pack(const kas_session_request *request, kas_session *s
                                      .recipe = recipe,
                                      .precision = (kas_precision)recipe->precision};
     const kas_devices *d = &s->devices;
-    kas_traffic step;
+    kas_planned_bytes step;
     kas_memory_plan memory;
     if (request->pack > 0 || d->blocks == 0)
         return KAS_OK;
     KAS_TRY(kas_model_plan_memory(&model, &memory));
-    KAS_TRY(kas_traffic_plan(&model, KAS_TAPE_TRAIN, &step));
+    KAS_TRY(kas_planned_bytes_plan(&model, KAS_TAPE_TRAIN, &step));
     const double filled = kas_pack_filled(&step, model.net, model.batch, d->blocks);
-    kas_traffic_free(&step);
+    kas_planned_bytes_free(&step);
     s->packing = kas_pack_choose(filled, memory.total + d->workspace, d->memory - d->memory / 16);
     s->pack = s->packing.chosen;
     return KAS_OK;

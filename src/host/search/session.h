@@ -1,14 +1,16 @@
 /* A search from start to end: open the problem, open or begin the study, supervise, publish.
  *
- * The commands `search` and `resume` differ only in where the options come from. */
+ * The commands `search` and `resume` differ only in where the options come from.  Other folders
+ * include this header. */
 #ifndef KAS_SEARCH_SESSION_H
 #define KAS_SEARCH_SESSION_H
 
-#include "host/search/code_version.h"
 #include "host/search/devices.h"
 #include "host/search/pack.h"
-#include "host/search/problem.h"
-#include "host/search/study_dir.h"
+#include "host/search/supervisor/supervisor.h"
+#include "host/study/code_version.h"
+#include "host/study/problem.h"
+#include "host/study/study_dir.h"
 
 enum { KAS_AHEAD_CUDA = 4 };
 

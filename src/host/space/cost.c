@@ -1,7 +1,6 @@
 #include "host/space/cost.h"
 
 #include "host/space/primitive.h"
-#include "host/space/solve.h"
 
 kas_status kas_cost_add(kas_cost_terms *terms, kas_cost_kind kind, const kas_dim *size)
 {

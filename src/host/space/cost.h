@@ -8,6 +8,7 @@
 #define KAS_SPACE_COST_H
 
 #include "host/space/kernel.h"
+#include "host/space/target.h"
 
 enum { KAS_MAX_COST_TERMS = 6 * KAS_MAX_NODES };
 
@@ -47,5 +48,11 @@ static inline void kas_cost_count(kas_cost *cost, kas_cost_kind kind, double val
         break;
     }
 }
+
+/* Cost of a whole layer per image, as docs/primitives.md defines it ("Cost of a layer"): all
+ * instances, the sum of input parts and the average pool. largest_tensor and largest_weight count
+ * all instances too. */
+kas_status kas_layer_cost(const kas_kernel *kernel, const kas_target *target,
+                          const kas_binding *binding, kas_cost *out);
 
 #endif

@@ -15,7 +15,7 @@
 
 #include <stdint.h>
 
-#include "host/space/edge.h"
+#include "host/device/epilogue.h"
 
 typedef struct kas_target {
     char name[64];                /* of the layer in the network, e.g. "layer2.0.conv1" */
@@ -25,8 +25,8 @@ typedef struct kas_target {
     uint32_t parts_in, parts_out; /* c_in / c, c_out / c */
     uint32_t h, w; /* height, width of the OUTPUT: the stride is taken before the kernel */
     uint32_t kernel_h, kernel_w;
-    uint32_t stride; /* of the convolution; an average pool before the kernel */
-    kas_edge edge;   /* behind the layer */
+    uint32_t stride;       /* of the convolution; an average pool before the kernel */
+    kas_epilogue epilogue; /* behind the layer */
 } kas_target;
 
 /* The plain one: as many channels out as in, stride 1. A constant: `{...}` of a literal name. */

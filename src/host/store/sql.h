@@ -6,6 +6,7 @@
 #define KAS_STORE_SQL_H
 
 #include <sqlite3.h>
+#include <stddef.h>
 
 #include "host/store/store.h"
 

@@ -9,7 +9,7 @@
 #include <sys/vfs.h>
 #include <time.h>
 
-#include "host/core/files.h"
+#include "host/core/file/files.h"
 #include "host/store/owner.h"
 #include "host/store/sql.h"
 

@@ -27,8 +27,7 @@
  * store uses a rollback journal and holds an exclusive lock: one supervisor at a time.
  *
  * Errors: KAS_STORE with the file, the statement and SQLite's message.  Threads: one store, one
- * thread.
- */
+ * thread.  Other folders include this header. */
 #ifndef KAS_STORE_STORE_H
 #define KAS_STORE_STORE_H
 
@@ -36,7 +35,7 @@
 #include <stdint.h>
 
 #include "host/core/status.h"
-#include "host/train/train.h"
+#include "host/recipe/epoch.h"
 
 /* Raised whenever a table changes; files of versions before are read, and brought to the present
  * one when a study goes on (kas_store_revise). */
@@ -68,7 +67,7 @@ typedef struct kas_study {
     char dataset_digest[65];
     char dataset_path[4096]; /* absolute; may move, the digest may not change */
     int sampler_version;
-    char code_version[KAS_CODE_TEXT]; /* see search/code_version.h; "" = not recorded: schema 1 */
+    char code_version[KAS_CODE_TEXT]; /* see study/code_version.h; "" = not recorded: schema 1 */
     uint64_t seed;
     double created;      /* Unix time */
     double busy_seconds; /* wall time that supervisors have spent on it */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/core/files.h"
+#include "host/core/file/files.h"
 #include "host/core/sha256.h"
 
 static const char magic[8] = {'K', 'A', 'S', 'C', 'K', 'P', 'T', '2'};

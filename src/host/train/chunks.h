@@ -16,7 +16,7 @@
 #ifndef KAS_TRAIN_CHUNKS_H
 #define KAS_TRAIN_CHUNKS_H
 
-#include "host/train/model.h"
+#include "host/model/model.h"
 
 enum { KAS_CHUNK_STEPS = 16, KAS_CHUNKS_UNDER_WAY = 2 };
 

@@ -14,12 +14,12 @@
  * same, and the bits of its result are: it must not look at images of another batch.
  *
  * Pixels are cropped and mirrored on the device (kas_op_augment).  Encoded images have any size and
- * are cropped while they are decoded (host/data/view.h), always streamed, and only normalised
+ * are cropped while they are decoded (host/data/image/view.h), always streamed, and only normalised
  * there. */
 #ifndef KAS_TRAIN_FEED_H
 #define KAS_TRAIN_FEED_H
 
-#include "host/train/ops.h"
+#include "host/ops/ops.h"
 #include "host/train/stream.h"
 #include "host/train/train.h"
 

@@ -1,7 +1,7 @@
 /* Latency of inference. */
 #include <stdlib.h>
 
-#include "host/train/model.h"
+#include "host/model/model.h"
 #include "host/train/stats.h"
 #include "host/train/train.h"
 

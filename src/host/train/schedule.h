@@ -3,7 +3,7 @@
 #ifndef KAS_TRAIN_SCHEDULE_H
 #define KAS_TRAIN_SCHEDULE_H
 
-#include "host/train/ops.h"
+#include "host/ops/ops.h"
 
 typedef struct kas_run_plan {
     const kas_recipe *recipe;

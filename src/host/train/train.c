@@ -7,12 +7,12 @@
 #include <string.h>
 
 #include "host/core/clock.h"
-#include "host/core/files.h"
+#include "host/core/file/files.h"
 #include "host/core/log.h"
 #include "host/train/checkpoint.h"
 #include "host/train/chunks.h"
 #include "host/train/feed.h"
-#include "host/train/model.h"
+#include "host/model/model.h"
 #include "host/train/digest.h"
 #include "host/train/stats.h"
 
@@ -304,7 +304,7 @@ static kas_model_options model_options(const kas_train_options *o)
                                .training = true,
                                .recompute = o->recompute,
                                .recipe = &o->recipe,
-                               .maps = o->maps,
+                               .linear_policy = o->linear_policy,
                                .cache_dir = o->cache_dir};
 }
 
@@ -401,7 +401,7 @@ kas_status kas_train(kas_device *device, const kas_train_options *options, kas_t
     kas_train_options own = *options;
     run r = {.o = &own, .device = device};
     kas_status status = KAS_OK;
-    own.maps = kas_maps_of(kas_device_get_info(device)->arch);
+    own.linear_policy = kas_linear_policy_of(kas_device_get_info(device)->arch);
     *out = (kas_train_result){0};
     KAS_TRY_GOTO(prepare(&r), out);
     KAS_TRY_GOTO(all_epochs(&r), out);

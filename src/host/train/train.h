@@ -16,18 +16,11 @@
 
 #include "host/data/dataset.h"
 #include "host/device/device.h"
+#include "host/model/memory.h"
 #include "host/net/net.h"
-#include "host/train/memory.h"
-#include "host/train/recipe.h"
+#include "host/recipe/epoch.h"
+#include "host/recipe/recipe.h"
 #include "jit/replaced.h"
-
-typedef struct kas_epoch {
-    int epoch;                         /* 0-based */
-    double train_loss, train_accuracy; /* mean over the epoch, as seen while training */
-    /* Top-1, 0..1. NaN: not evaluated, as the test set is before the last epoch. */
-    double validation_loss, validation_accuracy;
-    double seconds;
-} kas_epoch;
 
 typedef enum kas_verdict { KAS_CONTINUE, KAS_PRUNE, KAS_STOP } kas_verdict;
 
@@ -60,8 +53,9 @@ typedef struct kas_train_options {
     const char *weights_out; /* safetensors of the final weights; NULL = none */
     const char *weights_in;  /* safetensors to start from in place of random weights; NULL = none */
     bool init_partial;       /* what of it does not fit is left out (pretrained.h) */
-    kas_maps maps;           /* of the device that a plan is for; kas_train takes that of its own */
-    const char *cache_dir;   /* of the JIT; NULL = default */
+    kas_linear_policy
+        linear_policy;     /* of the device that a plan is for; kas_train takes that of its own */
+    const char *cache_dir; /* of the JIT; NULL = default */
 } kas_train_options;
 
 typedef enum kas_train_state {

@@ -1,0 +1,71 @@
+/* Sums over rows for each channel, shared by teams: the rows of threads of a block.
+ *
+ * 64 channels are 8 or 16 threads with 16 bytes each: too few for a block.  So KAS_NORM_TEAMS such
+ * rows of threads share the chunk: of every KAS_NORM_TEAMS * KAS_NORM_RUN rows a team takes
+ * KAS_NORM_RUN neighbours, several of which are under way at a time, and in the end one team puts
+ * together what all found, in order.  On the CPU a team is a turn of a loop, and the sums have the
+ * same order. */
+#ifndef KAS_CUDA_KERNELS_TEAMS_H
+#define KAS_CUDA_KERNELS_TEAMS_H
+
+#define KAS_TEAM_ROUND (KAS_NORM_TEAMS * KAS_NORM_RUN)
+#define KAS_TEAM_BATCH 4 /* rows under way where a row is more than one load */
+
+/* Of `rows` rows, those that a team takes. */
+KAS_FN int kas_team_share(int rows, int team)
+{
+    const int rest = rows % KAS_TEAM_ROUND - team * KAS_NORM_RUN;
+    return rows / KAS_TEAM_ROUND * KAS_NORM_RUN + kas_imin(kas_imax(rest, 0), KAS_NORM_RUN);
+}
+
+/* A value a lane to where the other teams ([team][KAS_NORM_LANES] in shared memory), or the next
+ * kernel, find it. */
+KAS_FN void kas_team_keep_one(float *to, const float *value, int lanes, int whole)
+{
+    KAS_PART_THREADS (t, lanes) {
+        KAS_WIDE_VALUE(one, KAS_EACH_OF(value, t));
+        KAS_PART_STORE(to, t, one, lanes, whole);
+    }
+}
+KAS_FN void kas_team_keep(float *to, float *to_other, const float *value, const float *other,
+                          int lanes, int whole)
+{
+    kas_team_keep_one(to, value, lanes, whole);
+    kas_team_keep_one(to_other, other, lanes, whole);
+}
+KAS_FN void kas_team_zero_one(float *value, int lanes)
+{
+    KAS_PART_THREADS (t, lanes) {
+        KAS_EACH(KAS_EACH_OF(value, t) = 0.0f;)
+    }
+}
+KAS_FN void kas_team_zero(float *value, float *other, int lanes)
+{
+    kas_team_zero_one(value, lanes);
+    kas_team_zero_one(other, lanes);
+}
+
+/* What some teams kept, added up in order: lane values, or two to where the next kernel wants them.
+ */
+KAS_FN void kas_team_add(const float *kept, int teams, float *sum, int lanes)
+{
+    KAS_PART_THREADS (t, lanes) {
+        KAS_WIDE_VALUE(all, 0.0f);
+        for (int team = 0; team < teams; team++) {
+            KAS_WIDE_LOAD(other, kept, team * KAS_NORM_LANES + t);
+            KAS_EACH(KAS_EACH_VALUE(all) += KAS_EACH_VALUE(other);)
+        }
+        KAS_EACH(KAS_EACH_OF(sum, t) = KAS_EACH_VALUE(all);)
+    }
+}
+KAS_FN void kas_team_sums(const float *plains, const float *products, int teams, float *to,
+                          float *to_product, int lanes, int whole)
+{
+    KAS_WIDE_LANE(sum, KAS_NORM_LANES);
+    kas_team_add(plains, teams, sum, lanes);
+    kas_team_keep_one(to, sum, lanes, whole);
+    kas_team_add(products, teams, sum, lanes);
+    kas_team_keep_one(to_product, sum, lanes, whole);
+}
+
+#endif

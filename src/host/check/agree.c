@@ -1,0 +1,257 @@
+#include "host/check/agree.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "host/check/agree_setup.h"
+#include "jit/compile/share.h"
+
+/* ---- verdicts
+ * ---------------------------------------------------------------------------------------- */
+
+/* The most that rounding moved one tensor by, of several evaluations. */
+typedef struct rounding {
+    double worst, rms;
+} rounding;
+
+static double tolerance_of(const kas_agree_setup *b, int tensor)
+{
+    return kas_agree_tolerance(b->program->dtype, tensor != KAS_GAP_Y);
+}
+
+static kas_status measure_rounding(kas_agree_setup *b, const kas_agree_options *o, int tensors,
+                                   kas_gap *gap, rounding *r)
+{
+    for (int sample = 0; sample < KAS_AGREE_SAMPLES; sample++) {
+        KAS_TRY(kas_agree_setup_rounding(b, o->seed + (uint64_t)sample, gap));
+        for (int i = 0; i < tensors; i++) {
+            r[i].worst = fmax(r[i].worst, kas_gap_worst(&gap[i]));
+            r[i].rms = fmax(r[i].rms, kas_gap_rms(&gap[i]));
+        }
+    }
+    return KAS_OK;
+}
+
+static kas_agree_verdict judge(const kas_gap *gap, double tolerance, double margin,
+                               const rounding *r)
+{
+    if (kas_gap_worst(gap) <= tolerance)
+        return KAS_AGREE_OK;
+    if (gap->broken || !(kas_gap_worst(gap) <= margin * r->worst) ||
+        !(kas_gap_rms(gap) <= margin * r->rms))
+        return KAS_AGREE_FAILED;
+    if (r->worst > KAS_AGREE_TELLING)
+        return KAS_AGREE_UNDECIDED;
+    return kas_gap_worst(gap) <= KAS_AGREE_MOST ? KAS_AGREE_ILL_CONDITIONED : KAS_AGREE_FAILED;
+}
+
+static bool within_tolerance(const kas_agree_setup *b, const kas_gap *gap, int tensors)
+{
+    bool ok = true;
+    for (int i = 0; i < tensors; i++)
+        ok = ok && kas_gap_worst(&gap[i]) <= tolerance_of(b, i);
+    return ok;
+}
+
+/* Errors beyond the tolerance: what rounding explains. */
+static kas_status explain(kas_agree_setup *b, const kas_agree_options *o, const kas_gap *gap,
+                          int tensors, kas_agreement *r)
+{
+    kas_status status = KAS_OK;
+    const double margin = b->program->dtype == KAS_F32 ? KAS_AGREE_MARGIN : KAS_AGREE_MARGIN_16_BIT;
+    kas_gap *scratch = calloc((size_t)tensors, sizeof *scratch);
+    rounding *moved = calloc((size_t)tensors, sizeof *moved);
+    if (!scratch || !moved)
+        status = kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was checked");
+    if (status == KAS_OK)
+        status = measure_rounding(b, o, tensors, scratch, moved);
+    for (int i = 0; i < tensors && status == KAS_OK; i++) {
+        const kas_agree_verdict verdict = judge(&gap[i], tolerance_of(b, i), margin, &moved[i]);
+        r->verdict = verdict > r->verdict ? verdict : r->verdict;
+        if (verdict != KAS_AGREE_OK)
+            r->rounding = fmax(r->rounding, moved[i].worst);
+    }
+    free(scratch);
+    free(moved);
+    return status;
+}
+
+/* ---- one kernel at one target
+ * ------------------------------------------------------------------------ */
+
+static kas_status compare_gaps(kas_agree_setup *b, const kas_agree_options *o, kas_gap *gap,
+                               kas_agreement *r)
+{
+    const int tensors = KAS_GAP_WEIGHTS + b->program->weights;
+    KAS_TRY(kas_agree_setup_gaps(b, gap));
+    r->forward = kas_gap_worst(&gap[KAS_GAP_Y]);
+    r->dx = kas_gap_worst(&gap[KAS_GAP_DX]);
+    for (int i = KAS_GAP_WEIGHTS; i < tensors; i++)
+        r->dweight = fmax(r->dweight, kas_gap_worst(&gap[i]));
+    return within_tolerance(b, gap, tensors) ? KAS_OK : explain(b, o, gap, tensors, r);
+}
+
+static kas_status attempt(kas_agree_setup *b, const kas_agree_options *o, int turn,
+                          kas_agreement *r)
+{
+    *r = (kas_agreement){.draws = turn + 1};
+    KAS_TRY(kas_agree_setup_run(b, o, turn, false));
+    kas_gap *gap = calloc((size_t)(KAS_GAP_WEIGHTS + b->program->weights), sizeof *gap);
+    if (!gap)
+        return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was checked");
+    const kas_status status = compare_gaps(b, o, gap, r);
+    free(gap);
+    return status;
+}
+
+/* What several inputs say together.  One that agrees within the tolerance is enough (a wrong kernel
+ * is wrong for all of them); that only rounding parts the two sides must hold for every one. */
+static kas_agreement together(const kas_agreement *a, const kas_agreement *b)
+{
+    if (a->verdict == KAS_AGREE_OK || b->verdict == KAS_AGREE_OK)
+        return a->verdict == KAS_AGREE_OK ? *a : *b;
+    return a->verdict >= b->verdict ? *a : *b;
+}
+
+static kas_status compare_all(kas_agree_setup *b, const kas_agree_options *o, kas_agreement *r)
+{
+    KAS_TRY(attempt(b, o, 0, r));
+    for (int turn = 1; turn < KAS_AGREE_DRAWS && r->verdict != KAS_AGREE_OK; turn++) {
+        kas_agreement next;
+        KAS_TRY(attempt(b, o, turn, &next));
+        *r = together(r, &next);
+        r->draws = turn + 1;
+    }
+    if (o->directions > 0) {
+        KAS_TRY(kas_reference_check_gradient(b->reference, b->x, (const double *const *)b->weight,
+                                             b->dy, o->directions, o->seed, &r->numeric));
+        if (!(r->numeric <= KAS_AGREE_NUMERIC))
+            r->verdict = KAS_AGREE_FAILED;
+    }
+    return KAS_OK;
+}
+
+static void count_operations(const kas_program *p, kas_agreement *r)
+{
+    r->operations = p->forwards + p->backwards;
+    for (int i = 0; i < p->forwards; i++)
+        r->convolutions += p->forward[i].kind == KAS_OPERATION_CONV;
+    for (int i = 0; i < p->backwards; i++)
+        r->convolutions += p->backward[i].kind == KAS_OPERATION_CONV;
+}
+
+/* Where NaN is, and nothing else is looked at.  A library's convolution may spread it (a Winograd
+ * tile, a product with a zero that stands for no weight): beside one it must only not be lost.  Of
+ * a gradient the products of NaN with the zeros around an image are left out, and all NaN must not
+ * be lost. */
+static bool loses_nan(const kas_agreement *r, const kas_gap *gap, int tensor)
+{
+    if (tensor == KAS_GAP_Y)
+        return r->convolutions ? gap->lost > 0 : gap->broken;
+    return gap->nan > 0 && gap->lost == gap->nan;
+}
+
+static kas_status compare_nan(kas_agree_setup *b, const kas_agree_options *o, kas_agreement *r)
+{
+    const int tensors = KAS_GAP_WEIGHTS + b->program->weights;
+    KAS_TRY(kas_agree_setup_run(b, o, 0, true));
+    kas_gap *gap = calloc((size_t)tensors, sizeof *gap);
+    if (!gap)
+        return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was checked");
+    const kas_status status = kas_agree_setup_gaps(b, gap);
+    for (int i = 0; i < tensors && status == KAS_OK; i++)
+        r->nan_lost = r->nan_lost || loses_nan(r, &gap[i], i);
+    free(gap);
+    if (r->nan_lost)
+        r->verdict = KAS_AGREE_FAILED;
+    return status;
+}
+
+static kas_status run_one(kas_device *device, const kas_kernel *kernel, const kas_program *program,
+                          kas_module *module, const kas_agree_options *o, kas_agreement *r)
+{
+    kas_agree_setup b;
+    kas_status status = kas_agree_setup_open(&b, device, kernel, program, module, o->pitch_more);
+    if (status == KAS_OK)
+        status = compare_all(&b, o, r);
+    if (status == KAS_OK) {
+        count_operations(program, r);
+        status = compare_nan(&b, o, r);
+    }
+    kas_agree_setup_free(&b);
+    return status;
+}
+
+/* ---- all targets in one text
+ * ---------------------------------------------------------------------------- */
+
+static kas_status build_programs(const kas_kernel *kernel, const kas_target *target,
+                                 const kas_binding *binding, int count, const kas_agree_options *o,
+                                 const kas_epilogue *epilogue, int epilogues, kas_program **program,
+                                 kas_buf *text)
+{
+    for (int i = 0; i < count; i++) {
+        char prefix[16];
+        snprintf(prefix, sizeof prefix, "k%d", i);
+        const kas_program_options options = {
+            .batch = o->batch,
+            .training = true,
+            .dtype = o->dtype,
+            .linear_policy = o->linear_policy,
+            .x_pitch = kas_pitch_of(o->dtype, (int)target[i].c_in) + o->pitch_more,
+            .y_pitch = kas_pitch_of(o->dtype, (int)target[i].c_out) + o->pitch_more,
+            .prefix = prefix,
+            .epilogue = epilogue,
+            .epilogues = epilogues};
+        KAS_TRY(kas_program_build(kernel, &target[i], &binding[i], &options, &program[i]));
+    }
+    KAS_TRY(kas_programs_share(program, count));
+    for (int i = 0; i < count; i++)
+        kas_buf_puts(text, program[i]->source);
+    return kas_buf_status(text);
+}
+
+kas_status kas_agree(kas_device *device, kas_compiler *compiler, const kas_kernel *kernel,
+                     const kas_target *target, const kas_binding *binding, int count,
+                     const kas_agree_options *options, kas_agreement *result)
+{
+    kas_status status = KAS_OK;
+    kas_buf text = {0};
+    char path[4096];
+    kas_module *module = NULL;
+    kas_program **program = calloc((size_t)count + 1, sizeof *program);
+    if (!program)
+        return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was checked");
+    KAS_TRY_GOTO(build_programs(kernel, target, binding, count, options, NULL, 0, program, &text),
+                 done);
+    KAS_TRY_GOTO(kas_compile(compiler, kas_buf_text(&text), path, NULL), done);
+    KAS_TRY_GOTO(kas_module_load(device, path, &module), done);
+    for (int i = 0; i < count; i++)
+        KAS_TRY_GOTO(run_one(device, kernel, program[i], module, options, &result[i]), done);
+done:
+    kas_module_free(module);
+    for (int i = 0; i < count; i++)
+        kas_program_free(program[i]);
+    free(program);
+    kas_buf_free(&text);
+    return status;
+}
+
+kas_status kas_agree_text(const kas_kernel *kernel, const kas_target *target,
+                          const kas_binding *binding, int count, const kas_agree_options *options,
+                          kas_buf *text)
+{
+    /* The epilogue that takes most registers. */
+    static const kas_epilogue most = {
+        .norm = true, .residual = true, .activation = KAS_ACTIVATION_GELU};
+    kas_program **program = calloc((size_t)count + 1, sizeof *program);
+    if (!program)
+        return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was checked");
+    const kas_status status =
+        build_programs(kernel, target, binding, count, options, &most, 1, program, text);
+    for (int i = 0; i < count; i++)
+        kas_program_free(program[i]);
+    free(program);
+    return status;
+}

@@ -1,0 +1,343 @@
+#include "host/check/agree_setup.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/device/dtype.h"
+#include "host/core/random.h"
+
+static kas_status no_memory(void)
+{
+    return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was checked");
+}
+
+/* ---- set-up
+ * -------------------------------------------------------------------------------------- */
+
+static double *zeros(size_t count)
+{
+    return calloc(count + 1, sizeof(double));
+}
+
+static kas_status same_weights(const kas_agree_setup *b)
+{
+    const kas_program *p = b->program;
+    if (kas_reference_weights(b->reference) != p->weights)
+        return kas_fail(KAS_FAILURE, "the reference has %d weights, the program %d",
+                        kas_reference_weights(b->reference), p->weights);
+    for (int i = 0; i < p->weights; i++) {
+        const size_t size = kas_reference_weight_size(b->reference, i);
+        if (size != p->weight[i].elements)
+            return kas_fail(KAS_FAILURE, "weight %d: %zu elements in the reference, %zu here", i,
+                            size, p->weight[i].elements);
+    }
+    return KAS_OK;
+}
+
+static kas_status make_results(const kas_agree_setup *b, kas_agree_results *r)
+{
+    const kas_program *p = b->program;
+    r->y = zeros(b->y_size);
+    r->dx = zeros(b->x_size);
+    r->dweight = calloc((size_t)p->weights + 1, sizeof *r->dweight);
+    if (!r->y || !r->dx || !r->dweight)
+        return no_memory();
+    for (int i = 0; i < p->weights; i++) {
+        r->dweight[i] = zeros(p->weight[i].elements);
+        if (!r->dweight[i])
+            return no_memory();
+    }
+    return KAS_OK;
+}
+
+static void free_results(const kas_agree_setup *b, kas_agree_results *r)
+{
+    free(r->y);
+    free(r->dx);
+    for (int i = 0; r->dweight && i < b->program->weights; i++)
+        free(r->dweight[i]);
+    free(r->dweight);
+}
+
+static kas_status make_reference(kas_agree_setup *b, const kas_kernel *kernel)
+{
+    const kas_program *p = b->program;
+    const kas_target *t = b->target;
+    KAS_TRY(kas_reference_create(kernel, t, &p->binding, p->batch, &b->reference));
+    b->x_size = (size_t)p->batch * t->c_in * t->h * t->w;
+    b->y_size = (size_t)p->batch * t->c_out * t->h * t->w;
+    b->x = zeros(b->x_size);
+    b->dy = zeros(b->y_size);
+    b->weight = calloc((size_t)p->weights + 1, sizeof *b->weight);
+    if (!b->x || !b->dy || !b->weight)
+        return no_memory();
+    KAS_TRY(same_weights(b));
+    for (int i = 0; i < p->weights; i++) {
+        b->weight[i] = zeros(p->weight[i].elements);
+        if (!b->weight[i])
+            return no_memory();
+    }
+    KAS_TRY(make_results(b, &b->exact));
+    return make_results(b, &b->rounded);
+}
+
+static kas_status make_device_side(kas_agree_setup *b, kas_module *module)
+{
+    const kas_program *p = b->program;
+    size_t largest = 1;
+    b->memory = calloc((size_t)p->buffers + 1, sizeof *b->memory);
+    if (!b->memory)
+        return no_memory();
+    for (int i = 0; i < p->buffers; i++) {
+        KAS_TRY(kas_mem_alloc(b->device, p->buffer[i].bytes, &b->memory[i]));
+        if (p->buffer[i].bytes > largest)
+            largest = p->buffer[i].bytes;
+    }
+    b->host = malloc(largest);
+    if (!b->host)
+        return no_memory();
+    KAS_TRY(kas_program_load(b->device, p, &module, &b->loaded));
+    KAS_TRY(kas_plan_create(b->device, &b->plan));
+    KAS_TRY(kas_loaded_append(b->loaded, b->plan, false, b->memory));
+    return kas_loaded_append(b->loaded, b->plan, true, b->memory);
+}
+
+kas_status kas_agree_setup_open(kas_agree_setup *b, kas_device *device, const kas_kernel *kernel,
+                                const kas_program *program, kas_module *module, int pitch_more)
+{
+    *b = (kas_agree_setup){.device = device, .program = program, .target = &program->target};
+    b->x_pitch = kas_pitch_of(program->dtype, (int)program->target.c_in) + pitch_more;
+    b->y_pitch = kas_pitch_of(program->dtype, (int)program->target.c_out) + pitch_more;
+    KAS_TRY(make_reference(b, kernel));
+    return make_device_side(b, module);
+}
+
+void kas_agree_setup_free(kas_agree_setup *b)
+{
+    kas_plan_free(b->plan);
+    kas_loaded_free(b->loaded);
+    for (int i = 0; b->memory && i < b->program->buffers; i++)
+        kas_mem_free(b->device, b->memory[i]);
+    for (int i = 0; b->weight && i < b->program->weights; i++)
+        free(b->weight[i]);
+    free(b->weight);
+    free_results(b, &b->exact);
+    free_results(b, &b->rounded);
+    free(b->memory);
+    free(b->host);
+    free(b->x);
+    free(b->dy);
+    kas_reference_free(b->reference);
+}
+
+/* ---- data
+ * ------------------------------------------------------------------------------------------ */
+
+/* Values that the dtype holds exactly, so that both sides start from the same ones. */
+static void fill(const kas_agree_setup *b, double *to, size_t count, double scale, uint64_t seed,
+                 uint64_t stream)
+{
+    kas_rng rng = kas_rng_make(seed, KAS_PURPOSE_TEST, stream);
+    for (size_t i = 0; i < count; i++) {
+        float rounded;
+        kas_dtype_put(&rounded, b->program->dtype, 0, scale * kas_rng_normal(&rng));
+        to[i] = kas_dtype_get(&rounded, b->program->dtype, 0);
+    }
+}
+
+static void draw(kas_agree_setup *b, uint64_t seed, bool whole, int turn)
+{
+    const uint64_t stream = (uint64_t)turn * 1000;
+    fill(b, b->x, b->x_size, 1, seed, stream);
+    for (size_t i = 0; whole && i < b->x_size; i++)
+        b->x[i] = rint(b->x[i]);
+    fill(b, b->dy, b->y_size, 1, seed, stream + 1);
+    for (int i = 0; i < b->program->weights; i++)
+        fill(b, b->weight[i], b->program->weight[i].elements,
+             1 / sqrt((double)b->program->weight[i].fan_in), seed, stream + 2 + (uint64_t)i);
+}
+
+/* NaN in one image of x, in the middle and at a corner; the other images show what it must not
+ * reach.  Of one image alone half of the channels stay as they are. */
+static void put_nan(kas_agree_setup *b)
+{
+    const kas_target *t = b->target;
+    const size_t area = (size_t)t->h * t->w, channels = t->c_in > 1 ? t->c_in / 2 : 1;
+    for (size_t c = 0; c < channels; c += 3) {
+        b->x[c * area + (size_t)(t->h / 2) * t->w + t->w / 2] = NAN;
+        b->x[c * area] = c % 2 ? b->x[c * area] : NAN;
+    }
+}
+
+static int buffer(const kas_program *p, kas_role role, int index)
+{
+    for (int i = 0; i < p->buffers; i++)
+        if (p->buffer[i].role == role && p->buffer[i].index == index)
+            return i;
+    return -1;
+}
+
+/* Between the reference's [n][c][h][w] and the device's [n][h][w][pitch]; NaN in the padding. */
+static void pack(const kas_agree_setup *b, const double *from, uint32_t channels, int pitch)
+{
+    const size_t area = (size_t)b->target->h * b->target->w;
+    for (size_t n = 0; n < (size_t)b->program->batch; n++)
+        for (size_t pixel = 0; pixel < area; pixel++)
+            for (size_t c = 0; c < (size_t)pitch; c++)
+                kas_dtype_put(b->host, b->program->dtype, (n * area + pixel) * (size_t)pitch + c,
+                              c < channels ? from[(n * channels + c) * area + pixel] : NAN);
+}
+
+static kas_status upload_tensor(kas_agree_setup *b, kas_role role, const double *from,
+                                uint32_t channels, int pitch)
+{
+    const int i = buffer(b->program, role, 0);
+    pack(b, from, channels, pitch);
+    return kas_mem_upload(b->device, b->memory[i], b->host, b->program->buffer[i].bytes);
+}
+
+/* Calls the offset of every element of a weight in logical order. */
+#define FOR_WEIGHT(w, logical, offset)                                                             \
+    for (uint32_t r_ = 0; r_ < (w)->instances; r_++)                                               \
+        for (uint32_t g_ = 0; g_ < (w)->groups; g_++)                                              \
+            for (uint32_t o_ = 0; o_ < (w)->fan_out; o_++)                                         \
+                for (uint32_t i_ = 0; i_ < (w)->fan_in; i_++)                                      \
+                    for (size_t logical = ((((size_t)r_ * (w)->groups + g_) * (w)->fan_out + o_) * \
+                                           (w)->fan_in) +                                          \
+                                          i_,                                                      \
+                                offset = kas_weight_offset(w, r_, g_, o_, i_), once_ = 1;          \
+                         once_; once_ = 0)
+
+static kas_status evaluate(kas_agree_setup *b, kas_agree_results *r)
+{
+    KAS_TRY(kas_reference_forward(b->reference, b->x, (const double *const *)b->weight, r->y));
+    return kas_reference_backward(b->reference, b->dy, r->dx, r->dweight);
+}
+
+static kas_status upload(kas_agree_setup *b)
+{
+    const kas_program *p = b->program;
+    for (int i = 0; i < p->buffers; i++) {
+        memset(b->host, b->with_nan ? 0 : 0xff, p->buffer[i].bytes); /* else NaN */
+        KAS_TRY(kas_mem_upload(b->device, b->memory[i], b->host, p->buffer[i].bytes));
+    }
+    KAS_TRY(upload_tensor(b, KAS_ROLE_X, b->x, b->target->c_in, b->x_pitch));
+    KAS_TRY(upload_tensor(b, KAS_ROLE_DY, b->dy, b->target->c_out, b->y_pitch));
+    for (int k = 0; k < p->weights; k++) {
+        const kas_weight *w = &p->weight[k];
+        const int i = buffer(p, KAS_ROLE_WEIGHT, k);
+        FOR_WEIGHT(w, logical, offset)
+        kas_dtype_put(b->host, p->dtype, offset, b->weight[k][logical]);
+        KAS_TRY(kas_mem_upload(b->device, b->memory[i], b->host, p->buffer[i].bytes));
+    }
+    return KAS_OK;
+}
+
+kas_status kas_agree_setup_run(kas_agree_setup *b, const kas_agree_options *options, int turn,
+                               bool with_nan)
+{
+    draw(b, options->seed, options->whole, turn);
+    b->with_nan = with_nan;
+    if (with_nan)
+        put_nan(b);
+    KAS_TRY(upload(b));
+    KAS_TRY(evaluate(b, &b->exact));
+    KAS_TRY(kas_plan_run(b->plan));
+    return kas_device_sync(b->device);
+}
+
+/* ---- comparison
+ * -------------------------------------------------------------------------------------- */
+
+/* NaN agrees with NaN only where NaN went in, and never with a number. */
+static void compare(kas_gap *gap, double ours, double wanted, bool with_nan)
+{
+    gap->nan += isnan(wanted);
+    gap->lost += isnan(wanted) && !isnan(ours);
+    if (with_nan && isnan(ours) && isnan(wanted))
+        return;
+    const double difference = fabs(ours - wanted);
+    if (!(difference <= 1e300))
+        gap->broken = true;
+    gap->count++;
+    gap->squares += difference * difference;
+    gap->worst = difference > gap->worst ? difference : gap->worst;
+    gap->scale = fabs(wanted) > gap->scale ? fabs(wanted) : gap->scale;
+}
+
+static double relative(const kas_gap *gap, double difference)
+{
+    const double scale = gap->scale > KAS_AGREE_FLOOR ? gap->scale : KAS_AGREE_FLOOR;
+    return gap->broken ? INFINITY : difference / scale;
+}
+
+double kas_gap_worst(const kas_gap *gap)
+{
+    return relative(gap, gap->worst);
+}
+
+double kas_gap_rms(const kas_gap *gap)
+{
+    return relative(gap, gap->count ? sqrt(gap->squares / (double)gap->count) : 0);
+}
+
+static kas_status tensor_gap(kas_agree_setup *b, kas_role role, const double *wanted,
+                             uint32_t channels, int pitch, kas_gap *gap)
+{
+    const int i = buffer(b->program, role, 0);
+    const size_t area = (size_t)b->target->h * b->target->w;
+    *gap = (kas_gap){0};
+    KAS_TRY(kas_mem_download(b->device, b->host, b->memory[i], b->program->buffer[i].bytes));
+    for (size_t n = 0; n < (size_t)b->program->batch; n++)
+        for (size_t pixel = 0; pixel < area; pixel++)
+            for (size_t c = 0; c < channels; c++)
+                compare(gap,
+                        kas_dtype_get(b->host, b->program->dtype,
+                                      (n * area + pixel) * (size_t)pitch + c),
+                        wanted[(n * channels + c) * area + pixel], b->with_nan);
+    return KAS_OK;
+}
+
+static kas_status weight_gap(kas_agree_setup *b, int k, kas_gap *gap)
+{
+    const kas_weight *w = &b->program->weight[k];
+    const int i = buffer(b->program, KAS_ROLE_DWEIGHT, k);
+    *gap = (kas_gap){0};
+    KAS_TRY(kas_mem_download(b->device, b->host, b->memory[i], b->program->buffer[i].bytes));
+    FOR_WEIGHT(w, logical, offset)
+    compare(gap, kas_dtype_get(b->host, b->program->buffer[i].dtype, offset),
+            b->exact.dweight[k][logical], b->with_nan);
+    return KAS_OK;
+}
+
+kas_status kas_agree_setup_gaps(kas_agree_setup *b, kas_gap *gap)
+{
+    KAS_TRY(tensor_gap(b, KAS_ROLE_Y, b->exact.y, b->target->c_out, b->y_pitch, &gap[KAS_GAP_Y]));
+    KAS_TRY(tensor_gap(b, KAS_ROLE_DX, b->exact.dx, b->target->c_in, b->x_pitch, &gap[KAS_GAP_DX]));
+    for (int k = 0; k < b->program->weights; k++)
+        KAS_TRY(weight_gap(b, k, &gap[KAS_GAP_WEIGHTS + k]));
+    return KAS_OK;
+}
+
+static kas_gap gap_of(const double *ours, const double *wanted, size_t count)
+{
+    kas_gap gap = {0};
+    for (size_t i = 0; i < count; i++)
+        compare(&gap, ours[i], wanted[i], false);
+    return gap;
+}
+
+kas_status kas_agree_setup_rounding(kas_agree_setup *b, uint64_t seed, kas_gap *gap)
+{
+    kas_reference_round(b->reference, kas_agree_bits(b->program->dtype), seed);
+    const kas_status status = evaluate(b, &b->rounded);
+    kas_reference_round(b->reference, 0, 0);
+    KAS_TRY(status);
+    gap[KAS_GAP_Y] = gap_of(b->rounded.y, b->exact.y, b->y_size);
+    gap[KAS_GAP_DX] = gap_of(b->rounded.dx, b->exact.dx, b->x_size);
+    for (int k = 0; k < b->program->weights; k++)
+        gap[KAS_GAP_WEIGHTS + k] =
+            gap_of(b->rounded.dweight[k], b->exact.dweight[k], b->program->weight[k].elements);
+    return KAS_OK;
+}

@@ -1,0 +1,598 @@
+/* kas-gpu check: does what is generated for a kernel compute what the kernel means? */
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda/nvrtc/resources.h"
+#include "host/check/agree.h"
+#include "host/cli/check_shapes.h"
+#include "host/cli/net_options.h"
+#include "host/core/file/files.h"
+#include "host/core/log.h"
+#include "host/reference/kernel/reference.h"
+#include "host/report/line.h"
+#include "host/score/screen.h"
+#include "host/space/file/assignment.h"
+#include "host/space/sample/sampler.h"
+
+enum { MAX_FILES = 4096, MAX_ARCHS = 2 };
+static const char *const arch_names[MAX_ARCHS] = {"sm_80", "sm_90"}; /* of --nvrtc */
+
+typedef struct check_options {
+    kas_cli_common common;
+    kas_cli_net net;
+    kas_agree_options agree;
+    const char *device;
+    long long sampled;
+    kas_space space;
+    int per_layer; /* kas_per_layer */
+    int shapes;    /* of a sampled kernel that are looked at; 0 = all */
+    bool nvrtc;
+    const char *file[MAX_FILES];
+    int files;
+} check_options;
+
+enum {
+    KEY_SAMPLED = 0x200,
+    KEY_NVRTC,
+    KEY_DIRECTIONS,
+    KEY_SHAPES,
+    KEY_SPACE,
+    KEY_PRECISION,
+    KEY_PER_LAYER
+};
+
+static const struct argp_option option_list[] = {
+    {"batch", 'b', "N", 0, "Images at once (default 2)", 0},
+    {"device", 'D', "D", 0, "auto, cpu, cuda or cuda:N (default auto)", 0},
+    {"sampled", KEY_SAMPLED, "N", 0,
+     "Also check N sampled kernels whose output is neither lost nor blown up at initialisation", 0},
+    {"space", KEY_SPACE, "SPACE", 0, "Of the sampled kernels: canvas (default) or nas-pte", 0},
+    {"per-layer", KEY_PER_LAYER, "yes|no", 0,
+     "--space nas-pte: kernels of the sequences of single layers, each at its own layers "
+     "(default), "
+     "or of one sequence for all",
+     0},
+    {"shapes", KEY_SHAPES, "N", 0,
+     "Look at N of the network's shapes for each sampled kernel, at others for the next one "
+     "(default all)",
+     0},
+    {"seed", 's', "S", 0, "Seed of the sampled kernels and of the inputs (default 0)", 0},
+    {"nvrtc", KEY_NVRTC, 0, 0, "Also compile everything by NVRTC for sm_80 and sm_90", 0},
+    {"precision", KEY_PRECISION, "P", 0,
+     "How kernels store activations and weights: fp32 (default), bf16 or fp16", 0},
+    {"directions", KEY_DIRECTIONS, "N", 0,
+     "Random directions of the finite differences (default 1; 0 leaves them out)", 0},
+    {0}};
+
+static kas_dtype precision(struct argp_state *state, const char *name)
+{
+    int number = 0;
+    while (number < KAS_DTYPES && strcmp(name, kas_dtype_name((kas_dtype)number)) != 0)
+        number++;
+    if (number == KAS_DTYPES)
+        argp_error(state, "--precision %s: fp32, bf16 or fp16 is needed", name);
+    return (kas_dtype)number;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    check_options *o = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &o->net;
+        state->child_inputs[1] = &o->common;
+        return 0;
+    case 'b':
+        o->agree.batch = (int)kas_cli_int(state, "--batch", arg, 1, 65536);
+        return 0;
+    case 's':
+        o->agree.seed = kas_cli_seed(state, arg);
+        return 0;
+    case 'D':
+        o->device = arg;
+        return 0;
+    case KEY_SAMPLED:
+        o->sampled = kas_cli_int(state, "--sampled", arg, 1, 1000000);
+        return 0;
+    case KEY_SPACE:
+        o->space = kas_cli_space(state, arg);
+        return 0;
+    case KEY_PER_LAYER:
+        if (strcmp(arg, "yes") != 0 && strcmp(arg, "no") != 0)
+            argp_error(state, "--per-layer %s: yes or no is needed", arg);
+        o->per_layer = strcmp(arg, "yes") == 0 ? KAS_PER_LAYER_YES : KAS_PER_LAYER_NO;
+        return 0;
+    case KEY_SHAPES:
+        o->shapes = (int)kas_cli_int(state, "--shapes", arg, 1, 1000000);
+        return 0;
+    case KEY_PRECISION:
+        o->agree.dtype = precision(state, arg);
+        return 0;
+    case KEY_NVRTC:
+        o->nvrtc = true;
+        return 0;
+    case KEY_DIRECTIONS:
+        o->agree.directions = (int)kas_cli_int(state, "--directions", arg, 0, 1000);
+        return 0;
+    case ARGP_KEY_ARG:
+        if (o->files == MAX_FILES)
+            argp_error(state, "more than %d kernel files", MAX_FILES);
+        o->file[o->files++] = arg;
+        return 0;
+    case ARGP_KEY_END:
+        if (o->files == 0 && o->sampled == 0)
+            argp_error(state, "which kernel? for example kernels/involution.json, or --sampled 20");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const char doc[] =
+    "Checks kernels: forward and gradients on a device against the float64 reference, and the "
+    "reference against finite differences, at every distinct shape that a network replaces.\n\n"
+    "  kas-gpu check kernels/involution.json\n"
+    "  kas-gpu check kernels/*.json --nvrtc\n"
+    "  kas-gpu check layers.json --net resnet20\n"
+    "  kas-gpu check --sampled 300 --seed 1 --nvrtc\n"
+    "  kas-gpu check --sampled 2000 --shapes 1 --net resnet20 --input 3x8x8 --nvrtc\n"
+    "\vThe network is resnet18 and images are 3x16x16 unless said otherwise: the reference is not "
+    "quick. An error is the largest difference in a tensor, divided by its largest value. A "
+    "comparison "
+    "is ill-conditioned when rounding to float32 moves the reference itself beyond the tolerance "
+    "and explains the error; undecided when it would explain nearly any. The exit "
+    "code is 1 when a kernel fails, or is undecided at every shape. A sampled kernel whose output "
+    "is not finite or has a standard "
+    "deviation outside [0.01, 100] at initialisation is screened out, as a search does it: it "
+    "counts as a failure of the sampler, and another one is drawn in its place.";
+
+typedef struct checker {
+    const check_options *o;
+    kas_net *net;
+    kas_target *targets;
+    int count;
+    kas_device *device;
+    kas_compiler *compiler, *arch[MAX_ARCHS];
+    long long kernels, comparisons, failures, redrawn, compiled;
+    long long verdict[KAS_AGREE_FAILED + 1], ill_kernels;
+    long long screened;               /* sampled kernels that were left out */
+    long long gpu_kernels, gpu_local; /* of all cubins; those with local memory */
+    int gpu_registers;                /* the most of a thread */
+    long long gpu_accesses, gpu_wide; /* instructions on global memory, those of 16 bytes */
+    kas_accessed accessed;            /* of the programs that NVRTC compiled */
+    double forward, gradient;         /* largest errors of those within tolerance */
+    double ill_error, ill_rounding;   /* of those that are ill-conditioned */
+    double numeric;
+} checker;
+
+/* ---- one kernel
+ * ---------------------------------------------------------------------------------- */
+
+static const char *const verdicts[] = {"ok", "ill-conditioned", "undecided", "failed"};
+
+static void tell_verdict(const kas_agreement *a)
+{
+    if (a->verdict == KAS_AGREE_FAILED)
+        printf("  FAILED");
+    else
+        printf("  %s", verdicts[a->verdict]);
+    if (a->nan_lost)
+        printf(" (NaN in x does not come out where the reference has it)");
+    if (a->rounding > 0)
+        printf(" (float32 rounding alone: %.1e)", a->rounding);
+    printf("%s\n", a->draws > 1 ? " (inputs drawn again)" : "");
+}
+
+static kas_status tell(checker *c, const char *name, const kas_target *t, const kas_agreement *a)
+{
+    if (!c->o->common.json) {
+        printf("%-16s  %-16s %4u -> %-4u %3ux%-3u %ux%u  forward %.1e  dx %.1e  dweight %.1e", name,
+               t->name, t->c_in, t->c_out, t->h, t->w, t->kernel_h, t->kernel_w, a->forward, a->dx,
+               a->dweight);
+        if (c->o->agree.directions)
+            printf("  differences %.1e", a->numeric);
+        tell_verdict(a);
+        return KAS_OK;
+    }
+    kas_buf line = {0};
+    kas_line_begin(&line);
+    kas_line_text(&line, "kind", "check");
+    kas_line_text(&line, "kernel", name);
+    kas_line_text(&line, "layer", t->name);
+    kas_line_int(&line, "c_in", t->c_in);
+    kas_line_int(&line, "c_out", t->c_out);
+    kas_line_int(&line, "h", t->h);
+    kas_line_int(&line, "w", t->w);
+    kas_line_int(&line, "operations", a->operations);
+    kas_line_int(&line, "convolutions", a->convolutions);
+    kas_line_number(&line, "forward", a->forward);
+    kas_line_number(&line, "dx", a->dx);
+    kas_line_number(&line, "dweight", a->dweight);
+    kas_line_number(&line, "differences", a->numeric);
+    kas_line_int(&line, "draws", a->draws);
+    kas_line_number(&line, "rounding", a->rounding);
+    kas_line_bool(&line, "nan_lost", a->nan_lost);
+    kas_line_text(&line, "result", verdicts[a->verdict]);
+    kas_line_end(&line);
+    const kas_status status = kas_buf_status(&line);
+    if (status == KAS_OK)
+        printf("%s", line.data);
+    kas_buf_free(&line);
+    return status;
+}
+
+static void count_result(checker *c, const kas_agreement *a)
+{
+    c->comparisons++;
+    c->verdict[a->verdict]++;
+    c->failures += a->verdict == KAS_AGREE_FAILED;
+    c->redrawn += a->draws > 1;
+    c->numeric = fmax(c->numeric, a->numeric);
+    if (a->verdict == KAS_AGREE_OK) {
+        c->forward = fmax(c->forward, a->forward);
+        c->gradient = fmax(c->gradient, fmax(a->dx, a->dweight));
+    } else if (a->verdict == KAS_AGREE_ILL_CONDITIONED) {
+        c->ill_error = fmax(c->ill_error, fmax(a->forward, fmax(a->dx, a->dweight)));
+        c->ill_rounding = fmax(c->ill_rounding, a->rounding);
+    }
+}
+
+static void count_kernel(checker *c, const char *name, const kas_agreement *result, int count)
+{
+    int of[KAS_AGREE_FAILED + 1] = {0};
+    for (int i = 0; i < count; i++)
+        of[result[i].verdict]++;
+    c->ill_kernels += of[KAS_AGREE_ILL_CONDITIONED] + of[KAS_AGREE_UNDECIDED] > 0;
+    if (count == 0 || of[KAS_AGREE_UNDECIDED] < count)
+        return;
+    c->failures++;
+    kas_warn("%s: rounding in float32 explains nearly any error at every shape: nothing is shown",
+             name);
+}
+
+/* What the kernels of a cubin need; local memory is memory traffic that nobody wrote. */
+static kas_status count_resources(checker *c, const char *name, const char *arch, const char *path)
+{
+    kas_buf image = {0};
+    kas_resources *list = NULL;
+    int count = 0;
+    kas_status status = kas_file_read(path, (size_t)1 << 30, &image);
+    if (status == KAS_OK)
+        status = kas_cubin_resources(image.data, image.size, &list, &count);
+    for (int i = 0; i < count; i++) {
+        if (list[i].registers > c->gpu_registers)
+            c->gpu_registers = list[i].registers;
+        c->gpu_accesses += list[i].accesses;
+        c->gpu_wide += list[i].wide;
+        if (!list[i].local_bytes)
+            continue;
+        c->gpu_local++;
+        kas_warn("%s: %s needs %d bytes of local memory on %s", name, list[i].name,
+                 list[i].local_bytes, arch);
+    }
+    c->gpu_kernels += count;
+    free(list);
+    kas_buf_free(&image);
+    return status;
+}
+
+static void count_accessed(checker *c, const kas_operation *op, int count)
+{
+    for (int i = 0; i < count; i++) {
+        c->accessed.all += op[i].accessed.all;
+        c->accessed.contiguous += op[i].accessed.contiguous;
+        c->accessed.wide += op[i].accessed.wide;
+    }
+}
+
+static kas_status count_programs(checker *c, const kas_kernel *kernel, const kas_check_shapes *s)
+{
+    for (int i = 0; i < s->count; i++) {
+        kas_program *program;
+        const kas_program_options options = {.batch = c->o->agree.batch,
+                                             .training = true,
+                                             .dtype = c->o->agree.dtype,
+                                             .prefix = "k"};
+        KAS_TRY(kas_program_build(kernel, &s->target[i], &s->binding[i], &options, &program));
+        count_accessed(c, program->forward, program->forwards);
+        count_accessed(c, program->backward, program->backwards);
+        kas_program_free(program);
+    }
+    return KAS_OK;
+}
+
+static kas_status compile_for_gpus(checker *c, const kas_kernel *kernel, const char *name,
+                                   const kas_check_shapes *s)
+{
+    kas_buf text = {0};
+    kas_status status =
+        kas_agree_text(kernel, s->target, s->binding, s->count, &c->o->agree, &text);
+    for (int i = 0; i < MAX_ARCHS && status == KAS_OK && c->arch[i]; i++) {
+        char path[4096];
+        const kas_status compiled = kas_compile(c->arch[i], kas_buf_text(&text), path, NULL);
+        c->compiled += compiled == KAS_OK;
+        if (compiled == KAS_OK) {
+            status = count_resources(c, name, arch_names[i], path);
+            continue;
+        }
+        c->failures++;
+        kas_warn("%s: %s", name, kas_error());
+    }
+    kas_buf_free(&text);
+    return status == KAS_OK && c->arch[0] ? count_programs(c, kernel, s) : status;
+}
+
+static kas_status check_shapes(checker *c, const kas_kernel *kernel, const char *name,
+                               const kas_check_shapes *s)
+{
+    kas_agreement *result = calloc((size_t)s->count, sizeof *result);
+    if (!result)
+        return kas_fail(KAS_NO_MEMORY, "out of memory");
+    kas_status status = kas_agree(c->device, c->compiler, kernel, s->target, s->binding, s->count,
+                                  &c->o->agree, result);
+    for (int i = 0; i < s->count && status == KAS_OK; i++) {
+        count_result(c, &result[i]);
+        status = tell(c, name, &s->target[i], &result[i]);
+    }
+    if (status == KAS_OK)
+        count_kernel(c, name, result, s->count);
+    free(result);
+    if (status == KAS_OK)
+        status = compile_for_gpus(c, kernel, name, s);
+    return status;
+}
+
+/* A kernel that cannot be lowered, compiled or run is a failure of that kernel, and the next one is
+ * looked at. */
+static kas_status check_kernel(checker *c, const kas_kernel *kernel, const char *name,
+                               const kas_check_shapes *s)
+{
+    const kas_status status = check_shapes(c, kernel, name, s);
+    c->kernels++;
+    kas_print_flush();
+    if (status == KAS_OK || status == KAS_NO_MEMORY || status == KAS_DEVICE_LOST ||
+        status == KAS_MACHINE)
+        return status;
+    c->failures++;
+    kas_warn("%s: %s", name, kas_error());
+    return KAS_OK;
+}
+
+/* ---- all
+ * ----------------------------------------------------------------------------------------- */
+
+/* Every kernel at the shapes of its own layers. */
+static kas_status check_replacement(checker *c, const kas_replacement *r)
+{
+    kas_status status = KAS_OK;
+    for (int k = 0; k < kas_replacement_kernels(r) && status == KAS_OK; k++) {
+        kas_check_shapes s = {0};
+        char name[KAS_NAME_SIZE];
+        status = kas_kernel_name(&r->kernel[k], name);
+        if (status == KAS_OK)
+            status = kas_check_shapes_of(r, &r->kernel[k], &s);
+        if (status == KAS_OK)
+            status = check_kernel(c, &r->kernel[k], name, &s);
+        kas_check_shapes_free(&s);
+    }
+    return status;
+}
+
+static kas_status check_file(checker *c, const char *path)
+{
+    kas_assignment kernels;
+    kas_fitted fit;
+    KAS_TRY(kas_assignment_read_file(path, &kernels));
+    kas_status status = kas_assignment_fit(&kernels, c->targets, c->count, &c->o->net.budget, &fit);
+    if (status == KAS_OK) {
+        status = check_replacement(c, &fit.replacement);
+        kas_fitted_free(&fit);
+    } else {
+        status = kas_fail_context(KAS_BAD_INPUT, "%s does not fit %s", path, c->net->file);
+    }
+    kas_assignment_free(&kernels);
+    return status;
+}
+
+static kas_status check_files(checker *c)
+{
+    for (int i = 0; i < c->o->files; i++)
+        KAS_TRY(check_file(c, c->o->file[i]));
+    return KAS_OK;
+}
+
+static kas_status passes_screen(const checker *c, const kas_kernel *kernel,
+                                const kas_check_shapes *s, bool *passes)
+{
+    *passes = true;
+    for (int i = 0; i < s->count && *passes; i++) {
+        double deviation;
+        KAS_TRY(kas_reference_output_deviation(kernel, &s->target[i], &s->binding[i],
+                                               c->o->agree.batch, c->o->agree.seed, &deviation));
+        *passes = deviation >= KAS_SCREEN_STD_LOW && deviation <= KAS_SCREEN_STD_HIGH;
+    }
+    return KAS_OK;
+}
+
+/* Kernel k of a sample, at the shapes of its layers. */
+static kas_status check_sample(checker *c, const kas_sample *sample, const kas_kernel *kernel,
+                               long long turn)
+{
+    const kas_replacement at = kas_sample_replacement(sample, c->targets);
+    kas_check_shapes s = {0};
+    char name[KAS_NAME_SIZE];
+    bool passes = false;
+    kas_status status = kas_kernel_name(kernel, name);
+    if (status == KAS_OK)
+        status = kas_check_shapes_of(&at, kernel, &s);
+    if (status == KAS_OK) {
+        kas_check_shapes_choose(&s, c->o->shapes, turn);
+        status = passes_screen(c, kernel, &s, &passes);
+    }
+    if (status == KAS_OK && passes)
+        status = check_kernel(c, kernel, name, &s);
+    c->screened += !passes;
+    kas_check_shapes_free(&s);
+    return status;
+}
+
+/* All kernels of a sample, until `wanted` were looked at. */
+static kas_status check_samples(checker *c, const kas_sample *sample, long long wanted)
+{
+    const kas_replacement at = kas_sample_replacement(sample, c->targets);
+    kas_status status = KAS_OK;
+    for (int k = 0; k < kas_replacement_kernels(&at) && c->kernels < wanted && status == KAS_OK;
+         k++)
+        status = check_sample(c, sample, &at.kernel[k], (long long)sample->index + k);
+    return status;
+}
+
+static kas_status check_sampled(checker *c)
+{
+    kas_sample_options options = kas_sample_defaults();
+    kas_sampler *sampler = NULL;
+    options.space = c->o->space;
+    options.per_layer = c->o->per_layer;
+    options.seed = c->o->agree.seed;
+    options.budget = c->o->net.budget;
+    KAS_TRY(kas_sample_options_check(&options));
+    KAS_TRY(kas_sampler_create(&options, c->targets, c->count, &sampler));
+    kas_status status = KAS_OK;
+    const long long wanted = c->kernels + c->o->sampled;
+    while (c->kernels < wanted && status == KAS_OK) {
+        kas_sample s;
+        status = kas_sampler_next(sampler, 0, &s);
+        if (status != KAS_OK)
+            break;
+        status = check_samples(c, &s, wanted);
+        kas_sample_free(&s);
+    }
+    kas_sampler_free(sampler);
+    return status;
+}
+
+static kas_status open_archs(checker *c)
+{
+    for (int i = 0; i < MAX_ARCHS; i++) {
+        const kas_status status = kas_compiler_open(arch_names[i], NULL, &c->arch[i]);
+        if (status == KAS_UNSUPPORTED) {
+            kas_warn("SKIPPED: --nvrtc: %s", kas_error());
+            return KAS_OK;
+        }
+        KAS_TRY(status);
+    }
+    return KAS_OK;
+}
+
+static kas_status open_all(const check_options *o, checker *c)
+{
+    KAS_TRY(kas_cli_net_targets(&o->net, &c->net, &c->targets, &c->count));
+    KAS_TRY(kas_device_open(o->device, o->common.threads, &c->device));
+    KAS_TRY(kas_compiler_open(kas_device_get_info(c->device)->arch, NULL, &c->compiler));
+    return o->nvrtc ? open_archs(c) : KAS_OK;
+}
+
+static kas_status summary(const checker *c)
+{
+    if (c->o->common.json) {
+        kas_buf line = {0};
+        kas_line_begin(&line);
+        kas_line_text(&line, "kind", "summary");
+        kas_line_int(&line, "kernels", c->kernels);
+        kas_line_int(&line, "comparisons", c->comparisons);
+        kas_line_int(&line, "nvrtc_compilations", c->compiled);
+        kas_line_int(&line, "nvrtc_kernels", c->gpu_kernels);
+        kas_line_int(&line, "nvrtc_most_registers", c->gpu_registers);
+        kas_line_int(&line, "nvrtc_with_local_memory", c->gpu_local);
+        kas_line_int(&line, "nvrtc_accesses", c->gpu_accesses);
+        kas_line_int(&line, "nvrtc_16_byte_accesses", c->gpu_wide);
+        kas_line_number(&line, "bytes_accessed", c->accessed.all);
+        kas_line_number(&line, "bytes_contiguous", c->accessed.contiguous);
+        kas_line_number(&line, "bytes_16_byte_accesses", c->accessed.wide);
+        kas_line_int(&line, "failures", c->failures);
+        kas_line_int(&line, "screened_out", c->screened);
+        kas_line_int(&line, "inputs_drawn_again", c->redrawn);
+        kas_line_int(&line, "ill_conditioned", c->verdict[KAS_AGREE_ILL_CONDITIONED]);
+        kas_line_int(&line, "undecided", c->verdict[KAS_AGREE_UNDECIDED]);
+        kas_line_int(&line, "ill_conditioned_kernels", c->ill_kernels);
+        kas_line_number(&line, "ill_conditioned_error", c->ill_error);
+        kas_line_number(&line, "ill_conditioned_rounding", c->ill_rounding);
+        kas_line_number(&line, "forward", c->forward);
+        kas_line_number(&line, "gradient", c->gradient);
+        kas_line_number(&line, "differences", c->numeric);
+        kas_line_end(&line);
+        const kas_status status = kas_buf_status(&line);
+        if (status == KAS_OK)
+            printf("%s", line.data);
+        kas_buf_free(&line);
+        return status;
+    }
+    printf("\nkernels: %lld; comparisons on %s: %lld (%lld with inputs drawn again); NVRTC "
+           "compilations: %lld; failures: %lld\n"
+           "largest errors: forward %.1e (tolerance %.0e), gradients %.1e (%.0e), reference "
+           "against finite differences %.1e (%.0e)\n",
+           c->kernels, kas_device_get_info(c->device)->name, c->comparisons, c->redrawn,
+           c->compiled, c->failures, c->forward, kas_agree_tolerance(c->o->agree.dtype, false),
+           c->gradient, kas_agree_tolerance(c->o->agree.dtype, true), c->numeric,
+           KAS_AGREE_NUMERIC);
+    if (c->ill_kernels)
+        printf("ill-conditioned: %lld comparisons (largest error %.1e; float32 rounding alone: "
+               "%.1e), undecided: %lld, of %lld kernels\n",
+               c->verdict[KAS_AGREE_ILL_CONDITIONED], c->ill_error, c->ill_rounding,
+               c->verdict[KAS_AGREE_UNDECIDED], c->ill_kernels);
+    if (c->o->sampled)
+        printf("screened out, an output lost or blown up at initialisation: %lld of %lld sampled\n",
+               c->screened, c->screened + c->o->sampled);
+    if (c->compiled)
+        printf("GPU kernels compiled: %lld; at most %d registers a thread; with local memory "
+               "(spills): %lld\n",
+               c->gpu_kernels, c->gpu_registers, c->gpu_local);
+    if (c->compiled)
+        printf("instructions on global memory: %lld, %.1f%% of them of 16 bytes; of the bytes that "
+               "lanes ask for %.1f%% go so, of those whose lanes lie side by side %.1f%%\n",
+               c->gpu_accesses, 100.0 * (double)c->gpu_wide / fmax(1, (double)c->gpu_accesses),
+               100 * c->accessed.wide / fmax(1, c->accessed.all),
+               100 * c->accessed.wide / fmax(1, c->accessed.contiguous));
+    return KAS_OK;
+}
+
+static kas_status run(int argc, char **argv)
+{
+    static const struct argp_child children[] = {
+        {&kas_cli_check_net_argp, 0, NULL, 0}, {&kas_cli_common_argp, 0, NULL, 0}, {0}};
+    static const struct argp argp = {option_list, parse, "[KERNEL.json ...]", doc, children, 0, 0};
+    static check_options o; /* large */
+    o = (check_options){
+        .net = kas_cli_net_defaults(), .agree = {.batch = 2, .directions = 1}, .device = "auto"};
+    o.per_layer = KAS_PER_LAYER_AUTO;
+    o.net.name = "resnet18";
+    o.net.h = o.net.w = 16;
+    bool done;
+    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
+    if (done)
+        return KAS_OK;
+    checker c = {.o = &o};
+    kas_status status = KAS_OK;
+    KAS_TRY_GOTO(open_all(&o, &c), out);
+    KAS_TRY_GOTO(check_files(&c), out);
+    if (o.sampled)
+        KAS_TRY_GOTO(check_sampled(&c), out);
+    KAS_TRY_GOTO(summary(&c), out);
+    if (c.failures)
+        status =
+            kas_fail(KAS_FAILURE, "%lld failures; kernels checked: %lld", c.failures, c.kernels);
+out:
+    for (int i = 0; i < MAX_ARCHS; i++)
+        kas_compiler_close(c.arch[i]);
+    kas_compiler_close(c.compiler);
+    kas_device_close(c.device);
+    free(c.targets);
+    kas_net_free(c.net);
+    return status;
+}
+
+const kas_command kas_command_check = {
+    "check", "Check kernels on a device against the float64 reference", run};

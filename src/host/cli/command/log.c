@@ -1,0 +1,112 @@
+/* kas-gpu log: what happened in a study, item by item or one in full. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/cli/study_open.h"
+#include "host/core/file/files.h"
+#include "host/core/integer.h"
+#include "host/leaderboard/leaderboard.h"
+#include "host/report/line.h"
+#include "host/report/table.h"
+#include "host/study/study_dir.h"
+
+static const char doc[] =
+    "What happened in a study.\n\n"
+    "  kas-gpu log STUDY               every item, its state and the reason\n"
+    "  kas-gpu log STUDY 7             the log of candidate 7\n"
+    "  kas-gpu log STUDY 3f9c          the log of the kernel whose name begins so\n"
+    "  kas-gpu log STUDY baseline      likewise final, final-baseline\n"
+    "  kas-gpu log STUDY 7 --json      accuracy and loss by epoch\n";
+
+static kas_status print_items(const kas_study_args *args, const kas_study_view *view, kas_buf *out)
+{
+    static const kas_column columns[] = {{"item", KAS_LEFT},   {"#", KAS_RIGHT},
+                                         {"kernel", KAS_LEFT}, {"epochs", KAS_RIGHT},
+                                         {"state", KAS_LEFT},  {"reason", KAS_LEFT}};
+    if (args->common.json)
+        return kas_leaderboard_json(view->work, view->count, out);
+    kas_table *table = kas_table_create(columns, 6);
+    for (int i = 0; i < view->count; i++) {
+        const kas_work *w = &view->work[i];
+        kas_table_cell(table, "%s", kas_work_kind_name(w->kind));
+        kas_table_cell(table, "%lld", (long long)w->index);
+        kas_table_cell(table, "%s", w->name);
+        kas_table_cell(table, "%d", w->epochs);
+        kas_table_cell(table, "%s", kas_work_state_name(w->state));
+        kas_table_cell(table, "%.100s", w->reason);
+    }
+    kas_status status = kas_table_write(table, out);
+    kas_table_free(table);
+    return status;
+}
+
+/* A number, the name of a kind, or the beginning of a kernel's name that only one has. */
+static kas_status find(const kas_study_args *args, const kas_study_view *view, const kas_work **out)
+{
+    int64_t number = 0;
+    const bool is_number = kas_integer_read(args->item, 0, 999999999, &number);
+    int found = 0;
+    for (int i = 0; i < view->count; i++) {
+        const kas_work *w = &view->work[i];
+        bool candidate = w->kind == KAS_WORK_CANDIDATE;
+        bool match = candidate ? (is_number ? w->index == number
+                                            : strncmp(w->name, args->item, strlen(args->item)) == 0)
+                               : strcmp(kas_work_kind_name(w->kind), args->item) == 0;
+        if (match) {
+            *out = w;
+            found++;
+        }
+    }
+    if (found == 1)
+        return KAS_OK;
+    return kas_fail(KAS_BAD_INPUT,
+                    "%s: %s item \"%s\"; give a candidate's number, its kernel's name, baseline, "
+                    "final or final-baseline",
+                    args->study, found ? "more than one" : "no", args->item);
+}
+
+static kas_status print_log(const kas_study_args *args, const kas_work *work, kas_buf *out)
+{
+    char path[KAS_STUDY_PATH];
+    KAS_TRY(kas_study_log_path(args->study, work, path));
+    if (!kas_file_exists(path))
+        return kas_fail(KAS_BAD_INPUT, "%s: no log yet: the item is %s", path,
+                        kas_work_state_name(work->state));
+    return kas_file_read(path, 1u << 30, out);
+}
+
+static kas_status print_epochs(const kas_study_view *view, const kas_work *work, kas_buf *out)
+{
+    kas_epoch *epoch;
+    int epochs;
+    KAS_TRY(kas_store_epochs(view->store, work->id, &epoch, &epochs));
+    for (int i = 0; i < epochs; i++) {
+        kas_line_begin(out);
+        kas_line_int(out, "epoch", epoch[i].epoch);
+        kas_line_number(out, "train_loss", epoch[i].train_loss);
+        kas_line_number(out, "train_accuracy", epoch[i].train_accuracy);
+        kas_line_number(out, "validation_loss", epoch[i].validation_loss);
+        kas_line_number(out, "validation_accuracy", epoch[i].validation_accuracy);
+        kas_line_number(out, "seconds", epoch[i].seconds);
+        kas_line_end(out);
+    }
+    free(epoch);
+    return KAS_OK;
+}
+
+static kas_status print(const kas_study_args *args, const kas_study_view *view, kas_buf *out)
+{
+    const kas_work *work = NULL;
+    if (!args->item)
+        return print_items(args, view, out);
+    KAS_TRY(find(args, view, &work));
+    return args->common.json ? print_epochs(view, work, out) : print_log(args, work, out);
+}
+
+static kas_status run(int argc, char **argv)
+{
+    static const kas_study_command log = {.doc = doc, .takes_item = true, .print = print};
+    return kas_study_run(&log, argc, argv);
+}
+
+const kas_command kas_command_log = {"log", "What happened to each candidate", run};

@@ -1,0 +1,475 @@
+/* kas-gpu show: a kernel so that a person understands it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/cli/net_options.h"
+#include "host/cli/show_layers.h"
+#include "host/report/line.h"
+#include "host/report/table.h"
+#include "host/space/canonical.h"
+#include "host/space/describe.h"
+#include "host/space/file/assignment.h"
+#include "jit/ir/program.h"
+
+typedef struct show_options {
+    kas_cli_common common;
+    kas_cli_net net;
+    const char *path, *layer, *source;
+    bool dot;
+} show_options;
+
+enum { KEY_DOT = 0x200, KEY_LAYER, KEY_SOURCE, SOURCE_BATCH = 64 };
+
+static const struct argp_option option_list[] = {
+    {"dot", KEY_DOT, 0, 0, "A Graphviz picture instead: kas-gpu show K.json --dot | dot -Tsvg", 0},
+    {"source", KEY_SOURCE, "DEVICE", 0,
+     "Generated code instead, for cuda or cpu: forward and backward at one layer (needs --net)", 0},
+    {"layer", KEY_LAYER, "NAME", 0,
+     "Layer whose sizes stand at the nodes (default: the first); of a file of layers its kernel",
+     0},
+    {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    show_options *o = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &o->net;
+        state->child_inputs[1] = &o->common;
+        return 0;
+    case KEY_DOT:
+        o->dot = true;
+        return 0;
+    case KEY_LAYER:
+        o->layer = arg;
+        return 0;
+    case KEY_SOURCE:
+        o->source = arg;
+        if (strcmp(arg, "cuda") != 0 && strcmp(arg, "cpu") != 0)
+            argp_error(state, "--source: cuda or cpu, found \"%s\"", arg);
+        return 0;
+    case ARGP_KEY_ARG:
+        if (o->path)
+            argp_error(state, "one kernel at a time: unexpected \"%s\"", arg);
+        o->path = arg;
+        return 0;
+    case ARGP_KEY_END:
+        if (!o->path)
+            argp_error(state, "which kernel? for example kernels/involution.json");
+        if (o->layer && !o->net.name)
+            argp_error(state, "--layer needs --net");
+        if (o->source && !o->net.name)
+            argp_error(state, "--source needs --net, for the sizes");
+        if (o->dot + (o->source != NULL) + o->common.json > 1)
+            argp_error(state, "--dot, --source and --json exclude each other");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const char doc[] =
+    "Prints a kernel: what each node does and its shape; with a network also sizes, FLOPs and "
+    "parameters at every layer.\n\n"
+    "  kas-gpu show kernels/involution.json\n"
+    "  kas-gpu show kernels/involution.json --net resnet18 --flops 0.5\n"
+    "  kas-gpu show kernels/involution.json --dot | dot -Tsvg -o involution.svg\n"
+    "  kas-gpu show kernels/involution.json --net resnet18 --source cuda\n"
+    "  kas-gpu show layers.json --net resnet18 --layer layer1.0.conv1\n"
+    "\vFree sizes x0, x1, ... are solved for the network within --flops and --params, by default "
+    "those of the convolutions.";
+
+/* A kernel, and what a network makes of it. */
+typedef struct view {
+    kas_kernel kernel;
+    char name[KAS_NAME_SIZE];
+    kas_net *net; /* NULL without --net */
+    kas_target *targets;
+    int count, layer; /* whose sizes stand at the nodes */
+    kas_solution solution;
+    kas_assignment kernels; /* the file */
+    kas_fitted fit;         /* of a file of layers, with --net */
+    bool overview;          /* a file of layers, and no layer of it was asked for */
+} view;
+
+static void close_view(view *v)
+{
+    kas_solution_free(&v->solution);
+    kas_fitted_free(&v->fit);
+    kas_assignment_free(&v->kernels);
+    free(v->targets);
+    kas_net_free(v->net);
+}
+
+static kas_status find_layer(const show_options *o, view *v)
+{
+    while (o->layer && v->layer < v->count && strcmp(v->targets[v->layer].name, o->layer) != 0)
+        v->layer++;
+    if (v->layer == v->count)
+        return kas_fail(KAS_USAGE,
+                        "--layer %s: no such replaced convolution in %s; kas-gpu net show %s lists "
+                        "them",
+                        o->layer, v->net->file, v->net->file);
+    return KAS_OK;
+}
+
+static kas_status does_not_fit(const show_options *o, const view *v)
+{
+    return kas_fail_context(KAS_BAD_INPUT, "%s does not fit %s", o->path, v->net->file);
+}
+
+/* Of a file of layers: the kernel of --layer, at the layers that have it. */
+static kas_status take_layer(const show_options *o, view *v)
+{
+    const kas_replacement *r = &v->fit.replacement;
+    const kas_kernel *kernel = kas_replacement_kernel(r, v->layer);
+    kas_solution *s = &v->solution;
+    int own = 0, layer = 0;
+    if (!kernel)
+        return kas_fail(KAS_USAGE, "--layer %s: %s leaves this convolution as it is", o->layer,
+                        o->path);
+    v->kernel = *kernel;
+    s->binding = calloc((size_t)v->count, sizeof *s->binding);
+    if (!s->binding)
+        return kas_fail(KAS_NO_MEMORY, "out of memory");
+    for (int t = 0; t < v->count; t++) {
+        kas_cost cost;
+        if (kas_replacement_kernel(r, t) != kernel)
+            continue;
+        KAS_TRY(kas_layer_cost(kernel, &v->targets[t], &v->fit.solution.binding[t], &cost));
+        s->flops += cost.flops;
+        s->params += cost.params;
+        s->conv_flops += kas_target_conv_flops(&v->targets[t]);
+        s->conv_params += kas_target_conv_params(&v->targets[t]);
+        layer = t == v->layer ? own : layer;
+        s->binding[own] = v->fit.solution.binding[t];
+        v->targets[own++] = v->targets[t];
+    }
+    s->targets = v->count = own;
+    v->layer = layer;
+    return kas_kernel_name(&v->kernel, v->name);
+}
+
+static kas_status open_layers(const show_options *o, view *v)
+{
+    v->overview = !o->layer;
+    if (v->overview && (o->dot || o->source))
+        return kas_fail(KAS_USAGE, "%s: --dot and --source show one kernel: say of which --layer",
+                        o->path);
+    if (!o->net.name)
+        return KAS_OK;
+    KAS_TRY(kas_cli_net_targets(&o->net, &v->net, &v->targets, &v->count));
+    KAS_TRY(find_layer(o, v));
+    if (kas_assignment_fit(&v->kernels, v->targets, v->count, &o->net.budget, &v->fit) != KAS_OK)
+        return does_not_fit(o, v);
+    return v->overview ? KAS_OK : take_layer(o, v);
+}
+
+static kas_status open_view(const show_options *o, view *v)
+{
+    KAS_TRY(kas_assignment_read_file(o->path, &v->kernels));
+    if (v->kernels.layers)
+        return open_layers(o, v);
+    KAS_TRY(kas_kernel_canonicalize(v->kernels.kernel, &v->kernel));
+    KAS_TRY(kas_kernel_name(&v->kernel, v->name));
+    if (!o->net.name)
+        return KAS_OK;
+    KAS_TRY(kas_cli_net_targets(&o->net, &v->net, &v->targets, &v->count));
+    KAS_TRY(find_layer(o, v));
+    if (kas_solve(&v->kernel, v->targets, v->count, &o->net.budget, &v->solution) != KAS_OK)
+        return does_not_fit(o, v);
+    return KAS_OK;
+}
+
+static const kas_binding *node_binding(const view *v)
+{
+    return v->net ? &v->solution.binding[v->layer] : NULL;
+}
+
+static void print_sizes(const view *v, int i, const char *between, kas_buf *out)
+{
+    uint32_t sizes[KAS_MAX_DIMS];
+    int rank;
+    if (kas_node_sizes(&v->kernel.node[i], node_binding(v), sizes, &rank) != KAS_OK)
+        return;
+    for (int d = 0; d < rank; d++)
+        kas_buf_printf(out, "%s%u", d ? between : "", sizes[d]);
+}
+
+static void print_operands(const kas_node *node, const char *between, kas_buf *out)
+{
+    for (int k = 0; k < node->inputs; k++)
+        kas_buf_printf(out, "%s%d", k ? between : "", node->in[k]);
+}
+
+/* ---- text ---- */
+
+static void print_head(const view *v, kas_buf *out)
+{
+    uint32_t vars = kas_kernel_vars(&v->kernel);
+    kas_buf_printf(out, "kernel %s: %d primitive%s", v->name, v->kernel.nodes - 1,
+                   v->kernel.nodes == 2 ? "" : "s");
+    for (int g = 0; g < KAS_MAX_GROUPS; g++)
+        if (v->kernel.group_value[g])
+            kas_buf_printf(out, ", G%d = %u", g, v->kernel.group_value[g]);
+    for (int x = 0, first = 1; x < KAS_MAX_VARS; x++)
+        if (vars & (1u << x)) {
+            kas_buf_printf(out, "%sx%d", first ? ", free sizes " : ", ", x);
+            first = 0;
+        }
+    kas_buf_puts(out, "\n\n");
+}
+
+static kas_status print_nodes(const view *v, kas_buf *out)
+{
+    char title[96] = "";
+    if (v->net)
+        snprintf(title, sizeof title, "at %s", v->targets[v->layer].name);
+    const kas_column columns[] = {{"node", KAS_RIGHT},
+                                  {"reads", KAS_LEFT},
+                                  {"what it does", KAS_LEFT},
+                                  {"shape", KAS_LEFT},
+                                  {title, KAS_LEFT}};
+    kas_table *table = kas_table_create(columns, v->net ? 5 : 4);
+    kas_buf text = {0};
+    for (int i = 0; i < v->kernel.nodes; i++) {
+        kas_table_cell(table, "%d", i);
+        print_operands(&v->kernel.node[i], " ", &text);
+        kas_table_cell(table, "%s", kas_buf_text(&text));
+        kas_buf_clear(&text);
+        kas_node_describe(&v->kernel, i, &text);
+        kas_table_cell(table, "%s", kas_buf_text(&text));
+        kas_buf_clear(&text);
+        kas_shape_print(&v->kernel.node[i].shape, &text);
+        kas_table_cell(table, "%s", kas_buf_text(&text));
+        kas_buf_clear(&text);
+        if (v->net) {
+            print_sizes(v, i, " x ", &text);
+            kas_table_cell(table, "%s", kas_buf_text(&text));
+            kas_buf_clear(&text);
+        }
+    }
+    kas_status status = kas_buf_status(&text);
+    if (status == KAS_OK)
+        status = kas_table_write(table, out);
+    kas_table_free(table);
+    kas_buf_free(&text);
+    return status;
+}
+
+static void target_row(const view *v, int t, const kas_cost *cost, kas_table *table)
+{
+    const kas_target *g = &v->targets[t];
+    uint32_t vars = kas_kernel_vars(&v->kernel);
+    char human[32];
+    kas_table_cell(table, "%s", g->name);
+    kas_table_cell(table, "%u -> %u%s", g->c_in, g->c_out, g->stride > 1 ? ", pooled" : "");
+    kas_table_cell(table, "%ux%ux%u", g->c, g->h, g->w);
+    kas_table_cell(table, "%ux%u", g->kernel_h, g->kernel_w);
+    kas_table_cell(table, "%u", g->parts_in * g->parts_out);
+    for (int x = 0; x < KAS_MAX_VARS; x++)
+        if (vars & (1u << x))
+            kas_table_cell(table, "%u", v->solution.binding[t].value[KAS_SYM_X0 + x]);
+    kas_table_cell(table, "%s", kas_human_count(cost->flops, human));
+    kas_table_cell(table, "%.3f", cost->flops / kas_target_conv_flops(g));
+    kas_table_cell(table, "%s", kas_human_count(cost->params, human));
+    kas_table_cell(table, "%.3f", cost->params / kas_target_conv_params(g));
+}
+
+static kas_status print_targets(const view *v, kas_buf *out)
+{
+    kas_column columns[10 + KAS_MAX_VARS] = {{"layer", KAS_LEFT},
+                                             {"channels", KAS_LEFT},
+                                             {"template", KAS_RIGHT},
+                                             {"K", KAS_RIGHT},
+                                             {"instances", KAS_RIGHT}};
+    int n = 5;
+    for (int x = 0; x < KAS_MAX_VARS; x++)
+        if (kas_kernel_vars(&v->kernel) & (1u << x))
+            columns[n++] = (kas_column){kas_symbol_name(KAS_SYM_X0 + x), KAS_RIGHT};
+    columns[n++] = (kas_column){"FLOPs", KAS_RIGHT};
+    columns[n++] = (kas_column){"of conv", KAS_RIGHT};
+    columns[n++] = (kas_column){"params", KAS_RIGHT};
+    columns[n++] = (kas_column){"of conv", KAS_RIGHT};
+    kas_table *table = kas_table_create(columns, n);
+    kas_status status = KAS_OK;
+    for (int t = 0; t < v->count && status == KAS_OK; t++) {
+        kas_cost cost;
+        status = kas_layer_cost(&v->kernel, &v->targets[t], &v->solution.binding[t], &cost);
+        if (status == KAS_OK)
+            target_row(v, t, &cost, table);
+    }
+    if (status == KAS_OK)
+        status = kas_table_write(table, out);
+    kas_table_free(table);
+    return status;
+}
+
+static void print_total(const view *v, kas_buf *out)
+{
+    const kas_solution *s = &v->solution;
+    char flops[32], params[32];
+    kas_buf_printf(out,
+                   "\n%s with this kernel in place of %d convolutions: %s FLOPs (%.3f of "
+                   "theirs), %s parameters (%.3f)\n",
+                   v->net->name, v->count, kas_human_count(s->flops, flops),
+                   s->flops / s->conv_flops, kas_human_count(s->params, params),
+                   s->params / s->conv_params);
+}
+
+static kas_status print_text(const view *v, kas_buf *out)
+{
+    print_head(v, out);
+    KAS_TRY(print_nodes(v, out));
+    if (v->net) {
+        kas_buf_puts(out, "\n");
+        KAS_TRY(print_targets(v, out));
+        print_total(v, out);
+    }
+    return kas_buf_status(out);
+}
+
+/* ---- JSON ---- */
+
+static void json_node(const view *v, int i, kas_buf *out)
+{
+    kas_buf text = {0};
+    const kas_node *node = &v->kernel.node[i];
+    kas_buf_printf(out, "%s{\"op\": \"%s\", \"in\": [", i ? ", " : "", kas_op_get(node->op)->name);
+    print_operands(node, ", ", out);
+    kas_buf_puts(out, "], \"text\": ");
+    kas_node_describe(&v->kernel, i, &text);
+    kas_buf_json_string(out, kas_buf_text(&text));
+    kas_buf_puts(out, ", \"shape\": [");
+    for (int d = 0; d < kas_shape_rank(&node->shape); d++) {
+        kas_dim dim = kas_shape_dim(&node->shape, d);
+        kas_buf_puts(out, d ? ", \"" : "\"");
+        kas_dim_print(&dim, out);
+        kas_buf_puts(out, "\"");
+    }
+    kas_buf_puts(out, "]");
+    if (v->net) {
+        kas_buf_puts(out, ", \"sizes\": [");
+        print_sizes(v, i, ", ", out);
+        kas_buf_puts(out, "]");
+    }
+    kas_buf_puts(out, "}");
+    kas_buf_free(&text);
+}
+
+static kas_status json_target(const view *v, int t, kas_buf *out)
+{
+    const kas_target *g = &v->targets[t];
+    const kas_binding *binding = &v->solution.binding[t];
+    kas_cost cost;
+    KAS_TRY(kas_layer_cost(&v->kernel, g, binding, &cost));
+    kas_buf_puts(out, t ? ", {\"layer\": " : "{\"layer\": ");
+    kas_buf_json_string(out, g->name);
+    kas_buf_printf(out, ", \"instances\": %u, \"symbols\": {", g->parts_in * g->parts_out);
+    const char *comma = "";
+    for (int s = 0; s < KAS_SYM_COUNT; s++)
+        if (binding->value[s]) {
+            kas_buf_printf(out, "%s\"%s\": %u", comma, kas_symbol_name((kas_symbol)s),
+                           binding->value[s]);
+            comma = ", ";
+        }
+    kas_buf_printf(out,
+                   "}, \"flops\": %.0f, \"params\": %.0f, \"conv_flops\": %.0f, \"conv_params\": "
+                   "%.0f, \"largest_tensor\": %.0f, \"largest_weight\": %.0f}",
+                   cost.flops, cost.params, kas_target_conv_flops(g), kas_target_conv_params(g),
+                   cost.largest_tensor, cost.largest_weight);
+    return KAS_OK;
+}
+
+static kas_status json_lists(const view *v, kas_buf *nodes, kas_buf *targets)
+{
+    kas_buf_puts(nodes, "[");
+    for (int i = 0; i < v->kernel.nodes; i++)
+        json_node(v, i, nodes);
+    kas_buf_puts(nodes, "]");
+    kas_buf_puts(targets, "[");
+    for (int t = 0; t < v->count; t++)
+        KAS_TRY(json_target(v, t, targets));
+    kas_buf_puts(targets, "]");
+    KAS_TRY(kas_buf_status(nodes));
+    return kas_buf_status(targets);
+}
+
+static kas_status print_json(const view *v, kas_buf *out)
+{
+    kas_buf nodes = {0}, targets = {0};
+    kas_status status = json_lists(v, &nodes, &targets);
+    if (status == KAS_OK) {
+        kas_line_begin(out);
+        kas_line_text(out, "name", v->name);
+        kas_line_json(out, "nodes", nodes.data);
+        if (v->net) {
+            kas_line_text(out, "net", v->net->name);
+            kas_line_text(out, "sizes_at", v->targets[v->layer].name);
+            kas_line_number(out, "flops", v->solution.flops);
+            kas_line_number(out, "params", v->solution.params);
+            kas_line_number(out, "flops_ratio", v->solution.flops / v->solution.conv_flops);
+            kas_line_number(out, "params_ratio", v->solution.params / v->solution.conv_params);
+            kas_line_json(out, "targets", targets.data);
+        }
+        kas_line_end(out);
+        status = kas_buf_status(out);
+    }
+    kas_buf_free(&nodes);
+    kas_buf_free(&targets);
+    return status;
+}
+
+/* ---- generated code ---- */
+
+static kas_status print_source(const show_options *o, const view *v, kas_buf *out)
+{
+    const kas_program_options options = {.batch = SOURCE_BATCH,
+                                         .training = true,
+                                         .linear_policy = kas_linear_policy_of(o->source),
+                                         .prefix = "k0"};
+    kas_program *program = NULL;
+    KAS_TRY(
+        kas_program_build(&v->kernel, &v->targets[v->layer], node_binding(v), &options, &program));
+    const kas_status status = kas_program_print(program, strcmp(o->source, "cuda") == 0, out);
+    kas_program_free(program);
+    return status;
+}
+
+static kas_status print_view(const show_options *o, const view *v, kas_buf *out)
+{
+    if (v->overview)
+        return kas_show_layers(&v->kernels, v->net ? v->net->name : NULL, v->net ? &v->fit : NULL,
+                               o->common.json, out);
+    if (o->source)
+        return print_source(o, v, out);
+    if (o->dot)
+        return kas_kernel_write_dot(&v->kernel, v->name, node_binding(v), out);
+    return (o->common.json ? print_json : print_text)(v, out);
+}
+
+static kas_status run(int argc, char **argv)
+{
+    static const struct argp_child children[] = {
+        {&kas_cli_net_argp, 0, NULL, 0}, {&kas_cli_common_argp, 0, NULL, 0}, {0}};
+    static const struct argp argp = {option_list, parse, "KERNEL.json", doc, children, 0, 0};
+    show_options o = {.net = kas_cli_net_defaults()};
+    bool done;
+    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
+    if (done)
+        return KAS_OK;
+    view v = {0};
+    kas_buf out = {0};
+    kas_status status = open_view(&o, &v);
+    if (status == KAS_OK)
+        status = print_view(&o, &v, &out);
+    if (status == KAS_OK)
+        printf("%s", kas_buf_text(&out));
+    kas_buf_free(&out);
+    close_view(&v);
+    return status;
+}
+
+const kas_command kas_command_show = {"show", "Print a kernel so that a person understands it",
+                                      run};

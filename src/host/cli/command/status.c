@@ -1,0 +1,156 @@
+/* kas-gpu status: where a study stands. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "host/cli/study_open.h"
+#include "host/leaderboard/judge.h"
+#include "host/leaderboard/leaderboard.h"
+#include "host/report/line.h"
+
+static const char doc[] =
+    "Where a study stands: items by state, what runs now, the best so far.\n\n"
+    "  kas-gpu status STUDY\n"
+    "  kas-gpu status STUDY --json\n";
+
+typedef struct tally {
+    int state[KAS_WORK_STATES];
+    int candidates;
+} tally;
+
+static tally count(const kas_study_view *view)
+{
+    tally t = {0};
+    for (int i = 0; i < view->count; i++)
+        if (view->work[i].kind == KAS_WORK_CANDIDATE) {
+            t.state[view->work[i].state]++;
+            t.candidates++;
+        }
+    return t;
+}
+
+static bool finals_done(const kas_study_view *view)
+{
+    const kas_work *a = kas_work_find(view->work, view->count, KAS_WORK_FINAL),
+                   *b = kas_work_find(view->work, view->count, KAS_WORK_FINAL_BASELINE);
+    return a && b && a->state == KAS_WORK_FINISHED && b->state == KAS_WORK_FINISHED;
+}
+
+/* What all items together have waited for compilers. */
+static double compile_seconds(const kas_study_view *view)
+{
+    double sum = 0;
+    for (int i = 0; i < view->count; i++)
+        if (isfinite(view->work[i].measured.compile_seconds))
+            sum += view->work[i].measured.compile_seconds;
+    return sum;
+}
+
+static void print_json(const kas_study_args *args, const kas_study_view *view, kas_buf *out)
+{
+    tally t = count(view);
+    const kas_work *best = kas_judge_best(view->work, view->count);
+    kas_buf states = {0};
+    for (int i = 0; i < KAS_WORK_STATES; i++)
+        kas_buf_printf(&states, "%s\"%s\":%d", i ? "," : "{",
+                       kas_work_state_name((kas_work_state)i), t.state[i]);
+    kas_buf_puts(&states, "}");
+    kas_line_begin(out);
+    kas_line_text(out, "study", args->study);
+    kas_line_int(out, "candidates", t.candidates);
+    kas_line_int(out, "candidates_wanted", view->options.candidates);
+    kas_line_json(out, "states", kas_buf_text(&states));
+    kas_line_text(out, "best", best ? best->name : NULL);
+    kas_line_number(out, "best_accuracy", best ? best->measured.accuracy : NAN);
+    kas_line_bool(out, "done", finals_done(view));
+    kas_line_number(out, "busy_seconds", view->study.busy_seconds);
+    kas_line_number(out, "compile_seconds", compile_seconds(view));
+    kas_line_text(out, "device", view->study.device);
+    kas_line_text(out, "code_version", *view->study.code_version ? view->study.code_version : NULL);
+    kas_line_text(out, "dataset", view->study.dataset_path);
+    kas_line_json(out, "options", view->study.options);
+    kas_line_end(out);
+    out->failed |= states.failed;
+    kas_buf_free(&states);
+}
+
+static void print_running(const kas_study_view *view, kas_buf *out)
+{
+    char text[32];
+    for (int i = 0; i < view->count; i++) {
+        const kas_work *w = &view->work[i];
+        if (w->state != KAS_WORK_RUNNING)
+            continue;
+        kas_buf_printf(out, "running:    %s", kas_work_kind_name(w->kind));
+        if (w->kind == KAS_WORK_CANDIDATE)
+            kas_buf_printf(out, " %lld %s", (long long)w->index, w->name);
+        kas_buf_printf(out, ", %d of %d epochs, for %s\n", w->epochs, view->options.recipe.epochs,
+                       kas_human_duration((double)time(NULL) - w->started, text));
+    }
+}
+
+static void print_text(const kas_study_args *args, const kas_study_view *view, kas_buf *out)
+{
+    tally t = count(view);
+    char text[32];
+    kas_buf_printf(out, "study:      %s\nnetwork:    %s on %s\ndevice:     %s\n", args->study,
+                   view->options.net, view->study.dataset_path,
+                   *view->study.device ? view->study.device : "not used yet");
+    if (view->options.candidates)
+        kas_buf_printf(out, "candidates: %d of %d sampled", t.candidates, view->options.candidates);
+    else
+        kas_buf_printf(out, "candidates: %d sampled", t.candidates);
+    for (int i = 0; i < KAS_WORK_STATES; i++)
+        if (t.state[i])
+            kas_buf_printf(out, ", %d %s", t.state[i], kas_work_state_name((kas_work_state)i));
+    kas_buf_printf(out, "\ntime spent: %s", kas_human_duration(view->study.busy_seconds, text));
+    kas_buf_printf(out, "; of all items' time %s waiting for compilers\n",
+                   kas_human_duration(compile_seconds(view), text));
+    const kas_work *best = kas_judge_best(view->work, view->count),
+                   *baseline = kas_work_find(view->work, view->count, KAS_WORK_BASELINE);
+    if (baseline)
+        kas_buf_printf(out, "baseline:   %s%s", kas_work_state_name(baseline->state),
+                       baseline->state == KAS_WORK_FINISHED ? "" : "\n");
+    if (baseline && baseline->state == KAS_WORK_FINISHED)
+        kas_buf_printf(out, ", %.2f%%\n", 100 * baseline->measured.accuracy);
+    if (best)
+        kas_buf_printf(out, "best:       %s, %.2f%%\n", best->name, 100 * best->measured.accuracy);
+    print_running(view, out);
+    bool nothing =
+        !best && t.candidates > 0 && t.candidates == view->options.candidates &&
+        t.state[KAS_WORK_QUEUED] + t.state[KAS_WORK_RUNNING] + t.state[KAS_WORK_MACHINE_FAULT] == 0;
+    kas_buf word = {0};
+    kas_buf_shell_word(&word, args->study);
+    if (nothing)
+        kas_buf_printf(out, "complete: no candidate finished; the reasons: kas-gpu log %s\n",
+                       kas_buf_text(&word));
+    else if (finals_done(view) && t.state[KAS_WORK_MACHINE_FAULT])
+        kas_buf_printf(out,
+                       "complete but for candidates that the machine could not evaluate; to try "
+                       "them again: kas-gpu resume %s\n",
+                       kas_buf_text(&word));
+    else if (finals_done(view))
+        kas_buf_printf(out, "the study is complete\n");
+    else
+        kas_buf_printf(out, "not complete; unless it runs now, to go on: kas-gpu resume %s\n",
+                       kas_buf_text(&word));
+    kas_buf_free(&word);
+}
+
+static kas_status print(const kas_study_args *args, const kas_study_view *view, kas_buf *out)
+{
+    if (args->common.json)
+        print_json(args, view, out);
+    else
+        print_text(args, view, out);
+    return KAS_OK;
+}
+
+static kas_status run(int argc, char **argv)
+{
+    static const kas_study_command status = {.doc = doc, .print = print};
+    return kas_study_run(&status, argc, argv);
+}
+
+const kas_command kas_command_status = {"status", "Where a study stands", run};

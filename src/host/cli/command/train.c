@@ -1,0 +1,455 @@
+/* kas-gpu train: one training run, of a network as it is or with a kernel in it. */
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "host/cli/cli.h"
+#include "host/cli/net_options.h"
+#include "host/cli/recipe_options.h"
+#include "host/core/clock.h"
+#include "host/core/file/files.h"
+#include "host/core/file/target.h"
+#include "host/core/log.h"
+#include "host/model/pretrained.h"
+#include "host/net/targets.h"
+#include "host/space/file/assignment.h"
+#include "host/train/train.h"
+
+typedef struct train_cli {
+    kas_cli_common common;
+    kas_cli_net net; /* the shape of images is the data set's */
+    const char *dataset, *kernel, *device;
+    const char *checkpoint, *weights, *init;
+    kas_cli_recipe recipe_options;
+    kas_recipe recipe;
+    uint64_t seed;
+    double validation;
+    bool test, validation_given, dry_run, stream, init_partial, recompute;
+    int read_threads;
+    int argc;
+    char **argv;
+    double started, reported; /* seconds */
+} train_cli;
+
+enum {
+    OPT_INIT = 256,
+    OPT_INIT_PARTIAL,
+    OPT_DRY_RUN,
+    OPT_TEST,
+    OPT_STREAM,
+    OPT_READ_THREADS,
+    OPT_RECOMPUTE
+};
+
+static const struct argp_option option_list[] = {
+    {"dataset", 'd', "F.h5", 0, "Images and labels (kas-gpu dataset)", 1},
+    {"kernel", 'k', "KERNEL.json", 0,
+     "Put this kernel in place of the convolutions, or the kernels of a file of layers", 1},
+    {"seed", 's', "S", 0, "Of weights, order and augmentation (default 0)", 2},
+    {"validation", 'v', "FRACTION", 0, "Held out of the training images (default 0.1)", 3},
+    {"test", OPT_TEST, 0, 0, "Train on all of them and score on the test images", 3},
+    {"checkpoint", 'c', "F", 0, "Saved after each epoch; gone on from when it is there", 4},
+    {"weights", 'w', "F.safetensors", 0, "Write the final weights", 4},
+    {"init", OPT_INIT, "F.safetensors", 0, "Start from these weights", 4},
+    {"init-partial", OPT_INIT_PARTIAL, 0, 0,
+     "Leave out what of them does not fit, such as a classifier of other classes", 4},
+    {"device", 'D', "D", 0, "auto (default), cpu, cuda, cuda:N", 5},
+    {"stream", OPT_STREAM, 0, 0, "Read images while training, even if they fit in memory", 5},
+    {"read-threads", OPT_READ_THREADS, "N", 0,
+     "That read and decode streamed images (default: all cores for JPEG and PNG, else 4)", 5},
+    {"recompute", OPT_RECOMPUTE, 0, 0,
+     "Compute batch norms again in the backward pass in place of keeping them: less memory, the "
+     "same "
+     "result (default: only where the run does not fit the device otherwise)",
+     5},
+    {"dry-run", OPT_DRY_RUN, 0, 0, "Print the memory needed and train nothing", 5},
+    {0}};
+
+static error_t parse_text(train_cli *o, int key, char *arg)
+{
+    const char **text = key == 'd'        ? &o->dataset
+                        : key == 'k'      ? &o->kernel
+                        : key == 'c'      ? &o->checkpoint
+                        : key == 'w'      ? &o->weights
+                        : key == OPT_INIT ? &o->init
+                        : key == 'D'      ? &o->device
+                                          : NULL;
+    if (!text)
+        return ARGP_ERR_UNKNOWN;
+    *text = arg;
+    return 0;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    train_cli *o = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &o->net;
+        state->child_inputs[1] = &o->recipe_options;
+        state->child_inputs[2] = &o->common;
+        return 0;
+    case 's':
+        o->seed = kas_cli_seed(state, arg);
+        return 0;
+    case 'v':
+        o->validation = kas_cli_number(state, "--validation", arg, 1e-6, 1 - 1e-6);
+        o->validation_given = true;
+        return 0;
+    case OPT_TEST:
+        o->test = true;
+        return 0;
+    case OPT_STREAM:
+        o->stream = true;
+        return 0;
+    case OPT_READ_THREADS:
+        o->read_threads = (int)kas_cli_int(state, "--read-threads", arg, 1, 256);
+        return 0;
+    case OPT_RECOMPUTE:
+        o->recompute = true;
+        return 0;
+    case OPT_DRY_RUN:
+        o->dry_run = true;
+        return 0;
+    case OPT_INIT_PARTIAL:
+        o->init_partial = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "unexpected argument \"%s\"", arg);
+        return 0;
+    case ARGP_KEY_END:
+        if (!o->net.name || !o->dataset)
+            argp_error(state, "--net and --dataset are needed");
+        if (o->init_partial && !o->init)
+            argp_error(state, "--init-partial needs --init");
+        if (o->test && o->validation_given)
+            argp_error(state, "--validation and --test exclude each other");
+        if (!o->kernel &&
+            (o->net.filter || o->net.budget.max_flops_ratio || o->net.budget.max_params_ratio))
+            argp_error(state, "--targets, --flops and --params need --kernel");
+        return 0;
+    default:
+        return parse_text(o, key, arg);
+    }
+}
+
+static const char doc[] =
+    "Train a network, as it is or with a kernel in place of its convolutions.\n\n"
+    "  kas-gpu train --net resnet20 --dataset cifar100.h5\n"
+    "  kas-gpu train --net resnet20 --dataset cifar100.h5 --kernel best.json \\\n"
+    "                --checkpoint run.ckpt --weights best.safetensors\n"
+    "  kas-gpu train --net resnet18 --dataset cifar100.h5 --recipe cifar200 --test\n"
+    "\vdocs/training.md says what the numbers of a recipe mean. The same options give the same "
+    "bits on the same kind of device. Ctrl-C saves "
+    "the checkpoint; the same command goes on from it.";
+
+/* ---- signals and progress ---------------------------------------------------------------------
+ */
+
+static volatile sig_atomic_t stop_signal;
+
+static void on_signal(int number)
+{
+    stop_signal = number; /* SA_RESETHAND: the second one ends the process at once */
+}
+
+static void watch_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+}
+
+static kas_verdict on_progress(void *context, uint64_t step, uint64_t steps, double loss)
+{
+    train_cli *o = context;
+    bool terminal = isatty(STDERR_FILENO);
+    double time = kas_monotonic();
+    if (!o->common.quiet && time - o->reported >= (terminal ? 0.2 : 60)) {
+        o->reported = time;
+        fprintf(stderr,
+                terminal ? "\r\033[Kstep %" PRIu64 " of %" PRIu64 ", loss %.4f"
+                         : "step %" PRIu64 " of %" PRIu64 ", loss %.4f\n",
+                step, steps, loss);
+        fflush(stderr);
+    }
+    return stop_signal ? KAS_STOP : KAS_CONTINUE;
+}
+
+/* JSON has no NaN. */
+static void json_number(kas_buf *out, const char *name, double value)
+{
+    if (isfinite(value))
+        kas_buf_printf(out, ",\"%s\":%.9g", name, value);
+    else
+        kas_buf_printf(out, ",\"%s\":null", name);
+}
+
+static void put_line(kas_buf *line)
+{
+    if (kas_buf_status(line) == KAS_OK)
+        printf("%s\n", kas_buf_text(line));
+    kas_buf_free(line);
+    kas_print_flush();
+}
+
+static void wipe_progress(const train_cli *o)
+{
+    if (!o->common.quiet && isatty(STDERR_FILENO))
+        fputs("\r\033[K", stderr);
+}
+
+/* Nothing after an epoch that was not evaluated, as the test set is after the last one only. */
+static void print_held_out(const train_cli *o, const kas_epoch *e)
+{
+    if (isnan(e->validation_accuracy))
+        return;
+    char loss[32] = "not finite"; /* batch norm's averages can be far off in the first steps */
+    if (isfinite(e->validation_loss))
+        snprintf(loss, sizeof loss, "%.4f", e->validation_loss);
+    printf("%s loss %s accuracy %5.2f%%  ", o->test ? "test" : "validation", loss,
+           100 * e->validation_accuracy);
+}
+
+static kas_verdict on_epoch(void *context, const kas_epoch *e)
+{
+    train_cli *o = context;
+    wipe_progress(o);
+    if (o->common.json) {
+        kas_buf line = {0};
+        kas_buf_printf(&line, "{\"schema_version\":1,\"event\":\"epoch\",\"epoch\":%d", e->epoch);
+        json_number(&line, "train_loss", e->train_loss);
+        json_number(&line, "train_accuracy", e->train_accuracy);
+        json_number(&line, o->test ? "test_loss" : "validation_loss", e->validation_loss);
+        json_number(&line, o->test ? "test_accuracy" : "validation_accuracy",
+                    e->validation_accuracy);
+        json_number(&line, "seconds", e->seconds);
+        kas_buf_puts(&line, "}");
+        put_line(&line);
+    } else {
+        printf("epoch %3d  train loss %.4f accuracy %5.2f%%  ", e->epoch + 1, e->train_loss,
+               100 * e->train_accuracy);
+        print_held_out(o, e);
+        printf("%.1f s\n", e->seconds);
+        kas_print_flush();
+    }
+    return stop_signal ? KAS_STOP : KAS_CONTINUE;
+}
+
+/* ---- the run ----------------------------------------------------------------------------------
+ */
+
+static const char *state_name(kas_train_state state)
+{
+    static const char *const names[] = {[KAS_TRAINED] = "trained",
+                                        [KAS_PRUNED] = "pruned",
+                                        [KAS_STOPPED] = "stopped",
+                                        [KAS_DIVERGED] = "diverged"};
+    return names[state];
+}
+
+static void print_command(const train_cli *o)
+{
+    kas_buf command = {0};
+    for (int i = 1; i < o->argc; i++) {
+        kas_buf_puts(&command, " ");
+        kas_buf_shell_word(&command, o->argv[i]);
+    }
+    fprintf(stderr, "to go on: kas-gpu train%s\n", kas_buf_text(&command));
+    kas_buf_free(&command);
+}
+
+static void print_result(const train_cli *o, const kas_train_result *r)
+{
+    if (o->common.json) {
+        kas_buf line = {0};
+        kas_buf_printf(&line,
+                       "{\"schema_version\":1,\"event\":\"result\",\"state\":\"%s\",\"epochs\":%d",
+                       state_name(r->state), r->epochs);
+        json_number(&line, o->test ? "test_accuracy" : "validation_accuracy", r->accuracy);
+        json_number(&line, "step_seconds", r->step_seconds);
+        json_number(&line, "compile_seconds", r->compile_seconds);
+        kas_buf_printf(&line, ",\"device_memory_bytes\":%zu}", r->memory);
+        put_line(&line);
+        return;
+    }
+    printf("%s after %d epoch%s: ", state_name(r->state), r->epochs, r->epochs == 1 ? "" : "s");
+    if (isfinite(r->accuracy))
+        printf("%s accuracy %.2f%%, ", o->test ? "test" : "validation", 100 * r->accuracy);
+    printf("median step %.1f ms, %.1f MiB on the device\n", 1e3 * r->step_seconds,
+           (double)r->memory / (1 << 20));
+}
+
+static kas_status finish(const train_cli *o, const kas_train_result *r)
+{
+    print_result(o, r);
+    if (r->state == KAS_DIVERGED)
+        return kas_fail(KAS_FAILURE,
+                        "%s was not finite after %d of %d epochs: the network diverged, and no "
+                        "weights are written; try a smaller --lr than %g",
+                        r->not_finite, r->epochs, o->recipe.epochs, o->recipe.lr);
+    if (r->state != KAS_STOPPED)
+        return KAS_OK;
+    if (o->checkpoint)
+        print_command(o);
+    else
+        kas_warn("nothing was saved: --checkpoint was not given");
+    return kas_fail(stop_signal == SIGINT ? KAS_INTERRUPTED : KAS_PREEMPTED, "%s", "");
+}
+
+static kas_status train_on_device(const train_cli *o, const kas_train_options *options)
+{
+    kas_device *device = NULL;
+    kas_train_result result = {0};
+    KAS_TRY(kas_device_open(o->device, o->common.threads, &device));
+    watch_signals();
+    kas_status status = kas_train(device, options, &result);
+    wipe_progress(o);
+    if (status == KAS_OK)
+        status = finish(o, &result);
+    kas_train_result_free(&result);
+    kas_device_close(device);
+    return status;
+}
+
+static kas_status dry_run(const train_cli *o, const kas_train_options *options,
+                          const kas_replacement *replacement)
+{
+    kas_memory_plan plan, less;
+    kas_train_options again = *options;
+    again.recompute = true;
+    if (o->init)
+        KAS_TRY(kas_pretrained_check(o->init, options->net, replacement, o->init_partial));
+    KAS_TRY(kas_train_plan_memory(options, &plan));
+    KAS_TRY(kas_train_plan_memory(&again, &less));
+    if (o->common.json) {
+        printf("{\"schema_version\":1,\"event\":\"plan\",\"device_memory_bytes\":%zu,"
+               "\"kept_bytes\":%zu,\"gradient_bytes\":%zu,\"activation_bytes\":%zu,"
+               "\"image_bytes\":%zu,\"recompute_memory_bytes\":%zu,"
+               "\"train_images\":%" PRIu32 ",\"batch\":%d,\"epochs\":%d}\n",
+               plan.total, plan.kept, plan.gradients, plan.activations, plan.images, less.total,
+               options->train_count, options->recipe.batch, options->recipe.epochs);
+        return KAS_OK;
+    }
+    const double mib = 1 << 20;
+    printf("%s: %.1f MiB of device memory, %d epochs of %" PRIu32 " steps of %d images\n",
+           o->net.name, (double)plan.total / mib, options->recipe.epochs,
+           options->train_count / (uint32_t)options->recipe.batch, options->recipe.batch);
+    printf("memory: weights and optimiser %.1f MiB, gradients %.1f, activations %.1f, images %.1f",
+           (double)plan.kept / mib, (double)plan.gradients / mib, (double)plan.activations / mib,
+           (double)plan.images / mib);
+    if (options->recompute)
+        printf("\n");
+    else
+        printf("; %.1f in all with --recompute\n", (double)less.total / mib);
+    if (replacement)
+        printf("kernel: %.1f%% of the FLOPs and %.1f%% of the parameters that it replaces\n",
+               100 * replacement->solution->flops / replacement->solution->conv_flops,
+               100 * replacement->solution->params / replacement->solution->conv_params);
+    return KAS_OK;
+}
+
+/* The file of a kernel or of layers, its targets and sizes; the caller frees all three. */
+static kas_status read_kernel(const train_cli *o, const kas_net *net, kas_assignment *kernels,
+                              kas_target **target, kas_fitted *fit)
+{
+    int count = 0;
+    KAS_TRY(kas_assignment_read_file(o->kernel, kernels));
+    KAS_TRY(kas_net_targets(net, o->net.filter, target, &count));
+    kas_status status = kas_assignment_fit(kernels, *target, count, &o->net.budget, fit);
+    return status == KAS_OK ? status : kas_fail_context(status, "%s", o->kernel);
+}
+
+static kas_status run_with(train_cli *o, const kas_dataset *dataset, const kas_net *net,
+                           const kas_replacement *replacement)
+{
+    kas_train_options options = {.net = net,
+                                 .dataset = dataset,
+                                 .replacement = replacement,
+                                 .recipe = o->recipe,
+                                 .seed = o->seed,
+                                 .evaluate_test = o->test,
+                                 .recompute = o->recompute,
+                                 .stream = o->stream,
+                                 .read_threads = o->read_threads,
+                                 .train_count = dataset->train.count,
+                                 .on_epoch = on_epoch,
+                                 .on_progress = on_progress,
+                                 .context = o,
+                                 .checkpoint = o->checkpoint,
+                                 .weights_out = o->weights,
+                                 .weights_in = o->init,
+                                 .init_partial = o->init_partial,
+                                 .linear_policy = kas_linear_policy_of(o->device)};
+    uint32_t *index = NULL;
+    if (!o->test) {
+        KAS_TRY(kas_dataset_split(dataset, o->seed, o->validation, &index, &options.train_count,
+                                  &options.validation_count));
+        options.train_index = index;
+        options.validation_index = index + options.train_count;
+    }
+    kas_status status =
+        o->dry_run ? dry_run(o, &options, replacement) : train_on_device(o, &options);
+    free(index);
+    return status;
+}
+
+/* Before hours of work: where they end, and that nothing read here is lost there. */
+static kas_status check_files(const train_cli *o)
+{
+    const char *const inputs[] = {o->dataset, o->kernel, o->init, o->recipe_options.name};
+    const char *const outputs[] = {o->weights, o->checkpoint};
+    KAS_TRY(kas_cli_net_is_input(o->net.name));
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
+        if (inputs[i])
+            KAS_TRY(kas_file_is_input(inputs[i]));
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
+        if (outputs[i])
+            KAS_TRY(kas_file_check_writable(outputs[i]));
+    return KAS_OK;
+}
+
+static kas_status run(int argc, char **argv)
+{
+    const struct argp_child children[] = {{&kas_cli_target_argp, 0, NULL, 0},
+                                          {kas_cli_recipe_argp(), 0, NULL, 0},
+                                          {&kas_cli_common_argp, 0, NULL, 0},
+                                          {0}};
+    const struct argp argp = {option_list, parse, "", doc, children, 0, 0};
+    train_cli o = {.validation = 0.1, .device = "auto", .argc = argc, .argv = argv};
+    bool done;
+    KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
+    if (done)
+        return KAS_OK;
+    KAS_TRY(kas_cli_recipe_get(&o.recipe_options, &o.recipe));
+    KAS_TRY(check_files(&o));
+    kas_dataset *dataset = NULL;
+    kas_net *net = NULL;
+    kas_assignment kernels = {0};
+    kas_target *target = NULL;
+    kas_fitted fit = {0};
+    kas_status status = KAS_OK;
+    KAS_TRY_GOTO((o.stream ? kas_dataset_open_streamed : kas_dataset_open)(o.dataset, &dataset),
+                 out);
+    KAS_TRY_GOTO(kas_net_build(o.net.name, (int)dataset->h, (int)dataset->w, (int)dataset->c,
+                               (int)dataset->classes, &net),
+                 out);
+    if (o.kernel)
+        KAS_TRY_GOTO(read_kernel(&o, net, &kernels, &target, &fit), out);
+    status = run_with(&o, dataset, net, o.kernel ? &fit.replacement : NULL);
+out:
+    kas_fitted_free(&fit);
+    free(target);
+    kas_assignment_free(&kernels);
+    kas_net_free(net);
+    kas_dataset_close(dataset);
+    return status;
+}
+
+const kas_command kas_command_train = {"train", "Train a network, with or without a kernel", run};

@@ -1,0 +1,33 @@
+/* kas-gpu worker, kas-gpu compile-ahead: started by the supervisor only, so they have no summary
+ * and are not listed. */
+#include <fcntl.h>
+
+#include "host/cli/cli.h"
+#include "host/search/supervisor/ahead.h"
+#include "host/search/worker/worker.h"
+
+static kas_status check_started(const char *name)
+{
+    return fcntl(KAS_WORKER_REPLY_FD, F_GETFD) >= 0
+               ? KAS_OK
+               : kas_fail(KAS_USAGE, "`%s` is started by `kas-gpu search`, not by hand", name);
+}
+
+static kas_status run_worker(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    KAS_TRY(check_started("worker"));
+    return kas_worker_run(&kas_evaluator_train);
+}
+
+static kas_status run_ahead(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    KAS_TRY(check_started("compile-ahead"));
+    return kas_ahead_run(&kas_ahead_programs);
+}
+
+const kas_command kas_command_worker = {"worker", NULL, run_worker};
+const kas_command kas_command_ahead = {"compile-ahead", NULL, run_ahead};

@@ -1,0 +1,230 @@
+/* Convolution on the CPU: each pass by oneDNN where it has good code, else by our own loops.  What
+ * stands behind it at inference only oneDNN does, but for activations that lose NaN there: those
+ * are a pass of our own over y, in place. */
+#include "host/device/cpu/cpu_conv.h"
+
+#include "cuda/kernels/prelude.h"
+#include "cuda/kernels/args.h"
+
+#include <stdlib.h>
+
+#include "host/core/log.h"
+
+/* FORWARD with something behind it. */
+typedef struct fused {
+    kas_conv_epilogue epilogue;
+    kas_dnnl_pass *pass;
+    kas_function *activation; /* our own; NULL: oneDNN's */
+} fused;
+
+struct kas_conv {
+    kas_device *device;
+    kas_conv_desc desc;
+    kas_dnnl_pass *library[3];      /* by pass; NULL: our loops */
+    fused fused[KAS_EPILOGUES_MAX]; /* [fusions] */
+    int fusions;
+    kas_wide_conv wide; /* float16 with oneDNN */
+    kas_loop_conv loops;
+    float *wt; /* scratch of our loops */
+};
+
+/* oneDNN's reorders of float16 are a hundred times slower than ours. */
+static kas_conv_desc library_desc(const kas_conv *conv)
+{
+    kas_conv_desc desc = conv->desc;
+    if (desc.dtype == KAS_F16)
+        desc.dtype = KAS_F32;
+    return desc;
+}
+
+static kas_status create_passes(kas_cpu *cpu, kas_conv *conv)
+{
+    bool loops = false, wide = false;
+    const kas_conv_desc desc = library_desc(conv);
+    for (int pass = 0; pass < 3; pass++) {
+        kas_status status = KAS_UNSUPPORTED;
+        if (cpu->use_library)
+            status =
+                kas_dnnl_pass_create(cpu, &desc, (kas_conv_pass)pass, NULL, &conv->library[pass]);
+        wide = wide || (status == KAS_OK && desc.dtype != conv->desc.dtype);
+        if (status == KAS_UNSUPPORTED)
+            loops = true;
+        else if (status != KAS_OK)
+            return status;
+    }
+    if (wide)
+        KAS_TRY(kas_wide_conv_create(cpu, &conv->desc, &conv->wide));
+    if (!loops)
+        return KAS_OK;
+    const kas_conv_desc *d = &conv->desc;
+    const size_t weights =
+        (size_t)d->c_out * d->kernel_h * d->kernel_w * (size_t)(d->c_in / d->groups);
+    KAS_TRY(kas_mem_alloc(conv->device, weights * sizeof(float), (void **)&conv->wt));
+    return kas_loop_conv_create(cpu, d, &conv->loops);
+}
+
+kas_status kas_cpu_conv_create(kas_device *device, const kas_conv_desc *desc, kas_conv **out)
+{
+    kas_conv *conv = calloc(1, sizeof *conv);
+    if (!conv)
+        return kas_fail(KAS_NO_MEMORY, "no memory for a convolution");
+    conv->device = device;
+    conv->desc = *desc;
+    kas_cpu_use_threads((kas_cpu *)device);
+    const kas_status status = create_passes((kas_cpu *)device, conv);
+    if (status != KAS_OK) {
+        kas_cpu_conv_free(conv);
+        return status;
+    }
+    *out = conv;
+    return KAS_OK;
+}
+
+void kas_cpu_conv_free(kas_conv *conv)
+{
+    for (int pass = 0; pass < 3; pass++)
+        kas_dnnl_pass_free(conv->library[pass]);
+    for (int i = 0; i < conv->fusions; i++)
+        kas_dnnl_pass_free(conv->fused[i].pass);
+    kas_wide_conv_free((kas_cpu *)conv->device, &conv->wide);
+    kas_mem_free(conv->device, conv->wt);
+    free(conv);
+}
+
+/* ---- what stands behind it ---------------------------------------------------------------------
+ */
+
+/* NULL: not prepared. */
+static const fused *find_fused(const kas_conv *conv, kas_conv_epilogue e)
+{
+    for (int i = 0; i < conv->fusions; i++)
+        if (conv->fused[i].epilogue.residual == e.residual &&
+            conv->fused[i].epilogue.activation == e.activation)
+            return &conv->fused[i];
+    return NULL;
+}
+
+/* oneDNN's relu and clip turn NaN into 0 (2.6 with AVX-512, alone and behind a convolution, float32
+ * and bf16; its other functions keep it). */
+static bool loses_nan(kas_activation activation)
+{
+    return activation == KAS_ACTIVATION_RELU || activation == KAS_ACTIVATION_RELU6 ||
+           activation == KAS_ACTIVATION_HARD_SIGMOID;
+}
+
+/* y is rounded before our own activation: the ends of ReLU and ReLU6 are numbers of 16 bits, so
+ * that nothing is rounded twice; a hard sigmoid's slope would be. */
+static bool can_be_done(const kas_conv *conv, kas_conv_epilogue e)
+{
+    return conv->desc.dtype == KAS_F32 || e.activation != KAS_ACTIVATION_HARD_SIGMOID;
+}
+
+static kas_status find_activation(const kas_conv *conv, kas_function **out)
+{
+    kas_module *module;
+    KAS_TRY(kas_module_builtin(conv->device, conv->desc.dtype, &module));
+    return kas_module_function(module, "kas_dev_activation_forward", out);
+}
+
+static void activate(const kas_conv *conv, const fused *f, void *y)
+{
+    const kas_conv_desc *d = &conv->desc;
+    const kas_activation_args args = {.kept = y,
+                                      .out = y,
+                                      .rows = d->n * kas_conv_out_h(d) * kas_conv_out_w(d),
+                                      .c = d->c_out,
+                                      .pitch_kept = d->y_pitch,
+                                      .pitch_out = d->y_pitch,
+                                      .rows_per_block = d->c_out < 4096 ? 4096 / d->c_out : 1,
+                                      .whole = d->c_out % 8 == 0 && d->y_pitch % 8 == 0 &&
+                                               kas_is_aligned(y),
+                                      .kind = (int)f->epilogue.activation};
+    const unsigned blocks = (unsigned)((args.rows + args.rows_per_block - 1) / args.rows_per_block);
+    kas_cpu_launch((const kas_cpu *)conv->device, f->activation, (unsigned[3]){blocks, 1, 1},
+                   &args);
+}
+
+/* Without oneDNN, or where it refuses, nothing is prepared. */
+kas_status kas_cpu_conv_add_epilogue(kas_conv *conv, kas_conv_epilogue epilogue)
+{
+    kas_cpu *cpu = (kas_cpu *)conv->device;
+    fused *f = &conv->fused[conv->fusions];
+    if (!conv->library[KAS_CONV_FORWARD] || find_fused(conv, epilogue) ||
+        !can_be_done(conv, epilogue) || conv->fusions == KAS_EPILOGUES_MAX)
+        return KAS_OK;
+    const kas_conv_desc desc = library_desc(conv);
+    kas_conv_epilogue of_library = epilogue;
+    *f = (fused){.epilogue = epilogue};
+    if (loses_nan(epilogue.activation)) {
+        of_library.activation = KAS_ACTIVATION_NONE;
+        KAS_TRY(find_activation(conv, &f->activation));
+    }
+    kas_cpu_use_threads(cpu);
+    if (epilogue.residual && conv->wide.widen)
+        KAS_TRY(kas_wide_conv_add_residual(cpu, &conv->desc, &conv->wide));
+    const kas_status status =
+        kas_dnnl_pass_create(cpu, &desc, KAS_CONV_FORWARD, &of_library, &f->pass);
+    if (status != KAS_OK)
+        return status == KAS_UNSUPPORTED ? KAS_OK : status;
+    conv->fusions++;
+    return KAS_OK;
+}
+
+bool kas_cpu_conv_takes_epilogue(const kas_conv *conv, kas_conv_epilogue epilogue,
+                                 const kas_conv_call *call)
+{
+    (void)call;
+    return find_fused(conv, epilogue) != NULL;
+}
+
+kas_status kas_cpu_conv_hold(kas_conv *conv, const kas_conv_epilogue *epilogue, const void *w)
+{
+    kas_cpu *cpu = (kas_cpu *)conv->device;
+    const fused *f = epilogue ? find_fused(conv, *epilogue) : NULL;
+    kas_dnnl_pass *pass = f ? f->pass : conv->library[KAS_CONV_FORWARD];
+    void *weights = (void *)(uintptr_t)w;
+    if (!pass || (epilogue && !f))
+        return KAS_OK;
+    kas_cpu_use_threads(cpu);
+    if (conv->wide.widen)
+        return kas_wide_conv_hold(cpu, &conv->wide, &conv->desc, pass, weights);
+    return kas_dnnl_pass_hold(cpu, pass, weights, w);
+}
+
+/* ---- running ----------------------------------------------------------------------------------
+ */
+
+static kas_status run_library(const kas_step *step, kas_dnnl_pass *library)
+{
+    kas_conv *conv = step->conv;
+    kas_cpu *cpu = (kas_cpu *)conv->device;
+    const kas_cpu_call call = {.x = step->x,
+                               .w = step->w,
+                               .y = step->y,
+                               .bias = step->bias,
+                               .residual = (void *)(uintptr_t)step->residual,
+                               .held = step->pass == KAS_CONV_FORWARD ? step->w : NULL};
+    if (conv->wide.widen)
+        return kas_wide_conv_run(cpu, &conv->wide, &conv->desc, library, step->pass, &call);
+    return kas_dnnl_pass_run(cpu, library, &call);
+}
+
+kas_status kas_cpu_conv_run(const kas_step *step)
+{
+    kas_conv *conv = step->conv;
+    const fused *f = step->fused ? find_fused(conv, step->epilogue) : NULL;
+    kas_dnnl_pass *library = f ? f->pass : conv->library[step->pass];
+    if (library)
+        KAS_TRY(run_library(step, library));
+    else
+        kas_loop_conv_run((kas_cpu *)conv->device, &conv->loops, &conv->desc, step->pass, step->x,
+                          step->w, conv->wt, step->y);
+    if (f && f->activation)
+        activate(conv, f, step->y);
+    return KAS_OK;
+}
+
+const char *kas_conv_cpu_implementation(const kas_conv *conv, kas_conv_pass pass)
+{
+    return conv->library[pass] ? kas_dnnl_pass_name(conv->library[pass]) : "our loops";
+}

@@ -1,0 +1,576 @@
+/* Convolution passes by oneDNN.
+ *
+ * bf16 is worked on as it is where the CPU has instructions for it, else as float32, into which
+ * oneDNN's reorders turn it and back; float16 comes as float32 (cpu_conv_wide.c).
+ *
+ * Activations stay channels-last as they lie; a padded pitch, or a layout that the implementation
+ * wants instead, goes through a reorder of oneDNN's into memory kept with the pass.  Weights are
+ * reordered from KRSC at every run, since they change at every step; those that are held
+ * (device.h) were once.
+ *
+ * What stands behind a convolution are post-operations of its primitive.  The residual is a
+ * binary one: as a sum, which adds to what lies in y, it would want a copy first. */
+#include "host/device/cpu/cpu_conv.h"
+
+#ifdef KAS_HAVE_DNNL
+
+#include <oneapi/dnnl/dnnl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static kas_status fail_dnnl(dnnl_status_t code, const char *statement)
+{
+    if (code == dnnl_unimplemented)
+        return kas_fail(KAS_UNSUPPORTED, "oneDNN refuses: %s", statement);
+    if (code == dnnl_out_of_memory)
+        return kas_fail(KAS_NO_MEMORY, "oneDNN is out of memory: %s", statement);
+    return kas_fail(KAS_DEVICE, "%s: oneDNN status %d", statement, (int)code);
+}
+#define TRY_DNNL(expression)                                                                       \
+    do {                                                                                           \
+        const dnnl_status_t code_ = (expression);                                                  \
+        if (code_ != dnnl_success)                                                                 \
+            return fail_dnnl(code_, #expression);                                                  \
+    } while (0)
+
+/* One tensor: the caller's memory, and what the primitive works on (the same object when the
+ * layouts agree). */
+typedef struct port {
+    dnnl_memory_desc_t user_desc;
+    dnnl_memory_t user, inner;
+    dnnl_primitive_t reorder; /* NULL when inner == user */
+} port;
+
+enum { PORT_X, PORT_W, PORT_Y, MAIN_PORTS, PORT_RESIDUAL = MAIN_PORTS, PORTS };
+
+/* Weights in the primitive's layout, and the address by which they are known. */
+typedef struct held {
+    const void *as;
+    dnnl_memory_t memory;
+    struct held *next;
+} held;
+
+struct kas_dnnl_pass {
+    dnnl_primitive_t primitive;
+    port port[PORTS];
+    int ports;          /* with a residual all */
+    int arg[PORTS];     /* oneDNN's argument number of each port */
+    int output;         /* the port that is written */
+    dnnl_memory_t bias; /* with an epilogue; else NULL */
+    held *held;
+    char name[64];
+};
+
+/* For each pass: what its descriptor calls x, w and y, and its argument numbers. */
+static const dnnl_query_t port_query[3][PORTS] = {
+    {dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md},
+    {dnnl_query_diff_src_md, dnnl_query_weights_md, dnnl_query_diff_dst_md},
+    {dnnl_query_src_md, dnnl_query_diff_weights_md, dnnl_query_diff_dst_md}};
+static const int port_arg[3][PORTS] = {{DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
+                                       {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST},
+                                       {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST}};
+static const int port_output[3] = {PORT_Y, PORT_X, PORT_W};
+
+static kas_status open_engine(kas_cpu *cpu)
+{
+    if (!cpu->engine)
+        TRY_DNNL(dnnl_engine_create((dnnl_engine_t *)&cpu->engine, dnnl_cpu, 0));
+    if (!cpu->stream)
+        TRY_DNNL(dnnl_stream_create((dnnl_stream_t *)&cpu->stream, cpu->engine,
+                                    dnnl_stream_default_flags));
+    return KAS_OK;
+}
+
+/* Channels-last with a pitch, in oneDNN's logical order n, c, h, w. */
+static kas_status describe_pixels(dnnl_memory_desc_t *desc, dnnl_data_type_t type, int n, int c,
+                                  int h, int w, int pitch)
+{
+    const dnnl_dims_t dims = {n, c, h, w};
+    if (pitch == c) {
+        TRY_DNNL(dnnl_memory_desc_init_by_tag(desc, 4, dims, type, dnnl_nhwc));
+        return KAS_OK;
+    }
+    const dnnl_dims_t strides = {(dnnl_dim_t)h * w * pitch, 1, (dnnl_dim_t)w * pitch, pitch};
+    TRY_DNNL(dnnl_memory_desc_init_by_strides(desc, 4, dims, type, strides));
+    return KAS_OK;
+}
+
+static kas_status describe_user(const kas_conv_desc *d, kas_conv_pass pass, port port[PORTS])
+{
+    const dnnl_data_type_t type = d->dtype == KAS_BF16 ? dnnl_bf16 : dnnl_f32;
+    const dnnl_data_type_t type_w = pass == KAS_CONV_BACKWARD_WEIGHTS ? dnnl_f32 : type;
+    const int in = d->c_in / d->groups, out = d->c_out / d->groups;
+    KAS_TRY(describe_pixels(&port[PORT_X].user_desc, type, d->n, d->c_in, d->h, d->w, d->x_pitch));
+    KAS_TRY(describe_pixels(&port[PORT_Y].user_desc, type, d->n, d->c_out, kas_conv_out_h(d),
+                            kas_conv_out_w(d), d->y_pitch));
+    port[PORT_RESIDUAL].user_desc = port[PORT_Y].user_desc;
+    const dnnl_dims_t plain = {out, in, d->kernel_h, d->kernel_w};
+    const dnnl_dims_t grouped = {d->groups, out, in, d->kernel_h, d->kernel_w};
+    if (d->groups == 1)
+        TRY_DNNL(
+            dnnl_memory_desc_init_by_tag(&port[PORT_W].user_desc, 4, plain, type_w, dnnl_ohwi));
+    else
+        TRY_DNNL(
+            dnnl_memory_desc_init_by_tag(&port[PORT_W].user_desc, 5, grouped, type_w, dnnl_gohwi));
+    return KAS_OK;
+}
+
+/* How the primitive works: on the numbers as they are or on float32, over channels-last pixels or
+ * over what it likes. */
+typedef struct way {
+    bool as_they_are, any_layout;
+} way;
+
+/* What the primitive is asked for: weights as it likes; activations dense channels-last, or as it
+ * likes too. */
+static kas_status describe_wanted(const port port[PORTS], way way, dnnl_memory_desc_t want[PORTS])
+{
+    for (int i = 0; i < PORTS; i++) {
+        const dnnl_memory_desc_t *user = &port[i].user_desc;
+        const bool free = i == PORT_W || (way.any_layout && i != PORT_RESIDUAL);
+        const dnnl_format_tag_t tag = free ? dnnl_format_tag_any : dnnl_nhwc;
+        const dnnl_data_type_t type = way.as_they_are ? user->data_type : dnnl_f32;
+        TRY_DNNL(dnnl_memory_desc_init_by_tag(&want[i], user->ndims, user->dims, type, tag));
+    }
+    return KAS_OK;
+}
+
+/* ---- what stands behind it ---------------------------------------------------------------------
+ */
+
+static kas_status append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t kind, float alpha)
+{
+    TRY_DNNL(dnnl_post_ops_append_eltwise(ops, 1.0f, kind, alpha, 0));
+    return KAS_OK;
+}
+
+/* Formulas: net.h.  Only what keeps NaN: ReLU, ReLU6 and the hard sigmoid are not among it
+ * (cpu_conv.c). */
+static kas_status append_activation(dnnl_post_ops_t ops, kas_activation activation)
+{
+    switch (activation) {
+    case KAS_ACTIVATION_NONE:
+        return KAS_OK;
+    case KAS_ACTIVATION_SIGMOID:
+        return append_eltwise(ops, dnnl_eltwise_logistic, 0);
+    case KAS_ACTIVATION_SILU:
+        return append_eltwise(ops, dnnl_eltwise_swish, 1);
+    case KAS_ACTIVATION_HARD_SWISH:
+        return append_eltwise(ops, dnnl_eltwise_hardswish, 0);
+    case KAS_ACTIVATION_GELU:
+        return append_eltwise(ops, dnnl_eltwise_gelu_erf, 0);
+    default:
+        break;
+    }
+    return kas_fail(KAS_UNSUPPORTED, "oneDNN has no activation %d", (int)activation);
+}
+
+static kas_status append_all(dnnl_post_ops_t ops, const kas_conv_epilogue *epilogue,
+                             const dnnl_memory_desc_t *residual)
+{
+    if (epilogue->residual)
+        TRY_DNNL(dnnl_post_ops_append_binary(ops, dnnl_binary_add, residual));
+    return append_activation(ops, epilogue->activation);
+}
+
+static kas_status create_attr(const kas_conv_epilogue *epilogue, const dnnl_memory_desc_t *residual,
+                              dnnl_primitive_attr_t *out)
+{
+    dnnl_post_ops_t ops = NULL;
+    dnnl_primitive_attr_t attr = NULL;
+    TRY_DNNL(dnnl_post_ops_create(&ops));
+    dnnl_status_t code = dnnl_primitive_attr_create(&attr);
+    kas_status status =
+        code == dnnl_success ? append_all(ops, epilogue, residual) : fail_dnnl(code, "attributes");
+    if (status == KAS_OK && (code = dnnl_primitive_attr_set_post_ops(attr, ops)) != dnnl_success)
+        status = fail_dnnl(code, "post-operations");
+    dnnl_post_ops_destroy(ops);
+    if (status != KAS_OK && attr)
+        dnnl_primitive_attr_destroy(attr);
+    *out = attr;
+    return status;
+}
+
+static kas_status describe_bias(const kas_conv_desc *d, dnnl_memory_desc_t *out)
+{
+    const dnnl_dims_t channels = {d->c_out};
+    TRY_DNNL(dnnl_memory_desc_init_by_tag(out, 1, channels, dnnl_f32, dnnl_a));
+    return KAS_OK;
+}
+
+/* ---- choice -----------------------------------------------------------------------------------
+ */
+
+static const char *implementation(dnnl_primitive_desc_t desc)
+{
+    const char *name = "?";
+    dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name);
+    return name;
+}
+
+/* oneDNN's first choice over rows of one to three pixels reads all weights for each of them: 21 ms
+ * for 16 images of 2x2 pixels, 512 channels and a 3x3 kernel on one core, 5.3 ms the second choice;
+ * equal from 4 pixels on (float32; in bf16 it is as good). */
+static bool is_poor(dnnl_primitive_desc_t desc, const kas_conv_desc *d)
+{
+    enum { SHORT_ROW = 3 };
+    return kas_conv_out_w(d) <= SHORT_ROW &&
+           strcmp(implementation(desc), "brgconv:avx512_core") == 0;
+}
+
+/* oneDNN 2.6 by matrix products, which is what CPUs without AVX-512 have for some convolutions,
+ * adds the wrong elements of a residual (0.73 instead of -0.88) and makes 0 of NaN behind a
+ * sigmoid. */
+static bool is_wrong_with(const kas_conv_epilogue *epilogue, dnnl_primitive_desc_t desc)
+{
+    return (epilogue->residual || epilogue->activation != KAS_ACTIVATION_NONE) &&
+           strstr(implementation(desc), "gemm") != NULL;
+}
+
+/* FORWARD: the first implementation, or the one after a poor one. */
+static dnnl_status_t choose(const kas_cpu *cpu, const kas_conv_desc *d,
+                            const dnnl_convolution_desc_t *desc, dnnl_primitive_attr_t attr,
+                            dnnl_primitive_desc_t *out)
+{
+    dnnl_primitive_desc_iterator_t all;
+    dnnl_status_t code = dnnl_primitive_desc_iterator_create(&all, desc, attr, cpu->engine, NULL);
+    if (code != dnnl_success)
+        return code;
+    *out = dnnl_primitive_desc_iterator_fetch(all);
+    if (is_poor(*out, d) && dnnl_primitive_desc_iterator_next(all) == dnnl_success) {
+        dnnl_primitive_desc_destroy(*out);
+        *out = dnnl_primitive_desc_iterator_fetch(all);
+    }
+    dnnl_primitive_desc_iterator_destroy(all);
+    return dnnl_success;
+}
+
+/* FORWARD with an epilogue. */
+static kas_status create_fused_desc(const kas_cpu *cpu, const kas_conv_desc *d,
+                                    const kas_conv_epilogue *epilogue,
+                                    const dnnl_memory_desc_t want[PORTS],
+                                    dnnl_primitive_desc_t *out)
+{
+    const dnnl_dims_t strides = {d->stride, d->stride}, pad = {d->pad_h, d->pad_w};
+    const dnnl_dims_t dilates = {kas_conv_dilation(d) - 1, kas_conv_dilation(d) - 1};
+    dnnl_memory_desc_t bias;
+    dnnl_convolution_desc_t desc;
+    dnnl_primitive_attr_t attr = NULL;
+    KAS_TRY(describe_bias(d, &bias));
+    TRY_DNNL(dnnl_dilated_convolution_forward_desc_init(
+        &desc, dnnl_forward_inference, dnnl_convolution_direct, &want[PORT_X], &want[PORT_W], &bias,
+        &want[PORT_Y], strides, dilates, pad, pad));
+    KAS_TRY(create_attr(epilogue, &want[PORT_RESIDUAL], &attr));
+    const dnnl_status_t code = choose(cpu, d, &desc, attr, out);
+    dnnl_primitive_attr_destroy(attr);
+    if (code != dnnl_success)
+        return fail_dnnl(code, "convolution with more");
+    if (!is_wrong_with(epilogue, *out))
+        return KAS_OK;
+    dnnl_primitive_desc_destroy(*out);
+    return kas_fail(KAS_UNSUPPORTED,
+                    "oneDNN's matrix products are wrong with what stands behind them");
+}
+
+/* ---- creation ---------------------------------------------------------------------------------
+ */
+
+static kas_status create_desc(const kas_cpu *cpu, const kas_conv_desc *d, kas_conv_pass pass,
+                              const dnnl_memory_desc_t want[PORTS], dnnl_primitive_desc_t *out)
+{
+    const dnnl_dims_t strides = {d->stride, d->stride}, pad = {d->pad_h, d->pad_w};
+    const int between = kas_conv_dilation(d) - 1; /* pixels between two taps */
+    const dnnl_dims_t dilates = {between, between};
+    const dnnl_memory_desc_t *x = &want[PORT_X], *w = &want[PORT_W], *y = &want[PORT_Y];
+    dnnl_convolution_desc_t desc;
+    dnnl_primitive_desc_t hint;
+    TRY_DNNL(dnnl_dilated_convolution_forward_desc_init(&desc, dnnl_forward_training,
+                                                        dnnl_convolution_direct, x, w, NULL, y,
+                                                        strides, dilates, pad, pad));
+    dnnl_status_t code = pass == KAS_CONV_FORWARD
+                             ? choose(cpu, d, &desc, NULL, out)
+                             : dnnl_primitive_desc_create(&hint, &desc, NULL, cpu->engine, NULL);
+    if (code != dnnl_success || pass == KAS_CONV_FORWARD)
+        return code == dnnl_success ? KAS_OK : fail_dnnl(code, "forward convolution");
+
+    if (pass == KAS_CONV_BACKWARD_DATA)
+        code = dnnl_dilated_convolution_backward_data_desc_init(&desc, dnnl_convolution_direct, x,
+                                                                w, y, strides, dilates, pad, pad);
+    else
+        code = dnnl_dilated_convolution_backward_weights_desc_init(
+            &desc, dnnl_convolution_direct, x, w, NULL, y, strides, dilates, pad, pad);
+    if (code == dnnl_success)
+        code = dnnl_primitive_desc_create(out, &desc, NULL, cpu->engine, hint);
+    dnnl_primitive_desc_destroy(hint);
+    return code == dnnl_success ? KAS_OK : fail_dnnl(code, "backward convolution");
+}
+
+static kas_status connect_port(const kas_cpu *cpu, port *p, const dnnl_memory_desc_t *inner,
+                               bool output)
+{
+    TRY_DNNL(dnnl_memory_create(&p->user, &p->user_desc, cpu->engine, DNNL_MEMORY_NONE));
+    if (dnnl_memory_desc_equal(&p->user_desc, inner)) {
+        p->inner = p->user;
+        return KAS_OK;
+    }
+    TRY_DNNL(dnnl_memory_create(&p->inner, inner, cpu->engine, DNNL_MEMORY_ALLOCATE));
+    dnnl_primitive_desc_t desc;
+    TRY_DNNL(dnnl_reorder_primitive_desc_create(&desc, output ? inner : &p->user_desc, cpu->engine,
+                                                output ? &p->user_desc : inner, cpu->engine, NULL));
+    const dnnl_status_t code = dnnl_primitive_create(&p->reorder, desc);
+    dnnl_primitive_desc_destroy(desc);
+    return code == dnnl_success ? KAS_OK : fail_dnnl(code, "reorder");
+}
+
+/* All ports, as the primitive has chosen; the residual lies as it was said. */
+static kas_status connect_ports(const kas_cpu *cpu, kas_conv_pass number,
+                                dnnl_primitive_desc_t desc, const dnnl_memory_desc_t *residual,
+                                kas_dnnl_pass *pass)
+{
+    for (int i = 0; i < pass->ports; i++) {
+        const dnnl_memory_desc_t *inner =
+            i == PORT_RESIDUAL ? residual
+                               : dnnl_primitive_desc_query_md(desc, port_query[number][i], 0);
+        if (!inner)
+            return kas_fail(KAS_DEVICE, "oneDNN describes no argument %d", i);
+        KAS_TRY(connect_port(cpu, &pass->port[i], inner, i == pass->output));
+    }
+    return KAS_OK;
+}
+
+/* The best implementation for this wish; KAS_UNSUPPORTED when it is the plain reference. */
+static kas_status create_primitive(const kas_cpu *cpu, const kas_conv_desc *d, kas_conv_pass number,
+                                   const kas_conv_epilogue *epilogue, way way, kas_dnnl_pass *pass)
+{
+    dnnl_memory_desc_t want[PORTS];
+    KAS_TRY(describe_wanted(pass->port, way, want));
+    dnnl_primitive_desc_t desc;
+    KAS_TRY(epilogue ? create_fused_desc(cpu, d, epilogue, want, &desc)
+                     : create_desc(cpu, d, number, want, &desc));
+    kas_status status = KAS_OK;
+    const char *name = implementation(desc);
+    snprintf(pass->name, sizeof pass->name, "%s", name);
+    if (!strncmp(name, "ref", 3)) {
+        status = kas_fail(KAS_UNSUPPORTED, "oneDNN has only its reference loops");
+        goto done;
+    }
+    KAS_TRY_GOTO(connect_ports(cpu, number, desc, &want[PORT_RESIDUAL], pass), done);
+    const dnnl_status_t code = dnnl_primitive_create(&pass->primitive, desc);
+    if (code != dnnl_success)
+        status = fail_dnnl(code, "dnnl_primitive_create");
+done:
+    dnnl_primitive_desc_destroy(desc);
+    return status;
+}
+
+static kas_status make_bias(const kas_cpu *cpu, const kas_conv_desc *d, kas_dnnl_pass *pass)
+{
+    dnnl_memory_desc_t desc;
+    KAS_TRY(describe_bias(d, &desc));
+    TRY_DNNL(dnnl_memory_create(&pass->bias, &desc, cpu->engine, DNNL_MEMORY_NONE));
+    return KAS_OK;
+}
+
+static kas_status try_layout(const kas_cpu *cpu, const kas_conv_desc *desc, kas_conv_pass number,
+                             const kas_conv_epilogue *epilogue, way way, kas_dnnl_pass **out)
+{
+    kas_dnnl_pass *pass = calloc(1, sizeof *pass);
+    if (!pass)
+        return kas_fail(KAS_NO_MEMORY, "no memory for a convolution");
+    pass->output = port_output[number];
+    for (int i = 0; i < MAIN_PORTS; i++)
+        pass->arg[i] = port_arg[number][i];
+    pass->arg[PORT_RESIDUAL] = DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1;
+    pass->ports = epilogue && epilogue->residual ? PORTS : MAIN_PORTS;
+    kas_status status = describe_user(desc, number, pass->port);
+    if (status == KAS_OK && epilogue)
+        status = make_bias(cpu, desc, pass);
+    if (status == KAS_OK)
+        status = create_primitive(cpu, desc, number, epilogue, way, pass);
+    if (status != KAS_OK) {
+        kas_dnnl_pass_free(pass);
+        return status;
+    }
+    *out = pass;
+    return KAS_OK;
+}
+
+/* Without instructions for bf16 oneDNN emulates them, and float32 is quicker. */
+static bool has_bf16(void)
+{
+    const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
+    return (isa & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16;
+}
+
+kas_status kas_dnnl_pass_create(kas_cpu *cpu, const kas_conv_desc *desc, kas_conv_pass number,
+                                const kas_conv_epilogue *epilogue, kas_dnnl_pass **out)
+{
+    KAS_TRY(open_engine(cpu));
+    const bool as_they_are = desc->dtype == KAS_F32 || (desc->dtype == KAS_BF16 && has_bf16());
+    const way ways[] = {{true, false}, {true, true}, {false, false}, {false, true}};
+    const int first = as_they_are ? 0 : 2, last = desc->dtype == KAS_F32 ? 2 : 4;
+    kas_status status = KAS_UNSUPPORTED;
+    for (int i = first; i < last && status == KAS_UNSUPPORTED; i++)
+        status = try_layout(cpu, desc, number, epilogue, ways[i], out);
+    return status;
+}
+
+void kas_dnnl_pass_free(kas_dnnl_pass *pass)
+{
+    if (!pass)
+        return;
+    if (pass->primitive)
+        dnnl_primitive_destroy(pass->primitive);
+    for (int i = 0; i < PORTS; i++) {
+        port *p = &pass->port[i];
+        if (p->reorder)
+            dnnl_primitive_destroy(p->reorder);
+        if (p->inner && p->inner != p->user)
+            dnnl_memory_destroy(p->inner);
+        if (p->user)
+            dnnl_memory_destroy(p->user);
+    }
+    if (pass->bias)
+        dnnl_memory_destroy(pass->bias);
+    for (held *h = pass->held, *next; h; h = next) {
+        next = h->next;
+        dnnl_memory_destroy(h->memory);
+        free(h);
+    }
+    free(pass);
+}
+
+/* ---- weights that are held --------------------------------------------------------------------
+ */
+
+static held *find_held(const kas_dnnl_pass *pass, const void *as)
+{
+    held *h = as ? pass->held : NULL;
+    while (h && h->as != as)
+        h = h->next;
+    return h;
+}
+
+bool kas_dnnl_pass_holds(const kas_dnnl_pass *pass, const void *as)
+{
+    return find_held(pass, as) != NULL;
+}
+
+static kas_status add_held(const kas_cpu *cpu, kas_dnnl_pass *pass, const void *as, held **out)
+{
+    const dnnl_memory_desc_t *desc;
+    TRY_DNNL(dnnl_memory_get_memory_desc(pass->port[PORT_W].inner, &desc));
+    held *h = calloc(1, sizeof *h);
+    if (!h)
+        return kas_fail(KAS_NO_MEMORY, "no memory for weights that are held");
+    const dnnl_status_t code =
+        dnnl_memory_create(&h->memory, desc, cpu->engine, DNNL_MEMORY_ALLOCATE);
+    if (code != dnnl_success) {
+        free(h);
+        return fail_dnnl(code, "memory of weights");
+    }
+    h->as = as;
+    h->next = pass->held;
+    pass->held = *out = h;
+    return KAS_OK;
+}
+
+kas_status kas_dnnl_pass_hold(kas_cpu *cpu, kas_dnnl_pass *pass, void *w, const void *as)
+{
+    const port *p = &pass->port[PORT_W];
+    held *h = find_held(pass, as);
+    if (!p->reorder)
+        return KAS_OK;
+    if (!h)
+        KAS_TRY(add_held(cpu, pass, as, &h));
+    TRY_DNNL(dnnl_memory_set_data_handle(p->user, w));
+    const dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, p->user}, {DNNL_ARG_TO, h->memory}};
+    TRY_DNNL(dnnl_primitive_execute(p->reorder, cpu->stream, 2, args));
+    TRY_DNNL(dnnl_stream_wait(cpu->stream));
+    return KAS_OK;
+}
+
+/* ---- running ----------------------------------------------------------------------------------
+ */
+
+static kas_status reorder_port(const kas_cpu *cpu, const port *p, bool output)
+{
+    if (!p->reorder)
+        return KAS_OK;
+    const dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, output ? p->inner : p->user},
+                                     {DNNL_ARG_TO, output ? p->user : p->inner}};
+    TRY_DNNL(dnnl_primitive_execute(p->reorder, cpu->stream, 2, args));
+    return KAS_OK;
+}
+
+kas_status kas_dnnl_pass_run(kas_cpu *cpu, kas_dnnl_pass *pass, const kas_cpu_call *call)
+{
+    void *const memory[PORTS] = {call->x, call->w, call->y, call->residual};
+    const held *weights = find_held(pass, call->held);
+    dnnl_exec_arg_t args[PORTS + 1];
+    int count = pass->ports;
+    for (int i = 0; i < pass->ports; i++) {
+        if (i == PORT_W && weights) {
+            args[i] = (dnnl_exec_arg_t){pass->arg[i], weights->memory};
+            continue;
+        }
+        TRY_DNNL(dnnl_memory_set_data_handle(pass->port[i].user, memory[i]));
+        if (i != pass->output)
+            KAS_TRY(reorder_port(cpu, &pass->port[i], false));
+        args[i] = (dnnl_exec_arg_t){pass->arg[i], pass->port[i].inner};
+    }
+    if (pass->bias) {
+        TRY_DNNL(dnnl_memory_set_data_handle(pass->bias, call->bias));
+        args[count++] = (dnnl_exec_arg_t){DNNL_ARG_BIAS, pass->bias};
+    }
+    TRY_DNNL(dnnl_primitive_execute(pass->primitive, cpu->stream, count, args));
+    KAS_TRY(reorder_port(cpu, &pass->port[pass->output], true));
+    TRY_DNNL(dnnl_stream_wait(cpu->stream));
+    return KAS_OK;
+}
+
+const char *kas_dnnl_pass_name(const kas_dnnl_pass *pass)
+{
+    return pass->name;
+}
+
+#else
+
+kas_status kas_dnnl_pass_create(kas_cpu *cpu, const kas_conv_desc *desc, kas_conv_pass pass,
+                                const kas_conv_epilogue *epilogue, kas_dnnl_pass **out)
+{
+    (void)cpu, (void)desc, (void)pass, (void)epilogue, (void)out;
+    return kas_fail(KAS_UNSUPPORTED, "this build of kas-gpu is without oneDNN");
+}
+
+void kas_dnnl_pass_free(kas_dnnl_pass *pass)
+{
+    (void)pass;
+}
+
+kas_status kas_dnnl_pass_run(kas_cpu *cpu, kas_dnnl_pass *pass, const kas_cpu_call *call)
+{
+    (void)cpu, (void)pass, (void)call;
+    return kas_fail(KAS_UNSUPPORTED, "this build of kas-gpu is without oneDNN");
+}
+
+kas_status kas_dnnl_pass_hold(kas_cpu *cpu, kas_dnnl_pass *pass, void *w, const void *as)
+{
+    (void)cpu, (void)pass, (void)w, (void)as;
+    return kas_fail(KAS_UNSUPPORTED, "this build of kas-gpu is without oneDNN");
+}
+
+bool kas_dnnl_pass_holds(const kas_dnnl_pass *pass, const void *as)
+{
+    (void)pass, (void)as;
+    return false;
+}
+
+const char *kas_dnnl_pass_name(const kas_dnnl_pass *pass)
+{
+    (void)pass;
+    return "none";
+}
+
+#endif

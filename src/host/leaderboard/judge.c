@@ -1,0 +1,83 @@
+#include "host/leaderboard/judge.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "host/train/prune.h"
+
+static bool in_scope(const kas_search_options *options, bool deterministic, const kas_curve *c,
+                     int64_t index, int epoch)
+{
+    if (c->index == index || c->epochs <= epoch || c->epochs == 0)
+        return false;
+    return !deterministic || c->index < index - options->prune_window;
+}
+
+bool kas_judge_prune(const kas_search_options *options, const kas_curve *finished, int count,
+                     int64_t index, int epoch, double accuracy, double latency, double flops)
+{
+    if (strcmp(options->prune, "none") == 0)
+        return false;
+    if (!isfinite(accuracy))
+        return true;
+    bool deterministic = strcmp(options->prune, "deterministic") == 0, dominated = false;
+    double best = NAN, best_last = -1;
+    for (int i = 0; i < count; i++) {
+        const kas_curve *c = &finished[i];
+        if (!in_scope(options, deterministic, c, index, epoch))
+            continue;
+        double last = c->accuracy[c->epochs - 1];
+        if (last > best_last) {
+            best_last = last;
+            best = c->accuracy[epoch];
+        }
+        double cost = deterministic ? c->flops : c->latency, own = deterministic ? flops : latency;
+        /* Without a latency on either side nothing speaks for an exemption. */
+        bool slower = isnan(cost) || isnan(own) || cost <= own;
+        dominated |= slower && c->accuracy[epoch] >= accuracy;
+    }
+    return dominated &&
+           kas_prune_now(KAS_PRUNE_THETA, epoch, options->recipe.epochs, accuracy, best);
+}
+
+static bool counts(const kas_work *work)
+{
+    return work->kind == KAS_WORK_CANDIDATE && work->state == KAS_WORK_FINISHED &&
+           isfinite(work->measured.accuracy);
+}
+
+const kas_work *kas_judge_best(const kas_work *work, int count)
+{
+    const kas_work *best = NULL;
+    for (int i = 0; i < count; i++) {
+        const kas_work *w = &work[i];
+        if (!counts(w))
+            continue;
+        double a = w->measured.accuracy, b = best ? best->measured.accuracy : -1;
+        if (!best || a > b || (a == b && w->flops < best->flops))
+            best = w;
+    }
+    return best;
+}
+
+static bool beats(const kas_measured *a, const kas_measured *b)
+{
+    return a->accuracy >= b->accuracy && a->latency <= b->latency &&
+           (a->accuracy > b->accuracy || a->latency < b->latency);
+}
+
+bool kas_judge_on_frontier(const kas_work *work, int count, int i)
+{
+    if (!counts(&work[i]) || !isfinite(work[i].measured.latency))
+        return false;
+    for (int j = 0; j < count; j++)
+        if (counts(&work[j]) && beats(&work[j].measured, &work[i].measured))
+            return false;
+    return true;
+}
+
+void kas_judge_frontier(const kas_work *work, int count, bool *frontier)
+{
+    for (int i = 0; i < count; i++)
+        frontier[i] = kas_judge_on_frontier(work, count, i);
+}

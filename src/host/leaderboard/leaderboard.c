@@ -1,0 +1,196 @@
+#include "host/leaderboard/leaderboard.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "host/leaderboard/judge.h"
+#include "host/report/line.h"
+#include "host/report/table.h"
+
+const kas_work *kas_work_find(const kas_work *work, int count, kas_work_kind kind)
+{
+    for (int i = 0; i < count; i++)
+        if (work[i].kind == kind)
+            return &work[i];
+    return NULL;
+}
+
+typedef struct ranked {
+    const kas_work *work;
+    bool frontier;
+} ranked;
+
+/* The order of kas_judge_best: accuracy, then fewer FLOPs, then the smaller number; unfinished
+ * candidates come last, by number. */
+static int by_rank(const void *a, const void *b)
+{
+    const kas_work *x = ((const ranked *)a)->work, *y = ((const ranked *)b)->work;
+    bool fx = x->state == KAS_WORK_FINISHED, fy = y->state == KAS_WORK_FINISHED;
+    if (fx != fy)
+        return fx ? -1 : 1;
+    if (fx && x->measured.accuracy != y->measured.accuracy)
+        return x->measured.accuracy > y->measured.accuracy ? -1 : 1;
+    if (fx && x->flops != y->flops)
+        return x->flops < y->flops ? -1 : 1;
+    return (x->index > y->index) - (x->index < y->index);
+}
+
+/* Candidates in order of rank; *out is freed with free(). */
+static kas_status rank(const kas_work *work, int count, ranked **out, int *candidates)
+{
+    *candidates = 0;
+    bool *frontier = calloc((size_t)count + 1, sizeof *frontier);
+    *out = calloc((size_t)count + 1, sizeof **out);
+    if (!frontier || !*out) {
+        free(frontier);
+        free(*out);
+        *out = NULL;
+        return kas_fail(KAS_NO_MEMORY, "leaderboard: out of memory");
+    }
+    kas_judge_frontier(work, count, frontier);
+    for (int i = 0; i < count; i++)
+        if (work[i].kind == KAS_WORK_CANDIDATE)
+            (*out)[(*candidates)++] = (ranked){&work[i], frontier[i]};
+    free(frontier);
+    qsort(*out, (size_t)*candidates, sizeof **out, by_rank);
+    return KAS_OK;
+}
+
+static void cell_ratio(kas_table *table, double value, double base, int digits)
+{
+    if (isfinite(value) && base > 0)
+        kas_table_cell(table, "%.*fx", digits, value / base);
+    else
+        kas_table_cell(table, "-");
+}
+
+static void cell_percent(kas_table *table, double value)
+{
+    if (isfinite(value))
+        kas_table_cell(table, "%.2f%%", 100 * value);
+    else
+        kas_table_cell(table, "-");
+}
+
+static void put_row(kas_table *table, const char *place, const kas_work *w,
+                    const kas_work *baseline, bool frontier)
+{
+    char text[32];
+    bool candidate = w->kind == KAS_WORK_CANDIDATE;
+    kas_table_cell(table, "%s", place);
+    kas_table_cell(table, "%s", candidate ? w->name : "unmodified network");
+    cell_percent(table, w->measured.accuracy);
+    kas_table_cell(table, "%s", kas_human_seconds(w->measured.latency, text));
+    cell_ratio(table, w->measured.latency, baseline ? baseline->measured.latency : NAN, 2);
+    kas_table_cell(table, "%s", kas_human_seconds(w->measured.step_seconds, text));
+    cell_ratio(table, candidate ? w->flops : 1, candidate ? w->conv_flops : 1, 3);
+    cell_ratio(table, candidate ? w->params : 1, candidate ? w->conv_params : 1, 3);
+    kas_table_cell(table, "%s", frontier ? "*" : "");
+}
+
+kas_status kas_leaderboard_text(const kas_work *work, int count, int limit, kas_buf *out)
+{
+    static const kas_column columns[] = {
+        {"#", KAS_RIGHT},       {"kernel", KAS_LEFT},  {"top-1", KAS_RIGHT},
+        {"latency", KAS_RIGHT}, {"ratio", KAS_RIGHT},  {"step", KAS_RIGHT},
+        {"FLOPs", KAS_RIGHT},   {"params", KAS_RIGHT}, {"frontier", KAS_LEFT}};
+    ranked *list;
+    int candidates;
+    KAS_TRY(rank(work, count, &list, &candidates));
+    const kas_work *baseline = kas_work_find(work, count, KAS_WORK_BASELINE);
+    kas_table *table = kas_table_create(columns, sizeof columns / sizeof *columns);
+    bool baseline_due = baseline && baseline->state == KAS_WORK_FINISHED;
+    int place = 0;
+    for (int i = 0; i < candidates && list[i].work->state == KAS_WORK_FINISHED; i++) {
+        const kas_measured *m = &list[i].work->measured;
+        char text[16];
+        if (baseline_due && !(m->accuracy > baseline->measured.accuracy)) {
+            put_row(table, "", baseline, baseline, false);
+            baseline_due = false;
+        }
+        if (limit && place == limit)
+            break;
+        snprintf(text, sizeof text, "%d", ++place);
+        put_row(table, text, list[i].work, baseline, list[i].frontier);
+    }
+    if (baseline_due)
+        put_row(table, "", baseline, baseline, false);
+    free(list);
+    kas_status status = kas_table_write(table, out);
+    kas_table_free(table);
+    if (!place)
+        kas_buf_puts(out, "no candidate has finished\n");
+    kas_buf_printf(out,
+                   "\ntop-1: validation split, last epoch. latency: forward pass of %d images; "
+                   "ratio: to the unmodified network.\nstep: a training step. FLOPs, params: "
+                   "relative to the replaced convolutions. *: on the accuracy/latency frontier.\n",
+                   KAS_LATENCY_BATCH);
+    return status;
+}
+
+void kas_work_json(const kas_work *w, int place, bool frontier, kas_buf *out)
+{
+    const kas_measured *m = &w->measured;
+    bool kernel = w->kernel != NULL;
+    kas_line_begin(out);
+    kas_line_text(out, "kind", kas_work_kind_name(w->kind));
+    kas_line_int(out, "index", w->index);
+    kas_line_text(out, "kernel", kernel ? w->name : NULL);
+    kas_line_text(out, "state", kas_work_state_name(w->state));
+    kas_line_text(out, "reason", w->reason);
+    if (place)
+        kas_line_int(out, "rank", place);
+    else
+        kas_line_json(out, "rank", "null");
+    kas_line_bool(out, "frontier", frontier);
+    kas_line_number(out, "accuracy", m->accuracy);
+    kas_line_number(out, "latency_seconds", m->latency);
+    kas_line_number(out, "latency_iqr_seconds", m->latency_iqr);
+    kas_line_number(out, "step_seconds", m->step_seconds);
+    kas_line_number(out, "compile_seconds", m->compile_seconds);
+    kas_line_number(out, "memory_bytes", m->memory);
+    kas_line_number(out, "output_std_min", m->output_std_min);
+    kas_line_number(out, "output_std_max", m->output_std_max);
+    kas_line_number(out, "flops", w->flops);
+    kas_line_number(out, "params", w->params);
+    kas_line_number(out, "flops_ratio", w->flops / w->conv_flops);
+    kas_line_number(out, "params_ratio", w->params / w->conv_params);
+    kas_line_int(out, "attempt", w->attempt);
+    kas_line_int(out, "epochs", w->epochs);
+    kas_line_int(out, "leases", w->lease);
+    kas_line_number(out, "started", w->started);
+    kas_line_number(out, "ended", w->ended);
+    kas_line_end(out);
+}
+
+kas_status kas_leaderboard_json(const kas_work *work, int count, kas_buf *out)
+{
+    ranked *list;
+    int candidates;
+    KAS_TRY(rank(work, count, &list, &candidates));
+    for (int i = 0; i < count; i++)
+        if (work[i].kind == KAS_WORK_BASELINE)
+            kas_work_json(&work[i], 0, false, out);
+    for (int i = 0; i < candidates; i++)
+        kas_work_json(list[i].work, list[i].work->state == KAS_WORK_FINISHED ? i + 1 : 0,
+                      list[i].frontier, out);
+    for (int i = 0; i < count; i++)
+        if (work[i].kind >= KAS_WORK_FINAL)
+            kas_work_json(&work[i], 0, false, out);
+    free(list);
+    return kas_buf_status(out);
+}
+
+void kas_leaderboard_final(const kas_work *work, int count, kas_buf *out)
+{
+    const kas_work *best = kas_work_find(work, count, KAS_WORK_FINAL),
+                   *baseline = kas_work_find(work, count, KAS_WORK_FINAL_BASELINE);
+    if (!best || !baseline || best->state != KAS_WORK_FINISHED ||
+        baseline->state != KAS_WORK_FINISHED)
+        return;
+    kas_buf_printf(out,
+                   "test set, after training on the whole training set: kernel %s %.2f%%, "
+                   "unmodified network %.2f%%\n",
+                   best->name, 100 * best->measured.accuracy, 100 * baseline->measured.accuracy);
+}

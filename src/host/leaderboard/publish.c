@@ -1,0 +1,97 @@
+#include "host/leaderboard/publish.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "host/core/file/files.h"
+#include "host/leaderboard/leaderboard.h"
+#include "host/report/line.h"
+#include "host/study/study_dir.h"
+
+static void add_floats(kas_buf *out, const char *name, const float *value, uint32_t count)
+{
+    kas_buf list = {0};
+    for (uint32_t i = 0; i < count && i < 4; i++)
+        kas_buf_printf(&list, "%s%.9g", i ? "," : "[", (double)value[i]);
+    kas_buf_puts(&list, "]");
+    kas_line_json(out, name, kas_buf_text(&list));
+    out->failed |= list.failed;
+    kas_buf_free(&list);
+}
+
+static void write_model(const kas_work *best, const kas_work *baseline,
+                        const kas_search_options *options, const char *dataset,
+                        const kas_problem *problem, kas_buf *out)
+{
+    const kas_dataset *d = problem->dataset;
+    kas_buf text = {0};
+    kas_line_begin(out);
+    kas_line_text(out, "kernel", best->name);
+    kas_line_text(out, "net", options->net);
+    kas_buf_printf(&text, "[%u,%u,%u]", d->c, d->h, d->w);
+    kas_line_json(out, "input", kas_buf_text(&text));
+    kas_line_int(out, "classes", d->classes);
+    kas_line_text(out, "targets", options->targets);
+    add_floats(out, "mean", d->mean, d->c);
+    add_floats(out, "std", d->std, d->c);
+    kas_line_text(out, "dataset", dataset);
+    kas_line_text(out, "dataset_digest", d->digest);
+    kas_line_number(out, "test_accuracy", best->measured.accuracy);
+    kas_line_number(out, "baseline_test_accuracy", baseline->measured.accuracy);
+    kas_line_number(out, "latency_seconds", best->measured.latency);
+    kas_line_number(out, "baseline_latency_seconds", baseline->measured.latency);
+    kas_buf_clear(&text);
+    kas_search_options_write(options, &text);
+    kas_line_json(out, "options", kas_buf_text(&text));
+    kas_line_end(out);
+    out->failed |= text.failed;
+    kas_buf_free(&text);
+}
+
+static kas_status write_best(const char *study, const kas_work *best, const kas_buf *model)
+{
+    char path[KAS_STUDY_PATH];
+    KAS_TRY(kas_buf_status(model));
+    KAS_TRY(kas_study_path(study, "best/kernel.json", path));
+    KAS_TRY(kas_file_write_atomic(path, best->kernel, strlen(best->kernel)));
+    KAS_TRY(kas_study_path(study, "best/model.json", path));
+    return kas_file_write_atomic(path, model->data, model->size);
+}
+
+/* What finished has its file: here those that somebody has deleted. */
+static kas_status write_kernels(const char *study, const kas_work *work, int count)
+{
+    for (int i = 0; i < count; i++) {
+        char path[KAS_STUDY_PATH], relative[64];
+        if (work[i].kind != KAS_WORK_CANDIDATE || work[i].state != KAS_WORK_FINISHED)
+            continue;
+        snprintf(relative, sizeof relative, "kernels/%s.json", work[i].name);
+        KAS_TRY(kas_study_path(study, relative, path));
+        if (work[i].kernel && !kas_file_exists(path))
+            KAS_TRY(kas_file_write_atomic(path, work[i].kernel, strlen(work[i].kernel)));
+    }
+    return KAS_OK;
+}
+
+kas_status kas_publish_best(const char *study, kas_store *store, const kas_search_options *options,
+                            const char *dataset, const kas_problem *problem)
+{
+    kas_work *list;
+    int count;
+    KAS_TRY(kas_store_list(store, &list, &count));
+    const kas_work *best = kas_work_find(list, count, KAS_WORK_FINAL),
+                   *baseline = kas_work_find(list, count, KAS_WORK_FINAL_BASELINE);
+    kas_status status = KAS_OK;
+    if (!best || !best->kernel || !baseline) {
+        status = kas_fail(KAS_STORE, "%s: the final trainings are missing", study);
+    } else {
+        kas_buf model = {0};
+        write_model(best, baseline, options, dataset, problem, &model);
+        status = write_best(study, best, &model);
+        kas_buf_free(&model);
+        if (status == KAS_OK)
+            status = write_kernels(study, list, count);
+    }
+    kas_work_list_free(list, count);
+    return status;
+}

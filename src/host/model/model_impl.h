@@ -1,0 +1,66 @@
+/* What the files of the model share. */
+#ifndef KAS_MODEL_MODEL_IMPL_H
+#define KAS_MODEL_MODEL_IMPL_H
+
+#include "host/model/fold.h"
+#include "host/model/model.h"
+
+enum { KAS_TAPE_MODES = 3 };
+
+/* Offsets of the parts in the model's memory, in bytes. */
+typedef struct kas_model_layout {
+    size_t parameters, first, second, average, running, average_running, scale; /* kept */
+    size_t kept;               /* bytes of those before: what a checkpoint saves */
+    size_t copy, average_copy; /* of parameters, in the number of activations */
+    size_t folded;             /* parameters with batch norms in them (fold.h) */
+    size_t gradients, decay, clip, state, metrics, transient, total;
+} kas_model_layout;
+
+struct kas_model {
+    kas_device *device;
+    const kas_net *net;
+    int batch;
+    bool training;
+    bool adamw, averaged, clipped; /* what the recipe asks for in training */
+    kas_dtype dtype;               /* of activations */
+    bool tf32;
+    kas_replaced replaced;
+    kas_params params;
+    kas_tape tape[KAS_TAPE_MODES];
+    kas_folds folds; /* none in a model that trains */
+    kas_model_layout layout;
+    char *memory; /* device */
+    kas_ops *ops;
+    kas_conv **conv;  /* [layers]; layers of one shape share one; NULL for other layers */
+    bool *conv_owner; /* [layers] */
+    void **address;   /* scratch of kas_loaded_append: [most buffers of a program] */
+    double compile_seconds;
+};
+
+/* All of a model that needs no device; what it holds is given back by kas_model_forget, after a
+ * failure too. */
+kas_status kas_model_describe(kas_model *m, const kas_model_options *options);
+void kas_model_forget(kas_model *m);
+
+/* The convolution that a CONV or LINEAR layer is, over tensors of `dtype`. */
+kas_conv_desc kas_layer_conv_desc(const kas_net *net, int layer, int batch, kas_dtype dtype);
+
+/* Training in float16 scales its loss. */
+static inline bool kas_model_scales(const kas_model *model)
+{
+    return model->training && model->dtype == KAS_F16;
+}
+kas_status kas_model_reset_scale(kas_model *model);
+
+/* kas_model_set, but for what is made from several parameters: kas_model_refold is to follow. */
+kas_status kas_model_set_alone(kas_model *model, int param, const float *values);
+/* `values` in the number of activations. */
+kas_status kas_model_upload_rounded(kas_model *model, void *to_device, const float *values,
+                                    size_t count);
+
+static inline float *kas_model_float(const kas_model *model, size_t byte_offset, size_t index)
+{
+    return (float *)(void *)(model->memory + byte_offset) + index;
+}
+
+#endif

@@ -1,0 +1,208 @@
+/* From the tape to launches. */
+#include "host/model/record.h"
+
+#include <stdlib.h>
+
+/* ---- around the layers ------------------------------------------------------------------------
+ */
+
+static kas_status load(kas_recorder *r, const kas_tape_op *op)
+{
+    if (!r->options->images)
+        return KAS_OK;
+    kas_augment augment = *r->options->images;
+    augment.state = kas_record_state(r);
+    return kas_op_augment(r->m->ops, r->plan, &augment, kas_record_tensor(r, op->y, 0),
+                          (uint16_t *)(void *)kas_record_slot(r, r->tape->labels));
+}
+
+/* NULL where the loss is not scaled. */
+static kas_loss_scale *loss_scale(const kas_recorder *r)
+{
+    return kas_model_scales(r->m) ? (void *)(r->m->memory + r->m->layout.scale) : NULL;
+}
+
+static kas_status loss(kas_recorder *r, const kas_tape_op *op)
+{
+    int last = r->m->net->layers - 1;
+    const kas_recipe *recipe = r->options->recipe;
+    double smoothing = recipe ? recipe->label_smoothing : 0;
+    const kas_mix mix = {r->options->rows, kas_record_state(r)};
+    bool mixed = r->options->mode == KAS_TAPE_TRAIN && recipe && kas_recipe_mixes(recipe) &&
+                 r->options->rows;
+    return kas_op_cross_entropy(r->m->ops, r->plan, kas_record_tensor(r, op->x, last),
+                                (const uint16_t *)(void *)kas_record_slot(r, r->tape->labels),
+                                smoothing, mixed ? &mix : NULL, kas_record_tensor(r, op->dx, last),
+                                op->dx.slot >= 0 ? loss_scale(r) : NULL, kas_record_metrics(r),
+                                kas_record_slot(r, op->work));
+}
+
+/* Takes `value` into its moving average. */
+static kas_status average(kas_recorder *r, size_t average_part, size_t value_part, size_t count)
+{
+    kas_average average = {
+        .average = kas_model_float(r->m, average_part, 0),
+        .value = kas_model_float(r->m, value_part, 0),
+        .count = count,
+        .rows = r->options->rows,
+        .state = kas_record_state(r),
+        .watch = &kas_record_metrics(r)->not_finite.averages,
+    };
+    return count ? kas_op_average(r->m->ops, r->plan, &average) : KAS_OK;
+}
+
+/* Clipping, and the loss scale taken back: a factor that the optimiser applies. */
+static kas_status scale_gradient(kas_recorder *r, kas_update *update)
+{
+    const kas_model *m = r->m;
+    const double limit = m->clipped ? r->options->recipe->clip : 0;
+    float *factor = kas_model_float(m, m->layout.clip, 0);
+    if (!m->clipped && !kas_model_scales(m))
+        return KAS_OK;
+    update->grad_scale = factor;
+    if (!kas_model_scales(m))
+        return kas_op_clip(m->ops, r->plan, update->grad, update->count, limit, factor + 1, factor);
+    const kas_scaling scaling = {.scale = loss_scale(r),
+                                 .grad = update->grad,
+                                 .count = update->count,
+                                 .limit = limit,
+                                 .patience = KAS_SCALE_PATIENCE,
+                                 .scratch = factor + 1,
+                                 .factor = factor};
+    return kas_op_loss_scale(m->ops, r->plan, &scaling);
+}
+
+static kas_status update(kas_recorder *r)
+{
+    kas_model *m = r->m;
+    const kas_model_layout *l = &m->layout;
+    if (!r->options->rows)
+        return KAS_OK;
+    kas_update update = {
+        .recipe = r->options->recipe,
+        .param = kas_model_float(m, l->parameters, 0),
+        .first = kas_model_float(m, l->first, 0),
+        .second = m->adamw ? kas_model_float(m, l->second, 0) : NULL,
+        .grad = kas_model_float(m, l->gradients, 0),
+        .decay = kas_model_float(m, l->decay, 0),
+        .count = m->params.learned,
+        .rows = r->options->rows,
+        .state = kas_record_state(r),
+        .dtype = m->dtype,
+        .copy = m->dtype == KAS_F32 ? NULL : m->memory + l->copy,
+        .watch = &kas_record_metrics(r)->not_finite.parameters,
+    };
+    KAS_TRY(scale_gradient(r, &update));
+    KAS_TRY(kas_op_update(m->ops, r->plan, &update));
+    if (!m->averaged)
+        return KAS_OK;
+    KAS_TRY(average(r, l->average, l->parameters, m->params.learned));
+    return average(r, l->average_running, l->running, m->params.statistics);
+}
+
+/* Decay of each group of floats: weights come first (params.h). */
+static kas_status set_decay(kas_model *m, const kas_recipe *recipe)
+{
+    size_t decayed = recipe->decay_all ? m->params.learned : m->params.decayed;
+    size_t groups = m->params.learned / KAS_UPDATE_GROUP;
+    float *decay = calloc(groups ? groups : 1, sizeof *decay);
+    if (!decay)
+        return kas_fail(KAS_NO_MEMORY, "no memory for a table of weight decay");
+    for (size_t i = 0; i < decayed / KAS_UPDATE_GROUP; i++)
+        decay[i] = (float)recipe->weight_decay;
+    kas_status status = kas_mem_upload(m->device, kas_model_float(m, m->layout.decay, 0), decay,
+                                       groups * sizeof *decay);
+    free(decay);
+    return status;
+}
+
+static kas_status append(kas_recorder *r, const kas_tape_op *op)
+{
+    switch (op->kind) {
+    case KAS_TAPE_LOAD:
+        return load(r, op);
+    case KAS_TAPE_FORWARD:
+        return kas_record_forward(r, op);
+    case KAS_TAPE_AGAIN:
+        return kas_record_again(r, op);
+    case KAS_TAPE_LOSS:
+        return loss(r, op);
+    case KAS_TAPE_BACKWARD:
+        return kas_record_backward(r, op);
+    case KAS_TAPE_SUM:
+        return kas_op_add(r->m->ops, r->plan, kas_record_tensor(r, op->x, op->layer),
+                          kas_record_tensor(r, op->x1, op->layer),
+                          kas_record_tensor(r, op->y, op->layer));
+    case KAS_TAPE_COPY:
+        return kas_op_copy(r->m->ops, r->plan, kas_record_tensor(r, op->x, op->layer),
+                           kas_record_tensor(r, op->y, op->layer));
+    case KAS_TAPE_CAST:
+        return kas_op_cast(r->m->ops, r->plan, kas_record_tensor(r, op->x, op->layer),
+                           kas_record_tensor(r, op->y, op->layer));
+    case KAS_TAPE_UPDATE:
+        return update(r);
+    }
+    return kas_fail(KAS_FAILURE, "unknown operation %d of a step", op->kind);
+}
+
+static kas_status append_all(kas_recorder *r)
+{
+    for (int i = 0; i < r->tape->ops; i++) {
+        const kas_tape_op *op = &r->tape->op[i];
+        if (r->options->mark)
+            r->options->mark[i] = kas_plan_steps(r->plan);
+        kas_status status = append(r, op);
+        if (status != KAS_OK)
+            return kas_fail_context(status, "layer %s",
+                                    op->layer >= 0 ? r->m->net->layer[op->layer].name : "(none)");
+    }
+    if (r->options->mark)
+        r->options->mark[r->tape->ops] = kas_plan_steps(r->plan);
+    if (r->options->mode == KAS_TAPE_INFER || !r->options->images)
+        return KAS_OK;
+    return kas_op_advance(r->m->ops, r->plan, kas_record_state(r), r->m->batch);
+}
+
+int kas_model_operations(const kas_model *model, kas_tape_mode mode)
+{
+    return model->tape[mode].ops;
+}
+
+kas_status kas_model_record(kas_model *model, const kas_step_options *options, kas_plan **out)
+{
+    if (options->mode == KAS_TAPE_TRAIN && !model->training)
+        return kas_fail(KAS_FAILURE, "a model for inference has no training step");
+    kas_recorder r = {.m = model, .tape = &model->tape[options->mode], .options = options};
+    if (options->mode == KAS_TAPE_TRAIN && options->rows)
+        KAS_TRY(set_decay(model, options->recipe));
+    KAS_TRY(kas_plan_create(model->device, &r.plan));
+    kas_status status = append_all(&r);
+    if (status != KAS_OK)
+        kas_plan_free(r.plan);
+    else
+        *out = r.plan;
+    return status;
+}
+
+kas_status kas_model_record_average(kas_model *m, kas_plan **out)
+{
+    *out = NULL;
+    if (m->dtype == KAS_F32 || !m->averaged)
+        return KAS_OK;
+    const kas_tensor average = {.data = kas_model_float(m, m->layout.average, 0),
+                                .n = (int)(m->params.learned / KAS_UPDATE_GROUP),
+                                .h = 1,
+                                .w = 1,
+                                .c = KAS_UPDATE_GROUP,
+                                .pitch = KAS_UPDATE_GROUP};
+    kas_tensor copy = average;
+    copy.data = m->memory + m->layout.average_copy;
+    copy.dtype = m->dtype;
+    KAS_TRY(kas_plan_create(m->device, out));
+    const kas_status status = kas_op_cast(m->ops, *out, average, copy);
+    if (status != KAS_OK) {
+        kas_plan_free(*out);
+        *out = NULL;
+    }
+    return status;
+}

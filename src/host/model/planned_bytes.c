@@ -1,0 +1,446 @@
+#include "host/model/planned_bytes.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/model/model_impl.h"
+
+typedef struct counter {
+    const kas_model *m;
+    const kas_tape *tape;
+    kas_tape_mode mode;
+    kas_planned_bytes *out;
+    int operation;     /* of the tape, being counted */
+    kas_status status; /* the first failure: later calls do nothing */
+} counter;
+
+/* ---- sizes ------------------------------------------------------------------------------------
+ */
+
+/* Bytes of a tensor of the shape of `layer`. */
+static double tensor_of(const counter *c, int layer, kas_dtype dtype)
+{
+    const kas_layer *l = &c->m->net->layer[layer];
+    return (double)kas_dtype_size(dtype) * c->m->batch * l->h * l->w * l->c;
+}
+
+/* Bytes of a tensor like the output of `layer`. */
+static double tensor(const counter *c, int layer)
+{
+    return tensor_of(c, layer, c->m->dtype);
+}
+
+/* Bytes at a place that holds a tensor of the shape of `layer`: 0 for no place. */
+static double at(const counter *c, kas_place place, int layer)
+{
+    return place.slot < 0 ? 0 : tensor_of(c, layer, place.dtype);
+}
+
+static double slot(const counter *c, int number)
+{
+    return number < 0 ? 0 : (double)c->tape->buffer[number].bytes;
+}
+
+static double weights(const counter *c, int layer, kas_dtype dtype)
+{
+    return (double)kas_dtype_size(dtype) * kas_layer_params(c->m->net, layer);
+}
+
+static void pass(counter *c, const char *what, int layer, double bytes)
+{
+    kas_planned_bytes *t = c->out;
+    if (c->status != KAS_OK)
+        return;
+    if (t->passes == t->capacity) {
+        const int capacity = 2 * t->capacity + 64;
+        kas_sweep *grown = realloc(t->pass, sizeof *grown * (size_t)capacity);
+        if (!grown) {
+            c->status = kas_fail(KAS_NO_MEMORY, "no memory to count the bytes of a step");
+            return;
+        }
+        t->pass = grown;
+        t->capacity = capacity;
+    }
+    t->pass[t->passes++] = (kas_sweep){what, layer, c->operation, bytes, NAN};
+    t->bytes += bytes;
+}
+
+/* ---- operations -------------------------------------------------------------------------------
+ */
+
+/* A kernel in the place of a convolution; `x`, `pooled`: the pool that takes the stride. */
+static void program(counter *c, const kas_tape_op *op, bool backward, double x)
+{
+    const kas_program *p = c->m->replaced.program[op->program];
+    const int count = backward ? p->backwards : p->forwards;
+    if (!backward && op->pooled >= 0)
+        pass(c, "stride pool forward", op->layer, x + slot(c, op->pooled));
+    if (op->epilogue >= 0)
+        pass(c, "batch norm deviation", op->layer,
+             2.0 * sizeof(float) * c->m->net->layer[op->norm].c);
+    for (int i = 0; i < count; i++)
+        if (op->epilogue >= 0 && i == p->written_by)
+            pass(c, "kernel forward with norm", op->layer, p->epilogue_kernel[op->epilogue].bytes);
+        else
+            pass(c, backward ? "kernel backward" : "kernel forward", op->layer,
+                 (backward ? p->backward : p->forward)[i].bytes);
+    if (backward && op->pooled >= 0)
+        pass(c, "stride pool backward", op->layer, x + slot(c, op->pooled));
+}
+
+static void forward(counter *c, const kas_tape_op *op)
+{
+    const kas_layer *l = &c->m->net->layer[op->layer];
+    const double x = at(c, op->x, l->in[0]), y = at(c, op->y, op->last);
+    const double x1 = at(c, op->x1, op->residual >= 0 ? op->residual : l->in[l->inputs - 1]);
+    if (op->program >= 0) {
+        program(c, op, false, x);
+        return;
+    }
+    switch (l->op) {
+    case KAS_LAYER_CONV:
+    case KAS_LAYER_LINEAR:
+        pass(c, op->norm >= 0 ? "convolution forward with norm" : "convolution forward", op->layer,
+             x + weights(c, op->layer, op->y.dtype) + x1 + y);
+        if (l->bias && op->norm < 0)
+            pass(c, "bias forward", op->layer, 2 * y);
+        break;
+    case KAS_LAYER_BATCH_NORM:
+        if (c->mode == KAS_TAPE_TRAIN) {
+            pass(c, "batch norm statistics", op->layer, x + slot(c, op->work));
+            pass(c, "batch norm combine", op->layer, slot(c, op->work));
+        }
+        pass(c, "batch norm normalise", op->layer, x + x1 + y);
+        break;
+    case KAS_LAYER_LAYER_NORM:
+        pass(c, "layer norm forward", op->layer, x + y + slot(c, op->saved));
+        break;
+    case KAS_LAYER_MAX_POOL:
+        pass(c, "pool forward", op->layer, x + y + slot(c, op->saved));
+        break;
+    case KAS_LAYER_AVG_POOL:
+    case KAS_LAYER_ADAPTIVE_AVG_POOL:
+    case KAS_LAYER_GLOBAL_AVG_POOL:
+        pass(c, "pool forward", op->layer, x + y);
+        break;
+    case KAS_LAYER_SHORTCUT_A: /* only what is left of x is read */
+        pass(c, "shortcut forward", op->layer, x / ((double)l->stride * l->stride) + y);
+        break;
+    default:
+        pass(c, "element-wise forward", op->layer, x + x1 + y);
+    }
+}
+
+static void conv_backward(counter *c, const kas_tape_op *op, double x, double dy)
+{
+    const kas_layer *l = &c->m->net->layer[op->layer];
+    const double w = weights(c, op->layer, op->dy.dtype);
+    if (l->bias)
+        pass(c, "bias backward", op->layer, dy + 2 * slot(c, op->work));
+    pass(c, "convolution backward, weights", op->layer, x + dy + weights(c, op->layer, KAS_F32));
+    if (op->dx.slot >= 0)
+        pass(c, "convolution backward, data", op->layer, dy + w + x);
+}
+
+static void norm_backward(counter *c, const kas_tape_op *op, double x, double dy)
+{
+    const bool batch = c->m->net->layer[op->layer].op == KAS_LAYER_BATCH_NORM;
+    const double y = at(c, op->y, op->last), dy1 = at(c, op->dy1, op->last),
+                 g = at(c, op->dx1, op->last);
+    if (!batch) {
+        pass(c, "layer norm backward", op->layer, 2 * x + dy + slot(c, op->saved));
+        pass(c, "layer norm reduction", op->layer, x + dy + slot(c, op->work));
+        return;
+    }
+    pass(c, "batch norm reduction", op->layer, x + dy + dy1 + y + g + slot(c, op->work));
+    pass(c, "batch norm combine", op->layer, slot(c, op->work));
+    pass(c, "batch norm backward", op->layer, 2 * x + dy + at(c, op->base, op->layer));
+}
+
+static void backward(counter *c, const kas_tape_op *op)
+{
+    const kas_layer *l = &c->m->net->layer[op->layer];
+    const double x = tensor_of(c, l->in[0], op->dy.dtype), dy = at(c, op->dy, op->last);
+    if (op->program >= 0) {
+        program(c, op, true, x);
+        return;
+    }
+    switch (l->op) {
+    case KAS_LAYER_CONV:
+    case KAS_LAYER_LINEAR:
+        conv_backward(c, op, x, dy);
+        break;
+    case KAS_LAYER_BATCH_NORM:
+    case KAS_LAYER_LAYER_NORM:
+        norm_backward(c, op, x, dy);
+        break;
+    case KAS_LAYER_MULTIPLY: { /* the other factor's gradient, then this one's */
+        const double x1 = tensor(c, l->in[1]);
+        pass(c, "element-wise backward", op->layer, dy + x + x1);
+        pass(c, "element-wise backward", op->layer, dy + x1 + x);
+        break;
+    }
+    case KAS_LAYER_MAX_POOL:
+        pass(c, "pool backward", op->layer, dy + x + slot(c, op->saved));
+        break;
+    case KAS_LAYER_AVG_POOL:
+    case KAS_LAYER_ADAPTIVE_AVG_POOL:
+    case KAS_LAYER_GLOBAL_AVG_POOL:
+        pass(c, "pool backward", op->layer, dy + x);
+        break;
+    case KAS_LAYER_SHORTCUT_A:
+        pass(c, "shortcut backward", op->layer, dy + x);
+        break;
+    default: /* activations read what they kept */
+        pass(c, "element-wise backward", op->layer,
+             dy + x + at(c, op->x, l->in[0]) + at(c, op->y, op->last));
+    }
+}
+
+/* Every learned number: what the optimiser keeps is read and written, the gradient read. */
+static double optimiser(const counter *c)
+{
+    const kas_model *m = c->m;
+    const double learned = sizeof(float) * (double)m->params.learned,
+                 statistics = sizeof(float) * (double)m->params.statistics;
+    double bytes = learned * (1 + 2 * (m->adamw ? 3 : 2)) + learned / KAS_UPDATE_GROUP;
+    if (m->dtype != KAS_F32)
+        bytes += (double)kas_dtype_size(m->dtype) * (double)m->params.learned;
+    if (m->averaged)
+        bytes += 3 * (learned + statistics);
+    return bytes;
+}
+
+static void operation(counter *c, const kas_tape_op *op)
+{
+    const int last = c->m->net->layers - 1;
+    const kas_layer *in = &c->m->net->layer[0];
+    switch (op->kind) {
+    case KAS_TAPE_LOAD:
+        pass(c, "load", -1, (double)c->m->batch * in->h * in->w * in->c + at(c, op->y, 0));
+        break;
+    case KAS_TAPE_FORWARD:
+        forward(c, op);
+        break;
+    case KAS_TAPE_AGAIN:
+        pass(c, "batch norm again", op->layer, tensor(c, op->layer) + tensor(c, op->last));
+        break;
+    case KAS_TAPE_LOSS:
+        pass(c, "loss", -1, at(c, op->x, last) + at(c, op->dx, last) + 2 * slot(c, op->work));
+        break;
+    case KAS_TAPE_BACKWARD:
+        backward(c, op);
+        break;
+    case KAS_TAPE_SUM:
+        pass(c, "sum of gradients", op->layer, 3 * at(c, op->x, op->layer));
+        break;
+    case KAS_TAPE_COPY:
+        pass(c, "copy", op->layer, 2 * at(c, op->x, op->layer));
+        break;
+    case KAS_TAPE_CAST:
+        pass(c, "cast", op->layer, at(c, op->x, op->layer) + at(c, op->y, op->layer));
+        break;
+    case KAS_TAPE_UPDATE:
+        if (c->m->clipped || kas_model_scales(c->m))
+            pass(c, "length of the gradient", -1, sizeof(float) * (double)c->m->params.learned);
+        pass(c, "optimiser", -1, optimiser(c));
+        break;
+    }
+}
+
+/* ---- the floor --------------------------------------------------------------------------------
+ */
+
+static bool has_map(const kas_layer *l)
+{
+    return l->op == KAS_LAYER_CONV || l->op == KAS_LAYER_LINEAR;
+}
+
+/* Bytes of what a program shares with the rest of the step; 0 of what is its own affair. */
+static double shared_bytes(const kas_program *p, const kas_buffer *b, kas_dtype dtype)
+{
+    const kas_target *t = &p->target;
+    const double pixels = (double)kas_dtype_size(dtype) * p->batch * t->h * t->w;
+    switch (b->role) {
+    case KAS_ROLE_X:
+    case KAS_ROLE_DX:
+        return pixels * t->c_in;
+    case KAS_ROLE_Y:
+    case KAS_ROLE_DY:
+        return pixels * t->c_out;
+    case KAS_ROLE_WEIGHT:
+    case KAS_ROLE_DWEIGHT:
+        return (double)kas_dtype_size(b->dtype) * (double)p->weight[b->index].elements;
+    default:
+        return 0;
+    }
+}
+
+static bool operation_touches(const kas_operation *op, int buffer)
+{
+    if (op->kind == KAS_OPERATION_CONV)
+        return op->x == buffer || op->w == buffer || op->y == buffer;
+    for (int i = 0; i < op->args; i++)
+        if (op->arg[i] == buffer)
+            return true;
+    return false;
+}
+
+/* A pass of a kernel in a convolution's place: what it touches of the tensors that it shares. */
+static void program_floor(counter *c, const kas_program *p, bool backward)
+{
+    const kas_operation *op = backward ? p->backward : p->forward;
+    const int count = backward ? p->backwards : p->forwards;
+    for (int b = 0; b < p->buffers; b++) {
+        bool touched = false;
+        for (int i = 0; i < count && !touched; i++)
+            touched = operation_touches(&op[i], b);
+        if (touched)
+            c->out->floor_bytes += shared_bytes(p, &p->buffer[b], c->m->dtype);
+    }
+    for (int i = 0; i < count; i++)
+        c->out->floor_flops += op[i].flops;
+}
+
+/* Bytes of a layer's input: the images are bytes, but for inference, which is given numbers. */
+static double input_of(const counter *c, int layer)
+{
+    const kas_layer *in = &c->m->net->layer[0];
+    const int from = c->m->net->layer[layer].in[0];
+    if (from == 0 && c->mode != KAS_TAPE_INFER)
+        return (double)c->m->batch * in->h * in->w * in->c;
+    return tensor(c, from);
+}
+
+static void map_floor(counter *c, int layer, bool gradient_of_x)
+{
+    const int number = kas_replaced_program_of_layer(&c->m->replaced, layer);
+    const bool training = c->mode == KAS_TAPE_TRAIN;
+    if (number >= 0) {
+        const kas_program *p = c->m->replaced.program[number];
+        program_floor(c, p, false);
+        if (training)
+            program_floor(c, p, true);
+        return;
+    }
+    const double x = input_of(c, layer), y = tensor(c, layer);
+    const double w = weights(c, layer, c->m->dtype);
+    c->out->floor_bytes += x + w + y;
+    if (training)
+        c->out->floor_bytes += x + y + w + weights(c, layer, KAS_F32) + (gradient_of_x ? x : 0);
+    c->out->floor_flops += kas_layer_multiply_adds(c->m->net, layer) * c->m->batch *
+                           (training ? 2 + gradient_of_x : 1);
+}
+
+/* `learns`: something to learn lies before a layer's output, so that its gradient is wanted. */
+static void floors(counter *c, bool *learns, int *readers)
+{
+    const kas_net *net = c->m->net;
+    const bool training = c->mode == KAS_TAPE_TRAIN;
+    for (int i = 1; i < net->layers; i++) {
+        const kas_layer *l = &net->layer[i];
+        const bool norm = l->op == KAS_LAYER_BATCH_NORM || l->op == KAS_LAYER_LAYER_NORM;
+        learns[i] = has_map(l) || norm;
+        for (int k = 0; k < l->inputs; k++) {
+            learns[i] |= learns[l->in[k]];
+            readers[l->in[k]]++;
+        }
+        if (has_map(l))
+            map_floor(c, i, learns[l->in[0]]);
+        if (l->op == KAS_LAYER_ADD || l->op == KAS_LAYER_MULTIPLY)
+            c->out->floor_bytes += tensor(c, l->in[1]);
+        if (norm && training)
+            c->out->floor_bytes += input_of(c, i);
+    }
+    for (int i = 1; i < net->layers; i++)
+        if (training && learns[i] && readers[i] > 1)
+            c->out->floor_bytes += (readers[i] - 1) * tensor(c, i);
+    if (training)
+        c->out->floor_bytes += optimiser(c);
+}
+
+static void count_floor(counter *c)
+{
+    const size_t layers = (size_t)c->m->net->layers;
+    bool *learns = calloc(layers, sizeof *learns);
+    int *readers = calloc(layers, sizeof *readers);
+    if (learns && readers)
+        floors(c, learns, readers);
+    else if (c->status == KAS_OK)
+        c->status = kas_fail(KAS_NO_MEMORY, "no memory to count the bytes of a step");
+    free(learns);
+    free(readers);
+}
+
+/* ---- the whole --------------------------------------------------------------------------------
+ */
+
+kas_status kas_planned_bytes_count(const kas_model *model, kas_tape_mode mode,
+                                   kas_planned_bytes *out)
+{
+    *out = (kas_planned_bytes){0};
+    counter c = {.m = model, .tape = &model->tape[mode], .mode = mode, .out = out};
+    if (mode == KAS_TAPE_TRAIN && !model->training)
+        return kas_fail(KAS_FAILURE, "a model for inference has no training step");
+    for (c.operation = 0; c.operation < c.tape->ops; c.operation++)
+        operation(&c, &c.tape->op[c.operation]);
+    count_floor(&c);
+    if (c.status != KAS_OK)
+        kas_planned_bytes_free(out);
+    return c.status;
+}
+
+kas_status kas_planned_bytes_plan(const kas_model_options *options, kas_tape_mode mode,
+                                  kas_planned_bytes *out)
+{
+    kas_model model = {0};
+    *out = (kas_planned_bytes){0};
+    kas_status status = kas_model_describe(&model, options);
+    if (status == KAS_OK)
+        status = kas_planned_bytes_count(&model, mode, out);
+    kas_model_forget(&model);
+    return status;
+}
+
+int kas_planned_bytes_passes(const kas_planned_bytes *planned, const char *what)
+{
+    int count = 0;
+    for (int i = 0; i < planned->passes; i++)
+        count += strcmp(planned->pass[i].what, what) == 0;
+    return count;
+}
+
+void kas_planned_bytes_free(kas_planned_bytes *planned)
+{
+    free(planned->pass);
+    *planned = (kas_planned_bytes){0};
+}
+
+static int larger_first(const void *a, const void *b)
+{
+    const kas_sweep_kind *x = a, *y = b;
+    if (x->seconds != y->seconds)
+        return x->seconds < y->seconds ? 1 : -1;
+    return (x->bytes < y->bytes) - (x->bytes > y->bytes);
+}
+
+int kas_planned_bytes_kinds(const kas_planned_bytes *planned, kas_sweep_kind kinds[KAS_SWEEP_KINDS])
+{
+    int count = 0;
+    for (int i = 0; i < planned->passes; i++) {
+        const kas_sweep *p = &planned->pass[i];
+        int k = 0;
+        while (k < count && strcmp(kinds[k].what, p->what) != 0)
+            k++;
+        if (k == KAS_SWEEP_KINDS)
+            continue; /* there are far fewer */
+        if (k == count)
+            kinds[count++] = (kas_sweep_kind){p->what, 0, 0, 0};
+        kinds[k].passes++;
+        kinds[k].bytes += p->bytes;
+        kinds[k].seconds += isnan(p->seconds) ? 0 : p->seconds;
+    }
+    qsort(kinds, (size_t)count, sizeof *kinds, larger_first);
+    return count;
+}

@@ -1,0 +1,177 @@
+#include "host/model/pretrained.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_LISTED = 6 };
+
+/* What kas_pretrained_match works on. */
+typedef struct matching {
+    const char *path;
+    const kas_safetensors *file;
+    const kas_net *net;
+    const kas_replaced *replaced;
+    const kas_params *params;
+    bool partial;
+    kas_pretrained *out;
+} matching;
+
+static void print_shape(const uint64_t *shape, int rank, kas_buf *out)
+{
+    kas_buf_puts(out, "[");
+    for (int i = 0; i < rank; i++)
+        kas_buf_printf(out, "%s%" PRIu64, i ? ", " : "", shape[i]);
+    kas_buf_puts(out, "]");
+}
+
+/* A tensor that does not fit: an error, or with `partial` one more of the list. `why` is freed. */
+static kas_status misfit(const matching *m, const char *name, kas_buf *why)
+{
+    kas_pretrained *out = m->out;
+    kas_status status = KAS_OK;
+    if (!m->partial)
+        status = kas_fail(KAS_BAD_INPUT, "%s: tensor \"%.100s\" %s; --init-partial leaves it out",
+                          m->path, name, kas_buf_text(why));
+    else if (out->left_out++ < MOST_LISTED)
+        kas_buf_printf(&out->list, "%s%.100s (%s)", out->list.size ? ", " : "", name,
+                       kas_buf_text(why));
+    kas_buf_free(why);
+    return status;
+}
+
+/* Is there a tensor LAYER.weight for the layer that parameter `p` of a kernel stands for? */
+static bool has_original(const matching *m, const kas_param *p)
+{
+    char name[KAS_TENSOR_NAME + 8];
+    snprintf(name, sizeof name, "%s.weight", m->net->layer[p->layer].name);
+    return kas_safetensors_find(m->file, name) != NULL;
+}
+
+static kas_status match_param(const matching *m, int i)
+{
+    const kas_param *p = &m->params->param[i];
+    const kas_named_tensor *t = kas_safetensors_find(m->file, p->name);
+    kas_buf why = {0};
+    if (!t && p->kind == KAS_PARAM_STATISTIC)
+        return KAS_OK; /* keeps what it has: 0 and 1 after kas_model_init */
+    if (!t && p->map && has_original(m, p)) {
+        m->out->begun_anew++;
+        return KAS_OK;
+    }
+    if (!t) {
+        kas_buf_printf(&why, "of network %s is missing", m->net->name);
+        return misfit(m, p->name, &why);
+    }
+    if (t->rank != p->rank || memcmp(t->shape, p->shape, sizeof *p->shape * (size_t)p->rank) != 0) {
+        kas_buf_puts(&why, "has shape ");
+        print_shape(t->shape, t->rank, &why);
+        kas_buf_puts(&why, "; expected ");
+        print_shape(p->shape, p->rank, &why);
+        return misfit(m, p->name, &why);
+    }
+    if (!kas_dtype_is_real(t->dtype)) {
+        kas_buf_printf(&why, "has dtype %s; expected F32, F64, F16 or BF16",
+                       kas_safetensors_dtype_name(t->dtype));
+        return misfit(m, p->name, &why);
+    }
+    m->out->tensor[i] = t;
+    m->out->taken++;
+    return KAS_OK;
+}
+
+static bool ends_with(const char *name, const char *suffix)
+{
+    size_t length = strlen(name), tail = strlen(suffix);
+    return length > tail && strcmp(name + length - tail, suffix) == 0;
+}
+
+/* A tensor of a layer that a kernel stands for. */
+static bool of_replaced_layer(const matching *m, const char *name)
+{
+    if (!ends_with(name, ".weight") && !ends_with(name, ".bias"))
+        return false;
+    size_t length = (size_t)(strrchr(name, '.') - name);
+    for (int i = 0; i < m->net->layers; i++)
+        if (strlen(m->net->layer[i].name) == length &&
+            memcmp(m->net->layer[i].name, name, length) == 0)
+            return kas_replaced_program_of_layer(m->replaced, i) >= 0;
+    return false;
+}
+
+/* PyTorch counts batches in each batch norm; nothing here needs the number. */
+static bool is_known(const matching *m, const char *name)
+{
+    return kas_params_find_name(m->params, name) >= 0 || ends_with(name, ".num_batches_tracked") ||
+           of_replaced_layer(m, name);
+}
+
+static kas_status match_tensor(const matching *m, const kas_named_tensor *t)
+{
+    kas_buf why = {0};
+    KAS_TRY(kas_named_tensor_finite(m->path, t, KAS_BAD_INPUT));
+    if (is_known(m, t->name))
+        return KAS_OK;
+    kas_buf_printf(&why, "belongs to no layer of network %s", m->net->name);
+    return misfit(m, t->name, &why);
+}
+
+static kas_status finish(const matching *m)
+{
+    kas_pretrained *out = m->out;
+    if (out->taken == 0)
+        return kas_fail(KAS_BAD_INPUT, "%s: no tensor fits network %s", m->path, m->net->file);
+    if (out->left_out > MOST_LISTED)
+        kas_buf_printf(&out->list, ", and %d more", out->left_out - MOST_LISTED);
+    return kas_buf_status(&out->list);
+}
+
+kas_status kas_pretrained_match(const char *path, const kas_safetensors *file, const kas_net *net,
+                                const kas_replaced *replaced, const kas_params *params,
+                                bool partial, kas_pretrained *out)
+{
+    const matching m = {path, file, net, replaced, params, partial, out};
+    *out = (kas_pretrained){0};
+    out->tensor = calloc((size_t)params->count + 1, sizeof *out->tensor);
+    if (!out->tensor)
+        return kas_fail(KAS_NO_MEMORY, "%s: no memory for the list of tensors", path);
+    for (int i = 0; i < file->count; i++)
+        KAS_TRY(match_tensor(&m, &file->tensor[i]));
+    for (int i = 0; i < params->count; i++)
+        KAS_TRY(match_param(&m, i));
+    return finish(&m);
+}
+
+void kas_pretrained_free(kas_pretrained *pretrained)
+{
+    free(pretrained->tensor);
+    kas_buf_free(&pretrained->list);
+    *pretrained = (kas_pretrained){0};
+}
+
+size_t kas_pretrained_limit(const kas_params *params)
+{
+    enum { SLACK = 64 << 20 };
+    return 4 * sizeof(float) * (params->learned + params->statistics) + SLACK;
+}
+
+kas_status kas_pretrained_check(const char *path, const kas_net *net,
+                                const kas_replacement *replacement, bool partial)
+{
+    kas_replaced replaced;
+    kas_params params = {0};
+    kas_safetensors file = {0};
+    kas_pretrained match = {0};
+    KAS_TRY(kas_replaced_build(replacement, &(kas_program_options){.batch = 1}, &replaced));
+    kas_status status = kas_params_build(net, &replaced, &params);
+    if (status == KAS_OK)
+        status = kas_safetensors_read(path, kas_pretrained_limit(&params), &file);
+    if (status == KAS_OK)
+        status = kas_pretrained_match(path, &file, net, &replaced, &params, partial, &match);
+    kas_pretrained_free(&match);
+    kas_safetensors_free(&file);
+    kas_params_free(&params);
+    kas_replaced_free(&replaced);
+    return status;
+}

@@ -1,0 +1,57 @@
+/* What turns operations of a tape into launches of a plan: parts of kas_model_record. */
+#ifndef KAS_MODEL_RECORD_H
+#define KAS_MODEL_RECORD_H
+
+#include "host/model/model_impl.h"
+
+typedef struct kas_recorder {
+    kas_model *m;
+    const kas_tape *tape;
+    const kas_step_options *options;
+    kas_plan *plan;
+} kas_recorder;
+
+/* Memory of a buffer; NULL for -1. */
+static inline float *kas_record_slot(const kas_recorder *r, int slot)
+{
+    if (slot < 0)
+        return NULL;
+    return kas_model_float(r->m, r->m->layout.transient + r->tape->buffer[slot].offset, 0);
+}
+
+/* What lies at a place, as a tensor like the output of `layer`; its data is NULL for no place. */
+static inline kas_tensor kas_record_tensor(const kas_recorder *r, kas_place place, int layer)
+{
+    const kas_layer *l = &r->m->net->layer[layer];
+    char *data = (char *)kas_record_slot(r, place.slot);
+    if (data)
+        data += (size_t)place.offset * kas_dtype_size(place.dtype);
+    return (kas_tensor){data, r->m->batch, l->h, l->w, l->c, place.pitch, place.dtype};
+}
+
+static inline kas_step_state *kas_record_state(const kas_recorder *r)
+{
+    return (kas_step_state *)(void *)(r->m->memory + r->m->layout.state);
+}
+
+static inline kas_metrics *kas_record_metrics(const kas_recorder *r)
+{
+    return (kas_metrics *)(void *)(r->m->memory + r->m->layout.metrics);
+}
+
+/* The parameter of a layer, or its gradient, by its slot (params.h). */
+float *kas_record_parameter(const kas_recorder *r, int layer, int which, bool gradient);
+
+/* The same as products read it: of `dtype`, float32 or that of the activations. */
+void *kas_record_weights(const kas_recorder *r, int layer, int which, kas_dtype dtype);
+
+/* record_layers.c */
+kas_status kas_record_forward(kas_recorder *r, const kas_tape_op *op);
+kas_status kas_record_again(kas_recorder *r, const kas_tape_op *op);
+kas_status kas_record_backward(kas_recorder *r, const kas_tape_op *op);
+
+/* Kernels in place of convolutions (record_replaced.c). */
+kas_status kas_record_replaced_forward(kas_recorder *r, const kas_tape_op *op);
+kas_status kas_record_replaced_backward(kas_recorder *r, const kas_tape_op *op);
+
+#endif

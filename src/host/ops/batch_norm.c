@@ -1,0 +1,236 @@
+#include "host/ops/internal.h"
+
+size_t kas_batch_norm_scratch(const kas_tensor *x)
+{
+    const int rows = kas_tensor_rows(x);
+    return (size_t)kas_ops_chunks(rows, kas_ops_chunk_rows(rows)) * 2 * (size_t)x->c;
+}
+
+static kas_status check(const char *operation, const kas_batch_norm *norm)
+{
+    KAS_TRY(kas_ops_check(operation, "x", &norm->x));
+    KAS_TRY(kas_ops_check_like(operation, "y", &norm->y, &norm->x));
+    if (!norm->residual.data)
+        return KAS_OK;
+    if (norm->activation > KAS_ACTIVATION_RELU)
+        return kas_fail(KAS_BAD_INPUT, "%s: activation %d with a residual; expected none or ReLU",
+                        operation, (int)norm->activation);
+    return kas_ops_check_like(operation, "residual", &norm->residual, &norm->x);
+}
+
+static kas_norm_args make_args(const kas_batch_norm *norm)
+{
+    const int rows = kas_tensor_rows(&norm->x);
+    return (kas_norm_args){.x = norm->x.data,
+                           .y = norm->y.data,
+                           .residual = norm->residual.data,
+                           .gamma = norm->gamma,
+                           .beta = norm->beta,
+                           .mean = norm->saved_mean,
+                           .rstd = norm->saved_rstd,
+                           .out = norm->y.data,
+                           .running_mean = norm->running_mean,
+                           .running_var = norm->running_var,
+                           .saved_mean = norm->saved_mean,
+                           .saved_rstd = norm->saved_rstd,
+                           .partial = norm->scratch,
+                           .watch = norm->watch,
+                           .rows = rows,
+                           .c = norm->x.c,
+                           .chunk_rows = kas_ops_chunk_rows(rows),
+                           .chunks = (int)kas_ops_chunks(rows, kas_ops_chunk_rows(rows)),
+                           .rows_per_block = kas_ops_rows_per_block(norm->x.c),
+                           .activation = (int)norm->activation,
+                           .pitch_x = norm->x.pitch,
+                           .pitch_y = norm->y.pitch,
+                           .pitch_residual = norm->residual.pitch,
+                           .pitch_out = norm->y.pitch,
+                           .eps = norm->eps,
+                           .momentum = norm->momentum};
+}
+
+/* Forward: are all rows of wide.h's whole ones? */
+static int whole(const kas_batch_norm *norm, const kas_norm_args *args)
+{
+    const kas_tensor *const all[] = {&norm->x, &norm->y, &norm->residual, NULL};
+    const float *const array[] = {args->mean,       args->rstd,         args->gamma,
+                                  args->beta,       args->running_mean, args->running_var,
+                                  args->saved_mean, args->partial,      NULL};
+    return kas_ops_whole(all, array);
+}
+
+/* Chunks of rows by chunks of channels. */
+static kas_status launch_chunks(kas_plan *plan, kas_dtype dtype, const kas_function *function,
+                                const kas_norm_args *args)
+{
+    const unsigned grid[3] = {(unsigned)args->chunks, kas_ops_chunks(args->c, KAS_NORM_LANES), 1};
+    unsigned block[3];
+    kas_ops_part_block(args->c, KAS_NORM_LANES, KAS_NORM_TEAMS, dtype, block);
+    return kas_plan_launch(plan, function, grid, block, args, sizeof *args);
+}
+
+/* Only the latter: what the chunks left is float. */
+static kas_status launch_combine(kas_plan *plan, const kas_function *function,
+                                 const kas_norm_args *args)
+{
+    const unsigned grid[3] = {kas_ops_chunks(args->c, KAS_NORM_LANES), 1, 1};
+    unsigned block[3];
+    kas_ops_part_block(args->c, KAS_NORM_LANES, KAS_NORM_TEAMS, KAS_F32, block);
+    return kas_plan_launch(plan, function, grid, block, args, sizeof *args);
+}
+
+static kas_status launch_rows(kas_plan *plan, kas_dtype dtype, const kas_function *function,
+                              const kas_norm_args *args)
+{
+    const unsigned grid[3] = {kas_ops_chunks(args->rows, args->rows_per_block), 1, 1};
+    unsigned block[3];
+    kas_ops_wide_block(args->c, dtype, block);
+    return kas_plan_launch(plan, function, grid, block, args, sizeof *args);
+}
+
+/* Column of the tables of kernels: none, ReLU, any other. */
+static int variant(const kas_batch_norm *norm)
+{
+    return norm->activation < KAS_ACTIVATION_RELU6 ? (int)norm->activation : 2;
+}
+
+static kas_status launch_apply(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm,
+                               const kas_norm_args *args)
+{
+    const kas_kernels *k = &ops->of[norm->x.dtype];
+    const kas_function *const apply[2][3] = {
+        {k->norm_apply, k->norm_apply_relu, k->norm_apply_active},
+        {k->norm_apply_residual, k->norm_apply_residual_relu, NULL}};
+    const kas_function *function = apply[norm->residual.data != NULL][variant(norm)];
+    return launch_rows(plan, norm->x.dtype, function, args);
+}
+
+kas_status kas_op_batch_norm_forward(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm)
+{
+    KAS_TRY(check("batch norm", norm));
+    kas_norm_args args = make_args(norm);
+    args.whole = whole(norm, &args);
+    const kas_function *statistics = ops->of[norm->x.dtype].norm_statistics;
+    KAS_TRY(launch_chunks(plan, norm->x.dtype, statistics, &args));
+    KAS_TRY(launch_combine(plan, ops->of[KAS_F32].norm_combine, &args));
+    return launch_apply(ops, plan, norm, &args);
+}
+
+kas_status kas_op_batch_norm_again(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm)
+{
+    KAS_TRY(check("batch norm again", norm));
+    kas_norm_args args = make_args(norm);
+    args.whole = whole(norm, &args);
+    return launch_apply(ops, plan, norm, &args);
+}
+
+static kas_status launch_running(kas_ops *ops, kas_plan *plan, const kas_norm_args *args)
+{
+    unsigned block[3];
+    kas_ops_block(args->c, KAS_MAX_BLOCK, false, block);
+    return kas_plan_launch(plan, ops->of[KAS_F32].norm_running, (unsigned[3]){1, 1, 1}, block, args,
+                           sizeof *args);
+}
+
+kas_status kas_op_batch_norm_rstd(kas_ops *ops, kas_plan *plan, int c, const float *running_var,
+                                  float eps, float *rstd)
+{
+    /* The kernel only reads the variance. */
+    const kas_norm_args args = {
+        .c = c, .running_var = (float *)(uintptr_t)running_var, .eps = eps, .saved_rstd = rstd};
+    return launch_running(ops, plan, &args);
+}
+
+kas_status kas_op_batch_norm_inference(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm)
+{
+    KAS_TRY(check("batch norm inference", norm));
+    kas_norm_args args = make_args(norm);
+    args.mean = norm->running_mean;
+    args.whole = whole(norm, &args);
+    KAS_TRY(launch_running(ops, plan, &args));
+    return launch_apply(ops, plan, norm, &args);
+}
+
+/* Is the gradient behind the activation a tensor of its own? */
+static bool writes_g(const kas_batch_norm_gradient *d)
+{
+    return d->dy1.data || d->y.data;
+}
+
+static kas_status check_gradient(const kas_batch_norm *norm, const kas_batch_norm_gradient *d)
+{
+    static const char operation[] = "batch norm backward";
+    const struct {
+        const char *name;
+        const kas_tensor *tensor;
+        bool wanted;
+    } all[] = {{"y", &d->y, false}, {"dy", &d->dy, true}, {"dy1", &d->dy1, false},
+               {"g", &d->g, false}, {"dx", &d->dx, true}, {"base", &d->base, false}};
+    KAS_TRY(kas_ops_check(operation, "x", &norm->x));
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].wanted || all[i].tensor->data)
+            KAS_TRY(kas_ops_check_like(operation, all[i].name, all[i].tensor, &norm->x));
+    if ((d->dy1.data || d->base.data) && norm->activation > KAS_ACTIVATION_RELU)
+        return kas_fail(KAS_BAD_INPUT,
+                        "%s: activation %d with a second gradient or a base; expected none or ReLU",
+                        operation, (int)norm->activation);
+    if (d->y.data && norm->activation != KAS_ACTIVATION_RELU)
+        return kas_fail(KAS_BAD_INPUT, "%s: activation %d with y; expected ReLU", operation,
+                        (int)norm->activation);
+    if (writes_g(d) != (d->g.data != NULL))
+        return kas_fail(KAS_BAD_INPUT, "%s: g goes with y or dy1, and only with them", operation);
+    return KAS_OK;
+}
+
+static kas_status launch_gradient(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm,
+                                  const kas_batch_norm_gradient *d, const kas_norm_args *args)
+{
+    const kas_kernels *k = &ops->of[norm->x.dtype];
+    const kas_function *const one[3] = {
+        k->norm_gradient, d->y.data ? k->norm_gradient_residual_relu : k->norm_gradient_relu,
+        k->norm_gradient_active};
+    const kas_function *const two[2] = {k->norm_gradient_two,
+                                        d->y.data ? k->norm_gradient_two_residual_relu
+                                                  : k->norm_gradient_two_relu};
+    const kas_function *function = (d->dy1.data ? two : one)[variant(norm)];
+    KAS_TRY(launch_chunks(plan, norm->x.dtype, function, args));
+    return launch_combine(plan, ops->of[KAS_F32].norm_gradient_combine, args);
+}
+
+kas_status kas_op_batch_norm_backward(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm,
+                                      const kas_batch_norm_gradient *d)
+{
+    KAS_TRY(check_gradient(norm, d));
+    kas_norm_args args = make_args(norm);
+    args.y = d->y.data;
+    args.dy = d->dy.data;
+    args.dy1 = d->dy1.data;
+    args.g = d->g.data;
+    args.base = d->base.data;
+    args.out = d->dx.data;
+    args.dgamma = d->dgamma;
+    args.dbeta = d->dbeta;
+    args.pitch_y = d->y.pitch;
+    args.pitch_dy = d->dy.pitch;
+    args.pitch_dy1 = d->dy1.pitch;
+    args.pitch_g = d->g.pitch;
+    args.pitch_base = d->base.pitch;
+    args.pitch_out = d->dx.pitch;
+    const kas_tensor *const all[] = {&norm->x, &d->y,    &d->dy, &d->dy1,
+                                     &d->g,    &d->base, &d->dx, NULL};
+    const float *const array[] = {args.mean,  args.rstd,   args.gamma,   args.beta,
+                                  args.dbeta, args.dgamma, args.partial, NULL};
+    args.whole = kas_ops_whole(all, array);
+    KAS_TRY(launch_gradient(ops, plan, norm, d, &args));
+    const bool seen = writes_g(d); /* through the activation */
+    if (seen) {
+        args.dy = d->g.data;
+        args.pitch_dy = d->g.pitch;
+    }
+    const kas_kernels *k = &ops->of[norm->x.dtype];
+    const kas_function *const apply[2][3] = {
+        {k->norm_backward, k->norm_backward_relu, k->norm_backward_active},
+        {k->norm_backward_add, k->norm_backward_relu_add, NULL}};
+    const kas_function *function = apply[d->base.data != NULL][seen ? 0 : variant(norm)];
+    return launch_rows(plan, norm->x.dtype, function, &args);
+}

@@ -1,0 +1,111 @@
+/* What the files of the reference share: one node with its sizes, and one pair of functions for
+ * each primitive.
+ *
+ * A primitive sees the tensors of one image and one instance, row-major.  `forward` decides the
+ * branches of the functions that have any (which side of 0, which element is the largest) and
+ * writes them down, one number an element of the result; with `frozen` it follows the ones written
+ * before instead, which makes the function smooth around the point where they were taken.
+ * `backward` ADDS to the gradients of inputs and weights.
+ */
+#ifndef KAS_REFERENCE_KERNEL_EVALUATE_H
+#define KAS_REFERENCE_KERNEL_EVALUATE_H
+
+#include <stddef.h>
+
+#include "host/core/random.h"
+#include "host/reference/kernel/reference.h"
+
+typedef struct kas_ref_shape {
+    int rank, channels; /* dims, and how many of them are channels */
+    bool has_h, has_w;
+    uint32_t size[KAS_MAX_DIMS];
+    size_t elements;
+} kas_ref_shape;
+
+typedef struct kas_ref_node {
+    const kas_node *node;
+    int weight; /* number of the fully-connected map, -1 = none */
+    kas_ref_shape out, in[KAS_MAX_INPUTS];
+    /* FC: which channel dims of the input are kept apart, and the sizes of one weight */
+    bool apart[KAS_MAX_CHANNEL_DIMS];
+    size_t groups, fan_in, fan_out;
+    /* blending: RHS is [prefix][rhs][suffix], LHS is [prefix][lhs][suffix] */
+    size_t prefix, suffix, lhs, rhs;
+    size_t batch, rows, contracted, columns; /* BMM */
+    uint32_t kernel_h, kernel_w;             /* windows; 1 for an axis that is left alone */
+    long dilation;
+    size_t shuffled; /* SHUFFLE: groups */
+    size_t begin;    /* SLICE: where the segment begins along the dim */
+} kas_ref_node;
+
+/* Tensors of one image and instance; inputs that the primitive does not have are NULL, and `weight`
+ * for those without. */
+typedef struct kas_ref_values {
+    const double *in[KAS_MAX_INPUTS], *weight;
+    double *y;
+    uint32_t *branch;
+    bool frozen;
+    kas_reference *rounded; /* for kas_ref_inner */
+} kas_ref_values;
+
+typedef struct kas_ref_gradients {
+    const double *dy;
+    double *din[KAS_MAX_INPUTS], *dweight;
+} kas_ref_gradients;
+
+typedef struct kas_ref_op {
+    void (*forward)(const kas_ref_node *n, const kas_ref_values *v);
+    void (*backward)(const kas_ref_node *n, const kas_ref_values *v, const kas_ref_gradients *g);
+} kas_ref_op;
+
+/* The pair of each class; which primitive of the class it is, node->op says. */
+extern const kas_ref_op kas_ref_rearrange, kas_ref_fc, kas_ref_unary, kas_ref_fold, kas_ref_softmax,
+    kas_ref_blend, kas_ref_scale, kas_ref_norm, kas_ref_pools, kas_ref_slice, kas_ref_concat,
+    kas_ref_conv, kas_ref_mix, kas_ref_bmm;
+/* A tensor as [outer][length][inner], `length` the dims [begin, end): element (o, l, i) lies at
+ * (o * length + l) * inner + i. */
+typedef struct kas_ref_view {
+    size_t outer, length, inner;
+} kas_ref_view;
+kas_ref_view kas_ref_view_of(const kas_ref_shape *shape, int begin, int end);
+static inline size_t kas_ref_at(const kas_ref_view *s, size_t o, size_t l, size_t i)
+{
+    return (o * s->length + l) * s->inner + i;
+}
+
+/* Which group and which input of it a flat channel index of a map's operand is. */
+void kas_ref_split_channel(const kas_ref_node *n, size_t channel, size_t *g, size_t *i);
+
+const kas_ref_op *kas_ref_op_get(kas_op op); /* NULL for INPUT */
+
+/* Sizes of a node and of its inputs at a binding. KAS_ILLEGAL when something is no integer or does
+ * not divide. */
+kas_status kas_ref_node_make(const kas_kernel *kernel, int i, const kas_binding *binding,
+                             kas_ref_node *out);
+
+struct kas_reference {
+    kas_kernel kernel;
+    kas_target target;
+    int batch, instances, weights;
+    kas_ref_node node[KAS_MAX_NODES];
+    double *value[KAS_MAX_NODES];    /* [batch][instance][elements] */
+    double *grad[KAS_MAX_NODES];     /* likewise */
+    uint32_t *branch[KAS_MAX_NODES]; /* likewise */
+    double *weight[KAS_MAX_NODES];   /* copies, [instance][group][out][in] */
+    bool evaluated;
+    int bits; /* of the significands that values are rounded to; 0 = not at all */
+    kas_rng rounding;
+};
+
+/* Rounds `size` values up or down at random, as kas_reference_round asked; nothing without it. */
+void kas_ref_round(kas_reference *ref, double *values, size_t size);
+/* A value that a node only computes with: where rounding is asked for, half a unit in its last
+ * place more or less, also of what the format holds exactly. */
+double kas_ref_inner(const kas_ref_values *v, double value);
+
+/* The forward pass, with fresh or with frozen branches.  Nodes before `first` keep their values:
+ * 0 = x is new, the node of a weight = only that weight is. */
+void kas_ref_evaluate(kas_reference *ref, const double *x, const double *const *weight, double *y,
+                      bool frozen, int first);
+
+#endif

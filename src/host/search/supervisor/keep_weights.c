@@ -1,0 +1,90 @@
+/* Which candidates' trained weights stay in the study: those of the accuracy/latency frontier, the
+ * most accurate first, as far as the limit of disk space goes.
+ *
+ * A worker leaves the weights of every candidate that it trains to the end; what is not worth its
+ * space goes here, when the item has ended.  A crash in between leaves a file too many at most,
+ * which goes with the next item that ends. */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "host/leaderboard/judge.h"
+#include "host/search/supervisor/supervisor_state.h"
+
+typedef struct kept {
+    const kas_work *work; /* ended */
+    bool frontier;
+    uint64_t size; /* of its file */
+    char path[KAS_STUDY_PATH];
+} kept;
+
+static int number_of(const kas_supervisor *s, const char *name)
+{
+    size_t length = strcspn(name, ".");
+    for (int i = 0; i < s->count; i++)
+        if (s->list[i].kind == KAS_WORK_CANDIDATE && strlen(s->list[i].name) == length &&
+            memcmp(s->list[i].name, name, length) == 0)
+            return i;
+    return -1;
+}
+
+/* Takes the file `name` into the list when its candidate has ended; *out grows. */
+static kas_status collect(const kas_supervisor *s, const char *name, kept **out, int *count)
+{
+    int i = number_of(s, name);
+    struct stat info;
+    if (i < 0 || !kas_work_ended(s->list[i].state))
+        return KAS_OK;
+    kept *grown = realloc(*out, sizeof *grown * (size_t)(*count + 1));
+    if (!grown)
+        return kas_fail(KAS_NO_MEMORY, "no memory for the list of weights");
+    *out = grown;
+    kept *k = &grown[*count];
+    *k = (kept){.work = &s->list[i], .frontier = kas_judge_on_frontier(s->list, s->count, i)};
+    KAS_TRY(kas_study_weights_path(s->options->study, k->work, k->path));
+    if (stat(k->path, &info) != 0)
+        return KAS_OK; /* another supervisor was quicker */
+    k->size = (uint64_t)info.st_size;
+    ++*count;
+    return KAS_OK;
+}
+
+static int by_accuracy(const void *a, const void *b)
+{
+    double x = ((const kept *)a)->work->measured.accuracy;
+    double y = ((const kept *)b)->work->measured.accuracy;
+    return (x < y) - (x > y);
+}
+
+static void drop(kept *file, int count, uint64_t limit)
+{
+    uint64_t total = 0;
+    if (count > 0)
+        qsort(file, (size_t)count, sizeof *file, by_accuracy);
+    for (int i = 0; i < count; i++)
+        if (file[i].frontier && total + file[i].size <= limit)
+            total += file[i].size;
+        else
+            unlink(file[i].path);
+}
+
+kas_status kas_supervisor_keep_weights(const kas_supervisor *s)
+{
+    char folder[KAS_STUDY_PATH];
+    kept *file = NULL;
+    int count = 0;
+    kas_status status = kas_study_path(s->options->study, "weights", folder);
+    DIR *dir = status == KAS_OK ? opendir(folder) : NULL;
+    if (!dir)
+        return status; /* nothing was kept yet */
+    for (struct dirent *e; status == KAS_OK && (e = readdir(dir));)
+        status = collect(s, e->d_name, &file, &count);
+    closedir(dir);
+    if (status == KAS_OK)
+        drop(file, count, s->options->weights_limit);
+    free(file);
+    return status;
+}

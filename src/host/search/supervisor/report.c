@@ -1,0 +1,479 @@
+/* What a worker said, and what follows from it: leases, epochs, verdicts, ends of items. */
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "host/core/file/files.h"
+#include "host/leaderboard/judge.h"
+#include "host/search/supervisor/supervisor_state.h"
+#include "host/search/worker/worker.h"
+
+int kas_worker_busy(const kas_supervisor *s, const kas_worker *worker)
+{
+    int busy = 0;
+    for (int i = 0; i < s->options->pack; i++)
+        busy += worker->item[i].busy;
+    return busy;
+}
+
+/* How often the machine may fail an item in a run. */
+static int most_faults(const kas_supervisor *s)
+{
+    return s->options->max_deaths ? s->options->max_deaths : 3;
+}
+
+static kas_status trim_checkpoints(kas_supervisor *s, const char *own)
+{
+    int items = s->options->workers * s->options->pack, dropped;
+    char(*path)[KAS_STUDY_PATH] = calloc((size_t)items, sizeof *path);
+    const char **keep = calloc((size_t)items + 2, sizeof *keep);
+    kas_status status = path && keep ? KAS_OK : kas_fail(KAS_NO_MEMORY, "out of memory");
+    int n = 0;
+    for (int i = 0; i < items && status == KAS_OK; i++)
+        if (s->item[i].busy) {
+            status = kas_study_checkpoint_path(s->options->study, &s->item[i].work, path[n]);
+            keep[n] = path[n];
+            n++;
+        }
+    if (status == KAS_OK) {
+        keep[n] = own;
+        status = kas_study_trim_checkpoints(s->options->study, s->options->checkpoint_limit, keep,
+                                            &dropped);
+    }
+    free(keep);
+    free(path);
+    return status;
+}
+
+static kas_status send_work(kas_supervisor *s, kas_worker *worker, const kas_work *work)
+{
+    const char *study = s->options->study;
+    char log[KAS_STUDY_PATH], checkpoint[KAS_STUDY_PATH], weights[KAS_STUDY_PATH];
+    char init[KAS_STUDY_PATH];
+    KAS_TRY(kas_study_log_path(study, work, log));
+    KAS_TRY(kas_study_checkpoint_path(study, work, checkpoint));
+    KAS_TRY(kas_study_weights_path(study, work, weights));
+    KAS_TRY(kas_study_path(study, KAS_STUDY_INIT, init));
+    KAS_TRY(trim_checkpoints(s, checkpoint));
+    cJSON *message = kas_message("work");
+    kas_message_number(message, "id", (double)work->id);
+    kas_message_number(message, "kind", work->kind);
+    kas_message_number(message, "index", (double)work->index);
+    kas_message_text(message, "name", work->name);
+    kas_message_text(message, "kernel", work->kernel);
+    kas_message_text(message, "log", log);
+    kas_message_text(message, "checkpoint", checkpoint);
+    bool unwanted = work->kind == KAS_WORK_CANDIDATE && s->options->weights_limit == 0;
+    kas_message_text(message, "weights", *weights && !unwanted ? weights : NULL);
+    kas_message_text(message, "init", *s->options->search->init ? init : NULL);
+    /* A worker that died meanwhile shows at its pipe's end; the item is not lost. */
+    return kas_channel_send(&worker->channel, message) == KAS_NO_MEMORY ? KAS_NO_MEMORY : KAS_OK;
+}
+
+kas_status kas_worker_give(kas_supervisor *s, kas_worker *worker, kas_work *work)
+{
+    kas_item *item = worker->item;
+    const bool shared = kas_worker_busy(s, worker) > 0;
+    while (item->busy)
+        item++; /* there is one: the caller has counted */
+    *item = (kas_item){.busy = true, .shared = shared, .work = *work};
+    *work = (kas_work){0};
+    item->last_heard = kas_supervisor_listened(s);
+    item->last_renewed = kas_monotonic();
+    snprintf(item->phase, sizeof item->phase, "starting");
+    for (int i = 0; i < s->options->pack; i++)
+        worker->item[i].shared |= shared;
+    KAS_TRY(send_work(s, worker, &item->work));
+    kas_supervisor_emit(s, KAS_EVENT_STARTED, &item->work, NULL);
+    return KAS_OK;
+}
+
+/* Another supervisor has the item now: whatever this worker still does is of no use. */
+static void drop(kas_worker *worker, kas_item *item)
+{
+    item->dropped = true;
+    kas_process_kill(&worker->process);
+}
+
+static kas_status save_kernel(kas_supervisor *s, const kas_work *work)
+{
+    char path[KAS_STUDY_PATH], relative[64];
+    if (!work->kernel || work->kind != KAS_WORK_CANDIDATE || work->state != KAS_WORK_FINISHED)
+        return KAS_OK;
+    snprintf(relative, sizeof relative, "kernels/%s.json", work->name);
+    KAS_TRY(kas_study_path(s->options->study, relative, path));
+    return kas_file_write_atomic(path, work->kernel, strlen(work->kernel));
+}
+
+/* The slot is free again. */
+static void clear(kas_supervisor *s, kas_worker *worker, kas_item *item)
+{
+    kas_work_clear(&item->work);
+    item->busy = false;
+    worker->solo &= kas_worker_busy(s, worker) > 0;
+}
+
+/* Candidates that ended in a row by what may be the machine's fault.  One at a time is the
+ * candidate's affair, whose turn comes again in the next run; of several the machine is unfit, and
+ * they wait for a better one.  Where later candidates are compared with earlier ones none may be
+ * left out: the first ends the search. */
+static kas_status count_faults(kas_supervisor *s, int64_t id, kas_work_state state,
+                               const char *reason)
+{
+    const bool exact = strcmp(s->options->search->prune, "deterministic") == 0;
+    if (state != KAS_WORK_MACHINE_FAULT && state != KAS_WORK_DEVICE_LOST) {
+        s->faults = 0;
+        return KAS_OK;
+    }
+    s->fault[s->faults++] = id;
+    if (s->faults < KAS_FAULTS_IN_A_ROW && !(exact && state == KAS_WORK_MACHINE_FAULT))
+        return KAS_OK;
+    for (int i = 0; i < s->faults; i++)
+        KAS_TRY(kas_store_requeue(s->store,
+                                  &(kas_work){.id = s->fault[i], .kind = KAS_WORK_CANDIDATE}));
+    return kas_fail(KAS_MACHINE,
+                    "%s: this machine could not evaluate %d %s, %d times each: %.400s; they are in "
+                    "the queue again: when the machine is repaired, run the same command",
+                    s->options->study, s->faults,
+                    s->faults > 1 ? "candidates in a row" : "candidate", most_faults(s), reason);
+}
+
+/* Commits the end of the item, then tells of it. */
+static kas_status finish(kas_supervisor *s, kas_worker *worker, kas_item *item,
+                         kas_work_state state, const char *reason, const kas_measured *measured)
+{
+    bool held;
+    kas_work *work = &item->work;
+    work->state = state;
+    KAS_TRY(save_kernel(s, work)); /* before the commit: what is finished has its file */
+    KAS_TRY(kas_store_finish(s->store, work->id, work->lease, state, reason, measured, &held));
+    item->busy = false;
+    if (held) {
+        kas_study_drop_checkpoint(s->options->study, work);
+        KAS_TRY(kas_supervisor_refresh(s));
+        KAS_TRY(kas_supervisor_keep_weights(s));
+        for (int i = 0; i < s->count; i++)
+            if (s->list[i].id == work->id)
+                kas_supervisor_emit(s, KAS_EVENT_ENDED, &s->list[i], NULL);
+    }
+    const int64_t id = work->id;
+    const bool counts = held && work->kind == KAS_WORK_CANDIDATE;
+    clear(s, worker, item);
+    return counts ? count_faults(s, id, state, reason) : KAS_OK;
+}
+
+static kas_status release(kas_supervisor *s, kas_worker *worker, kas_item *item, bool failed)
+{
+    bool held;
+    KAS_TRY(kas_store_release(s->store, item->work.id, item->work.lease, failed, &held));
+    clear(s, worker, item);
+    return kas_supervisor_refresh(s);
+}
+
+/* Back to the queue, to be tried again with nothing beside it. */
+static kas_status retry_alone(kas_supervisor *s, kas_worker *worker, kas_item *item, bool failed)
+{
+    int64_t *grown = realloc(s->solo, sizeof *grown * ((size_t)s->solos + 1));
+    if (!grown)
+        return kas_fail(KAS_NO_MEMORY, "items to be tried alone: out of memory");
+    s->solo = grown;
+    s->solo[s->solos++] = item->work.id;
+    return release(s, worker, item, failed);
+}
+
+static kas_status hear_progress(kas_supervisor *s, kas_worker *worker, kas_item *item,
+                                const cJSON *message)
+{
+    double step = kas_message_get_number(message, "step"),
+           steps = kas_message_get_number(message, "steps");
+    snprintf(item->phase, sizeof item->phase, "%s", kas_message_get_text(message, "phase"));
+    item->fraction = steps > 0 ? step / steps : 0;
+    const double now = kas_monotonic(); /* a lease runs out whoever listens */
+    if (now - item->last_renewed < kas_supervisor_lease(s) / 4)
+        return KAS_OK;
+    bool held;
+    KAS_TRY(
+        kas_store_renew(s->store, item->work.id, item->work.lease, kas_supervisor_lease(s), &held));
+    item->last_renewed = now;
+    if (!held)
+        drop(worker, item);
+    return KAS_OK;
+}
+
+/* The answer to a question; a stop that is under way goes with it. */
+static kas_status answer(kas_supervisor *s, kas_worker *worker, const kas_item *item, bool prune)
+{
+    cJSON *message = kas_message("verdict");
+    kas_message_number(message, "id", (double)item->work.id);
+    kas_message_text(message, "verdict", s->stopping ? "stop" : prune ? "prune" : "continue");
+    return kas_channel_send(&worker->channel, message) == KAS_NO_MEMORY ? KAS_NO_MEMORY : KAS_OK;
+}
+
+static double baseline_latency(const kas_supervisor *s)
+{
+    for (int i = 0; i < s->count; i++)
+        if (s->list[i].kind == KAS_WORK_BASELINE)
+            return s->list[i].measured.latency;
+    return NAN;
+}
+
+static kas_status hear_measured(kas_supervisor *s, kas_worker *worker, kas_item *item,
+                                const cJSON *message)
+{
+    kas_measured measured = kas_measured_from(message);
+    bool held;
+    KAS_TRY(kas_store_record_measured(s->store, item->work.id, item->work.lease, &measured, &held));
+    if (!held) {
+        drop(worker, item);
+        return KAS_OK;
+    }
+    KAS_TRY(kas_supervisor_refresh(s));
+    item->work.measured = measured;
+    double limit = s->options->search->latency * baseline_latency(s);
+    return answer(s, worker, item,
+                  item->work.kind == KAS_WORK_CANDIDATE && limit > 0 && measured.latency > limit);
+}
+
+static void free_curves(kas_curve *curve, int count)
+{
+    for (int i = 0; i < count; i++)
+        free((void *)curve[i].accuracy);
+    free(curve);
+}
+
+static kas_status load_curve(kas_supervisor *s, const kas_work *work, kas_curve *out)
+{
+    kas_epoch *epoch;
+    int epochs;
+    KAS_TRY(kas_store_epochs(s->store, work->id, &epoch, &epochs));
+    double *accuracy = malloc(sizeof *accuracy * (size_t)(epochs ? epochs : 1));
+    for (int e = 0; accuracy && e < epochs; e++)
+        accuracy[e] = epoch[e].validation_accuracy;
+    free(epoch);
+    *out = (kas_curve){work->index, work->measured.latency, work->flops, epochs, accuracy};
+    return accuracy ? KAS_OK : kas_fail(KAS_NO_MEMORY, "curves: out of memory");
+}
+
+static kas_status judge(kas_supervisor *s, const kas_item *item, const kas_epoch *epoch,
+                        bool *prune)
+{
+    *prune = false;
+    if (item->work.kind != KAS_WORK_CANDIDATE || strcmp(s->options->search->prune, "none") == 0)
+        return KAS_OK;
+    int count = 0;
+    kas_curve *curve = calloc((size_t)s->count + 1, sizeof *curve);
+    kas_status status = curve ? KAS_OK : kas_fail(KAS_NO_MEMORY, "curves: out of memory");
+    for (int i = 0; i < s->count && status == KAS_OK; i++)
+        if (s->list[i].kind == KAS_WORK_CANDIDATE && s->list[i].state == KAS_WORK_FINISHED) {
+            status = load_curve(s, &s->list[i], &curve[count]);
+            count += status == KAS_OK;
+        }
+    if (status == KAS_OK)
+        *prune = kas_judge_prune(s->options->search, curve, count, item->work.index, epoch->epoch,
+                                 epoch->validation_accuracy, item->work.measured.latency,
+                                 item->work.flops);
+    free_curves(curve, count);
+    return status;
+}
+
+static kas_status hear_epoch(kas_supervisor *s, kas_worker *worker, kas_item *item,
+                             const cJSON *message)
+{
+    kas_epoch epoch = kas_epoch_from(message);
+    bool held, prune;
+    if (epoch.epoch < 0)
+        return kas_fail(KAS_BAD_INPUT, "epoch: number missing");
+    KAS_TRY(kas_store_record_epoch(s->store, item->work.id, item->work.lease, &epoch, &held));
+    if (!held) {
+        drop(worker, item);
+        return KAS_OK;
+    }
+    KAS_TRY(
+        kas_store_renew(s->store, item->work.id, item->work.lease, kas_supervisor_lease(s), &held));
+    item->last_renewed = kas_monotonic();
+    KAS_TRY(kas_supervisor_refresh(s)); /* also curves that another supervisor has added */
+    KAS_TRY(judge(s, item, &epoch, &prune));
+    return answer(s, worker, item, prune);
+}
+
+/* Of what may be the machine's fault an item has some tries, each in a new worker and alone. */
+static kas_status try_again(kas_supervisor *s, kas_worker *worker, kas_item *item,
+                            const char *reason)
+{
+    char text[400];
+    snprintf(text, sizeof text, "%s %lld: try %d of %d: %.300s",
+             kas_work_kind_name(item->work.kind), (long long)item->work.index,
+             item->work.deaths + 1, most_faults(s), reason);
+    kas_supervisor_emit(s, KAS_EVENT_WORKER, NULL, text);
+    return retry_alone(s, worker, item, true);
+}
+
+static kas_status hear_result(kas_supervisor *s, kas_worker *worker, kas_item *item,
+                              const cJSON *message)
+{
+    kas_work_state state;
+    const char *reason = kas_message_get_text(message, "reason");
+    kas_measured measured = kas_measured_from(message);
+    if (!kas_work_state_parse(kas_message_get_text(message, "state"), &state))
+        return kas_fail(KAS_BAD_INPUT, "result: unknown state");
+    if (state == KAS_WORK_QUEUED)
+        return release(s, worker, item, false);
+    if (!kas_work_ended(state))
+        return kas_fail(KAS_BAD_INPUT, "result: state \"%s\"", kas_work_state_name(state));
+    const bool fault = state == KAS_WORK_DEVICE_LOST || state == KAS_WORK_MACHINE_FAULT;
+    if (item->shared && (fault || state == KAS_WORK_OUT_OF_MEMORY || state == KAS_WORK_FAILED)) {
+        const bool first = !worker->ending; /* or a neighbour, or what all of them together took? */
+        worker->ending |= fault;
+        return first ? retry_alone(s, worker, item, false) : release(s, worker, item, false);
+    }
+    worker->ending |= fault; /* the next item must not go down with this worker */
+    if (fault && item->work.deaths + 1 < most_faults(s))
+        return try_again(s, worker, item, reason);
+    const cJSON *one;
+    bool held = true;
+    cJSON_ArrayForEach(one, cJSON_GetObjectItemCaseSensitive(message, "curve"))
+    {
+        kas_epoch epoch = kas_epoch_from(one);
+        if (epoch.epoch >= 0)
+            KAS_TRY(
+                kas_store_record_epoch(s->store, item->work.id, item->work.lease, &epoch, &held));
+    }
+    if (isfinite(measured.compile_seconds))
+        s->ahead.waited += measured.compile_seconds;
+    return finish(s, worker, item, state, reason, &measured);
+}
+
+static kas_status hear_ready(kas_supervisor *s, kas_worker *worker, const cJSON *message)
+{
+    const char *name = kas_message_get_text(message, "device");
+    kas_study study;
+    worker->ready = true;
+    worker->failed_starts = 0;
+    if (!*s->ahead.arch)
+        snprintf(s->ahead.arch, sizeof s->ahead.arch, "%.31s",
+                 kas_message_get_text(message, "arch"));
+    KAS_TRY(kas_store_set_device(s->store, name));
+    KAS_TRY(kas_store_get_study(s->store, &study));
+    if (strcmp(study.device, name) != 0) {
+        char text[400];
+        snprintf(text, sizeof text,
+                 "this study began on \"%s\", this is \"%s\": latencies are not comparable and "
+                 "results not bit-identical",
+                 study.device, name);
+        kas_supervisor_emit(s, KAS_EVENT_NOTE, NULL, text);
+    }
+    kas_study_clear(&study);
+    return KAS_OK;
+}
+
+static kas_status hear_of_item(kas_supervisor *s, kas_worker *worker, kas_item *item,
+                               const cJSON *message)
+{
+    item->last_heard = worker->last_heard;
+    if (kas_message_is(message, "progress"))
+        return hear_progress(s, worker, item, message);
+    if (kas_message_is(message, "measured"))
+        return hear_measured(s, worker, item, message);
+    if (kas_message_is(message, "epoch"))
+        return hear_epoch(s, worker, item, message);
+    if (kas_message_is(message, "result"))
+        return hear_result(s, worker, item, message);
+    if (!kas_message_is(message, "dying"))
+        return kas_fail(KAS_BAD_INPUT, "message of unknown type");
+    if (!worker->reporter)
+        worker->reporter = item->work.id;
+    return KAS_OK;
+}
+
+kas_status kas_worker_hear(kas_supervisor *s, kas_worker *worker, const cJSON *message)
+{
+    const int64_t id = (int64_t)kas_message_get_number(message, "id");
+    worker->last_heard = kas_supervisor_listened(s);
+    if (kas_message_is(message, "ready"))
+        return hear_ready(s, worker, message);
+    if (kas_message_is(message, "error")) {
+        snprintf(worker->error, sizeof worker->error, "%s",
+                 kas_message_get_text(message, "message"));
+        worker->error_status = (kas_status)kas_message_get_number(message, "status");
+        return KAS_OK;
+    }
+    for (int i = 0; i < s->options->pack; i++)
+        if (worker->item[i].busy && !worker->item[i].dropped && worker->item[i].work.id == id)
+            return hear_of_item(s, worker, &worker->item[i], message);
+    return KAS_OK; /* about an item that it no longer has */
+}
+
+/* Signals that come from outside (an administrator, the kernel short of memory, limits on files and
+ * time) and say nothing against the candidate. */
+static bool from_outside(int number)
+{
+    return number == SIGKILL || number == SIGTERM || number == SIGINT || number == SIGHUP ||
+           number == SIGXFSZ || number == SIGXCPU;
+}
+
+/* The worker had this item and no other from its start: what happened is held against it. */
+static kas_status judge_death(kas_supervisor *s, kas_worker *worker, kas_item *item,
+                              int wait_status, const char *nonsense)
+{
+    kas_measured unknown = kas_measured_unknown();
+    char reason[400];
+    if (worker->hung) {
+        snprintf(reason, sizeof reason, "no progress for %.0f s while %s; the worker was killed",
+                 s->options->hang_seconds, item->phase);
+        return finish(s, worker, item, KAS_WORK_HUNG, reason, &unknown);
+    }
+    if (nonsense) {
+        snprintf(reason, sizeof reason, "the worker's answer could not be read: %.300s", nonsense);
+        return finish(s, worker, item, KAS_WORK_FAILED, reason, &unknown);
+    }
+    int number = WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
+    if (number == 0) {
+        snprintf(reason, sizeof reason, "the worker ended with exit code %d while %s",
+                 WEXITSTATUS(wait_status), item->phase);
+        return finish(s, worker, item, KAS_WORK_FAILED, reason, &unknown);
+    }
+    if (!from_outside(number)) {
+        snprintf(reason, sizeof reason, "the worker died of signal %d (%s) while %s", number,
+                 strsignal(number), item->phase);
+        return finish(s, worker, item, KAS_WORK_CRASHED, reason, &unknown);
+    }
+    if (item->work.deaths + 1 < most_faults(s))
+        return release(s, worker, item, true);
+    snprintf(reason, sizeof reason,
+             "its worker was killed %d times (signal %d): is the machine short of memory?",
+             item->work.deaths + 1, number);
+    return finish(s, worker, item, KAS_WORK_MACHINE_FAULT, reason, &unknown);
+}
+
+/* It had neighbours: back to the queue, and alone when it is the one that reported, or when nobody
+ * knows which did. Of a worker killed from outside an item is tried alone before its last chance.
+ */
+static kas_status spare(kas_supervisor *s, kas_worker *worker, kas_item *item, int wait_status)
+{
+    const bool outside =
+        !worker->hung && WIFSIGNALED(wait_status) && from_outside(WTERMSIG(wait_status));
+    const bool suspect =
+        outside ? item->work.deaths + 2 >= most_faults(s)
+                : !worker->ending && (!worker->reporter || worker->reporter == item->work.id);
+    return suspect ? retry_alone(s, worker, item, outside) : release(s, worker, item, outside);
+}
+
+kas_status kas_worker_died(kas_supervisor *s, kas_worker *worker, int wait_status,
+                           const char *nonsense)
+{
+    for (int i = 0; i < s->options->pack; i++) {
+        kas_item *item = &worker->item[i];
+        if (!item->busy)
+            continue;
+        if (item->dropped) /* changes nothing: the lease is another's */
+            KAS_TRY(release(s, worker, item, false));
+        else if (item->shared)
+            KAS_TRY(spare(s, worker, item, wait_status));
+        else
+            KAS_TRY(judge_death(s, worker, item, wait_status, nonsense));
+    }
+    return KAS_OK;
+}

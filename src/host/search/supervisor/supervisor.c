@@ -1,0 +1,539 @@
+#include "host/search/supervisor/supervisor_state.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "host/core/file/files.h"
+#include "host/leaderboard/judge.h"
+#include "host/search/worker/worker.h"
+
+enum { TICK_MS = 500, MAX_FAILED_STARTS = 3 };
+static const double LONGEST_TURN = 1; /* seconds: of a longer one so much counts */
+
+static volatile sig_atomic_t signals_seen, first_signal;
+
+static void on_signal(int number)
+{
+    if (signals_seen == 0)
+        first_signal = number;
+    signals_seen++;
+}
+
+/* A lease is renewed when a quarter of it has passed and a worker is killed after hang_seconds of
+ * silence: with twice that and a minute a lease never ends under a live worker. */
+double kas_supervisor_lease(const kas_supervisor *s)
+{
+    return 2 * s->options->hang_seconds + 60;
+}
+
+double kas_supervisor_listened(kas_supervisor *s)
+{
+    const double now = kas_monotonic();
+    s->listened += fmin(now - s->looked, LONGEST_TURN);
+    s->looked = now;
+    return s->listened;
+}
+
+bool kas_supervisor_silent(const kas_supervisor *s, double last_heard)
+{
+    return s->listened - last_heard > s->options->hang_seconds;
+}
+
+kas_status kas_supervisor_refresh(kas_supervisor *s)
+{
+    kas_work *list;
+    int count;
+    KAS_TRY(kas_store_list(s->store, &list, &count));
+    kas_work_list_free(s->list, s->count);
+    s->list = list;
+    s->count = count;
+    return KAS_OK;
+}
+
+static void count_items(const kas_supervisor *s, kas_event *event)
+{
+    for (int i = 0; i < s->count; i++) {
+        const kas_work *w = &s->list[i];
+        if (w->kind == KAS_WORK_BASELINE)
+            event->baseline = w;
+        event->finals |= w->kind == KAS_WORK_FINAL;
+        if (w->kind != KAS_WORK_CANDIDATE)
+            continue;
+        event->ended += kas_work_ended(w->state);
+        event->finished += w->state == KAS_WORK_FINISHED;
+        event->running += w->state == KAS_WORK_RUNNING;
+    }
+    event->best = kas_judge_best(s->list, s->count);
+}
+
+/* From the mean time of the items that ended: what is left, spread over the workers. */
+static double estimate(const kas_supervisor *s, const kas_event *event)
+{
+    double spent = 0;
+    int ended = 0, left = event->total - event->ended;
+    for (int i = 0; i < s->count; i++) {
+        const kas_work *w = &s->list[i];
+        if (kas_work_ended(w->state) && w->ended > w->started) {
+            spent += w->ended - w->started;
+            ended++;
+        }
+        left += w->kind != KAS_WORK_CANDIDATE && !kas_work_ended(w->state);
+    }
+    if (ended == 0 || event->total == 0)
+        return NAN;
+    left += event->finals ? 0 : 2;
+    return spent / ended * left / (s->options->workers * s->options->pack);
+}
+
+void kas_supervisor_emit(kas_supervisor *s, kas_event_kind kind, const kas_work *work,
+                         const char *text)
+{
+    if (!s->options->on_event)
+        return;
+    kas_event event = {.kind = kind,
+                       .work = work,
+                       .text = text,
+                       .total = s->options->search->candidates,
+                       .phase = "",
+                       .elapsed = kas_monotonic() - s->began};
+    count_items(s, &event);
+    event.eta = estimate(s, &event);
+    for (int i = 0; i < s->options->workers * s->options->pack; i++)
+        if (s->item[i].busy) {
+            event.phase = s->item[i].phase;
+            event.fraction = s->item[i].fraction;
+            break;
+        }
+    s->options->on_event(s->options->context, &event);
+}
+
+static kas_status start_worker(kas_supervisor *s, kas_worker *worker)
+{
+    char relative[64], log[KAS_STUDY_PATH];
+    snprintf(relative, sizeof relative, "logs/worker-%d.log", worker->number);
+    KAS_TRY(kas_study_path(s->options->study, relative, log));
+    KAS_TRY(kas_process_start(s->options->worker_argv, log, &worker->process));
+    worker->channel = (kas_channel){.in = worker->process.from, .out = worker->process.to};
+    worker->ready = worker->hung = worker->ending = worker->solo = false;
+    worker->reporter = 0;
+    worker->last_heard = kas_supervisor_listened(s);
+    kas_buf options = {0};
+    kas_search_options_write(s->options->search, &options);
+    cJSON *hello = kas_message("hello");
+    kas_message_text(hello, "options", kas_buf_text(&options));
+    kas_message_text(hello, "dataset", s->options->dataset);
+    kas_message_text(hello, "device", worker->device);
+    kas_message_number(hello, "pack", s->options->pack);
+    kas_status status = kas_buf_status(&options);
+    kas_buf_free(&options);
+    if (status != KAS_OK)
+        cJSON_Delete(hello);
+    else if (kas_channel_send(&worker->channel, hello) == KAS_NO_MEMORY)
+        status = KAS_NO_MEMORY;
+    return status; /* a worker that is gone already shows at its pipe's end */
+}
+
+static kas_status cannot_start(kas_supervisor *s, const kas_worker *worker)
+{
+    if (worker->error[0])
+        return kas_fail(worker->error_status != KAS_OK ? worker->error_status : KAS_DEVICE, "%s",
+                        worker->error);
+    return kas_fail(KAS_DEVICE,
+                    "worker %d on %s ended %d times before it was ready; see "
+                    "%s/logs/worker-%d.log",
+                    worker->number, worker->device, worker->failed_starts, s->options->study,
+                    worker->number);
+}
+
+/* Collects a worker that is gone (or was told to go), settles its item; a new one starts later. */
+static kas_status bury(kas_supervisor *s, kas_worker *worker, const char *nonsense)
+{
+    const int busy = kas_worker_busy(s, worker);
+    bool was_ready = worker->ready;
+    char text[160];
+    int wait_status = kas_process_reap(&worker->process, nonsense ? 0 : 5);
+    kas_channel_free(&worker->channel);
+    worker->ready = false;
+    if (!was_ready && (worker->error[0] || ++worker->failed_starts >= MAX_FAILED_STARTS))
+        return cannot_start(s, worker);
+    if (!busy)
+        return KAS_OK;
+    for (int i = 0; i < s->options->pack; i++)
+        if (worker->item[i].busy)
+            snprintf(text, sizeof text, "worker %d ended while %s%s; a new one takes its place",
+                     worker->number, worker->item[i].phase,
+                     busy > 1 ? ", with others beside it that go on from their checkpoints" : "");
+    if (!s->stopping)
+        kas_supervisor_emit(s, KAS_EVENT_WORKER, NULL, text);
+    return kas_worker_died(s, worker, wait_status, nonsense);
+}
+
+static kas_status listen(kas_supervisor *s, kas_worker *worker)
+{
+    cJSON *message;
+    kas_status status = kas_channel_fill(&worker->channel);
+    while (status == KAS_OK) {
+        status = kas_channel_next(&worker->channel, &message);
+        if (status != KAS_OK || !message)
+            break;
+        status = kas_worker_hear(s, worker, message);
+        cJSON_Delete(message);
+    }
+    if (status == KAS_BAD_INPUT) {
+        char text[320];
+        snprintf(text, sizeof text, "%.300s", kas_error());
+        kas_process_kill(&worker->process);
+        return bury(s, worker, text);
+    }
+    KAS_TRY(status);
+    return worker->channel.closed ? bury(s, worker, NULL) : KAS_OK;
+}
+
+/* What comes from it, and room for what it has not been sent yet. */
+static void watch_pipes(const kas_process *process, const kas_channel *channel,
+                        struct pollfd poll[2])
+{
+    const bool unsent = process->pid && channel->unsent.size > 0;
+    poll[0] = (struct pollfd){process->pid ? channel->in : -1, POLLIN, 0};
+    poll[1] = (struct pollfd){unsent ? channel->out : -1, POLLOUT, 0};
+}
+
+static kas_status wait_for_lines(kas_supervisor *s, const sigset_t *mask, int timeout_ms)
+{
+    int workers = s->options->workers;
+    struct pollfd *helper = s->poll + 2 * (size_t)workers;
+    for (int i = 0; i < workers; i++)
+        watch_pipes(&s->worker[i].process, &s->worker[i].channel, s->poll + 2 * (size_t)i);
+    watch_pipes(&s->ahead.process, &s->ahead.channel, helper);
+    struct timespec timeout = {timeout_ms / 1000, timeout_ms % 1000 * 1000000L};
+    int ready = ppoll(s->poll, 2 * (nfds_t)workers + 2, &timeout, mask);
+    (void)kas_supervisor_listened(s);
+    if (ready < 0)
+        return errno == EINTR ? KAS_OK : kas_fail(KAS_FAILURE, "ppoll: %s", kas_strerror(errno));
+    for (int i = 0; i < workers; i++) {
+        if (s->poll[2 * i + 1].revents) /* one that is gone shows at its own pipe's end */
+            (void)kas_channel_flush(&s->worker[i].channel);
+        if (s->poll[2 * i].revents)
+            KAS_TRY(listen(s, &s->worker[i]));
+    }
+    if (helper[1].revents)
+        (void)kas_channel_flush(&s->ahead.channel);
+    if (helper[0].revents)
+        kas_lookahead_listen(s);
+    return KAS_OK;
+}
+
+/* The item that was silent longest, beyond the limit; or NULL. */
+static const kas_item *silent_item(const kas_supervisor *s, const kas_worker *worker)
+{
+    const kas_item *worst = NULL;
+    for (int i = 0; i < s->options->pack; i++) {
+        const kas_item *item = &worker->item[i];
+        if (item->busy && kas_supervisor_silent(s, item->last_heard) &&
+            (!worst || item->last_heard < worst->last_heard))
+            worst = item;
+    }
+    return worst;
+}
+
+/* Lines that came before now were read: whoever is silent still is silent. */
+static void kill_the_silent(kas_supervisor *s)
+{
+    for (int i = 0; i < s->options->workers; i++) {
+        kas_worker *worker = &s->worker[i];
+        const kas_item *silent = silent_item(s, worker);
+        const bool starting =
+            worker->process.pid && !worker->ready && kas_supervisor_silent(s, worker->last_heard);
+        if (worker->process.pid && !worker->hung && (silent || starting)) {
+            worker->hung = true;
+            worker->reporter = silent ? silent->work.id : 0;
+            kas_process_kill(&worker->process);
+        }
+    }
+}
+
+static bool any_busy(const kas_supervisor *s)
+{
+    for (int i = 0; i < s->options->workers; i++)
+        if (kas_worker_busy(s, &s->worker[i]))
+            return true;
+    return false;
+}
+
+/* Work for one worker: an item that must be alone once it has no other, else as many as it takes.
+ * *found says whether more might be had. */
+static kas_status fill_worker(kas_supervisor *s, kas_worker *worker, bool *found, bool *done)
+{
+    kas_work work = {0};
+    *found = true;
+    if (s->solos > 0) {
+        if (kas_worker_busy(s, worker))
+            return KAS_OK;
+        KAS_TRY(kas_queue_solo(s, &work, found));
+        worker->solo = *found;
+        if (*found)
+            return kas_worker_give(s, worker, &work);
+    }
+    *found = true;
+    while (*found && !*done && !worker->solo && kas_worker_busy(s, worker) < s->options->pack) {
+        KAS_TRY(kas_queue_next(s, &work, found, done));
+        if (*found)
+            KAS_TRY(kas_worker_give(s, worker, &work));
+    }
+    return KAS_OK;
+}
+
+/* Gives work to idle workers and starts missing ones. *done when nothing is left to do. */
+static kas_status hand_out(kas_supervisor *s, bool *done)
+{
+    bool found = true;
+    *done = false;
+    for (int i = 0; i < s->options->workers && !*done; i++) {
+        kas_worker *worker = &s->worker[i];
+        if (!worker->process.pid)
+            KAS_TRY(start_worker(s, worker));
+        if (worker->ready && !worker->ending && found)
+            KAS_TRY(fill_worker(s, worker, &found, done));
+    }
+    return KAS_OK;
+}
+
+static void begin_stop(kas_supervisor *s)
+{
+    s->stopping = true;
+    s->stop_at = kas_supervisor_listened(s) + s->options->hang_seconds;
+    for (int i = 0; i < s->options->workers; i++)
+        if (kas_worker_busy(s, &s->worker[i]))
+            (void)kas_channel_send(&s->worker[i].channel, kas_message("stop"));
+    kas_supervisor_emit(s, KAS_EVENT_STOPPING, NULL, NULL);
+}
+
+/* Time is added as it passes, so that kill -9 costs at most a minute of the account. */
+static kas_status keep_account(kas_supervisor *s, bool now)
+{
+    double spent = kas_monotonic() - s->counted;
+    if (!now && spent < 60)
+        return KAS_OK;
+    s->counted += spent;
+    return kas_store_add_busy(s->store, spent);
+}
+
+static kas_status loop(kas_supervisor *s, const sigset_t *mask)
+{
+    double ticked = 0;
+    for (bool done = false; !done;) {
+        if (signals_seen && !s->stopping)
+            begin_stop(s);
+        if (s->stopping && (signals_seen > 1 || !any_busy(s) || s->listened > s->stop_at))
+            return KAS_OK;
+        if (!s->stopping)
+            KAS_TRY(hand_out(s, &done));
+        if (done)
+            return KAS_OK;
+        kas_lookahead_serve(s);
+        KAS_TRY(wait_for_lines(s, mask, TICK_MS));
+        kill_the_silent(s);
+        kas_lookahead_watch(s);
+        KAS_TRY(keep_account(s, false));
+        if (kas_monotonic() - ticked >= 0.5) {
+            ticked = kas_monotonic();
+            kas_supervisor_emit(s, KAS_EVENT_TICK, NULL, NULL);
+        }
+    }
+    return KAS_OK;
+}
+
+/* Ends the workers. Items that are still out (second signal, failure) go back to the queue. */
+static kas_status end_workers(kas_supervisor *s)
+{
+    kas_status status = KAS_OK;
+    for (int i = 0; i < s->options->workers; i++) {
+        kas_worker *worker = &s->worker[i];
+        if (kas_worker_busy(s, worker))
+            kas_process_kill(&worker->process);
+        kas_process_close_input(&worker->process);
+    }
+    for (int i = 0; i < s->options->workers; i++) {
+        if (s->worker[i].process.pid)
+            kas_process_reap(&s->worker[i].process, 5);
+        kas_channel_free(&s->worker[i].channel);
+    }
+    for (int i = 0; i < s->options->workers * s->options->pack; i++) {
+        kas_item *item = &s->item[i];
+        bool held;
+        if (item->busy && status == KAS_OK)
+            status = kas_store_release(s->store, item->work.id, item->work.lease, false, &held);
+        kas_work_clear(&item->work);
+    }
+    return status;
+}
+
+static kas_status verdict(kas_supervisor *s)
+{
+    if (s->stopping)
+        return first_signal == SIGINT ? kas_fail(KAS_INTERRUPTED, "interrupted")
+                                      : kas_fail(KAS_PREEMPTED, "preempted");
+    int candidates = 0, left = 0;
+    const char *reason = "";
+    for (int i = 0; i < s->count; i++) {
+        const kas_work *w = &s->list[i];
+        candidates += w->kind == KAS_WORK_CANDIDATE;
+        if (w->kind == KAS_WORK_CANDIDATE && w->state == KAS_WORK_MACHINE_FAULT) {
+            left++;
+            reason = w->reason;
+        }
+        if (w->kind >= KAS_WORK_FINAL && w->state != KAS_WORK_FINISHED)
+            return kas_fail(KAS_FAILURE, "%s: the %s training ended as \"%s\": %s; see logs/%s.log",
+                            s->options->study, kas_work_kind_name(w->kind),
+                            kas_work_state_name(w->state), w->reason, kas_work_kind_name(w->kind));
+    }
+    const bool any = kas_judge_best(s->list, s->count);
+    if (!any && left)
+        return kas_fail(KAS_MACHINE,
+                        "%s: none of the %d candidates finished, and %d of them could not be "
+                        "evaluated on this machine: %.400s; when it is repaired, run the same "
+                        "command",
+                        s->options->study, candidates, left, reason);
+    if (!any)
+        return kas_fail(KAS_NOTHING_VALID,
+                        "%s: none of the %d candidates finished; `kas-gpu status` tells why, "
+                        "`kas-gpu log` more",
+                        s->options->study, candidates);
+    if (left) {
+        char text[400];
+        snprintf(text, sizeof text,
+                 "%d of the %d candidates could not be evaluated on this machine: %.200s; the same "
+                 "command tries them again",
+                 left, candidates, reason);
+        kas_supervisor_emit(s, KAS_EVENT_NOTE, NULL, text);
+    }
+    return KAS_OK;
+}
+
+/* Is the item a final training whose weights somebody has deleted? */
+static kas_status lacks_weights(const kas_supervisor *s, const kas_work *work, bool *lacks)
+{
+    char path[KAS_STUDY_PATH];
+    *lacks = work->kind == KAS_WORK_FINAL || work->kind == KAS_WORK_FINAL_BASELINE;
+    if (!*lacks)
+        return KAS_OK;
+    KAS_TRY(kas_study_weights_path(s->options->study, work, path));
+    *lacks = !kas_file_exists(path);
+    return KAS_OK;
+}
+
+/* A baseline or final training that failed in an earlier run gets another chance, and so does a
+ * candidate that the machine could not evaluate; a winner found without it may not be the best. */
+static kas_status requeue_failed(kas_supervisor *s)
+{
+    for (int i = 0; i < s->count; i++) {
+        const kas_work *w = &s->list[i];
+        bool again = w->kind == KAS_WORK_CANDIDATE
+                         ? w->state == KAS_WORK_MACHINE_FAULT
+                         : kas_work_ended(w->state) && w->state != KAS_WORK_FINISHED;
+        if (s->options->retrain && w->state == KAS_WORK_FINISHED)
+            KAS_TRY(lacks_weights(s, w, &again));
+        if (!again)
+            continue;
+        KAS_TRY(kas_store_requeue(s->store, w));
+        if (w->kind == KAS_WORK_CANDIDATE)
+            kas_study_drop_checkpoint(s->options->study, &(kas_work){.kind = KAS_WORK_FINAL});
+    }
+    return kas_supervisor_refresh(s);
+}
+
+/* The baseline exists from the start. */
+static kas_status begin(kas_supervisor *s)
+{
+    kas_work baseline = {.kind = KAS_WORK_BASELINE, .attempt = -1};
+    baseline.flops = baseline.params = baseline.conv_flops = baseline.conv_params = NAN;
+    bool added;
+    kas_study study;
+    KAS_TRY(kas_store_get_study(s->store, &study));
+    s->busy_before = study.busy_seconds;
+    kas_study_clear(&study);
+    KAS_TRY(kas_store_add(s->store, &baseline, &added));
+    KAS_TRY(kas_supervisor_refresh(s));
+    return requeue_failed(s);
+}
+
+static kas_status with_signals(kas_supervisor *s)
+{
+    struct sigaction action = {.sa_handler = on_signal}, ignore = {.sa_handler = SIG_IGN}, old[4];
+    const int number[4] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+    sigset_t block, before;
+    signals_seen = first_signal = 0;
+    sigemptyset(&block);
+    for (int i = 0; i < 4; i++) {
+        sigaction(number[i], i < 3 ? &action : &ignore, &old[i]);
+        if (i < 3)
+            sigaddset(&block, number[i]);
+    }
+    /* Signals arrive only inside ppoll: none is missed between a check and the wait. */
+    sigprocmask(SIG_BLOCK, &block, &before);
+    kas_status status = loop(s, &before);
+    char message[1024];
+    snprintf(message, sizeof message, "%s", kas_error());
+    kas_lookahead_end(s);
+    kas_status ended = end_workers(s);
+    if (ended == KAS_OK)
+        ended = keep_account(s, true);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    for (int i = 0; i < 4; i++)
+        sigaction(number[i], &old[i], NULL);
+    return status != KAS_OK ? kas_fail(status, "%s", message) : ended;
+}
+
+/* Of a complete study: those that are left are of processes that were killed as they wrote one, or
+ * before they could remove it. */
+static kas_status drop_checkpoints(const char *study)
+{
+    int dropped;
+    return kas_study_trim_checkpoints(study, 0, NULL, &dropped);
+}
+
+kas_status kas_supervise(kas_store *store, const kas_supervisor_options *asked)
+{
+    kas_supervisor_options own = *asked;
+    const kas_supervisor_options *options = &own;
+    own.pack = asked->pack < 1                  ? 1
+               : asked->pack > KAS_WORKER_SLOTS ? KAS_WORKER_SLOTS
+                                                : asked->pack;
+    kas_supervisor s = {.options = options, .store = store};
+    kas_status status = KAS_OK;
+    s.worker = calloc((size_t)options->workers, sizeof *s.worker);
+    s.item = calloc((size_t)options->workers * (size_t)own.pack, sizeof *s.item);
+    s.poll = calloc(2 * (size_t)options->workers + 2, sizeof *s.poll);
+    if (!s.worker || !s.item || !s.poll) {
+        status = kas_fail(KAS_NO_MEMORY, "workers: out of memory");
+        goto out;
+    }
+    for (int i = 0; i < options->workers; i++)
+        s.worker[i] = (kas_worker){.number = i,
+                                   .device = options->device[i % options->devices],
+                                   .item = s.item + (size_t)i * (size_t)own.pack,
+                                   .process = {.to = -1, .from = -1},
+                                   .channel = {.in = -1, .out = -1}};
+    kas_owner_self(s.owner);
+    s.began = s.counted = s.looked = kas_monotonic();
+    KAS_TRY_GOTO(begin(&s), out);
+    kas_lookahead_begin(&s);
+    if (!kas_queue_complete(&s))
+        KAS_TRY_GOTO(with_signals(&s), out);
+    KAS_TRY_GOTO(verdict(&s), out);
+    status = drop_checkpoints(options->study);
+out:
+    kas_work_list_free(s.list, s.count);
+    for (int i = 0; i < s.foreseen.count; i++)
+        kas_work_clear(&s.foreseen.work[i]);
+    free(s.solo);
+    free(s.poll);
+    free(s.item);
+    free(s.worker);
+    return status;
+}

@@ -1,0 +1,384 @@
+/* The evaluation of a work item in a worker: solve, screen, measure, train. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "host/core/file/files.h"
+#include "host/core/log.h"
+#include "host/score/screen.h"
+#include "host/search/worker/programs.h"
+#include "host/search/worker/worker.h"
+#include "host/study/problem.h"
+#include "host/train/checkpoint.h"
+#include "host/train/digest.h"
+
+/* What the slots of a worker share, and only read. */
+typedef struct worker_state {
+    kas_search_options options;
+    char spec[32]; /* of the device */
+    kas_problem problem;
+    uint32_t *index, train_count, validation_count;
+} worker_state;
+
+/* A slot. */
+typedef struct slot_state {
+    const worker_state *shared;
+    kas_device *device;
+} slot_state;
+
+static void close_worker(void *state)
+{
+    worker_state *s = state;
+    free(s->index);
+    kas_problem_close(&s->problem);
+    free(s);
+}
+
+static kas_status open_worker(const kas_search_options *options, const char *dataset,
+                              const char *device, void **state)
+{
+    worker_state *s = calloc(1, sizeof *s);
+    if (!s)
+        return kas_fail(KAS_NO_MEMORY, "worker: out of memory");
+    kas_status status = KAS_OK;
+    s->options = *options;
+    snprintf(s->spec, sizeof s->spec, "%s", device);
+    KAS_TRY_GOTO(kas_problem_open(options, dataset, &s->problem), fail);
+    KAS_TRY_GOTO(kas_dataset_split(s->problem.dataset, options->seed, options->validation,
+                                   &s->index, &s->train_count, &s->validation_count),
+                 fail);
+    *state = s;
+    return KAS_OK;
+fail:
+    close_worker(s);
+    return status;
+}
+
+static kas_status enter_slot(void *state, void **own, char name[128], char arch[32])
+{
+    const worker_state *s = state;
+    slot_state *b = calloc(1, sizeof *b);
+    if (!b)
+        return kas_fail(KAS_NO_MEMORY, "worker: out of memory");
+    b->shared = s;
+    kas_status status = kas_device_open(s->spec, s->options.threads, &b->device);
+    if (status != KAS_OK) {
+        free(b);
+        return status;
+    }
+    snprintf(name, 128, "%s", kas_device_get_info(b->device)->name);
+    snprintf(arch, 32, "%s", kas_device_get_info(b->device)->arch);
+    *own = b;
+    return KAS_OK;
+}
+
+/* Before plans of a library are timed; the next report of progress ends it. */
+static void be_alone(void *worker)
+{
+    kas_slot_begin_alone(worker);
+}
+
+static void leave_slot(void *own)
+{
+    slot_state *b = own;
+    kas_device_close(b->device);
+    free(b);
+}
+
+/* One item on its way; callbacks of the trainer find everything here. */
+typedef struct run {
+    slot_state *mine;
+    kas_slot *slot;
+    const kas_task *task;
+    kas_outcome *out;
+} run;
+
+/* Adds to what the item waited for compilers. */
+static void waited(run *r, double seconds)
+{
+    double *sum = &r->out->measured.compile_seconds;
+    *sum = isnan(*sum) ? seconds : *sum + seconds;
+}
+
+/* Says what comes next; false when the supervisor wants an end: the outcome is then "stopped". */
+static bool enter(run *r, const char *phase)
+{
+    bool go_on = kas_slot_progress(r->slot, phase, 0, 1, NAN) != KAS_STOP;
+    if (!go_on)
+        r->out->state = KAS_WORK_QUEUED;
+    return go_on;
+}
+
+static kas_verdict on_progress(void *context, uint64_t step, uint64_t steps, double loss)
+{
+    const run *r = context;
+    return kas_slot_progress(r->slot, "training", step, steps, loss);
+}
+
+static bool is_final(const kas_task *task)
+{
+    return task->kind == KAS_WORK_FINAL || task->kind == KAS_WORK_FINAL_BASELINE;
+}
+
+static kas_verdict on_epoch(void *context, const kas_epoch *epoch)
+{
+    const run *r = context;
+    return kas_slot_epoch(r->slot, epoch);
+}
+
+/* *go_on is false when the outcome is decided. */
+static kas_status screen(run *r, const kas_replacement *replacement, bool *go_on)
+{
+    kas_screen figures;
+    *go_on = enter(r, "compiling");
+    if (!*go_on)
+        return KAS_OK;
+    KAS_TRY(kas_screen_kernel(r->mine->device, replacement, KAS_LATENCY_BATCH,
+                              r->mine->shared->options.seed, NULL, &figures));
+    waited(r, figures.compile_seconds);
+    r->out->measured.output_std_min = figures.std_min;
+    r->out->measured.output_std_max = figures.std_max;
+    *go_on = kas_screen_passes(&figures);
+    if (!*go_on) {
+        r->out->state = KAS_WORK_SCREENED;
+        snprintf(r->out->reason, sizeof r->out->reason,
+                 figures.finite ? "output at initialisation has standard deviation %.3g to %.3g, "
+                                  "farthest from 1 at %s (allowed: %g to %g)"
+                                : "output at initialisation is not finite (%.3g to %.3g elsewhere) "
+                                  "at %s (allowed: %g to %g)",
+                 figures.std_min, figures.std_max, figures.worst, KAS_SCREEN_STD_LOW,
+                 KAS_SCREEN_STD_HIGH);
+    }
+    return KAS_OK;
+}
+
+/* What the screen has not compiled, before the neighbours are made to wait for the measurement. */
+static kas_status compile_for_latency(run *r, const kas_replacement *replacement)
+{
+    const kas_search_options *options = &r->mine->shared->options;
+    const kas_device_info *info = kas_device_get_info(r->mine->device);
+    kas_compiler *compiler;
+    kas_compile_stats stats;
+    if (!replacement || kas_stage_programs(options, KAS_STAGE_LATENCY).dtype == KAS_F32)
+        return KAS_OK;
+    KAS_TRY(kas_compiler_open(info->arch, NULL, &compiler));
+    const kas_status status = kas_stage_compile(replacement, options, KAS_STAGE_LATENCY, compiler,
+                                                kas_compile_threads(info), &stats);
+    kas_compiler_close(compiler);
+    waited(r, kas_compile_waited(&stats));
+    return status;
+}
+
+static kas_status measure(run *r, const kas_replacement *replacement, bool *go_on)
+{
+    kas_latency latency;
+    *go_on = enter(r, "measuring");
+    if (!*go_on)
+        return KAS_OK;
+    KAS_TRY(compile_for_latency(r, replacement));
+    kas_slot_begin_alone(r->slot);
+    const kas_status status = kas_measure_latency(
+        r->mine->device, r->mine->shared->problem.net, replacement, KAS_LATENCY_BATCH,
+        (kas_precision)r->mine->shared->options.recipe.precision, NULL, &latency);
+    kas_slot_end_alone(r->slot);
+    KAS_TRY(status);
+    waited(r, latency.compile_seconds);
+    r->out->measured.latency = latency.median;
+    r->out->measured.latency_iqr = latency.iqr;
+    kas_verdict verdict = kas_slot_measured(r->slot, &r->out->measured);
+    *go_on = verdict == KAS_CONTINUE;
+    if (verdict == KAS_STOP)
+        r->out->state = KAS_WORK_QUEUED;
+    if (verdict == KAS_PRUNE) {
+        r->out->state = KAS_WORK_OVER_LATENCY;
+        snprintf(r->out->reason, sizeof r->out->reason,
+                 "%.3g ms a forward pass of %d images is over --latency %g of the baseline's",
+                 1e3 * latency.median, KAS_LATENCY_BATCH, r->mine->shared->options.latency);
+    }
+    return KAS_OK;
+}
+
+static void set_state(run *r, const kas_train_result *result)
+{
+    switch (result->state) {
+    case KAS_TRAINED:
+        r->out->state = KAS_WORK_FINISHED;
+        break;
+    case KAS_PRUNED:
+        r->out->state = KAS_WORK_PRUNED;
+        snprintf(r->out->reason, sizeof r->out->reason,
+                 "after epoch %d of %d its accuracy of %.1f%% was too far below the best curve",
+                 result->epochs, r->mine->shared->options.recipe.epochs, 100 * result->accuracy);
+        break;
+    case KAS_STOPPED:
+        r->out->state = KAS_WORK_QUEUED;
+        break;
+    case KAS_DIVERGED:
+        r->out->state = KAS_WORK_DIVERGED;
+        if (result->epochs == r->mine->shared->options.recipe.epochs)
+            snprintf(r->out->reason, sizeof r->out->reason, "%s was not finite",
+                     result->not_finite);
+        else
+            snprintf(r->out->reason, sizeof r->out->reason, "%s was not finite in epoch %d",
+                     result->not_finite, result->epochs + 1);
+        break;
+    }
+}
+
+/* Bytes of the device's memory that a training takes, and those that one alone can have. */
+static kas_status plan_memory(const run *r, const kas_train_options *options, size_t *bytes,
+                              size_t *room)
+{
+    const kas_device_info *info = kas_device_get_info(r->mine->device);
+    kas_memory_plan plan;
+    KAS_TRY(kas_train_plan_memory(options, &plan));
+    *bytes = plan.total + info->workspace;
+    *room = info->memory ? info->memory - info->memory / 16 : SIZE_MAX / 2; /* libraries' */
+    return KAS_OK;
+}
+
+/* Waits for memory. The run is planned as if it had the device to itself: its launches, and so its
+ * bits, do not depend on the neighbours. */
+static kas_status reserve(run *r, const kas_train_options *options, bool *go_on)
+{
+    size_t bytes, room;
+    KAS_TRY(plan_memory(r, options, &bytes, &room));
+    *go_on = kas_slot_reserve(r->slot, bytes, room) != KAS_STOP;
+    if (!*go_on)
+        r->out->state = KAS_WORK_QUEUED;
+    return KAS_OK;
+}
+
+/* A checkpoint that is damaged, or that another kind of device wrote, costs the item what it had
+ * done, not its chance. */
+static kas_status drop_useless_checkpoint(const kas_train_options *options)
+{
+    uint8_t digest[32];
+    kas_checkpoint checkpoint;
+    if (!options->checkpoint || !kas_file_exists(options->checkpoint))
+        return KAS_OK;
+    KAS_TRY(kas_train_digest(options, digest));
+    const kas_status status = kas_checkpoint_read(options->checkpoint, digest, &checkpoint);
+    if (status == KAS_OK)
+        kas_checkpoint_free(&checkpoint);
+    if (status != KAS_BAD_INPUT)
+        return status;
+    kas_warn("%s; it was removed, and this item begins again", kas_error());
+    KAS_CHECK_LIBC(unlink(options->checkpoint) == 0, KAS_FAILURE);
+    return KAS_OK;
+}
+
+static kas_train_options training(run *r, const kas_replacement *replacement)
+{
+    const worker_state *b = r->mine->shared;
+    bool final = is_final(r->task);
+    return (kas_train_options){
+        .net = b->problem.net,
+        .dataset = b->problem.dataset,
+        .replacement = replacement,
+        .recipe = b->options.recipe,
+        .seed = b->options.seed,
+        .train_index = final ? NULL : b->index,
+        .train_count = final ? b->problem.dataset->train.count : b->train_count,
+        .validation_index = final ? NULL : b->index + b->train_count,
+        .validation_count = final ? 0 : b->validation_count,
+        .evaluate_test = final,
+        .read_threads = b->options.read_threads,
+        .on_epoch = on_epoch,
+        .on_progress = on_progress,
+        .linear_policy = kas_linear_policy_of(kas_device_get_info(r->mine->device)->arch),
+        .context = r,
+        .checkpoint = r->task->checkpoint,
+        .weights_out = r->task->weights,
+        .weights_in = r->task->init,
+        .init_partial = b->options.init_partial};
+}
+
+static kas_status train(run *r, const kas_replacement *replacement)
+{
+    const kas_train_options options = training(r, replacement);
+    kas_train_result result = {0};
+    bool go_on;
+    if (!enter(r, "preparing"))
+        return KAS_OK;
+    KAS_TRY(drop_useless_checkpoint(&options));
+    KAS_TRY(reserve(r, &options, &go_on));
+    if (!go_on)
+        return KAS_OK;
+    KAS_TRY(kas_train(r->mine->device, &options, &result));
+    set_state(r, &result);
+    r->out->measured.accuracy = result.accuracy;
+    r->out->measured.step_seconds = result.step_seconds;
+    waited(r, result.compile_seconds);
+    r->out->measured.memory = (double)result.memory;
+    r->out->epoch = result.epoch; /* ours now */
+    r->out->epochs = result.epochs;
+    result.epoch = NULL;
+    kas_train_result_free(&result);
+    return KAS_OK;
+}
+
+/* Memory that cannot be had is the item's own fault when its training is too large for the device;
+ * otherwise somebody else has it.  Files (the data set, weights to start from) were good when this
+ * worker opened the study: that they cannot be read any more is no fault of an item either. */
+static kas_status blame(run *r, const kas_replacement *replacement, kas_status status)
+{
+    const kas_train_options options = training(r, replacement);
+    size_t bytes, room;
+    if (status == KAS_BAD_INPUT)
+        return KAS_MACHINE;
+    if (status != KAS_NO_MEMORY)
+        return status;
+    return plan_memory(r, &options, &bytes, &room) == KAS_OK && bytes > room ? KAS_NO_MEMORY
+                                                                             : KAS_MACHINE;
+}
+
+static kas_status screen_measure_train(run *r, const kas_replacement *replacement)
+{
+    bool go_on = true;
+    kas_status status = replacement ? screen(r, replacement, &go_on) : KAS_OK;
+    if (status == KAS_OK && go_on)
+        status = measure(r, replacement, &go_on);
+    if (status == KAS_OK && go_on)
+        status = train(r, replacement);
+    return blame(r, replacement, status);
+}
+
+static kas_status evaluate_task(run *r)
+{
+    const kas_task *task = r->task;
+    const worker_state *b = r->mine->shared;
+    if (!task->kernel)
+        return screen_measure_train(r, NULL);
+    kas_placed candidate;
+    KAS_TRY(kas_problem_place(&b->options, task->name, task->kernel, b->problem.target,
+                              b->problem.targets, &candidate));
+    const kas_status status = screen_measure_train(r, &candidate.fit.replacement);
+    kas_placed_free(&candidate);
+    return status;
+}
+
+/* An idle slot holds nothing of the device: its neighbours may have it. */
+static kas_status evaluate(void *own, kas_slot *slot, const kas_task *task, kas_outcome *out)
+{
+    slot_state *mine = own;
+    run r = {.mine = mine, .slot = slot, .task = task, .out = out};
+    kas_device_set_quiet(mine->device, be_alone, slot);
+    const kas_status status = evaluate_task(&r);
+    kas_device_set_quiet(mine->device, NULL, NULL);
+    kas_device_trim(mine->device);
+    return status;
+}
+
+/* A failure is the next call's to tell. */
+static void settle(void *own)
+{
+    const slot_state *mine = own;
+    if (kas_device_sync(mine->device) != KAS_OK)
+        kas_debug("waiting for the device: %s", kas_error());
+}
+
+const kas_evaluator kas_evaluator_train = {open_worker, enter_slot,   evaluate,
+                                           leave_slot,  close_worker, settle};

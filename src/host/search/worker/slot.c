@@ -1,0 +1,280 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "host/core/clock.h"
+#include "host/core/log.h"
+#include "host/core/thread.h"
+#include "host/search/worker/crew.h"
+
+/* ---- what an evaluation says -------------------------------------------------------------------
+ */
+
+static void tell(kas_slot *slot, cJSON *message)
+{
+    kas_crew *crew = slot->crew;
+    kas_message_number(message, "id", (double)slot->id);
+    pthread_mutex_lock(&crew->sending);
+    const bool sent = kas_channel_send(&crew->channel, message) == KAS_OK;
+    pthread_mutex_unlock(&crew->sending);
+    if (sent)
+        return;
+    pthread_mutex_lock(&crew->lock);
+    crew->lost = slot->stop = true;
+    pthread_cond_broadcast(&crew->changed);
+    pthread_mutex_unlock(&crew->lock);
+}
+
+static bool asked_to_stop(kas_slot *slot)
+{
+    pthread_mutex_lock(&slot->crew->lock);
+    const bool stop = slot->stop || slot->crew->lost;
+    pthread_mutex_unlock(&slot->crew->lock);
+    return stop;
+}
+
+/* Sends a question and waits for its answer. */
+static kas_verdict ask(kas_slot *slot, cJSON *message)
+{
+    kas_crew *crew = slot->crew;
+    pthread_mutex_lock(&crew->lock);
+    slot->answered = false;
+    pthread_mutex_unlock(&crew->lock);
+    tell(slot, message);
+    pthread_mutex_lock(&crew->lock);
+    while (!slot->answered && !crew->lost)
+        pthread_cond_wait(&crew->changed, &crew->lock);
+    const kas_verdict verdict = slot->stop || crew->lost ? KAS_STOP : slot->verdict;
+    pthread_mutex_unlock(&crew->lock);
+    return verdict;
+}
+
+static void tell_progress(kas_slot *slot, const char *phase, double step, double steps, double loss)
+{
+    cJSON *message = kas_message("progress");
+    kas_message_text(message, "phase", phase);
+    kas_message_number(message, "step", step);
+    kas_message_number(message, "steps", steps);
+    kas_message_number(message, "loss", loss);
+    tell(slot, message);
+}
+
+void kas_slot_wait(kas_slot *slot)
+{
+    const double now = kas_monotonic();
+    if (!slot->work || now - slot->last_progress < 1)
+        return;
+    slot->last_progress = now;
+    tell_progress(slot, "waiting", 0, 1, NAN);
+}
+
+kas_verdict kas_slot_progress(kas_slot *slot, const char *phase, uint64_t step, uint64_t steps,
+                              double loss)
+{
+    double now = kas_monotonic();
+    /* Ten lines a second are enough for any reader; a change of phase is always said. */
+    if (now - slot->last_progress >= 0.1 || strcmp(slot->phase, phase) != 0) {
+        if (strcmp(slot->phase, phase) != 0)
+            kas_info("%s", phase);
+        slot->last_progress = now;
+        snprintf(slot->phase, sizeof slot->phase, "%s", phase);
+        tell_progress(slot, phase, (double)step, (double)steps, loss);
+    }
+    kas_crew_yield(slot);
+    return asked_to_stop(slot) ? KAS_STOP : KAS_CONTINUE;
+}
+
+kas_verdict kas_slot_measured(kas_slot *slot, const kas_measured *measured)
+{
+    kas_info("latency %.6f s", measured->latency);
+    if (isfinite(measured->output_std_min))
+        kas_info(
+            "standard deviation of the output at initialisation: %.4g to %.4g over the targets",
+            measured->output_std_min, measured->output_std_max);
+    return ask(slot, kas_measured_message("measured", measured));
+}
+
+kas_verdict kas_slot_epoch(kas_slot *slot, const kas_epoch *epoch)
+{
+    char held_out[64] = "";
+    if (isfinite(epoch->validation_accuracy))
+        snprintf(held_out, sizeof held_out,
+                 isfinite(epoch->validation_loss) ? "; held-out accuracy %.2f%%, loss %.4f"
+                                                  : "; held-out accuracy %.2f%%, loss not finite",
+                 100 * epoch->validation_accuracy, epoch->validation_loss);
+    kas_info("epoch %d: loss %.4f, accuracy %.2f%%%s; %.1f s", epoch->epoch + 1, epoch->train_loss,
+             100 * epoch->train_accuracy, held_out, epoch->seconds);
+    cJSON *message = kas_message("epoch");
+    kas_epoch_put(message, epoch);
+    return ask(slot, message);
+}
+
+/* ---- a death that names its item ---------------------------------------------------------------
+ */
+
+/* Which of several items a worker died of only the thread knows: the slot's, or one that it made,
+ * such as a compiler's. */
+static void on_death(int number)
+{
+    const kas_slot *slot = kas_thread_owner();
+    if (slot) {
+        ssize_t written = write(KAS_WORKER_REPLY_FD, slot->last_words, strlen(slot->last_words));
+        (void)written;
+    }
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void watch_deaths(void)
+{
+    static const int numbers[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+    struct sigaction action = {.sa_handler = on_death};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        sigaction(numbers[i], &action, NULL);
+}
+
+/* ---- an item -----------------------------------------------------------------------------------
+ */
+
+/* The log goes to the item's file; of a worker with one slot stdout and stderr too: also what a
+ * library prints before it dies. */
+static kas_status open_log(kas_slot *slot, const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return kas_fail(KAS_FAILURE, "%s: cannot be opened: %s", path, kas_strerror(errno));
+    if (slot->crew->slots == 1 && (dup2(fd, 1) < 0 || dup2(fd, 2) < 0)) {
+        close(fd);
+        return kas_fail(KAS_FAILURE, "%s: %s", path, kas_strerror(errno));
+    }
+    if (slot->log)
+        fclose(slot->log);
+    slot->log = fdopen(fd, "a");
+    kas_log_set_thread_file(slot->log);
+    return slot->log ? KAS_OK : kas_fail(KAS_NO_MEMORY, "%s: out of memory", path);
+}
+
+static const char *text_or_null(const cJSON *message, const char *key)
+{
+    const char *text = kas_message_get_text(message, key);
+    return *text ? text : NULL;
+}
+
+static void set_outcome(kas_outcome *out, kas_status status)
+{
+    out->state = status == KAS_NO_MEMORY     ? KAS_WORK_OUT_OF_MEMORY
+                 : status == KAS_DEVICE_LOST ? KAS_WORK_DEVICE_LOST
+                 : status == KAS_MACHINE     ? KAS_WORK_MACHINE_FAULT
+                                             : KAS_WORK_FAILED;
+    snprintf(out->reason, sizeof out->reason, "%.500s", kas_error());
+}
+
+static void put_curve(cJSON *result, const kas_outcome *outcome)
+{
+    cJSON *curve = result ? cJSON_AddArrayToObject(result, "curve") : NULL;
+    for (int i = 0; curve && i < outcome->epochs; i++) {
+        cJSON *one = cJSON_CreateObject();
+        if (one)
+            kas_epoch_put(one, &outcome->epoch[i]);
+        cJSON_AddItemToArray(curve, one);
+    }
+}
+
+static void tell_result(kas_slot *slot, kas_outcome *outcome)
+{
+    kas_info("ends: %s%s%s", kas_work_state_name(outcome->state), *outcome->reason ? ": " : "",
+             outcome->reason);
+    cJSON *result = kas_measured_message("result", &outcome->measured);
+    kas_message_text(result, "state", kas_work_state_name(outcome->state));
+    kas_message_text(result, "reason", outcome->reason);
+    put_curve(result, outcome);
+    free(outcome->epoch);
+    tell(slot, result);
+}
+
+static kas_status evaluate(kas_slot *slot, const kas_task *task, kas_outcome *outcome)
+{
+    const kas_evaluator *evaluator = slot->crew->evaluator;
+    char device[128], arch[32];
+    if (!slot->state)
+        KAS_TRY(evaluator->enter(slot->crew->state, &slot->state, device, arch));
+    kas_crew_enter(slot);
+    const kas_status status = evaluator->evaluate(slot->state, slot, task, outcome);
+    kas_slot_release(slot);
+    kas_crew_leave(slot);
+    return status;
+}
+
+/* KAS_DEVICE_LOST ends the process: a sticky error of the device goes away with it only, and the
+ * other slots have lost it too.  KAS_MACHINE does, too: descriptors and memory come back with a new
+ * process, and data that cannot be read any more show when it opens them. */
+static void serve(kas_slot *slot, const cJSON *message)
+{
+    kas_task task = {.id = (int64_t)kas_message_get_number(message, "id"),
+                     .kind = (kas_work_kind)kas_message_get_number(message, "kind"),
+                     .index = (int64_t)kas_message_get_number(message, "index"),
+                     .name = kas_message_get_text(message, "name"),
+                     .kernel = text_or_null(message, "kernel"),
+                     .checkpoint = text_or_null(message, "checkpoint"),
+                     .weights = text_or_null(message, "weights"),
+                     .init = text_or_null(message, "init")};
+    kas_outcome outcome = {.state = KAS_WORK_FAILED, .measured = kas_measured_unknown()};
+    slot->phase[0] = 0;
+    snprintf(slot->last_words, sizeof slot->last_words, "{\"type\":\"dying\",\"id\":%lld}\n",
+             (long long)task.id);
+    kas_status status = open_log(slot, kas_message_get_text(message, "log"));
+    kas_info("%s %lld %s begins (process %ld)", kas_work_kind_name(task.kind),
+             (long long)task.index, task.name, (long)getpid());
+    if (status == KAS_OK)
+        status = evaluate(slot, &task, &outcome);
+    if (status != KAS_OK)
+        set_outcome(&outcome, status);
+    tell_result(slot, &outcome);
+    if (status == KAS_DEVICE_LOST || status == KAS_MACHINE)
+        _exit(kas_exit_code(status));
+}
+
+static void open_first(kas_slot *slot)
+{
+    kas_crew *crew = slot->crew;
+    kas_status status = crew->evaluator->enter(crew->state, &slot->state, crew->device, crew->arch);
+    pthread_mutex_lock(&crew->lock);
+    crew->first = status;
+    snprintf(crew->message, sizeof crew->message, "%s", status == KAS_OK ? "" : kas_error());
+    crew->opened = true;
+    pthread_cond_broadcast(&crew->changed);
+    pthread_mutex_unlock(&crew->lock);
+}
+
+void *kas_slot_run(void *context)
+{
+    kas_slot *slot = context;
+    kas_crew *crew = slot->crew;
+    kas_thread_set_owner(slot);
+    if (crew->slots > 1)
+        watch_deaths();
+    if (slot->number == 0)
+        open_first(slot);
+    pthread_mutex_lock(&crew->lock);
+    for (;;) {
+        while (!slot->work && !crew->lost)
+            pthread_cond_wait(&crew->changed, &crew->lock);
+        if (crew->lost)
+            break;
+        pthread_mutex_unlock(&crew->lock);
+        serve(slot, slot->work);
+        pthread_mutex_lock(&crew->lock);
+        cJSON_Delete(slot->work);
+        slot->work = NULL;
+        pthread_cond_broadcast(&crew->changed);
+    }
+    pthread_mutex_unlock(&crew->lock);
+    if (slot->state)
+        crew->evaluator->leave(slot->state);
+    kas_log_set_thread_file(NULL);
+    return NULL;
+}

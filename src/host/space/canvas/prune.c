@@ -1,0 +1,360 @@
+#include "host/space/canvas/prune.h"
+
+#include <string.h>
+
+#include "host/space/weights.h"
+
+static bool is_rearrangement(int op)
+{
+    return op == KAS_OP_GROUP || op == KAS_OP_GROUP_ALL || op == KAS_OP_SHIFT ||
+           op == KAS_OP_UNFOLD || op == KAS_OP_SHUFFLE || op == KAS_OP_SLICE;
+}
+
+/* Maps whose weights take a sign. */
+static bool is_linear(int op)
+{
+    return op == KAS_OP_FC || op == KAS_OP_CONV || op == KAS_OP_CONV_DEPTHWISE || op == KAS_OP_MIX;
+}
+
+/* The node that made the values of node i: rearrangements only move them. */
+static int producer(const kas_kernel *k, int i)
+{
+    while (is_rearrangement(k->node[i].op))
+        i = k->node[i].in[0];
+    return i;
+}
+
+/* The node whose values node i repeats in another shape: a grouping moves nothing in memory. */
+static int ungrouped(const kas_kernel *k, int i)
+{
+    while (k->node[i].op == KAS_OP_GROUP || k->node[i].op == KAS_OP_GROUP_ALL)
+        i = k->node[i].in[0];
+    return i;
+}
+
+static bool non_negative(const kas_kernel *k, int i)
+{
+    for (;;) {
+        i = producer(k, i);
+        switch (k->node[i].op) {
+        case KAS_OP_RELU:
+        case KAS_OP_SIGMOID:
+        case KAS_OP_ABS:
+        case KAS_OP_EXP:
+        case KAS_OP_SQRT:
+        case KAS_OP_SQUARE:
+        case KAS_OP_SOFTMAX:
+            return true;
+        case KAS_OP_FOLD_AVG:
+        case KAS_OP_FOLD_MAX:
+        case KAS_OP_POOL_AVG:
+        case KAS_OP_POOL_MAX:
+            i = k->node[i].in[0];
+            break;
+        default:
+            return false;
+        }
+    }
+}
+
+static bool elementwise(const kas_kernel *k, const kas_node *node)
+{
+    int p = producer(k, node->in[0]), op = k->node[p].op;
+    if (op == node->op) /* relu relu, neg neg, square square, ... */
+        return true;
+    bool of_negated = op == KAS_OP_NEG && non_negative(k, k->node[p].in[0]);
+    switch (node->op) {
+    case KAS_OP_RELU: /* nothing left to cut, or nothing left at all */
+        return non_negative(k, p) || of_negated;
+    case KAS_OP_ABS:
+        return non_negative(k, p) || op == KAS_OP_NEG;
+    case KAS_OP_SQUARE: /* the sign is lost anyway; square of sqrt gives x back */
+        return op == KAS_OP_NEG || op == KAS_OP_ABS || op == KAS_OP_SQRT;
+    case KAS_OP_SQRT: /* |x|, or a constant */
+        return op == KAS_OP_SQUARE || of_negated;
+    case KAS_OP_NEG: /* the weights take the sign */
+        return is_linear(op);
+    default:
+        return false;
+    }
+}
+
+/* A map that is not grouped reads its channels, and gives them, in any order. */
+static bool is_whole_map(const kas_node *node)
+{
+    return (node->op == KAS_OP_FC || node->op == KAS_OP_CONV) && !node->grouped;
+}
+
+/* The weights of a map take the sign of its operand, and, if every channel has its own, the factor;
+ * if it is not grouped, the order too. */
+static bool linear(const kas_kernel *k, const kas_node *node)
+{
+    int p = k->node[producer(k, node->in[0])].op;
+    return p == KAS_OP_NEG || (p == KAS_OP_SCALE && node->op != KAS_OP_MIX) ||
+           (k->node[node->in[0]].op == KAS_OP_SHUFFLE && is_whole_map(node));
+}
+
+static bool fc(const kas_kernel *k, const kas_node *node)
+{
+    const kas_node *in = &k->node[node->in[0]];
+    return linear(k, node) ||
+           (in->op == KAS_OP_FC && !in->grouped && !node->grouped); /* two linear maps are one */
+}
+
+static bool is_one(const kas_shape *shape, int i)
+{
+    return kas_dim_is_one(kas_shape_at(shape, i));
+}
+
+static bool fold(const kas_kernel *k, const kas_node *node)
+{
+    const kas_node *in = &k->node[node->in[0]];
+    if (is_one(&in->shape, node->dim))
+        return true;
+    if (in->op == node->op && in->dim > node->dim) /* the same dims in the other order */
+        return true;
+    if (node->op == KAS_OP_FOLD_AVG && in->op == KAS_OP_FC && node->dim == 0)
+        return true; /* the mean of the outputs of a linear map is one with a single output */
+    return node->op == KAS_OP_FOLD_AVG && in->op == KAS_OP_SOFTMAX && in->dim == node->dim &&
+           in->dim_end == node->dim + 1; /* a constant: the mean of what sums to 1 */
+}
+
+/* Nothing to compare along the dims. */
+static bool covers_ones(const kas_kernel *k, const kas_node *node)
+{
+    bool all_ones = true;
+    for (int d = node->dim; d < node->dim_end; d++)
+        all_ones = all_ones && is_one(&k->node[node->in[0]].shape, d);
+    return all_ones;
+}
+
+static bool softmax(const kas_kernel *k, const kas_node *node)
+{
+    return covers_ones(k, node) || k->node[producer(k, node->in[0])].op == KAS_OP_SOFTMAX;
+}
+
+/* Over all channel dims it is an FC; a mix of what a mix has made is one mix. */
+static bool mix(const kas_kernel *k, const kas_node *node)
+{
+    const kas_node *in = &k->node[node->in[0]];
+    return linear(k, node) || in->shape.channels == node->dim_end - node->dim ||
+           (in->op == KAS_OP_MIX && in->dim == node->dim && node->dim_end == node->dim + 1);
+}
+
+/* One factor is enough, and the weights of a map take it. */
+static bool scale(const kas_kernel *k, const kas_node *node)
+{
+    const kas_node *in = &k->node[node->in[0]];
+    return (is_linear(in->op) && in->op != KAS_OP_MIX) ||
+           (in->op == KAS_OP_SCALE && in->dim == node->dim && in->dim_end == node->dim_end);
+}
+
+static bool norm(const kas_kernel *k, const kas_node *node)
+{
+    const kas_node *in = &k->node[node->in[0]];
+    return covers_ones(k, node) ||
+           (in->op == KAS_OP_NORM && in->dim == node->dim && in->dim_end == node->dim_end);
+}
+
+static bool group(const kas_kernel *k, const kas_node *node)
+{
+    const kas_node *in = &k->node[node->in[0]];
+    if (in->op == KAS_OP_GROUP || in->op == KAS_OP_GROUP_ALL)
+        return true;
+    int rest = node->op == KAS_OP_GROUP ? node->dim + 1 : node->dim;
+    return is_one(&node->shape, rest); /* G by G, or a dim of one */
+}
+
+static bool shift(const kas_kernel *k, const kas_node *node)
+{
+    const kas_node *in = &k->node[node->in[0]];
+    if (in->op == KAS_OP_SHIFT && in->axes == KAS_AXIS_W && node->axes == KAS_AXIS_H)
+        return true; /* the same as H, then W */
+    for (; in->op == KAS_OP_SHIFT; in = &k->node[in->in[0]])
+        if (in->axes == node->axes && in->offset == -node->offset)
+            return true;
+    return false;
+}
+
+static bool pool(const kas_kernel *k, const kas_node *node)
+{
+    const kas_node *in = &k->node[node->in[0]];
+    if (in->op != node->op || (in->axes & node->axes))
+        return false;
+    return in->kernel == node->kernel || in->axes == KAS_AXIS_W;
+}
+
+/* The segment of what was just joined is there already, and so is the whole of what was just cut.
+ */
+static bool slice(const kas_kernel *k, const kas_node *node)
+{
+    const kas_node *in = &k->node[node->in[0]];
+    return in->op == KAS_OP_CONCAT && in->split == node->split && in->dim == node->dim;
+}
+
+static bool concat(const kas_kernel *k, const kas_node *node)
+{
+    for (int i = 0; i < node->inputs; i++) {
+        const kas_node *in = &k->node[node->in[i]];
+        if (in->op != KAS_OP_SLICE || in->split != node->split || in->dim != node->dim ||
+            in->segment != i || in->in[0] != k->node[node->in[0]].in[0])
+            return false;
+    }
+    return true;
+}
+
+/* a = f(b) with f relu or abs: then min and max of a and b say nothing new. */
+static bool is_rectified(const kas_kernel *k, int a, int b)
+{
+    const kas_node *node = &k->node[a];
+    return (node->op == KAS_OP_RELU || node->op == KAS_OP_ABS) && node->in[0] == b;
+}
+
+bool kas_parts_mix_pixels(const kas_broadcast *parts, const kas_shape *rhs)
+{
+    kas_dim pixels;
+    if (!kas_shape_product(rhs, rhs->channels, kas_shape_rank(rhs) - parts->suffix, &pixels))
+        return true;
+    return !kas_dim_is_one(&pixels) && !kas_dim_is_one(&parts->lhs) &&
+           !kas_dim_equal(&pixels, &parts->lhs);
+}
+
+bool kas_shapes_mix_pixels(const kas_shape *lhs, const kas_shape *rhs)
+{
+    kas_broadcast parts;
+    return kas_broadcast_align(lhs, rhs, &parts) != KAS_OK || kas_parts_mix_pixels(&parts, rhs);
+}
+
+bool kas_same_values(const kas_kernel *k, int a, int b)
+{
+    return ungrouped(k, a) == ungrouped(k, b);
+}
+
+static bool blend(const kas_kernel *k, const kas_node *node)
+{
+    int a = node->in[0], b = node->in[1];
+    const kas_node *lhs = &k->node[a], *rhs = &k->node[b];
+    bool equal = kas_shape_equal(&lhs->shape, &rhs->shape);
+    bool sum = node->op == KAS_OP_ADD || node->op == KAS_OP_SUB;
+    if (kas_same_values(k, a, b) || kas_shapes_mix_pixels(&lhs->shape, &rhs->shape))
+        return true;                              /* x - x, or nothing that means anything */
+    if (equal && a > b && node->op != KAS_OP_SUB) /* commutes: one order is enough */
+        return true;
+    if (sum && (rhs->op == KAS_OP_NEG || (lhs->op == KAS_OP_NEG && equal)))
+        return true; /* add for sub, sub for add */
+    if (sum && lhs->op == KAS_OP_FC && rhs->op == KAS_OP_FC && lhs->in[0] == rhs->in[0] &&
+        lhs->grouped == rhs->grouped && equal)
+        return true; /* the sum of two maps of the same values is one map */
+    return (node->op == KAS_OP_MIN || node->op == KAS_OP_MAX) &&
+           (is_rectified(k, a, b) || is_rectified(k, b, a));
+}
+
+/* The same values are there already. Two nodes with weights have their own. */
+static bool repeats(const kas_kernel *k, int i)
+{
+    const kas_node *a = &k->node[i];
+    if (kas_op_has_weight((kas_op)a->op))
+        return false;
+    for (int j = 1; j < i; j++) {
+        const kas_node *b = &k->node[j];
+        if (a->op == b->op && memcmp(a->in, b->in, sizeof a->in) == 0 && a->dim == b->dim &&
+            a->dim_end == b->dim_end && a->axes == b->axes && a->offset == b->offset &&
+            a->symbol == b->symbol && a->kernel == b->kernel && a->dilation == b->dilation &&
+            a->split == b->split && a->segment == b->segment && a->transpose == b->transpose &&
+            a->softmax == b->softmax)
+            return true;
+    }
+    return false;
+}
+
+bool kas_prune_node(const kas_kernel *kernel, int i)
+{
+    const kas_node *node = &kernel->node[i];
+    if (repeats(kernel, i))
+        return true;
+    switch (node->op) {
+    case KAS_OP_INPUT:
+        return false;
+    case KAS_OP_GROUP:
+    case KAS_OP_GROUP_ALL:
+        return group(kernel, node);
+    case KAS_OP_SHIFT:
+        return shift(kernel, node);
+    case KAS_OP_SHUFFLE:
+        return is_whole_map(&kernel->node[node->in[0]]);
+    case KAS_OP_POOL_AVG:
+    case KAS_OP_POOL_MAX:
+        return pool(kernel, node);
+    case KAS_OP_SLICE:
+        return slice(kernel, node);
+    case KAS_OP_CONCAT:
+        return concat(kernel, node);
+    case KAS_OP_UNFOLD: /* h, then w is hw; h, then h repeats most neighbours */
+        return kernel->node[node->in[0]].op == KAS_OP_UNFOLD;
+    case KAS_OP_FC:
+        return fc(kernel, node);
+    case KAS_OP_CONV:
+    case KAS_OP_CONV_DEPTHWISE:
+        return linear(kernel, node);
+    case KAS_OP_MIX:
+        return mix(kernel, node);
+    case KAS_OP_BMM:
+        return false;
+    case KAS_OP_SCALE:
+        return scale(kernel, node);
+    case KAS_OP_NORM:
+        return norm(kernel, node);
+    case KAS_OP_FOLD_AVG:
+    case KAS_OP_FOLD_MAX:
+        return fold(kernel, node);
+    case KAS_OP_SOFTMAX:
+        return softmax(kernel, node);
+    case KAS_OP_ADD:
+    case KAS_OP_SUB:
+    case KAS_OP_MUL:
+    case KAS_OP_MIN:
+    case KAS_OP_MAX:
+        return blend(kernel, node);
+    default:
+        return elementwise(kernel, node);
+    }
+}
+
+/* Does anything that reads node i see how its channels are split, or could it yet, where nodes
+ * `open` may get readers?  Element-wise functions, shifts, unfolds and depthwise convolutions pass
+ * the question on; a map that is not grouped contracts all channels in the same order, and the
+ * output is flattened. */
+static bool split_is_seen(const kas_kernel *k, int i, uint64_t open)
+{
+    if (open >> i & 1)
+        return true;
+    for (int j = i + 1; j < k->nodes; j++) {
+        const kas_node *node = &k->node[j];
+        bool reads = false;
+        for (int n = 0; n < node->inputs; n++)
+            reads = reads || node->in[n] == i;
+        if (!reads)
+            continue;
+        bool passes = kas_op_get(node->op)->unary || node->op == KAS_OP_SHIFT ||
+                      node->op == KAS_OP_UNFOLD || node->op == KAS_OP_CONV_DEPTHWISE;
+        bool contracts = (node->op == KAS_OP_FC || node->op == KAS_OP_CONV) && !node->grouped;
+        if (passes ? split_is_seen(k, j, open) : !contracts)
+            return true;
+    }
+    return false;
+}
+
+bool kas_prune_groups(const kas_kernel *kernel, uint64_t open)
+{
+    for (int i = 1; i < kernel->nodes; i++) {
+        const int op = kernel->node[i].op;
+        if ((op == KAS_OP_GROUP || op == KAS_OP_GROUP_ALL) && !split_is_seen(kernel, i, open))
+            return true;
+    }
+    return false;
+}
+
+bool kas_prune_output(const kas_kernel *kernel)
+{
+    return kernel->node[kernel->nodes - 1].op == KAS_OP_NEG;
+}

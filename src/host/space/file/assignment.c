@@ -1,0 +1,224 @@
+/* The canonical form of an assignment, its name, and its place in a network. */
+#include "host/space/file/assignment.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/core/sha256.h"
+#include "host/space/file/assignment_layers.h"
+
+void kas_assignment_free(kas_assignment *assignment)
+{
+    free(assignment->kernel);
+    free(assignment->layer);
+    free(assignment->kernel_of);
+    *assignment = (kas_assignment){0};
+}
+
+kas_status kas_assignment_allocate(int kernels, int layers, kas_assignment *out)
+{
+    *out = (kas_assignment){.kernels = kernels, .layers = layers};
+    out->kernel = calloc((size_t)kernels + 1, sizeof *out->kernel);
+    out->layer = calloc((size_t)layers + 1, sizeof *out->layer);
+    out->kernel_of = calloc((size_t)layers + 1, sizeof *out->kernel_of);
+    if (out->kernel && out->layer && out->kernel_of)
+        return KAS_OK;
+    kas_assignment_free(out);
+    return kas_fail(KAS_NO_MEMORY, "no memory for %d kernels at %d layers", kernels, layers);
+}
+
+/* ---- the canonical form ---------------------------------------------------------------------- */
+
+/* By insertion: a network has tens of layers, and its own order is nearly that of the names. */
+static void sort_layers(kas_assignment *a)
+{
+    char name[KAS_ASSIGNED_NAME];
+    for (int i = 1; i < a->layers; i++) {
+        const int kernel = a->kernel_of[i];
+        int to = i;
+        memcpy(name, a->layer[i], sizeof name);
+        for (; to > 0 && strcmp(a->layer[to - 1], name) > 0; to--) {
+            memcpy(a->layer[to], a->layer[to - 1], sizeof name);
+            a->kernel_of[to] = a->kernel_of[to - 1];
+        }
+        memcpy(a->layer[to], name, sizeof name);
+        a->kernel_of[to] = kernel;
+    }
+}
+
+/* The number of the kernel with that text among the first `count`; -1 = none. */
+static int find_text(const kas_buf *text, int count, const kas_buf *wanted)
+{
+    for (int k = 0; k < count; k++)
+        if (text[k].size == wanted->size && memcmp(text[k].data, wanted->data, wanted->size) == 0)
+            return k;
+    return -1;
+}
+
+/* kernel[] anew: canonical, in the order of the layers, each once. `text` has room for all. */
+static kas_status order_kernels(kas_assignment *a, kas_kernel *ordered, kas_buf *text)
+{
+    int count = 0;
+    for (int i = 0; i < a->layers; i++) {
+        int k = -1;
+        if (a->kernel_of[i] == KAS_KEPT)
+            continue;
+        const kas_kernel *kernel = &a->kernel[a->kernel_of[i]];
+        kas_buf_clear(&text[count]);
+        KAS_TRY(kas_kernel_canonical_text(kernel, &text[count]));
+        k = find_text(text, count, &text[count]);
+        if (k < 0) {
+            k = count++;
+            KAS_TRY(kas_kernel_canonicalize(kernel, &ordered[k]));
+        }
+        a->kernel_of[i] = k;
+    }
+    memcpy(a->kernel, ordered, (size_t)count * sizeof *ordered);
+    a->kernels = count;
+    return KAS_OK;
+}
+
+kas_status kas_assignment_canonicalize(kas_assignment *a)
+{
+    const size_t room = (size_t)a->layers + 1; /* of a text more than there are kernels */
+    kas_kernel *ordered = calloc(room, sizeof *ordered);
+    kas_buf *text = calloc(room, sizeof *text);
+    sort_layers(a);
+    kas_status status = ordered && text
+                            ? order_kernels(a, ordered, text)
+                            : kas_fail(KAS_NO_MEMORY, "no memory for %d layers", a->layers);
+    for (size_t k = 0; text && k < room; k++)
+        kas_buf_free(&text[k]);
+    free(text);
+    free(ordered);
+    return status;
+}
+
+kas_status kas_assignment_make(const kas_kernel *kernel, const int *kernel_of,
+                               const kas_target *targets, int count, kas_assignment *out)
+{
+    int kernels = 0;
+    for (int t = 0; t < count; t++)
+        if (kernel_of[t] >= kernels)
+            kernels = kernel_of[t] + 1;
+    KAS_TRY(kas_assignment_allocate(kernels, count, out));
+    memcpy(out->kernel, kernel, (size_t)kernels * sizeof *kernel);
+    for (int t = 0; t < count; t++) {
+        snprintf(out->layer[t], sizeof out->layer[t], "%s", targets[t].name);
+        out->kernel_of[t] = kernel_of[t];
+    }
+    kas_status status = kas_assignment_canonicalize(out);
+    if (status != KAS_OK)
+        kas_assignment_free(out);
+    return status;
+}
+
+/* ---- the name -------------------------------------------------------------------------------- */
+
+/* Names of layers hold no blank and canonical texts no line break, so the text can be read in one
+ * way only. */
+static kas_status layers_text(const kas_assignment *a, kas_buf *out)
+{
+    kas_buf_puts(out, "kas-gpu layers\n");
+    for (int i = 0; i < a->layers; i++) {
+        kas_buf_printf(out, "%s ", a->layer[i]);
+        if (a->kernel_of[i] == KAS_KEPT)
+            kas_buf_puts(out, "-");
+        else
+            KAS_TRY(kas_kernel_canonical_text(&a->kernel[a->kernel_of[i]], out));
+        kas_buf_puts(out, "\n");
+    }
+    return kas_buf_status(out);
+}
+
+kas_status kas_assignment_name(const kas_assignment *a, char name[KAS_NAME_SIZE])
+{
+    kas_buf text = {0};
+    uint8_t digest[32];
+    kas_sha256 hash;
+    if (a->layers == 0)
+        return kas_kernel_name(a->kernel, name);
+    kas_status status = layers_text(a, &text);
+    if (status == KAS_OK) {
+        kas_sha256_init(&hash);
+        kas_sha256_update(&hash, text.data, text.size);
+        kas_sha256_final(&hash, digest);
+        for (int i = 0; i < (KAS_NAME_SIZE - 1) / 2; i++)
+            snprintf(name + 2 * i, 3, "%02x", digest[i]);
+    }
+    kas_buf_free(&text);
+    return status;
+}
+
+/* ---- at a network ---------------------------------------------------------------------------- */
+
+static int find_layer(const kas_assignment *a, const char *name)
+{
+    for (int i = 0; i < a->layers; i++)
+        if (strcmp(a->layer[i], name) == 0)
+            return i;
+    return -1;
+}
+
+static bool is_target(const char *name, const kas_target *targets, int count)
+{
+    for (int t = 0; t < count; t++)
+        if (strcmp(targets[t].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* Every layer of the file is a target, and every target a layer of the file. */
+static kas_status match_layers(const kas_assignment *a, const kas_target *targets, int count,
+                               int *kernel_of)
+{
+    for (int i = 0; i < a->layers; i++)
+        if (!is_target(a->layer[i], targets, count))
+            return kas_fail(KAS_BAD_INPUT,
+                            "layer \"%s\": no such convolution is replaced here; expected the %d "
+                            "from \"%s\" to \"%s\" (kas-gpu net show lists them)",
+                            a->layer[i], count, targets[0].name, targets[count - 1].name);
+    for (int t = 0; t < count; t++) {
+        const int i = find_layer(a, targets[t].name);
+        if (i < 0)
+            return kas_fail(KAS_BAD_INPUT,
+                            "layer \"%s\" is missing; expected the number of its kernel, or null "
+                            "where the convolution stays (--targets leaves layers out)",
+                            targets[t].name);
+        kernel_of[t] = a->kernel_of[i];
+    }
+    return KAS_OK;
+}
+
+static kas_status fit(const kas_assignment *a, const kas_target *targets, int count,
+                      const kas_budget *budget, kas_fitted *out)
+{
+    if (a->layers) {
+        out->kernel_of = calloc((size_t)count + 1, sizeof *out->kernel_of);
+        if (!out->kernel_of)
+            return kas_fail(KAS_NO_MEMORY, "no memory for %d layers", count);
+        KAS_TRY(match_layers(a, targets, count, out->kernel_of));
+    }
+    return kas_solve_layers(a->kernel, out->kernel_of, targets, count, budget, &out->solution);
+}
+
+kas_status kas_assignment_fit(const kas_assignment *assignment, const kas_target *targets,
+                              int count, const kas_budget *budget, kas_fitted *out)
+{
+    *out = (kas_fitted){0};
+    kas_status status = fit(assignment, targets, count, budget, out);
+    if (status != KAS_OK)
+        kas_fitted_free(out);
+    else
+        out->replacement =
+            (kas_replacement){assignment->kernel, targets, &out->solution, out->kernel_of};
+    return status;
+}
+
+void kas_fitted_free(kas_fitted *fit)
+{
+    free(fit->kernel_of);
+    kas_solution_free(&fit->solution);
+    *fit = (kas_fitted){0};
+}

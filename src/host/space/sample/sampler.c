@@ -1,0 +1,393 @@
+#include "host/space/sample/sampler.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/core/log.h"
+#include "host/space/canvas/grow.h"
+#include "host/space/canvas/guided.h"
+#include "host/space/commute.h"
+#include "host/space/file/kernel_json.h"
+#include "host/space/nas_pte/nas_pte.h"
+#include "host/space/nas_pte/nas_pte_layers.h"
+
+int kas_sampler_version(const kas_sample_options *options)
+{
+    if (options->space == KAS_SPACE_NAS_PTE)
+        return KAS_PTE_VERSION;
+    return options->sampler == KAS_SAMPLER_REJECTION ? KAS_REJECTION_VERSION : KAS_GUIDED_VERSION;
+}
+
+const char *kas_space_name(kas_space space)
+{
+    static const char *const names[KAS_SPACE_COUNT] = {"canvas", "nas-pte"};
+    return (unsigned)space < KAS_SPACE_COUNT ? names[space] : "unknown";
+}
+
+int kas_space_find(const char *name)
+{
+    for (int space = 0; space < KAS_SPACE_COUNT; space++)
+        if (strcmp(kas_space_name((kas_space)space), name) == 0)
+            return space;
+    return -1;
+}
+
+/* Tries of one attempt. Options that hardly anything meets give up an attempt, not the search. */
+enum { MOST_TRIES = 200 };
+
+/* NAS-PTE's space has a sampler of its own, which rejects too. */
+static bool is_guided(const kas_sample_options *o)
+{
+    return o->sampler != KAS_SAMPLER_REJECTION && o->space == KAS_SPACE_CANVAS;
+}
+
+/* The memory of attempts, kept from one to the next. */
+typedef struct workshop {
+    const kas_sample_options *options;
+    const kas_target *targets;
+    int count;
+    kas_growth *growth;
+    kas_guided guided;
+    kas_solver *solver;
+    kas_pte_layers *layers; /* of a sampler per layer */
+} workshop;
+
+static void workshop_close(workshop *w)
+{
+    kas_guided_free(&w->guided);
+    kas_pte_layers_free(w->layers);
+    kas_solver_free(w->solver);
+    kas_growth_free(w->growth);
+    *w = (workshop){0};
+}
+
+static kas_status workshop_open(const kas_sample_options *options, const kas_target *targets,
+                                int count, workshop *w)
+{
+    *w = (workshop){.options = options, .targets = targets, .count = count};
+    kas_status status = kas_growth_create(options, targets, count, &w->growth);
+    if (status == KAS_OK && is_guided(options))
+        status = kas_guided_create(options, targets, count, w->growth, &w->guided);
+    if (status == KAS_OK)
+        status = kas_solver_create(targets, count, &w->solver);
+    if (status == KAS_OK && kas_sample_is_per_layer(options))
+        status = kas_pte_layers_create(targets, count, &options->budget, &w->layers);
+    if (status != KAS_OK)
+        workshop_close(w);
+    return status;
+}
+
+/* Makes the grown kernel canonical and gives it sizes. */
+static kas_status complete(workshop *w, kas_reject *why)
+{
+    kas_kernel *kernel = &w->growth->kernel;
+    KAS_TRY(kas_kernel_canonicalize_unordered(kernel, kernel));
+    return kas_reject_of(kas_solver_run(w->solver, kernel, &w->options->budget), why);
+}
+
+static bool has_sizes(void *context, const kas_kernel *kernel)
+{
+    const workshop *w = context;
+    kas_budget limits = w->options->budget;
+    limits.max_flops_ratio = limits.max_params_ratio = 0;
+    return kas_solver_run(w->solver, kernel, &limits) == KAS_OK;
+}
+
+/* A kernel of NAS-PTE's space in w->growth, complete, or why there is none. */
+static kas_reject draw_sequence(workshop *w, uint64_t attempt)
+{
+    kas_pte_sequence sequence;
+    const kas_pte_fit fit = {has_sizes, w};
+    kas_rng rng = kas_pte_rng(w->options->seed, attempt);
+    return kas_pte_draw(&rng, &fit, 1, &sequence, &w->growth->kernel) ? KAS_REJECT_NONE
+                                                                      : KAS_REJECT_DEAD_END;
+}
+
+static kas_reject draw_kernel(workshop *w, uint64_t attempt)
+{
+    if (w->options->space == KAS_SPACE_NAS_PTE)
+        return draw_sequence(w, attempt);
+    if (w->options->sampler == KAS_SAMPLER_REJECTION)
+        return kas_grow(w->growth, w->targets, w->count, attempt);
+    return kas_guided_try(&w->guided);
+}
+
+static kas_status try_until_done(workshop *w, uint64_t attempt, kas_attempt *how)
+{
+    bool guided = is_guided(w->options);
+    *how = (kas_attempt){0};
+    if (guided)
+        kas_guided_begin(&w->guided, attempt);
+    do {
+        how->tries++;
+        how->why = draw_kernel(w, attempt);
+        if (how->why == KAS_REJECT_NONE)
+            KAS_TRY(complete(w, &how->why));
+        how->rejected[how->why] += how->why != KAS_REJECT_NONE;
+    } while (guided && how->why != KAS_REJECT_NONE && how->tries < MOST_TRIES &&
+             !kas_guided_is_hopeless(&w->guided));
+    return kas_pairs_status(w->growth->pairs);
+}
+
+/* Leaves the kernel in w->growth and its sizes in w->solver. */
+static kas_status make_attempt(workshop *w, uint64_t attempt, kas_attempt *how)
+{
+    const bool quiet = kas_quiet(true);
+    kas_status status = try_until_done(w, attempt, how);
+    kas_quiet(quiet);
+    return status;
+}
+
+kas_status kas_sample_attempt(const kas_sample_options *options, const kas_target *targets,
+                              int count, uint64_t attempt, kas_kernel *kernel,
+                              kas_solution *solution, kas_attempt *how)
+{
+    workshop w;
+    KAS_TRY(workshop_open(options, targets, count, &w));
+    kas_status status = make_attempt(&w, attempt, how);
+    if (status == KAS_OK && how->why == KAS_REJECT_NONE)
+        status = kas_solver_solution(w.solver, solution);
+    if (status == KAS_OK && how->why == KAS_REJECT_NONE)
+        *kernel = w.growth->kernel;
+    workshop_close(&w);
+    return status;
+}
+
+/* Names given so far: open addressing over their 64 bits, which are as good as random. */
+typedef struct name_set {
+    uint64_t *slot; /* 0 = empty */
+    size_t size, used;
+    bool has_zero;
+} name_set;
+
+struct kas_sampler {
+    kas_sample_options options;
+    workshop workshop; /* opened by the first attempt */
+    kas_target *targets;
+    int count;
+    uint64_t attempt, index; /* of the next */
+    kas_sample_stats stats;
+    name_set names;
+};
+
+static void put(name_set *set, uint64_t name)
+{
+    size_t i = name & (set->size - 1);
+    while (set->slot[i])
+        i = (i + 1) & (set->size - 1);
+    set->slot[i] = name;
+}
+
+static kas_status grow_set(name_set *set)
+{
+    name_set larger = {.size = set->size ? set->size * 2 : 1024, .used = set->used};
+    larger.slot = calloc(larger.size, sizeof *larger.slot);
+    if (!larger.slot)
+        return kas_fail(KAS_NO_MEMORY, "no memory to remember %zu kernels", larger.size);
+    for (size_t i = 0; i < set->size; i++)
+        if (set->slot[i])
+            put(&larger, set->slot[i]);
+    larger.has_zero = set->has_zero;
+    free(set->slot);
+    *set = larger;
+    return KAS_OK;
+}
+
+static kas_status add_name(name_set *set, uint64_t name, bool *is_new)
+{
+    if (name == 0) {
+        *is_new = !set->has_zero;
+        set->has_zero = true;
+        return KAS_OK;
+    }
+    if (2 * (set->used + 1) > set->size)
+        KAS_TRY(grow_set(set));
+    size_t i = name & (set->size - 1);
+    while (set->slot[i] && set->slot[i] != name)
+        i = (i + 1) & (set->size - 1);
+    *is_new = set->slot[i] == 0;
+    set->used += *is_new;
+    set->slot[i] = name;
+    return KAS_OK;
+}
+
+kas_status kas_sampler_create(const kas_sample_options *options, const kas_target *targets,
+                              int count, kas_sampler **out)
+{
+    if (count < 1)
+        return kas_fail(KAS_BAD_INPUT, "there is no convolution to replace");
+    kas_sampler *sampler = calloc(1, sizeof *sampler);
+    kas_target *copy = malloc((size_t)count * sizeof *copy);
+    if (!sampler || !copy) {
+        free(sampler);
+        free(copy);
+        return kas_fail(KAS_NO_MEMORY, "no memory for a sampler");
+    }
+    memcpy(copy, targets, (size_t)count * sizeof *copy);
+    sampler->options = *options;
+    sampler->targets = copy;
+    sampler->count = count;
+    *out = sampler;
+    return KAS_OK;
+}
+
+void kas_sampler_free(kas_sampler *sampler)
+{
+    if (!sampler)
+        return;
+    workshop_close(&sampler->workshop);
+    free(sampler->names.slot);
+    free(sampler->targets);
+    free(sampler);
+}
+
+static void count_attempt(kas_sample_stats *stats, const kas_attempt *how, bool found)
+{
+    stats->attempts++;
+    stats->tries += how->tries;
+    stats->accepted += found;
+    for (int r = 0; r < KAS_REJECT_COUNT; r++)
+        stats->rejected[r] += how->rejected[r];
+    stats->rejected[KAS_REJECT_DUPLICATE] += how->why == KAS_REJECT_NONE && !found;
+}
+
+/* A kernel for all layers. */
+static kas_status attempt_kernel(workshop *w, kas_sample *out, kas_attempt *how)
+{
+    KAS_TRY(make_attempt(w, out->attempt, how));
+    if (how->why != KAS_REJECT_NONE)
+        return KAS_OK;
+    out->kernel = w->growth->kernel;
+    KAS_TRY(kas_canonical_name(&out->kernel, out->name));
+    return kas_solver_solution(w->solver, &out->solution);
+}
+
+/* Kernels for each of them. */
+static kas_status attempt_layers(workshop *w, kas_sample *out, kas_attempt *how)
+{
+    kas_fitted fit;
+    *how = (kas_attempt){.tries = 1};
+    KAS_TRY(kas_pte_layers_attempt(w->layers, w->options->seed, out->attempt, &out->layers, &fit,
+                                   &how->why));
+    how->rejected[how->why] += how->why != KAS_REJECT_NONE;
+    if (how->why != KAS_REJECT_NONE)
+        return KAS_OK;
+    out->solution = fit.solution;
+    out->kernel_of = fit.kernel_of;
+    return kas_assignment_name(&out->layers, out->name);
+}
+
+/* One attempt of the sampler, counted; *found when it gave a kernel that was not there before. */
+static kas_status attempt_once(kas_sampler *s, kas_sample *out, bool *found)
+{
+    kas_attempt how;
+    workshop *w = &s->workshop;
+    *found = false;
+    out->layers = (kas_assignment){0};
+    out->kernel_of = NULL;
+    out->solution = (kas_solution){0};
+    out->attempt = s->attempt++;
+    kas_status status = (w->layers ? attempt_layers : attempt_kernel)(w, out, &how);
+    if (status == KAS_OK && how.why == KAS_REJECT_NONE)
+        status = add_name(&s->names, strtoull(out->name, NULL, 16), found);
+    if (status == KAS_OK)
+        count_attempt(&s->stats, &how, *found);
+    if (!*found)
+        kas_sample_free(out);
+    return status;
+}
+
+void kas_sample_free(kas_sample *sample)
+{
+    kas_assignment_free(&sample->layers);
+    kas_solution_free(&sample->solution);
+    free(sample->kernel_of);
+    sample->kernel_of = NULL;
+}
+
+kas_replacement kas_sample_replacement(const kas_sample *s, const kas_target *targets)
+{
+    return (kas_replacement){s->layers.layers ? s->layers.kernel : &s->kernel, targets,
+                             &s->solution, s->kernel_of};
+}
+
+kas_status kas_sample_write_json(const kas_sample *s, kas_buf *out)
+{
+    return s->layers.layers ? kas_assignment_write_json(&s->layers, out)
+                            : kas_kernel_write_json(&s->kernel, &s->solution, out);
+}
+
+static kas_status fail_least(const char *what, double least, double allowed)
+{
+    return kas_fail(KAS_NOTHING_VALID,
+                    "no kernel has so few %s: any needs at least %.2g times the convolutions', and "
+                    "%.2g times are allowed",
+                    what, least, allowed);
+}
+
+/* What every kernel for all layers costs, whatever it is: of FLOPs the average pools and the sums
+ * of input parts around it, of parameters one in each instance, for it has a weight. */
+static kas_status check_least(const kas_sampler *s)
+{
+    const kas_budget *budget = &s->options.budget;
+    double flops = 0, params = 0, conv_flops = 0, conv_params = 0;
+    for (int t = 0; t < s->count; t++) {
+        const kas_target *at = &s->targets[t];
+        flops += kas_target_fixed_flops(at);
+        params += (double)at->parts_in * at->parts_out;
+        conv_flops += kas_target_conv_flops(at);
+        conv_params += kas_target_conv_params(at);
+    }
+    if (kas_sample_is_per_layer(&s->options)) /* a layer may keep its convolution */
+        return KAS_OK;
+    if (budget->max_flops_ratio > 0 && flops > budget->max_flops_ratio * conv_flops)
+        return fail_least("FLOPs", flops / conv_flops, budget->max_flops_ratio);
+    if (budget->max_params_ratio > 0 && s->options.min_weighted > 0 &&
+        params > budget->max_params_ratio * conv_params)
+        return fail_least("parameters", params / conv_params, budget->max_params_ratio);
+    return KAS_OK;
+}
+
+/* A search for a kernel that hardly any draw gives is no silence of minutes: a line after 500
+ * tries, which take seconds, and whenever their number has doubled. */
+static void tell_tries(uint64_t tries, uint64_t *told, uint64_t most)
+{
+    if (tries < *told)
+        return;
+    kas_info("no new kernel in %llu attempts; giving up after %llu", (unsigned long long)tries,
+             (unsigned long long)most);
+    *told = 2 * tries;
+}
+
+kas_status kas_sampler_next(kas_sampler *sampler, uint64_t max_attempts, kas_sample *out)
+{
+    bool found;
+    if (max_attempts == 0)
+        max_attempts = 1000000;
+    if (!sampler->workshop.growth)
+        KAS_TRY(check_least(sampler));
+    if (!sampler->workshop.growth)
+        KAS_TRY(
+            workshop_open(&sampler->options, sampler->targets, sampler->count, &sampler->workshop));
+    uint64_t before = sampler->stats.tries, tries = 0, told = 500;
+    while (tries < max_attempts) {
+        KAS_TRY(attempt_once(sampler, out, &found));
+        tries = sampler->stats.tries - before;
+        if (found) {
+            out->index = sampler->index++;
+            return KAS_OK;
+        }
+        tell_tries(tries, &told, max_attempts);
+    }
+    return kas_fail(KAS_NOTHING_VALID,
+                    "no new kernel in %llu attempts; allow more FLOPs or parameters, or other "
+                    "numbers of primitives",
+                    (unsigned long long)max_attempts);
+}
+
+kas_sample_stats kas_sampler_stats(const kas_sampler *sampler)
+{
+    kas_sample_stats stats = sampler->stats;
+    stats.remembering = sampler->names.size * sizeof *sampler->names.slot;
+    return stats;
+}

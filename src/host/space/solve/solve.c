@@ -1,0 +1,331 @@
+/* The solver by analytical constraints, paper 6.3: integers, limits and the base values. */
+#include "host/space/solve/solve.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/space/primitive.h"
+#include "host/space/solve/solver.h"
+#include "host/space/split.h"
+
+static bool same_sizes(const kas_target *a, const kas_target *b)
+{
+    return a->c_in == b->c_in && a->c_out == b->c_out && a->c == b->c &&
+           a->parts_in == b->parts_in && a->parts_out == b->parts_out && a->h == b->h &&
+           a->w == b->w && a->kernel_h == b->kernel_h && a->kernel_w == b->kernel_w &&
+           a->stride == b->stride;
+}
+
+static void make_classes(kas_solver *s)
+{
+    for (int t = 0; t < s->count; t++) {
+        const kas_target *target = &s->targets[t];
+        int i = 0;
+        while (i < s->classes && !same_sizes(s->class_[i].target, target))
+            i++;
+        if (i == s->classes)
+            s->class_[s->classes++].target = target;
+        s->class_of[t] = i;
+        s->class_[i].members++;
+        s->conv_flops += kas_target_conv_flops(target);
+        s->conv_params += kas_target_conv_params(target);
+    }
+}
+
+kas_status kas_solver_create(const kas_target *targets, int count, kas_solver **out)
+{
+    *out = NULL;
+    if (count < 1)
+        return kas_fail(KAS_FAILURE, "there is no target to solve a kernel for");
+    kas_solver *s = calloc(1, sizeof *s);
+    size_t n = (size_t)count;
+    if (s) {
+        s->targets = malloc(n * sizeof *targets);
+        s->class_of = calloc(n, sizeof *s->class_of);
+        s->class_ = calloc(n, sizeof *s->class_);
+        s->doubling = malloc(n * KAS_MAX_VARS * sizeof *s->doubling);
+    }
+    if (!s || !s->targets || !s->class_of || !s->class_ || !s->doubling) {
+        kas_solver_free(s);
+        return kas_fail(KAS_NO_MEMORY, "no memory to solve a kernel at %d targets", count);
+    }
+    memcpy(s->targets, targets, n * sizeof *targets);
+    s->count = count;
+    make_classes(s);
+    *out = s;
+    return KAS_OK;
+}
+
+void kas_solver_free(kas_solver *solver)
+{
+    if (!solver)
+        return;
+    free(solver->targets);
+    free(solver->class_of);
+    free(solver->class_);
+    free(solver->doubling);
+    free(solver);
+}
+
+/* ---- integers ---- */
+
+static bool lcm_with(uint64_t *lcm, uint64_t q)
+{
+    uint64_t a = *lcm, b = q;
+    while (b) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    if (*lcm / a > KAS_MAX_VARIABLE / q)
+        return false;
+    *lcm = *lcm / a * q;
+    return true;
+}
+
+/* What a size says of one class: without a variable that it is an integer already, with one that x
+ * is a multiple of q. */
+static kas_status add_condition(const kas_solver *s, kas_layer_class *class_, int node, int x,
+                                const kas_dim *rest)
+{
+    uint64_t p, q;
+    if (!kas_dim_fraction(rest, &class_->binding, &p, &q) || (x < 0 && q != 1))
+        return kas_node_fail(s->kernel, node, "a size is no integer at %s", class_->target->name);
+    if (x >= 0 && !lcm_with(&class_->lcm[x], q))
+        return kas_node_fail(s->kernel, node, "x%d would exceed 2^30 at %s", x,
+                             class_->target->name);
+    return KAS_OK;
+}
+
+static kas_status add_conditions(kas_solver *s, int node, const kas_dim *size)
+{
+    int x = kas_dim_var(size);
+    kas_dim rest = *size;
+    if (x >= 0) {
+        rest.exp[KAS_SYM_X0 + x]--;
+        if (kas_dim_var(&rest) >= 0)
+            return kas_node_fail(s->kernel, node,
+                                 "x%d stands below the line or beside another variable: LHS must "
+                                 "get a value that tiles RHS first",
+                                 x);
+    }
+    for (int i = 0; i < s->classes && !kas_dim_is_whole(&rest); i++)
+        KAS_TRY(add_condition(s, &s->class_[i], node, x, &rest));
+    return KAS_OK;
+}
+
+static kas_status find_conditions(kas_solver *s)
+{
+    for (int i = 0; i < s->classes; i++)
+        if (kas_splits_check_binding(s->kernel, &s->class_[i].binding) != KAS_OK)
+            return kas_fail_context(KAS_ILLEGAL, "%s", s->class_[i].target->name);
+    for (int i = 0; i < s->kernel->nodes; i++) {
+        kas_dim sizes[KAS_MAX_DIMS + 1];
+        int count = kas_node_integers(s->kernel, i, sizes);
+        if (count < 0)
+            return KAS_ILLEGAL;
+        for (int d = 0; d < count; d++)
+            KAS_TRY(add_conditions(s, i, &sizes[d]));
+    }
+    return KAS_OK;
+}
+
+/* ---- base values ---- */
+
+/* x_1j = lcm_1j at the target with the fewest channels, the others in proportion to theirs. */
+static kas_status set_base(kas_solver *s)
+{
+    const kas_layer_class *first = &s->class_[0];
+    for (int i = 1; i < s->classes; i++)
+        if (s->class_[i].target->c < first->target->c)
+            first = &s->class_[i];
+    for (int i = 0; i < s->classes; i++)
+        for (int v = 0; v < KAS_MAX_VARS; v++) {
+            kas_layer_class *class_ = &s->class_[i];
+            if (!(s->vars & (1u << v)))
+                continue;
+            uint64_t wanted = class_->target->c * first->lcm[v]; /* < 2^62 */
+            uint64_t unit = first->target->c * class_->lcm[v];
+            uint64_t value = (wanted + unit - 1) / unit * class_->lcm[v];
+            if (value > KAS_MAX_VARIABLE)
+                return kas_fail(KAS_ILLEGAL, "x%d would exceed 2^30 at %s", v,
+                                class_->target->name);
+            class_->binding.value[KAS_SYM_X0 + v] = (uint32_t)value;
+        }
+    return KAS_OK;
+}
+
+static kas_status find_law(kas_solver *s, const kas_dim *size, int *out)
+{
+    kas_growth_law law;
+    for (int v = 0; v < KAS_MAX_VARS; v++)
+        law.power[v] = (uint8_t)size->exp[KAS_SYM_X0 + v];
+    int l = 0;
+    while (l < s->laws && memcmp(&s->law[l], &law, sizeof law) != 0)
+        l++;
+    if (l == KAS_MAX_LAWS)
+        return kas_fail(KAS_ILLEGAL, "the cost grows with its variables in more than %d ways",
+                        KAS_MAX_LAWS);
+    if (l == s->laws)
+        s->law[s->laws++] = law;
+    *out = l;
+    return KAS_OK;
+}
+
+static kas_status find_laws(kas_solver *s)
+{
+    s->laws = 0;
+    KAS_TRY(kas_cost_terms_of(s->kernel, &s->terms));
+    for (int i = 0; i < s->terms.count; i++)
+        KAS_TRY(find_law(s, &s->terms.term[i].size, &s->law_of[i]));
+    return KAS_OK;
+}
+
+kas_cost kas_class_cost(const kas_layer_class *class_, const kas_cost *part, int laws)
+{
+    const kas_target *t = class_->target;
+    double instances = (double)t->parts_in * t->parts_out;
+    kas_cost cost = {0};
+    for (int l = 0; l < laws; l++) {
+        cost.flops += part[l].flops;
+        cost.params += part[l].params;
+        if (part[l].largest_tensor > cost.largest_tensor)
+            cost.largest_tensor = part[l].largest_tensor;
+        if (part[l].largest_weight > cost.largest_weight)
+            cost.largest_weight = part[l].largest_weight;
+    }
+    cost.flops = cost.flops * instances + kas_target_fixed_flops(t);
+    cost.params *= instances;
+    cost.largest_tensor *= instances;
+    cost.largest_weight *= instances;
+    return cost;
+}
+
+double kas_default_tensor_limit(const kas_target *t)
+{
+    double unfolded = kas_target_unfolded(t);
+    return unfolded > KAS_MAX_TENSOR ? unfolded : KAS_MAX_TENSOR;
+}
+
+static double tensor_limit(const kas_solver *s, const kas_target *target)
+{
+    return s->budget->max_tensor > 0 ? s->budget->max_tensor : kas_default_tensor_limit(target);
+}
+
+static double weight_limit(const kas_solver *s)
+{
+    return s->budget->max_weight > 0 ? s->budget->max_weight : KAS_MAX_WEIGHT;
+}
+
+bool kas_within_limits(const kas_solver *s, const kas_target *target, const kas_cost *cost)
+{
+    return cost->largest_tensor <= tensor_limit(s, target) &&
+           cost->largest_weight <= weight_limit(s);
+}
+
+static kas_status fail_limits(const kas_solver *s, const kas_layer_class *class_)
+{
+    const kas_cost *cost = &class_->cost;
+    const double tensor = tensor_limit(s, class_->target);
+    const bool large = cost->largest_tensor > tensor;
+    return kas_fail(KAS_UNSUPPORTED, "at %s a %s has %.0f elements%s, more than the limit of %.0f",
+                    class_->target->name, large ? "tensor" : "weight",
+                    large ? cost->largest_tensor : cost->largest_weight, large ? " an image" : "",
+                    large ? tensor : weight_limit(s));
+}
+
+static kas_status cost_class(kas_solver *s, kas_layer_class *class_)
+{
+    memset(class_->part, 0, (size_t)s->laws * sizeof *class_->part);
+    for (int i = 0; i < s->terms.count; i++)
+        kas_cost_count(&class_->part[s->law_of[i]], s->terms.term[i].kind,
+                       kas_dim_number(&s->terms.term[i].size, &class_->binding));
+    class_->cost = kas_class_cost(class_, class_->part, s->laws);
+    if (!kas_within_limits(s, class_->target, &class_->cost))
+        return fail_limits(s, class_);
+    s->flops += class_->members * class_->cost.flops;
+    s->params += class_->members * class_->cost.params;
+    return KAS_OK;
+}
+
+static double growth_limit(double ratio, double conv, double base)
+{
+    if (ratio > 0)
+        return ratio * conv;
+    return base > conv ? base : conv;
+}
+
+static kas_status check_base_budget(kas_solver *s)
+{
+    s->growth_flops = growth_limit(s->budget->max_flops_ratio, s->conv_flops, s->flops);
+    s->growth_params = growth_limit(s->budget->max_params_ratio, s->conv_params, s->params);
+    bool flops = s->flops > s->growth_flops; /* then there is a limit, and it is what failed */
+    if (flops || s->params > s->growth_params)
+        return kas_fail(
+            KAS_OVER_BUDGET,
+            "it needs at least %.3g times the convolutions' %s, and %.3g times are allowed",
+            flops ? s->flops / s->conv_flops : s->params / s->conv_params,
+            flops ? "FLOPs" : "parameters",
+            flops ? s->budget->max_flops_ratio : s->budget->max_params_ratio);
+    return KAS_OK;
+}
+
+static void begin(kas_solver *s, const kas_kernel *kernel, const kas_budget *budget)
+{
+    s->kernel = kernel;
+    s->budget = budget;
+    s->vars = kas_kernel_vars(kernel);
+    s->flops = s->params = 0;
+    for (int i = 0; i < s->classes; i++) {
+        s->class_[i].binding = kas_target_binding(kernel, s->class_[i].target);
+        for (int v = 0; v < KAS_MAX_VARS; v++)
+            s->class_[i].lcm[v] = 1;
+    }
+}
+
+kas_status kas_solver_run(kas_solver *s, const kas_kernel *kernel, const kas_budget *budget)
+{
+    begin(s, kernel, budget);
+    KAS_TRY(find_conditions(s));
+    KAS_TRY(set_base(s));
+    KAS_TRY(find_laws(s));
+    for (int i = 0; i < s->classes; i++)
+        KAS_TRY(cost_class(s, &s->class_[i]));
+    KAS_TRY(check_base_budget(s));
+    kas_budget_fill(s);
+    return KAS_OK;
+}
+
+kas_status kas_solver_solution(const kas_solver *s, kas_solution *out)
+{
+    kas_binding *binding = calloc((size_t)s->count, sizeof *binding);
+    if (!binding)
+        return kas_fail(KAS_NO_MEMORY, "no memory for the sizes at %d targets", s->count);
+    for (int t = 0; t < s->count; t++)
+        binding[t] = s->class_[s->class_of[t]].binding;
+    *out = (kas_solution){.targets = s->count,
+                          .binding = binding,
+                          .flops = s->flops,
+                          .params = s->params,
+                          .conv_flops = s->conv_flops,
+                          .conv_params = s->conv_params};
+    return KAS_OK;
+}
+
+kas_status kas_solve(const kas_kernel *kernel, const kas_target *targets, int count,
+                     const kas_budget *budget, kas_solution *out)
+{
+    kas_solver *solver;
+    KAS_TRY(kas_solver_create(targets, count, &solver));
+    kas_status status = kas_solver_run(solver, kernel, budget);
+    if (status == KAS_OK)
+        status = kas_solver_solution(solver, out);
+    kas_solver_free(solver);
+    return status;
+}
+
+void kas_solution_free(kas_solution *solution)
+{
+    free(solution->binding);
+    *solution = (kas_solution){0};
+}

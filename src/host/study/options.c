@@ -1,0 +1,156 @@
+#include "host/study/options.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "host/core/json/fields.h"
+#include "host/space/sample/sampler.h"
+
+#define AT(member) .offset = offsetof(kas_search_options, member)
+#define TEXT(member)                                                                               \
+    .type = KAS_FIELD_TEXT, AT(member), .size = sizeof(((kas_search_options *)0)->member)
+#define INTEGER(member) .type = KAS_FIELD_INTEGER, AT(member)
+#define NUMBER(member) .type = KAS_FIELD_NUMBER, AT(member)
+
+static const char *const spaces[] = {
+    [KAS_SPACE_CANVAS] = "canvas", [KAS_SPACE_NAS_PTE] = "nas-pte", [KAS_SPACE_COUNT] = NULL};
+
+/* Everything but the options of the sampler and the recipe, whose fields follow in the text. */
+static const kas_field fields[] = {
+    {"net", "--net", TEXT(net)},
+    {"network", "--net", KAS_FIELD_KEPT, AT(network), .optional = true},
+    {"space", "--space", KAS_FIELD_CHOICE, AT(space), .choices = spaces, .optional = true},
+    {"targets", "--targets", TEXT(targets)},
+    {"seed", "--seed", KAS_FIELD_SEED, AT(seed)},
+    {"candidates", "--candidates", INTEGER(candidates), .high = 1e9},
+    {"time_limit", "--time", NUMBER(time_limit), .high = 1e12},
+    {"flops", "--flops", NUMBER(flops), .high = 1e6},
+    {"params", "--params", NUMBER(params), .high = 1e6},
+    {"latency", "--latency", NUMBER(latency), .high = 1e6},
+    {"validation", "--validation", NUMBER(validation), .high = 1},
+    {"prune", "--prune", TEXT(prune)},
+    {"prune_window", "--prune-window", INTEGER(prune_window), .high = 1e6},
+    {"init", "--init", TEXT(init), .optional = true},
+    {"init_partial", "--init-partial", KAS_FIELD_FLAG, AT(init_partial), .optional = true},
+    {"device", "--device", TEXT(device)},
+    {"threads", "--threads", INTEGER(threads), .high = 4096},
+    {"stream", "--stream", KAS_FIELD_FLAG, AT(stream), .optional = true},
+    {"read_threads", "--read-threads", INTEGER(read_threads), .high = 256, .optional = true},
+};
+enum { FIELDS = sizeof fields / sizeof *fields, MOST_KEYS = 96, MAX_BYTES = 1 << 20 };
+
+kas_search_options kas_search_options_default(void)
+{
+    return (kas_search_options){.net = "resnet18",
+                                .space = KAS_SPACE_CANVAS,
+                                .network = "",
+                                .candidates = 16,
+                                .flops = 0.5,
+                                .params = 1.0,
+                                .sample = kas_sample_defaults(),
+                                .validation = 0.1,
+                                .prune = "curve",
+                                .prune_window = 8};
+}
+
+void kas_search_options_write(const kas_search_options *options, kas_buf *out)
+{
+    int count;
+    const kas_field *sample = kas_sample_fields(&count);
+    kas_buf_puts(out, "{");
+    kas_fields_write(fields, FIELDS, options, out);
+    kas_buf_puts(out, ",");
+    kas_fields_write(sample, count, &options->sample, out);
+    kas_buf_puts(out, ",");
+    kas_fields_write(kas_recipe_fields, kas_recipe_field_count, &options->recipe, out);
+    kas_buf_puts(out, "}");
+}
+
+static kas_status check_keys(const cJSON *root, const char *where)
+{
+    const char *keys[MOST_KEYS] = {0};
+    int count = 0, samples;
+    const kas_field *sample = kas_sample_fields(&samples);
+    for (int i = 0; i < FIELDS; i++)
+        keys[count++] = fields[i].key;
+    for (int i = 0; i < samples; i++)
+        keys[count++] = sample[i].key;
+    for (int i = 0; i < kas_recipe_field_count && count + 1 < MOST_KEYS; i++)
+        keys[count++] = kas_recipe_fields[i].key;
+    return kas_json_only(root, where, keys);
+}
+
+kas_status kas_search_options_read(const char *where, const char *text, kas_search_options *out)
+{
+    cJSON *root;
+    int count;
+    const kas_field *sample = kas_sample_fields(&count);
+    *out = (kas_search_options){0};
+    KAS_TRY(kas_json_parse(where, text, strlen(text), (kas_json_limits){MAX_BYTES, 4}, &root));
+    kas_status status = check_keys(root, where);
+    if (status == KAS_OK)
+        status = kas_fields_read(fields, FIELDS, root, where, out);
+    if (status == KAS_OK)
+        status = kas_fields_read(sample, count, root, where, &out->sample);
+    if (status == KAS_OK)
+        status =
+            kas_fields_read(kas_recipe_fields, kas_recipe_field_count, root, where, &out->recipe);
+    cJSON_Delete(root);
+    return status;
+}
+
+/* True also for what another field speaks for. */
+static bool left_to_the_study(const kas_field *f, const kas_search_options *given)
+{
+    if (strcmp(f->key, "threads") == 0)
+        return given->threads == 0;
+    if (strcmp(f->key, "network") == 0)
+        return true; /* long, and known by the digest in its name */
+    if (strcmp(f->key, "stream") == 0 || strcmp(f->key, "read_threads") == 0)
+        return true; /* decide no result */
+    return strcmp(f->key, "device") == 0 && !given->device[0];
+}
+
+/* Adds "--option (the study has x, this command y)" when the two differ. */
+static void compare(const kas_field *f, const void *stored, const void *given, kas_buf *list)
+{
+    kas_buf a = {0}, b = {0};
+    kas_field_write(f, stored, &a);
+    kas_field_write(f, given, &b);
+    if (strcmp(kas_buf_text(&a), kas_buf_text(&b)) != 0)
+        kas_buf_printf(list, "%s%s (the study has %s, this command %s)", list->size ? ", " : "",
+                       f->option, kas_buf_text(&a), kas_buf_text(&b));
+    list->failed |= a.failed || b.failed;
+    kas_buf_free(&a);
+    kas_buf_free(&b);
+}
+
+kas_status kas_search_options_same(const char *study, const kas_search_options *stored,
+                                   const kas_search_options *given)
+{
+    kas_buf list = {0}, word = {0};
+    kas_buf_shell_word(&word, study);
+    for (int i = 0; i < FIELDS; i++)
+        if (!left_to_the_study(&fields[i], given))
+            compare(&fields[i], stored, given, &list);
+    int samples;
+    const kas_field *sample = kas_sample_fields(&samples);
+    bool as_study = given->sample.sampler == KAS_SAMPLER_AS_STUDY;
+    for (int i = as_study; i < samples; i++) /* the first says which sampler */
+        if (strcmp(sample[i].key, "per_layer") != 0 ||
+            given->sample.per_layer != KAS_PER_LAYER_AUTO)
+            compare(&sample[i], &stored->sample, &given->sample, &list);
+    for (int i = 0; i < kas_recipe_field_count; i++)
+        compare(&kas_recipe_fields[i], &stored->recipe, &given->recipe, &list);
+    kas_status status = KAS_OK;
+    if (list.failed || word.failed)
+        status = kas_fail(KAS_NO_MEMORY, "%s: out of memory", study);
+    else if (list.size)
+        status = kas_fail(KAS_USAGE,
+                          "%s: the study was begun with other options: %s; use the same options, "
+                          "`kas-gpu resume %s`, or another --study",
+                          study, kas_buf_text(&list), kas_buf_text(&word));
+    kas_buf_free(&list);
+    kas_buf_free(&word);
+    return status;
+}

@@ -1,0 +1,110 @@
+#include "host/study/problem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/space/file/kernel_json.h"
+
+kas_status kas_problem_targets(const kas_search_options *options, int h, int w, int c, int classes,
+                               kas_net **net, kas_target **target, int *targets)
+{
+    const char *spec = *options->network ? options->network : options->net;
+    KAS_TRY(kas_net_build(spec, h, w, c, classes, net));
+    return kas_net_targets(*net, *options->targets ? options->targets : NULL, target, targets);
+}
+
+kas_status kas_problem_open(const kas_search_options *options, const char *dataset,
+                            kas_problem *out)
+{
+    *out = (kas_problem){0};
+    KAS_TRY(
+        (options->stream ? kas_dataset_open_streamed : kas_dataset_open)(dataset, &out->dataset));
+    const kas_dataset *d = out->dataset;
+    return kas_problem_targets(options, (int)d->h, (int)d->w, (int)d->c, (int)d->classes, &out->net,
+                               &out->target, &out->targets);
+}
+
+kas_status kas_problem_check(const kas_problem *problem, const kas_search_options *options)
+{
+    uint32_t *index, train, validation;
+    KAS_TRY(kas_dataset_split(problem->dataset, options->seed, options->validation, &index, &train,
+                              &validation));
+    free(index);
+    if (train < (uint32_t)options->recipe.batch)
+        return kas_fail(KAS_BAD_INPUT,
+                        "%u images to train on are fewer than one batch of %d; use a smaller "
+                        "--batch or more images",
+                        train, options->recipe.batch);
+    return KAS_OK;
+}
+
+void kas_problem_close(kas_problem *problem)
+{
+    free(problem->target);
+    if (problem->net)
+        kas_net_free(problem->net);
+    if (problem->dataset)
+        kas_dataset_close(problem->dataset);
+    *problem = (kas_problem){0};
+}
+
+kas_budget kas_search_budget(const kas_search_options *options)
+{
+    return (kas_budget){.max_flops_ratio = options->flops, .max_params_ratio = options->params};
+}
+
+kas_status kas_problem_place(const kas_search_options *options, const char *name, const char *text,
+                             const kas_target *target, int targets, kas_placed *out)
+{
+    const kas_budget budget = kas_search_budget(options);
+    *out = (kas_placed){0};
+    KAS_TRY(kas_assignment_read_json(name, text, strlen(text), &out->kernels));
+    const kas_status status =
+        kas_assignment_fit(&out->kernels, target, targets, &budget, &out->fit);
+    if (status != KAS_OK)
+        kas_assignment_free(&out->kernels);
+    return status;
+}
+
+void kas_placed_free(kas_placed *placed)
+{
+    kas_fitted_free(&placed->fit);
+    kas_assignment_free(&placed->kernels);
+}
+
+kas_status kas_problem_sampler(const kas_problem *problem, const kas_search_options *options,
+                               kas_sampler **out)
+{
+    kas_sample_options sample = options->sample;
+    sample.space = options->space;
+    sample.seed = options->seed;
+    sample.budget = kas_search_budget(options);
+    return kas_sampler_create(&sample, problem->target, problem->targets, out);
+}
+
+static kas_status next(void *context, kas_work *out)
+{
+    kas_sample sample;
+    kas_buf json = {0};
+    KAS_TRY(kas_sampler_next(context, 0, &sample));
+    kas_status status = kas_sample_write_json(&sample, &json);
+    out->attempt = (int64_t)sample.attempt;
+    out->flops = sample.solution.flops;
+    out->params = sample.solution.params;
+    out->conv_flops = sample.solution.conv_flops;
+    out->conv_params = sample.solution.conv_params;
+    snprintf(out->name, sizeof out->name, "%s", sample.name);
+    if (status == KAS_OK)
+        status = kas_buf_status(&json);
+    if (status == KAS_OK && !(out->kernel = strdup(kas_buf_text(&json))))
+        status = kas_fail(KAS_NO_MEMORY, "sampling: out of memory");
+    kas_buf_free(&json);
+    kas_sample_free(&sample);
+    return status;
+}
+
+kas_strategy kas_strategy_random(kas_sampler *sampler)
+{
+    return (kas_strategy){next, sampler};
+}

@@ -1,0 +1,93 @@
+#include "jit/compile/units.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Bytes of text after which a new unit begins.  Starting clang and its linker takes 70 ms of CPU
+ * time and a kernel of 900 bytes 10 to 20; NVRTC starts in 25 ms and takes 20 to 40 a kernel. */
+enum { HOST_PIECE = 48 << 10, NVRTC_PIECE = 12 << 10 };
+
+typedef struct cutter {
+    kas_units *units;
+    size_t piece_bytes;
+    kas_dtype dtype;
+    const kas_operation **kernel; /* those that stand in a source */
+    int kernels;
+} cutter;
+
+/* Each unit chooses the number of its kernels (docs/dialect.md). */
+static kas_status new_piece(kas_units *p, kas_dtype dtype)
+{
+    void *grown = realloc(p->text, sizeof *p->text * ((size_t)p->count + 1));
+    if (!grown)
+        return kas_fail(KAS_NO_MEMORY, "no memory for the text of %d pieces", p->count + 1);
+    p->text = grown;
+    kas_buf *text = &p->text[p->count++];
+    *text = (kas_buf){0};
+    kas_buf_printf(text, "#undef KAS_DTYPE\n#define KAS_DTYPE %d\n\n", (int)dtype);
+    return kas_buf_status(text);
+}
+
+static kas_status add_kernel(cutter *c, const kas_program *program, kas_operation *op)
+{
+    kas_units *p = c->units;
+    if (p->count == 0 || p->text[p->count - 1].size + op->text_size > c->piece_bytes)
+        KAS_TRY(new_piece(p, c->dtype));
+    op->unit = p->count - 1;
+    kas_buf_add(&p->text[op->unit], program->source + op->text, op->text_size);
+    c->kernel[c->kernels++] = op;
+    return kas_buf_status(&p->text[op->unit]);
+}
+
+/* A shared kernel lies where the operation that it was written for has it. */
+static kas_status find_shared(const cutter *c, kas_operation *op)
+{
+    for (int i = 0; i < c->kernels; i++)
+        if (strcmp(c->kernel[i]->function, op->function) == 0) {
+            op->unit = c->kernel[i]->unit;
+            return KAS_OK;
+        }
+    return kas_fail(KAS_FAILURE, "kernel %s is shared with a program that is not here",
+                    op->function);
+}
+
+static kas_status add_pass(cutter *c, const kas_program *program, kas_operation *op, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (op[i].kind == KAS_OPERATION_LAUNCH)
+            KAS_TRY(op[i].text_size > 0 ? add_kernel(c, program, &op[i]) : find_shared(c, &op[i]));
+    return KAS_OK;
+}
+
+kas_status kas_units_cut(kas_program *const *program, int programs, const char *arch,
+                         kas_units *out)
+{
+    size_t most = 1;
+    kas_status status = KAS_OK;
+    *out = (kas_units){0};
+    for (int p = 0; p < programs; p++)
+        most += (size_t)(program[p]->forwards + program[p]->backwards + program[p]->epilogues);
+    cutter c = {.units = out,
+                .dtype = programs > 0 ? program[0]->dtype : KAS_F32,
+                .piece_bytes = strncmp(arch, "sm_", 3) == 0 ? NVRTC_PIECE : HOST_PIECE,
+                .kernel = calloc(most, sizeof *c.kernel)};
+    if (!c.kernel)
+        return kas_fail(KAS_NO_MEMORY, "no memory for a list of %zu kernels", most);
+    for (int p = 0; p < programs && status == KAS_OK; p++) {
+        status = add_pass(&c, program[p], program[p]->forward, program[p]->forwards);
+        if (status == KAS_OK)
+            status = add_pass(&c, program[p], program[p]->backward, program[p]->backwards);
+        if (status == KAS_OK)
+            status = add_pass(&c, program[p], program[p]->epilogue_kernel, program[p]->epilogues);
+    }
+    free(c.kernel);
+    return status;
+}
+
+void kas_units_free(kas_units *units)
+{
+    for (int i = 0; i < units->count; i++)
+        kas_buf_free(&units->text[i]);
+    free(units->text);
+    *units = (kas_units){0};
+}

@@ -1,0 +1,24 @@
+/* The text of a candidate's programs, cut into units that are compiled apart.
+ *
+ * Cut between kernels, so that several cores can compile one candidate; a unit should hold many
+ * kernels, because starting the compiler and reading the prelude cost as much as a kernel or more.
+ * The cut depends on the text and the architecture alone, so that whoever compiles a candidate
+ * ahead of need finds the same units. */
+#ifndef KAS_JIT_COMPILE_UNITS_H
+#define KAS_JIT_COMPILE_UNITS_H
+
+#include "host/core/buf.h"
+#include "jit/ir/program.h"
+
+typedef struct kas_units {
+    int count;
+    kas_buf *text; /* [count] */
+} kas_units;
+
+/* Cuts the texts of `programs`, whose equal kernels may be shared (share.h), for `arch`
+ * (compile.h). Sets `unit` of every launch. kas_units_free frees, also after a failure. */
+kas_status kas_units_cut(kas_program *const *program, int programs, const char *arch,
+                         kas_units *out);
+void kas_units_free(kas_units *units);
+
+#endif

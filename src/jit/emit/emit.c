@@ -1,0 +1,262 @@
+#include "jit/emit/emitter.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- lanes and phases
+ * -------------------------------------------------------------------------------- */
+
+void kas_emit_open_lanes(kas_emitter *e, bool threads)
+{
+    const kas_nest *n = e->nest;
+    const long long extent = n->lane < 0 ? 1 : (long long)e->ir->var_size[n->lane];
+    const bool once = threads || n->lanes <= (int64_t)n->block[0] * n->width; /* no loop on a GPU */
+    const char *macro = once ? "THREADS" : "LANES", *wide = n->width > 1 ? "WIDE_" : "";
+    if (extent % n->lanes)
+        kas_emit_line(e, "KAS_%s%s (i, count) {", wide, macro);
+    else
+        kas_emit_line(e, "KAS_%s%s (i, %lld) {", wide, macro, (long long)n->lanes);
+    e->indent++;
+    if (n->lane >= 0)
+        kas_emit_line(e, "const int v%d = %si;", kas_emit_var_name(e, n->lane),
+                      extent > n->lanes ? "first + " : "");
+}
+
+/* A long reduction before the lanes. */
+static void emit_phase(kas_emitter *e, kas_ex x)
+{
+    const kas_fn fn = (kas_fn)kas_ex_get(e->ir, x)->fn;
+    const bool arg_too = fn == KAS_FN_REDUCE_ARGMAX;
+    int var[KAS_DEEP], vars;
+    const kas_ex body = kas_emit_nest_of(e, x, var, &vars);
+    const int index = e->lane_values++, acc = arg_too ? e->lane_values++ : index;
+    const bool wide = kas_emit_is_wide(e, x);
+    char acc_text[40], index_text[40];
+    snprintf(acc_text, sizeof acc_text, wide ? "KAS_EACH_OF(s%d, i)" : "KAS_OF(s%d, i)", acc);
+    snprintf(index_text, sizeof index_text, wide ? "KAS_EACH_OF(s%d, i)" : "KAS_OF(s%d, i)", index);
+    for (int k = index; k <= acc; k++)
+        kas_emit_line(e, wide ? "KAS_WIDE_LANE(s%d, %lld);" : "KAS_LANE(float, s%d, %lld);", k,
+                      (long long)e->nest->lanes);
+    kas_emit_open_lanes(e, true);
+    const char *set = wide ? "KAS_EACH(%s = %s;)" : "%s = %s;";
+    kas_emit_line(e, set, acc_text, kas_emit_first_value(fn));
+    if (arg_too)
+        kas_emit_line(e, set, index_text, "0.0f");
+    kas_emit_close_block(e);
+    kas_emit_open_loops(e, body, var, vars, false);
+    kas_emit_open_lanes(e, true);
+    const int mark = kas_emit_leave_mark(e);
+    kas_emit_value(e, body);
+    kas_emit_accumulate(e, fn, acc_text, index_text, body, var[0]);
+    kas_emit_forget(e, mark);
+    kas_emit_close_block(e);
+    kas_emit_close_loops(e, var, vars);
+    e->name[x] = -2 - index;
+}
+
+/* Phases in the order in which they are needed. */
+static void emit_phases(kas_emitter *e, kas_ex x)
+{
+    if (e->phased[x])
+        return;
+    e->phased[x] = 1;
+    const kas_ex_node *node = kas_ex_get(e->ir, x);
+    for (int i = 0; i < kas_ex_children(node); i++)
+        emit_phases(e, node->a[i]);
+    if (node->kind != KAS_EX_REDUCE || !kas_reduce_is_long(e->ir, x))
+        return;
+    bool free_of_loops = true; /* else it runs within another reduction, in the lanes */
+    for (int i = e->nest->loops; i < e->masks.vars; i++)
+        free_of_loops &= !(kas_masks_ex(&e->masks, x) >> i & 1);
+    if (free_of_loops)
+        emit_phase(e, x);
+}
+
+/* ---- the kernel
+ * ---------------------------------------------------------------------------------------- */
+
+static void see_tensor(void *context, kas_ex x, const kas_ex_node *node)
+{
+    kas_emitter *e = context;
+    (void)x;
+    if (node->kind == KAS_EX_LOAD && kas_emit_arg(e, node->tensor) < 0 &&
+        e->args < KAS_MAX_LAUNCH_ARGS)
+        e->arg_of_tensor[e->args++] = node->tensor;
+}
+
+static void emit_lane_chunk(kas_emitter *e, int axis)
+{
+    const long long lanes = (long long)e->nest->lanes;
+    const long long extent = (long long)e->ir->var_size[e->nest->lane];
+    kas_emit_line(e, "const int first = KAS_BLOCK_%c * %lld;", 'X' + axis, lanes);
+    if (extent % lanes)
+        kas_emit_line(e, "const int count = kas_imin(%lld, %lld - first);", lanes, extent);
+}
+
+static void open_rows(kas_emitter *e)
+{
+    const kas_nest *n = e->nest;
+    const long long all = (long long)e->ir->var_size[n->rows], here = (long long)n->block_rows;
+    const int v = kas_emit_var_name(e, n->rows);
+    if (here >= all)
+        kas_emit_line(e, "KAS_ROWS (v%d, 0, %lld) {", v, all);
+    else if (all % here == 0)
+        kas_emit_line(e, "KAS_ROWS (v%d, row, row + %lld) {", v, here);
+    else
+        kas_emit_line(e, "KAS_ROWS (v%d, row, kas_imin(row + %lld, %lld)) {", v, here, all);
+    e->indent++;
+}
+
+static void emit_head(kas_emitter *e, const char *name)
+{
+    const kas_nest *n = e->nest;
+    kas_buf_puts(e->out, "typedef struct {\n");
+    for (int i = 0; i < e->args; i++)
+        kas_buf_printf(e->out, "    %s%s *p%d;\n", i >= e->inputs ? "" : "const ",
+                       kas_emit_type(e, i), i);
+    kas_buf_printf(e->out, "} %s_args;\n\nKAS_KERNEL(%s, %s_args)\n{\n", name, name, name);
+    e->indent = 1;
+    for (int i = 0; i < e->args; i++)
+        kas_emit_line(e, "%s%s *KAS_RESTRICT p%d = a.p%d;", i >= e->inputs ? "" : "const ",
+                      kas_emit_type(e, i), i, i);
+    for (int axis = 0; axis < 3; axis++)
+        if (n->axis_var[axis] >= 0)
+            kas_emit_line(e, "const int v%d = KAS_BLOCK_%c;",
+                          kas_emit_var_name(e, n->axis_var[axis]), 'X' + axis);
+        else if (n->axis_var[axis] == KAS_AXIS_LANES)
+            emit_lane_chunk(e, axis);
+        else if (n->axis_var[axis] == KAS_AXIS_ROWS)
+            kas_emit_line(e, "const int row = KAS_BLOCK_%c * %lld;", 'X' + axis,
+                          (long long)n->block_rows);
+    for (int i = 0; i < n->serials; i++)
+        kas_emit_open_loop(e, n->serial[i]);
+    if (n->rows >= 0)
+        open_rows(e);
+}
+
+/* What does not change in the loop comes before it. */
+static void open_inner(kas_emitter *e)
+{
+    e->open &= ~(UINT64_C(1) << kas_masks_index(&e->masks, e->nest->inner));
+    kas_emit_hoist(e, e->nest->value, ++e->turns);
+    kas_emit_line(e, "KAS_UNROLL");
+    kas_emit_open_loop(e, e->nest->inner);
+}
+
+void kas_emit_store(kas_emitter *e)
+{
+    const kas_nest *n = e->nest;
+    const bool wide = n->width > 1;
+    const int target = e->args - 1;
+    int whole = e->name[n->value];
+    kas_emit_start(e);
+    if (wide && (whole < 0 || !kas_emit_is_wide(e, n->value))) {
+        whole = e->temps++;
+        kas_buf_printf(e->out, "KAS_WIDE_VALUE(t%d, ", whole);
+        kas_emit_put_value(e, n->value);
+        kas_buf_puts(e->out, ");\n");
+        kas_emit_start(e);
+    }
+    const bool real = kas_emit_is_real(e, n->tensor);
+    if (wide)
+        kas_buf_puts(e->out, real ? "KAS_WIDE_STORE_REAL(" : "KAS_WIDE_STORE(");
+    kas_buf_printf(e->out, wide ? "p%d, " : "p%d[", target);
+    kas_emit_put_ix(e, n->store);
+    if (wide) {
+        kas_buf_printf(e->out, ", t%d);\n", whole);
+        return;
+    }
+    kas_buf_puts(e->out, real ? "] = kas_real_of(" : "] = ");
+    kas_emit_put_value(e, n->value);
+    kas_buf_puts(e->out, real ? ");\n" : ";\n");
+}
+
+static void emit_lanes(kas_emitter *e)
+{
+    const kas_nest *n = e->nest;
+    emit_phases(e, n->value);
+    kas_emit_open_lanes(e, e->lane_values > 0);
+    if (n->inner >= 0)
+        open_inner(e);
+    kas_emit_value(e, n->value);
+    kas_emit_store(e);
+    kas_emit_close_block(e);
+}
+
+static kas_status emit_body(kas_emitter *e)
+{
+    const kas_nest *n = e->nest;
+    if (n->row)
+        KAS_TRY(kas_emit_row(e));
+    else if (n->column >= 0)
+        KAS_TRY(kas_emit_column(e));
+    else
+        emit_lanes(e);
+    for (int i = 0; i < n->serials + (n->rows >= 0) + (n->inner >= 0); i++)
+        kas_emit_close_block(e);
+    kas_buf_puts(e->out, "}\n\n");
+    return KAS_OK;
+}
+
+/* What the kernel writes comes behind what it reads. */
+static kas_status add_written(kas_emitter *e, int tensor, const char *name)
+{
+    if (e->args == KAS_MAX_LAUNCH_ARGS)
+        return kas_fail(KAS_UNSUPPORTED, "a fused kernel has more than %d tensors",
+                        KAS_MAX_LAUNCH_ARGS);
+    if (kas_emit_arg(e, tensor) >= 0)
+        return kas_fail(KAS_FAILURE,
+                        "generated kernel %s reads what it writes: this is a fault of "
+                        "the lowering, please report it",
+                        name);
+    e->arg_of_tensor[e->args++] = tensor;
+    return KAS_OK;
+}
+
+static kas_status emit(kas_emitter *e, const char *name)
+{
+    KAS_TRY(kas_ex_visit(e->ir, e->nest->value, see_tensor, e));
+    e->inputs = e->args;
+    for (int i = 0; i < e->nest->outputs; i++)
+        KAS_TRY(add_written(e, e->nest->output[i], name));
+    KAS_TRY(add_written(e, e->nest->tensor, name));
+    for (int i = 0; i < e->nest->loops; i++) /* the kernel's own: open everywhere */
+        e->open |= UINT64_C(1) << i;
+    emit_head(e, name);
+    KAS_TRY(emit_body(e));
+    return kas_buf_status(e->out);
+}
+
+kas_status kas_emit_kernel(const kas_ir *ir, const kas_nest *nest, const char *name, kas_buf *out,
+                           int args[KAS_MAX_LAUNCH_ARGS], int *count)
+{
+    const size_t n = (size_t)ir->exprs.count;
+    kas_emitter e = {.ir = ir, .nest = nest, .out = out};
+    kas_status status = kas_masks_init(&e.masks, ir, nest->value, nest->loops, nest->loop);
+    if (status != KAS_OK)
+        return status;
+    e.name = malloc(sizeof *e.name * n);
+    e.live = malloc(sizeof *e.live * n);
+    e.phased = calloc(n, 1);
+    e.wide = calloc(n, 1);
+    e.hoisted = calloc(n, sizeof *e.hoisted);
+    e.var_name = malloc(sizeof *e.var_name * (size_t)ir->vars);
+    if (e.name && e.live && e.phased && e.wide && e.hoisted && e.var_name) {
+        memset(e.name, 0xff, sizeof *e.name * n);
+        memset(e.var_name, 0xff, sizeof *e.var_name * (size_t)ir->vars);
+        status = emit(&e, name);
+    } else {
+        status = kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was emitted");
+    }
+    *count = e.args;
+    memcpy(args, e.arg_of_tensor, sizeof *args * (size_t)e.args);
+    free(e.name);
+    free(e.live);
+    free(e.phased);
+    free(e.wide);
+    free(e.hoisted);
+    free(e.var_name);
+    kas_masks_free(&e.masks);
+    return status;
+}

@@ -1,0 +1,97 @@
+/* How far a GPU unrolls the loops of a reduction.
+ *
+ * Its compiler moves the loads of all unrolled turns in front of what uses them.  That is how many
+ * are under way at once, and that many registers are full: a 5x5 window over two operands, 16 bytes
+ * at a time, takes 200 of a thread's 255, and some such kernels spill.  So turns are unrolled,
+ * innermost loop first, until their loads fill LOADED registers.  Beyond that nothing is gained:
+ * 256 threads with 64 values each under way are 64 KiB, and a multiprocessor needs some 16 to 32
+ * KiB to keep memory busy (latency 600 to 800 ns, 25 to 40 GB/s of bandwidth each).
+ *
+ * The CPU's compiler is told to unroll short reductions whole all the same: a loop inside the lanes
+ * would keep them from vectorising (prelude.h). */
+#include "jit/emit/emitter.h"
+
+enum {
+    LOADED = 112,
+    SINGLE = 2,  /* a value and where it lies */
+    RUN = 4 + 1, /* 16 bytes and where they lie */
+    FEW = 4      /* turns of a long loop at most: what the compiler would choose takes over 200 */
+};
+
+typedef struct count {
+    kas_emitter *emitter;
+    uint64_t loops; /* whose turns are counted apart */
+    double registers;
+} count;
+
+static void see_load(void *context, kas_ex x, const kas_ex_node *node)
+{
+    count *c = context;
+    kas_emitter *e = c->emitter;
+    if (node->kind != KAS_EX_LOAD || e->name[x] != KAS_NOT_EMITTED)
+        return;
+    const kas_group g = kas_ix_group(e->ir, node->ix, e->nest->lane);
+    double registers = SINGLE;
+    if (e->nest->width > 1 && g.kind != KAS_GROUP_SAME)
+        registers = g.kind == KAS_GROUP_RUN && g.aligned ? RUN : SINGLE * e->nest->width;
+    const uint64_t mask = kas_masks_ex(&e->masks, x) & ~(e->open | c->loops);
+    for (int i = e->nest->loops; i < e->masks.vars; i++)
+        if (mask >> i & 1)
+            registers *= (double)e->ir->var_size[e->masks.var[i]];
+    c->registers += registers;
+}
+
+/* Turns of the innermost loop that may be unrolled. */
+static double room(kas_emitter *e, kas_ex body, const int *var, int vars)
+{
+    count c = {.emitter = e};
+    for (int i = 0; i < vars; i++)
+        c.loops |= UINT64_C(1) << kas_masks_index(&e->masks, var[i]);
+    /* Where memory is short, what follows fails and says so. */
+    if (kas_ex_visit(e->ir, body, see_load, &c) != KAS_OK)
+        return 1;
+    const double turns = LOADED / (c.registers > 1 ? c.registers : 1);
+    return e->nest->inner < 0 ? turns : turns / (double)e->ir->var_size[e->nest->inner];
+}
+
+static long long divisor_below(long long size, double most)
+{
+    long long turns = size;
+    while (turns > 1 && (size % turns || (double)turns > most))
+        turns--;
+    return turns;
+}
+
+static void say_brief(kas_emitter *e, long long size, long long turns)
+{
+    if (turns == size)
+        kas_emit_line(e, "KAS_UNROLL");
+    else
+        kas_emit_line(e, "KAS_UNROLL_TURNS(%lld)", turns);
+}
+
+void kas_emit_unroll_walk(kas_emitter *e, kas_ex body, int var, bool whole)
+{
+    const double most = room(e, body, &var, 1);
+    const long long few = most < 1 ? 1 : most < FEW ? (long long)most : FEW;
+    kas_emit_line(e, "KAS_UNROLL_FEW(%lld)", whole ? (long long)e->ir->var_size[var] : few);
+}
+
+void kas_emit_open_loops(kas_emitter *e, kas_ex body, const int *var, int vars, bool brief)
+{
+    long long turns[KAS_DEEP];
+    const double most = room(e, body, var, vars);
+    double left = most;
+    for (int i = vars - 1; i >= 0; i--) {
+        const long long size = e->ir->var_size[var[i]];
+        turns[i] = divisor_below(size, left);
+        left = turns[i] == size ? left / (double)size : 1;
+    }
+    for (int i = 0; i < vars; i++) {
+        if (brief)
+            say_brief(e, e->ir->var_size[var[i]], turns[i]);
+        else if (e->nest->width > 1 && i == vars - 1)
+            kas_emit_line(e, "KAS_UNROLL_FEW(%d)", most < 1 ? 1 : most < FEW ? (int)most : FEW);
+        kas_emit_open_loop(e, var[i]);
+    }
+}

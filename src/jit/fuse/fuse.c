@@ -1,0 +1,372 @@
+#include "jit/fuse/fuse.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    INLINE_BUDGET = 16, /* operations an element that may be repeated to save a trip to memory */
+    LONG_REDUCTION = 32,
+    MAX_LEAVES = 14 /* KAS_MAX_LAUNCH_ARGS has a margin for what cannot be split further */
+};
+
+double kas_fn_cost(kas_fn fn)
+{
+    switch (fn) {
+    case KAS_FN_EXP:
+    case KAS_FN_SIN:
+    case KAS_FN_COS:
+    case KAS_FN_SIGMOID:
+        return 8;
+    case KAS_FN_TANH:
+    case KAS_FN_ERF:
+        return 12;
+    case KAS_FN_SQRT:
+    case KAS_FN_DIV:
+        return 4;
+    default:
+        return 1;
+    }
+}
+
+/* ---- views -------------------------------------------------------------------------------------
+ */
+
+/* Follows reads that only rename coordinates, down to a tensor that is computed; *address gets the
+ * flat address in it of the element at t's variables. */
+static int origin(kas_ir *ir, int t, kas_ix *address)
+{
+    kas_ix idx[KAS_IR_RANK];
+    for (int d = 0; d < ir->tensor[t].rank; d++)
+        idx[d] = kas_ix_var(ir, ir->tensor[t].var[d]);
+    while (ir->tensor[t].kind == KAS_TENSOR_DEF) {
+        const kas_ex_node *def = kas_ex_get(ir, ir->tensor[t].def);
+        if (def->kind != KAS_EX_READ)
+            break;
+        kas_subst s = {0};
+        for (int d = 0; d < ir->tensor[t].rank; d++)
+            kas_subst_add(ir, &s, ir->tensor[t].var[d], idx[d]);
+        for (int d = 0; d < def->rank; d++)
+            idx[d] = kas_ix_subst(ir, def->idx[d], &s);
+        t = def->tensor;
+    }
+    *address = 0;
+    for (int d = 0; d < ir->tensor[t].rank; d++)
+        *address = kas_ix_add(ir, *address, kas_ix_scale(ir, idx[d], ir->tensor[t].stride[d]));
+    return t;
+}
+
+static bool lies_like(kas_ir *ir, const kas_ir_tensor *t, const kas_ir_tensor *base, kas_ix address)
+{
+    kas_ix wanted = 0;
+    for (int d = 0; d < t->rank; d++)
+        wanted = kas_ix_add(ir, wanted, kas_ix_scale(ir, kas_ix_var(ir, t->var[d]), t->stride[d]));
+    return wanted == address && t->floats == base->floats && t->dtype == base->dtype;
+}
+
+/* A convolution operand that lies in memory exactly as its origin needs no memory of its own.  The
+ * pixels of its origin may be wider (X with a pitch of the caller's): then it takes that pitch. */
+static void view_operand(kas_ir *ir, int number)
+{
+    kas_ix address;
+    const int base = origin(ir, number, &address);
+    kas_ir_tensor t = ir->tensor[number];
+    const int pitch = ir->tensor[base].pitch;
+    if (base == number || pitch == 0)
+        return;
+    if (pitch != t.pitch) {
+        const int64_t pixels = t.size[1] * t.size[2];
+        t.stride[2] = pitch;
+        t.stride[1] = pitch * t.size[2];
+        t.stride[0] = pitch * pixels;
+        t.floats = t.stride[0] * t.size[0];
+        t.pitch = pitch;
+    }
+    if (!lies_like(ir, &t, &ir->tensor[base], address))
+        return;
+    t.memory = base;
+    ir->tensor[number] = t;
+    ir->tensor[base].operand |= ir->tensor[base].kind == KAS_TENSOR_DEF;
+}
+
+/* A result that merely repeats what a convolution wrote: the convolution writes it there at once.
+ */
+static void forward_result(kas_ir *ir, int number, const int *readers)
+{
+    kas_ix address;
+    if (ir->tensor[number].role == KAS_ROLE_SCRATCH || ir->tensor[number].kind != KAS_TENSOR_DEF)
+        return;
+    const int base = origin(ir, number, &address);
+    const kas_ir_tensor *t = &ir->tensor[number], *b = &ir->tensor[base];
+    if (b->kind != KAS_TENSOR_CONV || b->memory >= 0 || b->role != KAS_ROLE_SCRATCH ||
+        readers[base] != 1 || b->backward != t->backward || !lies_like(ir, t, b, address))
+        return;
+    ir->tensor[base].memory = number;
+    ir->tensor[number].kind = KAS_TENSOR_EXTERN; /* memory without an operation of its own */
+}
+
+int kas_fuse_memory(const kas_ir *ir, int tensor)
+{
+    while (ir->tensor[tensor].memory >= 0)
+        tensor = ir->tensor[tensor].memory;
+    return tensor;
+}
+
+/* ---- order --------------------------------------------------------------------------------------
+ */
+
+typedef struct ordering {
+    kas_ir *ir;
+    char *placed; /* by tensor */
+    int count;
+    kas_status status;
+} ordering;
+
+static void place(ordering *o, int t);
+
+static void place_operand(void *context, kas_ex e, const kas_ex_node *node)
+{
+    (void)e;
+    if (node->kind == KAS_EX_READ)
+        place(context, node->tensor);
+}
+
+static void place(ordering *o, int t)
+{
+    if (o->placed[t] || o->status != KAS_OK)
+        return;
+    o->placed[t] = 1;
+    const kas_ir_tensor *tensor = &o->ir->tensor[t];
+    if (tensor->kind == KAS_TENSOR_DEF) {
+        const kas_status status = kas_ex_visit(o->ir, tensor->def, place_operand, o);
+        if (status != KAS_OK)
+            o->status = status;
+    } else if (tensor->kind == KAS_TENSOR_CONV) {
+        place(o, tensor->conv_in[0]);
+        place(o, tensor->conv_in[1]);
+    }
+    o->ir->order[o->count++] = t;
+}
+
+/* Partial sums are made after the tensor that adds them up: numbers alone are no order. */
+static kas_status order_tensors(kas_ir *ir)
+{
+    ordering o = {.ir = ir, .placed = calloc((size_t)ir->tensors, 1)};
+    ir->order = kas_arena_alloc(ir->arena, sizeof *ir->order * (size_t)ir->tensors);
+    if (!o.placed || !ir->order)
+        o.status = kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
+    for (int t = 0; t < ir->tensors; t++)
+        if (o.status == KAS_OK)
+            place(&o, t);
+    free(o.placed);
+    return o.status;
+}
+
+/* ---- what is wanted how often ------------------------------------------------------------------
+ */
+
+typedef struct visit {
+    kas_ir *ir;
+    kas_masks masks;
+    uint64_t outer;  /* mask of the tensor's own variables */
+    char *seen;      /* by kas_ex */
+    int *readers;    /* by tensor: reading expressions of tensors that are wanted */
+    bool counting;   /* whether reads are booked */
+    double evals;    /* of the reader */
+    double work;     /* of the reader, an element */
+    bool long_sum;   /* the reader holds a long reduction */
+    char *in_reduce; /* by tensor: a reduction reads another element of it at every turn */
+} visit;
+
+static double repeats(const visit *v, uint64_t mask)
+{
+    double times = 1;
+    mask &= ~v->outer;
+    for (int i = 0; i < v->masks.vars; i++)
+        if (mask >> i & 1)
+            times *= (double)v->ir->var_size[v->masks.var[i]];
+    return times;
+}
+
+static void visit_ex(visit *v, kas_ex e)
+{
+    if (v->seen[e])
+        return;
+    v->seen[e] = 1;
+    kas_ir *ir = v->ir;
+    const kas_ex_node *node = kas_ex_get(ir, e);
+    const double times = repeats(v, kas_masks_ex(&v->masks, e));
+    if (node->kind == KAS_EX_READ && v->counting) {
+        kas_ir_tensor *t = &ir->tensor[node->tensor];
+        t->evals += v->evals * times;
+        v->readers[node->tensor]++;
+        if (times > 1)
+            v->in_reduce[node->tensor] = 1;
+    } else if (node->kind == KAS_EX_REDUCE) {
+        const double length = times * (double)ir->var_size[node->var];
+        v->work += length;
+        v->long_sum |= length >= LONG_REDUCTION;
+    } else if (kas_ex_children(node) > 0) {
+        v->work += times * kas_fn_cost((kas_fn)node->fn);
+    }
+    for (int i = 0; i < kas_ex_children(node); i++)
+        visit_ex(v, node->a[i]);
+}
+
+/* Leaves work and long_sum of tensor t in v; with `counting`, books what its definition reads. */
+static kas_status visit_tensor(visit *v, int t, bool counting, double evals)
+{
+    kas_ir *ir = v->ir;
+    v->counting = counting;
+    v->evals = evals;
+    v->work = 0;
+    v->long_sum = false;
+    KAS_TRY(
+        kas_masks_init(&v->masks, ir, ir->tensor[t].def, ir->tensor[t].rank, ir->tensor[t].var));
+    v->outer = 0;
+    for (int d = 0; d < ir->tensor[t].rank; d++)
+        if (ir->tensor[t].var[d] >= 0)
+            v->outer |= UINT64_C(1) << kas_masks_index(&v->masks, ir->tensor[t].var[d]);
+    memset(v->seen, 0, (size_t)ir->exprs.count);
+    visit_ex(v, ir->tensor[t].def);
+    kas_masks_free(&v->masks);
+    return KAS_OK;
+}
+
+static bool always_in_memory(const kas_ir_tensor *t)
+{
+    return t->kind != KAS_TENSOR_DEF || t->role != KAS_ROLE_SCRATCH || t->pitch == 0 ||
+           (t->operand && t->memory < 0);
+}
+
+/* Decides tensor by tensor, readers before what they read. */
+static kas_status decide(kas_ir *ir, const char *forced, visit *v)
+{
+    for (int t = 0; t < ir->tensors; t++) {
+        ir->tensor[t].evals = 0;
+        ir->tensor[t].materialised = false;
+        v->readers[t] = 0;
+        v->in_reduce[t] = 0;
+    }
+    for (int i = ir->tensors - 1; i >= 0; i--) {
+        const int t = ir->order[i];
+        kas_ir_tensor *tensor = &ir->tensor[t];
+        const bool wanted = tensor->role == KAS_ROLE_Y || tensor->role == KAS_ROLE_DX ||
+                            tensor->role == KAS_ROLE_DWEIGHT || tensor->evals > 0;
+        if (!wanted)
+            continue;
+        if (tensor->kind == KAS_TENSOR_CONV)
+            for (int k = 0; k < 2; k++) {
+                ir->tensor[tensor->conv_in[k]].evals += 1;
+                v->readers[tensor->conv_in[k]]++;
+            }
+        if (tensor->kind != KAS_TENSOR_DEF) {
+            tensor->materialised = true;
+            continue;
+        }
+        if (tensor->memory >= 0) { /* a view: only its base must be there */
+            ir->tensor[tensor->memory].evals += 1;
+            v->readers[tensor->memory]++;
+            continue;
+        }
+        KAS_TRY(visit_tensor(v, t, false, 0));
+        const double again = tensor->evals / (double)tensor->elements - 1;
+        tensor->materialised = always_in_memory(tensor) || forced[t] ||
+                               v->work * again > INLINE_BUDGET || (v->long_sum && v->in_reduce[t]);
+        const double elements = (double)tensor->elements;
+        KAS_TRY(visit_tensor(v, t, true, tensor->materialised ? elements : tensor->evals));
+    }
+    return KAS_OK;
+}
+
+/* ---- limits -------------------------------------------------------------------------------------
+ */
+
+/* Tensors in memory that tensor t's kernel would read; *widest: the inlined operand with most. */
+static int count_leaves(const kas_ir *ir, int t, char *leaf, char *seen, kas_ex e)
+{
+    if (seen[e])
+        return 0;
+    seen[e] = 1;
+    const kas_ex_node *node = kas_ex_get(ir, e);
+    int count = 0;
+    if (node->kind == KAS_EX_READ) {
+        const int memory = kas_fuse_memory(ir, node->tensor);
+        const kas_ir_tensor *read = &ir->tensor[memory];
+        if (!read->materialised)
+            return count_leaves(ir, t, leaf, seen, ir->tensor[node->tensor].def);
+        count = !leaf[memory];
+        leaf[memory] = 1;
+    }
+    for (int i = 0; i < kas_ex_children(node); i++)
+        count += count_leaves(ir, t, leaf, seen, node->a[i]);
+    return count;
+}
+
+/* Puts in memory the inlined operands of the first tensor that reads too many; false when none
+ * does. */
+static bool force_operands(kas_ir *ir, int t, char *forced, char *seen, kas_ex e)
+{
+    if (seen[e])
+        return false;
+    seen[e] = 1;
+    const kas_ex_node *node = kas_ex_get(ir, e);
+    bool any = false;
+    if (node->kind == KAS_EX_READ) {
+        const kas_ir_tensor *read = &ir->tensor[node->tensor];
+        if (read->kind == KAS_TENSOR_DEF && !read->materialised && read->memory < 0 &&
+            !forced[node->tensor])
+            forced[node->tensor] = any = true;
+    }
+    for (int i = 0; i < kas_ex_children(node); i++)
+        any |= force_operands(ir, t, forced, seen, node->a[i]);
+    return any;
+}
+
+static bool limit_leaves(kas_ir *ir, char *forced, char *leaf, char *seen)
+{
+    for (int t = 0; t < ir->tensors; t++) {
+        if (ir->tensor[t].kind != KAS_TENSOR_DEF || !ir->tensor[t].materialised)
+            continue;
+        memset(leaf, 0, (size_t)ir->tensors);
+        memset(seen, 0, (size_t)ir->exprs.count);
+        if (count_leaves(ir, t, leaf, seen, ir->tensor[t].def) <= MAX_LEAVES)
+            continue;
+        memset(seen, 0, (size_t)ir->exprs.count);
+        if (force_operands(ir, t, forced, seen, ir->tensor[t].def))
+            return true;
+    }
+    return false;
+}
+
+kas_status kas_fuse(kas_ir *ir)
+{
+    kas_status status = KAS_OK;
+    const size_t tensors = (size_t)ir->tensors;
+    for (int t = 0; t < ir->tensors; t++)
+        if (ir->tensor[t].operand && ir->tensor[t].memory < 0)
+            view_operand(ir, t);
+    KAS_TRY(order_tensors(ir));
+    visit v = {.ir = ir};
+    /* Indices made above may have added expressions; none are added below. */
+    v.seen = malloc((size_t)ir->exprs.count);
+    v.readers = calloc(tensors, sizeof *v.readers);
+    v.in_reduce = calloc(tensors, 1);
+    char *forced = calloc(tensors, 1), *leaf = calloc(tensors, 1);
+    if (!v.seen || !v.readers || !v.in_reduce || !forced || !leaf) {
+        status = kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
+        goto done;
+    }
+    do {
+        KAS_TRY_GOTO(decide(ir, forced, &v), done);
+    } while (limit_leaves(ir, forced, leaf, v.seen));
+    for (int t = 0; t < ir->tensors; t++)
+        forward_result(ir, t, v.readers);
+    status = ir->status;
+done:
+    free(v.seen);
+    free(v.readers);
+    free(v.in_reduce);
+    free(forced);
+    free(leaf);
+    return status;
+}

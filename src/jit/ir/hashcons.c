@@ -1,0 +1,74 @@
+#include "jit/ir/hashcons.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t hash_bytes(const unsigned char *data, size_t size)
+{
+    uint32_t h = 2166136261u; /* FNV-1a */
+    for (size_t i = 0; i < size; i++)
+        h = (h ^ data[i]) * 16777619u;
+    return h ^ (h >> 15);
+}
+
+void kas_hashcons_free(kas_hashcons *table)
+{
+    free(table->entry);
+    free(table->slot);
+    *table = (kas_hashcons){0};
+}
+
+static int rehash(kas_hashcons *table)
+{
+    int slots = table->slots ? table->slots * 2 : 256;
+    int *slot = malloc(sizeof *slot * (size_t)slots);
+    if (!slot)
+        return -1;
+    memset(slot, 0xff, sizeof *slot * (size_t)slots);
+    for (int i = 0; i < table->count; i++) {
+        int at = (int)(table->entry[i].hash & (uint32_t)(slots - 1));
+        while (slot[at] >= 0)
+            at = (at + 1) & (slots - 1);
+        slot[at] = i;
+    }
+    free(table->slot);
+    table->slot = slot;
+    table->slots = slots;
+    return 0;
+}
+
+static int append(kas_hashcons *table, kas_arena *arena, const void *data, size_t size,
+                  uint32_t hash)
+{
+    if (table->count == table->capacity) {
+        int capacity = table->capacity ? table->capacity * 2 : 128;
+        void *entry = realloc(table->entry, sizeof *table->entry * (size_t)capacity);
+        if (!entry)
+            return -1;
+        table->entry = entry;
+        table->capacity = capacity;
+    }
+    void *copy = kas_arena_alloc(arena, size);
+    if (!copy)
+        return -1;
+    memcpy(copy, data, size);
+    table->entry[table->count] = (struct kas_hashcons_entry){copy, (uint32_t)size, hash};
+    return table->count++;
+}
+
+int kas_hashcons_put(kas_hashcons *table, kas_arena *arena, const void *data, size_t size)
+{
+    uint32_t hash = hash_bytes(data, size);
+    if (2 * (table->count + 1) > table->slots && rehash(table) != 0)
+        return -1;
+    int at = (int)(hash & (uint32_t)(table->slots - 1));
+    for (; table->slot[at] >= 0; at = (at + 1) & (table->slots - 1)) {
+        const struct kas_hashcons_entry *e = &table->entry[table->slot[at]];
+        if (e->hash == hash && e->size == size && memcmp(e->data, data, size) == 0)
+            return table->slot[at];
+    }
+    int number = append(table, arena, data, size, hash);
+    if (number >= 0)
+        table->slot[at] = number;
+    return number;
+}

@@ -1,0 +1,111 @@
+#include "jit/ir/ir.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+kas_status kas_ir_init(kas_ir *ir)
+{
+    *ir = (kas_ir){.status = KAS_OK};
+    ir->arena = kas_arena_create();
+    if (!ir->arena)
+        return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
+    kas_ir_var(ir, 1);   /* so that variable 0 and the tables exist even after a failure */
+    kas_ix_const(ir, 0); /* handle 0 of both kinds: what calls return after a failure */
+    kas_ex_const(ir, 0);
+    kas_status status = ir->status;
+    if (status != KAS_OK)
+        kas_ir_free(ir);
+    return status;
+}
+
+void kas_ir_free(kas_ir *ir)
+{
+    kas_hashcons_free(&ir->atoms);
+    kas_hashcons_free(&ir->sums);
+    kas_hashcons_free(&ir->exprs);
+    free(ir->ix_range);
+    free(ir->var_size);
+    free(ir->tensor);
+    free(ir->memo);
+    free(ir->memo_stamp);
+    kas_arena_free(ir->arena);
+    *ir = (kas_ir){0};
+}
+
+void kas_ir_fail(kas_ir *ir, kas_status status)
+{
+    if (ir->status == KAS_OK)
+        ir->status = status;
+}
+
+static void no_memory(kas_ir *ir)
+{
+    kas_ir_fail(ir, kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered"));
+}
+
+int kas_ir_var(kas_ir *ir, int64_t size)
+{
+    if (ir->vars == ir->var_capacity) {
+        int capacity = ir->var_capacity ? ir->var_capacity * 2 : 256;
+        void *grown = realloc(ir->var_size, sizeof *ir->var_size * (size_t)capacity);
+        if (!grown) {
+            no_memory(ir);
+            return 0;
+        }
+        ir->var_size = grown;
+        ir->var_capacity = capacity;
+    }
+    ir->var_size[ir->vars] = size;
+    return ir->vars++;
+}
+
+static void set_layout(kas_ir_tensor *t)
+{
+    int64_t stride = 1;
+    t->elements = 1;
+    for (int d = t->rank - 1; d >= 0; d--) {
+        if (t->pitch && d == 2)
+            stride = t->pitch;
+        t->stride[d] = stride;
+        stride *= t->size[d];
+        t->elements *= t->size[d];
+    }
+    t->floats = stride;
+}
+
+int kas_ir_add_tensor(kas_ir *ir, kas_tensor_kind kind, int rank, const int64_t *size, int pitch)
+{
+    if (rank > KAS_IR_RANK) {
+        kas_ir_fail(ir, kas_fail(KAS_UNSUPPORTED,
+                                 "the kernel has a tensor of %d dimensions; at most %d are lowered",
+                                 rank, KAS_IR_RANK));
+        return 0;
+    }
+    if (ir->tensors == ir->tensor_capacity) {
+        int capacity = ir->tensor_capacity ? ir->tensor_capacity * 2 : 128;
+        void *grown = realloc(ir->tensor, sizeof *ir->tensor * (size_t)capacity);
+        if (!grown) {
+            no_memory(ir);
+            return 0;
+        }
+        ir->tensor = grown;
+        ir->tensor_capacity = capacity;
+    }
+    kas_ir_tensor t = {.kind = kind,
+                       .role = KAS_ROLE_SCRATCH,
+                       .rank = rank,
+                       .pitch = pitch,
+                       .dtype = pitch || kind == KAS_TENSOR_EXTERN ? ir->dtype : KAS_F32,
+                       .memory = -1,
+                       .row_var = -1,
+                       .row_block = -1,
+                       .row_owner = -1,
+                       .buffer = -1};
+    for (int d = 0; d < rank; d++) {
+        t.size[d] = size[d];
+        t.var[d] = size[d] > 1 ? kas_ir_var(ir, size[d]) : -1;
+    }
+    set_layout(&t);
+    ir->tensor[ir->tensors] = t;
+    return ir->tensors++;
+}

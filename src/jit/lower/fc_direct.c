@@ -1,0 +1,157 @@
+/* Fully-connected maps as loops of our own. */
+#include <string.h>
+
+#include "jit/lower/lower_fc.h"
+
+/* Weights [tap...][channel...][q][p][group...][out]: lanes run over instances and channels of the
+ * output, and neighbouring lanes read neighbouring weights. */
+static void direct_weight(kas_lower *l, int node)
+{
+    const kas_lowered_fc *fc = &l->fc[node];
+    const int in = fc->in;
+    int64_t size[KAS_IR_RANK];
+    int rank = 0;
+    kas_weight *w = &l->weight[fc->weight];
+    for (int i = 0; i < fc->taps; i++)
+        size[rank++] = w->taps[i] = (uint32_t)l->size[in][fc->tap[i]];
+    for (int i = 0; i < fc->channels; i++)
+        size[rank++] = l->size[in][fc->channel[i]];
+    size[rank++] = l->target->parts_out;
+    size[rank++] = l->target->parts_in;
+    for (int i = 0; i < fc->groups; i++)
+        size[rank++] = l->size[in][fc->group[i]];
+    size[rank++] = fc->sizes.fan_out;
+    l->weight_tensor[fc->weight] = kas_ir_add_tensor(l->ir, KAS_TENSOR_EXTERN, rank, size, 0);
+    w->stride[0] = (size_t)w->groups * w->fan_out;
+    w->stride[1] = w->fan_out;
+    w->stride[2] = 1;
+    w->stride_channel = w->instances * w->stride[0];
+    w->stride_tap[1] = w->stride_channel * w->in_channels;
+    w->stride_tap[0] = w->stride_tap[1] * w->taps[1];
+}
+
+/* Variables of one multiply-add: indices of the weight, the operand and the output side share them.
+ */
+typedef struct mac {
+    kas_ix operand[KAS_IR_RANK], weight[KAS_IR_RANK];
+} mac;
+
+/* `at`: index of the output side; `digit`: of each channel dim of the operand that is contracted.
+ */
+static mac mac_at(kas_lower *l, int node, const kas_ix *at, const kas_ix *digit)
+{
+    const kas_lowered_fc *fc = &l->fc[node];
+    const kas_fc_side s = kas_fc_output_side(l, node);
+    mac m = {.operand = {0}};
+    int w = 0;
+    kas_fc_pixel(l, node, at, m.operand, m.operand + KAS_DIM_C);
+    m.operand[KAS_DIM_Q] = at[s.q];
+    m.operand[KAS_DIM_P] = at[s.p];
+    for (int i = 0; i < fc->taps; i++)
+        m.weight[w++] = m.operand[KAS_DIM_C + fc->tap[i]] = digit[fc->tap[i]];
+    for (int i = 0; i < fc->channels; i++)
+        m.weight[w++] = m.operand[KAS_DIM_C + fc->channel[i]] = digit[fc->channel[i]];
+    m.weight[w++] = at[s.q];
+    m.weight[w++] = at[s.p];
+    for (int i = 0; i < fc->groups; i++)
+        m.weight[w++] = m.operand[KAS_DIM_C + fc->group[i]] = at[s.group + i];
+    m.weight[w++] = at[s.last];
+    return m;
+}
+
+/* New variables for the contracted dims of the operand; returns how many. */
+static int contracted_vars(kas_lower *l, int node, kas_ix *digit, int *var)
+{
+    const kas_lowered_fc *fc = &l->fc[node];
+    const int in = fc->in;
+    int count = 0;
+    for (int i = 0; i < fc->channels + fc->taps; i++) {
+        const int d = i < fc->channels ? fc->channel[i] : fc->tap[i - fc->channels];
+        var[count] = l->size[in][d] > 1 ? kas_ir_var(l->ir, l->size[in][d]) : -1;
+        digit[d] = kas_ix_var(l->ir, var[count++]);
+    }
+    return count;
+}
+
+void kas_fc_direct(kas_lower *l, int node)
+{
+    kas_ir *ir = l->ir;
+    kas_lowered_fc *fc = &l->fc[node];
+    const kas_fc_side out = kas_fc_output_side(l, node);
+    kas_ix at[KAS_IR_RANK], digit[KAS_FC_DIMS] = {0};
+    int var[KAS_FC_DIMS];
+    direct_weight(l, node);
+    fc->output = kas_lower_tensor(l, out.size, out.rank);
+    for (int i = 0; i < out.rank; i++)
+        at[i] = kas_ix_var(ir, ir->tensor[fc->output].var[i]);
+    const int count = contracted_vars(l, node, digit, var);
+    const mac m = mac_at(l, node, at, digit);
+    kas_ex e = kas_ex_binary(ir, KAS_FN_MUL, kas_lower_read(l, fc->in, m.operand),
+                             kas_ex_read(ir, l->weight_tensor[fc->weight], m.weight));
+    for (int i = count - 1; i >= 0; i--)
+        e = kas_ex_reduce(ir, KAS_FN_REDUCE_SUM, var[i], e);
+    ir->tensor[fc->output].def = e;
+}
+
+static void direct_data_gradient(kas_lower *l, int node)
+{
+    kas_ir *ir = l->ir;
+    const kas_lowered_fc *fc = &l->fc[node];
+    const int in = fc->in;
+    const kas_fc_side out = kas_fc_output_side(l, node);
+    kas_ix idx[KAS_IR_RANK], at[KAS_IR_RANK], out_idx[KAS_IR_RANK];
+    kas_lower_vars(l, in, idx);
+    const int q = kas_lower_q_var(l, node, in);
+    const int o = fc->sizes.fan_out > 1 ? kas_ir_var(ir, fc->sizes.fan_out) : -1;
+    kas_fc_merged_pixel(l, node, idx, idx + KAS_DIM_C, at);
+    at[out.q] = kas_ix_var(ir, q);
+    at[out.p] = idx[KAS_DIM_P];
+    for (int i = 0; i < fc->groups; i++)
+        at[out.group + i] = idx[KAS_DIM_C + fc->group[i]];
+    at[out.last] = kas_ix_var(ir, o);
+    const mac m = mac_at(l, node, at, idx + KAS_DIM_C);
+    kas_fc_node_index(l, node, at, out_idx);
+    kas_ex e = kas_ex_binary(ir, KAS_FN_MUL, kas_lower_read_gradient(l, node, out_idx),
+                             kas_ex_read(ir, l->weight_tensor[fc->weight], m.weight));
+    e = kas_ex_reduce(ir, KAS_FN_REDUCE_SUM, o, e);
+    kas_lower_contribute(l, in, kas_lower_sum_q(l, node, in, q, e));
+}
+
+static void direct_weight_gradient(kas_lower *l, int node)
+{
+    kas_ir *ir = l->ir;
+    const kas_lowered_fc *fc = &l->fc[node];
+    const kas_fc_side out = kas_fc_output_side(l, node);
+    const int dw =
+        kas_ir_add_tensor(ir, KAS_TENSOR_DEF, ir->tensor[l->weight_tensor[fc->weight]].rank,
+                          ir->tensor[l->weight_tensor[fc->weight]].size, 0);
+    const kas_ir_tensor t = ir->tensor[dw];
+    kas_ix at[KAS_IR_RANK], digit[KAS_FC_DIMS] = {0}, out_idx[KAS_IR_RANK];
+    int var[KAS_DIM_Q], d = 0;
+    for (int i = 0; i < KAS_DIM_Q; i++) {
+        var[i] = out.size[i] > 1 ? kas_ir_var(ir, out.size[i]) : -1;
+        at[i] = kas_ix_var(ir, var[i]);
+    }
+    for (int i = 0; i < fc->taps; i++)
+        digit[fc->tap[i]] = kas_ix_var(ir, t.var[d++]);
+    for (int i = 0; i < fc->channels; i++)
+        digit[fc->channel[i]] = kas_ix_var(ir, t.var[d++]);
+    at[out.q] = kas_ix_var(ir, t.var[d++]);
+    at[out.p] = kas_ix_var(ir, t.var[d++]);
+    for (int i = 0; i < fc->groups; i++)
+        at[out.group + i] = kas_ix_var(ir, t.var[d++]);
+    at[out.last] = kas_ix_var(ir, t.var[d++]);
+    const mac m = mac_at(l, node, at, digit);
+    kas_fc_node_index(l, node, at, out_idx);
+    const kas_ex e = kas_ex_binary(ir, KAS_FN_MUL, kas_lower_read_gradient(l, node, out_idx),
+                                   kas_lower_read(l, fc->in, m.operand));
+    const kas_ex sum = kas_lower_sum(l, t.rank, t.var, KAS_DIM_Q, var, e);
+    ir->tensor[dw].def = sum;
+    l->dweight[fc->weight] = dw;
+}
+
+void kas_fc_direct_gradient(kas_lower *l, int node)
+{
+    direct_data_gradient(l, node);
+    direct_weight_gradient(l, node);
+}

@@ -1,0 +1,225 @@
+/* Decides how a fully-connected node is computed: which unfolds it takes over, and by what. */
+#include <string.h>
+
+#include "jit/lower/lower_fc.h"
+
+enum {
+    DIRECT_MACS = 16, /* multiply-adds per tap and group up to which a library has no chance */
+    DIRECT_CHANNELS = 4
+};
+
+static const kas_shape *input_shape(const kas_lower *l, int node)
+{
+    return &l->kernel->node[l->kernel->node[node].in[0]].shape;
+}
+
+/* Dims of which every position has a map of its own. */
+static bool is_group_dim(const kas_lower *l, int node, int d)
+{
+    const kas_node *n = &l->kernel->node[node];
+    if (d >= input_shape(l, node)->channels) /* a tap of the node's own windows */
+        return false;
+    return n->op == KAS_OP_CONV_DEPTHWISE || (n->grouped && input_shape(l, node)->is_group[d]);
+}
+
+/* Dims of a mix that it leaves as they are. */
+static bool is_kept_dim(const kas_lower *l, int node, int d)
+{
+    const kas_node *n = &l->kernel->node[node];
+    return n->op == KAS_OP_MIX && (d < n->dim || d >= n->dim_end);
+}
+
+/* Taps must be contracted, and stand behind every contracted dim that is none (KRSC weights are
+ * addressed by channel, then tap). */
+static bool tap_fits(const kas_lower *l, int node, int d, const bool *is_tap)
+{
+    if (d < 0 || is_group_dim(l, node, d) || is_kept_dim(l, node, d))
+        return false;
+    for (int e = d + 1; e < l->fc[node].dims; e++)
+        if (!is_tap[e] && !is_group_dim(l, node, e))
+            return false;
+    return true;
+}
+
+/* Walks back from the operand through groups and unfolds; at[d] is where dim d of the node reached
+ * stands in the operand, -1 when it was split on the way. */
+typedef struct walk {
+    int node, channels, axes;
+    bool w_first;
+    bool library; /* by a library convolution, whose taps all lie one distance apart: */
+    int dilation; /* 0 while there are none */
+    int at[KAS_FC_DIMS];
+    bool is_tap[KAS_FC_DIMS]; /* of the operand */
+} walk;
+
+static bool step_group(const kas_lower *l, walk *w)
+{
+    const kas_node *n = &l->kernel->node[w->node];
+    for (int d = n->dim; d + 1 < w->channels; d++)
+        w->at[d] = d == n->dim ? -1 : w->at[d + 1];
+    w->channels--;
+    w->node = n->in[0];
+    return true;
+}
+
+/* Neighbours are no neighbours any more where kept dims count as pixels. */
+static bool library_takes(const kas_lower *l, int node, const walk *w, const kas_node *windows)
+{
+    for (int d = 0; d < l->fc[node].dims; d++)
+        if (is_kept_dim(l, node, d))
+            return false;
+    return w->dilation == 0 || w->dilation == kas_node_dilation(windows);
+}
+
+static bool step_unfold(const kas_lower *l, int node, walk *w)
+{
+    const kas_node *n = &l->kernel->node[w->node];
+    const int taps = n->axes == (KAS_AXIS_H | KAS_AXIS_W) ? 2 : 1;
+    bool is_tap[KAS_FC_DIMS];
+    for (int d = 0; d < KAS_FC_DIMS; d++)
+        is_tap[d] = w->is_tap[d];
+    if ((n->axes & w->axes) || (w->library && !library_takes(l, node, w, n)))
+        return false;
+    for (int d = w->channels - 1; d >= w->channels - taps; d--) {
+        if (!tap_fits(l, node, w->at[d], is_tap))
+            return false;
+        is_tap[w->at[d]] = true;
+    }
+    for (int d = 0; d < KAS_FC_DIMS; d++)
+        w->is_tap[d] = is_tap[d];
+    w->w_first = n->axes == KAS_AXIS_W && (w->axes & KAS_AXIS_H); /* H was unfolded after W */
+    w->axes |= n->axes;
+    w->dilation = kas_node_dilation(n);
+    w->channels -= taps;
+    w->node = n->in[0];
+    return true;
+}
+
+static bool step(const kas_lower *l, int node, walk *w)
+{
+    switch (l->kernel->node[w->node].op) {
+    case KAS_OP_UNFOLD:
+        return step_unfold(l, node, w);
+    case KAS_OP_GROUP:
+    case KAS_OP_GROUP_ALL:
+        return step_group(l, w);
+    default:
+        return false;
+    }
+}
+
+/* The node that a convolution reads, and the dims of the operand that are its taps. */
+static void find_base(kas_lower *l, int node, bool library, bool *is_tap)
+{
+    kas_lowered_fc *fc = &l->fc[node];
+    const bool own = fc->in >= KAS_WITHIN;
+    walk w = {.node = own ? node : fc->in, .channels = fc->dims, .library = library};
+    for (int d = 0; d < w.channels; d++)
+        w.at[d] = d;
+    fc->base = fc->in;
+    fc->axes = fc->dilation = 0;
+    fc->w_first = false;
+    for (bool more = true, first = own; more; first = false) {
+        const int from = w.node;
+        more = first ? step_unfold(l, node, &w) : step(l, node, &w);
+        if (more && (first || l->kernel->node[from].op == KAS_OP_UNFOLD)) {
+            fc->base = w.node;
+            fc->axes = w.axes;
+            fc->w_first = w.w_first;
+            fc->dilation = w.dilation;
+        }
+    }
+    for (int d = 0; d < KAS_FC_DIMS; d++)
+        is_tap[d] = w.is_tap[d];
+}
+
+static void sort_dims(kas_lower *l, int node, const bool *is_tap)
+{
+    kas_lowered_fc *fc = &l->fc[node];
+    kas_weight *w = &l->weight[fc->weight];
+    fc->taps = fc->groups = fc->channels = fc->kepts = 0;
+    w->in_channels = w->fan_in;
+    for (int d = 0; d < fc->dims; d++) {
+        if (is_tap[d])
+            fc->tap[fc->taps++] = d;
+        else if (is_kept_dim(l, node, d))
+            fc->kept[fc->kepts++] = d;
+        else if (is_group_dim(l, node, d))
+            fc->group[fc->groups++] = d;
+        else
+            fc->channel[fc->channels++] = d;
+        if (is_tap[d]) /* the last digits of the contracted index */
+            w->in_channels /= (uint32_t)l->size[fc->in][d];
+    }
+}
+
+kas_linear_policy kas_linear_policy_of(const char *device)
+{
+    return strncmp(device, "cpu", 3) == 0 ? KAS_LINEAR_CPU : KAS_LINEAR_GPU;
+}
+
+/* On a GPU a map with few channels moves bytes and little else, and a library's convolution is made
+ * for tensor cores; our loops also read through what stands in front of the map.  On a CPU oneDNN
+ * is mostly 1.3 to 5 times as fast as soon as there are windows (bench/bench_maps.c). */
+static bool is_direct(const kas_lower *l, int node)
+{
+    const kas_lowered_fc *fc = &l->fc[node];
+    const uint32_t channels = l->weight[fc->weight].in_channels;
+    if (l->linear_policy == KAS_LINEAR_DIRECT || l->linear_policy == KAS_LINEAR_LIBRARY)
+        return l->linear_policy == KAS_LINEAR_DIRECT;
+    if (l->linear_policy == KAS_LINEAR_CPU && channels < fc->sizes.fan_in)
+        return false;
+    return fc->sizes.fan_in == 1 ||
+           (channels <= DIRECT_CHANNELS && fc->sizes.fan_out <= DIRECT_CHANNELS &&
+            channels * fc->sizes.fan_out <= DIRECT_MACS);
+}
+
+/* [channels of the input..., taps]: a tensor of its own, that a library convolution never reads. */
+static void make_windows(kas_lower *l, int node)
+{
+    const kas_node *n = &l->kernel->node[node];
+    const kas_ir_tensor in = l->ir->tensor[l->tensor[n->in[0]]];
+    const int windows = KAS_WITHIN + node;
+    int rank = in.rank;
+    int64_t size[KAS_IR_RANK];
+    kas_ix idx[KAS_IR_RANK];
+    for (int d = 0; d < rank; d++)
+        size[d] = in.size[d];
+    for (int axis = KAS_AXIS_H; axis <= KAS_AXIS_W; axis++)
+        if (n->axes & axis)
+            size[rank++] = kas_lower_window(l, node, axis);
+    for (int d = KAS_DIM_C; d < rank; d++)
+        l->size[windows][d - KAS_DIM_C] = size[d];
+    const int tensor = kas_lower_tensor(l, size, rank);
+    l->tensor[windows] = tensor;
+    kas_lower_vars(l, windows, idx);
+    const kas_ex e = kas_lower_windows(l, node, idx);
+    l->ir->tensor[tensor].def = e;
+    l->fc[node].in = windows;
+    l->fc[node].dims = rank - KAS_DIM_C;
+}
+
+kas_status kas_fc_plan(kas_lower *l, int node)
+{
+    kas_lowered_fc *fc = &l->fc[node];
+    const kas_node *n = &l->kernel->node[node];
+    bool is_tap[KAS_FC_DIMS];
+    KAS_TRY(kas_weight_sizes_at(l->kernel, node, l->binding, &fc->sizes));
+    fc->weight = kas_lower_new_weight(l, node, &fc->sizes);
+    fc->in = n->in[0];
+    fc->dims = input_shape(l, node)->channels;
+    if (n->op == KAS_OP_CONV || n->op == KAS_OP_CONV_DEPTHWISE)
+        make_windows(l, node);
+    KAS_TRY(l->ir->status);
+    find_base(l, node, false, is_tap); /* our own loops take any window over */
+    sort_dims(l, node, is_tap);
+    fc->library = !is_direct(l, node);
+    if (fc->library) {
+        find_base(l, node, true, is_tap);
+        sort_dims(l, node, is_tap);
+    }
+    /* One weight stride for the instance must do, hence parts_in 1. */
+    const int64_t q = l->ir->tensor[l->tensor[fc->base]].size[KAS_DIM_Q];
+    fc->share = fc->library && q == 1 && l->target->parts_in == 1 && l->target->parts_out > 1;
+    return KAS_OK;
+}

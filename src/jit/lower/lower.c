@@ -1,0 +1,260 @@
+/* The walk over the micro-DAG, forward and in reverse, and what stands around the instances. */
+#include "jit/lower/lower.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { CONTRIBUTIONS = 4 };
+
+int kas_lower_dim(const kas_lower *l, int node, int i)
+{
+    const kas_shape *shape = &l->kernel->node[node].shape;
+    if (i < shape->channels)
+        return KAS_DIM_C + i;
+    return i == shape->channels && kas_shape_has(shape, KAS_AXIS_H) ? KAS_DIM_H : KAS_DIM_W;
+}
+
+void kas_lower_vars(kas_lower *l, int node, kas_ix *idx)
+{
+    const int tensor = l->tensor[node];
+    for (int d = 0; d < l->ir->tensor[tensor].rank; d++)
+        idx[d] = kas_ix_var(l->ir, l->ir->tensor[tensor].var[d]);
+}
+
+int kas_lower_tensor(kas_lower *l, const int64_t *size, int rank)
+{
+    int64_t pixel = 1;
+    for (int d = 3; d < rank; d++)
+        pixel *= size[d];
+    if (pixel > INT32_MAX / 2) {
+        kas_ir_fail(l->ir, kas_fail(KAS_UNSUPPORTED, "a tensor of the kernel has %lld channels",
+                                    (long long)pixel));
+        return 0;
+    }
+    return kas_ir_add_tensor(l->ir, KAS_TENSOR_DEF, rank, size,
+                             kas_pitch_of(l->ir->dtype, (int)pixel));
+}
+
+kas_ex kas_lower_read(kas_lower *l, int node, const kas_ix *idx)
+{
+    return kas_ex_read(l->ir, l->tensor[node], idx);
+}
+
+kas_ex kas_lower_read_gradient(kas_lower *l, int node, const kas_ix *idx)
+{
+    return kas_ex_read(l->ir, l->gradient_tensor[node], idx);
+}
+
+void kas_lower_contribute(kas_lower *l, int node, kas_ex e)
+{
+    l->gradient[node] = kas_ex_binary(l->ir, KAS_FN_ADD, l->gradient[node], e);
+    if (++l->contributions[node] % CONTRIBUTIONS)
+        return;
+    /* A tensor of its own for the sum so far bounds what one kernel may have to read. */
+    const kas_ir_tensor value = l->ir->tensor[l->tensor[node]];
+    const int sum = kas_ir_add_tensor(l->ir, KAS_TENSOR_DEF, value.rank, value.size, value.pitch);
+    memcpy(l->ir->tensor[sum].var, value.var, sizeof value.var);
+    l->ir->tensor[sum].def = l->gradient[node];
+    kas_ix idx[KAS_IR_RANK];
+    kas_lower_vars(l, node, idx);
+    l->gradient[node] = kas_ex_read(l->ir, sum, idx);
+}
+
+static int64_t q_size(const kas_lower *l, int node)
+{
+    return l->ir->tensor[l->tensor[node]].size[KAS_DIM_Q];
+}
+
+int kas_lower_q_var(kas_lower *l, int from, int to)
+{
+    if (q_size(l, to) == q_size(l, from))
+        return l->ir->tensor[l->tensor[to]].var[KAS_DIM_Q];
+    return kas_ir_var(l->ir, q_size(l, from));
+}
+
+kas_ex kas_lower_sum_q(kas_lower *l, int from, int to, int q_var, kas_ex e)
+{
+    if (q_size(l, to) == q_size(l, from))
+        return e;
+    return kas_ex_reduce(l->ir, KAS_FN_REDUCE_SUM, q_var, e);
+}
+
+void kas_lower_sum_gradient(kas_lower *l, int node)
+{
+    kas_ir *ir = l->ir;
+    const kas_ir_tensor value = ir->tensor[l->tensor[node]];
+    const int g = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, value.rank, value.size, value.pitch);
+    memcpy(ir->tensor[g].var, value.var, sizeof value.var);
+    ir->tensor[g].def = l->gradient[node];
+    ir->tensor[g].backward = true;
+    l->gradient_tensor[node] = g;
+}
+
+int kas_lower_new_weight(kas_lower *l, int node, const kas_weight_sizes *sizes)
+{
+    const uint32_t instances = l->target->parts_in * l->target->parts_out;
+    l->weight[l->weights] = (kas_weight){.node = node,
+                                         .instances = instances,
+                                         .groups = sizes->groups,
+                                         .fan_out = sizes->fan_out,
+                                         .fan_in = sizes->fan_in,
+                                         .init = sizes->init,
+                                         .elements = instances * kas_weight_elements(sizes),
+                                         .in_channels = sizes->fan_in,
+                                         .taps = {1, 1}};
+    return l->weights++;
+}
+
+/* X itself is node 0: [n][h][w][1][p][c]. */
+static void lower_input(kas_lower *l)
+{
+    const kas_target *t = l->target;
+    const int64_t size[6] = {l->batch, t->h, t->w, 1, t->parts_in, t->c};
+    l->x = kas_ir_add_tensor(l->ir, KAS_TENSOR_EXTERN, 6, size, l->x_pitch);
+    l->ir->tensor[l->x].role = KAS_ROLE_X;
+    l->tensor[0] = l->x;
+}
+
+static double instance_scale(const kas_lower *l)
+{
+    return 1 / sqrt((double)l->target->parts_in);
+}
+
+/* Y[n,h,w,q,c] = sum over p of the last node's value / sqrt(parts_in). */
+static void lower_output(kas_lower *l)
+{
+    kas_ir *ir = l->ir;
+    const kas_target *t = l->target;
+    const int last = l->kernel->nodes - 1;
+    const int64_t size[6] = {l->batch, t->h, t->w, t->parts_out, 1, t->c};
+    l->y = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, 6, size, l->y_pitch);
+    ir->tensor[l->y].role = KAS_ROLE_Y;
+    const int *var = ir->tensor[l->y].var;
+    kas_ix idx[KAS_IR_RANK];
+    for (int d = 0; d < KAS_DIM_P; d++)
+        idx[d] = kas_ix_var(ir, var[d]);
+    const int p = t->parts_in > 1 ? kas_ir_var(ir, t->parts_in) : -1;
+    idx[KAS_DIM_P] = kas_ix_var(ir, p);
+    const kas_ir_tensor *value = &ir->tensor[l->tensor[last]];
+    kas_ix_unflatten(ir, kas_ix_var(ir, ir->tensor[l->y].var[KAS_DIM_C]), value->rank - KAS_DIM_C,
+                     value->size + KAS_DIM_C, idx + KAS_DIM_C);
+    kas_ex sum = kas_ex_reduce(ir, KAS_FN_REDUCE_SUM, p, kas_lower_read(l, last, idx));
+    ir->tensor[l->y].def = kas_ex_binary(ir, KAS_FN_MUL, kas_ex_const(ir, instance_scale(l)), sum);
+}
+
+static void lower_output_gradient(kas_lower *l)
+{
+    kas_ir *ir = l->ir;
+    const kas_target *t = l->target;
+    const int last = l->kernel->nodes - 1;
+    const int64_t size[6] = {l->batch, t->h, t->w, t->parts_out, 1, t->c};
+    l->dy = kas_ir_add_tensor(ir, KAS_TENSOR_EXTERN, 6, size, l->y_pitch);
+    ir->tensor[l->dy].role = KAS_ROLE_DY;
+    ir->tensor[l->dy].backward = true;
+    kas_ix at[KAS_IR_RANK], idx[6];
+    kas_lower_vars(l, last, at);
+    const kas_ir_tensor *value = &ir->tensor[l->tensor[last]];
+    for (int d = 0; d < KAS_DIM_Q; d++)
+        idx[d] = at[d];
+    int q = value->var[KAS_DIM_Q];
+    const bool shared = value->size[KAS_DIM_Q] != t->parts_out;
+    if (shared)
+        q = kas_ir_var(ir, t->parts_out);
+    idx[KAS_DIM_Q] = kas_ix_var(ir, q);
+    idx[KAS_DIM_P] = 0;
+    value = &ir->tensor[l->tensor[last]];
+    idx[KAS_DIM_C] =
+        kas_ix_flatten(ir, value->rank - KAS_DIM_C, value->size + KAS_DIM_C, at + KAS_DIM_C);
+    kas_ex e = kas_ex_read(ir, l->dy, idx);
+    if (shared)
+        e = kas_ex_reduce(ir, KAS_FN_REDUCE_SUM, q, e);
+    kas_lower_contribute(l, last,
+                         kas_ex_binary(ir, KAS_FN_MUL, kas_ex_const(ir, instance_scale(l)), e));
+}
+
+typedef void lower_fn(kas_lower *, int);
+
+static lower_fn *class_of(kas_op op, bool gradient)
+{
+    switch (op) {
+    case KAS_OP_GROUP:
+    case KAS_OP_GROUP_ALL:
+    case KAS_OP_SHIFT:
+    case KAS_OP_UNFOLD:
+    case KAS_OP_SHUFFLE:
+        return gradient ? kas_lower_rearrange_gradient : kas_lower_rearrange;
+    case KAS_OP_POOL_AVG:
+    case KAS_OP_POOL_MAX:
+        return gradient ? kas_lower_pool_gradient : kas_lower_pool;
+    case KAS_OP_SLICE:
+        return gradient ? kas_lower_slice_gradient : kas_lower_slice;
+    case KAS_OP_CONCAT:
+        return gradient ? kas_lower_concat_gradient : kas_lower_concat;
+    case KAS_OP_FC:
+    case KAS_OP_CONV:
+    case KAS_OP_CONV_DEPTHWISE:
+    case KAS_OP_MIX:
+        return gradient ? kas_lower_fc_gradient : kas_lower_fc;
+    case KAS_OP_BMM:
+        return gradient ? kas_lower_bmm_gradient : kas_lower_bmm;
+    case KAS_OP_SCALE:
+        return gradient ? kas_lower_scale_gradient : kas_lower_scale;
+    case KAS_OP_NORM:
+        return gradient ? kas_lower_norm_gradient : kas_lower_norm;
+    case KAS_OP_FOLD_AVG:
+    case KAS_OP_FOLD_MAX:
+        return gradient ? kas_lower_fold_gradient : kas_lower_fold;
+    case KAS_OP_SOFTMAX:
+        return gradient ? kas_lower_softmax_gradient : kas_lower_softmax;
+    case KAS_OP_ADD:
+    case KAS_OP_SUB:
+    case KAS_OP_MUL:
+    case KAS_OP_MIN:
+    case KAS_OP_MAX:
+        return gradient ? kas_lower_blend_gradient : kas_lower_blend;
+    default:
+        return gradient ? kas_lower_pointwise_gradient : kas_lower_pointwise;
+    }
+}
+
+static kas_status node_sizes(kas_lower *l)
+{
+    for (int k = 0; k < l->kernel->nodes; k++) {
+        uint32_t size[KAS_MAX_DIMS];
+        KAS_TRY(kas_node_sizes(&l->kernel->node[k], l->binding, size, &l->rank[k]));
+        for (int d = 0; d < l->rank[k]; d++)
+            l->size[k][d] = size[d];
+    }
+    return KAS_OK;
+}
+
+static void lower_backward(kas_lower *l)
+{
+    kas_ir *ir = l->ir;
+    lower_output_gradient(l);
+    for (int k = l->kernel->nodes - 1; k >= 0 && ir->status == KAS_OK; k--) {
+        kas_lower_sum_gradient(l, k);
+        /* A node whose value does not matter still owes its weight a gradient of 0. */
+        if (k > 0 && (l->gradient[k] != 0 || kas_op_has_weight((kas_op)l->kernel->node[k].op)))
+            class_of((kas_op)l->kernel->node[k].op, true)(l, k);
+    }
+    l->dx = l->gradient_tensor[0];
+    ir->tensor[l->dx].role = KAS_ROLE_DX;
+}
+
+kas_status kas_lower_kernel(kas_lower *l)
+{
+    KAS_TRY(node_sizes(l));
+    lower_input(l);
+    KAS_TRY(l->ir->status);
+    for (int k = 1; k < l->kernel->nodes && l->ir->status == KAS_OK; k++)
+        class_of((kas_op)l->kernel->node[k].op, false)(l, k);
+    if (l->ir->status == KAS_OK)
+        lower_output(l);
+    const int forward = l->ir->tensors;
+    if (l->ir->status == KAS_OK && l->training)
+        lower_backward(l);
+    for (int t = forward; t < l->ir->tensors; t++)
+        l->ir->tensor[t].backward = true;
+    return l->ir->status;
+}

@@ -1,0 +1,161 @@
+/* Lowering: every node of a micro-DAG becomes a tensor of the IR, and, in reverse order, its
+ * gradient.
+ *
+ * Tensor of a node: [batch][h][w][q][p][channels...], h or w 1 when the node has lost it.  (q, p)
+ * is the instance (target.h).  As long as no fully-connected map stands before a node, all q share
+ * its values: its q has size 1, and whatever reads it broadcasts.
+ *
+ * Differentiation works on whole tensors, before fusion, in gather form: each class of primitives
+ * adds to an operand's gradient an expression over that operand's own index variables, the index
+ * map of the forward read inverted (the same file holds both directions).  Scalar derivatives are
+ * symbolic (diff.c).  Other folders include this header. */
+#ifndef KAS_JIT_LOWER_LOWER_H
+#define KAS_JIT_LOWER_LOWER_H
+
+#include "jit/ir/ir.h"
+
+/* Some nodes compute something in between that is no node of the micro-DAG: a convolution the
+ * windows of its input, [channels..., taps], a product its values before the softmax.  The tables
+ * below hold it as node KAS_WITHIN + the node's own number. */
+enum {
+    KAS_WITHIN = KAS_MAX_NODES,
+    KAS_LOWER_NODES = 2 * KAS_MAX_NODES,
+    KAS_FC_DIMS = KAS_MAX_CHANNEL_DIMS + 2
+};
+
+/* A node with a linear map (fc, conv, conv_depthwise, mix): how it is computed, and the tensors its
+ * gradient needs. */
+typedef struct kas_lowered_fc {
+    int in;              /* operand: a node, or its own windows */
+    int dims;            /* channel dims of the operand, taps included */
+    int weight;          /* its number */
+    bool library, share; /* share: all q read one input, and are outputs of one convolution */
+    int base;            /* node that the convolution reads; the unfolds between are its taps */
+    int axes;            /* KAS_AXIS_* that are taps */
+    bool w_first;        /* of two unfolds, W's came first: the tap dims are [K_W, K_H] */
+    int dilation;        /* pixels between two taps of a library convolution */
+    int input;           /* library: tensor that the convolution reads */
+    int weight_tensor, output;
+    /* channel dims of the operand, by part; kept ones count as pixels: one map for all of them */
+    int group[KAS_FC_DIMS], groups, channel[KAS_FC_DIMS], channels, tap[KAS_FC_DIMS], taps,
+        kept[KAS_FC_DIMS], kepts;
+    kas_weight_sizes sizes;
+} kas_lowered_fc;
+
+typedef struct kas_lower {
+    kas_ir *ir;
+    const kas_kernel *kernel;
+    const kas_target *target;
+    const kas_binding *binding;
+    int batch;
+    bool training, tf32;
+    kas_linear_policy linear_policy;
+    int x_pitch, y_pitch;
+    int rank[KAS_MAX_NODES]; /* of the micro-DAG's list [channels..., H, W] */
+    int64_t size[KAS_LOWER_NODES][KAS_FC_DIMS + 2];
+    int tensor[KAS_LOWER_NODES];          /* value of each node */
+    kas_ex gradient[KAS_LOWER_NODES];     /* sum so far, over the variables of tensor[] */
+    int contributions[KAS_LOWER_NODES];   /* to the sum */
+    int gradient_tensor[KAS_LOWER_NODES]; /* when the sum is complete */
+    int aux[KAS_MAX_NODES]; /* fold_max, pool_max: argmax; norm: the inverse deviation's tensor;
+                               scale: number of its weight */
+    int packed[KAS_MAX_NODES][2]; /* bmm: operands of the library product; 0: our own loops */
+    kas_lowered_fc fc[KAS_MAX_NODES];
+    kas_weight weight[KAS_MAX_NODES];
+    int weights, weight_tensor[KAS_MAX_NODES]; /* by number of the weight */
+    int x, y, dx, dy;                          /* tensors */
+    int dweight[KAS_MAX_NODES];
+} kas_lower;
+
+/* Builds forward and, when training, backward into l->ir. */
+kas_status kas_lower_kernel(kas_lower *l);
+
+/* ---- shared by the classes ------------------------------------------------------------------- */
+
+/* IR dim of dim i of a node's list [channels..., H, W]. */
+int kas_lower_dim(const kas_lower *l, int node, int i);
+/* The variables of a node's tensor as indices. */
+void kas_lower_vars(kas_lower *l, int node, kas_ix *idx);
+/* New tensor of pixels: size[3..] is one. */
+int kas_lower_tensor(kas_lower *l, const int64_t *size, int rank);
+/* The tensor of a node, shaped by the micro-DAG, with q instances: becomes l->tensor[node]. */
+int kas_lower_result(kas_lower *l, int node, int64_t q);
+kas_ex kas_lower_read(kas_lower *l, int node, const kas_ix *idx);
+/* Gives gradient_tensor[node] the sum of what was contributed. */
+void kas_lower_sum_gradient(kas_lower *l, int node);
+kas_ex kas_lower_read_gradient(kas_lower *l, int node, const kas_ix *idx);
+/* Adds an expression over the variables of node's tensor to its gradient. */
+void kas_lower_contribute(kas_lower *l, int node, kas_ex e);
+/* Sum over q when `from` has it and `to` shares its values: `q` is the index that the expression
+ * used for q. */
+kas_ex kas_lower_sum_q(kas_lower *l, int from, int to, int q_var, kas_ex e);
+int kas_lower_q_var(kas_lower *l, int from, int to);
+
+/* Sum (or maximum) over `vars` (outermost first) for each element of a tensor whose index variables
+ * are out_var[]: in two stages, partial results first, when the tensor is small and the sum long,
+ * because otherwise most of a GPU would idle. */
+kas_ex kas_lower_reduce(kas_lower *l, kas_fn fn, int out_rank, const int *out_var, int vars,
+                        const int *var, kas_ex body);
+kas_ex kas_lower_sum(kas_lower *l, int out_rank, const int *out_var, int vars, const int *var,
+                     kas_ex body);
+
+/* Dims [dim, dim_end) of an operand that has the same dims as the node. */
+typedef struct kas_span {
+    int node, operand, dim, dim_end;
+} kas_span;
+kas_span kas_lower_span(const kas_lower *l, int node); /* what its attributes say */
+
+/* A span to reduce over: IR dims and new variables, outermost
+ * first. `size` is the operand's with 1 in their place. */
+typedef struct kas_along {
+    int count, dim[KAS_MAX_DIMS], var[KAS_MAX_DIMS];
+    int64_t elements; /* reduced for one result */
+    int64_t size[KAS_IR_RANK];
+    int rank;
+} kas_along;
+kas_along kas_lower_along(kas_lower *l, const kas_span *span);
+/* A new tensor of dims->size; idx: an index of the operand over its variables and dims->var. */
+int kas_lower_along_tensor(kas_lower *l, const kas_along *dims, kas_ix *idx);
+kas_ex kas_lower_along_reduce(kas_lower *l, kas_fn fn, const kas_along *dims, int tensor,
+                              kas_ex body);
+
+/* Windows of the operand of `node` (unfold, conv), which has axes, kernel and dilation.  Taps along
+ * an axis; the value at an index whose channel dims are those of the operand, then the taps (its H
+ * and W are moved); and the contribution of the gradient of node `windows`, which holds them. */
+int64_t kas_lower_window(kas_lower *l, int node, int axis);
+kas_ex kas_lower_windows(kas_lower *l, int node, kas_ix *idx);
+void kas_lower_windows_gradient(kas_lower *l, int node, int windows);
+
+/* A new weight of the program, with its logical part; the lowering adds tensor and strides. Returns
+ * its number. */
+int kas_lower_new_weight(kas_lower *l, int node, const kas_weight_sizes *sizes);
+
+/* One pair for each class of primitives. */
+void kas_lower_rearrange(kas_lower *l, int node);
+void kas_lower_rearrange_gradient(kas_lower *l, int node);
+void kas_lower_pool(kas_lower *l, int node);
+void kas_lower_pool_gradient(kas_lower *l, int node);
+void kas_lower_slice(kas_lower *l, int node);
+void kas_lower_slice_gradient(kas_lower *l, int node);
+void kas_lower_concat(kas_lower *l, int node);
+void kas_lower_concat_gradient(kas_lower *l, int node);
+void kas_lower_pointwise(kas_lower *l, int node);
+void kas_lower_pointwise_gradient(kas_lower *l, int node);
+void kas_lower_fold(kas_lower *l, int node);
+void kas_lower_fold_gradient(kas_lower *l, int node);
+void kas_lower_scale(kas_lower *l, int node);
+void kas_lower_scale_gradient(kas_lower *l, int node);
+void kas_lower_norm(kas_lower *l, int node);
+void kas_lower_norm_gradient(kas_lower *l, int node);
+void kas_lower_softmax_of(kas_lower *l, const kas_span *span);
+void kas_lower_softmax_gradient_of(kas_lower *l, const kas_span *span);
+void kas_lower_bmm(kas_lower *l, int node);
+void kas_lower_bmm_gradient(kas_lower *l, int node);
+void kas_lower_softmax(kas_lower *l, int node);
+void kas_lower_softmax_gradient(kas_lower *l, int node);
+void kas_lower_blend(kas_lower *l, int node);
+void kas_lower_blend_gradient(kas_lower *l, int node);
+void kas_lower_fc(kas_lower *l, int node);
+void kas_lower_fc_gradient(kas_lower *l, int node);
+
+#endif

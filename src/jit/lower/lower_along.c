@@ -1,0 +1,52 @@
+/* What softmax and norm share: dims to reduce over, and tensors in which they have size 1. */
+#include <string.h>
+
+#include "jit/lower/lower.h"
+
+kas_span kas_lower_span(const kas_lower *l, int node)
+{
+    const kas_node *n = &l->kernel->node[node];
+    return (kas_span){node, n->in[0], n->dim, n->dim_end};
+}
+
+kas_along kas_lower_along(kas_lower *l, const kas_span *span)
+{
+    const kas_ir_tensor in = l->ir->tensor[l->tensor[span->operand]];
+    kas_along dims = {.rank = in.rank, .elements = 1};
+    memcpy(dims.size, in.size, sizeof dims.size);
+    for (int i = span->dim; i < span->dim_end; i++)
+        dims.dim[dims.count++] = kas_lower_dim(l, span->node, i);
+    /* Reduced outermost first: H and W lie outside the channels. */
+    for (int i = 1; i < dims.count; i++)
+        for (int j = i; j > 0 && dims.dim[j] < dims.dim[j - 1]; j--) {
+            int d = dims.dim[j];
+            dims.dim[j] = dims.dim[j - 1];
+            dims.dim[j - 1] = d;
+        }
+    for (int i = 0; i < dims.count; i++) {
+        const int64_t extent = in.size[dims.dim[i]];
+        dims.var[i] = extent > 1 ? kas_ir_var(l->ir, extent) : -1;
+        dims.elements *= extent;
+        dims.size[dims.dim[i]] = 1;
+    }
+    return dims;
+}
+
+int kas_lower_along_tensor(kas_lower *l, const kas_along *dims, kas_ix *idx)
+{
+    const int tensor = kas_lower_tensor(l, dims->size, dims->rank);
+    l->ir->tensor[tensor].along = dims->elements;
+    l->ir->tensor[tensor].dtype = KAS_F32; /* few values, on which many depend */
+    for (int d = 0; d < dims->rank; d++)
+        idx[d] = kas_ix_var(l->ir, l->ir->tensor[tensor].var[d]);
+    for (int i = 0; i < dims->count; i++)
+        idx[dims->dim[i]] = kas_ix_var(l->ir, dims->var[i]);
+    return tensor;
+}
+
+kas_ex kas_lower_along_reduce(kas_lower *l, kas_fn fn, const kas_along *dims, int tensor,
+                              kas_ex body)
+{
+    const kas_ir_tensor t = l->ir->tensor[tensor];
+    return kas_lower_reduce(l, fn, t.rank, t.var, dims->count, dims->var, body);
+}

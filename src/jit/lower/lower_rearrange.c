@@ -1,0 +1,188 @@
+/* group, group_all, shift, unfold, shuffle: index maps, and their inverses. */
+#include <string.h>
+
+#include "jit/lower/lower.h"
+
+/* Sizes of node's tensor: spatial dims and channels from the micro-DAG, q from the operand. */
+static void result_sizes(const kas_lower *l, int node, int64_t q, int64_t *size)
+{
+    size[KAS_DIM_N] = l->batch;
+    size[KAS_DIM_H] = size[KAS_DIM_W] = 1;
+    size[KAS_DIM_Q] = q;
+    size[KAS_DIM_P] = l->target->parts_in;
+    for (int i = 0; i < l->rank[node]; i++)
+        size[kas_lower_dim(l, node, i)] = l->size[node][i];
+}
+
+int kas_lower_result(kas_lower *l, int node, int64_t q)
+{
+    int64_t size[KAS_IR_RANK];
+    result_sizes(l, node, q, size);
+    const int tensor = kas_lower_tensor(l, size, KAS_DIM_C + l->kernel->node[node].shape.channels);
+    l->tensor[node] = tensor;
+    return tensor;
+}
+
+typedef struct unfold_taps {
+    int count, dim[2]; /* IR dim of the axis */
+    int64_t kernel[2], extent[2], dilation;
+} unfold_taps;
+
+/* Where tap k of axis i reads: at + dilation * (k - K/2); with direction -1 who reads `at` by it.
+ */
+static kas_ix tap_shift(kas_ir *ir, const unfold_taps *taps, int i, kas_ix at, kas_ix tap,
+                        int direction)
+{
+    const int64_t step = direction * taps->dilation;
+    kas_ix moved = kas_ix_add(ir, at, kas_ix_scale(ir, tap, step));
+    return kas_ix_add(ir, moved, kas_ix_const(ir, -step * (taps->kernel[i] / 2)));
+}
+
+int64_t kas_lower_window(kas_lower *l, int node, int axis)
+{
+    const kas_dim taps = kas_node_window(&l->kernel->node[node], axis);
+    uint64_t size = 1;
+    if (!kas_dim_eval(&taps, l->binding, &size))
+        kas_ir_fail(l->ir, kas_fail(KAS_ILLEGAL, "node %d: the window has no size", node));
+    return (int64_t)size;
+}
+
+static unfold_taps taps_of(kas_lower *l, int node)
+{
+    const kas_node *n = &l->kernel->node[node];
+    const kas_ir_tensor *in = &l->ir->tensor[l->tensor[n->in[0]]];
+    unfold_taps taps = {.dilation = kas_node_dilation(n)};
+    for (int axis = KAS_AXIS_H; axis <= KAS_AXIS_W; axis++) {
+        if (!(n->axes & axis))
+            continue;
+        const int dim = axis == KAS_AXIS_H ? KAS_DIM_H : KAS_DIM_W;
+        taps.dim[taps.count] = dim;
+        taps.kernel[taps.count] = kas_lower_window(l, node, axis);
+        taps.extent[taps.count++] = in->size[dim];
+    }
+    return taps;
+}
+
+kas_ex kas_lower_windows(kas_lower *l, int node, kas_ix *idx)
+{
+    kas_ir *ir = l->ir;
+    const unfold_taps taps = taps_of(l, node);
+    const int in = l->kernel->node[node].in[0];
+    const int first = KAS_DIM_C + l->kernel->node[in].shape.channels;
+    kas_ix source[2];
+    for (int i = 0; i < taps.count; i++) {
+        source[i] = tap_shift(ir, &taps, i, idx[taps.dim[i]], idx[first + i], 1);
+        idx[taps.dim[i]] = kas_ix_clamp(ir, source[i], 0, taps.extent[i] - 1);
+    }
+    kas_ex e = kas_lower_read(l, in, idx);
+    for (int i = 0; i < taps.count; i++)
+        e = kas_ex_guard(ir, source[i], 0, taps.extent[i] - 1, e);
+    return e;
+}
+
+static kas_ix shift_index(kas_lower *l, int node, kas_ix at, int direction)
+{
+    const kas_node *n = &l->kernel->node[node];
+    const int dim = n->axes & KAS_AXIS_H ? KAS_DIM_H : KAS_DIM_W;
+    return kas_ix_mod(l->ir, kas_ix_add(l->ir, at, kas_ix_const(l->ir, direction * (int)n->offset)),
+                      l->ir->tensor[l->tensor[n->in[0]]].size[dim]);
+}
+
+/* [.., g, r, ..] -> [.., g * R + r, ..] */
+static void ungroup_index(kas_lower *l, int node, const kas_ix *idx, kas_ix *in_idx)
+{
+    const int d = KAS_DIM_C + l->kernel->node[node].dim;
+    const kas_ir_tensor *t = &l->ir->tensor[l->tensor[node]];
+    memcpy(in_idx, idx, sizeof *idx * (size_t)d);
+    in_idx[d] = kas_ix_flatten(l->ir, 2, t->size + d, idx + d);
+    memcpy(in_idx + d + 1, idx + d + 2, sizeof *idx * (size_t)(t->rank - d - 2));
+}
+
+/* Channel r * G + g reads g * X/G + r; `groups` is G, or X/G for the inverse. */
+static kas_ix shuffle_index(kas_ir *ir, kas_ix at, int64_t size, int64_t groups)
+{
+    return kas_ix_add(ir, kas_ix_scale(ir, kas_ix_mod(ir, at, groups), size / groups),
+                      kas_ix_div(ir, at, groups));
+}
+
+void kas_lower_rearrange(kas_lower *l, int node)
+{
+    const kas_node *n = &l->kernel->node[node];
+    const int tensor =
+        kas_lower_result(l, node, l->ir->tensor[l->tensor[n->in[0]]].size[KAS_DIM_Q]);
+    kas_ix idx[KAS_IR_RANK], in_idx[KAS_IR_RANK];
+    kas_lower_vars(l, node, idx);
+    kas_ex e;
+    if (n->op == KAS_OP_UNFOLD) {
+        e = kas_lower_windows(l, node, idx);
+    } else if (n->op == KAS_OP_SHIFT) {
+        const int dim = n->axes & KAS_AXIS_H ? KAS_DIM_H : KAS_DIM_W;
+        idx[dim] = shift_index(l, node, idx[dim], 1);
+        e = kas_lower_read(l, n->in[0], idx);
+    } else if (n->op == KAS_OP_SHUFFLE) {
+        const int d = KAS_DIM_C + n->dim;
+        idx[d] = shuffle_index(l->ir, idx[d], l->size[node][n->dim],
+                               l->binding->value[KAS_SYM_G0 + n->symbol]);
+        e = kas_lower_read(l, n->in[0], idx);
+    } else {
+        ungroup_index(l, node, idx, in_idx);
+        e = kas_lower_read(l, n->in[0], in_idx);
+    }
+    l->ir->tensor[tensor].def = e;
+}
+
+void kas_lower_windows_gradient(kas_lower *l, int node, int windows)
+{
+    kas_ir *ir = l->ir;
+    const unfold_taps taps = taps_of(l, node);
+    const int in = l->kernel->node[node].in[0];
+    const int first = KAS_DIM_C + l->kernel->node[in].shape.channels;
+    kas_ix idx[KAS_IR_RANK], source[2];
+    int var[2];
+    kas_lower_vars(l, in, idx);
+    for (int i = 0; i < taps.count; i++) {
+        var[i] = taps.kernel[i] > 1 ? kas_ir_var(ir, taps.kernel[i]) : -1;
+        idx[first + i] = kas_ix_var(ir, var[i]);
+        source[i] = tap_shift(ir, &taps, i, idx[taps.dim[i]], idx[first + i], -1);
+        idx[taps.dim[i]] = kas_ix_clamp(ir, source[i], 0, taps.extent[i] - 1);
+    }
+    kas_ex e = kas_lower_read_gradient(l, windows, idx);
+    for (int i = 0; i < taps.count; i++)
+        e = kas_ex_guard(ir, source[i], 0, taps.extent[i] - 1, e);
+    for (int i = taps.count - 1; i >= 0; i--)
+        e = kas_ex_reduce(ir, KAS_FN_REDUCE_SUM, var[i], e);
+    kas_lower_contribute(l, in, e);
+}
+
+void kas_lower_rearrange_gradient(kas_lower *l, int node)
+{
+    kas_ir *ir = l->ir;
+    const kas_node *n = &l->kernel->node[node];
+    const int in = n->in[0];
+    kas_ix idx[KAS_IR_RANK], out_idx[KAS_IR_RANK];
+    if (n->op == KAS_OP_UNFOLD) {
+        kas_lower_windows_gradient(l, node, node);
+        return;
+    }
+    kas_lower_vars(l, in, idx);
+    if (n->op == KAS_OP_SHIFT) {
+        const int dim = n->axes & KAS_AXIS_H ? KAS_DIM_H : KAS_DIM_W;
+        idx[dim] = shift_index(l, node, idx[dim], -1);
+        kas_lower_contribute(l, in, kas_lower_read_gradient(l, node, idx));
+        return;
+    }
+    if (n->op == KAS_OP_SHUFFLE) {
+        const int64_t size = l->size[node][n->dim];
+        const int64_t groups = l->binding->value[KAS_SYM_G0 + n->symbol];
+        idx[KAS_DIM_C + n->dim] = shuffle_index(ir, idx[KAS_DIM_C + n->dim], size, size / groups);
+        kas_lower_contribute(l, in, kas_lower_read_gradient(l, node, idx));
+        return;
+    }
+    const int d = KAS_DIM_C + n->dim;
+    const kas_ir_tensor *t = &ir->tensor[l->tensor[node]];
+    memcpy(out_idx, idx, sizeof *idx * (size_t)d);
+    kas_ix_unflatten(ir, idx[d], 2, t->size + d, out_idx + d);
+    t = &ir->tensor[l->tensor[node]];
+    memcpy(out_idx + d + 2, idx + d + 1, sizeof *idx * (size_t)(t->rank - d - 2));
+    kas_lower_contribute(l, in, kas_lower_read_gradient(l, node, out_idx));
+}

@@ -1,0 +1,215 @@
+/* Which dimension the lanes of a block run along: a small model of what memory costs.
+ *
+ * Candidates are every loop by itself, and the trailing loops made one, whether or not that puts
+ * divisions into some indices.  One operand that is broadcast over groups of channels splits the
+ * channels for all; with the loop merged by force the others stay contiguous, and that operand pays
+ * for a division by a constant.
+ *
+ * The price of a candidate, for an element: of each access, the 32-byte sectors that 32 consecutive
+ * lanes touch (found by evaluating its index), in units of a contiguous access,
+ *
+ *     all lanes at one place                 0.25
+ *     contiguous                             1
+ *     2 to 4 apart, a loop inside between    1.25
+ *     anything else (on the CPU a gather)    2 to 8
+ *     lanes a page and more apart            3 times that: every lane is a miss in L1 and TLB,
+ *                                            and strides of powers of two share a set
+ *
+ * accesses inside reductions count several times; a division of the lane costs as much as an
+ * access; and short rows of lanes pay for their start. */
+#include "jit/schedule/nest.h"
+
+#include <stdlib.h>
+
+enum {
+    WARP = 32,
+    SECTOR = 8,         /* floats of 32 bytes, what a GPU fetches */
+    PAGE = 1024,        /* floats */
+    REDUCED = 4,        /* weight of what a reduction reads at every turn */
+    ROW_START = 64,     /* price of starting a row of lanes */
+    LONG_ENOUGH = 1024, /* lanes: more of them save nothing */
+    INNER_MOST = 4,     /* turns of a loop inside the lanes: what compilers interleave well */
+};
+
+typedef struct price {
+    const kas_ir *ir;
+    kas_masks masks;
+    int loops, lane, inner;
+    double sum, bytes;
+} price;
+
+/* ---- one access --------------------------------------------------------------------------------
+ */
+
+/* Value of an index where variable `lane` has this value and all others are 0. */
+static int64_t value_at(const kas_ir *ir, kas_ix ix, int lane, int64_t value)
+{
+    const kas_ix_sum *s = kas_ix_get(ir, ix);
+    int64_t sum = s->constant;
+    for (int i = 0; i < s->terms; i++) {
+        const kas_atom *atom = kas_atom_get(ir, s->term[i].atom);
+        int64_t x = 0;
+        if (atom->kind == KAS_ATOM_VAR) {
+            x = atom->of == lane ? value : 0;
+        } else {
+            x = value_at(ir, atom->of, lane, value);
+            if (atom->kind == KAS_ATOM_DIV)
+                x /= atom->a;
+            else if (atom->kind == KAS_ATOM_MOD)
+                x %= atom->a;
+            else
+                x = x < atom->a ? atom->a : x > atom->b ? atom->b : x;
+        }
+        sum += s->term[i].coeff * x;
+    }
+    return sum;
+}
+
+typedef struct pattern {
+    int lanes, sectors; /* looked at; touched */
+    bool fixed, contiguous;
+    int64_t farthest; /* distance of neighbours */
+} pattern;
+
+static pattern look(const kas_ir *ir, kas_ix ix, int lane)
+{
+    const int64_t size = ir->var_size[lane];
+    pattern p = {size < WARP ? (int)size : WARP, 1, true, true, 0};
+    int64_t before = value_at(ir, ix, lane, 0);
+    for (int l = 1; l < p.lanes; l++) {
+        const int64_t now = value_at(ir, ix, lane, l);
+        p.fixed &= now == before;
+        p.contiguous &= now == before + 1;
+        p.sectors += now / SECTOR != before / SECTOR;
+        p.farthest = llabs(now - before) > p.farthest ? llabs(now - before) : p.farthest;
+        before = now;
+    }
+    return p;
+}
+
+/* Price of the divisions that take the lane apart, the ones inside others included. */
+static double divisions(const kas_ir *ir, kas_ix ix, int lane)
+{
+    const kas_ix_sum *s = kas_ix_get(ir, ix);
+    double price = 0;
+    for (int i = 0; i < s->terms; i++) {
+        const kas_atom *atom = kas_atom_get(ir, s->term[i].atom);
+        if (atom->kind == KAS_ATOM_VAR || !kas_ix_has_var(ir, atom->of, lane))
+            continue;
+        price += divisions(ir, atom->of, lane);
+        if (atom->kind != KAS_ATOM_CLAMP)
+            price += 1;
+    }
+    return price;
+}
+
+/* Whether a reduction walks contiguously through what the lanes leave out: then sectors are fetched
+ * once and found again. */
+static bool walked_by_reduction(const price *p, kas_ix ix)
+{
+    int64_t coeff;
+    for (int i = p->loops; i < p->masks.vars; i++)
+        if (kas_ix_coeff(p->ir, ix, p->masks.var[i], &coeff) && llabs(coeff) == 1)
+            return true;
+    return false;
+}
+
+/* Lanes and the loop inside them together walk contiguously. */
+static bool interleaved(const kas_ir *ir, kas_ix ix, int lane, int inner)
+{
+    int64_t apart, between;
+    return kas_ix_coeff(ir, ix, lane, &apart) && kas_ix_coeff(ir, ix, inner, &between) &&
+           between == 1 && apart == ir->var_size[inner];
+}
+
+/* A loop that may run inside the lanes, or -1. */
+static int inner_loop(const kas_ir *ir, const kas_nest *nest, int lane)
+{
+    for (int i = 0; i < nest->loops; i++) {
+        const int var = nest->loop[i];
+        if (var != lane && ir->var_size[var] <= INNER_MOST &&
+            interleaved(ir, nest->store, lane, var))
+            return var;
+    }
+    return -1;
+}
+
+static double access_price(const price *p, kas_ix ix, const pattern *a)
+{
+    if (p->inner >= 0 && interleaved(p->ir, ix, p->lane, p->inner))
+        return 1.25;
+    if (a->fixed)
+        return 0.25;
+    if (a->contiguous)
+        return 1;
+    double cost = (double)a->sectors * SECTOR / a->lanes;
+    cost = cost < 2 ? 2 : cost;
+    if (walked_by_reduction(p, ix))
+        cost /= 2;
+    return a->farthest >= PAGE ? cost * 3 : cost;
+}
+
+static void see_access(void *context, const kas_ex_node *node, kas_ix ix)
+{
+    price *p = context;
+    p->sum += divisions(p->ir, ix, p->lane);
+    if (node && node->kind != KAS_EX_LOAD)
+        return;
+    const pattern a = look(p->ir, ix, p->lane);
+    const bool reduced = kas_masks_ix(&p->masks, ix) >> p->loops != 0;
+    double cost = access_price(p, ix, &a) * (reduced ? REDUCED : 1);
+    if (p->inner >= 0 && !kas_ix_has_var(p->ir, ix, p->inner))
+        cost /= (double)p->ir->var_size[p->inner]; /* once for all turns */
+    p->sum += cost;
+    if (!a.fixed && !a.contiguous) /* these come and go; of others more is fetched than is used */
+        p->bytes += 32.0 * a.sectors / a.lanes;
+}
+
+/* ---- candidates --------------------------------------------------------------------------------
+ */
+
+static kas_status price_of(const kas_ir *ir, const kas_nest *nest, double *out, double *bytes)
+{
+    const int lane = nest->lane;
+    price p = {.ir = ir, .loops = nest->loops, .lane = lane, .inner = nest->inner};
+    KAS_TRY(kas_masks_init(&p.masks, ir, nest->value, nest->loops, nest->loop));
+    const kas_status status = kas_nest_visit(ir, nest, see_access, &p);
+    kas_masks_free(&p.masks);
+    const double size = (double)ir->var_size[lane];
+    *out = p.sum + ROW_START / (size < LONG_ENOUGH ? size : LONG_ENOUGH);
+    *bytes = p.bytes;
+    return status;
+}
+
+static kas_status consider(const kas_ir *ir, kas_nest trial, int lane, bool keeps, kas_nest *best,
+                           double *least)
+{
+    double cost;
+    trial.lane = lane;
+    trial.inner = keeps ? -1 : inner_loop(ir, &trial, lane);
+    KAS_TRY(price_of(ir, &trial, &cost, &trial.lane_bytes));
+    if (*least >= 0 && cost >= *least)
+        return KAS_OK;
+    *least = cost;
+    *best = trial;
+    return KAS_OK;
+}
+
+kas_status kas_nest_choose_lane(kas_ir *ir, kas_nest *nest, bool keeps)
+{
+    double least = -1;
+    kas_nest best = *nest, trial = *nest;
+    best.lane = best.inner = -1;
+    for (int i = nest->loops - 1; i >= 0; i--)
+        if (nest->loop[i] != nest->column)
+            KAS_TRY(consider(ir, *nest, nest->loop[i], keeps, &best, &least));
+    while (trial.loops > 1 && ir->var_size[trial.loop[trial.loops - 1]] < LONG_ENOUGH) {
+        kas_nest merged;
+        if (!kas_nest_merge_pair(ir, &trial, trial.loops - 2, &merged))
+            break;
+        trial = merged;
+        KAS_TRY(consider(ir, trial, trial.loop[trial.loops - 1], keeps, &best, &least));
+    }
+    *nest = best;
+    return ir->status;
+}

@@ -1,0 +1,211 @@
+/* Loops made better before they are placed: split where a division falls away, merged where
+ * neighbours are walked alike. */
+#include "jit/schedule/nest.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct ix_walk {
+    kas_ix_visitor *see;
+    void *context;
+} ix_walk;
+
+static void see_node(void *context, kas_ex e, const kas_ex_node *node)
+{
+    const ix_walk *w = context;
+    (void)e;
+    if (node->kind == KAS_EX_LOAD || node->kind == KAS_EX_INDEX || node->kind == KAS_EX_GUARD)
+        w->see(w->context, node, node->ix);
+}
+
+kas_status kas_nest_visit(const kas_ir *ir, const kas_nest *nest, kas_ix_visitor *see,
+                          void *context)
+{
+    ix_walk w = {see, context};
+    KAS_TRY(kas_ex_visit(ir, nest->value, see_node, &w));
+    see(context, NULL, nest->store);
+    return KAS_OK;
+}
+
+/* ---- divisions ---------------------------------------------------------------------------------
+ */
+
+enum { MAX_SPLITS = 64 };
+
+typedef struct divisions {
+    const kas_ir *ir;
+    int whole;  /* variable that stays whole, of a row or a column, or -1 */
+    int count;  /* in all places together */
+    int splits; /* candidates: variable and size of the inner loop */
+    int var[MAX_SPLITS];
+    int64_t inner[MAX_SPLITS];
+} divisions;
+
+static int64_t gcd(int64_t a, int64_t b)
+{
+    while (b) {
+        const int64_t r = a % b;
+        a = b;
+        b = r;
+    }
+    return a < 0 ? -a : a;
+}
+
+static void add_split(divisions *d, int var, int64_t inner)
+{
+    const int64_t size = d->ir->var_size[var];
+    if (inner <= 1 || inner >= size || size % inner || d->splits == MAX_SPLITS || var == d->whole)
+        return;
+    for (int i = 0; i < d->splits; i++)
+        if (d->var[i] == var && d->inner[i] == inner)
+            return;
+    d->var[d->splits] = var;
+    d->inner[d->splits++] = inner;
+}
+
+static void see_divisions(void *context, const kas_ex_node *node, kas_ix ix)
+{
+    divisions *d = context;
+    const kas_ix_sum *s = kas_ix_get(d->ir, ix);
+    for (int i = 0; i < s->terms; i++) {
+        const kas_atom *atom = kas_atom_get(d->ir, s->term[i].atom);
+        if (atom->kind == KAS_ATOM_VAR)
+            continue;
+        see_divisions(context, node, atom->of);
+        if (atom->kind == KAS_ATOM_CLAMP)
+            continue;
+        d->count++;
+        const kas_ix_sum *of = kas_ix_get(d->ir, atom->of);
+        for (int j = 0; j < of->terms; j++) {
+            const kas_atom *inside = kas_atom_get(d->ir, of->term[j].atom);
+            if (inside->kind == KAS_ATOM_VAR)
+                add_split(d, inside->of, atom->a / gcd(atom->a, of->term[j].coeff));
+        }
+    }
+}
+
+/* An argmax is one loop, because its result counts that loop's turns: it drops out. */
+static void see_argmax(void *context, kas_ex e, const kas_ex_node *node)
+{
+    divisions *d = context;
+    (void)e;
+    if (node->kind != KAS_EX_REDUCE || node->fn != KAS_FN_REDUCE_ARGMAX)
+        return;
+    for (int i = 0; i < d->splits; i++)
+        if (d->var[i] == node->var)
+            d->var[i] = -1;
+}
+
+static kas_status find_divisions(const kas_ir *ir, const kas_nest *nest, divisions *out)
+{
+    *out = (divisions){.ir = ir, .whole = nest->row ? nest->lane : nest->column};
+    KAS_TRY(kas_nest_visit(ir, nest, see_divisions, out));
+    return kas_ex_visit(ir, nest->value, see_argmax, out);
+}
+
+static int loop_place(const kas_nest *nest, int var)
+{
+    for (int i = 0; i < nest->loops; i++)
+        if (nest->loop[i] == var)
+            return i;
+    return -1;
+}
+
+/* `s` in everything that the kernel writes beside its tensor. */
+static void subst_outputs(kas_ir *ir, kas_nest *nest, const kas_subst *s)
+{
+    for (int i = 0; i < nest->outputs; i++) {
+        nest->output_value[i] = kas_ex_map(ir, nest->output_value[i], s, false);
+        nest->output_store[i] = kas_ix_subst(ir, nest->output_store[i], s);
+    }
+}
+
+/* The kernel with variable var = outer * inner + inner variable.  What is written beside the rows
+ * is made of the kernel's reductions, and of those inside them: they are split alike, so that they
+ * stay the same expressions. */
+static bool split_loop(kas_ir *ir, const kas_nest *from, int var, int64_t inner, kas_nest *to)
+{
+    const int at = loop_place(from, var);
+    const int high = kas_ir_var(ir, ir->var_size[var] / inner), low = kas_ir_var(ir, inner);
+    *to = *from;
+    to->value = kas_ex_split(ir, from->value, var, high, low);
+    for (int i = 0; i < to->outputs; i++)
+        to->output_value[i] = kas_ex_split(ir, from->output_value[i], var, high, low);
+    if (at < 0)
+        return true;
+    if (from->loops == KAS_NEST_LOOPS)
+        return false;
+    kas_subst s = {0};
+    kas_subst_add(
+        ir, &s, var,
+        kas_ix_add(ir, kas_ix_scale(ir, kas_ix_var(ir, high), inner), kas_ix_var(ir, low)));
+    to->store = kas_ix_subst(ir, from->store, &s);
+    for (int i = 0; i < to->outputs; i++)
+        to->output_store[i] = kas_ix_subst(ir, from->output_store[i], &s);
+    memmove(to->loop + at + 1, to->loop + at, sizeof *to->loop * (size_t)(to->loops - at));
+    to->loop[at] = high;
+    to->loop[at + 1] = low;
+    to->loops++;
+    return true;
+}
+
+kas_status kas_nest_split(kas_ir *ir, kas_nest *nest)
+{
+    divisions now, then;
+    KAS_TRY(find_divisions(ir, nest, &now));
+    for (int i = 0; i < now.splits && now.count > 0; i++) {
+        kas_nest trial;
+        if (now.var[i] < 0 || !split_loop(ir, nest, now.var[i], now.inner[i], &trial))
+            continue;
+        KAS_TRY(find_divisions(ir, &trial, &then));
+        if (then.count >= now.count)
+            continue;
+        *nest = trial;
+        now = then;
+        i = -1;
+    }
+    return ir->status;
+}
+
+bool kas_nest_merge_pair(kas_ir *ir, const kas_nest *nest, int i, kas_nest *to)
+{
+    const int a = nest->loop[i], b = nest->loop[i + 1];
+    const int64_t inner = ir->var_size[b];
+    if (ir->var_size[a] * inner > INT32_MAX || (nest->row && b == nest->lane) ||
+        a == nest->column || b == nest->column)
+        return false;
+    const int var = kas_ir_var(ir, ir->var_size[a] * inner);
+    kas_subst s = {0};
+    kas_subst_add(ir, &s, a, kas_ix_div(ir, kas_ix_var(ir, var), inner));
+    kas_subst_add(ir, &s, b, kas_ix_mod(ir, kas_ix_var(ir, var), inner));
+    *to = *nest;
+    to->value = kas_ex_map(ir, nest->value, &s, false);
+    to->store = kas_ix_subst(ir, nest->store, &s);
+    subst_outputs(ir, to, &s);
+    to->loop[i] = var;
+    to->loops--;
+    memmove(to->loop + i + 1, to->loop + i + 2, sizeof *to->loop * (size_t)(to->loops - i - 1));
+    return true;
+}
+
+kas_status kas_nest_merge(kas_ir *ir, kas_nest *nest)
+{
+    divisions now, then;
+    KAS_TRY(find_divisions(ir, nest, &now));
+    for (int i = 0; i + 1 < nest->loops;) {
+        kas_nest trial;
+        if (!kas_nest_merge_pair(ir, nest, i, &trial)) {
+            i++;
+            continue;
+        }
+        KAS_TRY(find_divisions(ir, &trial, &then));
+        if (then.count > now.count) {
+            i++;
+            continue;
+        }
+        *nest = trial;
+        now = then;
+        i = i > 0 ? i - 1 : 0;
+    }
+    return ir->status;
+}

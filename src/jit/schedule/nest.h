@@ -1,0 +1,18 @@
+/* Rewrites of a kernel's loops that schedule.c applies before it places them. */
+#ifndef KAS_JIT_SCHEDULE_NEST_H
+#define KAS_JIT_SCHEDULE_NEST_H
+
+#include "jit/schedule/schedule.h"
+
+/* Splits loops and reductions as long as that removes divisions. */
+kas_status kas_nest_split(kas_ir *ir, kas_nest *nest);
+/* Merges neighbouring loops that every index walks as one. */
+kas_status kas_nest_merge(kas_ir *ir, kas_nest *nest);
+/* `to`: the nest with loops i and i + 1 as one, divisions or not; false when they are too long. */
+bool kas_nest_merge_pair(kas_ir *ir, const kas_nest *nest, int i, kas_nest *to);
+
+/* Chooses the lanes and the loop inside them; makes one loop of several where that is cheapest
+ * (lanes.c).  `keeps`: lanes keep values between loops, and have no loop inside. */
+kas_status kas_nest_choose_lane(kas_ir *ir, kas_nest *nest, bool keeps);
+
+#endif

@@ -1,0 +1,277 @@
+#include "jit/schedule/schedule.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "jit/schedule/nest.h"
+#include "jit/schedule/wide.h"
+
+enum {
+    WARP = 32,
+    LANES = 1024,        /* of a block, when each lane is alone */
+    LANES_KEPT = 256,    /* when a lane keeps values between loops: one round of threads */
+    LANES_LEAST = 64,    /* that a block keeps for the sake of its threads */
+    L1_BYTES = 16384,    /* what the lanes of a block may touch in a turn: half of a small L1 */
+    ENOUGH_BLOCKS = 512, /* for every multiprocessor of a large GPU to have some */
+    BLOCK_WORK = 8192,   /* elements, reduced ones too, that make a block worth its start */
+    UNROLLED = 25,       /* turns of a reduction inside a lane: a 5x5 window */
+    UNROLLED_COST = 100, /* simple operations of all of its turns */
+    GRID_YZ = 65535
+};
+
+double kas_reduce_length(const kas_ir *ir, kas_ex e)
+{
+    double length = 1;
+    const kas_ex_node *node = kas_ex_get(ir, e);
+    for (const int fn = node->fn; node->kind == KAS_EX_REDUCE && node->fn == fn;
+         node = kas_ex_get(ir, node->a[0]))
+        length *= (double)ir->var_size[node->var];
+    return length;
+}
+
+static void see_cost(void *context, kas_ex e, const kas_ex_node *node)
+{
+    (void)e;
+    if (node->kind == KAS_EX_UNARY || node->kind == KAS_EX_BINARY || node->kind == KAS_EX_SELECT)
+        *(double *)context += kas_fn_cost((kas_fn)node->fn);
+}
+
+bool kas_reduce_is_long(const kas_ir *ir, kas_ex e)
+{
+    double cost = 1;
+    const double length = kas_reduce_length(ir, e);
+    if (length > UNROLLED)
+        return true;
+    if (kas_ex_visit(ir, e, see_cost, &cost) != KAS_OK)
+        return false;
+    return length > 4 && length * cost > UNROLLED_COST;
+}
+
+typedef struct long_search {
+    const kas_ir *ir;
+    bool found;
+    double work; /* turns of the longest reduction */
+} long_search;
+
+static void see_long(void *context, kas_ex e, const kas_ex_node *node)
+{
+    long_search *s = context;
+    if (node->kind != KAS_EX_REDUCE)
+        return;
+    const double length = kas_reduce_length(s->ir, e);
+    s->found |= kas_reduce_is_long(s->ir, e);
+    s->work = length > s->work ? length : s->work;
+}
+
+/* ---- loops
+ * ------------------------------------------------------------------------------------ */
+
+typedef struct axes {
+    int count;
+    int var[KAS_NEST_LOOPS + 1];
+    int64_t size[KAS_NEST_LOOPS + 1];
+} axes;
+
+static void add_axis(axes *a, int var, int64_t size)
+{
+    a->var[a->count] = var;
+    a->size[a->count++] = size;
+}
+
+static void remove_axis(axes *a, int at)
+{
+    a->count--;
+    memmove(a->var + at, a->var + at + 1, sizeof *a->var * (size_t)(a->count - at));
+    memmove(a->size + at, a->size + at + 1, sizeof *a->size * (size_t)(a->count - at));
+}
+
+static int smallest(const axes *a)
+{
+    int at = -1;
+    for (int i = 0; i < a->count; i++)
+        if (a->var[i] >= 0 && (at < 0 || a->size[i] < a->size[at]))
+            at = i;
+    return at;
+}
+
+/* Grid axes by falling size; what does not fit becomes a serial loop. */
+static void place_grid(kas_nest *nest, axes *a)
+{
+    while (a->count > 3) {
+        const int at = smallest(a);
+        nest->serial[nest->serials++] = a->var[at];
+        remove_axis(a, at);
+    }
+    for (int axis = 0; axis < 3; axis++) {
+        int at = -1;
+        for (int i = 0; i < a->count; i++)
+            if (at < 0 || a->size[i] > a->size[at])
+                at = i;
+        nest->axis_var[axis] = KAS_AXIS_NONE;
+        nest->grid[axis] = 1;
+        if (at < 0)
+            continue;
+        if (axis > 0 && a->size[at] > GRID_YZ && a->var[at] >= 0) {
+            nest->serial[nest->serials++] = a->var[at];
+        } else {
+            nest->axis_var[axis] = a->var[at];
+            nest->grid[axis] = (unsigned)a->size[at];
+        }
+        remove_axis(a, at);
+    }
+}
+
+/* How many lanes a block has: what L1 holds, when they touch more than their own elements.  Short
+ * rows of wide lanes share a warp: its threads lie along x, then along y. */
+static kas_status place_lanes(const kas_ir *ir, kas_nest *nest, bool keeps)
+{
+    const int64_t extent = nest->lane < 0 ? 1 : ir->var_size[nest->lane];
+    int64_t most = keeps ? LANES_KEPT : LANES;
+    while (most > LANES_LEAST && (double)most * nest->lane_bytes > L1_BYTES)
+        most /= 2;
+    const int64_t chunks = (extent + most - 1) / most;
+    nest->lanes = chunks == 1 ? extent : ((extent + chunks - 1) / chunks + 31) / 32 * 32;
+    KAS_TRY(kas_nest_width(ir, nest, &nest->width));
+    if (nest->column >= 0 && ir->var_size[nest->column] * nest->width > KAS_COLUMN_KEPT &&
+        ir->var_size[nest->column] <= KAS_COLUMN_KEPT)
+        nest->width = 1; /* then its registers hold a column */
+    const int64_t threads = nest->lanes / nest->width;
+    nest->block[0] =
+        (unsigned)(nest->width > 1 && threads < WARP ? threads
+                                                     : (threads + WARP - 1) / WARP * WARP);
+    if (nest->block[0] > KAS_MAX_BLOCK)
+        nest->block[0] = KAS_MAX_BLOCK;
+    nest->block[1] = nest->block[2] = 1;
+    return KAS_OK;
+}
+
+/* Turns of the innermost loop, of `size`, that make a block worth its start and leave blocks
+ * enough; at least what fills a block's threads. */
+static int64_t rows_of_block(const kas_nest *nest, int64_t size, double blocks, double work)
+{
+    double rows = BLOCK_WORK / ((double)nest->lanes * work);
+    if (rows > blocks / ENOUGH_BLOCKS)
+        rows = blocks / ENOUGH_BLOCKS;
+    const int64_t least = nest->block[0] < WARP ? WARP / nest->block[0]
+                          : nest->lanes < WARP  ? 2
+                                                : 1;
+    const int64_t whole = rows < (double)least ? least : (int64_t)rows;
+    return whole < size ? whole : size;
+}
+
+static kas_status place_loops(const kas_ir *ir, kas_nest *nest, const long_search *reduce)
+{
+    axes a = {0};
+    const int64_t extent = nest->lane < 0 ? 1 : ir->var_size[nest->lane];
+    const int64_t chunks = (extent + nest->lanes - 1) / nest->lanes;
+    double blocks = (double)chunks;
+    for (int i = 0; i < nest->loops; i++)
+        if (nest->loop[i] != nest->lane && nest->loop[i] != nest->inner &&
+            nest->loop[i] != nest->column) {
+            add_axis(&a, nest->loop[i], ir->var_size[nest->loop[i]]);
+            blocks *= (double)ir->var_size[nest->loop[i]];
+        }
+    nest->rows = -1;
+    if (a.count > 0) {
+        const int64_t size = a.size[a.count - 1];
+        nest->block_rows = rows_of_block(nest, size, blocks, reduce->work);
+        if (nest->block_rows > 1) {
+            nest->rows = a.var[--a.count];
+            const int64_t room = KAS_MAX_BLOCK / nest->block[0];
+            nest->block[1] = (unsigned)(nest->block_rows < room ? nest->block_rows : room);
+            if (nest->block_rows < size)
+                add_axis(&a, KAS_AXIS_ROWS, (size + nest->block_rows - 1) / nest->block_rows);
+        }
+    }
+    if (chunks > 1)
+        add_axis(&a, KAS_AXIS_LANES, chunks);
+    place_grid(nest, &a);
+    return KAS_OK;
+}
+
+/* A thread has a group of the row's lanes or one, as many threads as there are groups, but no more
+ * than a warp: the others are its next turns. */
+static kas_status place_row(const kas_ir *ir, kas_nest *nest)
+{
+    const long_search one = {ir, true, 1};
+    nest->lanes = ir->var_size[nest->lane];
+    KAS_TRY(kas_nest_width(ir, nest, &nest->width));
+    nest->block[0] = 1;
+    while (nest->block[0] < WARP && nest->block[0] * nest->width < nest->lanes)
+        nest->block[0] *= 2;
+    nest->block[1] = nest->block[2] = 1;
+    return place_loops(ir, nest, &one);
+}
+
+/* The kernel's loops and where it writes.  A row's lanes are the last loop; the walk along columns
+ * the first, where it is in the way of none that may be merged. */
+static void open_loops(kas_ir *ir, int tensor, kas_nest *nest)
+{
+    const kas_ir_tensor *t = &ir->tensor[tensor];
+    kas_ix idx[KAS_IR_RANK];
+    kas_row_index(ir, t, idx);
+    nest->column = t->walked ? t->row_var : -1;
+    if (nest->column >= 0)
+        nest->loop[nest->loops++] = nest->column;
+    for (int d = 0; d < t->rank; d++) {
+        nest->store = kas_ix_add(ir, nest->store, kas_ix_scale(ir, idx[d], t->stride[d]));
+        if (t->var[d] >= 0 && !kas_row_has_dim(t, d))
+            nest->loop[nest->loops++] = t->var[d];
+    }
+    nest->row = t->row_var >= 0 && !t->walked;
+    if (!nest->row)
+        return;
+    if (t->row_block >= 0)
+        nest->loop[nest->loops++] = t->row_block;
+    nest->inner = -1;
+    nest->lane = nest->loop[nest->loops++] = t->row_var;
+}
+
+/* What is reduced has the variables of the tensor that takes it in. */
+static void add_outputs(kas_ir *ir, kas_nest *nest)
+{
+    const kas_ir_tensor *own = &ir->tensor[nest->tensor];
+    nest->outputs = kas_rows_outputs(ir, nest->tensor, nest->output);
+    for (int i = 0; i < nest->outputs; i++) {
+        const kas_ir_tensor *t = &ir->tensor[nest->output[i]];
+        nest->output_value[i] = t->row_value;
+        nest->output_store[i] = 0;
+        for (int d = 0; d < t->rank; d++)
+            if (t->var[d] >= 0)
+                nest->output_store[i] =
+                    kas_ix_add(ir, nest->output_store[i],
+                               kas_ix_scale(ir, kas_ix_var(ir, own->var[d]), t->stride[d]));
+    }
+}
+
+static void see_width(void *context, const kas_ex_node *node, kas_ix ix)
+{
+    kas_nest *nest = ((void **)context)[0];
+    const kas_range r = kas_ix_range(((void **)context)[1], ix);
+    (void)node;
+    nest->wide |= r.low < -INT32_MAX / 2 || r.high > INT32_MAX - 1;
+}
+
+kas_status kas_schedule(kas_ir *ir, int tensor, kas_ex value, kas_nest *out)
+{
+    *out = (kas_nest){.tensor = tensor, .value = value};
+    open_loops(ir, tensor, out);
+    add_outputs(ir, out);
+    KAS_TRY(kas_nest_split(ir, out));
+    KAS_TRY(kas_nest_merge(ir, out));
+    if (out->row) {
+        KAS_TRY(place_row(ir, out));
+    } else {
+        long_search reduce = {ir, out->column >= 0, 1};
+        if (out->column >= 0)
+            reduce.work = (double)ir->var_size[out->column];
+        KAS_TRY(kas_ex_visit(ir, out->value, see_long, &reduce));
+        KAS_TRY(kas_nest_choose_lane(ir, out, reduce.found));
+        KAS_TRY(place_lanes(ir, out, reduce.found));
+        KAS_TRY(place_loops(ir, out, &reduce));
+    }
+    for (int i = 0; i < out->outputs; i++)
+        out->wide |= kas_ix_range(ir, out->output_store[i]).high > INT32_MAX - 1;
+    void *context[2] = {out, ir};
+    return kas_nest_visit(ir, out, see_width, context);
+}

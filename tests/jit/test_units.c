@@ -1,0 +1,198 @@
+/* A candidate's text in units: nothing is lost or there twice, the cut is the same every time; and
+ * several texts compiled at once. */
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "host/core/file/files.h"
+#include "host/net/targets.h"
+#include "host/space/sample/sampler.h"
+#include "jit/compile/units.h"
+#include "jit/replaced.h"
+
+#define OK(expression)                                                                             \
+    do {                                                                                           \
+        if ((expression) != KAS_OK)                                                                \
+            fail_msg("%s: %s", #expression, kas_error());                                          \
+    } while (0)
+
+enum { KERNELS = 8, TEXTS = 7 };
+
+static char folder[64];
+
+static int set_up(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/kas-pieces-test-XXXXXX");
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    return kas_remove_tree(folder) == KAS_OK ? 0 : -1;
+}
+
+static int count_of(const kas_units *p, const char *what)
+{
+    int count = 0;
+    for (int i = 0; i < p->count; i++)
+        for (const char *at = kas_buf_text(&p->text[i]); (at = strstr(at, what)); at++)
+            count++;
+    return count;
+}
+
+/* Each launch calls a kernel that stands, once, in the unit that it names. */
+static int check_pass(const kas_units *p, const kas_operation *op, int count)
+{
+    int shared = 0;
+    char head[80];
+    for (int i = 0; i < count; i++) {
+        if (op[i].kind != KAS_OPERATION_LAUNCH)
+            continue;
+        snprintf(head, sizeof head, "KAS_KERNEL(%s,", op[i].function);
+        assert_in_range(op[i].unit, 0, p->count - 1);
+        assert_non_null(strstr(kas_buf_text(&p->text[op[i].unit]), head));
+        assert_int_equal(count_of(p, head), 1);
+        shared += op[i].text_size == 0;
+    }
+    return shared;
+}
+
+static int check_cut(const kas_replaced *r, const char *arch, kas_buf *all)
+{
+    kas_units p;
+    int shared = 0, launches = 0;
+    OK(kas_units_cut(r->program, r->programs, arch, &p));
+    for (int i = 0; i < r->programs; i++) {
+        const kas_program *g = r->program[i];
+        shared += check_pass(&p, g->forward, g->forwards);
+        shared += check_pass(&p, g->backward, g->backwards);
+        for (int k = 0; k < g->forwards; k++)
+            launches += g->forward[k].kind == KAS_OPERATION_LAUNCH;
+        for (int k = 0; k < g->backwards; k++)
+            launches += g->backward[k].kind == KAS_OPERATION_LAUNCH;
+    }
+    assert_int_equal(count_of(&p, "KAS_KERNEL("), launches - shared);
+    for (int i = 0; i < p.count; i++) {
+        kas_buf_puts(all, kas_buf_text(&p.text[i]));
+        kas_buf_puts(all, "\n-- piece --\n");
+    }
+    kas_units_free(&p);
+    return shared;
+}
+
+static void sampled_kernels(void **state)
+{
+    (void)state;
+    kas_net *net;
+    kas_target *target;
+    int targets, shared = 0;
+    kas_sampler *sampler;
+    kas_sample_options options = kas_sample_defaults();
+    OK(kas_net_build("resnet20", 32, 32, 3, 10, &net));
+    OK(kas_net_targets(net, NULL, &target, &targets));
+    OK(kas_sampler_create(&options, target, targets, &sampler));
+    for (int i = 0; i < KERNELS; i++) {
+        kas_sample s;
+        kas_replaced r;
+        kas_buf first = {0}, again = {0}, gpu = {0};
+        OK(kas_sampler_next(sampler, 0, &s));
+        kas_replacement replacement = {&s.kernel, target, &s.solution, NULL};
+        OK(kas_replaced_build(&replacement, &(kas_program_options){.batch = 16, .training = true},
+                              &r));
+        shared += check_cut(&r, "cpu", &first);
+        check_cut(&r, "sm_90", &gpu);
+        check_cut(&r, "cpu", &again); /* whatever was cut between */
+        assert_string_equal(kas_buf_text(&first), kas_buf_text(&again));
+        kas_buf_free(&first);
+        kas_buf_free(&again);
+        kas_buf_free(&gpu);
+        kas_replaced_free(&r);
+        kas_solution_free(&s.solution);
+    }
+    assert_true(shared > 0);
+    kas_sampler_free(sampler);
+    free(target);
+    kas_net_free(net);
+}
+
+static int answer_of(const char *path)
+{
+    int (*function)(void);
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    assert_non_null(handle);
+    *(void **)&function = dlsym(handle, "kas_test_answer");
+    assert_non_null(function);
+    const int answer = function();
+    dlclose(handle);
+    return answer;
+}
+
+static void write_texts(char text[TEXTS][120])
+{
+    for (int i = 0; i < TEXTS; i++)
+        snprintf(text[i], sizeof text[i],
+                 "__attribute__((visibility(\"default\"))) int kas_test_answer(void) "
+                 "{ return %d; }\n",
+                 40 + i);
+}
+
+static void texts_at_once(void **state)
+{
+    (void)state;
+    char text[TEXTS][120], path[TEXTS][4096];
+    const char *list[TEXTS];
+    kas_compiler *compiler;
+    kas_compile_stats stats;
+    write_texts(text);
+    for (int i = 0; i < TEXTS; i++)
+        list[i] = text[i];
+    OK(kas_compiler_open("cpu", folder, &compiler));
+    for (int threads = 1; threads <= 4; threads += 3) {
+        OK(kas_compile_all(compiler, list, TEXTS, threads, path, &stats));
+        assert_int_equal(stats.cached, threads > 1);
+        assert_true(threads > 1 || (stats.cpu_seconds > 0 && stats.image_bytes > 0));
+        for (int i = 0; i < TEXTS; i++)
+            assert_int_equal(answer_of(path[i]), 40 + i);
+    }
+    OK(kas_compile_all(compiler, list, 0, 4, path, &stats)); /* nothing to do */
+    kas_compiler_close(compiler);
+}
+
+static void the_first_failure_counts(void **state)
+{
+    (void)state;
+    char text[TEXTS][120], path[TEXTS][4096];
+    const char *list[TEXTS];
+    kas_compiler *compiler;
+    write_texts(text);
+    for (int i = 0; i < TEXTS; i++)
+        list[i] = text[i];
+    list[2] = "int f(void) { return no_such_two; }\n";
+    list[3] = "int f(void) { return no_such_three; }\n";
+    OK(kas_compiler_open("cpu", folder, &compiler));
+    for (int run = 0; run < 3; run++) {
+        assert_int_equal(kas_compile_all(compiler, list, TEXTS, 3, path, NULL), KAS_FAILURE);
+        assert_non_null(strstr(kas_error(), "no_such_two"));
+    }
+    kas_compiler_close(compiler);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sampled_kernels),
+        cmocka_unit_test_setup_teardown(texts_at_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_first_failure_counts, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,143 @@
+/* Which of several versions of NVIDIA's libraries is taken, with libraries made for the purpose:
+ * they have every function that is looked up, and versions to order. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cuda/library.h"
+#include "host/core/file/files.h"
+
+#define NAME(symbol, result, parameters) #symbol,
+static const char *const driver_names[] = {KAS_DRIVER_FUNCTIONS(NAME) NULL};
+static const char *const nvrtc_names[] = {KAS_NVRTC_FUNCTIONS(NAME) NULL};
+static const char *const cublaslt_names[] = {KAS_CUBLASLT_FUNCTIONS(NAME) NULL};
+
+static char folder[64];
+
+static int set_up(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/kas-cuda-library-XXXXXX");
+    kas_cuda_libraries_reset();
+    unsetenv("KAS_CUDA_LIBS");
+    return mkdtemp(folder) && setenv("KAS_CUDA_PATH", folder, 1) == 0 ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    kas_cuda_libraries_reset();
+    return kas_remove_tree(folder) == KAS_OK ? 0 : -1;
+}
+
+/* `special` is the text of functions that do something; all others of the list return 0. */
+static void make_library(const char *soname, const char *const *names, const char *special,
+                         const char *without)
+{
+    char path[256], command[1024];
+    snprintf(path, sizeof path, "%s/text.c", folder);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file, "%s\n", special);
+    for (int i = 0; names[i]; i++)
+        if (!strstr(special, names[i]) && (!without || strcmp(names[i], without) != 0))
+            fprintf(file, "int %s(void) { return 0; }\n", names[i]);
+    assert_int_equal(fclose(file), 0);
+    snprintf(command, sizeof command, "cc -w -shared -fPIC -o %s/%s %s", folder, soname, path);
+    assert_int_equal(system(command), 0);
+}
+
+static void make_driver(int version)
+{
+    char text[256];
+    snprintf(text, sizeof text, "int cuDriverGetVersion(int *v) { *v = %d; return 0; }", version);
+    make_library("libcuda.so.1", driver_names, text, NULL);
+}
+
+static void make_nvrtc(const char *soname, int major, int minor)
+{
+    char text[256];
+    snprintf(text, sizeof text, "int nvrtcVersion(int *a, int *b) { *a = %d; *b = %d; return 0; }",
+             major, minor);
+    make_library(soname, nvrtc_names, text, NULL);
+}
+
+static void the_newest_that_the_driver_takes(void **state)
+{
+    const struct {
+        int driver;
+        const char *expected;
+    } list[] = {{12080, "12.9"}, {13000, "13.1"}, {14000, "13.1"}};
+    const kas_nvrtc *nvrtc;
+    for (int i = 0; i < 3; i++) {
+        if (i > 0) { /* a folder each: the loader knows a library by its path */
+            tear_down(state);
+            set_up(state);
+        }
+        make_nvrtc("libnvrtc.so.12", 12, 9);
+        make_nvrtc("libnvrtc.so.13", 13, 1);
+        make_driver(list[i].driver);
+        if (kas_nvrtc_load(&nvrtc) != KAS_OK)
+            fail_msg("%s", kas_error());
+        assert_string_equal(nvrtc->library.version, list[i].expected);
+        assert_non_null(strstr(nvrtc->library.path, folder));
+    }
+}
+
+static void versions_that_are_too_old(void **state)
+{
+    (void)state;
+    const kas_driver *driver;
+    make_driver(11080);
+    assert_int_equal(kas_driver_load(&driver), KAS_UNSUPPORTED);
+    assert_non_null(strstr(kas_error(), "11.8 is too old; at least 12.0"));
+    assert_null(driver);
+
+    const kas_cublaslt *lt;
+    static const char *const sonames[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
+    for (int i = 0; i < 2; i++)
+        make_library(sonames[i], cublaslt_names,
+                     "unsigned long cublasLtGetVersion(void) { return 120603; }", NULL);
+    assert_int_equal(kas_cublaslt_load(&lt), KAS_UNSUPPORTED);
+    assert_non_null(strstr(kas_error(), "12.6.3 is too old; at least 12.8"));
+}
+
+static void a_library_without_a_function(void **state)
+{
+    (void)state;
+    const kas_driver *driver;
+    make_library("libcuda.so.1", driver_names, "", "cuLaunchKernel");
+    assert_int_equal(kas_driver_load(&driver), KAS_UNSUPPORTED);
+    assert_non_null(strstr(kas_error(), "has no function cuLaunchKernel"));
+}
+
+static void a_file_that_is_no_library(void **state)
+{
+    (void)state;
+    char path[128];
+    const kas_driver *driver;
+    snprintf(path, sizeof path, "%s/libcuda.so.1", folder);
+    assert_int_equal(kas_file_write_atomic(path, "text", 4), KAS_OK);
+    const kas_status status = kas_driver_load(&driver); /* a real driver may lie further on */
+    if (status != KAS_OK)
+        assert_non_null(strstr(kas_error(), "libcuda.so.1"));
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(the_newest_that_the_driver_takes),
+        TEST(versions_that_are_too_old),
+        TEST(a_library_without_a_function),
+        TEST(a_file_that_is_no_library),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

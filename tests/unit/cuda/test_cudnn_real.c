@@ -1,0 +1,297 @@
+/* Our graphs, engines and plans on the real cuDNN, where its library is installed: no GPU is
+ * needed.  Since 9.8 it ranks engines and makes plans for a GPU that is only described, so what the
+ * library refuses shows here and not on the first GPU.  Nothing is run.
+ *
+ * Without cuDNN 9.8 the tests are skipped. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cuda/conv_cuda.h"
+#include "cuda/dnn_plan.h"
+
+enum { NEEDED = 90800, MAX_CHOICES = 64 };
+
+/* Published properties of an H100 SXM and an A100, by cuDNN's names for them. */
+static const char *const gpus[] = {
+    "{\"deviceVer\":900,\"driverVer\":13000,\"multiProcessorCount\":132,"
+    "\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],"
+    "\"regsPerBlock\":65536,\"smClockRateKHz\":1980000,\"memClockRateKHz\":2619000,"
+    "\"l2CacheSize\":52428800,\"warpSize\":32,\"maxSharedMemoryPerBlock\":49152,"
+    "\"maxSharedMemoryPerBlockOptin\":232448,\"reservedSharedMemoryPerBlock\":1024,"
+    "\"maxRegistersPerSM\":65536,\"pciDeviceId\":0,\"maxCtasPerSM\":32,"
+    "\"maxThreadsPerBlock\":1024,\"maxThreadsPerSM\":2048,\"isTccDriver\":0,"
+    "\"supportCoopLaunch\":1,\"cudaDeviceId\":0,\"totalGlobalMem\":85000000000,"
+    "\"deviceName\":\"NVIDIA H100 80GB HBM3\"}",
+    "{\"deviceVer\":800,\"driverVer\":13000,\"multiProcessorCount\":108,"
+    "\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],"
+    "\"regsPerBlock\":65536,\"smClockRateKHz\":1410000,\"memClockRateKHz\":1215000,"
+    "\"l2CacheSize\":41943040,\"warpSize\":32,\"maxSharedMemoryPerBlock\":49152,"
+    "\"maxSharedMemoryPerBlockOptin\":166912,\"reservedSharedMemoryPerBlock\":1024,"
+    "\"maxRegistersPerSM\":65536,\"pciDeviceId\":0,\"maxCtasPerSM\":32,"
+    "\"maxThreadsPerBlock\":1024,\"maxThreadsPerSM\":2048,\"isTccDriver\":0,"
+    "\"supportCoopLaunch\":1,\"cudaDeviceId\":0,\"totalGlobalMem\":42000000000,"
+    "\"deviceName\":\"NVIDIA A100-SXM4-40GB\"}",
+};
+
+static kas_cuda *describe_gpu(const char *json)
+{
+    kas_cuda *cuda = calloc(1, sizeof *cuda);
+    assert_non_null(cuda);
+    unsetenv("KAS_CUDA_LIBS");
+    if (kas_cudnn_load(&cuda->dnn) != KAS_OK || cuda->dnn->cudnnGetVersion() < NEEDED) {
+        printf("SKIPPED: cuDNN 9.8 is needed to plan for a GPU that is not here\n");
+        free(cuda);
+        return NULL;
+    }
+    if (kas_dnn_new(cuda, KAS_DNN_GPU, &cuda->dnn_gpu) != KAS_OK ||
+        kas_dnn_set(cuda, cuda->dnn_gpu, KAS_DNN_GPU_JSON, KAS_DNN_TYPE_CHAR, (int64_t)strlen(json),
+                    json) != KAS_OK ||
+        kas_dnn_finalize(cuda, cuda->dnn_gpu) != KAS_OK)
+        fail_msg("%s", kas_error());
+    return cuda;
+}
+
+static void forget_gpu(kas_cuda *cuda)
+{
+    kas_dnn_delete(cuda, cuda->dnn_gpu);
+    free(cuda);
+}
+
+/* What a configuration is called must be enough to make its plan again. */
+static int make_plans(kas_cuda *cuda, const kas_dnn_graph *graph, const kas_dnn_choice *choice,
+                      int count)
+{
+    int made = 0;
+    for (int i = 0; i < count; i++) {
+        kas_dnn_plan plan;
+        const kas_status status = kas_dnn_plan_make(cuda, graph, &choice[i], &plan);
+        if (status != KAS_OK && status != KAS_UNSUPPORTED)
+            fail_msg("engine %lld: %s", (long long)choice[i].engine, kas_error());
+        made += status == KAS_OK && plan.workspace_bytes <= KAS_CUDA_MAX_WORKSPACE;
+        kas_dnn_plan_free(cuda, &plan);
+    }
+    return made;
+}
+
+/* Engines without tensor cores are ranked too, though 25 and more that use them stand before: a
+ * fallback may stand first only with dilation, where cuDNN 9.19 ranks none for an A100. */
+static void expect_ranked(const kas_conv_desc *desc, kas_conv_pass pass,
+                          const kas_dnn_choice *choice, int count)
+{
+    if (count > 0 && choice[0].fallback && kas_conv_dilation(desc) == 1)
+        fail_msg("%d channels in %d groups, kernel %d, pass %d: %d choices, none by heuristics",
+                 desc->c_in, desc->groups, desc->kernel_h, (int)pass, count);
+}
+
+static int plans_of(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass,
+                    kas_conv_beside beside)
+{
+    kas_dnn_choice choice[MAX_CHOICES];
+    kas_dnn_graph graph;
+    int count = 0;
+    if (kas_dnn_graph_make(cuda, desc, pass, beside, &graph) != KAS_OK ||
+        kas_dnn_choices(cuda, &graph, desc->tf32 || desc->dtype != KAS_F32, choice, MAX_CHOICES,
+                        &count) != KAS_OK)
+        fail_msg("%s", kas_error());
+    expect_ranked(desc, pass, choice, count);
+    const int made = make_plans(cuda, &graph, choice, count);
+    kas_dnn_graph_free(cuda, &graph);
+    return made;
+}
+
+/* Number and pitches come later. */
+static const kas_conv_desc shapes[] = {
+    {.n = 64,
+     .h = 32,
+     .w = 32,
+     .c_in = 64,
+     .c_out = 64,
+     .groups = 1,
+     .kernel_h = 3,
+     .kernel_w = 3,
+     .stride = 1,
+     .pad_h = 1,
+     .pad_w = 1},
+    {.n = 64,
+     .h = 32,
+     .w = 32,
+     .c_in = 64,
+     .c_out = 128,
+     .groups = 1,
+     .kernel_h = 3,
+     .kernel_w = 3,
+     .stride = 2,
+     .pad_h = 1,
+     .pad_w = 1},
+    {.n = 64,
+     .h = 32,
+     .w = 32,
+     .c_in = 64,
+     .c_out = 128,
+     .groups = 1,
+     .kernel_h = 1,
+     .kernel_w = 1,
+     .stride = 2},
+    {.n = 64,
+     .h = 32,
+     .w = 32,
+     .c_in = 3,
+     .c_out = 64,
+     .groups = 1,
+     .kernel_h = 3,
+     .kernel_w = 3,
+     .stride = 1,
+     .pad_h = 1,
+     .pad_w = 1}, /* pixels of 4 or 8 */
+    {.n = 64,
+     .h = 32,
+     .w = 32,
+     .c_in = 60,
+     .c_out = 60,
+     .groups = 1,
+     .kernel_h = 3,
+     .kernel_w = 3,
+     .stride = 1,
+     .pad_h = 1,
+     .pad_w = 1},
+    {.n = 64,
+     .h = 32,
+     .w = 32,
+     .c_in = 64,
+     .c_out = 64,
+     .groups = 4,
+     .kernel_h = 3,
+     .kernel_w = 3,
+     .stride = 1,
+     .pad_h = 1,
+     .pad_w = 1},
+    {.n = 64,
+     .h = 32,
+     .w = 32,
+     .c_in = 64,
+     .c_out = 64,
+     .groups = 64,
+     .kernel_h = 3,
+     .kernel_w = 3,
+     .stride = 1,
+     .pad_h = 1,
+     .pad_w = 1},
+    {.n = 64,
+     .h = 32,
+     .w = 32,
+     .c_in = 64,
+     .c_out = 64,
+     .groups = 1,
+     .kernel_h = 3,
+     .kernel_w = 3,
+     .stride = 1,
+     .pad_h = 2,
+     .pad_w = 2,
+     .dilation = 2},
+};
+
+static const char *const modes[] = {"fp32", "tf32", "bf16", "fp16"};
+enum { MODES = 4 };
+
+static kas_conv_desc desc_of(size_t shape, int mode)
+{
+    kas_conv_desc desc = shapes[shape];
+    desc.tf32 = mode == 1;
+    desc.dtype = mode < 2 ? KAS_F32 : mode == 2 ? KAS_BF16 : KAS_F16;
+    desc.x_pitch = kas_pitch_of(desc.dtype, desc.c_in);
+    desc.y_pitch = kas_pitch_of(desc.dtype, desc.c_out);
+    return desc;
+}
+
+static void every_pass_has_a_plan(const char *json)
+{
+    kas_cuda *cuda = describe_gpu(json);
+    if (!cuda)
+        skip();
+    int plans = 0;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int mode = 0; mode < MODES; mode++)
+            for (int pass = 0; pass < 3; pass++) {
+                const kas_conv_desc desc = desc_of(i, mode);
+                const int made =
+                    plans_of(cuda, &desc, (kas_conv_pass)pass, (kas_conv_beside){false});
+                if (made < 1)
+                    fail_msg("shape %zu, pass %d, %s: no plan", i, pass, modes[mode]);
+                plans += made;
+            }
+    printf("%d plans\n", plans);
+    forget_gpu(cuda);
+}
+
+/* A bias that training adds, and the epilogues of residual networks, none of them a
+ * fallback (conv_cudnn.c).  Other activations are for engines that are compiled at run time, and
+ * those want a driver: what they refuse only a GPU tells. */
+static void every_epilogue_has_a_plan(const char *json)
+{
+    static const kas_conv_beside beside[] = {{true, false, KAS_ACTIVATION_NONE},
+                                             {true, false, KAS_ACTIVATION_RELU},
+                                             {true, true, KAS_ACTIVATION_NONE},
+                                             {true, true, KAS_ACTIVATION_RELU}};
+    enum { BESIDE = sizeof beside / sizeof *beside };
+    kas_cuda *cuda = describe_gpu(json);
+    if (!cuda)
+        skip();
+    int plans = 0;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int mode = 0; mode < MODES; mode++)
+            for (int b = 0; b < BESIDE; b++) {
+                const kas_conv_desc desc = desc_of(i, mode);
+                const int made = plans_of(cuda, &desc, KAS_CONV_FORWARD, beside[b]);
+                if (made < 1)
+                    fail_msg("shape %zu, epilogue %d, %s: no plan", i, b, modes[mode]);
+                plans += made;
+            }
+    printf("%d plans\n", plans);
+    forget_gpu(cuda);
+}
+
+static void plans_for_an_h100(void **state)
+{
+    (void)state;
+    every_pass_has_a_plan(gpus[0]);
+}
+
+static void plans_for_an_a100(void **state)
+{
+    (void)state;
+    every_pass_has_a_plan(gpus[1]);
+}
+
+static void epilogues_for_an_h100(void **state)
+{
+    (void)state;
+    every_epilogue_has_a_plan(gpus[0]);
+}
+
+static void epilogues_for_an_a100(void **state)
+{
+    (void)state;
+    every_epilogue_has_a_plan(gpus[1]);
+}
+
+/* For AddressSanitizer: without a GPU cublasLtCreate, called by cuDNN, fails and leaks. */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:cublasLtCreate\n";
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plans_for_an_h100), cmocka_unit_test(plans_for_an_a100),
+        cmocka_unit_test(epilogues_for_an_h100), cmocka_unit_test(epilogues_for_an_a100)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

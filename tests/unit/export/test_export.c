@@ -1,0 +1,215 @@
+/* Texts of the exports, and what they refuse; that the modules compute the right thing is
+ * tests/e2e/export.sh. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <unistd.h>
+
+#include "host/core/file/files.h"
+#include "host/export/export.h"
+#include "host/export/weights.h"
+#include "host/model/safetensors.h"
+#include "host/net/targets.h"
+#include "host/space/build.h"
+
+static void assert_text(kas_buf *found, const char *expected)
+{
+    assert_string_equal(kas_buf_text(found), expected);
+    kas_buf_free(found);
+}
+
+static void test_sizes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *dim, *python;
+    } cases[] = {
+        {"1", "1"},
+        {"C", "C"},
+        {"C/G0", "C // G0"},
+        {"3/2*C", "(C * 3) // 2"},
+        {"C*K_H", "C * K_H"},
+        {"G0*K_H*K_W/C", "(K_H * K_W * G0) // C"},
+        {"x1*K_H", "K_H * x1"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kas_dim dim;
+        kas_buf text = {0};
+        assert_true(kas_dim_parse(cases[i].dim, &dim));
+        kas_python_dim(&dim, &text);
+        assert_text(&text, cases[i].python);
+    }
+}
+
+static void assert_node(const kas_kernel *k, int node, const char *expected)
+{
+    kas_buf text = {0};
+    assert_int_equal(kas_python_node(k, node, 0, &text), KAS_OK);
+    if (!strstr(kas_buf_text(&text), expected))
+        fail_msg("node %d: expected \"%s\" in:\n%s", node, expected, kas_buf_text(&text));
+    kas_buf_free(&text);
+}
+
+static void test_nodes(void **state)
+{
+    (void)state;
+    kas_kernel k = {0};
+    int x = kas_build_input(&k);
+    assert_node(&k, kas_build_shift(&k, x, KAS_AXIS_W, -1), "torch.roll(n0, 1, dims=4)");
+    int row = kas_build_fold(&k, KAS_OP_FOLD_MAX, x, 1); /* [C, W] */
+    assert_node(&k, row, "n0.max(3).values");
+    assert_node(&k, kas_build_shift(&k, row, KAS_AXIS_W, 1), "torch.roll(n2, -1, dims=3)");
+    assert_node(&k, kas_build_unfold(&k, row, KAS_AXIS_W), "taps(n2, along=3, count=K_W, place=3)");
+    int both = kas_build_unfold(&k, x, KAS_AXIS_H | KAS_AXIS_W); /* [C, K_H, K_W, H, W] */
+    assert_node(&k, both, "taps(n0, along=3, count=K_H, place=3)");
+    assert_node(&k, both, "taps(n5, along=5, count=K_W, place=4)");
+    int wide = kas_build_unfold_window(&k, x, KAS_AXIS_H, 5, 2);
+    assert_node(&k, wide, "n6 = taps(n0, along=3, count=5, place=3, dilation=2)");
+    int apart = kas_build_group_all(&k, both, 1); /* [C, K_H, 1, K_W, H, W], K_H is a group */
+    assert_node(&k, apart, "n5.reshape(B, R, C, K_H, 1, K_W, H, W)");
+    int map = kas_build_fc(&k, apart, true, "K_H*C");
+    assert_node(
+        &k, map,
+        "self.weight0 @ n7.permute(0, 1, 3, 2, 4, 5, 6, 7).reshape(B, R, K_H, C * K_W, -1)");
+    assert_node(&k, kas_build_softmax(&k, x, 1, 3), "torch.softmax(n0.flatten(3, 4), 3)");
+    assert_node(&k, kas_build_blend(&k, KAS_OP_MIN, row, x),
+                "torch.minimum(tile(n2, n0, prefix=1, suffix=1), n0)");
+}
+
+/* ---- a small export ----------------------------------------------------------------------------
+ */
+
+typedef struct fixture {
+    char dir[64];
+    kas_kernel kernel;
+    kas_net *net;
+    kas_target *target;
+    kas_solution solution;
+    kas_replacement replacement;
+    kas_ref_net *ref;
+} fixture;
+
+static int open_fixture(void **state)
+{
+    static fixture f;
+    kas_budget budget = {0};
+    int count;
+    f = (fixture){.dir = "/tmp/kas-test-export-XXXXXX"};
+    assert_non_null(mkdtemp(f.dir));
+    int x = kas_build_input(&f.kernel);
+    kas_build_fc(&f.kernel, kas_build_unfold(&f.kernel, x, 3), false, "C");
+    assert_int_equal(kas_kernel_infer(&f.kernel), KAS_OK);
+    assert_int_equal(kas_net_build("resnet20", 4, 4, 3, 5, &f.net), KAS_OK);
+    assert_int_equal(kas_net_targets(f.net, NULL, &f.target, &count), KAS_OK);
+    assert_int_equal(kas_solve(&f.kernel, f.target, count, &budget, &f.solution), KAS_OK);
+    f.replacement = (kas_replacement){&f.kernel, f.target, &f.solution, NULL};
+    assert_int_equal(kas_ref_net_create_replaced(f.net, &f.replacement, &f.ref), KAS_OK);
+    *state = &f;
+    return 0;
+}
+
+static int close_fixture(void **state)
+{
+    fixture *f = *state;
+    kas_ref_net_free(f->ref);
+    kas_solution_free(&f->solution);
+    free(f->target);
+    kas_net_free(f->net);
+    return kas_remove_tree(f->dir) == KAS_OK ? 0 : 1;
+}
+
+static void path_in(const fixture *f, const char *name, char out[128])
+{
+    snprintf(out, 128, "%s/%s", f->dir, name);
+}
+
+static void test_weights_round_trip(void **state)
+{
+    fixture *f = *state;
+    char path[128];
+    double images[2 * 48];
+    kas_export_check_images(f->net, 2, images);
+    assert_int_equal(kas_export_init_weights(f->ref, 3, 2, images), KAS_OK);
+    path_in(f, "w.safetensors", path);
+    assert_int_equal(kas_export_write_weights(f->ref, "test", path), KAS_OK);
+    kas_ref_param *p = kas_ref_net_find(f->ref, "layer2.0.conv1.weight0");
+    assert_non_null(p);
+    double saved = p->value[11];
+    p->value[11] = 1e9;
+    assert_int_equal(kas_export_read_weights(path, f->ref), KAS_OK);
+    assert_true(p->value[11] == saved); /* initial values are floats, so nothing is lost */
+}
+
+/* One tensor, which is not of this network. */
+static void test_foreign_weights(void **state)
+{
+    fixture *f = *state;
+    char path[128];
+    const float data[4] = {1, 2, 3, 4};
+    path_in(f, "foreign.safetensors", path);
+    kas_named_tensor tensor = {"conv1.weight", KAS_SAFETENSORS_F32, 2, {2, 2}, data};
+    assert_int_equal(kas_safetensors_write(path, &tensor, 1, NULL), KAS_OK);
+    assert_int_equal(kas_export_read_weights(path, f->ref), KAS_BAD_INPUT);
+    assert_non_null(strstr(kas_error(), "\"conv1.weight\" has another shape than [16, 3, 3, 3]"));
+    snprintf(tensor.name, sizeof tensor.name, "something");
+    assert_int_equal(kas_safetensors_write(path, &tensor, 1, NULL), KAS_OK);
+    assert_int_equal(kas_export_read_weights(path, f->ref), KAS_BAD_INPUT);
+    assert_non_null(strstr(kas_error(), "\"conv1.weight\" is missing"));
+}
+
+static void test_logits_not_finite(void **state)
+{
+    fixture *f = *state;
+    char path[128];
+    double images[2 * 48];
+    kas_export_check_images(f->net, 2, images);
+    assert_int_equal(kas_export_init_weights(f->ref, 3, 2, images), KAS_OK);
+    path_in(f, "check.safetensors", path);
+    assert_int_equal(kas_export_write_check(f->ref, 2, images, path), KAS_OK);
+    kas_ref_net_find(f->ref, "fc.bias")->value[2] = 1 / 0.0;
+    assert_int_equal(kas_export_write_check(f->ref, 2, images, path), KAS_FAILURE);
+}
+
+/* Verification reports what the script says, by its exit code. */
+static void test_verify(void **state)
+{
+    fixture *f = *state;
+    char path[128];
+    kas_verified verdict;
+    kas_buf report = {0};
+    path_in(f, "network.py", path);
+    const char *text = "print('no'); raise SystemExit(1)\n";
+    assert_int_equal(kas_file_write_atomic(path, text, strlen(text)), KAS_OK);
+    assert_int_equal(kas_export_verify(f->dir, &verdict, &report), KAS_OK);
+    if (verdict == KAS_VERIFY_SKIPPED) {
+        kas_buf_free(&report);
+        printf("SKIPPED: no python with torch\n");
+        skip();
+    }
+    assert_int_equal(verdict, KAS_VERIFY_FAILED);
+    assert_text(&report, "no");
+    text = "print('yes')\n";
+    assert_int_equal(kas_file_write_atomic(path, text, strlen(text)), KAS_OK);
+    assert_int_equal(kas_export_verify(f->dir, &verdict, &report), KAS_OK);
+    assert_int_equal(verdict, KAS_VERIFY_OK);
+    assert_text(&report, "yes");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_nodes),
+        cmocka_unit_test(test_weights_round_trip),
+        cmocka_unit_test(test_foreign_weights),
+        cmocka_unit_test(test_logits_not_finite),
+        cmocka_unit_test(test_verify),
+    };
+    return cmocka_run_group_tests(tests, open_fixture, close_fixture);
+}

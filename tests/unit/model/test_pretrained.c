@@ -1,0 +1,232 @@
+/* Which tensors of a file become which parameters: whole networks, kernels in place of layers, and
+ * what does not fit. No device. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "host/model/pretrained.h"
+#include "host/net/targets.h"
+#include "host/space/file/kernel_json.h"
+
+static char path[64];
+static kas_kernel kernel; /* large */
+
+/* A network, as it is or with a kernel, and its parameters. */
+typedef struct fixture {
+    kas_net *net;
+    kas_target *target;
+    kas_solution solution;
+    kas_replacement replacement;
+    kas_replaced replaced;
+    kas_params params;
+} fixture;
+
+static void make(fixture *f, int classes, const char *kernel_file)
+{
+    *f = (fixture){0};
+    assert_int_equal(kas_net_build("resnet20", 8, 8, 3, classes, &f->net), KAS_OK);
+    if (kernel_file) {
+        const kas_budget budget = {0};
+        int count;
+        if (kas_kernel_read_file(kernel_file, &kernel) != KAS_OK ||
+            kas_net_targets(f->net, NULL, &f->target, &count) != KAS_OK ||
+            kas_solve(&kernel, f->target, count, &budget, &f->solution) != KAS_OK)
+            fail_msg("%s", kas_error());
+        f->replacement = (kas_replacement){&kernel, f->target, &f->solution, NULL};
+    }
+    assert_int_equal(kas_replaced_build(kernel_file ? &f->replacement : NULL,
+                                        &(kas_program_options){.batch = 2}, &f->replaced),
+                     KAS_OK);
+    assert_int_equal(kas_params_build(f->net, &f->replaced, &f->params), KAS_OK);
+}
+
+static void clear(fixture *f)
+{
+    kas_params_free(&f->params);
+    kas_replaced_free(&f->replaced);
+    kas_solution_free(&f->solution);
+    free(f->target);
+    kas_net_free(f->net);
+}
+
+/* Writes a file with the tensors of `f`, all zero, but not `without`, and with `extra` (an integer,
+ * as PyTorch's num_batches_tracked is); both may be NULL. */
+static kas_safetensors_dtype dtype_of_first; /* of a file's first tensor */
+
+static void write_file(const fixture *f, const char *without, const char *extra)
+{
+    static float zeros[1 << 16];
+    const int64_t seven = 7;
+    int count = 0;
+    kas_named_tensor *t = calloc((size_t)f->params.count + 1, sizeof *t);
+    assert_non_null(t);
+    for (int i = 0; i < f->params.count; i++) {
+        const kas_param *p = &f->params.param[i];
+        if (without && strcmp(p->name, without) == 0)
+            continue;
+        assert_true(p->size <= sizeof zeros / sizeof *zeros);
+        memcpy(t[count].name, p->name, sizeof p->name);
+        t[count].rank = p->rank;
+        memcpy(t[count].shape, p->shape, sizeof p->shape);
+        t[count].dtype = i == 0 ? dtype_of_first : KAS_SAFETENSORS_F32;
+        t[count++].data = zeros;
+    }
+    if (extra) {
+        snprintf(t[count].name, sizeof t[count].name, "%s", extra);
+        t[count].dtype = KAS_SAFETENSORS_I64;
+        t[count++].data = &seven;
+    }
+    assert_int_equal(kas_safetensors_write(path, t, count, NULL), KAS_OK);
+    free(t);
+}
+
+static kas_status match(const fixture *f, bool partial, kas_pretrained *out)
+{
+    kas_safetensors file;
+    assert_int_equal(kas_safetensors_read(path, kas_pretrained_limit(&f->params), &file), KAS_OK);
+    kas_status status =
+        kas_pretrained_match(path, &file, f->net, &f->replaced, &f->params, partial, out);
+    kas_safetensors_free(&file); /* only counts are looked at after this */
+    return status;
+}
+
+static void expect(const fixture *f, bool partial, int taken, int begun_anew, int left_out)
+{
+    kas_pretrained got;
+    if (match(f, partial, &got) != KAS_OK)
+        fail_msg("%s", kas_error());
+    assert_int_equal(got.taken, taken);
+    assert_int_equal(got.begun_anew, begun_anew);
+    assert_int_equal(got.left_out, left_out);
+    kas_pretrained_free(&got);
+}
+
+static void refused(const fixture *f, bool partial, const char *complaint)
+{
+    kas_pretrained got;
+    assert_int_equal(match(f, partial, &got), KAS_BAD_INPUT);
+    kas_pretrained_free(&got);
+    if (!strstr(kas_error(), complaint) || !strstr(kas_error(), path))
+        fail_msg("expected \"%s\" in: %s", complaint, kas_error());
+}
+
+static int kernel_weights(const kas_params *params)
+{
+    int count = 0;
+    for (int i = 0; i < params->count; i++)
+        count += params->param[i].map != NULL;
+    return count;
+}
+
+/* Integers of the right shape are counts or indices, and no weights. */
+static void integers_are_no_weights(void **state)
+{
+    (void)state;
+    static const kas_safetensors_dtype integers[] = {KAS_SAFETENSORS_I32, KAS_SAFETENSORS_I64,
+                                                     KAS_SAFETENSORS_U8};
+    fixture f;
+    make(&f, 10, NULL);
+    for (int i = 0; i < 3; i++) {
+        char complaint[64];
+        dtype_of_first = integers[i];
+        write_file(&f, NULL, NULL);
+        snprintf(complaint, sizeof complaint, "has dtype %s; expected F32, F64, F16 or BF16",
+                 kas_safetensors_dtype_name(integers[i]));
+        refused(&f, false, complaint);
+        expect(&f, true, f.params.count - 1, 0, 1);
+    }
+    dtype_of_first = KAS_SAFETENSORS_F16;
+    write_file(&f, NULL, NULL);
+    dtype_of_first = KAS_SAFETENSORS_F32;
+    expect(&f, false, f.params.count, 0, 0);
+    clear(&f);
+}
+
+static void a_whole_network_is_taken(void **state)
+{
+    (void)state;
+    fixture f;
+    make(&f, 10, NULL);
+    write_file(&f, NULL, "layer1.0.bn1.num_batches_tracked");
+    expect(&f, false, f.params.count, 0, 0);
+    assert_int_equal(kas_pretrained_check(path, f.net, NULL, false), KAS_OK);
+    write_file(&f, "bn1.running_var", NULL); /* statistics may be missing */
+    expect(&f, false, f.params.count - 1, 0, 0);
+    clear(&f);
+}
+
+static void kernels_begin_anew_or_go_on(void **state)
+{
+    (void)state;
+    fixture plain, with;
+    make(&plain, 10, NULL);
+    make(&with, 10, "kernels/depthwise_separable.json");
+    int own = kernel_weights(&with.params);
+    assert_true(own == 2 * 18); /* 18 targets */
+    write_file(&plain, NULL, NULL);
+    expect(&with, false, with.params.count - own, own, 0);
+    write_file(&with, NULL, NULL);
+    expect(&with, false, with.params.count, 0, 0);
+    refused(&plain, false, "belongs to no layer");
+    write_file(&with, "layer1.0.conv1.weight1", NULL); /* neither the kernel's nor the layer's */
+    refused(&with, false, "\"layer1.0.conv1.weight1\" of network resnet20 is missing");
+    clear(&plain);
+    clear(&with);
+}
+
+static void another_classifier_is_left_out_when_asked(void **state)
+{
+    (void)state;
+    fixture ten, four;
+    make(&ten, 10, NULL);
+    make(&four, 4, NULL);
+    write_file(&four, NULL, NULL);
+    refused(&ten, false, "\"fc.weight\" has shape [4, 64]; expected [10, 64]; --init-partial");
+    expect(&ten, true, ten.params.count - 2, 0, 2);
+    assert_int_equal(kas_pretrained_check(path, ten.net, NULL, false), KAS_BAD_INPUT);
+    assert_int_equal(kas_pretrained_check(path, ten.net, NULL, true), KAS_OK);
+    clear(&ten);
+    clear(&four);
+}
+
+static void what_does_not_fit_is_named(void **state)
+{
+    (void)state;
+    fixture f;
+    kas_pretrained got;
+    make(&f, 10, NULL);
+    write_file(&f, "layer2.1.bn2.weight", NULL);
+    refused(&f, false, "\"layer2.1.bn2.weight\" of network resnet20 is missing");
+    expect(&f, true, f.params.count - 1, 0, 1);
+    write_file(&f, NULL, "head.weight");
+    refused(&f, false, "\"head.weight\" belongs to no layer of network resnet20");
+    assert_int_equal(match(&f, true, &got), KAS_OK);
+    assert_string_equal(kas_buf_text(&got.list),
+                        "head.weight (belongs to no layer of network resnet20)");
+    kas_pretrained_free(&got);
+    const kas_named_tensor foreign = {.name = "x", .rank = 1, .shape = {1}, .data = "1234"};
+    assert_int_equal(kas_safetensors_write(path, &foreign, 1, NULL), KAS_OK);
+    refused(&f, true, "no tensor fits");
+    clear(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(integers_are_no_weights),
+        cmocka_unit_test(a_whole_network_is_taken),
+        cmocka_unit_test(kernels_begin_anew_or_go_on),
+        cmocka_unit_test(another_classifier_is_left_out_when_asked),
+        cmocka_unit_test(what_does_not_fit_is_named),
+    };
+    snprintf(path, sizeof path, "/tmp/kas_test_pretrained_%d.safetensors", (int)getpid());
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    unlink(path);
+    return failed;
+}

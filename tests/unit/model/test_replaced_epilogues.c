@@ -1,0 +1,204 @@
+/* Networks whose kernels do the batch norm, sum and activation behind them (jit/lower/epilogue.h):
+ * evaluation and inference against the same networks without, and against the float64 reference. */
+#include "epilogues_net.h"
+#include "model_fixture.h"
+
+#include "host/model/planned_bytes.h"
+#include "host/net/targets.h"
+#include "host/space/file/kernel_json.h"
+
+enum { N = 3, CLASSES = 10, EPILOGUES = 11, TARGETS = EPILOGUES + 1, NORMS = TARGETS + 1 };
+
+/* A network with a kernel in it; `epilogues`: what its targets say of what stands behind them. */
+typedef struct replaced {
+    kas_net *net;
+    kas_kernel kernel;
+    kas_target *target;
+    kas_solution solution;
+    kas_replacement replacement;
+} replaced;
+
+static replaced *make_replaced(const char *path, bool epilogues)
+{
+    const kas_budget budget = {.max_flops_ratio = 2, .max_params_ratio = 2};
+    replaced *r = calloc(1, sizeof *r);
+    int count = 0;
+    assert_non_null(r);
+    if (kas_net_build(epilogues_net, 9, 7, 3, CLASSES, &r->net) != KAS_OK ||
+        kas_kernel_read_file(path, &r->kernel) != KAS_OK ||
+        kas_net_targets(r->net, NULL, &r->target, &count) != KAS_OK ||
+        kas_solve(&r->kernel, r->target, count, &budget, &r->solution) != KAS_OK)
+        fail_msg("%s: %s", path, kas_error());
+    assert_int_equal(count, TARGETS);
+    for (int t = 0; t < count; t++) {
+        assert_int_equal(r->target[t].epilogue.norm, t < EPILOGUES);
+        if (!epilogues)
+            r->target[t].epilogue = (kas_epilogue){0};
+    }
+    r->replacement = (kas_replacement){&r->kernel, r->target, &r->solution, NULL};
+    return r;
+}
+
+static void free_replaced(replaced *r)
+{
+    kas_solution_free(&r->solution);
+    free(r->target);
+    kas_net_free(r->net);
+    free(r);
+}
+
+static kas_model_options options_of(const replaced *r)
+{
+    return (kas_model_options){
+        .net = r->net, .replacement = &r->replacement, .batch = N, .precision = the_precision};
+}
+
+/* What `mode` makes of the images; `exact` gets the reference's. */
+static void logits_of(const replaced *r, kas_tape_mode mode, float *logits, double *exact)
+{
+    enum { IMAGE = 9 * 7 * 3 };
+    const kas_model_options options = options_of(r);
+    pair p = {.net = r->net, .n = N};
+    float images[N * IMAGE];
+    double images64[N * IMAGE];
+    const uint16_t labels[N] = {0};
+    kas_rng rng = kas_rng_make(6, KAS_PURPOSE_TEST, 0);
+    for (int i = 0; i < N * IMAGE; i++)
+        images64[i] = images[i] = (float)kas_rng_normal(&rng);
+    if (kas_model_create(device, &options, &p.model) != KAS_OK)
+        fail_msg("%s", kas_error());
+    assert_int_equal(kas_ref_net_create_replaced(r->net, &r->replacement, &p.ref), KAS_OK);
+    set_parameters(&p, 3);
+    /* Statistics as training leaves them, and the same on both sides. */
+    assert_int_equal(kas_ref_net_calibrate(p.ref, N, images64), KAS_OK);
+    for (int i = 0; i < p.ref->params; i++) {
+        kas_ref_param *param = &p.ref->param[i];
+        float values[1024];
+        if (param->grad || kas_model_params(p.model)->param[i].kind != KAS_PARAM_STATISTIC)
+            continue;
+        for (size_t k = 0; k < param->size; k++)
+            param->value[k] = values[k] = (float)param->value[k];
+        assert_int_equal(kas_model_set(p.model, i, values), KAS_OK);
+    }
+    kas_plan *plan = record(&p, mode);
+    assert_int_equal(
+        kas_model_set_batch(p.model, mode, images, mode == KAS_TAPE_INFER ? NULL : labels), KAS_OK);
+    assert_int_equal(kas_plan_run(plan), KAS_OK);
+    assert_int_equal(kas_model_get_logits(p.model, mode, logits), KAS_OK);
+    if (exact)
+        assert_int_equal(kas_ref_net_eval(p.ref, N, images64, exact), KAS_OK);
+    kas_plan_free(plan);
+    kas_model_free(p.model);
+    kas_ref_net_free(p.ref);
+}
+
+static void compare(const char *path, kas_tape_mode mode, double tolerance)
+{
+    float with[N * CLASSES], without[N * CLASSES];
+    double exact[N * CLASSES], plain[N * CLASSES];
+    for (int epilogues = 0; epilogues < 2; epilogues++) {
+        replaced *r = make_replaced(path, epilogues);
+        for (int i = 0; i < N * CLASSES; i++)
+            with[i] = without[i] = NAN;
+        logits_of(r, mode, epilogues ? with : without, exact);
+        free_replaced(r);
+        if (!epilogues)
+            for (int i = 0; i < N * CLASSES; i++)
+                plain[i] = without[i];
+    }
+    const double from_reference = relative(with, exact, N * CLASSES),
+                 from_plain = relative(with, plain, N * CLASSES);
+    print_message("%s, mode %d: %.2e from the reference, %.2e from separate passes, tolerance "
+                  "%.0e\n",
+                  path, (int)mode, from_reference, from_plain, tolerance);
+    assert_true(from_reference <= tolerance);
+    assert_true(from_plain <= tolerance);
+}
+
+static void logits_are_the_same(void **state)
+{
+    (void)state;
+    compare("kernels/residual.json", KAS_TAPE_EVALUATE, 1e-5);
+    compare("kernels/canvas_figure6.json", KAS_TAPE_INFER, 1e-5);
+    compare("kernels/depthwise_separable.json", KAS_TAPE_INFER, 1e-5);
+}
+
+static void in_numbers_of_16_bits(void **state)
+{
+    (void)state;
+    the_precision = KAS_PRECISION_BF16;
+    compare("kernels/canvas_figure6.json", KAS_TAPE_INFER, 2e-2);
+    the_precision = KAS_PRECISION_FP16;
+    compare("kernels/canvas_figure6.json", KAS_TAPE_EVALUATE, 2e-3);
+    the_precision = KAS_PRECISION_FP32;
+}
+
+/* Each epilogue saves the write and the read of the layer's output, less the norm's four vectors
+ * and the pass that makes one of them of another, and an activation that is no part of the norm's
+ * group stays where it is.  The stem's norm is folded either way. */
+static void passes_are_saved(void **state)
+{
+    (void)state;
+    kas_planned_bytes planned[2];
+    kas_memory_plan memory[2];
+    double saved = 0;
+    for (int epilogues = 0; epilogues < 2; epilogues++) {
+        replaced *r = make_replaced("kernels/residual.json", epilogues);
+        const kas_model_options options = options_of(r);
+        if (kas_planned_bytes_plan(&options, KAS_TAPE_INFER, &planned[epilogues]) != KAS_OK ||
+            kas_model_plan_memory(&options, &memory[epilogues]) != KAS_OK)
+            fail_msg("%s", kas_error());
+        for (int t = 0; epilogues && t < EPILOGUES; t++)
+            saved += 4.0 * r->target[t].c_out * (2.0 * N * r->target[t].h * r->target[t].w - 6);
+        free_replaced(r);
+    }
+    assert_int_equal(kas_planned_bytes_passes(&planned[0], "kernel forward with norm"), 0);
+    assert_int_equal(kas_planned_bytes_passes(&planned[0], "batch norm normalise"), NORMS - 1);
+    assert_int_equal(kas_planned_bytes_passes(&planned[1], "kernel forward with norm"), EPILOGUES);
+    assert_int_equal(kas_planned_bytes_passes(&planned[1], "batch norm normalise"),
+                     NORMS - 1 - EPILOGUES);
+    print_message("%.0f bytes an inference, %.0f with epilogues; activations %zu and %zu bytes\n",
+                  planned[0].bytes, planned[1].bytes, memory[0].activations, memory[1].activations);
+    /* What is a part of a concatenation is copied there, as a convolution's output is. */
+    const int copies = kas_planned_bytes_passes(&planned[1], "copy") -
+                       kas_planned_bytes_passes(&planned[0], "copy");
+    assert_true(copies > 0);
+    assert_true(planned[1].floor_bytes == planned[0].floor_bytes);
+    assert_true(planned[1].floor_bytes <= planned[1].bytes);
+    double copied = 0;
+    for (int epilogues = 0; epilogues < 2; epilogues++)
+        for (int i = 0; i < planned[epilogues].passes; i++)
+            if (strcmp(planned[epilogues].pass[i].what, "copy") == 0)
+                copied += (epilogues ? 1 : -1) * planned[epilogues].pass[i].bytes;
+    assert_true(planned[0].bytes - planned[1].bytes == saved - copied);
+    for (int i = 0; i < 2; i++)
+        kas_planned_bytes_free(&planned[i]);
+}
+
+/* A program for training has none: its layers' outputs are wanted as they are. */
+static void training_keeps_its_passes(void **state)
+{
+    (void)state;
+    replaced *r = make_replaced("kernels/residual.json", true);
+    kas_model_options options = options_of(r);
+    kas_planned_bytes planned;
+    options.training = true;
+    for (int mode = KAS_TAPE_TRAIN; mode <= KAS_TAPE_INFER; mode++) {
+        assert_int_equal(kas_planned_bytes_plan(&options, (kas_tape_mode)mode, &planned), KAS_OK);
+        assert_int_equal(kas_planned_bytes_passes(&planned, "kernel forward with norm"), 0);
+        assert_int_equal(kas_planned_bytes_passes(&planned, "batch norm normalise"), NORMS);
+        kas_planned_bytes_free(&planned);
+    }
+    free_replaced(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(passes_are_saved),
+        cmocka_unit_test(training_keeps_its_passes),
+        cmocka_unit_test(logits_are_the_same),
+        cmocka_unit_test(in_numbers_of_16_bits),
+    };
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}

@@ -1,0 +1,246 @@
+/* A worker that evaluates nothing and misbehaves on demand: what a candidate does is the text of
+ * its "kernel", and every epoch is noted in the file $KAS_TEST_NOTES after its checkpoint was
+ * written. */
+#ifndef KAS_TESTS_UNIT_SEARCH_SEARCH_FAKE_H
+#define KAS_TESTS_UNIT_SEARCH_SEARCH_FAKE_H
+
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "host/core/file/files.h"
+#include "host/search/worker/worker.h"
+
+enum { EPOCHS = 4 };
+
+static void note(const char *format, ...)
+{
+    char line[128];
+    va_list args;
+    va_start(args, format);
+    int size = vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    int fd = open(getenv("KAS_TEST_NOTES"), O_WRONLY | O_CREAT | O_APPEND, 0666);
+    if (fd < 0 || write(fd, line, (size_t)size) != size)
+        abort();
+    close(fd);
+}
+
+static void nap(double seconds)
+{
+    struct timespec time = {(time_t)seconds, (long)(fmod(seconds, 1) * 1e9)};
+    nanosleep(&time, NULL);
+}
+
+static bool noted(const char *line)
+{
+    kas_buf text = {0};
+    const bool found = kas_file_exists(getenv("KAS_TEST_NOTES")) &&
+                       kas_file_read(getenv("KAS_TEST_NOTES"), 1 << 20, &text) == KAS_OK &&
+                       strstr(kas_buf_text(&text), line);
+    kas_buf_free(&text);
+    return found;
+}
+
+/* "await: LINE" waits until that line is noted, and a moment more; with "late" before it, over 3 s.
+ */
+static void await(kas_slot *slot, const char *what)
+{
+    const char *line = strstr(what, "await: ");
+    if (!line)
+        return;
+    for (int i = 0; i < 3000 && !noted(line + strlen("await: ")); i++) {
+        nap(0.01);
+        if (kas_slot_progress(slot, "waiting", 0, 1, 1) == KAS_STOP)
+            return;
+    }
+    nap(strstr(what, "late") ? 3.2 : 0.3);
+}
+
+static kas_status fake_open(const kas_search_options *options, const char *dataset,
+                            const char *device, void **state)
+{
+    if (strcmp(dataset, "none") == 0)
+        return kas_fail(KAS_BAD_INPUT, "no data set");
+    (void)options;
+    *state = strdup(device);
+    note("worker %ld\n", (long)getpid());
+    return KAS_OK;
+}
+
+static kas_status fake_enter(void *state, void **own, char name[128], char arch[32])
+{
+    *own = state;
+    snprintf(name, 128, "fake %s", strcmp(state, "fake:1") == 0 ? "one" : "");
+    snprintf(arch, 32, "fake");
+    return KAS_OK;
+}
+
+static int read_checkpoint(const char *path)
+{
+    kas_buf text = {0};
+    int done =
+        kas_file_exists(path) && kas_file_read(path, 64, &text) == KAS_OK ? atoi(text.data) : 0;
+    kas_buf_free(&text);
+    return done;
+}
+
+static double fake_accuracy(const kas_task *task, int epoch)
+{
+    double level = task->kernel && strstr(task->kernel, "weak") ? 0.05 : 0.5 + 0.01 * task->index;
+    return level * (epoch + 1) / EPOCHS;
+}
+
+/* What goes wrong after epoch 1. */
+static kas_status misbehave(const char *what, bool resumed, kas_outcome *out)
+{
+    if (strstr(what, "abort"))
+        abort();
+    if (strstr(what, "hang")) {
+        note("hanging\n");
+        nap(3600);
+    }
+    if (strstr(what, "exit"))
+        _exit(7);
+    if (strstr(what, "hungry") && getenv("KAS_TEST_NO_MEMORY"))
+        raise(SIGKILL);
+    if (strstr(what, "killed-always") || (strstr(what, "killed-once") && !resumed))
+        raise(SIGKILL);
+    if (strstr(what, "memory"))
+        return kas_fail(KAS_NO_MEMORY, "12 GB wanted");
+    if (strstr(what, "lost"))
+        return kas_fail(KAS_DEVICE_LOST, "illegal address");
+    if (strstr(what, "unlucky"))
+        return kas_fail(KAS_MACHINE, "no space for a checkpoint");
+    if (strstr(what, "failed"))
+        return kas_fail(KAS_DEVICE, "refused");
+    if (strstr(what, "nonsense") && write(KAS_WORKER_REPLY_FD, "{]\n", 3) != 3)
+        abort();
+    if (strstr(what, "diverged"))
+        out->state = KAS_WORK_DIVERGED;
+    return KAS_OK;
+}
+
+static _Atomic int steps_taken, big_ones; /* of all slots of this worker */
+
+/* Measured alone: nobody takes a step meanwhile. */
+static void measure_alone(kas_slot *slot, bool until_progress)
+{
+    kas_slot_begin_alone(slot);
+    kas_slot_begin_alone(slot); /* as when plans are timed while the latency is measured */
+    const int before = steps_taken;
+    nap(0.003);
+    note(steps_taken == before ? "quiet\n" : "disturbed\n");
+    if (!until_progress)
+        kas_slot_end_alone(slot);
+}
+
+/* A "big" one takes 60 of 100 bytes. */
+static kas_verdict reserve(kas_slot *slot, bool big)
+{
+    if (kas_slot_reserve(slot, big ? 60 : 10, 100) == KAS_STOP)
+        return KAS_STOP;
+    if (big && ++big_ones > 1)
+        note("overcommitted\n");
+    return KAS_CONTINUE;
+}
+
+static kas_status fake_train(kas_slot *slot, const kas_task *task, kas_outcome *out);
+
+static kas_status fake_evaluate(void *state, kas_slot *slot, const kas_task *task, kas_outcome *out)
+{
+    (void)state;
+    const char *what = task->kernel ? task->kernel : getenv("KAS_TEST_BASELINE");
+    note("begin %d.%lld\n", (int)task->kind, (long long)task->index);
+    if (task->kernel && getenv("KAS_TEST_DISK_FULL"))
+        return kas_fail(KAS_MACHINE, "cache: no space left");
+    measure_alone(slot, false);
+    out->measured.latency = strstr(what, "slow") ? 3 : 1;
+    if (kas_slot_measured(slot, &out->measured) == KAS_PRUNE) {
+        out->state = KAS_WORK_OVER_LATENCY;
+        return KAS_OK;
+    }
+    const bool big = strstr(what, "big");
+    if (reserve(slot, big) == KAS_STOP) {
+        out->state = KAS_WORK_QUEUED;
+        return KAS_OK;
+    }
+    const kas_status status = fake_train(slot, task, out);
+    big_ones -= big;
+    return status;
+}
+
+static kas_status fake_train(kas_slot *slot, const kas_task *task, kas_outcome *out)
+{
+    const char *what = task->kernel ? task->kernel : getenv("KAS_TEST_BASELINE");
+    char key[32], done[16];
+    int from = read_checkpoint(task->checkpoint);
+    if (strstr(what, "tuned"))
+        measure_alone(slot, true);
+    await(slot, what);
+    snprintf(key, sizeof key, "%d.%lld", (int)task->kind, (long long)task->index);
+    out->state = KAS_WORK_FINISHED;
+    for (int e = from; e < EPOCHS; e++) {
+        for (int step = 0; step < 5; step++) {
+            nap(strstr(what, "long") ? 0.02 : 0.001);
+            steps_taken++;
+            if (kas_slot_progress(slot, "training", (uint64_t)step, 5, 1) == KAS_STOP) {
+                out->state = KAS_WORK_QUEUED;
+                return KAS_OK;
+            }
+        }
+        snprintf(done, sizeof done, "%d", e + 1);
+        KAS_TRY(kas_file_write_atomic(task->checkpoint, done, strlen(done)));
+        note("epoch %s.%d\n", key, e);
+        kas_epoch epoch = {.epoch = e, .validation_accuracy = fake_accuracy(task, e)};
+        kas_verdict verdict = kas_slot_epoch(slot, &epoch);
+        out->measured.accuracy = epoch.validation_accuracy;
+        if (verdict == KAS_PRUNE)
+            out->state = KAS_WORK_PRUNED;
+        if (verdict == KAS_STOP)
+            out->state = KAS_WORK_QUEUED;
+        if (verdict != KAS_CONTINUE)
+            return KAS_OK;
+        if (e == 1 || strstr(what, "always") || strstr(what, "hungry"))
+            KAS_TRY(misbehave(what, from > 0, out));
+    }
+    out->epochs = EPOCHS;
+    out->epoch = calloc(EPOCHS, sizeof *out->epoch);
+    for (int e = 0; e < EPOCHS; e++)
+        out->epoch[e] = (kas_epoch){.epoch = e, .validation_accuracy = fake_accuracy(task, e)};
+    out->measured.accuracy = fake_accuracy(task, EPOCHS - 1);
+    if (task->weights)
+        KAS_TRY(kas_file_write_atomic(task->weights, "w", 1));
+    note("end %s\n", key);
+    return KAS_OK;
+}
+
+static void fake_close(void *state)
+{
+    free(state);
+}
+
+static void fake_leave(void *own)
+{
+    (void)own;
+}
+
+/* The device ends a step that the slot had reported early. */
+static void fake_settle(void *own)
+{
+    (void)own;
+    nap(0.004);
+    steps_taken++;
+    note("settled\n");
+}
+
+static const kas_evaluator fake = {fake_open,  fake_enter, fake_evaluate,
+                                   fake_leave, fake_close, fake_settle};
+
+#endif

@@ -1,0 +1,179 @@
+/* What the tests of the supervisor share: a study in a folder of its own, candidates whose "kernel"
+ * says what they do, and what the store and the notes of the workers hold afterwards.
+ *
+ * Run as `PROGRAM worker` a test program is a worker.  Every epoch is noted in a file after its
+ * checkpoint was written, so that the tests can count what was done, whoever was killed. */
+#ifndef KAS_TESTS_UNIT_SEARCH_SEARCH_FIXTURE_H
+#define KAS_TESTS_UNIT_SEARCH_SEARCH_FIXTURE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "host/core/file/files.h"
+#include "host/core/log.h"
+#include "host/leaderboard/judge.h"
+#include "host/search/supervisor/supervisor.h"
+#include "host/study/study_dir.h"
+#include "search_fake.h"
+
+enum { MAX_CANDIDATES = 16 };
+
+typedef struct plan {
+    const char *what[MAX_CANDIDATES]; /* of each candidate; NULL = "ok" */
+    int next, limit;                  /* limit: the strategy is exhausted there; 0 = never */
+} plan;
+
+static char folder[256], study_dir[300], notes[300];
+static uint64_t weights_limit = 1 << 20; /* bytes of the frontier's weights */
+static int pack = 1;                     /* items at once in a worker */
+static int ahead = 0;                    /* candidates compiled ahead of need */
+
+static int set_up(void **state)
+{
+    (void)state;
+    /* In memory where that is possible: hundreds of checkpoints are flushed to the disk. */
+    snprintf(folder, sizeof folder, "%s/kas-search-XXXXXX",
+             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    if (!mkdtemp(folder))
+        return -1;
+    snprintf(study_dir, sizeof study_dir, "%s/study", folder);
+    snprintf(notes, sizeof notes, "%s/notes", folder);
+    setenv("KAS_TEST_NOTES", notes, 1);
+    setenv("KAS_TEST_BASELINE", "ok", 1);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    return kas_remove_tree(folder) == KAS_OK ? 0 : -1;
+}
+
+#define OK(expression)                                                                             \
+    do {                                                                                           \
+        if ((expression) != KAS_OK)                                                                \
+            fail_msg("%s: %s", #expression, kas_error());                                          \
+    } while (0)
+
+static kas_status next_candidate(void *context, kas_work *out)
+{
+    plan *p = context;
+    if (p->limit && p->next >= p->limit)
+        return kas_fail(KAS_NOTHING_VALID, "exhausted");
+    const char *what = p->next < MAX_CANDIDATES && p->what[p->next] ? p->what[p->next] : "ok";
+    out->attempt = 3 * p->next;
+    out->flops = 100;
+    out->conv_flops = 1000;
+    out->kernel = strdup(what);
+    snprintf(out->name, sizeof out->name, "kernel%d", p->next++);
+    return KAS_OK;
+}
+
+static kas_search_options search_options(int candidates)
+{
+    kas_search_options o = kas_search_options_default();
+    o.candidates = candidates;
+    o.recipe = kas_recipe_default();
+    o.recipe.epochs = EPOCHS;
+    o.recipe.batch = 1;
+    o.recipe.lr = 1;
+    strcpy(o.prune, "none");
+    strcpy(o.device, "cpu");
+    return o;
+}
+
+static kas_store *open_store(const kas_search_options *search)
+{
+    kas_store *store;
+    char path[KAS_STUDY_PATH];
+    bool created;
+    OK(kas_study_dir_make(study_dir));
+    OK(kas_study_path(study_dir, "study.db", path));
+    OK(kas_store_open(path, KAS_STORE_CREATE, &store));
+    kas_buf text = {0};
+    kas_search_options_write(search, &text);
+    kas_study study = {.options = text.data};
+    OK(kas_store_begin_study(store, &study, &created));
+    kas_buf_free(&text);
+    return store;
+}
+
+static kas_status supervise(plan p, const kas_search_options *search, int workers,
+                            double hang_seconds, const char *dataset)
+{
+    static const char *const worker[] = {"/proc/self/exe", "worker", NULL};
+    static const char *const device[] = {"fake:0", "fake:0"};
+    static const char *const helper[] = {"/proc/self/exe", "compile-ahead", NULL};
+    const kas_ahead_options looking = {.argv = helper, .candidates = ahead, .threads = 1};
+    kas_store *store = open_store(search);
+    p.next = 0;
+    kas_supervisor_options options = {.study = study_dir,
+                                      .dataset = dataset,
+                                      .search = search,
+                                      .strategy = {next_candidate, &p},
+                                      .worker_argv = worker,
+                                      .workers = workers,
+                                      .device = device,
+                                      .devices = 2,
+                                      .pack = pack,
+                                      .ahead = ahead ? &looking : NULL,
+                                      .hang_seconds = hang_seconds,
+                                      .checkpoint_limit = 1 << 20,
+                                      .weights_limit = weights_limit};
+    kas_status status = kas_supervise(store, &options);
+    kas_store_close(store);
+    return status;
+}
+
+static kas_work *items(int *count)
+{
+    kas_store *store;
+    kas_work *list;
+    char path[KAS_STUDY_PATH];
+    OK(kas_study_path(study_dir, "study.db", path));
+    OK(kas_store_open(path, KAS_STORE_READ, &store));
+    OK(kas_store_list(store, &list, count));
+    kas_store_close(store);
+    return list;
+}
+
+static kas_work_state state_of(const kas_work *list, int count, kas_work_kind kind, int index)
+{
+    for (int i = 0; i < count; i++)
+        if (list[i].kind == kind && list[i].index == index)
+            return list[i].state;
+    return KAS_WORK_STATES;
+}
+
+static int times_noted(const char *line)
+{
+    kas_buf text = {0};
+    int times = 0;
+    char whole[64];
+    snprintf(whole, sizeof whole, "%s\n", line);
+    if (kas_file_exists(notes))
+        OK(kas_file_read(notes, 1 << 20, &text));
+    for (const char *at = kas_buf_text(&text); (at = strstr(at, whole)); at++)
+        times++;
+    kas_buf_free(&text);
+    return times;
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+#endif

@@ -1,0 +1,424 @@
+/* The parts of the search that need no process: options, messages, judging, leaderboard, folders.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "host/core/file/files.h"
+#include "host/core/json/json.h"
+#include "host/leaderboard/judge.h"
+#include "host/leaderboard/leaderboard.h"
+#include "host/search/devices.h"
+#include "host/search/worker/channel.h"
+#include "host/space/sample/sampler.h"
+#include "host/study/study_dir.h"
+
+#define OK(expression)                                                                             \
+    do {                                                                                           \
+        if ((expression) != KAS_OK)                                                                \
+            fail_msg("%s: %s", #expression, kas_error());                                          \
+    } while (0)
+
+static kas_search_options sample_options(void)
+{
+    kas_search_options o = kas_search_options_default();
+    o.recipe = kas_recipe_default();
+    o.seed = UINT64_MAX;
+    o.recipe.lr = 0.1;
+    o.recipe.epochs = 30;
+    o.flops = 1.0 / 3;
+    o.space = KAS_SPACE_NAS_PTE;
+    strcpy(o.targets, "3x3,\"1x1\"\\");
+    strcpy(o.device, "cuda");
+    o.threads = 4;
+    o.stream = true;
+    o.read_threads = 7;
+    return o;
+}
+
+static void options_round_trip(void **state)
+{
+    (void)state;
+    kas_search_options o = sample_options(), back;
+    kas_buf a = {0}, b = {0};
+    kas_search_options_write(&o, &a);
+    OK(kas_search_options_read("test", a.data, &back));
+    kas_search_options_write(&back, &b);
+    assert_string_equal(a.data, b.data);
+    assert_true(back.seed == UINT64_MAX && back.flops == 1.0 / 3 && back.recipe.lr == 0.1);
+    assert_string_equal(back.targets, o.targets);
+    assert_true(back.stream && back.read_threads == 7);
+    OK(kas_search_options_same("s", &o, &back));
+    kas_buf_free(&a);
+    kas_buf_free(&b);
+}
+
+/* Studies of before recipes had names: the fields that came later are absent and off. */
+static void older_studies_are_read(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"net\":\"resnet18\",\"targets\":\"\",\"seed\":\"0\",\"candidates\":16,\"time_limit\":0,"
+        "\"epochs\":30,\"batch\":64,\"lr\":0.1,\"warmup_epochs\":0.5,\"momentum\":0.9,"
+        "\"weight_decay\":0.0005,\"label_smoothing\":0.1,\"crop_pad\":4,\"flip\":true,\"flops\":0."
+        "5,"
+        "\"params\":1,\"latency\":0,\"validation\":0.1,\"prune\":\"curve\",\"prune_window\":8,"
+        "\"device\":\"cpu\",\"threads\":2}";
+    kas_search_options old, now = kas_search_options_default();
+    now.recipe = kas_recipe_default();
+    OK(kas_search_options_read("old", text, &old));
+    assert_int_equal(old.sample.sampler, KAS_SAMPLER_REJECTION); /* there was no other */
+    assert_true(!old.stream && old.read_threads == 0);
+    assert_int_equal(kas_search_options_same("s", &old, &now), KAS_USAGE);
+    assert_non_null(strstr(kas_error(), "--sampler"));
+    now.sample.sampler = KAS_SAMPLER_AS_STUDY;
+    OK(kas_search_options_same("s", &old, &now));
+    assert_int_equal(old.sample.per_layer, KAS_PER_LAYER_NO); /* there was no other */
+    now.sample.per_layer = KAS_PER_LAYER_YES;
+    assert_int_equal(kas_search_options_same("s", &old, &now), KAS_USAGE);
+    assert_non_null(strstr(kas_error(), "--per-layer"));
+}
+
+static void options_that_differ_are_named(void **state)
+{
+    (void)state;
+    kas_search_options stored = sample_options(), given = stored;
+    given.threads = 0; /* left to the study */
+    given.device[0] = 0;
+    given.stream = false; /* decides nothing */
+    given.read_threads = 3;
+    OK(kas_search_options_same("s", &stored, &given));
+    given.recipe.epochs = 31;
+    strcpy(given.net, "resnet20");
+    given.threads = 5;
+    given.space = KAS_SPACE_CANVAS;
+    assert_int_equal(kas_search_options_same("s", &stored, &given), KAS_USAGE);
+    static const char *const words[] = {"--epochs (the study has 30, this command 31)",
+                                        "--net (the study has \"resnet18\"", "--threads",
+                                        "--space (the study has \"nas-pte\""};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strstr(kas_error(), words[i]))
+            fail_msg("\"%s\" is not in: %s", words[i], kas_error());
+    assert_null(strstr(kas_error(), "--device"));
+    assert_null(strstr(kas_error(), "--lr"));
+}
+
+static void bad_options_are_refused(void **state)
+{
+    (void)state;
+    kas_search_options o = sample_options(), back;
+    kas_buf text = {0};
+    kas_search_options_write(&o, &text);
+    static const char *const change[][2] = {{"\"epochs\":30", "\"epochs\":0"},
+                                            {"\"epochs\":30", "\"epochz\":30"},
+                                            {"\"epochs\":30,", ""},
+                                            {"\"lr\":0.1", "\"lr\":\"x\""},
+                                            {"\"flip\":true", "\"flip\":1"},
+                                            {"\"seed\":\"", "\"seed\":\"x"}};
+    for (size_t i = 0; i < sizeof change / sizeof *change; i++) {
+        char *at = strstr(text.data, change[i][0]);
+        assert_non_null(at);
+        char changed[4096];
+        snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - text.data), text.data,
+                 change[i][1], at + strlen(change[i][0]));
+        assert_int_not_equal(kas_search_options_read("test", changed, &back), KAS_OK);
+        assert_non_null(strstr(kas_error(), "test"));
+    }
+    kas_buf_free(&text);
+}
+
+static kas_channel loop_back(int end[2])
+{
+    assert_int_equal(pipe(end), 0);
+    return (kas_channel){.in = end[0], .out = end[1]};
+}
+
+static void messages(void **state)
+{
+    (void)state;
+    int end[2];
+    kas_channel channel = loop_back(end);
+    cJSON *message = kas_message("epoch");
+    kas_message_number(message, "loss", 0.1);
+    kas_message_number(message, "nothing", NAN);
+    kas_message_text(message, "reason", "two\nlines \"quoted\"");
+    OK(kas_channel_send(&channel, message));
+    OK(kas_channel_send(&channel, kas_message("stop")));
+    OK(kas_channel_wait(&channel, 1000, &message));
+    assert_true(kas_message_is(message, "epoch"));
+    assert_true(kas_message_get_number(message, "loss") == 0.1);
+    assert_true(isnan(kas_message_get_number(message, "nothing")));
+    assert_string_equal(kas_message_get_text(message, "reason"), "two\nlines \"quoted\"");
+    cJSON_Delete(message);
+    OK(kas_channel_wait(&channel, 1000, &message));
+    assert_true(kas_message_is(message, "stop"));
+    cJSON_Delete(message);
+    OK(kas_channel_wait(&channel, 0, &message));
+    assert_null(message);
+    close(end[1]);
+    OK(kas_channel_wait(&channel, -1, &message));
+    assert_true(!message && channel.closed);
+    close(end[0]);
+    kas_channel_free(&channel);
+}
+
+/* Nobody reads, and much more is sent than a pipe holds; then all of it comes, in order. */
+static void sending_does_not_wait(void **state)
+{
+    (void)state;
+    enum { MESSAGES = 3, LENGTH = 400000 };
+    int end[2], got = 0;
+    kas_channel channel = loop_back(end);
+    char *text = calloc(1, LENGTH + 1);
+    assert_true(text && fcntl(end[1], F_SETFL, O_NONBLOCK) == 0);
+    for (int i = 0; i < MESSAGES; i++) {
+        cJSON *message = kas_message("kernel");
+        memset(text, 'a' + i, LENGTH);
+        kas_message_text(message, "kernel", text);
+        OK(kas_channel_send(&channel, message));
+    }
+    assert_true(channel.unsent.size > (MESSAGES - 1) * LENGTH);
+    for (int turn = 0; turn < 1000 && got < MESSAGES; turn++) {
+        cJSON *message;
+        OK(kas_channel_wait(&channel, 0, &message));
+        OK(kas_channel_flush(&channel));
+        if (!message)
+            continue;
+        memset(text, 'a' + got++, LENGTH);
+        assert_string_equal(kas_message_get_text(message, "kernel"), text);
+        cJSON_Delete(message);
+    }
+    assert_int_equal(got, MESSAGES);
+    assert_int_equal(channel.unsent.size, 0);
+    close(end[0]);
+    close(end[1]);
+    kas_channel_free(&channel);
+    free(text);
+}
+
+static void lines_that_are_no_messages(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {
+        "\n", "{\n", "[1]\n", "\"x\"\n", "{\"type\":1}\n", "{\"type\":\"a\",\"type\":\"b\"}\n"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        int end[2];
+        cJSON *message;
+        kas_channel channel = loop_back(end);
+        assert_int_equal(write(end[1], bad[i], strlen(bad[i])), strlen(bad[i]));
+        assert_int_equal(kas_channel_wait(&channel, 1000, &message), KAS_BAD_INPUT);
+        assert_null(message);
+        close(end[0]);
+        close(end[1]);
+        kas_channel_free(&channel);
+    }
+}
+
+static void endless_line(void **state)
+{
+    (void)state;
+    int end[2];
+    cJSON *message;
+    kas_channel channel = loop_back(end);
+    char chunk[32768];
+    memset(chunk, 'x', sizeof chunk);
+    kas_status status = KAS_OK;
+    int chunks = 0;
+    for (; chunks < 1000 && status == KAS_OK; chunks++) {
+        assert_int_equal(write(end[1], chunk, sizeof chunk), sizeof chunk);
+        status = kas_channel_wait(&channel, 0, &message);
+    }
+    assert_int_equal(status, KAS_BAD_INPUT);
+    assert_true(chunks <= 33); /* 1 MiB and the chunk that shows it */
+    close(end[0]);
+    close(end[1]);
+    kas_channel_free(&channel);
+}
+
+/* ---- judging ----------------------------------------------------------------------------------
+ */
+
+static const double strong[] = {0.2, 0.4, 0.5, 0.6}, weak[] = {0.1, 0.15, 0.2, 0.2};
+
+static kas_search_options judging(const char *prune)
+{
+    kas_search_options o = kas_search_options_default();
+    o.recipe.epochs = 4;
+    strcpy(o.prune, prune);
+    o.prune_window = 2;
+    return o;
+}
+
+static void prune_by_curve(void **state)
+{
+    (void)state;
+    kas_search_options o = judging("curve");
+    kas_curve finished[] = {{0, 1.0, 10, 4, strong}, {1, 0.5, 5, 4, weak}};
+    /* lambda after epoch 0 of 4 is 0.5, after epoch 1 it is 2/3 */
+    assert_true(kas_judge_prune(&o, finished, 2, 9, 0, 0.099, 2.0, 1));
+    assert_false(kas_judge_prune(&o, finished, 2, 9, 0, 0.101, 2.0, 1));
+    assert_true(kas_judge_prune(&o, finished, 2, 9, 1, 0.26, 2.0, 1));
+    assert_false(kas_judge_prune(&o, finished, 2, 9, 1, 0.27, 2.0, 1));
+    /* faster than whatever is as accurate: may be on the frontier */
+    assert_false(kas_judge_prune(&o, finished, 2, 9, 1, 0.26, 0.9, 1));
+    assert_true(kas_judge_prune(&o, finished, 2, 9, 1, 0.14, 0.9, 1));
+    assert_false(kas_judge_prune(&o, finished, 2, 9, 1, 0.14, 0.4, 1));
+    assert_true(kas_judge_prune(&o, finished, 2, 9, 1, NAN, 0.1, 1));
+    assert_false(kas_judge_prune(&o, finished, 0, 9, 1, 0.0, 2.0, 1)); /* nobody yet */
+    o = judging("none");
+    assert_false(kas_judge_prune(&o, finished, 2, 9, 0, 0.0, 2.0, 1));
+}
+
+static void prune_deterministically(void **state)
+{
+    (void)state;
+    kas_search_options o = judging("deterministic");
+    kas_curve finished[] = {{3, 0.1, 10, 4, strong}};
+    assert_false(kas_judge_prune(&o, finished, 1, 5, 0, 0.01, 2.0, 20)); /* within the window */
+    assert_true(kas_judge_prune(&o, finished, 1, 6, 0, 0.01, 2.0, 20));
+    assert_true(kas_judge_prune(&o, finished, 1, 6, 0, 0.01, 0.01, 20)); /* latency plays no part */
+    assert_false(kas_judge_prune(&o, finished, 1, 6, 0, 0.01, 2.0, 9));  /* FLOPs do */
+}
+
+static kas_work finished_work(int index, double accuracy, double latency, double flops)
+{
+    kas_work w = {.kind = KAS_WORK_CANDIDATE,
+                  .index = index,
+                  .state = KAS_WORK_FINISHED,
+                  .flops = flops,
+                  .params = 1,
+                  .conv_flops = 100,
+                  .conv_params = 4,
+                  .kernel = "{}",
+                  .measured = kas_measured_unknown()};
+    snprintf(w.name, sizeof w.name, "kernel-%c", 'a' + index);
+    w.measured.accuracy = accuracy;
+    w.measured.latency = latency;
+    return w;
+}
+
+static void best_and_frontier(void **state)
+{
+    (void)state;
+    kas_work work[] = {finished_work(0, 0.5, 1.0, 9),  finished_work(1, 0.7, 2.0, 8),
+                       finished_work(2, 0.7, 3.0, 7),  finished_work(3, 0.4, 0.5, 6),
+                       finished_work(4, 0.45, 1.0, 5), finished_work(5, 0.9, 0.1, 1),
+                       finished_work(6, 0.99, 0.1, 1)};
+    work[5].state = KAS_WORK_PRUNED;
+    work[6].kind = KAS_WORK_BASELINE;
+    bool frontier[7];
+    kas_judge_frontier(work, 7, frontier);
+    static const bool expected[] = {true, true, false, true, false, false, false};
+    for (int i = 0; i < 7; i++)
+        assert_int_equal(frontier[i], expected[i]);
+    assert_int_equal(kas_judge_best(work, 7)->index, 2); /* a tie: fewer FLOPs */
+    assert_null(kas_judge_best(work + 5, 2));
+}
+
+static void leaderboard(void **state)
+{
+    (void)state;
+    kas_work work[] = {finished_work(0, 0.6, 2.0, 9), finished_work(0, 0.5, 1.0, 50),
+                       finished_work(1, 0.7, 4.0, 25), finished_work(2, 0.1, 4.0, 25)};
+    work[0].kind = KAS_WORK_BASELINE;
+    work[0].kernel = NULL;
+    work[3].state = KAS_WORK_PRUNED;
+    kas_buf text = {0};
+    OK(kas_leaderboard_text(work, 4, 0, &text));
+    const char *second = strstr(text.data, "kernel-a"), *first = strstr(text.data, "kernel-b"),
+               *baseline = strstr(text.data, "unmodified");
+    assert_true(first && second && baseline && first < baseline && baseline < second);
+    assert_null(strstr(text.data, "kernel-c"));
+    assert_non_null(strstr(first, "70.00%"));
+    assert_non_null(strstr(first, "2.00x"));  /* of the baseline's latency */
+    assert_non_null(strstr(first, "0.250x")); /* of the FLOPs */
+    kas_buf_clear(&text);
+    OK(kas_leaderboard_json(work, 4, &text));
+    int lines = 0;
+    for (char *line = strtok(text.data, "\n"); line; line = strtok(NULL, "\n"), lines++) {
+        cJSON *object;
+        OK(kas_json_parse("line", line, strlen(line), (kas_json_limits){65536, 8}, &object));
+        assert_true(cJSON_GetObjectItem(object, "schema_version")->valuedouble == 1);
+        const char *kind = cJSON_GetObjectItem(object, "kind")->valuestring;
+        assert_string_equal(kind, lines == 0 ? "baseline" : "candidate");
+        if (lines == 1)
+            assert_true(cJSON_GetObjectItem(object, "rank")->valuedouble == 1 &&
+                        cJSON_GetObjectItem(object, "accuracy")->valuedouble == 0.7);
+        if (lines == 3)
+            assert_true(cJSON_IsNull(cJSON_GetObjectItem(object, "rank")));
+        cJSON_Delete(object);
+    }
+    assert_int_equal(lines, 4);
+    kas_buf_free(&text);
+}
+
+static void checkpoints_within_a_limit(void **state)
+{
+    (void)state;
+    char study[64] = "/tmp/kas-trim-XXXXXX", path[3][KAS_STUDY_PATH], block[1000] = {0};
+    assert_non_null(mkdtemp(study));
+    OK(kas_study_dir_make(study));
+    for (int i = 0; i < 3; i++) {
+        kas_work work = {.kind = KAS_WORK_CANDIDATE, .index = i};
+        OK(kas_study_checkpoint_path(study, &work, path[i]));
+        OK(kas_file_write_atomic(path[i], block, sizeof block));
+        usleep(20000); /* the oldest is known by its time */
+    }
+    int dropped;
+    const char *keep[] = {path[0], NULL};
+    OK(kas_study_trim_checkpoints(study, 3000, keep, &dropped));
+    assert_int_equal(dropped, 0);
+    OK(kas_study_trim_checkpoints(study, 2500, keep, &dropped));
+    assert_int_equal(dropped, 1);
+    assert_true(kas_file_exists(path[0]) && !kas_file_exists(path[1]) && kas_file_exists(path[2]));
+    OK(kas_study_trim_checkpoints(study, 0, NULL, &dropped));
+    assert_int_equal(dropped, 2);
+    OK(kas_remove_tree(study));
+}
+
+static void device_lists(void **state)
+{
+    (void)state;
+    kas_devices d;
+    OK(kas_devices_find("cpu", &d));
+    assert_true(d.count == 1 && strcmp(d.spec[0], "cpu") == 0 && strcmp(d.kind, "cpu") == 0);
+    OK(kas_devices_find("cuda:0,12", &d));
+    assert_int_equal(d.count, 2);
+    assert_string_equal(d.spec[1], "cuda:12");
+    assert_string_equal(d.kind, "cuda");
+    OK(kas_devices_find("auto", &d));
+    assert_true(d.count >= 1);
+    static const char *const bad[] = {"", "gpu", "cuda:", "cuda:x", "cuda:0,", "cuda:-1", "cuda0"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(kas_devices_find(bad[i], &d), KAS_USAGE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(options_round_trip),
+        cmocka_unit_test(older_studies_are_read),
+        cmocka_unit_test(options_that_differ_are_named),
+        cmocka_unit_test(bad_options_are_refused),
+        cmocka_unit_test(messages),
+        cmocka_unit_test(sending_does_not_wait),
+        cmocka_unit_test(lines_that_are_no_messages),
+        cmocka_unit_test(endless_line),
+        cmocka_unit_test(prune_by_curve),
+        cmocka_unit_test(prune_deterministically),
+        cmocka_unit_test(best_and_frontier),
+        cmocka_unit_test(leaderboard),
+        cmocka_unit_test(checkpoints_within_a_limit),
+        cmocka_unit_test(device_lists),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,79 @@
+/* How a search opens what a study before it has decided. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "host/core/file/files.h"
+#include "host/core/log.h"
+#include "host/data/import/import.h"
+#include "host/search/session.h"
+
+#define OK(expression)                                                                             \
+    do {                                                                                           \
+        if ((expression) != KAS_OK)                                                                \
+            fail_msg("%s: %s", #expression, kas_error());                                          \
+    } while (0)
+
+static char folder[64], images[128], study[128];
+
+static int set_up(void **state)
+{
+    (void)state;
+    kas_dataset *shapes = NULL;
+    kas_log_set_level(KAS_LOG_QUIET);
+    snprintf(folder, sizeof folder, "/tmp/kas-test-session-XXXXXX");
+    if (!mkdtemp(folder))
+        return -1;
+    snprintf(images, sizeof images, "%s/s.h5", folder);
+    snprintf(study, sizeof study, "%s/study", folder);
+    kas_status status = kas_make_shapes(40, 8, 8, 4, 1, &shapes);
+    if (status == KAS_OK)
+        status = kas_dataset_write(images, shapes);
+    kas_dataset_close(shapes);
+    return status;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    return kas_remove_tree(folder);
+}
+
+/* Do the images stay in their file? */
+static bool stays_in_file(bool stream, bool dry)
+{
+    kas_session session;
+    kas_search_options search = kas_search_options_default();
+    search.recipe = kas_recipe_default();
+    search.recipe.batch = 8;
+    const kas_session_request request = {.study = study,
+                                         .dataset = images,
+                                         .search = search,
+                                         .net = "resnet20",
+                                         .device = "cpu",
+                                         .stream = stream};
+    OK(kas_session_begin(&request, dry, &session));
+    const bool stays = session.problem.dataset->fd != 0;
+    kas_session_close(&session);
+    return stays;
+}
+
+static void a_study_goes_on_streaming(void **state)
+{
+    (void)state;
+    assert_false(stays_in_file(false, true));
+    assert_true(stays_in_file(true, false));
+    assert_true(stays_in_file(false, true));
+    assert_true(stays_in_file(false, false));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_study_goes_on_streaming)};
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

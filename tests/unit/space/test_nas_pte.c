@@ -1,0 +1,272 @@
+/* The space of NAS-PTE: what sequences mean, cost and leave alone. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/check/recheck.h"
+#include "host/reference/kernel/reference.h"
+#include "host/space/file/kernel_json.h"
+#include "host/space/nas_pte/nas_pte.h"
+#include "host/space/sample/sampler.h"
+
+static const kas_target layer = KAS_TARGET_PLAIN("a", 64, 8, 8, 3);
+
+static kas_kernel kernel_of(const char *text)
+{
+    kas_pte_sequence sequence;
+    kas_kernel kernel;
+    if (kas_pte_parse(text, &sequence) != KAS_OK || kas_pte_kernel(&sequence, &kernel) != KAS_OK)
+        fail_msg("%s: %s", text, kas_error());
+    return kernel;
+}
+
+static void test_named_sequences_are_the_files(void **state)
+{
+    (void)state;
+    for (int n = 1; n <= 3; n++) {
+        char name[2][KAS_NAME_SIZE], text[64];
+        kas_kernel file;
+        snprintf(text, sizeof text, "kernels/nas_pte_%d.json", n);
+        assert_int_equal(kas_kernel_read_file(text, &file), KAS_OK);
+        snprintf(text, sizeof text, "pte-%d", n);
+        const kas_kernel made = kernel_of(text);
+        assert_int_equal(kas_kernel_name(&file, name[0]), KAS_OK);
+        assert_int_equal(kas_kernel_name(&made, name[1]), KAS_OK);
+        assert_string_equal(name[0], name[1]);
+    }
+}
+
+/* Relative to the convolution, as the paper's equations 1 to 3 have it. */
+static void test_costs(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *sequence;
+        double flops, params;
+    } cases[] = {
+        {"", 1, 1},
+        {"group(4)", 1.0 / 4, 1.0 / 4},
+        {"depthwise", 1.0 / 64, 1.0 / 64},
+        {"bottleneck_in(2)", 1.0 / 2, 1.0 / 2},
+        {"bottleneck_out(4)", 1.0 / 4, 1.0 / 4},
+        {"bottleneck_space(2)", 1.0 / 4, 1},
+        {"bottleneck_in(4) bottleneck_out(4) depthwise", 1.0 / 256, 1.0 / 256},
+        {"split(2)", 1, 1},
+        {"split(2) group(2)@0 group(4)@1", 3.0 / 8, 3.0 / 8},
+        {"unroll(16)", (16 * 64 + 48 * 48) / 4096.0, (16 * 64 + 48 * 48) / 4096.0},
+        {"bands_h(4)", 1, 4},
+        {"bands_w(2) depthwise@1", 0.5 + 1.0 / 128, 1 + 1.0 / 64},
+        {"bands_h(2) bands_w(2)@1 group(8)@2", 0.5 + 0.25 + 0.25 / 8, 1 + 1 + 1.0 / 8},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const kas_kernel kernel = kernel_of(cases[i].sequence);
+        const kas_binding binding = kas_target_binding(&kernel, &layer);
+        kas_cost cost;
+        assert_int_equal(kas_kernel_cost(&kernel, &binding, &cost), KAS_OK);
+        const double flops = cost.flops / kas_target_conv_flops(&layer);
+        const double params = cost.params / kas_target_conv_params(&layer);
+        if (fabs(flops - cases[i].flops) > 1e-12 || fabs(params - cases[i].params) > 1e-12)
+            fail_msg("%s: %g of the FLOPs, %g of the parameters", cases[i].sequence, flops, params);
+    }
+}
+
+enum { C = 64, SIDE = 8, SIZE = C * SIDE * SIDE };
+
+/* Runs a kernel in the reference with random numbers. */
+static void evaluate(const kas_kernel *kernel, double x[SIZE], double y[SIZE])
+{
+    const kas_binding binding = kas_target_binding(kernel, &layer);
+    kas_reference *reference;
+    kas_rng rng = kas_rng_make(3, KAS_PURPOSE_TEST, 0);
+    assert_int_equal(kas_reference_create(kernel, &layer, &binding, 1, &reference), KAS_OK);
+    const int weights = kas_reference_weights(reference);
+    double *weight[KAS_MAX_NODES];
+    for (int i = 0; i < SIZE; i++)
+        x[i] = kas_rng_normal(&rng);
+    for (int i = 0; i < weights; i++) {
+        const size_t size = kas_reference_weight_size(reference, i);
+        weight[i] = calloc(size, sizeof *weight[i]);
+        assert_non_null(weight[i]);
+        for (size_t k = 0; k < size; k++)
+            weight[i][k] = kas_rng_normal(&rng);
+    }
+    assert_int_equal(kas_reference_forward(reference, x, (const double *const *)weight, y), KAS_OK);
+    for (int i = 0; i < weights; i++)
+        free(weight[i]);
+    kas_reference_free(reference);
+}
+
+/* What a bottleneck does not compute keeps the input's value, and nothing else does. */
+static void test_shapes_are_restored_from_the_input(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *sequence;
+        int channels, rows, columns; /* that are computed: the first ones */
+    } cases[] = {{"bottleneck_out(4)", C / 4, SIDE, SIDE},
+                 {"bottleneck_space(2)", C, SIDE / 2, SIDE / 2},
+                 {"bottleneck_out(2) bottleneck_space(4)", C / 2, SIDE / 4, SIDE / 4},
+                 {"bottleneck_in(2)", C, SIDE, SIDE}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static double x[SIZE], y[SIZE];
+        const kas_kernel kernel = kernel_of(cases[i].sequence);
+        evaluate(&kernel, x, y);
+        for (int k = 0; k < SIZE; k++) {
+            const bool computed = k / (SIDE * SIDE) < cases[i].channels &&
+                                  k / SIDE % SIDE < cases[i].rows && k % SIDE < cases[i].columns;
+            if ((x[k] != y[k]) != computed)
+                fail_msg("%s: element %d", cases[i].sequence, k);
+        }
+    }
+}
+
+static void test_what_does_not_fit(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *sequence, *words;
+    } cases[] = {
+        {"group(2) group(4)", "step 1, group of leaf 0: it is grouped already"},
+        {"split(2) depthwise", "does not read as many channels as it makes"},
+        {"depthwise split(2)", "no loop left over channels"},
+        {"bottleneck_in(2) depthwise", "does not read as many"},
+        {"split(2) group(2)@2", "step 1, group: there is no leaf 2 of 2"},
+        {"unroll(16) group(2)@1", "there is no leaf 1 of 1"},
+        {"bottleneck_in(2) unroll(8)", "does not read and make the same channels"},
+        {"bands_h(2) bands_h(2) bands_w(2) bands_w(2) split(4)", "at most 4 splits"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kas_pte_sequence sequence;
+        kas_kernel kernel;
+        assert_int_equal(kas_pte_parse(cases[i].sequence, &sequence), KAS_OK);
+        if (kas_pte_kernel(&sequence, &kernel) != KAS_ILLEGAL ||
+            !strstr(kas_error(), cases[i].words))
+            fail_msg("%s: \"%s\"", cases[i].sequence, kas_error());
+    }
+}
+
+static void test_reading(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *words;
+    } bad[] = {{"blur(2)", "transformation \"blur(2)\": expected group, depthwise"},
+               {"pte-4", "\"pte-4\""},
+               {"group", "expected one of (2), (4), (8), (16)"},
+               {"group(3)", "expected one of (2)"},
+               {"split(2", "expected one of"},
+               {"split(2)group(2)", "a blank"},
+               {"split(2)@", "number of a leaf"},
+               {"split(2)@999999999999999999999", "number of a leaf"},
+               {"depthwise(1)", "a blank"},
+               {"bands_h(2) bands_h(2) bands_h(2) bands_h(2) bands_h(2) bands_h(2) bands_h(2) "
+                "bands_h(2) bands_h(2) bands_h(2) bands_h(2) bands_h(2) bands_h(2)",
+                "at most 12"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        kas_pte_sequence sequence;
+        if (kas_pte_parse(bad[i].text, &sequence) != KAS_BAD_INPUT ||
+            !strstr(kas_error(), bad[i].words))
+            fail_msg("%s: \"%s\"", bad[i].text, kas_error());
+    }
+}
+
+static void test_drawn_sequences(void **state)
+{
+    (void)state;
+    int length[KAS_PTE_DRAWN_STEPS + 1] = {0}, kind[KAS_PTE_KINDS] = {0};
+    enum { DRAWS = 1200 };
+    for (int n = 0; n < DRAWS; n++) {
+        kas_rng rng = kas_rng_make(1, KAS_PURPOSE_TEST, (uint64_t)n);
+        kas_pte_sequence drawn, read;
+        kas_kernel kernel, again;
+        kas_buf text = {0};
+        assert_true(kas_pte_draw(&rng, NULL, 1, &drawn, &kernel));
+        assert_in_range(drawn.steps, 1, KAS_PTE_DRAWN_STEPS);
+        length[drawn.steps]++;
+        for (int s = 0; s < drawn.steps; s++)
+            kind[drawn.step[s].kind]++;
+        kas_pte_print(&drawn, &text);
+        assert_int_equal(kas_pte_parse(kas_buf_text(&text), &read), KAS_OK);
+        assert_memory_equal(&drawn, &read, sizeof drawn);
+        assert_int_equal(kas_pte_kernel(&read, &again), KAS_OK);
+        assert_memory_equal(&kernel, &again, sizeof kernel);
+        kas_buf_free(&text);
+    }
+    for (int steps = 1; steps <= KAS_PTE_DRAWN_STEPS; steps++) /* 200 expected, 13 deviation */
+        assert_in_range(length[steps], 120, 290);
+    for (int k = 0; k < KAS_PTE_KINDS; k++)
+        assert_true(kind[k] > 50);
+}
+
+static void test_idle_splits_are_not_drawn(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *sequence;
+        bool redundant;
+    } cases[] = {{"split(2)", true},
+                 {"bottleneck_in(2) split(4)", true},
+                 {"split(2) group(2)@1", false},
+                 {"split(2) split(2)@1", true},
+                 {"bottleneck_out(2) split(2)", false},
+                 {"bands_h(2)", false},
+                 {"unroll(8)", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kas_pte_sequence sequence;
+        bool redundant;
+        assert_int_equal(kas_pte_parse(cases[i].sequence, &sequence), KAS_OK);
+        assert_int_equal(kas_pte_is_redundant(&sequence, &redundant), KAS_OK);
+        if (redundant != cases[i].redundant)
+            fail_msg("%s", cases[i].sequence);
+    }
+}
+
+static void test_sampling(void **state)
+{
+    (void)state;
+    kas_target targets[2] = {layer, layer};
+    targets[1].c_out = 128;
+    targets[1].parts_out = 2;
+    targets[1].h = targets[1].w = 4;
+    targets[1].stride = 2;
+    kas_sample_options options = kas_sample_defaults();
+    options.space = KAS_SPACE_NAS_PTE;
+    options.per_layer = KAS_PER_LAYER_NO;
+    options.budget = (kas_budget){.max_flops_ratio = 0.5, .max_params_ratio = 1};
+    kas_sampler *sampler;
+    kas_recheck *recheck;
+    kas_recheck_report report;
+    assert_int_equal(kas_sampler_create(&options, targets, 2, &sampler), KAS_OK);
+    assert_int_equal(kas_recheck_create(targets, 2, &options, &recheck), KAS_OK);
+    for (int n = 0; n < 500; n++) {
+        kas_sample s;
+        assert_int_equal(kas_sampler_next(sampler, 0, &s), KAS_OK);
+        assert_int_equal(kas_recheck_add(recheck, s.name, &s.kernel, &s.solution), KAS_OK);
+        kas_solution_free(&s.solution);
+    }
+    assert_int_equal(kas_recheck_run(recheck, &report), KAS_OK);
+    if (kas_recheck_findings(&report))
+        fail_msg("%s", report.first);
+    kas_recheck_free(recheck);
+    kas_sampler_free(sampler);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_named_sequences_are_the_files),
+                                       cmocka_unit_test(test_costs),
+                                       cmocka_unit_test(test_shapes_are_restored_from_the_input),
+                                       cmocka_unit_test(test_what_does_not_fit),
+                                       cmocka_unit_test(test_reading),
+                                       cmocka_unit_test(test_drawn_sequences),
+                                       cmocka_unit_test(test_idle_splits_are_not_drawn),
+                                       cmocka_unit_test(test_sampling)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,590 @@
+/* The store: leases, attempt numbers, claims by several processes, files that are not ours. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "host/core/file/files.h"
+#include "host/store/owner.h"
+#include "host/store/sql.h"
+#include "host/store/store.h"
+
+static char folder[256], path[300];
+
+static int set_up(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/kas-store-XXXXXX");
+    if (!mkdtemp(folder))
+        return -1;
+    snprintf(path, sizeof path, "%s/study.db", folder);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    return kas_remove_tree(folder) == KAS_OK ? 0 : -1;
+}
+
+#define OK(expression)                                                                             \
+    do {                                                                                           \
+        if ((expression) != KAS_OK)                                                                \
+            fail_msg("%s: %s", #expression, kas_error());                                          \
+    } while (0)
+
+static kas_store *open_store(void)
+{
+    kas_store *store;
+    OK(kas_store_open(path, KAS_STORE_CREATE, &store));
+    return store;
+}
+
+static void add_candidates(kas_store *store, int count)
+{
+    for (int k = 0; k < count; k++) {
+        kas_work work = {.kind = KAS_WORK_CANDIDATE,
+                         .index = k,
+                         .attempt = 10 * k,
+                         .kernel = "{}",
+                         .flops = 5,
+                         .params = NAN,
+                         .conv_flops = 7,
+                         .conv_params = 8};
+        snprintf(work.name, sizeof work.name, "%016d", k);
+        bool added;
+        OK(kas_store_add(store, &work, &added));
+        assert_true(added);
+        OK(kas_store_add(store, &work, &added));
+        assert_false(added);
+    }
+}
+
+static kas_work claim(kas_store *store, const char *owner, double seconds, bool expect)
+{
+    kas_work work;
+    bool found;
+    OK(kas_store_claim(store, KAS_WORK_CANDIDATE, -1, owner, seconds, &work, &found));
+    assert_int_equal(found, expect);
+    return work;
+}
+
+static void study_row(void **state)
+{
+    (void)state;
+    kas_store *store = open_store();
+    kas_study study = {.options = "{\"net\":\"resnet20\"}",
+                       .options_digest = "aa",
+                       .dataset_digest = "bb",
+                       .dataset_path = "/d.h5",
+                       .sampler_version = 3,
+                       .seed = UINT64_MAX - 1};
+    kas_study read;
+    assert_int_equal(kas_store_get_study(store, &read), KAS_STORE);
+    bool created;
+    OK(kas_store_begin_study(store, &study, &created));
+    assert_true(created);
+    study.options_digest[0] = 'x';
+    OK(kas_store_begin_study(store, &study, &created));
+    assert_false(created);
+    OK(kas_store_add_busy(store, 1.5));
+    OK(kas_store_add_busy(store, 2));
+    OK(kas_store_set_device(store, "first"));
+    OK(kas_store_set_device(store, "second"));
+    OK(kas_store_get_study(store, &read));
+    assert_string_equal(read.options, study.options);
+    assert_string_equal(read.options_digest, "aa");
+    assert_string_equal(read.device, "first");
+    assert_true(read.seed == UINT64_MAX - 1);
+    assert_true(read.busy_seconds == 3.5);
+    kas_study_clear(&read);
+    kas_store_close(store);
+}
+
+static void life_of_an_item(void **state)
+{
+    (void)state;
+    kas_store *store = open_store();
+    add_candidates(store, 2);
+    char self[KAS_OWNER_SIZE];
+    kas_owner_self(self);
+    kas_work a = claim(store, self, 60, true), b = claim(store, self, 60, true);
+    assert_int_equal(a.index, 0);
+    assert_int_equal(b.index, 1);
+    assert_int_equal(a.lease, 1);
+    assert_true(isnan(a.params) && a.conv_params == 8);
+    claim(store, self, 60, false);
+    bool held;
+    for (int e = 0; e < 3; e++) {
+        kas_epoch epoch = {.epoch = e, .validation_accuracy = 0.1 * e, .train_loss = NAN};
+        OK(kas_store_record_epoch(store, a.id, a.lease, &epoch, &held));
+        assert_true(held);
+        OK(kas_store_record_epoch(store, a.id, a.lease, &epoch, &held)); /* again: replaced */
+    }
+    kas_measured measured = kas_measured_unknown();
+    measured.latency = 0.25;
+    OK(kas_store_record_measured(store, a.id, a.lease, &measured, &held));
+    assert_true(held);
+    measured = kas_measured_unknown();
+    measured.accuracy = 0.5;
+    assert_int_equal(kas_store_finish(store, a.id, a.lease, KAS_WORK_QUEUED, "", &measured, &held),
+                     KAS_FAILURE);
+    OK(kas_store_finish(store, a.id, a.lease, KAS_WORK_FINISHED, "", &measured, &held));
+    assert_true(held);
+    OK(kas_store_finish(store, a.id, a.lease, KAS_WORK_FAILED, "twice", &measured, &held));
+    assert_false(held);
+    OK(kas_store_release(store, b.id, b.lease, true, &held));
+    assert_true(held);
+    kas_work *list;
+    int count;
+    OK(kas_store_list(store, &list, &count));
+    assert_int_equal(count, 2);
+    assert_int_equal(list[0].state, KAS_WORK_FINISHED);
+    assert_int_equal(list[0].epochs, 3);
+    assert_true(list[0].measured.accuracy == 0.5 && list[0].measured.latency == 0.25);
+    assert_true(isnan(list[0].measured.memory));
+    assert_int_equal(list[1].state, KAS_WORK_QUEUED);
+    assert_int_equal(list[1].deaths, 1);
+    kas_epoch *epoch;
+    int epochs;
+    OK(kas_store_epochs(store, a.id, &epoch, &epochs));
+    assert_int_equal(epochs, 3);
+    assert_true(epoch[2].validation_accuracy == 0.1 * 2 && isnan(epoch[2].train_loss));
+    free(epoch);
+    kas_work_list_free(list, count);
+    kas_work_clear(&a);
+    kas_work_clear(&b);
+    kas_store_close(store);
+}
+
+/* A supervisor that was away when its lease ended must not harm the one that took over. */
+static void late_reports_are_dropped(void **state)
+{
+    (void)state;
+    kas_store *store = open_store();
+    add_candidates(store, 1);
+    kas_work slow = claim(store, "elsewhere|x|y|1|1", -1, true); /* over at once */
+    kas_work quick = claim(store, "elsewhere|x|y|2|2", 60, true);
+    assert_int_equal(quick.id, slow.id);
+    assert_int_equal(quick.lease, slow.lease + 1);
+    kas_measured measured = kas_measured_unknown();
+    kas_epoch epoch = {.epoch = 0};
+    bool held = true;
+    OK(kas_store_renew(store, slow.id, slow.lease, 60, &held));
+    assert_false(held);
+    OK(kas_store_record_epoch(store, slow.id, slow.lease, &epoch, &held));
+    assert_false(held);
+    OK(kas_store_record_measured(store, slow.id, slow.lease, &measured, &held));
+    assert_false(held);
+    OK(kas_store_release(store, slow.id, slow.lease, true, &held));
+    assert_false(held);
+    OK(kas_store_finish(store, slow.id, slow.lease, KAS_WORK_FAILED, "", &measured, &held));
+    assert_false(held);
+    OK(kas_store_renew(store, quick.id, quick.lease, 60, &held));
+    assert_true(held);
+    OK(kas_store_finish(store, quick.id, quick.lease, KAS_WORK_FINISHED, "", &measured, &held));
+    assert_true(held);
+    kas_work_clear(&slow);
+    kas_work_clear(&quick);
+    kas_store_close(store);
+}
+
+static void renewed_leases_hold(void **state)
+{
+    (void)state;
+    kas_store *store = open_store();
+    add_candidates(store, 1);
+    kas_work work = claim(store, "elsewhere|x|y|1|1", -1, true);
+    bool held;
+    OK(kas_store_renew(store, work.id, work.lease, 60, &held));
+    assert_true(held);
+    claim(store, "elsewhere|x|y|2|2", 60, false);
+    kas_work_clear(&work);
+    kas_store_close(store);
+}
+
+/* The lease of a process of this machine that was killed is void at once. */
+static void dead_owner(void **state)
+{
+    (void)state;
+    kas_store *store = open_store();
+    add_candidates(store, 1);
+    kas_store_close(store);
+    pid_t pid = fork();
+    if (pid == 0) {
+        store = open_store();
+        char self[KAS_OWNER_SIZE];
+        kas_owner_self(self);
+        claim(store, self, 3600, true);
+        raise(SIGKILL);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    store = open_store();
+    char self[KAS_OWNER_SIZE];
+    kas_owner_self(self);
+    assert_false(kas_owner_is_gone(self));
+    kas_work work = claim(store, self, 3600, true);
+    assert_int_equal(work.lease, 2);
+    claim(store, self, 3600, false);
+    kas_work_clear(&work);
+    kas_store_close(store);
+}
+
+static void owners(void **state)
+{
+    (void)state;
+    char self[KAS_OWNER_SIZE], other[2 * KAS_OWNER_SIZE];
+    kas_owner_self(self);
+    snprintf(other, sizeof other, "%s0", self); /* same number, another start time */
+    assert_true(kas_owner_is_gone(other));
+    snprintf(other, sizeof other, "x%s", self); /* another machine: cannot know */
+    assert_false(kas_owner_is_gone(other));
+    char *boot = strchr(self, '|');
+    snprintf(other, sizeof other, "%.*s|rebooted%s", (int)(boot - self), self,
+             strchr(boot + 1, '|'));
+    assert_true(kas_owner_is_gone(other));
+    assert_false(kas_owner_is_gone(""));
+    assert_false(kas_owner_is_gone("garbage"));
+}
+
+/* Four processes claim and finish 200 items: each item is done exactly once. */
+static void concurrent_claims(void **state)
+{
+    (void)state;
+    enum { ITEMS = 200, PROCESSES = 4 };
+    kas_store *store = open_store();
+    for (int k = 0; k < ITEMS; k++) {
+        kas_work work = {.kind = KAS_WORK_CANDIDATE, .index = k};
+        bool added;
+        OK(kas_store_add(store, &work, &added));
+    }
+    kas_store_close(store);
+    char done[300];
+    snprintf(done, sizeof done, "%s/done", folder);
+    pid_t pid[PROCESSES];
+    for (int p = 0; p < PROCESSES; p++)
+        if ((pid[p] = fork()) == 0) {
+            store = open_store();
+            int fd = open(done, O_WRONLY | O_CREAT | O_APPEND, 0666);
+            char self[KAS_OWNER_SIZE], line[32];
+            kas_owner_self(self);
+            kas_measured measured = kas_measured_unknown();
+            for (;;) {
+                kas_work work;
+                bool found, held;
+                if (kas_store_claim(store, KAS_WORK_CANDIDATE, -1, self, 60, &work, &found))
+                    _exit(1);
+                if (!found)
+                    _exit(0);
+                snprintf(line, sizeof line, "%03lld\n", (long long)work.index);
+                if (write(fd, line, 4) != 4 ||
+                    kas_store_finish(store, work.id, work.lease, KAS_WORK_FINISHED, "", &measured,
+                                     &held) ||
+                    !held)
+                    _exit(2);
+            }
+        }
+    for (int p = 0; p < PROCESSES; p++) {
+        int status;
+        waitpid(pid[p], &status, 0);
+        assert_int_equal(status, 0);
+    }
+    kas_buf text = {0};
+    OK(kas_file_read(done, 1 << 20, &text));
+    int times[ITEMS] = {0};
+    assert_int_equal(text.size, 4 * ITEMS);
+    for (int i = 0; i < ITEMS; i++)
+        times[atoi(text.data + 4 * i)]++;
+    for (int i = 0; i < ITEMS; i++)
+        assert_int_equal(times[i], 1);
+    kas_buf_free(&text);
+}
+
+/* A writer adds a letter to the options; the first tells the other that it has read them, and takes
+ * its time. */
+typedef struct writer {
+    char letter;
+    int tell; /* a pipe; -1 = nobody */
+} writer;
+
+static kas_status add_letter(void *context, const kas_study *present, kas_study_change *out)
+{
+    const writer *w = context;
+    char options[64];
+    snprintf(options, sizeof options, "%.60s%c", present->options, w->letter);
+    if (w->tell >= 0) {
+        if (write(w->tell, "", 1) != 1)
+            return kas_fail(KAS_FAILURE, "nobody waits");
+        usleep(200000); /* for the other to come in between, if it can */
+    }
+    out->options = strdup(options);
+    return KAS_OK;
+}
+
+static void two_writers(void **state)
+{
+    (void)state;
+    int told[2], status;
+    char byte;
+    bool created;
+    kas_store *store = open_store();
+    kas_study study = {.options = (char *)"o"};
+    OK(kas_store_begin_study(store, &study, &created));
+    kas_store_close(store); /* no connection goes through a fork */
+    assert_int_equal(pipe(told), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        writer first = {'1', told[1]};
+        store = open_store();
+        _exit(kas_store_revise(store, add_letter, &first) == KAS_OK ? 0 : 1);
+    }
+    assert_int_equal(read(told[0], &byte, 1), 1);
+    store = open_store();
+    OK(kas_store_revise(store, add_letter, &(writer){'2', -1}));
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    OK(kas_store_get_study(store, &study));
+    assert_string_equal(study.options, "o12");
+    kas_study_clear(&study);
+    kas_store_close(store);
+    close(told[0]);
+    close(told[1]);
+}
+
+static kas_status refuse(void *context, const kas_study *present, kas_study_change *out)
+{
+    (void)context, (void)present;
+    *out = (kas_study_change){.options = strdup("other"), .grows = true};
+    return kas_fail(KAS_USAGE, "no");
+}
+
+static void refused_revision(void **state)
+{
+    (void)state;
+    bool created;
+    kas_store *store = open_store();
+    kas_study study = {.options = (char *)"o"};
+    OK(kas_store_begin_study(store, &study, &created));
+    assert_int_equal(kas_store_revise(store, refuse, NULL), KAS_USAGE);
+    OK(kas_store_get_study(store, &study));
+    assert_string_equal(study.options, "o");
+    kas_study_clear(&study);
+    OK(kas_store_revise(store, add_letter, &(writer){'1', -1})); /* nothing is left open */
+    OK(kas_store_get_study(store, &study));
+    assert_string_equal(study.options, "o1");
+    assert_int_equal(strlen(study.options_digest), 64);
+    kas_study_clear(&study);
+    kas_store_close(store);
+}
+
+/* Eight processes open a study that does not exist yet: all must come in. */
+static void simultaneous_creation(void **state)
+{
+    (void)state;
+    enum { PROCESSES = 8, ROUNDS = 10 };
+    for (int round = 0; round < ROUNDS; round++) {
+        pid_t pid[PROCESSES];
+        int gate[2];
+        assert_int_equal(pipe(gate), 0);
+        for (int p = 0; p < PROCESSES; p++)
+            if ((pid[p] = fork()) == 0) {
+                kas_store *store;
+                kas_work work = {.kind = KAS_WORK_BASELINE};
+                bool added;
+                char byte;
+                close(gate[1]);
+                if (read(gate[0], &byte, 1) != 0) /* all start when the pipe is closed */
+                    _exit(2);
+                if (kas_store_open(path, KAS_STORE_CREATE, &store) ||
+                    kas_store_add(store, &work, &added))
+                    _exit(1);
+                kas_store_close(store);
+                _exit(0);
+            }
+        close(gate[0]);
+        close(gate[1]);
+        for (int p = 0; p < PROCESSES; p++) {
+            int status;
+            waitpid(pid[p], &status, 0);
+            assert_int_equal(status, 0);
+        }
+        kas_store *store = open_store();
+        kas_work *list;
+        int count;
+        OK(kas_store_list(store, &list, &count));
+        assert_int_equal(count, 1);
+        kas_work_list_free(list, count);
+        kas_store_close(store);
+        assert_int_equal(unlink(path), 0);
+    }
+}
+
+static void index_limit_and_requeue(void **state)
+{
+    (void)state;
+    kas_store *store = open_store();
+    add_candidates(store, 3);
+    kas_work work;
+    bool found, held;
+    OK(kas_store_claim(store, KAS_WORK_CANDIDATE, 1, "o", 60, &work, &found));
+    assert_true(found && work.index == 0);
+    kas_measured measured = kas_measured_unknown();
+    OK(kas_store_requeue(store, &work)); /* running: stays */
+    OK(kas_store_finish(store, work.id, work.lease, KAS_WORK_FAILED, "r", &measured, &held));
+    assert_true(held);
+    kas_work_clear(&work);
+    OK(kas_store_claim(store, KAS_WORK_CANDIDATE, 1, "o", 60, &work, &found));
+    assert_false(found);
+    kas_work *list;
+    int count;
+    OK(kas_store_list(store, &list, &count));
+    assert_string_equal(list[0].reason, "r");
+    OK(kas_store_requeue(store, &list[0]));
+    kas_work_list_free(list, count);
+    OK(kas_store_claim(store, KAS_WORK_CANDIDATE, 1, "o", 60, &work, &found));
+    assert_true(found && work.index == 0 && work.reason[0] == 0);
+    kas_work_clear(&work);
+    kas_store_close(store);
+}
+
+static void write_text(const char *text, size_t size)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(text, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void assert_refused(kas_store_mode mode, const char *word)
+{
+    kas_store *store = (kas_store *)1;
+    assert_int_equal(kas_store_open(path, mode, &store), KAS_STORE);
+    assert_null(store);
+    assert_non_null(strstr(kas_error(), path));
+    if (!strstr(kas_error(), word))
+        fail_msg("message lacks \"%s\": %s", word, kas_error());
+}
+
+static void files_that_are_not_ours(void **state)
+{
+    (void)state;
+    assert_refused(KAS_STORE_READ, "no such study");
+    assert_refused(KAS_STORE_WRITE, "no such study");
+    char text[8192];
+    memset(text, 'x', sizeof text);
+    write_text(text, sizeof text);
+    for (int mode = KAS_STORE_READ; mode <= KAS_STORE_CREATE; mode++)
+        assert_refused((kas_store_mode)mode, "no SQLite data base");
+    unlink(path);
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "CREATE TABLE other (x)", 0, 0, 0), SQLITE_OK);
+    sqlite3_close(db);
+    for (int mode = KAS_STORE_READ; mode <= KAS_STORE_CREATE; mode++)
+        assert_refused((kas_store_mode)mode, "not of kas-gpu");
+}
+
+static void newer_schema(void **state)
+{
+    (void)state;
+    kas_store_close(open_store());
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "PRAGMA user_version = 99", 0, 0, 0), SQLITE_OK);
+    sqlite3_close(db);
+    for (int mode = KAS_STORE_READ; mode <= KAS_STORE_CREATE; mode++)
+        assert_refused((kas_store_mode)mode, "schema version 99");
+}
+
+static void damaged_file(void **state)
+{
+    (void)state;
+    kas_store *store = open_store();
+    add_candidates(store, 200);
+    kas_store_close(store);
+    FILE *file = fopen(path, "r+");
+    assert_non_null(file);
+    char noise[6000];
+    memset(noise, 0x5a, sizeof noise);
+    assert_int_equal(fseek(file, 12288, SEEK_SET), 0);
+    assert_int_equal(fwrite(noise, 1, sizeof noise, file), sizeof noise);
+    assert_int_equal(fclose(file), 0);
+    assert_refused(KAS_STORE_WRITE, "damaged");
+    assert_refused(KAS_STORE_CREATE, "damaged");
+}
+
+static void network_file_systems(void **state)
+{
+    (void)state;
+    assert_true(kas_store_network_magic(0x6969));
+    assert_true(kas_store_network_magic(0xFF534D42));
+    assert_true(kas_store_network_magic(0x0BD00BD0));
+    assert_false(kas_store_network_magic(0xEF53));     /* ext4 */
+    assert_false(kas_store_network_magic(0x58465342)); /* XFS */
+    assert_false(kas_store_network_magic(0x01021994)); /* tmpfs */
+}
+
+/* What a network file system gets: no WAL files, and the second supervisor is refused. */
+static void exclusive_lock(void **state)
+{
+    (void)state;
+    kas_store *store;
+    OK(kas_store_open_as(path, KAS_STORE_CREATE, true, &store));
+    assert_true(kas_store_is_exclusive(store));
+    add_candidates(store, 1);
+    char wal[320];
+    snprintf(wal, sizeof wal, "%s-wal", path);
+    assert_false(kas_file_exists(wal));
+    pid_t pid = fork();
+    if (pid == 0) {
+        kas_store *second;
+        kas_status got = kas_store_open_as(path, KAS_STORE_CREATE, true, &second);
+        _exit(got == KAS_STORE && strstr(kas_error(), "one supervisor at a time") ? 0 : 1);
+    }
+    int status;
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+    kas_store_close(store);
+    OK(kas_store_open_as(path, KAS_STORE_CREATE, true, &store));
+    kas_work work = claim(store, "o", 60, true);
+    kas_work_clear(&work);
+    kas_store_close(store);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(study_row),
+        TEST(life_of_an_item),
+        TEST(late_reports_are_dropped),
+        TEST(renewed_leases_hold),
+        TEST(dead_owner),
+        TEST(owners),
+        TEST(concurrent_claims),
+        TEST(two_writers),
+        TEST(refused_revision),
+        TEST(simultaneous_creation),
+        TEST(index_limit_and_requeue),
+        TEST(files_that_are_not_ours),
+        TEST(newer_schema),
+        TEST(damaged_file),
+        TEST(network_file_systems),
+        TEST(exclusive_lock),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,218 @@
+/* Stores of an earlier schema: read as they are, brought to the present one in one transaction. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "host/core/file/files.h"
+#include "host/store/sql.h"
+
+static char folder[256], path[300];
+
+static int set_up(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/kas-store-XXXXXX");
+    if (!mkdtemp(folder))
+        return -1;
+    snprintf(path, sizeof path, "%s/study.db", folder);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    return kas_remove_tree(folder) == KAS_OK ? 0 : -1;
+}
+
+#define OK(expression)                                                                             \
+    do {                                                                                           \
+        if ((expression) != KAS_OK)                                                                \
+            fail_msg("%s: %s", #expression, kas_error());                                          \
+    } while (0)
+
+/* A study as the program before left it (tests/store/schema1.sql). */
+static void make_old(void)
+{
+    sqlite3 *db;
+    kas_buf text = {0};
+    OK(kas_file_read("tests/store/schema1.sql", 1 << 20, &text));
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, kas_buf_text(&text), 0, 0, 0), SQLITE_OK);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    kas_buf_free(&text);
+}
+
+static int schema_of_file(void)
+{
+    sqlite3 *db;
+    sqlite3_stmt *stmt;
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, "PRAGMA user_version", -1, &stmt, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
+    const int version = sqlite3_column_int(stmt, 0);
+    sqlite3_finalize(stmt);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    return version;
+}
+
+static kas_status accept_study(void *context, const kas_study *present, kas_study_change *out)
+{
+    snprintf(context, KAS_CODE_TEXT, "%s", present->code_version);
+    snprintf(out->code_version, sizeof out->code_version, "now");
+    return KAS_OK;
+}
+
+static kas_status refuse_study(void *context, const kas_study *present, kas_study_change *out)
+{
+    (void)context, (void)present, (void)out;
+    return kas_fail(KAS_STORE, "another sampler");
+}
+
+static void assert_old_study(kas_store *store, const char *code_version)
+{
+    kas_study study;
+    kas_work *list;
+    kas_epoch *epoch;
+    int count, epochs;
+    OK(kas_store_get_study(store, &study));
+    assert_string_equal(study.code_version, code_version);
+    assert_string_equal(study.dataset_path, "/data/shapes.h5");
+    assert_int_equal(study.sampler_version, 2);
+    kas_study_clear(&study);
+    OK(kas_store_list(store, &list, &count));
+    assert_int_equal(count, 5);
+    for (int i = 0; i < count; i++)
+        assert_int_equal(list[i].state, KAS_WORK_FINISHED);
+    OK(kas_store_epochs(store, list[1].id, &epoch, &epochs));
+    assert_int_equal(epochs, 1);
+    free(epoch);
+    kas_work_list_free(list, count);
+}
+
+/* Read as it is; left alone by who refuses to go on; the present schema once somebody does. */
+static void older_schema(void **state)
+{
+    (void)state;
+    kas_store *store, *reader;
+    char before[KAS_CODE_TEXT] = "-";
+    make_old();
+    OK(kas_store_open(path, KAS_STORE_READ, &reader));
+    assert_old_study(reader, "");
+    OK(kas_store_open(path, KAS_STORE_WRITE, &store));
+    assert_old_study(store, "");
+    assert_int_equal(kas_store_revise(store, refuse_study, NULL), KAS_STORE);
+    assert_int_equal(schema_of_file(), 1);
+    assert_old_study(store, "");
+    OK(kas_store_revise(store, accept_study, before));
+    assert_string_equal(before, "");
+    assert_int_equal(schema_of_file(), KAS_STORE_SCHEMA);
+    assert_old_study(store, "now");
+    assert_old_study(reader, "now"); /* which was open meanwhile */
+    OK(kas_store_revise(store, accept_study, before));
+    assert_string_equal(before, "now");
+    kas_store_close(reader);
+    kas_store_close(store);
+}
+
+/* A file of schema 1 whose study never began is begun in the present one. */
+static void older_schema_without_study(void **state)
+{
+    (void)state;
+    sqlite3 *db;
+    bool created;
+    make_old();
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "DELETE FROM study", 0, 0, 0), SQLITE_OK);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    kas_store *store;
+    OK(kas_store_open(path, KAS_STORE_CREATE, &store));
+    kas_study study = {.options = "{}", .code_version = "mine"}, read;
+    OK(kas_store_begin_study(store, &study, &created));
+    assert_true(created);
+    OK(kas_store_get_study(store, &read));
+    assert_string_equal(read.code_version, "mine");
+    kas_study_clear(&read);
+    kas_store_close(store);
+    assert_int_equal(schema_of_file(), KAS_STORE_SCHEMA);
+}
+
+static int commits_left;
+
+static int die_at_commit(void *context)
+{
+    (void)context;
+    if (--commits_left == 0)
+        raise(SIGKILL);
+    return 0;
+}
+
+static kas_status die_deciding(void *context, const kas_study *present, kas_study_change *out)
+{
+    (void)context, (void)present, (void)out;
+    raise(SIGKILL);
+    return KAS_OK;
+}
+
+/* Goes on with the study and is killed: while it decides, after the migration but before its
+ * commit, at the first commit, or at the second, if there is one. */
+static void go_on_and_die(int moment)
+{
+    kas_store *store;
+    char before[KAS_CODE_TEXT];
+    if (kas_store_open(path, KAS_STORE_WRITE, &store) != KAS_OK)
+        _exit(1);
+    if (moment == 1 && kas_sql_begin(store) == KAS_OK && kas_store_migrate(store) == KAS_OK)
+        raise(SIGKILL);
+    commits_left = moment - 1;
+    sqlite3_commit_hook(store->db, die_at_commit, NULL);
+    _exit(kas_store_revise(store, moment == 0 ? die_deciding : accept_study, before) != KAS_OK);
+}
+
+/* Whenever kill -9 comes, the old file is whole or the new one is, and the next command goes on. */
+static void killed_while_migrating(void **state)
+{
+    (void)state;
+    for (int moment = 0; moment < 4; moment++) {
+        char before[KAS_CODE_TEXT];
+        int status;
+        kas_store *store;
+        OK(kas_remove_tree(folder));
+        assert_int_equal(mkdir(folder, 0700), 0);
+        make_old();
+        const pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0)
+            go_on_and_die(moment);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+        assert_true(killed || (moment == 3 && status == 0));
+        assert_int_equal(schema_of_file(), killed ? 1 : KAS_STORE_SCHEMA);
+        OK(kas_store_open(path, KAS_STORE_WRITE, &store));
+        assert_old_study(store, killed ? "" : "now");
+        OK(kas_store_revise(store, accept_study, before));
+        assert_old_study(store, "now");
+        kas_store_close(store);
+        assert_int_equal(schema_of_file(), KAS_STORE_SCHEMA);
+    }
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(older_schema),
+        TEST(older_schema_without_study),
+        TEST(killed_while_migrating),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

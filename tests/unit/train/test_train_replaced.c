@@ -1,0 +1,233 @@
+/* Networks with a kernel in place of their convolutions: one training step on the device, with
+ * generated code, against the float64 reference; then a whole run through kas_train. */
+#include "unit/model/model_fixture.h"
+
+#include "host/core/file/files.h"
+#include "host/net/builder.h"
+#include "host/net/targets.h"
+#include "host/space/file/kernel_json.h"
+#include "host/train/train.h"
+#include "unit/model/zoo_net.h"
+
+/* What a replacement points to. */
+typedef struct replaced {
+    kas_kernel kernel;
+    kas_target *target;
+    kas_solution solution;
+    kas_replacement replacement;
+} replaced;
+
+/* `ratio`: 1.1 lets the convolution itself in, whose stride costs an average pool more. */
+static replaced *make_replaced(const kas_net *net, const char *path, double ratio)
+{
+    const kas_budget budget = {.max_flops_ratio = ratio, .max_params_ratio = ratio};
+    replaced *r = calloc(1, sizeof *r);
+    int count = 0;
+    assert_non_null(r);
+    if (kas_kernel_read_file(path, &r->kernel) != KAS_OK ||
+        kas_net_targets(net, NULL, &r->target, &count) != KAS_OK ||
+        kas_solve(&r->kernel, r->target, count, &budget, &r->solution) != KAS_OK)
+        fail_msg("%s: %s", path, kas_error());
+    r->replacement = (kas_replacement){&r->kernel, r->target, &r->solution, NULL};
+    return r;
+}
+
+static void free_replaced(replaced *r)
+{
+    kas_solution_free(&r->solution);
+    free(r->target);
+    free(r);
+}
+
+static kas_net *resnet(const char *name, int h, int w)
+{
+    kas_net *net = NULL;
+    assert_int_equal(kas_net_build(name, h, w, 3, 10, &net), KAS_OK);
+    return net;
+}
+
+/* Stride on odd sizes, channels of which neither number divides the other (12 -> 18), an output
+ * narrower than the input, and a 5x5 and a 1x1 convolution. */
+static kas_net *awkward(void)
+{
+    kas_net *net = NULL;
+    kas_builder b;
+    kas_builder_start(&b, "awkward", 9, 7, 3, 10);
+    int x = kas_builder_conv(&b, 0, "stem", 12, 3, 1);
+    x = kas_builder_relu(&b, kas_builder_batch_norm(&b, x, "bn0"), "relu0");
+    x = kas_builder_conv(&b, x, "up", 18, 5, 2);
+    x = kas_builder_relu(&b, kas_builder_batch_norm(&b, x, "bn1"), "relu1");
+    x = kas_builder_conv(&b, x, "down", 6, 3, 1);
+    x = kas_builder_relu(&b, kas_builder_batch_norm(&b, x, "bn2"), "relu2");
+    x = kas_builder_conv(&b, x, "point", 12, 1, 1);
+    x = kas_builder_global_avg_pool(&b, x, "pool");
+    kas_builder_linear(&b, x, "fc", 10);
+    assert_int_equal(kas_builder_finish(&b, &net), KAS_OK);
+    return net;
+}
+
+/* A layer of involutions multiplies activations by activations: 18 of them move by 1e-5 when any
+ * sum is added up in another order. */
+static void check_and_free(pair p, replaced *r, const char *kernel)
+{
+    char label[128];
+    snprintf(label, sizeof label, "%s in %s", kernel, p.net->name);
+    check_step(&p, label, strcmp(kernel, "kernels/involution.json") == 0 ? 1e-2 : 1e-3);
+    free_pair(&p);
+    free_replaced(r);
+}
+
+static void step_with(kas_net *net, const char *kernel, int n)
+{
+    replaced *r = make_replaced(net, kernel, 1.1);
+    check_and_free(make_pair_of(net, &r->replacement, n), r, kernel);
+}
+
+static void known_kernels_in_resnet20(void **state)
+{
+    (void)state;
+    static const char *const kernels[] = {"kernels/conv.json", "kernels/depthwise_separable.json",
+                                          "kernels/involution.json", "kernels/squeeze_excite.json"};
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
+        step_with(resnet("resnet20", 8, 8), kernels[i], 4);
+}
+
+static void shortcut_convolutions_are_replaced_too(void **state)
+{
+    (void)state;
+    step_with(resnet("resnet18", 8, 8), "kernels/group_conv.json", 4);
+}
+
+static void awkward_shapes(void **state)
+{
+    (void)state;
+    step_with(awkward(), "kernels/spatial_separable.json", 5);
+    step_with(awkward(), "kernels/shift_conv.json", 5);
+}
+
+/* Programs between concatenations that share buffers: what they read and write has no gaps. */
+static void any_kind_of_layer_around(void **state)
+{
+    (void)state;
+    for (int recompute = 0; recompute < 2; recompute++) {
+        kas_net *net = zoo_net(13, 9);
+        replaced *r = make_replaced(net, "kernels/conv.json", 2);
+        check_and_free(make_pair_with(net, &r->replacement, 5, NULL, recompute), r,
+                       "kernels/conv.json");
+    }
+}
+
+/* Targets of one shape share a program; the parameters are the solver's. */
+static void parameters_are_counted(void **state)
+{
+    (void)state;
+    kas_net *net = resnet("resnet20", 8, 8);
+    replaced *r = make_replaced(net, "kernels/depthwise_separable.json", 1);
+    kas_replaced programs;
+    kas_params params;
+    double learned = 0, expected = kas_net_params(net);
+    assert_int_equal(kas_replaced_build(&r->replacement,
+                                        &(kas_program_options){.batch = 2, .training = true},
+                                        &programs),
+                     KAS_OK);
+    assert_int_equal(kas_params_build(net, &programs, &params), KAS_OK);
+    for (int i = 0; i < params.count; i++)
+        learned += params.param[i].kind == KAS_PARAM_STATISTIC ? 0 : (double)params.param[i].size;
+    expected += r->solution.params - r->solution.conv_params;
+    print_message("%d targets, %d programs, %.0f parameters, expected %.0f\n", programs.targets,
+                  programs.programs, learned, expected);
+    assert_true(learned == expected);
+    assert_int_equal(programs.programs, 5); /* 16@32, 16->32, 32@16, 32->64, 64@8 */
+    kas_params_free(&params);
+    kas_replaced_free(&programs);
+    free_replaced(r);
+    kas_net_free(net);
+}
+
+static kas_verdict stop_at_three(void *context, uint64_t step, uint64_t steps, double loss)
+{
+    (void)steps;
+    (void)loss;
+    return *(const bool *)context && step >= 3 ? KAS_STOP : KAS_CONTINUE;
+}
+
+/* Stopped in the middle and resumed: the same bits, with generated code too. */
+static void a_run_resumes_exactly(void **state)
+{
+    (void)state;
+    enum { COUNT = 32, PIXELS = 8 * 8 * 3 };
+    static uint8_t pixels[COUNT * PIXELS];
+    static uint16_t labels[COUNT];
+    kas_rng rng = kas_rng_make(1, KAS_PURPOSE_TEST, 77);
+    for (int i = 0; i < COUNT * PIXELS; i++)
+        pixels[i] = (uint8_t)kas_rng_below(&rng, 256);
+    for (int i = 0; i < COUNT; i++)
+        labels[i] = (uint16_t)(i % 10);
+    kas_dataset data = {.path = "noise",
+                        .h = 8,
+                        .w = 8,
+                        .c = 3,
+                        .classes = 10,
+                        .mean = {0.5f, 0.5f, 0.5f},
+                        .std = {0.3f, 0.3f, 0.3f},
+                        .train = {COUNT, pixels, labels},
+                        .test = {COUNT, pixels, labels},
+                        .digest = "noise"};
+    char checkpoint[64], first[64], second[64];
+    snprintf(checkpoint, sizeof checkpoint, "/tmp/kas_replaced_%d.ckpt", (int)getpid());
+    snprintf(first, sizeof first, "/tmp/kas_replaced_%d.a", (int)getpid());
+    snprintf(second, sizeof second, "/tmp/kas_replaced_%d.b", (int)getpid());
+    kas_net *net = resnet("resnet20", 8, 8);
+    replaced *r = make_replaced(net, "kernels/depthwise_separable.json", 1);
+    bool stop = false;
+    kas_train_options o = {.net = net,
+                           .dataset = &data,
+                           .replacement = &r->replacement,
+                           .recipe = kas_recipe_default(),
+                           .train_count = COUNT,
+                           .evaluate_test = true,
+                           .on_progress = stop_at_three,
+                           .context = &stop,
+                           .weights_out = first};
+    kas_train_result result;
+    o.recipe.epochs = 2;
+    o.recipe.batch = 8;
+    assert_int_equal(kas_train(device, &o, &result), KAS_OK);
+    assert_int_equal(result.state, KAS_TRAINED);
+    kas_train_result_free(&result);
+    o.weights_out = second;
+    o.checkpoint = checkpoint;
+    stop = true;
+    assert_int_equal(kas_train(device, &o, &result), KAS_OK);
+    assert_int_equal(result.state, KAS_STOPPED);
+    kas_train_result_free(&result);
+    stop = false;
+    assert_int_equal(kas_train(device, &o, &result), KAS_OK);
+    assert_int_equal(result.state, KAS_TRAINED);
+    kas_train_result_free(&result);
+    kas_buf a = {0}, b = {0};
+    assert_int_equal(kas_file_read(first, 1 << 26, &a), KAS_OK);
+    assert_int_equal(kas_file_read(second, 1 << 26, &b), KAS_OK);
+    assert_int_equal(a.size, b.size);
+    assert_memory_equal(a.data, b.data, a.size);
+    kas_buf_free(&a);
+    kas_buf_free(&b);
+    unlink(checkpoint);
+    unlink(first);
+    unlink(second);
+    free_replaced(r);
+    kas_net_free(net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parameters_are_counted),
+        cmocka_unit_test(known_kernels_in_resnet20),
+        cmocka_unit_test(shortcut_convolutions_are_replaced_too),
+        cmocka_unit_test(awkward_shapes),
+        cmocka_unit_test(any_kind_of_layer_around),
+        cmocka_unit_test(a_run_resumes_exactly),
+    };
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}

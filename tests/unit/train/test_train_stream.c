@@ -1,0 +1,234 @@
+/* Training on images that are not on the device: every bit is that of a run whose images are, also
+ * after a stop in the middle of an epoch. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "host/core/file/files.h"
+#include "host/core/log.h"
+#include "host/core/random.h"
+#include "host/data/order.h"
+#include "host/train/feed.h"
+#include "host/train/train.h"
+
+enum { SIZE = 8, CLASSES = 4, TRAIN = 90, TEST = 21, EPOCHS = 2, BATCH = 8, STEPS = TRAIN / BATCH };
+
+static kas_device *device;
+static kas_dataset *whole, *streamed;
+static kas_net *net;
+static char folder[64];
+
+#define OK(expression)                                                                             \
+    do {                                                                                           \
+        if ((expression) != KAS_OK)                                                                \
+            fail_msg("%s: %s", #expression, kas_error());                                          \
+    } while (0)
+
+static void fill(kas_images *images, uint64_t stream)
+{
+    kas_rng rng = kas_rng_make(7, KAS_PURPOSE_TEST, stream);
+    for (uint32_t i = 0; i < images->count; i++) {
+        images->labels[i] = (uint16_t)(i % CLASSES);
+        for (uint32_t k = 0; k < SIZE * SIZE * 3; k++)
+            images->pixels[i * SIZE * SIZE * 3 + k] =
+                (uint8_t)(kas_rng_below(&rng, 150) + (k / 24 % CLASSES == i % CLASSES) * 100);
+    }
+}
+
+static const char *in_folder(const char *name)
+{
+    static char path[4][128];
+    static int next;
+    char *p = path[next++ % 4];
+    snprintf(p, sizeof path[0], "%s/%s", folder, name);
+    return p;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    const char *spec = getenv("DEVICE");
+    kas_log_set_level(KAS_LOG_WARN);
+    snprintf(folder, sizeof folder, "/tmp/kas-test-train-stream-XXXXXX");
+    if (!mkdtemp(folder) || kas_dataset_create(SIZE, SIZE, 3, CLASSES, TRAIN, TEST, &whole))
+        return -1;
+    fill(&whole->train, 1);
+    fill(&whole->test, 2);
+    kas_dataset_finish(whole);
+    return kas_dataset_write(in_folder("f.h5"), whole) == KAS_OK &&
+                   kas_dataset_open_streamed(in_folder("f.h5"), &streamed) == KAS_OK &&
+                   kas_net_build("resnet20", SIZE, SIZE, 3, CLASSES, &net) == KAS_OK &&
+                   kas_device_open(spec ? spec : "cpu", 1, &device) == KAS_OK
+               ? 0
+               : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    kas_remove_tree(folder);
+    kas_net_free(net);
+    kas_dataset_close(whole);
+    kas_dataset_close(streamed);
+    kas_device_close(device);
+    return 0;
+}
+
+static kas_train_options options_of(const kas_dataset *data)
+{
+    kas_train_options o = {.net = net,
+                           .dataset = data,
+                           .recipe = kas_recipe_default(),
+                           .seed = 11,
+                           .train_count = data->train.count,
+                           .evaluate_test = true};
+    o.recipe.epochs = EPOCHS;
+    o.recipe.batch = BATCH;
+    o.recipe.crop_pad = 1;
+    o.recipe.mixup = o.recipe.cutmix = 0.5; /* mixes within a batch: streaming must not show */
+    return o;
+}
+
+static bool same_file(const char *a, const char *b)
+{
+    kas_buf x = {0}, y = {0};
+    OK(kas_file_read(a, 1 << 28, &x));
+    OK(kas_file_read(b, 1 << 28, &y));
+    bool same = x.size == y.size && memcmp(x.data, y.data, x.size) == 0;
+    kas_buf_free(&x);
+    kas_buf_free(&y);
+    return same;
+}
+
+/* The stand-in for the GPU is slow: one case of each kind has to do there. */
+static bool on_cuda(void)
+{
+    return kas_device_get_info(device)->kind == KAS_DEVICE_CUDA;
+}
+
+/* The result must be that of `want`, whose weights lie in the file "want". */
+static void expect(kas_train_options *o, const kas_train_result *want)
+{
+    kas_train_result got;
+    o->weights_out = in_folder("got");
+    OK(kas_train(device, o, &got));
+    assert_int_equal(got.state, KAS_TRAINED);
+    for (int e = 0; e < EPOCHS; e++)
+        assert_true(got.epoch[e].train_loss == want->epoch[e].train_loss);
+    assert_true(got.accuracy == want->accuracy);
+    assert_true(got.epoch[EPOCHS - 1].validation_loss == want->epoch[EPOCHS - 1].validation_loss);
+    assert_true(same_file(in_folder("want"), in_folder("got")));
+    kas_train_result_free(&got);
+}
+
+static void bits_are_those_of_a_resident_run(void **state)
+{
+    (void)state;
+    uint32_t train_index[70], validation_index[13];
+    for (uint32_t i = 0; i < 70; i++)
+        train_index[i] = i + i / 4;
+    for (uint32_t i = 0; i < 13; i++)
+        validation_index[i] = 5 * i + 4;
+    for (int shuffle = on_cuda(); shuffle <= KAS_SHUFFLE_WINDOW; shuffle++)
+        for (int test = 0; test < (on_cuda() ? 1 : 2); test++) {
+            kas_train_options o = options_of(whole);
+            kas_train_result want;
+            o.recipe.shuffle = shuffle;
+            o.recipe.cutout = shuffle ? 3 : 0; /* every augmentation looks at its own batch only */
+            o.recipe.erase = shuffle ? 0.5 : 0;
+            o.recipe.mixup = shuffle ? 0.4 : 0;
+            o.recipe.cutmix = test ? 0.7 : 0;
+            o.evaluate_test = test;
+            if (!test)
+                o.train_index = train_index, o.train_count = 70,
+                o.validation_index = validation_index, o.validation_count = 13;
+            o.weights_out = in_folder("want");
+            OK(kas_train(device, &o, &want));
+            o.stream = true; /* from memory */
+            expect(&o, &want);
+            o.dataset = streamed;
+            o.read_threads = 3;
+            expect(&o, &want);
+            kas_train_result_free(&want);
+        }
+}
+
+static kas_verdict stop_at(void *context, uint64_t step, uint64_t steps, double loss)
+{
+    (void)steps, (void)loss;
+    return step >= *(const uint64_t *)context ? KAS_STOP : KAS_CONTINUE;
+}
+
+/* The first part resident, the second streamed, and the other way round. */
+static void a_stop_in_an_epoch_is_not_seen(void **state)
+{
+    (void)state;
+    const uint64_t stops[] = {1, STEPS / 2, STEPS, STEPS + 3};
+    kas_train_options o = options_of(whole);
+    kas_train_result want, part;
+    o.weights_out = in_folder("want");
+    OK(kas_train(device, &o, &want));
+    /* A GPU is asked between epochs only when they are this short. */
+    for (int i = on_cuda() ? 5 : 0; i < (on_cuda() ? 6 : 8); i++) {
+        uint64_t stop = stops[i / 2];
+        o = options_of(i % 2 ? whole : streamed);
+        o.checkpoint = in_folder("run.ckpt");
+        o.on_progress = stop_at;
+        o.context = &stop;
+        unlink(o.checkpoint);
+        OK(kas_train(device, &o, &part));
+        assert_int_equal(part.state, KAS_STOPPED);
+        kas_train_result_free(&part);
+        o.dataset = i % 2 ? streamed : whole;
+        o.on_progress = NULL;
+        expect(&o, &want);
+    }
+    kas_train_result_free(&want);
+}
+
+static void a_small_device_streams(void **state)
+{
+    (void)state;
+    kas_train_options o = options_of(whole);
+    kas_memory_plan resident, in_ring;
+    OK(kas_train_plan_memory(&o, &resident));
+    o.stream = true;
+    OK(kas_train_plan_memory(&o, &in_ring));
+    size_t images = (TRAIN + TEST - KAS_STREAM_RING * BATCH) * SIZE * SIZE * 3;
+    assert_in_range(resident.total - in_ring.total, images - 2048, images + 2048);
+    o.dataset = streamed;
+    o.stream = false;
+    OK(kas_train_plan_memory(&o, &resident));
+    assert_int_equal(resident.total, in_ring.total);
+}
+
+/* Beside a network that fills the device there is room for the ring at most. */
+static void images_beside_a_large_network_are_streamed(void **state)
+{
+    (void)state;
+    const size_t memory = kas_device_get_info(device)->memory;
+    const kas_train_options o = options_of(whole);
+    for (int tenths = 8; tenths <= 10; tenths++) {
+        kas_feed feed;
+        OK(kas_feed_create(device, &o, memory / 10 * (size_t)tenths, &feed));
+        assert_int_equal(feed.stream != NULL, tenths > 8);
+        kas_feed_free(&feed);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bits_are_those_of_a_resident_run),
+        cmocka_unit_test(a_stop_in_an_epoch_is_not_seen),
+        cmocka_unit_test(a_small_device_streams),
+        cmocka_unit_test(images_beside_a_large_network_are_streamed),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
