@@ -57,8 +57,7 @@ typedef struct pair {
     way way[WAYS];
 } pair;
 
-/* ---- compiling --------------------------------------------------------------------------------
- */
+/* ---- compiling ------------------------------------------------------------------------------- */
 
 static kas_status compile(subject *s, const kas_replacement *replacement, double *cpu_seconds)
 {
@@ -81,8 +80,7 @@ static kas_status compile(subject *s, const kas_replacement *replacement, double
     return system(command) == 0 ? status : kas_fail(KAS_FAILURE, "%s failed", command);
 }
 
-/* ---- one kernel file ---------------------------------------------------------------------------
- */
+/* ---- one kernel file ------------------------------------------------------------------------- */
 
 static kas_status prepare(subject *s, const kas_replacement *replacement, way *w)
 {
@@ -162,8 +160,7 @@ static kas_status run_file(subject *s, const char *path)
     return status;
 }
 
-/* ---- sampled kernels ---------------------------------------------------------------------------
- */
+/* ---- sampled kernels ------------------------------------------------------------------------- */
 
 /* Bytes of an inference, and layers that write their group's output. */
 static kas_status look(subject *s, const kas_replacement *r, double *bytes, int *epilogues)
@@ -219,8 +216,7 @@ static kas_status run_samples(subject *s)
     return status;
 }
 
-/* ---- set-up ------------------------------------------------------------------------------------
- */
+/* ---- set-up ---------------------------------------------------------------------------------- */
 
 static kas_status open_subject(subject *s, const options *o)
 {

@@ -35,8 +35,7 @@ typedef struct bench {
     kas_dtype dtype;
 } bench;
 
-/* ---- the maps ---------------------------------------------------------------------------------
- */
+/* ---- the maps -------------------------------------------------------------------------------- */
 
 /* Of `width` channels a group; 0: all channels in one. */
 typedef struct map {
@@ -83,8 +82,7 @@ static kas_status make_kernel(const map *m, uint32_t channels, kas_kernel *k)
     return x < 0 ? KAS_FAILURE : kas_kernel_infer(k);
 }
 
-/* ---- measuring --------------------------------------------------------------------------------
- */
+/* ---- measuring ------------------------------------------------------------------------------- */
 
 static kas_status run(void *context, int w, double *seconds)
 {
@@ -173,8 +171,7 @@ static kas_status run_map(bench *b, const map *m, int size)
     return KAS_OK;
 }
 
-/* ---- set-up ------------------------------------------------------------------------------------
- */
+/* ---- set-up ---------------------------------------------------------------------------------- */
 
 static kas_status find_number(bench *b)
 {

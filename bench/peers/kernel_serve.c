@@ -54,8 +54,7 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* ---- the kernel at its layer ------------------------------------------------------------------
- */
+/* ---- the kernel at its layer ----------------------------------------------------------------- */
 
 static kas_status read_problem(session *s, char **argv)
 {
@@ -138,8 +137,7 @@ static void unload(session *s)
     kas_net_free(s->net);
 }
 
-/* ---- tensors in and out -----------------------------------------------------------------------
- */
+/* ---- tensors in and out ---------------------------------------------------------------------- */
 
 /* How elements of a buffer are ordered in a file: [n][c][h][w] of a feature map, the logical order
  * of a weight. `at[i]` is the place of element i in the buffer. */
@@ -280,8 +278,7 @@ static kas_status write_results(session *s, const char *path)
     return status;
 }
 
-/* ---- service ----------------------------------------------------------------------------------
- */
+/* ---- service --------------------------------------------------------------------------------- */
 
 static kas_status serve(session *s)
 {

@@ -147,8 +147,7 @@ void kas_cuda_conv_bytes(const kas_conv *conv, size_t bytes[3])
     kas_tuned_bytes(&conv->desc, bytes);
 }
 
-/* ---- what is beside a pass --------------------------------------------------------------------
- */
+/* ---- what is beside a pass ------------------------------------------------------------------- */
 
 bool kas_conv_operands_are_aligned(const kas_conv_operands *o)
 {
@@ -214,8 +213,7 @@ bool kas_cuda_conv_takes_epilogue(const kas_conv *conv, kas_conv_epilogue epilog
     return takes(&conv->fused[index_of(epilogue)], &o);
 }
 
-/* ---- running ----------------------------------------------------------------------------------
- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 /* The caller asked before whether what is beside the pass is taken. */
 kas_status kas_cuda_conv_run(const kas_step *step)

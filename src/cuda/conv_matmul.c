@@ -147,8 +147,7 @@ static kas_status set_preference(kas_cuda *cuda, const kas_matmul *matmul,
     return matmul->narrow ? add_parts_in_float32(cuda, preference) : KAS_OK;
 }
 
-/* ---- the algorithm: cuBLASLt's ranking, a choice among it, and the choice as text --------------
- */
+/* ---- the algorithm: cuBLASLt's ranking, a choice among it, and the choice as text ------------ */
 
 static kas_status list(kas_cuda *cuda, void *self, int *count)
 {

@@ -41,8 +41,7 @@ kas_status kas_dnn_finalize(kas_cuda *cuda, cudnnBackendDescriptor_t desc)
     return KAS_CUDNN(cuda, cudnnBackendFinalize(desc));
 }
 
-/* ---- parts ------------------------------------------------------------------------------------
- */
+/* ---- parts ----------------------------------------------------------------------------------- */
 
 kas_status kas_dnn_add_part(kas_cuda *cuda, kas_dnn_graph *g, cudnnBackendDescriptorType_t type,
                             cudnnBackendDescriptor_t *out)
@@ -115,8 +114,7 @@ static kas_dnn_tensor w_of(const kas_conv_desc *d)
     return pixels(KAS_DNN_W, d->dtype, d->c_out, c, d->kernel_h, d->kernel_w, c);
 }
 
-/* ---- the convolution --------------------------------------------------------------------------
- */
+/* ---- the convolution ------------------------------------------------------------------------- */
 
 static kas_status add_convolution(kas_cuda *cuda, kas_dnn_graph *g, const kas_conv_desc *d,
                                   cudnnBackendDescriptor_t *out)
@@ -178,8 +176,7 @@ static kas_status add_pass(kas_cuda *cuda, kas_dnn_graph *g, const kas_conv_desc
     return kas_dnn_finalize(cuda, op);
 }
 
-/* ---- graphs -----------------------------------------------------------------------------------
- */
+/* ---- graphs ---------------------------------------------------------------------------------- */
 
 static kas_status make_graph(kas_cuda *cuda, kas_dnn_graph *g)
 {

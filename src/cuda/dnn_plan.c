@@ -12,8 +12,7 @@ static int least(int64_t count, int room)
     return count < room ? (int)count : room;
 }
 
-/* ---- what an engine is ------------------------------------------------------------------------
- */
+/* ---- what an engine is ----------------------------------------------------------------------- */
 
 static bool takes_numerics(const int32_t *note, int notes, bool tensor_cores)
 {
@@ -209,8 +208,7 @@ kas_status kas_dnn_choices(kas_cuda *cuda, const kas_dnn_graph *graph, bool tens
     return KAS_OK;
 }
 
-/* ---- plans ------------------------------------------------------------------------------------
- */
+/* ---- plans ----------------------------------------------------------------------------------- */
 
 static kas_status make_engine(kas_cuda *cuda, const kas_dnn_graph *graph, int64_t index,
                               cudnnBackendDescriptor_t *out)

@@ -42,8 +42,7 @@ void kas_cuda_side_close(kas_cuda *cuda)
         cuda->driver->cuStreamDestroy_v2(side->stream);
 }
 
-/* ---- which steps ------------------------------------------------------------------------------
- */
+/* ---- which steps ----------------------------------------------------------------------------- */
 
 static bool apart(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
 {
@@ -72,8 +71,7 @@ bool kas_cuda_may_fork(const kas_cuda *cuda, const kas_step *step, int steps)
            apart(weights->w, bytes[1], data->y, bytes[2]);
 }
 
-/* ---- running ----------------------------------------------------------------------------------
- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 /* Everything that enqueues uses the device's stream and workspace: for a while they are the side's.
  */

@@ -37,8 +37,7 @@ typedef struct task {
     size_t bytes[OPERANDS];
 } task;
 
-/* ---- records ----------------------------------------------------------------------------------
- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 typedef struct places {
     bool timed;
@@ -166,8 +165,7 @@ static kas_status write_record(kas_cuda *cuda, const task *k, const places *p, c
     return status;
 }
 
-/* ---- timing -----------------------------------------------------------------------------------
- */
+/* ---- timing ---------------------------------------------------------------------------------- */
 
 typedef struct stopwatch {
     const kas_tuned *t;
@@ -304,8 +302,7 @@ static kas_status take_checked(kas_cuda *cuda, const task *k, int candidate)
     return status;
 }
 
-/* ---- time -------------------------------------------------------------------------------------
- */
+/* ---- time ------------------------------------------------------------------------------------ */
 
 /* The launches are a graph, as they will be in a plan: one by one, the host may be slower than a
  * small kernel, and its time would be measured.  What cannot be captured does not count. */
@@ -398,8 +395,7 @@ static kas_status find_fastest(kas_cuda *cuda, const task *k, choice *c)
     return KAS_OK;
 }
 
-/* ---- the choice -------------------------------------------------------------------------------
- */
+/* ---- the choice ------------------------------------------------------------------------------ */
 
 static kas_status take_first(kas_cuda *cuda, const task *k, choice *c)
 {
@@ -470,8 +466,7 @@ static kas_status tune(kas_cuda *cuda, const task *k)
     return status;
 }
 
-/* ---- convolutions as problems -----------------------------------------------------------------
- */
+/* ---- convolutions as problems ---------------------------------------------------------------- */
 
 static void describe(const kas_conv_desc *d, kas_conv_pass pass, kas_conv_beside beside,
                      kas_buf *out)

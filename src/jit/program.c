@@ -20,8 +20,7 @@ typedef struct builder {
     int buffer_room, forward_room, backward_room;
 } builder;
 
-/* ---- buffers -----------------------------------------------------------------------------------
- */
+/* ---- buffers --------------------------------------------------------------------------------- */
 
 static kas_status add_buffer(builder *b, const kas_ir_tensor *t, int *number)
 {
@@ -68,8 +67,7 @@ static kas_status add_caller_buffers(builder *b)
     return KAS_OK;
 }
 
-/* ---- operations ---------------------------------------------------------------------------------
- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 static kas_status add_operation(builder *b, bool backward, kas_operation **out)
 {
@@ -246,8 +244,7 @@ static kas_status mark_saved(kas_program *p)
     return KAS_OK;
 }
 
-/* ---- the whole
- * ------------------------------------------------------------------------------------ */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 static kas_status check_options(const kas_target *t, const kas_program_options *o)
 {

@@ -50,8 +50,7 @@ void sim_check_range(const char *what, int device, const void *p, size_t bytes);
 void sim_unlock_memory(void);
 void sim_lock_memory(void);
 
-/* ---- elements of matrices and tensors ---------------------------------------------------------
- */
+/* ---- elements of matrices and tensors -------------------------------------------------------- */
 
 typedef enum sim_number { SIM_F32, SIM_F16, SIM_BF16 } sim_number;
 size_t sim_number_size(sim_number number);

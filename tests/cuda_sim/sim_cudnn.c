@@ -65,8 +65,7 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream)
     return KAS_CUDNN_SUCCESS;
 }
 
-/* ---- what is taken ----------------------------------------------------------------------------
- */
+/* ---- what is taken --------------------------------------------------------------------------- */
 
 static int64_t groups_of(const sim_conv *c)
 {
@@ -231,8 +230,7 @@ static void store(const sim_tensor *t, const double *values, void *memory)
                     sim_store(number_of(t), memory, at(t, n, c, h, w), values[at(t, n, c, h, w)]);
 }
 
-/* ---- what stands behind ------------------------------------------------------------------------
- */
+/* ---- what stands behind ---------------------------------------------------------------------- */
 
 /* fmin and fmax give the operand that is no NaN. */
 static double activated(const job *j, const sim_pointwise *p, double x)

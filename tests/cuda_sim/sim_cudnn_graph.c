@@ -109,8 +109,7 @@ static size_t size_of(int32_t type)
     }
 }
 
-/* ---- attributes -------------------------------------------------------------------------------
- */
+/* ---- attributes ------------------------------------------------------------------------------ */
 
 static const attribute *find(const descriptor *d, int32_t name)
 {
@@ -188,8 +187,7 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t desc,
     return KAS_CUDNN_SUCCESS;
 }
 
-/* ---- finalize: each kind from its attributes ---------------------------------------------------
- */
+/* ---- finalize: each kind from its attributes ------------------------------------------------- */
 
 static bool good_tensor(const descriptor *d, sim_tensor *t)
 {
@@ -439,8 +437,7 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t desc)
     return status;
 }
 
-/* ---- reading ----------------------------------------------------------------------------------
- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* The ranking goes into descriptors of the caller. */
 static cudnnStatus_t get_results(const descriptor *d, int64_t room, int64_t *count,
@@ -530,8 +527,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const desc,
     }
 }
 
-/* ---- running ----------------------------------------------------------------------------------
- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static void *pointer_of(const descriptor *pack, int64_t id)
 {

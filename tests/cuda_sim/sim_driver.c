@@ -11,8 +11,7 @@ enum { DRIVER_VERSION = 13000, BLOCK_MAX = 256 /* the prelude's KAS_BLOCK_MAX */
 static struct CUctx_st contexts[SIM_MAX_DEVICES];
 static bool initialised;
 
-/* ---- devices and contexts ---------------------------------------------------------------------
- */
+/* ---- devices and contexts -------------------------------------------------------------------- */
 
 static int device_count(void)
 {

@@ -70,8 +70,7 @@ static inline int tear_down(void **state)
     return 0;
 }
 
-/* ---- targets ----------------------------------------------------------------------------------
- */
+/* ---- targets --------------------------------------------------------------------------------- */
 
 typedef struct setting {
     uint32_t c, parts_in, parts_out, h, w, k;

@@ -56,8 +56,7 @@ static const char *const ordinary =
     "{\"op\": \"gelu\", \"in\": [1]},"
     "{\"op\": \"fc\", \"in\": [2], \"out\": \"C\"}";
 
-/* ---- a device that spoils one of the tensors that are compared
- * --------------------------------------- */
+/* ---- a device that spoils one of the tensors that are compared ------------------------------- */
 
 typedef struct spoiler {
     kas_backend real, spoiled;
@@ -103,8 +102,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* ---- one comparison
- * ---------------------------------------------------------------------------------- */
+/* ---- one comparison -------------------------------------------------------------------------- */
 
 static void read_kernel(const char *nodes, kas_kernel *kernel)
 {

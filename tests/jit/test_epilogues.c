@@ -64,8 +64,7 @@ static int buffer_of(const kas_program *p, kas_role role, int index)
     return -1;
 }
 
-/* ---- one program ------------------------------------------------------------------------------
- */
+/* ---- one program ----------------------------------------------------------------------------- */
 
 static void open_setup(setup *b, const kas_kernel *kernel, const kas_target *target, int order,
                        const kas_epilogue *epilogue, int epilogues)
@@ -222,8 +221,7 @@ static void check_shapes(const char *name, kas_kernel *kernel, int first)
     }
 }
 
-/* ---- tests ------------------------------------------------------------------------------------
- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 /* Every activation, with and without a residual, wide lanes and odd channels, in every dtype. */
 static void every_epilogue(void **state)

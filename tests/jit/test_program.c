@@ -1,8 +1,7 @@
 /* Lowered kernels against the float64 reference, on the device. */
 #include "agree_fixture.h"
 
-/* ---- kernels ------------------------------------------------------------------------------------
- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
 enum { HW = KAS_AXIS_H | KAS_AXIS_W };
 

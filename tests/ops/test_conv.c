@@ -221,8 +221,7 @@ static void test_deterministic(void **state)
     kas_conv_free(conv);
 }
 
-/* ---- a bias beside a pass ---------------------------------------------------------------------
- */
+/* ---- a bias beside a pass -------------------------------------------------------------------- */
 
 static double *sums_over_pixels(const kas_conv_desc *d, const tensors *t)
 {

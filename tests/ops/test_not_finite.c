@@ -39,8 +39,7 @@ static void agree(const char *what, uint32_t found, size_t wrong, bool expected)
                  expected ? "some" : "none");
 }
 
-/* ---- optimisers -------------------------------------------------------------------------------
- */
+/* ---- optimisers ------------------------------------------------------------------------------ */
 
 enum { IN_PARAMETER, IN_GRADIENT, IN_MOMENT, PLACES };
 
@@ -175,8 +174,7 @@ static void an_overflow_is_seen(void **state)
     }
 }
 
-/* ---- running statistics -----------------------------------------------------------------------
- */
+/* ---- running statistics ---------------------------------------------------------------------- */
 
 enum { IN_MEAN, IN_VARIANCE, IN_IMAGE, STATISTICS_PLACES };
 
@@ -230,8 +228,7 @@ static void running_statistics_are_watched(void **state)
     }
 }
 
-/* ---- logits -----------------------------------------------------------------------------------
- */
+/* ---- logits ---------------------------------------------------------------------------------- */
 
 typedef struct logits_case {
     int classes, image, at;

@@ -71,8 +71,7 @@ void kas_bench_announce(const kas_bench_suite *const *suite, int count,
 kas_status kas_bench_run_all(const kas_bench_suite *const *suite, int count,
                              const kas_bench_options *options, const kas_bench_sink *sink);
 
-/* ---- shared by the suites ---------------------------------------------------------------------
- */
+/* ---- shared by the suites -------------------------------------------------------------------- */
 
 /* CPU seconds of the calling thread so far: other programs disturb them only through caches and
  * clock rates. */

@@ -46,8 +46,7 @@ typedef struct subject {
     kas_samples kernels, text_bytes, units[COMPILERS];
 } subject;
 
-/* ---- one candidate ----------------------------------------------------------------------------
- */
+/* ---- one candidate --------------------------------------------------------------------------- */
 
 static kas_status compile_once(const subject *s, int c, kas_replaced replaced[PASSES],
                                kas_compile_stats *sum, int *units)
@@ -172,8 +171,7 @@ static kas_status all_candidates(subject *s)
     return status;
 }
 
-/* ---- results ----------------------------------------------------------------------------------
- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static kas_status put_json(subject *s)
 {
@@ -229,8 +227,7 @@ static void put_rows(subject *s, kas_table *table)
     }
 }
 
-/* ---- set-up -----------------------------------------------------------------------------------
- */
+/* ---- set-up ---------------------------------------------------------------------------------- */
 
 static kas_status open_compilers(subject *s)
 {

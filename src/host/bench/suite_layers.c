@@ -56,8 +56,7 @@ typedef struct figure {
     kas_samples seconds, ratio; /* ratio: to the convolution's time; empty for itself */
 } figure;
 
-/* ---- what is measured -------------------------------------------------------------------------
- */
+/* ---- what is measured ------------------------------------------------------------------------ */
 
 static bool same_shape(const kas_net *net, int a, int b)
 {
@@ -109,8 +108,7 @@ static void set_floor(const subject *s, double flops, double params, figure *f)
     f->floor_flops = flops * s->batch * (training ? 3 : 1);
 }
 
-/* ---- results ----------------------------------------------------------------------------------
- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static void describe(const subject *s, const shape *shape, char out[96])
 {
@@ -175,8 +173,7 @@ static kas_status put(subject *s, figure *f)
     return KAS_OK;
 }
 
-/* ---- the convolutions -------------------------------------------------------------------------
- */
+/* ---- the convolutions ------------------------------------------------------------------------ */
 
 static kas_status measure_convolution(subject *s, const shape *shape, int phase)
 {
@@ -199,8 +196,7 @@ static kas_status measure_convolution(subject *s, const shape *shape, int phase)
     return status;
 }
 
-/* ---- the kernels ------------------------------------------------------------------------------
- */
+/* ---- the kernels ----------------------------------------------------------------------------- */
 
 /* A kernel in the place of every shape; program PHASES * i + p is phase p of the i-th target. */
 typedef struct placed {
@@ -352,8 +348,7 @@ static kas_status run_kernels(subject *s, const char *path)
     return status;
 }
 
-/* ---- set-up -----------------------------------------------------------------------------------
- */
+/* ---- set-up ---------------------------------------------------------------------------------- */
 
 static kas_status measure_all(subject *s)
 {

@@ -33,8 +33,7 @@ typedef struct figure {
     kas_samples seconds, host;
 } figure;
 
-/* ---- results ----------------------------------------------------------------------------------
- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static kas_status put_json(const subject *s, figure *f)
 {
@@ -86,8 +85,7 @@ static kas_status put(const subject *s, figure *f)
     return KAS_OK;
 }
 
-/* ---- measuring --------------------------------------------------------------------------------
- */
+/* ---- measuring ------------------------------------------------------------------------------- */
 
 static kas_status measure(const subject *s, kas_bench_model *m, figure *f)
 {

@@ -57,8 +57,7 @@ static void rounds_free(rounds *r)
     kas_samples_free(&r->share);
 }
 
-/* ---- measuring --------------------------------------------------------------------------------
- */
+/* ---- measuring ------------------------------------------------------------------------------- */
 
 static kas_status add_time(kas_samples *device, kas_samples *host, kas_bench_time time)
 {
@@ -105,8 +104,7 @@ out:
     return status;
 }
 
-/* ---- results ----------------------------------------------------------------------------------
- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static double flops_of(const subject *s, bool changed, kas_tape_mode mode)
 {
@@ -259,8 +257,7 @@ static kas_status run_phase(subject *s, kas_tape_mode mode, kas_table *table)
     return status;
 }
 
-/* ---- set-up -----------------------------------------------------------------------------------
- */
+/* ---- set-up ---------------------------------------------------------------------------------- */
 
 static kas_status read_kernel(subject *s)
 {

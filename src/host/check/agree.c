@@ -7,8 +7,7 @@
 #include "host/check/agree_setup.h"
 #include "jit/compile/share.h"
 
-/* ---- verdicts
- * ---------------------------------------------------------------------------------------- */
+/* ---- verdicts -------------------------------------------------------------------------------- */
 
 /* The most that rounding moved one tensor by, of several evaluations. */
 typedef struct rounding {
@@ -77,8 +76,7 @@ static kas_status explain(kas_agree_setup *b, const kas_agree_options *o, const 
     return status;
 }
 
-/* ---- one kernel at one target
- * ------------------------------------------------------------------------ */
+/* ---- one kernel at one target ---------------------------------------------------------------- */
 
 static kas_status compare_gaps(kas_agree_setup *b, const kas_agree_options *o, kas_gap *gap,
                                kas_agreement *r)
@@ -183,8 +181,7 @@ static kas_status run_one(kas_device *device, const kas_kernel *kernel, const ka
     return status;
 }
 
-/* ---- all targets in one text
- * ---------------------------------------------------------------------------- */
+/* ---- all targets in one text ----------------------------------------------------------------- */
 
 static kas_status build_programs(const kas_kernel *kernel, const kas_target *target,
                                  const kas_binding *binding, int count, const kas_agree_options *o,

@@ -12,8 +12,7 @@ static kas_status no_memory(void)
     return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was checked");
 }
 
-/* ---- set-up
- * -------------------------------------------------------------------------------------- */
+/* ---- set-up ---------------------------------------------------------------------------------- */
 
 static double *zeros(size_t count)
 {
@@ -131,8 +130,7 @@ void kas_agree_setup_free(kas_agree_setup *b)
     kas_reference_free(b->reference);
 }
 
-/* ---- data
- * ------------------------------------------------------------------------------------------ */
+/* ---- data ------------------------------------------------------------------------------------ */
 
 /* Values that the dtype holds exactly, so that both sides start from the same ones. */
 static void fill(const kas_agree_setup *b, double *to, size_t count, double scale, uint64_t seed,
@@ -247,8 +245,7 @@ kas_status kas_agree_setup_run(kas_agree_setup *b, const kas_agree_options *opti
     return kas_device_sync(b->device);
 }
 
-/* ---- comparison
- * -------------------------------------------------------------------------------------- */
+/* ---- comparison ------------------------------------------------------------------------------ */
 
 /* NaN agrees with NaN only where NaN went in, and never with a number. */
 static void compare(kas_gap *gap, double ours, double wanted, bool with_nan)

@@ -35,8 +35,7 @@ static FILE *open_below(const char *root, const char *path)
     return file;
 }
 
-/* ---- where the groups lie ---------------------------------------------------------------------
- */
+/* ---- where the groups lie -------------------------------------------------------------------- */
 
 static bool read_hierarchy(const char *line, hierarchy *out)
 {
@@ -81,8 +80,7 @@ static void folder_of(const hierarchy *h, const char *group, char out[2 * PATH_M
     snprintf(out, 2 * PATH_MAX, "%s%s", h->point, inside ? group + above : "");
 }
 
-/* ---- what a group says ------------------------------------------------------------------------
- */
+/* ---- what a group says ----------------------------------------------------------------------- */
 
 /* Up to two words of a file: "max 100000". False where there is no such file. */
 static bool read_words(const char *root, const char *folder, const char *name, char word[2][32])

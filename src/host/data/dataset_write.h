@@ -19,8 +19,7 @@ kas_status kas_dataset_write_pixels(const char *path, kas_dataset *dataset, kas_
 kas_status kas_dataset_write_encoded(const char *path, kas_dataset *dataset,
                                      kas_image_source source, void *context);
 
-/* ---- sums over pixels: mean and standard deviation, exact in any order -------------------------
- */
+/* ---- sums over pixels: mean and standard deviation, exact in any order ----------------------- */
 
 typedef struct kas_pixel_sums {
     uint64_t pixels, sum[4], squares[4]; /* by channel */

@@ -210,8 +210,7 @@ bool kas_conv_takes_epilogue(const kas_conv *conv, kas_conv_epilogue epilogue,
  * whenever they were written.  The copy goes with the convolution. */
 kas_status kas_conv_hold(kas_conv *conv, const kas_conv_epilogue *epilogue, const void *w);
 
-/* ---- plans --------------------------------------------------------------------------------------
- */
+/* ---- plans ----------------------------------------------------------------------------------- */
 kas_status kas_plan_create(kas_device *device, kas_plan **out);
 void kas_plan_free(kas_plan *plan);
 /* What a launch may ask for: threads of a block (KAS_BLOCK_MAX of the prelude; kernels are compiled

@@ -138,8 +138,7 @@ kas_status kas_plan_run(kas_plan *plan)
     return plan->device->backend->run(plan->device, plan->step, plan->steps, &plan->kept);
 }
 
-/* ---- times of steps ---------------------------------------------------------------------------
- */
+/* ---- times of steps -------------------------------------------------------------------------- */
 
 int kas_plan_steps(const kas_plan *plan)
 {

@@ -53,8 +53,7 @@ typedef struct kas_device_verified {
 kas_status kas_export_verify_device(const kas_export_options *options, const char *device,
                                     int threads, kas_device_verified *out);
 
-/* ---- parts -------------------------------------------------------------------------------------
- */
+/* ---- parts ----------------------------------------------------------------------------------- */
 
 /* "DIR/name" into 4096 bytes. */
 kas_status kas_export_path(const char *dir, const char *name, char out[4096]);

@@ -44,8 +44,7 @@ kas_status kas_export_model_from_file(const char *path, const kas_export_setting
     return build(setting, out);
 }
 
-/* ---- the winner of a finished study -----------------------------------------------------------
- */
+/* ---- the winner of a finished study ---------------------------------------------------------- */
 
 static kas_status read_options(const char *where, const cJSON *model, kas_search_options *out)
 {
@@ -140,8 +139,7 @@ done:
     return status;
 }
 
-/* ---- any candidate, from the store ------------------------------------------------------------
- */
+/* ---- any candidate, from the store ----------------------------------------------------------- */
 
 static const kas_work *find_candidate(const kas_work *work, int count, int candidate)
 {

@@ -26,8 +26,7 @@ kas_status kas_python_modules(const kas_export_net *net, kas_buf *out);
 /* "self.layer1[0].conv1": the module of a layer. */
 void kas_python_module_path(const char *name, kas_buf *out);
 
-/* ---- parts of the kernel's text, for the two files that make it --------------------------------
- */
+/* ---- parts of the kernel's text, for the two files that make it ------------------------------ */
 
 /* A size as an integer expression: "C // G0", "(C * K_H) // (2 * G0)". */
 void kas_python_dim(const kas_dim *dim, kas_buf *out);

@@ -5,8 +5,7 @@
 
 #include "host/model/model_impl.h"
 
-/* ---- what is folded ---------------------------------------------------------------------------
- */
+/* ---- what is folded -------------------------------------------------------------------------- */
 
 static bool is_folded(const kas_tape_op *op)
 {
@@ -69,8 +68,7 @@ const kas_fold *kas_folds_find(const kas_folds *folds, int layer)
     return NULL;
 }
 
-/* ---- folding ----------------------------------------------------------------------------------
- */
+/* ---- folding --------------------------------------------------------------------------------- */
 
 /* A layer's parameter as it lies in memory; NULL, and no failure, where it has none. */
 static kas_status fetch(kas_model *m, int layer, int which, float **out)

@@ -5,8 +5,7 @@
 
 #include "host/model/model_impl.h"
 
-/* ---- what needs no device ---------------------------------------------------------------------
- */
+/* ---- what needs no device -------------------------------------------------------------------- */
 
 static void lay_out(kas_model *m, size_t folded)
 {
@@ -112,8 +111,7 @@ kas_status kas_model_plan_memory(const kas_model_options *options, kas_memory_pl
     return status;
 }
 
-/* ---- creation ---------------------------------------------------------------------------------
- */
+/* ---- creation -------------------------------------------------------------------------------- */
 
 kas_conv_desc kas_layer_conv_desc(const kas_net *net, int layer, int batch, kas_dtype dtype)
 {

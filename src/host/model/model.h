@@ -55,8 +55,7 @@ kas_status kas_model_plan_memory(const kas_model_options *options, kas_memory_pl
 size_t kas_model_memory(const kas_model *model);
 double kas_model_compile_seconds(const kas_model *model); /* 0 when the cache had everything */
 
-/* ---- tensors: host copies in PyTorch's logical order, see params.h ----------------------------
- */
+/* ---- tensors: host copies in PyTorch's logical order, see params.h --------------------------- */
 
 const kas_params *kas_model_params(const kas_model *model);
 kas_status kas_model_init(kas_model *model, uint64_t seed); /* also zeroes moments and averages */
@@ -87,8 +86,7 @@ kas_status kas_model_upload(kas_model *model, const void *kept);
  * network that goes on well. */
 const kas_param *kas_model_kept_not_finite(const kas_model *model, const void *kept);
 
-/* ---- steps ------------------------------------------------------------------------------------
- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 typedef struct kas_step_options {
     kas_tape_mode mode;        /* TRAIN, EVALUATE or INFER */

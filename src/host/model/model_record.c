@@ -3,8 +3,7 @@
 
 #include <stdlib.h>
 
-/* ---- around the layers ------------------------------------------------------------------------
- */
+/* ---- around the layers ----------------------------------------------------------------------- */
 
 static kas_status load(kas_recorder *r, const kas_tape_op *op)
 {

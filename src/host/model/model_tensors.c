@@ -46,8 +46,7 @@ kas_status kas_model_get_result(kas_model *m, int param, float *values)
     return download(m, p, place(m, p, m->averaged), values);
 }
 
-/* ---- loss scale -------------------------------------------------------------------------------
- */
+/* ---- loss scale ------------------------------------------------------------------------------ */
 
 kas_status kas_model_set_scale(kas_model *m, kas_loss_scale scale)
 {
@@ -182,8 +181,7 @@ const kas_param *kas_model_kept_not_finite(const kas_model *m, const void *kept)
     return NULL;
 }
 
-/* ---- batches ----------------------------------------------------------------------------------
- */
+/* ---- batches --------------------------------------------------------------------------------- */
 
 static float *slot_memory(const kas_model *m, kas_tape_mode mode, int slot)
 {
@@ -246,8 +244,7 @@ kas_status kas_model_get_logits(kas_model *m, kas_tape_mode mode, float *logits)
     return status;
 }
 
-/* ---- state ------------------------------------------------------------------------------------
- */
+/* ---- state ----------------------------------------------------------------------------------- */
 
 kas_status kas_model_set_state(kas_model *m, kas_step_state state)
 {

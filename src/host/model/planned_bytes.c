@@ -15,8 +15,7 @@ typedef struct counter {
     kas_status status; /* the first failure: later calls do nothing */
 } counter;
 
-/* ---- sizes ------------------------------------------------------------------------------------
- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 /* Bytes of a tensor of the shape of `layer`. */
 static double tensor_of(const counter *c, int layer, kas_dtype dtype)
@@ -66,8 +65,7 @@ static void pass(counter *c, const char *what, int layer, double bytes)
     t->bytes += bytes;
 }
 
-/* ---- operations -------------------------------------------------------------------------------
- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 /* A kernel in the place of a convolution; `x`, `pooled`: the pool that takes the stride. */
 static void program(counter *c, const kas_tape_op *op, bool backward, double x)
@@ -249,8 +247,7 @@ static void operation(counter *c, const kas_tape_op *op)
     }
 }
 
-/* ---- the floor --------------------------------------------------------------------------------
- */
+/* ---- the floor ------------------------------------------------------------------------------- */
 
 static bool has_map(const kas_layer *l)
 {
@@ -373,8 +370,7 @@ static void count_floor(counter *c)
     free(readers);
 }
 
-/* ---- the whole --------------------------------------------------------------------------------
- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 kas_status kas_planned_bytes_count(const kas_model *model, kas_tape_mode mode,
                                    kas_planned_bytes *out)

@@ -34,8 +34,7 @@ static tensors tensors_of(const kas_recorder *r, const kas_tape_op *op)
                      .dx1 = kas_record_tensor(r, op->dx1, other)};
 }
 
-/* ---- norms ------------------------------------------------------------------------------------
- */
+/* ---- norms ----------------------------------------------------------------------------------- */
 
 static kas_batch_norm batch_norm(const kas_recorder *r, const kas_tape_op *op, const tensors *t)
 {
@@ -73,8 +72,7 @@ static kas_layer_norm layer_norm(const kas_recorder *r, const kas_tape_op *op, c
     return norm;
 }
 
-/* ---- forward ----------------------------------------------------------------------------------
- */
+/* ---- forward --------------------------------------------------------------------------------- */
 
 static kas_pool pool_of(const kas_layer *l)
 {
@@ -133,8 +131,7 @@ static kas_status conv_forward(const kas_recorder *r, const kas_tape_op *op, con
                                kas_record_parameter(r, op->layer, 1, false));
 }
 
-/* ---- a convolution and the group behind it ----------------------------------------------------
- */
+/* ---- a convolution and the group behind it --------------------------------------------------- */
 
 /* Are the output and the residual of the convolution's pitch?  Parts of a concatenation are not. */
 static bool is_dense(const tensors *t)
@@ -237,8 +234,7 @@ kas_status kas_record_again(kas_recorder *r, const kas_tape_op *op)
     return kas_op_batch_norm_again(r->m->ops, r->plan, &norm);
 }
 
-/* ---- backward ---------------------------------------------------------------------------------
- */
+/* ---- backward -------------------------------------------------------------------------------- */
 
 static kas_status conv_backward(const kas_recorder *r, const kas_tape_op *op, const tensors *t)
 {

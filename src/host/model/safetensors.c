@@ -49,8 +49,7 @@ static size_t tensor_bytes(const kas_named_tensor *tensor)
     return kas_named_tensor_elements(tensor) * kas_safetensors_dtype_size(tensor->dtype);
 }
 
-/* ---- writing ----------------------------------------------------------------------------------
- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static void write_header(const kas_named_tensor *tensors, int count, const char *const *metadata,
                          kas_buf *out)
@@ -108,8 +107,7 @@ out:
     return status;
 }
 
-/* ---- reading ----------------------------------------------------------------------------------
- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static kas_status read_dtype(const cJSON *entry, const char *where, kas_safetensors_dtype *out)
 {

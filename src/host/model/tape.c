@@ -4,8 +4,7 @@
 
 #include "host/model/tape_impl.h"
 
-/* ---- buffers and operations -------------------------------------------------------------------
- */
+/* ---- buffers and operations ------------------------------------------------------------------ */
 
 int kas_tape_slots(kas_tape_builder *b, int count)
 {
@@ -145,8 +144,7 @@ void kas_tape_copy(kas_tape_builder *b, int layer, kas_place x, kas_place y)
     kas_tape_append(b, op);
 }
 
-/* ---- what is known of the layers --------------------------------------------------------------
- */
+/* ---- what is known of the layers ------------------------------------------------------------- */
 
 bool kas_tape_is_alias(const kas_tape_builder *b, int layer)
 {
@@ -259,8 +257,7 @@ static void find_exact(kas_tape_builder *b)
     b->layer[layer].exact = true;
 }
 
-/* ---- the whole --------------------------------------------------------------------------------
- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 static void build(kas_tape_builder *b)
 {

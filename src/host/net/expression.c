@@ -20,8 +20,7 @@ typedef struct parser {
     kas_status status;
 } parser;
 
-/* ---- names ------------------------------------------------------------------------------------
- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static size_t word_length(const char *text)
 {
@@ -68,8 +67,7 @@ const int64_t *kas_names_get(const kas_names *names, const char *name)
     return NULL;
 }
 
-/* ---- values -----------------------------------------------------------------------------------
- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static int64_t choice(parser *p);
 
@@ -193,8 +191,7 @@ static int64_t signed_value(parser *p)
     return logical ? (v != 0) != inverted : v;
 }
 
-/* ---- operators --------------------------------------------------------------------------------
- */
+/* ---- operators ------------------------------------------------------------------------------- */
 
 typedef enum operation {
     OR,
@@ -317,8 +314,7 @@ static int64_t choice(parser *p)
     return v;
 }
 
-/* ---- the whole --------------------------------------------------------------------------------
- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 kas_status kas_expression(const char *text, const kas_names *names, int64_t *out)
 {

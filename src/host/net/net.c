@@ -13,8 +13,7 @@
 
 enum { MAX_IMAGE = 1024, MAX_CLASSES = 65536 };
 
-/* ---- what a network is asked for by -----------------------------------------------------------
- */
+/* ---- what a network is asked for by ---------------------------------------------------------- */
 
 static bool is_text(const char *spec)
 {
@@ -69,8 +68,7 @@ static kas_status find_text(const char *spec, kas_buf *text, const char **file)
     return kas_buf_status(text);
 }
 
-/* ---- building ---------------------------------------------------------------------------------
- */
+/* ---- building -------------------------------------------------------------------------------- */
 
 static kas_status check_range(const char *what, int value, int low, int high)
 {
@@ -162,8 +160,7 @@ kas_status kas_net_build(const char *spec, int h, int w, int c, int classes, kas
     return build(spec, source, out);
 }
 
-/* ---- keeping ----------------------------------------------------------------------------------
- */
+/* ---- keeping --------------------------------------------------------------------------------- */
 
 /* Of the file without its spaces, and the options. */
 static kas_status digest_of(const char *text, const char *options, char out[65])

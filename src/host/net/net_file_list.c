@@ -8,8 +8,7 @@
 
 enum { MAX_BLOCK_DEPTH = 8, MAX_REPEAT = 1024, MAX_STEPS = 100000, MAX_INPUTS = 64 };
 
-/* ---- names ------------------------------------------------------------------------------------
- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 /* "prefix.name"; either may be empty. */
 static kas_status full_name(const kas_net_scope *s, const char *name, char out[KAS_LAYER_NAME])
@@ -97,8 +96,7 @@ kas_status kas_net_set_shape(const kas_net_reader *r, int layer, kas_names *name
     return kas_names_set(names, "w", l->w);
 }
 
-/* ---- layers -----------------------------------------------------------------------------------
- */
+/* ---- layers ---------------------------------------------------------------------------------- */
 
 static kas_status check_inputs(kas_layer_op op, int count)
 {
@@ -141,8 +139,7 @@ static kas_status read_layer(kas_net_reader *r, const cJSON *statement, const cJ
     return r->b.status;
 }
 
-/* ---- blocks -----------------------------------------------------------------------------------
- */
+/* ---- blocks ---------------------------------------------------------------------------------- */
 
 /* "name" or "name = expression": the name, and where the expression begins or NULL. */
 static kas_status split_argument(const cJSON *item, char name[KAS_NAME_BYTES], const char **value)
@@ -271,8 +268,7 @@ static kas_status read_uses(kas_net_reader *r, const cJSON *statement, const cJS
     return KAS_OK;
 }
 
-/* ---- statements -------------------------------------------------------------------------------
- */
+/* ---- statements ------------------------------------------------------------------------------ */
 
 /* The block of this name that `s` may use: inside a block, only those before it. */
 static const cJSON *find_block(const kas_net_reader *r, const kas_net_scope *s, const char *name)

@@ -49,8 +49,7 @@ kas_status kas_ops_create(kas_device *device, kas_ops **out);
 kas_status kas_ops_use(kas_ops *ops, kas_dtype dtype);
 void kas_ops_free(kas_ops *ops); /* NULL is allowed */
 
-/* ---- what varies from step to step, in device memory
- * ------------------------------------------- */
+/* ---- what varies from step to step, in device memory ----------------------------------------- */
 
 /* Uploaded at the start of an epoch (training: {steps done, 0, epoch}; evaluation: {0, 0, 0}). */
 typedef struct kas_step_state {
@@ -88,8 +87,7 @@ typedef struct kas_metrics {
     } not_finite;
 } kas_metrics;
 
-/* ---- data ---------------------------------------------------------------------------------------
- */
+/* ---- data ------------------------------------------------------------------------------------ */
 
 enum { KAS_NO_LABEL = 0xFFFF }; /* padding of the last batch of an evaluation */
 
@@ -129,8 +127,7 @@ typedef struct kas_augment {
 kas_status kas_op_augment(kas_ops *ops, kas_plan *plan, const kas_augment *augment,
                           kas_tensor images, uint16_t *labels);
 
-/* ---- element by element
- * ------------------------------------------------------------------------ */
+/* ---- element by element ---------------------------------------------------------------------- */
 
 kas_status kas_op_add(kas_ops *ops, kas_plan *plan, kas_tensor a, kas_tensor b,
                       kas_tensor sum); /* in place */

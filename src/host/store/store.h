@@ -59,8 +59,7 @@ bool kas_store_is_exclusive(const kas_store *store);
 /* True for the magic number of a file system (statfs) on which WAL must not be used. */
 bool kas_store_network_magic(unsigned long magic);
 
-/* ---- the study --------------------------------------------------------------------------------
- */
+/* ---- the study ------------------------------------------------------------------------------- */
 typedef struct kas_study {
     char *options;           /* canonical JSON; owned, see kas_study_clear */
     char options_digest[65]; /* SHA-256 of `options` */
@@ -101,8 +100,7 @@ typedef kas_status kas_study_revision(void *context, const kas_study *present,
  * of `revise`. */
 kas_status kas_store_revise(kas_store *store, kas_study_revision *revise, void *context);
 
-/* ---- work items -------------------------------------------------------------------------------
- */
+/* ---- work items ------------------------------------------------------------------------------ */
 typedef enum kas_work_kind {
     KAS_WORK_BASELINE,  /* the unmodified network */
     KAS_WORK_CANDIDATE, /* candidate `index` */

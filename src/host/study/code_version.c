@@ -15,8 +15,7 @@
 #include "host/train/schedule.h"
 #include "jit/replaced.h"
 
-/* ---- texts ------------------------------------------------------------------------------------
- */
+/* ---- texts ----------------------------------------------------------------------------------- */
 
 static const char *skip_comment(const char *at)
 {
@@ -83,8 +82,7 @@ static void add_device_code(kas_buf *out)
         kas_buf_printf(out, " %s", kas_device_code_flags[i]);
 }
 
-/* ---- programs ---------------------------------------------------------------------------------
- */
+/* ---- programs -------------------------------------------------------------------------------- */
 
 static const char *const kernels[] = {
     "[{\"op\":\"input\"},{\"op\":\"group\",\"in\":[0],\"dim\":0,\"by\":\"G0\"},"
@@ -252,8 +250,7 @@ out:
     return status;
 }
 
-/* ---- what the host computes --------------------------------------------------------------------
- */
+/* ---- what the host computes ------------------------------------------------------------------ */
 
 static kas_status add_run(kas_buf *out)
 {

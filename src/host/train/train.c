@@ -47,8 +47,7 @@ static const char *what_is_not_finite(const kas_metrics *m)
                                                                 : NULL;
 }
 
-/* ---- checkpoint -------------------------------------------------------------------------------
- */
+/* ---- checkpoint ------------------------------------------------------------------------------ */
 
 static kas_status save_checkpoint(run *r, double seconds)
 {
@@ -149,8 +148,7 @@ static kas_status start_or_resume(run *r)
     return o->weights_in ? kas_model_load(r->model, o->weights_in, o->init_partial) : KAS_OK;
 }
 
-/* ---- an epoch ---------------------------------------------------------------------------------
- */
+/* ---- an epoch -------------------------------------------------------------------------------- */
 
 static kas_status run_step(run *r, kas_plan *plan)
 {
@@ -292,8 +290,7 @@ static kas_status all_epochs(run *r)
     return KAS_OK;
 }
 
-/* ---- the run ----------------------------------------------------------------------------------
- */
+/* ---- the run --------------------------------------------------------------------------------- */
 
 static kas_model_options model_options(const kas_train_options *o)
 {

@@ -88,8 +88,7 @@ kas_status kas_cache_read(const char *path, kas_buf *out, bool *found)
     return KAS_OK;
 }
 
-/* ---- what killed processes leave --------------------------------------------------------------
- */
+/* ---- what killed processes leave ------------------------------------------------------------- */
 
 /* A name that mkostemp made beside an entry (kas_file_write_atomic), "KEY.so.Ab12Cd", or a lock,
  * "KEY.so.lock". */
@@ -140,8 +139,7 @@ static void sweep_beside(const char *path)
         kas_cache_sweep(folder, false);
 }
 
-/* ---- entries ----------------------------------------------------------------------------------
- */
+/* ---- entries --------------------------------------------------------------------------------- */
 
 static kas_status make_entry(const void *data, size_t size, kas_buf *entry)
 {

@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- lanes and phases
- * -------------------------------------------------------------------------------- */
+/* ---- lanes and phases ------------------------------------------------------------------------ */
 
 void kas_emit_open_lanes(kas_emitter *e, bool threads)
 {
@@ -73,8 +72,7 @@ static void emit_phases(kas_emitter *e, kas_ex x)
         emit_phase(e, x);
 }
 
-/* ---- the kernel
- * ---------------------------------------------------------------------------------------- */
+/* ---- the kernel ------------------------------------------------------------------------------ */
 
 static void see_tensor(void *context, kas_ex x, const kas_ex_node *node)
 {

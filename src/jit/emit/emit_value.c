@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- small parts -------------------------------------------------------------------------------
- */
+/* ---- small parts ----------------------------------------------------------------------------- */
 
 void kas_emit_start(kas_emitter *e)
 {
@@ -176,8 +175,7 @@ const char *kas_emit_type(const kas_emitter *e, int arg)
     return kas_emit_is_real(e, e->arg_of_tensor[arg]) ? "kas_real" : "float";
 }
 
-/* ---- values
- * -------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 int kas_emit_leave_mark(const kas_emitter *e)
 {
@@ -293,8 +291,7 @@ static void put_guard(kas_emitter *e, const kas_ex_node *node)
     kas_buf_puts(e->out, " : 0.0f");
 }
 
-/* ---- reductions
- * ------------------------------------------------------------------------------------ */
+/* ---- reductions ------------------------------------------------------------------------------ */
 
 const char *kas_emit_first_value(kas_fn fn)
 {

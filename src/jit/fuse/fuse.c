@@ -28,8 +28,7 @@ double kas_fn_cost(kas_fn fn)
     }
 }
 
-/* ---- views -------------------------------------------------------------------------------------
- */
+/* ---- views ----------------------------------------------------------------------------------- */
 
 /* Follows reads that only rename coordinates, down to a tensor that is computed; *address gets the
  * flat address in it of the element at t's variables. */
@@ -111,8 +110,7 @@ int kas_fuse_memory(const kas_ir *ir, int tensor)
     return tensor;
 }
 
-/* ---- order --------------------------------------------------------------------------------------
- */
+/* ---- order ----------------------------------------------------------------------------------- */
 
 typedef struct ordering {
     kas_ir *ir;
@@ -161,8 +159,7 @@ static kas_status order_tensors(kas_ir *ir)
     return o.status;
 }
 
-/* ---- what is wanted how often ------------------------------------------------------------------
- */
+/* ---- what is wanted how often ---------------------------------------------------------------- */
 
 typedef struct visit {
     kas_ir *ir;
@@ -278,8 +275,7 @@ static kas_status decide(kas_ir *ir, const char *forced, visit *v)
     return KAS_OK;
 }
 
-/* ---- limits -------------------------------------------------------------------------------------
- */
+/* ---- limits ---------------------------------------------------------------------------------- */
 
 /* Tensors in memory that tensor t's kernel would read; *widest: the inlined operand with most. */
 static int count_leaves(const kas_ir *ir, int t, char *leaf, char *seen, kas_ex e)

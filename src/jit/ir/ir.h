@@ -43,8 +43,7 @@ enum {
 /* First dims of a node's tensor. */
 enum { KAS_DIM_N, KAS_DIM_H, KAS_DIM_W, KAS_DIM_Q, KAS_DIM_P, KAS_DIM_C };
 
-/* ---- index expressions: constant + sum of coefficient * atom ----------------------------------
- */
+/* ---- index expressions: constant + sum of coefficient * atom --------------------------------- */
 
 typedef enum kas_atom_kind {
     KAS_ATOM_VAR,  /* `of` is a variable */

@@ -6,8 +6,7 @@
 #include "jit/lower/lower.h"
 #include "jit/schedule/rows.h"
 
-/* ---- tensors -----------------------------------------------------------------------------------
- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 typedef struct loads {
     int tensor[KAS_MAX_LAUNCH_ARGS], count;
@@ -66,8 +65,7 @@ void kas_epilogue_add_tensors(kas_ir *ir, int number, kas_epilogue_tensors *out)
     out->address = index_from(ir, &y, KAS_DIM_N);
 }
 
-/* ---- expressions: those of cuda/kernels/activation.h --------------------------------------------
- */
+/* ---- expressions: those of cuda/kernels/activation.h ----------------------------------------- */
 
 static kas_ex binary(kas_ir *ir, kas_fn fn, kas_ex a, kas_ex b)
 {

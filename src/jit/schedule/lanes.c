@@ -38,8 +38,7 @@ typedef struct price {
     double sum, bytes;
 } price;
 
-/* ---- one access --------------------------------------------------------------------------------
- */
+/* ---- one access ------------------------------------------------------------------------------ */
 
 /* Value of an index where variable `lane` has this value and all others are 0. */
 static int64_t value_at(const kas_ir *ir, kas_ix ix, int lane, int64_t value)
@@ -165,8 +164,7 @@ static void see_access(void *context, const kas_ex_node *node, kas_ix ix)
         p->bytes += 32.0 * a.sectors / a.lanes;
 }
 
-/* ---- candidates --------------------------------------------------------------------------------
- */
+/* ---- candidates ------------------------------------------------------------------------------ */
 
 static kas_status price_of(const kas_ir *ir, const kas_nest *nest, double *out, double *bytes)
 {

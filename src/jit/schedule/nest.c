@@ -27,8 +27,7 @@ kas_status kas_nest_visit(const kas_ir *ir, const kas_nest *nest, kas_ix_visitor
     return KAS_OK;
 }
 
-/* ---- divisions ---------------------------------------------------------------------------------
- */
+/* ---- divisions ------------------------------------------------------------------------------- */
 
 enum { MAX_SPLITS = 64 };
 

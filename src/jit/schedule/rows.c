@@ -16,8 +16,7 @@ typedef struct finder {
     int exprs;    /* before anything was added */
 } finder;
 
-/* ---- who reads what ---------------------------------------------------------------------------
- */
+/* ---- who reads what -------------------------------------------------------------------------- */
 
 /* Sets f->read of what an expression loads, with what is not in memory, or inside, substituted. */
 static void loads_of(finder *f, kas_ex e, bool through)
@@ -95,8 +94,7 @@ static bool alone(finder *f, int t)
     return true;
 }
 
-/* ---- the row ----------------------------------------------------------------------------------
- */
+/* ---- the row --------------------------------------------------------------------------------- */
 
 bool kas_row_has_dim(const kas_ir_tensor *t, int d)
 {
@@ -240,8 +238,7 @@ static kas_ex value_of(finder *f, converter *c, const kas_ir_tensor *own, int fr
     return kas_ex_alpha_rename(ir, &c->names, convert(c, kas_ex_map(ir, value, &s, false)));
 }
 
-/* ---- what is checked --------------------------------------------------------------------------
- */
+/* ---- what is checked ------------------------------------------------------------------------- */
 
 enum { MOST_REDUCTIONS = 2 * KAS_ROW_OUTPUTS };
 

@@ -63,8 +63,7 @@ static void see_long(void *context, kas_ex e, const kas_ex_node *node)
     s->work = length > s->work ? length : s->work;
 }
 
-/* ---- loops
- * ------------------------------------------------------------------------------------ */
+/* ---- loops ----------------------------------------------------------------------------------- */
 
 typedef struct axes {
     int count;

@@ -1,7 +1,6 @@
 #include "jit/schedule/wide.h"
 
-/* ---- one index ---------------------------------------------------------------------------------
- */
+/* ---- one index ------------------------------------------------------------------------------- */
 
 /* Values of the lanes of a group: start, start + slope, start + 2 slope, ...; `divisor` divides
  * every start, and the size of a group. */
@@ -61,8 +60,7 @@ kas_group kas_ix_group(const kas_ir *ir, kas_ix ix, int lane)
     return (kas_group){kind, l.divisor == kas_wide(ir)};
 }
 
-/* ---- a kernel ----------------------------------------------------------------------------------
- */
+/* ---- a kernel -------------------------------------------------------------------------------- */
 
 typedef struct survey {
     const kas_ir *ir;

@@ -138,7 +138,6 @@ static inline void check_machine(const cJSON *line, const char *suite)
     assert_true(number(line, "load_average") >= 0);
 }
 
-/* ---- sampler ----------------------------------------------------------------------------------
- */
+/* ---- sampler --------------------------------------------------------------------------------- */
 
 #endif

@@ -117,8 +117,7 @@ static void options_choose_the_network(void **state)
     assert_int_equal(l.count, 0);
 }
 
-/* ---- step -------------------------------------------------------------------------------------
- */
+/* ---- step ------------------------------------------------------------------------------------ */
 
 /* The floor is the larger of its two times; the plan moves no less than it; on the CPU there is no
  * time of the host's own. */
@@ -417,8 +416,7 @@ static void steps_are_checked(void **state)
     kas_device_close(device);
 }
 
-/* ---- tables and the command line --------------------------------------------------------------
- */
+/* ---- tables and the command line ------------------------------------------------------------- */
 
 static void tables_name_every_network(void **state)
 {

@@ -165,8 +165,7 @@ static void refused_convolutions_fall_back(void **state)
     }
 }
 
-/* ---- a bias beside a product ------------------------------------------------------------------
- */
+/* ---- a bias beside a product ----------------------------------------------------------------- */
 
 static void expect_near(const char *what, double got, double want)
 {

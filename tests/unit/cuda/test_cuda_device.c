@@ -19,8 +19,7 @@
 #include "host/device/device.h"
 #include "jit/compile/compile.h"
 
-/* ---- libraries ---------------------------------------------------------------------------------
- */
+/* ---- libraries ------------------------------------------------------------------------------- */
 
 static void missing_libraries_are_named(void **state)
 {
@@ -142,8 +141,7 @@ static void wrong_use_of_memory_is_caught(void **state)
     assert_false(is_caught(behave));
 }
 
-/* ---- a small piece of everything --------------------------------------------------------------
- */
+/* ---- a small piece of everything ------------------------------------------------------------- */
 
 static kas_status plan_of_everything(kas_device *device, kas_plan *plan, kas_conv *conv[2],
                                      float *memory)

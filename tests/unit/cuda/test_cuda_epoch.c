@@ -74,8 +74,7 @@ static int free_problem(void **state)
     return 0;
 }
 
-/* ---- watching ---------------------------------------------------------------------------------
- */
+/* ---- watching -------------------------------------------------------------------------------- */
 
 /* The stand-in's counts when a chunk or an epoch was reported. */
 typedef struct moment {
@@ -142,8 +141,7 @@ static kas_train_state train(const kas_train_options *o)
     return state;
 }
 
-/* ---- tests ------------------------------------------------------------------------------------
- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 static uint64_t end_of_chunk(int chunk)
 {

@@ -82,8 +82,7 @@ static void test_nodes(void **state)
                 "torch.minimum(tile(n2, n0, prefix=1, suffix=1), n0)");
 }
 
-/* ---- a small export ----------------------------------------------------------------------------
- */
+/* ---- a small export -------------------------------------------------------------------------- */
 
 typedef struct fixture {
     char dir[64];

@@ -255,8 +255,7 @@ static inline void check_step(pair *q, const char *name, double tolerance)
     free(logits64);
 }
 
-/* ---- 16 bits ----------------------------------------------------------------------------------
- */
+/* ---- 16 bits --------------------------------------------------------------------------------- */
 
 /* Length of the error of all gradients over the length of all gradients; NaN stays. */
 static inline double error_of_gradients(pair *p)

@@ -75,8 +75,7 @@ static void test_instances(void **state)
     fixture_free(&f);
 }
 
-/* ---- finite differences: one small kernel for each primitive ----------------------------------
- */
+/* ---- finite differences: one small kernel for each primitive --------------------------------- */
 
 static int k_group(kas_kernel *k, int x)
 {

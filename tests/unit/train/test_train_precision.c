@@ -51,8 +51,7 @@ static void kernels_agree(void **state)
     }
 }
 
-/* ---- several steps of one batch ---------------------------------------------------------------
- */
+/* ---- several steps of one batch -------------------------------------------------------------- */
 
 enum { STEPS = 12 };
 static const kas_recipe recipe = {.optimiser = KAS_NESTEROV,
@@ -207,8 +206,7 @@ static void a_run_resumes_with_the_same_bits(void **state)
     }
 }
 
-/* ---- the loss scale ---------------------------------------------------------------------------
- */
+/* ---- the loss scale -------------------------------------------------------------------------- */
 
 static float *parameters(kas_model *m, size_t *count)
 {

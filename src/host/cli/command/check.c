@@ -168,8 +168,7 @@ typedef struct checker {
     double numeric;
 } checker;
 
-/* ---- one kernel
- * ---------------------------------------------------------------------------------- */
+/* ---- one kernel ------------------------------------------------------------------------------ */
 
 static const char *const verdicts[] = {"ok", "ill-conditioned", "undecided", "failed"};
 
@@ -361,8 +360,7 @@ static kas_status check_kernel(checker *c, const kas_kernel *kernel, const char 
     return KAS_OK;
 }
 
-/* ---- all
- * ----------------------------------------------------------------------------------------- */
+/* ---- all ------------------------------------------------------------------------------------- */
 
 /* Every kernel at the shapes of its own layers. */
 static kas_status check_replacement(checker *c, const kas_replacement *r)

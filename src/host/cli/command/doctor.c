@@ -203,8 +203,7 @@ static kas_status print_json(const findings *f)
     return status;
 }
 
-/* ---- the command ------------------------------------------------------------------------------
- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {

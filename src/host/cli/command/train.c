@@ -147,8 +147,7 @@ static const char doc[] =
     "bits on the same kind of device. Ctrl-C saves "
     "the checkpoint; the same command goes on from it.";
 
-/* ---- signals and progress ---------------------------------------------------------------------
- */
+/* ---- signals and progress -------------------------------------------------------------------- */
 
 static volatile sig_atomic_t stop_signal;
 
@@ -242,8 +241,7 @@ static kas_verdict on_epoch(void *context, const kas_epoch *e)
     return stop_signal ? KAS_STOP : KAS_CONTINUE;
 }
 
-/* ---- the run ----------------------------------------------------------------------------------
- */
+/* ---- the run --------------------------------------------------------------------------------- */
 
 static const char *state_name(kas_train_state state)
 {

@@ -16,8 +16,7 @@ static void *member(const kas_field *field, const void *object)
     return (char *)(uintptr_t)object + field->offset;
 }
 
-/* ---- writing ----------------------------------------------------------------------------------
- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 /* The shortest of 15 to 17 digits that reads back to the same number. */
 static void write_number(double value, kas_buf *out)
@@ -115,8 +114,7 @@ void kas_fields_write(const kas_field *fields, int count, const void *object, ka
     }
 }
 
-/* ---- what both readers share ------------------------------------------------------------------
- */
+/* ---- what both readers share ----------------------------------------------------------------- */
 
 static int find_choice(const kas_field *field, const char *word)
 {
@@ -175,8 +173,7 @@ static kas_status set_seed(const char *name, const char *text, uint64_t *out)
                     name, UINT64_MAX, text);
 }
 
-/* ---- JSON -------------------------------------------------------------------------------------
- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 static kas_status read_list(const kas_field *field, const cJSON *json, const char *where,
                             const char *name, kas_int_list *out)
@@ -318,8 +315,7 @@ kas_status kas_fields_read(const kas_field *fields, int count, const cJSON *json
     return KAS_OK;
 }
 
-/* ---- command line -----------------------------------------------------------------------------
- */
+/* ---- command line ---------------------------------------------------------------------------- */
 
 static kas_status parse_number(const kas_field *field, const char *text, double *out)
 {

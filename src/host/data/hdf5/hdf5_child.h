@@ -30,8 +30,7 @@ kas_status kas_hdf5_open(kas_hdf5_child *r);
 kas_status kas_hdf5_open_set(const kas_hdf5_child *r, const char *name, const char *wanted,
                              hid_t *set, hid_t *type, hid_t *space, int *rank, hsize_t *size);
 
-/* ---- attributes of "/" (hdf5_attributes.c), written to r->packet and r->names ------------------
- */
+/* ---- attributes of "/" (hdf5_attributes.c), written to r->packet and r->names ---------------- */
 
 kas_status kas_hdf5_read_layout_number(const kas_hdf5_child *r);
 kas_status kas_hdf5_read_classes(kas_hdf5_child *r);
@@ -39,8 +38,7 @@ kas_status kas_hdf5_read_mean_and_std(kas_hdf5_child *r);
 kas_status kas_hdf5_read_input(kas_hdf5_child *r);  /* h, w, c, for encoded images */
 kas_status kas_hdf5_read_digest(kas_hdf5_child *r); /* "" when there is none */
 
-/* ---- where a data set's bytes lie (hdf5_storage.c) ---------------------------------------------
- */
+/* ---- where a data set's bytes lie (hdf5_storage.c) ------------------------------------------- */
 
 typedef struct kas_hdf5_pieces {
     kas_packet_storage storage;

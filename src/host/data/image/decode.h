@@ -45,8 +45,7 @@ kas_status kas_decode_size(const uint8_t *bytes, size_t size, uint32_t *width, u
 kas_status kas_decode(const uint8_t *bytes, size_t size, uint32_t c, kas_box box, uint32_t w,
                       uint32_t h, kas_picture *out);
 
-/* ---- one library each (decode_jpeg.c, decode_png.c) -------------------------------------------
- */
+/* ---- one library each (decode_jpeg.c, decode_png.c) ------------------------------------------ */
 
 kas_status kas_jpeg_size(const uint8_t *bytes, size_t size, uint32_t *width, uint32_t *height);
 kas_status kas_jpeg_decode(const uint8_t *bytes, size_t size, uint32_t c, kas_box box, uint32_t w,

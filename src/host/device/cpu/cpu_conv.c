@@ -91,8 +91,7 @@ void kas_cpu_conv_free(kas_conv *conv)
     free(conv);
 }
 
-/* ---- what stands behind it ---------------------------------------------------------------------
- */
+/* ---- what stands behind it ------------------------------------------------------------------- */
 
 /* NULL: not prepared. */
 static const fused *find_fused(const kas_conv *conv, kas_conv_epilogue e)
@@ -191,8 +190,7 @@ kas_status kas_cpu_conv_hold(kas_conv *conv, const kas_conv_epilogue *epilogue, 
     return kas_dnnl_pass_hold(cpu, pass, weights, w);
 }
 
-/* ---- running ----------------------------------------------------------------------------------
- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static kas_status run_library(const kas_step *step, kas_dnnl_pass *library)
 {

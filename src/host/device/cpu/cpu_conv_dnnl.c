@@ -136,8 +136,7 @@ static kas_status describe_wanted(const port port[PORTS], way way, dnnl_memory_d
     return KAS_OK;
 }
 
-/* ---- what stands behind it ---------------------------------------------------------------------
- */
+/* ---- what stands behind it ------------------------------------------------------------------- */
 
 static kas_status append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t kind, float alpha)
 {
@@ -199,8 +198,7 @@ static kas_status describe_bias(const kas_conv_desc *d, dnnl_memory_desc_t *out)
     return KAS_OK;
 }
 
-/* ---- choice -----------------------------------------------------------------------------------
- */
+/* ---- choice ---------------------------------------------------------------------------------- */
 
 static const char *implementation(dnnl_primitive_desc_t desc)
 {
@@ -273,8 +271,7 @@ static kas_status create_fused_desc(const kas_cpu *cpu, const kas_conv_desc *d,
                     "oneDNN's matrix products are wrong with what stands behind them");
 }
 
-/* ---- creation ---------------------------------------------------------------------------------
- */
+/* ---- creation -------------------------------------------------------------------------------- */
 
 static kas_status create_desc(const kas_cpu *cpu, const kas_conv_desc *d, kas_conv_pass pass,
                               const dnnl_memory_desc_t want[PORTS], dnnl_primitive_desc_t *out)
@@ -441,8 +438,7 @@ void kas_dnnl_pass_free(kas_dnnl_pass *pass)
     free(pass);
 }
 
-/* ---- weights that are held --------------------------------------------------------------------
- */
+/* ---- weights that are held ------------------------------------------------------------------- */
 
 static held *find_held(const kas_dnnl_pass *pass, const void *as)
 {
@@ -491,8 +487,7 @@ kas_status kas_dnnl_pass_hold(kas_cpu *cpu, kas_dnnl_pass *pass, void *w, const 
     return KAS_OK;
 }
 
-/* ---- running ----------------------------------------------------------------------------------
- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static kas_status reorder_port(const kas_cpu *cpu, const port *p, bool output)
 {

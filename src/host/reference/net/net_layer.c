@@ -46,8 +46,7 @@ static int first_channel(const kas_ref_pass *p, const kas_layer *l, int k)
     return c;
 }
 
-/* ---- forward ----------------------------------------------------------------------------------
- */
+/* ---- forward --------------------------------------------------------------------------------- */
 
 static void conv_forward(kas_ref_pass *p, int i, double *y)
 {
@@ -174,8 +173,7 @@ kas_status kas_ref_layer_forward(kas_ref_pass *p, int i)
     return KAS_OK;
 }
 
-/* ---- backward ---------------------------------------------------------------------------------
- */
+/* ---- backward -------------------------------------------------------------------------------- */
 
 static void add_to(const kas_ref_pass *p, int layer, const double *piece)
 {

@@ -17,8 +17,7 @@
 #include "host/search/worker/worker.h"
 #include "host/study/problem.h"
 
-/* ---- what it makes ----------------------------------------------------------------------------
- */
+/* ---- what it makes --------------------------------------------------------------------------- */
 
 typedef struct workshop {
     kas_search_options options;
@@ -86,8 +85,7 @@ static kas_status make(void *state, const char *name, const char *text, kas_comp
 
 const kas_ahead_maker kas_ahead_programs = {open_workshop, make, close_workshop};
 
-/* ---- the process ------------------------------------------------------------------------------
- */
+/* ---- the process ----------------------------------------------------------------------------- */
 
 /* The group is this process and its compilers. */
 static void end_all(int number)

@@ -16,8 +16,7 @@ static void wait_for_change(kas_slot *slot)
     pthread_mutex_lock(&crew->lock);
 }
 
-/* ---- the device for one alone ------------------------------------------------------------------
- */
+/* ---- the device for one alone ---------------------------------------------------------------- */
 
 /* Under the lock. Whoever wants to be alone goes before all others. */
 static void enter(kas_slot *slot)
@@ -107,8 +106,7 @@ void kas_slot_end_alone(kas_slot *slot)
     pthread_mutex_unlock(&slot->crew->lock);
 }
 
-/* ---- its memory --------------------------------------------------------------------------------
- */
+/* ---- its memory ------------------------------------------------------------------------------ */
 
 kas_verdict kas_slot_reserve(kas_slot *slot, size_t bytes, size_t room)
 {

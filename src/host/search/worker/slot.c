@@ -11,8 +11,7 @@
 #include "host/core/thread.h"
 #include "host/search/worker/crew.h"
 
-/* ---- what an evaluation says -------------------------------------------------------------------
- */
+/* ---- what an evaluation says ----------------------------------------------------------------- */
 
 static void tell(kas_slot *slot, cJSON *message)
 {
@@ -113,8 +112,7 @@ kas_verdict kas_slot_epoch(kas_slot *slot, const kas_epoch *epoch)
     return ask(slot, message);
 }
 
-/* ---- a death that names its item ---------------------------------------------------------------
- */
+/* ---- a death that names its item ------------------------------------------------------------- */
 
 /* Which of several items a worker died of only the thread knows: the slot's, or one that it made,
  * such as a compiler's. */
@@ -137,8 +135,7 @@ static void watch_deaths(void)
         sigaction(numbers[i], &action, NULL);
 }
 
-/* ---- an item -----------------------------------------------------------------------------------
- */
+/* ---- an item --------------------------------------------------------------------------------- */
 
 /* The log goes to the item's file; of a worker with one slot stdout and stderr too: also what a
  * library prints before it dies. */

@@ -19,8 +19,7 @@ static kas_status prepare_process(void)
     return KAS_OK;
 }
 
-/* ---- slots -------------------------------------------------------------------------------------
- */
+/* ---- slots ----------------------------------------------------------------------------------- */
 
 static kas_status start_slots(kas_crew *crew, int slots)
 {
@@ -58,8 +57,7 @@ static void end_slots(kas_crew *crew)
     free(crew->slot);
 }
 
-/* ---- messages ----------------------------------------------------------------------------------
- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 static kas_slot *find_idle(const kas_crew *crew)
 {
