@@ -13,7 +13,7 @@ search() { # study option...
     local study=$1
     shift
     "$kas" search --net resnet20 --dataset "$work/s.h5" --study "$work/$study" --candidates 4 --epochs 2 --batch 8 --lr 0.005 \
-        --seed 1 --threads 1 --prune none "$@" >"$work/$study.out" 2>"$work/$study.err" || fail "$study: $(cat "$work/$study.err")"
+        --seed 4 --threads 1 --prune none "$@" >"$work/$study.out" 2>"$work/$study.err" || fail "$study: $(cat "$work/$study.err")"
     for item in baseline 0 1 2 3 final final-baseline; do
         echo "$item"
         "$kas" log "$work/$study" "$item" --json | sed 's/, "seconds": [^}]*//'
