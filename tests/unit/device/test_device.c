@@ -209,7 +209,7 @@ static void check_math(const char *what, const double *x, size_t count, double f
                                         sin(v),
                                         cos(v),
                                         sqrt(fabs(v)),
-                                        log(fmax(v, 0.25)),
+                                        log(v <= 0.25 ? 0.25 : v),
                                         v * fmin(v, 1) + 2,
                                         sin(v),
                                         cos(v)};
