@@ -26,7 +26,7 @@ done
 
 # One allocation of every worker fails. No candidate is too large for the device, so somebody else had its memory: the search
 # stops, and the same command without the fault finishes them.
-search memory cuMemAlloc_v2:30:2:once
+search memory cuMemAlloc_v2:42:2:once
 grep -q 'try 1 of 3: .*memory left' "$dir/memory.err" || fail "no fault was told: $(cat "$dir/memory.err")"
 grep -q '2 of them could not be evaluated on this machine' "$dir/memory.err" || fail "no end: $(cat "$dir/memory.err")"
 [ "$(grep -cE '^candidate.* machine-fault' "$dir/memory.log")" = 2 ] || fail "no faults: $(cat "$dir/memory.log")"
