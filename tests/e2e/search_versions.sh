@@ -21,6 +21,9 @@ sql "$dir/other" "UPDATE study SET sampler_version = 1"
 expect 4 'begun with sampler version 1' "$kas" resume "$dir/other"
 [ "$(sql "$dir/other" 'PRAGMA user_version')" = 1 ] || fail "a study that was refused was changed"
 
+# Of the same sampler, it goes on: the study was finished, so nothing is drawn.
+expect 4 'begun with sampler version' "$kas" resume "$dir/old"
+sql "$dir/old" "UPDATE study SET sampler_version = $(sed -n 's/.*this kas-gpu has version \([0-9]*\) .*/\1/p' "$dir/err")"
 expect 0 'is not known; its version' "$kas" resume "$dir/old"
 version=$(sql "$dir/old" 'SELECT code_version FROM study')
 case $version in '?+'????????????????) ;; *) fail "code version \"$version\"" ;; esac
