@@ -44,19 +44,32 @@ typedef struct kas_activation_args {
     int kind;  /* KAS_ACT_ of activation.h */
 } kas_activation_args;
 
-/* Device copies of ops.h's kas_step_state, kas_step_row, kas_metrics and kas_loss_scale. */
+/* The host reads and writes this struct and the next three too, under the names that ops.h gives
+ * them.  The state is that of the next step: its number, which is its place in the table of rows;
+ * the position of its first image in the order of the epoch; and the epoch, which keys the
+ * augmentation.  Uploaded at the start of an epoch (training: {steps done, 0, epoch}; evaluation:
+ * {0, 0, 0}). */
 typedef struct kas_dev_state {
     kas_u32 step, cursor, epoch, reserved;
 } kas_dev_state;
+/* What is known of a training step before the run begins (schedule.h): a table in device memory. */
 typedef struct kas_dev_row {
+    /* the corrections are AdamW's; renew: weight of the new parameters in their moving average */
     float lr, correction1, correction2, renew;
-    float blend, share;
-    kas_u16 top, left, height, width;
+    float blend, share; /* mixed images: weight of an image's own pixels, and of its own label */
+    kas_u16 top, left, height, width; /* rectangle of the next image's pixels; 0 x 0 = none */
 } kas_dev_row;
+/* Sums since they were zeroed (kas_mem_zero), and what has been seen since then.  Who writes a
+ * number looks at it: that reads nothing, and a parameter, a running statistic or an average that
+ * is not finite once stays so, whatever the loss becomes.  A step that float16's loss scale skips
+ * writes no parameter; its forward pass does write running statistics, and they count. */
 typedef struct kas_dev_metrics {
-    double loss_sum;
+    double loss_sum; /* over counted images */
+    /* top-1 (the first of equal logits is the answer); images whose label is not KAS_NO_LABEL */
     kas_u64 correct, counted;
-    double batch_loss;
+    double batch_loss; /* mean of the last batch's counted images; 0 when there were none */
+    /* 1 since a number that is not finite was written, by the optimiser, a batch norm or an
+     * average, or read by an evaluation in the logits of a counted image. */
     struct {
         kas_u32 parameters, statistics, averages, logits;
     } not_finite;
@@ -64,7 +77,7 @@ typedef struct kas_dev_metrics {
 
 typedef struct kas_dev_scale {
     float scale;
-    kas_u32 good, skipped, reserved;
+    kas_u32 good, skipped, reserved; /* steps since it changed; skipped since the beginning */
 } kas_dev_scale;
 
 typedef struct kas_advance_args {

@@ -169,7 +169,7 @@ static kas_status check_training(kas_bench_model *m)
     KAS_TRY(kas_model_get_metrics(m->model, &metrics));
     if (metrics.counted != expected)
         return kas_fail(KAS_FAILURE, "the timed steps counted %" PRIu64 " images of %" PRIu64,
-                        metrics.counted, expected);
+                        (uint64_t)metrics.counted, expected);
     if (!isfinite(metrics.loss_sum))
         return kas_fail(KAS_FAILURE, "the loss of the timed steps is not finite");
     return KAS_OK;

@@ -15,7 +15,7 @@ kas_status kas_op_dropout(kas_ops *ops, kas_plan *plan, const kas_dropout *dropo
     const kas_tensor *const all[] = {&x, &y, NULL};
     const kas_dropout_args args = {.x = x.data,
                                    .y = y.data,
-                                   .state = (const kas_dev_state *)dropout->state,
+                                   .state = dropout->state,
                                    .rows = rows,
                                    .c = x.c,
                                    .pitch_x = x.pitch,

@@ -156,7 +156,7 @@ kas_status kas_op_bias_backward(kas_ops *ops, kas_plan *plan, kas_tensor dy, flo
 
 kas_status kas_op_advance(kas_ops *ops, kas_plan *plan, kas_step_state *state, int batch)
 {
-    const kas_advance_args args = {(kas_dev_state *)state, (kas_u32)batch};
+    const kas_advance_args args = {state, (kas_u32)batch};
     const unsigned one[3] = {1, 1, 1};
     return kas_plan_launch(plan, ops->of[KAS_F32].advance, one, one, &args, sizeof args);
 }

@@ -4,10 +4,7 @@
 
 #include "host/ops/ops.h"
 
-#include "cuda/kernels/prelude.h"
-
 #include "cuda/kernels/activation.h"
-#include "cuda/kernels/args.h"
 
 /* Every kernel of the operations, by the last part of its name. */
 #define KAS_OPS_KERNELS(X)                                                                         \

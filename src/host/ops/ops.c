@@ -3,17 +3,9 @@
 #include <stdlib.h>
 
 _Static_assert(KAS_MAX_BLOCK == KAS_BLOCK_MAX, "device.h and the prelude agree on a block");
-_Static_assert(sizeof(kas_step_state) == sizeof(kas_dev_state),
-               "the host's and the device's state");
-_Static_assert(sizeof(kas_metrics) == sizeof(kas_dev_metrics), "the host's and the device's sums");
-_Static_assert(KAS_NO_LABEL == KAS_DEV_NO_LABEL, "the host's and the device's label of padding");
 _Static_assert((int)KAS_ACTIVATION_GELU == KAS_ACT_GELU &&
                    (int)KAS_ACTIVATION_HARD_SIGMOID == KAS_ACT_KEEPS_OUTPUT,
                "the host's and the device's activations");
-_Static_assert(sizeof(kas_loss_scale) == sizeof(kas_dev_scale),
-               "the host's and the device's scale");
-_Static_assert(sizeof(kas_step_row) == sizeof(kas_dev_row), "the host's and the device's row");
-_Static_assert(KAS_UPDATE_GROUP == 1 << KAS_UPDATE_SHIFT, "the host's and the device's group");
 
 kas_status kas_ops_use(kas_ops *ops, kas_dtype dtype)
 {

@@ -19,6 +19,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cuda/kernels/prelude.h"
+
+#include "cuda/kernels/args.h"
 #include "host/device/device.h"
 #include "host/net/net.h"
 #include "host/recipe/recipe.h"
@@ -51,45 +54,18 @@ void kas_ops_free(kas_ops *ops); /* NULL is allowed */
 
 /* ---- what varies from step to step, in device memory ----------------------------------------- */
 
-/* Uploaded at the start of an epoch (training: {steps done, 0, epoch}; evaluation: {0, 0, 0}). */
-typedef struct kas_step_state {
-    uint32_t step;   /* training steps done since the beginning: index into the table of rows */
-    uint32_t cursor; /* position of this batch's first image in the order of the epoch */
-    uint32_t epoch;  /* key of the augmentation */
-    uint32_t reserved;
-} kas_step_state;
-
-/* What is known of a training step before the run begins (schedule.h): a table in device memory,
- * indexed by kas_step_state's step. */
-typedef struct kas_step_row {
-    float lr;
-    float correction1, correction2; /* AdamW */
-    float renew;                    /* weight of the new parameters in their moving average */
-    float blend, share; /* mixed images: weight of an image's own pixels, and of its own label */
-    uint16_t top, left, height, width; /* rectangle of the next image's pixels; 0 x 0 = none */
-} kas_step_row;
+/* What the host and the kernels both read and write is declared once, in the kernels' args.h. */
+typedef kas_dev_state kas_step_state;
+typedef kas_dev_row kas_step_row;
+typedef kas_dev_metrics kas_metrics;
+typedef kas_dev_scale kas_loss_scale;
 
 /* step += 1, cursor += batch. The last launch of a step. */
 kas_status kas_op_advance(kas_ops *ops, kas_plan *plan, kas_step_state *state, int batch);
 
-/* Sums since they were zeroed (kas_mem_zero), and what has been seen since then.  Who writes a
- * number looks at it: that reads nothing, and a parameter, a running statistic or an average that
- * is not finite once stays so, whatever the loss becomes.  A step that float16's loss scale skips
- * writes no parameter; its forward pass does write running statistics, and they count. */
-typedef struct kas_metrics {
-    double loss_sum;   /* over counted images */
-    uint64_t correct;  /* top-1; the first of equal logits is the answer */
-    uint64_t counted;  /* images whose label is not KAS_NO_LABEL */
-    double batch_loss; /* mean of the last batch's counted images; 0 when there were none */
-    struct {           /* 1 since a number that is not finite was written: */
-        uint32_t parameters, statistics, averages; /* by the optimiser, a batch norm, an average */
-        uint32_t logits;                           /* read by an evaluation, of counted images */
-    } not_finite;
-} kas_metrics;
-
 /* ---- data ------------------------------------------------------------------------------------ */
 
-enum { KAS_NO_LABEL = 0xFFFF }; /* padding of the last batch of an evaluation */
+enum { KAS_NO_LABEL = KAS_DEV_NO_LABEL }; /* padding of the last batch of an evaluation */
 
 typedef struct kas_augment {
     const uint8_t *pixels;  /* device [images][h][w][c] */
@@ -284,7 +260,6 @@ kas_status kas_op_shortcut_a_backward(kas_ops *ops, kas_plan *plan, int stride, 
  * larger share. dlogits is of the mean over all n images (a training batch is always full); rows
  * without a label are 0 and count nowhere. dlogits.data NULL: evaluation. `scale` (device; NULL =
  * 1) multiplies dlogits. `scratch`: 2 n floats. */
-typedef struct kas_loss_scale kas_loss_scale;
 typedef struct kas_mix {
     const kas_step_row *rows; /* device */
     const kas_step_state *state;
@@ -307,7 +282,7 @@ kas_status kas_op_cross_entropy(kas_ops *ops, kas_plan *plan, kas_tensor logits,
  * KAS_UPDATE_GROUP]).  The padding between segments is updated too: keep its gradient zero (zero
  * the buffers once).  The rate and the corrections are those of rows[state->step] (device; as long
  * as the run has steps). */
-enum { KAS_UPDATE_GROUP = 64 };
+enum { KAS_UPDATE_GROUP = 1 << KAS_UPDATE_SHIFT };
 typedef struct kas_update {
     const kas_recipe *recipe; /* optimiser and its numbers */
     float *param;             /* [count], as are: */
@@ -341,8 +316,7 @@ size_t kas_clip_scratch(size_t count);
 kas_status kas_op_clip(kas_ops *ops, kas_plan *plan, const float *grad, size_t count, double limit,
                        float *scratch, float *scale);
 
-/* ---- loss scale
- * -----------------------------------------------------------------------------------
+/* ---- loss scale ---------------------------------------------------------------------------------
  *
  * float16 has no numbers below 6e-8, where many gradients are.  The gradient of the loss is
  * multiplied by a scale, and with it every gradient; the optimiser divides by it.  A gradient that
@@ -350,11 +324,6 @@ kas_status kas_op_clip(kas_ops *ops, kas_plan *plan, const float *grad, size_t c
  * halved.  After `patience` steps without one it is doubled.  All of it is on the device, which the
  * host never asks. The scale stays between 2^-16 and 2^24. */
 enum { KAS_SCALE_FIRST = 65536, KAS_SCALE_PATIENCE = 2000 };
-struct kas_loss_scale {
-    float scale;
-    uint32_t good, skipped; /* steps since the scale changed; steps skipped since the beginning */
-    uint32_t reserved;
-};
 typedef struct kas_scaling {
     kas_loss_scale *scale; /* device; read and renewed */
     const float *grad;     /* [count]: multiplied by the scale */

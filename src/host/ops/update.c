@@ -41,8 +41,8 @@ kas_status kas_op_update(kas_ops *ops, kas_plan *plan, const kas_update *u)
                             .grad = u->grad,
                             .decay = u->decay,
                             .grad_scale = u->grad_scale,
-                            .rows = (const kas_dev_row *)u->rows,
-                            .state = (const kas_dev_state *)u->state,
+                            .rows = u->rows,
+                            .state = u->state,
                             .watch = u->watch,
                             .count = u->count};
     if (r->optimiser == KAS_ADAMW) {
@@ -70,8 +70,8 @@ kas_status kas_op_average(kas_ops *ops, kas_plan *plan, const kas_average *avera
     KAS_TRY(check_aligned("average", buffer, 2));
     const kas_average_args args = {.average = average->average,
                                    .value = average->value,
-                                   .rows = (const kas_dev_row *)average->rows,
-                                   .state = (const kas_dev_state *)average->state,
+                                   .rows = average->rows,
+                                   .state = average->state,
                                    .watch = average->watch,
                                    .count = average->count};
     const unsigned grid[3] = {blocks_of(average->count, KAS_UPDATE_BLOCK), 1, 1};
@@ -112,7 +112,7 @@ kas_status kas_op_loss_scale(kas_ops *ops, kas_plan *plan, const kas_scaling *s)
         .grad = s->grad, .partial = s->scratch, .count = s->count, .blocks = blocks};
     const kas_loss_scale_args args = {.partial = s->scratch,
                                       .factor = s->factor,
-                                      .state = (kas_dev_scale *)s->scale,
+                                      .state = s->scale,
                                       .blocks = blocks,
                                       .limit = (float)s->limit,
                                       .patience = s->patience};

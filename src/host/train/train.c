@@ -225,7 +225,7 @@ static kas_status evaluate(run *r, kas_metrics *metrics)
     KAS_TRY(kas_model_get_metrics(r->model, metrics));
     if (metrics->counted != count)
         return kas_fail(KAS_FAILURE, "evaluation counted %" PRIu64 " of %" PRIu32 " images",
-                        metrics->counted, count);
+                        (uint64_t)metrics->counted, count);
     return KAS_OK;
 }
 
