@@ -10,6 +10,7 @@
 #include "host/bench/bench.h"
 #include "host/bench/step_floor.h"
 #include "host/bench/step_model.h"
+#include "host/core/embedded.h"
 #include "host/core/log.h"
 
 enum { WARM_UP = 2, PHASES = 2, SIDE = 32 };
@@ -162,8 +163,8 @@ static kas_status run_nets(subject *s)
     KAS_TRY(kas_roofline_measure(s->device, o->precision, o->roofline, &s->roofline));
     while (list && kas_bench_next_net(&list, name))
         KAS_TRY(run_net(s, name));
-    for (const char *const *n = kas_net_names(); !list && *n; n++)
-        KAS_TRY(run_net(s, *n));
+    for (const kas_embedded *e = kas_embedded_networks; !list && e->name; e++)
+        KAS_TRY(run_net(s, e->name));
     return KAS_OK;
 }
 
@@ -199,7 +200,7 @@ static const double model_image = 0.05;
 static double seconds(const kas_bench_options *o)
 {
     int nets = 0;
-    while (kas_net_names()[nets])
+    while (kas_embedded_networks[nets].name)
         nets++;
     const double runs = WARM_UP + (o->repeats ? o->repeats : 3);
     return kas_bench_count_nets(o->net, nets) *

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/embedded.h"
 #include "host/core/file/files.h"
 #include "host/core/intern.h"
 #include "host/core/json/json.h"
 #include "host/core/sha256.h"
-#include "host/net/catalog.h"
 #include "host/net/net_file.h"
 
 enum { MAX_IMAGE = 1024, MAX_CLASSES = 65536 };
@@ -41,8 +41,7 @@ static bool is_path(const char *spec, size_t length)
 static kas_status fail_unknown(const char *name)
 {
     kas_buf list = {0};
-    for (const char *const *known = kas_net_names(); *known; known++)
-        kas_buf_printf(&list, "%s%s", list.size ? ", " : "", *known);
+    kas_embedded_list(kas_embedded_networks, &list);
     kas_status status = kas_fail(
         KAS_BAD_INPUT, "unknown network \"%s\"; known are: %s, and files (\"./mine.json\")", name,
         kas_buf_text(&list));
@@ -53,7 +52,7 @@ static kas_status fail_unknown(const char *name)
 /* The text that `spec` (without options) stands for; `file` is its name in messages. */
 static kas_status find_text(const char *spec, kas_buf *text, const char **file)
 {
-    const char *known = kas_catalog_find(spec);
+    const char *known = kas_embedded_find(kas_embedded_networks, spec);
     *file = spec;
     if (known) {
         kas_buf_puts(text, known);
@@ -89,7 +88,7 @@ static kas_status check_request(const kas_net_source *s)
 static kas_status find_layers(const char *like, kas_buf *text)
 {
     char further[256], name[32];
-    const char *known = kas_catalog_find(like);
+    const char *known = kas_embedded_find(kas_embedded_networks, like);
     if (!known)
         return fail_unknown(like);
     KAS_TRY(kas_net_file_like(like, known, further, name));
@@ -200,7 +199,7 @@ kas_status kas_net_keep(const char *spec, char name[KAS_NET_KEPT_NAME], const ch
     *out = "";
     kas_buf_add(&base, spec, (size_t)(options - spec));
     KAS_TRY_GOTO(kas_buf_status(&base), out);
-    if (kas_catalog_find(kas_buf_text(&base))) {
+    if (kas_embedded_find(kas_embedded_networks, kas_buf_text(&base))) {
         if (snprintf(name, KAS_NET_KEPT_NAME, "%s", spec) >= KAS_NET_KEPT_NAME)
             status = kas_fail(KAS_BAD_INPUT, "network \"%.64s...\": options of more than %d bytes",
                               spec, KAS_NET_KEPT_NAME - 1);

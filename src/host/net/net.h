@@ -90,10 +90,6 @@ void kas_net_free(kas_net *net);
 enum { KAS_NET_KEPT_NAME = 96 };
 kas_status kas_net_keep(const char *spec, char name[KAS_NET_KEPT_NAME], const char **text);
 
-/* NULL-terminated list of the names that kas_net_build knows. Not thread-safe on its first call. */
-const char *const *kas_net_names(void);
-enum { KAS_NET_CATALOG = 64 }; /* most of them */
-
 /* Per image; a multiply-add is one FLOP. Parameters: everything that is learned. */
 double kas_net_flops(const kas_net *net);
 double kas_net_params(const kas_net *net);

@@ -74,8 +74,7 @@ static kas_status load_file(const char *path, kas_recipe *out, char *about)
 static kas_status fail_name(const char *name)
 {
     kas_buf known = {0};
-    for (const kas_embedded *e = kas_embedded_recipes; e->name; e++)
-        kas_buf_printf(&known, "%s%s", known.size ? ", " : "", e->name);
+    kas_embedded_list(kas_embedded_recipes, &known);
     kas_status status = kas_fail(KAS_BAD_INPUT,
                                  "no recipe \"%.64s\"; known are: %s; a file is given by its path, "
                                  "such as ./mine.json",
@@ -86,9 +85,9 @@ static kas_status fail_name(const char *name)
 
 kas_status kas_recipe_load(const char *name, kas_recipe *out, char about[KAS_RECIPE_ABOUT + 1])
 {
-    for (const kas_embedded *e = kas_embedded_recipes; e->name; e++)
-        if (strcmp(e->name, name) == 0)
-            return kas_recipe_read(name, e->text, strlen(e->text), out, about);
+    const char *text = kas_embedded_find(kas_embedded_recipes, name);
+    if (text)
+        return kas_recipe_read(name, text, strlen(text), out, about);
     if (strchr(name, '/') || strchr(name, '.'))
         return load_file(name, out, about);
     return fail_name(name);

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "host/check/recheck.h"
+#include "host/core/embedded.h"
 #include "host/net/targets.h"
 #include "host/space/file/kernel_json.h"
 #include "host/space/sample/sampler.h"
@@ -42,9 +43,9 @@ static void instances_cover_the_convolution(void **state)
 {
     (void)state;
     static const int sizes[][2] = {{32, 32}, {64, 33}, {97, 131}, {224, 224}};
-    for (const char *const *name = kas_net_names(); *name; name++)
+    for (const kas_embedded *e = kas_embedded_networks; e->name; e++)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-            subject s = open_subject(*name, sizes[i][0], sizes[i][1], 10);
+            subject s = open_subject(e->name, sizes[i][0], sizes[i][1], 10);
             assert_in_range(s.targets, 1, KAS_REPLACED_MAX);
             for (int k = 0; k < s.targets; k++) {
                 const kas_target *t = &s.target[k];
@@ -119,10 +120,10 @@ static void sample(const char *name, int side)
 static void sampled_kernels_fit_every_network(void **state)
 {
     (void)state;
-    for (const char *const *name = kas_net_names(); *name; name++) {
-        sample(*name, 32);
-        sample(*name, 97); /* odd sizes all the way down */
-        sample(*name, 224);
+    for (const kas_embedded *e = kas_embedded_networks; e->name; e++) {
+        sample(e->name, 32);
+        sample(e->name, 97); /* odd sizes all the way down */
+        sample(e->name, 224);
     }
 }
 
@@ -134,8 +135,8 @@ static void known_kernels_fit_every_network(void **state)
     static const char *const known[] = {"conv", "depthwise_separable", "involution",
                                         "squeeze_excite"};
     const kas_budget none = {0};
-    for (const char *const *name = kas_net_names(); *name; name++) {
-        subject s = open_subject(*name, 224, 224, 1000);
+    for (const kas_embedded *e = kas_embedded_networks; e->name; e++) {
+        subject s = open_subject(e->name, 224, 224, 1000);
         for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
             char path[64];
             kas_kernel kernel;
@@ -143,7 +144,7 @@ static void known_kernels_fit_every_network(void **state)
             snprintf(path, sizeof path, "kernels/%s.json", known[i]);
             if (kas_kernel_read_file(path, &kernel) != KAS_OK ||
                 kas_solve(&kernel, s.target, s.targets, &none, &solution) != KAS_OK)
-                fail_msg("%s, %s: %s", *name, known[i], kas_error());
+                fail_msg("%s, %s: %s", e->name, known[i], kas_error());
             kas_solution_free(&solution);
         }
         close_subject(&s);

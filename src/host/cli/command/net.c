@@ -6,6 +6,7 @@
 #include "host/cli/cli.h"
 #include "host/cli/net_options.h"
 #include "host/cli/net_show.h"
+#include "host/core/embedded.h"
 #include "host/core/log.h"
 #include "host/net/targets.h"
 #include "host/report/line.h"
@@ -25,9 +26,8 @@ static const struct argp_option option_list[] = {
 static void no_network(struct argp_state *state)
 {
     kas_buf list = {0};
-    for (const char *const *name = kas_net_names(); *name; name++)
-        kas_buf_printf(&list, " %s", *name);
-    argp_error(state, "which network? The path of a file, or one of:%s", kas_buf_text(&list));
+    kas_embedded_list(kas_embedded_networks, &list);
+    argp_error(state, "which network? The path of a file, or one of: %s", kas_buf_text(&list));
     kas_buf_free(&list);
 }
 
