@@ -63,6 +63,8 @@ LIBRARY  := $(BUILD)/libkas.a
 
 TESTS    := $(shell find tests/unit tests/ops tests/jit tests/fuzz -name 'test_*.c' 2>/dev/null | sort)
 TEST_BINS := $(TESTS:%.c=$(BUILD)/%)
+# What tests and benchmarks share and the program does not need.
+SUPPORT   := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c))
 
 .PHONY: all demo programs test unit e2e fuzz bench asan format format-check size-check layout-check install clean help
 all: kas-gpu
@@ -107,7 +109,7 @@ $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-$(BUILD)/tests/%: $(BUILD)/tests/%.o $(LIBRARY)
+$(BUILD)/tests/%: $(BUILD)/tests/%.o $(SUPPORT) $(LIBRARY)
 	$(CC) $(LDFLAGS) -rdynamic -o $@ $(filter %.o,$^) -Wl,--whole-archive $(LIBRARY) -Wl,--no-whole-archive $(LDLIBS) -lcmocka
 
 FUZZ_TESTS := $(filter $(BUILD)/tests/fuzz/%,$(TEST_BINS))

@@ -18,7 +18,7 @@
 #include "turns.h"
 #include "host/bench/programs.h"
 #include "host/report/line.h"
-#include "host/space/build.h"
+#include "support/build.h"
 
 enum { DIRECT, LIBRARY, WAYS };
 static const kas_linear_policy way[WAYS] = {KAS_LINEAR_DIRECT, KAS_LINEAR_LIBRARY};

@@ -3,8 +3,8 @@
 BENCHES    := $(wildcard bench/bench_*.c)
 BENCH_BINS := $(BENCHES:%.c=$(BUILD)/%)
 
-$(BUILD)/bench/bench_%: $(BUILD)/bench/bench_%.o $(LIBRARY)
-	$(CC) $(LDFLAGS) -rdynamic -o $@ $< -Wl,--whole-archive $(LIBRARY) -Wl,--no-whole-archive $(LDLIBS)
+$(BUILD)/bench/bench_%: $(BUILD)/bench/bench_%.o $(SUPPORT) $(LIBRARY)
+	$(CC) $(LDFLAGS) -rdynamic -o $@ $(filter %.o,$^) -Wl,--whole-archive $(LIBRARY) -Wl,--no-whole-archive $(LDLIBS)
 
 # What bench/studies needs of ours.
 $(BUILD)/bench/ended_network: $(BUILD)/bench/studies/ended_network.o $(LIBRARY)

@@ -14,7 +14,7 @@
 
 #include "host/check/agree.h"
 #include "host/device/cpu/device_cpu.h"
-#include "host/space/build.h"
+#include "support/build.h"
 #include "host/space/split.h"
 
 static kas_device *device;

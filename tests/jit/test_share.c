@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "host/space/build.h"
+#include "support/build.h"
 #include "jit/compile/share.h"
 
 #define OK(expression)                                                                             \

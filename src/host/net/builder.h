@@ -26,15 +26,4 @@ int kas_builder_layer(kas_builder *b, kas_layer layer);
  * than KAS_LAYER_NAME bytes: more are cut off. */
 kas_layer kas_layer_make(kas_layer_op op, const char *name);
 
-/* Square kernel, "same" padding (kernel / 2), no groups. */
-int kas_builder_conv(kas_builder *b, int in, const char *name, int c_out, int kernel, int stride);
-int kas_builder_batch_norm(kas_builder *b, int in, const char *name);
-int kas_builder_relu(kas_builder *b, int in, const char *name);
-int kas_builder_add(kas_builder *b, int in0, int in1, const char *name);
-/* Windows of stride x stride side by side; one that the border cuts off counts. */
-int kas_builder_avg_pool(kas_builder *b, int in, const char *name, int stride);
-int kas_builder_global_avg_pool(kas_builder *b, int in, const char *name);
-int kas_builder_shortcut_a(kas_builder *b, int in, const char *name, int c_out, int stride);
-int kas_builder_linear(kas_builder *b, int in, const char *name, int c_out);
-
 #endif

@@ -11,7 +11,7 @@
 
 #include "host/check/plain.h"
 #include "host/check/recheck.h"
-#include "host/space/build.h"
+#include "support/build.h"
 #include "host/space/file/kernel_json.h"
 #include "host/space/sample/sampler.h"
 

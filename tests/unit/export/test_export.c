@@ -16,7 +16,7 @@
 #include "host/export/weights.h"
 #include "host/model/safetensors.h"
 #include "host/net/targets.h"
-#include "host/space/build.h"
+#include "support/build.h"
 
 static void assert_text(kas_buf *found, const char *expected)
 {

@@ -3,7 +3,7 @@
 #ifndef KAS_TESTS_UNIT_MODEL_ZOO_NET_H
 #define KAS_TESTS_UNIT_MODEL_ZOO_NET_H
 
-#include "host/net/builder.h"
+#include "support/layers.h"
 
 static int zoo_layer(kas_builder *b, kas_layer_op op, const char *name, int in)
 {

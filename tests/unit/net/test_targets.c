@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "host/net/builder.h"
+#include "support/layers.h"
 #include "host/net/targets.h"
 
 static kas_target *targets_of(const char *name, const char *filter, int *count, double *share)

@@ -12,7 +12,7 @@
 
 #include "finite_difference.h"
 #include "host/reference/kernel/reference.h"
-#include "host/space/build.h"
+#include "support/build.h"
 #include "host/space/split.h"
 
 enum { FIXTURE_MOST = 4096, FIXTURE_WEIGHTS = 4 };

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "host/space/build.h"
-#include "host/space/canvas/accept.h"
+#include "support/build.h"
+#include "support/accept.h"
 #include "host/space/file/kernel_json.h"
 #include "host/space/sample/sampler.h"
 

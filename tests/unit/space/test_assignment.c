@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "host/net/targets.h"
-#include "host/space/build.h"
+#include "support/build.h"
 #include "host/space/file/assignment.h"
 #include "host/space/file/kernel_json.h"
 

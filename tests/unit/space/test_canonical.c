@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "host/core/random.h"
-#include "host/space/build.h"
+#include "support/build.h"
 #include "host/space/canonical.h"
 
 #define HW (KAS_AXIS_H | KAS_AXIS_W)

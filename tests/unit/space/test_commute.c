@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "host/check/plain.h"
-#include "host/space/build.h"
+#include "support/build.h"
 #include "host/space/canonical.h"
 #include "host/space/commute.h"
 

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "host/space/build.h"
+#include "support/build.h"
 #include "host/space/describe.h"
 
 static void assert_says(const kas_kernel *k, int node, const char *text)

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "host/space/build.h"
+#include "support/build.h"
 #include "host/space/weights.h"
 
 #define HW (KAS_AXIS_H | KAS_AXIS_W)

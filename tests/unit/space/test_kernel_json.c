@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "host/core/file/files.h"
-#include "host/space/build.h"
+#include "support/build.h"
 #include "host/space/canonical.h"
 #include "host/space/file/kernel_json.h"
 

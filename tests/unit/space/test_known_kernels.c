@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "host/check/plain.h"
-#include "host/space/canvas/accept.h"
+#include "support/accept.h"
 #include "host/space/file/kernel_json.h"
 
 static const kas_target targets[] = {

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "host/core/sha256.h"
-#include "host/space/build.h"
+#include "support/build.h"
 #include "host/space/canvas/candidate_ops.h"
 #include "host/space/canvas/grow.h"
 #include "host/space/canvas/prune.h"

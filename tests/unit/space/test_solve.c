@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "host/space/build.h"
+#include "support/build.h"
 #include "host/space/file/kernel_json.h"
 #include "host/space/solve/solve.h"
 

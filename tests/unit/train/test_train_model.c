@@ -2,7 +2,7 @@
  * and tensors in files. */
 #include "unit/model/model_fixture.h"
 
-#include "host/net/builder.h"
+#include "support/layers.h"
 #include "host/reference/net/update.h"
 #include "host/train/schedule.h"
 #include "unit/model/zoo_net.h"

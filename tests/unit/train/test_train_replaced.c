@@ -3,7 +3,7 @@
 #include "unit/model/model_fixture.h"
 
 #include "host/core/file/files.h"
-#include "host/net/builder.h"
+#include "support/layers.h"
 #include "host/net/targets.h"
 #include "host/space/file/kernel_json.h"
 #include "host/train/train.h"

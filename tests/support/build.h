@@ -1,4 +1,4 @@
-/* Kernels made by hand, in C: for tests, and for whoever wants a kernel without a file.
+/* Kernels made by hand, in C, for tests.
  *
  *     kas_kernel k = {0};
  *     int x = kas_build_input(&k);
@@ -9,8 +9,8 @@
  * Every call appends one node, infers its shape and returns its number, or -1 with kas_error()
  * set; an operand of -1 gives -1, so that a chain is checked once at its end.
  */
-#ifndef KAS_SPACE_BUILD_H
-#define KAS_SPACE_BUILD_H
+#ifndef KAS_SUPPORT_BUILD_H
+#define KAS_SUPPORT_BUILD_H
 
 #include "host/space/kernel.h"
 

@@ -3,8 +3,8 @@
  * The answer is a replay: the kernel's nodes are appended one by one with the steps that the
  * sampler itself takes (growth.h), in every order that respects the edges until one order passes
  * all rules.  So there is no second copy of a rule that could differ from the first. */
-#ifndef KAS_SPACE_CANVAS_ACCEPT_H
-#define KAS_SPACE_CANVAS_ACCEPT_H
+#ifndef KAS_SUPPORT_ACCEPT_H
+#define KAS_SUPPORT_ACCEPT_H
 
 #include "host/space/canvas/sample_options.h"
 

@@ -1,4 +1,4 @@
-#include "host/space/build.h"
+#include "support/build.h"
 
 #include "host/space/split.h"
 

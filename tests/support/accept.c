@@ -1,4 +1,4 @@
-#include "host/space/canvas/accept.h"
+#include "support/accept.h"
 
 #include <string.h>
 
