@@ -56,7 +56,7 @@ static void print_kernel(const char *arch, kas_dtype dtype, const kas_resources 
     kas_line_begin(&out);
     kas_line_text(&out, "bench", "resources");
     kas_line_text(&out, "arch", arch);
-    kas_line_text(&out, "number", kas_dtype_name(dtype));
+    kas_line_text(&out, "number", kas_dtype_names[dtype]);
     kas_line_text(&out, "kernel", kernel->name);
     kas_line_int(&out, "registers", kernel->registers);
     kas_line_int(&out, "local_bytes", kernel->local_bytes);

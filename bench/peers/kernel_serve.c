@@ -59,11 +59,10 @@ static double now(void)
 static kas_status read_problem(session *s, char **argv)
 {
     const kas_budget budget = {.max_flops_ratio = 1, .max_params_ratio = 1};
-    kas_precision precision;
-    int c, h, w, layer = -1;
+    int c, h, w, precision, layer = -1;
     if (sscanf(argv[3], "%dx%dx%d", &c, &h, &w) != 3)
         return kas_fail(KAS_USAGE, "input \"%s\": expected CxHxW", argv[3]);
-    KAS_TRY(kas_precision_of(argv[7], &precision));
+    KAS_TRY(kas_choice_parse("precision", kas_precision_names, argv[7], &precision));
     KAS_TRY(kas_kernel_read_file(argv[1], &s->kernel));
     KAS_TRY(kas_kernel_canonicalize(&s->kernel, &s->kernel));
     KAS_TRY(kas_net_build(argv[2], h, w, c, 10, &s->net));

@@ -26,14 +26,14 @@ typedef struct session {
 static kas_status make(session *s, char **argv)
 {
     int c, h, w;
-    kas_precision precision;
+    int precision;
     const int classes = atoi(argv[3]), batch = atoi(argv[4]), images = atoi(argv[5]);
     if (sscanf(argv[2], "%dx%dx%d", &c, &h, &w) != 3 || classes < 2 || batch < 1 || images < batch)
         return kas_fail(KAS_USAGE,
                         "input %s, %d classes, batch %d of %d images: expected CxHxW, 2 "
                         "classes or more, a batch of the images or fewer",
                         argv[2], classes, batch, images);
-    KAS_TRY(kas_precision_of(argv[8], &precision));
+    KAS_TRY(kas_choice_parse("precision", kas_precision_names, argv[8], &precision));
     KAS_TRY(kas_net_build(argv[1], h, w, c, classes, &s->net));
     KAS_TRY(kas_device_open(argv[6], atoi(argv[7]), &s->device));
     KAS_TRY(kas_bench_images(s->net, images, &s->images));

@@ -477,7 +477,7 @@ static void describe(const kas_conv_desc *d, kas_conv_pass pass, kas_conv_beside
                    "padding %d,%d, dilation %d, pitches %d,%d, %s%s%s",
                    name[pass], d->n, d->h, d->w, d->c_in, d->c_out, d->groups, d->kernel_h,
                    d->kernel_w, d->stride, d->pad_h, d->pad_w, kas_conv_dilation(d), d->x_pitch,
-                   d->y_pitch, d->tf32 ? "tf32" : kas_dtype_name(d->dtype),
+                   d->y_pitch, d->tf32 ? "tf32" : kas_dtype_names[d->dtype],
                    beside.residual ? ", residual" : "", beside.bias ? ", bias" : "");
     if (beside.activation != KAS_ACTIVATION_NONE)
         kas_buf_printf(out, ", activation %d", (int)beside.activation);

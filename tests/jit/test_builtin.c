@@ -147,7 +147,7 @@ static void compile_for(const char *arch, kas_dtype dtype)
     char path[4096];
     if (kas_compiler_open(arch, NULL, &compiler) != KAS_OK)
         fail_msg("%s", kas_error());
-    printf("%s, %s: ", kas_compiler_describe(compiler), kas_dtype_name(dtype));
+    printf("%s, %s: ", kas_compiler_describe(compiler), kas_dtype_names[dtype]);
     if (kas_compile(compiler, kas_builtin_text[dtype], path, NULL) != KAS_OK)
         fail_msg("%s", kas_error());
     check_kernels(path);
@@ -227,7 +227,7 @@ static void host_compiles(const char *arch)
     assert_int_equal(kas_device_open("cpu", 1, &device), KAS_OK);
     for (int dtype = 0; dtype < KAS_DTYPES; dtype++) {
         if (kas_compile(compiler, kas_builtin_text[dtype], path, NULL) != KAS_OK)
-            fail_msg("%s, %s: %s", arch, kas_dtype_name((kas_dtype)dtype), kas_error());
+            fail_msg("%s, %s: %s", arch, kas_dtype_names[dtype], kas_error());
         check_module(device, path);
     }
     kas_device_close(device);

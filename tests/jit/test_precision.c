@@ -14,7 +14,7 @@ static kas_dtype both(int i)
 static void done(void)
 {
     printf("%s: errors up to %.2g forward, %.2g of gradients; %d comparisons ill-conditioned\n",
-           kas_dtype_name(stored), worst_forward, worst_gradient, ill_conditioned);
+           kas_dtype_names[stored], worst_forward, worst_gradient, ill_conditioned);
     worst_forward = worst_gradient = 0;
     ill_conditioned = 0;
     stored = KAS_F32;

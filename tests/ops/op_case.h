@@ -274,7 +274,7 @@ static inline void run_plan(void)
         int failed_ = 0;                                                                           \
         for (int number_ = 0; number_ < KAS_DTYPES; number_++) {                                   \
             the_number = (kas_dtype)number_;                                                       \
-            printf("%s\n", kas_dtype_name(the_number));                                            \
+            printf("%s\n", kas_dtype_names[the_number]);                                           \
             failed_ += cmocka_run_group_tests(tests, open, close);                                 \
         }                                                                                          \
         failed_;                                                                                   \

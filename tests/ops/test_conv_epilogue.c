@@ -205,7 +205,7 @@ static void test_epilogues(void **state)
     if (without)
         printf("SKIPPED: %s: no library computes %d of %d convolutions on this machine, and our "
                "loops have no epilogues\n",
-               kas_dtype_name(the_number), without, shapes);
+               kas_dtype_names[the_number], without, shapes);
     if (without == shapes)
         skip();
     assert_true(taken > 0);

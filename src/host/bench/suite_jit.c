@@ -182,7 +182,7 @@ static kas_status put_json(subject *s)
     kas_line_text(&out, "net", s->net->name);
     kas_line_int(&out, "targets", s->targets);
     kas_line_int(&out, "batch", s->batch);
-    kas_line_text(&out, "precision", kas_precision_name(s->o->precision));
+    kas_line_text(&out, "precision", kas_precision_names[s->o->precision]);
     kas_line_int(&out, "candidates", s->candidates);
     kas_line_int(&out, "seed", (int64_t)s->o->seed);
     kas_bench_line_spread(&out, "kernels", &s->kernels);

@@ -301,7 +301,7 @@ static kas_status run_all(subject *s)
     for (int space = 0; space < KAS_SPACE_COUNT; space++) {
         if (!s->sink->json)
             kas_info("known: %llu attempts of %s", (unsigned long long)s->attempts,
-                     kas_space_name((kas_space)space));
+                     kas_space_names[space]);
         KAS_TRY(sample(s, (kas_space)space));
     }
     return put_all(s, &info);

@@ -129,7 +129,7 @@ static kas_status put_json(subject *s, figure *f, const char *layer, double shar
     kas_line_text(&out, "shape", layer);
     kas_line_text(&out, "kernel", f->kernel);
     kas_line_text(&out, "phase", phase_names[f->phase]);
-    kas_line_text(&out, "precision", kas_precision_name(s->o->precision));
+    kas_line_text(&out, "precision", kas_precision_names[s->o->precision]);
     kas_line_int(&out, "batch", s->batch);
     kas_line_int(&out, "repeats", f->seconds.count);
     kas_bench_line_spread(&out, "seconds", &f->seconds);
@@ -389,7 +389,7 @@ static kas_status put_table(subject *s)
         title, sizeof title,
         "layers: %s at batch %d in %s; floor: %.1f GB/s, %.1f GFLOP/s (a multiply-add is one), "
         "measured in this run",
-        s->net->name, s->batch, kas_precision_name(s->o->precision),
+        s->net->name, s->batch, kas_precision_names[s->o->precision],
         s->roofline.bytes_per_second / 1e9, s->roofline.flops_per_second / 1e9);
     KAS_TRY(kas_bench_table_put(s->table, title, s->sink));
     if (s->sink->json || !s->low.size)

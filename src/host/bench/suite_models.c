@@ -48,7 +48,7 @@ static kas_status put_json(const subject *s, figure *f)
     kas_line_text(&out, "input", input);
     kas_line_int(&out, "classes", f->net->classes);
     kas_line_int(&out, "batch", s->batch);
-    kas_line_text(&out, "precision", kas_precision_name(s->o->precision));
+    kas_line_text(&out, "precision", kas_precision_names[s->o->precision]);
     kas_line_text(&out, "phase", phase_names[f->phase]);
     kas_line_int(&out, "warm_up", WARM_UP);
     kas_line_int(&out, "repeats", f->seconds.count);
@@ -184,7 +184,7 @@ static kas_status run(const kas_bench_options *o, const kas_bench_sink *sink)
              "models at batch %d in %s; floor: %.1f GB/s, %.1f GFLOP/s (a multiply-add is one), "
              "measured "
              "in this run",
-             s.batch, kas_precision_name(o->precision), s.roofline.bytes_per_second / 1e9,
+             s.batch, kas_precision_names[o->precision], s.roofline.bytes_per_second / 1e9,
              s.roofline.flops_per_second / 1e9);
     if (status == KAS_OK)
         status = kas_bench_table_put(s.table, title, sink);

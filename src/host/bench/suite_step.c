@@ -139,7 +139,7 @@ static void put_subject(const subject *s, bool changed, kas_tape_mode mode, kas_
     kas_line_text(out, "input", input);
     kas_line_int(out, "classes", s->net->classes);
     kas_line_int(out, "batch", s->batch);
-    kas_line_text(out, "precision", kas_precision_name(s->o->precision));
+    kas_line_text(out, "precision", kas_precision_names[s->o->precision]);
     kas_line_text(out, "phase", phase_name(mode));
     kas_line_text(out, "kernel", changed ? s->kernel_name : NULL);
 }

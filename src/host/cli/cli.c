@@ -10,6 +10,7 @@
 
 #include "host/cli/parts.h"
 #include "host/core/integer.h"
+#include "host/core/json/fields.h"
 #include "host/core/log.h"
 
 static const kas_command *const commands[] = {
@@ -125,6 +126,15 @@ double kas_cli_number(struct argp_state *state, const char *option, const char *
         argp_error(state, "%s: expected a number in [%g, %g], found \"%s\"", option, low, high,
                    text);
     return value;
+}
+
+int kas_cli_choice(struct argp_state *state, const char *option, const char *text,
+                   const char *const *choices)
+{
+    int chosen = 0;
+    if (kas_choice_parse(option, choices, text, &chosen) != KAS_OK)
+        argp_error(state, "%s", kas_error());
+    return chosen;
 }
 
 static int finish(kas_status status)

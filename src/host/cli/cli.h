@@ -63,5 +63,8 @@ long long kas_cli_int(struct argp_state *state, const char *option, const char *
 uint64_t kas_cli_seed(struct argp_state *state, const char *text); /* of --seed */
 double kas_cli_number(struct argp_state *state, const char *option, const char *text, double low,
                       double high);
+/* The number of the word in a list that ends with NULL. */
+int kas_cli_choice(struct argp_state *state, const char *option, const char *text,
+                   const char *const *choices);
 
 #endif

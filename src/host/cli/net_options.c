@@ -40,6 +40,11 @@ void kas_cli_shape(struct argp_state *state, const char *text, int *c, int *h, i
                    text);
 }
 
+double kas_cli_ratio(struct argp_state *state, const char *option, const char *text)
+{
+    return kas_cli_number(state, option, text, 0, KAS_MOST_RATIO);
+}
+
 static error_t parse_target(int key, char *arg, struct argp_state *state)
 {
     kas_cli_net *o = state->input;
@@ -51,10 +56,10 @@ static error_t parse_target(int key, char *arg, struct argp_state *state)
         o->filter = arg;
         return 0;
     case KEY_FLOPS:
-        o->budget.max_flops_ratio = kas_cli_number(state, "--flops", arg, 0, 1e6);
+        o->budget.max_flops_ratio = kas_cli_ratio(state, "--flops", arg);
         return 0;
     case KEY_PARAMS:
-        o->budget.max_params_ratio = kas_cli_number(state, "--params", arg, 0, 1e6);
+        o->budget.max_params_ratio = kas_cli_ratio(state, "--params", arg);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -90,14 +95,6 @@ const struct argp kas_cli_bench_net_argp = {bench_image_options, parse_image, 0,
 kas_cli_net kas_cli_net_defaults(void)
 {
     return (kas_cli_net){.c = 3, .h = 32, .w = 32, .classes = 10};
-}
-
-kas_space kas_cli_space(struct argp_state *state, const char *text)
-{
-    const int space = kas_space_find(text);
-    if (space < 0)
-        argp_error(state, "--space: expected canvas or nas-pte, found \"%s\"", text);
-    return space < 0 ? KAS_SPACE_CANVAS : (kas_space)space;
 }
 
 kas_status kas_cli_net_targets(const kas_cli_net *o, kas_net **net, kas_target **targets,

@@ -1,6 +1,7 @@
 /* The door: chooses a device and passes calls to its table. */
 #include "host/device/device.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,35 +9,52 @@
 #include "host/core/log.h"
 #include "host/device/backend.h"
 
-static kas_status parse_ordinal(const char *spec, int *ordinal)
+static bool read_ordinals(const char *at, kas_device_spec *out)
 {
-    int64_t value;
-    if (!kas_integer_read(spec + 5, 0, 63, &value))
-        return kas_fail(KAS_USAGE, "device \"%s\": expected cuda:N with N from 0 to 63", spec);
-    *ordinal = (int)value;
-    return KAS_OK;
+    for (;; at++) {
+        char part[8];
+        int64_t ordinal;
+        const size_t length = strcspn(at, ",");
+        snprintf(part, sizeof part, "%.*s", (int)length, at);
+        if (length >= sizeof part || out->ordinals == KAS_MAX_DEVICES ||
+            !kas_integer_read(part, 0, KAS_MAX_DEVICES - 1, &ordinal))
+            return false;
+        out->ordinal[out->ordinals++] = (int)ordinal;
+        at += length;
+        if (!*at)
+            return true;
+    }
+}
+
+kas_status kas_device_spec_read(const char *text, kas_device_spec *out)
+{
+    const bool automatic = strcmp(text, "auto") == 0, named = strncmp(text, "cuda:", 5) == 0;
+    *out = (kas_device_spec){.cpu = automatic || strcmp(text, "cpu") == 0,
+                             .cuda = automatic || named || strcmp(text, "cuda") == 0};
+    if ((out->cpu || out->cuda) && (!named || read_ordinals(text + 5, out)))
+        return KAS_OK;
+    return kas_fail(KAS_USAGE,
+                    "--device: expected auto, cpu, cuda or cuda: and numbers of GPUs from 0 to %d "
+                    "such as cuda:0,1, found \"%s\"",
+                    KAS_MAX_DEVICES - 1, text);
 }
 
 kas_status kas_device_open(const char *spec, int threads, kas_device **out)
 {
+    kas_device_spec asked;
     *out = NULL;
     if (threads < 0 || threads > 4096)
         return kas_fail(KAS_USAGE, "threads %d: expected 1 to 4096, or 0 for all cores", threads);
-    if (!strcmp(spec, "cpu"))
-        return kas_device_open_cpu(threads, out);
-    if (!strcmp(spec, "cuda"))
-        return kas_device_open_cuda(0, out);
-    if (!strncmp(spec, "cuda:", 5)) {
-        int ordinal = 0;
-        KAS_TRY(parse_ordinal(spec, &ordinal));
-        return kas_device_open_cuda(ordinal, out);
+    KAS_TRY(kas_device_spec_read(spec, &asked));
+    if (asked.ordinals > 1)
+        return kas_fail(KAS_USAGE, "--device: expected one GPU, such as cuda:%d, found \"%s\"",
+                        asked.ordinal[0], spec);
+    if (asked.cuda) {
+        const kas_status status = kas_device_open_cuda(asked.ordinal[0], out);
+        if (status == KAS_OK || !asked.cpu)
+            return status;
+        kas_debug("no GPU is used: %s", kas_error());
     }
-    if (strcmp(spec, "auto"))
-        return kas_fail(KAS_USAGE, "device \"%s\" is not known: use auto, cpu, cuda or cuda:N",
-                        spec);
-    if (kas_device_open_cuda(0, out) == KAS_OK)
-        return KAS_OK;
-    kas_debug("no GPU is used: %s", kas_error());
     return kas_device_open_cpu(threads, out);
 }
 
@@ -46,11 +64,7 @@ void kas_device_close(kas_device *device)
         device->backend->close(device);
 }
 
-const char *kas_dtype_name(kas_dtype dtype)
-{
-    static const char *const name[KAS_DTYPES] = {"fp32", "bf16", "fp16"};
-    return name[dtype];
-}
+const char *const kas_dtype_names[] = {"fp32", "bf16", "fp16", NULL};
 
 const kas_device_info *kas_device_get_info(const kas_device *device)
 {

@@ -45,7 +45,7 @@ static inline size_t kas_dtype_size(kas_dtype dtype) /* bytes */
 {
     return dtype == KAS_F32 ? 4 : 2;
 }
-const char *kas_dtype_name(kas_dtype dtype); /* "fp32", "bf16", "fp16" */
+extern const char *const kas_dtype_names[]; /* "fp32", "bf16", "fp16", NULL */
 
 typedef struct kas_device_info {
     kas_device_kind kind;
@@ -60,8 +60,18 @@ typedef struct kas_device_info {
     size_t workspace;
 } kas_device_info;
 
-/* `spec`: "auto" (first CUDA device if one can be used, else the CPU), "cpu", "cuda", "cuda:N".
- * `threads`: of the CPU device; 0 = all cores. */
+/* What --device says: "auto" (CUDA if a GPU can be used, else the CPU), "cpu", "cuda", "cuda:N" or,
+ * where a command uses several, "cuda:0,1". KAS_USAGE for anything else. */
+enum { KAS_MAX_DEVICES = 64 };
+typedef struct kas_device_spec {
+    bool cpu, cuda; /* which may be used; auto: either */
+    int ordinals;   /* GPUs that were named; 0: any */
+    int ordinal[KAS_MAX_DEVICES];
+} kas_device_spec;
+kas_status kas_device_spec_read(const char *text, kas_device_spec *out);
+
+/* `spec` is a kas_device_spec's text that names one GPU at most; without a number the first one is
+ * opened. `threads`: of the CPU device; 0 = all cores. */
 kas_status kas_device_open(const char *spec, int threads, kas_device **out);
 void kas_device_close(kas_device *device); /* NULL is allowed */
 const kas_device_info *kas_device_get_info(const kas_device *device);

@@ -113,7 +113,7 @@ kas_status kas_ops_check_number(const char *operation, const char *name, const k
 {
     if (t->dtype != dtype)
         return kas_fail(KAS_BAD_INPUT, "%s: %s is %s, expected %s", operation, name,
-                        kas_dtype_name(t->dtype), kas_dtype_name(dtype));
+                        kas_dtype_names[t->dtype], kas_dtype_names[dtype]);
     return KAS_OK;
 }
 

@@ -29,7 +29,7 @@ kas_status kas_op_update(kas_ops *ops, kas_plan *plan, const kas_update *u)
     KAS_TRY(check_count("update", u->count));
     if ((u->dtype == KAS_F32) != !u->copy)
         return kas_fail(KAS_BAD_INPUT, "update: %s with%s a copy of the parameters",
-                        kas_dtype_name(u->dtype), u->copy ? "" : "out");
+                        kas_dtype_names[u->dtype], u->copy ? "" : "out");
     const void *const buffer[] = {u->param, u->first, u->second, u->grad, u->copy};
     KAS_TRY(check_aligned("update", buffer, 5));
     const kas_kernels *k = &ops->of[u->dtype];

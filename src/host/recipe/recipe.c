@@ -6,23 +6,8 @@
 static const char *const optimisers[] = {"nesterov", "sgd", "adamw", NULL};
 static const char *const schedules[] = {"cosine", "steps", "linear", "constant", NULL};
 
-static const char *const precisions[] = {"fp32", "tf32", "bf16", "fp16", NULL};
+const char *const kas_precision_names[] = {"fp32", "tf32", "bf16", "fp16", NULL};
 static const char *const shuffles[] = {"full", "window", NULL}; /* kas_shuffle */
-
-const char *kas_precision_name(kas_precision precision)
-{
-    return precisions[precision];
-}
-
-kas_status kas_precision_of(const char *name, kas_precision *out)
-{
-    for (int i = 0; precisions[i]; i++)
-        if (strcmp(precisions[i], name) == 0) {
-            *out = (kas_precision)i;
-            return KAS_OK;
-        }
-    return kas_fail(KAS_BAD_INPUT, "precision \"%s\": expected fp32, tf32, bf16 or fp16", name);
-}
 
 #define AT(member) .offset = offsetof(kas_recipe, member)
 #define INTEGER .type = KAS_FIELD_INTEGER
@@ -86,7 +71,7 @@ const kas_field kas_recipe_fields[] = {
     {"cutmix", "--cutmix", NUMBER, AT(cutmix), .low = 0, .high = 100, .optional = true,
      .argument = "ALPHA",
      .help = "Paste rectangles of other images, shares from Beta(ALPHA, ALPHA); 0 = none"},
-    {"precision", "--precision", KAS_FIELD_CHOICE, AT(precision), .choices = precisions,
+    {"precision", "--precision", KAS_FIELD_CHOICE, AT(precision), .choices = kas_precision_names,
      .optional = true, .argument = "NAME",
      .help = "Numbers of activations: fp32, tf32 (products), bf16 or fp16"},
 };

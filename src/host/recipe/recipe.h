@@ -52,9 +52,7 @@ typedef struct kas_recipe {
     int precision;        /* kas_precision */
 } kas_recipe;
 
-/* "fp32", "tf32", ...; and back, KAS_BAD_INPUT saying which there are. */
-const char *kas_precision_name(kas_precision precision);
-kas_status kas_precision_of(const char *name, kas_precision *out);
+extern const char *const kas_precision_names[]; /* "fp32", "tf32", "bf16", "fp16", NULL */
 
 /* The numbers by name, in the order of the files. */
 extern const kas_field kas_recipe_fields[];

@@ -1,7 +1,6 @@
 #include "host/search/devices.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,34 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "host/core/integer.h"
-#include "host/device/device.h"
-
-static kas_status add_cuda(kas_devices *out, int64_t ordinal)
+static void add_cuda(kas_devices *out, int ordinal)
 {
-    if (out->count == KAS_MAX_DEVICES)
-        return kas_fail(KAS_USAGE, "--device: more than %d devices", KAS_MAX_DEVICES);
-    snprintf(out->spec[out->count++], sizeof out->spec[0], "cuda:%" PRId64, ordinal);
-    return KAS_OK;
-}
-
-static kas_status parse_list(const char *spec, kas_devices *out)
-{
-    for (const char *at = spec + strlen("cuda:");; at++) {
-        char part[8];
-        int64_t ordinal;
-        const size_t length = strcspn(at, ",");
-        snprintf(part, sizeof part, "%.*s", (int)length, at);
-        if (length >= sizeof part || !kas_integer_read(part, 0, 999, &ordinal))
-            return kas_fail(KAS_USAGE,
-                            "--device: expected numbers such as cuda:0,1 after \"cuda:\", found "
-                            "\"%s\"",
-                            spec);
-        KAS_TRY(add_cuda(out, ordinal));
-        at += length;
-        if (!*at)
-            return KAS_OK;
-    }
+    snprintf(out->spec[out->count++], sizeof out->spec[0], "cuda:%d", ordinal);
 }
 
 /* What the child says of a GPU that opens. */
@@ -132,27 +106,23 @@ static kas_status count_gpus(kas_devices *list, int *count, char why[1024])
 
 kas_status kas_devices_find(const char *spec, kas_devices *out)
 {
-    *out = (kas_devices){0};
-    bool automatic = strcmp(spec, "auto") == 0;
-    if (strncmp(spec, "cuda:", 5) == 0) {
-        strcpy(out->kind, "cuda");
-        return parse_list(spec, out);
-    }
-    if (!automatic && strcmp(spec, "cuda") != 0 && strcmp(spec, "cpu") != 0)
-        return kas_fail(KAS_USAGE,
-                        "--device: expected auto, cpu, cuda or cuda:0,1,..., found \"%s\"", spec);
+    kas_device_spec asked;
     int gpus = 0;
     char why[1024] = "";
-    if (strcmp(spec, "cpu") != 0) {
+    *out = (kas_devices){0};
+    KAS_TRY(kas_device_spec_read(spec, &asked));
+    for (int i = 0; i < asked.ordinals; i++)
+        add_cuda(out, asked.ordinal[i]);
+    if (asked.cuda && !asked.ordinals) {
         for (int i = 0; i < KAS_MAX_DEVICES; i++)
-            KAS_TRY(add_cuda(out, i));
+            add_cuda(out, i);
         KAS_TRY(count_gpus(out, &gpus, why));
         out->count = gpus;
     }
-    strcpy(out->kind, gpus ? "cuda" : "cpu");
-    if (gpus > 0)
+    strcpy(out->kind, out->count ? "cuda" : "cpu");
+    if (out->count)
         return KAS_OK;
-    if (strcmp(spec, "cuda") == 0)
+    if (!asked.cpu)
         return kas_fail(KAS_DEVICE, "--device cuda: no GPU can be used: %s", why);
     out->count = 1;
     strcpy(out->spec[0], "cpu");

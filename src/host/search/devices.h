@@ -3,11 +3,7 @@
 #ifndef KAS_SEARCH_DEVICES_H
 #define KAS_SEARCH_DEVICES_H
 
-#include <stddef.h>
-
-#include "host/core/status.h"
-
-enum { KAS_MAX_DEVICES = 64 };
+#include "host/device/device.h"
 
 typedef struct kas_devices {
     int count;

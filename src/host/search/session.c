@@ -86,9 +86,7 @@ static kas_status choose_pack(const kas_session_request *request, kas_session *s
 
 static int sampler_version(const kas_session *s)
 {
-    kas_sample_options sample = s->search.sample;
-    sample.space = s->search.space;
-    return kas_sampler_version(&sample);
+    return kas_sampler_version(&s->search.sample);
 }
 
 /* Names the weights by their content, and finds out early whether they fit the network. */
@@ -311,7 +309,6 @@ kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_s
     KAS_TRY(kas_problem_open(&out->search, out->dataset, &out->problem));
     KAS_TRY(choose_pack(request, out));
     KAS_TRY(check_init(out));
-    out->search.sample.space = out->search.space;
     kas_search_options asked = out->search; /* threads 0, sampler, layers: as the study has them */
     if (out->search.sample.sampler == KAS_SAMPLER_AS_STUDY)
         out->search.sample.sampler = KAS_SAMPLER_GUIDED;

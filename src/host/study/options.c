@@ -12,21 +12,19 @@
 #define INTEGER(member) .type = KAS_FIELD_INTEGER, AT(member)
 #define NUMBER(member) .type = KAS_FIELD_NUMBER, AT(member)
 
-static const char *const spaces[] = {
-    [KAS_SPACE_CANVAS] = "canvas", [KAS_SPACE_NAS_PTE] = "nas-pte", [KAS_SPACE_COUNT] = NULL};
-
 /* Everything but the options of the sampler and the recipe, whose fields follow in the text. */
 static const kas_field fields[] = {
     {"net", "--net", TEXT(net)},
     {"network", "--net", KAS_FIELD_KEPT, AT(network), .optional = true},
-    {"space", "--space", KAS_FIELD_CHOICE, AT(space), .choices = spaces, .optional = true},
+    {"space", "--space", KAS_FIELD_CHOICE, AT(sample.space), .choices = kas_space_names,
+     .optional = true},
     {"targets", "--targets", TEXT(targets)},
     {"seed", "--seed", KAS_FIELD_SEED, AT(seed)},
     {"candidates", "--candidates", INTEGER(candidates), .high = 1e9},
     {"time_limit", "--time", NUMBER(time_limit), .high = 1e12},
-    {"flops", "--flops", NUMBER(flops), .high = 1e6},
-    {"params", "--params", NUMBER(params), .high = 1e6},
-    {"latency", "--latency", NUMBER(latency), .high = 1e6},
+    {"flops", "--flops", NUMBER(flops), .high = KAS_MOST_RATIO},
+    {"params", "--params", NUMBER(params), .high = KAS_MOST_RATIO},
+    {"latency", "--latency", NUMBER(latency), .high = KAS_MOST_RATIO},
     {"validation", "--validation", NUMBER(validation), .high = 1},
     {"prune", "--prune", TEXT(prune)},
     {"prune_window", "--prune-window", INTEGER(prune_window), .high = 1e6},
@@ -42,7 +40,6 @@ enum { FIELDS = sizeof fields / sizeof *fields, MOST_KEYS = 96, MAX_BYTES = 1 <<
 kas_search_options kas_search_options_default(void)
 {
     return (kas_search_options){.net = "resnet18",
-                                .space = KAS_SPACE_CANVAS,
                                 .network = "",
                                 .candidates = 16,
                                 .flops = 0.5,

@@ -21,7 +21,6 @@ enum { KAS_LATENCY_BATCH = 32 };
 typedef struct kas_search_options {
     char net[KAS_NET_KEPT_NAME]; /* its name; of a network from a file with part of its digest */
     const char *network;         /* text of that file (kas_net_keep); "" = the name is enough */
-    int space;                   /* kas_space: where kernels come from */
     char targets[128];           /* filter of kernel sizes, "3x3,1x1"; "" = all */
     uint64_t seed;
     int candidates;            /* first N of the list; 0 = until time_limit */
@@ -29,7 +28,8 @@ typedef struct kas_search_options {
     kas_recipe recipe;         /* of every candidate, and of the final trainings */
     double flops;              /* most, relative to the replaced convolutions; 0 = no limit */
     double params;             /* likewise */
-    kas_sample_options sample; /* its seed and budget aside: those are the fields here */
+    kas_sample_options sample; /* its seed and budget aside: those are the fields here; its space
+                                  is written as a field of the study */
     double latency;            /* most, relative to the baseline's measured latency; 0 = no limit */
     double validation;         /* share of the training set that the search validates on */
     char prune[16];            /* "curve", "none" or "deterministic" */

@@ -77,7 +77,6 @@ kas_status kas_problem_sampler(const kas_problem *problem, const kas_search_opti
                                kas_sampler **out)
 {
     kas_sample_options sample = options->sample;
-    sample.space = options->space;
     sample.seed = options->seed;
     sample.budget = kas_search_budget(options);
     return kas_sampler_create(&sample, problem->target, problem->targets, out);

@@ -178,7 +178,7 @@ static void sizes_and_pitches(void **state)
             const int pitch = kas_pitch_of((kas_dtype)dtype, c);
             assert_true(pitch >= c && (size_t)(pitch - c) * size < 16 && pitch * size % 16 == 0);
         }
-    assert_string_equal(kas_dtype_name(KAS_BF16), "bf16");
+    assert_string_equal(kas_dtype_names[KAS_BF16], "bf16");
     kas_conv *conv;
     kas_conv_desc d = {.n = 1,
                        .h = 4,

@@ -306,7 +306,7 @@ static inline void check_small(pair *p, const char *name, double most)
     print_message(
         "%s in %s: loss off by %.2f roundings of %.1e, logits by %.1f, at most 10; gradients "
         "by %.3f, at most %.3f\n",
-        name, kas_dtype_name(kas_precision_number(the_precision)), off[0] / epsilon, epsilon,
+        name, kas_dtype_names[kas_precision_number(the_precision)], off[0] / epsilon, epsilon,
         off[1] / epsilon, off[2], most);
     assert_true(off[0] <= 10 * epsilon);
     assert_true(off[1] <= 10 * epsilon);

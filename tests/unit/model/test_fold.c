@@ -87,7 +87,7 @@ static void compare(const char *name, int side, int n, kas_tape_mode mode, doubl
     const double folded = run(name, side, n, mode, false), passes = run(name, side, n, mode, true);
     print_message("%.12s in %s: logits off by %.2f roundings of %.1e folded, %.2f in passes, at "
                   "most %.0f\n",
-                  *name == '{' ? "epilogues" : name, kas_dtype_name(dtype), folded / epsilon,
+                  *name == '{' ? "epilogues" : name, kas_dtype_names[dtype], folded / epsilon,
                   epsilon, passes / epsilon, roundings);
     assert_true(folded <= roundings * epsilon);
     assert_true(folded <= 4 * (passes + epsilon));

@@ -36,7 +36,7 @@ static kas_search_options sample_options(void)
     o.recipe.lr = 0.1;
     o.recipe.epochs = 30;
     o.flops = 1.0 / 3;
-    o.space = KAS_SPACE_NAS_PTE;
+    o.sample.space = KAS_SPACE_NAS_PTE;
     strcpy(o.targets, "3x3,\"1x1\"\\");
     strcpy(o.device, "cuda");
     o.threads = 4;
@@ -100,7 +100,7 @@ static void options_that_differ_are_named(void **state)
     given.recipe.epochs = 31;
     strcpy(given.net, "resnet20");
     given.threads = 5;
-    given.space = KAS_SPACE_CANVAS;
+    given.sample.space = KAS_SPACE_CANVAS;
     assert_int_equal(kas_search_options_same("s", &stored, &given), KAS_USAGE);
     static const char *const words[] = {"--epochs (the study has 30, this command 31)",
                                         "--net (the study has \"resnet18\"", "--threads",
@@ -396,7 +396,8 @@ static void device_lists(void **state)
     assert_string_equal(d.kind, "cuda");
     OK(kas_devices_find("auto", &d));
     assert_true(d.count >= 1);
-    static const char *const bad[] = {"", "gpu", "cuda:", "cuda:x", "cuda:0,", "cuda:-1", "cuda0"};
+    static const char *const bad[] = {"",        "gpu",     "cuda:",   "cuda:x",
+                                      "cuda:0,", "cuda:-1", "cuda:64", "cuda0"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_int_equal(kas_devices_find(bad[i], &d), KAS_USAGE);
 }

@@ -82,8 +82,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         o->bench.seed = kas_cli_seed(state, arg);
         return 0;
     case KEY_PRECISION:
-        if (kas_precision_of(arg, &o->bench.precision) != KAS_OK)
-            argp_error(state, "%s", kas_error());
+        o->bench.precision = kas_cli_choice(state, "--precision", arg, kas_precision_names);
         return 0;
     case KEY_DRY_RUN:
         o->bench.dry_run = true;

@@ -67,16 +67,6 @@ static const struct argp_option option_list[] = {
      "Random directions of the finite differences (default 1; 0 leaves them out)", 0},
     {0}};
 
-static kas_dtype precision(struct argp_state *state, const char *name)
-{
-    int number = 0;
-    while (number < KAS_DTYPES && strcmp(name, kas_dtype_name((kas_dtype)number)) != 0)
-        number++;
-    if (number == KAS_DTYPES)
-        argp_error(state, "--precision %s: fp32, bf16 or fp16 is needed", name);
-    return (kas_dtype)number;
-}
-
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     check_options *o = state->input;
@@ -98,7 +88,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         o->sampled = kas_cli_int(state, "--sampled", arg, 1, 1000000);
         return 0;
     case KEY_SPACE:
-        o->space = kas_cli_space(state, arg);
+        o->space = kas_cli_choice(state, "--space", arg, kas_space_names);
         return 0;
     case KEY_PER_LAYER:
         if (strcmp(arg, "yes") != 0 && strcmp(arg, "no") != 0)
@@ -109,7 +99,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         o->shapes = (int)kas_cli_int(state, "--shapes", arg, 1, 1000000);
         return 0;
     case KEY_PRECISION:
-        o->agree.dtype = precision(state, arg);
+        o->agree.dtype = kas_cli_choice(state, "--precision", arg, kas_dtype_names);
         return 0;
     case KEY_NVRTC:
         o->nvrtc = true;

@@ -71,7 +71,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         o->stats = true;
         return 0;
     case KEY_SPACE:
-        o->sample.space = kas_cli_space(state, arg);
+        o->sample.space = kas_cli_choice(state, "--space", arg, kas_space_names);
         return 0;
     case KEY_SEQUENCE:
         o->sample.space = KAS_SPACE_NAS_PTE;

@@ -88,6 +88,8 @@ static void copy_text(struct argp_state *state, const char *option, const char *
         strcpy(out, text);
 }
 
+static const char *const prunings[] = {"curve", "none", "deterministic", NULL};
+
 /* What is asked; `parse` has the rest. */
 static error_t parse_limits(int key, char *arg, struct argp_state *state, kas_search_options *o)
 {
@@ -96,26 +98,22 @@ static error_t parse_limits(int key, char *arg, struct argp_state *state, kas_se
         o->validation = kas_cli_number(state, "--validation", arg, 0.001, 0.9);
         return 0;
     case OPTION_FLOPS:
-        o->flops = kas_cli_number(state, "--flops", arg, 0, 1000);
+        o->flops = kas_cli_ratio(state, "--flops", arg);
         return 0;
     case OPTION_PARAMS:
-        o->params = kas_cli_number(state, "--params", arg, 0, 1000);
+        o->params = kas_cli_ratio(state, "--params", arg);
         return 0;
     case OPTION_LATENCY:
-        o->latency = kas_cli_number(state, "--latency", arg, 0, 1000);
+        o->latency = kas_cli_ratio(state, "--latency", arg);
         return 0;
     case OPTION_WINDOW:
         o->prune_window = (int)kas_cli_int(state, "--prune-window", arg, 0, 100000);
         return 0;
     case OPTION_PRUNE:
-        if (strcmp(arg, "curve") != 0 && strcmp(arg, "none") != 0 &&
-            strcmp(arg, "deterministic") != 0)
-            argp_error(state, "--prune: expected curve, none or deterministic, found \"%s\"", arg);
-        else
-            strcpy(o->prune, arg);
+        strcpy(o->prune, prunings[kas_cli_choice(state, "--prune", arg, prunings)]);
         return 0;
     case OPTION_SPACE:
-        o->space = o->sample.space = kas_cli_space(state, arg);
+        o->sample.space = kas_cli_choice(state, "--space", arg, kas_space_names);
         return 0;
     case OPTION_TARGETS:
         copy_text(state, "--targets", arg, o->targets, sizeof o->targets);

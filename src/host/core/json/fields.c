@@ -415,3 +415,10 @@ kas_status kas_field_parse(const kas_field *field, const char *text, void *objec
     }
     return KAS_OK;
 }
+
+kas_status kas_choice_parse(const char *option, const char *const *choices, const char *text,
+                            int *out)
+{
+    const kas_field field = {.option = option, .type = KAS_FIELD_CHOICE, .choices = choices};
+    return kas_field_parse(&field, text, out);
+}

@@ -63,4 +63,8 @@ kas_status kas_fields_read(const kas_field *fields, int count, const cJSON *json
 /* From the text of an option. KAS_BAD_INPUT "<option>: expected ..., found ...". */
 kas_status kas_field_parse(const kas_field *field, const char *text, void *object);
 
+/* The same of a KAS_FIELD_CHOICE that is no member of a struct. */
+kas_status kas_choice_parse(const char *option, const char *const *choices, const char *text,
+                            int *out);
+
 #endif

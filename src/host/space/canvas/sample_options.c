@@ -17,6 +17,8 @@ kas_sample_options kas_sample_defaults(void)
                                 .max_weighted = MOST};
 }
 
+const char *const kas_space_names[] = {
+    [KAS_SPACE_CANVAS] = "canvas", [KAS_SPACE_NAS_PTE] = "nas-pte", [KAS_SPACE_COUNT] = NULL};
 static const char *const samplers[] = {"guided", "rejection", NULL};
 static const char *const per_layer[] = {"no", "yes", "auto", NULL};
 static const char *operations[KAS_OP_COUNT + 1]; /* names, by kas_op; NULL at the end */

@@ -13,9 +13,10 @@
  * transformations (nas_pte.h), for which of what is below only seed, per_layer and budget are
  * asked. */
 typedef enum kas_space { KAS_SPACE_CANVAS, KAS_SPACE_NAS_PTE, KAS_SPACE_COUNT } kas_space;
-const char *kas_space_name(kas_space space); /* "canvas", "nas-pte" */
-/* The space of a name; -1 when there is none. */
-int kas_space_find(const char *name);
+extern const char *const kas_space_names[]; /* "canvas", "nas-pte", NULL */
+
+/* The largest limit on FLOPs, parameters or latency relative to what is replaced. */
+enum { KAS_MOST_RATIO = 1000000 };
 
 typedef enum kas_sampler_kind {
     KAS_SAMPLER_GUIDED,

@@ -18,20 +18,6 @@ int kas_sampler_version(const kas_sample_options *options)
     return options->sampler == KAS_SAMPLER_REJECTION ? KAS_REJECTION_VERSION : KAS_GUIDED_VERSION;
 }
 
-const char *kas_space_name(kas_space space)
-{
-    static const char *const names[KAS_SPACE_COUNT] = {"canvas", "nas-pte"};
-    return (unsigned)space < KAS_SPACE_COUNT ? names[space] : "unknown";
-}
-
-int kas_space_find(const char *name)
-{
-    for (int space = 0; space < KAS_SPACE_COUNT; space++)
-        if (strcmp(kas_space_name((kas_space)space), name) == 0)
-            return space;
-    return -1;
-}
-
 /* Tries of one attempt. Options that hardly anything meets give up an attempt, not the search. */
 enum { MOST_TRIES = 200 };
 
