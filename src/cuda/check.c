@@ -38,12 +38,6 @@ static kas_status lose(kas_cuda *cuda)
     return KAS_DEVICE_LOST;
 }
 
-static const char *base_name(const char *file)
-{
-    const char *slash = strrchr(file, '/');
-    return slash ? slash + 1 : file;
-}
-
 kas_status kas_cuda_check(kas_cuda *cuda, CUresult result, const char *statement, const char *file,
                           int line)
 {
@@ -55,7 +49,7 @@ kas_status kas_cuda_check(kas_cuda *cuda, CUresult result, const char *statement
     kas_status status = result == KAS_CUDA_ERROR_OUT_OF_MEMORY ? KAS_NO_MEMORY : KAS_DEVICE;
     kas_fail(status, "%s: %s (%s, error %d) in %s at %s:%d", cuda->base.info.name,
              text ? text : "unknown error", name ? name : "?", (int)result, statement,
-             base_name(file), line);
+             basename(file), line);
     return is_sticky(result) ? lose(cuda) : status;
 }
 
@@ -84,7 +78,7 @@ kas_status kas_cuda_check_lt(kas_cuda *cuda, cublasStatus_t result, const char *
     else if (result == KAS_CUBLAS_NOT_SUPPORTED || result == KAS_CUBLAS_ARCH_MISMATCH)
         status = KAS_UNSUPPORTED;
     kas_fail(status, "%s: %s in %s at %s:%d", cuda->base.info.name,
-             cuda->lt->cublasLtGetStatusString(result), statement, base_name(file), line);
+             cuda->lt->cublasLtGetStatusString(result), statement, basename(file), line);
     return status == KAS_DEVICE ? after_library_failure(cuda, status) : status;
 }
 
@@ -104,6 +98,6 @@ kas_status kas_cuda_check_dnn(kas_cuda *cuda, cudnnStatus_t result, const char *
     cuda->dnn->cudnnGetLastErrorString(words, sizeof words);
     kas_fail(status, "%s: %s%s%s in %s at %s:%d", cuda->base.info.name,
              cuda->dnn->cudnnGetErrorString(result), words[0] ? ": " : "", words, statement,
-             base_name(file), line);
+             basename(file), line);
     return status == KAS_DEVICE ? after_library_failure(cuda, status) : status;
 }

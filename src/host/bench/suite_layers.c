@@ -293,16 +293,10 @@ static kas_status place(subject *s, placed *p, const char *path)
                                      &p->ready);
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 /* A kernel that does not fit the network is said and left out. */
 static kas_status run_kernel(subject *s, const char *path)
 {
-    placed p = {.name = base_name(path)};
+    placed p = {.name = basename(path)};
     kas_status status = place(s, &p, path);
     if (status == KAS_OK && !s->sink->json)
         kas_info("layers: %s", p.name);

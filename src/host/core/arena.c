@@ -1,8 +1,6 @@
 #include "host/core/arena.h"
 
-#include <stdarg.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +13,7 @@ typedef struct block {
 } block;
 
 struct kas_arena {
-    block *first, *cursor;
+    block *first, *last;
 };
 
 static block *block_create(size_t capacity)
@@ -34,7 +32,7 @@ kas_arena *kas_arena_create(void)
     kas_arena *arena = malloc(sizeof *arena);
     if (!arena)
         return NULL;
-    arena->first = arena->cursor = block_create(FIRST_BLOCK);
+    arena->first = arena->last = block_create(FIRST_BLOCK);
     if (!arena->first) {
         free(arena);
         return NULL;
@@ -54,29 +52,17 @@ void kas_arena_free(kas_arena *arena)
     free(arena);
 }
 
-void kas_arena_reset(kas_arena *arena)
-{
-    for (block *b = arena->first; b; b = b->next)
-        b->used = 0;
-    arena->cursor = arena->first;
-}
-
-/* The first block from the cursor on with room for `size`; a new one, at least twice the last, when
- * there is none. */
+/* The last block, or where it has no room for `size` a new one, at least twice as large. */
 static block *block_with_room(kas_arena *arena, size_t size)
 {
-    for (;;) {
-        block *b = arena->cursor;
-        if (b->capacity - b->used >= size)
-            return b;
-        if (!b->next) {
-            size_t capacity = b->capacity * 2;
-            b->next = block_create(capacity > size ? capacity : size);
-            if (!b->next)
-                return NULL;
-        }
-        arena->cursor = b->next;
-    }
+    block *last = arena->last;
+    if (last->capacity - last->used >= size)
+        return last;
+    const size_t capacity = last->capacity * 2;
+    last->next = block_create(capacity > size ? capacity : size);
+    if (last->next)
+        arena->last = last->next;
+    return last->next;
 }
 
 void *kas_arena_alloc(kas_arena *arena, size_t size)
@@ -90,25 +76,4 @@ void *kas_arena_alloc(kas_arena *arena, size_t size)
     void *memory = b->data + b->used;
     b->used += size;
     return memset(memory, 0, size);
-}
-
-char *kas_arena_strdup(kas_arena *arena, const char *text)
-{
-    size_t size = strlen(text) + 1;
-    char *copy = kas_arena_alloc(arena, size);
-    return copy ? memcpy(copy, text, size) : NULL;
-}
-
-char *kas_arena_printf(kas_arena *arena, const char *format, ...)
-{
-    va_list args, again;
-    va_start(args, format);
-    va_copy(again, args);
-    int length = vsnprintf(NULL, 0, format, args);
-    va_end(args);
-    char *text = length < 0 ? NULL : kas_arena_alloc(arena, (size_t)length + 1);
-    if (text)
-        vsnprintf(text, (size_t)length + 1, format, again);
-    va_end(again);
-    return text;
 }

@@ -1,11 +1,9 @@
 /* Arena: many small allocations with one lifetime, freed together.
  *
  *     block 0 (64 KiB)            block 1 (larger)
- *     [ used ......... | free ]-> [ used .. | free      ]-> NULL
- *                       ^ tail                 ^ cursor
+ *     [ used ......... | left ]-> [ used .. | free      ]-> NULL
  *
- * Blocks are kept in a list and never moved, so pointers stay valid until kas_arena_reset or
- * kas_arena_free.  Memory is zeroed.  Not thread-safe: one arena, one thread.
+ * Blocks are kept in a list and never moved, so pointers stay valid until kas_arena_free.  Memory is zeroed.  Not thread-safe: one arena, one thread.
  */
 #ifndef KAS_CORE_ARENA_H
 #define KAS_CORE_ARENA_H
@@ -16,15 +14,11 @@ typedef struct kas_arena kas_arena;
 
 /* NULL when memory is exhausted. The caller frees it with kas_arena_free. */
 kas_arena *kas_arena_create(void);
-void kas_arena_free(kas_arena *arena);  /* NULL is allowed */
-void kas_arena_reset(kas_arena *arena); /* forgets everything, keeps the blocks */
+void kas_arena_free(kas_arena *arena); /* NULL is allowed */
 
 /* `size` zeroed bytes aligned to 16; NULL when memory is exhausted.  size 0 gives a valid pointer.
  */
 void *kas_arena_alloc(kas_arena *arena, size_t size);
-char *kas_arena_strdup(kas_arena *arena, const char *text);
-char *kas_arena_printf(kas_arena *arena, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
 
 /* `count` zeroed objects of `type`. */
 #define KAS_ARENA_NEW(arena, type, count)                                                          \

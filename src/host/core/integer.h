@@ -15,4 +15,13 @@ bool kas_integer_read(const char *text, int64_t low, int64_t high, int64_t *out)
 /* Likewise of [0, 2^64 - 1], such as a seed. */
 bool kas_integer_read_unsigned(const char *text, uint64_t *out);
 
+/* The number of bits that are set; of few or none, without a call to a library that counts all. */
+static inline int kas_count_bits(uint64_t bits)
+{
+    int count = 0;
+    for (; bits; bits &= bits - 1)
+        count++;
+    return count;
+}
+
 #endif

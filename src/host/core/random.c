@@ -59,6 +59,15 @@ uint32_t kas_rng_below(kas_rng *rng, uint32_t n)
     }
 }
 
+void kas_rng_shuffle(kas_rng *rng, uint32_t *values, uint32_t count)
+{
+    for (uint32_t i = count; i > 1; i--) {
+        const uint32_t k = kas_rng_below(rng, i), moved = values[i - 1];
+        values[i - 1] = values[k];
+        values[k] = moved;
+    }
+}
+
 double kas_rng_unit(kas_rng *rng)
 {
     uint64_t high = kas_rng_u32(rng), low = kas_rng_u32(rng);

@@ -41,7 +41,9 @@ typedef struct kas_rng {
 kas_rng kas_rng_make(uint64_t seed, kas_purpose purpose, uint64_t stream);
 uint32_t kas_rng_u32(kas_rng *rng);
 uint32_t kas_rng_below(kas_rng *rng, uint32_t n); /* uniform in [0, n), n >= 1, without bias */
-double kas_rng_unit(kas_rng *rng);                /* uniform in [0, 1), 53 bits */
-double kas_rng_normal(kas_rng *rng);              /* mean 0, variance 1 (Box-Muller) */
+/* Puts the values into an order at random (Fisher and Yates). */
+void kas_rng_shuffle(kas_rng *rng, uint32_t *values, uint32_t count);
+double kas_rng_unit(kas_rng *rng);   /* uniform in [0, 1), 53 bits */
+double kas_rng_normal(kas_rng *rng); /* mean 0, variance 1 (Box-Muller) */
 
 #endif

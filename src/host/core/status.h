@@ -56,9 +56,6 @@ const char *kas_error(void);
 /* The exit code for a status (codes of 200 and more become 1, 3 or 5). */
 int kas_exit_code(kas_status status);
 
-/* A short word for a status, as used in logs and in the store ("bad input", "device lost"). */
-const char *kas_status_name(kas_status status);
-
 /* Passes a failure upward. */
 #define KAS_TRY(expression)                                                                        \
     do {                                                                                           \

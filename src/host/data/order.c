@@ -5,16 +5,6 @@
 
 #include "host/core/random.h"
 
-/* Fisher and Yates. */
-static void shuffle_values(kas_rng *rng, uint32_t *value, uint32_t count)
-{
-    for (uint32_t i = count; i > 1; i--) {
-        uint32_t k = kas_rng_below(rng, i), moved = value[i - 1];
-        value[i - 1] = value[k];
-        value[k] = moved;
-    }
-}
-
 static kas_status order_by_blocks(kas_rng *rng, const uint32_t *index, uint32_t count,
                                   uint32_t *order)
 {
@@ -24,14 +14,14 @@ static kas_status order_by_blocks(kas_rng *rng, const uint32_t *index, uint32_t 
         return kas_fail(KAS_NO_MEMORY, "no memory for the order of %" PRIu32 " blocks", blocks);
     for (uint32_t b = 0; b < blocks; b++)
         block[b] = b;
-    shuffle_values(rng, block, blocks);
+    kas_rng_shuffle(rng, block, blocks);
     for (uint32_t b = 0; b < blocks; b++) {
         uint32_t first = block[b] * KAS_SHUFFLE_BLOCK;
         uint32_t size = count - first < KAS_SHUFFLE_BLOCK ? count - first : KAS_SHUFFLE_BLOCK;
         for (uint32_t i = first; i < first + size; i++)
             order[at++] = index ? index[i] : i;
         if ((b + 1) % KAS_SHUFFLE_BLOCKS == 0 || b + 1 == blocks) {
-            shuffle_values(rng, order + window, at - window);
+            kas_rng_shuffle(rng, order + window, at - window);
             window = at;
         }
     }
@@ -47,6 +37,6 @@ kas_status kas_epoch_order(uint64_t seed, uint32_t epoch, kas_shuffle shuffle,
         return order_by_blocks(&rng, index, count, order);
     for (uint32_t i = 0; i < count; i++)
         order[i] = index ? index[i] : i;
-    shuffle_values(&rng, order, count);
+    kas_rng_shuffle(&rng, order, count);
     return KAS_OK;
 }

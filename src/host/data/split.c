@@ -5,16 +5,6 @@
 #include "host/core/random.h"
 #include "host/data/dataset.h"
 
-/* Fisher-Yates. */
-static void shuffle(kas_rng *rng, uint32_t *values, uint32_t count)
-{
-    for (uint32_t i = count; i > 1; i--) {
-        uint32_t j = kas_rng_below(rng, i), kept = values[i - 1];
-        values[i - 1] = values[j];
-        values[j] = kept;
-    }
-}
-
 /* Image numbers grouped by class: class k owns members[first[k] .. first[k + 1]). */
 static void group_by_class(const kas_dataset *d, uint32_t *first, uint32_t *members)
 {
@@ -39,11 +29,11 @@ static uint32_t choose(const kas_dataset *d, uint64_t seed, double fraction, con
     uint64_t seen = 0, due = 0;
     for (uint32_t k = 0; k < d->classes; k++)
         order[k] = k;
-    shuffle(&rng, order, d->classes);
+    kas_rng_shuffle(&rng, order, d->classes);
     for (uint32_t n = 0; n < d->classes; n++) {
         uint32_t k = order[n], count = first[k + 1] - first[k];
         kas_rng own = kas_rng_make(seed, KAS_PURPOSE_SPLIT, 1 + (uint64_t)k);
-        shuffle(&own, members + first[k], count);
+        kas_rng_shuffle(&own, members + first[k], count);
         seen += count;
         uint64_t next = (uint64_t)llround((double)seen * fraction);
         uint32_t take = (uint32_t)(next - due);

@@ -22,8 +22,7 @@ static int share(int threads, int workers)
 /* "cifar100" of "/data/cifar100.h5". */
 static void stem(const char *path, char out[64])
 {
-    const char *slash = strrchr(path, '/');
-    snprintf(out, 64, "%.63s", slash ? slash + 1 : path);
+    snprintf(out, 64, "%.63s", basename(path));
     char *dot = strrchr(out, '.');
     if (dot && dot != out)
         *dot = 0;

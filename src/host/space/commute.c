@@ -93,8 +93,10 @@ static void swap_operands(kas_node *n)
     n->in[1] = first;
 }
 
-/* Orders operands; `tied` are the nodes, as bits, whose two different ones it does not tell apart.
- */
+/* Orders operands by what they are made of and what they are used for, seen without numbers of
+ * nodes and names of symbols.  The kernel is inferred and stays so: shapes do not change.  Operands
+ * that this does not tell apart are left as they are; `tied` are their nodes, as bits.  The order
+ * must stay as it is: what the samplers give depends on it. */
 static void order_operands(kas_kernel *kernel, uint64_t *tied)
 {
     uint64_t made[KAS_MAX_NODES], used[KAS_MAX_NODES];
@@ -111,12 +113,6 @@ static void order_operands(kas_kernel *kernel, uint64_t *tied)
             swap_operands(n);
         *tied |= (uint64_t)(first == second) << i;
     }
-}
-
-void kas_kernel_order_operands(kas_kernel *kernel)
-{
-    uint64_t tied;
-    order_operands(kernel, &tied);
 }
 
 /* The canonical form with the operands of some nodes exchanged, and its text. */

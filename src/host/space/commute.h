@@ -12,15 +12,10 @@
 /* Is it one of those, of two tensors of one shape with the same group dims? */
 bool kas_operands_commute(const kas_kernel *kernel, const kas_node *node);
 
-/* Orders operands by what they are made of and what they are used for, seen without numbers of
- * nodes and names of symbols.  The kernel is inferred and stays so: shapes do not change.  Operands
- * that this does not tell apart are left as they are.  The order must stay as it is: what the
- * samplers give depends on it. */
-void kas_kernel_order_operands(kas_kernel *kernel);
-
 /* The canonical form of all kernels that differ from this one in nothing but the order of such
- * operands.  Operands that kas_kernel_order_operands does not tell apart may still differ in what
- * lies around them, so both orders are tried, and the form whose text sorts first is taken.
+ * operands.  They are ordered by what they are made of and used for; those that this does not tell
+ * apart may still differ in what lies around them, so both orders are tried, and the form whose text
+ * sorts first is taken.
  * Of more than 12 pairs of that kind the first 12 are tried.  The kernel is inferred; `out` may be
  * `kernel`. */
 kas_status kas_kernel_canonicalize_unordered(const kas_kernel *kernel, kas_kernel *out);

@@ -1,17 +1,8 @@
 /* Division and remainder of index expressions by constants. */
 #include <stdlib.h>
 
+#include "host/core/gcd.h"
 #include "jit/ir/ir.h"
-
-static int64_t gcd(int64_t a, int64_t b)
-{
-    while (b) {
-        int64_t r = a % b;
-        a = b;
-        b = r;
-    }
-    return a < 0 ? -a : a;
-}
 
 static int64_t floor_div(int64_t a, int64_t b)
 {
@@ -43,7 +34,7 @@ static bool split_low(kas_ir *ir, kas_ix x, int64_t s, int64_t *g, kas_ix *high,
         int64_t threshold = t < 0 ? 1 : llabs(from->term[t].coeff) + 1, divisor = s;
         for (int i = 0; i < from->terms; i++)
             if (llabs(from->term[i].coeff) >= threshold)
-                divisor = gcd(divisor, from->term[i].coeff);
+                divisor = kas_gcd_signed(divisor, from->term[i].coeff);
         if (divisor <= 1 || divisor == s)
             continue;
         split_multiples(ir, x, divisor, high, low);

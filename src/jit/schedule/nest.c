@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/gcd.h"
+
 typedef struct ix_walk {
     kas_ix_visitor *see;
     void *context;
@@ -40,16 +42,6 @@ typedef struct divisions {
     int64_t inner[MAX_SPLITS];
 } divisions;
 
-static int64_t gcd(int64_t a, int64_t b)
-{
-    while (b) {
-        const int64_t r = a % b;
-        a = b;
-        b = r;
-    }
-    return a < 0 ? -a : a;
-}
-
 static void add_split(divisions *d, int var, int64_t inner)
 {
     const int64_t size = d->ir->var_size[var];
@@ -78,7 +70,7 @@ static void see_divisions(void *context, const kas_ex_node *node, kas_ix ix)
         for (int j = 0; j < of->terms; j++) {
             const kas_atom *inside = kas_atom_get(d->ir, of->term[j].atom);
             if (inside->kind == KAS_ATOM_VAR)
-                add_split(d, inside->of, atom->a / gcd(atom->a, of->term[j].coeff));
+                add_split(d, inside->of, atom->a / kas_gcd_signed(atom->a, of->term[j].coeff));
         }
     }
 }

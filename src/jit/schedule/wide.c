@@ -1,5 +1,7 @@
 #include "jit/schedule/wide.h"
 
+#include "host/core/gcd.h"
+
 /* ---- one index ------------------------------------------------------------------------------- */
 
 /* Values of the lanes of a group: start, start + slope, start + 2 slope, ...; `divisor` divides
@@ -8,16 +10,6 @@ typedef struct line {
     bool straight;
     int64_t slope, divisor;
 } line;
-
-static int64_t common(int64_t a, int64_t b)
-{
-    while (b) {
-        const int64_t r = a % b;
-        a = b;
-        b = r;
-    }
-    return a < 0 ? -a : a;
-}
 
 static line line_of(const kas_ir *ir, kas_ix ix, int lane);
 
@@ -28,10 +20,10 @@ static line atom_line(const kas_ir *ir, const kas_atom *atom, int lane)
     const line of = line_of(ir, atom->of, lane);
     const bool same = of.straight && of.slope == 0;
     if (atom->kind == KAS_ATOM_CLAMP)
-        return (line){same, 0, common(common(of.divisor, atom->a), atom->b)};
+        return (line){same, 0, kas_gcd_signed(kas_gcd_signed(of.divisor, atom->a), atom->b)};
     /* Starts are multiples of `step`, and so is what is divided by: a group that is shorter than a
      * step stays within one quotient. */
-    const int64_t step = common(of.divisor, atom->a);
+    const int64_t step = kas_gcd_signed(of.divisor, atom->a);
     const bool within = of.straight && of.slope >= 0 && of.slope * (kas_wide(ir) - 1) < step;
     if (atom->kind == KAS_ATOM_MOD)
         return (line){same || within, same ? 0 : of.slope, step};
@@ -41,12 +33,12 @@ static line atom_line(const kas_ir *ir, const kas_atom *atom, int lane)
 static line line_of(const kas_ir *ir, kas_ix ix, int lane)
 {
     const kas_ix_sum *s = kas_ix_get(ir, ix);
-    line sum = {true, 0, common(kas_wide(ir), s->constant)};
+    line sum = {true, 0, kas_gcd_signed(kas_wide(ir), s->constant)};
     for (int i = 0; i < s->terms; i++) {
         const line term = atom_line(ir, kas_atom_get(ir, s->term[i].atom), lane);
         sum.straight &= term.straight;
         sum.slope += s->term[i].coeff * term.slope;
-        sum.divisor = common(sum.divisor, s->term[i].coeff % kas_wide(ir) * term.divisor);
+        sum.divisor = kas_gcd_signed(sum.divisor, s->term[i].coeff % kas_wide(ir) * term.divisor);
     }
     return sum;
 }

@@ -4,22 +4,6 @@
 
 #include "host/reference/net/layers.h"
 
-bool kas_ref_is_activation(kas_layer_op op)
-{
-    switch (op) {
-    case KAS_LAYER_RELU:
-    case KAS_LAYER_RELU6:
-    case KAS_LAYER_SILU:
-    case KAS_LAYER_HARD_SWISH:
-    case KAS_LAYER_HARD_SIGMOID:
-    case KAS_LAYER_GELU:
-    case KAS_LAYER_SIGMOID:
-        return true;
-    default:
-        return false;
-    }
-}
-
 static double sigmoid(double x)
 {
     return 1 / (1 + exp(-x));

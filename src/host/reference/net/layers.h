@@ -60,7 +60,6 @@ void kas_ref_shortcut_a_backward(int n, int c_in, int h, int w, int c_out, int s
                                  const double *dy, double *dx);
 /* KAS_LAYER_RELU, RELU6, SILU, HARD_SWISH, HARD_SIGMOID, GELU and SIGMOID, and their derivatives;
  * at a kink the derivative is that of the flat side. */
-bool kas_ref_is_activation(kas_layer_op op);
 double kas_ref_activation(kas_layer_op op, double x);
 double kas_ref_activation_slope(kas_layer_op op, double x);
 /* Over the channels of each pixel. */

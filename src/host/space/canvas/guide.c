@@ -1,5 +1,6 @@
 #include "host/space/canvas/guide.h"
 
+#include "host/core/integer.h"
 #include "host/space/canvas/merge.h"
 #include "host/space/canvas/prune.h"
 #include "host/space/primitive.h"
@@ -91,15 +92,6 @@ void kas_guide_begin(kas_guide *guide)
 
 /* ---- primitives that are still needed ---- */
 
-/* Of few bits or none, without a call to a library that counts all. */
-static int count_bits(uint64_t bits)
-{
-    int count = 0;
-    for (; bits; bits &= bits - 1)
-        count++;
-    return count;
-}
-
 static uint64_t leaves_of(const kas_growth *g)
 {
     uint64_t leaves = 0;
@@ -113,12 +105,13 @@ static uint64_t leaves_of(const kas_growth *g)
 static int others_needed(const kas_guide *guide, uint64_t missing, int weighted, bool sees)
 {
     uint64_t single = missing & ~guide->merging;
-    int weights = guide->options->min_weighted - weighted - count_bits(single & guide->weighted);
+    int weights =
+        guide->options->min_weighted - weighted - kas_count_bits(single & guide->weighted);
     int looks = !sees && !(single & guide->spatial);
     bool both = guide->filter.ops & guide->weighted & guide->spatial;
     weights = weights > 0 ? weights : 0;
     int rest = both && looks < weights ? weights : both && looks ? looks : weights + looks;
-    return count_bits(single) + rest;
+    return kas_count_bits(single) + rest;
 }
 
 /* Most leaves that one merge can take: two, or all segments of the kernel's split. */
@@ -139,7 +132,7 @@ static int leaves_needed(const kas_guide *guide, uint64_t ops)
     bool sees = note->seen >= guide->min_receptive || (guide->spatial & ops);
     int others = others_needed(guide, missing, weighted, sees);
     if (weighted > guide->options->max_weighted ||
-        others + count_bits(missing & guide->merging) > left)
+        others + kas_count_bits(missing & guide->merging) > left)
         return IMPOSSIBLE;
     int by_width = g->width + 1 - guide->options->max_width;
     int by_left = g->width - (left - others) * (most_merged(g) - 1);

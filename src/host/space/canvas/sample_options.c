@@ -1,5 +1,6 @@
 #include "host/space/canvas/sample_options.h"
 
+#include "host/core/integer.h"
 #include "host/space/canvas/receptive_field.h"
 #include "host/space/canvas/candidate_ops.h"
 #include "host/space/weights.h"
@@ -95,14 +96,6 @@ static kas_status check_ranges(const kas_sample_options *o)
     return KAS_OK;
 }
 
-static int count_bits(uint64_t bits)
-{
-    int count = 0;
-    for (; bits; bits &= bits - 1)
-        count++;
-    return count;
-}
-
 static kas_status check_required(const kas_sample_options *o)
 {
     uint64_t missing = o->required & ~kas_sample_operations(o);
@@ -110,9 +103,9 @@ static kas_status check_required(const kas_sample_options *o)
         if (missing & KAS_OP_BIT(op))
             return kas_fail(KAS_USAGE, "--require %s: --allow or --forbid leaves it out",
                             kas_op_get((kas_op)op)->name);
-    if (count_bits(o->required) > o->max_primitives)
+    if (kas_count_bits(o->required) > o->max_primitives)
         return kas_fail(KAS_USAGE, "--require names %d primitives, --max-primitives is %d",
-                        count_bits(o->required), o->max_primitives);
+                        kas_count_bits(o->required), o->max_primitives);
     return KAS_OK;
 }
 
