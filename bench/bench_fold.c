@@ -8,7 +8,6 @@
  * with, above 1 folding is faster, as median and quartiles; processor time is disturbed less by
  * others than time. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "options.h"
 #include "turns.h"

@@ -11,7 +11,6 @@
  * the rule takes.  What stands around the map counts as it runs in a network: the library reads the
  * result of a shift from memory, a direct kernel reads through it. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "options.h"

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/conv_cuda.h"
 #include "cuda/cuda.h"
 #include "host/core/log.h"
 

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/core/buf.h"
 #include "host/core/file/files.h"
 
 enum { OLDEST_TOOLKIT = 12080, OLDEST_CUDNN = 90000, OLDEST_NCCL = 20000 };

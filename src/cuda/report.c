@@ -1,7 +1,6 @@
 #include "cuda/report.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cuda/library.h"

@@ -1,5 +1,4 @@
 /* Device memory: host memory that the host may not touch. */
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 

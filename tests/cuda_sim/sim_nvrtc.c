@@ -1,5 +1,4 @@
 /* NVRTC: builds the same text with the host compiler.  And NCCL, of which nothing is used yet. */
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

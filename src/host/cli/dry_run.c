@@ -1,7 +1,6 @@
 #include "host/cli/dry_run.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "host/report/line.h"

@@ -1,6 +1,5 @@
 #include "host/core/cgroup.h"
 
-#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <stdbool.h>

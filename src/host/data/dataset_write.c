@@ -1,6 +1,5 @@
 #include "host/data/dataset_write.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

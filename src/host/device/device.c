@@ -2,7 +2,6 @@
 #include "host/device/device.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "host/core/integer.h"

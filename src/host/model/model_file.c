@@ -1,5 +1,4 @@
 /* A model's tensors as safetensors. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "host/core/json/json.h"
-#include "host/net/builder.h"
 
 enum { MAX_CHANNELS = 1 << 20, MAX_WINDOW = 256, MAX_STRIDE = 64, MAX_SIDE = 1024 };
 

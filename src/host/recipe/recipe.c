@@ -1,7 +1,6 @@
 #include "host/recipe/recipe.h"
 
 #include <math.h>
-#include <string.h>
 
 static const char *const optimisers[] = {"nesterov", "sgd", "adamw", NULL};
 static const char *const schedules[] = {"cosine", "steps", "linear", "constant", NULL};

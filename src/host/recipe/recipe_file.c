@@ -1,5 +1,4 @@
 /* Recipes as files, and those that travel inside the program. */
-#include <stdio.h>
 #include <string.h>
 
 #include "host/core/embedded.h"

@@ -1,8 +1,6 @@
 /* Opening and closing: which journal, whose file, which schema; and the study's one row. */
 #include "host/store/store.h"
 
-#include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

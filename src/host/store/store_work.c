@@ -1,7 +1,5 @@
 /* Changes of work items: claim, renew, record, finish, release. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "host/store/sql.h"

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "host/core/json/fields.h"
-#include "host/space/sample/sampler.h"
 
 #define AT(member) .offset = offsetof(kas_search_options, member)
 #define TEXT(member)                                                                               \

@@ -1,5 +1,4 @@
 /* Latency of inference. */
-#include <stdlib.h>
 
 #include "host/model/model.h"
 #include "host/train/stats.h"

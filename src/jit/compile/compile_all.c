@@ -1,6 +1,5 @@
 /* Several texts at once: threads that take the next one until none is left. */
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "host/core/clock.h"

@@ -1,7 +1,6 @@
 /* The C compiler of this machine as a backend: text in by a memory file, shared object out. */
 #include "jit/compile/compile_backend.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -17,9 +16,7 @@
 #include <unistd.h>
 
 #include "host/core/file/files.h"
-#include "host/core/log.h"
 #include "host/core/file/private.h"
-#include "host/core/sha256.h"
 #include "jit/compile/cache.h"
 #include "cuda/kernels/device_code.h"
 

@@ -1,5 +1,4 @@
 /* Scalar expressions: construction with light simplification, and substitution of variables. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

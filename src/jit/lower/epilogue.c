@@ -3,7 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "jit/lower/lower.h"
 #include "jit/schedule/rows.h"
 
 /* ---- tensors --------------------------------------------------------------------------------- */

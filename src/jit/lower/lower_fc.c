@@ -11,7 +11,6 @@
  *
  * Convolution operands are [n][h][w] [q][p][group...] [channel...], its result [n][h][w][q][p]
  * [group...][out]; when all q read one input they are outputs of one map: [p][group...][q][out]. */
-#include <string.h>
 
 #include "jit/lower/lower_fc.h"
 

@@ -2,7 +2,6 @@
  * neighbours are walked alike. */
 #include "jit/schedule/nest.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "host/core/gcd.h"

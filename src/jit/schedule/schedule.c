@@ -1,6 +1,5 @@
 #include "jit/schedule/schedule.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "jit/schedule/nest.h"

@@ -1,6 +1,5 @@
 /* What `kas-gpu bench step` says of the CUDA device alone, on the stand-in. Its times are no GPU's:
  * what is checked is that they are there and fit each other. */
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -2,7 +2,6 @@
  * take: the first of cuDNN's ranking that may be used (tile 1) is slower than the second (tile 2).
  */
 #include <glob.h>
-#include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,5 @@
 /* Images that stay in their file: every way of storing them that can be streamed, against the same
  * pixels in memory; any number of threads; constant memory; damage.  The order of an epoch. */
-#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-#include <unistd.h>
 
 #include "host/core/file/files.h"
 #include "host/export/export.h"

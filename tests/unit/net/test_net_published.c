@@ -3,7 +3,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>

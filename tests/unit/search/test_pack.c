@@ -1,6 +1,5 @@
 /* --pack auto (src/host/search/pack.h): what a step fills of a GPU, and how many trainings follow.
  */
-#include <limits.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,7 +4,6 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "host/space/canvas/guided.h"

@@ -1,7 +1,5 @@
 /* kas-gpu bench: how fast this build is on this machine. */
-#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "host/bench/bench.h"
 #include "host/cli/net_options.h"

@@ -1,5 +1,4 @@
 /* kas-gpu check: does what is generated for a kernel compute what the kernel means? */
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

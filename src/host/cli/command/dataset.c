@@ -7,7 +7,6 @@
 #include "host/core/buf.h"
 #include "host/core/file/files.h"
 #include "host/core/file/target.h"
-#include "host/core/log.h"
 #include "host/data/hdf5/hdf5_writer.h"
 #include "host/data/import/import.h"
 

@@ -1,8 +1,6 @@
 /* kas-gpu doctor: what this machine has, and what each missing part would enable. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cuda/report.h"
 #include "host/cli/cli.h"

@@ -1,7 +1,6 @@
 /* kas-gpu export: a kernel and its network as files that need nothing of this program. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 
 #include "host/cli/net_options.h"
@@ -9,7 +8,6 @@
 #include "host/core/log.h"
 #include "host/export/model.h"
 #include "host/report/line.h"
-#include "host/space/sample/sampler.h"
 
 typedef struct export_cli {
     kas_cli_common common;

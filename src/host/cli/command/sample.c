@@ -9,10 +9,8 @@
 #include "host/cli/sample_histograms.h"
 #include "host/cli/sampler_options.h"
 #include "host/core/file/files.h"
-#include "host/core/log.h"
 #include "host/report/line.h"
 #include "host/report/table.h"
-#include "host/space/file/kernel_json.h"
 #include "host/space/nas_pte/nas_pte.h"
 #include "host/space/sample/sampler.h"
 

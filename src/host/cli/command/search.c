@@ -1,6 +1,4 @@
 /* kas-gpu search: the main command. */
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,7 +2,6 @@
 
 #ifdef KAS_HAVE_PNG
 #include <png.h>
-#include <string.h>
 
 const char *kas_png_library(void)
 {

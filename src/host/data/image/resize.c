@@ -1,6 +1,5 @@
 #include "host/data/image/resize.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

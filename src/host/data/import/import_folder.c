@@ -1,6 +1,5 @@
 #include "host/data/import/import.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <omp.h>
 #include <stdio.h>

@@ -8,8 +8,6 @@
 
 #include <stdlib.h>
 
-#include "host/core/log.h"
-
 /* FORWARD with something behind it. */
 typedef struct fused {
     kas_conv_epilogue epilogue;

@@ -1,6 +1,5 @@
 #include "host/search/supervisor/ahead.h"
 
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +9,6 @@
 #include <unistd.h>
 
 #include "host/core/log.h"
-#include "host/net/targets.h"
 #include "host/search/worker/channel.h"
 #include "host/search/worker/process.h"
 #include "host/search/worker/programs.h"

@@ -5,7 +5,6 @@
  * space goes here, when the item has ended.  A crash in between leaves a file too many at most,
  * which goes with the next item that ends. */
 #include <dirent.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -4,8 +4,6 @@
  * needed first, however slow it is, and what a worker has begun meanwhile is passed over.  What
  * goes wrong with it is a note, never an error. */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "host/search/supervisor/supervisor_state.h"
 

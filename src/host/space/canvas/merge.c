@@ -5,7 +5,6 @@
 #include "host/space/canvas/prune.h"
 #include "host/space/primitive.h"
 #include "host/space/solve/solve.h"
-#include "host/space/split.h"
 
 /* With more leaves than these the ways of merging them are too many to try: that each has some way
  * must do. */
