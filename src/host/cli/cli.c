@@ -1,7 +1,6 @@
 #include "host/cli/cli.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +8,6 @@
 
 #include "host/cli/parts.h"
 #include "host/core/integer.h"
-#include "host/core/json/fields.h"
 #include "host/core/log.h"
 
 static const kas_command *const commands[] = {
@@ -106,15 +104,6 @@ long long kas_cli_int(struct argp_state *state, const char *option, const char *
     return value;
 }
 
-uint64_t kas_cli_seed(struct argp_state *state, const char *text)
-{
-    uint64_t value = 0;
-    if (!kas_integer_read_unsigned(text, &value))
-        argp_error(state, "--seed: expected an integer in [0, %" PRIu64 "], found \"%s\"",
-                   UINT64_MAX, text);
-    return value;
-}
-
 double kas_cli_number(struct argp_state *state, const char *option, const char *text, double low,
                       double high)
 {
@@ -134,6 +123,26 @@ int kas_cli_choice(struct argp_state *state, const char *option, const char *tex
     if (kas_choice_parse(option, choices, text, &chosen) != KAS_OK)
         argp_error(state, "%s", kas_error());
     return chosen;
+}
+
+error_t kas_cli_set(struct argp_state *state, const struct argp_option *options,
+                    const kas_cli_value *values, int key, char *arg)
+{
+    char name[64];
+    while (values->key && values->key != key)
+        values++;
+    if (!values->key)
+        return ARGP_ERR_UNKNOWN;
+    while (options->key != key)
+        options++;
+    snprintf(name, sizeof name, "--%s", options->name);
+    kas_field field = values->field;
+    field.option = name;
+    if (field.type == KAS_FIELD_KEPT)
+        *(char **)((char *)state->input + field.offset) = arg;
+    else if (kas_field_parse(&field, arg ? arg : "on", state->input) != KAS_OK)
+        argp_error(state, "%s", kas_error());
+    return 0;
 }
 
 static int finish(kas_status status)

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "host/core/json/fields.h"
 #include "host/core/status.h"
 
 /* Options that every command takes: --json, --quiet, --threads. A command lists kas_cli_common_argp
@@ -60,11 +61,46 @@ int kas_cli_main(int argc, char **argv);
  * otherwise. */
 long long kas_cli_int(struct argp_state *state, const char *option, const char *text, long long low,
                       long long high);
-uint64_t kas_cli_seed(struct argp_state *state, const char *text); /* of --seed */
 double kas_cli_number(struct argp_state *state, const char *option, const char *text, double low,
                       double high);
 /* The number of the word in a list that ends with NULL. */
 int kas_cli_choice(struct argp_state *state, const char *option, const char *text,
                    const char *const *choices);
+
+/* Options that set one member of a struct each: the option, the type of the member and its limits.
+ * A field of type KEPT is the argument itself; one of type FLAG takes none. */
+typedef struct kas_cli_value {
+    int key; /* of the argp_option; 0 ends the table */
+    kas_field field;
+} kas_cli_value;
+#define KAS_CLI_TEXT(type_, member)                                                                \
+    {                                                                                              \
+        .type = KAS_FIELD_KEPT, .offset = offsetof(type_, member)                                  \
+    }
+#define KAS_CLI_FLAG(type_, member)                                                                \
+    {                                                                                              \
+        .type = KAS_FIELD_FLAG, .offset = offsetof(type_, member)                                  \
+    }
+#define KAS_CLI_SEED(type_, member)                                                                \
+    {                                                                                              \
+        .type = KAS_FIELD_SEED, .offset = offsetof(type_, member)                                  \
+    }
+#define KAS_CLI_LIMITED(type_, member, type_of_field, low_, high_)                                 \
+    {                                                                                              \
+        .type = type_of_field, .offset = offsetof(type_, member), .low = low_, .high = high_       \
+    }
+#define KAS_CLI_INT(type_, member, low_, high_)                                                    \
+    KAS_CLI_LIMITED(type_, member, KAS_FIELD_INTEGER, low_, high_)
+#define KAS_CLI_NUMBER(type_, member, low_, high_)                                                 \
+    KAS_CLI_LIMITED(type_, member, KAS_FIELD_NUMBER, low_, high_)
+#define KAS_CLI_CHOICE(type_, member, choices_)                                                    \
+    {                                                                                              \
+        .type = KAS_FIELD_CHOICE, .offset = offsetof(type_, member), .choices = choices_           \
+    }
+
+/* For the end of a parser: sets the member of its input that `key` speaks of, or argp_error with
+ * option and range.  ARGP_ERR_UNKNOWN when the table does not have the key. */
+error_t kas_cli_set(struct argp_state *state, const struct argp_option *options,
+                    const kas_cli_value *values, int key, char *arg);
 
 #endif

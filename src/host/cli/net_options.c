@@ -39,30 +39,16 @@ void kas_cli_shape(struct argp_state *state, const char *text, int *c, int *h, i
                    text);
 }
 
-double kas_cli_ratio(struct argp_state *state, const char *option, const char *text)
-{
-    return kas_cli_number(state, option, text, 0, KAS_MOST_RATIO);
-}
+static const kas_cli_value target_values[] = {
+    {'n', KAS_CLI_TEXT(kas_cli_net, name)},
+    {'t', KAS_CLI_TEXT(kas_cli_net, filter)},
+    {KEY_FLOPS, KAS_CLI_NUMBER(kas_cli_net, budget.max_flops_ratio, 0, KAS_MOST_RATIO)},
+    {KEY_PARAMS, KAS_CLI_NUMBER(kas_cli_net, budget.max_params_ratio, 0, KAS_MOST_RATIO)},
+    {0}};
 
 static error_t parse_target(int key, char *arg, struct argp_state *state)
 {
-    kas_cli_net *o = state->input;
-    switch (key) {
-    case 'n':
-        o->name = arg;
-        return 0;
-    case 't':
-        o->filter = arg;
-        return 0;
-    case KEY_FLOPS:
-        o->budget.max_flops_ratio = kas_cli_ratio(state, "--flops", arg);
-        return 0;
-    case KEY_PARAMS:
-        o->budget.max_params_ratio = kas_cli_ratio(state, "--params", arg);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    return kas_cli_set(state, target_options, target_values, key, arg);
 }
 
 static error_t parse_image(int key, char *arg, struct argp_state *state)

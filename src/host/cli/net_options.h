@@ -21,9 +21,6 @@ kas_cli_net kas_cli_net_defaults(void);
 /* Reads the value of --input, "CxHxW". */
 void kas_cli_shape(struct argp_state *state, const char *text, int *c, int *h, int *w);
 
-/* Reads a limit relative to what is replaced: --flops, --params, --latency. */
-double kas_cli_ratio(struct argp_state *state, const char *option, const char *text);
-
 /* Builds the network and its targets. The caller frees both (kas_net_free, free). */
 kas_status kas_cli_net_targets(const kas_cli_net *options, kas_net **net, kas_target **targets,
                                int *count);

@@ -17,49 +17,6 @@ static uint64_t gibibytes(struct argp_state *state, const char *option, const ch
     return (uint64_t)(kas_cli_number(state, option, arg, 0, 1e9) * (1ull << 30));
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    kas_session_request *request = state->input;
-    switch (key) {
-    case 'D':
-        request->device = arg;
-        return 0;
-    case 'w':
-        request->workers = (int)kas_cli_int(state, "--workers", arg, 1, 256);
-        return 0;
-    case KEY_PACK:
-        request->pack = strcmp(arg, "auto") == 0
-                            ? 0
-                            : (int)kas_cli_int(state, "--pack", arg, 1, KAS_WORKER_SLOTS);
-        return 0;
-    case KEY_STREAM:
-        request->stream = true;
-        return 0;
-    case KEY_READ_THREADS:
-        request->read_threads = (int)kas_cli_int(state, "--read-threads", arg, 1, 256);
-        return 0;
-    case KEY_AHEAD:
-        request->ahead = strcmp(arg, "auto") == 0
-                             ? -1
-                             : (int)kas_cli_int(state, "--compile-ahead", arg, 0, KAS_AHEAD_MOST);
-        return 0;
-    case KEY_RETRAIN:
-        request->retrain = true;
-        return 0;
-    case 'H':
-        request->hang_seconds = kas_cli_number(state, "--hang-timeout", arg, 1, 1e7);
-        return 0;
-    case 'K':
-        request->checkpoint_limit = gibibytes(state, "--checkpoint-limit", arg);
-        return 0;
-    case 'W':
-        request->weights_limit = gibibytes(state, "--weights-limit", arg);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
 static const struct argp_option options[] = {
     {"device", 'D', "DEVICE", 0, "auto, cpu, cuda or cuda:0,1,... (default auto)", 50},
     {"workers", 'w', "N", 0, "Worker processes (default: one a GPU; one on the CPU)", 50},
@@ -86,6 +43,41 @@ static const struct argp_option options[] = {
     {"retrain", KEY_RETRAIN, 0, 0,
      "Repeat final trainings that are finished and whose weights are gone", 50},
     {0}};
+
+static const kas_cli_value values[] = {
+    {'D', KAS_CLI_TEXT(kas_session_request, device)},
+    {'w', KAS_CLI_INT(kas_session_request, workers, 1, 256)},
+    {KEY_STREAM, KAS_CLI_FLAG(kas_session_request, stream)},
+    {KEY_READ_THREADS, KAS_CLI_INT(kas_session_request, read_threads, 1, 256)},
+    {KEY_RETRAIN, KAS_CLI_FLAG(kas_session_request, retrain)},
+    {'H', KAS_CLI_NUMBER(kas_session_request, hang_seconds, 1, 1e7)},
+    {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    kas_session_request *request = state->input;
+    switch (key) {
+    case KEY_PACK:
+        request->pack = strcmp(arg, "auto") == 0
+                            ? 0
+                            : (int)kas_cli_int(state, "--pack", arg, 1, KAS_WORKER_SLOTS);
+        return 0;
+    case KEY_AHEAD:
+        request->ahead = strcmp(arg, "auto") == 0
+                             ? -1
+                             : (int)kas_cli_int(state, "--compile-ahead", arg, 0, KAS_AHEAD_MOST);
+        return 0;
+    case 'K':
+        request->checkpoint_limit = gibibytes(state, "--checkpoint-limit", arg);
+        return 0;
+    case 'W':
+        request->weights_limit = gibibytes(state, "--weights-limit", arg);
+        return 0;
+    default:
+        return kas_cli_set(state, options, values, key, arg);
+    }
+}
+
 const struct argp kas_search_work_argp = {options, parse, 0, 0, 0, 0, 0};
 
 /* Where the winner lies; nothing that is not there is named as if it were. */

@@ -61,6 +61,20 @@ static void add_suite(bench_cli *o, const char *name, struct argp_state *state)
         o->suite[o->suites++] = suite;
 }
 
+static const kas_cli_value values[] = {
+    {'r', KAS_CLI_INT(bench_cli, bench.repeats, 1, 100000)},
+    {KEY_SECONDS, KAS_CLI_NUMBER(bench_cli, bench.seconds, 1e-6, 1e6)},
+    {KEY_SEED, KAS_CLI_SEED(bench_cli, bench.seed)},
+    {KEY_PRECISION, KAS_CLI_CHOICE(bench_cli, bench.precision, kas_precision_names)},
+    {KEY_DRY_RUN, KAS_CLI_FLAG(bench_cli, bench.dry_run)},
+    {KEY_PASSES, KAS_CLI_FLAG(bench_cli, bench.passes)},
+    {KEY_TIMES, KAS_CLI_FLAG(bench_cli, bench.times)},
+    {'b', KAS_CLI_INT(bench_cli, bench.batch, 1, 65536)},
+    {'k', KAS_CLI_TEXT(bench_cli, bench.kernel)},
+    {'d', KAS_CLI_TEXT(bench_cli, bench.dataset)},
+    {'D', KAS_CLI_TEXT(bench_cli, bench.device)},
+    {0}};
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     bench_cli *o = state->input;
@@ -70,44 +84,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         state->child_inputs[1] = &o->bench.sample;
         state->child_inputs[2] = &o->common;
         return 0;
-    case 'r':
-        o->bench.repeats = (int)kas_cli_int(state, "--repeats", arg, 1, 100000);
-        return 0;
-    case KEY_SECONDS:
-        o->bench.seconds = kas_cli_number(state, "--seconds", arg, 1e-6, 1e6);
-        return 0;
-    case KEY_SEED:
-        o->bench.seed = kas_cli_seed(state, arg);
-        return 0;
-    case KEY_PRECISION:
-        o->bench.precision = kas_cli_choice(state, "--precision", arg, kas_precision_names);
-        return 0;
-    case KEY_DRY_RUN:
-        o->bench.dry_run = true;
-        return 0;
-    case KEY_PASSES:
-        o->bench.passes = true;
-        return 0;
-    case KEY_TIMES:
-        o->bench.times = true;
-        return 0;
-    case 'b':
-        o->bench.batch = (int)kas_cli_int(state, "--batch", arg, 1, 65536);
-        return 0;
-    case 'k':
-        o->bench.kernel = arg;
-        return 0;
-    case 'd':
-        o->bench.dataset = arg;
-        return 0;
-    case 'D':
-        o->bench.device = arg;
-        return 0;
     case ARGP_KEY_ARG:
         add_suite(o, arg, state);
         return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return kas_cli_set(state, option_list, values, key, arg);
     }
 }
 

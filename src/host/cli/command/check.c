@@ -24,7 +24,7 @@ typedef struct check_options {
     kas_cli_net net;
     kas_agree_options agree;
     const char *device;
-    long long sampled;
+    int sampled;
     kas_space space;
     int per_layer; /* kas_per_layer */
     int shapes;    /* of a sampled kernel that are looked at; 0 = all */
@@ -66,6 +66,18 @@ static const struct argp_option option_list[] = {
      "Random directions of the finite differences (default 1; 0 leaves them out)", 0},
     {0}};
 
+static const kas_cli_value values[] = {
+    {'b', KAS_CLI_INT(check_options, agree.batch, 1, 65536)},
+    {'s', KAS_CLI_SEED(check_options, agree.seed)},
+    {'D', KAS_CLI_TEXT(check_options, device)},
+    {KEY_SAMPLED, KAS_CLI_INT(check_options, sampled, 1, 1000000)},
+    {KEY_SPACE, KAS_CLI_CHOICE(check_options, space, kas_space_names)},
+    {KEY_SHAPES, KAS_CLI_INT(check_options, shapes, 1, 1000000)},
+    {KEY_PRECISION, KAS_CLI_CHOICE(check_options, agree.dtype, kas_dtype_names)},
+    {KEY_NVRTC, KAS_CLI_FLAG(check_options, nvrtc)},
+    {KEY_DIRECTIONS, KAS_CLI_INT(check_options, agree.directions, 0, 1000)},
+    {0}};
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     check_options *o = state->input;
@@ -74,37 +86,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         state->child_inputs[0] = &o->net;
         state->child_inputs[1] = &o->common;
         return 0;
-    case 'b':
-        o->agree.batch = (int)kas_cli_int(state, "--batch", arg, 1, 65536);
-        return 0;
-    case 's':
-        o->agree.seed = kas_cli_seed(state, arg);
-        return 0;
-    case 'D':
-        o->device = arg;
-        return 0;
-    case KEY_SAMPLED:
-        o->sampled = kas_cli_int(state, "--sampled", arg, 1, 1000000);
-        return 0;
-    case KEY_SPACE:
-        o->space = kas_cli_choice(state, "--space", arg, kas_space_names);
-        return 0;
     case KEY_PER_LAYER:
         if (strcmp(arg, "yes") != 0 && strcmp(arg, "no") != 0)
             argp_error(state, "--per-layer %s: yes or no is needed", arg);
         o->per_layer = strcmp(arg, "yes") == 0 ? KAS_PER_LAYER_YES : KAS_PER_LAYER_NO;
-        return 0;
-    case KEY_SHAPES:
-        o->shapes = (int)kas_cli_int(state, "--shapes", arg, 1, 1000000);
-        return 0;
-    case KEY_PRECISION:
-        o->agree.dtype = kas_cli_choice(state, "--precision", arg, kas_dtype_names);
-        return 0;
-    case KEY_NVRTC:
-        o->nvrtc = true;
-        return 0;
-    case KEY_DIRECTIONS:
-        o->agree.directions = (int)kas_cli_int(state, "--directions", arg, 0, 1000);
         return 0;
     case ARGP_KEY_ARG:
         if (o->files == MAX_FILES)
@@ -116,7 +101,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
             argp_error(state, "which kernel? for example kernels/involution.json, or --sampled 20");
         return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return kas_cli_set(state, option_list, values, key, arg);
     }
 }
 

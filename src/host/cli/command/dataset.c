@@ -63,45 +63,23 @@ static const struct argp_option options[] = {
      "Other images of the same kind; import folder: another order and share (default 0)", 3},
     {0}};
 
-static uint32_t count_of(struct argp_state *state, const char *option, const char *text)
-{
-    return (uint32_t)kas_cli_int(state, option, text, 1, 100000000);
-}
-
-static error_t parse_import(arguments *a, int key, char *arg, struct argp_state *state)
-{
-    switch (key) {
-    case OPT_LIMIT_TRAIN:
-        a->limit_train = count_of(state, "--limit-train", arg);
-        return 0;
-    case OPT_LIMIT_TEST:
-        a->limit_test = count_of(state, "--limit-test", arg);
-        return 0;
-    case OPT_RESIZE:
-        a->resize = (uint32_t)kas_cli_int(state, "--resize", arg, 8, 4096);
-        return 0;
-    case OPT_COMPRESS:
-        a->compress = true;
-        return 0;
-    case OPT_INPUT:
-        a->folder.side = (uint32_t)kas_cli_int(state, "--input", arg, 8, 4096);
-        return 0;
-    case OPT_GREY:
-        a->folder.c = 1;
-        return 0;
-    case OPT_PIXELS:
-        a->folder.pixels = true;
-        return 0;
-    case OPT_TEST_SHARE:
-        a->folder.test_share = kas_cli_number(state, "--test-share", arg, 1e-6, 1 - 1e-6);
-        return 0;
-    case OPT_SKIP_DAMAGED:
-        a->folder.skip_damaged = true;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
+enum { MOST_IMAGES = 100000000 };
+static const kas_cli_value values[] = {
+    {'o', KAS_CLI_TEXT(arguments, output)},
+    {OPT_LIMIT_TRAIN, KAS_CLI_INT(arguments, limit_train, 1, MOST_IMAGES)},
+    {OPT_LIMIT_TEST, KAS_CLI_INT(arguments, limit_test, 1, MOST_IMAGES)},
+    {OPT_RESIZE, KAS_CLI_INT(arguments, resize, 8, 4096)},
+    {OPT_COMPRESS, KAS_CLI_FLAG(arguments, compress)},
+    {OPT_INPUT, KAS_CLI_INT(arguments, folder.side, 8, 4096)},
+    {OPT_PIXELS, KAS_CLI_FLAG(arguments, folder.pixels)},
+    {OPT_TEST_SHARE, KAS_CLI_NUMBER(arguments, folder.test_share, 1e-6, 1 - 1e-6)},
+    {OPT_SKIP_DAMAGED, KAS_CLI_FLAG(arguments, folder.skip_damaged)},
+    {OPT_TRAIN, KAS_CLI_INT(arguments, train, 1, MOST_IMAGES)},
+    {OPT_TEST, KAS_CLI_INT(arguments, test, 1, MOST_IMAGES)},
+    {OPT_SIZE, KAS_CLI_INT(arguments, size, 8, 256)},
+    {OPT_CLASSES, KAS_CLI_INT(arguments, classes, 2, 12)},
+    {OPT_SEED, KAS_CLI_SEED(arguments, seed)},
+    {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -110,23 +88,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &a->common;
         return 0;
-    case 'o':
-        a->output = arg;
-        return 0;
-    case OPT_TRAIN:
-        a->train = count_of(state, "--train", arg);
-        return 0;
-    case OPT_TEST:
-        a->test = count_of(state, "--test", arg);
-        return 0;
-    case OPT_SIZE:
-        a->size = (uint32_t)kas_cli_int(state, "--size", arg, 8, 256);
-        return 0;
-    case OPT_CLASSES:
-        a->classes = (uint32_t)kas_cli_int(state, "--classes", arg, 2, 12);
-        return 0;
-    case OPT_SEED:
-        a->seed = kas_cli_seed(state, arg);
+    case OPT_GREY:
+        a->folder.c = 1;
         return 0;
     case ARGP_KEY_ARG:
         if (a->word_count == 3)
@@ -135,7 +98,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
             a->words[a->word_count++] = arg;
         return 0;
     default:
-        return parse_import(a, key, arg, state);
+        return kas_cli_set(state, options, values, key, arg);
     }
 }
 

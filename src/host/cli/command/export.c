@@ -29,6 +29,14 @@ static const struct argp_option option_list[] = {
     {"seed", 's', "S", 0, "Of initial weights (default 0)", 3},
     {0}};
 
+static const kas_cli_value values[] = {{'o', KAS_CLI_TEXT(export_cli, dir)},
+                                       {'v', KAS_CLI_FLAG(export_cli, verify)},
+                                       {'D', KAS_CLI_TEXT(export_cli, device)},
+                                       {'w', KAS_CLI_TEXT(export_cli, weights)},
+                                       {'k', KAS_CLI_INT(export_cli, candidate, 0, 1000000000)},
+                                       {'s', KAS_CLI_SEED(export_cli, seed)},
+                                       {0}};
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     export_cli *o = state->input;
@@ -36,24 +44,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &o->net;
         state->child_inputs[1] = &o->common;
-        return 0;
-    case 'o':
-        o->dir = arg;
-        return 0;
-    case 'v':
-        o->verify = true;
-        return 0;
-    case 'D':
-        o->device = arg;
-        return 0;
-    case 'w':
-        o->weights = arg;
-        return 0;
-    case 'k':
-        o->candidate = (int)kas_cli_int(state, "--candidate", arg, 0, 1000000000);
-        return 0;
-    case 's':
-        o->seed = kas_cli_seed(state, arg);
         return 0;
     case ARGP_KEY_ARG:
         if (o->from)
@@ -67,7 +57,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
             argp_error(state, "-o DIR is needed");
         return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return kas_cli_set(state, option_list, values, key, arg);
     }
 }
 

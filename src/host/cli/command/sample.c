@@ -44,6 +44,14 @@ static const struct argp_option option_list[] = {
      "Check all kernels again at the end, by rules written a second time", 0},
     {0}};
 
+static const kas_cli_value values[] = {
+    {'s', KAS_CLI_SEED(sample_options, sample.seed)},
+    {'o', KAS_CLI_TEXT(sample_options, folder)},
+    {KEY_STATS, KAS_CLI_FLAG(sample_options, stats)},
+    {KEY_SPACE, KAS_CLI_CHOICE(sample_options, sample.space, kas_space_names)},
+    {KEY_RECHECK, KAS_CLI_FLAG(sample_options, recheck)},
+    {0}};
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     sample_options *o = state->input;
@@ -56,27 +64,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case 'k':
         o->count = kas_cli_int(state, "--count", arg, 1, 100000000);
         return 0;
-    case 's':
-        o->sample.seed = kas_cli_seed(state, arg);
-        return 0;
-    case 'o':
-        o->folder = arg;
-        return 0;
     case KEY_ATTEMPTS:
         o->attempts = kas_cli_int(state, "--attempts", arg, 1, LLONG_MAX);
-        return 0;
-    case KEY_STATS:
-        o->stats = true;
-        return 0;
-    case KEY_SPACE:
-        o->sample.space = kas_cli_choice(state, "--space", arg, kas_space_names);
         return 0;
     case KEY_SEQUENCE:
         o->sample.space = KAS_SPACE_NAS_PTE;
         o->sequence = arg;
-        return 0;
-    case KEY_RECHECK:
-        o->recheck = true;
         return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "unexpected argument \"%s\"", arg);
@@ -86,7 +79,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
             argp_error(state, "which network? for example --net resnet18");
         return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return kas_cli_set(state, option_list, values, key, arg);
     }
 }
 

@@ -88,39 +88,6 @@ static void copy_text(struct argp_state *state, const char *option, const char *
 
 static const char *const prunings[] = {"curve", "none", "deterministic", NULL};
 
-/* What is asked; `parse` has the rest. */
-static error_t parse_limits(int key, char *arg, struct argp_state *state, kas_search_options *o)
-{
-    switch (key) {
-    case OPTION_VALIDATION:
-        o->validation = kas_cli_number(state, "--validation", arg, 0.001, 0.9);
-        return 0;
-    case OPTION_FLOPS:
-        o->flops = kas_cli_ratio(state, "--flops", arg);
-        return 0;
-    case OPTION_PARAMS:
-        o->params = kas_cli_ratio(state, "--params", arg);
-        return 0;
-    case OPTION_LATENCY:
-        o->latency = kas_cli_ratio(state, "--latency", arg);
-        return 0;
-    case OPTION_WINDOW:
-        o->prune_window = (int)kas_cli_int(state, "--prune-window", arg, 0, 100000);
-        return 0;
-    case OPTION_PRUNE:
-        strcpy(o->prune, prunings[kas_cli_choice(state, "--prune", arg, prunings)]);
-        return 0;
-    case OPTION_SPACE:
-        o->sample.space = kas_cli_choice(state, "--space", arg, kas_space_names);
-        return 0;
-    case OPTION_TARGETS:
-        copy_text(state, "--targets", arg, o->targets, sizeof o->targets);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
 static error_t check(const search_command *c, struct argp_state *state)
 {
     if (!c->request.dataset)
@@ -133,6 +100,22 @@ static error_t check(const search_command *c, struct argp_state *state)
     return 0;
 }
 
+static const kas_cli_value values[] = {
+    {'d', KAS_CLI_TEXT(search_command, request.dataset)},
+    {'n', KAS_CLI_TEXT(search_command, request.net)},
+    {'s', KAS_CLI_TEXT(search_command, request.study)},
+    {'S', KAS_CLI_SEED(search_command, request.search.seed)},
+    {OPTION_INIT, KAS_CLI_TEXT(search_command, request.init)},
+    {OPTION_INIT_PARTIAL, KAS_CLI_FLAG(search_command, request.search.init_partial)},
+    {OPTION_DRY, KAS_CLI_FLAG(search_command, dry)},
+    {OPTION_VALIDATION, KAS_CLI_NUMBER(search_command, request.search.validation, 0.001, 0.9)},
+    {OPTION_FLOPS, KAS_CLI_NUMBER(search_command, request.search.flops, 0, KAS_MOST_RATIO)},
+    {OPTION_PARAMS, KAS_CLI_NUMBER(search_command, request.search.params, 0, KAS_MOST_RATIO)},
+    {OPTION_LATENCY, KAS_CLI_NUMBER(search_command, request.search.latency, 0, KAS_MOST_RATIO)},
+    {OPTION_WINDOW, KAS_CLI_INT(search_command, request.search.prune_window, 0, 100000)},
+    {OPTION_SPACE, KAS_CLI_CHOICE(search_command, request.search.sample.space, kas_space_names)},
+    {0}};
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     search_command *c = state->input;
@@ -144,15 +127,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         state->child_inputs[2] = &o->sample;
         state->child_inputs[3] = &c->common;
         return 0;
-    case 'd':
-        c->request.dataset = arg;
-        return 0;
-    case 'n':
-        c->request.net = arg;
-        return 0;
-    case 's':
-        c->request.study = arg;
-        return 0;
     case 'c':
         c->by_count = true;
         o->candidates = (int)kas_cli_int(state, "--candidates", arg, 1, 1000000);
@@ -162,17 +136,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         o->candidates = 0;
         o->time_limit = parse_time(state, arg);
         return 0;
-    case 'S':
-        o->seed = kas_cli_seed(state, arg);
+    case OPTION_PRUNE:
+        strcpy(o->prune, prunings[kas_cli_choice(state, "--prune", arg, prunings)]);
         return 0;
-    case OPTION_INIT:
-        c->request.init = arg;
-        return 0;
-    case OPTION_INIT_PARTIAL:
-        o->init_partial = true;
-        return 0;
-    case OPTION_DRY:
-        c->dry = true;
+    case OPTION_TARGETS:
+        copy_text(state, "--targets", arg, o->targets, sizeof o->targets);
         return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "unexpected argument \"%s\"", arg);
@@ -180,7 +148,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_END:
         return check(c, state);
     default:
-        return parse_limits(key, arg, state, o);
+        return kas_cli_set(state, option_list, values, key, arg);
     }
 }
 

@@ -69,20 +69,21 @@ static const struct argp_option option_list[] = {
     {"dry-run", OPT_DRY_RUN, 0, 0, "Print the memory needed and train nothing", 5},
     {0}};
 
-static error_t parse_text(train_cli *o, int key, char *arg)
-{
-    const char **text = key == 'd'        ? &o->dataset
-                        : key == 'k'      ? &o->kernel
-                        : key == 'c'      ? &o->checkpoint
-                        : key == 'w'      ? &o->weights
-                        : key == OPT_INIT ? &o->init
-                        : key == 'D'      ? &o->device
-                                          : NULL;
-    if (!text)
-        return ARGP_ERR_UNKNOWN;
-    *text = arg;
-    return 0;
-}
+static const kas_cli_value values[] = {
+    {'d', KAS_CLI_TEXT(train_cli, dataset)},
+    {'k', KAS_CLI_TEXT(train_cli, kernel)},
+    {'c', KAS_CLI_TEXT(train_cli, checkpoint)},
+    {'w', KAS_CLI_TEXT(train_cli, weights)},
+    {OPT_INIT, KAS_CLI_TEXT(train_cli, init)},
+    {'D', KAS_CLI_TEXT(train_cli, device)},
+    {'s', KAS_CLI_SEED(train_cli, seed)},
+    {OPT_TEST, KAS_CLI_FLAG(train_cli, test)},
+    {OPT_STREAM, KAS_CLI_FLAG(train_cli, stream)},
+    {OPT_READ_THREADS, KAS_CLI_INT(train_cli, read_threads, 1, 256)},
+    {OPT_RECOMPUTE, KAS_CLI_FLAG(train_cli, recompute)},
+    {OPT_DRY_RUN, KAS_CLI_FLAG(train_cli, dry_run)},
+    {OPT_INIT_PARTIAL, KAS_CLI_FLAG(train_cli, init_partial)},
+    {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -93,30 +94,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         state->child_inputs[1] = &o->recipe_options;
         state->child_inputs[2] = &o->common;
         return 0;
-    case 's':
-        o->seed = kas_cli_seed(state, arg);
-        return 0;
     case 'v':
         o->validation = kas_cli_number(state, "--validation", arg, 1e-6, 1 - 1e-6);
         o->validation_given = true;
-        return 0;
-    case OPT_TEST:
-        o->test = true;
-        return 0;
-    case OPT_STREAM:
-        o->stream = true;
-        return 0;
-    case OPT_READ_THREADS:
-        o->read_threads = (int)kas_cli_int(state, "--read-threads", arg, 1, 256);
-        return 0;
-    case OPT_RECOMPUTE:
-        o->recompute = true;
-        return 0;
-    case OPT_DRY_RUN:
-        o->dry_run = true;
-        return 0;
-    case OPT_INIT_PARTIAL:
-        o->init_partial = true;
         return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "unexpected argument \"%s\"", arg);
@@ -133,7 +113,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
             argp_error(state, "--targets, --flops and --params need --kernel");
         return 0;
     default:
-        return parse_text(o, key, arg);
+        return kas_cli_set(state, option_list, values, key, arg);
     }
 }
 
