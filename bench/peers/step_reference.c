@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "host/reference/net/layers.h"
+#include "support/reference_update.h"
 
 typedef struct output {
     kas_named_tensor *tensor;

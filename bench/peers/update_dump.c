@@ -1,5 +1,5 @@
-/* update_dump IN OUT: the float64 optimisers of host/reference/net/update.h on given numbers, for
- * bench/peers/update.py.
+/* update_dump IN OUT: the float64 optimisers of tests/support/reference_update.h on given numbers,
+ * for bench/peers/update.py.
  *
  * IN holds, as float64 tensors, "param" [n], "grad" [steps][n] and "options" [9]: optimiser
  * (0 Nesterov, 1 SGD, 2 AdamW), lr, momentum, beta1, beta2, epsilon, decay, clip (0 = none), steps.
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "host/model/safetensors.h"
-#include "host/reference/net/update.h"
+#include "support/reference_update.h"
 
 enum { OPTIONS = 9, MOST_BYTES = 1 << 28, MOST_STEPS = 1000 };
 

@@ -5,7 +5,7 @@
 #include <float.h>
 
 #include "host/reference/net/layers.h"
-#include "host/reference/net/update.h"
+#include "support/reference_update.h"
 
 static const double planted[] = {0, NAN, -INFINITY}; /* 0: nothing is */
 #define EACH_PLANTED(p) for (size_t p = 0; p < sizeof planted / sizeof *planted; p++)

@@ -2,7 +2,7 @@
  * schedule's own rows. */
 #include "op_case.h"
 
-#include "host/reference/net/update.h"
+#include "support/reference_update.h"
 #include "host/train/schedule.h"
 
 enum { FIRST_STEP = 1, STEPS = 4, STEPS_PER_EPOCH = 5 };

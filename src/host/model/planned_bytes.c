@@ -399,14 +399,6 @@ kas_status kas_planned_bytes_plan(const kas_model_options *options, kas_tape_mod
     return status;
 }
 
-int kas_planned_bytes_passes(const kas_planned_bytes *planned, const char *what)
-{
-    int count = 0;
-    for (int i = 0; i < planned->passes; i++)
-        count += strcmp(planned->pass[i].what, what) == 0;
-    return count;
-}
-
 void kas_planned_bytes_free(kas_planned_bytes *planned)
 {
     free(planned->pass);

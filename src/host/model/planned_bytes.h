@@ -58,8 +58,6 @@ kas_status kas_planned_bytes_count(const kas_model *model, kas_tape_mode mode,
 kas_status kas_planned_bytes_plan(const kas_model_options *options, kas_tape_mode mode,
                                   kas_planned_bytes *out);
 void kas_planned_bytes_free(kas_planned_bytes *planned);
-/* How many passes are `what`. */
-int kas_planned_bytes_passes(const kas_planned_bytes *planned, const char *what);
 
 /* Passes of one kind together: those that took longest first; without times the largest. */
 typedef struct kas_sweep_kind {

@@ -10,6 +10,7 @@
 
 #include "host/reference/net/layers.h"
 #include "finite_difference.h"
+#include "support/reference_update.h"
 #include "unit/model/zoo_net.h"
 
 #define TOLERANCE 1e-7

@@ -3,7 +3,7 @@
 #include "unit/model/model_fixture.h"
 
 #include "support/layers.h"
-#include "host/reference/net/update.h"
+#include "support/reference_update.h"
 #include "host/train/schedule.h"
 #include "unit/model/zoo_net.h"
 

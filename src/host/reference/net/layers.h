@@ -129,10 +129,5 @@ kas_status kas_ref_net_calibrate(kas_ref_net *net, int n, const double *images);
 /* Parameter number `which` of a layer in the order of its state_dict, or by name; NULL if none. */
 kas_ref_param *kas_ref_net_param(const kas_ref_net *net, int layer, int which);
 kas_ref_param *kas_ref_net_find(const kas_ref_net *net, const char *name);
-/* SGD with Nesterov momentum and weight decay as PyTorch's: g += wd*p; v = mu*v + g; p -= lr*(g +
- * mu*v). `velocity` [params] arrays, zero at first. Decay on every parameter or, if weights_only,
- * not on batch norm and biases. */
-void kas_ref_net_sgd(kas_ref_net *net, double *const *velocity, double lr, double momentum,
-                     double weight_decay, bool weights_only);
 
 #endif

@@ -2,7 +2,6 @@
 #include "host/reference/net/layers.h"
 #include "host/reference/net/net_replaced.h"
 #include "host/space/weights.h"
-#include "host/reference/net/update.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -154,25 +153,4 @@ kas_ref_param *kas_ref_net_find(const kas_ref_net *net, const char *name)
         if (strcmp(net->param[i].name, name) == 0)
             return &net->param[i];
     return NULL;
-}
-
-/* Weights of convolutions and linear layers and of kernels; not norms and biases. */
-static bool is_decayed(const kas_ref_net *net, const kas_ref_param *p, bool weights_only)
-{
-    kas_layer_op op = net->net->layer[p->layer].op;
-    if (!weights_only)
-        return true;
-    return op != KAS_LAYER_BATCH_NORM && op != KAS_LAYER_LAYER_NORM && p->rank > 1;
-}
-
-void kas_ref_net_sgd(kas_ref_net *net, double *const *velocity, double lr, double momentum,
-                     double weight_decay, bool weights_only)
-{
-    for (int i = 0; i < net->params; i++) {
-        kas_ref_param *p = &net->param[i];
-        if (!p->grad)
-            continue;
-        double decay = is_decayed(net, p, weights_only) ? weight_decay : 0;
-        kas_ref_sgd(p->size, lr, momentum, true, decay, p->grad, velocity[i], p->value);
-    }
 }

@@ -77,19 +77,7 @@ kas_rng kas_pte_rng(uint64_t seed, uint64_t attempt)
     return kas_rng_make(seed ^ ((uint64_t)KAS_PTE_VERSION << 48), KAS_PURPOSE_SAMPLE, attempt);
 }
 
-/* ---- writing and reading --------------------------------------------------------------------- */
-
-void kas_pte_print(const kas_pte_sequence *sequence, kas_buf *out)
-{
-    for (int i = 0; i < sequence->steps; i++) {
-        const kas_pte_step *step = &sequence->step[i];
-        kas_buf_printf(out, "%s%s", i ? " " : "", kas_pte_kind_name((kas_pte_kind)step->kind));
-        if (step->kind != KAS_PTE_DEPTHWISE)
-            kas_buf_printf(out, "(%d)", step->factor);
-        if (step->leaf)
-            kas_buf_printf(out, "@%d", step->leaf);
-    }
-}
+/* ---- reading --------------------------------------------------------------------- */
 
 static kas_status wrong(const char *word, const char *expected)
 {

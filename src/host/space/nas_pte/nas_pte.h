@@ -62,9 +62,8 @@ typedef struct kas_pte_sequence {
  * when the kernel would need more nodes, splits or group numbers than there are. */
 kas_status kas_pte_kernel(const kas_pte_sequence *sequence, kas_kernel *out);
 
-/* "split(2) group(2) group(4)@1": steps in their order, "@leaf" when it is not leaf 0. */
-void kas_pte_print(const kas_pte_sequence *sequence, kas_buf *out);
-/* Reads that, or the name of one of the paper's sequences: "pte-1" (bands of rows), "pte-2"
+/* Reads "split(2) group(2) group(4)@1", steps in their order, "@leaf" when it is not leaf 0; or the
+ * name of one of the paper's sequences: "pte-1" (bands of rows), "pte-2"
  * (unroll, then group), "pte-3" (halves of the outputs in 2 and in 4 groups). The authors' code
  * counts them otherwise. KAS_BAD_INPUT with the word that is wrong. */
 kas_status kas_pte_parse(const char *text, kas_pte_sequence *out);

@@ -1,4 +1,4 @@
-#include "host/reference/net/update.h"
+#include "support/reference_update.h"
 
 #include <float.h>
 #include <math.h>
@@ -40,4 +40,25 @@ size_t kas_ref_not_finite(size_t count, const double *value)
     for (size_t i = 0; i < count; i++)
         found += !(fabs(value[i]) <= FLT_MAX); /* false for NaN */
     return found;
+}
+
+/* Weights of convolutions and linear layers and of kernels; not norms and biases. */
+static bool is_decayed(const kas_ref_net *net, const kas_ref_param *p, bool weights_only)
+{
+    kas_layer_op op = net->net->layer[p->layer].op;
+    if (!weights_only)
+        return true;
+    return op != KAS_LAYER_BATCH_NORM && op != KAS_LAYER_LAYER_NORM && p->rank > 1;
+}
+
+void kas_ref_net_sgd(kas_ref_net *net, double *const *velocity, double lr, double momentum,
+                     double weight_decay, bool weights_only)
+{
+    for (int i = 0; i < net->params; i++) {
+        kas_ref_param *p = &net->param[i];
+        if (!p->grad)
+            continue;
+        double decay = is_decayed(net, p, weights_only) ? weight_decay : 0;
+        kas_ref_sgd(p->size, lr, momentum, true, decay, p->grad, velocity[i], p->value);
+    }
 }

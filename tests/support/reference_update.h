@@ -1,10 +1,12 @@
 /* The optimisers in float64, PyTorch's formulas one number after the other: what the device's are
  * compared with; and the reference's own verdict on what they come to. */
-#ifndef KAS_REFERENCE_NET_UPDATE_H
-#define KAS_REFERENCE_NET_UPDATE_H
+#ifndef KAS_SUPPORT_REFERENCE_UPDATE_H
+#define KAS_SUPPORT_REFERENCE_UPDATE_H
 
 #include <stdbool.h>
 #include <stddef.h>
+
+#include "host/reference/net/layers.h"
 
 /* SGD:  g += decay*p;  v = momentum*v + g;  p -= lr*v, with Nesterov lr*(g + momentum*v). */
 void kas_ref_sgd(size_t count, double lr, double momentum, bool nesterov, double decay,
@@ -25,5 +27,11 @@ double kas_ref_clip(size_t count, const double *grad, double limit);
 
 /* How many of the values are not finite, or too large for the float32 that a device keeps. */
 size_t kas_ref_not_finite(size_t count, const double *value);
+
+/* SGD with Nesterov momentum and weight decay as PyTorch's: g += wd*p; v = mu*v + g; p -= lr*(g +
+ * mu*v). `velocity` [params] arrays, zero at first. Decay on every parameter or, if weights_only,
+ * not on batch norm and biases. */
+void kas_ref_net_sgd(kas_ref_net *net, double *const *velocity, double lr, double momentum,
+                     double weight_decay, bool weights_only);
 
 #endif
