@@ -23,7 +23,7 @@
 #include "host/space/file/kernel_json.h"
 #include "host/space/sample/sampler.h"
 #include "host/model/model.h"
-#include "host/model/planned_bytes.h"
+#include "support/passes.h"
 
 enum { WITHOUT, WITH, WAYS };
 static const char with_epilogue[] = "kernel forward with norm"; /* a pass (model/planned_bytes.h) */
@@ -116,8 +116,7 @@ static kas_status put(const subject *s, const char *path, const way *w, turns *t
     kas_line_int(&out, "threads", s->o->threads);
     kas_line_int(&out, "rounds", s->o->rounds);
     kas_line_int(&out, "layers", s->targets);
-    kas_line_int(&out, "layers_with_edges",
-                 kas_planned_bytes_passes(&w[WITH].planned, with_epilogue));
+    kas_line_int(&out, "layers_with_edges", count_passes(&w[WITH].planned, with_epilogue));
     turns_put(&out, t, names);
     kas_line_number(&out, "bytes_without", w[WITHOUT].planned.bytes);
     kas_line_number(&out, "bytes_with", w[WITH].planned.bytes);
@@ -172,7 +171,7 @@ static kas_status look(subject *s, const kas_replacement *r, double *bytes, int 
     kas_planned_bytes planned;
     KAS_TRY(kas_planned_bytes_plan(&model, KAS_TAPE_INFER, &planned));
     *bytes = planned.bytes;
-    *epilogues = kas_planned_bytes_passes(&planned, with_epilogue);
+    *epilogues = count_passes(&planned, with_epilogue);
     kas_planned_bytes_free(&planned);
     return KAS_OK;
 }

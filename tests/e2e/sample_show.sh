@@ -31,7 +31,7 @@ expect 0 '0.375' "$kas" sample $pte --sequence pte-3 -o "$dir/pte"
 expect 3 'transformation "blur(2)": expected group' "$kas" sample $pte --sequence 'group(2) blur(2)'
 expect 3 'it is grouped already' "$kas" sample $pte --sequence 'group(2) group(2)'
 expect 3 'does not fit resnet20' "$kas" sample --net resnet20 --sequence pte-2
-expect 2 'canvas or nas-pte' "$kas" sample $pte --space nas
+expect 2 'one of canvas, nas-pte' "$kas" sample $pte --space nas
 expect 2 'belong to --space canvas' "$kas" sample $pte --space nas-pte --forbid slice
 expect 2 'belong to --space canvas' "$kas" sample $pte --space nas-pte --min-primitives 20 --max-primitives 25
 

@@ -16,18 +16,13 @@
 #include "host/device/cpu/device_cpu.h"
 #include "support/build.h"
 #include "host/space/split.h"
+#include "support/ok.h"
 
 static kas_device *device;
 static kas_compiler *compiler[3]; /* lanes ascending, descending, shuffled; one on a GPU */
 static double worst_forward, worst_gradient, worst_numeric;
 static int compared, redrawn, ill_conditioned;
 static kas_dtype stored; /* of the programs */
-
-#define OK(expression)                                                                             \
-    do {                                                                                           \
-        if ((expression) != KAS_OK)                                                                \
-            fail_msg("%s: %s", #expression, kas_error());                                          \
-    } while (0)
 
 static bool on_cpu(void)
 {

@@ -16,12 +16,7 @@
 #include "host/check/agree.h"
 #include "host/device/backend.h"
 #include "host/space/file/kernel_json.h"
-
-#define OK(expression)                                                                             \
-    do {                                                                                           \
-        if ((expression) != KAS_OK)                                                                \
-            fail_msg("%s: %s", #expression, kas_error());                                          \
-    } while (0)
+#include "support/ok.h"
 
 /* Two kernels that the sampler found, at images of 2x2 pixels.  A norm over two values leaves
  * little but their signs, so that the largest of 256 channels is a matter of rounding ... */

@@ -17,23 +17,9 @@
 #include "host/core/file/files.h"
 #include "host/core/sha256.h"
 #include "jit/compile/cache.h"
+#include "support/folder.h"
 
 enum { KEYS = 4, PROCESSES = 32, ROUNDS = 40 };
-
-static char folder[256];
-
-static int set_up(void **state)
-{
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/kas-cache-test-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return kas_remove_tree(folder) == KAS_OK ? 0 : -1;
-}
 
 static void entry_path(int key, char path[4096])
 {
@@ -317,16 +303,18 @@ static void lock_of_a_killed_process_is_free(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(entry_comes_back_whole, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_first_of_several_is_kept, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(leavings_are_swept, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_held_lock_stays, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(every_truncation_is_found, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(every_changed_byte_is_found, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_no_file_is_replaced, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(folders_of_entries_are_private, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(processes_share_it_while_it_is_damaged, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(lock_of_a_killed_process_is_free, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(entry_comes_back_whole, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(the_first_of_several_is_kept, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(leavings_are_swept, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(a_held_lock_stays, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(every_truncation_is_found, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(every_changed_byte_is_found, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(what_is_no_file_is_replaced, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(folders_of_entries_are_private, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(processes_share_it_while_it_is_damaged, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(lock_of_a_killed_process_is_free, make_folder,
+                                        remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,6 +22,7 @@
 #include "host/core/file/files.h"
 #include "jit/compile/cache.h"
 #include "jit/compile/compile_backend.h"
+#include "support/folder.h"
 
 enum { PROCESSES = 12 };
 
@@ -30,21 +31,16 @@ static const char answer_text[] =
 static const char cuda_text[] =
     "extern \"C\" __global__ void kas_test(float *x) { x[threadIdx.x] = 2.0f * x[threadIdx.x]; }\n";
 
-static char folder[200];
-
 static int set_up(void **state)
 {
-    (void)state;
     unsetenv("KAS_CC");
-    snprintf(folder, sizeof folder, "/tmp/kas-compile-test-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
+    return make_folder(state);
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
     unsetenv("KAS_CC");
-    return kas_remove_tree(folder) == KAS_OK ? 0 : -1;
+    return remove_folder(state);
 }
 
 static kas_compiler *open_compiler(const char *arch)

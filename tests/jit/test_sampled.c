@@ -19,14 +19,9 @@
 #include "host/reference/kernel/reference.h"
 #include "host/score/screen.h"
 #include "host/space/sample/sampler.h"
+#include "support/ok.h"
 
 enum { FEW = 12, MAX_SHAPES = 64 };
-
-#define OK(expression)                                                                             \
-    do {                                                                                           \
-        if ((expression) != KAS_OK)                                                                \
-            fail_msg("%s: %s", #expression, kas_error());                                          \
-    } while (0)
 
 static int wanted_kernels(void)
 {

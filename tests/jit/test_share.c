@@ -10,12 +10,7 @@
 
 #include "support/build.h"
 #include "jit/compile/share.h"
-
-#define OK(expression)                                                                             \
-    do {                                                                                           \
-        if ((expression) != KAS_OK)                                                                \
-            fail_msg("%s: %s", #expression, kas_error());                                          \
-    } while (0)
+#include "support/ok.h"
 
 /* Softmax, a sum with the input and a map: kernels of several kinds, both passes. */
 static kas_program *build(uint32_t c, uint32_t kernel, const char *prefix)

@@ -16,29 +16,10 @@
 #include "host/space/sample/sampler.h"
 #include "jit/compile/units.h"
 #include "jit/replaced.h"
-
-#define OK(expression)                                                                             \
-    do {                                                                                           \
-        if ((expression) != KAS_OK)                                                                \
-            fail_msg("%s: %s", #expression, kas_error());                                          \
-    } while (0)
+#include "support/folder.h"
+#include "support/ok.h"
 
 enum { KERNELS = 8, TEXTS = 7 };
-
-static char folder[64];
-
-static int set_up(void **state)
-{
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/kas-pieces-test-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return kas_remove_tree(folder) == KAS_OK ? 0 : -1;
-}
 
 static int count_of(const kas_units *p, const char *what)
 {
@@ -190,8 +171,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sampled_kernels),
-        cmocka_unit_test_setup_teardown(texts_at_once, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_first_failure_counts, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(texts_at_once, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(the_first_failure_counts, make_folder, remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,12 +20,7 @@
 #include "host/ops/ops.h"
 
 #include "dtype.h"
-
-#define OK(expression)                                                                             \
-    do {                                                                                           \
-        if ((expression) != KAS_OK)                                                                \
-            fail_msg("%s: %s", #expression, kas_error());                                          \
-    } while (0)
+#include "support/ok.h"
 
 /* Orders to run: all three on the CPU, one on a GPU. */
 static kas_device *the_device;
@@ -174,6 +169,15 @@ static inline float *array_to_device(const double *from, size_t count)
 static inline double *array_from_device(const float *memory, size_t count)
 {
     return from_device(memory, 1, 1, 1, (int)count, 1);
+}
+
+/* Bytes as they are. */
+static inline void *upload(const void *host, size_t bytes)
+{
+    void *memory;
+    OK(kas_mem_alloc(the_device, bytes, &memory));
+    OK(kas_mem_upload(the_device, memory, host, bytes));
+    return memory;
 }
 
 /* Fails unless |got - want| <= tolerance * (largest |want|, at least floor). */

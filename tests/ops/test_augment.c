@@ -11,14 +11,6 @@ typedef struct source {
     kas_augment augment; /* device pointers */
 } source;
 
-static void *upload(const void *host, size_t bytes)
-{
-    void *memory;
-    OK(kas_mem_alloc(the_device, bytes, &memory));
-    OK(kas_mem_upload(the_device, memory, host, bytes));
-    return memory;
-}
-
 static source make_source(int h, int w, int c, uint32_t cursor, uint32_t epoch)
 {
     source s = {.h = h, .w = w, .c = c};

@@ -10,14 +10,6 @@
 static const double planted[] = {0, NAN, -INFINITY}; /* 0: nothing is */
 #define EACH_PLANTED(p) for (size_t p = 0; p < sizeof planted / sizeof *planted; p++)
 
-static void *upload(const void *host, size_t bytes)
-{
-    void *memory;
-    OK(kas_mem_alloc(the_device, bytes, &memory));
-    OK(kas_mem_upload(the_device, memory, host, bytes));
-    return memory;
-}
-
 static uint32_t *new_word(void)
 {
     const uint32_t zero = 0;

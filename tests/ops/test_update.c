@@ -21,14 +21,6 @@ static kas_recipe make_recipe(int optimiser)
                         .clip = 5};
 }
 
-static void *upload(const void *host, size_t bytes)
-{
-    void *memory;
-    OK(kas_mem_alloc(the_device, bytes, &memory));
-    OK(kas_mem_upload(the_device, memory, host, bytes));
-    return memory;
-}
-
 /* What both sides hold; the gradient is the same in every step, or NaN would not show. */
 typedef struct numbers {
     size_t count;

@@ -11,12 +11,7 @@
 #include "host/bench/bench.h"
 #include "host/bench/roofline.h"
 #include "host/core/json/json.h"
-
-#define OK(call)                                                                                   \
-    do {                                                                                           \
-        if ((call) != KAS_OK)                                                                      \
-            fail_msg("%s: %s", #call, kas_error());                                                \
-    } while (0)
+#include "support/ok.h"
 
 enum { MAX_LINES = 1000 };
 static const kas_json_limits limits = {.bytes = 1 << 16, .depth = 4};

@@ -6,12 +6,7 @@
 #include "cuda_sim/load_sim.h"
 #include "host/core/log.h"
 #include "host/device/device.h"
-
-#define OK(expression)                                                                             \
-    do {                                                                                           \
-        if ((expression) != KAS_OK)                                                                \
-            fail_msg("%s: %s", #expression, kas_error());                                          \
-    } while (0)
+#include "support/ok.h"
 
 /* A convolution in float32: the sizes of kas_conv_desc in order. */
 #define F32(...)                                                                                   \

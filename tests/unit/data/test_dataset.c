@@ -16,24 +16,15 @@
 
 #include "host/core/file/files.h"
 #include "host/data/dataset.h"
+#include "support/folder.h"
 
-static char folder[64];
 static char file_path[128];
 
-static int make_folder(void **state)
+static int set_up(void **state)
 {
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/kas-test-dataset-XXXXXX");
-    if (!mkdtemp(folder))
-        return -1;
+    const int made = make_folder(state);
     snprintf(file_path, sizeof file_path, "%s/f.h5", folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    return kas_remove_tree(folder) == KAS_OK ? 0 : -1;
+    return made;
 }
 
 /* ---- a recipe for a file ---- */
@@ -531,5 +522,5 @@ int main(void)
         cmocka_unit_test(mean_and_std),
         cmocka_unit_test(split_is_balanced_and_fixed),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, set_up, remove_folder);
 }

@@ -13,12 +13,7 @@
 
 #include "host/core/random.h"
 #include "image_fixture.h"
-
-#define OK(expression)                                                                             \
-    do {                                                                                           \
-        if ((expression) != KAS_OK)                                                                \
-            fail_msg("%s: %s", #expression, kas_error());                                          \
-    } while (0)
+#include "support/ok.h"
 
 /* ---- resampling ------------------------------------------------------------------------------ */
 

@@ -13,23 +13,14 @@
 #include "host/core/file/files.h"
 #include "host/core/log.h"
 #include "host/data/import/import.h"
+#include "support/folder.h"
 
 enum { IMAGE = 3072 };
 
-static char folder[64];
-
-static int make_folder(void **state)
+static int set_up(void **state)
 {
-    (void)state;
     kas_log_set_level(KAS_LOG_QUIET);
-    snprintf(folder, sizeof folder, "/tmp/kas-test-import-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    return kas_remove_tree(folder) == KAS_OK ? 0 : -1;
+    return make_folder(state);
 }
 
 static const char *in_folder(const char *name)
@@ -286,5 +277,5 @@ int main(void)
         cmocka_unit_test(damaged_archives),      cmocka_unit_test(limits_are_balanced),
         cmocka_unit_test(shapes_hide_the_class),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, set_up, remove_folder);
 }

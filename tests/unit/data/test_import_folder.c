@@ -24,29 +24,15 @@
 
 #include "host/train/train.h"
 #include "image_fixture.h"
+#include "support/folder.h"
+#include "support/ok.h"
 
 enum { SIDE = 16, IMAGE = SIDE * SIDE * 3, TRAIN = 40, TEST = 9, CLASSES = 2, BATCH = 8 };
 
-static char folder[64];
-
-#define OK(expression)                                                                             \
-    do {                                                                                           \
-        if ((expression) != KAS_OK)                                                                \
-            fail_msg("%s: %s", #expression, kas_error());                                          \
-    } while (0)
-
 static int set_up(void **state)
 {
-    (void)state;
     kas_log_set_level(KAS_LOG_QUIET);
-    snprintf(folder, sizeof folder, "/tmp/kas-test-folder-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return kas_remove_tree(folder) == KAS_OK ? 0 : -1;
+    return make_folder(state);
 }
 
 static const char *in_folder(const char *name)
@@ -478,7 +464,7 @@ int main(void)
         cmocka_unit_test(a_damaged_image_is_named),
         cmocka_unit_test(damaged_files_never_crash),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, remove_folder);
 }
 
 #else

@@ -15,29 +15,10 @@
 #include "host/core/file/files.h"
 #include "host/data/image/resize.h"
 #include "host/data/import/import.h"
+#include "support/folder.h"
+#include "support/ok.h"
 
 enum { TRAIN = 30, TEST = 10, H = 6, W = 4, CLASSES = 5 };
-
-static char folder[64];
-
-#define OK(expression)                                                                             \
-    do {                                                                                           \
-        if ((expression) != KAS_OK)                                                                \
-            fail_msg("%s: %s", #expression, kas_error());                                          \
-    } while (0)
-
-static int set_up(void **state)
-{
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/kas-test-idx-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return kas_remove_tree(folder) == KAS_OK ? 0 : -1;
-}
 
 static const char *in_folder(const char *name)
 {
@@ -214,5 +195,5 @@ int main(void)
         cmocka_unit_test(wrong_files_are_refused),
         cmocka_unit_test(written_at_another_size),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

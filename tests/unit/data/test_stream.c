@@ -18,32 +18,19 @@
 #include "host/core/file/files.h"
 #include "host/data/order.h"
 #include "host/data/reader.h"
+#include "support/folder.h"
+#include "support/ok.h"
 
 enum { TRAIN = 61, TEST = 7, H = 6, W = 5, C = 3, IMAGE = H * W * C, CLASSES = 4 };
 
-static char folder[64], path[128];
+static char path[128];
 
 static int set_up(void **state)
 {
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/kas-test-stream-XXXXXX");
-    if (!mkdtemp(folder))
-        return -1;
+    const int made = make_folder(state);
     snprintf(path, sizeof path, "%s/f.h5", folder);
-    return 0;
+    return made;
 }
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return kas_remove_tree(folder) == KAS_OK ? 0 : -1;
-}
-
-#define OK(expression)                                                                             \
-    do {                                                                                           \
-        if ((expression) != KAS_OK)                                                                \
-            fail_msg("%s: %s", #expression, kas_error());                                          \
-    } while (0)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
@@ -476,5 +463,5 @@ int main(void)
         cmocka_unit_test(impossible_places_are_refused),
         cmocka_unit_test(orders_are_permutations),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, remove_folder);
 }

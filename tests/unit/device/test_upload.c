@@ -11,12 +11,7 @@
 #include "cuda/kernels/prelude.h"
 #include "cuda/kernels/args.h"
 #include "host/device/device.h"
-
-#define OK(expression)                                                                             \
-    do {                                                                                           \
-        if ((expression) != KAS_OK)                                                                \
-            fail_msg("%s: %s", #expression, kas_error());                                          \
-    } while (0)
+#include "support/ok.h"
 
 enum { RING = 2, FLOATS = 64, ROUNDS = 200 };
 

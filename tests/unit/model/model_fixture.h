@@ -16,7 +16,6 @@
 
 #include "host/core/random.h"
 #include "host/model/model.h"
-#include "host/model/planned_bytes.h"
 #include "host/reference/net/layers.h"
 #include "ops/dtype.h"
 
@@ -321,15 +320,6 @@ static inline void check_small(pair *p, const char *name, double most)
 static inline double through_kinks(void)
 {
     return 4 * sqrt(number_epsilon(kas_precision_number(the_precision)));
-}
-
-/* How many passes are `what`. */
-static inline int count_passes(const kas_planned_bytes *planned, const char *what)
-{
-    int count = 0;
-    for (int i = 0; i < planned->passes; i++)
-        count += strcmp(planned->pass[i].what, what) == 0;
-    return count;
 }
 
 #endif

@@ -4,7 +4,7 @@
 #include "model_fixture.h"
 
 #include "host/device/cpu/device_cpu.h"
-#include "host/model/planned_bytes.h"
+#include "support/passes.h"
 
 /* A network, and a model of it that trains or not: what the former infers goes pass by pass. */
 static pair make(const char *name, int side, int n, bool training)

@@ -11,12 +11,7 @@
 #include "host/core/embedded.h"
 #include "host/core/status.h"
 #include "host/model/planned_bytes.h"
-
-#define OK(call)                                                                                   \
-    do {                                                                                           \
-        if ((call) != KAS_OK)                                                                      \
-            fail_msg("%s: %s", #call, kas_error());                                                \
-    } while (0)
+#include "support/ok.h"
 
 /* A convolution of 3 -> 8 channels, batch norm and ReLU, twice, the second with the first's output
  * added; global pool; linear layer to 10 classes. */

@@ -3,9 +3,9 @@
 #include "epilogues_net.h"
 #include "model_fixture.h"
 
-#include "host/model/planned_bytes.h"
 #include "host/net/targets.h"
 #include "host/space/file/kernel_json.h"
+#include "support/passes.h"
 
 enum { N = 3, CLASSES = 10, EPILOGUES = 11, TARGETS = EPILOGUES + 1, NORMS = TARGETS + 1 };
 

@@ -30,6 +30,7 @@
 #include "host/search/supervisor/supervisor.h"
 #include "host/study/study_dir.h"
 #include "search_fake.h"
+#include "support/ok.h"
 
 enum { MAX_CANDIDATES = 16 };
 
@@ -63,12 +64,6 @@ static int tear_down(void **state)
     (void)state;
     return kas_remove_tree(folder) == KAS_OK ? 0 : -1;
 }
-
-#define OK(expression)                                                                             \
-    do {                                                                                           \
-        if ((expression) != KAS_OK)                                                                \
-            fail_msg("%s: %s", #expression, kas_error());                                          \
-    } while (0)
 
 static kas_status next_candidate(void *context, kas_work *out)
 {

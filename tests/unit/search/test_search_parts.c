@@ -21,12 +21,7 @@
 #include "host/search/worker/channel.h"
 #include "host/space/sample/sampler.h"
 #include "host/study/study_dir.h"
-
-#define OK(expression)                                                                             \
-    do {                                                                                           \
-        if ((expression) != KAS_OK)                                                                \
-            fail_msg("%s: %s", #expression, kas_error());                                          \
-    } while (0)
+#include "support/ok.h"
 
 static kas_search_options sample_options(void)
 {

@@ -12,12 +12,7 @@
 #include "host/core/log.h"
 #include "host/data/import/import.h"
 #include "host/search/session.h"
-
-#define OK(expression)                                                                             \
-    do {                                                                                           \
-        if ((expression) != KAS_OK)                                                                \
-            fail_msg("%s: %s", #expression, kas_error());                                          \
-    } while (0)
+#include "support/ok.h"
 
 static char folder[64], images[128], study[128];
 

@@ -14,30 +14,17 @@
 
 #include "host/core/file/files.h"
 #include "host/store/sql.h"
+#include "support/folder.h"
+#include "support/ok.h"
 
-static char folder[256], path[300];
+static char path[300];
 
 static int set_up(void **state)
 {
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/kas-store-XXXXXX");
-    if (!mkdtemp(folder))
-        return -1;
+    const int made = make_folder(state);
     snprintf(path, sizeof path, "%s/study.db", folder);
-    return 0;
+    return made;
 }
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return kas_remove_tree(folder) == KAS_OK ? 0 : -1;
-}
-
-#define OK(expression)                                                                             \
-    do {                                                                                           \
-        if ((expression) != KAS_OK)                                                                \
-            fail_msg("%s: %s", #expression, kas_error());                                          \
-    } while (0)
 
 /* A study as the program before left it (tests/store/schema1.sql). */
 static void make_old(void)
@@ -205,7 +192,7 @@ static void killed_while_migrating(void **state)
     }
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, remove_folder)
 
 int main(void)
 {

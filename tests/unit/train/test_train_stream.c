@@ -16,6 +16,7 @@
 #include "host/data/order.h"
 #include "host/train/feed.h"
 #include "host/train/train.h"
+#include "support/ok.h"
 
 enum { SIZE = 8, CLASSES = 4, TRAIN = 90, TEST = 21, EPOCHS = 2, BATCH = 8, STEPS = TRAIN / BATCH };
 
@@ -23,12 +24,6 @@ static kas_device *device;
 static kas_dataset *whole, *streamed;
 static kas_net *net;
 static char folder[64];
-
-#define OK(expression)                                                                             \
-    do {                                                                                           \
-        if ((expression) != KAS_OK)                                                                \
-            fail_msg("%s: %s", #expression, kas_error());                                          \
-    } while (0)
 
 static void fill(kas_images *images, uint64_t stream)
 {
