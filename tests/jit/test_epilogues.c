@@ -229,7 +229,7 @@ static void every_epilogue(void **state)
     (void)state;
     kas_kernel k = {0};
     kas_epilogue epilogue[2 * KINDS];
-    kas_build_unary(&k, KAS_OP_TANH, kas_build_input(&k));
+    kas_build_elementwise(&k, KAS_OP_TANH, kas_build_input(&k));
     OK(kas_kernel_infer(&k));
     for (int i = 0; i < 2 * KINDS; i++)
         epilogue[i] = (kas_epilogue){true, i % 2, (kas_activation)(i / 2)};
@@ -246,7 +246,7 @@ static void kernels_of_all_sorts(void **state)
 {
     (void)state;
     kas_kernel map = {0}, window = {0}, soft = {0}, norm = {0}, folded = {0}, rows = {0};
-    kas_build_unary(&map, KAS_OP_RELU, kas_build_fc(&map, kas_build_input(&map), false, "C"));
+    kas_build_elementwise(&map, KAS_OP_RELU, kas_build_fc(&map, kas_build_input(&map), false, "C"));
     check_shapes("map", &map, 0);
     int x = kas_build_input(&window);
     x = kas_build_fc(
@@ -256,15 +256,15 @@ static void kernels_of_all_sorts(void **state)
     check_shapes("depthwise", &window, 5);
     kas_build_softmax(&soft, kas_build_input(&soft), 0, 1); /* a row, from 16 channels on */
     check_shapes("softmax", &soft, 2);
-    kas_build_unary(&norm, KAS_OP_SIGMOID,
-                    kas_build_along(&norm, KAS_OP_NORM, kas_build_input(&norm), 0, 1));
+    kas_build_elementwise(&norm, KAS_OP_SIGMOID,
+                          kas_build_along(&norm, KAS_OP_NORM, kas_build_input(&norm), 0, 1));
     check_shapes("norm", &norm, 4);
     /* several rows in a pixel */
     rows.group_value[0] = 2;
     kas_build_softmax(&rows, kas_build_group(&rows, kas_build_input(&rows), 0, 0), 1, 2);
     check_shapes("grouped softmax", &rows, 2);
     x = kas_build_input(&folded);
-    kas_build_blend(&folded, KAS_OP_MUL, kas_build_fold(&folded, KAS_OP_FOLD_AVG, x, 2), x);
+    kas_build_broadcast(&folded, KAS_OP_MUL, kas_build_fold(&folded, KAS_OP_FOLD_AVG, x, 2), x);
     check_shapes("fold", &folded, 6);
 }
 
@@ -275,7 +275,7 @@ static void sixteen_bits(void **state)
         kas_kernel k = {0};
         const int x = kas_build_input(&k);
         stored = (kas_dtype)dtype;
-        kas_build_blend(&k, KAS_OP_ADD, kas_build_softmax(&k, x, 0, 1), x);
+        kas_build_broadcast(&k, KAS_OP_ADD, kas_build_softmax(&k, x, 0, 1), x);
         check_shapes(dtype == KAS_BF16 ? "softmax, bf16" : "softmax, float16", &k, 1 + dtype);
     }
     stored = KAS_F32;
@@ -301,7 +301,7 @@ static void which_epilogues_there_are(void **state)
 {
     (void)state;
     kas_kernel k = {0}, library = {0};
-    kas_build_unary(&k, KAS_OP_TANH, kas_build_input(&k));
+    kas_build_elementwise(&k, KAS_OP_TANH, kas_build_input(&k));
     kas_program *p = build(&k, true);
     assert_int_equal(p->epilogues, 2);
     assert_int_equal(p->written_by, 0);

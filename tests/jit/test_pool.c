@@ -13,8 +13,9 @@ static void test_pools(void **state)
         for (int axes = KAS_AXIS_H; axes <= HW; axes++) {
             kas_kernel k = {0};
             const int x = kas_build_input(&k);
-            const int p = kas_build_pool(&k, op[i], kas_build_unary(&k, KAS_OP_SIN, x), axes, 0);
-            kas_build_blend(&k, KAS_OP_MUL, x, p);
+            const int p =
+                kas_build_pool(&k, op[i], kas_build_elementwise(&k, KAS_OP_SIN, x), axes, 0);
+            kas_build_broadcast(&k, KAS_OP_MUL, x, p);
             agree(name, &k);
         }
         kas_kernel own = {0}, row = {0};
@@ -25,7 +26,7 @@ static void test_pools(void **state)
         x = kas_build_input(&row); /* H is gone */
         const int p =
             kas_build_pool(&row, op[i], kas_build_fold(&row, KAS_OP_FOLD_AVG, x, 1), KAS_AXIS_W, 7);
-        kas_build_blend(&row, KAS_OP_ADD, p, x);
+        kas_build_broadcast(&row, KAS_OP_ADD, p, x);
         agree(name, &row);
     }
 }
@@ -36,7 +37,7 @@ static void test_ties(void **state)
     (void)state;
     kas_kernel k = {0};
     const int x = kas_build_input(&k);
-    kas_build_blend(&k, KAS_OP_ADD, x, kas_build_pool(&k, KAS_OP_POOL_MAX, x, HW, 3));
+    kas_build_broadcast(&k, KAS_OP_ADD, x, kas_build_pool(&k, KAS_OP_POOL_MAX, x, HW, 3));
     whole_numbers = true;
     agree("ties of a pool", &k);
     agree("ties of a pool", &k);

@@ -33,10 +33,10 @@ static void test_windows(void **state)
         x = kas_build_input(&involution);
         const int windows =
             kas_build_unfold(&involution, kas_build_group(&involution, x, 0, 0), HW);
-        int w =
-            kas_build_unary(&involution, KAS_OP_TANH, kas_build_fc(&involution, x, false, "x0"));
+        int w = kas_build_elementwise(&involution, KAS_OP_TANH,
+                                      kas_build_fc(&involution, x, false, "x0"));
         w = kas_build_fc(&involution, w, false, "G0*K_H*K_W");
-        int y = kas_build_blend(&involution, KAS_OP_MUL, w, windows);
+        int y = kas_build_broadcast(&involution, KAS_OP_MUL, w, windows);
         y = kas_build_fold(&involution, KAS_OP_FOLD_AVG, y, 2);
         kas_build_fold(&involution, KAS_OP_FOLD_AVG, y, 2);
         agree_large("involution", &involution);
@@ -52,7 +52,7 @@ static void test_statistics(void **state)
         both(i);
         kas_kernel softmax = {0}, norm = {0}, fold = {0};
         int x = kas_build_input(&softmax);
-        kas_build_blend(&softmax, KAS_OP_MUL, kas_build_softmax(&softmax, x, 1, 3), x);
+        kas_build_broadcast(&softmax, KAS_OP_MUL, kas_build_softmax(&softmax, x, 1, 3), x);
         agree_large("softmax", &softmax);
         x = kas_build_input(&norm);
         x = kas_build_along(&norm, KAS_OP_NORM, x, 0, 1);
@@ -61,7 +61,7 @@ static void test_statistics(void **state)
         x = kas_build_input(&fold); /* the winner of 840 pixels: bf16 counts to 256 */
         int f = kas_build_fold(&fold, KAS_OP_FOLD_MAX, x, 1);
         f = kas_build_fold(&fold, KAS_OP_FOLD_MAX, f, 1);
-        kas_build_blend(&fold, KAS_OP_MUL, f, x);
+        kas_build_broadcast(&fold, KAS_OP_MUL, f, x);
         agree_large("fold_max", &fold);
         done();
     }
@@ -102,7 +102,7 @@ static void test_buffers(void **state)
     (void)state;
     kas_kernel k = {0};
     const int map = kas_build_fc(&k, kas_build_input(&k), false, "C");
-    kas_build_blend(&k, KAS_OP_MUL, kas_build_fold(&k, KAS_OP_FOLD_MAX, map, 1), map);
+    kas_build_broadcast(&k, KAS_OP_MUL, kas_build_fold(&k, KAS_OP_FOLD_MAX, map, 1), map);
     OK(kas_kernel_infer(&k));
     kas_program *p = build(&k, KAS_BF16, 12); /* 12 channels: pixels of 16, in steps of 16 bytes */
     assert_int_equal(p->dtype, KAS_BF16);
@@ -147,7 +147,7 @@ static void test_accesses(void **state)
         skip();
     }
     kas_kernel k = {0};
-    kas_build_unary(&k, KAS_OP_RELU, kas_build_input(&k));
+    kas_build_elementwise(&k, KAS_OP_RELU, kas_build_input(&k));
     OK(kas_kernel_infer(&k));
     static const char *const archs[] = {"sm_80", "sm_90"};
     for (int i = 0; i < 6; i++) {

@@ -10,13 +10,13 @@ static void test_scale(void **state)
     kas_build_along(&plain, KAS_OP_SCALE, kas_build_input(&plain), 0, 1);
     agree_large("scale", &plain);
     const int map = kas_build_fc(&behind, kas_build_input(&behind), false, "C");
-    kas_build_along(&behind, KAS_OP_SCALE, kas_build_unary(&behind, KAS_OP_TANH, map), 0, 1);
+    kas_build_along(&behind, KAS_OP_SCALE, kas_build_elementwise(&behind, KAS_OP_TANH, map), 0, 1);
     agree("scale behind a map", &behind);
     int x = kas_build_input(&part);
     int y = kas_build_unfold(&part, kas_build_group(&part, x, 0, 0), KAS_AXIS_W);
     y = kas_build_along(&part, KAS_OP_SCALE, y, 1, 3); /* [C/G0, K_W] of [G0, C/G0, K_W, H, W] */
     y = kas_build_along(&part, KAS_OP_SCALE, kas_build_fold(&part, KAS_OP_FOLD_MAX, y, 2), 0, 1);
-    kas_build_blend(&part, KAS_OP_ADD, y, y);
+    kas_build_broadcast(&part, KAS_OP_ADD, y, y);
     agree("scale of part of the dims", &part);
 }
 
@@ -27,7 +27,7 @@ static void test_norm(void **state)
         for (int to = from + 1; to <= 3; to += 2) {
             kas_kernel k = {0};
             const int x = kas_build_input(&k);
-            kas_build_blend(&k, KAS_OP_MUL, kas_build_along(&k, KAS_OP_NORM, x, from, to), x);
+            kas_build_broadcast(&k, KAS_OP_MUL, kas_build_along(&k, KAS_OP_NORM, x, from, to), x);
             agree("norm", &k);
         }
     kas_kernel group = {0};
@@ -57,8 +57,8 @@ static void test_conv(void **state)
                    true, "C");
     agree("grouped conv", &grouped);
     int x = kas_build_input(&chain);
-    x = kas_build_conv(&chain, kas_build_unary(&chain, KAS_OP_TANH, x), KAS_AXIS_H, 3, 0, false,
-                       "x0");
+    x = kas_build_conv(&chain, kas_build_elementwise(&chain, KAS_OP_TANH, x), KAS_AXIS_H, 3, 0,
+                       false, "x0");
     kas_build_conv(&chain, x, KAS_AXIS_W, 3, 3, false, "C");
     agree_large("conv of a conv", &chain);
     x = kas_build_group(&packed, kas_build_unfold(&packed, kas_build_input(&packed), KAS_AXIS_W), 0,
@@ -67,7 +67,7 @@ static void test_conv(void **state)
     agree("conv of an unfold", &packed);
     x = kas_build_fold(&folded, KAS_OP_FOLD_AVG, kas_build_input(&folded), 2); /* [C, H] */
     x = kas_build_conv(&folded, x, KAS_AXIS_H, 3, 0, false, "C");
-    kas_build_blend(&folded, KAS_OP_MUL, x, 0);
+    kas_build_broadcast(&folded, KAS_OP_MUL, x, 0);
     agree("conv without W", &folded);
 }
 
@@ -102,7 +102,7 @@ static void test_mix(void **state)
             int x = kas_build_group(&k, kas_build_input(&k), 0, 0);
             x = kas_build_unfold(&k, x, KAS_AXIS_W); /* [G0, C/G0, K_W, H, W] */
             x = kas_build_mix(&k, x, from, to, out[from][to - from - 1]);
-            kas_build_fc(&k, kas_build_unary(&k, KAS_OP_SIN, x), false, "C");
+            kas_build_fc(&k, kas_build_elementwise(&k, KAS_OP_SIN, x), false, "C");
             char name[32];
             snprintf(name, sizeof name, "mix of dims %d to %d", from, to - 1);
             agree(name, &k);
@@ -154,7 +154,8 @@ static void test_bmm(void **state)
     agree("shared operand", &shared);
     /* without W */
     x = kas_build_fold(&row, KAS_OP_FOLD_AVG, kas_build_input(&row), 2); /* [C, H] */
-    score = kas_build_bmm(&row, x, kas_build_unary(&row, KAS_OP_SIN, x), KAS_TRANSPOSE_RHS, false);
+    score = kas_build_bmm(&row, x, kas_build_elementwise(&row, KAS_OP_SIN, x), KAS_TRANSPOSE_RHS,
+                          false);
     kas_build_bmm(&row, score, 0, KAS_TRANSPOSE_LHS, false);
     agree("rows", &row);
 }

@@ -19,7 +19,7 @@ static void test_pointwise_map(void **state)
     (void)state;
     kas_kernel k = {0};
     const int hidden = kas_build_fc(&k, kas_build_input(&k), false, "x0");
-    kas_build_fc(&k, kas_build_unary(&k, KAS_OP_RELU, hidden), false, "C");
+    kas_build_fc(&k, kas_build_elementwise(&k, KAS_OP_RELU, hidden), false, "C");
     assert_int_equal(agree("two maps", &k), 6);
 }
 
@@ -75,7 +75,7 @@ static void test_windows(void **state)
     agree("depthwise 7x7", &wide);
     u = kas_build_unfold_window(&read, kas_build_input(&read), HW, 5, 3);
     u = kas_build_fold(&read, KAS_OP_FOLD_AVG, u, 2);
-    kas_build_fold(&read, KAS_OP_FOLD_MAX, kas_build_unary(&read, KAS_OP_SIN, u), 1);
+    kas_build_fold(&read, KAS_OP_FOLD_MAX, kas_build_elementwise(&read, KAS_OP_SIN, u), 1);
     agree("window that is read", &read);
     u = kas_build_unfold_window(&mixed, kas_build_input(&mixed), KAS_AXIS_W, 5, 0);
     u = kas_build_unfold_window(&mixed, u, KAS_AXIS_H, 3, 0);
@@ -97,7 +97,7 @@ static void test_unfold_shared(void **state)
     const int map = kas_build_fc(&k, u, false, "C");
     const int window =
         kas_build_fold(&k, KAS_OP_FOLD_AVG, kas_build_fold(&k, KAS_OP_FOLD_MAX, u, 1), 1);
-    kas_build_blend(&k, KAS_OP_MUL, window, map);
+    kas_build_broadcast(&k, KAS_OP_MUL, window, map);
     agree("shared unfold", &k);
 }
 
@@ -109,7 +109,7 @@ static void test_rearrangement(void **state)
     x = kas_build_shift(&k, x, KAS_AXIS_W, -1);
     x = kas_build_group(&k, x, 0, 1);
     x = kas_build_group(&k, x, 1, 0); /* [G1, G0, C/G1/G0] would not divide 12 */
-    kas_build_fc(&k, kas_build_unary(&k, KAS_OP_SIN, x), false, "C");
+    kas_build_fc(&k, kas_build_elementwise(&k, KAS_OP_SIN, x), false, "C");
     kas_kernel only = {0}; /* nothing but index maps */
     kas_build_shift(&only, kas_build_group(&only, kas_build_input(&only), 0, 0), KAS_AXIS_W, 1);
     agree("rearrangement only", &only);
@@ -128,12 +128,12 @@ static void test_unary(void **state)
     kas_kernel k = {0};
     int x = kas_build_input(&k), sum = x;
     for (size_t i = 0; i < sizeof op / sizeof *op; i++)
-        sum = kas_build_blend(&k, KAS_OP_ADD, kas_build_unary(&k, op[i], x), sum);
+        sum = kas_build_broadcast(&k, KAS_OP_ADD, kas_build_elementwise(&k, op[i], x), sum);
     agree("every element-wise function", &k);
     kas_kernel chain = {0};
     x = kas_build_fc(&chain, kas_build_input(&chain), false, "C");
     for (size_t i = 0; i < sizeof op / sizeof *op; i++)
-        x = kas_build_unary(&chain, op[i], x);
+        x = kas_build_elementwise(&chain, op[i], x);
     agree("a chain of functions", &chain);
 }
 
@@ -146,7 +146,7 @@ static void test_folds(void **state)
             kas_kernel k = {0};
             const int x = kas_build_input(&k);
             const int f = kas_build_fold(&k, op[i], x, dim);
-            kas_build_blend(&k, KAS_OP_MUL, kas_build_unary(&k, KAS_OP_TANH, f), x);
+            kas_build_broadcast(&k, KAS_OP_MUL, kas_build_elementwise(&k, KAS_OP_TANH, f), x);
             agree(i ? "fold_max" : "fold_avg", &k);
         }
 }
@@ -158,18 +158,18 @@ static void test_ties(void **state)
     (void)state;
     kas_kernel k = {0}, kink = {0}, fold = {0}, large = {0};
     const int x = kas_build_input(&k);
-    int y = kas_build_unary(&k, KAS_OP_ABS, x);
-    y = kas_build_blend(&k, KAS_OP_MIN, kas_build_shift(&k, x, KAS_AXIS_W, 1), y);
-    kas_build_blend(&k, KAS_OP_MAX, x, y);
+    int y = kas_build_elementwise(&k, KAS_OP_ABS, x);
+    y = kas_build_broadcast(&k, KAS_OP_MIN, kas_build_shift(&k, x, KAS_AXIS_W, 1), y);
+    kas_build_broadcast(&k, KAS_OP_MAX, x, y);
     int z = kas_build_input(&kink);
-    y = kas_build_blend(&kink, KAS_OP_ADD, kas_build_unary(&kink, KAS_OP_ABS, z),
-                        kas_build_unary(&kink, KAS_OP_RELU, z));
-    kas_build_blend(&kink, KAS_OP_ADD, kas_build_unary(&kink, KAS_OP_SQRT, z), y);
+    y = kas_build_broadcast(&kink, KAS_OP_ADD, kas_build_elementwise(&kink, KAS_OP_ABS, z),
+                            kas_build_elementwise(&kink, KAS_OP_RELU, z));
+    kas_build_broadcast(&kink, KAS_OP_ADD, kas_build_elementwise(&kink, KAS_OP_SQRT, z), y);
     int f = kas_build_input(&fold);
     f = kas_build_fold(&fold, KAS_OP_FOLD_MAX, kas_build_unfold(&fold, f, KAS_AXIS_W), 1);
-    kas_build_blend(&fold, KAS_OP_MUL, kas_build_fold(&fold, KAS_OP_FOLD_MAX, f, 0), f);
+    kas_build_broadcast(&fold, KAS_OP_MUL, kas_build_fold(&fold, KAS_OP_FOLD_MAX, f, 0), f);
     int h = kas_build_input(&large); /* a maximum outside the lanes */
-    kas_build_blend(&large, KAS_OP_MUL, kas_build_fold(&large, KAS_OP_FOLD_MAX, h, 1), h);
+    kas_build_broadcast(&large, KAS_OP_MUL, kas_build_fold(&large, KAS_OP_FOLD_MAX, h, 1), h);
     whole_numbers = true;
     agree("ties of min and max", &k);
     agree("kinks", &kink);
@@ -185,9 +185,9 @@ static void test_squeeze(void **state)
     kas_kernel k = {0};
     const int x = kas_build_input(&k);
     int s = kas_build_fold(&k, KAS_OP_FOLD_AVG, kas_build_fold(&k, KAS_OP_FOLD_AVG, x, 1), 1);
-    s = kas_build_unary(&k, KAS_OP_RELU, kas_build_fc(&k, s, false, "x0"));
-    s = kas_build_unary(&k, KAS_OP_SIGMOID, kas_build_fc(&k, s, false, "C"));
-    kas_build_blend(&k, KAS_OP_MUL, s, x);
+    s = kas_build_elementwise(&k, KAS_OP_RELU, kas_build_fc(&k, s, false, "x0"));
+    s = kas_build_elementwise(&k, KAS_OP_SIGMOID, kas_build_fc(&k, s, false, "C"));
+    kas_build_broadcast(&k, KAS_OP_MUL, s, x);
     agree_large("squeeze and excitation", &k);
 }
 
@@ -199,7 +199,7 @@ static void test_softmax(void **state)
             kas_kernel k = {0};
             const int x = kas_build_input(&k);
             const int s = kas_build_softmax(&k, kas_build_fc(&k, x, false, "C"), from, to);
-            kas_build_blend(&k, KAS_OP_MUL, s, x);
+            kas_build_broadcast(&k, KAS_OP_MUL, s, x);
             agree("softmax", &k);
         }
 }
@@ -210,7 +210,7 @@ static void test_softmax_stages(void **state)
 {
     (void)state;
     kas_kernel k = {0};
-    kas_build_softmax(&k, kas_build_unary(&k, KAS_OP_TANH, kas_build_input(&k)), 1, 3);
+    kas_build_softmax(&k, kas_build_elementwise(&k, KAS_OP_TANH, kas_build_input(&k)), 1, 3);
     const kas_target target = make_target(settings[LARGE]);
     const kas_binding binding = make_binding(&target);
     const kas_program_options options = {.batch = 2, .training = false, .prefix = "k"};
@@ -232,15 +232,16 @@ static void test_involution(void **state)
     kas_kernel k = {0};
     const int x = kas_build_input(&k);
     const int windows = kas_build_unfold(&k, kas_build_group(&k, x, 0, 0), HW);
-    int w = kas_build_fc(&k, kas_build_unary(&k, KAS_OP_RELU, kas_build_fc(&k, x, false, "x0")),
-                         false, "G0*K_H*K_W");
-    int y = kas_build_blend(&k, KAS_OP_MUL, w, windows);
+    int w =
+        kas_build_fc(&k, kas_build_elementwise(&k, KAS_OP_RELU, kas_build_fc(&k, x, false, "x0")),
+                     false, "G0*K_H*K_W");
+    int y = kas_build_broadcast(&k, KAS_OP_MUL, w, windows);
     y = kas_build_fold(&k, KAS_OP_FOLD_AVG, y, 2);
     kas_build_fold(&k, KAS_OP_FOLD_AVG, y, 2);
     agree_large("involution", &k);
 }
 
-static void test_blends(void **state)
+static void test_broadcasts(void **state)
 {
     (void)state;
     for (int op = KAS_OP_ADD; op <= KAS_OP_MAX; op++) {
@@ -248,16 +249,16 @@ static void test_blends(void **state)
         const int x = kas_build_input(&k);
         const int small = kas_build_fc(&k, x, false, "C/G0"); /* tiled twice over C */
         const int row = kas_build_fold(&k, KAS_OP_FOLD_AVG, x, 2);
-        const int y = kas_build_blend(&k, (kas_op)op, small, x);
-        kas_build_blend(&k, (kas_op)op, row, y);
+        const int y = kas_build_broadcast(&k, (kas_op)op, small, x);
+        kas_build_broadcast(&k, (kas_op)op, row, y);
         agree(kas_op_get((kas_op)op)->name, &k);
     }
     /* both operands one value: a tie everywhere, whose halves add up to the whole gradient */
     for (int op = KAS_OP_ADD; op <= KAS_OP_MAX; op++) {
         kas_kernel k = {0};
         const int x = kas_build_fc(&k, kas_build_input(&k), false, "C");
-        kas_build_blend(&k, (kas_op)op, x, x);
-        agree("blend with itself", &k);
+        kas_build_broadcast(&k, (kas_op)op, x, x);
+        agree("broadcast with itself", &k);
     }
 }
 
@@ -269,7 +270,7 @@ static void test_unaligned_tile(void **state)
     const int x = kas_build_input(&k);
     const int u = kas_build_unfold(&k, x, HW); /* [C, K_H, K_W, H, W] */
     const int small = kas_build_fc(&k, x, false, "C*K_H/G0");
-    int y = kas_build_blend(&k, KAS_OP_MUL, small, u);
+    int y = kas_build_broadcast(&k, KAS_OP_MUL, small, u);
     y = kas_build_fold(&k, KAS_OP_FOLD_MAX, y, 1);
     kas_build_fold(&k, KAS_OP_FOLD_AVG, y, 1);
     agree("unaligned tile", &k);
@@ -287,7 +288,7 @@ static void test_odd_maps(void **state)
     b = kas_build_fc(&k, kas_build_unfold(&k, b, KAS_AXIS_W), false, "C");
     int c = kas_build_fc(&k, kas_build_group_all(&k, x, 0), true, "C*G0");
     c = kas_build_fold(&k, KAS_OP_FOLD_AVG, kas_build_group(&k, c, 0, 0), 0);
-    int y = kas_build_blend(&k, KAS_OP_ADD, b, kas_build_blend(&k, KAS_OP_ADD, a, c));
+    int y = kas_build_broadcast(&k, KAS_OP_ADD, b, kas_build_broadcast(&k, KAS_OP_ADD, a, c));
     (void)y;
     agree("maps of odd tensors", &k);
 }
@@ -297,7 +298,7 @@ static void test_alignment(void **state)
 {
     (void)state;
     kas_kernel k = {0};
-    kas_build_unary(&k, KAS_OP_TANH, kas_build_input(&k));
+    kas_build_elementwise(&k, KAS_OP_TANH, kas_build_input(&k));
     const kas_target target = make_target(settings[0]);
     const kas_binding binding = make_binding(&target);
     const kas_program_options options = {.batch = 1, .training = false, .prefix = "k"};
@@ -345,7 +346,7 @@ static void test_ways(void **state)
         const int by_library = linear_policy == KAS_LINEAR_DIRECT ? 0 : 3;
         assert_int_equal(agree("depthwise", &depthwise), by_library);
         u = kas_build_group(&grouped, kas_build_input(&grouped), 0, 1);
-        u = kas_build_unary(&grouped, KAS_OP_SIN, kas_build_unfold(&grouped, u, KAS_AXIS_H));
+        u = kas_build_elementwise(&grouped, KAS_OP_SIN, kas_build_unfold(&grouped, u, KAS_AXIS_H));
         kas_build_fc(&grouped, u, true, "C");
         agree("groups behind a sine", &grouped);
         u = kas_build_shift(&shifted, kas_build_input(&shifted), KAS_AXIS_W, 1);
@@ -366,7 +367,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_unary),          cmocka_unit_test(test_folds),
     cmocka_unit_test(test_squeeze),        cmocka_unit_test(test_softmax),
     cmocka_unit_test(test_softmax_stages), cmocka_unit_test(test_involution),
-    cmocka_unit_test(test_blends),         cmocka_unit_test(test_unaligned_tile),
+    cmocka_unit_test(test_broadcasts),     cmocka_unit_test(test_unaligned_tile),
     cmocka_unit_test(test_odd_maps),       cmocka_unit_test(test_ties),
     cmocka_unit_test(test_alignment),      cmocka_unit_test(test_ways),
 };

@@ -130,9 +130,9 @@ static void test_fused(void **state)
 {
     (void)state;
     kas_kernel k = {0};
-    int x = kas_build_unary(&k, KAS_OP_TANH, kas_build_input(&k));
-    x = kas_build_blend(&k, KAS_OP_MUL, kas_build_softmax(&k, x, 0, 1), x);
-    kas_build_unary(&k, KAS_OP_RELU, kas_build_along(&k, KAS_OP_NORM, x, 0, 1));
+    int x = kas_build_elementwise(&k, KAS_OP_TANH, kas_build_input(&k));
+    x = kas_build_broadcast(&k, KAS_OP_MUL, kas_build_softmax(&k, x, 0, 1), x);
+    kas_build_elementwise(&k, KAS_OP_RELU, kas_build_along(&k, KAS_OP_NORM, x, 0, 1));
     agree_rows("softmax times its operand, normed", &k, 2);
 }
 
@@ -319,7 +319,7 @@ static void test_fused_columns(void **state)
     kas_kernel k = {0};
     int x = kas_build_pool(&k, KAS_OP_POOL_AVG, kas_build_input(&k), KAS_AXIS_W, 3);
     x = kas_build_along(&k, KAS_OP_SOFTMAX, x, 1, 2);
-    kas_build_unary(&k, KAS_OP_TANH, kas_build_along(&k, KAS_OP_NORM, x, 2, 3));
+    kas_build_elementwise(&k, KAS_OP_TANH, kas_build_along(&k, KAS_OP_NORM, x, 2, 3));
     const kas_target target = pixels(32, 6, 5);
     agree_targets("norm of a softmax of averages", &k, 1, &target);
     stored = KAS_BF16;
@@ -352,9 +352,9 @@ static void test_two_readers(void **state)
     (void)state;
     kas_kernel k = {0};
     const int x = kas_build_along(&k, KAS_OP_NORM, kas_build_input(&k), 0, 1);
-    const int a = kas_build_fc(&k, kas_build_unary(&k, KAS_OP_TANH, x), false, "C");
-    const int b = kas_build_fc(&k, kas_build_unary(&k, KAS_OP_ABS, x), false, "C");
-    kas_build_blend(&k, KAS_OP_ADD, a, b);
+    const int a = kas_build_fc(&k, kas_build_elementwise(&k, KAS_OP_TANH, x), false, "C");
+    const int b = kas_build_fc(&k, kas_build_elementwise(&k, KAS_OP_ABS, x), false, "C");
+    kas_build_broadcast(&k, KAS_OP_ADD, a, b);
     agree_rows("two maps of a norm", &k, 2);
     double floor;
     kas_program *p = program_of(&k, 64);

@@ -10,7 +10,7 @@ static void test_shares(void **state)
     kas_kernel halves = {0}, quarters = {0};
     int x = kas_build_input(&halves), s = kas_build_split(&halves, "C", 2, 0);
     const int a = kas_build_fc(&halves, kas_build_slice(&halves, x, 0, s, 0), false, "C/2");
-    const int b = kas_build_unary(&halves, KAS_OP_SIN, kas_build_slice(&halves, x, 0, s, 1));
+    const int b = kas_build_elementwise(&halves, KAS_OP_SIN, kas_build_slice(&halves, x, 0, s, 1));
     kas_build_concat(&halves, (const int[]){b, a}, 0, s);
     agree_large("halves of the channels", &halves);
     x = kas_build_input(&quarters); /* all instances share the slices, not the map */
@@ -36,7 +36,7 @@ static void test_first_and_rest(void **state)
     int x = kas_build_input(&k), s = kas_build_split(&k, "C", 0, 3);
     int a = kas_build_slice(&k, x, 0, s, 0);
     int b = kas_build_fc(&k, kas_build_unfold(&k, x, HW), false, "R0");
-    b = kas_build_blend(&k, KAS_OP_MUL, kas_build_slice(&k, x, 0, s, 1), b);
+    b = kas_build_broadcast(&k, KAS_OP_MUL, kas_build_slice(&k, x, 0, s, 1), b);
     kas_build_concat(&k, (const int[]){a, b}, 0, s);
     agree("the first 3 channels", &k);
     x = kas_build_input(&maps); /* no slice: two maps make the parts */
@@ -55,7 +55,7 @@ static void test_inner_dims(void **state)
     kas_kernel k = {0}, taps = {0};
     int x = kas_build_group(&k, kas_build_input(&k), 0, 0);
     int s = kas_build_split(&k, "C/G0", 2, 0);
-    int left = kas_build_unary(&k, KAS_OP_TANH, kas_build_slice(&k, x, 1, s, 1));
+    int left = kas_build_elementwise(&k, KAS_OP_TANH, kas_build_slice(&k, x, 1, s, 1));
     x = kas_build_concat(&k, (const int[]){left, kas_build_slice(&k, x, 1, s, 0)}, 1, s);
     kas_build_fc(&k, kas_build_unfold(&k, x, KAS_AXIS_W), true, "C");
     agree("halves of every group", &k);

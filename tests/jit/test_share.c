@@ -18,7 +18,7 @@ static kas_program *build(uint32_t c, uint32_t kernel, const char *prefix)
     kas_kernel k = {0};
     const int x = kas_build_input(&k);
     const int s = kas_build_softmax(&k, x, 0, 1);
-    assert_true(kas_build_fc(&k, kas_build_blend(&k, KAS_OP_ADD, s, x), false, "C") > 0);
+    assert_true(kas_build_fc(&k, kas_build_broadcast(&k, KAS_OP_ADD, s, x), false, "C") > 0);
     OK(kas_kernel_infer(&k));
     const kas_target target = kas_target_plain(c, 4, 4, kernel);
     kas_binding binding = {{0}};

@@ -188,7 +188,7 @@ int kas_build_bmm(kas_kernel *kernel, int lhs, int rhs, int transpose, bool soft
         lhs, rhs);
 }
 
-int kas_build_unary(kas_kernel *kernel, kas_op op, int in)
+int kas_build_elementwise(kas_kernel *kernel, kas_op op, int in)
 {
     return append(kernel, (kas_node){.op = (uint8_t)op, .inputs = 1}, in, 0);
 }
@@ -211,7 +211,7 @@ int kas_build_softmax(kas_kernel *kernel, int in, int dim, int dim_end)
     return kas_build_along(kernel, KAS_OP_SOFTMAX, in, dim, dim_end);
 }
 
-int kas_build_blend(kas_kernel *kernel, kas_op op, int lhs, int rhs)
+int kas_build_broadcast(kas_kernel *kernel, kas_op op, int lhs, int rhs)
 {
     return append(kernel, (kas_node){.op = (uint8_t)op, .inputs = 2}, lhs, rhs);
 }

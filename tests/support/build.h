@@ -39,11 +39,12 @@ int kas_build_conv_depthwise(kas_kernel *kernel, int in, int axes, int window, i
 int kas_build_mix(kas_kernel *kernel, int in, int dim, int dim_end, const char *out);
 /* transpose: KAS_TRANSPOSE_* */
 int kas_build_bmm(kas_kernel *kernel, int lhs, int rhs, int transpose, bool softmax);
-int kas_build_unary(kas_kernel *kernel, kas_op op, int in); /* KAS_OP_RELU ... KAS_OP_SQUARE */
+int kas_build_elementwise(kas_kernel *kernel, kas_op op,
+                          int in); /* KAS_OP_RELU ... KAS_OP_SQUARE */
 int kas_build_fold(kas_kernel *kernel, kas_op op, int in, int dim);
 /* KAS_OP_SOFTMAX, _NORM, _SCALE */
 int kas_build_along(kas_kernel *kernel, kas_op op, int in, int dim, int dim_end);
 int kas_build_softmax(kas_kernel *kernel, int in, int dim, int dim_end);
-int kas_build_blend(kas_kernel *kernel, kas_op op, int lhs, int rhs); /* KAS_OP_ADD ... _MAX */
+int kas_build_broadcast(kas_kernel *kernel, kas_op op, int lhs, int rhs); /* KAS_OP_ADD ... _MAX */
 
 #endif

@@ -63,7 +63,7 @@ kas_status kas_plain_any_image(const kas_kernel *kernel, const kas_target *targe
                                const kas_solution *solution);
 
 /* Are two kernels the same up to the numbering of nodes, the names of variables, group symbols and
- * splits, and up to the operands' order where a blend commutes (add, mul, min, max of two tensors
+ * splits, and up to the operands' order where a broadcast commutes (add, mul, min, max of two tensors
  * of one shape)?  Found by walking both from the output, not by a canonical form. */
 bool kas_plain_same(const kas_kernel *a, const kas_kernel *b);
 /* Equal for kernels that are the same; seldom equal for others. */

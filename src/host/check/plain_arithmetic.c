@@ -81,7 +81,7 @@ kas_status kas_plain_mix(kas_plain_step *s)
     return KAS_OK;
 }
 
-kas_status kas_plain_element_wise(kas_plain_step *s)
+kas_status kas_plain_elementwise(kas_plain_step *s)
 {
     *s->y = *s->a;
     s->flops = kas_plain_elements(s->y);
@@ -112,8 +112,8 @@ kas_status kas_plain_fold(kas_plain_step *s)
     return KAS_OK;
 }
 
-/* softmax and norm: over consecutive dims */
-kas_status kas_plain_together(kas_plain_step *s)
+/* over consecutive dims */
+kas_status kas_plain_softmax(kas_plain_step *s)
 {
     *s->y = *s->a;
     if (s->node->dim < 0 || s->node->dim >= s->node->dim_end ||
@@ -122,6 +122,11 @@ kas_status kas_plain_together(kas_plain_step *s)
                                  kas_plain_rank(s->a));
     s->flops = kas_plain_elements(s->y);
     return KAS_OK;
+}
+
+kas_status kas_plain_norm(kas_plain_step *s)
+{
+    return kas_plain_softmax(s);
 }
 
 /* a factor for each position of consecutive channel dims */
@@ -146,7 +151,7 @@ kas_status kas_plain_pool(kas_plain_step *s)
     return KAS_OK;
 }
 
-kas_status kas_plain_blend(kas_plain_step *s)
+kas_status kas_plain_broadcast(kas_plain_step *s)
 {
     const double lhs = kas_plain_elements(s->a), rhs = kas_plain_elements(s->b);
     *s->y = *s->b;

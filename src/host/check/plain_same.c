@@ -46,8 +46,9 @@ typedef struct pairing {
     int8_t to[KAS_MAX_NODES], from[KAS_MAX_NODES];
     int8_t symbol_to[KAS_SYM_COUNT], symbol_from[KAS_SYM_COUNT];
     const int *split_to;
-    uint64_t swaps; /* bit i: the i-th blend on the way that commutes has its operands exchanged */
-    int blends;     /* how many were met */
+    uint64_t
+        swaps; /* bit i: the i-th broadcast on the way that commutes has its operands exchanged */
+    int broadcasts; /* how many were met */
 } pairing;
 
 static bool pair_symbols(pairing *p, int x, int y)
@@ -91,7 +92,7 @@ static bool pair_nodes(pairing *p, int i, int j);
 static bool pair_operands(pairing *p, const kas_node *a, const kas_node *b)
 {
     const bool either = a->inputs == 2 && may_swap(p->a, a) && may_swap(p->b, b);
-    const bool swap = either && (p->swaps >> p->blends++ & 1);
+    const bool swap = either && (p->swaps >> p->broadcasts++ & 1);
     for (int k = 0; k < a->inputs; k++)
         if (!pair_nodes(p, a->in[k], b->in[swap ? 1 - k : k]))
             return false;
@@ -121,7 +122,7 @@ static bool pair_nodes(pairing *p, int i, int j)
 static bool same_walk(pairing *p, const int group[KAS_MAX_GROUPS], const int split[KAS_MAX_SPLITS])
 {
     p->split_to = split;
-    p->blends = 0;
+    p->broadcasts = 0;
     memset(p->to, -1, sizeof p->to);
     memset(p->from, -1, sizeof p->from);
     memset(p->symbol_to, -1, sizeof p->symbol_to);
@@ -136,7 +137,7 @@ static bool same_walk(pairing *p, const int group[KAS_MAX_GROUPS], const int spl
 }
 
 /* Every order of operands, depth first: where an order fails may only show at a node far away that
- * shares an operand, so the last blend that was met is exchanged and the walk begins again. */
+ * shares an operand, so the last broadcast that was met is exchanged and the walk begins again. */
 static bool same_with(const kas_kernel *a, const kas_kernel *b, const int group[KAS_MAX_GROUPS],
                       const int split[KAS_MAX_SPLITS])
 {
@@ -145,7 +146,7 @@ static bool same_with(const kas_kernel *a, const kas_kernel *b, const int group[
         if (a->group_value[g] != b->group_value[group[g]])
             return false;
     while (!same_walk(&p, group, split)) {
-        int last = p.blends - 1;
+        int last = p.broadcasts - 1;
         while (last >= 0 && (p.swaps >> last & 1))
             last--;
         if (last < 0)

@@ -41,11 +41,12 @@ kas_status kas_plain_conv(kas_plain_step *s);
 kas_status kas_plain_conv_depthwise(kas_plain_step *s);
 kas_status kas_plain_mix(kas_plain_step *s);
 kas_status kas_plain_scale(kas_plain_step *s);
-kas_status kas_plain_element_wise(kas_plain_step *s);
+kas_status kas_plain_elementwise(kas_plain_step *s);
 kas_status kas_plain_fold(kas_plain_step *s);
-kas_status kas_plain_together(kas_plain_step *s); /* softmax, norm */
+kas_status kas_plain_softmax(kas_plain_step *s);
+kas_status kas_plain_norm(kas_plain_step *s);
 kas_status kas_plain_pool(kas_plain_step *s);
-kas_status kas_plain_blend(kas_plain_step *s);
+kas_status kas_plain_broadcast(kas_plain_step *s);
 kas_status kas_plain_bmm(kas_plain_step *s); /* plain_bmm.c */
 
 #endif

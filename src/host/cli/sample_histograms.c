@@ -31,7 +31,7 @@ void kas_sample_histograms_add(kas_sample_histograms *h, const kas_kernel *kerne
     h->depth[depth_of(kernel)]++;
     h->width[width_of(kernel)]++;
     for (int i = 1; i < kernel->nodes; i++)
-        h->type[kas_type_of((kas_op)kernel->node[i].op)]++;
+        h->type[kas_type_of(kernel->node[i].op)]++;
 }
 
 static void put_numbers(const char *name, const uint64_t *count, int most, bool json, kas_buf *out)

@@ -26,17 +26,6 @@ kas_status kas_python_modules(const kas_export_net *net, kas_buf *out);
 /* "self.layer1[0].conv1": the module of a layer. */
 void kas_python_module_path(const char *name, kas_buf *out);
 
-/* ---- parts of the kernel's text, for the two files that make it ------------------------------ */
-
-/* A size as an integer expression: "C // G0", "(C * K_H) // (2 * G0)". */
-void kas_python_dim(const kas_dim *dim, kas_buf *out);
-/* "B, R, C, H, W": a shape behind batch and instance. */
-void kas_python_shape(const kas_shape *shape, kas_buf *out);
-/* The statements of node i (not the input): "        n3 = ...\n". `weight` is the number of its
- * weight, if it has one. */
-kas_status kas_python_node(const kas_kernel *kernel, int i, int weight, kas_buf *out);
-/* The same for fc, conv, conv_depthwise, mix, scale and bmm. */
-kas_status kas_python_map(const kas_kernel *kernel, int i, int weight, kas_buf *out);
 /* Whether weights span H or W, so that the module is bound to one image size. */
 bool kas_python_weights_are_sized(const kas_kernel *kernel);
 #endif

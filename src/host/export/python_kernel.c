@@ -2,6 +2,7 @@
  * python_node.c's. */
 #include "host/export/python.h"
 
+#include "host/export/python_node.h"
 #include "host/space/weights.h"
 
 #include <ctype.h>

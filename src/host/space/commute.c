@@ -11,8 +11,7 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 
 bool kas_operands_commute(const kas_kernel *kernel, const kas_node *node)
 {
-    if (node->op != KAS_OP_ADD && node->op != KAS_OP_MUL && node->op != KAS_OP_MIN &&
-        node->op != KAS_OP_MAX)
+    if (!kas_op_has_trait(node->op, KAS_TRAIT_COMMUTES))
         return false;
     const kas_shape *a = &kernel->node[node->in[0]].shape, *b = &kernel->node[node->in[1]].shape;
     return kas_shape_equal(a, b) && memcmp(a->is_group, b->is_group, sizeof a->is_group) == 0;

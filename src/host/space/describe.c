@@ -45,11 +45,11 @@ static void describe_product(const kas_kernel *kernel, int i, kas_buf *out)
     kas_buf_puts(out, node->softmax ? ", softmax" : "");
 }
 
-static void describe_blend(const kas_kernel *kernel, int i, kas_buf *out)
+static void describe_broadcast(const kas_kernel *kernel, int i, kas_buf *out)
 {
     kas_dim times;
     kas_buf_puts(out, kas_op_get(kernel->node[i].op)->name);
-    if (kas_divisor_blend(kernel, i, &times) == KAS_OK && !kas_dim_is_one(&times)) {
+    if (kas_divisor_broadcast(kernel, i, &times) == KAS_OK && !kas_dim_is_one(&times)) {
         kas_buf_puts(out, ", LHS repeated ");
         kas_dim_print(&times, out);
         kas_buf_puts(out, " times");
@@ -131,27 +131,22 @@ void kas_node_describe(const kas_kernel *kernel, int i, kas_buf *out)
         describe_range(kernel, i, out);
         return;
     default:
-        if (kas_op_get(node->op)->class_ == KAS_CLASS_BLEND)
-            describe_blend(kernel, i, out);
+        if (kas_type_of(node->op) == KAS_TYPE_BROADCAST)
+            describe_broadcast(kernel, i, out);
         else
             kas_buf_puts(out, name);
     }
 }
 
-static const char *colour(const kas_op_info *info, int op)
+static const char *colour(int op)
 {
     if (kas_op_has_weight((kas_op)op))
         return "#f6c6a8";
-    switch (info->class_) {
-    case KAS_CLASS_INPUT:
+    if (op == KAS_OP_INPUT)
         return "#e0e0e0";
-    case KAS_CLASS_REARRANGE:
+    if (!kas_primitive_get(op)->cost) /* a rearrangement */
         return "#cfe3f5";
-    case KAS_CLASS_BLEND:
-        return "#d6efcf";
-    default:
-        return "#fbeec1";
-    }
+    return kas_type_of(op) == KAS_TYPE_BROADCAST ? "#d6efcf" : "#fbeec1";
 }
 
 static void dot_node(const kas_kernel *kernel, int i, const kas_binding *binding, kas_buf *out)
@@ -159,8 +154,7 @@ static void dot_node(const kas_kernel *kernel, int i, const kas_binding *binding
     const kas_node *node = &kernel->node[i];
     uint32_t sizes[KAS_MAX_DIMS];
     int rank;
-    kas_buf_printf(out, "  n%d [fillcolor=\"%s\", label=\"%d: ", i,
-                   colour(kas_op_get(node->op), node->op), i);
+    kas_buf_printf(out, "  n%d [fillcolor=\"%s\", label=\"%d: ", i, colour(node->op), i);
     kas_node_describe(kernel, i, out);
     kas_buf_puts(out, "\\n");
     kas_shape_print(&node->shape, out);
@@ -172,9 +166,9 @@ static void dot_node(const kas_kernel *kernel, int i, const kas_binding *binding
     kas_buf_puts(out, "\"];\n");
     for (int k = 0; k < node->inputs; k++)
         kas_buf_printf(out, "  n%d -> n%d%s;\n", node->in[k], i,
-                       kas_op_get(node->op)->class_ != KAS_CLASS_BLEND ? ""
-                       : k == 0                                        ? " [label=\"LHS\"]"
-                                                                       : " [label=\"RHS\"]");
+                       kas_type_of(node->op) != KAS_TYPE_BROADCAST ? ""
+                       : k == 0                                    ? " [label=\"LHS\"]"
+                                                                   : " [label=\"RHS\"]");
 }
 
 kas_status kas_kernel_write_dot(const kas_kernel *kernel, const char *name,

@@ -9,13 +9,14 @@ static kas_status check_operands(const kas_kernel *kernel, int i)
     const kas_op_info *info = kas_op_get(node->op);
     if (!info)
         return kas_fail(KAS_ILLEGAL, "node %d: unknown primitive number %d", i, node->op);
-    if ((info->class_ == KAS_CLASS_INPUT) != (i == 0))
+    if ((node->op == KAS_OP_INPUT) != (i == 0))
         return kas_node_fail(kernel, i, "%s",
                              i == 0 ? "node 0 must be the input" : "only node 0 is the input");
-    const int most = info->variadic ? KAS_MAX_INPUTS : info->inputs;
+    const bool variadic = info->traits & KAS_TRAIT_VARIADIC;
+    const int most = variadic ? KAS_MAX_INPUTS : info->inputs;
     if (node->inputs < info->inputs || node->inputs > most)
         return kas_node_fail(kernel, i, "%d operands, %d%s expected", node->inputs, info->inputs,
-                             info->variadic ? " or more" : "");
+                             variadic ? " or more" : "");
     for (int k = 0; k < node->inputs; k++)
         if (node->in[k] >= i)
             return kas_node_fail(kernel, i, "operand %d is node %d: not an earlier node", k,

@@ -69,7 +69,7 @@ typedef enum kas_op {
     KAS_OP_POOL_MAX,
     KAS_OP_BMM, /* product of two data tensors, in[0] = LHS, in[1] = RHS
                    attributes: transpose, softmax */
-    /* blending: in[0] = LHS is broadcast to in[1] = RHS; shape of RHS */
+    /* broadcast: in[0] = LHS is tiled over in[1] = RHS; shape of RHS */
     KAS_OP_ADD,
     KAS_OP_SUB,
     KAS_OP_MUL,
@@ -124,15 +124,54 @@ typedef struct kas_kernel {
     uint32_t group_value[KAS_MAX_GROUPS]; /* global over all targets; 0 = symbol not used */
 } kas_kernel;
 
-/* One table row per primitive (space/primitives.c); the prims live in one file each. */
+/* Primitives of one type share their code, and the samplers draw a type before a primitive of it:
+ * the rows of the paper's Table 1 in its order, then the others in the order in which they came. */
+typedef enum kas_type {
+    KAS_TYPE_GROUP,
+    KAS_TYPE_SHIFT,
+    KAS_TYPE_UNFOLD,
+    KAS_TYPE_FC,
+    KAS_TYPE_ELEMENTWISE,
+    KAS_TYPE_FOLD,
+    KAS_TYPE_SOFTMAX,
+    KAS_TYPE_BROADCAST,
+    KAS_TYPES_OF_TABLE_1,
+    KAS_TYPE_SCALE = KAS_TYPES_OF_TABLE_1,
+    KAS_TYPE_NORM,
+    KAS_TYPE_MIX,
+    KAS_TYPE_CONV,
+    KAS_TYPE_BMM,
+    KAS_TYPE_POOL,
+    KAS_TYPE_SHUFFLE,
+    KAS_TYPE_SLICE,
+    KAS_TYPE_CONCAT,
+    KAS_TYPE_COUNT,
+    KAS_TYPE_INPUT = KAS_TYPE_COUNT /* which no sampler draws */
+} kas_type;
+
+enum {
+    KAS_TRAIT_SPATIAL = 1,    /* an output pixel may depend on several pixels of an operand */
+    KAS_TRAIT_SAME_SHAPE = 2, /* the result always has shape and marks of the first operand */
+    KAS_TRAIT_COMMUTES = 4,   /* operands of equal shape may be exchanged */
+    KAS_TRAIT_VARIADIC = 8    /* takes up to KAS_MAX_INPUTS operands */
+};
+
+/* What others than the space ask about a primitive (the table is space/primitives.c). */
 typedef struct kas_op_info {
     const char *name; /* as in kernel files: "unfold", "fold_avg", ... */
-    uint8_t inputs;   /* how many operands; the fewest for a variadic one */
-    enum { KAS_CLASS_INPUT, KAS_CLASS_REARRANGE, KAS_CLASS_ARITHMETIC, KAS_CLASS_BLEND } class_;
-    bool unary;    /* element-wise function of one input */
-    bool variadic; /* takes up to KAS_MAX_INPUTS operands */
+    kas_type type;
+    uint8_t inputs; /* how many operands; the fewest for a variadic one */
+    uint8_t traits; /* KAS_TRAIT_* */
 } kas_op_info;
 const kas_op_info *kas_op_get(kas_op op);
+static inline kas_type kas_type_of(int op)
+{
+    return kas_op_get((kas_op)op)->type;
+}
+static inline bool kas_op_has_trait(int op, int trait)
+{
+    return kas_op_get((kas_op)op)->traits & trait;
+}
 
 /* Does the tensor still have a dim along KAS_AXIS_H or KAS_AXIS_W, and where in the list of its
  * dims [channels..., H, W] that one is. */

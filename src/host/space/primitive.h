@@ -106,13 +106,14 @@ kas_status kas_infer_mix(kas_kernel *kernel, int i);
 kas_status kas_infer_pool(kas_kernel *kernel, int i);
 kas_status kas_infer_scale(kas_kernel *kernel, int i);
 kas_status kas_infer_bmm(kas_kernel *kernel, int i);
-kas_status kas_infer_along(kas_kernel *kernel, int i); /* softmax, norm */
-kas_status kas_infer_blend(kas_kernel *kernel, int i);
+kas_status kas_infer_softmax(kas_kernel *kernel, int i);
+kas_status kas_infer_norm(kas_kernel *kernel, int i);
+kas_status kas_infer_broadcast(kas_kernel *kernel, int i);
 
 /* The outputs of a group, of a primitive with a weight. */
 kas_status kas_divisor_weight(const kas_kernel *kernel, int i, kas_dim *out);
 kas_status kas_divisor_shuffle(const kas_kernel *kernel, int i, kas_dim *out);
-kas_status kas_divisor_blend(const kas_kernel *kernel, int i, kas_dim *out);
+kas_status kas_divisor_broadcast(const kas_kernel *kernel, int i, kas_dim *out);
 
 /* One FLOP for each element of the result, or of the input. */
 kas_status kas_cost_result(const kas_kernel *kernel, int i, kas_cost_terms *terms);

@@ -3,89 +3,85 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+enum {
+    SPATIAL = KAS_TRAIT_SPATIAL,
+    SAME_SHAPE = KAS_TRAIT_SAME_SHAPE,
+    COMMUTES = KAS_TRAIT_COMMUTES,
+    VARIADIC = KAS_TRAIT_VARIADIC,
+    RANGE = KAS_ATTR_DIM | KAS_ATTR_DIM_END,
+    SYMBOL = KAS_ATTR_DIM | KAS_ATTR_SYMBOL,
+    WINDOW = KAS_ATTR_AXES | KAS_ATTR_KERNEL,
+    DILATED = WINDOW | KAS_ATTR_DILATION,
+    MAP = KAS_ATTR_GROUPED | KAS_ATTR_OUT
+};
+
 #define ELEMENTWISE(name)                                                                          \
     {                                                                                              \
-        {name, 1, KAS_CLASS_ARITHMETIC, true}, 0, kas_infer_elementwise, NULL, kas_cost_result     \
+        {name, KAS_TYPE_ELEMENTWISE, 1, SAME_SHAPE}, 0, kas_infer_elementwise, NULL,               \
+            kas_cost_result                                                                        \
     }
-#define BLEND(name)                                                                                \
+#define BROADCAST(name, traits)                                                                    \
     {                                                                                              \
-        {name, 2, KAS_CLASS_BLEND, false}, 0, kas_infer_blend, kas_divisor_blend, kas_cost_result  \
+        {name, KAS_TYPE_BROADCAST, 2, traits}, 0, kas_infer_broadcast, kas_divisor_broadcast,      \
+            kas_cost_result                                                                        \
     }
 #define FOLD(name)                                                                                 \
     {                                                                                              \
-        {name, 1, KAS_CLASS_ARITHMETIC, false}, KAS_ATTR_DIM, kas_infer_fold, NULL, kas_cost_input \
+        {name, KAS_TYPE_FOLD, 1, SPATIAL}, KAS_ATTR_DIM, kas_infer_fold, NULL, kas_cost_input      \
     }
-
 #define POOL(name)                                                                                 \
     {                                                                                              \
-        {name, 1, KAS_CLASS_ARITHMETIC, false}, KAS_ATTR_AXES | KAS_ATTR_KERNEL, kas_infer_pool,   \
-            NULL, kas_cost_pool                                                                    \
+        {name, KAS_TYPE_POOL, 1, SPATIAL | SAME_SHAPE}, WINDOW, kas_infer_pool, NULL,              \
+            kas_cost_pool                                                                          \
     }
 
+/* clang-format off: a row stays a row */
+/*  name, type, operands, traits;       attributes;
+    shape rule, divisor, cost, weight; NULL: it has none */
 const kas_primitive kas_primitives[KAS_OP_COUNT] = {
-    [KAS_OP_INPUT] = {{"input", 0, KAS_CLASS_INPUT, false}, 0, kas_infer_input, NULL, NULL},
-    [KAS_OP_GROUP] = {{"group", 1, KAS_CLASS_REARRANGE, false},
-                      KAS_ATTR_DIM | KAS_ATTR_SYMBOL,
-                      kas_infer_group,
-                      NULL,
-                      NULL},
-    [KAS_OP_GROUP_ALL] = {{"group_all", 1, KAS_CLASS_REARRANGE, false},
-                          KAS_ATTR_DIM,
-                          kas_infer_group_all,
-                          NULL,
-                          NULL},
-    [KAS_OP_SHIFT] = {{"shift", 1, KAS_CLASS_REARRANGE, false},
+    [KAS_OP_INPUT] = {{"input", KAS_TYPE_INPUT, 0, 0}, 0, kas_infer_input},
+    [KAS_OP_GROUP] = {{"group", KAS_TYPE_GROUP, 1, 0}, SYMBOL, kas_infer_group},
+    [KAS_OP_GROUP_ALL] = {{"group_all", KAS_TYPE_GROUP, 1, 0}, KAS_ATTR_DIM, kas_infer_group_all},
+    [KAS_OP_SHIFT] = {{"shift", KAS_TYPE_SHIFT, 1, SPATIAL | SAME_SHAPE},
                       KAS_ATTR_AXES | KAS_ATTR_OFFSET,
-                      kas_infer_shift,
-                      NULL,
-                      NULL},
-    [KAS_OP_UNFOLD] = {{"unfold", 1, KAS_CLASS_REARRANGE, false},
-                       KAS_ATTR_AXES | KAS_ATTR_KERNEL | KAS_ATTR_DILATION,
-                       kas_infer_unfold,
-                       NULL,
-                       NULL},
-    [KAS_OP_SHUFFLE] = {{"shuffle", 1, KAS_CLASS_REARRANGE, false},
-                        KAS_ATTR_DIM | KAS_ATTR_SYMBOL,
+                      kas_infer_shift},
+    [KAS_OP_UNFOLD] = {{"unfold", KAS_TYPE_UNFOLD, 1, SPATIAL}, DILATED, kas_infer_unfold},
+    [KAS_OP_SHUFFLE] = {{"shuffle", KAS_TYPE_SHUFFLE, 1, SAME_SHAPE},
+                        SYMBOL,
                         kas_infer_shuffle,
-                        kas_divisor_shuffle,
-                        NULL},
-    [KAS_OP_SLICE] = {{"slice", 1, KAS_CLASS_REARRANGE, false},
+                        kas_divisor_shuffle},
+    [KAS_OP_SLICE] = {{"slice", KAS_TYPE_SLICE, 1, 0},
                       KAS_ATTR_DIM | KAS_ATTR_SPLIT | KAS_ATTR_SEGMENT,
-                      kas_infer_slice,
-                      NULL,
-                      NULL},
-    [KAS_OP_CONCAT] = {{"concat", 2, KAS_CLASS_REARRANGE, false, true},
+                      kas_infer_slice},
+    [KAS_OP_CONCAT] = {{"concat", KAS_TYPE_CONCAT, 2, VARIADIC},
                        KAS_ATTR_DIM | KAS_ATTR_SPLIT,
-                       kas_infer_concat,
-                       NULL,
-                       NULL},
-    [KAS_OP_FC] = {{"fc", 1, KAS_CLASS_ARITHMETIC, false},
-                   KAS_ATTR_GROUPED | KAS_ATTR_OUT,
+                       kas_infer_concat},
+    [KAS_OP_FC] = {{"fc", KAS_TYPE_FC, 1, 0},
+                   MAP,
                    kas_infer_fc,
                    kas_divisor_weight,
                    kas_cost_weight,
                    kas_weight_fc},
-    [KAS_OP_CONV] = {{"conv", 1, KAS_CLASS_ARITHMETIC, false},
-                     KAS_ATTR_AXES | KAS_ATTR_KERNEL | KAS_ATTR_DILATION | KAS_ATTR_GROUPED |
-                         KAS_ATTR_OUT,
+    [KAS_OP_CONV] = {{"conv", KAS_TYPE_CONV, 1, SPATIAL},
+                     DILATED | MAP,
                      kas_infer_conv,
                      kas_divisor_weight,
                      kas_cost_weight,
                      kas_weight_conv},
-    [KAS_OP_CONV_DEPTHWISE] = {{"conv_depthwise", 1, KAS_CLASS_ARITHMETIC, false},
-                               KAS_ATTR_AXES | KAS_ATTR_KERNEL | KAS_ATTR_DILATION,
+    [KAS_OP_CONV_DEPTHWISE] = {{"conv_depthwise", KAS_TYPE_CONV, 1, SPATIAL | SAME_SHAPE},
+                               DILATED,
                                kas_infer_conv_depthwise,
                                NULL,
                                kas_cost_weight,
                                kas_weight_conv_depthwise},
-    [KAS_OP_MIX] = {{"mix", 1, KAS_CLASS_ARITHMETIC, false},
-                    KAS_ATTR_DIM | KAS_ATTR_DIM_END | KAS_ATTR_OUT,
+    [KAS_OP_MIX] = {{"mix", KAS_TYPE_MIX, 1, 0},
+                    RANGE | KAS_ATTR_OUT,
                     kas_infer_mix,
                     NULL,
                     kas_cost_weight,
                     kas_weight_mix},
-    [KAS_OP_SCALE] = {{"scale", 1, KAS_CLASS_ARITHMETIC, false},
-                      KAS_ATTR_DIM | KAS_ATTR_DIM_END,
+    [KAS_OP_SCALE] = {{"scale", KAS_TYPE_SCALE, 1, SAME_SHAPE},
+                      RANGE,
                       kas_infer_scale,
                       NULL,
                       kas_cost_weight,
@@ -102,28 +98,27 @@ const kas_primitive kas_primitives[KAS_OP_COUNT] = {
     [KAS_OP_SQUARE] = ELEMENTWISE("square"),
     [KAS_OP_FOLD_AVG] = FOLD("fold_avg"),
     [KAS_OP_FOLD_MAX] = FOLD("fold_max"),
-    [KAS_OP_POOL_AVG] = POOL("pool_avg"),
-    [KAS_OP_POOL_MAX] = POOL("pool_max"),
-    [KAS_OP_SOFTMAX] = {{"softmax", 1, KAS_CLASS_ARITHMETIC, false},
-                        KAS_ATTR_DIM | KAS_ATTR_DIM_END,
-                        kas_infer_along,
+    [KAS_OP_SOFTMAX] = {{"softmax", KAS_TYPE_SOFTMAX, 1, SPATIAL | SAME_SHAPE},
+                        RANGE,
+                        kas_infer_softmax,
                         NULL,
                         kas_cost_result},
-    [KAS_OP_NORM] = {{"norm", 1, KAS_CLASS_ARITHMETIC, false},
-                     KAS_ATTR_DIM | KAS_ATTR_DIM_END,
-                     kas_infer_along,
+    [KAS_OP_NORM] = {{"norm", KAS_TYPE_NORM, 1, SPATIAL | SAME_SHAPE},
+                     RANGE,
+                     kas_infer_norm,
                      NULL,
                      kas_cost_result},
-    [KAS_OP_BMM] = {.info = {.name = "bmm", .inputs = 2, .class_ = KAS_CLASS_ARITHMETIC},
-                    .attributes = KAS_ATTR_PRODUCT,
-                    .infer = kas_infer_bmm,
-                    .cost = kas_cost_bmm},
-    [KAS_OP_ADD] = BLEND("add"),
-    [KAS_OP_SUB] = BLEND("sub"),
-    [KAS_OP_MUL] = BLEND("mul"),
-    [KAS_OP_MIN] = BLEND("min"),
-    [KAS_OP_MAX] = BLEND("max"),
+    [KAS_OP_POOL_AVG] = POOL("pool_avg"),
+    [KAS_OP_POOL_MAX] = POOL("pool_max"),
+    [KAS_OP_BMM] =
+        {{"bmm", KAS_TYPE_BMM, 2, SPATIAL}, KAS_ATTR_PRODUCT, kas_infer_bmm, NULL, kas_cost_bmm},
+    [KAS_OP_ADD] = BROADCAST("add", COMMUTES),
+    [KAS_OP_SUB] = BROADCAST("sub", 0),
+    [KAS_OP_MUL] = BROADCAST("mul", COMMUTES),
+    [KAS_OP_MIN] = BROADCAST("min", COMMUTES),
+    [KAS_OP_MAX] = BROADCAST("max", COMMUTES),
 };
+/* clang-format on */
 
 const kas_op_info *kas_op_get(kas_op op)
 {

@@ -174,47 +174,36 @@ static void lower_output_gradient(kas_lower *l)
 
 typedef void lower_fn(kas_lower *, int);
 
-static lower_fn *class_of(kas_op op, bool gradient)
+static const struct {
+    lower_fn *forward, *gradient;
+} lowering[KAS_TYPE_COUNT] = {
+    [KAS_TYPE_GROUP] = {kas_lower_rearrange, kas_lower_rearrange_gradient},
+    [KAS_TYPE_SHIFT] = {kas_lower_rearrange, kas_lower_rearrange_gradient},
+    [KAS_TYPE_UNFOLD] = {kas_lower_rearrange, kas_lower_rearrange_gradient},
+    [KAS_TYPE_SHUFFLE] = {kas_lower_rearrange, kas_lower_rearrange_gradient},
+    [KAS_TYPE_SLICE] = {kas_lower_slice, kas_lower_slice_gradient},
+    [KAS_TYPE_CONCAT] = {kas_lower_concat, kas_lower_concat_gradient},
+    [KAS_TYPE_FC] = {kas_lower_fc, kas_lower_fc_gradient},
+    [KAS_TYPE_CONV] = {kas_lower_fc, kas_lower_fc_gradient},
+    [KAS_TYPE_MIX] = {kas_lower_fc, kas_lower_fc_gradient},
+    [KAS_TYPE_SCALE] = {kas_lower_scale, kas_lower_scale_gradient},
+    [KAS_TYPE_ELEMENTWISE] = {kas_lower_elementwise, kas_lower_elementwise_gradient},
+    [KAS_TYPE_FOLD] = {kas_lower_fold, kas_lower_fold_gradient},
+    [KAS_TYPE_POOL] = {kas_lower_pool, kas_lower_pool_gradient},
+    [KAS_TYPE_SOFTMAX] = {kas_lower_softmax, kas_lower_softmax_gradient},
+    [KAS_TYPE_NORM] = {kas_lower_norm, kas_lower_norm_gradient},
+    [KAS_TYPE_BMM] = {kas_lower_bmm, kas_lower_bmm_gradient},
+    [KAS_TYPE_BROADCAST] = {kas_lower_broadcast, kas_lower_broadcast_gradient},
+};
+
+static void lower_node(kas_lower *l, int node)
 {
-    switch (op) {
-    case KAS_OP_GROUP:
-    case KAS_OP_GROUP_ALL:
-    case KAS_OP_SHIFT:
-    case KAS_OP_UNFOLD:
-    case KAS_OP_SHUFFLE:
-        return gradient ? kas_lower_rearrange_gradient : kas_lower_rearrange;
-    case KAS_OP_POOL_AVG:
-    case KAS_OP_POOL_MAX:
-        return gradient ? kas_lower_pool_gradient : kas_lower_pool;
-    case KAS_OP_SLICE:
-        return gradient ? kas_lower_slice_gradient : kas_lower_slice;
-    case KAS_OP_CONCAT:
-        return gradient ? kas_lower_concat_gradient : kas_lower_concat;
-    case KAS_OP_FC:
-    case KAS_OP_CONV:
-    case KAS_OP_CONV_DEPTHWISE:
-    case KAS_OP_MIX:
-        return gradient ? kas_lower_fc_gradient : kas_lower_fc;
-    case KAS_OP_BMM:
-        return gradient ? kas_lower_bmm_gradient : kas_lower_bmm;
-    case KAS_OP_SCALE:
-        return gradient ? kas_lower_scale_gradient : kas_lower_scale;
-    case KAS_OP_NORM:
-        return gradient ? kas_lower_norm_gradient : kas_lower_norm;
-    case KAS_OP_FOLD_AVG:
-    case KAS_OP_FOLD_MAX:
-        return gradient ? kas_lower_fold_gradient : kas_lower_fold;
-    case KAS_OP_SOFTMAX:
-        return gradient ? kas_lower_softmax_gradient : kas_lower_softmax;
-    case KAS_OP_ADD:
-    case KAS_OP_SUB:
-    case KAS_OP_MUL:
-    case KAS_OP_MIN:
-    case KAS_OP_MAX:
-        return gradient ? kas_lower_blend_gradient : kas_lower_blend;
-    default:
-        return gradient ? kas_lower_pointwise_gradient : kas_lower_pointwise;
-    }
+    const int op = l->kernel->node[node].op;
+    if (lowering[kas_type_of(op)].forward)
+        lowering[kas_type_of(op)].forward(l, node);
+    else
+        kas_ir_fail(l->ir, kas_fail(KAS_UNSUPPORTED, "primitive %s cannot be lowered",
+                                    kas_op_get((kas_op)op)->name));
 }
 
 static kas_status node_sizes(kas_lower *l)
@@ -236,7 +225,7 @@ static void lower_backward(kas_lower *l)
         kas_lower_sum_gradient(l, k);
         /* A node whose value does not matter still owes its weight a gradient of 0. */
         if (k > 0 && (l->gradient[k] != 0 || kas_op_has_weight((kas_op)l->kernel->node[k].op)))
-            class_of((kas_op)l->kernel->node[k].op, true)(l, k);
+            lowering[kas_type_of(l->kernel->node[k].op)].gradient(l, k);
     }
     l->dx = l->gradient_tensor[0];
     ir->tensor[l->dx].role = KAS_ROLE_DX;
@@ -248,7 +237,7 @@ kas_status kas_lower_kernel(kas_lower *l)
     lower_input(l);
     KAS_TRY(l->ir->status);
     for (int k = 1; k < l->kernel->nodes && l->ir->status == KAS_OK; k++)
-        class_of((kas_op)l->kernel->node[k].op, false)(l, k);
+        lower_node(l, k);
     if (l->ir->status == KAS_OK)
         lower_output(l);
     const int forward = l->ir->tensors;

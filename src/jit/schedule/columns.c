@@ -3,7 +3,7 @@
 
 enum {
     LEAST_CHANNELS = 16, /* contiguous elements behind a column: lanes */
-    MANY_COLUMNS = 16384 /* as lower_sum.c has it: threads enough to keep a GPU busy */
+    MANY_COLUMNS = 16384 /* as reduce.c has it: threads enough to keep a GPU busy */
 };
 
 /* The dims of t, as bits, in which every tensor inside has size 1 where t has more; 0: they differ

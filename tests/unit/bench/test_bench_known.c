@@ -52,7 +52,7 @@ static void write_kernel(const char *path, const char *nodes)
     fclose(file);
 }
 
-/* Shares that a blend ties to each other, beside a size that is free already: each made a variable
+/* Shares that a broadcast ties to each other, beside a size that is free already: each made a variable
  * of its own from x0 on, this was no kernel any more, and ended the suite. */
 static void shares_keep_their_ties(void **state)
 {

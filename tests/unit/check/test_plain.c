@@ -45,11 +45,12 @@ static kas_kernel involution(void)
 {
     kas_kernel k = {.group_value = {4}};
     int x = kas_build_input(&k);
-    int f = kas_build_fc(&k, kas_build_unary(&k, KAS_OP_RELU, kas_build_fc(&k, x, false, "x0")),
-                         false, "G0*K_H*K_W");
+    int f =
+        kas_build_fc(&k, kas_build_elementwise(&k, KAS_OP_RELU, kas_build_fc(&k, x, false, "x0")),
+                     false, "G0*K_H*K_W");
     int filter = kas_build_group(&k, f, 0, 0), parts = kas_build_group(&k, x, 0, 0);
     int taps = kas_build_unfold(&k, parts, KAS_AXIS_H | KAS_AXIS_W);
-    int y = kas_build_blend(&k, KAS_OP_MUL, filter, taps);
+    int y = kas_build_broadcast(&k, KAS_OP_MUL, filter, taps);
     kas_build_fold(&k, KAS_OP_FOLD_AVG, kas_build_fold(&k, KAS_OP_FOLD_AVG, y, 3), 2);
     assert_int_equal(kas_kernel_infer(&k), KAS_OK);
     return k;
@@ -279,10 +280,10 @@ static kas_kernel sum(bool swapped, bool sin_first, kas_op op)
 {
     kas_kernel k = {0};
     int x = kas_build_fc(&k, kas_build_input(&k), false, "C");
-    int s = sin_first ? kas_build_unary(&k, KAS_OP_SIN, x) : -1;
-    int r = kas_build_unary(&k, KAS_OP_RELU, x);
-    s = s < 0 ? kas_build_unary(&k, KAS_OP_SIN, x) : s;
-    kas_build_blend(&k, op, swapped ? s : r, swapped ? r : s);
+    int s = sin_first ? kas_build_elementwise(&k, KAS_OP_SIN, x) : -1;
+    int r = kas_build_elementwise(&k, KAS_OP_RELU, x);
+    s = s < 0 ? kas_build_elementwise(&k, KAS_OP_SIN, x) : s;
+    kas_build_broadcast(&k, op, swapped ? s : r, swapped ? r : s);
     assert_int_equal(kas_kernel_infer(&k), KAS_OK);
     return k;
 }
@@ -341,7 +342,7 @@ static void test_variables_pair_one_to_one(void **state)
     kas_kernel k[2] = {{0}, {0}};
     for (int n = 0; n < 2; n++) {
         int x = kas_build_input(&k[n]), a = kas_build_fc(&k[n], x, false, "x0");
-        int b = kas_build_unary(&k[n], KAS_OP_RELU, a);
+        int b = kas_build_elementwise(&k[n], KAS_OP_RELU, a);
         kas_build_fc(&k[n], kas_build_fc(&k[n], b, false, n ? "x1" : "x0"), false, "C");
         assert_int_equal(kas_kernel_infer(&k[n]), KAS_OK);
     }
@@ -357,7 +358,7 @@ static void test_sizes_of_one_image(void **state)
     kas_kernel k[2] = {{0}, {0}};
     for (int n = 0; n < 2; n++) {
         int x = kas_build_fc(&k[n], kas_build_input(&k[n]), false, n ? "W" : "K_W");
-        kas_build_fc(&k[n], kas_build_unary(&k[n], KAS_OP_RELU, x), false, "C");
+        kas_build_fc(&k[n], kas_build_elementwise(&k[n], KAS_OP_RELU, x), false, "C");
         assert_int_equal(kas_kernel_infer(&k[n]), KAS_OK);
         kas_solution s;
         assert_int_equal(kas_solve(&k[n], targets, TARGETS, &wide, &s), KAS_OK);

@@ -12,6 +12,7 @@
 
 #include "host/core/file/files.h"
 #include "host/export/export.h"
+#include "host/export/python_node.h"
 #include "host/export/weights.h"
 #include "host/model/safetensors.h"
 #include "host/net/targets.h"
@@ -77,7 +78,7 @@ static void test_nodes(void **state)
         &k, map,
         "self.weight0 @ n7.permute(0, 1, 3, 2, 4, 5, 6, 7).reshape(B, R, K_H, C * K_W, -1)");
     assert_node(&k, kas_build_softmax(&k, x, 1, 3), "torch.softmax(n0.flatten(3, 4), 3)");
-    assert_node(&k, kas_build_blend(&k, KAS_OP_MIN, row, x),
+    assert_node(&k, kas_build_broadcast(&k, KAS_OP_MIN, row, x),
                 "torch.minimum(tile(n2, n0, prefix=1, suffix=1), n0)");
 }
 

@@ -27,7 +27,8 @@ static void test_unary_limits(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fixture f;
         fixture_target(&f, 1, 2, 3, 3, 3);
-        fixture_create(&f, kas_build_unary(&f.kernel, cases[i].op, kas_build_input(&f.kernel)));
+        fixture_create(&f,
+                       kas_build_elementwise(&f.kernel, cases[i].op, kas_build_input(&f.kernel)));
         set(f.x, VALUES(-1, 0, 1, 8.5, -110, 120));
         set(f.dy, VALUES(1, 1, 1, 1, 1, 1));
         fixture_forward(&f);
@@ -45,7 +46,7 @@ static void test_ties(void **state)
     fixture_target(&f, 3, 1, 1, 3, 3);
     int x = kas_build_input(&f.kernel);
     int top = kas_build_fold(&f.kernel, KAS_OP_FOLD_MAX, x, 0);
-    fixture_create(&f, kas_build_blend(&f.kernel, KAS_OP_MIN, top, x));
+    fixture_create(&f, kas_build_broadcast(&f.kernel, KAS_OP_MIN, top, x));
     set(f.x, VALUES(2, 5, 5));
     set(f.dy, VALUES(1, 10, 100));
     fixture_forward(&f);
@@ -90,7 +91,7 @@ static int k_group_all(kas_kernel *k, int x)
 static int k_shift(kas_kernel *k, int x)
 {
     int both = kas_build_shift(k, kas_build_shift(k, x, KAS_AXIS_H, 1), KAS_AXIS_W, -2);
-    return kas_build_blend(k, KAS_OP_MUL, both, x);
+    return kas_build_broadcast(k, KAS_OP_MUL, both, x);
 }
 static int k_unfold(kas_kernel *k, int x)
 {
@@ -104,7 +105,7 @@ static int k_windows(kas_kernel *k, int x)
 static int k_fold_avg(kas_kernel *k, int x)
 {
     int row = kas_build_fold(k, KAS_OP_FOLD_AVG, x, 2);
-    return kas_build_blend(k, KAS_OP_MUL, kas_build_fold(k, KAS_OP_FOLD_AVG, row, 1), x);
+    return kas_build_broadcast(k, KAS_OP_MUL, kas_build_fold(k, KAS_OP_FOLD_AVG, row, 1), x);
 }
 static int k_fold_max(kas_kernel *k, int x)
 {
@@ -114,22 +115,25 @@ static int k_fold_max(kas_kernel *k, int x)
 static int k_softmax(kas_kernel *k, int x)
 {
     int both = kas_build_softmax(k, kas_build_fc(k, x, false, "C"), 1, 3);
-    return kas_build_blend(k, KAS_OP_MUL, both, kas_build_softmax(k, x, 0, 1));
+    return kas_build_broadcast(k, KAS_OP_MUL, both, kas_build_softmax(k, x, 0, 1));
 }
 static int unary(kas_kernel *k, int x, kas_op op)
 {
-    return kas_build_fc(k, kas_build_unary(k, op, kas_build_fc(k, x, false, "C")), false, "C");
+    return kas_build_fc(k, kas_build_elementwise(k, op, kas_build_fc(k, x, false, "C")), false,
+                        "C");
 }
-static int blend(kas_kernel *k, int x, kas_op op)
+static int broadcast(kas_kernel *k, int x, kas_op op)
 {
-    return kas_build_blend(k, op, kas_build_fc(k, x, false, "G0"), kas_build_fc(k, x, false, "C"));
+    return kas_build_broadcast(k, op, kas_build_fc(k, x, false, "G0"),
+                               kas_build_fc(k, x, false, "C"));
 }
 /* Involution-like: weights from the input, tiled over the unfolded input. */
 static int k_composite(kas_kernel *k, int x)
 {
     int taps = kas_build_unfold(k, x, KAS_AXIS_H | KAS_AXIS_W);
-    int map = kas_build_fc(k, kas_build_unary(k, KAS_OP_GELU, x), false, "G0*K_H*K_W");
-    int mixed = kas_build_blend(k, KAS_OP_MUL, kas_build_unary(k, KAS_OP_TANH, map), taps);
+    int map = kas_build_fc(k, kas_build_elementwise(k, KAS_OP_GELU, x), false, "G0*K_H*K_W");
+    int mixed =
+        kas_build_broadcast(k, KAS_OP_MUL, kas_build_elementwise(k, KAS_OP_TANH, map), taps);
     int less = kas_build_fold(k, KAS_OP_FOLD_AVG, mixed, 2);
     return kas_build_fold(k, KAS_OP_FOLD_MAX, less, 1);
 }
@@ -138,7 +142,7 @@ static int k_constant(kas_kernel *k, int x)
 {
     int sum = kas_build_fold(k, KAS_OP_FOLD_AVG, kas_build_softmax(k, x, 0, 1), 0);
     int map = kas_build_fc(k, sum, false, "C");
-    return kas_build_unary(k, KAS_OP_SQUARE, map);
+    return kas_build_elementwise(k, KAS_OP_SQUARE, map);
 }
 
 typedef int (*builder)(kas_kernel *kernel, int input);
@@ -158,7 +162,7 @@ static void make(fixture *f, builder build, int op)
     f->batch = 2;
     int x = kas_build_input(&f->kernel);
     int last = op < 0 ? build(&f->kernel, x)
-                      : (op >= KAS_OP_ADD ? blend : unary)(&f->kernel, x, (kas_op)op);
+                      : (op >= KAS_OP_ADD ? broadcast : unary)(&f->kernel, x, (kas_op)op);
     fixture_create(f, last);
     random_point(f, 50);
 }
@@ -191,7 +195,7 @@ static void test_finite_differences(void **state)
         fixture_free(&f);
     }
     for (int op = KAS_OP_RELU; op < KAS_OP_COUNT; op++) {
-        if (!kas_op_get((kas_op)op)->unary && op < KAS_OP_ADD)
+        if (kas_type_of(op) != KAS_TYPE_ELEMENTWISE && op < KAS_OP_ADD)
             continue;
         make(&f, NULL, op);
         assert_true(fd_within(kas_op_get((kas_op)op)->name, difference_error(&f), TOLERANCE));

@@ -1,13 +1,13 @@
 /* Every primitive in float64 against examples worked out by hand from docs/primitives.md.
  *
- * A kernel must end in [C, H, W]; where the primitive's own result is something else, a blend
+ * A kernel must end in [C, H, W]; where the primitive's own result is something else, a broadcast
  * brings it back and the primitive's node is looked at. */
 #include "reference_fixture.h"
 
-/* Appends a blend that gives the input's shape back. */
+/* Appends a broadcast that gives the input's shape back. */
 static int back_to_input(fixture *f, int node)
 {
-    return kas_build_blend(&f->kernel, KAS_OP_ADD, node, 0);
+    return kas_build_broadcast(&f->kernel, KAS_OP_ADD, node, 0);
 }
 
 static void set(double *to, const double *from, size_t size)
@@ -23,7 +23,7 @@ static void test_shift(void **state)
     int x = kas_build_input(&f.kernel);
     int down = kas_build_shift(&f.kernel, x, KAS_AXIS_H, 1);
     int left = kas_build_shift(&f.kernel, x, KAS_AXIS_W, -1);
-    fixture_create(&f, kas_build_blend(&f.kernel, KAS_OP_ADD, down, left));
+    fixture_create(&f, kas_build_broadcast(&f.kernel, KAS_OP_ADD, down, left));
     set(f.x, VALUES(1, 2, 3, 4, 5, 6));
     fixture_forward(&f);
     assert_node(&f, down, VALUES(3, 4, 5, 6, 1, 2));
@@ -40,9 +40,9 @@ static void test_unfold(void **state)
     int x = kas_build_input(&f.kernel);
     int both = kas_build_unfold(&f.kernel, x, KAS_AXIS_H | KAS_AXIS_W);
     int only_w = kas_build_unfold(&f.kernel, x, KAS_AXIS_W);
-    int sum = kas_build_blend(&f.kernel, KAS_OP_ADD, x, both);
+    int sum = kas_build_broadcast(&f.kernel, KAS_OP_ADD, x, both);
     int small = kas_build_fold(&f.kernel, KAS_OP_FOLD_AVG, sum, 1);
-    int merged = kas_build_blend(&f.kernel, KAS_OP_ADD, small, only_w);
+    int merged = kas_build_broadcast(&f.kernel, KAS_OP_ADD, small, only_w);
     fixture_create(&f, kas_build_fold(&f.kernel, KAS_OP_FOLD_AVG, merged, 1));
     set(f.x, VALUES(1, 2, 3, 4));
     fixture_forward(&f);
@@ -64,9 +64,9 @@ static void test_unfold_windows(void **state)
     int x = kas_build_input(&f.kernel);
     int apart = kas_build_unfold_window(&f.kernel, x, KAS_AXIS_H, 3, 2);
     int wide = kas_build_unfold_window(&f.kernel, x, KAS_AXIS_W, 5, 0);
-    int sum =
-        kas_build_blend(&f.kernel, KAS_OP_ADD, kas_build_fold(&f.kernel, KAS_OP_FOLD_AVG, apart, 1),
-                        kas_build_fold(&f.kernel, KAS_OP_FOLD_AVG, wide, 1));
+    int sum = kas_build_broadcast(&f.kernel, KAS_OP_ADD,
+                                  kas_build_fold(&f.kernel, KAS_OP_FOLD_AVG, apart, 1),
+                                  kas_build_fold(&f.kernel, KAS_OP_FOLD_AVG, wide, 1));
     fixture_create(&f, sum);
     set(f.x, VALUES(1, 2, 3, 4, 5, 6, 7, 8));
     fixture_forward(&f);
@@ -90,7 +90,7 @@ static void test_unfold_after_fold(void **state)
     int row = kas_build_fold(&f.kernel, KAS_OP_FOLD_AVG, x, 1);
     int taps = kas_build_unfold(&f.kernel, row, KAS_AXIS_W);
     int best = kas_build_fold(&f.kernel, KAS_OP_FOLD_MAX, taps, 1);
-    fixture_create(&f, kas_build_blend(&f.kernel, KAS_OP_SUB, best, x));
+    fixture_create(&f, kas_build_broadcast(&f.kernel, KAS_OP_SUB, best, x));
     set(f.x, VALUES(1, 2, 3, 5, 6, 7, -1, -2, -3, -3, -4, -5));
     fixture_forward(&f);
     assert_node(&f, row, VALUES(3, 4, 5, -2, -3, -4));
@@ -196,7 +196,8 @@ static void test_unary(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fixture f;
         fixture_target(&f, 1, 2, 3, 3, 3);
-        fixture_create(&f, kas_build_unary(&f.kernel, cases[i].op, kas_build_input(&f.kernel)));
+        fixture_create(&f,
+                       kas_build_elementwise(&f.kernel, cases[i].op, kas_build_input(&f.kernel)));
         set(f.x, VALUES(-1, 0, 1, 8.5, -110, 120));
         fixture_forward(&f);
         assert_values(kas_op_get(cases[i].op)->name, f.y, cases[i].y, 6);
@@ -213,9 +214,9 @@ static void test_folds(void **state)
     int over_c = kas_build_fold(&f.kernel, KAS_OP_FOLD_AVG, x, 0);
     int over_h = kas_build_fold(&f.kernel, KAS_OP_FOLD_MAX, x, 1);
     int over_w = kas_build_fold(&f.kernel, KAS_OP_FOLD_MAX, x, 2);
-    int sum = kas_build_blend(&f.kernel, KAS_OP_ADD, over_c, x);
-    int more = kas_build_blend(&f.kernel, KAS_OP_ADD, over_h, sum);
-    fixture_create(&f, kas_build_blend(&f.kernel, KAS_OP_ADD, over_w, more));
+    int sum = kas_build_broadcast(&f.kernel, KAS_OP_ADD, over_c, x);
+    int more = kas_build_broadcast(&f.kernel, KAS_OP_ADD, over_h, sum);
+    fixture_create(&f, kas_build_broadcast(&f.kernel, KAS_OP_ADD, over_w, more));
     set(f.x, VALUES(1, 2, 3, 4, -5, 6, 7, -8));
     fixture_forward(&f);
     assert_node(&f, over_c, VALUES(-2, 4, 5, -2));
@@ -236,7 +237,7 @@ static void test_softmax(void **state)
     int x = kas_build_input(&f.kernel);
     int over_c = kas_build_softmax(&f.kernel, x, 0, 1);
     int over_all = kas_build_softmax(&f.kernel, x, 0, 3);
-    fixture_create(&f, kas_build_blend(&f.kernel, KAS_OP_ADD, over_c, over_all));
+    fixture_create(&f, kas_build_broadcast(&f.kernel, KAS_OP_ADD, over_c, over_all));
     set(f.x, VALUES(0, l2, l3, l4)); /* exponentials 1 2 / 3 4 */
     fixture_forward(&f);
     assert_node(&f, over_c, VALUES(1. / 4, 1. / 3, 3. / 4, 2. / 3));
@@ -249,7 +250,7 @@ static void test_softmax(void **state)
 }
 
 /* LHS [G0, H, W] over RHS [C, H, W], C = 4, G0 = 2: channel c reads c mod 2. */
-static void test_blend_tiles(void **state)
+static void test_broadcast_tiles(void **state)
 {
     (void)state;
     const struct {
@@ -265,7 +266,7 @@ static void test_blend_tiles(void **state)
         fixture_target(&f, 4, 1, 2, 3, 3);
         int x = kas_build_input(&f.kernel);
         int two = kas_build_fc(&f.kernel, x, false, "G0");
-        fixture_create(&f, kas_build_blend(&f.kernel, cases[i].op, two, x));
+        fixture_create(&f, kas_build_broadcast(&f.kernel, cases[i].op, two, x));
         set(f.x, VALUES(1, 2, 5, -1, 1, 1, 4, -1));
         set(f.weight[0], VALUES(1, 0, 0, 0, 0, 1, 0, 0)); /* the first two channels */
         fixture_forward(&f);
@@ -308,7 +309,7 @@ int main(void)
         cmocka_unit_test(test_unary),
         cmocka_unit_test(test_folds),
         cmocka_unit_test(test_softmax),
-        cmocka_unit_test(test_blend_tiles),
+        cmocka_unit_test(test_broadcast_tiles),
         cmocka_unit_test(test_instances),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

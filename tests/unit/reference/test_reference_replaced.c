@@ -137,7 +137,7 @@ static void test_gradients(void **state)
     run r;
     kas_kernel k = {0};
     int wide = kas_build_fc(&k, kas_build_unfold(&k, kas_build_input(&k), 3), false, "x0");
-    assert_true(kas_build_fc(&k, kas_build_unary(&k, KAS_OP_TANH, wide), false, "C") > 0);
+    assert_true(kas_build_fc(&k, kas_build_elementwise(&k, KAS_OP_TANH, wide), false, "C") > 0);
     kas_binding bindings[] = {binding_of(&targets[0]), binding_of(&targets[1])};
     const kas_solution solution = {.targets = 2, .binding = bindings};
     const kas_replacement replacement = {&k, targets, &solution, NULL};

@@ -11,9 +11,9 @@ static int build(fixture *f, int *sine, int *relu)
 {
     fixture_target(f, 2, 3, 4, 3, 3);
     const int x = kas_build_input(&f->kernel);
-    *sine = kas_build_unary(&f->kernel, KAS_OP_SIN, x);
-    *relu = kas_build_unary(&f->kernel, KAS_OP_RELU, x);
-    fixture_create(f, kas_build_blend(&f->kernel, KAS_OP_ADD, *sine, *relu));
+    *sine = kas_build_elementwise(&f->kernel, KAS_OP_SIN, x);
+    *relu = kas_build_elementwise(&f->kernel, KAS_OP_RELU, x);
+    fixture_create(f, kas_build_broadcast(&f->kernel, KAS_OP_ADD, *sine, *relu));
     fd_random(f->x, SIZE, 1);
     fd_random(f->dy, SIZE, 2);
     for (int i = 0; i < SIZE; i++) {

@@ -2,7 +2,7 @@
 #ifndef KAS_TESTS_UNIT_SPACE_PRIMITIVE_FIXTURE_H
 #define KAS_TESTS_UNIT_SPACE_PRIMITIVE_FIXTURE_H
 
-#include "host/export/python.h"
+#include "host/export/python_node.h"
 #include "host/space/canonical.h"
 #include "host/space/canvas/prune.h"
 #include "host/space/describe.h"

@@ -90,14 +90,14 @@ static void test_refusals(void **state)
     (void)state;
     kas_kernel k = {0};
     int x = kas_build_input(&k);
-    x = kas_build_unary(&k, KAS_OP_RELU, kas_build_unary(&k, KAS_OP_RELU, x));
+    x = kas_build_elementwise(&k, KAS_OP_RELU, kas_build_elementwise(&k, KAS_OP_RELU, x));
     kas_build_fc(&k, kas_build_unfold(&k, x, HW), false, "C");
     assert_accepted(&k, "node 2 (relu): a pruning rule");
     k = (kas_kernel){0};
     kas_build_fc(&k, kas_build_input(&k), false, "C");
     assert_accepted(&k, "sees one pixel");
     k = (kas_kernel){0};
-    kas_build_shift(&k, kas_build_unary(&k, KAS_OP_SIN, kas_build_input(&k)), KAS_AXIS_H, 1);
+    kas_build_shift(&k, kas_build_elementwise(&k, KAS_OP_SIN, kas_build_input(&k)), KAS_AXIS_H, 1);
     assert_accepted(&k, "no weight");
     k = (kas_kernel){.group_value = {3}};
     x = kas_build_group(&k, kas_build_input(&k), 0, 0);
@@ -109,8 +109,9 @@ static void test_refusals(void **state)
     assert_accepted(&k, "one group number");
     k = (kas_kernel){0};
     x = kas_build_input(&k);
-    int sine = kas_build_unary(&k, KAS_OP_SIN, x), shifted = kas_build_shift(&k, x, KAS_AXIS_W, 1);
-    kas_build_fc(&k, kas_build_blend(&k, KAS_OP_MUL, sine, shifted), false, "C");
+    int sine = kas_build_elementwise(&k, KAS_OP_SIN, x),
+        shifted = kas_build_shift(&k, x, KAS_AXIS_W, 1);
+    kas_build_fc(&k, kas_build_broadcast(&k, KAS_OP_MUL, sine, shifted), false, "C");
     assert_accepted(&k, NULL);
     kas_sample_options narrow = any_length();
     kas_buf reason = {0};

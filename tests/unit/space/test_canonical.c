@@ -23,9 +23,9 @@ static kas_kernel two_branches(bool swap_order, bool swap_operands, int g, const
             left = kas_build_fc(&k, kas_build_group(&k, kas_build_fc(&k, x, false, a), 0, g), true,
                                 "C");
         else
-            right = kas_build_unary(&k, KAS_OP_RELU,
-                                    kas_build_fc(&k, kas_build_fc(&k, x, false, b), false, "C"));
-    kas_build_blend(&k, KAS_OP_SUB, swap_operands ? right : left, swap_operands ? left : right);
+            right = kas_build_elementwise(
+                &k, KAS_OP_RELU, kas_build_fc(&k, kas_build_fc(&k, x, false, b), false, "C"));
+    kas_build_broadcast(&k, KAS_OP_SUB, swap_operands ? right : left, swap_operands ? left : right);
     k.group_value[g] = value;
     if (kas_kernel_infer(&k) != KAS_OK)
         fail_msg("%s", kas_error());
@@ -81,11 +81,11 @@ static void test_sharing_is_seen(void **state)
     (void)state;
     kas_kernel shared = {0}, copied = {0};
     int x = kas_build_input(&shared), f = kas_build_fc(&shared, x, false, "C");
-    kas_build_blend(&shared, KAS_OP_MUL, f, kas_build_unary(&shared, KAS_OP_RELU, f));
+    kas_build_broadcast(&shared, KAS_OP_MUL, f, kas_build_elementwise(&shared, KAS_OP_RELU, f));
     x = kas_build_input(&copied);
     f = kas_build_fc(&copied, x, false, "C");
-    int r = kas_build_unary(&copied, KAS_OP_RELU, kas_build_fc(&copied, x, false, "C"));
-    kas_build_blend(&copied, KAS_OP_MUL, f, r);
+    int r = kas_build_elementwise(&copied, KAS_OP_RELU, kas_build_fc(&copied, x, false, "C"));
+    kas_build_broadcast(&copied, KAS_OP_MUL, f, r);
     assert_same(shared, copied, false);
 }
 

@@ -26,10 +26,10 @@ static kas_kernel make(kas_op first, kas_op second, bool swap_first, bool swap_s
 {
     kas_kernel k = {0};
     int x = kas_build_fc(&k, kas_build_input(&k), false, "C");
-    int a = kas_build_unary(&k, swap_first ? KAS_OP_TANH : KAS_OP_SIN, x);
-    int b = kas_build_unary(&k, swap_first ? KAS_OP_SIN : KAS_OP_TANH, x);
-    int y = kas_build_blend(&k, first, a, b);
-    kas_build_blend(&k, second, swap_second ? y : x, swap_second ? x : y);
+    int a = kas_build_elementwise(&k, swap_first ? KAS_OP_TANH : KAS_OP_SIN, x);
+    int b = kas_build_elementwise(&k, swap_first ? KAS_OP_SIN : KAS_OP_TANH, x);
+    int y = kas_build_broadcast(&k, first, a, b);
+    kas_build_broadcast(&k, second, swap_second ? y : x, swap_second ? x : y);
     assert_int_equal(k.nodes, 6);
     return k;
 }
@@ -57,10 +57,10 @@ static void test_uses_tell_operands_apart(void **state)
     for (int n = 0; n < 2; n++) {
         kas_kernel k = {0};
         int x = kas_build_input(&k);
-        int a = kas_build_unary(&k, KAS_OP_RELU, kas_build_fc(&k, x, false, "C"));
-        int b = kas_build_unary(&k, KAS_OP_RELU, kas_build_fc(&k, x, false, "C"));
-        int y = kas_build_blend(&k, KAS_OP_MUL, n ? b : a, n ? a : b);
-        kas_build_blend(&k, KAS_OP_SUB, kas_build_unary(&k, KAS_OP_SIN, a), y);
+        int a = kas_build_elementwise(&k, KAS_OP_RELU, kas_build_fc(&k, x, false, "C"));
+        int b = kas_build_elementwise(&k, KAS_OP_RELU, kas_build_fc(&k, x, false, "C"));
+        int y = kas_build_broadcast(&k, KAS_OP_MUL, n ? b : a, n ? a : b);
+        kas_build_broadcast(&k, KAS_OP_SUB, kas_build_elementwise(&k, KAS_OP_SIN, a), y);
         name_of(k, name[n]);
     }
     assert_string_equal(name[0], name[1]);
@@ -77,9 +77,10 @@ static void test_far_uses_tell_operands_apart(void **state)
         kas_kernel *k = &kernel[n];
         int x = kas_build_input(k);
         int p = kas_build_fc(k, x, false, "C"), q = kas_build_fc(k, x, false, "C");
-        int a = kas_build_unary(k, KAS_OP_RELU, p), b = kas_build_unary(k, KAS_OP_RELU, q);
-        int y = kas_build_blend(k, KAS_OP_MUL, n ? b : a, n ? a : b);
-        kas_build_blend(k, KAS_OP_ADD, y, kas_build_unary(k, KAS_OP_SIN, p));
+        int a = kas_build_elementwise(k, KAS_OP_RELU, p),
+            b = kas_build_elementwise(k, KAS_OP_RELU, q);
+        int y = kas_build_broadcast(k, KAS_OP_MUL, n ? b : a, n ? a : b);
+        kas_build_broadcast(k, KAS_OP_ADD, y, kas_build_elementwise(k, KAS_OP_SIN, p));
         name_of(*k, name[n]);
         assert_int_equal(kas_kernel_infer(k), KAS_OK);
     }
@@ -104,7 +105,7 @@ static void test_broadcasts_keep_their_order(void **state)
     kas_kernel k = {0};
     int x = kas_build_fc(&k, kas_build_input(&k), false, "C");
     int gate = kas_build_fold(&k, KAS_OP_FOLD_AVG, kas_build_fold(&k, KAS_OP_FOLD_AVG, x, 1), 1);
-    kas_build_blend(&k, KAS_OP_MUL, gate, x);
+    kas_build_broadcast(&k, KAS_OP_MUL, gate, x);
     assert_int_equal(kas_kernel_infer(&k), KAS_OK);
     assert_false(kas_operands_commute(&k, &k.node[k.nodes - 1]));
     kas_kernel ordered, plain;

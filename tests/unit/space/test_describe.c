@@ -33,13 +33,13 @@ static void test_every_primitive_is_described(void **state)
                 "unfold W, 5 taps, dilation 2");
     assert_says(&k, kas_build_fc(&k, g, true, "x0"), "fc within groups to x0");
     assert_says(&k, kas_build_fc(&k, x, false, "C/G1"), "fc to C/G1");
-    assert_says(&k, kas_build_unary(&k, KAS_OP_GELU, x), "gelu");
+    assert_says(&k, kas_build_elementwise(&k, KAS_OP_GELU, x), "gelu");
     assert_says(&k, kas_build_fold(&k, KAS_OP_FOLD_MAX, g, 2), "maximum of dim 2 (H)");
     assert_says(&k, kas_build_softmax(&k, g, 1, 2), "softmax over dim 1 (C/G1)");
     assert_says(&k, kas_build_softmax(&k, g, 1, 4), "softmax over dims 1 to 3");
     int row = kas_build_fold(&k, KAS_OP_FOLD_AVG, x, 1);
-    assert_says(&k, kas_build_blend(&k, KAS_OP_SUB, row, x), "sub, LHS repeated H times");
-    assert_says(&k, kas_build_blend(&k, KAS_OP_ADD, x, x), "add");
+    assert_says(&k, kas_build_broadcast(&k, KAS_OP_SUB, row, x), "sub, LHS repeated H times");
+    assert_says(&k, kas_build_broadcast(&k, KAS_OP_ADD, x, x), "add");
 }
 
 static void test_dot(void **state)
@@ -47,7 +47,7 @@ static void test_dot(void **state)
     (void)state;
     kas_kernel k = {0};
     int x = kas_build_input(&k);
-    kas_build_blend(&k, KAS_OP_SUB, x, kas_build_fc(&k, x, false, "C"));
+    kas_build_broadcast(&k, KAS_OP_SUB, x, kas_build_fc(&k, x, false, "C"));
     kas_binding binding = {.value = {16, 8, 4, 3, 3}};
     kas_buf out = {0};
     assert_int_equal(kas_kernel_write_dot(&k, "a \"b\"", &binding, &out), KAS_OK);

@@ -105,7 +105,7 @@ static void test_arithmetic_shapes(void **state)
     int x = kas_build_input(&k), u = kas_build_unfold(&k, x, HW);
     int fc = kas_build_fc(&k, u, false, "x0");
     assert_shape(&k, fc, "[x0, H, W]");
-    assert_shape(&k, kas_build_unary(&k, KAS_OP_GELU, u), "[C, K_H, K_W, H, W]");
+    assert_shape(&k, kas_build_elementwise(&k, KAS_OP_GELU, u), "[C, K_H, K_W, H, W]");
     assert_shape(&k, kas_build_fold(&k, KAS_OP_FOLD_MAX, u, 0), "[K_H, K_W, H, W]");
     assert_shape(&k, kas_build_fold(&k, KAS_OP_FOLD_MAX, u, 4), "[C, K_H, K_W, H]");
     assert_shape(&k, kas_build_softmax(&k, u, 1, 3), "[C, K_H, K_W, H, W]");
@@ -163,7 +163,7 @@ static void test_broadcast_alignment(void **state)
     int taps = kas_build_group(&k, kas_build_fc(&k, x, false, "G0*K_H*K_W"), 0, 0);
     int u = kas_build_unfold(&k, g, HW);
     assert_align(&k, taps, u, 1, 2, "K_H*K_W", "C*K_H*K_W/G0");
-    int y = kas_build_blend(&k, KAS_OP_MUL, taps, u);
+    int y = kas_build_broadcast(&k, KAS_OP_MUL, taps, u);
     assert_shape(&k, y, "[G0, C/G0, K_H, K_W, H, W]");
     assert_int_equal(k.node[y].shape.is_group[0], 1);
 }
@@ -180,7 +180,7 @@ static void test_whole_kernel_rules(void **state)
     kas_build_group(&k, y, 0, 0); /* [G0, C/G0, H, W] lies in memory as [C, H, W] does */
     assert_int_equal(kas_kernel_infer(&k), KAS_OK);
     k.nodes--;
-    kas_build_unary(&k, KAS_OP_RELU, x); /* node 2 now leads nowhere */
+    kas_build_elementwise(&k, KAS_OP_RELU, x); /* node 2 now leads nowhere */
     assert_int_equal(kas_kernel_infer(&k), KAS_ILLEGAL);
     assert_non_null(strstr(kas_error(), "node 2"));
     kas_kernel one = {0};
@@ -228,7 +228,7 @@ static void test_check_binding(void **state)
     assert_non_null(strstr(kas_error(), "outputs per group"));
     kas_kernel t = {0};
     x = kas_build_input(&t);
-    kas_build_blend(&t, KAS_OP_ADD, kas_build_fc(&t, x, false, "K_H"), x);
+    kas_build_broadcast(&t, KAS_OP_ADD, kas_build_fc(&t, x, false, "K_H"), x);
     b = binding_of(48, 8, 8, 3, 0);
     assert_int_equal(kas_kernel_check_binding(&t, &b), KAS_OK);
     b = binding_of(64, 8, 8, 3, 0); /* 3 does not divide 64 */
@@ -244,7 +244,7 @@ static void test_sizes_and_cost(void **state)
     int u = kas_build_unfold(&k, g, HW);
     int fc = kas_build_fc(&k, u, true, "C");
     int pool = kas_build_fold(&k, KAS_OP_FOLD_AVG, fc, 2);
-    int y = kas_build_blend(&k, KAS_OP_ADD, pool, kas_build_unary(&k, KAS_OP_RELU, fc));
+    int y = kas_build_broadcast(&k, KAS_OP_ADD, pool, kas_build_elementwise(&k, KAS_OP_RELU, fc));
     assert_true(y > 0);
     assert_int_equal(kas_kernel_infer(&k), KAS_OK);
     kas_binding b = binding_of(12, 5, 7, 3, 4);

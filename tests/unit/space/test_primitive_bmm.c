@@ -121,8 +121,8 @@ static void test_values(void **state)
     int back = kas_build_bmm(&f.kernel, over_pixels, x, 0, false);
     int turned = kas_build_bmm(&f.kernel, x, soft, RHS, false);
     int both = kas_build_bmm(&f.kernel, x, over_channels, RHS, false);
-    int sum = kas_build_blend(&f.kernel, KAS_OP_ADD, back, turned);
-    fixture_create(&f, kas_build_blend(&f.kernel, KAS_OP_ADD, both, sum));
+    int sum = kas_build_broadcast(&f.kernel, KAS_OP_ADD, back, turned);
+    fixture_create(&f, kas_build_broadcast(&f.kernel, KAS_OP_ADD, both, sum));
     memcpy(f.x, (double[]){1, 2, 3, 4}, 4 * sizeof *f.x);
     fixture_forward(&f);
     assert_node(&f, over_pixels, VALUES(5 * r, 11 * r, 11 * r, 25 * r));

@@ -119,7 +119,7 @@ static void test_same_function_as_unfold_and_fc(void **state)
 static int k_conv(kas_kernel *k, int x)
 {
     int c = kas_build_conv(k, kas_build_group(k, x, 0, 0), KAS_AXIS_W, 3, 2, true, "C");
-    return kas_build_conv(k, kas_build_unary(k, KAS_OP_TANH, c), HW, 0, 0, false, "C");
+    return kas_build_conv(k, kas_build_elementwise(k, KAS_OP_TANH, c), HW, 0, 0, false, "C");
 }
 static int k_conv_depthwise(kas_kernel *k, int x)
 {

@@ -75,7 +75,7 @@ static void test_values(void **state)
 static int k_mix(kas_kernel *k, int x)
 {
     int u = kas_build_unfold(k, kas_build_group(k, x, 0, 0), KAS_AXIS_H);
-    int m = kas_build_unary(k, KAS_OP_TANH, kas_build_mix(k, u, 1, 3, "x0"));
+    int m = kas_build_elementwise(k, KAS_OP_TANH, kas_build_mix(k, u, 1, 3, "x0"));
     return kas_build_mix(k, kas_build_mix(k, m, 0, 1, "G0"), 1, 2, "C/G0");
 }
 

@@ -75,9 +75,9 @@ static void test_pool_values(void **state)
     const int both = kas_build_pool(&f.kernel, KAS_OP_POOL_AVG, x, HW, 3);
     const int own = kas_build_pool(&f.kernel, KAS_OP_POOL_MAX, x, HW, 0); /* 1 x 3 */
     const int wide = kas_build_pool(&f.kernel, KAS_OP_POOL_MAX, x, KAS_AXIS_H, 7);
-    x = kas_build_blend(&f.kernel, KAS_OP_ADD, mean, both);
-    x = kas_build_blend(&f.kernel, KAS_OP_ADD, own, x);
-    fixture_create(&f, kas_build_blend(&f.kernel, KAS_OP_ADD, wide, x));
+    x = kas_build_broadcast(&f.kernel, KAS_OP_ADD, mean, both);
+    x = kas_build_broadcast(&f.kernel, KAS_OP_ADD, own, x);
+    fixture_create(&f, kas_build_broadcast(&f.kernel, KAS_OP_ADD, wide, x));
     memcpy(f.x, (double[]){-1, -2, -3, -8, -7, -6}, 6 * sizeof *f.x);
     fixture_forward(&f);
     assert_node(&f, mean, VALUES(-2, -5, -11. / 3, -16. / 3, -5, -7));
@@ -132,9 +132,9 @@ static void test_redundant(void **state)
     assert_redundant(&k, kas_build_pool(&k, max, w, KAS_AXIS_H, 5), true); /* H first */
     assert_redundant(&k, kas_build_pool(&k, max, h, KAS_AXIS_H, 3), false);
     assert_redundant(&k, kas_build_pool(&k, avg, h, KAS_AXIS_W, 3), false);
-    const int relu = kas_build_unary(&k, KAS_OP_RELU, x);
+    const int relu = kas_build_elementwise(&k, KAS_OP_RELU, x);
     const int mean = kas_build_pool(&k, avg, relu, HW, 0);
-    assert_redundant(&k, kas_build_unary(&k, KAS_OP_ABS, mean), true);
+    assert_redundant(&k, kas_build_elementwise(&k, KAS_OP_ABS, mean), true);
     const int map = kas_build_fc(&k, x, false, "C"), g = kas_build_group(&k, x, 0, 0);
     assert_redundant(&k, kas_build_shuffle(&k, map, 0, 0), true);
     const int grouped = kas_build_fc(&k, g, true, "C");
@@ -148,14 +148,14 @@ static void test_redundant(void **state)
 static int k_pool_avg(kas_kernel *k, int x)
 {
     const int both = kas_build_pool(k, KAS_OP_POOL_AVG, kas_build_fc(k, x, false, "C"), HW, 5);
-    return kas_build_blend(k, KAS_OP_MUL, kas_build_pool(k, KAS_OP_POOL_AVG, x, KAS_AXIS_W, 0),
-                           both);
+    return kas_build_broadcast(k, KAS_OP_MUL, kas_build_pool(k, KAS_OP_POOL_AVG, x, KAS_AXIS_W, 0),
+                               both);
 }
 static int k_pool_max(kas_kernel *k, int x)
 {
     const int both = kas_build_pool(k, KAS_OP_POOL_MAX, kas_build_fc(k, x, false, "C"), HW, 3);
-    return kas_build_blend(k, KAS_OP_MUL, kas_build_pool(k, KAS_OP_POOL_MAX, x, KAS_AXIS_H, 0),
-                           both);
+    return kas_build_broadcast(k, KAS_OP_MUL, kas_build_pool(k, KAS_OP_POOL_MAX, x, KAS_AXIS_H, 0),
+                               both);
 }
 static int k_shuffle(kas_kernel *k, int x)
 {

@@ -1,6 +1,7 @@
 /* slice and concat: rules, symbols, files, values by hand, gradients, export. */
 #include "host/space/solve/solve.h"
 #include "primitive_fixture.h"
+#include "host/export/python.h"
 
 static void assert_shape(const kas_kernel *k, int node, const char *text)
 {
@@ -105,7 +106,7 @@ static void first_of(kas_kernel *k, const char *whole, int dim, int first)
 {
     const int x = kas_build_input(k), s = kas_build_split(k, whole, 0, first);
     const int a = kas_build_slice(k, x, dim, s, 0), b = kas_build_slice(k, x, dim, s, 1);
-    kas_build_concat(k, (const int[]){a, kas_build_unary(k, KAS_OP_RELU, b)}, dim, s);
+    kas_build_concat(k, (const int[]){a, kas_build_elementwise(k, KAS_OP_RELU, b)}, dim, s);
 }
 
 static void test_targets(void **state)
@@ -284,7 +285,7 @@ static int k_shares(kas_kernel *k, int x)
     for (int i = 0; i < 4; i++)
         part[i] = kas_build_slice(k, x, 0, s, i);
     part[1] = kas_build_fc(k, x, false, "C/4");
-    part[3] = kas_build_unary(k, KAS_OP_SIN, part[0]);
+    part[3] = kas_build_elementwise(k, KAS_OP_SIN, part[0]);
     return kas_build_concat(k, part, 0, s);
 }
 static int k_first(kas_kernel *k, int x)

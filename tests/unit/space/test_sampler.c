@@ -97,7 +97,7 @@ static uint64_t table_1(void)
 {
     uint64_t ops = 0;
     for (int op = 0; op < KAS_OP_COUNT; op++)
-        if (op <= KAS_OP_UNFOLD || op == KAS_OP_FC || kas_op_get((kas_op)op)->unary ||
+        if (op <= KAS_OP_UNFOLD || op == KAS_OP_FC || kas_type_of(op) == KAS_TYPE_ELEMENTWISE ||
             (op >= KAS_OP_FOLD_AVG && op <= KAS_OP_SOFTMAX) ||
             (op >= KAS_OP_ADD && op <= KAS_OP_MAX))
             ops |= (uint64_t)1 << op;
@@ -366,7 +366,7 @@ static void test_first_primitive_is_uniform(void **state)
         if (kas_prune_node(&k, last) != (wanted))                                                  \
             fail_msg("%s: pruned should be %d", #expression, (wanted));                            \
     } while (0)
-#define UNARY(op, in) kas_build_unary(&k, KAS_OP_##op, in)
+#define UNARY(op, in) kas_build_elementwise(&k, KAS_OP_##op, in)
 #define FC(in) kas_build_fc(&k, in, false, "C")
 
 static void test_prunes_arithmetic(void **state)
@@ -421,27 +421,29 @@ static void test_prunes_rearrangement(void **state)
     ASSERT_PRUNED(false, kas_build_group(&k, UNARY(SIN, kas_build_group(&k, x, 0, 0)), 1, 0));
 }
 
-static void test_prunes_blends(void **state)
+static void test_prunes_broadcasts(void **state)
 {
     (void)state;
-#define BLEND(op, a, b) kas_build_blend(&k, KAS_OP_##op, a, b)
-    ASSERT_PRUNED(true, BLEND(SUB, x, x));
-    ASSERT_PRUNED(true, BLEND(SUB, kas_build_group_all(&k, x, 0), kas_build_group(&k, x, 0, 0)));
-    ASSERT_PRUNED(true, BLEND(ADD, UNARY(SIN, x), x)); /* as x + sin x */
-    ASSERT_PRUNED(false, BLEND(ADD, x, UNARY(SIN, x)));
-    ASSERT_PRUNED(false, BLEND(SUB, UNARY(SIN, x), x));
-    ASSERT_PRUNED(true, BLEND(ADD, x, UNARY(NEG, x)));
-    ASSERT_PRUNED(true, BLEND(MAX, x, UNARY(RELU, x)));
-    ASSERT_PRUNED(false, BLEND(MUL, x, UNARY(RELU, x)));
-    ASSERT_PRUNED(true, (FC(x), FC(x), BLEND(ADD, 1, 2)));
-    ASSERT_PRUNED(false, (FC(x), FC(x), BLEND(MUL, 1, 2)));
+#define BROADCAST(op, a, b) kas_build_broadcast(&k, KAS_OP_##op, a, b)
+    ASSERT_PRUNED(true, BROADCAST(SUB, x, x));
+    ASSERT_PRUNED(true,
+                  BROADCAST(SUB, kas_build_group_all(&k, x, 0), kas_build_group(&k, x, 0, 0)));
+    ASSERT_PRUNED(true, BROADCAST(ADD, UNARY(SIN, x), x)); /* as x + sin x */
+    ASSERT_PRUNED(false, BROADCAST(ADD, x, UNARY(SIN, x)));
+    ASSERT_PRUNED(false, BROADCAST(SUB, UNARY(SIN, x), x));
+    ASSERT_PRUNED(true, BROADCAST(ADD, x, UNARY(NEG, x)));
+    ASSERT_PRUNED(true, BROADCAST(MAX, x, UNARY(RELU, x)));
+    ASSERT_PRUNED(false, BROADCAST(MUL, x, UNARY(RELU, x)));
+    ASSERT_PRUNED(true, (FC(x), FC(x), BROADCAST(ADD, 1, 2)));
+    ASSERT_PRUNED(false, (FC(x), FC(x), BROADCAST(MUL, 1, 2)));
     ASSERT_PRUNED(true, (UNARY(SIN, x), UNARY(SIN, x)));
     ASSERT_PRUNED(false, (UNARY(SIN, x), UNARY(ABS, x)));
     /* K_H values would be tiled over pixels, a mean over the image is not */
     ASSERT_PRUNED(
         true,
-        BLEND(MUL, kas_build_fc(&k, kas_build_fold(&k, KAS_OP_FOLD_AVG, x, 1), false, "K_H"), x));
-    ASSERT_PRUNED(false, BLEND(MUL, kas_build_fold(&k, KAS_OP_FOLD_AVG, x, 1), x));
+        BROADCAST(MUL, kas_build_fc(&k, kas_build_fold(&k, KAS_OP_FOLD_AVG, x, 1), false, "K_H"),
+                  x));
+    ASSERT_PRUNED(false, BROADCAST(MUL, kas_build_fold(&k, KAS_OP_FOLD_AVG, x, 1), x));
 }
 
 /* As when the last primitive is there. */
@@ -584,7 +586,7 @@ int main(void)
                                        cmocka_unit_test(test_first_primitive_is_uniform),
                                        cmocka_unit_test(test_prunes_arithmetic),
                                        cmocka_unit_test(test_prunes_rearrangement),
-                                       cmocka_unit_test(test_prunes_blends),
+                                       cmocka_unit_test(test_prunes_broadcasts),
                                        cmocka_unit_test(test_prunes_whole_kernels),
                                        cmocka_unit_test(test_options_are_checked),
                                        cmocka_unit_test(test_nothing_fits),

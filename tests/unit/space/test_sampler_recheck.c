@@ -55,7 +55,7 @@ static void test_sizes_fit_any_image(void **state)
     assert_recheck(o, 3000);
 }
 
-/* Of three primitives the rejection sampler draws blends of the same two again and again. */
+/* Of three primitives the rejection sampler draws broadcasts of the same two again and again. */
 static void test_rejection_draws_nothing_twice(void **state)
 {
     (void)state;

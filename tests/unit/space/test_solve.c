@@ -129,7 +129,7 @@ static kas_kernel figure3(void)
     kas_kernel k = {.group_value = {4}};
     int x = kas_build_input(&k);
     int lhs = kas_build_fc(&k, x, false, "G0*K_H"), rhs = kas_build_fc(&k, x, false, "x0");
-    kas_build_fc(&k, kas_build_blend(&k, KAS_OP_ADD, lhs, rhs), false, "C");
+    kas_build_fc(&k, kas_build_broadcast(&k, KAS_OP_ADD, lhs, rhs), false, "C");
     assert_int_equal(kas_kernel_infer(&k), KAS_OK);
     return k;
 }
@@ -216,7 +216,7 @@ static void test_refusals(void **state)
     (void)state;
     kas_kernel k = {.group_value = {4}};
     int x = kas_build_input(&k), f = kas_build_fc(&k, x, false, "x0");
-    kas_build_blend(&k, KAS_OP_MUL, f, x); /* x0 would have to divide C */
+    kas_build_broadcast(&k, KAS_OP_MUL, f, x); /* x0 would have to divide C */
     kas_target t = target(16, 16, 16, 8, 3, 1);
     kas_budget none = {0};
     kas_solution s;

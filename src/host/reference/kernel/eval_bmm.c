@@ -5,6 +5,33 @@
 
 #include <math.h>
 
+/* Elements of one matrix dim follow from the elements of operands and result: with B matrices,
+ * LHS has B*M*K, RHS B*K*N, the result B*M*N. */
+static kas_status sizes(const kas_kernel *kernel, int i, kas_ref_node *out)
+{
+    const kas_node *lhs = &kernel->node[kernel->node[i].in[0]],
+                   *rhs = &kernel->node[kernel->node[i].in[1]];
+    size_t l = out->in[0].elements, r = out->in[1].elements, y = out->out.elements;
+    out->batch = 1;
+    for (int d = 0; d < lhs->shape.channels && d < rhs->shape.channels; d++) {
+        if (!lhs->shape.is_group[d] || !rhs->shape.is_group[d] ||
+            !kas_dim_equal(&lhs->shape.channel[d], &rhs->shape.channel[d]))
+            break;
+        out->batch *= out->in[0].size[d];
+    }
+    l /= out->batch;
+    r /= out->batch;
+    y /= out->batch;
+    out->contracted = (size_t)llround(sqrt((double)l * (double)r / (double)y));
+    if (out->contracted == 0 || l % out->contracted || r % out->contracted ||
+        l / out->contracted * (r / out->contracted) != y)
+        return kas_fail(KAS_ILLEGAL, "reference: node %d: %zu and %zu elements give no %zu", i, l,
+                        r, y);
+    out->rows = l / out->contracted;
+    out->columns = r / out->contracted;
+    return KAS_OK;
+}
+
 static size_t lhs_at(const kas_ref_node *n, size_t b, size_t m, size_t k)
 {
     const bool t = n->node->transpose & KAS_TRANSPOSE_LHS;
@@ -65,4 +92,4 @@ static void backward(const kas_ref_node *n, const kas_ref_values *v, const kas_r
         }
 }
 
-const kas_ref_op kas_ref_bmm = {forward, backward};
+const kas_ref_op kas_eval_bmm = {forward, backward, sizes};

@@ -83,4 +83,4 @@ static void backward(const kas_ref_node *n, const kas_ref_values *v, const kas_r
     each(n, v, g, add_backward);
 }
 
-const kas_ref_op kas_ref_conv = {forward, backward};
+const kas_ref_op kas_eval_conv = {forward, backward, kas_eval_fc_sizes};

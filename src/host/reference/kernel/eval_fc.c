@@ -3,6 +3,27 @@
  * where g flattens the group dims (none unless `grouped`) and i the other channel dims. */
 #include "host/reference/kernel/evaluate.h"
 
+/* Of a convolution too: a depthwise one keeps every channel apart. */
+kas_status kas_eval_fc_sizes(const kas_kernel *kernel, int i, kas_ref_node *out)
+{
+    const kas_node *node = &kernel->node[i], *in = &kernel->node[node->in[0]];
+    size_t features = 1;
+    out->groups = 1;
+    out->fan_in = (size_t)out->kernel_h * out->kernel_w;
+    for (int d = 0; d < in->shape.channels; d++) {
+        out->apart[d] =
+            node->op == KAS_OP_CONV_DEPTHWISE || (node->grouped && in->shape.is_group[d]);
+        *(out->apart[d] ? &out->groups : &out->fan_in) *= out->in[0].size[d];
+    }
+    for (int d = 0; d < out->out.channels; d++)
+        features *= out->out.size[d];
+    if (features % out->groups != 0)
+        return kas_fail(KAS_ILLEGAL, "reference: node %d: %zu outputs for %zu groups", i, features,
+                        out->groups);
+    out->fan_out = features / out->groups;
+    return KAS_OK;
+}
+
 void kas_ref_split_channel(const kas_ref_node *n, size_t channel, size_t *g, size_t *i)
 {
     size_t coordinate[KAS_MAX_CHANNEL_DIMS];
@@ -51,4 +72,4 @@ static void backward(const kas_ref_node *n, const kas_ref_values *v, const kas_r
     }
 }
 
-const kas_ref_op kas_ref_fc = {forward, backward};
+const kas_ref_op kas_eval_fc = {forward, backward, kas_eval_fc_sizes};

@@ -1,15 +1,7 @@
-/* fold_avg, fold_max and softmax: things done along dims in the middle of the list. */
+/* fold_avg and fold_max: one dim in the middle of the list goes. */
 #include "host/reference/kernel/evaluate.h"
 
 #include <math.h>
-
-kas_ref_view kas_ref_view_of(const kas_ref_shape *shape, int begin, int end)
-{
-    kas_ref_view s = {1, 1, 1};
-    for (int d = 0; d < shape->rank; d++)
-        *(d < begin ? &s.outer : d < end ? &s.length : &s.inner) *= shape->size[d];
-    return s;
-}
 
 static double average(const kas_ref_view *s, const double *x, size_t o, size_t i)
 {
@@ -31,7 +23,7 @@ static uint32_t largest(const kas_ref_view *s, const double *x, size_t o, size_t
     return (uint32_t)best;
 }
 
-static void fold_forward(const kas_ref_node *n, const kas_ref_values *v)
+static void forward(const kas_ref_node *n, const kas_ref_values *v)
 {
     kas_ref_view s = kas_ref_view_of(&n->in[0], n->node->dim, n->node->dim + 1);
     for (size_t o = 0; o < s.outer; o++)
@@ -47,8 +39,7 @@ static void fold_forward(const kas_ref_node *n, const kas_ref_values *v)
         }
 }
 
-static void fold_backward(const kas_ref_node *n, const kas_ref_values *v,
-                          const kas_ref_gradients *g)
+static void backward(const kas_ref_node *n, const kas_ref_values *v, const kas_ref_gradients *g)
 {
     kas_ref_view s = kas_ref_view_of(&n->in[0], n->node->dim, n->node->dim + 1);
     for (size_t o = 0; o < s.outer; o++)
@@ -62,34 +53,4 @@ static void fold_backward(const kas_ref_node *n, const kas_ref_values *v,
         }
 }
 
-static void softmax_forward(const kas_ref_node *n, const kas_ref_values *v)
-{
-    kas_ref_view s = kas_ref_view_of(&n->in[0], n->node->dim, n->node->dim_end);
-    for (size_t o = 0; o < s.outer; o++)
-        for (size_t i = 0; i < s.inner; i++) {
-            double max = v->in[0][kas_ref_at(&s, o, largest(&s, v->in[0], o, i), i)], sum = 0;
-            for (size_t l = 0; l < s.length; l++)
-                sum += exp(v->in[0][kas_ref_at(&s, o, l, i)] - max);
-            for (size_t l = 0; l < s.length; l++)
-                v->y[kas_ref_at(&s, o, l, i)] = exp(v->in[0][kas_ref_at(&s, o, l, i)] - max) / sum;
-        }
-}
-
-static void softmax_backward(const kas_ref_node *n, const kas_ref_values *v,
-                             const kas_ref_gradients *g)
-{
-    kas_ref_view s = kas_ref_view_of(&n->in[0], n->node->dim, n->node->dim_end);
-    for (size_t o = 0; o < s.outer; o++)
-        for (size_t i = 0; i < s.inner; i++) {
-            double dot = 0;
-            for (size_t l = 0; l < s.length; l++)
-                dot += g->dy[kas_ref_at(&s, o, l, i)] * v->y[kas_ref_at(&s, o, l, i)];
-            for (size_t l = 0; l < s.length; l++) {
-                size_t e = kas_ref_at(&s, o, l, i);
-                g->din[0][e] += v->y[e] * (g->dy[e] - dot);
-            }
-        }
-}
-
-const kas_ref_op kas_ref_fold = {fold_forward, fold_backward};
-const kas_ref_op kas_ref_softmax = {softmax_forward, softmax_backward};
+const kas_ref_op kas_eval_fold = {.forward = forward, .backward = backward};

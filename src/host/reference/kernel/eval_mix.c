@@ -2,6 +2,15 @@
  * o and i the dims in front of them and behind. */
 #include "host/reference/kernel/evaluate.h"
 
+static kas_status sizes(const kas_kernel *kernel, int i, kas_ref_node *out)
+{
+    const kas_node *node = &kernel->node[i];
+    out->groups = 1;
+    out->fan_in = kas_ref_view_of(&out->in[0], node->dim, node->dim_end).length;
+    out->fan_out = out->out.size[node->dim];
+    return KAS_OK;
+}
+
 static void forward(const kas_ref_node *n, const kas_ref_values *v)
 {
     kas_ref_view s = kas_ref_view_of(&n->in[0], n->node->dim, n->node->dim_end);
@@ -31,4 +40,4 @@ static void backward(const kas_ref_node *n, const kas_ref_values *v, const kas_r
                 }
 }
 
-const kas_ref_op kas_ref_mix = {forward, backward};
+const kas_ref_op kas_eval_mix = {forward, backward, sizes};

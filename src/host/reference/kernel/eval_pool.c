@@ -82,4 +82,4 @@ static void backward(const kas_ref_node *n, const kas_ref_values *v, const kas_r
     }
 }
 
-const kas_ref_op kas_ref_pools = {forward, backward};
+const kas_ref_op kas_eval_pool = {.forward = forward, .backward = backward};

@@ -2,6 +2,18 @@
  * zero. */
 #include "host/reference/kernel/evaluate.h"
 
+/* How many groups a shuffle makes. */
+static kas_status sizes(const kas_kernel *kernel, int i, kas_ref_node *out)
+{
+    const kas_node *node = &kernel->node[i];
+    if (node->op != KAS_OP_SHUFFLE)
+        return KAS_OK;
+    if (out->shuffled == 0 || out->out.size[node->dim] % out->shuffled != 0)
+        return kas_fail(KAS_ILLEGAL, "reference: node %d: %u channels in %zu groups", i,
+                        out->out.size[node->dim], out->shuffled);
+    return KAS_OK;
+}
+
 static void to_coordinates(const kas_ref_shape *shape, size_t flat, long c[KAS_MAX_DIMS])
 {
     for (int i = shape->rank - 1; i >= 0; i--) {
@@ -102,4 +114,4 @@ static void backward(const kas_ref_node *n, const kas_ref_values *v, const kas_r
     }
 }
 
-const kas_ref_op kas_ref_rearrange = {forward, backward};
+const kas_ref_op kas_eval_rearrange = {forward, backward, sizes};

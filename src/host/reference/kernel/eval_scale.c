@@ -1,6 +1,14 @@
 /* scale: y[o, l, i] = weight[l] * x[o, l, i], l flattening the dims [dim, dim_end). */
 #include "host/reference/kernel/evaluate.h"
 
+static kas_status sizes(const kas_kernel *kernel, int i, kas_ref_node *out)
+{
+    const kas_node *node = &kernel->node[i];
+    out->groups = kas_ref_view_of(&out->in[0], node->dim, node->dim_end).length;
+    out->fan_in = out->fan_out = 1;
+    return KAS_OK;
+}
+
 static void forward(const kas_ref_node *n, const kas_ref_values *v)
 {
     kas_ref_view s = kas_ref_view_of(&n->in[0], n->node->dim, n->node->dim_end);
@@ -24,4 +32,4 @@ static void backward(const kas_ref_node *n, const kas_ref_values *v, const kas_r
             }
 }
 
-const kas_ref_op kas_ref_scale = {forward, backward};
+const kas_ref_op kas_eval_scale = {forward, backward, sizes};

@@ -2,6 +2,35 @@
  * of elements along the dim. */
 #include "host/reference/kernel/evaluate.h"
 
+/* Equal shares lie one behind the other; otherwise the second segment begins where the first
+ * elements end.  The segments must fill the whole. */
+static kas_status slice_sizes(const kas_kernel *kernel, int i, kas_ref_node *out)
+{
+    const kas_node *node = &kernel->node[i];
+    const kas_split *split = &kernel->split[node->split];
+    const size_t whole = out->in[0].size[node->dim], size = out->out.size[node->dim];
+    out->begin = split->shares ? node->segment * (whole / split->shares)
+                               : (size_t)node->segment * split->first;
+    const bool last = node->segment == (split->shares ? split->shares - 1 : 1);
+    if (last ? out->begin + size != whole : out->begin + size >= whole)
+        return kas_fail(KAS_ILLEGAL,
+                        "reference: node %d: %zu elements from %zu are no segment of %zu", i, size,
+                        out->begin, whole);
+    return KAS_OK;
+}
+
+static kas_status concat_sizes(const kas_kernel *kernel, int i, kas_ref_node *out)
+{
+    const kas_node *node = &kernel->node[i];
+    size_t sum = 0;
+    for (int k = 0; k < node->inputs; k++)
+        sum += out->in[k].size[node->dim];
+    if (sum != out->out.size[node->dim])
+        return kas_fail(KAS_ILLEGAL, "reference: node %d: %zu elements fill a dim of %u", i, sum,
+                        out->out.size[node->dim]);
+    return KAS_OK;
+}
+
 /* How a part lies in its whole. */
 typedef struct segment {
     size_t run;          /* consecutive elements of the part that lie together in the whole */
@@ -73,5 +102,5 @@ static void concat_backward(const kas_ref_node *n, const kas_ref_values *v,
     }
 }
 
-const kas_ref_op kas_ref_slice = {slice_forward, slice_backward};
-const kas_ref_op kas_ref_concat = {concat_forward, concat_backward};
+const kas_ref_op kas_eval_slice = {slice_forward, slice_backward, slice_sizes};
+const kas_ref_op kas_eval_concat = {concat_forward, concat_backward, concat_sizes};

@@ -1,5 +1,5 @@
-/* What the files of the reference share: one node with its sizes, and one pair of functions for
- * each primitive.
+/* What the files of the reference share: one node with its sizes, and the functions of each
+ * primitive.
  *
  * A primitive sees the tensors of one image and one instance, row-major.  `forward` decides the
  * branches of the functions that have any (which side of 0, which element is the largest) and
@@ -29,7 +29,7 @@ typedef struct kas_ref_node {
     /* FC: which channel dims of the input are kept apart, and the sizes of one weight */
     bool apart[KAS_MAX_CHANNEL_DIMS];
     size_t groups, fan_in, fan_out;
-    /* blending: RHS is [prefix][rhs][suffix], LHS is [prefix][lhs][suffix] */
+    /* broadcast: RHS is [prefix][rhs][suffix], LHS is [prefix][lhs][suffix] */
     size_t prefix, suffix, lhs, rhs;
     size_t batch, rows, contracted, columns; /* BMM */
     uint32_t kernel_h, kernel_w;             /* windows; 1 for an axis that is left alone */
@@ -56,12 +56,17 @@ typedef struct kas_ref_gradients {
 typedef struct kas_ref_op {
     void (*forward)(const kas_ref_node *n, const kas_ref_values *v);
     void (*backward)(const kas_ref_node *n, const kas_ref_values *v, const kas_ref_gradients *g);
+    /* Fills the sizes that are its own, behind those of the tensors. NULL: it has none. */
+    kas_status (*sizes)(const kas_kernel *kernel, int i, kas_ref_node *out);
 } kas_ref_op;
 
-/* The pair of each class; which primitive of the class it is, node->op says. */
-extern const kas_ref_op kas_ref_rearrange, kas_ref_fc, kas_ref_unary, kas_ref_fold, kas_ref_softmax,
-    kas_ref_blend, kas_ref_scale, kas_ref_norm, kas_ref_pools, kas_ref_slice, kas_ref_concat,
-    kas_ref_conv, kas_ref_mix, kas_ref_bmm;
+/* One for each file eval_NAME.c; which primitive it is, node->op says. */
+extern const kas_ref_op kas_eval_rearrange, kas_eval_slice, kas_eval_concat, kas_eval_fc,
+    kas_eval_conv, kas_eval_mix, kas_eval_scale, kas_eval_elementwise, kas_eval_fold,
+    kas_eval_softmax, kas_eval_norm, kas_eval_pool, kas_eval_bmm, kas_eval_broadcast;
+kas_status kas_eval_fc_sizes(const kas_kernel *kernel, int i,
+                             kas_ref_node *out); /* of convolutions too */
+
 /* A tensor as [outer][length][inner], `length` the dims [begin, end): element (o, l, i) lies at
  * (o * length + l) * inner + i. */
 typedef struct kas_ref_view {
@@ -76,7 +81,7 @@ static inline size_t kas_ref_at(const kas_ref_view *s, size_t o, size_t l, size_
 /* Which group and which input of it a flat channel index of a map's operand is. */
 void kas_ref_split_channel(const kas_ref_node *n, size_t channel, size_t *g, size_t *i);
 
-const kas_ref_op *kas_ref_op_get(kas_op op); /* NULL for INPUT */
+const kas_ref_op *kas_ref_op_get(kas_op op); /* NULL: none, as of INPUT */
 
 /* Sizes of a node and of its inputs at a binding. KAS_ILLEGAL when something is no integer or does
  * not divide. */

@@ -46,72 +46,28 @@ kas_candidate_op kas_node_candidate_op(const kas_node *node)
     return use;
 }
 
-static const uint8_t types[KAS_OP_COUNT] = {
-    [KAS_OP_INPUT] = KAS_TYPE_BROADCAST, /* which no step appends */
-    [KAS_OP_GROUP] = KAS_TYPE_GROUP,
-    [KAS_OP_GROUP_ALL] = KAS_TYPE_GROUP,
-    [KAS_OP_SHIFT] = KAS_TYPE_SHIFT,
-    [KAS_OP_UNFOLD] = KAS_TYPE_UNFOLD,
-    [KAS_OP_SHUFFLE] = KAS_TYPE_SHUFFLE,
-    [KAS_OP_SLICE] = KAS_TYPE_SLICE,
-    [KAS_OP_CONCAT] = KAS_TYPE_CONCAT,
-    [KAS_OP_FC] = KAS_TYPE_FC,
-    [KAS_OP_CONV] = KAS_TYPE_CONV,
-    [KAS_OP_CONV_DEPTHWISE] = KAS_TYPE_CONV,
-    [KAS_OP_MIX] = KAS_TYPE_MIX,
-    [KAS_OP_SCALE] = KAS_TYPE_SCALE,
-    [KAS_OP_RELU... KAS_OP_SQUARE] = KAS_TYPE_ELEMENTWISE,
-    [KAS_OP_FOLD_AVG] = KAS_TYPE_FOLD,
-    [KAS_OP_FOLD_MAX] = KAS_TYPE_FOLD,
-    [KAS_OP_SOFTMAX] = KAS_TYPE_SOFTMAX,
-    [KAS_OP_NORM] = KAS_TYPE_NORM,
-    [KAS_OP_POOL_AVG] = KAS_TYPE_POOL,
-    [KAS_OP_POOL_MAX] = KAS_TYPE_POOL,
-    [KAS_OP_BMM] = KAS_TYPE_BMM,
-    [KAS_OP_ADD... KAS_OP_MAX] = KAS_TYPE_BROADCAST,
-};
-
-kas_type kas_type_of(kas_op op)
-{
-    return (kas_type)types[op];
-}
-
 const char *kas_type_name(kas_type type)
 {
-    static const char *const names[KAS_TYPE_COUNT] = {[KAS_TYPE_GROUP] = "group",
-                                                      [KAS_TYPE_SHIFT] = "shift",
-                                                      [KAS_TYPE_UNFOLD] = "unfold",
-                                                      [KAS_TYPE_FC] = "fc",
-                                                      [KAS_TYPE_ELEMENTWISE] = "element-wise",
-                                                      [KAS_TYPE_FOLD] = "fold",
-                                                      [KAS_TYPE_SOFTMAX] = "softmax",
-                                                      [KAS_TYPE_BROADCAST] = "broadcast",
-                                                      [KAS_TYPE_SCALE] = "scale",
-                                                      [KAS_TYPE_NORM] = "norm",
-                                                      [KAS_TYPE_MIX] = "mix",
-                                                      [KAS_TYPE_CONV] = "conv",
-                                                      [KAS_TYPE_BMM] = "bmm",
-                                                      [KAS_TYPE_POOL] = "pool",
-                                                      [KAS_TYPE_SHUFFLE] = "shuffle",
-                                                      [KAS_TYPE_SLICE] = "slice",
-                                                      [KAS_TYPE_CONCAT] = "concat"};
+    static const char *const names[KAS_TYPE_COUNT] = {
+        [KAS_TYPE_GROUP] = "group",
+        [KAS_TYPE_SHIFT] = "shift",
+        [KAS_TYPE_UNFOLD] = "unfold",
+        [KAS_TYPE_FC] = "fc",
+        [KAS_TYPE_ELEMENTWISE] = "element-wise",
+        [KAS_TYPE_FOLD] = "fold",
+        [KAS_TYPE_SOFTMAX] = "softmax",
+        [KAS_TYPE_BROADCAST] = "broadcast",
+        [KAS_TYPE_SCALE] = "scale",
+        [KAS_TYPE_NORM] = "norm",
+        [KAS_TYPE_MIX] = "mix",
+        [KAS_TYPE_CONV] = "conv",
+        [KAS_TYPE_BMM] = "bmm",
+        [KAS_TYPE_POOL] = "pool",
+        [KAS_TYPE_SHUFFLE] = "shuffle",
+        [KAS_TYPE_SLICE] = "slice",
+        [KAS_TYPE_CONCAT] = "concat",
+    };
     return names[type];
-}
-
-bool kas_op_keeps_shape(kas_op op)
-{
-    switch (kas_type_of(op)) {
-    case KAS_TYPE_SHIFT:
-    case KAS_TYPE_ELEMENTWISE:
-    case KAS_TYPE_SOFTMAX:
-    case KAS_TYPE_SCALE:
-    case KAS_TYPE_NORM:
-    case KAS_TYPE_POOL:
-    case KAS_TYPE_SHUFFLE:
-        return true;
-    default:
-        return op == KAS_OP_CONV_DEPTHWISE;
-    }
 }
 
 kas_op_filter kas_op_filter_table_1(void)
@@ -120,7 +76,7 @@ kas_op_filter kas_op_filter_table_1(void)
                             .dilations = 1 << 1,
                             .shifts = 1 << (KAS_MAX_SHIFT - 1) | 1 << (KAS_MAX_SHIFT + 1)};
     for (int op = KAS_OP_INPUT + 1; op < KAS_OP_COUNT; op++)
-        if (kas_type_of((kas_op)op) < KAS_TYPES_OF_TABLE_1)
+        if (kas_type_of(op) < KAS_TYPES_OF_TABLE_1)
             filter.ops |= KAS_OP_BIT(op);
     return filter;
 }
@@ -423,8 +379,8 @@ static void add_uses(list *l, const kas_kernel *kernel, kas_type type, int i)
         add_slices(l, kernel, i);
         break;
     case KAS_TYPE_CONCAT: /* see add_concats */
-    case KAS_TYPE_BMM:    /* see kas_list_pair_uses */
-    case KAS_TYPE_COUNT:
+    case KAS_TYPE_BMM:    /* see kas_list_pairs */
+    case KAS_TYPE_INPUT:
         break;
     }
 }
@@ -434,7 +390,7 @@ static uint64_t first_operands(const kas_op_filter *filter, kas_type type)
 {
     uint64_t any = UINT64_MAX;
     for (int op = KAS_OP_INPUT + 1; op < KAS_OP_COUNT; op++)
-        if (types[op] == type && (filter->ops & KAS_OP_BIT(op)) &&
+        if (kas_type_of(op) == type && (filter->ops & KAS_OP_BIT(op)) &&
             (kas_op_get((kas_op)op)->inputs > 1 || filter->leaves_needed[op] <= 0))
             return any;
     return filter->leaves;

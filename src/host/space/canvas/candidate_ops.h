@@ -4,39 +4,7 @@
 
 #include "host/space/kernel.h"
 
-/* The types that are drawn uniformly: the rows of the paper's Table 1, then one for each further
- * primitive. */
-typedef enum kas_type {
-    KAS_TYPE_GROUP,
-    KAS_TYPE_SHIFT,
-    KAS_TYPE_UNFOLD,
-    KAS_TYPE_FC,
-    KAS_TYPE_ELEMENTWISE,
-    KAS_TYPE_FOLD,
-    KAS_TYPE_SOFTMAX,
-    KAS_TYPE_BROADCAST,
-    KAS_TYPES_OF_TABLE_1,
-    KAS_TYPE_SCALE = KAS_TYPES_OF_TABLE_1,
-    KAS_TYPE_NORM,
-    KAS_TYPE_MIX,
-    KAS_TYPE_CONV,
-    KAS_TYPE_BMM,
-    KAS_TYPE_POOL,
-    KAS_TYPE_SHUFFLE,
-    KAS_TYPE_SLICE,
-    KAS_TYPE_CONCAT,
-    KAS_TYPE_COUNT
-} kas_type;
-kas_type kas_type_of(kas_op op);
 const char *kas_type_name(kas_type type);
-
-/* Has the result always the shape and marks of the first operand? */
-bool kas_op_keeps_shape(kas_op op);
-/* Has it that of the second? */
-static inline bool kas_op_is_broadcast(int op)
-{
-    return op >= KAS_OP_ADD && op <= KAS_OP_MAX;
-}
 
 #define KAS_OP_BIT(op) ((uint64_t)1 << (op))
 

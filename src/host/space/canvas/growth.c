@@ -139,9 +139,9 @@ bool kas_growth_size_fits(const kas_growth *g, const kas_dim *dim)
 static uint32_t number_of_shape(const kas_growth *g, int i)
 {
     const kas_node *node = &g->kernel.node[i];
-    if (kas_op_keeps_shape((kas_op)node->op))
+    if (kas_op_has_trait(node->op, KAS_TRAIT_SAME_SHAPE))
         return g->known[node->in[0]].number;
-    if (kas_op_is_broadcast(node->op))
+    if (kas_type_of(node->op) == KAS_TYPE_BROADCAST)
         return g->known[node->in[1]].number;
     return kas_pairs_number(g->pairs, &node->shape);
 }
@@ -380,7 +380,7 @@ bool kas_growth_try(kas_growth *g, const kas_candidate_op *use, kas_pick_value *
     if (!topology_allows(g, use))
         return refuse(g, KAS_REFUSED_WIDTH);
     g->step[i] = (kas_growth_step){.vars = g->vars, .width = g->width};
-    bool fits = !kas_op_is_broadcast(use->op) || match(g, i, use, pick, context);
+    bool fits = kas_type_of(use->op) != KAS_TYPE_BROADCAST || match(g, i, use, pick, context);
     if (fits) {
         kas_candidate_op_node(use, g->vars, &g->kernel.node[i]);
         g->kernel.nodes++;

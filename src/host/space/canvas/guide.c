@@ -53,15 +53,15 @@ static void set_operations(kas_guide *guide)
     for (int op = KAS_OP_INPUT + 1; op < KAS_OP_COUNT; op++) {
         if (kas_op_has_weight((kas_op)op))
             guide->weighted |= KAS_OP_BIT(op);
-        if (kas_op_is_spatial((kas_op)op))
+        if (kas_op_has_trait(op, KAS_TRAIT_SPATIAL))
             guide->spatial |= KAS_OP_BIT(op);
         if (kas_op_get((kas_op)op)->inputs > 1)
             guide->merging |= KAS_OP_BIT(op);
-        if (kas_op_get((kas_op)op)->variadic)
+        if (kas_op_has_trait(op, KAS_TRAIT_VARIADIC))
             guide->variadic |= KAS_OP_BIT(op);
-        guide->of_type[kas_type_of((kas_op)op)] |= KAS_OP_BIT(op);
+        guide->of_type[kas_type_of(op)] |= KAS_OP_BIT(op);
         guide->class_[op] =
-            (uint8_t)(kas_op_has_weight((kas_op)op) | kas_op_is_spatial((kas_op)op) << 1);
+            (uint8_t)(kas_op_has_weight((kas_op)op) | kas_op_has_trait(op, KAS_TRAIT_SPATIAL) << 1);
     }
 }
 

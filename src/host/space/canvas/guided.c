@@ -95,7 +95,7 @@ static int draw_value(void *context, const kas_candidate_op *use, int var,
 /* Uses of one operand that give it the same shape, whatever else they do; -1: none do. */
 static int shape_class(const kas_candidate_op *use)
 {
-    if (kas_op_keeps_shape((kas_op)use->op))
+    if (kas_op_has_trait(use->op, KAS_TRAIT_SAME_SHAPE))
         return 0;
     switch (use->op) {
     case KAS_OP_FC:

@@ -19,7 +19,7 @@ typedef struct leaf {
 typedef struct merging {
     const kas_growth *g;
     bool loose; /* look at the leaves' shapes alone, not at who else holds their variables */
-    bool blend, multiply;
+    bool broadcast, multiply;
 } merging;
 
 /* ---- broadcasts ---- */
@@ -41,7 +41,7 @@ static bool has_value(const kas_growth *g, uint32_t lhs, uint32_t rhs, bool loos
     return false;
 }
 
-static bool could_blend(const kas_growth *g, uint32_t lhs, uint32_t rhs, bool loose)
+static bool could_broadcast(const kas_growth *g, uint32_t lhs, uint32_t rhs, bool loose)
 {
     kas_pair *pair = kas_pairs_get(g->pairs, lhs, rhs);
     if (pair->fit == KAS_FIT_BY_VALUE)
@@ -49,9 +49,9 @@ static bool could_blend(const kas_growth *g, uint32_t lhs, uint32_t rhs, bool lo
     return pair->fit == KAS_FIT_TILES && kas_growth_size_fits(g, &pair->repetitions);
 }
 
-bool kas_could_blend(const kas_growth *g, uint32_t lhs, uint32_t rhs)
+bool kas_could_broadcast(const kas_growth *g, uint32_t lhs, uint32_t rhs)
 {
-    return could_blend(g, lhs, rhs, false);
+    return could_broadcast(g, lhs, rhs, false);
 }
 
 /* ---- concats ---- */
@@ -169,7 +169,7 @@ static bool has_last_value(const kas_growth *g, uint32_t lhs, uint32_t rhs, bool
     return false;
 }
 
-static bool could_blend_last(const kas_growth *g, uint32_t lhs, uint32_t rhs, bool loose)
+static bool could_broadcast_last(const kas_growth *g, uint32_t lhs, uint32_t rhs, bool loose)
 {
     if (!is_output(g, rhs, loose))
         return false;
@@ -180,9 +180,9 @@ static bool could_blend_last(const kas_growth *g, uint32_t lhs, uint32_t rhs, bo
     return pair->fit == KAS_FIT_TILES && fits_as_output(g, rhs, &repetitions);
 }
 
-bool kas_could_blend_last(const kas_growth *g, uint32_t lhs, uint32_t rhs)
+bool kas_could_broadcast_last(const kas_growth *g, uint32_t lhs, uint32_t rhs)
 {
-    return could_blend_last(g, lhs, rhs, false);
+    return could_broadcast_last(g, lhs, rhs, false);
 }
 
 static unsigned last_products(const kas_growth *g, uint32_t lhs, uint32_t rhs, bool loose)
@@ -207,7 +207,7 @@ static bool completes(const merging *m, const leaf *a, const leaf *b)
 {
     const kas_growth *g = m->g;
     bool same = a->node >= 0 && b->node >= 0 && kas_same_values(&g->kernel, a->node, b->node);
-    return (m->blend && !same && could_blend_last(g, a->number, b->number, m->loose)) ||
+    return (m->broadcast && !same && could_broadcast_last(g, a->number, b->number, m->loose)) ||
            (m->multiply && last_products(g, a->number, b->number, m->loose)) ||
            (m->g->segments && could_concat(m, a->number, b->number, true));
 }
@@ -328,24 +328,24 @@ static bool merges_in_turn(const merging *m, const leaf *a, const leaf *b, const
     if (kas_number_var(b->number) < 0 ||
         (pair->fit == KAS_FIT_TILES && kas_dim_var(&pair->repetitions) < 0))
         return true;
-    return (could_blend_last(g, a->number, b->number, true) &&
-            could_blend_last(g, c->number, b->number, true)) ||
-           (could_blend_last(g, b->number, c->number, true) && stays_through(m, a, b, c)) ||
+    return (could_broadcast_last(g, a->number, b->number, true) &&
+            could_broadcast_last(g, c->number, b->number, true)) ||
+           (could_broadcast_last(g, b->number, c->number, true) && stays_through(m, a, b, c)) ||
            product_stays(m, a, b, b->number, c->number) ||
            product_stays(m, a, b, c->number, b->number) ||
            (m->g->segments && could_concat(m, b->number, c->number, false));
 }
 
 /* A value changes every shape that holds the variable: those are not followed further. */
-static bool merges_by_blend(const merging *m, const leaf *leaves, int count, int a, int b)
+static bool merges_by_broadcast(const merging *m, const leaf *leaves, int count, int a, int b)
 {
     const kas_growth *g = m->g;
     const uint32_t lhs = leaves[a].number, rhs = leaves[b].number;
     bool held = false;
     for (int i = 0; i < count && kas_number_var(lhs) >= 0; i++)
         held |= i != a && kas_number_var(leaves[i].number) == kas_number_var(lhs);
-    if (!m->blend || (!held && !merges_after(m, leaves, count, a, b, rhs)) ||
-        !could_blend(g, lhs, rhs, m->loose))
+    if (!m->broadcast || (!held && !merges_after(m, leaves, count, a, b, rhs)) ||
+        !could_broadcast(g, lhs, rhs, m->loose))
         return false;
     if (held)
         return kas_pairs_get(g->pairs, lhs, rhs)->fit == KAS_FIT_BY_VALUE ||
@@ -389,7 +389,7 @@ static bool find_way(const merging *m, const leaf *leaves, int count)
         return completes(m, &leaves[0], &leaves[1]) || completes(m, &leaves[1], &leaves[0]);
     for (int a = 0; a < count; a++)
         for (int b = 0; b < count; b++)
-            if (a != b && (merges_by_blend(m, leaves, count, a, b) ||
+            if (a != b && (merges_by_broadcast(m, leaves, count, a, b) ||
                            merges_by_concat(m, leaves, count, a, b)))
                 return true;
     for (int a = 0; a < count; a++) /* the dearest question comes last */
@@ -444,8 +444,8 @@ static bool each_could_merge(const merging *m, const leaf *leaves, int count)
         bool merges = false;
         for (int b = 0; b < count && !merges; b++) {
             const uint32_t x = leaves[a].number, y = leaves[b].number;
-            merges = a != b && ((m->blend && (could_blend(m->g, x, y, m->loose) ||
-                                              could_blend(m->g, y, x, m->loose))) ||
+            merges = a != b && ((m->broadcast && (could_broadcast(m->g, x, y, m->loose) ||
+                                                  could_broadcast(m->g, y, x, m->loose))) ||
                                 (m->multiply && (kas_pairs_products(m->g->pairs, x, y).legal ||
                                                  kas_pairs_products(m->g->pairs, y, x).legal)) ||
                                 (m->g->segments && could_concat(m, x, y, false)));
@@ -458,12 +458,10 @@ static bool each_could_merge(const merging *m, const leaf *leaves, int count)
 
 static bool merge(const kas_growth *g, const leaf *leaves, int count, bool loose)
 {
-    const uint64_t blends = KAS_OP_BIT(KAS_OP_ADD) | KAS_OP_BIT(KAS_OP_SUB) |
-                            KAS_OP_BIT(KAS_OP_MUL) | KAS_OP_BIT(KAS_OP_MIN) |
-                            KAS_OP_BIT(KAS_OP_MAX);
+    const uint64_t broadcasts = KAS_OP_BIT(KAS_OP_MAX + 1) - KAS_OP_BIT(KAS_OP_ADD);
     merging m = {.g = g,
                  .loose = loose,
-                 .blend = g->ops & blends,
+                 .broadcast = g->ops & broadcasts,
                  .multiply = g->ops & KAS_OP_BIT(KAS_OP_BMM)};
     return count > MOST_TRIED ? each_could_merge(&m, leaves, count)
                               : could_merge(&m, leaves, count);

@@ -6,10 +6,10 @@
 #include "host/space/canvas/growth.h"
 
 /* Could LHS be broadcast to RHS, as far as their shapes and the values of LHS's variable tell? */
-bool kas_could_blend(const kas_growth *g, uint32_t lhs, uint32_t rhs);
+bool kas_could_broadcast(const kas_growth *g, uint32_t lhs, uint32_t rhs);
 
 /* Likewise, and could the result be the output? */
-bool kas_could_blend_last(const kas_growth *g, uint32_t lhs, uint32_t rhs);
+bool kas_could_broadcast_last(const kas_growth *g, uint32_t lhs, uint32_t rhs);
 /* Transposes of products of the two that could be the output, as bits. */
 unsigned kas_last_products(const kas_growth *g, uint32_t lhs, uint32_t rhs);
 

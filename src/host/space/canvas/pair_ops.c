@@ -4,18 +4,18 @@
 #include "host/space/canvas/prune.h"
 
 /* A broadcast gives RHS's shape; a value that LHS's variable takes changes leaves that hold it. */
-static bool blend_serves(const kas_growth *g, const kas_candidate_op *use)
+static bool broadcast_serves(const kas_growth *g, const kas_candidate_op *use)
 {
     const int lhs = use->in[0], rhs = use->in[1];
     const uint32_t a = g->known[lhs].number, b = g->known[rhs].number;
     if (lhs == rhs || kas_same_values(&g->kernel, lhs, rhs))
         return false;
     if (g->kernel.nodes == g->primitives)
-        return kas_could_blend_last(g, a, b);
+        return kas_could_broadcast_last(g, a, b);
     const kas_pair *pair = kas_pairs_get(g->pairs, a, b);
     return pair->fit > KAS_FIT_MIXES &&
            (kas_leaves_change(g, use, pair) || kas_leaves_could_merge_after(g, use, b)) &&
-           kas_could_blend(g, a, b);
+           kas_could_broadcast(g, a, b);
 }
 
 /* Transposes of a product, as bits. */
@@ -35,7 +35,7 @@ static unsigned products_that_serve(const kas_growth *g, const kas_candidate_op 
 /* The second of two orders that give the same. */
 static bool is_second_order(const kas_growth *g, const kas_candidate_op *use)
 {
-    return use->op != KAS_OP_SUB && use->in[0] > use->in[1] &&
+    return kas_op_has_trait(use->op, KAS_TRAIT_COMMUTES) && use->in[0] > use->in[1] &&
            g->known[use->in[0]].number == g->known[use->in[1]].number;
 }
 
@@ -52,7 +52,8 @@ kas_candidate_op kas_pair_op(kas_type type, const kas_operands *pair, int k)
     return use;
 }
 
-static uint8_t blends(const kas_growth *g, const kas_op_filter *filter, const kas_operands *pair)
+static uint8_t broadcasts(const kas_growth *g, const kas_op_filter *filter,
+                          const kas_operands *pair)
 {
     uint8_t serve = 0;
     for (int k = 0; k < KAS_BROADCASTS; k++) {
@@ -62,7 +63,7 @@ static uint8_t blends(const kas_growth *g, const kas_op_filter *filter, const ka
             serve |= (uint8_t)(1u << k);
     }
     const kas_candidate_op any = kas_pair_op(KAS_TYPE_BROADCAST, pair, 0);
-    return serve && blend_serves(g, &any) ? serve : 0;
+    return serve && broadcast_serves(g, &any) ? serve : 0;
 }
 
 static uint8_t products(const kas_growth *g, const kas_op_filter *filter, const kas_operands *pair)
@@ -79,7 +80,7 @@ static uint8_t products(const kas_growth *g, const kas_op_filter *filter, const 
 uint8_t kas_pair_serves(const kas_growth *g, kas_type type, const kas_op_filter *filter,
                         const kas_operands *pair)
 {
-    return type == KAS_TYPE_BMM ? products(g, filter, pair) : blends(g, filter, pair);
+    return type == KAS_TYPE_BMM ? products(g, filter, pair) : broadcasts(g, filter, pair);
 }
 
 /* Fewest leaves among the operands of any operation of the type that is allowed. */
@@ -87,7 +88,7 @@ static int fewest_leaves(const kas_op_filter *filter, kas_type type)
 {
     int fewest = KAS_MAX_NODES;
     for (int op = KAS_OP_BMM; op <= KAS_OP_MAX; op++)
-        if ((filter->ops & KAS_OP_BIT(op)) && kas_type_of((kas_op)op) == type &&
+        if ((filter->ops & KAS_OP_BIT(op)) && kas_type_of(op) == type &&
             filter->leaves_needed[op] < fewest)
             fewest = filter->leaves_needed[op];
     return fewest;

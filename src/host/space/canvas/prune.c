@@ -165,6 +165,17 @@ static bool group(const kas_kernel *k, const kas_node *node)
     return is_one(&node->shape, rest); /* G by G, or a dim of one */
 }
 
+/* h, then w is hw; h, then h repeats most neighbours */
+static bool unfold(const kas_kernel *k, const kas_node *node)
+{
+    return k->node[node->in[0]].op == KAS_OP_UNFOLD;
+}
+
+static bool shuffle(const kas_kernel *k, const kas_node *node)
+{
+    return is_whole_map(&k->node[node->in[0]]);
+}
+
 static bool shift(const kas_kernel *k, const kas_node *node)
 {
     const kas_node *in = &k->node[node->in[0]];
@@ -230,15 +241,15 @@ bool kas_same_values(const kas_kernel *k, int a, int b)
     return ungrouped(k, a) == ungrouped(k, b);
 }
 
-static bool blend(const kas_kernel *k, const kas_node *node)
+static bool broadcast(const kas_kernel *k, const kas_node *node)
 {
     int a = node->in[0], b = node->in[1];
     const kas_node *lhs = &k->node[a], *rhs = &k->node[b];
     bool equal = kas_shape_equal(&lhs->shape, &rhs->shape);
     bool sum = node->op == KAS_OP_ADD || node->op == KAS_OP_SUB;
     if (kas_same_values(k, a, b) || kas_shapes_mix_pixels(&lhs->shape, &rhs->shape))
-        return true;                              /* x - x, or nothing that means anything */
-    if (equal && a > b && node->op != KAS_OP_SUB) /* commutes: one order is enough */
+        return true; /* x - x, or nothing that means anything */
+    if (equal && a > b && kas_op_has_trait(node->op, KAS_TRAIT_COMMUTES)) /* one order is enough */
         return true;
     if (sum && (rhs->op == KAS_OP_NEG || (lhs->op == KAS_OP_NEG && equal)))
         return true; /* add for sub, sub for add */
@@ -267,57 +278,32 @@ static bool repeats(const kas_kernel *k, int i)
     return false;
 }
 
+/* NULL: the type has no rule of its own. */
+static bool (*const rules[KAS_TYPE_COUNT + 1])(const kas_kernel *k, const kas_node *node) = {
+    [KAS_TYPE_GROUP] = group,
+    [KAS_TYPE_SHIFT] = shift,
+    [KAS_TYPE_UNFOLD] = unfold,
+    [KAS_TYPE_FC] = fc,
+    [KAS_TYPE_ELEMENTWISE] = elementwise,
+    [KAS_TYPE_FOLD] = fold,
+    [KAS_TYPE_SOFTMAX] = softmax,
+    [KAS_TYPE_BROADCAST] = broadcast,
+    [KAS_TYPE_SCALE] = scale,
+    [KAS_TYPE_NORM] = norm,
+    [KAS_TYPE_MIX] = mix,
+    [KAS_TYPE_CONV] = linear,
+    [KAS_TYPE_POOL] = pool,
+    [KAS_TYPE_SHUFFLE] = shuffle,
+    [KAS_TYPE_SLICE] = slice,
+    [KAS_TYPE_CONCAT] = concat,
+};
+
 bool kas_prune_node(const kas_kernel *kernel, int i)
 {
     const kas_node *node = &kernel->node[i];
     if (repeats(kernel, i))
         return true;
-    switch (node->op) {
-    case KAS_OP_INPUT:
-        return false;
-    case KAS_OP_GROUP:
-    case KAS_OP_GROUP_ALL:
-        return group(kernel, node);
-    case KAS_OP_SHIFT:
-        return shift(kernel, node);
-    case KAS_OP_SHUFFLE:
-        return is_whole_map(&kernel->node[node->in[0]]);
-    case KAS_OP_POOL_AVG:
-    case KAS_OP_POOL_MAX:
-        return pool(kernel, node);
-    case KAS_OP_SLICE:
-        return slice(kernel, node);
-    case KAS_OP_CONCAT:
-        return concat(kernel, node);
-    case KAS_OP_UNFOLD: /* h, then w is hw; h, then h repeats most neighbours */
-        return kernel->node[node->in[0]].op == KAS_OP_UNFOLD;
-    case KAS_OP_FC:
-        return fc(kernel, node);
-    case KAS_OP_CONV:
-    case KAS_OP_CONV_DEPTHWISE:
-        return linear(kernel, node);
-    case KAS_OP_MIX:
-        return mix(kernel, node);
-    case KAS_OP_BMM:
-        return false;
-    case KAS_OP_SCALE:
-        return scale(kernel, node);
-    case KAS_OP_NORM:
-        return norm(kernel, node);
-    case KAS_OP_FOLD_AVG:
-    case KAS_OP_FOLD_MAX:
-        return fold(kernel, node);
-    case KAS_OP_SOFTMAX:
-        return softmax(kernel, node);
-    case KAS_OP_ADD:
-    case KAS_OP_SUB:
-    case KAS_OP_MUL:
-    case KAS_OP_MIN:
-    case KAS_OP_MAX:
-        return blend(kernel, node);
-    default:
-        return elementwise(kernel, node);
-    }
+    return rules[kas_type_of(node->op)] && rules[kas_type_of(node->op)](kernel, node);
 }
 
 /* Does anything that reads node i see how its channels are split, or could it yet, where nodes
@@ -335,7 +321,7 @@ static bool split_is_seen(const kas_kernel *k, int i, uint64_t open)
             reads = reads || node->in[n] == i;
         if (!reads)
             continue;
-        bool passes = kas_op_get(node->op)->unary || node->op == KAS_OP_SHIFT ||
+        bool passes = kas_type_of(node->op) == KAS_TYPE_ELEMENTWISE || node->op == KAS_OP_SHIFT ||
                       node->op == KAS_OP_UNFOLD || node->op == KAS_OP_CONV_DEPTHWISE;
         bool contracts = (node->op == KAS_OP_FC || node->op == KAS_OP_CONV) && !node->grouped;
         if (passes ? split_is_seen(k, j, open) : !contracts)

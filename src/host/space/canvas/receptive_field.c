@@ -7,26 +7,6 @@ enum { WHOLE_IMAGE = 8192 };
 
 static const int axis_bit[2] = {KAS_AXIS_H, KAS_AXIS_W};
 
-bool kas_op_is_spatial(kas_op op)
-{
-    switch (op) {
-    case KAS_OP_SHIFT:
-    case KAS_OP_UNFOLD:
-    case KAS_OP_CONV:
-    case KAS_OP_CONV_DEPTHWISE:
-    case KAS_OP_POOL_AVG:
-    case KAS_OP_POOL_MAX:
-    case KAS_OP_FOLD_AVG: /* these when they go over H or W */
-    case KAS_OP_FOLD_MAX:
-    case KAS_OP_SOFTMAX:
-    case KAS_OP_NORM:
-    case KAS_OP_BMM: /* when H or W is added up, or becomes a channel dim */
-        return true;
-    default:
-        return false;
-    }
-}
-
 static int16_t limited(int pixels)
 {
     return (int16_t)(pixels > WHOLE_IMAGE    ? WHOLE_IMAGE
@@ -81,33 +61,19 @@ kas_receptive_field kas_receptive_field_of(const kas_kernel *kernel, int i,
     const kas_node *node = &kernel->node[i];
     const kas_shape *shape = node->inputs ? kas_node_input(kernel, i, 0) : NULL;
     kas_receptive_field view = hull(operands, node->inputs);
-    switch (node->op) {
-    case KAS_OP_SHIFT:
+    const int attributes = kas_primitive_get(node->op)->attributes;
+    if (attributes & KAS_ATTR_OFFSET)
         widen(&view, node->axes == KAS_AXIS_W, node->offset, node->offset);
-        break;
-    case KAS_OP_UNFOLD:
-    case KAS_OP_CONV:
-    case KAS_OP_CONV_DEPTHWISE:
-    case KAS_OP_POOL_AVG:
-    case KAS_OP_POOL_MAX:
+    else if (attributes & KAS_ATTR_KERNEL)
         widen_by_window(&view, node, window);
-        break;
-    case KAS_OP_FOLD_AVG:
-    case KAS_OP_FOLD_MAX:
-        widen_by_dims(&view, shape, node->dim, node->dim + 1);
-        break;
-    case KAS_OP_SOFTMAX:
-    case KAS_OP_NORM:
-        widen_by_dims(&view, shape, node->dim, node->dim_end);
-        break;
-    case KAS_OP_BMM: /* LHS's pixels are added up or become channels; RHS's are added up or stay */
+    else if ((attributes & KAS_ATTR_DIM) && kas_op_has_trait(node->op, KAS_TRAIT_SPATIAL))
+        widen_by_dims(&view, shape, node->dim,
+                      attributes & KAS_ATTR_DIM_END ? node->dim_end : node->dim + 1);
+    /* LHS's pixels are added up or become channels; RHS's are added up or stay. */
+    if (attributes & KAS_ATTR_PRODUCT)
         widen_by_dims(&view, shape, 0, KAS_MAX_DIMS);
-        if (node->transpose & KAS_TRANSPOSE_RHS)
-            widen_by_dims(&view, kas_node_input(kernel, i, 1), 0, KAS_MAX_DIMS);
-        break;
-    default:
-        break;
-    }
+    if ((attributes & KAS_ATTR_PRODUCT) && (node->transpose & KAS_TRANSPOSE_RHS))
+        widen_by_dims(&view, kas_node_input(kernel, i, 1), 0, KAS_MAX_DIMS);
     return view;
 }
 

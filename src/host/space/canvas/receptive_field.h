@@ -10,9 +10,6 @@ typedef struct kas_receptive_field {
     int16_t low[2], high[2];
 } kas_receptive_field;
 
-/* May a use of the operation look beyond its own pixel? */
-bool kas_op_is_spatial(kas_op op);
-
 /* The view of node i from those of its operands. window: K_H and K_W. */
 kas_receptive_field kas_receptive_field_of(const kas_kernel *kernel, int i,
                                            const kas_receptive_field *const operands[],

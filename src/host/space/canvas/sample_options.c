@@ -127,7 +127,7 @@ static kas_status check_abilities(const kas_sample_options *o)
     bool weighted = false, spatial = false;
     for (int op = 0; op < KAS_OP_COUNT; op++) {
         weighted = weighted || (ops & KAS_OP_BIT(op) && kas_op_has_weight((kas_op)op));
-        spatial = spatial || (ops & KAS_OP_BIT(op) && kas_op_is_spatial((kas_op)op));
+        spatial = spatial || (ops & KAS_OP_BIT(op) && kas_op_has_trait(op, KAS_TRAIT_SPATIAL));
     }
     if (o->min_weighted > 0 && !weighted)
         return kas_fail(KAS_USAGE,

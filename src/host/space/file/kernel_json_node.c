@@ -37,7 +37,8 @@ static kas_status read_operands(const cJSON *item, const char *where, int i, kas
         return KAS_OK;
     KAS_TRY(kas_json_array(item, where, "in", &list));
     const int count = cJSON_GetArraySize(list);
-    if (kas_op_get((kas_op)node->op)->variadic && count >= node->inputs && count <= KAS_MAX_INPUTS)
+    if (kas_op_has_trait(node->op, KAS_TRAIT_VARIADIC) && count >= node->inputs &&
+        count <= KAS_MAX_INPUTS)
         node->inputs = (uint8_t)count;
     if (count != node->inputs)
         return kas_fail(KAS_BAD_INPUT, "%s: field \"in\": expected %d node number%s, found %d",

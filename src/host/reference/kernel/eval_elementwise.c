@@ -97,4 +97,4 @@ static void backward(const kas_ref_node *n, const kas_ref_values *v, const kas_r
         g->din[0][i] += g->dy[i] * derivative(n->node->op, v->branch[i], v->in[0][i]);
 }
 
-const kas_ref_op kas_ref_unary = {forward, backward};
+const kas_ref_op kas_eval_elementwise = {.forward = forward, .backward = backward};

@@ -1,7 +1,6 @@
-/* softmax and norm: the same shape, made comparable along some dims. */
 #include "host/space/primitive.h"
 
-kas_status kas_infer_along(kas_kernel *kernel, int i)
+kas_status kas_infer_norm(kas_kernel *kernel, int i)
 {
     KAS_TRY(kas_range_check(kernel, i, true));
     kernel->node[i].shape = *kas_node_input(kernel, i, 0);

@@ -71,13 +71,13 @@ static void lhs_index(kas_lower *l, int node, const kas_ix *idx, kas_ix *lhs_idx
         lhs_idx[kas_lower_dim(l, lhs, t.prefix + i)] = digit[i];
 }
 
-static kas_fn blend_fn(const kas_lower *l, int node)
+static kas_fn broadcast_fn(const kas_lower *l, int node)
 {
     static const kas_fn fn[] = {KAS_FN_ADD, KAS_FN_SUB, KAS_FN_MUL, KAS_FN_MIN, KAS_FN_MAX};
     return fn[l->kernel->node[node].op - KAS_OP_ADD];
 }
 
-void kas_lower_blend(kas_lower *l, int node)
+void kas_lower_broadcast(kas_lower *l, int node)
 {
     const kas_node *n = &l->kernel->node[node];
     const int64_t q0 = l->ir->tensor[l->tensor[n->in[0]]].size[KAS_DIM_Q];
@@ -88,7 +88,7 @@ void kas_lower_blend(kas_lower *l, int node)
     lhs_index(l, node, idx, lhs_idx);
     const kas_ex lhs = kas_lower_read(l, n->in[0], lhs_idx);
     l->ir->tensor[tensor].def =
-        kas_ex_binary(l->ir, blend_fn(l, node), lhs, kas_lower_read(l, n->in[1], idx));
+        kas_ex_binary(l->ir, broadcast_fn(l, node), lhs, kas_lower_read(l, n->in[1], idx));
 }
 
 /* Gradient of operand `which` at index `idx` of the result, as an expression. */
@@ -98,7 +98,7 @@ static kas_ex operand_gradient(kas_lower *l, int node, int which, const kas_ix *
     kas_ix lhs_idx[KAS_IR_RANK];
     lhs_index(l, node, idx, lhs_idx);
     const kas_ex lhs = kas_lower_read(l, n->in[0], lhs_idx), rhs = kas_lower_read(l, n->in[1], idx);
-    const kas_ex slope = kas_ex_partial(l->ir, blend_fn(l, node), lhs, rhs, which == 0);
+    const kas_ex slope = kas_ex_partial(l->ir, broadcast_fn(l, node), lhs, rhs, which == 0);
     return kas_ex_binary(l->ir, KAS_FN_MUL, kas_lower_read_gradient(l, node, idx), slope);
 }
 
@@ -140,7 +140,7 @@ static int readers(kas_lower *l, int node, const kas_ix *idx, kas_ix *rhs_idx, i
     return count;
 }
 
-void kas_lower_blend_gradient(kas_lower *l, int node)
+void kas_lower_broadcast_gradient(kas_lower *l, int node)
 {
     kas_ir *ir = l->ir;
     const kas_node *n = &l->kernel->node[node];

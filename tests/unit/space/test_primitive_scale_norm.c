@@ -66,7 +66,7 @@ static int k_scale(kas_kernel *k, int x)
 static int k_norm(kas_kernel *k, int x)
 {
     int rows = kas_build_along(k, KAS_OP_NORM, kas_build_fc(k, x, false, "C"), 0, 2);
-    return kas_build_blend(k, KAS_OP_MUL, kas_build_along(k, KAS_OP_NORM, x, 1, 3), rows);
+    return kas_build_broadcast(k, KAS_OP_MUL, kas_build_along(k, KAS_OP_NORM, x, 1, 3), rows);
 }
 
 static void test_gradients(void **state)

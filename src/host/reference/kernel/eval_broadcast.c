@@ -6,6 +6,38 @@
 /* Branches of min and max.  Where an operand is NaN the result is too, and none has lost. */
 enum { TAKE_LHS, TAKE_RHS, TIE, UNORDERED };
 
+/* Strips the common suffix, then the common prefix of what is left, by symbolic equality. */
+static kas_status sizes(const kas_kernel *kernel, int i, kas_ref_node *out)
+{
+    const kas_node *lhs = &kernel->node[kernel->node[i].in[0]],
+                   *rhs = &kernel->node[kernel->node[i].in[1]];
+    int l_begin = 0, l_end = out->in[0].rank, r_end = out->in[1].rank;
+    out->prefix = out->suffix = out->lhs = out->rhs = 1;
+    while (l_end > 0 && r_end > 0) {
+        kas_dim l = kas_shape_dim(&lhs->shape, l_end - 1);
+        kas_dim r = kas_shape_dim(&rhs->shape, r_end - 1);
+        if (!kas_dim_equal(&l, &r))
+            break;
+        l_end--;
+        out->suffix *= out->in[1].size[--r_end];
+    }
+    while (l_begin < l_end && l_begin < r_end) {
+        kas_dim l = kas_shape_dim(&lhs->shape, l_begin);
+        kas_dim r = kas_shape_dim(&rhs->shape, l_begin);
+        if (!kas_dim_equal(&l, &r))
+            break;
+        out->prefix *= out->in[1].size[l_begin++];
+    }
+    for (int d = l_begin; d < l_end; d++)
+        out->lhs *= out->in[0].size[d];
+    for (int d = l_begin; d < r_end; d++)
+        out->rhs *= out->in[1].size[d];
+    if (out->rhs % out->lhs != 0)
+        return kas_fail(KAS_ILLEGAL, "reference: node %d: %zu elements cannot tile %zu", i,
+                        out->lhs, out->rhs);
+    return KAS_OK;
+}
+
 /* Position of LHS that RHS position e reads: same prefix and suffix, flat index modulo size. */
 static size_t lhs_of(const kas_ref_node *n, size_t e)
 {
@@ -22,7 +54,7 @@ static uint32_t decide(kas_op op, double l, double r)
     return (op == KAS_OP_MIN) == (l < r) ? TAKE_LHS : TAKE_RHS;
 }
 
-static double blend(kas_op op, uint32_t branch, double l, double r)
+static double broadcast(kas_op op, uint32_t branch, double l, double r)
 {
     switch (op) {
     case KAS_OP_ADD:
@@ -61,7 +93,7 @@ static void forward(const kas_ref_node *n, const kas_ref_values *v)
         double l = v->in[0][lhs_of(n, e)], r = v->in[1][e];
         if (!v->frozen)
             v->branch[e] = decide(n->node->op, l, r);
-        v->y[e] = blend(n->node->op, v->branch[e], l, r);
+        v->y[e] = broadcast(n->node->op, v->branch[e], l, r);
     }
 }
 
@@ -75,4 +107,4 @@ static void backward(const kas_ref_node *n, const kas_ref_values *v, const kas_r
     }
 }
 
-const kas_ref_op kas_ref_blend = {forward, backward};
+const kas_ref_op kas_eval_broadcast = {forward, backward, sizes};

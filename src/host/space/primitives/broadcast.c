@@ -22,16 +22,16 @@ kas_status kas_broadcast_align(const kas_shape *lhs, const kas_shape *rhs, kas_b
     return KAS_OK;
 }
 
-kas_status kas_infer_blend(kas_kernel *kernel, int i)
+kas_status kas_infer_broadcast(kas_kernel *kernel, int i)
 {
     kas_dim repetitions;
-    KAS_TRY(kas_divisor_blend(kernel, i, &repetitions));
+    KAS_TRY(kas_divisor_broadcast(kernel, i, &repetitions));
     kernel->node[i].shape = *kas_node_input(kernel, i, 1);
     return KAS_OK;
 }
 
 /* How often LHS is repeated over RHS. */
-kas_status kas_divisor_blend(const kas_kernel *kernel, int i, kas_dim *out)
+kas_status kas_divisor_broadcast(const kas_kernel *kernel, int i, kas_dim *out)
 {
     kas_broadcast parts;
     KAS_TRY(

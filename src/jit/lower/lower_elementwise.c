@@ -58,7 +58,7 @@ static kas_ex apply(kas_ir *ir, kas_op op, kas_ex x)
     }
 }
 
-void kas_lower_pointwise(kas_lower *l, int node)
+void kas_lower_elementwise(kas_lower *l, int node)
 {
     const kas_node *n = &l->kernel->node[node];
     const int tensor =
@@ -68,7 +68,7 @@ void kas_lower_pointwise(kas_lower *l, int node)
     l->ir->tensor[tensor].def = apply(l->ir, (kas_op)n->op, kas_lower_read(l, n->in[0], idx));
 }
 
-void kas_lower_pointwise_gradient(kas_lower *l, int node)
+void kas_lower_elementwise_gradient(kas_lower *l, int node)
 {
     const kas_node *n = &l->kernel->node[node];
     kas_ix idx[KAS_IR_RANK];
