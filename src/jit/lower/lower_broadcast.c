@@ -73,8 +73,12 @@ static void lhs_index(kas_lower *l, int node, const kas_ix *idx, kas_ix *lhs_idx
 
 static kas_fn broadcast_fn(const kas_lower *l, int node)
 {
-    static const kas_fn fn[] = {KAS_FN_ADD, KAS_FN_SUB, KAS_FN_MUL, KAS_FN_MIN, KAS_FN_MAX};
-    return fn[l->kernel->node[node].op - KAS_OP_ADD];
+    static const kas_fn fn[KAS_OP_COUNT] = {[KAS_OP_ADD] = KAS_FN_ADD,
+                                            [KAS_OP_SUB] = KAS_FN_SUB,
+                                            [KAS_OP_MUL] = KAS_FN_MUL,
+                                            [KAS_OP_MIN] = KAS_FN_MIN,
+                                            [KAS_OP_MAX] = KAS_FN_MAX};
+    return fn[l->kernel->node[node].op];
 }
 
 void kas_lower_broadcast(kas_lower *l, int node)
