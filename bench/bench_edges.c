@@ -136,14 +136,18 @@ static kas_status run_file(subject *s, const char *path)
 {
     const kas_budget budget = {.max_flops_ratio = 2, .max_params_ratio = 2};
     kas_kernel kernel;
-    kas_solution solution = {0};
+    kas_replacement replacement[WAYS] = {{0}};
     pair p = {.s = s};
     way *w = p.way;
     turns t = {.ratio = {0}};
     KAS_TRY(kas_kernel_read_file(path, &kernel));
-    kas_status status = kas_solve(&kernel, s->target[0], s->targets, &budget, &solution);
-    for (int k = 0; k < WAYS && status == KAS_OK; k++)
-        status = prepare(s, &(kas_replacement){&kernel, s->target[k], &solution, NULL}, &w[k]);
+    kas_status status = KAS_OK;
+    for (int k = 0; k < WAYS && status == KAS_OK; k++) {
+        status = kas_replacement_solve(&kernel, 1, NULL, s->target[k], s->targets, &budget,
+                                       &replacement[k]);
+        if (status == KAS_OK)
+            status = prepare(s, &replacement[k], &w[k]);
+    }
     if (status == KAS_OK)
         status = turns_take(&t, s->o->rounds, run, &p);
     if (status == KAS_OK)
@@ -152,9 +156,9 @@ static kas_status run_file(subject *s, const char *path)
         kas_plan_free(w[k].plan);
         kas_model_free(w[k].model);
         kas_planned_bytes_free(&w[k].planned);
+        kas_replacement_free(&replacement[k]);
     }
     turns_free(&t);
-    kas_solution_free(&solution);
     return status;
 }
 
@@ -181,7 +185,8 @@ static kas_status put_sample(subject *s, int number, const kas_sample *sample)
     double bytes[WAYS] = {0}, seconds[WAYS] = {0};
     int epilogues = 0, norms = 0;
     for (int k = 0; k < WAYS; k++) {
-        const kas_replacement r = {&sample->kernel, s->target[k], &sample->solution, NULL};
+        kas_replacement r = sample->replacement; /* at other targets; not freed */
+        r.target = s->target[k];
         KAS_TRY(look(s, &r, &bytes[k], &epilogues));
         KAS_TRY(compile(s, &r, &seconds[k]));
     }

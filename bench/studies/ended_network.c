@@ -25,7 +25,7 @@ typedef struct session {
     kas_net *net;
     kas_assignment kernels;
     kas_target *target;
-    kas_fitted fit;
+    kas_replacement replacement;
     kas_device *device;
     kas_model *model;
     kas_plan *plan;
@@ -45,7 +45,7 @@ static kas_status read_arguments(session *s)
     KAS_TRY(kas_net_build(s->argv[1], s->h, s->w, s->c, classes, &s->net));
     KAS_TRY(kas_assignment_read_file(s->argv[5], &s->kernels));
     KAS_TRY(kas_net_targets(s->net, NULL, &s->target, &targets));
-    return kas_assignment_fit(&s->kernels, s->target, targets, &budget, &s->fit);
+    return kas_assignment_fit(&s->kernels, s->target, targets, &budget, &s->replacement);
 }
 
 /* The digest is read from the file itself: any run of the network will do. */
@@ -107,7 +107,7 @@ static kas_status run(session *s)
     const kas_recipe recipe = {.optimiser = KAS_NESTEROV};
     KAS_TRY(read_arguments(s));
     const kas_model_options options = {.net = s->net,
-                                       .replacement = &s->fit.replacement,
+                                       .replacement = &s->replacement,
                                        .batch = s->batch,
                                        .training = true,
                                        .recipe = &recipe};
@@ -146,7 +146,7 @@ int main(int argc, char **argv)
     kas_plan_free(s.plan);
     kas_model_free(s.model);
     kas_device_close(s.device);
-    kas_fitted_free(&s.fit);
+    kas_replacement_free(&s.replacement);
     free(s.target);
     kas_assignment_free(&s.kernels);
     kas_net_free(s.net);

@@ -15,7 +15,7 @@ static bool same_program(const kas_replacement *r, int a, int b)
     return kas_replacement_kernel(r, a) == kas_replacement_kernel(r, b) && s->c == t->c &&
            s->parts_in == t->parts_in && s->parts_out == t->parts_out && s->h == t->h &&
            s->w == t->w && s->kernel_h == t->kernel_h && s->kernel_w == t->kernel_w &&
-           memcmp(&r->solution->binding[a], &r->solution->binding[b], sizeof(kas_binding)) == 0;
+           memcmp(&r->solution.binding[a], &r->solution.binding[b], sizeof(kas_binding)) == 0;
 }
 
 /* What stands behind the targets that share program number p, each once; how many. */
@@ -76,7 +76,7 @@ static kas_status build_program(const kas_replacement *replacement, int target,
                                          options->training ? 0 : epilogues_of(out, p, epilogue)};
     const kas_status status =
         kas_program_build(kas_replacement_kernel(replacement, target), &replacement->target[target],
-                          &replacement->solution->binding[target], &own, &out->program[p]);
+                          &replacement->solution.binding[target], &own, &out->program[p]);
     return status == KAS_OK
                ? KAS_OK
                : kas_fail_context(status, "target %s", replacement->target[target].name);
@@ -90,7 +90,7 @@ kas_status kas_replaced_build(const kas_replacement *replacement,
         return KAS_OK;
     kas_status status = KAS_OK;
     int first[KAS_REPLACED_MAX]; /* target for which each program is built */
-    out->targets = replacement->solution->targets;
+    out->targets = replacement->solution.targets;
     out->target = replacement->target;
     if (out->targets < 1 || out->targets > KAS_REPLACED_MAX)
         return kas_fail(KAS_BAD_INPUT, "%d targets; expected 1 to %d", out->targets,

@@ -26,9 +26,10 @@ static void add_sampled_kernels(void)
         kas_sample sample;
         kas_buf text = {0};
         MUST(kas_sampler_next(sampler, 0, &sample) == KAS_OK);
-        MUST(kas_kernel_write_json(&sample.kernel, &sample.solution, &text) == KAS_OK);
+        MUST(kas_kernel_write_json(sample.replacement.kernel, &sample.replacement.solution,
+                                   &text) == KAS_OK);
         fuzz_add(text.data, text.size);
-        kas_solution_free(&sample.solution);
+        kas_sample_free(&sample);
         kas_buf_free(&text);
     }
     kas_sampler_free(sampler);

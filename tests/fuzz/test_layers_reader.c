@@ -127,7 +127,7 @@ static void check_unfit(kas_status status, bool layers)
 
 static void check_fit(const kas_assignment *a, const kas_target *targets, const kas_budget *budget)
 {
-    kas_fitted fit;
+    kas_replacement fit;
     kas_layers_checked checked = {0};
     char name[KAS_NAME_SIZE];
     const kas_status status = kas_assignment_fit(a, targets, TARGETS, budget, &fit);
@@ -137,13 +137,13 @@ static void check_fit(const kas_assignment *a, const kas_target *targets, const 
     }
     MUST(kas_assignment_name(a, name) == KAS_OK);
     if (a->layers) {
-        MUST(kas_layers_check(&checked, name, &fit.replacement, budget) == KAS_OK);
+        MUST(kas_layers_check(&checked, name, &fit, budget) == KAS_OK);
         if (checked.illegal || checked.over_budget)
             fprintf(stderr, "%s\n", checked.first);
         MUST(checked.illegal == 0 && checked.over_budget == 0);
     }
     kas_layers_checked_free(&checked);
-    kas_fitted_free(&fit);
+    kas_replacement_free(&fit);
     fuzz.solved++;
 }
 

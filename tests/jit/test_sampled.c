@@ -85,7 +85,7 @@ static int pick_shapes(const fixture *f, const kas_sample *s, bool all, int k, k
     for (int i = 0; i < count; i++) {
         const int t = f->shape[all ? i : (k + 2 * i) % f->shapes];
         target[i] = f->target[t];
-        binding[i] = s->solution.binding[t];
+        binding[i] = s->replacement.solution.binding[t];
     }
     /* No network here has channels of which neither divides the other; DenseNet's do. */
     kas_target *last = &target[count - 1];
@@ -131,15 +131,15 @@ static void test_agreement(void **state)
         kas_agreement result[MAX_SHAPES];
         OK(kas_sampler_next(f.sampler, 0, &s));
         const int count = pick_shapes(&f, &s, all, k, target, binding);
-        if (!passes_screen(&s.kernel, target, binding, count)) {
+        if (!passes_screen(s.replacement.kernel, target, binding, count)) {
             screened++;
             k--;
-            kas_solution_free(&s.solution);
+            kas_sample_free(&s);
             continue;
         }
         options.linear_policy = k % 2 ? KAS_LINEAR_CPU : KAS_LINEAR_GPU;
-        if (kas_agree(f.device, f.compiler, &s.kernel, target, binding, count, &options, result) !=
-            KAS_OK)
+        if (kas_agree(f.device, f.compiler, s.replacement.kernel, target, binding, count, &options,
+                      result) != KAS_OK)
             fail_msg("kernel %s: %s", s.name, kas_error());
         for (int i = 0; i < count; i++) {
             comparisons++;
@@ -157,7 +157,7 @@ static void test_agreement(void **state)
             forward = larger(forward, result[i].forward);
             gradient = larger(gradient, larger(result[i].dx, result[i].dweight));
         }
-        kas_solution_free(&s.solution);
+        kas_sample_free(&s);
     }
     printf("%d kernels (%d more were screened out), %d comparisons, %d with inputs drawn again, %d "
            "ill-conditioned or undecided\n",
@@ -196,12 +196,12 @@ static void test_nvrtc(void **state)
         char path[4096];
         OK(kas_sampler_next(f.sampler, 0, &s));
         const int count = pick_shapes(&f, &s, all, k, target, binding);
-        OK(kas_agree_text(&s.kernel, target, binding, count, &options, &text));
+        OK(kas_agree_text(s.replacement.kernel, target, binding, count, &options, &text));
         for (int i = 0; i < 2; i++)
             if (all || k % 2 == i)
                 OK(kas_compile(compiler[i], kas_buf_text(&text), path, NULL));
         kas_buf_free(&text);
-        kas_solution_free(&s.solution);
+        kas_sample_free(&s);
     }
     for (int i = 0; i < 2; i++)
         kas_compiler_close(compiler[i]);

@@ -86,8 +86,7 @@ static void sampled_kernels(void **state)
         kas_replaced r;
         kas_buf first = {0}, again = {0}, gpu = {0};
         OK(kas_sampler_next(sampler, 0, &s));
-        kas_replacement replacement = {&s.kernel, target, &s.solution, NULL};
-        OK(kas_replaced_build(&replacement, &(kas_program_options){.batch = 16, .training = true},
+        OK(kas_replaced_build(&s.replacement, &(kas_program_options){.batch = 16, .training = true},
                               &r));
         shared += check_cut(&r, "cpu", &first);
         check_cut(&r, "sm_90", &gpu);
@@ -97,7 +96,7 @@ static void sampled_kernels(void **state)
         kas_buf_free(&again);
         kas_buf_free(&gpu);
         kas_replaced_free(&r);
-        kas_solution_free(&s.solution);
+        kas_sample_free(&s);
     }
     assert_true(shared > 0);
     kas_sampler_free(sampler);

@@ -107,12 +107,11 @@ static double text_bytes(const kas_replaced *r)
 /* The programs of both passes; adds what they took. */
 static kas_status build(subject *s, const kas_sample *sample, kas_replaced replaced[PASSES])
 {
-    const kas_replacement replacement = {&sample->kernel, s->target, &sample->solution, NULL};
     double start, end, bytes = 0;
     int kernels = 0;
     KAS_TRY(kas_bench_thread_seconds(&start));
     for (int i = 0; i < PASSES; i++)
-        KAS_TRY(kas_replaced_build(&replacement,
+        KAS_TRY(kas_replaced_build(&sample->replacement,
                                    &(kas_program_options){
                                        .batch = i ? s->batch : INFERENCE_BATCH,
                                        .training = i,

@@ -213,7 +213,6 @@ static kas_status compare(subject *s, kas_kernel *kernel, kas_space space)
 static kas_status sample(subject *s, kas_space space)
 {
     kas_sample_options options = kas_sample_defaults();
-    kas_kernel kernel;
     options.space = space;
     options.per_layer = KAS_PER_LAYER_NO; /* kernels are what is compared */
     options.seed = s->o->seed;
@@ -223,13 +222,14 @@ static kas_status sample(subject *s, kas_space space)
         options.max_primitives = MOST;
     }
     for (uint64_t n = 0; n < s->attempts; n++) {
-        kas_solution solution;
+        kas_replacement found;
         kas_attempt how;
-        KAS_TRY(kas_sample_attempt(&options, s->target, s->targets, n, &kernel, &solution, &how));
+        KAS_TRY(kas_sample_attempt(&options, s->target, s->targets, n, &found, &how));
         if (how.why != KAS_REJECT_NONE)
             continue;
-        kas_solution_free(&solution);
-        KAS_TRY(compare(s, &kernel, space));
+        const kas_status status = compare(s, found.kernel, space);
+        kas_replacement_free(&found);
+        KAS_TRY(status);
     }
     return KAS_OK;
 }

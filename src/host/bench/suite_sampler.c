@@ -74,7 +74,8 @@ static kas_status sample_some(kas_sampler *sampler, uint64_t attempts, kas_reche
     if (status == KAS_NOTHING_VALID)
         return KAS_OK;
     KAS_TRY(status);
-    status = kas_recheck_add(recheck, sample.name, &sample.kernel, &sample.solution);
+    status = kas_recheck_add(recheck, sample.name, sample.replacement.kernel,
+                             &sample.replacement.solution);
     kas_sample_free(&sample);
     return status;
 }

@@ -32,10 +32,9 @@ typedef struct subject {
     int batch, repeats;
     kas_net *net;
     kas_dataset *images;
-    kas_assignment kernels; /* none where no kernel was given */
     char kernel_name[KAS_NAME_SIZE];
     kas_target *target;
-    kas_fitted fit;
+    kas_replacement replacement; /* empty where no kernel was given */
     kas_bench_model plain, changed;
 } subject;
 
@@ -110,7 +109,7 @@ static double flops_of(const subject *s, bool changed, kas_tape_mode mode)
 {
     double flops = kas_net_flops(s->net);
     if (changed)
-        flops += s->fit.solution.flops - s->fit.solution.conv_flops;
+        flops += s->replacement.solution.flops - s->replacement.solution.conv_flops;
     return flops * s->batch * (mode == KAS_TAPE_TRAIN ? 3 : 1);
 }
 
@@ -261,11 +260,14 @@ static kas_status run_phase(subject *s, kas_tape_mode mode, kas_table *table)
 
 static kas_status read_kernel(subject *s)
 {
+    kas_assignment kernels;
     int count;
-    KAS_TRY(kas_assignment_read_file(s->o->kernel, &s->kernels));
-    KAS_TRY(kas_assignment_name(&s->kernels, s->kernel_name));
     KAS_TRY(kas_net_targets(s->net, s->o->filter, &s->target, &count));
-    kas_status status = kas_assignment_fit(&s->kernels, s->target, count, &s->o->budget, &s->fit);
+    KAS_TRY(kas_assignment_read_file(s->o->kernel, &kernels));
+    kas_status status = kas_assignment_name(&kernels, s->kernel_name);
+    if (status == KAS_OK)
+        status = kas_assignment_fit(&kernels, s->target, count, &s->o->budget, &s->replacement);
+    kas_assignment_free(&kernels);
     return status == KAS_OK ? status : kas_fail_context(status, "%s", s->o->kernel);
 }
 
@@ -281,7 +283,7 @@ static kas_status prepare(subject *s, const char *name)
     if (!o->kernel)
         return KAS_OK;
     KAS_TRY(read_kernel(s));
-    return kas_bench_model_create(s->device, s->net, &s->fit.replacement, s->images, s->batch,
+    return kas_bench_model_create(s->device, s->net, &s->replacement, s->images, s->batch,
                                   o->precision, o->cache_dir, &s->changed);
 }
 
@@ -290,9 +292,8 @@ static void release(subject *s)
     kas_bench_model_free(&s->changed);
     kas_bench_model_free(&s->plain);
     kas_dataset_close(s->images);
-    kas_fitted_free(&s->fit);
+    kas_replacement_free(&s->replacement);
     free(s->target);
-    kas_assignment_free(&s->kernels);
     kas_net_free(s->net);
 }
 

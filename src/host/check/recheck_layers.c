@@ -18,15 +18,15 @@ static kas_status own_solution(const kas_replacement *r, int k, kas_target *own,
                                kas_binding *binding, kas_solution *out)
 {
     *out = (kas_solution){.binding = binding};
-    for (int t = 0; t < r->solution->targets; t++) {
+    for (int t = 0; t < r->solution.targets; t++) {
         kas_cost cost;
         if (r->kernel_of[t] != k)
             continue;
-        KAS_TRY(kas_layer_cost(&r->kernel[k], &r->target[t], &r->solution->binding[t], &cost));
+        KAS_TRY(kas_layer_cost(&r->kernel[k], &r->target[t], &r->solution.binding[t], &cost));
         out->flops += cost.flops;
         out->params += cost.params;
         own[out->targets] = r->target[t];
-        binding[out->targets++] = r->solution->binding[t];
+        binding[out->targets++] = r->solution.binding[t];
     }
     return KAS_OK;
 }
@@ -44,11 +44,11 @@ static kas_status check_sum(const char *what, double sum, double told, double co
 static kas_status check_all(const kas_replacement *r, const kas_budget *budget, kas_target *own,
                             kas_binding *binding)
 {
-    const kas_solution *s = r->solution;
+    const kas_solution *s = &r->solution;
     kas_budget limits = *budget;
     double flops = 0, params = 0, conv_flops = 0, conv_params = 0;
     limits.max_flops_ratio = limits.max_params_ratio = 0;
-    for (int k = 0; k < kas_replacement_kernels(r); k++) {
+    for (int k = 0; k < r->kernels; k++) {
         kas_solution part;
         KAS_TRY(own_solution(r, k, own, binding, &part));
         kas_status status = kas_plain_check(&r->kernel[k], own, part.targets, &limits, &part);
@@ -73,7 +73,7 @@ static kas_status check_all(const kas_replacement *r, const kas_budget *budget, 
 static uint64_t hash_of(const kas_replacement *r)
 {
     uint64_t hash = 0;
-    for (int t = 0; t < r->solution->targets; t++) {
+    for (int t = 0; t < r->solution.targets; t++) {
         const kas_kernel *kernel = kas_replacement_kernel(r, t);
         hash = (hash ^ (kernel ? kas_plain_hash(kernel) : 1)) * 0x9e3779b97f4a7c15u;
         hash ^= hash >> 29;
@@ -101,7 +101,7 @@ static kas_status remember(kas_layers_checked *c, const char name[KAS_NAME_SIZE]
 kas_status kas_layers_check(kas_layers_checked *c, const char name[KAS_NAME_SIZE],
                             const kas_replacement *r, const kas_budget *budget)
 {
-    const size_t targets = (size_t)r->solution->targets;
+    const size_t targets = (size_t)r->solution.targets;
     kas_target *own = calloc(targets, sizeof *own);
     kas_binding *binding = calloc(targets, sizeof *binding);
     kas_status status = KAS_NO_MEMORY;

@@ -13,13 +13,13 @@ static bool same_shape(const kas_target *a, const kas_binding *x, const kas_targ
 kas_status kas_check_shapes_of(const kas_replacement *r, const kas_kernel *kernel,
                                kas_check_shapes *out)
 {
-    const kas_binding *binding = r->solution->binding;
-    const size_t targets = (size_t)r->solution->targets;
+    const kas_binding *binding = r->solution.binding;
+    const size_t targets = (size_t)r->solution.targets;
     *out = (kas_check_shapes){.target = calloc(targets, sizeof *out->target),
                               .binding = calloc(targets, sizeof *out->binding)};
     if (!out->target || !out->binding)
         return kas_fail(KAS_NO_MEMORY, "out of memory");
-    for (int t = 0; t < r->solution->targets; t++) {
+    for (int t = 0; t < r->solution.targets; t++) {
         bool seen = kas_replacement_kernel(r, t) != kernel;
         for (int i = 0; i < out->count && !seen; i++)
             seen = same_shape(&out->target[i], &out->binding[i], &r->target[t], &binding[t]);

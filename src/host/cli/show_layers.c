@@ -62,7 +62,7 @@ static kas_status cost_of(const kas_replacement *r, int t, kas_cost *cost)
     const kas_kernel *kernel = kas_replacement_kernel(r, t);
     *cost = (kas_cost){.flops = kas_target_conv_flops(&r->target[t]),
                        .params = kas_target_conv_params(&r->target[t])};
-    return kernel ? kas_layer_cost(kernel, &r->target[t], &r->solution->binding[t], cost) : KAS_OK;
+    return kernel ? kas_layer_cost(kernel, &r->target[t], &r->solution.binding[t], cost) : KAS_OK;
 }
 
 /* Layers in the order of the file, without costs. */
@@ -99,7 +99,7 @@ static kas_status put_targets(const kas_replacement *r, kas_buf *out)
                                          {"params", KAS_RIGHT}, {"of conv", KAS_RIGHT}};
     kas_table *table = kas_table_create(columns, 6);
     kas_status status = KAS_OK;
-    for (int t = 0; t < r->solution->targets && status == KAS_OK; t++) {
+    for (int t = 0; t < r->solution.targets && status == KAS_OK; t++) {
         kas_cost cost;
         status = cost_of(r, t, &cost);
         if (status == KAS_OK)
@@ -111,7 +111,7 @@ static kas_status put_targets(const kas_replacement *r, kas_buf *out)
     return status;
 }
 
-static kas_status put_text(const kas_assignment *a, const char *net, const kas_fitted *fit,
+static kas_status put_text(const kas_assignment *a, const char *net, const kas_replacement *fit,
                            kas_buf *out)
 {
     KAS_TRY(put_head(a, out));
@@ -121,13 +121,13 @@ static kas_status put_text(const kas_assignment *a, const char *net, const kas_f
         return put_layers(a, out);
     const kas_solution *s = &fit->solution;
     char flops[32], params[32];
-    KAS_TRY(put_targets(&fit->replacement, out));
+    KAS_TRY(put_targets(fit, out));
     kas_buf_printf(out,
                    "\n%s with these kernels in place of %d of %d convolutions: %s FLOPs (%.3f of "
                    "theirs), %s parameters (%.3f)\n",
-                   net, kas_replacement_replaced(&fit->replacement), s->targets,
-                   kas_human_count(s->flops, flops), s->flops / s->conv_flops,
-                   kas_human_count(s->params, params), s->params / s->conv_params);
+                   net, kas_replacement_replaced(fit), s->targets, kas_human_count(s->flops, flops),
+                   s->flops / s->conv_flops, kas_human_count(s->params, params),
+                   s->params / s->conv_params);
     return kas_buf_status(out);
 }
 
@@ -155,7 +155,7 @@ static kas_status json_lists(const kas_assignment *a, kas_buf *kernels, kas_buf 
     return kas_buf_status(layers);
 }
 
-static kas_status put_json(const kas_assignment *a, const char *net, const kas_fitted *fit,
+static kas_status put_json(const kas_assignment *a, const char *net, const kas_replacement *fit,
                            kas_buf *out)
 {
     kas_buf kernels = {0}, layers = {0};
@@ -184,8 +184,8 @@ static kas_status put_json(const kas_assignment *a, const char *net, const kas_f
     return status;
 }
 
-kas_status kas_show_layers(const kas_assignment *assignment, const char *net, const kas_fitted *fit,
-                           bool json, kas_buf *out)
+kas_status kas_show_layers(const kas_assignment *assignment, const char *net,
+                           const kas_replacement *fit, bool json, kas_buf *out)
 {
     return (json ? put_json : put_text)(assignment, net, fit, out);
 }

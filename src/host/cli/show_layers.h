@@ -6,7 +6,7 @@
 
 /* `net`, the name of a network, and `fit`, the assignment at its targets, may both be NULL. Text or
  * one line of JSON (docs/json.md, "show"). */
-kas_status kas_show_layers(const kas_assignment *assignment, const char *net, const kas_fitted *fit,
-                           bool json, kas_buf *out);
+kas_status kas_show_layers(const kas_assignment *assignment, const char *net,
+                           const kas_replacement *fit, bool json, kas_buf *out);
 
 #endif

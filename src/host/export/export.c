@@ -108,7 +108,7 @@ static kas_status write_kernels(const kas_export_options *o)
 {
     const kas_replacement *r = o->net.replacement;
     remove_kernels(o->dir);
-    for (int k = 0; k < kas_replacement_kernels(r); k++) {
+    for (int k = 0; k < r->kernels; k++) {
         kas_buf text = {0};
         char number[16] = "", name[32];
         if (r->kernel_of)

@@ -18,20 +18,25 @@ void kas_export_model_free(kas_export_model *model)
     kas_buf_free(&model->facts);
     kas_net_free(model->net);
     free(model->target);
-    kas_fitted_free(&model->fit);
-    kas_assignment_free(&model->kernels);
+    kas_replacement_free(&model->replacement);
     *model = (kas_export_model){0};
 }
 
 /* The network and the sizes; the kernel's text is there. */
 static kas_status build(const kas_export_setting *s, kas_export_model *m)
 {
+    kas_assignment kernels;
+    kas_status status = KAS_OK;
     KAS_TRY(kas_assignment_read_json(m->title, kas_buf_text(&m->kernel_text), m->kernel_text.size,
-                                     &m->kernels));
-    KAS_TRY(kas_net_build(s->net, s->h, s->w, s->c, s->classes, &m->net));
-    KAS_TRY(kas_net_targets(m->net, s->targets, &m->target, &m->targets));
-    kas_status status = kas_assignment_fit(&m->kernels, m->target, m->targets, &s->budget, &m->fit);
-    return status == KAS_OK ? status : kas_fail_context(status, "%s", m->title);
+                                     &kernels));
+    KAS_TRY_GOTO(kas_net_build(s->net, s->h, s->w, s->c, s->classes, &m->net), out);
+    KAS_TRY_GOTO(kas_net_targets(m->net, s->targets, &m->target, &m->targets), out);
+    status = kas_assignment_fit(&kernels, m->target, m->targets, &s->budget, &m->replacement);
+    if (status != KAS_OK)
+        kas_fail_context(status, "%s", m->title);
+out:
+    kas_assignment_free(&kernels);
+    return status;
 }
 
 kas_status kas_export_model_from_file(const char *path, const kas_export_setting *setting,

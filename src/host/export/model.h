@@ -15,12 +15,11 @@ typedef struct kas_export_setting {
 } kas_export_setting;
 
 typedef struct kas_export_model {
-    kas_assignment kernels;
     kas_buf kernel_text;
     kas_net *net;
     kas_target *target;
     int targets;
-    kas_fitted fit;
+    kas_replacement replacement;
     char title[4608];
     char weights[4096]; /* "" = none */
     const char *weights_note;

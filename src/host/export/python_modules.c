@@ -63,7 +63,7 @@ static void put_kernel(const kas_export_net *n, int target, kas_buf *out)
         if (vars & (1u << v)) {
             int symbol = KAS_SYM_X0 + v;
             kas_buf_printf(out, ", %s=%u", kas_symbol_name((kas_symbol)symbol),
-                           r->solution->binding[target].value[symbol]);
+                           r->solution.binding[target].value[symbol]);
         }
     kas_buf_puts(out, ")");
 }
@@ -85,7 +85,7 @@ static void put_conv(const kas_net *net, const kas_layer *l, kas_buf *out)
 static void put_leaf(const kas_export_net *n, int layer, kas_buf *out)
 {
     const kas_layer *l = &n->net->layer[layer], *in = &n->net->layer[l->in[0]];
-    for (int t = 0; n->replacement && t < n->replacement->solution->targets; t++)
+    for (int t = 0; n->replacement && t < n->replacement->solution.targets; t++)
         if (n->replacement->target[t].layer == layer && kas_replacement_kernel(n->replacement, t)) {
             put_kernel(n, t, out);
             return;

@@ -228,7 +228,7 @@ static void put_imports(const kas_replacement *r, kas_buf *out)
     kas_buf_puts(out, here_text);
     if (!r->kernel_of)
         kas_buf_printf(out, import_text, "", "", "");
-    for (int k = 0; r->kernel_of && k < kas_replacement_kernels(r); k++) {
+    for (int k = 0; r->kernel_of && k < r->kernels; k++) {
         char number[16];
         snprintf(number, sizeof number, "%d", k);
         kas_buf_printf(out, import_text, number, " as Kernel", number);

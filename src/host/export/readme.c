@@ -26,7 +26,7 @@ static void put_kernels(const kas_replacement *r, kas_buf *out)
 {
     if (!r->kernel_of)
         kas_buf_puts(out, "\n## The kernel\n");
-    for (int k = 0; k < kas_replacement_kernels(r); k++) {
+    for (int k = 0; k < r->kernels; k++) {
         if (r->kernel_of)
             kas_buf_printf(out, "\n## Kernel %d\n", k);
         put_nodes(&r->kernel[k], out);
@@ -37,7 +37,7 @@ static void put_kernels(const kas_replacement *r, kas_buf *out)
 static uint32_t all_vars(const kas_replacement *r)
 {
     uint32_t vars = 0;
-    for (int k = 0; k < kas_replacement_kernels(r); k++)
+    for (int k = 0; k < r->kernels; k++)
         vars |= kas_kernel_vars(&r->kernel[k]);
     return vars;
 }
@@ -49,7 +49,7 @@ static void put_sizes(const kas_replacement *r, int t, uint32_t vars, kas_buf *o
         if (vars & (1u << v))
             kas_buf_puts(out, " ");
         if (kernel && (kas_kernel_vars(kernel) & (1u << v)))
-            kas_buf_printf(out, "%u ", r->solution->binding[t].value[KAS_SYM_X0 + v]);
+            kas_buf_printf(out, "%u ", r->solution.binding[t].value[KAS_SYM_X0 + v]);
         if (vars & (1u << v))
             kas_buf_puts(out, "|");
     }
@@ -68,7 +68,7 @@ static void put_targets(const kas_replacement *r, kas_buf *out)
         if (vars & (1u << v))
             kas_buf_puts(out, "---|");
     kas_buf_puts(out, "\n");
-    for (int t = 0; t < r->solution->targets; t++) {
+    for (int t = 0; t < r->solution.targets; t++) {
         const kas_target *target = &r->target[t];
         kas_buf_printf(out, "| %s | %ux%u, %u to %u channels", target->name, target->kernel_h,
                        target->kernel_w, target->c_in, target->c_out);
@@ -83,7 +83,7 @@ static void put_targets(const kas_replacement *r, kas_buf *out)
         put_sizes(r, t, vars, out);
         kas_buf_puts(out, "\n");
     }
-    const kas_solution *s = r->solution;
+    const kas_solution *s = &r->solution;
     kas_buf_printf(out,
                    "\nPer image, all layers together: %.4g M FLOPs (the convolutions: %.4g M), "
                    "%.4g k parameters (%.4g k). A multiply-add counts as one.\n",

@@ -216,7 +216,7 @@ static kas_status add_kernel(const kas_net *net, const kas_target *target, int k
     const kas_budget no_budget = {0};
     kas_buf text = {0};
     kas_assignment kernel;
-    kas_fitted fit;
+    kas_replacement fit;
     kas_buf_printf(&text, "{\"format\":\"kas-gpu kernel\",\"version\":1,\"nodes\":%s}", kernels[k]);
     kas_status status = kas_buf_status(&text);
     if (status == KAS_OK)
@@ -226,8 +226,8 @@ static kas_status add_kernel(const kas_net *net, const kas_target *target, int k
     KAS_TRY(status);
     KAS_TRY_GOTO(kas_assignment_fit(&kernel, target, 1, &no_budget, &fit), out);
     for (int i = 0; i < count && status == KAS_OK; i++)
-        status = add_replaced(net, &fit.replacement, &options[i], out);
-    kas_fitted_free(&fit);
+        status = add_replaced(net, &fit, &options[i], out);
+    kas_replacement_free(&fit);
 out:
     kas_assignment_free(&kernel);
     return status == KAS_OK ? KAS_OK : kas_fail_context(status, "kernel %d", k);

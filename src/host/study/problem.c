@@ -53,22 +53,14 @@ kas_budget kas_search_budget(const kas_search_options *options)
 }
 
 kas_status kas_problem_place(const kas_search_options *options, const char *name, const char *text,
-                             const kas_target *target, int targets, kas_placed *out)
+                             const kas_target *target, int targets, kas_replacement *out)
 {
     const kas_budget budget = kas_search_budget(options);
-    *out = (kas_placed){0};
-    KAS_TRY(kas_assignment_read_json(name, text, strlen(text), &out->kernels));
-    const kas_status status =
-        kas_assignment_fit(&out->kernels, target, targets, &budget, &out->fit);
-    if (status != KAS_OK)
-        kas_assignment_free(&out->kernels);
+    kas_assignment kernels;
+    KAS_TRY(kas_assignment_read_json(name, text, strlen(text), &kernels));
+    const kas_status status = kas_assignment_fit(&kernels, target, targets, &budget, out);
+    kas_assignment_free(&kernels);
     return status;
-}
-
-void kas_placed_free(kas_placed *placed)
-{
-    kas_fitted_free(&placed->fit);
-    kas_assignment_free(&placed->kernels);
 }
 
 kas_status kas_problem_sampler(const kas_problem *problem, const kas_search_options *options,
@@ -87,10 +79,11 @@ static kas_status next(void *context, kas_work *out)
     KAS_TRY(kas_sampler_next(context, 0, &sample));
     kas_status status = kas_sample_write_json(&sample, &json);
     out->attempt = (int64_t)sample.attempt;
-    out->flops = sample.solution.flops;
-    out->params = sample.solution.params;
-    out->conv_flops = sample.solution.conv_flops;
-    out->conv_params = sample.solution.conv_params;
+    const kas_solution *solution = &sample.replacement.solution;
+    out->flops = solution->flops;
+    out->params = solution->params;
+    out->conv_flops = solution->conv_flops;
+    out->conv_params = solution->conv_params;
     snprintf(out->name, sizeof out->name, "%s", sample.name);
     if (status == KAS_OK)
         status = kas_buf_status(&json);

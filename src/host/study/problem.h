@@ -1,7 +1,7 @@
-/* What a study searches on, built from its options: data set, network, targets.
+/* The problem that a study searches on: a data set, a network and its targets.
  *
- * The supervisor builds it to sample candidates, every worker to evaluate them: the same options
- * and the same data give the same problem. */
+ * The supervisor builds it to sample candidates, and every worker builds it to evaluate them.  The
+ * same options and the same data give the same problem. */
 #ifndef KAS_STUDY_PROBLEM_H
 #define KAS_STUDY_PROBLEM_H
 
@@ -23,34 +23,28 @@ typedef struct kas_problem {
 kas_status kas_problem_open(const kas_search_options *options, const char *dataset,
                             kas_problem *out);
 
-/* The network for images of that size, and its convolutions that are replaced. What was made is the
- * caller's (kas_net_free, free), also after a failure; both must be NULL before. */
+/* Makes the network for images of that size and finds its convolutions that are replaced. The caller
+ * frees both (kas_net_free, free), also after a failure; both must be NULL before. */
 kas_status kas_problem_targets(const kas_search_options *options, int h, int w, int c, int classes,
                                kas_net **net, kas_target **target, int *targets);
 
-/* What every training of a study would stumble over, told before the study is made: a validation
- * share that cannot be had, a batch larger than the training set. */
+/* Fails, before the study is made, where every training of it would fail: the validation share
+ * cannot be had, or the batch is larger than the training set. */
 kas_status kas_problem_check(const kas_problem *problem, const kas_search_options *options);
 void kas_problem_close(kas_problem *problem);
 
 kas_budget kas_search_budget(const kas_search_options *options);
 
-/* A candidate as the store and the messages have it, at the targets of a network. */
-typedef struct kas_placed {
-    kas_assignment kernels;
-    kas_fitted fit; /* points to the kernels and the targets */
-} kas_placed;
-/* Reads the `text` of candidate `name` and solves it within the study's budget. Errors as of
- * kas_assignment_read_json and kas_assignment_fit. kas_placed_free frees; *out stays where it is.
- */
+/* Reads the `text` of candidate `name`, as the store and the messages have it, and solves it within
+ * the study's budget. Failures are those of kas_assignment_read_json and kas_assignment_fit.
+ * kas_replacement_free frees `out`; `target` must outlive it. */
 kas_status kas_problem_place(const kas_search_options *options, const char *name, const char *text,
-                             const kas_target *target, int targets, kas_placed *out);
-void kas_placed_free(kas_placed *placed);
+                             const kas_target *target, int targets, kas_replacement *out);
 
-/* Where candidates come from. Candidate k must be the same in every run of the study. */
+/* The source of candidates. Candidate k must be the same in every run of the study. */
 typedef struct kas_strategy {
-    /* Fills attempt, name, kernel (malloc'ed) and costs of the next candidate: 0, 1, 2, ... in
-     * order. KAS_NOTHING_VALID when the space is exhausted. */
+    /* Fills attempt, name, kernel (malloc'ed) and costs of the next candidate, in the order 0, 1,
+     * 2, ... KAS_NOTHING_VALID when the space is exhausted. */
     kas_status (*next)(void *context, kas_work *out);
     void *context;
 } kas_strategy;

@@ -43,7 +43,7 @@ static void add_target(const kas_replacement *r, int t, kas_buf *text)
     if (kas_replacement_kernel(r, t))
         for (int s = 0; s < KAS_SYM_COUNT; s++)
             if (s < KAS_SYM_R0 || s >= KAS_SYM_G0) /* rests follow from the others */
-                kas_buf_printf(text, " %" PRIu32, r->solution->binding[t].value[s]);
+                kas_buf_printf(text, " %" PRIu32, r->solution.binding[t].value[s]);
 }
 
 /* Checkpoints are in the order of memory, which for weights of kernels is a device's. */
@@ -53,11 +53,11 @@ static kas_status add_replacement(const kas_replacement *r, kas_linear_policy li
     if (!r)
         return KAS_OK;
     kas_buf_printf(text, "weights in order %d, maps %d\n", KAS_WEIGHT_ORDER, linear_policy);
-    for (int k = 0; k < kas_replacement_kernels(r); k++) {
+    for (int k = 0; k < r->kernels; k++) {
         kas_buf_puts(text, k ? "\n" : "");
         KAS_TRY(kas_kernel_canonical_text(&r->kernel[k], text));
     }
-    for (int t = 0; t < r->solution->targets; t++)
+    for (int t = 0; t < r->solution.targets; t++)
         add_target(r, t, text);
     kas_buf_puts(text, "\n");
     return KAS_OK;

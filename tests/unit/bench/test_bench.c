@@ -54,7 +54,7 @@ static void check_against_sampler(const cJSON *line)
         kas_sample sample;
         uint64_t left = tries - kas_sampler_stats(sampler).tries;
         if (kas_sampler_next(sampler, left, &sample) == KAS_OK)
-            kas_solution_free(&sample.solution);
+            kas_sample_free(&sample);
     }
     assert_int_equal(kas_sampler_stats(sampler).accepted, (uint64_t)number(line, "kernels"));
     assert_int_equal(count, (int)number(line, "targets"));

@@ -102,9 +102,10 @@ static void sample(const char *name, int side)
     for (int k = 0; k < KERNELS; k++) {
         kas_sample found;
         if (kas_sampler_next(sampler, 0, &found) != KAS_OK ||
-            kas_recheck_add(recheck, found.name, &found.kernel, &found.solution) != KAS_OK)
+            kas_recheck_add(recheck, found.name, found.replacement.kernel,
+                            &found.replacement.solution) != KAS_OK)
             fail_msg("%s: %s", name, kas_error());
-        kas_solution_free(&found.solution);
+        kas_sample_free(&found);
     }
     assert_int_equal(kas_recheck_run(recheck, &report), KAS_OK);
     print_message("%s at %d: %d targets, %llu kernels, %llu findings %s\n", name, side, s.targets,

@@ -408,19 +408,26 @@ static void test_recheck(void **state)
     kas_sample s;
     for (int n = 0; n < 400; n++) {
         assert_int_equal(kas_sampler_next(sampler, 0, &s), KAS_OK);
-        assert_int_equal(kas_recheck_add(recheck, s.name, &s.kernel, &s.solution), KAS_OK);
+        assert_int_equal(
+            kas_recheck_add(recheck, s.name, s.replacement.kernel, &s.replacement.solution),
+            KAS_OK);
         if (n < 399)
-            kas_solution_free(&s.solution);
+            kas_sample_free(&s);
     }
     assert_int_equal(kas_recheck_run(recheck, &report), KAS_OK);
     if (kas_recheck_findings(&report))
         fail_msg("%s", report.first);
     assert_int_equal(report.kernels, 400);
     /* the last again under its own and under another name, and with false costs */
-    assert_int_equal(kas_recheck_add(recheck, s.name, &s.kernel, &s.solution), KAS_OK);
-    assert_int_equal(kas_recheck_add(recheck, "0123456789abcdef", &s.kernel, &s.solution), KAS_OK);
-    s.solution.params += 1;
-    assert_int_equal(kas_recheck_add(recheck, "fedcba9876543210", &s.kernel, &s.solution), KAS_OK);
+    assert_int_equal(
+        kas_recheck_add(recheck, s.name, s.replacement.kernel, &s.replacement.solution), KAS_OK);
+    assert_int_equal(
+        kas_recheck_add(recheck, "0123456789abcdef", s.replacement.kernel, &s.replacement.solution),
+        KAS_OK);
+    s.replacement.solution.params += 1;
+    assert_int_equal(
+        kas_recheck_add(recheck, "fedcba9876543210", s.replacement.kernel, &s.replacement.solution),
+        KAS_OK);
     assert_int_equal(kas_recheck_run(recheck, &report), KAS_OK);
     assert_int_equal(report.kernels, 403);
     assert_int_equal(report.same_name, 1);
@@ -428,7 +435,7 @@ static void test_recheck(void **state)
     assert_int_equal(report.illegal, 1);
     assert_int_equal(report.over_budget, 0);
     assert_non_null(strstr(report.first, "kernel fedcba9876543210: "));
-    kas_solution_free(&s.solution);
+    kas_sample_free(&s);
     kas_recheck_free(recheck);
     kas_sampler_free(sampler);
 }

@@ -89,7 +89,6 @@ typedef struct fixture {
     kas_kernel kernel;
     kas_net *net;
     kas_target *target;
-    kas_solution solution;
     kas_replacement replacement;
     kas_ref_net *ref;
 } fixture;
@@ -106,8 +105,9 @@ static int open_fixture(void **state)
     assert_int_equal(kas_kernel_infer(&f.kernel), KAS_OK);
     assert_int_equal(kas_net_build("resnet20", 4, 4, 3, 5, &f.net), KAS_OK);
     assert_int_equal(kas_net_targets(f.net, NULL, &f.target, &count), KAS_OK);
-    assert_int_equal(kas_solve(&f.kernel, f.target, count, &budget, &f.solution), KAS_OK);
-    f.replacement = (kas_replacement){&f.kernel, f.target, &f.solution, NULL};
+    assert_int_equal(
+        kas_replacement_solve(&f.kernel, 1, NULL, f.target, count, &budget, &f.replacement),
+        KAS_OK);
     assert_int_equal(kas_ref_net_create_replaced(f.net, &f.replacement, &f.ref), KAS_OK);
     *state = &f;
     return 0;
@@ -117,7 +117,7 @@ static int close_fixture(void **state)
 {
     fixture *f = *state;
     kas_ref_net_free(f->ref);
-    kas_solution_free(&f->solution);
+    kas_replacement_free(&f->replacement);
     free(f->target);
     kas_net_free(f->net);
     return kas_remove_tree(f->dir) == KAS_OK ? 0 : 1;

@@ -21,7 +21,6 @@ static kas_kernel kernel; /* large */
 typedef struct fixture {
     kas_net *net;
     kas_target *target;
-    kas_solution solution;
     kas_replacement replacement;
     kas_replaced replaced;
     kas_params params;
@@ -36,9 +35,9 @@ static void make(fixture *f, int classes, const char *kernel_file)
         int count;
         if (kas_kernel_read_file(kernel_file, &kernel) != KAS_OK ||
             kas_net_targets(f->net, NULL, &f->target, &count) != KAS_OK ||
-            kas_solve(&kernel, f->target, count, &budget, &f->solution) != KAS_OK)
+            kas_replacement_solve(&kernel, 1, NULL, f->target, count, &budget, &f->replacement) !=
+                KAS_OK)
             fail_msg("%s", kas_error());
-        f->replacement = (kas_replacement){&kernel, f->target, &f->solution, NULL};
     }
     assert_int_equal(kas_replaced_build(kernel_file ? &f->replacement : NULL,
                                         &(kas_program_options){.batch = 2}, &f->replaced),
@@ -50,7 +49,7 @@ static void clear(fixture *f)
 {
     kas_params_free(&f->params);
     kas_replaced_free(&f->replaced);
-    kas_solution_free(&f->solution);
+    kas_replacement_free(&f->replacement);
     free(f->target);
     kas_net_free(f->net);
 }

@@ -12,9 +12,7 @@ enum { N = 3, CLASSES = 10, EPILOGUES = 11, TARGETS = EPILOGUES + 1, NORMS = TAR
 /* A network with a kernel in it; `epilogues`: what its targets say of what stands behind them. */
 typedef struct replaced {
     kas_net *net;
-    kas_kernel kernel;
     kas_target *target;
-    kas_solution solution;
     kas_replacement replacement;
 } replaced;
 
@@ -22,12 +20,14 @@ static replaced *make_replaced(const char *path, bool epilogues)
 {
     const kas_budget budget = {.max_flops_ratio = 2, .max_params_ratio = 2};
     replaced *r = calloc(1, sizeof *r);
+    kas_kernel kernel;
     int count = 0;
     assert_non_null(r);
     if (kas_net_build(epilogues_net, 9, 7, 3, CLASSES, &r->net) != KAS_OK ||
-        kas_kernel_read_file(path, &r->kernel) != KAS_OK ||
+        kas_kernel_read_file(path, &kernel) != KAS_OK ||
         kas_net_targets(r->net, NULL, &r->target, &count) != KAS_OK ||
-        kas_solve(&r->kernel, r->target, count, &budget, &r->solution) != KAS_OK)
+        kas_replacement_solve(&kernel, 1, NULL, r->target, count, &budget, &r->replacement) !=
+            KAS_OK)
         fail_msg("%s: %s", path, kas_error());
     assert_int_equal(count, TARGETS);
     for (int t = 0; t < count; t++) {
@@ -35,13 +35,12 @@ static replaced *make_replaced(const char *path, bool epilogues)
         if (!epilogues)
             r->target[t].epilogue = (kas_epilogue){0};
     }
-    r->replacement = (kas_replacement){&r->kernel, r->target, &r->solution, NULL};
     return r;
 }
 
 static void free_replaced(replaced *r)
 {
-    kas_solution_free(&r->solution);
+    kas_replacement_free(&r->replacement);
     free(r->target);
     kas_net_free(r->net);
     free(r);

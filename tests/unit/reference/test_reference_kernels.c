@@ -140,9 +140,9 @@ static bool passes_screen(const fixture *f, const kas_sample *sample)
 {
     for (int t = 0; t < f->targets; t++) {
         double deviation;
-        assert_int_equal(kas_reference_output_deviation(&sample->kernel, &f->target[t],
-                                                        &sample->solution.binding[t], 2, 5,
-                                                        &deviation),
+        assert_int_equal(kas_reference_output_deviation(sample->replacement.kernel, &f->target[t],
+                                                        &sample->replacement.solution.binding[t], 2,
+                                                        5, &deviation),
                          KAS_OK);
         if (!(deviation >= KAS_SCREEN_STD_LOW && deviation <= KAS_SCREEN_STD_HIGH))
             return false;
@@ -165,12 +165,13 @@ static void test_sampled_kernels(void **state)
         assert_int_equal(kas_sampler_next(sampler, 0, &sample), KAS_OK);
         if (!passes_screen(f, &sample)) {
             screened++;
-            kas_solution_free(&sample.solution);
+            kas_sample_free(&sample);
             continue;
         }
-        assert_true(
-            fd_within(sample.name, kernel_error(f, &sample.kernel, &sample.solution), TOLERANCE));
-        kas_solution_free(&sample.solution);
+        assert_true(fd_within(
+            sample.name, kernel_error(f, sample.replacement.kernel, &sample.replacement.solution),
+            TOLERANCE));
+        kas_sample_free(&sample);
     }
     print_message("%d of %d were screened out\n", screened, kernels);
     assert_true(screened * 2 <= kernels);

@@ -139,8 +139,10 @@ static void test_gradients(void **state)
     int wide = kas_build_fc(&k, kas_build_unfold(&k, kas_build_input(&k), 3), false, "x0");
     assert_true(kas_build_fc(&k, kas_build_elementwise(&k, KAS_OP_TANH, wide), false, "C") > 0);
     kas_binding bindings[] = {binding_of(&targets[0]), binding_of(&targets[1])};
-    const kas_solution solution = {.targets = 2, .binding = bindings};
-    const kas_replacement replacement = {&k, targets, &solution, NULL};
+    const kas_replacement replacement = {.target = targets,
+                                         .kernel = &k,
+                                         .kernels = 1,
+                                         .solution = {.targets = 2, .binding = bindings}};
     assert_int_equal(kas_ref_net_create_replaced(&network, &replacement, &r.net), KAS_OK);
     /* conv3: 6 instances of 3 x (2*3*3) and of 2 x 3 */
     assert_int_equal(kas_ref_net_find(r.net, "conv3.weight0")->size, 6 * 3 * 18);
@@ -173,8 +175,10 @@ static void test_same_as_convolution(void **state)
     kas_binding binding = binding_of(&targets[0]);
     run plain, replaced;
     assert_int_equal(kas_ref_net_create(&network, &plain.net), KAS_OK);
-    const kas_solution solution = {.targets = 1, .binding = &binding};
-    const kas_replacement replacement = {&k, targets, &solution, NULL};
+    const kas_replacement replacement = {.target = targets,
+                                         .kernel = &k,
+                                         .kernels = 1,
+                                         .solution = {.targets = 1, .binding = &binding}};
     assert_int_equal(kas_ref_net_create_replaced(&network, &replacement, &replaced.net), KAS_OK);
     randomize(&plain);
     randomize(&replaced); /* the same list of parameters, so the same values */

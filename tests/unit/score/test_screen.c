@@ -39,29 +39,28 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void make(const char *nodes, kas_kernel *kernel, kas_solution *solution)
+static void make(const char *nodes, kas_replacement *out)
 {
     char text[1024];
     snprintf(text, sizeof text,
              "{\"format\":\"kas-gpu kernel\",\"version\":1,\"nodes\":[{\"op\":\"input\"},%s]}",
              nodes);
     kas_budget budget = {0};
-    if (kas_kernel_read_json("test", text, strlen(text), kernel) != KAS_OK ||
-        kas_solve(kernel, target, targets, &budget, solution) != KAS_OK)
+    kas_kernel kernel;
+    if (kas_kernel_read_json("test", text, strlen(text), &kernel) != KAS_OK ||
+        kas_replacement_solve(&kernel, 1, NULL, target, targets, &budget, out) != KAS_OK)
         fail_msg("%s", kas_error());
 }
 
 static kas_screen screen(const char *nodes, uint64_t seed)
 {
-    kas_kernel kernel;
-    kas_solution solution;
+    kas_replacement replacement;
     kas_screen out;
     memset(&out, 0xff, sizeof out);
-    make(nodes, &kernel, &solution);
-    const kas_replacement replacement = {&kernel, target, &solution, NULL};
+    make(nodes, &replacement);
     if (kas_screen_kernel(device, &replacement, 2, seed, NULL, &out) != KAS_OK)
         fail_msg("%s", kas_error());
-    kas_solution_free(&solution);
+    kas_replacement_free(&replacement);
     return out;
 }
 
@@ -133,24 +132,23 @@ static void the_reference_agrees(void **state)
                   "{\"op\":\"square\",\"in\":[2]},{\"op\":\"square\",\"in\":[3]}",
                   KAS_SCREEN_STD_HIGH, 1e9}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        kas_kernel kernel;
-        kas_solution solution;
+        kas_replacement r;
         double first = NAN, again = NAN, largest = 0;
-        make(cases[i].nodes, &kernel, &solution);
+        make(cases[i].nodes, &r);
         for (int t = 0; t < targets; t++) {
-            assert_int_equal(kas_reference_output_deviation(&kernel, &target[t],
-                                                            &solution.binding[t], 2, 1, &first),
+            assert_int_equal(kas_reference_output_deviation(r.kernel, &target[t],
+                                                            &r.solution.binding[t], 2, 1, &first),
                              KAS_OK);
             assert_true(first >= cases[i].low || i == 2);
             largest = fmax(largest, first);
         }
         assert_true(largest >= cases[i].low && largest <= cases[i].high);
-        assert_int_equal(kas_reference_output_deviation(&kernel, &target[targets - 1],
-                                                        &solution.binding[targets - 1], 2, 1,
+        assert_int_equal(kas_reference_output_deviation(r.kernel, &target[targets - 1],
+                                                        &r.solution.binding[targets - 1], 2, 1,
                                                         &again),
                          KAS_OK);
         assert_true(first == again);
-        kas_solution_free(&solution);
+        kas_replacement_free(&r);
     }
 }
 

@@ -69,8 +69,8 @@ static void test_samples_are_accepted(void **state)
     for (int n = 0; n < 500; n++) {
         kas_sample s;
         assert_int_equal(kas_sampler_next(sampler, 0, &s), KAS_OK);
-        assert_accepted(&s.kernel, NULL);
-        kas_solution_free(&s.solution);
+        assert_accepted(s.replacement.kernel, NULL);
+        kas_sample_free(&s);
     }
     kas_sampler_free(sampler);
 }

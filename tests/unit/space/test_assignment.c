@@ -195,7 +195,7 @@ static void expect_misfit(const char *text, kas_status status, const char *first
 {
     const kas_budget any = {0};
     kas_assignment a = read_text(text);
-    kas_fitted fit;
+    kas_replacement fit;
     assert_int_equal(kas_assignment_fit(&a, targets, 2, &any, &fit), status);
     if (!strstr(kas_error(), first) || !strstr(kas_error(), second))
         fail_msg("%s", kas_error());
@@ -206,13 +206,13 @@ static void layers_are_those_of_the_network(void **state)
 {
     (void)state;
     const kas_budget any = {0};
-    kas_fitted fit;
+    kas_replacement fit;
     kas_assignment a = read_text(FILE_OF(FIFTHS, "\"two\":null,\"one\":0"));
     assert_int_equal(kas_assignment_fit(&a, targets, 2, &any, &fit), KAS_OK);
-    assert_int_equal(kas_replacement_kernel(&fit.replacement, 0)->nodes, 3);
-    assert_null(kas_replacement_kernel(&fit.replacement, 1));
+    assert_int_equal(kas_replacement_kernel(&fit, 0)->nodes, 3);
+    assert_null(kas_replacement_kernel(&fit, 1));
     assert_true(fit.solution.params == 20 * 20 / 5 + 12 * 12 * 9);
-    kas_fitted_free(&fit);
+    kas_replacement_free(&fit);
     kas_assignment_free(&a);
     expect_misfit(FILE_OF(WIDE, "\"one\":0"), KAS_BAD_INPUT, "layer \"two\" is missing", "null");
     expect_misfit(FILE_OF(WIDE, "\"one\":0,\"two\":0,\"three\":0"), KAS_BAD_INPUT,
@@ -231,8 +231,11 @@ static void assignments_of_targets_are_those_of_files(void **state)
     for (int k = 0; k < 2; k++)
         assert_int_equal(kas_kernel_infer(&kernel[k]), KAS_OK);
     char made[KAS_NAME_SIZE], read[KAS_NAME_SIZE];
+    int kernel_of[] = {1, 0};
+    const kas_replacement r = {
+        .target = targets, .kernel = kernel, .kernels = 2, .kernel_of = kernel_of, .solution = {2}};
     kas_assignment a;
-    assert_int_equal(kas_assignment_make(kernel, (const int[]){1, 0}, targets, 2, &a), KAS_OK);
+    assert_int_equal(kas_assignment_make(&r, &a), KAS_OK);
     assert_int_equal(kas_assignment_name(&a, made), KAS_OK);
     kas_assignment_free(&a);
     name_of(FILE_OF(POINT "," WIDE, "\"two\":0,\"one\":1"), read);

@@ -215,12 +215,12 @@ static void test_large_kernels_relabelled(void **state)
         for (int l = 0; l < LABELLINGS; l++) {
             static kas_kernel other;
             char name[KAS_NAME_SIZE];
-            relabel(&s.kernel, &rng, &other);
+            relabel(s.replacement.kernel, &rng, &other);
             assert_int_equal(kas_kernel_infer(&other), KAS_OK);
             assert_int_equal(kas_kernel_name(&other, name), KAS_OK);
             assert_string_equal(name, s.name);
         }
-        kas_solution_free(&s.solution);
+        kas_sample_free(&s);
     }
     kas_sampler_free(sampler);
 }

@@ -261,8 +261,10 @@ static void test_sampling(void **state)
     for (int n = 0; n < 500; n++) {
         kas_sample s;
         assert_int_equal(kas_sampler_next(sampler, 0, &s), KAS_OK);
-        assert_int_equal(kas_recheck_add(recheck, s.name, &s.kernel, &s.solution), KAS_OK);
-        kas_solution_free(&s.solution);
+        assert_int_equal(
+            kas_recheck_add(recheck, s.name, s.replacement.kernel, &s.replacement.solution),
+            KAS_OK);
+        kas_sample_free(&s);
     }
     assert_int_equal(kas_recheck_run(recheck, &report), KAS_OK);
     if (kas_recheck_findings(&report))

@@ -57,9 +57,8 @@ static void samples_pass_the_plain_checker(void **state)
         for (int n = 0; n < SAMPLES; n++) {
             kas_sample s;
             assert_int_equal(kas_sampler_next(f.sampler, 0, &s), KAS_OK);
-            const kas_replacement r = kas_sample_replacement(&s, f.target);
-            assert_true(s.solution.flops <= 0.5 * s.solution.conv_flops);
-            assert_int_equal(kas_recheck_layers(recheck, s.name, &r), KAS_OK);
+            assert_true(s.replacement.solution.flops <= 0.5 * s.replacement.solution.conv_flops);
+            assert_int_equal(kas_recheck_layers(recheck, s.name, &s.replacement), KAS_OK);
             kas_sample_free(&s);
         }
         assert_int_equal(kas_recheck_run(recheck, &report), KAS_OK);
@@ -87,12 +86,10 @@ static void the_recheck_finds(void **state)
     assert_int_equal(kas_sampler_next(f.sampler, 0, &s), KAS_OK);
     for (int what = 0; what < 3; what++) {
         kas_sample_options options = f.options;
-        kas_solution solution = s.solution;
-        kas_replacement r = kas_sample_replacement(&s, f.target);
-        r.solution = &solution;
+        kas_replacement r = s.replacement; /* not freed */
         if (what == 0)
             options.budget.max_flops_ratio = 0.01;
-        solution.flops *= what == 1 ? 1.001 : 1;
+        r.solution.flops *= what == 1 ? 1.001 : 1;
         assert_int_equal(kas_recheck_create(f.target, f.count, &options, &recheck), KAS_OK);
         for (int twice = 0; twice < 1 + (what == 2); twice++)
             assert_int_equal(kas_recheck_layers(recheck, s.name, &r), KAS_OK);
@@ -145,15 +142,14 @@ static void one_layer_in_seven_is_kept(void **state)
     int kept = 0, all = 0;
     assert_int_equal(kas_pte_layers_create(f.target, f.count, &f.options.budget, &layers), KAS_OK);
     for (uint64_t n = 0; n < 100; n++) {
-        kas_assignment a;
-        kas_fitted fit;
+        kas_replacement r;
+        char name[KAS_NAME_SIZE];
         kas_reject why;
-        assert_int_equal(kas_pte_layers_attempt(layers, 9, n, &a, &fit, &why), KAS_OK);
+        assert_int_equal(kas_pte_layers_attempt(layers, 9, n, name, &r, &why), KAS_OK);
         assert_int_equal(why, KAS_REJECT_NONE);
         for (int t = 0; t < f.count; t++, all++)
-            kept += fit.kernel_of[t] == KAS_KEPT;
-        kas_fitted_free(&fit);
-        kas_assignment_free(&a);
+            kept += r.kernel_of[t] == KAS_KEPT;
+        kas_replacement_free(&r);
     }
     print_message("%d of %d layers kept\n", kept, all);
     assert_in_range(kept, 257 - 60, 257 + 60); /* of 1800; deviation 15 */
@@ -171,8 +167,8 @@ static void one_sequence_for_all_stays_possible(void **state)
     assert_int_equal(kas_sampler_create(&f.options, f.target, f.count, &sampler), KAS_OK);
     for (int n = 0; n < 30; n++) {
         assert_int_equal(kas_sampler_next(sampler, 0, &s), KAS_OK);
-        assert_int_equal(s.layers.layers, 0);
-        assert_true(s.kernel.nodes > 2);
+        assert_null(s.replacement.kernel_of);
+        assert_true(s.replacement.kernel->nodes > 2);
         kas_sample_free(&s);
     }
     const kas_sample_stats stats = kas_sampler_stats(sampler);

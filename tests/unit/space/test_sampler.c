@@ -68,28 +68,29 @@ static kas_sample_options rejection(uint64_t seed)
 static void check_sample(const kas_sample *s, const kas_target *t, int n,
                          const kas_sample_options *o)
 {
-    kas_kernel k = s->kernel;
+    kas_kernel k = *s->replacement.kernel;
     char name[KAS_NAME_SIZE];
     double flops = 0, params = 0;
     assert_int_equal(kas_kernel_infer(&k), KAS_OK);
-    assert_int_equal(kas_kernel_canonicalize(&s->kernel, &k), KAS_OK);
-    assert_memory_equal(&k, &s->kernel, sizeof k);
+    assert_int_equal(kas_kernel_canonicalize(s->replacement.kernel, &k), KAS_OK);
+    assert_memory_equal(&k, s->replacement.kernel, sizeof k);
     assert_int_equal(kas_kernel_name(&k, name), KAS_OK);
     assert_string_equal(name, s->name);
     assert_in_range(k.nodes - 1, o->min_primitives, o->max_primitives);
-    assert_int_equal(s->solution.targets, n);
+    assert_int_equal(s->replacement.solution.targets, n);
     for (int i = 0; i < n; i++) {
         kas_cost cost;
-        if (kas_kernel_check_binding(&k, &s->solution.binding[i]) != KAS_OK)
+        if (kas_kernel_check_binding(&k, &s->replacement.solution.binding[i]) != KAS_OK)
             fail_msg("%s at target %d: %s", name, i, kas_error());
-        assert_int_equal(kas_layer_cost(&k, &t[i], &s->solution.binding[i], &cost), KAS_OK);
+        assert_int_equal(kas_layer_cost(&k, &t[i], &s->replacement.solution.binding[i], &cost),
+                         KAS_OK);
         flops += cost.flops;
         params += cost.params;
     }
-    assert_true(flops == s->solution.flops && params == s->solution.params);
+    assert_true(flops == s->replacement.solution.flops && params == s->replacement.solution.params);
     assert_true(params > 0);
-    assert_true(flops <= o->budget.max_flops_ratio * s->solution.conv_flops);
-    assert_true(params <= o->budget.max_params_ratio * s->solution.conv_params);
+    assert_true(flops <= o->budget.max_flops_ratio * s->replacement.solution.conv_flops);
+    assert_true(params <= o->budget.max_params_ratio * s->replacement.solution.conv_params);
 }
 
 /* The primitives of the paper's Table 1, which version 1 draws from. */
@@ -121,9 +122,9 @@ static void sample_300(kas_sample_options o, uint64_t ops_wanted)
         for (int j = 0; j < k; j++)
             assert_string_not_equal(names[j], s.name);
         memcpy(names[k], s.name, sizeof s.name);
-        for (int i = 0; i < s.kernel.nodes; i++)
-            ops_seen |= (uint64_t)1 << s.kernel.node[i].op;
-        kas_solution_free(&s.solution);
+        for (int i = 0; i < s.replacement.kernel->nodes; i++)
+            ops_seen |= (uint64_t)1 << s.replacement.kernel->node[i].op;
+        kas_sample_free(&s);
     }
     assert_int_equal(ops_seen, ops_wanted); /* every primitive takes part */
     kas_sample_stats stats = kas_sampler_stats(sampler);
@@ -158,21 +159,19 @@ static void assert_pure(kas_sample_options o)
     assert_int_equal(kas_sampler_create(&o, t, n, &sampler), KAS_OK);
     for (int k = 0; k < 40; k++) {
         kas_sample s;
-        kas_kernel kernel;
-        kas_solution solution;
+        kas_replacement again;
         kas_attempt how;
         assert_int_equal(kas_sampler_next(sampler, 0, &s), KAS_OK);
-        assert_int_equal(kas_sample_attempt(&o, t, n, s.attempt + 1000, &kernel, &solution, &how),
-                         KAS_OK);
+        assert_int_equal(kas_sample_attempt(&o, t, n, s.attempt + 1000, &again, &how), KAS_OK);
         if (how.why == KAS_REJECT_NONE)
-            kas_solution_free(&solution);
-        assert_int_equal(kas_sample_attempt(&o, t, n, s.attempt, &kernel, &solution, &how), KAS_OK);
+            kas_replacement_free(&again);
+        assert_int_equal(kas_sample_attempt(&o, t, n, s.attempt, &again, &how), KAS_OK);
         assert_int_equal(how.why, KAS_REJECT_NONE);
-        assert_memory_equal(&kernel, &s.kernel, sizeof kernel);
-        assert_memory_equal(solution.binding, s.solution.binding,
-                            (size_t)n * sizeof *solution.binding);
-        kas_solution_free(&solution);
-        kas_solution_free(&s.solution);
+        assert_memory_equal(again.kernel, s.replacement.kernel, sizeof *again.kernel);
+        assert_memory_equal(again.solution.binding, s.replacement.solution.binding,
+                            (size_t)n * sizeof *again.solution.binding);
+        kas_replacement_free(&again);
+        kas_sample_free(&s);
     }
     kas_sampler_free(sampler);
 }
@@ -197,7 +196,8 @@ static void assert_list(kas_sample_options o, const char *expected)
     for (int k = 0; k < 300; k++) {
         kas_sample s;
         assert_int_equal(kas_sampler_next(sampler, 0, &s), KAS_OK);
-        kas_buf_printf(&names, "%s:%.0f\n", s.name, s.solution.flops); /* sizes are fixed too */
+        kas_buf_printf(&names, "%s:%.0f\n", s.name,
+                       s.replacement.solution.flops); /* sizes are fixed too */
         kas_sample_free(&s);
     }
     kas_sampler_free(sampler);
@@ -317,7 +317,7 @@ static void test_memory_of_a_remembered_kernel(void **state)
     assert_int_equal(kas_sampler_create(&o, t, n, &sampler), KAS_OK);
     for (int i = 1; i <= KERNELS; i++) {
         assert_int_equal(kas_sampler_next(sampler, 0, &s), KAS_OK);
-        kas_solution_free(&s.solution);
+        kas_sample_free(&s);
         const kas_sample_stats stats = kas_sampler_stats(sampler);
         assert_int_equal(stats.accepted, i);
         assert_true(stats.remembering >= 16 * (uint64_t)i);
@@ -558,10 +558,10 @@ static void test_controls(void **state)
         uint64_t ops = 0;
         if (kas_sampler_next(sampler, 0, &s) != KAS_OK)
             fail_msg("%s", kas_error());
-        assert_in_range(s.kernel.nodes - 1, 5, 7);
-        assert_int_equal(kas_kernel_weights(&s.kernel), 2);
-        for (int i = 1; i < s.kernel.nodes; i++) {
-            const kas_node *node = &s.kernel.node[i];
+        assert_in_range(s.replacement.kernel->nodes - 1, 5, 7);
+        assert_int_equal(kas_kernel_weights(s.replacement.kernel), 2);
+        for (int i = 1; i < s.replacement.kernel->nodes; i++) {
+            const kas_node *node = &s.replacement.kernel->node[i];
             ops |= KAS_OP_BIT(node->op);
             if (node->op == KAS_OP_SHIFT)
                 assert_true(node->offset == -2 || node->offset == 3);
@@ -570,7 +570,7 @@ static void test_controls(void **state)
         }
         assert_int_equal(ops & o.required, o.required);
         assert_int_equal(ops & ~(o.allowed & ~o.forbidden), 0);
-        kas_solution_free(&s.solution);
+        kas_sample_free(&s);
     }
     kas_sampler_free(sampler);
 }

@@ -31,7 +31,9 @@ static void assert_recheck(kas_sample_options o, int count)
     for (int k = 0; k < count; k++) {
         kas_sample s;
         assert_int_equal(kas_sampler_next(sampler, 0, &s), KAS_OK);
-        assert_int_equal(kas_recheck_add(recheck, s.name, &s.kernel, &s.solution), KAS_OK);
+        assert_int_equal(
+            kas_recheck_add(recheck, s.name, s.replacement.kernel, &s.replacement.solution),
+            KAS_OK);
         kas_sample_free(&s);
     }
     assert_int_equal(kas_recheck_run(recheck, &report), KAS_OK);

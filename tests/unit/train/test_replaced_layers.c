@@ -16,9 +16,14 @@ typedef struct layers {
     kas_kernel kernel[KERNELS];
     kas_target *target;
     int count, kernel_of[64];
-    kas_solution solution;
     kas_replacement replacement;
 } layers;
+
+static kas_status solve(const layers *l, const kas_budget *budget, kas_replacement *out)
+{
+    return kas_replacement_solve(l->kernel, KERNELS, l->kernel_of, l->target, l->count, budget,
+                                 out);
+}
 
 /* Target t has kernel t mod 4, number 3 being the convolution itself. */
 static layers *make_layers(const char *net, double ratio)
@@ -32,16 +37,14 @@ static layers *make_layers(const char *net, double ratio)
         assert_int_equal(kas_kernel_read_file(files[k], &l->kernel[k]), KAS_OK);
     for (int t = 0; t < l->count; t++)
         l->kernel_of[t] = t % 4 == KERNELS ? KAS_KEPT : t % 4;
-    if (kas_solve_layers(l->kernel, l->kernel_of, l->target, l->count, &budget, &l->solution) !=
-        KAS_OK)
+    if (solve(l, &budget, &l->replacement) != KAS_OK)
         fail_msg("%s", kas_error());
-    l->replacement = (kas_replacement){l->kernel, l->target, &l->solution, l->kernel_of};
     return l;
 }
 
 static void free_layers(layers *l)
 {
-    kas_solution_free(&l->solution);
+    kas_replacement_free(&l->replacement);
     free(l->target);
     kas_net_free(l->net);
     free(l);
@@ -95,20 +98,21 @@ static void totals_are_those_of_the_layers(void **state)
 {
     (void)state;
     layers *l = make_layers("resnet20", 1);
+    const kas_solution *solution = &l->replacement.solution;
     double flops = 0, params = 0;
     for (int t = 0; t < l->count; t++) {
         const kas_kernel *kernel = kas_replacement_kernel(&l->replacement, t);
         kas_cost cost = {.flops = kas_target_conv_flops(&l->target[t]),
                          .params = kas_target_conv_params(&l->target[t])};
         if (kernel)
-            assert_int_equal(kas_layer_cost(kernel, &l->target[t], &l->solution.binding[t], &cost),
+            assert_int_equal(kas_layer_cost(kernel, &l->target[t], &solution->binding[t], &cost),
                              KAS_OK);
         flops += cost.flops;
         params += cost.params;
     }
-    print_message("FLOPs %.0f, of the layers %.0f\n", l->solution.flops, flops);
-    assert_true(flops == l->solution.flops && params == l->solution.params);
-    assert_true(flops < l->solution.conv_flops);
+    print_message("FLOPs %.0f, of the layers %.0f\n", solution->flops, flops);
+    assert_true(flops == solution->flops && params == solution->params);
+    assert_true(flops < solution->conv_flops);
     free_layers(l);
 }
 
@@ -119,16 +123,20 @@ static void one_kernel_has_the_sizes_that_it_always_had(void **state)
     const kas_budget budget = {.max_flops_ratio = 0.7, .max_params_ratio = 0.9};
     layers *l = make_layers("resnet20", 1);
     const int none[64] = {0};
-    kas_solution plain, each;
+    kas_replacement plain, each;
     for (int k = 0; k < KERNELS; k++) {
-        assert_int_equal(kas_solve(&l->kernel[k], l->target, l->count, &budget, &plain), KAS_OK);
-        assert_int_equal(kas_solve_layers(&l->kernel[k], none, l->target, l->count, &budget, &each),
-                         KAS_OK);
-        assert_memory_equal(plain.binding, each.binding, sizeof *plain.binding * (size_t)l->count);
-        assert_true(plain.flops == each.flops && plain.params == each.params &&
-                    plain.conv_flops == each.conv_flops);
-        kas_solution_free(&plain);
-        kas_solution_free(&each);
+        assert_int_equal(
+            kas_replacement_solve(&l->kernel[k], 1, NULL, l->target, l->count, &budget, &plain),
+            KAS_OK);
+        assert_int_equal(
+            kas_replacement_solve(&l->kernel[k], 1, none, l->target, l->count, &budget, &each),
+            KAS_OK);
+        const kas_solution *a = &plain.solution, *b = &each.solution;
+        assert_memory_equal(a->binding, b->binding, sizeof *a->binding * (size_t)l->count);
+        assert_true(a->flops == b->flops && a->params == b->params &&
+                    a->conv_flops == b->conv_flops);
+        kas_replacement_free(&plain);
+        kas_replacement_free(&each);
     }
     free_layers(l);
 }
@@ -137,17 +145,15 @@ static void the_budget_is_one_for_all_layers(void **state)
 {
     (void)state;
     layers *l = make_layers("resnet20", 1);
-    const double ratio = l->solution.flops / l->solution.conv_flops;
+    const double ratio = l->replacement.solution.flops / l->replacement.solution.conv_flops;
     kas_budget budget = {.max_flops_ratio = 0.25};
-    kas_solution out;
+    kas_replacement out;
     assert_true(ratio > 0.25); /* every fourth is kept */
-    assert_int_equal(kas_solve_layers(l->kernel, l->kernel_of, l->target, l->count, &budget, &out),
-                     KAS_OVER_BUDGET);
+    assert_int_equal(solve(l, &budget, &out), KAS_OVER_BUDGET);
     budget.max_flops_ratio = 0.6;
-    assert_int_equal(kas_solve_layers(l->kernel, l->kernel_of, l->target, l->count, &budget, &out),
-                     KAS_OK);
-    assert_true(out.flops <= 0.6 * out.conv_flops);
-    kas_solution_free(&out);
+    assert_int_equal(solve(l, &budget, &out), KAS_OK);
+    assert_true(out.solution.flops <= 0.6 * out.solution.conv_flops);
+    kas_replacement_free(&out);
     free_layers(l);
 }
 
@@ -170,10 +176,10 @@ static void a_digest_holds_which_layer_has_which(void **state)
     digest_of(&o, first);
     digest_of(&o, other);
     assert_memory_equal(first, other, 32);
-    l->kernel_of[1] = 2; /* layers of one shape: a difference that no size tells */
+    l->replacement.kernel_of[1] = 2; /* layers of one shape: a difference that no size tells */
     digest_of(&o, other);
     assert_memory_not_equal(first, other, 32);
-    l->kernel_of[1] = KAS_KEPT;
+    l->replacement.kernel_of[1] = KAS_KEPT;
     digest_of(&o, other);
     assert_memory_not_equal(first, other, 32);
     free_layers(l);

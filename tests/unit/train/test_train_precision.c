@@ -35,18 +35,18 @@ static void kernels_agree(void **state)
     for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
         kas_kernel kernel;
         kas_target *target = NULL;
-        kas_solution solution;
+        kas_replacement replacement;
         int count = 0;
         kas_net *net = resnet20();
         the_precision = small[i];
         assert_int_equal(kas_kernel_read_file("kernels/group_conv.json", &kernel), KAS_OK);
         assert_int_equal(kas_net_targets(net, NULL, &target, &count), KAS_OK);
-        assert_int_equal(kas_solve(&kernel, target, count, &budget, &solution), KAS_OK);
-        const kas_replacement replacement = {&kernel, target, &solution, NULL};
+        assert_int_equal(
+            kas_replacement_solve(&kernel, 1, NULL, target, count, &budget, &replacement), KAS_OK);
         pair p = make_pair_of(net, &replacement, 8);
         check_small(&p, "group_conv in resnet20", 1.5 * through_kinks());
         free_pair(&p);
-        kas_solution_free(&solution);
+        kas_replacement_free(&replacement);
         free(target);
     }
 }

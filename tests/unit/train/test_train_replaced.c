@@ -9,11 +9,9 @@
 #include "host/train/train.h"
 #include "unit/model/zoo_net.h"
 
-/* What a replacement points to. */
+/* A replacement and its targets. */
 typedef struct replaced {
-    kas_kernel kernel;
     kas_target *target;
-    kas_solution solution;
     kas_replacement replacement;
 } replaced;
 
@@ -22,19 +20,20 @@ static replaced *make_replaced(const kas_net *net, const char *path, double rati
 {
     const kas_budget budget = {.max_flops_ratio = ratio, .max_params_ratio = ratio};
     replaced *r = calloc(1, sizeof *r);
+    kas_kernel kernel;
     int count = 0;
     assert_non_null(r);
-    if (kas_kernel_read_file(path, &r->kernel) != KAS_OK ||
+    if (kas_kernel_read_file(path, &kernel) != KAS_OK ||
         kas_net_targets(net, NULL, &r->target, &count) != KAS_OK ||
-        kas_solve(&r->kernel, r->target, count, &budget, &r->solution) != KAS_OK)
+        kas_replacement_solve(&kernel, 1, NULL, r->target, count, &budget, &r->replacement) !=
+            KAS_OK)
         fail_msg("%s: %s", path, kas_error());
-    r->replacement = (kas_replacement){&r->kernel, r->target, &r->solution, NULL};
     return r;
 }
 
 static void free_replaced(replaced *r)
 {
-    kas_solution_free(&r->solution);
+    kas_replacement_free(&r->replacement);
     free(r->target);
     free(r);
 }
@@ -133,7 +132,7 @@ static void parameters_are_counted(void **state)
     assert_int_equal(kas_params_build(net, &programs, &params), KAS_OK);
     for (int i = 0; i < params.count; i++)
         learned += params.param[i].kind == KAS_PARAM_STATISTIC ? 0 : (double)params.param[i].size;
-    expected += r->solution.params - r->solution.conv_params;
+    expected += r->replacement.solution.params - r->replacement.solution.conv_params;
     print_message("%d targets, %d programs, %.0f parameters, expected %.0f\n", programs.targets,
                   programs.programs, learned, expected);
     assert_true(learned == expected);

@@ -340,7 +340,7 @@ static kas_status check_kernel(checker *c, const kas_kernel *kernel, const char 
 static kas_status check_replacement(checker *c, const kas_replacement *r)
 {
     kas_status status = KAS_OK;
-    for (int k = 0; k < kas_replacement_kernels(r) && status == KAS_OK; k++) {
+    for (int k = 0; k < r->kernels && status == KAS_OK; k++) {
         kas_check_shapes s = {0};
         char name[KAS_NAME_SIZE];
         status = kas_kernel_name(&r->kernel[k], name);
@@ -356,12 +356,12 @@ static kas_status check_replacement(checker *c, const kas_replacement *r)
 static kas_status check_file(checker *c, const char *path)
 {
     kas_assignment kernels;
-    kas_fitted fit;
+    kas_replacement fit;
     KAS_TRY(kas_assignment_read_file(path, &kernels));
     kas_status status = kas_assignment_fit(&kernels, c->targets, c->count, &c->o->net.budget, &fit);
     if (status == KAS_OK) {
-        status = check_replacement(c, &fit.replacement);
-        kas_fitted_free(&fit);
+        status = check_replacement(c, &fit);
+        kas_replacement_free(&fit);
     } else {
         status = kas_fail_context(KAS_BAD_INPUT, "%s does not fit %s", path, c->net->file);
     }
@@ -393,13 +393,12 @@ static kas_status passes_screen(const checker *c, const kas_kernel *kernel,
 static kas_status check_sample(checker *c, const kas_sample *sample, const kas_kernel *kernel,
                                long long turn)
 {
-    const kas_replacement at = kas_sample_replacement(sample, c->targets);
     kas_check_shapes s = {0};
     char name[KAS_NAME_SIZE];
     bool passes = false;
     kas_status status = kas_kernel_name(kernel, name);
     if (status == KAS_OK)
-        status = kas_check_shapes_of(&at, kernel, &s);
+        status = kas_check_shapes_of(&sample->replacement, kernel, &s);
     if (status == KAS_OK) {
         kas_check_shapes_choose(&s, c->o->shapes, turn);
         status = passes_screen(c, kernel, &s, &passes);
@@ -414,11 +413,10 @@ static kas_status check_sample(checker *c, const kas_sample *sample, const kas_k
 /* All kernels of a sample, until `wanted` were looked at. */
 static kas_status check_samples(checker *c, const kas_sample *sample, long long wanted)
 {
-    const kas_replacement at = kas_sample_replacement(sample, c->targets);
+    const kas_replacement *at = &sample->replacement;
     kas_status status = KAS_OK;
-    for (int k = 0; k < kas_replacement_kernels(&at) && c->kernels < wanted && status == KAS_OK;
-         k++)
-        status = check_sample(c, sample, &at.kernel[k], (long long)sample->index + k);
+    for (int k = 0; k < at->kernels && c->kernels < wanted && status == KAS_OK; k++)
+        status = check_sample(c, sample, &at->kernel[k], (long long)sample->index + k);
     return status;
 }
 

@@ -184,7 +184,7 @@ static kas_status write_and_verify(const export_cli *o, const kas_export_model *
     kas_export_options options = {.dir = o->dir,
                                   .title = m->title,
                                   .kernel_text = kas_buf_text(&m->kernel_text),
-                                  .net = {m->net, &m->fit.replacement},
+                                  .net = {m->net, &m->replacement},
                                   .weights = weights,
                                   .weights_note = o->weights ? "trained weights"
                                                   : weights  ? m->weights_note

@@ -116,18 +116,19 @@ static void join_lines(kas_buf *text)
 /* Primitives of the kernel, or how many kernels are at how many layers. */
 static void put_size(const kas_sample *s, kas_buf *line)
 {
-    const kas_replacement r = kas_sample_replacement(s, NULL);
-    if (!s->layers.layers) {
-        kas_line_int(line, "primitives", s->kernel.nodes - 1);
+    const kas_replacement *r = &s->replacement;
+    if (!r->kernel_of) {
+        kas_line_int(line, "primitives", r->kernel->nodes - 1);
         return;
     }
-    kas_line_int(line, "kernels", s->layers.kernels);
-    kas_line_int(line, "layers", kas_replacement_replaced(&r));
-    kas_line_int(line, "kept", s->layers.layers - kas_replacement_replaced(&r));
+    kas_line_int(line, "kernels", r->kernels);
+    kas_line_int(line, "layers", kas_replacement_replaced(r));
+    kas_line_int(line, "kept", r->solution.targets - kas_replacement_replaced(r));
 }
 
 static kas_status json_sample(const kas_sample *s, const kas_buf *file)
 {
+    const kas_solution *solution = &s->replacement.solution;
     kas_buf line = {0}, kernel = {0};
     kas_buf_add(&kernel, file->data, file->size);
     kas_status status = kas_buf_status(&kernel);
@@ -139,10 +140,10 @@ static kas_status json_sample(const kas_sample *s, const kas_buf *file)
         kas_line_text(&line, "name", s->name);
         kas_line_int(&line, "attempt", (int64_t)s->attempt);
         put_size(s, &line);
-        kas_line_number(&line, "flops", s->solution.flops);
-        kas_line_number(&line, "params", s->solution.params);
-        kas_line_number(&line, "flops_ratio", s->solution.flops / s->solution.conv_flops);
-        kas_line_number(&line, "params_ratio", s->solution.params / s->solution.conv_params);
+        kas_line_number(&line, "flops", solution->flops);
+        kas_line_number(&line, "params", solution->params);
+        kas_line_number(&line, "flops_ratio", solution->flops / solution->conv_flops);
+        kas_line_number(&line, "params_ratio", solution->params / solution->conv_params);
         kas_line_json(&line, "kernel", kernel.data);
         kas_line_end(&line);
         status = kas_buf_status(&line);
@@ -157,18 +158,19 @@ static kas_status json_sample(const kas_sample *s, const kas_buf *file)
 static kas_status text_sample(const kas_sample *s)
 {
     kas_buf structure = {0};
-    const kas_replacement r = kas_sample_replacement(s, NULL);
+    const kas_replacement *r = &s->replacement;
+    const kas_solution *solution = &r->solution;
     kas_status status = KAS_OK;
-    if (s->layers.layers)
-        kas_buf_printf(&structure, "%d kernels at %d of %d layers", s->layers.kernels,
-                       kas_replacement_replaced(&r), s->layers.layers);
+    if (r->kernel_of)
+        kas_buf_printf(&structure, "%d kernels at %d of %d layers", r->kernels,
+                       kas_replacement_replaced(r), solution->targets);
     else
-        status = kas_kernel_canonical_text(&s->kernel, &structure);
+        status = kas_kernel_canonical_text(r->kernel, &structure);
     if (status == KAS_OK && s->index == 0)
         printf("%-16s  %5s  %6s  %s\n", "kernel", "FLOPs", "params", "structure");
     if (status == KAS_OK)
-        printf("%s  %5.3f  %6.3f  %s\n", s->name, s->solution.flops / s->solution.conv_flops,
-               s->solution.params / s->solution.conv_params, kas_buf_text(&structure));
+        printf("%s  %5.3f  %6.3f  %s\n", s->name, solution->flops / solution->conv_flops,
+               solution->params / solution->conv_params, kas_buf_text(&structure));
     kas_buf_free(&structure);
     return status;
 }
@@ -293,43 +295,42 @@ static kas_status give_recheck(bool json, kas_recheck *recheck)
     return status;
 }
 
+static kas_status recheck_sample(kas_recheck *recheck, const kas_sample *s)
+{
+    const kas_replacement *r = &s->replacement;
+    return r->kernel_of ? kas_recheck_layers(recheck, s->name, r)
+                        : kas_recheck_add(recheck, s->name, r->kernel, &r->solution);
+}
+
 /* The one kernel of a sequence that the user names. */
 static kas_status sample_sequence(const sample_options *o, const kas_target *targets, int count,
                                   kas_recheck *recheck)
 {
     kas_pte_sequence sequence;
+    kas_kernel kernel;
     kas_sample s = {0};
     KAS_TRY(kas_pte_parse(o->sequence, &sequence));
-    if (kas_pte_kernel(&sequence, &s.kernel) != KAS_OK)
+    if (kas_pte_kernel(&sequence, &kernel) != KAS_OK)
         return kas_fail_context(KAS_BAD_INPUT, "--sequence");
-    KAS_TRY(kas_kernel_canonicalize(&s.kernel, &s.kernel));
-    KAS_TRY(kas_kernel_name(&s.kernel, s.name));
-    if (kas_solve(&s.kernel, targets, count, &o->sample.budget, &s.solution) != KAS_OK)
+    KAS_TRY(kas_kernel_canonicalize(&kernel, &kernel));
+    KAS_TRY(kas_kernel_name(&kernel, s.name));
+    if (kas_replacement_solve(&kernel, 1, NULL, targets, count, &o->sample.budget,
+                              &s.replacement) != KAS_OK)
         return kas_fail_context(KAS_BAD_INPUT, "--sequence does not fit %s", o->net.name);
     kas_status status = give(o, &s);
     if (status == KAS_OK && recheck)
-        status = kas_recheck_add(recheck, s.name, &s.kernel, &s.solution);
+        status = recheck_sample(recheck, &s);
     kas_sample_free(&s);
     return status;
 }
 
 static void count_kernels(const kas_sample *s, kas_sample_histograms *histograms)
 {
-    const kas_replacement r = kas_sample_replacement(s, NULL);
-    for (int k = 0; k < kas_replacement_kernels(&r); k++)
-        kas_sample_histograms_add(histograms, &r.kernel[k]);
+    for (int k = 0; k < s->replacement.kernels; k++)
+        kas_sample_histograms_add(histograms, &s->replacement.kernel[k]);
 }
 
-static kas_status recheck_sample(kas_recheck *recheck, const kas_sample *s,
-                                 const kas_target *targets)
-{
-    const kas_replacement r = kas_sample_replacement(s, targets);
-    return s->layers.layers ? kas_recheck_layers(recheck, s->name, &r)
-                            : kas_recheck_add(recheck, s->name, &s->kernel, &s->solution);
-}
-
-static kas_status sample_all(const sample_options *o, const kas_target *targets,
-                             kas_sampler *sampler, kas_recheck *recheck,
+static kas_status sample_all(const sample_options *o, kas_sampler *sampler, kas_recheck *recheck,
                              kas_sample_histograms *histograms)
 {
     for (long long k = 0; k < o->count; k++) {
@@ -338,7 +339,7 @@ static kas_status sample_all(const sample_options *o, const kas_target *targets,
         kas_status status = give(o, &s);
         count_kernels(&s, histograms);
         if (status == KAS_OK && recheck)
-            status = recheck_sample(recheck, &s, targets);
+            status = recheck_sample(recheck, &s);
         kas_sample_free(&s);
         KAS_TRY(status);
     }
@@ -375,7 +376,7 @@ static kas_status run(int argc, char **argv)
         KAS_TRY_GOTO(kas_cli_net_is_input(o.net.name), out);
     }
     status = o.sequence ? sample_sequence(&o, targets, count, recheck)
-                        : sample_all(&o, targets, sampler, recheck, &histograms);
+                        : sample_all(&o, sampler, recheck, &histograms);
     if (o.stats && (status == KAS_OK || status == KAS_NOTHING_VALID)) {
         kas_sample_stats stats = kas_sampler_stats(sampler);
         kas_status told = give_stats(o.common.json, &stats, &histograms);

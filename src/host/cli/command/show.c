@@ -89,14 +89,14 @@ typedef struct view {
     int count, layer; /* whose sizes stand at the nodes */
     kas_solution solution;
     kas_assignment kernels; /* the file */
-    kas_fitted fit;         /* of a file of layers, with --net */
+    kas_replacement fit;    /* of a file of layers, with --net */
     bool overview;          /* a file of layers, and no layer of it was asked for */
 } view;
 
 static void close_view(view *v)
 {
     kas_solution_free(&v->solution);
-    kas_fitted_free(&v->fit);
+    kas_replacement_free(&v->fit);
     kas_assignment_free(&v->kernels);
     free(v->targets);
     kas_net_free(v->net);
@@ -122,7 +122,7 @@ static kas_status does_not_fit(const show_options *o, const view *v)
 /* Of a file of layers: the kernel of --layer, at the layers that have it. */
 static kas_status take_layer(const show_options *o, view *v)
 {
-    const kas_replacement *r = &v->fit.replacement;
+    const kas_replacement *r = &v->fit;
     const kas_kernel *kernel = kas_replacement_kernel(r, v->layer);
     kas_solution *s = &v->solution;
     int own = 0, layer = 0;

@@ -328,19 +328,21 @@ static kas_status dry_run(const train_cli *o, const kas_train_options *options,
         printf("; %.1f in all with --recompute\n", (double)less.total / mib);
     if (replacement)
         printf("kernel: %.1f%% of the FLOPs and %.1f%% of the parameters that it replaces\n",
-               100 * replacement->solution->flops / replacement->solution->conv_flops,
-               100 * replacement->solution->params / replacement->solution->conv_params);
+               100 * replacement->solution.flops / replacement->solution.conv_flops,
+               100 * replacement->solution.params / replacement->solution.conv_params);
     return KAS_OK;
 }
 
-/* The file of a kernel or of layers, its targets and sizes; the caller frees all three. */
-static kas_status read_kernel(const train_cli *o, const kas_net *net, kas_assignment *kernels,
-                              kas_target **target, kas_fitted *fit)
+/* The targets, and the file of a kernel or of layers at them; the caller frees both. */
+static kas_status read_kernel(const train_cli *o, const kas_net *net, kas_target **target,
+                              kas_replacement *out)
 {
+    kas_assignment kernels;
     int count = 0;
-    KAS_TRY(kas_assignment_read_file(o->kernel, kernels));
     KAS_TRY(kas_net_targets(net, o->net.filter, target, &count));
-    kas_status status = kas_assignment_fit(kernels, *target, count, &o->net.budget, fit);
+    KAS_TRY(kas_assignment_read_file(o->kernel, &kernels));
+    kas_status status = kas_assignment_fit(&kernels, *target, count, &o->net.budget, out);
+    kas_assignment_free(&kernels);
     return status == KAS_OK ? status : kas_fail_context(status, "%s", o->kernel);
 }
 
@@ -409,9 +411,8 @@ static kas_status run(int argc, char **argv)
     KAS_TRY(check_files(&o));
     kas_dataset *dataset = NULL;
     kas_net *net = NULL;
-    kas_assignment kernels = {0};
     kas_target *target = NULL;
-    kas_fitted fit = {0};
+    kas_replacement replacement = {0};
     kas_status status = KAS_OK;
     KAS_TRY_GOTO((o.stream ? kas_dataset_open_streamed : kas_dataset_open)(o.dataset, &dataset),
                  out);
@@ -419,12 +420,11 @@ static kas_status run(int argc, char **argv)
                                (int)dataset->classes, &net),
                  out);
     if (o.kernel)
-        KAS_TRY_GOTO(read_kernel(&o, net, &kernels, &target, &fit), out);
-    status = run_with(&o, dataset, net, o.kernel ? &fit.replacement : NULL);
+        KAS_TRY_GOTO(read_kernel(&o, net, &target, &replacement), out);
+    status = run_with(&o, dataset, net, o.kernel ? &replacement : NULL);
 out:
-    kas_fitted_free(&fit);
+    kas_replacement_free(&replacement);
     free(target);
-    kas_assignment_free(&kernels);
     kas_net_free(net);
     kas_dataset_close(dataset);
     return status;

@@ -101,7 +101,7 @@ typedef struct kas_ref_param {
 } kas_ref_param;
 typedef struct kas_ref_net {
     const kas_net *net;
-    kas_replacement replaced; /* kernel NULL = the network as it is */
+    const kas_replacement *replaced; /* NULL = the network as it is */
     /* which values dropout layers drop in kas_ref_net_step (ops/ops.h, kas_dropout); 0 at first
      */
     uint64_t dropout_seed;
@@ -114,7 +114,7 @@ kas_status kas_ref_net_create(const kas_net *net,
 /* With the kernels of `replacement` (NULL = none) in the place of its targets: a replaced
  * convolution has "<layer>.weight0",
  * "<layer>.weight1", ... in place of "<layer>.weight", one for each node with a weight,
- * [instance][group][out][in]. What `replacement` points to must outlive the result. */
+ * [instance][group][out][in]. `replacement` must outlive the result. */
 kas_status kas_ref_net_create_replaced(const kas_net *net, const kas_replacement *replacement,
                                        kas_ref_net **out);
 void kas_ref_net_free(kas_ref_net *net);

@@ -34,7 +34,7 @@ static kas_status add_param(kas_ref_net *net, int layer, const char *suffix, sha
 
 static kas_status add_kernel(kas_ref_net *net, int i, int target)
 {
-    const kas_kernel *kernel = kas_replacement_kernel(&net->replaced, target);
+    const kas_kernel *kernel = kas_replacement_kernel(net->replaced, target);
     int number = 0;
     for (int k = 0; k < kernel->nodes; k++) {
         char suffix[24];
@@ -91,7 +91,7 @@ static kas_status add_layer(kas_ref_net *net, int i)
 static int most_params(const kas_net *net, const kas_replacement *replacement)
 {
     int params = 4 * net->layers;
-    for (int t = 0; replacement && t < replacement->solution->targets; t++) {
+    for (int t = 0; replacement && t < replacement->solution.targets; t++) {
         const kas_kernel *kernel = kas_replacement_kernel(replacement, t);
         params += kernel ? kas_kernel_weights(kernel) : 0;
     }
@@ -106,8 +106,7 @@ kas_status kas_ref_net_create_replaced(const kas_net *net, const kas_replacement
     if (!result)
         return kas_fail(KAS_NO_MEMORY, "reference network: no memory");
     result->net = net;
-    if (replacement)
-        result->replaced = *replacement;
+    result->replaced = replacement;
     result->param = calloc((size_t)most_params(net, replacement), sizeof *result->param);
     if (!result->param) {
         status = kas_fail(KAS_NO_MEMORY, "reference network: no memory");

@@ -6,8 +6,8 @@
 
 int kas_ref_replaced_target(const kas_ref_net *net, int layer)
 {
-    const kas_replacement *r = &net->replaced;
-    for (int t = 0; r->kernel && t < r->solution->targets; t++)
+    const kas_replacement *r = net->replaced;
+    for (int t = 0; r && t < r->solution.targets; t++)
         if (r->target[t].layer == layer && kas_replacement_kernel(r, t))
             return t;
     return -1;
@@ -16,11 +16,11 @@ int kas_ref_replaced_target(const kas_ref_net *net, int layer)
 kas_status kas_ref_replaced_weight_shape(const kas_ref_net *net, int target, int node,
                                          uint64_t shape[4])
 {
-    const kas_replacement *r = &net->replaced;
+    const kas_replacement *r = net->replaced;
     const kas_target *t = &r->target[target];
     kas_ref_node n;
-    KAS_TRY(kas_ref_node_make(kas_replacement_kernel(r, target), node,
-                              &r->solution->binding[target], &n));
+    KAS_TRY(kas_ref_node_make(kas_replacement_kernel(r, target), node, &r->solution.binding[target],
+                              &n));
     shape[0] = (uint64_t)t->parts_in * t->parts_out;
     shape[1] = n.groups;
     shape[2] = n.fan_out;
@@ -37,11 +37,11 @@ static kas_ref_pool stride_pool(const kas_target *t)
 
 static kas_status prepare(const kas_ref_net *net, int target, int n, kas_ref_replaced *kept)
 {
-    const kas_replacement *r = &net->replaced;
+    const kas_replacement *r = net->replaced;
     const kas_target *t = &r->target[target];
     size_t size = (size_t)n * t->c_in * t->h * t->w;
-    KAS_TRY(kas_reference_create(kas_replacement_kernel(r, target), t,
-                                 &r->solution->binding[target], n, &kept->ref));
+    KAS_TRY(kas_reference_create(kas_replacement_kernel(r, target), t, &r->solution.binding[target],
+                                 n, &kept->ref));
     if (t->stride == 1)
         return KAS_OK;
     kept->pooled = malloc(size * sizeof(double));
@@ -55,7 +55,7 @@ kas_status kas_ref_replaced_forward(const kas_ref_net *net, int layer, int n, co
                                     double *y, kas_ref_replaced *kept)
 {
     int target = kas_ref_replaced_target(net, layer);
-    const kas_target *t = &net->replaced.target[target];
+    const kas_target *t = &net->replaced->target[target];
     const kas_layer *in = &net->net->layer[net->net->layer[layer].in[0]];
     const double *weight[KAS_MAX_NODES];
     kas_ref_pool pool = stride_pool(t);
@@ -72,7 +72,7 @@ kas_status kas_ref_replaced_forward(const kas_ref_net *net, int layer, int n, co
 kas_status kas_ref_replaced_backward(const kas_ref_net *net, int layer, int n, const double *dy,
                                      double *dx, kas_ref_replaced *kept)
 {
-    const kas_target *t = &net->replaced.target[kas_ref_replaced_target(net, layer)];
+    const kas_target *t = &net->replaced->target[kas_ref_replaced_target(net, layer)];
     const kas_layer *in = &net->net->layer[net->net->layer[layer].in[0]];
     double *dweight[KAS_MAX_NODES];
     kas_ref_pool pool = stride_pool(t);

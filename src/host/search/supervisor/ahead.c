@@ -74,10 +74,10 @@ static kas_status compile_stages(const workshop *w, const kas_replacement *repla
 static kas_status make(void *state, const char *name, const char *text, kas_compile_stats *stats)
 {
     const workshop *w = state;
-    kas_placed candidate;
+    kas_replacement candidate;
     KAS_TRY(kas_problem_place(&w->options, name, text, w->target, w->targets, &candidate));
-    const kas_status status = compile_stages(w, &candidate.fit.replacement, stats);
-    kas_placed_free(&candidate);
+    const kas_status status = compile_stages(w, &candidate, stats);
+    kas_replacement_free(&candidate);
     return status;
 }
 

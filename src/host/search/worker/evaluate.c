@@ -352,11 +352,11 @@ static kas_status evaluate_task(run *r)
     const worker_state *b = r->mine->shared;
     if (!task->kernel)
         return screen_measure_train(r, NULL);
-    kas_placed candidate;
+    kas_replacement candidate;
     KAS_TRY(kas_problem_place(&b->options, task->name, task->kernel, b->problem.target,
                               b->problem.targets, &candidate));
-    const kas_status status = screen_measure_train(r, &candidate.fit.replacement);
-    kas_placed_free(&candidate);
+    const kas_status status = screen_measure_train(r, &candidate);
+    kas_replacement_free(&candidate);
     return status;
 }
 

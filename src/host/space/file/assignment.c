@@ -95,19 +95,14 @@ kas_status kas_assignment_canonicalize(kas_assignment *a)
     return status;
 }
 
-kas_status kas_assignment_make(const kas_kernel *kernel, const int *kernel_of,
-                               const kas_target *targets, int count, kas_assignment *out)
+kas_status kas_assignment_make(const kas_replacement *r, kas_assignment *out)
 {
-    int kernels = 0;
+    const int count = r->solution.targets;
+    KAS_TRY(kas_assignment_allocate(r->kernels, count, out));
+    memcpy(out->kernel, r->kernel, (size_t)r->kernels * sizeof *r->kernel);
+    memcpy(out->kernel_of, r->kernel_of, (size_t)count * sizeof *r->kernel_of);
     for (int t = 0; t < count; t++)
-        if (kernel_of[t] >= kernels)
-            kernels = kernel_of[t] + 1;
-    KAS_TRY(kas_assignment_allocate(kernels, count, out));
-    memcpy(out->kernel, kernel, (size_t)kernels * sizeof *kernel);
-    for (int t = 0; t < count; t++) {
-        snprintf(out->layer[t], sizeof out->layer[t], "%s", targets[t].name);
-        out->kernel_of[t] = kernel_of[t];
-    }
+        snprintf(out->layer[t], sizeof out->layer[t], "%s", r->target[t].name);
     kas_status status = kas_assignment_canonicalize(out);
     if (status != KAS_OK)
         kas_assignment_free(out);
@@ -191,34 +186,18 @@ static kas_status match_layers(const kas_assignment *a, const kas_target *target
     return KAS_OK;
 }
 
-static kas_status fit(const kas_assignment *a, const kas_target *targets, int count,
-                      const kas_budget *budget, kas_fitted *out)
+kas_status kas_assignment_fit(const kas_assignment *a, const kas_target *targets, int count,
+                              const kas_budget *budget, kas_replacement *out)
 {
-    if (a->layers) {
-        out->kernel_of = calloc((size_t)count + 1, sizeof *out->kernel_of);
-        if (!out->kernel_of)
-            return kas_fail(KAS_NO_MEMORY, "no memory for %d layers", count);
-        KAS_TRY(match_layers(a, targets, count, out->kernel_of));
-    }
-    return kas_solve_layers(a->kernel, out->kernel_of, targets, count, budget, &out->solution);
-}
-
-kas_status kas_assignment_fit(const kas_assignment *assignment, const kas_target *targets,
-                              int count, const kas_budget *budget, kas_fitted *out)
-{
-    *out = (kas_fitted){0};
-    kas_status status = fit(assignment, targets, count, budget, out);
-    if (status != KAS_OK)
-        kas_fitted_free(out);
-    else
-        out->replacement =
-            (kas_replacement){assignment->kernel, targets, &out->solution, out->kernel_of};
+    int *kernel_of = a->layers ? calloc((size_t)count + 1, sizeof *kernel_of) : NULL;
+    kas_status status = KAS_OK;
+    *out = (kas_replacement){0};
+    if (a->layers)
+        status = kernel_of ? match_layers(a, targets, count, kernel_of)
+                           : kas_fail(KAS_NO_MEMORY, "no memory for %d layers", count);
+    if (status == KAS_OK)
+        status =
+            kas_replacement_solve(a->kernel, a->kernels, kernel_of, targets, count, budget, out);
+    free(kernel_of);
     return status;
-}
-
-void kas_fitted_free(kas_fitted *fit)
-{
-    free(fit->kernel_of);
-    kas_solution_free(&fit->solution);
-    *fit = (kas_fitted){0};
 }

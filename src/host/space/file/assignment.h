@@ -1,10 +1,14 @@
-/* Which kernel each layer has, as a file says it: one kernel for all (a kernel file), or a kernel
- * or none for each layer by name (a file of layers, docs/kernel-file.md "A kernel for each layer").
+/* An assignment: which kernel each layer has, as a file says it.  A kernel file gives one kernel for
+ * all layers; a file of layers gives each layer, by its name, a kernel or none (docs/kernel-file.md,
+ * "A kernel for each layer").
  *
- * Whoever takes a kernel file takes a file of layers too, through this header.  The form in memory
- * is canonical: layers in the order of their names, kernels canonical, each once, in the order in
- * which the layers use them; so equal assignments are equal byte for byte, and have one name. Other
- * folders include this header. */
+ * Every command that takes a kernel file also takes a file of layers, through this header.  The form
+ * in memory is canonical: the layers are in the order of their names; the kernels are canonical,
+ * each is there once, and they are in the order in which the layers use them.  So equal assignments
+ * are equal byte for byte and have the same name.
+ *
+ * An assignment lives between a file and a replacement (solve/replacement.h), which is the same
+ * choice at the targets of a network.  Other folders include this header. */
 #ifndef KAS_SPACE_FILE_ASSIGNMENT_H
 #define KAS_SPACE_FILE_ASSIGNMENT_H
 
@@ -15,7 +19,7 @@ enum { KAS_ASSIGNED_NAME = 64 }; /* bytes of a layer's name, NUL included */
 
 typedef struct kas_assignment {
     int kernels;
-    kas_kernel *kernel;               /* [kernels]; that of a kernel file as it stands in it */
+    kas_kernel *kernel;               /* [kernels]; the kernel of a kernel file is as in the file */
     int layers;                       /* 0: a kernel file; kernel[0] is for every layer */
     char (*layer)[KAS_ASSIGNED_NAME]; /* [layers], ascending */
     int *kernel_of;                   /* [layers] index into kernel, or KAS_KEPT */
@@ -23,32 +27,26 @@ typedef struct kas_assignment {
 
 void kas_assignment_free(kas_assignment *assignment);
 
-/* Of targets: target t has kernel[kernel_of[t]], or KAS_KEPT. The caller frees `out`. */
-kas_status kas_assignment_make(const kas_kernel *kernel, const int *kernel_of,
-                               const kas_target *targets, int count, kas_assignment *out);
+/* The assignment of a replacement with kernels for each layer. The caller frees `out`. */
+kas_status kas_assignment_make(const kas_replacement *replacement, kas_assignment *out);
 
-/* Of a file or its text; `name` is the file for messages. KAS_BAD_INPUT naming the layer or node.
- * The caller frees `out`. */
+/* Read a file, or the text of one; `name` stands for the file in messages. KAS_BAD_INPUT names the
+ * layer or the node. The caller frees `out`. */
 kas_status kas_assignment_read_json(const char *name, const char *text, size_t size,
                                     kas_assignment *out);
 kas_status kas_assignment_read_file(const char *path, kas_assignment *out);
-/* A file of layers, or, of one kernel for all, a kernel file. */
+/* Writes a file of layers, or a kernel file when one kernel is for all layers. */
 kas_status kas_assignment_write_json(const kas_assignment *assignment, kas_buf *out);
 
-/* Of one kernel for all the kernel's name; else the first 64 bits of SHA-256 of a text that holds
- * every layer with its kernel's canonical text: equal when and only when the assignments are. */
+/* The name of one kernel for all layers is the kernel's name.  Otherwise it is the first 64 bits of
+ * SHA-256 of a text that holds every layer with the canonical text of its kernel: two such texts are
+ * equal when and only when the assignments are. */
 kas_status kas_assignment_name(const kas_assignment *assignment, char name[KAS_NAME_SIZE]);
 
-/* An assignment at the targets of a network. */
-typedef struct kas_fitted {
-    int *kernel_of; /* [targets], of a file of layers */
-    kas_solution solution;
-    kas_replacement replacement; /* points to the above, the assignment's kernels and the targets */
-} kas_fitted;
-/* KAS_BAD_INPUT when the layers are not exactly the targets; else as kas_solve_layers. `assignment`
- * and `targets` must outlive `out`, which stays where it is and is freed by kas_fitted_free. */
+/* The replacement of an assignment at the targets of a network. KAS_BAD_INPUT when the layers are
+ * not exactly the targets; other failures are those of kas_replacement_solve. `targets` must outlive
+ * `out`, the assignment need not; kas_replacement_free frees `out`. */
 kas_status kas_assignment_fit(const kas_assignment *assignment, const kas_target *targets,
-                              int count, const kas_budget *budget, kas_fitted *out);
-void kas_fitted_free(kas_fitted *fit);
+                              int count, const kas_budget *budget, kas_replacement *out);
 
 #endif

@@ -76,21 +76,27 @@ static bool draw(kas_pte_layers *l, kas_rng *rng, int *kernels)
     return true;
 }
 
-/* The drawn kernels within the budget, then in canonical form: most that fail do so before that. */
-static kas_status complete(const kas_pte_layers *l, kas_assignment *out, kas_fitted *fit)
+/* The drawn kernels within the budget, then in canonical form: most attempts that fail do so before
+ * that. */
+static kas_status complete(const kas_pte_layers *l, int kernels, char name[KAS_NAME_SIZE],
+                           kas_replacement *out)
 {
-    kas_solution solution;
-    KAS_TRY(kas_solve_layers(l->kernel, l->kernel_of, l->targets, l->count, &l->budget, &solution));
-    kas_solution_free(&solution);
-    KAS_TRY(kas_assignment_make(l->kernel, l->kernel_of, l->targets, l->count, out));
-    kas_status status = kas_assignment_fit(out, l->targets, l->count, &l->budget, fit);
-    if (status != KAS_OK)
-        kas_assignment_free(out);
+    kas_replacement drawn;
+    kas_assignment canonical;
+    KAS_TRY(kas_replacement_solve(l->kernel, kernels, l->kernel_of, l->targets, l->count,
+                                  &l->budget, &drawn));
+    kas_status status = kas_assignment_make(&drawn, &canonical);
+    kas_replacement_free(&drawn);
+    KAS_TRY(status);
+    status = kas_assignment_name(&canonical, name);
+    if (status == KAS_OK)
+        status = kas_assignment_fit(&canonical, l->targets, l->count, &l->budget, out);
+    kas_assignment_free(&canonical);
     return status;
 }
 
 kas_status kas_pte_layers_attempt(kas_pte_layers *l, uint64_t seed, uint64_t attempt,
-                                  kas_assignment *out, kas_fitted *fit, kas_reject *why)
+                                  char name[KAS_NAME_SIZE], kas_replacement *out, kas_reject *why)
 {
     const bool quiet = kas_quiet(true);
     kas_rng rng = kas_pte_rng(seed, attempt);
@@ -100,7 +106,7 @@ kas_status kas_pte_layers_attempt(kas_pte_layers *l, uint64_t seed, uint64_t att
     if (draw(l, &rng, &kernels)) {
         *why = KAS_REJECT_REDUNDANT; /* the network as it is */
         if (kernels)
-            status = kas_reject_of(complete(l, out, fit), why);
+            status = kas_reject_of(complete(l, kernels, name, out), why);
     }
     kas_quiet(quiet);
     return status;

@@ -18,10 +18,10 @@ kas_status kas_pte_layers_create(const kas_target *targets, int count, const kas
                                  kas_pte_layers **out);
 void kas_pte_layers_free(kas_pte_layers *layers);
 
-/* One attempt, a pure function of seed, number, targets and budget. *why is NONE: `out` is the
- * assignment and `fit` its place at the targets, both the caller's to free; else why there is none.
- */
+/* One attempt, a pure function of seed, number, targets and budget. When *why is NONE, `out` has the
+ * kernels of the layers in the order of their assignment, whose name is `name`, and the caller frees
+ * it; otherwise *why says why there is none. */
 kas_status kas_pte_layers_attempt(kas_pte_layers *layers, uint64_t seed, uint64_t attempt,
-                                  kas_assignment *out, kas_fitted *fit, kas_reject *why);
+                                  char name[KAS_NAME_SIZE], kas_replacement *out, kas_reject *why);
 
 #endif

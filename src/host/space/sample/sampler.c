@@ -124,17 +124,22 @@ static kas_status make_attempt(workshop *w, uint64_t attempt, kas_attempt *how)
     return status;
 }
 
+/* What make_attempt left. */
+static kas_status take_kernel(const workshop *w, kas_replacement *out)
+{
+    kas_solution solution;
+    KAS_TRY(kas_solver_solution(w->solver, &solution));
+    return kas_replacement_take(&w->growth->kernel, w->targets, &solution, out);
+}
+
 kas_status kas_sample_attempt(const kas_sample_options *options, const kas_target *targets,
-                              int count, uint64_t attempt, kas_kernel *kernel,
-                              kas_solution *solution, kas_attempt *how)
+                              int count, uint64_t attempt, kas_replacement *out, kas_attempt *how)
 {
     workshop w;
     KAS_TRY(workshop_open(options, targets, count, &w));
     kas_status status = make_attempt(&w, attempt, how);
     if (status == KAS_OK && how->why == KAS_REJECT_NONE)
-        status = kas_solver_solution(w.solver, solution);
-    if (status == KAS_OK && how->why == KAS_REJECT_NONE)
-        *kernel = w.growth->kernel;
+        status = take_kernel(&w, out);
     workshop_close(&w);
     return status;
 }
@@ -243,24 +248,18 @@ static kas_status attempt_kernel(workshop *w, kas_sample *out, kas_attempt *how)
     KAS_TRY(make_attempt(w, out->attempt, how));
     if (how->why != KAS_REJECT_NONE)
         return KAS_OK;
-    out->kernel = w->growth->kernel;
-    KAS_TRY(kas_canonical_name(&out->kernel, out->name));
-    return kas_solver_solution(w->solver, &out->solution);
+    KAS_TRY(kas_canonical_name(&w->growth->kernel, out->name));
+    return take_kernel(w, &out->replacement);
 }
 
 /* Kernels for each of them. */
 static kas_status attempt_layers(workshop *w, kas_sample *out, kas_attempt *how)
 {
-    kas_fitted fit;
     *how = (kas_attempt){.tries = 1};
-    KAS_TRY(kas_pte_layers_attempt(w->layers, w->options->seed, out->attempt, &out->layers, &fit,
-                                   &how->why));
+    KAS_TRY(kas_pte_layers_attempt(w->layers, w->options->seed, out->attempt, out->name,
+                                   &out->replacement, &how->why));
     how->rejected[how->why] += how->why != KAS_REJECT_NONE;
-    if (how->why != KAS_REJECT_NONE)
-        return KAS_OK;
-    out->solution = fit.solution;
-    out->kernel_of = fit.kernel_of;
-    return kas_assignment_name(&out->layers, out->name);
+    return KAS_OK;
 }
 
 /* One attempt of the sampler, counted; *found when it gave a kernel that was not there before. */
@@ -269,9 +268,7 @@ static kas_status attempt_once(kas_sampler *s, kas_sample *out, bool *found)
     kas_attempt how;
     workshop *w = &s->workshop;
     *found = false;
-    out->layers = (kas_assignment){0};
-    out->kernel_of = NULL;
-    out->solution = (kas_solution){0};
+    out->replacement = (kas_replacement){0};
     out->attempt = s->attempt++;
     kas_status status = (w->layers ? attempt_layers : attempt_kernel)(w, out, &how);
     if (status == KAS_OK && how.why == KAS_REJECT_NONE)
@@ -285,22 +282,18 @@ static kas_status attempt_once(kas_sampler *s, kas_sample *out, bool *found)
 
 void kas_sample_free(kas_sample *sample)
 {
-    kas_assignment_free(&sample->layers);
-    kas_solution_free(&sample->solution);
-    free(sample->kernel_of);
-    sample->kernel_of = NULL;
-}
-
-kas_replacement kas_sample_replacement(const kas_sample *s, const kas_target *targets)
-{
-    return (kas_replacement){s->layers.layers ? s->layers.kernel : &s->kernel, targets,
-                             &s->solution, s->kernel_of};
+    kas_replacement_free(&sample->replacement);
 }
 
 kas_status kas_sample_write_json(const kas_sample *s, kas_buf *out)
 {
-    return s->layers.layers ? kas_assignment_write_json(&s->layers, out)
-                            : kas_kernel_write_json(&s->kernel, &s->solution, out);
+    kas_assignment layers;
+    if (!s->replacement.kernel_of)
+        return kas_kernel_write_json(s->replacement.kernel, &s->replacement.solution, out);
+    KAS_TRY(kas_assignment_make(&s->replacement, &layers));
+    kas_status status = kas_assignment_write_json(&layers, out);
+    kas_assignment_free(&layers);
+    return status;
 }
 
 static kas_status fail_least(const char *what, double least, double allowed)

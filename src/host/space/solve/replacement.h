@@ -1,9 +1,13 @@
-/* What stands in the place of a network's targets: kernels, and which of them each target has.
+/* A replacement: the kernels that take the place of a network's targets, with their sizes.
  *
- * One kernel for all targets is Canvas' way; NAS-PTE chooses for each layer, and may leave a
- * convolution as it is.  Either way sizes are those of one solution over all targets, so whoever
- * looks at one target asks kas_replacement_kernel and the binding of that number, and need not know
- * which of the two it is.  Other folders include this header. */
+ * Canvas has one kernel for all targets.  NAS-PTE chooses a kernel for each layer, and may leave a
+ * convolution as it is.  In both cases one solution holds the sizes at all targets.  A reader looks
+ * at one target at a time: kas_replacement_kernel gives its kernel, and the binding of the same
+ * number gives its sizes, so no reader needs to know which of the two cases it has.
+ *
+ * A candidate is a replacement from the moment it was sampled, or read from its file, until its
+ * programs are freed (docs/design.md, "What holds a candidate").  Other folders include this
+ * header. */
 #ifndef KAS_SPACE_SOLVE_REPLACEMENT_H
 #define KAS_SPACE_SOLVE_REPLACEMENT_H
 
@@ -11,51 +15,46 @@
 
 enum { KAS_KEPT = -1 }; /* in kernel_of: the convolution stays */
 
-/* Everything is the caller's. */
+/* Owns everything but the targets, which must outlive it. kas_replacement_free frees it. */
 typedef struct kas_replacement {
-    const kas_kernel *kernel; /* one, or as many as kernel_of names */
-    const kas_target *target; /* [solution->targets] */
-    /* Its totals are over all targets, kept convolutions at their own cost; the binding of a kept
-     * one is not read. */
-    const kas_solution *solution;
-    const int *kernel_of; /* [targets] index into kernel, or KAS_KEPT; NULL: kernel[0] everywhere */
+    const kas_target *target; /* [solution.targets] */
+    kas_kernel *kernel;       /* [kernels] */
+    int kernels;
+    int *kernel_of; /* [targets] index into kernel, or KAS_KEPT; NULL: kernel[0] everywhere */
+    /* Its totals are over all targets, where a kept convolution counts with its own cost. The
+     * binding of a kept convolution is not read. */
+    kas_solution solution;
 } kas_replacement;
+
+/* Copies `kernels` kernels and `kernel_of` [count] (NULL: kernel[0] everywhere) and finds the sizes
+ * at all targets.  The budget is one for all targets: kept convolutions and kernels without a free
+ * size cost what they cost, and the kernels with free sizes share the rest, in the same ratio to the
+ * convolutions that each of them replaces.  (The variables of a kernel are its own, so each kernel
+ * is solved over its own targets: docs/sampling.md, "A kernel for each layer".)  Returns what
+ * kas_solve returns; a message names the kernel.  After a failure *out is empty. */
+kas_status kas_replacement_solve(const kas_kernel *kernel, int kernels, const int *kernel_of,
+                                 const kas_target *targets, int count, const kas_budget *budget,
+                                 kas_replacement *out);
+void kas_replacement_free(kas_replacement *replacement); /* an empty one is allowed */
+
+/* Fills *out with one kernel for all targets and its sizes, and takes `solution` over. */
+kas_status kas_replacement_take(const kas_kernel *kernel, const kas_target *targets,
+                                kas_solution *solution, kas_replacement *out);
 
 /* The kernel in the place of target `t`; NULL where the convolution stays. */
 static inline const kas_kernel *kas_replacement_kernel(const kas_replacement *r, int t)
 {
-    if (!r->kernel_of)
-        return r->kernel;
-    return r->kernel_of[t] == KAS_KEPT ? NULL : &r->kernel[r->kernel_of[t]];
-}
-
-/* How many kernels there are. */
-static inline int kas_replacement_kernels(const kas_replacement *r)
-{
-    int kernels = r->kernel_of ? 0 : 1;
-    for (int t = 0; r->kernel_of && t < r->solution->targets; t++)
-        if (r->kernel_of[t] >= kernels)
-            kernels = r->kernel_of[t] + 1;
-    return kernels;
+    const int k = r->kernel_of ? r->kernel_of[t] : 0;
+    return k == KAS_KEPT ? NULL : &r->kernel[k];
 }
 
 /* How many targets are replaced. */
 static inline int kas_replacement_replaced(const kas_replacement *r)
 {
     int replaced = 0;
-    for (int t = 0; t < r->solution->targets; t++)
+    for (int t = 0; t < r->solution.targets; t++)
         replaced += kas_replacement_kernel(r, t) != NULL;
     return replaced;
 }
-
-/* Sizes of kernels[kernel_of[t]] at every target t, and the cost of all targets together; the
- * caller frees `out`.  The budget is one for all targets: kept convolutions and kernels without a
- * free size cost what they cost, and what they leave is shared by the kernels that have free sizes,
- * in the same ratio to the convolutions that each of them replaces.  (A kernel's variables are its
- * own, so each is solved over its own targets, docs/sampling.md "A kernel for each layer".)
- * Statuses as of kas_solve, naming the kernel. */
-kas_status kas_solve_layers(const kas_kernel *kernel, const int *kernel_of,
-                            const kas_target *targets, int count, const kas_budget *budget,
-                            kas_solution *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* Sizes where layers have kernels of their own. */
+/* The sizes of several kernels within one budget, and the memory of a replacement. */
 #include "host/space/solve/replacement.h"
 
 #include <stdlib.h>
@@ -99,12 +99,11 @@ static kas_status solve(layers *s, const kas_budget *budget)
     return solve_all(s, true, &rest);
 }
 
-kas_status kas_solve_layers(const kas_kernel *kernel, const int *kernel_of,
-                            const kas_target *targets, int count, const kas_budget *budget,
-                            kas_solution *out)
+/* Of kernels for each layer. */
+static kas_status solve_layers(const kas_kernel *kernel, const int *kernel_of,
+                               const kas_target *targets, int count, const kas_budget *budget,
+                               kas_solution *out)
 {
-    if (!kernel_of)
-        return kas_solve(kernel, targets, count, budget, out);
     *out = (kas_solution){.targets = count};
     layers s = {kernel, kernel_of, targets, count, NULL, out};
     out->binding = calloc((size_t)count + 1, sizeof *out->binding);
@@ -113,7 +112,55 @@ kas_status kas_solve_layers(const kas_kernel *kernel, const int *kernel_of,
                             ? solve(&s, budget)
                             : kas_fail(KAS_NO_MEMORY, "no memory for %d layers", count);
     free(s.own);
-    if (status != KAS_OK)
-        kas_solution_free(out);
     return status;
+}
+
+static kas_status copy_kernels(const kas_kernel *kernel, int kernels, const int *kernel_of,
+                               kas_replacement *r)
+{
+    const size_t layers = kernel_of ? (size_t)r->solution.targets : 0;
+    r->kernels = kernels;
+    r->kernel = calloc((size_t)kernels + 1, sizeof *r->kernel);
+    r->kernel_of = layers ? calloc(layers, sizeof *r->kernel_of) : NULL;
+    if (!r->kernel || (layers && !r->kernel_of))
+        return kas_fail(KAS_NO_MEMORY, "no memory for %d kernels", kernels);
+    memcpy(r->kernel, kernel, (size_t)kernels * sizeof *kernel);
+    if (layers)
+        memcpy(r->kernel_of, kernel_of, layers * sizeof *kernel_of);
+    return KAS_OK;
+}
+
+/* Solves before it copies: most kernels that a sampler draws for each layer are over the budget. */
+kas_status kas_replacement_solve(const kas_kernel *kernel, int kernels, const int *kernel_of,
+                                 const kas_target *targets, int count, const kas_budget *budget,
+                                 kas_replacement *out)
+{
+    *out = (kas_replacement){.target = targets};
+    kas_status status =
+        kernel_of ? solve_layers(kernel, kernel_of, targets, count, budget, &out->solution)
+                  : kas_solve(kernel, targets, count, budget, &out->solution);
+    if (status == KAS_OK)
+        status = copy_kernels(kernel, kernels, kernel_of, out);
+    if (status != KAS_OK)
+        kas_replacement_free(out);
+    return status;
+}
+
+kas_status kas_replacement_take(const kas_kernel *kernel, const kas_target *targets,
+                                kas_solution *solution, kas_replacement *out)
+{
+    *out = (kas_replacement){.target = targets, .solution = *solution};
+    *solution = (kas_solution){0};
+    kas_status status = copy_kernels(kernel, 1, NULL, out);
+    if (status != KAS_OK)
+        kas_replacement_free(out);
+    return status;
+}
+
+void kas_replacement_free(kas_replacement *replacement)
+{
+    free(replacement->kernel);
+    free(replacement->kernel_of);
+    kas_solution_free(&replacement->solution);
+    *replacement = (kas_replacement){0};
 }
