@@ -44,6 +44,7 @@ typedef struct subject {
 } subject;
 
 typedef struct way {
+    kas_programs programs;
     kas_model *model;
     kas_plan *plan;
     kas_planned_bytes planned;
@@ -58,22 +59,16 @@ typedef struct pair {
 
 /* ---- compiling ------------------------------------------------------------------------------- */
 
-static kas_status compile(subject *s, const kas_replacement *replacement, double *cpu_seconds)
+static kas_status compile(const char *arch, kas_programs *programs, double *cpu_seconds)
 {
     char folder[] = "/tmp/kas-bench-edges-XXXXXX", command[64];
-    const kas_program_options programs = kas_model_program_options(&(kas_model_options){
-        .batch = s->o->batch,
-        .linear_policy = kas_linear_policy_of(kas_device_get_info(s->device)->arch)});
     kas_compiler *compiler = NULL;
     kas_compile_stats stats = {0};
-    kas_replaced replaced;
     KAS_CHECK_LIBC(mkdtemp(folder), KAS_FAILURE);
-    KAS_TRY(kas_replaced_build(replacement, &programs, &replaced));
-    kas_status status = kas_compiler_open(kas_device_get_info(s->device)->arch, folder, &compiler);
+    kas_status status = kas_compiler_open(arch, folder, &compiler);
     if (status == KAS_OK)
-        status = kas_replaced_compile(&replaced, compiler, 1, NULL, NULL, &stats);
+        status = kas_programs_compile(programs, compiler, 1, NULL, NULL, &stats);
     kas_compiler_close(compiler);
-    kas_replaced_free(&replaced);
     *cpu_seconds = stats.cpu_seconds;
     snprintf(command, sizeof command, "rm -rf %s", folder);
     return system(command) == 0 ? status : kas_fail(KAS_FAILURE, "%s failed", command);
@@ -83,10 +78,11 @@ static kas_status compile(subject *s, const kas_replacement *replacement, double
 
 static kas_status prepare(subject *s, const kas_replacement *replacement, way *w)
 {
-    const kas_model_options model = {
-        .net = s->net, .replacement = replacement, .batch = s->o->batch};
+    const char *arch = kas_device_get_info(s->device)->arch;
+    const kas_model_options model = {.net = s->net, .programs = &w->programs, .batch = s->o->batch};
     const kas_step_options step = {.mode = KAS_TAPE_INFER};
-    KAS_TRY(compile(s, replacement, &w->compile));
+    KAS_TRY(kas_model_build_programs(&model, replacement, arch, &w->programs));
+    KAS_TRY(compile(arch, &w->programs, &w->compile));
     KAS_TRY(kas_model_create(s->device, &model, &w->model));
     KAS_TRY(kas_model_init(w->model, 1));
     KAS_TRY(kas_planned_bytes_count(w->model, KAS_TAPE_INFER, &w->planned));
@@ -155,6 +151,7 @@ static kas_status run_file(subject *s, const char *path)
     for (int k = 0; k < WAYS; k++) {
         kas_plan_free(w[k].plan);
         kas_model_free(w[k].model);
+        kas_programs_free(&w[k].programs);
         kas_planned_bytes_free(&w[k].planned);
         kas_replacement_free(&replacement[k]);
     }
@@ -164,20 +161,24 @@ static kas_status run_file(subject *s, const char *path)
 
 /* ---- sampled kernels ------------------------------------------------------------------------- */
 
-/* Bytes of an inference, and layers that write their group's output. */
-static kas_status look(subject *s, const kas_replacement *r, double *bytes, int *epilogues)
+/* Bytes of an inference, layers that write their group's output, and what compiling takes. */
+static kas_status look(subject *s, const kas_replacement *r, double *bytes, int *epilogues,
+                       double *cpu_seconds)
 {
-    const kas_model_options model = {
-        .net = s->net,
-        .replacement = r,
-        .batch = s->o->batch,
-        .linear_policy = kas_linear_policy_of(kas_device_get_info(s->device)->arch)};
+    const char *arch = kas_device_get_info(s->device)->arch;
+    kas_programs programs;
+    const kas_model_options model = {.net = s->net, .programs = &programs, .batch = s->o->batch};
     kas_planned_bytes planned;
-    KAS_TRY(kas_planned_bytes_plan(&model, KAS_TAPE_INFER, &planned));
-    *bytes = planned.bytes;
-    *epilogues = count_passes(&planned, with_epilogue);
-    kas_planned_bytes_free(&planned);
-    return KAS_OK;
+    KAS_TRY(kas_model_build_programs(&model, r, arch, &programs));
+    kas_status status = kas_planned_bytes_plan(&model, KAS_TAPE_INFER, &planned);
+    if (status == KAS_OK) {
+        *bytes = planned.bytes;
+        *epilogues = count_passes(&planned, with_epilogue);
+        kas_planned_bytes_free(&planned);
+        status = compile(arch, &programs, cpu_seconds);
+    }
+    kas_programs_free(&programs);
+    return status;
 }
 
 static kas_status put_sample(subject *s, int number, const kas_sample *sample)
@@ -187,8 +188,7 @@ static kas_status put_sample(subject *s, int number, const kas_sample *sample)
     for (int k = 0; k < WAYS; k++) {
         kas_replacement r = sample->replacement; /* at other targets; not freed */
         r.target = s->target[k];
-        KAS_TRY(look(s, &r, &bytes[k], &epilogues));
-        KAS_TRY(compile(s, &r, &seconds[k]));
+        KAS_TRY(look(s, &r, &bytes[k], &epilogues, &seconds[k]));
     }
     for (int t = 0; t < s->targets; t++)
         norms += s->target[WITH][t].epilogue.norm;

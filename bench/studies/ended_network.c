@@ -27,6 +27,7 @@ typedef struct session {
     kas_target *target;
     kas_replacement replacement;
     kas_device *device;
+    kas_programs programs;
     kas_model *model;
     kas_plan *plan;
     kas_named_tensor *tensor;
@@ -107,11 +108,12 @@ static kas_status run(session *s)
     const kas_recipe recipe = {.optimiser = KAS_NESTEROV};
     KAS_TRY(read_arguments(s));
     const kas_model_options options = {.net = s->net,
-                                       .replacement = &s->replacement,
+                                       .programs = &s->programs,
                                        .batch = s->batch,
                                        .training = true,
                                        .recipe = &recipe};
     KAS_TRY(kas_device_open("cpu", 1, &s->device));
+    KAS_TRY(kas_model_build_programs(&options, &s->replacement, "cpu", &s->programs));
     KAS_TRY(kas_model_create(s->device, &options, &s->model));
     KAS_TRY(load_checkpoint(s));
     const kas_params *params = kas_model_params(s->model);
@@ -145,6 +147,7 @@ int main(int argc, char **argv)
     free(s.tensor);
     kas_plan_free(s.plan);
     kas_model_free(s.model);
+    kas_programs_free(&s.programs);
     kas_device_close(s.device);
     kas_replacement_free(&s.replacement);
     free(s.target);

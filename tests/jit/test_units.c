@@ -15,7 +15,7 @@
 #include "host/net/targets.h"
 #include "host/space/sample/sampler.h"
 #include "jit/compile/units.h"
-#include "jit/replaced.h"
+#include "jit/programs.h"
 #include "support/folder.h"
 #include "support/ok.h"
 
@@ -47,12 +47,12 @@ static int check_pass(const kas_units *p, const kas_operation *op, int count)
     return shared;
 }
 
-static int check_cut(const kas_replaced *r, const char *arch, kas_buf *all)
+static int check_cut(const kas_programs *r, const char *arch, kas_buf *all)
 {
     kas_units p;
     int shared = 0, launches = 0;
-    OK(kas_units_cut(r->program, r->programs, arch, &p));
-    for (int i = 0; i < r->programs; i++) {
+    OK(kas_units_cut(r->program, r->count, arch, &p));
+    for (int i = 0; i < r->count; i++) {
         const kas_program *g = r->program[i];
         shared += check_pass(&p, g->forward, g->forwards);
         shared += check_pass(&p, g->backward, g->backwards);
@@ -83,10 +83,10 @@ static void sampled_kernels(void **state)
     OK(kas_sampler_create(&options, target, targets, &sampler));
     for (int i = 0; i < KERNELS; i++) {
         kas_sample s;
-        kas_replaced r;
+        kas_programs r;
         kas_buf first = {0}, again = {0}, gpu = {0};
         OK(kas_sampler_next(sampler, 0, &s));
-        OK(kas_replaced_build(&s.replacement, &(kas_program_options){.batch = 16, .training = true},
+        OK(kas_programs_build(&s.replacement, &(kas_program_options){.batch = 16, .training = true},
                               &r));
         shared += check_cut(&r, "cpu", &first);
         check_cut(&r, "sm_90", &gpu);
@@ -95,7 +95,7 @@ static void sampled_kernels(void **state)
         kas_buf_free(&first);
         kas_buf_free(&again);
         kas_buf_free(&gpu);
-        kas_replaced_free(&r);
+        kas_programs_free(&r);
         kas_sample_free(&s);
     }
     assert_true(shared > 0);

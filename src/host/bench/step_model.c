@@ -24,9 +24,8 @@ kas_status kas_bench_images(const kas_net *net, int count, kas_dataset **out)
     return KAS_OK;
 }
 
-static kas_train_options options_for(const kas_net *net, const kas_replacement *replacement,
-                                     const kas_dataset *images, int batch, kas_precision precision,
-                                     const char *cache_dir)
+static kas_train_options options_for(const kas_net *net, const kas_dataset *images, int batch,
+                                     kas_precision precision, const char *cache_dir)
 {
     kas_recipe recipe = kas_recipe_default();
     recipe.batch = batch;
@@ -36,7 +35,6 @@ static kas_train_options options_for(const kas_net *net, const kas_replacement *
     recipe.lr = 1e-3;
     return (kas_train_options){.net = net,
                                .dataset = images,
-                               .replacement = replacement,
                                .recipe = recipe,
                                .train_count = images->train.count,
                                .validation_count = images->train.count,
@@ -50,21 +48,25 @@ static kas_status make_marks(const kas_model *model, kas_tape_mode mode, int **o
     return *out ? KAS_OK : kas_fail(KAS_NO_MEMORY, "no memory for %d operations", operations);
 }
 
-static kas_status create(kas_device *device, kas_bench_model *m)
+static kas_status create(kas_device *device, const kas_replacement *replacement, kas_bench_model *m)
 {
     const kas_train_options *o = &m->options;
+    const char *arch = kas_device_get_info(device)->arch;
     m->ahead = kas_device_get_info(device)->kind != KAS_DEVICE_CPU;
     kas_model_options model = {.net = o->net,
-                               .replacement = o->replacement,
+                               .programs = &m->programs,
                                .batch = o->recipe.batch,
                                .training = true,
                                .recipe = &o->recipe,
                                .precision = (kas_precision)o->recipe.precision,
                                .cache_dir = o->cache_dir};
     KAS_TRY(kas_feed_check(o));
+    KAS_TRY(kas_model_build_programs(&model, replacement, arch, &m->programs));
     KAS_TRY(kas_model_create(device, &model, &m->model));
+    model.programs = &m->inference_programs;
     model.training = false;
     model.recipe = NULL;
+    KAS_TRY(kas_model_build_programs(&model, replacement, arch, &m->inference_programs));
     KAS_TRY(kas_model_create(device, &model, &m->inference));
     KAS_TRY(kas_feed_create(device, o, kas_model_memory(m->model) + kas_model_memory(m->inference),
                             &m->feed));
@@ -89,9 +91,8 @@ kas_status kas_bench_model_create(kas_device *device, const kas_net *net,
                                   int batch, kas_precision precision, const char *cache_dir,
                                   kas_bench_model *out)
 {
-    *out = (kas_bench_model){
-        .options = options_for(net, replacement, images, batch, precision, cache_dir)};
-    kas_status status = create(device, out);
+    *out = (kas_bench_model){.options = options_for(net, images, batch, precision, cache_dir)};
+    kas_status status = create(device, replacement, out);
     if (status != KAS_OK)
         kas_bench_model_free(out);
     return status;
@@ -107,6 +108,8 @@ void kas_bench_model_free(kas_bench_model *m)
     kas_feed_free(&m->feed);
     kas_model_free(m->inference);
     kas_model_free(m->model);
+    kas_programs_free(&m->inference_programs);
+    kas_programs_free(&m->programs);
     *m = (kas_bench_model){0};
 }
 

@@ -23,6 +23,7 @@ kas_status kas_bench_images(const kas_net *net, int count, kas_dataset **out);
 enum { KAS_BENCH_BATCHES = 2 };
 
 typedef struct kas_bench_model {
+    kas_programs programs, inference_programs;
     kas_model *model, *inference; /* the one that trains, and the one that does not */
     kas_plan *train, *infer;
     int *train_mark, *infer_mark; /* kas_step_options */

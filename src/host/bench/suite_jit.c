@@ -14,10 +14,9 @@
 #include "host/core/machine.h"
 #include "host/core/file/files.h"
 #include "host/core/log.h"
+#include "host/model/model.h"
 #include "host/net/targets.h"
 #include "host/space/sample/sampler.h"
-#include "host/ops/ops.h"
-#include "jit/replaced.h"
 
 enum { CANDIDATES = 8, BATCH = 64, INFERENCE_BATCH = 32, PASSES = 2, COMPILERS = 2 };
 enum {
@@ -47,7 +46,7 @@ typedef struct subject {
 
 /* ---- one candidate --------------------------------------------------------------------------- */
 
-static kas_status compile_once(const subject *s, int c, kas_replaced replaced[PASSES],
+static kas_status compile_once(const subject *s, int c, kas_programs programs[PASSES],
                                kas_compile_stats *sum, int *units)
 {
     *sum = (kas_compile_stats){.cached = true};
@@ -57,7 +56,7 @@ static kas_status compile_once(const subject *s, int c, kas_replaced replaced[PA
         char(*path)[4096];
         int count;
         KAS_TRY(
-            kas_replaced_compile(&replaced[i], s->compiler[c], s->threads, &path, &count, &stats));
+            kas_programs_compile(&programs[i], s->compiler[c], s->threads, &path, &count, &stats));
         free(path);
         *units += count;
         sum->cached &= stats.cached;
@@ -67,14 +66,14 @@ static kas_status compile_once(const subject *s, int c, kas_replaced replaced[PA
     return KAS_OK;
 }
 
-static kas_status compile(subject *s, int c, kas_replaced replaced[PASSES])
+static kas_status compile(subject *s, int c, kas_programs programs[PASSES])
 {
     kas_compile_stats cold, warm;
     int units;
     if (!s->compiler[c])
         return KAS_OK;
-    KAS_TRY(compile_once(s, c, replaced, &cold, &units));
-    KAS_TRY(compile_once(s, c, replaced, &warm, &units));
+    KAS_TRY(compile_once(s, c, programs, &cold, &units));
+    KAS_TRY(compile_once(s, c, programs, &warm, &units));
     if (!warm.cached)
         return kas_fail(KAS_FAILURE, "%s: the cache does not hold what was compiled", s->folder);
     KAS_TRY(kas_samples_add(&s->seconds[COLD + c], cold.cpu_seconds));
@@ -83,10 +82,10 @@ static kas_status compile(subject *s, int c, kas_replaced replaced[PASSES])
     return kas_samples_add(&s->seconds[WARM + c], warm.seconds);
 }
 
-static int count_kernels(const kas_replaced *r)
+static int count_kernels(const kas_programs *r)
 {
     int kernels = 0;
-    for (int p = 0; p < r->programs; p++) {
+    for (int p = 0; p < r->count; p++) {
         const kas_program *program = r->program[p];
         for (int i = 0; i < program->forwards; i++)
             kernels += program->forward[i].kind == KAS_OPERATION_LAUNCH;
@@ -96,33 +95,30 @@ static int count_kernels(const kas_replaced *r)
     return kernels;
 }
 
-static double text_bytes(const kas_replaced *r)
+static double text_bytes(const kas_programs *r)
 {
     size_t bytes = 0;
-    for (int p = 0; p < r->programs; p++)
+    for (int p = 0; p < r->count; p++)
         bytes += strlen(r->program[p]->source);
     return (double)bytes;
 }
 
 /* The programs of both passes; adds what they took. */
-static kas_status build(subject *s, const kas_sample *sample, kas_replaced replaced[PASSES])
+static kas_status build(subject *s, const kas_sample *sample, kas_programs programs[PASSES])
 {
     double start, end, bytes = 0;
     int kernels = 0;
     KAS_TRY(kas_bench_thread_seconds(&start));
     for (int i = 0; i < PASSES; i++)
-        KAS_TRY(kas_replaced_build(&sample->replacement,
-                                   &(kas_program_options){
-                                       .batch = i ? s->batch : INFERENCE_BATCH,
-                                       .training = i,
-                                       .dtype = kas_precision_number(s->o->precision),
-                                       .tf32 = s->o->precision == KAS_PRECISION_TF32,
-                                   },
-                                   &replaced[i]));
+        KAS_TRY(
+            kas_model_build_programs(&(kas_model_options){.batch = i ? s->batch : INFERENCE_BATCH,
+                                                          .training = i,
+                                                          .precision = s->o->precision},
+                                     &sample->replacement, "cuda", &programs[i]));
     KAS_TRY(kas_bench_thread_seconds(&end));
     for (int i = 0; i < PASSES; i++) {
-        kernels += count_kernels(&replaced[i]);
-        bytes += text_bytes(&replaced[i]);
+        kernels += count_kernels(&programs[i]);
+        bytes += text_bytes(&programs[i]);
     }
     KAS_TRY(kas_samples_add(&s->seconds[BUILD], end - start));
     KAS_TRY(kas_samples_add(&s->kernels, kernels));
@@ -131,12 +127,12 @@ static kas_status build(subject *s, const kas_sample *sample, kas_replaced repla
 
 static kas_status build_and_compile(subject *s, const kas_sample *sample)
 {
-    kas_replaced replaced[PASSES] = {{0}};
-    kas_status status = build(s, sample, replaced);
+    kas_programs programs[PASSES] = {{0}};
+    kas_status status = build(s, sample, programs);
     for (int c = 0; c < COMPILERS && status == KAS_OK; c++)
-        status = compile(s, c, replaced);
+        status = compile(s, c, programs);
     for (int i = 0; i < PASSES; i++)
-        kas_replaced_free(&replaced[i]);
+        kas_programs_free(&programs[i]);
     return status;
 }
 

@@ -5,6 +5,7 @@
 
 #include "host/report/line.h"
 #include "host/report/table.h"
+#include "host/search/worker/programs.h"
 
 enum { SHOWN = 5 }; /* candidates */
 
@@ -12,18 +13,21 @@ enum { SHOWN = 5 }; /* candidates */
 static kas_status plan_memory(const kas_session *s, const kas_replacement *replacement,
                               size_t *bytes)
 {
+    kas_programs programs;
     kas_train_options options = {.net = s->problem.net,
                                  .dataset = s->problem.dataset,
-                                 .replacement = replacement,
+                                 .programs = &programs,
                                  .recipe = s->search.recipe,
                                  .seed = s->search.seed,
                                  .train_count = s->problem.dataset->train.count,
-                                 .evaluate_test = true,
-                                 .linear_policy = kas_linear_policy_of(s->devices.kind)};
-    kas_memory_plan plan;
-    KAS_TRY(kas_train_plan_memory(&options, &plan));
+                                 .evaluate_test = true};
+    kas_memory_plan plan = {0};
+    KAS_TRY(
+        kas_stage_build(replacement, &s->search, KAS_STAGE_TRAINING, s->devices.kind, &programs));
+    const kas_status status = kas_train_plan_memory(&options, &plan);
+    kas_programs_free(&programs);
     *bytes = plan.total;
-    return KAS_OK;
+    return status;
 }
 
 static kas_status kernel_memory(const kas_session *s, const kas_work *work, size_t *bytes)

@@ -3,19 +3,19 @@
 #include "host/export/export.h"
 
 #include "host/recipe/recipe.h"
-#include "jit/replaced.h"
+#include "jit/programs.h"
 
-static void put_comment(const kas_replaced *replaced, int program, kas_buf *out)
+static void put_comment(const kas_programs *programs, int program, kas_buf *out)
 {
-    const kas_program *p = replaced->program[program];
+    const kas_program *p = programs->program[program];
     kas_buf_printf(out,
                    "/* ---- %s: [%u, %u, %u] -> [%u, %u, %u], %u instances, batch %d\n"
                    " * layers:",
                    p->prefix, p->target.c_in, p->target.h, p->target.w, p->target.c_out,
                    p->target.h, p->target.w, p->target.parts_in * p->target.parts_out, p->batch);
-    for (int t = 0; t < replaced->targets; t++)
-        if (replaced->program_of[t] == program)
-            kas_buf_printf(out, " %s", replaced->target[t].name);
+    for (int t = 0; t < programs->replacement->solution.targets; t++)
+        if (programs->program_of[t] == program)
+            kas_buf_printf(out, " %s", programs->replacement->target[t].name);
     kas_buf_puts(out, "\n");
     const kas_operation *passes[] = {p->forward, p->backward};
     const int counts[] = {p->forwards, p->backwards};
@@ -32,15 +32,15 @@ static void put_comment(const kas_replaced *replaced, int program, kas_buf *out)
 
 kas_status kas_export_source(const kas_export_net *net, kas_buf *out)
 {
-    kas_replaced replaced = {0};
-    KAS_TRY(kas_replaced_build(
+    kas_programs programs;
+    KAS_TRY(kas_programs_build(
         net->replacement,
-        &(kas_program_options){.batch = kas_recipe_default().batch, .training = true}, &replaced));
-    for (int i = 0; i < replaced.programs; i++) {
-        put_comment(&replaced, i, out);
-        kas_buf_puts(out, replaced.program[i]->source);
+        &(kas_program_options){.batch = kas_recipe_default().batch, .training = true}, &programs));
+    for (int i = 0; i < programs.count; i++) {
+        put_comment(&programs, i, out);
+        kas_buf_puts(out, programs.program[i]->source);
         kas_buf_puts(out, "\n");
     }
-    kas_replaced_free(&replaced);
+    kas_programs_free(&programs);
     return kas_buf_status(out);
 }

@@ -52,19 +52,24 @@ static kas_status compare(kas_device *device, const kas_export_net *net, const c
 {
     const kas_named_tensor *images = kas_safetensors_find(check, "images");
     const kas_named_tensor *expected = kas_safetensors_find(check, "logits");
+    kas_programs programs = {0};
     kas_model_options options = {
-        .net = net->net, .replacement = net->replacement, .batch = (int)images->shape[0]};
+        .net = net->net, .programs = &programs, .batch = (int)images->shape[0]};
     kas_model *model = NULL;
     float *logits = malloc(kas_named_tensor_elements(expected) * sizeof *logits);
     if (!logits)
         return kas_fail(KAS_NO_MEMORY, "export: no memory for the logits");
     kas_status status = KAS_OK;
+    KAS_TRY_GOTO(kas_model_build_programs(&options, net->replacement,
+                                          kas_device_get_info(device)->arch, &programs),
+                 out);
     KAS_TRY_GOTO(kas_model_create(device, &options, &model), out);
     KAS_TRY_GOTO(kas_model_load(model, weights, false), out);
     KAS_TRY_GOTO(infer(model, images, logits), out);
     *error = largest_error(logits, expected);
 out:
     kas_model_free(model);
+    kas_programs_free(&programs);
     free(logits);
     return status;
 }

@@ -46,13 +46,27 @@ static void lay_out(kas_model *m, size_t folded)
     m->layout.total = at;
 }
 
-kas_program_options kas_model_program_options(const kas_model_options *options)
+static kas_program_options program_options(const kas_model_options *options)
 {
     return (kas_program_options){.batch = options->batch,
                                  .training = options->training,
                                  .dtype = kas_precision_number(options->precision),
-                                 .tf32 = options->precision == KAS_PRECISION_TF32,
-                                 .linear_policy = options->linear_policy};
+                                 .tf32 = options->precision == KAS_PRECISION_TF32};
+}
+
+kas_status kas_model_build_programs(const kas_model_options *options,
+                                    const kas_replacement *replacement, const char *device,
+                                    kas_programs *out)
+{
+    kas_program_options programs = program_options(options);
+    programs.linear_policy = kas_linear_policy_of(device);
+    return kas_programs_build(replacement, &programs, out);
+}
+
+static bool serves(const kas_program_options *built, const kas_program_options *wanted)
+{
+    return built->batch == wanted->batch && built->training == wanted->training &&
+           built->dtype == wanted->dtype && built->tf32 == wanted->tf32;
 }
 
 static kas_status build_tape(kas_model *m, const kas_model_options *options, kas_tape_mode mode)
@@ -62,15 +76,16 @@ static kas_status build_tape(kas_model *m, const kas_model_options *options, kas
                                    .dtype = m->dtype,
                                    .recompute = options->recompute,
                                    .folded = !m->training};
-    return kas_tape_build(m->net, &m->replaced, &tape, &m->tape[mode]);
+    return kas_tape_build(m->net, m->programs, &tape, &m->tape[mode]);
 }
 
 kas_status kas_model_describe(kas_model *m, const kas_model_options *options)
 {
     m->net = options->net;
+    m->programs = options->programs;
     m->batch = options->batch;
     m->training = options->training;
-    const kas_program_options programs = kas_model_program_options(options);
+    const kas_program_options programs = program_options(options);
     m->dtype = programs.dtype;
     m->tf32 = programs.tf32;
     if (m->training && options->recipe) {
@@ -78,8 +93,9 @@ kas_status kas_model_describe(kas_model *m, const kas_model_options *options)
         m->averaged = options->recipe->ema > 0;
         m->clipped = options->recipe->clip > 0;
     }
-    KAS_TRY(kas_replaced_build(options->replacement, &programs, &m->replaced));
-    KAS_TRY(kas_params_build(m->net, &m->replaced, &m->params));
+    if (m->programs && m->programs->count && !serves(&m->programs->options, &programs))
+        return kas_fail(KAS_FAILURE, "programs of another batch, pass or precision than the model");
+    KAS_TRY(kas_params_build(m->net, m->programs, &m->params));
     for (int mode = 0; mode < KAS_TAPE_MODES; mode++)
         if (mode != KAS_TAPE_TRAIN || m->training)
             KAS_TRY(build_tape(m, options, (kas_tape_mode)mode));
@@ -95,7 +111,6 @@ void kas_model_forget(kas_model *m)
         kas_tape_free(&m->tape[mode]);
     kas_folds_free(&m->folds);
     kas_params_free(&m->params);
-    kas_replaced_free(&m->replaced);
 }
 
 kas_status kas_model_plan_memory(const kas_model_options *options, kas_memory_plan *out)
@@ -184,7 +199,7 @@ static kas_status prepare_convs(kas_model *m)
     for (int i = 0; i < m->net->layers; i++) {
         kas_layer_op op = m->net->layer[i].op;
         if ((op != KAS_LAYER_CONV && op != KAS_LAYER_LINEAR) ||
-            kas_replaced_program_of_layer(&m->replaced, i) >= 0)
+            kas_programs_of_layer(m->programs, i) >= 0)
             continue;
         kas_status status = prepare_layer(m, i);
         if (status != KAS_OK)
@@ -196,9 +211,9 @@ static kas_status prepare_convs(kas_model *m)
 static kas_status allocate_lists(kas_model *m)
 {
     size_t layers = (size_t)m->net->layers, most = 1;
-    for (int p = 0; p < m->replaced.programs; p++)
-        if ((size_t)m->replaced.program[p]->buffers > most)
-            most = (size_t)m->replaced.program[p]->buffers;
+    for (int p = 0; m->programs && p < m->programs->count; p++)
+        if ((size_t)m->programs->program[p]->buffers > most)
+            most = (size_t)m->programs->program[p]->buffers;
     m->conv = calloc(layers, sizeof(*m->conv));
     m->conv_owner = calloc(layers, sizeof(*m->conv_owner));
     m->address = calloc(most, sizeof(*m->address));
@@ -214,12 +229,12 @@ kas_status kas_model_create(kas_device *device, const kas_model_options *options
         return kas_fail(KAS_NO_MEMORY, "no memory for a network");
     m->device = device;
     kas_status status = KAS_OK;
-    kas_model_options own = *options;
-    own.linear_policy = kas_linear_policy_of(kas_device_get_info(device)->arch);
-    KAS_TRY_GOTO(kas_model_describe(m, &own), fail);
+    KAS_TRY_GOTO(kas_model_describe(m, options), fail);
     KAS_TRY_GOTO(allocate_lists(m), fail);
-    KAS_TRY_GOTO(kas_replaced_load(&m->replaced, device, options->cache_dir, &m->compile_seconds),
-                 fail);
+    if (options->programs)
+        KAS_TRY_GOTO(
+            kas_programs_load(options->programs, device, options->cache_dir, &m->compile_seconds),
+            fail);
     KAS_TRY_GOTO(kas_ops_create(device, &m->ops), fail);
     if (m->dtype != KAS_F32)
         KAS_TRY_GOTO(kas_ops_use(m->ops, m->dtype), fail);

@@ -30,24 +30,28 @@
 #include "host/ops/ops.h"
 
 typedef struct kas_model_options {
-    const kas_net *net;                 /* must outlive the model, as the replacement must */
-    const kas_replacement *replacement; /* NULL = the network as it is */
+    const kas_net *net; /* must outlive the model, as the programs must */
+    /* Built for the same batch, training and precision; NULL = the network as it is. */
+    kas_programs *programs;
     int batch;
     bool training;  /* false: evaluation and inference only */
     bool recompute; /* less memory for more work: tape.h; the results have the same bits */
     const kas_recipe *recipe; /* what the optimiser must remember; NULL: that of plain SGD */
     kas_precision precision;  /* of training and inference; the recipe's is not read here */
-    /* Of the device that a plan is for; kas_model_create takes that of its own. */
-    kas_linear_policy linear_policy;
-    const char *cache_dir; /* of the JIT; NULL = default */
+    const char *cache_dir;    /* of the JIT; NULL = default */
 } kas_model_options;
 
-/* Of the programs of the replacement: all that their text depends on beside the replacement. */
-kas_program_options kas_model_program_options(const kas_model_options *options);
+/* Lowers `replacement` for models of these options (their programs are not read) on `device`, an
+ * arch or a device as in kas_linear_policy_of. Models and plans of memory can share the programs.
+ */
+kas_status kas_model_build_programs(const kas_model_options *options,
+                                    const kas_replacement *replacement, const char *device,
+                                    kas_programs *out);
 
 typedef struct kas_model kas_model;
 
-/* Parameters are not set: see kas_model_init, kas_model_set, kas_model_load. */
+/* Loads the programs unless they are loaded. Parameters are not set: see kas_model_init,
+ * kas_model_set, kas_model_load. */
 kas_status kas_model_create(kas_device *device, const kas_model_options *options, kas_model **out);
 void kas_model_free(kas_model *model); /* NULL is allowed */
 /* Needs no device. */

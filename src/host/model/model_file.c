@@ -68,7 +68,7 @@ kas_status kas_model_load(kas_model *m, const char *path, bool partial)
     kas_status status = KAS_OK;
     KAS_TRY(kas_safetensors_read(path, kas_pretrained_limit(&m->params), &file));
     KAS_TRY_GOTO(
-        kas_pretrained_match(path, &file, m->net, &m->replaced, &m->params, partial, &match), out);
+        kas_pretrained_match(path, &file, m->net, m->programs, &m->params, partial, &match), out);
     for (int i = 0; i < m->params.count; i++)
         if (match.tensor[i])
             KAS_TRY_GOTO(set_param(m, i, match.tensor[i]), out);

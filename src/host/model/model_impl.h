@@ -24,7 +24,7 @@ struct kas_model {
     bool adamw, averaged, clipped; /* what the recipe asks for in training */
     kas_dtype dtype;               /* of activations */
     bool tf32;
-    kas_replaced replaced;
+    const kas_programs *programs; /* NULL = the network as it is */
     kas_params params;
     kas_tape tape[KAS_TAPE_MODES];
     kas_folds folds; /* none in a model that trains */

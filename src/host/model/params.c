@@ -134,14 +134,14 @@ static size_t place(kas_params *p, kas_param_kind kind, size_t at)
     return at;
 }
 
-kas_status kas_params_build(const kas_net *net, const kas_replaced *replaced, kas_params *out)
+kas_status kas_params_build(const kas_net *net, const kas_programs *programs, kas_params *out)
 {
     *out = (kas_params){0};
     kas_status status = KAS_OK;
     for (int i = 0; i < net->layers; i++) {
-        int program = kas_replaced_program_of_layer(replaced, i);
+        int program = kas_programs_of_layer(programs, i);
         if (program >= 0)
-            KAS_TRY_GOTO(add_kernel(out, net, i, replaced->program[program]), fail);
+            KAS_TRY_GOTO(add_kernel(out, net, i, programs->program[program]), fail);
         else if (net->layer[i].op == KAS_LAYER_CONV)
             KAS_TRY_GOTO(add_conv(out, net, i), fail);
         else if (net->layer[i].op == KAS_LAYER_LINEAR)

@@ -17,7 +17,7 @@
 #define KAS_MODEL_PARAMS_H
 
 #include "host/net/net.h"
-#include "jit/replaced.h"
+#include "jit/programs.h"
 #include "host/model/safetensors.h"
 
 typedef enum kas_param_kind {
@@ -47,7 +47,7 @@ typedef struct kas_params {
     size_t decayed, learned, statistics; /* floats, padding included */
 } kas_params;
 
-kas_status kas_params_build(const kas_net *net, const kas_replaced *replaced, kas_params *out);
+kas_status kas_params_build(const kas_net *net, const kas_programs *programs, kas_params *out);
 void kas_params_free(kas_params *params);
 int kas_params_find(const kas_params *params, int layer, int slot); /* -1 = none */
 int kas_params_find_name(const kas_params *params, const char *name);

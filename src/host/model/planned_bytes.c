@@ -70,7 +70,7 @@ static void pass(counter *c, const char *what, int layer, double bytes)
 /* A kernel in the place of a convolution; `x`, `pooled`: the pool that takes the stride. */
 static void program(counter *c, const kas_tape_op *op, bool backward, double x)
 {
-    const kas_program *p = c->m->replaced.program[op->program];
+    const kas_program *p = c->m->programs->program[op->program];
     const int count = backward ? p->backwards : p->forwards;
     if (!backward && op->pooled >= 0)
         pass(c, "stride pool forward", op->layer, x + slot(c, op->pooled));
@@ -312,10 +312,10 @@ static double input_of(const counter *c, int layer)
 
 static void map_floor(counter *c, int layer, bool gradient_of_x)
 {
-    const int number = kas_replaced_program_of_layer(&c->m->replaced, layer);
+    const int number = kas_programs_of_layer(c->m->programs, layer);
     const bool training = c->mode == KAS_TAPE_TRAIN;
     if (number >= 0) {
-        const kas_program *p = c->m->replaced.program[number];
+        const kas_program *p = c->m->programs->program[number];
         program_floor(c, p, false);
         if (training)
             program_floor(c, p, true);

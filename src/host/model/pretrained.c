@@ -12,7 +12,7 @@ typedef struct matching {
     const char *path;
     const kas_safetensors *file;
     const kas_net *net;
-    const kas_replaced *replaced;
+    const kas_programs *programs;
     const kas_params *params;
     bool partial;
     kas_pretrained *out;
@@ -96,7 +96,7 @@ static bool of_replaced_layer(const matching *m, const char *name)
     for (int i = 0; i < m->net->layers; i++)
         if (strlen(m->net->layer[i].name) == length &&
             memcmp(m->net->layer[i].name, name, length) == 0)
-            return kas_replaced_program_of_layer(m->replaced, i) >= 0;
+            return kas_programs_of_layer(m->programs, i) >= 0;
     return false;
 }
 
@@ -128,10 +128,10 @@ static kas_status finish(const matching *m)
 }
 
 kas_status kas_pretrained_match(const char *path, const kas_safetensors *file, const kas_net *net,
-                                const kas_replaced *replaced, const kas_params *params,
+                                const kas_programs *programs, const kas_params *params,
                                 bool partial, kas_pretrained *out)
 {
-    const matching m = {path, file, net, replaced, params, partial, out};
+    const matching m = {path, file, net, programs, params, partial, out};
     *out = (kas_pretrained){0};
     out->tensor = calloc((size_t)params->count + 1, sizeof *out->tensor);
     if (!out->tensor)
@@ -156,22 +156,19 @@ size_t kas_pretrained_limit(const kas_params *params)
     return 4 * sizeof(float) * (params->learned + params->statistics) + SLACK;
 }
 
-kas_status kas_pretrained_check(const char *path, const kas_net *net,
-                                const kas_replacement *replacement, bool partial)
+kas_status kas_pretrained_check(const char *path, const kas_net *net, const kas_programs *programs,
+                                bool partial)
 {
-    kas_replaced replaced;
     kas_params params = {0};
     kas_safetensors file = {0};
     kas_pretrained match = {0};
-    KAS_TRY(kas_replaced_build(replacement, &(kas_program_options){.batch = 1}, &replaced));
-    kas_status status = kas_params_build(net, &replaced, &params);
+    kas_status status = kas_params_build(net, programs, &params);
     if (status == KAS_OK)
         status = kas_safetensors_read(path, kas_pretrained_limit(&params), &file);
     if (status == KAS_OK)
-        status = kas_pretrained_match(path, &file, net, &replaced, &params, partial, &match);
+        status = kas_pretrained_match(path, &file, net, programs, &params, partial, &match);
     kas_pretrained_free(&match);
     kas_safetensors_free(&file);
     kas_params_free(&params);
-    kas_replaced_free(&replaced);
     return status;
 }

@@ -31,7 +31,7 @@ typedef struct kas_pretrained {
  * another shape, or belongs to no layer, with `partial` only when nothing fits.
  * kas_pretrained_free also after a failure. */
 kas_status kas_pretrained_match(const char *path, const kas_safetensors *file, const kas_net *net,
-                                const kas_replaced *replaced, const kas_params *params,
+                                const kas_programs *programs, const kas_params *params,
                                 bool partial, kas_pretrained *out);
 void kas_pretrained_free(kas_pretrained *pretrained);
 
@@ -39,7 +39,7 @@ void kas_pretrained_free(kas_pretrained *pretrained);
 size_t kas_pretrained_limit(const kas_params *params);
 
 /* Does the file serve `net`, with kernels in it or (NULL) as it is?  Needs no device. */
-kas_status kas_pretrained_check(const char *path, const kas_net *net,
-                                const kas_replacement *replacement, bool partial);
+kas_status kas_pretrained_check(const char *path, const kas_net *net, const kas_programs *programs,
+                                bool partial);
 
 #endif

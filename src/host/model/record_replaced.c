@@ -19,7 +19,7 @@ static float *norm_part(const kas_recorder *r, const kas_tape_op *op, int part)
 
 static void fill_addresses(kas_recorder *r, const kas_tape_op *op, float *x, float *y)
 {
-    const kas_program *p = r->m->replaced.program[op->program];
+    const kas_program *p = r->m->programs->program[op->program];
     for (int i = 0; i < p->buffers; i++) {
         const kas_buffer *b = &p->buffer[i];
         void **at = &r->m->address[i];
@@ -75,7 +75,7 @@ static kas_status append_epilogue(kas_recorder *r, const kas_tape_op *op)
     KAS_TRY(kas_op_batch_norm_rstd(r->m->ops, r->plan, norm->c,
                                    kas_record_parameter(r, op->norm, 3, false), (float)norm->eps,
                                    kas_record_slot(r, op->work)));
-    return kas_loaded_append_epilogue(r->m->replaced.loaded[op->program], r->plan, op->epilogue,
+    return kas_loaded_append_epilogue(r->m->programs->loaded[op->program], r->plan, op->epilogue,
                                       r->m->address);
 }
 
@@ -93,14 +93,14 @@ kas_status kas_record_replaced_forward(kas_recorder *r, const kas_tape_op *op)
     fill_addresses(r, op, x, kas_record_slot(r, op->y.slot));
     if (op->epilogue >= 0)
         return append_epilogue(r, op);
-    return kas_loaded_append(r->m->replaced.loaded[op->program], r->plan, false, r->m->address);
+    return kas_loaded_append(r->m->programs->loaded[op->program], r->plan, false, r->m->address);
 }
 
 kas_status kas_record_replaced_backward(kas_recorder *r, const kas_tape_op *op)
 {
     const kas_layer *l = &r->m->net->layer[op->layer];
     fill_addresses(r, op, kas_record_slot(r, op->x.slot), NULL);
-    KAS_TRY(kas_loaded_append(r->m->replaced.loaded[op->program], r->plan, true, r->m->address));
+    KAS_TRY(kas_loaded_append(r->m->programs->loaded[op->program], r->plan, true, r->m->address));
     if (op->pooled < 0)
         return KAS_OK;
     const kas_pool pool = kas_pool_of_stride(l->stride);

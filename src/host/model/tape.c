@@ -55,7 +55,7 @@ kas_place kas_tape_like(kas_tape_builder *b, int layer)
 
 int kas_tape_program_slots(kas_tape_builder *b, int program, kas_role role)
 {
-    const kas_program *p = b->replaced->program[program];
+    const kas_program *p = b->programs->program[program];
     int first = kas_tape_slots(b, p->buffers);
     for (int i = 0; first >= 0 && i < p->buffers; i++)
         if (p->buffer[i].role == role)
@@ -118,7 +118,7 @@ void kas_tape_append(kas_tape_builder *b, kas_tape_op op)
         touch(t, slots[i], t->ops);
     if (op.kind == KAS_TAPE_LOAD || op.kind == KAS_TAPE_LOSS)
         touch(t, t->labels, t->ops);
-    for (int i = 0; op.program >= 0 && i < b->replaced->program[op.program]->buffers; i++) {
+    for (int i = 0; op.program >= 0 && i < b->programs->program[op.program]->buffers; i++) {
         touch(t, op.program_saved + i, t->ops);
         touch(t, op.program_scratch + i, t->ops);
     }
@@ -211,14 +211,14 @@ static void find_groups(kas_tape_builder *b)
 /* Does layer i do the group behind it too?  *epilogue: that of its program, if it is one. */
 static bool joins(const kas_tape_builder *b, int i, const kas_norm_group *group, int *epilogue)
 {
-    const int program = kas_replaced_program_of_layer(b->replaced, i);
+    const int program = kas_programs_of_layer(b->programs, i);
     const kas_layer_op op = b->net->layer[i].op;
     *epilogue = -1;
     if (group->norm < 0)
         return false;
     if (program < 0)
         return b->folded && (op == KAS_LAYER_CONV || op == KAS_LAYER_LINEAR);
-    *epilogue = kas_program_epilogue(b->replaced->program[program], group->epilogue);
+    *epilogue = kas_program_epilogue(b->programs->program[program], group->epilogue);
     return *epilogue >= 0;
 }
 
@@ -249,7 +249,7 @@ static void find_exact(kas_tape_builder *b)
         layer = b->net->layer[layer].in[0];
     const kas_layer_op op = b->net->layer[layer].op;
     if ((op != KAS_LAYER_CONV && op != KAS_LAYER_LINEAR) || b->layer[layer].readers > 1 ||
-        kas_replaced_program_of_layer(b->replaced, layer) >= 0)
+        kas_programs_of_layer(b->programs, layer) >= 0)
         return;
     b->tape->exact = layer;
     for (int i = b->net->layers - 1; i > layer; i = b->net->layer[i].in[0])
@@ -292,12 +292,12 @@ static void build(kas_tape_builder *b)
     kas_tape_append(b, kas_tape_empty(KAS_TAPE_UPDATE, -1));
 }
 
-kas_status kas_tape_build(const kas_net *net, const kas_replaced *replaced,
+kas_status kas_tape_build(const kas_net *net, const kas_programs *programs,
                           const kas_tape_options *options, kas_tape *out)
 {
     *out = (kas_tape){0};
     kas_tape_builder b = {.net = net,
-                          .replaced = replaced,
+                          .programs = programs,
                           .batch = options->batch,
                           .mode = options->mode,
                           .recompute = options->recompute,

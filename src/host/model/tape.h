@@ -45,7 +45,7 @@
 #include "host/net/epilogues.h"
 #include "host/net/net.h"
 #include "host/ops/ops.h"
-#include "jit/replaced.h"
+#include "jit/programs.h"
 
 typedef enum kas_tape_kind {
     KAS_TAPE_LOAD,     /* images of the batch (augmented when training) -> y, labels */
@@ -113,7 +113,7 @@ typedef struct kas_tape_options {
     bool folded; /* EVALUATE, INFER: parameters stay as they are, so that batch norms are folded
                     into the convolutions in front of them */
 } kas_tape_options;
-kas_status kas_tape_build(const kas_net *net, const kas_replaced *replaced,
+kas_status kas_tape_build(const kas_net *net, const kas_programs *programs,
                           const kas_tape_options *options, kas_tape *out);
 void kas_tape_free(kas_tape *tape);
 

@@ -202,7 +202,7 @@ static void convolution(kas_tape_builder *b, int layer)
 {
     const kas_layer *l = &b->net->layer[layer];
     kas_tape_op op = kas_tape_empty(KAS_TAPE_BACKWARD, layer);
-    op.program = kas_replaced_program_of_layer(b->replaced, layer);
+    op.program = kas_programs_of_layer(b->programs, layer);
     op.dy = dense_gradient(b, layer);
     if (op.program < 0 || b->layer[layer].pooled < 0)
         op.x = b->layer[layer].input.slot >= 0 ? b->layer[layer].input : kept(b, l->in[0]);

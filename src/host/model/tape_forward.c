@@ -78,7 +78,7 @@ static void joined(kas_tape_builder *b, int head, int epilogue)
     op.x = b->layer[b->net->layer[head].in[0]].activation;
     op.norm = g.norm;
     op.epilogue = epilogue;
-    op.program = kas_replaced_program_of_layer(b->replaced, head);
+    op.program = kas_programs_of_layer(b->programs, head);
     group(b, &g, &op);
     /* 1 / deviation; where a device folds nothing, what a batch norm saves */
     op.work = kas_tape_slot(b, sizeof(float) * (op.program < 0 ? 2 : 1) *
@@ -124,7 +124,7 @@ void kas_tape_forward(kas_tape_builder *b, int layer)
     if (l->inputs > 1)
         op.x1 = b->layer[l->in[1]].activation;
     op.y = known->activation = in_place(b, layer) ? op.x : kas_tape_output(b, layer);
-    op.program = kas_replaced_program_of_layer(b->replaced, layer);
+    op.program = kas_programs_of_layer(b->programs, layer);
     if (op.program >= 0)
         replaced(b, layer, &op);
     append(b, op);

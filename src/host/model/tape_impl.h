@@ -33,7 +33,7 @@ typedef struct kas_tape_layer {
 
 typedef struct kas_tape_builder {
     const kas_net *net;
-    const kas_replaced *replaced;
+    const kas_programs *programs;
     int batch;
     kas_tape_mode mode;
     bool recompute, folded;

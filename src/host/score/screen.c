@@ -28,11 +28,6 @@ static size_t pixels(const trial *t)
     return (size_t)t->program->batch * t->program->target.h * t->program->target.w;
 }
 
-static kas_status upload_normal(kas_device *device, void *to, float *host, size_t floats)
-{
-    return kas_mem_upload(device, to, host, floats * sizeof *host);
-}
-
 static void fill_weight(const kas_weight *w, kas_rng *rng, float *host)
 {
     double scale = 1 / sqrt((double)w->fan_in);
@@ -61,7 +56,7 @@ static kas_status fill(kas_device *device, const trial *t, int b, kas_rng *rng)
         for (size_t p = 0; p < pixels(t); p++)
             for (size_t c = 0; c < c_in; c++)
                 host[p * pitch + c] = (float)kas_rng_normal(rng);
-    kas_status status = upload_normal(device, t->address[b], host, floats);
+    kas_status status = kas_mem_upload(device, t->address[b], host, floats * sizeof *host);
     free(host);
     return status;
 }
@@ -144,22 +139,17 @@ static kas_status one_trial(kas_device *device, trial *t, kas_rng *rng, kas_scre
     return status;
 }
 
-kas_status kas_screen_kernel(kas_device *device, const kas_replacement *replacement, int batch,
-                             uint64_t seed, const char *cache_dir, kas_screen *out)
+kas_status kas_screen_kernel(kas_device *device, kas_programs *programs, uint64_t seed,
+                             const char *cache_dir, kas_screen *out)
 {
-    kas_replaced replaced;
     *out = (kas_screen){.finite = true, .std_min = INFINITY, .std_max = 0};
-    const kas_program_options programs = {
-        .batch = batch, .linear_policy = kas_linear_policy_of(kas_device_get_info(device)->arch)};
-    KAS_TRY(kas_replaced_build(replacement, &programs, &replaced));
-    kas_status status = kas_replaced_load(&replaced, device, cache_dir, &out->compile_seconds);
-    for (int i = 0; i < replaced.programs && status == KAS_OK; i++) {
+    KAS_TRY(kas_programs_load(programs, device, cache_dir, &out->compile_seconds));
+    for (int i = 0; i < programs->count; i++) {
         kas_rng rng = kas_rng_make(seed, KAS_PURPOSE_TEST, (uint64_t)i);
-        trial t = {.program = replaced.program[i], .loaded = replaced.loaded[i]};
-        status = one_trial(device, &t, &rng, out);
+        trial t = {.program = programs->program[i], .loaded = programs->loaded[i]};
+        KAS_TRY(one_trial(device, &t, &rng, out));
     }
-    kas_replaced_free(&replaced);
-    return status;
+    return KAS_OK;
 }
 
 bool kas_screen_passes(const kas_screen *screen)

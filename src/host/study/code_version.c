@@ -13,7 +13,7 @@
 #include "host/net/targets.h"
 #include "host/space/file/assignment.h"
 #include "host/train/schedule.h"
-#include "jit/replaced.h"
+#include "jit/programs.h"
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
@@ -160,7 +160,7 @@ static void add_program(const kas_program *p, kas_buf *out)
 }
 
 /* The operations of a training step, and the first of the weights that it starts from. */
-static kas_status add_step(const kas_net *net, const kas_replaced *replaced, kas_dtype dtype,
+static kas_status add_step(const kas_net *net, const kas_programs *programs, kas_dtype dtype,
                            kas_buf *out)
 {
     const kas_tape_options options = {.batch = 8, .mode = KAS_TAPE_TRAIN, .dtype = dtype};
@@ -168,9 +168,9 @@ static kas_status add_step(const kas_net *net, const kas_replaced *replaced, kas
     kas_params params = {0};
     float *values = NULL;
     kas_status status = KAS_OK;
-    KAS_TRY_GOTO(kas_tape_build(net, replaced, &options, &tape), out);
+    KAS_TRY_GOTO(kas_tape_build(net, programs, &options, &tape), out);
     kas_buf_add(out, tape.op, sizeof *tape.op * (size_t)tape.ops); /* of int alone */
-    KAS_TRY_GOTO(kas_params_build(net, replaced, &params), out);
+    KAS_TRY_GOTO(kas_params_build(net, programs, &params), out);
     for (int i = 0; i < params.count && i < 4; i++) {
         float *grown = realloc(values, sizeof *values * params.param[i].size);
         if (!grown) {
@@ -188,16 +188,16 @@ out:
     return status;
 }
 
-static kas_status add_replaced(const kas_net *net, const kas_replacement *replacement,
-                               const kas_program_options *options, kas_buf *out)
+static kas_status add_replacement(const kas_net *net, const kas_replacement *replacement,
+                                  const kas_program_options *options, kas_buf *out)
 {
-    kas_replaced replaced;
-    KAS_TRY(kas_replaced_build(replacement, options, &replaced));
-    for (int p = 0; p < replaced.programs; p++)
-        add_program(replaced.program[p], out);
+    kas_programs programs;
+    KAS_TRY(kas_programs_build(replacement, options, &programs));
+    for (int p = 0; p < programs.count; p++)
+        add_program(programs.program[p], out);
     const kas_status status =
-        options->training ? add_step(net, &replaced, options->dtype, out) : KAS_OK;
-    kas_replaced_free(&replaced);
+        options->training ? add_step(net, &programs, options->dtype, out) : KAS_OK;
+    kas_programs_free(&programs);
     return status;
 }
 
@@ -226,7 +226,7 @@ static kas_status add_kernel(const kas_net *net, const kas_target *target, int k
     KAS_TRY(status);
     KAS_TRY_GOTO(kas_assignment_fit(&kernel, target, 1, &no_budget, &fit), out);
     for (int i = 0; i < count && status == KAS_OK; i++)
-        status = add_replaced(net, &fit, &options[i], out);
+        status = add_replacement(net, &fit, &options[i], out);
     kas_replacement_free(&fit);
 out:
     kas_assignment_free(&kernel);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/space/file/assignment.h"
+
 kas_status kas_problem_targets(const kas_search_options *options, int h, int w, int c, int classes,
                                kas_net **net, kas_target **target, int *targets)
 {

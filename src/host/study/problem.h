@@ -10,7 +10,6 @@
 #include "host/store/store.h"
 #include "host/study/options.h"
 #include "host/space/sample/sampler.h"
-#include "host/space/file/assignment.h"
 
 typedef struct kas_problem {
     kas_dataset *dataset;
@@ -23,8 +22,8 @@ typedef struct kas_problem {
 kas_status kas_problem_open(const kas_search_options *options, const char *dataset,
                             kas_problem *out);
 
-/* Makes the network for images of that size and finds its convolutions that are replaced. The caller
- * frees both (kas_net_free, free), also after a failure; both must be NULL before. */
+/* Makes the network for images of that size and finds its convolutions that are replaced. The
+ * caller frees both (kas_net_free, free), also after a failure; both must be NULL before. */
 kas_status kas_problem_targets(const kas_search_options *options, int h, int w, int c, int classes,
                                kas_net **net, kas_target **target, int *targets);
 

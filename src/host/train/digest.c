@@ -47,12 +47,13 @@ static void add_target(const kas_replacement *r, int t, kas_buf *text)
 }
 
 /* Checkpoints are in the order of memory, which for weights of kernels is a device's. */
-static kas_status add_replacement(const kas_replacement *r, kas_linear_policy linear_policy,
-                                  kas_buf *text)
+static kas_status add_programs(const kas_programs *programs, kas_buf *text)
 {
+    const kas_replacement *r = programs ? programs->replacement : NULL;
     if (!r)
         return KAS_OK;
-    kas_buf_printf(text, "weights in order %d, maps %d\n", KAS_WEIGHT_ORDER, linear_policy);
+    kas_buf_printf(text, "weights in order %d, maps %d\n", KAS_WEIGHT_ORDER,
+                   programs->options.linear_policy);
     for (int k = 0; k < r->kernels; k++) {
         kas_buf_puts(text, k ? "\n" : "");
         KAS_TRY(kas_kernel_canonical_text(&r->kernel[k], text));
@@ -86,7 +87,7 @@ kas_status kas_train_digest(const kas_train_options *o, uint8_t digest[32])
     kas_status status = KAS_OK;
     kas_buf_puts(&text, "kas-gpu run 2\n");
     add_net(o->net, &text);
-    KAS_TRY_GOTO(add_replacement(o->replacement, o->linear_policy, &text), out);
+    KAS_TRY_GOTO(add_programs(o->programs, &text), out);
     kas_buf_printf(&text, "data %s\nseed %" PRIu64 " test %d\n", o->dataset->digest, o->seed,
                    o->evaluate_test);
     kas_fields_write(kas_recipe_fields, kas_recipe_field_count, &o->recipe, &text);

@@ -30,15 +30,11 @@ out:
     return status;
 }
 
-kas_status kas_measure_latency(kas_device *device, const kas_net *net,
-                               const kas_replacement *replacement, int batch,
-                               kas_precision precision, const char *cache_dir, kas_latency *out)
+kas_status kas_measure_latency(kas_device *device, const kas_net *net, kas_programs *programs,
+                               int batch, kas_precision precision, kas_latency *out)
 {
-    kas_model_options options = {.net = net,
-                                 .replacement = replacement,
-                                 .batch = batch,
-                                 .precision = precision,
-                                 .cache_dir = cache_dir};
+    const kas_model_options options = {
+        .net = net, .programs = programs, .batch = batch, .precision = precision};
     kas_step_options step = {.mode = KAS_TAPE_INFER};
     kas_model *model = NULL;
     kas_plan *plan = NULL;
@@ -46,7 +42,6 @@ kas_status kas_measure_latency(kas_device *device, const kas_net *net,
     kas_status status = KAS_OK;
     *out = (kas_latency){0};
     KAS_TRY_GOTO(kas_model_create(device, &options, &model), out);
-    out->compile_seconds = kas_model_compile_seconds(model);
     KAS_TRY_GOTO(kas_model_init(model, 0), out);
     KAS_TRY_GOTO(kas_model_record(model, &step, &plan), out);
     KAS_TRY_GOTO(kas_model_draw_images(model), out);

@@ -296,12 +296,11 @@ static kas_model_options model_options(const kas_train_options *o)
 {
     return (kas_model_options){.net = o->net,
                                .precision = (kas_precision)o->recipe.precision,
-                               .replacement = o->replacement,
+                               .programs = o->programs,
                                .batch = o->recipe.batch,
                                .training = true,
                                .recompute = o->recompute,
                                .recipe = &o->recipe,
-                               .linear_policy = o->linear_policy,
                                .cache_dir = o->cache_dir};
 }
 
@@ -395,10 +394,8 @@ static void fill_result(run *r, kas_train_result *out)
 
 kas_status kas_train(kas_device *device, const kas_train_options *options, kas_train_result *out)
 {
-    kas_train_options own = *options;
-    run r = {.o = &own, .device = device};
+    run r = {.o = options, .device = device};
     kas_status status = KAS_OK;
-    own.linear_policy = kas_linear_policy_of(kas_device_get_info(device)->arch);
     *out = (kas_train_result){0};
     KAS_TRY_GOTO(prepare(&r), out);
     KAS_TRY_GOTO(all_epochs(&r), out);

@@ -20,7 +20,7 @@
 #include "host/net/net.h"
 #include "host/recipe/epoch.h"
 #include "host/recipe/recipe.h"
-#include "jit/replaced.h"
+#include "jit/programs.h"
 
 typedef enum kas_verdict { KAS_CONTINUE, KAS_PRUNE, KAS_STOP } kas_verdict;
 
@@ -30,7 +30,7 @@ typedef enum kas_verdict { KAS_CONTINUE, KAS_PRUNE, KAS_STOP } kas_verdict;
 typedef struct kas_train_options {
     const kas_net *net;
     const kas_dataset *dataset;
-    const kas_replacement *replacement; /* may be NULL */
+    kas_programs *programs; /* of the kernels, built as model.h says; NULL = the network as it is */
     kas_recipe recipe;
     uint64_t seed;
     /* Indices into dataset->train; NULL = its first train_count images. Validation on `validation`,
@@ -53,9 +53,7 @@ typedef struct kas_train_options {
     const char *weights_out; /* safetensors of the final weights; NULL = none */
     const char *weights_in;  /* safetensors to start from in place of random weights; NULL = none */
     bool init_partial;       /* what of it does not fit is left out (pretrained.h) */
-    kas_linear_policy
-        linear_policy;     /* of the device that a plan is for; kas_train takes that of its own */
-    const char *cache_dir; /* of the JIT; NULL = default */
+    const char *cache_dir;   /* of the JIT; NULL = default */
 } kas_train_options;
 
 typedef enum kas_train_state {
@@ -86,11 +84,9 @@ void kas_train_result_free(kas_train_result *result);
 typedef struct kas_latency {
     double median, iqr;
     int repeats;
-    double compile_seconds; /* JIT, 0 when everything was cached */
 } kas_latency;
-kas_status kas_measure_latency(kas_device *device, const kas_net *net,
-                               const kas_replacement *replacement, int batch,
-                               kas_precision precision, const char *cache_dir, kas_latency *out);
+kas_status kas_measure_latency(kas_device *device, const kas_net *net, kas_programs *programs,
+                               int batch, kas_precision precision, kas_latency *out);
 
 /* Device memory that a run would need, without allocating it (--dry-run): as `options` say, whether
  * or not a device has so much. */

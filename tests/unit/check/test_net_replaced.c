@@ -14,7 +14,7 @@
 #include "host/net/targets.h"
 #include "host/space/file/kernel_json.h"
 #include "host/space/sample/sampler.h"
-#include "jit/replaced.h"
+#include "jit/programs.h"
 
 typedef struct subject {
     kas_net *net;
@@ -46,7 +46,7 @@ static void instances_cover_the_convolution(void **state)
     for (const kas_embedded *e = kas_embedded_networks; e->name; e++)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             subject s = open_subject(e->name, sizes[i][0], sizes[i][1], 10);
-            assert_in_range(s.targets, 1, KAS_REPLACED_MAX);
+            assert_in_range(s.targets, 1, KAS_TARGETS_MAX);
             for (int k = 0; k < s.targets; k++) {
                 const kas_target *t = &s.target[k];
                 const kas_layer *l = &s.net->layer[t->layer], *in = &s.net->layer[l->in[0]];

@@ -40,6 +40,7 @@ static int close_device(void **state)
 /* A model, the reference with the same parameters, and a batch for both. */
 typedef struct pair {
     kas_net *net;
+    kas_programs *programs; /* the model points to them */
     kas_model *model;
     kas_ref_net *ref;
     int n;
@@ -81,6 +82,23 @@ static void set_parameters(pair *p, uint64_t seed)
     }
 }
 
+/* Gives `options` the programs of `replacement` on `arch`; free_programs frees them. */
+static inline kas_programs *give_programs(kas_model_options *options,
+                                          const kas_replacement *replacement, const char *arch)
+{
+    kas_programs *programs = calloc(1, sizeof *programs);
+    assert_non_null(programs);
+    if (kas_model_build_programs(options, replacement, arch, programs) != KAS_OK)
+        fail_msg("%s", kas_error());
+    return options->programs = programs;
+}
+
+static inline void free_programs(kas_programs *programs)
+{
+    kas_programs_free(programs);
+    free(programs);
+}
+
 /* Takes over `net`. */
 static pair make_pair_with(kas_net *net, const kas_replacement *replacement, int n,
                            const kas_recipe *recipe, bool recompute)
@@ -88,12 +106,12 @@ static pair make_pair_with(kas_net *net, const kas_replacement *replacement, int
     pair p = {.n = n, .net = net};
     int h = net->layer[0].h, w = net->layer[0].w, c = net->layer[0].c;
     kas_model_options options = {.net = p.net,
-                                 .replacement = replacement,
                                  .batch = n,
                                  .training = true,
                                  .recipe = recipe,
                                  .recompute = recompute,
                                  .precision = the_precision};
+    p.programs = give_programs(&options, replacement, kas_device_get_info(device)->arch);
     if (kas_model_create(device, &options, &p.model) != KAS_OK)
         fail_msg("%s", kas_error());
     assert_int_equal(kas_ref_net_create_replaced(p.net, replacement, &p.ref), KAS_OK);
@@ -122,6 +140,7 @@ static inline pair make_pair_of(kas_net *net, const kas_replacement *replacement
 static inline void free_pair(pair *p)
 {
     kas_model_free(p->model);
+    free_programs(p->programs);
     kas_ref_net_free(p->ref);
     kas_net_free(p->net);
     free(p->images);

@@ -22,7 +22,7 @@ typedef struct fixture {
     kas_net *net;
     kas_target *target;
     kas_replacement replacement;
-    kas_replaced replaced;
+    kas_programs programs;
     kas_params params;
 } fixture;
 
@@ -39,16 +39,16 @@ static void make(fixture *f, int classes, const char *kernel_file)
                 KAS_OK)
             fail_msg("%s", kas_error());
     }
-    assert_int_equal(kas_replaced_build(kernel_file ? &f->replacement : NULL,
-                                        &(kas_program_options){.batch = 2}, &f->replaced),
+    assert_int_equal(kas_programs_build(kernel_file ? &f->replacement : NULL,
+                                        &(kas_program_options){.batch = 2}, &f->programs),
                      KAS_OK);
-    assert_int_equal(kas_params_build(f->net, &f->replaced, &f->params), KAS_OK);
+    assert_int_equal(kas_params_build(f->net, &f->programs, &f->params), KAS_OK);
 }
 
 static void clear(fixture *f)
 {
     kas_params_free(&f->params);
-    kas_replaced_free(&f->replaced);
+    kas_programs_free(&f->programs);
     kas_replacement_free(&f->replacement);
     free(f->target);
     kas_net_free(f->net);
@@ -90,7 +90,7 @@ static kas_status match(const fixture *f, bool partial, kas_pretrained *out)
     kas_safetensors file;
     assert_int_equal(kas_safetensors_read(path, kas_pretrained_limit(&f->params), &file), KAS_OK);
     kas_status status =
-        kas_pretrained_match(path, &file, f->net, &f->replaced, &f->params, partial, out);
+        kas_pretrained_match(path, &file, f->net, &f->programs, &f->params, partial, out);
     kas_safetensors_free(&file); /* only counts are looked at after this */
     return status;
 }

@@ -48,15 +48,14 @@ static void free_replaced(replaced *r)
 
 static kas_model_options options_of(const replaced *r)
 {
-    return (kas_model_options){
-        .net = r->net, .replacement = &r->replacement, .batch = N, .precision = the_precision};
+    return (kas_model_options){.net = r->net, .batch = N, .precision = the_precision};
 }
 
 /* What `mode` makes of the images; `exact` gets the reference's. */
 static void logits_of(const replaced *r, kas_tape_mode mode, float *logits, double *exact)
 {
     enum { IMAGE = 9 * 7 * 3 };
-    const kas_model_options options = options_of(r);
+    kas_model_options options = options_of(r);
     pair p = {.net = r->net, .n = N};
     float images[N * IMAGE];
     double images64[N * IMAGE];
@@ -64,6 +63,7 @@ static void logits_of(const replaced *r, kas_tape_mode mode, float *logits, doub
     kas_rng rng = kas_rng_make(6, KAS_PURPOSE_TEST, 0);
     for (int i = 0; i < N * IMAGE; i++)
         images64[i] = images[i] = (float)kas_rng_normal(&rng);
+    p.programs = give_programs(&options, &r->replacement, kas_device_get_info(device)->arch);
     if (kas_model_create(device, &options, &p.model) != KAS_OK)
         fail_msg("%s", kas_error());
     assert_int_equal(kas_ref_net_create_replaced(r->net, &r->replacement, &p.ref), KAS_OK);
@@ -88,6 +88,7 @@ static void logits_of(const replaced *r, kas_tape_mode mode, float *logits, doub
         assert_int_equal(kas_ref_net_eval(p.ref, N, images64, exact), KAS_OK);
     kas_plan_free(plan);
     kas_model_free(p.model);
+    free_programs(p.programs);
     kas_ref_net_free(p.ref);
 }
 
@@ -143,12 +144,14 @@ static void passes_are_saved(void **state)
     double saved = 0;
     for (int epilogues = 0; epilogues < 2; epilogues++) {
         replaced *r = make_replaced("kernels/residual.json", epilogues);
-        const kas_model_options options = options_of(r);
+        kas_model_options options = options_of(r);
+        kas_programs *programs = give_programs(&options, &r->replacement, "cuda");
         if (kas_planned_bytes_plan(&options, KAS_TAPE_INFER, &planned[epilogues]) != KAS_OK ||
             kas_model_plan_memory(&options, &memory[epilogues]) != KAS_OK)
             fail_msg("%s", kas_error());
         for (int t = 0; epilogues && t < EPILOGUES; t++)
             saved += 4.0 * r->target[t].c_out * (2.0 * N * r->target[t].h * r->target[t].w - 6);
+        free_programs(programs);
         free_replaced(r);
     }
     assert_int_equal(count_passes(&planned[0], "kernel forward with norm"), 0);
@@ -180,12 +183,14 @@ static void training_keeps_its_passes(void **state)
     kas_model_options options = options_of(r);
     kas_planned_bytes planned;
     options.training = true;
+    kas_programs *programs = give_programs(&options, &r->replacement, "cuda");
     for (int mode = KAS_TAPE_TRAIN; mode <= KAS_TAPE_INFER; mode++) {
         assert_int_equal(kas_planned_bytes_plan(&options, (kas_tape_mode)mode, &planned), KAS_OK);
         assert_int_equal(count_passes(&planned, "kernel forward with norm"), 0);
         assert_int_equal(count_passes(&planned, "batch norm normalise"), NORMS);
         kas_planned_bytes_free(&planned);
     }
+    free_programs(programs);
     free_replaced(r);
 }
 

@@ -58,8 +58,15 @@ static kas_screen screen(const char *nodes, uint64_t seed)
     kas_screen out;
     memset(&out, 0xff, sizeof out);
     make(nodes, &replacement);
-    if (kas_screen_kernel(device, &replacement, 2, seed, NULL, &out) != KAS_OK)
+    kas_programs programs;
+    if (kas_programs_build(&replacement,
+                           &(kas_program_options){.batch = 2,
+                                                  .linear_policy = kas_linear_policy_of(
+                                                      kas_device_get_info(device)->arch)},
+                           &programs) != KAS_OK ||
+        kas_screen_kernel(device, &programs, seed, NULL, &out) != KAS_OK)
         fail_msg("%s", kas_error());
+    kas_programs_free(&programs);
     kas_replacement_free(&replacement);
     return out;
 }

@@ -69,9 +69,9 @@ static void programs_are_one_for_each_kernel_and_shape(void **state)
 {
     (void)state;
     layers *l = make_layers("resnet20", 1);
-    kas_replaced built;
+    kas_programs built;
     int expected = 0;
-    assert_int_equal(kas_replaced_build(&l->replacement,
+    assert_int_equal(kas_programs_build(&l->replacement,
                                         &(kas_program_options){.batch = 2, .training = true},
                                         &built),
                      KAS_OK);
@@ -88,9 +88,9 @@ static void programs_are_one_for_each_kernel_and_shape(void **state)
         }
         expected += is_new;
     }
-    assert_int_equal(built.programs, expected);
-    assert_int_equal(kas_replaced_program_of_layer(&built, l->target[3].layer), -1);
-    kas_replaced_free(&built);
+    assert_int_equal(built.count, expected);
+    assert_int_equal(kas_programs_of_layer(&built, l->target[3].layer), -1);
+    kas_programs_free(&built);
     free_layers(l);
 }
 
@@ -168,10 +168,9 @@ static void a_digest_holds_which_layer_has_which(void **state)
     (void)state;
     layers *l = make_layers("resnet20", 1);
     kas_dataset data = {.digest = "none"};
-    kas_train_options o = {.net = l->net,
-                           .dataset = &data,
-                           .replacement = &l->replacement,
-                           .recipe = kas_recipe_default()};
+    kas_programs programs = {.replacement = &l->replacement};
+    kas_train_options o = {
+        .net = l->net, .dataset = &data, .programs = &programs, .recipe = kas_recipe_default()};
     uint8_t first[32], other[32];
     digest_of(&o, first);
     digest_of(&o, other);

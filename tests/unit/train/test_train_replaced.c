@@ -122,10 +122,10 @@ static void parameters_are_counted(void **state)
     (void)state;
     kas_net *net = resnet("resnet20", 8, 8);
     replaced *r = make_replaced(net, "kernels/depthwise_separable.json", 1);
-    kas_replaced programs;
+    kas_programs programs;
     kas_params params;
     double learned = 0, expected = kas_net_params(net);
-    assert_int_equal(kas_replaced_build(&r->replacement,
+    assert_int_equal(kas_programs_build(&r->replacement,
                                         &(kas_program_options){.batch = 2, .training = true},
                                         &programs),
                      KAS_OK);
@@ -133,12 +133,12 @@ static void parameters_are_counted(void **state)
     for (int i = 0; i < params.count; i++)
         learned += params.param[i].kind == KAS_PARAM_STATISTIC ? 0 : (double)params.param[i].size;
     expected += r->replacement.solution.params - r->replacement.solution.conv_params;
-    print_message("%d targets, %d programs, %.0f parameters, expected %.0f\n", programs.targets,
-                  programs.programs, learned, expected);
+    print_message("%d targets, %d programs, %.0f parameters, expected %.0f\n",
+                  r->replacement.solution.targets, programs.count, learned, expected);
     assert_true(learned == expected);
-    assert_int_equal(programs.programs, 5); /* 16@32, 16->32, 32@16, 32->64, 64@8 */
+    assert_int_equal(programs.count, 5); /* 16@32, 16->32, 32@16, 32->64, 64@8 */
     kas_params_free(&params);
-    kas_replaced_free(&programs);
+    kas_programs_free(&programs);
     free_replaced(r);
     kas_net_free(net);
 }
@@ -181,7 +181,6 @@ static void a_run_resumes_exactly(void **state)
     bool stop = false;
     kas_train_options o = {.net = net,
                            .dataset = &data,
-                           .replacement = &r->replacement,
                            .recipe = kas_recipe_default(),
                            .train_count = COUNT,
                            .evaluate_test = true,
@@ -191,6 +190,8 @@ static void a_run_resumes_exactly(void **state)
     kas_train_result result;
     o.recipe.epochs = 2;
     o.recipe.batch = 8;
+    kas_model_options model = {.batch = 8, .training = true};
+    o.programs = give_programs(&model, &r->replacement, kas_device_get_info(device)->arch);
     assert_int_equal(kas_train(device, &o, &result), KAS_OK);
     assert_int_equal(result.state, KAS_TRAINED);
     kas_train_result_free(&result);
@@ -214,6 +215,30 @@ static void a_run_resumes_exactly(void **state)
     unlink(checkpoint);
     unlink(first);
     unlink(second);
+    free_programs(o.programs);
+    free_replaced(r);
+    kas_net_free(net);
+}
+
+/* What was lowered for one batch, pass or precision serves no other. */
+static void programs_of_another_model_are_refused(void **state)
+{
+    (void)state;
+    kas_net *net = resnet("resnet20", 8, 8);
+    replaced *r = make_replaced(net, "kernels/depthwise.json", 1);
+    const kas_model_options own = {.net = net, .batch = 2, .training = true};
+    kas_model_options others[] = {own, own, own, own};
+    kas_memory_plan plan;
+    others[1].batch = 3;
+    others[2].training = false;
+    others[3].precision = KAS_PRECISION_BF16;
+    kas_model_options options = own;
+    kas_programs *programs = give_programs(&options, &r->replacement, "cpu");
+    for (int i = 0; i < 4; i++) {
+        others[i].programs = programs;
+        assert_int_equal(kas_model_plan_memory(&others[i], &plan), i ? KAS_FAILURE : KAS_OK);
+    }
+    free_programs(programs);
     free_replaced(r);
     kas_net_free(net);
 }
@@ -222,6 +247,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parameters_are_counted),
+        cmocka_unit_test(programs_of_another_model_are_refused),
         cmocka_unit_test(known_kernels_in_resnet20),
         cmocka_unit_test(shortcut_convolutions_are_replaced_too),
         cmocka_unit_test(awkward_shapes),

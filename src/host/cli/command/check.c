@@ -336,50 +336,9 @@ static kas_status check_kernel(checker *c, const kas_kernel *kernel, const char 
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-/* Every kernel at the shapes of its own layers. */
-static kas_status check_replacement(checker *c, const kas_replacement *r)
-{
-    kas_status status = KAS_OK;
-    for (int k = 0; k < r->kernels && status == KAS_OK; k++) {
-        kas_check_shapes s = {0};
-        char name[KAS_NAME_SIZE];
-        status = kas_kernel_name(&r->kernel[k], name);
-        if (status == KAS_OK)
-            status = kas_check_shapes_of(r, &r->kernel[k], &s);
-        if (status == KAS_OK)
-            status = check_kernel(c, &r->kernel[k], name, &s);
-        kas_check_shapes_free(&s);
-    }
-    return status;
-}
-
-static kas_status check_file(checker *c, const char *path)
-{
-    kas_assignment kernels;
-    kas_replacement fit;
-    KAS_TRY(kas_assignment_read_file(path, &kernels));
-    kas_status status = kas_assignment_fit(&kernels, c->targets, c->count, &c->o->net.budget, &fit);
-    if (status == KAS_OK) {
-        status = check_replacement(c, &fit);
-        kas_replacement_free(&fit);
-    } else {
-        status = kas_fail_context(KAS_BAD_INPUT, "%s does not fit %s", path, c->net->file);
-    }
-    kas_assignment_free(&kernels);
-    return status;
-}
-
-static kas_status check_files(checker *c)
-{
-    for (int i = 0; i < c->o->files; i++)
-        KAS_TRY(check_file(c, c->o->file[i]));
-    return KAS_OK;
-}
-
 static kas_status passes_screen(const checker *c, const kas_kernel *kernel,
                                 const kas_check_shapes *s, bool *passes)
 {
-    *passes = true;
     for (int i = 0; i < s->count && *passes; i++) {
         double deviation;
         KAS_TRY(kas_reference_output_deviation(kernel, &s->target[i], &s->binding[i],
@@ -389,17 +348,18 @@ static kas_status passes_screen(const checker *c, const kas_kernel *kernel,
     return KAS_OK;
 }
 
-/* Kernel k of a sample, at the shapes of its layers. */
-static kas_status check_sample(checker *c, const kas_sample *sample, const kas_kernel *kernel,
-                               long long turn)
+/* Kernel k at the shapes of its own layers. A sampled one (turn >= 0) is screened, and looked at in
+ * the shapes whose turn it is. */
+static kas_status check_at_layers(checker *c, const kas_replacement *r, int k, long long turn)
 {
+    const kas_kernel *kernel = &r->kernel[k];
     kas_check_shapes s = {0};
     char name[KAS_NAME_SIZE];
-    bool passes = false;
+    bool passes = true;
     kas_status status = kas_kernel_name(kernel, name);
     if (status == KAS_OK)
-        status = kas_check_shapes_of(&sample->replacement, kernel, &s);
-    if (status == KAS_OK) {
+        status = kas_check_shapes_of(r, kernel, &s);
+    if (status == KAS_OK && turn >= 0) {
         kas_check_shapes_choose(&s, c->o->shapes, turn);
         status = passes_screen(c, kernel, &s, &passes);
     }
@@ -410,14 +370,35 @@ static kas_status check_sample(checker *c, const kas_sample *sample, const kas_k
     return status;
 }
 
-/* All kernels of a sample, until `wanted` were looked at. */
-static kas_status check_samples(checker *c, const kas_sample *sample, long long wanted)
+static kas_status check_file(checker *c, const char *path)
 {
-    const kas_replacement *at = &sample->replacement;
-    kas_status status = KAS_OK;
-    for (int k = 0; k < at->kernels && c->kernels < wanted && status == KAS_OK; k++)
-        status = check_sample(c, sample, &at->kernel[k], (long long)sample->index + k);
+    kas_assignment kernels;
+    kas_replacement r;
+    KAS_TRY(kas_assignment_read_file(path, &kernels));
+    kas_status status = kas_assignment_fit(&kernels, c->targets, c->count, &c->o->net.budget, &r);
+    kas_assignment_free(&kernels);
+    if (status != KAS_OK)
+        return kas_fail_context(KAS_BAD_INPUT, "%s does not fit %s", path, c->net->file);
+    for (int k = 0; k < r.kernels && status == KAS_OK; k++)
+        status = check_at_layers(c, &r, k, -1);
+    kas_replacement_free(&r);
     return status;
+}
+
+static kas_status check_files(checker *c)
+{
+    for (int i = 0; i < c->o->files; i++)
+        KAS_TRY(check_file(c, c->o->file[i]));
+    return KAS_OK;
+}
+
+/* All kernels of a sample, until `wanted` were looked at. */
+static kas_status check_sample(checker *c, const kas_sample *sample, long long wanted)
+{
+    const kas_replacement *r = &sample->replacement;
+    for (int k = 0; k < r->kernels && c->kernels < wanted; k++)
+        KAS_TRY(check_at_layers(c, r, k, (long long)sample->index + k));
+    return KAS_OK;
 }
 
 static kas_status check_sampled(checker *c)
@@ -437,7 +418,7 @@ static kas_status check_sampled(checker *c)
         status = kas_sampler_next(sampler, 0, &s);
         if (status != KAS_OK)
             break;
-        status = check_samples(c, &s, wanted);
+        status = check_sample(c, &s, wanted);
         kas_sample_free(&s);
     }
     kas_sampler_free(sampler);

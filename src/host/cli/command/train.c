@@ -14,6 +14,7 @@
 #include "host/core/file/files.h"
 #include "host/core/file/target.h"
 #include "host/core/log.h"
+#include "host/model/model.h"
 #include "host/model/pretrained.h"
 #include "host/net/targets.h"
 #include "host/space/file/assignment.h"
@@ -281,29 +282,26 @@ static kas_status finish(const train_cli *o, const kas_train_result *r)
     return kas_fail(stop_signal == SIGINT ? KAS_INTERRUPTED : KAS_PREEMPTED, "%s", "");
 }
 
-static kas_status train_on_device(const train_cli *o, const kas_train_options *options)
+static kas_status train_on(kas_device *device, const train_cli *o, const kas_train_options *options)
 {
-    kas_device *device = NULL;
     kas_train_result result = {0};
-    KAS_TRY(kas_device_open(o->device, o->common.threads, &device));
     watch_signals();
     kas_status status = kas_train(device, options, &result);
     wipe_progress(o);
     if (status == KAS_OK)
         status = finish(o, &result);
     kas_train_result_free(&result);
-    kas_device_close(device);
     return status;
 }
 
-static kas_status dry_run(const train_cli *o, const kas_train_options *options,
-                          const kas_replacement *replacement)
+static kas_status dry_run(const train_cli *o, const kas_train_options *options)
 {
+    const kas_replacement *replacement = options->programs->replacement;
     kas_memory_plan plan, less;
     kas_train_options again = *options;
     again.recompute = true;
     if (o->init)
-        KAS_TRY(kas_pretrained_check(o->init, options->net, replacement, o->init_partial));
+        KAS_TRY(kas_pretrained_check(o->init, options->net, options->programs, o->init_partial));
     KAS_TRY(kas_train_plan_memory(options, &plan));
     KAS_TRY(kas_train_plan_memory(&again, &less));
     if (o->common.json) {
@@ -349,9 +347,14 @@ static kas_status read_kernel(const train_cli *o, const kas_net *net, kas_target
 static kas_status run_with(train_cli *o, const kas_dataset *dataset, const kas_net *net,
                            const kas_replacement *replacement)
 {
+    const kas_model_options model = {.batch = o->recipe.batch,
+                                     .training = true,
+                                     .precision = (kas_precision)o->recipe.precision};
+    kas_device *device = NULL;
+    kas_programs programs = {0};
     kas_train_options options = {.net = net,
                                  .dataset = dataset,
-                                 .replacement = replacement,
+                                 .programs = &programs,
                                  .recipe = o->recipe,
                                  .seed = o->seed,
                                  .evaluate_test = o->test,
@@ -365,8 +368,7 @@ static kas_status run_with(train_cli *o, const kas_dataset *dataset, const kas_n
                                  .checkpoint = o->checkpoint,
                                  .weights_out = o->weights,
                                  .weights_in = o->init,
-                                 .init_partial = o->init_partial,
-                                 .linear_policy = kas_linear_policy_of(o->device)};
+                                 .init_partial = o->init_partial};
     uint32_t *index = NULL;
     if (!o->test) {
         KAS_TRY(kas_dataset_split(dataset, o->seed, o->validation, &index, &options.train_count,
@@ -374,8 +376,17 @@ static kas_status run_with(train_cli *o, const kas_dataset *dataset, const kas_n
         options.train_index = index;
         options.validation_index = index + options.train_count;
     }
-    kas_status status =
-        o->dry_run ? dry_run(o, &options, replacement) : train_on_device(o, &options);
+    kas_status status = KAS_OK;
+    if (!o->dry_run)
+        KAS_TRY_GOTO(kas_device_open(o->device, o->common.threads, &device), out);
+    KAS_TRY_GOTO(kas_model_build_programs(&model, replacement,
+                                          device ? kas_device_get_info(device)->arch : o->device,
+                                          &programs),
+                 out);
+    status = device ? train_on(device, o, &options) : dry_run(o, &options);
+out:
+    kas_programs_free(&programs);
+    kas_device_close(device);
     free(index);
     return status;
 }

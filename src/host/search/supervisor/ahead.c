@@ -60,9 +60,14 @@ static kas_status compile_stages(const workshop *w, const kas_replacement *repla
 {
     *sum = (kas_compile_stats){.cached = true};
     for (int stage = 0; stage < KAS_STAGES; stage++) {
-        kas_compile_stats stats;
-        KAS_TRY(kas_stage_compile(replacement, &w->options, (kas_stage)stage, w->compiler,
-                                  w->threads, &stats));
+        kas_compile_stats stats = {0};
+        kas_programs programs;
+        KAS_TRY(kas_stage_build(replacement, &w->options, (kas_stage)stage,
+                                kas_compiler_arch(w->compiler), &programs));
+        const kas_status status =
+            kas_programs_compile(&programs, w->compiler, w->threads, NULL, NULL, &stats);
+        kas_programs_free(&programs);
+        KAS_TRY(status);
         sum->cached &= stats.cached;
         sum->seconds += stats.seconds;
         sum->cpu_seconds += stats.cpu_seconds;

@@ -92,8 +92,19 @@ typedef struct run {
     slot_state *mine;
     kas_slot *slot;
     const kas_task *task;
+    const kas_replacement *replacement; /* NULL = the network as it is */
+    kas_programs programs;              /* of the present stage */
     kas_outcome *out;
 } run;
+
+/* Lowers the candidate for what follows. */
+static kas_status build(run *r, kas_stage stage)
+{
+    const slot_state *mine = r->mine;
+    kas_programs_free(&r->programs);
+    return kas_stage_build(r->replacement, &mine->shared->options, stage,
+                           kas_device_get_info(mine->device)->arch, &r->programs);
+}
 
 /* Adds to what the item waited for compilers. */
 static void waited(run *r, double seconds)
@@ -129,14 +140,15 @@ static kas_verdict on_epoch(void *context, const kas_epoch *epoch)
 }
 
 /* *go_on is false when the outcome is decided. */
-static kas_status screen(run *r, const kas_replacement *replacement, bool *go_on)
+static kas_status screen(run *r, bool *go_on)
 {
     kas_screen figures;
     *go_on = enter(r, "compiling");
     if (!*go_on)
         return KAS_OK;
-    KAS_TRY(kas_screen_kernel(r->mine->device, replacement, KAS_LATENCY_BATCH,
-                              r->mine->shared->options.seed, NULL, &figures));
+    KAS_TRY(build(r, KAS_STAGE_SCREEN));
+    KAS_TRY(kas_screen_kernel(r->mine->device, &r->programs, r->mine->shared->options.seed, NULL,
+                              &figures));
     waited(r, figures.compile_seconds);
     r->out->measured.output_std_min = figures.std_min;
     r->out->measured.output_std_max = figures.std_max;
@@ -154,37 +166,25 @@ static kas_status screen(run *r, const kas_replacement *replacement, bool *go_on
     return KAS_OK;
 }
 
-/* What the screen has not compiled, before the neighbours are made to wait for the measurement. */
-static kas_status compile_for_latency(run *r, const kas_replacement *replacement)
+/* Compiles before the neighbours are made to wait for the measurement. */
+static kas_status measure(run *r, bool *go_on)
 {
-    const kas_search_options *options = &r->mine->shared->options;
-    const kas_device_info *info = kas_device_get_info(r->mine->device);
-    kas_compiler *compiler;
-    kas_compile_stats stats;
-    if (!replacement || kas_stage_programs(options, KAS_STAGE_LATENCY).dtype == KAS_F32)
-        return KAS_OK;
-    KAS_TRY(kas_compiler_open(info->arch, NULL, &compiler));
-    const kas_status status = kas_stage_compile(replacement, options, KAS_STAGE_LATENCY, compiler,
-                                                kas_compile_threads(info), &stats);
-    kas_compiler_close(compiler);
-    waited(r, kas_compile_waited(&stats));
-    return status;
-}
-
-static kas_status measure(run *r, const kas_replacement *replacement, bool *go_on)
-{
+    const worker_state *shared = r->mine->shared;
+    const kas_precision precision = (kas_precision)shared->options.recipe.precision;
     kas_latency latency;
+    double seconds;
     *go_on = enter(r, "measuring");
     if (!*go_on)
         return KAS_OK;
-    KAS_TRY(compile_for_latency(r, replacement));
+    if (precision != KAS_PRECISION_FP32) /* else those of the screen serve */
+        KAS_TRY(build(r, KAS_STAGE_LATENCY));
+    KAS_TRY(kas_programs_load(&r->programs, r->mine->device, NULL, &seconds));
+    waited(r, seconds);
     kas_slot_begin_alone(r->slot);
     const kas_status status = kas_measure_latency(
-        r->mine->device, r->mine->shared->problem.net, replacement, KAS_LATENCY_BATCH,
-        (kas_precision)r->mine->shared->options.recipe.precision, NULL, &latency);
+        r->mine->device, shared->problem.net, &r->programs, KAS_LATENCY_BATCH, precision, &latency);
     kas_slot_end_alone(r->slot);
     KAS_TRY(status);
-    waited(r, latency.compile_seconds);
     r->out->measured.latency = latency.median;
     r->out->measured.latency_iqr = latency.iqr;
     kas_verdict verdict = kas_slot_measured(r->slot, &r->out->measured);
@@ -195,7 +195,7 @@ static kas_status measure(run *r, const kas_replacement *replacement, bool *go_o
         r->out->state = KAS_WORK_OVER_LATENCY;
         snprintf(r->out->reason, sizeof r->out->reason,
                  "%.3g ms a forward pass of %d images is over --latency %g of the baseline's",
-                 1e3 * latency.median, KAS_LATENCY_BATCH, r->mine->shared->options.latency);
+                 1e3 * latency.median, KAS_LATENCY_BATCH, shared->options.latency);
     }
     return KAS_OK;
 }
@@ -270,39 +270,39 @@ static kas_status drop_useless_checkpoint(const kas_train_options *options)
     return KAS_OK;
 }
 
-static kas_train_options training(run *r, const kas_replacement *replacement)
+static kas_train_options training(run *r)
 {
     const worker_state *b = r->mine->shared;
     bool final = is_final(r->task);
-    return (kas_train_options){
-        .net = b->problem.net,
-        .dataset = b->problem.dataset,
-        .replacement = replacement,
-        .recipe = b->options.recipe,
-        .seed = b->options.seed,
-        .train_index = final ? NULL : b->index,
-        .train_count = final ? b->problem.dataset->train.count : b->train_count,
-        .validation_index = final ? NULL : b->index + b->train_count,
-        .validation_count = final ? 0 : b->validation_count,
-        .evaluate_test = final,
-        .read_threads = b->options.read_threads,
-        .on_epoch = on_epoch,
-        .on_progress = on_progress,
-        .linear_policy = kas_linear_policy_of(kas_device_get_info(r->mine->device)->arch),
-        .context = r,
-        .checkpoint = r->task->checkpoint,
-        .weights_out = r->task->weights,
-        .weights_in = r->task->init,
-        .init_partial = b->options.init_partial};
+    return (kas_train_options){.net = b->problem.net,
+                               .dataset = b->problem.dataset,
+                               .programs = &r->programs,
+                               .recipe = b->options.recipe,
+                               .seed = b->options.seed,
+                               .train_index = final ? NULL : b->index,
+                               .train_count =
+                                   final ? b->problem.dataset->train.count : b->train_count,
+                               .validation_index = final ? NULL : b->index + b->train_count,
+                               .validation_count = final ? 0 : b->validation_count,
+                               .evaluate_test = final,
+                               .read_threads = b->options.read_threads,
+                               .on_epoch = on_epoch,
+                               .on_progress = on_progress,
+                               .context = r,
+                               .checkpoint = r->task->checkpoint,
+                               .weights_out = r->task->weights,
+                               .weights_in = r->task->init,
+                               .init_partial = b->options.init_partial};
 }
 
-static kas_status train(run *r, const kas_replacement *replacement)
+static kas_status train(run *r)
 {
-    const kas_train_options options = training(r, replacement);
+    const kas_train_options options = training(r);
     kas_train_result result = {0};
     bool go_on;
     if (!enter(r, "preparing"))
         return KAS_OK;
+    KAS_TRY(build(r, KAS_STAGE_TRAINING));
     KAS_TRY(drop_useless_checkpoint(&options));
     KAS_TRY(reserve(r, &options, &go_on));
     if (!go_on)
@@ -323,39 +323,44 @@ static kas_status train(run *r, const kas_replacement *replacement)
 /* Memory that cannot be had is the item's own fault when its training is too large for the device;
  * otherwise somebody else has it.  Files (the data set, weights to start from) were good when this
  * worker opened the study: that they cannot be read any more is no fault of an item either. */
-static kas_status blame(run *r, const kas_replacement *replacement, kas_status status)
+static kas_status blame(run *r, kas_status status)
 {
-    const kas_train_options options = training(r, replacement);
+    const kas_train_options options = training(r);
     size_t bytes, room;
     if (status == KAS_BAD_INPUT)
         return KAS_MACHINE;
     if (status != KAS_NO_MEMORY)
         return status;
-    return plan_memory(r, &options, &bytes, &room) == KAS_OK && bytes > room ? KAS_NO_MEMORY
-                                                                             : KAS_MACHINE;
+    return build(r, KAS_STAGE_TRAINING) == KAS_OK &&
+                   plan_memory(r, &options, &bytes, &room) == KAS_OK && bytes > room
+               ? KAS_NO_MEMORY
+               : KAS_MACHINE;
 }
 
-static kas_status screen_measure_train(run *r, const kas_replacement *replacement)
+static kas_status screen_measure_train(run *r)
 {
     bool go_on = true;
-    kas_status status = replacement ? screen(r, replacement, &go_on) : KAS_OK;
+    kas_status status = r->replacement ? screen(r, &go_on) : KAS_OK;
     if (status == KAS_OK && go_on)
-        status = measure(r, replacement, &go_on);
+        status = measure(r, &go_on);
     if (status == KAS_OK && go_on)
-        status = train(r, replacement);
-    return blame(r, replacement, status);
+        status = train(r);
+    status = blame(r, status);
+    kas_programs_free(&r->programs);
+    return status;
 }
 
 static kas_status evaluate_task(run *r)
 {
     const kas_task *task = r->task;
     const worker_state *b = r->mine->shared;
-    if (!task->kernel)
-        return screen_measure_train(r, NULL);
     kas_replacement candidate;
+    if (!task->kernel)
+        return screen_measure_train(r);
     KAS_TRY(kas_problem_place(&b->options, task->name, task->kernel, b->problem.target,
                               b->problem.targets, &candidate));
-    const kas_status status = screen_measure_train(r, &candidate);
+    r->replacement = &candidate;
+    const kas_status status = screen_measure_train(r);
     kas_replacement_free(&candidate);
     return status;
 }

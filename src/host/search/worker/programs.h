@@ -1,27 +1,23 @@
-/* The programs that a candidate's evaluation asks the JIT for, stage by stage.
+/* The programs that the evaluation of a candidate asks the JIT for, stage by stage.
  *
- * Kept in one place, so that what is compiled ahead of need (ahead.h) is what a worker asks for
- * later: the same text for the same compiler has the same key in the cache (jit/compile/compile.h).
- * No device is needed. */
+ * They are defined in one place, so that the helper that compiles ahead of need (ahead.h) makes
+ * what a worker asks for later: the same text for the same compiler has the same key in the cache
+ * (jit/compile/compile.h).  No device is needed. */
 #ifndef KAS_SEARCH_WORKER_PROGRAMS_H
 #define KAS_SEARCH_WORKER_PROGRAMS_H
 
 #include "host/study/options.h"
-#include "jit/replaced.h"
+#include "jit/programs.h"
 
 typedef enum kas_stage {
     KAS_STAGE_SCREEN,   /* inference in float32 (score/screen.h) */
-    KAS_STAGE_LATENCY,  /* inference in the study's precision: in float32 that of the screen */
+    KAS_STAGE_LATENCY,  /* inference in the study's precision; fp32: that of the screen */
     KAS_STAGE_TRAINING, /* both passes, also of the final training */
     KAS_STAGES
 } kas_stage;
 
-/* But for `maps`, which is a device's. */
-kas_program_options kas_stage_programs(const kas_search_options *options, kas_stage stage);
-
-/* Compiles what the stage asks for, or finds it in the cache; `stats` gets what it took. */
-kas_status kas_stage_compile(const kas_replacement *replacement, const kas_search_options *options,
-                             kas_stage stage, kas_compiler *compiler, int threads,
-                             kas_compile_stats *stats);
+/* Lowers what the stage asks for on `device` (as kas_linear_policy_of has it). */
+kas_status kas_stage_build(const kas_replacement *replacement, const kas_search_options *options,
+                           kas_stage stage, const char *device, kas_programs *out);
 
 #endif

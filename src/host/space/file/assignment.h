@@ -1,11 +1,11 @@
-/* An assignment: which kernel each layer has, as a file says it.  A kernel file gives one kernel for
- * all layers; a file of layers gives each layer, by its name, a kernel or none (docs/kernel-file.md,
- * "A kernel for each layer").
+/* An assignment: which kernel each layer has, as a file says it.  A kernel file gives one kernel
+ * for all layers; a file of layers gives each layer, by its name, a kernel or none
+ * (docs/kernel-file.md, "A kernel for each layer").
  *
- * Every command that takes a kernel file also takes a file of layers, through this header.  The form
- * in memory is canonical: the layers are in the order of their names; the kernels are canonical,
- * each is there once, and they are in the order in which the layers use them.  So equal assignments
- * are equal byte for byte and have the same name.
+ * Every command that takes a kernel file also takes a file of layers, through this header.  The
+ * form in memory is canonical: the layers are in the order of their names; the kernels are
+ * canonical, each is there once, and they are in the order in which the layers use them.  So equal
+ * assignments are equal byte for byte and have the same name.
  *
  * An assignment lives between a file and a replacement (solve/replacement.h), which is the same
  * choice at the targets of a network.  Other folders include this header. */
@@ -39,13 +39,13 @@ kas_status kas_assignment_read_file(const char *path, kas_assignment *out);
 kas_status kas_assignment_write_json(const kas_assignment *assignment, kas_buf *out);
 
 /* The name of one kernel for all layers is the kernel's name.  Otherwise it is the first 64 bits of
- * SHA-256 of a text that holds every layer with the canonical text of its kernel: two such texts are
- * equal when and only when the assignments are. */
+ * SHA-256 of a text that holds every layer with the canonical text of its kernel: two such texts
+ * are equal when and only when the assignments are. */
 kas_status kas_assignment_name(const kas_assignment *assignment, char name[KAS_NAME_SIZE]);
 
 /* The replacement of an assignment at the targets of a network. KAS_BAD_INPUT when the layers are
- * not exactly the targets; other failures are those of kas_replacement_solve. `targets` must outlive
- * `out`, the assignment need not; kas_replacement_free frees `out`. */
+ * not exactly the targets; other failures are those of kas_replacement_solve. `targets` must
+ * outlive `out`, the assignment need not; kas_replacement_free frees `out`. */
 kas_status kas_assignment_fit(const kas_assignment *assignment, const kas_target *targets,
                               int count, const kas_budget *budget, kas_replacement *out);
 

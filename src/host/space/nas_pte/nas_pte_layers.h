@@ -18,9 +18,9 @@ kas_status kas_pte_layers_create(const kas_target *targets, int count, const kas
                                  kas_pte_layers **out);
 void kas_pte_layers_free(kas_pte_layers *layers);
 
-/* One attempt, a pure function of seed, number, targets and budget. When *why is NONE, `out` has the
- * kernels of the layers in the order of their assignment, whose name is `name`, and the caller frees
- * it; otherwise *why says why there is none. */
+/* One attempt, a pure function of seed, number, targets and budget. When *why is NONE, `out` has
+ * the kernels of the layers in the order of their assignment, whose name is `name`, and the caller
+ * frees it; otherwise *why says why there is none. */
 kas_status kas_pte_layers_attempt(kas_pte_layers *layers, uint64_t seed, uint64_t attempt,
                                   char name[KAS_NAME_SIZE], kas_replacement *out, kas_reject *why);
 

@@ -7,6 +7,7 @@
 #include "host/space/canvas/grow.h"
 #include "host/space/canvas/guided.h"
 #include "host/space/commute.h"
+#include "host/space/file/assignment.h"
 #include "host/space/file/kernel_json.h"
 #include "host/space/nas_pte/nas_pte.h"
 #include "host/space/nas_pte/nas_pte_layers.h"

@@ -22,16 +22,15 @@
 #include "host/space/attempt.h"
 #include "host/space/canonical.h"
 #include "host/space/canvas/sample_options.h"
-#include "host/space/file/assignment.h"
-#include "host/space/solve/solve.h"
+#include "host/space/solve/replacement.h"
 
 /* The version of the sampler that the options ask for. */
 int kas_sampler_version(const kas_sample_options *options);
 
 /* Makes one attempt at one kernel for all layers (options.per_layer is not read). KAS_USAGE for
  * impossible options. KAS_OK with how->why = NONE: `out` is the kernel, canonical, with its sizes;
- * the caller frees it. KAS_OK with another reason: the attempt was rejected, and `out` is untouched.
- * Errors are errors of the machine. */
+ * the caller frees it. KAS_OK with another reason: the attempt was rejected, and `out` is
+ * untouched. Errors are errors of the machine. */
 kas_status kas_sample_attempt(const kas_sample_options *options, const kas_target *targets,
                               int count, uint64_t attempt, kas_replacement *out, kas_attempt *how);
 
@@ -53,8 +52,8 @@ void kas_sample_free(kas_sample *sample);
 kas_status kas_sample_write_json(const kas_sample *sample, kas_buf *out);
 
 /* Gives the next distinct legal kernel, or kernels for the layers; kas_sample_free frees it. It
- * reads the sampler's targets, so the sampler must outlive it. KAS_NOTHING_VALID after the attempt that brings the tries without one to
- * `max_attempts` (0 = 1,000,000). */
+ * reads the sampler's targets, so the sampler must outlive it. KAS_NOTHING_VALID after the attempt
+ * that brings the tries without one to `max_attempts` (0 = 1,000,000). */
 kas_status kas_sampler_next(kas_sampler *sampler, uint64_t max_attempts, kas_sample *out);
 
 /* `accepted` and all of `rejected` add up to `tries`: the guided sampler makes several tries in an

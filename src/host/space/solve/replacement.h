@@ -28,10 +28,10 @@ typedef struct kas_replacement {
 
 /* Copies `kernels` kernels and `kernel_of` [count] (NULL: kernel[0] everywhere) and finds the sizes
  * at all targets.  The budget is one for all targets: kept convolutions and kernels without a free
- * size cost what they cost, and the kernels with free sizes share the rest, in the same ratio to the
- * convolutions that each of them replaces.  (The variables of a kernel are its own, so each kernel
- * is solved over its own targets: docs/sampling.md, "A kernel for each layer".)  Returns what
- * kas_solve returns; a message names the kernel.  After a failure *out is empty. */
+ * size cost what they cost, and the kernels with free sizes share the rest, in the same ratio to
+ * the convolutions that each of them replaces.  (The variables of a kernel are its own, so each
+ * kernel is solved over its own targets: docs/sampling.md, "A kernel for each layer".)  Returns
+ * what kas_solve returns; a message names the kernel.  After a failure *out is empty. */
 kas_status kas_replacement_solve(const kas_kernel *kernel, int kernels, const int *kernel_of,
                                  const kas_target *targets, int count, const kas_budget *budget,
                                  kas_replacement *out);
