@@ -131,7 +131,7 @@ int kas_build_concat(kas_kernel *kernel, const int *in, int dim, int split)
                        in);
 }
 
-/* A node that makes a dim of size `out`. */
+/* Appends a node that makes a dim of size `out`. */
 static int append_map(kas_kernel *kernel, kas_node node, int in, const char *out)
 {
     if (!kas_dim_parse(out, &node.out)) {

@@ -1,4 +1,5 @@
-/* How an attempt to sample a kernel went.  Shared by the samplers and by what they are made of. */
+/* The outcome of one attempt to sample a kernel. The samplers and the files that they are made of
+ * share it. */
 #ifndef KAS_SPACE_ATTEMPT_H
 #define KAS_SPACE_ATTEMPT_H
 
@@ -6,7 +7,7 @@
 
 #include "host/core/status.h"
 
-/* Why an attempt gave no kernel; counted by `sample --stats`. */
+/* The reasons why an attempt gave no kernel. `sample --stats` counts them. */
 typedef enum kas_reject {
     KAS_REJECT_NONE,
     KAS_REJECT_DEAD_END,  /* no legal primitive left */
@@ -17,18 +18,22 @@ typedef enum kas_reject {
     KAS_REJECT_SIZE, /* tensor or weight limits */
     KAS_REJECT_DUPLICATE,
     KAS_REJECT_NO_WEIGHT, /* nothing to learn */
-    KAS_REJECT_ONE_PIXEL, /* would replace a K > 1 convolution and never looks at a neighbour */
+    /* it would replace a convolution with K > 1 and never looks at a neighbour */
+    KAS_REJECT_ONE_PIXEL,
     KAS_REJECT_COUNT
 } kas_reject;
+/* Returns the reason as a word for tables and messages. */
 const char *kas_reject_name(kas_reject why);
-/* What a status of a solver says of a kernel; others are returned. */
+/* Sets *why to the reason that a solver's status stands for and returns KAS_OK. Returns any other
+ * status unchanged and leaves *why alone. */
 kas_status kas_reject_of(kas_status status, kas_reject *why);
 
-/* How an attempt went. */
+/* The outcome of an attempt. */
 typedef struct kas_attempt {
-    kas_reject why;                      /* NONE: it gave a kernel; else what ended the last try */
-    uint32_t tries;                      /* the rejection sampler has one */
-    uint32_t rejected[KAS_REJECT_COUNT]; /* of them, by reason */
+    /* KAS_REJECT_NONE: the attempt gave a kernel; else the reason that ended the last try */
+    kas_reject why;
+    uint32_t tries;                      /* tries made; the rejection sampler makes exactly one */
+    uint32_t rejected[KAS_REJECT_COUNT]; /* rejected tries, by reason */
 } kas_attempt;
 
 #endif

@@ -7,8 +7,8 @@
 #include "host/space/primitive.h"
 #include "host/space/split.h"
 
-/* Numbers the nodes: a node gets its number when the walk leaves it. Depth is at most
- * KAS_MAX_NODES. */
+/* Numbers the nodes: a node gets its number when the walk leaves it. The depth of the recursion is
+ * at most KAS_MAX_NODES. */
 static void visit(const kas_kernel *kernel, int i, kas_renaming *names, int *next)
 {
     if (names->node[i] >= 0)
@@ -18,7 +18,7 @@ static void visit(const kas_kernel *kernel, int i, kas_renaming *names, int *nex
     names->node[i] = (*next)++;
 }
 
-/* How a node uses a group symbol or a variable, be it through its split; 0 = not at all. */
+/* Returns how a node uses a group symbol or a variable, be it through its split; 0 = not at all. */
 static int use_of(const kas_kernel *kernel, int i, int symbol)
 {
     const kas_node *node = &kernel->node[i];
@@ -30,9 +30,9 @@ static int use_of(const kas_kernel *kernel, int i, int symbol)
     return attributes & KAS_ATTR_OUT ? node->out.exp[symbol] : 0;
 }
 
-/* Orders two symbols by their uses over the renumbered nodes, then by value.  This sees nothing of
- * their names, and symbols that compare equal can be exchanged without any change to the kernel, so
- * naming in this order is canonical.  Earlier use comes first. */
+/* Orders two symbols by how the renumbered nodes use them, then by value; the symbol that is used
+ * earlier comes first. The order does not depend on their names, and symbols that compare equal can
+ * be exchanged without any change to the kernel, so naming in this order is canonical. */
 static int compare_symbols(const kas_kernel *numbered, int a, int b)
 {
     for (int i = 0; i < numbered->nodes; i++) {
@@ -46,7 +46,7 @@ static int compare_symbols(const kas_kernel *numbered, int a, int b)
     return (u > v) - (u < v);
 }
 
-/* Names those symbols of [first, end) that are used, by insertion in order. */
+/* Names the symbols of [first, end) that are used, by insertion in order. */
 static void name_symbols(const kas_kernel *numbered, int first, int end, kas_renaming *names)
 {
     int order[KAS_SYM_COUNT], count = 0;
@@ -65,7 +65,8 @@ static void name_symbols(const kas_kernel *numbered, int first, int end, kas_ren
         names->symbol[order[k]] = first + k;
 }
 
-/* Every split has a slice or a concat, and these use one split each: their order is enough. */
+/* Names the splits. Every split is used by a slice or a concatenation, and each of these uses one
+ * split, so their order is enough. */
 static void name_splits(const kas_kernel *numbered, kas_renaming *names)
 {
     int next = 0;
@@ -161,7 +162,8 @@ kas_status kas_kernel_canonicalize(const kas_kernel *kernel, kas_kernel *out)
     return kas_kernel_canonicalize_with(kernel, out, &renaming);
 }
 
-/* Names are written by the thousand a second: no format is read for a small number. */
+/* Appends a small number without reading a format: thousands of canonical texts are written
+ * in a second. */
 static void print_number(const char *before, int number, kas_buf *out)
 {
     char digits[12], *at = digits + sizeof digits - 1;

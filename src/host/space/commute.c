@@ -17,7 +17,7 @@ bool kas_operands_commute(const kas_kernel *kernel, const kas_node *node)
     return kas_shape_equal(a, b) && memcmp(a->is_group, b->is_group, sizeof a->is_group) == 0;
 }
 
-/* A size without saying which variable, group number or rest it has. */
+/* Hashes a size without the names of its variables, group numbers and rests. */
 static uint64_t hash_size(uint64_t hash, const kas_dim *size)
 {
     uint64_t named[3] = {64, 64, 64};
@@ -33,7 +33,7 @@ static uint64_t hash_size(uint64_t hash, const kas_dim *size)
 
 static uint64_t hash_attributes(const kas_kernel *kernel, const kas_node *n)
 {
-    /* The name, not its number: that may change. */
+    /* The primitive's name is hashed and not its number, which may change. */
     const uint64_t fields[] = {n->inputs,
                                n->axes,
                                (uint64_t)(n->dim + 64),
@@ -57,7 +57,8 @@ static uint64_t hash_attributes(const kas_kernel *kernel, const kas_node *n)
     return hash_size(hash, &n->out);
 }
 
-/* What every node is made of: operands that commute in no order. */
+/* Hashes what every node is computed from; operands that commute are added up, so their order does
+ * not count. */
 static void hash_upward(const kas_kernel *kernel, uint64_t made[KAS_MAX_NODES])
 {
     for (int i = 0; i < kernel->nodes; i++) {
@@ -72,7 +73,7 @@ static void hash_upward(const kas_kernel *kernel, uint64_t made[KAS_MAX_NODES])
     }
 }
 
-/* What every node is used for. */
+/* Hashes what reads every node. */
 static void hash_downward(const kas_kernel *kernel, const uint64_t made[KAS_MAX_NODES],
                           uint64_t used[KAS_MAX_NODES])
 {
@@ -92,10 +93,10 @@ static void swap_operands(kas_node *n)
     n->in[1] = first;
 }
 
-/* Orders operands by what they are made of and what they are used for, seen without numbers of
- * nodes and names of symbols.  The kernel is inferred and stays so: shapes do not change.  Operands
- * that this does not tell apart are left as they are; `tied` are their nodes, as bits.  The order
- * must stay as it is: what the samplers give depends on it. */
+/* Orders operands by hashes of what each is computed from and of what reads it; the hashes do not
+ * depend on node numbers or on the names of symbols. The kernel is inferred and stays so: shapes do
+ * not change. Operands with equal hashes stay as they are, and `tied` gets their nodes, as bits.
+ * This order must never change: what the samplers give depends on it. */
 static void order_operands(kas_kernel *kernel, uint64_t *tied)
 {
     uint64_t made[KAS_MAX_NODES], used[KAS_MAX_NODES];
@@ -114,7 +115,7 @@ static void order_operands(kas_kernel *kernel, uint64_t *tied)
     }
 }
 
-/* The canonical form with the operands of some nodes exchanged, and its text. */
+/* Makes the canonical form with the operands of some nodes exchanged, and its text. */
 static kas_status form_with(const kas_kernel *kernel, uint64_t exchanged, kas_kernel *form,
                             kas_buf *text)
 {
@@ -126,7 +127,7 @@ static kas_status form_with(const kas_kernel *kernel, uint64_t exchanged, kas_ke
     return kas_canonical_text(form, text);
 }
 
-/* The first of the forms that the orders of `tied` give. */
+/* Takes, of the forms that the orders of `tied` give, the one whose text sorts first. */
 static kas_status first_form(const kas_kernel *kernel, uint64_t tied, kas_kernel *out)
 {
     kas_kernel form;

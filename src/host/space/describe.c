@@ -11,7 +11,7 @@ static void describe_dim(const kas_kernel *kernel, int i, int d, kas_buf *out)
     kas_buf_puts(out, ")");
 }
 
-/* "dim 0 (C)", "dims 1 to 2" */
+/* Appends "dim 0 (C)" or "dims 1 to 2". */
 static void describe_range(const kas_kernel *kernel, int i, kas_buf *out)
 {
     const kas_node *node = &kernel->node[i];
@@ -21,7 +21,8 @@ static void describe_range(const kas_kernel *kernel, int i, kas_buf *out)
         kas_buf_printf(out, "dims %d to %d", node->dim, node->dim_end - 1);
 }
 
-/* "H and W, 5 taps, dilation 2"; what is the convolution's own goes without saying. */
+/* Appends "H and W, 5 taps, dilation 2"; the window of the replaced convolution is not
+ * mentioned. */
 static void describe_window(const kas_node *node, kas_buf *out)
 {
     kas_buf_puts(out, node->axes == KAS_AXIS_H ? "H" : node->axes == KAS_AXIS_W ? "W" : "H and W");
@@ -31,7 +32,7 @@ static void describe_window(const kas_node *node, kas_buf *out)
         kas_buf_printf(out, ", dilation %d", node->dilation);
 }
 
-/* "bmm LHS^T RHS over C, softmax" */
+/* Appends "bmm LHS^T RHS over C, softmax". */
 static void describe_product(const kas_kernel *kernel, int i, kas_buf *out)
 {
     const kas_node *node = &kernel->node[i];

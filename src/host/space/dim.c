@@ -23,7 +23,7 @@ int kas_symbol_find(const char *name)
     return -1;
 }
 
-/* (num/den) of a product. */
+/* Computes num/den of a product. */
 static bool combine_constants(const kas_dim *a, uint64_t b_num, uint64_t b_den, kas_dim *out)
 {
     uint64_t left = kas_gcd(a->num, b_den), right = kas_gcd(b_num, a->den);
@@ -36,8 +36,8 @@ static bool combine_constants(const kas_dim *a, uint64_t b_num, uint64_t b_den, 
     return true;
 }
 
-/* Exponents of a size, as vectors: a fifth of the time of sampling was spent on their sums when the
- * compiler chose the instructions. */
+/* The exponents of a size, as vectors: a fifth of the time of sampling was spent on their sums when
+ * the compiler chose the instructions. */
 typedef int8_t some_exponents __attribute__((vector_size(16)));
 enum { VECTORS = KAS_DIM_EXPONENTS / (int)sizeof(some_exponents) };
 typedef struct exponents {
@@ -51,8 +51,8 @@ static inline exponents exponents_of(const kas_dim *a)
     return e;
 }
 
-/* Adds b's to x, or takes them away, and marks in `beyond` which leave their range.  Those of the
- * operands are in it, so that no sum leaves its 8 bits. */
+/* Adds b's exponents to x, or subtracts them, and marks in `beyond` which leave their range. The
+ * operands' exponents are in range, so no sum leaves its 8 bits. */
 static inline void add_exponents(exponents *x, const kas_dim *b, int sign, exponents *beyond)
 {
     const exponents y = exponents_of(b);
@@ -136,7 +136,7 @@ bool kas_dim_substitute(const kas_dim *a, int var, const kas_dim *value, kas_dim
     return true;
 }
 
-/* Factors above and below the line, as numbers. */
+/* The factors of numerator and denominator, as numbers. */
 typedef struct factors {
     int above_count, below_count;
     uint64_t above[1 + KAS_SYM_COUNT * KAS_MAX_EXPONENT];
@@ -172,9 +172,9 @@ static bool product(const uint64_t *factor, int count, uint64_t *out)
     return true;
 }
 
-/* Each pair is divided by its greatest common divisor before anything is multiplied: afterwards no
- * factor below shares a divisor with one above, so the fraction is reduced and nothing overflowed
- * on the way. */
+/* Computes a reduced fraction. Each pair of factors is divided by its greatest common divisor
+ * before anything is multiplied: afterwards no factor of the denominator shares a divisor with one
+ * of the numerator, so the fraction is reduced and nothing overflowed on the way. */
 static bool careful_fraction(const kas_dim *a, const kas_binding *binding, uint64_t *p, uint64_t *q)
 {
     factors f;
@@ -189,8 +189,8 @@ static bool careful_fraction(const kas_dim *a, const kas_binding *binding, uint6
     return product(f.above, f.above_count, p) && product(f.below, f.below_count, q);
 }
 
-/* What stands above and below the line, not reduced; false when that leaves 64 bits or a symbol has
- * no value. */
+/* Computes numerator and denominator, not reduced. Returns false when one leaves 64 bits or a
+ * symbol has no value. */
 static bool multiply_out(const kas_dim *a, const kas_binding *binding, uint64_t *above,
                          uint64_t *below)
 {
@@ -219,10 +219,10 @@ double kas_dim_number(const kas_dim *a, const kas_binding *binding)
     return above / below;
 }
 
-/* No exponent is negative. */
+/* Returns whether no exponent is negative. */
 static bool nothing_is_below(const kas_dim *a)
 {
-    const uint64_t signs = 0x8080808080808080; /* of eight exponents */
+    const uint64_t signs = 0x8080808080808080; /* the signs of eight exponents */
     uint64_t words[KAS_DIM_EXPONENTS / 8], any = 0;
     memcpy(words, a->exp, sizeof words);
     for (int w = 0; w < KAS_DIM_EXPONENTS / 8; w++)
@@ -299,7 +299,7 @@ void kas_dim_print(const kas_dim *a, kas_buf *out)
         }
 }
 
-/* A number without sign, blanks or leading zeros, in [1, limit]. */
+/* Reads a number in [1, limit] without sign, blanks or leading zeros. */
 static bool parse_number(const char **text, uint32_t limit, uint32_t *out)
 {
     const char *t = *text;
@@ -316,7 +316,7 @@ static bool parse_number(const char **text, uint32_t limit, uint32_t *out)
     return true;
 }
 
-/* The longest name that the text begins with: "x1" must not win over "x12". */
+/* Reads the longest name with which the text begins: "x1" must not win over "x12". */
 static int parse_symbol(const char **text)
 {
     int best = -1;

@@ -39,7 +39,8 @@ kas_status kas_node_infer(kas_kernel *kernel, int i)
     return KAS_OK;
 }
 
-/* Node numbers grow along edges, so one backward sweep marks all that the last node reads. */
+/* Checks that the output depends on every node. Node numbers grow along edges, so one backward
+ * sweep marks all that the last node reads. */
 static kas_status check_reachable(const kas_kernel *kernel)
 {
     bool used[KAS_MAX_NODES] = {false};
@@ -95,7 +96,7 @@ uint32_t kas_kernel_vars(const kas_kernel *kernel)
     return vars;
 }
 
-/* Does an attribute of the node hold the variable, be it through its split? */
+/* Returns whether an attribute of the node holds the variable, be it through its split. */
 static bool holds(const kas_kernel *kernel, const kas_node *node, int var)
 {
     const unsigned attributes = kas_primitive_get(node->op)->attributes;

@@ -1,8 +1,7 @@
-/* What the space knows of a primitive: one table row, filled from primitives/<class>.c.
+/* What the space knows of each primitive: one row of a table, filled from primitives/<class>.c.
  *
- * Internal to src/host/space.  A new primitive is a new row and a file with its shape rule; the
- * reader, the writer, the canonical form, the cost and the solver all follow from the row.
- */
+ * Internal to src/host/space. A new primitive is a new row and a file with its shape rule; the
+ * reader, the writer, the canonical form, the cost and the solver all follow from the row. */
 #ifndef KAS_SPACE_PRIMITIVE_H
 #define KAS_SPACE_PRIMITIVE_H
 
@@ -10,7 +9,7 @@
 #include "host/space/kernel.h"
 #include "host/space/weights.h"
 
-/* Which fields of kas_node the primitive reads; the others must be zero. */
+/* The fields of kas_node that the primitive reads, as bits. The other fields must be zero. */
 enum {
     KAS_ATTR_DIM = 1,
     KAS_ATTR_DIM_END = 2,
@@ -29,14 +28,15 @@ enum {
 typedef struct kas_primitive {
     kas_op_info info;
     uint16_t attributes; /* KAS_ATTR_* */
-    /* Fills node[i].shape, which is zeroed; the inputs are inferred. */
+    /* Fills node[i].shape, which is zero on entry; the inputs are inferred. */
     kas_status (*infer)(kas_kernel *kernel, int i);
-    /* A size that must be an integer at every target although it is no dim of the result: an FC's
-     * outputs per group, a shuffle's channels in one, a broadcast's repetitions. NULL = none. */
+    /* Computes a size that must be an integer at every target although it is no dim of the result:
+     * an FC's outputs per group, a shuffle's channels in one group, a broadcast's repetitions. NULL
+     * = none. */
     kas_status (*divisor)(const kas_kernel *kernel, int i, kas_dim *out);
-    /* Adds its FLOPs and its weight as monomials. NULL = free. */
+    /* Adds the node's FLOPs and its weight as monomials. NULL = the primitive is free. */
     kas_status (*cost)(const kas_kernel *kernel, int i, kas_cost_terms *terms);
-    /* Sizes of its weight. NULL = it has none. */
+    /* Computes the sizes of the node's weight. NULL = the primitive has none. */
     kas_status (*weight)(const kas_kernel *kernel, int i, kas_weight_dims *out);
 } kas_primitive;
 
@@ -46,7 +46,7 @@ static inline const kas_primitive *kas_primitive_get(int op)
     return op >= 0 && op < KAS_OP_COUNT ? &kas_primitives[op] : NULL;
 }
 
-/* "node 3 (group): " + text, with KAS_ILLEGAL. */
+/* Returns KAS_ILLEGAL with the message "node 3 (group): " and the text. */
 kas_status kas_node_fail(const kas_kernel *kernel, int i, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -55,38 +55,41 @@ static inline const kas_shape *kas_node_input(const kas_kernel *kernel, int i, i
     return &kernel->node[kernel->node[i].in[operand]].shape;
 }
 
-/* Checks the window of a node that has `axes`, `kernel` and `dilation`: the axes are still there,
- * the numbers in range; a dilation of 1 is made 0, so that equal windows look equal. */
+/* Checks the window of a node that has `axes`, `kernel` and `dilation`: the axes are still there
+ * and the numbers in range. A dilation of 1 is made 0, so that equal windows look equal. */
 kas_status kas_window_check(kas_kernel *kernel, int i);
 
-/* Whether the size `out` of a node means anything. */
+/* Returns whether the primitive uses the size `out` of the node. */
 static inline bool kas_node_has_out(const kas_node *node)
 {
     return kas_primitive_get(node->op)->attributes & KAS_ATTR_OUT;
 }
 
-/* Checks dims [dim, dim_end): at least one, all in the operand's list, H and W allowed or not. */
+/* Checks the dims [dim, dim_end) of a node's operand: at least one dim, all in the operand's list,
+ * and none of H and W unless `spatial`. */
 kas_status kas_range_check(const kas_kernel *kernel, int i, bool spatial);
-/* Their product. */
+/* Computes the product of those dims. */
 kas_status kas_range_size(const kas_kernel *kernel, int i, kas_dim *out);
 
-/* Theorem 1: at most one variable over all dims, in a numerator, with exponent 1, not spatial. */
+/* Returns whether the shape meets Theorem 1: at most one variable over all dims, in a numerator,
+ * with exponent 1, in a channel dim. */
 bool kas_shape_theorem1(const kas_shape *shape);
-/* Sets, or removes, dim i of the list [channels..., H, W]; inserts a channel dim in front of
- * position i. */
+/* Sets or removes dim i of the list [channels..., H, W], or inserts a channel dim in front of
+ * position i. kas_shape_insert returns KAS_ILLEGAL without a message when there is no room. */
 void kas_shape_set(kas_shape *shape, int i, const kas_dim *dim);
 void kas_shape_remove(kas_shape *shape, int i);
 kas_status kas_shape_insert(kas_shape *shape, int i, const kas_dim *dim, bool is_group);
 
-/* Every size of node i that must be an integer: the dims of its result and its divisor. Returns how
- * many, at most KAS_MAX_DIMS + 1; -1 when one leaves its range (message set). */
+/* Lists every size of node i that must be an integer: the dims of its result and its divisor.
+ * Returns their number, at most KAS_MAX_DIMS + 1, or -1 with a message when one leaves its
+ * range. */
 int kas_node_integers(const kas_kernel *kernel, int i, kas_dim out[KAS_MAX_DIMS + 1]);
 
-/* Bit i: the shape of node i follows from the variable. */
+/* Returns the nodes whose shapes depend on the variable, as bits. */
 uint64_t kas_kernel_nodes_of(const kas_kernel *kernel, int var);
 
-/* Products of the channel dims that an FC keeps apart (the group dims, if `grouped`) and of those
- * that it contracts. */
+/* Computes two products of channel dims of an FC's input: of the dims that it keeps apart (the
+ * group dims, if `grouped`), and of the dims that it contracts. */
 kas_status kas_contracted_dims(const kas_kernel *kernel, int i, kas_dim *groups, kas_dim *fan_in);
 
 kas_status kas_infer_input(kas_kernel *kernel, int i);
@@ -110,16 +113,16 @@ kas_status kas_infer_softmax(kas_kernel *kernel, int i);
 kas_status kas_infer_norm(kas_kernel *kernel, int i);
 kas_status kas_infer_broadcast(kas_kernel *kernel, int i);
 
-/* The outputs of a group, of a primitive with a weight. */
+/* For a primitive with a weight: the outputs of one group. */
 kas_status kas_divisor_weight(const kas_kernel *kernel, int i, kas_dim *out);
 kas_status kas_divisor_shuffle(const kas_kernel *kernel, int i, kas_dim *out);
 kas_status kas_divisor_broadcast(const kas_kernel *kernel, int i, kas_dim *out);
 
-/* One FLOP for each element of the result, or of the input. */
+/* Add one FLOP for each element of the result, or of the input. */
 kas_status kas_cost_result(const kas_kernel *kernel, int i, kas_cost_terms *terms);
 kas_status kas_cost_input(const kas_kernel *kernel, int i, kas_cost_terms *terms);
 kas_status kas_cost_pool(const kas_kernel *kernel, int i, kas_cost_terms *terms);
-/* fan_in multiply-adds for each element of the result, and the weight. */
+/* Adds fan_in multiply-adds for each element of the result, and the weight. */
 kas_status kas_cost_weight(const kas_kernel *kernel, int i, kas_cost_terms *terms);
 
 kas_status kas_cost_bmm(const kas_kernel *kernel, int i, kas_cost_terms *terms);

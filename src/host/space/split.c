@@ -56,7 +56,7 @@ uint32_t kas_split_begin(const kas_split *split, int segment, uint32_t size)
     return (uint32_t)segment * size;
 }
 
-/* Which rests a split's whole holds, directly or through those. */
+/* Returns the rests that a split's whole holds, directly or through other splits, as bits. */
 static uint32_t rests_below(const kas_kernel *kernel, int split)
 {
     uint32_t rests = 0, before;
@@ -127,7 +127,8 @@ kas_status kas_splits_check(const kas_kernel *kernel)
 
 void kas_splits_bind(const kas_kernel *kernel, kas_binding *binding)
 {
-    for (int pass = 0; pass < KAS_MAX_SPLITS; pass++) /* a rest may need another one first */
+    /* the value of a rest may need that of another rest */
+    for (int pass = 0; pass < KAS_MAX_SPLITS; pass++)
         for (int s = 0; s < KAS_MAX_SPLITS; s++) {
             const kas_split *split = &kernel->split[s];
             uint64_t whole;

@@ -1,15 +1,14 @@
 /* A convolution of a network that a kernel may replace, as the search space sees it.
  *
- * Filled by net/targets.h (the replacement rules of docs/design.md), read by the solvers, the JIT
- * and the reference.  With c = gcd(c_in, c_out), the layer is made of parts_in x parts_out
- * instances of the template [c, h, w] -> [c, h, w] (paper, Figure 2, and its completion for
- * channels where neither divides the other):
+ * net/targets.h fills it by the replacement rules of docs/design.md; the solvers, the JIT and the
+ * reference read it. With c = gcd(c_in, c_out), the layer is made of parts_in x parts_out instances
+ * of the template [c, h, w] -> [c, h, w] (paper, Figure 2, extended to channels where neither
+ * number divides the other):
  *
  *     instance (q, p), q < parts_out, p < parts_in, reads input channels [p*c, (p+1)*c) and adds to
  *     output channels [q*c, (q+1)*c);  output part q = sum over p / sqrt(parts_in).
  *
- * Every instance has weights of its own. Instance number r = q * parts_in + p.
- */
+ * Every instance has weights of its own. Its number is r = q * parts_in + p. */
 #ifndef KAS_SPACE_TARGET_H
 #define KAS_SPACE_TARGET_H
 
@@ -18,18 +17,20 @@
 #include "host/device/epilogue.h"
 
 typedef struct kas_target {
-    char name[64];                /* of the layer in the network, e.g. "layer2.0.conv1" */
+    char name[64];                /* name of the layer in the network, e.g. "layer2.0.conv1" */
     int layer;                    /* index of the layer in the network */
     uint32_t c_in, c_out;         /* channels of the convolution */
     uint32_t c;                   /* channels of the template: gcd(c_in, c_out) */
     uint32_t parts_in, parts_out; /* c_in / c, c_out / c */
-    uint32_t h, w; /* height, width of the OUTPUT: the stride is taken before the kernel */
+    uint32_t h, w; /* height and width of the OUTPUT: the stride is taken before the kernel */
     uint32_t kernel_h, kernel_w;
-    uint32_t stride;       /* of the convolution; an average pool before the kernel */
-    kas_epilogue epilogue; /* behind the layer */
+    /* stride of the convolution; becomes an average pool before the kernel */
+    uint32_t stride;
+    kas_epilogue epilogue; /* what the network does with the layer's output */
 } kas_target;
 
-/* The plain one: as many channels out as in, stride 1. A constant: `{...}` of a literal name. */
+/* Initialises a plain target: as many output channels as input channels, stride 1. It is a constant
+ * initialiser; `label` is a string literal. */
 #define KAS_TARGET_PLAIN(label, channels, height, width, kernel)                                   \
     {                                                                                              \
         .name = label, .c_in = (channels), .c_out = (channels), .c = (channels), .parts_in = 1,    \
@@ -37,14 +38,15 @@ typedef struct kas_target {
         .stride = 1                                                                                \
     }
 
-/* The same at run time; its name is empty. */
+/* Returns a plain target without a name. */
 static inline kas_target kas_target_plain(uint32_t channels, uint32_t h, uint32_t w,
                                           uint32_t kernel)
 {
     return (kas_target)KAS_TARGET_PLAIN("", channels, h, w, kernel);
 }
 
-/* Cost of the convolution that is replaced, per image. A multiply-add counts as one. */
+/* Return the cost of the convolution that is replaced, per image. A multiply-add counts
+ * as one FLOP. */
 static inline double kas_target_conv_flops(const kas_target *t)
 {
     return (double)t->c_in * t->c_out * t->kernel_h * t->kernel_w * t->h * t->w;
@@ -55,15 +57,15 @@ static inline double kas_target_conv_params(const kas_target *t)
     return (double)t->c_in * t->c_out * t->kernel_h * t->kernel_w;
 }
 
-/* Elements of the convolution's input an image, unfolded by its window, of all instances: what a
- * kernel that is the convolution itself has as its largest tensor. */
+/* Returns the elements per image of the convolution's input unfolded by its window, over all
+ * instances: the largest tensor of a kernel that is the convolution itself. */
 static inline double kas_target_unfolded(const kas_target *t)
 {
     return (double)t->parts_in * t->parts_out * t->c * t->kernel_h * t->kernel_w * t->h * t->w;
 }
 
-/* FLOPs around the instances of a kernel: the sum of the input parts, and the average pool that
- * takes the stride (docs/primitives.md, "Cost of a layer"). */
+/* Returns the FLOPs around the instances of a kernel: the sum of the input parts, and the average
+ * pool that takes the stride (docs/primitives.md, "Cost of a layer"). */
 static inline double kas_target_fixed_flops(const kas_target *t)
 {
     double sum = t->parts_in > 1 ? (double)t->parts_in * t->c_out * t->h * t->w : 0;

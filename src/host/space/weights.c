@@ -50,7 +50,7 @@ kas_status kas_weight_sizes_at(const kas_kernel *kernel, int node, const kas_bin
                   &out->fan_out);
 }
 
-/* H or W in it, or in what one of its rests is the rest of. */
+/* Returns whether the size holds H or W, or a rest of a split whose whole does. */
 static bool spans_image(const kas_kernel *kernel, const kas_dim *dim)
 {
     bool spans = dim->exp[KAS_SYM_H] || dim->exp[KAS_SYM_W];

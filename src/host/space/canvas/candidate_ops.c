@@ -101,7 +101,7 @@ bool kas_candidate_op_has_leaves(const kas_op_filter *filter, const kas_candidat
     for (int k = 0; k < use->inputs && needed > 0; k++) {
         uint64_t operand = (uint64_t)1 << use->in[k];
         needed -= (leaves & operand) != 0;
-        leaves &= ~operand; /* a leaf that is read twice is one */
+        leaves &= ~operand; /* a leaf that is read twice counts once */
     }
     return needed <= 0;
 }
@@ -118,20 +118,21 @@ static void add(list *l, kas_candidate_op use)
         l->out[l->count++] = use;
 }
 
-/* May an operation of one operand have that one?  Asked once for all its attributes. */
+/* Returns whether an operation of one operand is allowed on this node. Asked once for all
+ * attributes of the operation. */
 static bool is_wanted(const list *l, int node, int op)
 {
     return (l->filter->ops & KAS_OP_BIT(op)) &&
            l->filter->leaves_needed[op] <= (int)(l->filter->leaves >> node & 1);
 }
 
-/* A use of one operand. */
+/* Returns a candidate operation with one operand. */
 static kas_candidate_op of(int node, uint8_t op)
 {
     return (kas_candidate_op){.op = op, .inputs = 1, .in = {(uint8_t)node}};
 }
 
-/* Of each dim below `rank`. */
+/* Lists the operation for each dim below `rank`. */
 static void add_dims(list *l, int node, uint8_t op, int rank)
 {
     kas_candidate_op use = of(node, op);
@@ -139,7 +140,7 @@ static void add_dims(list *l, int node, uint8_t op, int rank)
         add(l, use);
 }
 
-/* Of each dim below `rank`, with either of two operations. */
+/* Lists two operations, `op` and the next one, for each dim below `rank`. */
 static void add_dims_of_two(list *l, int node, uint8_t op, int rank)
 {
     const bool wanted[2] = {is_wanted(l, node, op), is_wanted(l, node, op + 1)};
@@ -176,7 +177,7 @@ static void add_shifts(list *l, int node, const kas_shape *shape)
                 add(l, use);
 }
 
-/* Windows over H, W or both; dilated ones where the primitive can be. */
+/* Lists windows over H, W or both, dilated ones too where the primitive has a dilation. */
 static void add_windows(list *l, const kas_kernel *kernel, int node, uint8_t op, uint8_t grouped)
 {
     const kas_shape *shape = &kernel->node[node].shape;
@@ -213,7 +214,7 @@ static void add_elementwise(list *l, int node)
             add(l, of(node, op));
 }
 
-/* Every range of consecutive dims below `rank`. */
+/* Lists every range of consecutive dims below `rank`. */
 static void add_ranges(list *l, int node, uint8_t op, int rank)
 {
     kas_candidate_op use = of(node, op);
@@ -222,7 +223,8 @@ static void add_ranges(list *l, int node, uint8_t op, int rank)
             add(l, use);
 }
 
-/* There are many pairs: their leaves are counted once for all operations. */
+/* Lists the broadcasts of one LHS. There are many pairs, so the leaves of a pair are counted once
+ * for all operations. */
 static void add_broadcasts(list *l, int lhs, int nodes)
 {
     const kas_op_filter *f = l->filter;
@@ -241,7 +243,7 @@ static bool has_size(const kas_shape *shape, int d, const kas_dim *size)
     return kas_dim_equal(kas_shape_at(shape, d), size);
 }
 
-/* Every segment of every dim that a split of the kernel cuts. */
+/* Lists every segment of every dim that a split of the kernel cuts. */
 static void add_slices(list *l, const kas_kernel *kernel, int node)
 {
     const kas_shape *shape = &kernel->node[node].shape;
@@ -260,11 +262,13 @@ typedef struct concats {
     list *l;
     const kas_kernel *kernel;
     int segments;
-    uint64_t nodes[KAS_MAX_SHARES][KAS_MAX_DIMS]; /* whose dim has the size of the segment */
+    /* nodes, as bits, whose dim has the size of the segment */
+    uint64_t nodes[KAS_MAX_SHARES][KAS_MAX_DIMS];
 } concats;
 
-/* Chooses operand number use->inputs and those after it among the nodes with that segment's size
- * that are like the first in every other dim. `needed`: leaves that must still be among them. */
+/* Chooses operand number use->inputs and those after it among the nodes whose dim has the size of
+ * that segment and which equal the first operand in every other dim. `needed` is the number of
+ * leaves that must still be among them. */
 static void add_operands(concats *c, kas_candidate_op *use, int needed)
 {
     const int k = use->inputs, left = c->segments - k;
@@ -288,7 +292,7 @@ static void add_operands(concats *c, kas_candidate_op *use, int needed)
     }
 }
 
-/* Which dims of which nodes have a segment's size; false when a segment has none. */
+/* Finds the dims of nodes that have a segment's size. Returns false when some segment has none. */
 static bool find_segments(concats *c, int split)
 {
     kas_dim size;
@@ -309,7 +313,7 @@ static bool find_segments(concats *c, int split)
     return true;
 }
 
-/* All tuples of operands at once: this type is not listed node by node. */
+/* Lists concatenations with all tuples of operands at once, not node by node. */
 static void add_concats(list *l, const kas_kernel *kernel)
 {
     kas_candidate_op use = {.op = KAS_OP_CONCAT};
@@ -385,7 +389,7 @@ static void add_uses(list *l, const kas_kernel *kernel, kas_type type, int i)
     }
 }
 
-/* The nodes that a use may have as its only operand, or as its first of several. */
+/* Returns the nodes that may be the only operand, or the first of several, as bits. */
 static uint64_t first_operands(const kas_op_filter *filter, kas_type type)
 {
     uint64_t any = UINT64_MAX;

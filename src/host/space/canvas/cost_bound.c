@@ -77,7 +77,7 @@ void kas_cost_bound_free(kas_cost_bound *bound)
     bound->number = NULL;
 }
 
-/* ---- what variables are at least ---- */
+/* ---- lower bounds of variables ---- */
 
 static size_t row_of(const kas_cost_bound *a, int node, int site)
 {
@@ -104,10 +104,12 @@ void kas_cost_bound_begin(kas_cost_bound *a)
         for (int symbol = 0; symbol < KAS_SYM_X0; symbol++)
             set_number(a, s, symbol, a->site[s].binding.value[symbol]);
     }
-    a->spent[0][0] = (kas_spent){.flops = a->fixed_flops}; /* whatever the kernel is */
+    /* these FLOPs do not depend on the kernel */
+    a->spent[0][0] = (kas_spent){.flops = a->fixed_flops};
 }
 
-/* Beyond the range of variables the multiple of before is still one. */
+/* Makes *multiple a multiple of q too. If that leaves the range of variables, *multiple stays: it
+ * still divides the variable. */
 static void raise(uint32_t *multiple, uint64_t q)
 {
     const uint64_t more = q / kas_gcd(*multiple, q);
@@ -115,7 +117,7 @@ static void raise(uint32_t *multiple, uint64_t q)
         *multiple *= (uint32_t)more;
 }
 
-/* What the sizes of a node say of the variables that they hold. */
+/* Raises the multiples of the variables in a node's sizes. */
 static void raise_by_node(kas_cost_bound *a, int last, int node)
 {
     kas_dim size[KAS_MAX_DIMS + 1];
@@ -144,8 +146,8 @@ static void raise_multiples(kas_cost_bound *a, int i)
     }
 }
 
-/* The solver's base value: a multiple at the narrowest site, the others in proportion to their
- * channels. */
+/* Returns the solver's base value: the multiple itself at the narrowest site, and in proportion to
+ * the channels at the others. */
 static uint32_t base_value(const kas_cost_bound *a, int last, int s, int var)
 {
     const uint64_t c = a->site[s].binding.value[KAS_SYM_C];
@@ -156,8 +158,8 @@ static uint32_t base_value(const kas_cost_bound *a, int last, int s, int var)
     return (uint32_t)(value < KAS_MAX_VARIABLE ? value : KAS_MAX_VARIABLE);
 }
 
-/* settled: bits of the variables that are the solver's. Returns those that count as something else
- * than before. */
+/* Sets the value that each variable counts as. `settled` has the bits of the variables that only
+ * the solver can set. Returns the variables whose value changed, as bits. */
 static uint32_t set_values(kas_cost_bound *a, int last, uint32_t settled)
 {
     uint32_t changed = 0;
@@ -177,7 +179,7 @@ static uint32_t set_values(kas_cost_bound *a, int last, uint32_t settled)
 
 /* ---- cost ---- */
 
-/* kas_dim_number of a size at four sites, whose symbols these are. */
+/* Returns kas_dim_number of a size at four sites; `symbol` holds their symbols. */
 static kas_site_numbers numbers_of(const kas_dim *size, const kas_site_numbers *symbol)
 {
     kas_site_numbers above, below;
@@ -199,13 +201,13 @@ static kas_site_numbers numbers_of(const kas_dim *size, const kas_site_numbers *
     return above;
 }
 
-/* Of `sites` sites, four at most. */
+/* Adds the cost of some terms at `sites` sites, at most four. */
 static kas_reject count_at_sites(const kas_site *site, int sites, const kas_site_numbers *symbol,
                                  const kas_cost_terms *terms, kas_spent *spent)
 {
     kas_cost cost[KAS_SITES_AT_ONCE] = {0};
     kas_site_numbers value = {{0}};
-    const kas_dim *before = NULL; /* often the same size again */
+    const kas_dim *before = NULL; /* consecutive terms often have the same size */
     for (int t = 0; t < terms->count; t++) {
         const kas_cost_term *term = &terms->term[t];
         if (!before || !kas_dim_equal(&term->size, before))
@@ -239,7 +241,8 @@ static kas_reject count_node(const kas_cost_bound *a, int node, kas_spent *spent
     return why;
 }
 
-/* Nodes whose cost holds one of the variables: in their sizes or in those of an operand. */
+/* Returns the nodes whose cost depends on one of the variables: through their own sizes or those of
+ * an operand. */
 static uint64_t nodes_of(const kas_growth *g, uint32_t vars)
 {
     uint64_t nodes = 0;
@@ -266,7 +269,7 @@ static kas_reject check_budget(const kas_cost_bound *a, int last)
     return KAS_REJECT_NONE;
 }
 
-/* Counts the last node and those whose sizes or variables are no longer what they were. */
+/* Counts the last node again, and the nodes whose sizes or variables have changed. */
 static kas_reject count(kas_cost_bound *a, uint32_t settled)
 {
     const kas_growth *g = a->growth;

@@ -45,7 +45,7 @@ static bool step(drawing *d)
     return false;
 }
 
-/* Does anything look beyond its own pixel, as a convolution larger than 1x1 does? */
+/* Returns whether some node looks beyond its own pixel, as a convolution larger than 1x1 does. */
 static bool sees_neighbours(const kas_kernel *kernel)
 {
     for (int i = 1; i < kernel->nodes; i++) {
@@ -79,11 +79,12 @@ kas_reject kas_rejection_rules(const kas_growth *g)
 kas_reject kas_grow(kas_growth *g, const kas_target *targets, int count, uint64_t attempt)
 {
     const kas_sample_options *o = g->options;
-    drawing d; /* the list of uses is written before it is read */
+    drawing d; /* not initialised: the list is written before it is read */
     uint32_t numbers[64];
     d.g = g;
     d.filter = kas_op_filter_table_1();
-    /* The version is part of the key: a sampler that draws otherwise shares no attempt numbers. */
+    /* The version is part of the key, so that samplers of different versions share
+     * no random numbers. */
     d.rng = kas_rng_make(o->seed ^ ((uint64_t)KAS_REJECTION_VERSION << 48), KAS_PURPOSE_SAMPLE,
                          attempt);
     int groups = kas_group_numbers(targets, count, numbers);

@@ -6,7 +6,7 @@
 #include "host/space/canvas/prune.h"
 #include "host/space/primitive.h"
 
-/* A stack as deep as it can become: every node before each step. */
+/* The greatest depth of the stack: each step may save every node before it. */
 enum { SAVED_NODES = KAS_MAX_NODES * (KAS_MAX_NODES - 1) / 2 };
 
 static void add_binding(kas_growth *g, const kas_target *target)
@@ -57,7 +57,7 @@ void kas_growth_bind(const kas_growth *g, kas_binding *binding)
     kas_splits_bind(&g->kernel, binding);
 }
 
-/* A sampled kernel has one split at most. */
+/* Lists the segments of the kernel's split, of which a sampled kernel has one at most. */
 static void find_segments(kas_growth *g)
 {
     const kas_split *split = &g->kernel.split[0];
@@ -71,7 +71,7 @@ static void find_segments(kas_growth *g)
 void kas_growth_begin(kas_growth *g, int primitives, uint32_t group,
                       const kas_split split[KAS_MAX_SPLITS])
 {
-    /* The last kernel may have had one primitive more than it was to have, while it grew. */
+    /* While it grew, the last kernel may have had one primitive more than it was to have. */
     const size_t used =
         (size_t)(g->primitives + 2 < KAS_MAX_NODES ? g->primitives + 2 : KAS_MAX_NODES);
     memset(g->kernel.node, 0, used * sizeof *g->kernel.node);
@@ -135,7 +135,7 @@ bool kas_growth_size_fits(const kas_growth *g, const kas_dim *dim)
     return kas_dim_var(&rest) < 0;
 }
 
-/* Of the shape of node i, whose operands have theirs. */
+/* Returns the number of node i's shape; the numbers of its operands are known. */
 static uint32_t number_of_shape(const kas_growth *g, int i)
 {
     const kas_node *node = &g->kernel.node[i];
@@ -146,7 +146,7 @@ static uint32_t number_of_shape(const kas_growth *g, int i)
     return kas_pairs_number(g->pairs, &node->shape);
 }
 
-/* Can every size of the shape be an integer?  Most shapes were asked about before. */
+/* Returns whether every size of the shape can be an integer. Most shapes were looked at before. */
 static bool shape_is_possible(const kas_growth *g, uint32_t number, const kas_shape *shape)
 {
     if (kas_pairs_facts(g->pairs, number)->whole_in == g->context)
@@ -163,8 +163,8 @@ static uint32_t var_bit(int var)
     return var >= 0 ? 1u << var : 0;
 }
 
-/* The number of its shape, which variables the sizes of node i hold, and whether each can be an
- * integer. */
+/* Sets the number of node i's shape and the variables that its sizes hold, and returns whether each
+ * size can be an integer. */
 static bool node_is_possible(kas_growth *g, int i)
 {
     const kas_node *node = &g->kernel.node[i];
@@ -183,7 +183,7 @@ static bool node_is_possible(kas_growth *g, int i)
     return true;
 }
 
-/* Every node of a set, in whose order operands come first. */
+/* Checks every node of a set in the order of node numbers, so operands come first. */
 static bool are_possible(kas_growth *g, uint64_t nodes)
 {
     for (; nodes; nodes &= nodes - 1)
@@ -261,7 +261,7 @@ bool kas_growth_may_use(const kas_growth *g, const kas_dim *value)
            (value->exp[KAS_SYM_G0] == 0 || g->kernel.group_value[0]);
 }
 
-/* Keeps a node as it is now, for the step that appends node i. */
+/* Saves a node as it is now, for the step that appends node i. */
 static void save(kas_growth *g, int i, int node)
 {
     g->saved[g->saved_nodes++] =
@@ -278,7 +278,7 @@ static void restore(kas_growth *g, int i)
     }
 }
 
-/* Gives a variable its value, in the step that appends node i. */
+/* Gives a variable its value within the step that appends node i. */
 static bool substitute(kas_growth *g, int i, int var, const kas_dim *value)
 {
     const uint64_t changes = kas_kernel_nodes_of(&g->kernel, var);
@@ -289,7 +289,7 @@ static bool substitute(kas_growth *g, int i, int var, const kas_dim *value)
     return kas_kernel_substitute(&g->kernel, var, value) == KAS_OK;
 }
 
-/* 6.2: a value for the variable of LHS, carried through the whole micro-DAG. */
+/* Gives the variable of LHS a value and carries it through the whole micro-DAG (6.2). */
 static bool match(kas_growth *g, int i, const kas_candidate_op *use, kas_pick_value *pick,
                   void *context)
 {
@@ -326,7 +326,8 @@ bool kas_growth_output_value(const kas_growth *g, int i, int *var, kas_dim *valu
     return kas_growth_may_use(g, value) && kas_growth_is_integer(g, value);
 }
 
-/* Leaves after a use: what is not read, less the operands that are now, plus the result. */
+/* Returns the number of leaves after a candidate operation: the present ones, less its operands,
+ * plus its result. */
 static int width_after(const kas_growth *g, const kas_candidate_op *use)
 {
     int width = g->width + 1;
@@ -339,7 +340,7 @@ static int width_after(const kas_growth *g, const kas_candidate_op *use)
     return width;
 }
 
-/* Does the primitive make a size of its own, free until a solver sets it? */
+/* Returns whether the primitive makes a size of its own, which is free until a solver sets it. */
 static bool makes_variable(const kas_candidate_op *use)
 {
     return kas_primitive_get(use->op)->attributes & KAS_ATTR_OUT;

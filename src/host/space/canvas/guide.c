@@ -17,7 +17,7 @@ static void set_window(kas_guide *guide, const kas_target *targets, int count)
     }
 }
 
-/* A window that every target's convolution has is K_H x K_W by another name. */
+/* Drops a window that every target's convolution has: it is K_H x K_W by another name. */
 static void drop_equal_window(kas_guide *guide, const kas_target *targets, int count)
 {
     uint32_t k = guide->kernel[0];
@@ -30,7 +30,7 @@ static void drop_equal_window(kas_guide *guide, const kas_target *targets, int c
     }
 }
 
-/* Bits of the numbers in a list, or those of the usual ones. */
+/* Returns the numbers of a list as bits, or `usual` when the list is empty. */
 static uint16_t bits_of(const kas_int_list *list, int zero, uint16_t usual)
 {
     uint16_t bits = 0;
@@ -74,7 +74,7 @@ kas_status kas_guide_create(const kas_sample_options *options, const kas_target 
     set_window(out, targets, count);
     drop_equal_window(out, targets, count);
     out->min_receptive = options->min_receptive;
-    if (out->min_receptive == 0) /* a neighbour, where the convolutions see one */
+    if (out->min_receptive == 0) /* one neighbour, where a convolution sees one */
         out->min_receptive = out->kernel[0] > 1 || out->kernel[1] > 1 ? 2 : 1;
     return KAS_OK;
 }
@@ -100,8 +100,8 @@ static uint64_t leaves_of(const kas_growth *g)
     return leaves;
 }
 
-/* Primitives that merge nothing and must still come: the required ones, then weights and a look at
- * a neighbour beyond what those bring. */
+/* Returns how many primitives that merge nothing must still come: the required ones, then as many
+ * more as weights and a look at a neighbour need. */
 static int others_needed(const kas_guide *guide, uint64_t missing, int weighted, bool sees)
 {
     uint64_t single = missing & ~guide->merging;
@@ -114,20 +114,20 @@ static int others_needed(const kas_guide *guide, uint64_t missing, int weighted,
     return kas_count_bits(single) + rest;
 }
 
-/* Most leaves that one merge can take: two, or all segments of the kernel's split. */
+/* Returns the most leaves that one merge can take: two, or all segments of the kernel's split. */
 static int most_merged(const kas_growth *g)
 {
     return g->segments > 2 ? g->segments : 2;
 }
 
-/* Fewest leaves among the operands of one of `ops`, which are alike, so that what is left can still
- * merge the others. */
+/* Returns how many leaves at least must be among the operands of one of `ops`, so that the
+ * primitives left can merge the others. The operations must be alike. */
 static int leaves_needed(const kas_guide *guide, uint64_t ops)
 {
     const kas_growth *g = guide->growth;
     const kas_guide_note *note = &guide->note[g->kernel.nodes - 1];
     uint64_t missing = note->missing & ~ops;
-    int left = g->primitives - g->kernel.nodes; /* after this one */
+    int left = g->primitives - g->kernel.nodes; /* primitives after this one */
     int weighted = note->weighted + ((guide->weighted & ops) != 0);
     bool sees = note->seen >= guide->min_receptive || (guide->spatial & ops);
     int others = others_needed(guide, missing, weighted, sees);
@@ -136,18 +136,20 @@ static int leaves_needed(const kas_guide *guide, uint64_t ops)
         return IMPOSSIBLE;
     int by_width = g->width + 1 - guide->options->max_width;
     int by_left = g->width - (left - others) * (most_merged(g) - 1);
-    int by_topology = g->width - left; /* whatever is left merges two at most, for kas_growth_try */
+    /* kas_growth_try takes every primitive left to merge two leaves at most */
+    int by_topology = g->width - left;
     by_left = by_left > by_topology ? by_left : by_topology;
     return by_width > by_left ? by_width : by_left;
 }
 
-/* After an operation of one operand.  A window is never taken in again then: it is no part of C. */
+/* Returns whether only merges are left after an operation of one operand. No merge takes a window's
+ * dims in again, and they are no part of C. */
 static bool leaves_only_merges(const kas_growth *g)
 {
     return g->primitives - g->kernel.nodes <= g->width - 1;
 }
 
-/* Operations that may have so many operands. */
+/* Returns the operations that may have `count` operands. */
 static uint64_t with_operands(const kas_guide *guide, int count)
 {
     if (count <= 1)
@@ -157,7 +159,8 @@ static uint64_t with_operands(const kas_guide *guide, int count)
     return count <= KAS_MAX_INPUTS ? guide->variadic : 0;
 }
 
-/* What operations that are alike need, and which of them may have so many operands. */
+/* Returns the leaves that operations which are alike need, and drops those that cannot have
+ * so many operands. */
 static int set_needs(const kas_guide *guide, uint64_t ops, kas_op_filter *out)
 {
     const int needed = ops ? leaves_needed(guide, ops) : 0;
@@ -170,14 +173,14 @@ void kas_guide_next(const kas_guide *guide, kas_op_filter *out)
     const kas_growth *g = guide->growth;
     *out = guide->filter;
     out->leaves = leaves_of(g);
-    if (g->kernel.nodes == g->primitives) /* useless at the end, see kas_growth_finish */
+    if (g->kernel.nodes == g->primitives) /* redundant as the output, see kas_growth_finish */
         out->ops &=
             ~(KAS_OP_BIT(KAS_OP_GROUP) | KAS_OP_BIT(KAS_OP_GROUP_ALL) | KAS_OP_BIT(KAS_OP_NEG));
     if (leaves_only_merges(g))
         out->ops &= ~KAS_OP_BIT(KAS_OP_UNFOLD);
     const uint64_t missing = guide->note[g->kernel.nodes - 1].missing;
     int8_t needed[4];
-    for (int c = 0; c < 4; c++) /* with a weight or without, spatial or not */
+    for (int c = 0; c < 4; c++) /* with or without a weight, spatial or not */
         needed[c] =
             (int8_t)set_needs(guide,
                               out->ops & ~missing & (c & 1 ? guide->weighted : ~guide->weighted) &
@@ -189,9 +192,10 @@ void kas_guide_next(const kas_guide *guide, kas_op_filter *out)
         out->leaves_needed[__builtin_ctzll(ops)] = (int8_t)set_needs(guide, ops & -ops, out);
 }
 
-/* Merges that the leaves need: all but one go, and some leaf must have H and W, or a broadcast to
- * an inner node gives them back.  So can the last product: of leaves that only merges are left for
- * kas_leaves_could_merge sees that. */
+/* Returns how many merges the leaves need at least. All leaves but one must go. If no leaf has both
+ * H and W, one more merge is needed: a broadcast to an inner node, which gives them back. The last
+ * product can do that too; where bmm is allowed, kas_leaves_could_merge looks at it when only
+ * merges are left. */
 static int merges_needed(const kas_growth *g)
 {
     bool image = g->ops & KAS_OP_BIT(KAS_OP_BMM);
@@ -205,7 +209,7 @@ static int merges_needed(const kas_growth *g)
 
 /* ---- all of it ---- */
 
-/* The last primitive is there: what the output sees counts, not what some node saw. */
+/* Checks a complete kernel. What the output sees counts here, not what some node saw. */
 static kas_reject check_output(const kas_guide *guide, const kas_guide_note *note)
 {
     const kas_growth *g = guide->growth;

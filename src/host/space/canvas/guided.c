@@ -7,16 +7,17 @@
 #include "host/space/primitive.h"
 #include "host/space/split.h"
 
-/* Dead ends of one try, each of which begins again from the input: the first primitives are cheap
- * to draw, and what led to a dead end lies among them more often than in the last ones. */
+/* The most dead ends of one try. After each of them the try begins again from the input: the
+ * first primitives are cheap to draw, and they are the cause of a dead end more often than the
+ * last ones. */
 enum { MOST_DEAD_ENDS = 16 };
 
-/* Types drawn in one step before it counts as a dead end.  Where four had no use few have one, and
- * to look for it costs more than to begin again.  Of the types with a use each is still as likely
- * as any other. */
+/* The most types drawn in one step before it counts as a dead end. Where four types had no
+ * candidate few have one, and looking for it costs more than beginning again. Every type with a
+ * candidate is still as likely as any other. */
 enum { MOST_TYPES = 4 };
 
-/* A split serves when every segment has at least one element at every target. */
+/* Adds a split if every segment has at least one element at every target. */
 static void add_split(kas_guided *d, kas_split split)
 {
     for (int i = 0; i < d->growth->bindings; i++) {
@@ -28,7 +29,8 @@ static void add_split(kas_guided *d, kas_split split)
     d->split[d->splits++] = split;
 }
 
-/* Equal shares of the channels or of the image, and the first few channels (NAS-PTE unrolls 16). */
+/* Lists equal shares of the channels or of the image, and the first few channels
+ * (NAS-PTE unrolls 16). */
 static void list_splits(kas_guided *d)
 {
     static const kas_symbol cut[] = {KAS_SYM_C, KAS_SYM_H, KAS_SYM_W};
@@ -75,8 +77,8 @@ void kas_guided_begin(kas_guided *d, uint64_t attempt)
     d->primitives = o->min_primitives + (int)below(d, o->max_primitives - o->min_primitives + 1);
 }
 
-/* Any of the values that the shapes and all sizes that hold the variable allow; of the last
- * primitive also when RHS then becomes [C, H, W]. */
+/* Draws one of the values that the shapes and all sizes with the variable allow. For the last
+ * primitive the value must also be one with which RHS becomes [C, H, W]. */
 static int draw_value(void *context, const kas_candidate_op *use, int var,
                       const kas_value *const *value, int count)
 {
@@ -92,7 +94,8 @@ static int draw_value(void *context, const kas_candidate_op *use, int var,
     return found ? allowed[below(d, found)] : -1;
 }
 
-/* Uses of one operand that give it the same shape, whatever else they do; -1: none do. */
+/* Returns the same class for all candidate operations that give their one operand the same shape,
+ * whatever else they do; -1 where nothing is known. */
 static int shape_class(const kas_candidate_op *use)
 {
     if (kas_op_has_trait(use->op, KAS_TRAIT_SAME_SHAPE))
@@ -114,7 +117,8 @@ enum { SHAPE_CLASSES = 2 + KAS_MAX_DIMS + 3 * (KAS_MAX_WINDOW + 1) };
 
 /* What proved useless in this step. */
 typedef struct fruitless {
-    uint64_t shape[SHAPE_CLASSES]; /* nodes that nothing can be made of with such a shape */
+    /* nodes, as bits, from which nothing can be made with a result of this shape */
+    uint64_t shape[SHAPE_CLASSES];
 } fruitless;
 
 static bool is_fruitless(const fruitless *f, const kas_candidate_op *use)
@@ -126,17 +130,17 @@ static bool is_fruitless(const fruitless *f, const kas_candidate_op *use)
 typedef enum outcome {
     APPENDED,
     REFUSED,
-    REFUSED_SHAPE /* and so is any other use that gives that shape */
+    REFUSED_SHAPE /* any other candidate that gives this shape is refused too */
 } outcome;
 
-/* Must a size be an integer that other uses which give that shape do not have? */
+/* Returns whether the candidate needs an integer size that other candidates with the same result do
+ * not need. */
 static bool divides_more(const kas_candidate_op *use)
 {
     return use->grouped || use->op == KAS_OP_SHUFFLE;
 }
 
-/* Appends the use when the kernel can still be completed with it; when it is the last, the kernel
- * is complete. */
+/* Appends the candidate if the kernel can still be completed with it, or is complete. */
 static outcome try_use(kas_guided *d, const kas_candidate_op *use)
 {
     kas_growth *g = d->growth;
@@ -158,8 +162,8 @@ static outcome try_use(kas_guided *d, const kas_candidate_op *use)
                : REFUSED;
 }
 
-/* There are as many as pairs of nodes: one is looked at when it is drawn. Every use that serves is
- * as likely as any other. */
+/* Tries candidates of two operands. There are as many as pairs of nodes, so a pair is looked at
+ * only when it is drawn. Every candidate that serves is as likely as any other. */
 static bool try_pairs(kas_guided *d, kas_type type, const kas_op_filter *filter)
 {
     const int uses = kas_ops_of_a_pair(type);
@@ -178,7 +182,9 @@ static bool try_pairs(kas_guided *d, kas_type type, const kas_op_filter *filter)
             if (how == APPENDED)
                 return true;
             pair->serve &= (uint8_t) ~(1u << k);
-            if (how == REFUSED_SHAPE) /* so are all broadcasts, or the product with softmax too */
+            /* all broadcasts of the pair give this shape, and the product with and
+             * without softmax does */
+            if (how == REFUSED_SHAPE)
                 pair->serve &= (uint8_t) ~(type == KAS_TYPE_BMM ? 3u << (k & ~1) : UINT8_MAX);
         }
     }
@@ -212,7 +218,8 @@ static int list_types(const kas_guide *guide, uint64_t ops, kas_type type[KAS_TY
     return count;
 }
 
-/* The first step draws from all types: that none has a use says that no attempt will succeed. */
+/* Returns how many types to draw. The first step draws from all of them: if none has a candidate,
+ * no attempt will ever succeed. */
 static int types_to_draw(const kas_guided *d, int count)
 {
     return d->growth->kernel.nodes > 1 && count > MOST_TYPES ? MOST_TYPES : count;

@@ -6,19 +6,19 @@
 #include "host/space/primitive.h"
 #include "host/space/solve/solve.h"
 
-/* With more leaves than these the ways of merging them are too many to try: that each has some way
- * must do. */
+/* The most leaves for which every way of merging is tried. With more there are too many ways, and
+ * each leaf must only have some partner. */
 enum { MOST_TRIED = 3 };
 
-/* A leaf, or what merges would make of some. */
+/* A leaf, or what merges of some leaves would give. */
 typedef struct leaf {
     uint32_t number; /* of its shape */
-    int node;        /* -1: not there yet */
+    int node;        /* its node; -1: not there yet */
 } leaf;
 
 typedef struct merging {
     const kas_growth *g;
-    bool loose; /* look at the leaves' shapes alone, not at who else holds their variables */
+    bool loose; /* look at the leaves' shapes alone, not at other nodes that hold their variables */
     bool broadcast, multiply;
 } merging;
 
@@ -56,7 +56,7 @@ bool kas_could_broadcast(const kas_growth *g, uint32_t lhs, uint32_t rhs)
 
 /* ---- concats ---- */
 
-/* The segments that a dim of that size could be, as bits. */
+/* Returns the segments that a dim of this size could be, as bits. */
 static unsigned segments_of(const merging *m, const kas_dim *dim)
 {
     unsigned found = 0;
@@ -65,7 +65,7 @@ static unsigned segments_of(const merging *m, const kas_dim *dim)
     return found;
 }
 
-/* Would the shape be the output if dim `d` were whole again? */
+/* Returns whether the shape would be the output if dim `d` were whole again. */
 static bool whole_is_output(const kas_kernel *kernel, const kas_shape *shape, int d)
 {
     kas_shape_facts facts = {.shape = *shape};
@@ -74,7 +74,8 @@ static bool whole_is_output(const kas_kernel *kernel, const kas_shape *shape, in
     return facts.output != KAS_OUTPUT_NEVER;
 }
 
-/* Are the two different segments of dim d?  Then a concat may join them, with others or without. */
+/* Returns whether the two are different segments of dim d. Then a concatenation may join them, with
+ * other segments or without. */
 static bool could_join(const merging *m, const kas_shape *x, const kas_shape *y, int d)
 {
     const unsigned first = segments_of(m, kas_shape_at(x, d));
@@ -84,7 +85,8 @@ static bool could_join(const merging *m, const kas_shape *x, const kas_shape *y,
     return second && ((first | second) & ((first | second) - 1));
 }
 
-/* Likewise of any dim; last: and what they give is the output. */
+/* Returns whether a concatenation along some dim may join the two; with `last`, also whether its
+ * result is the output. */
 static bool could_concat(const merging *m, uint32_t a, uint32_t b, bool last)
 {
     const kas_shape *x = &kas_pairs_facts(m->g->pairs, a)->shape;
@@ -97,7 +99,7 @@ static bool could_concat(const merging *m, uint32_t a, uint32_t b, bool last)
     return false;
 }
 
-/* The number of a with its dim d whole again: what a and b, its two segments, give. */
+/* Returns the number of the shape that a and b, the two segments of dim d, give when joined. */
 static uint32_t joined(const merging *m, uint32_t a, uint32_t b, int d)
 {
     kas_shape whole = kas_pairs_facts(m->g->pairs, a)->shape;
@@ -110,7 +112,8 @@ static uint32_t joined(const merging *m, uint32_t a, uint32_t b, int d)
 
 /* ---- the output ---- */
 
-/* A variable in it must be able to take the value that makes it C. */
+/* Returns whether the shape is the output. A variable in it must be able to take the value that
+ * makes it C. */
 static bool is_output(const kas_growth *g, uint32_t number, bool loose)
 {
     const kas_shape_facts *facts = kas_pairs_facts(g->pairs, number);
@@ -125,7 +128,7 @@ bool kas_could_be_output(const kas_growth *g, uint32_t number)
     return is_output(g, number, false);
 }
 
-/* A size of a pair once RHS is [C, H, W]. */
+/* Returns whether a size of a pair is an integer once RHS is [C, H, W]. */
 static bool fits_as_output(const kas_growth *g, uint32_t rhs, const kas_dim *size)
 {
     const kas_shape_facts *facts = kas_pairs_facts(g->pairs, rhs);
@@ -136,7 +139,7 @@ static bool fits_as_output(const kas_growth *g, uint32_t rhs, const kas_dim *siz
            kas_growth_size_fits(g, &with);
 }
 
-/* With that value of LHS's variable, would LHS tile RHS as the output? */
+/* Returns whether LHS would tile RHS as the output with that value of its variable. */
 static bool tiles_output(const kas_growth *g, uint32_t lhs, uint32_t rhs, const kas_dim *value)
 {
     const kas_pair *pair = kas_pairs_get(g->pairs, lhs, rhs);
@@ -155,7 +158,7 @@ bool kas_takes_last(const kas_growth *g, uint32_t lhs, uint32_t rhs, const kas_d
                : kas_growth_takes(g, kas_number_var(lhs), value);
 }
 
-/* Has LHS's variable a value that suits the last primitive? */
+/* Returns whether LHS's variable has a value that suits the last primitive. */
 static bool has_last_value(const kas_growth *g, uint32_t lhs, uint32_t rhs, bool loose)
 {
     kas_pair *pair = kas_pairs_get(g->pairs, lhs, rhs);
@@ -202,7 +205,7 @@ unsigned kas_last_products(const kas_growth *g, uint32_t lhs, uint32_t rhs)
     return last_products(g, lhs, rhs, false);
 }
 
-/* Could this merge of the last two be the output? */
+/* Returns whether this merge of the last two leaves could be the output. */
 static bool completes(const merging *m, const leaf *a, const leaf *b)
 {
     const kas_growth *g = m->g;
@@ -212,8 +215,8 @@ static bool completes(const merging *m, const leaf *a, const leaf *b)
            (m->g->segments && could_concat(m, a->number, b->number, true));
 }
 
-/* Cheaper than asking whether one merge of the two could be the output, and never against it: most
- * pairs are told by what is known of each. */
+/* Returns false only when no merge of the two can be the output. It is cheaper than asking for each
+ * merge, and decides most pairs. */
 static bool may_complete(const merging *m, uint32_t a, uint32_t b)
 {
     const kas_shape_facts *x = kas_pairs_facts(m->g->pairs, a);
@@ -227,7 +230,8 @@ static bool may_complete(const merging *m, uint32_t a, uint32_t b)
 
 static bool could_merge(const merging *m, const leaf *leaves, int count);
 
-/* The leaves with number `a` left out and another one in the place of `b`. */
+/* Returns whether the leaves could merge once number `a` is gone and `number` stands in the place
+ * of `b`. */
 static bool merges_after(const merging *m, const leaf *leaves, int count, int a, int b,
                          uint32_t number)
 {
@@ -241,7 +245,8 @@ static bool merges_after(const merging *m, const leaf *leaves, int count, int a,
 
 /* ---- a broadcast, then the last merge, as far as shapes tell ---- */
 
-/* a was tiled over b, whose variable is in the number of repetitions; b becomes `size`. */
+/* a was tiled over b, whose variable is in the number of repetitions: returns whether that number
+ * stays an integer when b's variable becomes `size`. */
 static bool repeats(const merging *m, const kas_pair *pair, const leaf *b, const kas_dim *size)
 {
     kas_dim repetitions = kas_pair_size(&pair->repetitions, b->number);
@@ -249,7 +254,8 @@ static bool repeats(const merging *m, const kas_pair *pair, const leaf *b, const
            kas_growth_size_fits(m->g, &repetitions);
 }
 
-/* a's variable has that value, which may hold b's; b becomes `size`. */
+/* a's variable has that value, which may hold b's variable: returns whether it stays an integer
+ * when b's variable becomes `size`. */
 static bool keeps_value(const merging *m, const leaf *b, const kas_dim *value, const kas_dim *size)
 {
     const int var = kas_number_var(b->number);
@@ -257,7 +263,7 @@ static bool keeps_value(const merging *m, const leaf *b, const kas_dim *value, c
     return kas_dim_substitute(&with, var, size, &with) && kas_growth_size_fits(m->g, &with);
 }
 
-/* Could a have been broadcast to b, whose variable then becomes `size`? */
+/* Returns whether a could have been broadcast to b, whose variable then becomes `size`. */
 static bool stays(const merging *m, const leaf *a, const leaf *b, const kas_dim *size)
 {
     const kas_growth *g = m->g;
@@ -272,7 +278,8 @@ static bool stays(const merging *m, const leaf *a, const leaf *b, const kas_dim 
     return false;
 }
 
-/* The values of a pair, which asking about another pair may move. Returns how many. */
+/* Copies the values of a pair, because asking about another pair may move them.
+ * Returns their number. */
 static int copy_values(const kas_growth *g, kas_pair *pair, kas_value value[KAS_MAX_SUBSTITUTIONS])
 {
     const kas_value *from = kas_pairs_values(g->pairs, pair);
@@ -282,7 +289,8 @@ static int copy_values(const kas_growth *g, kas_pair *pair, kas_value value[KAS_
     return values;
 }
 
-/* Is there a value with which b, to which a was broadcast, is then broadcast to c, the output? */
+/* Returns whether there is a value with which b, to which a was broadcast, is then broadcast to c,
+ * the output. */
 static bool stays_through(const merging *m, const leaf *a, const leaf *b, const leaf *c)
 {
     const kas_growth *g = m->g;
@@ -319,8 +327,9 @@ static bool product_stays(const merging *m, const leaf *a, const leaf *b, uint32
     return false;
 }
 
-/* a is broadcast to b and b then merged with c.  The size of a divides b's variable for good, or
- * a's variable is a part of it, which forbids most of the values that b could have without a. */
+/* Returns whether a can be broadcast to b and b then merged with c. The size of a divides b's
+ * variable from then on, or a's variable is a part of it; both forbid most of the values that b
+ * could have without a. */
 static bool merges_in_turn(const merging *m, const leaf *a, const leaf *b, const leaf *c)
 {
     const kas_growth *g = m->g;
@@ -336,7 +345,8 @@ static bool merges_in_turn(const merging *m, const leaf *a, const leaf *b, const
            (m->g->segments && could_concat(m, b->number, c->number, false));
 }
 
-/* A value changes every shape that holds the variable: those are not followed further. */
+/* Returns whether a broadcast of a to b leads to a merge. A value changes every shape that holds
+ * the variable; such cases are not followed further. */
 static bool merges_by_broadcast(const merging *m, const leaf *leaves, int count, int a, int b)
 {
     const kas_growth *g = m->g;
@@ -365,8 +375,8 @@ static bool merges_by_product(const merging *m, const leaf *leaves, int count, i
     return false;
 }
 
-/* Of more than two segments the others are inner nodes, or leaves: then a primitive is left over
- * for anything. */
+/* With more than two segments the other segments are inner nodes, or leaves; in the second case a
+ * primitive is left over for anything. */
 static bool merges_by_concat(const merging *m, const leaf *leaves, int count, int a, int b)
 {
     if (m->g->segments > 2)
@@ -392,14 +402,15 @@ static bool find_way(const merging *m, const leaf *leaves, int count)
             if (a != b && (merges_by_broadcast(m, leaves, count, a, b) ||
                            merges_by_concat(m, leaves, count, a, b)))
                 return true;
-    for (int a = 0; a < count; a++) /* the dearest question comes last */
+    for (int a = 0; a < count; a++) /* products cost most, so they come last */
         for (int b = 0; b < count; b++)
             if (a != b && merges_by_product(m, leaves, count, a, b))
                 return true;
     return false;
 }
 
-/* What the set of leaves is, whatever their order and the names of their variables. */
+/* Returns a key for the set of leaves that does not depend on their order or on the names
+ * of their variables. */
 static kas_merge_key key_of(const merging *m, const leaf *leaves, int count)
 {
     const bool same = count == 2 && leaves[0].node >= 0 && leaves[1].node >= 0 &&
@@ -421,7 +432,7 @@ static kas_merge_key key_of(const merging *m, const leaf *leaves, int count)
     return key;
 }
 
-/* Most sets of leaves come again, and most cannot merge. */
+/* Remembers answers, because most sets of leaves come again and most cannot merge. */
 static bool could_merge(const merging *m, const leaf *leaves, int count)
 {
     if (count == 2 && !may_complete(m, leaves[0].number, leaves[1].number))
@@ -437,7 +448,7 @@ static bool could_merge(const merging *m, const leaf *leaves, int count)
     return known;
 }
 
-/* Has every leaf another one to merge with? */
+/* Returns whether every leaf has another one to merge with. */
 static bool each_could_merge(const merging *m, const leaf *leaves, int count)
 {
     for (int a = 0; a < count; a++) {
@@ -451,7 +462,8 @@ static bool each_could_merge(const merging *m, const leaf *leaves, int count)
                                 (m->g->segments && could_concat(m, x, y, false)));
         }
         if (!merges)
-            return m->multiply || m->g->segments; /* what two others give could be its match */
+            /* the result of two others could be its partner */
+            return m->multiply || m->g->segments;
     }
     return true;
 }
@@ -467,11 +479,11 @@ static bool merge(const kas_growth *g, const leaf *leaves, int count, bool loose
                               : could_merge(&m, leaves, count);
 }
 
-/* The leaves but those in `less`. */
+/* Collects the leaves except those in `less`. */
 static int collect(const kas_growth *g, uint64_t less, leaf *leaves)
 {
     int count = 0;
-    leaves[0] = (leaf){0, -1}; /* there is one at least, which no compiler sees */
+    leaves[0] = (leaf){0, -1}; /* there is at least one, but no compiler sees that */
     for (int i = 0; i < g->kernel.nodes; i++)
         if (!g->read[i] && !(less >> i & 1))
             leaves[count++] = (leaf){g->known[i].number, i};
@@ -495,7 +507,7 @@ bool kas_leaves_could_merge_after(const kas_growth *g, const kas_candidate_op *u
         less |= (uint64_t)1 << use->in[k];
     int count = collect(g, less, leaves);
     leaves[count++] = (leaf){result, -1};
-    const int left = g->primitives - g->kernel.nodes; /* after the use */
+    const int left = g->primitives - g->kernel.nodes; /* primitives after the candidate */
     return left == 0 || left > count - 1 || merge(g, leaves, count, true);
 }
 

@@ -3,7 +3,8 @@
 #include "host/space/canvas/merge.h"
 #include "host/space/canvas/prune.h"
 
-/* A broadcast gives RHS's shape; a value that LHS's variable takes changes leaves that hold it. */
+/* Returns whether a broadcast of the pair may lead to a kernel. It gives RHS's shape; a value that
+ * LHS's variable takes changes the leaves that hold the variable. */
 static bool broadcast_serves(const kas_growth *g, const kas_candidate_op *use)
 {
     const int lhs = use->in[0], rhs = use->in[1];
@@ -18,7 +19,7 @@ static bool broadcast_serves(const kas_growth *g, const kas_candidate_op *use)
            kas_could_broadcast(g, a, b);
 }
 
-/* Transposes of a product, as bits. */
+/* Returns the transposes of a product that may lead to a kernel, as bits. */
 static unsigned products_that_serve(const kas_growth *g, const kas_candidate_op *use)
 {
     const uint32_t a = g->known[use->in[0]].number, b = g->known[use->in[1]].number;
@@ -32,7 +33,7 @@ static unsigned products_that_serve(const kas_growth *g, const kas_candidate_op 
     return serve;
 }
 
-/* The second of two orders that give the same. */
+/* Returns whether this is the second of two orders that give the same. */
 static bool is_second_order(const kas_growth *g, const kas_candidate_op *use)
 {
     return kas_op_has_trait(use->op, KAS_TRAIT_COMMUTES) && use->in[0] > use->in[1] &&
@@ -83,7 +84,7 @@ uint8_t kas_pair_serves(const kas_growth *g, kas_type type, const kas_op_filter 
     return type == KAS_TYPE_BMM ? products(g, filter, pair) : broadcasts(g, filter, pair);
 }
 
-/* Fewest leaves among the operands of any operation of the type that is allowed. */
+/* Returns how many operands at least must be leaves, over all allowed operations of the type. */
 static int fewest_leaves(const kas_op_filter *filter, kas_type type)
 {
     int fewest = KAS_MAX_NODES;
@@ -100,11 +101,12 @@ int kas_list_pairs(const kas_growth *g, kas_type type, const kas_op_filter *filt
     const int needed = fewest_leaves(filter, type);
     int count = 0;
     for (int lhs = 0; lhs < g->kernel.nodes; lhs++) {
-        const int more = needed - (int)(filter->leaves >> lhs & 1); /* leaves that RHS must be */
+        /* 1: RHS must be a leaf; 2: no RHS is enough */
+        const int more = needed - (int)(filter->leaves >> lhs & 1);
         uint64_t rhs = UINT64_MAX >> (KAS_MAX_NODES - g->kernel.nodes);
         if (more > 0)
             rhs &= filter->leaves & ~((uint64_t)1 << lhs);
-        if (type != KAS_TYPE_BMM) /* which may be of a tensor with itself */
+        if (type != KAS_TYPE_BMM) /* a product of a tensor with itself is allowed */
             rhs &= ~((uint64_t)1 << lhs);
         for (; more <= 1 && rhs; rhs &= rhs - 1)
             out[count++] =

@@ -7,8 +7,9 @@
 #include "host/space/primitive.h"
 #include "host/space/solve/solve.h"
 
-/* Shapes and values kept at most, when an attempt begins; a few thousand shapes make up nearly all
- * that a sampler meets. PAIRS slots take the newcomer in place of what was there. */
+/* The most shapes, values and contexts that are kept when an attempt begins. A few thousand shapes
+ * make up nearly all that a sampler meets. PAIRS and MERGES are the slots of tables in which a
+ * newcomer replaces what was there. */
 enum {
     MOST_NUMBERS = 1 << 12,
     MOST_VALUES = 1 << 15,
@@ -39,7 +40,7 @@ struct kas_pairs {
     merge merge[MERGES];
     uint32_t contexts;
     context context[MOST_CONTEXTS];
-    kas_kernel product; /* LHS, RHS and a product of them */
+    kas_kernel product; /* LHS, RHS and their product, for kas_node_infer */
 };
 
 kas_status kas_pairs_create(kas_pairs **out)
@@ -98,7 +99,7 @@ static uint64_t mix(uint64_t hash, uint64_t word)
     return hash ^ (hash >> 29);
 }
 
-/* The words do not wait for one another. */
+/* Multiplies the words independently, so that they do not wait for one another. */
 static uint64_t hash_dim(uint64_t hash, const kas_dim *dim)
 {
     static const uint64_t factor[] = {0xa0761d6478bd642fu, 0xe7037ed1a0b428dbu, 0x8ebc6af09c88c6e3u,
@@ -147,7 +148,8 @@ static uint64_t hash_product(const kas_shape *shape, int from, int to)
     return kas_shape_product(shape, from, to, &product) ? hash_dim(1, &product) : 0;
 }
 
-/* H, then W among the channel dims: a product with it transposed can give back the image. */
+/* Returns whether H, then W are among the channel dims: a product with the shape transposed can
+ * give back the image. */
 static bool holds_pixels(const kas_shape *shape)
 {
     const kas_dim h = kas_dim_symbol(KAS_SYM_H), w = kas_dim_symbol(KAS_SYM_W);
@@ -157,8 +159,8 @@ static bool holds_pixels(const kas_shape *shape)
     return false;
 }
 
-/* *product times a dim, then its hash; of what leaves its range on the way that of dims [from, to),
- * whose product may not. */
+/* Multiplies *product by dim d and returns its hash. If the product left its range on the way,
+ * returns the hash of dims [from, to), whose product may be in range. */
 static uint64_t hash_next(kas_dim *product, bool *in_range, const kas_shape *shape, int d, int from,
                           int to)
 {
@@ -224,7 +226,7 @@ static bool make_room(kas_pairs *pairs)
     return true;
 }
 
-/* The variable of a shape, and where: Theorem 1 says that it is one. */
+/* Returns the variable of a shape and its place. Theorem 1 says that there is at most one. */
 static int find_var(const kas_shape *shape, int *at)
 {
     int var = -1;
@@ -234,7 +236,7 @@ static int find_var(const kas_shape *shape, int *at)
     return var;
 }
 
-/* The shape with another variable in the place of the one at dim `at`. */
+/* Renames the variable at dim `at`. */
 static void rename_var(kas_shape *shape, int at, int from, int to)
 {
     shape->channel[at].exp[KAS_SYM_X0 + to] = shape->channel[at].exp[KAS_SYM_X0 + from];
@@ -301,7 +303,7 @@ static const kas_shape *lhs_shape(const kas_pairs *pairs, uint32_t key)
     return &pairs->facts[key - 1].shape;
 }
 
-/* RHS as the pair sees it: a variable of its own is x1. */
+/* Returns RHS as the pair sees it: a variable of its own is x1. */
 static kas_shape rhs_shape(const kas_pairs *pairs, uint32_t key)
 {
     kas_shape shape = pairs->facts[(key - 1) >> 1].shape;
@@ -404,7 +406,8 @@ kas_pair *kas_pairs_get(kas_pairs *pairs, uint32_t lhs, uint32_t rhs)
 
 /* ---- products ---- */
 
-/* Has a part of a flat shape's channels, the first ones or the last ones, that size? */
+/* Returns whether the product of the first, or of the last, n channels of a flat shape is that size
+ * for some n. */
 static bool has_part(const kas_shape_facts *flat, bool first, uint64_t size)
 {
     const uint64_t *part = first ? flat->first : flat->last;
@@ -414,9 +417,10 @@ static bool has_part(const kas_shape_facts *flat, bool first, uint64_t size)
     return false;
 }
 
-/* Has that transpose of two tensors the same size to contract on both sides: all channels or all
- * pixels of one, and of the other too, or a part of its channels where that is flat?  A batch takes
- * as much from the channels of both.  Cheaper than the rule, and never against it. */
+/* Returns whether that transpose of two tensors contracts the same size on both sides: all channels
+ * or all pixels of one operand, and of the other too, or a part of the channels of a flat one. A
+ * batch takes as much from the channels of both. This is cheaper than the rule and never excludes
+ * what the rule allows. */
 static bool may_contract(const kas_shape_facts *lhs, const kas_shape_facts *rhs, int transpose)
 {
     const bool rows[2] = {transpose & KAS_TRANSPOSE_LHS, !(transpose & KAS_TRANSPOSE_RHS)};
@@ -430,7 +434,7 @@ static bool may_contract(const kas_shape_facts *lhs, const kas_shape_facts *rhs,
     return left == right;
 }
 
-/* The transposes that may be legal, as bits. */
+/* Returns the transposes that may be legal, as bits. */
 static unsigned transposes(const kas_shape_facts *lhs, const kas_shape_facts *rhs)
 {
     unsigned found = 0;

@@ -10,13 +10,13 @@ static bool is_rearrangement(int op)
            op == KAS_OP_UNFOLD || op == KAS_OP_SHUFFLE || op == KAS_OP_SLICE;
 }
 
-/* Maps whose weights take a sign. */
+/* Returns whether the weights of the operation can absorb a sign. */
 static bool is_linear(int op)
 {
     return op == KAS_OP_FC || op == KAS_OP_CONV || op == KAS_OP_CONV_DEPTHWISE || op == KAS_OP_MIX;
 }
 
-/* The node that made the values of node i: rearrangements only move them. */
+/* Returns the node that computed the values of node i: rearrangements only move them. */
 static int producer(const kas_kernel *k, int i)
 {
     while (is_rearrangement(k->node[i].op))
@@ -24,7 +24,8 @@ static int producer(const kas_kernel *k, int i)
     return i;
 }
 
-/* The node whose values node i repeats in another shape: a grouping moves nothing in memory. */
+/* Returns the node whose values node i repeats in another shape: a grouping moves
+ * nothing in memory. */
 static int ungrouped(const kas_kernel *k, int i)
 {
     while (k->node[i].op == KAS_OP_GROUP || k->node[i].op == KAS_OP_GROUP_ALL)
@@ -60,33 +61,33 @@ static bool non_negative(const kas_kernel *k, int i)
 static bool elementwise(const kas_kernel *k, const kas_node *node)
 {
     int p = producer(k, node->in[0]), op = k->node[p].op;
-    if (op == node->op) /* relu relu, neg neg, square square, ... */
+    if (op == node->op) /* relu of relu, neg of neg, square of square, ... */
         return true;
     bool of_negated = op == KAS_OP_NEG && non_negative(k, k->node[p].in[0]);
     switch (node->op) {
-    case KAS_OP_RELU: /* nothing left to cut, or nothing left at all */
+    case KAS_OP_RELU: /* the relu changes nothing, or makes everything 0 */
         return non_negative(k, p) || of_negated;
     case KAS_OP_ABS:
         return non_negative(k, p) || op == KAS_OP_NEG;
-    case KAS_OP_SQUARE: /* the sign is lost anyway; square of sqrt gives x back */
+    case KAS_OP_SQUARE: /* the sign is lost anyway; the square of sqrt gives x back */
         return op == KAS_OP_NEG || op == KAS_OP_ABS || op == KAS_OP_SQRT;
-    case KAS_OP_SQRT: /* |x|, or a constant */
+    case KAS_OP_SQRT: /* the root is |x|, or a constant */
         return op == KAS_OP_SQUARE || of_negated;
-    case KAS_OP_NEG: /* the weights take the sign */
+    case KAS_OP_NEG: /* the weights absorb the sign */
         return is_linear(op);
     default:
         return false;
     }
 }
 
-/* A map that is not grouped reads its channels, and gives them, in any order. */
+/* Returns whether the map is not grouped, so that it reads and makes its channels in any order. */
 static bool is_whole_map(const kas_node *node)
 {
     return (node->op == KAS_OP_FC || node->op == KAS_OP_CONV) && !node->grouped;
 }
 
-/* The weights of a map take the sign of its operand, and, if every channel has its own, the factor;
- * if it is not grouped, the order too. */
+/* Returns whether the weights of a linear map absorb the node before it: the sign of a neg; a
+ * factor, if every channel has its own; a shuffle, if the map is not grouped. */
 static bool linear(const kas_kernel *k, const kas_node *node)
 {
     int p = k->node[producer(k, node->in[0])].op;
@@ -98,7 +99,8 @@ static bool fc(const kas_kernel *k, const kas_node *node)
 {
     const kas_node *in = &k->node[node->in[0]];
     return linear(k, node) ||
-           (in->op == KAS_OP_FC && !in->grouped && !node->grouped); /* two linear maps are one */
+           /* two linear operators in a row are one */
+           (in->op == KAS_OP_FC && !in->grouped && !node->grouped);
 }
 
 static bool is_one(const kas_shape *shape, int i)
@@ -119,7 +121,8 @@ static bool fold(const kas_kernel *k, const kas_node *node)
            in->dim_end == node->dim + 1; /* a constant: the mean of what sums to 1 */
 }
 
-/* Nothing to compare along the dims. */
+/* Returns whether all dims of the range have size 1, so that there is nothing to
+ * compare along them. */
 static bool covers_ones(const kas_kernel *k, const kas_node *node)
 {
     bool all_ones = true;
@@ -133,7 +136,8 @@ static bool softmax(const kas_kernel *k, const kas_node *node)
     return covers_ones(k, node) || k->node[producer(k, node->in[0])].op == KAS_OP_SOFTMAX;
 }
 
-/* Over all channel dims it is an FC; a mix of what a mix has made is one mix. */
+/* Returns whether a mix is redundant: over all channel dims it is an FC, and a mix of what a mix
+ * has made is one mix. */
 static bool mix(const kas_kernel *k, const kas_node *node)
 {
     const kas_node *in = &k->node[node->in[0]];
@@ -141,7 +145,8 @@ static bool mix(const kas_kernel *k, const kas_node *node)
            (in->op == KAS_OP_MIX && in->dim == node->dim && node->dim_end == node->dim + 1);
 }
 
-/* One factor is enough, and the weights of a map take it. */
+/* Returns whether a scale is redundant: one factor is enough, and the weights of a linear map
+ * absorb it. */
 static bool scale(const kas_kernel *k, const kas_node *node)
 {
     const kas_node *in = &k->node[node->in[0]];
@@ -195,14 +200,16 @@ static bool pool(const kas_kernel *k, const kas_node *node)
     return in->kernel == node->kernel || in->axes == KAS_AXIS_W;
 }
 
-/* The segment of what was just joined is there already, and so is the whole of what was just cut.
- */
+/* Returns whether the slice takes a segment out of a concatenation: that segment is there
+ * already. */
 static bool slice(const kas_kernel *k, const kas_node *node)
 {
     const kas_node *in = &k->node[node->in[0]];
     return in->op == KAS_OP_CONCAT && in->split == node->split && in->dim == node->dim;
 }
 
+/* Returns whether the concatenation joins all segments that were just cut: the whole
+ * is there already. */
 static bool concat(const kas_kernel *k, const kas_node *node)
 {
     for (int i = 0; i < node->inputs; i++) {
@@ -214,7 +221,7 @@ static bool concat(const kas_kernel *k, const kas_node *node)
     return true;
 }
 
-/* a = f(b) with f relu or abs: then min and max of a and b say nothing new. */
+/* Returns whether a is relu or abs of b: then min and max of a and b say nothing new. */
 static bool is_rectified(const kas_kernel *k, int a, int b)
 {
     const kas_node *node = &k->node[a];
@@ -248,7 +255,7 @@ static bool broadcast(const kas_kernel *k, const kas_node *node)
     bool equal = kas_shape_equal(&lhs->shape, &rhs->shape);
     bool sum = node->op == KAS_OP_ADD || node->op == KAS_OP_SUB;
     if (kas_same_values(k, a, b) || kas_shapes_mix_pixels(&lhs->shape, &rhs->shape))
-        return true; /* x - x, or nothing that means anything */
+        return true; /* x - x, or pixels mixed with channels */
     if (equal && a > b && kas_op_has_trait(node->op, KAS_TRAIT_COMMUTES)) /* one order is enough */
         return true;
     if (sum && (rhs->op == KAS_OP_NEG || (lhs->op == KAS_OP_NEG && equal)))
@@ -260,7 +267,7 @@ static bool broadcast(const kas_kernel *k, const kas_node *node)
            (is_rectified(k, a, b) || is_rectified(k, b, a));
 }
 
-/* The same values are there already. Two nodes with weights have their own. */
+/* Returns whether an earlier node has the same values. Two nodes with weights never do. */
 static bool repeats(const kas_kernel *k, int i)
 {
     const kas_node *a = &k->node[i];
@@ -306,10 +313,10 @@ bool kas_prune_node(const kas_kernel *kernel, int i)
     return rules[kas_type_of(node->op)] && rules[kas_type_of(node->op)](kernel, node);
 }
 
-/* Does anything that reads node i see how its channels are split, or could it yet, where nodes
- * `open` may get readers?  Element-wise functions, shifts, unfolds and depthwise convolutions pass
- * the question on; a map that is not grouped contracts all channels in the same order, and the
- * output is flattened. */
+/* Returns whether some reader of node i sees how its channels are split, or could come to see it
+ * because a node in `open` may get readers. Element-wise functions, shifts, unfolds and depthwise
+ * convolutions pass the question on; a map that is not grouped contracts all channels in the same
+ * order, and the output is flattened. */
 static bool split_is_seen(const kas_kernel *k, int i, uint64_t open)
 {
     if (open >> i & 1)

@@ -2,7 +2,7 @@
 
 #include "host/space/primitive.h"
 
-/* As far as the image goes, whatever its size; twice this still fits. */
+/* The whole image, whatever its size; twice this number still fits in 16 bits. */
 enum { WHOLE_IMAGE = 8192 };
 
 static const int axis_bit[2] = {KAS_AXIS_H, KAS_AXIS_W};
@@ -31,7 +31,7 @@ static void widen_by_window(kas_receptive_field *view, const kas_node *node,
     }
 }
 
-/* Everything along the spatial dims in [dim, end) of the operand. */
+/* Widens the field to everything along the spatial dims in [dim, end) of the operand. */
 static void widen_by_dims(kas_receptive_field *view, const kas_shape *shape, int dim, int end)
 {
     for (int axis = 0; axis < 2; axis++) {

@@ -22,7 +22,7 @@ const char *const kas_space_names[] = {
     [KAS_SPACE_CANVAS] = "canvas", [KAS_SPACE_NAS_PTE] = "nas-pte", [KAS_SPACE_COUNT] = NULL};
 static const char *const samplers[] = {"guided", "rejection", NULL};
 static const char *const per_layer[] = {"no", "yes", "auto", NULL};
-static const char *operations[KAS_OP_COUNT + 1]; /* names, by kas_op; NULL at the end */
+static const char *operations[KAS_OP_COUNT + 1]; /* names by kas_op, NULL at the end */
 
 #define AT(member) .offset = offsetof(kas_sample_options, member), .optional = true
 #define INTEGER .type = KAS_FIELD_INTEGER
@@ -120,7 +120,7 @@ static kas_status check_lists(const kas_sample_options *o)
     return KAS_OK;
 }
 
-/* What the kernel must do needs a primitive that can. */
+/* Checks that what a kernel must do is possible with the primitives that are allowed. */
 static kas_status check_abilities(const kas_sample_options *o)
 {
     uint64_t ops = kas_sample_operations(o);
@@ -141,7 +141,7 @@ static kas_status check_abilities(const kas_sample_options *o)
     return KAS_OK;
 }
 
-/* Nothing is asked that only the guided sampler can do. */
+/* Returns whether no option is set that only the guided sampler has. */
 static bool asks_no_guide(const kas_sample_options *o)
 {
     return !o->allowed && !o->forbidden && !o->required && !o->min_receptive &&
@@ -149,7 +149,8 @@ static bool asks_no_guide(const kas_sample_options *o)
            !o->dilations.count && !o->shifts.count;
 }
 
-/* It is there to compare with, and has only the options that the paper's has. */
+/* Checks options for the rejection sampler. It exists for comparison and has only the options of
+ * the paper's sampler. */
 static kas_status check_rejection(const kas_sample_options *o)
 {
     if (asks_no_guide(o))
@@ -160,8 +161,8 @@ static kas_status check_rejection(const kas_sample_options *o)
                     "--shifts need --sampler guided");
 }
 
-/* Transformations of the convolution are not grown from primitives: nothing to choose among them.
- */
+/* Checks options for NAS-PTE's space. Its kernels are not grown from primitives, so there is
+ * nothing to choose among primitives. */
 static kas_status check_nas_pte(const kas_sample_options *o)
 {
     const kas_sample_options usual = kas_sample_defaults();

@@ -1,4 +1,4 @@
-/* The canonical form of an assignment, its name, and its place in a network. */
+/* Assignments: the canonical form, the name, and the place in a network. */
 #include "host/space/file/assignment.h"
 
 #include <stdio.h>
@@ -30,7 +30,8 @@ kas_status kas_assignment_allocate(int kernels, int layers, kas_assignment *out)
 
 /* ---- the canonical form ---------------------------------------------------------------------- */
 
-/* By insertion: a network has tens of layers, and its own order is nearly that of the names. */
+/* Sorts by insertion: a network has tens of layers, and its own order is nearly that of the
+ * names. */
 static void sort_layers(kas_assignment *a)
 {
     char name[KAS_ASSIGNED_NAME];
@@ -47,7 +48,7 @@ static void sort_layers(kas_assignment *a)
     }
 }
 
-/* The number of the kernel with that text among the first `count`; -1 = none. */
+/* Returns the number of the kernel with that text among the first `count`, or -1. */
 static int find_text(const kas_buf *text, int count, const kas_buf *wanted)
 {
     for (int k = 0; k < count; k++)
@@ -56,7 +57,8 @@ static int find_text(const kas_buf *text, int count, const kas_buf *wanted)
     return -1;
 }
 
-/* kernel[] anew: canonical, in the order of the layers, each once. `text` has room for all. */
+/* Replaces kernel[] by canonical kernels, each once, in the order of the layers. `text` has room
+ * for all their texts. */
 static kas_status order_kernels(kas_assignment *a, kas_kernel *ordered, kas_buf *text)
 {
     int count = 0;
@@ -81,7 +83,7 @@ static kas_status order_kernels(kas_assignment *a, kas_kernel *ordered, kas_buf 
 
 kas_status kas_assignment_canonicalize(kas_assignment *a)
 {
-    const size_t room = (size_t)a->layers + 1; /* of a text more than there are kernels */
+    const size_t room = (size_t)a->layers + 1; /* one more than there are kernels */
     kas_kernel *ordered = calloc(room, sizeof *ordered);
     kas_buf *text = calloc(room, sizeof *text);
     sort_layers(a);
@@ -111,8 +113,8 @@ kas_status kas_assignment_make(const kas_replacement *r, kas_assignment *out)
 
 /* ---- the name -------------------------------------------------------------------------------- */
 
-/* Names of layers hold no blank and canonical texts no line break, so the text can be read in one
- * way only. */
+/* Appends the text that the name is computed from. Names of layers hold no blank and canonical
+ * texts no line break, so the text can be read in one way only. */
 static kas_status layers_text(const kas_assignment *a, kas_buf *out)
 {
     kas_buf_puts(out, "kas-gpu layers\n");
@@ -164,7 +166,7 @@ static bool is_target(const char *name, const kas_target *targets, int count)
     return false;
 }
 
-/* Every layer of the file is a target, and every target a layer of the file. */
+/* Checks that every layer of the file is a target and every target a layer of the file. */
 static kas_status match_layers(const kas_assignment *a, const kas_target *targets, int count,
                                int *kernel_of)
 {

@@ -1,4 +1,4 @@
-/* Files of layers (docs/kernel-file.md, "A kernel for each layer"). */
+/* Reads and writes files of layers (docs/kernel-file.md, "A kernel for each layer"). */
 #include "host/space/file/assignment.h"
 
 #include <stdio.h>
@@ -41,7 +41,8 @@ static kas_status read_kernels(const char *name, const cJSON *list, kas_assignme
     return KAS_OK;
 }
 
-/* A name goes into messages and stands before a blank in the text of which the name is made. */
+/* Reads a layer's name. It goes into messages, and stands before a blank in the text that the
+ * assignment's name is computed from. */
 static kas_status read_name(const char *name, const char *layer, char out[KAS_ASSIGNED_NAME])
 {
     const size_t length = strlen(layer);
@@ -105,7 +106,7 @@ static kas_status read_lists(const char *name, const cJSON *root, kas_assignment
     return kas_assignment_canonicalize(out);
 }
 
-/* Behind blanks and the word, if it comes next; else NULL. */
+/* Returns the place behind blanks and the word, or NULL when the word does not come next. */
 static const char *skip(const char *at, const char *end, const char *word)
 {
     const size_t length = strlen(word);
@@ -114,9 +115,9 @@ static const char *skip(const char *at, const char *end, const char *word)
     return at && (size_t)(end - at) >= length && memcmp(at, word, length) == 0 ? at + length : NULL;
 }
 
-/* Whether it is meant to be a file of layers, however it is damaged: every other text is a kernel
- * file, and has that reader's limits and messages.  No string of a kernel file is taken for the
- * field, for its quotes have a backslash before them. */
+/* Returns whether the text is meant to be a file of layers, however damaged it is: every other text
+ * is a kernel file and gets that reader's limits and messages. No string of a kernel file is taken
+ * for the field, because quotes inside a string have a backslash before them. */
 static bool names_layers(const char *text, size_t size)
 {
     static const char field[] = "\"format\"";

@@ -56,7 +56,7 @@ static uint32_t groups_used(const kas_kernel *kernel)
     return used;
 }
 
-/* Exactly the symbols in use have a value. */
+/* Reads the group values: exactly the symbols in use must have one. */
 static kas_status read_groups(const char *name, const cJSON *root, kas_kernel *kernel)
 {
     const cJSON *groups = NULL, *item;
@@ -83,8 +83,8 @@ static kas_status read_groups(const char *name, const cJSON *root, kas_kernel *k
     return KAS_OK;
 }
 
-/* What a solver once chose. It is not used when the kernel is read, because a kernel is solved for
- * the network at hand, but a damaged file is not accepted. */
+/* Checks the values that a solver once chose. They are not used, because a kernel is solved for the
+ * network at hand, but a damaged file is not accepted. */
 static kas_status check_targets(const char *name, const cJSON *root)
 {
     const cJSON *list, *target, *item;

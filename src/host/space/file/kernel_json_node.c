@@ -95,7 +95,7 @@ static kas_status read_split_name(const cJSON *item, const char *where, kas_node
     return KAS_OK;
 }
 
-/* Optional: false when the field is not there. */
+/* Reads an optional flag: false when the field is not there. */
 static kas_status read_flag(const cJSON *item, const char *where, const char *field, uint8_t *out)
 {
     const cJSON *flag = cJSON_GetObjectItemCaseSensitive(item, field);
@@ -122,7 +122,7 @@ static kas_status read_product(const cJSON *item, const char *where, kas_node *n
                     where, text);
 }
 
-/* `grouped` is refused before where it is no attribute. */
+/* `grouped` was refused before where it is no attribute. */
 static kas_status read_map(const cJSON *item, const char *where, kas_node *node)
 {
     const char *text;
@@ -136,7 +136,7 @@ static kas_status read_map(const cJSON *item, const char *where, kas_node *node)
     return KAS_OK;
 }
 
-/* Optional: 0 stays when the field is not there. */
+/* Reads optional fields of a window: 0 stays when a field is not there. */
 static kas_status read_window(const cJSON *item, const char *where, unsigned attributes,
                               kas_node *node)
 {
@@ -186,7 +186,7 @@ static kas_status read_attributes(const cJSON *item, const char *where, kas_node
 
 enum { MAX_FIELDS = 16 };
 
-/* Fields that a node of this primitive may have. */
+/* Lists the fields that a node of this primitive may have. */
 static void allowed_fields(const kas_node *node, const char *list[MAX_FIELDS])
 {
     unsigned attributes = kas_primitive_get(node->op)->attributes;

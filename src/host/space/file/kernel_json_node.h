@@ -1,4 +1,4 @@
-/* Internal to the readers and writers of kernel files and files of layers. */
+/* What the readers and writers of kernel files and files of layers share. Internal to them. */
 #ifndef KAS_SPACE_FILE_KERNEL_JSON_NODE_H
 #define KAS_SPACE_FILE_KERNEL_JSON_NODE_H
 
@@ -9,19 +9,20 @@
 #define KAS_KERNEL_FORMAT "kas-gpu kernel"
 enum { KAS_KERNEL_FORMAT_VERSION = 1 };
 
-/* "h", "w" or "hw". */
+/* Returns "h", "w" or "hw". */
 const char *kas_axes_name(uint8_t axes);
-/* "lhs", "rhs", "both"; "none" for 0, which files leave out. */
+/* Returns "lhs", "rhs" or "both"; "none" for 0, which files leave out. */
 const char *kas_transpose_name(uint8_t transpose);
 
-/* Node i of the file `name`. Operands are earlier nodes and attributes are in range; shapes are not
- * inferred. */
+/* Reads node i of the file `name`. Checks that operands are earlier nodes and that attributes are
+ * in range; does not infer shapes. */
 kas_status kas_kernel_read_node(const char *name, const cJSON *item, int i, kas_node *node);
 
-/* What stands in a kernel file; `kernel` is zero. Infers its shapes. */
+/* Reads the object of a kernel file into `kernel`, which is zero on entry, and infers its
+ * shapes. */
 kas_status kas_kernel_read_object(const char *name, const cJSON *root, kas_kernel *kernel);
 
-/* "splits": exactly those that the nodes, which were read, use. */
+/* Reads "splits". They must be exactly the splits that the nodes, which were read before, use. */
 kas_status kas_kernel_read_splits(const char *name, const cJSON *root, kas_kernel *kernel);
 
 #endif

@@ -1,5 +1,5 @@
-/* "splits" of a kernel file: {"S0": {"whole": "C", "shares": 2}, "S1": {"whole": "H", "first": 4}}
- */
+/* Reads "splits" of a kernel file:
+ *    {"S0": {"whole": "C", "shares": 2}, "S1": {"whole": "H", "first": 4}} */
 #include <stdio.h>
 
 #include "host/core/json/json.h"

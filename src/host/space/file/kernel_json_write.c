@@ -57,7 +57,7 @@ static void write_groups(const kas_kernel *kernel, kas_buf *out)
     kas_buf_puts(out, "}");
 }
 
-/* Nothing when the kernel has none. */
+/* Appends the splits; nothing when the kernel has none. */
 static void write_splits(const kas_kernel *kernel, kas_buf *out)
 {
     const char *before = ",\n  \"splits\": {";
@@ -78,7 +78,8 @@ static void write_splits(const kas_kernel *kernel, kas_buf *out)
     kas_buf_puts(out, "}");
 }
 
-/* Symbols in their canonical names and order; those without a value are left out. */
+/* Appends a binding with symbols in their canonical names and order; symbols without a value are
+ * left out. */
 static void write_binding(const kas_binding *binding, const kas_renaming *names, kas_buf *out)
 {
     const char *comma = "";

@@ -1,4 +1,4 @@
-/* Sequences: drawn, written, read. */
+/* Draws, writes and reads sequences of transformations. */
 #include "host/space/nas_pte/nas_pte.h"
 
 #include <ctype.h>
@@ -9,7 +9,7 @@
 
 /* ---- drawing --------------------------------------------------------------------------------- */
 
-/* One step for the leaf that it draws; false when nothing fits that. */
+/* Draws a leaf and a step for it. Returns false when no step fits the leaf. */
 static bool draw_step(kas_rng *rng, kas_pte_tree *tree, kas_pte_step *step)
 {
     kas_pte_kind fits[KAS_PTE_KINDS];
@@ -34,7 +34,7 @@ static bool fits(const kas_pte_fit *fit, const kas_kernel *kernel)
     return !fit || fit->has_sizes(fit->context, kernel);
 }
 
-/* So many steps, or fewer where no more are found. */
+/* Draws `steps` steps, or fewer when no more are found. */
 static void draw_steps(kas_rng *rng, const kas_pte_fit *fit, int steps, kas_pte_sequence *out,
                        kas_kernel *kernel)
 {
@@ -95,7 +95,7 @@ static int find_kind(const char *word, size_t length)
     return -1;
 }
 
-/* "(4)"; *at is moved behind it. */
+/* Reads a factor such as "(4)" and moves *at behind it. */
 static kas_status read_factor(const char *word, const char **at, kas_pte_step *step)
 {
     int count;

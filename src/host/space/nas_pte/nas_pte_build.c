@@ -1,4 +1,4 @@
-/* From a transformed convolution to a kernel. */
+/* Makes the kernel of a transformed convolution. */
 #include <string.h>
 
 #include "host/space/nas_pte/nas_pte_tree.h"
@@ -6,7 +6,7 @@
 
 enum { CHANNELS, ROWS, COLUMNS, AXES, MOST_CUTS = 16 }; /* dims of every [c, h, w] */
 
-/* A part of the input that is sliced when it is needed: what nobody reads is never made. */
+/* A part of the input. It is sliced when it is needed, so what nobody reads is never made. */
 typedef struct view {
     int cuts;
     struct {

@@ -5,7 +5,8 @@ void kas_pte_begin(kas_pte_tree *tree)
     *tree = (kas_pte_tree){.parts = 1, .part = {{.cut = KAS_PTE_LEAF, .square = true}}};
 }
 
-/* Walks in the order of the output's parts; *left counts down to the leaf that is looked for. */
+/* Finds a leaf in the order of the output's parts; *left counts the leaves that are still
+ * to be passed. */
 static int find(const kas_pte_tree *tree, int i, int *left)
 {
     const kas_pte_part *part = &tree->part[i];

@@ -1,7 +1,7 @@
 /* bmm: a batch of matrix products of two data tensors (docs/primitives.md). */
 #include "host/space/primitive.h"
 
-/* Leading dims that are group dims of both and have the same size. */
+/* Returns the number of leading dims that are group dims of both operands with equal sizes. */
 static int batch_dims(const kas_shape *lhs, const kas_shape *rhs)
 {
     int b = 0;
@@ -24,8 +24,8 @@ static kas_status product_of(const kas_kernel *kernel, int i, const kas_shape *s
                : kas_node_fail(kernel, i, "a product of sizes leaves its range");
 }
 
-/* A tensor without H and W is cut where its contracted part has the size of the other's: the
- * shortest part that does. */
+/* Cuts a tensor without H and W where its contracted part has the size of the other operand's; the
+ * shortest part that does is taken. */
 static kas_status cut_channels(const kas_kernel *kernel, int i, const kas_shape *shape, int batch,
                                bool rows_contracted, const kas_dim *wanted, int *cut)
 {
@@ -43,7 +43,7 @@ static kas_status cut_channels(const kas_kernel *kernel, int i, const kas_shape 
                          rows_contracted ? "first" : "last");
 }
 
-/* Dims [from, to) of operand `side` that are contracted. */
+/* Finds the dims [from, to) of operand `side` that are contracted. */
 static void contracted_range(const kas_shape *shape, const kas_product *p, int side, bool rows,
                              int *from, int *to)
 {
@@ -79,7 +79,7 @@ kas_status kas_product_align(const kas_kernel *kernel, int i, kas_product *out)
     return KAS_OK;
 }
 
-/* What is kept of the LHS becomes channel dims, whatever it was. */
+/* Appends kept dims of an operand to the result as channel dims, whatever they were. */
 static kas_status keep(kas_kernel *kernel, int i, const kas_shape *from, int begin, int end)
 {
     kas_shape *shape = &kernel->node[i].shape;
@@ -93,7 +93,8 @@ static kas_status keep(kas_kernel *kernel, int i, const kas_shape *from, int beg
     return KAS_OK;
 }
 
-/* Rows that are pixels, which a product made channel dims of: along H, W or both. */
+/* Returns whether the rows are pixels that an earlier product made channel dims: along H,
+ * W or both. */
 static bool are_pixels(const kas_shape *shape, int begin, int end)
 {
     const kas_dim h = kas_dim_symbol(KAS_SYM_H), w = kas_dim_symbol(KAS_SYM_W);
@@ -105,8 +106,8 @@ static bool are_pixels(const kas_shape *shape, int begin, int end)
     return at == end && begin < end;
 }
 
-/* What is kept of the RHS: its columns stay what they are, rows that are pixels are H and W again.
- */
+/* Appends what is kept of the RHS: columns stay what they are, and rows that are pixels become H
+ * and W again. */
 static kas_status keep_rhs(kas_kernel *kernel, int i, const kas_shape *rhs, const kas_product *p)
 {
     kas_shape *shape = &kernel->node[i].shape;
@@ -145,7 +146,8 @@ int kas_product_kept(const kas_kernel *kernel, int i, const kas_product *p)
                                                          : p->cut[0] - p->batch;
 }
 
-/* A multiply-add for each contracted position of every element; the softmax is one more. */
+/* The cost: a multiply-add for each contracted position of every element, and one FLOP more
+ * with a softmax. */
 kas_status kas_cost_bmm(const kas_kernel *kernel, int i, kas_cost_terms *terms)
 {
     kas_product p;

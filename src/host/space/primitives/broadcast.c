@@ -30,7 +30,7 @@ kas_status kas_infer_broadcast(kas_kernel *kernel, int i)
     return KAS_OK;
 }
 
-/* How often LHS is repeated over RHS. */
+/* The divisor of a broadcast: how often LHS is repeated over RHS. */
 kas_status kas_divisor_broadcast(const kas_kernel *kernel, int i, kas_dim *out)
 {
     kas_broadcast parts;

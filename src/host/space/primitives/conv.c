@@ -1,6 +1,6 @@
 #include "host/space/primitive.h"
 
-/* K_H * K_W of the window. */
+/* Computes the number of taps of the window, K_H * K_W. */
 static kas_status taps_of(const kas_kernel *kernel, int i, kas_dim *out)
 {
     kas_dim h = kas_node_window(&kernel->node[i], KAS_AXIS_H);
@@ -10,7 +10,7 @@ static kas_status taps_of(const kas_kernel *kernel, int i, kas_dim *out)
     return KAS_OK;
 }
 
-/* The shape is that of an FC: "same" padding keeps H and W. */
+/* Infers the shape, which is that of an FC: "same" padding keeps H and W. */
 kas_status kas_infer_conv(kas_kernel *kernel, int i)
 {
     KAS_TRY(kas_window_check(kernel, i));

@@ -7,7 +7,7 @@ kas_status kas_infer_pool(kas_kernel *kernel, int i)
     return KAS_OK;
 }
 
-/* One FLOP for each tap of each element, whether it lies in the image or not. */
+/* The cost: one FLOP for each tap of each element, whether the tap lies in the image or not. */
 kas_status kas_cost_pool(const kas_kernel *kernel, int i, kas_cost_terms *terms)
 {
     const kas_node *node = &kernel->node[i];

@@ -1,4 +1,4 @@
-/* Ranges [dim, dim_end) of the operand's dims, of the primitives that work along several. */
+/* Ranges [dim, dim_end) of the operand's dims, for primitives that work along several dims. */
 #include "host/space/primitive.h"
 
 kas_status kas_range_check(const kas_kernel *kernel, int i, bool spatial)

@@ -1,4 +1,4 @@
-/* Segments of a dim: one of them, or all of them put together again. */
+/* slice and concat: one segment of a dim, or all segments joined again. */
 #include "host/space/primitive.h"
 #include "host/space/split.h"
 
@@ -51,7 +51,7 @@ kas_status kas_infer_slice(kas_kernel *kernel, int i)
     return KAS_OK;
 }
 
-/* Operand k is segment k; in everything else it must be like the first one. */
+/* Checks that operand k is segment k and otherwise has the shape of the first operand. */
 static kas_status check_operand(const kas_kernel *kernel, int i, int k)
 {
     const kas_node *node = &kernel->node[i];
@@ -70,7 +70,7 @@ static kas_status check_operand(const kas_kernel *kernel, int i, int k)
     return KAS_OK;
 }
 
-/* A dim is a group dim when every operand says so. */
+/* Infers a concatenation. A dim is a group dim when it is one in every operand. */
 kas_status kas_infer_concat(kas_kernel *kernel, int i)
 {
     kas_node *node = &kernel->node[i];

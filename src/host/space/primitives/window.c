@@ -1,4 +1,4 @@
-/* Windows over H and W, of the primitives that look at neighbours. */
+/* Windows over H and W, for primitives that look at neighbours. */
 #include "host/space/primitive.h"
 
 kas_dim kas_node_window(const kas_node *node, int axis)

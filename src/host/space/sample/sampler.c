@@ -19,16 +19,18 @@ int kas_sampler_version(const kas_sample_options *options)
     return options->sampler == KAS_SAMPLER_REJECTION ? KAS_REJECTION_VERSION : KAS_GUIDED_VERSION;
 }
 
-/* Tries of one attempt. Options that hardly anything meets give up an attempt, not the search. */
+/* The most tries of one attempt. Options that hardly anything meets then end an attempt and
+ * not the search. */
 enum { MOST_TRIES = 200 };
 
-/* NAS-PTE's space has a sampler of its own, which rejects too. */
+/* Returns whether the guided sampler is asked for. NAS-PTE's space has a sampler of its own, which
+ * rejects too. */
 static bool is_guided(const kas_sample_options *o)
 {
     return o->sampler != KAS_SAMPLER_REJECTION && o->space == KAS_SPACE_CANVAS;
 }
 
-/* The memory of attempts, kept from one to the next. */
+/* Memory that one attempt leaves to the next. */
 typedef struct workshop {
     const kas_sample_options *options;
     const kas_target *targets;
@@ -64,7 +66,7 @@ static kas_status workshop_open(const kas_sample_options *options, const kas_tar
     return status;
 }
 
-/* Makes the grown kernel canonical and gives it sizes. */
+/* Makes the grown kernel canonical and solves its sizes. */
 static kas_status complete(workshop *w, kas_reject *why)
 {
     kas_kernel *kernel = &w->growth->kernel;
@@ -80,7 +82,7 @@ static bool has_sizes(void *context, const kas_kernel *kernel)
     return kas_solver_run(w->solver, kernel, &limits) == KAS_OK;
 }
 
-/* A kernel of NAS-PTE's space in w->growth, complete, or why there is none. */
+/* Draws a complete kernel of NAS-PTE's space into w->growth, or returns why there is none. */
 static kas_reject draw_sequence(workshop *w, uint64_t attempt)
 {
     kas_pte_sequence sequence;
@@ -116,7 +118,7 @@ static kas_status try_until_done(workshop *w, uint64_t attempt, kas_attempt *how
     return kas_pairs_status(w->growth->pairs);
 }
 
-/* Leaves the kernel in w->growth and its sizes in w->solver. */
+/* Makes an attempt; leaves the kernel in w->growth and its sizes in w->solver. */
 static kas_status make_attempt(workshop *w, uint64_t attempt, kas_attempt *how)
 {
     const bool quiet = kas_quiet(true);
@@ -145,7 +147,7 @@ kas_status kas_sample_attempt(const kas_sample_options *options, const kas_targe
     return status;
 }
 
-/* Names given so far: open addressing over their 64 bits, which are as good as random. */
+/* The names given so far: open addressing over their 64 bits, which are as good as random. */
 typedef struct name_set {
     uint64_t *slot; /* 0 = empty */
     size_t size, used;
@@ -157,7 +159,7 @@ struct kas_sampler {
     workshop workshop; /* opened by the first attempt */
     kas_target *targets;
     int count;
-    uint64_t attempt, index; /* of the next */
+    uint64_t attempt, index; /* numbers of the next attempt and the next kernel */
     kas_sample_stats stats;
     name_set names;
 };
@@ -243,7 +245,7 @@ static void count_attempt(kas_sample_stats *stats, const kas_attempt *how, bool 
     stats->rejected[KAS_REJECT_DUPLICATE] += how->why == KAS_REJECT_NONE && !found;
 }
 
-/* A kernel for all layers. */
+/* Attempts one kernel for all layers. */
 static kas_status attempt_kernel(workshop *w, kas_sample *out, kas_attempt *how)
 {
     KAS_TRY(make_attempt(w, out->attempt, how));
@@ -253,7 +255,7 @@ static kas_status attempt_kernel(workshop *w, kas_sample *out, kas_attempt *how)
     return take_kernel(w, &out->replacement);
 }
 
-/* Kernels for each of them. */
+/* Attempts a kernel for each layer. */
 static kas_status attempt_layers(workshop *w, kas_sample *out, kas_attempt *how)
 {
     *how = (kas_attempt){.tries = 1};
@@ -263,7 +265,7 @@ static kas_status attempt_layers(workshop *w, kas_sample *out, kas_attempt *how)
     return KAS_OK;
 }
 
-/* One attempt of the sampler, counted; *found when it gave a kernel that was not there before. */
+/* Makes and counts one attempt; *found is set when it gave a kernel that was not given before. */
 static kas_status attempt_once(kas_sampler *s, kas_sample *out, bool *found)
 {
     kas_attempt how;
@@ -305,8 +307,9 @@ static kas_status fail_least(const char *what, double least, double allowed)
                     what, least, allowed);
 }
 
-/* What every kernel for all layers costs, whatever it is: of FLOPs the average pools and the sums
- * of input parts around it, of parameters one in each instance, for it has a weight. */
+/* Checks the budget against what every kernel for all layers costs: FLOPs of the average
+ * pools and of the sums of input parts around it, and one parameter in each instance, because
+ * it has a weight. */
 static kas_status check_least(const kas_sampler *s)
 {
     const kas_budget *budget = &s->options.budget;
@@ -328,8 +331,8 @@ static kas_status check_least(const kas_sampler *s)
     return KAS_OK;
 }
 
-/* A search for a kernel that hardly any draw gives is no silence of minutes: a line after 500
- * tries, which take seconds, and whenever their number has doubled. */
+/* Reports tries: a line after 500 tries, which take seconds, and whenever their number has doubled.
+ * So a search for a kernel that hardly any draw gives is never silent for minutes. */
 static void tell_tries(uint64_t tries, uint64_t *told, uint64_t most)
 {
     if (tries < *told)

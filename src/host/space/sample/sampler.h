@@ -53,7 +53,8 @@ kas_status kas_sample_write_json(const kas_sample *sample, kas_buf *out);
 
 /* Gives the next distinct legal kernel, or kernels for the layers; kas_sample_free frees it. It
  * reads the sampler's targets, so the sampler must outlive it. KAS_NOTHING_VALID after the attempt
- * that brings the tries without one to `max_attempts` (0 = 1,000,000). */
+ * that brings the tries without one to `max_attempts`
+ * (0 = 1,000,000). */
 kas_status kas_sampler_next(kas_sampler *sampler, uint64_t max_attempts, kas_sample *out);
 
 /* `accepted` and all of `rejected` add up to `tries`: the guided sampler makes several tries in an

@@ -1,8 +1,8 @@
-/* Using the budget (paper 6.3): variables are doubled until none can be. */
+/* Uses the budget (paper 6.3): doubles variables until none can be doubled any more. */
 #include "host/space/solve/solver.h"
 
-/* The cost of doubling one variable in one class; false when that is not allowed.  It never will be
- * later: costs only rise and what is left of the budget only falls. */
+/* Computes the cost of doubling one variable in one class. Returns false when that is not allowed;
+ * it never will be later, because costs only rise and the rest of the budget only falls. */
 static bool try_doubling(const kas_solver *s, kas_doubling *d)
 {
     const kas_layer_class *class_ = &s->class_[d->class_];
@@ -49,7 +49,7 @@ static bool comes_before(const kas_doubling *a, const kas_doubling *b)
     return a->class_ != b->class_ ? a->class_ < b->class_ : a->var < b->var;
 }
 
-/* By insertion: the list is short, and nearly sorted from one iteration to the next. */
+/* Sorts by insertion: the list is short, and nearly sorted from one round to the next. */
 static void sort(kas_doubling *list, int count)
 {
     for (int i = 1; i < count; i++) {
@@ -81,7 +81,8 @@ void kas_budget_fill(kas_solver *s)
     while ((count = keep_possible(s, list, count)) > 0) {
         sort(list, count);
         for (int k = 0; k < count; k++)
-            if (try_doubling(s, &list[k])) /* again: those before it took from the budget */
+            /* asked again: the doublings before it took from the budget */
+            if (try_doubling(s, &list[k]))
                 apply_doubling(s, &list[k]);
     }
 }

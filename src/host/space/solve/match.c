@@ -16,8 +16,8 @@ static void try_factor(factoring *f, const kas_dim *factor)
         f->out[f->count++] = *factor;
 }
 
-/* Every exponent of every symbol from `symbol` on. The order is that of counting, so the list is
- * the same everywhere. */
+/* Lists factors with every exponent of every symbol from `symbol` on. The order is that of
+ * counting, so the list is the same everywhere. */
 static void enumerate(factoring *f, int symbol, kas_dim *factor)
 {
     while (symbol < KAS_SYM_COUNT && f->low[symbol] == 0 && f->high[symbol] == 0)
@@ -33,7 +33,8 @@ static void enumerate(factoring *f, int symbol, kas_dim *factor)
     factor->exp[symbol] = 0;
 }
 
-/* C may be split by G0, which every sampled kernel has, and by any symbol that occurs. */
+/* Sets the exponents to try. C may be divided by G0, which every sampled kernel has, and by any
+ * symbol that occurs. */
 static void set_ranges(factoring *f)
 {
     const kas_dim *m = f->whole;
@@ -47,7 +48,7 @@ static void set_ranges(factoring *f)
 
 static void all_factors(factoring *f)
 {
-    const uint32_t largest = 1u << 16; /* of a constant that is taken apart */
+    const uint32_t largest = 1u << 16; /* the largest constant that is factored */
     set_ranges(f);
     for (uint32_t n = 1; n <= f->whole->num && n <= largest; n++)
         if (f->whole->num % n == 0) {

@@ -1,20 +1,26 @@
-/* The sizes of several kernels within one budget, and the memory of a replacement. */
+/* The<<<<<<< found
+The sizes of several kernels within one budget, and the memory of a replacement. */
+||||||| expected
+Sizes where layers have kernels of their own. */
+=======
+Solves sizes where layers have kernels of their own. */
+>>>>>>> replacement
 #include "host/space/solve/replacement.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What is solved, and the costs so far. */
+/* The problem, and the costs so far. */
 typedef struct layers {
     const kas_kernel *kernel;
     const int *kernel_of;
     const kas_target *targets;
     int count;
-    kas_target *own; /* [count] those of the kernel at hand */
+    kas_target *own; /* [count]: targets of the present kernel */
     kas_solution *out;
 } layers;
 
-/* The targets of kernel k, in their order; returns how many. */
+/* Collects the targets of kernel k in their order; returns their number. */
 static int own_targets(layers *s, int k)
 {
     int own = 0;
@@ -45,7 +51,7 @@ static bool is_free(const layers *s, int t)
     return s->kernel_of[t] != KAS_KEPT && kas_kernel_vars(&s->kernel[s->kernel_of[t]]) != 0;
 }
 
-/* Every kernel with free sizes, or every one without, once, in the order of the targets. */
+/* Solves every kernel with free sizes, or every one without, once, in the order of the targets. */
 static kas_status solve_all(layers *s, bool with_free, const kas_budget *budget)
 {
     for (int t = 0; t < s->count; t++) {
@@ -58,7 +64,8 @@ static kas_status solve_all(layers *s, bool with_free, const kas_budget *budget)
     return KAS_OK;
 }
 
-/* The ratio that is left for convolutions which cost `open`, of `ratio` for all; 0 stays 0. */
+/* Computes the ratio that is left for convolutions which cost `open`, when `ratio` is the limit for
+ * all; 0 stays 0. */
 static kas_status left_over(const char *what, double ratio, double conv, double spent, double open,
                             double *left)
 {
@@ -70,7 +77,7 @@ static kas_status left_over(const char *what, double ratio, double conv, double 
                         "kernels of fixed size and kept convolutions need %.3g times the "
                         "convolutions' %s, and %.3g times are allowed",
                         spent / conv, what, ratio);
-    if (open > 0) /* when it is all, exactly what was given */
+    if (open > 0) /* when they are all convolutions, exactly the given ratio */
         *left = open == conv ? ratio : (ratio * conv - spent) / open;
     return KAS_OK;
 }

@@ -83,8 +83,8 @@ static bool lcm_with(uint64_t *lcm, uint64_t q)
     return true;
 }
 
-/* What a size says of one class: without a variable that it is an integer already, with one that x
- * is a multiple of q. */
+/* Adds the condition of a size for one class: without a variable the size must be an integer; with
+ * one, x is a multiple of q. */
 static kas_status add_condition(const kas_solver *s, kas_layer_class *class_, int node, int x,
                                 const kas_dim *rest)
 {
@@ -132,7 +132,8 @@ static kas_status find_conditions(kas_solver *s)
 
 /* ---- base values ---- */
 
-/* x_1j = lcm_1j at the target with the fewest channels, the others in proportion to theirs. */
+/* Sets the base values: x_1j = lcm_1j at the target with the fewest channels, the others in
+ * proportion to their channels. */
 static kas_status set_base(kas_solver *s)
 {
     const kas_layer_class *first = &s->class_[0];
