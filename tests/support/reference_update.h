@@ -1,5 +1,5 @@
-/* The optimisers in float64, PyTorch's formulas one number after the other: what the device's are
- * compared with; and the reference's own verdict on what they come to. */
+/* The optimisers in float64: PyTorch's formulas one number after the other. The device's optimisers
+ * are compared with them. Also the reference's own count of values that are not finite. */
 #ifndef KAS_SUPPORT_REFERENCE_UPDATE_H
 #define KAS_SUPPORT_REFERENCE_UPDATE_H
 
@@ -22,10 +22,11 @@ typedef struct kas_ref_adamw {
 void kas_ref_adamw_step(const kas_ref_adamw *options, size_t count, const double *grad, double *m,
                         double *v, double *param);
 
-/* The factor of PyTorch's clip_grad_norm_: min(1, limit / (length of grad + 1e-6)). */
+/* Returns the factor of PyTorch's clip_grad_norm_: min(1, limit / (length of grad + 1e-6)). */
 double kas_ref_clip(size_t count, const double *grad, double limit);
 
-/* How many of the values are not finite, or too large for the float32 that a device keeps. */
+/* Returns how many of the values are not finite, or too large for the float32 that a device
+ * keeps. */
 size_t kas_ref_not_finite(size_t count, const double *value);
 
 /* SGD with Nesterov momentum and weight decay as PyTorch's: g += wd*p; v = mu*v + g; p -= lr*(g +

@@ -9,7 +9,7 @@
 
 /* ---- verdicts -------------------------------------------------------------------------------- */
 
-/* The most that rounding moved one tensor by, of several evaluations. */
+/* The most by which rounding moved one tensor, over several evaluations. */
 typedef struct rounding {
     double worst, rms;
 } rounding;
@@ -53,7 +53,7 @@ static bool within_tolerance(const kas_agree_setup *b, const kas_gap *gap, int t
     return ok;
 }
 
-/* Errors beyond the tolerance: what rounding explains. */
+/* Finds whether rounding explains the errors beyond the tolerance. */
 static kas_status explain(kas_agree_setup *b, const kas_agree_options *o, const kas_gap *gap,
                           int tensors, kas_agreement *r)
 {
@@ -103,8 +103,9 @@ static kas_status attempt(kas_agree_setup *b, const kas_agree_options *o, int tu
     return status;
 }
 
-/* What several inputs say together.  One that agrees within the tolerance is enough (a wrong kernel
- * is wrong for all of them); that only rounding parts the two sides must hold for every one. */
+/* Combines the results of several inputs. One that agrees within the tolerance is enough,
+ * because a wrong kernel is wrong for all of them; that only rounding parts the two sides must
+ * hold for every one. */
 static kas_agreement together(const kas_agreement *a, const kas_agreement *b)
 {
     if (a->verdict == KAS_AGREE_OK || b->verdict == KAS_AGREE_OK)
@@ -139,10 +140,10 @@ static void count_operations(const kas_program *p, kas_agreement *r)
         r->convolutions += p->backward[i].kind == KAS_OPERATION_CONV;
 }
 
-/* Where NaN is, and nothing else is looked at.  A library's convolution may spread it (a Winograd
- * tile, a product with a zero that stands for no weight): beside one it must only not be lost.  Of
- * a gradient the products of NaN with the zeros around an image are left out, and all NaN must not
- * be lost. */
+/* Returns whether NaN is lost from a tensor, and looks at nothing else. A library's convolution may
+ * spread NaN (a Winograd tile, a product with a zero that stands for no weight): in kernels with
+ * one NaN must only not be lost. In a gradient the products of NaN with the zeros around an image
+ * are left out, so only the loss of all NaN counts. */
 static bool loses_nan(const kas_agreement *r, const kas_gap *gap, int tensor)
 {
     if (tensor == KAS_GAP_Y)
@@ -239,7 +240,7 @@ kas_status kas_agree_text(const kas_kernel *kernel, const kas_target *target,
                           const kas_binding *binding, int count, const kas_agree_options *options,
                           kas_buf *text)
 {
-    /* The epilogue that takes most registers. */
+    /* the epilogue that takes most registers */
     static const kas_epilogue most = {
         .norm = true, .residual = true, .activation = KAS_ACTIVATION_GELU};
     kas_program **program = calloc((size_t)count + 1, sizeof *program);

@@ -132,7 +132,7 @@ void kas_agree_setup_free(kas_agree_setup *b)
 
 /* ---- data ------------------------------------------------------------------------------------ */
 
-/* Values that the dtype holds exactly, so that both sides start from the same ones. */
+/* Draws values that the dtype holds exactly, so that both sides start from the same ones. */
 static void fill(const kas_agree_setup *b, double *to, size_t count, double scale, uint64_t seed,
                  uint64_t stream)
 {
@@ -156,8 +156,8 @@ static void draw(kas_agree_setup *b, uint64_t seed, bool whole, int turn)
              1 / sqrt((double)b->program->weight[i].fan_in), seed, stream + 2 + (uint64_t)i);
 }
 
-/* NaN in one image of x, in the middle and at a corner; the other images show what it must not
- * reach.  Of one image alone half of the channels stay as they are. */
+/* Puts NaN into one image of x, in the middle and at a corner; the other images show what it must
+ * not reach. With one image alone half of the channels stay as they are. */
 static void put_nan(kas_agree_setup *b)
 {
     const kas_target *t = b->target;
@@ -176,7 +176,8 @@ static int buffer(const kas_program *p, kas_role role, int index)
     return -1;
 }
 
-/* Between the reference's [n][c][h][w] and the device's [n][h][w][pitch]; NaN in the padding. */
+/* Converts from the reference's [n][c][h][w] to the device's [n][h][w][pitch], with NaN
+ * in the padding. */
 static void pack(const kas_agree_setup *b, const double *from, uint32_t channels, int pitch)
 {
     const size_t area = (size_t)b->target->h * b->target->w;
@@ -195,7 +196,7 @@ static kas_status upload_tensor(kas_agree_setup *b, kas_role role, const double 
     return kas_mem_upload(b->device, b->memory[i], b->host, b->program->buffer[i].bytes);
 }
 
-/* Calls the offset of every element of a weight in logical order. */
+/* Runs over every element of a weight in logical order, with its offset in memory. */
 #define FOR_WEIGHT(w, logical, offset)                                                             \
     for (uint32_t r_ = 0; r_ < (w)->instances; r_++)                                               \
         for (uint32_t g_ = 0; g_ < (w)->groups; g_++)                                              \

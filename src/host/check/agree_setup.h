@@ -1,12 +1,12 @@
-/* One kernel at one target, on a device and in the float64 reference, from the same numbers: what
- * agree.c compares. */
+/* One kernel at one target, on a device and in the float64 reference, with the same inputs: what
+ * agree.c compares. Internal to agree*.c. */
 #ifndef KAS_CHECK_AGREE_SETUP_H
 #define KAS_CHECK_AGREE_SETUP_H
 
 #include "host/check/agree.h"
 #include "host/reference/kernel/reference.h"
 
-/* What a kernel computes, in the reference's order of elements. */
+/* The results of a kernel, in the reference's order of elements. */
 typedef struct kas_agree_results {
     double *y, *dx, **dweight;
 } kas_agree_results;
@@ -19,44 +19,45 @@ typedef struct kas_agree_setup {
     kas_loaded *loaded;
     kas_plan *plan;
     void **memory;
-    void *host; /* as large as the largest buffer */
+    void *host; /* staging memory, as large as the largest buffer */
     kas_reference *reference;
     size_t x_size, y_size;
     double *x, *dy, **weight;
-    bool with_nan; /* the last inputs hold NaN */
+    bool with_nan; /* whether the last inputs hold NaN */
     kas_agree_results exact, rounded;
 } kas_agree_setup;
 
-/* How far one tensor lies from the reference's. */
+/* The distance of one tensor from the reference's. */
 typedef struct kas_gap {
     double worst, squares; /* largest difference; sum of their squares */
     double scale;          /* largest value of the reference */
     size_t count;
-    bool broken;      /* something is not finite and should be, or the other way round */
-    size_t nan, lost; /* elements that are NaN in the reference; a number of ours among them */
+    bool broken; /* something is not finite that should be, or the other way round */
+    /* elements that are NaN in the reference; how many of them are numbers on the device */
+    size_t nan, lost;
 } kas_gap;
 
-/* Relative to the tensor's scale (agree.h): the largest difference, and their root mean square.
- * INFINITY when it is broken. */
+/* Return the largest difference and the root mean square of the differences, relative to the
+ * tensor's scale (agree.h); INFINITY when the gap is broken. */
 double kas_gap_worst(const kas_gap *gap);
 double kas_gap_rms(const kas_gap *gap);
 
-/* Gaps stand in the order y, dx, weight 0, weight 1, ... */
+/* The order of gaps: y, dx, weight 0, weight 1, ... */
 enum { KAS_GAP_Y, KAS_GAP_DX, KAS_GAP_WEIGHTS };
 
-/* To be freed also where it fails. */
+/* Opens a set-up. Call kas_agree_setup_free also after a failure. */
 kas_status kas_agree_setup_open(kas_agree_setup *b, kas_device *device, const kas_kernel *kernel,
                                 const kas_program *program, kas_module *module, int pitch_more);
 void kas_agree_setup_free(kas_agree_setup *b);
 
-/* New inputs; both sides run on them, with everything that the device writes full of NaN before;
- * with `with_nan` full of zeros, and NaN among the inputs. */
+/* Draws new inputs and runs both sides on them. Everything that the device writes is full of NaN
+ * before or, with `with_nan`, full of zeros, and then there is NaN among the inputs. */
 kas_status kas_agree_setup_run(kas_agree_setup *b, const kas_agree_options *options, int turn,
                                bool with_nan);
-/* Device against reference at the last inputs. `gap` [KAS_GAP_WEIGHTS + weights]. */
+/* Compares the device with the reference at the last inputs. `gap` is [KAS_GAP_WEIGHTS +
+ * weights]. */
 kas_status kas_agree_setup_gaps(kas_agree_setup *b, kas_gap *gap);
-/* Likewise the reference with its values rounded at random to the program's dtype against itself.
- */
+/* Compares the reference, its values rounded at random to the program's dtype, with itself. */
 kas_status kas_agree_setup_rounding(kas_agree_setup *b, uint64_t seed, kas_gap *gap);
 
 #endif

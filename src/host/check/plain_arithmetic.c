@@ -1,8 +1,8 @@
-/* What computes: shapes, FLOPs and parameters. */
+/* The primitives that compute: shapes, FLOPs and parameters. */
 #include "host/check/plain_step.h"
 
-/* channels -> out, each output from `taps` pixels; the marked dims stand apart when it is grouped
- */
+/* Contracts channels to `out`, each output from `taps` pixels; the group dims stand apart when the
+ * map is grouped. */
 static kas_status contract(kas_plain_step *s, uint64_t taps)
 {
     uint64_t apart = 1, contracted = taps, out;
@@ -38,7 +38,7 @@ kas_status kas_plain_conv(kas_plain_step *s)
     return contract(s, taps[0] * taps[1]);
 }
 
-/* every channel by itself */
+/* Every channel is convolved by itself. */
 kas_status kas_plain_conv_depthwise(kas_plain_step *s)
 {
     uint64_t taps[2];
@@ -59,7 +59,7 @@ static kas_status channel_range(const kas_plain_step *s)
     return KAS_OK;
 }
 
-/* consecutive channel dims -> out in their place */
+/* Consecutive channel dims become one dim `out` in their place. */
 kas_status kas_plain_mix(kas_plain_step *s)
 {
     const int first = s->node->dim, end = s->node->dim_end;
@@ -88,7 +88,7 @@ kas_status kas_plain_elementwise(kas_plain_step *s)
     return KAS_OK;
 }
 
-/* removes a dim of the list [channels..., H, W] */
+/* Removes a dim of the list [channels..., H, W]. */
 kas_status kas_plain_fold(kas_plain_step *s)
 {
     const int d = s->node->dim;
@@ -129,7 +129,7 @@ kas_status kas_plain_norm(kas_plain_step *s)
     return kas_plain_softmax(s);
 }
 
-/* a factor for each position of consecutive channel dims */
+/* A factor for each position of consecutive channel dims. */
 kas_status kas_plain_scale(kas_plain_step *s)
 {
     KAS_TRY(channel_range(s));
@@ -141,7 +141,7 @@ kas_status kas_plain_scale(kas_plain_step *s)
     return KAS_OK;
 }
 
-/* mean or maximum over a window, which stays an image */
+/* Mean or maximum over a window; the result is an image again. */
 kas_status kas_plain_pool(kas_plain_step *s)
 {
     uint64_t taps[2];

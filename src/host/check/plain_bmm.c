@@ -1,9 +1,9 @@
 /* The product of two data tensors.
  *
- * Which dims are the batch, where a tensor without pixels is cut and which rows are pixels again is
- * a matter of equal sizes for all targets, not of equal numbers at one: C/G may happen to be G.  So
- * these decisions read the sizes as they are written in the kernel's shapes; everything else is
- * counted in whole numbers. */
+ * Three decisions depend on equal sizes at all targets, not on equal numbers at one, where C/G may
+ * happen to be G: which dims are the batch, where a tensor without pixels is cut, and which rows
+ * are pixels again. So these decisions read the sizes as they are written in the kernel's shapes;
+ * everything else is counted in whole numbers. */
 #include "host/check/plain_step.h"
 
 /* One operand: dims [0, batch) of its list, then rows [batch, cut), then columns. */
@@ -19,7 +19,7 @@ static bool has_pixels(const operand *o)
     return o->t->h || o->t->w;
 }
 
-/* The part that is summed over, as dims [*from, *to). */
+/* Finds the part that is summed over, as dims [*from, *to). */
 static void contracted(const operand *o, int *from, int *to)
 {
     *from = o->contracts_rows ? o->batch : o->cut;
@@ -55,7 +55,7 @@ static int batch_of(const operand *l, const operand *r)
     return n;
 }
 
-/* Cuts an operand without pixels where the contracted part is the shortest of size `wanted`. */
+/* Cuts an operand without pixels where the contracted part is the shortest one of size `wanted`. */
 static bool cut_to(operand *o, const kas_dim *wanted)
 {
     for (int length = 1; length <= o->rank - o->batch; length++) {
@@ -79,7 +79,7 @@ static kas_status append(kas_plain_step *s, const operand *o, int d)
     return KAS_OK;
 }
 
-/* Rows that are exactly [H], [W] or [H, W] become pixels. */
+/* Makes rows that are exactly [H], [W] or [H, W] pixels again. */
 static bool become_pixels(const operand *o, kas_plain_tensor *y)
 {
     const kas_dim h = kas_dim_symbol(KAS_SYM_H), w = kas_dim_symbol(KAS_SYM_W);

@@ -1,4 +1,4 @@
-/* The whole kernel at all targets, see plain.h. */
+/* Checks the whole kernel at all targets, see plain.h. */
 #include <math.h>
 #include <string.h>
 
@@ -43,13 +43,13 @@ static kas_status check_output(const kas_kernel *kernel, const kas_plain_layer *
 
 /* ---- Theorem 1 ------------------------------------------------------------------------------- */
 
-/* A variable that an earlier one has moved a tensor by, for every tensor. */
+/* For every tensor, whether an earlier variable has changed it. */
 typedef struct moved {
     bool by_another[KAS_MAX_NODES];
 } moved;
 
-/* What one node may do when a variable doubles: one channel dim doubles, or nothing. *channel is
- * that dim, -1 for none. */
+/* Checks a node after a variable was doubled: one channel dim has doubled, or nothing has changed.
+ * *channel gets that dim, -1 for none. */
 static kas_status check_doubled(int i, const kas_plain_tensor *once, const kas_plain_tensor *twice,
                                 int *channel)
 {
@@ -69,7 +69,8 @@ static kas_status check_doubled(int i, const kas_plain_tensor *once, const kas_p
     return KAS_OK;
 }
 
-/* Where docs/primitives.md admits no variable: what GROUP_ALL groups, the groups of a map. */
+/* Checks the dims where docs/primitives.md admits no variable: the dim of a GROUP_ALL and the
+ * groups of a map. */
 static kas_status check_fixed(const kas_kernel *kernel, int i, const kas_plain_tensor *operand,
                               int channel)
 {
@@ -97,7 +98,7 @@ static kas_status check_variable(const kas_kernel *kernel, const kas_plain_layer
         if (channel[i] >= 0 && moved->by_another[i])
             return kas_fail(KAS_ILLEGAL, "node %d: two variables in one tensor (Theorem 1)", i);
         moved->by_another[i] |= channel[i] >= 0;
-        if (kernel->node[i].inputs > 0) /* those two read one tensor */
+        if (kernel->node[i].inputs > 0) /* those primitives read one tensor */
             KAS_TRY(check_fixed(kernel, i, &once[kernel->node[i].in[0]],
                                 channel[kernel->node[i].in[0]]));
     }
@@ -106,8 +107,8 @@ static kas_status check_variable(const kas_kernel *kernel, const kas_plain_layer
 
 /* ---- one target ------------------------------------------------------------------------------ */
 
-/* What the splits leave of their wholes. A whole may hold the rest of another: as many turns as
- * there are splits reach all. */
+/* Computes the rests of splits. A whole may hold the rest of another split; as many turns as there
+ * are splits reach all. */
 static void read_rests(const kas_kernel *kernel, kas_plain_layer *layer)
 {
     for (int turn = 0; turn < KAS_MAX_SPLITS; turn++)
@@ -142,7 +143,8 @@ static kas_status read_layer(const kas_kernel *kernel, const kas_target *t,
     return KAS_OK;
 }
 
-/* "Cost of a layer": all instances, the sum of input parts, the average pool for a stride. */
+/* Turns the cost of one instance into that of a layer ("Cost of a layer" in docs/primitives.md):
+ * all instances, the sum of input parts, the average pool for a stride. */
 static void cost_of_layer(const kas_target *t, kas_plain_cost *cost)
 {
     const double instances = (double)t->parts_in * t->parts_out;
@@ -199,8 +201,8 @@ static bool size_stays(const kas_plain_layer *once, const kas_plain_layer *twice
                               kas_plain_size(twice, size, &after) && before == after);
 }
 
-/* With that side of the image twice as long.  Where a rule forbids that, no weight is compared:
- * what lies on one image size then is the kernel's place, not its weights. */
+/* Checks the weights with one side of the image twice as long. Where a rule forbids that size, no
+ * weight is compared: then the kernel itself fits one image size, whatever its weights are. */
 static kas_status check_side(const kas_kernel *kernel, const kas_plain_layer *layer, int side)
 {
     kas_plain_layer other = *layer;

@@ -27,7 +27,6 @@ double kas_plain_elements(const kas_plain_tensor *t)
     return n;
 }
 
-/* Dim d of the list [channels..., H, W]; NULL when there is none. */
 uint64_t *kas_plain_dim(kas_plain_tensor *t, int d)
 {
     if (d < 0 || d >= kas_plain_rank(t))
@@ -47,7 +46,7 @@ static uint64_t gcd(uint64_t a, uint64_t b)
     return a;
 }
 
-/* What stands below the line is cancelled against what stands above, and nothing may be left. */
+/* Cancels the denominator against the numerator; nothing of it may be left. */
 bool kas_plain_size(const kas_plain_layer *layer, const kas_dim *size, uint64_t *out)
 {
     enum { MOST = 256 };

@@ -1,4 +1,4 @@
-/* What moves values and makes none: no FLOPs, no parameters. */
+/* The primitives that move values and compute none: no FLOPs, no parameters. */
 #include "host/check/plain_step.h"
 
 /* Makes room for a channel dim in front of position `at`. */
@@ -25,7 +25,8 @@ kas_status kas_plain_input(kas_plain_step *s)
     return KAS_OK;
 }
 
-/* How many groups the node's symbol makes of its channel dim; they must divide it. */
+/* Computes the number of groups that the node's symbol makes of its channel dim; it must
+ * divide the dim. */
 static kas_status groups_of(const kas_plain_step *s, uint64_t *groups)
 {
     const int d = s->node->dim;
@@ -48,7 +49,7 @@ kas_status kas_plain_group(kas_plain_step *s)
     return insert(s, s->node->dim, groups, true);
 }
 
-/* [G, X/G] of a dim transposed */
+/* Transposes [G, X/G] of a dim. */
 kas_status kas_plain_shuffle(kas_plain_step *s)
 {
     uint64_t groups;
@@ -81,7 +82,6 @@ kas_status kas_plain_shift(kas_plain_step *s)
     return KAS_OK;
 }
 
-/* Taps along H and W: 1 along an axis that the window does not have. */
 kas_status kas_plain_window(const kas_plain_step *s, uint64_t taps[2])
 {
     const kas_node *n = s->node;

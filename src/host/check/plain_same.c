@@ -1,4 +1,4 @@
-/* Are two kernels the same?  See plain.h. */
+/* Compares two kernels, see plain.h. */
 #include <string.h>
 
 #include "host/check/plain.h"
@@ -10,7 +10,8 @@ static bool commutes(int op)
     return op == KAS_OP_ADD || op == KAS_OP_MUL || op == KAS_OP_MIN || op == KAS_OP_MAX;
 }
 
-/* Both operands have one shape, so that neither is repeated and either may stand first. */
+/* Returns whether both operands have one shape, so that neither is repeated and either
+ * may stand first. */
 static bool may_swap(const kas_kernel *kernel, const kas_node *node)
 {
     if (!commutes(node->op))
@@ -24,7 +25,7 @@ static int distance(const kas_node *node)
     return node->dilation ? node->dilation : 1;
 }
 
-/* Does `symbol` mean anything? */
+/* Returns whether the primitive uses `symbol`. */
 static bool has_groups(int op)
 {
     return op == KAS_OP_GROUP || op == KAS_OP_SHUFFLE;
@@ -40,15 +41,15 @@ static bool same_attributes(const kas_node *a, const kas_node *b)
 
 /* ---- walking both from the output ------------------------------------------------------------ */
 
-/* What stands for what, in both directions; -1 = nothing yet. */
+/* The pairing found so far, in both directions; -1 = nothing yet. */
 typedef struct pairing {
     const kas_kernel *a, *b;
     int8_t to[KAS_MAX_NODES], from[KAS_MAX_NODES];
     int8_t symbol_to[KAS_SYM_COUNT], symbol_from[KAS_SYM_COUNT];
     const int *split_to;
     uint64_t
-        swaps; /* bit i: the i-th broadcast on the way that commutes has its operands exchanged */
-    int broadcasts; /* how many were met */
+        swaps; /* bit i: the operands of the i-th commuting broadcast on the way are exchanged */
+    int broadcasts; /* commuting blends met so far */
 } pairing;
 
 static bool pair_symbols(pairing *p, int x, int y)
@@ -60,8 +61,8 @@ static bool pair_symbols(pairing *p, int x, int y)
     return p->symbol_to[x] == y && p->symbol_from[y] == x;
 }
 
-/* Sizes are equal when renaming the symbols of one gives the other. Group symbols and rests are
- * paired beforehand; a size has one variable at most, which pairs itself here. */
+/* Pairs two sizes: they are equal when renaming the symbols of one gives the other. Group symbols
+ * and rests are paired beforehand; a size has at most one variable, which is paired here. */
 static bool pair_sizes(pairing *p, const kas_dim *a, const kas_dim *b)
 {
     int x = -1, y = -1;
@@ -117,8 +118,8 @@ static bool pair_nodes(pairing *p, int i, int j)
     return pair_operands(p, a, b);
 }
 
-/* With the group symbols and splits of `a` going to those of `b` as the orders say, and operands
- * exchanged as p->swaps says. */
+/* Walks both kernels with the group symbols and splits of `a` paired with those of `b` as the
+ * orders say, and operands exchanged as p->swaps says. */
 static bool same_walk(pairing *p, const int group[KAS_MAX_GROUPS], const int split[KAS_MAX_SPLITS])
 {
     p->split_to = split;
@@ -136,8 +137,8 @@ static bool same_walk(pairing *p, const int group[KAS_MAX_GROUPS], const int spl
     return pair_nodes(p, p->a->nodes - 1, p->b->nodes - 1);
 }
 
-/* Every order of operands, depth first: where an order fails may only show at a node far away that
- * shares an operand, so the last broadcast that was met is exchanged and the walk begins again. */
+/* Tries every order of operands, depth first. An order may fail at a node far away that shares an
+ * operand, so the last broadcast that was met is exchanged and the walk begins again. */
 static bool same_with(const kas_kernel *a, const kas_kernel *b, const int group[KAS_MAX_GROUPS],
                       const int split[KAS_MAX_SPLITS])
 {
@@ -156,7 +157,8 @@ static bool same_with(const kas_kernel *a, const kas_kernel *b, const int group[
     return true;
 }
 
-/* Orders of four things, by counting in base 4 and leaving out what names one twice. */
+/* The orders of four things are found by counting in base 4 and leaving out numbers that name one
+ * thing twice. */
 enum { NAMES = 4, ORDERS = 256 };
 _Static_assert((int)KAS_MAX_GROUPS == NAMES && (int)KAS_MAX_SPLITS == NAMES, "orders of four");
 
@@ -170,7 +172,7 @@ static bool order_of(int number, int order[NAMES])
     return seen == (1 << NAMES) - 1;
 }
 
-/* Cuts that have no counterpart need no walk. */
+/* Returns whether every cut has a counterpart; without one no walk is needed. */
 static bool splits_fit(const kas_kernel *a, const kas_kernel *b, const int order[NAMES])
 {
     for (int s = 0; s < NAMES; s++)
@@ -203,8 +205,8 @@ static uint64_t mix(uint64_t hash, uint64_t value)
     return hash ^ (hash >> 29);
 }
 
-/* Which variable, group symbol or rest a size has is left out: names differ between equal kernels.
- */
+/* Hashes a size without the names of its variable, group symbols and rests, because names differ
+ * between equal kernels. */
 static uint64_t hash_size(uint64_t hash, const kas_dim *size)
 {
     int rests = 0, groups = 0, variables = 0;
@@ -240,7 +242,7 @@ uint64_t kas_plain_hash(const kas_kernel *kernel)
             h = mix(mix(mix(h, n->segment), split->first), split->shares);
             h = hash_size(h, &split->whole);
         }
-        if (may_swap(kernel, n)) /* a sum does not tell the operands' order */
+        if (may_swap(kernel, n)) /* a sum does not depend on the operands' order */
             h = mix(h, hash[n->in[0]] + hash[n->in[1]]);
         else
             for (int k = 0; k < n->inputs; k++)

@@ -1,4 +1,4 @@
-/* One node at work in the plain checker, and what its rules share. Internal to plain_*.c. */
+/* One step of the plain checker, for one node, and what its rules share. Internal to plain_*.c. */
 #ifndef KAS_CHECK_PLAIN_STEP_H
 #define KAS_CHECK_PLAIN_STEP_H
 
@@ -11,23 +11,24 @@ typedef struct kas_plain_step {
     const kas_node *node;
     const kas_plain_tensor *in[KAS_MAX_INPUTS], *a, *b; /* operands; the first two by name */
     kas_plain_tensor *y;                                /* the rule fills it */
-    double flops, params;                               /* and these, 0 beforehand */
+    double flops, params;                               /* the rule fills these too; 0 beforehand */
 } kas_plain_step;
 
-/* KAS_ILLEGAL, "node 3: ...". */
+/* Returns KAS_ILLEGAL with the message "node 3: ...". */
 kas_status kas_plain_illegal(const kas_plain_step *s, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 int kas_plain_rank(const kas_plain_tensor *t);
 double kas_plain_elements(const kas_plain_tensor *t);
-/* Dim d of the list [channels..., H, W]; NULL when there is none. */
+/* Returns dim d of the list [channels..., H, W]; NULL when there is none. */
 uint64_t *kas_plain_dim(kas_plain_tensor *t, int d);
-/* A size of the node's attributes. */
+/* Evaluates a size of the node's attributes. */
 kas_status kas_plain_size_of(const kas_plain_step *s, const kas_dim *size, uint64_t *out);
-/* Taps along H and W: 1 along an axis that the window does not have. */
+/* Computes the taps along H and W, 1 along an axis that the window does not have, and checks the
+ * window's attributes. */
 kas_status kas_plain_window(const kas_plain_step *s, uint64_t taps[2]);
 
-/* The rules, each for one or more primitives. */
+/* The rules, each for one or more primitives. Each fills s->y, s->flops and s->params. */
 kas_status kas_plain_input(kas_plain_step *s);
 kas_status kas_plain_group(kas_plain_step *s);
 kas_status kas_plain_group_all(kas_plain_step *s);

@@ -8,8 +8,8 @@
 #include "host/check/recheck_layers.h"
 #include "host/core/arena.h"
 
-/* A kernel without the nodes that it does not have and without shapes, and the variables of its
- * solution. */
+/* A kernel in little memory: only the nodes that it has, without shapes, and the values
+ * of its variables. */
 typedef struct entry {
     struct entry *next;
     char name[KAS_NAME_SIZE];
@@ -156,8 +156,8 @@ static int by_hash(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Is entry `i` the same kernel as one before it with the same hash? Shapes, which decide whether
- * operands may change places, are inferred again. */
+/* Returns an earlier entry with the same hash that is the same kernel as entry `i`, or NULL.
+ * Shapes, which decide whether operands may change places, are inferred again. */
 static const entry *same_before(entry *const *list, uint64_t i, kas_kernel pair[2])
 {
     bool unpacked = false;

@@ -13,7 +13,8 @@ void kas_layers_checked_free(kas_layers_checked *checked)
     *checked = (kas_layers_checked){0};
 }
 
-/* What kernel k says it costs at its own targets; `own` and `binding` have room for all. */
+/* Computes the cost of kernel k at its own targets from its own cost rules; `own` and `binding`
+ * have room for all targets. */
 static kas_status own_solution(const kas_replacement *r, int k, kas_target *own,
                                kas_binding *binding, kas_solution *out)
 {
@@ -69,7 +70,8 @@ static kas_status check_all(const kas_replacement *r, const kas_budget *budget, 
     return check_sum("parameters", params, s->params, conv_params, budget->max_params_ratio);
 }
 
-/* Of what stands where: a network with two kernels exchanged is another one. */
+/* Hashes the kernels in the order of the targets: a network with two kernels exchanged
+ * is another one. */
 static uint64_t hash_of(const kas_replacement *r)
 {
     uint64_t hash = 0;

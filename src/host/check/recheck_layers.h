@@ -1,4 +1,4 @@
-/* The separate pass over samples that have a kernel for each layer; a part of recheck.h. */
+/* The pass of recheck.h over samples that have a kernel for each layer. Internal to recheck*.c. */
 #ifndef KAS_CHECK_RECHECK_LAYERS_H
 #define KAS_CHECK_RECHECK_LAYERS_H
 
@@ -6,10 +6,10 @@
 
 typedef struct kas_layers_seen {
     char name[KAS_NAME_SIZE];
-    uint64_t hash; /* of the kernels at the targets, by kas_plain_hash */
+    uint64_t hash; /* hash of the kernels at the targets, from kas_plain_hash */
 } kas_layers_seen;
 
-/* Zero at first. */
+/* What was found so far. Zero at first. */
 typedef struct kas_layers_checked {
     uint64_t illegal, over_budget;
     char first[512]; /* the first finding in words */
@@ -18,11 +18,11 @@ typedef struct kas_layers_checked {
 } kas_layers_checked;
 void kas_layers_checked_free(kas_layers_checked *checked);
 
-/* Every kernel through the plain checker at its own targets, then the sum of all layers against the
- * solution and the budget. KAS_OK whatever is found. */
+/* Checks every kernel with the plain checker at its own targets, then the sum of all layers against
+ * the solution and the budget. Returns KAS_OK whatever is found. */
 kas_status kas_layers_check(kas_layers_checked *checked, const char name[KAS_NAME_SIZE],
                             const kas_replacement *replacement, const kas_budget *budget);
-/* Adds what was found, and who came twice. */
+/* Adds what was found to a report, and the samples that came twice. */
 void kas_layers_report(kas_layers_checked *checked, kas_recheck_report *out);
 
 #endif

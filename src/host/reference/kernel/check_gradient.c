@@ -16,17 +16,17 @@
 enum { STEPS = 14 };
 #define FIRST_STEP 1e-3
 #define GOOD_ENOUGH 1e-8
-/* A derivative is compared relative to the gradient's length (what a random direction typically
- * gives: one that happens to be nearly orthogonal would only show rounding), and to the terms of
- * the sum that is differentiated. */
+/* A derivative is compared relative to the gradient's length, which is what a random direction
+ * typically gives (a direction that happens to be nearly orthogonal would only show rounding), and
+ * to the terms of the sum that is differentiated. */
 #define TERMS_SHARE 1e-6
 
 typedef struct check {
     kas_reference *ref;
-    double *x, *y, *weight[KAS_MAX_NODES]; /* copies that are moved */
+    double *x, *y, *weight[KAS_MAX_NODES]; /* copies, which are moved */
     double *direction, *base;              /* as long as the largest block */
     const double *dy;
-    int first; /* node from which on values change with the block that is moved */
+    int first; /* first node whose values change with the block that is moved */
     size_t x_size, y_size, largest;
     double terms; /* sum of |dy * y| at the base point */
 } check;
@@ -49,7 +49,7 @@ static double weighted_at(check *c, double *block, size_t size, double step)
     return value;
 }
 
-/* Derivative along c->direction; NaN when no step gives finite values. */
+/* Returns the derivative along c->direction; NaN when no step gives finite values. */
 static double numeric_derivative(check *c, double *block, size_t size)
 {
     double row[STEPS], best = NAN, best_change = INFINITY, step = FIRST_STEP;
@@ -57,12 +57,12 @@ static double numeric_derivative(check *c, double *block, size_t size)
     for (int k = 0; k < STEPS; k++, step /= 4) {
         double found =
             (weighted_at(c, block, size, step) - weighted_at(c, block, size, -step)) / (2 * step);
-        if (!isfinite(found)) { /* too far: sqrt left its domain, say */
+        if (!isfinite(found)) { /* the step was too large: sqrt left its domain, say */
             filled = 0;
             continue;
         }
         double factor = 1;
-        for (int j = 0; j < filled; j++) { /* errors in h^2, h^4, ... are taken out one by one */
+        for (int j = 0; j < filled; j++) { /* removes errors in h^2, h^4, ... one by one */
             factor *= 16;
             double better = found + (found - row[j]) / (factor - 1);
             double change = fmax(fabs(better - found), fabs(better - row[j]));
@@ -104,7 +104,7 @@ static double block_error(check *c, double *block, const double *grad, size_t si
         length += grad[i] * grad[i] * c->direction[i] * c->direction[i];
     }
     double numeric = numeric_derivative(c, block, size);
-    weighted(c); /* the block is as it was: so are all values again */
+    weighted(c); /* the block is as it was; this makes the values so again */
     double scale = fmax(sqrt(length), TERMS_SHARE * c->terms);
     double error = fabs(analytic - numeric);
     if (error == 0)

@@ -5,7 +5,7 @@
 #include "host/reference/kernel/reference.h"
 #include "host/space/weights.h"
 
-/* x, y and the weights of one run. */
+/* The tensors of one run. */
 typedef struct run {
     kas_reference *reference;
     size_t x_size, y_size;
@@ -41,7 +41,7 @@ static kas_status make_weights(run *r, const kas_kernel *kernel, const kas_bindi
     return KAS_OK;
 }
 
-/* Two passes, so that a constant output gives 0. */
+/* Computes in two passes, so that a constant output gives 0. */
 static double deviation(const double *y, size_t count)
 {
     double mean = 0, square = 0;

@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-/* Branches of min and max.  Where an operand is NaN the result is too, and none has lost. */
+/* The branches of min and max. Where an operand is NaN the result is NaN too, and neither operand
+ * has lost. */
 enum { TAKE_LHS, TAKE_RHS, TIE, UNORDERED };
 
 /* Strips the common suffix, then the common prefix of what is left, by symbolic equality. */
@@ -38,7 +39,8 @@ static kas_status sizes(const kas_kernel *kernel, int i, kas_ref_node *out)
     return KAS_OK;
 }
 
-/* Position of LHS that RHS position e reads: same prefix and suffix, flat index modulo size. */
+/* Returns the position of LHS that belongs to RHS position e: same prefix and suffix, flat index
+ * modulo size. */
 static size_t lhs_of(const kas_ref_node *n, size_t e)
 {
     size_t s = e % n->suffix, f = e / n->suffix % n->rhs, p = e / n->suffix / n->rhs;
@@ -71,7 +73,7 @@ static double broadcast(kas_op op, uint32_t branch, double l, double r)
     }
 }
 
-/* dy/dlhs and dy/drhs of one element. */
+/* Computes dy/dlhs and dy/drhs of one element. */
 static void slopes(kas_op op, uint32_t branch, double l, double r, double *dl, double *dr)
 {
     *dl = *dr = NAN;

@@ -18,7 +18,8 @@ static image image_of(const kas_ref_shape *shape)
 typedef void accumulate(const kas_ref_values *v, const kas_ref_gradients *g, size_t y, size_t w,
                         size_t x);
 
-/* The pixels of a row or column whose neighbour at a distance is there too. */
+/* The range [begin, end) of pixels along a row or column whose neighbour at a distance is inside
+ * the image too. */
 static long begin(long distance)
 {
     return distance < 0 ? -distance : 0;
@@ -29,7 +30,8 @@ static long end(long distance, long size)
     return distance > 0 ? size - distance : size;
 }
 
-/* One weight of every output channel of a group: `weight` is that of the first. */
+/* Visits one tap for every output channel of a group; `weight` is the index for the first of
+ * them. */
 static void add_tap(const kas_ref_node *n, const kas_ref_values *v, const kas_ref_gradients *d,
                     accumulate *add, size_t group, size_t weight, size_t in, long dh, long dw)
 {

@@ -1,4 +1,10 @@
-/* fold_avg and fold_max: one dim in the middle of the list goes. */
+/* fold_avg <<<<<<< found
+ and fold_max: one dim in the middle of the list goes. */
+||||||| expected
+, fold_max and softmax: things done along dims in the middle of the list. */
+=======
+, fold_max and softmax: primitives that work along dims in the middle of the list. */
+>>>>>>> replacement
 #include "host/reference/kernel/evaluate.h"
 
 #include <math.h>
@@ -11,7 +17,8 @@ static double average(const kas_ref_view *s, const double *x, size_t o, size_t i
     return sum / (double)s->length;
 }
 
-/* The first index wins a tie; the first NaN wins over everything. */
+/* Returns the index of the largest element. The first index wins a tie; the first NaN
+ * wins over everything. */
 static uint32_t largest(const kas_ref_view *s, const double *x, size_t o, size_t i)
 {
     size_t best = 0;

@@ -1,5 +1,5 @@
-/* norm: y = (x - mean)/sqrt(variance + 1e-5) along the dims [dim, dim_end), variance over their
- * number. */
+/* norm: y = (x - mean)/sqrt(variance + 1e-5) along the dims [dim, dim_end), variance
+ * over their number. */
 #include "host/reference/kernel/evaluate.h"
 
 #include <math.h>

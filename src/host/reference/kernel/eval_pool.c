@@ -38,7 +38,8 @@ static double average(const window *s, const double *x)
     return sum / (double)((s->bottom - s->top) * (s->right - s->left));
 }
 
-/* The first element in rows wins a tie; the first NaN wins over everything. */
+/* Returns the largest element. The first one in row-major order wins a tie; the first NaN
+ * wins over everything. */
 static size_t largest(const window *s, const double *x)
 {
     size_t best = s->plane + s->top * s->w + s->left;

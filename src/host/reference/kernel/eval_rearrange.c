@@ -1,5 +1,5 @@
-/* group, group_all, shift, unfold, shuffle: every element of the result is one of the input, or
- * zero. */
+/* group, group_all, shift, unfold, shuffle: every element of the result is one of the
+ * input, or zero. */
 #include "host/reference/kernel/evaluate.h"
 
 /* How many groups a shuffle makes. */

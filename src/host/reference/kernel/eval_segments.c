@@ -31,7 +31,7 @@ static kas_status concat_sizes(const kas_kernel *kernel, int i, kas_ref_node *ou
     return KAS_OK;
 }
 
-/* How a part lies in its whole. */
+/* The place of a part in its whole. */
 typedef struct segment {
     size_t run;          /* consecutive elements of the part that lie together in the whole */
     size_t stride, skip; /* in the whole: from run to run, and in front of the first */
@@ -72,7 +72,7 @@ static void slice_backward(const kas_ref_node *n, const kas_ref_values *v,
         g->din[0][in_whole(&s, e)] += g->dy[e];
 }
 
-/* The operands lie one behind the other. */
+/* Returns the place of an operand in a concatenation, where operands follow each other. */
 static segment joined(const kas_ref_node *n, int operand)
 {
     const int d = n->node->dim;

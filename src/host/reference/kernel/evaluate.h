@@ -1,12 +1,11 @@
 /* What the files of the reference share: one node with its sizes, and the functions of each
  * primitive.
  *
- * A primitive sees the tensors of one image and one instance, row-major.  `forward` decides the
- * branches of the functions that have any (which side of 0, which element is the largest) and
- * writes them down, one number an element of the result; with `frozen` it follows the ones written
- * before instead, which makes the function smooth around the point where they were taken.
- * `backward` ADDS to the gradients of inputs and weights.
- */
+ * A primitive sees the tensors of one image and one instance, row-major. `forward` decides the
+ * branches of functions that have any (which side of 0, which element is the largest) and writes
+ * them down, one number for each element of the result. With `frozen` it follows the branches
+ * written before instead, which makes the function smooth around the point where they were taken.
+ * `backward` ADDS to the gradients of inputs and weights. Internal to reference/kernel. */
 #ifndef KAS_REFERENCE_KERNEL_EVALUATE_H
 #define KAS_REFERENCE_KERNEL_EVALUATE_H
 
@@ -16,7 +15,7 @@
 #include "host/reference/kernel/reference.h"
 
 typedef struct kas_ref_shape {
-    int rank, channels; /* dims, and how many of them are channels */
+    int rank, channels; /* number of dims; how many of them are channels */
     bool has_h, has_w;
     uint32_t size[KAS_MAX_DIMS];
     size_t elements;
@@ -24,22 +23,24 @@ typedef struct kas_ref_shape {
 
 typedef struct kas_ref_node {
     const kas_node *node;
-    int weight; /* number of the fully-connected map, -1 = none */
+    int weight; /* number of the node's weight, -1 = none */
     kas_ref_shape out, in[KAS_MAX_INPUTS];
-    /* FC: which channel dims of the input are kept apart, and the sizes of one weight */
+    /* FC: which channel dims of the input are group dims that it keeps apart, and the sizes
+     * of one weight */
     bool apart[KAS_MAX_CHANNEL_DIMS];
     size_t groups, fan_in, fan_out;
     /* broadcast: RHS is [prefix][rhs][suffix], LHS is [prefix][lhs][suffix] */
     size_t prefix, suffix, lhs, rhs;
     size_t batch, rows, contracted, columns; /* BMM */
-    uint32_t kernel_h, kernel_w;             /* windows; 1 for an axis that is left alone */
+    /* window along each axis; 1 for an axis that is left alone */
+    uint32_t kernel_h, kernel_w;
     long dilation;
-    size_t shuffled; /* SHUFFLE: groups */
+    size_t shuffled; /* SHUFFLE: number of groups */
     size_t begin;    /* SLICE: where the segment begins along the dim */
 } kas_ref_node;
 
-/* Tensors of one image and instance; inputs that the primitive does not have are NULL, and `weight`
- * for those without. */
+/* The tensors of one image and one instance. Inputs that the primitive does not have, and `weight`
+ * for a primitive without one, are NULL. */
 typedef struct kas_ref_values {
     const double *in[KAS_MAX_INPUTS], *weight;
     double *y;
@@ -67,8 +68,8 @@ extern const kas_ref_op kas_eval_rearrange, kas_eval_slice, kas_eval_concat, kas
 kas_status kas_eval_fc_sizes(const kas_kernel *kernel, int i,
                              kas_ref_node *out); /* of convolutions too */
 
-/* A tensor as [outer][length][inner], `length` the dims [begin, end): element (o, l, i) lies at
- * (o * length + l) * inner + i. */
+/* A tensor as [outer][length][inner], where `length` covers the dims [begin, end): element (o, l,
+ * i) lies at (o * length + l) * inner + i. */
 typedef struct kas_ref_view {
     size_t outer, length, inner;
 } kas_ref_view;
@@ -78,13 +79,14 @@ static inline size_t kas_ref_at(const kas_ref_view *s, size_t o, size_t l, size_
     return (o * s->length + l) * s->inner + i;
 }
 
-/* Which group and which input of it a flat channel index of a map's operand is. */
+/* Computes the group, and the input within the group, of a flat channel index of a map's
+ * operand. */
 void kas_ref_split_channel(const kas_ref_node *n, size_t channel, size_t *g, size_t *i);
 
-const kas_ref_op *kas_ref_op_get(kas_op op); /* NULL: none, as of INPUT */
+const kas_ref_op *kas_ref_op_get(kas_op op); /* returns NULL: none, as of KAS_OP_INPUT */
 
-/* Sizes of a node and of its inputs at a binding. KAS_ILLEGAL when something is no integer or does
- * not divide. */
+/* Computes the sizes of a node and of its inputs at a binding. Returns KAS_ILLEGAL when something
+ * is no integer or does not divide. */
 kas_status kas_ref_node_make(const kas_kernel *kernel, int i, const kas_binding *binding,
                              kas_ref_node *out);
 
@@ -98,18 +100,18 @@ struct kas_reference {
     uint32_t *branch[KAS_MAX_NODES]; /* likewise */
     double *weight[KAS_MAX_NODES];   /* copies, [instance][group][out][in] */
     bool evaluated;
-    int bits; /* of the significands that values are rounded to; 0 = not at all */
+    int bits; /* bits of the significands to which values are rounded; 0 = no rounding */
     kas_rng rounding;
 };
 
-/* Rounds `size` values up or down at random, as kas_reference_round asked; nothing without it. */
+/* Rounds `size` values up or down at random, if kas_reference_round asked for it. */
 void kas_ref_round(kas_reference *ref, double *values, size_t size);
-/* A value that a node only computes with: where rounding is asked for, half a unit in its last
- * place more or less, also of what the format holds exactly. */
+/* Returns a value that a node only computes with: where rounding is asked for, moved by half a unit
+ * in its last place up or down, even if the format holds it exactly. */
 double kas_ref_inner(const kas_ref_values *v, double value);
 
-/* The forward pass, with fresh or with frozen branches.  Nodes before `first` keep their values:
- * 0 = x is new, the node of a weight = only that weight is. */
+/* Runs the forward pass, with fresh or with frozen branches. Nodes before `first` keep their
+ * values: 0 means that x is new, the node of a weight means that only this weight is. */
 void kas_ref_evaluate(kas_reference *ref, const double *x, const double *const *weight, double *y,
                       bool frozen, int first);
 

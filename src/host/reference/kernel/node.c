@@ -1,4 +1,4 @@
-/* The sizes of one node, and which file evaluates each primitive.
+/* The sizes of one node,, and which file evaluates each primitive.
  *
  * Derived here from the shapes alone, not by the space's own helpers (kas_weight_sizes_at,
  * kas_broadcast_align), so that the two are compared when devices are compared with the reference.
@@ -28,7 +28,7 @@ kas_ref_view kas_ref_view_of(const kas_ref_shape *shape, int begin, int end)
     return s;
 }
 
-/* Taps along an axis; `replaced` is the convolution's dtype of them. */
+/* Returns the taps along an axis; `replaced` is the number of taps of the replaced convolution. */
 static uint32_t window(const kas_node *node, int axis, uint32_t replaced)
 {
     if (!(node->axes & axis))

@@ -106,7 +106,7 @@ const double *kas_reference_node_value(const kas_reference *ref, int node, size_
     return ref->value[node];
 }
 
-/* The tensors of node i for copy number k = image * instances + instance. */
+/* Returns the tensors of node i for copy number k = image * instances + instance. */
 static kas_ref_values values_at(kas_reference *ref, int i, size_t k, const double *const *weight,
                                 bool frozen)
 {
@@ -152,7 +152,8 @@ kas_status kas_reference_forward(kas_reference *ref, const double *x, const doub
     return KAS_OK;
 }
 
-/* In reverse order every reader of a node has added its part before the node's turn comes. */
+/* Runs the nodes in reverse order, so that every reader of a node has added its part before the
+ * node's turn comes. */
 static void backward_copy(kas_reference *ref, size_t k, double *const *dweight)
 {
     for (int i = ref->kernel.nodes - 1; i > 0; i--) {

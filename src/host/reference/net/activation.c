@@ -14,7 +14,7 @@ static double hard_sigmoid(double x)
     return x <= -3 ? 0 : x >= 3 ? 1 : (x + 3) / 6;
 }
 
-/* The normal distribution's. */
+/* Return the cumulative distribution and the density of the standard normal distribution. */
 static double cumulative(double x)
 {
     return erfc(-x / sqrt(2)) / 2;

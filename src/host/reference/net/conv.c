@@ -22,8 +22,8 @@ static conv_shape make_shape(int n, int c_in, int h, int w, int c_out, int kh, i
     return s;
 }
 
-/* One (image, output channel, input channel of its group): planes of x and y and the kh x kw taps
- * between them. */
+/* Visits one (image, output channel, input channel of its group): the planes of x and y and the kh
+ * x kw taps between them. */
 typedef void (*plane_function)(const conv_shape *s, const double *x, const double *weight,
                                const double *y, double *result);
 
@@ -44,7 +44,8 @@ static void for_each_plane(const conv_shape *s, const double *x, const double *w
             }
 }
 
-/* For every tap (a, b) and output position (oh, ow) whose input (ih, iw) lies in the image. */
+/* Runs `body` for every tap (a, b) and output position (oh, ow) whose input (ih, iw) lies
+ * in the image. */
 #define FOR_EACH_TAP(s, body)                                                                      \
     for (int a = 0; a < (s)->kh; a++)                                                              \
         for (int b = 0; b < (s)->kw; b++)                                                          \

@@ -35,7 +35,8 @@ void kas_ref_linear_backward(int n, int in, int out, const double *x, const doub
         }
 }
 
-/* log of the sum of exponentials, the largest taken out so that nothing overflows. */
+/* Returns the log of the sum of exponentials; the largest is factored out so
+ * that nothing overflows. */
 static double log_sum_exp(int classes, const double *logits)
 {
     double largest = logits[0], sum = 0;

@@ -1,4 +1,4 @@
-/* One layer of a pass, by its kind. */
+/* One layer of a pass, by its operation. */
 #include <string.h>
 
 #include "host/reference/net/net_pass.h"
@@ -37,7 +37,7 @@ static kas_ref_pool pool_of(const kas_layer *l)
                           l->pad_h,    l->pad_w,    l->count_include_pad};
 }
 
-/* The channels of input `k` of a concatenation begin at this one. */
+/* Returns the first channel of input `k` in a concatenation. */
 static int first_channel(const kas_ref_pass *p, const kas_layer *l, int k)
 {
     int c = 0;
@@ -92,8 +92,8 @@ static void dropout(kas_ref_pass *p, int i, const double *x, double *y)
         memcpy(y, x, kas_ref_layer_size(p, i) * sizeof *y);
 }
 
-/* Without a backward pass nothing is kept: a kernel's intermediates are much larger than its
- * output. */
+/* Frees what a kernel keeps when no backward pass follows: its intermediates are much larger than
+ * its output. */
 static kas_status replaced_forward(kas_ref_pass *p, int i, const double *x, double *y)
 {
     kas_status status = kas_ref_replaced_forward(p->net, i, p->n, x, y, &p->replaced[i]);
@@ -229,7 +229,7 @@ static void pool_backward(const kas_ref_pass *p, int i, const double *dy, double
         kas_ref_avg_pool_backward(&pool, p->n, a.l->c, a.in->h, a.in->w, a.l->h, a.l->w, dy, dx);
 }
 
-/* The layers of one input: dx. */
+/* Computes dx for layers with one input. */
 static kas_status single_backward(kas_ref_pass *p, int i, const double *dy, double *dx)
 {
     const place a = place_of(p, i);

@@ -28,7 +28,7 @@ kas_status kas_ref_replaced_weight_shape(const kas_ref_net *net, int target, int
     return KAS_OK;
 }
 
-/* The pool that takes the stride: windows side by side. */
+/* Returns the pool that takes the stride: windows side by side. */
 static kas_ref_pool stride_pool(const kas_target *t)
 {
     int s = (int)t->stride;
