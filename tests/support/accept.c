@@ -11,11 +11,11 @@ enum { MOST_TRIES = 200000 }; /* steps tried in all; a known kernel needs one or
 
 typedef struct replay {
     kas_growth *g;
-    kas_guide guide; /* of the guided sampler */
+    kas_guide guide; /* used for the guided sampler */
     bool guided;
     kas_op_filter filter;
     const kas_kernel *wanted;
-    int place[KAS_MAX_NODES]; /* of a wanted node in the growth; -1 = not there yet */
+    int place[KAS_MAX_NODES]; /* place of a wanted node in the growth; -1 = not there yet */
     int owner[KAS_MAX_VARS];  /* the wanted node whose size a variable of the growth is */
     int skip;                 /* fitting values to pass over: they were tried before */
     bool picked;              /* did the step choose a value? then there may be another */
@@ -24,7 +24,7 @@ typedef struct replay {
     const char *refused;
 } replay;
 
-/* A size of the growth in the wanted kernel's sizes. */
+/* Translates a size of the growth to the wanted kernel's sizes. */
 static bool translate(const replay *r, const kas_dim *size, kas_dim *out)
 {
     int x = kas_dim_var(size);
@@ -32,7 +32,7 @@ static bool translate(const replay *r, const kas_dim *size, kas_dim *out)
     return x < 0 || kas_dim_substitute(size, x, &r->wanted->node[r->owner[x]].out, out);
 }
 
-/* The value that the variable has in the wanted kernel. Several can be equal there: C, and a
+/* Picks the value that the variable has in the wanted kernel. Several can be equal there: C, and a
  * variable that becomes C later. */
 static int pick_wanted(void *context, const kas_candidate_op *use, int var,
                        const kas_value *const *value, int count)
@@ -84,7 +84,7 @@ static void note_failure(replay *r, int n, const char *why)
     r->refused = why;
 }
 
-/* One step, with the rules of the sampler that is asked about. */
+/* Tries one step with the rules of the sampler in question. */
 static bool try_step(replay *r, const kas_candidate_op *use, const char **why)
 {
     kas_growth *g = r->g;
@@ -104,7 +104,8 @@ static bool try_step(replay *r, const kas_candidate_op *use, const char **why)
     return refused == KAS_REJECT_NONE;
 }
 
-/* Every node is there: do the sizes that the steps fixed agree with the wanted ones? */
+/* Returns whether the sizes that the steps fixed agree with the wanted ones, once every
+ * node is there. */
 static bool ends_well(replay *r)
 {
     const kas_kernel *wanted = r->wanted;
@@ -129,7 +130,7 @@ static bool ends_well(replay *r)
 
 static bool derive(replay *r);
 
-/* Appends wanted node n, in every way that fits its sizes. */
+/* Appends wanted node n in every way that fits its sizes, and goes on from there. */
 static bool derive_with(replay *r, int n)
 {
     kas_growth *g = r->g;
@@ -173,7 +174,7 @@ static kas_status refuse(kas_buf *reason, const char *why)
     return reason->failed ? kas_buf_status(reason) : kas_fail(KAS_ILLEGAL, "%s", why);
 }
 
-/* What the replay does not look at: the sampler has one group number, from a fixed set. */
+/* Checks what the replay does not look at: the sampler has one group number, from a fixed set. */
 static kas_status check_groups(const kas_kernel *kernel, const kas_target *targets, int count,
                                kas_buf *reason)
 {

@@ -375,8 +375,9 @@ static bool merges_by_product(const merging *m, const leaf *leaves, int count, i
     return false;
 }
 
-/* With more than two segments the other segments are inner nodes, or leaves; in the second case a
- * primitive is left over for anything. */
+/* Returns whether a concatenation of a and b leads to a merge. With more than two segments
+ * the other segments are inner nodes or leaves; in the second case a primitive is left
+ * over for anything. */
 static bool merges_by_concat(const merging *m, const leaf *leaves, int count, int a, int b)
 {
     if (m->g->segments > 2)

@@ -71,7 +71,8 @@ static inline uint32_t kas_number_with_var(uint32_t number, int var)
 
 /* Whether a shape is [C, H, W]: never, already, or with the right value of its variable. */
 typedef enum kas_output { KAS_OUTPUT_NEVER, KAS_OUTPUT_AS_IT_IS, KAS_OUTPUT_BY_VALUE } kas_output;
-/* What is known of a shape's pattern. */ typedef struct kas_shape_facts {
+/* What is known of a shape's pattern. */
+typedef struct kas_shape_facts {
     /* These fields tell cheaply that two shapes have no product. They share one cache line: */
     uint64_t channels, pixels; /* hashes of the products of all channel dims, of all pixel dims */
     uint64_t parts;            /* kas_part_bit of all in `first` and `last` */

@@ -156,7 +156,7 @@ static int convolution(kas_kernel *k, const kas_pte_part *leaf, const view *read
                  (kas_node){.grouped = leaf->depthwise || leaf->group, .out = *outputs});
 }
 
-/* Behind segment 0, made here, come the input's own values. */
+/* Joins segment 0, made here, with the input's own values behind it. */
 static int fill_up(kas_kernel *k, int first, const place *p, int dim, int split)
 {
     int in[KAS_MAX_INPUTS] = {first};
