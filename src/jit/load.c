@@ -1,4 +1,4 @@
-/* A program on a device. */
+/* Programs on a device. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

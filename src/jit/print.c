@@ -1,4 +1,4 @@
-/* A program as text that compiles by itself. */
+/* Prints a program as text that compiles by itself. */
 #include "cuda/kernels/device_code.h"
 #include "jit/ir/program.h"
 

@@ -1,5 +1,5 @@
-/* The pipeline: lower, differentiate, fuse, schedule, check, emit; and the program that comes out.
- */
+/* The pipeline: lowers, differentiates, fuses, schedules, checks and emits a kernel, and
+ * makes the program. */
 #include "jit/ir/program.h"
 
 #include <stdio.h>
@@ -39,7 +39,7 @@ static kas_status add_buffer(builder *b, const kas_ir_tensor *t, int *number)
     return KAS_OK;
 }
 
-/* The buffer of a tensor; inner ones get theirs at first use. */
+/* Finds the buffer of a tensor; an inner tensor gets one at first use. */
 static kas_status buffer_of(builder *b, int tensor, int *number)
 {
     kas_ir_tensor *t = &b->ir.tensor[kas_fuse_memory(&b->ir, tensor)];
@@ -49,7 +49,7 @@ static kas_status buffer_of(builder *b, int tensor, int *number)
     return KAS_OK;
 }
 
-/* What the caller gives, whether or not this kernel uses all of it. */
+/* Makes the buffers that the caller gives, whether or not this kernel uses all of them. */
 static kas_status add_caller_buffers(builder *b)
 {
     const kas_lower *l = &b->lower;
@@ -128,7 +128,7 @@ static kas_ex value_of(builder *b, int tensor)
     return t->row_var >= 0 ? t->row_value : kas_inline(&b->inliner, tensor);
 }
 
-/* A kernel, named by `op` already, that writes `value` to the tensor's memory. */
+/* Makes the kernel, already named by `op`, that writes `value` to the tensor's memory. */
 static kas_status write_kernel(builder *b, int tensor, kas_ex value, kas_operation *op)
 {
     kas_ir *ir = &b->ir;
@@ -179,7 +179,7 @@ static kas_status add_operations(builder *b)
     return KAS_OK;
 }
 
-/* Kernels of the epilogues that the caller wants. */
+/* Makes the kernels of the epilogues that the caller wants. */
 static kas_status add_epilogues(builder *b, const kas_program_options *options)
 {
     kas_program *p = b->program;
@@ -218,7 +218,7 @@ static void mark_read(const kas_operation *op, char *read)
         read[op->arg[i]] = 1;
 }
 
-/* What both passes touch is SAVED. */
+/* Makes the buffers that both passes touch SAVED. */
 static kas_status mark_saved(kas_program *p)
 {
     char *forward = calloc(2, (size_t)p->buffers + 1);

@@ -8,7 +8,8 @@
 #include "jit/compile/share.h"
 #include "jit/compile/units.h"
 
-/* Same kernel, shape and sizes inside, so that one program serves both; stride is outside of it. */
+/* Returns whether one program serves both targets: same kernel, shape and sizes inside; the stride
+ * is outside of a program. */
 static bool same_program(const kas_replacement *r, int a, int b)
 {
     const kas_target *s = &r->target[a], *t = &r->target[b];
@@ -18,7 +19,8 @@ static bool same_program(const kas_replacement *r, int a, int b)
            memcmp(&r->solution.binding[a], &r->solution.binding[b], sizeof(kas_binding)) == 0;
 }
 
-/* What stands behind the targets that share program number p, each once; how many. */
+/* Collects the epilogues of the targets that share program number p, each once;
+ * returns their number. */
 static int epilogues_of(const kas_programs *r, int p, kas_epilogue *epilogue)
 {
     int epilogues = 0;
@@ -44,7 +46,7 @@ static kas_status allocate(kas_programs *r)
     return KAS_OK;
 }
 
-/* Which targets share a program; first[p]: the first of them. */
+/* Finds the targets that share a program; first[p] is the first of them. */
 static void number_programs(kas_programs *out, int *first)
 {
     for (int t = 0; t < out->replacement->solution.targets; t++) {
@@ -115,7 +117,7 @@ kas_status kas_programs_compile(kas_programs *r, kas_compiler *compiler, int thr
     image = calloc((size_t)units.count + 1, sizeof *image);
     text = calloc((size_t)units.count + 1, sizeof *text);
     if (!image || !text) {
-        status = kas_fail(KAS_NO_MEMORY, "no memory for %d compiled pieces", units.count);
+        status = kas_fail(KAS_NO_MEMORY, "no memory for %d compiled units", units.count);
         goto out;
     }
     for (int i = 0; i < units.count; i++)

@@ -17,10 +17,10 @@
 
 enum { MAX_IMAGE = 256 << 20, STALE_SECONDS = 3600 };
 
-/* At the end of every entry. */
+/* The end of every entry. */
 typedef struct trailer {
     char magic[8];
-    uint64_t size; /* of the content */
+    uint64_t size; /* bytes of the content */
     uint8_t digest[32];
 } trailer;
 static const char magic[8] = {'K', 'A', 'S', 'J', 'I', 'T', '\r', '\n'};
@@ -90,8 +90,8 @@ kas_status kas_cache_read(const char *path, kas_buf *out, bool *found)
 
 /* ---- what killed processes leave ------------------------------------------------------------- */
 
-/* A name that mkostemp made beside an entry (kas_file_write_atomic), "KEY.so.Ab12Cd", or a lock,
- * "KEY.so.lock". */
+/* Returns whether the name is one that mkostemp made beside an entry (kas_file_write_atomic),
+ * "KEY.so.Ab12Cd", or that of a lock, "KEY.so.lock". */
 static bool is_left_over(const char *name)
 {
     static const char hex[] = "0123456789abcdef";
@@ -100,7 +100,7 @@ static bool is_left_over(const char *name)
            (strlen(last) == 1 + 6 || strcmp(last, ".lock") == 0);
 }
 
-/* Only whoever holds a lock may remove it. */
+/* Removes a lock file; only its holder may do that. */
 static void remove_left_over(const char *folder, const char *name)
 {
     char path[4096];
@@ -151,7 +151,7 @@ static kas_status make_entry(const void *data, size_t size, kas_buf *entry)
     return kas_buf_status(entry);
 }
 
-/* A folder or a link in the place of an entry would stop every write to it. */
+/* Removes a folder or a link in the place of an entry, which would stop every write to it. */
 static kas_status clear_place(const char *path)
 {
     struct stat info;
@@ -182,8 +182,8 @@ kas_status kas_cache_write_new(const char *path, const void *data, size_t size, 
     return status;
 }
 
-/* The file may have been removed between open and flock by whoever held it; a lock on a removed
- * file excludes nobody. */
+/* Returns whether the open lock file is still the one on disk. Its holder may have removed it
+ * between open and flock; a lock on a removed file excludes nobody. */
 static bool still_there(const char *path, int fd)
 {
     struct stat by_name, by_fd;

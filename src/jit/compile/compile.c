@@ -11,7 +11,7 @@
 #include "host/core/sha256.h"
 #include "jit/compile/cache.h"
 
-/* Longer than any sane build takes; after that another process is thought to hang. */
+/* Longer than any sane build takes; after that another process is taken to hang. */
 static const double LOCK_SECONDS = 120;
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -49,7 +49,7 @@ kas_status kas_compiler_open(const char *arch, const char *cache_dir, kas_compil
     compiler->prelude = kas_prelude_text;
     status = open_folder(compiler, cache_dir);
     if (status != KAS_OK) {
-        status = status == KAS_FAILURE ? KAS_MACHINE : status; /* a folder that cannot be made */
+        status = status == KAS_FAILURE ? KAS_MACHINE : status; /* a folder could not be made */
         goto failed;
     }
     KAS_TRY_GOTO(open_backend(compiler, arch), failed);
@@ -91,7 +91,8 @@ const char *kas_compiler_path(const kas_compiler *compiler)
 
 /* ---- compiling ------------------------------------------------------------------------------- */
 
-/* Each part with its length in front, so that no two different lists of parts hash alike. */
+/* Appends each part with its length in front, so that no two different lists of parts hash
+ * alike. */
 static void hash_part(kas_sha256 *hash, const void *data, size_t size)
 {
     uint64_t length = size;
@@ -140,14 +141,15 @@ static kas_status build_text(kas_compiler *compiler, const char *text, kas_compi
     return status;
 }
 
-/* Whatever fails but a text that the compiler refuses is the machine's fault: a cache that cannot
- * be written, a compiler that is killed or cannot be started, memory. */
+/* Turns a failure into KAS_MACHINE. Everything but a text that the compiler refuses is
+ * the machine's fault: a cache that cannot be written, a compiler that is killed or
+ * cannot be started, memory. */
 static kas_status machine(kas_status status)
 {
     return status == KAS_OK ? KAS_OK : KAS_MACHINE;
 }
 
-/* Makes the entry. A cache that cannot keep a failure is a nuisance, not an error. */
+/* Makes the entry. A cache that cannot keep a failure is a nuisance and not an error. */
 static kas_status make(kas_compiler *compiler, const char *text, const char *image_path,
                        const char *error_path, kas_compile_stats *stats)
 {
@@ -172,7 +174,8 @@ done:
     return status;
 }
 
-/* *known is set when the cache answers, with an image or with a failure (status and message). */
+/* Looks in the cache; *known is set when it answers, with an image or with a failure
+ * (status and message). */
 static kas_status look_up(kas_compiler *compiler, const char *image_path, const char *error_path,
                           kas_compile_stats *stats, bool *known)
 {

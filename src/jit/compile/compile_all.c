@@ -1,4 +1,4 @@
-/* Several texts at once: threads that take the next one until none is left. */
+/* Compiles several texts at once: each thread takes the next text until none is left. */
 #include <pthread.h>
 #include <string.h>
 
@@ -13,8 +13,8 @@ typedef struct queue {
     const char *const *text;
     char (*path)[4096];
     int count;
-    pthread_mutex_t lock; /* of what follows */
-    int next, failed;     /* failed: the first text that did, or count */
+    pthread_mutex_t lock; /* guards what follows */
+    int next, failed;     /* failed: the first text that failed, or count */
     kas_status status;    /* of that text */
     char message[MESSAGE_SIZE];
     kas_compile_stats *stats;
@@ -67,7 +67,7 @@ kas_status kas_compile_all(kas_compiler *compiler, const char *const *text, int 
                .stats = stats,
                .lock = PTHREAD_MUTEX_INITIALIZER};
     const int wanted = threads < count ? threads : count;
-    /* Without a thread the caller does its share too. */
+    /* The caller does a share too, and all of it when no thread could be started. */
     while (started < wanted - 1 && started < MAX_THREADS &&
            kas_thread_create(&thread[started], work, &q))
         started++;

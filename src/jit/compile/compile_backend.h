@@ -1,4 +1,5 @@
-/* What a compiler behind compile.h implements; only compile*.c and their test include this file. */
+/* The interface that a compiler behind compile.h implements. Only compile*.c and their test include
+ * this file. */
 #ifndef KAS_JIT_COMPILE_COMPILE_BACKEND_H
 #define KAS_JIT_COMPILE_COMPILE_BACKEND_H
 
@@ -9,9 +10,10 @@
 
 typedef enum kas_compile_outcome {
     KAS_COMPILED,
-    KAS_COMPILE_REFUSED, /* the text is at fault: the same text fails again; the log is kept */
-    KAS_COMPILE_BROKEN   /* something else (disk full, killed, no memory): worth another try; the
-                            thread's message says what */
+    KAS_COMPILE_REFUSED, /* the text is at fault: the same text fails again, so the log is kept */
+    /* something else failed (disk full, killed, no memory): another try may work; the thread's
+     * message says what */
+    KAS_COMPILE_BROKEN
 } kas_compile_outcome;
 
 typedef struct kas_compile_result {
@@ -23,19 +25,20 @@ struct kas_compiler {
     kas_compile_outcome (*build)(kas_compiler *, const char *text, size_t size,
                                  kas_compile_result *);
     bool aside;         /* kas_compiler_stand_aside */
-    const char *suffix; /* of an image: "so", "cubin" */
+    const char *suffix; /* suffix of an image: "so", "cubin" */
     const char *prelude;
     char arch[32];
     char folder[4096]; /* <cache dir>/jit */
     char name[128];    /* "clang 14.0.6" */
     char describe[512];
-    kas_buf identity; /* all that the key covers but prelude and text */
-    uint32_t policy;  /* version of what `build` does beyond calling the compiler: in the key too */
-    char program[4096]; /* path of the compiler: a program, or NVRTC's library */
+    kas_buf identity; /* all that the key covers except prelude and text */
+    /* version of what `build` does beyond calling the compiler; part of the key too */
+    uint32_t policy;
+    char program[4096]; /* path of the compiler's program, or of NVRTC's library */
     const void *nvrtc;  /* kas_nvrtc */
 };
 
-/* Fill build, suffix, describe, identity and what is their own. */
+/* Open a backend: fill build, suffix, describe, identity and the backend's own fields. */
 kas_status kas_compile_host_open(kas_compiler *compiler);
 kas_status kas_compile_nvrtc_open(kas_compiler *compiler);
 

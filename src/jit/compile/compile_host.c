@@ -1,4 +1,5 @@
-/* The C compiler of this machine as a backend: text in by a memory file, shared object out. */
+/* The C compiler of this machine as a backend: the text goes in through a file in memory, and a
+ * shared object comes out. */
 #include "jit/compile/compile_backend.h"
 
 #include <errno.h>
@@ -84,9 +85,9 @@ static double seconds_of(struct timeval t)
     return (double)t.tv_sec + (double)t.tv_usec * 1e-6;
 }
 
-/* Runs argv with `input` as its stdin; stdout and stderr together go to `log`.  Never a shell.
- * Files in memory instead of pipes: a compiler that prints much before it has read all cannot
- * block. */
+/* Runs argv with `input` as its stdin; stdout and stderr together go to `log`. No shell is
+ * involved. Files in memory take the place of pipes, so a compiler that prints much before it has
+ * read everything cannot block. */
 static kas_status run(char **argv, const char *input, size_t size, kas_buf *log, int *wait_status,
                       double *cpu_seconds)
 {
@@ -128,7 +129,7 @@ static void add_all(const char *const *flag, char **argv, int *n)
         argv[(*n)++] = (char *)*flag;
 }
 
-/* gcc takes the common list too: a -Wno-... that it does not know it passes over in silence. */
+/* gcc gets the common list too: it ignores a -Wno-... that it does not know. */
 static void add_flags(const kas_compiler *compiler, char **argv, int *n)
 {
     add_all(kas_device_code_flags, argv, n);
@@ -140,11 +141,11 @@ static void add_flags(const kas_compiler *compiler, char **argv, int *n)
     else if (strcmp(compiler->arch, "cpu+order2") == 0)
         argv[(*n)++] = (char *)orders[2];
     argv[(*n)++] = (char *)"-fPIC";
-    argv[(*n)++] = (char *)"-w"; /* generated text: only errors are of use in the log */
+    argv[(*n)++] = (char *)"-w"; /* generated text: only errors are useful in the log */
 }
 
-/* What a compiler says when it has no room, no memory, or a part of it was killed or cannot be
- * started.  Its exit code is the same as for a text that it refuses, so its log must tell. */
+/* Messages of a compiler that has no room or no memory, or whose parts were killed or cannot be
+ * started. Its exit code is the same as for a text that it refuses, so its log must tell. */
 static bool blames_the_machine(const char *log)
 {
     static const char *const troubles[] = {"No space left",
@@ -170,7 +171,8 @@ static bool blames_the_machine(const char *log)
     return false;
 }
 
-/* A compiler that crashes on a text will do so again; any other signal came from outside. */
+/* Returns whether the signal is the compiler's own crash, which the same text will cause again; any
+ * other signal came from outside. */
 static bool is_crash(int number)
 {
     return number == SIGSEGV || number == SIGABRT || number == SIGILL || number == SIGFPE;
@@ -257,8 +259,8 @@ static kas_status find_compiler(kas_compiler *compiler)
                                  "install clang");
 }
 
-/* "Debian clang version 14.0.6" -> "clang 14.0.6"; "gcc (Debian 12.2.0-14) 12.2.0" -> "gcc 12.2.0"
- */
+/* Shortens a version line: "Debian clang version 14.0.6" to "clang 14.0.6", "gcc (Debian 12.2.0-14)
+ * 12.2.0" to "gcc 12.2.0". */
 static void short_version(const char *text, const char *program, char *out, size_t size)
 {
     const char *clang = strstr(text, "clang version ");
@@ -274,8 +276,8 @@ static void short_version(const char *text, const char *program, char *out, size
     snprintf(out, size, "%.60s %.*s", name ? name + 1 : program, end - start, text + start);
 }
 
-/* -march=native means another code on another machine, and a home folder may be shared: the key
- * then covers what this processor can do. */
+/* Adds to the key what this processor can do: -march=native means other code on another machine,
+ * and a home folder may be shared. */
 static void add_processor(kas_buf *identity)
 {
     if (strcmp(kas_device_code_march, "native") != 0)

@@ -5,7 +5,8 @@
 
 #include "host/core/buf.h"
 
-/* A kernel's text without its own name, behind the dtype that kas_real stands for in it. */
+/* The key of a kernel: the dtype that kas_real stands for, then the kernel's text without
+ * its own name. */
 typedef struct entry {
     kas_buf text;
     const char *function;
@@ -69,7 +70,7 @@ static kas_status share_one(table *t, kas_program *p, kas_operation *op)
         status = add(t, &text, op->function);
     if (known) {
         memcpy(op->function, known->function, sizeof op->function);
-        memset(p->source + op->text, 0, op->text_size); /* taken out by close_up */
+        memset(p->source + op->text, 0, op->text_size); /* close_up removes it */
         op->text_size = 0;
     }
     if (known || status != KAS_OK)

@@ -1,15 +1,16 @@
-/* Equal kernels of programs that are compiled together, written and compiled once.
+/* Shares equal kernels among programs that are compiled together, so that each is compiled once.
  *
  * A network's layers differ in some of their sizes only, and many generated kernels do not depend
  * on those: of the kernels of 180 sampled micro-DAGs at the ten distinct shapes of ResNet-18, 32%
- * repeat one of the same candidate.  Compilers take time by the line. */
+ * repeat one of the same candidate. Compilers take time by the line. */
 #ifndef KAS_JIT_COMPILE_SHARE_H
 #define KAS_JIT_COMPILE_SHARE_H
 
 #include "jit/ir/program.h"
 
-/* Drops from the programs' sources every kernel that is equal, but for its name, to an earlier one
- * of any of them; the operations call that one.  The sources must then be compiled together. */
+/* Drops from the programs' sources every kernel that equals, but for its name, an earlier
+ * kernel of any of them; the operations then call the earlier one. The sources must be
+ * compiled together afterwards. */
 kas_status kas_programs_share(kas_program *const *program, int count);
 
 #endif

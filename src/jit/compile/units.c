@@ -3,24 +3,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of text after which a new unit begins.  Starting clang and its linker takes 70 ms of CPU
+/* Bytes of text after which a new unit begins. Starting clang and its linker takes 70 ms of CPU
  * time and a kernel of 900 bytes 10 to 20; NVRTC starts in 25 ms and takes 20 to 40 a kernel. */
-enum { HOST_PIECE = 48 << 10, NVRTC_PIECE = 12 << 10 };
+enum { HOST_UNIT = 48 << 10, NVRTC_UNIT = 12 << 10 };
 
 typedef struct cutter {
     kas_units *units;
-    size_t piece_bytes;
+    size_t unit_bytes;
     kas_dtype dtype;
-    const kas_operation **kernel; /* those that stand in a source */
+    const kas_operation **kernel; /* operations whose kernels stand in a source */
     int kernels;
 } cutter;
 
-/* Each unit chooses the number of its kernels (docs/dialect.md). */
-static kas_status new_piece(kas_units *p, kas_dtype dtype)
+/* Begins a unit with its choice of KAS_DTYPE (docs/dialect.md). */
+static kas_status new_unit(kas_units *p, kas_dtype dtype)
 {
     void *grown = realloc(p->text, sizeof *p->text * ((size_t)p->count + 1));
     if (!grown)
-        return kas_fail(KAS_NO_MEMORY, "no memory for the text of %d pieces", p->count + 1);
+        return kas_fail(KAS_NO_MEMORY, "no memory for the text of %d units", p->count + 1);
     p->text = grown;
     kas_buf *text = &p->text[p->count++];
     *text = (kas_buf){0};
@@ -31,15 +31,15 @@ static kas_status new_piece(kas_units *p, kas_dtype dtype)
 static kas_status add_kernel(cutter *c, const kas_program *program, kas_operation *op)
 {
     kas_units *p = c->units;
-    if (p->count == 0 || p->text[p->count - 1].size + op->text_size > c->piece_bytes)
-        KAS_TRY(new_piece(p, c->dtype));
+    if (p->count == 0 || p->text[p->count - 1].size + op->text_size > c->unit_bytes)
+        KAS_TRY(new_unit(p, c->dtype));
     op->unit = p->count - 1;
     kas_buf_add(&p->text[op->unit], program->source + op->text, op->text_size);
     c->kernel[c->kernels++] = op;
     return kas_buf_status(&p->text[op->unit]);
 }
 
-/* A shared kernel lies where the operation that it was written for has it. */
+/* Sets the unit of a shared kernel: that of the operation for which it was written. */
 static kas_status find_shared(const cutter *c, kas_operation *op)
 {
     for (int i = 0; i < c->kernels; i++)
@@ -69,7 +69,7 @@ kas_status kas_units_cut(kas_program *const *program, int programs, const char *
         most += (size_t)(program[p]->forwards + program[p]->backwards + program[p]->epilogues);
     cutter c = {.units = out,
                 .dtype = programs > 0 ? program[0]->dtype : KAS_F32,
-                .piece_bytes = strncmp(arch, "sm_", 3) == 0 ? NVRTC_PIECE : HOST_PIECE,
+                .unit_bytes = strncmp(arch, "sm_", 3) == 0 ? NVRTC_UNIT : HOST_UNIT,
                 .kernel = calloc(most, sizeof *c.kernel)};
     if (!c.kernel)
         return kas_fail(KAS_NO_MEMORY, "no memory for a list of %zu kernels", most);

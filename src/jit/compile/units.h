@@ -1,9 +1,9 @@
-/* The text of a candidate's programs, cut into units that are compiled apart.
+/* Cuts the text of a candidate's programs into units, which are compiled separately.
  *
- * Cut between kernels, so that several cores can compile one candidate; a unit should hold many
- * kernels, because starting the compiler and reading the prelude cost as much as a kernel or more.
- * The cut depends on the text and the architecture alone, so that whoever compiles a candidate
- * ahead of need finds the same units. */
+ * Cuts lie between kernels, so that several cores can compile one candidate. A unit should hold
+ * many kernels, because starting the compiler and reading the prelude cost as much as a kernel or
+ * more. The cut depends on the text and the architecture alone, so a process that compiles a
+ * candidate ahead of need finds the same units. */
 #ifndef KAS_JIT_COMPILE_UNITS_H
 #define KAS_JIT_COMPILE_UNITS_H
 
@@ -16,7 +16,7 @@ typedef struct kas_units {
 } kas_units;
 
 /* Cuts the texts of `programs`, whose equal kernels may be shared (share.h), for `arch`
- * (compile.h). Sets `unit` of every launch. kas_units_free frees, also after a failure. */
+ * (compile.h), and sets `unit` of every launch. Call kas_units_free also after a failure. */
 kas_status kas_units_cut(kas_program *const *program, int programs, const char *arch,
                          kas_units *out);
 void kas_units_free(kas_units *units);

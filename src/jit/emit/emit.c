@@ -10,7 +10,8 @@ void kas_emit_open_lanes(kas_emitter *e, bool threads)
 {
     const kas_nest *n = e->nest;
     const long long extent = n->lane < 0 ? 1 : (long long)e->ir->var_size[n->lane];
-    const bool once = threads || n->lanes <= (int64_t)n->block[0] * n->width; /* no loop on a GPU */
+    /* a GPU needs no loop */
+    const bool once = threads || n->lanes <= (int64_t)n->block[0] * n->width;
     const char *macro = once ? "THREADS" : "LANES", *wide = n->width > 1 ? "WIDE_" : "";
     if (extent % n->lanes)
         kas_emit_line(e, "KAS_%s%s (i, count) {", wide, macro);
@@ -22,7 +23,7 @@ void kas_emit_open_lanes(kas_emitter *e, bool threads)
                       extent > n->lanes ? "first + " : "");
 }
 
-/* A long reduction before the lanes. */
+/* Emits a long reduction before the lanes. */
 static void emit_phase(kas_emitter *e, kas_ex x)
 {
     const kas_fn fn = (kas_fn)kas_ex_get(e->ir, x)->fn;
@@ -54,7 +55,7 @@ static void emit_phase(kas_emitter *e, kas_ex x)
     e->name[x] = -2 - index;
 }
 
-/* Phases in the order in which they are needed. */
+/* Emits phases in the order in which they are needed. */
 static void emit_phases(kas_emitter *e, kas_ex x)
 {
     if (e->phased[x])
@@ -65,7 +66,7 @@ static void emit_phases(kas_emitter *e, kas_ex x)
         emit_phases(e, node->a[i]);
     if (node->kind != KAS_EX_REDUCE || !kas_reduce_is_long(e->ir, x))
         return;
-    bool free_of_loops = true; /* else it runs within another reduction, in the lanes */
+    bool free_of_loops = true; /* else it runs inside another reduction, in the lanes */
     for (int i = e->nest->loops; i < e->masks.vars; i++)
         free_of_loops &= !(kas_masks_ex(&e->masks, x) >> i & 1);
     if (free_of_loops)
@@ -133,7 +134,7 @@ static void emit_head(kas_emitter *e, const char *name)
         open_rows(e);
 }
 
-/* What does not change in the loop comes before it. */
+/* Emits what does not change in the loop, before the loop. */
 static void open_inner(kas_emitter *e)
 {
     e->open &= ~(UINT64_C(1) << kas_masks_index(&e->masks, e->nest->inner));
@@ -197,7 +198,7 @@ static kas_status emit_body(kas_emitter *e)
     return KAS_OK;
 }
 
-/* What the kernel writes comes behind what it reads. */
+/* Adds the tensors that the kernel writes after those that it reads. */
 static kas_status add_written(kas_emitter *e, int tensor, const char *name)
 {
     if (e->args == KAS_MAX_LAUNCH_ARGS)
@@ -219,7 +220,7 @@ static kas_status emit(kas_emitter *e, const char *name)
     for (int i = 0; i < e->nest->outputs; i++)
         KAS_TRY(add_written(e, e->nest->output[i], name));
     KAS_TRY(add_written(e, e->nest->tensor, name));
-    for (int i = 0; i < e->nest->loops; i++) /* the kernel's own: open everywhere */
+    for (int i = 0; i < e->nest->loops; i++) /* the kernel's own loops are open everywhere */
         e->open |= UINT64_C(1) << i;
     emit_head(e, name);
     KAS_TRY(emit_body(e));

@@ -14,7 +14,8 @@
 
 #include "jit/emit/emit_kept.h"
 
-/* Registers of all that a walk may load: unrolled, it loads that at once (unroll.c). */
+/* The most registers for everything that a walk may load: unrolled, it loads that
+ * at once (unroll.c). */
 enum { LOADED = 144 };
 
 typedef struct walk_loads {
@@ -41,7 +42,7 @@ static int declare_lane(kas_emitter *e, kas_ex x)
     return array;
 }
 
-/* A lane's value s<array> = `text`, or the value of x. */
+/* Writes the assignment of `text`, or of x, to a lane's value s<array>. */
 static void set_lane(kas_emitter *e, int array, kas_ex x, const char *text)
 {
     const bool wide = kas_emit_is_wide(e, x);
@@ -60,7 +61,7 @@ static void set_lane(kas_emitter *e, int array, kas_ex x, const char *text)
     kas_emit_close_block(e);
 }
 
-/* What is the same to all turns of a walk is computed once, before it. */
+/* Emits what is the same in all turns of a walk, before the walk. */
 static void emit_before(kas_emitter *e, kas_ex x)
 {
     const kas_ex_node *node = kas_ex_get(e->ir, x);
@@ -121,7 +122,8 @@ static void put_kept(kas_kept *k, int phase, int array)
     }
 }
 
-/* What loop `phase` made for others is known by its array from then on, until the last of them. */
+/* Refers to what loop `phase` computed for others by its array from then on, until the
+ * last of them. */
 static void name_kept(kas_kept *k, int phase, int array)
 {
     kas_emitter *e = k->emitter;

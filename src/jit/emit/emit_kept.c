@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Operands come first. */
+/* Visits operands before what uses them. */
 static void see_value(void *context, kas_ex x, const kas_ex_node *node)
 {
     kas_kept *k = context;
@@ -17,7 +17,7 @@ static void see_value(void *context, kas_ex x, const kas_ex_node *node)
     k->reductions++;
 }
 
-/* Whether there is room for x from the loop that last has it to loop `phase`. */
+/* Returns whether there is room for x from the loop that last has it to loop `phase`. */
 static bool has_room(const kas_kept *k, kas_ex x, int phase)
 {
     for (int i = k->keep[x] ? k->keep[x] : k->phase[x]; i < phase; i++)
@@ -26,7 +26,8 @@ static bool has_room(const kas_kept *k, kas_ex x, int phase)
     return true;
 }
 
-/* Of a column on the CPU what is kept lies in memory: a sum or a product is made again in less. */
+/* Returns whether x is worth keeping. What is kept of a column lies in memory on the CPU, where a
+ * sum or a product is computed again in less time. */
 static bool is_worth_it(const kas_kept *k, kas_ex x)
 {
     const kas_ex_node *node = kas_ex_get(k->emitter->ir, x);
@@ -43,7 +44,7 @@ static bool can_be_kept(kas_kept *k, kas_ex x, int phase)
            (k->sums[x] || !k->sums_first) && (e->nest->width == 1 || kas_emit_is_wide(e, x));
 }
 
-/* Whether x is kept until loop `phase`. */
+/* Returns whether x is kept until loop `phase`. */
 static bool keep(kas_kept *k, kas_ex x, int phase)
 {
     if (k->keep[x] >= phase)
@@ -56,7 +57,7 @@ static bool keep(kas_kept *k, kas_ex x, int phase)
     return true;
 }
 
-/* Loop `phase` needs x. */
+/* Notes that loop `phase` needs x. */
 static void need(kas_kept *k, kas_ex x, char phase)
 {
     const kas_ex_node *node = kas_ex_get(k->emitter->ir, x);
@@ -70,7 +71,7 @@ static void need(kas_kept *k, kas_ex x, char phase)
         need(k, node->a[i], phase);
 }
 
-/* Finds what is kept, and which loop computes it. */
+/* Finds what is kept and which loop computes it. */
 static void need_all(kas_kept *k, bool sums_first)
 {
     kas_emitter *e = k->emitter;

@@ -2,7 +2,7 @@
  * what is kept from one to another (emit_kept.h) lies in a KAS_ROW_VALUE. */
 #include "jit/emit/emit_kept.h"
 
-enum { KEPT = 96 /* registers for what is kept; beyond it is computed, or read, again */ };
+enum { KEPT = 96 /* registers for kept values; what exceeds them is computed, or read, again */ };
 
 static long long threads(const kas_emitter *e)
 {
@@ -48,8 +48,8 @@ static void put_kept(kas_emitter *e, int array, kas_ex x)
     kas_buf_puts(e->out, wide ? ";)\n" : ";\n");
 }
 
-/* The values that loop `phase` computes and others need get arrays, and after the loop their names.
- */
+/* Gives arrays to the values that loop `phase` computes and others need, and after the
+ * loop their names. */
 static void compute(kas_kept *r, kas_ex body, char phase, int array)
 {
     kas_emitter *e = r->emitter;
@@ -77,7 +77,7 @@ static void emit_reduction(kas_kept *r, kas_ex x, char phase)
     const kas_ex_node *node = kas_ex_get(e->ir, x);
     const kas_ex body = node->a[0];
     kas_emit_hoist(e, body, ++e->turns);
-    int array = -2 - e->name[body]; /* it may be there already */
+    int array = -2 - e->name[body]; /* the array may exist already */
     if (e->name[body] > -2) {
         array = declare(e);
         compute(r, body, phase, array);

@@ -1,4 +1,4 @@
-/* Expressions as text. */
+/* Writes expressions as text. */
 #include "jit/emit/emitter.h"
 
 #include <stdarg.h>
@@ -42,7 +42,8 @@ static void put_atom(kas_emitter *e, const kas_atom *atom)
         break;
     case KAS_ATOM_DIV:
     case KAS_ATOM_MOD:
-        /* Never negative: unsigned, a power of two is a shift or a mask. */
+        /* The value is never negative, and in unsigned arithmetic a power of two becomes a shift or
+         * a mask. */
         kas_buf_printf(e->out, "(%s)((%s)(", e->nest->wide ? "kas_i64" : "int",
                        e->nest->wide ? "kas_u64" : "kas_u32");
         kas_emit_put_ix(e, atom->of);
@@ -91,7 +92,7 @@ static void put_load(kas_emitter *e, const kas_ex_node *node)
     kas_buf_puts(e->out, kas_emit_is_real(e, node->tensor) ? "])" : "]");
 }
 
-/* What was loaded is loaded again where that is the cheaper way. */
+/* Writes a kept value; what was loaded is loaded again where that is cheaper. */
 static void put_kept(kas_emitter *e, kas_ex x)
 {
     const kas_ex_node *node = kas_ex_get(e->ir, x);
@@ -149,7 +150,7 @@ bool kas_emit_is_wide(kas_emitter *e, kas_ex x)
     bool wide =
         (node->kind == KAS_EX_LOAD || node->kind == KAS_EX_INDEX || node->kind == KAS_EX_GUARD) &&
         kas_ix_group(e->ir, node->ix, e->nest->lane).kind != KAS_GROUP_SAME;
-    /* A row's reduction is one value for its lanes, a column's one for each of them. */
+    /* A row's reduction is one value for all its lanes, a column's is one for each lane. */
     const bool same = node->kind == KAS_EX_ROW && e->nest->row;
     for (int i = 0; i < kas_ex_children(node) && !same; i++)
         wide |= kas_emit_is_wide(e, node->a[i]);
@@ -383,7 +384,7 @@ static void emit_reduce(kas_emitter *e, kas_ex x)
     kas_emit_forget(e, mark);
 }
 
-/* What stands to the right of a value's "=". */
+/* Writes the right-hand side of a value's definition. */
 static void put_definition(kas_emitter *e, const kas_ex_node *node)
 {
     switch ((kas_ex_kind)node->kind) {

@@ -13,14 +13,14 @@
 
 enum {
     LOADED = 112,
-    SINGLE = 2,  /* a value and where it lies */
-    RUN = 4 + 1, /* 16 bytes and where they lie */
-    FEW = 4      /* turns of a long loop at most: what the compiler would choose takes over 200 */
+    SINGLE = 2,  /* a value and its address */
+    RUN = 4 + 1, /* 16 bytes and their address */
+    FEW = 4      /* most turns of a long loop: the compiler's own choice takes over 200 registers */
 };
 
 typedef struct count {
     kas_emitter *emitter;
-    uint64_t loops; /* whose turns are counted apart */
+    uint64_t loops; /* loops whose turns are counted separately */
     double registers;
 } count;
 
@@ -41,13 +41,13 @@ static void see_load(void *context, kas_ex x, const kas_ex_node *node)
     c->registers += registers;
 }
 
-/* Turns of the innermost loop that may be unrolled. */
+/* Returns how many turns of the innermost loop may be unrolled. */
 static double room(kas_emitter *e, kas_ex body, const int *var, int vars)
 {
     count c = {.emitter = e};
     for (int i = 0; i < vars; i++)
         c.loops |= UINT64_C(1) << kas_masks_index(&e->masks, var[i]);
-    /* Where memory is short, what follows fails and says so. */
+    /* When memory is exhausted, a later step fails and says so. */
     if (kas_ex_visit(e->ir, body, see_load, &c) != KAS_OK)
         return 1;
     const double turns = LOADED / (c.registers > 1 ? c.registers : 1);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 enum {
-    INLINE_BUDGET = 16, /* operations an element that may be repeated to save a trip to memory */
+    INLINE_BUDGET = 16, /* operations per element that may be repeated to save a trip to memory */
     LONG_REDUCTION = 32,
     MAX_LEAVES = 14 /* KAS_MAX_LAUNCH_ARGS has a margin for what cannot be split further */
 };
@@ -62,8 +62,9 @@ static bool lies_like(kas_ir *ir, const kas_ir_tensor *t, const kas_ir_tensor *b
     return wanted == address && t->floats == base->floats && t->dtype == base->dtype;
 }
 
-/* A convolution operand that lies in memory exactly as its origin needs no memory of its own.  The
- * pixels of its origin may be wider (X with a pitch of the caller's): then it takes that pitch. */
+/* Lets a convolution's operand share the memory of its origin, where it would lie there in the same
+ * order. The pixels of the origin may be wider (X with the caller's pitch): then the operand takes
+ * that pitch. */
 static void view_operand(kas_ir *ir, int number)
 {
     kas_ix address;
@@ -87,8 +88,7 @@ static void view_operand(kas_ir *ir, int number)
     ir->tensor[base].operand |= ir->tensor[base].kind == KAS_TENSOR_DEF;
 }
 
-/* A result that merely repeats what a convolution wrote: the convolution writes it there at once.
- */
+/* Lets a convolution write its result directly into a tensor that would merely repeat it. */
 static void forward_result(kas_ir *ir, int number, const int *readers)
 {
     kas_ix address;
@@ -100,7 +100,7 @@ static void forward_result(kas_ir *ir, int number, const int *readers)
         readers[base] != 1 || b->backward != t->backward || !lies_like(ir, t, b, address))
         return;
     ir->tensor[base].memory = number;
-    ir->tensor[number].kind = KAS_TENSOR_EXTERN; /* memory without an operation of its own */
+    ir->tensor[number].kind = KAS_TENSOR_EXTERN; /* it has memory but no operation of its own */
 }
 
 int kas_fuse_memory(const kas_ir *ir, int tensor)
@@ -145,7 +145,8 @@ static void place(ordering *o, int t)
     o->ir->order[o->count++] = t;
 }
 
-/* Partial sums are made after the tensor that adds them up: numbers alone are no order. */
+/* Orders the tensors. Their numbers alone give no order, because partial sums are made after the
+ * tensor that adds them up. */
 static kas_status order_tensors(kas_ir *ir)
 {
     ordering o = {.ir = ir, .placed = calloc((size_t)ir->tensors, 1)};
@@ -159,17 +160,18 @@ static kas_status order_tensors(kas_ir *ir)
     return o.status;
 }
 
-/* ---- what is wanted how often ---------------------------------------------------------------- */
+/* ---- how often each tensor is wanted
+ * ------------------------------------------------------------ */
 
 typedef struct visit {
     kas_ir *ir;
     kas_masks masks;
     uint64_t outer;  /* mask of the tensor's own variables */
     char *seen;      /* by kas_ex */
-    int *readers;    /* by tensor: reading expressions of tensors that are wanted */
-    bool counting;   /* whether reads are booked */
-    double evals;    /* of the reader */
-    double work;     /* of the reader, an element */
+    int *readers;    /* by tensor: expressions of wanted tensors that read it */
+    bool counting;   /* whether reads are counted */
+    double evals;    /* evaluations of the reader */
+    double work;     /* operations of the reader for one element */
     bool long_sum;   /* the reader holds a long reduction */
     char *in_reduce; /* by tensor: a reduction reads another element of it at every turn */
 } visit;
@@ -209,7 +211,8 @@ static void visit_ex(visit *v, kas_ex e)
         visit_ex(v, node->a[i]);
 }
 
-/* Leaves work and long_sum of tensor t in v; with `counting`, books what its definition reads. */
+/* Computes work and long_sum of tensor t in v; with `counting`, counts the reads of its
+ * definition. */
 static kas_status visit_tensor(visit *v, int t, bool counting, double evals)
 {
     kas_ir *ir = v->ir;
@@ -277,7 +280,8 @@ static kas_status decide(kas_ir *ir, const char *forced, visit *v)
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
-/* Tensors in memory that tensor t's kernel would read; *widest: the inlined operand with most. */
+/* Returns how many tensors in memory tensor t's kernel would read; *widest is the inlined operand
+ * that reads most. */
 static int count_leaves(const kas_ir *ir, int t, char *leaf, char *seen, kas_ex e)
 {
     if (seen[e])
@@ -298,8 +302,8 @@ static int count_leaves(const kas_ir *ir, int t, char *leaf, char *seen, kas_ex 
     return count;
 }
 
-/* Puts in memory the inlined operands of the first tensor that reads too many; false when none
- * does. */
+/* Puts into memory the inlined operands of the first tensor that reads too many. Returns false when
+ * no tensor does. */
 static bool force_operands(kas_ir *ir, int t, char *forced, char *seen, kas_ex e)
 {
     if (seen[e])

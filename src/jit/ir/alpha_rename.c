@@ -16,13 +16,13 @@
 typedef struct renamer {
     kas_ir *ir;
     kas_alpha_names *names;
-    int *memo; /* by kas_ex: result + 1; operands come before what they are operands of */
+    int *memo; /* by kas_ex: result + 1; operands come before their users */
 } renamer;
 
 typedef struct used {
     const kas_ir *ir;
     const kas_alpha_names *names;
-    uint64_t mask; /* of the names that stand anywhere */
+    uint64_t mask; /* names that stand anywhere, as bits */
 } used;
 
 static void see_used(void *context, kas_ex e, const kas_ex_node *node)
@@ -39,7 +39,8 @@ static void see_used(void *context, kas_ex e, const kas_ex_node *node)
     }
 }
 
-/* The first name of this size that `body` does not use; `var` itself when there is no more room. */
+/* Returns the first name of this size that `body` does not use; `var` itself when there is
+ * no more room. */
 static int name_for(renamer *r, kas_ex body, int var)
 {
     kas_ir *ir = r->ir;

@@ -21,7 +21,7 @@ static kas_ex sub(kas_ir *ir, kas_ex a, kas_ex b)
     return kas_ex_binary(ir, KAS_FN_SUB, a, b);
 }
 
-/* f'(a) where e = f(a). */
+/* Returns f'(a), where e = f(a). */
 static kas_ex outer_derivative(kas_ir *ir, kas_ex e, const kas_ex_node *node)
 {
     kas_ex a = node->a[0], one = kas_ex_const(ir, 1), zero = 0;
@@ -52,8 +52,8 @@ static kas_ex outer_derivative(kas_ir *ir, kas_ex e, const kas_ex_node *node)
     }
 }
 
-/* 0 where a min (max) took the other operand, 1/2 on a tie, else 1: beside a NaN both operands get
- * the gradient; `first`: of the first operand. */
+/* Returns the slope of min (max) for the first operand, or for the second: 0 where it took the
+ * other one, 1/2 on a tie, else 1. Beside a NaN both operands get the gradient. */
 static kas_ex winner(kas_ir *ir, kas_fn fn, kas_ex x, kas_ex y, bool first)
 {
     const bool less_loses = (fn == KAS_FN_MAX) == first;

@@ -278,7 +278,7 @@ static kas_ex map_node(map_state *m, const kas_ex_node *node)
         }
         return kas_ex_reduce(ir, (kas_fn)node->fn, var, map(m, node->a[0]));
     }
-    case KAS_EX_ROW: /* its variable is the kernel's, which nothing replaces */
+    case KAS_EX_ROW: /* its variable is the kernel's and is never replaced */
         return kas_ex_row(ir, (kas_fn)node->fn, node->var, map(m, node->a[0]));
     }
     return 0;
@@ -300,7 +300,7 @@ static kas_ex map(map_state *m, kas_ex e)
 
 static kas_ex run_map(map_state *m, kas_ex e)
 {
-    const int outer = m->ir->memo_epoch; /* of a map that this one is called from */
+    const int outer = m->ir->memo_epoch; /* of the map from which this one is called */
     m->ir->memo_epoch = ++m->ir->memo_epochs;
     kas_ex result = map(m, e);
     m->ir->memo_epoch = outer;

@@ -1,4 +1,4 @@
-/* Hash-consing: equal byte strings get equal small numbers. */
+/* Hash-consing: gives equal byte strings equal small numbers. */
 #ifndef KAS_JIT_IR_HASHCONS_H
 #define KAS_JIT_IR_HASHCONS_H
 
@@ -18,10 +18,11 @@ typedef struct kas_hashcons {
 } kas_hashcons;
 
 void kas_hashcons_free(kas_hashcons *table);
-/* The number of `data` (padding bytes zeroed by the caller); copied into `arena` when new.  -1 when
- * memory is exhausted. */
+/* Returns the number of `data`, whose padding bytes the caller has zeroed; new data are copied into
+ * `arena`. Returns -1 when memory is exhausted. */
 int kas_hashcons_put(kas_hashcons *table, kas_arena *arena, const void *data, size_t size);
 
+/* Returns the data with this number. */
 static inline const void *kas_hashcons_get(const kas_hashcons *table, int number)
 {
     return table->entry[number].data;

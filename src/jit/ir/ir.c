@@ -9,8 +9,8 @@ kas_status kas_ir_init(kas_ir *ir)
     ir->arena = kas_arena_create();
     if (!ir->arena)
         return kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
-    kas_ir_var(ir, 1);   /* so that variable 0 and the tables exist even after a failure */
-    kas_ix_const(ir, 0); /* handle 0 of both kinds: what calls return after a failure */
+    kas_ir_var(ir, 1);   /* variable 0 and the tables exist even after a failure */
+    kas_ix_const(ir, 0); /* handle 0 of both kinds, which calls return after a failure */
     kas_ex_const(ir, 0);
     kas_status status = ir->status;
     if (status != KAS_OK)

@@ -1,25 +1,24 @@
 /* The tensor IR between a micro-DAG and generated text.
  *
- * A *tensor* is a box of elements with a definition: a scalar expression of its index
- * variables that reads other tensors.  Nothing says yet which tensors exist in memory: fuse.c
- * decides that, and substitutes the definitions of the others into their readers.
+ * A *tensor* is a box of elements with a definition: a scalar expression over its index variables
+ * that reads other tensors. The IR does not say which tensors exist in memory: fuse.c decides that,
+ * and substitutes the definitions of the others into their readers.
  *
  *     y[n,h,w,c] = sum(kh) sum(kw) weight[kh,kw,c] * guard(0 <= h+kh-1 < H, x[n,clamp(h+kh-1),..])
  *                                                     `--------------- an expression (kas_ex)
  *                                                          `------ an index expression (kas_ix)
  *
- * Expressions are float32.  A tensor in memory has a dtype of its own: activations, their
- * gradients and weights the program's (float32, bf16 or float16), what sums and indices are kept in
- * float32.
+ * Expressions are float32. A tensor in memory has a dtype: the program's (float32, bf16 or float16)
+ * for activations, their gradients and weights; float32 for sums and indices.
  *
  * Everything is a pure function, total on its ranges: an index that may leave its tensor is clamped
- * and the value guarded.  So any expression may be evaluated anywhere (hoisted out of loops,
- * shared) and the range of every address is known from the ranges of the variables alone.
+ * and the value guarded. So any expression may be evaluated anywhere (hoisted out of loops,
+ * shared), and the range of every address is known from the ranges of the variables alone.
  *
- * Index and scalar expressions are hash-consed: a handle is an int, equal handles mean equal
- * expressions.  Memory belongs to the kas_ir.  The first failure (out of memory, a limit) is kept
- * in `status` with its message; later calls return handle 0, which is valid, so that a builder
- * checks once at its end.  One IR, one thread.  Other folders include this header. */
+ * Index and scalar expressions are hash-consed: a handle is an int, and equal handles mean equal
+ * expressions. Memory belongs to the kas_ir. The first failure (out of memory, a limit) is kept in
+ * `status` with its message; later calls return handle 0, which is valid, so that a builder checks
+ * once at its end. An IR belongs to one thread. Other folders include this header. */
 #ifndef KAS_JIT_IR_IR_H
 #define KAS_JIT_IR_IR_H
 
@@ -47,7 +46,7 @@ enum { KAS_DIM_N, KAS_DIM_H, KAS_DIM_W, KAS_DIM_Q, KAS_DIM_P, KAS_DIM_C };
 
 typedef enum kas_atom_kind {
     KAS_ATOM_VAR,  /* `of` is a variable */
-    KAS_ATOM_DIV,  /* of / a, `of` is an index expression with values >= 0 */
+    KAS_ATOM_DIV,  /* of / a, where `of` is an index expression with values >= 0 */
     KAS_ATOM_MOD,  /* of % a */
     KAS_ATOM_CLAMP /* min(max(of, a), b) */
 } kas_atom_kind;
@@ -67,7 +66,7 @@ typedef struct kas_ix_sum {
 } kas_ix_sum;
 
 typedef struct kas_range {
-    int64_t low, high; /* both inside */
+    int64_t low, high; /* both inclusive */
 } kas_range;
 
 /* ---- scalar expressions ---------------------------------------------------------------------- */
@@ -95,7 +94,8 @@ typedef enum kas_fn {
     KAS_FN_SQRT,
     KAS_FN_SIN,
     KAS_FN_COS,
-    KAS_FN_SIGMOID, /* of its own, because the quotient's symbolic derivative overflows */
+    /* a function of its own, because the quotient's symbolic derivative overflows */
+    KAS_FN_SIGMOID,
     /* binary */
     KAS_FN_ADD,
     KAS_FN_SUB,
@@ -133,8 +133,8 @@ typedef enum kas_tensor_kind {
 typedef struct kas_ir_tensor {
     kas_tensor_kind kind;
     bool backward;  /* belongs to the backward pass */
-    kas_role role;  /* KAS_ROLE_SCRATCH for inner ones; set to SAVED late */
-    int role_index; /* of a weight or its gradient */
+    kas_role role;  /* KAS_ROLE_SCRATCH for inner tensors; set to SAVED late */
+    int role_index; /* number of the weight, for weights and their gradients */
     int rank;
     int64_t size[KAS_IR_RANK], stride[KAS_IR_RANK]; /* elements */
     int var[KAS_IR_RANK];                           /* formal index variables; -1 where size is 1 */
@@ -148,20 +148,23 @@ typedef struct kas_ir_tensor {
     kas_conv_desc conv;
     int conv_in[2]; /* FORWARD: x, w; BACKWARD_DATA: dy, w; BACKWARD_WEIGHTS: x, dy */
     /* fuse.c */
-    bool operand;      /* read by a library: must be in memory, densely packed */
+    bool operand;      /* a library reads it: it must be in memory, densely packed */
     bool materialised; /* has memory and an operation of its own */
     int memory;        /* tensor whose memory it uses; itself when -1 */
-    double evals;      /* how often an element is wanted, all readers and elements together */
-    int buffer;        /* of the program, or -1 */
+    double evals;      /* how often an element is evaluated, all readers and elements together */
+    int buffer;        /* buffer of the program, or -1 */
     /* rows.c */
-    int64_t along;   /* of a softmax or norm: elements reduced for each of this tensor's; else 0 */
-    int row_var;     /* its kernel's lanes are a row, or walk columns: the variable of what is
-                        reduced; -1 = not so */
-    uint32_t walked; /* of columns: the dims that are walked, as bits; 0: a row */
-    int row_block; /* variable that counts the rows of the dims that hold them; -1: there is one */
+    /* for a softmax or norm: elements reduced for each element of this tensor; else 0 */
+    int64_t along;
+    /* variable of what is reduced, where its kernel's lanes are a row or walk columns; else -1 */
+    int row_var;
+    uint32_t walked; /* for columns: the dims that are walked, as bits; 0: a row */
+    /* variable that counts the rows of the dims that hold several; -1: there is one row */
+    int row_block;
     int row_first; /* the first of those dims */
-    int row_owner; /* tensor in whose kernel this one is found too, or -1 */
-    kas_ex row_value; /* of both: over row_var and the owner's variables, loads only */
+    int row_owner; /* tensor whose kernel computes this one too, or -1 */
+    /* for rows and columns: the value over row_var and the owner's variables, loads only */
+    kas_ex row_value;
 } kas_ir_tensor;
 
 typedef struct kas_ir {
@@ -176,24 +179,24 @@ typedef struct kas_ir {
     int tensors, tensor_capacity;
     int *order;             /* tensors, operands before what reads them; set by kas_fuse */
     int *memo, *memo_stamp; /* of kas_ex_map */
-    int memo_size, memo_epoch, memo_epochs; /* the epoch in use, and how many there were */
+    int memo_size, memo_epoch, memo_epochs; /* the epoch in use; how many there were */
     kas_status status;
 } kas_ir;
 
 kas_status kas_ir_init(kas_ir *ir);
 void kas_ir_free(kas_ir *ir);
-/* Keeps the first failure. */
+/* Records a failure; only the first one is kept. */
 void kas_ir_fail(kas_ir *ir, kas_status status);
 
 int kas_ir_var(kas_ir *ir, int64_t size);
-/* A new tensor, row-major over `size` with new variables; pitch 0: dense, else the first three dims
- * are batch, h, w and a pixel (the product of the others) takes `pitch` elements.  What has a pitch
- * and what the caller gives is of the IR's dtype, the rest (sums) of float32. */
+/* Adds a tensor, row-major over `size`, with new variables. pitch 0: dense; else the first three
+ * dims are batch, h, w and a pixel (the product of the others) takes `pitch` elements. Tensors with
+ * a pitch and tensors that the caller gives are of the IR's dtype; the rest (sums) are float32. */
 int kas_ir_add_tensor(kas_ir *ir, kas_tensor_kind kind, int rank, const int64_t *size, int pitch);
 
 /* ix.c, ix_div.c. `/` and `%` are simplified away wherever the ranges allow. */
 kas_ix kas_ix_const(kas_ir *ir, int64_t value);
-kas_ix kas_ix_var(kas_ir *ir, int var); /* 0 for var -1 */
+kas_ix kas_ix_var(kas_ir *ir, int var); /* the index 0 for var -1 */
 kas_ix kas_ix_add(kas_ir *ir, kas_ix a, kas_ix b);
 kas_ix kas_ix_scale(kas_ir *ir, kas_ix a, int64_t factor);
 kas_ix kas_ix_div(kas_ir *ir, kas_ix a, int64_t divisor); /* a >= 0 */
@@ -202,14 +205,15 @@ kas_ix kas_ix_clamp(kas_ir *ir, kas_ix a, int64_t low, int64_t high);
 kas_range kas_ix_range(const kas_ir *ir, kas_ix a);
 const kas_ix_sum *kas_ix_get(const kas_ir *ir, kas_ix a);
 const kas_atom *kas_atom_get(const kas_ir *ir, int64_t atom);
-/* The handle of a sum (terms in order of their atoms), of a single atom: for ix.c and ix_div.c. */
+/* Return the handle of a sum (terms in order of their atoms) and of a single atom; for
+ * ix.c and ix_div.c. */
 kas_ix kas_ix_put(kas_ir *ir, const kas_ix_sum *s);
 kas_ix kas_ix_put_atom(kas_ir *ir, kas_atom atom);
-/* Row-major flat index of `rank` coordinates, and its inverse. */
+/* Compute the row-major flat index of `rank` coordinates, and its inverse. */
 kas_ix kas_ix_flatten(kas_ir *ir, int rank, const int64_t *size, const kas_ix *idx);
 void kas_ix_unflatten(kas_ir *ir, kas_ix flat, int rank, const int64_t *size, kas_ix *idx);
 
-/* All variables are replaced at once (not one after the other). */
+/* A substitution. All variables are replaced at once, not one after the other. */
 typedef struct kas_subst {
     int count;
     int var[KAS_SUBST_MAX];
@@ -218,7 +222,7 @@ typedef struct kas_subst {
 void kas_subst_add(kas_ir *ir, kas_subst *s, int var, kas_ix to);
 kas_ix kas_ix_subst(kas_ir *ir, kas_ix a, const kas_subst *s);
 bool kas_ix_has_var(const kas_ir *ir, kas_ix a, int var);
-/* Coefficient of `var`; false when it also stands inside an atom. */
+/* Finds the coefficient of `var`. Returns false when `var` also stands inside an atom. */
 bool kas_ix_coeff(const kas_ir *ir, kas_ix a, int var, int64_t *coeff);
 
 /* ex.c */
@@ -231,33 +235,35 @@ kas_ex kas_ex_binary(kas_ir *ir, kas_fn fn, kas_ex a, kas_ex b);
 kas_ex kas_ex_select(kas_ir *ir, kas_fn compare, kas_ex a, kas_ex b, kas_ex yes, kas_ex no);
 kas_ex kas_ex_guard(kas_ir *ir, kas_ix ix, int64_t low, int64_t high, kas_ex a);
 kas_ex kas_ex_reduce(kas_ir *ir, kas_fn fn, int var, kas_ex a);
-/* fn over all values of `var`, of which a is a function; the same to all of them. */
+/* Returns fn over all values of `var`, on which a depends; the result is the same for all of
+ * them. */
 kas_ex kas_ex_row(kas_ir *ir, kas_fn fn, int var, kas_ex a);
-/* A node that has operands, with others in their place. */
+/* Returns a copy of a node with other operands. */
 kas_ex kas_ex_with(kas_ir *ir, const kas_ex_node *node, const kas_ex *a);
 const kas_ex_node *kas_ex_get(const kas_ir *ir, kas_ex e);
-int kas_ex_children(const kas_ex_node *node); /* how many of a[] are used */
+int kas_ex_children(const kas_ex_node *node); /* number of a[] in use */
 
-/* Calls `see` once for every expression below and including root, operands first. */
+/* Calls `see` once for every expression in root, root included, operands first. */
 typedef void kas_ex_visitor(void *context, kas_ex e, const kas_ex_node *node);
 kas_status kas_ex_visit(const kas_ir *ir, kas_ex root, kas_ex_visitor *see, void *context);
 
-/* Substitutes variables; with `rename`, bound variables become new ones too. */
+/* Substitutes variables; with `rename`, bound variables are replaced by new ones too. */
 kas_ex kas_ex_map(kas_ir *ir, kas_ex e, const kas_subst *s, bool rename);
-/* The same with the reduction over `var` as two nested ones: var = outer * (size of inner) + inner.
- */
+/* Returns e with the reduction over `var` as two nested ones: var = outer * (size of
+ * inner) + inner. */
 kas_ex kas_ex_split(kas_ir *ir, kas_ex e, int var, int outer, int inner);
-/* Bound variables named by their place alone (alpha_rename.c): expressions that differ in nothing
- * but the variables of their reductions become one.  `names` is shared by what shall become so; e
- * holds loads, no reads. */
+/* Names bound variables by their place alone (alpha_rename.c), so that expressions which differ
+ * only in the variables of their reductions become one. Expressions that shall become one share
+ * `names`. e holds loads, no reads. */
 enum { KAS_ALPHA_NAMES = 64 };
 typedef struct kas_alpha_names {
     int count, var[KAS_ALPHA_NAMES];
 } kas_alpha_names;
 kas_ex kas_ex_alpha_rename(kas_ir *ir, kas_alpha_names *names, kas_ex e);
-/* d e / d leaf, `leaf` a READ in e; e holds no reduction (diff.c). */
+/* Returns d e / d leaf, where `leaf` is a READ in e and e holds no reduction (diff.c). */
 kas_ex kas_ex_diff(kas_ir *ir, kas_ex e, kas_ex leaf);
-/* d (a fn b) / d a when `first`, else / d b; the operands may be the same expression. */
+/* Returns d (a fn b) / d a with `first`, else d (a fn b) / d b; the operands may be
+ * the same expression. */
 kas_ex kas_ex_partial(kas_ir *ir, kas_fn fn, kas_ex a, kas_ex b, bool first);
 
 #endif

@@ -106,7 +106,7 @@ kas_ix kas_ix_var(kas_ir *ir, int var)
     return kas_ix_put_atom(ir, (kas_atom){KAS_ATOM_VAR, var, 0, 0});
 }
 
-/* Adds factor * b into s, terms kept in order of their atoms. */
+/* Adds factor * b to s; terms stay in the order of their atoms. */
 static void accumulate(kas_ir *ir, kas_ix_sum *s, kas_ix b, int64_t factor)
 {
     const kas_ix_sum *from = kas_ix_get(ir, b);
@@ -149,7 +149,8 @@ static int64_t coeff_of(const kas_ix_sum *s, int64_t atom)
     return 0;
 }
 
-/* c * (y % m) + c*m * (y / m) -> c * y, for one pair; false when there is none. */
+/* Rewrites c * (y % m) + c*m * (y / m) as c * y for one pair of terms. Returns false when
+ * there is none. */
 static bool recombine(kas_ir *ir, kas_ix_sum *s)
 {
     for (int i = 0; i < s->terms; i++) {

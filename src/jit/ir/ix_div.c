@@ -9,8 +9,8 @@ static int64_t floor_div(int64_t a, int64_t b)
     return a / b - (a % b < 0 ? 1 : 0);
 }
 
-/* x = whole * s + rest: `whole` gets what s divides, `rest` the remainder with its constant in
- * [0, s). */
+/* Writes x as whole * s + rest: `whole` gets what s divides, `rest` the remainder with its constant
+ * in [0, s). */
 static void split_multiples(kas_ir *ir, kas_ix x, int64_t s, kas_ix *whole, kas_ix *rest)
 {
     const kas_ix_sum *from = kas_ix_get(ir, x);
@@ -25,8 +25,8 @@ static void split_multiples(kas_ir *ir, kas_ix x, int64_t s, kas_ix *whole, kas_
     *rest = kas_ix_put(ir, &r);
 }
 
-/* Finds g > 1 with g | s and x = g * high + low, 0 <= low < g.  Candidates are the gcds of s with
- * the coefficients that a growing threshold leaves out. */
+/* Finds g > 1 with g | s and x = g * high + low, 0 <= low < g. The candidates are the gcds of s
+ * with the coefficients that are at least a growing threshold. */
 static bool split_low(kas_ir *ir, kas_ix x, int64_t s, int64_t *g, kas_ix *high, kas_ix *low)
 {
     const kas_ix_sum *from = kas_ix_get(ir, x);

@@ -1,4 +1,4 @@
-/* What softmax and norm share: dims to reduce over, and tensors in which they have size 1. */
+/* What softmax and norm share: dims to reduce over, and tensors in which these dims have size 1. */
 #include <string.h>
 
 #include "jit/lower/lower.h"
@@ -16,7 +16,7 @@ kas_along kas_lower_along(kas_lower *l, const kas_span *span)
     memcpy(dims.size, in.size, sizeof dims.size);
     for (int i = span->dim; i < span->dim_end; i++)
         dims.dim[dims.count++] = kas_lower_dim(l, span->node, i);
-    /* Reduced outermost first: H and W lie outside the channels. */
+    /* Dims are reduced outermost first: H and W lie outside the channels. */
     for (int i = 1; i < dims.count; i++)
         for (int j = i; j > 0 && dims.dim[j] < dims.dim[j - 1]; j--) {
             int d = dims.dim[j];
@@ -36,7 +36,7 @@ int kas_lower_along_tensor(kas_lower *l, const kas_along *dims, kas_ix *idx)
 {
     const int tensor = kas_lower_tensor(l, dims->size, dims->rank);
     l->ir->tensor[tensor].along = dims->elements;
-    l->ir->tensor[tensor].dtype = KAS_F32; /* few values, on which many depend */
+    l->ir->tensor[tensor].dtype = KAS_F32; /* few values, and many depend on them */
     for (int d = 0; d < dims->rank; d++)
         idx[d] = kas_ix_var(l->ir, l->ir->tensor[tensor].var[d]);
     for (int i = 0; i < dims->count; i++)

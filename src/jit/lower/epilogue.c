@@ -26,7 +26,7 @@ static void see_load(void *context, kas_ex e, const kas_ex_node *node)
 
 bool kas_epilogue_fits(const kas_ir *ir, kas_ex value)
 {
-    enum { OWN = KAS_NORM_PARTS + 2 }; /* the vectors, the residual, Y */
+    enum { OWN = KAS_NORM_PARTS + 2 }; /* four vectors, the residual, Y */
     loads l = {.count = 0};
     return kas_ex_visit(ir, value, see_load, &l) == KAS_OK && l.count + OWN <= KAS_MAX_LAUNCH_ARGS;
 }
@@ -40,7 +40,7 @@ static int extern_tensor(kas_ir *ir, int rank, const int64_t *size, int pitch, k
     return tensor;
 }
 
-/* Flat index over the dims from `first` on, in terms of the variables of Y's kernel. */
+/* Returns the flat index over the dims from `first` on, in the variables of Y's kernel. */
 static kas_ix index_from(kas_ir *ir, const kas_ir_tensor *y, int first)
 {
     kas_ix ix = 0, idx[KAS_IR_RANK];
@@ -118,8 +118,8 @@ static kas_ex activate(kas_ir *ir, kas_activation kind, kas_ex x)
     return 0;
 }
 
-/* As batch_norm.cu has it: not folded into a factor and a summand, which would lose digits where
- * the mean is large beside the deviation. */
+/* Computes as batch_norm.cu does. The norm is not folded into a factor and a summand, which would
+ * lose digits where the mean is large compared with the deviation. */
 kas_ex kas_epilogue_value(kas_ir *ir, const kas_epilogue_tensors *t, kas_ex value,
                           kas_epilogue epilogue)
 {

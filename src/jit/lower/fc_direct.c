@@ -1,10 +1,10 @@
-/* Fully-connected maps as loops of our own. */
+/* Linear operators as loops of our own. */
 #include <string.h>
 
 #include "jit/lower/lower_fc.h"
 
-/* Weights [tap...][channel...][q][p][group...][out]: lanes run over instances and channels of the
- * output, and neighbouring lanes read neighbouring weights. */
+/* Lays out weights as [tap...][channel...][q][p][group...][out]: lanes run over instances and
+ * channels of the output, and neighbouring lanes read neighbouring weights. */
 static void direct_weight(kas_lower *l, int node)
 {
     const kas_lowered_fc *fc = &l->fc[node];
@@ -30,14 +30,13 @@ static void direct_weight(kas_lower *l, int node)
     w->stride_tap[0] = w->stride_tap[1] * w->taps[1];
 }
 
-/* Variables of one multiply-add: indices of the weight, the operand and the output side share them.
- */
+/* The variables of one multiply-add, which the indices of weight, operand and output side share. */
 typedef struct mac {
     kas_ix operand[KAS_IR_RANK], weight[KAS_IR_RANK];
 } mac;
 
-/* `at`: index of the output side; `digit`: of each channel dim of the operand that is contracted.
- */
+/* `at` is the index of the output side, `digit` that of each contracted channel dim of the
+ * operand. */
 static mac mac_at(kas_lower *l, int node, const kas_ix *at, const kas_ix *digit)
 {
     const kas_lowered_fc *fc = &l->fc[node];
@@ -59,7 +58,7 @@ static mac mac_at(kas_lower *l, int node, const kas_ix *at, const kas_ix *digit)
     return m;
 }
 
-/* New variables for the contracted dims of the operand; returns how many. */
+/* Makes new variables for the contracted dims of the operand; returns their number. */
 static int contracted_vars(kas_lower *l, int node, kas_ix *digit, int *var)
 {
     const kas_lowered_fc *fc = &l->fc[node];

@@ -1,5 +1,5 @@
-/* Coordinates of a fully-connected map: between its operand, the node it reads, and its two sides.
- */
+/* Converts coordinates of a linear operator between its operand, the node that it reads, and its
+ * two sides. */
 #include <string.h>
 
 #include "jit/lower/lower_fc.h"
@@ -91,8 +91,8 @@ void kas_fc_pixel(kas_lower *l, int node, const kas_ix *at, kas_ix *idx, kas_ix 
         digit[fc->kept[i]] = part[i];
 }
 
-/* Where a kept dim of the operand stands among the channel dims of a mix's result: the contracted
- * ones have become one. */
+/* Returns the place of a kept dim of the operand among the channel dims of a mix's result, in which
+ * the contracted dims have become one. */
 static int kept_place(const kas_lower *l, int node, int dim)
 {
     const kas_node *n = &l->kernel->node[node];
@@ -143,7 +143,7 @@ void kas_fc_node_index(kas_lower *l, int node, const kas_ix *at, kas_ix *idx)
         idx[KAS_DIM_C + kept_place(l, node, fc->kept[i])] = digit[fc->kept[i]];
 }
 
-/* The dims of the operand without those that are taps of the convolution, in the operand's order:
+/* Collects the dims of the operand that are not taps of the convolution, in the operand's order:
  * together they are the channels of the base node, flattened. */
 static int plain_dims(const kas_lower *l, int node, int64_t *size, int *dim)
 {
@@ -161,7 +161,7 @@ static int plain_dims(const kas_lower *l, int node, int64_t *size, int *dim)
     return count;
 }
 
-/* Between the dims of the input side and those of the operand. */
+/* Convert between the dims of the input side and those of the operand. */
 static void side_digits(const kas_lower *l, int node, kas_ix *at, kas_ix *digit, bool to_side)
 {
     const kas_lowered_fc *fc = &l->fc[node];

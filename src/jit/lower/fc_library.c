@@ -1,4 +1,4 @@
-/* Fully-connected maps as library convolutions. */
+/* Linear operators as library convolutions. */
 #include "jit/lower/lower_fc.h"
 
 static int64_t product(const int64_t *size, int from, int to)
@@ -9,7 +9,8 @@ static int64_t product(const int64_t *size, int from, int to)
     return p;
 }
 
-/* Kernel of the convolution along an axis: the size of the tap dim that it takes over. */
+/* Returns the convolution's kernel size along an axis: the size of the tap dim that it takes
+ * over. */
 static int taps_along(const kas_lower *l, int node, int axis)
 {
     const kas_lowered_fc *fc = &l->fc[node];

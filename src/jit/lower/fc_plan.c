@@ -1,10 +1,11 @@
-/* Decides how a fully-connected node is computed: which unfolds it takes over, and by what. */
+/* Decides how a linear operator is computed: which unfolds it takes over, and whether by a
+ * library. */
 #include <string.h>
 
 #include "jit/lower/lower_fc.h"
 
 enum {
-    DIRECT_MACS = 16, /* multiply-adds per tap and group up to which a library has no chance */
+    DIRECT_MACS = 16, /* most multiply-adds per tap and group for which a library has no chance */
     DIRECT_CHANNELS = 4
 };
 
@@ -13,24 +14,24 @@ static const kas_shape *input_shape(const kas_lower *l, int node)
     return &l->kernel->node[l->kernel->node[node].in[0]].shape;
 }
 
-/* Dims of which every position has a map of its own. */
+/* Returns whether every position of the dim has a map of its own. */
 static bool is_group_dim(const kas_lower *l, int node, int d)
 {
     const kas_node *n = &l->kernel->node[node];
-    if (d >= input_shape(l, node)->channels) /* a tap of the node's own windows */
+    if (d >= input_shape(l, node)->channels) /* it is a tap of the node's own windows */
         return false;
     return n->op == KAS_OP_CONV_DEPTHWISE || (n->grouped && input_shape(l, node)->is_group[d]);
 }
 
-/* Dims of a mix that it leaves as they are. */
+/* Returns whether the dim is one that a mix leaves as it is. */
 static bool is_kept_dim(const kas_lower *l, int node, int d)
 {
     const kas_node *n = &l->kernel->node[node];
     return n->op == KAS_OP_MIX && (d < n->dim || d >= n->dim_end);
 }
 
-/* Taps must be contracted, and stand behind every contracted dim that is none (KRSC weights are
- * addressed by channel, then tap). */
+/* Returns whether the taps can be a convolution's: they must be contracted, and stand behind every
+ * contracted dim that is no tap (KRSC weights are addressed by channel, then tap). */
 static bool tap_fits(const kas_lower *l, int node, int d, const bool *is_tap)
 {
     if (d < 0 || is_group_dim(l, node, d) || is_kept_dim(l, node, d))
@@ -41,15 +42,15 @@ static bool tap_fits(const kas_lower *l, int node, int d, const bool *is_tap)
     return true;
 }
 
-/* Walks back from the operand through groups and unfolds; at[d] is where dim d of the node reached
- * stands in the operand, -1 when it was split on the way. */
+/* The walk from the operand back through groups and unfolds. at[d] is the place in the operand of
+ * dim d of the node reached, -1 when the dim was split on the way. */
 typedef struct walk {
     int node, channels, axes;
     bool w_first;
-    bool library; /* by a library convolution, whose taps all lie one distance apart: */
-    int dilation; /* 0 while there are none */
+    bool library; /* the walk is for a library convolution, whose taps all have one distance: */
+    int dilation; /* 0 while there are no taps */
     int at[KAS_FC_DIMS];
-    bool is_tap[KAS_FC_DIMS]; /* of the operand */
+    bool is_tap[KAS_FC_DIMS]; /* by dim of the operand */
 } walk;
 
 static bool step_group(const kas_lower *l, walk *w)
@@ -62,7 +63,8 @@ static bool step_group(const kas_lower *l, walk *w)
     return true;
 }
 
-/* Neighbours are no neighbours any more where kept dims count as pixels. */
+/* Returns whether a library convolution can take these windows over: all its taps must have one
+ * distance, and with kept dims counted as pixels, neighbours would be neighbours no more. */
 static bool library_takes(const kas_lower *l, int node, const walk *w, const kas_node *windows)
 {
     for (int d = 0; d < l->fc[node].dims; d++)
@@ -108,7 +110,7 @@ static bool step(const kas_lower *l, int node, walk *w)
     }
 }
 
-/* The node that a convolution reads, and the dims of the operand that are its taps. */
+/* Finds the node that a convolution reads, and the dims of the operand that are its taps. */
 static void find_base(kas_lower *l, int node, bool library, bool *is_tap)
 {
     kas_lowered_fc *fc = &l->fc[node];
@@ -148,7 +150,7 @@ static void sort_dims(kas_lower *l, int node, const bool *is_tap)
             fc->group[fc->groups++] = d;
         else
             fc->channel[fc->channels++] = d;
-        if (is_tap[d]) /* the last digits of the contracted index */
+        if (is_tap[d]) /* taps are the last digits of the contracted index */
             w->in_channels /= (uint32_t)l->size[fc->in][d];
     }
 }
@@ -158,9 +160,10 @@ kas_linear_policy kas_linear_policy_of(const char *device)
     return strncmp(device, "cpu", 3) == 0 ? KAS_LINEAR_CPU : KAS_LINEAR_GPU;
 }
 
-/* On a GPU a map with few channels moves bytes and little else, and a library's convolution is made
- * for tensor cores; our loops also read through what stands in front of the map.  On a CPU oneDNN
- * is mostly 1.3 to 5 times as fast as soon as there are windows (bench/bench_maps.c). */
+/* Decides by kind of device. On a GPU an operator with few channels moves bytes and little else,
+ * and a library's convolution is made for tensor cores; our loops also read through what stands in
+ * front of the operator. On a CPU oneDNN is mostly 1.3 to 5 times as fast as soon as there are
+ * windows (bench/bench_maps.c). */
 static bool is_direct(const kas_lower *l, int node)
 {
     const kas_lowered_fc *fc = &l->fc[node];
@@ -174,7 +177,8 @@ static bool is_direct(const kas_lower *l, int node)
             channels * fc->sizes.fan_out <= DIRECT_MACS);
 }
 
-/* [channels of the input..., taps]: a tensor of its own, that a library convolution never reads. */
+/* Makes the windows, [channels of the input..., taps], a tensor of their own, which a library
+ * convolution never reads. */
 static void make_windows(kas_lower *l, int node)
 {
     const kas_node *n = &l->kernel->node[node];
@@ -211,14 +215,14 @@ kas_status kas_fc_plan(kas_lower *l, int node)
     if (n->op == KAS_OP_CONV || n->op == KAS_OP_CONV_DEPTHWISE)
         make_windows(l, node);
     KAS_TRY(l->ir->status);
-    find_base(l, node, false, is_tap); /* our own loops take any window over */
+    find_base(l, node, false, is_tap); /* loops of our own take over any window */
     sort_dims(l, node, is_tap);
     fc->library = !is_direct(l, node);
     if (fc->library) {
         find_base(l, node, true, is_tap);
         sort_dims(l, node, is_tap);
     }
-    /* One weight stride for the instance must do, hence parts_in 1. */
+    /* One weight stride must serve for the instance, hence parts_in 1. */
     const int64_t q = l->ir->tensor[l->tensor[fc->base]].size[KAS_DIM_Q];
     fc->share = fc->library && q == 1 && l->target->parts_in == 1 && l->target->parts_out > 1;
     return KAS_OK;

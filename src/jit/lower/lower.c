@@ -1,4 +1,4 @@
-/* The walk over the micro-DAG, forward and in reverse, and what stands around the instances. */
+/* Walks over the micro-DAG, forward and in reverse, and adds what stands around the instances. */
 #include "jit/lower/lower.h"
 
 #include <math.h>
@@ -105,7 +105,7 @@ int kas_lower_new_weight(kas_lower *l, int node, const kas_weight_sizes *sizes)
     return l->weights++;
 }
 
-/* X itself is node 0: [n][h][w][1][p][c]. */
+/* Makes X node 0: [n][h][w][1][p][c]. */
 static void lower_input(kas_lower *l)
 {
     const kas_target *t = l->target;
@@ -223,7 +223,7 @@ static void lower_backward(kas_lower *l)
     lower_output_gradient(l);
     for (int k = l->kernel->nodes - 1; k >= 0 && ir->status == KAS_OK; k--) {
         kas_lower_sum_gradient(l, k);
-        /* A node whose value does not matter still owes its weight a gradient of 0. */
+        /* A weight needs a gradient of 0 even where its node's value does not matter. */
         if (k > 0 && (l->gradient[k] != 0 || kas_op_has_weight((kas_op)l->kernel->node[k].op)))
             lowering[kas_type_of(l->kernel->node[k].op)].gradient(l, k);
     }

@@ -1,42 +1,44 @@
-/* Lowering: every node of a micro-DAG becomes a tensor of the IR, and, in reverse order, its
- * gradient.
+/* Lowering: every node of a micro-DAG becomes a tensor of the IR, and so does, in reverse order,
+ * its gradient.
  *
- * Tensor of a node: [batch][h][w][q][p][channels...], h or w 1 when the node has lost it.  (q, p)
- * is the instance (target.h).  As long as no fully-connected map stands before a node, all q share
- * its values: its q has size 1, and whatever reads it broadcasts.
+ * The tensor of a node is [batch][h][w][q][p][channels...], where h or w is 1 when the node has
+ * lost it, and (q, p) is the instance (target.h). As long as no node with a weight stands before a
+ * node, all q share its values: then its q has size 1, and its readers broadcast.
  *
  * Differentiation works on whole tensors, before fusion, in gather form: each class of primitives
- * adds to an operand's gradient an expression over that operand's own index variables, the index
- * map of the forward read inverted (the same file holds both directions).  Scalar derivatives are
- * symbolic (diff.c).  Other folders include this header. */
+ * adds to an operand's gradient an expression over that operand's own index variables, with the
+ * index map of the forward read inverted (the same file holds both directions). Scalar derivatives
+ * are symbolic (diff.c). Other folders include this header. */
 #ifndef KAS_JIT_LOWER_LOWER_H
 #define KAS_JIT_LOWER_LOWER_H
 
 #include "jit/ir/ir.h"
 
-/* Some nodes compute something in between that is no node of the micro-DAG: a convolution the
- * windows of its input, [channels..., taps], a product its values before the softmax.  The tables
- * below hold it as node KAS_WITHIN + the node's own number. */
+/* Some nodes compute an intermediate that is no node of the micro-DAG: a convolution the windows of
+ * its input, [channels..., taps], a product its values before the softmax. The tables below hold it
+ * as node KAS_WITHIN + the node's own number. */
 enum {
     KAS_WITHIN = KAS_MAX_NODES,
     KAS_LOWER_NODES = 2 * KAS_MAX_NODES,
     KAS_FC_DIMS = KAS_MAX_CHANNEL_DIMS + 2
 };
 
-/* A node with a linear map (fc, conv, conv_depthwise, mix): how it is computed, and the tensors its
- * gradient needs. */
+/* A node with a linear operator (fc, conv, conv_depthwise, mix): how it is computed, and the
+ * tensors that its gradient needs. */
 typedef struct kas_lowered_fc {
     int in;              /* operand: a node, or its own windows */
     int dims;            /* channel dims of the operand, taps included */
-    int weight;          /* its number */
-    bool library, share; /* share: all q read one input, and are outputs of one convolution */
-    int base;            /* node that the convolution reads; the unfolds between are its taps */
-    int axes;            /* KAS_AXIS_* that are taps */
-    bool w_first;        /* of two unfolds, W's came first: the tap dims are [K_W, K_H] */
-    int dilation;        /* pixels between two taps of a library convolution */
-    int input;           /* library: tensor that the convolution reads */
+    int weight;          /* number of its weight */
+    bool library, share; /* share: all q read one input and are outputs of one convolution */
+    /* node that the convolution reads; the unfolds between that node and this one are its taps */
+    int base;
+    int axes;     /* KAS_AXIS_* that are taps */
+    bool w_first; /* the unfold along W came first of two: the tap dims are [K_W, K_H] */
+    int dilation; /* pixels from one tap of a library convolution to the next */
+    int input;    /* library: tensor that the convolution reads */
     int weight_tensor, output;
-    /* channel dims of the operand, by part; kept ones count as pixels: one map for all of them */
+    /* The channel dims of the operand by their part. Kept dims count as pixels: one map for
+     * all of them. */
     int group[KAS_FC_DIMS], groups, channel[KAS_FC_DIMS], channels, tap[KAS_FC_DIMS], taps,
         kept[KAS_FC_DIMS], kepts;
     kas_weight_sizes sizes;
@@ -51,15 +53,16 @@ typedef struct kas_lower {
     bool training, tf32;
     kas_linear_policy linear_policy;
     int x_pitch, y_pitch;
-    int rank[KAS_MAX_NODES]; /* of the micro-DAG's list [channels..., H, W] */
+    int rank[KAS_MAX_NODES]; /* rank of the micro-DAG's list [channels..., H, W] */
     int64_t size[KAS_LOWER_NODES][KAS_FC_DIMS + 2];
     int tensor[KAS_LOWER_NODES];          /* value of each node */
     kas_ex gradient[KAS_LOWER_NODES];     /* sum so far, over the variables of tensor[] */
-    int contributions[KAS_LOWER_NODES];   /* to the sum */
-    int gradient_tensor[KAS_LOWER_NODES]; /* when the sum is complete */
-    int aux[KAS_MAX_NODES]; /* fold_max, pool_max: argmax; norm: the inverse deviation's tensor;
-                               scale: number of its weight */
-    int packed[KAS_MAX_NODES][2]; /* bmm: operands of the library product; 0: our own loops */
+    int contributions[KAS_LOWER_NODES];   /* contributions to the sum */
+    int gradient_tensor[KAS_LOWER_NODES]; /* tensor of the gradient once the sum is complete */
+    /* fold_max, pool_max: tensor of the argmax; norm: tensor of the inverse deviation; scale:
+     * number of its weight */
+    int aux[KAS_MAX_NODES];
+    int packed[KAS_MAX_NODES][2]; /* bmm: operands of the library product; 0: loops of our own */
     kas_lowered_fc fc[KAS_MAX_NODES];
     kas_weight weight[KAS_MAX_NODES];
     int weights, weight_tensor[KAS_MAX_NODES]; /* by number of the weight */
@@ -67,70 +70,75 @@ typedef struct kas_lower {
     int dweight[KAS_MAX_NODES];
 } kas_lower;
 
-/* Builds forward and, when training, backward into l->ir. */
+/* Builds the forward pass and, for training, the backward pass into l->ir. */
 kas_status kas_lower_kernel(kas_lower *l);
 
 /* ---- shared by the classes ------------------------------------------------------------------- */
 
-/* IR dim of dim i of a node's list [channels..., H, W]. */
+/* Returns the IR dim of dim i of a node's list [channels..., H, W]. */
 int kas_lower_dim(const kas_lower *l, int node, int i);
-/* The variables of a node's tensor as indices. */
+/* Writes the variables of a node's tensor as indices. */
 void kas_lower_vars(kas_lower *l, int node, kas_ix *idx);
-/* New tensor of pixels: size[3..] is one. */
+/* Adds a tensor of pixels; the dims size[3..] together are one pixel. */
 int kas_lower_tensor(kas_lower *l, const int64_t *size, int rank);
-/* The tensor of a node, shaped by the micro-DAG, with q instances: becomes l->tensor[node]. */
+/* Adds the tensor of a node, with the micro-DAG's shape and `q` instances, as l->tensor[node]. */
 int kas_lower_result(kas_lower *l, int node, int64_t q);
 kas_ex kas_lower_read(kas_lower *l, int node, const kas_ix *idx);
-/* Gives gradient_tensor[node] the sum of what was contributed. */
+/* Makes the sum of the contributions to a node's gradient its gradient_tensor. */
 void kas_lower_sum_gradient(kas_lower *l, int node);
 kas_ex kas_lower_read_gradient(kas_lower *l, int node, const kas_ix *idx);
-/* Adds an expression over the variables of node's tensor to its gradient. */
+/* Adds an expression over the variables of the node's tensor to its gradient. */
 void kas_lower_contribute(kas_lower *l, int node, kas_ex e);
-/* Sum over q when `from` has it and `to` shares its values: `q` is the index that the expression
- * used for q. */
+/* Sums an expression over q when `from` has q and `to` shares its values; `q_var` is the index that
+ * the expression used for q, from kas_lower_q_var. */
 kas_ex kas_lower_sum_q(kas_lower *l, int from, int to, int q_var, kas_ex e);
 int kas_lower_q_var(kas_lower *l, int from, int to);
 
-/* Sum (or maximum) over `vars` (outermost first) for each element of a tensor whose index variables
- * are out_var[]: in two stages, partial results first, when the tensor is small and the sum long,
- * because otherwise most of a GPU would idle. */
+/* Reduces over `vars` variables, outermost first, for each element of a tensor whose index
+ * variables are out_var[]. When the tensor is small and the reduction long it is done in two
+ * stages, with partial results first, because otherwise most of a GPU would be idle. */
 kas_ex kas_lower_reduce(kas_lower *l, kas_fn fn, int out_rank, const int *out_var, int vars,
                         const int *var, kas_ex body);
 kas_ex kas_lower_sum(kas_lower *l, int out_rank, const int *out_var, int vars, const int *var,
                      kas_ex body);
 
-/* Dims [dim, dim_end) of an operand that has the same dims as the node. */
+/* A span: the dims [dim, dim_end) of an operand that has the same dims as the node. */
 typedef struct kas_span {
     int node, operand, dim, dim_end;
 } kas_span;
-kas_span kas_lower_span(const kas_lower *l, int node); /* what its attributes say */
+/* returns the span of the node's attributes */
+kas_span kas_lower_span(const kas_lower *l, int node);
 
-/* A span to reduce over: IR dims and new variables, outermost
- * first. `size` is the operand's with 1 in their place. */
+/* A span to reduce over: its IR dims and new variables, outermost first. `size` is the operand's,
+ * with 1 in their place. */
 typedef struct kas_along {
     int count, dim[KAS_MAX_DIMS], var[KAS_MAX_DIMS];
-    int64_t elements; /* reduced for one result */
+    int64_t elements; /* elements reduced for one result */
     int64_t size[KAS_IR_RANK];
     int rank;
 } kas_along;
 kas_along kas_lower_along(kas_lower *l, const kas_span *span);
-/* A new tensor of dims->size; idx: an index of the operand over its variables and dims->var. */
+/* Adds a tensor of dims->size. `idx` gets an index of the operand over the tensor's
+ * variables and dims->var. */
 int kas_lower_along_tensor(kas_lower *l, const kas_along *dims, kas_ix *idx);
 kas_ex kas_lower_along_reduce(kas_lower *l, kas_fn fn, const kas_along *dims, int tensor,
                               kas_ex body);
 
-/* Windows of the operand of `node` (unfold, conv), which has axes, kernel and dilation.  Taps along
- * an axis; the value at an index whose channel dims are those of the operand, then the taps (its H
- * and W are moved); and the contribution of the gradient of node `windows`, which holds them. */
+/* Windows of the operand of `node` (unfold, conv), which has axes, kernel and dilation.
+ * kas_lower_window returns the taps along an axis. kas_lower_windows returns the value at an index
+ * whose channel dims are those of the operand, then the taps, and moves the index's H and W.
+ * kas_lower_windows_gradient adds the contribution of the gradient of node `windows`, which holds
+ * the windows. */
 int64_t kas_lower_window(kas_lower *l, int node, int axis);
 kas_ex kas_lower_windows(kas_lower *l, int node, kas_ix *idx);
 void kas_lower_windows_gradient(kas_lower *l, int node, int windows);
 
-/* A new weight of the program, with its logical part; the lowering adds tensor and strides. Returns
- * its number. */
+/* Adds a weight to the program, with its logical part; the lowering adds tensor and strides.
+ * Returns its number. */
 int kas_lower_new_weight(kas_lower *l, int node, const kas_weight_sizes *sizes);
 
-/* One pair for each class of primitives. */
+/* One pair for each class of primitives: the value of a node, and its contributions to the
+ * gradients of its operands and weight. */
 void kas_lower_rearrange(kas_lower *l, int node);
 void kas_lower_rearrange_gradient(kas_lower *l, int node);
 void kas_lower_pool(kas_lower *l, int node);

@@ -1,11 +1,12 @@
-/* Matrix products of two data tensors: which way, and our own loops. */
+/* bmm, the matrix product of two data tensors: chooses the way, and has the loops of our own. */
 #include "jit/lower/lower_bmm.h"
 
 #include <math.h>
 
 enum {
-    LIBRARY_SIDE = 8,                 /* rows, columns and depth from which a library pays */
-    LIBRARY_CHANNELS = INT32_MAX / 2, /* of one pixel of its operands, all batches together */
+    LIBRARY_SIDE = 8, /* fewest rows, columns and depth for which a library pays */
+    /* most channels of one pixel of its operands, all batches together */
+    LIBRARY_CHANNELS = INT32_MAX / 2,
 };
 
 static int64_t elements(const kas_lower *l, const kas_matrix *m, int from, int to)
@@ -63,7 +64,7 @@ kas_lowered_bmm kas_bmm_of(kas_lower *l, int node)
     return b;
 }
 
-/* Coordinates and sizes of dims [from, to) of a matrix. */
+/* Collects coordinates and sizes of dims [from, to) of a matrix. */
 static int gather(const kas_lower *l, const kas_matrix *m, int from, int to, const kas_ix *idx,
                   kas_ix *at, int64_t *size)
 {
@@ -170,7 +171,7 @@ static void loops_gradient(kas_lower *l, const kas_lowered_bmm *b, bool of_lhs)
     kas_lower_contribute(l, to->node, scaled(l, b, kas_lower_sum(l, t.rank, t.var, 1, &v, e)));
 }
 
-/* The softmax runs along the columns of the value. */
+/* Returns the span of the softmax, which runs along the columns of the value. */
 static kas_span columns(const kas_lowered_bmm *b, int node)
 {
     return (kas_span){node, b->value.node, b->value.cut, b->value.rank};

@@ -1,4 +1,4 @@
-/* Matrix products as 1x1 convolutions in groups, which devices compute as strided batches: LHS are
+/* bmm by a library: as 1x1 convolutions in groups, which devices compute as strided batches. LHS is
  * the pixels [m][batch...][k], RHS the weights [batch...][n][k], the result [m][batch...][n]; each
  * gradient is the convolution's. */
 #include "jit/lower/lower_bmm.h"
@@ -21,7 +21,7 @@ static kas_conv_desc conv_desc(const kas_lower *l, const kas_lowered_bmm *b)
                            .tf32 = l->tf32};
 }
 
-/* [1][1][m][batch...][last] as pixels. */
+/* Adds a tensor [1][1][m][batch...][last] of pixels. */
 static int pixels(kas_lower *l, const kas_lowered_bmm *b, kas_tensor_kind kind, int64_t last)
 {
     int64_t size[KAS_IR_RANK] = {1, 1, b->m};
@@ -33,8 +33,8 @@ static int pixels(kas_lower *l, const kas_lowered_bmm *b, kas_tensor_kind kind, 
     return kas_ir_add_tensor(l->ir, kind, rank, size, pitch);
 }
 
-/* [batch...][n][k] as weights: dense, and always in memory; the gradient of weights, which a
- * convolution makes, is float32. */
+/* Adds a tensor [batch...][n][k] of weights: dense, and always in memory. The gradient of weights,
+ * which a convolution computes, is float32. */
 static int weights(kas_lower *l, const kas_lowered_bmm *b, kas_tensor_kind kind)
 {
     int64_t size[KAS_IR_RANK];
@@ -54,7 +54,7 @@ static kas_ix var_of(kas_lower *l, int tensor, int dim)
     return kas_ix_var(l->ir, l->ir->tensor[tensor].var[dim]);
 }
 
-/* The batch of a tensor's own variables, which start at dim `from`. */
+/* Returns the batch in a tensor's own variables, which start at dim `from`. */
 static kas_batch_index batch_vars(kas_lower *l, const kas_lowered_bmm *b, int tensor, int from)
 {
     kas_batch_index batch;
@@ -63,7 +63,7 @@ static kas_batch_index batch_vars(kas_lower *l, const kas_lowered_bmm *b, int te
     return batch;
 }
 
-/* Index of pixels from batch, m and the last dim. */
+/* Writes the index of pixels from batch, m and the last dim. */
 static void pixel_index(const kas_lowered_bmm *b, const kas_batch_index *batch, kas_ix m,
                         kas_ix last, kas_ix *at)
 {
@@ -148,7 +148,8 @@ static int pack_gradient(kas_lower *l, const kas_lowered_bmm *b)
     return dy;
 }
 
-/* What the convolution gave for an operand goes to its node; instances that share it add up. */
+/* Adds what the convolution gave for an operand to the gradient of its node; instances that share
+ * the operand add up. */
 static void contribute(kas_lower *l, const kas_lowered_bmm *b, bool of_lhs, int gradient)
 {
     const kas_matrix *to = of_lhs ? &b->lhs : &b->rhs;

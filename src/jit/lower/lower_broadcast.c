@@ -1,9 +1,10 @@
-/* Broadcast of LHS over RHS: add, sub, mul, min, max. */
+/* The broadcasts of LHS over RHS: add, sub, mul, min, max. */
 #include <string.h>
 
 #include "jit/lower/lower.h"
 
-/* Which dims are tiled: `lhs` and `rhs` as dims of the micro-DAG's lists [channels..., H, W]. */
+/* The dims that are tiled; `lhs` and `rhs` are dims of the micro-DAG's lists [channels..., H,
+ * W]. */
 typedef struct tile {
     int prefix, suffix;
     int lhs_rank, rhs_rank, lhs_count, rhs_count; /* unmatched dims */
@@ -55,7 +56,7 @@ static void matched(kas_lower *l, const tile *t, int from, const kas_ix *from_id
         to_idx[kas_lower_dim(l, to, to_rank - i)] = from_idx[kas_lower_dim(l, from, from_rank - i)];
 }
 
-/* Index of LHS that is read at index `idx` of the result. */
+/* Returns the index of LHS that is read at index `idx` of the result. */
 static void lhs_index(kas_lower *l, int node, const kas_ix *idx, kas_ix *lhs_idx)
 {
     kas_ir *ir = l->ir;
@@ -95,7 +96,7 @@ void kas_lower_broadcast(kas_lower *l, int node)
         kas_ex_binary(l->ir, broadcast_fn(l, node), lhs, kas_lower_read(l, n->in[1], idx));
 }
 
-/* Gradient of operand `which` at index `idx` of the result, as an expression. */
+/* Returns the gradient of operand `which` at index `idx` of the result, as an expression. */
 static kas_ex operand_gradient(kas_lower *l, int node, int which, const kas_ix *idx)
 {
     const kas_node *n = &l->kernel->node[node];
@@ -106,8 +107,9 @@ static kas_ex operand_gradient(kas_lower *l, int node, int which, const kas_ix *
     return kas_ex_binary(l->ir, KAS_FN_MUL, kas_lower_read_gradient(l, node, idx), slope);
 }
 
-/* The positions of RHS that read position `idx` of LHS: one variable for each dim that is repeated
- * as a whole, one for the repeats within the dim where the tile ends.  Returns how many. */
+/* Finds the positions of RHS that read position `idx` of LHS: one variable for each dim that is
+ * repeated as a whole, and one for the repeats within the dim where the tile ends. Returns the
+ * number of variables. */
 static int readers(kas_lower *l, int node, const kas_ix *idx, kas_ix *rhs_idx, int *var)
 {
     kas_ir *ir = l->ir;
@@ -122,9 +124,9 @@ static int readers(kas_lower *l, int node, const kas_ix *idx, kas_ix *rhs_idx, i
     int64_t inside = 1;
     while (whole > 0 && t.length % (inside * t.rhs_size[whole - 1]) == 0)
         inside *= t.rhs_size[--whole];
-    const int64_t part = t.length / inside; /* of dim whole - 1 that one tile covers */
+    const int64_t part = t.length / inside; /* elements of dim whole - 1 that one tile covers */
     if (part > 1 && (whole == 0 || t.rhs_size[whole - 1] % part != 0)) {
-        var[count++] = kas_ir_var(ir, t.repeats); /* tiles end anywhere */
+        var[count++] = kas_ir_var(ir, t.repeats); /* a tile may end anywhere */
         const kas_ix f = kas_ix_add(ir, kas_ix_scale(ir, kas_ix_var(ir, var[0]), t.length), flat);
         kas_ix_unflatten(ir, f, t.rhs_count, t.rhs_size, digit);
     } else {

@@ -1,16 +1,17 @@
-/* Linear maps (fully-connected, convolutions, mixes): a library convolution, or a direct loop when
- * a group is as small as that of a depthwise convolution.
+/* Linear operators (fc, conv, conv_depthwise, mix): a library convolution, or a direct loop when a
+ * group is as small as that of a depthwise convolution.
  *
- * An unfold before the map, or a convolution's own window, is never made in memory for it: its tap
- * dims become the kernel of the convolution (1x1 without any).  Dims of the operand are sorted into
+ * An unfold before the operator, or a convolution's own window, is never made in memory for
+ * it: its tap dims become the kernel of the convolution (1x1 without any). Dims of the operand
+ * are sorted into
  *     kept    (of a mix) as they are: they count as pixels, [n][h][w, kept...]
  *     group   kept apart, the convolution's groups
  *     channel contracted
  *     tap     contracted, made by an unfold that the convolution takes over, or by itself
  * which fc_plan.c decides.
  *
- * Convolution operands are [n][h][w] [q][p][group...] [channel...], its result [n][h][w][q][p]
- * [group...][out]; when all q read one input they are outputs of one map: [p][group...][q][out]. */
+ * The convolution's operand is [n][h][w] [q][p][group...] [channel...], its result [n][h][w][q][p]
+ * [group...][out]. When all q read one input they are outputs of one map: [p][group...][q][out]. */
 
 #include "jit/lower/lower_fc.h"
 

@@ -1,37 +1,40 @@
-/* What the files of the fully-connected maps share. */
+/* What the files of the linear operators (fc, conv, conv_depthwise, mix) share. Internal to
+ * lower. */
 #ifndef KAS_JIT_LOWER_LOWER_FC_H
 #define KAS_JIT_LOWER_LOWER_FC_H
 
 #include "jit/lower/lower.h"
 
-/* Fills l->fc[node] up to `sizes`, and the logical part of its kas_weight. (fc_plan.c) */
+/* Fills l->fc[node] up to `sizes`, and the logical part of the node's kas_weight (fc_plan.c). */
 kas_status kas_fc_plan(kas_lower *l, int node);
 
-/* Dims of the convolution's side tensors, and where instance, group and the rest lie. */
+/* The dims of a side tensor, the input or the output of the operator as a convolution, and the
+ * places of instance, group and the rest. */
 typedef struct kas_fc_side {
-    int rank, q, p, group, last; /* dim numbers; `last`: first channel dim, or out */
+    int rank, q, p, group, last; /* numbers of dims; `last`: the first channel dim, or out */
     int64_t size[KAS_IR_RANK];
 } kas_fc_side;
 kas_fc_side kas_fc_input_side(const kas_lower *l, int node);
 kas_fc_side kas_fc_output_side(const kas_lower *l, int node);
 
-/* Product of the dims that are kept: the side tensors have so many pixels for one of the node's.
- * Between an index of the side and those of n, h, w and the kept dims (digits by dim of the
- * operand). */
+/* kas_fc_kept returns the product of the dims that are kept: the side tensors have that many pixels
+ * for one pixel of the node's. The other two convert between an index of the side and the indices
+ * of n, h, w and the kept dims (`digit` by dim of the operand). */
 int64_t kas_fc_kept(const kas_lower *l, int node);
 void kas_fc_merged_pixel(kas_lower *l, int node, const kas_ix *idx, const kas_ix *digit,
                          kas_ix *at);
 void kas_fc_pixel(kas_lower *l, int node, const kas_ix *at, kas_ix *idx, kas_ix *digit);
 
-/* Index of the output side from an index of the node's tensor [n,h,w,q,p,channels...], and back.
- */
+/* Convert between an index of the node's tensor [n,h,w,q,p,channels...] and one of the output
+ * side. */
 void kas_fc_output_index(kas_lower *l, int node, const kas_ix *idx, kas_ix *at);
 void kas_fc_node_index(kas_lower *l, int node, const kas_ix *at, kas_ix *idx);
-/* Index of the base node from one of the input side, and back. */
+/* Convert between an index of the base node and one of the input side. */
 void kas_fc_base_index(kas_lower *l, int node, const kas_ix *at, kas_ix *idx);
 void kas_fc_side_index(kas_lower *l, int node, const kas_ix *idx, kas_ix *at);
 
-/* Weight, value and output tensor; and the contributions to the operand's and weight's gradient. */
+/* Build weight, value and output tensor of the operator, by a library convolution or by loops of
+ * our own; and its contributions to the gradients of operand and weight. */
 void kas_fc_library(kas_lower *l, int node);
 void kas_fc_library_gradient(kas_lower *l, int node);
 void kas_fc_direct(kas_lower *l, int node);

@@ -1,10 +1,10 @@
-/* Average and maximum over one dimension. */
+/* fold_avg and fold_max: average and maximum over one dimension. */
 #include <string.h>
 
 #include "jit/lower/lower.h"
 
-/* A dimension of the operand that the result has lost: a channel dim closes up, H and W stay as
- * size 1. */
+/* operand_index adds `at` along the dimension that the result has lost, result_index drops it: a
+ * channel dim closes up, H and W stay with size 1. */
 static void operand_index(kas_lower *l, int node, const kas_ix *idx, kas_ix at, kas_ix *in_idx)
 {
     const kas_node *n = &l->kernel->node[node];
@@ -54,7 +54,7 @@ void kas_lower_fold(kas_lower *l, int node)
     const kas_node *n = &l->kernel->node[node];
     const int64_t q = ir->tensor[l->tensor[n->in[0]]].size[KAS_DIM_Q];
     if (n->op == KAS_OP_FOLD_MAX && l->training) {
-        /* Which element won, kept for the gradient; it has the value's variables for a moment. */
+        /* The element that won is kept for the gradient; for a moment its tensor is the node's. */
         const int arg = kas_lower_result(l, node, q);
         ir->tensor[arg].def = reduce_operand(l, node, arg, KAS_FN_REDUCE_ARGMAX);
         ir->tensor[arg].dtype = KAS_F32; /* an index: 16 bits hold few of them */

@@ -14,7 +14,7 @@ static kas_ex sub(kas_ir *ir, kas_ex a, kas_ex b)
     return kas_ex_binary(ir, KAS_FN_SUB, a, b);
 }
 
-/* The mean of `body` over the dims. */
+/* Returns the mean of `body` over the dims. */
 static kas_ex mean_of(kas_lower *l, const kas_along *dims, int tensor, kas_ex body)
 {
     const kas_ex sum = kas_lower_along_reduce(l, KAS_FN_REDUCE_SUM, dims, tensor, body);
@@ -66,7 +66,7 @@ void kas_lower_norm(kas_lower *l, int node)
     ir->tensor[tensor].def = mul(ir, centred(l, node, mean, idx), kas_ex_read(ir, inverse, idx));
 }
 
-/* The mean over the dims of dy, or of dy * y. */
+/* Returns the mean over the dims of dy, or of dy * y. */
 static int gradient_mean(kas_lower *l, int node, bool times_y)
 {
     const kas_span span = kas_lower_span(l, node);

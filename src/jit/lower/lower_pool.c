@@ -1,9 +1,9 @@
-/* pool_avg and pool_max: windows of neighbours, those outside the image left out. */
+/* pool_avg and pool_max: windows of neighbours; those outside the image are left out. */
 #include "jit/lower/lower.h"
 
 enum { AXES = 2 };
 
-/* By axis, H then W; an axis that is not pooled has one tap. */
+/* Taps by axis, H then W; an axis that is not pooled has one tap. */
 typedef struct pool_window {
     int64_t taps[AXES], extent[AXES];
 } pool_window;
@@ -23,8 +23,8 @@ static pool_window window_of(const kas_lower *l, int node)
     return w;
 }
 
-/* Moves the pixel of `idx` to the one that it reads by tap[], or with direction -1 to the one that
- * reads it by tap[], clamped into the image; from[] is where it went before that. */
+/* Moves the pixel of `idx` by tap[] to the pixel that it reads or, with direction -1, to the one
+ * that reads it, clamped into the image; from[] is its place before clamping. */
 static void move_pixel(kas_ir *ir, const pool_window *w, const kas_ix *tap, int direction,
                        kas_ix *idx, kas_ix *from)
 {
@@ -43,7 +43,7 @@ static kas_ex inside(kas_ir *ir, const pool_window *w, const kas_ix *from, kas_e
     return e;
 }
 
-/* How many taps lie inside the image. */
+/* Returns how many taps lie inside the image. */
 static kas_ex count_inside(kas_ir *ir, const pool_window *w, const kas_ix *idx)
 {
     kas_ex count = kas_ex_const(ir, 1);
@@ -61,7 +61,7 @@ static kas_ex count_inside(kas_ir *ir, const pool_window *w, const kas_ix *idx)
     return count;
 }
 
-/* A variable for each axis. */
+/* Makes a variable for each axis. */
 static void tap_vars(kas_ir *ir, const pool_window *w, int *var, kas_ix *tap)
 {
     for (int i = 0; i < AXES; i++) {
@@ -104,11 +104,11 @@ static kas_ex maximum(kas_lower *l, int node)
     return reduce(ir, KAS_FN_REDUCE_MAX, var, kas_lower_read(l, l->kernel->node[node].in[0], idx));
 }
 
-/* The number of the tap that won, counted in rows: never one outside. */
+/* Returns the number of the tap that won, counted in rows; it is never one outside the image. */
 static kas_ex winner(kas_lower *l, int node)
 {
     kas_ir *ir = l->ir;
-    const double lowest = -3.4028234663852886e38; /* of a float */
+    const double lowest = -3.4028234663852886e38; /* the lowest float */
     const pool_window w = window_of(l, node);
     const int64_t taps = w.taps[0] * w.taps[1];
     const int var = taps > 1 ? kas_ir_var(ir, taps) : -1;
@@ -130,7 +130,7 @@ void kas_lower_pool(kas_lower *l, int node)
     const kas_node *n = &l->kernel->node[node];
     const int64_t q = ir->tensor[l->tensor[n->in[0]]].size[KAS_DIM_Q];
     if (n->op == KAS_OP_POOL_MAX && l->training) {
-        const int arg = kas_lower_result(l, node, q); /* the node's tensor for a moment */
+        const int arg = kas_lower_result(l, node, q); /* its tensor is the node's for a moment */
         const kas_ex e = winner(l, node);
         ir->tensor[arg].def = e;
         ir->tensor[arg].dtype = KAS_F32; /* an index: 16 bits hold few of them */
@@ -141,7 +141,7 @@ void kas_lower_pool(kas_lower *l, int node)
     ir->tensor[tensor].def = e;
 }
 
-/* dy / count, once for all that read it. */
+/* Makes dy / count a tensor, computed once for all that read it. */
 static int share_of_each(kas_lower *l, int node, const pool_window *w)
 {
     kas_ir *ir = l->ir;

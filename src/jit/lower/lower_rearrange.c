@@ -3,7 +3,8 @@
 
 #include "jit/lower/lower.h"
 
-/* Sizes of node's tensor: spatial dims and channels from the micro-DAG, q from the operand. */
+/* Returns the sizes of the node's tensor: spatial dims and channels from the micro-DAG, q
+ * from the operand. */
 static void result_sizes(const kas_lower *l, int node, int64_t q, int64_t *size)
 {
     size[KAS_DIM_N] = l->batch;
@@ -28,8 +29,8 @@ typedef struct unfold_taps {
     int64_t kernel[2], extent[2], dilation;
 } unfold_taps;
 
-/* Where tap k of axis i reads: at + dilation * (k - K/2); with direction -1 who reads `at` by it.
- */
+/* Returns where tap k of axis i reads: at + dilation * (k - K/2); with direction -1, which pixel
+ * reads `at` by that tap. */
 static kas_ix tap_shift(kas_ir *ir, const unfold_taps *taps, int i, kas_ix at, kas_ix tap,
                         int direction)
 {

@@ -21,7 +21,7 @@ static void scale_weight(kas_lower *l, int node)
     l->weight[number].stride[1] = 1;
 }
 
-/* The weight that an element of the node's tensor is multiplied by. */
+/* Returns the weight by which an element of the node's tensor is multiplied. */
 static kas_ex factor(kas_lower *l, int node, const kas_ix *idx)
 {
     const kas_node *n = &l->kernel->node[node];
@@ -54,7 +54,7 @@ static void data_gradient(kas_lower *l, int node)
     kas_lower_contribute(l, in, kas_lower_sum_q(l, node, in, q, e));
 }
 
-/* Sum over the images, the pixels and the other channel dims. */
+/* Sums over the images, the pixels and the other channel dims. */
 static void weight_gradient(kas_lower *l, int node)
 {
     kas_ir *ir = l->ir;

@@ -2,8 +2,8 @@
 #include "host/space/split.h"
 #include "jit/lower/lower.h"
 
-/* Moves index `dim` by -begin and back into the `size` elements of a segment. Returns where it was
- * to go, which is outside for the elements of other segments. */
+/* Moves index `dim` by -begin and clamps it into the `size` elements of a segment. Returns the
+ * index before clamping, which is outside for the elements of other segments. */
 static kas_ix enter_segment(kas_ir *ir, kas_ix *idx, int dim, int64_t begin, int64_t size)
 {
     const kas_ix at = kas_ix_add(ir, idx[dim], kas_ix_const(ir, -begin));
@@ -47,7 +47,7 @@ void kas_lower_slice_gradient(kas_lower *l, int node)
     kas_lower_contribute(l, n->in[0], kas_ex_guard(l->ir, at, 0, size - 1, dy));
 }
 
-/* The sum of all operands, each 0 outside its segment. */
+/* A concatenation is the sum of all operands, each 0 outside its segment. */
 void kas_lower_concat(kas_lower *l, int node)
 {
     kas_ir *ir = l->ir;

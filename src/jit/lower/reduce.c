@@ -4,9 +4,9 @@
 #include "jit/lower/lower.h"
 
 enum {
-    SMALL_RESULT = 16384, /* elements: threads enough to keep a GPU busy */
+    SMALL_RESULT = 16384, /* elements with which a GPU has threads enough */
     LONG_SUM = 512,
-    SHORT_REST = 16 /* what one partial sum should at least add up */
+    SHORT_REST = 16 /* terms that one partial sum should have at least */
 };
 
 static kas_ex nest(kas_ir *ir, kas_fn fn, int vars, const int *var, kas_ex body)
@@ -16,7 +16,7 @@ static kas_ex nest(kas_ir *ir, kas_fn fn, int vars, const int *var, kas_ex body)
     return body;
 }
 
-/* How many of the outer variables become dims of the partial sums. */
+/* Returns how many of the outer variables become dims of the partial sums. */
 static int kept_vars(const kas_ir *ir, int64_t results, int vars, const int *var)
 {
     int64_t length = 1, chunks = 1;
@@ -45,7 +45,7 @@ kas_ex kas_lower_reduce(kas_lower *l, kas_fn fn, int out_rank, const int *out_va
     const int kept = kept_vars(ir, results, count, used);
     if (kept == 0 || kept + out_rank > KAS_IR_RANK)
         return nest(ir, fn, count, used, body);
-    /* The partial sums: [kept variables...][result...], over the very variables of the body. */
+    /* The partial sums, [kept variables...][result...], use the very variables of the body. */
     int formal[KAS_IR_RANK];
     memcpy(formal, used, sizeof *used * (size_t)kept);
     memcpy(formal + kept, out_var, sizeof *out_var * (size_t)out_rank);

@@ -1,4 +1,4 @@
-/* What is proved of every kernel before its text is used, and what it costs at least. */
+/* Proves every kernel's accesses before its text is used, and computes its least cost. */
 #include <stdlib.h>
 
 #include "jit/schedule/schedule.h"

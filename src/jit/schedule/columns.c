@@ -1,13 +1,13 @@
-/* Which dims a kernel of columns walks, and where it pays (rows.h). */
+/* Decides which dims a kernel of columns walks, and where it pays (rows.h). */
 #include "jit/schedule/rows.h"
 
 enum {
-    LEAST_CHANNELS = 16, /* contiguous elements behind a column: lanes */
-    MANY_COLUMNS = 16384 /* as reduce.c has it: threads enough to keep a GPU busy */
+    LEAST_CHANNELS = 16, /* fewest contiguous elements behind a column: the lanes */
+    MANY_COLUMNS = 16384 /* as in reduce.c: threads enough to keep a GPU busy */
 };
 
-/* The dims of t, as bits, in which every tensor inside has size 1 where t has more; 0: they differ
- * in something else, or among each other. */
+/* Returns the dims of t, as bits, in which every tensor inside has size 1 and t has more; 0 where
+ * these tensors differ from t in something else, or from each other. */
 static uint32_t lost_dims(const kas_ir *ir, const kas_ir_tensor *t, const char *inside)
 {
     uint32_t lost = 0;
@@ -32,7 +32,8 @@ static uint32_t lost_dims(const kas_ir *ir, const kas_ir_tensor *t, const char *
     return lost;
 }
 
-/* Elements of the walked dims; of those behind the last of them. */
+/* Returns the number of elements of the walked dims; *behind gets that of the dims behind the last
+ * of them. */
 static int64_t walk(const kas_ir_tensor *t, uint32_t walked, int64_t *behind)
 {
     int64_t length = 1;
@@ -44,9 +45,9 @@ static int64_t walk(const kas_ir_tensor *t, uint32_t walked, int64_t *behind)
     return length;
 }
 
-/* A column that registers hold is read once.  A longer one is read again at each walk, by as many
- * threads as there are columns: few of them would wait for memory longer than kernels of their own,
- * of which the last has a thread for every element. */
+/* A column that fits in registers is read once. A longer one is read again at each walk, by as many
+ * threads as there are columns. Few threads would wait for memory longer than separate kernels, of
+ * which the last has a thread for every element. */
 uint32_t kas_columns_of(const kas_ir *ir, int number, const char *inside, int64_t along)
 {
     const kas_ir_tensor *t = &ir->tensor[number];

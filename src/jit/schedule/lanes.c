@@ -23,12 +23,13 @@
 
 enum {
     WARP = 32,
-    SECTOR = 8,         /* floats of 32 bytes, what a GPU fetches */
+    SECTOR = 8,         /* floats in 32 bytes, which a GPU fetches at once */
     PAGE = 1024,        /* floats */
-    REDUCED = 4,        /* weight of what a reduction reads at every turn */
+    REDUCED = 4,        /* weight of a read at every turn of a reduction */
     ROW_START = 64,     /* price of starting a row of lanes */
-    LONG_ENOUGH = 1024, /* lanes: more of them save nothing */
-    INNER_MOST = 4,     /* turns of a loop inside the lanes: what compilers interleave well */
+    LONG_ENOUGH = 1024, /* lanes; more of them save nothing */
+    /* most turns of a loop inside the lanes: compilers interleave that many well */
+    INNER_MOST = 4,
 };
 
 typedef struct price {
@@ -40,7 +41,7 @@ typedef struct price {
 
 /* ---- one access ------------------------------------------------------------------------------ */
 
-/* Value of an index where variable `lane` has this value and all others are 0. */
+/* Returns the value of an index where variable `lane` has this value and all others are 0. */
 static int64_t value_at(const kas_ir *ir, kas_ix ix, int lane, int64_t value)
 {
     const kas_ix_sum *s = kas_ix_get(ir, ix);
@@ -86,7 +87,8 @@ static pattern look(const kas_ir *ir, kas_ix ix, int lane)
     return p;
 }
 
-/* Price of the divisions that take the lane apart, the ones inside others included. */
+/* Returns the price of the divisions that take the lane apart, including divisions inside
+ * others. */
 static double divisions(const kas_ir *ir, kas_ix ix, int lane)
 {
     const kas_ix_sum *s = kas_ix_get(ir, ix);
@@ -102,8 +104,8 @@ static double divisions(const kas_ir *ir, kas_ix ix, int lane)
     return price;
 }
 
-/* Whether a reduction walks contiguously through what the lanes leave out: then sectors are fetched
- * once and found again. */
+/* Returns whether a reduction walks contiguously through what the lanes leave out: then sectors are
+ * fetched once and found again. */
 static bool walked_by_reduction(const price *p, kas_ix ix)
 {
     int64_t coeff;
@@ -113,7 +115,7 @@ static bool walked_by_reduction(const price *p, kas_ix ix)
     return false;
 }
 
-/* Lanes and the loop inside them together walk contiguously. */
+/* Returns whether the lanes and the loop inside them together walk contiguously. */
 static bool interleaved(const kas_ir *ir, kas_ix ix, int lane, int inner)
 {
     int64_t apart, between;
@@ -121,7 +123,7 @@ static bool interleaved(const kas_ir *ir, kas_ix ix, int lane, int inner)
            between == 1 && apart == ir->var_size[inner];
 }
 
-/* A loop that may run inside the lanes, or -1. */
+/* Returns a loop that may run inside the lanes, or -1. */
 static int inner_loop(const kas_ir *ir, const kas_nest *nest, int lane)
 {
     for (int i = 0; i < nest->loops; i++) {

@@ -1,5 +1,5 @@
-/* Loops made better before they are placed: split where a division falls away, merged where
- * neighbours are walked alike. */
+/* Improves loops before they are placed: splits them where a division falls away, merges neighbours
+ * that are walked alike. */
 #include "jit/schedule/nest.h"
 
 #include <string.h>
@@ -34,9 +34,9 @@ enum { MAX_SPLITS = 64 };
 
 typedef struct divisions {
     const kas_ir *ir;
-    int whole;  /* variable that stays whole, of a row or a column, or -1 */
-    int count;  /* in all places together */
-    int splits; /* candidates: variable and size of the inner loop */
+    int whole;  /* variable that is not split, because it is a row or a column; or -1 */
+    int count;  /* divisions in all places together */
+    int splits; /* candidate splits: variable, and size of the inner loop */
     int var[MAX_SPLITS];
     int64_t inner[MAX_SPLITS];
 } divisions;
@@ -74,7 +74,8 @@ static void see_divisions(void *context, const kas_ex_node *node, kas_ix ix)
     }
 }
 
-/* An argmax is one loop, because its result counts that loop's turns: it drops out. */
+/* Drops the variable of an argmax, which stays one loop because its result counts
+ * that loop's turns. */
 static void see_argmax(void *context, kas_ex e, const kas_ex_node *node)
 {
     divisions *d = context;
@@ -101,7 +102,7 @@ static int loop_place(const kas_nest *nest, int var)
     return -1;
 }
 
-/* `s` in everything that the kernel writes beside its tensor. */
+/* Substitutes `s` in everything that the kernel writes beside its tensor. */
 static void subst_outputs(kas_ir *ir, kas_nest *nest, const kas_subst *s)
 {
     for (int i = 0; i < nest->outputs; i++) {
@@ -110,9 +111,9 @@ static void subst_outputs(kas_ir *ir, kas_nest *nest, const kas_subst *s)
     }
 }
 
-/* The kernel with variable var = outer * inner + inner variable.  What is written beside the rows
- * is made of the kernel's reductions, and of those inside them: they are split alike, so that they
- * stay the same expressions. */
+/* Writes the kernel with variable var = outer * inner + inner variable. What is written beside the
+ * rows is made of the kernel's reductions and of those inside them: they are split alike, so that
+ * they stay the same expressions. */
 static bool split_loop(kas_ir *ir, const kas_nest *from, int var, int64_t inner, kas_nest *to)
 {
     const int at = loop_place(from, var);

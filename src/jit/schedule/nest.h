@@ -1,4 +1,5 @@
-/* Rewrites of a kernel's loops that schedule.c applies before it places them. */
+/* Rewrites of a kernel's loops, which schedule.c applies before it places them.
+ * Internal to schedule. */
 #ifndef KAS_JIT_SCHEDULE_NEST_H
 #define KAS_JIT_SCHEDULE_NEST_H
 
@@ -6,13 +7,14 @@
 
 /* Splits loops and reductions as long as that removes divisions. */
 kas_status kas_nest_split(kas_ir *ir, kas_nest *nest);
-/* Merges neighbouring loops that every index walks as one. */
+/* Merges neighbouring loops that every index walks as one loop. */
 kas_status kas_nest_merge(kas_ir *ir, kas_nest *nest);
-/* `to`: the nest with loops i and i + 1 as one, divisions or not; false when they are too long. */
+/* Writes to `to` the nest with loops i and i + 1 as one loop, even if that adds divisions. Returns
+ * false when the loop would be too long. */
 bool kas_nest_merge_pair(kas_ir *ir, const kas_nest *nest, int i, kas_nest *to);
 
-/* Chooses the lanes and the loop inside them; makes one loop of several where that is cheapest
- * (lanes.c).  `keeps`: lanes keep values between loops, and have no loop inside. */
+/* Chooses the lanes and the loop inside them, and makes one loop of several where that is cheapest
+ * (lanes.c). `keeps`: lanes keep values between loops and have no loop inside. */
 kas_status kas_nest_choose_lane(kas_ir *ir, kas_nest *nest, bool keeps);
 
 #endif

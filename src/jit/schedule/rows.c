@@ -5,20 +5,21 @@
 
 #include "jit/schedule/schedule.h"
 
-enum { MOST_READ = 14 }; /* tensors, as fuse.c has it */
+enum { MOST_READ = 14 }; /* the most tensors that a kernel reads, as in fuse.c */
 
 typedef struct finder {
     kas_ir *ir;
-    char *inside; /* by tensor: what the kernel in question would take in */
-    char *wanted; /* by tensor: of those, what the other pass reads */
+    char *inside; /* by tensor: what the kernel being looked at would take in */
+    char *wanted; /* by tensor: which of those the other pass reads */
     char *read;   /* by tensor: what a kernel reads; scratch of loads_of */
     char *seen;   /* by kas_ex: scratch of loads_of */
-    int exprs;    /* before anything was added */
+    int exprs;    /* expressions before any was added */
 } finder;
 
 /* ---- who reads what -------------------------------------------------------------------------- */
 
-/* Sets f->read of what an expression loads, with what is not in memory, or inside, substituted. */
+/* Sets f->read for what an expression loads, after substituting what is not in memory or is
+ * inside. */
 static void loads_of(finder *f, kas_ex e, bool through)
 {
     if (f->seen[e])
@@ -55,7 +56,7 @@ static bool is_reduced(const kas_ir_tensor *t, int64_t along)
            t->row_owner < 0;
 }
 
-/* The reductions that tensor t reads, those that they read too; how many. */
+/* Marks the reductions that tensor t reads, and those that these read; returns their number. */
 static int take_in(finder *f, int t, int64_t along)
 {
     const kas_ir *ir = f->ir;
@@ -74,7 +75,8 @@ static int take_in(finder *f, int t, int64_t along)
     return count;
 }
 
-/* Whether nothing else in t's pass reads what is inside: it might come before t. */
+/* Returns whether nothing else in t's pass reads what is inside, because a reader might
+ * come before t. */
 static bool alone(finder *f, int t)
 {
     const kas_ir *ir = f->ir;
@@ -118,8 +120,8 @@ void kas_row_index(kas_ir *ir, const kas_ir_tensor *t, kas_ix *idx)
         idx[d] = kas_row_has_dim(t, d) ? row[next++] : kas_ix_var(ir, t->var[d]);
 }
 
-/* The first of the trailing dims of a pixel that hold a row of `along` elements or several, or -1.
- */
+/* Returns the first of the trailing dims of a pixel that hold one or several rows of `along`
+ * elements, or -1. */
 static int first_dim(const kas_ir_tensor *t, int64_t along, int64_t *rows)
 {
     int64_t elements = 1;
@@ -133,7 +135,7 @@ static int first_dim(const kas_ir_tensor *t, int64_t along, int64_t *rows)
 typedef struct converter {
     kas_ir *ir;
     int var;  /* of the row */
-    int rows; /* reductions that were converted */
+    int rows; /* number of reductions converted */
     bool failed;
     int *memo, capacity; /* by kas_ex: result + 1 */
     kas_alpha_names names;
@@ -150,7 +152,8 @@ static void see_var(void *context, kas_ex e, const kas_ex_node *node)
 
 static kas_ex convert(converter *c, kas_ex e);
 
-/* A chain of reductions as one over the lanes; -1: it is none, or not the same to all lanes. */
+/* Converts a chain of reductions to one over the lanes. Returns -1 when it is none, or its result
+ * differs between lanes. */
 static kas_ex convert_reduce(converter *c, kas_ex e)
 {
     kas_ir *ir = c->ir;
@@ -164,7 +167,7 @@ static kas_ex convert_reduce(converter *c, kas_ex e)
         var[vars++] = node->var;
         e = node->a[0];
     }
-    converter uniform = {.ir = ir, .var = c->var}; /* "failed" where it is not */
+    converter uniform = {.ir = ir, .var = c->var}; /* fails where the value is not uniform */
     if (elements != ir->var_size[c->var] || fn == KAS_FN_REDUCE_ARGMAX ||
         kas_ex_visit(ir, e, see_var, &uniform) != KAS_OK || uniform.failed)
         return -1;
@@ -214,9 +217,10 @@ static kas_ex convert(converter *c, kas_ex e)
     return result;
 }
 
-/* The value of tensor `from`, whose variables stand for those of t outside the row.  An operand
- * that the row reads again and again is substituted each time; where it holds a reduction (a window
- * sum), its bound variables are named so that it is one value, computed once. */
+/* Returns the value of tensor `from`, with its variables replaced by those of t outside the row.
+ * An operand that the row reads again and again is substituted each time; where it holds a
+ * reduction (a window sum), its bound variables are named by place, so that it is one value,
+ * computed once. */
 static kas_ex value_of(finder *f, converter *c, const kas_ir_tensor *own, int from, bool itself)
 {
     kas_ir *ir = f->ir;
@@ -244,15 +248,15 @@ enum { MOST_REDUCTIONS = 2 * KAS_ROW_OUTPUTS };
 
 typedef struct within {
     const kas_ir *ir;
-    int var;           /* of the row */
-    bool column;       /* what is reduced lies apart */
-    int along, across; /* loads of elements side by side, or in another order; of others */
-    kas_ex reduction[MOST_REDUCTIONS]; /* of the kernel's value */
+    int var;                           /* of the row */
+    bool column;                       /* the reduced elements lie apart */
+    int along, across;                 /* loads of elements side by side; loads in another order */
+    kas_ex reduction[MOST_REDUCTIONS]; /* reductions of the kernel's value */
     int reductions, reads;
     bool too_many;
     char *read;  /* by tensor */
-    char *seen;  /* by kas_ex: what the kernel's value holds */
-    int missing; /* loads and reductions of other values that it does not hold */
+    char *seen;  /* by kas_ex: whether the kernel's value holds it */
+    int missing; /* loads and reductions of other values that the kernel's value does not hold */
 } within;
 
 static void see_within(void *context, kas_ex e, const kas_ex_node *node)
@@ -284,8 +288,8 @@ static void see_missing(void *context, kas_ex e, const kas_ex_node *node)
                                   node->kind == KAS_EX_ROW);
 }
 
-/* Whether all reductions stand outside of other loops: a window over softmaxes has a row at each of
- * its taps. */
+/* Checks that all reductions stand outside of other loops: a window over softmaxes has a row at
+ * each of its taps. */
 static kas_status stand_free(const kas_ir *ir, const within *w, kas_ex value, int loops,
                              const int *loop, bool *fit)
 {
@@ -309,9 +313,10 @@ static int loops_of(const kas_ir_tensor *t, int *loop)
     return loops;
 }
 
-/* Few enough reads, most of them along the row (a softmax that is written transposed reads across
- * what it writes: kernels of its own are faster); rows of the kernel's own pixels; and what is
- * written beside the rows is made of what they hold.  value[0] is tensor t's. */
+/* Checks that a kernel of rows pays: it reads few enough tensors, most of them along the row (a
+ * softmax that is written transposed reads across what it writes: kernels of its own are faster);
+ * its rows are of its own pixels; and what is written beside the rows is made of what they hold.
+ * value[0] is tensor t's. */
 static kas_status look_within(within *w, const kas_ir_tensor *t, const kas_ex *value, int values,
                               bool *fit)
 {
@@ -339,7 +344,7 @@ static kas_status fits(finder *f, const kas_ir_tensor *t, const kas_ex *value, i
     return status;
 }
 
-/* `own`: tensor t as it would be with rows or columns. */
+/* `own` is tensor t as it would be with rows or columns. */
 static kas_status try_row(finder *f, int t, const kas_ir_tensor *own)
 {
     kas_ir *ir = f->ir;
@@ -373,7 +378,7 @@ static kas_status try_row(finder *f, int t, const kas_ir_tensor *own)
     return KAS_OK;
 }
 
-/* Rows, else columns, of `along` elements. */
+/* Tries rows, then columns, of `along` elements. */
 static kas_status try_along(finder *f, int t, int64_t along)
 {
     kas_ir *ir = f->ir;
@@ -392,7 +397,7 @@ static kas_status try_along(finder *f, int t, int64_t along)
     return own.walked ? try_row(f, t, &own) : KAS_OK;
 }
 
-/* Lengths of the reductions that t reads, one after the other. */
+/* Tries the lengths of the reductions that t reads, one after the other. */
 static kas_status look_at(finder *f, int t)
 {
     kas_ir *ir = f->ir;

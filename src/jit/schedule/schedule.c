@@ -7,14 +7,15 @@
 
 enum {
     WARP = 32,
-    LANES = 1024,        /* of a block, when each lane is alone */
-    LANES_KEPT = 256,    /* when a lane keeps values between loops: one round of threads */
-    LANES_LEAST = 64,    /* that a block keeps for the sake of its threads */
-    L1_BYTES = 16384,    /* what the lanes of a block may touch in a turn: half of a small L1 */
-    ENOUGH_BLOCKS = 512, /* for every multiprocessor of a large GPU to have some */
-    BLOCK_WORK = 8192,   /* elements, reduced ones too, that make a block worth its start */
-    UNROLLED = 25,       /* turns of a reduction inside a lane: a 5x5 window */
-    UNROLLED_COST = 100, /* simple operations of all of its turns */
+    LANES = 1024,     /* lanes of a block, when each lane is alone */
+    LANES_KEPT = 256, /* when a lane keeps values between loops: one round of threads */
+    LANES_LEAST = 64, /* fewest lanes, for the sake of the block's threads */
+    /* most bytes that the lanes of a block touch in a turn: half of a small L1 */
+    L1_BYTES = 16384,
+    ENOUGH_BLOCKS = 512, /* blocks, so that every multiprocessor of a large GPU has some */
+    BLOCK_WORK = 8192,   /* elements, reduced ones included, that make a block worth its start */
+    UNROLLED = 25,       /* most turns of a reduction inside a lane: a 5x5 window */
+    UNROLLED_COST = 100, /* most simple operations of all its turns */
     GRID_YZ = 65535
 };
 
@@ -92,7 +93,7 @@ static int smallest(const axes *a)
     return at;
 }
 
-/* Grid axes by falling size; what does not fit becomes a serial loop. */
+/* Assigns grid axes by falling size; what does not fit becomes a serial loop. */
 static void place_grid(kas_nest *nest, axes *a)
 {
     while (a->count > 3) {
@@ -119,8 +120,8 @@ static void place_grid(kas_nest *nest, axes *a)
     }
 }
 
-/* How many lanes a block has: what L1 holds, when they touch more than their own elements.  Short
- * rows of wide lanes share a warp: its threads lie along x, then along y. */
+/* Chooses the number of lanes of a block: what L1 holds, when they touch more than their own
+ * elements. Short rows of wide lanes share a warp, whose threads lie along x, then along y. */
 static kas_status place_lanes(const kas_ir *ir, kas_nest *nest, bool keeps)
 {
     const int64_t extent = nest->lane < 0 ? 1 : ir->var_size[nest->lane];
@@ -132,7 +133,7 @@ static kas_status place_lanes(const kas_ir *ir, kas_nest *nest, bool keeps)
     KAS_TRY(kas_nest_width(ir, nest, &nest->width));
     if (nest->column >= 0 && ir->var_size[nest->column] * nest->width > KAS_COLUMN_KEPT &&
         ir->var_size[nest->column] <= KAS_COLUMN_KEPT)
-        nest->width = 1; /* then its registers hold a column */
+        nest->width = 1; /* its registers then hold a column */
     const int64_t threads = nest->lanes / nest->width;
     nest->block[0] =
         (unsigned)(nest->width > 1 && threads < WARP ? threads
@@ -143,8 +144,8 @@ static kas_status place_lanes(const kas_ir *ir, kas_nest *nest, bool keeps)
     return KAS_OK;
 }
 
-/* Turns of the innermost loop, of `size`, that make a block worth its start and leave blocks
- * enough; at least what fills a block's threads. */
+/* Returns how many turns of the innermost loop, of `size`, make a block worth its start and leave
+ * blocks enough; at least what fills a block's threads. */
 static int64_t rows_of_block(const kas_nest *nest, int64_t size, double blocks, double work)
 {
     double rows = BLOCK_WORK / ((double)nest->lanes * work);
@@ -187,8 +188,8 @@ static kas_status place_loops(const kas_ir *ir, kas_nest *nest, const long_searc
     return KAS_OK;
 }
 
-/* A thread has a group of the row's lanes or one, as many threads as there are groups, but no more
- * than a warp: the others are its next turns. */
+/* Chooses the threads of a row. A thread has a group of the row's lanes or one lane; there are as
+ * many threads as groups, but at most a warp, and the other groups are its next turns. */
 static kas_status place_row(const kas_ir *ir, kas_nest *nest)
 {
     const long_search one = {ir, true, 1};
@@ -201,8 +202,8 @@ static kas_status place_row(const kas_ir *ir, kas_nest *nest)
     return place_loops(ir, nest, &one);
 }
 
-/* The kernel's loops and where it writes.  A row's lanes are the last loop; the walk along columns
- * the first, where it is in the way of none that may be merged. */
+/* Sets the kernel's loops and its store. A row's lanes are the last loop; the walk along columns is
+ * the first, where it hinders no merging. */
 static void open_loops(kas_ir *ir, int tensor, kas_nest *nest)
 {
     const kas_ir_tensor *t = &ir->tensor[tensor];
@@ -225,7 +226,8 @@ static void open_loops(kas_ir *ir, int tensor, kas_nest *nest)
     nest->lane = nest->loop[nest->loops++] = t->row_var;
 }
 
-/* What is reduced has the variables of the tensor that takes it in. */
+/* Sets the values that are written beside the rows; they are expressed in the variables of the
+ * tensor that takes them in. */
 static void add_outputs(kas_ir *ir, kas_nest *nest)
 {
     const kas_ir_tensor *own = &ir->tensor[nest->tensor];

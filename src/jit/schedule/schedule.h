@@ -1,11 +1,13 @@
-/* Scheduling: the loops of one kernel, which of them are lanes, blocks, rows or plain loops.
+/* Scheduling: decides which loops of one kernel are lanes, grid axes, rows or plain loops.
  *
  *     lanes   what lanes.c finds cheapest: the dimension, or the trailing dimensions made one,
- * along which the kernel's accesses touch least memory; cut in chunks when long grid    up to three
- * coordinates of the block (a chunk of lanes or of rows is one) rows    a loop that the threads' y
- * coordinate shares, so many turns in a block that it has work for its threads serial  what is left
+ *             along which the kernel's accesses touch least memory; cut in chunks when long
+ *     grid    up to three coordinates of the block (a chunk of lanes or of rows is one)
+ *     rows    a loop that the threads' y coordinate shares, with so many turns in a block that the
+ *             block has work for its threads
+ *     serial  what is left
  *
- * Loops are split where that removes a division, so that indices are sums of coordinates.  Other
+ * Loops are split where that removes a division, so that indices are sums of coordinates. Other
  * folders include this header. */
 #ifndef KAS_JIT_SCHEDULE_SCHEDULE_H
 #define KAS_JIT_SCHEDULE_SCHEDULE_H
@@ -13,21 +15,23 @@
 #include "jit/schedule/rows.h"
 
 enum { KAS_NEST_LOOPS = 32 };
-enum { KAS_AXIS_NONE = -1, KAS_AXIS_LANES = -2, KAS_AXIS_ROWS = -3 }; /* chunks of lanes, of rows */
+/* what a grid axis counts: chunks of lanes, chunks of rows */
+enum { KAS_AXIS_NONE = -1, KAS_AXIS_LANES = -2, KAS_AXIS_ROWS = -3 };
 
 typedef struct kas_nest {
-    int tensor;                      /* whose memory is written */
+    int tensor;                      /* tensor whose memory is written */
     kas_ex value;                    /* loads only, no reads */
     kas_ix store;                    /* flat address */
     int loops, loop[KAS_NEST_LOOPS]; /* variables, outermost first */
     int lane;                        /* variable, -1 = one lane */
-    double lane_bytes;  /* that a lane fetches in one turn where lanes do not lie side by side */
-    int64_t lanes;      /* of a block */
-    int column;         /* of a kernel of columns: the variable that its lanes walk; or -1 */
+    /* bytes that a lane fetches in one turn where lanes do not lie side by side */
+    double lane_bytes;
+    int64_t lanes;      /* lanes of a block */
+    int column;         /* in a kernel of columns: the variable that its lanes walk; else -1 */
     int width;          /* lanes of a thread: 1, or a group (wide.h) */
     int inner;          /* variable or -1 */
     int rows;           /* variable or -1 */
-    int64_t block_rows; /* turns of it in a block */
+    int64_t block_rows; /* turns of `rows` in a block */
     int serials, serial[KAS_NEST_LOOPS];
     int axis_var[3]; /* what each grid axis counts: a variable or a KAS_AXIS_... */
     unsigned grid[3], block[3];
@@ -38,7 +42,7 @@ typedef struct kas_nest {
     kas_ix output_store[KAS_ROW_OUTPUTS];
 } kas_nest;
 
-/* `value` and the store of tensor, scheduled. */
+/* Schedules the kernel that writes `value` to the memory of `tensor`. */
 kas_status kas_schedule(kas_ir *ir, int tensor, kas_ex value, kas_nest *out);
 
 /* Calls `see` for each index expression of the kernel, once for each place where it stands. */
@@ -46,14 +50,16 @@ typedef void kas_ix_visitor(void *context, const kas_ex_node *node, kas_ix ix);
 kas_status kas_nest_visit(const kas_ir *ir, const kas_nest *nest, kas_ix_visitor *see,
                           void *context);
 
-/* Turns of the loops of a reduction, those directly inside it and of its kind included. */
+/* Returns the turns of the loops of a reduction, including reductions of its kind
+ * directly inside it. */
 double kas_reduce_length(const kas_ir *ir, kas_ex e);
-/* Whether it should run outside the lanes: too much for the compiler to unroll, and a loop inside a
- * lane does not vectorise. */
+/* Returns whether the reduction should run outside the lanes: it is too long for the compiler to
+ * unroll, and a loop inside a lane does not vectorise. */
 bool kas_reduce_is_long(const kas_ir *ir, kas_ex e);
 
-/* Proves from ranges alone that every access stays inside its tensor's memory, and that the launch
- * is legal; KAS_FAILURE otherwise. Fills the floors of the operation. (bounds_proof.c) */
+/* kas_nest_prove_bounds proves from ranges alone that every access stays inside its tensor's memory
+ * and that the launch is legal; it returns KAS_FAILURE otherwise. kas_nest_floors computes the
+ * least FLOPs and bytes of the operation. (bounds_proof.c) */
 kas_status kas_nest_prove_bounds(const kas_ir *ir, const kas_nest *nest);
 kas_status kas_nest_floors(const kas_ir *ir, const kas_nest *nest, double *flops, double *bytes);
 

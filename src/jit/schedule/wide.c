@@ -4,7 +4,7 @@
 
 /* ---- one index ------------------------------------------------------------------------------- */
 
-/* Values of the lanes of a group: start, start + slope, start + 2 slope, ...; `divisor` divides
+/* The values of the lanes of a group: start, start + slope, start + 2 slope, ...; `divisor` divides
  * every start, and the size of a group. */
 typedef struct line {
     bool straight;
@@ -21,8 +21,8 @@ static line atom_line(const kas_ir *ir, const kas_atom *atom, int lane)
     const bool same = of.straight && of.slope == 0;
     if (atom->kind == KAS_ATOM_CLAMP)
         return (line){same, 0, kas_gcd_signed(kas_gcd_signed(of.divisor, atom->a), atom->b)};
-    /* Starts are multiples of `step`, and so is what is divided by: a group that is shorter than a
-     * step stays within one quotient. */
+    /* Starts are multiples of `step`, and so is the divisor of the index: a group that is shorter
+     * than a step stays within one quotient. */
     const int64_t step = kas_gcd_signed(of.divisor, atom->a);
     const bool within = of.straight && of.slope >= 0 && of.slope * (kas_wide(ir) - 1) < step;
     if (atom->kind == KAS_ATOM_MOD)
@@ -58,7 +58,7 @@ typedef struct survey {
     const kas_ir *ir;
     const kas_nest *nest;
     kas_masks masks;
-    double same, aligned, run, apart; /* bytes; aligned ones are not among the runs */
+    double same, aligned, run, apart; /* bytes; aligned ones are not counted among the runs */
 } survey;
 
 static void see_access(void *context, const kas_ex_node *node, kas_ix ix)
@@ -66,7 +66,8 @@ static void see_access(void *context, const kas_ex_node *node, kas_ix ix)
     survey *s = context;
     if (node && node->kind != KAS_EX_LOAD)
         return;
-    /* Every lane of every block makes it, within the reductions that its address depends on. */
+    /* Every lane of every block makes the access, in every turn of the reductions on which its
+     * address depends. */
     const uint64_t mask = kas_masks_ix(&s->masks, ix) | ((UINT64_C(1) << s->nest->loops) - 1);
     const int tensor = node ? node->tensor : s->nest->tensor;
     double bytes = (double)kas_dtype_size(s->ir->tensor[tensor].dtype);
