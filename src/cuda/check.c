@@ -4,8 +4,9 @@
 
 #include "cuda/cuda.h"
 
-/* Errors after which only a new process can use the GPU (CUDA driver API, "CUresult": "this leaves
- * the process in an inconsistent state and any further CUDA work will return the same error"). */
+/* Returns whether only a new process can use the GPU after this error (CUDA driver API,
+ * "CUresult": "this leaves the process in an inconsistent state and any further CUDA work will
+ * return the same error"). */
 static bool is_sticky(CUresult result)
 {
     switch ((int)result) {
@@ -53,7 +54,8 @@ kas_status kas_cuda_check(kas_cuda *cuda, CUresult result, const char *statement
     return is_sticky(result) ? lose(cuda) : status;
 }
 
-/* A library says only that something failed; the stream says whether the context is dead. */
+/* Asks the stream whether the context is dead, because a library says only that something
+ * failed. */
 static kas_status after_library_failure(kas_cuda *cuda, kas_status status)
 {
     if (!cuda->stream)

@@ -1,11 +1,12 @@
-/* Convolutions on the CUDA device: which of the three ways each pass takes. */
+/* Convolutions on the CUDA device: chooses one of the three ways for each pass. */
 #include <stdlib.h>
 
 #include "cuda/conv_cuda.h"
 #include "cuda/tuning.h"
 #include "host/core/log.h"
 
-/* At most one; none: our own kernels, where nothing is beside the pass. */
+/* The way of a pass: at most one of the two; none means our own kernels, with nothing
+ * beside the pass. */
 typedef struct way {
     bool tried;
     kas_matmul *matmul;
@@ -41,7 +42,7 @@ static kas_status open_cudnn(kas_cuda *cuda)
     KAS_TRY(status);
     KAS_TRY(KAS_CUDNN(cuda, cudnnCreate(&cuda->dnn_handle)));
     status = KAS_CUDNN(cuda, cudnnSetStream(cuda->dnn_handle, cuda->stream));
-    if (status != KAS_OK) { /* a handle that is kept is one on our stream */
+    if (status != KAS_OK) { /* a handle that is kept must be on our stream */
         cuda->dnn->cudnnDestroy(cuda->dnn_handle);
         cuda->dnn_handle = NULL;
     }
@@ -118,7 +119,8 @@ kas_status kas_cuda_conv_create(kas_device *device, const kas_conv_desc *desc, k
         return kas_fail(KAS_NO_MEMORY, "no memory for a convolution");
     conv->device = device;
     conv->desc = *desc;
-    /* Always: a library may refuse at the last moment, when nothing may be allocated any more. */
+    /* Our kernels are always prepared, because a library may refuse at the last moment, when
+     * nothing may be allocated any more. */
     KAS_TRY_GOTO(kas_direct_create(cuda, desc, &conv->direct), failed);
     for (int pass = 0; pass < 3; pass++)
         KAS_TRY_GOTO(make_pass(conv, (kas_conv_pass)pass), failed);
@@ -157,7 +159,7 @@ bool kas_conv_operands_are_aligned(const kas_conv_operands *o)
            0;
 }
 
-/* Asked once: what was refused is refused again. */
+/* Asks the library once: what was refused is refused again. */
 static kas_status add(kas_conv *conv, kas_conv_pass pass, kas_conv_beside beside, way *way)
 {
     kas_cuda *cuda = (kas_cuda *)conv->device;
@@ -215,7 +217,7 @@ bool kas_cuda_conv_takes_epilogue(const kas_conv *conv, kas_conv_epilogue epilog
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* The caller asked before whether what is beside the pass is taken. */
+/* Runs a pass. The caller has asked before whether what is beside it is taken. */
 kas_status kas_cuda_conv_run(const kas_step *step)
 {
     kas_conv *conv = step->conv;

@@ -6,22 +6,23 @@
  *     direct   our own kernels (src/cuda/kernels/conv.cu), for what both refuse
  *
  * float32 means float32 products (TF32 only where the convolution allows it), so that the device
- * agrees with the reference; only deterministic algorithms are taken, and the choice among them is
- * timed once and kept (tuning.h), so that the same GPU and library give the same bits in every
- * run. */
+ * agrees with the reference. Only deterministic algorithms are taken, and the choice among them
+ * is timed once and kept (tuning.h), so that the same GPU and library give the same bits in
+ * every run. */
 #ifndef KAS_CUDA_CONV_CUDA_H
 #define KAS_CUDA_CONV_CUDA_H
 
 #include "cuda/cuda.h"
 
-/* What a library does beside a pass, in the same call:
+/* What a library computes in the same call as a pass:
  *
  *     FORWARD            y = activation(conv(x, w) [+ residual] [+ bias])
  *     BACKWARD_WEIGHTS   dw, and bias = the sums of dy over all pixels
  *
- * A bias that is read is of the convolution's dtype: cuBLASLt takes no other beside an output of
- * it, and of cuDNN 9.19's engines only those that are compiled at run time do.  The residual comes
- * before the bias, as those engines want it that are not; y is rounded once.  All zero: nothing. */
+ * A bias that is read has the convolution's dtype: cuBLASLt takes no other with an output of that
+ * dtype, and of cuDNN 9.19's engines only those compiled at run time do. The residual is added
+ * before the bias, because the engines that are not compiled at run time want it so. y is rounded
+ * once. All zero: nothing. */
 typedef struct kas_conv_beside {
     bool bias, residual;
     kas_activation activation;
@@ -37,12 +38,14 @@ typedef struct kas_conv_operands {
     void *x, *w, *y, *bias;
     const void *residual;
 } kas_conv_operands;
-enum { KAS_CONV_ALIGNMENT = 16 }; /* in bytes, what kas_pitch keeps: both libraries are told so */
-/* Are they? NULL is. */
+/* in bytes; kas_pitch_of keeps to it, and both libraries are told so */
+enum { KAS_CONV_ALIGNMENT = 16 };
+/* Returns whether the operands are aligned so; NULL counts as aligned. */
 bool kas_conv_operands_are_aligned(const kas_conv_operands *o);
 
-/* create: KAS_UNSUPPORTED when the library is missing or refuses; run: when it refuses these
- * pointers after all.  Workspace is reserved by create. */
+/* A pass by cuBLASLt, and one by cuDNN. create returns KAS_UNSUPPORTED when the library is missing
+ * or refuses the problem, and reserves the workspace; run does when the library refuses these
+ * pointers after all. */
 typedef struct kas_matmul kas_matmul;
 kas_status kas_matmul_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass,
                              kas_conv_beside beside, kas_matmul **out);
@@ -56,7 +59,7 @@ void kas_cudnn_conv_free(kas_cuda *cuda, kas_cudnn_conv *conv); /* NULL is allow
 kas_status kas_cudnn_conv_run(kas_cuda *cuda, const kas_cudnn_conv *conv,
                               const kas_conv_operands *o);
 
-/* create fails only where a kernel cannot be had at all. */
+/* A convolution by our own kernels. create fails only where a kernel cannot be had at all. */
 typedef struct kas_direct {
     kas_function *weights, *pass[3];
 } kas_direct;

@@ -12,7 +12,7 @@
 #include "cuda/kernels/args.h"
 
 struct kas_cudnn_conv {
-    bool tensor_cores; /* may be used */
+    bool tensor_cores; /* whether they may be used */
     bool ranked_only;  /* see `list` */
     kas_dnn_graph graph;
     kas_dnn_plan plan;
@@ -21,7 +21,8 @@ struct kas_cudnn_conv {
     kas_dnn_choice candidate[KAS_MAX_CANDIDATES];
 };
 
-/* What cuDNN has for an epilogue as a fallback alone may cost more than the pass that it saves. */
+/* Lists the choices. A fallback with an epilogue is left out: it may cost more than the pass that
+ * it saves. */
 static kas_status list(kas_cuda *cuda, void *self, int *count)
 {
     kas_cudnn_conv *c = self;
@@ -32,7 +33,7 @@ static kas_status list(kas_cuda *cuda, void *self, int *count)
     return KAS_OK;
 }
 
-/* Offset of 16-bit gradients in the workspace. */
+/* Returns the offset of 16-bit gradients in the workspace. */
 static size_t gradients_at(const kas_cudnn_conv *c)
 {
     return (c->plan.workspace_bytes + 255) / 256 * 256;
@@ -53,7 +54,7 @@ static kas_status take(kas_cuda *cuda, void *self, int candidate)
     return take_choice(cuda, c, &c->candidate[candidate]);
 }
 
-/* "engine 13, knobs 2=1 5=0" */
+/* Writes a choice as "engine 13, knobs 2=1 5=0". */
 static void write_choice(const void *self, int candidate, kas_buf *out)
 {
     const kas_dnn_choice *choice = &((const kas_cudnn_conv *)self)->candidate[candidate];

@@ -67,7 +67,7 @@ static kas_status set_bias(kas_cuda *cuda, const kas_matmul *matmul, void *bias)
                                                        &bias, sizeof bias));
 }
 
-/* 0: there is none. */
+/* Returns the epilogue of cuBLASLt that does this, or 0 when there is none. */
 static uint32_t epilogue_of(const kas_conv_desc *c, const kas_matmul *matmul)
 {
     const kas_conv_beside *b = &matmul->beside;
@@ -80,7 +80,7 @@ static uint32_t epilogue_of(const kas_conv_desc *c, const kas_matmul *matmul)
     return b->activation == KAS_ACTIVATION_RELU ? KAS_LT_EPILOGUE_RELU_BIAS : KAS_LT_EPILOGUE_BIAS;
 }
 
-/* The ranking reads the pointer's alignment and nothing else of it. */
+/* Sets the epilogue. The ranking reads only the alignment of the bias pointer. */
 static kas_status describe_epilogue(kas_cuda *cuda, const kas_conv_desc *c, kas_matmul *matmul)
 {
     const uint32_t epilogue = epilogue_of(c, matmul);
@@ -121,7 +121,8 @@ static kas_status describe(kas_cuda *cuda, const kas_conv_desc *c, kas_matmul *m
     return make_layout(cuda, d, c->groups, &matmul->d);
 }
 
-/* Otherwise the library may add the parts of a sum, computed side by side, in the result's type. */
+/* Allows only sums in the compute type: otherwise the library may add the parts of a split sum in
+ * the result's type. */
 static kas_status add_parts_in_float32(kas_cuda *cuda, cublasLtMatmulPreference_t preference)
 {
     const uint32_t schemes = KAS_LT_REDUCTION_IN_COMPUTE_TYPE;
@@ -178,8 +179,8 @@ static kas_status take(kas_cuda *cuda, void *self, int candidate)
     return kas_cuda_reserve_workspace(cuda, m->workspace_bytes);
 }
 
-/* "algorithm 0000000000000000 ...": 8 words; opaque, but NVIDIA allows them to be kept for the same
- * version of the library. */
+/* Writes an algorithm as "algorithm 0000000000000000 ...": 8 words. They are opaque, but NVIDIA
+ * allows them to be kept for the same version of the library. */
 static void write_algorithm(const void *self, int candidate, kas_buf *out)
 {
     const cublasLtMatmulAlgo_t *algo = &((const kas_matmul *)self)->candidate[candidate].algo;
@@ -188,7 +189,7 @@ static void write_algorithm(const void *self, int candidate, kas_buf *out)
         kas_buf_printf(out, " %016llx", (unsigned long long)algo->data[i]);
 }
 
-/* The library has the last word on whether an algorithm fits the problem. */
+/* Checks an algorithm: the library has the last word on whether it fits the problem. */
 static kas_status read_algorithm(kas_cuda *cuda, void *self, const char *line)
 {
     kas_matmul *m = self;

@@ -1,15 +1,16 @@
-/* What the files of the CUDA device share.
+/* What the files of the CUDA device share. Internal to src/cuda.
  *
  * Every call of a library goes through KAS_CU, KAS_LT or KAS_CUDNN, which turn a refusal into a
- * status with the statement, its place and the library's own words.  A "sticky" error (an illegal
- * address, say) means that the context is dead: the device remembers it and every later call fails
+ * status with the statement, its place and the library's own words. A "sticky" error (an illegal
+ * address, say) means that the context is dead: the device remembers it, and every later call fails
  * with KAS_DEVICE_LOST and the first message, so that a worker ends at once and says why.
  *
- * All work goes to one stream, in program order; only uploads beside it (upload_cuda.c) have one of
- * their own, and backward passes where a second stream is asked for (side_cuda.c).  The context is
- * made current in every slot, since one thread may hold several devices. Devices on one GPU share
- * its primary context and nothing else (stream, workspace, handles of libraries and errors are each
- * one's own), so threads may use them side by side; only a dead context is dead for all of them. */
+ * All work goes to one stream, in program order; only uploads (upload_cuda.c) and, where a second
+ * stream is asked for, backward passes (side_cuda.c) have streams of their own. Every function
+ * behind the device's interface makes the context current first, because one thread may hold
+ * several devices. Devices on one GPU share its primary context and nothing else: each has its own
+ * stream, workspace, handles of libraries and errors, so threads may use them side by side; only a
+ * dead context is dead for all of them. */
 #ifndef KAS_CUDA_CUDA_H
 #define KAS_CUDA_CUDA_H
 
@@ -22,7 +23,7 @@ typedef struct kas_allocation {
     size_t bytes;
 } kas_allocation;
 
-/* side_cuda.c; all zero where one stream is used. */
+/* The second stream (side_cuda.c); all zero where one stream is used. */
 typedef struct kas_cuda_side {
     CUstream stream;
     CUevent fork, join;
@@ -40,7 +41,8 @@ typedef struct kas_cuda {
     bool lost;
     char lost_message[512];
 
-    kas_allocation *allocation; /* what kas_mem_alloc gave and has not got back */
+    /* what kas_mem_alloc gave and kas_mem_free has not yet taken back */
+    kas_allocation *allocation;
     int allocations, allocation_capacity;
     size_t bytes, peak_bytes;
 
@@ -51,13 +53,13 @@ typedef struct kas_cuda {
     bool libraries_tried;
     cublasLtHandle_t lt_handle;
     cudnnHandle_t dnn_handle;
-    cudnnBackendDescriptor_t dnn_gpu; /* tests: a description of a GPU in place of the handle */
+    cudnnBackendDescriptor_t dnn_gpu; /* for tests: a description of a GPU in place of the handle */
     /* One workspace for all library calls: they run one after the other on the stream.  Its address
      * is read when a plan runs, because preparing a convolution may make it grow. */
     CUdeviceptr workspace;
     size_t workspace_bytes;
-    uint64_t workspace_generation; /* raised when it moves, or the side's does */
-    kas_cuda_side side;            /* its workspace is as large */
+    uint64_t workspace_generation; /* raised when the workspace or the side's moves */
+    kas_cuda_side side;            /* its workspace has the same size */
 } kas_cuda;
 
 struct kas_function {
@@ -73,27 +75,29 @@ kas_status kas_cuda_check_lt(kas_cuda *cuda, cublasStatus_t result, const char *
                              const char *file, int line);
 kas_status kas_cuda_check_dnn(kas_cuda *cuda, cudnnStatus_t result, const char *statement,
                               const char *file, int line);
-/* A library said no, or failed without harm to the device: where there is another way it is taken.
- */
+/* Returns whether a library refused, or failed without harm to the device, so that another way can
+ * be taken. */
 bool kas_cuda_is_refusal(const kas_cuda *cuda, kas_status status);
-/* `call` is a call of the table's function: KAS_CU(cuda, cuStreamSynchronize(cuda->stream)). */
+/* Checks a call of a function in the library's table: KAS_CU(cuda,
+ * cuStreamSynchronize(cuda->stream)). */
 #define KAS_CU(cuda, call) kas_cuda_check((cuda), (cuda)->driver->call, #call, __FILE__, __LINE__)
 #define KAS_LT(cuda, call) kas_cuda_check_lt((cuda), (cuda)->lt->call, #call, __FILE__, __LINE__)
 #define KAS_CUDNN(cuda, call)                                                                      \
     kas_cuda_check_dnn((cuda), (cuda)->dnn->call, #call, __FILE__, __LINE__)
 
-/* Makes the context current; KAS_DEVICE_LOST when it is dead. First in every slot. */
+/* Makes the context current; returns KAS_DEVICE_LOST when it is dead. Every function behind the
+ * device's interface calls it first. */
 kas_status kas_cuda_enter(kas_cuda *cuda);
-/* The same for a slot that gives something back, which goes on whatever fails; false when the
- * context is dead and the end of the process will free it. */
+/* The same for a function that frees something and goes on whatever fails. Returns false when the
+ * context is dead; the end of the process will then free everything. */
 bool kas_cuda_enter_to_free(kas_cuda *cuda);
-/* The same, and waits for what runs, which may use what is given back. */
+/* The same, and waits for running work, which may use what is freed. */
 bool kas_cuda_wait_to_free(kas_cuda *cuda);
-/* Room that one call may use: plans of memory count it for each stream (kas_device_info.workspace),
- * so nothing is reserved beyond it. */
+/* The largest workspace of one call. Plans of memory count it for each stream
+ * (kas_device_info.workspace), so nothing is reserved beyond it. */
 enum { KAS_CUDA_MAX_WORKSPACE = 256 << 20 };
-/* At least `bytes` of workspace; waits for running work when it has to grow.  KAS_UNSUPPORTED for
- * more than there may be. */
+/* Makes the workspace at least `bytes` large; waits for running work when it has to grow. Returns
+ * KAS_UNSUPPORTED for more than KAS_CUDA_MAX_WORKSPACE. */
 kas_status kas_cuda_reserve_workspace(kas_cuda *cuda, size_t bytes);
 
 kas_status kas_cuda_host_alloc(kas_device *device, size_t bytes, void **out);
@@ -124,16 +128,18 @@ kas_status kas_cuda_conv_add_epilogue(kas_conv *conv, kas_conv_epilogue epilogue
 bool kas_cuda_conv_takes_epilogue(const kas_conv *conv, kas_conv_epilogue epilogue,
                                   const kas_conv_call *call);
 
-/* Bytes of x (and dx), w (and dw), y (and dy). */
+/* Computes the bytes of x (and dx), of w (and dw) and of y (and dy). */
 void kas_cuda_conv_bytes(const kas_conv *conv, size_t bytes[3]);
 
-/* The second stream. `may_fork`: may the first two of these steps run side by side? */
+/* The second stream. kas_cuda_may_fork returns whether the first two of these steps may run
+ * side by side. */
 kas_status kas_cuda_side_open(kas_cuda *cuda);
 void kas_cuda_side_close(kas_cuda *cuda);
 bool kas_cuda_may_fork(const kas_cuda *cuda, const kas_step *step, int steps);
 kas_status kas_cuda_run_forked(kas_cuda *cuda, const kas_step *step);
 
-/* What `enqueue` puts on the stream, as a graph; it is not run. `*out` is NULL after a failure. */
+/* Captures what `enqueue` puts on the stream as a graph, without running it. `*out` is NULL
+ * after a failure. */
 typedef kas_status (*kas_cuda_enqueue)(kas_cuda *cuda, const void *what);
 kas_status kas_cuda_make_graph(kas_cuda *cuda, kas_cuda_enqueue enqueue, const void *what,
                                CUgraphExec *out);

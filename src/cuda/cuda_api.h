@@ -396,7 +396,8 @@ enum {
     X(cudnnBackendExecute, cudnnStatus_t,                                                          \
       (cudnnHandle_t handle, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack))
 
-/* Only found and named so far: every GPU has a worker of its own, and none share a network. */
+/* NCCL is only found and named so far: every GPU has a worker of its own, and none share a
+ * network. */
 #define KAS_NCCL_FUNCTIONS(X)                                                                      \
     X(ncclGetVersion, ncclResult_t, (int *version))                                                \
     X(ncclGetErrorString, const char *, (ncclResult_t result))

@@ -66,8 +66,8 @@ static kas_status remember(kas_cuda *cuda, CUdeviceptr pointer, size_t bytes)
     return KAS_OK;
 }
 
-/* The driver's "out of memory" alone does not tell a user whether the candidate or another process
- * is too large. */
+/* Fails with the memory that is free and held: the driver's "out of memory" alone does not tell a
+ * user whether the candidate or another process is too large. */
 static kas_status explain_no_memory(kas_cuda *cuda, size_t bytes)
 {
     size_t unused = 0, total = 0;
@@ -84,7 +84,8 @@ static kas_status cuda_mem_alloc(kas_device *device, size_t bytes, void **out)
     kas_cuda *cuda = (kas_cuda *)device;
     CUdeviceptr pointer = 0;
     KAS_TRY(kas_cuda_enter(cuda));
-    if (bytes == 0) /* the driver refuses it; callers get a pointer of their own, as from malloc */
+    /* the driver refuses 0 bytes; callers get a pointer of their own, as from malloc */
+    if (bytes == 0)
         bytes = 1;
     if (bytes > device->info.memory)
         return explain_no_memory(cuda, bytes);
@@ -166,7 +167,7 @@ static void replace(kas_cuda *cuda, CUdeviceptr *memory, CUdeviceptr other)
     *memory = other;
 }
 
-/* Both or none: without memory for one, graphs go on with the old two. */
+/* Allocates both workspaces or none: without memory for one, graphs go on with the old two. */
 static kas_status allocate_both(kas_cuda *cuda, size_t bytes, CUdeviceptr *main, CUdeviceptr *side)
 {
     *side = 0;
@@ -196,7 +197,7 @@ kas_status kas_cuda_reserve_workspace(kas_cuda *cuda, size_t bytes)
     return KAS_OK;
 }
 
-/* Graphs that read the old address are gone with their plans. */
+/* Frees a workspace. Graphs that read the old address are gone with their plans. */
 static void cuda_trim(kas_device *device)
 {
     kas_cuda *cuda = (kas_cuda *)device;
@@ -267,8 +268,8 @@ static kas_status cuda_timer_read(kas_timer *timer, double *seconds)
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
-/* Also of a device that was opened halfway. On a dead context the calls fail, which is of no
- * interest any more; the process is about to end. */
+/* Closes a device, also one that was opened halfway. On a dead context the calls fail, which does
+ * not matter any more: the process is about to end. */
 static void cuda_close(kas_device *device)
 {
     kas_cuda *cuda = (kas_cuda *)device;

@@ -1,17 +1,17 @@
-/* What stands behind a convolution in a graph of cuDNN: pointwise operations, one after the other.
- */
+/* Adds to a graph of cuDNN what follows a convolution: pointwise operations, one after the
+ * other. */
 #include "cuda/dnn_graph.h"
 
-/* An operation y = mode(x) or mode(x, b).  cuDNN's defaults clip a ReLU at 0 and infinity, and make
- * 0 of NaN; 9 calls the attribute that asks for NaN deprecated, so engines are asked too
- * (tuning.h). */
+/* An operation y = mode(x) or mode(x, b). cuDNN's defaults clip a ReLU at 0 and infinity,
+ * and make 0 of NaN; 9 calls the attribute that asks for NaN deprecated, so engines are
+ * asked too (tuning.h). */
 typedef struct pointwise {
     int32_t mode;
     float upper_clip; /* of a ReLU; 0: none */
 } pointwise;
 
-/* The pointwise operations that are our activations, by the formulas of net.h; the others are
- * several of cuDNN's. */
+/* Finds the pointwise operation that is this activation, by the formulas of net.h. Returns false
+ * for activations that take several of cuDNN's operations. */
 static bool find_activation(kas_activation activation, pointwise *out)
 {
     switch (activation) {
@@ -57,16 +57,16 @@ static kas_status add_pointwise(kas_cuda *cuda, kas_dnn_graph *g, pointwise p,
     return kas_dnn_finalize(cuda, *out);
 }
 
-/* The chain as far as it is made. */
+/* The chain of operations made so far. */
 typedef struct chain {
     kas_cuda *cuda;
     kas_dnn_graph *graph;
     const kas_dnn_tensor *y;
     cudnnBackendDescriptor_t end; /* the tensor that the next operation reads */
-    int left;                     /* operations that are still to come */
+    int left;                     /* operations still to come */
 } chain;
 
-/* The next tensor: virtual, or y where the chain ends. */
+/* Adds the next tensor: virtual, or y where the chain ends. */
 static kas_status add_output(chain *c, cudnnBackendDescriptor_t *out)
 {
     kas_dnn_tensor t = *c->y;
@@ -78,7 +78,7 @@ static kas_status add_output(chain *c, cudnnBackendDescriptor_t *out)
     return kas_dnn_add_tensor(c->cuda, c->graph, &t, out);
 }
 
-/* `b`: NULL where the operation has one operand. */
+/* Adds an operation; `b` is NULL where it has one operand. */
 static kas_status append(chain *c, pointwise p, const kas_dnn_tensor *b)
 {
     cudnnBackendDescriptor_t mode, second, out, op;
@@ -100,8 +100,8 @@ static kas_status append(chain *c, pointwise p, const kas_dnn_tensor *b)
     return kas_dnn_finalize(c->cuda, op);
 }
 
-/* The residual before the bias: in the other order only engines that are compiled at run time take
- * it. */
+/* The residual before the bias: in the other order only engines that are compiled at run
+ * time take it. */
 static kas_status append_all(chain *c, kas_conv_beside e, const pointwise *activation)
 {
     const pointwise add = {.mode = KAS_DNN_MODE_ADD};

@@ -14,7 +14,7 @@ void kas_dnn_delete(kas_cuda *cuda, cudnnBackendDescriptor_t desc)
         cuda->dnn->cudnnBackendDestroyDescriptor(desc);
 }
 
-/* The statement alone does not tell which of the many attributes it was. */
+/* Adds to the message which attribute it was, which the statement alone does not tell. */
 static kas_status with_name(kas_status status, cudnnBackendAttributeName_t name)
 {
     return status == KAS_OK ? KAS_OK : kas_fail_context(status, "attribute %d", (int)name);
@@ -107,7 +107,7 @@ static kas_dnn_tensor y_of(const kas_conv_desc *d)
                   d->y_pitch);
 }
 
-/* cuDNN sees the groups by the channels of the weights. */
+/* Returns the tensor of the weights, from whose channels cuDNN deduces the groups. */
 static kas_dnn_tensor w_of(const kas_conv_desc *d)
 {
     const int c = d->c_in / d->groups;
@@ -137,7 +137,7 @@ static kas_status add_convolution(kas_cuda *cuda, kas_dnn_graph *g, const kas_co
     return kas_dnn_finalize(cuda, *out);
 }
 
-/* The operation of each pass, and what its attributes are called. */
+/* The operation of each pass and the names of its attributes. */
 typedef struct operation {
     cudnnBackendDescriptorType_t type;
     cudnnBackendAttributeName_t convolution, x, w, y, alpha, beta;
@@ -189,7 +189,7 @@ static kas_status make_graph(kas_cuda *cuda, kas_dnn_graph *g)
     return kas_dnn_finalize(cuda, g->graph);
 }
 
-/* Where something follows, the convolution's output is virtual. */
+/* Makes the graph. Where something follows, the convolution's output is virtual. */
 static kas_status make_all(kas_cuda *cuda, const kas_conv_desc *d, kas_conv_pass pass,
                            kas_conv_beside beside, kas_dnn_graph *g)
 {

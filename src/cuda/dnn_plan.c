@@ -4,7 +4,7 @@
 
 #include "host/core/log.h"
 
-/* Of a ranking; 36 are the most that were seen. */
+/* The most configurations of a ranking; the most ever seen are 36. */
 enum { MAX_CONFIGS = 1024 };
 
 static int least(int64_t count, int room)
@@ -32,7 +32,8 @@ static bool takes_numerics(const int32_t *note, int notes, bool tensor_cores)
     return true;
 }
 
-/* Engines that want the weights in another order are for int8. */
+/* Returns whether the engine takes the weights as they are; those that want them in another order
+ * are for int8. */
 static bool takes_order(const int32_t *note, int notes)
 {
     for (int i = 0; i < notes; i++)
@@ -82,8 +83,9 @@ static kas_status read_knob(kas_cuda *cuda, cudnnBackendDescriptor_t desc, kas_d
     return kas_dnn_get(cuda, desc, KAS_DNN_KNOB_VALUE, KAS_DNN_TYPE_INT64, 1, &one, &knob->value);
 }
 
-/* Asked for no descriptor at all, cuDNN 9.19 says that there are no knobs; so all that there is
- * room for are made.  *fits is false when there are more. */
+/* Reads the knobs of a configuration. Asked for no descriptor at all, cuDNN 9.19 says that
+ * there are no knobs, so as many descriptors are made as there is room for. *fits is false when
+ * there are more. */
 static kas_status read_knobs(kas_cuda *cuda, cudnnBackendDescriptor_t config,
                              kas_dnn_choice *choice, bool *fits)
 {
@@ -124,7 +126,7 @@ done:
     return status;
 }
 
-/* Those that are wanted; one that cannot be read is passed over. */
+/* Reads the configurations that are wanted; one that cannot be read is passed over. */
 static kas_status read_configs(kas_cuda *cuda, const cudnnBackendDescriptor_t *config, int configs,
                                bool tensor_cores, kas_dnn_choice *choice, int room, int *count)
 {
@@ -141,7 +143,7 @@ static kas_status read_configs(kas_cuda *cuda, const cudnnBackendDescriptor_t *c
     return KAS_OK;
 }
 
-/* All of the ranking is read: for float32 the 25 and more that stand first may use tensor cores. */
+/* Reads the whole ranking: for float32 the first 25 and more may use tensor cores. */
 static kas_status read_ranking(kas_cuda *cuda, cudnnBackendDescriptor_t heuristics,
                                bool tensor_cores, kas_dnn_choice *choice, int room, int *count)
 {
@@ -196,7 +198,7 @@ kas_status kas_dnn_choices(kas_cuda *cuda, const kas_dnn_graph *graph, bool tens
                            kas_dnn_choice *choice, int room, int *count)
 {
     *count = 0;
-    /* Behind the heuristics what needs none. */
+    /* After the heuristics comes what needs none. */
     static const int32_t modes[] = {KAS_DNN_HEURISTICS_A, KAS_DNN_HEURISTICS_FALLBACK};
     for (int i = 0; i < 2; i++) {
         const kas_status status = rank(cuda, graph, modes[i], tensor_cores, choice, room, count);
@@ -292,7 +294,7 @@ failed:
     return kas_dnn_refuse_bad_parameters(status);
 }
 
-/* Of the tensors that there are. */
+/* The pointers of the tensors that there are. */
 typedef struct pointers {
     int64_t count, id[KAS_DNN_BETWEEN];
     void *pointer[KAS_DNN_BETWEEN];

@@ -1,19 +1,19 @@
 /* Plans of cuDNN: which engine runs a graph, with which knobs.
  *
- * The library ranks configurations of its engines for a graph.  A configuration is a number and
- * some knobs, and for one version of the library on one kind of GPU it stands for the same kernel
- * every time: it can be written down (tuning.h) and made again.
+ * The library ranks configurations of its engines for a graph. A configuration is the number of an
+ * engine and some knobs. For one version of the library on one kind of GPU it stands for the same
+ * kernel every time, so it can be written down (tuning.h) and made again.
  *
  * Only engines whose results are the same in every run are taken, and none that rounds more than
  * its types say: no FFT, no Winograd with large tiles, no inputs converted to fewer bits, no
- * reduction in 16 bits.  Tensor cores are taken for 16-bit types, and for float32 where the caller
+ * reduction in 16 bits. Tensor cores are taken for 16-bit types, and for float32 where the caller
  * allows TF32. */
 #ifndef KAS_CUDA_DNN_PLAN_H
 #define KAS_CUDA_DNN_PLAN_H
 
 #include "cuda/dnn_graph.h"
 
-enum { KAS_DNN_MAX_KNOBS = 16 }; /* of one configuration; 8 are the most that were seen */
+enum { KAS_DNN_MAX_KNOBS = 16 }; /* knobs of one configuration; the most ever seen are 8 */
 typedef struct kas_dnn_knob {
     int32_t type;
     int64_t value;
@@ -21,12 +21,13 @@ typedef struct kas_dnn_knob {
 
 typedef struct kas_dnn_choice {
     int64_t engine;
-    bool fallback; /* not of the ranking by heuristics, but of what works anywhere */
+    /* not from the ranking by heuristics, but from the list of what works anywhere */
+    bool fallback;
     int knobs;
     kas_dnn_knob knob[KAS_DNN_MAX_KNOBS];
 } kas_dnn_choice;
 
-/* Fills at most `room` choices, best first by the library's own ranking; *count may be 0. */
+/* Lists at most `room` choices, best first by the library's own ranking; *count may be 0. */
 kas_status kas_dnn_choices(kas_cuda *cuda, const kas_dnn_graph *graph, bool tensor_cores,
                            kas_dnn_choice *choice, int room, int *count);
 
@@ -35,14 +36,14 @@ typedef struct kas_dnn_plan {
     size_t workspace_bytes;
 } kas_dnn_plan;
 
-/* KAS_UNSUPPORTED when the engine refuses these tensors after all. The graph must outlive the plan;
- * `*out` is all zero after a failure. */
+/* Makes the plan of a choice. Returns KAS_UNSUPPORTED when the engine refuses these tensors after
+ * all. The graph must outlive the plan; `*out` is all zero after a failure. */
 kas_status kas_dnn_plan_make(kas_cuda *cuda, const kas_dnn_graph *graph,
                              const kas_dnn_choice *choice, kas_dnn_plan *out);
 void kas_dnn_plan_free(kas_cuda *cuda, kas_dnn_plan *plan);
 
-/* Enqueues a plan on the stream of the device's handle. Pointers are aligned to KAS_CONV_ALIGNMENT.
- */
+/* Enqueues a plan on the stream of the device's handle. Pointers must be
+ * aligned to KAS_CONV_ALIGNMENT. */
 kas_status kas_dnn_plan_run(kas_cuda *cuda, const kas_dnn_plan *plan, const kas_conv_operands *o,
                             void *workspace);
 

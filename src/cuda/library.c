@@ -13,14 +13,15 @@ enum { OLDEST_TOOLKIT = 12080, OLDEST_CUDNN = 90000, OLDEST_NCCL = 20000 };
 
 typedef struct symbol {
     const char *name;
-    size_t offset; /* of the function pointer in the table */
+    size_t offset; /* offset of the function pointer in the table */
 } symbol;
 
 typedef struct kind {
-    const char *what;           /* for messages */
+    const char *what;           /* the library's name in messages */
     const char *const *sonames; /* best first, NULL-terminated */
     const int *majors;          /* CUDA major version that each soname belongs to; 0 = any */
-    kas_status (*version)(void *table, kas_cuda_library *library); /* checks and writes it */
+    /* checks the version and writes it */
+    kas_status (*version)(void *table, kas_cuda_library *library);
     size_t size;
     const symbol *symbols;
     size_t count;
@@ -136,8 +137,8 @@ static const kind kinds[KINDS] = {
 
 /* ---- finding and filling --------------------------------------------------------------------- */
 
-/* Remembers why a file that is there could not be used: that, and not "no such file" of the last
- * place, is what the user must read. */
+/* Remembers why a file that is there could not be used: that is what the user must read, not the
+ * "no such file" of the last place. */
 static void *open_file(const char *folder, const char *soname, char reason[512])
 {
     char path[4096];
@@ -206,8 +207,8 @@ static kas_status try_handle(const kind *k, void *handle, void **out)
     return KAS_OK;
 }
 
-/* CUDA major version of the driver; 0 when there is none, which allows everything (compiling for a
- * GPU that is not here). */
+/* Returns the CUDA major version of the driver; 0 when there is none, which allows everything
+ * (compiling for a GPU that is not here). */
 static int driver_major(void)
 {
     void *driver = NULL;
@@ -251,7 +252,7 @@ static kas_status load_table(const kind *k, void **out)
     return try_handle(k, handle, out);
 }
 
-/* Under the lock. */
+/* Loads a table at first use; the caller holds the lock. */
 static kas_status load(int which, void **out)
 {
     slot *s = &slots[which];
@@ -300,7 +301,8 @@ kas_status kas_cudnn_load(const kas_cudnn **out)
 {
     void *table = NULL;
     pthread_mutex_lock(&lock);
-    /* cuDNN needs both and asks for them by bare name; what is loaded already is found. */
+    /* cuDNN needs both libraries and asks for them by bare name; what is loaded already is
+     * found. */
     load(CUBLASLT, &table);
     load(NVRTC, &table);
     kas_status status = load(CUDNN, &table);

@@ -13,7 +13,7 @@ enum { MAX_IMAGE = 256 << 20 };
 struct kas_module {
     kas_device *device;
     CUmodule handle;
-    kas_function *first; /* those that were asked for */
+    kas_function *first; /* functions that were asked for */
     char path[256];      /* for messages */
 };
 
@@ -61,7 +61,7 @@ void kas_cuda_module_free(kas_module *module)
 {
     kas_cuda *cuda = (kas_cuda *)module->device;
     if (kas_cuda_enter_to_free(cuda)) {
-        cuda->driver->cuStreamSynchronize(cuda->stream); /* its kernels may be running */
+        cuda->driver->cuStreamSynchronize(cuda->stream); /* the module's kernels may be running */
         cuda->driver->cuModuleUnload(module->handle);
     }
     for (kas_function *f = module->first; f;) {

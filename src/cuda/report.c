@@ -5,7 +5,7 @@
 
 #include "cuda/library.h"
 
-/* Every table begins with its kas_cuda_library. */
+/* Fills a part of the report from a table; every table begins with its kas_cuda_library. */
 static void fill(kas_cuda_part *part, kas_status status, const void *table)
 {
     part->found = status == KAS_OK;

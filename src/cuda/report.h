@@ -1,4 +1,5 @@
-/* What of NVIDIA's is on this machine, in plain types, for `doctor` and `--version`.
+/* Which of NVIDIA's libraries and GPUs this machine has, in plain types, for
+ * `doctor` and `--version`.
  *
  * Asking opens the libraries but creates no context: it costs no GPU memory and works beside a
  * search that fills the GPU. */
@@ -23,7 +24,7 @@ typedef struct kas_cuda_gpu {
     char arch[32];
     size_t memory; /* bytes */
     int multiprocessors;
-    bool supported; /* the NVRTC that was found compiles for it */
+    bool supported; /* whether the NVRTC found here compiles for it */
 } kas_cuda_gpu;
 
 enum { KAS_CUDA_PARTS = 5, KAS_CUDA_MAX_GPUS = 64 };
@@ -33,6 +34,7 @@ typedef struct kas_cuda_report {
     int gpus;
 } kas_cuda_report;
 
+/* Fills the report; what is missing is part of it and no error. */
 void kas_cuda_report_make(kas_cuda_report *out);
 
 #endif

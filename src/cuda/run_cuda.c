@@ -16,8 +16,8 @@
 
 typedef struct kept_plan {
     CUgraphExec graph;   /* NULL: not made, or given back because a workspace moved */
-    uint64_t generation; /* of the workspaces that the graph uses */
-    bool refused;        /* cannot be captured */
+    uint64_t generation; /* generation of the workspaces that the graph uses */
+    bool refused;        /* the steps cannot be captured */
 } kept_plan;
 
 static kas_status run_step(kas_cuda *cuda, const kas_step *step)
@@ -52,7 +52,7 @@ static kas_status run_steps(kas_cuda *cuda, const kas_step *step, int steps)
     return KAS_OK;
 }
 
-/* The stream leaves capture mode whatever happens in between. */
+/* Captures a graph. The stream leaves capture mode whatever happens in between. */
 static kas_status capture(kas_cuda *cuda, kas_cuda_enqueue enqueue, const void *what,
                           CUgraph *graph)
 {
@@ -61,7 +61,8 @@ static kas_status capture(kas_cuda *cuda, kas_cuda_enqueue enqueue, const void *
     kas_status status = enqueue(cuda, what);
     if (status == KAS_OK)
         return KAS_CU(cuda, cuStreamEndCapture(cuda->stream, graph));
-    cuda->driver->cuStreamEndCapture(cuda->stream, graph); /* fails too: the step's error is told */
+    /* may fail too; the step's error is the one reported */
+    cuda->driver->cuStreamEndCapture(cuda->stream, graph);
     return status;
 }
 
@@ -97,7 +98,7 @@ static void destroy_graph(kas_cuda *cuda, kept_plan *kept)
     kept->graph = NULL;
 }
 
-/* A graph that fits the steps and the workspace, if one can be made. */
+/* Makes sure that there is a graph for the steps and the workspace, if one can be made. */
 static kas_status prepare(kas_cuda *cuda, const kas_step *step, int steps, kept_plan *kept)
 {
     if (kept->refused || (kept->graph && kept->generation == cuda->workspace_generation))
@@ -120,7 +121,7 @@ kas_status kas_cuda_run(kas_device *device, const kas_step *step, int steps, voi
     kept_plan *plan = *kept;
     KAS_TRY(kas_cuda_enter(cuda));
     if (!plan) {
-        if (steps > 0) /* an empty graph has no use */
+        if (steps > 0) /* an empty graph would be useless */
             *kept = calloc(1, sizeof *plan);
         return run_steps(cuda, step, steps);
     }

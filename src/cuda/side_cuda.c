@@ -50,8 +50,9 @@ static bool apart(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
     return x + a_bytes <= y || y + b_bytes <= x;
 }
 
-/* Weights (and bias), then data, of one convolution: their outputs must touch neither each other
- * nor what the other reads (a planner of memory might lay dx over x). */
+/* Returns whether the first two steps are backward weights (and bias), then backward data of one
+ * convolution whose outputs touch neither each other nor what the other reads (a planner of memory
+ * might lay dx over x). */
 bool kas_cuda_may_fork(const kas_cuda *cuda, const kas_step *step, int steps)
 {
     if (!cuda->side.stream || steps < 2)
@@ -73,8 +74,8 @@ bool kas_cuda_may_fork(const kas_cuda *cuda, const kas_step *step, int steps)
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* Everything that enqueues uses the device's stream and workspace: for a while they are the side's.
- */
+/* Makes the side's stream and workspace the device's for a while, because everything that enqueues
+ * uses the device's. */
 static kas_status swap(kas_cuda *cuda)
 {
     kas_cuda_side *side = &cuda->side;

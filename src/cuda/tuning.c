@@ -12,26 +12,29 @@
 #include "jit/compile/cache.h"
 
 enum {
-    /* Of the rules by which we choose; part of every key.  Raise it when what counts as a candidate
-     * or how candidates are compared changes: older records are not found then. */
+    /* Version of the rules by which we choose; part of every key. Raise it when what counts as a
+     * candidate or how candidates are compared changes, so that older records are not found. */
     PLAN_RULES = 3,
-    MAX_TIMED = 8, /* candidates that ran */
-    SAMPLES = 5,   /* the median counts */
-    LAUNCHES = 10, /* in a sample, one graph: the cost of launching is not measured */
-    FILL = 0x3C,   /* of scratch memory: a small finite number in every type */
+    MAX_TIMED = 8, /* most candidates that are timed */
+    SAMPLES = 5,   /* samples of a candidate, of which the median counts */
+    /* launches of a sample, as one graph, so that the cost of launching is not measured */
+    LAUNCHES = 10,
+    FILL = 0x3C, /* fills scratch memory: a small finite number in every type */
     FILL_NAN = 0xFF,
-    LOCK_SECONDS = 60 /* then it goes on without */
+    LOCK_SECONDS = 60 /* seconds after which it goes on without the lock */
 };
-/* Less is noise: the library's own order decides. */
+/* A candidate must take less than this share of the best time so far. Less gain is noise, and then
+ * the library's own order decides. */
 static const double worth = 0.98;
 
-/* Scratch memory for a call; a bias, which is smaller than w, lies there. */
+/* Scratch memory for a call. A bias, which is smaller than w, shares w's. */
 enum { X, W, Y, RESIDUAL, OPERANDS };
 
-/* What is to be chosen. */
+/* The problem for which a plan is chosen. */
 typedef struct task {
     const kas_tuned *t;
-    const char *problem; /* all that the choice depends on beside GPU, driver and library */
+    /* everything on which the choice depends, besides GPU, driver and library */
+    const char *problem;
     const kas_conv_desc *desc;
     kas_conv_beside beside;
     size_t bytes[OPERANDS];
@@ -109,8 +112,8 @@ static kas_status take_record(kas_cuda *cuda, const kas_tuned *t, const char *pa
     return KAS_OK;
 }
 
-/* Pins what `self` has taken, or takes what somebody else has pinned since.  A pinned record that
- * cannot be used is replaced. */
+/* Pins the plan that `self` has taken, or takes the plan that another process has pinned since. A
+ * pinned record that cannot be used is replaced. */
 static kas_status pin(kas_cuda *cuda, const kas_tuned *t, const places *p, const kas_buf *record)
 {
     bool existed = false, found = false;
@@ -141,13 +144,14 @@ done:
     return status;
 }
 
-/* What became of the candidates. */
+/* The result of the choice. */
 typedef struct choice {
     int listed, timed, best; /* best: -1 = none was timed */
     double seconds;          /* of the best; 0 = not timed */
 } choice;
 
-/* The cache saves time only; a study must have its plans. */
+/* Writes the record. A failure to write to the cache costs only time; a study must have its
+ * plans. */
 static kas_status write_record(kas_cuda *cuda, const task *k, const places *p, const choice *c)
 {
     kas_buf record = {0};
@@ -170,7 +174,7 @@ static kas_status write_record(kas_cuda *cuda, const task *k, const places *p, c
 typedef struct stopwatch {
     const kas_tuned *t;
     CUevent start, stop;
-    CUgraphExec launches;         /* of the candidate that is being timed */
+    CUgraphExec launches;         /* launches of the candidate that is being timed */
     CUdeviceptr memory[OPERANDS]; /* 0: none */
     kas_conv_operands operands;
 } stopwatch;
@@ -256,7 +260,7 @@ static bool all_nan(const void *pixel, const kas_conv_desc *d)
     return true;
 }
 
-/* The first and the last pixel of y. */
+/* Sets *nan to whether the first and the last pixel of y are NaN. */
 static kas_status read_pixels(kas_cuda *cuda, const task *k, const stopwatch *s, bool *nan)
 {
     const size_t size = kas_dtype_size(k->desc->dtype);
@@ -277,7 +281,7 @@ static kas_status read_pixels(kas_cuda *cuda, const task *k, const stopwatch *s,
     return status;
 }
 
-/* Of the plan that was taken; nothing of it is running afterwards. */
+/* Checks that the plan just taken passes NaN on. Nothing of it is running afterwards. */
 static kas_status check_nan(kas_cuda *cuda, const task *k, const stopwatch *s)
 {
     bool nan = false;
@@ -288,7 +292,7 @@ static kas_status check_nan(kas_cuda *cuda, const task *k, const stopwatch *s)
     return nan ? KAS_OK : kas_fail(KAS_UNSUPPORTED, "its activation makes a number of NaN");
 }
 
-/* With scratch memory of its own. */
+/* Takes a candidate and checks it for NaN, with scratch memory of its own. */
 static kas_status take_checked(kas_cuda *cuda, const task *k, int candidate)
 {
     KAS_TRY(k->t->take(cuda, k->t->self, candidate));
@@ -304,8 +308,9 @@ static kas_status take_checked(kas_cuda *cuda, const task *k, int candidate)
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
-/* The launches are a graph, as they will be in a plan: one by one, the host may be slower than a
- * small kernel, and its time would be measured.  What cannot be captured does not count. */
+/* Takes the samples of a candidate. The launches are a graph, as they will be in a plan: launched
+ * one by one, the host may be slower than a small kernel, and its time would be measured. A
+ * candidate that cannot be captured does not count. */
 static kas_status take_samples(kas_cuda *cuda, stopwatch *s, double *median)
 {
     double seconds[SAMPLES];
@@ -318,7 +323,7 @@ static kas_status take_samples(kas_cuda *cuda, stopwatch *s, double *median)
     return KAS_OK;
 }
 
-/* Nothing of the candidate is running afterwards, so that its plan may be freed. */
+/* Times one candidate. Nothing of it is running afterwards, so its plan may be freed. */
 static kas_status time_candidate(kas_cuda *cuda, const task *k, stopwatch *s, int candidate,
                                  double *median)
 {
@@ -340,8 +345,8 @@ static kas_status time_candidate(kas_cuda *cuda, const task *k, stopwatch *s, in
     return status;
 }
 
-/* One bad engine does not cost the convolution; neither does one that wants too large a workspace.
- */
+/* Returns whether the candidate is passed over: one bad engine does not cost the convolution, and
+ * neither does one that wants too large a workspace. */
 static bool passes_over(const kas_cuda *cuda, int candidate, kas_status status)
 {
     if (status != KAS_NO_MEMORY && !kas_cuda_is_refusal(cuda, status))
@@ -367,8 +372,8 @@ static kas_status time_all(kas_cuda *cuda, const task *k, stopwatch *s, choice *
     return KAS_OK;
 }
 
-/* Candidates have a workspace of their own here: the device's must not grow for those that are not
- * chosen. */
+/* Finds the fastest candidate. Candidates have a separate workspace here, because the device's must
+ * not grow for candidates that are not chosen. */
 static kas_status find_fastest(kas_cuda *cuda, const task *k, choice *c)
 {
     const CUdeviceptr workspace = cuda->workspace;
@@ -412,8 +417,8 @@ static kas_status take_first(kas_cuda *cuda, const task *k, choice *c)
                     no_memory ? ", some for want of memory for their workspace" : "");
 }
 
-/* What was the fastest with a workspace of its own may find no memory beside what the device
- * keeps. */
+/* Takes the fastest candidate. It was timed with a separate workspace and may find no memory beside
+ * what the device keeps. */
 static kas_status take_best(kas_cuda *cuda, const task *k, choice *c)
 {
     if (c->best < 0)
@@ -453,7 +458,8 @@ static kas_status tune(kas_cuda *cuda, const task *k)
     KAS_TRY(find_record(cuda, k->t, &p, &found));
     if (found)
         return KAS_OK;
-    /* Before the lock: a neighbour that waits for that would not give way. */
+    /* Quiet is asked for before the lock is taken: an item that waits for the lock would
+     * not become quiet. */
     if (p.timed && cuda->base.quiet)
         cuda->base.quiet(cuda->base.quiet_context);
     const char *lock_path = p.lock[0] ? p.lock : p.pinned;

@@ -36,7 +36,7 @@ void kas_cuda_host_free(kas_device *device, void *memory)
         kas_warn("freeing page-locked memory: %s", kas_error());
 }
 
-/* Also of a ring that was made halfway. */
+/* Frees a ring, also one that was made halfway. */
 void kas_cuda_upload_free(kas_upload *upload)
 {
     cuda_upload *u = (cuda_upload *)upload;

@@ -1,9 +1,9 @@
 /* Activation functions, shared by the kernels that apply them alone and those that fuse them.
  *
- * The kind is a constant wherever these functions are inlined (KAS_BY_ACTIVATION), so that no lane
- * asks for it.  The derivative is taken from what the backward pass keeps: the output where that
- * tells it (kinds up to KAS_ACT_KEEPS_OUTPUT), which is in memory anyway for the next layer, else
- * the input. */
+ * The kind is a constant wherever these functions are inlined (KAS_BY_ACTIVATION), so no lane
+ * tests it. The derivative is computed from what the backward pass keeps: for kinds up to
+ * KAS_ACT_KEEPS_OUTPUT the output, which is in memory anyway for the next layer; for the
+ * others the input. */
 #ifndef KAS_CUDA_KERNELS_ACTIVATION_H
 #define KAS_CUDA_KERNELS_ACTIVATION_H
 
@@ -17,7 +17,7 @@
 #define KAS_ACT_HARD_SWISH 6
 #define KAS_ACT_GELU 7
 
-/* `call(kind)` with the kind as a constant; `kind` is uniform. */
+/* Runs call(kind) with the kind as a constant; `kind` must be uniform. */
 #define KAS_BY_ACTIVATION(kind, call)                                                              \
     switch (kind) {                                                                                \
     case KAS_ACT_RELU:                                                                             \
@@ -54,7 +54,7 @@ KAS_FN float kas_hard_sigmoid(float x)
     return kas_min(kas_max(x + 3.0f, 0.0f), 6.0f) * (1.0f / 6.0f);
 }
 
-/* The distribution function of the normal distribution. */
+/* Returns the cumulative distribution function of the standard normal distribution. */
 KAS_FN float kas_normal_cdf(float x)
 {
     return 0.5f + 0.5f * kas_erf(x * 0.70710678f);
@@ -82,8 +82,8 @@ KAS_FN float kas_activate(int kind, float x)
     }
 }
 
-/* dy times the derivative; `kept` is the output or the input, by kind.  NaN is beyond no limit, so
- * that the comparisons name what is cut off. */
+/* Returns dy times the derivative; `kept` is the output or the input, by kind. NaN is beyond no
+ * limit, so the comparisons name what is cut off. */
 KAS_FN float kas_activate_back(int kind, float kept, float dy)
 {
     switch (kind) {

@@ -1,22 +1,22 @@
-/* The struct argument of each hand-written kernel: read by the kernels (after the prelude) and by
- * the host code that launches them (after the prelude, which makes kas_real a float there: the
- * kernels of all dtypes take structs of one layout).  Pointers are device memory.  `pitch` is
- * numbers per pixel. */
+/* The struct argument of each hand-written kernel. It is read by the kernels and by the host code
+ * that launches them, both after the prelude, which makes kas_real a float on the host: the kernels
+ * of all dtypes take structs of one layout. Pointers are device memory. A `pitch` is the number of
+ * elements from one pixel to the next. */
 #ifndef KAS_CUDA_KERNELS_ARGS_H
 #define KAS_CUDA_KERNELS_ARGS_H
 
-/* Element by element over rows of c of pitch floats; each block takes rows_per_block rows.  Outputs
- * may be inputs. */
+/* Element-wise kernels over rows of `c` elements. Each block takes rows_per_block rows. Outputs may
+ * be inputs. */
 typedef struct kas_rows_args {
     const kas_real *a, *b; /* unused ones NULL */
     const float *bias;     /* [c] */
     kas_real *y;
     int rows, c, pitch_a, pitch_b, pitch_y, rows_per_block;
-    int b_every; /* products: rows of a that one row of b holds for */
+    int b_every; /* products: for how many rows of a one row of b holds */
     int whole;   /* of wide.h: all rows */
 } kas_rows_args;
 
-/* Rows of c of one dtype into rows of the other. */
+/* Copies rows of `c` elements of one dtype into rows of the other. */
 typedef struct kas_cast_args {
     kas_real *real;
     float *value;
@@ -24,10 +24,10 @@ typedef struct kas_cast_args {
     int whole; /* of wide.h: all rows */
 } kas_cast_args;
 
-/* Sums over rows: out [chunks][c] gets the sum of each chunk of rows. */
+/* Sums over rows: out [chunks][c] gets the sums of each chunk of rows. */
 #define KAS_SUM_LANES 64
 #define KAS_SUM_TEAMS 16 /* rows of threads that share the rows (teams.h) */
-#define KAS_SUM_RUN 64   /* rows that a team sums apart, in sums of any length */
+#define KAS_SUM_RUN 64   /* rows that a team sums separately, in sums of any length */
 typedef struct kas_column_sum_args {
     const kas_real *x;
     float *out;
@@ -88,20 +88,21 @@ typedef struct kas_advance_args {
 /* augment.cu: one block for each row of each image; lanes along the row. */
 #define KAS_DEV_NO_LABEL 0xFFFF
 #define KAS_ERASE_ATTEMPTS 10u
-#define KAS_IMAGE_PITCH (KAS_DTYPE == 0 ? 4 : 8) /* kas_pitch_of of up to 4 channels */
+#define KAS_IMAGE_PITCH (KAS_DTYPE == 0 ? 4 : 8) /* kas_pitch_of up to 4 channels */
 typedef struct kas_augment_args {
     const kas_u8 *pixels;
     const kas_u16 *labels;
     const kas_u32 *order;
     const kas_dev_state *state;
-    const kas_dev_row *rows; /* of the mixed kernel */
+    const kas_dev_row *rows; /* for the kernel that mixes images */
     kas_real *images;
     kas_u16 *labels_out;
     kas_u32 count, key0, key1;
-    kas_u32 erase_below;              /* erase where the random number is below; 0 = never */
-    int n, h, width, c, pad, flip;    /* the pitch is KAS_IMAGE_PITCH */
-    int cutout;                       /* side of the square; 0 = none */
-    float area_low, area_range;       /* erased share of the image = low + random bits * range */
+    kas_u32 erase_below;           /* erase where the random number is below; 0 = never */
+    int n, h, width, c, pad, flip; /* the pitch is KAS_IMAGE_PITCH */
+    int cutout;                    /* side of the square; 0 = none */
+    /* erased share of the image = low + random number in [0, 1) * range */
+    float area_low, area_range;
     float stretch_low, stretch_range; /* log of the root of height / width, likewise */
     float scale[4], offset[4];        /* value = pixel * scale + offset */
 } kas_augment_args;
@@ -113,7 +114,7 @@ typedef struct kas_augment_args {
 #define KAS_NORM_RUN 8 /* neighbouring rows that fall to one team */
 typedef struct kas_norm_args {
     const kas_real *x, *y, *dy, *residual;
-    const kas_real *dy1, *base; /* backward: another gradient of y; what dx is added to */
+    const kas_real *dy1, *base; /* backward: a second gradient of y; what dx is added to */
     const float *gamma, *beta, *mean, *rstd;
     kas_real *out; /* y forward, dx backward */
     kas_real *g;   /* backward: the gradient behind the activation */
@@ -197,8 +198,8 @@ typedef struct kas_loss_args {
     float smoothing;
 } kas_loss_args;
 
-/* update.cu: each block takes KAS_UPDATE_BLOCK parameters; decay holds for groups of
- * 2^KAS_UPDATE_SHIFT. */
+/* update.cu: each block takes KAS_UPDATE_BLOCK parameters; decay holds for
+ * groups of 2^KAS_UPDATE_SHIFT. */
 #define KAS_UPDATE_BLOCK 1024
 #define KAS_UPDATE_SHIFT 6
 typedef struct kas_update_args {
@@ -261,7 +262,8 @@ typedef struct kas_conv_args {
     int group_in, group_out; /* channels of a group */
     int kernel_h, kernel_w, stride, pad_h, pad_w, dilation;
     int out_h, out_w, x_pitch, y_pitch;
-    /* Of wide.h: a group's channels of x, w and dw; those of y and wt. Depthwise: all of them. */
+    /* For wide.h: whether a group's channels of x, w and dw are whole, and those of y and wt.
+     * Depthwise: all channels. */
     int whole_x, whole_y;
 } kas_conv_args;
 

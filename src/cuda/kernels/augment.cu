@@ -1,17 +1,17 @@
 #include "kernel.h"
 
-/* From bytes to a batch: gathers images in the order of the epoch, normalises, crops, mirrors, erases
- * parts, and mixes each image with the next one of its batch (ops.h). */
+/* Makes a batch from bytes: gathers images in the order of the epoch, normalises, crops, mirrors,
+ * erases parts, and mixes each image with the next one of its batch (ops.h). */
 
-/* Columns [from, to) of a row. */
+/* The columns [from, to) of a row. */
 typedef struct kas_span {
     int from, to;
 } kas_span;
 
-/* One row of an image after all that concerns this image alone. */
+/* One row of an image after everything that concerns this image alone. */
 typedef struct kas_view {
     const kas_u8 *from; /* row of the data set */
-    int inside;         /* is there such a row? */
+    int inside;         /* whether there is such a row */
     int left, mirror;   /* column w comes from (w, or its mirror image) + left */
     kas_span cut, erased;
 } kas_view;
@@ -22,7 +22,7 @@ KAS_FN kas_u32x4 kas_augment_bits(const kas_augment_args *a, kas_u32 position, k
     return kas_philox(counter, a->key0, a->key1);
 }
 
-/* The part of a rectangle that lies in `row`. */
+/* Returns the part of a rectangle that lies in `row`. */
 KAS_FN kas_span kas_span_of(int row, int top, int left, int h, int w)
 {
     const int hit = row >= top && row < top + h;
@@ -30,7 +30,7 @@ KAS_FN kas_span kas_span_of(int row, int top, int left, int h, int w)
     return span;
 }
 
-/* A square around a random pixel; what lies outside the image is lost. */
+/* Returns a square around a random pixel; what lies outside the image is cut off. */
 KAS_FN kas_span kas_cutout(const kas_augment_args *a, kas_u32 position, int row)
 {
     const kas_u32x4 bits = kas_augment_bits(a, position, 1);
@@ -39,7 +39,7 @@ KAS_FN kas_span kas_cutout(const kas_augment_args *a, kas_u32 position, int row)
     return kas_span_of(row, top, left, a->cutout, a->cutout);
 }
 
-/* Random erasing: of ten rectangles the first that fits. */
+/* Random erasing: returns the first of ten rectangles that fits. */
 KAS_FN kas_span kas_erase(const kas_augment_args *a, kas_u32 position, int row)
 {
     const float pixels = (float)a->h * (float)a->width;
@@ -77,7 +77,7 @@ KAS_FN kas_view kas_view_of(const kas_augment_args *a, kas_u32 position, int row
     return v;
 }
 
-/* Is anything of this row erased? Is column w? */
+/* Return whether anything of this row is erased, and whether column w is. */
 KAS_FN int kas_view_hides(const kas_view *v)
 {
     return v->cut.to > v->cut.from || v->erased.to > v->erased.from;
@@ -87,7 +87,7 @@ KAS_FN int kas_view_hidden(const kas_view *v, int w)
     return (w >= v->cut.from && w < v->cut.to) || (w >= v->erased.from && w < v->erased.to);
 }
 
-/* What is there, erased or not. */
+/* Returns the pixel that is there, erased or not. */
 KAS_FN float kas_view_pixel(const kas_augment_args *a, const kas_view *v, int w, int c)
 {
     const int column = (v->mirror ? a->width - 1 - w : w) + v->left;
@@ -112,7 +112,7 @@ KAS_KERNEL(kas_dev_augment, kas_augment_args)
                 to[KAS_IMAGE_PITCH * w + c] =
                     kas_real_of(kas_view_hidden(&own, w) ? 0.0f : kas_view_pixel(&a, &own, w, c));
         }
-    } else { /* usual, and quicker without the question */
+    } else { /* the usual case, which is faster without the test */
         KAS_LANES (w, a.width) {
             for (int c = 0; c < KAS_IMAGE_PITCH; c++)
                 to[KAS_IMAGE_PITCH * w + c] = kas_real_of(kas_view_pixel(&a, &own, w, c));
@@ -125,8 +125,8 @@ KAS_KERNEL(kas_dev_augment, kas_augment_args)
         }
 }
 
-/* The same with the next image of the batch, the last with the first: inside the step's rectangle
- * that one alone, elsewhere own * blend + next * (1 - blend). */
+/* The same, mixed with the next image of the batch (the last image with the first): inside the
+ * step's rectangle the next image alone, elsewhere own * blend + next * (1 - blend). */
 KAS_KERNEL(kas_dev_augment_mixed, kas_augment_args)
 {
     const int row = KAS_BLOCK_X, image = KAS_BLOCK_Y, follower = image + 1 < a.n ? image + 1 : 0;

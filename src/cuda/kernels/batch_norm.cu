@@ -1,14 +1,15 @@
 #include "kernel.h"
 
-/* Batch norm over rows of channels (ops.h says what and how exact).  Forward: statistics of chunks,
- * combined, then applied; backward likewise.  A chunk is shared by the teams of teams.h. */
+/* Batch norm over rows of channels (ops.h says what it computes and how exactly). Forward:
+ * statistics of chunks, combined, then applied; backward likewise. The teams of teams.h
+ * share a chunk. */
 KAS_FN int kas_norm_lanes(const kas_norm_args *a, int first)
 {
     return kas_imin(KAS_NORM_LANES, a->c - first);
 }
 
-/* The mean and the sum of squared deviations of `before` numbers and of `here` others, by Chan's
- * formula; the others' stand at `from` and `from_square`. */
+/* Combines the mean and the sum of squared deviations of `before` rows with those of `here` others,
+ * which stand at `from` and `from_square`, by Chan's formula. */
 KAS_FN void kas_norm_merge(float *mean, float *square, const float *from, const float *from_square,
                            int before, int here, int lanes, int whole)
 {
@@ -25,8 +26,8 @@ KAS_FN void kas_norm_merge(float *mean, float *square, const float *from, const 
     }
 }
 
-/* Some rows more, a constant number of them: their own mean first, so that the squares are free of
- * cancellation. */
+/* Adds a constant number of rows to the statistics. Their own mean comes first, so that the squares
+ * are free of cancellation. */
 KAS_FN void kas_norm_statistics_rows(const kas_norm_args *a, const kas_real *x, int rows,
                                      int before, int lanes, int whole, float *mean, float *square)
 {
@@ -51,7 +52,7 @@ KAS_FN void kas_norm_statistics_rows(const kas_norm_args *a, const kas_real *x, 
             KAS_EACH(KAS_EACH_VALUE(off) =
                          kas_fma(KAS_EACH_VALUE(d), KAS_EACH_VALUE(d), KAS_EACH_VALUE(off));)
         }
-        if (before == 0) { /* on the CPU a fifth of the time for 64 channels of bf16 */
+        if (before == 0) { /* saves a fifth of the time on the CPU for 64 channels of bf16 */
             KAS_EACH(KAS_EACH_OF(mean, t) = KAS_EACH_VALUE(own);
                      KAS_EACH_OF(square, t) = KAS_EACH_VALUE(off);)
         } else {
@@ -64,7 +65,7 @@ KAS_FN void kas_norm_statistics_rows(const kas_norm_args *a, const kas_real *x, 
     }
 }
 
-/* What the teams found, in order; it is in shared memory, [team][KAS_NORM_LANES]. */
+/* Combines in order what the teams found, which is in shared memory, [team][KAS_NORM_LANES]. */
 KAS_FN void kas_norm_teams(const float *means, const float *squares, int rows, float *mean,
                            float *square, int lanes)
 {
@@ -77,7 +78,7 @@ KAS_FN void kas_norm_teams(const float *means, const float *squares, int rows, f
     }
 }
 
-/* Chunk -> mean and sum of squared deviations. */
+/* Computes the mean and the sum of squared deviations of each chunk. */
 KAS_KERNEL(kas_dev_norm_statistics, kas_norm_args)
 {
     const int chunk = KAS_BLOCK_X, channel = KAS_BLOCK_Y * KAS_NORM_LANES;
@@ -116,7 +117,7 @@ KAS_KERNEL(kas_dev_norm_statistics, kas_norm_args)
     }
 }
 
-/* Chunks that a team takes when they are combined, and the rows in front of a chunk. */
+/* The chunks that a team takes when they are combined, and the rows in front of a chunk. */
 KAS_FN int kas_norm_chunks_of_team(const kas_norm_args *a)
 {
     return (a->chunks + KAS_NORM_TEAMS - 1) / KAS_NORM_TEAMS;
@@ -126,7 +127,7 @@ KAS_FN int kas_norm_rows_before(const kas_norm_args *a, int chunk)
     return chunk < a->chunks ? chunk * a->chunk_rows : a->rows;
 }
 
-/* Mean and sum of squares of all rows -> what the layer keeps. */
+/* Computes what the layer keeps from the mean and the sum of squares of all rows. */
 KAS_FN void kas_norm_finish(const kas_norm_args *a, int channel, int lanes, const float *mean,
                             const float *square)
 {
@@ -154,7 +155,7 @@ KAS_FN void kas_norm_finish(const kas_norm_args *a, int channel, int lanes, cons
     KAS_WATCH_END(found, a->watch);
 }
 
-/* Chunks -> statistics of the batch. */
+/* Combines the chunks to the statistics of the batch. */
 KAS_KERNEL(kas_dev_norm_combine, kas_norm_args)
 {
     const int channel = KAS_BLOCK_X * KAS_NORM_LANES, lanes = kas_norm_lanes(&a, channel);
@@ -193,7 +194,7 @@ KAS_KERNEL(kas_dev_norm_combine, kas_norm_args)
     }
 }
 
-/* As many numbers as there are channels: a lane has one. */
+/* One value for each channel: a lane has one. */
 KAS_KERNEL(kas_dev_norm_running, kas_norm_args)
 {
     KAS_LANES (c, a.c) {
@@ -206,8 +207,8 @@ KAS_FN float kas_norm_value(float x, float mean, float rstd, float gamma, float 
     return kas_fma((x - mean) * rstd, gamma, beta);
 }
 
-/* y = (x - mean) * rstd * gamma + beta.  What is fused is a constant where this is called, so that
- * no lane asks for it. */
+/* Computes y = (x - mean) * rstd * gamma + beta. What is fused is a constant where this is called,
+ * so no lane tests it. */
 KAS_FN void kas_norm_apply(const kas_norm_args *a, int block, int residual, int activation)
 {
     const int first = block * a->rows_per_block;
@@ -249,7 +250,8 @@ KAS_KERNEL(kas_dev_norm_apply_residual_relu, kas_norm_args)
 {
     kas_norm_apply(&a, KAS_BLOCK_X, 1, KAS_ACT_RELU);
 }
-/* Any activation, not with a residual: the ReLU's own kernels need fewer registers. */
+/* Any activation, without a residual: the ReLU has kernels of its own, which need fewer
+ * registers. */
 KAS_KERNEL(kas_dev_norm_apply_active, kas_norm_args)
 {
 #define KAS_CALL(kind) kas_norm_apply(&a, KAS_BLOCK_X, 0, kind)
@@ -268,7 +270,7 @@ KAS_KERNEL(kas_dev_norm_apply_active, kas_norm_args)
 #define KAS_FROM_X 0
 #define KAS_FROM_Y 1 /* ReLU only */
 
-/* The gradient behind the activation, at one channel. */
+/* Returns the gradient before the activation, at one channel. */
 KAS_FN float kas_norm_behind(int activation, int from, float y, float xhat, float gamma, float beta,
                              float dy)
 {
@@ -279,14 +281,14 @@ KAS_FN float kas_norm_behind(int activation, int from, float y, float xhat, floa
     return kas_activate_back(activation, kept, dy);
 }
 
-/* What a reduction is: constants where it is called. */
+/* The variant of a reduction; constants where it is called. */
 typedef struct kas_norm_look {
     int activation, from;
-    int two, write; /* gradients of y; g */
+    int two, write; /* two: there are two gradients of y; write: g is written */
 } kas_norm_look;
 
-/* Some rows of a team, a constant number of them, loaded before the first is used: g may be
- * written over what is read, so that no compiler would do it. */
+/* Sums a constant number of a team's rows. They are all loaded before the first is used: g may be
+ * written over what is read, so no compiler would do that. */
 KAS_FN void kas_norm_gradient_rows(const kas_norm_args *a, int first, int rows, int channel,
                                    int lanes, int whole, const kas_norm_look look,
                                    const float *mean, const float *rstd, const float *gamma,
@@ -338,7 +340,7 @@ KAS_FN void kas_norm_gradient_rows(const kas_norm_args *a, int first, int rows, 
     }
 }
 
-/* Chunk -> sums of g and of g * xhat. */
+/* Computes the sums of g and of g * xhat of each chunk. */
 KAS_FN void kas_norm_gradient(const kas_norm_args *a, int chunk, int channel,
                               const kas_norm_look look)
 {
@@ -445,8 +447,8 @@ KAS_KERNEL(kas_dev_norm_gradient_combine, kas_norm_args)
     }
 }
 
-/* dx = [base +] gamma * rstd * (g - mean(g) - xhat * mean(g * xhat)); dy is g where that was
- * written, and then there is no activation to look through. */
+/* dx = [base +] gamma * rstd * (g - mean(g) - xhat * mean(g * xhat)). Where g was written, dy is g,
+ * and there is no activation left. */
 KAS_FN void kas_norm_backward(const kas_norm_args *a, int block, int activation, int add)
 {
     const int first = block * a->rows_per_block;

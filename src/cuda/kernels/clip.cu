@@ -1,6 +1,7 @@
 #include "kernel.h"
 
-/* The length of the whole gradient, in two passes of fixed order, and the factor that limits it. */
+/* Computes the length of the whole gradient, in two passes of fixed order, and the factor that
+ * limits it. */
 KAS_KERNEL(kas_dev_clip_partial, kas_clip_args)
 {
     KAS_SHARED(float, work, KAS_CLIP_SUMS);
@@ -24,7 +25,7 @@ KAS_KERNEL(kas_dev_clip_partial, kas_clip_args)
     }
 }
 
-/* One number a block of the first pass. */
+/* One value for each block of the first pass. */
 KAS_KERNEL(kas_dev_clip_scale, kas_clip_args)
 {
     KAS_SHARED(float, work, KAS_CLIP_LANES);

@@ -1,13 +1,14 @@
 #include "kernel.h"
 
 /* Convolution by plain loops, channels-last: the fallback of both devices where the library refuses
- * or is missing.  Lanes are output channels in the forward pass and input channels in the backward
- * ones, at most KAS_CONV_LANES of one group a block; the sums stay in lane values, so that each
- * element of the inputs is one broadcast and each step one vector multiply-add.  What is broadcast is
- * read KAS_RUN channels at a time. */
+ * or is missing. Lanes are output channels in the forward pass and input channels in the backward
+ * passes, at most KAS_CONV_LANES of one group a block. The sums stay in lane values, so that each
+ * element of the inputs is one broadcast and each step one vector multiply-add. What is broadcast
+ * is read KAS_RUN channels at a time. */
 
-/* KRSC -> floats [tap][c_in of the group][c_out], so that output channels are contiguous.  A thread
- * has one of them: it reads with strides, which 16 bytes on the other side would not make fewer. */
+/* Transposes weights from KRSC to floats [tap][c_in of the group][c_out], so that output channels
+ * are contiguous. A thread has one output channel: it reads with strides, which 16 bytes on the
+ * other side would not make fewer. */
 KAS_KERNEL(kas_dev_conv_weights, kas_conv_args)
 {
     const int taps = a.kernel_h * a.kernel_w;
@@ -18,7 +19,7 @@ KAS_KERNEL(kas_dev_conv_weights, kas_conv_args)
     }
 }
 
-/* One pixel of x and one tap: sum += x * wt. */
+/* Adds one tap at one pixel of x: sum += x * wt. */
 KAS_FN void kas_conv_add_input(const kas_conv_args *a, const kas_real *x, const float *wt,
                                float *sum, int lanes, int whole_x, int whole_y)
 {
@@ -74,7 +75,8 @@ KAS_KERNEL(kas_dev_conv_forward, kas_conv_args)
         kas_conv_forward(&a, KAS_BLOCK_X, KAS_BLOCK_Y, first, 0, a.whole_y);
 }
 
-/* One pixel of dy and one tap: sum += dy * w, whose rows of output channels are `step` apart. */
+/* Adds one tap at one pixel of dy: sum += dy * w, where rows of output channels of w
+ * are `step` apart. */
 KAS_FN void kas_conv_add_gradient(const kas_conv_args *a, const kas_real *dy, const kas_real *w,
                                   int step, float *sum, int lanes, int whole_x, int whole_y)
 {
@@ -133,9 +135,10 @@ KAS_KERNEL(kas_dev_conv_backward_data, kas_conv_args)
         kas_conv_backward_data(&a, KAS_BLOCK_X, KAS_BLOCK_Y, first, a.whole_x, 0);
 }
 
-/* One block for each output channel and tap, whose teams (teams.h) share the rows of all images.  A
- * row is summed apart before it is added to the whole, which keeps the error of a sum over 10^5
- * pixels near that of 10^3.  Of dy all lanes need one number a pixel: nothing lies beside it. */
+/* One block for each output channel and tap, whose teams (teams.h) share the rows of all images. A
+ * row is summed separately before it is added to the whole, which keeps the error of a sum over
+ * 10^5 pixels near that of 10^3. All lanes need one element of dy a pixel, and its neighbours are
+ * not needed. */
 KAS_KERNEL(kas_dev_conv_backward_weights, kas_conv_args)
 {
     const int co = KAS_BLOCK_X, tap = KAS_BLOCK_Y, first = KAS_BLOCK_Z * KAS_CONV_LANES;

@@ -74,8 +74,8 @@ KAS_KERNEL(kas_dev_depthwise_backward_data, kas_conv_args)
     }
 }
 
-/* Teams (teams.h) share the rows of all images.  A channel's taps lie side by side in dw, so that
- * the end is written one number at a time. */
+/* Teams (teams.h) share the rows of all images. A channel's taps lie side by side in dw, so the
+ * results are written one element at a time. */
 KAS_KERNEL(kas_dev_depthwise_backward_weights, kas_conv_args)
 {
     const int tap = KAS_BLOCK_X, first = KAS_BLOCK_Y * KAS_CONV_LANES;

@@ -1,10 +1,10 @@
 #include "kernel.h"
 
-/* Softmax, cross entropy with label smoothing and its gradient: a block an image; then one block
- * adds up the batch in a fixed order.  With z' = z - max:
+/* Softmax, cross entropy with label smoothing and its gradient: one block for each image; then one
+ * block adds up the batch in a fixed order. With z' = z - max:
  *     loss = log(sum exp z') - (1 - smoothing) z'[label] - smoothing / classes * sum z'
- * A mixed image has a second label, that of the next image, and z'[label] is the sum of both by their
- * shares. */
+ * A mixed image has a second label, that of the next image, and z'[label] is then the sum of both,
+ * weighted by their shares. */
 KAS_FN void kas_loss_start(const kas_loss_args *a, float first, float *own)
 {
     KAS_PART_THREADS (t, kas_imin(KAS_LOSS_LANES, a->classes)) {
@@ -18,7 +18,8 @@ KAS_FN void kas_loss_keep(const kas_loss_args *a, const float *own, float *work)
         KAS_WIDE_STORE(work, t, value);
     }
 }
-/* Each lane has every KAS_LOSS_LANES-th class; one that is cut off is no class. */
+/* Runs over the classes: each lane has every KAS_LOSS_LANES-th class; a lane that is cut
+ * off has none. */
 #define KAS_LOSS_CLASSES(base, t)                                                                  \
     for (int base = 0; base < a->classes; base += KAS_LOSS_LANES)                                  \
         KAS_PART_THREADS (t, kas_imin(KAS_LOSS_LANES, a->classes - base))
@@ -37,7 +38,7 @@ KAS_FN void kas_loss_max(const kas_loss_args *a, const float *z, float *work)
     kas_loss_keep(a, own, work);
 }
 
-/* The first place of the maximum, negated: exact below 2^24. */
+/* Finds the first place of the maximum, negated; exact below 2^24. */
 KAS_FN void kas_loss_place(const kas_loss_args *a, const float *z, float max, float *work)
 {
     KAS_WIDE_LANE(own, KAS_LOSS_LANES);
@@ -52,7 +53,7 @@ KAS_FN void kas_loss_place(const kas_loss_args *a, const float *z, float max, fl
     kas_loss_keep(a, own, work);
 }
 
-/* Of z - max, or of its exponentials. */
+/* Sums z - max, or its exponentials. */
 KAS_FN void kas_loss_sum(const kas_loss_args *a, const float *z, float max, int exponential,
                          float *work)
 {
@@ -70,8 +71,9 @@ KAS_FN void kas_loss_sum(const kas_loss_args *a, const float *z, float max, int 
     kas_loss_keep(a, own, work);
 }
 
-/* Evaluation: are all logits finite?  The sum of z - max is not where one of them is not; it may be
- * too large as well, so that they are then looked at one by one. */
+/* Counts logits that are not finite, in evaluation. When some logit is not finite, neither is
+ * the sum of z - max. That sum may overflow as well, so only then are the logits looked at one
+ * by one. */
 KAS_FN void kas_loss_watch(const kas_loss_args *a, const float *z, float shifted)
 {
     if (a->dlogits || kas_is_finite(shifted))
@@ -136,7 +138,7 @@ KAS_KERNEL(kas_dev_cross_entropy, kas_loss_args)
     }
 }
 
-/* Three numbers an image: a lane has one at a time. */
+/* Adds up three values for each image; a lane has one image at a time. */
 KAS_KERNEL(kas_dev_cross_entropy_total, kas_loss_args)
 {
     KAS_SHARED(float, loss, KAS_LOSS_LANES);

@@ -1,14 +1,14 @@
-/* What the host knows of the device code: its text, how the CPU's compiler must be called, and the
- * shape of a kernel built by it.
+/* What the host knows of the device code: its text, the flags for the CPU's compiler, and the
+ * signature of a kernel built for the CPU.
  *
  * The tables are generated at build time (mk/device_code.mk) from the files of this folder. */
 #ifndef KAS_CUDA_KERNELS_DEVICE_CODE_H
 #define KAS_CUDA_KERNELS_DEVICE_CODE_H
 
-/* prelude.h, wide.h and row.h, to stand in front of every text that is compiled at run time. */
+/* prelude.h, wide.h and row.h: the text in front of every text that is compiled at run time. */
 extern const char kas_prelude_text[];
-/* args.h, activation.h, teams.h and every hand-written kernel, without the prelude: what the CUDA
- * device compiles for kas_module_builtin, by KAS_DTYPE. */
+/* args.h, activation.h, teams.h and every hand-written kernel, without the prelude, by KAS_DTYPE:
+ * what the CUDA device compiles for kas_module_builtin. */
 extern const char *const kas_builtin_text[3];
 
 /* Flags for device code on the CPU, at build time and at run time alike, NULL-terminated.
@@ -25,13 +25,13 @@ extern const char kas_device_code_march[];
 /* The compiler that the build found for device code ("/usr/bin/clang"). */
 extern const char kas_device_code_compiler[];
 
-/* A kernel on the CPU: runs blocks [first, last) of the grid (block order[k] for each k when
- * `order` is not NULL). */
+/* A kernel on the CPU. It runs blocks [first, last) of the grid or, when `order` is not NULL, block
+ * order[k] for each such k. */
 typedef void kas_cpu_kernel(const void *args, const unsigned *grid, unsigned first, unsigned last,
                             const unsigned *order);
 
-/* The linked-in kernels by KAS_DTYPE and KAS_ORDER; the last name is NULL. Of 16
- * bits the shuffled order stands for the descending one too. */
+/* The linked-in kernels, run[KAS_DTYPE][KAS_ORDER]; the last name is NULL. For 16-bit dtypes the
+ * shuffled order stands for the descending one too. */
 typedef struct kas_builtin_kernel {
     const char *name;
     kas_cpu_kernel *run[3][3];

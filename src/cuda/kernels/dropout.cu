@@ -1,8 +1,8 @@
 #include "kernel.h"
 
-/* Dropout.  Whether a value is dropped is a pure function of (seed, layer, step, row, channel), so
- * that the backward pass is the same kernel over dy, and nothing is kept.  What is dropped is x - x:
- * 0, but NaN where x is not finite, as PyTorch's product with 0 is. */
+/* Dropout. Whether a value is dropped is a pure function of (seed, layer, step, row, channel), so
+ * the backward pass is the same kernel over dy, and nothing is kept. A dropped value becomes x - x:
+ * 0, but NaN where x is not finite, as in PyTorch's product with 0. */
 KAS_FN int kas_dropped(const kas_dropout_args *a, int channel, int row, kas_u32 step)
 {
     const kas_u32x4 counter = {(kas_u32)channel, (kas_u32)row, step, a->layer};

@@ -1,6 +1,6 @@
 #include "kernel.h"
 
-/* Element by element: sums, products, copies, bias. */
+/* Element-wise kernels: sums, products, copies, bias. */
 #define KAS_EACH_ROW(r)                                                                            \
     KAS_ROWS (r, KAS_BLOCK_X * a.rows_per_block,                                                   \
               kas_imin((KAS_BLOCK_X + 1) * a.rows_per_block, a.rows))
@@ -38,9 +38,9 @@ KAS_KERNEL(kas_dev_multiply, kas_rows_args)
     }
 }
 
-/* The gradient of a row that holds for b_every others: y = sum of a * b over them, a block an
- * image and KAS_SUM_LANES channels.  Teams (teams.h) share the rows, and each sums runs of
- * KAS_SUM_RUN apart, which keeps the error of a long sum near that of a short one. */
+/* The gradient of a row that holds for b_every others: y = sum of a * b over them, one block for an
+ * image and KAS_SUM_LANES channels. Teams (teams.h) share the rows, and each sums runs of
+ * KAS_SUM_RUN separately, which keeps the error of a long sum near that of a short one. */
 KAS_KERNEL(kas_dev_multiply_sum, kas_rows_args)
 {
     const int image = KAS_BLOCK_X, first = KAS_BLOCK_Y * KAS_SUM_LANES;
@@ -82,7 +82,7 @@ KAS_KERNEL(kas_dev_multiply_sum, kas_rows_args)
     }
 }
 
-/* Between tensors of other pitches: the parts of a concatenation. */
+/* Copies between tensors of different pitches: the parts of a concatenation. */
 KAS_KERNEL(kas_dev_copy, kas_rows_args)
 {
     KAS_EACH_ROW(r)
@@ -95,8 +95,8 @@ KAS_KERNEL(kas_dev_copy, kas_rows_args)
     }
 }
 
-/* Between numbers: where float32 begins and where it ends.  16 bytes of 16-bit numbers are 32 of
- * floats. */
+/* Casts between dtypes: where float32 begins and where it ends. 16 bytes of a 16-bit dtype are 32
+ * bytes of floats. */
 KAS_KERNEL(kas_dev_widen, kas_cast_args)
 {
     KAS_EACH_ROW(r)
@@ -136,8 +136,8 @@ KAS_KERNEL(kas_dev_bias_forward, kas_rows_args)
     }
 }
 
-/* Sums over rows, first of chunks and then of the chunks, in order; one chunk needs no second
- * step.  Teams (teams.h) share a chunk. */
+/* Sums over rows: first chunks, then the chunks' sums, in order; one chunk needs no second step.
+ * Teams (teams.h) share a chunk. */
 KAS_KERNEL(kas_dev_bias_backward, kas_column_sum_args)
 {
     const int chunk = KAS_BLOCK_X, channel = KAS_BLOCK_Y * KAS_SUM_LANES;

@@ -1,8 +1,9 @@
 #include "kernel.h"
 
-/* PyTorch's flatten of [c][h][w]: value channel * pixels + pixel.  Lanes are channels, which makes
- * the side of y strided: few values, at the end of a network.  A thread has one of them: more would make
- * 16 bytes of the pixel's side alone, and y's, whose runs of 7x7 pixels start anywhere, takes longer. */
+/* PyTorch's flatten of [c][h][w]: value channel * pixels + pixel. Lanes are channels, which makes
+ * the side of y strided: few values, at the end of a network. A thread has one channel. More would
+ * make accesses of 16 bytes on the pixels' side only, and the side of y, whose runs of 7x7 pixels
+ * start anywhere, takes longer. */
 KAS_KERNEL(kas_dev_flatten_forward, kas_flatten_args)
 {
     const int image = KAS_BLOCK_Y, pixel = KAS_BLOCK_X;

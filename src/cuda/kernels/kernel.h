@@ -1,5 +1,5 @@
-/* What stands in front of a hand-written kernel, in the order of the embedded text
- * (mk/device_code.mk), which has no include lines: NVRTC gets no headers. */
+/* What stands in front of a hand-written kernel, in the order of the embedded text. That text
+ * (mk/device_code.mk) has no include lines: NVRTC gets no headers. */
 #ifndef KAS_CUDA_KERNELS_KERNEL_H
 #define KAS_CUDA_KERNELS_KERNEL_H
 

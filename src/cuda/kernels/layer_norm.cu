@@ -103,7 +103,7 @@ KAS_KERNEL(kas_dev_layer_norm_backward, kas_layer_norm_args)
     }
 }
 
-/* Some rows of a team, a constant number of them. */
+/* Sums a constant number of a team's rows. */
 KAS_FN void kas_layer_norm_gradient_rows(const kas_layer_norm_args *a, int first, int rows,
                                          int channel, int lanes, int whole, float *plain,
                                          float *product)
@@ -129,7 +129,8 @@ KAS_FN void kas_layer_norm_gradient_rows(const kas_layer_norm_args *a, int first
     }
 }
 
-/* Chunk of rows -> sums of dy and of dy * xhat for each channel; norm_gradient_combine adds them. */
+/* Computes the sums of dy and of dy * xhat of a chunk of rows for each channel;
+ * norm_gradient_combine adds them. */
 KAS_KERNEL(kas_dev_layer_norm_gradient, kas_layer_norm_args)
 {
     const int chunk = KAS_BLOCK_X, channel = KAS_BLOCK_Y * KAS_NORM_LANES;

@@ -1,7 +1,7 @@
 #include "kernel.h"
 
-/* The loss scale of float16 (ops.h): after the sums of clip.cu's first pass, whether the step counts,
- * by what its gradient is multiplied, and the next scale. */
+/* The loss scale of float16 (ops.h). From the sums of clip.cu's first pass it decides whether the
+ * step counts, the factor of its gradient, and the next scale. */
 KAS_KERNEL(kas_dev_loss_scale, kas_loss_scale_args)
 {
     KAS_SHARED(float, work, KAS_CLIP_LANES);

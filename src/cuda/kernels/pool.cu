@@ -10,13 +10,13 @@ KAS_FN int kas_pool_begin(int adaptive, int o, int size, int out, int stride, in
 {
     return adaptive ? o * size / out : o * stride - pad;
 }
-/* Reaches into the padding behind the image, not beyond it. */
+/* Returns the end of a window, which reaches into the padding behind the image, not beyond it. */
 KAS_FN int kas_pool_end(int adaptive, int o, int size, int out, int kernel, int stride, int pad)
 {
     return adaptive ? ((o + 1) * size + out - 1) / out
                     : kas_imin(o * stride - pad + kernel, size + pad);
 }
-/* The first and the last window that may cover pixel i. */
+/* Return the first and the last window that may cover pixel i. */
 KAS_FN int kas_pool_first(int adaptive, int i, int size, int out, int kernel, int stride, int pad)
 {
     const int before = i + pad - kernel;
@@ -26,7 +26,7 @@ KAS_FN int kas_pool_last(int adaptive, int i, int size, int out, int stride, int
 {
     return adaptive ? ((i + 1) * out + size - 1) / size - 1 : kas_imin((i + pad) / stride, out - 1);
 }
-/* Pixels that the mean divides by. */
+/* Returns the number of pixels by which the mean divides. */
 KAS_FN int kas_pool_count(int count_pad, int begin, int end, int size)
 {
     return count_pad ? end - begin : kas_imin(end, size) - kas_imax(begin, 0);
@@ -161,8 +161,8 @@ KAS_KERNEL(kas_dev_global_pool_backward, kas_pool_args)
     }
 }
 
-/* The first of equal values wins, as in PyTorch; NaN wins over everything.  `index` keeps the tap
- * that won (a byte), so that the backward pass reads no pixel of x. */
+/* Max pool. The first of equal values wins, as in PyTorch; NaN wins over everything. `index` keeps
+ * the tap that won (a byte), so the backward pass reads no pixel of x. */
 KAS_KERNEL(kas_dev_max_pool_forward, kas_pool_args)
 {
     const int oh = KAS_BLOCK_X, image = KAS_BLOCK_Y, first = KAS_BLOCK_Z * KAS_POOL_LANES;

@@ -1,10 +1,9 @@
 /* The dialect of CUDA C in which every kernel is written once (docs/dialect.md, design decision 1).
  *
  * This text, and wide.h and row.h behind it, stand in front of every kernel, hand-written or
- * generated. NVRTC and nvcc
- * (__CUDACC__) make a kernel of it whose threads are the lanes; the host compiler makes a function
- * whose lanes are an inner loop that vectorises.  No header is included on either side: NVRTC has
- * none, and a compiler without the C library's headers is enough on the CPU.
+ * generated. NVRTC and nvcc (__CUDACC__) make a kernel of it whose threads are the lanes; the host
+ * compiler makes a function whose lanes are an inner loop that vectorises. No header is included on
+ * either side: NVRTC has none, and a compiler without the C library's headers is enough on the CPU.
  *
  *     KAS_KERNEL(kas_dev_scale, kas_scale_args)
  *     {
@@ -15,10 +14,9 @@
  *     }
  *
  * KAS_ORDER (0, 1, 2) runs the lanes of the CPU ascending, descending or shuffled: a serial loop
- * hides a missing barrier in one direction, so tests build kernels three times.
- * KAS_SUFFIX is appended to the names of kernels, so that the three can be linked into one program.
- * KAS_DTYPE (0, 1, 2) chooses what kas_real is: the dtype in which activations are stored.
- */
+ * hides a missing barrier in one direction, so tests build kernels three times. KAS_SUFFIX is
+ * appended to the names of kernels, so that the three can be linked into one program. KAS_DTYPE (0,
+ * 1, 2) chooses kas_real, the dtype in which activations are stored: float, bf16, float16. */
 #ifndef KAS_CUDA_KERNELS_PRELUDE_H
 #define KAS_CUDA_KERNELS_PRELUDE_H
 
@@ -29,7 +27,7 @@ typedef int kas_i32;
 typedef unsigned long long kas_u64;
 typedef long long kas_i64;
 
-/* Threads of a GPU block at most: kernels are compiled for it, and both devices refuse more. */
+/* The most threads of a GPU block: kernels are compiled for it, and both devices refuse more. */
 #define KAS_BLOCK_MAX 256
 
 #define KAS_RESTRICT __restrict__
@@ -44,8 +42,8 @@ typedef union kas_bits {
     kas_u32 u;
 } kas_bits;
 
-/* Numbers of 16 bits are stored and never computed with.  Structs, so that a text that forgets to
- * convert does not compile. */
+/* The 16-bit dtypes. They are stored and never computed with; they are structs, so that a text that
+ * forgets to convert does not compile. */
 typedef struct kas_bf16 {
     kas_u16 bits;
 } kas_bf16;
@@ -57,9 +55,9 @@ typedef struct kas_f16 {
 /* ---- GPU ------------------------------------------------------------------------------------ */
 
 #define KAS_FN static __device__ __forceinline__ __attribute__((unused))
-/* One block a multiprocessor is enough: without the 1 ptxas keeps many kernels to the 32 registers
- * of full occupancy, and some of them spill (kas_dev_conv_forward for sm_90: 32 registers and 8
- * bytes of local memory; with it 40 and none). */
+/* KAS_BLOCK_MAX threads, and at least one block a multiprocessor: without the 1 ptxas keeps many
+ * kernels to the 32 registers of full occupancy, and some of them spill (kas_dev_conv_forward for
+ * sm_90: 32 registers and 8 bytes of local memory; with it 40 and none). */
 #define KAS_KERNEL(name, args_t)                                                                   \
     extern "C" __global__ void __launch_bounds__(KAS_BLOCK_MAX, 1) name(const args_t a)
 
@@ -139,8 +137,8 @@ KAS_FN kas_bf16 kas_bf16_of(float f)
 #define KAS_FN static inline __attribute__((always_inline, unused))
 
 /* The exported function runs blocks [first, last) of the grid, numbered with x fastest; with an
- * `order` it runs block order[k] for each k of the range.  Coordinates are counted up, not divided
- * out, because a block may hold as few as 16 lanes. */
+ * `order` it runs block order[k] for each k of the range. Coordinates are counted up and not
+ * divided out, because a block may hold as few as 16 lanes. */
 #define KAS_KERNEL(name, args_t)                                                                   \
     KAS_FN void KAS_PASTE(name, _body)(const args_t a, KAS_UNUSED const int kas_x,                 \
                                        KAS_UNUSED const int kas_y, KAS_UNUSED const int kas_z);    \
@@ -225,8 +223,8 @@ KAS_FN int kas_shuffled(int k, int n)
 #define kas_sqrt(x) __builtin_sqrtf(x)
 #define kas_rsqrt(x) (1.0f / __builtin_sqrtf(x))
 #define kas_abs(x) __builtin_fabsf(x)
-/* Written out: contraction makes one instruction of it where there is one, and where there is none
- * the C library's exact fmaf would be a call. */
+/* Written out: contraction makes one instruction of it where there is one, and elsewhere the C
+ * library's exact fmaf would be a call. */
 #define kas_fma(x, y, z) ((x) * (y) + (z))
 #define kas_fused(x, y, z) __builtin_fmaf(x, y, z) /* rounded once on every machine */
 
@@ -327,15 +325,15 @@ KAS_FN kas_f16 kas_f16_of_by_bits(float f)
     size.u &= 0x7fffffffu;
     half.u = 126u << 23; /* below 2^-14: a sum with 0.5, whose last bit is worth 2^-24 */
     small.f = size.f + half.f;
-    /* else the bias from 127 to 15, to the nearest and ties to even; the carry may reach infinity
-     */
+    /* else the bias from 127 to 15, to the nearest and ties to even; the carry may reach
+     * infinity */
     const kas_u32 usual = (size.u - (112u << 23) + 0xfffu + (size.u >> 13 & 1)) >> 13;
     const kas_u32 finite = size.u < 113u << 23 ? small.u - half.u : usual;
     const kas_u32 large = size.u > 0x7f800000u ? 0x7e00u | (size.u >> 13 & 0x3ffu) : 0x7c00u;
     const kas_f16 h = {(kas_u16)((size.u < 143u << 23 ? finite : large) | sign)};
     return h;
 }
-/* By the machine's instructions where the compiler vectorises them. */
+/* Uses the machine's instructions where the compiler vectorises them. */
 #if defined(__F16C__) && (defined(__clang__) || defined(__FLT16_MAX__))
 #ifdef __clang__
 typedef __fp16 kas_half;
@@ -421,20 +419,22 @@ KAS_FN float kas_min(float x, float y)
 {
     return ((x < y) | (x != x)) ? x : y;
 }
-/* Does x take the place of y as the maximum so far?  The first of equal ones stays, and so does the
- * first NaN. */
+/* Returns whether x takes the place of y as the maximum so far. The first of equal values stays,
+ * and so does the first NaN. */
 KAS_FN int kas_exceeds(float x, float y)
 {
     return (x > y) | ((x != x) & (y == y));
 }
-/* Its exponent says so, whatever the mode of the device for small numbers. */
+/* Returns whether x is finite, by its exponent, whatever the mode of the device for small
+ * numbers. */
 KAS_FN int kas_is_finite(float x)
 {
     kas_bits bits;
     bits.f = x;
     return (bits.u & 0x7f800000u) != 0x7f800000u;
 }
-/* Any number of lanes and blocks may set the same word at the same time: all write the same. */
+/* Sets a word to 1. Any number of lanes and blocks may set it at the same time, because all write
+ * the same. */
 KAS_FN void kas_raise(kas_u32 *word)
 {
 #ifdef __CUDACC__
@@ -505,9 +505,10 @@ KAS_FN float kas_sin_double(float x, int quarter)
 #define kas_cos(x) kas_sin_double(x, 1)
 #endif
 
-/* Sum, or maximum, of shared[0 .. n), the same to every lane; destroys the array.  A fixed tree:
- * the same bits on every device and in every order of lanes.  Only where control is uniform; lanes
- * along x only (a block whose y is 1).  The barriers around it are inside. */
+/* Return the sum, or the maximum, of shared[0 .. n), the same to every lane, and destroy the array.
+ * The tree is fixed, so the bits are the same on every device and in every order of lanes. Use them
+ * only where control is uniform, with lanes along x only (a block whose y is 1). The barriers
+ * around them are inside. */
 KAS_FN float kas_block_sum(float *shared, int n)
 {
     int width = 1;
@@ -564,7 +565,7 @@ KAS_FN kas_u32x4 kas_philox(kas_u32x4 c, kas_u32 key0, kas_u32 key1)
     }
     return c;
 }
-/* A number in [0, n) from 32 random bits; the bias is below n / 2^32. */
+/* Returns a number in [0, n) from 32 random bits; the bias is below n / 2^32. */
 KAS_FN int kas_scale_u32(kas_u32 bits, int n)
 {
     return (int)(((kas_u64)bits * (kas_u32)n) >> 32);

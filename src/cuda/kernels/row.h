@@ -1,21 +1,22 @@
 /* Rows: the third part of the prelude.
  *
- * A softmax or a norm over contiguous elements reads its row once: the row lies in the registers of
+ * A softmax or a norm over contiguous elements reads its row once. The row lies in the registers of
  * `threads` neighbouring threads (a power of two, at most a warp's 32), and what they reduce goes
- * round by shuffles, without shared memory or a barrier.  Rows lie along KAS_ROWS:
+ * round by shuffles, without shared memory or a barrier. Rows lie along KAS_ROWS:
  *
  *     KAS_ROWS (r, 0, 8) {
- *         KAS_ROW_VALUE(s0, 64, 16, KAS_WIDTH);               a value for each of the row's 64
- * lanes KAS_WIDE_ROW_LANES (i, 64, 16) { KAS_WIDE_LOAD(t0, p0, 64 * r + i);
+ *         KAS_ROW_VALUE(s0, 64, 16, KAS_WIDTH);        a value for each of the row's 64 lanes
+ *         KAS_WIDE_ROW_LANES (i, 64, 16) {
+ *             KAS_WIDE_LOAD(t0, p0, 64 * r + i);
  *             KAS_EACH(KAS_WIDE_ROW_OF(s0, i) = KAS_EACH_VALUE(t0);)
  *         }
- *         const float t1 = kas_row_max(s0, 64, 16, KAS_WIDTH);          the same to all of the row
+ *         const float t1 = kas_row_max(s0, 64, 16, KAS_WIDTH);      the same for the whole row
  *         KAS_WIDE_ROW_LANES (i, 64, 16) { ... KAS_WIDE_ROW_OF(s0, i) - t1 ... }
  *         KAS_ROW_ONCE { p1[r] = t1; }
  *     }
  *
- * Where what is reduced lies apart, lanes walk columns, and what a lane found at each turn of a
- * walk is kept for the next one:
+ * Where the reduced elements lie apart, lanes walk columns, and what a lane found at each turn of a
+ * walk is kept for the next walk:
  *
  *     KAS_COLUMN_LOADED(s1, 14, 256, 1);            what was loaded, 14 turns of each of 256 lanes
  *     KAS_COLUMN_VALUE(s2, 14, 256, 1);             what was computed
@@ -29,15 +30,16 @@
  *     }
  *     ... KAS_COLUMN_AGAIN(s1, v, p0[256 * v + i]) + KAS_COLUMN_OF(s2, v, 256, i) ...
  *
- * On the CPU both would lie in memory, so that what was loaded is loaded again.
+ * On the CPU both arrays would lie in memory, so what was loaded is loaded again there.
  *
- * Numbers of lanes, threads and lanes a thread are constants.  One order of summation: a thread's
- * lanes in theirs, then pairs of threads; on the CPU sixteen sums side by side, then pairs. */
+ * The numbers of lanes, of threads and of lanes of a thread are constants. There is one order of
+ * summation for each device: on a GPU a thread's lanes in their order, then pairs of threads; on
+ * the CPU sixteen sums side by side, then pairs. */
 #ifndef KAS_CUDA_KERNELS_ROW_H
 #define KAS_CUDA_KERNELS_ROW_H
 
 #ifdef __CUDACC__
-/* Turns of a thread: how many groups of its lanes it takes to go along the row. */
+/* The turns of a thread: how many groups of its lanes it takes to go along the row. */
 #define KAS_ROW_TURNS_(count, threads, width)                                                      \
     (((count) + (threads) * (width)-1) / ((threads) * (width)))
 #define KAS_ROW_LANES_(i, count, threads, width)                                                   \
@@ -64,7 +66,8 @@
 #define KAS_COLUMN_AGAIN(name, turn, load) KAS_COLUMN_OF(name, turn, , )
 #define KAS_WIDE_COLUMN_AGAIN(name, turn, load) KAS_WIDE_COLUMN_OF(name, turn, , )
 
-/* Only a row's own threads take part: others may have none left. */
+/* Returns the mask of the row's own threads. Only these take part in a shuffle, because others may
+ * have no row left. */
 KAS_FN kas_u32 kas_row_mask(int threads)
 {
     const int lane = (int)(threadIdx.x + blockDim.x * threadIdx.y) & 31;

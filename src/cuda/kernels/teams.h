@@ -1,25 +1,25 @@
 /* Sums over rows for each channel, shared by teams: the rows of threads of a block.
  *
- * 64 channels are 8 or 16 threads with 16 bytes each: too few for a block.  So KAS_NORM_TEAMS such
- * rows of threads share the chunk: of every KAS_NORM_TEAMS * KAS_NORM_RUN rows a team takes
- * KAS_NORM_RUN neighbours, several of which are under way at a time, and in the end one team puts
- * together what all found, in order.  On the CPU a team is a turn of a loop, and the sums have the
- * same order. */
+ * 64 channels take 8 or 16 threads with 16 bytes each: too few for a block. So KAS_NORM_TEAMS
+ * such rows of threads share the chunk: of every KAS_NORM_TEAMS * KAS_NORM_RUN rows a team
+ * takes KAS_NORM_RUN neighbours, of which it has several under way at a time. In the end one
+ * team adds up what all found, in order. On the CPU a team is a turn of a loop, and the sums
+ * have the same order. */
 #ifndef KAS_CUDA_KERNELS_TEAMS_H
 #define KAS_CUDA_KERNELS_TEAMS_H
 
 #define KAS_TEAM_ROUND (KAS_NORM_TEAMS * KAS_NORM_RUN)
 #define KAS_TEAM_BATCH 4 /* rows under way where a row is more than one load */
 
-/* Of `rows` rows, those that a team takes. */
+/* Returns how many of `rows` rows a team takes. */
 KAS_FN int kas_team_share(int rows, int team)
 {
     const int rest = rows % KAS_TEAM_ROUND - team * KAS_NORM_RUN;
     return rows / KAS_TEAM_ROUND * KAS_NORM_RUN + kas_imin(kas_imax(rest, 0), KAS_NORM_RUN);
 }
 
-/* A value a lane to where the other teams ([team][KAS_NORM_LANES] in shared memory), or the next
- * kernel, find it. */
+/* Stores one value for each lane where the other teams find it ([team][KAS_NORM_LANES] in shared
+ * memory), or the next kernel. */
 KAS_FN void kas_team_keep_one(float *to, const float *value, int lanes, int whole)
 {
     KAS_PART_THREADS (t, lanes) {
@@ -45,8 +45,8 @@ KAS_FN void kas_team_zero(float *value, float *other, int lanes)
     kas_team_zero_one(other, lanes);
 }
 
-/* What some teams kept, added up in order: lane values, or two to where the next kernel wants them.
- */
+/* Adds up in order what some teams kept: into lane values, or two sums to where the next kernel
+ * wants them. */
 KAS_FN void kas_team_add(const float *kept, int teams, float *sum, int lanes)
 {
     KAS_PART_THREADS (t, lanes) {

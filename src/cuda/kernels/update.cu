@@ -3,14 +3,15 @@
 /* The optimisers, over all parameters at once (ops.h): groups of 64, so that all of them can be
  * accessed 16 bytes at a time. */
 
-/* The copy of the parameters that convolutions read, where it is another dtype. */
+/* Writes the copy of the parameters that convolutions read, where its dtype is another one. */
 #if KAS_DTYPE == 0
 #define KAS_UPDATE_COPY(i, value)
 #else
 #define KAS_UPDATE_COPY(i, value) KAS_WIDE_STORE_REAL(copy, i, value);
 #endif
 
-/* A step whose gradient is not finite: only over float16, whose loss scale says so. */
+/* Returns whether the step is skipped because its gradient is not finite: only for float16, where
+ * the loss scale says so. */
 #define KAS_UPDATE_SKIPS(scale) (KAS_DTYPE == 2 && (scale) == 0.0f)
 
 KAS_FN float kas_update_scale(const kas_update_args *a)

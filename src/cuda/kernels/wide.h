@@ -1,7 +1,7 @@
 /* Wide lanes: the second part of the prelude.
  *
- * A GPU reaches memory speed with 16-byte accesses.  In a *wide* kernel a thread has KAS_WIDTH
- * neighbouring lanes (4 floats or 8 numbers of 16 bits take 16 bytes), and i is the first of them:
+ * A GPU reaches memory speed with 16-byte accesses. In a *wide* kernel a thread has KAS_WIDTH
+ * neighbouring lanes (4 floats or 8 elements of 16 bits take 16 bytes), and i is the first of them:
  *
  *     KAS_WIDE_LANES (i, 512) {
  *         KAS_WIDE_LOAD(t0, p0, i);                          p0 + i on a multiple of 16 bytes
@@ -10,24 +10,25 @@
  *         KAS_WIDE_STORE(p2, i, t1);
  *     }
  *
- * ..._REAL load and store a kas_real instead of a float.
+ * Names that end in _REAL load and store a kas_real instead of a float.
  *
- * KAS_PART_... are for rows whose length the kernel is told: the last group may be cut off, and
- * only where the caller says that the row is `whole` (a multiple of KAS_WIDTH, every group on a
- * multiple of 16 bytes) are the accesses wide.  The lanes that are cut off load 0 and store
- * nothing.  KAS_PART_COPY(y, x, i, count, whole) copies the numbers' bits.
+ * KAS_PART_... are for rows whose length is an argument of the kernel. The last group may be cut
+ * off, and the accesses are wide only where the caller says that the row is `whole` (a multiple of
+ * KAS_WIDTH, every group on a multiple of 16 bytes). Lanes that are cut off load 0 and store
+ * nothing. KAS_PART_COPY(y, x, i, count, whole) copies the elements' bits.
  *
  * Sums over rows keep several rows under way: KAS_WIDE_ROWS(x, 4) declares the values x[0] .. x[3],
- * ..._READ_REAL loads one of them, and KAS_EACH_VALUE(x[1]) is a lane's.  KAS_KEPT declares values
- * that are the same for all rows: registers of the thread, on the CPU the array itself.
- * KAS_WHOLE(whole) chooses the way of such rows; where a thread has one lane that is always right.
+ * KAS_PART_READ_REAL loads one of them, and KAS_EACH_VALUE(x[1]) is a lane's value. KAS_KEPT
+ * declares values that are the same for all rows: registers of the thread, on the CPU the array
+ * itself. KAS_WHOLE(whole) chooses the way of such rows; where a thread has one lane every row
+ * counts as whole.
  *
- * What every lane needs in turn, such as the channels that a sum goes over, is read KAS_RUN at a
+ * What every lane needs in turn, such as the channels over which a sum goes, is read KAS_RUN at a
  * time: KAS_PART_LOAD... outside the lanes, and KAS_RUN_VALUE(x, j) is the j-th.
  *
- * KAS_WATCH(found) in front of lanes, KAS_WATCH_VALUE(found, name) in them and
- * KAS_WATCH_END(found, word) behind them set *word to 1 where a lane's value is not finite (word
- * NULL: nobody asks).  It costs no access to memory while all are finite.
+ * KAS_WATCH(found) in front of lanes, KAS_WATCH_VALUE(found, name) in them and KAS_WATCH_END(found,
+ * word) behind them set *word to 1 where a lane's value is not finite (word NULL: nobody asks).
+ * This costs no access to memory while all are finite.
  *
  * On the CPU a thread has one lane, and the loop over the lanes vectorises; in the orders 1 and 2
  * the groups are kept, so that tests run what a GPU runs. */
@@ -149,7 +150,7 @@ KAS_FN void kas_wide_store_0(float *to, const float *from, int count)
     }
 }
 
-/* Eight numbers of 16 bits, two in a word, the first in its low half. */
+/* Eight elements of 16 bits, two in a word, the first in its low half. */
 typedef struct __attribute__((aligned(16), may_alias)) kas_words {
     kas_u32 word[4];
 } kas_words;
@@ -186,7 +187,7 @@ KAS_FN void kas_wide_copy(void *to, const void *from)
     *(kas_words *)to = *(const kas_words *)from;
 }
 
-/* Small numbers kept as bytes, beside kas_reals: one access of 4 or 8 bytes. */
+/* Small numbers stored as bytes beside kas_reals: one access of 4 or 8 bytes. */
 typedef struct __attribute__((aligned(4), may_alias)) kas_bytes_0 {
     kas_u32 word[1];
 } kas_bytes_0;

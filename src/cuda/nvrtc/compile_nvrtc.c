@@ -1,4 +1,5 @@
-/* NVRTC as a backend: text in, cubin for one architecture out; needs no GPU and no headers. */
+/* NVRTC as a backend: a text goes in, a cubin for one architecture comes out. It needs no GPU and
+ * no headers. */
 #include "jit/compile/compile_backend.h"
 
 #include <stdio.h>
@@ -92,7 +93,7 @@ static kas_compile_outcome build_once(kas_compiler *compiler, const char *text,
     return outcome;
 }
 
-/* The text with these kernels lean; *built is false where it does not compile. */
+/* Builds the text with these kernels lean; *built is false where it does not compile. */
 static kas_status build_with(kas_compiler *compiler, const char *text, const kas_respill *respill,
                              kas_compile_result *result, bool *built)
 {
@@ -103,8 +104,8 @@ static kas_status build_with(kas_compiler *compiler, const char *text, const kas
     return status;
 }
 
-/* Builds the text with these kernels lean and leaves those that it helps; takes the image when it
- * helps all of them. *built as above. */
+/* Builds the text with these kernels lean, keeps in the list those that it helps, and takes the
+ * image when it helps all of them. *built as above. */
 static kas_status try_lean(kas_compiler *compiler, const char *text, kas_respill *respill,
                            kas_compile_result *result, bool *built)
 {
@@ -124,8 +125,8 @@ static kas_status try_lean(kas_compiler *compiler, const char *text, kas_respill
     return status;
 }
 
-/* Of the kernels that spill those become lean that it helps; where it helps some of them alone,
- * that takes a third image. Where one does not compile, the first serves. */
+/* Makes those spilling kernels lean that it helps. Where it helps only some, that takes a third
+ * image. Where a text with lean kernels does not compile, the first image serves. */
 static kas_status build_lean(kas_compiler *compiler, const char *text, kas_compile_result *result)
 {
     kas_respill respill;

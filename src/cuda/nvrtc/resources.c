@@ -7,10 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An attribute of .nv.info: u8 format, u8 attribute, u16 size or value; of format SIZED `size`
+/* An attribute of .nv.info: u8 format, u8 attribute, u16 size or value. In the format SIZED `size`
  * bytes follow, here two u32: index of the kernel's symbol, value. */
 enum { SIZED = 4, REGISTERS = 0x2f, FRAME_SIZE = 0x11, HEADER = 4, PAIR = 8 };
-/* Of an instruction: the low 9 bits say what it does, three bits of the upper half how much. */
+/* An instruction: its low 9 bits say what it does, three bits of the upper half how many
+ * bytes it moves. */
 enum { INSTRUCTION = 16, OPCODE = 0x1ff, SIZE_SHIFT = 9, SIZE_MASK = 7, SIZE_16_BYTES = 6 };
 enum { LOAD = 0x180, LOAD_GLOBAL = 0x181, STORE = 0x185, STORE_GLOBAL = 0x186 };
 enum { KERNEL_ENTRY = 0x10 }; /* a symbol's st_other: not so for what a kernel calls (a division) */
@@ -27,7 +28,8 @@ static kas_status damaged(const char *what)
     return kas_fail(KAS_BAD_INPUT, "cubin: %s", what);
 }
 
-/* The image is not aligned and may be cut off: everything is copied out, and checked first. */
+/* Copies a part of the image out, after checking that it is there: the image is not aligned and may
+ * be cut off. */
 static bool copy(const cubin *c, uint64_t at, size_t size, void *to)
 {
     if (at > c->size || size > c->size - at)
@@ -36,7 +38,7 @@ static bool copy(const cubin *c, uint64_t at, size_t size, void *to)
     return true;
 }
 
-/* A name of a table of strings; NULL where it would leave the table or has no end. */
+/* Returns a name of a table of strings; NULL where it would leave the table or has no end. */
 static const char *string_at(const cubin *c, const Elf64_Shdr *table, uint32_t offset)
 {
     if (table->sh_offset > c->size || table->sh_size > c->size - table->sh_offset ||
@@ -97,7 +99,8 @@ static const char *symbol_name(const cubin *c, uint32_t index, bool *is_kernel)
     return string_at(c, &c->symbol_names, symbol.st_name);
 }
 
-/* The entry of a kernel, made when it is new; there is room for one more than there are. */
+/* Returns the entry of a kernel, which is made when it is new; there is room for one more than
+ * there are. */
 static kas_resources *entry(kas_resources *list, int *count, const char *name)
 {
     for (int i = 0; i < *count; i++)
@@ -164,7 +167,7 @@ static kas_status read_instructions(const cubin *c, const Elf64_Shdr *text, kas_
     return KAS_OK;
 }
 
-/* Of the kernels that are known: what they call has instructions too. */
+/* Counts the accesses of the kernels that are known; what they call has instructions too. */
 static kas_status read_texts(const cubin *c, kas_resources *list, int count)
 {
     static const char prefix[] = ".text.";

@@ -7,7 +7,8 @@
 
 #include "cuda/nvrtc/resources.h"
 
-/* Where the definition of a kernel begins and ends: in column 0, as everywhere in the dialect. */
+/* Finds where the definition of a kernel begins and ends: in column 0, as everywhere
+ * in the dialect. */
 static bool find_kernel(const char *text, const char *name, const char **first, const char **end)
 {
     char head[128];
@@ -24,7 +25,7 @@ static void put_switch(kas_buf *out, int lean)
     kas_buf_printf(out, "#undef KAS_LEAN\n#define KAS_LEAN %d\n", lean);
 }
 
-/* The rest of the text from the earliest of the listed kernels on. */
+/* Returns the rest of the text from the earliest of the listed kernels on. */
 static const char *make_next_lean(const kas_respill *respill, const char *text, kas_buf *out)
 {
     const char *first = NULL, *end = NULL;
