@@ -1,9 +1,10 @@
 /* The stand-in for NVIDIA's libraries (docs/design.md, decision 13): what tests can ask of it.
  *
- * libkas_cuda_sim.so exports the functions of src/cuda/cuda_api.h.  $KAS_CUDA_LIBS makes the CUDA
- * device open it in their place.  A launch runs the kernel's own text, built by the host compiler.
+ * libkas_cuda_sim.so exports the functions of src/cuda/cuda_api.h. With $KAS_CUDA_LIBS the CUDA
+ * device opens it in the place of NVIDIA's libraries. A launch runs the kernel's own text, built by
+ * the host compiler.
  *
- * What it checks, so that mistakes show that a real GPU would hide or report much later:
+ * It checks the following, so that mistakes show which a real GPU would hide or report much later:
  *   - device memory can be touched only while the stand-in runs queued work: the host reading it
  *     crashes, and so does work that was queued on memory freed since;
  *   - memory starts as NaN and lies between guard pages;
@@ -11,18 +12,21 @@
  *     random and blocks of a launch in random order;
  *   - every pointer given to a library lies in a live allocation of the right device, descriptors
  *     fit each other, and a kernel's block is as wide as its KAS_THREADS;
- *   - what a stream captures is not done, and is done anew by every launch of its graph; a call
+ *   - what a stream captures is not done, and every launch of its graph does it anew; a call
  *     of the same thread that allocates or waits spoils the capture.
- * A broken rule prints "cuda_sim: ..." and aborts.  Threads may use it side by side; the controls
- * below are for times when only one does.
+ * A broken rule prints "cuda_sim: ..." and aborts. Threads may use it side by side; the controls
+ * below may be called only while one thread does.
  *
- * Environment: KAS_SIM_DEVICES (1), KAS_SIM_SEED (1), KAS_SIM_MEMORY (bytes of one GPU),
- * KAS_SIM_FAIL (see kas_sim_fail: "cuMemAlloc_v2:3:2:once"; also ":sticky", and ":hang": the call
- * never returns), KAS_SIM_FAIL_ONCE (a file: of all processes only the one that makes it fails),
- * KAS_SIM_REFUSE ("cublasLt", "cudnn" or both: the library refuses every problem as not supported),
- * KAS_SIM_LOSE_NAN ("cublasLt", "cudnn", "fastest", which is cuDNN's fastest engine, or several: a
- * fused ReLU makes 0 of NaN whatever is asked; otherwise cuBLASLt's keeps it, of which nothing is
- * documented, and cuDNN's where the attribute asks for it).
+ * Environment:
+ *   KAS_SIM_DEVICES (1), KAS_SIM_SEED (1), KAS_SIM_MEMORY (bytes of one GPU);
+ *   KAS_SIM_FAIL    see kas_sim_fail: "cuMemAlloc_v2:3:2:once"; also ":sticky", and ":hang": the
+ *                   call never returns;
+ *   KAS_SIM_FAIL_ONCE  a file: of all processes only the one that creates it fails;
+ *   KAS_SIM_REFUSE  "cublasLt", "cudnn" or both: the library refuses every problem as not
+ *                   supported;
+ *   KAS_SIM_LOSE_NAN  "cublasLt", "cudnn", "fastest" (cuDNN's fastest engine) or several: a fused
+ *                   ReLU makes 0 of NaN whatever is asked. Otherwise cuBLASLt's ReLU keeps NaN,
+ *                   which no documentation says, and cuDNN's does where the attribute asks for it.
  */
 #ifndef KAS_TESTS_CUDA_SIM_CONTROL_H
 #define KAS_TESTS_CUDA_SIM_CONTROL_H
@@ -30,28 +34,33 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* From now on the `nth` call (1 = the next) of `function` ("*": of any function) fails with `code`
- * (0: a fitting one).  `sticky`: the GPU is dead from then on.  NULL: none. */
+/* Makes the `nth` call from now on (1 = the next) of `function` ("*": of any function) fail with
+ * `code` (0: one that fits the call). `sticky`: the GPU is dead from then on. `function` NULL:
+ * nothing fails. */
 void kas_sim_fail(const char *function, int nth, int code, bool sticky);
-/* Did the failure that was asked for take place? `name` of the function that failed, with
+/* Returns whether that failure has taken place. `name` gets the function that failed, with
  * "captured " in front where the call was made while a stream captured. */
 bool kas_sim_failed(char name[64]);
-/* Objects that exist: allocations, streams, events, modules, contexts, handles, descriptors. */
+/* Returns the number of objects that exist: allocations, streams, events, modules, contexts,
+ * handles, descriptors. */
 int kas_sim_live(void);
-/* Launches, library products and convolutions done so far. */
+/* Counts launches, library products and convolutions done so far. */
 void kas_sim_counts(int *launches, int *matmuls, int *convolutions);
-/* Calls so far in which the host waited for the device (memory that is freed and copies to or from
- * memory that is not page-locked are among them), and how many of those waited for the last thing
- * that their stream had: the device then does nothing until the host gives it more.  Calls that
- * make something: memory, streams, events, modules, graphs, handles. */
+/* kas_sim_waits counts the calls so far in which the host waited for the device (freeing
+ * memory, and copies to or from memory that is not page-locked, are among them), and how many
+ * of those waited for the last work of their stream: the device is then idle until the host
+ * gives it more. kas_sim_makings counts the calls that make something: memory, streams, events,
+ * modules, graphs, handles. */
 void kas_sim_waits(int *all, int *idle);
 int kas_sim_makings(void);
-int kas_sim_graphs(void);                     /* launches of graphs; their parts count above */
+/* counts launches of graphs; their parts count above */
+int kas_sim_graphs(void);
 void kas_sim_refuse(const char *libraries);   /* as KAS_SIM_REFUSE */
 void kas_sim_lose_nan(const char *libraries); /* as KAS_SIM_LOSE_NAN */
-/* The minor version that its NVRTC would have if it added that text to every kernel's; NULL: what
- * it adds. So images of a stand-in that checks other things are not taken from a cache. */
+/* Returns the minor version that the stand-in's NVRTC would have if it added that text to every
+ * kernel's; NULL: the text that it does add. So images of a stand-in that checks other things are
+ * not taken from a cache. */
 int kas_sim_version(const char *added);
-void kas_sim_reset(void); /* counts, failures and sticky errors; objects stay */
+void kas_sim_reset(void); /* clears counts, failures and sticky errors; objects stay */
 
 #endif

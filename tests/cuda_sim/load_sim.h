@@ -1,4 +1,4 @@
-/* For test programs: makes the CUDA device of this process the stand-in, and finds its controls. */
+/* For test programs: makes the stand-in the CUDA device of this process and finds its controls. */
 #ifndef KAS_TESTS_CUDA_SIM_LOAD_SIM_H
 #define KAS_TESTS_CUDA_SIM_LOAD_SIM_H
 
@@ -24,7 +24,8 @@ static struct {
     char path[PATH_MAX + 64];
 } sim;
 
-/* The library lies in the build folder's tests/, below which this program lies. */
+/* A set-up function of cmocka: loads the stand-in, which lies in the build folder's tests/, the
+ * folder above this program. Returns -1 on failure. */
 static int load_sim(void **state)
 {
     (void)state;

@@ -17,12 +17,12 @@ uint32_t sim_random(uint32_t below);
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-/* Counts a call; 0 or the code that the call must return.  `fitting` is the code for a plain
- * failure of this call, `dead` what its library returns once the GPU is dead (0: goes on working).
- */
+/* Counts a call and returns 0 or the code that the call must return. `fitting` is the code for a
+ * plain failure of this call, `dead` the code that its library returns once the GPU is dead (0: the
+ * call goes on working). */
 int sim_call(const char *name, int fitting, int dead);
 
-/* Threads may each have a device: one lock is held from here to the function's end. */
+/* Locks the stand-in from here to the function's end, because each thread may have a device. */
 int sim_enter(void);
 void sim_leave(int *held);
 #define SIM_LOCKED() __attribute__((cleanup(sim_leave), unused)) int sim_held_ = sim_enter()
@@ -33,7 +33,7 @@ void sim_leave(int *held);
         if (sim_code_)                                                                             \
             return sim_code_;                                                                      \
     } while (0)
-extern int sim_sticky; /* the error of a dead GPU, 0 */
+extern int sim_sticky; /* the error of a dead GPU, or 0 */
 bool sim_refuses(const char *library);
 bool sim_loses_nan(const char *library);
 extern int sim_live, sim_launches, sim_matmuls, sim_convolutions, sim_graphs, sim_waits,
@@ -42,7 +42,7 @@ extern int sim_live, sim_launches, sim_matmuls, sim_convolutions, sim_graphs, si
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 CUresult sim_alloc(int device, size_t bytes, void **out);
-bool sim_free(void *memory); /* false: not the start of an allocation */
+bool sim_free(void *memory); /* returns false when it is not the start of an allocation */
 size_t sim_used(int device);
 size_t sim_capacity(void);
 /* Aborts unless [p, p + bytes) lies in one live allocation of the device. */
@@ -55,7 +55,7 @@ void sim_lock_memory(void);
 typedef enum sim_number { SIM_F32, SIM_F16, SIM_BF16 } sim_number;
 size_t sim_number_size(sim_number number);
 float sim_load(sim_number number, const void *memory, int64_t i);
-void sim_store(sim_number number, void *memory, int64_t i, double value); /* rounded to nearest */
+void sim_store(sim_number number, void *memory, int64_t i, double value); /* rounds to nearest */
 
 /* ---- streams --------------------------------------------------------------------------------- */
 
@@ -64,23 +64,23 @@ struct CUctx_st {
 };
 extern _Thread_local CUcontext sim_context;
 
-/* Queues run(data), or puts it into the graph that the stream captures; `data`, of `bytes` bytes
- * and without pointers to memory of its own, is freed afterwards. */
+/* Queues run(data), or adds it to the graph that the stream captures. `data`, of `bytes` bytes and
+ * without pointers to memory of its own, is freed afterwards. */
 typedef void sim_work(void *data);
 void sim_enqueue(CUstream stream, sim_work *run, void *data, size_t bytes);
-/* Is this call, which allocates or waits, made while a stream captures for this thread? Then the
- * capture is spoilt and the code is what the call must return; else 0. */
+/* Returns 0, or the code that this call, which allocates or waits, must return because a stream
+ * captures for this thread; the capture is then spoilt. */
 int sim_spoils_capture(void);
-bool sim_capturing(void); /* for this thread */
+bool sim_capturing(void); /* whether a stream captures for this thread */
 #define SIM_NOT_IN_CAPTURE()                                                                       \
     do {                                                                                           \
         if (sim_spoils_capture())                                                                  \
             return KAS_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;                                      \
     } while (0)
-void *sim_new(size_t bytes); /* zeroed; aborts when there is no memory */
+void *sim_new(size_t bytes); /* returns zeroed memory; aborts when there is none */
 int sim_stream_device(CUstream stream);
-void sim_drain(CUstream stream); /* NULL: all */
-/* For work: as if it had taken so long, as events see it. */
+void sim_drain(CUstream stream); /* NULL: all streams */
+/* For work: pretends that it took this long, as events see it. */
 void sim_pass_time(int microseconds);
 void sim_some_progress(void);
 

@@ -190,8 +190,8 @@ static bool good_layout(const layout *l)
            l->rows > 0 && l->columns > 0 && l->leading >= (int64_t)l->rows && l->batch >= 1;
 }
 
-/* A batch of outputs must not overlap itself: its matrices either follow each other or interleave
- * within a column. */
+/* Returns whether a batch of outputs does not overlap itself: its matrices either follow each other
+ * or interleave within a column. */
 static bool good_output(const layout *l)
 {
     return l->batch == 1 ||
@@ -200,8 +200,8 @@ static bool good_output(const layout *l)
             l->stride * (l->batch - 1) + (int64_t)l->rows <= l->leading);
 }
 
-/* The epilogues that are used, one matrix; a bias is of D's type, unless an attribute that is
- * not known here says otherwise. */
+/* Returns whether the epilogue is one that kas-gpu uses, with one matrix. A bias has D's type,
+ * unless an attribute that is not known here says otherwise. */
 static bool good_epilogue(const problem *p)
 {
     const uint32_t e = p->desc.epilogue;
@@ -328,7 +328,7 @@ static uint64_t depth_of(const problem *p)
     return p->desc.trans_a == KAS_CUBLAS_OP_T ? p->a.rows : p->a.columns;
 }
 
-/* The sums of op(B)'s columns. */
+/* Computes the sums of op(B)'s columns. */
 static void do_bias_gradient(const product *w)
 {
     const problem *p = &w->p;
@@ -340,7 +340,7 @@ static void do_bias_gradient(const product *w)
     }
 }
 
-/* What is stored for a sum, alpha op(A) op(B) + beta C. */
+/* Returns what is stored for a sum, alpha op(A) op(B) + beta C. */
 static double finished(const problem *p, uint64_t row, double sum)
 {
     if (p->desc.epilogue == KAS_LT_EPILOGUE_BIAS || p->desc.epilogue == KAS_LT_EPILOGUE_RELU_BIAS)

@@ -7,8 +7,8 @@
 
 enum { CUDNN_INTERNAL_ERROR = 4000, WORKSPACE = 1000 /* for each image */ };
 
-/* As a real ranking: what may not be taken stands before what may, and the first that may is not
- * the fastest. */
+/* Like a real ranking: engines that may not be taken stand before those that may, and the first
+ * that may is not the fastest. */
 const sim_engine sim_engines[SIM_ENGINES] = {
     {.id = 10, .note = KAS_DNN_NOTE_NONDETERMINISTIC, .microseconds = 1},
     {.id = 11, .note = KAS_DNN_NOTE_TENSOR_CORE, .microseconds = 500},
@@ -123,7 +123,7 @@ static sim_number number_of(const sim_tensor *t)
                                             : SIM_BF16;
 }
 
-/* What a tensor core sees of a float32: 10 bits of its fraction. */
+/* Returns what a tensor core sees of a float32: 10 bits of its fraction. */
 static double tf32(float value)
 {
     uint32_t bits;
@@ -138,7 +138,7 @@ static double tf32(float value)
 typedef struct job {
     sim_conv c;
     int device, microseconds;
-    unsigned char stamp; /* what it keeps in its workspace */
+    unsigned char stamp; /* what the job keeps in its workspace */
     bool tf32, loses_nan;
     void *memory[SIM_OPERANDS], *workspace;
 } job;
@@ -185,7 +185,7 @@ static double *unpack(const job *j, const sim_tensor *t, const void *memory)
     return values;
 }
 
-/* The channels of one tap: y[k] += x[c] w[k][c], or one of its two transposes. */
+/* Computes the channels of one tap: y[k] += x[c] w[k][c], or one of its two transposes. */
 static void one_tap(const sim_conv *c, double *x, double *w, double *y)
 {
     for (int64_t i = 0; i < c->w.size[1]; i++)
@@ -220,7 +220,7 @@ static void all_outputs(const sim_conv *c, double *x, double *w, double *y)
                     one_output(c, x, w, y, o);
 }
 
-/* Only what belongs to the tensor: what lies between its pixels stays. */
+/* Writes only what belongs to the tensor: what lies between its pixels stays. */
 static void store(const sim_tensor *t, const double *values, void *memory)
 {
     for (int64_t n = 0; n < t->size[0]; n++)
@@ -270,8 +270,8 @@ static void pass_through(const job *j, double *y)
                 }
 }
 
-/* A convolution is two pieces of work: what it puts into its workspace first must still be there
- * when it ends. */
+/* A convolution is queued as two jobs: what the first puts into the workspace must still be there
+ * when the second runs. */
 static void fill_workspace(void *data)
 {
     const job *j = data;

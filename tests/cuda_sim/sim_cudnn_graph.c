@@ -10,7 +10,7 @@
 
 enum { BAD_POINTER = 2003, NOT_FINALIZED = 2004, INTERNAL_ERROR = 4000, ROOM = 64 };
 
-/* Each attribute that may be set: whose, what, how many. */
+/* The attributes that may be set: of which descriptor, which one, how many values. */
 typedef struct rule {
     int32_t kind, name, type;
     int64_t least, most;
@@ -119,7 +119,7 @@ static const attribute *find(const descriptor *d, int32_t name)
     return a;
 }
 
-/* The values of an attribute that must be there; NULL when it is not. */
+/* Returns the values of an attribute that must be there; NULL when it is not. */
 static const void *values(const descriptor *d, int32_t name)
 {
     const attribute *a = find(d, name);
@@ -134,7 +134,7 @@ static bool read_into(const descriptor *d, int32_t name, void *to, size_t bytes)
     return from != NULL;
 }
 
-/* Another descriptor that must be of a kind and finalized. */
+/* Returns another descriptor, which must be of a kind and finalized. */
 static const descriptor *part(const descriptor *d, int32_t name, int32_t kind)
 {
     descriptor *const *other = values(d, name);
@@ -273,14 +273,14 @@ static bool same_size(const sim_tensor *a, const sim_tensor *b)
     return memcmp(a->size, b->size, sizeof a->size) == 0;
 }
 
-/* b is like x, or one number for each channel. */
+/* Returns whether b is like x, or has one number for each channel. */
 static bool good_operand(const sim_tensor *b, const sim_tensor *x)
 {
     const int64_t channels[4] = {1, x->size[1], 1, 1};
     return !b->is_virtual && (same_size(b, x) || memcmp(b->size, channels, sizeof channels) == 0);
 }
 
-/* Reads x, writes y. */
+/* Reads an operation from x to y. */
 static bool good_behind(const descriptor *d, sim_pointwise *p, sim_tensor *x, sim_tensor *y)
 {
     const descriptor *mode = part(d, KAS_DNN_OPERATION_POINTWISE_POINTWISE, KAS_DNN_POINTWISE),
@@ -294,8 +294,8 @@ static bool good_behind(const descriptor *d, sim_pointwise *p, sim_tensor *x, si
            (!b || (good_tensor(b, &p->b) && good_operand(&p->b, x)));
 }
 
-/* The operations behind the first: each reads what the one before it writes, which is virtual and
- * float32; only the last one's output is in memory. */
+/* Reads the operations after the first: each reads what the one before it writes, which is virtual
+ * and float32; only the last output is in memory. */
 static bool good_chain(descriptor *const *operation, int64_t count, sim_conv *c)
 {
     c->out = c->y;
@@ -439,7 +439,7 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t desc)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* The ranking goes into descriptors of the caller. */
+/* Writes the ranking into the caller's descriptors. */
 static cudnnStatus_t get_results(const descriptor *d, int64_t room, int64_t *count,
                                  descriptor **out)
 {

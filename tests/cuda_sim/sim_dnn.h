@@ -1,4 +1,5 @@
-/* What the two files of the stand-in for cuDNN share: a convolution as its descriptors say it. */
+/* What the two files of the stand-in for cuDNN share: a convolution as its descriptors describe
+ * it. */
 #ifndef KAS_TESTS_CUDA_SIM_SIM_DNN_H
 #define KAS_TESTS_CUDA_SIM_SIM_DNN_H
 
@@ -17,17 +18,17 @@ typedef struct sim_tensor {
 
 typedef enum sim_pass { SIM_FORWARD, SIM_DATA, SIM_FILTER } sim_pass;
 
-/* y = mode(x) or, with `b`, mode(x, b), where b may be the same for all pixels. */
+/* An operation y = mode(x) or, with `b`, mode(x, b), where b may be the same for all pixels. */
 typedef struct sim_pointwise {
     int32_t mode;
     float upper_clip, swish_beta;
-    bool keeps_nan; /* a ReLU, where the engine looks at it */
+    bool keeps_nan; /* whether a ReLU keeps NaN, where the engine looks at this */
     bool binary;
     sim_tensor b;
 } sim_pointwise;
 
-/* A graph: a convolution and what stands behind it.  `y` is the convolution's output, `out` that of
- * the graph; the same where nothing stands behind. */
+/* A graph: a convolution and what follows it. `y` is the convolution's output, `out` that of the
+ * graph; they are the same where nothing follows. */
 enum { SIM_MAX_BEHIND = 3 };
 typedef struct sim_conv {
     sim_pass pass;
@@ -37,18 +38,20 @@ typedef struct sim_conv {
     sim_pointwise op[SIM_MAX_BEHIND];
 } sim_conv;
 
-/* Do the shapes belong to each other? The groups are those of x's and w's channels. */
+/* Returns whether the shapes fit each other. The numbers of x's and w's channels give the
+ * groups. */
 bool sim_conv_fits(const sim_conv *c);
-/* As cuDNN does: inputs and outputs of one type, x and y with their channels side by side; behind a
- * forward pass a tensor like y is added before one for each channel, then comes an activation. */
+/* Returns whether cuDNN takes the graph: inputs and outputs of one type, x and y with their
+ * channels side by side; after a forward pass a tensor like y may be added, then one for each
+ * channel, then an activation follows. */
 bool sim_conv_supported(const sim_conv *c);
 
-/* The engines of a ranking.  Durations are pretended ("time passes" on the events of a stream). */
+/* The engines of a ranking. Durations are pretended: "time passes" on the events of a stream. */
 enum { SIM_ENGINES = 6, SIM_KNOB = 2 /* tile size */ };
 typedef struct sim_engine {
-    int64_t id, tile; /* tile 0: has no knob */
+    int64_t id, tile; /* tile 0: it has no knob */
     int32_t note;     /* -1: none */
-    bool refuses;     /* when a plan is made */
+    bool refuses;     /* it refuses when a plan is made */
     bool fallback;
     int microseconds;
 } sim_engine;

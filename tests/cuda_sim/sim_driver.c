@@ -1,4 +1,4 @@
-/* The driver's functions but those of streams and events. */
+/* The driver's functions except those of streams and events. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -177,8 +177,8 @@ CUresult cuMemFree_v2(CUdeviceptr pointer)
     return sim_call("cuMemFree_v2", KAS_CUDA_ERROR_INVALID_VALUE, sim_sticky);
 }
 
-/* Page-locked memory of the host. Copies read and write it late, as they do all memory here; of
- * those with other memory a GPU makes the host wait. */
+/* Page-locked memory of the host. Copies read and write it late, as all memory here; copies with
+ * other memory make the host wait on a GPU. */
 typedef struct locked {
     struct locked *next;
     char *memory;
@@ -322,7 +322,7 @@ struct CUmod_st {
     int device;
 };
 
-/* dlopen takes a file, and a name that it has not seen. */
+/* Loads an image: dlopen needs a file, with a name that it has not seen. */
 static void *open_image(const void *bytes, size_t size)
 {
     char path[] = "/tmp/kas-cuda-sim-XXXXXX";

@@ -33,7 +33,7 @@ void sim_broken(const char *format, ...)
     abort();
 }
 
-/* NAME:NTH[:CODE[:once|sticky|hang]] */
+/* Reads NAME:NTH[:CODE[:once|sticky|hang]]. */
 static void read_failure(const char *text)
 {
     char function[64], kind[16] = "once";
@@ -82,7 +82,8 @@ void sim_leave(int *held)
     pthread_mutex_unlock(&lock);
 }
 
-/* Is the failure ours? Not if another process had it already: it made the file. */
+/* Returns whether the failure is this process's: not if another process, which then made the file,
+ * had it already. */
 static bool may_fail(void)
 {
     const char *once = getenv("KAS_SIM_FAIL_ONCE");
@@ -120,7 +121,7 @@ int sim_call(const char *name, int fitting, int dead)
         sim.happened = true;
         snprintf(sim.failed_in, sizeof sim.failed_in, "%s%s", sim_capturing() ? "captured " : "",
                  name);
-        while (sim.hangs) /* until somebody kills the process */
+        while (sim.hangs) /* until the process is killed */
             pause();
         int code = sim.code ? sim.code : fitting;
         if (sim.sticky)

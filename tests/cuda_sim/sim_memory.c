@@ -6,7 +6,7 @@
 
 enum { PAGE = 4096, ALIGNMENT = 256, CANARY = 0xCB };
 
-/* [guard page][slack][memory, its end rounded up to 256][guard page] */
+/* An allocation: [guard page][slack][memory, its end rounded up to 256][guard page]. */
 typedef struct allocation {
     struct allocation *next;
     unsigned char *map, *data;

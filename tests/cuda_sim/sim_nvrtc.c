@@ -20,8 +20,8 @@ const char *nvrtcGetErrorString(nvrtcResult result)
                                                  : "NVRTC_ERROR_OF_THE_STAND_IN";
 }
 
-/* What stands behind the prelude: a block must be as wide as KAS_THREADS asks, which the CPU's
- * loops cannot see.  A kernel sets the variable to -1 when it is not. */
+/* Text behind the prelude: a block must be as wide as KAS_THREADS asks, which the CPU's loops
+ * cannot see. A kernel sets the variable to -1 when it is not. */
 static const char checks[] = "__attribute__((visibility(\"default\"))) int kas_sim_block_x;\n"
                              "static inline int kas_sim_threads(int count)\n"
                              "{\n"
@@ -97,8 +97,8 @@ nvrtcResult nvrtcDestroyProgram(nvrtcProgram *program)
     return sim_call("nvrtcDestroyProgram", 11, 0);
 }
 
-/* For each KAS_KERNEL(name, args_t) of the text: the size of its argument, which the driver knows
- * from a cubin. */
+/* Writes the size of each kernel's argument, for each KAS_KERNEL(name, args_t) of the text; the
+ * driver knows it from a cubin. */
 static void write_sizes(FILE *file, const char *text)
 {
     for (const char *p = text; (p = strpbrk(p, "K/\"")) != NULL;) {

@@ -15,8 +15,8 @@ typedef struct work {
     int lane; /* in a graph */
 } work;
 
-/* Work captured from one stream (lane 0) and from those that joined it by its events: later pieces
- * of a lane wait for earlier ones, and for events of other lanes where the capture did. */
+/* Work captured from one stream (lane 0) and from those that joined it by its events: later work of
+ * a lane waits for earlier work, and for events of other lanes where the capture did. */
 struct CUgraph_st {
     int device, lanes;
     work *head, **tail;
@@ -29,7 +29,7 @@ struct CUstream_st {
     CUstream next;
     int device;
     work *head, **tail;
-    uint64_t given;      /* pieces of work and graphs so far */
+    uint64_t given;      /* jobs and graphs so far */
     CUgraph capture;     /* NULL: work is done */
     int lane;            /* of the capture */
     pthread_t capturing; /* the thread that began it */
@@ -158,7 +158,7 @@ static bool can_run(const struct CUstream_st *stream)
     return wait->event->reached >= wait->record;
 }
 
-/* One piece of work of a random stream that has any; false when none has. */
+/* Runs one job of a random stream that has any; returns false when none has. */
 static bool run_any(void)
 {
     uint32_t count = 0, held_up = 0;
@@ -302,7 +302,8 @@ static bool same_mark(const work *a, const work *b)
     return memcmp(a->data, b->data, sizeof(mark)) == 0;
 }
 
-/* Is this wait's record among the first pieces of the graph, up to the `next` of its lane? */
+/* Returns whether this wait's record is among the first jobs of the graph, up to the `next`
+ * of its lane. */
 static bool was_recorded(const struct CUgraph_st *g, const work *wait, const work *const *next)
 {
     for (const work *w = g->head; w; w = w->next)
@@ -343,7 +344,7 @@ static void append_interleaved(work ***tail, const struct CUgraph_st *g)
     }
 }
 
-/* Does lane 0 wait for the end of every other? */
+/* Returns whether lane 0 waits for the end of every other lane. */
 static bool all_joined(const struct CUgraph_st *g)
 {
     for (int lane = 1; lane < g->lanes; lane++) {

@@ -20,15 +20,15 @@
 enum {
     FUZZ_CORPUS = 512,
     FUZZ_LARGEST = 16 << 10, /* bytes of a mutant that joins the corpus */
-    FUZZ_SECONDS = 20,       /* of wall time for a case; the machine may be busy */
-    FUZZ_MEMORY = 1 << 30    /* of address space on top of what the test has when it begins */
+    FUZZ_SECONDS = 20,       /* seconds of wall time for a case; the machine may be busy */
+    FUZZ_MEMORY = 1 << 30    /* bytes of address space on top of what the test has when it begins */
 };
 
 typedef struct fuzz_run {
     unsigned long long usual, cases, seed, now;
     kas_buf corpus[FUZZ_CORPUS];
     int files, fixed; /* the first `fixed` are never replaced */
-    /* `solved`: of the accepted, those that went on to what the test says. */
+    /* solved: how many of the accepted cases went on to the second check, which each test names */
     unsigned long long accepted, refused, solved;
 } fuzz_run;
 extern fuzz_run fuzz;
@@ -40,39 +40,41 @@ extern fuzz_run fuzz;
     } while (0)
 void fuzz_finding(const char *condition, const char *file, int line) __attribute__((noreturn));
 
-/* `usual`: cases when no number is given. */
+/* Reads the arguments; `usual` is the number of cases when none is given. */
 void fuzz_begin(int argc, char **argv, unsigned long long usual);
 
 /* ---- the corpus ------------------------------------------------------------------------------ */
 
 void fuzz_add(const void *data, size_t size);
-void fuzz_add_folder(const char *folder); /* its JSON files, in the order of their names */
+/* adds the folder's JSON files, in the order of their names */
+void fuzz_add_folder(const char *folder);
 const kas_buf *fuzz_pick(kas_rng *rng);
-/* Now and then an accepted mutant joins the corpus, so that mutations pile up. */
+/* Adds an accepted mutant to the corpus now and then, so that mutations pile up. */
 void fuzz_keep(kas_rng *rng, const kas_buf *file);
 
 /* ---- the cases ------------------------------------------------------------------------------- */
 
-/* Makes a file. */
+/* A callback that makes a file. */
 typedef void fuzz_mutate(kas_rng *rng, kas_buf *file);
-/* Reads it and holds what comes of it against what must be true.  Was it accepted?  `data` ends
- * where its memory does, so that a read past the end is seen; `kept` is the same for whoever wants
- * to keep it. */
+/* A callback that reads the file, checks the result against what must be true, and returns whether
+ * the file was accepted. `data` ends where its memory does, so that a read past the end is seen;
+ * `kept` is the same for a test that wants to keep it. */
 typedef bool fuzz_read(kas_rng *rng, const char *data, size_t size, const kas_buf *kept);
 
-/* What the corpus has by now is never replaced. */
+/* Runs the cases. The files that the corpus has now are never replaced. */
 void fuzz_cases(fuzz_mutate *mutate, fuzz_read *read);
 
-/* True for KAS_OK. Anything else must be KAS_BAD_INPUT with a message that names `file`. */
+/* Returns true for KAS_OK. Any other status must be KAS_BAD_INPUT with a message that names
+ * `file`. */
 bool fuzz_accepts(kas_status status, const char *file);
 
-/* A path for a file of the test's own, in a folder that goes at the end. */
+/* Returns a path for a file of the test's own, in a folder that is removed at the end. */
 const char *fuzz_path(const char *name);
 void fuzz_write(const char *path, const void *data, size_t size);
 
-/* Says what was done, and frees the corpus.  A run that accepts or refuses nearly all looks at half
- * of the code: that is a finding too.  The numbers are the least shares, in percent of the cases.
- */
+/* Prints what was done and frees the corpus. A run that accepts or refuses nearly everything looks
+ * at half of the code, which is a finding too: the arguments are the least shares, in percent of
+ * the cases. */
 void fuzz_end(unsigned accepted, unsigned solved, unsigned refused);
 
 #endif

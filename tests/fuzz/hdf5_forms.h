@@ -1,5 +1,5 @@
-/* Data-set files as the HDF5 library writes them, right and wrong, for the fuzz test of their
- * reader. */
+/* Data-set files as the HDF5 library writes them, right and wrong, for the fuzz test
+ * of their reader. */
 #ifndef KAS_TESTS_FUZZ_HDF5_FORMS_H
 #define KAS_TESTS_FUZZ_HDF5_FORMS_H
 
@@ -22,7 +22,7 @@ typedef enum hdf5_storage {
     HDF5_STORAGES
 } hdf5_storage;
 
-/* What stands in the place of a data set. */
+/* The object in the place of a data set. */
 typedef enum hdf5_object {
     HDF5_SET,
     HDF5_NOTHING,
@@ -36,10 +36,10 @@ typedef enum hdf5_object {
 typedef struct hdf5_set {
     hdf5_object object;
     hdf5_storage storage;
-    hid_t type; /* in the file; not owned */
+    hid_t type; /* type in the file; not owned */
     int rank;
     hsize_t size[5];
-    long long value; /* of one of the elements */
+    long long value; /* value of one of the elements */
 } hdf5_set;
 
 typedef struct hdf5_form {
@@ -53,7 +53,7 @@ typedef struct hdf5_form {
     long long layout;
 } hdf5_form;
 
-/* Right but for one or two of its parts, and now and then right. */
+/* Returns a form that is right but for one or two of its parts, and now and then entirely right. */
 hdf5_form hdf5_random_form(kas_rng *rng);
 void hdf5_write(const char *path, const hdf5_form *form);
 

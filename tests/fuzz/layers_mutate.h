@@ -5,7 +5,7 @@
 
 #include "mutate.h"
 
-/* Both are valid files of layers. */
+/* Changes a file of layers; `root` and `donor` are valid files of layers. */
 fuzz_mutate_tree fuzz_mutate_layers;
 
 #endif

@@ -1,5 +1,5 @@
-/* Layers to put kernels of mutated files into: small, with unequal channels, an image that is not
- * square, and kernels of several sizes. */
+/* Layers for kernels of mutated files: small, with unequal channels, an image that is not square,
+ * and kernels of several sizes. */
 #ifndef KAS_TESTS_FUZZ_TARGETS_H
 #define KAS_TESTS_FUZZ_TARGETS_H
 

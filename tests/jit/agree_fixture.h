@@ -1,4 +1,4 @@
-/* Kernels on the device against the float64 reference, for the tests of the lowering. */
+/* Compares kernels on the device with the float64 reference, for the tests of the lowering. */
 #ifndef KAS_TESTS_JIT_AGREE_FIXTURE_H
 #define KAS_TESTS_JIT_AGREE_FIXTURE_H
 
@@ -22,7 +22,7 @@ static kas_device *device;
 static kas_compiler *compiler[3]; /* lanes ascending, descending, shuffled; one on a GPU */
 static double worst_forward, worst_gradient, worst_numeric;
 static int compared, redrawn, ill_conditioned;
-static kas_dtype stored; /* of the programs */
+static kas_dtype stored; /* dtype of the programs */
 
 static bool on_cpu(void)
 {
@@ -111,13 +111,13 @@ static const setting settings[] = {
     {8, 3, 2, 1, 1, 3},   /* a single pixel */
     {8, 1, 2, 28, 30, 3}, /* sums long enough for partial sums and for loops outside the lanes */
 };
-enum { LARGE = 6, SETTINGS = LARGE }; /* the large one only where it is asked for */
+enum { LARGE = 6, SETTINGS = LARGE }; /* the large one is used only where it is asked for */
 
 static void record(const kas_agreement *a, const char *name, const kas_target *t)
 {
     compared++;
     redrawn += a->draws > 1;
-    /* 16-bit numbers round so much that kernels of several maps may need the second measure */
+    /* A 16-bit dtype rounds so much that kernels of several maps may need the second measure. */
     ill_conditioned += a->verdict == KAS_AGREE_ILL_CONDITIONED;
     if (a->verdict != KAS_AGREE_OK &&
         (stored == KAS_F32 || a->verdict != KAS_AGREE_ILL_CONDITIONED))
@@ -162,9 +162,9 @@ static int compare(const char *name, const kas_kernel *kernel, int order, const 
     return result[0].convolutions;
 }
 
-/* Compiling is what takes the time, so each kernel meets one setting in turn, and every other one
- * also another order of blocks and lanes; all settings and orders with KAS_TEST_FULL=1.  Returns
- * how many convolutions there were. */
+/* Compares a kernel at one setting in turn, and every other kernel also in another order of blocks
+ * and lanes, because compiling takes the time; at all settings and in all orders with
+ * KAS_TEST_FULL=1. Returns the number of convolutions. */
 static inline int agree(const char *name, kas_kernel *kernel)
 {
     static const int all[SETTINGS] = {0, 1, 2, 3, 4, 5};
@@ -182,7 +182,7 @@ static inline int agree(const char *name, kas_kernel *kernel)
     return compare(name, kernel, 0, full ? all : &one, full ? SETTINGS : 1);
 }
 
-/* Also at the large setting, in two orders. */
+/* The same, and at the large setting in two orders. */
 static inline void agree_large(const char *name, kas_kernel *kernel)
 {
     static const int large = LARGE;

@@ -1,8 +1,8 @@
-/* bf16 and float16 in float64, straight from what the formats are: a sign, `exponent` bits with a
- * bias, `fraction` bits; the smallest exponent holds the numbers near 0, the largest infinity and
- * NaN. */
-#ifndef TESTS_OPS_NUMBER_H
-#define TESTS_OPS_NUMBER_H
+/* bf16 and float16 computed in float64, straight from the definition of the formats: a sign,
+ * `exponent` bits with a bias, `fraction` bits; the smallest exponent holds the numbers near 0, the
+ * largest infinity and NaN. */
+#ifndef TESTS_OPS_DTYPE_H
+#define TESTS_OPS_DTYPE_H
 
 #include <math.h>
 #include <stdint.h>
@@ -13,7 +13,7 @@ static inline int number_fraction(kas_dtype dtype)
 {
     return dtype == KAS_F32 ? 23 : dtype == KAS_BF16 ? 7 : 10;
 }
-/* The exponent of the smallest normal number. */
+/* Returns the exponent of the smallest normal number. */
 static inline int number_lowest(kas_dtype dtype)
 {
     return dtype == KAS_F16 ? -14 : -126;
@@ -22,7 +22,7 @@ static inline double number_largest(kas_dtype dtype)
 {
     return ldexp(2 - ldexp(1, -number_fraction(dtype)), 1 - number_lowest(dtype));
 }
-/* Half the distance from 1 to the next number: the largest relative error of a rounding. */
+/* Returns half the distance from 1 to the next number: the largest relative error of a rounding. */
 static inline double number_epsilon(kas_dtype dtype)
 {
     return ldexp(1, -1 - number_fraction(dtype));
@@ -41,7 +41,7 @@ static inline double number_value(kas_dtype dtype, uint16_t bits)
     return sign * size;
 }
 
-/* The next value away from 0, as if the exponent had no end. */
+/* Returns the next value away from 0, as if the exponent had no end. */
 static inline double number_next(kas_dtype dtype, uint16_t bits)
 {
     const double value = number_value(dtype, bits), largest = number_largest(dtype);
@@ -50,7 +50,7 @@ static inline double number_next(kas_dtype dtype, uint16_t bits)
     return number_value(dtype, (uint16_t)(bits + 1));
 }
 
-/* `x` rounded to the nearest number, ties to even. */
+/* Returns `x` rounded to the nearest number, ties to even. */
 static inline double number_round(kas_dtype dtype, double x)
 {
     int exponent;
@@ -63,7 +63,7 @@ static inline double number_round(kas_dtype dtype, double x)
     return fabs(rounded) > number_largest(dtype) ? copysign(INFINITY, x) : rounded;
 }
 
-/* The bits of `x` rounded. */
+/* Returns the bits of `x` after rounding. */
 static inline uint16_t number_bits(kas_dtype dtype, double x)
 {
     const int fraction = number_fraction(dtype), lowest = number_lowest(dtype);

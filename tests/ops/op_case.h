@@ -22,14 +22,14 @@
 #include "dtype.h"
 #include "support/ok.h"
 
-/* Orders to run: all three on the CPU, one on a GPU. */
+/* Returns the orders of lanes to run: all three on the CPU, one on a GPU. */
 static kas_device *the_device;
-/* Of what make_tensor makes; random values are numbers that it holds exactly. */
+/* The dtype of what make_tensor makes. Random values are numbers that this dtype holds exactly. */
 static kas_dtype the_number;
 static double worst_error, worst_tolerance;
-/* Of each case's tensors and arrays, in the order in which they are made, one starts a number after
- * a multiple of 16 bytes: a kernel that accesses 16 bytes there in spite of it traps (order 2), as
- * it does on a GPU.  0: none. */
+/* Of each case's tensors and arrays, counted in the order in which they are made, this one starts
+ * one element after a multiple of 16 bytes. A kernel that makes a 16-byte access there all the same
+ * traps (in order 2), as it does on a GPU. 0: none starts so. */
 static int the_crooked, tensors_made;
 static char worst_place[160];
 
@@ -81,7 +81,7 @@ static inline double *nan_values(size_t count)
     return value;
 }
 
-/* number_value of all bits. */
+/* The value of all bit patterns, by number_value. */
 static inline const double *all_values(kas_dtype dtype)
 {
     static double value[KAS_DTYPES][1 << 16];
@@ -91,7 +91,7 @@ static inline const double *all_values(kas_dtype dtype)
     return value[dtype];
 }
 
-/* One number of an array in a device's memory format. */
+/* Writes one element of an array in a device's memory format. */
 static inline void put_number(kas_dtype dtype, void *array, size_t at, double value)
 {
     if (dtype == KAS_F32)
@@ -105,8 +105,8 @@ static inline double get_number(kas_dtype dtype, const void *array, size_t at)
                             : all_values(dtype)[((const uint16_t *)array)[at]];
 }
 
-/* [n][c][h][w] doubles -> device memory [n][h][w][pitch]; NaN in the padding, and everywhere when
- * `from` is NULL. */
+/* Makes device memory [n][h][w][pitch] from doubles [n][c][h][w], with NaN in the padding, and
+ * everywhere when `from` is NULL. */
 static inline void *numbers_to_device(kas_dtype dtype, const double *from, int n, int c, int h,
                                       int w, int pitch)
 {
@@ -129,7 +129,7 @@ static inline void *numbers_to_device(kas_dtype dtype, const double *from, int n
     return memory;
 }
 
-/* The other way; the padding must still be NaN: no operation writes it. */
+/* Reads a tensor back. The padding must still be NaN: no operation writes it. */
 static inline double *numbers_from_device(kas_dtype dtype, const void *memory, int n, int c, int h,
                                           int w, int pitch)
 {
@@ -161,7 +161,7 @@ static inline double *from_device(const float *memory, int n, int c, int h, int 
     return numbers_from_device(KAS_F32, memory, n, c, h, w, pitch);
 }
 
-/* Plain arrays. */
+/* Copy plain arrays to the device and back. */
 static inline float *array_to_device(const double *from, size_t count)
 {
     return to_device(from, 1, 1, 1, (int)count, 1);
@@ -201,8 +201,8 @@ static inline void compare(const char *what, const double *got, const double *wa
     }
 }
 
-/* The same where NaN and infinities are meant to come out: NaN stands exactly where `want` has it,
- * an infinity too, and the scale is that of the other numbers. */
+/* The same where NaN and infinities are meant to come out: NaN and infinities must stand exactly
+ * where `want` has them, and the scale is that of the other numbers. */
 static inline void compare_special(const char *what, const double *got, const double *want,
                                    size_t count, double tolerance)
 {
@@ -218,7 +218,8 @@ static inline void compare_special(const char *what, const double *got, const do
     }
 }
 
-/* NaN and infinities at several places, neighbours among them, of every lane of a wide access. */
+/* Puts NaN and infinities at several places, neighbours among them, in every lane of a wide
+ * access. */
 static inline void put_special(double *x, size_t count)
 {
     static const double special[] = {NAN, INFINITY, -INFINITY};
@@ -236,7 +237,7 @@ static inline void print_worst(const char *what)
     worst_error = worst_tolerance = 0;
 }
 
-/* The operations, as the tests use them: one plan, run once. */
+/* Run the operations as the tests use them: one plan, run once. */
 static kas_ops *the_ops;
 static kas_plan *the_plan;
 
@@ -257,7 +258,7 @@ static inline int close_the_ops(void **state)
     return close_the_device(state);
 }
 
-/* A plan for what follows up to run_plan(). */
+/* Makes a plan for what follows up to run_plan(). */
 static inline kas_plan *new_plan(void)
 {
     OK(kas_plan_create(the_device, &the_plan));
@@ -272,7 +273,7 @@ static inline void run_plan(void)
     tensors_made = 0;
 }
 
-/* The tests of a file for one dtype after the other. */
+/* Runs the tests of a file for one dtype after the other. */
 #define RUN_FOR_EACH_NUMBER(tests, open, close)                                                    \
     ({                                                                                             \
         int failed_ = 0;                                                                           \
@@ -290,12 +291,13 @@ static inline kas_tensor make_tensor(const double *from, int n, int c, int h, in
     return (kas_tensor){
         numbers_to_device(the_number, from, n, c, h, w, pitch), n, h, w, c, pitch, the_number};
 }
-/* What one rounding of a result to the_number adds to a tolerance. */
+/* Returns what one rounding of a result to the_number adds to a tolerance. */
 static inline double rounding(void)
 {
     return the_number == KAS_F32 ? 0 : 1.001 * number_epsilon(the_number);
 }
-/* `tolerance` is that of float32 arithmetic. */
+/* Compares with the tolerance of float32 arithmetic, `tolerance`, plus what rounding
+ * to the_number adds. */
 static inline void check_tensor(const char *what, const kas_tensor *t, const double *want,
                                 double tolerance)
 {
@@ -312,8 +314,8 @@ static inline void check_special(const char *what, const kas_tensor *t, const do
                     tolerance + (t->dtype == KAS_F32 ? 0 : rounding()));
     free(got);
 }
-/* An output that 16 bits round to the end of a function's slope is that end for the backward pass.
- */
+/* Returns whether 16 bits round the output to the end of a function's slope; then the backward pass
+ * takes it for that end. */
 static inline bool rounds_to_kink(kas_layer_op op, double y)
 {
     const double end = op == KAS_LAYER_RELU6 ? 6 : op == KAS_LAYER_HARD_SIGMOID ? 1 : NAN;
@@ -326,7 +328,7 @@ static inline void check_array(const char *what, const float *memory, const doub
     compare(what, got, want, count, tolerance);
     free(got);
 }
-/* Frees device memory, of crooked tensors too: FREE(a, b, c) */
+/* Frees device memory, of crooked tensors too: FREE(a, b, c). */
 #define FREE(...)                                                                                  \
     do {                                                                                           \
         void *all_[] = {__VA_ARGS__};                                                              \
@@ -335,18 +337,20 @@ static inline void check_array(const char *what, const float *memory, const doub
     } while (0)
 
 static const int odd_channels[] = {3, 12, 16, 20, 64, 130};
-/* Whole rows alone where a tensor is crooked: others have no 16-byte accesses anyway. */
+/* Runs what follows for each number of channels; only for whole rows where a tensor is crooked,
+ * because others have no 16-byte accesses anyway. */
 #define EACH_OF_CHANNELS(c, channels)                                                              \
     for (size_t i_##c = 0, c;                                                                      \
          i_##c < sizeof(channels) / sizeof *(channels) && (c = (size_t)(channels)[i_##c], 1);      \
          i_##c++)                                                                                  \
         if (!the_crooked || c % 16 == 0)
 #define EACH_CHANNELS(c) EACH_OF_CHANNELS(c, odd_channels)
-/* Of 16 bits ascending and shuffled: in the latter a thread has 8 lanes, as on a GPU. */
+/* Runs what follows in each order. In 16 bits only ascending and shuffled: in the latter a thread
+ * has 8 lanes, as on a GPU. */
 #define EACH_ORDER(order)                                                                          \
     for (int order = the_crooked ? orders() - 1 : 0; order < orders() && (set_order(order), 1);    \
          order += the_number == KAS_F32 ? 1 : 2, set_order(order < orders() ? order : 0))
-/* What follows, once for each of the first `most` tensors of a case. */
+/* Runs what follows once for each of the first `most` tensors of a case being the crooked one. */
 #define EACH_CROOKED(most)                                                                         \
     for (the_crooked = 1, tensors_made = 0; the_crooked || (set_order(0), 0);                      \
          the_crooked = the_crooked < (most) ? the_crooked + 1 : 0)

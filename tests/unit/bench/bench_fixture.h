@@ -1,5 +1,5 @@
-/* Lines of JSON that a suite of `kas-gpu bench` writes, and what must hold of their fields. Needs
- * cmocka's headers before it. */
+/* Reads the lines of JSON that a suite of `kas-gpu bench` writes, and checks their fields. Include
+ * cmocka's headers first. */
 #ifndef KAS_TESTS_UNIT_BENCH_BENCH_FIXTURE_H
 #define KAS_TESTS_UNIT_BENCH_BENCH_FIXTURE_H
 
@@ -33,11 +33,11 @@ static inline kas_bench_options small_step(const char *device)
                                .roofline = &made_up};
 }
 
-/* What a suite wrote. */
+/* The output of a suite. */
 typedef struct lines {
     cJSON *line[MAX_LINES];
     int count;
-    kas_buf text; /* of tables */
+    kas_buf text; /* text of tables */
 } lines;
 
 static inline void take_line(void *context, const char *text)
@@ -112,7 +112,7 @@ static inline int print_largest(void **state)
     return 0;
 }
 
-/* NAME and its quartiles, in order. */
+/* Checks that NAME lies between its quartiles. */
 static inline void check_spread(const cJSON *line, const char *name)
 {
     char q1[64], q3[64];

@@ -1,4 +1,4 @@
-/* For tests of the CUDA device on the stand-in. Needs cmocka's headers before it. */
+/* What tests of the CUDA device on the stand-in share. Include cmocka's headers first. */
 #ifndef KAS_TESTS_UNIT_CUDA_CUDA_FIXTURE_H
 #define KAS_TESTS_UNIT_CUDA_CUDA_FIXTURE_H
 

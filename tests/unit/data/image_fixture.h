@@ -12,7 +12,7 @@
 #include <jpeglib.h>
 #include <png.h>
 
-/* Channel k at (x, y) of picture `number`. */
+/* Returns channel k at (x, y) of picture `number`. */
 static inline uint8_t fixture_pixel(uint32_t number, uint32_t x, uint32_t y, uint32_t k)
 {
     uint32_t wave = (x * (3 + number % 5) + y * (2 + k) + 40 * k + 17 * number) % 510;
@@ -31,7 +31,7 @@ static inline uint8_t *fixture_pixels(uint32_t number, uint32_t width, uint32_t 
     return pixels;
 }
 
-/* c: 1, 3 or 4 (CMYK). Freed with free(). */
+/* Makes a JPEG of c channels: 1, 3 or 4 (CMYK). The caller frees it with free(). */
 static inline uint8_t *fixture_jpeg(const uint8_t *pixels, uint32_t width, uint32_t height, int c,
                                     int quality, int progressive, size_t *size)
 {
@@ -61,7 +61,8 @@ static inline uint8_t *fixture_jpeg(const uint8_t *pixels, uint32_t width, uint3
     return out;
 }
 
-/* `format`: PNG_FORMAT_GRAY, PNG_FORMAT_RGB, PNG_FORMAT_RGBA. Freed with free(). */
+/* Makes a PNG; `format` is PNG_FORMAT_GRAY, PNG_FORMAT_RGB or PNG_FORMAT_RGBA. The caller frees it
+ * with free(). */
 static inline uint8_t *fixture_png(const void *pixels, uint32_t width, uint32_t height,
                                    png_uint_32 format, size_t *size)
 {

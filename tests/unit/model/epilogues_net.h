@@ -1,4 +1,4 @@
-/* A network with everything that can stand behind a convolution. */
+/* A network with every epilogue that a convolution can have. */
 #ifndef KAS_TESTS_UNIT_MODEL_EPILOGUES_NET_H
 #define KAS_TESTS_UNIT_MODEL_EPILOGUES_NET_H
 

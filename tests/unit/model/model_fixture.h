@@ -20,7 +20,7 @@
 #include "ops/dtype.h"
 
 static kas_device *device;
-/* Of the models that are made. */
+/* The dtype of the models that are made. */
 static kas_precision the_precision;
 
 static int open_device(void **state)
@@ -58,8 +58,8 @@ static double *as_double(const float *x, size_t n)
     return y;
 }
 
-/* Same values on both sides; not the initial ones of batch norm, whose gradients would be special.
- */
+/* Sets the same values on both sides; not the initial ones of batch norm, whose gradients
+ * would be special. */
 static void set_parameters(pair *p, uint64_t seed)
 {
     const kas_params *params = kas_model_params(p->model);
@@ -99,7 +99,7 @@ static inline void free_programs(kas_programs *programs)
     free(programs);
 }
 
-/* Takes over `net`. */
+/* Makes a pair; it takes over `net`. */
 static pair make_pair_with(kas_net *net, const kas_replacement *replacement, int n,
                            const kas_recipe *recipe, bool recompute)
 {
@@ -148,8 +148,8 @@ static inline void free_pair(pair *p)
     free(p->labels);
 }
 
-/* Length of the difference over the length of the reference's, which counts as `floor` at least;
- * NaN when anything is not finite. */
+/* Returns the length of the difference divided by that of the reference, which counts as at least
+ * `floor`; NaN when anything is not finite. */
 static double relative_to(const float *x, const double *ref, size_t n, double floor)
 {
     double difference = 0, length = 0;
@@ -165,8 +165,9 @@ static double relative(const float *x, const double *ref, size_t n)
     return relative_to(x, ref, n, 1e-12);
 }
 
-/* Of all gradients together.  A bias before a batch norm has none but rounding: against itself its
- * error would be anything, so that it is measured against a ten-thousandth of this. */
+/* Returns the length of all gradients together. A bias before a batch norm has a gradient of
+ * nothing but rounding: compared with itself its error would be anything, so it is compared with a
+ * ten-thousandth of this length. */
 static double length_of_gradients(const kas_ref_net *net)
 {
     double squares = 0;
@@ -176,7 +177,7 @@ static double length_of_gradients(const kas_ref_net *net)
     return sqrt(squares);
 }
 
-/* What the tests train with, unless they say otherwise. */
+/* The recipe with which the tests train, unless they say otherwise. */
 static const kas_recipe usual_recipe = {
     .label_smoothing = 0.1, .momentum = 0.9, .weight_decay = 0.05};
 
@@ -241,8 +242,9 @@ static void check_running(pair *p, const char *name, double tolerance)
     assert_true(worst <= tolerance);
 }
 
-/* One training step of both: loss, logits, every gradient, running statistics. `tolerance` is of
- * the gradients; logits have a tenth of it, loss and statistics a hundredth. */
+/* Compares one training step of both sides: loss, logits, every gradient, running
+ * statistics. `tolerance` is that of the gradients; logits have a tenth of it, loss and
+ * statistics a hundredth. */
 static inline void check_step(pair *q, const char *name, double tolerance)
 {
     pair p = *q;
@@ -276,7 +278,8 @@ static inline void check_step(pair *q, const char *name, double tolerance)
 
 /* ---- 16 bits --------------------------------------------------------------------------------- */
 
-/* Length of the error of all gradients over the length of all gradients; NaN stays. */
+/* Returns the length of the error of all gradients divided by the length of all
+ * gradients; NaN stays. */
 static inline double error_of_gradients(pair *p)
 {
     const kas_params *params = kas_model_params(p->model);
@@ -297,8 +300,9 @@ static inline double error_of_gradients(pair *p)
     return sqrt(squares) / length_of_gradients(p->ref);
 }
 
-/* One step of both. `most`: allowed error of loss, logits and gradients, in roundings of the
- * number; each layer rounds a few times, and a ReLU near its kink may take the other branch. */
+/* Compares one step of both sides. `most` is the allowed error of loss, logits and gradients, in
+ * roundings of the dtype; each layer rounds a few times, and a ReLU near its kink may take the
+ * other branch. */
 static inline void check_small(pair *p, const char *name, double most)
 {
     const double epsilon = number_epsilon(kas_precision_number(the_precision));
@@ -335,7 +339,7 @@ static inline void check_small(pair *p, const char *name, double most)
     free(logits64);
 }
 
-/* Twenty layers with ReLU. */
+/* Makes a network of twenty layers with ReLU. */
 static inline double through_kinks(void)
 {
     return 4 * sqrt(number_epsilon(kas_precision_number(the_precision)));

@@ -21,7 +21,7 @@ static int zoo_join(kas_builder *b, kas_layer_op op, const char *name, int input
     return kas_builder_layer(b, l);
 }
 
-/* "Same" padding for odd kernels. */
+/* Adds a convolution with "same" padding for odd kernels. */
 static int zoo_conv(kas_builder *b, const char *name, int in, int c, int kernel_h, int kernel_w,
                     int groups, bool bias)
 {
@@ -81,7 +81,7 @@ static int zoo_linear(kas_builder *b, const char *name, int in, int c, bool bias
     return kas_builder_layer(b, l);
 }
 
-/* Squeeze-and-excitation: a gate of one value a channel. */
+/* Adds squeeze-and-excitation: a gate of one value for each channel. */
 static int zoo_gate(kas_builder *b, int in)
 {
     int squeeze = zoo_layer(b, KAS_LAYER_GLOBAL_AVG_POOL, "se.pool", in);
@@ -92,8 +92,8 @@ static int zoo_gate(kas_builder *b, int in)
     return zoo_join(b, KAS_LAYER_MULTIPLY, "se.scale", 2, (int[]){in, gate});
 }
 
-/* Three branches and two layers that read all before them, as in DenseNet: "cat2" is the front part
- * of "cat3", and "pair" of "both", which reads it.  One branch is written where it belongs, the
+/* Adds three branches and two layers that read all before them, as in DenseNet: "cat2" is the front
+ * part of "cat3", and "pair" of "both", which reads it. One branch is written where it belongs, the
  * others are copied. */
 static int zoo_dense_block(kas_builder *b, int in)
 {

@@ -15,8 +15,8 @@ typedef struct fd_array {
     size_t size;
 } fd_array;
 
-/* Largest |analytic - numeric| / max(1, |analytic|) over all elements; NaN when any is not finite.
- */
+/* Returns the largest |analytic - numeric| / max(1, |analytic|) over all elements; NaN when any is
+ * not finite. */
 static inline double fd_worst(double (*loss)(void *), void *context, const fd_array *array,
                               int arrays)
 {
@@ -61,13 +61,13 @@ static inline double fd_dot(const double *a, const double *b, size_t size)
     return sum;
 }
 
-/* The larger of two errors; NaN is the largest and stays. */
+/* Returns the larger of two errors; NaN counts as the largest. */
 static inline double fd_larger(double worst, double error)
 {
     return isnan(worst) || error <= worst ? worst : error;
 }
 
-/* Prints the error and its tolerance; true when it is within (NaN is not). */
+/* Prints the error and its tolerance; returns whether it is within (NaN is not). */
 static inline int fd_within(const char *what, double error, double tolerance)
 {
     printf("%s: largest error %.3g, tolerance %.3g\n", what, error, tolerance);

@@ -28,7 +28,7 @@ typedef struct fixture {
     double weight[FIXTURE_WEIGHTS][FIXTURE_MOST], dweight[FIXTURE_WEIGHTS][FIXTURE_MOST];
 } fixture;
 
-/* [c, h, w] with K_H = kh, K_W = kw, G0 = 2, x0 = 6; one instance, one image. */
+/* Sets the target [c, h, w] with K_H = kh, K_W = kw, G0 = 2, x0 = 6; one instance, one image. */
 static inline void fixture_target(fixture *f, uint32_t c, uint32_t h, uint32_t w, uint32_t kh,
                                   uint32_t kw)
 {
@@ -53,7 +53,7 @@ static inline void fixture_parts(fixture *f, uint32_t parts_in, uint32_t parts_o
     f->target.c_out = parts_out * f->target.c;
 }
 
-/* To be called when the kernel is built: `last` is the number of its last node. */
+/* Makes the reference once the kernel is built; `last` is the number of its last node. */
 static inline void fixture_create(fixture *f, int last)
 {
     if (last < 0)

@@ -1,12 +1,12 @@
-/* What tests of the supervisor check of a study that was killed on its way: everything done,
- * nothing twice, no worker left behind. */
+/* What tests check after a supervisor was killed on its way: everything was done, nothing twice,
+ * and no worker is left behind. */
 #ifndef KAS_TESTS_UNIT_SEARCH_SEARCH_DONE_H
 #define KAS_TESTS_UNIT_SEARCH_SEARCH_DONE_H
 
 #include "search_fixture.h"
 
-/* Everything done, nothing twice: what the notes say and what the store says. `exact`: no worker
- * was killed between a checkpoint and its note. */
+/* Checks in the notes and in the store that everything was done and nothing twice. `exact`: no
+ * worker was killed between a checkpoint and its note. */
 static void assert_done_once(int candidates, bool exact)
 {
     int count;
@@ -35,7 +35,7 @@ static void assert_done_once(int candidates, bool exact)
     kas_work_list_free(list, count);
 }
 
-/* The supervisor in a process of its own; its exit code is the status. */
+/* Runs the supervisor in a process of its own; its exit code is the status. */
 static pid_t start(plan p, const kas_search_options *search, int workers)
 {
     pid_t pid = fork();
@@ -44,7 +44,7 @@ static pid_t start(plan p, const kas_search_options *search, int workers)
     return pid;
 }
 
-/* How many lines of the notes begin with `word`. */
+/* Returns how many lines of the notes begin with `word`. */
 static inline int lines_noted(const char *word)
 {
     kas_buf text = {0};
@@ -58,7 +58,7 @@ static inline int lines_noted(const char *word)
     return lines;
 }
 
-/* Until that many lines begin with `word`. */
+/* Waits until that many lines begin with `word`. */
 static inline void wait_for_lines(const char *word, int lines)
 {
     for (int i = 0; i < 6000 && lines_noted(word) < lines; i++)

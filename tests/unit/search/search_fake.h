@@ -1,6 +1,6 @@
-/* A worker that evaluates nothing and misbehaves on demand: what a candidate does is the text of
- * its "kernel", and every epoch is noted in the file $KAS_TEST_NOTES after its checkpoint was
- * written. */
+/* A worker that evaluates nothing and misbehaves on demand: what a candidate does is the
+ * text of its "kernel", and every epoch is noted in the file $KAS_TEST_NOTES after its
+ * checkpoint was written. */
 #ifndef KAS_TESTS_UNIT_SEARCH_SEARCH_FAKE_H
 #define KAS_TESTS_UNIT_SEARCH_SEARCH_FAKE_H
 
@@ -48,8 +48,8 @@ static bool noted(const char *line)
     return found;
 }
 
-/* "await: LINE" waits until that line is noted, and a moment more; with "late" before it, over 3 s.
- */
+/* "await: LINE" waits until that line is noted, and a moment more; with "late" before it, over 3
+ * s. */
 static void await(kas_slot *slot, const char *what)
 {
     const char *line = strstr(what, "await: ");
@@ -97,7 +97,7 @@ static double fake_accuracy(const kas_task *task, int epoch)
     return level * (epoch + 1) / EPOCHS;
 }
 
-/* What goes wrong after epoch 1. */
+/* Does what goes wrong after epoch 1. */
 static kas_status misbehave(const char *what, bool resumed, kas_outcome *out)
 {
     if (strstr(what, "abort"))
@@ -129,7 +129,7 @@ static kas_status misbehave(const char *what, bool resumed, kas_outcome *out)
 
 static _Atomic int steps_taken, big_ones; /* of all slots of this worker */
 
-/* Measured alone: nobody takes a step meanwhile. */
+/* Measures alone: no other slot takes a step meanwhile. */
 static void measure_alone(kas_slot *slot, bool until_progress)
 {
     kas_slot_begin_alone(slot);
@@ -141,7 +141,7 @@ static void measure_alone(kas_slot *slot, bool until_progress)
         kas_slot_end_alone(slot);
 }
 
-/* A "big" one takes 60 of 100 bytes. */
+/* Reserves memory: a "big" candidate takes 60 of 100 bytes. */
 static kas_verdict reserve(kas_slot *slot, bool big)
 {
     if (kas_slot_reserve(slot, big ? 60 : 10, 100) == KAS_STOP)
@@ -231,7 +231,7 @@ static void fake_leave(void *own)
     (void)own;
 }
 
-/* The device ends a step that the slot had reported early. */
+/* Ends a step on the device that the slot had reported early. */
 static void fake_settle(void *own)
 {
     (void)own;

@@ -1,4 +1,4 @@
-/* What every primitive is asked: its rules, weight, cost, text in all forms, and its gradient. */
+/* Checks for every primitive: its rules, weight, cost, text in all forms, and its gradient. */
 #ifndef KAS_TESTS_UNIT_SPACE_PRIMITIVE_FIXTURE_H
 #define KAS_TESTS_UNIT_SPACE_PRIMITIVE_FIXTURE_H
 
@@ -48,7 +48,7 @@ static inline void assert_cost(const kas_kernel *k, double flops, double params)
     assert_true(cost.params == params);
 }
 
-/* The canonical text, and the same kernel again from its file. */
+/* Checks the canonical text, and that the kernel comes back from its file. */
 static inline void assert_round_trip(kas_kernel *k, const char *canonical)
 {
     kas_kernel again;
@@ -65,7 +65,7 @@ static inline void assert_round_trip(kas_kernel *k, const char *canonical)
     kas_buf_free(&text_again);
 }
 
-/* The sampler never offers, or does offer, the node there. */
+/* Checks whether the sampler leaves the node out as redundant. */
 static inline void assert_redundant(const kas_kernel *k, int node, bool redundant)
 {
     if (node < 0)
@@ -91,7 +91,7 @@ static inline void assert_python(const kas_kernel *k, int node, const char *stat
     kas_buf_free(&text);
 }
 
-/* The reference's gradient against finite differences, at [4, 3, 4] with two parts in. */
+/* Checks the reference's gradient against finite differences, at [4, 3, 4] with two parts in. */
 static inline void assert_differentiates(const char *name, int (*build)(kas_kernel *k, int x))
 {
     static fixture f;
