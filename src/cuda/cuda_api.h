@@ -134,7 +134,7 @@ enum {
     KAS_LT_PREFERENCE_ALIGNMENT_B = 6,
     KAS_LT_PREFERENCE_ALIGNMENT_C = 7,
     KAS_LT_PREFERENCE_ALIGNMENT_D = 8,
-    KAS_LT_REDUCTION_IN_COMPUTE_TYPE = 2, /* of split sums; not splitting is always allowed */
+    KAS_LT_REDUCTION_IN_COMPUTE_TYPE = 2, /* for split sums; not splitting is always allowed */
 
     KAS_CUDNN_SUCCESS = 0,
     KAS_CUDNN_BAD_PARAM = 2000,

@@ -13,7 +13,7 @@ typedef struct kas_rows_args {
     kas_real *y;
     int rows, c, pitch_a, pitch_b, pitch_y, rows_per_block;
     int b_every; /* products: for how many rows of a one row of b holds */
-    int whole;   /* of wide.h: all rows */
+    int whole;   /* whether all rows are whole (wide.h) */
 } kas_rows_args;
 
 /* Copies rows of `c` elements of one dtype into rows of the other. */
@@ -21,7 +21,7 @@ typedef struct kas_cast_args {
     kas_real *real;
     float *value;
     int rows, c, pitch_real, pitch_value, rows_per_block;
-    int whole; /* of wide.h: all rows */
+    int whole; /* whether all rows are whole (wide.h) */
 } kas_cast_args;
 
 /* Sums over rows: out [chunks][c] gets the sums of each chunk of rows. */
@@ -32,7 +32,7 @@ typedef struct kas_column_sum_args {
     const kas_real *x;
     float *out;
     int rows, c, pitch, chunk_rows;
-    int whole; /* of wide.h: all rows, and out */
+    int whole; /* whether all rows, and out, are whole (wide.h) */
 } kas_column_sum_args;
 
 /* activation.cu: `kept` is the input (forward), or what the derivative is taken from. */
@@ -40,7 +40,7 @@ typedef struct kas_activation_args {
     const kas_real *kept, *dy;
     kas_real *out;
     int rows, c, pitch_kept, pitch_dy, pitch_out, rows_per_block;
-    int whole; /* of wide.h: all rows */
+    int whole; /* whether all rows are whole (wide.h) */
     int kind;  /* KAS_ACT_ of activation.h */
 } kas_activation_args;
 
@@ -122,7 +122,7 @@ typedef struct kas_norm_args {
     float *dgamma, *dbeta, *partial;
     kas_u32 *watch; /* training: 1 where a running statistic is not finite; may be NULL */
     int rows, c, chunks, chunk_rows, rows_per_block;
-    int whole;      /* of wide.h: all rows, gamma... and partial */
+    int whole;      /* whether all rows, gamma... and partial are whole (wide.h) */
     int activation; /* KAS_ACT_ of activation.h, for the kernels of any activation */
     int pitch_x, pitch_y, pitch_residual, pitch_dy, pitch_dy1, pitch_base, pitch_out, pitch_g;
     float eps, momentum;
@@ -135,10 +135,10 @@ typedef struct kas_pool_args {
     const kas_real *in;
     kas_real *out;
     kas_u8 *index;              /* max pool: like y, a byte an element, of pitch_index */
-    int h, width, out_h, out_w; /* of x, of y */
+    int h, width, out_h, out_w; /* sizes of x, of y */
     int kernel_h, kernel_w, stride, pad_h, pad_w; /* unless adaptive */
     int adaptive, count_pad, c, pitch_x, pitch_y, pitch_index;
-    int whole; /* of wide.h: all rows */
+    int whole; /* whether all rows are whole (wide.h) */
 } kas_pool_args;
 
 /* shortcut.cu: every size-th pixel of x, channels zero-padded in front and behind. */
@@ -147,7 +147,7 @@ typedef struct kas_shortcut_args {
     kas_real *out;
     int h, width, out_h, out_w, size;
     int c, pitch_x, pitch_y, c_out, front; /* c of x, c_out of y */
-    int whole;                             /* of wide.h: all rows, and what stands in front */
+    int whole; /* whether all rows, and the channels in front, are whole */
 } kas_shortcut_args;
 
 /* dropout.cu: rows of all images, keyed by (seed, layer) and counted by (channel, row, step). */
@@ -158,7 +158,7 @@ typedef struct kas_dropout_args {
     int rows, c, pitch_x, pitch_y, rows_per_block;
     kas_u32 key0, key1, layer, threshold; /* dropped where the random word is below it */
     float scale;
-    int whole; /* of wide.h: all rows */
+    int whole; /* whether all rows are whole (wide.h) */
 } kas_dropout_args;
 
 /* flatten.cu: x [n][pixels][pitch_x] <-> y [n][c * pixels] of pitch_y. */
@@ -178,7 +178,7 @@ typedef struct kas_layer_norm_args {
     float *partial;
     int rows, c, chunk_rows;
     int pitch_x, pitch_dy, pitch_out;
-    int whole; /* of wide.h: all rows, gamma, beta and partial */
+    int whole; /* whether all rows, gamma, beta and partial are whole */
     float eps;
 } kas_layer_norm_args;
 
@@ -191,10 +191,10 @@ typedef struct kas_loss_args {
     float *loss, *hit; /* [n]: loss, and 1 if the answer is right; scratch */
     kas_dev_metrics *metrics;
     const kas_dev_row *rows;    /* mixed images: their share; NULL = not mixed */
-    const kas_dev_scale *scale; /* of dlogits; NULL = 1 */
+    const kas_dev_scale *scale; /* scale of dlogits; NULL = 1 */
     const kas_dev_state *state;
     int n, classes, pitch, pitch_d;
-    int whole; /* of wide.h: all rows */
+    int whole; /* whether all rows are whole (wide.h) */
     float smoothing;
 } kas_loss_args;
 
@@ -204,7 +204,7 @@ typedef struct kas_loss_args {
 #define KAS_UPDATE_SHIFT 6
 typedef struct kas_update_args {
     float *param, *first, *second; /* first: velocity, or AdamW's mean; second: AdamW's square */
-    kas_real *copy;                /* of the parameters; none where kas_real is float */
+    kas_real *copy;                /* copy of the parameters; none where kas_real is float */
     const float *grad, *decay,
         *grad_scale; /* grad_scale NULL: 1; 0, over float16: nothing is done */
     kas_u32 *watch;  /* 1 where a new parameter is not finite; may be NULL */
@@ -228,14 +228,14 @@ typedef struct kas_average_args {
 
 /* clip.cu: each block of the first pass takes KAS_CLIP_BLOCK numbers. */
 #define KAS_CLIP_LANES 256
-#define KAS_CLIP_SUMS 1024 /* of a block: one for each lane of 256 threads */
+#define KAS_CLIP_SUMS 1024 /* sums of a block: one for each lane of 256 threads */
 #define KAS_CLIP_BLOCK 16384
 typedef struct kas_clip_args {
     const float *grad;
     float *partial; /* [blocks] */
     float *scale;   /* 1 */
     kas_u64 count;
-    int blocks; /* of the first pass */
+    int blocks; /* blocks of the first pass */
     float limit;
 } kas_clip_args;
 

@@ -25,7 +25,7 @@ enum {
     KAS_MAX_NODES = 64, /* input included */
     KAS_MAX_CHANNEL_DIMS = 8,
     KAS_MAX_DIMS = KAS_MAX_CHANNEL_DIMS + 2,
-    KAS_MAX_INPUTS = 4 /* of one node */
+    KAS_MAX_INPUTS = 4 /* operands of one node */
 };
 
 /* The primitives. Files hold their names and never these values, so the order may change. */

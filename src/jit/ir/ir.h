@@ -168,7 +168,7 @@ typedef struct kas_ir_tensor {
 } kas_ir_tensor;
 
 typedef struct kas_ir {
-    kas_dtype dtype; /* of activations and weights */
+    kas_dtype dtype; /* dtype of activations and weights */
     kas_arena *arena;
     kas_hashcons atoms, sums, exprs;
     kas_range *ix_range; /* by kas_ix */
@@ -178,7 +178,7 @@ typedef struct kas_ir {
     kas_ir_tensor *tensor;
     int tensors, tensor_capacity;
     int *order;             /* tensors, operands before what reads them; set by kas_fuse */
-    int *memo, *memo_stamp; /* of kas_ex_map */
+    int *memo, *memo_stamp; /* kas_ex_map uses them */
     int memo_size, memo_epoch, memo_epochs; /* the epoch in use; how many there were */
     kas_status status;
 } kas_ir;

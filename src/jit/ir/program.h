@@ -47,8 +47,8 @@ typedef enum kas_role {
     KAS_ROLE_DWEIGHT,
     KAS_ROLE_SAVED,
     KAS_ROLE_SCRATCH,
-    KAS_ROLE_NORM,    /* of epilogues: float32 [c_out]; index: a kas_norm_part */
-    KAS_ROLE_RESIDUAL /* of epilogues: like Y */
+    KAS_ROLE_NORM,    /* for epilogues: float32 [c_out]; index: a kas_norm_part */
+    KAS_ROLE_RESIDUAL /* for epilogues: like Y */
 } kas_role;
 
 /* The vectors of a batch norm with fixed statistics. KAS_NORM_RSTD is 1 / sqrt(variance + eps). */
@@ -63,16 +63,16 @@ typedef enum kas_norm_part {
 typedef struct kas_buffer {
     kas_role role;
     int index;
-    kas_dtype dtype; /* of its elements */
+    kas_dtype dtype; /* dtype of its elements */
     size_t bytes;
 } kas_buffer;
 
 typedef struct kas_weight {
-    int node; /* of the kernel */
+    int node; /* node of the kernel */
     uint32_t instances, groups, fan_out, fan_in;
     kas_weight_init init;
-    size_t elements;  /* of the buffer: instances * groups * fan_out * fan_in */
-    size_t stride[3]; /* of instance, group, out */
+    size_t elements;  /* elements of the buffer: instances * groups * fan_out * fan_in */
+    size_t stride[3]; /* strides of instance, group, out */
     /* The taps of the kernel's window are the last digits of `in`:
      *     in = (channel * taps[0] + tap0) * taps[1] + tap1;  taps are 1 where there is no window */
     uint32_t in_channels, taps[2];
@@ -154,7 +154,7 @@ enum { KAS_WEIGHT_ORDER = 2 };
 typedef struct kas_program_options {
     int batch;
     bool training;
-    kas_dtype dtype; /* of activations and weights */
+    kas_dtype dtype; /* dtype of activations and weights */
     bool tf32;       /* KAS_F32: convolutions may round their factors (device.h) */
     kas_linear_policy linear_policy;
     int x_pitch, y_pitch; /* elements; 0 = kas_pitch_of(dtype, channels) */

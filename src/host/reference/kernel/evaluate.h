@@ -46,7 +46,7 @@ typedef struct kas_ref_values {
     double *y;
     uint32_t *branch;
     bool frozen;
-    kas_reference *rounded; /* for kas_ref_inner */
+    kas_reference *rounded; /* kas_ref_inner needs it */
 } kas_ref_values;
 
 typedef struct kas_ref_gradients {
