@@ -69,6 +69,7 @@ struct kas_function {
     char name[64];
 };
 
+/* Turn a result of a library into a status; the macros below call them. */
 kas_status kas_cuda_check(kas_cuda *cuda, CUresult result, const char *statement, const char *file,
                           int line);
 kas_status kas_cuda_check_lt(kas_cuda *cuda, cublasStatus_t result, const char *statement,
@@ -100,6 +101,8 @@ enum { KAS_CUDA_MAX_WORKSPACE = 256 << 20 };
  * KAS_UNSUPPORTED for more than KAS_CUDA_MAX_WORKSPACE. */
 kas_status kas_cuda_reserve_workspace(kas_cuda *cuda, size_t bytes);
 
+/* What follows, up to kas_cuda_launch, implements the device's functions of the
+ * same names (host/device/backend.h). */
 kas_status kas_cuda_host_alloc(kas_device *device, size_t bytes, void **out);
 void kas_cuda_host_free(kas_device *device, void *memory);
 kas_status kas_cuda_upload_create(kas_device *device, int slots, kas_upload **out);
@@ -117,6 +120,7 @@ kas_status kas_cuda_module_function(kas_module *module, const char *name, kas_fu
 kas_status kas_cuda_launch(kas_cuda *cuda, const kas_function *function, const unsigned grid[3],
                            const unsigned block[3], const void *args);
 
+/* Convolutions, as device.h defines them; conv_cuda.h has the three ways in which they run. */
 kas_status kas_cuda_conv_create(kas_device *device, const kas_conv_desc *desc, kas_conv **out);
 void kas_cuda_conv_free(kas_conv *conv);
 /* Enqueues one KAS_STEP_CONV on the stream. */
@@ -144,6 +148,7 @@ typedef kas_status (*kas_cuda_enqueue)(kas_cuda *cuda, const void *what);
 kas_status kas_cuda_make_graph(kas_cuda *cuda, kas_cuda_enqueue enqueue, const void *what,
                                CUgraphExec *out);
 
+/* Run the steps of a plan, and free what the device has kept of it (host/device/backend.h). */
 kas_status kas_cuda_run(kas_device *device, const kas_step *step, int steps, void **kept);
 void kas_cuda_forget(kas_device *device, void *kept);
 

@@ -43,6 +43,7 @@ typedef struct kas_dnn_tensor {
     bool is_virtual;
 } kas_dnn_tensor;
 
+/* Adds a tensor to the graph. */
 kas_status kas_dnn_add_tensor(kas_cuda *cuda, kas_dnn_graph *graph, const kas_dnn_tensor *tensor,
                               cudnnBackendDescriptor_t *out);
 /* Adds a descriptor whose attributes are still to be set. */

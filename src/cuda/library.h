@@ -46,6 +46,7 @@ typedef struct kas_nccl {
 } kas_nccl;
 #undef KAS_SLOT
 
+/* Return a library's table, which is filled at the first call; it is never freed. */
 kas_status kas_driver_load(const kas_driver **out); /* has called cuInit */
 kas_status kas_nvrtc_load(const kas_nvrtc **out);
 kas_status kas_cublaslt_load(const kas_cublaslt **out);

@@ -20,6 +20,7 @@ Builds kernels in C: for tests, and for callers who want a kernel without a file
 
 #include "host/space/kernel.h"
 
+/* Appends the input, which must be node 0. */
 int kas_build_input(kas_kernel *kernel);
 int kas_build_group(kas_kernel *kernel, int in, int dim, int symbol); /* symbol 0..3: G0..G3 */
 int kas_build_group_all(kas_kernel *kernel, int in, int dim);

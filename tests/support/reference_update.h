@@ -19,6 +19,7 @@ typedef struct kas_ref_adamw {
     double lr, beta1, beta2, epsilon, decay;
     int t;
 } kas_ref_adamw;
+/* Makes one step of AdamW; m and v are the moments, zero at first. */
 void kas_ref_adamw_step(const kas_ref_adamw *options, size_t count, const double *grad, double *m,
                         double *v, double *param);
 

@@ -18,6 +18,7 @@ typedef struct kas_plain_step {
 kas_status kas_plain_illegal(const kas_plain_step *s, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Return the number of dims of a tensor, and the number of its elements. */
 int kas_plain_rank(const kas_plain_tensor *t);
 double kas_plain_elements(const kas_plain_tensor *t);
 /* Returns dim d of the list [channels..., H, W]; NULL when there is none. */

@@ -225,6 +225,8 @@ typedef struct kas_broadcast {
     int prefix, suffix; /* number of dims stripped at each end */
     kas_dim lhs, rhs;   /* sizes of what remains; lhs must divide rhs */
 } kas_broadcast;
+/* Aligns two shapes. Returns KAS_ILLEGAL when a product of sizes leaves its range; whether lhs
+ * divides rhs is not checked. */
 kas_status kas_broadcast_align(const kas_shape *lhs, const kas_shape *rhs, kas_broadcast *out);
 
 /* How a BMM sees its operands (docs/primitives.md): each operand is a batch of matrices, with dims
@@ -233,6 +235,8 @@ typedef struct kas_product {
     int batch, cut[2];
     kas_dim contracted; /* product of the dims that are summed over */
 } kas_product;
+/* Finds batch, cuts and contracted size of a BMM node, whose operands are inferred. Returns
+ * KAS_ILLEGAL when the operands have no such product. */
 kas_status kas_product_align(const kas_kernel *kernel, int node, kas_product *out);
 /* Returns how many dims of LHS the result keeps; they stand behind the batch dims and in
  * front of RHS's. */
@@ -267,6 +271,7 @@ typedef struct kas_cost {
     double largest_tensor; /* elements per image of one instance */
     double largest_weight; /* elements of one weight */
 } kas_cost;
+/* Computes the cost. Returns KAS_ILLEGAL when the kernel is not legal at the target. */
 kas_status kas_kernel_cost(const kas_kernel *kernel, const kas_binding *binding, kas_cost *out);
 
 #endif

@@ -92,6 +92,7 @@ uint64_t kas_kernel_nodes_of(const kas_kernel *kernel, int var);
  * group dims, if `grouped`), and of the dims that it contracts. */
 kas_status kas_contracted_dims(const kas_kernel *kernel, int i, kas_dim *groups, kas_dim *fan_in);
 
+/* The shape rules of the primitives (kas_primitive.infer). */
 kas_status kas_infer_input(kas_kernel *kernel, int i);
 kas_status kas_infer_group(kas_kernel *kernel, int i);
 kas_status kas_infer_group_all(kas_kernel *kernel, int i);
@@ -127,6 +128,7 @@ kas_status kas_cost_weight(const kas_kernel *kernel, int i, kas_cost_terms *term
 
 kas_status kas_cost_bmm(const kas_kernel *kernel, int i, kas_cost_terms *terms);
 
+/* The sizes of weights (kas_primitive.weight). */
 kas_status kas_weight_fc(const kas_kernel *kernel, int i, kas_weight_dims *out);
 kas_status kas_weight_conv(const kas_kernel *kernel, int i, kas_weight_dims *out);
 kas_status kas_weight_conv_depthwise(const kas_kernel *kernel, int i, kas_weight_dims *out);

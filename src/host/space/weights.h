@@ -26,6 +26,7 @@ typedef struct kas_weight_sizes {
     kas_weight_init init;
 } kas_weight_sizes;
 
+/* Returns whether nodes of this primitive have a weight. */
 bool kas_op_has_weight(kas_op op);
 /* Returns the number of weights of a kernel. */
 int kas_kernel_weights(const kas_kernel *kernel);

@@ -26,6 +26,8 @@ typedef struct kas_inliner {
     int *memo, capacity; /* by kas_ex: result + 1 */
     const char *row;     /* by tensor: substituted although it is in memory; NULL = none */
 } kas_inliner;
+/* Returns the inlined definition of a materialised tensor; kas_inliner_free frees the inliner's
+ * memory, not the IR. */
 kas_ex kas_inline(kas_inliner *inliner, int tensor);
 void kas_inliner_free(kas_inliner *inliner);
 
@@ -37,6 +39,9 @@ typedef struct kas_masks {
     uint64_t *mask; /* by kas_ex */
     char *known;
 } kas_masks;
+/* Prepares masks over var[0..outer) and the variables of the reductions in `root`. Returns
+ * KAS_UNSUPPORTED when these are more than 64, KAS_NO_MEMORY; after a failure nothing is
+ * left to free. */
 kas_status kas_masks_init(kas_masks *m, const kas_ir *ir, kas_ex root, int outer, const int *var);
 void kas_masks_free(kas_masks *m);
 uint64_t kas_masks_ix(const kas_masks *m, kas_ix ix);

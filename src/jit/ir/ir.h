@@ -183,11 +183,13 @@ typedef struct kas_ir {
     kas_status status;
 } kas_ir;
 
+/* Makes an empty IR; kas_ir_free frees it. Returns KAS_NO_MEMORY. */
 kas_status kas_ir_init(kas_ir *ir);
 void kas_ir_free(kas_ir *ir);
 /* Records a failure; only the first one is kept. */
 void kas_ir_fail(kas_ir *ir, kas_status status);
 
+/* Returns a new variable with values in [0, size). */
 int kas_ir_var(kas_ir *ir, int64_t size);
 /* Adds a tensor, row-major over `size`, with new variables. pitch 0: dense; else the first three
  * dims are batch, h, w and a pixel (the product of the others) takes `pitch` elements. Tensors with
@@ -219,6 +221,7 @@ typedef struct kas_subst {
     int var[KAS_SUBST_MAX];
     kas_ix to[KAS_SUBST_MAX];
 } kas_subst;
+/* Adds "`var` becomes `to`" to a substitution. */
 void kas_subst_add(kas_ir *ir, kas_subst *s, int var, kas_ix to);
 kas_ix kas_ix_subst(kas_ir *ir, kas_ix a, const kas_subst *s);
 bool kas_ix_has_var(const kas_ir *ir, kas_ix a, int var);

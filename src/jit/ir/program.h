@@ -180,6 +180,8 @@ kas_status kas_program_print(const kas_program *program, bool cuda, kas_buf *out
 /* A program on a device, with functions looked up and convolutions prepared once. module[k] holds
  * unit k of the text; a program whose text was compiled whole has one unit. */
 typedef struct kas_loaded kas_loaded;
+/* Looks up the functions of a program in its modules and prepares its convolutions; kas_loaded_free
+ * frees the result. The program, the device and the modules must outlive it. */
 kas_status kas_program_load(kas_device *device, const kas_program *program,
                             kas_module *const *module, kas_loaded **out);
 void kas_loaded_free(kas_loaded *loaded);

@@ -117,6 +117,7 @@ typedef struct kas_along {
     int64_t size[KAS_IR_RANK];
     int rank;
 } kas_along;
+/* Returns the dims of a span with new variables. */
 kas_along kas_lower_along(kas_lower *l, const kas_span *span);
 /* Adds a tensor of dims->size. `idx` gets an index of the operand over the tensor's
  * variables and dims->var. */

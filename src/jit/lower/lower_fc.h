@@ -14,6 +14,7 @@ typedef struct kas_fc_side {
     int rank, q, p, group, last; /* numbers of dims; `last`: the first channel dim, or out */
     int64_t size[KAS_IR_RANK];
 } kas_fc_side;
+/* Return the dims of the input side and of the output side. */
 kas_fc_side kas_fc_input_side(const kas_lower *l, int node);
 kas_fc_side kas_fc_output_side(const kas_lower *l, int node);
 

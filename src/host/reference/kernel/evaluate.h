@@ -73,6 +73,7 @@ kas_status kas_eval_fc_sizes(const kas_kernel *kernel, int i,
 typedef struct kas_ref_view {
     size_t outer, length, inner;
 } kas_ref_view;
+/* Returns the view of a tensor of this shape. */
 kas_ref_view kas_ref_view_of(const kas_ref_shape *shape, int begin, int end);
 static inline size_t kas_ref_at(const kas_ref_view *s, size_t o, size_t l, size_t i)
 {

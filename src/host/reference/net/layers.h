@@ -13,6 +13,8 @@
 #include "host/space/solve/replacement.h"
 #include "host/space/weights.h"
 
+/* Convolution without bias, and its two gradients. x is [n][c_in][h][w]; the output's height is (h
+ * + 2 pad_h - kh) / stride + 1, its width likewise. */
 void kas_ref_conv_forward(int n, int c_in, int h, int w, int c_out, int kh, int kw, int stride,
                           int pad_h, int pad_w, int groups, const double *x, const double *weight,
                           double *y);
@@ -49,12 +51,16 @@ void kas_ref_max_pool_forward(const kas_ref_pool *pool, int n, int c, int h, int
                               int out_w, const double *x, double *y);
 void kas_ref_max_pool_backward(const kas_ref_pool *pool, int n, int c, int h, int w, int out_h,
                                int out_w, const double *x, const double *dy, double *dx);
+/* Adaptive average pool, as PyTorch's: output row i is the mean of rows floor(i h / out_h) to
+ * ceil((i + 1) h / out_h), the last one excluded; columns likewise. */
 void kas_ref_adaptive_pool_forward(int n, int c, int h, int w, int out_h, int out_w,
                                    const double *x, double *y);
 void kas_ref_adaptive_pool_backward(int n, int c, int h, int w, int out_h, int out_w,
                                     const double *dy, double *dx);
 void kas_ref_global_avg_pool_forward(int n, int c, int h, int w, const double *x, double *y);
 void kas_ref_global_avg_pool_backward(int n, int c, int h, int w, const double *dy, double *dx);
+/* Shortcut A (He et al. 2015): every stride-th pixel; the new channels are zero, half of them
+ * before the old ones and half after. */
 void kas_ref_shortcut_a_forward(int n, int c_in, int h, int w, int c_out, int stride,
                                 const double *x, double *y);
 void kas_ref_shortcut_a_backward(int n, int c_in, int h, int w, int c_out, int stride,

@@ -94,6 +94,7 @@ void kas_shape_find_output(kas_shape_facts *facts);
 
 typedef struct kas_pairs kas_pairs;
 
+/* Makes empty tables; kas_pairs_free frees them. Returns KAS_NO_MEMORY. */
 kas_status kas_pairs_create(kas_pairs **out);
 void kas_pairs_free(kas_pairs *pairs);
 

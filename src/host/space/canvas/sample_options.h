@@ -54,6 +54,7 @@ typedef struct kas_sample_options {
     bool spatial_weights;   /* weights may hold H and W: such kernels fit one image size */
     kas_budget budget;
 } kas_sample_options;
+/* Returns the options of a command without any flags. */
 kas_sample_options kas_sample_defaults(void);
 
 /* Returns the fields of all options but seed and budget, which commands have already. A study that
