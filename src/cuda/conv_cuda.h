@@ -38,7 +38,7 @@ typedef struct kas_conv_operands {
     void *x, *w, *y, *bias;
     const void *residual;
 } kas_conv_operands;
-/* in bytes; kas_pitch_of keeps to it, and both libraries are told so */
+/* In bytes; kas_pitch_of keeps to it, and both libraries are told so */
 enum { KAS_CONV_ALIGNMENT = 16 };
 /* Returns whether the operands are aligned so; NULL counts as aligned. */
 bool kas_conv_operands_are_aligned(const kas_conv_operands *o);

@@ -41,7 +41,7 @@ typedef struct kas_cuda {
     bool lost;
     char lost_message[512];
 
-    /* what kas_mem_alloc gave and kas_mem_free has not yet taken back */
+    /* What kas_mem_alloc gave and kas_mem_free has not yet taken back */
     kas_allocation *allocation;
     int allocations, allocation_capacity;
     size_t bytes, peak_bytes;

@@ -84,7 +84,7 @@ static kas_status cuda_mem_alloc(kas_device *device, size_t bytes, void **out)
     kas_cuda *cuda = (kas_cuda *)device;
     CUdeviceptr pointer = 0;
     KAS_TRY(kas_cuda_enter(cuda));
-    /* the driver refuses 0 bytes; callers get a pointer of their own, as from malloc */
+    /* The driver refuses 0 bytes; callers get a pointer of their own, as from malloc */
     if (bytes == 0)
         bytes = 1;
     if (bytes > device->info.memory)

@@ -21,7 +21,7 @@ typedef struct kas_dnn_knob {
 
 typedef struct kas_dnn_choice {
     int64_t engine;
-    /* not from the ranking by heuristics, but from the list of what works anywhere */
+    /* Not from the ranking by heuristics, but from the list of what works anywhere */
     bool fallback;
     int knobs;
     kas_dnn_knob knob[KAS_DNN_MAX_KNOBS];

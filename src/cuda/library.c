@@ -20,7 +20,7 @@ typedef struct kind {
     const char *what;           /* the library's name in messages */
     const char *const *sonames; /* best first, NULL-terminated */
     const int *majors;          /* CUDA major version that each soname belongs to; 0 = any */
-    /* checks the version and writes it */
+    /* Checks the version and writes it */
     kas_status (*version)(void *table, kas_cuda_library *library);
     size_t size;
     const symbol *symbols;

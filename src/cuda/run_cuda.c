@@ -61,7 +61,7 @@ static kas_status capture(kas_cuda *cuda, kas_cuda_enqueue enqueue, const void *
     kas_status status = enqueue(cuda, what);
     if (status == KAS_OK)
         return KAS_CU(cuda, cuStreamEndCapture(cuda->stream, graph));
-    /* may fail too; the step's error is the one reported */
+    /* May fail too; the step's error is the one reported */
     cuda->driver->cuStreamEndCapture(cuda->stream, graph);
     return status;
 }

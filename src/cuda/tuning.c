@@ -33,7 +33,7 @@ enum { X, W, Y, RESIDUAL, OPERANDS };
 /* The problem for which a plan is chosen. */
 typedef struct task {
     const kas_tuned *t;
-    /* everything on which the choice depends, besides GPU, driver and library */
+    /* Everything on which the choice depends, besides GPU, driver and library */
     const char *problem;
     const kas_conv_desc *desc;
     kas_conv_beside beside;

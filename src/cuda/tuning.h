@@ -37,7 +37,7 @@ typedef struct kas_tuned {
     /* Makes a candidate the plan of `self` and reserves its workspace. The candidate is passed over
      * when it is refused, or fails and leaves the device usable. */
     kas_status (*take)(kas_cuda *cuda, void *self, int candidate);
-    /* one line, without a line break */
+    /* One line, without a line break */
     void (*write)(const void *self, int candidate, kas_buf *out);
     /* Takes what `write` wrote. KAS_BAD_INPUT, a refusal or a failure that leaves the device usable
      * mean that the record cannot be used here. */

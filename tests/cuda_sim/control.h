@@ -53,7 +53,7 @@ void kas_sim_counts(int *launches, int *matmuls, int *convolutions);
  * modules, graphs, handles. */
 void kas_sim_waits(int *all, int *idle);
 int kas_sim_makings(void);
-/* counts launches of graphs; their parts count above */
+/* Counts launches of graphs; their parts count above */
 int kas_sim_graphs(void);
 void kas_sim_refuse(const char *libraries);   /* as KAS_SIM_REFUSE */
 void kas_sim_lose_nan(const char *libraries); /* as KAS_SIM_LOSE_NAN */

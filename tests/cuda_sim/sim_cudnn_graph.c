@@ -84,7 +84,7 @@ typedef struct descriptor {
     int32_t kind;
     bool finalized;
     attribute *first;
-    /* made by finalize, or by cuDNN itself */
+    /* Made by finalize, or by cuDNN itself */
     sim_conv conv;            /* GRAPH, ENGINE, ENGINE_CONFIG, PLAN */
     const sim_engine *engine; /* ENGINE, ENGINE_CONFIG, PLAN; of the tile when it has one */
     int64_t tile;             /* KNOB_CHOICE, ENGINE_CONFIG */

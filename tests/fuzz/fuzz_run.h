@@ -46,7 +46,7 @@ void fuzz_begin(int argc, char **argv, unsigned long long usual);
 /* ---- the corpus ------------------------------------------------------------------------------ */
 
 void fuzz_add(const void *data, size_t size);
-/* adds the folder's JSON files, in the order of their names */
+/* Adds the folder's JSON files, in the order of their names */
 void fuzz_add_folder(const char *folder);
 const kas_buf *fuzz_pick(kas_rng *rng);
 /* Adds an accepted mutant to the corpus now and then, so that mutations pile up. */

@@ -101,7 +101,7 @@ typedef struct kas_augment_args {
     kas_u32 erase_below;           /* erase where the random number is below; 0 = never */
     int n, h, width, c, pad, flip; /* the pitch is KAS_IMAGE_PITCH */
     int cutout;                    /* side of the square; 0 = none */
-    /* erased share of the image = low + random number in [0, 1) * range */
+    /* Erased share of the image = low + random number in [0, 1) * range */
     float area_low, area_range;
     float stretch_low, stretch_range; /* log of the root of height / width, likewise */
     float scale[4], offset[4];        /* value = pixel * scale + offset */

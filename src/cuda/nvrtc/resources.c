@@ -191,7 +191,7 @@ kas_status kas_cubin_resources(const void *image, size_t size, kas_resources **o
     *out = NULL;
     *count = 0;
     KAS_TRY(open_cubin(image, size, &c));
-    /* an attribute takes 12 bytes and adds at most one kernel */
+    /* An attribute takes 12 bytes and adds at most one kernel */
     kas_resources *list = calloc(c.info.sh_size / (HEADER + PAIR) + 1, sizeof *list);
     if (!list)
         return kas_fail(KAS_NO_MEMORY, "no memory for the kernels of a cubin");

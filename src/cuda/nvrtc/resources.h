@@ -20,7 +20,7 @@
 typedef struct kas_resources {
     char name[64]; /* name of the kernel */
     int registers; /* registers of a thread */
-    /* local memory of a thread: 0 unless it spills or indexes an array of its own */
+    /* Local memory of a thread: 0 unless it spills or indexes an array of its own */
     int local_bytes;
     int accesses;    /* instructions that read or write global memory */
     int bytes;       /* bytes that these instructions move for a thread, added up */

@@ -240,7 +240,7 @@ kas_status kas_agree_text(const kas_kernel *kernel, const kas_target *target,
                           const kas_binding *binding, int count, const kas_agree_options *options,
                           kas_buf *text)
 {
-    /* the epilogue that takes most registers */
+    /* The epilogue that takes most registers */
     static const kas_epilogue most = {
         .norm = true, .residual = true, .activation = KAS_ACTIVATION_GELU};
     kas_program **program = calloc((size_t)count + 1, sizeof *program);

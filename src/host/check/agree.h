@@ -73,7 +73,7 @@ static inline double kas_agree_tolerance(kas_dtype dtype, bool gradient)
 
 typedef enum kas_agree_verdict {               /* from best to worst */
                                  KAS_AGREE_OK, /* within the tolerances */
-                                 /* not within them, but rounding explains it */
+                                 /* Not within them, but rounding explains it */
                                  KAS_AGREE_ILL_CONDITIONED,
                                  KAS_AGREE_UNDECIDED, /* rounding would explain nearly anything */
                                  KAS_AGREE_FAILED
@@ -92,7 +92,7 @@ typedef struct kas_agree_options {
 typedef struct kas_agreement {
     double forward, dx, dweight; /* relative errors; dweight: the worst weight */
     double numeric;              /* reference against finite differences; 0 when not asked for */
-    /* the most by which rounding moves a tensor that is not within its tolerance, relative like the
+    /* The most by which rounding moves a tensor that is not within its tolerance, relative like the
      * errors; 0 where all are */
     double rounding;
     int draws;     /* number of inputs drawn */

@@ -33,7 +33,7 @@ typedef struct kas_gap {
     double scale;          /* largest value of the reference */
     size_t count;
     bool broken; /* something is not finite that should be, or the other way round */
-    /* elements that are NaN in the reference; how many of them are numbers on the device */
+    /* Elements that are NaN in the reference; how many of them are numbers on the device */
     size_t nan, lost;
 } kas_gap;
 

@@ -33,7 +33,7 @@ kas_status kas_recheck_layers(kas_recheck *recheck, const char name[KAS_NAME_SIZ
 
 typedef struct kas_recheck_report {
     uint64_t kernels; /* kernels, or samples with a kernel for each layer */
-    /* break a rule, or have other FLOPs or parameters than the solution says */
+    /* Break a rule, or have other FLOPs or parameters than the solution says */
     uint64_t illegal;
     uint64_t over_budget; /* exceed FLOPs, parameters, or the size of a tensor or weight */
     uint64_t one_image;   /* legal, but its weights fit images of one size: kas_plain_any_image */

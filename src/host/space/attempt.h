@@ -18,7 +18,7 @@ typedef enum kas_reject {
     KAS_REJECT_SIZE, /* tensor or weight limits */
     KAS_REJECT_DUPLICATE,
     KAS_REJECT_NO_WEIGHT, /* nothing to learn */
-    /* it would replace a convolution with K > 1 and never looks at a neighbour */
+    /* It would replace a convolution with K > 1 and never looks at a neighbour */
     KAS_REJECT_ONE_PIXEL,
     KAS_REJECT_COUNT
 } kas_reject;

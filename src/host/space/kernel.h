@@ -85,7 +85,7 @@ typedef struct kas_shape {
     int channels; /* number of channel dimensions, 0..8 */
     kas_dim channel[KAS_MAX_CHANNEL_DIMS];
     uint8_t
-        /* made by GROUP or GROUP_ALL: a grouped FC keeps this dim apart */
+        /* Made by GROUP or GROUP_ALL: a grouped FC keeps this dim apart */
         is_group[KAS_MAX_CHANNEL_DIMS];
     kas_dim spatial[2]; /* along H, along W; all zero: the dim was folded away */
 } kas_shape;
@@ -100,7 +100,7 @@ typedef struct kas_node {
     int8_t offset;
     uint8_t symbol;  /* GROUP, SHUFFLE: which group symbol, 0..3 */
     uint8_t grouped; /* FC, CONV: contracts only the dims that are not group dims */
-    /* window along an axis: 3, 5 or 7; 0 = K_H, K_W of the replaced convolution */
+    /* Window along an axis: 3, 5 or 7; 0 = K_H, K_W of the replaced convolution */
     uint8_t kernel;
     uint8_t dilation;  /* pixels from one tap of a window to the next: 1 to 3; 0 = 1 */
     uint8_t split;     /* SLICE, CONCAT: which of the kernel's splits, 0..3 */
@@ -115,7 +115,7 @@ typedef struct kas_node {
 /* A way of cutting a dim, named S0 to S3 in files; see split.h. */
 typedef struct kas_split {
     kas_dim whole; /* size of the dim that is cut; num 0 = the kernel has no such split */
-    /* elements of the first of two segments, whose rest is symbol R<number>; or 0 and: */
+    /* Elements of the first of two segments, whose rest is symbol R<number>; or 0 and: */
     uint32_t first;
     uint8_t shares; /* 2 to 4 segments of equal size */
 } kas_split;

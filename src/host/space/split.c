@@ -127,7 +127,7 @@ kas_status kas_splits_check(const kas_kernel *kernel)
 
 void kas_splits_bind(const kas_kernel *kernel, kas_binding *binding)
 {
-    /* the value of a rest may need that of another rest */
+    /* The value of a rest may need that of another rest */
     for (int pass = 0; pass < KAS_MAX_SPLITS; pass++)
         for (int s = 0; s < KAS_MAX_SPLITS; s++) {
             const kas_split *split = &kernel->split[s];

@@ -24,7 +24,7 @@ typedef struct kas_target {
     uint32_t parts_in, parts_out; /* c_in / c, c_out / c */
     uint32_t h, w; /* height and width of the OUTPUT: the stride is taken before the kernel */
     uint32_t kernel_h, kernel_w;
-    /* stride of the convolution; becomes an average pool before the kernel */
+    /* Stride of the convolution; becomes an average pool before the kernel */
     uint32_t stride;
     kas_epilogue epilogue; /* what the network does with the layer's output */
 } kas_target;

@@ -11,7 +11,7 @@
 typedef enum kas_compile_outcome {
     KAS_COMPILED,
     KAS_COMPILE_REFUSED, /* the text is at fault: the same text fails again, so the log is kept */
-    /* something else failed (disk full, killed, no memory): another try may work; the thread's
+    /* Something else failed (disk full, killed, no memory): another try may work; the thread's
      * message says what */
     KAS_COMPILE_BROKEN
 } kas_compile_outcome;
@@ -32,7 +32,7 @@ struct kas_compiler {
     char name[128];    /* "clang 14.0.6" */
     char describe[512];
     kas_buf identity; /* all that the key covers except prelude and text */
-    /* version of what `build` does beyond calling the compiler; part of the key too */
+    /* Version of what `build` does beyond calling the compiler; part of the key too */
     uint32_t policy;
     char program[4096]; /* path of the compiler's program, or of NVRTC's library */
     const void *nvrtc;  /* kas_nvrtc */

@@ -15,7 +15,7 @@ enum { KAS_KEPT_LOOPS = 16 };
 
 typedef struct kas_kept {
     kas_emitter *emitter;
-    /* masks of variables: the one reduced over; those of all loops of the kernel */
+    /* Masks of variables: the one reduced over; those of all loops of the kernel */
     uint64_t turns, loops;
     kas_ex reduction[KAS_KEPT_LOOPS];
     int reductions;

@@ -24,7 +24,7 @@ typedef struct kas_emitter {
     int *hoisted; /* by kas_ex: the loop for which it was last looked at */
     int turns;
     uint64_t open; /* mask of the variables of open loops */
-    /* by kas_ex: whether it differs between the lanes of a thread; 0 = not looked at */
+    /* By kas_ex: whether it differs between the lanes of a thread; 0 = not looked at */
     char *wide;
     bool each; /* whether the text being written stands for each lane of a thread */
 } kas_emitter;

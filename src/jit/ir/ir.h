@@ -154,16 +154,16 @@ typedef struct kas_ir_tensor {
     double evals;      /* how often an element is evaluated, all readers and elements together */
     int buffer;        /* buffer of the program, or -1 */
     /* rows.c */
-    /* for a softmax or norm: elements reduced for each element of this tensor; else 0 */
+    /* For a softmax or norm: elements reduced for each element of this tensor; else 0 */
     int64_t along;
-    /* variable of what is reduced, where its kernel's lanes are a row or walk columns; else -1 */
+    /* Variable of what is reduced, where its kernel's lanes are a row or walk columns; else -1 */
     int row_var;
     uint32_t walked; /* for columns: the dims that are walked, as bits; 0: a row */
-    /* variable that counts the rows of the dims that hold several; -1: there is one row */
+    /* Variable that counts the rows of the dims that hold several; -1: there is one row */
     int row_block;
     int row_first; /* the first of those dims */
     int row_owner; /* tensor whose kernel computes this one too, or -1 */
-    /* for rows and columns: the value over row_var and the owner's variables, loads only */
+    /* For rows and columns: the value over row_var and the owner's variables, loads only */
     kas_ex row_value;
 } kas_ir_tensor;
 

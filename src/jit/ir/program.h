@@ -101,7 +101,7 @@ typedef struct kas_operation {
     enum { KAS_OPERATION_LAUNCH, KAS_OPERATION_CONV } kind;
     /* LAUNCH: the kernel's struct argument is `args` pointers in this order */
     char function[48];
-    /* its place in the source; text_size 0: the kernel is shared (share.h) */
+    /* Its place in the source; text_size 0: the kernel is shared (share.h) */
     size_t text, text_size;
     int unit; /* number of the loaded module that has it (units.h) */
     unsigned grid[3], block[3];

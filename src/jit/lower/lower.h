@@ -30,7 +30,7 @@ typedef struct kas_lowered_fc {
     int dims;            /* channel dims of the operand, taps included */
     int weight;          /* number of its weight */
     bool library, share; /* share: all q read one input and are outputs of one convolution */
-    /* node that the convolution reads; the unfolds between that node and this one are its taps */
+    /* Node that the convolution reads; the unfolds between that node and this one are its taps */
     int base;
     int axes;     /* KAS_AXIS_* that are taps */
     bool w_first; /* the unfold along W came first of two: the tap dims are [K_W, K_H] */
@@ -106,7 +106,7 @@ kas_ex kas_lower_sum(kas_lower *l, int out_rank, const int *out_var, int vars, c
 typedef struct kas_span {
     int node, operand, dim, dim_end;
 } kas_span;
-/* returns the span of the node's attributes */
+/* Returns the span of the node's attributes */
 kas_span kas_lower_span(const kas_lower *l, int node);
 
 /* A span to reduce over: its IR dims and new variables, outermost first. `size` is the operand's,

@@ -5,7 +5,7 @@
 
 enum {
     LIBRARY_SIDE = 8, /* fewest rows, columns and depth for which a library pays */
-    /* most channels of one pixel of its operands, all batches together */
+    /* Most channels of one pixel of its operands, all batches together */
     LIBRARY_CHANNELS = INT32_MAX / 2,
 };
 

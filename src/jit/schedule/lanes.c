@@ -28,7 +28,7 @@ enum {
     REDUCED = 4,        /* weight of a read at every turn of a reduction */
     ROW_START = 64,     /* price of starting a row of lanes */
     LONG_ENOUGH = 1024, /* lanes; more of them save nothing */
-    /* most turns of a loop inside the lanes: compilers interleave that many well */
+    /* Most turns of a loop inside the lanes: compilers interleave that many well */
     INNER_MOST = 4,
 };
 

@@ -23,7 +23,7 @@
 #include "jit/fuse/fuse.h"
 
 enum {
-    /* fewest elements; shorter rows are reduced inside a lane, at nearly the same cost */
+    /* Fewest elements; shorter rows are reduced inside a lane, at nearly the same cost */
     KAS_ROW_LEAST = 16,
     KAS_ROW_MOST = 1024, /* most elements: 32 threads hold them in 32 registers each */
     KAS_ROW_OUTPUTS = 4, /* most tensors that a kernel writes beside its own */

@@ -10,7 +10,7 @@ enum {
     LANES = 1024,     /* lanes of a block, when each lane is alone */
     LANES_KEPT = 256, /* when a lane keeps values between loops: one round of threads */
     LANES_LEAST = 64, /* fewest lanes, for the sake of the block's threads */
-    /* most bytes that the lanes of a block touch in a turn: half of a small L1 */
+    /* Most bytes that the lanes of a block touch in a turn: half of a small L1 */
     L1_BYTES = 16384,
     ENOUGH_BLOCKS = 512, /* blocks, so that every multiprocessor of a large GPU has some */
     BLOCK_WORK = 8192,   /* elements, reduced ones included, that make a block worth its start */

@@ -15,7 +15,7 @@
 #include "jit/schedule/rows.h"
 
 enum { KAS_NEST_LOOPS = 32 };
-/* what a grid axis counts: chunks of lanes, chunks of rows */
+/* What a grid axis counts: chunks of lanes, chunks of rows */
 enum { KAS_AXIS_NONE = -1, KAS_AXIS_LANES = -2, KAS_AXIS_ROWS = -3 };
 
 typedef struct kas_nest {
@@ -24,7 +24,7 @@ typedef struct kas_nest {
     kas_ix store;                    /* flat address */
     int loops, loop[KAS_NEST_LOOPS]; /* variables, outermost first */
     int lane;                        /* variable, -1 = one lane */
-    /* bytes that a lane fetches in one turn where lanes do not lie side by side */
+    /* Bytes that a lane fetches in one turn where lanes do not lie side by side */
     double lane_bytes;
     int64_t lanes;      /* lanes of a block */
     int column;         /* in a kernel of columns: the variable that its lanes walk; else -1 */

@@ -66,7 +66,7 @@ static double numeric_derivative(check *c, double *block, size_t size)
             factor *= 16;
             double better = found + (found - row[j]) / (factor - 1);
             double change = fmax(fabs(better - found), fabs(better - row[j]));
-            /* differences of sums of terms are multiples of their rounding: at tiny steps two
+            /* Differences of sums of terms are multiples of their rounding: at tiny steps two
              * estimates may agree by chance */
             change = fmax(change, DBL_EPSILON * c->terms / step);
             row[j] = found;

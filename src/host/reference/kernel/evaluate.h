@@ -32,7 +32,7 @@ typedef struct kas_ref_node {
     /* broadcast: RHS is [prefix][rhs][suffix], LHS is [prefix][lhs][suffix] */
     size_t prefix, suffix, lhs, rhs;
     size_t batch, rows, contracted, columns; /* BMM */
-    /* window along each axis; 1 for an axis that is left alone */
+    /* Window along each axis; 1 for an axis that is left alone */
     uint32_t kernel_h, kernel_w;
     long dilation;
     size_t shuffled; /* SHUFFLE: number of groups */

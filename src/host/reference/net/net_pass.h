@@ -9,9 +9,9 @@
 typedef struct kas_ref_pass {
     kas_ref_net *net;
     int n;
-    /* batch norms use the batch's statistics and move the running ones; dropout drops */
+    /* Batch norms use the batch's statistics and move the running ones; dropout drops */
     bool training;
-    /* running statistics become those of the batch, whatever the momentum is */
+    /* Running statistics become those of the batch, whatever the momentum is */
     bool calibrate;
     bool keep;                  /* keep what kernels need for the backward pass */
     double **act, **grad;       /* [layers] tensors [n][c][h][w] and their gradients */

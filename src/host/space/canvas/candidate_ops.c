@@ -262,7 +262,7 @@ typedef struct concats {
     list *l;
     const kas_kernel *kernel;
     int segments;
-    /* nodes, as bits, whose dim has the size of the segment */
+    /* Nodes, as bits, whose dim has the size of the segment */
     uint64_t nodes[KAS_MAX_SHARES][KAS_MAX_DIMS];
 } concats;
 

@@ -12,14 +12,14 @@ const char *kas_type_name(kas_type type);
 /* Which candidate operations are wanted. */
 typedef struct kas_op_filter {
     uint64_t ops; /* KAS_OP_BIT of every allowed operation */
-    /* bit k: windows of k are allowed; bit 0: the window of the replaced convolution is */
+    /* Bit k: windows of k are allowed; bit 0: the window of the replaced convolution is */
     uint16_t kernels;
     uint16_t dilations; /* bit d: dilation d is allowed */
     uint16_t shifts;    /* bit KAS_MAX_SHIFT + offset: that shift is allowed */
     uint64_t leaves;    /* bit i: nothing reads node i */
-    /* leave out what the shapes plainly forbid; kas_growth_try would refuse it anyway */
+    /* Leave out what the shapes plainly forbid; kas_growth_try would refuse it anyway */
     bool skip_illegal;
-    /* by operation: how many operands at least must be leaves */
+    /* By operation: how many operands at least must be leaves */
     int8_t leaves_needed[KAS_OP_COUNT];
 } kas_op_filter;
 

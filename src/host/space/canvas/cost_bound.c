@@ -104,7 +104,7 @@ void kas_cost_bound_begin(kas_cost_bound *a)
         for (int symbol = 0; symbol < KAS_SYM_X0; symbol++)
             set_number(a, s, symbol, a->site[s].binding.value[symbol]);
     }
-    /* these FLOPs do not depend on the kernel */
+    /* These FLOPs do not depend on the kernel */
     a->spent[0][0] = (kas_spent){.flops = a->fixed_flops};
 }
 

@@ -14,7 +14,7 @@
 
 /* One distinct size of the template, with the sums and limits over all layers of that size. */
 typedef struct kas_site {
-    /* all symbols but the variables, which are in kas_cost_bound.value */
+    /* All symbols but the variables, which are in kas_cost_bound.value */
     kas_binding binding;
     double instances;              /* instances of all layers of this size */
     double max_tensor, max_weight; /* limits for one instance */

@@ -53,7 +53,7 @@ typedef struct kas_growth {
     const kas_sample_options *options;
     uint64_t ops; /* KAS_OP_BIT of every operation that the options allow */
     kas_kernel kernel;
-    /* number of this group number and these splits: with others sizes have other values */
+    /* Number of this group number and these splits: with others sizes have other values */
     uint32_t context;
     int primitives;                      /* primitives that the kernel shall have */
     int vars;                            /* variables made so far */

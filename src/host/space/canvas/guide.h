@@ -29,7 +29,7 @@ typedef struct kas_guide {
     const kas_sample_options *options;
     kas_growth *growth;
     kas_op_filter filter; /* the filter of the options */
-    /* as bits: operations with weights; operations that may look beyond a pixel; operations with
+    /* As bits: operations with weights; operations that may look beyond a pixel; operations with
      * several operands */
     uint64_t weighted, spatial, merging;
     uint64_t variadic;                /* operations with any number of operands */

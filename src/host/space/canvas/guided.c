@@ -117,7 +117,7 @@ enum { SHAPE_CLASSES = 2 + KAS_MAX_DIMS + 3 * (KAS_MAX_WINDOW + 1) };
 
 /* What proved useless in this step. */
 typedef struct fruitless {
-    /* nodes, as bits, from which nothing can be made with a result of this shape */
+    /* Nodes, as bits, from which nothing can be made with a result of this shape */
     uint64_t shape[SHAPE_CLASSES];
 } fruitless;
 
@@ -182,7 +182,7 @@ static bool try_pairs(kas_guided *d, kas_type type, const kas_op_filter *filter)
             if (how == APPENDED)
                 return true;
             pair->serve &= (uint8_t) ~(1u << k);
-            /* all broadcasts of the pair give this shape, and the product with and
+            /* All broadcasts of the pair give this shape, and the product with and
              * without softmax does */
             if (how == REFUSED_SHAPE)
                 pair->serve &= (uint8_t) ~(type == KAS_TYPE_BMM ? 3u << (k & ~1) : UINT8_MAX);

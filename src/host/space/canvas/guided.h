@@ -22,7 +22,7 @@ typedef struct kas_guided {
     kas_split split[32]; /* ways of cutting C, H or W that give whole numbers at every target */
     int splits;
     int primitives; /* primitives of this attempt's kernel */
-    /* why the last candidate that cost too much did; else KAS_REJECT_DEAD_END */
+    /* Why the last candidate that cost too much did; else KAS_REJECT_DEAD_END */
     kas_reject too_dear;
 } kas_guided;
 

@@ -463,7 +463,7 @@ static bool each_could_merge(const merging *m, const leaf *leaves, int count)
                                 (m->g->segments && could_concat(m, x, y, false)));
         }
         if (!merges)
-            /* the result of two others could be its partner */
+            /* The result of two others could be its partner */
             return m->multiply || m->g->segments;
     }
     return true;

@@ -99,7 +99,7 @@ static bool fc(const kas_kernel *k, const kas_node *node)
 {
     const kas_node *in = &k->node[node->in[0]];
     return linear(k, node) ||
-           /* two linear operators in a row are one */
+           /* Two linear operators in a row are one */
            (in->op == KAS_OP_FC && !in->grouped && !node->grouped);
 }
 

@@ -31,7 +31,7 @@ typedef enum kas_sampler_kind {
 typedef enum kas_per_layer {
     KAS_PER_LAYER_NO,
     KAS_PER_LAYER_YES,
-    /* as the space's paper: yes for NAS-PTE, no for Canvas; or as the study began. Never stored */
+    /* As the space's paper: yes for NAS-PTE, no for Canvas; or as the study began. Never stored */
     KAS_PER_LAYER_AUTO
 } kas_per_layer;
 
@@ -43,11 +43,11 @@ typedef struct kas_sample_options {
     int min_primitives, max_primitives; /* input not counted; default 3..12 */
     int max_width;                      /* leaves at once; default 3 */
     int min_weighted, max_weighted;     /* primitives with weights; default 1..63 */
-    /* pixels across, along H or W, that an output pixel must see; 0 = 2 where a target is larger
+    /* Pixels across, along H or W, that an output pixel must see; 0 = 2 where a target is larger
      * than 1x1, else 1 */
     int min_receptive;
     uint64_t allowed, forbidden, required; /* KAS_OP_BIT of primitives; allowed 0 = all */
-    /* windows; 0 = the window of the replaced convolution; empty = 0, 3, 5, 7 */
+    /* Windows; 0 = the window of the replaced convolution; empty = 0, 3, 5, 7 */
     kas_int_list kernels;
     kas_int_list dilations; /* empty = 1 to 3 */
     kas_int_list shifts;    /* empty = -3 to 3 */

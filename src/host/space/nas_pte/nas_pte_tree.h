@@ -12,7 +12,7 @@ typedef struct kas_pte_part {
     uint8_t cut;    /* KAS_PTE_SPLIT, _UNROLL, _BANDS_H or _BANDS_W; KAS_PTE_LEAF: none */
     uint8_t factor; /* factor of the cut */
     int first, children;
-    /* factors of the steps applied to a leaf; 0 = not applied */
+    /* Factors of the steps applied to a leaf; 0 = not applied */
     uint8_t group, in, out, space;
     bool depthwise, fixed; /* fixed: the unrolled outputs, which no later step changes */
     bool square;           /* reads as many channels as it makes, bottlenecks not counted */

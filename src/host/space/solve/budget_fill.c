@@ -81,7 +81,7 @@ void kas_budget_fill(kas_solver *s)
     while ((count = keep_possible(s, list, count)) > 0) {
         sort(list, count);
         for (int k = 0; k < count; k++)
-            /* asked again: the doublings before it took from the budget */
+            /* Asked again: the doublings before it took from the budget */
             if (try_doubling(s, &list[k]))
                 apply_doubling(s, &list[k]);
     }

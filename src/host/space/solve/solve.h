@@ -47,13 +47,13 @@ kas_status kas_match_variable(const kas_broadcast *parts, int *var, kas_dim *who
 int kas_group_numbers(const kas_target *targets, int count, uint32_t out[64]);
 
 typedef struct kas_budget {
-    /* limit on FLOPs, relative to the replaced convolutions, summed over targets; 0 = no limit */
+    /* Limit on FLOPs, relative to the replaced convolutions, summed over targets; 0 = no limit */
     double max_flops_ratio;
     double max_params_ratio; /* the same for parameters */
-    /* limit on elements per image of any tensor of a target, all instances together; 0 =
+    /* Limit on elements per image of any tensor of a target, all instances together; 0 =
      * KAS_MAX_TENSOR, or kas_target_unfolded where that is larger */
     double max_tensor;
-    /* limit on elements of any one weight, all instances together; 0 = KAS_MAX_WEIGHT */
+    /* Limit on elements of any one weight, all instances together; 0 = KAS_MAX_WEIGHT */
     double max_weight;
 } kas_budget;
 
