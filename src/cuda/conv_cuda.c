@@ -168,7 +168,7 @@ static kas_status add(kas_conv *conv, kas_conv_pass pass, kas_conv_beside beside
     const kas_status status = make_way(conv, pass, beside, way);
     if (!kas_cuda_is_refusal(cuda, status))
         return status;
-    kas_debug("pass %d: nothing comes along with it: %s", (int)pass, kas_error());
+    kas_debug("pass %d: nothing is fused with it: %s", (int)pass, kas_error());
     return KAS_OK;
 }
 

@@ -70,12 +70,12 @@ static kas_status read_choice(kas_cuda *cuda, void *self, const char *line)
     long long engine, value;
     int used = 0, type;
     if (sscanf(line, "engine %lld, knobs%n", &engine, &used) < 1 || used == 0)
-        return kas_fail(KAS_BAD_INPUT, "\"%s\" is no engine of cuDNN", line);
+        return kas_fail(KAS_BAD_INPUT, "\"%s\" is not an engine of cuDNN", line);
     choice.engine = engine;
     for (line += used; *line; line += used) {
         if (choice.knobs == KAS_DNN_MAX_KNOBS ||
             sscanf(line, " %d=%lld%n", &type, &value, &used) < 2)
-            return kas_fail(KAS_BAD_INPUT, "\"%s\" are no knobs of cuDNN", line);
+            return kas_fail(KAS_BAD_INPUT, "\"%s\" are not knobs of cuDNN", line);
         choice.knob[choice.knobs++] = (kas_dnn_knob){type, value};
     }
     return take_choice(cuda, self, &choice);

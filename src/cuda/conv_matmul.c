@@ -85,7 +85,7 @@ static kas_status describe_epilogue(kas_cuda *cuda, const kas_conv_desc *c, kas_
 {
     const uint32_t epilogue = epilogue_of(c, matmul);
     if (!epilogue)
-        return kas_fail(KAS_UNSUPPORTED, "no such epilogue beside this product");
+        return kas_fail(KAS_UNSUPPORTED, "cuBLASLt has no such epilogue for this product");
     KAS_TRY(KAS_LT(cuda, cublasLtMatmulDescSetAttribute(matmul->desc, KAS_LT_DESC_EPILOGUE,
                                                         &epilogue, sizeof epilogue)));
     return set_bias(cuda, matmul, (void *)(uintptr_t)ALIGNMENT);
@@ -173,7 +173,7 @@ static kas_status take(kas_cuda *cuda, void *self, int candidate)
     kas_matmul *m = self;
     const cublasLtMatmulHeuristicResult_t *result = &m->candidate[candidate];
     if (result->state != KAS_CUBLAS_SUCCESS)
-        return kas_fail(KAS_UNSUPPORTED, "cuBLASLt refuses its candidate %d", candidate);
+        return kas_fail(KAS_UNSUPPORTED, "cuBLASLt refuses candidate %d", candidate);
     m->algo = result->algo;
     m->workspace_bytes = result->workspaceSize;
     return kas_cuda_reserve_workspace(cuda, m->workspace_bytes);
@@ -197,7 +197,7 @@ static kas_status read_algorithm(kas_cuda *cuda, void *self, const char *line)
     unsigned long long word[8];
     if (sscanf(line, "algorithm %llx %llx %llx %llx %llx %llx %llx %llx", &word[0], &word[1],
                &word[2], &word[3], &word[4], &word[5], &word[6], &word[7]) < 8)
-        return kas_fail(KAS_BAD_INPUT, "\"%s\" is no algorithm of cuBLASLt", line);
+        return kas_fail(KAS_BAD_INPUT, "\"%s\" is not an algorithm of cuBLASLt", line);
     memset(result, 0, sizeof *result);
     for (int i = 0; i < 8; i++)
         m->algo.data[i] = word[i];

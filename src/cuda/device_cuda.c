@@ -24,7 +24,7 @@ bool kas_cuda_enter_to_free(kas_cuda *cuda)
     if (cuda->lost)
         return false;
     if (KAS_CU(cuda, cuCtxSetCurrent(cuda->context)) != KAS_OK)
-        kas_warn("giving something back: %s", kas_error());
+        kas_warn("a CUDA resource could not be released: %s", kas_error());
     return !cuda->lost;
 }
 
@@ -33,7 +33,7 @@ bool kas_cuda_wait_to_free(kas_cuda *cuda)
     if (!kas_cuda_enter_to_free(cuda))
         return false;
     if (KAS_CU(cuda, cuStreamSynchronize(cuda->stream)) != KAS_OK)
-        kas_warn("giving something back: %s", kas_error());
+        kas_warn("a CUDA resource could not be released: %s", kas_error());
     if (cuda->side.stream) /* after a failure the stream may not have waited for it */
         cuda->driver->cuStreamSynchronize(cuda->side.stream);
     return true;
@@ -109,8 +109,8 @@ static void cuda_mem_free(kas_device *device, void *memory)
     while (i < cuda->allocations && cuda->allocation[i].pointer != (CUdeviceptr)(uintptr_t)memory)
         i++;
     if (i == cuda->allocations) {
-        kas_warn("%s: memory %p is freed, but was not given by this device", cuda->base.info.name,
-                 memory);
+        kas_warn("%s: memory %p is freed, but was not allocated by this device",
+                 cuda->base.info.name, memory);
         return;
     }
     cuda->bytes -= cuda->allocation[i].bytes;
@@ -183,8 +183,9 @@ kas_status kas_cuda_reserve_workspace(kas_cuda *cuda, size_t bytes)
     if (bytes <= cuda->workspace_bytes)
         return KAS_OK;
     if (bytes > KAS_CUDA_MAX_WORKSPACE)
-        return kas_fail(KAS_UNSUPPORTED, "%zu bytes of workspace are wanted, at most %d are given",
-                        bytes, (int)KAS_CUDA_MAX_WORKSPACE);
+        return kas_fail(KAS_UNSUPPORTED,
+                        "a workspace of %zu bytes is needed, at most %d are allowed", bytes,
+                        (int)KAS_CUDA_MAX_WORKSPACE);
     CUdeviceptr workspace = 0, side = 0;
     KAS_TRY(KAS_CU(cuda, cuStreamSynchronize(cuda->stream)));
     if (cuda->side.stream)

@@ -198,7 +198,7 @@ static kas_status make_all(kas_cuda *cuda, const kas_conv_desc *d, kas_conv_pass
     kas_dnn_tensor out = y;
     tensors t;
     if (!ends && pass != KAS_CONV_FORWARD)
-        return kas_fail(KAS_UNSUPPORTED, "cuDNN has nothing beside this pass");
+        return kas_fail(KAS_UNSUPPORTED, "cuDNN fuses nothing with this pass");
     if (!ends) {
         out.id = KAS_DNN_BETWEEN;
         out.dtype = KAS_F32;

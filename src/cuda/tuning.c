@@ -162,7 +162,7 @@ static kas_status write_record(kas_cuda *cuda, const task *k, const places *p, c
     kas_status status = kas_buf_status(&record);
     if (status == KAS_OK && c->seconds > 0 && p->cached[0] &&
         kas_cache_write(p->cached, record.data, record.size) != KAS_OK)
-        kas_warn("the plan is not kept: %s", kas_error());
+        kas_warn("the plan cannot be saved: %s", kas_error());
     if (status == KAS_OK && p->pinned[0])
         status = pin(cuda, k->t, p, &record);
     kas_buf_free(&record);
@@ -289,7 +289,7 @@ static kas_status check_nan(kas_cuda *cuda, const task *k, const stopwatch *s)
     KAS_TRY(KAS_CU(cuda, cuMemsetD8Async(s->memory[Y], FILL, k->bytes[Y], cuda->stream)));
     KAS_TRY(run_once(cuda, s));
     KAS_TRY(read_pixels(cuda, k, s, &nan));
-    return nan ? KAS_OK : kas_fail(KAS_UNSUPPORTED, "its activation makes a number of NaN");
+    return nan ? KAS_OK : kas_fail(KAS_UNSUPPORTED, "its activation turns NaN into a number");
 }
 
 /* Takes a candidate and checks it for NaN, with scratch memory of its own. */
@@ -414,7 +414,7 @@ static kas_status take_first(kas_cuda *cuda, const task *k, choice *c)
     }
     return kas_fail(no_memory ? KAS_NO_MEMORY : KAS_UNSUPPORTED, "%s has no usable plan for %s%s",
                     k->t->name, k->problem,
-                    no_memory ? ", some for want of memory for their workspace" : "");
+                    no_memory ? ", some because there was no memory for their workspace" : "");
 }
 
 /* Takes the fastest candidate. It was timed with a separate workspace and may find no memory beside

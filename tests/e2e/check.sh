@@ -13,7 +13,7 @@ grep -q '"failures": *0' "$dir/json"
 # One shape a kernel, another for the next one, so that five kernels see all five.
 "$kas" check --sampled 5 --shapes 1 --seed 4 --net resnet20 --input 3x8x8 --device cpu >"$dir/out"
 [ "$(grep ' ok$' "$dir/out" | awk '{ print $2 }' | sort -u | wc -l)" = 5 ]
-grep -Eq '^screened out.*: [0-9]+ of [0-9]+ sampled$' "$dir/out"
+grep -Eq '^screened out.*: [0-9]+ of [0-9]+ sampled kernels$' "$dir/out"
 
 code=0
 "$kas" check 2>/dev/null || code=$?
@@ -60,5 +60,5 @@ code=0
 "$kas" check "$dir/noise.json" --net "$dir/net.json" --input 3x2x2 --device cpu --directions 0 --json >"$dir/out" 2>"$dir/err" || code=$?
 [ $code = 1 ]
 grep -q '"undecided": *[1-9]' "$dir/out"
-grep -q 'nothing is shown' "$dir/err"
+grep -q 'the check proves nothing' "$dir/err"
 echo "ok: check and show --source"

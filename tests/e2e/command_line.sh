@@ -52,8 +52,8 @@ expect 3 "at least 1 times the convolutions' FLOPs, and 0.5 times are allowed" "
 [ -e 'my study' ] && fail "a refused command made a study"
 
 # A study with one finished candidate: what a user is told to paste works as it stands.
-expect 0 "take it away: kas-gpu export 'my study' -o 'my study/export' --verify" "$kas" "${search[@]}" --batch 10
-eval "$(sed -n 's/^take it away: \(.*\) --verify/\1/p' out)" >/dev/null || fail "export as told"
+expect 0 "to export it: kas-gpu export 'my study' -o 'my study/export' --verify" "$kas" "${search[@]}" --batch 10
+eval "$(sed -n 's/^to export it: \(.*\) --verify/\1/p' out)" >/dev/null || fail "export as told"
 [ -f 'my study/export/kernel.json' ] || fail "nothing was exported"
 expect 0 'latency: forward pass of 32 images' "$kas" best 'my study'
 expect 2 "\`kas-gpu resume 'my study'\`" "$kas" "${search[@]}" --batch 50

@@ -58,5 +58,5 @@ wrong 's/"channels \/\/ 4"/"channels \/ 3"/' 'line 30' 'leaves a rest'
 wrong 's/^        }$/        },/' 'not valid JSON'
 expect 3 'cannot open' "$kas" net check "$dir/none.json"
 expect 3 'densenet161, ' "$kas" net check lenet
-expect 2 'which network?' "$kas" net check
+expect 2 'no network is given' "$kas" net check
 echo "ok: a network of its own, from its file to resume and export"

@@ -60,7 +60,7 @@ expect 2 'no such replaced convolution' "$kas" show kernels/conv.json --net resn
 expect 3 'unknown network' "$kas" show kernels/conv.json --net nonesuch
 expect 3 'cannot open' "$kas" show "$dir/none.json"
 expect 3 'does not fit' "$kas" show kernels/conv.json --net resnet20 --flops 0.1
-expect 6 'no kernel has so few parameters' "$kas" sample --net resnet20 --params 0.00001
+expect 6 'no kernel needs so few parameters' "$kas" sample --net resnet20 --params 0.00001
 expect 6 'no new kernel' "$kas" sample --net vgg16_bn --flops 1e-7 --attempts 50
 echo '{"format": "kas-gpu kernel"}' >"$dir/bad.json"
 expect 3 '"version" is missing' "$kas" show "$dir/bad.json"

@@ -46,7 +46,7 @@ grep -q 'up to 4 candidates' "$work/cuda4.err" || fail "not packed: $(cat "$work
 plan() { # VARIABLE=value...
     env "$@" "$kas" search --net resnet20 --dataset "$work/s.h5" --batch 8 --study "$work/none" --device cuda --dry-run >"$work/plan" ||
         fail "dry run: $(cat "$work/plan")"
-    sed -n 's/^\([0-9]*\) at once in a worker: a training fills [0-9]*% of the GPU, so \([0-9]*\) fill it; its memory holds \([0-9]*\)$/\1 \2 \3/p' "$work/plan"
+    sed -n 's/^\([0-9]*\) trainings at once in a worker: one fills [0-9]*% of the GPU, so \([0-9]*\) fill it; its memory holds \([0-9]*\)$/\1 \2 \3/p' "$work/plan"
 }
 read -r chosen fill fit <<<"$(plan KAS_SIM_MEMORY=$((64 << 30)))"
 [ "$chosen" -gt 1 ] && [ "$chosen" = $((fill < 16 ? fill : 16)) ] && [ "$fit" -gt 16 ] || fail "auto: $(cat "$work/plan")"

@@ -88,10 +88,10 @@ done
 same "$dir/d.h5" "$dir/kept.h5" && same "$dir/w.safetensors" "$dir/w.kept" && same "$dir/k.json" "$kernel"
 mkfifo "$dir/fifo"
 for option in --weights --checkpoint; do
-    expect 1 'is a FIFO and no regular file' "${train[@]}" $option "$dir/fifo"
+    expect 1 'is a FIFO, not a regular file' "${train[@]}" $option "$dir/fifo"
     expect 1 'is a folder' "${train[@]}" $option "$dir"
 done
-expect 1 'is a FIFO and no regular file' timeout 20 "$kas" dataset make shapes -o "$dir/fifo" --train 20 --test 10
+expect 1 'is a FIFO, not a regular file' timeout 20 "$kas" dataset make shapes -o "$dir/fifo" --train 20 --test 10
 ln -s /dev/null "$dir/null"
 expect 1 'is a device and no regular file' "$kas" dataset make shapes -o "$dir/null" --train 20 --test 10
 expect 1 'is a device and no regular file' "${train[@]}" --weights "$dir/null"

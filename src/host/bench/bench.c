@@ -95,7 +95,8 @@ kas_status kas_bench_run_all(const kas_bench_suite *const *suite, int count,
         if (status == KAS_OK)
             continue;
         kas_warn("%s: %s: %s", suite[i]->name,
-                 cannot_run_here(status) ? "left out, it cannot run on this machine" : "failed",
+                 cannot_run_here(status) ? "left out, because it cannot run on this machine"
+                                         : "failed",
                  kas_error());
         if (first == KAS_OK && !cannot_run_here(status)) {
             first = status;

@@ -232,7 +232,8 @@ static kas_status check_last(const subject *s, const uint8_t *pixels)
     KAS_TRY_GOTO(kas_mem_download(s->device, both, pixels + place * image, image), out);
     KAS_TRY_GOTO(expect_image(s, last, &renderer, &scratch, both + image), out);
     if (memcmp(both, both + image, image) != 0)
-        status = kas_fail(KAS_FAILURE, "data: the last image on the device is another one");
+        status = kas_fail(KAS_FAILURE,
+                          "data: the last image on the device differs from the one in the file");
 out:
     kas_renderer_free(&renderer);
     kas_storage_scratch_free(&scratch);

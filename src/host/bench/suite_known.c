@@ -283,7 +283,7 @@ static kas_status put_all(const subject *s, const kas_device_info *info)
         }
     }
     snprintf(title, sizeof title,
-             "known: kernels of people met in %llu (canvas) and %llu (nas-pte) sampled ones, %s",
+             "known: known kernels met among %llu (canvas) and %llu (nas-pte) sampled ones, %s",
              (unsigned long long)s->kernels[KAS_SPACE_CANVAS],
              (unsigned long long)s->kernels[KAS_SPACE_NAS_PTE], s->net);
     kas_status status = kas_bench_table_put(table, title, s->sink);

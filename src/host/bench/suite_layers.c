@@ -328,7 +328,8 @@ static kas_status run_kernels(subject *s, const char *path)
     const int count = scandir(path, &entry, is_json, alphasort);
     KAS_CHECK_LIBC(count >= 0, KAS_FAILURE);
     kas_status status =
-        count ? KAS_OK : kas_fail(KAS_BAD_INPUT, "%s: no kernel file (*.json) in it", path);
+        count ? KAS_OK
+              : kas_fail(KAS_BAD_INPUT, "%s: the folder has no kernel file (*.json)", path);
     for (int i = 0; i < count; i++) {
         char file[4096];
         if (status == KAS_OK &&
@@ -355,7 +356,7 @@ static kas_status measure_all(subject *s)
         return run_kernels(s, s->o->kernel);
     if (stat(folder, &found) == 0)
         return run_kernels(s, folder);
-    kas_warn("layers: there is no folder \"%s\" here, so only the convolutions were measured "
+    kas_warn("layers: there is no folder \"%s\", so only the convolutions were measured "
              "(--kernel FILE or FOLDER)",
              folder);
     return KAS_OK;

@@ -125,7 +125,7 @@ static kas_status add_run(line *l, const run *r)
         return kas_fail(r->status, "%s", kas_buf_text(&r->error));
     if (kas_recheck_findings(&r->recheck) > 0 || r->recheck.kernels != r->stats.accepted)
         return kas_fail(KAS_FAILURE,
-                        "of %" PRIu64 " kernels sampled %" PRIu64
+                        "of %" PRIu64 " sampled kernels %" PRIu64
                         " were checked again, with %" PRIu64 " findings: %s",
                         r->stats.accepted, r->recheck.kernels, kas_recheck_findings(&r->recheck),
                         r->recheck.first);

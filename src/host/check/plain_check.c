@@ -212,7 +212,7 @@ static kas_status check_side(const kas_kernel *kernel, const kas_plain_layer *la
     read_rests(kernel, &other);
     for (int i = 0; i < kernel->nodes; i++)
         if (!size_stays(layer, &other, &kernel->node[i].out))
-            return kas_fail(KAS_ILLEGAL, "node %d: its size is another one", i);
+            return kas_fail(KAS_ILLEGAL, "node %d: its size changes with the size of the image", i);
     KAS_TRY(kas_plain_nodes(kernel, layer, tensor, &once));
     const bool quiet = kas_quiet(true);
     const bool fits = kas_plain_nodes(kernel, &other, tensor, &twice) == KAS_OK;

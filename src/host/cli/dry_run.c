@@ -125,11 +125,11 @@ static void print_plan(const kas_session *s, size_t memory)
            s->devices.count > 1 ? ", ..." : "", s->search.threads,
            s->search.threads == 1 ? "thread" : "threads");
     if (s->packing.chosen)
-        printf("%d at once in a worker: a training fills %.0f%% of the GPU, so %d fill it; its "
+        printf("%d trainings at once in a worker: one fills %.0f%% of the GPU, so %d fill it; its "
                "memory holds %d\n",
                s->pack, 100 * s->packing.filled, s->packing.fills, s->packing.fits);
     else
-        printf("%d at once in a worker\n", s->pack);
+        printf("trainings at once in a worker: %d\n", s->pack);
     printf("memory of a worker with the unmodified network: %s\nstudy: %s (not made)\n",
            kas_human_bytes((double)memory, text), s->study);
 }

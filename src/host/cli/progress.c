@@ -111,7 +111,8 @@ void kas_progress_event(void *context, const kas_event *e)
         break;
     case KAS_EVENT_STOPPING:
         wipe(p);
-        fputs("stopping: checkpoints are being written; once more ends at once\n", stderr);
+        fputs("stopping: checkpoints are being written; a second signal (Ctrl-C) ends at once\n",
+              stderr);
         break;
     case KAS_EVENT_STARTED:
         break;

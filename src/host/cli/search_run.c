@@ -27,7 +27,8 @@ static const struct argp_option options[] = {
      50},
     {"stream", KEY_STREAM, 0, 0, "Read images while training, even if they fit in memory", 50},
     {"read-threads", KEY_READ_THREADS, "N", 0,
-     "That read and decode streamed images, of each training (default: all cores for JPEG and PNG, "
+     "Threads that read and decode streamed images, for each training (default: all cores for JPEG "
+     "and PNG, "
      "else 4)",
      50},
     {"compile-ahead", KEY_AHEAD, "N", 0,
@@ -85,7 +86,7 @@ static void add_places(const kas_session *s, const char *folder, const char *wei
 {
     kas_buf_printf(out, "best kernel: %s/best/kernel.json\n", s->study);
     if (kas_file_exists(weights)) {
-        kas_buf_printf(out, "trained weights: %s\ntake it away: kas-gpu export ", weights);
+        kas_buf_printf(out, "trained weights: %s\nto export it: kas-gpu export ", weights);
         kas_buf_shell_word(out, s->study);
         kas_buf_puts(out, " -o ");
         kas_buf_shell_word(out, folder);

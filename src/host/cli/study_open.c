@@ -24,7 +24,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         if (!a->study)
-            argp_error(state, "which study? give its folder");
+            argp_error(state, "no study is given; give its folder");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

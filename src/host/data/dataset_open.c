@@ -39,7 +39,8 @@ static kas_status check_path(const char *path, uint64_t *size)
         return kas_fail(KAS_BAD_INPUT, "%s: cannot open: %s", path, kas_strerror(errno));
     if (!S_ISREG(info.st_mode))
         return kas_fail(KAS_BAD_INPUT, "%s: expected an HDF5 file, found %s", path,
-                        S_ISDIR(info.st_mode) ? "a folder" : "something that is no regular file");
+                        S_ISDIR(info.st_mode) ? "a folder"
+                                              : "something that is not a regular file");
     if (access(path, R_OK) != 0)
         return kas_fail(KAS_BAD_INPUT, "%s: cannot read: %s", path, kas_strerror(errno));
     *size = (uint64_t)info.st_size;

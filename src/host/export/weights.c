@@ -18,7 +18,7 @@ static kas_status read_one(const char *path, const kas_safetensors *file, kas_re
     if (!t)
         return kas_fail(
             KAS_BAD_INPUT,
-            "%s: tensor \"%s\" is missing: the weights are of another network or kernel", path,
+            "%s: tensor \"%s\" is missing: the weights belong to another network or kernel", path,
             p->name);
     if (!kas_dtype_is_real(t->dtype))
         return kas_fail(KAS_BAD_INPUT,
@@ -153,8 +153,8 @@ static kas_status finite_logits(kas_ref_net *net, int n, const double *images, d
         if (!isfinite(logits[i]))
             return kas_fail(KAS_FAILURE,
                             "the network's logits are not finite with these weights (%g for image "
-                            "%d): they overflow; after a few steps batch norm's running averages "
-                            "are far off: train longer",
+                            "%d): they overflow; batch norm's running averages are far off after "
+                            "a few steps: train longer",
                             logits[i], i / net->net->classes);
     return KAS_OK;
 }

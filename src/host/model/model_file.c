@@ -58,7 +58,7 @@ static void tell(const kas_model *m, const char *path, const kas_pretrained *mat
         kas_info("%d weights of kernels begin at random: the file has the layers that they replace",
                  match->begun_anew);
     if (match->left_out)
-        kas_warn("%s: left out: %s", path, kas_buf_text(&match->list));
+        kas_warn("%s: some tensors are left out: %s", path, kas_buf_text(&match->list));
 }
 
 kas_status kas_model_load(kas_model *m, const char *path, bool partial)

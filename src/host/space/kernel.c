@@ -34,7 +34,7 @@ kas_status kas_node_infer(kas_kernel *kernel, int i)
     KAS_TRY(kas_primitive_get(kernel->node[i].op)->infer(kernel, i));
     if (!kas_shape_theorem1(&kernel->node[i].shape))
         return kas_node_fail(kernel, i,
-                             "a tensor may have one dynamic variable, once, above the line "
+                             "a tensor may have one dynamic variable, once, in the numerator "
                              "(Theorem 1)");
     return KAS_OK;
 }

@@ -96,7 +96,8 @@ kas_status kas_split_check(const kas_kernel *kernel, int i)
                              "variable: the rest would have no value",
                              names[split]);
     if (rests_below(kernel, split) & (1u << split))
-        return kas_node_fail(kernel, i, "%s cuts what is made of its own rest", names[split]);
+        return kas_node_fail(kernel, i, "%s cuts a size that depends on its own rest",
+                             names[split]);
     for (int other = 0; other < KAS_MAX_SPLITS; other++)
         if (other != split && same(s, &kernel->split[other]))
             return kas_node_fail(kernel, i, "%s and %s are the same: use one of them", names[split],

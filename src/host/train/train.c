@@ -315,7 +315,7 @@ static kas_status fit(const run *r, kas_model_options *model)
         return KAS_OK;
     model->recompute = true;
     kas_info("a step needs %.1f GiB and the device has %.1f: batch norms are computed again in the "
-             "backward pass in place of being kept",
+             "backward pass instead of being kept",
              (double)plan.total / (1 << 30), (double)memory / (1 << 30));
     return KAS_OK;
 }

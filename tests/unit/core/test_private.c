@@ -175,8 +175,8 @@ static void a_file_must_be_a_file_that_nobody_else_may_write(void **state)
     assert_int_equal(kas_file_write_atomic(file, "x", 1), KAS_OK);
     assert_int_equal(kas_private_file(file), KAS_OK);
     assert_int_equal(symlink(file, link), 0);
-    expect_refused(kas_private_file(link), "no regular file");
-    expect_refused(kas_private_file(cache), "no regular file");
+    expect_refused(kas_private_file(link), "not a regular file");
+    expect_refused(kas_private_file(cache), "not a regular file");
     assert_int_equal(chmod(file, 0664), 0);
     expect_refused(kas_private_file(file), "others could write it");
     assert_int_equal(chmod(file, 0646), 0);

@@ -30,10 +30,10 @@ static const struct argp_option option_list[] = {
     {"precision", KEY_PRECISION, "P", 0,
      "step, models, layers, jit: fp32 (default), tf32, bf16 or fp16", 0},
     {"passes", KEY_PASSES, NULL, 0, "step: list every pass over memory with its bytes", 0},
-    {"times", KEY_TIMES, NULL, 0,
-     "step: the same with the time that each pass took: where the time of a step goes", 0},
+    {"times", KEY_TIMES, NULL, 0, "step: like --passes, with the time that each pass took", 0},
     {"dry-run", KEY_DRY_RUN, NULL, 0,
-     "step: print what --passes lists and measure nothing: on no device, for a batch of any size",
+     "step: print the list of --passes and measure nothing; needs no device, and allows a batch of "
+     "any size",
      0},
     {"dataset", 'd', "F.h5", 0, "data: measure this file (default: files made for it)", 0},
     {"device", 'D', "D", 0, "auto (default), cpu, cuda, cuda:N", 0},
@@ -159,9 +159,9 @@ static kas_status run(int argc, char **argv)
     take_net(&o);
     for (int i = 0; o.bench.dry_run && i < o.suites + (o.suites == 0); i++)
         if (o.suites == 0 || o.suite[i] != kas_bench_find("step"))
-            return kas_fail(KAS_USAGE, "--dry-run is of the suite step alone");
+            return kas_fail(KAS_USAGE, "--dry-run is an option of the suite step only");
     if (o.bench.dry_run && o.bench.kernel)
-        return kas_fail(KAS_USAGE, "--dry-run lists networks as they are, without --kernel");
+        return kas_fail(KAS_USAGE, "--dry-run lists unmodified networks; leave out --kernel");
     kas_bench_sink sink = {.json = o.common.json, .put = put};
     const bool named = o.suites > 0;
     for (const kas_bench_suite *const *s = kas_bench_suites(); !named && *s; s++)

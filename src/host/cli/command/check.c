@@ -48,7 +48,8 @@ static const struct argp_option option_list[] = {
     {"device", 'D', "D", 0, "auto, cpu, cuda or cuda:N (default auto)", 0},
     {"sampled", KEY_SAMPLED, "N", 0,
      "Also check N sampled kernels whose output is neither lost nor blown up at initialisation", 0},
-    {"space", KEY_SPACE, "SPACE", 0, "Of the sampled kernels: canvas (default) or nas-pte", 0},
+    {"space", KEY_SPACE, "SPACE", 0, "Space of the sampled kernels: canvas (default) or nas-pte",
+     0},
     {"per-layer", KEY_PER_LAYER, "yes|no", 0,
      "--space nas-pte: kernels of the sequences of single layers, each at its own layers "
      "(default), "
@@ -88,7 +89,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_PER_LAYER:
         if (strcmp(arg, "yes") != 0 && strcmp(arg, "no") != 0)
-            argp_error(state, "--per-layer %s: yes or no is needed", arg);
+            argp_error(state, "--per-layer: expected yes or no, found \"%s\"", arg);
         o->per_layer = strcmp(arg, "yes") == 0 ? KAS_PER_LAYER_YES : KAS_PER_LAYER_NO;
         return 0;
     case ARGP_KEY_ARG:
@@ -98,7 +99,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         if (o->files == 0 && o->sampled == 0)
-            argp_error(state, "which kernel? for example kernels/involution.json, or --sampled 20");
+            argp_error(state, "no kernel is given; give kernel files, for example "
+                              "kernels/involution.json, or --sampled 20");
         return 0;
     default:
         return kas_cli_set(state, option_list, values, key, arg);
@@ -117,7 +119,7 @@ static const char doc[] =
     "quick. An error is the largest difference in a tensor, divided by its largest value. A "
     "comparison "
     "is ill-conditioned when rounding to float32 moves the reference itself beyond the tolerance "
-    "and explains the error; undecided when it would explain nearly any. The exit "
+    "and explains the error; undecided when it would explain nearly any error. The exit "
     "code is 1 when a kernel fails, or is undecided at every shape. A sampled kernel whose output "
     "is not finite or has a standard "
     "deviation outside [0.01, 100] at initialisation is screened out, as a search does it: it "
@@ -222,7 +224,8 @@ static void count_kernel(checker *c, const char *name, const kas_agreement *resu
     if (count == 0 || of[KAS_AGREE_UNDECIDED] < count)
         return;
     c->failures++;
-    kas_warn("%s: rounding in float32 explains nearly any error at every shape: nothing is shown",
+    kas_warn("%s: rounding to float32 alone explains nearly any error at every shape: the check "
+             "proves nothing",
              name);
 }
 
@@ -495,15 +498,17 @@ static kas_status summary(const checker *c)
                c->verdict[KAS_AGREE_ILL_CONDITIONED], c->ill_error, c->ill_rounding,
                c->verdict[KAS_AGREE_UNDECIDED], c->ill_kernels);
     if (c->o->sampled)
-        printf("screened out, an output lost or blown up at initialisation: %lld of %lld sampled\n",
+        printf("screened out, because their outputs vanish or explode at initialisation: %lld of "
+               "%lld sampled kernels\n",
                c->screened, c->screened + c->o->sampled);
     if (c->compiled)
         printf("GPU kernels compiled: %lld; at most %d registers a thread; with local memory "
                "(spills): %lld\n",
                c->gpu_kernels, c->gpu_registers, c->gpu_local);
     if (c->compiled)
-        printf("instructions on global memory: %lld, %.1f%% of them of 16 bytes; of the bytes that "
-               "lanes ask for %.1f%% go so, of those whose lanes lie side by side %.1f%%\n",
+        printf("instructions on global memory: %lld, of which %.1f%% access 16 bytes; these move "
+               "%.1f%% of the bytes that lanes request, and %.1f%% of the bytes of accesses whose "
+               "lanes lie side by side\n",
                c->gpu_accesses, 100.0 * (double)c->gpu_wide / fmax(1, (double)c->gpu_accesses),
                100 * c->accessed.wide / fmax(1, c->accessed.all),
                100 * c->accessed.wide / fmax(1, c->accessed.contiguous));

@@ -43,24 +43,27 @@ enum {
 static const struct argp_option options[] = {
     {"output", 'o', "FILE", 0, "The HDF5 file to write", 1},
     {0, 0, 0, 0, "For import:", 2},
-    {"limit-train", OPT_LIMIT_TRAIN, "N", 0, "Keep N training images, as many of each class", 2},
-    {"limit-test", OPT_LIMIT_TEST, "N", 0, "Keep N test images, as many of each class", 2},
+    {"limit-train", OPT_LIMIT_TRAIN, "N", 0,
+     "Keep N training images, the same number of each class", 2},
+    {"limit-test", OPT_LIMIT_TEST, "N", 0, "Keep N test images, the same number of each class", 2},
     {"resize", OPT_RESIZE, "S", 0, "cifar10, cifar100, idx: store images as S x S pixels", 2},
     {"input", OPT_INPUT, "S", 0, "folder: a network gets S x S pixels of an image (default 224)",
      2},
-    {"grey", OPT_GREY, 0, 0, "folder: in one channel", 2},
+    {"grey", OPT_GREY, 0, 0, "folder: store images in one channel (grey)", 2},
     {"pixels", OPT_PIXELS, 0, 0, "folder: store the middle as S x S pixels, not the files", 2},
-    {"compress", OPT_COMPRESS, 0, 0, "With --resize or --pixels: with gzip", 2},
+    {"compress", OPT_COMPRESS, 0, 0, "With --resize or --pixels: compress the images by gzip", 2},
     {"test-share", OPT_TEST_SHARE, "X", 0,
-     "folder: of the images, when there is no val or test part (default 0.1)", 2},
+     "folder: share of the images that becomes the test set, when there is no val or test folder "
+     "(default 0.1)",
+     2},
     {"skip-damaged", OPT_SKIP_DAMAGED, 0, 0, "folder: leave damaged images out, with a warning", 2},
     {0, 0, 0, 0, "For make:", 3},
     {"train", OPT_TRAIN, "N", 0, "Training images (default 2000)", 3},
     {"test", OPT_TEST, "N", 0, "Test images (default 500)", 3},
     {"size", OPT_SIZE, "S", 0, "Height and width in pixels, 8 to 256 (default 32)", 3},
-    {"classes", OPT_CLASSES, "K", 0, "2 to 12 (default 10)", 3},
+    {"classes", OPT_CLASSES, "K", 0, "Number of classes, 2 to 12 (default 10)", 3},
     {"seed", OPT_SEED, "S", 0,
-     "Other images of the same kind; import folder: another order and share (default 0)", 3},
+     "Seed of the drawn images; import folder: seed of order and test share (default 0)", 3},
     {0}};
 
 enum { MOST_IMAGES = 100000000 };
@@ -187,7 +190,7 @@ static kas_status print_text(const kas_dataset *d, const char *path)
     if (!tally)
         return kas_fail(KAS_NO_MEMORY, "out of memory for %u classes", d->classes);
     printf("%s\n%-10s %u x %u pixels, %u channel%s%s\n", path, "images", d->h, d->w, d->c,
-           d->c == 1 ? "" : "s", d->encoded ? ", out of JPEG or PNG images of any size" : "");
+           d->c == 1 ? "" : "s", d->encoded ? ", cut out of JPEG or PNG images of any size" : "");
     printf("%-10s ", "train");
     print_range(d, &d->train, tally);
     printf("%-10s ", "test");
@@ -272,7 +275,8 @@ static kas_status check_words(const arguments *a, bool folder)
     if (a->compress && !(folder ? a->folder.pixels : a->resize > 0))
         return usage("--compress needs --resize, or import folder with --pixels");
     if (folder && a->resize)
-        return usage("import folder: --input S is the size that a network gets, not --resize");
+        return usage("import folder: --input S sets the size that a network gets; --resize is for "
+                     "the other formats");
     return KAS_OK;
 }
 

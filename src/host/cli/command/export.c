@@ -26,7 +26,7 @@ static const struct argp_option option_list[] = {
     {"candidate", 'k', "K", 0, "STUDY: this candidate instead of the best", 2},
     {"weights", 'w', "F.safetensors", 0,
      "Weights of `kas-gpu train --weights` (default: the study's, else initial ones)", 2},
-    {"seed", 's', "S", 0, "Of initial weights (default 0)", 3},
+    {"seed", 's', "S", 0, "Seed of initial weights (default 0)", 3},
     {0}};
 
 static const kas_cli_value values[] = {{'o', KAS_CLI_TEXT(export_cli, dir)},
@@ -52,7 +52,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         if (!o->from)
-            argp_error(state, "export what? give a study's folder or a kernel file");
+            argp_error(state, "nothing to export is given; give a study's folder or a kernel file");
         else if (!o->dir)
             argp_error(state, "-o DIR is needed");
         return 0;
@@ -62,7 +62,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const char doc[] =
-    "Write a kernel as files that need nothing of this program: PyTorch modules of the kernel and "
+    "Write a kernel as files that do not need this program: PyTorch modules of the kernel and "
     "of the whole network, weights, generated source, a picture.\n\n"
     "  kas-gpu export STUDY -o best --verify\n"
     "  kas-gpu export STUDY --candidate 7 -o candidate7\n"
@@ -171,10 +171,12 @@ static kas_status print_result(const export_cli *o, bool trained, const verifica
     printf("%s", kas_buf_text(&out));
     kas_buf_free(&out);
     if (status == KAS_OK && v->done && v->python == KAS_VERIFY_FAILED)
-        status = kas_fail(KAS_FAILURE, "%s: the PyTorch module does not give our logits", o->dir);
+        status = kas_fail(KAS_FAILURE,
+                          "%s: the logits of the PyTorch module differ from those of the reference",
+                          o->dir);
     if (status == KAS_OK && v->done && v->device.verdict == KAS_VERIFY_FAILED)
-        status =
-            kas_fail(KAS_FAILURE, "%s: the device does not give the reference's logits", o->dir);
+        status = kas_fail(
+            KAS_FAILURE, "%s: the logits of the device differ from those of the reference", o->dir);
     return status;
 }
 

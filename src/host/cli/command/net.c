@@ -27,7 +27,8 @@ static void no_network(struct argp_state *state)
 {
     kas_buf list = {0};
     kas_embedded_list(kas_embedded_networks, &list);
-    argp_error(state, "which network? The path of a file, or one of: %s", kas_buf_text(&list));
+    argp_error(state, "no network is given; give the path of a file, or one of: %s",
+               kas_buf_text(&list));
     kas_buf_free(&list);
 }
 

@@ -32,7 +32,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         if (!o->action || (strcmp(o->action, "list") != 0 && strcmp(o->action, "show") != 0))
             argp_error(state, "expected list, or show and the name or file of a recipe");
         else if (strcmp(o->action, "show") == 0 && !o->name)
-            argp_error(state, "which recipe? give its name or file");
+            argp_error(state, "no recipe is given; give its name or file");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -44,7 +44,7 @@ static const char doc[] =
     "  kas-gpu recipe list\n"
     "  kas-gpu recipe show cifar200 > mine.json\n"
     "  kas-gpu train --net resnet18 --dataset cifar100.h5 --recipe ./mine.json\n"
-    "\vA file is shown after it was read and found good. docs/recipe-file.md describes the format.";
+    "\vA file is checked before it is shown. docs/recipe-file.md describes the format.";
 
 static void print_line(const char *name, const char *about, const kas_recipe *r, kas_buf *out)
 {

@@ -27,19 +27,18 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         if (!*o->request.study)
-            argp_error(state, "which study? give its folder");
+            argp_error(state, "no study is given; give its folder");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
 }
 
-static const char doc[] =
-    "Go on with a study that was interrupted: what is finished stays, what was under way goes on "
-    "from its checkpoint.\n\n"
-    "  kas-gpu resume studies/resnet18-cifar100-0\n"
-    "  kas-gpu resume STUDY --dataset /new/place/cifar100.h5\n"
-    "\vRunning the same `kas-gpu search` command again does the same.";
+static const char doc[] = "Go on with a study that was interrupted: finished items stay, items "
+                          "under way go on from their checkpoints.\n\n"
+                          "  kas-gpu resume studies/resnet18-cifar100-0\n"
+                          "  kas-gpu resume STUDY --dataset /new/place/cifar100.h5\n"
+                          "\vRunning the same `kas-gpu search` command again has the same effect.";
 
 static kas_status run(int argc, char **argv)
 {

@@ -41,7 +41,7 @@ static const struct argp_option option_list[] = {
     {"stats", KEY_STATS, 0, 0, "Count at the end why tries failed, and what the kernels look like",
      0},
     {"recheck", KEY_RECHECK, 0, 0,
-     "Check all kernels again at the end, by rules written a second time", 0},
+     "Check all kernels again at the end, with an independent checker", 0},
     {0}};
 
 static const kas_cli_value values[] = {
@@ -76,7 +76,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         if (!o->net.name)
-            argp_error(state, "which network? for example --net resnet18");
+            argp_error(state, "no network is given; give one, for example --net resnet18");
         return 0;
     default:
         return kas_cli_set(state, option_list, values, key, arg);

@@ -33,22 +33,25 @@ static const struct argp_option option_list[] = {
     {"dataset", 'd', "F.h5", 0, "Labelled images (kas-gpu dataset makes such files)", 1},
     {"net", 'n', "NAME", 0, "Backbone: a name or a network file (default resnet18; kas-gpu net)",
      1},
-    {"study", 's', "DIR", 0, "Where everything is kept (default studies/NET-DATASET-SEED)", 1},
+    {"study", 's', "DIR", 0, "Folder of the study (default studies/NET-DATASET-SEED)", 1},
     {"candidates", 'c', "N", 0, "Evaluate the first N kernels of the seed's list (default 16)", 1},
     {"time", 't', "T", 0,
      "Begin new candidates until T has passed, all runs together: 90s, 30m, 12h, 2d", 1},
-    {"seed", 'S', "S", 0, "Which list of kernels, weights and splits (default 0)", 1},
+    {"seed", 'S', "S", 0, "Seed of the list of kernels, the weights and the splits (default 0)", 1},
     {"validation", OPTION_VALIDATION, "X", 0,
      "Share of the training set that candidates are validated on (default 0.1)", 2},
     {"init", OPTION_INIT, "F.safetensors", 0,
      "Start every training from these weights; kernels begin at random (docs/search.md)", 2},
     {"init-partial", OPTION_INIT_PARTIAL, 0, 0,
-     "Leave out what of them does not fit, such as a classifier of other classes", 2},
+     "Leave out tensors that do not fit, such as a classifier of other classes", 2},
     {"flops", OPTION_FLOPS, "R", 0,
-     "Most FLOPs of a kernel, relative to what it replaces; 0 = no limit (default 0.5)", 3},
-    {"params", OPTION_PARAMS, "R", 0, "Most parameters, likewise (default 1)", 3},
+     "Limit on the FLOPs of a kernel, relative to the convolutions that it replaces; 0 = no limit "
+     "(default 0.5)",
+     3},
+    {"params", OPTION_PARAMS, "R", 0, "Limit on the parameters, likewise (default 1)", 3},
     {"latency", OPTION_LATENCY, "R", 0,
-     "Most measured latency, relative to the unmodified network; 0 = no limit (default)", 3},
+     "Limit on the measured latency, relative to the unmodified network; 0 = no limit (default)",
+     3},
     {"targets", OPTION_TARGETS, "LIST", 0,
      "Kernel sizes to replace, such as 3x3,1x1 (default: all)", 3},
     {"space", OPTION_SPACE, "SPACE", 0,
@@ -96,7 +99,7 @@ static error_t check(const search_command *c, struct argp_state *state)
     if (c->request.search.init_partial && !c->request.init)
         argp_error(state, "--init-partial needs --init");
     if (c->by_count && c->by_time)
-        argp_error(state, "--candidates and --time: give one of them");
+        argp_error(state, "--candidates and --time exclude each other; give one of them");
     return 0;
 }
 

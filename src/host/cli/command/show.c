@@ -26,8 +26,7 @@ static const struct argp_option option_list[] = {
     {"source", KEY_SOURCE, "DEVICE", 0,
      "Generated code instead, for cuda or cpu: forward and backward at one layer (needs --net)", 0},
     {"layer", KEY_LAYER, "NAME", 0,
-     "Layer whose sizes stand at the nodes (default: the first); of a file of layers its kernel",
-     0},
+     "Print the sizes at this layer (default: the first); of a file of layers print its kernel", 0},
     {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -47,16 +46,16 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_SOURCE:
         o->source = arg;
         if (strcmp(arg, "cuda") != 0 && strcmp(arg, "cpu") != 0)
-            argp_error(state, "--source: cuda or cpu, found \"%s\"", arg);
+            argp_error(state, "--source: expected cuda or cpu, found \"%s\"", arg);
         return 0;
     case ARGP_KEY_ARG:
         if (o->path)
-            argp_error(state, "one kernel at a time: unexpected \"%s\"", arg);
+            argp_error(state, "expected one kernel at a time, found \"%s\" too", arg);
         o->path = arg;
         return 0;
     case ARGP_KEY_END:
         if (!o->path)
-            argp_error(state, "which kernel? for example kernels/involution.json");
+            argp_error(state, "no kernel is given; give one, for example kernels/involution.json");
         if (o->layer && !o->net.name)
             argp_error(state, "--layer needs --net");
         if (o->source && !o->net.name)

@@ -105,7 +105,7 @@ static void print_text(const kas_study_args *args, const kas_study_view *view, k
         if (t.state[i])
             kas_buf_printf(out, ", %d %s", t.state[i], kas_work_state_name((kas_work_state)i));
     kas_buf_printf(out, "\ntime spent: %s", kas_human_duration(view->study.busy_seconds, text));
-    kas_buf_printf(out, "; of all items' time %s waiting for compilers\n",
+    kas_buf_printf(out, "; all items together waited %s for compilers\n",
                    kas_human_duration(compile_seconds(view), text));
     const kas_work *best = kas_judge_best(view->work, view->count),
                    *baseline = kas_work_find(view->work, view->count, KAS_WORK_BASELINE);
@@ -123,17 +123,17 @@ static void print_text(const kas_study_args *args, const kas_study_view *view, k
     kas_buf word = {0};
     kas_buf_shell_word(&word, args->study);
     if (nothing)
-        kas_buf_printf(out, "complete: no candidate finished; the reasons: kas-gpu log %s\n",
+        kas_buf_printf(out, "complete, but no candidate finished; kas-gpu log %s tells why\n",
                        kas_buf_text(&word));
     else if (finals_done(view) && t.state[KAS_WORK_MACHINE_FAULT])
         kas_buf_printf(out,
-                       "complete but for candidates that the machine could not evaluate; to try "
+                       "complete except for candidates that the machine could not evaluate; to try "
                        "them again: kas-gpu resume %s\n",
                        kas_buf_text(&word));
     else if (finals_done(view))
         kas_buf_printf(out, "the study is complete\n");
     else
-        kas_buf_printf(out, "not complete; unless it runs now, to go on: kas-gpu resume %s\n",
+        kas_buf_printf(out, "not complete; if it is not running now, to go on: kas-gpu resume %s\n",
                        kas_buf_text(&word));
     kas_buf_free(&word);
 }

@@ -121,7 +121,7 @@ kas_status kas_private_file(const char *path)
     if (lstat(path, &info) != 0)
         return fail_path(path, "cannot stat");
     if (!S_ISREG(info.st_mode))
-        return kas_fail(KAS_FAILURE, "%s: is no regular file", path);
+        return kas_fail(KAS_FAILURE, "%s: is not a regular file", path);
     if (trusted ||
         ((info.st_uid == geteuid() || info.st_uid == 0) && !(info.st_mode & (S_IWGRP | S_IWOTH))))
         return KAS_OK;

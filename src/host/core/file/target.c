@@ -104,7 +104,7 @@ kas_status kas_file_target(const char *path, char target[PATH_MAX])
         return kas_fail(KAS_FAILURE, "%s: is a folder; give the name of a file to write", path);
     if (!S_ISREG(info.st_mode))
         return kas_fail(KAS_FAILURE,
-                        "%s: is %s and no regular file; it would be replaced by a file", path,
+                        "%s: is %s, not a regular file; it would be replaced by a file", path,
                         kind_of(info.st_mode));
     return input_count ? check_inputs(path, target, &info) : KAS_OK;
 }

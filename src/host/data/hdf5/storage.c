@@ -27,7 +27,7 @@ static kas_status check_offsets(const kas_storage *s)
     if (s->image_bytes > 0)
         return s->total / s->count == s->image_bytes && s->total % s->count == 0
                    ? KAS_OK
-                   : damaged(s, "its size is not that of its images");
+                   : damaged(s, "its size does not match its images");
     for (uint32_t i = 0; i < s->count; i++)
         if (s->offset[i + 1] <= s->offset[i] || s->offset[i + 1] > s->total ||
             s->offset[i + 1] - s->offset[i] > KAS_ENCODED_LIMIT)
@@ -39,7 +39,7 @@ kas_status kas_storage_check(const kas_storage *s, uint64_t file_size)
 {
     if (s->count == 0 || s->total == 0 || s->extent_bytes == 0 || s->extents == 0 ||
         (s->total - 1) / s->extent_bytes != s->extents - 1)
-        return damaged(s, "its pieces do not make up its images");
+        return damaged(s, "its pieces do not add up to its images");
     for (uint64_t e = 0; e < s->extents; e++) {
         const kas_extent *x = &s->extent[e];
         if (x->size > file_size || x->at > file_size - x->size)

@@ -104,8 +104,8 @@ static kas_status build(const char *source, const layout *l, kas_wanted_file *fi
     }
     KAS_TRY(count_records(source, l, &files[l->train_files], &test));
     if (train != l->train_count || test != l->test_count)
-        kas_warn("%s: %s has %u training and %u test images, this has %u and %u", source, l->name,
-                 l->train_count, l->test_count, train, test);
+        kas_warn("%s: the published %s has %u training and %u test images, this one has %u and %u",
+                 source, l->name, l->train_count, l->test_count, train, test);
     KAS_TRY(kas_dataset_create(SIDE, SIDE, 3, l->classes, train, test, out));
     for (uint32_t i = 0; i < l->train_files; i++) {
         KAS_TRY(copy_records(source, l, &files[i], &(*out)->train, &at));

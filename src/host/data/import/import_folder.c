@@ -69,7 +69,7 @@ static kas_status choose(job *m)
 {
     KAS_TRY(kas_folder_scan(m->source, &m->folder));
     if (m->folder.others)
-        kas_warn("%s: %" PRIu32 " files that are no .jpg, .jpeg or .png were left out", m->source,
+        kas_warn("%s: %" PRIu32 " files that are not .jpg, .jpeg or .png were left out", m->source,
                  m->folder.others);
     if (m->folder.test.count == 0)
         KAS_TRY(split_off_test(m));

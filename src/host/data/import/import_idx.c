@@ -123,12 +123,12 @@ static kas_status read_all(const idx *f, uint8_t *out, uint64_t size)
     for (uint64_t at = 0; at < size;) {
         unsigned n = size - at < 1 << 24 ? (unsigned)(size - at) : 1 << 24;
         if (gzread(f->in, out + at, n) != (int)n)
-            return damaged(f, "it ends before the last of its numbers");
+            return damaged(f, "it ends before its last value");
         at += n;
     }
     int n = gzread(f->in, &more, 1);
     return n < 0   ? damaged(f, "its end")
-           : n > 0 ? damaged(f, "it goes on behind the last of its numbers")
+           : n > 0 ? damaged(f, "it continues after its last value")
                    : KAS_OK;
 }
 

@@ -268,7 +268,7 @@ static kas_status create_fused_desc(const kas_cpu *cpu, const kas_conv_desc *d,
         return KAS_OK;
     dnnl_primitive_desc_destroy(*out);
     return kas_fail(KAS_UNSUPPORTED,
-                    "oneDNN's matrix products are wrong with what stands behind them");
+                    "oneDNN computes matrix products with these post-operations wrongly");
 }
 
 /* ---- creation -------------------------------------------------------------------------------- */
@@ -536,7 +536,7 @@ kas_status kas_dnnl_pass_create(kas_cpu *cpu, const kas_conv_desc *desc, kas_con
                                 const kas_conv_epilogue *epilogue, kas_dnnl_pass **out)
 {
     (void)cpu, (void)desc, (void)pass, (void)epilogue, (void)out;
-    return kas_fail(KAS_UNSUPPORTED, "this build of kas-gpu is without oneDNN");
+    return kas_fail(KAS_UNSUPPORTED, "this build of kas-gpu has no oneDNN");
 }
 
 void kas_dnnl_pass_free(kas_dnnl_pass *pass)
@@ -547,13 +547,13 @@ void kas_dnnl_pass_free(kas_dnnl_pass *pass)
 kas_status kas_dnnl_pass_run(kas_cpu *cpu, kas_dnnl_pass *pass, const kas_cpu_call *call)
 {
     (void)cpu, (void)pass, (void)call;
-    return kas_fail(KAS_UNSUPPORTED, "this build of kas-gpu is without oneDNN");
+    return kas_fail(KAS_UNSUPPORTED, "this build of kas-gpu has no oneDNN");
 }
 
 kas_status kas_dnnl_pass_hold(kas_cpu *cpu, kas_dnnl_pass *pass, void *w, const void *as)
 {
     (void)cpu, (void)pass, (void)w, (void)as;
-    return kas_fail(KAS_UNSUPPORTED, "this build of kas-gpu is without oneDNN");
+    return kas_fail(KAS_UNSUPPORTED, "this build of kas-gpu has no oneDNN");
 }
 
 bool kas_dnnl_pass_holds(const kas_dnnl_pass *pass, const void *as)

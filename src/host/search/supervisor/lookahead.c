@@ -14,7 +14,8 @@ static void give_up(kas_supervisor *s, const char *why)
     char text[700];
     s->ahead.given_up = true;
     snprintf(text, sizeof text,
-             "candidates are no longer compiled ahead, workers do it when they begin one: %.400s; "
+             "candidates are no longer compiled ahead; workers compile each one when they begin "
+             "it: %.400s; "
              "see logs/compile-ahead.log",
              why);
     kas_supervisor_emit(s, KAS_EVENT_NOTE, NULL, text);

@@ -194,8 +194,9 @@ static kas_status measure(run *r, bool *go_on)
     if (verdict == KAS_PRUNE) {
         r->out->state = KAS_WORK_OVER_LATENCY;
         snprintf(r->out->reason, sizeof r->out->reason,
-                 "%.3g ms a forward pass of %d images is over --latency %g of the baseline's",
-                 1e3 * latency.median, KAS_LATENCY_BATCH, shared->options.latency);
+                 "a forward pass of %d images takes %.3g ms, more than --latency %g times that of "
+                 "the baseline",
+                 KAS_LATENCY_BATCH, 1e3 * latency.median, shared->options.latency);
     }
     return KAS_OK;
 }

@@ -32,7 +32,7 @@ static const char *operations[KAS_OP_COUNT + 1]; /* names by kas_op, NULL at the
 static const kas_field fields[] = {
     {"sampler", "--sampler", KAS_FIELD_CHOICE, AT(sampler), .choices = samplers,
      .absent = KAS_SAMPLER_REJECTION, .argument = "NAME",
-     .help = "guided, or rejection: the paper's, on its Table 1 only"},
+     .help = "guided, or rejection: the paper's sampler, on its Table 1 only"},
     {"per_layer", "--per-layer", KAS_FIELD_CHOICE, AT(per_layer), .choices = per_layer,
      .absent = KAS_PER_LAYER_NO, .argument = "yes|no|auto",
      .help =
@@ -49,7 +49,8 @@ static const kas_field fields[] = {
      .absent = MOST, .argument = "N", .help = "Most primitives with weights"},
     {"min_receptive", "--min-receptive", INTEGER, AT(min_receptive), .low = 0, .high = 8192,
      .argument = "K",
-     .help = "Pixels that an output pixel sees along H or W; 0: 2, or 1 where all is 1x1"},
+     .help =
+         "Smallest receptive field along H or W, in pixels; 0: 2, or 1 where all targets are 1x1"},
     {"allow", "--allow", WORDS, AT(allowed),
      .help = "Primitives to use, such as fc,unfold,add (default all)"},
     {"forbid", "--forbid", WORDS, AT(forbidden), .help = "Primitives not to use (default none)"},
@@ -61,9 +62,9 @@ static const kas_field fields[] = {
     {"dilations", "--dilations", LIST, AT(dilations), .low = 1, .high = KAS_MAX_DILATION,
      .argument = "LIST", .help = "Dilations of windows (default all)"},
     {"shifts", "--shifts", LIST, AT(shifts), .low = -KAS_MAX_SHIFT, .high = KAS_MAX_SHIFT,
-     .argument = "LIST", .help = "Pixels by which a shift moves (default all)"},
+     .argument = "LIST", .help = "Distances of shifts in pixels (default all)"},
     {"spatial_weights", "--spatial-weights", KAS_FIELD_FLAG, AT(spatial_weights),
-     .argument = "on|off", .help = "Sizes may hold H and W: such kernels keep to one image size"},
+     .argument = "on|off", .help = "Sizes may hold H and W: such kernels fit one image size only"},
 };
 
 const kas_field *kas_sample_fields(int *count)
@@ -116,7 +117,7 @@ static kas_status check_lists(const kas_sample_options *o)
             return kas_fail(KAS_USAGE, "--kernels %d: expected 0, 3, 5 or 7", o->kernels.value[i]);
     for (int i = 0; i < o->shifts.count; i++)
         if (o->shifts.value[i] == 0)
-            return kas_fail(KAS_USAGE, "--shifts 0: nothing would move");
+            return kas_fail(KAS_USAGE, "--shifts 0: expected a distance other than 0");
     return KAS_OK;
 }
 

@@ -61,7 +61,8 @@ kas_status kas_product_align(const kas_kernel *kernel, int i, kas_product *out)
     kas_dim size;
     int from, to;
     if (!has_columns(shape[known]))
-        return kas_node_fail(kernel, i, "neither operand has H or W: where a matrix ends is open");
+        return kas_node_fail(
+            kernel, i, "neither operand has H or W, so it is not defined where a matrix ends");
     out->batch = batch_dims(shape[0], shape[1]);
     out->cut[known] = shape[known]->channels;
     contracted_range(shape[known], out, known, rows[known], &from, &to);

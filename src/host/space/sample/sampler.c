@@ -301,10 +301,11 @@ kas_status kas_sample_write_json(const kas_sample *s, kas_buf *out)
 
 static kas_status fail_least(const char *what, double least, double allowed)
 {
-    return kas_fail(KAS_NOTHING_VALID,
-                    "no kernel has so few %s: any needs at least %.2g times the convolutions', and "
-                    "%.2g times are allowed",
-                    what, least, allowed);
+    return kas_fail(
+        KAS_NOTHING_VALID,
+        "no kernel needs so few %s: every kernel needs at least %.2g times the convolutions', and "
+        "%.2g times are allowed",
+        what, least, allowed);
 }
 
 /* Checks the budget against what every kernel for all layers costs: FLOPs of the average

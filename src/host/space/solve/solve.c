@@ -104,10 +104,11 @@ static kas_status add_conditions(kas_solver *s, int node, const kas_dim *size)
     if (x >= 0) {
         rest.exp[KAS_SYM_X0 + x]--;
         if (kas_dim_var(&rest) >= 0)
-            return kas_node_fail(s->kernel, node,
-                                 "x%d stands below the line or beside another variable: LHS must "
-                                 "get a value that tiles RHS first",
-                                 x);
+            return kas_node_fail(
+                s->kernel, node,
+                "x%d stands in the denominator or beside another variable: LHS must "
+                "get a value that tiles RHS first",
+                x);
     }
     for (int i = 0; i < s->classes && !kas_dim_is_whole(&rest); i++)
         KAS_TRY(add_condition(s, &s->class_[i], node, x, &rest));
