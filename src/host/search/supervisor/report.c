@@ -361,7 +361,7 @@ static kas_status hear_ready(kas_supervisor *s, kas_worker *worker, const cJSON 
         char text[400];
         snprintf(text, sizeof text,
                  "this study began on \"%s\", this is \"%s\": latencies are not comparable and "
-                 "results not bit-identical",
+                 "results are not bit-identical",
                  study.device, name);
         kas_supervisor_emit(s, KAS_EVENT_NOTE, NULL, text);
     }
