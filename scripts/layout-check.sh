@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The layout of src (docs/design.md): folders include each other without a cycle, and no folder has more than 30
-# files directly in it.  A cycle is printed with one include line for each of its steps.  --edges prints the graph:
-# how many include lines lead from each folder to each other one.
+# files directly in it; links and paths in documents exist.  A cycle is printed with one include line for each of
+# its steps.  --edges prints the graph: how many include lines lead from each folder to each other one.
 set -u
 bad=0
 most=30
@@ -55,4 +55,15 @@ while read -r count folder; do
         bad=1
     fi
 done < <(git ls-files 'src/*' | sed 's|/[^/]*$||' | sort | uniq -c)
+# Links and paths in documents lead to files.  Measured records keep the paths of their day, not dead links.
+paths='`(src/(host|jit|cuda)|tests/(unit|ops|jit|fuzz|e2e|cuda_sim)|docs|scripts|mk)/[a-z0-9_/.-]+`'
+while IFS=: read -r file path; do
+    if [ ! -e "$path" ]; then
+        echo "$file: there is no $path"
+        bad=1
+    fi
+done < <(
+    git ls-files '*.md' | xargs grep -oHE '\]\([^):#]+' | grep -v 'http' | sed -E 's#^((.*/)?[^/:]*):\]\(#\1:\2#'
+    git ls-files '*.md' | grep -v 'results/20' | xargs grep -oHE "$paths" | tr -d '`'
+)
 exit $bad

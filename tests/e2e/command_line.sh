@@ -33,7 +33,7 @@ expect 2 '--epochs: expected an integer in [1, 100000], found "1e2"' "$kas" sear
 expect 2 '--targets: found "2x2", expected a list of 1x1, 3x3' "$kas" sample --net resnet20 --targets 2x2
 expect 0 'default 3x16x16' "$kas" check --help
 ! grep -q 3x32x32 out || fail "check --help names two defaults"
-expect 6 "so few FLOPs: any needs at least 0.00041 times the convolutions'" \
+expect 6 "so few FLOPs: every kernel needs at least 0.00041 times the convolutions'" \
     timeout 10 "$kas" sample --net resnet18 --flops 1e-7 # a bound says so: no million attempts
 expect 2 'unexpected argument "d"' "$kas" dataset info a b d d
 

@@ -52,10 +52,10 @@ else
     skip_part "no Graphviz: the picture was not drawn"
 fi
 
-expect 2 'which network' "$kas" sample
+expect 2 'no network is given' "$kas" sample
 expect 2 'in this order' "$kas" sample --net resnet20 --min-primitives 9 --max-primitives 8
 expect 2 'need --sampler guided' "$kas" sample --net resnet20 --sampler rejection --forbid exp
-expect 2 'which kernel' "$kas" show
+expect 2 'no kernel is given' "$kas" show
 expect 2 'no such replaced convolution' "$kas" show kernels/conv.json --net resnet20 --layer stem
 expect 3 'unknown network' "$kas" show kernels/conv.json --net nonesuch
 expect 3 'cannot open' "$kas" show "$dir/none.json"

@@ -12,7 +12,7 @@ expect 2 'give one of them' "${search[@]}" --time 1h
 expect 3 'No such file' "$kas" search --dataset "$dir/none.h5"
 expect 3 'resnet20' "${search[@]}" --net lenet
 expect 4 'no such study' "$kas" status "$dir/none"
-expect 0 'not made' "${search[@]}" --study "$dir/dry" --dry-run
+expect 0 'not created' "${search[@]}" --study "$dir/dry" --dry-run
 [ ! -e "$dir/dry" ] || fail "a dry run made a study"
 
 expect 0 'test set, after training on the whole training set' "${search[@]}" --study "$dir/a"
@@ -101,6 +101,6 @@ diff "$dir/results.a" "$dir/results.b" || fail "kills or workers changed the res
 # Damage is found and told.
 printf 'garbage, not a data base' >"$dir/b/study.db"
 rm -f "$dir/b/study.db-wal" "$dir/b/study.db-shm"
-expect 4 'no SQLite data base' "$kas" resume "$dir/b"
-expect 4 'no SQLite data base' "$kas" best "$dir/b"
+expect 4 'not an SQLite data base' "$kas" resume "$dir/b"
+expect 4 'not an SQLite data base' "$kas" best "$dir/b"
 echo "ok: 3 candidates, the same with 1 worker and with 2 that were killed"

@@ -81,7 +81,7 @@ touch "$dir/file"
 rc=0
 KAS_CACHE_DIR=$dir/file "$kas" compile-ahead <"$dir/orders" 3>"$dir/answers" 2>"$dir/helper.err" || rc=$?
 [ $rc != 0 ] && grep -q '"type":"error".*'"$dir/file" "$dir/answers" || fail "a bad cache folder: $rc $(cat "$dir/answers")"
-expect 2 'not by hand' "$kas" compile-ahead 3>&-
+expect 2 'do not start it by hand' "$kas" compile-ahead 3>&-
 expect 2 '--compile-ahead' "$kas" search "${options[@]}" --compile-ahead 65
 
 echo "ok: compiling ahead on the CPU device"

@@ -93,8 +93,8 @@ for option in --weights --checkpoint; do
 done
 expect 1 'is a FIFO, not a regular file' timeout 20 "$kas" dataset make shapes -o "$dir/fifo" --train 20 --test 10
 ln -s /dev/null "$dir/null"
-expect 1 'is a device and no regular file' "$kas" dataset make shapes -o "$dir/null" --train 20 --test 10
-expect 1 'is a device and no regular file' "${train[@]}" --weights "$dir/null"
+expect 1 'is a device, not a regular file' "$kas" dataset make shapes -o "$dir/null" --train 20 --test 10
+expect 1 'is a device, not a regular file' "${train[@]}" --weights "$dir/null"
 [ -c /dev/null ] && [ -p "$dir/fifo" ] || fail "a special file was replaced"
 mkdir "$dir/far"
 ln -s far/w "$dir/link.w"

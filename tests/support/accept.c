@@ -121,7 +121,7 @@ static bool ends_well(replay *r)
         if (kas_node_has_out(&wanted->node[n]) &&
             !(translate(r, &r->g->kernel.node[r->place[n]].out, &size) &&
               kas_dim_equal(&size, &wanted->node[n].out))) {
-            note_failure(r, n, "the steps give its output another size");
+            note_failure(r, n, "the sampler's steps give its output another size");
             return false;
         }
     }

@@ -98,7 +98,7 @@ int kas_build_split(kas_kernel *kernel, const char *whole, int shares, int first
         return -1;
     }
     if (!kas_dim_parse(whole, &kernel->split[s].whole)) {
-        kas_fail(KAS_ILLEGAL, "\"%s\" is no size", whole);
+        kas_fail(KAS_ILLEGAL, "\"%s\" is not a size", whole);
         return -1;
     }
     kernel->split[s].shares = (uint8_t)shares;
@@ -135,7 +135,7 @@ int kas_build_concat(kas_kernel *kernel, const int *in, int dim, int split)
 static int append_map(kas_kernel *kernel, kas_node node, int in, const char *out)
 {
     if (!kas_dim_parse(out, &node.out)) {
-        kas_fail(KAS_ILLEGAL, "\"%s\" is no size", out);
+        kas_fail(KAS_ILLEGAL, "\"%s\" is not a size", out);
         return -1;
     }
     return append(kernel, node, in, 0);

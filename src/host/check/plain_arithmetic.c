@@ -15,11 +15,11 @@ static kas_status contract(kas_plain_step *s, uint64_t taps)
         any |= s->a->marked[d];
     }
     if (s->node->grouped && !any)
-        return kas_plain_illegal(s, "grouped, and there is no group dim");
+        return kas_plain_illegal(s, "grouped, but the input has no group dim");
     KAS_TRY(kas_plain_size_of(s, &s->node->out, &out));
     if (out % apart != 0)
-        return kas_plain_illegal(s, "%llu outputs for %llu groups", (unsigned long long)out,
-                                 (unsigned long long)apart);
+        return kas_plain_illegal(s, "%llu outputs cannot be shared by %llu groups",
+                                 (unsigned long long)out, (unsigned long long)apart);
     *s->y = (kas_plain_tensor){.channels = 1, .channel = {out}, .h = s->a->h, .w = s->a->w};
     s->flops = kas_plain_elements(s->y) * (double)contracted;
     s->params = (double)out * (double)contracted;
@@ -54,7 +54,7 @@ kas_status kas_plain_conv_depthwise(kas_plain_step *s)
 static kas_status channel_range(const kas_plain_step *s)
 {
     if (s->node->dim < 0 || s->node->dim >= s->node->dim_end || s->node->dim_end > s->a->channels)
-        return kas_plain_illegal(s, "dims %d to %d of %d channel dims", s->node->dim,
+        return kas_plain_illegal(s, "dims %d to %d are not among the %d channel dims", s->node->dim,
                                  s->node->dim_end - 1, s->a->channels);
     return KAS_OK;
 }
@@ -95,7 +95,7 @@ kas_status kas_plain_fold(kas_plain_step *s)
     kas_plain_tensor *y = s->y;
     *y = *s->a;
     if (d < 0 || d >= kas_plain_rank(s->a))
-        return kas_plain_illegal(s, "fold of dim %d of %d", d, kas_plain_rank(s->a));
+        return kas_plain_illegal(s, "dim %d is not among the %d dims", d, kas_plain_rank(s->a));
     if (d >= y->channels) {
         if (d == y->channels && y->h)
             y->h = 0;
@@ -118,8 +118,8 @@ kas_status kas_plain_softmax(kas_plain_step *s)
     *s->y = *s->a;
     if (s->node->dim < 0 || s->node->dim >= s->node->dim_end ||
         s->node->dim_end > kas_plain_rank(s->a))
-        return kas_plain_illegal(s, "over dims %d to %d of %d", s->node->dim, s->node->dim_end - 1,
-                                 kas_plain_rank(s->a));
+        return kas_plain_illegal(s, "dims %d to %d are not among the %d dims", s->node->dim,
+                                 s->node->dim_end - 1, kas_plain_rank(s->a));
     s->flops = kas_plain_elements(s->y);
     return KAS_OK;
 }
@@ -156,7 +156,7 @@ kas_status kas_plain_broadcast(kas_plain_step *s)
     const double lhs = kas_plain_elements(s->a), rhs = kas_plain_elements(s->b);
     *s->y = *s->b;
     if (lhs > rhs || (uint64_t)rhs % (uint64_t)lhs != 0)
-        return kas_plain_illegal(s, "%.0f elements do not tile %.0f", lhs, rhs);
+        return kas_plain_illegal(s, "%.0f elements of LHS do not tile %.0f of RHS", lhs, rhs);
     s->flops = rhs;
     return KAS_OK;
 }

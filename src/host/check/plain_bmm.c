@@ -73,7 +73,7 @@ static kas_status append(kas_plain_step *s, const operand *o, int d)
     kas_plain_tensor t = *o->t;
     kas_plain_tensor *y = s->y;
     if (y->channels == KAS_MAX_CHANNEL_DIMS)
-        return kas_plain_illegal(s, "a ninth channel dim");
+        return kas_plain_illegal(s, "the result has more than 8 channel dims");
     y->marked[y->channels] = d < t.channels && t.marked[d];
     y->channel[y->channels++] = *kas_plain_dim(&t, d);
     return KAS_OK;
@@ -125,7 +125,7 @@ static kas_status cut_both(const kas_plain_step *s, operand *l, operand *r)
     if (from == to || !written_product(known, from, to, &wanted))
         return kas_plain_illegal(s, "nothing is contracted");
     if (!has_pixels(second) && !cut_to(second, &wanted))
-        return kas_plain_illegal(s, "no part has the size that is contracted");
+        return kas_plain_illegal(s, "no part of the operand has the contracted size");
     contracted(second, &from, &to);
     if (from == to || !written_product(second, from, to, &other) || !kas_dim_equal(&wanted, &other))
         return kas_plain_illegal(s, "the contracted sizes differ");
@@ -158,7 +158,8 @@ kas_status kas_plain_bmm(kas_plain_step *s)
     KAS_TRY(keep_rhs(s, &r));
     contracted(&r, &from, &to);
     if (product(&r, from, to) != k)
-        return kas_plain_illegal(s, "%g and %g are contracted", k, product(&r, from, to));
+        return kas_plain_illegal(s, "the contracted sizes %g and %g differ", k,
+                                 product(&r, from, to));
     s->flops = kas_plain_elements(s->y) * (k + (n->softmax ? 1 : 0));
     return KAS_OK;
 }

@@ -10,14 +10,15 @@ static kas_status check_graph(const kas_kernel *kernel)
 {
     bool read[KAS_MAX_NODES] = {false};
     if (kernel->nodes < 2 || kernel->nodes > KAS_MAX_NODES)
-        return kas_fail(KAS_ILLEGAL, "%d nodes", kernel->nodes);
+        return kas_fail(KAS_ILLEGAL, "%d nodes are not allowed", kernel->nodes);
     for (int i = 0; i < kernel->nodes; i++) {
         const kas_node *node = &kernel->node[i];
         if (node->inputs > KAS_MAX_INPUTS)
-            return kas_fail(KAS_ILLEGAL, "node %d: %d inputs", i, node->inputs);
+            return kas_fail(KAS_ILLEGAL, "node %d: %d operands are not allowed", i, node->inputs);
         for (int k = 0; k < node->inputs; k++) {
             if (node->in[k] >= i)
-                return kas_fail(KAS_ILLEGAL, "node %d reads node %d", i, node->in[k]);
+                return kas_fail(KAS_ILLEGAL, "node %d reads node %d, which does not come before it",
+                                i, node->in[k]);
             read[node->in[k]] = true;
         }
     }
@@ -61,7 +62,7 @@ static kas_status check_doubled(int i, const kas_plain_tensor *once, const kas_p
             continue;
         if (twice->channel[d] != 2 * once->channel[d] || *channel >= 0)
             return kas_fail(KAS_ILLEGAL,
-                            "node %d: dim %d is no multiple of one variable "
+                            "node %d: dim %d is not a multiple of one variable "
                             "(Theorem 1)",
                             i, d);
         *channel = d;
@@ -96,7 +97,7 @@ static kas_status check_variable(const kas_kernel *kernel, const kas_plain_layer
     for (int i = 0; i < kernel->nodes; i++) {
         KAS_TRY(check_doubled(i, &once[i], &twice[i], &channel[i]));
         if (channel[i] >= 0 && moved->by_another[i])
-            return kas_fail(KAS_ILLEGAL, "node %d: two variables in one tensor (Theorem 1)", i);
+            return kas_fail(KAS_ILLEGAL, "node %d: one tensor has two variables (Theorem 1)", i);
         moved->by_another[i] |= channel[i] >= 0;
         if (kernel->node[i].inputs > 0) /* those primitives read one tensor */
             KAS_TRY(check_fixed(kernel, i, &once[kernel->node[i].in[0]],
@@ -137,8 +138,9 @@ static kas_status read_layer(const kas_kernel *kernel, const kas_target *t,
         if (v >= KAS_SYM_X0)
             layer->value[v] = binding->value[v];
         else if (layer->value[v] != binding->value[v])
-            return kas_fail(KAS_ILLEGAL, "%s is %u in the solution", kas_symbol_name((kas_symbol)v),
-                            binding->value[v]);
+            return kas_fail(KAS_ILLEGAL, "%s is %u in the solution, expected %llu",
+                            kas_symbol_name((kas_symbol)v), binding->value[v],
+                            (unsigned long long)layer->value[v]);
     }
     return KAS_OK;
 }
@@ -166,7 +168,8 @@ static kas_status check_limits(const kas_target *t, const kas_budget *budget,
     const double tensor = budget->max_tensor > 0 ? budget->max_tensor : fmax(unfolded, 1 << 22);
     const double weight = budget->max_weight > 0 ? budget->max_weight : 1 << 24;
     if (cost->largest_tensor > tensor || cost->largest_weight > weight)
-        return kas_fail(KAS_UNSUPPORTED, "a tensor of %.0f elements, a weight of %.0f",
+        return kas_fail(KAS_UNSUPPORTED,
+                        "a tensor of %.0f elements or a weight of %.0f exceeds its limit",
                         cost->largest_tensor, cost->largest_weight);
     return KAS_OK;
 }
@@ -179,8 +182,8 @@ static kas_status check_target(const kas_kernel *kernel, const kas_target *t,
     kas_plain_tensor tensor[KAS_MAX_NODES];
     moved moved = {{false}};
     if (t->c * t->parts_in != t->c_in || t->c * t->parts_out != t->c_out)
-        return kas_fail(KAS_ILLEGAL, "%u and %u parts of %u channels for %u -> %u", t->parts_in,
-                        t->parts_out, t->c, t->c_in, t->c_out);
+        return kas_fail(KAS_ILLEGAL, "%u and %u parts of %u channels do not give %u -> %u",
+                        t->parts_in, t->parts_out, t->c, t->c_in, t->c_out);
     KAS_TRY(read_layer(kernel, t, binding, &layer));
     KAS_TRY(kas_plain_nodes(kernel, &layer, tensor, cost));
     KAS_TRY(check_output(kernel, &layer, &tensor[kernel->nodes - 1]));
@@ -218,8 +221,9 @@ static kas_status check_side(const kas_kernel *kernel, const kas_plain_layer *la
     const bool fits = kas_plain_nodes(kernel, &other, tensor, &twice) == KAS_OK;
     kas_quiet(quiet);
     if (fits && once.params != twice.params)
-        return kas_fail(KAS_ILLEGAL, "%.0f parameters of an instance become %.0f", once.params,
-                        twice.params);
+        return kas_fail(KAS_ILLEGAL,
+                        "%.0f parameters of an instance become %.0f with a larger image",
+                        once.params, twice.params);
     return KAS_OK;
 }
 
@@ -243,7 +247,8 @@ static kas_status check_total(const char *what, double ours, double told, double
                               double max_ratio)
 {
     if (!(fabs(ours - told) <= 1e-9 * ours)) /* NaN is no match */
-        return kas_fail(KAS_ILLEGAL, "%.17g %s in all, the solution says %.17g", ours, what, told);
+        return kas_fail(KAS_ILLEGAL, "the sum is %.17g %s, but the solution says %.17g", ours, what,
+                        told);
     if (max_ratio > 0 && ours > max_ratio * conv)
         return kas_fail(KAS_OVER_BUDGET, "%.17g %s, %g times the convolutions' %.17g are allowed",
                         ours, what, max_ratio, conv);
@@ -256,7 +261,8 @@ kas_status kas_plain_check(const kas_kernel *kernel, const kas_target *targets, 
     double flops = 0, params = 0, conv_flops = 0, conv_params = 0;
     KAS_TRY(check_graph(kernel));
     if (solution->targets != count)
-        return kas_fail(KAS_ILLEGAL, "solved for %d targets of %d", solution->targets, count);
+        return kas_fail(KAS_ILLEGAL, "the solution has %d targets, expected %d", solution->targets,
+                        count);
     for (int t = 0; t < count; t++) {
         const kas_target *at = &targets[t];
         kas_plain_cost cost;

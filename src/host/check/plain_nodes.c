@@ -85,7 +85,7 @@ kas_status kas_plain_size_of(const kas_plain_step *s, const kas_dim *size, uint6
 {
     return kas_plain_size(s->layer, size, out)
                ? KAS_OK
-               : kas_plain_illegal(s, "a size is no whole number up to 2^40, or has no value");
+               : kas_plain_illegal(s, "a size is not a whole number up to 2^40, or has no value");
 }
 
 enum { SEVERAL = -1 }; /* operands: 2 to KAS_MAX_INPUTS */
@@ -127,10 +127,11 @@ static kas_status one_node(kas_plain_step *s, kas_plain_tensor *tensor)
     const int operands = s->node->inputs;
     if ((s->node->op == KAS_OP_INPUT) != (s->i == 0) || operands > KAS_MAX_INPUTS ||
         (rule->operands == SEVERAL ? operands < 2 : operands != rule->operands))
-        return kas_plain_illegal(s, "%d operands", operands);
+        return kas_plain_illegal(s, "%d operands are not allowed", operands);
     for (int k = 0; k < operands; k++) {
         if (s->node->in[k] >= s->i)
-            return kas_plain_illegal(s, "reads node %d", s->node->in[k]);
+            return kas_plain_illegal(s, "it reads node %d, which does not come before it",
+                                     s->node->in[k]);
         s->in[k] = &tensor[s->node->in[k]];
     }
     s->a = s->in[0];
@@ -148,7 +149,7 @@ kas_status kas_plain_nodes(const kas_kernel *kernel, const kas_plain_layer *laye
         KAS_TRY(one_node(&s, tensor));
         const double size = kas_plain_elements(&tensor[i]);
         if (size > 1e15) /* so that every count of elements is exact */
-            return kas_plain_illegal(&s, "a tensor of %g elements", size);
+            return kas_plain_illegal(&s, "a tensor of %g elements is too large", size);
         cost->flops += s.flops;
         cost->params += s.params;
         cost->largest_tensor = size > cost->largest_tensor ? size : cost->largest_tensor;

@@ -82,7 +82,7 @@ kas_status kas_recheck_add(kas_recheck *r, const char name[KAS_NAME_SIZE], const
         return kas_fail(KAS_NO_MEMORY, "no memory to check %llu kernels again",
                         (unsigned long long)r->kernels + 1);
     if (solution->targets != r->count)
-        return kas_fail(KAS_FAILURE, "a kernel solved for %d targets, %d expected",
+        return kas_fail(KAS_FAILURE, "the solution of a kernel has %d targets, expected %d",
                         solution->targets, r->count);
     *e = (entry){.nodes = kernel->nodes,
                  .node = node,

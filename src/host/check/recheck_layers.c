@@ -35,7 +35,8 @@ static kas_status own_solution(const kas_replacement *r, int k, kas_target *own,
 static kas_status check_sum(const char *what, double sum, double told, double conv, double ratio)
 {
     if (!(fabs(sum - told) <= 1e-9 * sum)) /* NaN is no match */
-        return kas_fail(KAS_ILLEGAL, "%.17g %s in all, the solution says %.17g", sum, what, told);
+        return kas_fail(KAS_ILLEGAL, "the sum is %.17g %s, but the solution says %.17g", sum, what,
+                        told);
     if (ratio > 0 && sum > ratio * conv)
         return kas_fail(KAS_OVER_BUDGET, "%.17g %s, %g times the convolutions' %.17g are allowed",
                         sum, what, ratio, conv);

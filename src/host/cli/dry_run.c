@@ -130,7 +130,7 @@ static void print_plan(const kas_session *s, size_t memory)
                s->pack, 100 * s->packing.filled, s->packing.fills, s->packing.fits);
     else
         printf("trainings at once in a worker: %d\n", s->pack);
-    printf("memory of a worker with the unmodified network: %s\nstudy: %s (not made)\n",
+    printf("memory of a worker with the unmodified network: %s\nstudy: %s (not created)\n",
            kas_human_bytes((double)memory, text), s->study);
 }
 

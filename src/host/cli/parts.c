@@ -25,7 +25,7 @@ static void fill_dnnl(kas_part *p)
              version->patch);
 #else
     snprintf(p->missing, sizeof p->missing,
-             "this build is without it (install libdnnl-dev and build again)");
+             "this build does not have it (install libdnnl-dev and build again)");
 #endif
 }
 
@@ -44,7 +44,7 @@ static void fill_optional(kas_part *p, const char *name, const char *enables, co
         snprintf(p->version, sizeof p->version, "%s", version);
     else
         snprintf(p->missing, sizeof p->missing,
-                 "this build is without it (install %s and build again)", package);
+                 "this build does not have it (install %s and build again)", package);
 }
 
 int kas_library_parts(kas_part *out)

@@ -225,7 +225,7 @@ static int64_t divide(parser *p, operation op, int64_t a, int64_t b)
     if (p->dead)
         return 0;
     if (b <= 0)
-        return fail(p, "divided by a number below 1");
+        return fail(p, "the divisor is below 1");
     int64_t rest = (a % b + b) % b; /* of the division that rounds down */
     if (op == DIV && rest != 0)
         return fail(p, "\"/\" leaves a rest; \"//\" rounds down");

@@ -21,7 +21,7 @@ static kas_status check_block(const cJSON *block)
     static const char *const known[] = {"about", "arguments", "layers", NULL};
     const cJSON *layers;
     if (kas_net_file_kind(block->string) >= 0)
-        return kas_fail(KAS_BAD_INPUT, "block \"%s\" is called like a kind of layer",
+        return kas_fail(KAS_BAD_INPUT, "block \"%s\" has the name of a kind of layer",
                         block->string);
     if (!cJSON_IsObject(block))
         return kas_fail(KAS_BAD_INPUT, "block \"%.64s\": expected an object", block->string);

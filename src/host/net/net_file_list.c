@@ -102,14 +102,14 @@ static kas_status check_inputs(kas_layer_op op, int count)
 {
     const char *kind = kas_layer_op_name(op);
     if ((op == KAS_LAYER_ADD || op == KAS_LAYER_MULTIPLY) && count != 2)
-        return kas_fail(KAS_BAD_INPUT, "a layer \"%s\" reads 2 layers, \"from\" names %d", kind,
+        return kas_fail(KAS_BAD_INPUT, "a layer \"%s\" reads 2 layers, but \"from\" names %d", kind,
                         count);
     if (op == KAS_LAYER_CONCAT && count < 2)
         return kas_fail(KAS_BAD_INPUT, "a layer \"concat\" reads 2 layers or more; name them in "
                                        "\"from\"");
     if (op != KAS_LAYER_ADD && op != KAS_LAYER_MULTIPLY && op != KAS_LAYER_CONCAT && count != 1)
-        return kas_fail(KAS_BAD_INPUT, "a layer \"%s\" reads one layer, \"from\" names %d", kind,
-                        count);
+        return kas_fail(KAS_BAD_INPUT, "a layer \"%s\" reads one layer, but \"from\" names %d",
+                        kind, count);
     return KAS_OK;
 }
 
@@ -211,7 +211,7 @@ static kas_status check_use(const cJSON *statement, const cJSON *block)
         if (strcmp(item->string, block->string) != 0 && !is_own(item->string) &&
             !kas_net_is_argument(arguments, item->string))
             return kas_fail(KAS_BAD_INPUT,
-                            "\"%.64s\" is no argument of block \"%s\", nor from, if or repeat",
+                            "\"%.64s\" is not an argument of block \"%s\", nor from, if or repeat",
                             item->string, block->string);
     return KAS_OK;
 }
@@ -249,7 +249,7 @@ static kas_status read_uses(kas_net_reader *r, const cJSON *statement, const cJS
     KAS_TRY(check_use(statement, block));
     KAS_TRY(read_inputs(r, s, statement, in, &count));
     if (count != 1)
-        return kas_fail(KAS_BAD_INPUT, "a block reads one layer, \"from\" names %d", count);
+        return kas_fail(KAS_BAD_INPUT, "a block reads one layer, but \"from\" names %d", count);
     KAS_TRY(kas_net_set_shape(r, in[0], &s->names));
     if (item)
         KAS_TRY(kas_net_file_value(item, "repeat", &s->names, &repeat));

@@ -19,8 +19,8 @@ static kas_status check_operands(const kas_kernel *kernel, int i)
                              variadic ? " or more" : "");
     for (int k = 0; k < node->inputs; k++)
         if (node->in[k] >= i)
-            return kas_node_fail(kernel, i, "operand %d is node %d: not an earlier node", k,
-                                 node->in[k]);
+            return kas_node_fail(kernel, i, "operand %d is node %d, which is not an earlier node",
+                                 k, node->in[k]);
     return KAS_OK;
 }
 
@@ -156,7 +156,7 @@ static kas_status not_an_integer(const kas_kernel *kernel, int i, const kas_dim 
     kas_buf text = {0};
     kas_dim_print(dim, &text);
     kas_status status = kas_node_fail(
-        kernel, i, "%s %.100s is no integer at this target",
+        kernel, i, "%s %.100s is not an integer at this target",
         is_dim                                          ? "the size"
         : kas_op_has_weight((kas_op)kernel->node[i].op) ? "the number of outputs per group"
         : kernel->node[i].op == KAS_OP_SHUFFLE          ? "the number of channels in a group"
@@ -191,7 +191,7 @@ kas_status kas_node_sizes(const kas_node *node, const kas_binding *binding,
         kas_dim dim = kas_shape_dim(&node->shape, d);
         uint64_t size;
         if (!kas_dim_eval(&dim, binding, &size) || size > UINT32_MAX)
-            return kas_fail(KAS_ILLEGAL, "%s: dim %d is no integer below 2^32 at this target",
+            return kas_fail(KAS_ILLEGAL, "%s: dim %d is not an integer below 2^32 at this target",
                             kas_op_get(node->op)->name, d);
         sizes[d] = (uint32_t)size;
     }

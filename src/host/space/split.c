@@ -156,8 +156,8 @@ kas_status kas_splits_check_binding(const kas_kernel *kernel, const kas_binding 
         if (!split->first || user < 0 || binding->value[KAS_SYM_R0 + s] != 0)
             continue;
         if (!kas_dim_eval(&split->whole, binding, &whole))
-            return kas_node_fail(kernel, user, "%s cuts a size that is no integer at this target",
-                                 names[s]);
+            return kas_node_fail(kernel, user,
+                                 "%s cuts a size that is not an integer at this target", names[s]);
         return kas_node_fail(kernel, user,
                              "%s takes the first %u of %llu elements at this target: nothing is "
                              "left",

@@ -33,7 +33,7 @@ static kas_status eval32(const kas_kernel *kernel, int i, const kas_binding *bin
 {
     uint64_t value;
     if (!kas_dim_eval(dim, binding, &value) || value > UINT32_MAX)
-        return kas_node_fail(kernel, i, "%s is no integer below 2^32 at this target", what);
+        return kas_node_fail(kernel, i, "%s is not an integer below 2^32 at this target", what);
     *out = (uint32_t)value;
     return KAS_OK;
 }

@@ -18,10 +18,11 @@ kas_status kas_sql_fail(kas_store *store, const char *sql)
     const char *text = sqlite3_errmsg(store->db);
     switch (code) {
     case SQLITE_NOTADB:
-        return kas_fail(KAS_STORE,
-                        "%s: not a study: the file is no SQLite data base; give the folder of a "
-                        "study, or another --study",
-                        store->path);
+        return kas_fail(
+            KAS_STORE,
+            "%s: not a study: the file is not an SQLite data base; give the folder of a "
+            "study, or another --study",
+            store->path);
     case SQLITE_CORRUPT:
         return kas_fail(KAS_STORE,
                         "%s: the data base is damaged (%s); restore it from a backup, or try "

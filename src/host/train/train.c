@@ -112,7 +112,7 @@ static kas_status apply_checkpoint(run *r, const kas_checkpoint *c)
     kas_metrics metrics;
     memcpy(&metrics, c->state, sizeof metrics);
     if (contradicts_itself(r, c, &metrics))
-        return kas_fail(KAS_BAD_INPUT, "%s: the checkpoint contradicts itself; remove it",
+        return kas_fail(KAS_BAD_INPUT, "%s: the checkpoint is inconsistent; remove it",
                         r->o->checkpoint);
     if (strcmp(c->device, device) != 0)
         kas_warn("%s was written on \"%s\"; on \"%s\" the result may differ in the last bits",

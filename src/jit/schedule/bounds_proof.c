@@ -47,7 +47,7 @@ kas_status kas_nest_prove_bounds(const kas_ir *ir, const kas_nest *nest)
         nest->grid[2] > 65535)
         return kas_fail(KAS_FAILURE,
                         "generated kernel of tensor %d: grid %u x %u x %u, block %u x %u x %u is "
-                        "no legal launch: this is a fault of the lowering, please report it",
+                        "not a legal launch: this is a fault of the lowering, please report it",
                         nest->tensor, nest->grid[0], nest->grid[1], nest->grid[2], nest->block[0],
                         nest->block[1], nest->block[2]);
     return KAS_OK;

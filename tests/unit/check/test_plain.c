@@ -111,7 +111,7 @@ static void test_pools_and_shuffles(void **state)
     assert_int_equal(tensor[3].channel[0], 64);
     layer.value[KAS_SYM_G0] = 3;
     assert_int_equal(kas_plain_nodes(&k, &layer, tensor, &cost), KAS_ILLEGAL);
-    assert_non_null(strstr(kas_error(), "node 3: 3 groups of a dim of 64"));
+    assert_non_null(strstr(kas_error(), "node 3: 3 groups do not divide a dim of size 64"));
     layer.value[KAS_SYM_G0] = 4;
     kas_kernel bad = k;
     bad.node[2].kernel = 4;
@@ -182,19 +182,19 @@ static void test_each_fault_is_caught(void **state)
     expect(KAS_OK, &k, &s, NULL);
 
     s.flops *= 1.001;
-    expect(KAS_ILLEGAL, &k, &s, "FLOPs in all");
+    expect(KAS_ILLEGAL, &k, &s, "FLOPs, but the solution says");
     s.flops /= 1.001;
     const double params = s.params;
     s.params = NAN;
-    expect(KAS_ILLEGAL, &k, &s, "parameters in all");
+    expect(KAS_ILLEGAL, &k, &s, "parameters, but the solution says");
     s.params = params;
     s.binding[1].value[KAS_SYM_X0]++;
-    expect(KAS_ILLEGAL, &k, &s, "in all, the solution says");
+    expect(KAS_ILLEGAL, &k, &s, "but the solution says");
     s.binding[1].value[KAS_SYM_X0] *= 1000;
     expect(KAS_UNSUPPORTED, &k, &s, "target 1 (b): a tensor of");
     s.binding[1].value[KAS_SYM_X0] = 0;
     expect(KAS_ILLEGAL, &k, &s,
-           "target 1 (b): node 1: a size is no whole number up to 2^40, or has no value");
+           "target 1 (b): node 1: a size is not a whole number up to 2^40, or has no value");
     s.binding[1].value[KAS_SYM_X0] = s.binding[0].value[KAS_SYM_X0];
     s.binding[2].value[KAS_SYM_H]++;
     expect(KAS_ILLEGAL, &k, &s, "target 2 (c): H is 8 in the solution");
@@ -206,7 +206,7 @@ static void test_each_fault_is_caught(void **state)
     expect(KAS_ILLEGAL, &bad, &s, "the output has");
     bad = k;
     bad.node[3].out.exp[KAS_SYM_G0] = 0; /* 9 outputs in 4 groups */
-    expect(KAS_ILLEGAL, &bad, &s, "node 4: 4 groups of a dim of 9");
+    expect(KAS_ILLEGAL, &bad, &s, "node 4: 4 groups do not divide a dim of size 9");
     bad = k;
     bad.node[3].out.num = 5; /* 5 * G * K * K values over C * K * K */
     expect(KAS_ILLEGAL, &bad, &s, "do not tile");

@@ -127,7 +127,7 @@ static void wrong_files_are_refused(void **state)
     put("train-images-idx3-ubyte", 3, train, -1, false);
     refused("train-images-idx3-ubyte: it ends before");
     put("train-images-idx3-ubyte", 3, train, 2, false);
-    refused("it goes on behind");
+    refused("it continues after");
     put("train-images-idx3-ubyte", 2, train, 0, false);
     refused("expected images, [N][H][W]");
     put("train-images-idx3-ubyte", 3, train, 0, false);

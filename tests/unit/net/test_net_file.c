@@ -174,10 +174,10 @@ static void broken_files_are_explained(void **state)
               "\"layers\": [\n{\"b\": \"x\"}]}",
          "line 4", "nor a block defined before"},
         {HEAD "\"blocks\": {\n\"relu\": {\"layers\": []}},\n\"layers\": []}", "line 3",
-         "called like a kind"},
+         "has the name of a kind"},
         {HEAD "\"blocks\": {\n\"b\": {\"layers\": [{\"relu\": \"r\"}]}},\n"
               "\"layers\": [{\"b\": \"x\", \"times\": 2}]}",
-         "line 4", "\"times\" is no argument"},
+         "line 4", "\"times\" is not an argument"},
         {HEAD "\"blocks\": {\n\"b\": {\"layers\": [{\"relu\": \"r\"}]}},\n"
               "\"layers\": [{\"b\": \"x\", \"repeat\": 2}]}",
          "line 3: the name \"x.r\"", "taken"},

@@ -163,10 +163,10 @@ static void test_reading(void **state)
                {"group", "expected one of (2), (4), (8), (16)"},
                {"group(3)", "expected one of (2)"},
                {"split(2", "expected one of"},
-               {"split(2)group(2)", "a blank"},
+               {"split(2)group(2)", "a space"},
                {"split(2)@", "number of a leaf"},
                {"split(2)@999999999999999999999", "number of a leaf"},
-               {"depthwise(1)", "a blank"},
+               {"depthwise(1)", "a space"},
                {"bands_h(2) bands_h(2) bands_h(2) bands_h(2) bands_h(2) bands_h(2) bands_h(2) "
                 "bands_h(2) bands_h(2) bands_h(2) bands_h(2) bands_h(2) bands_h(2)",
                 "at most 12"}};

@@ -82,8 +82,9 @@ static void test_no_kernel_can_fit(void **state)
         o.budget.max_params_ratio = params ? 4e-4 : 0;
         assert_int_equal(kas_sampler_create(&o, &t, 1, &sampler), KAS_OK);
         assert_int_equal(kas_sampler_next(sampler, 0, &s), KAS_NOTHING_VALID);
-        assert_non_null(strstr(kas_error(), params ? "so few parameters: any needs at least 0.00043"
-                                                   : "so few FLOPs: any needs at least 0.028"));
+        assert_non_null(
+            strstr(kas_error(), params ? "so few parameters: every kernel needs at least 0.00043"
+                                       : "so few FLOPs: every kernel needs at least 0.028"));
         assert_int_equal(kas_sampler_stats(sampler).tries, 0);
         kas_sampler_free(sampler);
     }

@@ -474,7 +474,7 @@ static void files_that_are_not_ours(void **state)
     memset(text, 'x', sizeof text);
     write_text(text, sizeof text);
     for (int mode = KAS_STORE_READ; mode <= KAS_STORE_CREATE; mode++)
-        assert_refused((kas_store_mode)mode, "no SQLite data base");
+        assert_refused((kas_store_mode)mode, "not an SQLite data base");
     unlink(path);
     sqlite3 *db;
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);

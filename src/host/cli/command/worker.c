@@ -10,7 +10,7 @@ static kas_status check_started(const char *name)
 {
     return fcntl(KAS_WORKER_REPLY_FD, F_GETFD) >= 0
                ? KAS_OK
-               : kas_fail(KAS_USAGE, "`%s` is started by `kas-gpu search`, not by hand", name);
+               : kas_fail(KAS_USAGE, "`kas-gpu search` starts `%s`; do not start it by hand", name);
 }
 
 static kas_status run_worker(int argc, char **argv)

@@ -156,7 +156,7 @@ static kas_status make_room(kas_hdf5_child *r, uint8_t **base)
     const kas_hdf5_request *q = r->request;
     if (!kas_packet_layout_of(&r->packet, &r->layout) || r->layout.total > q->limit)
         return kas_fail(KAS_BAD_INPUT,
-                        "%s: what must be in memory of %u + %u images of %ux%ux%u is larger than "
+                        "%s: %u + %u images of %ux%ux%u need more memory than "
                         "the limit of %" PRIu64 " MiB; set KAS_DATA_LIMIT_MB to raise it",
                         q->path, r->packet.train_count, r->packet.test_count, r->packet.h,
                         r->packet.w, r->packet.c, q->limit >> 20);

@@ -32,7 +32,7 @@ kas_status kas_channel_flush(kas_channel *channel)
     }
     if (error && error != EAGAIN) {
         kas_buf_clear(unsent); /* nobody will read it */
-        return kas_fail(KAS_FAILURE, "write to the other process: %s", strerror(error));
+        return kas_fail(KAS_FAILURE, "cannot write to the other process: %s", strerror(error));
     }
     unsent->size -= sent;
     if (sent > 0)
@@ -73,7 +73,7 @@ kas_status kas_channel_fill(kas_channel *channel)
         got = read(channel->in, channel->text + channel->size, CHUNK);
     while (got < 0 && errno == EINTR);
     if (got < 0)
-        return kas_fail(KAS_FAILURE, "read from the other process: %s", kas_strerror(errno));
+        return kas_fail(KAS_FAILURE, "cannot read from the other process: %s", kas_strerror(errno));
     channel->size += (size_t)got;
     channel->closed = got == 0;
     return KAS_OK;

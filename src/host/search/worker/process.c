@@ -38,7 +38,7 @@ static kas_status open_pipe(int end[2])
 {
     int low[2];
     if (pipe2(low, O_CLOEXEC) != 0)
-        return kas_fail(KAS_FAILURE, "a pipe to a worker: %s", kas_strerror(errno));
+        return kas_fail(KAS_FAILURE, "cannot create a pipe to a worker: %s", kas_strerror(errno));
     end[0] = out_of_the_way(low[0]);
     end[1] = out_of_the_way(low[1]);
     const int error = errno;
@@ -46,7 +46,8 @@ static kas_status open_pipe(int end[2])
     close(low[1]);
     if (end[0] >= 0 && end[1] >= 0)
         return KAS_OK;
-    kas_status status = kas_fail(KAS_FAILURE, "a pipe to a worker: %s", kas_strerror(error));
+    kas_status status =
+        kas_fail(KAS_FAILURE, "cannot create a pipe to a worker: %s", kas_strerror(error));
     if (end[0] >= 0)
         close(end[0]);
     if (end[1] >= 0)
@@ -72,7 +73,7 @@ kas_status kas_process_start(const char *const *argv, const char *log, kas_proce
     KAS_TRY(open_pipe(command));
     /* Our end only: whatever becomes of the reader, the writer goes on. */
     if (fcntl(command[1], F_SETFL, O_NONBLOCK) != 0) {
-        status = kas_fail(KAS_FAILURE, "a pipe to a worker: %s", kas_strerror(errno));
+        status = kas_fail(KAS_FAILURE, "cannot create a pipe to a worker: %s", kas_strerror(errno));
         goto close_command;
     }
     KAS_TRY_GOTO(open_pipe(reply), close_command);
@@ -82,7 +83,7 @@ kas_status kas_process_start(const char *const *argv, const char *log, kas_proce
         become(argv, command[0], reply[1], log_fd, parent);
     close(log_fd);
     if (pid < 0) {
-        status = kas_fail(KAS_FAILURE, "fork of a worker: %s", kas_strerror(errno));
+        status = kas_fail(KAS_FAILURE, "cannot fork a worker: %s", kas_strerror(errno));
         goto close_reply;
     }
     close(command[0]);

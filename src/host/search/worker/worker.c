@@ -33,7 +33,7 @@ static kas_status start_slots(kas_crew *crew, int slots)
         slot->number = i;
         slot->running = kas_thread_create(&slot->thread, kas_slot_run, slot);
         if (!slot->running)
-            return kas_fail(KAS_FAILURE, "a worker: no thread for item %d of %d", i + 1,
+            return kas_fail(KAS_FAILURE, "a worker cannot start a thread for item %d of %d", i + 1,
                             crew->slots);
     }
     return KAS_OK;

@@ -105,7 +105,7 @@ static kas_status check_required(const kas_sample_options *o)
             return kas_fail(KAS_USAGE, "--require %s: --allow or --forbid leaves it out",
                             kas_op_get((kas_op)op)->name);
     if (kas_count_bits(o->required) > o->max_primitives)
-        return kas_fail(KAS_USAGE, "--require names %d primitives, --max-primitives is %d",
+        return kas_fail(KAS_USAGE, "--require names %d primitives, but --max-primitives is %d",
                         kas_count_bits(o->required), o->max_primitives);
     return KAS_OK;
 }

@@ -77,8 +77,8 @@ static kas_status read_groups(const char *name, const cJSON *root, kas_kernel *k
     for (int g = 0; g < KAS_MAX_GROUPS; g++)
         if ((used & (1u << g)) && kernel->group_value[g] == 0)
             return kas_fail(KAS_BAD_INPUT,
-                            "%s: \"G%d\" is used but has no value; add \"groups\": "
-                            "{\"G%d\": 4}, say",
+                            "%s: \"G%d\" is used but has no value; add it, for example \"groups\": "
+                            "{\"G%d\": 4}",
                             where, g, g);
     return KAS_OK;
 }

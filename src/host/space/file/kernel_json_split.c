@@ -52,8 +52,8 @@ kas_status kas_kernel_read_splits(const char *name, const cJSON *root, kas_kerne
     for (int s = 0; s < KAS_MAX_SPLITS; s++)
         if ((used & (1u << s)) && kernel->split[s].whole.num == 0)
             return kas_fail(KAS_BAD_INPUT,
-                            "%s: \"S%d\" is used but not given; add \"splits\": {\"S%d\": "
-                            "{\"whole\": \"C\", \"shares\": 2}}, say",
+                            "%s: \"S%d\" is used but not given; add it, for example \"splits\": "
+                            "{\"S%d\": {\"whole\": \"C\", \"shares\": 2}}",
                             name, s, s);
     return KAS_OK;
 }

@@ -136,11 +136,11 @@ static kas_status read_step(const char **at, kas_pte_step *step)
         char *end = (char *)*at + 1;
         const long leaf = isdigit((unsigned char)*end) ? strtol(end, &end, 10) : -1;
         if (leaf < 0 || leaf >= KAS_PTE_MAX_PARTS)
-            return wrong(word, "the number of a leaf behind @");
+            return wrong(word, "the number of a leaf after @");
         step->leaf = (uint8_t)leaf;
         *at = end;
     }
-    return **at == ' ' || **at == '\0' ? KAS_OK : wrong(word, "a blank behind it");
+    return **at == ' ' || **at == '\0' ? KAS_OK : wrong(word, "a space after it");
 }
 
 kas_status kas_pte_parse(const char *text, kas_pte_sequence *out)

@@ -7,7 +7,7 @@ kas_status kas_range_check(const kas_kernel *kernel, int i, bool spatial)
     const kas_shape *input = kas_node_input(kernel, i, 0);
     int count = spatial ? kas_shape_rank(input) : input->channels;
     if (node->dim < 0 || node->dim_end <= node->dim || node->dim_end > count)
-        return kas_node_fail(kernel, i, "dims [%d, %d) are no part of the input's %d %sdims",
+        return kas_node_fail(kernel, i, "dims [%d, %d) are not among the input's %d %sdims",
                              node->dim, node->dim_end, count, spatial ? "" : "channel ");
     return KAS_OK;
 }

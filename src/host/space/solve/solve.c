@@ -90,7 +90,8 @@ static kas_status add_condition(const kas_solver *s, kas_layer_class *class_, in
 {
     uint64_t p, q;
     if (!kas_dim_fraction(rest, &class_->binding, &p, &q) || (x < 0 && q != 1))
-        return kas_node_fail(s->kernel, node, "a size is no integer at %s", class_->target->name);
+        return kas_node_fail(s->kernel, node, "a size is not an integer at %s",
+                             class_->target->name);
     if (x >= 0 && !lcm_with(&class_->lcm[x], q))
         return kas_node_fail(s->kernel, node, "x%d would exceed 2^30 at %s", x,
                              class_->target->name);
