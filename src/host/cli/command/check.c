@@ -99,8 +99,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         if (o->files == 0 && o->sampled == 0)
-            argp_error(state, "no kernel is given; give kernel files, for example "
-                              "kernels/involution.json, or --sampled 20");
+            argp_error(state,
+                       "no kernel is given; give kernel files or, for example, --sampled 20");
         return 0;
     default:
         return kas_cli_set(state, option_list, values, key, arg);
@@ -224,8 +224,7 @@ static void count_kernel(checker *c, const char *name, const kas_agreement *resu
     if (count == 0 || of[KAS_AGREE_UNDECIDED] < count)
         return;
     c->failures++;
-    kas_warn("%s: rounding to float32 alone explains nearly any error at every shape: the check "
-             "proves nothing",
+    kas_warn("%s: rounding explains nearly any error at every shape: the check proves nothing",
              name);
 }
 
