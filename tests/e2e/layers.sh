@@ -29,7 +29,7 @@ expect 3 'missing.json does not fit resnet20: layer "layer2.1.conv2" is missing;
     "$kas" show "$dir/missing.json" --net resnet20
 sed 's/"G0": 4/"G0": 5/' $file >"$dir/misfit.json"
 expect 3 'misfit.json does not fit resnet20: kernel 1: ' "$kas" show "$dir/misfit.json" --net resnet20
-grep -q 'no integer at layer1.0.conv2' "$dir/err" || fail "the layer is not named"
+grep -q 'not an integer at layer1.0.conv2' "$dir/err" || fail "the layer is not named"
 sed 's/"layer2.1.conv2": 1/"layer2.1.conv2": 2/' $file >"$dir/number.json"
 expect 3 'number.json: layer "layer2.1.conv2": expected the number of one of the 2 kernels' "$kas" show "$dir/number.json"
 echo "ok: refusals"

@@ -218,7 +218,7 @@ static void layers_are_those_of_the_network(void **state)
     expect_misfit(FILE_OF(WIDE, "\"one\":0,\"two\":0,\"three\":0"), KAS_BAD_INPUT,
                   "layer \"three\"", "expected the 2 from \"one\" to \"two\"");
     expect_misfit(FILE_OF(WIDE "," FIFTHS, "\"one\":0,\"two\":1"), KAS_ILLEGAL, "kernel 1",
-                  "no integer at two");
+                  "not an integer at two");
 }
 
 static void assignments_of_targets_are_those_of_files(void **state)
