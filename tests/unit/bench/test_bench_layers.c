@@ -108,7 +108,7 @@ static void layers_refuse_what_is_no_kernel(void **state)
     assert_non_null(strstr(kas_error(), "no/such/kernel.json"));
     o.kernel = "src/host"; /* a folder without kernels */
     assert_int_equal(kas_bench_find("layers")->run(&o, &sink), KAS_BAD_INPUT);
-    assert_non_null(strstr(kas_error(), "src/host: no kernel file"));
+    assert_non_null(strstr(kas_error(), "src/host: the folder has no kernel file"));
     free_lines(&l);
 }
 
