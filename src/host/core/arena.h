@@ -12,15 +12,16 @@
 
 typedef struct kas_arena kas_arena;
 
-/* NULL when memory is exhausted. The caller frees it with kas_arena_free. */
+/* Creates an empty arena; the caller frees it with kas_arena_free. Returns NULL when memory
+ * is exhausted. */
 kas_arena *kas_arena_create(void);
 void kas_arena_free(kas_arena *arena); /* NULL is allowed */
 
-/* `size` zeroed bytes aligned to 16; NULL when memory is exhausted.  size 0 gives a valid pointer.
- */
+/* Each of these returns NULL when memory is exhausted. kas_arena_alloc returns `size` zeroed bytes
+ * aligned to 16; a size of 0 gives a valid pointer. */
 void *kas_arena_alloc(kas_arena *arena, size_t size);
 
-/* `count` zeroed objects of `type`. */
+/* Allocates `count` zeroed objects of `type`; NULL when memory is exhausted. */
 #define KAS_ARENA_NEW(arena, type, count)                                                          \
     ((type *)kas_arena_alloc((arena), sizeof(type) * (size_t)(count)))
 

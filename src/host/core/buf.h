@@ -1,7 +1,8 @@
 /* A growing text buffer, used for generated source, JSON and reports.
  *
- * Always NUL-terminated.  An allocation that fails sets `failed` and later calls do nothing, so
- * that a writer checks once at its end (kas_buf_status).  Zero-initialise: `kas_buf b = {0};`. */
+ * Always NUL-terminated.  An allocation that fails sets `failed`, and later calls then do
+ * nothing, so that a writer checks once at its end (kas_buf_status).  Zero-initialise: `kas_buf b
+ * = {0};`. */
 #ifndef KAS_CORE_BUF_H
 #define KAS_CORE_BUF_H
 
@@ -27,8 +28,8 @@ kas_status kas_buf_status(const kas_buf *buf); /* KAS_NO_MEMORY when an allocati
 /* Appends `text` as a JSON string with quotes and escapes. */
 void kas_buf_json_string(kas_buf *buf, const char *text);
 
-/* Appends `text` as one word of a POSIX shell, quoted where it must be: for commands that a user
- * is told to paste. */
+/* Appends `text` as one word of a POSIX shell, with quotes where the shell needs them. It is for
+ * commands that a user is told to paste. */
 void kas_buf_shell_word(kas_buf *buf, const char *text);
 
 #endif

@@ -1,9 +1,10 @@
-/* Seconds that only go forward, from an arbitrary start: what durations are measured with. */
+/* Clocks for measuring durations: seconds from an arbitrary start that never go backward. */
 #ifndef KAS_CORE_CLOCK_H
 #define KAS_CORE_CLOCK_H
 
 #include <time.h>
 
+/* Returns the wall-clock time in seconds. */
 static inline double kas_monotonic(void)
 {
     struct timespec t;
@@ -11,7 +12,8 @@ static inline double kas_monotonic(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Of processors, for all threads of this process: what others on the machine disturb less. */
+/* Returns the processor time that all threads of this process have used, in seconds. Other
+ * processes on the machine disturb it less than they disturb kas_monotonic. */
 static inline double kas_processor_seconds(void)
 {
     struct timespec t;

@@ -1,5 +1,5 @@
-/* Files that travel inside the program (mk/embedded.mk): lists that end with a NULL name, sorted by
- * name. */
+/* Files that are part of the program (mk/embedded.mk): lists that are sorted by name and end with a
+ * NULL name. */
 #ifndef KAS_CORE_EMBEDDED_H
 #define KAS_CORE_EMBEDDED_H
 

@@ -1,4 +1,4 @@
-/* Greatest common divisor; of 0 and n it is n. */
+/* The greatest common divisor. That of 0 and n is n. */
 #ifndef KAS_CORE_GCD_H
 #define KAS_CORE_GCD_H
 

@@ -10,8 +10,8 @@
 
 #include <stdint.h>
 
-/* What a stream of numbers is for; part of the key, so that two uses never share numbers.  Values
- * are stored in studies: never renumber, only append. */
+/* The use of a stream of numbers. It is part of the key, so that two uses never share numbers.
+ * Values are stored in studies: never renumber them, only append. */
 typedef enum kas_purpose {
     KAS_PURPOSE_SAMPLE = 1,  /* structure of a candidate */
     KAS_PURPOSE_SOLVE = 2,   /* choices of the solvers */
@@ -26,7 +26,7 @@ typedef enum kas_purpose {
     KAS_PURPOSE_MIX = 11     /* shares and rectangles of mixed images */
 } kas_purpose;
 
-/* The bare function: 10 rounds. */
+/* Computes the bare Philox4x32 function with 10 rounds. */
 void kas_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
 /* A stream: key from (seed, purpose), counter from (stream, position). */
@@ -37,7 +37,8 @@ typedef struct kas_rng {
     uint32_t used; /* numbers of `block` already given; 4 = none left */
 } kas_rng;
 
-/* `stream` tells apart the uses of one purpose: the attempt number, the epoch, the layer. */
+/* Begins a stream at its first number. `stream` tells apart the streams of one purpose: it is the
+ * number of the attempt, the epoch or the layer. */
 kas_rng kas_rng_make(uint64_t seed, kas_purpose purpose, uint64_t stream);
 uint32_t kas_rng_u32(kas_rng *rng);
 uint32_t kas_rng_below(kas_rng *rng, uint32_t n); /* uniform in [0, n), n >= 1, without bias */

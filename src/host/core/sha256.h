@@ -1,6 +1,6 @@
-/* SHA-256 (FIPS 180-4): names kernels in studies, keys of the compile cache, checksums of data
- * sets. These names are kept for years, so a hash that nobody can collide is worth its few
- * microseconds. */
+/* SHA-256 (FIPS 180-4): names kernels in studies, keys of the compile cache, checksums of
+ * data sets. These names are kept for years, so a collision-resistant hash is worth its
+ * few microseconds. */
 #ifndef KAS_CORE_SHA256_H
 #define KAS_CORE_SHA256_H
 
@@ -16,7 +16,7 @@ typedef struct kas_sha256 {
 void kas_sha256_init(kas_sha256 *hash);
 void kas_sha256_update(kas_sha256 *hash, const void *data, size_t size);
 void kas_sha256_final(kas_sha256 *hash, uint8_t digest[32]);
-/* One call; `hex` gets 64 digits and a NUL. */
+/* Computes the digest of `size` bytes in one call. `hex` gets 64 digits and a NUL. */
 void kas_sha256_hex(const void *data, size_t size, char hex[65]);
 void kas_sha256_to_hex(const uint8_t digest[32], char hex[65]);
 

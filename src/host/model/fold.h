@@ -1,20 +1,22 @@
-/* Batch norms folded into what stands in front of them, in models whose parameters stay.
+/* Folds batch norms into the convolution or linear layer in front of them, in models whose
+ * parameters stay fixed.
  *
  *     s = gamma / sqrt(var + eps)
  *     y = activation((conv(x, w) + b - mean) s + beta          [+ residual])
  *       = activation(conv(x, w s) + (beta + (b - mean) s)      [+ residual])
  *
- * so that a library's convolution writes what the group behind it is, in one call (device.h), as a
- * kernel in its place does.  Where the device has no such call, or the tensors have gaps, the
- * passes are what they are without it, over the parameters themselves (record_layers.c).
+ * so that one call of a library's convolution writes the output of the whole group behind it
+ * (device.h), as a kernel in the convolution's place does. Where the device has no such
+ * call, or the tensors have gaps, the passes stay separate and read the parameters
+ * themselves (record_layers.c).
  *
- * The products are made on the host in float64 whenever a parameter is set, and rounded: w s to the
- * number of activations, the bias to float32.  In float32 that loses what any other order of
- * the same operations does.  In 16 bits it loses less than the passes do: w s is as far from its
- * value as w is from its own, and the convolution's result, which is large where a channel's mean
- * is large beside its deviation, is no longer rounded in between.  In float16 a product below
- * 6e-5 loses digits, and one above 65504 is infinite: a channel with such a factor has had next to
- * no variance. */
+ * The products are computed on the host in float64 whenever a parameter is set, and then rounded: w
+ * s to the dtype of the activations, the bias to float32. In float32 the rounding error is that of
+ * any other order of the same operations. In 16 bits it is smaller than that of separate passes: w
+ * s is as far from its value as w is from its own, and the convolution's result, which is large
+ * where a channel's mean is large beside its deviation, is no longer rounded in between.  In
+ * float16 a product below 6e-5 loses digits, and one above 65504 is infinite: but only a channel
+ * with almost no variance has such a factor. */
 #ifndef KAS_MODEL_FOLD_H
 #define KAS_MODEL_FOLD_H
 
@@ -27,8 +29,9 @@ typedef struct kas_fold {
     int layer; /* CONV or LINEAR */
     kas_norm_group group;
     kas_conv_epilogue epilogue;
-    /* Bytes from the beginning of the model's folded part: w s as the convolution reads weights;
-     * the bias in float32, and in the number of activations (of float32 the same). */
+    /* Offsets in bytes from the beginning of the model's folded part: w s as the convolution reads
+     * its weights; the bias in float32; the bias in the dtype of the activations, which for float32
+     * is the same one. */
     size_t weights, bias, bias_rounded;
 } kas_fold;
 
@@ -37,15 +40,18 @@ typedef struct kas_folds {
     kas_fold *fold; /* [count] by layer */
 } kas_folds;
 
-/* Those of a tape; places count from 0 on: *bytes in all. */
+/* Finds the layers of a tape into which a batch norm is folded, and lays out their folded
+ * parameters from offset 0 on. *bytes gets the size of all of them. The caller frees *out
+ * with kas_folds_free. */
 kas_status kas_folds_build(const kas_model *model, const kas_tape *tape, kas_folds *out,
                            size_t *bytes);
 void kas_folds_free(kas_folds *folds);
-/* NULL: the layer is computed alone. */
+/* Returns the fold of a layer; NULL when the layer is computed without one. */
 const kas_fold *kas_folds_find(const kas_folds *folds, int layer);
 
-/* Of a layer's parameters, which were just set (-1: of all): what is folded from them is made anew,
- * and the device told that weights hold still.  Nothing to do in a model that trains. */
+/* Computes the folded parameters of `layer` (-1: of all layers) again after its parameters were
+ * set, and tells the device that the weights now stay fixed. Does nothing in a model that
+ * trains. */
 kas_status kas_model_refold(kas_model *model, int layer);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the files of the model share. */
+/* Declarations that the files of the model share. */
 #ifndef KAS_MODEL_MODEL_IMPL_H
 #define KAS_MODEL_MODEL_IMPL_H
 
@@ -10,9 +10,9 @@ enum { KAS_TAPE_MODES = 3 };
 /* Offsets of the parts in the model's memory, in bytes. */
 typedef struct kas_model_layout {
     size_t parameters, first, second, average, running, average_running, scale; /* kept */
-    size_t kept;               /* bytes of those before: what a checkpoint saves */
-    size_t copy, average_copy; /* of parameters, in the number of activations */
-    size_t folded;             /* parameters with batch norms in them (fold.h) */
+    size_t kept;               /* bytes of the parts above: a checkpoint saves them */
+    size_t copy, average_copy; /* of the parameters, in the dtype of the activations */
+    size_t folded;             /* parameters with batch norms folded in (fold.h) */
     size_t gradients, decay, clip, state, metrics, transient, total;
 } kas_model_layout;
 
@@ -37,24 +37,25 @@ struct kas_model {
     double compile_seconds;
 };
 
-/* All of a model that needs no device; what it holds is given back by kas_model_forget, after a
- * failure too. */
+/* Fills the part of a model that needs no device. The caller frees it with kas_model_forget, also
+ * after a failure. */
 kas_status kas_model_describe(kas_model *m, const kas_model_options *options);
 void kas_model_forget(kas_model *m);
 
-/* The convolution that a CONV or LINEAR layer is, over tensors of `dtype`. */
+/* Returns the convolution that computes a CONV or LINEAR layer, over tensors of `dtype`. */
 kas_conv_desc kas_layer_conv_desc(const kas_net *net, int layer, int batch, kas_dtype dtype);
 
-/* Training in float16 scales its loss. */
+/* Returns whether the model scales its loss: it does in float16 training. */
 static inline bool kas_model_scales(const kas_model *model)
 {
     return model->training && model->dtype == KAS_F16;
 }
 kas_status kas_model_reset_scale(kas_model *model);
 
-/* kas_model_set, but for what is made from several parameters: kas_model_refold is to follow. */
+/* Does what kas_model_set does, except for values that are derived from several parameters; the
+ * caller must call kas_model_refold afterwards. */
 kas_status kas_model_set_alone(kas_model *model, int param, const float *values);
-/* `values` in the number of activations. */
+/* Rounds `values` to the dtype of the activations and copies them to the device. */
 kas_status kas_model_upload_rounded(kas_model *model, void *to_device, const float *values,
                                     size_t count);
 

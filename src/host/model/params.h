@@ -1,4 +1,5 @@
-/* The tensors of a network that are learned or kept: names, logical shapes, places in memory.
+/* The tensors of a network that training changes, parameters and running statistics: their names,
+ * logical shapes and places in memory.
  *
  *     learned (parameters, and likewise gradients and momentum):
  *     | conv, linear and kernel weights ... | batch norm, biases, kernel factors |
@@ -9,10 +10,9 @@
  * starts at a multiple of 64 floats.
  *
  * Names are those of PyTorch's state_dict ("layer1.0.conv1.weight", "bn1.running_mean"); logical
- * order is PyTorch's: convolution [c_out][c_in/groups][kh][kw], linear [out][in].  In place of a
- * replaced convolution's "L.weight" stand the kernel's "L.weight0", "L.weight1", ... : one for each
- * node with a weight in node order, [instance][group][out][in] (space/weights.h).
- */
+ * order is PyTorch's: convolution [c_out][c_in/groups][kh][kw], linear [out][in].  A kernel in
+ * place of convolution L has "L.weight0", "L.weight1", ... instead of "L.weight": one for each node
+ * with a weight, in node order, [instance][group][out][in] (space/weights.h). */
 #ifndef KAS_MODEL_PARAMS_H
 #define KAS_MODEL_PARAMS_H
 
@@ -31,12 +31,13 @@ typedef enum kas_init { KAS_INIT_CONSTANT, KAS_INIT_NORMAL, KAS_INIT_UNIFORM } k
 typedef struct kas_param {
     char name[KAS_TENSOR_NAME];
     kas_param_kind kind;
-    int layer, slot; /* slot: 0 weight, 1 bias, 2 mean, 3 var; of a kernel: number of the weight */
+    int layer, slot; /* slot: 0 weight, 1 bias, 2 mean, 3 var; for a kernel the number of the
+                        weight */
     int rank;
     uint64_t shape[4];
     size_t size;           /* elements */
-    size_t offset;         /* floats, in the learned or in the statistics buffer */
-    const kas_weight *map; /* kernel weights: order in memory; owned by the program */
+    size_t offset;         /* in floats, from the start of the learned or the statistics buffer */
+    const kas_weight *map; /* kernel weights: their order in memory; owned by the program */
     kas_init init;
     double scale; /* the constant, the standard deviation, or the bound */
 } kas_param;
@@ -52,13 +53,15 @@ void kas_params_free(kas_params *params);
 int kas_params_find(const kas_params *params, int layer, int slot); /* -1 = none */
 int kas_params_find_name(const kas_params *params, const char *name);
 
-/* Initial values of one tensor in logical order, a pure function of seed, layer and slot:
- * convolutions normal with variance 2/fan_out (He et al.; PyTorch's kaiming_normal_, fan_out),
- * linear weights and biases uniform within 1/sqrt(in) (PyTorch's default), the kernels' maps normal
- * with variance 1/fan_in and their factors 1, batch norm 1 and 0. */
+/* Draws the initial values of one tensor in logical order, as a pure function of seed, layer and
+ * slot. Convolutions are normal with variance 2/fan_out (He et al.; PyTorch's kaiming_normal_,
+ * fan_out). Weights and biases of linear layers are uniform within 1/sqrt(in) (PyTorch's default).
+ * The maps of kernels are normal with variance 1/fan_in and their factors are 1. Batch norms begin
+ * with 1 and 0. */
 void kas_param_init(const kas_param *param, uint64_t seed, float *values);
 
-/* Between logical order and the order in memory; `memory` is the tensor's own [size] floats. */
+/* Convert between logical order and the order in memory; `memory` is the tensor's own
+ * [size] floats. */
 void kas_param_to_memory(const kas_param *param, const float *logical, float *memory);
 void kas_param_from_memory(const kas_param *param, const float *memory, float *logical);
 

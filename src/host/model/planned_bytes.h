@@ -1,35 +1,35 @@
-/* Where the bytes of a step go: every pass over memory, counted before anything runs.
+/* Counts the memory traffic of a step before anything runs: every pass over memory with its bytes.
  *
  * A training step on a GPU is bound by memory nearly everywhere, so its bytes say how fast it can
  * be, and its list of passes says what could be saved.  Both come from the operations of the tape
  * (tape.h) and need no device.
  *
- * Counted: each pass of an operation reads and writes each of its tensors once, the channels
- * without their padding.  A tensor that a kernel reads again at once (the second look at a chunk,
- * the taps of a window) comes from a cache and counts once; what a library does inside a call
- * (transforms, workspaces) is not known and counts nothing; a bias counts as a pass of its own,
- * which it is where the library does not take it along.  A kernel in a convolution's place that
- * does the batch norm behind it (jit/lower/epilogue.h), or a convolution that it is folded into
- * (fold.h), is one pass with it.  So this is a lower bound of what the plan moves, exact for our
- * own kernels over tensors that no cache holds.
+ * How it counts: each pass of an operation reads and writes each of its tensors once, without the
+ * padding of channels.  A tensor that a kernel reads again at once (the second look at a chunk, the
+ * taps of a window) comes from a cache and counts once; the traffic inside a library's call
+ * (transforms, workspaces) is not known and counts nothing; a bias counts as a pass of its own, as
+ * it is where the library does not include it. A batch norm that is part of a kernel's epilogue
+ * (jit/lower/epilogue.h) or folded into a convolution (fold.h) counts together with it as one pass.
+ * The sum is a lower bound of the plan's traffic, and exact for our own kernels over tensors that
+ * no cache holds.
  *
- * The floor is what a perfect fusion must move:
+ * The floor is the traffic of a perfect fusion:
  *
- *   - the only kernels are those of layers that learn maps: convolutions, linear layers, kernels in
- *     their place.  Forward: input, weights, output once.  Backward, one kernel for both gradients:
- *     input, the output's gradient and the weights read, the input's gradient (where anybody wants
- *     it) and that of the weights written.  Of a kernel in a convolution's place: each of these
- *     that a pass of it touches.
- *   - everything else is computed by these on the way in or out, and costs only what they do not
- *     hold: a sum or product reads its second input; a norm's backward pass reads the norm's input
- *     once more; of a tensor with k readers, k - 1 gradients are read to be added up.
- *   - images are read as the bytes that they are stored in, wherever a map or a norm reads them,
- *     but for inference, which is given numbers; the optimiser reads and writes each thing that it
- * keeps once, and reads the gradient.
+ *   - The only kernels are those of layers that learn maps: convolutions, linear layers and kernels
+ *     in their place.  The forward pass moves the input, the weights and the output once.  The
+ *     backward pass is one kernel for both gradients: it reads the input, the output's gradient and
+ *     the weights, and writes the input's gradient (where it is needed) and the weights'.  A kernel
+ *     in a convolution's place counts those of these tensors that one of its passes touches.
+ *   - Everything else is computed by these kernels on the way in or out, and costs only the tensors
+ *     that they do not hold: a sum or product reads its second input; a norm's backward pass reads
+ *     the norm's input once more; for a tensor with k readers, k - 1 gradients are read and added.
+ *   - Images are read as the bytes in which they are stored, wherever a map or a norm reads them;
+ *     inference is given numbers instead.  The optimiser reads and writes everything that it keeps
+ *     once, and reads the gradient.
  *
- * Arithmetic: the multiply-adds of the maps alone, in training without the gradient of the images;
- * of a kernel in a convolution's place all that its operations count.
- */
+ * The arithmetic counts the multiply-adds of the maps alone, and in training not the gradient of
+ * the images. For a kernel in a convolution's place it counts everything that the kernel's
+ * operations count. */
 #ifndef KAS_MODEL_PLANNED_BYTES_H
 #define KAS_MODEL_PLANNED_BYTES_H
 
@@ -38,10 +38,10 @@
 /* One pass over memory. */
 typedef struct kas_sweep {
     const char *what; /* "convolution forward", "batch norm statistics", ... */
-    int layer;        /* of the network; -1: of the whole step */
-    int operation;    /* of the tape that it is a part of (tape.h) */
+    int layer;        /* of the network; -1: the pass belongs to the whole step */
+    int operation;    /* operation of the tape to which the pass belongs (tape.h) */
     double bytes;
-    double seconds; /* NaN here: for whoever measures (bench/step_times.h) */
+    double seconds; /* NaN here; bench/step_times.h measures it */
 } kas_sweep;
 
 typedef struct kas_planned_bytes {
@@ -51,22 +51,24 @@ typedef struct kas_planned_bytes {
     double floor_bytes, floor_flops;
 } kas_planned_bytes;
 
-/* Of one step of the model's batch. */
+/* Counts one step of the model's batch. The caller frees *out with kas_planned_bytes_free. */
 kas_status kas_planned_bytes_count(const kas_model *model, kas_tape_mode mode,
                                    kas_planned_bytes *out);
-/* The same of a model that is not made: needs no device. */
+/* Does the same for a model that was never created; needs no device. */
 kas_status kas_planned_bytes_plan(const kas_model_options *options, kas_tape_mode mode,
                                   kas_planned_bytes *out);
 void kas_planned_bytes_free(kas_planned_bytes *planned);
 
-/* Passes of one kind together: those that took longest first; without times the largest. */
+/* All passes of one kind together. */
 typedef struct kas_sweep_kind {
     const char *what;
     int passes;
     double bytes;
-    double seconds; /* of those that have a time */
+    double seconds; /* of the passes that have a time */
 } kas_sweep_kind;
 enum { KAS_SWEEP_KINDS = 64 };
+/* Sums the passes by kind and returns the number of kinds: the slowest kind first, or the largest
+ * first when no pass has a time. */
 int kas_planned_bytes_kinds(const kas_planned_bytes *planned,
                             kas_sweep_kind kinds[KAS_SWEEP_KINDS]);
 

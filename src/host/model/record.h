@@ -1,4 +1,4 @@
-/* What turns operations of a tape into launches of a plan: parts of kas_model_record. */
+/* Turns the operations of a tape into launches of a plan: the parts of kas_model_record. */
 #ifndef KAS_MODEL_RECORD_H
 #define KAS_MODEL_RECORD_H
 
@@ -11,7 +11,7 @@ typedef struct kas_recorder {
     kas_plan *plan;
 } kas_recorder;
 
-/* Memory of a buffer; NULL for -1. */
+/* Returns the device memory of a buffer; NULL for slot -1. */
 static inline float *kas_record_slot(const kas_recorder *r, int slot)
 {
     if (slot < 0)
@@ -19,7 +19,8 @@ static inline float *kas_record_slot(const kas_recorder *r, int slot)
     return kas_model_float(r->m, r->m->layout.transient + r->tape->buffer[slot].offset, 0);
 }
 
-/* What lies at a place, as a tensor like the output of `layer`; its data is NULL for no place. */
+/* Returns the tensor at `place`, with the shape of the output of `layer`. Its data is NULL when
+ * there is no place. */
 static inline kas_tensor kas_record_tensor(const kas_recorder *r, kas_place place, int layer)
 {
     const kas_layer *l = &r->m->net->layer[layer];
@@ -39,10 +40,11 @@ static inline kas_metrics *kas_record_metrics(const kas_recorder *r)
     return (kas_metrics *)(void *)(r->m->memory + r->m->layout.metrics);
 }
 
-/* The parameter of a layer, or its gradient, by its slot (params.h). */
+/* Returns a parameter of a layer, or its gradient. `which` is its slot (params.h). */
 float *kas_record_parameter(const kas_recorder *r, int layer, int which, bool gradient);
 
-/* The same as products read it: of `dtype`, float32 or that of the activations. */
+/* Returns the parameter as products read it, in `dtype`: float32, or the dtype of the
+ * activations. */
 void *kas_record_weights(const kas_recorder *r, int layer, int which, kas_dtype dtype);
 
 /* record_layers.c */

@@ -3,10 +3,10 @@
  *     u64 little-endian N | N bytes of JSON | data
  *     {"__metadata__": {...}, "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}}
  *
- * It is what users' tools read, it is plain data (unlike a pickle), and its limits can be checked
- * before anything is allocated.  Files come from strangers: header size, nesting, names, shapes and
- * offsets are all checked against each other and the file's size, overlaps and gaps rejected.
- */
+ * Users' tools read this format, it is plain data (unlike a pickle), and its limits can be
+ * checked before anything is allocated. Files come from strangers: header size, nesting, names,
+ * shapes and offsets are all checked against each other and against the file's size; overlaps and
+ * gaps are refused. */
 #ifndef KAS_MODEL_SAFETENSORS_H
 #define KAS_MODEL_SAFETENSORS_H
 
@@ -31,8 +31,8 @@ typedef enum kas_safetensors_dtype {
 } kas_safetensors_dtype;
 size_t kas_safetensors_dtype_size(kas_safetensors_dtype dtype);
 const char *kas_safetensors_dtype_name(kas_safetensors_dtype dtype);
-bool kas_dtype_is_real(
-    kas_safetensors_dtype dtype); /* weights are; integers are counts or indices */
+/* Returns whether the dtype is floating-point. Weights are; integers are counts or indices. */
+bool kas_dtype_is_real(kas_safetensors_dtype dtype);
 
 /* One tensor, row-major. `data` is not owned and may be unaligned. */
 typedef struct kas_named_tensor {
@@ -44,25 +44,27 @@ typedef struct kas_named_tensor {
 } kas_named_tensor;
 uint64_t kas_named_tensor_elements(const kas_named_tensor *tensor);
 
-/* Writes the file atomically; `metadata` is NULL-terminated pairs of key and value, or NULL. */
+/* Writes the file atomically. `metadata` is a NULL-terminated list of pairs of key and value,
+ * or NULL. */
 kas_status kas_safetensors_write(const char *path, const kas_named_tensor *tensors, int count,
                                  const char *const *metadata);
 
 typedef struct kas_safetensors {
     kas_buf file;
     int count;
-    kas_named_tensor *tensor; /* in the order of the header; data points into `file` */
+    kas_named_tensor *tensor; /* in the order of the header; their data points into `file` */
 } kas_safetensors;
 
-/* Reads a file of at most `limit` bytes. KAS_BAD_INPUT with the file and the tensor named. */
+/* Reads a file of at most `limit` bytes. Fails with KAS_BAD_INPUT and names the file and the
+ * tensor. The caller frees *out with kas_safetensors_free. */
 kas_status kas_safetensors_read(const char *path, size_t limit, kas_safetensors *out);
 void kas_safetensors_free(kas_safetensors *file);
-/* NULL when there is none of that name. */
+/* Returns the tensor with that name; NULL when there is none. */
 const kas_named_tensor *kas_safetensors_find(const kas_safetensors *file, const char *name);
-/* Element i as a double, whatever the type. */
+/* Returns element i as a double, whatever the dtype is. */
 double kas_named_tensor_get(const kas_named_tensor *tensor, uint64_t i);
-/* `otherwise`, naming `path` (of the file it is from or for), the tensor and the element, where one
- * is not finite as float32. */
+/* Checks that every element is finite as float32. If not, it fails with `otherwise` and names
+ * `path` (the file that was read, or is to be written), the tensor and the element. */
 kas_status kas_named_tensor_finite(const char *path, const kas_named_tensor *tensor,
                                    kas_status otherwise);
 

@@ -1,9 +1,9 @@
-/* Reading JSON from files of users: cJSON behind limits and messages that name the field.
+/* Reads JSON from users' files: cJSON, with limits and with messages that name the field.
  *
  * Text is checked for size, nesting depth and duplicate keys before any value is used; the message
- * says where, as in "f.json: nodes[3].in: nested deeper than 8 levels".  The getters
- * fail with "<where>: field "x": expected an integer in [1, 64], found ..."; `where` is the file
- * and the path of the object, given by the caller. */
+ * says where, as in "f.json: nodes[3].in: nested deeper than 8 levels".  The getters fail with
+ * "<where>: field "x": expected an integer in [1, 64], found ..."; `where` is the file and the path
+ * of the object, given by the caller. */
 #ifndef KAS_CORE_JSON_JSON_H
 #define KAS_CORE_JSON_JSON_H
 
@@ -20,15 +20,17 @@ typedef struct kas_json_limits {
     int depth;    /* of nesting */
 } kas_json_limits;
 
-/* Parses `text`. *out is freed by the caller with cJSON_Delete. `name` is the file for messages. */
+/* Parses `text` into *out, which the caller frees with cJSON_Delete. `name` is the file that
+ * messages name. */
 kas_status kas_json_parse(const char *name, const char *text, size_t size, kas_json_limits limits,
                           cJSON **out);
 
-/* The line of `text`, from 1, on which `item` begins. `root` is what kas_json_parse made of `text`.
- * Walks the text: for messages. 0 when `item` is not in the tree. */
+/* Returns the 1-based line of `text` on which `item` begins, or 0 when `item` is not in the tree.
+ * `root` is the result of kas_json_parse for `text`. The function walks the whole text and is meant
+ * for messages only. */
 int kas_json_line(const char *text, const cJSON *root, const cJSON *item);
 
-/* Required fields of an object. */
+/* Each of these gets a required field of an object. The result belongs to the tree. */
 kas_status kas_json_object(const cJSON *object, const char *where, const char *field,
                            const cJSON **out);
 kas_status kas_json_array(const cJSON *object, const char *where, const char *field,

@@ -1,4 +1,4 @@
-/* Where in a JSON text something stands: "nodes[3].in" for people. Internal to json.c. */
+/* Describes a place in a JSON text for people, such as "nodes[3].in". Internal to json.c. */
 #ifndef KAS_CORE_JSON_JSON_PLACE_H
 #define KAS_CORE_JSON_JSON_PLACE_H
 
@@ -6,18 +6,18 @@
 #include <stddef.h>
 
 enum {
-    KAS_JSON_PLACE_SIZE = 160, /* of the text, NUL included; what is longer is cut */
-    KAS_JSON_PLACE_DEPTH = 64  /* levels that are told; deeper ones are left out */
+    KAS_JSON_PLACE_SIZE = 160, /* bytes of the description, NUL included; a longer one is cut */
+    KAS_JSON_PLACE_DEPTH = 64  /* nesting levels that are described; deeper ones are left out */
 };
 
-/* The place of byte `at` of `text`, read as far as it goes: the text need not be valid JSON.
- * "" at the top. */
+/* Describes the place of byte `at` of `text`; the result is "" at the top level. Only the text
+ * before that byte is read, and it need not be valid JSON. */
 void kas_json_place(const char *text, size_t at, char out[KAS_JSON_PLACE_SIZE]);
 
-/* Does an object or array begin before byte `at` and not end there? */
+/* Returns whether an object or array begins before byte `at` and does not end before it. */
 bool kas_json_is_open(const char *text, size_t at);
 
-/* What may stand at byte `at` after the text before it, in words: "a comma or ]". */
+/* Returns what may stand at byte `at` after the text before it, in words: "a comma or ]". */
 const char *kas_json_expected(const char *text, size_t at);
 
 /* Appends ".key" (or "key" at the top) or "[index]" to a place. */
