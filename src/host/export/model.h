@@ -1,17 +1,17 @@
-/* What is exported: a kernel, or one for each layer, in a network, from a kernel file or from a
- * study. */
+/* Loads the network that is exported, with one kernel or with one for each layer, from a kernel
+ * file or from a study. */
 #ifndef KAS_EXPORT_MODEL_H
 #define KAS_EXPORT_MODEL_H
 
 #include "host/export/export.h"
 #include "host/space/file/assignment.h"
 
-/* The network around a kernel file; a study knows its own. */
+/* The network around a kernel file. A study records its own. */
 typedef struct kas_export_setting {
     const char *net;
     int c, h, w, classes;
-    const char *targets; /* filter of kernel sizes; NULL = all */
-    kas_budget budget;   /* the sizes follow from it */
+    const char *targets; /* filter of kernel sizes, as in targets.h; NULL = all */
+    kas_budget budget;   /* it determines the kernel's sizes */
 } kas_export_setting;
 
 typedef struct kas_export_model {
@@ -26,12 +26,14 @@ typedef struct kas_export_model {
     kas_buf facts; /* Markdown */
 } kas_export_model;
 
-/* kas_export_model_free frees, also after a failure. */
+/* Loads a kernel file with the network of `setting`. The caller calls kas_export_model_free, also
+ * after a failure. */
 kas_status kas_export_model_from_file(const char *path, const kas_export_setting *setting,
                                       kas_export_model *out);
-/* `candidate` < 0: the winner with its weights of the final training, or, while there is none, the
- * best candidate so far. Candidates of the frontier have the weights of their training in the
- * search as far as the study keeps them; others have none. */
+/* Loads a candidate of a study. With `candidate` < 0 that is the winner with its weights of
+ * the final training or, while there is none, the best candidate so far. Candidates on the
+ * frontier have the weights of their training in the search, as far as the study keeps them;
+ * others have none. */
 kas_status kas_export_model_from_study(const char *study, int candidate, kas_export_model *out);
 void kas_export_model_free(kas_export_model *model);
 

@@ -1,6 +1,6 @@
-/* Which candidates go on: pruning by curve (docs/design.md, decision 10; train/prune.h), the best
- * candidate, and the accuracy/latency frontier.  Pure functions over what the store holds.  Other
- * folders include this header. */
+/* Decides which candidates continue (pruning by curve: docs/design.md, decision 10; train/prune.h),
+ * which one is best, and which are on the accuracy/latency frontier. These are pure functions of
+ * the store's contents.  Other folders include this header. */
 #ifndef KAS_LEADERBOARD_JUDGE_H
 #define KAS_LEADERBOARD_JUDGE_H
 
@@ -15,22 +15,25 @@ typedef struct kas_curve {
     const double *accuracy; /* [epochs] on the validation split */
 } kas_curve;
 
-/* Whether candidate `index` with `accuracy` after `epoch` goes on, given the finished candidates.
+/* Returns whether candidate `index`, with `accuracy` after `epoch`, is pruned, given the
+ * finished candidates.
  *
- * "curve": it is given up when it is too far below the curve of the best finished candidate, unless
- * no finished one is at least as accurate after the same epoch and at least as fast: then it may
- * lie on the frontier.  "deterministic": only candidates before index - window count, and FLOPs
- * stand for the latency, whose measurement differs from run to run.  "none": always goes on. */
+ * With "curve" it is pruned when it is too far below the curve of the best finished candidate,
+ * unless it may lie on the frontier because no finished candidate is both at least as accurate
+ * after the same epoch and at least as fast. With "deterministic" only candidates before index -
+ * window count, and FLOPs take the place of the latency, whose measurement differs from run to run.
+ * With "none" it is never pruned; otherwise an accuracy that is not finite always is. */
 bool kas_judge_prune(const kas_search_options *options, const kas_curve *finished, int count,
                      int64_t index, int epoch, double accuracy, double latency, double flops);
 
-/* The finished candidate with the highest accuracy (ties: fewer FLOPs, then the smaller number), or
- * NULL. */
+/* Returns the finished candidate with the highest accuracy (ties: fewer FLOPs, then the smaller
+ * number); NULL when there is none. */
 const kas_work *kas_judge_best(const kas_work *work, int count);
 
-/* Is item i a finished candidate that no other one beats in accuracy and latency? */
+/* Returns whether item i is a finished candidate that no other one beats in accuracy and
+ * latency. */
 bool kas_judge_on_frontier(const kas_work *work, int count, int i);
-/* frontier[i] = kas_judge_on_frontier of each. */
+/* Sets frontier[i] to kas_judge_on_frontier of every item i. */
 void kas_judge_frontier(const kas_work *work, int count, bool *frontier);
 
 #endif

@@ -1,25 +1,26 @@
-/* What came out of a study, for people and for programs. */
+/* Writes the results of a study, for people and for programs. */
 #ifndef KAS_LEADERBOARD_LEADERBOARD_H
 #define KAS_LEADERBOARD_LEADERBOARD_H
 
 #include "host/core/buf.h"
 #include "host/store/store.h"
 
-/* A table of the finished candidates, best first, with the baseline's line and a star on the
- * accuracy/latency frontier; `limit` lines at most (0 = all). */
+/* Appends a table of the finished candidates, best first, with the baseline's line and a star for
+ * candidates on the accuracy/latency frontier. `limit` is the most lines (0 = all). */
 kas_status kas_leaderboard_text(const kas_work *work, int count, int limit, kas_buf *out);
 
-/* One JSON object a line (docs/search.md): every item, in the order baseline, candidates by
- * rank and then by number, final trainings. */
+/* Appends one JSON object a line (docs/search.md) for every item, in this order: baseline,
+ * candidates by rank and then by number, final trainings. */
 kas_status kas_leaderboard_json(const kas_work *work, int count, kas_buf *out);
 
-/* One item as one JSON object and a line end. `rank` 0 = none. */
+/* Appends one item as a JSON object and a line end. `rank` 0 = none. */
 void kas_work_json(const kas_work *work, int rank, bool frontier, kas_buf *out);
 
-/* "accuracy on the test set: kernel NAME 61.2%, unmodified network 63.0%", or "" before the final
- * trainings have ended. */
+/* Appends "accuracy on the test set: kernel NAME 61.2%, unmodified network 63.0%", or nothing
+ * before the final trainings have ended. */
 void kas_leaderboard_final(const kas_work *work, int count, kas_buf *out);
 
+/* Returns the first item of a kind; NULL when there is none. */
 const kas_work *kas_work_find(const kas_work *work, int count, kas_work_kind kind);
 
 #endif

@@ -1,14 +1,15 @@
-/* What a finished study leaves for others: STUDY/best/kernel.json and STUDY/best/model.json, and
- * those files of STUDY/kernels that are missing.
+/* Publishes the results of a study: STUDY/best/kernel.json and STUDY/best/model.json, and the files
+ * of STUDY/kernels that are missing.
  *
  * model.json holds everything that is needed to build the network around the kernel again: the
- * network's name, input, classes, which convolutions were replaced, budgets (the sizes follow from
- * them), the recipe, and the scores. `export` reads it. */
+ * network's name, input and classes, which convolutions were replaced, the budgets, which determine
+ * the sizes, the recipe, and the scores. `export` reads it. */
 #ifndef KAS_LEADERBOARD_PUBLISH_H
 #define KAS_LEADERBOARD_PUBLISH_H
 
 #include "host/study/problem.h"
 
+/* Writes these files. Fails with KAS_STORE when the final trainings are missing. */
 kas_status kas_publish_best(const char *study, kas_store *store, const kas_search_options *options,
                             const char *dataset, const kas_problem *problem);
 

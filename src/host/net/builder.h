@@ -15,15 +15,16 @@ typedef struct kas_builder {
 } kas_builder;
 
 void kas_builder_start(kas_builder *b, const char *name, int h, int w, int c, int classes);
-/* Hands the network over, or frees it and returns the first failure. */
+/* Gives the network to the caller, or frees it and returns the first failure. */
 kas_status kas_builder_finish(kas_builder *b, kas_net **out);
 
-/* Any layer: `layer` has its kind, name and attributes, and what layer_shape.h wants set; its
- * `inputs` numbers at `in` are copied. A convolution that reads the images is the stem. */
+/* Appends any layer. `layer` has its kind, name and attributes, and the sizes that layer_shape.h
+ * needs beforehand; the `inputs` numbers at `in` are copied. A convolution that reads the images
+ * becomes the stem. */
 int kas_builder_layer(kas_builder *b, kas_layer layer);
 
-/* A layer with the defaults: inputs and window to come, eps 1e-5, momentum 0.1. `name` has fewer
- * than KAS_LAYER_NAME bytes: more are cut off. */
+/* Returns a layer with default attributes: eps 1e-5, momentum 0.1. The caller sets its inputs and
+ * window. A `name` of KAS_LAYER_NAME bytes or more is cut. */
 kas_layer kas_layer_make(kas_layer_op op, const char *name);
 
 #endif

@@ -1,12 +1,12 @@
-/* Whole-number arithmetic in network files: "2 * channels", "i == 0 ? 2 : 1".
+/* Evaluates whole-number arithmetic in network files, such as "2 * channels" and "i == 0 ? 2 : 1".
  *
  *     value     number, name, min(a, b), max(a, b), (expression), -value, not value
  *     binary    * / // %   + -   == != < <= > >=   and   or     (strongest first)
  *     choice    condition ? value : value
  *
- * There is nothing else: no assignment, no loop, no text.  "/" must divide without a rest, "//"
- * rounds down; 0 is false, anything else true.  Numbers stay within +-2^31, expressions within 256
- * bytes and 16 levels, so that any file is evaluated in bounded time. */
+ * There is nothing else: no assignment, no loop, no text.  "/" fails unless it divides exactly,
+ * "//" rounds down; 0 is false, anything else is true.  Numbers stay within +-2^31, expressions
+ * within 256 bytes and 16 levels, so that any file is evaluated in bounded time. */
 #ifndef KAS_NET_EXPRESSION_H
 #define KAS_NET_EXPRESSION_H
 
@@ -17,7 +17,7 @@
 
 enum { KAS_NAMES = 32, KAS_NAME_BYTES = 32 };
 
-/* What names stand for. Zero-initialise. */
+/* The values of names. Zero-initialise it. */
 typedef struct kas_names {
     int count;
     struct {
@@ -26,16 +26,18 @@ typedef struct kas_names {
     } entry[KAS_NAMES];
 } kas_names;
 
-/* Adds a name, or gives it another value. KAS_BAD_INPUT: not a letter followed by letters, digits
- * and underscores, too long, a word of the language, or one too many. */
+/* Adds a name, or changes its value. Fails with KAS_BAD_INPUT when `name` is not a letter
+ * followed by letters, digits and underscores, is too long, is a word of the language, or is one
+ * name too many. */
 kas_status kas_names_set(kas_names *names, const char *name, int64_t value);
-/* NULL when it is not there. */
+/* Returns the value of a name; NULL when there is none. */
 const int64_t *kas_names_get(const kas_names *names, const char *name);
 
-/* KAS_BAD_INPUT says where the expression goes wrong and what was expected there. */
+/* Evaluates `text`. Fails with KAS_BAD_INPUT and says where the expression goes wrong and what was
+ * expected there. */
 kas_status kas_expression(const char *text, const kas_names *names, int64_t *out);
 
-/* Copies `text` with every {expression} replaced by its value: "layer{stage}.{i}".
+/* Copies `text` with every {expression} replaced by its value, as in "layer{stage}.{i}". Fails with
  * KAS_BAD_INPUT also when the result has `size` bytes or more. */
 kas_status kas_template(const char *text, const kas_names *names, char *out, size_t size);
 

@@ -1,7 +1,7 @@
-/* Network files: descriptions as JSON, docs/network-file.md.
+/* Reads network files: descriptions as JSON (docs/network-file.md).
  *
- * A file is a list of layers in which blocks of layers with arguments may be used and repeated; the
- * reader unrolls it for one size of image and one number of classes.  Nothing in a file is executed
+ * A file is a list of layers that may use and repeat blocks of layers, which have arguments. The
+ * reader unrolls it for one image size and one number of classes.  Nothing in a file is executed
  * but whole-number arithmetic (expression.h), and everything is bounded: bytes, depth, layers,
  * steps of unrolling, sizes of windows and channels.  Messages name file, line, layer, what was
  * found and what was expected. */
@@ -21,11 +21,12 @@ typedef struct kas_net_source {
     int h, w, c, classes;
 } kas_net_source;
 
-/* The network of a file. A file with "like" is not unrolled: see kas_net_file_like. */
+/* Builds the network of a file. Does not unroll a file with "like": see kas_net_file_like. */
 kas_status kas_net_file_read(const kas_net_source *source, kas_net **out);
 
-/* What another file is asked for: "like" of `text`, such as "resnet18:n1=3,n2=4", and the network's
- * own name; like is "" when the file stands for itself. */
+/* Reads the key "like" of a file that stands for another one: `like` gets its value, such as
+ * "resnet18:n1=3,n2=4", and `name` the network's own name. `like` is "" when the file has its
+ * own layers. */
 kas_status kas_net_file_like(const char *file, const char *text, char like[256], char name[32]);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the files of the operations share. */
+/* Declarations that the files of the operations share. */
 #ifndef KAS_OPS_INTERNAL_H
 #define KAS_OPS_INTERNAL_H
 
@@ -71,32 +71,36 @@ typedef struct kas_kernels {
 #undef KAS_OPS_FIELD
 } kas_kernels;
 
-/* By the number of the activations; what reads and writes none is taken from `of[KAS_F32]`. */
+/* The kernels for each dtype of activations. Kernels that touch no activations are taken
+ * from `of[KAS_F32]`. */
 struct kas_ops {
     kas_device *device;
     kas_kernels of[KAS_DTYPES]; /* NULL before kas_ops_use */
 };
 
-/* A block whose x covers `lanes` channels (at most 256, or `most`) and whose y fills it up with
- * rows where the kernel has rows. */
+/* Computes a block whose x covers `lanes` channels (at most 256, or `most`). Where the kernel has
+ * rows (`rows`), y fills the rest of the block with them. */
 void kas_ops_block(int lanes, unsigned most, bool rows, unsigned block[3]);
 
-/* Lanes of a thread in the kernels of wide rows (KAS_PART_LANES of wide.h), their block, and
- * whether the rows are `whole`: c and every pitch multiples of that, everything on multiples of 16
- * bytes. Tensors and arrays of float end with NULL; a tensor without data does not count. */
+/* For kernels that access 16 bytes at once: kas_ops_width returns the lanes of one thread
+ * (KAS_PART_LANES of wide.h), and kas_ops_wide_block their block for `c` channels. */
 int kas_ops_width(kas_dtype dtype);
 void kas_ops_wide_block(int c, kas_dtype dtype, unsigned block[3]);
-/* The same for kernels that take at most `most` channels a block (KAS_PART_THREADS), with at most
- * `rows` rows of threads. */
+/* Does the same for kernels that take at most `most` channels a block (KAS_PART_THREADS), with at
+ * most `rows` rows of threads. */
 void kas_ops_part_block(int c, int most, unsigned rows, kas_dtype dtype, unsigned block[3]);
+/* Returns whether all rows are whole: c and every pitch are multiples of the lanes of a thread, and
+ * all data is aligned to 16 bytes. Both lists, of tensors and of float arrays, end with NULL; a
+ * tensor without data is ignored. */
 bool kas_ops_whole(const kas_tensor *const *tensor, const float *const *array);
 
-/* Rows of `c` numbers that a block of an element-wise kernel takes: about 4096 elements, which is
- * much for a GPU's block and little beside the cost of starting one on the CPU. */
+/* Returns how many rows of `c` elements a block of an element-wise kernel takes: about 4096
+ * elements, which is much for a GPU's block, and enough to outweigh the cost of starting a block on
+ * the CPU. */
 int kas_ops_rows_per_block(int c);
 
-/* Rows of a chunk of a sum over `rows` rows: enough that a chunk is worth a block, few enough that
- * it stays in a cache; at most 512 chunks, since they are combined one after the other. */
+/* Returns the rows of a chunk of a sum over `rows` rows: enough to be worth a block, few enough to
+ * stay in a cache. There are at most 512 chunks, because they are combined one after the other. */
 int kas_ops_chunk_rows(int rows);
 
 static inline unsigned kas_ops_chunks(int count, int size)
@@ -108,8 +112,9 @@ static inline int kas_tensor_rows(const kas_tensor *t)
     return t->n * t->h * t->w;
 }
 
-/* KAS_BAD_INPUT naming the operation unless the shape is sound, or shape and dtype are those of
- * `like`, or the dtype is that of `like`. */
+/* Check a tensor and fail with KAS_BAD_INPUT, naming the operation, unless its shape is sound
+ * (kas_ops_check), unless shape and dtype are those of `like` (kas_ops_check_like), or unless its
+ * dtype is `dtype` (kas_ops_check_number). */
 kas_status kas_ops_check(const char *operation, const char *name, const kas_tensor *t);
 kas_status kas_ops_check_like(const char *operation, const char *name, const kas_tensor *t,
                               const kas_tensor *like);

@@ -1,7 +1,9 @@
-/* Tables for people: columns as wide as their widest cell, numbers to the right.
+/* Formats tables for people: each column is as wide as its widest cell.
  *
- *     kas_table *t = kas_table_create((kas_column[]){{"kernel", KAS_LEFT}, {"top-1", KAS_RIGHT}},
- * 2); kas_table_cell(t, "%s", name); kas_table_cell(t, "%.2f%%", 100 * accuracy);
+ *     const kas_column columns[] = {{"kernel", KAS_LEFT}, {"top-1", KAS_RIGHT}};
+ *     kas_table *t = kas_table_create(columns, 2);
+ *     kas_table_cell(t, "%s", name);
+ *     kas_table_cell(t, "%.2f%%", 100 * accuracy);
  *     kas_table_write(t, &out);
  *     kas_table_free(t);
  *
@@ -20,14 +22,16 @@ typedef struct kas_column {
 
 typedef struct kas_table kas_table;
 
-/* NULL when memory is exhausted; the other functions then do nothing and kas_table_write says so.
- * `count` columns, copied. */
+/* Creates a table with `count` columns, which are copied; the caller frees it with kas_table_free.
+ * Returns NULL when memory is exhausted; the other functions accept that NULL and do nothing, and
+ * kas_table_write then fails. */
 kas_table *kas_table_create(const kas_column *columns, int count);
 void kas_table_free(kas_table *table); /* NULL is allowed */
 void kas_table_cell(kas_table *table, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* Header, a rule and the rows, two blanks between columns, no blanks at the ends of lines. An
- * incomplete last row is filled with empty cells. KAS_NO_MEMORY when an allocation failed. */
+/* Appends the header, a rule and the rows, with two blanks between columns and none at the ends of
+ * lines. An incomplete last row is filled with empty cells. Fails with KAS_NO_MEMORY when an
+ * allocation failed. */
 kas_status kas_table_write(const kas_table *table, kas_buf *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* The first screen of a candidate: is its output usable at initialisation?
  *
- * Fully-connected maps have unit gain; what other primitives do to the variance is measured here
- * (docs/design.md, decision 4).  At every distinct target the kernel runs once on the device on
+ * Fully-connected maps have unit gain; the effect of other primitives on the variance is measured
+ * here (docs/design.md, decision 4).  At every distinct target the kernel runs once on the device
  * standard normal input with freshly drawn weights.  An output that is not finite, or whose
  * standard deviation lies outside [0.01, 100], has lost or blown up its signal: the batch norm that
  * follows would divide by noise, and training it would waste minutes.  The screen costs well under
@@ -22,7 +22,7 @@ typedef struct kas_screen {
     bool finite;             /* at every target */
     double std_min, std_max; /* of the output over batch, positions and channels; over targets */
     char worst[64];          /* the target whose figure is farthest from 1 */
-    double compile_seconds;  /* JIT, 0 when it was cached */
+    double compile_seconds;  /* of the JIT; 0: everything was cached */
 } kas_screen;
 
 /* Runs programs of inference in float32, and loads them if they are not. `seed` draws input and
@@ -31,7 +31,8 @@ typedef struct kas_screen {
 kas_status kas_screen_kernel(kas_device *device, kas_programs *programs, uint64_t seed,
                              const char *cache_dir, kas_screen *out);
 
-/* Finite, and the standard deviation within the limits at every target. */
+/* Returns whether the output is finite and its standard deviation within the limits at
+ * every target. */
 bool kas_screen_passes(const kas_screen *screen);
 
 #endif

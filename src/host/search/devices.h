@@ -1,5 +1,6 @@
-/* Which devices a search runs on. The supervisor never opens one itself: a short-lived child does,
- * so that no GPU context stays behind in the process that has to survive everything. */
+/* Finds the devices on which a search runs. The supervisor never opens a device itself. A
+ * short-lived child process does, so that no GPU context stays in the process that must
+ * survive everything. */
 #ifndef KAS_SEARCH_DEVICES_H
 #define KAS_SEARCH_DEVICES_H
 
@@ -9,18 +10,20 @@ typedef struct kas_devices {
     int count;
     char spec[KAS_MAX_DEVICES][16]; /* "cpu", "cuda:0" */
     char kind[16];                  /* "cpu" or "cuda" */
-    /* Of GPUs that were tried: the least of each (kas_device_info). 0: none was. */
+    /* The smallest values (kas_device_info) among the GPUs that were opened for a check; 0:
+     * none was. */
     int blocks;
     size_t memory, workspace;
 } kas_devices;
 
-/* "auto": every GPU, else the CPU. "cuda": every GPU, KAS_DEVICE with the reason when there is
- * none. "cpu". "cuda:0,2": these, opened by the workers. KAS_USAGE for anything else. */
+/* Finds the devices of a user's `spec`. "auto" is every GPU, or the CPU when there is none. "cuda"
+ * is every GPU; it fails with KAS_DEVICE and the reason when there is none. "cpu" is the CPU.
+ * "cuda:0,2" names GPUs, which the workers will open. Anything else fails with KAS_USAGE. */
 kas_status kas_devices_find(const char *spec, kas_devices *out);
 
-/* Whether each can be opened (and what they have), tried in a process of its own as above: numbers
- * that a user gave are checked before a study is made with them. KAS_DEVICE names the first that
- * cannot. */
+/* Checks in a child process that each device can be opened, and gets their sizes, so that device
+ * numbers from a user are checked before a study is created with them. Fails with KAS_DEVICE and
+ * names the first device that cannot be opened. */
 kas_status kas_devices_check(kas_devices *devices);
 
 #endif

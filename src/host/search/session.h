@@ -1,4 +1,5 @@
-/* A search from start to end: open the problem, open or begin the study, supervise, publish.
+/* Runs a search from start to end: it opens the problem, opens or begins the study, supervises,
+ * and publishes.
  *
  * The commands `search` and `resume` differ only in where the options come from.  Other folders
  * include this header. */
@@ -17,20 +18,21 @@ enum { KAS_AHEAD_CUDA = 4 };
 typedef struct kas_session_request {
     const char *study;         /* folder; "" = ./studies/<net>-<data set>-<seed> */
     const char *dataset;       /* NULL: the study's */
-    kas_search_options search; /* device and threads are filled in; ignored by resume */
+    kas_search_options search; /* device and threads are filled in; resume ignores it */
     const char *net;           /* a name, or the path of a network file; NULL = search.net */
     const char *init;          /* weights to start from, copied into the study; NULL = random */
-    bool may_grow;             /* more candidates than the study has were asked for: it gets them */
+    bool may_grow;             /* the study may get more candidates, if the options ask for more
+                                  than it has */
     int threads;               /* of all workers together; 0 = all cores */
     const char *device;        /* see kas_devices_find; NULL: the study's */
     int workers;               /* 0 = one a GPU, or one */
-    int pack;                  /* candidates at once in a worker; 0 = 1 on the CPU, on a GPU as
-                                  many as fill it (pack.h) */
-    bool stream;               /* see kas_search_options; false and 0: the study's */
+    int pack;                  /* candidates at once in a worker; 0 = 1 on the CPU, and on a GPU
+                                  as many as fill it (pack.h) */
+    bool stream;               /* see kas_search_options; false and 0: as the study says */
     int read_threads;
-    int ahead;    /* candidates compiled ahead of need; 0 = none, -1 = KAS_AHEAD_CUDA
-                     on GPUs and none on the CPU (docs/search.md) */
-    bool retrain; /* final trainings whose weights are gone */
+    int ahead;    /* candidates compiled ahead of need; 0 = none, -1 = KAS_AHEAD_CUDA on GPUs and
+                     none on the CPU (docs/search.md) */
+    bool retrain; /* run final trainings again whose weights are missing */
     double hang_seconds;
     uint64_t checkpoint_limit; /* bytes */
     uint64_t weights_limit;    /* bytes */
@@ -39,11 +41,11 @@ typedef struct kas_session_request {
 typedef struct kas_session {
     char study[KAS_STUDY_PATH], dataset[KAS_STUDY_PATH];
     kas_search_options search;
-    const char *init; /* of the request, as are may_grow, stream and read_threads */
+    const char *init; /* from the request, like may_grow, stream and read_threads */
     bool may_grow, stream, retrain;
     kas_devices devices;
     int workers, pack, ahead, read_threads;
-    kas_pack packing; /* how `pack` was chosen; zeros: it was given, or is of a CPU */
+    kas_pack packing; /* how `pack` was chosen; zeros when the user gave it or on a CPU */
     double hang_seconds;
     uint64_t checkpoint_limit, weights_limit;
     kas_problem problem;
@@ -53,14 +55,16 @@ typedef struct kas_session {
     char code_version[KAS_CODE_VERSION_SIZE]; /* of this program */
 } kas_session;
 
-/* Begins the study, or opens the one that is there when its options, data and sampler are the same.
- * `dry` opens no study and writes nothing. kas_session_close frees, also after a failure. */
+/* Begins the study, or opens an existing one if it has the same options, data and sampler.
+ * With `dry` it opens no study and writes nothing. The caller calls kas_session_close, also
+ * after a failure. */
 kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_session *out);
-/* Opens a study with the options it was begun with. */
+/* Opens a study with the options with which it was begun. The caller calls kas_session_close, also
+ * after a failure. */
 kas_status kas_session_resume(const kas_session_request *request, kas_session *out);
 void kas_session_close(kas_session *session);
 
-/* Runs to the end (kas_supervise) and publishes the winner in STUDY/best. */
+/* Runs the search to its end (kas_supervise) and publishes the winner in STUDY/best. */
 kas_status kas_session_run(kas_session *session,
                            void (*on_event)(void *context, const kas_event *event), void *context);
 

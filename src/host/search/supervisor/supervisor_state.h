@@ -1,10 +1,10 @@
-/* Inside the supervisor only: its state, shared by its files.
+/* The state of the supervisor, shared by its files and internal to them.
  *
- *     supervisor.c   the loop, signals, start and end
- *     queue.c     which item is next
- *     lookahead.c    the helper that compiles what comes after it
- *     report.c       what a worker said, and what follows from it
- *     keep_weights.c which candidates' weights stay */
+ *     supervisor.c    the loop, signals, start and end
+ *     queue.c         chooses the next item
+ *     lookahead.c     gives later candidates to the helper that compiles ahead
+ *     report.c        handles the messages and the death of a worker
+ *     keep_weights.c  deletes weights that need not be kept */
 #ifndef KAS_SEARCH_SUPERVISOR_SUPERVISOR_STATE_H
 #define KAS_SEARCH_SUPERVISOR_SUPERVISOR_STATE_H
 
@@ -20,12 +20,12 @@
 
 enum { KAS_FAULTS_IN_A_ROW = 3 };
 
-/* An item in a worker. */
+/* An item that a worker evaluates. */
 typedef struct kas_item {
     bool busy;
-    bool dropped;      /* its lease is lost: whatever is said of it is ignored */
-    bool shared;       /* others were in the worker while it was: see kas_worker_died */
-    double last_heard; /* listened */
+    bool dropped;      /* its lease is lost: messages about it are ignored */
+    bool shared;       /* other items were in the worker at the same time: see kas_worker_died */
+    double last_heard; /* in time of kas_supervisor_listened */
     double last_renewed;
     kas_work work;
     char phase[32];
@@ -40,12 +40,12 @@ typedef struct kas_worker {
     int number;
     kas_item *item; /* [pack] */
     bool ready;
-    bool hung;        /* was killed for silence */
-    bool ending;      /* its device is lost and it is about to end: gets no more work */
-    bool solo;        /* the item that it has must be alone */
-    int64_t reporter; /* the item that said, or whose silence did, that the worker ends; 0 = none */
+    bool hung;         /* was killed because it was silent */
+    bool ending;       /* its device is lost and it will end: it gets no more work */
+    bool solo;         /* its item must be alone in it */
+    int64_t reporter;  /* id of the item that announced the worker's end, or was silent; 0 = none */
     int failed_starts; /* in a row */
-    double last_heard; /* listened */
+    double last_heard; /* in time of kas_supervisor_listened */
     char error[512];   /* why it could not start */
     kas_status error_status;
 } kas_worker;
@@ -54,22 +54,23 @@ typedef struct kas_worker {
 typedef struct kas_lookahead {
     kas_process process; /* pid 0 = none */
     kas_channel channel;
-    char arch[32]; /* of the first worker that was ready; "" = none yet */
+    char arch[32]; /* from the first worker that was ready; "" = none yet */
     bool ready, busy, given_up;
-    int64_t next;       /* candidates below were given to it, or begun without it */
-    double last_heard;  /* listened; or began, or was given something */
+    int64_t next;       /* candidates with a smaller number were given to it, or begun without it */
+    double last_heard;  /* when it last spoke, began or got a candidate, in time of
+                           kas_supervisor_listened */
     int deaths;         /* in a row */
-    int made;           /* candidates of which it compiled something */
-    double cpu_seconds; /* that its compilers took */
-    double waited;      /* for compilers, by items that ended in this run */
+    int made;           /* candidates for which it compiled something */
+    double cpu_seconds; /* processor time of its compilers */
+    double waited;      /* seconds that items which ended in this run waited for compilers */
 } kas_lookahead;
 
-/* Candidates that the strategy has given and the store does not have: they wait here until they are
- * due, so that the store is the same whether anybody looks ahead or not. */
+/* Candidates that the strategy has drawn and the store does not have yet. They wait here until they
+ * are due, so that the store is the same with and without the helper. */
 typedef struct kas_foreseen {
     kas_work work[KAS_AHEAD_MOST];
     int count;
-    kas_status status; /* how the strategy ended after them; KAS_OK = it goes on */
+    kas_status status; /* how the strategy ended after them; KAS_OK = it has more */
     char message[512];
 } kas_foreseen;
 
@@ -78,67 +79,75 @@ typedef struct kas_supervisor {
     kas_store *store;
     kas_worker *worker;
     kas_item *item; /* of all workers */
-    int64_t *solo;  /* items to be tried alone, first come first; [solos] */
+    int64_t *solo;  /* [solos] ids of items to be tried alone, in order */
     int solos;
-    int64_t fault[KAS_FAULTS_IN_A_ROW]; /* candidates that ended in a row by the machine's fault */
+    int64_t fault[KAS_FAULTS_IN_A_ROW]; /* the last candidates in a row that ended by a fault of
+                                           the machine */
     int faults;
-    struct pollfd *poll; /* two a worker, from it and to it, and the helper's */
+    struct pollfd *poll; /* two for each worker, from it and to it, and the helper's */
     kas_lookahead ahead;
     kas_foreseen foreseen;
     char owner[KAS_OWNER_SIZE];
     kas_work *list; /* the store's items, as of the last refresh */
     int count;
-    int sampled;           /* candidates that the strategy has given in this process */
-    bool exhausted;        /* the strategy has no more */
-    double began, counted; /* monotonic; time already added to the study */
+    int sampled;           /* candidates taken from the strategy in this process */
+    bool exhausted;        /* the strategy has no more candidates */
+    double began, counted; /* monotonic clock; seconds already added to the study */
     double busy_before;    /* seconds of earlier runs */
-    double looked;         /* monotonic */
-    double listened;       /* when it looked last: kas_supervisor_listened */
+    double looked;         /* monotonic clock, at the last call of kas_supervisor_listened */
+    double listened;       /* and the result of that call */
     bool stopping;
-    double stop_at; /* listened */
+    double stop_at; /* in time of kas_supervisor_listened */
 } kas_supervisor;
 
 kas_status kas_supervisor_refresh(kas_supervisor *s);
 void kas_supervisor_emit(kas_supervisor *s, kas_event_kind kind, const kas_work *work,
                          const char *text);
 double kas_supervisor_lease(const kas_supervisor *s);
-/* Seconds for which this process has listened, until now.  Silence is measured with it: a
- * supervisor that was stopped (Ctrl-Z, a batch system, a virtual machine that paused) has heard
- * nobody meanwhile, and whoever was stopped with it had nothing to say. */
+/* Returns the seconds for which this process has been able to listen to workers so far. Silence is
+ * measured in this time: while a supervisor is stopped (Ctrl-Z, a batch system, a paused virtual
+ * machine) it hears nobody, and workers that are stopped with it cannot speak. */
 double kas_supervisor_listened(kas_supervisor *s);
-/* Nothing was heard since `last_heard`, for longer than hang_seconds. */
+/* Returns whether nothing was heard since `last_heard` for longer than hang_seconds. */
 bool kas_supervisor_silent(const kas_supervisor *s, double last_heard);
 
-/* queue.c. A study whose final trainings have ended needs no workers. */
+/* ---- queue.c --------------------------------------------------------------------------------- */
+/* Returns whether all items, the final trainings included, have ended: such a study needs no
+ * workers. */
 bool kas_queue_complete(const kas_supervisor *s);
-/* *found with *out claimed; or *done: nothing will ever come; or neither: wait. */
+/* Claims the next item. It sets *found and fills *out; or it sets *done when there will never be
+ * another item; or it sets neither when the caller must wait. */
 kas_status kas_queue_next(kas_supervisor *s, kas_work *out, bool *found, bool *done);
 
-/* The n-th candidate from now that nobody has begun, 0 = the next; NULL when it is not known. */
+/* Returns the n-th candidate that nobody has begun, where 0 is the next one; NULL when it is not
+ * known yet. */
 const kas_work *kas_queue_waiting(const kas_supervisor *s, int n);
-/* Draws one more candidate before it is due, if there will be one; a failure is told when it is. */
+/* Draws one more candidate before it is due, if there will be one. A failure is reported when the
+ * candidate is due. */
 void kas_queue_foresee(kas_supervisor *s);
-
-/* lookahead.c. Nothing here fails: the search does without. */
-void kas_lookahead_serve(kas_supervisor *s); /* starts the helper, gives it the next candidate */
-void kas_lookahead_listen(kas_supervisor *s);
-void kas_lookahead_watch(kas_supervisor *s); /* ends it when it hangs: after what it said is read */
-void kas_lookahead_begin(kas_supervisor *s);
-void kas_lookahead_end(kas_supervisor *s); /* says what it was good for */
-
-/* keep_weights.c. Deletes the weights of ended candidates that are not on the frontier, and of
- * those on it what is over the limit. */
-kas_status kas_supervisor_keep_weights(const kas_supervisor *s);
-
-/* The item that must be tried alone next, claimed; *found is false when there is none any more. */
+/* Claims the next item that must be tried alone; *found is false when there is none left. */
 kas_status kas_queue_solo(kas_supervisor *s, kas_work *out, bool *found);
 
-/* report.c */
-int kas_worker_busy(const kas_supervisor *s, const kas_worker *worker); /* items that it has */
-kas_status kas_worker_give(kas_supervisor *s, kas_worker *worker,
-                           kas_work *work); /* takes `work` */
+/* ---- lookahead.c: none of these fails, because the search can continue without the helper ---- */
+void kas_lookahead_serve(kas_supervisor *s); /* starts it, gives it work */
+void kas_lookahead_listen(kas_supervisor *s);
+void kas_lookahead_watch(kas_supervisor *s); /* ends it when it hangs */
+void kas_lookahead_begin(kas_supervisor *s);
+void kas_lookahead_end(kas_supervisor *s); /* logs what it achieved */
+
+/* Deletes the weights of ended candidates that are not on the frontier and, when those on the
+ * frontier exceed the limit, some of these too (keep_weights.c). */
+kas_status kas_supervisor_keep_weights(const kas_supervisor *s);
+
+/* ---- report.c -------------------------------------------------------------------------------- */
+/* Returns how many items the worker has. */
+int kas_worker_busy(const kas_supervisor *s, const kas_worker *worker);
+/* Sends an item to the worker and takes ownership of the contents of `work`. */
+kas_status kas_worker_give(kas_supervisor *s, kas_worker *worker, kas_work *work);
+/* Handles one message of the worker. */
 kas_status kas_worker_hear(kas_supervisor *s, kas_worker *worker, const cJSON *message);
-/* The worker is gone, `wait_status` says how: its items end or go back. */
+/* Handles the end of a worker: its items end or return to the queue. `wait_status` is that of
+ * waitpid. `nonsense` describes an invalid message that it sent; NULL = none. */
 kas_status kas_worker_died(kas_supervisor *s, kas_worker *worker, int wait_status,
                            const char *nonsense);
 

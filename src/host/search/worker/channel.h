@@ -1,7 +1,9 @@
-/* How supervisor and worker talk: one JSON object a line over a pipe, at most 1 MiB a line.
+/* The messages between supervisor and worker: one JSON object a line over a pipe, at most 1 MiB
+ * a line.
  *
- * Text, because a person can read it with strace and because both ends are checked alike: a line
- * that is too long, no JSON, or no object with a "type" is an error, never a crash.
+ * Messages are text, because a person can then read them with strace and both ends check them in
+ * the same way: a line that is too long, is not JSON, or is not an object with a "type" is an error
+ * and never a crash.
  *
  *     to the worker                                from the worker
  *     hello    options, data set, device, pack     ready     name of the device
@@ -10,10 +12,10 @@
  *     stop     write checkpoints and end all       measured  id, latency, the screen's (asks)
  *     (end of file: end at once)                   epoch     id, accuracy and loss (asks)
  *                                                  result    id, state, reason, measurements
- *                                                  dying     id of the item that it dies of
+ *                                                  dying     id of the item that ends it
  *
- * The helper that compiles ahead has messages of its own (ahead.h).  Other folders include this
- * header. */
+ * The helper that compiles ahead has messages of its own (ahead.h).  Other folders include
+ * this header. */
 #ifndef KAS_SEARCH_WORKER_CHANNEL_H
 #define KAS_SEARCH_WORKER_CHANNEL_H
 
@@ -26,32 +28,34 @@
 
 typedef struct kas_channel {
     int in, out; /* file descriptors; not owned */
-    char *text;  /* bytes read and not yet taken */
+    char *text;  /* bytes that were read and not yet taken */
     size_t size, capacity;
-    bool closed;    /* the other end is gone */
-    kas_buf unsent; /* of messages sent: what the pipe had no room for */
+    bool closed;    /* the other end is closed */
+    kas_buf unsent; /* bytes of sent messages for which the pipe had no room */
 } kas_channel;
 
 void kas_channel_free(kas_channel *channel);
 
-/* Sends one object; takes ownership of `message` (NULL = building it ran out of memory).
- * KAS_FAILURE when the other end is gone.
+/* Sends one object and takes ownership of `message` (NULL = there was no memory to build it). Fails
+ * with KAS_FAILURE when the other end is closed.
  *
- * Where `out` does not block (the supervisor's ends, process.h), neither does this, however long
- * the message and whatever the reader does: what does not fit waits in `unsent`, and goes with
- * kas_channel_flush once poll finds room (POLLOUT). */
+ * When `out` is non-blocking, as the supervisor's ends are (process.h), this function never blocks
+ * either: bytes that do not fit wait in `unsent`, and kas_channel_flush sends them once poll
+ * reports room (POLLOUT). */
 kas_status kas_channel_send(kas_channel *channel, cJSON *message);
 kas_status kas_channel_flush(kas_channel *channel);
 
-/* Reads what is there (blocks only when nothing is). Sets `closed` at the end of file. */
+/* Reads the available bytes, and blocks only when there are none. Sets `closed` at the end of
+ * file. */
 kas_status kas_channel_fill(kas_channel *channel);
-/* Takes the next whole line out of what was read; *out is NULL when there is none. The caller frees
- * it with cJSON_Delete. KAS_BAD_INPUT for a line that is not a message. */
+/* Takes the next whole line from the bytes that were read; *out is NULL when there is none. The
+ * caller frees *out with cJSON_Delete. A line that is not a message fails with KAS_BAD_INPUT. */
 kas_status kas_channel_next(kas_channel *channel, cJSON **out);
-/* Waits up to `timeout_ms` (-1 = for ever) for a message; *out NULL: none, or closed. */
+/* Waits up to `timeout_ms` (-1 = for ever) for a message; *out is NULL when none came or the other
+ * end is closed. */
 kas_status kas_channel_wait(kas_channel *channel, int timeout_ms, cJSON **out);
 
-/* Building and reading messages. Absent or null numbers read as NaN; absent text as "". */
+/* These build and read messages. An absent or null number reads as NaN, an absent text as "". */
 cJSON *kas_message(const char *type);
 void kas_message_text(cJSON *message, const char *key, const char *value); /* NULL: left out */
 void kas_message_number(cJSON *message, const char *key, double value);    /* NaN: left out */

@@ -1,13 +1,14 @@
-/* Inside a worker only: its slots, threads that evaluate one item each on a device handle of their
- * own.
+/* The slots of a worker: threads that evaluate one item each, with a device handle of their own.
+ * Internal to a worker.
  *
  *     worker.c   the process: hello, messages to the slots, end
- *     slot.c     a slot: the calls of an evaluation to its supervisor, its log
- *     crew.c     what slots share: the device for one alone, and its memory
+ *     slot.c     a slot: what its evaluation says to the supervisor, its log
+ *     crew.c     what slots share: exclusive use of the device, and its memory
  *
- * The main thread reads all messages.  Everything below `lock` is guarded by it; `changed` is
- * signalled whenever any of it changes.  Nobody writes to the supervisor under `lock`: the pipe may
- * be full until the supervisor reads, and it may first want the main thread to read. */
+ * The main thread reads all messages. All members below `lock` are guarded by it; `changed` is
+ * signalled whenever one of them changes. No thread writes to the supervisor while it holds `lock`:
+ * the pipe may stay full until the supervisor reads, and the supervisor may first need the main
+ * thread to read. */
 #ifndef KAS_SEARCH_WORKER_CREW_H
 #define KAS_SEARCH_WORKER_CREW_H
 
@@ -26,14 +27,14 @@ typedef struct kas_crew {
     kas_slot *slot; /* [slots] */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool lost;                  /* the supervisor is gone, or says so: all end */
-    int inside;                 /* slots that are at work on the device */
-    int wanting;                /* slots that wait to be alone */
-    bool alone;                 /* one is */
+    bool lost;                  /* the supervisor is gone or has told the worker to end */
+    int inside;                 /* slots that use the device, not exclusively */
+    int wanting;                /* slots that wait for exclusive use of the device */
+    bool alone;                 /* a slot has the device exclusively */
     size_t reserved;            /* bytes of the device's memory */
-    kas_status first;           /* of opening the first slot's device; */
-    char device[128], arch[32]; /* what it is */
-    bool opened;                /* that is known */
+    kas_status first;           /* status of opening the first slot's device, with its message */
+    char device[128], arch[32]; /* name and architecture of that device */
+    bool opened;                /* `first`, `device`, `arch` and `message` are set */
     char message[1024];
 } kas_crew;
 
@@ -43,29 +44,35 @@ struct kas_slot {
     pthread_t thread;
     bool running;
     void *state; /* the evaluator's, of this slot */
-    bool
-        alone; /* this slot has the device to itself; under the crew's lock, as are the next four */
+    /* The crew's lock guards the next five members. */
+    bool alone; /* the slot has the device exclusively */
     bool stop;
     bool answered;
     kas_verdict verdict;
-    cJSON *work; /* the item that it has; NULL = idle */
+    cJSON *work; /* the item that it evaluates; NULL = idle */
     int64_t id;
     double last_progress;
     char phase[32];
-    char last_words[64]; /* what a thread that dies for this slot says */
+    char last_words[64]; /* the message that the worker sends when this slot's item kills it */
     FILE *log;
     size_t reserved;
 };
 
-/* crew.c. A slot at work is inside, but while it waits here. */
+/* ---- crew.c ---------------------------------------------------------------------------------- */
+/* Begins the slot's use of the device, which other slots may use at the same time. It waits while a
+ * slot has the device exclusively or waits for that. */
 void kas_crew_enter(kas_slot *slot);
+/* Ends the slot's use of the device, exclusive or not. */
 void kas_crew_leave(kas_slot *slot);
-/* Is alone no longer, if it was; lets those go first that want to be. */
+/* Ends the slot's exclusive use of the device, if it has it. When other slots wait for exclusive
+ * use, it lets them go first. */
 void kas_crew_yield(kas_slot *slot);
 
-/* slot.c: the thread. */
+/* ---- slot.c ---------------------------------------------------------------------------------- */
+/* Runs the thread of a slot. */
 void *kas_slot_run(void *worker);
-/* Says that the slot is alive while it waits, at most once a second; called without the lock. */
+/* Tells the supervisor, at most once a second, that the slot is alive while it waits. The caller
+ * must not hold the lock. */
 void kas_slot_wait(kas_slot *slot);
 
 #endif

@@ -1,7 +1,7 @@
-/* Starting and ending worker processes, and the helper that compiles ahead.
+/* Starts and ends worker processes and the helper that compiles ahead.
  *
  * A worker leads a process group of its own, so that Ctrl-C in a terminal does not reach it and
- * that killing it takes the compilers it started along.  The kernel kills it when its supervisor
+ * that killing it also kills the compilers that it started. The kernel kills it when its supervisor
  * dies, even by kill -9. */
 #ifndef KAS_SEARCH_WORKER_PROCESS_H
 #define KAS_SEARCH_WORKER_PROCESS_H
@@ -13,23 +13,24 @@
 
 typedef struct kas_process {
     pid_t pid;    /* 0 = none */
-    int to, from; /* our ends of the pipes: its file descriptors 0 and 3; writes do not block */
+    int to, from; /* our ends of the pipes to its file descriptors 0 and 3; non-blocking */
 } kas_process;
 
-/* `argv` is NULL-terminated, argv[0] a path; output and error of the process are appended to the
- * file `log`. */
+/* Starts a process. `argv` is NULL-terminated and argv[0] is a path. The output and errors of the
+ * process are appended to the file `log`. */
 kas_status kas_process_start(const char *const *argv, const char *log, kas_process *out);
 
-/* For the process that was started so, first of all: a supervisor that is gone shows as an error of
- * a write, programs that it starts get neither pipe, and when memory is short the kernel shall take
- * it and not its supervisor: `oom_score`, 0 to 1000. */
+/* The started process calls this before anything else. Afterwards a vanished supervisor shows as a
+ * failed write instead of a signal, programs that it starts inherit neither pipe, and when memory
+ * is short the kernel prefers to kill it rather than its supervisor (`oom_score`, 0 to 1000). */
 kas_status kas_process_begin(int oom_score);
-kas_status kas_process_ignore(int number); /* a signal, but programs that it starts do not */
+kas_status kas_process_ignore(int number); /* a signal; programs that it starts do not */
 
-/* Closes its command pipe: a worker then ends by itself. */
+/* Closes its command pipe, upon which a worker ends by itself. */
 void kas_process_close_input(kas_process *process);
-void kas_process_kill(kas_process *process); /* SIGKILL to the whole group */
-/* Waits up to `seconds` for its end, then kills; frees the descriptors. The status of waitpid. */
+void kas_process_kill(kas_process *process); /* SIGKILL to its group */
+/* Waits up to `seconds` for the process to end, then kills it, and closes the descriptors. Returns
+ * the status of waitpid. */
 int kas_process_reap(kas_process *process, double seconds);
 
 #endif
