@@ -1,5 +1,5 @@
-/* What is known of every step before a run begins, as a table that the device reads by the number
- * of the step: nothing has to be sent between steps. */
+/* Computes the values of every step that are known before a run begins. The device reads them from
+ * a table, indexed by the step, so nothing has to be sent between steps. */
 #ifndef KAS_TRAIN_SCHEDULE_H
 #define KAS_TRAIN_SCHEDULE_H
 
@@ -8,11 +8,11 @@
 typedef struct kas_run_plan {
     const kas_recipe *recipe;
     uint64_t steps_per_epoch;
-    uint64_t seed; /* of what is random in a row: (seed, KAS_PURPOSE_MIX, step) */
-    int h, w;      /* of an image */
+    uint64_t seed; /* of the random values in a row: (seed, KAS_PURPOSE_MIX, step) */
+    int h, w;      /* size of an image */
 } kas_run_plan;
 
-/* Row of 0-based `step`. With t = step + 1:
+/* Returns the row of the 0-based `step`. With t = step + 1:
  *
  *     lr           kas_recipe_lr
  *     correction1  1 / (1 - beta1^t)         of AdamW's means, which begin at 0
@@ -26,7 +26,7 @@ typedef struct kas_run_plan {
  *     mixup        blend = share = l
  *     cutmix       a rectangle of h sqrt(1 - l) x w sqrt(1 - l) around a random pixel, cut off at
  *                  the border; share = what it leaves of the image; blend = 1
- *     neither      blend = share = 1                                                           */
+ *     neither      blend = share = 1 */
 kas_step_row kas_schedule_row(const kas_run_plan *plan, uint64_t step);
 
 #endif

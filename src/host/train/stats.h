@@ -1,5 +1,5 @@
-/* A growing list of measurements, and what is said of it: median and quartiles, because times on a
- * shared machine have a long tail. */
+/* A growing list of measurements and its quantiles. Reports use median and quartiles, because times
+ * on a shared machine have a long tail. */
 #ifndef KAS_TRAIN_STATS_H
 #define KAS_TRAIN_STATS_H
 
@@ -12,7 +12,8 @@ typedef struct kas_samples {
 
 void kas_samples_free(kas_samples *samples);
 kas_status kas_samples_add(kas_samples *samples, double value);
-/* Linear between neighbours, q in 0..1; sorts the list. 0 when it is empty. */
+/* Returns the quantile q in 0..1, interpolated linearly between neighbours; 0 when the list is
+ * empty. Sorts the list. */
 double kas_samples_quantile(kas_samples *samples, double q);
 
 #endif

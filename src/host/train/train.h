@@ -1,13 +1,13 @@
 /* The training loop: one network, with or without a kernel in place of its targets, on one device.
  *
- * Everything a step needs is on the device: the data set as uint8 (or, where it does not fit, the
- * next batches of it: feed.h), the order of images, augmentation, the learning rate.  A step is a
- * plan that is recorded once (docs/design.md).  The last batch of an epoch is dropped in training
- * (as loaders do) and padded in evaluation, where padding is not counted.
+ * Everything that a step needs is on the device: the data set as uint8 (or, where it does not fit,
+ * the next batches of it: feed.h), the order of images, the augmentation and the learning rate. A
+ * step is a plan that is recorded once (docs/design.md). Training drops the last, incomplete batch
+ * of an epoch, as loaders do; evaluation pads it and does not count the padding.
  *
- * A run is a pure function of its options: the same seed gives the same bits on the same kind of
- * device, and a run resumed from a checkpoint the same as one that never stopped.
- */
+ * A run is a pure function of its options: the same seed gives the same bits on the same kind
+ * of device, and a run that is resumed from a checkpoint gives the same bits as one that
+ * never stopped. */
 #ifndef KAS_TRAIN_TRAIN_H
 #define KAS_TRAIN_TRAIN_H
 
@@ -24,7 +24,7 @@
 
 typedef enum kas_verdict { KAS_CONTINUE, KAS_PRUNE, KAS_STOP } kas_verdict;
 
-/* Bytes of a file of weights at most. */
+/* The most bytes that a file of weights may have. */
 #define KAS_WEIGHTS_LIMIT ((size_t)1 << 33)
 
 typedef struct kas_train_options {
@@ -33,24 +33,26 @@ typedef struct kas_train_options {
     kas_programs *programs; /* of the kernels, built as model.h says; NULL = the network as it is */
     kas_recipe recipe;
     uint64_t seed;
-    /* Indices into dataset->train; NULL = its first train_count images. Validation on `validation`,
-     * after each epoch; or, when evaluate_test is true, on the test set once, after the last. */
+    /* Indices into dataset->train; train_index NULL = its first train_count images. The network is
+     * validated on `validation_index` after each epoch or, with evaluate_test, on the test set
+     * once, after the last epoch. */
     const uint32_t *train_index, *validation_index;
     uint32_t train_count, validation_count;
     bool evaluate_test;
-    bool recompute;   /* less memory, more work, the same bits (tape.h); done without being asked
-                         where only so the run fits the device */
-    bool stream;      /* do not keep the images on the device, though they would fit */
-    int read_threads; /* of a streamed data set; 0 = as many as it can use */
-    /* Called after each epoch. PRUNE ends the run as pruned; STOP checkpoints and ends it. May be
-     * NULL. */
+    bool recompute;   /* less memory, more work, the same bits (tape.h); the run also does it
+                         unasked when it would not fit the device otherwise */
+    bool stream;      /* do not keep the images on the device even if they fit */
+    int read_threads; /* for a streamed data set; 0 = as many as it can use */
+    /* Called after each epoch; may be NULL. PRUNE ends the run as pruned; STOP writes a checkpoint
+     * and ends it. */
     kas_verdict (*on_epoch)(void *context, const kas_epoch *epoch);
-    /* Called every few steps with steps done of all: renews a lease, shows progress, asks to stop.
-     */
+    /* Called every few steps with the number of steps done and of all steps. It renews a lease,
+     * shows progress, or asks to stop; may be NULL. */
     kas_verdict (*on_progress)(void *context, uint64_t step, uint64_t steps, double loss);
     void *context;
-    const char *checkpoint;  /* file; resumed from when it exists and matches; NULL = none */
-    const char *weights_out; /* safetensors of the final weights; NULL = none */
+    const char *checkpoint;  /* file; the run resumes from it when it exists and matches; NULL =
+                                none */
+    const char *weights_out; /* safetensors file for the final weights; NULL = none */
     const char *weights_in;  /* safetensors to start from in place of random weights; NULL = none */
     bool init_partial;       /* what of it does not fit is left out (pretrained.h) */
     const char *cache_dir;   /* of the JIT; NULL = default */
@@ -60,27 +62,29 @@ typedef enum kas_train_state {
     KAS_TRAINED, /* all epochs done */
     KAS_PRUNED,
     KAS_STOPPED, /* checkpoint written; run again to go on */
-    KAS_DIVERGED /* a parameter, a running statistic, an average of them or the loss is not finite
-                    in training, or a logit or the loss in the last evaluation; no weights are
-                    written, and a run that goes on from the checkpoint ends so again */
+    KAS_DIVERGED /* a parameter, a running statistic, an average of them or the loss was not
+                    finite in training, or a logit or the loss in the last evaluation. No weights
+                    are written, and a run that continues from the checkpoint ends the same way */
 } kas_train_state;
 
 typedef struct kas_train_result {
     kas_train_state state;
-    const char *not_finite; /* what was, "a parameter" say, of a run that diverged; else NULL */
-    int epochs;             /* done, those before a resume included */
+    const char *not_finite; /* of a run that diverged, what was not finite, such as "a
+                               parameter"; else NULL */
+    int epochs;             /* epochs done, including those before a resume */
     kas_epoch *epoch;       /* [epochs]; freed by kas_train_result_free */
-    double accuracy;        /* top-1 of the last epoch, 0..1; NaN where that was not evaluated */
+    double accuracy;        /* top-1 of the last epoch, 0..1; NaN when it was not evaluated */
     double step_seconds;    /* median of a training step */
     double compile_seconds; /* JIT, 0 when everything was cached */
     size_t memory;          /* bytes of device memory planned */
 } kas_train_result;
 
+/* Trains a network. The caller frees *out with kas_train_result_free. */
 kas_status kas_train(kas_device *device, const kas_train_options *options, kas_train_result *out);
 void kas_train_result_free(kas_train_result *result);
 
-/* Latency of inference: median seconds of a forward pass at `batch` after warm-up, and its spread
- * (interquartile range). */
+/* Measures the latency of inference: the median of a forward pass at `batch` after warm-up, in
+ * seconds, and its spread (interquartile range). */
 typedef struct kas_latency {
     double median, iqr;
     int repeats;
@@ -88,8 +92,8 @@ typedef struct kas_latency {
 kas_status kas_measure_latency(kas_device *device, const kas_net *net, kas_programs *programs,
                                int batch, kas_precision precision, kas_latency *out);
 
-/* Device memory that a run would need, without allocating it (--dry-run): as `options` say, whether
- * or not a device has so much. */
+/* Computes the device memory that a run would need, without allocating it (--dry-run), as `options`
+ * say, whether or not a device has that much. */
 kas_status kas_train_plan_memory(const kas_train_options *options, kas_memory_plan *out);
 
 #endif
