@@ -1,8 +1,8 @@
-/* The store of a study: what was asked, what was sampled, who works on what, what came out.
+/* The store of a study: its options, its work items with their leases, and their results.
  *
- * One SQLite file, STUDY/study.db, and only supervisors (and the commands that read) open it.  It
- * is the truth: whatever a process holds in memory can be lost at any moment, and the same command
- * run again goes on from here.
+ * The store is one SQLite file, STUDY/study.db. Only supervisors, and the commands that read a
+ * study, open it. It is the only state of a search: everything that a process holds in memory can
+ * be lost at any moment, and running the same command again continues from the store.
  *
  *     study (1 row)      options as canonical JSON, their digest, the data set's digest, the seed
  *     work               baseline, candidates 0.., and the two final trainings: one row each
@@ -16,17 +16,17 @@
  *        +---lease over----+      its supervisor is gone
  *
  * A claim takes a lease: an owner, an end, and the attempt number `lease`, which grows with every
- * claim.  Whoever reports gives the attempt number back; when it no longer matches, somebody else
- * has the item and the report is dropped (`*held` = false).  So a supervisor that was suspended for
- * an hour does no harm when it wakes.  A lease also ends at once when its owner is a process of
- * this machine that no longer exists.
+ * claim. Every report carries the attempt number. When it no longer matches, another supervisor has
+ * the item and the report is dropped (`*held` = false), so a supervisor that was suspended for an
+ * hour does no harm when it wakes. A lease also ends at once when its owner is a process of this
+ * machine that no longer exists.
  *
  * Synchronisation: WAL with synchronous=FULL, so that a finished item survives a power cut once
  * kas_store_finish has returned; renewals and epochs are written with synchronous=NORMAL, because
  * losing them only costs a repetition.  On a network file system, where WAL does not work, the
  * store uses a rollback journal and holds an exclusive lock: one supervisor at a time.
  *
- * Errors: KAS_STORE with the file, the statement and SQLite's message.  Threads: one store, one
+ * Errors: KAS_STORE with the file, the statement and SQLite's message.  Threads: use a store in one
  * thread.  Other folders include this header. */
 #ifndef KAS_STORE_STORE_H
 #define KAS_STORE_STORE_H
@@ -37,26 +37,27 @@
 #include "host/core/status.h"
 #include "host/recipe/epoch.h"
 
-/* Raised whenever a table changes; files of versions before are read, and brought to the present
- * one when a study goes on (kas_store_revise). */
+/* The schema number is raised whenever a table changes. Files of earlier schemas can be read, and
+ * become files of the current schema when their study is continued (kas_store_revise). */
 enum { KAS_STORE_SCHEMA = 2, KAS_CODE_TEXT = 32 };
 
 typedef struct kas_store kas_store;
 
 typedef enum kas_store_mode {
-    KAS_STORE_READ,  /* must exist; nothing is written */
+    KAS_STORE_READ,  /* must exist; is not written */
     KAS_STORE_WRITE, /* must exist */
-    KAS_STORE_CREATE /* made when missing */
+    KAS_STORE_CREATE /* created when missing */
 } kas_store_mode;
 
-/* KAS_STORE and what to do next when the file is missing (READ, WRITE), is no SQLite file, is
- * damaged, belongs to another program, has a newer schema, or is locked by the supervisor of a
- * network file system. */
+/* Opens a store. Fails with KAS_STORE, and says what to do next, when the file is missing (READ,
+ * WRITE), is no SQLite file, is damaged, belongs to another program, has a newer schema, or is
+ * locked by a supervisor on a network file system. The caller closes *out with kas_store_close. */
 kas_status kas_store_open(const char *path, kas_store_mode mode, kas_store **out);
 void kas_store_close(kas_store *store); /* NULL is allowed */
-/* True on a network file system: rollback journal and exclusive lock. */
+/* Returns true on a network file system, where the store has a rollback journal and an
+ * exclusive lock. */
 bool kas_store_is_exclusive(const kas_store *store);
-/* True for the magic number of a file system (statfs) on which WAL must not be used. */
+/* Returns true for the magic number (statfs) of a file system on which WAL must not be used. */
 bool kas_store_network_magic(unsigned long magic);
 
 /* ---- the study ------------------------------------------------------------------------------- */
@@ -64,9 +65,10 @@ typedef struct kas_study {
     char *options;           /* canonical JSON; owned, see kas_study_clear */
     char options_digest[65]; /* SHA-256 of `options` */
     char dataset_digest[65];
-    char dataset_path[4096]; /* absolute; may move, the digest may not change */
+    char dataset_path[4096]; /* absolute; the file may move but its digest must not change */
     int sampler_version;
-    char code_version[KAS_CODE_TEXT]; /* see study/code_version.h; "" = not recorded: schema 1 */
+    char code_version[KAS_CODE_TEXT]; /* see study/code_version.h; "" = not recorded, as in
+                                         schema 1 */
     uint64_t seed;
     double created;      /* Unix time */
     double busy_seconds; /* wall time that supervisors have spent on it */
@@ -74,39 +76,43 @@ typedef struct kas_study {
 } kas_study;
 void kas_study_clear(kas_study *study);
 
-/* Writes the study's one row unless it has one. *created says which; compare the two otherwise. */
+/* Writes the study's one row if there is none. *created says whether it did; otherwise the caller
+ * compares the two. */
 kas_status kas_store_begin_study(kas_store *store, const kas_study *study, bool *created);
-/* KAS_STORE when the file holds no study. kas_study_clear frees. */
+/* Reads the study. Fails with KAS_STORE when the file holds none. The caller frees *out
+ * with kas_study_clear. */
 kas_status kas_store_get_study(kas_store *store, kas_study *out);
 kas_status kas_store_add_busy(kas_store *store, double seconds);
 kas_status kas_store_set_device(kas_store *store, const char *device); /* only if none is set */
 kas_status kas_store_set_dataset_path(kas_store *store, const char *path);
 
-/* What a command makes of a study that is there. */
+/* The changes that a command makes to an existing study. */
 typedef struct kas_study_change {
-    char *options; /* canonical JSON, malloc'ed, freed by the store; NULL: as they are */
-    /* It is to have more candidates: its final training, if it finished, becomes an earlier one,
-     * which kas_store_add_final brings back when the same candidate wins again. */
+    char *options; /* canonical JSON, malloc'ed; the store frees it; NULL: no change */
+    /* The study gets more candidates. A finished final training becomes an earlier one, which
+     * kas_store_add_final restores when the same candidate wins again. */
     bool grows;
-    char code_version[KAS_CODE_TEXT]; /* "" = as it is */
+    char code_version[KAS_CODE_TEXT]; /* "" = no change */
 } kas_study_change;
-/* Decides from the study as it is; *out is zero before. A failure changes nothing. */
+/* Decides on the changes from the study in its present state; *out is zero beforehand. After a
+ * failure nothing is changed. */
 typedef kas_status kas_study_revision(void *context, const kas_study *present,
                                       kas_study_change *out);
-/* Reads the study, asks `revise` and writes what it says, in one transaction: of several commands
- * at once each decides from what those before it have made.  A file of an earlier schema becomes
- * one of the present schema in the same transaction: what is refused, or killed on the way, is left
- * to the program that made it. Nothing else may be done with the store inside. Returns the failure
- * of `revise`. */
+/* Reads the study, calls `revise` and writes the changes, in one transaction, so that each of
+ * several simultaneous commands sees the changes of those before it. A file of an earlier schema
+ * is converted in the same transaction: when the command is refused or killed, the file stays
+ * usable for the program that made it. `revise` must not use the store. Returns the failure of
+ * `revise`. */
 kas_status kas_store_revise(kas_store *store, kas_study_revision *revise, void *context);
 
 /* ---- work items ------------------------------------------------------------------------------ */
 typedef enum kas_work_kind {
     KAS_WORK_BASELINE,  /* the unmodified network */
     KAS_WORK_CANDIDATE, /* candidate `index` */
-    KAS_WORK_FINAL,     /* the best candidate on the whole training set; `index` is its number */
-    KAS_WORK_FINAL_BASELINE, /* the unmodified network likewise */
-    KAS_WORK_EARLIER_FINAL   /* FINAL of a study that got more candidates since */
+    KAS_WORK_FINAL,     /* the best candidate, trained on the whole training set; `index` is its
+                           number */
+    KAS_WORK_FINAL_BASELINE, /* the unmodified network, trained likewise */
+    KAS_WORK_EARLIER_FINAL   /* a FINAL from before the study got more candidates */
 } kas_work_kind;
 
 typedef enum kas_work_state {
@@ -114,18 +120,19 @@ typedef enum kas_work_state {
     KAS_WORK_RUNNING,
     KAS_WORK_FINISHED,
     KAS_WORK_PRUNED,        /* its curve was too far below the best one */
-    KAS_WORK_OVER_LATENCY,  /* measured slower than the budget allows; not trained */
-    KAS_WORK_SCREENED,      /* output at initialisation not finite, or its scale unusable */
+    KAS_WORK_OVER_LATENCY,  /* slower than the budget allows; not trained */
+    KAS_WORK_SCREENED,      /* output at initialisation not finite, or its scale is unusable */
     KAS_WORK_DIVERGED,      /* parameters, running statistics, logits or loss not finite */
     KAS_WORK_OUT_OF_MEMORY, /* an allocation failed */
-    KAS_WORK_CRASHED,       /* the worker died of its own signal */
+    KAS_WORK_CRASHED,       /* the worker died by a signal of its own */
     KAS_WORK_HUNG,          /* no progress within the limit */
     KAS_WORK_DEVICE_LOST,   /* sticky device error */
     KAS_WORK_FAILED,        /* anything else; see reason */
-    KAS_WORK_MACHINE_FAULT, /* the machine failed it again and again: the next run tries it anew */
+    KAS_WORK_MACHINE_FAULT, /* the machine failed repeatedly; the next run tries it again */
     KAS_WORK_STATES
 } kas_work_state;
-/* Words for files and people: "final-baseline", "over-latency". Kept in studies: never change. */
+/* Names for files and people: "final-baseline", "over-latency". Studies contain them, so they
+ * never change. */
 const char *kas_work_kind_name(kas_work_kind kind);
 const char *kas_work_state_name(kas_work_state state);
 bool kas_work_state_parse(const char *name, kas_work_state *out);
@@ -134,9 +141,10 @@ static inline bool kas_work_ended(kas_work_state state)
     return state >= KAS_WORK_FINISHED;
 }
 
-/* What was measured. NaN = unknown (NULL in the file). */
+/* The measurements of an item. NaN = unknown (NULL in the file). */
 typedef struct kas_measured {
-    double accuracy;             /* top-1 of the last epoch, 0..1: validation, or test (finals) */
+    double accuracy;             /* top-1 of the last epoch, 0..1, on validation or (finals) test
+                                    images */
     double latency, latency_iqr; /* seconds of a forward pass */
     double step_seconds;         /* of a training step */
     double compile_seconds;      /* of the JIT */
@@ -149,59 +157,60 @@ typedef struct kas_work {
     int64_t id;
     kas_work_kind kind;
     int64_t index;        /* k: number of the candidate; 0 for both baselines */
-    int64_t attempt;      /* the sampler's; -1 without a kernel */
+    int64_t attempt;      /* attempt of the sampler; -1 without a kernel */
     char name[17];        /* of the kernel; "" without one */
     char *kernel;         /* canonical JSON, NULL without one; owned, see kas_work_clear */
     double flops, params; /* of the kernel at all targets */
-    double conv_flops, conv_params; /* of what it replaces */
+    double conv_flops, conv_params; /* of the convolutions that it replaces */
     kas_work_state state;
-    char reason[512];               /* of the state, for people */
-    int lease;                      /* attempt number: claims so far */
-    int deaths;                     /* how often the machine failed it: see kas_store_release */
+    char reason[512];               /* reason for the state, for people */
+    int lease;                      /* attempt number: how often it was claimed */
+    int deaths;                     /* faults of the machine: see kas_store_release */
     int epochs;                     /* recorded */
     double created, started, ended; /* Unix time; NaN = not yet */
     kas_measured measured;
 } kas_work;
 void kas_work_clear(kas_work *work);
 
-/* Adds an item in state queued; *added is false when (kind, index) exists already. Of `work`, kind,
- * index, attempt, name, kernel and costs are read. */
+/* Adds an item in state QUEUED; *added is false when one with this kind and index exists already.
+ * Only kind, index, attempt, name, kernel and costs of `work` are read. */
 kas_status kas_store_add(kas_store *store, const kas_work *work, bool *added);
 
-/* Adds the FINAL item of candidate `work`->index, or brings back an earlier one. */
+/* Adds the FINAL item of candidate `work`->index, or restores an earlier one. */
 kas_status kas_store_add_final(kas_store *store, const kas_work *work);
 
 /* Claims the item of `kind` with the smallest index below `index_limit` (< 0: no limit) that is
- * queued or whose lease is over. *found is false when there is none. kas_work_clear frees *out. */
+ * queued or whose lease has ended. *found is false when there is none. The caller frees *out
+ * with kas_work_clear. */
 kas_status kas_store_claim(kas_store *store, kas_work_kind kind, int64_t index_limit,
                            const char *owner, double lease_seconds, kas_work *out, bool *found);
-/* The same for one item; *found is false when it has ended or somebody else has it. */
+/* Claims a given item; *found is false when it has ended or another supervisor has it. */
 kas_status kas_store_claim_item(kas_store *store, int64_t id, const char *owner,
                                 double lease_seconds, kas_work *out, bool *found);
-/* Each of these changes nothing and sets *held = false when attempt number `lease` of item `id` is
- * no longer the running one. */
+/* Each of the following functions changes nothing and sets *held = false when attempt `lease` of
+ * item `id` is no longer the running one. */
 kas_status kas_store_renew(kas_store *store, int64_t id, int lease, double lease_seconds,
                            bool *held);
 kas_status kas_store_record_epoch(kas_store *store, int64_t id, int lease, const kas_epoch *epoch,
                                   bool *held);
-/* Known fields replace; NaN leaves what is there. */
+/* Replaces the stored measurements by those that are not NaN. */
 kas_status kas_store_record_measured(kas_store *store, int64_t id, int lease,
                                      const kas_measured *measured, bool *held);
-/* `state` must be a final one. Committed with full synchronisation when this returns. */
+/* Ends the item; `state` must be a final one. The change is on the disk when this returns. */
 kas_status kas_store_finish(kas_store *store, int64_t id, int lease, kas_work_state state,
                             const char *reason, const kas_measured *measured, bool *held);
-/* Back to the queue; `failed` counts a fault of the machine: its worker was killed from outside,
- * lost its device, or had no memory, disk or compiler. */
+/* Returns the item to the queue. `failed` counts a fault of the machine: its worker was killed from
+ * outside, lost its device, or had no memory, disk or compiler. */
 kas_status kas_store_release(kas_store *store, int64_t id, int lease, bool failed, bool *held);
-/* An ended item goes back to the queue, faults forgotten: for a baseline that failed, and for a
- * candidate that the machine could not evaluate; a final training then becomes an earlier one, as
- * when a study grows. */
+/* Returns an ended item to the queue and clears its count of faults: a baseline that failed, or a
+ * candidate that the machine could not evaluate. A final training then becomes an earlier one, as
+ * when a study gets more candidates. */
 kas_status kas_store_requeue(kas_store *store, const kas_work *work);
 
-/* All items in the order (kind, index); kas_work_list_free frees. */
+/* Lists all items in the order (kind, index); the caller frees the list with kas_work_list_free. */
 kas_status kas_store_list(kas_store *store, kas_work **out, int *count);
 void kas_work_list_free(kas_work *work, int count);
-/* Epochs of an item, in order; freed with free(). */
+/* Lists the epochs of an item, in order; the caller frees the list with free(). */
 kas_status kas_store_epochs(kas_store *store, int64_t id, kas_epoch **out, int *count);
 
 #endif

@@ -1,4 +1,4 @@
-/* Inside the store only: a row of table `work` as a kas_work. */
+/* Reads a row of the table `work` as a kas_work. Internal to the store. */
 #ifndef KAS_STORE_WORK_ROW_H
 #define KAS_STORE_WORK_ROW_H
 
@@ -11,7 +11,7 @@
     " started, ended, accuracy, latency, latency_iqr, step_seconds, compile_seconds, memory,"      \
     " output_std_min, output_std_max FROM work"
 
-/* kas_work_clear frees *out. */
+/* Reads the current row of `stmt`. The caller frees *out with kas_work_clear. */
 kas_status kas_work_read_row(kas_store *store, sqlite3_stmt *stmt, kas_work *out);
 
 #endif

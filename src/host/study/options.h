@@ -1,9 +1,10 @@
-/* What a study is asked to do: everything that decides its results, and nothing else.
+/* The options of a study: everything that determines its results, and nothing else.
  *
- * Written as canonical JSON into the study when it begins (fixed order of fields, numbers in the
- * shortest form that reads back to the same bits); a later command with other options is refused,
- * and the message names them.  How the work is spread (number of workers, which GPUs, time limits
- * for hung workers) is not part of it: the results do not depend on that. */
+ * They are written to the study as canonical JSON when it begins (fixed order of fields, numbers in
+ * the shortest form that reads back to the same bits). A later command with other options is
+ * refused, and the message names the differences. How the work is distributed (number of workers,
+ * which GPUs, time limits for hung workers) is not part of the options, because the results do not
+ * depend on it. */
 #ifndef KAS_STUDY_OPTIONS_H
 #define KAS_STUDY_OPTIONS_H
 
@@ -15,46 +16,49 @@
 #include "host/space/canvas/sample_options.h"
 #include "host/train/train.h"
 
-/* Images in a forward pass whose latency is measured. */
+/* The number of images in the forward pass whose latency is measured. */
 enum { KAS_LATENCY_BATCH = 32 };
 
 typedef struct kas_search_options {
-    char net[KAS_NET_KEPT_NAME]; /* its name; of a network from a file with part of its digest */
+    char net[KAS_NET_KEPT_NAME]; /* its name; for a network from a file it ends in a part of the
+                                    digest */
     const char *network;         /* text of that file (kas_net_keep); "" = the name is enough */
     char targets[128];           /* filter of kernel sizes, "3x3,1x1"; "" = all */
     uint64_t seed;
-    int candidates;            /* first N of the list; 0 = until time_limit */
-    double time_limit;         /* seconds of wall time, all runs together; 0 = by count */
+    int candidates;            /* the first N that the sampler gives; 0 = until time_limit */
+    double time_limit;         /* seconds of wall time in all runs together; 0 = by count */
     kas_recipe recipe;         /* of every candidate, and of the final trainings */
-    double flops;              /* most, relative to the replaced convolutions; 0 = no limit */
+    double flops;              /* limit relative to the replaced convolutions; 0 = no limit */
     double params;             /* likewise */
-    kas_sample_options sample; /* its seed and budget aside: those are the fields here; its space
+    kas_sample_options sample; /* sampler; its seed and budget are the fields here; its space
                                   is written as a field of the study */
-    double latency;            /* most, relative to the baseline's measured latency; 0 = no limit */
+    double latency;            /* limit relative to the baseline's measured latency; 0 = no limit */
     double validation;         /* share of the training set that the search validates on */
     char prune[16];            /* "curve", "none" or "deterministic" */
-    int prune_window;          /* deterministic: candidate k looks at those before k - window */
+    int prune_window;          /* deterministic: candidate k is compared with those before k -
+                                  window */
     char init[65];     /* SHA-256 of the weights that every training starts from; "" = random */
-    bool init_partial; /* what of them does not fit is left out (model/pretrained.h) */
-    char device[16];   /* "cpu" or "cuda": what latencies and bits belong to */
+    bool init_partial; /* tensors in it that do not fit are left out */
+    char device[16];   /* "cpu" or "cuda"; latencies and bits depend on it */
     int threads;       /* of each worker */
-    /* How images are read decides no result (train/feed.h), so a later command may stream
-     * too, or with other threads; they are here for those that say nothing. */
+    /* The way in which images are read affects no result (train/feed.h), so a later command may
+     * stream too, or with other threads. These are the values for commands that do not say. */
     bool stream;      /* leave images in the file even if they fit in memory */
     int read_threads; /* of each training that streams; 0 = as many as it can use */
 } kas_search_options;
 
-/* Everything but the recipe and what the machine decides (device, threads). */
+/* Returns the defaults of everything except the recipe and the options that the machine determines
+ * (device, threads). */
 kas_search_options kas_search_options_default(void);
 
-/* One line of canonical JSON. */
+/* Appends the options as one line of canonical JSON. */
 void kas_search_options_write(const kas_search_options *options, kas_buf *out);
-/* `where` is for messages. Strict: every field must be there, no other may be. */
+/* Reads the options; `where` is for messages. Every field must be there, and no other may be. */
 kas_status kas_search_options_read(const char *where, const char *text, kas_search_options *out);
 
-/* KAS_OK when `given` asks for the same as `stored`; KAS_USAGE naming every option that differs and
- * both values otherwise. threads 0, device "" and the sampler KAS_SAMPLER_AS_STUDY and
- * KAS_PER_LAYER_AUTO in `given` mean "as stored". */
+/* Returns KAS_OK when `given` means the same as `stored`. Otherwise it fails with KAS_USAGE and
+ * names every option that differs, with both values. threads 0, device "" and the samplers
+ * KAS_SAMPLER_AS_STUDY and KAS_PER_LAYER_AUTO in `given` mean "as stored". */
 kas_status kas_search_options_same(const char *study, const kas_search_options *stored,
                                    const kas_search_options *given);
 
