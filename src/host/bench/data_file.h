@@ -1,4 +1,4 @@
-/* Files for the suite `data`: procedural images of ImageNet's sizes. */
+/* Generates files for the suite `data`: procedural images of ImageNet's sizes. */
 #ifndef KAS_BENCH_DATA_FILE_H
 #define KAS_BENCH_DATA_FILE_H
 
@@ -8,9 +8,9 @@
 
 typedef enum kas_bench_storage { KAS_BENCH_JPEG, KAS_BENCH_PIXELS } kas_bench_storage;
 
-/* `count` training images (and a few test images) at `path`: JPEG files of 500 x 375 pixels, or
- * pixels of 224 x 224.  A few dozen differ; each has its own place in the file.  KAS_UNSUPPORTED
- * for JPEG in a build without libjpeg-turbo. */
+/* Writes `count` training images and a few test images to `path`: JPEG files of 500 x 375 pixels,
+ * or pixels of 224 x 224. Only a few dozen images differ, but each has its own place in the file.
+ * Fails with KAS_UNSUPPORTED for JPEG in a build without libjpeg-turbo. */
 kas_status kas_bench_data_file(const char *path, kas_bench_storage storage, uint32_t count);
 
 #endif

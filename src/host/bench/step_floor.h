@@ -1,4 +1,5 @@
-/* What a step moves and computes beside what the device could do: fields of a line. */
+/* Compares a step with the limits of the device: its bytes and FLOPs, and the fields of a
+ * result line. */
 #ifndef KAS_BENCH_STEP_FLOOR_H
 #define KAS_BENCH_STEP_FLOOR_H
 
@@ -7,15 +8,15 @@
 #include "host/model/planned_bytes.h"
 
 typedef struct kas_bench_floor {
-    double bytes;                    /* of the plan */
+    double bytes;                    /* bytes that the plan moves */
     double floor_bytes, floor_flops; /* planned_bytes.h */
-    double seconds;                  /* the floor */
+    double seconds;                  /* the floor in seconds */
 } kas_bench_floor;
 
 kas_status kas_bench_floor_of(const kas_model *model, kas_tape_mode mode,
                               const kas_roofline *roofline, kas_bench_floor *out);
-/* plan_bytes, floor_bytes, floor_flops, bytes_per_second, flops_per_second, floor_seconds,
- * share_of_floor. */
+/* Adds the fields plan_bytes, floor_bytes, floor_flops, bytes_per_second, flops_per_second,
+ * floor_seconds and share_of_floor. `seconds` is the measured time. */
 void kas_bench_floor_line(kas_buf *line, const kas_bench_floor *floor, const kas_roofline *roofline,
                           double seconds);
 

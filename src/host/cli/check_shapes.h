@@ -1,21 +1,23 @@
-/* The shapes at which `check` looks at a kernel: each once, however many layers have it. */
+/* Collects the shapes at which `check` tests a kernel: each shape once, however many layers
+ * have it. */
 #ifndef KAS_CLI_CHECK_SHAPES_H
 #define KAS_CLI_CHECK_SHAPES_H
 
 #include "host/space/solve/replacement.h"
 
-/* Targets of different shape, with their bindings. */
+/* Targets of different shapes, with their bindings. */
 typedef struct kas_check_shapes {
     kas_target *target;
     kas_binding *binding;
     int count;
 } kas_check_shapes;
 
-/* Those of the targets that have `kernel`; kas_check_shapes_free in any case. */
+/* Collects the shapes of the targets that have `kernel`. The caller calls kas_check_shapes_free,
+ * also after a failure. */
 kas_status kas_check_shapes_of(const kas_replacement *replacement, const kas_kernel *kernel,
                                kas_check_shapes *out);
-/* Leaves `wanted` of the shapes (0 = all), the next ones at the next turn, so that all get theirs.
- */
+/* Keeps only `wanted` of the shapes (0 = all). Successive values of `turn` choose successive
+ * shapes, so that all of them are tested in time. */
 void kas_check_shapes_choose(kas_check_shapes *shapes, int wanted, long long turn);
 void kas_check_shapes_free(kas_check_shapes *shapes);
 

@@ -1,9 +1,8 @@
-/* The command line: one file per subcommand, and the only code that prints to users.
+/* The command line: one file for each subcommand, and the only code that prints to users.
  *
  * A command reads its options with argp, does its work through the libraries below and returns a
  * status; kas_cli_main prints the error message and gives the exit code.  Results go to stdout,
- * everything else to stderr.
- */
+ * everything else to stderr. */
 #ifndef KAS_CLI_CLI_H
 #define KAS_CLI_CLI_H
 
@@ -14,33 +13,34 @@
 #include "host/core/json/fields.h"
 #include "host/core/status.h"
 
-/* Options that every command takes: --json, --quiet, --threads. A command lists kas_cli_common_argp
- * as child with its `common` as input. */
+/* The options of every command: --json, --quiet, --threads. A command lists kas_cli_common_argp as
+ * a child, with its `common` as input. */
 typedef struct kas_cli_common {
     bool json, quiet;
     int threads; /* 0 = all cores */
 } kas_cli_common;
 extern const struct argp kas_cli_common_argp;
 
-/* argp's own argp_error returns when the process must not end, and argp_parse then succeeds: a
- * wrong option would only be grumbled at.  This one prints the same and makes kas_cli_parse fail,
- * wherever in the parser it is called; the name is taken over so that nobody calls the other by
- * habit. */
+/* Reports a wrong option. argp's own argp_error returns when the process must not end, and
+ * argp_parse then succeeds, so that a wrong option would only cause a warning. This function prints
+ * the same message and makes kas_cli_parse fail, wherever in the parser it is called. The macro
+ * replaces argp_error, so that no command uses the other by mistake. */
 void kas_cli_error(struct argp_state *state, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 #define argp_error kas_cli_error
 
-/* Prints results. A write that fails is remembered, and control characters are replaced (plain.h).
- * The name of printf is taken over, so that no command forgets either. */
+/* Prints results. It remembers a write that failed, and replaces control characters (plain.h). The
+ * macro replaces printf, so that no command forgets either. */
 void kas_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 #define printf(...) kas_print(__VA_ARGS__)
-void kas_print_flush(void); /* a long command shows each line when it is known */
-/* Flushes and closes standard output, once, at the end. KAS_FAILURE when any write failed; without
- * a message when nobody reads any more. */
+void kas_print_flush(void); /* for long commands, to show each line at once */
+/* Flushes and closes standard output, once, at the end. Fails with KAS_FAILURE when any write
+ * failed; there is no message when nobody reads the output any more. */
 kas_status kas_print_end(void);
 
-/* Parses and returns KAS_USAGE (message already printed by argp) instead of ending the process;
- * *done is set when --help or --usage was printed and nothing is left to do. */
+/* Parses the command line. On an error it returns KAS_USAGE (argp has printed the message) instead
+ * of ending the process. *done is set when --help or --usage was printed and nothing is left to
+ * do. */
 kas_status kas_cli_parse(const struct argp *argp, int argc, char **argv, void *input, bool *done);
 
 typedef struct kas_command {
@@ -49,7 +49,7 @@ typedef struct kas_command {
     kas_status (*run)(int argc, char **argv); /* argv[0] is "kas-gpu NAME" */
 } kas_command;
 
-/* In the order of `kas-gpu --help`. Each command's file defines one. */
+/* The commands, in the order of `kas-gpu --help`. Each is defined in its own file. */
 extern const kas_command kas_command_search, kas_command_status, kas_command_best,
     kas_command_resume, kas_command_log, kas_command_sample, kas_command_show, kas_command_check,
     kas_command_train, kas_command_export, kas_command_net, kas_command_recipe, kas_command_bench,
@@ -57,8 +57,8 @@ extern const kas_command kas_command_search, kas_command_status, kas_command_bes
 
 int kas_cli_main(int argc, char **argv);
 
-/* Reads numbers given by users: whole text, range checked; argp_error with option and range
- * otherwise. */
+/* Read numbers from users. The whole text must be a number in the range; otherwise they call
+ * argp_error with the option and the range. */
 long long kas_cli_int(struct argp_state *state, const char *option, const char *text, long long low,
                       long long high);
 double kas_cli_number(struct argp_state *state, const char *option, const char *text, double low,

@@ -1,4 +1,5 @@
-/* search --dry-run: what would be done, without training or writing anything. */
+/* Implements `search --dry-run`: it prints what a search would do, without training or
+ * writing anything. */
 #ifndef KAS_CLI_DRY_RUN_H
 #define KAS_CLI_DRY_RUN_H
 

@@ -1,5 +1,5 @@
-/* How a search shows itself on stderr: a line for each candidate that ends, and between them one
- * line that is written over on a terminal, or one line a minute elsewhere. */
+/* Shows the progress of a search on stderr: a line for each candidate that ends and, in between, a
+ * status line that is overwritten on a terminal and printed once a minute elsewhere. */
 #ifndef KAS_CLI_PROGRESS_H
 #define KAS_CLI_PROGRESS_H
 
@@ -9,12 +9,12 @@
 
 typedef struct kas_progress {
     bool terminal, quiet;
-    bool drawn;       /* a line stands on the terminal and is to be written over */
-    double last_line; /* when one was written elsewhere */
+    bool drawn;       /* the terminal shows a status line, which must be overwritten */
+    double last_line; /* when the last status line was printed elsewhere */
 } kas_progress;
 
 kas_progress kas_progress_make(bool quiet);
-/* For kas_session_run; `context` is a kas_progress. */
+/* Handles an event of kas_session_run; `context` is a kas_progress. */
 void kas_progress_event(void *context, const kas_event *event);
 void kas_progress_end(kas_progress *progress);
 

@@ -1,5 +1,5 @@
-/* The options of every command that trains: --recipe, and one for each number of a recipe
- * (recipe/recipe.h), which counts more than the recipe wherever it stands on the command line. */
+/* The options of every command that trains: --recipe, and one for each field of a recipe
+ * (recipe/recipe.h). The latter override the recipe, wherever they stand on the command line. */
 #ifndef KAS_CLI_RECIPE_OPTIONS_H
 #define KAS_CLI_RECIPE_OPTIONS_H
 
@@ -13,14 +13,16 @@ typedef struct kas_cli_recipe {
     struct {
         const kas_field *field;
         const char *text;
-    } override[KAS_CLI_RECIPE_OVERRIDES]; /* in the order they were given */
+    } override[KAS_CLI_RECIPE_OVERRIDES]; /* in the order in which they were given */
     int overrides;
 } kas_cli_recipe;
 
-/* Input: kas_cli_recipe, zero at first. Its options are made from the table of fields. */
+/* Returns the parser, whose input is a zero-initialised kas_cli_recipe. Its options are made from
+ * the table of fields. */
 const struct argp *kas_cli_recipe_argp(void);
 
-/* The recipe with its overrides. KAS_BAD_INPUT for a bad file, or numbers that contradict. */
+/* Gets the recipe with its overrides. Fails with KAS_BAD_INPUT for a bad file, or for numbers that
+ * contradict each other. */
 kas_status kas_cli_recipe_get(const kas_cli_recipe *options, kas_recipe *out);
 
 #endif

@@ -5,8 +5,8 @@
 #include "host/cli/cli.h"
 #include "host/space/canvas/sample_options.h"
 
-/* Input: kas_sample_options with the defaults in it. What cannot be met together is a wrong command
- * line too, and names the options. */
+/* Returns the parser, whose input is a kas_sample_options with the defaults in it. Options that
+ * contradict each other are a usage error that names them. */
 const struct argp *kas_cli_sampler_argp(void);
 
 #endif

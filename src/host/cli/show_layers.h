@@ -1,11 +1,12 @@
-/* kas-gpu show of a file of layers: which layer has which kernel, and what each costs there. */
+/* Implements `kas-gpu show` for a file of layers: which layer has which kernel, and what it
+ * costs there. */
 #ifndef KAS_CLI_SHOW_LAYERS_H
 #define KAS_CLI_SHOW_LAYERS_H
 
 #include "host/space/file/assignment.h"
 
-/* `net`, the name of a network, and `fit`, the assignment at its targets, may both be NULL. Text or
- * one line of JSON (docs/json.md, "show"). */
+/* Appends the text, or one line of JSON (docs/json.md, "show"). `net`, the name of a network, and
+ * `fit`, the assignment at its targets, may both be NULL. */
 kas_status kas_show_layers(const kas_assignment *assignment, const char *net,
                            const kas_replacement *fit, bool json, kas_buf *out);
 

@@ -1,4 +1,5 @@
-/* What the commands that only read a study share: its folder as the one argument, its items. */
+/* The common part of commands that only read a study: they take its folder as an argument and get
+ * its items. */
 #ifndef KAS_CLI_STUDY_OPEN_H
 #define KAS_CLI_STUDY_OPEN_H
 
@@ -8,9 +9,9 @@
 
 typedef struct kas_study_args {
     kas_cli_common common;
-    const char *study, *item; /* item: NULL unless the command takes one */
+    const char *study, *item; /* item: NULL unless given */
     bool takes_item;
-    int limit; /* lines at most; 0 = all */
+    int limit; /* most lines; 0 = all */
 } kas_study_args;
 
 typedef struct kas_study_view {
@@ -26,11 +27,11 @@ typedef struct kas_study_command {
     const char *doc;
     bool takes_item;  /* STUDY [CANDIDATE] in place of STUDY */
     bool takes_limit; /* --limit */
-    /* Appends what goes to standard output. */
+    /* Appends the text for standard output. */
     kas_status (*print)(const kas_study_args *args, const kas_study_view *view, kas_buf *out);
 } kas_study_command;
 
-/* Parses, opens the study, prints. */
+/* Parses the command line, opens the study, and prints. */
 kas_status kas_study_run(const kas_study_command *command, int argc, char **argv);
 
 #endif
