@@ -1,5 +1,6 @@
-/* The digest of a data set in parts, for what writes it as the pixels pass by (dataset.h has the
- * definition): begin, train pixels, train labels, test pixels, test labels, end. */
+/* Computes the digest of a data set in parts, for code that writes the set piece by piece
+ * (dataset.h defines the digest). The order is: begin, train pixels, train labels, test pixels,
+ * test labels, end. */
 #ifndef KAS_DATA_DIGEST_H
 #define KAS_DATA_DIGEST_H
 

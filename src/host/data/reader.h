@@ -1,20 +1,20 @@
-/* Streams the images of a data set, batch after batch, at constant memory.
+/* Streams the images of a data set, batch after batch, in constant memory.
  *
- * A pool of threads fills a ring of batches ahead of whoever takes them: each thread claims the
- * next few positions of the order, reads their images (storage.h), decodes them if they are encoded
- * (view.h) and writes them to their places.  What an image becomes depends on its position alone,
- * so the bits are the same whatever the number of threads.  Before a position is claimed its image
- * has long been asked of the disk (read_ahead.h), so that threads seldom wait.
+ * A pool of threads fills a ring of batches ahead of their use: each thread claims the next few
+ * positions of the order, reads their images (storage.h), decodes them if they are encoded
+ * (view.h), and writes them to their places. The result for an image depends on its position alone,
+ * so the bits do not depend on the number of threads. Images are requested from the disk long
+ * before their positions are claimed (read_ahead.h), so that threads seldom wait.
  *
- * Images that are in memory (kas_images.pixels) are streamed too: copied from there.
+ * Images in memory (kas_images.pixels) can be streamed too: they are copied.
  *
- * A damaged image fails its batch: the message names file, object and image.  The other images of
- * the batch are done all the same, and of several failures the one at the first position counts, so
- * the message is the same whatever the number of threads.  Nothing is left out in silence: the
- * importer decodes every image once, so damage that appears later is damage to the file.
+ * A damaged image fails its batch; the message names the file, the object and the image. The other
+ * images of the batch are still processed, and of several failures the one at the first position is
+ * reported, so the message does not depend on the number of threads. No image is left out silently:
+ * the importer decodes every image once, so damage that appears later is damage to the file.
  *
- * A reader belongs to one thread; the pool is its own affair.  Other folders include this header.
- */
+ * A reader belongs to one thread, and manages its pool itself.  Other folders include this
+ * header. */
 #ifndef KAS_DATA_READER_H
 #define KAS_DATA_READER_H
 
@@ -29,28 +29,29 @@ typedef struct kas_reader_options {
     uint32_t batch;   /* images, >= 1 */
     int slots;        /* batches in the ring, >= 2 */
     int threads;      /* 0 = kas_reader_threads */
-    uint8_t *pixels;  /* [slots][batch][h][w][c], of the caller (page-locked, perhaps) */
+    uint8_t *pixels;  /* [slots][batch][h][w][c], of the caller; may be page-locked */
     uint16_t *labels; /* [slots][batch], likewise */
 } kas_reader_options;
 
-/* All cores for encoded images; reading pixels needs 4 at most. */
+/* Returns the default number of threads: all cores for encoded images, and at most 4 for pixels,
+ * which need no more. */
 int kas_reader_threads(const kas_dataset *dataset);
 
-/* Starts the threads. */
+/* Creates a reader and starts its threads. The caller frees *out with kas_reader_free. */
 kas_status kas_reader_create(const kas_reader_options *options, kas_reader **out);
 void kas_reader_free(kas_reader *reader); /* NULL is allowed */
 
 /* One pass over images: an epoch of training, or an evaluation. */
 typedef struct kas_pass {
     const kas_images *images; /* the data set's train or test */
-    const uint32_t *order;    /* [count] image numbers; must stay until the pass ends */
+    const uint32_t *order;    /* [count] image numbers; must stay valid until the pass ends */
     uint32_t count;           /* the last batch may be smaller */
     uint32_t first;           /* position to begin with, a multiple of batch */
-    kas_shuffle shuffle;      /* how the order was made, and so how to read ahead */
-    kas_view view;            /* of encoded images */
+    kas_shuffle shuffle;      /* how the order was made; it determines the read-ahead */
+    kas_view view;            /* for encoded images */
 } kas_pass;
 
-/* Begins a pass, and ends an earlier one wherever it is. */
+/* Begins a pass. An earlier pass ends, wherever it is. */
 kas_status kas_reader_begin(kas_reader *reader, const kas_pass *pass);
 
 typedef struct kas_batch {
@@ -60,9 +61,9 @@ typedef struct kas_batch {
     const uint16_t *labels;
 } kas_batch;
 
-/* Waits for the next batch. Its slot is the caller's until kas_reader_release. */
+/* Waits for the next batch, whose slot belongs to the caller until kas_reader_release. */
 kas_status kas_reader_next(kas_reader *reader, kas_batch *out);
-/* Gives the earliest batch that was taken back to be filled again. */
+/* Returns the earliest taken batch to the ring, to be filled again. */
 void kas_reader_release(kas_reader *reader);
 
 #endif

@@ -1,8 +1,8 @@
-/* What a device implements. Only device.c and plan.c (the dispatcher) and the devices include
- * this file.
+/* The interface that a device implements. Only the dispatcher (device.c and plan.c) and the devices
+ * include this file.
  *
- * Every slot is required unless marked optional.  Each object a device makes starts with a pointer
- * to its device, which is how the dispatcher finds the table. */
+ * Every function is required unless marked optional. Each object that a device creates starts with
+ * a pointer to its device, through which the dispatcher finds the table. */
 #ifndef KAS_DEVICE_BACKEND_H
 #define KAS_DEVICE_BACKEND_H
 
@@ -19,8 +19,8 @@ typedef struct kas_step {
     kas_conv *conv;
     kas_conv_pass pass;
     void *x, *w, *y;
-    void *bias; /* NULL: none; else conv_takes_bias said yes */
-    bool fused; /* FORWARD with an epilogue: conv_takes_epilogue said yes */
+    void *bias; /* NULL: none; otherwise conv_takes_bias returned true */
+    bool fused; /* FORWARD with an epilogue: conv_takes_epilogue returned true */
     kas_conv_epilogue epilogue;
     const void *bias_rounded, *residual; /* as in kas_conv_call */
     /* ZERO and COPY; bytes may be 0 */
@@ -58,11 +58,11 @@ typedef struct kas_backend {
     kas_status (*conv_add_epilogue)(kas_conv *, kas_conv_epilogue); /* optional, with the next */
     bool (*conv_takes_epilogue)(const kas_conv *, kas_conv_epilogue, const kas_conv_call *);
     kas_status (*conv_hold)(kas_conv *, const kas_conv_epilogue *, const void *); /* optional */
-    /* Enqueues the steps of a plan in order.  *kept is the device's own, NULL in the first run of
-     * these steps: the CUDA device keeps a graph there, which it makes in the second run.  Any
-     * other run neither allocates nor waits. */
+    /* Enqueues the steps of a plan in order. *kept belongs to the device and is NULL in the first
+     * run of these steps: the CUDA device keeps a graph there, which it creates in the second run.
+     * All other runs neither allocate nor wait. */
     kas_status (*run)(kas_device *, const kas_step *, int steps, void **kept);
-    void (*forget)(kas_device *, void *kept); /* gives *kept back; NULL where nothing is kept */
+    void (*forget)(kas_device *, void *kept); /* frees *kept; NULL when the device keeps nothing */
     kas_status (*sync)(kas_device *);
     void (*trim)(kas_device *); /* optional */
     kas_status (*timer_create)(kas_device *, kas_timer **);
@@ -72,24 +72,24 @@ typedef struct kas_backend {
     kas_status (*timer_read)(kas_timer *, double *);
 } kas_backend;
 
-/* First member of every device's own struct; objects begin with `kas_device *device`. */
+/* The first member of every device's own struct. Objects begin with `kas_device *device`. */
 struct kas_device {
     const kas_backend *backend;
     kas_device_info info;
-    void (*quiet)(void *context); /* NULL or kas_device_set_quiet's */
+    void (*quiet)(void *context); /* of kas_device_set_quiet, or NULL */
     void *quiet_context;
 };
 struct kas_object {
     kas_device *device;
 };
-/* First members of every device's own ring of uploads. */
+/* The first members of every device's own ring of uploads. */
 struct kas_upload {
     kas_device *device;
     int slots;
 };
 
 kas_status kas_device_open_cpu(int threads, kas_device **out);
-/* KAS_UNSUPPORTED with a message that says what is missing when there is no usable GPU. */
+/* Fails with KAS_UNSUPPORTED, and says what is missing, when there is no usable GPU. */
 kas_status kas_device_open_cuda(int ordinal, kas_device **out);
 
 #endif

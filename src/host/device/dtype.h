@@ -1,12 +1,13 @@
-/* Elements of host memory in a dtype that devices store (device.h): float32, bfloat16, float16.
- * What is put is rounded to float32 first, then to the nearest, ties to even, as devices do. */
+/* Reads and writes elements of host memory in a dtype that devices store (device.h): float32,
+ * bfloat16, float16. A value is first rounded to float32 and then to the nearest value of the
+ * dtype, ties to even, as devices do. */
 #ifndef KAS_DEVICE_DTYPE_H
 #define KAS_DEVICE_DTYPE_H
 
 #include "cuda/kernels/prelude.h"
 #include "host/device/device.h"
 
-/* `i` counts elements of the dtype. */
+/* Writes element `i`. */
 static inline void kas_dtype_put(void *memory, kas_dtype dtype, size_t i, double value)
 {
     if (dtype == KAS_BF16)
@@ -17,6 +18,7 @@ static inline void kas_dtype_put(void *memory, kas_dtype dtype, size_t i, double
         ((float *)memory)[i] = (float)value;
 }
 
+/* Reads element `i`. */
 static inline double kas_dtype_get(const void *memory, kas_dtype dtype, size_t i)
 {
     if (dtype == KAS_BF16)

@@ -1,11 +1,11 @@
-/* What a network does with a convolution's output before anything else reads it:
+/* The epilogue of a convolution: what a network does with its output before anything else reads it,
  *
  *     y = activation((x - mean) / deviation * gamma + beta  [+ residual])
  *
- * a batch norm, perhaps the sum of a residual block, perhaps an activation.  A kernel that takes
- * the convolution's place can do all of it where it writes its result, once the statistics are
- * known: in evaluation and inference (docs/jit.md, "Epilogues").  Found by net/epilogues.h.  Other
- * folders include this header. */
+ * that is, a batch norm, perhaps the sum of a residual block, and perhaps an activation. A kernel
+ * in the convolution's place can do all of it where it writes its result if the statistics are
+ * known, as in evaluation and inference (docs/jit.md, "Epilogues"). net/epilogues.h finds the
+ * epilogues of a network.  Other folders include this header. */
 #ifndef KAS_DEVICE_EPILOGUE_H
 #define KAS_DEVICE_EPILOGUE_H
 
@@ -24,12 +24,12 @@ typedef enum kas_activation {
 } kas_activation;
 
 typedef struct kas_epilogue {
-    bool norm; /* false: no batch norm follows, and the rest says nothing */
+    bool norm; /* false: no batch norm follows, and the other members have no meaning */
     bool residual;
     kas_activation activation;
 } kas_epilogue;
 
-enum { KAS_EPILOGUES_MAX = 2 * (KAS_ACTIVATION_GELU + 1) }; /* that differ */
+enum { KAS_EPILOGUES_MAX = 2 * (KAS_ACTIVATION_GELU + 1) }; /* number of different epilogues */
 
 static inline bool kas_epilogue_same(kas_epilogue a, kas_epilogue b)
 {

@@ -1,6 +1,7 @@
-/* What the files of the reading child share: the open file, messages, and looking at objects.
+/* Declarations that the files of the reading child share: the open file, messages, and access
+ * to objects.
  *
- * The child ends right after the read, so handles and mappings are not closed on failure. */
+ * Handles and mappings are not closed on failure, because the child ends right after the read. */
 #ifndef KAS_DATA_HDF5_HDF5_CHILD_H
 #define KAS_DATA_HDF5_HDF5_CHILD_H
 
@@ -15,18 +16,18 @@ typedef struct kas_hdf5_child {
     hid_t file;
     kas_packet packet;
     kas_packet_layout layout;
-    char (*names)[KAS_DATASET_NAME_SIZE]; /* of classes, until the packet's memory exists */
+    char (*names)[KAS_DATASET_NAME_SIZE]; /* names of classes, until the packet's memory exists */
 } kas_hdf5_child;
 
-/* "PATH: OBJECT: WHAT (HDF5: reason)": KAS_BAD_INPUT. */
+/* Fails with KAS_BAD_INPUT "PATH: OBJECT: WHAT (HDF5: reason)". */
 kas_status kas_hdf5_damaged(const kas_hdf5_child *r, const char *object, const char *what);
-/* "PATH: OBJECT: expected WANTED, found ...": KAS_BAD_INPUT. */
+/* Fails with KAS_BAD_INPUT "PATH: OBJECT: expected WANTED, found ...". */
 kas_status kas_hdf5_expected(const kas_hdf5_child *r, const char *object, const char *wanted,
                              hid_t type, hid_t space);
 
 kas_status kas_hdf5_open(kas_hdf5_child *r);
-/* Opens a data set such as "train/images" and gives its type and shape; `wanted` is for messages.
- * The rank is written to *rank, at most H5S_MAX_RANK sizes to `size`. */
+/* Opens a data set such as "train/images" and gets its type and shape; `wanted` is for messages.
+ * *rank gets the rank, and `size` at most H5S_MAX_RANK sizes. */
 kas_status kas_hdf5_open_set(const kas_hdf5_child *r, const char *name, const char *wanted,
                              hid_t *set, hid_t *type, hid_t *space, int *rank, hsize_t *size);
 
@@ -42,16 +43,16 @@ kas_status kas_hdf5_read_digest(kas_hdf5_child *r); /* "" when there is none */
 
 typedef struct kas_hdf5_pieces {
     kas_packet_storage storage;
-    char why_not[256]; /* why it cannot be read in pieces; "" when it can */
+    char why_not[256]; /* why it cannot be read in pieces; "" if it can */
     int rank;
     hsize_t chunk; /* elements of the first dimension in a chunk; 0 = contiguous */
     int deflate;   /* index of the gzip filter in the chain; -1 = none */
 } kas_hdf5_pieces;
 
-/* `size`: [rank], of 1-byte elements. */
+/* Finds out how a data set of 1-byte elements with the shape `size` [rank] is stored. */
 kas_status kas_hdf5_look_for_pieces(const kas_hdf5_child *r, const char *name, hid_t set, int rank,
                                     const hsize_t *size, kas_hdf5_pieces *out);
-/* Writes pieces->storage.extents places. */
+/* Writes the places of all pieces->storage.extents extents to `out`. */
 kas_status kas_hdf5_locate(const kas_hdf5_child *r, const char *name, hid_t set,
                            const kas_hdf5_pieces *pieces, kas_extent *out);
 

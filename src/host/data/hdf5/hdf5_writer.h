@@ -1,7 +1,7 @@
-/* Writes the HDF5 files of datasets/FORMAT.md: arrays whole or piece by piece, and attributes.
+/* Writes the HDF5 files of datasets/FORMAT.md: whole arrays, arrays piece by piece, and attributes.
  *
- * A file appears under its name whole or not at all: it is written beside it, flushed to the disk
- * and renamed.  No times are stored, so that equal data gives equal files. */
+ * A file appears under its name completely or not at all: it is written as a temporary file,
+ * flushed to the disk and renamed. No times are stored, so that equal data gives equal files. */
 #ifndef KAS_DATA_HDF5_HDF5_WRITER_H
 #define KAS_DATA_HDF5_HDF5_WRITER_H
 
@@ -13,20 +13,21 @@
 
 typedef struct kas_hdf5_writer {
     const char *path;     /* of the caller */
-    kas_file_place place; /* what is written until the end, and where it goes then */
+    kas_file_place place; /* the temporary file, and its final place */
     hid_t file;
 } kas_hdf5_writer;
 
-bool kas_hdf5_is_file(const char *path); /* is one there that HDF5 can read? */
+bool kas_hdf5_is_file(const char *path); /* whether HDF5 can read it */
 
-/* KAS_FAILURE when the place cannot be written to. Ended by kas_hdf5_finish or kas_hdf5_abandon. */
+/* Begins a file. Fails with KAS_FAILURE when the place cannot be written to. The caller ends it
+ * with kas_hdf5_finish or kas_hdf5_abandon. */
 kas_status kas_hdf5_begin(kas_hdf5_writer *writer, const char *path);
-kas_status kas_hdf5_finish(kas_hdf5_writer *writer); /* also ends it when it fails */
+kas_status kas_hdf5_finish(kas_hdf5_writer *writer); /* ends it even when it fails */
 void kas_hdf5_abandon(kas_hdf5_writer *writer);
 
 /* An array or attribute; rank 0 is a single value. */
 typedef struct kas_hdf5_array {
-    const char *name; /* "train/images": groups are made */
+    const char *name; /* "train/images"; missing groups are created */
     int rank;
     hsize_t dims[4];
     hid_t file_type, memory_type;
@@ -35,14 +36,15 @@ typedef struct kas_hdf5_array {
 kas_status kas_hdf5_put(kas_hdf5_writer *writer, const kas_hdf5_array *array);
 kas_status kas_hdf5_put_attribute(kas_hdf5_writer *writer, const kas_hdf5_array *attribute);
 
-/* An array of bytes that is written piece by piece along its first dimension (`data` is ignored).
- * chunk: length of a chunk along it; 0 = contiguous. Chunks may be compressed with gzip. */
+/* Creates an array of bytes that is written piece by piece along its first dimension (`data` is
+ * ignored). `chunk` is the length of a chunk along it; 0 = contiguous. Chunks may be compressed
+ * with gzip. */
 kas_status kas_hdf5_open_pieces(kas_hdf5_writer *writer, const kas_hdf5_array *array, hsize_t chunk,
                                 bool compress, hid_t *set);
-/* The next `count` from `first` on. */
+/* Writes `count` elements of the first dimension from `first` on. */
 kas_status kas_hdf5_put_piece(kas_hdf5_writer *writer, const kas_hdf5_array *array, hid_t set,
                               hsize_t first, hsize_t count, const void *data);
-/* Closes the set; its failure is told unless `status` is one already. */
+/* Closes the array. Returns `status` if that is a failure, else the status of closing. */
 kas_status kas_hdf5_close_pieces(kas_hdf5_writer *writer, const kas_hdf5_array *array, hid_t set,
                                  kas_status status);
 

@@ -1,4 +1,4 @@
-/* Limits of a data set, whatever file it comes from (datasets/FORMAT.md). */
+/* The limits of every data set, whatever file it comes from (datasets/FORMAT.md). */
 #ifndef KAS_DATA_HDF5_LIMITS_H
 #define KAS_DATA_HDF5_LIMITS_H
 

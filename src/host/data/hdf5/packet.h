@@ -1,14 +1,14 @@
-/* What the reading child leaves in shared memory: this header, then, in this order,
+/* The contents of the memory that the reading child shares: this header, then, in this order,
  *
- *     extents of train, of test           where the images lie in the file; none when they are here
+ *     extents of train, of test           places of images in the file; none when pixels are here
  *     offsets of train [N + 1], of test   of encoded images only
  *     checksums of train [N], of test     of encoded images only
  *     names [classes][256]
  *     labels of train [N], of test
  *     pixels of train, of test            unless they stay in the file
  *
- * The layout follows from the counts alone (kas_packet_layout), so that the parent trusts no offset
- * that a child with corrupted memory may have left. */
+ * The layout follows from the counts alone (kas_packet_layout), so the parent does not have to
+ * trust an offset from a child whose memory may be corrupted. */
 #ifndef KAS_DATA_HDF5_PACKET_H
 #define KAS_DATA_HDF5_PACKET_H
 
@@ -28,16 +28,17 @@ typedef struct kas_packet {
     uint32_t encoded;  /* images are JPEG or PNG: always streamed */
     uint32_t streamed; /* images stay in the file */
     kas_packet_storage train, test;
-    char digest[72]; /* as the file has it, or "" */
+    char digest[72]; /* as in the file, or "" */
 } kas_packet;
 
-/* In bytes. */
+/* Offsets of the parts, in bytes. */
 typedef struct kas_packet_layout {
     uint64_t train_extents, test_extents, train_offsets, test_offsets, train_crc, test_crc, names,
         train_labels, test_labels, train_pixels, test_pixels, total;
 } kas_packet_layout;
 
-/* False when a field is out of its range. Cannot overflow for fields within their ranges. */
+/* Computes the layout. Returns false when a field is out of its range; it cannot
+ * overflow otherwise. */
 bool kas_packet_layout_of(const kas_packet *packet, kas_packet_layout *out);
 
 #endif

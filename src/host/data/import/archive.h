@@ -1,7 +1,8 @@
-/* Collects named files from a folder or a tar archive (.tar, .tar.gz): what data sets are published
- * as.  Only regular files of classic tar headers are looked at; long-name and pax records are
- * skipped, which the published archives do not need.  zlib reads both forms of archive and is there
- * already, because HDF5 needs it; a library for archives would be one more dependency for this. */
+/* Collects named files from a folder or a tar archive (.tar, .tar.gz), the forms in which data
+ * sets are published. Only regular files with classic tar headers are read; long-name and pax
+ * records are skipped, because the published archives do not need them. zlib reads both forms
+ * of archive and is present anyway, because HDF5 needs it; a library for archives would be one
+ * more dependency. */
 #ifndef KAS_DATA_IMPORT_ARCHIVE_H
 #define KAS_DATA_IMPORT_ARCHIVE_H
 
@@ -15,12 +16,13 @@ typedef struct kas_wanted_file {
     const char *name; /* without folders */
     bool required;
     size_t limit; /* bytes */
-    kas_buf data; /* filled by kas_collect_files; freed by the caller with kas_buf_free */
+    kas_buf data; /* filled by kas_collect_files; the caller frees it with kas_buf_free */
     bool found;
 } kas_wanted_file;
 
-/* `source` is a folder that holds the files itself or in `subfolder`, or an archive that holds them
- * in any folder. KAS_BAD_INPUT names the source and the file that is missing, cut or too large. */
+/* Collects the files. `source` is a folder with the files in it or in its `subfolder`, or an
+ * archive with the files in any folder. Fails with KAS_BAD_INPUT and names the source and the file
+ * that is missing, truncated or too large. */
 kas_status kas_collect_files(const char *source, const char *subfolder, kas_wanted_file *files,
                              size_t count);
 

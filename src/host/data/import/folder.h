@@ -1,10 +1,11 @@
-/* Folders of images, one for each class, as ImageNet and most collections are kept:
+/* Lists folders of images that have one folder for each class, like ImageNet and most collections:
  *
  *     SRC/train/CLASS/name.jpg     SRC/val/CLASS/name.png      or test, valid, validation
  *     SRC/CLASS/name.jpg           without a training part: the test set is a share of all
  *
- * Classes are the folders in byte order of their names, images the files that end in .jpg, .jpeg or
- * .png in any case, in byte order too.  Other files are counted and left out. */
+ * Classes are the folders, in byte order of their names. Images are the files that end in .jpg,
+ * .jpeg or .png, in upper or lower case, and are in byte order too. Other files are counted and
+ * left out. */
 #ifndef KAS_DATA_IMPORT_FOLDER_H
 #define KAS_DATA_IMPORT_FOLDER_H
 
@@ -22,11 +23,12 @@ typedef struct kas_file_list {
 typedef struct kas_folder {
     char **class_name; /* [classes] owned */
     uint32_t classes;
-    kas_file_list train, test; /* test is empty where the folder has no test part */
+    kas_file_list train, test; /* test is empty when the folder has no test part */
     uint32_t others;           /* files left out */
 } kas_folder;
 
-/* KAS_BAD_INPUT naming the folder and what was expected; kas_folder_free also after a failure. */
+/* Lists the images. Fails with KAS_BAD_INPUT and names the folder and what was expected. The caller
+ * calls kas_folder_free, also after a failure. */
 kas_status kas_folder_scan(const char *source, kas_folder *out);
 void kas_folder_free(kas_folder *folder);
 
@@ -34,7 +36,7 @@ void kas_folder_free(kas_folder *folder);
 void kas_file_list_keep(kas_file_list *list, const uint8_t *keep);
 /* Moves entries whose `move` is set to the end of `to`. */
 kas_status kas_file_list_move(kas_file_list *list, const uint8_t *move, kas_file_list *to);
-/* Random order, by `seed`. */
+/* Shuffles the list by `seed`. */
 void kas_file_list_shuffle(kas_file_list *list, uint64_t seed);
 
 #endif

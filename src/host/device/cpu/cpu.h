@@ -1,4 +1,4 @@
-/* What the files of the CPU device share. */
+/* Declarations that the files of the CPU device share. */
 #ifndef KAS_DEVICE_CPU_CPU_H
 #define KAS_DEVICE_CPU_CPU_H
 
@@ -22,11 +22,11 @@ struct kas_function {
     kas_function *next;
 };
 
-/* Runs all blocks of a kernel over the device's threads. */
+/* Runs all blocks of a kernel on the device's threads. */
 void kas_cpu_launch(const kas_cpu *cpu, const kas_function *function, const unsigned grid[3],
                     const void *args);
-/* OpenMP's number of threads belongs to the calling thread, and oneDNN reads it too: set before
- * any work. */
+/* Sets OpenMP's number of threads, which belongs to the calling thread and which oneDNN reads too.
+ * Call it before any work. */
 void kas_cpu_use_threads(const kas_cpu *cpu);
 
 kas_status kas_cpu_module_load(kas_device *device, const char *image_path, kas_module **out);
