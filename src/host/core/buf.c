@@ -20,7 +20,7 @@ void kas_buf_clear(kas_buf *buf)
         buf->data[0] = '\0';
 }
 
-/* Room for `extra` more bytes and the NUL. */
+/* Makes room for `extra` more bytes and the NUL. */
 static bool reserve(kas_buf *buf, size_t extra)
 {
     if (buf->failed || extra > SIZE_MAX / 4 - buf->size) {

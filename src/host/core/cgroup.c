@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A mounted hierarchy, as a line of /proc/self/mountinfo has it (proc(5)). */
+/* A mounted hierarchy: a line of /proc/self/mountinfo (proc(5)). */
 typedef struct hierarchy {
-    char group[PATH_MAX];   /* the group that is seen at the mount point */
+    char group[PATH_MAX];   /* the group that is visible at the mount point */
     char point[PATH_MAX];   /* the mount point */
-    char options[PATH_MAX]; /* v1: its controllers are among them */
+    char options[PATH_MAX]; /* v1: contains its controllers */
     bool v2;
 } hierarchy;
 
@@ -47,7 +47,8 @@ static bool read_hierarchy(const char *line, hierarchy *out)
     return out->v2 || strcmp(type, "cgroup") == 0;
 }
 
-/* The group of this process in the hierarchy with `controller`, "" for v2; NULL: it has none. */
+/* Returns this process's group in the hierarchy with `controller`, "" for v2; NULL when it
+ * has none. */
 static char *own_group(const char *root, const char *controller)
 {
     char *line = NULL, *group = NULL;
@@ -69,8 +70,8 @@ static char *own_group(const char *root, const char *controller)
     return group;
 }
 
-/* The folder of `group`; where the hierarchy shows another part of the tree (in a container), that
- * of the topmost group that is seen. */
+/* Writes the folder of `group`. When the hierarchy shows another part of the tree, as in a
+ * container, it is the folder of the topmost visible group. */
 static void folder_of(const hierarchy *h, const char *group, char out[2 * PATH_MAX])
 {
     const size_t above = strcmp(h->group, "/") == 0 ? 0 : strlen(h->group);
@@ -81,7 +82,8 @@ static void folder_of(const hierarchy *h, const char *group, char out[2 * PATH_M
 
 /* ---- what a group says ----------------------------------------------------------------------- */
 
-/* Up to two words of a file: "max 100000". False where there is no such file. */
+/* Reads up to two words of a file, such as "max 100000". Returns false when there is no such
+ * file. */
 static bool read_words(const char *root, const char *folder, const char *name, char word[2][32])
 {
     char path[2 * PATH_MAX + 64];
@@ -100,12 +102,14 @@ static void take_memory(const char *text, kas_cgroup_limits *limits)
     char *end;
     const unsigned long long bytes = strtoull(text, &end, 10);
     if (*text >= '0' && *text <= '9' && *end == '\0' && bytes < limits->memory)
-        limits->memory = bytes; /* v1 has a number near 2^63 for none: no machine is larger */
+        limits->memory = bytes; /* v1 writes a number near 2^63 for no limit; no machine is
+                                   larger */
 }
 
 static void take_cores(const char *quota, const char *period, kas_cgroup_limits *limits)
 {
-    const double time = atof(quota), of = atof(period); /* "max" is 0, v1 has -1 for none */
+    const double time = atof(quota), of = atof(period); /* "max" gives 0, and v1 writes -1 for no
+                                                           limit */
     if (time > 0 && of > 0)
         limits->cores = fmin(limits->cores, time / of);
 }
@@ -122,7 +126,7 @@ static void read_group(const char *root, bool v2, const char *folder, kas_cgroup
         take_cores(word[0], period[0], limits);
 }
 
-/* From the process's own group up to the mount point. */
+/* Reads the limits of the process's own group and of all groups up to the mount point. */
 static void read_hierarchy_limits(const char *root, const hierarchy *h, const char *controller,
                                   kas_cgroup_limits *limits)
 {

@@ -31,7 +31,7 @@ static void write_line(FILE *out, const char *prefix, const char *format, va_lis
     char raw[LINE_SIZE], text[LINE_SIZE];
     vsnprintf(raw, sizeof raw, format, args);
     kas_plain_copy(text, sizeof text, raw);
-    flockfile(out); /* lines of several threads stay whole */
+    flockfile(out); /* keeps lines of several threads whole */
     fprintf(out, "%s%s\n", prefix, text);
     fflush(out);
     funlockfile(out);

@@ -3,12 +3,12 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The length of the UTF-8 character at `text`; 0 when there is none. */
+/* Returns the length of the UTF-8 character at `text`; 0 when there is none. */
 static size_t utf8_length(const unsigned char *text, uint32_t *character)
 {
     static const struct {
         unsigned char mask, lead;
-        uint32_t least; /* smaller ones have a shorter form */
+        uint32_t least; /* smaller characters have a shorter form */
     } form[] = {{0x80, 0x00, 0}, {0xe0, 0xc0, 0x80}, {0xf0, 0xe0, 0x800}, {0xf8, 0xf0, 0x10000}};
     for (size_t extra = 0; extra < sizeof form / sizeof *form; extra++) {
         if ((text[0] & form[extra].mask) != form[extra].lead)
@@ -26,7 +26,7 @@ static size_t utf8_length(const unsigned char *text, uint32_t *character)
     return 0;
 }
 
-/* The length of the character at `text` if it is plain, else 0. */
+/* Returns the length of the character at `text` if it is plain, else 0. */
 static size_t plain_length(const char *text)
 {
     uint32_t c = 0;

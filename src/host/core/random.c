@@ -24,8 +24,8 @@ void kas_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t o
 
 kas_rng kas_rng_make(uint64_t seed, kas_purpose purpose, uint64_t stream)
 {
-    /* The purpose is mixed into the key by Philox itself, so that seeds which differ by a small
-     * number do not meet other purposes' keys. */
+    /* Philox itself mixes the purpose into the key, so that seeds that differ by a small number do
+     * not give the keys of other purposes. */
     const uint32_t counter[4] = {(uint32_t)purpose, 0, 0, 0};
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
     uint32_t mixed[4];
@@ -50,7 +50,7 @@ uint32_t kas_rng_u32(kas_rng *rng)
 
 uint32_t kas_rng_below(kas_rng *rng, uint32_t n)
 {
-    /* Lemire's multiplication; draws again in the small zone that would be biased. */
+    /* This is Lemire's multiplication, which draws again in the small zone that would be biased. */
     for (;;) {
         uint64_t product = (uint64_t)kas_rng_u32(rng) * n;
         /* The zone has -n % n < n numbers: the division is seldom needed. */

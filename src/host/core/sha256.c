@@ -29,9 +29,9 @@ static void load_schedule(const uint8_t *block, uint32_t w[64])
     }
 }
 
-/* One round leaves the eight words in place and renames them instead: the next round is called with
- * h, a, b, ... g.  Moving them took more than half of the time (104 MB/s instead of 255 on the same
- * core). */
+/* One round. The eight words stay in place and change their names instead: the next round is called
+ * with h, a, b, ... g. Moving them took more than half of the time (104 MB/s instead of 255 MB/s on
+ * the same core). */
 #define ROUND(a, b, c, d, e, f, g, h, i)                                                           \
     do {                                                                                           \
         h += (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + (g ^ (e & (f ^ g))) + K[i] + w[i];   \

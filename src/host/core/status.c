@@ -27,7 +27,8 @@ bool kas_is_quiet(kas_status code)
 
 kas_status kas_fail(kas_status code, const char *format, ...)
 {
-    /* The arguments may point into the present message (kas_error()), so build aside. */
+    /* The arguments may point into the present message (kas_error()), so the new one is built in
+     * a buffer. */
     char text[MESSAGE_SIZE];
     va_list args;
     if (kas_is_quiet(code))
@@ -51,7 +52,7 @@ kas_status kas_fail_context(kas_status code, const char *format, ...)
     return kas_fail(code, "%s: %s", context, message);
 }
 
-/* The limits of a shell's `ulimit`, whose errors do not say which limit it was. */
+/* The text of an error from a limit of `ulimit` does not say which limit it was. */
 const char *kas_strerror(int error)
 {
     static _Thread_local char text[256];
@@ -79,7 +80,7 @@ kas_status kas_machine_or(kas_status otherwise)
     switch (errno) {
     case EAGAIN:
     case EDQUOT:
-    case EFBIG: /* the limit on the size of files; nothing here writes without bounds */
+    case EFBIG: /* the limit on file sizes, since no file here grows without bound */
     case EIO:
     case EMFILE:
     case ENFILE:

@@ -27,7 +27,7 @@ static kas_status write_file(const char *dir, const char *name, const char *text
     return kas_file_write_atomic(path, text, strlen(text));
 }
 
-/* One file from a function that writes a text about the network. */
+/* Writes a file with the text that a function has made, and frees the text. */
 static kas_status write_made(const char *dir, const char *name, kas_status status, kas_buf *text)
 {
     if (status == KAS_OK)
@@ -42,7 +42,7 @@ static const struct {
     const char *name, *about;
 } sources[] = {
     {"kernel.cu", "/* For the GPU: nvcc -arch=sm_90 -cubin kernel.cu, or NVRTC. */\n"},
-    {"kernel.c", /* libkernel.so: Python would take a kernel.so for the module kernel */
+    {"kernel.c", /* built as libkernel.so: Python would import a kernel.so as the module kernel */
      "/* For the CPU: clang -O3 -march=native -ffp-contract=fast -fno-math-errno "
      "-fno-trapping-math\n * -Wno-pass-failed -shared -fPIC -o libkernel.so kernel.c -lm "
      "*/\n"}};
@@ -58,7 +58,7 @@ static kas_status write_source(const kas_export_options *o, const kas_buf *sourc
     return write_file(o->dir, "prelude.h", kas_prelude_text);
 }
 
-/* Files of an earlier export must not stand beside a kernel that they are not of. */
+/* Removes the source files of an earlier export, which belong to another kernel. */
 static void remove_source(const kas_export_options *o)
 {
     static const char *const names[] = {"kernel.cu", "kernel.c", "prelude.h"};
@@ -68,7 +68,7 @@ static void remove_source(const kas_export_options *o)
             unlink(path);
 }
 
-/* A kernel that cannot be lowered is still exported, without its source. */
+/* Makes the source. A kernel that cannot be lowered is exported without it. */
 static kas_status make_source(const kas_export_options *o, bool *made)
 {
     kas_buf source = {0};
@@ -85,7 +85,7 @@ static kas_status make_source(const kas_export_options *o, bool *made)
     return status;
 }
 
-/* Those of an earlier export: how many there were is not known. */
+/* Removes the kernel files of an earlier export, however many there are. */
 static void remove_kernels(const char *dir)
 {
     bool found = true;
@@ -102,8 +102,8 @@ static void remove_kernels(const char *dir)
     }
 }
 
-/* kernel.py and kernel.dot, or kernel0.py, kernel0.dot, ... where layers have kernels of their own.
- */
+/* Writes kernel.py and kernel.dot, or kernel0.py, kernel0.dot, ... when layers have
+ * different kernels. */
 static kas_status write_kernels(const kas_export_options *o)
 {
     const kas_replacement *r = o->net.replacement;
@@ -158,7 +158,7 @@ out:
     return status;
 }
 
-/* Before anything there is changed: these may be the very files that are exported. */
+/* Checks that all files can be written before any is changed: one of them may be the input. */
 static kas_status check_places(const char *dir)
 {
     static const char *const names[] = {"kernel.json", "weights.safetensors", "check.safetensors"};

@@ -22,7 +22,7 @@ void kas_export_model_free(kas_export_model *model)
     *model = (kas_export_model){0};
 }
 
-/* The network and the sizes; the kernel's text is there. */
+/* Builds the network and solves the sizes; the kernel's text is loaded already. */
 static kas_status build(const kas_export_setting *s, kas_export_model *m)
 {
     kas_assignment kernels;
@@ -168,12 +168,12 @@ static kas_status set_candidate(const char *study, const kas_work *work, const k
         out->weights_note = "the weights of its training in the search, on all but the validation "
                             "images";
     else
-        out->weights[0] = 0; /* not on the frontier, or over the limit */
+        out->weights[0] = 0; /* it is not on the frontier, or exceeded the limit */
     if (isfinite(work->measured.accuracy))
         kas_buf_printf(&out->facts, "- Validation accuracy in the search: %.2f%%\n",
                        100 * work->measured.accuracy);
     KAS_TRY(kas_search_options_read(study, record->options, &options));
-    KAS_TRY(kas_dataset_open_streamed(record->dataset_path, &dataset)); /* for its sizes alone */
+    KAS_TRY(kas_dataset_open_streamed(record->dataset_path, &dataset)); /* only for its sizes */
     kas_export_setting setting = {
         .net = *options.network ? options.network : options.net,
         .c = (int)dataset->c,

@@ -1,5 +1,5 @@
-/* kernel.py: the class, its weights and its forward pass; the lines of the nodes are
- * python_node.c's. */
+/* Writes kernel.py: the class, its weights and its forward pass. python_node.c writes the lines
+ * of nodes. */
 #include "host/export/python.h"
 
 #include "host/export/python_node.h"
@@ -61,7 +61,7 @@ static const char pool_text[] =
     "        image = F.avg_pool2d(image, window, 1, padding, count_include_pad=False)\n"
     "    return image.reshape(x.shape)\n";
 
-/* Whether `word` stands in `text` as a whole identifier. */
+/* Returns whether `text` contains `word` as a whole identifier. */
 static bool mentions(const char *text, const char *word)
 {
     size_t length = strlen(word);
@@ -158,7 +158,8 @@ static void put_rest(const kas_kernel *kernel, int split, uint32_t *done, kas_bu
     *done |= 1u << split;
 }
 
-/* "        R0 = C - 16\n" for the rests that `text` mentions, those that they need before them. */
+/* Writes "        R0 = C - 16\n" for each rest of a split that `text` mentions, behind those that
+ * it needs. */
 static void put_rests(const kas_kernel *kernel, const char *text, kas_buf *out)
 {
     uint32_t done = 0;
@@ -184,7 +185,7 @@ static void put_symbols(const char *text, bool in_init, kas_buf *out)
     }
 }
 
-/* Local names for the sizes that `text` mentions, beside C: "        x0 = self.x0\n". */
+/* Writes local names for the sizes other than C that `text` mentions: "        x0 = self.x0\n". */
 static void put_locals(const kas_kernel *kernel, const char *text, bool in_init, kas_buf *out)
 {
     kas_buf rests = {0}, all = {0};

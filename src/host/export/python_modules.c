@@ -1,6 +1,6 @@
-/* The modules of network.py.  Names such as "layer1.0.conv1" are a tree, so that state_dict has the
- * names of the weights' file: parts numbered from 0 are a ModuleList, others a Part, whose entries
- * have any name. */
+/* Writes the modules of network.py. Names such as "layer1.0.conv1" become a tree, so that
+ * state_dict has the names of the weights file: parts that are numbered from 0 are a ModuleList,
+ * and others a Part, whose entries may have any name. */
 #include "host/export/python.h"
 
 #include <ctype.h>
@@ -25,7 +25,7 @@ static bool is_keyword(const char *part, size_t length)
     return false;
 }
 
-/* True for the first `length` bytes of a part that Python takes as an attribute's name. */
+/* Returns whether Python accepts the first `length` bytes of a part as an attribute's name. */
 static bool is_identifier(const char *part, size_t length)
 {
     return !isdigit((unsigned char)*part) && !memchr(part, '-', length) &&
@@ -100,7 +100,7 @@ static void put_leaf(const kas_export_net *n, int layer, kas_buf *out)
         kas_buf_printf(out, "nn.Linear(%d, %d, bias=%s)", in->c, l->c, truth(l->bias));
 }
 
-/* The next layer from `from` on whose name begins with `prefix`; -1 = none. */
+/* Returns the next layer from `from` on whose name begins with `prefix`; -1 = none. */
 static int next_under(const kas_net *net, const char *prefix, int from)
 {
     for (int i = from; i < net->layers; i++)
@@ -109,7 +109,8 @@ static int next_under(const kas_net *net, const char *prefix, int from)
     return -1;
 }
 
-/* True when an earlier layer under `prefix` has the same part behind it: it is in the tree. */
+/* Returns whether an earlier layer under `prefix` has the same next part, which is then in the
+ * tree already. */
 static bool seen_before(const kas_net *net, const char *prefix, int layer, size_t length)
 {
     for (int i = next_under(net, prefix, 0); i >= 0 && i < layer;
@@ -120,11 +121,11 @@ static bool seen_before(const kas_net *net, const char *prefix, int layer, size_
     return false;
 }
 
-/* How the children of a prefix are written down. */
+/* The form in which the children of a prefix are written. */
 typedef enum container {
     LIST,     /* nn.ModuleList([...]): 0, 1, 2, ... */
     KEYWORDS, /* Part(conv=..., ...) */
-    ENTRIES   /* Part(**{"0-a": ..., ...}): some name is no identifier */
+    ENTRIES   /* Part(**{"0-a": ..., ...}): a name is no identifier */
 } container;
 
 static container container_of(const kas_net *net, const char *prefix)
@@ -144,7 +145,7 @@ static container container_of(const kas_net *net, const char *prefix)
     return list ? LIST : keywords ? KEYWORDS : ENTRIES;
 }
 
-/* What stands in front of a child: "self.conv1 = ", "conv1=", "\"0-a\": " or nothing. */
+/* Writes the text in front of a child: "self.conv1 = ", "conv1=", "\"0-a\": " or nothing. */
 static void put_key(container kind, int depth, const char *part, size_t length, kas_buf *out)
 {
     const char *format = kind == KEYWORDS ? "%.*s=" : "\"%.*s\": ";
@@ -157,7 +158,7 @@ static void put_key(container kind, int depth, const char *part, size_t length, 
 static kas_status put_children(const kas_export_net *n, const char *prefix, int depth,
                                kas_buf *out);
 
-/* A child that has children: the layers whose names begin with `below`. */
+/* Writes a child that has children: the layers whose names begin with `below`. */
 static kas_status put_inner(const kas_export_net *n, const char *below, int depth, kas_buf *out)
 {
     static const char *const open[] = {"nn.ModuleList([\n", "Part(\n", "Part(**{\n"};
@@ -169,7 +170,7 @@ static kas_status put_inner(const kas_export_net *n, const char *below, int dept
     return KAS_OK;
 }
 
-/* The children of `prefix` ("layer1.", or "" for the network itself). */
+/* Writes the children of `prefix` ("layer1.", or "" for the network itself). */
 static kas_status put_children(const kas_export_net *n, const char *prefix, int depth, kas_buf *out)
 {
     const kas_net *net = n->net;

@@ -1,11 +1,11 @@
-/* network.py: the network's forward pass, the reader of weights, and the check. */
+/* Writes network.py: the network's forward pass, the reader of weights, and the check. */
 #include "host/export/python.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
-/* What differs when no kernel is in the network. */
+/* The texts that differ between a network with and without kernels. */
 static const char replaced_title[] =
     " with the kernel%s of kernel%s.py in place of %d convolutions";
 static const char here_text[] = "sys.path.insert(0, HERE)\n";
@@ -89,8 +89,9 @@ static const char tail_text[] =
     "        raise SystemExit(\"usage: python3 network.py --check\")\n"
     "    sys.exit(0 if check() else 1)\n";
 
-/* A layer's name as a Python variable: "layer1_0_conv1".  A single word gets an underscore behind
- * it, since it may mean something in Python ("in", "torch"), a number a word in front. */
+/* Makes a Python variable of a layer's name: "layer1_0_conv1". A single word gets an underscore
+ * behind it, because it may mean something in Python ("in", "torch"), and a number gets a word
+ * in front. */
 static void plain_variable(const kas_layer *l, char out[KAS_LAYER_NAME + 8])
 {
     bool digit = isdigit((unsigned char)*l->name);
@@ -101,8 +102,8 @@ static void plain_variable(const kas_layer *l, char out[KAS_LAYER_NAME + 8])
         *c = isalnum((unsigned char)*c) ? *c : '_';
 }
 
-/* The variable of a layer's output; with the layer's number where "a.b" and "a_b" are two layers.
- */
+/* Writes the variable of a layer's output, with the layer's number where both "a.b" and "a_b"
+ * are layers. */
 static void put_variable(const kas_net *net, int layer, kas_buf *out)
 {
     char name[KAS_LAYER_NAME + 8], other[KAS_LAYER_NAME + 8];
@@ -121,7 +122,7 @@ static void put_variable(const kas_net *net, int layer, kas_buf *out)
         kas_buf_printf(out, "__%d", layer);
 }
 
-/* Functions of one argument. */
+/* Returns the torch function of a layer with one argument. */
 static const char *function_of(kas_layer_op op)
 {
     static const char *const names[KAS_LAYER_OPS] = {
@@ -144,7 +145,7 @@ static void put_pool(const kas_layer *l, const char *x, kas_buf *out)
     kas_buf_puts(out, ")");
 }
 
-/* A call whose input `x` is the first of the layer's. */
+/* Writes a call whose first input is `x`. */
 static void put_call(const kas_layer *l, const char *x, kas_buf *out)
 {
     switch (l->op) {
@@ -157,7 +158,7 @@ static void put_call(const kas_layer *l, const char *x, kas_buf *out)
         kas_python_module_path(l->name, out);
         kas_buf_printf(out, "(%s.flatten(1))[:, :, None, None]", x);
         break;
-    case KAS_LAYER_LAYER_NORM: /* over the channels: they must be last */
+    case KAS_LAYER_LAYER_NORM: /* over the channels, which must be last */
         kas_python_module_path(l->name, out);
         kas_buf_printf(out, "(%s.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)", x);
         break;
@@ -185,7 +186,7 @@ static void put_call(const kas_layer *l, const char *x, kas_buf *out)
     }
 }
 
-/* "a + b", "a * b", "torch.cat((a, b, c), 1)". */
+/* Writes a layer of several inputs: "a + b", "a * b", "torch.cat((a, b, c), 1)". */
 static void put_several(const kas_net *net, const kas_layer *l, kas_buf *out)
 {
     const char *between = l->op == KAS_LAYER_ADD ? " + " : l->op == KAS_LAYER_CONCAT ? ", " : " * ";
@@ -222,7 +223,8 @@ static kas_status put_forward(const kas_net *net, kas_buf *out)
     return kas_buf_status(out);
 }
 
-/* "from kernel import Kernel", or "from kernel0 import Kernel as Kernel0" for each. */
+/* Writes "from kernel import Kernel", or "from kernel0 import Kernel as Kernel0" for each
+ * kernel. */
 static void put_imports(const kas_replacement *r, kas_buf *out)
 {
     kas_buf_puts(out, here_text);

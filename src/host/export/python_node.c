@@ -1,10 +1,11 @@
-/* One line of torch for each primitive.  Tensors are [B, R, dims...]: batch, instance, then the
- * dims of the kernel's shapes, so dim d of a shape is dim d + 2 of the tensor. */
+/* Writes one line of torch for each primitive.  Tensors are [B, R, dims...]: batch, instance, then
+ * the dims of the kernel's shapes, so dim d of a shape is dim d + 2 of the tensor. */
 #include "host/export/python_node.h"
 
 #include "host/space/describe.h"
 
-/* "C * K_H", factors with positive (sign 1) or negative (-1) exponents. */
+/* Writes a product such as "C * K_H" of the factors with positive (sign 1) or negative
+ * (-1) exponents. */
 static int put_product(const kas_dim *dim, uint32_t constant, int sign, kas_buf *out)
 {
     int factors = 0;

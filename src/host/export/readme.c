@@ -33,7 +33,7 @@ static void put_kernels(const kas_replacement *r, kas_buf *out)
     }
 }
 
-/* Free sizes of any of the kernels. */
+/* Returns the free sizes of all kernels, as bits. */
 static uint32_t all_vars(const kas_replacement *r)
 {
     uint32_t vars = 0;

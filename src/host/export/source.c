@@ -1,5 +1,5 @@
-/* Generated source: the text that would be compiled to train the network, one program for each
- * distinct shape of target. */
+/* Writes the generated source: the text that would be compiled to train the network, with one
+ * program for each distinct shape of a target. */
 #include "host/export/export.h"
 
 #include "host/recipe/recipe.h"

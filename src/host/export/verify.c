@@ -12,7 +12,7 @@ static const char *const pythons[] = {"python3", "/usr/bin/python3"};
 
 static void child(const char *const *argv, int output)
 {
-    /* leaves no __pycache__ in the user's folder */
+    /* Python must leave no __pycache__ in the user's folder. */
     if (setenv("PYTHONDONTWRITEBYTECODE", "1", 1) != 0 || dup2(output, STDOUT_FILENO) < 0 ||
         dup2(output, STDERR_FILENO) < 0)
         _exit(126);
@@ -34,7 +34,7 @@ static kas_status read_all(int from, kas_buf *output)
     return kas_buf_status(output);
 }
 
-/* Runs a program to its end; *code is its exit code, 128 + signal when it was killed. */
+/* Runs a program to its end. *code gets its exit code, or 128 + signal when it was killed. */
 static kas_status run(const char *const *argv, kas_buf *output, int *code)
 {
     int ends[2], wait_status;

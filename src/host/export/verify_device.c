@@ -1,5 +1,5 @@
-/* The same logits from the device, with the kernels that a training run uses: closes the circle
- * between what was trained and what was written. */
+/* Computes the logits of the exported weights on a device, with the kernels of a training run. This
+ * shows that the written files are the network that was trained. */
 #include "host/export/export.h"
 
 #include <math.h>
@@ -34,7 +34,8 @@ out:
     return status;
 }
 
-/* Largest difference, relative to the largest logit; NaN when one is not a number. */
+/* Returns the largest difference, relative to the largest logit; NaN when a logit is not a
+ * number. */
 static double largest_error(const float *found, const kas_named_tensor *expected)
 {
     double error = 0, largest = 0;

@@ -91,7 +91,7 @@ kas_status kas_export_init_weights(kas_ref_net *net, uint64_t seed, int n, const
             fill(p, 1);
             continue;
         }
-        /* fan_in: all dims but the outputs; of a kernel's weight the last one alone */
+        /* fan_in: all dims except the outputs; for a kernel's weight the last dim alone. */
         bool of_kernel = kas_ref_replaced_target(net, p->layer) >= 0;
         double fan_in = of_kernel ? (double)p->shape[3] : (double)p->size / (double)p->shape[0];
         kas_rng rng = kas_rng_make(seed, KAS_PURPOSE_INIT, (uint64_t)i);
@@ -165,7 +165,8 @@ static void nudge(double *x, size_t size, kas_rng *rng)
         x[i] *= 1 + FLT_EPSILON / 2 * (2 * kas_rng_unit(rng) - 1);
 }
 
-/* Moves the network's parameters; the caller is done with them. */
+/* Computes the sensitivity of the logits. It changes the network's parameters, which the caller no
+ * longer needs. */
 static kas_status find_sensitivity(kas_ref_net *net, int n, const double *images,
                                    const double *logits, double *sensitivity)
 {
@@ -185,7 +186,7 @@ static kas_status find_sensitivity(kas_ref_net *net, int n, const double *images
         change = fmax(change, isfinite(found[i]) ? fabs(found[i] - logits[i]) : DBL_MAX);
         largest = fmax(largest, fabs(logits[i]));
     }
-    if (largest > FLT_MAX) /* float32 cannot even hold them */
+    if (largest > FLT_MAX) /* float32 cannot represent them */
         change = DBL_MAX;
     *sensitivity = largest > 0 ? change == DBL_MAX ? DBL_MAX : change / largest : 0;
     free(moved);

@@ -17,7 +17,7 @@ static size_t weights_of(const kas_model *m, int layer)
     return m->params.param[kas_params_find(&m->params, layer, 0)].size;
 }
 
-/* The next part of `size` bytes. */
+/* Reserves the next part of `size` bytes and returns its offset. */
 static size_t place(size_t *bytes, size_t size)
 {
     enum { ALIGN = 256 };
@@ -70,7 +70,8 @@ const kas_fold *kas_folds_find(const kas_folds *folds, int layer)
 
 /* ---- folding --------------------------------------------------------------------------------- */
 
-/* A layer's parameter as it lies in memory; NULL, and no failure, where it has none. */
+/* Gets a layer's parameter in the order of memory; *out is NULL, without a failure, when the layer
+ * has none. */
 static kas_status fetch(kas_model *m, int layer, int which, float **out)
 {
     const int number = kas_params_find(&m->params, layer, which);
@@ -96,11 +97,11 @@ static kas_status fetch_all(kas_model *m, const kas_fold *f, float *part[PARTS])
     return KAS_OK;
 }
 
-/* In place: part[W] becomes w s, part[BETA] the bias. */
+/* Folds in place: part[W] becomes w s, and part[BETA] the bias. */
 static void multiply(const kas_model *m, const kas_fold *f, float *part[PARTS])
 {
     const int c = m->net->layer[f->layer].c;
-    const size_t row = weights_of(m, f->layer) / (size_t)c; /* weights of an output channel */
+    const size_t row = weights_of(m, f->layer) / (size_t)c; /* weights of one output channel */
     const float eps = (float)m->net->layer[f->group.norm].eps;
     for (int k = 0; k < c; k++) {
         const double s = part[GAMMA][k] / sqrt((double)part[VAR][k] + eps);
@@ -135,7 +136,7 @@ static kas_status fold(kas_model *m, const kas_fold *f)
                          m->memory + m->layout.folded + f->weights);
 }
 
-/* A convolution or linear layer that is computed alone. */
+/* Tells the device that the weights of a layer without a fold stay fixed. */
 static kas_status hold(kas_model *m, int layer)
 {
     const bool exact = m->dtype == KAS_F32 || layer == m->tape[KAS_TAPE_INFER].exact;

@@ -31,8 +31,8 @@ static bool meet(const kas_layout_buffer *a, const kas_layout_buffer *b)
     return a->first <= b->last && b->first <= a->last;
 }
 
-/* The lowest gap between the placed slots that are alive together with this one. `alive` is scratch
- * of `placed` entries. */
+/* Returns the offset of the lowest gap between the placed buffers that are alive together with this
+ * one. `alive` is scratch of `placed` entries. */
 static size_t first_fit(const kas_layout_buffer *buffer, kas_layout_buffer *const *order,
                         int placed, const kas_layout_buffer **alive)
 {

@@ -167,7 +167,8 @@ static bool same_conv(const kas_conv_desc *a, const kas_conv_desc *b)
     return memcmp(a, b, offsetof(kas_conv_desc, tf32)) == 0 && a->tf32 == b->tf32;
 }
 
-/* Layers of one shape share a prepared convolution: ResNet-20 has 20 of 8 shapes. */
+/* Prepares a layer's convolution. Layers of one shape share it: ResNet-20 has 20 layers of
+ * 8 shapes. */
 static kas_status prepare_conv(kas_model *m, int layer)
 {
     const kas_conv_desc desc = describe_conv(m, layer);
@@ -242,7 +243,7 @@ kas_status kas_model_create(kas_device *device, const kas_model_options *options
     void *memory = NULL;
     KAS_TRY_GOTO(kas_mem_alloc(device, m->layout.total, &memory), fail);
     m->memory = memory;
-    /* Padding between tensors must stay zero in gradients; the rest is for no surprises. */
+    /* Padding between gradients must stay zero; the rest is zeroed to be deterministic. */
     KAS_TRY_GOTO(kas_mem_zero(device, m->memory, m->layout.total), fail);
     KAS_TRY_GOTO(kas_model_reset_scale(m), fail);
     *out = m;

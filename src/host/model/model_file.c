@@ -1,4 +1,4 @@
-/* A model's tensors as safetensors. */
+/* Reads and writes a model's tensors as safetensors. */
 #include <stdlib.h>
 #include <string.h>
 

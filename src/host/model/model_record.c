@@ -1,4 +1,4 @@
-/* From the tape to launches. */
+/* Records a step: it turns the operations of a tape into launches. */
 #include "host/model/record.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static kas_status load(kas_recorder *r, const kas_tape_op *op)
                           (uint16_t *)(void *)kas_record_slot(r, r->tape->labels));
 }
 
-/* NULL where the loss is not scaled. */
+/* Returns the loss scale; NULL when the loss is not scaled. */
 static kas_loss_scale *loss_scale(const kas_recorder *r)
 {
     return kas_model_scales(r->m) ? (void *)(r->m->memory + r->m->layout.scale) : NULL;
@@ -36,7 +36,7 @@ static kas_status loss(kas_recorder *r, const kas_tape_op *op)
                                 kas_record_slot(r, op->work));
 }
 
-/* Takes `value` into its moving average. */
+/* Adds `value` to its moving average. */
 static kas_status average(kas_recorder *r, size_t average_part, size_t value_part, size_t count)
 {
     kas_average average = {
@@ -50,7 +50,7 @@ static kas_status average(kas_recorder *r, size_t average_part, size_t value_par
     return count ? kas_op_average(r->m->ops, r->plan, &average) : KAS_OK;
 }
 
-/* Clipping, and the loss scale taken back: a factor that the optimiser applies. */
+/* Records clipping and the division by the loss scale, as a factor that the optimiser applies. */
 static kas_status scale_gradient(kas_recorder *r, kas_update *update)
 {
     const kas_model *m = r->m;
@@ -99,7 +99,7 @@ static kas_status update(kas_recorder *r)
     return average(r, l->average_running, l->running, m->params.statistics);
 }
 
-/* Decay of each group of floats: weights come first (params.h). */
+/* Sets the weight decay of each group of floats; weights come first (params.h). */
 static kas_status set_decay(kas_model *m, const kas_recipe *recipe)
 {
     size_t decayed = recipe->decay_all ? m->params.learned : m->params.decayed;

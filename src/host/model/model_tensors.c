@@ -1,4 +1,4 @@
-/* Tensors of a model as the host sees them. */
+/* Copies tensors of a model to and from the host. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "host/device/dtype.h"
 #include "host/model/model_impl.h"
 
-/* A host buffer for one tensor in the order of memory. */
+/* Allocates a host buffer for one tensor in the order of memory. */
 static kas_status scratch(const kas_param *param, float **out)
 {
     *out = malloc(sizeof **out * (param->size ? param->size : 1));
@@ -99,7 +99,7 @@ kas_status kas_model_upload_rounded(kas_model *m, void *to_device, const float *
     return status;
 }
 
-/* The copy of learned parameters [first, first + count) that convolutions read. */
+/* Sets the 16-bit copy, which convolutions read, of the parameters [first, first + count). */
 static kas_status set_copy(kas_model *m, size_t first, size_t count, const float *values)
 {
     if (m->dtype == KAS_F32)
@@ -138,7 +138,8 @@ kas_status kas_model_init(kas_model *m, uint64_t seed)
         free(values);
         KAS_TRY(status);
     }
-    /* Moments and averages; the running statistics that lie between them were just set. */
+    /* Zeroes moments and averages, but not the running statistics between them, which were
+     * just set. */
     const kas_model_layout *l = &m->layout;
     KAS_TRY(kas_mem_zero(m->device, m->memory + l->first, l->running - l->first));
     KAS_TRY(kas_mem_zero(m->device, m->memory + l->average_running, l->kept - l->average_running));

@@ -9,7 +9,7 @@
 
 enum { ALIGN = 64, MAX_SLOTS = 64 };
 
-/* Takes its place in the list; offsets come later, when all are known. */
+/* Adds a parameter to the list. Its offset is set when all are known. */
 static kas_status add(kas_params *p, kas_param param, const char *layer, const char *suffix)
 {
     if (p->count % 64 == 0) {
@@ -26,7 +26,7 @@ static kas_status add(kas_params *p, kas_param param, const char *layer, const c
     return KAS_OK;
 }
 
-/* A vector of the layer's channels that does not decay. */
+/* Adds a vector with an element for each channel of the layer, which does not decay. */
 static kas_status add_vector(kas_params *p, const kas_net *net, int i, int slot, const char *suffix,
                              kas_init init, double scale)
 {
@@ -200,7 +200,7 @@ void kas_param_init(const kas_param *param, uint64_t seed, float *values)
         }
 }
 
-/* Where logical element i lies, in floats from the tensor's start. */
+/* Returns the place in memory of logical element i, in floats from the tensor's start. */
 static size_t memory_index(const kas_param *p, size_t i)
 {
     if (p->map) {

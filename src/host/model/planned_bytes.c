@@ -11,26 +11,26 @@ typedef struct counter {
     const kas_tape *tape;
     kas_tape_mode mode;
     kas_planned_bytes *out;
-    int operation;     /* of the tape, being counted */
-    kas_status status; /* the first failure: later calls do nothing */
+    int operation;     /* the operation of the tape that is counted now */
+    kas_status status; /* the first failure; later calls then do nothing */
 } counter;
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-/* Bytes of a tensor of the shape of `layer`. */
+/* Returns the bytes of a tensor with the shape of `layer`. */
 static double tensor_of(const counter *c, int layer, kas_dtype dtype)
 {
     const kas_layer *l = &c->m->net->layer[layer];
     return (double)kas_dtype_size(dtype) * c->m->batch * l->h * l->w * l->c;
 }
 
-/* Bytes of a tensor like the output of `layer`. */
+/* Returns the bytes of a tensor like the output of `layer`. */
 static double tensor(const counter *c, int layer)
 {
     return tensor_of(c, layer, c->m->dtype);
 }
 
-/* Bytes at a place that holds a tensor of the shape of `layer`: 0 for no place. */
+/* Returns the bytes of a tensor with the shape of `layer` at `place`: 0 when there is no place. */
 static double at(const counter *c, kas_place place, int layer)
 {
     return place.slot < 0 ? 0 : tensor_of(c, layer, place.dtype);
@@ -67,7 +67,8 @@ static void pass(counter *c, const char *what, int layer, double bytes)
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
-/* A kernel in the place of a convolution; `x`, `pooled`: the pool that takes the stride. */
+/* Counts a kernel in the place of a convolution, and the pool in front of it that takes the
+ * stride. */
 static void program(counter *c, const kas_tape_op *op, bool backward, double x)
 {
     const kas_program *p = c->m->programs->program[op->program];
@@ -122,7 +123,7 @@ static void forward(counter *c, const kas_tape_op *op)
     case KAS_LAYER_GLOBAL_AVG_POOL:
         pass(c, "pool forward", op->layer, x + y);
         break;
-    case KAS_LAYER_SHORTCUT_A: /* only what is left of x is read */
+    case KAS_LAYER_SHORTCUT_A: /* only the pixels that are kept are read */
         pass(c, "shortcut forward", op->layer, x / ((double)l->stride * l->stride) + y);
         break;
     default:
@@ -190,13 +191,14 @@ static void backward(counter *c, const kas_tape_op *op)
     case KAS_LAYER_SHORTCUT_A:
         pass(c, "shortcut backward", op->layer, dy + x);
         break;
-    default: /* activations read what they kept */
+    default: /* activations read the tensor that they kept */
         pass(c, "element-wise backward", op->layer,
              dy + x + at(c, op->x, l->in[0]) + at(c, op->y, op->last));
     }
 }
 
-/* Every learned number: what the optimiser keeps is read and written, the gradient read. */
+/* Returns the bytes of the optimiser: everything that it keeps is read and written, the gradient
+ * is read. */
 static double optimiser(const counter *c)
 {
     const kas_model *m = c->m;
@@ -254,7 +256,8 @@ static bool has_map(const kas_layer *l)
     return l->op == KAS_LAYER_CONV || l->op == KAS_LAYER_LINEAR;
 }
 
-/* Bytes of what a program shares with the rest of the step; 0 of what is its own affair. */
+/* Returns the bytes of a buffer that a program shares with the rest of the step; 0 for its
+ * own buffers. */
 static double shared_bytes(const kas_program *p, const kas_buffer *b, kas_dtype dtype)
 {
     const kas_target *t = &p->target;
@@ -284,7 +287,8 @@ static bool operation_touches(const kas_operation *op, int buffer)
     return false;
 }
 
-/* A pass of a kernel in a convolution's place: what it touches of the tensors that it shares. */
+/* Adds the floor of a kernel's pass in a convolution's place: the shared tensors that it
+ * touches. */
 static void program_floor(counter *c, const kas_program *p, bool backward)
 {
     const kas_operation *op = backward ? p->backward : p->forward;
@@ -300,7 +304,8 @@ static void program_floor(counter *c, const kas_program *p, bool backward)
         c->out->floor_flops += op[i].flops;
 }
 
-/* Bytes of a layer's input: the images are bytes, but for inference, which is given numbers. */
+/* Returns the bytes of a layer's input. Images are stored as bytes, except that inference is
+ * given numbers. */
 static double input_of(const counter *c, int layer)
 {
     const kas_layer *in = &c->m->net->layer[0];
@@ -330,7 +335,8 @@ static void map_floor(counter *c, int layer, bool gradient_of_x)
                            (training ? 2 + gradient_of_x : 1);
 }
 
-/* `learns`: something to learn lies before a layer's output, so that its gradient is wanted. */
+/* Adds the floors of all layers. learns[i] says that there are parameters before layer i's output,
+ * so that its gradient is needed. */
 static void floors(counter *c, bool *learns, int *readers)
 {
     const kas_net *net = c->m->net;
@@ -422,7 +428,7 @@ int kas_planned_bytes_kinds(const kas_planned_bytes *planned, kas_sweep_kind kin
         while (k < count && strcmp(kinds[k].what, p->what) != 0)
             k++;
         if (k == KAS_SWEEP_KINDS)
-            continue; /* there are far fewer */
+            continue; /* there are far fewer kinds */
         if (k == count)
             kinds[count++] = (kas_sweep_kind){p->what, 0, 0, 0};
         kinds[k].passes++;

@@ -7,7 +7,7 @@
 
 enum { MOST_LISTED = 6 };
 
-/* What kas_pretrained_match works on. */
+/* The state of kas_pretrained_match. */
 typedef struct matching {
     const char *path;
     const kas_safetensors *file;
@@ -26,7 +26,8 @@ static void print_shape(const uint64_t *shape, int rank, kas_buf *out)
     kas_buf_puts(out, "]");
 }
 
-/* A tensor that does not fit: an error, or with `partial` one more of the list. `why` is freed. */
+/* Handles a tensor that does not fit: an error or, with `partial`, an entry of the list.
+ * Frees `why`. */
 static kas_status misfit(const matching *m, const char *name, kas_buf *why)
 {
     kas_pretrained *out = m->out;
@@ -41,7 +42,8 @@ static kas_status misfit(const matching *m, const char *name, kas_buf *why)
     return status;
 }
 
-/* Is there a tensor LAYER.weight for the layer that parameter `p` of a kernel stands for? */
+/* Returns whether the file has LAYER.weight for the layer that the kernel of parameter
+ * `p` replaces. */
 static bool has_original(const matching *m, const kas_param *p)
 {
     char name[KAS_TENSOR_NAME + 8];
@@ -55,7 +57,7 @@ static kas_status match_param(const matching *m, int i)
     const kas_named_tensor *t = kas_safetensors_find(m->file, p->name);
     kas_buf why = {0};
     if (!t && p->kind == KAS_PARAM_STATISTIC)
-        return KAS_OK; /* keeps what it has: 0 and 1 after kas_model_init */
+        return KAS_OK; /* it keeps its value: 0 or 1 after kas_model_init */
     if (!t && p->map && has_original(m, p)) {
         m->out->begun_anew++;
         return KAS_OK;
@@ -87,7 +89,7 @@ static bool ends_with(const char *name, const char *suffix)
     return length > tail && strcmp(name + length - tail, suffix) == 0;
 }
 
-/* A tensor of a layer that a kernel stands for. */
+/* Returns whether the tensor belongs to a layer that a kernel replaces. */
 static bool of_replaced_layer(const matching *m, const char *name)
 {
     if (!ends_with(name, ".weight") && !ends_with(name, ".bias"))
@@ -100,7 +102,8 @@ static bool of_replaced_layer(const matching *m, const char *name)
     return false;
 }
 
-/* PyTorch counts batches in each batch norm; nothing here needs the number. */
+/* Returns whether the tensor is expected but not used: PyTorch counts the batches of each
+ * batch norm. */
 static bool is_known(const matching *m, const char *name)
 {
     return kas_params_find_name(m->params, name) >= 0 || ends_with(name, ".num_batches_tracked") ||

@@ -1,4 +1,4 @@
-/* The operations of layers, by their kind. */
+/* Records the operations of layers, by their kind. */
 #include "host/model/record.h"
 
 float *kas_record_parameter(const kas_recorder *r, int layer, int which, bool gradient)
@@ -13,7 +13,7 @@ float *kas_record_parameter(const kas_recorder *r, int layer, int which, bool gr
     return kas_model_float(r->m, part, p->offset);
 }
 
-/* What the operation of a layer reads and writes; tensors that it has not have no data. */
+/* The tensors that a layer's operation reads and writes. Absent tensors have no data. */
 typedef struct tensors {
     const kas_layer *l;
     kas_tensor x, x1, y, dy, dy1, dx, dx1, base;
@@ -109,7 +109,8 @@ void *kas_record_weights(const kas_recorder *r, int layer, int which, kas_dtype 
     return m->memory + part + p->offset * kas_dtype_size(dtype);
 }
 
-/* `bias` comes along where the device takes it; *taken says so. NULL: the layer has none. */
+/* Records a pass of a convolution. The bias (NULL: none) is part of it when the device supports
+ * that, and *taken says so. */
 static kas_status conv(const kas_recorder *r, const kas_tape_op *op, kas_conv_pass pass,
                        const kas_tensor *x, const kas_tensor *y, void *bias, bool *taken)
 {
@@ -133,14 +134,16 @@ static kas_status conv_forward(const kas_recorder *r, const kas_tape_op *op, con
 
 /* ---- a convolution and the group behind it --------------------------------------------------- */
 
-/* Are the output and the residual of the convolution's pitch?  Parts of a concatenation are not. */
+/* Returns whether the output and the residual have the convolution's pitch. Parts of a
+ * concatenation do not. */
 static bool is_dense(const tensors *t)
 {
     const int pitch = kas_pitch_of(t->y.dtype, t->y.c);
     return t->y.pitch == pitch && (!t->x1.data || t->x1.pitch == pitch);
 }
 
-/* As it is without folding; the convolution's own output lies where the group's will. */
+/* Records the operations as without folding. The convolution's output lies where the group's output
+ * will be. */
 static kas_status conv_then_norm(const kas_recorder *r, const kas_tape_op *op, const tensors *t)
 {
     kas_tape_op behind = *op;
@@ -268,7 +271,7 @@ static kas_status norm_backward(const kas_recorder *r, const kas_tape_op *op, co
     return kas_op_layer_norm_backward(r->m->ops, r->plan, &norm, t->dy, t->dx, dgamma, dbeta);
 }
 
-/* The other factor's gradient first: dx may lie in place of dy. */
+/* Records the other factor's gradient first, because dx may lie in place of dy. */
 static kas_status multiply_backward(const kas_recorder *r, const tensors *t)
 {
     const bool gate = t->x1.h == 1 && t->x1.w == 1;

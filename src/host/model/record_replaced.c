@@ -1,8 +1,8 @@
-/* Kernels in place of convolutions: an average pool of the stride, then the kernel's program, which
- * outside training may do what stands behind the layer too. */
+/* Records kernels in place of convolutions: an average pool of the stride, then the kernel's
+ * program, which outside training may include the epilogue of the layer. */
 #include "host/model/record.h"
 
-/* What a program reads of the batch norm behind it. */
+/* Returns the vector of the batch norm behind it that a program reads. */
 static float *norm_part(const kas_recorder *r, const kas_tape_op *op, int part)
 {
     switch ((kas_norm_part)part) {
@@ -58,8 +58,8 @@ static void fill_addresses(kas_recorder *r, const kas_tape_op *op, float *x, flo
     }
 }
 
-/* The output of the pool that takes the stride: spatial size of the layer, channels of its input.
- */
+/* Returns the output of the pool that takes the stride: it has the spatial size of the layer and
+ * the channels of its input. */
 static kas_tensor pooled_tensor(const kas_recorder *r, int slot, int layer)
 {
     const int c = r->m->net->layer[r->m->net->layer[layer].in[0]].c;

@@ -123,7 +123,7 @@ static kas_status read_dtype(const cJSON *entry, const char *where, kas_safetens
                     where, name);
 }
 
-/* An integer in [0, high]; JSON numbers are doubles, exact to 2^53. */
+/* Reads an integer in [0, high]. JSON numbers are doubles, which are exact to 2^53. */
 static kas_status read_count(const cJSON *item, const char *where, const char *what, double high,
                              uint64_t *out)
 {
@@ -190,8 +190,8 @@ static int by_data(const void *a, const void *b)
     return p < q ? -1 : p > q;
 }
 
-/* The format asks that tensors fill the data without overlap or gap; then one file cannot carry
- * what a reader does not see. */
+/* Checks that the tensors fill the data without overlap or gap, as the format requires, so that a
+ * file cannot carry hidden data. */
 static kas_status check_cover(const char *path, const kas_safetensors *file, const uint8_t *data,
                               size_t data_size)
 {
@@ -283,7 +283,7 @@ const kas_named_tensor *kas_safetensors_find(const kas_safetensors *file, const 
     return NULL;
 }
 
-/* IEEE 754 binary16: 1 sign, 5 exponent (bias 15), 10 mantissa. */
+/* Converts IEEE 754 binary16: 1 sign, 5 exponent (bias 15), 10 mantissa bits. */
 static double from_half(uint16_t bits)
 {
     int exponent = bits >> 10 & 31, mantissa = bits & 1023;
@@ -293,7 +293,7 @@ static double from_half(uint16_t bits)
     return bits >> 15 ? -size : size;
 }
 
-/* bfloat16: the upper half of a float. */
+/* Converts bfloat16, which is the upper half of a float. */
 static double from_bfloat(uint16_t bits)
 {
     uint32_t whole = (uint32_t)bits << 16;

@@ -194,7 +194,7 @@ static kas_status describe_layers(kas_tape_builder *b)
     return KAS_OK;
 }
 
-/* Batch norms with the sum and the activation behind them become groups. */
+/* Makes groups of batch norms with the sum and the activation behind them. */
 static void find_groups(kas_tape_builder *b)
 {
     for (int i = 1; i < b->net->layers; i++) {
@@ -208,7 +208,8 @@ static void find_groups(kas_tape_builder *b)
     }
 }
 
-/* Does layer i do the group behind it too?  *epilogue: that of its program, if it is one. */
+/* Returns whether layer i includes the group behind it. *epilogue gets that of its program, if it
+ * is replaced. */
 static bool joins(const kas_tape_builder *b, int i, const kas_norm_group *group, int *epilogue)
 {
     const int program = kas_programs_of_layer(b->programs, i);
@@ -222,8 +223,8 @@ static bool joins(const kas_tape_builder *b, int i, const kas_norm_group *group,
     return *epilogue >= 0;
 }
 
-/* Groups grow by the layer in front of them that does them too; what that writes and adds has no
- * gaps. */
+/* Extends groups by the layer in front that includes them. The tensors that such a layer writes and
+ * adds have no gaps. */
 static void find_joined(kas_tape_builder *b)
 {
     for (int i = 1; i < b->net->layers && b->mode != KAS_TAPE_TRAIN; i++) {
@@ -240,7 +241,7 @@ static void find_joined(kas_tape_builder *b)
     }
 }
 
-/* The convolution or linear layer whose output the logits are: it works in float32. */
+/* Finds the convolution or linear layer that gives the logits: it works in float32. */
 static void find_exact(kas_tape_builder *b)
 {
     int layer = b->net->layers - 1;
@@ -310,7 +311,8 @@ kas_status kas_tape_build(const kas_net *net, const kas_programs *programs,
         status = b.status;
     }
     if (status == KAS_OK) {
-        /* Logits are read after the step; images of INFER are given once and used by every run. */
+        /* Logits are read after the step; the images of INFER are given once and used by every
+         * run. */
         touch(out, out->logits.slot, out->ops - 1);
         if (b.mode == KAS_TAPE_INFER)
             touch(out, out->images, out->ops - 1);

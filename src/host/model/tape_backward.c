@@ -1,8 +1,8 @@
-/* The backward operations of a tape, from the last layer to the first. */
+/* Appends the backward operations of a tape, from the last layer to the first. */
 #include "host/model/tape_impl.h"
 
-/* Batch norm, alone or with a sum, and then nothing or a ReLU: it adds gradients as it reads them.
- */
+/* Returns whether the layer adds gradients as it reads them: a batch norm, alone or with a sum,
+ * that is followed by nothing or a ReLU. */
 static bool adds_gradients(const kas_tape_builder *b, int layer)
 {
     const int head = b->layer[layer].head;
@@ -10,7 +10,7 @@ static bool adds_gradients(const kas_tape_builder *b, int layer)
                          b->net->layer[layer].op == KAS_LAYER_ADD);
 }
 
-/* One more gradient of the output of `layer`. */
+/* Adds a contribution to the gradient of a layer's output. */
 static void contribute(kas_tape_builder *b, int layer, kas_place place, bool owned)
 {
     kas_tape_layer *l = &b->layer[layer];
@@ -40,14 +40,14 @@ static bool is_dense(const kas_tape_builder *b, int layer, kas_place place)
     return place.offset == 0 && place.pitch == kas_pitch_of(place.dtype, b->net->layer[layer].c);
 }
 
-/* Convolutions and programs want dy without gaps. */
+/* Returns whether the layer needs dy without gaps: convolutions and programs do. */
 static bool wants_dense(const kas_layer *l)
 {
     return l->op == KAS_LAYER_CONV || l->op == KAS_LAYER_LINEAR;
 }
 
-/* Where the gradient of input `in` is written: over the layer's own, if nobody else reads that and
- * it does not have to be copied then. */
+/* Returns the place for the gradient of input `in`: over the layer's own gradient if no other
+ * operation reads that and it need not be copied then. */
 static kas_place overwrite(kas_tape_builder *b, int layer, int in)
 {
     const kas_tape_layer *l = &b->layer[layer];
@@ -56,14 +56,15 @@ static kas_place overwrite(kas_tape_builder *b, int layer, int in)
     return kas_tape_like(b, in);
 }
 
-/* A batch norm [and activation] whose output can be had again from what is kept anyway. */
+/* Returns whether the output of a batch norm [and activation] can be computed again from tensors
+ * that are kept anyway. */
 static bool can_recompute(const kas_tape_builder *b, int layer)
 {
     const kas_tape_layer *l = &b->layer[layer];
     return b->recompute && l->head >= 0 && l->home < 0 && b->tape->op[l->operation].residual < 0;
 }
 
-/* The output of a layer, in the backward pass. */
+/* Returns the place of a layer's output in the backward pass. */
 static kas_place kept(kas_tape_builder *b, int layer)
 {
     kas_tape_layer *l = &b->layer[layer];
@@ -91,7 +92,8 @@ static void replaced(kas_tape_builder *b, int layer, kas_tape_op *op)
     op->pooled = kas_tape_slot(b, b->tape->buffer[pooled].bytes);
 }
 
-/* Where a batch norm writes the gradient behind its activation: over one of those it reads. */
+/* Returns the place where a batch norm writes the gradient behind its activation: over one of those
+ * that it reads. */
 static kas_place behind_activation(kas_tape_builder *b, int last)
 {
     const kas_tape_layer *l = &b->layer[last];
@@ -100,8 +102,8 @@ static kas_place behind_activation(kas_tape_builder *b, int last)
     return l->second.slot >= 0 && l->second_owned ? l->second : kas_tape_like(b, last);
 }
 
-/* Where a batch norm writes dx: added to the gradient that is there already, or over one that
- * nobody reads after it, or in a place of its own. */
+/* Chooses where a batch norm writes dx: it is added to an existing gradient, or replaces one that
+ * no later operation reads, or gets a place of its own. */
 static void place_dx(kas_tape_builder *b, int last, int in, kas_tape_op *op)
 {
     const kas_tape_layer *l = &b->layer[last];
@@ -124,14 +126,14 @@ static void place_dx(kas_tape_builder *b, int last, int in, kas_tape_op *op)
     op->dx = kas_tape_like(b, in);
 }
 
-/* The group that ends at layer `last`. */
+/* Appends the backward operation of the group that ends at layer `last`. */
 static void batch_norm(kas_tape_builder *b, int last)
 {
     const int head = b->layer[last].head, in = b->net->layer[head].in[0];
     const kas_tape_layer *l = &b->layer[last];
     if (b->status != KAS_OK)
         return;
-    kas_tape_op op = b->tape->op[l->operation]; /* what the forward pass found out */
+    kas_tape_op op = b->tape->op[l->operation]; /* as in the forward pass */
     const bool masked = op.residual >= 0 && op.activation != KAS_ACTIVATION_NONE;
     op.kind = KAS_TAPE_BACKWARD;
     op.x1 = kas_no_place;
@@ -156,8 +158,8 @@ static void batch_norm(kas_tape_builder *b, int last)
         contribute(b, op.residual, op.dy, false);
 }
 
-/* Parts of dy: the front part to the concatenation that shares the buffer, the rest to the inputs
- * behind it. Parts do not overlap, so that who owned the whole owns each. */
+/* Passes on parts of dy: the front part to the concatenation that shares the buffer, the rest to
+ * the inputs behind it. The parts do not overlap, so each has the owner of the whole. */
 static void concat(kas_tape_builder *b, int layer)
 {
     const kas_layer *l = &b->net->layer[layer];
@@ -173,7 +175,7 @@ static void concat(kas_tape_builder *b, int layer)
     }
 }
 
-/* dx first needs no dy any more, so that it may lie there. */
+/* Computes dx1 first, so that dx may lie in place of dy. */
 static void multiply(kas_tape_builder *b, int layer)
 {
     const kas_layer *l = &b->net->layer[layer];
@@ -211,7 +213,7 @@ static void convolution(kas_tape_builder *b, int layer)
     const kas_tensor dy = kas_tape_shape(b, layer);
     if (op.program < 0 && l->bias && kas_bias_scratch(&dy) > 0)
         op.work = kas_tape_slot(b, sizeof(float) * kas_bias_scratch(&dy));
-    /* A gradient that nobody wants is not computed, except by programs, which always write it. */
+    /* A gradient that is not needed is not computed, except by programs, which always write it. */
     if (op.program >= 0 || b->layer[l->in[0]].learns)
         op.dx = kas_tape_shaped(b, l->in[0], op.dy.dtype);
     kas_tape_append(b, op);
@@ -220,7 +222,7 @@ static void convolution(kas_tape_builder *b, int layer)
                    true);
 }
 
-/* Layers of one input. */
+/* Appends the backward operation of a layer with one input. */
 static void single(kas_tape_builder *b, int layer)
 {
     const kas_layer *l = &b->net->layer[layer];
@@ -251,7 +253,7 @@ static void backward(kas_tape_builder *b, int layer)
     const kas_layer *l = &b->net->layer[layer];
     const kas_tape_layer *known = &b->layer[layer];
     if (known->gradient.slot < 0)
-        return; /* nothing that is learned reads it, or part of a group */
+        return; /* no parameters depend on it, or it is part of a group */
     if (known->head >= 0) {
         batch_norm(b, layer);
         return;

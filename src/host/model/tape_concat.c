@@ -1,8 +1,8 @@
-/* Concatenations that share a buffer, and who writes into it. */
+/* Decides which concatenations share a buffer, and which layers write into it. */
 #include "host/model/tape_impl.h"
 
-/* What reads pixels with gaps between them; the libraries' convolutions and the kernels' programs
- * do not, and a layer that does nothing hands its input on to readers unknown. */
+/* Returns whether a layer can read pixels with gaps. The libraries' convolutions and the kernels'
+ * programs cannot; a layer that does nothing passes its input on to unknown readers. */
 static bool reads_gaps(const kas_layer *l)
 {
     switch (l->op) {
@@ -16,14 +16,15 @@ static bool reads_gaps(const kas_layer *l)
     }
 }
 
-/* The same without those that own no memory of their own, or have to be copied anyway. */
+/* Returns whether a layer can write pixels with gaps: as above, except for layers without memory of
+ * their own and outputs that have to be copied anyway. */
 static bool writes_gaps(const kas_layer *l)
 {
     return l->op != KAS_LAYER_INPUT && l->op != KAS_LAYER_CONCAT && reads_gaps(l);
 }
 
-/* How many inputs of concatenation `concat` another one stands for as its front part: one that is
- * its first input, or whose inputs are its first ones; 0 = none. */
+/* Returns how many inputs of `concat` the concatenation `front` covers as its front part: `front`
+ * is its first input, or has the same first inputs; 0 = none. */
 static int stands_for(const kas_layer *layer, int concat, int front)
 {
     const kas_layer *l = &layer[concat], *f = &layer[front];
@@ -37,7 +38,7 @@ static int stands_for(const kas_layer *layer, int concat, int front)
     return f->inputs;
 }
 
-/* The widest earlier concatenation that can be the front part of this one becomes its child. */
+/* Makes the widest earlier concatenation that can be the front part of this one its child. */
 static void find_child(kas_tape_builder *b, int concat)
 {
     const kas_layer *layer = b->net->layer;
@@ -53,7 +54,7 @@ static void find_child(kas_tape_builder *b, int concat)
     b->layer[known->child].parent = concat;
 }
 
-/* Inputs that can be written into the buffer of their concatenation. */
+/* Finds the inputs that can be written directly into the buffer of their concatenation. */
 static void find_homes(kas_tape_builder *b, int concat)
 {
     const kas_layer *l = &b->net->layer[concat];
@@ -87,7 +88,7 @@ int kas_tape_first_channel(const kas_tape_builder *b, int concat, int input)
     return c;
 }
 
-/* The buffer of a chain is made when the first of its tensors is written. */
+/* Returns the buffer of a chain, which is created when the first of its tensors is written. */
 static kas_place buffer(kas_tape_builder *b, int concat)
 {
     while (b->layer[concat].parent >= 0)
@@ -98,7 +99,8 @@ static kas_place buffer(kas_tape_builder *b, int concat)
     return root->buffer;
 }
 
-/* Where the first input of a concatenation that is `layer`, and that no child stands for, lies. */
+/* Returns the place of the first input of a concatenation that is `layer` and is not covered by
+ * its child. */
 static kas_place part(kas_tape_builder *b, int concat, int layer)
 {
     kas_place place = buffer(b, concat);

@@ -1,4 +1,4 @@
-/* The forward operations of a tape. */
+/* Appends the forward operations of a tape. */
 #include "host/model/tape_impl.h"
 
 static void replaced(kas_tape_builder *b, int layer, kas_tape_op *op)
@@ -13,7 +13,8 @@ static void replaced(kas_tape_builder *b, int layer, kas_tape_op *op)
     b->layer[layer].pooled = op->pooled;
 }
 
-/* ReLU overwrites its input where nothing else needs that: a sum's gradient uses nothing. */
+/* Returns whether a ReLU overwrites its input: it does when no other operation needs the input; a
+ * sum's gradient needs none. */
 static bool in_place(const kas_tape_builder *b, int layer)
 {
     const kas_layer *l = &b->net->layer[layer];
@@ -21,7 +22,7 @@ static bool in_place(const kas_tape_builder *b, int layer)
            b->net->layer[l->in[0]].op == KAS_LAYER_ADD && b->layer[layer].home < 0;
 }
 
-/* What a norm or a max pool keeps for the backward pass, in bytes. */
+/* Returns the bytes that a norm or a max pool keeps for the backward pass. */
 static size_t saved_bytes(const kas_tape_builder *b, int layer)
 {
     const kas_tensor y = kas_tape_shape(b, layer);
@@ -30,7 +31,7 @@ static size_t saved_bytes(const kas_tape_builder *b, int layer)
         return sizeof(float) * 2 * (size_t)y.pitch;
     case KAS_LAYER_LAYER_NORM:
         return sizeof(float) * 2 * (size_t)y.n * (size_t)y.h * (size_t)y.w;
-    case KAS_LAYER_MAX_POOL: /* a byte for each float */
+    case KAS_LAYER_MAX_POOL: /* one byte for each float */
         return kas_tensor_size(&y);
     default:
         return 0;
@@ -46,7 +47,7 @@ static void append(kas_tape_builder *b, kas_tape_op op)
     kas_tape_append(b, op);
 }
 
-/* The group's own part of its operation. */
+/* Sets the members of an operation that concern its group. */
 static void group(kas_tape_builder *b, const kas_norm_group *g, kas_tape_op *op)
 {
     op->last = g->last;
@@ -70,7 +71,7 @@ static void batch_norm(kas_tape_builder *b, int head)
     append(b, op);
 }
 
-/* A convolution, or what is in its place, and the group behind it. */
+/* Appends a convolution, or the kernel in its place, with the group behind it. */
 static void joined(kas_tape_builder *b, int head, int epilogue)
 {
     const kas_norm_group g = kas_net_group_behind(b->net, head);
@@ -80,7 +81,7 @@ static void joined(kas_tape_builder *b, int head, int epilogue)
     op.epilogue = epilogue;
     op.program = kas_programs_of_layer(b->programs, head);
     group(b, &g, &op);
-    /* 1 / deviation; where a device folds nothing, what a batch norm saves */
+    /* 1 / deviation; for a device that folds nothing, the saved statistics of a batch norm. */
     op.work = kas_tape_slot(b, sizeof(float) * (op.program < 0 ? 2 : 1) *
                                    (size_t)kas_pitch(b->net->layer[head].c));
     if (op.program >= 0)
@@ -88,7 +89,8 @@ static void joined(kas_tape_builder *b, int head, int epilogue)
     append(b, op);
 }
 
-/* What the layer reads: for the one that works in float32 a copy, kept for the backward pass. */
+/* Returns the place of the layer's input. For the layer that works in float32 it is a copy, kept
+ * for the backward pass. */
 static kas_place input(kas_tape_builder *b, int layer)
 {
     const int in = b->net->layer[layer].in[0];
@@ -103,7 +105,7 @@ void kas_tape_forward(kas_tape_builder *b, int layer)
     const kas_layer *l = &b->net->layer[layer];
     kas_tape_layer *known = &b->layer[layer];
     if (known->last != layer)
-        return; /* part of a group that ends later */
+        return; /* it is part of a group that ends later */
     if (known->head >= 0) {
         if (b->net->layer[known->head].op == KAS_LAYER_BATCH_NORM)
             batch_norm(b, known->head);

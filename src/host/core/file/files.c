@@ -70,7 +70,7 @@ static kas_status write_all(int fd, const char *path, const char *data, size_t s
     return KAS_OK;
 }
 
-/* Makes the rename itself durable. */
+/* Flushes the folder of `path`, which makes the rename itself durable. */
 static kas_status sync_folder_of(const char *path)
 {
     char copy[PATH_MAX];
@@ -99,7 +99,7 @@ kas_status kas_file_begin(const char *path, kas_file_place *place, int *fd)
     return status;
 }
 
-/* A flushed file beside where `path` leads to, under a name of its own. */
+/* Writes and flushes a temporary file with a unique name in the folder of the target of `path`. */
 static kas_status write_temporary(const char *path, const void *data, size_t size,
                                   kas_file_place *place)
 {

@@ -72,7 +72,7 @@ static kas_status make_folder(const char *path, bool *made)
     }
     if (!*made && errno != EEXIST)
         return fail_path(path, "cannot create folder");
-    /* The umask may have taken the owner's own rights. */
+    /* The umask may have removed the owner's own rights. */
     return *made && chmod(path, 0700) != 0 ? fail_path(path, "cannot set the mode") : KAS_OK;
 }
 
@@ -90,7 +90,8 @@ static kas_status open_folder(const char *path, int *fd)
     return fail_path(path, "cannot open folder");
 }
 
-/* `keep`: the mode of a folder that is there is left as it is, if nobody else may write it. */
+/* Creates or checks a folder. With `keep` the mode of an existing folder stays as it is, if nobody
+ * else may write it. */
 static kas_status own_folder(const char *path, bool keep)
 {
     struct stat info;
@@ -137,7 +138,7 @@ static kas_status make_cache_dir(const char *path, bool named)
     if (trusted)
         return kas_mkdirs(path);
     size_t length = (size_t)snprintf(plain, sizeof plain, "%s", path);
-    while (length > 1 && plain[length - 1] == '/') /* it would have a link followed */
+    while (length > 1 && plain[length - 1] == '/') /* a slash at the end would follow a link */
         plain[--length] = '\0';
     KAS_TRY(own_folder(plain, named));
     return check_above(plain);

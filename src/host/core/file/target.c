@@ -45,7 +45,7 @@ static const input *find_input(const struct stat *info)
     return NULL;
 }
 
-/* The file itself, or a folder that it lies in. */
+/* Fails when the target is an input, or lies in a folder that is one. */
 static kas_status check_inputs(const char *path, const char *target, const struct stat *info)
 {
     char folder[PATH_MAX];
@@ -65,7 +65,7 @@ static kas_status check_inputs(const char *path, const char *target, const struc
                  : KAS_OK;
 }
 
-/* One link of a chain; a relative one begins in the folder of the link. */
+/* Follows one link of a chain. A relative link begins in the folder of the link. */
 static kas_status follow(const char *path, char target[PATH_MAX])
 {
     char link[PATH_MAX], folder[PATH_MAX];
@@ -99,7 +99,7 @@ kas_status kas_file_target(const char *path, char target[PATH_MAX])
         KAS_TRY(follow(path, target));
     }
     if (!exists)
-        return KAS_OK; /* or cannot be seen: then neither written */
+        return KAS_OK; /* or it cannot be seen, and then not be written either */
     if (S_ISDIR(info.st_mode))
         return kas_fail(KAS_FAILURE, "%s: is a folder; give the name of a file to write", path);
     if (!S_ISREG(info.st_mode))

@@ -18,7 +18,7 @@ static void *member(const kas_field *field, const void *object)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* The shortest of 15 to 17 digits that reads back to the same number. */
+/* Writes the number with the fewest digits, 15 to 17, that read back to the same number. */
 static void write_number(double value, kas_buf *out)
 {
     char text[32];
@@ -124,7 +124,7 @@ static int find_choice(const kas_field *field, const char *word)
     return -1;
 }
 
-/* "field "x"" or "--x": expected one of ... */
+/* Fails with "expected one of ..." behind `name`, which is "field "x"" or "--x". */
 static kas_status fail_choice(const kas_field *field, const char *name, const char *found)
 {
     kas_buf words = {0};
@@ -341,7 +341,7 @@ static kas_status parse_integer(const kas_field *field, const char *text, int *o
     return KAS_OK;
 }
 
-/* "" is the empty list. */
+/* Parses a list of integers; "" is the empty list. */
 static kas_status parse_list(const kas_field *field, const char *text, kas_int_list *out)
 {
     *out = (kas_int_list){0};
@@ -361,7 +361,7 @@ static kas_status parse_list(const kas_field *field, const char *text, kas_int_l
     return KAS_OK;
 }
 
-/* "" is none of them. */
+/* Parses words separated by commas; "" means none of them. */
 static kas_status parse_words(const kas_field *field, const char *text, uint64_t *out)
 {
     *out = 0;

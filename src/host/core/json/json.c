@@ -7,11 +7,11 @@
 
 #include "host/core/json/json_place.h"
 
-/* ": nodes[3].in" behind the file's name, nothing at the top. */
+/* Prints a place behind the file's name: ": nodes[3].in", or nothing at the top level. */
 #define PLACE_FORMAT "%s%s"
 #define PLACE_ARGUMENTS(place) ((place)[0] ? ": " : ""), (place)
 
-/* Depth is checked on the text, before cJSON recurses over it. */
+/* Checks the depth on the text, before cJSON recurses over it. */
 static kas_status check_depth(const char *name, const char *text, size_t size, int limit)
 {
     int depth = 0;
@@ -40,7 +40,7 @@ static kas_status check_depth(const char *name, const char *text, size_t size, i
     return KAS_OK;
 }
 
-/* Behind the string, number or word at `at`. */
+/* Returns the place behind the string, number or word at `at`. */
 static const char *skip_scalar(const char *at)
 {
     if (*at != '"')
@@ -50,8 +50,8 @@ static const char *skip_scalar(const char *at)
     return at + (*at == '"');
 }
 
-/* Text and tree are walked side by side: *at goes from the start of `item` to behind it, or stops
- * at `wanted`. */
+/* Walks the text and the tree together. *at moves from the start of `item` to the place behind it,
+ * or stops at `wanted`. */
 static bool find_in_text(const char **at, const cJSON *item, const cJSON *wanted)
 {
     static const char between[] = " \t\r\n,:";
@@ -89,7 +89,7 @@ int kas_json_line(const char *text, const cJSON *root, const cJSON *item)
     return find_in_text(&at, root, item) ? line_of(text, at) : 0;
 }
 
-/* A text that is valid JSON. */
+/* A valid JSON text and its tree. */
 typedef struct parsed {
     const char *name, *text;
     const cJSON *root;
@@ -109,7 +109,8 @@ static kas_status fail_duplicate(const parsed *p, const char *place, const cJSON
                     p->name, PLACE_ARGUMENTS(place), a->string, first > second ? first : second);
 }
 
-/* Sorted, so that an object of thousands of members takes no quadratic time. */
+/* Fails when two keys are equal. It sorts the keys, so that an object with thousands of members
+ * does not take quadratic time. */
 static kas_status check_keys(const parsed *p, const char *place, const cJSON *object)
 {
     size_t count = (size_t)cJSON_GetArraySize(object), i = 0;
@@ -146,7 +147,8 @@ static kas_status check_duplicates(const parsed *p, const char *place, const cJS
     return KAS_OK;
 }
 
-/* `at`: where the parser gave up; it names the last byte also when it missed one behind. */
+/* Fails with the place and the expected text. `at` is where the parser stopped: the last byte, even
+ * when something is missing behind it. */
 static kas_status fail_syntax(const char *name, const char *text, size_t size, size_t at)
 {
     char place[KAS_JSON_PLACE_SIZE];
@@ -157,7 +159,7 @@ static kas_status fail_syntax(const char *name, const char *text, size_t size, s
     if (at + 1 >= size && kas_json_is_open(text, size))
         at = size;
     while (at > 0 && isalpha((unsigned char)text[at - 1]))
-        at--; /* to the start of a word that is none of JSON's */
+        at--; /* to the start of a word that JSON does not have */
     kas_json_place(text, at, place);
     return kas_fail(KAS_BAD_INPUT, "%s" PLACE_FORMAT ": line %d: not valid JSON; expected %s%s",
                     name, PLACE_ARGUMENTS(place), line_of(text, text + at),

@@ -18,15 +18,16 @@ void kas_json_place_index(char place[KAS_JSON_PLACE_SIZE], int index)
     snprintf(place + used, KAS_JSON_PLACE_SIZE - used, "[%d]", index);
 }
 
-/* An object or array that is open. */
+/* An object or array that has begun and not ended. */
 typedef struct level {
     bool array;
-    int index;       /* of the element, in an array */
-    const char *key; /* of the member, in an object; NULL before the first */
+    int index;       /* in an array: index of the element */
+    const char *key; /* in an object: key of the member; NULL before the first */
     size_t length;
 } level;
 
-/* What every open level has come to at byte `at`. Returns how many are open. */
+/* Finds the open levels at byte `at`, each with its present element or member. Returns how many
+ * there are. */
 static int open_levels(const char *text, size_t at, level open[KAS_JSON_PLACE_DEPTH])
 {
     int depth = 0;

@@ -6,8 +6,9 @@
  *     max(0, 1 - |i + 1/2 - x| / max(1, s))
  *
  * Only pixels between floor(x0) and ceil(x1) count; at a border the remaining weights are scaled to
- * a sum of 1.  So enlarging (s < 1) is plain bilinear interpolation, and shrinking averages over all
- * pixels, as PIL and torchvision do.  Lines are resampled first, and rounded to 8 bits, then columns.
+ * a sum of 1.  So enlarging (s < 1) is plain bilinear interpolation, and shrinking averages over
+ * all pixels, as PIL and torchvision do.  Lines are resampled first and rounded to 8 bits, and then
+ * columns.
  *
  * Weights are rounded to multiples of 2^-14 that sum to 1, and all other arithmetic is in integers,
  * so the bits are the same on every machine. */
