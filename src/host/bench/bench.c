@@ -29,7 +29,7 @@ const kas_bench_suite *kas_bench_find(const char *name)
     return NULL;
 }
 
-/* Characters up to the comma that ends a network, or to the end. */
+/* Returns the number of characters up to the comma that ends a network, or to the end. */
 static size_t net_length(const char *list)
 {
     size_t length = list[0] == '{' ? strlen(list) : strcspn(list, ",");

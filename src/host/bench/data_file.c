@@ -14,7 +14,7 @@
 #include <jpeglib.h>
 #endif
 
-/* ImageNet's images have 500 x 375 pixels and 110 kB most often. */
+/* Most of ImageNet's images have 500 x 375 pixels and 110 kB. */
 enum { DISTINCT = 32, WIDTH = 500, HEIGHT = 375, SIDE = 224, TEST = 8, CLASSES = 10, QUALITY = 96 };
 
 typedef struct source {
@@ -28,8 +28,9 @@ static void source_free(source *s)
         free(s->image[i]);
 }
 
-/* Clouds at every scale, as photographs have detail at every scale: random pixels, enlarged from
- * 4 x 3, 8 x 6, ... to the whole size, each layer with 0.85 of the amplitude of the one before. */
+/* Draws clouds at every scale, because photographs have detail at every scale: random pixels,
+ * enlarged from 4 x 3, 8 x 6, ... to the whole size, where each layer has 0.85 of the amplitude of
+ * the one before. */
 static kas_status draw(uint32_t number, uint32_t width, uint32_t height, uint8_t *out)
 {
     kas_rng rng = kas_rng_make(number, KAS_PURPOSE_TEST, 0);
@@ -58,14 +59,14 @@ static kas_status draw(uint32_t number, uint32_t width, uint32_t height, uint8_t
 
 #ifdef KAS_HAVE_JPEG
 typedef struct encoder {
-    struct jpeg_compress_struct jpeg; /* first: on_error finds the rest from it */
+    struct jpeg_compress_struct jpeg; /* the first member: on_error gets the encoder from it */
     struct jpeg_error_mgr manager;
     jmp_buf escape;
     char message[JMSG_LENGTH_MAX];
     unsigned long size; /* of the result */
 } encoder;
 
-/* The library's own would end the program. */
+/* Handles an error of the library, whose own handler would end the program. */
 static void on_error(j_common_ptr jpeg)
 {
     encoder *e = (encoder *)(void *)jpeg;
@@ -92,7 +93,8 @@ static void write_jpeg(encoder *e, const uint8_t *pixels, unsigned char **out)
     jpeg_finish_compress(jpeg);
 }
 
-/* Into memory of the library's own malloc. Nothing that is local here changes after setjmp. */
+/* Encodes an image into memory that the library allocates. No local variable changes after
+ * setjmp. */
 static kas_status encode(encoder *e, const uint8_t *pixels, source *s, int number)
 {
     memset(e, 0, sizeof *e);
@@ -154,7 +156,7 @@ static kas_status give(void *context, const kas_images *images, uint32_t first, 
     return KAS_OK;
 }
 
-/* Places and checksums; owned by the set until free_places. */
+/* Allocates places and checksums, which the set owns until free_places. */
 static kas_status make_places(const source *s, kas_images *images)
 {
     uint64_t *offset = malloc(((size_t)images->count + 1) * sizeof *offset);
@@ -199,7 +201,7 @@ kas_status kas_bench_data_file(const char *path, kas_bench_storage storage, uint
     kas_status status;
     KAS_TRY_GOTO(jpeg ? make_jpegs(&s) : make_pixels(&s), out);
     KAS_TRY_GOTO(kas_dataset_create(1, 1, 3, CLASSES, count, TEST, &d), out);
-    free(d->train.pixels), free(d->test.pixels); /* they come from the source */
+    free(d->train.pixels), free(d->test.pixels); /* pixels come from the source */
     d->train.pixels = d->test.pixels = NULL;
     d->h = d->w = SIDE;
     for (uint32_t i = 0; i < count; i++)

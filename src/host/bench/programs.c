@@ -35,7 +35,7 @@ out:
     return status;
 }
 
-/* Normal numbers; weights are smaller, as they are in networks. */
+/* Fills a buffer with normal numbers; weights are smaller, as in networks. */
 static kas_status fill(kas_bench_programs *b, int i, size_t bytes, kas_dtype dtype, double scale)
 {
     void *values = malloc(bytes);

@@ -7,7 +7,7 @@
 
 enum { RUNS = 5, ROW = 1024, ROWS_PER_BLOCK = 16 };
 
-/* Times a plan RUNS times after one run that nobody counts; frees it. */
+/* Times RUNS runs of a plan after one that does not count; frees the plan. */
 static kas_status time_plan(kas_device *device, kas_plan *plan, double *median)
 {
     kas_timer *timer = NULL;
@@ -30,7 +30,7 @@ out:
     return status;
 }
 
-/* y = a + b over `rows` rows of ROW floats each. */
+/* Measures y = a + b over `rows` rows of ROW floats each. */
 static kas_status measure_bandwidth(kas_device *device, int rows, float *memory, double *out)
 {
     const size_t size = (size_t)rows * ROW;
@@ -63,7 +63,7 @@ static kas_status measure_bandwidth(kas_device *device, int rows, float *memory,
     return KAS_OK;
 }
 
-/* A product of side x side matrices: a 1x1 convolution of `side` pixels. */
+/* Measures a product of side x side matrices: a 1x1 convolution of `side` pixels. */
 static kas_status measure_rate(kas_device *device, kas_precision precision, int side, char *memory,
                                double *out)
 {
@@ -100,9 +100,9 @@ static kas_status measure_rate(kas_device *device, kas_precision precision, int 
     return status;
 }
 
-/* Three arrays of `rows` rows and three matrices of `side`: on a GPU 512 MB and 256 MB each,
- * several times its last cache, or what fits in a sixteenth of its memory; on the CPU 128 MB and 9
- * MB. */
+/* Chooses the sizes of three arrays of `rows` rows and of three matrices of `side`. On a GPU they
+ * are 512 MB and 256 MB each, several times its last cache, or what fits in a sixteenth of its
+ * memory; on the CPU they are 128 MB and 9 MB. */
 static void choose_sizes(const kas_device_info *info, int *rows, int *side)
 {
     const size_t most = info->memory / 16, row = 3 * ROW * sizeof(float);

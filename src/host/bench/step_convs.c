@@ -1,4 +1,4 @@
-/* The convolutions of a network by themselves. */
+/* Runs the convolutions of a network alone. */
 #include <stdlib.h>
 
 #include "host/device/dtype.h"
@@ -6,7 +6,7 @@
 #include "host/core/random.h"
 #include "host/model/model_impl.h"
 
-/* Five buffers, each as large as the largest convolution needs: outputs never lie over inputs, so
+/* Five buffers, each as large as the largest convolution needs. Outputs never overlap inputs, so
  * every run computes the same numbers. */
 typedef enum buffer { X, W, Y, DX, DW, BUFFERS } buffer;
 
@@ -37,7 +37,7 @@ static bool wanted(const kas_net *net, int only, int layer)
     return net->layer[layer].op == KAS_LAYER_CONV && (only < 0 || only == layer);
 }
 
-/* Numbers of each buffer. */
+/* Computes the elements of each buffer. */
 static void sizes(const kas_net *net, int only, int batch, size_t size[BUFFERS])
 {
     for (int b = 0; b < BUFFERS; b++)
@@ -57,7 +57,7 @@ static void sizes(const kas_net *net, int only, int batch, size_t size[BUFFERS])
     }
 }
 
-/* Normal numbers, as they are or in 16 bits. */
+/* Fills memory with normal numbers, in float32 or in 16 bits. */
 static kas_status fill(kas_device *device, kas_dtype dtype, void *memory, size_t size, double scale,
                        uint64_t stream)
 {

@@ -122,7 +122,8 @@ kas_status kas_bench_model_begin(kas_bench_model *m, kas_tape_mode mode)
     return kas_model_set_metrics(m->model, &zero);
 }
 
-/* All runs begin at the same place; `trained` counts the step that is enqueued ahead. */
+/* Resets the model so that all runs begin at the same place. `trained` counts the step that is
+ * enqueued ahead. */
 static kas_status begin_run(kas_bench_model *m, kas_tape_mode mode)
 {
     if (mode != KAS_TAPE_TRAIN)

@@ -41,7 +41,7 @@ static kas_status put_json(const kas_bench_passes *s, const kas_planned_bytes *t
     return status;
 }
 
-/* The last three cells of a row: of passes that have a time. */
+/* Writes the last three cells of a row, for passes that have a time. */
 static void put_time_cells(const kas_bench_passes *s, double bytes, double seconds,
                            kas_table *table)
 {
@@ -67,7 +67,7 @@ static void put_time_cells(const kas_bench_passes *s, double bytes, double secon
     }
 enum { TIMES = 3 };
 
-/* What the table of times adds: how far its sum is from the step. */
+/* Says below the table of times how far its sum is from the time of the step. */
 static kas_status put_sum(const kas_bench_passes *s, const kas_bench_sink *sink)
 {
     char line[320], text[3][32];

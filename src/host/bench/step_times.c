@@ -8,7 +8,7 @@
 
 enum { WARM_UP = 2 };
 
-/* [launches]: all measured times of each. */
+/* Measures all times of each launch; `samples` is [launches]. */
 static kas_status collect(kas_bench_model *m, kas_tape_mode mode, int repeats, int launches,
                           kas_samples *samples)
 {
@@ -30,7 +30,8 @@ static bool is_bias(const kas_sweep *pass)
     return strncmp(pass->what, "bias", 4) == 0;
 }
 
-/* The launches of an operation to its passes, in order; `taken`: biases came along with others. */
+/* Gives the passes of an operation the times of its launches, in order. With `taken`, biases are
+ * part of other launches. */
 static void give_each(kas_sweep *pass, int passes, bool taken, kas_samples *launch)
 {
     for (int i = 0, next = 0; i < passes; i++)
@@ -54,7 +55,8 @@ static void give_times(kas_sweep *pass, int passes, kas_samples *launch, int lau
         pass[largest].seconds = sum;
 }
 
-/* Passes of one operation follow one another, and so do its launches. */
+/* Gives all passes their times and returns the time of the rest. Passes of one operation are
+ * adjacent, and so are its launches. */
 static double give_all_times(kas_planned_bytes *t, const int *mark, kas_samples *launch)
 {
     double given = 0;

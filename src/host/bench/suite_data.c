@@ -1,4 +1,4 @@
-/* How fast do images come from a file to the device, and what is in the way?
+/* How fast do images get from a file to the device, and what limits the rate?
  *
  * Each round measures, one after the other and on the same images in the same order:
  *
@@ -7,10 +7,10 @@
  *     decode   of encoded images, the work on the bytes out of memory: decode, crop, resize
  *     feed     everything: read, decode, ring, copy to the device, as training does it
  *
- * The feed can be no faster than the slower of the other two; its rate by theirs in the same round
- * is what it loses.  All three use the same number of threads.  On a busy machine times are those
- * of the scheduler; there the processor time of the parts says how much of the feed is its bound.
- */
+ * The feed can be no faster than the slower of the other two; the ratio of its rate to theirs in
+ * the same round shows its loss. All three use the same number of threads. On a busy machine the
+ * times depend on the scheduler; there the processor time of the parts says how much of the feed's
+ * time its bound takes. */
 #include <inttypes.h>
 #include <math.h>
 #include <omp.h>
@@ -38,7 +38,8 @@ typedef struct subject {
     kas_dataset *dataset;
     int threads, repeats;
     uint32_t batch, count; /* images of a round */
-    uint32_t *order;       /* of all images, another in every round; its first `count` are used */
+    uint32_t *order;       /* order of all images, a new one in every round; its first `count`
+                              are used */
     uint64_t bytes;        /* of the images of a round, as stored */
     kas_view view;
     uint8_t *ring;       /* pixels: RING batches, for `read` */
@@ -47,12 +48,12 @@ typedef struct subject {
     double open_seconds;
 } subject;
 
-/* Rates in images a second, and what a feed took. */
+/* Rates in images a second, and the cost of a feed. */
 typedef struct rounds {
     kas_samples read, decode, feed, ratio;
     kas_samples read_cpu, decode_cpu, feed_cpu; /* seconds an image */
-    kas_samples cpu_share; /* what of the feed's processor time its bound takes alone */
-    double growth;         /* bytes: most that memory grew in a feed */
+    kas_samples cpu_share; /* share of the feed's processor time that its bound takes */
+    double growth;         /* largest growth of memory in a feed, in bytes */
 } rounds;
 
 static void rounds_free(rounds *r)
@@ -82,7 +83,7 @@ static double resident_bytes(void)
     return (double)pages * (double)sysconf(_SC_PAGESIZE);
 }
 
-/* What a part of a round took. */
+/* The cost of a part of a round. */
 typedef struct pace {
     double rate; /* images a second */
     double cpu;  /* seconds of processor time an image, of the whole process */
@@ -104,7 +105,8 @@ static pace stop_watch(const subject *s, watch w)
 
 /* ---- the three measurements ------------------------------------------------------------------ */
 
-/* Messages belong to threads: that of a failure is brought to the caller's. */
+/* A failure of a thread. Messages are thread-local, so its message is brought to the
+ * caller's thread. */
 typedef struct failure {
     kas_status status;
     char message[1024];
@@ -180,7 +182,7 @@ static kas_status decode_all(const subject *s, pace *paced)
     return tell(&failed);
 }
 
-/* Takes every batch at once, as a device would that is infinitely fast. */
+/* Takes every batch at once, like an infinitely fast device. */
 static kas_status take_all(const subject *s, kas_stream *stream, const kas_pass *pass,
                            double *growth)
 {
@@ -194,8 +196,8 @@ static kas_status take_all(const subject *s, kas_stream *stream, const kas_pass 
     return kas_device_sync(s->device);
 }
 
-/* Rings and buffers are touched before the clock starts, as in all but the first seconds of an
- * epoch. */
+/* Touches rings and buffers before the clock starts, because memory is touched for the first time
+ * only in the first seconds of an epoch. */
 static kas_status touch_all(const subject *s, kas_stream *stream, kas_pass pass)
 {
     double unused = 0;
@@ -217,7 +219,8 @@ static kas_status expect_image(const subject *s, uint32_t position, kas_renderer
     return KAS_OK;
 }
 
-/* The last image of the order must lie in its place on the device: what was timed was done. */
+/* Checks that the last image of the order is in its place on the device, so that the timed work
+ * was done. */
 static kas_status check_last(const subject *s, const uint8_t *pixels)
 {
     const kas_dataset *d = s->dataset;
@@ -447,7 +450,7 @@ out:
     return status;
 }
 
-/* A file of its own, removed again. */
+/* Runs the rounds on a generated file, which is removed again. */
 static kas_status run_made(const kas_bench_options *o, kas_device *device,
                            kas_bench_storage storage, kas_table *table, const kas_bench_sink *sink)
 {
@@ -497,7 +500,7 @@ static kas_status run(const kas_bench_options *o, const kas_bench_sink *sink)
 static const double data_file = 4.0;
 static const double data_round = 1.0;
 
-/* Making the files, then the rounds of both. */
+/* Estimates the time for generating the files and for the rounds of both. */
 static double seconds(const kas_bench_options *o)
 {
     return data_file + data_round * (1 + (o->repeats ? o->repeats : REPEATS));

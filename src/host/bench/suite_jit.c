@@ -3,9 +3,9 @@
  * Stage by stage for candidates as a search draws them: sampling and solving; building the programs
  * of every target shape (lower, differentiate, fuse, schedule, emit); the host compiler and NVRTC,
  * with an empty cache, on what a search compiles for a candidate, kernels of inference and of
- * training; and the same again, when the cache has them.  CPU seconds of the thread or of the
- * compiler, because compilation runs beside training, and beside them the wall time with
- * `--threads` threads. A compiler that is not there is left out and said. */
+ * training; and the same again, when the cache has them.  It reports CPU seconds of the thread or
+ * of the compiler, because compilation runs beside training, and also the wall time with
+ * `--threads` threads. A missing compiler is left out with a message. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ typedef struct subject {
     kas_net *net;
     kas_target *target;
     int targets, candidates, batch, threads;
-    kas_compiler *compiler[COMPILERS]; /* NULL: not there */
+    kas_compiler *compiler[COMPILERS]; /* NULL: missing */
     char folder[64];                   /* an empty cache */
     kas_samples seconds[STAGES];
     kas_samples kernels, text_bytes, units[COMPILERS];
@@ -103,7 +103,7 @@ static double text_bytes(const kas_programs *r)
     return (double)bytes;
 }
 
-/* The programs of both passes; adds what they took. */
+/* Builds the programs of both passes and adds their cost. */
 static kas_status build(subject *s, const kas_sample *sample, kas_programs programs[PASSES])
 {
     double start, end, bytes = 0;
@@ -301,7 +301,8 @@ static kas_status run(const kas_bench_options *o, const kas_bench_sink *sink)
 
 static const double jit_candidate = 12.0;
 
-/* The host's compiler, twice each candidate, and NVRTC where it is. */
+/* Estimates the time: the host's compiler runs twice for each candidate, and NVRTC if it is
+ * there. */
 static double seconds(const kas_bench_options *o)
 {
     return jit_candidate * (o->net ? 1 : 2) * (o->repeats ? o->repeats : CANDIDATES);

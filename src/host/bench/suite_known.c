@@ -1,12 +1,12 @@
-/* How often does random sampling meet the kernels that people have designed?
+/* How often does random sampling find the kernels that people have designed?
  *
- * Attempts of each space are drawn, duplicates and all, and every kernel that they give is compared
- * with the files of kernels/.  Counted as met is the file's kernel or its equivalent: the same
- * graph up to the order of operands that commute (plain.h) and to convolutions written as one
- * primitive or as two, whatever the group numbers are and whether a size is free or a fixed share
- * of C, which a budget decides and not the structure.  With
- * 1 to 14 primitives and no budget every file can be met; the rarer a kernel, the more its figure
- * is a matter of luck, so counts stand beside rates. */
+ * Attempts of each space are drawn, including duplicates, and every resulting kernel is compared
+ * with the files of kernels/. A kernel is found when the sample is equivalent to it: the same graph
+ * up to the order of commuting operands (plain.h) and to convolutions written as one primitive or
+ * as two. Group numbers do not matter, and neither does whether a size is free or a fixed share of
+ * C, because a budget decides that and not the structure. With 1 to 14 primitives and no budget
+ * every file can be found. The figure of a rare kernel depends much on chance, so counts are
+ * reported with the rates. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ enum { REPEATS = 25, ATTEMPTS = 4000, FEWEST = 1, MOST = 14, SIDE = 32, MAX_KNOW
 
 typedef struct known {
     char name[64];
-    kas_kernel kernel; /* made comparable */
+    kas_kernel kernel; /* in comparable form */
     uint64_t hash;
     uint64_t met[KAS_SPACE_COUNT];
 } known;
@@ -53,8 +53,8 @@ static int append(kas_kernel *k, kas_node node)
     return k->nodes - 1;
 }
 
-/* A convolution as the unfold and the map that it is by definition (docs/primitives.md): one
- * operator, two ways to write it. The copy reads what stands at `at`. */
+/* Appends a convolution as the unfold and the map that it is by definition (docs/primitives.md).
+ * The copy reads the node at `at`. */
 static int append_conv(kas_kernel *k, const kas_node *conv, int at, const kas_shape *in)
 {
     const kas_node window = {.op = KAS_OP_UNFOLD,
@@ -80,7 +80,7 @@ static bool is_written_out(const kas_node *node, const kas_shape *in)
                                        !in->is_group[0] && kas_dim_var(&in->channel[0]) < 0);
 }
 
-/* Every convolution written out. Leaves the kernel alone when that has no room. */
+/* Writes out every convolution. Leaves the kernel alone when there is no room for that. */
 static void write_out_convs(kas_kernel *kernel)
 {
     kas_kernel out = *kernel;
@@ -108,9 +108,7 @@ static int free_variable(const kas_kernel *kernel)
     return -1;
 }
 
-/* Gives the sizes of these nodes, as bits, to a variable that nothing has, if the kernel stays
- * legal.
- */
+/* Gives the sizes of `nodes` (bits) to a variable that no node has, if the kernel stays legal. */
 static bool set_free(kas_kernel *kernel, uint64_t nodes)
 {
     kas_kernel with = *kernel;
@@ -127,7 +125,7 @@ static bool set_free(kas_kernel *kernel, uint64_t nodes)
     return legal;
 }
 
-/* Nodes from `first` on whose size is that share of C, or that number. */
+/* Returns, as bits, the nodes from `first` on whose size is this share of C, or this number. */
 static uint64_t nodes_of_size(const kas_kernel *kernel, int first, const kas_dim *size)
 {
     uint64_t nodes = 0;
@@ -137,10 +135,11 @@ static uint64_t nodes_of_size(const kas_kernel *kernel, int first, const kas_dim
     return nodes;
 }
 
-/* Leaves the structure: one group number for all, and a variable for each size that is a share of C
- * or a number, as the sampler has it before the sizes are solved.  Sizes that must be equal get one
- * variable: all equal ones get it at first, and each its own where that is legal too.  A share that
- * no variable may stand for, and shares beside a split, are the structure and stay. */
+/* Reduces a kernel to its structure: one group number for all, and a variable for each size that
+ * is a share of C or a number, as in the sampler before the sizes are solved. Sizes that must be
+ * equal get one variable: first all equal sizes get it, and then each its own where that is legal
+ * too. A share for which no variable may stand, and shares next to a split, are part of the
+ * structure and stay. */
 static kas_status make_comparable(kas_kernel *kernel)
 {
     write_out_convs(kernel);
@@ -214,7 +213,7 @@ static kas_status sample(subject *s, kas_space space)
 {
     kas_sample_options options = kas_sample_defaults();
     options.space = space;
-    options.per_layer = KAS_PER_LAYER_NO; /* kernels are what is compared */
+    options.per_layer = KAS_PER_LAYER_NO; /* single kernels are compared */
     options.seed = s->o->seed;
     options.budget = s->o->budget;
     if (space == KAS_SPACE_CANVAS) {
@@ -294,7 +293,7 @@ static kas_status put_all(const subject *s, const kas_device_info *info)
 static kas_status run_all(subject *s)
 {
     kas_device *cpu;
-    KAS_TRY(kas_device_open("cpu", 1, &cpu)); /* for its name only */
+    KAS_TRY(kas_device_open("cpu", 1, &cpu)); /* only for its name */
     const kas_device_info info = *kas_device_get_info(cpu);
     kas_device_close(cpu);
     KAS_TRY(read_known(s));

@@ -1,12 +1,12 @@
-/* How near does every layer come to what the machine could do?
+/* How near does every layer come to the limits of the machine?
  *
- * Each distinct convolution of a network by the library, and in its place each kernel of a folder,
- * inference and training, beside its floor (roofline.h): every tensor moved once in a pass, every
- * multiply-add done once.  A kernel and the convolution that it replaces take turns, and the ratio
- * is that of neighbours.  The default network is ResNet-34, whose layers are those of NAS-PTE's
- * and Canvas' figures.
+ * It measures each distinct convolution of a network by the library and, in its place, each kernel
+ * of a folder, in inference and training, and compares them with their floor (roofline.h): every
+ * tensor moved once in a pass, every multiply-add done once. A kernel and the convolution that it
+ * replaces are timed in turns, and the ratio is that of adjacent runs. The default network is
+ * ResNet-34, whose layers are those of NAS-PTE's and Canvas' figures.
  *
- * Time of a kernel is that of its program: the average pool that takes a stride is not in it. */
+ * The time of a kernel is that of its program, without the average pool that takes a stride. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,11 +22,11 @@
 #include "host/space/file/kernel_json.h"
 
 enum { REPEATS = 5, CPU_BATCH = 4, GPU_BATCH = 64, SIDE = 224, PHASES = 2 };
-static const double good_share = 0.6; /* of the floor: what is below is listed */
+static const double good_share = 0.6; /* share of the floor below which a layer is listed */
 static const kas_tape_mode modes[PHASES] = {KAS_TAPE_INFER, KAS_TAPE_TRAIN};
 static const char *const phase_names[PHASES] = {"inference", "training"};
 
-/* A convolution of the network, one for all of its shape. */
+/* A convolution of the network, which stands for all of its shape. */
 typedef struct shape {
     int layer;  /* of the network */
     int target; /* in `target`, -1 = none: the stem */
@@ -44,7 +44,7 @@ typedef struct subject {
     shape *shape;
     int shapes;
     kas_table *table;
-    kas_buf low; /* lines for people: what is below good_share */
+    kas_buf low; /* lines for people: layers below good_share */
 } subject;
 
 /* One line of the result. */
@@ -53,7 +53,8 @@ typedef struct figure {
     const char *kernel; /* NULL: the convolution */
     int phase;
     double floor_bytes, floor_flops;
-    kas_samples seconds, ratio; /* ratio: to the convolution's time; empty for itself */
+    kas_samples seconds, ratio; /* ratio to the convolution's time; empty for the convolution
+                                   itself */
 } figure;
 
 /* ---- what is measured ------------------------------------------------------------------------ */
@@ -92,13 +93,13 @@ static kas_status find_shapes(subject *s)
     return KAS_OK;
 }
 
-/* Bytes and multiply-adds of a pass over a whole batch.  Inference reads x and the weights and
- * writes y; training also reads dy, x and the weights, and writes dx and, in float32 always, the
- * weights' gradient. */
+/* Computes bytes and multiply-adds of a pass over a whole batch. Inference reads x and the weights
+ * and writes y. Training also reads dy, x and the weights, and writes dx and, always in float32,
+ * the weights' gradient. */
 static void set_floor(const subject *s, double flops, double params, figure *f)
 {
     const kas_layer *l = &s->net->layer[f->shape->layer], *in = &s->net->layer[l->in[0]];
-    const bool pooled = f->kernel && l->stride > 1; /* the pool has made x smaller */
+    const bool pooled = f->kernel && l->stride > 1; /* the pool makes x smaller */
     const double x = (double)s->batch * in->c * (pooled ? l->h * l->w : in->h * in->w),
                  y = (double)s->batch * l->c * l->h * l->w;
     const bool training = modes[f->phase] == KAS_TAPE_TRAIN;
@@ -203,7 +204,7 @@ typedef struct placed {
     kas_kernel kernel;
     kas_solution solution;
     const char *name;
-    const shape **shape; /* [count]: those that have a target */
+    const shape **shape; /* [count]: the shapes that have a target */
     int count;
     kas_program **program; /* [PHASES * count] */
     kas_bench_programs *ready;
@@ -293,7 +294,7 @@ static kas_status place(subject *s, placed *p, const char *path)
                                      &p->ready);
 }
 
-/* A kernel that does not fit the network is said and left out. */
+/* Runs a kernel. One that does not fit the network is left out with a message. */
 static kas_status run_kernel(subject *s, const char *path)
 {
     placed p = {.name = basename(path)};
@@ -318,7 +319,7 @@ static int is_json(const struct dirent *entry)
     return length > 5 && strcmp(entry->d_name + length - 5, ".json") == 0;
 }
 
-/* `path`: a kernel file, or a folder of them. */
+/* Runs the kernels of `path`: a kernel file, or a folder of them. */
 static kas_status run_kernels(subject *s, const char *path)
 {
     struct stat found;
@@ -423,11 +424,11 @@ static kas_status run(const kas_bench_options *o, const kas_bench_sink *sink)
 static const double layers_kernel = 12.0;
 static const double layers_image = 0.4;
 
-/* Compiling and both phases of each kernel, and of the convolutions. */
+/* Estimates the time for compiling and for both phases of each kernel and of the convolutions. */
 static double seconds(const kas_bench_options *o)
 {
     const double runs = 1 + (o->repeats ? o->repeats : REPEATS);
-    const double kernels = o->kernel ? 2 : 18; /* those of kernels/, and none */
+    const double kernels = o->kernel ? 2 : 18; /* the kernels of kernels/, and none */
     return kernels * (layers_kernel + layers_image * (o->batch ? o->batch : CPU_BATCH) * runs);
 }
 

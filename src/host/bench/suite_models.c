@@ -1,9 +1,9 @@
-/* How near does a whole network come to what the device could do?
+/* How near does a whole network come to the limits of the device?
  *
- * Training step and inference of every network that comes with kas-gpu, or of those of --net,
- * beside the floor: the bytes that a perfect fusion must move at the bandwidth that was measured at
- * the start, or the multiply-adds at the rate that was, whichever takes longer (roofline.h,
- * model/planned_bytes.h). */
+ * It measures the training step and the inference of every network that comes with kas-gpu, or of
+ * those of --net, and compares them with the floor: the time for the bytes of a perfect fusion at
+ * the measured bandwidth, or for the multiply-adds at the measured rate, whichever is longer
+ * (roofline.h, model/planned_bytes.h). */
 #include <math.h>
 #include <stdio.h>
 
@@ -134,7 +134,7 @@ static kas_status run_phases(const subject *s, const kas_net *net)
     return status;
 }
 
-/* A network that does not fit the device is said and left out. */
+/* Runs a network. One that does not fit the device is left out with a message. */
 static kas_status run_net(const subject *s, const char *name)
 {
     const kas_bench_options *o = s->o;
@@ -196,7 +196,7 @@ static kas_status run(const kas_bench_options *o, const kas_bench_sink *sink)
 static const double model_seconds = 5.0;
 static const double model_image = 0.05;
 
-/* Compiling, then both phases. */
+/* Estimates the time for compiling and both phases. */
 static double seconds(const kas_bench_options *o)
 {
     int nets = 0;

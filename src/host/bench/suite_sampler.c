@@ -1,12 +1,12 @@
 /* How many distinct legal kernels within the budget does one core sample in a second?
  *
- * By network and by exact number of primitives, because long kernels are dearer, and over two
- * ranges: that of a search, and that of Canvas' later code.  Time is CPU time of the thread, so
- * that other programs only disturb through caches and clock rates.  Off the clock every kernel that
- * counts goes through the plain checker (check/recheck.h); a finding ends the suite.  Each
- * repeat is a fresh sampler with a seed of its own: duplicates are counted within a repeat, as a
- * search of that length would see them.  With several threads as many repeats run at once: the rate
- * of each says whether cores disturb one another. */
+ * It measures by network and by exact number of primitives, because long kernels cost more, and
+ * over two ranges: that of a search, and that of Canvas' later code. The time is CPU time of the
+ * thread, so that other programs disturb it only through caches and clock rates. Outside the
+ * measured time every counted kernel goes through the plain checker (check/recheck.h); a finding
+ * ends the suite.  Each repeat is a fresh sampler with a seed of its own: duplicates are counted
+ * within a repeat, as a search of that length would see them.  With several threads as many repeats
+ * run at once, and the rate of each shows whether cores disturb one another. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static const struct {
     int side;
 } cases[] = {{"resnet20", 32}, {"resnet18", 56}};
 
-/* Those four shapes alone, each with a 3x3 convolution: what Canvas' code is measured on. */
+/* These four shapes alone, each with a 3x3 convolution: Canvas' code is measured on them. */
 #define FOUR_SHAPES "resnet18-shapes"
 enum { SHAPES = 4 };
 
@@ -46,7 +46,7 @@ static void four_shapes(kas_target out[SHAPES])
     }
 }
 
-/* One network, and what was counted in one line of it. */
+/* The counts of one line, for one network. */
 typedef struct line {
     const kas_bench_options *o;
     const char *name;
@@ -60,8 +60,8 @@ typedef struct line {
     kas_samples rate;
 } line;
 
-/* Up to `attempts` attempts on the clock; none of them need succeed. What they give is kept for the
- * pass that checks it again. */
+/* Makes up to `attempts` attempts within the measured time; none of them need succeed. Their
+ * kernels are kept for the second check. */
 static kas_status sample_some(kas_sampler *sampler, uint64_t attempts, kas_recheck *recheck,
                               double *seconds)
 {
@@ -89,7 +89,7 @@ static void add_stats(kas_sample_stats *sum, const kas_sample_stats *one)
         sum->rejected[r] += one->rejected[r];
 }
 
-/* One sampler's run; other threads may have theirs at the same time. */
+/* The run of one sampler; other threads may run theirs at the same time. */
 typedef struct run {
     kas_status status;
     kas_sample_stats stats;
@@ -100,7 +100,7 @@ typedef struct run {
 
 static kas_status run_sampler(const line *l, uint64_t seed, double seconds, run *r)
 {
-    enum { LOOK = 32 }; /* attempts between looks at the clock: a few milliseconds' worth */
+    enum { LOOK = 32 }; /* attempts between looks at the clock: a few milliseconds */
     kas_sample_options sample = l->sample;
     kas_sampler *sampler;
     kas_recheck *recheck = NULL;
@@ -212,7 +212,8 @@ static kas_status put_json(line *l, const kas_device_info *info, const kas_bench
     return status;
 }
 
-/* Why attempts failed is as wide as the list of reasons, so it is a table of its own. */
+/* The tables of the result. The reasons of failed attempts need many columns, so they are a table
+ * of their own. */
 typedef struct tables {
     kas_table *rate, *rejected;
 } tables;
@@ -322,7 +323,7 @@ out:
     return status;
 }
 
-/* The CPU device is opened for its name only. */
+/* Gets the machine's description. The CPU device is opened only for its name. */
 static kas_status read_machine(int threads, kas_device_info *info)
 {
     kas_device *cpu;
@@ -367,7 +368,7 @@ static kas_status run_suite(const kas_bench_options *o, const kas_bench_sink *si
     return status;
 }
 
-/* A line's time, and half as much again to check it. */
+/* Estimates the time: that of each line, and half as much again for checking. */
 static double seconds(const kas_bench_options *o)
 {
     enum { CASES = sizeof cases / sizeof *cases };

@@ -1,14 +1,13 @@
 /* How long do a training step and an inference take, and at what rate of arithmetic?
  *
- * Optionally with a kernel in place: the network as it is (A) and with the kernel (B) run in turn,
- * A B A B ..., in one process, and the ratio is that of neighbours, so that what disturbs the
- * machine for a while disturbs both.  The convolutions of A by themselves run in the same round.
- * Beside the time stands the floor (roofline.h), beside the bytes of the plan those of the floor
- * (model/planned_bytes.h), --passes lists where the bytes go, and --times where the
- * time goes.
+ * With a kernel, the unmodified network (A) and the one with the kernel (B) run in turn, A B A B
+ * ..., in one process, and the ratio is that of adjacent runs, so that a disturbance of the machine
+ * affects both. The convolutions of A alone run in the same round. The time is reported with its
+ * floor (roofline.h), and the bytes of the plan with those of the floor (model/planned_bytes.h).
+ * --passes lists the bytes of every pass, and --times its time.
  *
  * FLOPs: a multiply-add is one.  A training step counts as three inferences (the forward pass, the
- * gradients of data and of weights), which is exact for convolutions but the stem. */
+ * gradients of data and of weights), which is exact for all convolutions except the stem. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +22,7 @@
 
 enum { WARM_UP = 2, REPEATS = 10, OTHER_SIDE = 32 };
 
-/* One network at one batch size, with the kernel where one was given. */
+/* One network at one batch size, with the kernel if one was given. */
 typedef struct subject {
     const kas_bench_options *o;
     const kas_bench_sink *sink;
@@ -203,7 +202,7 @@ static void put_row(subject *s, bool changed, kas_tape_mode mode, rounds *r,
     kas_table_cell(table, "%s", "");
 }
 
-/* What --passes lists, and with --times how long each took. */
+/* Writes the list of --passes and, with --times, the time of each pass. */
 static kas_status put_passes(subject *s, bool changed, kas_tape_mode mode, rounds *r)
 {
     kas_bench_passes passes = {
@@ -321,7 +320,7 @@ static kas_status run_net(const kas_bench_options *o, const char *name, kas_devi
     return status;
 }
 
-/* Measured when no network is named; all of them are the suite "models". */
+/* The networks that are measured when none is named. The suite "models" measures all. */
 static const char usual[] = "resnet20,resnet18";
 
 static kas_status run_nets(const kas_bench_options *o, const kas_bench_sink *sink, kas_table *table)

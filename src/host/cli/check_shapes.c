@@ -35,7 +35,7 @@ void kas_check_shapes_choose(kas_check_shapes *s, int wanted, long long turn)
 {
     const int first = wanted ? (int)(turn * wanted % s->count) : 0;
     const int kept = wanted && wanted < s->count ? wanted : s->count;
-    for (int i = 0; i < first; i++) { /* rotates by one */
+    for (int i = 0; i < first; i++) { /* rotates the list by one */
         const kas_target target = s->target[0];
         const kas_binding binding = s->binding[0];
         memmove(s->target, s->target + 1, (size_t)(s->count - 1) * sizeof *s->target);

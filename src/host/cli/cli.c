@@ -66,7 +66,7 @@ static _Thread_local bool usage_error; /* kas_cli_error was called since the par
 void kas_cli_error(struct argp_state *state, const char *format, ...)
 {
     va_list args;
-    if (usage_error) /* the first says what to mend; what follows from it would only confuse */
+    if (usage_error) /* only the first error is printed, because later ones may follow from it */
         return;
     usage_error = true;
     fprintf(stderr, "%s: ", state->name);
@@ -79,7 +79,7 @@ void kas_cli_error(struct argp_state *state, const char *format, ...)
 kas_status kas_cli_parse(const struct argp *argp, int argc, char **argv, void *input, bool *done)
 {
     *done = false;
-    /* argp's own --help calls exit; ending the process is main's business, so it is read here. */
+    /* argp's own --help calls exit, but only main ends the process, so it is handled here. */
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
         bool help = strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-?") == 0;
         if (help || strcmp(argv[i], "--usage") == 0) {

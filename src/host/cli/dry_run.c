@@ -9,7 +9,7 @@
 
 enum { SHOWN = 5 }; /* candidates */
 
-/* Bytes of device memory of a training, with or without a kernel. */
+/* Computes the bytes of device memory of a training, with or without a kernel. */
 static kas_status plan_memory(const kas_session *s, const kas_replacement *replacement,
                               size_t *bytes)
 {

@@ -6,7 +6,7 @@
 #include "host/core/buf.h"
 #include "host/report/table.h"
 
-/* Position of layer i in the targets, or -1. */
+/* Returns the position of layer i in the targets, or -1. */
 static int target_of(const kas_target *targets, int count, int layer)
 {
     for (int i = 0; i < count; i++)
@@ -20,7 +20,7 @@ static bool has_window(const kas_layer *l)
     return l->op == KAS_LAYER_CONV || l->op == KAS_LAYER_AVG_POOL || l->op == KAS_LAYER_MAX_POOL;
 }
 
-/* "conv 3x3/2, 32 groups" */
+/* Describes a layer: "conv 3x3/2, 32 groups". */
 static void describe(const kas_layer *l, char *out, size_t size)
 {
     char window[32] = "", stride[16] = "", groups[24] = "";

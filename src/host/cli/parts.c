@@ -35,7 +35,7 @@ static void fill_linked(kas_part *p, const char *name, const char *enables, cons
     snprintf(p->version, sizeof p->version, "%s", version);
 }
 
-/* `version`: NULL = not in this build. */
+/* Fills an optional part; `version` NULL = not in this build. */
 static void fill_optional(kas_part *p, const char *name, const char *enables, const char *package,
                           const char *version)
 {

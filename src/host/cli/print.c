@@ -1,4 +1,5 @@
-/* What commands print: standard output, whose troubles no command has to look for. */
+/* Prints to standard output and remembers its failures, so that no command has to check for
+ * them. */
 #include "host/cli/cli.h"
 
 #include <errno.h>
@@ -55,13 +56,13 @@ kas_status kas_print_end(void)
 {
     const bool failed = ferror(stdout);
     kas_print_flush();
-    /* Some file systems say only now that there is no room. A process may begin without a standard
-     * output; what it then prints has failed before. */
+    /* Some file systems report only now that there is no room. When a process began without a
+     * standard output, its printing has failed before. */
     if (fclose(stdout) != 0 && !trouble && errno != EBADF)
         trouble = errno;
     if (!trouble && !failed)
         return KAS_OK;
-    if (trouble == EPIPE) /* the reader has what it wanted: `| head` */
+    if (trouble == EPIPE) /* the reader has enough, as in `| head` */
         return kas_fail(KAS_FAILURE, "%s", "");
     return kas_fail(KAS_FAILURE, "standard output: %s", kas_strerror(trouble ? trouble : EIO));
 }

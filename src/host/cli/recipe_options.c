@@ -19,7 +19,8 @@ static const kas_field *field_of(int key)
     return NULL;
 }
 
-/* A wrong value is a wrong command line: it is tried on a recipe that nobody uses. */
+/* Adds an override. A wrong value is a usage error, so the value is tried on a recipe that is then
+ * thrown away. */
 static void add(kas_cli_recipe *o, const kas_field *field, const char *text,
                 struct argp_state *state)
 {
@@ -47,7 +48,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     return 0;
 }
 
-/* "Peak learning rate (search: 0.1)" */
+/* Writes the help of an option: "Peak learning rate (search: 0.1)". */
 static void write_help(const kas_field *field, const kas_recipe *search, char *out, size_t size)
 {
     kas_buf value = {0};

@@ -21,8 +21,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     return 0;
 }
 
-/* "Most branches at once (default 3)"; of a list that is empty by default the help says what that
- * means. */
+/* Writes the help of an option: "Most branches at once (default 3)". For a list that is empty by
+ * default it says what that means. */
 static void write_help(const kas_field *field, const kas_sample_options *usual, char *out,
                        size_t size)
 {

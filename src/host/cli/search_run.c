@@ -81,7 +81,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 const struct argp kas_search_work_argp = {options, parse, 0, 0, 0, 0, 0};
 
-/* Where the winner lies; nothing that is not there is named as if it were. */
+/* Adds where the winner's files are, but only those that exist. */
 static void add_places(const kas_session *s, const char *folder, const char *weights, kas_buf *out)
 {
     kas_buf_printf(out, "best kernel: %s/best/kernel.json\n", s->study);

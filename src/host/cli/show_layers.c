@@ -65,7 +65,7 @@ static kas_status cost_of(const kas_replacement *r, int t, kas_cost *cost)
     return kernel ? kas_layer_cost(kernel, &r->target[t], &r->solution.binding[t], cost) : KAS_OK;
 }
 
-/* Layers in the order of the file, without costs. */
+/* Writes the layers in the order of the file, without costs. */
 static kas_status put_layers(const kas_assignment *a, kas_buf *out)
 {
     static const kas_column columns[] = {{"layer", KAS_LEFT}, {"kernel", KAS_RIGHT}};
@@ -91,7 +91,7 @@ static void put_target(const kas_replacement *r, int t, const kas_cost *cost, ka
     kas_table_cell(table, "%.3f", cost->params / kas_target_conv_params(g));
 }
 
-/* In the order of the network. */
+/* Writes the layers in the order of the network. */
 static kas_status put_targets(const kas_replacement *r, kas_buf *out)
 {
     static const kas_column columns[] = {{"layer", KAS_LEFT},   {"kernel", KAS_RIGHT},

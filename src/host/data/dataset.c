@@ -96,7 +96,7 @@ fail:
     return status;
 }
 
-/* Sums of integers are exact, so the result depends neither on order nor on the machine. */
+/* Sums of integers are exact, so the result depends neither on the order nor on the machine. */
 void kas_dataset_finish(kas_dataset *d)
 {
     kas_pixel_sums sums = {0};

@@ -13,7 +13,7 @@
 #include "host/data/hdf5/guard.h"
 #include "host/data/hdf5/hdf5_read.h"
 
-/* A number from the environment, or `otherwise`. */
+/* Reads a number from the environment; it is `otherwise` when the variable is not set. */
 static kas_status setting(const char *name, uint64_t otherwise, uint64_t *out)
 {
     const char *text = getenv(name);
@@ -31,7 +31,7 @@ static kas_status setting(const char *name, uint64_t otherwise, uint64_t *out)
     return KAS_OK;
 }
 
-/* What can be said about a path before HDF5 sees it. */
+/* Checks a path as far as possible before HDF5 sees it. */
 static kas_status check_path(const char *path, uint64_t *size)
 {
     struct stat info;
@@ -60,7 +60,7 @@ static kas_status read_in_child(const char *path, bool stream, int fd)
     return kas_guard_run(path, limits, kas_hdf5_read, &request);
 }
 
-/* The child's memory may have been corrupted by the file, so what it left is checked again. */
+/* Checks again what the child has left, because the file may have corrupted the child's memory. */
 static bool packet_is_sound(const uint8_t *base, uint64_t size, kas_packet_layout *layout)
 {
     const kas_packet *p = (const kas_packet *)base;
@@ -76,7 +76,7 @@ static bool packet_is_sound(const uint8_t *base, uint64_t size, kas_packet_layou
     return true;
 }
 
-/* Where the images of one set lie, as the child found it. */
+/* Takes over the places of one set's images, as the child found them. */
 static kas_status adopt_storage(kas_dataset *d, kas_images *images, const char *name,
                                 const kas_packet_storage *storage, const uint8_t *base,
                                 const uint64_t at[3], uint64_t file_size)
@@ -122,7 +122,8 @@ static kas_status adopt_names(kas_dataset *d, const char *names)
     return KAS_OK;
 }
 
-/* What the file says of itself spares reading all of its pixels when they stay there. */
+/* Takes over the digest that the file states, which saves reading all pixels when they stay in
+ * the file. */
 static kas_status adopt_digest(kas_dataset *d, const char *stated)
 {
     bool trusted = d->fd > 0 && !d->encoded && stated[0];
@@ -156,7 +157,7 @@ static kas_status fill(kas_dataset *d, const kas_packet *p, const kas_packet_lay
     return adopt_digest(d, stated);
 }
 
-/* On success the mapping is the data set's. */
+/* Makes a data set of the mapping, which it owns on success. */
 static kas_status adopt(const char *path, uint8_t *base, uint64_t size, kas_dataset **out)
 {
     kas_packet_layout layout;

@@ -8,7 +8,8 @@
 #include "host/data/digest.h"
 #include "host/data/hdf5/hdf5_writer.h"
 
-/* Images that are written at a time have about so many bytes; chunks have at least so many. */
+/* BLOCK_BYTES is about the size of the images that are written at a time, CHUNK_BYTES the least
+ * size of a chunk. */
 enum { BLOCK_BYTES = 4 << 20, CHUNK_BYTES = 16 << 10 };
 
 /* ---- sums ------------------------------------------------------------------------------------ */
@@ -99,7 +100,8 @@ static kas_status put_blocks(job *j, const kas_images *images, const kas_hdf5_ar
     return KAS_OK;
 }
 
-/* Contiguous unless compressed: photographs hardly shrink, and nothing reads faster. */
+/* Writes pixels. They are contiguous unless compressed: photographs hardly shrink, and contiguous
+ * data is read fastest. */
 static kas_status put_pixels(job *j, const kas_images *images, const char *name)
 {
     const kas_dataset *d = j->dataset;
@@ -121,7 +123,8 @@ static kas_status put_sets(job *j)
     return put_labels(&j->writer, &d->test, "test/labels");
 }
 
-/* `fill`: mean, std and digest are those of the pixels; NULL: mean and std stay as they are. */
+/* Writes a file of pixels. With `fill`, its mean, std and digest are computed from the pixels;
+ * NULL: mean and std stay. */
 static kas_status write_pixels(const char *path, const kas_dataset *d, kas_image_source source,
                                void *context, bool compress, kas_dataset *fill)
 {
@@ -158,7 +161,7 @@ kas_status kas_dataset_write_pixels(const char *path, kas_dataset *d, kas_image_
     return write_pixels(path, d, source, context, compress, d);
 }
 
-/* The source of a data set in memory, which is its own context. */
+/* The image source of a data set in memory; `context` is the data set. */
 static kas_status from_memory(void *context, const kas_images *images, uint32_t first,
                               uint32_t count, uint8_t *out)
 {
@@ -202,7 +205,7 @@ static kas_status put_bytes(kas_hdf5_writer *w, const kas_images *images, const 
     return status;
 }
 
-/* Names of the objects of one set. */
+/* The names of the objects of one set. */
 typedef struct names {
     const char *bytes, *offsets, *crc, *labels;
 } names;

@@ -24,7 +24,7 @@ static kas_status hash_file(kas_sha256 *hash, const kas_images *images)
     return status;
 }
 
-/* The checksums stand for the bytes, which are too many to be read at every start. */
+/* Hashes the checksums instead of the bytes, which are too many to be read at every start. */
 static void hash_encoded(kas_sha256 *hash, const kas_storage *s)
 {
     for (uint32_t i = 0; i < s->count; i++) {

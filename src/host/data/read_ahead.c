@@ -6,7 +6,7 @@
 enum {
     AHEAD = 256,
     WINDOW = KAS_SHUFFLE_BLOCK * KAS_SHUFFLE_BLOCKS,
-    GAP = 8 /* images between two wanted ones that are read with them rather than skipped */
+    GAP = 8 /* up to this many unwanted images between two wanted ones are read too */
 };
 
 static int by_value(const void *a, const void *b)
@@ -15,7 +15,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Images of rising numbers, in as few runs as there are. */
+/* Requests images of rising numbers, in as few runs as possible. */
 static void ask_runs(const kas_storage *s, const uint32_t *number, uint32_t count)
 {
     for (uint32_t i = 0; i < count;) {
@@ -26,7 +26,7 @@ static void ask_runs(const kas_storage *s, const uint32_t *number, uint32_t coun
     }
 }
 
-/* The part of the next window that belongs to `position`, the first of a block. */
+/* Requests the part of the next window that belongs to `position`, the first of a block. */
 static void ask_next_window(const kas_storage *s, const uint32_t *order, uint32_t count,
                             uint32_t position)
 {

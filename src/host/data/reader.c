@@ -11,8 +11,8 @@
 #include "host/data/image/render.h"
 #include "host/data/read_ahead.h"
 
-/* The bytes that a claim should have: small images are claimed several at a time, so that threads
- * seldom meet at the lock. */
+/* CLAIM_BYTES is the least size of a claim: small images are claimed several at a time, so that
+ * threads seldom meet at the lock. */
 enum { CLAIM_BYTES = 1 << 16, MAX_THREADS = 256 };
 
 typedef struct slot {
@@ -27,16 +27,16 @@ struct kas_reader {
     size_t image; /* bytes */
     uint32_t claim_size;
     pthread_mutex_t lock;
-    pthread_cond_t work; /* a slot became free, a pass began, or the end */
-    pthread_cond_t done; /* a batch is whole, or a thread ended its claim */
+    pthread_cond_t work; /* a slot became free, a pass began, or the reader ends */
+    pthread_cond_t done; /* a batch is complete, or a thread ended its claim */
     pthread_t thread[MAX_THREADS];
     int threads;
-    kas_pass pass; /* changes only while no thread is at work */
-    /* Under the lock: */
+    kas_pass pass; /* changes only while no thread works on a claim */
+    /* The lock guards the following members. */
     bool ending, paused;
     uint32_t claimed;         /* next position to be claimed */
     uint32_t taken, released; /* batches since the beginning of the order */
-    int busy;                 /* threads at work on a claim */
+    int busy;                 /* threads that work on a claim */
     slot slot[];
 };
 
@@ -80,7 +80,7 @@ static kas_status load_image(const kas_reader *r, worker *w, uint32_t position, 
     return render(r, w, position, bytes, size, to);
 }
 
-/* Notes a failure at `position` of the slot. The lock is held. */
+/* Records a failure at `position` of the slot. The lock is held. */
 static void note_failure(slot *s, uint32_t position, kas_status status)
 {
     if (position >= s->worst)
@@ -106,8 +106,8 @@ static void fill(kas_reader *r, worker *w, uint32_t from, uint32_t to)
     }
 }
 
-/* The next positions to be filled, all of one batch; false when there is nothing to do now.  The
- * lock is held. */
+/* Claims the next positions to be filled, all of one batch. Returns false when there is nothing to
+ * do now. The lock is held. */
 static bool claim(kas_reader *r, uint32_t *from, uint32_t *to)
 {
     uint32_t batch = r->o.batch, number = r->claimed / batch;
@@ -162,7 +162,7 @@ int kas_reader_threads(const kas_dataset *dataset)
     return count < most ? count : most;
 }
 
-/* Signals are left to the threads that were there before. */
+/* Starts the threads, which block all signals, so that the older threads get them. */
 static kas_status start_threads(kas_reader *r, int threads)
 {
     sigset_t all, before;
@@ -247,7 +247,7 @@ kas_status kas_reader_begin(kas_reader *r, const kas_pass *pass)
     return KAS_OK;
 }
 
-/* Is the batch claimed to its end, and done? The lock is held. */
+/* Returns whether the batch was claimed to its end and is complete. The lock is held. */
 static bool is_whole(const kas_reader *r, uint32_t number)
 {
     uint32_t end = smaller((number + 1) * r->o.batch, r->pass.count);

@@ -5,7 +5,7 @@
 #include "host/core/random.h"
 #include "host/data/dataset.h"
 
-/* Image numbers grouped by class: class k owns members[first[k] .. first[k + 1]). */
+/* Groups image numbers by class: class k owns members[first[k] .. first[k + 1]). */
 static void group_by_class(const kas_dataset *d, uint32_t *first, uint32_t *members)
 {
     for (uint32_t i = 0; i < d->train.count; i++)
@@ -14,7 +14,7 @@ static void group_by_class(const kas_dataset *d, uint32_t *first, uint32_t *memb
         first[k + 1] += first[k];
     for (uint32_t i = d->train.count; i-- > 0;)
         members[--first[d->train.labels[i] + 1]] = i;
-    /* Each first[k + 1] went down to the begin of class k: move them into place. */
+    /* Each first[k + 1] now is the beginning of class k: this moves them into place. */
     memmove(first, first + 1, d->classes * sizeof *first);
     first[d->classes] = d->train.count;
 }

@@ -19,7 +19,8 @@ bool kas_conv_loops_transpose(const kas_conv_desc *desc, kas_conv_pass pass)
     return pass == KAS_CONV_FORWARD || (pass == KAS_CONV_BACKWARD_DATA && is_depthwise(desc));
 }
 
-/* Pixels of `pitch` numbers, of which the lanes are groups of `channels`, beside weights. */
+/* Returns whether all 16-byte accesses are aligned: pixels have `pitch` elements, in groups of
+ * `channels` lanes. */
 static bool whole(const kas_conv_desc *d, int channels, int pitch, const void *pixels,
                   const void *weights)
 {
@@ -30,7 +31,7 @@ static bool whole(const kas_conv_desc *d, int channels, int pitch, const void *p
 
 kas_conv_args kas_conv_loops_args(const kas_conv_desc *d, void *x, void *w, void *y, float *wt)
 {
-    const bool depthwise = is_depthwise(d); /* whose groups are lanes */
+    const bool depthwise = is_depthwise(d); /* its groups are lanes */
     const int group_in = d->c_in / d->groups, group_out = d->c_out / d->groups;
     return (kas_conv_args){
         .x = x,
@@ -66,7 +67,8 @@ static unsigned chunks(int channels)
     return (unsigned)(channels + KAS_CONV_LANES - 1) / KAS_CONV_LANES;
 }
 
-/* A thread for each 16 bytes of the lanes, and as many rows of threads as `rows` are of use. */
+/* Sets the block: a thread for each 16 bytes of the lanes, and as many rows of threads as `rows`
+ * can use. */
 static void set_block(kas_conv_launch *launch, const kas_conv_desc *d, int lanes, int rows)
 {
     const unsigned width = 16 / (unsigned)kas_dtype_size(d->dtype);

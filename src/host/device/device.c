@@ -1,4 +1,4 @@
-/* The door: chooses a device and passes calls to its table. */
+/* The dispatcher: chooses a device and passes calls to its table. */
 #include "host/device/device.h"
 
 #include <stdio.h>
@@ -70,7 +70,7 @@ const kas_device_info *kas_device_get_info(const kas_device *device)
     return &device->info;
 }
 
-/* The table of whatever a device made. */
+/* Returns the table of the device that created `object`. */
 static const kas_backend *backend_of(const void *object)
 {
     return ((const struct kas_object *)object)->device->backend;
@@ -192,7 +192,7 @@ kas_status kas_module_function(kas_module *module, const char *name, kas_functio
     return backend_of(module)->module_function(module, name, out);
 }
 
-/* Both devices may rely on this. */
+/* Checks a descriptor; both devices rely on it. */
 static kas_status check_conv(const kas_conv_desc *d)
 {
     if (d->n < 1 || d->h < 1 || d->w < 1 || d->c_in < 1 || d->c_out < 1 || d->groups < 1 ||

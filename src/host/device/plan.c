@@ -1,4 +1,4 @@
-/* Recording: the same for every device. A device only runs what was recorded. */
+/* Records plans, in the same way for every device. A device only runs recorded steps. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@ struct kas_plan {
     kas_device *device;
     kas_step *step;
     int steps, capacity;
-    void *kept; /* the device's own, of the steps as they are */
+    void *kept; /* the device's data for the present steps */
 };
 
 kas_status kas_plan_create(kas_device *device, kas_plan **out)
@@ -53,7 +53,8 @@ static kas_status append(kas_plan *plan, const kas_step *step)
     return KAS_OK;
 }
 
-/* Refused here so that a mistake shows on machines without a GPU too. 65535: CUDA's limit. */
+/* Checks a launch here, so that a mistake shows on machines without a GPU too. 65535 is
+ * CUDA's limit. */
 static kas_status check_launch(const unsigned grid[3], const unsigned block[3], size_t args_size)
 {
     const size_t threads = (size_t)block[0] * block[1] * block[2];
@@ -145,7 +146,7 @@ int kas_plan_steps(const kas_plan *plan)
     return plan->steps;
 }
 
-/* A step by itself: `kept` is what the device keeps of a plan of one step. */
+/* A single step that is timed; `kept` is the device's data for a plan of one step. */
 typedef struct timed_step {
     kas_timer *timer;
     void *kept;

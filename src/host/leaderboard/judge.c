@@ -32,7 +32,7 @@ bool kas_judge_prune(const kas_search_options *options, const kas_curve *finishe
             best = c->accuracy[epoch];
         }
         double cost = deterministic ? c->flops : c->latency, own = deterministic ? flops : latency;
-        /* Without a latency on either side nothing speaks for an exemption. */
+        /* Without a latency on either side the candidate counts as the slower one. */
         bool slower = isnan(cost) || isnan(own) || cost <= own;
         dominated |= slower && c->accuracy[epoch] >= accuracy;
     }

@@ -21,8 +21,8 @@ typedef struct ranked {
     bool frontier;
 } ranked;
 
-/* The order of kas_judge_best: accuracy, then fewer FLOPs, then the smaller number; unfinished
- * candidates come last, by number. */
+/* Compares in the order of kas_judge_best: accuracy, then fewer FLOPs, then the smaller number.
+ * Unfinished candidates come last, by number. */
 static int by_rank(const void *a, const void *b)
 {
     const kas_work *x = ((const ranked *)a)->work, *y = ((const ranked *)b)->work;
@@ -36,7 +36,7 @@ static int by_rank(const void *a, const void *b)
     return (x->index > y->index) - (x->index < y->index);
 }
 
-/* Candidates in order of rank; *out is freed with free(). */
+/* Lists the candidates in order of rank; the caller frees *out with free(). */
 static kas_status rank(const kas_work *work, int count, ranked **out, int *candidates)
 {
     *candidates = 0;

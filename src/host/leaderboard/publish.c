@@ -58,7 +58,7 @@ static kas_status write_best(const char *study, const kas_work *best, const kas_
     return kas_file_write_atomic(path, model->data, model->size);
 }
 
-/* What finished has its file: here those that somebody has deleted. */
+/* Writes the files of finished candidates that somebody has deleted. */
 static kas_status write_kernels(const char *study, const kas_work *work, int count)
 {
     for (int i = 0; i < count; i++) {

@@ -102,8 +102,8 @@ static bool of_replaced_layer(const matching *m, const char *name)
     return false;
 }
 
-/* Returns whether the tensor is expected but not used: PyTorch counts the batches of each
- * batch norm. */
+/* Returns whether a tensor in the file is expected: it is a parameter, belongs to a replaced layer,
+ * or is PyTorch's count of a batch norm's batches, which is not used. */
 static bool is_known(const matching *m, const char *name)
 {
     return kas_params_find_name(m->params, name) >= 0 || ends_with(name, ".num_batches_tracked") ||

@@ -1,4 +1,4 @@
-/* What networks and layers cost. */
+/* Computes the FLOPs and parameters of networks and layers. */
 #include "host/net/net.h"
 
 static double elements(const kas_layer *l)
@@ -6,13 +6,13 @@ static double elements(const kas_layer *l)
     return (double)l->h * l->w * l->c;
 }
 
-/* The first input; the layer itself for INPUT, which has none. */
+/* Returns the first input, or the layer itself for INPUT, which has none. */
 static const kas_layer *input_of(const kas_net *net, const kas_layer *l)
 {
     return l->inputs > 0 ? &net->layer[l->in[0]] : l;
 }
 
-/* Weights without biases. */
+/* Returns the number of weights, without biases. */
 static double weights(const kas_net *net, const kas_layer *l)
 {
     const kas_layer *in = input_of(net, l);

@@ -14,7 +14,7 @@ kas_activation kas_layer_activation(kas_layer_op op)
     return kinds[op];
 }
 
-/* The only layer that reads layer i's output, if that is its first input; or -1. */
+/* Returns the only layer that reads layer i's output, if that is its first input; otherwise -1. */
 static int only_reader(const kas_net *net, int i)
 {
     int reader = -1;

@@ -15,7 +15,7 @@ typedef struct parser {
     const char *text, *at;
     const kas_names *names;
     int depth;
-    bool dead; /* in the branch of a choice that is not taken: nothing is computed */
+    bool dead; /* in the branch that a choice does not take: nothing is computed */
     kas_status status;
 } parser;
 
@@ -70,7 +70,7 @@ const int64_t *kas_names_get(const kas_names *names, const char *name)
 
 static int64_t choice(parser *p);
 
-/* The first failure stays. */
+/* Records a failure; only the first one counts. */
 static int64_t fail(parser *p, const char *what)
 {
     if (p->status == KAS_OK)
@@ -85,7 +85,7 @@ static void skip_space(parser *p)
         p->at++;
 }
 
-/* Takes `token` if it comes next. Words must end where the token ends. */
+/* Consumes `token` if it comes next. A word must end where the token ends. */
 static bool take(parser *p, const char *token)
 {
     skip_space(p);
@@ -209,7 +209,7 @@ typedef enum operation {
     MOD
 } operation;
 
-/* Longer tokens stand before those that they begin with. */
+/* A token stands before its own prefixes. */
 static const struct {
     const char *token;
     int level;
@@ -226,7 +226,7 @@ static int64_t divide(parser *p, operation op, int64_t a, int64_t b)
         return 0;
     if (b <= 0)
         return fail(p, "the divisor is below 1");
-    int64_t rest = (a % b + b) % b; /* of the division that rounds down */
+    int64_t rest = (a % b + b) % b; /* of a division that rounds down */
     if (op == DIV && rest != 0)
         return fail(p, "\"/\" leaves a rest; \"//\" rounds down");
     return op == MOD ? rest : (a - rest) / b;
@@ -265,7 +265,8 @@ static int64_t apply(parser *p, operation op, int64_t a, int64_t b)
     return 0;
 }
 
-/* The next operator of at least `level`, or -1. */
+/* Consumes the next operator if its level is at least `level` and returns its index; otherwise
+ * -1. */
 static int next_operator(parser *p, int level)
 {
     for (int i = 0; i < OPERATORS; i++) {
@@ -277,7 +278,7 @@ static int next_operator(parser *p, int level)
     return -1;
 }
 
-/* Operators of at least `level`, from left to right. */
+/* Evaluates operators of at least `level`, from left to right. */
 static int64_t binary(parser *p, int level)
 {
     int64_t left = signed_value(p);
@@ -286,7 +287,7 @@ static int64_t binary(parser *p, int level)
     return left;
 }
 
-/* One of the two branches, computed only when `wanted`. */
+/* Parses one of the two branches and computes it only when `wanted`. */
 static int64_t branch(parser *p, bool wanted)
 {
     bool outer = p->dead;

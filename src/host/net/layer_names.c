@@ -1,4 +1,4 @@
-/* Names of the kinds of layers, as in network files. */
+/* The names of the kinds of layers, as in network files. */
 #include "host/net/net.h"
 
 const char *kas_layer_op_name(kas_layer_op op)

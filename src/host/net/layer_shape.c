@@ -1,7 +1,7 @@
 #include "host/net/layer_shape.h"
 
-/* More channels, or more values in an output or a weight, are an error of the description; and no
- * size that is computed from these leaves 64 bits. */
+/* More channels, or more values in an output or a weight, are an error in the description. The
+ * limits keep every size that is computed from these within 64 bits. */
 enum { MAX_CHANNELS = 1 << 20 };
 static const double max_values = 1 << 30;
 
@@ -108,7 +108,7 @@ static kas_status linear(const kas_layer *in, kas_layer *l)
     return check_weight(in, l, (double)in->c * l->c);
 }
 
-/* Every stride-th pixel, from the first. */
+/* The output has every stride-th pixel, from the first on. */
 static kas_status shortcut_a(const kas_layer *in, kas_layer *l)
 {
     if (l->c < in->c)

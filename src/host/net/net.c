@@ -20,8 +20,8 @@ static bool is_text(const char *spec)
     return spec[strspn(spec, " \t\r\n")] == '{';
 }
 
-/* "resnet18:small=1" in two: where the options begin, or the end. Those of a text come behind its
- * last brace: inside it, "like" has options of its own. */
+/* Returns where the options of a spec such as "resnet18:small=1" begin, or its end. In a text they
+ * are behind its last brace, because "like" inside it has options of its own. */
 static const char *find_options(const char *spec)
 {
     const char *brace = is_text(spec) ? strrchr(spec, '}') : NULL;
@@ -49,7 +49,7 @@ static kas_status fail_unknown(const char *name)
     return status;
 }
 
-/* The text that `spec` (without options) stands for; `file` is its name in messages. */
+/* Gets the text for which `spec` (without options) stands; *file is its name in messages. */
 static kas_status find_text(const char *spec, kas_buf *text, const char **file)
 {
     const char *known = kas_embedded_find(kas_embedded_networks, spec);
@@ -84,7 +84,7 @@ static kas_status check_request(const kas_net_source *s)
     return check_range("number of classes", s->classes, 2, MAX_CLASSES);
 }
 
-/* The text of the network that comes with kas-gpu and is called `like`; it must have layers. */
+/* Gets the text of the built-in network `like`, which must have layers. */
 static kas_status find_layers(const char *like, kas_buf *text)
 {
     char further[256], name[32];
@@ -101,8 +101,8 @@ static kas_status find_layers(const char *like, kas_buf *text)
     return KAS_OK;
 }
 
-/* A file with "like": the text of the network that it names takes the file's place, the options
- * that it gives come behind the user's, which win. */
+/* Resolves a file with "like": the text of the network that it names takes the file's place, and
+ * its options come behind the user's, which win. */
 static kas_status follow_like(kas_net_source *s, kas_buf *text, kas_buf *options, kas_buf *origin,
                               char name[32])
 {
@@ -161,7 +161,7 @@ kas_status kas_net_build(const char *spec, int h, int w, int c, int classes, kas
 
 /* ---- keeping --------------------------------------------------------------------------------- */
 
-/* Of the file without its spaces, and the options. */
+/* Computes the digest of the file without its spaces, and of the options. */
 static kas_status digest_of(const char *text, const char *options, char out[65])
 {
     kas_buf packed = {0};
@@ -177,7 +177,7 @@ static kas_status digest_of(const char *text, const char *options, char out[65])
     return status;
 }
 
-/* The file as it is, so that messages about it name its lines, then the options. */
+/* Gets the unchanged file, so that messages about it name its lines, and then the options. */
 static kas_status keep_file(const char *file, kas_buf *text, const char *options,
                             char kept[KAS_NET_KEPT_NAME], const char **out)
 {

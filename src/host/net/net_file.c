@@ -44,7 +44,7 @@ static kas_status check_format(const cJSON *root)
     return kas_json_int(root, "network", "version", 1, 1, &version);
 }
 
-/* A name goes into file names and reports. */
+/* Reads the network's name and checks it, because file names and reports contain it. */
 static kas_status read_name(const cJSON *root, char name[32])
 {
     const char *text;
@@ -73,7 +73,7 @@ static kas_status check_head(kas_net_reader *r)
     return KAS_OK;
 }
 
-/* "small=1,n=3" as an object, so that options are bound as a block's arguments are. */
+/* Converts "small=1,n=3" to an object, so that options are bound like a block's arguments. */
 static kas_status parse_options(const char *options, const cJSON *arguments, cJSON **out)
 {
     *out = cJSON_CreateObject();

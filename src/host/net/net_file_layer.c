@@ -7,7 +7,7 @@
 
 enum { MAX_CHANNELS = 1 << 20, MAX_WINDOW = 256, MAX_STRIDE = 64, MAX_SIDE = 1024 };
 
-/* Which fields a kind has. */
+/* Bits for the fields that a kind has. */
 enum {
     CHANNELS = 1,
     KERNEL = 2,
@@ -76,7 +76,7 @@ int kas_net_file_kind(const char *name)
     return -1;
 }
 
-/* Every key must be one of the kind's fields, the kind itself, "from" or "if". */
+/* Checks that every key is one of the kind's fields, the kind itself, "from" or "if". */
 static kas_status check_fields(const cJSON *object, const char *kind, int allowed)
 {
     kas_buf list = {0};
@@ -161,7 +161,7 @@ static kas_status number(const cJSON *object, const char *kind, const char *fiel
     return get(object, field) ? kas_json_number(object, kind, field, low, high, out) : KAS_OK;
 }
 
-/* One number for both sides, or [height, width]. */
+/* Reads one number for both sides, or [height, width]. */
 static kas_status pair(const cJSON *object, const char *field, const kas_names *names, int low,
                        int high, int *h, int *w)
 {
@@ -187,7 +187,8 @@ static kas_status need(const kas_layer *l, const char *field, int value)
                             field, kas_layer_op_name(l->op));
 }
 
-/* Padding of a convolution keeps the size at stride 1; windows of a pool lie side by side. */
+/* Reads the window. By default the padding of a convolution keeps the size at stride 1, and the
+ * windows of a pool lie side by side. */
 static kas_status window(const cJSON *object, const kas_names *names, kas_layer *l)
 {
     KAS_TRY(pair(object, "kernel", names, 1, MAX_WINDOW, &l->kernel_h, &l->kernel_w));

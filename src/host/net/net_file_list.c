@@ -10,7 +10,7 @@ enum { MAX_BLOCK_DEPTH = 8, MAX_REPEAT = 1024, MAX_STEPS = 100000, MAX_INPUTS = 
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* "prefix.name"; either may be empty. */
+/* Writes "prefix.name"; either part may be empty. */
 static kas_status full_name(const kas_net_scope *s, const char *name, char out[KAS_LAYER_NAME])
 {
     int length =
@@ -32,7 +32,8 @@ static int find_layer(const kas_net_reader *r, const char *name)
     return -1;
 }
 
-/* Names become parts of other programs' names: a few bytes only. */
+/* Checks a name. Names become parts of names in other programs, so only a few characters
+ * are allowed. */
 static kas_status check_name(const char *name)
 {
     size_t length =
@@ -66,7 +67,7 @@ static kas_status reference(const kas_net_reader *r, const kas_net_scope *s, con
                     local, s->block ? " in this block" : "", s->block ? "block" : "network");
 }
 
-/* Inputs of a statement: the layer before it, or "from". */
+/* Reads the inputs of a statement: the layer before it, or "from". */
 static kas_status read_inputs(const kas_net_reader *r, const kas_net_scope *s,
                               const cJSON *statement, int in[MAX_INPUTS], int *count)
 {
@@ -87,7 +88,6 @@ static kas_status read_inputs(const kas_net_reader *r, const kas_net_scope *s,
     return KAS_OK;
 }
 
-/* c, h and w: the shape of what a statement reads. */
 kas_status kas_net_set_shape(const kas_net_reader *r, int layer, kas_names *names)
 {
     const kas_layer *l = &r->b.net->layer[layer];
@@ -141,7 +141,8 @@ static kas_status read_layer(kas_net_reader *r, const cJSON *statement, const cJ
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-/* "name" or "name = expression": the name, and where the expression begins or NULL. */
+/* Splits "name" or "name = expression" into the name and the beginning of the expression (NULL
+ * = none). */
 static kas_status split_argument(const cJSON *item, char name[KAS_NAME_BYTES], const char **value)
 {
     if (!cJSON_IsString(item))
@@ -158,7 +159,7 @@ static kas_status split_argument(const cJSON *item, char name[KAS_NAME_BYTES], c
     return KAS_OK;
 }
 
-/* Keys of a use that are no arguments. */
+/* Returns whether the key of a block's use is not an argument. */
 static bool is_own(const char *key)
 {
     static const char *const own[] = {"from", "if", "repeat"};
@@ -178,8 +179,6 @@ bool kas_net_is_argument(const cJSON *arguments, const char *key)
     return false;
 }
 
-/* Values given in `statement` (expressions in the names of `outer`), defaults in those of the
- * block. */
 kas_status kas_net_bind_arguments(const cJSON *arguments, const cJSON *statement,
                                   const kas_names *outer, kas_names *names)
 {
@@ -256,7 +255,7 @@ static kas_status read_uses(kas_net_reader *r, const cJSON *statement, const cJS
     if (repeat < 0 || repeat > MAX_REPEAT)
         return kas_fail(KAS_BAD_INPUT, "field \"repeat\": expected 0 to %d, found %lld", MAX_REPEAT,
                         (long long)repeat);
-    const kas_names before = s->names; /* "i" means something in this statement only */
+    const kas_names before = s->names; /* "i" has a meaning in this statement only */
     s->last = in[0];
     for (int64_t i = 0; i < repeat; i++) {
         if (item)
@@ -270,7 +269,8 @@ static kas_status read_uses(kas_net_reader *r, const cJSON *statement, const cJS
 
 /* ---- statements ------------------------------------------------------------------------------ */
 
-/* The block of this name that `s` may use: inside a block, only those before it. */
+/* Returns the block with this name that `s` may use. Inside a block these are only the blocks
+ * before it. */
 static const cJSON *find_block(const kas_net_reader *r, const kas_net_scope *s, const char *name)
 {
     for (const cJSON *b = r->blocks ? r->blocks->child : NULL; b && b != s->block; b = b->next)
@@ -279,14 +279,14 @@ static const cJSON *find_block(const kas_net_reader *r, const kas_net_scope *s, 
     return NULL;
 }
 
-/* The key that says what the statement is: a kind of layer or a block. */
+/* Finds the key that says what the statement is: a kind of layer, or a block. */
 static kas_status find_key(const kas_net_reader *r, const kas_net_scope *s, const cJSON *statement,
                            const cJSON **key, const cJSON **block)
 {
     *key = NULL;
     for (const cJSON *item = statement->child; item; item = item->next) {
         const cJSON *of_block = find_block(r, s, item->string);
-        /* A block may have an argument that is called like a kind: the first key counts. */
+        /* A block may have an argument with the name of a kind, so the first such key counts. */
         if (!*key && (of_block || kas_net_file_kind(item->string) >= 0)) {
             *key = item;
             *block = of_block;
@@ -320,7 +320,6 @@ static kas_status read_statement(kas_net_reader *r, const cJSON *statement, kas_
     return block ? read_uses(r, statement, key, block, s) : read_layer(r, statement, key, s);
 }
 
-/* Puts the line of `item` before the message, unless an inner one is there. */
 kas_status kas_net_locate(kas_net_reader *r, kas_status status, const cJSON *item)
 {
     if (status == KAS_OK || r->located)

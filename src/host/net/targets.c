@@ -10,7 +10,7 @@
 enum { SIZES = 4 };
 static const int sizes[SIZES] = {1, 3, 5, 7};
 
-/* Index of the kernel size, or -1 when a convolution with such a kernel is never replaced. */
+/* Returns the index of a kernel size, or -1 when convolutions with this size are never replaced. */
 static int size_index(int kernel)
 {
     for (int i = 0; i < SIZES; i++)
@@ -19,7 +19,7 @@ static int size_index(int kernel)
     return -1;
 }
 
-/* "3x3,1x1" -> the sizes that are wanted. */
+/* Parses a filter such as "3x3,1x1" into the wanted sizes. */
 static kas_status parse_filter(const char *filter, bool wanted[SIZES])
 {
     for (int i = 0; i < SIZES; i++)

@@ -4,7 +4,7 @@
 
 #include "host/core/random.h"
 
-/* torchvision's RandomErasing. */
+/* The limits of torchvision's RandomErasing. */
 #define ERASE_AREA_LOW 0.02
 #define ERASE_AREA_HIGH 0.33
 #define ERASE_RATIO_LOW 0.3

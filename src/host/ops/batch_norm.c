@@ -49,7 +49,7 @@ static kas_norm_args make_args(const kas_batch_norm *norm)
                            .momentum = norm->momentum};
 }
 
-/* Forward: are all rows of wide.h's whole ones? */
+/* Returns whether all rows of the forward pass are whole (wide.h). */
 static int whole(const kas_batch_norm *norm, const kas_norm_args *args)
 {
     const kas_tensor *const all[] = {&norm->x, &norm->y, &norm->residual, NULL};
@@ -59,7 +59,7 @@ static int whole(const kas_batch_norm *norm, const kas_norm_args *args)
     return kas_ops_whole(all, array);
 }
 
-/* Chunks of rows by chunks of channels. */
+/* Launches a kernel over chunks of rows and chunks of channels. */
 static kas_status launch_chunks(kas_plan *plan, kas_dtype dtype, const kas_function *function,
                                 const kas_norm_args *args)
 {
@@ -69,7 +69,8 @@ static kas_status launch_chunks(kas_plan *plan, kas_dtype dtype, const kas_funct
     return kas_plan_launch(plan, function, grid, block, args, sizeof *args);
 }
 
-/* Only the latter: what the chunks left is float. */
+/* Launches a kernel over chunks of channels only. It combines the sums of chunks, which
+ * are float32. */
 static kas_status launch_combine(kas_plan *plan, const kas_function *function,
                                  const kas_norm_args *args)
 {
@@ -88,7 +89,7 @@ static kas_status launch_rows(kas_plan *plan, kas_dtype dtype, const kas_functio
     return kas_plan_launch(plan, function, grid, block, args, sizeof *args);
 }
 
-/* Column of the tables of kernels: none, ReLU, any other. */
+/* Returns the column of the activation in the tables of kernels: none, ReLU, any other. */
 static int variant(const kas_batch_norm *norm)
 {
     return norm->activation < KAS_ACTIVATION_RELU6 ? (int)norm->activation : 2;
@@ -151,7 +152,7 @@ kas_status kas_op_batch_norm_inference(kas_ops *ops, kas_plan *plan, const kas_b
     return launch_apply(ops, plan, norm, &args);
 }
 
-/* Is the gradient behind the activation a tensor of its own? */
+/* Returns whether the gradient behind the activation is a tensor of its own. */
 static bool writes_g(const kas_batch_norm_gradient *d)
 {
     return d->dy1.data || d->y.data;

@@ -1,6 +1,6 @@
 #include "host/ops/internal.h"
 
-/* y = f(a, b) row by row; `b` or `bias` may be NULL. */
+/* Launches y = f(a, b) row by row; `b` or `bias` may be NULL. */
 static kas_status launch_rows(kas_plan *plan, const kas_function *function, const kas_tensor *a,
                               const kas_tensor *b, const float *bias, const kas_tensor *y)
 {
@@ -66,7 +66,7 @@ kas_status kas_op_cast(kas_ops *ops, kas_plan *plan, kas_tensor x, kas_tensor y)
     return kas_plan_launch(plan, widen ? k->widen : k->narrow, grid, block, &args, sizeof args);
 }
 
-/* `b` holds for every pixel: [n][1][1][c] beside a's [n][h][w][c]. */
+/* Checks that `b` is [n][1][1][c], which applies to every pixel of a's [n][h][w][c]. */
 static kas_status check_gate(const char *operation, const kas_tensor *a, const kas_tensor *b)
 {
     kas_tensor one = *a;
@@ -121,7 +121,7 @@ size_t kas_bias_scratch(const kas_tensor *dy)
     return chunks > 1 ? (size_t)chunks * (size_t)dy->c : 0;
 }
 
-/* out [chunks][c] = sums of chunk_rows rows of x. */
+/* Records out [chunks][c] = the sums of chunk_rows rows of x. */
 static kas_status column_sums(kas_ops *ops, kas_plan *plan, const kas_tensor *x, int chunk_rows,
                               float *out)
 {

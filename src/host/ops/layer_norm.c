@@ -18,7 +18,7 @@ static kas_layer_norm_args make_args(const kas_layer_norm *norm)
                                  .eps = norm->eps};
 }
 
-/* A block for each row, with as many lanes as the kernels have at most. */
+/* Launches a block for each row, with as many lanes as the kernels have at most. */
 static kas_status launch_rows(kas_plan *plan, kas_dtype dtype, const kas_function *function,
                               const kas_layer_norm_args *args)
 {
@@ -41,7 +41,7 @@ kas_status kas_op_layer_norm_forward(kas_ops *ops, kas_plan *plan, const kas_lay
     return launch_rows(plan, norm->x.dtype, ops->of[norm->x.dtype].layer_norm_forward, &args);
 }
 
-/* The sums over rows before dx, which may overwrite dy. */
+/* Records the sums over rows. They come before dx, which may overwrite dy. */
 static kas_status parameter_gradients(kas_ops *ops, kas_plan *plan, kas_dtype dtype,
                                       const kas_layer_norm_args *args, float *dgamma, float *dbeta)
 {

@@ -37,7 +37,7 @@ kas_status kas_op_cross_entropy(kas_ops *ops, kas_plan *plan, kas_tensor logits,
     unsigned block[3];
     kas_ops_part_block(logits.c, KAS_LOSS_LANES, 1, KAS_F32, block);
     KAS_TRY(kas_plan_launch(plan, ops->of[KAS_F32].cross_entropy, grid, block, &args, sizeof args));
-    /* The lanes of the second are not strided: the block has as many threads as lanes. */
+    /* The lanes of the second kernel are not strided: the block has as many threads as lanes. */
     const unsigned lanes[3] = {KAS_LOSS_LANES, 1, 1};
     return kas_plan_launch(plan, ops->of[KAS_F32].cross_entropy_total, one, lanes, &args,
                            sizeof args);

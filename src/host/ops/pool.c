@@ -1,6 +1,6 @@
 #include "host/ops/internal.h"
 
-/* Whether `out` windows lie so that the first and the last hold a pixel of the `size` there are. */
+/* Returns whether the first and the last of `out` windows each contain one of the `size` pixels. */
 static bool windows_fit(int size, int out, int kernel, int stride, int pad)
 {
     return stride >= 1 && kernel >= 1 && pad >= 0 && pad < kernel &&
@@ -57,7 +57,8 @@ static kas_pool_args make_args(const kas_pool *pool, const kas_tensor *x, const 
                            .whole = kas_ops_whole(all, NULL)};
 }
 
-/* A block for each row of the output (y forward, dx backward), image and chunk of channels. */
+/* Launches a block for each row of the output (y forward, dx backward), image and chunk
+ * of channels. */
 static kas_status launch_rows(kas_plan *plan, const kas_function *function,
                               const kas_pool_args *args, const kas_tensor *out)
 {
@@ -94,7 +95,7 @@ static kas_status check_max_pool(const char *operation, const kas_pool *pool, co
     return KAS_OK;
 }
 
-/* `index` is like the small tensor, with rows of their own pitch. */
+/* Sets the index, which is like the small tensor and has rows of a pitch of its own. */
 static void set_index(kas_pool_args *args, uint8_t *index, const kas_tensor *small)
 {
     const kas_tensor *const none[] = {NULL};
@@ -123,7 +124,7 @@ kas_status kas_op_max_pool_backward(kas_ops *ops, kas_plan *plan, const kas_pool
     return launch_rows(plan, ops->of[dx.dtype].max_pool_backward, &args, &dx);
 }
 
-/* The global pools read the sizes of the tensors alone. */
+/* The global pools use only the sizes of the tensors. */
 static const kas_pool whole = {0};
 
 static kas_status check_global(const char *operation, const kas_tensor *x, const kas_tensor *y)

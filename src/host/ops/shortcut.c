@@ -17,7 +17,7 @@ static kas_status check_shortcut(const char *operation, int stride, const kas_te
     return kas_ops_check_number(operation, "the small tensor", y, x->dtype);
 }
 
-/* A block for each row of the small tensor and image. */
+/* Launches a block for each row and image of the small tensor. */
 static kas_status launch(kas_plan *plan, const kas_function *function, int stride,
                          const kas_tensor *x, const kas_tensor *y, bool forward)
 {

@@ -8,7 +8,7 @@ static kas_status check_count(const char *operation, size_t count)
     return KAS_OK;
 }
 
-/* They are accessed 16 bytes at a time on a GPU. */
+/* Checks the alignment of buffers, because a GPU accesses them 16 bytes at a time. */
 static kas_status check_aligned(const char *operation, const void *const *buffer, int count)
 {
     for (int i = 0; i < count; i++)

@@ -12,8 +12,7 @@ static const char *const shuffles[] = {"full", "window", NULL}; /* kas_shuffle *
 #define INTEGER .type = KAS_FIELD_INTEGER
 #define NUMBER .type = KAS_FIELD_NUMBER
 
-/* Optional ones are what recipes did not have in the beginning: studies of then have no such
- * fields. */
+/* Optional fields are later additions, which older studies do not have. */
 const kas_field kas_recipe_fields[] = {
     {"epochs", "--epochs", INTEGER, AT(epochs), .low = 1, .high = 100000, .short_option = 'e',
      .argument = "N", .help = "Passes over the training images"},
@@ -77,7 +76,7 @@ const kas_field kas_recipe_fields[] = {
 };
 const int kas_recipe_field_count = sizeof kas_recipe_fields / sizeof *kas_recipe_fields;
 
-/* How far the rate of a step is below the peak, after the warm-up. */
+/* Returns the learning rate relative to the peak, after the warm-up. */
 static double fall(const kas_recipe *r, double progress, uint64_t epoch)
 {
     double rate = 1;

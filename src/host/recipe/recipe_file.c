@@ -1,4 +1,4 @@
-/* Recipes as files, and those that travel inside the program. */
+/* Reads recipes from files, and those that are part of the program. */
 #include <string.h>
 
 #include "host/core/embedded.h"
@@ -95,8 +95,8 @@ kas_status kas_recipe_load(const char *name, kas_recipe *out, char about[KAS_REC
 kas_recipe kas_recipe_default(void)
 {
     kas_recipe recipe;
-    /* Part of the program and of its tests: it cannot fail, and would leave 0 epochs if it did,
-     * which kas_recipe_check refuses. */
+    /* This cannot fail, because the file is part of the program and tested. If it did, it would
+     * leave 0 epochs, which kas_recipe_check refuses. */
     if (kas_recipe_load("search", &recipe, NULL) != KAS_OK)
         recipe = (kas_recipe){0};
     return recipe;

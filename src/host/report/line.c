@@ -31,7 +31,7 @@ void kas_line_text(kas_buf *out, const char *name, const char *value)
         kas_buf_puts(out, "null");
 }
 
-/* 15 digits read well and are nearly always enough; 17 always are. */
+/* 15 digits read well and are nearly always exact; 17 digits always are. */
 void kas_line_number(kas_buf *out, const char *name, double value)
 {
     char text[40];
@@ -57,7 +57,7 @@ void kas_line_end(kas_buf *out)
     kas_buf_puts(out, "}\n");
 }
 
-/* Three digits: 1.23, 12.3, 123. A value that rounds to 1000 is handed to the next unit. */
+/* Writes three digits: 1.23, 12.3, 123. A value that rounds to 1000 gets the next unit. */
 static const char *three_digits(double value, double base, const char *const *unit, int units,
                                 char out[32])
 {

@@ -8,7 +8,7 @@
 struct kas_table {
     kas_column *columns;
     int column_count;
-    kas_buf text;  /* all cells, each with its NUL */
+    kas_buf text;  /* the text of all cells, each with its NUL */
     kas_buf start; /* size_t for each cell: where it begins in `text` */
 };
 
@@ -90,7 +90,7 @@ static int column_width(const kas_table *t, long rows, int column)
 
 static void write_row(const kas_table *t, long row, const int *width, kas_buf *out)
 {
-    int blanks = 0; /* held back until something follows them */
+    int blanks = 0; /* written only when something follows them */
     for (int c = 0; c < t->column_count; c++) {
         const char *cell = cell_at(t, row, c);
         int room = width[c] - width_of(cell);

@@ -7,7 +7,7 @@
 
 #include "host/core/random.h"
 
-/* One distinct target on its way through the device. */
+/* The state of one distinct target on the device. */
 typedef struct trial {
     const kas_program *program;
     const kas_loaded *loaded;
@@ -39,7 +39,8 @@ static void fill_weight(const kas_weight *w, kas_rng *rng, float *host)
                         w->init == KAS_WEIGHT_ONES ? 1 : (float)(scale * kas_rng_normal(rng));
 }
 
-/* Normal numbers in X (padding stays zero) and the weights, zero elsewhere. */
+/* Fills X (except padding, which stays zero) and the weights with normal numbers, other buffers
+ * with zeros. */
 static kas_status fill(kas_device *device, const trial *t, int b, kas_rng *rng)
 {
     const kas_buffer *buffer = &t->program->buffer[b];
@@ -76,7 +77,8 @@ static kas_status run(kas_device *device, trial *t, kas_rng *rng)
     return kas_device_sync(device);
 }
 
-/* Two passes in double: exact enough that a constant output gives 0. */
+/* Computes the standard deviation in double in two passes, so exactly that a constant output
+ * gives 0. */
 static double standard_deviation(const float *y, size_t count, size_t pitch, size_t channels)
 {
     double mean = 0, square = 0, elements = (double)count * (double)channels;
@@ -116,7 +118,7 @@ static kas_status measure(kas_device *device, const trial *t, kas_screen *out)
         float *host = malloc(buffer->bytes);
         if (!host)
             return kas_fail(KAS_NO_MEMORY, "screen: out of memory");
-        memset(host, 0xff, buffer->bytes); /* NaN: a copy that does nothing does not pass */
+        memset(host, 0xff, buffer->bytes); /* NaN, so that a copy that does nothing is noticed */
         kas_status status = kas_mem_download(device, host, t->address[b], buffer->bytes);
         if (status == KAS_OK)
             note(t,

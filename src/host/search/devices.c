@@ -12,7 +12,7 @@ static void add_cuda(kas_devices *out, int ordinal)
     snprintf(out->spec[out->count++], sizeof out->spec[0], "cuda:%d", ordinal);
 }
 
-/* What the child says of a GPU that opens. */
+/* What the child reports about a GPU that it could open. */
 typedef struct found {
     int blocks;
     size_t memory, workspace;
@@ -20,11 +20,11 @@ typedef struct found {
 
 static bool write_all(int fd, const void *data, size_t size)
 {
-    return write(fd, data, size) == (ssize_t)size; /* less than a pipe holds at once */
+    return write(fd, data, size) == (ssize_t)size; /* fits into a pipe as a whole */
 }
 
-/* In the child: how many GPUs of the list open, one after the other, each of them, and why the next
- * one did not. */
+/* Runs in the child. It reports how many GPUs of the list open one after the other, their sizes,
+ * and why the next one did not open. */
 static void probe(int fd, const kas_devices *list)
 {
     static found gpu[KAS_MAX_DEVICES];
@@ -43,7 +43,7 @@ static void probe(int fd, const kas_devices *list)
     _exit(said ? 0 : 1);
 }
 
-/* What a worker can count on, whichever of them it has. */
+/* Takes the smallest values, on which a worker can rely whichever GPU it has. */
 static void take_least(const found *gpu, int count, kas_devices *out)
 {
     for (int i = 0; i < count; i++) {
@@ -56,7 +56,7 @@ static void take_least(const found *gpu, int count, kas_devices *out)
     }
 }
 
-/* `said`: all that the child wrote. A child that died said too little. */
+/* Reads the child's report. A child that died has written too little. */
 static void understand(const char *said, size_t size, kas_devices *list, int *count, char why[1024])
 {
     found gpu[KAS_MAX_DEVICES];
@@ -76,7 +76,8 @@ static void understand(const char *said, size_t size, kas_devices *list, int *co
     take_least(gpu, *count, list);
 }
 
-/* How many GPUs at the head of `list` can be used, and why the next one cannot. */
+/* Counts the usable GPUs at the head of `list`, and gets the reason why the next one cannot
+ * be used. */
 static kas_status count_gpus(kas_devices *list, int *count, char why[1024])
 {
     int end[2];

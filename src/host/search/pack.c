@@ -3,11 +3,11 @@
 #include <limits.h>
 #include <math.h>
 
-/* Numbers of a tensor that a block of our own launches sees to (kas_ops_rows_per_block). */
+/* The elements of a tensor that one block of our own launches handles (kas_ops_rows_per_block). */
 static const double block_numbers = 4096;
 
-/* Blocks of a pass: over the output of its layer; of the whole step (optimiser, loss), over as many
- * numbers as it moves floats. */
+/* Returns the blocks of a pass. They cover the output of its layer; a pass of the whole step
+ * (optimiser, loss) covers as many elements as it moves floats. */
 static double blocks_of(const kas_sweep *pass, const kas_net *net, int batch)
 {
     double numbers = pass->bytes / sizeof(float);

@@ -13,13 +13,13 @@
 #include "host/leaderboard/publish.h"
 #include "host/model/pretrained.h"
 
-/* Threads of each of `workers`, at least one; 0 stays 0. */
+/* Returns the threads of each of `workers`, at least one; 0 stays 0. */
 static int share(int threads, int workers)
 {
     return threads == 0 ? 0 : threads < workers ? 1 : threads / workers;
 }
 
-/* "cifar100" of "/data/cifar100.h5". */
+/* Writes the stem of a path: "cifar100" for "/data/cifar100.h5". */
 static void stem(const char *path, char out[64])
 {
     snprintf(out, 64, "%.63s", basename(path));
@@ -51,7 +51,7 @@ static kas_status set_devices(const kas_session_request *request, const char *sp
         KAS_TRY(kas_devices_check(&s->devices));
     s->workers = request->workers > 0 ? request->workers : s->devices.count;
     const bool cuda = strcmp(s->devices.kind, "cuda") == 0;
-    s->pack = request->pack > 0 ? request->pack : 1; /* a GPU: choose_pack */
+    s->pack = request->pack > 0 ? request->pack : 1; /* on a GPU choose_pack decides */
     s->ahead = request->ahead >= 0 ? request->ahead : cuda ? KAS_AHEAD_CUDA : 0;
     s->retrain = request->retrain;
     s->hang_seconds = request->hang_seconds;
@@ -60,7 +60,7 @@ static kas_status set_devices(const kas_session_request *request, const char *sp
     return KAS_OK;
 }
 
-/* --pack auto on GPUs: from the training step of the unmodified network. */
+/* Chooses the pack for `--pack auto` on GPUs, from the training step of the unmodified network. */
 static kas_status choose_pack(const kas_session_request *request, kas_session *s)
 {
     const kas_recipe *recipe = &s->search.recipe;
@@ -88,7 +88,7 @@ static int sampler_version(const kas_session *s)
     return kas_sampler_version(&s->search.sample);
 }
 
-/* Names the weights by their content, and finds out early whether they fit the network. */
+/* Identifies the weights by their digest, and checks early that they fit the network. */
 static kas_status check_init(kas_session *s)
 {
     if (!s->init)
@@ -106,7 +106,7 @@ static kas_status copy(const char *from, const char *to)
     return status;
 }
 
-/* The study has its own copy, so that it goes on wherever the file went. */
+/* Copies the initial weights into the study, so that it does not depend on the file. */
 static kas_status keep_init(const kas_session *s)
 {
     char path[KAS_STUDY_PATH], digest[65];
@@ -132,11 +132,12 @@ static kas_status write_options(const kas_search_options *options, char **out)
     const kas_status status = kas_buf_status(&text);
     if (status != KAS_OK)
         kas_buf_free(&text);
-    *out = text.data; /* malloc'ed; the caller's now */
+    *out = text.data; /* malloc'ed; the caller owns it now */
     return status;
 }
 
-/* The study's own row, from what this command asks for. Frees with kas_study_clear. */
+/* Makes the study's row from the options of this command. The caller frees it with
+ * kas_study_clear. */
 static kas_status describe(const kas_session *s, kas_study *out)
 {
     *out = (kas_study){.sampler_version = sampler_version(s), .seed = s->search.seed};
@@ -169,7 +170,7 @@ static kas_status check_same(const kas_session *s, const kas_study *stored)
     return KAS_OK;
 }
 
-/* What the command says of how images are read counts from now on. Returns whether it is news. */
+/* Updates how images are read, if the command says so. Returns whether that is a change. */
 static bool set_reading(const kas_session *s, kas_search_options *o)
 {
     const bool stream = o->stream || s->stream;
@@ -180,8 +181,8 @@ static bool set_reading(const kas_session *s, kas_search_options *o)
     return news;
 }
 
-/* The options as far as they must be the study's own: a larger number of candidates may be asked
- * for, because candidate k is the same in either. */
+/* Returns the options that must equal the study's: more candidates may be requested, because
+ * candidate k is the same in either case. */
 static kas_search_options comparable(const kas_session *s, const kas_search_options *stored,
                                      const kas_search_options *asked, bool *grows)
 {
@@ -194,12 +195,14 @@ static kas_search_options comparable(const kas_session *s, const kas_search_opti
 
 typedef struct adoption {
     kas_session *session;
-    const kas_search_options *asked; /* NULL: whatever the study has */
-    /* what came of it: more candidates; the data set elsewhere; the code was not recorded */
+    const kas_search_options *asked; /* NULL: the study's options */
+    /* The results: the study gets more candidates; the data set has moved; the code was
+     * not recorded. */
     bool grows, moved, unrecorded;
 } adoption;
 
-/* Same options as the study's or an error; what the command left open is taken from it. */
+/* Requires the same options as the study's; options that the command left open are taken from
+ * the study. */
 static kas_status decide(void *context, const kas_study *stored, kas_study_change *out)
 {
     adoption *a = context;
@@ -210,7 +213,7 @@ static kas_status decide(void *context, const kas_study *stored, kas_study_chang
         const kas_search_options same = comparable(s, &options, a->asked, &a->grows);
         KAS_TRY(kas_search_options_same(s->study, &options, &same));
     }
-    s->search = options; /* whose sampler the version is compared with */
+    s->search = options; /* the version is compared with this sampler */
     KAS_TRY(check_same(s, stored));
     const bool reads = set_reading(s, &s->search);
     if (a->grows)
@@ -234,12 +237,12 @@ static kas_status adopt(kas_session *s, const kas_search_options *asked)
                  "kas-gpu computes the same numbers is not known; its version, %s, is recorded now",
                  s->study, s->code_version);
     if (a.grows)
-        kas_study_drop_checkpoint(s->study, &final); /* another kernel may be the next */
+        kas_study_drop_checkpoint(s->study, &final); /* the next one may have another kernel */
     return a.moved ? kas_store_set_dataset_path(s->store, s->dataset) : KAS_OK;
 }
 
-/* Workers inherit it: all of them, and those of a rerun, take the library plans that the study
- * began with (cuda/tuning.h). */
+/* Sets the folder of library plans, which workers inherit: all of them, also in later runs, use the
+ * plans with which the study began (cuda/tuning.h). */
 static kas_status pin_plans(const kas_session *s)
 {
     char path[KAS_STUDY_PATH];
@@ -273,8 +276,8 @@ static void take_reading(const kas_session_request *request, kas_session *s)
     set_reading(s, &s->search);
 }
 
-/* Does the study, where there is one, leave the images in their file?  Asked before the data set is
- * opened; what is wrong with a study is told when its store is opened for good. */
+/* Returns whether an existing study leaves the images in their file. It is called before the data
+ * set is opened; faults of the study are reported when its store is opened later. */
 static bool study_streams(const char *study)
 {
     char path[KAS_STUDY_PATH];
@@ -308,10 +311,10 @@ kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_s
     KAS_TRY(kas_problem_open(&out->search, out->dataset, &out->problem));
     KAS_TRY(choose_pack(request, out));
     KAS_TRY(check_init(out));
-    kas_search_options asked = out->search; /* threads 0, sampler, layers: as the study has them */
+    kas_search_options asked = out->search; /* threads 0, sampler, layers: as in the study */
     if (out->search.sample.sampler == KAS_SAMPLER_AS_STUDY)
         out->search.sample.sampler = KAS_SAMPLER_GUIDED;
-    if (out->search.sample.per_layer == KAS_PER_LAYER_AUTO) /* a study says which */
+    if (out->search.sample.per_layer == KAS_PER_LAYER_AUTO) /* an existing study decides */
         out->search.sample.per_layer =
             kas_sample_is_per_layer(&out->search.sample) ? KAS_PER_LAYER_YES : KAS_PER_LAYER_NO;
     KAS_TRY(kas_sample_options_check(&out->search.sample));
@@ -374,7 +377,7 @@ void kas_session_close(kas_session *session)
     session->sampler = NULL;
 }
 
-/* Of its compilers: those cores that no worker keeps busy. */
+/* Returns the threads of the helper's compilers: the cores that no worker uses. */
 static int ahead_threads(const kas_session *s)
 {
     const bool cuda = strcmp(s->devices.kind, "cuda") == 0;

@@ -22,8 +22,9 @@ static void read_pid_namespace(char out[64])
     out[size > 0 ? size : 0] = 0;
 }
 
-/* Field 22 of /proc/PID/stat; 0 when the process does not exist or is a zombie. Field 2 is the
- * program's name in brackets and may hold anything, so counting starts at the last bracket. */
+/* Returns field 22 of /proc/PID/stat; 0 when the process does not exist or is a zombie. Field 2
+ * is the program's name in brackets and may contain anything, so counting starts at the last
+ * bracket. */
 static unsigned long long start_time(long pid)
 {
     char path[64], text[1024];
@@ -74,10 +75,10 @@ bool kas_owner_is_gone(const char *owner)
         return false;
     const char *boot = strchr(owner, '|') + 1, *own_boot = strchr(here, '|') + 1;
     if (strncmp(boot, own_boot, strcspn(own_boot, "|") + 1) != 0)
-        return *own_boot != '|' && *boot != '|'; /* rebooted since, if both ids are known */
+        return *own_boot != '|' && *boot != '|'; /* restarted since, if both ids are known */
     size_t prefix = strlen(here);
     if (strncmp(owner, here, prefix) != 0 || owner[prefix] != '|')
-        return false; /* another container: cannot see its processes */
+        return false; /* another container, whose processes are not visible */
     long pid = 0;
     unsigned long long started = 0;
     if (sscanf(owner + prefix, "|%ld|%llu", &pid, &started) != 2)

@@ -126,7 +126,7 @@ kas_status kas_sql_end(kas_store *store, kas_status status)
     if (status == KAS_OK)
         status = kas_sql_run(store, NULL, "COMMIT", "");
     if (status != KAS_OK && !sqlite3_get_autocommit(store->db))
-        /* The first failure is the one to report; a rollback that fails leaves nothing worse. */
+        /* The first failure is the one to report; a failed rollback makes nothing worse. */
         (void)sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
     return status;
 }

@@ -1,4 +1,4 @@
-/* Opening and closing: which journal, whose file, which schema; and the study's one row. */
+/* Opens and closes stores: chooses the journal, identifies the file and its schema. */
 #include "host/store/store.h"
 
 #include <stdio.h>
@@ -47,7 +47,7 @@ bool kas_store_network_magic(unsigned long magic)
         0x5346414F, /* AFS */
         0x01021997, /* 9p */
         0xAAD7AAEA, /* PanFS */
-        0x65735546, /* FUSE: sshfs and others; cannot be told from a local one */
+        0x65735546, /* FUSE: sshfs and others; local ones look the same */
     };
     for (size_t i = 0; i < sizeof network / sizeof *network; i++)
         if ((magic & 0xFFFFFFFF) == network[i])
@@ -68,7 +68,8 @@ static bool on_network(const char *path)
     return statfs(folder, &info) == 0 && kas_store_network_magic((unsigned long)info.f_type);
 }
 
-/* SQL function owner_gone(text): lets a claim see in one statement which leases are void. */
+/* Implements the SQL function owner_gone(text), with which a claim sees in one statement which
+ * leases are void. */
 static void owner_gone(sqlite3_context *context, int count, sqlite3_value **value)
 {
     (void)count;
@@ -98,7 +99,7 @@ static kas_status make_schema(kas_store *store)
 {
     int64_t tables;
     KAS_TRY(read_pragma(store, "SELECT count(*) FROM sqlite_master", &tables));
-    if (tables > 0) /* another process made it, or it is not ours: kas_store_identify tells */
+    if (tables > 0) /* another process created it, or it is not ours; kas_store_identify decides */
         return KAS_OK;
     for (size_t i = 0; i < sizeof schema / sizeof *schema; i++)
         KAS_TRY(kas_sql_run(store, NULL, schema[i], ""));
@@ -133,11 +134,11 @@ kas_status kas_store_migrate(kas_store *store)
     if (store->schema == KAS_STORE_SCHEMA)
         return KAS_OK;
     KAS_TRY(kas_sql_run(store, NULL, "ALTER TABLE study ADD COLUMN" CODE_VERSION, ""));
-    return set_schema(store); /* `schema` follows when it is looked at again: a commit may fail */
+    return set_schema(store); /* `schema` is read again later, because the commit may fail */
 }
 
-/* Costs a read of the whole file, once for each start of a supervisor: a damaged page is better
- * found now than by candidate 900. */
+/* Checks every page. It reads the whole file once for each start of a supervisor: a damaged page
+ * should be found now and not by candidate 900. */
 static kas_status check_pages(kas_store *store)
 {
     sqlite3_stmt *stmt;
@@ -156,8 +157,8 @@ static kas_status check_pages(kas_store *store)
     return status;
 }
 
-/* SQLite does not wait when two processes change a new file's journal mode at once: it says busy to
- * one of them immediately. */
+/* Switches to WAL. When two processes change a new file's journal mode at once, SQLite does not
+ * wait but reports "busy" to one of them immediately. */
 static kas_status enter_wal(kas_store *store)
 {
     const struct timespec pause = {0, 20000000};
@@ -196,7 +197,7 @@ static kas_status set_up(kas_store *store, kas_store_mode mode)
         return kas_store_identify(store);
     if (mode == KAS_STORE_WRITE)
         KAS_TRY(
-            kas_store_identify(store)); /* before the journal mode of somebody's file is changed */
+            kas_store_identify(store)); /* before the journal mode of a foreign file is changed */
     KAS_TRY(set_journal(store));
     if (mode == KAS_STORE_CREATE) {
         KAS_TRY(kas_sql_begin(store));

@@ -1,4 +1,4 @@
-/* Reading: rows of work items and epochs, and the words for kinds and states. */
+/* Reads rows of work items and epochs, and converts the names of kinds and states. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,7 +93,7 @@ kas_status kas_work_read_row(kas_store *store, sqlite3_stmt *stmt, kas_work *out
     return KAS_OK;
 }
 
-/* Grows an array of `size`-byte elements by one; false when memory is exhausted. */
+/* Grows an array of `size`-byte elements by one. Returns false when memory is exhausted. */
 static bool grow(void **array, int count, size_t size)
 {
     if (count & (count - 1)) /* capacity is the next power of two */

@@ -1,4 +1,4 @@
-/* The study's one row. */
+/* Reads and changes the study's one row. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -124,7 +124,7 @@ static kas_status revise_now(kas_store *store, kas_study_revision *revise, void 
 kas_status kas_store_revise(kas_store *store, kas_study_revision *revise, void *context)
 {
     KAS_TRY(kas_sql_durable(store, true));
-    KAS_TRY(kas_sql_begin(store)); /* IMMEDIATE: from here on nobody else writes */
+    KAS_TRY(kas_sql_begin(store)); /* IMMEDIATE: no other process writes from here on */
     return kas_sql_end(store, revise_now(store, revise, context));
 }
 

@@ -1,4 +1,4 @@
-/* Changes of work items: claim, renew, record, finish, release. */
+/* Changes work items: claim, renew, record, finish, release. */
 #include <math.h>
 #include <string.h>
 
@@ -35,7 +35,7 @@ kas_status kas_store_add_final(kas_store *store, const kas_work *work)
 #define CLAIMABLE                                                                                  \
     " AND (state = 'queued' OR (state = 'running' AND (lease_until < ? OR owner_gone(owner))))"
 
-/* What is claimed: the first item of a kind below a limit, or one by its id. */
+/* The item to be claimed: the first of a kind below a limit, or one by its id. */
 typedef struct wanted {
     kas_work_kind kind;
     int64_t limit;

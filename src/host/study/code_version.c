@@ -25,8 +25,8 @@ static const char *skip_comment(const char *at)
     return end ? end + 2 : at + strlen(at);
 }
 
-/* Adds a text without comments; white space of any length is one blank, or a line's end where the
- * line is the preprocessor's affair. */
+/* Appends a text without comments. White space of any length becomes one blank, or a line's end
+ * where a preprocessor directive needs it. */
 static void add_code(const char *at, kas_buf *out)
 {
     while (*at) {
@@ -45,7 +45,7 @@ static void add_code(const char *at, kas_buf *out)
     }
 }
 
-/* A comment that stood between two words has left a blank beside another. */
+/* Removes the double blanks that comments between words have left. */
 static void collapse(kas_buf *text)
 {
     size_t end = 0;
@@ -159,7 +159,7 @@ static void add_program(const kas_program *p, kas_buf *out)
         kas_buf_printf(out, "%d %zu\n", p->weight[i].init, p->weight[i].elements);
 }
 
-/* The operations of a training step, and the first of the weights that it starts from. */
+/* Adds the operations of a training step, and the first of its initial weights. */
 static kas_status add_step(const kas_net *net, const kas_programs *programs, kas_dtype dtype,
                            kas_buf *out)
 {
@@ -169,7 +169,7 @@ static kas_status add_step(const kas_net *net, const kas_programs *programs, kas
     float *values = NULL;
     kas_status status = KAS_OK;
     KAS_TRY_GOTO(kas_tape_build(net, programs, &options, &tape), out);
-    kas_buf_add(out, tape.op, sizeof *tape.op * (size_t)tape.ops); /* of int alone */
+    kas_buf_add(out, tape.op, sizeof *tape.op * (size_t)tape.ops); /* consists of int only */
     KAS_TRY_GOTO(kas_params_build(net, programs, &params), out);
     for (int i = 0; i < params.count && i < 4; i++) {
         float *grown = realloc(values, sizeof *values * params.param[i].size);
@@ -201,8 +201,8 @@ static kas_status add_replacement(const kas_net *net, const kas_replacement *rep
     return status;
 }
 
-/* Each kernel at one convolution, of another shape, in place of all: with a few numbers and devices
- * that makes some twenty programs and not hundreds. */
+/* Adds a kernel at one convolution, each kernel at another shape, and not at all convolutions: with
+ * a few dtypes and devices that gives some twenty programs and not hundreds. */
 static kas_status add_kernel(const kas_net *net, const kas_target *target, int k, kas_buf *out)
 {
     const kas_program_options options[] = {

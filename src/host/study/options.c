@@ -11,7 +11,7 @@
 #define INTEGER(member) .type = KAS_FIELD_INTEGER, AT(member)
 #define NUMBER(member) .type = KAS_FIELD_NUMBER, AT(member)
 
-/* Everything but the options of the sampler and the recipe, whose fields follow in the text. */
+/* All fields except those of the sampler and the recipe, which follow in the text. */
 static const kas_field fields[] = {
     {"net", "--net", TEXT(net)},
     {"network", "--net", KAS_FIELD_KEPT, AT(network), .optional = true},
@@ -95,15 +95,16 @@ kas_status kas_search_options_read(const char *where, const char *text, kas_sear
     return status;
 }
 
-/* True also for what another field speaks for. */
+/* Returns whether a field is not compared: the study decides it, another field covers it, or it
+ * affects no result. */
 static bool left_to_the_study(const kas_field *f, const kas_search_options *given)
 {
     if (strcmp(f->key, "threads") == 0)
         return given->threads == 0;
     if (strcmp(f->key, "network") == 0)
-        return true; /* long, and known by the digest in its name */
+        return true; /* long, and covered by the digest in the name */
     if (strcmp(f->key, "stream") == 0 || strcmp(f->key, "read_threads") == 0)
-        return true; /* decide no result */
+        return true; /* affect no result */
     return strcmp(f->key, "device") == 0 && !given->device[0];
 }
 
@@ -132,7 +133,7 @@ kas_status kas_search_options_same(const char *study, const kas_search_options *
     int samples;
     const kas_field *sample = kas_sample_fields(&samples);
     bool as_study = given->sample.sampler == KAS_SAMPLER_AS_STUDY;
-    for (int i = as_study; i < samples; i++) /* the first says which sampler */
+    for (int i = as_study; i < samples; i++) /* the first of them says which sampler */
         if (strcmp(sample[i].key, "per_layer") != 0 ||
             given->sample.per_layer != KAS_PER_LAYER_AUTO)
             compare(&sample[i], &stored->sample, &given->sample, &list);

@@ -29,7 +29,7 @@ kas_status kas_study_dir_make(const char *study)
     return KAS_OK;
 }
 
-/* "0007" for a candidate, the kind's name otherwise. */
+/* Writes "0007" for a candidate, and the kind's name otherwise. */
 static void item_name(const kas_work *work, char out[32])
 {
     if (work->kind == KAS_WORK_CANDIDATE)

@@ -8,7 +8,8 @@
 
 static const char magic[8] = {'K', 'A', 'S', 'C', 'K', 'P', 'T', '2'};
 
-/* The fixed part of the file. All fields are 8-byte aligned: no padding that would hold junk. */
+/* The fixed part of the file. All fields are aligned to 8 bytes, so there is no padding with
+ * undefined contents. */
 typedef struct header {
     char magic[8];
     uint8_t options[32];
@@ -87,7 +88,7 @@ static kas_status check(const char *path, const kas_buf *file, const uint8_t opt
     return KAS_OK;
 }
 
-/* A copy of `size` bytes at *at, which moves on. NULL when memory is exhausted. */
+/* Returns a copy of `size` bytes at *at, which moves on; NULL when memory is exhausted. */
 static void *take(const char **at, size_t size)
 {
     void *copy = malloc(size ? size : 1);

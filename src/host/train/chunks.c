@@ -39,7 +39,7 @@ kas_status kas_chunks_begin(kas_chunks *c)
     return kas_timer_start(c->timer[place_of(c->enqueued)]);
 }
 
-/* The timer's end lies behind the copy: whoever has waited for it has the copy. */
+/* The timer's end is enqueued behind the copy, so that waiting for it also waits for the copy. */
 kas_status kas_chunks_end(kas_chunks *c, uint64_t step, uint32_t steps)
 {
     const int place = place_of(c->enqueued);

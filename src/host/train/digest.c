@@ -6,7 +6,8 @@
 #include "host/core/sha256.h"
 #include "host/space/canonical.h"
 
-/* Written only where they are not the usual ones, so that digests of older networks stay. */
+/* Writes options only if they differ from the defaults, so that digests of older networks do
+ * not change. */
 static void add_options(const kas_layer *l, kas_buf *text)
 {
     if (l->bias != (l->op == KAS_LAYER_LINEAR))
@@ -34,7 +35,7 @@ static void add_net(const kas_net *net, kas_buf *text)
     }
 }
 
-/* The number of its kernel stands at a target where that is not the one of all. */
+/* Writes a target, with the number of its kernel if there are several. */
 static void add_target(const kas_replacement *r, int t, kas_buf *text)
 {
     kas_buf_printf(text, "\n%s", r->target[t].name);
@@ -42,11 +43,12 @@ static void add_target(const kas_replacement *r, int t, kas_buf *text)
         kas_buf_printf(text, " kernel %d", r->kernel_of[t]);
     if (kas_replacement_kernel(r, t))
         for (int s = 0; s < KAS_SYM_COUNT; s++)
-            if (s < KAS_SYM_R0 || s >= KAS_SYM_G0) /* rests follow from the others */
+            if (s < KAS_SYM_R0 || s >= KAS_SYM_G0) /* rests follow from the other sizes */
                 kas_buf_printf(text, " %" PRIu32, r->solution.binding[t].value[s]);
 }
 
-/* Checkpoints are in the order of memory, which for weights of kernels is a device's. */
+/* Adds the replacement. Checkpoints have the order of memory, which for weights of kernels depends
+ * on the device. */
 static kas_status add_programs(const kas_programs *programs, kas_buf *text)
 {
     const kas_replacement *r = programs ? programs->replacement : NULL;

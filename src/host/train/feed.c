@@ -82,7 +82,7 @@ kas_feed_layout kas_feed_plan(const kas_train_options *o, bool streamed)
     size_t image = (size_t)d->h * d->w * d->c, train = d->train.count;
     size_t test = o->evaluate_test ? d->test.count : 0;
     size_t order = o->train_count, evaluated = evaluation_count(o);
-    if (streamed) { /* the ring, and one order for both */
+    if (streamed) { /* the ring, and one order for training and evaluation */
         train = (size_t)KAS_STREAM_RING * (size_t)o->recipe.batch;
         test = 0;
         order = order > evaluated ? order : evaluated;
@@ -108,7 +108,8 @@ kas_feed_layout kas_feed_plan(const kas_train_options *o, bool streamed)
     return l;
 }
 
-/* A tenth of the device is left for libraries, compiled kernels and others. */
+/* Returns whether the images fit. A tenth of the device is left for libraries, compiled kernels and
+ * other processes. */
 static bool fits(const kas_device *device, const kas_train_options *o, size_t beside)
 {
     size_t memory = kas_device_get_info(device)->memory;
@@ -159,7 +160,7 @@ static kas_status make_evaluation_order(kas_feed *f)
     return KAS_OK;
 }
 
-/* Everything but the order of an epoch. */
+/* Uploads everything except the order of an epoch. */
 static kas_status upload_resident(kas_feed *f)
 {
     const kas_train_options *o = f->options;

@@ -1,14 +1,16 @@
-/* Latency of inference. */
+/* Measures the latency of inference. */
 
 #include "host/model/model.h"
 #include "host/train/stats.h"
 #include "host/train/train.h"
 
-/* Enough for a median that holds still, few enough for a search: stops at the first of both. */
+/* Enough repeats for a stable median, few enough for a search; measuring stops when either limit
+ * is reached. */
 enum { WARM_UP = 3, MIN_REPEATS = 10, MAX_REPEATS = 100 };
 static const double most_seconds = 1.0;
 
-/* Real numbers, because zeros and denormals take other times than images do. */
+/* Measures a plan. The batch holds normal numbers, because zeros and denormals take a different
+ * time than images. */
 static kas_status measure(kas_device *device, kas_plan *plan, kas_samples *samples)
 {
     kas_timer *timer = NULL;

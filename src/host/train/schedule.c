@@ -4,7 +4,7 @@
 
 #include "host/core/random.h"
 
-/* A number of the Gamma distribution of shape a > 0 and scale 1: Marsaglia and Tsang, "A simple
+/* Draws from the Gamma distribution of shape a > 0 and scale 1: Marsaglia and Tsang, "A simple
  * method for generating gamma variables" (2000); for a < 1 by gamma(a + 1) * u^(1/a). */
 static double draw_gamma(double a, kas_rng *rng)
 {
@@ -19,14 +19,15 @@ static double draw_gamma(double a, kas_rng *rng)
     }
 }
 
-/* Beta(a, a). With a tiny `a` both may underflow: then it is one end or the other. */
+/* Draws from Beta(a, a). With a tiny `a` both Gamma numbers may underflow, and then the result is 0
+ * or 1. */
 static double draw_beta(double a, kas_rng *rng)
 {
     double x = draw_gamma(a, rng), y = draw_gamma(a, rng);
     return x + y > 0 ? x / (x + y) : kas_rng_unit(rng) < 0.5 ? 0 : 1;
 }
 
-/* [at, at + length) inside [0, size) of a stretch of `side` around `centre`. */
+/* Sets [at, at + length) to the part inside [0, size) of a stretch of `side` around `centre`. */
 static void cut_off(int centre, int side, int size, uint16_t *at, uint16_t *length)
 {
     int from = centre - side / 2, to = from + side;

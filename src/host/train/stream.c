@@ -5,13 +5,14 @@
 struct kas_stream {
     kas_device *device;
     kas_reader *reader;
-    kas_upload *upload; /* NULL = the pool fills the device's memory itself */
+    kas_upload *upload; /* NULL = the reader's threads fill the device's memory themselves */
     size_t image;       /* bytes */
     uint32_t batch;
     void *host_pixels, *host_labels; /* with upload */
     uint8_t *pixels;                 /* device */
     uint16_t *labels;
-    uint32_t begun, started, used, batches; /* of the pass: first, next to copy, next to use, all */
+    uint32_t begun, started, used, batches; /* batches of the pass: first, next to copy, next to
+                                               use, all */
 };
 
 static int slot_of(uint32_t number)
@@ -73,7 +74,7 @@ void kas_stream_fill_order(uint32_t batch, uint32_t count, uint32_t *order)
         order[p] = (uint32_t)(p % ((uint64_t)KAS_STREAM_RING * batch));
 }
 
-/* The host's memory of the batch before is free when its copy has ended. */
+/* Releases the host's memory of the previous batch when its copy has ended. */
 static kas_status free_last(kas_stream *s)
 {
     if (s->started == s->begun)
@@ -100,7 +101,7 @@ static kas_status start(kas_stream *s)
                             b.count * sizeof *b.labels);
 }
 
-/* Copies of an earlier pass may be under way from memory that the reader is about to fill. */
+/* Copies of an earlier pass may still be reading memory that the reader is about to fill. */
 kas_status kas_stream_begin(kas_stream *s, const kas_pass *pass)
 {
     for (int slot = 0; s->upload && slot < KAS_STREAM_RING; slot++)
@@ -132,6 +133,6 @@ kas_status kas_stream_done(kas_stream *s)
     s->used++;
     if (s->upload)
         return start(s);
-    kas_reader_release(s->reader); /* the CPU device has done what was enqueued */
+    kas_reader_release(s->reader); /* on the CPU device the enqueued work is done */
     return KAS_OK;
 }

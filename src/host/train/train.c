@@ -22,7 +22,7 @@ typedef struct run {
     kas_model *model;
     kas_feed feed;
     kas_plan *train_plan, *evaluation_plan;
-    kas_plan *average_plan; /* in front of an evaluation; NULL: none is needed */
+    kas_plan *average_plan; /* runs before an evaluation; NULL: not needed */
     kas_chunks chunks;
     uint8_t digest[32];
     uint32_t steps;        /* of an epoch */
@@ -32,12 +32,12 @@ typedef struct run {
     kas_epoch *epoch;      /* [recipe.epochs] */
     int epochs;            /* done */
     kas_samples step_time; /* seconds of steps */
-    kas_verdict verdict;   /* what a callback asked for */
+    kas_verdict verdict;   /* the last verdict of a callback */
     const char *diverged;  /* what was not finite; NULL: nothing */
 } run;
 
-/* NULL: nothing. The parameters come first: a loss that is not finite follows from them, or they
- * from it. */
+/* Returns what is not finite; NULL: everything is. Parameters come first, because a loss that is
+ * not finite follows from them, or they from it. */
 static const char *what_is_not_finite(const kas_metrics *m)
 {
     return m->not_finite.parameters   ? "a parameter"
@@ -73,7 +73,7 @@ static kas_status save_checkpoint(run *r, double seconds)
     memcpy(c.state, &metrics, sizeof metrics);
     status = kas_checkpoint_write(r->o->checkpoint, &c);
 out:
-    c.epoch = NULL; /* the run's */
+    c.epoch = NULL; /* owned by the run now */
     kas_checkpoint_free(&c);
     return status;
 }
@@ -83,7 +83,8 @@ static bool is_time(double seconds)
     return isfinite(seconds) && seconds >= 0;
 }
 
-/* Validation that did not take place is NaN (score_epoch). */
+/* Returns whether the record of an epoch is plausible. Values of a validation that did not take
+ * place are NaN (score_epoch). */
 static bool is_epoch(const kas_epoch *e, int number)
 {
     const bool unseen = isnan(e->validation_loss) && isnan(e->validation_accuracy);
@@ -92,7 +93,8 @@ static bool is_epoch(const kas_epoch *e, int number)
            (unseen || (e->validation_accuracy >= 0 && e->validation_accuracy <= 1));
 }
 
-/* The checksum shows damage; this shows what no run can have written. */
+/* Returns whether the checkpoint has values that no run can have written. The checksum shows
+ * only damage. */
 static bool contradicts_itself(const run *r, const kas_checkpoint *c, const kas_metrics *metrics)
 {
     const uint64_t before = (uint64_t)c->epochs * r->steps, done = c->step - before;
@@ -166,8 +168,8 @@ static kas_status enqueue_chunk(run *r, uint32_t steps)
     return kas_chunks_end(&r->chunks, r->step, steps);
 }
 
-/* What a chunk came to: its time, whether the run diverged, and the callback's verdict. Chunks
- * that were under way when one of these ended the run are not reported any more. */
+/* Looks at a chunk: its time, whether the run diverged, and the callback's verdict. Chunks that
+ * were enqueued when one of these ended the run are not reported any more. */
 static kas_status look(run *r, kas_metrics *metrics)
 {
     const kas_train_options *o = r->o;
@@ -184,8 +186,8 @@ static kas_status look(run *r, kas_metrics *metrics)
     return KAS_OK;
 }
 
-/* What remains of the present epoch. Ends early when the run diverges or a callback says so, with
- * all that was enqueued done: `*metrics` and a checkpoint are those of r->step. */
+/* Trains the rest of the present epoch. It ends early when the run diverges or a callback says so,
+ * after all enqueued work is done: `*metrics` and a checkpoint are those of r->step. */
 static kas_status train_epoch(run *r, kas_metrics *metrics)
 {
     const kas_train_options *o = r->o;
@@ -229,8 +231,8 @@ static kas_status evaluate(run *r, kas_metrics *metrics)
     return KAS_OK;
 }
 
-/* Fills the held-out figures of the epoch that was just trained. The test set gives one figure,
- * that of the last epoch: those before do not exist, so that nobody can choose among them. */
+/* Fills the validation figures of the epoch that was just trained. The test set is evaluated only
+ * after the last epoch, so that nobody can choose among its figures. */
 static kas_status score_epoch(run *r, kas_epoch *epoch)
 {
     bool last = r->epochs + 1 == r->o->recipe.epochs;
@@ -240,13 +242,13 @@ static kas_status score_epoch(run *r, kas_epoch *epoch)
     }
     kas_metrics seen;
     KAS_TRY(evaluate(r, &seen));
-    /* Whatever a maximum made of logits that are not finite, their cross entropy is not. */
+    /* A maximum may hide logits that are not finite, but their cross entropy is not finite. */
     epoch->validation_loss = seen.not_finite.logits ? NAN : seen.loss_sum / (double)seen.counted;
     epoch->validation_accuracy = (double)seen.correct / (double)seen.counted;
     return KAS_OK;
 }
 
-/* Trains and evaluates one epoch; *finished when it went to its end. */
+/* Trains and evaluates one epoch; *finished says whether it was trained to its end. */
 static kas_status one_epoch(run *r, bool *finished)
 {
     double start = kas_monotonic();
@@ -256,7 +258,7 @@ static kas_status one_epoch(run *r, bool *finished)
     bool whole = r->step == (uint64_t)(r->epochs + 1) * r->steps;
     if (r->verdict == KAS_PRUNE && !r->diverged)
         return KAS_OK;
-    if (r->diverged || !whole) /* one that diverged is told at once when it is run again */
+    if (r->diverged || !whole) /* a diverged run is recognised at once when it is run again */
         return save_checkpoint(r, r->earlier + kas_monotonic() - start);
     kas_epoch epoch = {.epoch = r->epochs,
                        .train_loss = train.loss_sum / (double)train.counted,
@@ -304,13 +306,14 @@ static kas_model_options model_options(const kas_train_options *o)
                                .cache_dir = o->cache_dir};
 }
 
-/* Recomputes where the run would not fit otherwise; libraries need a little of the device too. */
+/* Turns on recomputation when the run would not fit otherwise; libraries need some of the device's
+ * memory too. */
 static kas_status fit(const run *r, kas_model_options *model)
 {
     const size_t memory = kas_device_get_info(r->device)->memory, room = memory - memory / 16;
     kas_memory_plan plan;
     KAS_TRY(kas_model_plan_memory(model, &plan));
-    const size_t images = kas_feed_plan(r->o, true).total; /* fewest that the feed can do with */
+    const size_t images = kas_feed_plan(r->o, true).total; /* the least that the feed needs */
     if (memory == 0 || plan.total + images <= room || model->recompute)
         return KAS_OK;
     model->recompute = true;
@@ -365,8 +368,9 @@ static kas_status write_weights(const run *r)
     return kas_model_save(r->model, o->weights_out, metadata);
 }
 
-/* A network whose last evaluation is not finite has learned nothing that anybody could use.  An
- * earlier one may be: batch norm's running averages need some steps to settle. */
+/* Marks a run as diverged when its last evaluation is not finite, because such a network is
+ * useless. An earlier evaluation may be not finite: batch norm's running averages need some steps
+ * to settle. */
 static void look_at_the_end(run *r)
 {
     if (!r->diverged && r->epochs == r->o->recipe.epochs && r->epochs > 0 &&
@@ -389,7 +393,7 @@ static void fill_result(run *r, kas_train_result *out)
         .compile_seconds = kas_model_compile_seconds(r->model),
         .memory = kas_model_memory(r->model) + r->feed.layout.total,
     };
-    r->epoch = NULL; /* the result's now */
+    r->epoch = NULL; /* owned by the result now */
 }
 
 kas_status kas_train(kas_device *device, const kas_train_options *options, kas_train_result *out)

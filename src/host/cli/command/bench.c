@@ -1,4 +1,4 @@
-/* kas-gpu bench: how fast this build is on this machine. */
+/* kas-gpu bench: measures how fast this build is on this machine. */
 #include <stdio.h>
 
 #include "host/bench/bench.h"
@@ -39,7 +39,7 @@ static const struct argp_option option_list[] = {
     {"device", 'D', "D", 0, "auto (default), cpu, cuda, cuda:N", 0},
     {0}};
 
-/* "sampler, step": the names for a message. */
+/* Writes the names of suites for a message: "sampler, step". */
 static void list_names(char *out, size_t size)
 {
     size_t at = 0;
@@ -152,7 +152,7 @@ static kas_status run(int argc, char **argv)
     const struct argp argp = {option_list, parse, "[SUITE...]", doc, children, help_filter, 0};
     bench_cli o = {.net = kas_cli_net_defaults(), .bench.sample = kas_sample_defaults()};
     bool done;
-    o.net.h = 0; /* stays 0 unless --input is given: then each suite has its own sizes */
+    o.net.h = 0; /* stays 0 without --input: each suite then has its own sizes */
     KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
     if (done)
         return KAS_OK;

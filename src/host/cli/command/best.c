@@ -1,4 +1,4 @@
-/* kas-gpu best: the leaderboard of a study. */
+/* kas-gpu best: prints the leaderboard of a study. */
 #include "host/cli/study_open.h"
 #include "host/leaderboard/leaderboard.h"
 

@@ -1,4 +1,4 @@
-/* kas-gpu check: does what is generated for a kernel compute what the kernel means? */
+/* kas-gpu check: checks that the generated code of a kernel computes what the kernel means. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ typedef struct check_options {
     int sampled;
     kas_space space;
     int per_layer; /* kas_per_layer */
-    int shapes;    /* of a sampled kernel that are looked at; 0 = all */
+    int shapes;    /* shapes of a sampled kernel to check; 0 = all */
     bool nvrtc;
     const char *file[MAX_FILES];
     int files;
@@ -134,13 +134,13 @@ typedef struct checker {
     kas_compiler *compiler, *arch[MAX_ARCHS];
     long long kernels, comparisons, failures, redrawn, compiled;
     long long verdict[KAS_AGREE_FAILED + 1], ill_kernels;
-    long long screened;               /* sampled kernels that were left out */
-    long long gpu_kernels, gpu_local; /* of all cubins; those with local memory */
-    int gpu_registers;                /* the most of a thread */
-    long long gpu_accesses, gpu_wide; /* instructions on global memory, those of 16 bytes */
+    long long screened;               /* sampled kernels that the screen left out */
+    long long gpu_kernels, gpu_local; /* kernels in all cubins, and those with local memory */
+    int gpu_registers;                /* most registers of a thread */
+    long long gpu_accesses, gpu_wide; /* instructions on global memory, and those of 16 bytes */
     kas_accessed accessed;            /* of the programs that NVRTC compiled */
-    double forward, gradient;         /* largest errors of those within tolerance */
-    double ill_error, ill_rounding;   /* of those that are ill-conditioned */
+    double forward, gradient;         /* largest errors within tolerance */
+    double ill_error, ill_rounding;   /* of ill-conditioned kernels */
     double numeric;
 } checker;
 
@@ -228,7 +228,8 @@ static void count_kernel(checker *c, const char *name, const kas_agreement *resu
              name);
 }
 
-/* What the kernels of a cubin need; local memory is memory traffic that nobody wrote. */
+/* Counts what the kernels of a cubin need. Local memory is memory traffic that no source asked
+ * for. */
 static kas_status count_resources(checker *c, const char *name, const char *arch, const char *path)
 {
     kas_buf image = {0};
@@ -320,8 +321,8 @@ static kas_status check_shapes(checker *c, const kas_kernel *kernel, const char 
     return status;
 }
 
-/* A kernel that cannot be lowered, compiled or run is a failure of that kernel, and the next one is
- * looked at. */
+/* Checks a kernel. One that cannot be lowered, compiled or run counts as a failure of that kernel,
+ * and the next one is checked. */
 static kas_status check_kernel(checker *c, const kas_kernel *kernel, const char *name,
                                const kas_check_shapes *s)
 {
@@ -350,7 +351,7 @@ static kas_status passes_screen(const checker *c, const kas_kernel *kernel,
     return KAS_OK;
 }
 
-/* Kernel k at the shapes of its own layers. A sampled one (turn >= 0) is screened, and looked at in
+/* Checks kernel k at the shapes of its own layers. A sampled one (turn >= 0) is screened and looked at in
  * the shapes whose turn it is. */
 static kas_status check_at_layers(checker *c, const kas_replacement *r, int k, long long turn)
 {
@@ -394,7 +395,7 @@ static kas_status check_files(checker *c)
     return KAS_OK;
 }
 
-/* All kernels of a sample, until `wanted` were looked at. */
+/* Checks all kernels of a sample, until `wanted` kernels were checked. */
 static kas_status check_sample(checker *c, const kas_sample *sample, long long wanted)
 {
     const kas_replacement *r = &sample->replacement;

@@ -16,9 +16,9 @@ typedef struct arguments {
     int word_count;
     const char *output;
     uint32_t limit_train, limit_test;    /* import; 0 = all */
-    uint32_t resize;                     /* import of small images; 0 = as they are */
+    uint32_t resize;                     /* import of small images; 0 = keep their size */
     bool compress;                       /* import; with resize or folder.pixels */
-    kas_folder_options folder;           /* import folder; limits and seed are those above, below */
+    kas_folder_options folder;           /* import folder; limits and seed are separate members */
     uint32_t train, test, size, classes; /* make */
     uint64_t seed;
 } arguments;
@@ -217,7 +217,7 @@ static kas_status usage(const char *problem)
     return kas_fail(KAS_USAGE, "%s; see kas-gpu dataset --help", problem);
 }
 
-/* Data sets that are made or read in memory. */
+/* Loads a data set that is created or imported in memory. */
 static kas_status load(const arguments *a, kas_dataset **out)
 {
     const char *what = a->words[1];
@@ -280,7 +280,8 @@ static kas_status check_words(const arguments *a, bool folder)
     return KAS_OK;
 }
 
-/* An HDF5 file in a folder of images is the output of an earlier import, and no input. */
+/* Checks the output. An HDF5 file in a folder of images is the output of an earlier import, and
+ * no input. */
 static kas_status check_output(const arguments *a)
 {
     KAS_TRY(kas_file_check_writable(a->output));
@@ -289,7 +290,7 @@ static kas_status check_output(const arguments *a)
     return kas_file_check_writable(a->output);
 }
 
-/* What is told of the file is read from it. */
+/* Writes the file, and prints a description that is read from it. */
 static kas_status run_write(const arguments *a)
 {
     kas_dataset *d = NULL;

@@ -1,4 +1,4 @@
-/* kas-gpu doctor: what this machine has, and what each missing part would enable. */
+/* kas-gpu doctor: prints which parts this machine has, and what each missing part would enable. */
 #include <stdio.h>
 #include <string.h>
 
@@ -48,7 +48,8 @@ static void look_at_cpu(findings *f, int threads)
     kas_device_close(device);
 }
 
-/* The one that builds the CPU device's kernels, with its flags; then the others that are there. */
+/* Looks for the compiler that builds the CPU device's kernels, with its flags, and then for
+ * the others. */
 static void look_for_compilers(findings *f)
 {
     static const char *const names[] = {"clang", "gcc"};

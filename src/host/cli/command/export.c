@@ -1,4 +1,4 @@
-/* kas-gpu export: a kernel and its network as files that need nothing of this program. */
+/* kas-gpu export: writes a kernel and its network as files that do not need this program. */
 #include <math.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -12,7 +12,7 @@
 typedef struct export_cli {
     kas_cli_common common;
     const char *from, *dir, *weights, *device;
-    kas_cli_net net; /* of a kernel file; a study knows its own */
+    kas_cli_net net; /* for a kernel file; a study has its own */
     int candidate;   /* -1 = the best */
     uint64_t seed;
     bool verify;
@@ -110,7 +110,7 @@ static kas_status load(const export_cli *o, kas_export_model *model)
     return S_ISDIR(info.st_mode) ? load_study(o, model) : load_file(o, model);
 }
 
-/* What --verify found. */
+/* The findings of --verify. */
 typedef struct verification {
     bool done;
     kas_device_verified device;

@@ -1,4 +1,4 @@
-/* kas-gpu log: what happened in a study, item by item or one in full. */
+/* kas-gpu log: prints what happened in a study, for all items or for one in full. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,7 +40,8 @@ static kas_status print_items(const kas_study_args *args, const kas_study_view *
     return status;
 }
 
-/* A number, the name of a kind, or the beginning of a kernel's name that only one has. */
+/* Finds an item by its number, by the name of a kind, or by the unique beginning of a
+ * kernel's name. */
 static kas_status find(const kas_study_args *args, const kas_study_view *view, const kas_work **out)
 {
     int64_t number = 0;

@@ -1,4 +1,4 @@
-/* kas-gpu net: what a backbone is made of and what a search would replace in it. */
+/* kas-gpu net: prints the layers of a network and which of them a search would replace. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,7 +121,7 @@ static kas_status run(int argc, char **argv)
     int count = 0;
     kas_status status = KAS_OK;
     KAS_TRY_GOTO(kas_net_build(o.name, o.h, o.w, o.c, o.classes, &net), out);
-    /* One without anything to replace can be trained and looked at all the same. */
+    /* A network without targets can still be trained and shown. */
     status = kas_net_targets(net, o.filter, &targets, &count);
     if (status != KAS_OK && (status != KAS_BAD_INPUT || o.filter))
         goto out;

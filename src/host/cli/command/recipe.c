@@ -1,4 +1,4 @@
-/* kas-gpu recipe: the recipes that training knows by name. */
+/* kas-gpu recipe: lists and prints the recipes that have a name. */
 #include <stdio.h>
 #include <string.h>
 
@@ -61,7 +61,7 @@ static void print_line(const char *name, const char *about, const kas_recipe *r,
     kas_buf_free(&fields);
 }
 
-/* As a file, one number a line. */
+/* Prints a recipe as a file, one number a line. */
 static void print_file(const char *about, const kas_recipe *r, kas_buf *out)
 {
     kas_buf_puts(out, "{\n  \"format\": \"kas-gpu recipe\",\n  \"version\": 1,\n  \"about\": ");

@@ -1,4 +1,4 @@
-/* kas-gpu resume: go on with a study, with the options it was begun with. */
+/* kas-gpu resume: continues a study with the options with which it was begun. */
 #include "host/cli/search_run.h"
 
 typedef struct resume_options {

@@ -1,4 +1,4 @@
-/* kas-gpu sample: kernels of the search space, without training any. */
+/* kas-gpu sample: draws kernels of the search space without training any. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,8 +96,8 @@ static const char doc[] =
     "\vEvery kernel is legal at every replaced convolution, within the budget, and comes once. "
     "docs/sampling.md says how they are drawn.";
 
-/* One line of JSON: no string of a kernel file holds a line break, so those of the layout can go
- * with the blanks that follow them. */
+/* Makes one line of JSON. No string of a kernel file contains a line break, so those of the layout
+ * can be removed with the blanks behind them. */
 static void join_lines(kas_buf *text)
 {
     size_t to = 0;
@@ -113,7 +113,7 @@ static void join_lines(kas_buf *text)
     text->data[to] = '\0';
 }
 
-/* Primitives of the kernel, or how many kernels are at how many layers. */
+/* Writes the number of primitives of the kernel, or how many kernels are at how many layers. */
 static void put_size(const kas_sample *s, kas_buf *line)
 {
     const kas_replacement *r = &s->replacement;
@@ -198,7 +198,7 @@ static kas_status give(const sample_options *o, const kas_sample *s)
     return status;
 }
 
-/* A member of the object of reasons. */
+/* Writes a member of the object of reasons. */
 static void put_count(kas_buf *out, kas_reject why, uint64_t count)
 {
     if (why == KAS_REJECT_NONE)
@@ -255,7 +255,7 @@ static kas_status give_stats(bool json, const kas_sample_stats *stats,
     return status;
 }
 
-/* The separate pass: a finding is a fault of kas-gpu, so the exit code is 1. */
+/* Reports the separate check. A finding is a fault of kas-gpu, so the exit code is then 1. */
 static kas_status give_recheck(bool json, kas_recheck *recheck)
 {
     kas_recheck_report report;
@@ -302,7 +302,7 @@ static kas_status recheck_sample(kas_recheck *recheck, const kas_sample *s)
                         : kas_recheck_add(recheck, s->name, r->kernel, &r->solution);
 }
 
-/* The one kernel of a sequence that the user names. */
+/* Prints the one kernel of a sequence that the user names. */
 static kas_status sample_sequence(const sample_options *o, const kas_target *targets, int count,
                                   kas_recheck *recheck)
 {

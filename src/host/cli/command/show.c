@@ -1,4 +1,4 @@
-/* kas-gpu show: a kernel so that a person understands it. */
+/* kas-gpu show: prints a kernel in a form that people understand. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,13 +79,13 @@ static const char doc[] =
     "\vFree sizes x0, x1, ... are solved for the network within --flops and --params, by default "
     "those of the convolutions.";
 
-/* A kernel, and what a network makes of it. */
+/* A kernel, and its sizes in a network. */
 typedef struct view {
     kas_kernel kernel;
     char name[KAS_NAME_SIZE];
     kas_net *net; /* NULL without --net */
     kas_target *targets;
-    int count, layer; /* whose sizes stand at the nodes */
+    int count, layer; /* layer: the target whose sizes are printed at the nodes */
     kas_solution solution;
     kas_assignment kernels; /* the file */
     kas_replacement fit;    /* of a file of layers, with --net */
@@ -118,7 +118,7 @@ static kas_status does_not_fit(const show_options *o, const view *v)
     return kas_fail_context(KAS_BAD_INPUT, "%s does not fit %s", o->path, v->net->file);
 }
 
-/* Of a file of layers: the kernel of --layer, at the layers that have it. */
+/* Takes the kernel of --layer from a file of layers, with the layers that have it. */
 static kas_status take_layer(const show_options *o, view *v)
 {
     const kas_replacement *r = &v->fit;

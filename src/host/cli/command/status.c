@@ -1,4 +1,4 @@
-/* kas-gpu status: where a study stands. */
+/* kas-gpu status: prints the state of a study. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static bool finals_done(const kas_study_view *view)
     return a && b && a->state == KAS_WORK_FINISHED && b->state == KAS_WORK_FINISHED;
 }
 
-/* What all items together have waited for compilers. */
+/* Returns the seconds that all items together have waited for compilers. */
 static double compile_seconds(const kas_study_view *view)
 {
     double sum = 0;

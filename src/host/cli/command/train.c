@@ -1,4 +1,4 @@
-/* kas-gpu train: one training run, of a network as it is or with a kernel in it. */
+/* kas-gpu train: trains a network, unmodified or with a kernel in it. */
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
@@ -22,7 +22,7 @@
 
 typedef struct train_cli {
     kas_cli_common common;
-    kas_cli_net net; /* the shape of images is the data set's */
+    kas_cli_net net; /* the data set has the shape of images */
     const char *dataset, *kernel, *device;
     const char *checkpoint, *weights, *init;
     kas_cli_recipe recipe_options;
@@ -165,7 +165,7 @@ static kas_verdict on_progress(void *context, uint64_t step, uint64_t steps, dou
     return stop_signal ? KAS_STOP : KAS_CONTINUE;
 }
 
-/* JSON has no NaN. */
+/* Writes a number, or null if it is not finite, because JSON has no NaN. */
 static void json_number(kas_buf *out, const char *name, double value)
 {
     if (isfinite(value))
@@ -188,12 +188,13 @@ static void wipe_progress(const train_cli *o)
         fputs("\r\033[K", stderr);
 }
 
-/* Nothing after an epoch that was not evaluated, as the test set is after the last one only. */
+/* Prints the validation figures. It prints nothing for an epoch that was not evaluated; the test
+ * set is evaluated only after the last one. */
 static void print_held_out(const train_cli *o, const kas_epoch *e)
 {
     if (isnan(e->validation_accuracy))
         return;
-    char loss[32] = "not finite"; /* batch norm's averages can be far off in the first steps */
+    char loss[32] = "not finite"; /* batch norm's averages can be inaccurate in the first steps */
     if (isfinite(e->validation_loss))
         snprintf(loss, sizeof loss, "%.4f", e->validation_loss);
     printf("%s loss %s accuracy %5.2f%%  ", o->test ? "test" : "validation", loss,
@@ -334,7 +335,8 @@ static kas_status dry_run(const train_cli *o, const kas_train_options *options)
     return KAS_OK;
 }
 
-/* The targets, and the file of a kernel or of layers at them; the caller frees both. */
+/* Reads the targets, and the file of a kernel or of layers and gets at them. The caller frees
+ * both. */
 static kas_status read_kernel(const train_cli *o, const kas_net *net, kas_target **target,
                               kas_replacement *out)
 {
@@ -394,7 +396,8 @@ out:
     return status;
 }
 
-/* Before hours of work: where they end, and that nothing read here is lost there. */
+/* Checks before hours of work that the outputs can be written and that no input would
+ * be overwritten. */
 static kas_status check_files(const train_cli *o)
 {
     const char *const inputs[] = {o->dataset, o->kernel, o->init, o->recipe_options.name};

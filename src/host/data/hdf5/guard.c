@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* One page shared by parent and child. */
+/* One page that parent and child share. */
 typedef struct report {
     int finished; /* the work returned; otherwise it crashed or was killed */
     kas_status status;
@@ -45,8 +45,8 @@ static uint64_t address_space_in_use(void)
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* At the hard limit of processor time comes SIGKILL, which says nothing of its cause; so that one
- * is put `slack` above the soft limit, at which SIGXCPU comes. */
+/* Sets a limit. At the hard limit of processor time the kernel sends SIGKILL, which does not tell
+ * its cause, so that limit is `slack` above the soft one, at which it sends SIGXCPU. */
 static bool lower_limit(int resource, uint64_t value, uint64_t slack)
 {
     struct rlimit limit;
@@ -58,8 +58,9 @@ static bool lower_limit(int resource, uint64_t value, uint64_t slack)
     return setrlimit(resource, &limit) == 0;
 }
 
-/* Default handlers for what ends a runaway child; what the user sends (Ctrl-C) is left to the
- * parent. stdout and stderr go to /dev/null: glibc and HDF5 write there when they crash. */
+/* Prepares the child. Signals that end a runaway child get their default handlers; those that the
+ * user sends (Ctrl-C) are left to the parent. stdout and stderr go to /dev/null, because glibc and
+ * HDF5 write there when they crash. */
 static bool enter_child(pid_t parent, kas_guard_limits limits)
 {
     static const int fatal[] = {SIGALRM, SIGXCPU, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};

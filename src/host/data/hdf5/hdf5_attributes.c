@@ -99,7 +99,8 @@ kas_status kas_hdf5_read_classes(kas_hdf5_child *r)
     return read_names(r, attribute, type);
 }
 
-/* Later layouts may add objects; one with another number means that old readers would misread. */
+/* A later layout that only adds objects keeps its number; another number means that old readers
+ * would misread the file. */
 kas_status kas_hdf5_read_layout_number(const kas_hdf5_child *r)
 {
     htri_t exists = H5Aexists(r->file, "layout");

@@ -26,8 +26,8 @@ kas_status kas_hdf5_expected(const kas_hdf5_child *r, const char *object, const 
 kas_status kas_hdf5_open(kas_hdf5_child *r)
 {
     const char *path = r->request->path;
-    /* Locks fail on many network file systems, and a reader needs none: files are never changed in
-     * place. A user's own setting is kept. */
+    /* Locks fail on many network file systems, and a reader needs none, because files are never
+     * changed in place. A user's own setting is kept. */
     setenv("HDF5_USE_FILE_LOCKING", "FALSE", 0);
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
     htri_t is_hdf5 = H5Fis_hdf5(path);
@@ -56,7 +56,7 @@ static kas_status other_file(const kas_hdf5_child *r, const char *name)
                     r->request->path, name);
 }
 
-/* Storage that names other files. */
+/* Refuses storage that names other files. */
 static kas_status check_storage(const kas_hdf5_child *r, const char *name, hid_t set)
 {
     hid_t plist = H5Dget_create_plist(set);

@@ -53,7 +53,7 @@ static kas_status inspect_pixels(kas_hdf5_child *r, set *s, bool first)
     return kas_hdf5_look_for_pieces(r, s->images, s->images_id, rank, d, &s->pieces);
 }
 
-/* A list of integers, one (and `more`) for each image. */
+/* Inspects a list of integers that has one entry for each image, and `more`. */
 static kas_status inspect_list(const kas_hdf5_child *r, const set *s, const char *name,
                                uint32_t more, hid_t *id)
 {
@@ -69,7 +69,7 @@ static kas_status inspect_list(const kas_hdf5_child *r, const set *s, const char
     return KAS_OK;
 }
 
-/* The number of images is that of the checksums. */
+/* Inspects encoded images, whose number is that of the checksums. */
 static kas_status inspect_encoded(kas_hdf5_child *r, set *s)
 {
     static const char bytes[] = "uint8 [B], the bytes of all images one after the other";
@@ -95,7 +95,8 @@ static kas_status inspect_set(kas_hdf5_child *r, set *s, bool first)
     return inspect_list(r, s, s->labels, 0, &s->labels_id);
 }
 
-/* Pixels or encoded images? A file that has neither is told what pixels look like. */
+/* Returns whether the file has encoded images. For a file without any images the answer is no, so
+ * that the message describes pixels. */
 static bool has_encoded_images(const kas_hdf5_child *r)
 {
     return H5Lexists(r->file, "train", H5P_DEFAULT) > 0 &&
@@ -116,8 +117,8 @@ static kas_status cannot_stream(const kas_hdf5_child *r, const set *s, bool too_
                     r->request->path, r->request->limit >> 20, s->images, s->pieces.why_not);
 }
 
-/* Images stay in the file when that is asked for, when they are encoded, and when they are too
- * large for memory. */
+/* Decides whether images stay in the file: they do when that is requested, when they are encoded,
+ * and when they are too large for memory. */
 static kas_status decide(kas_hdf5_child *r, const set *train, const set *test)
 {
     kas_packet *p = &r->packet;
@@ -141,7 +142,7 @@ static kas_status decide(kas_hdf5_child *r, const set *train, const set *test)
 static kas_status no_room(const kas_hdf5_child *r)
 {
     const bool streamed = r->packet.streamed;
-    if (errno == EFBIG) /* memory that two processes share is a file too */
+    if (errno == EFBIG) /* shared memory is a file too */
         return kas_fail(KAS_FAILURE, "%s: its %s take %.2f MiB: %s", r->request->path,
                         streamed ? "labels and pieces" : "images",
                         (double)r->layout.total / (1 << 20), kas_strerror(errno));
@@ -178,7 +179,7 @@ static kas_status read_labels(const kas_hdf5_child *r, const set *s, uint16_t *o
     if (!wide)
         return kas_fail(KAS_NO_MEMORY, "%s: no memory for its labels", r->request->path);
     kas_guard_stage("reading %s", s->labels);
-    /* The conversion clips unsigned values that do not fit, and so they stay out of range. */
+    /* The conversion clips unsigned values that do not fit, so they stay out of range. */
     if (H5Dread(s->labels_id, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, wide) < 0)
         return kas_hdf5_damaged(r, s->labels, "cannot be read");
     for (uint32_t i = 0; i < s->count; i++) {

@@ -4,8 +4,8 @@
 
 #include "host/data/hdf5/hdf5_child.h"
 
-/* gzip alone can be undone without the HDF5 library. Shuffle, which h5py puts in front of it,
- * leaves 1-byte elements as they are. */
+/* Checks the filters. Only gzip can be decompressed without the HDF5 library. The shuffle filter,
+ * which h5py puts in front of it, leaves 1-byte elements unchanged. */
 static kas_status look_at_filters(const kas_hdf5_child *r, const char *name, hid_t plist,
                                   kas_hdf5_pieces *p)
 {

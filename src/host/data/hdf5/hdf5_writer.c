@@ -7,7 +7,7 @@
 #include "host/core/file/files.h"
 #include "host/data/hdf5/hdf5_type.h"
 
-/* Level 1: higher ones shrink photographs by hardly more, and take several times as long. */
+/* Level 1: higher levels shrink photographs hardly more and take several times as long. */
 enum { GZIP_LEVEL = 1 };
 
 static kas_status fail_write(const kas_hdf5_writer *w, const char *object)
@@ -17,11 +17,11 @@ static kas_status fail_write(const kas_hdf5_writer *w, const char *object)
     return kas_fail(KAS_FAILURE, "%s: cannot write %s (HDF5: %s)", w->path, object, reason);
 }
 
-/* After a write that failed for want of room the library crashes in its own atexit handler. Whoever
- * writes closes all; nothing is left to do there. */
+/* Prepares the library. After a write that failed for lack of room it crashes in its own atexit
+ * handler, so that is turned off. Writers close all objects themselves. */
 static void begin_library(void)
 {
-    H5dont_atexit(); /* of no effect but before all other calls */
+    H5dont_atexit(); /* has an effect only before all other calls */
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
 }
 

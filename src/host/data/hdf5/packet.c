@@ -12,7 +12,8 @@ static bool storage_in_range(const kas_packet *p, const kas_packet_storage *s)
     return !p->streamed || (s->extents >= 1 && s->extents <= (uint64_t)1 << 33);
 }
 
-/* Pixels of one set are below 2^32 * 2^16 * 2^16 * 4 = 2^66, hence the bound on an image first. */
+/* The pixels of one set could reach 2^32 * 2^16 * 2^16 * 4 = 2^66, so the size of an image is
+ * bounded first. */
 bool kas_packet_layout_of(const kas_packet *p, kas_packet_layout *out)
 {
     if (!in_range(p->h, KAS_DATASET_MAX_SIDE) || !in_range(p->w, KAS_DATASET_MAX_SIDE) ||

@@ -15,7 +15,7 @@ static kas_status damaged(const kas_storage *s, const char *what)
     return kas_fail(KAS_BAD_INPUT, "%s: %s: %s: the file is damaged", s->path, s->name, what);
 }
 
-/* Bytes of images in extent e. */
+/* Returns the bytes of images in extent e. */
 static uint64_t length_of(const kas_storage *s, uint64_t e)
 {
     uint64_t start = e * s->extent_bytes, left = s->total - start;
@@ -113,7 +113,7 @@ static kas_status inflate_extent(const kas_storage *s, uint64_t e, kas_storage_s
     return KAS_OK;
 }
 
-/* Bytes [start, start + size) of the run of images, which may cross extents. */
+/* Reads bytes [start, start + size) of the sequence of images, which may cross extents. */
 static kas_status read_run(const kas_storage *s, uint64_t start, uint64_t size, uint8_t *out,
                            kas_storage_scratch *scratch)
 {

@@ -19,7 +19,7 @@ const char *kas_jpeg_library(void)
     return TEXT(LIBJPEG_TURBO_VERSION);
 }
 
-/* The library ends a call it cannot finish by jumping to `escape`. */
+/* A decoder. The library ends a failed call by jumping to `escape`. */
 typedef struct decoder {
     struct jpeg_decompress_struct jpeg; /* its err points to the next member */
     struct jpeg_error_mgr manager;
@@ -40,7 +40,7 @@ static void on_error(j_common_ptr jpeg)
     longjmp(d->escape, 1);
 }
 
-/* Of the library's warnings these mean that pixels are missing or wrong. */
+/* Handles the library's messages. Some of its warnings mean that pixels are missing or wrong. */
 static void on_message(j_common_ptr jpeg, int level)
 {
     static const int damage[] = {JWRN_HIT_MARKER, JWRN_HUFF_BAD_CODE, JWRN_JPEG_EOF,
@@ -62,8 +62,8 @@ static kas_status refused(decoder *d)
     return kas_fail(KAS_BAD_INPUT, "a damaged JPEG image: %s", d->message);
 }
 
-/* setjmp stands in functions that only get a pointer to the decoder, since what is local to them is
- * not defined after a jump. */
+/* Only functions that get a pointer to the decoder call setjmp, because their local variables are
+ * undefined after a jump. */
 static void prepare(decoder *d)
 {
     memset(d, 0, sizeof *d);
@@ -98,7 +98,8 @@ kas_status kas_jpeg_size(const uint8_t *bytes, size_t size, uint32_t *width, uin
     return status;
 }
 
-/* The smallest eighths (1, 2, 4 or 8) at which the box still has w x h pixels. */
+/* Returns the smallest number of eighths (1, 2, 4 or 8) of the size at which the box still has w x
+ * h pixels. */
 static unsigned eighths_of(kas_box box, uint32_t w, uint32_t h)
 {
     unsigned eighths = 1;
@@ -118,7 +119,7 @@ static void choose_colours(decoder *d, uint32_t c)
     d->jpeg.out_color_space = has_cmyk(d) ? JCS_CMYK : c == 1 ? JCS_GRAYSCALE : JCS_RGB;
 }
 
-/* Adobe's CMYK is inverted: 255 is no ink. */
+/* Converts Adobe's CMYK, which is inverted: 255 means no ink. */
 static void from_cmyk(const decoder *d, uint32_t width, uint32_t c, uint8_t *out)
 {
     int flip = d->jpeg.saw_Adobe_marker ? 0 : 255;
@@ -134,8 +135,8 @@ static void from_cmyk(const decoder *d, uint32_t width, uint32_t c, uint8_t *out
     }
 }
 
-/* A range of lines or columns of the scaled image around [from, to), with a margin for the
- * smoothing of colours, which looks at neighbours. */
+/* A range of lines or columns of the scaled image: [from, to) with a margin for the smoothing of
+ * colours, which reads neighbouring pixels. */
 typedef struct range {
     JDIMENSION first, count;
 } range;
@@ -163,7 +164,7 @@ static kas_status read_lines(decoder *d, range x, range y, uint32_t c, kas_pictu
     return KAS_OK;
 }
 
-/* Decodes at `eighths` of the size. */
+/* Decodes the image at `eighths` of its size. */
 static kas_status decode(decoder *d, const uint8_t *bytes, size_t size, uint32_t c, kas_box box,
                          unsigned eighths, kas_picture *out)
 {
@@ -178,7 +179,7 @@ static kas_status decode(decoder *d, const uint8_t *bytes, size_t size, uint32_t
     range x = range_of(box.x0 * scale, box.x1 * scale, d->jpeg.output_width);
     range y = range_of(box.y0 * scale, box.y1 * scale, d->jpeg.output_height);
     if (x.count < d->jpeg.output_width)
-        jpeg_crop_scanline(&d->jpeg, &x.first, &x.count); /* to whole blocks, which is more */
+        jpeg_crop_scanline(&d->jpeg, &x.first, &x.count); /* rounds the range up to whole blocks */
     out->box = (kas_box){box.x0 * scale - x.first, box.y0 * scale - y.first,
                          box.x1 * scale - x.first, box.y1 * scale - y.first};
     return read_lines(d, x, y, c, out);

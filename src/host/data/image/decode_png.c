@@ -8,7 +8,7 @@ const char *kas_png_library(void)
     return PNG_LIBPNG_VER_STRING;
 }
 
-/* On success the caller ends it with png_image_free. */
+/* Begins decoding. On success the caller ends it with png_image_free. */
 static kas_status begin(const uint8_t *bytes, size_t size, png_image *image)
 {
     *image = (png_image){.version = PNG_IMAGE_VERSION};

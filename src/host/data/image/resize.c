@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Integers only, so every version gives the same bits. The choice is made before a sanitizer is
- * ready for it, hence not with one. */
+/* The arithmetic is in integers, so every version of a function gives the same bits. The version is
+ * chosen before a sanitizer is ready, so sanitized builds have only one. */
 #if defined(__x86_64__) && defined(__GLIBC__) && __has_attribute(target_clones) &&                 \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define FAST __attribute__((target_clones("avx2", "default")))
@@ -15,11 +15,11 @@
 
 enum { BITS = 14, HALF = 1 << (BITS - 1) };
 
-/* The weights of one direction: result j is the sum of `taps` pixels from first[j] on. */
+/* The weights of one direction. Result j is the weighted sum of `taps` pixels from first[j] on. */
 typedef struct axis {
     uint32_t taps;
     uint32_t *first;
-    int32_t *weight; /* [count][taps]; those behind the end of the image are 0 */
+    int32_t *weight; /* weights behind the end of the image are 0 */
 } axis;
 
 void kas_resize_scratch_free(kas_resize_scratch *scratch)
@@ -28,14 +28,14 @@ void kas_resize_scratch_free(kas_resize_scratch *scratch)
     *scratch = (kas_resize_scratch){0};
 }
 
-/* The most pixels that a result is made of. */
+/* Returns the most pixels that contribute to a result. */
 static uint32_t taps_of(double from, double to, uint32_t count)
 {
     double scale = fmax(1, (to - from) / count);
     return (uint32_t)ceil(scale) * 2 + 1;
 }
 
-/* Rounds weights so that they sum to 1; what is missing goes to the largest. */
+/* Rounds weights so that they sum to 1; the largest one takes the difference. */
 static void round_weights(const double *exact, double sum, uint32_t taps, int32_t *out)
 {
     int32_t total = 0;
@@ -48,7 +48,7 @@ static void round_weights(const double *exact, double sum, uint32_t taps, int32_
     out[largest] += (1 << BITS) - total;
 }
 
-/* `exact`: scratch of taps. */
+/* Fills the weights of one direction; `exact` is scratch of `taps` numbers. */
 static void fill_axis(axis *a, double from, double to, uint32_t length, uint32_t count,
                       double *exact)
 {
@@ -57,7 +57,7 @@ static void fill_axis(axis *a, double from, double to, uint32_t length, uint32_t
     for (uint32_t j = 0; j < count; j++) {
         double middle = from + (j + 0.5) * scale, sum = 0;
         double first = fmax(low, floor(middle - width)), last = fmin(high, ceil(middle + width));
-        if (first + a->taps > length) /* so that all taps lie in the image */
+        if (first + a->taps > length) /* moves all taps into the image */
             first = fmax(0, (double)length - a->taps);
         a->first[j] = (uint32_t)first;
         for (uint32_t t = 0; t < a->taps; t++) {
@@ -127,7 +127,7 @@ static kas_status reserve(kas_resize_scratch *scratch, size_t size)
     return KAS_OK;
 }
 
-/* Takes `size` bytes off a block of memory, aligned for any number. */
+/* Takes `size` bytes from a block of memory, aligned for any type. */
 static void *take(uint8_t **from, size_t size)
 {
     void *taken = *from;

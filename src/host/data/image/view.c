@@ -8,20 +8,20 @@ static const double least_ratio = 3.0 / 4, most_ratio = 4.0 / 3;
 static const double inner = 7.0 / 8;
 enum { DRAWS = 10 };
 
-/* A box of w x h with its corner at (x, y). */
+/* Returns a box of w x h with its corner at (x, y). */
 static kas_box box_at(double x, double y, double w, double h)
 {
     return (kas_box){x, y, x + w, y + h};
 }
 
-/* The largest box in the middle whose width is `ratio` heights, shrunk by `share`. */
+/* Returns the largest centred box whose width is `ratio` times its height, scaled by `share`. */
 static kas_box middle(uint32_t width, uint32_t height, double ratio, double share)
 {
     double w = fmin(width, height * ratio) * share, h = fmin(height, width / ratio) * share;
     return box_at((width - w) / 2, (height - h) / 2, w, h);
 }
 
-/* Uniform among 0 .. room. */
+/* Returns a uniform number of 0 .. room. */
 static double place(kas_rng *rng, double room)
 {
     return kas_rng_below(rng, (uint32_t)room + 1);

@@ -12,7 +12,7 @@
 
 enum { BLOCK = 512 };
 
-/* The fields of a tar header (POSIX ustar) that are used. */
+/* The fields of a tar header (POSIX ustar) that the reader uses. */
 enum { NAME = 0, NAME_SIZE = 100, SIZE = 124, SIZE_SIZE = 12, SUM = 148, SUM_SIZE = 8, TYPE = 156 };
 
 static bool parse_octal(const uint8_t *text, size_t size, uint64_t *out)
@@ -42,7 +42,7 @@ static kas_status fail_cut(gzFile in, const char *source)
                     code == Z_OK || code == Z_ERRNO ? "" : ": ", code == Z_OK ? "" : why);
 }
 
-/* Reads `size` bytes, into `out` where it is not NULL, and the padding to whole blocks. */
+/* Reads `size` bytes, into `out` unless it is NULL, and the padding to whole blocks. */
 static kas_status read_body(gzFile in, const char *source, uint64_t size, kas_buf *out)
 {
     uint8_t chunk[64 * BLOCK];
@@ -72,7 +72,7 @@ static kas_wanted_file *find(kas_wanted_file *files, size_t count, const uint8_t
     return NULL;
 }
 
-/* gzip's checksum is compared at the end of the file only. */
+/* Reads to the end of the file, where zlib compares gzip's checksum. */
 static kas_status read_to_end(gzFile in, const char *source)
 {
     uint8_t rest[4096];
@@ -85,7 +85,7 @@ static kas_status read_to_end(gzFile in, const char *source)
     return n < 0 || code != Z_OK ? fail_cut(in, source) : KAS_OK;
 }
 
-/* Two empty blocks end an archive; one is taken as the end too, as tar does. */
+/* Reads an archive. Two empty blocks end it, but one is accepted as the end too, as in tar. */
 static kas_status read_archive(gzFile in, const char *source, kas_wanted_file *files, size_t count)
 {
     uint8_t header[BLOCK];

@@ -46,7 +46,7 @@ static kas_status count_records(const char *source, const layout *l, const kas_w
     return KAS_OK;
 }
 
-/* From planes [C][H][W] to interleaved [H][W][C]. */
+/* Copies planes [C][H][W] to interleaved [H][W][C]. */
 static void copy_pixels(const uint8_t *planes, uint8_t *out)
 {
     for (int i = 0; i < PLANE; i++)
@@ -72,7 +72,7 @@ static kas_status copy_records(const char *source, const layout *l, const kas_wa
     return KAS_OK;
 }
 
-/* One name a line; empty lines are left out. A file with another number of names is not used. */
+/* Reads names, one a line, without empty lines. A file with another number of names is not used. */
 static kas_status take_names(const char *source, const layout *l, kas_wanted_file *file,
                              kas_dataset *d)
 {

@@ -19,7 +19,7 @@ static kas_status no_memory(void)
     return kas_fail(KAS_NO_MEMORY, "no memory for a list of files");
 }
 
-/* Takes `path` over, also when it fails. */
+/* Appends a path and takes ownership of it, even when it fails. */
 static kas_status append(kas_file_list *list, char *path, uint16_t label)
 {
     if (path && list->count == list->capacity) {
@@ -123,14 +123,14 @@ static int no_dots(const struct dirent *entry)
     return entry->d_name[0] != '.';
 }
 
-/* "folder/name"; NULL without memory. */
+/* Returns "folder/name"; NULL when memory is exhausted. */
 static char *join(const char *folder, const char *name)
 {
     char *path;
     return asprintf(&path, "%s/%s", folder, name) < 0 ? NULL : path;
 }
 
-/* Calls `each` for every entry of a folder in byte order; it owns the path that it gets. */
+/* Calls `each` for every entry of a folder, in byte order. `each` owns the path that it gets. */
 static kas_status for_entries(const char *folder,
                               kas_status (*each)(void *context, const char *name, char *path),
                               void *context)
@@ -155,7 +155,7 @@ typedef struct scan {
     kas_folder *out;
     kas_file_list *list;
     uint16_t label;
-    bool learn; /* classes are learned here; else they must be known */
+    bool learn; /* adds new classes; otherwise they must be known */
 } scan;
 
 static kas_status take_file(void *context, const char *name, char *path)

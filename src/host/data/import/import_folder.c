@@ -14,12 +14,12 @@
 #include "host/data/image/render.h"
 #include "host/data/import/folder.h"
 
-/* What is found out about the files of one set when each is decoded once. */
+/* The facts about the files of one set, from decoding each of them once. */
 typedef struct facts {
     uint64_t *size;
     uint32_t *crc;
     uint8_t *good;
-    char **complaint; /* of those that are not good; owned */
+    char **complaint; /* messages about damaged files; owned */
     kas_pixel_sums sums;
 } facts;
 
@@ -28,12 +28,12 @@ typedef struct job {
     const kas_folder_options *o;
     kas_folder folder;
     facts train, test;
-    kas_dataset *dataset; /* what is written, without its images */
+    kas_dataset *dataset; /* the data set that is written, without its images */
 } job;
 
 /* ---- which images ---------------------------------------------------------------------------- */
 
-/* A share of each class for the test set, where the folder has none. */
+/* Moves a share of each class to the test set if the folder has none. */
 static kas_status split_off_test(job *m)
 {
     kas_file_list *train = &m->folder.train;
@@ -84,7 +84,7 @@ static kas_status choose(job *m)
 typedef struct worker {
     kas_buf file;
     kas_renderer renderer;
-    uint8_t *pixels; /* of the size a network gets */
+    uint8_t *pixels; /* at the size for the network */
     kas_pixel_sums sums;
 } worker;
 
@@ -95,7 +95,7 @@ static void worker_free(worker *w)
     free(w->pixels);
 }
 
-/* Decodes the whole image, though its border is not shown: so that damage anywhere is found. */
+/* Decodes the whole image, although its border is not shown, so that damage anywhere is found. */
 static kas_status decode_whole(worker *w, const kas_folder_options *o)
 {
     static const kas_view evaluation = {0};
@@ -166,7 +166,7 @@ static kas_status examine_all(const job *m, const kas_file_list *list, facts *f)
                   : KAS_OK;
 }
 
-/* Damaged files end the import, the first of them named, unless they are to be left out. */
+/* Leaves damaged files out if that is allowed; otherwise fails and names the first of them. */
 static kas_status drop_damaged(const job *m, kas_file_list *list, facts *f)
 {
     uint32_t bad = 0, kept = 0, first = 0;
@@ -254,7 +254,8 @@ static kas_status give_bytes(void *context, const kas_images *images, uint32_t f
     return status;
 }
 
-/* Decoded on all cores. Every file was decoded before: a failure is a change, or lack of memory. */
+/* Gives pixels, decoded on all cores. Every file was decoded before, so a failure means a changed
+ * file or lack of memory. */
 static kas_status give_pixels(void *context, const kas_images *images, uint32_t first,
                               uint32_t count, uint8_t *out)
 {
@@ -292,7 +293,7 @@ static void import_free(job *m, uint32_t train, uint32_t test)
     if (m->dataset) {
         free((void *)(uintptr_t)m->dataset->train.storage.offset);
         free((void *)(uintptr_t)m->dataset->test.storage.offset);
-        m->dataset->train = m->dataset->test = (kas_images){0}; /* labels are the lists' */
+        m->dataset->train = m->dataset->test = (kas_images){0}; /* the lists own the labels */
         kas_dataset_close(m->dataset);
     }
     facts_free(&m->train, train);

@@ -1,5 +1,6 @@
-/* IDX, the format of MNIST: two zero bytes, a type (8 = uint8), the number of dimensions, their
- * sizes as big-endian 32-bit words, then the numbers.  Plain or gzip; zlib reads both. */
+/* Imports IDX, the format of MNIST: two zero bytes, a type (8 = uint8), the number of
+ * dimensions, their sizes as big-endian 32-bit words, then the numbers. Files are plain or gzip;
+ * zlib reads both. */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -23,7 +24,7 @@ static kas_status damaged(const idx *f, const char *what)
     int code = Z_OK;
     const char *why = f->in ? gzerror(f->in, &code) : "";
     size_t length = strlen(f->path);
-    if (strncmp(why, f->path, length) == 0 && why[length] == ':') /* said already */
+    if (strncmp(why, f->path, length) == 0 && why[length] == ':') /* the message names it already */
         why += length + 2;
     return kas_fail(KAS_BAD_INPUT, "%s: %s%s%s: the file is truncated or damaged", f->path, what,
                     code == Z_OK || code == Z_ERRNO ? "" : ": ", code == Z_OK ? "" : why);
@@ -31,7 +32,8 @@ static kas_status damaged(const idx *f, const char *what)
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
-/* The one file of the folder whose name has one of the two parts, such as "train-images". */
+/* Finds the only file of the folder whose name contains one of the two parts, such as
+ * "train-images". */
 static kas_status find(const char *folder, const char *part, const char *other, idx *f)
 {
     DIR *list = opendir(folder);
@@ -116,7 +118,7 @@ static kas_status open_labels(const char *folder, const char *part, const char *
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Exactly what the header promises, and nothing behind it. */
+/* Reads exactly the bytes that the header promises, and checks that nothing follows. */
 static kas_status read_all(const idx *f, uint8_t *out, uint64_t size)
 {
     uint8_t more;
@@ -147,7 +149,8 @@ static kas_status read_set(const kas_dataset *d, const idx *images, const idx *l
     return status;
 }
 
-/* Labels 0 .. K - 1: K is one more than the largest that a training image has. */
+/* Counts the classes: the labels are 0 .. K - 1, where K - 1 is the largest label of a
+ * training image. */
 static kas_status count_classes(const char *source, kas_dataset *d)
 {
     uint32_t classes = 0;

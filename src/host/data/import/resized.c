@@ -1,4 +1,4 @@
-/* Data sets in memory, written at another size. */
+/* Writes data sets from memory at another image size. */
 #include <omp.h>
 
 #include "host/data/dataset_write.h"
@@ -9,7 +9,8 @@ typedef struct job {
     const kas_dataset *from, *to;
 } job;
 
-/* Images are resized on all cores; each lands in its own place, so the file does not tell. */
+/* Gives resized images. They are resized on all cores, each into its own place, so the file does
+ * not depend on the cores. */
 static kas_status give_resized(void *context, const kas_images *images, uint32_t first,
                                uint32_t count, uint8_t *out)
 {

@@ -1,12 +1,11 @@
-/* Procedural images for demonstrations and tests, needing no download.
+/* Draws procedural images for demonstrations and tests, which need no download.
  *
  * Each class is a figure of strokes (segments, a circle, dots).  A pixel's distance to the figure
  * decides how much foreground it shows, and the threshold is chosen so that a given share of the
  * pixels is foreground: that share, both colours, the figure's place, size and tilt, a brightness
  * ramp and noise are drawn from the same distributions for every class.  So no pixel and no colour
- * statistic tells a class; only the arrangement of strokes does.  Figures are their own mirror
- * images (left to right), because training flips images.
- */
+ * statistic reveals a class; only the arrangement of strokes does.  Figures are their own mirror
+ * images (left to right), because training flips images. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +24,7 @@ typedef struct figure {
     stroke strokes[4];
 } figure;
 
-/* In units of the figure's size; y points down. */
+/* The figures, in units of their size; y points down. */
 static const figure figures[] = {
     {"rows", 0, 3, {{-1, -.8, 1, -.8}, {-1, 0, 1, 0}, {-1, .8, 1, .8}}},
     {"columns", 0, 3, {{-.8, -1, -.8, 1}, {0, -1, 0, 1}, {.8, -1, .8, 1}}},
@@ -65,7 +64,7 @@ static double distance_to(const figure *f, double x, double y)
     return nearest;
 }
 
-/* Distances in pixels of every pixel to the figure, placed at random. */
+/* Computes the distance in pixels of every pixel to the figure, which is placed at random. */
 static void place(const figure *f, kas_rng *rng, uint32_t side, float *distance)
 {
     double size = between(rng, .22, .32) * side, tilt = between(rng, -.15, .15);
@@ -85,7 +84,7 @@ static int compare_floats(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Two colours that differ by at least 100 levels in all channels together; either may be the
+/* Draws two colours that differ by at least 100 levels in all channels together; either may be the
  * brighter one. */
 static void draw_colours(kas_rng *rng, double front[3], double back[3])
 {
@@ -124,8 +123,9 @@ static void draw_image(const figure *f, kas_rng *rng, uint32_t side, float *work
     }
 }
 
-/* Image i shows class i modulo the number of classes; training shuffles anyway. Every image has a
- * stream of its own, so that the first images of a larger set are those of a smaller one. */
+/* Draws a set. Image i shows class i modulo the number of classes, because training shuffles
+ * anyway. Every image has its own stream of random numbers, so that a smaller set has the first
+ * images of a larger one. */
 static kas_status draw_set(kas_images *images, uint32_t set, uint32_t side, uint32_t classes,
                            uint64_t seed)
 {

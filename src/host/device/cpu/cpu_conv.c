@@ -1,6 +1,6 @@
-/* Convolution on the CPU: each pass by oneDNN where it has good code, else by our own loops.  What
- * stands behind it at inference only oneDNN does, but for activations that lose NaN there: those
- * are a pass of our own over y, in place. */
+/* Convolution on the CPU: oneDNN runs a pass if it has good code for it, and otherwise our own
+ * loops do. Only oneDNN computes epilogues at inference, except for activations that lose NaN
+ * there: for those our own kernel makes a pass over y, in place. */
 #include "host/device/cpu/cpu_conv.h"
 
 #include "cuda/kernels/prelude.h"
@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-/* FORWARD with something behind it. */
+/* FORWARD with an epilogue. */
 typedef struct fused {
     kas_conv_epilogue epilogue;
     kas_dnnl_pass *pass;
@@ -91,7 +91,7 @@ void kas_cpu_conv_free(kas_conv *conv)
 
 /* ---- what stands behind it ------------------------------------------------------------------- */
 
-/* NULL: not prepared. */
+/* Returns the prepared epilogue; NULL when there is none. */
 static const fused *find_fused(const kas_conv *conv, kas_conv_epilogue e)
 {
     for (int i = 0; i < conv->fusions; i++)
@@ -101,16 +101,17 @@ static const fused *find_fused(const kas_conv *conv, kas_conv_epilogue e)
     return NULL;
 }
 
-/* oneDNN's relu and clip turn NaN into 0 (2.6 with AVX-512, alone and behind a convolution, float32
- * and bf16; its other functions keep it). */
+/* Returns whether oneDNN's activation loses NaN: its relu and clip turn NaN into 0 (2.6 with
+ * AVX-512, alone and behind a convolution, float32 and bf16); its other functions keep it. */
 static bool loses_nan(kas_activation activation)
 {
     return activation == KAS_ACTIVATION_RELU || activation == KAS_ACTIVATION_RELU6 ||
            activation == KAS_ACTIVATION_HARD_SIGMOID;
 }
 
-/* y is rounded before our own activation: the ends of ReLU and ReLU6 are numbers of 16 bits, so
- * that nothing is rounded twice; a hard sigmoid's slope would be. */
+/* Returns whether the epilogue can be computed. y is rounded before our own activation. The bounds
+ * of ReLU and ReLU6 are exact in 16 bits, so nothing is rounded twice; the slope of a hard sigmoid
+ * would be. */
 static bool can_be_done(const kas_conv *conv, kas_conv_epilogue e)
 {
     return conv->desc.dtype == KAS_F32 || e.activation != KAS_ACTIVATION_HARD_SIGMOID;
@@ -141,7 +142,7 @@ static void activate(const kas_conv *conv, const fused *f, void *y)
                    &args);
 }
 
-/* Without oneDNN, or where it refuses, nothing is prepared. */
+/* Prepares nothing without oneDNN, or when oneDNN refuses. */
 kas_status kas_cpu_conv_add_epilogue(kas_conv *conv, kas_conv_epilogue epilogue)
 {
     kas_cpu *cpu = (kas_cpu *)conv->device;

@@ -1,15 +1,14 @@
-/* Convolution passes by oneDNN.
+/* Runs convolution passes with oneDNN.
  *
- * bf16 is worked on as it is where the CPU has instructions for it, else as float32, into which
- * oneDNN's reorders turn it and back; float16 comes as float32 (cpu_conv_wide.c).
+ * bf16 is computed directly when the CPU has instructions for it; otherwise oneDNN's reorders
+ * convert it to float32 and back. float16 arrives as float32 (cpu_conv_wide.c).
  *
- * Activations stay channels-last as they lie; a padded pitch, or a layout that the implementation
- * wants instead, goes through a reorder of oneDNN's into memory kept with the pass.  Weights are
- * reordered from KRSC at every run, since they change at every step; those that are held
- * (device.h) were once.
+ * Activations stay channels-last. A padded pitch, or another layout that the implementation needs,
+ * takes a reorder of oneDNN's into memory of the pass. Weights are reordered from KRSC in every
+ * run, because they change in every step; held weights (device.h) are reordered once.
  *
- * What stands behind a convolution are post-operations of its primitive.  The residual is a
- * binary one: as a sum, which adds to what lies in y, it would want a copy first. */
+ * An epilogue is a list of post-operations of the primitive. The residual is a binary
+ * post-operation: a sum, which adds to the contents of y, would first need a copy. */
 #include "host/device/cpu/cpu_conv.h"
 
 #ifdef KAS_HAVE_DNNL
@@ -34,8 +33,8 @@ static kas_status fail_dnnl(dnnl_status_t code, const char *statement)
             return fail_dnnl(code_, #expression);                                                  \
     } while (0)
 
-/* One tensor: the caller's memory, and what the primitive works on (the same object when the
- * layouts agree). */
+/* One tensor: the caller's memory, and the memory on which the primitive works (the same object
+ * when the layouts agree). */
 typedef struct port {
     dnnl_memory_desc_t user_desc;
     dnnl_memory_t user, inner;
@@ -44,7 +43,7 @@ typedef struct port {
 
 enum { PORT_X, PORT_W, PORT_Y, MAIN_PORTS, PORT_RESIDUAL = MAIN_PORTS, PORTS };
 
-/* Weights in the primitive's layout, and the address by which they are known. */
+/* Weights in the primitive's layout, and the address that is their key. */
 typedef struct held {
     const void *as;
     dnnl_memory_t memory;
@@ -54,7 +53,7 @@ typedef struct held {
 struct kas_dnnl_pass {
     dnnl_primitive_t primitive;
     port port[PORTS];
-    int ports;          /* with a residual all */
+    int ports;          /* all of them with a residual */
     int arg[PORTS];     /* oneDNN's argument number of each port */
     int output;         /* the port that is written */
     dnnl_memory_t bias; /* with an epilogue; else NULL */
@@ -62,7 +61,7 @@ struct kas_dnnl_pass {
     char name[64];
 };
 
-/* For each pass: what its descriptor calls x, w and y, and its argument numbers. */
+/* For each pass: the names of x, w and y in its descriptor, and their argument numbers. */
 static const dnnl_query_t port_query[3][PORTS] = {
     {dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md},
     {dnnl_query_diff_src_md, dnnl_query_weights_md, dnnl_query_diff_dst_md},
@@ -82,7 +81,7 @@ static kas_status open_engine(kas_cpu *cpu)
     return KAS_OK;
 }
 
-/* Channels-last with a pitch, in oneDNN's logical order n, c, h, w. */
+/* Describes channels-last pixels with a pitch, in oneDNN's logical order n, c, h, w. */
 static kas_status describe_pixels(dnnl_memory_desc_t *desc, dnnl_data_type_t type, int n, int c,
                                   int h, int w, int pitch)
 {
@@ -116,14 +115,14 @@ static kas_status describe_user(const kas_conv_desc *d, kas_conv_pass pass, port
     return KAS_OK;
 }
 
-/* How the primitive works: on the numbers as they are or on float32, over channels-last pixels or
- * over what it likes. */
+/* How the primitive works: on the stored dtype or on float32, and over channels-last pixels or over
+ * a layout of its choice. */
 typedef struct way {
     bool as_they_are, any_layout;
 } way;
 
-/* What the primitive is asked for: weights as it likes; activations dense channels-last, or as it
- * likes too. */
+/* Describes the wanted layouts: weights in the primitive's choice; activations dense channels-last,
+ * or in its choice too. */
 static kas_status describe_wanted(const port port[PORTS], way way, dnnl_memory_desc_t want[PORTS])
 {
     for (int i = 0; i < PORTS; i++) {
@@ -144,8 +143,8 @@ static kas_status append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t kind, floa
     return KAS_OK;
 }
 
-/* Formulas: net.h.  Only what keeps NaN: ReLU, ReLU6 and the hard sigmoid are not among it
- * (cpu_conv.c). */
+/* Appends an activation (formulas: net.h). Only activations that keep NaN are supported, which
+ * excludes ReLU, ReLU6 and the hard sigmoid (cpu_conv.c). */
 static kas_status append_activation(dnnl_post_ops_t ops, kas_activation activation)
 {
     switch (activation) {
@@ -207,9 +206,10 @@ static const char *implementation(dnnl_primitive_desc_t desc)
     return name;
 }
 
-/* oneDNN's first choice over rows of one to three pixels reads all weights for each of them: 21 ms
- * for 16 images of 2x2 pixels, 512 channels and a 3x3 kernel on one core, 5.3 ms the second choice;
- * equal from 4 pixels on (float32; in bf16 it is as good). */
+/* Returns whether an implementation is slow. oneDNN's first choice over rows of one to three pixels
+ * reads all weights for each of them: it took 21 ms for 16 images of 2x2 pixels, 512 channels and a
+ * 3x3 kernel on one core, and the second choice 5.3 ms. From 4 pixels on they are equal (float32;
+ * in bf16 the first is as good). */
 static bool is_poor(dnnl_primitive_desc_t desc, const kas_conv_desc *d)
 {
     enum { SHORT_ROW = 3 };
@@ -217,16 +217,16 @@ static bool is_poor(dnnl_primitive_desc_t desc, const kas_conv_desc *d)
            strcmp(implementation(desc), "brgconv:avx512_core") == 0;
 }
 
-/* oneDNN 2.6 by matrix products, which is what CPUs without AVX-512 have for some convolutions,
- * adds the wrong elements of a residual (0.73 instead of -0.88) and makes 0 of NaN behind a
- * sigmoid. */
+/* Returns whether an implementation is wrong with the epilogue. oneDNN 2.6's matrix products, its
+ * choice for some convolutions on CPUs without AVX-512, add the wrong elements of a residual (0.73
+ * instead of -0.88) and turn NaN into 0 behind a sigmoid. */
 static bool is_wrong_with(const kas_conv_epilogue *epilogue, dnnl_primitive_desc_t desc)
 {
     return (epilogue->residual || epilogue->activation != KAS_ACTIVATION_NONE) &&
            strstr(implementation(desc), "gemm") != NULL;
 }
 
-/* FORWARD: the first implementation, or the one after a poor one. */
+/* Chooses the implementation of FORWARD: the first, or the one after a slow one. */
 static dnnl_status_t choose(const kas_cpu *cpu, const kas_conv_desc *d,
                             const dnnl_convolution_desc_t *desc, dnnl_primitive_attr_t attr,
                             dnnl_primitive_desc_t *out)
@@ -244,7 +244,7 @@ static dnnl_status_t choose(const kas_cpu *cpu, const kas_conv_desc *d,
     return dnnl_success;
 }
 
-/* FORWARD with an epilogue. */
+/* Creates the descriptor of FORWARD with an epilogue. */
 static kas_status create_fused_desc(const kas_cpu *cpu, const kas_conv_desc *d,
                                     const kas_conv_epilogue *epilogue,
                                     const dnnl_memory_desc_t want[PORTS],
@@ -320,7 +320,8 @@ static kas_status connect_port(const kas_cpu *cpu, port *p, const dnnl_memory_de
     return code == dnnl_success ? KAS_OK : fail_dnnl(code, "reorder");
 }
 
-/* All ports, as the primitive has chosen; the residual lies as it was said. */
+/* Connects all ports in the layouts that the primitive has chosen; the residual keeps the
+ * described layout. */
 static kas_status connect_ports(const kas_cpu *cpu, kas_conv_pass number,
                                 dnnl_primitive_desc_t desc, const dnnl_memory_desc_t *residual,
                                 kas_dnnl_pass *pass)
@@ -336,7 +337,8 @@ static kas_status connect_ports(const kas_cpu *cpu, kas_conv_pass number,
     return KAS_OK;
 }
 
-/* The best implementation for this wish; KAS_UNSUPPORTED when it is the plain reference. */
+/* Creates the best implementation for this way; fails with KAS_UNSUPPORTED when it is the
+ * plain reference. */
 static kas_status create_primitive(const kas_cpu *cpu, const kas_conv_desc *d, kas_conv_pass number,
                                    const kas_conv_epilogue *epilogue, way way, kas_dnnl_pass *pass)
 {
@@ -393,7 +395,8 @@ static kas_status try_layout(const kas_cpu *cpu, const kas_conv_desc *desc, kas_
     return KAS_OK;
 }
 
-/* Without instructions for bf16 oneDNN emulates them, and float32 is quicker. */
+/* Returns whether the CPU has instructions for bf16. Without them oneDNN emulates them, and float32
+ * is faster. */
 static bool has_bf16(void)
 {
     const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();

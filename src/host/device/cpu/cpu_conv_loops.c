@@ -1,4 +1,4 @@
-/* Launches of the convolution kernels that are our own. */
+/* Launches our own convolution kernels. */
 #include "host/device/conv_loops.h"
 #include "host/device/cpu/cpu_conv.h"
 

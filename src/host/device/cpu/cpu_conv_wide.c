@@ -1,10 +1,11 @@
-/* float16 for a library that has no code for it: tensors are turned into float32 and back. */
+/* Runs float16 convolutions with a library that has no code for them: tensors are converted to
+ * float32 and back. */
 #include "host/device/cpu/cpu_conv.h"
 
 #include "cuda/kernels/prelude.h"
 #include "cuda/kernels/args.h"
 
-/* Rows of numbers of one tensor: pixels, or output channels of the weights. */
+/* The rows of one tensor: pixels, or output channels of the weights. */
 typedef struct rows {
     int rows, c, pitch;
 } rows;

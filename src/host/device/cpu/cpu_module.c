@@ -1,4 +1,4 @@
-/* Kernels on the CPU: those linked into the program, and shared objects made at run time. */
+/* Loads kernels on the CPU: those linked into the program, and shared objects made at run time. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@ struct kas_module {
     void *handle; /* of dlopen; NULL: the linked-in kernels of `dtype` */
     kas_dtype dtype;
     char path[256];
-    kas_function *functions; /* those that were asked for */
+    kas_function *functions; /* the functions that were requested */
 };
 
 static kas_status module_create(kas_device *device, const char *path, kas_module **out)
@@ -81,7 +81,7 @@ static bool find_kernel(const kas_module *module, const char *name, kas_cpu_kern
         return false;
     }
     void *symbol = dlsym(module->handle, name);
-    /* A loaded module holds the one order of lanes that it was compiled for. */
+    /* A loaded module has only the order of lanes for which it was compiled. */
     for (int i = 0; i < 3; i++)
         memcpy(&run[i], &symbol, sizeof symbol);
     return symbol;

@@ -1,4 +1,4 @@
-/* Plans on the CPU: a list of steps that is walked.  The blocks of a launch are split evenly over
+/* Runs plans on the CPU by walking the list of steps.  The blocks of a launch are split evenly over
  * the threads, so that the same thread gets the same blocks in every run. */
 #include <omp.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@ void kas_cpu_use_threads(const kas_cpu *cpu)
     omp_set_num_threads(cpu->base.info.threads);
 }
 
-/* The order of blocks in tests. Without memory for it they run ascending. */
+/* Returns the order of blocks in tests. When there is no memory for it, blocks run ascending. */
 static unsigned *block_order(kas_cpu_order order, unsigned total)
 {
     if (order == KAS_ORDER_ASCENDING)
@@ -24,8 +24,8 @@ static unsigned *block_order(kas_cpu_order order, unsigned total)
     return block;
 }
 
-/* Numbers below 2^-126 count as 0 while kernels run, as exp of a large negative number leaves them
- * in every softmax: x86 takes over a hundred cycles for an operation that meets one. */
+/* Numbers below 2^-126 count as 0 while kernels run. Every softmax produces such numbers, as exp of
+ * a large negative number, and x86 takes over a hundred cycles for an operation on one. */
 #ifdef __SSE__
 static unsigned flush_tiny(void)
 {
@@ -101,7 +101,7 @@ static kas_status run_step(const kas_cpu *cpu, const kas_step *step)
 kas_status kas_cpu_run(kas_device *device, const kas_step *step, int steps, void **kept)
 {
     const kas_cpu *cpu = (const kas_cpu *)device;
-    (void)kept; /* the steps are what runs */
+    (void)kept; /* the steps themselves are run */
     kas_cpu_use_threads(cpu);
     for (int i = 0; i < steps; i++)
         KAS_TRY(run_step(cpu, &step[i]));

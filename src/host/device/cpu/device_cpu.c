@@ -1,5 +1,5 @@
-/* The CPU device: memory, life, timers.  Work is done when it is enqueued, so that there is nothing
- * to wait for. */
+/* The CPU device: creation, memory and timers. Work is done while it is enqueued, so there is
+ * nothing to wait for. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,8 @@ static void cpu_close(kas_device *device)
 
 static kas_status cpu_mem_alloc(kas_device *device, size_t bytes, void **out)
 {
-    /* The system may promise more than the machine has, and kill the process when it is used. */
+    /* The system may promise more memory than the machine has, and kill the process when it
+     * uses it. */
     const size_t rounded = bytes ? (bytes + 255) & ~(size_t)255 : 256;
     const size_t all = device->info.memory;
     if (rounded < bytes || (all && rounded > all) || !(*out = aligned_alloc(256, rounded)))
@@ -171,7 +172,8 @@ static const kas_backend cpu_backend = {
     .timer_read = cpu_timer_read,
 };
 
-/* "model name : Intel(R) ..." of /proc/cpuinfo; a machine without it is just "CPU". */
+/* Reads "model name : Intel(R) ..." from /proc/cpuinfo; without such a line the name is just
+ * "CPU". */
 static void read_cpu_name(char name[128])
 {
     snprintf(name, 128, "CPU");

@@ -90,7 +90,7 @@ const kas_ahead_maker kas_ahead_programs = {open_workshop, make, close_workshop}
 
 /* ---- the process ----------------------------------------------------------------------------- */
 
-/* The group is this process and its compilers. */
+/* Ends the process group: this process and its compilers. */
 static void end_all(int number)
 {
     (void)number;
@@ -102,14 +102,15 @@ static kas_status prepare(void)
     struct sigaction action = {.sa_handler = end_all};
     static const int numbers[] = {SIGTERM, SIGHUP, SIGINT};
     KAS_TRY(kas_process_begin(800));
-    /* end_all ends a whole group, which must be ours whoever started us. */
+    /* end_all ends a whole group, so this process must have one of its own, whoever started it. */
     KAS_CHECK_LIBC(getpgrp() == getpid() || setpgid(0, 0) == 0, KAS_FAILURE);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         KAS_CHECK_LIBC(sigaction(numbers[i], &action, NULL) == 0, KAS_FAILURE);
-    /* A signal that can be handled, when the supervisor dies: the compilers go too. */
+    /* When the supervisor dies, this process gets a signal that it can handle, so that the
+     * compilers end too. */
     KAS_CHECK_LIBC(prctl(PR_SET_PDEATHSIG, SIGTERM) == 0, KAS_FAILURE);
     KAS_CHECK_LIBC(setpriority(PRIO_PROCESS, 0, KAS_AHEAD_NICE) == 0, KAS_FAILURE);
-    kas_log_set_level(KAS_LOG_QUIET); /* with time, into the log that stderr is */
+    kas_log_set_level(KAS_LOG_QUIET); /* lines go to the log that stderr is, with the time */
     kas_log_set_file(stderr);
     return KAS_OK;
 }

@@ -1,9 +1,9 @@
-/* Which candidates' trained weights stay in the study: those of the accuracy/latency frontier, the
- * most accurate first, as far as the limit of disk space goes.
+/* Decides which candidates' trained weights stay in the study: those of the accuracy/latency
+ * frontier, the most accurate first, up to the limit of disk space.
  *
- * A worker leaves the weights of every candidate that it trains to the end; what is not worth its
- * space goes here, when the item has ended.  A crash in between leaves a file too many at most,
- * which goes with the next item that ends. */
+ * A worker writes the weights of every candidate that it trains to the end. The others are deleted
+ * here when an item has ended. A crash in between leaves at most one file too many, which is
+ * deleted when the next item ends. */
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static int number_of(const kas_supervisor *s, const char *name)
     return -1;
 }
 
-/* Takes the file `name` into the list when its candidate has ended; *out grows. */
+/* Adds the file `name` to the list if its candidate has ended; *out grows. */
 static kas_status collect(const kas_supervisor *s, const char *name, kept **out, int *count)
 {
     int i = number_of(s, name);
@@ -45,7 +45,7 @@ static kas_status collect(const kas_supervisor *s, const char *name, kept **out,
     *k = (kept){.work = &s->list[i], .frontier = kas_judge_on_frontier(s->list, s->count, i)};
     KAS_TRY(kas_study_weights_path(s->options->study, k->work, k->path));
     if (stat(k->path, &info) != 0)
-        return KAS_OK; /* another supervisor was quicker */
+        return KAS_OK; /* another supervisor has deleted it */
     k->size = (uint64_t)info.st_size;
     ++*count;
     return KAS_OK;
@@ -78,7 +78,7 @@ kas_status kas_supervisor_keep_weights(const kas_supervisor *s)
     kas_status status = kas_study_path(s->options->study, "weights", folder);
     DIR *dir = status == KAS_OK ? opendir(folder) : NULL;
     if (!dir)
-        return status; /* nothing was kept yet */
+        return status; /* no weights were kept yet */
     for (struct dirent *e; status == KAS_OK && (e = readdir(dir));)
         status = collect(s, e->d_name, &file, &count);
     closedir(dir);

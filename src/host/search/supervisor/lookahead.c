@@ -1,8 +1,9 @@
-/* The helper that compiles the next candidates: starting it, giving it one at a time, replacing it.
+/* Manages the helper that compiles the next candidates: starts it, gives it one candidate at a
+ * time, and replaces it.
  *
- * A candidate at a time, chosen when the helper is idle: so it is always at work on the one that is
- * needed first, however slow it is, and what a worker has begun meanwhile is passed over.  What
- * goes wrong with it is a note, never an error. */
+ * A candidate is chosen only when the helper is idle. So the helper always works on the one that is
+ * needed first, however slow it is, and candidates that a worker has begun meanwhile are skipped. A
+ * failure of the helper is a note, never an error. */
 #include <stdio.h>
 
 #include "host/search/supervisor/supervisor_state.h"
@@ -30,7 +31,7 @@ static void bury(kas_supervisor *s)
     a->ready = a->busy = false;
 }
 
-/* What it was at work on is not tried again. */
+/* Handles the death of the helper. The candidate on which it worked is not tried again. */
 static void died(kas_supervisor *s, const char *why)
 {
     bury(s);
@@ -73,10 +74,11 @@ static void start(kas_supervisor *s)
     }
     a->channel = (kas_channel){.in = a->process.from, .out = a->process.to};
     a->last_heard = kas_supervisor_listened(s);
-    (void)say_hello(s); /* one that is gone already shows at its pipe's end */
+    (void)say_hello(s); /* if it is gone, the end of its pipe will show it */
 }
 
-/* The next candidate that it has not been given, among those that may be prepared now. */
+/* Returns the next candidate that the helper has not been given, among those that may be
+ * prepared now. */
 static const kas_work *choose(kas_supervisor *s)
 {
     for (int n = 0; n < s->options->ahead->candidates; n++) {

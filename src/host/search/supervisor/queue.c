@@ -1,4 +1,5 @@
-/* Which item is next: the baseline, the candidates in their order, the final trainings. */
+/* Chooses the next item: first the baseline, then the candidates in order, then the
+ * final trainings. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,8 +22,8 @@ static kas_status claim(kas_supervisor *s, kas_work_kind kind, int64_t limit, ka
     return *found ? kas_supervisor_refresh(s) : KAS_OK;
 }
 
-/* Candidates below this number may run now. --prune deterministic holds candidate k back until
- * those it is compared with have ended; otherwise there is no limit (-1). */
+/* Returns the number below which candidates may run now. --prune deterministic holds candidate k
+ * back until those with which it is compared have ended; otherwise there is no limit (-1). */
 static int64_t candidate_limit(const kas_supervisor *s)
 {
     if (strcmp(s->options->search->prune, "deterministic") != 0)
@@ -55,7 +56,7 @@ static kas_status draw(kas_supervisor *s, kas_work *out)
     return status;
 }
 
-/* The next candidate of the strategy, whether it was foreseen or not. */
+/* Takes the next candidate of the strategy, which may have been drawn ahead. */
 static kas_status take_drawn(kas_supervisor *s, kas_work *out)
 {
     kas_foreseen *f = &s->foreseen;
@@ -67,7 +68,8 @@ static kas_status take_drawn(kas_supervisor *s, kas_work *out)
     return f->status == KAS_OK ? draw(s, out) : kas_fail(f->status, "%s", f->message);
 }
 
-/* Candidate number `sampled` of the strategy; what the store has already must be the same. */
+/* Takes candidate number `sampled` of the strategy and adds it to the store. If the store has it
+ * already, it must be the same. */
 static kas_status sample_one(kas_supervisor *s, int64_t have)
 {
     kas_work next;
@@ -112,7 +114,8 @@ const kas_work *kas_queue_waiting(const kas_supervisor *s, int n)
             n-- == 0)
             return &s->list[i];
     for (int i = 0; i < s->foreseen.count; i++)
-        if (s->foreseen.work[i].index >= have && n-- == 0) /* else another supervisor added it */
+        if (s->foreseen.work[i].index >= have && n-- == 0) /* otherwise another supervisor has
+                                                              added it */
             return &s->foreseen.work[i];
     return NULL;
 }
@@ -192,7 +195,7 @@ static kas_status next_final(kas_supervisor *s, kas_work *out, bool *found, bool
 kas_status kas_queue_next(kas_supervisor *s, kas_work *out, bool *found, bool *done)
 {
     *found = *done = false;
-    KAS_TRY(kas_supervisor_refresh(s)); /* another supervisor may have been at work */
+    KAS_TRY(kas_supervisor_refresh(s)); /* another supervisor may have changed it */
     KAS_TRY(claim(s, KAS_WORK_BASELINE, -1, out, found));
     if (*found)
         return KAS_OK;
@@ -204,7 +207,7 @@ kas_status kas_queue_next(kas_supervisor *s, kas_work *out, bool *found, bool *d
                         "again",
                         s->options->study, kas_work_state_name(baseline->state), baseline->reason);
     if (s->options->search->latency > 0 && baseline && isnan(baseline->measured.latency))
-        return KAS_OK; /* the latency budget is relative to it */
+        return KAS_OK; /* the latency budget needs it */
     if (!find(s, KAS_WORK_FINAL)) {
         KAS_TRY(next_candidate(s, out, found));
         if (*found || !all_ended(s))

@@ -1,4 +1,4 @@
-/* What a worker said, and what follows from it: leases, epochs, verdicts, ends of items. */
+/* Handles the messages of workers: leases, epochs, verdicts, ends of items. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ int kas_worker_busy(const kas_supervisor *s, const kas_worker *worker)
     return busy;
 }
 
-/* How often the machine may fail an item in a run. */
+/* Returns how many faults of the machine an item may have in a run. */
 static int most_faults(const kas_supervisor *s)
 {
     return s->options->max_deaths ? s->options->max_deaths : 3;
@@ -69,7 +69,7 @@ static kas_status send_work(kas_supervisor *s, kas_worker *worker, const kas_wor
     bool unwanted = work->kind == KAS_WORK_CANDIDATE && s->options->weights_limit == 0;
     kas_message_text(message, "weights", *weights && !unwanted ? weights : NULL);
     kas_message_text(message, "init", *s->options->search->init ? init : NULL);
-    /* A worker that died meanwhile shows at its pipe's end; the item is not lost. */
+    /* If the worker has died, the end of its pipe will show it; the item is not lost. */
     return kas_channel_send(&worker->channel, message) == KAS_NO_MEMORY ? KAS_NO_MEMORY : KAS_OK;
 }
 
@@ -78,7 +78,7 @@ kas_status kas_worker_give(kas_supervisor *s, kas_worker *worker, kas_work *work
     kas_item *item = worker->item;
     const bool shared = kas_worker_busy(s, worker) > 0;
     while (item->busy)
-        item++; /* there is one: the caller has counted */
+        item++; /* the caller has checked that there is one */
     *item = (kas_item){.busy = true, .shared = shared, .work = *work};
     *work = (kas_work){0};
     item->last_heard = kas_supervisor_listened(s);
@@ -91,7 +91,7 @@ kas_status kas_worker_give(kas_supervisor *s, kas_worker *worker, kas_work *work
     return KAS_OK;
 }
 
-/* Another supervisor has the item now: whatever this worker still does is of no use. */
+/* Drops an item that another supervisor has now: the results of this worker are ignored. */
 static void drop(kas_worker *worker, kas_item *item)
 {
     item->dropped = true;
@@ -108,7 +108,7 @@ static kas_status save_kernel(kas_supervisor *s, const kas_work *work)
     return kas_file_write_atomic(path, work->kernel, strlen(work->kernel));
 }
 
-/* The slot is free again. */
+/* Frees the slot of an item. */
 static void clear(kas_supervisor *s, kas_worker *worker, kas_item *item)
 {
     kas_work_clear(&item->work);
@@ -116,10 +116,10 @@ static void clear(kas_supervisor *s, kas_worker *worker, kas_item *item)
     worker->solo &= kas_worker_busy(s, worker) > 0;
 }
 
-/* Candidates that ended in a row by what may be the machine's fault.  One at a time is the
- * candidate's affair, whose turn comes again in the next run; of several the machine is unfit, and
- * they wait for a better one.  Where later candidates are compared with earlier ones none may be
- * left out: the first ends the search. */
+/* Counts candidates that end in a row by what may be a fault of the machine. A single one is
+ * attributed to the candidate, which the next run tries again. After several the machine is
+ * considered unfit, and the candidates wait for a better one. When later candidates are compared
+ * with earlier ones (--prune deterministic), none may be left out, so the first ends the search. */
 static kas_status count_faults(kas_supervisor *s, int64_t id, kas_work_state state,
                                const char *reason)
 {
@@ -141,14 +141,14 @@ static kas_status count_faults(kas_supervisor *s, int64_t id, kas_work_state sta
                     s->faults > 1 ? "candidates in a row" : "candidate", most_faults(s), reason);
 }
 
-/* Commits the end of the item, then tells of it. */
+/* Commits the end of the item, then emits its event. */
 static kas_status finish(kas_supervisor *s, kas_worker *worker, kas_item *item,
                          kas_work_state state, const char *reason, const kas_measured *measured)
 {
     bool held;
     kas_work *work = &item->work;
     work->state = state;
-    KAS_TRY(save_kernel(s, work)); /* before the commit: what is finished has its file */
+    KAS_TRY(save_kernel(s, work)); /* before the commit: every finished candidate has its file */
     KAS_TRY(kas_store_finish(s->store, work->id, work->lease, state, reason, measured, &held));
     item->busy = false;
     if (held) {
@@ -173,7 +173,7 @@ static kas_status release(kas_supervisor *s, kas_worker *worker, kas_item *item,
     return kas_supervisor_refresh(s);
 }
 
-/* Back to the queue, to be tried again with nothing beside it. */
+/* Returns the item to the queue, to be tried again alone. */
 static kas_status retry_alone(kas_supervisor *s, kas_worker *worker, kas_item *item, bool failed)
 {
     int64_t *grown = realloc(s->solo, sizeof *grown * ((size_t)s->solos + 1));
@@ -191,7 +191,7 @@ static kas_status hear_progress(kas_supervisor *s, kas_worker *worker, kas_item 
            steps = kas_message_get_number(message, "steps");
     snprintf(item->phase, sizeof item->phase, "%s", kas_message_get_text(message, "phase"));
     item->fraction = steps > 0 ? step / steps : 0;
-    const double now = kas_monotonic(); /* a lease runs out whoever listens */
+    const double now = kas_monotonic(); /* leases end in real time */
     if (now - item->last_renewed < kas_supervisor_lease(s) / 4)
         return KAS_OK;
     bool held;
@@ -203,7 +203,7 @@ static kas_status hear_progress(kas_supervisor *s, kas_worker *worker, kas_item 
     return KAS_OK;
 }
 
-/* The answer to a question; a stop that is under way goes with it. */
+/* Answers a worker's question. The answer also carries a pending stop. */
 static kas_status answer(kas_supervisor *s, kas_worker *worker, const kas_item *item, bool prune)
 {
     cJSON *message = kas_message("verdict");
@@ -294,12 +294,13 @@ static kas_status hear_epoch(kas_supervisor *s, kas_worker *worker, kas_item *it
     KAS_TRY(
         kas_store_renew(s->store, item->work.id, item->work.lease, kas_supervisor_lease(s), &held));
     item->last_renewed = kas_monotonic();
-    KAS_TRY(kas_supervisor_refresh(s)); /* also curves that another supervisor has added */
+    KAS_TRY(kas_supervisor_refresh(s)); /* includes curves that another supervisor has added */
     KAS_TRY(judge(s, item, &epoch, &prune));
     return answer(s, worker, item, prune);
 }
 
-/* Of what may be the machine's fault an item has some tries, each in a new worker and alone. */
+/* After what may be a fault of the machine the item is tried again, a limited number of times, each
+ * in a new worker and alone. */
 static kas_status try_again(kas_supervisor *s, kas_worker *worker, kas_item *item,
                             const char *reason)
 {
@@ -325,11 +326,12 @@ static kas_status hear_result(kas_supervisor *s, kas_worker *worker, kas_item *i
         return kas_fail(KAS_BAD_INPUT, "result: state \"%s\"", kas_work_state_name(state));
     const bool fault = state == KAS_WORK_DEVICE_LOST || state == KAS_WORK_MACHINE_FAULT;
     if (item->shared && (fault || state == KAS_WORK_OUT_OF_MEMORY || state == KAS_WORK_FAILED)) {
-        const bool first = !worker->ending; /* or a neighbour, or what all of them together took? */
+        const bool first = !worker->ending; /* otherwise another item may be the cause, or all
+                                               together */
         worker->ending |= fault;
         return first ? retry_alone(s, worker, item, false) : release(s, worker, item, false);
     }
-    worker->ending |= fault; /* the next item must not go down with this worker */
+    worker->ending |= fault; /* this worker gets no further item, which it might harm */
     if (fault && item->work.deaths + 1 < most_faults(s))
         return try_again(s, worker, item, reason);
     const cJSON *one;
@@ -403,18 +405,19 @@ kas_status kas_worker_hear(kas_supervisor *s, kas_worker *worker, const cJSON *m
     for (int i = 0; i < s->options->pack; i++)
         if (worker->item[i].busy && !worker->item[i].dropped && worker->item[i].work.id == id)
             return hear_of_item(s, worker, &worker->item[i], message);
-    return KAS_OK; /* about an item that it no longer has */
+    return KAS_OK; /* the message is about an item that the worker no longer has */
 }
 
-/* Signals that come from outside (an administrator, the kernel short of memory, limits on files and
- * time) and say nothing against the candidate. */
+/* Returns whether a signal comes from outside (an administrator, the kernel short of memory, limits
+ * on files and time) and is no evidence against the candidate. */
 static bool from_outside(int number)
 {
     return number == SIGKILL || number == SIGTERM || number == SIGINT || number == SIGHUP ||
            number == SIGXFSZ || number == SIGXCPU;
 }
 
-/* The worker had this item and no other from its start: what happened is held against it. */
+/* Ends or requeues the only item that the worker had since it started: the item is responsible for
+ * the worker's death. */
 static kas_status judge_death(kas_supervisor *s, kas_worker *worker, kas_item *item,
                               int wait_status, const char *nonsense)
 {
@@ -448,9 +451,9 @@ static kas_status judge_death(kas_supervisor *s, kas_worker *worker, kas_item *i
     return finish(s, worker, item, KAS_WORK_MACHINE_FAULT, reason, &unknown);
 }
 
-/* It had neighbours: back to the queue, and alone when it is the one that reported, or when nobody
- * knows which did. Of a worker killed from outside an item is tried alone before its last chance.
- */
+/* Returns an item that shared the worker to the queue. It is tried alone when it reported the
+ * fault, or when the reporter is unknown. If the worker was killed from outside, an item is tried
+ * alone before its last attempt. */
 static kas_status spare(kas_supervisor *s, kas_worker *worker, kas_item *item, int wait_status)
 {
     const bool outside =
@@ -468,7 +471,7 @@ kas_status kas_worker_died(kas_supervisor *s, kas_worker *worker, int wait_statu
         kas_item *item = &worker->item[i];
         if (!item->busy)
             continue;
-        if (item->dropped) /* changes nothing: the lease is another's */
+        if (item->dropped) /* there is nothing to do: the lease belongs to another supervisor */
             KAS_TRY(release(s, worker, item, false));
         else if (item->shared)
             KAS_TRY(spare(s, worker, item, wait_status));

@@ -13,7 +13,7 @@
 #include "host/search/worker/worker.h"
 
 enum { TICK_MS = 500, MAX_FAILED_STARTS = 3 };
-static const double LONGEST_TURN = 1; /* seconds: of a longer one so much counts */
+static const double LONGEST_TURN = 1; /* seconds; a longer turn counts only this much */
 
 static volatile sig_atomic_t signals_seen, first_signal;
 
@@ -24,8 +24,9 @@ static void on_signal(int number)
     signals_seen++;
 }
 
-/* A lease is renewed when a quarter of it has passed and a worker is killed after hang_seconds of
- * silence: with twice that and a minute a lease never ends under a live worker. */
+/* Returns the length of a lease. It is renewed when a quarter of it has passed, and a worker is
+ * killed after hang_seconds of silence: with twice that and a minute, the lease of a live worker
+ * never ends. */
 double kas_supervisor_lease(const kas_supervisor *s)
 {
     return 2 * s->options->hang_seconds + 60;
@@ -71,7 +72,7 @@ static void count_items(const kas_supervisor *s, kas_event *event)
     event->best = kas_judge_best(s->list, s->count);
 }
 
-/* From the mean time of the items that ended: what is left, spread over the workers. */
+/* Estimates the time left from the mean time of ended items and the number of workers. */
 static double estimate(const kas_supervisor *s, const kas_event *event)
 {
     double spent = 0;
@@ -135,7 +136,7 @@ static kas_status start_worker(kas_supervisor *s, kas_worker *worker)
         cJSON_Delete(hello);
     else if (kas_channel_send(&worker->channel, hello) == KAS_NO_MEMORY)
         status = KAS_NO_MEMORY;
-    return status; /* a worker that is gone already shows at its pipe's end */
+    return status; /* if the worker is gone, the end of its pipe will show it */
 }
 
 static kas_status cannot_start(kas_supervisor *s, const kas_worker *worker)
@@ -150,7 +151,8 @@ static kas_status cannot_start(kas_supervisor *s, const kas_worker *worker)
                     worker->number);
 }
 
-/* Collects a worker that is gone (or was told to go), settles its item; a new one starts later. */
+/* Reaps a worker that has died or was told to end, and settles its items. A new worker
+ * starts later. */
 static kas_status bury(kas_supervisor *s, kas_worker *worker, const char *nonsense)
 {
     const int busy = kas_worker_busy(s, worker);
@@ -194,7 +196,7 @@ static kas_status listen(kas_supervisor *s, kas_worker *worker)
     return worker->channel.closed ? bury(s, worker, NULL) : KAS_OK;
 }
 
-/* What comes from it, and room for what it has not been sent yet. */
+/* Watches a process's messages, and room in its pipe for unsent ones. */
 static void watch_pipes(const kas_process *process, const kas_channel *channel,
                         struct pollfd poll[2])
 {
@@ -216,7 +218,7 @@ static kas_status wait_for_lines(kas_supervisor *s, const sigset_t *mask, int ti
     if (ready < 0)
         return errno == EINTR ? KAS_OK : kas_fail(KAS_FAILURE, "ppoll: %s", kas_strerror(errno));
     for (int i = 0; i < workers; i++) {
-        if (s->poll[2 * i + 1].revents) /* one that is gone shows at its own pipe's end */
+        if (s->poll[2 * i + 1].revents) /* its death shows at the other pipe */
             (void)kas_channel_flush(&s->worker[i].channel);
         if (s->poll[2 * i].revents)
             KAS_TRY(listen(s, &s->worker[i]));
@@ -228,7 +230,7 @@ static kas_status wait_for_lines(kas_supervisor *s, const sigset_t *mask, int ti
     return KAS_OK;
 }
 
-/* The item that was silent longest, beyond the limit; or NULL. */
+/* Returns the item that was silent longest if that exceeds the limit, else NULL. */
 static const kas_item *silent_item(const kas_supervisor *s, const kas_worker *worker)
 {
     const kas_item *worst = NULL;
@@ -241,7 +243,7 @@ static const kas_item *silent_item(const kas_supervisor *s, const kas_worker *wo
     return worst;
 }
 
-/* Lines that came before now were read: whoever is silent still is silent. */
+/* Kills silent workers. All lines that have arrived were read before this. */
 static void kill_the_silent(kas_supervisor *s)
 {
     for (int i = 0; i < s->options->workers; i++) {
@@ -265,8 +267,8 @@ static bool any_busy(const kas_supervisor *s)
     return false;
 }
 
-/* Work for one worker: an item that must be alone once it has no other, else as many as it takes.
- * *found says whether more might be had. */
+/* Gives work to one worker: an item that must be alone when it has no other, else as many items as
+ * it takes. *found says whether there may be more. */
 static kas_status fill_worker(kas_supervisor *s, kas_worker *worker, bool *found, bool *done)
 {
     kas_work work = {0};
@@ -313,7 +315,7 @@ static void begin_stop(kas_supervisor *s)
     kas_supervisor_emit(s, KAS_EVENT_STOPPING, NULL, NULL);
 }
 
-/* Time is added as it passes, so that kill -9 costs at most a minute of the account. */
+/* Adds the elapsed time to the study regularly, so that kill -9 loses at most a minute of it. */
 static kas_status keep_account(kas_supervisor *s, bool now)
 {
     double spent = kas_monotonic() - s->counted;
@@ -348,7 +350,8 @@ static kas_status loop(kas_supervisor *s, const sigset_t *mask)
     return KAS_OK;
 }
 
-/* Ends the workers. Items that are still out (second signal, failure) go back to the queue. */
+/* Ends the workers. Items that they still have (after a second signal or a failure) return to
+ * the queue. */
 static kas_status end_workers(kas_supervisor *s)
 {
     kas_status status = KAS_OK;
@@ -415,7 +418,7 @@ static kas_status verdict(kas_supervisor *s)
     return KAS_OK;
 }
 
-/* Is the item a final training whose weights somebody has deleted? */
+/* Finds out whether the item is a final training whose weights were deleted. */
 static kas_status lacks_weights(const kas_supervisor *s, const kas_work *work, bool *lacks)
 {
     char path[KAS_STUDY_PATH];
@@ -427,8 +430,8 @@ static kas_status lacks_weights(const kas_supervisor *s, const kas_work *work, b
     return KAS_OK;
 }
 
-/* A baseline or final training that failed in an earlier run gets another chance, and so does a
- * candidate that the machine could not evaluate; a winner found without it may not be the best. */
+/* Requeues a baseline or final training that failed in an earlier run, and candidates that the
+ * machine could not evaluate: a winner that was found without these may not be the best. */
 static kas_status requeue_failed(kas_supervisor *s)
 {
     for (int i = 0; i < s->count; i++) {
@@ -474,7 +477,8 @@ static kas_status with_signals(kas_supervisor *s)
         if (i < 3)
             sigaddset(&block, number[i]);
     }
-    /* Signals arrive only inside ppoll: none is missed between a check and the wait. */
+    /* Signals are delivered only inside ppoll, so that none is missed between a check and the
+     * wait. */
     sigprocmask(SIG_BLOCK, &block, &before);
     kas_status status = loop(s, &before);
     char message[1024];
@@ -489,8 +493,8 @@ static kas_status with_signals(kas_supervisor *s)
     return status != KAS_OK ? kas_fail(status, "%s", message) : ended;
 }
 
-/* Of a complete study: those that are left are of processes that were killed as they wrote one, or
- * before they could remove it. */
+/* Deletes the checkpoints of a complete study. They are left by processes that were killed while
+ * they wrote them, or before they could delete them. */
 static kas_status drop_checkpoints(const char *study)
 {
     int dropped;

@@ -2,8 +2,8 @@
 
 #include <time.h>
 
-/* Waits for a change, and once a second shows the supervisor that it only waits: also when changes
- * that concern others wake it more often. */
+/* Waits for a change, and tells the supervisor once a second that the slot only waits, even when
+ * changes that concern other slots wake it more often. */
 static void wait_for_change(kas_slot *slot)
 {
     kas_crew *crew = slot->crew;
@@ -18,7 +18,7 @@ static void wait_for_change(kas_slot *slot)
 
 /* ---- the device for one alone ---------------------------------------------------------------- */
 
-/* Under the lock. Whoever wants to be alone goes before all others. */
+/* Begins shared use of the device. The lock is held. Slots that wait for exclusive use go first. */
 static void enter(kas_slot *slot)
 {
     kas_crew *crew = slot->crew;
@@ -40,7 +40,7 @@ void kas_crew_enter(kas_slot *slot)
     pthread_mutex_unlock(&slot->crew->lock);
 }
 
-/* Under the lock. */
+/* Ends exclusive use of the device, if the slot has it; shared use follows. The lock is held. */
 static void end_alone(kas_slot *slot)
 {
     kas_crew *crew = slot->crew;
@@ -59,8 +59,9 @@ void kas_crew_leave(kas_slot *slot)
     pthread_mutex_unlock(&slot->crew->lock);
 }
 
-/* Under the lock, which others may have meanwhile.  Training reports a chunk while the next is
- * under way (train/chunks.h): a slot that stands still must not leave the device busy. */
+/* Waits for the slot's enqueued work. The lock is held, but is released meanwhile. Training
+ * reports a chunk while the next one runs (train/chunks.h), and a slot that waits must not leave
+ * the device busy. */
 static void settle(kas_slot *slot)
 {
     kas_crew *crew = slot->crew;
@@ -117,7 +118,7 @@ kas_verdict kas_slot_reserve(kas_slot *slot, size_t bytes, size_t room)
         leave(crew);
         while (crew->reserved > 0 && crew->reserved + bytes > room && !slot->stop)
             wait_for_change(slot);
-        crew->reserved += bytes; /* before others can, who wait to enter */
+        crew->reserved += bytes; /* before other slots, which wait to enter, can reserve it */
         slot->reserved = bytes;
         enter(slot);
     } else {

@@ -12,7 +12,7 @@
 
 #include "host/search/worker/worker.h"
 
-/* Between fork and exec: only calls that are safe there. */
+/* Runs between fork and exec, so it makes only calls that are safe there. */
 static void become(const char *const *argv, int in, int out, int log, pid_t parent)
 {
     sigset_t none;
@@ -25,12 +25,12 @@ static void become(const char *const *argv, int in, int out, int log, pid_t pare
     _exit(127);
 }
 
-/* A copy that a dup2 to 0..3 cannot overwrite. */
+/* Returns a copy of `fd` that a dup2 to 0..3 cannot overwrite. */
 static int out_of_the_way(int fd)
 {
     const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 10);
     if (copy < 0 && errno == EINVAL)
-        errno = EMFILE; /* no descriptor may be that large */
+        errno = EMFILE; /* the limit allows no descriptor that large */
     return copy;
 }
 
@@ -71,7 +71,7 @@ kas_status kas_process_start(const char *const *argv, const char *log, kas_proce
     kas_status status = KAS_OK;
     *out = (kas_process){.to = -1, .from = -1};
     KAS_TRY(open_pipe(command));
-    /* Our end only: whatever becomes of the reader, the writer goes on. */
+    /* Only our end is non-blocking: the writer never waits for the reader. */
     if (fcntl(command[1], F_SETFL, O_NONBLOCK) != 0) {
         status = kas_fail(KAS_FAILURE, "cannot create a pipe to a worker: %s", kas_strerror(errno));
         goto close_command;
@@ -135,7 +135,7 @@ void kas_process_close_input(kas_process *process)
 void kas_process_kill(kas_process *process)
 {
     if (process->pid > 0 && kill(-process->pid, SIGKILL) != 0)
-        kill(process->pid, SIGKILL); /* its group does not exist before its first instruction */
+        kill(process->pid, SIGKILL); /* the group exists only once the process has begun to run */
 }
 
 int kas_process_reap(kas_process *process, double seconds)
@@ -151,7 +151,8 @@ int kas_process_reap(kas_process *process, double seconds)
             kas_process_kill(process);
         nanosleep(&pause, NULL);
     }
-    /* Compilers that the worker left behind. The number stays taken while the group has members. */
+    /* This kills compilers that the worker left behind. The number of the group stays in use while
+     * it has members. */
     if (process->pid > 0)
         kill(-process->pid, SIGKILL);
     if (process->from >= 0)

@@ -75,7 +75,7 @@ kas_verdict kas_slot_progress(kas_slot *slot, const char *phase, uint64_t step, 
                               double loss)
 {
     double now = kas_monotonic();
-    /* Ten lines a second are enough for any reader; a change of phase is always said. */
+    /* At most ten lines are sent a second, but a change of phase is always sent. */
     if (now - slot->last_progress >= 0.1 || strcmp(slot->phase, phase) != 0) {
         if (strcmp(slot->phase, phase) != 0)
             kas_info("%s", phase);
@@ -114,8 +114,8 @@ kas_verdict kas_slot_epoch(kas_slot *slot, const kas_epoch *epoch)
 
 /* ---- a death that names its item ------------------------------------------------------------- */
 
-/* Which of several items a worker died of only the thread knows: the slot's, or one that it made,
- * such as a compiler's. */
+/* Reports the item that kills the worker. Only the thread knows which of several items it is: the
+ * slot's thread, or one that it created, such as a compiler's. */
 static void on_death(int number)
 {
     const kas_slot *slot = kas_thread_owner();
@@ -137,8 +137,8 @@ static void watch_deaths(void)
 
 /* ---- an item --------------------------------------------------------------------------------- */
 
-/* The log goes to the item's file; of a worker with one slot stdout and stderr too: also what a
- * library prints before it dies. */
+/* Opens the item's log. In a worker with one slot stdout and stderr go there too, so that it has
+ * what a library prints before it dies. */
 static kas_status open_log(kas_slot *slot, const char *path)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
@@ -206,9 +206,10 @@ static kas_status evaluate(kas_slot *slot, const kas_task *task, kas_outcome *ou
     return status;
 }
 
-/* KAS_DEVICE_LOST ends the process: a sticky error of the device goes away with it only, and the
- * other slots have lost it too.  KAS_MACHINE does, too: descriptors and memory come back with a new
- * process, and data that cannot be read any more show when it opens them. */
+/* Evaluates an item and reports the result. KAS_DEVICE_LOST ends the process, because only that
+ * clears a sticky error of the device, which the other slots have lost too. KAS_MACHINE ends it
+ * too: a new process gets descriptors and memory back, and finds data that can no longer be read
+ * when it opens them. */
 static void serve(kas_slot *slot, const cJSON *message)
 {
     kas_task task = {.id = (int64_t)kas_message_get_number(message, "id"),

@@ -67,7 +67,7 @@ static kas_slot *find_idle(const kas_crew *crew)
     return NULL;
 }
 
-/* A slot that has told its result is idle a moment later. */
+/* Gives an item to an idle slot. A slot that has sent its result becomes idle a moment later. */
 static void hand_out(kas_crew *crew, cJSON *message)
 {
     kas_slot *slot;
@@ -107,7 +107,7 @@ static void take_message(kas_crew *crew, cJSON *message)
         cJSON_Delete(message);
 }
 
-/* Opens the data, then the device in the first slot's thread, whose it is. */
+/* Opens the data, and then the device in the thread of the first slot, to which it belongs. */
 static kas_status open_all(kas_crew *crew, const cJSON *hello)
 {
     kas_search_options options;

@@ -1,8 +1,8 @@
-/* What worker and supervisor tell each other of measurements and epochs. */
+/* Converts measurements and epochs to messages between worker and supervisor and back. */
 #include "host/search/worker/channel.h"
 #include "host/search/worker/worker.h"
 
-/* Field by field, so that both ends agree by construction. */
+/* The fields are listed once, so that both ends agree. */
 #define MEASURED_FIELDS(X)                                                                         \
     X(accuracy)                                                                                    \
     X(latency)                                                                                     \
