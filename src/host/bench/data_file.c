@@ -93,8 +93,8 @@ static void write_jpeg(encoder *e, const uint8_t *pixels, unsigned char **out)
     jpeg_finish_compress(jpeg);
 }
 
-/* Encodes an image into memory that the library allocates. No local variable changes after
- * setjmp. */
+/* Encodes an image into memory that the library allocates. No local variable changes
+ * after setjmp. */
 static kas_status encode(encoder *e, const uint8_t *pixels, source *s, int number)
 {
     memset(e, 0, sizeof *e);

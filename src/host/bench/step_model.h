@@ -36,8 +36,8 @@ typedef struct kas_bench_model {
 } kas_bench_model;
 
 /* Creates the models. `net`, `replacement` (NULL = the unmodified network) and `images`
- * (KAS_BENCH_BATCHES batches or more) must outlive them. After a failure there is nothing to
- * free. */
+ * (KAS_BENCH_BATCHES batches or more) must outlive them. After a failure there is nothing
+ * to free. */
 kas_status kas_bench_model_create(kas_device *device, const kas_net *net,
                                   const kas_replacement *replacement, const kas_dataset *images,
                                   int batch, kas_precision precision, const char *cache_dir,

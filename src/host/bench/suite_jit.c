@@ -301,8 +301,8 @@ static kas_status run(const kas_bench_options *o, const kas_bench_sink *sink)
 
 static const double jit_candidate = 12.0;
 
-/* Estimates the time: the host's compiler runs twice for each candidate, and NVRTC if it is
- * there. */
+/* Estimates the time: the host's compiler runs twice for each candidate, and NVRTC if it
+ * is there. */
 static double seconds(const kas_bench_options *o)
 {
     return jit_candidate * (o->net ? 1 : 2) * (o->repeats ? o->repeats : CANDIDATES);

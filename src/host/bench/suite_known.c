@@ -38,7 +38,7 @@ typedef struct subject {
     known known[MAX_KNOWN];
 } subject;
 
-/* ---- what is compared ------------------------------------------------------------------------ */
+/* ---- comparable form ------------------------------------------------------------------------- */
 
 /* Appends a node that reads the one before it. */
 static int append(kas_kernel *k, kas_node node)

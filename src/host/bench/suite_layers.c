@@ -57,7 +57,7 @@ typedef struct figure {
                                    itself */
 } figure;
 
-/* ---- what is measured ------------------------------------------------------------------------ */
+/* ---- shapes and figures ---------------------------------------------------------------------- */
 
 static bool same_shape(const kas_net *net, int a, int b)
 {

@@ -1,5 +1,5 @@
-/* Prints to standard output and remembers its failures, so that no command has to check for
- * them. */
+/* Prints to standard output and remembers its failures, so that no command has to check
+ * for them. */
 #include "host/cli/cli.h"
 
 #include <errno.h>
@@ -10,13 +10,13 @@
 
 #include "host/core/plain.h"
 
-static int trouble; /* errno of the first write that failed: stdio forgets it */
+static int first_error; /* errno of the first write that failed: stdio forgets it */
 
 static void put(const char *text)
 {
     const size_t size = strlen(text);
-    if (fwrite(text, 1, size, stdout) != size && !trouble)
-        trouble = errno;
+    if (fwrite(text, 1, size, stdout) != size && !first_error)
+        first_error = errno;
 }
 
 static void put_plain(const char *text)
@@ -27,8 +27,8 @@ static void put_plain(const char *text)
         kas_plain_copy(plain, size, text);
     if (plain || kas_is_plain(text))
         put(plain ? plain : text);
-    else if (!trouble)
-        trouble = ENOMEM;
+    else if (!first_error)
+        first_error = ENOMEM;
     free(plain);
 }
 
@@ -41,15 +41,15 @@ void kas_print(const char *format, ...)
     va_end(args);
     if (length >= 0)
         put_plain(text);
-    else if (!trouble)
-        trouble = ENOMEM;
+    else if (!first_error)
+        first_error = ENOMEM;
     free(length >= 0 ? text : NULL);
 }
 
 void kas_print_flush(void)
 {
-    if (fflush(stdout) != 0 && !trouble)
-        trouble = errno;
+    if (fflush(stdout) != 0 && !first_error)
+        first_error = errno;
 }
 
 kas_status kas_print_end(void)
@@ -58,11 +58,12 @@ kas_status kas_print_end(void)
     kas_print_flush();
     /* Some file systems report only now that there is no room. When a process began without a
      * standard output, its printing has failed before. */
-    if (fclose(stdout) != 0 && !trouble && errno != EBADF)
-        trouble = errno;
-    if (!trouble && !failed)
+    if (fclose(stdout) != 0 && !first_error && errno != EBADF)
+        first_error = errno;
+    if (!first_error && !failed)
         return KAS_OK;
-    if (trouble == EPIPE) /* the reader has enough, as in `| head` */
+    if (first_error == EPIPE) /* the reader has enough, as in `| head` */
         return kas_fail(KAS_FAILURE, "%s", "");
-    return kas_fail(KAS_FAILURE, "standard output: %s", kas_strerror(trouble ? trouble : EIO));
+    return kas_fail(KAS_FAILURE, "standard output: %s",
+                    kas_strerror(first_error ? first_error : EIO));
 }

@@ -34,7 +34,7 @@ static FILE *open_below(const char *root, const char *path)
     return file;
 }
 
-/* ---- where the groups lie -------------------------------------------------------------------- */
+/* ---- folders of groups ----------------------------------------------------------------------- */
 
 static bool read_hierarchy(const char *line, hierarchy *out)
 {
@@ -80,10 +80,10 @@ static void folder_of(const hierarchy *h, const char *group, char out[2 * PATH_M
     snprintf(out, 2 * PATH_MAX, "%s%s", h->point, inside ? group + above : "");
 }
 
-/* ---- what a group says ----------------------------------------------------------------------- */
+/* ---- limits of a group ----------------------------------------------------------------------- */
 
-/* Reads up to two words of a file, such as "max 100000". Returns false when there is no such
- * file. */
+/* Reads up to two words of a file, such as "max 100000". Returns false when there is no
+ * such file. */
 static bool read_words(const char *root, const char *folder, const char *name, char word[2][32])
 {
     char path[2 * PATH_MAX + 64];

@@ -35,7 +35,7 @@ void kas_pixel_sums_finish(const kas_pixel_sums *s, uint32_t c, float mean[4], f
     }
 }
 
-/* ---- what both kinds have -------------------------------------------------------------------- */
+/* ---- common to both kinds of images ---------------------------------------------------------- */
 
 static kas_status put_attributes(kas_hdf5_writer *w, const kas_dataset *d)
 {

@@ -1,5 +1,5 @@
-/* Writes data sets that need not fit into memory; a function gives their pixels or encoded
- * images. */
+/* Writes data sets that need not fit into memory; a function gives their pixels or
+ * encoded images. */
 #ifndef KAS_DATA_DATASET_WRITE_H
 #define KAS_DATA_DATASET_WRITE_H
 

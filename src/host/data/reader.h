@@ -13,8 +13,8 @@
  * reported, so the message does not depend on the number of threads. No image is left out silently:
  * the importer decodes every image once, so damage that appears later is damage to the file.
  *
- * A reader belongs to one thread, and manages its pool itself.  Other folders include this
- * header. */
+ * A reader belongs to one thread, and manages its pool itself.  Other folders include
+ * this header. */
 #ifndef KAS_DATA_READER_H
 #define KAS_DATA_READER_H
 

@@ -76,8 +76,8 @@ kas_status kas_device_spec_read(const char *text, kas_device_spec *out);
 kas_status kas_device_open(const char *spec, int threads, kas_device **out);
 void kas_device_close(kas_device *device); /* NULL is allowed */
 const kas_device_info *kas_device_get_info(const kas_device *device);
-/* Frees the memory that the device holds for libraries. No plan and no convolution of it may
- * exist. */
+/* Frees the memory that the device holds for libraries. No plan and no convolution of it
+ * may exist. */
 void kas_device_trim(kas_device *device);
 /* Sets a function that the device calls, with `context`, before it times something whose result is
  * kept, such as the choice among a library's plans. A user that shares the hardware with others

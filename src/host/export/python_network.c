@@ -223,8 +223,8 @@ static kas_status put_forward(const kas_net *net, kas_buf *out)
     return kas_buf_status(out);
 }
 
-/* Writes "from kernel import Kernel", or "from kernel0 import Kernel as Kernel0" for each
- * kernel. */
+/* Writes "from kernel import Kernel", or "from kernel0 import Kernel as Kernel0" for
+ * each kernel. */
 static void put_imports(const kas_replacement *r, kas_buf *out)
 {
     kas_buf_puts(out, here_text);

@@ -34,8 +34,8 @@ out:
     return status;
 }
 
-/* Returns the largest difference, relative to the largest logit; NaN when a logit is not a
- * number. */
+/* Returns the largest difference, relative to the largest logit; NaN when a logit is not
+ * a number. */
 static double largest_error(const float *found, const kas_named_tensor *expected)
 {
     double error = 0, largest = 0;

@@ -6,9 +6,9 @@
 #include "host/export/python.h"
 #include "host/reference/net/layers.h"
 
-/* Fills every parameter and running statistic from a safetensors file. Fails with KAS_BAD_INPUT
- * and names a tensor that is missing, has another shape, or does not belong to this network and
- * kernel. */
+/* Fills every parameter and running statistic from a safetensors file. Fails with
+ * KAS_BAD_INPUT and names a tensor that is missing, has another shape, or does not belong to
+ * this network and kernel. */
 kas_status kas_export_read_weights(const char *path, kas_ref_net *net);
 
 /* Fills the network with initial values, rounded to float32. Learned matrices are normal with

@@ -30,8 +30,8 @@ bool kas_judge_prune(const kas_search_options *options, const kas_curve *finishe
  * number); NULL when there is none. */
 const kas_work *kas_judge_best(const kas_work *work, int count);
 
-/* Returns whether item i is a finished candidate that no other one beats in accuracy and
- * latency. */
+/* Returns whether item i is a finished candidate that no other one beats in accuracy
+ * and latency. */
 bool kas_judge_on_frontier(const kas_work *work, int count, int i);
 /* Sets frontier[i] to kas_judge_on_frontier of every item i. */
 void kas_judge_frontier(const kas_work *work, int count, bool *frontier);

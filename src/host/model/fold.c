@@ -5,7 +5,7 @@
 
 #include "host/model/model_impl.h"
 
-/* ---- what is folded -------------------------------------------------------------------------- */
+/* ---- layers that are folded ------------------------------------------------------------------ */
 
 static bool is_folded(const kas_tape_op *op)
 {

@@ -49,9 +49,9 @@ void kas_folds_free(kas_folds *folds);
 /* Returns the fold of a layer; NULL when the layer is computed without one. */
 const kas_fold *kas_folds_find(const kas_folds *folds, int layer);
 
-/* Computes the folded parameters of `layer` (-1: of all layers) again after its parameters were
- * set, and tells the device that the weights now stay fixed. Does nothing in a model that
- * trains. */
+/* Computes the folded parameters of `layer` (-1: of all layers) again after its parameters
+ * were set, and tells the device that the weights now stay fixed. Does nothing in a model
+ * that trains. */
 kas_status kas_model_refold(kas_model *model, int layer);
 
 #endif

@@ -1,4 +1,4 @@
-/* How much device memory a model, or a run, needs. It is known before anything is allocated. */
+/* The device memory that a model, or a run, needs. It is known before anything is allocated. */
 #ifndef KAS_MODEL_MEMORY_H
 #define KAS_MODEL_MEMORY_H
 

@@ -5,7 +5,7 @@
 
 #include "host/model/model_impl.h"
 
-/* ---- what needs no device -------------------------------------------------------------------- */
+/* ---- parts that need no device --------------------------------------------------------------- */
 
 static void lay_out(kas_model *m, size_t folded)
 {

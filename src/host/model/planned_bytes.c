@@ -67,8 +67,8 @@ static void pass(counter *c, const char *what, int layer, double bytes)
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
-/* Counts a kernel in the place of a convolution, and the pool in front of it that takes the
- * stride. */
+/* Counts a kernel in the place of a convolution, and the pool in front of it that takes
+ * the stride. */
 static void program(counter *c, const kas_tape_op *op, bool backward, double x)
 {
     const kas_program *p = c->m->programs->program[op->program];
@@ -287,8 +287,8 @@ static bool operation_touches(const kas_operation *op, int buffer)
     return false;
 }
 
-/* Adds the floor of a kernel's pass in a convolution's place: the shared tensors that it
- * touches. */
+/* Adds the floor of a kernel's pass in a convolution's place: the shared tensors that
+ * it touches. */
 static void program_floor(counter *c, const kas_program *p, bool backward)
 {
     const kas_operation *op = backward ? p->backward : p->forward;

@@ -24,7 +24,8 @@
 typedef struct kas_pretrained {
     const kas_named_tensor **tensor; /* [params->count]; NULL: not taken from the file */
     int taken;                       /* number of entries that are not NULL */
-    int begun_anew;                  /* kernel weights in place of layers that the file has */
+    int begun_anew;                  /* kernel weights that begin at random although the file has
+                                        the layer */
     int left_out;                    /* parameters and tensors, with `partial` */
     kas_buf list;                    /* what was left out: "fc.weight (shape ...), ..." */
 } kas_pretrained;

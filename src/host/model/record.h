@@ -43,8 +43,8 @@ static inline kas_metrics *kas_record_metrics(const kas_recorder *r)
 /* Returns a parameter of a layer, or its gradient. `which` is its slot (params.h). */
 float *kas_record_parameter(const kas_recorder *r, int layer, int which, bool gradient);
 
-/* Returns the parameter as products read it, in `dtype`: float32, or the dtype of the
- * activations. */
+/* Returns the parameter as products read it, in `dtype`: float32, or the dtype of
+ * the activations. */
 void *kas_record_weights(const kas_recorder *r, int layer, int which, kas_dtype dtype);
 
 /* record_layers.c */

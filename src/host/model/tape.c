@@ -144,7 +144,7 @@ void kas_tape_copy(kas_tape_builder *b, int layer, kas_place x, kas_place y)
     kas_tape_append(b, op);
 }
 
-/* ---- what is known of the layers ------------------------------------------------------------- */
+/* ---- facts about the layers ------------------------------------------------------------------ */
 
 bool kas_tape_is_alias(const kas_tape_builder *b, int layer)
 {
@@ -311,8 +311,8 @@ kas_status kas_tape_build(const kas_net *net, const kas_programs *programs,
         status = b.status;
     }
     if (status == KAS_OK) {
-        /* Logits are read after the step; the images of INFER are given once and used by every
-         * run. */
+        /* Logits are read after the step; the images of INFER are given once and used by
+         * every run. */
         touch(out, out->logits.slot, out->ops - 1);
         if (b.mode == KAS_TAPE_INFER)
             touch(out, out->images, out->ops - 1);

@@ -118,8 +118,8 @@ typedef struct kas_tape_options {
     bool folded; /* EVALUATE, INFER: parameters stay fixed, so batch norms are folded into the
                     convolutions in front of them */
 } kas_tape_options;
-/* Builds the tape of a step; `replaced` as in jit/replaced.h. The caller frees *out with
- * kas_tape_free. */
+/* Builds the tape of a step; `replaced` as in jit/replaced.h. The caller frees *out
+ * with kas_tape_free. */
 kas_status kas_tape_build(const kas_net *net, const kas_programs *programs,
                           const kas_tape_options *options, kas_tape *out);
 void kas_tape_free(kas_tape *tape);

@@ -65,7 +65,7 @@ static bool can_recompute(const kas_tape_builder *b, int layer)
 }
 
 /* Returns the place of a layer's output in the backward pass. */
-static kas_place kept(kas_tape_builder *b, int layer)
+static kas_place output_of(kas_tape_builder *b, int layer)
 {
     kas_tape_layer *l = &b->layer[layer];
     if (b->status != KAS_OK || !can_recompute(b, layer))
@@ -181,8 +181,8 @@ static void multiply(kas_tape_builder *b, int layer)
     const kas_layer *l = &b->net->layer[layer];
     kas_tape_op op = kas_tape_empty(KAS_TAPE_BACKWARD, layer);
     op.dy = b->layer[layer].gradient;
-    op.x = kept(b, l->in[0]);
-    op.x1 = kept(b, l->in[1]);
+    op.x = output_of(b, l->in[0]);
+    op.x1 = output_of(b, l->in[1]);
     op.dx = overwrite(b, layer, l->in[0]);
     op.dx1 = kas_tape_like(b, l->in[1]);
     kas_tape_append(b, op);
@@ -207,7 +207,7 @@ static void convolution(kas_tape_builder *b, int layer)
     op.program = kas_programs_of_layer(b->programs, layer);
     op.dy = dense_gradient(b, layer);
     if (op.program < 0 || b->layer[layer].pooled < 0)
-        op.x = b->layer[layer].input.slot >= 0 ? b->layer[layer].input : kept(b, l->in[0]);
+        op.x = b->layer[layer].input.slot >= 0 ? b->layer[layer].input : output_of(b, l->in[0]);
     if (op.program >= 0)
         replaced(b, layer, &op);
     const kas_tensor dy = kas_tape_shape(b, layer);
@@ -234,13 +234,13 @@ static void single(kas_tape_builder *b, int layer)
     if (activation != KAS_ACTIVATION_NONE) {
         in_place = true;
         if (kas_activation_keeps_output(activation))
-            op.y = kept(b, layer);
+            op.y = output_of(b, layer);
         else
-            op.x = kept(b, l->in[0]);
+            op.x = output_of(b, l->in[0]);
     }
     if (l->op == KAS_LAYER_LAYER_NORM) {
         const kas_tensor x = kas_tape_shape(b, layer);
-        op.x = kept(b, l->in[0]);
+        op.x = output_of(b, l->in[0]);
         op.work = kas_tape_slot(b, sizeof(float) * kas_batch_norm_scratch(&x));
     }
     op.dx = in_place ? overwrite(b, layer, l->in[0]) : kas_tape_like(b, l->in[0]);

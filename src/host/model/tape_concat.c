@@ -25,7 +25,7 @@ static bool writes_gaps(const kas_layer *l)
 
 /* Returns how many inputs of `concat` the concatenation `front` covers as its front part: `front`
  * is its first input, or has the same first inputs; 0 = none. */
-static int stands_for(const kas_layer *layer, int concat, int front)
+static int covered_inputs(const kas_layer *layer, int concat, int front)
 {
     const kas_layer *l = &layer[concat], *f = &layer[front];
     if (l->in[0] == front)
@@ -45,12 +45,12 @@ static void find_child(kas_tape_builder *b, int concat)
     kas_tape_layer *known = &b->layer[concat];
     for (int i = 1; i < concat; i++)
         if (layer[i].op == KAS_LAYER_CONCAT && b->layer[i].parent < 0 && !b->layer[i].dense &&
-            stands_for(layer, concat, i) > 0 &&
+            covered_inputs(layer, concat, i) > 0 &&
             (known->child < 0 || layer[i].c >= layer[known->child].c))
             known->child = i;
     if (known->child < 0)
         return;
-    known->covered = stands_for(layer, concat, known->child);
+    known->covered = covered_inputs(layer, concat, known->child);
     b->layer[known->child].parent = concat;
 }
 

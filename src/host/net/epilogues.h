@@ -5,8 +5,8 @@
 
 #include "host/net/net.h"
 
-/* Returns the activation that a layer of this kind computes; KAS_ACTIVATION_NONE for other
- * kinds. */
+/* Returns the activation that a layer of this kind computes; KAS_ACTIVATION_NONE for
+ * other kinds. */
 kas_activation kas_layer_activation(kas_layer_op op);
 
 /* A group: a batch norm [+ sum] [+ ReLU], or a batch norm + another activation. Each layer is the

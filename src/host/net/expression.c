@@ -265,8 +265,8 @@ static int64_t apply(parser *p, operation op, int64_t a, int64_t b)
     return 0;
 }
 
-/* Consumes the next operator if its level is at least `level` and returns its index; otherwise
- * -1. */
+/* Consumes the next operator if its level is at least `level` and returns its index;
+ * otherwise -1. */
 static int next_operator(parser *p, int level)
 {
     for (int i = 0; i < OPERATORS; i++) {

@@ -13,7 +13,7 @@
 
 enum { MAX_IMAGE = 1024, MAX_CLASSES = 65536 };
 
-/* ---- what a network is asked for by ---------------------------------------------------------- */
+/* ---- specs of networks ----------------------------------------------------------------------- */
 
 static bool is_text(const char *spec)
 {

@@ -15,8 +15,8 @@
 #include "host/core/status.h"
 #include "host/space/target.h"
 
-/* Kinds of layers. Add new kinds at the end, because the numbers are part of a training's
- * digest. */
+/* Kinds of layers. Add new kinds at the end, because the numbers are part of a
+ * training's digest. */
 typedef enum kas_layer_op {
     KAS_LAYER_INPUT,
     KAS_LAYER_CONV,       /* kernel, stride, pad, groups; weights "<name>.weight", and "<name>.bias"
@@ -41,7 +41,7 @@ typedef enum kas_layer_op {
     KAS_LAYER_ADAPTIVE_AVG_POOL, /* output pixel i of n averages rows floor(i h / n) up to, not
                                     including, ceil((i + 1) h / n) of the input; columns likewise */
     KAS_LAYER_MULTIPLY,          /* in[0] * in[1]; in[1] has in[0]'s shape, or is [1][1][c] and
-                                    holds for every pixel */
+                                    applies to every pixel */
     KAS_LAYER_CONCAT,            /* n inputs of one height and width; the channels of all of
                                     them, in order */
     KAS_LAYER_DROPOUT,           /* training: each value is 0 with `probability`, else divided by

@@ -54,7 +54,7 @@ kas_status kas_ops_create(kas_device *device, kas_ops **out);
 kas_status kas_ops_use(kas_ops *ops, kas_dtype dtype);
 void kas_ops_free(kas_ops *ops); /* NULL is allowed */
 
-/* ---- what varies from step to step, in device memory ----------------------------------------- */
+/* ---- state that varies from step to step, in device memory ----------------------------------- */
 
 /* What the host and the kernels both read and write is declared once, in the kernels' args.h. */
 typedef kas_dev_state kas_step_state;
@@ -127,8 +127,8 @@ kas_status kas_op_bias_forward(kas_ops *ops, kas_plan *plan, kas_tensor y, const
 size_t kas_bias_scratch(const kas_tensor *dy);
 kas_status kas_op_bias_backward(kas_ops *ops, kas_plan *plan, kas_tensor dy, float *dbias,
                                 float *scratch);
-/* Convert [n][h][w][c] to [n][1][1][c h w] and back, in PyTorch's order of a flattened
- * [c][h][w]. */
+/* Convert [n][h][w][c] to [n][1][1][c h w] and back, in PyTorch's order of a
+ * flattened [c][h][w]. */
 kas_status kas_op_flatten_forward(kas_ops *ops, kas_plan *plan, kas_tensor x, kas_tensor y);
 kas_status kas_op_flatten_backward(kas_ops *ops, kas_plan *plan, kas_tensor dy, kas_tensor dx);
 
@@ -186,8 +186,8 @@ size_t kas_batch_norm_scratch(const kas_tensor *x); /* floats */
 kas_status kas_op_batch_norm_forward(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm);
 /* Normalises with the running statistics, which do not change. y in place of x or residual. */
 kas_status kas_op_batch_norm_inference(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm);
-/* rstd = 1/sqrt(running_var + eps), [c], for kernels that take the place of
- * kas_op_batch_norm_inference. */
+/* rstd = 1/sqrt(running_var + eps), [c], for kernels that take the place
+ * of kas_op_batch_norm_inference. */
 kas_status kas_op_batch_norm_rstd(kas_ops *ops, kas_plan *plan, int c, const float *running_var,
                                   float eps, float *rstd);
 /* Computes the output of kas_op_batch_norm_forward again, with the same bits, from the saved

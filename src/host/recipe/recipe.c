@@ -77,7 +77,7 @@ const kas_field kas_recipe_fields[] = {
 const int kas_recipe_field_count = sizeof kas_recipe_fields / sizeof *kas_recipe_fields;
 
 /* Returns the learning rate relative to the peak, after the warm-up. */
-static double fall(const kas_recipe *r, double progress, uint64_t epoch)
+static double relative_rate(const kas_recipe *r, double progress, uint64_t epoch)
 {
     double rate = 1;
     switch ((kas_lr_schedule)r->schedule) {
@@ -102,7 +102,7 @@ double kas_recipe_lr(const kas_recipe *r, uint64_t steps_per_epoch, uint64_t ste
     double t = (double)step + 0.5;
     if (t < warmup)
         return r->lr * t / warmup;
-    return r->lr * fall(r, (t - warmup) / (steps - warmup), step / steps_per_epoch);
+    return r->lr * relative_rate(r, (t - warmup) / (steps - warmup), step / steps_per_epoch);
 }
 
 static kas_status check_number(const kas_field *f, double value)

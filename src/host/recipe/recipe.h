@@ -1,4 +1,4 @@
-/* How a network is trained, as numbers: optimiser, schedule, loss, augmentation.
+/* A recipe says in numbers how a network is trained: optimiser, schedule, loss, augmentation.
  *
  * A recipe is a file (docs/recipe-file.md). The files of recipes/ are part of the program and have
  * names; a user's own file is given by its path. Studies and checkpoints hold the content of a

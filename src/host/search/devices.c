@@ -37,14 +37,15 @@ static void probe(int fd, const kas_devices *list)
         kas_device_close(device);
     }
     const char *why = kas_error();
-    const bool said = write_all(fd, &count, sizeof count) &&
-                      write_all(fd, gpu, sizeof *gpu * (size_t)count) &&
-                      write_all(fd, why, strlen(why));
-    _exit(said ? 0 : 1);
+    const bool written = write_all(fd, &count, sizeof count) &&
+                         write_all(fd, gpu, sizeof *gpu * (size_t)count) &&
+                         write_all(fd, why, strlen(why));
+    _exit(written ? 0 : 1);
 }
 
-/* Takes the smallest values, on which a worker can rely whichever GPU it has. */
-static void take_least(const found *gpu, int count, kas_devices *out)
+/* Takes the values on which a worker can rely whichever GPU it has: the least blocks and memory,
+ * and the largest workspace. */
+static void take_worst(const found *gpu, int count, kas_devices *out)
 {
     for (int i = 0; i < count; i++) {
         if (i == 0 || gpu[i].blocks < out->blocks)
@@ -57,7 +58,8 @@ static void take_least(const found *gpu, int count, kas_devices *out)
 }
 
 /* Reads the child's report. A child that died has written too little. */
-static void understand(const char *said, size_t size, kas_devices *list, int *count, char why[1024])
+static void read_report(const char *report, size_t size, kas_devices *list, int *count,
+                        char why[1024])
 {
     found gpu[KAS_MAX_DEVICES];
     size_t at = sizeof *count;
@@ -65,15 +67,15 @@ static void understand(const char *said, size_t size, kas_devices *list, int *co
     why[0] = 0;
     if (size < at)
         return;
-    memcpy(count, said, at);
+    memcpy(count, report, at);
     if (*count > list->count || size < at + sizeof *gpu * (size_t)*count) {
         *count = 0;
         return;
     }
-    memcpy(gpu, said + at, sizeof *gpu * (size_t)*count);
+    memcpy(gpu, report + at, sizeof *gpu * (size_t)*count);
     at += sizeof *gpu * (size_t)*count;
-    snprintf(why, 1024, "%.*s", (int)(size - at), said + at);
-    take_least(gpu, *count, list);
+    snprintf(why, 1024, "%.*s", (int)(size - at), report + at);
+    take_worst(gpu, *count, list);
 }
 
 /* Counts the usable GPUs at the head of `list`, and gets the reason why the next one cannot
@@ -88,9 +90,9 @@ static kas_status count_gpus(kas_devices *list, int *count, char why[1024])
         probe(end[1], list);
     close(end[1]);
     size_t size = 0;
-    char said[sizeof(int) + KAS_MAX_DEVICES * sizeof(found) + 1024];
-    for (ssize_t got = 1; pid > 0 && got != 0 && size < sizeof said;) {
-        got = read(end[0], said + size, sizeof said - size);
+    char report[sizeof(int) + KAS_MAX_DEVICES * sizeof(found) + 1024];
+    for (ssize_t got = 1; pid > 0 && got != 0 && size < sizeof report;) {
+        got = read(end[0], report + size, sizeof report - size);
         if (got < 0 && errno != EINTR)
             break;
         size += got > 0 ? (size_t)got : 0;
@@ -100,7 +102,7 @@ static kas_status count_gpus(kas_devices *list, int *count, char why[1024])
         return kas_fail(KAS_FAILURE, "fork: %s", kas_strerror(errno));
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;
-    understand(said, size, list, count, why);
+    read_report(report, size, list, count, why);
     return KAS_OK;
 }
 

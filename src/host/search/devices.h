@@ -10,8 +10,8 @@ typedef struct kas_devices {
     int count;
     char spec[KAS_MAX_DEVICES][16]; /* "cpu", "cuda:0" */
     char kind[16];                  /* "cpu" or "cuda" */
-    /* The smallest values (kas_device_info) among the GPUs that were opened for a check; 0:
-     * none was. */
+    /* Among the GPUs that were opened for a check: the least blocks and memory, and the largest
+     * workspace (kas_device_info). 0: none was opened. */
     int blocks;
     size_t memory, workspace;
 } kas_devices;

@@ -26,8 +26,8 @@ typedef struct kas_pack {
     int chosen;    /* the smaller of the two, 1 to KAS_PACK_MOST */
 } kas_pack;
 
-/* Returns the share that the step fills of a GPU that runs `blocks` blocks at once
- * (kas_device_info). */
+/* Returns the share that the step fills of a GPU that runs `blocks` blocks at
+ * once (kas_device_info). */
 double kas_pack_filled(const kas_planned_bytes *step, const kas_net *net, int batch, int blocks);
 /* Chooses the number of trainings. `training` is the device memory of one training in bytes, and
  * `room` the memory that a worker has; 0 = unknown. */

@@ -136,8 +136,8 @@ static kas_status write_options(const kas_search_options *options, char **out)
     return status;
 }
 
-/* Makes the study's row from the options of this command. The caller frees it with
- * kas_study_clear. */
+/* Makes the study's row from the options of this command. The caller frees it
+ * with kas_study_clear. */
 static kas_status describe(const kas_session *s, kas_study *out)
 {
     *out = (kas_study){.sampler_version = sampler_version(s), .seed = s->search.seed};

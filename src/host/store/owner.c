@@ -22,9 +22,9 @@ static void read_pid_namespace(char out[64])
     out[size > 0 ? size : 0] = 0;
 }
 
-/* Returns field 22 of /proc/PID/stat; 0 when the process does not exist or is a zombie. Field 2
- * is the program's name in brackets and may contain anything, so counting starts at the last
- * bracket. */
+/* Returns field 22 of /proc/PID/stat; 0 when the process does not exist or is a zombie. Field
+ * 2 is the program's name in brackets and may contain anything, so counting starts at the
+ * last bracket. */
 static unsigned long long start_time(long pid)
 {
     char path[64], text[1024];

@@ -15,7 +15,7 @@ struct kas_store {
     sqlite3 *db;
     char path[4096];
     int schema;     /* of the file, when kas_store_identify last read it */
-    bool exclusive; /* network file system */
+    bool exclusive; /* on a network file system */
     bool synchronous_normal;
 };
 
@@ -46,7 +46,7 @@ kas_status kas_store_migrate(kas_store *store);
 
 /* Turns a finished final training into an earlier one and deletes an unfinished one, because
  * another candidate may win now. */
-kas_status kas_store_put_finals_by(kas_store *store);
+kas_status kas_store_retire_finals(kas_store *store);
 
 /* Read a column. Text is copied and cut to `size` bytes; NULL gives "" or NaN. */
 void kas_sql_text(sqlite3_stmt *stmt, int column, char *out, size_t size);

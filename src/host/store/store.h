@@ -1,8 +1,8 @@
 /* The store of a study: its options, its work items with their leases, and their results.
  *
  * The store is one SQLite file, STUDY/study.db. Only supervisors, and the commands that read a
- * study, open it. It is the only state of a search: everything that a process holds in memory can
- * be lost at any moment, and running the same command again continues from the store.
+ * study, open it. The store is authoritative: everything that a process holds in memory can be lost
+ * at any moment, and running the same command again continues from the store.
  *
  *     study (1 row)      options as canonical JSON, their digest, the data set's digest, the seed
  *     work               baseline, candidates 0.., and the two final trainings: one row each
@@ -99,10 +99,10 @@ typedef struct kas_study_change {
 typedef kas_status kas_study_revision(void *context, const kas_study *present,
                                       kas_study_change *out);
 /* Reads the study, calls `revise` and writes the changes, in one transaction, so that each of
- * several simultaneous commands sees the changes of those before it. A file of an earlier schema
- * is converted in the same transaction: when the command is refused or killed, the file stays
- * usable for the program that made it. `revise` must not use the store. Returns the failure of
- * `revise`. */
+ * several simultaneous commands sees the changes of those before it. A file of an earlier
+ * schema is converted in the same transaction: when the command is refused or killed, the file
+ * stays usable for the program that made it. `revise` must not use the store. Returns the
+ * failure of `revise`. */
 kas_status kas_store_revise(kas_store *store, kas_study_revision *revise, void *context);
 
 /* ---- work items ------------------------------------------------------------------------------ */

@@ -89,7 +89,7 @@ static kas_status set_options(kas_store *store, const char *options)
                        options, digest);
 }
 
-kas_status kas_store_put_finals_by(kas_store *store)
+kas_status kas_store_retire_finals(kas_store *store)
 {
     KAS_TRY(kas_sql_run(store, NULL,
                         "UPDATE work SET kind = ? WHERE kind = ? AND state = 'finished'", "ii",
@@ -116,7 +116,7 @@ static kas_status revise_now(kas_store *store, kas_study_revision *revise, void 
     if (status == KAS_OK && change.options)
         status = set_options(store, change.options);
     if (status == KAS_OK && change.grows)
-        status = kas_store_put_finals_by(store);
+        status = kas_store_retire_finals(store);
     free(change.options);
     return status;
 }

@@ -196,7 +196,7 @@ static kas_status requeue(kas_store *store, const kas_work *work)
                         "UPDATE work SET state = 'queued', reason = '', owner = '', deaths = 0,"
                         " started = NULL, ended = NULL WHERE id = ? AND state != 'running'",
                         "i", work->id));
-    return changed && work->kind == KAS_WORK_CANDIDATE ? kas_store_put_finals_by(store) : KAS_OK;
+    return changed && work->kind == KAS_WORK_CANDIDATE ? kas_store_retire_finals(store) : KAS_OK;
 }
 
 kas_status kas_store_requeue(kas_store *store, const kas_work *work)

@@ -4,7 +4,7 @@
 
 #include "host/store/sql.h"
 
-/* The columns in the order that kas_work_read_row expects. */
+/* Selects the columns in the order that kas_work_read_row expects. */
 #define KAS_WORK_SELECT                                                                            \
     "SELECT id, kind, k, attempt, name, kernel, flops, params, conv_flops, conv_params, state,"    \
     " reason, lease, deaths, (SELECT count(*) FROM epoch WHERE epoch.work = work.id), created,"    \

@@ -250,7 +250,7 @@ out:
     return status;
 }
 
-/* ---- what the host computes ------------------------------------------------------------------ */
+/* ---- arithmetic of the host ------------------------------------------------------------------ */
 
 static kas_status add_run(kas_buf *out)
 {

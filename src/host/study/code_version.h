@@ -23,8 +23,8 @@ enum { KAS_HOST_ARITHMETIC = 1, KAS_CODE_VERSION_SIZE = 17 };
 /* Computes the version, 16 hex digits, in some ten milliseconds. */
 kas_status kas_code_version(char out[KAS_CODE_VERSION_SIZE]);
 
-/* Prefix of the version of a study that was begun before versions were recorded and then
- * continued. */
+/* Prefix of the version of a study that was begun before versions were recorded and
+ * then continued. */
 #define KAS_CODE_UNKNOWN "?+"
 /* Returns the version that a study recorded; "" = none. */
 const char *kas_code_recorded(const char *text);

@@ -5,10 +5,10 @@
  *
  *     x = epoch / (epochs - 1),   lambda = theta + (1 - theta) * x,   theta = 0.5
  *
- * Early in training half of the best accuracy is enough; towards the end the candidate must have
- * caught up. The last epoch never prunes, because nothing would be saved. The best curve is the
- * best of candidates: the baseline is usually better than all of them and would prune
- * everything. */
+ * Early in training half of the best accuracy is enough; towards the end the candidate must
+ * have caught up. The last epoch never prunes, because nothing would be saved. The best
+ * curve is the best of candidates: the baseline is usually better than all of them and would
+ * prune everything. */
 #ifndef KAS_TRAIN_PRUNE_H
 #define KAS_TRAIN_PRUNE_H
 

@@ -8,9 +8,9 @@
  * (kas_stream_fill_order) gives position p the place p % ring among the device's images. So a
  * streamed run has the same bits as one whose images are all on the device.
  *
- * The CPU device uses the host's memory, so there the threads fill the device's ring directly
- * and nothing is copied. That copy was a fifth of the processor time of images that need no
- * decoding. */
+ * The CPU device uses the host's memory, so there the threads fill the device's ring
+ * directly and nothing is copied. That copy was a fifth of the processor time of images that
+ * need no decoding. */
 #ifndef KAS_TRAIN_STREAM_H
 #define KAS_TRAIN_STREAM_H
 

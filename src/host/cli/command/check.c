@@ -228,8 +228,8 @@ static void count_kernel(checker *c, const char *name, const kas_agreement *resu
              name);
 }
 
-/* Counts what the kernels of a cubin need. Local memory is memory traffic that no source asked
- * for. */
+/* Counts what the kernels of a cubin need. Local memory is memory traffic that no source
+ * asked for. */
 static kas_status count_resources(checker *c, const char *name, const char *arch, const char *path)
 {
     kas_buf image = {0};

@@ -1,4 +1,4 @@
-/* Where the output of a command goes, decided before anything is replaced.
+/* Decides where the output of a command goes, before anything is replaced.
  *
  * A file is written by renaming a new one over it (files.h). Without these checks that would turn a
  * symbolic link, a device or a FIFO into a file, and overwrite an input of the same command with

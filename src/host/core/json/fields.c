@@ -114,7 +114,7 @@ void kas_fields_write(const kas_field *fields, int count, const void *object, ka
     }
 }
 
-/* ---- what both readers share ----------------------------------------------------------------- */
+/* ---- shared by both readers ------------------------------------------------------------------ */
 
 static int find_choice(const kas_field *field, const char *word)
 {

@@ -39,7 +39,7 @@ kas_status kas_hdf5_read_mean_and_std(kas_hdf5_child *r);
 kas_status kas_hdf5_read_input(kas_hdf5_child *r);  /* h, w, c, for encoded images */
 kas_status kas_hdf5_read_digest(kas_hdf5_child *r); /* "" when there is none */
 
-/* ---- where a data set's bytes lie (hdf5_storage.c) ------------------------------------------- */
+/* ---- places of a data set's bytes (hdf5_storage.c) ------------------------------------------- */
 
 typedef struct kas_hdf5_pieces {
     kas_packet_storage storage;

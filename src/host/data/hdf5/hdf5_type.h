@@ -4,8 +4,8 @@
 
 #include <hdf5.h>
 
-/* Writes the description of a type and shape: "uint8 [100][32][32][3]", "float32", "a string
- * [10]". */
+/* Writes the description of a type and shape: "uint8 [100][32][32][3]", "float32", "a
+ * string [10]". */
 void kas_hdf5_describe(hid_t type, hid_t space, char *out, size_t size);
 
 /* Writes the innermost entry of HDF5's error stack, such as "unable to read superblock". */

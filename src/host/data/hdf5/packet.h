@@ -17,7 +17,7 @@
 
 #include "host/data/hdf5/storage.h"
 
-/* How the images of one set are stored (storage.h). */
+/* The form in which the images of one set are stored (storage.h). */
 typedef struct kas_packet_storage {
     uint64_t total, extent_bytes, extents;
 } kas_packet_storage;

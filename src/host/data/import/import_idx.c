@@ -32,8 +32,8 @@ static kas_status damaged(const idx *f, const char *what)
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
-/* Finds the only file of the folder whose name contains one of the two parts, such as
- * "train-images". */
+/* Finds the only file of the folder whose name contains one of the two parts, such
+ * as "train-images". */
 static kas_status find(const char *folder, const char *part, const char *other, idx *f)
 {
     DIR *list = opendir(folder);

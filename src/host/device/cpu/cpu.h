@@ -11,7 +11,7 @@ typedef struct kas_cpu {
     kas_cpu_order order;
     bool use_library;
     kas_module *builtin[KAS_DTYPES]; /* made at first use */
-    void *engine; /* dnnl_engine_t and dnnl_stream_t, made at first use; NULL without oneDNN */
+    void *engine; /* dnnl_engine_t and dnnl_stream_t, created at first use; NULL without oneDNN */
     void *stream;
 } kas_cpu;
 

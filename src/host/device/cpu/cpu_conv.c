@@ -89,7 +89,7 @@ void kas_cpu_conv_free(kas_conv *conv)
     free(conv);
 }
 
-/* ---- what stands behind it ------------------------------------------------------------------- */
+/* ---- epilogue -------------------------------------------------------------------------------- */
 
 /* Returns the prepared epilogue; NULL when there is none. */
 static const fused *find_fused(const kas_conv *conv, kas_conv_epilogue e)

@@ -135,7 +135,7 @@ static kas_status describe_wanted(const port port[PORTS], way way, dnnl_memory_d
     return KAS_OK;
 }
 
-/* ---- what stands behind it ------------------------------------------------------------------- */
+/* ---- epilogue -------------------------------------------------------------------------------- */
 
 static kas_status append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t kind, float alpha)
 {
@@ -210,7 +210,7 @@ static const char *implementation(dnnl_primitive_desc_t desc)
  * reads all weights for each of them: it took 21 ms for 16 images of 2x2 pixels, 512 channels and a
  * 3x3 kernel on one core, and the second choice 5.3 ms. From 4 pixels on they are equal (float32;
  * in bf16 the first is as good). */
-static bool is_poor(dnnl_primitive_desc_t desc, const kas_conv_desc *d)
+static bool is_slow(dnnl_primitive_desc_t desc, const kas_conv_desc *d)
 {
     enum { SHORT_ROW = 3 };
     return kas_conv_out_w(d) <= SHORT_ROW &&
@@ -236,7 +236,7 @@ static dnnl_status_t choose(const kas_cpu *cpu, const kas_conv_desc *d,
     if (code != dnnl_success)
         return code;
     *out = dnnl_primitive_desc_iterator_fetch(all);
-    if (is_poor(*out, d) && dnnl_primitive_desc_iterator_next(all) == dnnl_success) {
+    if (is_slow(*out, d) && dnnl_primitive_desc_iterator_next(all) == dnnl_success) {
         dnnl_primitive_desc_destroy(*out);
         *out = dnnl_primitive_desc_iterator_fetch(all);
     }

@@ -172,8 +172,8 @@ static const kas_backend cpu_backend = {
     .timer_read = cpu_timer_read,
 };
 
-/* Reads "model name : Intel(R) ..." from /proc/cpuinfo; without such a line the name is just
- * "CPU". */
+/* Reads "model name : Intel(R) ..." from /proc/cpuinfo; without such a line the name is
+ * just "CPU". */
 static void read_cpu_name(char name[128])
 {
     snprintf(name, 128, "CPU");

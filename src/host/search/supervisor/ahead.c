@@ -15,7 +15,7 @@
 #include "host/search/worker/worker.h"
 #include "host/study/problem.h"
 
-/* ---- what it makes --------------------------------------------------------------------------- */
+/* ---- compiling ------------------------------------------------------------------------------- */
 
 typedef struct workshop {
     kas_search_options options;

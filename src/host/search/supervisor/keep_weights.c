@@ -13,12 +13,12 @@
 #include "host/leaderboard/judge.h"
 #include "host/search/supervisor/supervisor_state.h"
 
-typedef struct kept {
+typedef struct weights_file {
     const kas_work *work; /* ended */
     bool frontier;
     uint64_t size; /* of its file */
     char path[KAS_STUDY_PATH];
-} kept;
+} weights_file;
 
 static int number_of(const kas_supervisor *s, const char *name)
 {
@@ -31,18 +31,19 @@ static int number_of(const kas_supervisor *s, const char *name)
 }
 
 /* Adds the file `name` to the list if its candidate has ended; *out grows. */
-static kas_status collect(const kas_supervisor *s, const char *name, kept **out, int *count)
+static kas_status collect(const kas_supervisor *s, const char *name, weights_file **out, int *count)
 {
     int i = number_of(s, name);
     struct stat info;
     if (i < 0 || !kas_work_ended(s->list[i].state))
         return KAS_OK;
-    kept *grown = realloc(*out, sizeof *grown * (size_t)(*count + 1));
+    weights_file *grown = realloc(*out, sizeof *grown * (size_t)(*count + 1));
     if (!grown)
         return kas_fail(KAS_NO_MEMORY, "no memory for the list of weights");
     *out = grown;
-    kept *k = &grown[*count];
-    *k = (kept){.work = &s->list[i], .frontier = kas_judge_on_frontier(s->list, s->count, i)};
+    weights_file *k = &grown[*count];
+    *k = (weights_file){.work = &s->list[i],
+                        .frontier = kas_judge_on_frontier(s->list, s->count, i)};
     KAS_TRY(kas_study_weights_path(s->options->study, k->work, k->path));
     if (stat(k->path, &info) != 0)
         return KAS_OK; /* another supervisor has deleted it */
@@ -53,12 +54,12 @@ static kas_status collect(const kas_supervisor *s, const char *name, kept **out,
 
 static int by_accuracy(const void *a, const void *b)
 {
-    double x = ((const kept *)a)->work->measured.accuracy;
-    double y = ((const kept *)b)->work->measured.accuracy;
+    double x = ((const weights_file *)a)->work->measured.accuracy;
+    double y = ((const weights_file *)b)->work->measured.accuracy;
     return (x < y) - (x > y);
 }
 
-static void drop(kept *file, int count, uint64_t limit)
+static void drop(weights_file *file, int count, uint64_t limit)
 {
     uint64_t total = 0;
     if (count > 0)
@@ -73,7 +74,7 @@ static void drop(kept *file, int count, uint64_t limit)
 kas_status kas_supervisor_keep_weights(const kas_supervisor *s)
 {
     char folder[KAS_STUDY_PATH];
-    kept *file = NULL;
+    weights_file *file = NULL;
     int count = 0;
     kas_status status = kas_study_path(s->options->study, "weights", folder);
     DIR *dir = status == KAS_OK ? opendir(folder) : NULL;

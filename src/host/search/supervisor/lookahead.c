@@ -22,7 +22,7 @@ static void give_up(kas_supervisor *s, const char *why)
     kas_supervisor_emit(s, KAS_EVENT_NOTE, NULL, text);
 }
 
-static void bury(kas_supervisor *s)
+static void reap_helper(kas_supervisor *s)
 {
     kas_lookahead *a = &s->ahead;
     kas_process_kill(&a->process);
@@ -34,7 +34,7 @@ static void bury(kas_supervisor *s)
 /* Handles the death of the helper. The candidate on which it worked is not tried again. */
 static void died(kas_supervisor *s, const char *why)
 {
-    bury(s);
+    reap_helper(s);
     if (s->ahead.given_up || s->stopping)
         return;
     if (++s->ahead.deaths >= MAX_DEATHS)
@@ -177,10 +177,10 @@ void kas_lookahead_end(kas_supervisor *s)
     if (!s->options->ahead)
         return;
     if (a->process.pid)
-        bury(s);
+        reap_helper(s);
     snprintf(text, sizeof text,
              "%d %s compiled ahead (%.1f s of CPU time); workers waited %.1f s for compilers",
              a->made, a->made == 1 ? "candidate was" : "candidates were", a->cpu_seconds,
-             a->waited);
+             a->compiler_wait);
     kas_supervisor_emit(s, KAS_EVENT_NOTE, NULL, text);
 }

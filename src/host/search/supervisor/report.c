@@ -344,7 +344,7 @@ static kas_status hear_result(kas_supervisor *s, kas_worker *worker, kas_item *i
                 kas_store_record_epoch(s->store, item->work.id, item->work.lease, &epoch, &held));
     }
     if (isfinite(measured.compile_seconds))
-        s->ahead.waited += measured.compile_seconds;
+        s->ahead.compiler_wait += measured.compile_seconds;
     return finish(s, worker, item, state, reason, &measured);
 }
 
@@ -419,7 +419,7 @@ static bool from_outside(int number)
 /* Ends or requeues the only item that the worker had since it started: the item is responsible for
  * the worker's death. */
 static kas_status judge_death(kas_supervisor *s, kas_worker *worker, kas_item *item,
-                              int wait_status, const char *nonsense)
+                              int wait_status, const char *bad_message)
 {
     kas_measured unknown = kas_measured_unknown();
     char reason[400];
@@ -428,8 +428,9 @@ static kas_status judge_death(kas_supervisor *s, kas_worker *worker, kas_item *i
                  s->options->hang_seconds, item->phase);
         return finish(s, worker, item, KAS_WORK_HUNG, reason, &unknown);
     }
-    if (nonsense) {
-        snprintf(reason, sizeof reason, "the worker's answer could not be read: %.300s", nonsense);
+    if (bad_message) {
+        snprintf(reason, sizeof reason, "the worker's answer could not be read: %.300s",
+                 bad_message);
         return finish(s, worker, item, KAS_WORK_FAILED, reason, &unknown);
     }
     int number = WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
@@ -454,7 +455,8 @@ static kas_status judge_death(kas_supervisor *s, kas_worker *worker, kas_item *i
 /* Returns an item that shared the worker to the queue. It is tried alone when it reported the
  * fault, or when the reporter is unknown. If the worker was killed from outside, an item is tried
  * alone before its last attempt. */
-static kas_status spare(kas_supervisor *s, kas_worker *worker, kas_item *item, int wait_status)
+static kas_status requeue_shared(kas_supervisor *s, kas_worker *worker, kas_item *item,
+                                 int wait_status)
 {
     const bool outside =
         !worker->hung && WIFSIGNALED(wait_status) && from_outside(WTERMSIG(wait_status));
@@ -465,7 +467,7 @@ static kas_status spare(kas_supervisor *s, kas_worker *worker, kas_item *item, i
 }
 
 kas_status kas_worker_died(kas_supervisor *s, kas_worker *worker, int wait_status,
-                           const char *nonsense)
+                           const char *bad_message)
 {
     for (int i = 0; i < s->options->pack; i++) {
         kas_item *item = &worker->item[i];
@@ -474,9 +476,9 @@ kas_status kas_worker_died(kas_supervisor *s, kas_worker *worker, int wait_statu
         if (item->dropped) /* there is nothing to do: the lease belongs to another supervisor */
             KAS_TRY(release(s, worker, item, false));
         else if (item->shared)
-            KAS_TRY(spare(s, worker, item, wait_status));
+            KAS_TRY(requeue_shared(s, worker, item, wait_status));
         else
-            KAS_TRY(judge_death(s, worker, item, wait_status, nonsense));
+            KAS_TRY(judge_death(s, worker, item, wait_status, bad_message));
     }
     return KAS_OK;
 }

@@ -153,12 +153,12 @@ static kas_status cannot_start(kas_supervisor *s, const kas_worker *worker)
 
 /* Reaps a worker that has died or was told to end, and settles its items. A new worker
  * starts later. */
-static kas_status bury(kas_supervisor *s, kas_worker *worker, const char *nonsense)
+static kas_status reap_worker(kas_supervisor *s, kas_worker *worker, const char *bad_message)
 {
     const int busy = kas_worker_busy(s, worker);
     bool was_ready = worker->ready;
     char text[160];
-    int wait_status = kas_process_reap(&worker->process, nonsense ? 0 : 5);
+    int wait_status = kas_process_reap(&worker->process, bad_message ? 0 : 5);
     kas_channel_free(&worker->channel);
     worker->ready = false;
     if (!was_ready && (worker->error[0] || ++worker->failed_starts >= MAX_FAILED_STARTS))
@@ -172,7 +172,7 @@ static kas_status bury(kas_supervisor *s, kas_worker *worker, const char *nonsen
                      busy > 1 ? ", with others beside it that go on from their checkpoints" : "");
     if (!s->stopping)
         kas_supervisor_emit(s, KAS_EVENT_WORKER, NULL, text);
-    return kas_worker_died(s, worker, wait_status, nonsense);
+    return kas_worker_died(s, worker, wait_status, bad_message);
 }
 
 static kas_status listen(kas_supervisor *s, kas_worker *worker)
@@ -190,10 +190,10 @@ static kas_status listen(kas_supervisor *s, kas_worker *worker)
         char text[320];
         snprintf(text, sizeof text, "%.300s", kas_error());
         kas_process_kill(&worker->process);
-        return bury(s, worker, text);
+        return reap_worker(s, worker, text);
     }
     KAS_TRY(status);
-    return worker->channel.closed ? bury(s, worker, NULL) : KAS_OK;
+    return worker->channel.closed ? reap_worker(s, worker, NULL) : KAS_OK;
 }
 
 /* Watches a process's messages, and room in its pipe for unsent ones. */
@@ -244,7 +244,7 @@ static const kas_item *silent_item(const kas_supervisor *s, const kas_worker *wo
 }
 
 /* Kills silent workers. All lines that have arrived were read before this. */
-static void kill_the_silent(kas_supervisor *s)
+static void kill_silent_workers(kas_supervisor *s)
 {
     for (int i = 0; i < s->options->workers; i++) {
         kas_worker *worker = &s->worker[i];
@@ -316,7 +316,7 @@ static void begin_stop(kas_supervisor *s)
 }
 
 /* Adds the elapsed time to the study regularly, so that kill -9 loses at most a minute of it. */
-static kas_status keep_account(kas_supervisor *s, bool now)
+static kas_status add_busy_time(kas_supervisor *s, bool now)
 {
     double spent = kas_monotonic() - s->counted;
     if (!now && spent < 60)
@@ -339,9 +339,9 @@ static kas_status loop(kas_supervisor *s, const sigset_t *mask)
             return KAS_OK;
         kas_lookahead_serve(s);
         KAS_TRY(wait_for_lines(s, mask, TICK_MS));
-        kill_the_silent(s);
+        kill_silent_workers(s);
         kas_lookahead_watch(s);
-        KAS_TRY(keep_account(s, false));
+        KAS_TRY(add_busy_time(s, false));
         if (kas_monotonic() - ticked >= 0.5) {
             ticked = kas_monotonic();
             kas_supervisor_emit(s, KAS_EVENT_TICK, NULL, NULL);
@@ -477,8 +477,8 @@ static kas_status with_signals(kas_supervisor *s)
         if (i < 3)
             sigaddset(&block, number[i]);
     }
-    /* Signals are delivered only inside ppoll, so that none is missed between a check and the
-     * wait. */
+    /* Signals are delivered only inside ppoll, so that none is missed between a check and
+     * the wait. */
     sigprocmask(SIG_BLOCK, &block, &before);
     kas_status status = loop(s, &before);
     char message[1024];
@@ -486,7 +486,7 @@ static kas_status with_signals(kas_supervisor *s)
     kas_lookahead_end(s);
     kas_status ended = end_workers(s);
     if (ended == KAS_OK)
-        ended = keep_account(s, true);
+        ended = add_busy_time(s, true);
     sigprocmask(SIG_SETMASK, &before, NULL);
     for (int i = 0; i < 4; i++)
         sigaction(number[i], &old[i], NULL);

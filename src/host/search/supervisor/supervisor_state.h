@@ -62,7 +62,7 @@ typedef struct kas_lookahead {
     int deaths;         /* in a row */
     int made;           /* candidates for which it compiled something */
     double cpu_seconds; /* processor time of its compilers */
-    double waited;      /* seconds that items which ended in this run waited for compilers */
+    double compiler_wait; /* seconds that items which ended in this run waited for compilers */
 } kas_lookahead;
 
 /* Candidates that the strategy has drawn and the store does not have yet. They wait here until they
@@ -112,8 +112,8 @@ double kas_supervisor_listened(kas_supervisor *s);
 bool kas_supervisor_silent(const kas_supervisor *s, double last_heard);
 
 /* ---- queue.c --------------------------------------------------------------------------------- */
-/* Returns whether all items, the final trainings included, have ended: such a study needs no
- * workers. */
+/* Returns whether all items, the final trainings included, have ended: such a study needs
+ * no workers. */
 bool kas_queue_complete(const kas_supervisor *s);
 /* Claims the next item. It sets *found and fills *out; or it sets *done when there will never be
  * another item; or it sets neither when the caller must wait. */
@@ -147,8 +147,8 @@ kas_status kas_worker_give(kas_supervisor *s, kas_worker *worker, kas_work *work
 /* Handles one message of the worker. */
 kas_status kas_worker_hear(kas_supervisor *s, kas_worker *worker, const cJSON *message);
 /* Handles the end of a worker: its items end or return to the queue. `wait_status` is that of
- * waitpid. `nonsense` describes an invalid message that it sent; NULL = none. */
+ * waitpid. `bad_message` describes an invalid message that it sent; NULL = none. */
 kas_status kas_worker_died(kas_supervisor *s, kas_worker *worker, int wait_status,
-                           const char *nonsense);
+                           const char *bad_message);
 
 #endif

@@ -45,8 +45,8 @@ void kas_channel_free(kas_channel *channel);
 kas_status kas_channel_send(kas_channel *channel, cJSON *message);
 kas_status kas_channel_flush(kas_channel *channel);
 
-/* Reads the available bytes, and blocks only when there are none. Sets `closed` at the end of
- * file. */
+/* Reads the available bytes, and blocks only when there are none. Sets `closed` at the end
+ * of file. */
 kas_status kas_channel_fill(kas_channel *channel);
 /* Takes the next whole line from the bytes that were read; *out is NULL when there is none. The
  * caller frees *out with cJSON_Delete. A line that is not a message fails with KAS_BAD_INPUT. */

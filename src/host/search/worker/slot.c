@@ -11,7 +11,7 @@
 #include "host/core/thread.h"
 #include "host/search/worker/crew.h"
 
-/* ---- what an evaluation says ----------------------------------------------------------------- */
+/* ---- messages of an evaluation --------------------------------------------------------------- */
 
 static void tell(kas_slot *slot, cJSON *message)
 {
