@@ -1,10 +1,4 @@
-/* Kernels<<<<<<< found
-Kernels made by hand, in C, for tests.
-||||||| expected
-Kernels made by hand, in C: for tests, and for whoever wants a kernel without a file.
-=======
-Builds kernels in C: for tests, and for callers who want a kernel without a file.
->>>>>>> replacement
+/* Builds kernels in C, for tests.
  *
  *     kas_kernel k = {0};
  *     int x = kas_build_input(&k);

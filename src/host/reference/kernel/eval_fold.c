@@ -1,10 +1,4 @@
-/* fold_avg <<<<<<< found
- and fold_max: one dim in the middle of the list goes. */
-||||||| expected
-, fold_max and softmax: things done along dims in the middle of the list. */
-=======
-, fold_max and softmax: primitives that work along dims in the middle of the list. */
->>>>>>> replacement
+/* fold_avg and fold_max: one dim in the middle of the list goes away. */
 #include "host/reference/kernel/evaluate.h"
 
 #include <math.h>

@@ -1,10 +1,4 @@
-/* The<<<<<<< found
-The sizes of several kernels within one budget, and the memory of a replacement. */
-||||||| expected
-Sizes where layers have kernels of their own. */
-=======
-Solves sizes where layers have kernels of their own. */
->>>>>>> replacement
+/* Solves the sizes of several kernels within one budget, and owns the memory of a replacement. */
 #include "host/space/solve/replacement.h"
 
 #include <stdlib.h>
