@@ -265,35 +265,34 @@ static kas_status load(int which, void **out)
     return s->status == KAS_OK ? KAS_OK : kas_fail(s->status, "%s", s->message);
 }
 
-static kas_status load_locked(int which, void **out)
+/* The table, or NULL. */
+static const void *load_locked(int which, kas_status *status)
 {
+    void *table = NULL;
     pthread_mutex_lock(&lock);
-    kas_status status = load(which, out);
+    *status = load(which, &table);
     pthread_mutex_unlock(&lock);
-    return status;
+    return table;
 }
 
 kas_status kas_driver_load(const kas_driver **out)
 {
-    void *table = NULL;
-    kas_status status = load_locked(DRIVER, &table);
-    *out = table;
+    kas_status status;
+    *out = load_locked(DRIVER, &status);
     return status;
 }
 
 kas_status kas_nvrtc_load(const kas_nvrtc **out)
 {
-    void *table = NULL;
-    kas_status status = load_locked(NVRTC, &table);
-    *out = table;
+    kas_status status;
+    *out = load_locked(NVRTC, &status);
     return status;
 }
 
 kas_status kas_cublaslt_load(const kas_cublaslt **out)
 {
-    void *table = NULL;
-    kas_status status = load_locked(CUBLASLT, &table);
-    *out = table;
+    kas_status status;
+    *out = load_locked(CUBLASLT, &status);
     return status;
 }
 
@@ -313,9 +312,8 @@ kas_status kas_cudnn_load(const kas_cudnn **out)
 
 kas_status kas_nccl_load(const kas_nccl **out)
 {
-    void *table = NULL;
-    kas_status status = load_locked(NCCL, &table);
-    *out = table;
+    kas_status status;
+    *out = load_locked(NCCL, &status);
     return status;
 }
 

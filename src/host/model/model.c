@@ -198,8 +198,7 @@ static kas_status prepare_layer(kas_model *m, int layer)
 static kas_status prepare_convs(kas_model *m)
 {
     for (int i = 0; i < m->net->layers; i++) {
-        kas_layer_op op = m->net->layer[i].op;
-        if ((op != KAS_LAYER_CONV && op != KAS_LAYER_LINEAR) ||
+        if (!kas_layer_is_linear(&m->net->layer[i]) ||
             kas_programs_of_layer(m->programs, i) >= 0)
             continue;
         kas_status status = prepare_layer(m, i);

@@ -251,11 +251,6 @@ static void operation(counter *c, const kas_tape_op *op)
 
 /* ---- the floor ------------------------------------------------------------------------------- */
 
-static bool has_map(const kas_layer *l)
-{
-    return l->op == KAS_LAYER_CONV || l->op == KAS_LAYER_LINEAR;
-}
-
 /* Returns the bytes of a buffer that a program shares with the rest of the step; 0 for its
  * own buffers. */
 static double shared_bytes(const kas_program *p, const kas_buffer *b, kas_dtype dtype)
@@ -344,12 +339,12 @@ static void floors(counter *c, bool *learns, int *readers)
     for (int i = 1; i < net->layers; i++) {
         const kas_layer *l = &net->layer[i];
         const bool norm = l->op == KAS_LAYER_BATCH_NORM || l->op == KAS_LAYER_LAYER_NORM;
-        learns[i] = has_map(l) || norm;
+        learns[i] = kas_layer_is_linear(l) || norm;
         for (int k = 0; k < l->inputs; k++) {
             learns[i] |= learns[l->in[k]];
             readers[l->in[k]]++;
         }
-        if (has_map(l))
+        if (kas_layer_is_linear(l))
             map_floor(c, i, learns[l->in[0]]);
         if (l->op == KAS_LAYER_ADD || l->op == KAS_LAYER_MULTIPLY)
             c->out->floor_bytes += tensor(c, l->in[1]);

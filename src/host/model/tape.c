@@ -213,12 +213,11 @@ static void find_groups(kas_tape_builder *b)
 static bool joins(const kas_tape_builder *b, int i, const kas_norm_group *group, int *epilogue)
 {
     const int program = kas_programs_of_layer(b->programs, i);
-    const kas_layer_op op = b->net->layer[i].op;
     *epilogue = -1;
     if (group->norm < 0)
         return false;
     if (program < 0)
-        return b->folded && (op == KAS_LAYER_CONV || op == KAS_LAYER_LINEAR);
+        return b->folded && kas_layer_is_linear(&b->net->layer[i]);
     *epilogue = kas_program_epilogue(b->programs->program[program], group->epilogue);
     return *epilogue >= 0;
 }
@@ -248,8 +247,7 @@ static void find_exact(kas_tape_builder *b)
     b->tape->exact = -1;
     while (layer > 0 && kas_tape_is_alias(b, layer))
         layer = b->net->layer[layer].in[0];
-    const kas_layer_op op = b->net->layer[layer].op;
-    if ((op != KAS_LAYER_CONV && op != KAS_LAYER_LINEAR) || b->layer[layer].readers > 1 ||
+    if (!kas_layer_is_linear(&b->net->layer[layer]) || b->layer[layer].readers > 1 ||
         kas_programs_of_layer(b->programs, layer) >= 0)
         return;
     b->tape->exact = layer;

@@ -41,17 +41,12 @@ static bool is_dense(const kas_tape_builder *b, int layer, kas_place place)
 }
 
 /* Returns whether the layer needs dy without gaps: convolutions and programs do. */
-static bool wants_dense(const kas_layer *l)
-{
-    return l->op == KAS_LAYER_CONV || l->op == KAS_LAYER_LINEAR;
-}
-
 /* Returns the place for the gradient of input `in`: over the layer's own gradient if no other
  * operation reads that and it need not be copied then. */
 static kas_place overwrite(kas_tape_builder *b, int layer, int in)
 {
     const kas_tape_layer *l = &b->layer[layer];
-    if (l->owned && (is_dense(b, in, l->gradient) || !wants_dense(&b->net->layer[in])))
+    if (l->owned && (is_dense(b, in, l->gradient) || !kas_layer_is_linear(&b->net->layer[in])))
         return l->gradient;
     return kas_tape_like(b, in);
 }
@@ -107,7 +102,8 @@ static kas_place behind_activation(kas_tape_builder *b, int last)
 static void place_dx(kas_tape_builder *b, int last, int in, kas_tape_op *op)
 {
     const kas_tape_layer *l = &b->layer[last];
-    const bool dense = wants_dense(&b->net->layer[in]);
+    /* Convolutions and programs want dy without gaps. */
+    const bool dense = kas_layer_is_linear(&b->net->layer[in]);
     const bool plain = op->activation <= KAS_ACTIVATION_RELU;
     const kas_place candidate[] = {
         op->residual < 0 ? op->dx1 : kas_no_place,

@@ -69,6 +69,11 @@ typedef struct kas_layer {
     double probability;     /* DROPOUT */
 } kas_layer;
 
+static inline bool kas_layer_is_linear(const kas_layer *l)
+{
+    return l->op == KAS_LAYER_CONV || l->op == KAS_LAYER_LINEAR;
+}
+
 typedef struct kas_net {
     char name[32];
     const char *file; /* for messages: path of the network's file, or its name; never freed */

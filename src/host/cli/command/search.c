@@ -80,15 +80,6 @@ static double parse_time(struct argp_state *state, const char *text)
     return value * (unit ? seconds[unit - units] : 1);
 }
 
-static void copy_text(struct argp_state *state, const char *option, const char *text, char *out,
-                      size_t size)
-{
-    if (strlen(text) >= size)
-        argp_error(state, "%s: longer than %zu characters", option, size - 1);
-    else
-        strcpy(out, text);
-}
-
 static const char *const prunings[] = {"curve", "none", "deterministic", NULL};
 
 static error_t check(const search_command *c, struct argp_state *state)
@@ -108,6 +99,10 @@ static const kas_cli_value values[] = {
     {'n', KAS_CLI_TEXT(search_command, request.net)},
     {'s', KAS_CLI_TEXT(search_command, request.study)},
     {'S', KAS_CLI_SEED(search_command, request.search.seed)},
+    {OPTION_TARGETS,
+     {.type = KAS_FIELD_TEXT,
+      .offset = offsetof(search_command, request.search.targets),
+      .size = sizeof((search_command *)0)->request.search.targets}},
     {OPTION_INIT, KAS_CLI_TEXT(search_command, request.init)},
     {OPTION_INIT_PARTIAL, KAS_CLI_FLAG(search_command, request.search.init_partial)},
     {OPTION_DRY, KAS_CLI_FLAG(search_command, dry)},
@@ -141,9 +136,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case OPTION_PRUNE:
         strcpy(o->prune, prunings[kas_cli_choice(state, "--prune", arg, prunings)]);
-        return 0;
-    case OPTION_TARGETS:
-        copy_text(state, "--targets", arg, o->targets, sizeof o->targets);
         return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "unexpected argument \"%s\"", arg);
