@@ -30,6 +30,15 @@ expect 2 '--seed: expected an integer in [0, 18446744073709551615], found "18446
     "$kas" search --dataset none.h5 --seed 18446744073709551616
 expect 2 '--seed: expected an integer in [0, 18446744073709551615], found "-1"' "$kas" sample --net resnet20 --seed -1
 expect 2 '--epochs: expected an integer in [1, 100000], found "1e2"' "$kas" search --dataset none.h5 --epochs 1e2
+for command in "search --dataset none.h5" "sample --net resnet20"; do
+    expect 2 '--flops: expected a number in [0, 1e+06], found "2e6"' "$kas" $command --flops 2e6
+    expect 2 '--space: expected one of canvas, nas-pte; found "pte"' "$kas" $command --space pte
+done
+for command in check "bench step"; do expect 2 '--precision: expected one of fp32, ' "$kas" $command --precision fp8; done
+for device in gpu cuda: cuda:64 cuda:0,; do
+    expect 2 '--device: expected auto, cpu, cuda or cuda: and numbers' "$kas" check kernels/involution.json --device "$device"
+    expect 2 '--device: expected auto, cpu, cuda or cuda: and numbers' "$kas" search --dataset "$kas" --study "$dir/none" --device "$device"
+done
 expect 2 '--targets: found "2x2", expected a list of 1x1, 3x3' "$kas" sample --net resnet20 --targets 2x2
 expect 0 'default 3x16x16' "$kas" check --help
 ! grep -q 3x32x32 out || fail "check --help names two defaults"
