@@ -1,5 +1,5 @@
-/* Networks made by hand, in C: each function appends one layer with the usual attributes and returns
- * its number, as kas_builder_layer does. */
+/* Networks made by hand, in C: each function appends one layer with the usual attributes and
+ * returns its number, as kas_builder_layer does. */
 #ifndef KAS_SUPPORT_LAYERS_H
 #define KAS_SUPPORT_LAYERS_H
 

@@ -3,7 +3,8 @@
  *     block 0 (64 KiB)            block 1 (larger)
  *     [ used ......... | left ]-> [ used .. | free      ]-> NULL
  *
- * Blocks are kept in a list and never moved, so pointers stay valid until kas_arena_free.  Memory is zeroed.  Not thread-safe: one arena, one thread.
+ * Blocks are kept in a list and never moved, so pointers stay valid until kas_arena_free.  Memory
+ * is zeroed.  Not thread-safe: one arena, one thread.
  */
 #ifndef KAS_CORE_ARENA_H
 #define KAS_CORE_ARENA_H
