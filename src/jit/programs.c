@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/log.h"
 #include "host/core/machine.h"
 #include "jit/compile/share.h"
 #include "jit/compile/units.h"
@@ -100,6 +101,8 @@ kas_status kas_programs_build(const kas_replacement *replacement,
     for (int p = 0; p < out->count; p++)
         KAS_TRY_GOTO(build_program(out, p, first[p]), fail);
     KAS_TRY_GOTO(kas_programs_share(out->program, out->count), fail);
+    kas_debug("%d programs lowered for %s, batch %d", out->count,
+              options->training ? "training" : "inference", options->batch);
     return KAS_OK;
 fail:
     kas_programs_free(out);

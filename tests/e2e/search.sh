@@ -19,6 +19,10 @@ expect 0 'test set, after training on the whole training set' "${search[@]}" --s
 for f in study.db best/kernel.json best/model.json best/weights.safetensors baseline/weights.safetensors logs/0000.log logs/baseline.log; do
     [ -s "$dir/a/$f" ] || fail "$f is missing"
 done
+# Once for the screen and the latency, once for the plan of memory and the training.
+[ "$(grep -c 'programs lowered for inference' "$dir/a/logs/0000.log")" = 1 ] &&
+    [ "$(grep -c 'programs lowered for training' "$dir/a/logs/0000.log")" = 1 ] ||
+    fail "a candidate is not lowered once for inference and once for training: $(grep lowered "$dir/a/logs/0000.log")"
 [ -z "$(ls "$dir/a/checkpoints")" ] || fail "a checkpoint was left"
 frontier=$("$kas" best "$dir/a" --json | sed -n 's/.*"kernel": "\([0-9a-f]*\)".*"frontier": true.*/\1.safetensors/p' | sort)
 [ -n "$frontier" ] && [ "$(ls "$dir/a/weights" | sort)" = "$frontier" ] || fail "not the frontier's weights are kept"

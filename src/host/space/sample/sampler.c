@@ -130,9 +130,9 @@ static kas_status make_attempt(workshop *w, uint64_t attempt, kas_attempt *how)
 /* What make_attempt left. */
 static kas_status take_kernel(const workshop *w, kas_replacement *out)
 {
-    kas_solution solution;
-    KAS_TRY(kas_solver_solution(w->solver, &solution));
-    return kas_replacement_take(&w->growth->kernel, w->targets, &solution, out);
+    *out = (kas_replacement){.target = w->targets};
+    KAS_TRY(kas_solver_solution(w->solver, &out->solution));
+    return kas_replacement_set(out, &w->growth->kernel, 1, NULL);
 }
 
 kas_status kas_sample_attempt(const kas_sample_options *options, const kas_target *targets,

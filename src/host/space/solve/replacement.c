@@ -113,18 +113,22 @@ static kas_status solve_layers(const kas_kernel *kernel, const int *kernel_of,
                             ? solve(&s, budget)
                             : kas_fail(KAS_NO_MEMORY, "no memory for %d layers", count);
     free(s.own);
+    if (status != KAS_OK)
+        kas_solution_free(out);
     return status;
 }
 
-static kas_status copy_kernels(const kas_kernel *kernel, int kernels, const int *kernel_of,
-                               kas_replacement *r)
+kas_status kas_replacement_set(kas_replacement *r, const kas_kernel *kernel, int kernels,
+                               const int *kernel_of)
 {
     const size_t layers = kernel_of ? (size_t)r->solution.targets : 0;
     r->kernels = kernels;
     r->kernel = calloc((size_t)kernels + 1, sizeof *r->kernel);
     r->kernel_of = layers ? calloc(layers, sizeof *r->kernel_of) : NULL;
-    if (!r->kernel || (layers && !r->kernel_of))
+    if (!r->kernel || (layers && !r->kernel_of)) {
+        kas_replacement_free(r);
         return kas_fail(KAS_NO_MEMORY, "no memory for %d kernels", kernels);
+    }
     memcpy(r->kernel, kernel, (size_t)kernels * sizeof *kernel);
     if (layers)
         memcpy(r->kernel_of, kernel_of, layers * sizeof *kernel_of);
@@ -137,25 +141,9 @@ kas_status kas_replacement_solve(const kas_kernel *kernel, int kernels, const in
                                  kas_replacement *out)
 {
     *out = (kas_replacement){.target = targets};
-    kas_status status =
-        kernel_of ? solve_layers(kernel, kernel_of, targets, count, budget, &out->solution)
-                  : kas_solve(kernel, targets, count, budget, &out->solution);
-    if (status == KAS_OK)
-        status = copy_kernels(kernel, kernels, kernel_of, out);
-    if (status != KAS_OK)
-        kas_replacement_free(out);
-    return status;
-}
-
-kas_status kas_replacement_take(const kas_kernel *kernel, const kas_target *targets,
-                                kas_solution *solution, kas_replacement *out)
-{
-    *out = (kas_replacement){.target = targets, .solution = *solution};
-    *solution = (kas_solution){0};
-    kas_status status = copy_kernels(kernel, 1, NULL, out);
-    if (status != KAS_OK)
-        kas_replacement_free(out);
-    return status;
+    KAS_TRY(kernel_of ? solve_layers(kernel, kernel_of, targets, count, budget, &out->solution)
+                      : kas_solve(kernel, targets, count, budget, &out->solution));
+    return kas_replacement_set(out, kernel, kernels, kernel_of);
 }
 
 void kas_replacement_free(kas_replacement *replacement)

@@ -31,15 +31,16 @@ typedef struct kas_replacement {
  * size cost what they cost, and the kernels with free sizes share the rest, in the same ratio to
  * the convolutions that each of them replaces.  (The variables of a kernel are its own, so each
  * kernel is solved over its own targets: docs/sampling.md, "A kernel for each layer".)  Returns
- * what kas_solve returns; a message names the kernel.  After a failure *out is empty. */
+ * what kas_solve returns; a message names the kernel.  After a failure *out has nothing to free. */
 kas_status kas_replacement_solve(const kas_kernel *kernel, int kernels, const int *kernel_of,
                                  const kas_target *targets, int count, const kas_budget *budget,
                                  kas_replacement *out);
 void kas_replacement_free(kas_replacement *replacement); /* an empty one is allowed */
 
-/* Fills *out with one kernel for all targets and its sizes, and takes `solution` over. */
-kas_status kas_replacement_take(const kas_kernel *kernel, const kas_target *targets,
-                                kas_solution *solution, kas_replacement *out);
+/* Copies kernels, as above, into a replacement that has its targets and solution; frees it after a
+ * failure. */
+kas_status kas_replacement_set(kas_replacement *replacement, const kas_kernel *kernel, int kernels,
+                               const int *kernel_of);
 
 /* The kernel in the place of target `t`; NULL where the convolution stays. */
 static inline const kas_kernel *kas_replacement_kernel(const kas_replacement *r, int t)
