@@ -198,8 +198,7 @@ static kas_status prepare_layer(kas_model *m, int layer)
 static kas_status prepare_convs(kas_model *m)
 {
     for (int i = 0; i < m->net->layers; i++) {
-        if (!kas_layer_is_linear(&m->net->layer[i]) ||
-            kas_programs_of_layer(m->programs, i) >= 0)
+        if (!kas_layer_is_linear(&m->net->layer[i]) || kas_programs_of_layer(m->programs, i) >= 0)
             continue;
         kas_status status = prepare_layer(m, i);
         if (status != KAS_OK)

@@ -1,22 +1,8 @@
-/* What the space knows of each<<<<<<< found
-each primitive: one row of a table, filled from primitives/<class>.c.
+/* What the space knows of each primitive: one row of the table in primitives.c, whose functions are
+ * in primitives/NAME.c.
  *
- * Internal to src/host/space. A new primitive is a new row and a file with its shape rule; the
- * reader, the writer, the canonical form, the cost and the solver all follow from the row. */
-||||||| expected
-a primitive: one table row, filled from primitives/<class>.c.
- *
- * Internal to src/host/space.  A new primitive is a new row and a file with its shape rule; the
- * reader, the writer, the canonical form, the cost and the solver all follow from the row.
- */
-=======
-a primitive: one row of the table in primitives.c, whose functions are in
- * primitives/NAME.c.
- *
- * Internal to src/host/space.  The reader, the writer, the canonical form, the cost and the solver
- * all follow from the row; docs/adding-a-primitive.md lists what else a new primitive needs.
- */
->>>>>>> replacement
+ * Internal to src/host/space. The reader, the writer, the canonical form, the cost and the solver
+ * all follow from the row; docs/adding-a-primitive.md lists what else a new primitive needs. */
 #ifndef KAS_SPACE_PRIMITIVE_H
 #define KAS_SPACE_PRIMITIVE_H
 
