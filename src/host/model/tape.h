@@ -118,7 +118,7 @@ typedef struct kas_tape_options {
     bool folded; /* EVALUATE, INFER: parameters stay fixed, so batch norms are folded into the
                     convolutions in front of them */
 } kas_tape_options;
-/* Builds the tape of a step; `replaced` as in jit/replaced.h. The caller frees *out
+/* Builds the tape of a step; `programs` as in jit/programs.h. The caller frees *out
  * with kas_tape_free. */
 kas_status kas_tape_build(const kas_net *net, const kas_programs *programs,
                           const kas_tape_options *options, kas_tape *out);
