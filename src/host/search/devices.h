@@ -8,7 +8,7 @@
 
 typedef struct kas_devices {
     int count;
-    char spec[KAS_MAX_DEVICES][16]; /* "cpu", "cuda:0" */
+    char spec[KAS_MAX_DEVICES][24]; /* "cpu", "cuda:0" */
     char kind[16];                  /* "cpu" or "cuda" */
     /* Among the GPUs that were opened for a check: the least blocks and memory, and the largest
      * workspace (kas_device_info). 0: none was opened. */

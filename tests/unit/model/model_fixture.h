@@ -93,9 +93,11 @@ static inline kas_programs *give_programs(kas_model_options *options,
     return options->programs = programs;
 }
 
+/* Frees what give_programs returned; NULL where a test gave its model none. */
 static inline void free_programs(kas_programs *programs)
 {
-    kas_programs_free(programs);
+    if (programs)
+        kas_programs_free(programs);
     free(programs);
 }
 
