@@ -14,7 +14,7 @@ rm -rf "$out"
 mkdir -p "$out"
 echo "A small search for kernels that replace the convolutions of ResNet-20."
 step $kas dataset make shapes -o "$out/shapes.h5" --train 2500 --test 500 --size 16 --classes 10
-step $kas search --dataset "$out/shapes.h5" --study "$study" --net resnet20 --candidates 8 --epochs 10 --batch 50 --lr 0.05 --seed 6
+step $kas search --dataset "$out/shapes.h5" --study "$study" --net resnet20 --candidates 8 --epochs 10 --batch 50 --lr 0.05 --seed 1
 step $kas best "$study"
 step $kas export "$study" -o "$out/best" --verify
 echo

@@ -177,20 +177,22 @@ typedef struct stopwatch {
     CUgraphExec launches;         /* launches of the candidate that is being timed */
     CUdeviceptr memory[OPERANDS]; /* 0: none */
     kas_conv_operands operands;
+    char *pixel; /* host memory that copies in the stream may still write */
 } stopwatch;
 
 static void free_stopwatch(kas_cuda *cuda, stopwatch *s)
 {
-    if (!kas_cuda_enter_to_free(cuda))
-        return;
-    cuda->driver->cuStreamSynchronize(cuda->stream); /* after a failure work may be queued */
-    for (int i = 0; i < OPERANDS; i++)
-        if (s->memory[i])
-            cuda->driver->cuMemFree_v2(s->memory[i]);
-    if (s->start)
-        cuda->driver->cuEventDestroy_v2(s->start);
-    if (s->stop)
-        cuda->driver->cuEventDestroy_v2(s->stop);
+    if (kas_cuda_enter_to_free(cuda)) {
+        cuda->driver->cuStreamSynchronize(cuda->stream); /* after a failure work may be queued */
+        for (int i = 0; i < OPERANDS; i++)
+            if (s->memory[i])
+                cuda->driver->cuMemFree_v2(s->memory[i]);
+        if (s->start)
+            cuda->driver->cuEventDestroy_v2(s->start);
+        if (s->stop)
+            cuda->driver->cuEventDestroy_v2(s->stop);
+    }
+    free(s->pixel);
 }
 
 static void *memory_of(const stopwatch *s, int operand)
@@ -261,28 +263,25 @@ static bool all_nan(const void *pixel, const kas_conv_desc *d)
 }
 
 /* Sets *nan to whether the first and the last pixel of y are NaN. */
-static kas_status read_pixels(kas_cuda *cuda, const task *k, const stopwatch *s, bool *nan)
+static kas_status read_pixels(kas_cuda *cuda, const task *k, stopwatch *s, bool *nan)
 {
     const size_t size = kas_dtype_size(k->desc->dtype);
     const CUdeviceptr y = s->memory[Y], last = y + k->bytes[Y] - (size_t)k->desc->y_pitch * size;
-    char *pixel = malloc((size_t)k->desc->c_out * size);
-    if (!pixel)
+    s->pixel = malloc((size_t)k->desc->c_out * size);
+    if (!s->pixel)
         return kas_fail(KAS_NO_MEMORY, "no memory for a pixel of %d channels", k->desc->c_out);
-    kas_status status = KAS_OK;
     *nan = true;
-    for (int i = 0; i < 2 && status == KAS_OK; i++) {
-        status = KAS_CU(cuda, cuMemcpyDtoHAsync_v2(pixel, i ? last : y,
-                                                   (size_t)k->desc->c_out * size, cuda->stream));
-        if (status == KAS_OK)
-            status = KAS_CU(cuda, cuStreamSynchronize(cuda->stream));
-        *nan = *nan && status == KAS_OK && all_nan(pixel, k->desc);
+    for (int i = 0; i < 2; i++) {
+        KAS_TRY(KAS_CU(cuda, cuMemcpyDtoHAsync_v2(s->pixel, i ? last : y,
+                                                  (size_t)k->desc->c_out * size, cuda->stream)));
+        KAS_TRY(KAS_CU(cuda, cuStreamSynchronize(cuda->stream)));
+        *nan = *nan && all_nan(s->pixel, k->desc);
     }
-    free(pixel);
-    return status;
+    return KAS_OK;
 }
 
 /* Checks that the plan just taken passes NaN on. Nothing of it is running afterwards. */
-static kas_status check_nan(kas_cuda *cuda, const task *k, const stopwatch *s)
+static kas_status check_nan(kas_cuda *cuda, const task *k, stopwatch *s)
 {
     bool nan = false;
     KAS_TRY(KAS_CU(cuda, cuMemsetD8Async(s->memory[W], FILL_NAN, k->bytes[W], cuda->stream)));
