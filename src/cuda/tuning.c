@@ -267,7 +267,8 @@ static kas_status read_pixels(kas_cuda *cuda, const task *k, stopwatch *s, bool 
 {
     const size_t size = kas_dtype_size(k->desc->dtype);
     const CUdeviceptr y = s->memory[Y], last = y + k->bytes[Y] - (size_t)k->desc->y_pitch * size;
-    s->pixel = malloc((size_t)k->desc->c_out * size);
+    if (!s->pixel) /* of an earlier candidate, which had as many channels */
+        s->pixel = malloc((size_t)k->desc->c_out * size);
     if (!s->pixel)
         return kas_fail(KAS_NO_MEMORY, "no memory for a pixel of %d channels", k->desc->c_out);
     *nan = true;
