@@ -40,7 +40,6 @@ static bool is_dense(const kas_tape_builder *b, int layer, kas_place place)
     return place.offset == 0 && place.pitch == kas_pitch_of(place.dtype, b->net->layer[layer].c);
 }
 
-/* Returns whether the layer needs dy without gaps: convolutions and programs do. */
 /* Returns the place for the gradient of input `in`: over the layer's own gradient if no other
  * operation reads that and it need not be copied then. */
 static kas_place overwrite(kas_tape_builder *b, int layer, int in)

@@ -52,7 +52,7 @@ typedef struct kas_hdf5_pieces {
 /* Finds out how a data set of 1-byte elements with the shape `size` [rank] is stored. */
 kas_status kas_hdf5_look_for_pieces(const kas_hdf5_child *r, const char *name, hid_t set, int rank,
                                     const hsize_t *size, kas_hdf5_pieces *out);
-/* Writes the places of all pieces->storage.extents extents to `out`. */
+/* Writes the places of all extents, pieces->storage.extents of them, to `out`. */
 kas_status kas_hdf5_locate(const kas_hdf5_child *r, const char *name, hid_t set,
                            const kas_hdf5_pieces *pieces, kas_extent *out);
 
