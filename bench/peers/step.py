@@ -13,7 +13,9 @@ Each side runs some steps of an epoch, then the other; the ratio is that of neig
 figure is the median over rounds.  Everything is warmed up first.  Every variant of PyTorch is listed, and the fastest
 one is what we are held against:
 
-  cpu   channels-last and contiguous, eager
+  cpu   channels-last       eager
+        contiguous          eager
+        compile             torch.compile of the network, channels-last, the rest eager (PyTorch 2)
   cuda  graph               eager code, channels-last, the whole step in a CUDA graph
         compile-graph       torch.compile of the network, the whole step in a CUDA graph
         max-autotune-graph  the same with mode max-autotune-no-cudagraphs
@@ -54,7 +56,7 @@ from tf32 import set_tf32  # noqa: E402
 HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.path.join(HERE, "..", "..", os.environ.get("BUILD", "build"))
 PAD, SMOOTHING, LR, MOMENTUM, DECAY = 4, 0.1, 1e-3, 0.9, 5e-4
-VARIANTS = {"cpu": ["channels-last", "contiguous"],
+VARIANTS = {"cpu": ["channels-last", "contiguous", "compile"],
             "cuda": ["graph", "compile-graph", "max-autotune-graph", "compile", "max-autotune"]}
 MODES = {"compile": "default", "compile-graph": "default", "max-autotune": "max-autotune",
          "max-autotune-graph": "max-autotune-no-cudagraphs"}
