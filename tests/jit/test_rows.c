@@ -4,10 +4,10 @@
 
 #include "jit/ir/program.h"
 
-enum { SHAPES = 5, H = 3, W = 5, N = 4 };
-/* Rows of few lanes, of a number that is no multiple of 4, of several turns of 32 threads, of more
- * than one pitch; the last is too long for the registers of a warp. */
-static const uint32_t channels[SHAPES] = {16, 37, 64, 300, 1028};
+enum { SHAPES = 4, H = 3, W = 5, N = 4 };
+/* Rows of few lanes and of a number that is no multiple of 4, of several turns of 32 threads, of
+ * more than one pitch; the last is too long for the registers of a warp. */
+static const uint32_t channels[SHAPES] = {37, 64, 300, 1028};
 
 static kas_target target_of(uint32_t c)
 {
@@ -201,7 +201,7 @@ static void test_inner_sums(void **state)
     int x = kas_build_softmax(&k, kas_build_input(&k), 0, 1);
     x = kas_build_unfold_window(&k, x, KAS_AXIS_W, 3, 1);
     kas_build_fold(&k, KAS_OP_FOLD_AVG, x, 1);
-    agree_rows("windows of a softmax", &k, 3);
+    agree_rows("windows of a softmax", &k, 2);
     kas_program *p = program_of(&k, 64);
     assert_int_equal(times_in(p, row_kernel(p, true), "for (int v"), 1);
     kas_program_free(p);
