@@ -52,20 +52,21 @@ static void write_kernel(const char *path, const char *nodes)
     fclose(file);
 }
 
-/* Shares that a broadcast ties to each other, beside a size that is free already: each made a variable
- * of its own from x0 on, this was no kernel any more, and ended the suite. */
+/* Queries and keys of attention, whose shares of C a product ties to each other, beside a size that
+ * is free already. With a variable of its own for each share this would be no kernel. */
 static void shares_keep_their_ties(void **state)
 {
     (void)state;
     char folder[] = "/tmp/kas-known-XXXXXX", path[64];
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/tied.json", folder);
-    write_kernel(path, "{\"op\": \"fc\", \"in\": [0], \"out\": \"1/4*C\"},"
-                       "{\"op\": \"fc\", \"in\": [0], \"out\": \"1/4*C\"},"
-                       "{\"op\": \"relu\", \"in\": [2]},"
-                       "{\"op\": \"max\", \"in\": [1, 3]},"
-                       "{\"op\": \"fc\", \"in\": [4], \"out\": \"x0\"},"
-                       "{\"op\": \"fc\", \"in\": [5], \"out\": \"C\"}");
+    write_kernel(path,
+                 "{\"op\": \"fc\", \"in\": [0], \"out\": \"1/4*C\"},"
+                 "{\"op\": \"fc\", \"in\": [0], \"out\": \"1/4*C\"},"
+                 "{\"op\": \"bmm\", \"in\": [1, 2], \"transpose\": \"lhs\", \"softmax\": true},"
+                 "{\"op\": \"fc\", \"in\": [0], \"out\": \"x0\"},"
+                 "{\"op\": \"bmm\", \"in\": [4, 3], \"transpose\": \"rhs\"},"
+                 "{\"op\": \"fc\", \"in\": [5], \"out\": \"C\"}");
     const kas_bench_options o = {
         .classes = 10, .repeats = 1, .net = "resnet20", .kernel = folder, .seed = 1};
     lines l;
