@@ -2,23 +2,25 @@
 """Which cheap verdict ranks kernels as a long training on all images does?
 
     bench/studies/ranks.py WORK --data CIFAR100 [--minutes 55] [--runs bench/results/ranks.jsonl]
-    bench/studies/ranks.py WORK --table
+    bench/studies/ranks.py WORK --table [--runs FILE]        what the runs say, as Markdown
 
 CIFAR100 is the folder of the official binary files (train.bin, test.bin).  The kernels are all files of kernels/ that ResNet-20
-takes, and kernels that `kas-gpu sample` draws within half of the FLOPs, of each space; drawn kernels whose training step takes more
-than twice that of the unmodified network are left out.  Each kernel is trained in every setting below, and what the network reaches
-on the validation images is a verdict.  The reference is the last epoch of `long`.
+takes, and kernels that `kas-gpu sample` draws within half of the FLOPs, of each space; drawn kernels whose inference is predicted to
+take more than 1.2 times that of the unmodified network are left out.  Each kernel is trained in every setting below, and what the
+network reaches on the validation images is a verdict.  The reference is the last epoch of `long`.
 
 One JSON object for each training goes to the file of --runs, with the accuracy after every epoch and the CPU seconds of the
-training.  The same command goes on where the last one stopped; kernels come in one random order, each with all its settings, so
-that any prefix is a sample.  --minutes ends the part: a training that has begun is finished.
+training.  The same command goes on where the last one stopped; kernels come one after the other, each with all its settings, the
+known ones first and each kind in a random order.  --minutes ends the part: a training that has begun is finished.
 """
 import argparse
+import collections
 import concurrent.futures
 import glob
 import json
 import os
 import random
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -30,17 +32,15 @@ KAS = os.environ.get("KAS_GPU", os.path.join(ROOT, "kas-gpu"))
 RUNS = os.path.join(ROOT, "bench", "results", "ranks.jsonl")
 NET, SIDE, BATCH, RATE = "resnet20", 16, 128, 0.2
 DRAWN = {"canvas": (1, 400), "nas-pte": (1, 60)}  # space: seed, how many are drawn
-TIMED = 2.0  # most time of a training step, in steps of the unmodified network
+RUNGS = (1, 2, 3, 6)  # epochs of `long` that are verdicts too
+SLOWEST = 1.2  # most predicted time of inference of a drawn kernel, in that of the unmodified network
 
 # setting: images of the training set (validation included), epochs, whether it begins with the baseline's weights
 SETTINGS = {
     "long": (50000, 12, False),
-    "all-1": (50000, 1, False),
-    "all-3": (50000, 3, False),
-    "10000-12": (10000, 12, False),
     "5000-8": (5000, 8, False),
     "warm-1": (50000, 1, True),
-    "warm-5000-4": (5000, 4, True),
+    "all-3": (50000, 3, False),
 }
 
 
@@ -63,43 +63,43 @@ def dataset(args, images):
     return path
 
 
-def step_ratio(path):
-    """The time of a training step with the kernel, in those of the unmodified network; None where the network does not take it."""
-    code, lines, _ = kas("bench", "step", "--net", NET, "--input", f"3x{SIDE}x{SIDE}", "--classes", 100, "--batch", BATCH, "--repeats", 3,
-                         "--threads", 1, "--kernel", path, "--json")
-    ratios = [line["ratio_to_unmodified"] for line in lines if line.get("kernel") and line.get("phase") == "training"]
-    return ratios[0] if code == 0 and ratios else None
+def predicted_ratios(paths):
+    """By path: the predicted time of inference with the kernel, in that of the unmodified network. A kernel that the network does not
+    take has none."""
+    ratios = {}
+    for path in paths:
+        code, lines, _ = kas("predict", path, "--net", NET, "--input", f"3x{SIDE}x{SIDE}", "--json")
+        if code == 0:
+            ratios[path] = lines[-1]["ratio_to_unmodified"]
+    return ratios
+
+
+def draw(args, space):
+    seed, count = DRAWN[space]
+    folder = os.path.join(args.work, space)
+    if not os.path.isdir(folder):
+        must("sample", "--net", NET, "--input", f"3x{SIDE}x{SIDE}", "--space", space, "--flops", 0.5, "--params", 1, "--seed", seed,
+             "--count", count, "-o", folder)
+    return sorted(glob.glob(os.path.join(folder, "*.json")))
 
 
 def choose(args):
-    """The kernels in their order, kept in WORK/kernels.json: path from the project's root or from WORK."""
+    """The kernels in their order, kept in WORK/kernels.json: the unmodified network, the known ones, the drawn ones."""
     kept = os.path.join(args.work, "kernels.json")
     if os.path.exists(kept):
         with open(kept) as file:
             return json.load(file)
-    paths = sorted(glob.glob(os.path.join(ROOT, "kernels", "*.json")))
-    for space, (seed, count) in DRAWN.items():
-        folder = os.path.join(args.work, space)
-        if not os.path.isdir(folder):
-            must("sample", "--net", NET, "--input", f"3x{SIDE}x{SIDE}", "--space", space, "--flops", 0.5, "--params", 1, "--seed", seed,
-                 "--count", count, "-o", folder)
-        paths += sorted(glob.glob(os.path.join(folder, "*.json")))
-    chosen = {"known": [], "canvas": [], "nas-pte": []}
-    wanted = {"known": 99, "canvas": args.canvas, "nas-pte": args.nas_pte}
-    for path in paths:
-        kind = os.path.basename(os.path.dirname(path)).replace("kernels", "known")
-        if len(chosen[kind]) == wanted[kind]:
-            continue
-        ratio = step_ratio(path)
-        if ratio is not None and (kind == "known" or ratio <= TIMED):
-            chosen[kind].append({"kernel": path, "kind": kind, "step_ratio": ratio})
-            print(json.dumps(chosen[kind][-1]), file=sys.stderr, flush=True)
-    everything = sum(chosen.values(), [])
-    random.Random(1).shuffle(everything)
-    everything.insert(0, {"kernel": None, "kind": "unmodified", "step_ratio": 1.0})
+    chosen = [{"kernel": None, "kind": "unmodified", "predicted": 1.0}]
+    order = random.Random(1)
+    for kind, paths, most in (("known", sorted(glob.glob(os.path.join(ROOT, "kernels", "*.json"))), 99),
+                              ("canvas", draw(args, "canvas"), args.canvas), ("nas-pte", draw(args, "nas-pte"), args.nas_pte)):
+        ratios = predicted_ratios(paths)
+        taken = [path for path in paths if path in ratios and (kind == "known" or ratios[path] <= SLOWEST)][:most]
+        order.shuffle(taken)
+        chosen += [{"kernel": path, "kind": kind, "predicted": ratios[path]} for path in taken]
     with open(kept, "w") as file:
-        json.dump(everything, file, indent=1)
-    return everything
+        json.dump(chosen, file, indent=1)
+    return chosen
 
 
 def baseline(args):
@@ -126,10 +126,10 @@ def train(args, kernel, setting):
     elif setting == "long":
         words += ["--weights", baseline(args)]
     if warm:
-        words += ["--init", baseline(args), "--init-partial"]
+        words += ["--init", baseline(args)]
     code, lines, error, seconds = timed(words)
     curve = [line["validation_accuracy"] for line in lines if line.get("validation_accuracy") is not None and "epoch" in line]
-    return {"setting": setting, "kernel": kernel_name(kernel), "kind": kernel["kind"], "step_ratio": kernel["step_ratio"], "curve": curve,
+    return {"setting": setting, "kernel": kernel_name(kernel), "kind": kernel["kind"], "predicted": kernel["predicted"], "curve": curve,
             "state": lines[-1].get("state") if lines else None, "error": error.strip()[-300:] if code else None,
             "cpu_seconds": seconds}
 
@@ -166,6 +166,73 @@ def part(args):
     print(f"{ran + len(first)} trainings in this part; {len(todo) - ran - len(first)} are left")
 
 
+def ranks_of(values):
+    """Ranks from 1, the mean of them for equal values."""
+    order = sorted(range(len(values)), key=lambda i: values[i])
+    ranks = [0.0] * len(values)
+    at = 0
+    while at < len(order):
+        end = at
+        while end < len(order) and values[order[end]] == values[order[at]]:
+            end += 1
+        for i in order[at:end]:
+            ranks[i] = (at + end + 1) / 2
+        at = end
+    return ranks
+
+
+def spearman(a, b):
+    if len(a) < 3 or len(set(a)) < 2 or len(set(b)) < 2:
+        return float("nan")
+    return statistics.correlation(ranks_of(a), ranks_of(b))
+
+
+def interval(a, b, draws=1000):
+    """95% of Spearman's rho over samples of the kernels, drawn with replacement."""
+    draw = random.Random(0)
+    found = []
+    for _ in range(draws):
+        chosen = [draw.randrange(len(a)) for _ in a]
+        rho = spearman([a[i] for i in chosen], [b[i] for i in chosen])
+        if rho == rho:
+            found.append(rho)
+    found.sort()
+    return (found[len(found) // 40], found[-1 - len(found) // 40]) if found else (float("nan"),) * 2
+
+
+def verdicts(runs):
+    """By name: for each kernel the accuracy and the CPU seconds of the verdict. An epoch of `long` costs its share of it."""
+    found = collections.defaultdict(dict)
+    for run in runs:
+        if run["kind"] == "unmodified" or not run["curve"]:
+            continue
+        found[run["setting"]][run["kernel"]] = run["curve"][-1], run["cpu_seconds"]
+        if run["setting"] == "long":
+            for epoch in RUNGS:
+                share = run["cpu_seconds"] * epoch / len(run["curve"])
+                found[f"long, epoch {epoch}"][run["kernel"]] = run["curve"][epoch - 1], share
+    return found
+
+
+def table(runs):
+    by_name = verdicts(runs)
+    truth = {kernel: accuracy for kernel, (accuracy, _) in by_name.pop("long").items()}
+    print(f"{len(truth)} kernels; the reference is the validation accuracy of `long`: {min(truth.values()):.1%} to {max(truth.values()):.1%}.\n")
+    print("| verdict | kernels | Spearman (95%) | of the better half | best fifth found | CPU seconds |\n|---|---:|---|---:|---:|---:|")
+    for name, of_kernel in by_name.items():
+        kernels = [kernel for kernel in of_kernel if kernel in truth]
+        if len(kernels) < 5:
+            continue
+        cheap, dear = [of_kernel[k][0] for k in kernels], [truth[k] for k in kernels]
+        best = sorted(range(len(kernels)), key=lambda i: -dear[i])
+        half, fifth = best[:len(best) // 2], set(best[:max(1, len(best) // 5)])
+        chosen = set(sorted(range(len(kernels)), key=lambda i: -cheap[i])[:len(fifth)])
+        low, high = interval(cheap, dear)
+        print(f"| {name} | {len(kernels)} | {spearman(cheap, dear):.2f} ({low:.2f} - {high:.2f}) | "
+              f"{spearman([cheap[i] for i in half], [dear[i] for i in half]):.2f} | {len(chosen & fifth)} of {len(fifth)} | "
+              f"{statistics.median(of_kernel[k][1] for k in kernels):.0f} |")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("work")
@@ -179,7 +246,10 @@ def main():
     args = parser.parse_args()
     args.work = os.path.abspath(args.work)
     os.makedirs(args.work, exist_ok=True)
-    part(args)
+    if args.table:
+        table(known_runs(args.runs))
+    else:
+        part(args)
 
 
 if __name__ == "__main__":
