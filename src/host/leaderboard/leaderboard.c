@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "host/leaderboard/judge.h"
 #include "host/report/line.h"
@@ -129,6 +130,20 @@ kas_status kas_leaderboard_text(const kas_work *work, int count, int limit, kas_
     return status;
 }
 
+/* Writes the names, which have commas between them, as a list of texts. */
+static void put_parents(const kas_work *w, kas_buf *out)
+{
+    kas_buf list = {0};
+    kas_buf_puts(&list, "[");
+    for (const char *at = w->parents; *at; at += strcspn(at, ",") + (at[strcspn(at, ",")] == ','))
+        kas_buf_printf(&list, "%s\"%.*s\"", at == w->parents ? "" : ", ", (int)strcspn(at, ","),
+                       at);
+    kas_buf_puts(&list, "]");
+    kas_line_json(out, "parents", kas_buf_text(&list));
+    out->failed |= list.failed;
+    kas_buf_free(&list);
+}
+
 void kas_work_json(const kas_work *w, int place, bool frontier, kas_buf *out)
 {
     const kas_measured *m = &w->measured;
@@ -157,6 +172,13 @@ void kas_work_json(const kas_work *w, int place, bool frontier, kas_buf *out)
     kas_line_number(out, "flops_ratio", w->flops / w->conv_flops);
     kas_line_number(out, "params_ratio", w->params / w->conv_params);
     kas_line_int(out, "attempt", w->attempt);
+    kas_line_int(out, "seed", w->seed);
+    kas_line_int(out, "generation", w->generation);
+    kas_line_text(out, "origin", *w->origin ? w->origin : NULL);
+    put_parents(w, out);
+    kas_line_int(out, "rung", w->rung);
+    kas_line_number(out, "predicted_seconds", w->predicted);
+    kas_line_text(out, "gains", w->gains);
     kas_line_int(out, "epochs", w->epochs);
     kas_line_int(out, "leases", w->lease);
     kas_line_number(out, "started", w->started);

@@ -15,22 +15,52 @@ enum { APPLICATION_ID = 0x4B415347, BUSY_MS = 30000 }; /* "KASG" */
 
 #define CODE_VERSION " code_version TEXT NOT NULL DEFAULT ''" /* from schema 2 on */
 
+/* The columns of `work` that schemas 1 and 2 have too, in the order in which they have them. */
+#define OLD_WORK_COLUMNS                                                                           \
+    "id, kind, k, attempt, name, kernel, flops, params, conv_flops, conv_params, state, reason,"   \
+    " lease, owner, lease_until, deaths, created, started, ended, accuracy, latency, latency_iqr," \
+    " step_seconds, compile_seconds, memory, output_std_min, output_std_max"
+
+#define WORK_TABLE(name)                                                                           \
+    "CREATE TABLE " name " (id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, k INTEGER NOT NULL,"    \
+    " attempt INTEGER NOT NULL, name TEXT NOT NULL, kernel TEXT, flops REAL, params REAL,"         \
+    " conv_flops REAL, conv_params REAL, state TEXT NOT NULL DEFAULT 'queued',"                    \
+    " reason TEXT NOT NULL DEFAULT '', lease INTEGER NOT NULL DEFAULT 0,"                          \
+    " owner TEXT NOT NULL DEFAULT '', lease_until REAL NOT NULL DEFAULT 0,"                        \
+    " deaths INTEGER NOT NULL DEFAULT 0, created REAL NOT NULL, started REAL, ended REAL,"         \
+    " accuracy REAL, latency REAL, latency_iqr REAL, step_seconds REAL, compile_seconds REAL,"     \
+    " memory REAL, output_std_min REAL, output_std_max REAL,"                                      \
+    " seed INTEGER NOT NULL DEFAULT 0, generation INTEGER NOT NULL DEFAULT 0,"                     \
+    " origin TEXT NOT NULL DEFAULT '', parents TEXT NOT NULL DEFAULT '',"                          \
+    " rung INTEGER NOT NULL DEFAULT 0, predicted REAL, gains TEXT NOT NULL DEFAULT '',"            \
+    " UNIQUE (kind, k, seed))"
+
+#define EPOCH_TABLE(name, work)                                                                    \
+    "CREATE TABLE " name " (work INTEGER NOT NULL REFERENCES " work                                \
+    " (id), epoch INTEGER NOT NULL, train_loss REAL, train_accuracy REAL, validation_loss REAL,"   \
+    " validation_accuracy REAL, seconds REAL, PRIMARY KEY (work, epoch)) WITHOUT ROWID"
+
 static const char *const schema[] = {
     "CREATE TABLE study (id INTEGER PRIMARY KEY CHECK (id = 1), options TEXT NOT NULL,"
     " options_digest TEXT NOT NULL, dataset_digest TEXT NOT NULL, dataset_path TEXT NOT NULL,"
     " sampler_version INTEGER NOT NULL, seed INTEGER NOT NULL, created REAL NOT NULL,"
     " busy_seconds REAL NOT NULL DEFAULT 0, device TEXT NOT NULL DEFAULT ''," CODE_VERSION ")",
-    "CREATE TABLE work (id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, k INTEGER NOT NULL,"
-    " attempt INTEGER NOT NULL, name TEXT NOT NULL, kernel TEXT, flops REAL, params REAL,"
-    " conv_flops REAL, conv_params REAL, state TEXT NOT NULL DEFAULT 'queued',"
-    " reason TEXT NOT NULL DEFAULT '', lease INTEGER NOT NULL DEFAULT 0,"
-    " owner TEXT NOT NULL DEFAULT '', lease_until REAL NOT NULL DEFAULT 0,"
-    " deaths INTEGER NOT NULL DEFAULT 0, created REAL NOT NULL, started REAL, ended REAL,"
-    " accuracy REAL, latency REAL, latency_iqr REAL, step_seconds REAL, compile_seconds REAL,"
-    " memory REAL, output_std_min REAL, output_std_max REAL, UNIQUE (kind, k))",
-    "CREATE TABLE epoch (work INTEGER NOT NULL REFERENCES work (id), epoch INTEGER NOT NULL,"
-    " train_loss REAL, train_accuracy REAL, validation_loss REAL, validation_accuracy REAL,"
-    " seconds REAL, PRIMARY KEY (work, epoch)) WITHOUT ROWID",
+    WORK_TABLE("work"),
+    EPOCH_TABLE("epoch", "work"),
+};
+
+/* SQLite cannot change what is unique in a table, so both tables are made anew. Epochs refer to
+ * items: the old epochs go before the old items, and a rename changes what the new ones refer
+ * to. */
+static const char *const to_schema_3[] = {
+    WORK_TABLE("work3"),
+    "INSERT INTO work3 (" OLD_WORK_COLUMNS ") SELECT " OLD_WORK_COLUMNS " FROM work",
+    EPOCH_TABLE("epoch3", "work3"),
+    "INSERT INTO epoch3 SELECT * FROM epoch",
+    "DROP TABLE epoch",
+    "DROP TABLE work",
+    "ALTER TABLE work3 RENAME TO work",
+    "ALTER TABLE epoch3 RENAME TO epoch",
 };
 
 bool kas_store_network_magic(unsigned long magic)
@@ -133,7 +163,10 @@ kas_status kas_store_migrate(kas_store *store)
     KAS_TRY(kas_store_identify(store)); /* another process may have done it */
     if (store->schema == KAS_STORE_SCHEMA)
         return KAS_OK;
-    KAS_TRY(kas_sql_run(store, NULL, "ALTER TABLE study ADD COLUMN" CODE_VERSION, ""));
+    if (store->schema == 1)
+        KAS_TRY(kas_sql_run(store, NULL, "ALTER TABLE study ADD COLUMN" CODE_VERSION, ""));
+    for (size_t i = 0; i < sizeof to_schema_3 / sizeof *to_schema_3; i++)
+        KAS_TRY(kas_sql_run(store, NULL, to_schema_3[i], ""));
     return set_schema(store); /* `schema` is read again later, because the commit may fail */
 }
 

@@ -5,7 +5,7 @@
  * at any moment, and running the same command again continues from the store.
  *
  *     study (1 row)      options as canonical JSON, their digest, the data set's digest, the seed
- *     work               baseline, candidates 0.., and the two final trainings: one row each
+ *     work               baseline, candidates 0.., and the final trainings: one row each
  *     epoch              accuracy by epoch of each work item
  *
  * Life of a work item:
@@ -14,6 +14,11 @@
  *        ^                 |
  *        +---release-------+      stopped by the user, or its worker was killed
  *        +---lease over----+      its supervisor is gone
+ *        |               pause
+ *        |                 v
+ *        +--settle------ waiting --settle--> not-promoted
+ *
+ * A candidate is paused at a rung until the others of its generation have reached it too.
  *
  * A claim takes a lease: an owner, an end, and the attempt number `lease`, which grows with every
  * claim. Every report carries the attempt number. When it no longer matches, another supervisor has
@@ -39,7 +44,7 @@
 
 /* The schema number is raised whenever a table changes. Files of earlier schemas can be read, and
  * become files of the current schema when their study is continued (kas_store_revise). */
-enum { KAS_STORE_SCHEMA = 2, KAS_CODE_TEXT = 32 };
+enum { KAS_STORE_SCHEMA = 3, KAS_CODE_TEXT = 32 };
 
 typedef struct kas_store kas_store;
 
@@ -118,17 +123,20 @@ typedef enum kas_work_kind {
 typedef enum kas_work_state {
     KAS_WORK_QUEUED,
     KAS_WORK_RUNNING,
+    KAS_WORK_WAITING, /* at a rung, for the others of its generation */
     KAS_WORK_FINISHED,
-    KAS_WORK_PRUNED,        /* its curve was too far below the best one */
-    KAS_WORK_OVER_LATENCY,  /* slower than the budget allows; not trained */
-    KAS_WORK_SCREENED,      /* output at initialisation not finite, or its scale is unusable */
-    KAS_WORK_DIVERGED,      /* parameters, running statistics, logits or loss not finite */
-    KAS_WORK_OUT_OF_MEMORY, /* an allocation failed */
-    KAS_WORK_CRASHED,       /* the worker died by a signal of its own */
-    KAS_WORK_HUNG,          /* no progress within the limit */
-    KAS_WORK_DEVICE_LOST,   /* sticky device error */
-    KAS_WORK_FAILED,        /* anything else; see reason */
-    KAS_WORK_MACHINE_FAULT, /* the machine failed repeatedly; the next run tries it again */
+    KAS_WORK_PRUNED,         /* its curve was too far below the best one */
+    KAS_WORK_OVER_LATENCY,   /* slower than the budget allows; not trained */
+    KAS_WORK_SCREENED,       /* output at initialisation not finite, or its scale is unusable */
+    KAS_WORK_DIVERGED,       /* parameters, running statistics, logits or loss not finite */
+    KAS_WORK_OUT_OF_MEMORY,  /* an allocation failed */
+    KAS_WORK_CRASHED,        /* the worker died by a signal of its own */
+    KAS_WORK_HUNG,           /* no progress within the limit */
+    KAS_WORK_DEVICE_LOST,    /* sticky device error */
+    KAS_WORK_FAILED,         /* anything else; see reason */
+    KAS_WORK_MACHINE_FAULT,  /* the machine failed repeatedly; the next run tries it again */
+    KAS_WORK_PREDICTED_SLOW, /* discarded by prediction before anything was compiled */
+    KAS_WORK_NOT_PROMOTED,   /* ended at a rung: others of its generation were better */
     KAS_WORK_STATES
 } kas_work_state;
 /* Names for files and people: "final-baseline", "over-latency". Studies contain them, so they
@@ -157,9 +165,19 @@ typedef struct kas_work {
     int64_t id;
     kas_work_kind kind;
     int64_t index;        /* k: number of the candidate; 0 for both baselines */
-    int64_t attempt;      /* attempt of the sampler; -1 without a kernel */
+    int64_t seed;         /* of a final training; 0 for all others. Part of the key with kind and
+                             index */
+    int64_t attempt;      /* attempt of the sampler or of evolution; -1 without one */
     char name[17];        /* of the kernel; "" without one */
     char *kernel;         /* canonical JSON, NULL without one; owned, see kas_work_clear */
+    int generation;       /* of the candidate; 0 where there are none */
+    char origin[64];      /* how it came: "sampled", "known:group_conv", "from:NAME", "change", ...
+                             (docs/search.md); "" = unknown */
+    char parents[64];     /* names of the parents' kernels, with commas between; "" = none */
+    int rung;             /* index of the rung that it has reached; 0 without rungs */
+    double predicted;     /* seconds of a forward pass, predicted before compiling; NaN = unknown.
+                             kas_store_add takes 0 for unknown too */
+    char *gains;          /* the calibrated gains as the kernel file has them; NULL = none; owned */
     double flops, params; /* of the kernel at all targets */
     double conv_flops, conv_params; /* of the convolutions that it replaces */
     kas_work_state state;
@@ -172,16 +190,17 @@ typedef struct kas_work {
 } kas_work;
 void kas_work_clear(kas_work *work);
 
-/* Adds an item in state QUEUED; *added is false when one with this kind and index exists already.
- * Only kind, index, attempt, name, kernel and costs of `work` are read. */
+/* Adds an item in state QUEUED, or in state PREDICTED_SLOW with its reason when `work` says so;
+ * *added is false when one with this kind, index and seed exists already. Only kind, index, seed,
+ * attempt, name, kernel, generation, origin, parents, predicted and costs of `work` are read. */
 kas_status kas_store_add(kas_store *store, const kas_work *work, bool *added);
 
-/* Adds the FINAL item of candidate `work`->index, or restores an earlier one. */
+/* Adds the FINAL item of candidate `work`->index and `work`->seed, or restores an earlier one. */
 kas_status kas_store_add_final(kas_store *store, const kas_work *work);
 
-/* Claims the item of `kind` with the smallest index below `index_limit` (< 0: no limit) that is
- * queued or whose lease has ended. *found is false when there is none. The caller frees *out
- * with kas_work_clear. */
+/* Claims the item of `kind` with the smallest index below `index_limit` (< 0: no limit), and among
+ * those the smallest seed, that is queued or whose lease has ended. *found is false when there is
+ * none. The caller frees *out with kas_work_clear. */
 kas_status kas_store_claim(kas_store *store, kas_work_kind kind, int64_t index_limit,
                            const char *owner, double lease_seconds, kas_work *out, bool *found);
 /* Claims a given item; *found is false when it has ended or another supervisor has it. */
@@ -196,18 +215,35 @@ kas_status kas_store_record_epoch(kas_store *store, int64_t id, int lease, const
 /* Replaces the stored measurements by those that are not NaN. */
 kas_status kas_store_record_measured(kas_store *store, int64_t id, int lease,
                                      const kas_measured *measured, bool *held);
+/* Stores the gains that a worker has calibrated. */
+kas_status kas_store_record_gains(kas_store *store, int64_t id, int lease, const char *gains,
+                                  bool *held);
+/* Pauses the item at its rung: it waits there for kas_store_settle. */
+kas_status kas_store_pause(kas_store *store, int64_t id, int lease, const kas_measured *measured,
+                           bool *held);
 /* Ends the item; `state` must be a final one. The change is on the disk when this returns. */
 kas_status kas_store_finish(kas_store *store, int64_t id, int lease, kas_work_state state,
                             const char *reason, const kas_measured *measured, bool *held);
 /* Returns the item to the queue. `failed` counts a fault of the machine: its worker was killed from
  * outside, lost its device, or had no memory, disk or compiler. */
 kas_status kas_store_release(kas_store *store, int64_t id, int lease, bool failed, bool *held);
+/* What becomes of an item that waits at a rung. */
+typedef struct kas_settled {
+    int64_t id;
+    int rung;           /* at which it waits */
+    bool promoted;      /* it goes on to the next rung; otherwise it ends as not-promoted */
+    const char *reason; /* of the end */
+} kas_settled;
+/* Ends a rung in one transaction. Items that no longer wait at that rung, because another
+ * supervisor has settled it, are left alone. */
+kas_status kas_store_settle(kas_store *store, const kas_settled *list, int count);
 /* Returns an ended item to the queue and clears its count of faults: a baseline that failed, or a
  * candidate that the machine could not evaluate. A final training then becomes an earlier one, as
  * when a study gets more candidates. */
 kas_status kas_store_requeue(kas_store *store, const kas_work *work);
 
-/* Lists all items in the order (kind, index); the caller frees the list with kas_work_list_free. */
+/* Lists all items in the order (kind, index, seed); the caller frees the list with
+ * kas_work_list_free. */
 kas_status kas_store_list(kas_store *store, kas_work **out, int *count);
 void kas_work_list_free(kas_work *work, int count);
 /* Lists the epochs of an item, in order; the caller frees the list with free(). */

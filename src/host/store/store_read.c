@@ -8,9 +8,9 @@
 static const char *const kind_names[] = {"baseline", "candidate", "final", "final-baseline",
                                          "earlier-final"};
 static const char *const state_names[KAS_WORK_STATES] = {
-    "queued",      "running",  "finished",      "pruned",  "over-latency",
-    "screened",    "diverged", "out-of-memory", "crashed", "hung",
-    "device-lost", "failed",   "machine-fault"};
+    "queued",   "running",       "waiting",        "finished",    "pruned", "over-latency",
+    "screened", "diverged",      "out-of-memory",  "crashed",     "hung",   "device-lost",
+    "failed",   "machine-fault", "predicted-slow", "not-promoted"};
 
 const char *kas_work_kind_name(kas_work_kind kind)
 {
@@ -40,6 +40,7 @@ kas_measured kas_measured_unknown(void)
 void kas_work_clear(kas_work *work)
 {
     free(work->kernel);
+    free(work->gains);
     *work = (kas_work){0};
 }
 
@@ -62,6 +63,15 @@ static kas_measured read_measured(sqlite3_stmt *stmt, int column)
                           .output_std_max = kas_sql_double(stmt, column + 7)};
 }
 
+/* Copies a text of any length; NULL for none and for an empty one. */
+static kas_status copy_text(kas_store *store, sqlite3_stmt *stmt, int column, char **out)
+{
+    const unsigned char *text = sqlite3_column_text(stmt, column);
+    if (text && *text && !(*out = strdup((const char *)text)))
+        return kas_fail(KAS_NO_MEMORY, "%s: out of memory", store->path);
+    return KAS_OK;
+}
+
 kas_status kas_work_read_row(kas_store *store, sqlite3_stmt *stmt, kas_work *out)
 {
     *out = (kas_work){.id = sqlite3_column_int64(stmt, 0),
@@ -77,7 +87,11 @@ kas_status kas_work_read_row(kas_store *store, sqlite3_stmt *stmt, kas_work *out
                       .created = kas_sql_double(stmt, 15),
                       .started = kas_sql_double(stmt, 16),
                       .ended = kas_sql_double(stmt, 17),
-                      .measured = read_measured(stmt, 18)};
+                      .measured = read_measured(stmt, 18),
+                      .seed = sqlite3_column_int64(stmt, 26),
+                      .generation = sqlite3_column_int(stmt, 27),
+                      .rung = sqlite3_column_int(stmt, 30),
+                      .predicted = kas_sql_double(stmt, 31)};
     int kind = sqlite3_column_int(stmt, 1);
     char state[32];
     kas_sql_text(stmt, 10, state, sizeof state);
@@ -87,10 +101,10 @@ kas_status kas_work_read_row(kas_store *store, sqlite3_stmt *stmt, kas_work *out
     out->kind = (kas_work_kind)kind;
     kas_sql_text(stmt, 4, out->name, sizeof out->name);
     kas_sql_text(stmt, 11, out->reason, sizeof out->reason);
-    const unsigned char *kernel = sqlite3_column_text(stmt, 5);
-    if (kernel && !(out->kernel = strdup((const char *)kernel)))
-        return kas_fail(KAS_NO_MEMORY, "%s: out of memory", store->path);
-    return KAS_OK;
+    kas_sql_text(stmt, 28, out->origin, sizeof out->origin);
+    kas_sql_text(stmt, 29, out->parents, sizeof out->parents);
+    KAS_TRY(copy_text(store, stmt, 5, &out->kernel));
+    return copy_text(store, stmt, 32, &out->gains);
 }
 
 /* Grows an array of `size`-byte elements by one. Returns false when memory is exhausted. */
@@ -109,7 +123,11 @@ kas_status kas_store_list(kas_store *store, kas_work **out, int *count)
     *out = NULL;
     *count = 0;
     sqlite3_stmt *stmt;
-    KAS_TRY(kas_sql_prepare(store, &stmt, KAS_WORK_SELECT " ORDER BY kind, k", ""));
+    KAS_TRY(kas_store_identify(store)); /* another process may have migrated it */
+    KAS_TRY(kas_sql_prepare(store, &stmt,
+                            store->schema < 3 ? KAS_WORK_SELECT_OLD " ORDER BY kind, k"
+                                              : KAS_WORK_SELECT " ORDER BY kind, k, seed",
+                            ""));
     kas_status status = KAS_OK;
     for (bool row = true; status == KAS_OK;) {
         status = kas_sql_step(store, stmt, &row);

@@ -8,13 +8,20 @@
 kas_status kas_store_add(kas_store *store, const kas_work *work, bool *added)
 {
     int changed = 0;
+    const bool slow = work->state == KAS_WORK_PREDICTED_SLOW;
+    const double now = kas_store_now();
     KAS_TRY(kas_sql_durable(store, true));
-    KAS_TRY(kas_sql_run(store, &changed,
-                        "INSERT OR IGNORE INTO work (kind, k, attempt, name, kernel, flops, params,"
-                        " conv_flops, conv_params, created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                        "iiittddddd", (int64_t)work->kind, work->index, work->attempt, work->name,
-                        work->kernel, work->flops, work->params, work->conv_flops,
-                        work->conv_params, kas_store_now()));
+    KAS_TRY(kas_sql_run(
+        store, &changed,
+        "INSERT OR IGNORE INTO work (kind, k, seed, attempt, name, kernel, flops, params,"
+        " conv_flops, conv_params, generation, origin, parents, predicted, state, reason, created,"
+        " ended) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "iiiittddddittdttdd", (int64_t)work->kind, work->index, work->seed, work->attempt,
+        work->name, work->kernel, work->flops, work->params, work->conv_flops, work->conv_params,
+        (int64_t)work->generation, work->origin, work->parents,
+        work->predicted > 0 ? work->predicted : NAN,
+        kas_work_state_name(slow ? work->state : KAS_WORK_QUEUED), slow ? work->reason : "", now,
+        slow ? now : NAN));
     *added = changed == 1;
     return KAS_OK;
 }
@@ -25,8 +32,9 @@ kas_status kas_store_add_final(kas_store *store, const kas_work *work)
     bool added;
     KAS_TRY(kas_sql_durable(store, true));
     KAS_TRY(kas_sql_run(store, &restored,
-                        "UPDATE OR IGNORE work SET kind = ? WHERE kind = ? AND k = ?", "iii",
-                        (int64_t)KAS_WORK_FINAL, (int64_t)KAS_WORK_EARLIER_FINAL, work->index));
+                        "UPDATE OR IGNORE work SET kind = ? WHERE kind = ? AND k = ? AND seed = ?",
+                        "iiii", (int64_t)KAS_WORK_FINAL, (int64_t)KAS_WORK_EARLIER_FINAL,
+                        work->index, work->seed));
     kas_work final = *work;
     final.kind = KAS_WORK_FINAL;
     return restored ? KAS_OK : kas_store_add(store, &final, &added);
@@ -52,7 +60,7 @@ static kas_status find_claimable(kas_store *store, const wanted *want, double no
     else
         KAS_TRY(kas_sql_prepare(store, &stmt,
                                 KAS_WORK_SELECT " WHERE kind = ? AND (? < 0 OR k < ?)" CLAIMABLE
-                                                " ORDER BY k LIMIT 1",
+                                                " ORDER BY k, seed LIMIT 1",
                                 "iiid", (int64_t)want->kind, want->limit, want->limit, now));
     kas_status status = kas_sql_step(store, stmt, found);
     if (status == KAS_OK && *found)
@@ -155,6 +163,51 @@ kas_status kas_store_record_measured(kas_store *store, int64_t id, int lease,
                         MEASURED(measured), id, (int64_t)lease));
     *held = changed == 1;
     return KAS_OK;
+}
+
+kas_status kas_store_record_gains(kas_store *store, int64_t id, int lease, const char *gains,
+                                  bool *held)
+{
+    int changed = 0;
+    KAS_TRY(kas_sql_durable(store, true));
+    KAS_TRY(kas_sql_run(store, &changed, "UPDATE work SET gains = ?" MINE, "tii", gains, id,
+                        (int64_t)lease));
+    *held = changed == 1;
+    return KAS_OK;
+}
+
+kas_status kas_store_pause(kas_store *store, int64_t id, int lease, const kas_measured *measured,
+                           bool *held)
+{
+    int changed = 0;
+    KAS_TRY(kas_sql_durable(store, true));
+    KAS_TRY(kas_sql_run(store, &changed,
+                        "UPDATE work SET state = 'waiting', owner = ''," SET_MEASURED MINE,
+                        "ddddddddii", MEASURED(measured), id, (int64_t)lease));
+    *held = changed == 1;
+    return KAS_OK;
+}
+
+static kas_status settle(kas_store *store, const kas_settled *list, int count)
+{
+    for (int i = 0; i < count; i++) {
+        const kas_settled *one = &list[i];
+        const bool up = one->promoted;
+        KAS_TRY(kas_sql_run(store, NULL,
+                            "UPDATE work SET state = ?, rung = rung + ?, reason = ?, ended = ?"
+                            " WHERE id = ? AND rung = ? AND state = 'waiting'",
+                            "titdii", up ? "queued" : "not-promoted", (int64_t)up,
+                            up || !one->reason ? "" : one->reason, up ? NAN : kas_store_now(),
+                            one->id, (int64_t)one->rung));
+    }
+    return KAS_OK;
+}
+
+kas_status kas_store_settle(kas_store *store, const kas_settled *list, int count)
+{
+    KAS_TRY(kas_sql_durable(store, true));
+    KAS_TRY(kas_sql_begin(store));
+    return kas_sql_end(store, settle(store, list, count));
 }
 
 kas_status kas_store_finish(kas_store *store, int64_t id, int lease, kas_work_state state,

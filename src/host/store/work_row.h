@@ -4,12 +4,16 @@
 
 #include "host/store/sql.h"
 
-/* Selects the columns in the order that kas_work_read_row expects. */
+/* Select the columns in the order that kas_work_read_row expects: from a file of the present
+ * schema, and from one of an older schema, with what its rows mean in the present one. */
 #define KAS_WORK_SELECT                                                                            \
+    KAS_WORK_COLUMNS ", seed, generation, origin, parents, rung, predicted, gains FROM work"
+#define KAS_WORK_SELECT_OLD KAS_WORK_COLUMNS ", 0, 0, '', '', 0, NULL, '' FROM work"
+#define KAS_WORK_COLUMNS                                                                           \
     "SELECT id, kind, k, attempt, name, kernel, flops, params, conv_flops, conv_params, state,"    \
     " reason, lease, deaths, (SELECT count(*) FROM epoch WHERE epoch.work = work.id), created,"    \
     " started, ended, accuracy, latency, latency_iqr, step_seconds, compile_seconds, memory,"      \
-    " output_std_min, output_std_max FROM work"
+    " output_std_min, output_std_max"
 
 /* Reads the current row of `stmt`. The caller frees *out with kas_work_clear. */
 kas_status kas_work_read_row(kas_store *store, sqlite3_stmt *stmt, kas_work *out);

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,14 +27,21 @@ static int set_up(void **state)
     return made;
 }
 
-/* A study as the program before left it (tests/store/schema1.sql). */
-static void make_old(void)
+/* What changed in schema 2. */
+static const char to_schema_2[] =
+    "ALTER TABLE study ADD COLUMN code_version TEXT NOT NULL DEFAULT '';"
+    "PRAGMA user_version = 2;";
+
+/* A study as the program of that schema left it (tests/store/schema1.sql). */
+static void make_old(int schema)
 {
     sqlite3 *db;
     kas_buf text = {0};
     OK(kas_file_read("tests/store/schema1.sql", 1 << 20, &text));
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, kas_buf_text(&text), 0, 0, 0), SQLITE_OK);
+    if (schema == 2)
+        assert_int_equal(sqlite3_exec(db, to_schema_2, 0, 0, 0), SQLITE_OK);
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
     kas_buf_free(&text);
 }
@@ -77,27 +85,60 @@ static void assert_old_study(kas_store *store, const char *code_version)
     kas_study_clear(&study);
     OK(kas_store_list(store, &list, &count));
     assert_int_equal(count, 5);
-    for (int i = 0; i < count; i++)
-        assert_int_equal(list[i].state, KAS_WORK_FINISHED);
+    for (int i = 0; i < count; i++) {
+        const kas_work *w = &list[i];
+        assert_int_equal(w->state, KAS_WORK_FINISHED);
+        assert_true(w->epochs == 1 && w->measured.accuracy > 0);
+        assert_true(!*w->origin && !*w->parents && !w->gains && isnan(w->predicted));
+        assert_true(w->generation == 0 && w->rung == 0 && w->seed == 0);
+    }
     OK(kas_store_epochs(store, list[1].id, &epoch, &epochs));
     assert_int_equal(epochs, 1);
     free(epoch);
     kas_work_list_free(list, count);
 }
 
-/* Read as it is; left alone by who refuses to go on; the present schema once somebody does. */
-static void older_schema(void **state)
+/* Rows that an older schema has no room for. */
+static void assert_holds_what_is_new(kas_store *store)
 {
-    (void)state;
+    kas_work final = {.kind = KAS_WORK_FINAL,
+                      .seed = 7,
+                      .attempt = -1,
+                      .origin = "change",
+                      .parents = "a,b",
+                      .generation = 3,
+                      .predicted = 0.5};
+    kas_work *list;
+    int count, found = 0;
+    bool added;
+    OK(kas_store_add(store, &final, &added));
+    assert_true(added); /* beside the one with seed 0 */
+    OK(kas_store_add(store, &final, &added));
+    assert_false(added);
+    OK(kas_store_list(store, &list, &count));
+    for (int i = 0; i < count; i++)
+        if (list[i].seed == 7) {
+            found++;
+            assert_string_equal(list[i].origin, "change");
+            assert_string_equal(list[i].parents, "a,b");
+            assert_true(list[i].generation == 3 && list[i].predicted == 0.5);
+        }
+    assert_int_equal(found, 1);
+    kas_work_list_free(list, count);
+}
+
+/* Read as it is; left alone by who refuses to go on; the present schema once somebody does. */
+static void older_schema(int schema)
+{
     kas_store *store, *reader;
     char before[KAS_CODE_TEXT] = "-";
-    make_old();
+    make_old(schema);
     OK(kas_store_open(path, KAS_STORE_READ, &reader));
     assert_old_study(reader, "");
     OK(kas_store_open(path, KAS_STORE_WRITE, &store));
     assert_old_study(store, "");
     assert_int_equal(kas_store_revise(store, refuse_study, NULL), KAS_STORE);
-    assert_int_equal(schema_of_file(), 1);
+    assert_int_equal(schema_of_file(), schema);
     assert_old_study(store, "");
     OK(kas_store_revise(store, accept_study, before));
     assert_string_equal(before, "");
@@ -106,8 +147,21 @@ static void older_schema(void **state)
     assert_old_study(reader, "now"); /* which was open meanwhile */
     OK(kas_store_revise(store, accept_study, before));
     assert_string_equal(before, "now");
+    assert_holds_what_is_new(store);
     kas_store_close(reader);
     kas_store_close(store);
+}
+
+static void schema_1(void **state)
+{
+    (void)state;
+    older_schema(1);
+}
+
+static void schema_2(void **state)
+{
+    (void)state;
+    older_schema(2);
 }
 
 /* A file of schema 1 whose study never began is begun in the present one. */
@@ -116,7 +170,7 @@ static void older_schema_without_study(void **state)
     (void)state;
     sqlite3 *db;
     bool created;
-    make_old();
+    make_old(1);
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, "DELETE FROM study", 0, 0, 0), SQLITE_OK);
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
@@ -132,7 +186,7 @@ static void older_schema_without_study(void **state)
     assert_int_equal(schema_of_file(), KAS_STORE_SCHEMA);
 }
 
-static int commits_left;
+static int commits_left, statements_left;
 
 static int die_at_commit(void *context)
 {
@@ -147,6 +201,26 @@ static kas_status die_deciding(void *context, const kas_study *present, kas_stud
     (void)context, (void)present, (void)out;
     raise(SIGKILL);
     return KAS_OK;
+}
+
+static int die_at_statement(unsigned what, void *context, void *statement, void *sql)
+{
+    (void)what, (void)context, (void)statement, (void)sql;
+    if (--statements_left == 0)
+        raise(SIGKILL);
+    return 0;
+}
+
+/* Goes on with the study and is killed before a statement, if it has so many. */
+static void go_on_until_statement(int number)
+{
+    kas_store *store;
+    char before[KAS_CODE_TEXT];
+    if (kas_store_open(path, KAS_STORE_WRITE, &store) != KAS_OK)
+        _exit(1);
+    statements_left = number;
+    sqlite3_trace_v2(store->db, SQLITE_TRACE_STMT, die_at_statement, NULL);
+    _exit(kas_store_revise(store, accept_study, before) != KAS_OK);
 }
 
 /* Goes on with the study and is killed: while it decides, after the migration but before its
@@ -164,31 +238,49 @@ static void go_on_and_die(int moment)
     _exit(kas_store_revise(store, moment == 0 ? die_deciding : accept_study, before) != KAS_OK);
 }
 
-/* Whenever kill -9 comes, the old file is whole or the new one is, and the next command goes on. */
+/* Runs one of the functions above in a process of its own, on a fresh old study. Whenever kill -9
+ * comes, the old file is whole or the new one is, and the next command goes on. Returns whether the
+ * process was killed. */
+static bool migrate_and_die(int schema, void (*go_on)(int), int when)
+{
+    char before[KAS_CODE_TEXT];
+    int status;
+    kas_store *store;
+    OK(kas_remove_tree(folder));
+    assert_int_equal(mkdir(folder, 0700), 0);
+    make_old(schema);
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        go_on(when);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+    assert_true(killed || status == 0);
+    assert_int_equal(schema_of_file(), killed ? schema : KAS_STORE_SCHEMA);
+    OK(kas_store_open(path, KAS_STORE_WRITE, &store));
+    assert_old_study(store, killed ? "" : "now");
+    OK(kas_store_revise(store, accept_study, before));
+    assert_old_study(store, "now");
+    kas_store_close(store);
+    assert_int_equal(schema_of_file(), KAS_STORE_SCHEMA);
+    return killed;
+}
+
 static void killed_while_migrating(void **state)
 {
     (void)state;
-    for (int moment = 0; moment < 4; moment++) {
-        char before[KAS_CODE_TEXT];
-        int status;
-        kas_store *store;
-        OK(kas_remove_tree(folder));
-        assert_int_equal(mkdir(folder, 0700), 0);
-        make_old();
-        const pid_t pid = fork();
-        assert_true(pid >= 0);
-        if (pid == 0)
-            go_on_and_die(moment);
-        assert_int_equal(waitpid(pid, &status, 0), pid);
-        const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-        assert_true(killed || (moment == 3 && status == 0));
-        assert_int_equal(schema_of_file(), killed ? 1 : KAS_STORE_SCHEMA);
-        OK(kas_store_open(path, KAS_STORE_WRITE, &store));
-        assert_old_study(store, killed ? "" : "now");
-        OK(kas_store_revise(store, accept_study, before));
-        assert_old_study(store, "now");
-        kas_store_close(store);
-        assert_int_equal(schema_of_file(), KAS_STORE_SCHEMA);
+    for (int moment = 0; moment < 4; moment++)
+        assert_true(migrate_and_die(1, go_on_and_die, moment) || moment == 3);
+}
+
+static void killed_at_every_statement(void **state)
+{
+    (void)state;
+    for (int schema = 1; schema < KAS_STORE_SCHEMA; schema++) {
+        int number = 1;
+        while (migrate_and_die(schema, go_on_until_statement, number))
+            number++;
+        assert_true(number > 12); /* the transaction, the migration, the change */
     }
 }
 
@@ -197,9 +289,11 @@ static void killed_while_migrating(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(older_schema),
+        TEST(schema_1),
+        TEST(schema_2),
         TEST(older_schema_without_study),
         TEST(killed_while_migrating),
+        TEST(killed_at_every_statement),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
