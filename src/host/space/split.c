@@ -40,7 +40,11 @@ int kas_split_segments(const kas_split *split)
 
 bool kas_split_segment(const kas_kernel *kernel, int split, int segment, kas_dim *out)
 {
-    const kas_split *s = &kernel->split[split];
+    return kas_split_part(&kernel->split[split], split, segment, out);
+}
+
+bool kas_split_part(const kas_split *s, int split, int segment, kas_dim *out)
+{
     const kas_dim shares = kas_dim_const(s->shares);
     if (!s->first)
         return kas_dim_div(&s->whole, &shares, out);
@@ -73,7 +77,7 @@ static uint32_t rests_below(const kas_kernel *kernel, int split)
     return rests;
 }
 
-static bool same(const kas_split *a, const kas_split *b)
+bool kas_splits_equal(const kas_split *a, const kas_split *b)
 {
     return a->first == b->first && a->shares == b->shares && kas_dim_equal(&a->whole, &b->whole);
 }
@@ -99,7 +103,7 @@ kas_status kas_split_check(const kas_kernel *kernel, int i)
         return kas_node_fail(kernel, i, "%s cuts a size that depends on its own rest",
                              names[split]);
     for (int other = 0; other < KAS_MAX_SPLITS; other++)
-        if (other != split && same(s, &kernel->split[other]))
+        if (other != split && kas_splits_equal(s, &kernel->split[other]))
             return kas_node_fail(kernel, i, "%s and %s are the same: use one of them", names[split],
                                  names[other]);
     return KAS_OK;

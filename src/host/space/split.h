@@ -31,6 +31,10 @@ uint32_t kas_kernel_splits(const kas_kernel *kernel);
 int kas_split_segments(const kas_split *split);
 /* Computes the size of a segment. Returns false when the monomial leaves its range. */
 bool kas_split_segment(const kas_kernel *kernel, int split, int segment, kas_dim *out);
+/* The same for a split that has the number `split` in its kernel. */
+bool kas_split_part(const kas_split *s, int split, int segment, kas_dim *out);
+/* Returns whether two splits cut the same whole in the same way. */
+bool kas_splits_equal(const kas_split *a, const kas_split *b);
 /* Returns where a segment begins along the dim, given that it has `size` elements at a target. */
 uint32_t kas_split_begin(const kas_split *split, int segment, uint32_t size);
 

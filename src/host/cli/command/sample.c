@@ -1,8 +1,10 @@
 /* kas-gpu sample: draws kernels of the search space without training any. */
+#include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "host/check/recheck.h"
 #include "host/cli/net_options.h"
@@ -11,6 +13,7 @@
 #include "host/core/file/files.h"
 #include "host/report/line.h"
 #include "host/report/table.h"
+#include "host/space/file/kernel_json.h"
 #include "host/space/nas_pte/nas_pte.h"
 #include "host/space/sample/sampler.h"
 
@@ -19,11 +22,11 @@ typedef struct sample_options {
     kas_cli_net net;
     kas_sample_options sample;
     long long count, attempts;
-    const char *folder, *sequence;
+    const char *folder, *sequence, *parents;
     bool stats, recheck;
 } sample_options;
 
-enum { KEY_STATS = 0x200, KEY_ATTEMPTS, KEY_RECHECK, KEY_SPACE, KEY_SEQUENCE };
+enum { KEY_STATS = 0x200, KEY_ATTEMPTS, KEY_RECHECK, KEY_SPACE, KEY_SEQUENCE, KEY_PARENTS };
 
 static const struct argp_option option_list[] = {
     {"count", 'k', "N", 0, "How many kernels (default 10)", 0},
@@ -35,6 +38,8 @@ static const struct argp_option option_list[] = {
      "nas-pte: only the kernel of these transformations, such as \"split(2) group(2) group(4)@1\", "
      "or pte-1, pte-2, pte-3",
      0},
+    {"parents", KEY_PARENTS, "PATH", 0,
+     "Draw children of this kernel, or of the kernels of this folder: each with one change", 0},
     {"output", 'o', "DIR", 0, "Also write each kernel to DIR/NAME.json", 0},
     {"attempts", KEY_ATTEMPTS, "N", 0,
      "Give up after N attempts without a new kernel (default 1000000)", 0},
@@ -47,6 +52,7 @@ static const struct argp_option option_list[] = {
 static const kas_cli_value values[] = {
     {'s', KAS_CLI_SEED(sample_options, sample.seed)},
     {'o', KAS_CLI_TEXT(sample_options, folder)},
+    {KEY_PARENTS, KAS_CLI_TEXT(sample_options, parents)},
     {KEY_STATS, KAS_CLI_FLAG(sample_options, stats)},
     {KEY_SPACE, KAS_CLI_CHOICE(sample_options, sample.space, kas_space_names)},
     {KEY_RECHECK, KAS_CLI_FLAG(sample_options, recheck)},
@@ -77,6 +83,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_END:
         if (!o->net.name)
             argp_error(state, "no network is given; give one, for example --net resnet18");
+        if (o->parents && o->sequence)
+            argp_error(state, "--parents and --sequence: give one of them");
         return 0;
     default:
         return kas_cli_set(state, option_list, values, key, arg);
@@ -93,6 +101,7 @@ static const char doc[] =
     "  kas-gpu sample --net resnet18 --input 3x56x56 --count 20000 --flops 0.5 --params 1 "
     "--recheck\n"
     "  kas-gpu sample --net resnet20 --forbid exp,square --require softmax --min-receptive 5\n"
+    "  kas-gpu sample --net resnet18 --parents kernels --count 100 --flops 0.5\n"
     "\vEvery kernel is legal at every replaced convolution, within the budget, and comes once. "
     "docs/sampling.md says how they are drawn.";
 
@@ -139,6 +148,8 @@ static kas_status json_sample(const kas_sample *s, const kas_buf *file)
         kas_line_int(&line, "index", (int64_t)s->index);
         kas_line_text(&line, "name", s->name);
         kas_line_int(&line, "attempt", (int64_t)s->attempt);
+        if (s->change)
+            kas_line_text(&line, "change", s->change);
         put_size(s, &line);
         kas_line_number(&line, "flops", solution->flops);
         kas_line_number(&line, "params", solution->params);
@@ -167,10 +178,12 @@ static kas_status text_sample(const kas_sample *s)
     else
         status = kas_kernel_canonical_text(r->kernel, &structure);
     if (status == KAS_OK && s->index == 0)
-        printf("%-16s  %5s  %6s  %s\n", "kernel", "FLOPs", "params", "structure");
+        printf("%-16s  %5s  %6s  %s%s\n", "kernel", "FLOPs", "params", s->change ? "change   " : "",
+               "structure");
     if (status == KAS_OK)
-        printf("%s  %5.3f  %6.3f  %s\n", s->name, solution->flops / solution->conv_flops,
-               solution->params / solution->conv_params, kas_buf_text(&structure));
+        printf("%s  %5.3f  %6.3f  %-*s%s\n", s->name, solution->flops / solution->conv_flops,
+               solution->params / solution->conv_params, s->change ? 9 : 0,
+               s->change ? s->change : "", kas_buf_text(&structure));
     kas_buf_free(&structure);
     return status;
 }
@@ -346,6 +359,57 @@ static kas_status sample_all(const sample_options *o, kas_sampler *sampler, kas_
     return KAS_OK;
 }
 
+static int is_json(const struct dirent *entry)
+{
+    const char *dot = strrchr(entry->d_name, '.');
+    return dot && strcmp(dot, ".json") == 0;
+}
+
+/* Reads the kernel files of a folder in the order of their names; the caller frees *out. */
+static kas_status read_folder(const char *folder, kas_kernel **out, int *count)
+{
+    struct dirent **entry;
+    const int files = scandir(folder, &entry, is_json, alphasort);
+    kas_status status = KAS_OK;
+    if (files < 0)
+        return kas_fail_errno(KAS_BAD_INPUT, folder);
+    *out = calloc((size_t)files + 1, sizeof **out);
+    if (!*out)
+        status = kas_fail(KAS_NO_MEMORY, "no memory for %d kernels", files);
+    for (int i = 0; i < files; i++) {
+        kas_buf path = {0};
+        kas_buf_printf(&path, "%s/%s", folder, entry[i]->d_name);
+        if (status == KAS_OK)
+            status = kas_buf_status(&path);
+        if (status == KAS_OK)
+            status = kas_kernel_read_file(path.data, &(*out)[i]);
+        kas_buf_free(&path);
+        free(entry[i]);
+    }
+    free(entry);
+    *count = files;
+    if (status == KAS_OK && files == 0)
+        status =
+            kas_fail(KAS_BAD_INPUT, "--parents %s: the folder has no kernel file (*.json)", folder);
+    return status;
+}
+
+static kas_status set_parents(const char *path, kas_sampler *sampler)
+{
+    struct stat found;
+    kas_kernel one, *parents = NULL;
+    int count = 1;
+    if (stat(path, &found) != 0 || !S_ISDIR(found.st_mode)) {
+        KAS_TRY(kas_kernel_read_file(path, &one));
+        return kas_sampler_set_parents(sampler, &one, 1);
+    }
+    kas_status status = read_folder(path, &parents, &count);
+    if (status == KAS_OK)
+        status = kas_sampler_set_parents(sampler, parents, count);
+    free(parents);
+    return status;
+}
+
 static kas_status run(int argc, char **argv)
 {
     const struct argp_child children[] = {{&kas_cli_net_argp, 0, NULL, 0},
@@ -369,6 +433,8 @@ static kas_status run(int argc, char **argv)
     o.sample.budget = o.net.budget;
     KAS_TRY_GOTO(kas_cli_net_targets(&o.net, &net, &targets, &count), out);
     KAS_TRY_GOTO(kas_sampler_create(&o.sample, targets, count, &sampler), out);
+    if (o.parents)
+        KAS_TRY_GOTO(set_parents(o.parents, sampler), out);
     if (o.recheck)
         KAS_TRY_GOTO(kas_recheck_create(targets, count, &o.sample, &recheck), out);
     if (o.folder) {

@@ -401,6 +401,12 @@ bool kas_growth_try(kas_growth *g, const kas_candidate_op *use, kas_pick_value *
     return true;
 }
 
+bool kas_growth_fix(kas_growth *g, const kas_dim *value)
+{
+    const int last = g->kernel.nodes - 1;
+    return substitute(g, last, g->vars - 1, value) && are_possible(g, g->step[last].changed);
+}
+
 void kas_growth_undo(kas_growth *g)
 {
     int i = --g->kernel.nodes;

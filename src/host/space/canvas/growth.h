@@ -95,6 +95,10 @@ typedef int kas_pick_value(void *context, const kas_candidate_op *use, int var,
 bool kas_growth_try(kas_growth *g, const kas_candidate_op *use, kas_pick_value *pick,
                     void *context);
 
+/* Gives the free size that the last node made a value that kas_growth_may_use and kas_growth_takes
+ * allow. When it returns false, the caller undoes the step. */
+bool kas_growth_fix(kas_growth *g, const kas_dim *value);
+
 /* Removes the last node and reverts the substitutions of its step. */
 void kas_growth_undo(kas_growth *g);
 

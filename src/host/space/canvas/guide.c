@@ -209,7 +209,8 @@ static int merges_needed(const kas_growth *g)
 
 /* ---- all of it ---- */
 
-/* Checks a complete kernel. What the output sees counts here, not what some node saw. */
+/* Checks a complete kernel, whether it was grown or given. What the output sees counts here, not
+ * what some node saw. */
 static kas_reject check_output(const kas_guide *guide, const kas_guide_note *note)
 {
     const kas_growth *g = guide->growth;
@@ -217,8 +218,12 @@ static kas_reject check_output(const kas_guide *guide, const kas_guide_note *not
     if (!kas_could_be_output(g, last))
         return kas_pairs_facts(g->pairs, last)->output == KAS_OUTPUT_NEVER ? KAS_REJECT_OUTPUT
                                                                            : KAS_REJECT_VARIABLES;
+    if (note->missing)
+        return KAS_REJECT_DEAD_END;
     if (note->weighted < guide->options->min_weighted)
         return KAS_REJECT_NO_WEIGHT;
+    if (note->weighted > guide->options->max_weighted)
+        return KAS_REJECT_DEAD_END;
     return kas_receptive_field_across(&note->view) < guide->min_receptive ? KAS_REJECT_ONE_PIXEL
                                                                           : KAS_REJECT_NONE;
 }

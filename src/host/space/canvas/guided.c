@@ -77,10 +77,9 @@ void kas_guided_begin(kas_guided *d, uint64_t attempt)
     d->primitives = o->min_primitives + (int)below(d, o->max_primitives - o->min_primitives + 1);
 }
 
-/* Draws one of the values that the shapes and all sizes with the variable allow. For the last
- * primitive the value must also be one with which RHS becomes [C, H, W]. */
-static int draw_value(void *context, const kas_candidate_op *use, int var,
-                      const kas_value *const *value, int count)
+/* For the last primitive the value must also be one with which RHS becomes [C, H, W]. */
+int kas_guided_draw_value(void *context, const kas_candidate_op *use, int var,
+                          const kas_value *const *value, int count)
 {
     kas_guided *d = context;
     const kas_growth *g = d->growth;
@@ -144,7 +143,7 @@ static bool divides_more(const kas_candidate_op *use)
 static outcome try_use(kas_guided *d, const kas_candidate_op *use)
 {
     kas_growth *g = d->growth;
-    if (!kas_growth_try(g, use, draw_value, d))
+    if (!kas_growth_try(g, use, kas_guided_draw_value, d))
         return g->refused == KAS_REFUSED_OUTPUT ? REFUSED_SHAPE : REFUSED;
     /* Another value could have given another shape. */
     const outcome for_shape = g->step[g->kernel.nodes - 1].saved ? REFUSED : REFUSED_SHAPE;
@@ -249,23 +248,29 @@ static void begin(kas_guided *d)
         split[0] = d->split[below(d, d->splits)];
     kas_growth_begin(d->growth, d->primitives, group, split);
     kas_guide_begin(&d->guide);
-    d->too_dear = KAS_REJECT_DEAD_END;
 }
 
-kas_reject kas_guided_try(kas_guided *d)
+kas_reject kas_guided_complete(kas_guided *d)
 {
     kas_growth *g = d->growth;
+    const int given = g->kernel.nodes;
     int dead_ends = 0;
-    begin(d);
+    d->too_dear = KAS_REJECT_DEAD_END;
     while (g->kernel.nodes <= g->primitives) {
         if (step(d))
             continue;
         if (++dead_ends > MOST_DEAD_ENDS || g->kernel.nodes == 1)
             return d->too_dear;
-        while (g->kernel.nodes > 1)
+        while (g->kernel.nodes > given)
             kas_growth_undo(g);
     }
     return KAS_REJECT_NONE;
+}
+
+kas_reject kas_guided_try(kas_guided *d)
+{
+    begin(d);
+    return kas_guided_complete(d);
 }
 
 bool kas_guided_is_hopeless(const kas_guided *d)

@@ -39,6 +39,15 @@ void kas_guided_begin(kas_guided *guided, uint64_t attempt);
  * May be called again for another try. */
 kas_reject kas_guided_try(kas_guided *guided);
 
+/* Completes a kernel that was begun with some primitives and admitted by the guide: draws the other
+ * primitives, and goes back to these after a dead end. The rest is as in kas_guided_try. */
+kas_reject kas_guided_complete(kas_guided *guided);
+
+/* Draws one of the values that the shapes and all sizes with the variable allow, or returns -1
+ * (kas_pick_value; `context` is the kas_guided). */
+int kas_guided_draw_value(void *context, const kas_candidate_op *use, int var,
+                          const kas_value *const *value, int count);
+
 /* Returns, after a try that failed, whether no primitive at all could be the first one, so that no
  * try will succeed. */
 bool kas_guided_is_hopeless(const kas_guided *guided);

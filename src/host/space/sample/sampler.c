@@ -7,8 +7,10 @@
 #include "host/space/canvas/grow.h"
 #include "host/space/canvas/guided.h"
 #include "host/space/commute.h"
+#include "host/space/evolve/evolve.h"
 #include "host/space/file/assignment.h"
 #include "host/space/file/kernel_json.h"
+#include "host/space/name_set.h"
 #include "host/space/nas_pte/nas_pte.h"
 #include "host/space/nas_pte/nas_pte_layers.h"
 
@@ -147,13 +149,6 @@ kas_status kas_sample_attempt(const kas_sample_options *options, const kas_targe
     return status;
 }
 
-/* The names given so far: open addressing over their 64 bits, which are as good as random. */
-typedef struct name_set {
-    uint64_t *slot; /* 0 = empty */
-    size_t size, used;
-    bool has_zero;
-} name_set;
-
 struct kas_sampler {
     kas_sample_options options;
     workshop workshop; /* opened by the first attempt */
@@ -161,49 +156,11 @@ struct kas_sampler {
     int count;
     uint64_t attempt, index; /* numbers of the next attempt and the next kernel */
     kas_sample_stats stats;
-    name_set names;
+    kas_name_set names;     /* given so far */
+    kas_children *children; /* of `parent`; NULL = kernels are drawn */
+    kas_kernel *parent;     /* owned: [parents] */
+    int parents;
 };
-
-static void put(name_set *set, uint64_t name)
-{
-    size_t i = name & (set->size - 1);
-    while (set->slot[i])
-        i = (i + 1) & (set->size - 1);
-    set->slot[i] = name;
-}
-
-static kas_status grow_set(name_set *set)
-{
-    name_set larger = {.size = set->size ? set->size * 2 : 1024, .used = set->used};
-    larger.slot = calloc(larger.size, sizeof *larger.slot);
-    if (!larger.slot)
-        return kas_fail(KAS_NO_MEMORY, "no memory to remember %zu kernels", larger.size);
-    for (size_t i = 0; i < set->size; i++)
-        if (set->slot[i])
-            put(&larger, set->slot[i]);
-    larger.has_zero = set->has_zero;
-    free(set->slot);
-    *set = larger;
-    return KAS_OK;
-}
-
-static kas_status add_name(name_set *set, uint64_t name, bool *is_new)
-{
-    if (name == 0) {
-        *is_new = !set->has_zero;
-        set->has_zero = true;
-        return KAS_OK;
-    }
-    if (2 * (set->used + 1) > set->size)
-        KAS_TRY(grow_set(set));
-    size_t i = name & (set->size - 1);
-    while (set->slot[i] && set->slot[i] != name)
-        i = (i + 1) & (set->size - 1);
-    *is_new = set->slot[i] == 0;
-    set->used += *is_new;
-    set->slot[i] = name;
-    return KAS_OK;
-}
 
 kas_status kas_sampler_create(const kas_sample_options *options, const kas_target *targets,
                               int count, kas_sampler **out)
@@ -230,9 +187,35 @@ void kas_sampler_free(kas_sampler *sampler)
     if (!sampler)
         return;
     workshop_close(&sampler->workshop);
-    free(sampler->names.slot);
+    kas_children_free(sampler->children);
+    free(sampler->parent);
+    kas_name_set_free(&sampler->names);
     free(sampler->targets);
     free(sampler);
+}
+
+/* Notes a parent under the name that its equals among samples have. */
+static kas_status note_parent(kas_sampler *s, const kas_kernel *parent)
+{
+    kas_kernel form;
+    char name[KAS_NAME_SIZE];
+    bool is_new;
+    KAS_TRY(kas_kernel_canonicalize_unordered(parent, &form));
+    KAS_TRY(kas_canonical_name(&form, name));
+    return kas_name_set_add(&s->names, name, &is_new);
+}
+
+kas_status kas_sampler_set_parents(kas_sampler *s, const kas_kernel *parents, int count)
+{
+    KAS_TRY(kas_children_create(&s->options, s->targets, s->count, &s->children));
+    s->parent = malloc((size_t)count * sizeof *parents);
+    if (!s->parent)
+        return kas_fail(KAS_NO_MEMORY, "no memory for %d parents", count);
+    memcpy(s->parent, parents, (size_t)count * sizeof *parents);
+    s->parents = count;
+    for (int i = 0; i < count; i++)
+        KAS_TRY(note_parent(s, &parents[i]));
+    return KAS_OK;
 }
 
 static void count_attempt(kas_sample_stats *stats, const kas_attempt *how, bool found)
@@ -246,8 +229,9 @@ static void count_attempt(kas_sample_stats *stats, const kas_attempt *how, bool 
 }
 
 /* Attempts one kernel for all layers. */
-static kas_status attempt_kernel(workshop *w, kas_sample *out, kas_attempt *how)
+static kas_status attempt_kernel(kas_sampler *s, kas_sample *out, kas_attempt *how)
 {
+    workshop *w = &s->workshop;
     KAS_TRY(make_attempt(w, out->attempt, how));
     if (how->why != KAS_REJECT_NONE)
         return KAS_OK;
@@ -256,8 +240,9 @@ static kas_status attempt_kernel(workshop *w, kas_sample *out, kas_attempt *how)
 }
 
 /* Attempts a kernel for each layer. */
-static kas_status attempt_layers(workshop *w, kas_sample *out, kas_attempt *how)
+static kas_status attempt_layers(kas_sampler *s, kas_sample *out, kas_attempt *how)
 {
+    const workshop *w = &s->workshop;
     *how = (kas_attempt){.tries = 1};
     KAS_TRY(kas_pte_layers_attempt(w->layers, w->options->seed, out->attempt, out->name,
                                    &out->replacement, &how->why));
@@ -265,17 +250,30 @@ static kas_status attempt_layers(workshop *w, kas_sample *out, kas_attempt *how)
     return KAS_OK;
 }
 
+/* Attempts a child. */
+static kas_status attempt_child(kas_sampler *s, kas_sample *out, kas_attempt *how)
+{
+    int a, b;
+    kas_change what;
+    kas_child_parents(s->options.seed, out->attempt, s->parents, &a, &b);
+    KAS_TRY(kas_child_attempt(s->children, &s->parent[a], &s->parent[b], out->attempt,
+                              &out->replacement, how, &what));
+    out->change = kas_change_name(what);
+    return how->why == KAS_REJECT_NONE ? kas_canonical_name(out->replacement.kernel, out->name)
+                                       : KAS_OK;
+}
+
 /* Makes and counts one attempt; *found is set when it gave a kernel that was not given before. */
 static kas_status attempt_once(kas_sampler *s, kas_sample *out, bool *found)
 {
     kas_attempt how;
-    workshop *w = &s->workshop;
     *found = false;
-    out->replacement = (kas_replacement){0};
-    out->attempt = s->attempt++;
-    kas_status status = (w->layers ? attempt_layers : attempt_kernel)(w, out, &how);
+    *out = (kas_sample){.attempt = s->attempt++};
+    kas_status status = (s->children          ? attempt_child
+                         : s->workshop.layers ? attempt_layers
+                                              : attempt_kernel)(s, out, &how);
     if (status == KAS_OK && how.why == KAS_REJECT_NONE)
-        status = add_name(&s->names, strtoull(out->name, NULL, 16), found);
+        status = kas_name_set_add(&s->names, out->name, found);
     if (status == KAS_OK)
         count_attempt(&s->stats, &how, *found);
     if (!*found)
@@ -348,9 +346,9 @@ kas_status kas_sampler_next(kas_sampler *sampler, uint64_t max_attempts, kas_sam
     bool found;
     if (max_attempts == 0)
         max_attempts = 1000000;
-    if (!sampler->workshop.growth)
+    if (sampler->attempt == 0)
         KAS_TRY(check_least(sampler));
-    if (!sampler->workshop.growth)
+    if (!sampler->workshop.growth && !sampler->children)
         KAS_TRY(
             workshop_open(&sampler->options, sampler->targets, sampler->count, &sampler->workshop));
     uint64_t before = sampler->stats.tries, tries = 0, told = 500;

@@ -40,10 +40,16 @@ kas_status kas_sampler_create(const kas_sample_options *options, const kas_targe
                               int count, kas_sampler **out);
 void kas_sampler_free(kas_sampler *sampler);
 
+/* From now on attempt n makes a child of two of these kernels (evolve/evolve.h), which are copied.
+ * Neither they nor their equals are given. Call it before the first kernel. KAS_USAGE for options
+ * without children. */
+kas_status kas_sampler_set_parents(kas_sampler *sampler, const kas_kernel *parents, int count);
+
 typedef struct kas_sample {
     uint64_t attempt; /* number of the attempt that gave it */
     uint64_t index;   /* k: how many distinct legal samples came before */
     char name[KAS_NAME_SIZE];
+    const char *change;          /* of a child: what was done (kas_change_name); else NULL */
     kas_replacement replacement; /* at the sampler's copy of its targets */
 } kas_sample;
 void kas_sample_free(kas_sample *sample);

@@ -1,0 +1,227 @@
+#include "host/space/evolve/evolve.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/core/log.h"
+#include "host/space/canonical.h"
+#include "host/space/commute.h"
+#include "host/space/evolve/edit.h"
+#include "host/space/evolve/rebuild.h"
+
+/* The most tries of one attempt, all with the same kind of change: a kind that seldom gives a kernel
+ * then has nearly as many children as the others. */
+enum { MOST_TRIES = 8 };
+
+struct kas_children {
+    kas_sample_options options;
+    kas_target *target; /* owned */
+    int count;
+    kas_growth *growth;
+    kas_guided guided;
+    kas_solver *solver;
+};
+
+const char *kas_change_name(kas_change change)
+{
+    static const char *const names[KAS_CHANGE_COUNT] = {"change", "replace", "insert",
+                                                        "delete", "regrow",  "graft"};
+    return (unsigned)change < KAS_CHANGE_COUNT ? names[change] : "unknown";
+}
+
+/* ---- memory ---- */
+
+static kas_status check_options(const kas_sample_options *o)
+{
+    if (o->space != KAS_SPACE_CANVAS)
+        return kas_fail(KAS_USAGE, "--space nas-pte: its samples are sequences of transformations, "
+                                   "which have no children; with --space canvas kernels of either "
+                                   "space can be parents");
+    if (o->sampler == KAS_SAMPLER_REJECTION)
+        return kas_fail(KAS_USAGE, "--sampler rejection: children are made by the steps of the "
+                                   "guided sampler; use --sampler guided");
+    return kas_sample_options_check(o);
+}
+
+static kas_status open_children(kas_children *c, const kas_target *targets)
+{
+    c->target = malloc((size_t)c->count * sizeof *c->target);
+    if (!c->target)
+        return kas_fail(KAS_NO_MEMORY, "no memory for %d targets", c->count);
+    memcpy(c->target, targets, (size_t)c->count * sizeof *c->target);
+    KAS_TRY(kas_growth_create(&c->options, c->target, c->count, &c->growth));
+    KAS_TRY(kas_guided_create(&c->options, c->target, c->count, c->growth, &c->guided));
+    return kas_solver_create(c->target, c->count, &c->solver);
+}
+
+kas_status kas_children_create(const kas_sample_options *options, const kas_target *targets,
+                               int count, kas_children **out)
+{
+    *out = NULL;
+    KAS_TRY(check_options(options));
+    if (count < 1)
+        return kas_fail(KAS_BAD_INPUT, "there is no convolution to replace");
+    kas_children *c = calloc(1, sizeof *c);
+    if (!c)
+        return kas_fail(KAS_NO_MEMORY, "no memory for children of kernels");
+    c->options = *options;
+    c->count = count;
+    kas_status status = open_children(c, targets);
+    if (status != KAS_OK)
+        kas_children_free(c);
+    else
+        *out = c;
+    return status;
+}
+
+void kas_children_free(kas_children *c)
+{
+    if (!c)
+        return;
+    kas_guided_free(&c->guided);
+    kas_solver_free(c->solver);
+    kas_growth_free(c->growth);
+    free(c->target);
+    free(c);
+}
+
+/* ---- a child ---- */
+
+/* Rebuilds a changed outline. Sizes stay as they were in the parents if the rules allow it, because
+ * a child should differ from its parent in one thing; else they are matched again. */
+static kas_reject rebuild(kas_children *c, const kas_outline *o)
+{
+    const int primitives = o->nodes - 1;
+    if (primitives < c->options.min_primitives || primitives > c->options.max_primitives)
+        return KAS_REJECT_DEAD_END;
+    const kas_reject why = kas_rebuild(&c->guided, o, o->nodes, primitives, true);
+    if (why == KAS_REJECT_NONE || why == KAS_REJECT_REDUNDANT)
+        return why;
+    return kas_rebuild(&c->guided, o, o->nodes, primitives, false);
+}
+
+/* Keeps the nodes up to one that is drawn, and lets the guided sampler draw the others, so many that
+ * the kernel has a number of primitives that is drawn too. */
+static kas_reject regrow(kas_children *c, const kas_outline *parent)
+{
+    const int least = c->options.min_primitives, most = c->options.max_primitives;
+    const int most_kept = parent->nodes - 1 < most ? parent->nodes - 1 : most - 1;
+    kas_guided *d = &c->guided;
+    kas_outline o;
+    if (most_kept < 1 || !kas_outline_tidy(parent, parent->nodes - 1, &o))
+        return KAS_REJECT_DEAD_END;
+    const int kept = 1 + (int)kas_rng_below(&d->rng, (uint32_t)most_kept);
+    const int fewest = kept + 1 > least ? kept + 1 : least;
+    const int primitives = fewest + (int)kas_rng_below(&d->rng, (uint32_t)(most - fewest + 1));
+    const kas_reject why = kas_rebuild(d, &o, kept + 1, primitives, true);
+    return why == KAS_REJECT_NONE ? kas_guided_complete(d) : why;
+}
+
+/* Draws a change of that kind and leaves the changed kernel in c->growth: complete and pruned, but
+ * neither canonical nor solved. */
+static kas_reject draw_child(kas_children *c, const kas_kernel *a, const kas_kernel *b,
+                             kas_change what)
+{
+    kas_guided *d = &c->guided;
+    kas_outline o, other;
+    bool changed = false;
+    kas_outline_begin(d, a, &o);
+    switch (what) {
+    case KAS_CHANGE_ATTRIBUTE:
+        changed = kas_edit_attribute(d, &o);
+        break;
+    case KAS_CHANGE_REPLACE:
+        changed = kas_edit_replace(d, &o);
+        break;
+    case KAS_CHANGE_INSERT:
+        changed = kas_edit_insert(d, &o);
+        break;
+    case KAS_CHANGE_DELETE:
+        changed = kas_edit_delete(d, &o);
+        break;
+    case KAS_CHANGE_REGROW:
+        return regrow(c, &o);
+    default:
+        kas_outline_begin(d, b, &other);
+        changed = kas_edit_graft(d, &other, &o);
+        break;
+    }
+    return changed ? rebuild(c, &o) : KAS_REJECT_DEAD_END;
+}
+
+/* Returns whether the kernels are the same up to the order of operands that commute. `canonical` is
+ * in the form that all these share. Most kernels differ in what costs little to compare. */
+static kas_status is_same(const kas_kernel *canonical, const kas_kernel *parent, bool *same)
+{
+    uint64_t ops[2] = {0};
+    kas_kernel form;
+    char name[2][KAS_NAME_SIZE];
+    *same = false;
+    if (!parent || canonical->nodes != parent->nodes)
+        return KAS_OK;
+    for (int i = 0; i < parent->nodes; i++) { /* a sum does not depend on the order of nodes */
+        ops[0] += ((uint64_t)canonical->node[i].op + 1) * (uint64_t)(canonical->node[i].op + 64);
+        ops[1] += ((uint64_t)parent->node[i].op + 1) * (uint64_t)(parent->node[i].op + 64);
+    }
+    if (ops[0] != ops[1])
+        return KAS_OK;
+    KAS_TRY(kas_kernel_canonicalize_unordered(parent, &form));
+    KAS_TRY(kas_canonical_name(&form, name[0]));
+    KAS_TRY(kas_canonical_name(canonical, name[1]));
+    *same = strcmp(name[0], name[1]) == 0;
+    return KAS_OK;
+}
+
+/* Makes the grown kernel canonical, compares it with its parents and solves its sizes. */
+static kas_status complete(kas_children *c, const kas_kernel *a, const kas_kernel *b,
+                           kas_reject *why)
+{
+    kas_kernel *kernel = &c->growth->kernel;
+    bool is_a, is_b;
+    KAS_TRY(kas_kernel_canonicalize_unordered(kernel, kernel));
+    KAS_TRY(is_same(kernel, a, &is_a));
+    KAS_TRY(is_same(kernel, b, &is_b));
+    if (is_a || is_b) {
+        *why = KAS_REJECT_DUPLICATE;
+        return KAS_OK;
+    }
+    return kas_reject_of(kas_solver_run(c->solver, kernel, &c->options.budget), why);
+}
+
+static kas_status try_until_done(kas_children *c, const kas_kernel *a, const kas_kernel *b,
+                                 kas_change what, kas_attempt *how)
+{
+    *how = (kas_attempt){0};
+    do {
+        how->tries++;
+        how->why = draw_child(c, a, b, what);
+        if (how->why == KAS_REJECT_NONE)
+            KAS_TRY(complete(c, a, b, &how->why));
+        how->rejected[how->why] += how->why != KAS_REJECT_NONE;
+    } while (how->why != KAS_REJECT_NONE && how->tries < MOST_TRIES);
+    return kas_pairs_status(c->growth->pairs);
+}
+
+kas_status kas_child_attempt(kas_children *c, const kas_kernel *a, const kas_kernel *b,
+                             uint64_t key, kas_replacement *out, kas_attempt *how, kas_change *what)
+{
+    const uint64_t version = (uint64_t)KAS_CHILDREN_VERSION << 48;
+    const int kinds = b ? KAS_CHANGE_COUNT : KAS_CHANGE_GRAFT;
+    c->guided.rng = kas_rng_make(c->options.seed ^ version, KAS_PURPOSE_CHILD, key);
+    *what = (kas_change)kas_rng_below(&c->guided.rng, (uint32_t)kinds);
+    const bool quiet = kas_quiet(true);
+    kas_status status = try_until_done(c, a, b, *what, how);
+    kas_quiet(quiet);
+    if (status != KAS_OK || how->why != KAS_REJECT_NONE)
+        return status;
+    *out = (kas_replacement){.target = c->target};
+    KAS_TRY(kas_solver_solution(c->solver, &out->solution));
+    return kas_replacement_set(out, &c->growth->kernel, 1, NULL);
+}
+
+void kas_child_parents(uint64_t seed, uint64_t key, int count, int *a, int *b)
+{
+    kas_rng rng = kas_rng_make(seed, KAS_PURPOSE_CHILD, key);
+    *a = (int)kas_rng_below(&rng, (uint32_t)count);
+    *b = (int)kas_rng_below(&rng, (uint32_t)count);
+}
