@@ -1,6 +1,6 @@
 # Files that travel inside the program, so that it needs none beside it: folder X becomes
 # kas_embedded_X[] (host/core/embedded.h), a file's name without .json its name there.
-EMBEDDED_FOLDERS  := networks recipes
+EMBEDDED_FOLDERS  := networks recipes kernels
 EXTRA_OBJECTS     += $(EMBEDDED_FOLDERS:%=$(BUILD)/gen/embedded_%.o)
 
 $(BUILD)/gen/embedded_%.c: mk/embedded.mk FORCE

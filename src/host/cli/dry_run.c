@@ -82,6 +82,7 @@ static void print_candidate(const kas_work *w, size_t memory, bool json)
         kas_line_text(&line, "kind", "candidate");
         kas_line_int(&line, "index", w->index);
         kas_line_text(&line, "kernel", w->name);
+        kas_line_text(&line, "origin", w->origin);
         kas_line_number(&line, "flops_ratio", w->flops / w->conv_flops);
         kas_line_number(&line, "params_ratio", w->params / w->conv_params);
         kas_line_number(&line, "memory_bytes", (double)memory);
@@ -89,20 +90,23 @@ static void print_candidate(const kas_work *w, size_t memory, bool json)
         printf("%s", kas_buf_text(&line));
         kas_buf_free(&line);
     } else {
-        printf("candidate %lld: %s  FLOPs %.3fx  params %.3fx  memory %s\n", (long long)w->index,
-               w->name, w->flops / w->conv_flops, w->params / w->conv_params,
-               kas_human_bytes((double)memory, bytes));
+        printf("candidate %lld: %s  %s  FLOPs %.3fx  params %.3fx  memory %s\n",
+               (long long)w->index, w->name, w->origin, w->flops / w->conv_flops,
+               w->params / w->conv_params, kas_human_bytes((double)memory, bytes));
     }
 }
 
 static kas_status print_candidates(const kas_session *s, bool json)
 {
-    kas_strategy strategy = kas_strategy_random(s->sampler);
+    const kas_strategy *strategy = &s->strategy;
     int count = s->search.candidates && s->search.candidates < SHOWN ? s->search.candidates : SHOWN;
     for (int k = 0; k < count; k++) {
         kas_work work = {.kind = KAS_WORK_CANDIDATE, .index = k};
         size_t memory = 0;
-        KAS_TRY(strategy.next(strategy.context, &work));
+        bool ready;
+        KAS_TRY(strategy->next(strategy->context, NULL, 0, &work, &ready));
+        if (!ready) /* the next generation needs results */
+            return KAS_OK;
         kas_status status = kernel_memory(s, &work, &memory);
         if (status == KAS_OK)
             print_candidate(&work, memory, json);

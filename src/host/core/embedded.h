@@ -12,6 +12,7 @@ typedef struct kas_embedded {
 
 extern const kas_embedded kas_embedded_networks[]; /* networks/ */
 extern const kas_embedded kas_embedded_recipes[];  /* recipes/ */
+extern const kas_embedded kas_embedded_kernels[];  /* kernels/ */
 
 /* The text of the file of that name, or NULL. */
 const char *kas_embedded_find(const kas_embedded *files, const char *name);

@@ -24,7 +24,8 @@ typedef enum kas_purpose {
     KAS_PURPOSE_DROPOUT = 9, /* which values a dropout layer drops */
     KAS_PURPOSE_CROP = 10,   /* parts of encoded images */
     KAS_PURPOSE_MIX = 11,    /* shares and rectangles of mixed images */
-    KAS_PURPOSE_CHILD = 12   /* changes of kernels */
+    KAS_PURPOSE_CHILD = 12,  /* changes of kernels */
+    KAS_PURPOSE_SELECT = 14  /* parents in evolution */
 } kas_purpose;
 
 /* Computes the bare Philox4x32 function with 10 rounds. */

@@ -5,39 +5,58 @@
 
 #include "host/train/prune.h"
 
-static bool in_scope(const kas_search_options *options, bool deterministic, const kas_curve *c,
-                     int64_t index, int epoch)
+double kas_judge_cost(const kas_work *work)
 {
-    if (c->index == index || c->epochs <= epoch || c->epochs == 0)
+    return work->predicted > 0 ? work->predicted : work->flops;
+}
+
+/* Which finished candidates a candidate is compared with. */
+typedef enum scope { ALL, BEFORE_THE_WINDOW, EARLIER_GENERATIONS } scope;
+
+static scope scope_of(const kas_search_options *options)
+{
+    if (kas_search_in_generations(options))
+        return EARLIER_GENERATIONS;
+    return strcmp(options->prune, "deterministic") == 0 ? BEFORE_THE_WINDOW : ALL;
+}
+
+static bool in_scope(const kas_search_options *options, scope scope, const kas_curve *c,
+                     const kas_work *work, int epoch)
+{
+    if (c->index == work->index || c->epochs <= epoch || c->epochs == 0)
         return false;
-    return !deterministic || c->index < index - options->prune_window;
+    if (scope == EARLIER_GENERATIONS)
+        return c->generation < work->generation;
+    return scope == ALL || c->index < work->index - options->prune_window;
 }
 
 bool kas_judge_prune(const kas_search_options *options, const kas_curve *finished, int count,
-                     int64_t index, int epoch, double accuracy, double latency, double flops)
+                     const kas_work *work, int epoch, double accuracy)
 {
     if (strcmp(options->prune, "none") == 0)
         return false;
     if (!isfinite(accuracy))
         return true;
-    bool deterministic = strcmp(options->prune, "deterministic") == 0, dominated = false;
+    const scope scope = scope_of(options);
+    bool dominated = false;
     double best = NAN, best_last = -1;
     for (int i = 0; i < count; i++) {
         const kas_curve *c = &finished[i];
-        if (!in_scope(options, deterministic, c, index, epoch))
+        if (!in_scope(options, scope, c, work, epoch))
             continue;
         double last = c->accuracy[c->epochs - 1];
         if (last > best_last) {
             best_last = last;
             best = c->accuracy[epoch];
         }
-        double cost = deterministic ? c->flops : c->latency, own = deterministic ? flops : latency;
+        double cost = scope == ALL ? c->latency : c->cost,
+               own = scope == ALL ? work->measured.latency : kas_judge_cost(work);
         /* Without a latency on either side the candidate counts as the slower one. */
         bool slower = isnan(cost) || isnan(own) || cost <= own;
         dominated |= slower && c->accuracy[epoch] >= accuracy;
     }
     return dominated &&
-           kas_prune_now(KAS_PRUNE_THETA, epoch, options->recipe.epochs, accuracy, best);
+           kas_prune_now(options->theta, epoch, options->recipe.epochs, accuracy, best);
 }
 
 static bool counts(const kas_work *work)

@@ -8,23 +8,30 @@
 #include "host/study/options.h"
 
 typedef struct kas_curve {
-    int64_t index;  /* of the candidate */
+    int64_t index; /* of the candidate */
+    int generation;
     double latency; /* seconds; NaN = unknown */
-    double flops;
+    double cost;    /* kas_judge_cost */
     int epochs;
     const double *accuracy; /* [epochs] on the validation split */
 } kas_curve;
 
-/* Returns whether candidate `index`, with `accuracy` after `epoch`, is pruned, given the
+/* Returns what a candidate costs, where no measurement may decide: the predicted seconds if they
+ * are known, and else the FLOPs. */
+double kas_judge_cost(const kas_work *work);
+
+/* Returns whether candidate `work`, with `accuracy` after `epoch`, is pruned, given the
  * finished candidates.
  *
  * With "curve" it is pruned when it is too far below the curve of the best finished candidate,
  * unless it may lie on the frontier because no finished candidate is both at least as accurate
  * after the same epoch and at least as fast. With "deterministic" only candidates before index -
- * window count, and FLOPs take the place of the latency, whose measurement differs from run to run.
- * With "none" it is never pruned; otherwise an accuracy that is not finite always is. */
+ * window count, and kas_judge_cost takes the place of the latency, whose measurement differs from
+ * run to run. Where candidates come in generations only those of earlier generations count, with
+ * the same cost, for both rules. With "none" it is never pruned; otherwise an accuracy that is not
+ * finite always is. */
 bool kas_judge_prune(const kas_search_options *options, const kas_curve *finished, int count,
-                     int64_t index, int epoch, double accuracy, double latency, double flops);
+                     const kas_work *work, int epoch, double accuracy);
 
 /* Returns the finished candidate with the highest accuracy (ties: fewer FLOPs, then the smaller
  * number); NULL when there is none. */

@@ -12,6 +12,8 @@
 #include "host/core/log.h"
 #include "host/leaderboard/publish.h"
 #include "host/model/pretrained.h"
+#include "host/space/sample/sampler.h"
+#include "host/strategy/from.h"
 
 /* Returns the threads of each of `workers`, at least one; 0 stays 0. */
 static int share(int threads, int workers)
@@ -104,6 +106,43 @@ static kas_status copy(const char *from, const char *to)
     kas_status status = kas_file_write_atomic(to, file.data, file.size);
     kas_buf_free(&file);
     return status;
+}
+
+/* Collects the kernels to begin with, and identifies them by their digest. */
+static kas_status collect_from(const kas_session_request *request, kas_session *s)
+{
+    if (!request->from)
+        return KAS_OK;
+    KAS_TRY(kas_from_collect(request->from, &s->from));
+    kas_sha256_hex(s->from.data, s->from.size, s->search.from);
+    return KAS_OK;
+}
+
+/* Copies the kernels to begin with into the study, and reads them from there. */
+static kas_status keep_from(kas_session *s)
+{
+    char path[KAS_STUDY_PATH], digest[65];
+    if (!s->search.from[0])
+        return KAS_OK;
+    KAS_TRY(kas_study_path(s->study, KAS_STUDY_FROM, path));
+    if (!kas_file_exists(path) && s->from.size)
+        KAS_TRY(kas_file_write_atomic(path, s->from.data, s->from.size));
+    kas_buf_clear(&s->from);
+    KAS_TRY(kas_file_read(path, KAS_FROM_BYTES, &s->from));
+    kas_sha256_hex(s->from.data, s->from.size, digest);
+    if (strcmp(digest, s->search.from) != 0)
+        return kas_fail(KAS_BAD_INPUT,
+                        "%s: not the kernels that the study was begun with (digest %.12s..., the "
+                        "study has %.12s...); restore the file, or remove it and run the search "
+                        "command with --from",
+                        path, digest, s->search.from);
+    return KAS_OK;
+}
+
+static kas_status open_strategy(kas_session *s)
+{
+    return kas_strategy_open(&s->search, s->problem.target, s->problem.targets,
+                             kas_buf_text(&s->from), NULL, &s->strategy);
 }
 
 /* Copies the initial weights into the study, so that it does not depend on the file. */
@@ -266,6 +305,7 @@ static kas_status open_store(kas_session *s, const kas_search_options *asked)
     KAS_TRY(status);
     if (!s->created)
         KAS_TRY(adopt(s, asked));
+    KAS_TRY(keep_from(s));
     return keep_init(s);
 }
 
@@ -311,21 +351,28 @@ kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_s
     KAS_TRY(kas_problem_open(&out->search, out->dataset, &out->problem));
     KAS_TRY(choose_pack(request, out));
     KAS_TRY(check_init(out));
-    kas_search_options asked = out->search; /* threads 0, sampler, layers: as in the study */
+    KAS_TRY(collect_from(request, out));
+    kas_search_options asked = out->search; /* what is left open is as in the study */
     if (out->search.sample.sampler == KAS_SAMPLER_AS_STUDY)
         out->search.sample.sampler = KAS_SAMPLER_GUIDED;
     if (out->search.sample.per_layer == KAS_PER_LAYER_AUTO) /* an existing study decides */
         out->search.sample.per_layer =
             kas_sample_is_per_layer(&out->search.sample) ? KAS_PER_LAYER_YES : KAS_PER_LAYER_NO;
     KAS_TRY(kas_sample_options_check(&out->search.sample));
+    KAS_TRY(kas_search_generations(&out->search));
     if (out->search.threads == 0)
         out->search.threads = share(kas_cores(), out->workers);
     kas_status status = kas_problem_check(&out->problem, &out->search);
     if (status != KAS_OK)
         return kas_fail_context(status, "%s", request->dataset);
-    if (!dry)
-        KAS_TRY(open_store(out, &asked));
-    return kas_problem_sampler(&out->problem, &out->search, &out->sampler);
+    KAS_TRY(open_strategy(out)); /* before the study is made: it may refuse the options */
+    if (dry)
+        return KAS_OK;
+    KAS_TRY(open_store(out, &asked));
+    if (out->created)
+        return KAS_OK;
+    kas_strategy_close(&out->strategy); /* the study has decided what was left open */
+    return open_strategy(out);
 }
 
 static kas_status read_stored(const char *study, kas_session *out)
@@ -360,21 +407,21 @@ kas_status kas_session_resume(const kas_session_request *request, kas_session *o
                         out->study, out->search.device, request->device, out->devices.kind);
     KAS_TRY(kas_problem_open(&out->search, out->dataset, &out->problem));
     KAS_TRY(choose_pack(request, out));
-    KAS_TRY(kas_problem_sampler(&out->problem, &out->search, &out->sampler));
     KAS_TRY(kas_study_dir_make(out->study));
     KAS_TRY(kas_code_version(out->code_version));
     KAS_TRY(adopt(out, NULL));
+    KAS_TRY(keep_from(out));
+    KAS_TRY(open_strategy(out));
     return keep_init(out);
 }
 
 void kas_session_close(kas_session *session)
 {
     kas_store_close(session->store);
-    if (session->sampler)
-        kas_sampler_free(session->sampler);
+    kas_strategy_close(&session->strategy);
+    kas_buf_free(&session->from);
     kas_problem_close(&session->problem);
     session->store = NULL;
-    session->sampler = NULL;
 }
 
 /* Returns the threads of the helper's compilers: the cores that no worker uses. */
@@ -383,6 +430,15 @@ static int ahead_threads(const kas_session *s)
     const bool cuda = strcmp(s->devices.kind, "cuda") == 0;
     const int spare = kas_cores() - s->workers * (cuda ? 1 : s->search.threads);
     return spare > 0 ? spare : 1;
+}
+
+static void describe_strategy(const kas_session *s)
+{
+    kas_buf text = {0};
+    kas_strategy_describe(&s->strategy, &text);
+    if (text.size)
+        kas_info("%s", kas_buf_text(&text));
+    kas_buf_free(&text);
 }
 
 kas_status kas_session_run(kas_session *s, void (*on_event)(void *context, const kas_event *event),
@@ -404,7 +460,7 @@ kas_status kas_session_run(kas_session *s, void (*on_event)(void *context, const
     kas_supervisor_options options = {.study = s->study,
                                       .dataset = s->dataset,
                                       .search = &s->search,
-                                      .strategy = kas_strategy_random(s->sampler),
+                                      .strategy = s->strategy,
                                       .worker_argv = worker,
                                       .workers = s->workers,
                                       .pack = s->pack,
@@ -417,6 +473,8 @@ kas_status kas_session_run(kas_session *s, void (*on_event)(void *context, const
                                       .weights_limit = s->weights_limit,
                                       .on_event = on_event,
                                       .context = context};
-    KAS_TRY(kas_supervise(s->store, &options));
+    const kas_status status = kas_supervise(s->store, &options);
+    describe_strategy(s);
+    KAS_TRY(status);
     return kas_publish_best(s->study, s->store, &s->search, s->dataset, &s->problem);
 }

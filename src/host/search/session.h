@@ -21,6 +21,8 @@ typedef struct kas_session_request {
     kas_search_options search; /* device and threads are filled in; resume ignores it */
     const char *net;           /* a name, or the path of a network file; NULL = search.net */
     const char *init;          /* weights to start from, copied into the study; NULL = random */
+    const char *from;          /* a study or folder of kernels to begin with, copied into the study;
+                                  NULL = none */
     bool may_grow;             /* the study may get more candidates, if the options ask for more
                                   than it has */
     int threads;               /* of all workers together; 0 = all cores */
@@ -42,6 +44,7 @@ typedef struct kas_session {
     char study[KAS_STUDY_PATH], dataset[KAS_STUDY_PATH];
     kas_search_options search;
     const char *init; /* from the request, like may_grow, stream and read_threads */
+    kas_buf from;     /* text of STUDY/from.json; empty = none */
     bool may_grow, stream, retrain;
     kas_devices devices;
     int workers, pack, ahead, read_threads;
@@ -49,7 +52,7 @@ typedef struct kas_session {
     double hang_seconds;
     uint64_t checkpoint_limit, weights_limit;
     kas_problem problem;
-    kas_sampler *sampler;
+    kas_strategy strategy;
     kas_store *store;                         /* NULL in a dry run */
     bool created;                             /* the study began just now */
     char code_version[KAS_CODE_VERSION_SIZE]; /* of this program */

@@ -4,12 +4,15 @@
 #include <string.h>
 
 #include "host/core/json/fields.h"
+#include "host/train/prune.h"
 
 #define AT(member) .offset = offsetof(kas_search_options, member)
 #define TEXT(member)                                                                               \
     .type = KAS_FIELD_TEXT, AT(member), .size = sizeof(((kas_search_options *)0)->member)
 #define INTEGER(member) .type = KAS_FIELD_INTEGER, AT(member)
 #define NUMBER(member) .type = KAS_FIELD_NUMBER, AT(member)
+
+const char *const kas_strategy_names[] = {"random", "evolution", NULL};
 
 /* All fields except those of the sampler and the recipe, which follow in the text. */
 static const kas_field fields[] = {
@@ -33,6 +36,15 @@ static const kas_field fields[] = {
     {"threads", "--threads", INTEGER(threads), .high = 4096},
     {"stream", "--stream", KAS_FIELD_FLAG, AT(stream), .optional = true},
     {"read_threads", "--read-threads", INTEGER(read_threads), .high = 256, .optional = true},
+    {"strategy", "--strategy", KAS_FIELD_CHOICE, AT(strategy), .choices = kas_strategy_names,
+     .optional = true},
+    {"population", "--population", INTEGER(population), .high = 1e6, .optional = true},
+    {"tournament", "--tournament", INTEGER(tournament), .high = 1e6, .optional = true},
+    {"generation", "--generation", INTEGER(generation), .high = 1e6, .optional = true},
+    {"known", "--known", KAS_FIELD_FLAG, AT(known), .optional = true},
+    {"from", "--from", TEXT(from), .optional = true},
+    {"rungs", "--rungs", KAS_FIELD_LIST, AT(rungs), .low = 1, .high = 1e6, .optional = true},
+    {"theta", "--theta", NUMBER(theta), .high = 1, .optional = true, .absent = KAS_PRUNE_THETA},
 };
 enum { FIELDS = sizeof fields / sizeof *fields, MOST_KEYS = 96, MAX_BYTES = 1 << 20 };
 
@@ -46,7 +58,70 @@ kas_search_options kas_search_options_default(void)
                                 .sample = kas_sample_defaults(),
                                 .validation = 0.1,
                                 .prune = "curve",
-                                .prune_window = 8};
+                                .prune_window = 8,
+                                .theta = KAS_PRUNE_THETA};
+}
+
+bool kas_search_in_generations(const kas_search_options *options)
+{
+    return options->strategy != KAS_STRATEGY_RANDOM || options->rungs.count > 0;
+}
+
+/* Sets *size to `chosen` unless it was asked for. */
+static void choose(int *size, int chosen, int least)
+{
+    if (*size == 0)
+        *size = chosen > least ? chosen : least;
+}
+
+/* A population is at most a quarter of the candidates, so that three quarters are children. */
+static kas_status size_evolution(kas_search_options *o)
+{
+    choose(&o->population, o->candidates > 0 && o->candidates < 400 ? o->candidates / 4 : 100, 8);
+    choose(&o->tournament, o->population / 10, 2);
+    choose(&o->generation, o->population / 5, 2);
+    if (o->tournament > o->population)
+        return kas_fail(KAS_USAGE,
+                        "--tournament %d: larger than the population of %d; choose a smaller one, "
+                        "or a larger --population",
+                        o->tournament, o->population);
+    return KAS_OK;
+}
+
+kas_status kas_search_generations(kas_search_options *o)
+{
+    const kas_int_list *rungs = &o->rungs;
+    const int last = rungs->count ? rungs->value[rungs->count - 1] : 0;
+    if (last > o->recipe.epochs)
+        return kas_fail(KAS_USAGE,
+                        "--rungs: the last rung is after %d epochs, and a training has %d; choose "
+                        "rungs up to %d, or more --epochs",
+                        last, o->recipe.epochs, o->recipe.epochs);
+    if (o->strategy == KAS_STRATEGY_EVOLUTION)
+        return size_evolution(o);
+    if (o->population || o->tournament)
+        return kas_fail(KAS_USAGE, "--population and --tournament are options of --strategy "
+                                   "evolution");
+    if (o->generation && !rungs->count)
+        return kas_fail(KAS_USAGE, "--generation: random candidates come in generations only with "
+                                   "--rungs");
+    if (rungs->count)
+        choose(&o->generation, 27, 1); /* 9, 3 and 1 of them go on */
+    return KAS_OK;
+}
+
+kas_int_list kas_search_rungs(int epochs)
+{
+    kas_int_list list = {0};
+    int parts = 1;
+    while (epochs / (3 * parts) >= 1 && list.count < 3) {
+        parts *= 3;
+        list.count++;
+    }
+    for (int i = 0; i < list.count; i++, parts /= 3)
+        list.value[i] = epochs / parts;
+    list.value[list.count++] = epochs;
+    return list;
 }
 
 void kas_search_options_write(const kas_search_options *options, kas_buf *out)
@@ -105,6 +180,12 @@ static bool left_to_the_study(const kas_field *f, const kas_search_options *give
         return true; /* long, and covered by the digest in the name */
     if (strcmp(f->key, "stream") == 0 || strcmp(f->key, "read_threads") == 0)
         return true; /* affect no result */
+    if (strcmp(f->key, "population") == 0)
+        return given->population == 0;
+    if (strcmp(f->key, "tournament") == 0)
+        return given->tournament == 0;
+    if (strcmp(f->key, "generation") == 0)
+        return given->generation == 0;
     return strcmp(f->key, "device") == 0 && !given->device[0];
 }
 

@@ -19,6 +19,10 @@
 /* The number of images in the forward pass whose latency is measured. */
 enum { KAS_LATENCY_BATCH = 32 };
 
+/* Where candidates come from (strategy/strategy.h). */
+typedef enum kas_strategy_kind { KAS_STRATEGY_RANDOM, KAS_STRATEGY_EVOLUTION } kas_strategy_kind;
+extern const char *const kas_strategy_names[]; /* NULL-terminated */
+
 typedef struct kas_search_options {
     char net[KAS_NET_KEPT_NAME]; /* its name; for a network from a file it ends in a part of the
                                     digest */
@@ -45,11 +49,33 @@ typedef struct kas_search_options {
      * stream too, or with other threads. These are the values for commands that do not say. */
     bool stream;      /* leave images in the file even if they fit in memory */
     int read_threads; /* of each training that streams; 0 = as many as it can use */
+    /* Strategy and generations. */
+    int strategy;       /* kas_strategy_kind */
+    int population;     /* of evolution; 0 = not asked for, and so are the next two */
+    int tournament;     /* members of the population that compete to be a parent */
+    int generation;     /* candidates in a generation; generation 0 of evolution is a population */
+    bool known;         /* the first candidates are the known kernels (kernels/) that fit */
+    char from[65];      /* SHA-256 of STUDY/from.json: kernels that come after these; "" = none */
+    kas_int_list rungs; /* epochs at which the best third of a generation goes on; empty = all go
+                           on */
+    double theta;       /* of the curve rule (train/prune.h) */
 } kas_search_options;
 
 /* Returns the defaults of everything except the recipe and the options that the machine determines
  * (device, threads). */
 kas_search_options kas_search_options_default(void);
+
+/* Returns whether candidates come in generations, each of which may depend on the results of those
+ * before: with evolution and with rungs. */
+bool kas_search_in_generations(const kas_search_options *options);
+
+/* Chooses the sizes of generations that are 0, and checks strategy and rungs. KAS_USAGE names the
+ * option. */
+kas_status kas_search_generations(kas_search_options *options);
+
+/* Returns the rungs that --rungs auto means for a training of so many epochs: a third of them, a
+ * ninth, ... and the last. */
+kas_int_list kas_search_rungs(int epochs);
 
 /* Appends the options as one line of canonical JSON. */
 void kas_search_options_write(const kas_search_options *options, kas_buf *out);
@@ -57,8 +83,9 @@ void kas_search_options_write(const kas_search_options *options, kas_buf *out);
 kas_status kas_search_options_read(const char *where, const char *text, kas_search_options *out);
 
 /* Returns KAS_OK when `given` means the same as `stored`. Otherwise it fails with KAS_USAGE and
- * names every option that differs, with both values. threads 0, device "" and the samplers
- * KAS_SAMPLER_AS_STUDY and KAS_PER_LAYER_AUTO in `given` mean "as stored". */
+ * names every option that differs, with both values. threads 0, device "", the samplers
+ * KAS_SAMPLER_AS_STUDY and KAS_PER_LAYER_AUTO, and sizes of generations that are 0 in `given` mean
+ * "as stored". */
 kas_status kas_search_options_same(const char *study, const kas_search_options *stored,
                                    const kas_search_options *given);
 

@@ -1,6 +1,5 @@
 #include "host/study/problem.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,40 +62,4 @@ kas_status kas_problem_place(const kas_search_options *options, const char *name
     const kas_status status = kas_assignment_fit(&kernels, target, targets, &budget, out);
     kas_assignment_free(&kernels);
     return status;
-}
-
-kas_status kas_problem_sampler(const kas_problem *problem, const kas_search_options *options,
-                               kas_sampler **out)
-{
-    kas_sample_options sample = options->sample;
-    sample.seed = options->seed;
-    sample.budget = kas_search_budget(options);
-    return kas_sampler_create(&sample, problem->target, problem->targets, out);
-}
-
-static kas_status next(void *context, kas_work *out)
-{
-    kas_sample sample;
-    kas_buf json = {0};
-    KAS_TRY(kas_sampler_next(context, 0, &sample));
-    kas_status status = kas_sample_write_json(&sample, &json);
-    out->attempt = (int64_t)sample.attempt;
-    const kas_solution *solution = &sample.replacement.solution;
-    out->flops = solution->flops;
-    out->params = solution->params;
-    out->conv_flops = solution->conv_flops;
-    out->conv_params = solution->conv_params;
-    snprintf(out->name, sizeof out->name, "%s", sample.name);
-    if (status == KAS_OK)
-        status = kas_buf_status(&json);
-    if (status == KAS_OK && !(out->kernel = strdup(kas_buf_text(&json))))
-        status = kas_fail(KAS_NO_MEMORY, "sampling: out of memory");
-    kas_buf_free(&json);
-    kas_sample_free(&sample);
-    return status;
-}
-
-kas_strategy kas_strategy_random(kas_sampler *sampler)
-{
-    return (kas_strategy){next, sampler};
 }

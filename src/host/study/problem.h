@@ -9,7 +9,7 @@
 #include "host/net/targets.h"
 #include "host/store/store.h"
 #include "host/study/options.h"
-#include "host/space/sample/sampler.h"
+#include "host/space/solve/replacement.h"
 
 typedef struct kas_problem {
     kas_dataset *dataset;
@@ -39,19 +39,5 @@ kas_budget kas_search_budget(const kas_search_options *options);
  * kas_replacement_free frees `out`; `target` must outlive it. */
 kas_status kas_problem_place(const kas_search_options *options, const char *name, const char *text,
                              const kas_target *target, int targets, kas_replacement *out);
-
-/* The source of candidates. Candidate k must be the same in every run of the study. */
-typedef struct kas_strategy {
-    /* Fills attempt, name, kernel (malloc'ed) and costs of the next candidate, in the order 0, 1,
-     * 2, ... KAS_NOTHING_VALID when the space is exhausted. */
-    kas_status (*next)(void *context, kas_work *out);
-    void *context;
-} kas_strategy;
-
-/* The random strategy: candidate k is the k-th distinct legal attempt of the sampler. `context` of
- * the strategy is `sampler`. */
-kas_status kas_problem_sampler(const kas_problem *problem, const kas_search_options *options,
-                               kas_sampler **out);
-kas_strategy kas_strategy_random(kas_sampler *sampler);
 
 #endif

@@ -3,7 +3,7 @@
  * A candidate is pruned when its accuracy after an epoch is below lambda times that of the best
  * finished candidate after the same epoch, with
  *
- *     x = epoch / (epochs - 1),   lambda = theta + (1 - theta) * x,   theta = 0.5
+ *     x = epoch / (epochs - 1),   lambda = theta + (1 - theta) * x
  *
  * Early in training half of the best accuracy is enough; towards the end the candidate must
  * have caught up. The last epoch never prunes, because nothing would be saved. The best
@@ -14,7 +14,7 @@
 
 #include <stdbool.h>
 
-#define KAS_PRUNE_THETA 0.5
+#define KAS_PRUNE_THETA 0.5 /* the paper's, and the default of --theta */
 
 /* Returns lambda after the 0-based `epoch` of `epochs`; 1 when there is only one epoch. */
 double kas_prune_lambda(double theta, int epoch, int epochs);

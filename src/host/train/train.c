@@ -273,10 +273,17 @@ static kas_status one_epoch(run *r, bool *finished)
     return kas_model_set_metrics(r->model, &zero);
 }
 
+/* Returns the number of epochs after which the run pauses or ends. */
+static int last_epoch(const kas_train_options *o)
+{
+    return o->until > 0 && o->until < o->recipe.epochs ? o->until : o->recipe.epochs;
+}
+
 static kas_status all_epochs(run *r)
 {
     const kas_train_options *o = r->o;
-    while (r->epochs < o->recipe.epochs && r->verdict == KAS_CONTINUE && !r->diverged) {
+    const int last = last_epoch(o);
+    while (r->epochs < last && r->verdict == KAS_CONTINUE && !r->diverged) {
         bool finished;
         KAS_TRY(one_epoch(r, &finished));
         if (!finished)
@@ -384,6 +391,8 @@ static void fill_result(run *r, kas_train_result *out)
         .state = r->diverged                        ? KAS_DIVERGED
                  : r->epochs == r->o->recipe.epochs ? KAS_TRAINED
                  : r->verdict == KAS_PRUNE          ? KAS_PRUNED
+                 : r->verdict == KAS_STOP           ? KAS_STOPPED
+                 : r->epochs >= last_epoch(r->o)    ? KAS_PAUSED
                                                     : KAS_STOPPED,
         .not_finite = r->diverged,
         .epochs = r->epochs,

@@ -39,6 +39,8 @@ typedef struct kas_train_options {
     const uint32_t *train_index, *validation_index;
     uint32_t train_count, validation_count;
     bool evaluate_test;
+    int until;        /* epochs after which the run pauses, with the schedule of the whole recipe;
+                         0 = all of them */
     bool recompute;   /* less memory, more work, the same bits (tape.h); the run also does it
                          unasked when it would not fit the device otherwise */
     bool stream;      /* do not keep the images on the device even if they fit */
@@ -62,6 +64,7 @@ typedef enum kas_train_state {
     KAS_TRAINED, /* all epochs done */
     KAS_PRUNED,
     KAS_STOPPED, /* checkpoint written; run again to go on */
+    KAS_PAUSED,  /* the same, because `until` was reached */
     KAS_DIVERGED /* a parameter, a running statistic, an average of them or the loss was not
                     finite in training, or a logit or the loss in the last evaluation. No weights
                     are written, and a run that continues from the checkpoint ends the same way */

@@ -7,7 +7,7 @@
 
 /* Checks in the notes and in the store that everything was done and nothing twice. `exact`: no
  * worker was killed between a checkpoint and its note. */
-static void assert_done_once(int candidates, bool exact)
+static inline void assert_done_once(int candidates, bool exact)
 {
     int count;
     kas_work *list = items(&count);

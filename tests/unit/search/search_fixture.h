@@ -37,12 +37,14 @@ enum { MAX_CANDIDATES = 16 };
 typedef struct plan {
     const char *what[MAX_CANDIDATES]; /* of each candidate; NULL = "ok" */
     int next, limit;                  /* limit: the strategy is exhausted there; 0 = never */
+    int generation;                   /* candidates in a generation; 0 = no generations */
 } plan;
 
 static char folder[256], study_dir[300], notes[300];
 static uint64_t weights_limit = 1 << 20; /* bytes of the frontier's weights */
 static int pack = 1;                     /* items at once in a worker */
 static int ahead = 0;                    /* candidates compiled ahead of need */
+static uint64_t checkpoint_limit = 1 << 20;
 
 static int set_up(void **state)
 {
@@ -65,14 +67,39 @@ static int tear_down(void **state)
     return kas_remove_tree(folder) == KAS_OK ? 0 : -1;
 }
 
-static kas_status next_candidate(void *context, kas_work *out)
+/* Returns how many of the first `limit` candidates have ended, and sums up their accuracies, on
+ * which a strategy might depend. */
+static int ended_before(const kas_work *items, int count, int limit, double *sum)
+{
+    int ended = 0;
+    *sum = 0;
+    for (int i = 0; i < count; i++)
+        if (items[i].kind == KAS_WORK_CANDIDATE && items[i].index < limit &&
+            kas_work_ended(items[i].state)) {
+            ended++;
+            *sum += isfinite(items[i].measured.accuracy) ? items[i].measured.accuracy : 0;
+        }
+    return ended;
+}
+
+/* Gives the candidates of the plan. In generations the number of FLOPs is a function of all earlier
+ * results. A candidate whose text has "predicted" is discarded by prediction. */
+static kas_status next_candidate(void *context, const kas_work *items, int count, kas_work *out,
+                                 bool *ready)
 {
     plan *p = context;
+    double sum = 0;
+    const int before = p->generation ? p->next - p->next % p->generation : 0;
+    *ready = ended_before(items, count, before, &sum) == before;
+    if (!*ready)
+        return KAS_OK;
     if (p->limit && p->next >= p->limit)
         return kas_fail(KAS_NOTHING_VALID, "exhausted");
     const char *what = p->next < MAX_CANDIDATES && p->what[p->next] ? p->what[p->next] : "ok";
     out->attempt = 3 * p->next;
-    out->flops = 100;
+    out->generation = p->generation ? p->next / p->generation : 0;
+    out->state = strstr(what, "predicted") ? KAS_WORK_PREDICTED_SLOW : KAS_WORK_QUEUED;
+    out->flops = 100 + sum;
     out->conv_flops = 1000;
     out->kernel = strdup(what);
     snprintf(out->name, sizeof out->name, "kernel%d", p->next++);
@@ -120,7 +147,7 @@ static kas_status supervise(plan p, const kas_search_options *search, int worker
     kas_supervisor_options options = {.study = study_dir,
                                       .dataset = dataset,
                                       .search = search,
-                                      .strategy = {next_candidate, &p},
+                                      .strategy = {.next = next_candidate, .context = &p},
                                       .worker_argv = worker,
                                       .workers = workers,
                                       .device = device,
@@ -128,7 +155,7 @@ static kas_status supervise(plan p, const kas_search_options *search, int worker
                                       .pack = pack,
                                       .ahead = ahead ? &looking : NULL,
                                       .hang_seconds = hang_seconds,
-                                      .checkpoint_limit = 1 << 20,
+                                      .checkpoint_limit = checkpoint_limit,
                                       .weights_limit = weights_limit};
     kas_status status = kas_supervise(store, &options);
     kas_store_close(store);

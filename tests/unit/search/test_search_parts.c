@@ -17,6 +17,7 @@
 #include "host/core/json/json.h"
 #include "host/leaderboard/judge.h"
 #include "host/leaderboard/leaderboard.h"
+#include "host/leaderboard/rungs.h"
 #include "host/search/devices.h"
 #include "host/search/worker/channel.h"
 #include "host/space/sample/sampler.h"
@@ -37,6 +38,11 @@ static kas_search_options sample_options(void)
     o.threads = 4;
     o.stream = true;
     o.read_threads = 7;
+    o.strategy = KAS_STRATEGY_EVOLUTION;
+    o.population = 50;
+    o.known = true;
+    o.rungs = (kas_int_list){2, {3, 10}};
+    o.theta = 0.25;
     return o;
 }
 
@@ -52,6 +58,8 @@ static void options_round_trip(void **state)
     assert_true(back.seed == UINT64_MAX && back.flops == 1.0 / 3 && back.recipe.lr == 0.1);
     assert_string_equal(back.targets, o.targets);
     assert_true(back.stream && back.read_threads == 7);
+    assert_true(back.strategy == KAS_STRATEGY_EVOLUTION && back.population == 50 && back.known);
+    assert_true(back.rungs.count == 2 && back.rungs.value[1] == 10 && back.theta == 0.25);
     OK(kas_search_options_same("s", &o, &back));
     kas_buf_free(&a);
     kas_buf_free(&b);
@@ -73,6 +81,8 @@ static void older_studies_are_read(void **state)
     OK(kas_search_options_read("old", text, &old));
     assert_int_equal(old.sample.sampler, KAS_SAMPLER_REJECTION); /* there was no other */
     assert_true(!old.stream && old.read_threads == 0);
+    assert_true(old.strategy == KAS_STRATEGY_RANDOM && !old.known && !*old.from);
+    assert_true(old.rungs.count == 0 && old.theta == 0.5 && !kas_search_in_generations(&old));
     assert_int_equal(kas_search_options_same("s", &old, &now), KAS_USAGE);
     assert_non_null(strstr(kas_error(), "--sampler"));
     now.sample.sampler = KAS_SAMPLER_AS_STUDY;
@@ -91,6 +101,7 @@ static void options_that_differ_are_named(void **state)
     given.device[0] = 0;
     given.stream = false; /* decides nothing */
     given.read_threads = 3;
+    given.population = 0; /* left to the study */
     OK(kas_search_options_same("s", &stored, &given));
     given.recipe.epochs = 31;
     strcpy(given.net, "resnet20");
@@ -252,35 +263,190 @@ static kas_search_options judging(const char *prune)
     return o;
 }
 
+/* Is candidate `index` pruned, with that accuracy after `epoch`? */
+static bool pruned(const kas_search_options *o, const kas_curve *finished, int count, int index,
+                   int epoch, double accuracy, double latency, double flops)
+{
+    const kas_work work = {.index = index,
+                           .generation = index / 3,
+                           .flops = flops,
+                           .predicted = NAN,
+                           .measured = {.latency = latency}};
+    return kas_judge_prune(o, finished, count, &work, epoch, accuracy);
+}
+
+static kas_curve curve(int index, double latency, double flops, const double accuracy[4])
+{
+    return (kas_curve){.index = index,
+                       .generation = index / 3,
+                       .latency = latency,
+                       .cost = flops,
+                       .epochs = 4,
+                       .accuracy = accuracy};
+}
+
 static void prune_by_curve(void **state)
 {
     (void)state;
     kas_search_options o = judging("curve");
-    kas_curve finished[] = {{0, 1.0, 10, 4, strong}, {1, 0.5, 5, 4, weak}};
+    kas_curve finished[] = {curve(0, 1.0, 10, strong), curve(1, 0.5, 5, weak)};
     /* lambda after epoch 0 of 4 is 0.5, after epoch 1 it is 2/3 */
-    assert_true(kas_judge_prune(&o, finished, 2, 9, 0, 0.099, 2.0, 1));
-    assert_false(kas_judge_prune(&o, finished, 2, 9, 0, 0.101, 2.0, 1));
-    assert_true(kas_judge_prune(&o, finished, 2, 9, 1, 0.26, 2.0, 1));
-    assert_false(kas_judge_prune(&o, finished, 2, 9, 1, 0.27, 2.0, 1));
+    assert_true(pruned(&o, finished, 2, 9, 0, 0.099, 2.0, 1));
+    assert_false(pruned(&o, finished, 2, 9, 0, 0.101, 2.0, 1));
+    assert_true(pruned(&o, finished, 2, 9, 1, 0.26, 2.0, 1));
+    assert_false(pruned(&o, finished, 2, 9, 1, 0.27, 2.0, 1));
     /* faster than whatever is as accurate: may be on the frontier */
-    assert_false(kas_judge_prune(&o, finished, 2, 9, 1, 0.26, 0.9, 1));
-    assert_true(kas_judge_prune(&o, finished, 2, 9, 1, 0.14, 0.9, 1));
-    assert_false(kas_judge_prune(&o, finished, 2, 9, 1, 0.14, 0.4, 1));
-    assert_true(kas_judge_prune(&o, finished, 2, 9, 1, NAN, 0.1, 1));
-    assert_false(kas_judge_prune(&o, finished, 0, 9, 1, 0.0, 2.0, 1)); /* nobody yet */
+    assert_false(pruned(&o, finished, 2, 9, 1, 0.26, 0.9, 1));
+    assert_true(pruned(&o, finished, 2, 9, 1, 0.14, 0.9, 1));
+    assert_false(pruned(&o, finished, 2, 9, 1, 0.14, 0.4, 1));
+    assert_true(pruned(&o, finished, 2, 9, 1, NAN, 0.1, 1));
+    assert_false(pruned(&o, finished, 0, 9, 1, 0.0, 2.0, 1)); /* nobody yet */
+    o.theta = 0.25;                                           /* lambda after epoch 0 */
+    assert_false(pruned(&o, finished, 2, 9, 0, 0.051, 2.0, 1));
+    assert_true(pruned(&o, finished, 2, 9, 0, 0.049, 2.0, 1));
     o = judging("none");
-    assert_false(kas_judge_prune(&o, finished, 2, 9, 0, 0.0, 2.0, 1));
+    assert_false(pruned(&o, finished, 2, 9, 0, 0.0, 2.0, 1));
 }
 
 static void prune_deterministically(void **state)
 {
     (void)state;
     kas_search_options o = judging("deterministic");
-    kas_curve finished[] = {{3, 0.1, 10, 4, strong}};
-    assert_false(kas_judge_prune(&o, finished, 1, 5, 0, 0.01, 2.0, 20)); /* within the window */
-    assert_true(kas_judge_prune(&o, finished, 1, 6, 0, 0.01, 2.0, 20));
-    assert_true(kas_judge_prune(&o, finished, 1, 6, 0, 0.01, 0.01, 20)); /* latency plays no part */
-    assert_false(kas_judge_prune(&o, finished, 1, 6, 0, 0.01, 2.0, 9));  /* FLOPs do */
+    kas_curve finished[] = {curve(3, 0.1, 10, strong)};
+    assert_false(pruned(&o, finished, 1, 5, 0, 0.01, 2.0, 20)); /* within the window */
+    assert_true(pruned(&o, finished, 1, 6, 0, 0.01, 2.0, 20));
+    assert_true(pruned(&o, finished, 1, 6, 0, 0.01, 0.01, 20)); /* latency plays no part */
+    assert_false(pruned(&o, finished, 1, 6, 0, 0.01, 2.0, 9));  /* FLOPs do */
+}
+
+/* In generations, whatever has ended meanwhile in the own one plays no part, nor does a latency. */
+static void prune_by_generation(void **state)
+{
+    (void)state;
+    static const char *const rules[] = {"curve", "deterministic"};
+    for (int i = 0; i < 2; i++) {
+        kas_search_options o = judging(rules[i]);
+        kas_curve finished[] = {curve(3, 0.1, 10, strong)};
+        o.strategy = KAS_STRATEGY_EVOLUTION;
+        assert_false(pruned(&o, finished, 1, 5, 0, 0.01, 2.0, 20)); /* the same generation */
+        assert_true(pruned(&o, finished, 1, 6, 0, 0.01, 2.0, 20));
+        assert_true(pruned(&o, finished, 1, 6, 0, 0.01, 0.01, 20));
+        assert_false(pruned(&o, finished, 1, 6, 0, 0.01, 2.0, 9));
+    }
+}
+
+/* ---- rungs ----------------------------------------------------------------------------------- */
+
+enum { RUNG_ITEMS = 8 };
+
+/* Candidates 0 to 6 of generation 0, which wait at the first rung, and the baseline. */
+static void at_the_first_rung(kas_work list[RUNG_ITEMS])
+{
+    static const double accuracy[] = {0.3, 0.5, 0.2, 0.5, 0.1, 0.4, 0.35};
+    list[0] = (kas_work){.kind = KAS_WORK_BASELINE, .state = KAS_WORK_FINISHED};
+    for (int k = 0; k < RUNG_ITEMS - 1; k++)
+        list[k + 1] = (kas_work){.id = 10 + k,
+                                 .kind = KAS_WORK_CANDIDATE,
+                                 .index = k,
+                                 .state = KAS_WORK_WAITING,
+                                 .flops = k == 3 ? 1 : 2,
+                                 .predicted = NAN,
+                                 .measured = {.accuracy = accuracy[k]}};
+}
+
+static kas_search_options with_rungs(void)
+{
+    kas_search_options o = judging("none");
+    o.recipe.epochs = 30;
+    o.rungs = (kas_int_list){3, {1, 3, 10}};
+    return o;
+}
+
+static void best_third_goes_on(void **state)
+{
+    (void)state;
+    const kas_search_options o = with_rungs();
+    kas_work list[RUNG_ITEMS];
+    kas_settled *end;
+    char reason[128];
+    int count;
+    at_the_first_rung(list);
+    OK(kas_rungs_settle(&o, list, RUNG_ITEMS, reason, &end, &count));
+    assert_int_equal(count, 7);
+    static const int64_t best[] = {13, 11, 15}; /* equal accuracy: fewer FLOPs first */
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(end[i].promoted, i < 3);
+        assert_int_equal(end[i].rung, 0);
+        if (i < 3)
+            assert_int_equal(end[i].id, best[i]);
+    }
+    assert_string_equal(reason,
+                        "after epoch 1 of 30, 3 of the 7 candidates of generation 0 went on");
+    free(end);
+}
+
+static int settled(const kas_work list[RUNG_ITEMS])
+{
+    const kas_search_options o = with_rungs();
+    kas_settled *end;
+    char reason[128];
+    int count;
+    OK(kas_rungs_settle(&o, list, RUNG_ITEMS, reason, &end, &count));
+    free(end);
+    return count;
+}
+
+/* Nothing is decided before everybody is there; those that ended before do not count. */
+static void rungs_wait_for_all(void **state)
+{
+    (void)state;
+    kas_work list[RUNG_ITEMS];
+    at_the_first_rung(list);
+    list[4].state = KAS_WORK_RUNNING;
+    assert_int_equal(settled(list), 0);
+    list[4].state = KAS_WORK_QUEUED;
+    assert_int_equal(settled(list), 0);
+    list[4].state = KAS_WORK_DIVERGED;
+    assert_int_equal(settled(list), 6);
+    list[5].generation = 1; /* another generation has begun, which does not matter to this one */
+    list[5].state = KAS_WORK_RUNNING;
+    assert_int_equal(settled(list), 5);
+    for (int i = 1; i < RUNG_ITEMS; i++)
+        list[i].state = KAS_WORK_FINISHED;
+    assert_int_equal(settled(list), 0);
+    list[2].state = KAS_WORK_WAITING; /* one alone goes on */
+    assert_int_equal(settled(list), 1);
+}
+
+static void rungs_of_options(void **state)
+{
+    (void)state;
+    kas_search_options o = with_rungs();
+    assert_int_equal(kas_rungs_last(&o), 3); /* the end is a rung */
+    assert_int_equal(kas_rungs_epochs(&o, 2), 10);
+    assert_int_equal(kas_rungs_epochs(&o, 3), 30);
+    o.rungs = kas_search_rungs(30);
+    assert_int_equal(o.rungs.count, 4);
+    assert_int_equal(kas_rungs_last(&o), 3);
+    for (int r = 0; r < 4; r++)
+        assert_int_equal(kas_rungs_epochs(&o, r), ((int[]){1, 3, 10, 30})[r]);
+    OK(kas_search_generations(&o));
+    assert_int_equal(o.generation, 27);
+    o.recipe.epochs = 20;
+    assert_int_equal(kas_search_generations(&o), KAS_USAGE);
+    assert_non_null(strstr(kas_error(), "--rungs: the last rung is after 30 epochs"));
+    o = judging("none");
+    assert_int_equal(kas_rungs_last(&o), 0);
+    assert_int_equal(kas_rungs_epochs(&o, 0), 4);
+    o.generation = 5;
+    assert_int_equal(kas_search_generations(&o), KAS_USAGE);
+    o.strategy = KAS_STRATEGY_EVOLUTION;
+    o.generation = 0;
+    o.candidates = 200;
+    OK(kas_search_generations(&o));
+    assert_true(o.population == 50 && o.tournament == 5 && o.generation == 10);
+    o.tournament = 51;
+    assert_int_equal(kas_search_generations(&o), KAS_USAGE);
 }
 
 static kas_work finished_work(int index, double accuracy, double latency, double flops)
@@ -410,6 +576,10 @@ int main(void)
         cmocka_unit_test(endless_line),
         cmocka_unit_test(prune_by_curve),
         cmocka_unit_test(prune_deterministically),
+        cmocka_unit_test(prune_by_generation),
+        cmocka_unit_test(best_third_goes_on),
+        cmocka_unit_test(rungs_wait_for_all),
+        cmocka_unit_test(rungs_of_options),
         cmocka_unit_test(best_and_frontier),
         cmocka_unit_test(leaderboard),
         cmocka_unit_test(checkpoints_within_a_limit),

@@ -13,6 +13,7 @@ typedef struct search_command {
     kas_session_request request;
     kas_cli_recipe recipe;
     bool dry, by_count, by_time;
+    bool known_given, auto_rungs;
 } search_command;
 
 enum {
@@ -26,7 +27,15 @@ enum {
     OPTION_VALIDATION,
     OPTION_INIT,
     OPTION_INIT_PARTIAL,
-    OPTION_SPACE
+    OPTION_SPACE,
+    OPTION_STRATEGY,
+    OPTION_POPULATION,
+    OPTION_TOURNAMENT,
+    OPTION_GENERATION,
+    OPTION_KNOWN,
+    OPTION_FROM,
+    OPTION_RUNGS,
+    OPTION_THETA
 };
 
 static const struct argp_option option_list[] = {
@@ -64,7 +73,30 @@ static const struct argp_option option_list[] = {
      3},
     {"prune-window", OPTION_WINDOW, "L", 0,
      "deterministic: candidate k is compared with those before k - L (default 8)", 3},
-    {"dry-run", OPTION_DRY, 0, 0, "Say what would be done, and sample, but train nothing", 4},
+    {"theta", OPTION_THETA, "X", 0,
+     "Share of the best curve that a candidate needs after the first epoch; all of it after the "
+     "last (default 0.5)",
+     3},
+    {"strategy", OPTION_STRATEGY, "NAME", 0,
+     "random: kernels of the sampler (default); evolution: children of the best so far", 4},
+    {"population", OPTION_POPULATION, "N", 0,
+     "evolution: candidates from which parents are chosen, and size of generation 0 (default a "
+     "quarter of --candidates, at most 100)",
+     4},
+    {"tournament", OPTION_TOURNAMENT, "N", 0,
+     "evolution: a parent is the best of so many (default a tenth of the population)", 4},
+    {"generation", OPTION_GENERATION, "N", 0,
+     "Candidates in a generation (default: evolution a fifth of the population; with --rungs 27)",
+     4},
+    {"known", OPTION_KNOWN, "yes|no", 0,
+     "Begin with the known kernels that fit the budget (default: evolution yes, random no)", 4},
+    {"from", OPTION_FROM, "STUDY|FOLDER", 0,
+     "Begin with the finished kernels of a study, or the kernel files of a folder", 4},
+    {"rungs", OPTION_RUNGS, "LIST", 0,
+     "Epochs at which only the best third of a generation goes on, such as 1,3,10; auto: a 27th, "
+     "a ninth and a third of the epochs; none (default)",
+     4},
+    {"dry-run", OPTION_DRY, 0, 0, "Say what would be done, and sample, but train nothing", 5},
     {0}};
 
 static double parse_time(struct argp_state *state, const char *text)
@@ -80,6 +112,7 @@ static double parse_time(struct argp_state *state, const char *text)
     return value * (unit ? seconds[unit - units] : 1);
 }
 
+static const char *const answers[] = {"no", "yes", NULL};
 static const char *const prunings[] = {"curve", "none", "deterministic", NULL};
 
 static error_t check(const search_command *c, struct argp_state *state)
@@ -89,6 +122,9 @@ static error_t check(const search_command *c, struct argp_state *state)
                           "small one");
     if (c->request.search.init_partial && !c->request.init)
         argp_error(state, "--init-partial needs --init");
+    if (c->request.search.sample.space == KAS_SPACE_NAS_PTE &&
+        c->request.search.strategy == KAS_STRATEGY_EVOLUTION)
+        argp_error(state, "--strategy evolution: children are known for --space canvas only");
     if (c->by_count && c->by_time)
         argp_error(state, "--candidates and --time exclude each other; give one of them");
     return 0;
@@ -111,8 +147,24 @@ static const kas_cli_value values[] = {
     {OPTION_PARAMS, KAS_CLI_NUMBER(search_command, request.search.params, 0, KAS_MOST_RATIO)},
     {OPTION_LATENCY, KAS_CLI_NUMBER(search_command, request.search.latency, 0, KAS_MOST_RATIO)},
     {OPTION_WINDOW, KAS_CLI_INT(search_command, request.search.prune_window, 0, 100000)},
+    {OPTION_STRATEGY, KAS_CLI_CHOICE(search_command, request.search.strategy, kas_strategy_names)},
+    {OPTION_POPULATION, KAS_CLI_INT(search_command, request.search.population, 2, 100000)},
+    {OPTION_TOURNAMENT, KAS_CLI_INT(search_command, request.search.tournament, 1, 100000)},
+    {OPTION_GENERATION, KAS_CLI_INT(search_command, request.search.generation, 1, 100000)},
+    {OPTION_FROM, KAS_CLI_TEXT(search_command, request.from)},
+    {OPTION_THETA, KAS_CLI_NUMBER(search_command, request.search.theta, 0, 1)},
     {OPTION_SPACE, KAS_CLI_CHOICE(search_command, request.search.sample.space, kas_space_names)},
     {0}};
+
+static void parse_rungs(search_command *c, struct argp_state *state, const char *arg)
+{
+    const kas_field field = {.option = "--rungs", .type = KAS_FIELD_LIST, .low = 1, .high = 1e6};
+    c->auto_rungs = strcmp(arg, "auto") == 0;
+    if (c->auto_rungs || strcmp(arg, "none") == 0)
+        c->request.search.rungs = (kas_int_list){0};
+    else if (kas_field_parse(&field, arg, &c->request.search.rungs) != KAS_OK)
+        argp_error(state, "%s; or auto, or none", kas_error());
+}
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -137,6 +189,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case OPTION_PRUNE:
         strcpy(o->prune, prunings[kas_cli_choice(state, "--prune", arg, prunings)]);
         return 0;
+    case OPTION_KNOWN:
+        c->known_given = true;
+        o->known = kas_cli_choice(state, "--known", arg, answers);
+        return 0;
+    case OPTION_RUNGS:
+        parse_rungs(c, state, arg);
+        return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "unexpected argument \"%s\"", arg);
         return 0;
@@ -151,6 +210,7 @@ static const char doc[] =
     "Search kernels that replace a network's convolutions.\n\n"
     "  kas-gpu search --dataset shapes.h5 --net resnet20 --candidates 12 --epochs 3\n"
     "  kas-gpu search --dataset cifar100.h5 --time 12h --flops 0.5 --latency 1.0\n"
+    "  kas-gpu search --dataset cifar100.h5 --strategy evolution --candidates 200 --rungs auto\n"
     "  kas-gpu search --dataset cifar100.h5 --dry-run\n"
     "\vThe unmodified network is trained first, as the baseline; then the candidates; at the end "
     "the best one and the baseline are trained on the whole training set and scored once on the "
@@ -176,6 +236,10 @@ static kas_status run(int argc, char **argv)
     if (done)
         return KAS_OK;
     KAS_TRY(kas_cli_recipe_get(&c.recipe, &c.request.search.recipe));
+    if (!c.known_given)
+        c.request.search.known = c.request.search.strategy == KAS_STRATEGY_EVOLUTION;
+    if (c.auto_rungs)
+        c.request.search.rungs = kas_search_rungs(c.request.search.recipe.epochs);
     c.request.threads = c.common.threads;
     c.request.may_grow = c.by_count;
     kas_session session;

@@ -7,6 +7,7 @@
 #include "host/cli/study_open.h"
 #include "host/leaderboard/judge.h"
 #include "host/leaderboard/leaderboard.h"
+#include "host/leaderboard/rungs.h"
 #include "host/report/line.h"
 
 static const char doc[] =
@@ -16,7 +17,8 @@ static const char doc[] =
 
 typedef struct tally {
     int state[KAS_WORK_STATES];
-    int candidates;
+    int candidates; /* that reach training */
+    int generations;
 } tally;
 
 static tally count(const kas_study_view *view)
@@ -24,8 +26,10 @@ static tally count(const kas_study_view *view)
     tally t = {0};
     for (int i = 0; i < view->count; i++)
         if (view->work[i].kind == KAS_WORK_CANDIDATE) {
-            t.state[view->work[i].state]++;
-            t.candidates++;
+            const kas_work *w = &view->work[i];
+            t.state[w->state]++;
+            t.candidates += w->state != KAS_WORK_PREDICTED_SLOW;
+            t.generations = w->generation >= t.generations ? w->generation + 1 : t.generations;
         }
     return t;
 }
@@ -47,7 +51,49 @@ static double compile_seconds(const kas_study_view *view)
     return sum;
 }
 
-static void print_json(const kas_study_args *args, const kas_study_view *view, kas_buf *out)
+/* Returns the number of rungs, 0 without any, and what each was worth. */
+static kas_status look_at_rungs(const kas_study_view *view, kas_rung_report *out, int *rungs)
+{
+    *rungs = view->options.rungs.count ? kas_rungs_last(&view->options) + 1 : 0;
+    return *rungs ? kas_rungs_report(view->store, &view->options, view->work, view->count, out)
+                  : KAS_OK;
+}
+
+static void put_rungs(const kas_rung_report *rung, int rungs, kas_buf *out)
+{
+    kas_buf list = {0};
+    kas_buf_puts(&list, "[");
+    for (int i = 0; i < rungs; i++) {
+        kas_buf_printf(&list, "%s{\"epochs\": %d, \"reached\": %d, \"seconds\": %.3f,",
+                       i ? ", " : "", rung[i].epochs, rung[i].reached, rung[i].seconds);
+        kas_buf_printf(&list, " \"compared\": %d, \"agreement\": ", rung[i].compared);
+        if (isfinite(rung[i].agreement))
+            kas_buf_printf(&list, "%.4f}", rung[i].agreement);
+        else
+            kas_buf_puts(&list, "null}");
+    }
+    kas_buf_puts(&list, "]");
+    kas_line_json(out, "rungs", kas_buf_text(&list));
+    out->failed |= list.failed;
+    kas_buf_free(&list);
+}
+
+/* The last rung agrees with itself. */
+static void print_rungs(const kas_rung_report *rung, int rungs, kas_buf *out)
+{
+    char text[32];
+    for (int i = 0; i < rungs; i++) {
+        kas_buf_printf(out, "rung %d:     epoch %d, reached by %d, %s of training", i,
+                       rung[i].epochs, rung[i].reached, kas_human_duration(rung[i].seconds, text));
+        if (i + 1 < rungs && isfinite(rung[i].agreement))
+            kas_buf_printf(out, "; its ranks agree with the last rung's: Kendall's tau %.2f of %d",
+                           rung[i].agreement, rung[i].compared);
+        kas_buf_puts(out, "\n");
+    }
+}
+
+static void print_json(const kas_study_args *args, const kas_study_view *view,
+                       const kas_rung_report *rung, int rungs, kas_buf *out)
 {
     tally t = count(view);
     const kas_work *best = kas_judge_best(view->work, view->count);
@@ -61,6 +107,8 @@ static void print_json(const kas_study_args *args, const kas_study_view *view, k
     kas_line_int(out, "candidates", t.candidates);
     kas_line_int(out, "candidates_wanted", view->options.candidates);
     kas_line_json(out, "states", kas_buf_text(&states));
+    kas_line_int(out, "generations", t.generations);
+    put_rungs(rung, rungs, out);
     kas_line_text(out, "best", best ? best->name : NULL);
     kas_line_number(out, "best_accuracy", best ? best->measured.accuracy : NAN);
     kas_line_bool(out, "done", finals_done(view));
@@ -90,7 +138,8 @@ static void print_running(const kas_study_view *view, kas_buf *out)
     }
 }
 
-static void print_text(const kas_study_args *args, const kas_study_view *view, kas_buf *out)
+static void print_text(const kas_study_args *args, const kas_study_view *view,
+                       const kas_rung_report *rung, int rungs, kas_buf *out)
 {
     tally t = count(view);
     char text[32];
@@ -104,6 +153,8 @@ static void print_text(const kas_study_args *args, const kas_study_view *view, k
     for (int i = 0; i < KAS_WORK_STATES; i++)
         if (t.state[i])
             kas_buf_printf(out, ", %d %s", t.state[i], kas_work_state_name((kas_work_state)i));
+    if (t.generations > 1)
+        kas_buf_printf(out, "; %d generations", t.generations);
     kas_buf_printf(out, "\ntime spent: %s", kas_human_duration(view->study.busy_seconds, text));
     kas_buf_printf(out, "; all items together waited %s for compilers\n",
                    kas_human_duration(compile_seconds(view), text));
@@ -116,10 +167,12 @@ static void print_text(const kas_study_args *args, const kas_study_view *view, k
         kas_buf_printf(out, ", %.2f%%\n", 100 * baseline->measured.accuracy);
     if (best)
         kas_buf_printf(out, "best:       %s, %.2f%%\n", best->name, 100 * best->measured.accuracy);
+    print_rungs(rung, rungs, out);
     print_running(view, out);
-    bool nothing =
-        !best && t.candidates > 0 && t.candidates == view->options.candidates &&
-        t.state[KAS_WORK_QUEUED] + t.state[KAS_WORK_RUNNING] + t.state[KAS_WORK_MACHINE_FAULT] == 0;
+    bool nothing = !best && t.candidates > 0 && t.candidates == view->options.candidates &&
+                   t.state[KAS_WORK_QUEUED] + t.state[KAS_WORK_RUNNING] +
+                           t.state[KAS_WORK_WAITING] + t.state[KAS_WORK_MACHINE_FAULT] ==
+                       0;
     kas_buf word = {0};
     kas_buf_shell_word(&word, args->study);
     if (nothing)
@@ -140,10 +193,13 @@ static void print_text(const kas_study_args *args, const kas_study_view *view, k
 
 static kas_status print(const kas_study_args *args, const kas_study_view *view, kas_buf *out)
 {
+    kas_rung_report rung[KAS_INT_LIST + 1];
+    int rungs;
+    KAS_TRY(look_at_rungs(view, rung, &rungs));
     if (args->common.json)
-        print_json(args, view, out);
+        print_json(args, view, rung, rungs, out);
     else
-        print_text(args, view, out);
+        print_text(args, view, rung, rungs, out);
     return KAS_OK;
 }
 

@@ -233,6 +233,7 @@ static const char *state_name(kas_train_state state)
     static const char *const names[] = {[KAS_TRAINED] = "trained",
                                         [KAS_PRUNED] = "pruned",
                                         [KAS_STOPPED] = "stopped",
+                                        [KAS_PAUSED] = "paused",
                                         [KAS_DIVERGED] = "diverged"};
     return names[state];
 }

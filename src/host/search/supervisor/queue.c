@@ -1,10 +1,12 @@
 /* Chooses the next item: first the baseline, then the candidates in order, then the
- * final trainings. */
+ * final trainings. Where there are rungs, also decides who goes on from one. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "host/leaderboard/judge.h"
+#include "host/leaderboard/rungs.h"
 #include "host/search/supervisor/supervisor_state.h"
 
 static const kas_work *find(const kas_supervisor *s, kas_work_kind kind)
@@ -23,10 +25,12 @@ static kas_status claim(kas_supervisor *s, kas_work_kind kind, int64_t limit, ka
 }
 
 /* Returns the number below which candidates may run now. --prune deterministic holds candidate k
- * back until those with which it is compared have ended; otherwise there is no limit (-1). */
+ * back until those with which it is compared have ended, unless generations do; otherwise there is
+ * no limit (-1). */
 static int64_t candidate_limit(const kas_supervisor *s)
 {
-    if (strcmp(s->options->search->prune, "deterministic") != 0)
+    if (strcmp(s->options->search->prune, "deterministic") != 0 ||
+        kas_search_in_generations(s->options->search))
         return -1;
     int64_t ended = 0;
     for (int i = 0; i < s->count; i++)
@@ -38,42 +42,65 @@ static int64_t candidate_limit(const kas_supervisor *s)
     return ended + s->options->search->prune_window + 1;
 }
 
-static bool want_more(const kas_supervisor *s, int64_t have)
+static int64_t stored_candidates(const kas_supervisor *s)
+{
+    int64_t have = 0;
+    for (int i = 0; i < s->count; i++)
+        have += s->list[i].kind == KAS_WORK_CANDIDATE;
+    return have;
+}
+
+/* Returns how many candidates in the store reach training: --candidates counts only these. */
+static int64_t trained_candidates(const kas_supervisor *s)
+{
+    int64_t trained = 0;
+    for (int i = 0; i < s->count; i++)
+        trained +=
+            s->list[i].kind == KAS_WORK_CANDIDATE && s->list[i].state != KAS_WORK_PREDICTED_SLOW;
+    return trained;
+}
+
+/* Returns whether the study gets more candidates when it has `trained` that reach training. */
+static bool want_more(const kas_supervisor *s, int64_t trained)
 {
     const kas_search_options *o = s->options->search;
     if (s->exhausted || find(s, KAS_WORK_FINAL))
         return false;
     if (o->candidates > 0)
-        return have < o->candidates;
+        return trained < o->candidates;
     return s->busy_before + kas_monotonic() - s->began < o->time_limit;
 }
 
-static kas_status draw(kas_supervisor *s, kas_work *out)
+static kas_status draw(kas_supervisor *s, kas_work *out, bool *ready)
 {
+    const kas_strategy *strategy = &s->options->strategy;
     *out = (kas_work){.kind = KAS_WORK_CANDIDATE};
-    kas_status status = s->options->strategy.next(s->options->strategy.context, out);
+    kas_status status = strategy->next(strategy->context, s->list, s->count, out, ready);
     out->kind = KAS_WORK_CANDIDATE;
     return status;
 }
 
 /* Takes the next candidate of the strategy, which may have been drawn ahead. */
-static kas_status take_drawn(kas_supervisor *s, kas_work *out)
+static kas_status take_drawn(kas_supervisor *s, kas_work *out, bool *ready)
 {
     kas_foreseen *f = &s->foreseen;
+    *ready = true;
     if (f->count > 0) {
         *out = f->work[0];
         memmove(f->work, f->work + 1, sizeof *f->work * (size_t)--f->count);
         return KAS_OK;
     }
-    return f->status == KAS_OK ? draw(s, out) : kas_fail(f->status, "%s", f->message);
+    return f->status == KAS_OK ? draw(s, out, ready) : kas_fail(f->status, "%s", f->message);
 }
 
 /* Takes candidate number `sampled` of the strategy and adds it to the store. If the store has it
- * already, it must be the same. */
-static kas_status sample_one(kas_supervisor *s, int64_t have)
+ * already, it must be the same. *ready is false when the strategy waits for results. */
+static kas_status sample_one(kas_supervisor *s, int64_t have, bool *ready)
 {
     kas_work next;
-    kas_status status = take_drawn(s, &next);
+    kas_status status = take_drawn(s, &next, ready);
+    if (status == KAS_OK && !*ready)
+        return KAS_OK;
     if (status == KAS_NOTHING_VALID) {
         s->exhausted = true;
         kas_supervisor_emit(s, KAS_EVENT_NOTE, NULL, kas_error());
@@ -98,14 +125,6 @@ static kas_status sample_one(kas_supervisor *s, int64_t have)
     return status;
 }
 
-static int64_t stored_candidates(const kas_supervisor *s)
-{
-    int64_t have = 0;
-    for (int i = 0; i < s->count; i++)
-        have += s->list[i].kind == KAS_WORK_CANDIDATE;
-    return have;
-}
-
 const kas_work *kas_queue_waiting(const kas_supervisor *s, int n)
 {
     const int64_t have = stored_candidates(s);
@@ -114,8 +133,8 @@ const kas_work *kas_queue_waiting(const kas_supervisor *s, int n)
             n-- == 0)
             return &s->list[i];
     for (int i = 0; i < s->foreseen.count; i++)
-        if (s->foreseen.work[i].index >= have && n-- == 0) /* otherwise another supervisor has
-                                                              added it */
+        if (s->foreseen.work[i].index >= have && /* otherwise another supervisor has added it */
+            s->foreseen.work[i].state == KAS_WORK_QUEUED && n-- == 0)
             return &s->foreseen.work[i];
     return NULL;
 }
@@ -124,32 +143,70 @@ void kas_queue_foresee(kas_supervisor *s)
 {
     kas_foreseen *f = &s->foreseen;
     const int64_t have = stored_candidates(s), next = s->sampled + f->count;
+    int64_t trained = trained_candidates(s);
+    for (int i = 0; i < f->count; i++)
+        trained += f->work[i].state != KAS_WORK_PREDICTED_SLOW;
     /* A process that has not walked through the store's candidates yet does not know the next. */
     if (f->status != KAS_OK || f->count == KAS_AHEAD_MOST || s->sampled < have ||
-        !want_more(s, next))
+        !want_more(s, trained))
         return;
+    bool ready;
     kas_work *work = &f->work[f->count];
-    f->status = draw(s, work);
-    if (f->status == KAS_OK) {
+    f->status = draw(s, work, &ready);
+    if (f->status == KAS_OK && ready) {
         work->index = next;
         f->count++;
-    } else {
+    } else if (f->status != KAS_OK) {
         snprintf(f->message, sizeof f->message, "%s", kas_error());
         kas_work_clear(work);
     }
 }
 
+/* Adds the next candidate to the store, if there can be one now. *added may be true for one that
+ * never runs. */
+static kas_status add_candidate(kas_supervisor *s, bool *added)
+{
+    const int64_t have = stored_candidates(s);
+    bool ready = true;
+    *added = false;
+    if (!want_more(s, trained_candidates(s)))
+        return KAS_OK;
+    do /* a new process walks through the candidates that the store has */
+        KAS_TRY(sample_one(s, have, &ready));
+    while (ready && s->sampled <= have && !s->exhausted);
+    *added = ready && !s->exhausted;
+    return KAS_OK;
+}
+
+/* Ends the rung at which candidates wait, if all others of their generation have reached it or have
+ * ended. The generation must have all its candidates. *ended says whether anything changed. */
+static kas_status end_rung(kas_supervisor *s, bool *ended)
+{
+    kas_settled *list;
+    char reason[128];
+    int count;
+    KAS_TRY(kas_rungs_settle(s->options->search, s->list, s->count, reason, &list, &count));
+    kas_status status = count ? kas_store_settle(s->store, list, count) : KAS_OK;
+    free(list);
+    *ended = count > 0;
+    KAS_TRY(status);
+    if (count)
+        kas_supervisor_emit(s, KAS_EVENT_NOTE, NULL, reason);
+    return kas_supervisor_refresh(s);
+}
+
 static kas_status next_candidate(kas_supervisor *s, kas_work *out, bool *found)
 {
-    for (;;) {
-        int64_t limit = candidate_limit(s), have = stored_candidates(s);
+    for (bool more = true; more;) {
+        const int64_t limit = candidate_limit(s);
         KAS_TRY(claim(s, KAS_WORK_CANDIDATE, limit, out, found));
-        if (*found || (limit >= 0 && have >= limit) || !want_more(s, have))
+        if (*found || (limit >= 0 && stored_candidates(s) >= limit))
             return KAS_OK;
-        do /* a new process walks through the candidates that the store has */
-            KAS_TRY(sample_one(s, have));
-        while (s->sampled <= have && !s->exhausted);
+        KAS_TRY(add_candidate(s, &more));
+        if (!more) /* so the newest generation is whole */
+            KAS_TRY(end_rung(s, &more));
     }
+    return KAS_OK;
 }
 
 static bool all_ended(const kas_supervisor *s)

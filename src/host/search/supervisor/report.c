@@ -8,6 +8,7 @@
 
 #include "host/core/file/files.h"
 #include "host/leaderboard/judge.h"
+#include "host/leaderboard/rungs.h"
 #include "host/search/supervisor/supervisor_state.h"
 #include "host/search/worker/worker.h"
 
@@ -69,6 +70,10 @@ static kas_status send_work(kas_supervisor *s, kas_worker *worker, const kas_wor
     bool unwanted = work->kind == KAS_WORK_CANDIDATE && s->options->weights_limit == 0;
     kas_message_text(message, "weights", *weights && !unwanted ? weights : NULL);
     kas_message_text(message, "init", *s->options->search->init ? init : NULL);
+    if (work->kind == KAS_WORK_CANDIDATE) {
+        kas_message_number(message, "rung", work->rung);
+        kas_message_number(message, "until", kas_rungs_epochs(s->options->search, work->rung));
+    }
     /* If the worker has died, the end of its pipe will show it; the item is not lost. */
     return kas_channel_send(&worker->channel, message) == KAS_NO_MEMORY ? KAS_NO_MEMORY : KAS_OK;
 }
@@ -116,14 +121,30 @@ static void clear(kas_supervisor *s, kas_worker *worker, kas_item *item)
     worker->solo &= kas_worker_busy(s, worker) > 0;
 }
 
+/* Returns whether candidates of a later generation were drawn, which depend on the result of this
+ * one: it must stay as it is. */
+static bool decides_already(const kas_supervisor *s, int64_t id)
+{
+    int own = 0, newest = 0;
+    for (int i = 0; i < s->count; i++) {
+        const kas_work *w = &s->list[i];
+        newest = w->generation > newest ? w->generation : newest;
+        own = w->id == id ? w->generation : own;
+    }
+    return own < newest;
+}
+
 /* Counts candidates that end in a row by what may be a fault of the machine. A single one is
  * attributed to the candidate, which the next run tries again. After several the machine is
- * considered unfit, and the candidates wait for a better one. When later candidates are compared
- * with earlier ones (--prune deterministic), none may be left out, so the first ends the search. */
+ * considered unfit, and the candidates wait for a better one. When later candidates depend on
+ * earlier ones (--prune deterministic, generations), none may be left out, so the first ends the
+ * search. */
 static kas_status count_faults(kas_supervisor *s, int64_t id, kas_work_state state,
                                const char *reason)
 {
-    const bool exact = strcmp(s->options->search->prune, "deterministic") == 0;
+    const kas_search_options *search = s->options->search;
+    const bool exact =
+        strcmp(search->prune, "deterministic") == 0 || kas_search_in_generations(search);
     if (state != KAS_WORK_MACHINE_FAULT && state != KAS_WORK_DEVICE_LOST) {
         s->faults = 0;
         return KAS_OK;
@@ -132,8 +153,9 @@ static kas_status count_faults(kas_supervisor *s, int64_t id, kas_work_state sta
     if (s->faults < KAS_FAULTS_IN_A_ROW && !(exact && state == KAS_WORK_MACHINE_FAULT))
         return KAS_OK;
     for (int i = 0; i < s->faults; i++)
-        KAS_TRY(kas_store_requeue(s->store,
-                                  &(kas_work){.id = s->fault[i], .kind = KAS_WORK_CANDIDATE}));
+        if (!decides_already(s, s->fault[i]))
+            KAS_TRY(kas_store_requeue(s->store,
+                                      &(kas_work){.id = s->fault[i], .kind = KAS_WORK_CANDIDATE}));
     return kas_fail(KAS_MACHINE,
                     "%s: this machine could not evaluate %d %s, %d times each: %.400s; they are in "
                     "the queue again: when the machine is repaired, run the same command",
@@ -163,6 +185,16 @@ static kas_status finish(kas_supervisor *s, kas_worker *worker, kas_item *item,
     const bool counts = held && work->kind == KAS_WORK_CANDIDATE;
     clear(s, worker, item);
     return counts ? count_faults(s, id, state, reason) : KAS_OK;
+}
+
+/* The item has reached its rung. */
+static kas_status pause_at_rung(kas_supervisor *s, kas_worker *worker, kas_item *item,
+                                const kas_measured *measured)
+{
+    bool held;
+    KAS_TRY(kas_store_pause(s->store, item->work.id, item->work.lease, measured, &held));
+    clear(s, worker, item);
+    return kas_supervisor_refresh(s);
 }
 
 static kas_status release(kas_supervisor *s, kas_worker *worker, kas_item *item, bool failed)
@@ -253,7 +285,12 @@ static kas_status load_curve(kas_supervisor *s, const kas_work *work, kas_curve 
     for (int e = 0; accuracy && e < epochs; e++)
         accuracy[e] = epoch[e].validation_accuracy;
     free(epoch);
-    *out = (kas_curve){work->index, work->measured.latency, work->flops, epochs, accuracy};
+    *out = (kas_curve){.index = work->index,
+                       .generation = work->generation,
+                       .latency = work->measured.latency,
+                       .cost = kas_judge_cost(work),
+                       .epochs = epochs,
+                       .accuracy = accuracy};
     return accuracy ? KAS_OK : kas_fail(KAS_NO_MEMORY, "curves: out of memory");
 }
 
@@ -272,9 +309,8 @@ static kas_status judge(kas_supervisor *s, const kas_item *item, const kas_epoch
             count += status == KAS_OK;
         }
     if (status == KAS_OK)
-        *prune = kas_judge_prune(s->options->search, curve, count, item->work.index, epoch->epoch,
-                                 epoch->validation_accuracy, item->work.measured.latency,
-                                 item->work.flops);
+        *prune = kas_judge_prune(s->options->search, curve, count, &item->work, epoch->epoch,
+                                 epoch->validation_accuracy);
     free_curves(curve, count);
     return status;
 }
@@ -312,6 +348,21 @@ static kas_status try_again(kas_supervisor *s, kas_worker *worker, kas_item *ite
     return retry_alone(s, worker, item, true);
 }
 
+/* Records all epochs of a result: reports of some may have been lost with a supervisor. */
+static kas_status record_curve(kas_supervisor *s, const kas_item *item, const cJSON *result)
+{
+    const cJSON *one;
+    bool held = true;
+    cJSON_ArrayForEach(one, cJSON_GetObjectItemCaseSensitive(result, "curve"))
+    {
+        kas_epoch epoch = kas_epoch_from(one);
+        if (epoch.epoch >= 0)
+            KAS_TRY(
+                kas_store_record_epoch(s->store, item->work.id, item->work.lease, &epoch, &held));
+    }
+    return KAS_OK;
+}
+
 static kas_status hear_result(kas_supervisor *s, kas_worker *worker, kas_item *item,
                               const cJSON *message)
 {
@@ -322,6 +373,10 @@ static kas_status hear_result(kas_supervisor *s, kas_worker *worker, kas_item *i
         return kas_fail(KAS_BAD_INPUT, "result: unknown state");
     if (state == KAS_WORK_QUEUED)
         return release(s, worker, item, false);
+    if (state == KAS_WORK_WAITING) {
+        KAS_TRY(record_curve(s, item, message));
+        return pause_at_rung(s, worker, item, &measured);
+    }
     if (!kas_work_ended(state))
         return kas_fail(KAS_BAD_INPUT, "result: state \"%s\"", kas_work_state_name(state));
     const bool fault = state == KAS_WORK_DEVICE_LOST || state == KAS_WORK_MACHINE_FAULT;
@@ -334,15 +389,7 @@ static kas_status hear_result(kas_supervisor *s, kas_worker *worker, kas_item *i
     worker->ending |= fault; /* this worker gets no further item, which it might harm */
     if (fault && item->work.deaths + 1 < most_faults(s))
         return try_again(s, worker, item, reason);
-    const cJSON *one;
-    bool held = true;
-    cJSON_ArrayForEach(one, cJSON_GetObjectItemCaseSensitive(message, "curve"))
-    {
-        kas_epoch epoch = kas_epoch_from(one);
-        if (epoch.epoch >= 0)
-            KAS_TRY(
-                kas_store_record_epoch(s->store, item->work.id, item->work.lease, &epoch, &held));
-    }
+    KAS_TRY(record_curve(s, item, message));
     if (isfinite(measured.compile_seconds))
         s->ahead.compiler_wait += measured.compile_seconds;
     return finish(s, worker, item, state, reason, &measured);

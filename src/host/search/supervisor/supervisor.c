@@ -63,7 +63,7 @@ static void count_items(const kas_supervisor *s, kas_event *event)
         if (w->kind == KAS_WORK_BASELINE)
             event->baseline = w;
         event->finals |= w->kind == KAS_WORK_FINAL;
-        if (w->kind != KAS_WORK_CANDIDATE)
+        if (w->kind != KAS_WORK_CANDIDATE || w->state == KAS_WORK_PREDICTED_SLOW)
             continue;
         event->ended += kas_work_ended(w->state);
         event->finished += w->state == KAS_WORK_FINISHED;
@@ -453,7 +453,8 @@ static kas_status requeue_failed(kas_supervisor *s)
 /* The baseline exists from the start. */
 static kas_status begin(kas_supervisor *s)
 {
-    kas_work baseline = {.kind = KAS_WORK_BASELINE, .attempt = -1};
+    kas_work baseline = {
+        .kind = KAS_WORK_BASELINE, .attempt = -1, .predicted = s->options->predicted};
     baseline.flops = baseline.params = baseline.conv_flops = baseline.conv_params = NAN;
     bool added;
     kas_study study;

@@ -4,6 +4,7 @@
  * waits for lines of the workers, signals and time:
  *
  *     idle worker      -> next item: baseline, then candidates, then the two final trainings
+ *     nothing to do    -> the candidates that wait at a rung: the best go on, the others end
  *     line of a worker -> lease renewed, epoch recorded, pruning decided, item finished
  *     silence          -> the worker is killed, its item is "hung"
  *     end of file      -> the worker died: by a signal of its own, its item is "crashed"; killed
@@ -29,7 +30,7 @@
 #define KAS_SEARCH_SUPERVISOR_SUPERVISOR_H
 
 #include "host/store/store.h"
-#include "host/study/problem.h"
+#include "host/strategy/strategy.h"
 
 typedef enum kas_event_kind {
     KAS_EVENT_STARTED,  /* an item was given to a worker */
@@ -69,6 +70,7 @@ typedef struct kas_supervisor_options {
     const char *dataset;
     const kas_search_options *search;
     kas_strategy strategy;
+    double predicted; /* seconds of a forward pass of the unmodified network; 0 = unknown */
     const char *const *worker_argv; /* NULL-terminated */
     int workers;
     const char *const *device; /* device specs, given to the workers round robin */

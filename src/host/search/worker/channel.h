@@ -7,7 +7,7 @@
  *
  *     to the worker                                from the worker
  *     hello    options, data set, device, pack     ready     name of the device
- *     work     id, kind, kernel, paths             error     it cannot start; message
+ *     work     id, kind, kernel, rung, paths       error     it cannot start; message
  *     verdict  id; answers measured and epoch      progress  id, phase, step, steps, loss
  *     stop     write checkpoints and end all       measured  id, latency, the screen's (asks)
  *     (end of file: end at once)                   epoch     id, accuracy and loss (asks)

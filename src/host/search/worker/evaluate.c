@@ -216,6 +216,9 @@ static void set_state(run *r, const kas_train_result *result)
     case KAS_STOPPED:
         r->out->state = KAS_WORK_QUEUED;
         break;
+    case KAS_PAUSED:
+        r->out->state = KAS_WORK_WAITING;
+        break;
     case KAS_DIVERGED:
         r->out->state = KAS_WORK_DIVERGED;
         if (result->epochs == r->mine->shared->options.recipe.epochs)
@@ -286,6 +289,7 @@ static kas_train_options training(run *r)
                                .validation_index = final ? NULL : b->index + b->train_count,
                                .validation_count = final ? 0 : b->validation_count,
                                .evaluate_test = final,
+                               .until = r->task->until,
                                .read_threads = b->options.read_threads,
                                .on_epoch = on_epoch,
                                .on_progress = on_progress,
@@ -342,7 +346,7 @@ static kas_status screen_measure_train(run *r)
 {
     bool go_on = true;
     kas_status status = r->replacement ? screen(r, &go_on) : KAS_OK;
-    if (status == KAS_OK && go_on)
+    if (status == KAS_OK && go_on && r->task->rung == 0)
         status = measure(r, &go_on);
     if (status == KAS_OK && go_on)
         status = train(r);

@@ -161,6 +161,13 @@ static const char *text_or_null(const cJSON *message, const char *key)
     return *text ? text : NULL;
 }
 
+/* Reads a number that is 0 unless it is there. */
+static int whole(const cJSON *message, const char *key)
+{
+    const double number = kas_message_get_number(message, key);
+    return number > 0 && number < 1e9 ? (int)number : 0;
+}
+
 static void set_outcome(kas_outcome *out, kas_status status)
 {
     out->state = status == KAS_NO_MEMORY     ? KAS_WORK_OUT_OF_MEMORY
@@ -219,7 +226,9 @@ static void serve(kas_slot *slot, const cJSON *message)
                      .kernel = text_or_null(message, "kernel"),
                      .checkpoint = text_or_null(message, "checkpoint"),
                      .weights = text_or_null(message, "weights"),
-                     .init = text_or_null(message, "init")};
+                     .init = text_or_null(message, "init"),
+                     .rung = whole(message, "rung"),
+                     .until = whole(message, "until")};
     kas_outcome outcome = {.state = KAS_WORK_FAILED, .measured = kas_measured_unknown()};
     slot->phase[0] = 0;
     snprintf(slot->last_words, sizeof slot->last_words, "{\"type\":\"dying\",\"id\":%lld}\n",

@@ -31,10 +31,14 @@ typedef struct kas_task {
     const char *checkpoint; /* the file to resume from and to write */
     const char *weights;    /* the file for the final weights; NULL = they are not kept */
     const char *init;       /* the file of weights to start from; NULL = random weights */
+    int rung;               /* number of the rung to which it is trained; it has been screened and
+                               measured before unless this is 0 */
+    int until; /* epochs at that rung, with the schedule of the whole recipe; 0 = all */
 } kas_task;
 
 typedef struct kas_outcome {
-    kas_work_state state; /* a final one; QUEUED: it was stopped and wrote a checkpoint */
+    kas_work_state state; /* a final one; QUEUED: it was stopped and wrote a checkpoint; WAITING:
+                             the same, because it has reached its rung */
     char reason[512];
     kas_measured measured;
     /* All epochs, also those before a resume: their reports may be lost with an earlier supervisor,

@@ -1,0 +1,25 @@
+/* The first candidates of a study, which nobody draws: the known kernels, and those of --from.
+ *
+ * Known are the kernels of the folder kernels/, which are part of the program, and cheap variants of
+ * the plain convolution, written as steps of NAS-PTE.  Those that have no sizes at the targets, or
+ * do not fit the budget, are left out.  Internal to strategy/. */
+#ifndef KAS_STRATEGY_FIRST_H
+#define KAS_STRATEGY_FIRST_H
+
+#include "host/space/solve/replacement.h"
+#include "host/study/options.h"
+
+typedef struct kas_first {
+    char origin[64]; /* "known:group_conv", "from:NAME" */
+    char name[17];
+    kas_replacement replacement;
+} kas_first;
+
+/* Makes the list; every kernel is in it once. `from` is the text of STUDY/from.json, or "".
+ * KAS_BAD_INPUT when none of its kernels can be used here. The caller frees *out with
+ * kas_first_free. */
+kas_status kas_first_list(const kas_search_options *options, const kas_target *target, int targets,
+                          const char *from, kas_first **out, int *count);
+void kas_first_free(kas_first *list, int count);
+
+#endif

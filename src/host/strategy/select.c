@@ -1,0 +1,144 @@
+#include "host/strategy/select.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/leaderboard/judge.h"
+#include "host/leaderboard/leaderboard.h"
+#include "host/leaderboard/objective.h"
+#include "host/leaderboard/rungs.h"
+#include "host/space/file/assignment.h"
+
+void kas_population_free(kas_population *population)
+{
+    free(population->member);
+    *population = (kas_population){0};
+}
+
+/* A candidate on its way into the population. */
+typedef struct entrant {
+    const kas_work *work;
+    int rank;
+} entrant;
+
+static bool has_result(const kas_work *w)
+{
+    return (w->state == KAS_WORK_FINISHED || w->state == KAS_WORK_NOT_PROMOTED) &&
+           isfinite(w->measured.accuracy);
+}
+
+/* Accuracies lie between 0 and 1, so one is added for every rung: accuracies after few epochs are
+ * not compared with those after many. */
+static kas_point point_of(const kas_work *w, const kas_work *baseline)
+{
+    kas_point point = kas_objective_point(w, baseline, kas_judge_cost(w));
+    point.number = w->index;
+    point.accuracy = has_result(w) ? point.accuracy + w->rung : NAN;
+    return point;
+}
+
+/* Sets the rank of every entrant. With the unmodified network among the points, where its cost is
+ * known, an objective can prefer what it does not beat. */
+static kas_status rank_all(const kas_search_options *options, const kas_work *baseline,
+                           entrant *list, int count)
+{
+    kas_point *point = calloc((size_t)count + 1, sizeof *point);
+    int *order = calloc((size_t)count + 1, sizeof *order), all = count;
+    kas_status status = point && order ? KAS_OK : kas_fail(KAS_NO_MEMORY, "ranks: out of memory");
+    for (int i = 0; status == KAS_OK && i < count; i++)
+        point[i] = point_of(list[i].work, baseline);
+    if (status == KAS_OK && baseline && baseline->predicted > 0) {
+        point[all] = kas_objective_point(baseline, baseline, baseline->predicted);
+        point[all].accuracy += kas_rungs_last(options);
+        point[all++].number = -1;
+    }
+    if (status == KAS_OK)
+        status = kas_objective_order(0, 0, point, all, order);
+    for (int i = 0; status == KAS_OK && i < all; i++)
+        if (order[i] < count)
+            list[order[i]].rank = i;
+    free(point);
+    free(order);
+    return status;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    const entrant *x = a, *y = b;
+    if (x->work->generation != y->work->generation)
+        return x->work->generation > y->work->generation ? -1 : 1;
+    return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+static int best_first(const void *a, const void *b)
+{
+    const entrant *x = a, *y = b;
+    return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+/* Reads the kernel, which only parents need. */
+static kas_status read_parent(const kas_work *w, kas_parent *out)
+{
+    kas_assignment kernels;
+    *out = (kas_parent){.fertile = false};
+    memcpy(out->name, w->name, sizeof out->name);
+    if (!has_result(w) || !w->kernel)
+        return KAS_OK;
+    KAS_TRY(kas_assignment_read_json(w->name, w->kernel, strlen(w->kernel), &kernels));
+    out->fertile = kernels.layers == 0;
+    if (out->fertile)
+        out->kernel = kernels.kernel[0];
+    kas_assignment_free(&kernels);
+    return out->fertile ? kas_kernel_infer(&out->kernel) : KAS_OK;
+}
+
+static kas_status fill(const entrant *list, int count, kas_population *out)
+{
+    out->member = calloc((size_t)count + 1, sizeof *out->member);
+    if (!out->member)
+        return kas_fail(KAS_NO_MEMORY, "a population: out of memory");
+    for (int i = 0; i < count; i++) {
+        kas_parent *next = &out->member[out->fertile];
+        KAS_TRY(read_parent(list[i].work, next));
+        out->fertile += next->fertile;
+    }
+    out->count = count;
+    return KAS_OK;
+}
+
+kas_status kas_population_select(const kas_search_options *options, const kas_work *items,
+                                 int count, int generation, int size, kas_population *out)
+{
+    int entrants = 0;
+    *out = (kas_population){0};
+    entrant *list = calloc((size_t)count + 1, sizeof *list);
+    if (!list)
+        return kas_fail(KAS_NO_MEMORY, "a population: out of memory");
+    for (int i = 0; i < count; i++)
+        if (items[i].kind == KAS_WORK_CANDIDATE && items[i].generation < generation &&
+            items[i].state != KAS_WORK_PREDICTED_SLOW)
+            list[entrants++].work = &items[i];
+    kas_status status =
+        rank_all(options, kas_work_find(items, count, KAS_WORK_BASELINE), list, entrants);
+    qsort(list, (size_t)entrants, sizeof *list, newest_first);
+    entrants = entrants < size ? entrants : size;
+    qsort(list, (size_t)entrants, sizeof *list, best_first);
+    if (status == KAS_OK)
+        status = fill(list, entrants, out);
+    free(list);
+    if (status != KAS_OK)
+        kas_population_free(out);
+    return status;
+}
+
+const kas_parent *kas_population_draw(const kas_population *population, int tournament,
+                                      kas_rng *rng)
+{
+    int best = population->fertile - 1;
+    for (int i = 0; i < tournament; i++) {
+        const int drawn = (int)kas_rng_below(rng, (uint32_t)population->count);
+        best = drawn < best ? drawn : best;
+    }
+    return &population->member[best];
+}

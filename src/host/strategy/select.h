@@ -1,0 +1,38 @@
+/* Parents for the next generation (regularised evolution: Real et al., "Regularized Evolution for
+ * Image Classifier Architecture Search", AAAI 2019).
+ *
+ * The population are the newest candidates.  The oldest generation of which only a part has room
+ * loses its worst.  A parent is the best of some members that are drawn at random.  A candidate that
+ * failed, was screened out or pruned counts as the worst and is never a parent; one that ended at a
+ * rung counts less than all that went further.  Internal to strategy/. */
+#ifndef KAS_STRATEGY_SELECT_H
+#define KAS_STRATEGY_SELECT_H
+
+#include "host/core/random.h"
+#include "host/space/kernel.h"
+#include "host/store/store.h"
+#include "host/study/options.h"
+
+typedef struct kas_parent {
+    char name[17];
+    bool fertile; /* it has a result, and one kernel for all layers */
+    kas_kernel kernel;
+} kas_parent;
+
+typedef struct kas_population {
+    kas_parent *member; /* [count], the best first */
+    int count;
+    int fertile; /* members that can be parents: they come first */
+} kas_population;
+void kas_population_free(kas_population *population);
+
+/* Selects `size` of the candidates of generations before `generation`, all of which have ended. The
+ * caller frees *out. */
+kas_status kas_population_select(const kas_search_options *options, const kas_work *items,
+                                 int count, int generation, int size, kas_population *out);
+
+/* Returns the winner of a tournament; the population must have a fertile member. */
+const kas_parent *kas_population_draw(const kas_population *population, int tournament,
+                                      kas_rng *rng);
+
+#endif

@@ -1,0 +1,313 @@
+#include "host/strategy/strategy.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/core/log.h"
+#include "host/space/evolve/evolve.h"
+#include "host/space/name_set.h"
+#include "host/space/sample/sampler.h"
+#include "host/strategy/select.h"
+#include "host/study/problem.h"
+
+enum {
+    MOST_TRIES = 10000, /* attempts at a child; then a random candidate takes its place */
+    MOST_SLOW = 2000    /* candidates in a row that prediction discards */
+};
+
+/* A strategy on its way through the list. */
+typedef struct source {
+    const kas_search_options *options;
+    kas_forecast forecast; /* judge NULL: none */
+    kas_first *first;      /* [firsts] */
+    int firsts;
+    kas_sampler *sampler;
+    const kas_target *target; /* [targets] */
+    int targets;
+    kas_children *children; /* NULL until the first child */
+    kas_population population;
+    kas_name_set names;                     /* of all candidates so far */
+    int64_t index;                          /* number of the next candidate */
+    int generation;                         /* of the next candidate, unless it is whole */
+    int members;                            /* of that generation so far */
+    int slow;                               /* discarded in a row */
+    uint64_t attempt, illegal, twice, born; /* of children: attempts, those in vain, and the rest */
+} source;
+
+/* A candidate before it is a work item. */
+typedef struct proposal {
+    char name[KAS_NAME_SIZE], origin[64], parents[64];
+    int64_t attempt;
+    kas_replacement replacement;
+} proposal;
+
+/* ---- one candidate --------------------------------------------------------------------------- */
+
+static kas_status propose_sample(source *s, proposal *out)
+{
+    kas_sample sample;
+    bool is_new = false;
+    while (!is_new) {
+        KAS_TRY(kas_sampler_next(s->sampler, 0, &sample));
+        const kas_status status = kas_name_set_add(&s->names, sample.name, &is_new);
+        if (!is_new) /* a known kernel, or a child */
+            kas_sample_free(&sample);
+        KAS_TRY(status);
+    }
+    *out = (proposal){
+        .attempt = (int64_t)sample.attempt, .origin = "sampled", .replacement = sample.replacement};
+    memcpy(out->name, sample.name, sizeof out->name);
+    return KAS_OK;
+}
+
+/* Each of them is given once, so the list need not keep it. */
+static kas_status propose_first(source *s, proposal *out)
+{
+    bool is_new;
+    kas_first *first = &s->first[s->index];
+    *out = (proposal){.attempt = -1, .replacement = first->replacement};
+    memcpy(out->name, first->name, sizeof out->name);
+    memcpy(out->origin, first->origin, sizeof out->origin);
+    first->replacement = (kas_replacement){0};
+    return kas_name_set_add(&s->names, out->name, &is_new);
+}
+
+/* Makes one attempt at a child; *born says whether it gave a new kernel. */
+static kas_status attempt_child(source *s, proposal *out, bool *born)
+{
+    const uint64_t key = s->attempt++;
+    kas_rng rng = kas_rng_make(s->options->seed, KAS_PURPOSE_SELECT, key);
+    const kas_parent *a = kas_population_draw(&s->population, s->options->tournament, &rng);
+    const kas_parent *b = kas_population_draw(&s->population, s->options->tournament, &rng);
+    kas_attempt how;
+    kas_change what;
+    *born = false;
+    *out = (proposal){.attempt = (int64_t)key};
+    KAS_TRY(kas_child_attempt(s->children, &a->kernel, a == b ? NULL : &b->kernel, key,
+                              &out->replacement, &how, &what));
+    s->illegal += how.why != KAS_REJECT_NONE;
+    if (how.why != KAS_REJECT_NONE)
+        return KAS_OK;
+    kas_status status = kas_canonical_name(out->replacement.kernel, out->name);
+    if (status == KAS_OK)
+        status = kas_name_set_add(&s->names, out->name, born);
+    if (!*born) {
+        s->twice++;
+        kas_replacement_free(&out->replacement);
+        return status;
+    }
+    s->born++;
+    snprintf(out->origin, sizeof out->origin, "%s", kas_change_name(what));
+    snprintf(out->parents, sizeof out->parents, what == KAS_CHANGE_GRAFT ? "%s,%s" : "%s", a->name,
+             b->name);
+    return KAS_OK;
+}
+
+static kas_status propose_child(source *s, proposal *out)
+{
+    bool born = false;
+    for (int tries = 0; !born && tries < MOST_TRIES; tries++)
+        KAS_TRY(attempt_child(s, out, &born));
+    if (born)
+        return KAS_OK;
+    kas_info("no new child in %d attempts: candidate %" PRId64 " is drawn at random", MOST_TRIES,
+             s->index);
+    return propose_sample(s, out);
+}
+
+static kas_status propose(source *s, proposal *out)
+{
+    if (s->index < s->firsts)
+        return propose_first(s, out);
+    if (s->population.fertile > 0)
+        return propose_child(s, out);
+    return propose_sample(s, out);
+}
+
+/* Makes the work item, but for its forecast. */
+static kas_status describe(const source *s, const proposal *p, kas_work *out)
+{
+    const kas_solution *solution = &p->replacement.solution;
+    const kas_sample sample = {.replacement = p->replacement};
+    kas_buf json = {0};
+    *out = (kas_work){.kind = KAS_WORK_CANDIDATE,
+                      .index = s->index,
+                      .attempt = p->attempt,
+                      .flops = solution->flops,
+                      .params = solution->params,
+                      .conv_flops = solution->conv_flops,
+                      .conv_params = solution->conv_params,
+                      .generation = kas_search_in_generations(s->options) ? s->generation : 0,
+                      .predicted = NAN};
+    memcpy(out->name, p->name, sizeof out->name);
+    memcpy(out->origin, p->origin, sizeof out->origin);
+    memcpy(out->parents, p->parents, sizeof out->parents);
+    kas_status status = kas_sample_write_json(&sample, &json);
+    if (status == KAS_OK)
+        status = kas_buf_status(&json);
+    if (status == KAS_OK && !(out->kernel = strdup(kas_buf_text(&json))))
+        status = kas_fail(KAS_NO_MEMORY, "a candidate: out of memory");
+    kas_buf_free(&json);
+    return status;
+}
+
+static const kas_work *stored(const kas_work *items, int count, int64_t index)
+{
+    for (int i = 0; i < count; i++)
+        if (items[i].kind == KAS_WORK_CANDIDATE && items[i].index == index)
+            return &items[i];
+    return NULL;
+}
+
+/* A forecast is made once: a candidate that the store has keeps the one that it has. */
+static kas_status foresee(source *s, const proposal *p, const kas_work *items, int count,
+                          kas_work *out)
+{
+    const kas_work *old = stored(items, count, out->index);
+    if (!old)
+        return s->forecast.judge ? s->forecast.judge(s->forecast.context, &p->replacement, out)
+                                 : KAS_OK;
+    out->predicted = old->predicted;
+    if (old->state == KAS_WORK_PREDICTED_SLOW) {
+        out->state = old->state;
+        memcpy(out->reason, old->reason, sizeof out->reason);
+    }
+    return KAS_OK;
+}
+
+static kas_status make(source *s, const kas_work *items, int count, kas_work *out)
+{
+    proposal p = {0};
+    kas_status status = propose(s, &p);
+    if (status == KAS_OK)
+        status = describe(s, &p, out);
+    if (status == KAS_OK)
+        status = foresee(s, &p, items, count, out);
+    kas_replacement_free(&p.replacement);
+    s->index += status == KAS_OK;
+    return status;
+}
+
+/* ---- generations ----------------------------------------------------------------------------- */
+
+/* Returns how many candidates that reach training the generation has. The first candidates are all
+ * in generation 0, however many they are. */
+static int size_of(const source *s, int generation)
+{
+    const kas_search_options *o = s->options;
+    if (!kas_search_in_generations(o))
+        return INT32_MAX;
+    if (generation > 0)
+        return o->generation;
+    const int size = o->strategy == KAS_STRATEGY_EVOLUTION ? o->population : o->generation;
+    return size > s->firsts ? size : s->firsts;
+}
+
+/* Returns whether the store has the results of all candidates so far. One that the machine could not
+ * evaluate will be tried again. */
+static bool all_ended(const source *s, const kas_work *items, int count)
+{
+    int64_t ended = 0;
+    for (int i = 0; i < count; i++)
+        ended += items[i].kind == KAS_WORK_CANDIDATE && items[i].index < s->index &&
+                 kas_work_ended(items[i].state) && items[i].state != KAS_WORK_MACHINE_FAULT;
+    return ended == s->index;
+}
+
+/* Begins the next generation. */
+static kas_status advance(source *s, const kas_work *items, int count)
+{
+    kas_population parents = {0};
+    if (s->options->strategy == KAS_STRATEGY_EVOLUTION)
+        KAS_TRY(kas_population_select(s->options, items, count, s->generation + 1, size_of(s, 0),
+                                      &parents));
+    kas_population_free(&s->population);
+    s->population = parents;
+    s->generation++;
+    s->members = 0;
+    return KAS_OK;
+}
+
+static kas_status next(void *context, const kas_work *items, int count, kas_work *out, bool *ready)
+{
+    source *s = context;
+    const bool whole = s->members >= size_of(s, s->generation);
+    *ready = !whole || all_ended(s, items, count);
+    if (!*ready)
+        return KAS_OK;
+    if (s->slow >= MOST_SLOW)
+        return kas_fail(KAS_NOTHING_VALID,
+                        "%d candidates in a row were predicted to be too slow; allow a larger "
+                        "--latency",
+                        s->slow);
+    if (whole)
+        KAS_TRY(advance(s, items, count));
+    KAS_TRY(make(s, items, count, out));
+    const bool slow = out->state == KAS_WORK_PREDICTED_SLOW;
+    s->members += !slow;
+    s->slow = slow ? s->slow + 1 : 0;
+    return KAS_OK;
+}
+
+/* ---- open and close -------------------------------------------------------------------------- */
+
+static void close_source(void *context)
+{
+    source *s = context;
+    kas_population_free(&s->population);
+    kas_children_free(s->children);
+    kas_sampler_free(s->sampler);
+    kas_first_free(s->first, s->firsts);
+    kas_name_set_free(&s->names);
+    free(s);
+}
+
+static kas_status open_source(source *s, const char *from)
+{
+    kas_sample_options sample = s->options->sample;
+    sample.seed = s->options->seed;
+    sample.budget = kas_search_budget(s->options);
+    KAS_TRY(kas_sampler_create(&sample, s->target, s->targets, &s->sampler));
+    if (s->options->strategy == KAS_STRATEGY_EVOLUTION)
+        KAS_TRY(kas_children_create(&sample, s->target, s->targets, &s->children));
+    return kas_first_list(s->options, s->target, s->targets, from, &s->first, &s->firsts);
+}
+
+kas_status kas_strategy_open(const kas_search_options *options, const kas_target *target,
+                             int targets, const char *from, const kas_forecast *forecast,
+                             kas_strategy *out)
+{
+    source *s = calloc(1, sizeof *s);
+    if (!s)
+        return kas_fail(KAS_NO_MEMORY, "a strategy: out of memory");
+    *s = (source){.options = options, .target = target, .targets = targets};
+    if (forecast)
+        s->forecast = *forecast;
+    const kas_status status = open_source(s, from);
+    if (status != KAS_OK) {
+        close_source(s);
+        return status;
+    }
+    *out = (kas_strategy){.next = next, .close = close_source, .context = s};
+    return KAS_OK;
+}
+
+void kas_strategy_close(kas_strategy *strategy)
+{
+    if (strategy->close)
+        strategy->close(strategy->context);
+    *strategy = (kas_strategy){0};
+}
+
+void kas_strategy_describe(const kas_strategy *strategy, kas_buf *out)
+{
+    const source *s = strategy->context;
+    if (strategy->next == next && s->attempt > 0)
+        kas_buf_printf(out,
+                       "%" PRIu64 " children from %" PRIu64 " attempts; %" PRIu64
+                       " attempts gave no legal kernel, %" PRIu64 " one that the study had already",
+                       s->born, s->attempt, s->illegal, s->twice);
+}

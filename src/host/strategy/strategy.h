@@ -1,0 +1,55 @@
+/* Where the candidates of a study come from.
+ *
+ * Candidates have numbers from 0, and candidate k is a pure function of the study's options and of
+ * the results of earlier generations, as the store has them.  So every run of a study gives the
+ * same list, whatever the number of workers, and a process that goes on with a study walks through
+ * the list again and finds what the store has.
+ *
+ *     random      the distinct legal attempts of the sampler, in order. With rungs they come in
+ *                 generations; without, no candidate depends on another
+ *     evolution   generation 0: kernels that are known or come from elsewhere (first.h), then
+ *                 random ones. Later generations: children of winners (select.h,
+ *                 space/evolve/evolve.h)
+ *
+ * A generation has so many candidates that reach training.  Those that prediction discards keep
+ * their numbers and come beside them.  Other folders include this header. */
+#ifndef KAS_STRATEGY_STRATEGY_H
+#define KAS_STRATEGY_STRATEGY_H
+
+#include "host/store/store.h"
+#include "host/strategy/first.h"
+
+/* The source of candidates. */
+typedef struct kas_strategy {
+    /* Fills the next candidate, in the order 0, 1, 2, ...: attempt, name, kernel (malloc'ed), costs,
+     * generation, origin, parents, and the forecast with its state. `items` are the store's, sorted
+     * as kas_store_list does. *ready is false when the next candidate depends on results that are
+     * not there yet: nothing was drawn, and the caller asks again. KAS_NOTHING_VALID when there will
+     * never be another candidate. */
+    kas_status (*next)(void *context, const kas_work *items, int count, kas_work *out, bool *ready);
+    void (*close)(void *context); /* NULL: there is nothing to free */
+    void *context;
+} kas_strategy;
+
+/* A forecast made before anything is compiled. */
+typedef struct kas_forecast {
+    /* Sets work->predicted and, when the candidate is not worth compiling, work->state to
+     * KAS_WORK_PREDICTED_SLOW and work->reason. It must be a pure function of the candidate and
+     * the study. It is called once for each new candidate, not for those that the store has. */
+    kas_status (*judge)(void *context, const kas_replacement *replacement, kas_work *work);
+    void *context;
+} kas_forecast;
+
+/* Opens the strategy that the options name. `targets` and `options` must outlive it; `from` is the
+ * text of STUDY/from.json (from.h), which is read here, and "" for none; `forecast` may be NULL.
+ * KAS_USAGE for options that the strategy does not take. The caller closes *out with
+ * kas_strategy_close. */
+kas_status kas_strategy_open(const kas_search_options *options, const kas_target *target,
+                             int targets, const char *from, const kas_forecast *forecast,
+                             kas_strategy *out);
+void kas_strategy_close(kas_strategy *strategy); /* one that is zero is allowed */
+
+/* Appends a sentence about the children that were drawn in this process; nothing without any. */
+void kas_strategy_describe(const kas_strategy *strategy, kas_buf *out);
+
+#endif

@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Evolution and rungs: the same list and the same leaderboard with one and with two workers, and when supervisor and workers
+# are killed (-9); known kernels, kernels of another study, and options that cannot be.
+set -eu
+. tests/e2e/expect.bash
+export KAS_CACHE_DIR=${KAS_CACHE_DIR:-$dir/cache}
+RANDOM=${KAS_FUZZ_SEED:-1}
+"$kas" dataset make shapes -o "$dir/s.h5" --train 300 --test 24 --size 8 --classes 4 >/dev/null
+base=("$kas" search --dataset "$dir/s.h5" --net tests/e2e/own_network.json --targets 3x3 --batch 16 --lr 0.005 --seed 1 --threads 1 --device cpu --compile-ahead 0)
+evolve=("${base[@]}" --epochs 6 --strategy evolution --known no --population 7 --generation 4 --rungs 1,3 --candidates 15)
+
+"${evolve[@]}" --study "$dir/plain" >/dev/null 2>"$dir/err" || { cat "$dir/err"; fail "the undisturbed search"; }
+grep -qE 'children from [0-9]+ attempts' "$dir/err" || fail "nothing is said of the children"
+grep -qE 'after epoch 1 of 6, [0-9]+ of the [0-9]+ candidates of generation 0 went on' "$dir/err" || fail "nothing is said of a rung"
+results "$dir/plain" >"$dir/results"
+lines() { "$kas" best "$dir/plain" --json | grep -c "$1"; }
+[ "$(lines '"generation": 2.*"origin": "\(change\|replace\|insert\|delete\|regrow\|graft\)"')" = 4 ] || fail "no children of generation 2"
+[ "$(lines '"state": "not-promoted"')" -ge 5 ] || fail "too few ended at a rung"
+expect 0 'rung 0:     epoch 1, reached by' "$kas" status "$dir/plain"
+expect 0 '"generations": 3, "rungs": [{"epochs": 1, "reached": ' "$kas" status "$dir/plain" --json
+
+"${evolve[@]}" --study "$dir/two" --workers 2 >/dev/null 2>"$dir/err" || { cat "$dir/err"; fail "two workers"; }
+results "$dir/two" | diff "$dir/results" - || fail "two workers give something else"
+
+# Kills after so many more lines of the logs; of the first run a worker, of the others the supervisor.
+log_lines() { cat "$dir"/killed/logs/*.log 2>/dev/null | wc -l; }
+for kill in 1 2 3 4; do
+    "${evolve[@]}" --study "$dir/killed" --workers 2 >/dev/null 2>"$dir/err" &
+    pid=$!
+    wanted=$(($(log_lines) + 10 + RANDOM % 40))
+    while kill -0 $pid 2>/dev/null && [ "$(log_lines)" -lt $wanted ]; do sleep 0.005; done
+    if [ $kill = 1 ]; then kill -9 "$(children $pid | head -n 1)" 2>/dev/null || true; sleep 0.2; fi
+    kill -9 $pid 2>/dev/null || true
+    wait $pid 2>/dev/null || true
+done
+expect 0 'best kernel:' "$kas" resume "$dir/killed"
+results "$dir/killed" | diff "$dir/results" - || fail "kills changed the leaderboard"
+
+# Kernels of another study; they are copied, and the study is bound to them.
+from=("${base[@]}" --epochs 1 --candidates 2 --study "$dir/next" --from "$dir/plain")
+expect 0 'best kernel:' "${from[@]}"
+first=$("$kas" best "$dir/next" --json | sed -n 's/.*"kind": "candidate", "index": 0, "kernel": "\([0-9a-f]*\)".*"origin": "from:\([0-9a-f]*\)".*/\1 \2/p')
+best=$("$kas" best "$dir/plain" --json | sed -n 's/.*"kind": "candidate".*"kernel": "\([0-9a-f]*\)".*"rank": 1,.*/\1 \1/p')
+[ "$first" = "$best" ] && [ -n "$best" ] || fail "candidate 0 is \"$first\", the best of the other study \"$best\""
+rm -r "$dir/two"
+echo '{"kernels": []}' >"$dir/next/from.json"
+expect 3 'not the kernels that the study was begun with' "$kas" resume "$dir/next"
+rm "$dir/next/from.json"
+expect 0 '' "${from[@]}"
+
+mkdir "$dir/empty"
+expect 3 'there is no kernel file' "${base[@]}" --study "$dir/x" --from "$dir/empty"
+expect 3 "$dir/nowhere" "${base[@]}" --study "$dir/x" --from "$dir/nowhere"
+expect 2 'expected one of random, evolution' "${base[@]}" --study "$dir/x" --strategy cleverness
+expect 2 'rising order' "${base[@]}" --study "$dir/x" --rungs 3,1
+expect 2 'the last rung is after 50 epochs, and a training has 6' "${base[@]}" --study "$dir/x" --epochs 6 --rungs 1,50
+expect 2 '--population and --tournament are options of --strategy evolution' "${base[@]}" --study "$dir/x" --population 5
+expect 2 'larger than the population' "${base[@]}" --study "$dir/x" --strategy evolution --population 5 --tournament 6
+expect 2 '--space canvas only' "${base[@]}" --study "$dir/x" --strategy evolution --space nas-pte
+expect 2 '--rungs (the study has [1, 3], this command [2])' "${evolve[@]}" --study "$dir/plain" --rungs 2
+[ ! -e "$dir/x" ] || fail "a refused command left a study"
+expect 0 'known:' "${base[@]}" --study "$dir/x" --strategy evolution --dry-run
+echo "ok: evolution and rungs"

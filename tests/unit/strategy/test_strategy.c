@@ -1,0 +1,531 @@
+/* Strategies: which candidates they give, that a walk from the start gives the same ones again, and
+ * what they refuse. Results are made up from the names of the candidates. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/core/embedded.h"
+#include "host/core/file/files.h"
+#include "host/core/log.h"
+#include "host/space/file/assignment.h"
+#include "host/space/sample/sampler.h"
+#include "host/strategy/from.h"
+#include "host/strategy/select.h"
+#include "host/strategy/strategy.h"
+#include "host/study/problem.h"
+#include "support/folder.h"
+#include "support/ok.h"
+
+enum { MOST = 128 };
+
+static kas_net *net;
+static kas_target *target;
+static int targets;
+
+/* The candidates of a study, as the store lists them. */
+typedef struct study {
+    kas_work work[MOST];
+    int count;
+} study;
+
+static int set_up(void **state)
+{
+    const kas_search_options o = {.net = "resnet20", .network = ""};
+    kas_log_set_level(KAS_LOG_QUIET);
+    if (kas_problem_targets(&o, 16, 16, 3, 10, &net, &target, &targets) != KAS_OK)
+        return -1;
+    return make_folder(state);
+}
+
+static int tear_down(void **state)
+{
+    kas_net_free(net);
+    free(target);
+    net = NULL;
+    return remove_folder(state);
+}
+
+static kas_search_options options_of(kas_strategy_kind strategy)
+{
+    kas_search_options o = kas_search_options_default();
+    o.recipe.epochs = 9;
+    o.strategy = strategy;
+    o.seed = 3;
+    if (strategy == KAS_STRATEGY_EVOLUTION)
+        o.population = 12, o.tournament = 3, o.generation = 4;
+    return o;
+}
+
+static void forget(study *s)
+{
+    for (int i = 0; i < s->count; i++)
+        kas_work_clear(&s->work[i]);
+    s->count = 0;
+}
+
+/* An accuracy that only the name decides; every seventh candidate diverges. */
+static void give_result(kas_work *w)
+{
+    const uint64_t number = strtoull(w->name, NULL, 16);
+    if (w->state != KAS_WORK_QUEUED)
+        return;
+    w->state = number % 7 ? KAS_WORK_FINISHED : KAS_WORK_DIVERGED;
+    w->measured = kas_measured_unknown();
+    w->measured.accuracy = (double)(number % 10007) / 10007;
+}
+
+/* Walks from the first candidate to number `until`: what the study has must be what the strategy
+ * gives, and what it has not is added. */
+static void walk(kas_strategy *strategy, study *s, int until)
+{
+    for (int k = 0; k < until; k++) {
+        kas_work work;
+        bool ready;
+        OK(strategy->next(strategy->context, s->work, s->count, &work, &ready));
+        assert_true(ready);
+        assert_true(k <= s->count && k < MOST);
+        if (k < s->count) {
+            assert_string_equal(work.name, s->work[k].name);
+            assert_string_equal(work.origin, s->work[k].origin);
+            assert_string_equal(work.parents, s->work[k].parents);
+            assert_int_equal(work.generation, s->work[k].generation);
+            assert_int_equal(work.attempt, s->work[k].attempt);
+            kas_work_clear(&work);
+            continue;
+        }
+        work.index = k;
+        give_result(&work);
+        s->work[s->count++] = work;
+    }
+}
+
+static void open_and_walk(const kas_search_options *o, const kas_forecast *forecast, study *s,
+                          int until)
+{
+    kas_strategy strategy;
+    OK(kas_strategy_open(o, target, targets, "", forecast, &strategy));
+    walk(&strategy, s, until);
+    kas_strategy_close(&strategy);
+}
+
+/* ---- random ---------------------------------------------------------------------------------- */
+
+/* Bit for bit the sampler's list. */
+static void random_is_the_sampler(void **state)
+{
+    (void)state;
+    const kas_search_options o = options_of(KAS_STRATEGY_RANDOM);
+    kas_sample_options sample = o.sample;
+    kas_sampler *sampler;
+    study s = {.count = 0};
+    sample.seed = o.seed;
+    sample.budget = kas_search_budget(&o);
+    OK(kas_sampler_create(&sample, target, targets, &sampler));
+    open_and_walk(&o, NULL, &s, 20);
+    for (int k = 0; k < 20; k++) {
+        kas_sample one;
+        kas_buf json = {0};
+        OK(kas_sampler_next(sampler, 0, &one));
+        OK(kas_sample_write_json(&one, &json));
+        assert_string_equal(s.work[k].name, one.name);
+        assert_string_equal(s.work[k].kernel, kas_buf_text(&json));
+        assert_int_equal(s.work[k].attempt, one.attempt);
+        assert_string_equal(s.work[k].origin, "sampled");
+        assert_int_equal(s.work[k].generation, 0);
+        kas_buf_free(&json);
+        kas_sample_free(&one);
+    }
+    kas_sampler_free(sampler);
+    forget(&s);
+}
+
+/* With rungs the same list comes in generations, and each waits for the one before. */
+static void random_in_generations(void **state)
+{
+    (void)state;
+    kas_search_options o = options_of(KAS_STRATEGY_RANDOM);
+    kas_strategy strategy;
+    study plain = {.count = 0}, s = {.count = 0};
+    open_and_walk(&o, NULL, &plain, 12);
+    o.rungs = (kas_int_list){1, {3}};
+    o.generation = 5;
+    OK(kas_strategy_open(&o, target, targets, "", NULL, &strategy));
+    walk(&strategy, &s, 5);
+    static const kas_work_state under_way[] = {KAS_WORK_RUNNING, KAS_WORK_WAITING,
+                                               KAS_WORK_MACHINE_FAULT};
+    for (int i = 0; i < 3; i++) {
+        kas_work work;
+        bool ready = true;
+        const kas_work_state before = s.work[4].state;
+        s.work[4].state = under_way[i];
+        OK(strategy.next(strategy.context, s.work, s.count, &work, &ready));
+        assert_false(ready);
+        s.work[4].state = before;
+        OK(strategy.next(strategy.context, s.work, 4, &work, &ready)); /* not stored yet */
+        assert_false(ready);
+    }
+    kas_strategy_close(&strategy);
+    open_and_walk(&o, NULL, &s, 12);
+    for (int k = 0; k < 12; k++) {
+        assert_string_equal(s.work[k].name, plain.work[k].name);
+        assert_int_equal(s.work[k].generation, k / 5);
+    }
+    forget(&plain);
+    forget(&s);
+}
+
+/* ---- known kernels --------------------------------------------------------------------------- */
+
+static bool is_legal(const kas_work *w)
+{
+    kas_replacement r;
+    const kas_search_options o = options_of(KAS_STRATEGY_RANDOM);
+    const kas_status status = kas_problem_place(&o, w->name, w->kernel, target, targets, &r);
+    if (status == KAS_OK)
+        kas_replacement_free(&r);
+    return status == KAS_OK;
+}
+
+static int known_in(const study *s)
+{
+    int known = 0;
+    for (int i = 0; i < s->count; i++)
+        known += strncmp(s->work[i].origin, "known:", 6) == 0;
+    return known;
+}
+
+static const char *const cheap[] = {"known:group_conv", "known:depthwise_separable",
+                                    "known:bottleneck", "known:conv group(8)",
+                                    "known:nas_pte_3",  "known:conv bottleneck_out(4)"};
+
+/* Both strategies begin with the same list: the known kernels that fit, then the sampler's. */
+static void known_kernels_come_first(void **state)
+{
+    (void)state;
+    kas_search_options o = options_of(KAS_STRATEGY_RANDOM);
+    study s = {.count = 0}, plain = {.count = 0};
+    open_and_walk(&o, NULL, &plain, 5);
+    o.known = true;
+    open_and_walk(&o, NULL, &s, 30);
+    const int known = known_in(&s);
+    assert_true(known >= 10 && known < 25);
+    for (int k = 0; k < 30; k++) {
+        assert_int_equal(strncmp(s.work[k].origin, "known:", 6) == 0, k < known);
+        assert_true(is_legal(&s.work[k]) && s.work[k].flops <= 0.5 * s.work[k].conv_flops);
+        assert_string_not_equal(s.work[k].origin, "known:conv"); /* over the budget */
+        for (int i = 0; i < k; i++)
+            assert_string_not_equal(s.work[i].name, s.work[k].name);
+    }
+    for (size_t i = 0; i < sizeof cheap / sizeof *cheap; i++) {
+        bool there = false;
+        for (int k = 0; k < known; k++)
+            there |= strcmp(s.work[k].origin, cheap[i]) == 0;
+        if (!there)
+            fail_msg("%s is not among the first candidates", cheap[i]);
+    }
+    for (int k = 0; k < 5; k++)
+        assert_string_equal(s.work[known + k].name, plain.work[k].name);
+    o.strategy = KAS_STRATEGY_EVOLUTION;
+    o.population = 12, o.tournament = 3, o.generation = 4;
+    open_and_walk(&o, NULL, &s, known); /* the same */
+    forget(&plain);
+    forget(&s);
+}
+
+/* ---- evolution ------------------------------------------------------------------------------- */
+
+static const kas_work *named(const study *s, const char *name)
+{
+    for (int i = 0; i < s->count; i++)
+        if (strcmp(s->work[i].name, name) == 0)
+            return &s->work[i];
+    return NULL;
+}
+
+static bool is_change(const char *origin)
+{
+    static const char *const words[] = {"change", "replace", "insert", "delete", "regrow", "graft"};
+    for (int i = 0; i < 6; i++)
+        if (strcmp(origin, words[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Children have parents of earlier generations that have a result; nobody comes twice; a walk that
+ * begins again anywhere gives the same. */
+static void evolution_repeats_itself(void **state)
+{
+    (void)state;
+    kas_search_options o = options_of(KAS_STRATEGY_EVOLUTION);
+    study s = {.count = 0};
+    o.known = true;
+    for (int until = 10; until <= 60; until += 10)
+        open_and_walk(&o, NULL, &s, until);
+    study again = {.count = 0};
+    open_and_walk(&o, NULL, &again, 60);
+    const int first = known_in(&s) > 12 ? known_in(&s) : 12;
+    for (int k = 0; k < 60; k++) {
+        const kas_work *w = &s.work[k];
+        assert_string_equal(w->name, again.work[k].name);
+        assert_int_equal(w->generation, k < first ? 0 : 1 + (k - first) / 4);
+        assert_true(is_legal(w));
+        for (int i = 0; i < k; i++)
+            assert_string_not_equal(s.work[i].name, w->name);
+        if (k < first)
+            continue;
+        assert_true(is_change(w->origin));
+        char parents[64], *rest;
+        snprintf(parents, sizeof parents, "%s", w->parents);
+        assert_true((strchr(parents, ',') != NULL) == (strcmp(w->origin, "graft") == 0));
+        for (char *name = strtok_r(parents, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
+            const kas_work *parent = named(&s, name);
+            assert_non_null(parent);
+            assert_true(parent->generation < w->generation && parent->state == KAS_WORK_FINISHED);
+        }
+    }
+    forget(&s);
+    forget(&again);
+}
+
+/* Another result, another child. */
+static void children_follow_the_results(void **state)
+{
+    (void)state;
+    const kas_search_options o = options_of(KAS_STRATEGY_EVOLUTION);
+    study a = {.count = 0}, b = {.count = 0};
+    open_and_walk(&o, NULL, &a, 12);
+    open_and_walk(&o, NULL, &b, 12);
+    for (int k = 0; k < 12; k++) {
+        a.work[k].state = b.work[k].state = KAS_WORK_FINISHED;
+        a.work[k].measured.accuracy = 0.1 + 0.01 * k;
+        b.work[k].measured.accuracy = 0.9 - 0.01 * k;
+    }
+    open_and_walk(&o, NULL, &a, 16);
+    open_and_walk(&o, NULL, &b, 16);
+    int differ = 0;
+    for (int k = 12; k < 16; k++)
+        differ += strcmp(a.work[k].name, b.work[k].name) != 0;
+    assert_true(differ > 0);
+    forget(&a);
+    forget(&b);
+}
+
+/* Without a single result there is nobody to descend from. */
+static void all_failed(void **state)
+{
+    (void)state;
+    const kas_search_options o = options_of(KAS_STRATEGY_EVOLUTION);
+    study s = {.count = 0};
+    open_and_walk(&o, NULL, &s, 12);
+    for (int k = 0; k < 12; k++)
+        s.work[k].state = KAS_WORK_SCREENED;
+    open_and_walk(&o, NULL, &s, 16);
+    for (int k = 12; k < 16; k++)
+        assert_string_equal(s.work[k].origin, "sampled");
+    forget(&s);
+}
+
+/* The newest generations stay whole; of the oldest the best stay. Who ended at a rung comes behind
+ * all that went further. */
+static void the_oldest_die(void **state)
+{
+    (void)state;
+    kas_search_options o = options_of(KAS_STRATEGY_EVOLUTION);
+    study s = {.count = 0};
+    kas_population p;
+    o.rungs = (kas_int_list){1, {3}};
+    open_and_walk(&o, NULL, &s, 12);
+    for (int k = 0; k < 12; k++) { /* generations of 4; accuracy falls with the number */
+        kas_work *w = &s.work[k];
+        w->generation = k / 4;
+        w->state = k == 11 ? KAS_WORK_DIVERGED : KAS_WORK_FINISHED;
+        w->rung = 1;
+        w->measured.accuracy = 0.9 - 0.01 * k;
+    }
+    s.work[8].state = KAS_WORK_NOT_PROMOTED;
+    s.work[8].rung = 0;
+    OK(kas_population_select(&o, s.work, s.count, 3, 6, &p));
+    assert_int_equal(p.count, 6);
+    assert_int_equal(p.fertile, 5);
+    static const int expected[] = {4, 5, 9, 10, 8}; /* 6 and 7 are dead, and so is generation 0 */
+    for (int i = 0; i < 5; i++)
+        assert_string_equal(p.member[i].name, s.work[expected[i]].name);
+    kas_population_free(&p);
+    forget(&s);
+}
+
+/* ---- forecasts ------------------------------------------------------------------------------- */
+
+typedef struct oracle {
+    int calls;
+} oracle;
+
+/* Kernels whose names end in an odd digit are slow. */
+static kas_status predict(void *context, const kas_replacement *replacement, kas_work *work)
+{
+    oracle *o = context;
+    const bool slow = strtoull(work->name, NULL, 16) % 2;
+    o->calls++;
+    assert_true(replacement->solution.flops == work->flops);
+    work->predicted = slow ? 2 : 1;
+    if (slow) {
+        work->state = KAS_WORK_PREDICTED_SLOW;
+        snprintf(work->reason, sizeof work->reason, "2 s, where 1 s is allowed");
+    }
+    return KAS_OK;
+}
+
+/* What is discarded keeps its number, counts in no generation, and is predicted once. */
+static void slow_ones_do_not_count(void **state)
+{
+    (void)state;
+    const kas_search_options o = options_of(KAS_STRATEGY_EVOLUTION);
+    oracle seer = {.calls = 0};
+    const kas_forecast forecast = {predict, &seer};
+    study s = {.count = 0};
+    open_and_walk(&o, &forecast, &s, 50);
+    assert_int_equal(seer.calls, 50);
+    open_and_walk(&o, &forecast, &s, 60);
+    assert_int_equal(seer.calls, 60);
+    int trained = 0, slow = 0;
+    for (int k = 0; k < 60; k++) {
+        const kas_work *w = &s.work[k];
+        const bool discarded = w->state == KAS_WORK_PREDICTED_SLOW;
+        assert_true(w->predicted == (discarded ? 2 : 1));
+        assert_true(discarded == (w->reason[0] != 0));
+        if (!discarded)
+            assert_int_equal(w->generation, trained < 12 ? 0 : 1 + (trained - 12) / 4);
+        trained += !discarded;
+        slow += discarded;
+        if (*w->parents) { /* nobody descends from what was not trained */
+            char first[17];
+            snprintf(first, sizeof first, "%.16s", w->parents);
+            assert_int_equal(named(&s, first)->state, KAS_WORK_FINISHED);
+        }
+    }
+    assert_true(trained > 15 && slow > 15);
+    forget(&s);
+}
+
+static kas_status all_slow(void *context, const kas_replacement *replacement, kas_work *work)
+{
+    (void)context, (void)replacement;
+    work->state = KAS_WORK_PREDICTED_SLOW;
+    return KAS_OK;
+}
+
+static void a_hopeless_limit_ends(void **state)
+{
+    (void)state;
+    const kas_search_options o = options_of(KAS_STRATEGY_RANDOM);
+    const kas_forecast forecast = {all_slow, NULL};
+    kas_strategy strategy;
+    kas_status status = KAS_OK;
+    OK(kas_strategy_open(&o, target, targets, "", &forecast, &strategy));
+    for (int k = 0; k < 3000 && status == KAS_OK; k++) {
+        kas_work work = {0};
+        bool ready;
+        status = strategy.next(strategy.context, NULL, 0, &work, &ready);
+        kas_work_clear(&work);
+    }
+    assert_int_equal(status, KAS_NOTHING_VALID);
+    assert_non_null(strstr(kas_error(), "predicted to be too slow"));
+    kas_strategy_close(&strategy);
+}
+
+/* ---- --from ---------------------------------------------------------------------------------- */
+
+static void write_file(const char *name, const char *text)
+{
+    char path[400];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    OK(kas_file_write_atomic(path, text, strlen(text)));
+}
+
+static const char *known_kernel(const char *name)
+{
+    return kas_embedded_find(kas_embedded_kernels, name);
+}
+
+static void kernels_of_a_folder(void **state)
+{
+    (void)state;
+    const kas_search_options o = options_of(KAS_STRATEGY_RANDOM);
+    kas_buf text = {0};
+    kas_strategy strategy;
+    study s = {.count = 0};
+    write_file("b.json", known_kernel("bottleneck"));
+    write_file("a.json", known_kernel("group_conv"));
+    write_file("c.json", known_kernel("conv")); /* does not fit the budget */
+    write_file("d.json", "{\"no\": \"kernel\"}");
+    write_file("e.txt", known_kernel("depthwise"));
+    OK(kas_from_collect(folder, &text));
+    OK(kas_strategy_open(&o, target, targets, kas_buf_text(&text), NULL, &strategy));
+    walk(&strategy, &s, 3);
+    assert_string_equal(s.work[0].origin, "from:a");
+    assert_string_equal(s.work[1].origin, "from:b");
+    assert_string_equal(s.work[2].origin, "sampled");
+    kas_strategy_close(&strategy);
+    kas_buf_free(&text);
+    forget(&s);
+}
+
+static void bad_folders(void **state)
+{
+    (void)state;
+    const kas_search_options o = options_of(KAS_STRATEGY_RANDOM);
+    kas_strategy strategy;
+    kas_buf text = {0};
+    assert_int_equal(kas_from_collect("/no/such/folder", &text), KAS_BAD_INPUT);
+    assert_non_null(strstr(kas_error(), "/no/such/folder"));
+    assert_int_equal(kas_from_collect(folder, &text), KAS_BAD_INPUT);
+    assert_non_null(strstr(kas_error(), "there is no kernel file"));
+    write_file("d.json", "{\"no\": \"kernel\"}");
+    assert_int_equal(kas_from_collect(folder, &text), KAS_BAD_INPUT);
+    assert_non_null(strstr(kas_error(), "there is no kernel file"));
+    assert_non_null(strstr(kas_error(), "d.json"));
+    kas_buf_clear(&text);
+    write_file("c.json", known_kernel("conv"));
+    OK(kas_from_collect(folder, &text));
+    assert_int_equal(kas_strategy_open(&o, target, targets, kas_buf_text(&text), NULL, &strategy),
+                     KAS_BAD_INPUT);
+    assert_non_null(strstr(kas_error(), "none of the 1 kernels fits"));
+    kas_buf_free(&text);
+}
+
+static void no_children_elsewhere(void **state)
+{
+    (void)state;
+    kas_search_options o = options_of(KAS_STRATEGY_EVOLUTION);
+    kas_strategy strategy;
+    o.sample.space = KAS_SPACE_NAS_PTE;
+    assert_int_equal(kas_strategy_open(&o, target, targets, "", NULL, &strategy), KAS_USAGE);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(random_is_the_sampler),
+        TEST(random_in_generations),
+        TEST(known_kernels_come_first),
+        TEST(evolution_repeats_itself),
+        TEST(children_follow_the_results),
+        TEST(all_failed),
+        TEST(the_oldest_die),
+        TEST(slow_ones_do_not_count),
+        TEST(a_hopeless_limit_ends),
+        TEST(kernels_of_a_folder),
+        TEST(bad_folders),
+        TEST(no_children_elsewhere),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
