@@ -307,7 +307,7 @@ void kas_strategy_describe(const kas_strategy *strategy, kas_buf *out)
     const source *s = strategy->context;
     if (strategy->next == next && s->attempt > 0)
         kas_buf_printf(out,
-                       "%" PRIu64 " children from %" PRIu64 " attempts; %" PRIu64
-                       " attempts gave no legal kernel, %" PRIu64 " one that the study had already",
+                       "children: %" PRIu64 " from %" PRIu64 " attempts; not legal: %" PRIu64
+                       "; in the study already: %" PRIu64,
                        s->born, s->attempt, s->illegal, s->twice);
 }

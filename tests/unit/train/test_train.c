@@ -233,7 +233,8 @@ static void resume_has_the_same_bits(const kas_train_options *options)
     static const struct {
         int stop_epoch;
         uint64_t stop_step;
-    } stops[] = {{1, 0}, {-1, 9}, {-1, 6}, {0, 0}}; /* 6 steps an epoch */
+        int until;
+    } stops[] = {{1, 0, 0}, {-1, 9, 0}, {-1, 6, 0}, {0, 0, 0}, {-1, 0, 2}}; /* 6 steps an epoch */
     kas_train_options o = *options;
     kas_train_result straight, stopped, resumed;
     o.weights_out = in_folder("straight");
@@ -245,9 +246,15 @@ static void resume_has_the_same_bits(const kas_train_options *options)
         o.checkpoint = in_folder("run.ckpt");
         unlink(o.checkpoint);
         unlink(o.weights_out);
-        assert_int_equal(observed(&o, &watch, &stopped), KAS_STOPPED);
-        assert_true(stopped.epochs < EPOCHS);
+        o.until = stops[i].until;
+        const kas_train_state expected = o.until ? KAS_PAUSED : KAS_STOPPED;
+        assert_int_equal(observed(&o, &watch, &stopped), expected);
+        assert_true(o.until ? stopped.epochs == o.until : stopped.epochs < EPOCHS);
         assert_int_equal(watch.epochs, stopped.epochs);
+        kas_train_result_free(&stopped); /* who has been there does nothing again */
+        assert_int_equal(o.until ? observed(&o, &watch, &stopped) : expected, expected);
+        assert_true(!o.until || watch.epochs == o.until);
+        o.until = 0;
         assert_false(kas_file_exists(o.weights_out));
         assert_int_equal(observed(&o, &never, &resumed), KAS_TRAINED);
         assert_int_equal(never.epochs, EPOCHS - stopped.epochs);
