@@ -206,11 +206,14 @@ static int size_of(const source *s, int generation)
     return size > s->firsts ? size : s->firsts;
 }
 
-/* Returns whether the store has the results of all candidates so far. One that the machine could not
- * evaluate will be tried again. */
+/* Returns whether the store has the results of all candidates so far, and of the unmodified network,
+ * with which they are compared. One that the machine could not evaluate will be tried again. */
 static bool all_ended(const source *s, const kas_work *items, int count)
 {
     int64_t ended = 0;
+    for (int i = 0; i < count; i++)
+        if (items[i].kind == KAS_WORK_BASELINE && !kas_work_ended(items[i].state))
+            return false;
     for (int i = 0; i < count; i++)
         ended += items[i].kind == KAS_WORK_CANDIDATE && items[i].index < s->index &&
                  kas_work_ended(items[i].state) && items[i].state != KAS_WORK_MACHINE_FAULT;
