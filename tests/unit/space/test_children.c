@@ -1,6 +1,5 @@
-/* Children of kernels: generations of them before the checker that was written a second time, and
- * before the steps of the sampler. KAS_TEST_CHILDREN is how many children there are (default
- * 1,200). */
+/* Children of kernels: 20,000 of them in generations before the pruning rules and before the checker
+ * that was written a second time, and what single parents and options give. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,6 +13,7 @@
 #include "host/check/recheck.h"
 #include "host/net/targets.h"
 #include "host/space/canvas/candidate_ops.h"
+#include "host/space/canvas/prune.h"
 #include "host/space/evolve/evolve.h"
 #include "host/space/evolve/rebuild.h"
 #include "host/space/commute.h"
@@ -31,7 +31,7 @@ static const char *const known[] = {
     "group_conv",      "involution",     "nas_pte_1",      "nas_pte_2",
     "nas_pte_3",       "residual",       "shift_conv",     "spatial_separable",
     "squeeze_excite"};
-enum { KNOWN = sizeof known / sizeof *known, SAMPLES = 40, POPULATION = 120 };
+enum { KNOWN = sizeof known / sizeof *known, SAMPLES = 40, POPULATION = 120, CHILDREN = 20000 };
 
 static kas_net *net;
 static kas_target *target;
@@ -128,7 +128,28 @@ static void assert_repeated(const evolution *e, uint64_t key, const kas_kernel *
     kas_children_free(other);
 }
 
-/* The child takes the place of the oldest kernel. */
+/* Looks for the pruning rules in the finished kernel, whichever steps made it. One of them says which
+ * of two operands that commute comes first while a kernel grows. */
+static void assert_nothing_redundant(const kas_kernel *kernel)
+{
+    kas_kernel k = *kernel;
+    for (int i = 1; i < k.nodes; i++) {
+        kas_node *n = &k.node[i];
+        if (kas_operands_commute(&k, n) && n->in[0] > n->in[1]) {
+            const uint8_t first = n->in[1];
+            n->in[1] = n->in[0];
+            n->in[0] = first;
+        }
+        if (kas_prune_node(&k, i)) {
+            kas_buf text = {0};
+            kas_kernel_canonical_text(kernel, &text);
+            fail_msg("node %d is redundant: %s", i, kas_buf_text(&text));
+        }
+    }
+    assert_false(kas_prune_output(&k) || kas_prune_groups(&k, 0));
+}
+
+/* The child takes the place of the oldest kernel that is not known: each of those stays a parent. */
 static void take_child(evolution *e, uint64_t key, const kas_kernel *a, const kas_kernel *b,
                        kas_replacement *child, kas_change what)
 {
@@ -138,7 +159,8 @@ static void take_child(evolution *e, uint64_t key, const kas_kernel *a, const ka
     assert_int_equal(kas_canonical_name(&kernel, name), KAS_OK);
     assert_int_equal(kas_name_set_add(&e->names, name, &is_new), KAS_OK);
     if (is_new) {
-        if (e->found % 50 == 0)
+        assert_nothing_redundant(&kernel);
+        if (e->found % 10 == 0)
             assert_repeated(e, key, a, b, child, what);
         assert_in_range(kernel.nodes - 1, e->options.min_primitives, e->options.max_primitives);
         assert_int_equal(kas_recheck_add(e->recheck, name, &kernel, &child->solution), KAS_OK);
@@ -147,17 +169,17 @@ static void take_child(evolution *e, uint64_t key, const kas_kernel *a, const ka
         if (e->size < POPULATION)
             e->population[e->size++] = kernel;
         else
-            e->population[e->oldest++ % POPULATION] = kernel;
+            e->population[KNOWN + e->oldest++ % (POPULATION - KNOWN)] = kernel;
     }
     kas_replacement_free(child);
 }
 
-static void evolve(evolution *e, long wanted)
+static void evolve(evolution *e)
 {
     kas_recheck_report report;
     assert_int_equal(kas_children_create(&e->options, target, targets, &e->children), KAS_OK);
     assert_int_equal(kas_recheck_create(target, targets, &e->options, &e->recheck), KAS_OK);
-    for (uint64_t key = 0; e->found < wanted && key < 20 * (uint64_t)wanted; key++) {
+    for (uint64_t key = 0; e->found < CHILDREN && key < 20 * CHILDREN; key++) {
         int a, b;
         kas_replacement child;
         kas_attempt how;
@@ -178,7 +200,7 @@ static void evolve(evolution *e, long wanted)
                       e->tried_by[c]);
     print_message("\n%d checked again, %d findings\n", (int)report.kernels,
                   (int)kas_recheck_findings(&report));
-    if (kas_recheck_findings(&report) || report.kernels != (uint64_t)wanted)
+    if (kas_recheck_findings(&report) || report.kernels != CHILDREN)
         fail_msg("%s", report.first);
 }
 
@@ -201,14 +223,12 @@ static evolution *open_evolution(void)
 static void test_generations(void **state)
 {
     (void)state;
-    const char *count = getenv("KAS_TEST_CHILDREN");
-    const long wanted = count ? atol(count) : 1200;
     evolution *e = open_evolution();
     first_generation(&e->options, e->population);
     e->size = KNOWN + SAMPLES;
-    evolve(e, wanted);
+    evolve(e);
     for (int c = 0; c < KAS_CHANGE_COUNT; c++)
-        assert_true(e->found_by[c] >= wanted / 50);
+        assert_true(e->found_by[c] >= CHILDREN / 20);
     close_evolution(e);
 }
 
@@ -297,45 +317,85 @@ static void test_a_wide_kernel_has_children(void **state)
     assert_true(narrow >= 5 && wide > narrow);
 }
 
-/* The options hold for children of kernels that break them. */
+static bool allows(const kas_int_list *list, int value)
+{
+    bool found = list->count == 0;
+    for (int i = 0; i < list->count; i++)
+        found = found || list->value[i] == value;
+    return found;
+}
+
+static void assert_within(const kas_sample_options *o, const kas_kernel *k)
+{
+    uint64_t ops = 0;
+    assert_in_range(k->nodes - 1, o->min_primitives, o->max_primitives);
+    assert_in_range(kas_kernel_weights(k), o->min_weighted, o->max_weighted);
+    for (int i = 1; i < k->nodes; i++) {
+        const kas_node *node = &k->node[i];
+        const kas_type type = kas_type_of(node->op);
+        ops |= KAS_OP_BIT(node->op);
+        if (type == KAS_TYPE_UNFOLD || type == KAS_TYPE_CONV || type == KAS_TYPE_POOL)
+            assert_true(allows(&o->kernels, node->kernel));
+        if (type == KAS_TYPE_UNFOLD || type == KAS_TYPE_CONV)
+            assert_true(allows(&o->dilations, kas_node_dilation(node)));
+        if (type == KAS_TYPE_SHIFT)
+            assert_true(allows(&o->shifts, node->offset));
+    }
+    assert_true((ops & o->required) == o->required && (ops & o->forbidden) == 0);
+}
+
+static void assert_options_hold(const kas_sample_options *o, const char *what)
+{
+    kas_kernel *parents = calloc(KNOWN, sizeof *parents);
+    kas_children *children;
+    int found = 0;
+    assert_non_null(parents);
+    for (int i = 0; i < KNOWN; i++)
+        parents[i] = read_known(known[i]);
+    assert_int_equal(kas_children_create(o, target, targets, &children), KAS_OK);
+    for (uint64_t key = 0; key < 1000; key++) {
+        kas_replacement child;
+        kas_attempt how;
+        kas_change change;
+        int a, b;
+        kas_child_parents(o->seed, key, KNOWN, &a, &b);
+        assert_int_equal(
+            kas_child_attempt(children, &parents[a], &parents[b], key, &child, &how, &change),
+            KAS_OK);
+        if (how.why != KAS_REJECT_NONE)
+            continue;
+        assert_within(o, child.kernel);
+        kas_replacement_free(&child);
+        found++;
+    }
+    print_message("%s: %d of 1000 attempts\n", what, found);
+    assert_true(found >= 50);
+    kas_children_free(children);
+    free(parents);
+}
+
+/* The options hold for children, although most of the parents break them. */
 static void test_options_hold(void **state)
 {
     (void)state;
     kas_sample_options o = half_cost();
-    kas_children *children;
-    const kas_kernel a = read_known("squeeze_excite"), b = read_known("involution");
-    int found = 0;
-    o.forbidden = KAS_OP_BIT(KAS_OP_RELU);
+    o.forbidden = KAS_OP_BIT(KAS_OP_RELU) | KAS_OP_BIT(KAS_OP_GROUP_ALL);
+    assert_options_hold(&o, "forbidden primitives");
+    o = half_cost();
     o.required = KAS_OP_BIT(KAS_OP_MUL);
-    o.kernels = (kas_int_list){.count = 2, .value = {0, 5}};
-    o.max_weighted = 2;
+    assert_options_hold(&o, "a required primitive");
+    o = half_cost();
+    o.min_weighted = o.max_weighted = 2;
+    assert_options_hold(&o, "two weights");
+    o = half_cost();
+    o.kernels = (kas_int_list){.count = 1, .value = {5}};
+    o.dilations = (kas_int_list){.count = 1, .value = {2}};
+    o.shifts = (kas_int_list){.count = 1, .value = {-1}};
+    assert_options_hold(&o, "windows and shifts");
+    o = half_cost();
     o.min_primitives = 6;
-    o.max_primitives = 8;
-    assert_int_equal(kas_children_create(&o, target, targets, &children), KAS_OK);
-    for (uint64_t key = 0; key < 300; key++) {
-        kas_replacement child;
-        kas_attempt how;
-        kas_change what;
-        int muls = 0;
-        assert_int_equal(kas_child_attempt(children, &a, &b, key, &child, &how, &what), KAS_OK);
-        if (how.why != KAS_REJECT_NONE)
-            continue;
-        assert_in_range(child.kernel->nodes - 1, 6, 8);
-        assert_true(kas_kernel_weights(child.kernel) <= 2);
-        for (int i = 1; i < child.kernel->nodes; i++) {
-            const kas_node *node = &child.kernel->node[i];
-            assert_false(o.forbidden >> node->op & 1);
-            muls += node->op == KAS_OP_MUL;
-            if (node->op == KAS_OP_UNFOLD || kas_type_of(node->op) == KAS_TYPE_CONV)
-                assert_true(node->kernel == 0 || node->kernel == 5);
-        }
-        assert_true(muls > 0);
-        kas_replacement_free(&child);
-        found++;
-    }
-    print_message("%d of 300 attempts\n", found);
-    assert_true(found >= 10);
-    kas_children_free(children);
+    o.max_primitives = 7;
+    assert_options_hold(&o, "6 or 7 primitives");
 }
 
 static void test_other_samplers_have_no_children(void **state)

@@ -105,11 +105,11 @@ static kas_reject rebuild(kas_children *c, const kas_outline *o)
 static kas_reject regrow(kas_children *c, const kas_outline *parent)
 {
     const int least = c->options.min_primitives, most = c->options.max_primitives;
-    const int most_kept = parent->nodes - 1 < most ? parent->nodes - 1 : most - 1;
     kas_guided *d = &c->guided;
     kas_outline o;
-    if (most_kept < 1 || !kas_outline_tidy(parent, parent->nodes - 1, &o))
+    if (most < 2 || !kas_outline_tidy(parent, parent->nodes - 1, &o))
         return KAS_REJECT_DEAD_END;
+    const int most_kept = o.nodes - 1 < most ? o.nodes - 1 : most - 1;
     const int kept = 1 + (int)kas_rng_below(&d->rng, (uint32_t)most_kept);
     const int fewest = kept + 1 > least ? kept + 1 : least;
     const int primitives = fewest + (int)kas_rng_below(&d->rng, (uint32_t)(most - fewest + 1));
