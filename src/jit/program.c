@@ -58,6 +58,8 @@ static kas_status add_caller_buffers(builder *b)
     KAS_TRY(buffer_of(b, l->y, &number));
     for (int i = 0; i < l->weights; i++)
         KAS_TRY(buffer_of(b, l->weight_tensor[i], &number));
+    if (l->gain >= 0)
+        KAS_TRY(buffer_of(b, l->gain, &number));
     if (!l->training)
         return KAS_OK;
     KAS_TRY(buffer_of(b, l->dx, &number));
@@ -322,6 +324,7 @@ kas_status kas_program_build(const kas_kernel *kernel, const kas_target *target,
                            .batch = options->batch,
                            .training = options->training,
                            .tf32 = options->tf32,
+                           .gained = options->gained,
                            .linear_policy = options->linear_policy,
                            .x_pitch = options->x_pitch ? options->x_pitch : x_pitch,
                            .y_pitch = options->y_pitch ? options->y_pitch : y_pitch};

@@ -71,6 +71,7 @@ static kas_status build_program(kas_programs *out, int p, int target)
     char prefix[16];
     snprintf(prefix, sizeof prefix, "k%d", p);
     options.prefix = prefix;
+    options.gained = kas_replacement_scales(r); /* as it has parameters for them (params.h) */
     options.epilogue = epilogue;
     options.epilogues = options.training ? 0 : epilogues_of(out, p, epilogue);
     const kas_status status =
@@ -193,10 +194,22 @@ void kas_programs_free(kas_programs *r)
     *r = (kas_programs){0};
 }
 
-int kas_programs_of_layer(const kas_programs *r, int layer)
+static int target_of(const kas_programs *r, int layer)
 {
     for (int t = 0; r && r->replacement && t < r->replacement->solution.targets; t++)
         if (r->replacement->target[t].layer == layer)
-            return r->program_of[t];
+            return t;
     return -1;
+}
+
+int kas_programs_of_layer(const kas_programs *r, int layer)
+{
+    const int t = target_of(r, layer);
+    return t < 0 ? -1 : r->program_of[t];
+}
+
+float kas_programs_gain(const kas_programs *r, int layer)
+{
+    const int t = target_of(r, layer);
+    return t < 0 ? 1 : kas_replacement_gain(r->replacement, t);
 }

@@ -48,5 +48,7 @@ void kas_programs_free(kas_programs *programs);
 
 /* The number of the program of network layer `layer`; -1 when the layer is not replaced. */
 int kas_programs_of_layer(const kas_programs *programs, int layer);
+/* The gain of network layer `layer`; 1 when it is not replaced. */
+float kas_programs_gain(const kas_programs *programs, int layer);
 
 #endif

@@ -133,6 +133,7 @@ static void record(const kas_agreement *a, const char *name, const kas_target *t
 
 static bool whole_numbers; /* for x: see kas_agree_options */
 static kas_linear_policy linear_policy;
+static float the_gain; /* of the output at every target; 0: none is given */
 
 static int compare(const char *name, const kas_kernel *kernel, int order, const int *setting,
                    int count)
@@ -140,14 +141,17 @@ static int compare(const char *name, const kas_kernel *kernel, int order, const 
     kas_target target[SETTINGS];
     kas_binding binding[SETTINGS];
     kas_agreement result[SETTINGS];
+    float gain[SETTINGS];
     const kas_agree_options options = {.batch = 2 + order,
                                        .seed = 1,
                                        .directions = order == 0 ? 2 : 0,
                                        .whole = whole_numbers,
                                        .pitch_more = order == 1 ? 4 : 0,
                                        .dtype = stored,
-                                       .linear_policy = linear_policy};
+                                       .linear_policy = linear_policy,
+                                       .gain = the_gain != 0 ? gain : NULL};
     for (int i = 0; i < count; i++) {
+        gain[i] = the_gain;
         target[i] = make_target(settings[setting[i]]);
         binding[i] = make_binding(&target[i]);
         kas_splits_bind(kernel, &binding[i]);

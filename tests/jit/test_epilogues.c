@@ -32,6 +32,8 @@ static double draw(const kas_buffer *b, kas_rng *rng)
     const double normal = kas_rng_normal(rng);
     if (b->role == KAS_ROLE_WEIGHT)
         return 0.3 * normal;
+    if (b->role == KAS_ROLE_GAIN)
+        return 0.5;
     if (b->role == KAS_ROLE_NORM && (b->index == KAS_NORM_RSTD || b->index == KAS_NORM_GAMMA))
         return (b->index == KAS_NORM_GAMMA && normal < -1 ? -1 : 1) *
                (0.5 + 1.5 * kas_rng_unit(rng));
@@ -42,7 +44,8 @@ static void fill(setup *b, int i, kas_rng *rng)
 {
     const kas_buffer *buffer = &b->program->buffer[i];
     const bool given = buffer->role == KAS_ROLE_X || buffer->role == KAS_ROLE_WEIGHT ||
-                       buffer->role == KAS_ROLE_NORM || buffer->role == KAS_ROLE_RESIDUAL;
+                       buffer->role == KAS_ROLE_NORM || buffer->role == KAS_ROLE_RESIDUAL ||
+                       buffer->role == KAS_ROLE_GAIN;
     b->elements[i] = (int)(buffer->bytes / kas_dtype_size(buffer->dtype));
     b->host[i] = malloc(sizeof(double) * (size_t)b->elements[i]);
     char *bits = malloc(buffer->bytes);

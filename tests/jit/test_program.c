@@ -315,9 +315,9 @@ static void test_alignment(void **state)
     OK(kas_module_load(device, path, &module));
     OK(kas_program_load(device, program, &module, &loaded));
     OK(kas_plan_create(device, &plan));
-    void *address[2];
-    assert_int_equal(program->buffers, 2);
-    for (int i = 0; i < 2; i++)
+    void *address[3];
+    assert_int_equal(program->buffers, 3);
+    for (int i = 0; i < 3; i++)
         OK(kas_mem_alloc(device, program->buffer[i].bytes + 4, &address[i]));
     OK(kas_loaded_append(loaded, plan, false, address));
     address[1] = (char *)address[1] + 4;
@@ -325,7 +325,7 @@ static void test_alignment(void **state)
     assert_non_null(strstr(kas_error(), "a multiple of 16 is needed"));
     address[1] = (char *)address[1] - 4;
     kas_plan_free(plan);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 3; i++)
         kas_mem_free(device, address[i]);
     kas_loaded_free(loaded);
     kas_module_free(module);

@@ -17,7 +17,6 @@
 #include "host/check/agree.h"
 #include "host/net/targets.h"
 #include "host/reference/kernel/reference.h"
-#include "host/score/screen.h"
 #include "host/space/sample/sampler.h"
 #include "support/ok.h"
 
@@ -103,7 +102,7 @@ static bool passes_screen(const kas_kernel *kernel, const kas_target *target,
     for (int i = 0; i < count; i++) {
         double deviation;
         OK(kas_reference_output_deviation(kernel, &target[i], &binding[i], 2, 5, &deviation));
-        if (!(deviation >= KAS_SCREEN_STD_LOW && deviation <= KAS_SCREEN_STD_HIGH))
+        if (!(deviation >= KAS_DEVIATION_LOW && deviation <= KAS_DEVIATION_HIGH))
             return false;
     }
     return true;

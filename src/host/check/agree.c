@@ -168,10 +168,12 @@ static kas_status compare_nan(kas_agree_setup *b, const kas_agree_options *o, ka
 }
 
 static kas_status run_one(kas_device *device, const kas_kernel *kernel, const kas_program *program,
-                          kas_module *module, const kas_agree_options *o, kas_agreement *r)
+                          kas_module *module, const kas_agree_options *o, float gain,
+                          kas_agreement *r)
 {
     kas_agree_setup b;
-    kas_status status = kas_agree_setup_open(&b, device, kernel, program, module, o->pitch_more);
+    kas_status status =
+        kas_agree_setup_open(&b, device, kernel, program, module, o->pitch_more, gain);
     if (status == KAS_OK)
         status = compare_all(&b, o, r);
     if (status == KAS_OK) {
@@ -196,6 +198,7 @@ static kas_status build_programs(const kas_kernel *kernel, const kas_target *tar
             .batch = o->batch,
             .training = true,
             .dtype = o->dtype,
+            .gained = kas_agree_gain(o, i) != 1,
             .linear_policy = o->linear_policy,
             .x_pitch = kas_pitch_of(o->dtype, (int)target[i].c_in) + o->pitch_more,
             .y_pitch = kas_pitch_of(o->dtype, (int)target[i].c_out) + o->pitch_more,
@@ -226,7 +229,9 @@ kas_status kas_agree(kas_device *device, kas_compiler *compiler, const kas_kerne
     KAS_TRY_GOTO(kas_compile(compiler, kas_buf_text(&text), path, NULL), done);
     KAS_TRY_GOTO(kas_module_load(device, path, &module), done);
     for (int i = 0; i < count; i++)
-        KAS_TRY_GOTO(run_one(device, kernel, program[i], module, options, &result[i]), done);
+        KAS_TRY_GOTO(run_one(device, kernel, program[i], module, options,
+                             kas_agree_gain(options, i), &result[i]),
+                     done);
 done:
     kas_module_free(module);
     for (int i = 0; i < count; i++)

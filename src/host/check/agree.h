@@ -87,7 +87,13 @@ typedef struct kas_agree_options {
     int pitch_more; /* elements by which the pitch of x and y exceeds kas_pitch_of */
     kas_dtype dtype;
     kas_linear_policy linear_policy;
+    const float *gain; /* [count] factors of the outputs; NULL: 1 */
 } kas_agree_options;
+
+static inline float kas_agree_gain(const kas_agree_options *options, int target)
+{
+    return options->gain ? options->gain[target] : 1;
+}
 
 typedef struct kas_agreement {
     double forward, dx, dweight; /* relative errors; dweight: the worst weight */

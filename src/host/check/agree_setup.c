@@ -103,12 +103,15 @@ static kas_status make_device_side(kas_agree_setup *b, kas_module *module)
 }
 
 kas_status kas_agree_setup_open(kas_agree_setup *b, kas_device *device, const kas_kernel *kernel,
-                                const kas_program *program, kas_module *module, int pitch_more)
+                                const kas_program *program, kas_module *module, int pitch_more,
+                                float gain)
 {
-    *b = (kas_agree_setup){.device = device, .program = program, .target = &program->target};
+    *b = (kas_agree_setup){
+        .device = device, .program = program, .target = &program->target, .gain = gain};
     b->x_pitch = kas_pitch_of(program->dtype, (int)program->target.c_in) + pitch_more;
     b->y_pitch = kas_pitch_of(program->dtype, (int)program->target.c_out) + pitch_more;
     KAS_TRY(make_reference(b, kernel));
+    kas_reference_set_gain(b->reference, (double)gain);
     return make_device_side(b, module);
 }
 
@@ -223,6 +226,9 @@ static kas_status upload(kas_agree_setup *b)
     }
     KAS_TRY(upload_tensor(b, KAS_ROLE_X, b->x, b->target->c_in, b->x_pitch));
     KAS_TRY(upload_tensor(b, KAS_ROLE_DY, b->dy, b->target->c_out, b->y_pitch));
+    const int gain = buffer(p, KAS_ROLE_GAIN, 0);
+    if (gain >= 0)
+        KAS_TRY(kas_mem_upload(b->device, b->memory[gain], &b->gain, sizeof b->gain));
     for (int k = 0; k < p->weights; k++) {
         const kas_weight *w = &p->weight[k];
         const int i = buffer(p, KAS_ROLE_WEIGHT, k);

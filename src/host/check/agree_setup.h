@@ -16,6 +16,7 @@ typedef struct kas_agree_setup {
     const kas_program *program;
     const kas_target *target;
     int x_pitch, y_pitch;
+    float gain;
     kas_loaded *loaded;
     kas_plan *plan;
     void **memory;
@@ -47,7 +48,8 @@ enum { KAS_GAP_Y, KAS_GAP_DX, KAS_GAP_WEIGHTS };
 
 /* Opens a set-up. Call kas_agree_setup_free also after a failure. */
 kas_status kas_agree_setup_open(kas_agree_setup *b, kas_device *device, const kas_kernel *kernel,
-                                const kas_program *program, kas_module *module, int pitch_more);
+                                const kas_program *program, kas_module *module, int pitch_more,
+                                float gain);
 void kas_agree_setup_free(kas_agree_setup *b);
 
 /* Draws new inputs and runs both sides on them. Everything that the device writes is full of NaN

@@ -16,8 +16,9 @@ kas_status kas_check_shapes_of(const kas_replacement *r, const kas_kernel *kerne
     const kas_binding *binding = r->solution.binding;
     const size_t targets = (size_t)r->solution.targets;
     *out = (kas_check_shapes){.target = calloc(targets, sizeof *out->target),
-                              .binding = calloc(targets, sizeof *out->binding)};
-    if (!out->target || !out->binding)
+                              .binding = calloc(targets, sizeof *out->binding),
+                              .gain = calloc(targets, sizeof *out->gain)};
+    if (!out->target || !out->binding || !out->gain)
         return kas_fail(KAS_NO_MEMORY, "out of memory");
     for (int t = 0; t < r->solution.targets; t++) {
         bool seen = kas_replacement_kernel(r, t) != kernel;
@@ -26,6 +27,7 @@ kas_status kas_check_shapes_of(const kas_replacement *r, const kas_kernel *kerne
         if (seen)
             continue;
         out->target[out->count] = r->target[t];
+        out->gain[out->count] = kas_replacement_gain(r, t);
         out->binding[out->count++] = binding[t];
     }
     return KAS_OK;
@@ -38,8 +40,11 @@ void kas_check_shapes_choose(kas_check_shapes *s, int wanted, long long turn)
     for (int i = 0; i < first; i++) { /* rotates the list by one */
         const kas_target target = s->target[0];
         const kas_binding binding = s->binding[0];
+        const float gain = s->gain[0];
         memmove(s->target, s->target + 1, (size_t)(s->count - 1) * sizeof *s->target);
         memmove(s->binding, s->binding + 1, (size_t)(s->count - 1) * sizeof *s->binding);
+        memmove(s->gain, s->gain + 1, (size_t)(s->count - 1) * sizeof *s->gain);
+        s->gain[s->count - 1] = gain;
         s->target[s->count - 1] = target;
         s->binding[s->count - 1] = binding;
     }
@@ -50,4 +55,5 @@ void kas_check_shapes_free(kas_check_shapes *s)
 {
     free(s->target);
     free(s->binding);
+    free(s->gain);
 }

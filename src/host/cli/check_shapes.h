@@ -5,10 +5,11 @@
 
 #include "host/space/solve/replacement.h"
 
-/* Targets of different shapes, with their bindings. */
+/* Targets of different shapes, with their bindings and gains: [count] each. */
 typedef struct kas_check_shapes {
     kas_target *target;
     kas_binding *binding;
+    float *gain; /* of the first layer of each shape */
     int count;
 } kas_check_shapes;
 

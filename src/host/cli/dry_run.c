@@ -33,7 +33,7 @@ static kas_status plan_memory(const kas_session *s, const kas_replacement *repla
 static kas_status kernel_memory(const kas_session *s, const kas_work *work, size_t *bytes)
 {
     kas_replacement candidate;
-    KAS_TRY(kas_problem_place(&s->search, work->name, work->kernel, s->problem.target,
+    KAS_TRY(kas_problem_place(&s->search, work->name, work->kernel, work->gains, s->problem.target,
                               s->problem.targets, &candidate));
     const kas_status status = plan_memory(s, &candidate, bytes);
     kas_replacement_free(&candidate);

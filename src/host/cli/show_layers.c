@@ -3,6 +3,35 @@
 #include "host/report/line.h"
 #include "host/report/table.h"
 
+/* ---- gains ----------------------------------------------------------------------------------- */
+
+kas_status kas_show_gains(const kas_gains *gains, kas_buf *out)
+{
+    static const kas_column columns[] = {{"layer", KAS_LEFT}, {"gain", KAS_RIGHT}};
+    if (gains->count == 0)
+        return KAS_OK;
+    kas_table *table = kas_table_create(columns, 2);
+    for (int i = 0; i < gains->count; i++) {
+        kas_table_cell(table, "%s", gains->gain[i].layer);
+        kas_table_cell(table, "%.9g", (double)gains->gain[i].value);
+    }
+    kas_buf_puts(out, "\n");
+    const kas_status status = kas_table_write(table, out);
+    kas_table_free(table);
+    return status;
+}
+
+void kas_show_gains_json(const kas_gains *gains, kas_buf *out)
+{
+    kas_buf text = {0};
+    if (gains->count == 0)
+        return;
+    kas_gains_write(gains, &text);
+    kas_line_json(out, "gains", kas_buf_text(&text));
+    out->failed |= text.failed;
+    kas_buf_free(&text);
+}
+
 /* ---- text ------------------------------------------------------------------------------------ */
 
 static kas_status put_head(const kas_assignment *a, kas_buf *out)
@@ -116,6 +145,7 @@ static kas_status put_text(const kas_assignment *a, const char *net, const kas_r
 {
     KAS_TRY(put_head(a, out));
     KAS_TRY(put_kernels(a, out));
+    KAS_TRY(kas_show_gains(&a->gains, out));
     kas_buf_puts(out, "\n");
     if (!fit)
         return put_layers(a, out);
@@ -168,6 +198,7 @@ static kas_status put_json(const kas_assignment *a, const char *net, const kas_r
         kas_line_text(out, "name", name);
         kas_line_json(out, "kernels", kernels.data);
         kas_line_json(out, "layers", layers.data);
+        kas_show_gains_json(&a->gains, out);
         if (fit) {
             const kas_solution *s = &fit->solution;
             kas_line_text(out, "net", net);

@@ -7,6 +7,7 @@
 #include "host/core/file/files.h"
 #include "host/core/json/json.h"
 #include "host/leaderboard/judge.h"
+#include "host/leaderboard/publish.h"
 #include "host/net/targets.h"
 #include "host/study/study_dir.h"
 
@@ -162,7 +163,7 @@ static kas_status set_candidate(const char *study, const kas_work *work, const k
     kas_dataset *dataset;
     snprintf(out->title, sizeof out->title, "candidate %lld of study %s", (long long)work->index,
              study);
-    kas_buf_puts(&out->kernel_text, work->kernel);
+    KAS_TRY(kas_publish_kernel_text(work, &out->kernel_text));
     KAS_TRY(kas_study_weights_path(study, work, out->weights));
     if (kas_file_exists(out->weights))
         out->weights_note = "the weights of its training in the search, on all but the validation "

@@ -216,7 +216,8 @@ static void put_class_doc(const kas_kernel *kernel, kas_buf *out)
                 kas_buf_printf(out, " %s", kas_symbol_name((kas_symbol)(KAS_SYM_X0 + v)));
         kas_buf_puts(out, ".\n");
     }
-    kas_buf_puts(out, "    \"\"\"\n\n");
+    kas_buf_puts(out, "\n    The output is multiplied by the gain, which gives it the scale of a "
+                      "usual layer at initialisation.\n    \"\"\"\n\n");
 }
 
 static void put_init(const kas_kernel *kernel, const parts *p, kas_buf *out)
@@ -225,15 +226,16 @@ static void put_init(const kas_kernel *kernel, const parts *p, kas_buf *out)
     uint32_t vars = kas_kernel_vars(kernel);
     bool sized = kas_python_weights_are_sized(kernel);
     kas_buf_puts(out, "    def __init__(self, c_in, c_out, kernel=(3, 3), stride=1");
-    if (sized || vars)
-        kas_buf_puts(out, ", *");
+    kas_buf_puts(out, ", *");
     if (sized)
         kas_buf_puts(out, ", size");
     for (int v = 0; v < KAS_MAX_VARS; v++)
         if (vars & (1u << v))
             kas_buf_printf(out, ", %s", kas_symbol_name((kas_symbol)(KAS_SYM_X0 + v)));
-    kas_buf_puts(out, "):\n"
+    kas_buf_puts(out, ", gain=None):\n"
                       "        super().__init__()\n"
+                      "        self.register_buffer(\"gain\", None if gain is None else "
+                      "torch.tensor([float(gain)]))\n"
                       "        self.c = C = math.gcd(c_in, c_out)\n"
                       "        self.parts_in, self.parts_out = c_in // C, c_out // C\n"
                       "        self.kernel, self.stride = kernel, stride\n");
@@ -266,7 +268,8 @@ static void put_forward(const kas_kernel *kernel, const parts *p, kas_buf *out)
                    "        # instances of one output part are added up\n"
                    "        y = n%d.reshape(B, self.parts_out, self.parts_in, C, H, W).sum(2) / "
                    "math.sqrt(self.parts_in)\n"
-                   "        return y.reshape(B, self.parts_out * C, H, W)\n",
+                   "        y = y.reshape(B, self.parts_out * C, H, W)\n"
+                   "        return y if self.gain is None else y * self.gain\n",
                    kernel->nodes - 1);
 }
 

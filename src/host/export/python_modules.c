@@ -65,6 +65,8 @@ static void put_kernel(const kas_export_net *n, int target, kas_buf *out)
             kas_buf_printf(out, ", %s=%u", kas_symbol_name((kas_symbol)symbol),
                            r->solution.binding[target].value[symbol]);
         }
+    if (kas_replacement_scales(r))
+        kas_buf_printf(out, ", gain=%.9g", (double)kas_replacement_gain(r, target));
     kas_buf_puts(out, ")");
 }
 

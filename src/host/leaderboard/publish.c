@@ -6,6 +6,7 @@
 #include "host/core/file/files.h"
 #include "host/leaderboard/leaderboard.h"
 #include "host/report/line.h"
+#include "host/space/file/gains.h"
 #include "host/study/study_dir.h"
 
 static void add_floats(kas_buf *out, const char *name, const float *value, uint32_t count)
@@ -48,12 +49,30 @@ static void write_model(const kas_work *best, const kas_work *baseline,
     kas_buf_free(&text);
 }
 
+kas_status kas_publish_kernel_text(const kas_work *work, kas_buf *out)
+{
+    if (work->gains)
+        return kas_gains_insert(work->kernel, work->gains, out);
+    kas_buf_puts(out, work->kernel);
+    return kas_buf_status(out);
+}
+
+kas_status kas_publish_kernel(const kas_work *work, const char *path)
+{
+    kas_buf text = {0};
+    kas_status status = kas_publish_kernel_text(work, &text);
+    if (status == KAS_OK)
+        status = kas_file_write_atomic(path, text.data, text.size);
+    kas_buf_free(&text);
+    return status;
+}
+
 static kas_status write_best(const char *study, const kas_work *best, const kas_buf *model)
 {
     char path[KAS_STUDY_PATH];
     KAS_TRY(kas_buf_status(model));
     KAS_TRY(kas_study_path(study, "best/kernel.json", path));
-    KAS_TRY(kas_file_write_atomic(path, best->kernel, strlen(best->kernel)));
+    KAS_TRY(kas_publish_kernel(best, path));
     KAS_TRY(kas_study_path(study, "best/model.json", path));
     return kas_file_write_atomic(path, model->data, model->size);
 }
@@ -68,7 +87,7 @@ static kas_status write_kernels(const char *study, const kas_work *work, int cou
         snprintf(relative, sizeof relative, "kernels/%s.json", work[i].name);
         KAS_TRY(kas_study_path(study, relative, path));
         if (work[i].kernel && !kas_file_exists(path))
-            KAS_TRY(kas_file_write_atomic(path, work[i].kernel, strlen(work[i].kernel)));
+            KAS_TRY(kas_publish_kernel(&work[i], path));
     }
     return KAS_OK;
 }

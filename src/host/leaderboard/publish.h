@@ -9,6 +9,11 @@
 
 #include "host/study/problem.h"
 
+/* Writes the file of a candidate's kernel, with its gains. */
+kas_status kas_publish_kernel(const kas_work *work, const char *path);
+/* Appends the text of that file. */
+kas_status kas_publish_kernel_text(const kas_work *work, kas_buf *out);
+
 /* Writes these files. Fails with KAS_STORE when the final trainings are missing. */
 kas_status kas_publish_best(const char *study, kas_store *store, const kas_search_options *options,
                             const char *dataset, const kas_problem *problem);

@@ -31,6 +31,7 @@ static void lay_out(kas_model *m, size_t folded)
         {&l->copy, copy},
         {&l->average_copy, m->averaged ? copy : 0},
         {&l->folded, folded},
+        {&l->one, m->programs && m->programs->count ? sizeof(float) : 0},
         {&l->gradients, m->training ? learned : 0},
         {&l->decay, m->training ? learned / KAS_UPDATE_GROUP : 0},
         {&l->clip, clips ? sizeof(float) * (1 + kas_clip_scratch(m->params.learned)) : 0},
@@ -75,7 +76,8 @@ static kas_status build_tape(kas_model *m, const kas_model_options *options, kas
                                    .mode = mode,
                                    .dtype = m->dtype,
                                    .recompute = options->recompute,
-                                   .folded = !m->training};
+                                   .folded = !m->training && !m->separate,
+                                   .separate = m->separate};
     return kas_tape_build(m->net, m->programs, &tape, &m->tape[mode]);
 }
 
@@ -85,6 +87,7 @@ kas_status kas_model_describe(kas_model *m, const kas_model_options *options)
     m->programs = options->programs;
     m->batch = options->batch;
     m->training = options->training;
+    m->separate = options->separate;
     const kas_program_options programs = program_options(options);
     m->dtype = programs.dtype;
     m->tf32 = programs.tf32;
@@ -243,6 +246,9 @@ kas_status kas_model_create(kas_device *device, const kas_model_options *options
     m->memory = memory;
     /* Padding between gradients must stay zero; the rest is zeroed to be deterministic. */
     KAS_TRY_GOTO(kas_mem_zero(device, m->memory, m->layout.total), fail);
+    if (m->programs && m->programs->count)
+        KAS_TRY_GOTO(kas_mem_upload(device, m->memory + m->layout.one, &(float){1}, sizeof(float)),
+                     fail);
     KAS_TRY_GOTO(kas_model_reset_scale(m), fail);
     *out = m;
     return KAS_OK;

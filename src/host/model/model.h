@@ -7,6 +7,7 @@
  *     | copy, of the average too | gradients | decay | clip | state | metrics | of the step
  *     | learned, in 16 bits        learned     by 64   length of the gradient |
  *     | weights and biases with batch norms folded into them | without training
+ *     | 1, which kernels without a gain read |
  *     | transient ........................................................ |
  *       activations and their gradients
  *
@@ -36,7 +37,10 @@ typedef struct kas_model_options {
     /* Built for the same batch, training and precision; NULL = the network as it is. */
     kas_programs *programs;
     int batch;
-    bool training;  /* false: evaluation and inference only */
+    bool training; /* false: evaluation and inference only */
+    /* Without training: no layer includes the group behind it, and batch norms take the statistics
+     * of the batch, as in a training step. For kas_model_run_operation. */
+    bool separate;
     bool recompute; /* take less memory and do more work (tape.h); the results have the same bits */
     const kas_recipe *recipe; /* what the optimiser must remember; NULL: that of plain SGD */
     kas_precision precision;  /* of training and inference; the recipe's is not read here */
@@ -120,6 +124,11 @@ typedef struct kas_step_options {
 
 /* Returns the number of operations on the tape of a step (tape.h). */
 int kas_model_operations(const kas_model *model, kas_tape_mode mode);
+/* Runs one operation of an inference and waits for it: all in their order are an inference. */
+kas_status kas_model_run_operation(kas_model *model, int operation);
+/* Returns the tensor that an operation of an inference writes, valid until the next operation, and
+ * in *layer the layer whose output it is (-1: it is a copy). */
+kas_tensor kas_model_output_of(const kas_model *model, int operation, int *layer);
 /* Records a step as a plan. Run it with kas_plan_run, and free it with kas_plan_free before
  * the model. */
 kas_status kas_model_record(kas_model *model, const kas_step_options *options, kas_plan **out);

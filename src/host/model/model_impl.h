@@ -13,6 +13,7 @@ typedef struct kas_model_layout {
     size_t kept;               /* bytes of the parts above: a checkpoint saves them */
     size_t copy, average_copy; /* of the parameters, in the dtype of the activations */
     size_t folded;             /* parameters with batch norms folded in (fold.h) */
+    size_t one;                /* the gain of kernels that have none */
     size_t gradients, decay, clip, state, metrics, transient, total;
 } kas_model_layout;
 
@@ -20,7 +21,7 @@ struct kas_model {
     kas_device *device;
     const kas_net *net;
     int batch;
-    bool training;
+    bool training, separate;
     bool adamw, averaged, clipped; /* what the recipe asks for in training */
     kas_dtype dtype;               /* of activations */
     bool tf32;

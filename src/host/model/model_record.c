@@ -144,16 +144,20 @@ static kas_status append(kas_recorder *r, const kas_tape_op *op)
     return kas_fail(KAS_FAILURE, "unknown operation %d of a step", op->kind);
 }
 
+static kas_status append_operation(kas_recorder *r, const kas_tape_op *op)
+{
+    const char *layer = op->layer >= 0 ? r->m->net->layer[op->layer].name : "(none)";
+    const kas_status status = append(r, op);
+    return status == KAS_OK ? KAS_OK : kas_fail_context(status, "layer %s", layer);
+}
+
 static kas_status append_all(kas_recorder *r)
 {
     for (int i = 0; i < r->tape->ops; i++) {
         const kas_tape_op *op = &r->tape->op[i];
         if (r->options->mark)
             r->options->mark[i] = kas_plan_steps(r->plan);
-        kas_status status = append(r, op);
-        if (status != KAS_OK)
-            return kas_fail_context(status, "layer %s",
-                                    op->layer >= 0 ? r->m->net->layer[op->layer].name : "(none)");
+        KAS_TRY(append_operation(r, op));
     }
     if (r->options->mark)
         r->options->mark[r->tape->ops] = kas_plan_steps(r->plan);
@@ -165,6 +169,37 @@ static kas_status append_all(kas_recorder *r)
 int kas_model_operations(const kas_model *model, kas_tape_mode mode)
 {
     return model->tape[mode].ops;
+}
+
+kas_status kas_model_run_operation(kas_model *m, int operation)
+{
+    const kas_step_options options = {.mode = KAS_TAPE_INFER};
+    const kas_tape *tape = &m->tape[KAS_TAPE_INFER];
+    kas_recorder r = {.m = m, .tape = tape, .options = &options};
+    KAS_TRY(kas_plan_create(m->device, &r.plan));
+    kas_status status = append_operation(&r, &tape->op[operation]);
+    if (status == KAS_OK)
+        status = kas_plan_run(r.plan);
+    if (status == KAS_OK)
+        status = kas_device_sync(m->device);
+    kas_plan_free(r.plan);
+    return status;
+}
+
+kas_tensor kas_model_output_of(const kas_model *m, int operation, int *layer)
+{
+    const kas_tape *tape = &m->tape[KAS_TAPE_INFER];
+    const kas_tape_op *op = &tape->op[operation];
+    char *data = m->memory + m->layout.transient + tape->buffer[op->y.slot].offset;
+    const kas_layer *l = &m->net->layer[op->last];
+    *layer = op->kind == KAS_TAPE_FORWARD ? op->last : -1;
+    return (kas_tensor){data + (size_t)op->y.offset * kas_dtype_size(op->y.dtype),
+                        m->batch,
+                        l->h,
+                        l->w,
+                        l->c,
+                        op->y.pitch,
+                        op->y.dtype};
 }
 
 kas_status kas_model_record(kas_model *model, const kas_step_options *options, kas_plan **out)

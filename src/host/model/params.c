@@ -7,7 +7,7 @@
 
 #include "host/core/random.h"
 
-enum { ALIGN = 64, MAX_SLOTS = 64 };
+enum { ALIGN = 64, MAX_SLOTS = KAS_PARAM_GAIN_SLOT };
 
 /* Adds a parameter to the list. Its offset is set when all are known. */
 static kas_status add(kas_params *p, kas_param param, const char *layer, const char *suffix)
@@ -99,6 +99,21 @@ static kas_status add_batch_norm(kas_params *p, const kas_net *net, int i)
     return KAS_OK;
 }
 
+static kas_status add_gain(kas_params *p, const kas_net *net, int i, const kas_programs *programs)
+{
+    kas_param param = {
+        .kind = KAS_PARAM_STATISTIC,
+        .layer = i,
+        .slot = KAS_PARAM_GAIN_SLOT,
+        .rank = 1,
+        .shape = {1},
+        .init = KAS_INIT_CONSTANT,
+        .scale = (double)kas_programs_gain(programs, i),
+    };
+    return kas_replacement_scales(programs->replacement) ? add(p, param, net->layer[i].name, "gain")
+                                                         : KAS_OK;
+}
+
 static kas_status add_kernel(kas_params *p, const kas_net *net, int i, const kas_program *program)
 {
     if (program->weights > MAX_SLOTS)
@@ -140,9 +155,10 @@ kas_status kas_params_build(const kas_net *net, const kas_programs *programs, ka
     kas_status status = KAS_OK;
     for (int i = 0; i < net->layers; i++) {
         int program = kas_programs_of_layer(programs, i);
-        if (program >= 0)
+        if (program >= 0) {
             KAS_TRY_GOTO(add_kernel(out, net, i, programs->program[program]), fail);
-        else if (net->layer[i].op == KAS_LAYER_CONV)
+            KAS_TRY_GOTO(add_gain(out, net, i, programs), fail);
+        } else if (net->layer[i].op == KAS_LAYER_CONV)
             KAS_TRY_GOTO(add_conv(out, net, i), fail);
         else if (net->layer[i].op == KAS_LAYER_LINEAR)
             KAS_TRY_GOTO(add_linear(out, net, i), fail);

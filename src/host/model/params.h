@@ -12,7 +12,9 @@
  * Names are those of PyTorch's state_dict ("layer1.0.conv1.weight", "bn1.running_mean"); logical
  * order is PyTorch's: convolution [c_out][c_in/groups][kh][kw], linear [out][in].  A kernel in
  * place of convolution L has "L.weight0", "L.weight1", ... instead of "L.weight": one for each node
- * with a weight, in node order, [instance][group][out][in] (space/weights.h). */
+ * with a weight, in node order, [instance][group][out][in] (space/weights.h); and if any kernel's
+ * output is scaled, every kernel has "L.gain" [1], which no step changes (kernel-file.md, "Gains").
+ */
 #ifndef KAS_MODEL_PARAMS_H
 #define KAS_MODEL_PARAMS_H
 
@@ -23,10 +25,12 @@
 typedef enum kas_param_kind {
     KAS_PARAM_WEIGHT,   /* decays */
     KAS_PARAM_PLAIN,    /* learned, does not decay */
-    KAS_PARAM_STATISTIC /* running statistics */
+    KAS_PARAM_STATISTIC /* running statistics, gains */
 } kas_param_kind;
 
 typedef enum kas_init { KAS_INIT_CONSTANT, KAS_INIT_NORMAL, KAS_INIT_UNIFORM } kas_init;
+
+enum { KAS_PARAM_GAIN_SLOT = 64 }; /* behind the weights of a kernel */
 
 typedef struct kas_param {
     char name[KAS_TENSOR_NAME];

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/space/file/gains.h"
+
 enum { MOST_LISTED = 6 };
 
 /* The state of kas_pretrained_match. */
@@ -173,5 +175,55 @@ kas_status kas_pretrained_check(const char *path, const kas_net *net, const kas_
     kas_pretrained_free(&match);
     kas_safetensors_free(&file);
     kas_params_free(&params);
+    return status;
+}
+
+/* Returns the tensor LAYER.SUFFIX; NULL when the file has none. */
+static const kas_named_tensor *of_layer(const kas_safetensors *file, const char *layer,
+                                        const char *suffix)
+{
+    char name[KAS_TENSOR_NAME];
+    snprintf(name, sizeof name, "%.100s.%s", layer, suffix);
+    return kas_safetensors_find(file, name);
+}
+
+static kas_status read_gain(const char *path, const kas_named_tensor *t, float *gain)
+{
+    const bool one = kas_named_tensor_elements(t) == 1 && kas_dtype_is_real(t->dtype);
+    const double value = one ? kas_named_tensor_get(t, 0) : 0;
+    if (!(value >= KAS_GAIN_LEAST && value <= KAS_GAIN_MOST))
+        return kas_fail(KAS_BAD_INPUT, "%s: tensor \"%s\": expected one number in [%g, %g]", path,
+                        t->name, KAS_GAIN_LEAST, KAS_GAIN_MOST);
+    *gain = (float)value;
+    return KAS_OK;
+}
+
+static kas_status match_gains(const char *path, const kas_safetensors *file,
+                              const kas_replacement *r, float *gain, bool *any)
+{
+    for (int t = 0; t < r->solution.targets; t++) {
+        const char *layer = r->target[t].name;
+        const kas_named_tensor *own = of_layer(file, layer, "gain");
+        const bool anew = !kas_replacement_kernel(r, t) || of_layer(file, layer, "weight");
+        gain[t] = anew ? kas_replacement_gain(r, t) : 1;
+        *any |= !anew || own;
+        if (own)
+            KAS_TRY(read_gain(path, own, &gain[t]));
+    }
+    return KAS_OK;
+}
+
+kas_status kas_pretrained_gains(const char *path, kas_replacement *r)
+{
+    kas_safetensors file;
+    bool any = false;
+    KAS_TRY(kas_safetensors_read(path, (size_t)1 << 33, &file));
+    float *gain = calloc((size_t)r->solution.targets + 1, sizeof *gain);
+    kas_status status = gain ? match_gains(path, &file, r, gain, &any)
+                             : kas_fail(KAS_NO_MEMORY, "%s: no memory for the gains", path);
+    if (status == KAS_OK && any)
+        status = kas_replacement_set_gains(r, gain);
+    free(gain);
+    kas_safetensors_free(&file);
     return status;
 }

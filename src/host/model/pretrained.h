@@ -48,4 +48,9 @@ size_t kas_pretrained_limit(const kas_params *params);
 kas_status kas_pretrained_check(const char *path, const kas_net *net, const kas_programs *programs,
                                 bool partial);
 
+/* Gives the replacement the gains that belong to a file of weights: LAYER.gain, or 1 where the file
+ * has none. Layers for which the file has the weights of the convolution keep their gains, because
+ * there the kernels begin anew. */
+kas_status kas_pretrained_gains(const char *path, kas_replacement *replacement);
+
 #endif

@@ -176,7 +176,7 @@ static kas_status folded_forward(const kas_recorder *r, const kas_tape_op *op, c
 static kas_status batch_norm_forward(const kas_recorder *r, const kas_tape_op *op, const tensors *t)
 {
     const kas_batch_norm norm = batch_norm(r, op, t);
-    return r->options->mode == KAS_TAPE_TRAIN
+    return r->options->mode == KAS_TAPE_TRAIN || r->m->separate
                ? kas_op_batch_norm_forward(r->m->ops, r->plan, &norm)
                : kas_op_batch_norm_inference(r->m->ops, r->plan, &norm);
 }

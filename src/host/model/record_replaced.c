@@ -17,6 +17,14 @@ static float *norm_part(const kas_recorder *r, const kas_tape_op *op, int part)
     }
 }
 
+/* Returns the factor of the layer's output. */
+static float *gain(const kas_recorder *r, const kas_tape_op *op)
+{
+    return kas_params_find(&r->m->params, op->layer, KAS_PARAM_GAIN_SLOT) >= 0
+               ? kas_record_parameter(r, op->layer, KAS_PARAM_GAIN_SLOT, false)
+               : kas_model_float(r->m, r->m->layout.one, 0);
+}
+
 static void fill_addresses(kas_recorder *r, const kas_tape_op *op, float *x, float *y)
 {
     const kas_program *p = r->m->programs->program[op->program];
@@ -53,6 +61,9 @@ static void fill_addresses(kas_recorder *r, const kas_tape_op *op, float *x, flo
             break;
         case KAS_ROLE_RESIDUAL:
             *at = kas_record_slot(r, op->x1.slot);
+            break;
+        case KAS_ROLE_GAIN:
+            *at = gain(r, op);
             break;
         }
     }

@@ -226,7 +226,7 @@ static bool joins(const kas_tape_builder *b, int i, const kas_norm_group *group,
  * adds have no gaps. */
 static void find_joined(kas_tape_builder *b)
 {
-    for (int i = 1; i < b->net->layers && b->mode != KAS_TAPE_TRAIN; i++) {
+    for (int i = 1; i < b->net->layers && b->mode != KAS_TAPE_TRAIN && !b->separate; i++) {
         const kas_norm_group group = kas_net_group_behind(b->net, i);
         int epilogue;
         if (!joins(b, i, &group, &epilogue))
@@ -301,6 +301,7 @@ kas_status kas_tape_build(const kas_net *net, const kas_programs *programs,
                           .mode = options->mode,
                           .recompute = options->recompute,
                           .folded = options->folded,
+                          .separate = options->separate,
                           .dtype = options->dtype,
                           .tape = out};
     kas_status status = describe_layers(&b);

@@ -115,8 +115,10 @@ typedef struct kas_tape_options {
     kas_tape_mode mode;
     kas_dtype dtype; /* of activations */
     bool recompute;
-    bool folded; /* EVALUATE, INFER: parameters stay fixed, so batch norms are folded into the
+    bool folded;   /* EVALUATE, INFER: parameters stay fixed, so batch norms are folded into the
                     convolutions in front of them */
+    bool separate; /* EVALUATE, INFER: no layer includes the group behind it, and batch norms take
+                      the statistics of the batch (model.h) */
 } kas_tape_options;
 /* Builds the tape of a step; `programs` as in jit/programs.h. The caller frees *out
  * with kas_tape_free. */

@@ -66,7 +66,7 @@ static void batch_norm(kas_tape_builder *b, int head)
     kas_tape_op op = kas_tape_empty(KAS_TAPE_FORWARD, head);
     op.x = b->layer[b->net->layer[head].in[0]].activation;
     group(b, &g, &op);
-    if (b->mode == KAS_TAPE_TRAIN)
+    if (b->mode == KAS_TAPE_TRAIN || b->separate)
         op.work = kas_tape_slot(b, sizeof(float) * kas_batch_norm_scratch(&x));
     append(b, op);
 }

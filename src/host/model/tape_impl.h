@@ -39,7 +39,7 @@ typedef struct kas_tape_builder {
     const kas_programs *programs;
     int batch;
     kas_tape_mode mode;
-    bool recompute, folded;
+    bool recompute, folded, separate;
     kas_dtype dtype; /* of activations */
     kas_tape *tape;
     kas_tape_layer *layer; /* [layers] */

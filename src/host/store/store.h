@@ -127,7 +127,7 @@ typedef enum kas_work_state {
     KAS_WORK_FINISHED,
     KAS_WORK_PRUNED,         /* its curve was too far below the best one */
     KAS_WORK_OVER_LATENCY,   /* slower than the budget allows; not trained */
-    KAS_WORK_SCREENED,       /* output at initialisation not finite, or its scale is unusable */
+    KAS_WORK_SCREENED,       /* output at initialisation constant or not finite */
     KAS_WORK_DIVERGED,       /* parameters, running statistics, logits or loss not finite */
     KAS_WORK_OUT_OF_MEMORY,  /* an allocation failed */
     KAS_WORK_CRASHED,        /* the worker died by a signal of its own */
@@ -157,7 +157,7 @@ typedef struct kas_measured {
     double step_seconds;         /* of a training step */
     double compile_seconds;      /* of the JIT */
     double memory;               /* bytes of device memory */
-    double output_std_min, output_std_max; /* over targets, at initialisation */
+    double output_std_min, output_std_max; /* over targets, at initialisation, without gains */
 } kas_measured;
 kas_measured kas_measured_unknown(void);
 
@@ -192,7 +192,8 @@ void kas_work_clear(kas_work *work);
 
 /* Adds an item in state QUEUED, or in state PREDICTED_SLOW with its reason when `work` says so;
  * *added is false when one with this kind, index and seed exists already. Only kind, index, seed,
- * attempt, name, kernel, generation, origin, parents, predicted and costs of `work` are read. */
+ * attempt, name, kernel, generation, origin, parents, predicted, gains and costs of `work` are
+ * read. */
 kas_status kas_store_add(kas_store *store, const kas_work *work, bool *added);
 
 /* Adds the FINAL item of candidate `work`->index and `work`->seed, or restores an earlier one. */

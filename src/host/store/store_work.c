@@ -14,12 +14,12 @@ kas_status kas_store_add(kas_store *store, const kas_work *work, bool *added)
     KAS_TRY(kas_sql_run(
         store, &changed,
         "INSERT OR IGNORE INTO work (kind, k, seed, attempt, name, kernel, flops, params,"
-        " conv_flops, conv_params, generation, origin, parents, predicted, state, reason, created,"
-        " ended) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        "iiiittddddittdttdd", (int64_t)work->kind, work->index, work->seed, work->attempt,
+        " conv_flops, conv_params, generation, origin, parents, predicted, gains, state, reason,"
+        " created, ended) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "iiiittddddittdtttdd", (int64_t)work->kind, work->index, work->seed, work->attempt,
         work->name, work->kernel, work->flops, work->params, work->conv_flops, work->conv_params,
         (int64_t)work->generation, work->origin, work->parents,
-        work->predicted > 0 ? work->predicted : NAN,
+        work->predicted > 0 ? work->predicted : NAN, work->gains ? work->gains : "",
         kas_work_state_name(slow ? work->state : KAS_WORK_QUEUED), slow ? work->reason : "", now,
         slow ? now : NAN));
     *added = changed == 1;

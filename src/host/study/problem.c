@@ -53,13 +53,28 @@ kas_budget kas_search_budget(const kas_search_options *options)
     return (kas_budget){.max_flops_ratio = options->flops, .max_params_ratio = options->params};
 }
 
+static kas_status place_gains(const char *name, const char *text, kas_replacement *out)
+{
+    kas_gains gains;
+    KAS_TRY(kas_gains_parse(name, text, &gains));
+    const kas_status status = kas_gains_fit(&gains, out);
+    kas_gains_free(&gains);
+    return status;
+}
+
 kas_status kas_problem_place(const kas_search_options *options, const char *name, const char *text,
-                             const kas_target *target, int targets, kas_replacement *out)
+                             const char *gains, const kas_target *target, int targets,
+                             kas_replacement *out)
 {
     const kas_budget budget = kas_search_budget(options);
     kas_assignment kernels;
     KAS_TRY(kas_assignment_read_json(name, text, strlen(text), &kernels));
-    const kas_status status = kas_assignment_fit(&kernels, target, targets, &budget, out);
+    kas_status status = kas_assignment_fit(&kernels, target, targets, &budget, out);
     kas_assignment_free(&kernels);
+    KAS_TRY(status);
+    if (gains)
+        status = place_gains(name, gains, out);
+    if (status != KAS_OK)
+        kas_replacement_free(out);
     return status;
 }

@@ -34,10 +34,12 @@ void kas_problem_close(kas_problem *problem);
 
 kas_budget kas_search_budget(const kas_search_options *options);
 
-/* Reads the `text` of candidate `name`, as the store and the messages have it, and solves it within
- * the study's budget. Failures are those of kas_assignment_read_json and kas_assignment_fit.
- * kas_replacement_free frees `out`; `target` must outlive it. */
+/* Reads the `text` and the `gains` (NULL: not calibrated yet) of candidate `name`, as the store and
+ * the messages have them, and solves it within the study's budget. Failures are those of
+ * kas_assignment_read_json, kas_assignment_fit and kas_gains_parse. kas_replacement_free frees
+ * `out`; `target` must outlive it. */
 kas_status kas_problem_place(const kas_search_options *options, const char *name, const char *text,
-                             const kas_target *target, int targets, kas_replacement *out);
+                             const char *gains, const kas_target *target, int targets,
+                             kas_replacement *out);
 
 #endif

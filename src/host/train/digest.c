@@ -45,6 +45,8 @@ static void add_target(const kas_replacement *r, int t, kas_buf *text)
         for (int s = 0; s < KAS_SYM_COUNT; s++)
             if (s < KAS_SYM_R0 || s >= KAS_SYM_G0) /* rests follow from the other sizes */
                 kas_buf_printf(text, " %" PRIu32, r->solution.binding[t].value[s]);
+    if (kas_replacement_scales(r))
+        kas_buf_printf(text, " gain %.9g", (double)kas_replacement_gain(r, t));
 }
 
 /* Adds the replacement. Checkpoints have the order of memory, which for weights of kernels depends

@@ -26,6 +26,9 @@
  * DX and every DWEIGHT. FORWARD writes SAVED buffers and BACKWARD reads them; SCRATCH lives
  * within one pass.
  *
+ * Gain. Y is the kernel's output times a factor that the caller gives in memory, so that one text
+ * serves every gain. A program without a buffer for it has the factor 1.
+ *
  * Epilogues. What the network does with the layer's output (device/epilogue.h) can be done where Y
  * is written, with fixed statistics. For each epilogue there is one more kernel, which FORWARD runs
  * in place of the one that writes Y, so one compiled text serves with and without it (epilogue.h).
@@ -47,8 +50,9 @@ typedef enum kas_role {
     KAS_ROLE_DWEIGHT,
     KAS_ROLE_SAVED,
     KAS_ROLE_SCRATCH,
-    KAS_ROLE_NORM,    /* for epilogues: float32 [c_out]; index: a kas_norm_part */
-    KAS_ROLE_RESIDUAL /* for epilogues: like Y */
+    KAS_ROLE_NORM,     /* for epilogues: float32 [c_out]; index: a kas_norm_part */
+    KAS_ROLE_RESIDUAL, /* for epilogues: like Y */
+    KAS_ROLE_GAIN      /* float32 [1]: the factor of Y (lower.h) */
 } kas_role;
 
 /* The vectors of a batch norm with fixed statistics. KAS_NORM_RSTD is 1 / sqrt(variance + eps). */
@@ -156,6 +160,9 @@ typedef struct kas_program_options {
     bool training;
     kas_dtype dtype; /* dtype of activations and weights */
     bool tf32;       /* KAS_F32: convolutions may round their factors (device.h) */
+    /* The gain may not be 1. A program in which a library's convolution writes Y takes one only
+     * then; every other program has a buffer for it anyway. */
+    bool gained;
     kas_linear_policy linear_policy;
     int x_pitch, y_pitch; /* elements; 0 = kas_pitch_of(dtype, channels) */
     const char *prefix;   /* e.g. "k0"; letters and digits */

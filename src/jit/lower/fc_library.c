@@ -62,6 +62,21 @@ static void library_weight(kas_lower *l, int node, const kas_conv_desc *d)
     w->stride_tap[kw] = (size_t)size[3];
 }
 
+/* Returns a tensor times the gain, in memory of its own. */
+static int times_gain(kas_lower *l, int tensor, kas_dtype dtype)
+{
+    kas_ir *ir = l->ir;
+    const kas_ir_tensor from = ir->tensor[tensor];
+    const int scaled = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, from.rank, from.size, 0);
+    kas_ix idx[KAS_IR_RANK];
+    for (int d = 0; d < from.rank; d++)
+        idx[d] = kas_ix_var(ir, ir->tensor[scaled].var[d]);
+    const kas_ex value = kas_lower_times_gain(l, kas_ex_read(ir, tensor, idx));
+    ir->tensor[scaled].def = value;
+    ir->tensor[scaled].dtype = dtype;
+    return scaled;
+}
+
 static int conv_tensor(kas_lower *l, const kas_fc_side *s, int pitch, kas_conv_pass pass,
                        const kas_conv_desc *d, int a, int b)
 {
@@ -88,8 +103,10 @@ void kas_fc_library(kas_lower *l, int node)
     kas_fc_base_index(l, node, at, idx);
     ir->tensor[fc->input].def = kas_lower_read(l, fc->base, idx);
     ir->tensor[fc->input].operand = true;
-    fc->output = conv_tensor(l, &out, d.y_pitch, KAS_CONV_FORWARD, &d, fc->input,
-                             l->weight_tensor[fc->weight]);
+    fc->scaled = l->gained && node == kas_lower_last_map(l);
+    fc->filter = fc->scaled ? times_gain(l, l->weight_tensor[fc->weight], ir->dtype)
+                            : l->weight_tensor[fc->weight];
+    fc->output = conv_tensor(l, &out, d.y_pitch, KAS_CONV_FORWARD, &d, fc->input, fc->filter);
 }
 
 void kas_fc_library_gradient(kas_lower *l, int node)
@@ -98,7 +115,7 @@ void kas_fc_library_gradient(kas_lower *l, int node)
     const kas_lowered_fc *fc = &l->fc[node];
     const kas_fc_side in = kas_fc_input_side(l, node), out = kas_fc_output_side(l, node);
     const kas_conv_desc d = conv_desc(l, node);
-    const int base = fc->base, weight = l->weight_tensor[fc->weight];
+    const int base = fc->base;
     kas_ix at[KAS_IR_RANK], idx[KAS_IR_RANK];
     const int dy = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, out.rank, out.size, d.y_pitch);
     for (int i = 0; i < out.rank; i++)
@@ -106,10 +123,11 @@ void kas_fc_library_gradient(kas_lower *l, int node)
     kas_fc_node_index(l, node, at, idx);
     ir->tensor[dy].def = kas_lower_read_gradient(l, node, idx);
     ir->tensor[dy].operand = true;
-    const kas_ir_tensor w = ir->tensor[weight];
+    const kas_ir_tensor w = ir->tensor[fc->filter];
     const kas_fc_side ws = {.rank = w.rank, .size = {w.size[0], w.size[1], w.size[2], w.size[3]}};
-    l->dweight[fc->weight] = conv_tensor(l, &ws, 0, KAS_CONV_BACKWARD_WEIGHTS, &d, fc->input, dy);
-    const int dx = conv_tensor(l, &in, d.x_pitch, KAS_CONV_BACKWARD_DATA, &d, dy, weight);
+    const int dw = conv_tensor(l, &ws, 0, KAS_CONV_BACKWARD_WEIGHTS, &d, fc->input, dy);
+    l->dweight[fc->weight] = fc->scaled ? times_gain(l, dw, KAS_F32) : dw;
+    const int dx = conv_tensor(l, &in, d.x_pitch, KAS_CONV_BACKWARD_DATA, &d, dy, fc->filter);
     kas_lower_vars(l, base, idx);
     int q = ir->tensor[l->tensor[base]].var[KAS_DIM_Q];
     const bool widened = in.size[KAS_DIM_Q] != ir->tensor[l->tensor[base]].size[KAS_DIM_Q];

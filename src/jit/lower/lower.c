@@ -120,7 +120,37 @@ static double instance_scale(const kas_lower *l)
     return 1 / sqrt((double)l->target->parts_in);
 }
 
-/* Y[n,h,w,q,c] = sum over p of the last node's value / sqrt(parts_in). */
+int kas_lower_last_map(const kas_lower *l)
+{
+    int node = l->kernel->nodes - 1;
+    while (kas_type_of(l->kernel->node[node].op) == KAS_TYPE_GROUP) /* moves no element */
+        node = l->kernel->node[node].in[0];
+    return l->target->parts_in == 1 ? node : -1;
+}
+
+kas_ex kas_lower_times_gain(kas_lower *l, kas_ex e)
+{
+    const int64_t one = 1;
+    const kas_ix first = 0;
+    if (l->gain < 0) {
+        l->gain = kas_ir_add_tensor(l->ir, KAS_TENSOR_EXTERN, 1, &one, 0);
+        l->ir->tensor[l->gain].role = KAS_ROLE_GAIN;
+        l->ir->tensor[l->gain].dtype = KAS_F32;
+    }
+    return kas_ex_binary(l->ir, KAS_FN_MUL, kas_ex_read(l->ir, l->gain, &first), e);
+}
+
+/* Returns a contribution to Y, or to the gradient of what is summed in it, times what stands
+ * before the sum. */
+static kas_ex output_scaled(kas_lower *l, kas_ex e)
+{
+    const int map = kas_lower_last_map(l);
+    const kas_ex scaled =
+        kas_ex_binary(l->ir, KAS_FN_MUL, kas_ex_const(l->ir, instance_scale(l)), e);
+    return map >= 0 && l->fc[map].library ? scaled : kas_lower_times_gain(l, scaled);
+}
+
+/* Y[n,h,w,q,c] = gain * sum over p of the last node's value / sqrt(parts_in). */
 static void lower_output(kas_lower *l)
 {
     kas_ir *ir = l->ir;
@@ -139,7 +169,8 @@ static void lower_output(kas_lower *l)
     kas_ix_unflatten(ir, kas_ix_var(ir, ir->tensor[l->y].var[KAS_DIM_C]), value->rank - KAS_DIM_C,
                      value->size + KAS_DIM_C, idx + KAS_DIM_C);
     kas_ex sum = kas_ex_reduce(ir, KAS_FN_REDUCE_SUM, p, kas_lower_read(l, last, idx));
-    ir->tensor[l->y].def = kas_ex_binary(ir, KAS_FN_MUL, kas_ex_const(ir, instance_scale(l)), sum);
+    sum = output_scaled(l, sum);
+    ir->tensor[l->y].def = sum;
 }
 
 static void lower_output_gradient(kas_lower *l)
@@ -168,8 +199,7 @@ static void lower_output_gradient(kas_lower *l)
     kas_ex e = kas_ex_read(ir, l->dy, idx);
     if (shared)
         e = kas_ex_reduce(ir, KAS_FN_REDUCE_SUM, q, e);
-    kas_lower_contribute(l, last,
-                         kas_ex_binary(ir, KAS_FN_MUL, kas_ex_const(ir, instance_scale(l)), e));
+    kas_lower_contribute(l, last, output_scaled(l, e));
 }
 
 typedef void lower_fn(kas_lower *, int);
@@ -234,6 +264,7 @@ static void lower_backward(kas_lower *l)
 kas_status kas_lower_kernel(kas_lower *l)
 {
     KAS_TRY(node_sizes(l));
+    l->gain = -1;
     lower_input(l);
     KAS_TRY(l->ir->status);
     for (int k = 1; k < l->kernel->nodes && l->ir->status == KAS_OK; k++)

@@ -5,6 +5,11 @@
  * lost it, and (q, p) is the instance (target.h). As long as no node with a weight stands before a
  * node, all q share its values: then its q has size 1, and its readers broadcast.
  *
+ * The output is multiplied by the gain of the layer (kernel-file.md), which lies in memory. A kernel
+ * of ours that writes Y does so in its last expression. Where a library's convolution writes Y, the
+ * convolution reads weights times the gain instead, since a pass over the weights is much shorter
+ * than one over the output; it is there only if the gain is not 1.
+ *
  * Differentiation works on whole tensors, before fusion, in gather form: each class of primitives
  * adds to an operand's gradient an expression over that operand's own index variables, with the
  * index map of the forward read inverted (the same file holds both directions). Scalar derivatives
@@ -30,12 +35,14 @@ typedef struct kas_lowered_fc {
     int dims;            /* channel dims of the operand, taps included */
     int weight;          /* number of its weight */
     bool library, share; /* share: all q read one input and are outputs of one convolution */
+    bool scaled;         /* the convolution reads its weights times the gain */
     /* Node that the convolution reads; the unfolds between that node and this one are its taps */
     int base;
     int axes;     /* KAS_AXIS_* that are taps */
     bool w_first; /* the unfold along W came first of two: the tap dims are [K_W, K_H] */
     int dilation; /* pixels from one tap of a library convolution to the next */
     int input;    /* library: tensor that the convolution reads */
+    int filter;   /* library: tensor of the weights that it reads */
     int weight_tensor, output;
     /* The channel dims of the operand by their part. Kept dims count as pixels: one map for
      * all of them. */
@@ -50,7 +57,7 @@ typedef struct kas_lower {
     const kas_target *target;
     const kas_binding *binding;
     int batch;
-    bool training, tf32;
+    bool training, tf32, gained;
     kas_linear_policy linear_policy;
     int x_pitch, y_pitch;
     int rank[KAS_MAX_NODES]; /* rank of the micro-DAG's list [channels..., H, W] */
@@ -67,6 +74,7 @@ typedef struct kas_lower {
     kas_weight weight[KAS_MAX_NODES];
     int weights, weight_tensor[KAS_MAX_NODES]; /* by number of the weight */
     int x, y, dx, dy;                          /* tensors */
+    int gain;                                  /* tensor of the factor of Y; -1: none */
     int dweight[KAS_MAX_NODES];
 } kas_lower;
 
@@ -133,6 +141,12 @@ kas_ex kas_lower_along_reduce(kas_lower *l, kas_fn fn, const kas_along *dims, in
 int64_t kas_lower_window(kas_lower *l, int node, int axis);
 kas_ex kas_lower_windows(kas_lower *l, int node, kas_ix *idx);
 void kas_lower_windows_gradient(kas_lower *l, int node, int windows);
+
+/* Returns the node whose convolution writes Y if a library computes it; -1 when a kernel of ours
+ * writes Y whatever happens. */
+int kas_lower_last_map(const kas_lower *l);
+/* Returns an expression times the gain. */
+kas_ex kas_lower_times_gain(kas_lower *l, kas_ex e);
 
 /* Adds a weight to the program, with its logical part; the lowering adds tensor and strides.
  * Returns its number. */

@@ -83,7 +83,8 @@ static void see_cost(void *context, kas_ex e, const kas_ex_node *node)
 {
     floors *f = context;
     const double n = times(f, kas_masks_ex(&f->masks, e));
-    if (node->kind == KAS_EX_LOAD && !f->read[node->tensor]) {
+    if (node->kind == KAS_EX_LOAD && !f->read[node->tensor] &&
+        f->ir->tensor[node->tensor].role != KAS_ROLE_GAIN) {
         f->read[node->tensor] = 1;
         const double there = (double)f->ir->tensor[node->tensor].elements;
         f->bytes += size_of(f->ir, node->tensor) * (n < there ? n : there);

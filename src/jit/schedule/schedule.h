@@ -59,7 +59,7 @@ bool kas_reduce_is_long(const kas_ir *ir, kas_ex e);
 
 /* kas_nest_prove_bounds proves from ranges alone that every access stays inside its tensor's memory
  * and that the launch is legal; it returns KAS_FAILURE otherwise. kas_nest_floors computes the
- * least FLOPs and bytes of the operation. (bounds_proof.c) */
+ * least FLOPs and bytes of the operation, without the few bytes of a gain. (bounds_proof.c) */
 kas_status kas_nest_prove_bounds(const kas_ir *ir, const kas_nest *nest);
 kas_status kas_nest_floors(const kas_ir *ir, const kas_nest *nest, double *flops, double *bytes);
 

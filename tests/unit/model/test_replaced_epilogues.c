@@ -9,6 +9,8 @@
 
 enum { N = 3, CLASSES = 10, EPILOGUES = 11, TARGETS = EPILOGUES + 1, NORMS = TARGETS + 1 };
 
+static bool with_gains; /* other than 1 */
+
 /* A network with a kernel in it; `epilogues`: what its targets say of what stands behind them. */
 typedef struct replaced {
     kas_net *net;
@@ -30,11 +32,15 @@ static replaced *make_replaced(const char *path, bool epilogues)
             KAS_OK)
         fail_msg("%s: %s", path, kas_error());
     assert_int_equal(count, TARGETS);
+    float gain[TARGETS];
     for (int t = 0; t < count; t++) {
         assert_int_equal(r->target[t].epilogue.norm, t < EPILOGUES);
         if (!epilogues)
             r->target[t].epilogue = (kas_epilogue){0};
+        gain[t] = t % 3 == 0 ? 4 : t % 3 == 1 ? 0.25f : 1;
     }
+    if (with_gains)
+        assert_int_equal(kas_replacement_set_gains(&r->replacement, gain), KAS_OK);
     return r;
 }
 
@@ -123,6 +129,17 @@ static void logits_are_the_same(void **state)
     compare("kernels/depthwise_separable.json", KAS_TAPE_INFER, 1e-5);
 }
 
+/* The set-up moves the values of the gains, so each layer has one of its own. */
+static void outputs_are_multiplied(void **state)
+{
+    (void)state;
+    with_gains = true;
+    compare("kernels/residual.json", KAS_TAPE_EVALUATE, 1e-5);
+    compare("kernels/canvas_figure6.json", KAS_TAPE_INFER, 1e-5);
+    compare("kernels/depthwise_separable.json", KAS_TAPE_INFER, 1e-5);
+    with_gains = false;
+}
+
 static void in_numbers_of_16_bits(void **state)
 {
     (void)state;
@@ -197,9 +214,8 @@ static void training_keeps_its_passes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(passes_are_saved),
-        cmocka_unit_test(training_keeps_its_passes),
-        cmocka_unit_test(logits_are_the_same),
+        cmocka_unit_test(outputs_are_multiplied),    cmocka_unit_test(passes_are_saved),
+        cmocka_unit_test(training_keeps_its_passes), cmocka_unit_test(logits_are_the_same),
         cmocka_unit_test(in_numbers_of_16_bits),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);

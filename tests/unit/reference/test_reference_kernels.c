@@ -18,7 +18,6 @@
 #include "host/reference/kernel/reference.h"
 #include "host/space/file/kernel_json.h"
 #include "host/space/weights.h"
-#include "host/score/screen.h"
 #include "host/space/sample/sampler.h"
 
 #define TOLERANCE 1e-6
@@ -134,7 +133,7 @@ static void test_known_kernels(void **state)
     globfree(&files);
 }
 
-/* Of an output that cancels to nothing only rounding is left to compare; a search screens it out.
+/* Of an output that cancels to nothing only rounding is left to compare, so it is left out.
  */
 static bool passes_screen(const fixture *f, const kas_sample *sample)
 {
@@ -144,7 +143,7 @@ static bool passes_screen(const fixture *f, const kas_sample *sample)
                                                         &sample->replacement.solution.binding[t], 2,
                                                         5, &deviation),
                          KAS_OK);
-        if (!(deviation >= KAS_SCREEN_STD_LOW && deviation <= KAS_SCREEN_STD_HIGH))
+        if (!(deviation >= KAS_DEVIATION_LOW && deviation <= KAS_DEVIATION_HIGH))
             return false;
     }
     return true;

@@ -149,7 +149,7 @@ static void bad_files_are_refused(void **state)
                  "{\"op\":\"fcc\",\"in\":[0],\"out\":\"C\"}]}",
                  "\"a\":0"),
          "f.json: kernels[0]: node"},
-        {"{\"format\":\"kas-gpu layers\",\"version\":2}", "version"},
+        {"{\"format\":\"kas-gpu layers\",\"version\":3}", "version"},
         {"{\"format\":\"kas-gpu layers\",\"version\":1,\"layers\":{},\"kernels\":[],\"x\":1}", "x"},
         {"{\"format\":\"kas-gpu layers\"", "f.json"},
     };

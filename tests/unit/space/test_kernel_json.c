@@ -90,7 +90,7 @@ static void test_messages_name_the_fault(void **state)
         {"", "not valid JSON"},
         {"[]", "expected a JSON object"},
         {"{\"format\": \"x\", \"version\": 1, \"nodes\": []}", "\"format\""},
-        {"{\"format\": \"kas-gpu kernel\", \"version\": 2, \"nodes\": []}", "\"version\""},
+        {"{\"format\": \"kas-gpu kernel\", \"version\": 3, \"nodes\": []}", "\"version\""},
         {HEAD "[]}", "2 to 64 nodes"},
         {HEAD "[" INPUT "]}", "2 to 64 nodes"},
         {HEAD "[" INPUT ", " INPUT "]}", "node 1"},

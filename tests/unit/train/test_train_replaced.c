@@ -104,6 +104,22 @@ static void awkward_shapes(void **state)
     step_with(awkward(), "kernels/shift_conv.json", 5);
 }
 
+/* Where a library's convolution writes the output, the gain is in the weights that it reads. */
+static void gains(void **state)
+{
+    (void)state;
+    static const char *const kernels[] = {"kernels/conv.json", "kernels/spatial_separable.json",
+                                          "kernels/squeeze_excite.json"};
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
+        kas_net *net = awkward();
+        replaced *r = make_replaced(net, kernels[i], 2);
+        const float gain[] = {0.125f, 1, 8};
+        assert_int_equal(r->replacement.solution.targets, 3);
+        assert_int_equal(kas_replacement_set_gains(&r->replacement, gain), KAS_OK);
+        check_and_free(make_pair_of(net, &r->replacement, 5), r, kernels[i]);
+    }
+}
+
 /* Programs between concatenations that share buffers: what they read and write has no gaps. */
 static void any_kind_of_layer_around(void **state)
 {
@@ -250,6 +266,7 @@ int main(void)
         cmocka_unit_test(programs_of_another_model_are_refused),
         cmocka_unit_test(known_kernels_in_resnet20),
         cmocka_unit_test(shortcut_convolutions_are_replaced_too),
+        cmocka_unit_test(gains),
         cmocka_unit_test(awkward_shapes),
         cmocka_unit_test(any_kind_of_layer_around),
         cmocka_unit_test(a_run_resumes_exactly),

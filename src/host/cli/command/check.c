@@ -12,7 +12,6 @@
 #include "host/core/log.h"
 #include "host/reference/kernel/reference.h"
 #include "host/report/line.h"
-#include "host/score/screen.h"
 #include "host/space/file/assignment.h"
 #include "host/space/sample/sampler.h"
 
@@ -122,8 +121,8 @@ static const char doc[] =
     "and explains the error; undecided when it would explain nearly any error. The exit "
     "code is 1 when a kernel fails, or is undecided at every shape. A sampled kernel whose output "
     "is not finite or has a standard "
-    "deviation outside [0.01, 100] at initialisation is screened out, as a search does it: it "
-    "counts as a failure of the sampler, and another one is drawn in its place.";
+    "deviation outside [0.01, 100] at initialisation is screened out, because float32 says little "
+    "of it: another one is drawn in its place. Gains of a file are checked with it.";
 
 typedef struct checker {
     const check_options *o;
@@ -271,6 +270,7 @@ static kas_status count_programs(checker *c, const kas_kernel *kernel, const kas
         const kas_program_options options = {.batch = c->o->agree.batch,
                                              .training = true,
                                              .dtype = c->o->agree.dtype,
+                                             .gained = s->gain[i] != 1,
                                              .prefix = "k"};
         KAS_TRY(kas_program_build(kernel, &s->target[i], &s->binding[i], &options, &program));
         count_accessed(c, program->forward, program->forwards);
@@ -284,8 +284,9 @@ static kas_status compile_for_gpus(checker *c, const kas_kernel *kernel, const c
                                    const kas_check_shapes *s)
 {
     kas_buf text = {0};
-    kas_status status =
-        kas_agree_text(kernel, s->target, s->binding, s->count, &c->o->agree, &text);
+    kas_agree_options options = c->o->agree;
+    options.gain = s->gain;
+    kas_status status = kas_agree_text(kernel, s->target, s->binding, s->count, &options, &text);
     for (int i = 0; i < MAX_ARCHS && status == KAS_OK && c->arch[i]; i++) {
         char path[4096];
         const kas_status compiled = kas_compile(c->arch[i], kas_buf_text(&text), path, NULL);
@@ -307,8 +308,10 @@ static kas_status check_shapes(checker *c, const kas_kernel *kernel, const char 
     kas_agreement *result = calloc((size_t)s->count, sizeof *result);
     if (!result)
         return kas_fail(KAS_NO_MEMORY, "out of memory");
+    kas_agree_options options = c->o->agree;
+    options.gain = s->gain;
     kas_status status = kas_agree(c->device, c->compiler, kernel, s->target, s->binding, s->count,
-                                  &c->o->agree, result);
+                                  &options, result);
     for (int i = 0; i < s->count && status == KAS_OK; i++) {
         count_result(c, &result[i]);
         status = tell(c, name, &s->target[i], &result[i]);
@@ -346,7 +349,7 @@ static kas_status passes_screen(const checker *c, const kas_kernel *kernel,
         double deviation;
         KAS_TRY(kas_reference_output_deviation(kernel, &s->target[i], &s->binding[i],
                                                c->o->agree.batch, c->o->agree.seed, &deviation));
-        *passes = deviation >= KAS_SCREEN_STD_LOW && deviation <= KAS_SCREEN_STD_HIGH;
+        *passes = deviation >= KAS_DEVIATION_LOW && deviation <= KAS_DEVIATION_HIGH;
     }
     return KAS_OK;
 }

@@ -7,6 +7,7 @@
 #include "host/core/file/target.h"
 #include "host/core/log.h"
 #include "host/export/model.h"
+#include "host/model/pretrained.h"
 #include "host/report/line.h"
 
 typedef struct export_cli {
@@ -232,6 +233,8 @@ static kas_status run(int argc, char **argv)
     kas_status status = load(&o, &model);
     if (status == KAS_OK)
         status = name_inputs(&o, &model);
+    if (status == KAS_OK && o.weights)
+        status = kas_pretrained_gains(o.weights, &model.replacement);
     if (status == KAS_OK)
         status = write_and_verify(&o, &model);
     kas_export_model_free(&model);

@@ -321,6 +321,7 @@ static kas_status print_text(const view *v, kas_buf *out)
 {
     print_head(v, out);
     KAS_TRY(print_nodes(v, out));
+    KAS_TRY(kas_show_gains(&v->kernels.gains, out));
     if (v->net) {
         kas_buf_puts(out, "\n");
         KAS_TRY(print_targets(v, out));
@@ -403,6 +404,7 @@ static kas_status print_json(const view *v, kas_buf *out)
         kas_line_begin(out);
         kas_line_text(out, "name", v->name);
         kas_line_json(out, "nodes", nodes.data);
+        kas_show_gains_json(&v->kernels.gains, out);
         if (v->net) {
             kas_line_text(out, "net", v->net->name);
             kas_line_text(out, "sizes_at", v->targets[v->layer].name);

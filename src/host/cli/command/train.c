@@ -17,7 +17,9 @@
 #include "host/model/model.h"
 #include "host/model/pretrained.h"
 #include "host/net/targets.h"
+#include "host/score/calibrate.h"
 #include "host/space/file/assignment.h"
+#include "host/study/options.h"
 #include "host/train/train.h"
 
 typedef struct train_cli {
@@ -350,8 +352,75 @@ static kas_status read_kernel(const train_cli *o, const kas_net *net, kas_target
     return status == KAS_OK ? status : kas_fail_context(status, "%s", o->kernel);
 }
 
+static void tell_gains(const kas_replacement *r)
+{
+    int scaled = 0;
+    float least = 1, most = 1;
+    for (int t = 0; t < r->solution.targets; t++) {
+        const float gain = kas_replacement_gain(r, t);
+        scaled += gain != 1;
+        least = gain < least ? gain : least;
+        most = gain > most ? gain : most;
+    }
+    if (scaled)
+        kas_info(
+            "calibrated: the kernel's output is multiplied by a gain at %d of %d layers, %g to %g",
+            scaled, kas_replacement_replaced(r), (double)least, (double)most);
+}
+
+static kas_status find_gains(const train_cli *o, kas_device *device,
+                             const kas_train_options *options, kas_programs *programs,
+                             kas_replacement *replacement)
+{
+    float *images = NULL, *gain = malloc(sizeof *gain * (size_t)replacement->solution.targets);
+    kas_status status = KAS_OK;
+    kas_calibration found;
+    if (!gain)
+        return kas_fail(KAS_NO_MEMORY, "no memory for the gains");
+    KAS_TRY_GOTO(kas_calibration_images(options->dataset, options->train_index,
+                                        options->train_count, KAS_LATENCY_BATCH, &images),
+                 out);
+    const kas_calibrate_options calibrate = {.net = options->net,
+                                             .programs = programs,
+                                             .images = images,
+                                             .seed = o->seed,
+                                             .init = o->init,
+                                             .init_partial = o->init_partial};
+    KAS_TRY_GOTO(kas_calibrate(device, &calibrate, gain, &found), out);
+    if (found.result == KAS_CALIBRATE_OK) {
+        KAS_TRY_GOTO(kas_replacement_set_gains(replacement, gain), out);
+        tell_gains(replacement);
+    } else {
+        char reason[256];
+        kas_calibration_reason(&found, reason, sizeof reason);
+        kas_warn("%s; a search would not train it, and it has no gains here", reason);
+    }
+out:
+    free(images);
+    free(gain);
+    return status;
+}
+
+/* Gives the kernels their gains: those that belong to the weights to start from, else those of the
+ * file, else calibrated ones, as in a search. */
+static kas_status set_gains(const train_cli *o, kas_device *device,
+                            const kas_train_options *options, kas_replacement *replacement)
+{
+    const kas_model_options model = {.batch = KAS_LATENCY_BATCH};
+    kas_programs programs;
+    if (o->init)
+        KAS_TRY(kas_pretrained_gains(o->init, replacement));
+    if (replacement->gain || !device)
+        return KAS_OK;
+    KAS_TRY(kas_model_build_programs(&model, replacement, kas_device_get_info(device)->arch,
+                                     &programs));
+    const kas_status status = find_gains(o, device, options, &programs, replacement);
+    kas_programs_free(&programs);
+    return status;
+}
+
 static kas_status run_with(train_cli *o, const kas_dataset *dataset, const kas_net *net,
-                           const kas_replacement *replacement)
+                           kas_replacement *replacement)
 {
     const kas_model_options model = {.batch = o->recipe.batch,
                                      .training = true,
@@ -385,6 +454,8 @@ static kas_status run_with(train_cli *o, const kas_dataset *dataset, const kas_n
     kas_status status = KAS_OK;
     if (!o->dry_run)
         KAS_TRY_GOTO(kas_device_open(o->device, o->common.threads, &device), out);
+    if (replacement)
+        KAS_TRY_GOTO(set_gains(o, device, &options, replacement), out);
     KAS_TRY_GOTO(kas_model_build_programs(&model, replacement,
                                           device ? kas_device_get_info(device)->arch : o->device,
                                           &programs),

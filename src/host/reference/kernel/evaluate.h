@@ -95,6 +95,7 @@ struct kas_reference {
     kas_kernel kernel;
     kas_target target;
     int batch, instances, weights;
+    double gain;
     kas_ref_node node[KAS_MAX_NODES];
     double *value[KAS_MAX_NODES];    /* [batch][instance][elements] */
     double *grad[KAS_MAX_NODES];     /* likewise */

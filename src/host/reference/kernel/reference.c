@@ -63,6 +63,7 @@ kas_status kas_reference_create(const kas_kernel *kernel, const kas_target *targ
     ref->target = *target;
     ref->batch = batch;
     ref->instances = (int)(target->parts_in * target->parts_out);
+    ref->gain = 1;
     for (int i = 0; i < kernel->nodes; i++) {
         KAS_TRY_GOTO(kas_ref_node_make(&ref->kernel, i, binding, &ref->node[i]), fail);
         if (kas_op_has_weight((kas_op)kernel->node[i].op))
@@ -88,6 +89,11 @@ void kas_reference_free(kas_reference *ref)
         free(ref->weight[i]);
     }
     free(ref);
+}
+
+void kas_reference_set_gain(kas_reference *ref, double gain)
+{
+    ref->gain = gain;
 }
 
 int kas_reference_weights(const kas_reference *ref)
@@ -138,7 +144,7 @@ void kas_ref_evaluate(kas_reference *ref, const double *x, const double *const *
         }
         double *to = y + (image * ref->target.parts_out + q) * part;
         for (size_t e = 0; e < part; e++)
-            to[e] += ref->value[nodes - 1][k * part + e] / sqrt(parts_in);
+            to[e] += ref->gain * ref->value[nodes - 1][k * part + e] / sqrt(parts_in);
     }
 }
 
@@ -186,7 +192,7 @@ kas_status kas_reference_backward(kas_reference *ref, const double *dy, double *
         size_t image = k / ref->instances, q = k % ref->instances / parts_in, p = k % parts_in;
         const double *from = dy + (image * ref->target.parts_out + q) * part;
         for (size_t e = 0; e < part; e++)
-            ref->grad[nodes - 1][k * part + e] = from[e] / sqrt(parts_in);
+            ref->grad[nodes - 1][k * part + e] = ref->gain * from[e] / sqrt(parts_in);
         backward_copy(ref, k, dweight);
         for (size_t e = 0; e < part; e++)
             dx[(image * parts_in + p) * part + e] += ref->grad[0][k * part + e];

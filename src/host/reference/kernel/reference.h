@@ -20,6 +20,8 @@ typedef struct kas_reference kas_reference;
 kas_status kas_reference_create(const kas_kernel *kernel, const kas_target *target,
                                 const kas_binding *binding, int batch, kas_reference **out);
 void kas_reference_free(kas_reference *ref);
+/* Multiplies the output by a factor, 1 at first. */
+void kas_reference_set_gain(kas_reference *ref, double gain);
 
 /* Returns the number of weights, and the elements of weight i over all instances. */
 int kas_reference_weights(const kas_reference *ref);
@@ -65,7 +67,11 @@ kas_status kas_reference_compare_gradient(kas_reference *ref, const double *x,
 
 /* Computes the standard deviation of the output, over images, channels and positions, of a kernel
  * as training starts it: x standard normal, every weight as its primitive initialises it
- * (space/weights.h). *out is not finite when an element of the output is not. */
+ * (space/weights.h). *out is not finite when an element of the output is not. Outside the two
+ * limits float32 says little of a kernel: an output that cancels to nothing is rounding, and a
+ * large one comes of values that may overflow. */
+#define KAS_DEVIATION_LOW 0.01
+#define KAS_DEVIATION_HIGH 100.0
 kas_status kas_reference_output_deviation(const kas_kernel *kernel, const kas_target *target,
                                           const kas_binding *binding, int batch, uint64_t seed,
                                           double *out);

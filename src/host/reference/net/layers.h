@@ -122,8 +122,8 @@ typedef struct kas_ref_net {
 kas_status kas_ref_net_create(const kas_net *net, kas_ref_net **out);
 /* Makes a network with the kernels of `replacement` (NULL = none) in the place of its targets. A
  * replaced convolution has "<layer>.weight0", "<layer>.weight1", ... in place of "<layer>.weight",
- * one for each node with a weight, [instance][group][out][in]. `replacement` must
- * outlive the result. */
+ * one for each node with a weight, [instance][group][out][in], and "<layer>.gain" behind them if
+ * any kernel's output is scaled. `replacement` must outlive the result. */
 kas_status kas_ref_net_create_replaced(const kas_net *net, const kas_replacement *replacement,
                                        kas_ref_net **out);
 void kas_ref_net_free(kas_ref_net *net);

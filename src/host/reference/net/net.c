@@ -48,7 +48,10 @@ static kas_status add_kernel(kas_ref_net *net, int i, int target)
         KAS_TRY(kas_weight_dims_of(kernel, k, &dims));
         net->param[net->params - 1].init = dims.init;
     }
-    return KAS_OK;
+    const shape one = {1, {1}};
+    return kas_replacement_scales(net->replaced)
+               ? add_param(net, i, "gain", one, kas_replacement_gain(net->replaced, target), false)
+               : KAS_OK;
 }
 
 static kas_status add_batch_norm(kas_ref_net *net, int i, uint64_t c)
@@ -93,7 +96,7 @@ static int most_params(const kas_net *net, const kas_replacement *replacement)
     int params = 4 * net->layers;
     for (int t = 0; replacement && t < replacement->solution.targets; t++) {
         const kas_kernel *kernel = kas_replacement_kernel(replacement, t);
-        params += kernel ? kas_kernel_weights(kernel) : 0;
+        params += kernel ? kas_kernel_weights(kernel) + 1 : 0;
     }
     return params;
 }

@@ -61,8 +61,12 @@ kas_status kas_ref_replaced_forward(const kas_ref_net *net, int layer, int n, co
     kas_ref_pool pool = stride_pool(t);
     if (!kept->ref)
         KAS_TRY(prepare(net, target, n, kept));
-    for (int i = 0; i < kas_reference_weights(kept->ref); i++)
+    const int weights = kas_reference_weights(kept->ref);
+    for (int i = 0; i < weights; i++)
         weight[i] = kas_ref_net_param(net, layer, i)->value;
+    const kas_ref_param *gain = kas_ref_net_param(net, layer, weights);
+    if (gain)
+        kas_reference_set_gain(kept->ref, gain->value[0]);
     if (t->stride > 1)
         kas_ref_avg_pool_forward(&pool, n, in->c, in->h, in->w, (int)t->h, (int)t->w, x,
                                  kept->pooled);

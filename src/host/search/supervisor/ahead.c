@@ -80,7 +80,7 @@ static kas_status make(void *state, const char *name, const char *text, kas_comp
 {
     const workshop *w = state;
     kas_replacement candidate;
-    KAS_TRY(kas_problem_place(&w->options, name, text, w->target, w->targets, &candidate));
+    KAS_TRY(kas_problem_place(&w->options, name, text, NULL, w->target, w->targets, &candidate));
     const kas_status status = compile_stages(w, &candidate, stats);
     kas_replacement_free(&candidate);
     return status;

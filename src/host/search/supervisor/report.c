@@ -9,6 +9,7 @@
 #include "host/core/file/files.h"
 #include "host/leaderboard/judge.h"
 #include "host/leaderboard/rungs.h"
+#include "host/leaderboard/publish.h"
 #include "host/search/supervisor/supervisor_state.h"
 #include "host/search/worker/worker.h"
 
@@ -65,6 +66,7 @@ static kas_status send_work(kas_supervisor *s, kas_worker *worker, const kas_wor
     kas_message_number(message, "index", (double)work->index);
     kas_message_text(message, "name", work->name);
     kas_message_text(message, "kernel", work->kernel);
+    kas_message_text(message, "gains", work->gains);
     kas_message_text(message, "log", log);
     kas_message_text(message, "checkpoint", checkpoint);
     bool unwanted = work->kind == KAS_WORK_CANDIDATE && s->options->weights_limit == 0;
@@ -110,7 +112,7 @@ static kas_status save_kernel(kas_supervisor *s, const kas_work *work)
         return KAS_OK;
     snprintf(relative, sizeof relative, "kernels/%s.json", work->name);
     KAS_TRY(kas_study_path(s->options->study, relative, path));
-    return kas_file_write_atomic(path, work->kernel, strlen(work->kernel));
+    return kas_publish_kernel(work, path);
 }
 
 /* Frees the slot of an item. */
@@ -250,6 +252,21 @@ static double baseline_latency(const kas_supervisor *s)
         if (s->list[i].kind == KAS_WORK_BASELINE)
             return s->list[i].measured.latency;
     return NAN;
+}
+
+static kas_status hear_calibrated(kas_supervisor *s, kas_worker *worker, kas_item *item,
+                                  const cJSON *message)
+{
+    bool held;
+    char *gains = strdup(kas_message_get_text(message, "gains"));
+    if (!gains)
+        return kas_fail(KAS_NO_MEMORY, "gains: out of memory");
+    free(item->work.gains);
+    item->work.gains = gains;
+    KAS_TRY(kas_store_record_gains(s->store, item->work.id, item->work.lease, gains, &held));
+    if (!held)
+        drop(worker, item);
+    return KAS_OK;
 }
 
 static kas_status hear_measured(kas_supervisor *s, kas_worker *worker, kas_item *item,
@@ -424,6 +441,8 @@ static kas_status hear_of_item(kas_supervisor *s, kas_worker *worker, kas_item *
     item->last_heard = worker->last_heard;
     if (kas_message_is(message, "progress"))
         return hear_progress(s, worker, item, message);
+    if (kas_message_is(message, "calibrated"))
+        return hear_calibrated(s, worker, item, message);
     if (kas_message_is(message, "measured"))
         return hear_measured(s, worker, item, message);
     if (kas_message_is(message, "epoch"))

@@ -9,8 +9,9 @@
  *     hello    options, data set, device, pack     ready     name of the device
  *     work     id, kind, kernel, rung, paths       error     it cannot start; message
  *     verdict  id; answers measured and epoch      progress  id, phase, step, steps, loss
- *     stop     write checkpoints and end all       measured  id, latency, the screen's (asks)
- *     (end of file: end at once)                   epoch     id, accuracy and loss (asks)
+ *     stop     write checkpoints and end all       calibrated id, gains
+ *     (end of file: end at once)                   measured  id, latency, deviations (asks)
+ *                                                  epoch     id, accuracy and loss (asks)
  *                                                  result    id, state, reason, measurements
  *                                                  dying     id of the item that ends it
  *

@@ -1,4 +1,4 @@
-/* The evaluation of a work item in a worker: solve, screen, measure, train. */
+/* The evaluation of a work item in a worker: solve, calibrate, measure, train. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "host/core/file/files.h"
 #include "host/core/log.h"
-#include "host/score/screen.h"
+#include "host/score/calibrate.h"
 #include "host/search/worker/programs.h"
 #include "host/search/worker/worker.h"
 #include "host/study/problem.h"
@@ -92,8 +92,8 @@ typedef struct run {
     slot_state *mine;
     kas_slot *slot;
     const kas_task *task;
-    const kas_replacement *replacement; /* NULL = the network as it is */
-    kas_programs programs;              /* of the present stage */
+    kas_replacement *replacement; /* NULL = the network as it is */
+    kas_programs programs;        /* of the present stage */
     kas_outcome *out;
 } run;
 
@@ -139,31 +139,68 @@ static kas_verdict on_epoch(void *context, const kas_epoch *epoch)
     return kas_slot_epoch(r->slot, epoch);
 }
 
-/* *go_on is false when the outcome is decided. */
-static kas_status screen(run *r, bool *go_on)
+static void screen_out(run *r, const kas_calibration *figures)
 {
-    kas_screen figures;
-    *go_on = enter(r, "compiling");
-    if (!*go_on)
-        return KAS_OK;
-    KAS_TRY(build(r, KAS_STAGE_SCREEN));
-    KAS_TRY(kas_screen_kernel(r->mine->device, &r->programs, r->mine->shared->options.seed, NULL,
-                              &figures));
-    waited(r, figures.compile_seconds);
-    r->out->measured.output_std_min = figures.std_min;
-    r->out->measured.output_std_max = figures.std_max;
-    *go_on = kas_screen_passes(&figures);
-    if (!*go_on) {
-        r->out->state = KAS_WORK_SCREENED;
-        snprintf(r->out->reason, sizeof r->out->reason,
-                 figures.finite ? "output at initialisation has standard deviation %.3g to %.3g, "
-                                  "farthest from 1 at %s (allowed: %g to %g)"
-                                : "output at initialisation is not finite (%.3g to %.3g elsewhere) "
-                                  "at %s (allowed: %g to %g)",
-                 figures.std_min, figures.std_max, figures.worst, KAS_SCREEN_STD_LOW,
-                 KAS_SCREEN_STD_HIGH);
+    r->out->state = KAS_WORK_SCREENED;
+    kas_calibration_reason(figures, r->out->reason, sizeof r->out->reason);
+}
+
+/* Keeps the gains in the replacement, and tells them to the supervisor. */
+static kas_status keep_gains(run *r, const float *gain)
+{
+    kas_buf text = {0};
+    KAS_TRY(kas_replacement_set_gains(r->replacement, gain));
+    const kas_status status = kas_gains_write_replacement(r->replacement, &text);
+    if (status == KAS_OK)
+        kas_slot_calibrated(r->slot, kas_buf_text(&text));
+    kas_buf_free(&text);
+    return status;
+}
+
+/* *go_on is false when the outcome is decided. */
+static kas_status find_gains(run *r, const float *images, bool *go_on)
+{
+    const worker_state *shared = r->mine->shared;
+    const kas_calibrate_options options = {.net = shared->problem.net,
+                                           .programs = &r->programs,
+                                           .images = images,
+                                           .seed = shared->options.seed,
+                                           .init = r->task->init,
+                                           .init_partial = shared->options.init_partial};
+    kas_calibration figures;
+    float *gain = malloc(sizeof *gain * (size_t)r->replacement->solution.targets);
+    if (!gain)
+        return kas_fail(KAS_NO_MEMORY, "calibration: no memory for the gains");
+    kas_status status = kas_calibrate(r->mine->device, &options, gain, &figures);
+    if (status == KAS_OK) {
+        waited(r, figures.compile_seconds);
+        r->out->measured.output_std_min = figures.std_min;
+        r->out->measured.output_std_max = figures.std_max;
+        *go_on = figures.result == KAS_CALIBRATE_OK;
+        if (*go_on)
+            status = keep_gains(r, gain);
+        else
+            screen_out(r, &figures);
     }
-    return KAS_OK;
+    free(gain);
+    return status;
+}
+
+/* Calibrates a candidate that never was: one that goes on, and a final training, have their gains.
+ * *go_on is false when the outcome is decided. */
+static kas_status calibrate(run *r, bool *go_on)
+{
+    const worker_state *shared = r->mine->shared;
+    float *images;
+    *go_on = enter(r, "compiling");
+    if (!*go_on || r->replacement->gain)
+        return KAS_OK;
+    KAS_TRY(build(r, KAS_STAGE_CALIBRATION));
+    KAS_TRY(kas_calibration_images(shared->problem.dataset, shared->index, shared->train_count,
+                                   KAS_LATENCY_BATCH, &images));
+    const kas_status status = find_gains(r, images, go_on);
+    free(images);
+    return status;
 }
 
 /* Compiles before the neighbours are made to wait for the measurement. */
@@ -171,12 +208,15 @@ static kas_status measure(run *r, bool *go_on)
 {
     const worker_state *shared = r->mine->shared;
     const kas_precision precision = (kas_precision)shared->options.recipe.precision;
+    /* The programs of the calibration are of inference in float32 and without gains. */
+    const bool serve = r->programs.count && precision == KAS_PRECISION_FP32 &&
+                       !kas_replacement_scales(r->replacement);
     kas_latency latency;
     double seconds;
     *go_on = enter(r, "measuring");
     if (!*go_on)
         return KAS_OK;
-    if (precision != KAS_PRECISION_FP32) /* else those of the screen serve */
+    if (!serve)
         KAS_TRY(build(r, KAS_STAGE_LATENCY));
     KAS_TRY(kas_programs_load(&r->programs, r->mine->device, NULL, &seconds));
     waited(r, seconds);
@@ -342,10 +382,10 @@ static kas_status blame(run *r, kas_status status)
                : KAS_MACHINE;
 }
 
-static kas_status screen_measure_train(run *r)
+static kas_status calibrate_measure_train(run *r)
 {
     bool go_on = true;
-    kas_status status = r->replacement ? screen(r, &go_on) : KAS_OK;
+    kas_status status = r->replacement ? calibrate(r, &go_on) : KAS_OK;
     if (status == KAS_OK && go_on && r->task->rung == 0)
         status = measure(r, &go_on);
     if (status == KAS_OK && go_on)
@@ -361,11 +401,11 @@ static kas_status evaluate_task(run *r)
     const worker_state *b = r->mine->shared;
     kas_replacement candidate;
     if (!task->kernel)
-        return screen_measure_train(r);
-    KAS_TRY(kas_problem_place(&b->options, task->name, task->kernel, b->problem.target,
+        return calibrate_measure_train(r);
+    KAS_TRY(kas_problem_place(&b->options, task->name, task->kernel, task->gains, b->problem.target,
                               b->problem.targets, &candidate));
     r->replacement = &candidate;
-    const kas_status status = screen_measure_train(r);
+    const kas_status status = calibrate_measure_train(r);
     kas_replacement_free(&candidate);
     return status;
 }

@@ -7,7 +7,7 @@ kas_status kas_stage_build(const kas_replacement *replacement, const kas_search_
 {
     const kas_precision precision = (kas_precision)options->recipe.precision;
     const kas_model_options of[KAS_STAGES] = {
-        [KAS_STAGE_SCREEN] = {.batch = KAS_LATENCY_BATCH},
+        [KAS_STAGE_CALIBRATION] = {.batch = KAS_LATENCY_BATCH},
         [KAS_STAGE_LATENCY] = {.batch = KAS_LATENCY_BATCH, .precision = precision},
         [KAS_STAGE_TRAINING] = {
             .batch = options->recipe.batch, .training = true, .precision = precision}};

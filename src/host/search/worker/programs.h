@@ -10,9 +10,9 @@
 #include "jit/programs.h"
 
 typedef enum kas_stage {
-    KAS_STAGE_SCREEN,   /* inference in float32 (score/screen.h) */
-    KAS_STAGE_LATENCY,  /* inference in the study's precision; fp32: that of the screen */
-    KAS_STAGE_TRAINING, /* both passes, also of the final training */
+    KAS_STAGE_CALIBRATION, /* inference in float32 (score/calibrate.h) */
+    KAS_STAGE_LATENCY,     /* inference in the study's precision */
+    KAS_STAGE_TRAINING,    /* both passes, also of the final training */
     KAS_STAGES
 } kas_stage;
 

@@ -87,12 +87,21 @@ kas_verdict kas_slot_progress(kas_slot *slot, const char *phase, uint64_t step, 
     return asked_to_stop(slot) ? KAS_STOP : KAS_CONTINUE;
 }
 
+void kas_slot_calibrated(kas_slot *slot, const char *gains)
+{
+    cJSON *message = kas_message("calibrated");
+    kas_message_text(message, "gains", gains);
+    kas_info("gains %s", gains);
+    tell(slot, message);
+}
+
 kas_verdict kas_slot_measured(kas_slot *slot, const kas_measured *measured)
 {
     kas_info("latency %.6f s", measured->latency);
     if (isfinite(measured->output_std_min))
         kas_info(
-            "standard deviation of the output at initialisation: %.4g to %.4g over the targets",
+            "standard deviation of the output at initialisation: %.4g to %.4g over the targets, "
+            "without gains",
             measured->output_std_min, measured->output_std_max);
     return ask(slot, kas_measured_message("measured", measured));
 }
@@ -228,7 +237,8 @@ static void serve(kas_slot *slot, const cJSON *message)
                      .weights = text_or_null(message, "weights"),
                      .init = text_or_null(message, "init"),
                      .rung = whole(message, "rung"),
-                     .until = whole(message, "until")};
+                     .until = whole(message, "until"),
+                     .gains = text_or_null(message, "gains")};
     kas_outcome outcome = {.state = KAS_WORK_FAILED, .measured = kas_measured_unknown()};
     slot->phase[0] = 0;
     snprintf(slot->last_words, sizeof slot->last_words, "{\"type\":\"dying\",\"id\":%lld}\n",

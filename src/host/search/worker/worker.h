@@ -34,6 +34,7 @@ typedef struct kas_task {
     int rung;               /* number of the rung to which it is trained; it has been screened and
                                measured before unless this is 0 */
     int until; /* epochs at that rung, with the schedule of the whole recipe; 0 = all */
+    const char *gains;      /* as in a kernel file; NULL = not calibrated yet */
 } kas_task;
 
 typedef struct kas_outcome {
@@ -50,6 +51,8 @@ typedef struct kas_outcome {
 /* An evaluation calls these to report to the supervisor. KAS_STOP: write a checkpoint and end. */
 kas_verdict kas_slot_progress(kas_slot *slot, const char *phase, uint64_t step, uint64_t steps,
                               double loss);
+/* Tells the gains of the candidate, which later trainings of it are given. */
+void kas_slot_calibrated(kas_slot *slot, const char *gains);
 /* These two wait for the answer: CONTINUE, PRUNE (too slow, or too far below the best), STOP. */
 kas_verdict kas_slot_measured(kas_slot *slot, const kas_measured *measured);
 kas_verdict kas_slot_epoch(kas_slot *slot, const kas_epoch *epoch);
@@ -87,7 +90,7 @@ typedef struct kas_evaluator {
 /* Serves until the supervisor closes the pipe. */
 kas_status kas_worker_run(const kas_evaluator *evaluator);
 
-/* The evaluator of a search (evaluate.c): it solves, screens, measures and trains. */
+/* The evaluator of a search (evaluate.c): it solves, calibrates, measures and trains. */
 extern const kas_evaluator kas_evaluator_train;
 
 /* Both ends write and read these parts of messages. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/log.h"
 #include "host/core/sha256.h"
 #include "host/space/file/assignment_layers.h"
 
@@ -13,6 +14,7 @@ void kas_assignment_free(kas_assignment *assignment)
     free(assignment->kernel);
     free(assignment->layer);
     free(assignment->kernel_of);
+    kas_gains_free(&assignment->gains);
     *assignment = (kas_assignment){0};
 }
 
@@ -188,6 +190,18 @@ static kas_status match_layers(const kas_assignment *a, const kas_target *target
     return KAS_OK;
 }
 
+/* Gives a replacement the gains of its file. */
+static kas_status fit_gains(const kas_assignment *a, kas_replacement *r)
+{
+    if (a->gains.count == 0)
+        return KAS_OK;
+    const kas_status status = kas_gains_fit(&a->gains, r);
+    if (status != KAS_BAD_INPUT || a->layers)
+        return status;
+    kas_debug("%s; the gains of the file are not used", kas_error());
+    return KAS_OK;
+}
+
 kas_status kas_assignment_fit(const kas_assignment *a, const kas_target *targets, int count,
                               const kas_budget *budget, kas_replacement *out)
 {
@@ -201,5 +215,9 @@ kas_status kas_assignment_fit(const kas_assignment *a, const kas_target *targets
         status =
             kas_replacement_solve(a->kernel, a->kernels, kernel_of, targets, count, budget, out);
     free(kernel_of);
+    KAS_TRY(status);
+    status = fit_gains(a, out);
+    if (status != KAS_OK)
+        kas_replacement_free(out);
     return status;
 }

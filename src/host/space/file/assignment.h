@@ -13,9 +13,8 @@
 #define KAS_SPACE_FILE_ASSIGNMENT_H
 
 #include "host/space/canonical.h"
+#include "host/space/file/gains.h"
 #include "host/space/solve/replacement.h"
-
-enum { KAS_ASSIGNED_NAME = 64 }; /* bytes of a layer's name, NUL included */
 
 typedef struct kas_assignment {
     int kernels;
@@ -23,6 +22,7 @@ typedef struct kas_assignment {
     int layers;                       /* 0: a kernel file; kernel[0] is for every layer */
     char (*layer)[KAS_ASSIGNED_NAME]; /* [layers], ascending */
     int *kernel_of;                   /* [layers] index into kernel, or KAS_KEPT */
+    kas_gains gains;                  /* as in the file; no part of the canonical form */
 } kas_assignment;
 
 void kas_assignment_free(kas_assignment *assignment);
@@ -43,8 +43,10 @@ kas_status kas_assignment_write_json(const kas_assignment *assignment, kas_buf *
  * are equal when and only when the assignments are. */
 kas_status kas_assignment_name(const kas_assignment *assignment, char name[KAS_NAME_SIZE]);
 
-/* The replacement of an assignment at the targets of a network. KAS_BAD_INPUT when the layers are
- * not exactly the targets; other failures are those of kas_replacement_solve. `targets` must
+/* The replacement of an assignment at the targets of a network, with its gains. KAS_BAD_INPUT when
+ * the layers, or those that have gains, are not exactly the targets; but gains in a kernel file are
+ * left out where they are those of another network, because the kernel may serve there too. Other
+ * failures are those of kas_replacement_solve. `targets` must
  * outlive `out`, the assignment need not; kas_replacement_free frees `out`. */
 kas_status kas_assignment_fit(const kas_assignment *assignment, const kas_target *targets,
                               int count, const kas_budget *budget, kas_replacement *out);

@@ -11,13 +11,12 @@
 #include "host/space/file/kernel_json_node.h"
 
 #define FORMAT "kas-gpu layers"
-enum { VERSION = 1, MAX_BYTES = 1 << 20, MAX_DEPTH = 10, MAX_LAYERS = 1024 };
+enum { MAX_BYTES = 1 << 20, MAX_DEPTH = 10, MAX_LAYERS = 1024 };
 
 static kas_status read_header(const char *name, const cJSON *root)
 {
-    static const char *const fields[] = {"format", "version", "kernels", "layers", NULL};
+    static const char *const fields[] = {"format", "version", "kernels", "layers", "gains", NULL};
     const char *text;
-    int64_t version;
     if (!cJSON_IsObject(root))
         return kas_fail(KAS_BAD_INPUT, "%s: expected a JSON object", name);
     KAS_TRY(kas_json_only(root, name, fields));
@@ -25,7 +24,7 @@ static kas_status read_header(const char *name, const cJSON *root)
     if (strcmp(text, FORMAT) != 0)
         return kas_fail(KAS_BAD_INPUT, "%s: field \"format\": expected \"%s\", found \"%.40s\"",
                         name, FORMAT, text);
-    return kas_json_int(root, name, "version", 1, VERSION, &version);
+    return kas_kernel_read_version(name, root);
 }
 
 static kas_status read_kernels(const char *name, const cJSON *list, kas_assignment *out)
@@ -36,6 +35,11 @@ static kas_status read_kernels(const char *name, const cJSON *list, kas_assignme
     {
         char where[256];
         snprintf(where, sizeof where, "%.200s: kernels[%d]", name, k);
+        if (kas_json_has(item, "gains"))
+            return kas_fail(KAS_BAD_INPUT,
+                            "%s: gains stand beside \"layers\", one for each layer "
+                            "that has a kernel",
+                            where);
         KAS_TRY(kas_kernel_read_object(where, item, &out->kernel[k++]));
     }
     return KAS_OK;
@@ -103,6 +107,7 @@ static kas_status read_lists(const char *name, const cJSON *root, kas_assignment
     KAS_TRY(kas_assignment_allocate(count[0], count[1], out));
     KAS_TRY(read_kernels(name, kernels, out));
     KAS_TRY(read_layers(name, layers, out));
+    KAS_TRY(kas_gains_read(name, root, &out->gains));
     return kas_assignment_canonicalize(out);
 }
 
@@ -134,7 +139,7 @@ static kas_status read_kernel_file(const char *name, const char *text, size_t si
                                    kas_assignment *out)
 {
     KAS_TRY(kas_assignment_allocate(1, 0, out));
-    return kas_kernel_read_json(name, text, size, out->kernel);
+    return kas_kernel_read_json_gains(name, text, size, out->kernel, &out->gains);
 }
 
 static kas_status read_layers_file(const char *name, const char *text, size_t size,
@@ -187,12 +192,12 @@ static void write_layers(const kas_assignment *a, kas_buf *out)
     kas_buf_puts(out, "  }\n");
 }
 
-kas_status kas_assignment_write_json(const kas_assignment *a, kas_buf *out)
+static kas_status write(const kas_assignment *a, kas_buf *out)
 {
     if (a->layers == 0)
         return kas_kernel_write_json(a->kernel, NULL, out);
     kas_buf_printf(out, "{\n  \"format\": \"%s\",\n  \"version\": %d,\n  \"kernels\": [\n", FORMAT,
-                   VERSION);
+                   KAS_KERNEL_FORMAT_VERSION);
     for (int k = 0; k < a->kernels; k++) {
         KAS_TRY(kas_kernel_write_json(&a->kernel[k], NULL, out));
         out->data[--out->size] = '\0'; /* the line break behind a file */
@@ -202,4 +207,20 @@ kas_status kas_assignment_write_json(const kas_assignment *a, kas_buf *out)
     write_layers(a, out);
     kas_buf_puts(out, "}\n");
     return kas_buf_status(out);
+}
+
+kas_status kas_assignment_write_json(const kas_assignment *a, kas_buf *out)
+{
+    kas_buf file = {0}, gains = {0};
+    if (a->gains.count == 0)
+        return write(a, out);
+    kas_gains_write(&a->gains, &gains);
+    kas_status status = write(a, &file);
+    if (status == KAS_OK)
+        status = kas_buf_status(&gains);
+    if (status == KAS_OK)
+        status = kas_gains_insert(kas_buf_text(&file), kas_buf_text(&gains), out);
+    kas_buf_free(&file);
+    kas_buf_free(&gains);
+    return status;
 }

@@ -111,12 +111,21 @@ static kas_status check_targets(const char *name, const cJSON *root)
     return KAS_OK;
 }
 
+kas_status kas_kernel_read_version(const char *name, const cJSON *root)
+{
+    int64_t version;
+    KAS_TRY(kas_json_int(root, name, "version", 1, KAS_KERNEL_FORMAT_GAINS, &version));
+    if (version < KAS_KERNEL_FORMAT_GAINS && kas_json_has(root, "gains"))
+        return kas_fail(KAS_BAD_INPUT, "%s: field \"gains\": expected \"version\": %d, found %d",
+                        name, KAS_KERNEL_FORMAT_GAINS, (int)version);
+    return KAS_OK;
+}
+
 static kas_status read_header(const char *name, const cJSON *root)
 {
-    static const char *const fields[] = {"format", "version", "about",   "nodes",
-                                         "groups", "splits",  "targets", NULL};
+    static const char *const fields[] = {"format", "version", "about", "nodes", "groups",
+                                         "splits", "targets", "gains", NULL};
     const char *text;
-    int64_t version;
     if (!cJSON_IsObject(root))
         return kas_fail(KAS_BAD_INPUT, "%s: expected a JSON object", name);
     KAS_TRY(kas_json_only(root, name, fields));
@@ -124,7 +133,7 @@ static kas_status read_header(const char *name, const cJSON *root)
     if (strcmp(text, KAS_KERNEL_FORMAT) != 0)
         return kas_fail(KAS_BAD_INPUT, "%s: field \"format\": expected \"%s\", found \"%.40s\"",
                         name, KAS_KERNEL_FORMAT, text);
-    KAS_TRY(kas_json_int(root, name, "version", 1, KAS_KERNEL_FORMAT_VERSION, &version));
+    KAS_TRY(kas_kernel_read_version(name, root));
     if (!kas_json_has(root, "about"))
         return KAS_OK;
     KAS_TRY(kas_json_string(root, name, "about", &text));
@@ -148,11 +157,22 @@ kas_status kas_kernel_read_object(const char *name, const cJSON *root, kas_kerne
 
 kas_status kas_kernel_read_json(const char *name, const char *text, size_t size, kas_kernel *out)
 {
+    kas_gains gains;
+    KAS_TRY(kas_kernel_read_json_gains(name, text, size, out, &gains));
+    kas_gains_free(&gains);
+    return KAS_OK;
+}
+
+kas_status kas_kernel_read_json_gains(const char *name, const char *text, size_t size,
+                                      kas_kernel *out, kas_gains *gains)
+{
     const kas_json_limits limits = {.bytes = MAX_BYTES, .depth = MAX_DEPTH};
     kas_kernel kernel = {0};
     cJSON *root;
     KAS_TRY(kas_json_parse(name, text, size, limits, &root));
     kas_status status = kas_kernel_read_object(name, root, &kernel);
+    if (status == KAS_OK)
+        status = kas_gains_read(name, root, gains);
     cJSON_Delete(root);
     if (status == KAS_OK)
         *out = kernel;

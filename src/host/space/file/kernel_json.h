@@ -6,6 +6,7 @@
 #ifndef KAS_SPACE_FILE_KERNEL_JSON_H
 #define KAS_SPACE_FILE_KERNEL_JSON_H
 
+#include "host/space/file/gains.h"
 #include "host/space/kernel.h"
 #include "host/space/solve/solve.h"
 
@@ -18,5 +19,8 @@ kas_status kas_kernel_write_json(const kas_kernel *kernel, const kas_solution *s
  * the node named. The kernel read is inferred and legal. */
 kas_status kas_kernel_read_json(const char *name, const char *text, size_t size, kas_kernel *out);
 kas_status kas_kernel_read_file(const char *path, kas_kernel *out);
+/* Reads the gains as well; the caller frees them. */
+kas_status kas_kernel_read_json_gains(const char *name, const char *text, size_t size,
+                                      kas_kernel *out, kas_gains *gains);
 
 #endif

@@ -7,7 +7,10 @@
 #include "host/space/kernel.h"
 
 #define KAS_KERNEL_FORMAT "kas-gpu kernel"
-enum { KAS_KERNEL_FORMAT_VERSION = 1 };
+enum {
+    KAS_KERNEL_FORMAT_VERSION = 1, /* of files without gains; they are written as ever */
+    KAS_KERNEL_FORMAT_GAINS = 2    /* the newest; it may have the field "gains" */
+};
 
 /* Returns "h", "w" or "hw". */
 const char *kas_axes_name(uint8_t axes);
@@ -21,6 +24,9 @@ kas_status kas_kernel_read_node(const char *name, const cJSON *item, int i, kas_
 /* Reads the object of a kernel file into `kernel`, which is zero on entry, and infers its
  * shapes. */
 kas_status kas_kernel_read_object(const char *name, const cJSON *root, kas_kernel *kernel);
+
+/* Reads "version" of a kernel file or a file of layers. Only the newest may have gains. */
+kas_status kas_kernel_read_version(const char *name, const cJSON *root);
 
 /* Reads "splits". They must be exactly the splits that the nodes, which were read before, use. */
 kas_status kas_kernel_read_splits(const char *name, const cJSON *root, kas_kernel *kernel);

@@ -146,8 +146,22 @@ kas_status kas_replacement_solve(const kas_kernel *kernel, int kernels, const in
     return kas_replacement_set(out, kernel, kernels, kernel_of);
 }
 
+kas_status kas_replacement_set_gains(kas_replacement *r, const float *gain)
+{
+    const size_t bytes = sizeof *gain * (size_t)r->solution.targets;
+    float *copy = gain ? malloc(bytes + 1) : NULL;
+    if (gain && !copy)
+        return kas_fail(KAS_NO_MEMORY, "no memory for %d gains", r->solution.targets);
+    if (gain)
+        memcpy(copy, gain, bytes);
+    free(r->gain);
+    r->gain = copy;
+    return KAS_OK;
+}
+
 void kas_replacement_free(kas_replacement *replacement)
 {
+    free(replacement->gain);
     free(replacement->kernel);
     free(replacement->kernel_of);
     kas_solution_free(&replacement->solution);

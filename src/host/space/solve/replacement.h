@@ -24,6 +24,9 @@ typedef struct kas_replacement {
     /* Its totals are over all targets, where a kept convolution counts with its own cost. The
      * binding of a kept convolution is not read. */
     kas_solution solution;
+    /* [targets] by which the output of each target's kernel is multiplied, so that its scale is
+     * that of a usual layer (docs/kernel-file.md, "Gains"); NULL: not known, 1 everywhere */
+    float *gain;
 } kas_replacement;
 
 /* Copies `kernels` kernels and `kernel_of` [count] (NULL: kernel[0] everywhere) and finds the sizes
@@ -47,6 +50,23 @@ static inline const kas_kernel *kas_replacement_kernel(const kas_replacement *r,
 {
     const int k = r->kernel_of ? r->kernel_of[t] : 0;
     return k == KAS_KEPT ? NULL : &r->kernel[k];
+}
+
+/* Copies the gains [targets]; NULL takes them away. */
+kas_status kas_replacement_set_gains(kas_replacement *replacement, const float *gain);
+
+static inline float kas_replacement_gain(const kas_replacement *r, int t)
+{
+    return r->gain ? r->gain[t] : 1;
+}
+
+/* Whether a gain is not 1. Networks with such a replacement have a parameter for each gain. */
+static inline bool kas_replacement_scales(const kas_replacement *r)
+{
+    for (int t = 0; r && t < r->solution.targets; t++)
+        if (kas_replacement_kernel(r, t) && kas_replacement_gain(r, t) != 1)
+            return true;
+    return false;
 }
 
 /* How many targets are replaced. */
