@@ -208,6 +208,22 @@ int kas_programs_of_layer(const kas_programs *r, int layer)
     return t < 0 ? -1 : r->program_of[t];
 }
 
+static bool takes_gain(const kas_program *p)
+{
+    for (int i = 0; i < p->buffers; i++)
+        if (p->buffer[i].role == KAS_ROLE_GAIN)
+            return true;
+    return false;
+}
+
+bool kas_programs_take_gains(const kas_programs *r)
+{
+    bool all = true;
+    for (int p = 0; p < r->count; p++)
+        all = all && takes_gain(r->program[p]);
+    return all;
+}
+
 float kas_programs_gain(const kas_programs *r, int layer)
 {
     const int t = target_of(r, layer);

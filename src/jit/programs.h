@@ -48,6 +48,9 @@ void kas_programs_free(kas_programs *programs);
 
 /* The number of the program of network layer `layer`; -1 when the layer is not replaced. */
 int kas_programs_of_layer(const kas_programs *programs, int layer);
+/* Whether the programs serve every gain: not so where a library writes Y in programs that were built
+ * when all gains were 1. */
+bool kas_programs_take_gains(const kas_programs *programs);
 /* The gain of network layer `layer`; 1 when it is not replaced. */
 float kas_programs_gain(const kas_programs *programs, int layer);
 

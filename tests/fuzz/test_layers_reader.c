@@ -16,6 +16,16 @@ enum { COMPOSED = 64 }; /* files in the first corpus */
 
 /* ---- the first corpus ------------------------------------------------------------------------ */
 
+/* Gains of the layers that have a kernel. */
+static void add_gains(cJSON *root, const cJSON *layers)
+{
+    cJSON *gains = cJSON_AddObjectToObject(root, "gains");
+    const cJSON *layer;
+    cJSON_SetNumberValue(cJSON_GetObjectItem(root, "version"), 2);
+    cJSON_ArrayForEach(layer, layers) if (!cJSON_IsNull(layer))
+        cJSON_AddNumberToObject(gains, layer->string, 0.125);
+}
+
 /* One to three kernels of kernel files, at layers of the targets' names. */
 static cJSON *compose(kas_rng *rng, const kas_buf *kernel_file, int files)
 {
@@ -27,13 +37,17 @@ static cJSON *compose(kas_rng *rng, const kas_buf *kernel_file, int files)
     layers = cJSON_AddObjectToObject(root, "layers");
     for (int k = 0; k < count; k++) {
         const kas_buf *file = &kernel_file[kas_rng_below(rng, (uint32_t)files)];
-        cJSON_AddItemToArray(kernels, cJSON_ParseWithLength(file->data, file->size));
+        cJSON *kernel = cJSON_ParseWithLength(file->data, file->size);
+        cJSON_DeleteItemFromObject(kernel, "gains"); /* they stand beside the layers */
+        cJSON_AddItemToArray(kernels, kernel);
     }
     for (int t = 0; t < TARGETS; t++) /* the first ones have each kernel once */
         cJSON_AddItemToObject(layers, even[t].name,
                               t < count               ? cJSON_CreateNumber(t)
                               : kas_rng_below(rng, 2) ? cJSON_CreateNull()
                                                       : cJSON_CreateNumber(0));
+    if (kas_rng_below(rng, 2))
+        add_gains(root, layers);
     return root;
 }
 
@@ -113,11 +127,12 @@ static void check_order(const kas_assignment *a, const kas_buf *text)
     cJSON_Delete(root);
 }
 
-/* The layer that is not there, or the kernel and where it does not fit. */
+/* The layer that is not there or has no gain, or the kernel and where it does not fit. */
 static void check_unfit(kas_status status, bool layers)
 {
     if (status == KAS_BAD_INPUT)
-        MUST(layers && strncmp(kas_error(), "layer \"", 7) == 0);
+        MUST(layers &&
+             (strncmp(kas_error(), "layer \"", 7) == 0 || strncmp(kas_error(), "gains: ", 7) == 0));
     else if (status != KAS_OVER_BUDGET) {
         MUST(status == KAS_ILLEGAL || status == KAS_UNSUPPORTED);
         MUST(!layers || strncmp(kas_error(), "kernel ", 7) == 0);
@@ -150,9 +165,10 @@ static void check_fit(const kas_assignment *a, const kas_target *targets, const 
 /* A place in the file follows its name: a layer, a kernel and its node, a field or a line. */
 static void check_refused(kas_status status)
 {
-    static const char *const places[] = {": layer", ": kernels",     ": field",   ": line",
-                                         ".layer",  ": format",      ": version", "field \"",
-                                         "key \"",  "nested deeper", "NUL byte",  "bytes of JSON"};
+    static const char *const places[] = {": gains",      ": layer", ": kernels",     ": field",
+                                         ": line",       ".layer",  ": format",      ": version",
+                                         "field \"",     "key \"",  "nested deeper", "NUL byte",
+                                         "bytes of JSON"};
     bool placed = false;
     MUST(status == KAS_BAD_INPUT && strncmp(kas_error(), "mutant.json: ", 13) == 0);
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)

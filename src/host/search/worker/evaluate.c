@@ -208,9 +208,10 @@ static kas_status measure(run *r, bool *go_on)
 {
     const worker_state *shared = r->mine->shared;
     const kas_precision precision = (kas_precision)shared->options.recipe.precision;
-    /* The programs of the calibration are of inference in float32 and without gains. */
-    const bool serve = r->programs.count && precision == KAS_PRECISION_FP32 &&
-                       !kas_replacement_scales(r->replacement);
+    /* The programs of the calibration are of inference in float32. */
+    const bool serve =
+        r->programs.count && precision == KAS_PRECISION_FP32 &&
+        (kas_programs_take_gains(&r->programs) || !kas_replacement_scales(r->replacement));
     kas_latency latency;
     double seconds;
     *go_on = enter(r, "measuring");
