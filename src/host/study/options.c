@@ -45,6 +45,7 @@ static const kas_field fields[] = {
     {"from", "--from", TEXT(from), .optional = true},
     {"rungs", "--rungs", KAS_FIELD_LIST, AT(rungs), .low = 1, .high = 1e6, .optional = true},
     {"theta", "--theta", NUMBER(theta), .high = 1, .optional = true, .absent = KAS_PRUNE_THETA},
+    {"warm_start", "--warm-start", KAS_FIELD_FLAG, AT(warm_start), .optional = true},
 };
 enum { FIELDS = sizeof fields / sizeof *fields, MOST_KEYS = 96, MAX_BYTES = 1 << 20 };
 

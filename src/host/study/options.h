@@ -59,6 +59,7 @@ typedef struct kas_search_options {
     kas_int_list rungs; /* epochs at which the best third of a generation goes on; empty = all go
                            on */
     double theta;       /* of the curve rule (train/prune.h) */
+    bool warm_start;  /* candidates begin with the weights of the study's trained baseline */
 } kas_search_options;
 
 /* Returns the defaults of everything except the recipe and the options that the machine determines

@@ -62,6 +62,8 @@ kas_status kas_study_weights_path(const char *study, const kas_work *work, char 
         return kas_study_path(study, "best/weights.safetensors", out);
     if (work->kind == KAS_WORK_FINAL_BASELINE)
         return kas_study_path(study, "baseline/weights.safetensors", out);
+    if (work->kind == KAS_WORK_BASELINE)
+        return kas_study_path(study, "baseline/search.safetensors", out);
     if (work->kind == KAS_WORK_CANDIDATE) {
         char relative[64];
         snprintf(relative, sizeof relative, "weights/%s.safetensors", work->name);

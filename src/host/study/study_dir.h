@@ -10,7 +10,8 @@
  *     STUDY/best/kernel.json         the winner, with the sizes it has at every target
  *     STUDY/best/weights.safetensors of the final training
  *     STUDY/best/model.json          network, input, recipe, scores: what `export` needs
- *     STUDY/baseline/weights.safetensors */
+ *     STUDY/baseline/weights.safetensors
+ *     STUDY/baseline/search.safetensors   of its training in the search, with --warm-start */
 #ifndef KAS_STUDY_STUDY_DIR_H
 #define KAS_STUDY_STUDY_DIR_H
 
@@ -26,7 +27,7 @@ kas_status kas_study_path(const char *study, const char *relative, char out[KAS_
 kas_status kas_study_log_path(const char *study, const kas_work *work, char out[KAS_STUDY_PATH]);
 kas_status kas_study_checkpoint_path(const char *study, const kas_work *work,
                                      char out[KAS_STUDY_PATH]);
-/* Writes the path of an item's final weights; "" for kinds that keep none. */
+/* Writes the path of an item's trained weights; "" for kinds that keep none. */
 kas_status kas_study_weights_path(const char *study, const kas_work *work,
                                   char out[KAS_STUDY_PATH]);
 

@@ -27,6 +27,7 @@ enum {
     OPTION_VALIDATION,
     OPTION_INIT,
     OPTION_INIT_PARTIAL,
+    OPTION_WARM_START,
     OPTION_SPACE,
     OPTION_STRATEGY,
     OPTION_POPULATION,
@@ -53,6 +54,10 @@ static const struct argp_option option_list[] = {
      "Start every training from these weights; kernels begin at random (docs/search.md)", 2},
     {"init-partial", OPTION_INIT_PARTIAL, 0, 0,
      "Leave out tensors that do not fit, such as a classifier of other classes", 2},
+    {"warm-start", OPTION_WARM_START, 0, 0,
+     "Begin candidates with the weights of the study's own baseline, which is trained first; "
+     "kernels begin at random (docs/search.md)",
+     2},
     {"flops", OPTION_FLOPS, "R", 0,
      "Limit on the FLOPs of a kernel, relative to the convolutions that it replaces; 0 = no limit "
      "(default 0.5)",
@@ -141,6 +146,7 @@ static const kas_cli_value values[] = {
       .size = sizeof((search_command *)0)->request.search.targets}},
     {OPTION_INIT, KAS_CLI_TEXT(search_command, request.init)},
     {OPTION_INIT_PARTIAL, KAS_CLI_FLAG(search_command, request.search.init_partial)},
+    {OPTION_WARM_START, KAS_CLI_FLAG(search_command, request.search.warm_start)},
     {OPTION_DRY, KAS_CLI_FLAG(search_command, dry)},
     {OPTION_VALIDATION, KAS_CLI_NUMBER(search_command, request.search.validation, 0.001, 0.9)},
     {OPTION_FLOPS, KAS_CLI_NUMBER(search_command, request.search.flops, 0, KAS_MOST_RATIO)},

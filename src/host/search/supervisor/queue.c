@@ -249,6 +249,15 @@ static kas_status next_final(kas_supervisor *s, kas_work *out, bool *found, bool
     return KAS_OK;
 }
 
+/* Returns whether candidates need something of the baseline that is not there yet: its latency for
+ * their budget, or its weights to begin with. */
+static bool candidates_await(const kas_supervisor *s, const kas_work *baseline)
+{
+    const kas_search_options *o = s->options->search;
+    return baseline && ((o->latency > 0 && isnan(baseline->measured.latency)) ||
+                        (o->warm_start && baseline->state != KAS_WORK_FINISHED));
+}
+
 kas_status kas_queue_next(kas_supervisor *s, kas_work *out, bool *found, bool *done)
 {
     *found = *done = false;
@@ -263,8 +272,8 @@ kas_status kas_queue_next(kas_supervisor *s, kas_work *out, bool *found, bool *d
                         "nothing to compare with; see logs/baseline.log, then run the command "
                         "again",
                         s->options->study, kas_work_state_name(baseline->state), baseline->reason);
-    if (s->options->search->latency > 0 && baseline && isnan(baseline->measured.latency))
-        return KAS_OK; /* the latency budget needs it */
+    if (candidates_await(s, baseline))
+        return KAS_OK;
     if (!find(s, KAS_WORK_FINAL)) {
         KAS_TRY(next_candidate(s, out, found));
         if (*found || !all_ended(s))

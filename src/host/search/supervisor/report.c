@@ -50,6 +50,26 @@ static kas_status trim_checkpoints(kas_supervisor *s, const char *own)
     return status;
 }
 
+/* Writes the path of the weights with which an item begins; "" = random ones. */
+static kas_status initial_weights(const kas_supervisor *s, const kas_work *work,
+                                  char out[KAS_STUDY_PATH])
+{
+    const kas_search_options *o = s->options->search;
+    out[0] = 0;
+    if (o->warm_start && work->kind == KAS_WORK_CANDIDATE)
+        return kas_study_weights_path(s->options->study, &(kas_work){.kind = KAS_WORK_BASELINE},
+                                      out);
+    return o->init[0] ? kas_study_path(s->options->study, KAS_STUDY_INIT, out) : KAS_OK;
+}
+
+/* Returns whether the trained weights of an item are kept, at least until it has ended. */
+static bool keeps_weights(const kas_supervisor *s, const kas_work *work)
+{
+    return work->kind == KAS_WORK_BASELINE    ? s->options->search->warm_start
+           : work->kind == KAS_WORK_CANDIDATE ? s->options->weights_limit > 0
+                                              : true;
+}
+
 static kas_status send_work(kas_supervisor *s, kas_worker *worker, const kas_work *work)
 {
     const char *study = s->options->study;
@@ -58,7 +78,7 @@ static kas_status send_work(kas_supervisor *s, kas_worker *worker, const kas_wor
     KAS_TRY(kas_study_log_path(study, work, log));
     KAS_TRY(kas_study_checkpoint_path(study, work, checkpoint));
     KAS_TRY(kas_study_weights_path(study, work, weights));
-    KAS_TRY(kas_study_path(study, KAS_STUDY_INIT, init));
+    KAS_TRY(initial_weights(s, work, init));
     KAS_TRY(trim_checkpoints(s, checkpoint));
     cJSON *message = kas_message("work");
     kas_message_number(message, "id", (double)work->id);
@@ -69,9 +89,8 @@ static kas_status send_work(kas_supervisor *s, kas_worker *worker, const kas_wor
     kas_message_text(message, "gains", work->gains);
     kas_message_text(message, "log", log);
     kas_message_text(message, "checkpoint", checkpoint);
-    bool unwanted = work->kind == KAS_WORK_CANDIDATE && s->options->weights_limit == 0;
-    kas_message_text(message, "weights", *weights && !unwanted ? weights : NULL);
-    kas_message_text(message, "init", *s->options->search->init ? init : NULL);
+    kas_message_text(message, "weights", *weights && keeps_weights(s, work) ? weights : NULL);
+    kas_message_text(message, "init", *init ? init : NULL);
     if (work->kind == KAS_WORK_CANDIDATE) {
         kas_message_number(message, "rung", work->rung);
         kas_message_number(message, "until", kas_rungs_epochs(s->options->search, work->rung));

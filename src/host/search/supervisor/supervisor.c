@@ -418,11 +418,15 @@ static kas_status verdict(kas_supervisor *s)
     return KAS_OK;
 }
 
-/* Finds out whether the item is a final training whose weights were deleted. */
+/* Finds out whether weights of the item were deleted that this run wants: those of the baseline with
+ * which candidates begin, or with --retrain those of a final training. */
 static kas_status lacks_weights(const kas_supervisor *s, const kas_work *work, bool *lacks)
 {
     char path[KAS_STUDY_PATH];
-    *lacks = work->kind == KAS_WORK_FINAL || work->kind == KAS_WORK_FINAL_BASELINE;
+    const bool final = work->kind == KAS_WORK_FINAL || work->kind == KAS_WORK_FINAL_BASELINE;
+    const bool start = work->kind == KAS_WORK_BASELINE && s->options->search->warm_start;
+    *lacks = work->state == KAS_WORK_FINISHED &&
+             ((final && s->options->retrain) || (start && !kas_queue_complete(s)));
     if (!*lacks)
         return KAS_OK;
     KAS_TRY(kas_study_weights_path(s->options->study, work, path));
@@ -439,7 +443,7 @@ static kas_status requeue_failed(kas_supervisor *s)
         bool again = w->kind == KAS_WORK_CANDIDATE
                          ? w->state == KAS_WORK_MACHINE_FAULT
                          : kas_work_ended(w->state) && w->state != KAS_WORK_FINISHED;
-        if (s->options->retrain && w->state == KAS_WORK_FINISHED)
+        if (!again)
             KAS_TRY(lacks_weights(s, w, &again));
         if (!again)
             continue;

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# search --warm-start: the baseline first; candidates begin with its weights; final trainings do not; the same results with two
+# workers, after kills, and when the weights are gone.
+set -eu
+. tests/e2e/expect.bash
+"$kas" dataset make shapes -o "$dir/s.h5" --train 200 --test 40 --size 8 --classes 4 >/dev/null
+search=("$kas" search --dataset "$dir/s.h5" --net tests/e2e/own_network.json --targets 3x3 --epochs 3 --batch 20 --lr 0.02 --seed 1 --threads 1 --prune none --device cpu --compile-ahead 0)
+expect 0 'best kernel' "${search[@]}" --candidates 2 --warm-start --study "$dir/a"
+weights=baseline/search.safetensors
+[ -s "$dir/a/$weights" ] || fail "no weights of the baseline"
+grep -q 'weights of kernels begin at random' "$dir/a/logs/0000.log" || fail "the candidate began at random"
+grep -q 'tensors of .* taken' "$dir/a/logs/baseline.log" "$dir/a/logs/final.log" "$dir/a/logs/final-baseline.log" && fail "a training from scratch began warm"
+results "$dir/a" >"$dir/results"
+[ "$("$kas" log "$dir/a" baseline --json | grep -c epoch)" = 3 ] || fail "the baseline's log"
+started() { "$kas" best "$1" --json | sed -n "s/.*\"kind\": \"$2\".*\"$3\": \([0-9.]*\).*/\1/p" | sort -n | head -n 1; }
+awk -v a="$(started "$dir/a" candidate started)" -v b="$(started "$dir/a" baseline ended)" 'BEGIN { exit !(a >= b) }' ||
+    fail "a candidate began before the baseline had ended"
+
+expect 0 'best kernel' "${search[@]}" --candidates 2 --warm-start --workers 2 --study "$dir/b"
+results "$dir/b" | diff "$dir/results" - || fail "two workers changed the results"
+cmp "$dir/a/$weights" "$dir/b/$weights" || fail "two workers changed the baseline's weights"
+expect 2 '--warm-start (the study has true, this command false)' "${search[@]}" --candidates 2 --study "$dir/a"
+
+# Killed between two epochs of a candidate; its baseline's weights lost; more candidates.
+"${search[@]}" --candidates 2 --warm-start --study "$dir/c" >/dev/null 2>&1 &
+await "a candidate's first epoch" grep -qs 'epoch' "$dir/c/logs/0000.log"
+kill -9 $! && wait $! 2>/dev/null || true
+rm "$dir/c/$weights"
+expect 0 'best kernel' "$kas" resume "$dir/c"
+results "$dir/c" | diff "$dir/results" - || fail "a kill changed the results"
+cmp "$dir/a/$weights" "$dir/c/$weights" || fail "the baseline's second training gave other weights"
+rm "$dir/c/$weights"
+expect 0 'best kernel' "$kas" resume "$dir/c"
+[ ! -e "$dir/c/$weights" ] || fail "the baseline of a complete study was trained again"
+expect 0 'best kernel' "${search[@]}" --candidates 3 --warm-start --study "$dir/c"
+results "$dir/c" | grep -v final >"$dir/more"
+grep -v final "$dir/results" | diff - <(grep -v '^candidate 2 ' "$dir/more") || fail "more candidates changed the first ones"
+echo "ok: warm start"
