@@ -128,6 +128,21 @@ typedef struct kas_norm_args {
     float eps, momentum;
 } kas_norm_args;
 
+/* imitation.cu: what a kernel misses of the tensor that it imitates. Lanes are channels. Variances
+ * are given as 1 / deviation, as batch_norm.cu leaves them. */
+#define KAS_IMITATION_LANES 256
+typedef struct kas_dev_imitated {
+    double missed, wanted; /* sums over steps: variance of the difference, and of the tensor */
+} kas_dev_imitated;
+typedef struct kas_imitation_args {
+    const float *error_rstd, *target_rstd; /* [c] */
+    const float *gamma, *running_var;      /* [c] of the batch norm behind; NULL: there is none */
+    float *factor, *one, *zero; /* [c], output: what norm_apply makes the gradient with */
+    kas_dev_imitated *sum;
+    int rows, c;
+    float eps; /* of the batch norm */
+} kas_imitation_args;
+
 /* pool.cu: lanes are channels; y is the small tensor, x the large one. */
 #define KAS_POOL_LANES 64
 #define KAS_POOL_TEAMS 16 /* rows of threads that share the pixels of a global pool */

@@ -1,6 +1,6 @@
 #include "kernel.h"
 
-/* Element-wise kernels: sums, products, copies, bias. */
+/* Element-wise kernels: sums, differences, products, copies, bias. */
 #define KAS_EACH_ROW(r)                                                                            \
     KAS_ROWS (r, KAS_BLOCK_X * a.rows_per_block,                                                   \
               kas_imin((KAS_BLOCK_X + 1) * a.rows_per_block, a.rows))
@@ -17,6 +17,22 @@ KAS_KERNEL(kas_dev_add, kas_rows_args)
             KAS_PART_LOAD_REAL(other, v, c, a.c, a.whole);
             KAS_WIDE_VALUE(sum, KAS_EACH_VALUE(one) + KAS_EACH_VALUE(other));
             KAS_PART_STORE_REAL(y, c, sum, a.c, a.whole);
+        }
+    }
+}
+
+/* What a kernel misses of the tensor that it imitates. */
+KAS_KERNEL(kas_dev_subtract, kas_rows_args)
+{
+    KAS_EACH_ROW(r)
+    {
+        const kas_real *u = a.a + (kas_i64)r * a.pitch_a, *v = a.b + (kas_i64)r * a.pitch_b;
+        kas_real *y = a.y + (kas_i64)r * a.pitch_y;
+        KAS_PART_LANES (c, a.c) {
+            KAS_PART_LOAD_REAL(one, u, c, a.c, a.whole);
+            KAS_PART_LOAD_REAL(other, v, c, a.c, a.whole);
+            KAS_WIDE_VALUE(difference, KAS_EACH_VALUE(one) - KAS_EACH_VALUE(other));
+            KAS_PART_STORE_REAL(y, c, difference, a.c, a.whole);
         }
     }
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "host/core/file/target.h"
+#include "host/space/file/assignment.h"
 
 enum { KEY_FLOPS = 0x100, KEY_PARAMS };
 
@@ -103,4 +104,16 @@ kas_status kas_cli_net_is_input(const char *spec)
         KAS_TRY(kas_file_is_input(path));
     }
     return KAS_OK;
+}
+
+kas_status kas_cli_read_kernel(const char *path, const kas_cli_net *options, const kas_net *net,
+                               kas_target **targets, kas_replacement *out)
+{
+    kas_assignment kernels;
+    int count = 0;
+    KAS_TRY(kas_net_targets(net, options->filter, targets, &count));
+    KAS_TRY(kas_assignment_read_file(path, &kernels));
+    const kas_status status = kas_assignment_fit(&kernels, *targets, count, &options->budget, out);
+    kas_assignment_free(&kernels);
+    return status == KAS_OK ? status : kas_fail_context(status, "%s", path);
 }

@@ -25,6 +25,11 @@ void kas_cli_shape(struct argp_state *state, const char *text, int *c, int *h, i
 kas_status kas_cli_net_targets(const kas_cli_net *options, kas_net **net, kas_target **targets,
                                int *count);
 
+/* Reads a kernel or a file of layers and places it at the targets of `net`, within the budget. The
+ * caller frees both (free, kas_replacement_free), also after a failure. */
+kas_status kas_cli_read_kernel(const char *path, const kas_cli_net *options, const kas_net *net,
+                               kas_target **targets, kas_replacement *out);
+
 /* Calls kas_file_is_input for the file that `spec` names, with or without options behind it. NULL
  * and the networks that come with kas-gpu name no file. */
 kas_status kas_cli_net_is_input(const char *spec);

@@ -37,6 +37,7 @@ static void lay_out(kas_model *m, size_t folded)
         {&l->clip, clips ? sizeof(float) * (1 + kas_clip_scratch(m->params.learned)) : 0},
         {&l->state, sizeof(kas_step_state)},
         {&l->metrics, sizeof(kas_metrics)},
+        {&l->imitated, sizeof(kas_imitated) * (size_t)m->twins},
         {&l->transient, transient},
     };
     size_t at = 0;
@@ -77,8 +78,17 @@ static kas_status build_tape(kas_model *m, const kas_model_options *options, kas
                                    .dtype = m->dtype,
                                    .recompute = options->recompute,
                                    .folded = !m->training && !m->separate,
-                                   .separate = m->separate};
+                                   .separate = m->separate,
+                                   .twin = m->twin};
     return kas_tape_build(m->net, m->programs, &tape, &m->tape[mode]);
+}
+
+/* Returns whether the model has steps of this mode. */
+static bool has_mode(const kas_model *m, kas_tape_mode mode)
+{
+    return mode == KAS_TAPE_TRAIN     ? m->training && !m->twin
+           : mode == KAS_TAPE_IMITATE ? m->training && m->twin
+                                      : true;
 }
 
 kas_status kas_model_describe(kas_model *m, const kas_model_options *options)
@@ -88,6 +98,9 @@ kas_status kas_model_describe(kas_model *m, const kas_model_options *options)
     m->batch = options->batch;
     m->training = options->training;
     m->separate = options->separate;
+    m->twin = options->twin;
+    for (int i = 0; m->twin && i < m->net->layers; i++)
+        m->twins += m->twin[i];
     const kas_program_options programs = program_options(options);
     m->dtype = programs.dtype;
     m->tf32 = programs.tf32;
@@ -100,7 +113,7 @@ kas_status kas_model_describe(kas_model *m, const kas_model_options *options)
         return kas_fail(KAS_FAILURE, "programs of another batch, pass or precision than the model");
     KAS_TRY(kas_params_build(m->net, m->programs, &m->params));
     for (int mode = 0; mode < KAS_TAPE_MODES; mode++)
-        if (mode != KAS_TAPE_TRAIN || m->training)
+        if (has_mode(m, (kas_tape_mode)mode))
             KAS_TRY(build_tape(m, options, (kas_tape_mode)mode));
     size_t folded;
     KAS_TRY(kas_folds_build(m, &m->tape[KAS_TAPE_INFER], &m->folds, &folded));

@@ -4,8 +4,8 @@
  *
  *     | parameters | first, second | average | running | its average | scale |  kept: a checkpoint
  *     | learned      moments         EMA       BN statistics           of the loss, float16 |
- *     | copy, of the average too | gradients | decay | clip | state | metrics | of the step
- *     | learned, in 16 bits        learned     by 64   length of the gradient |
+ *     | copy, of the average too | gradients | decay | clip | state | metrics | imitated | of the step
+ *     | learned, in 16 bits        learned     by 64   length of the gradient | [twins]
  *     | weights and biases with batch norms folded into them | without training
  *     | 1, which kernels without a gain read |
  *     | transient ........................................................ |
@@ -41,6 +41,9 @@ typedef struct kas_model_options {
     /* Without training: no layer includes the group behind it, and batch norms take the statistics
      * of the batch, as in a training step. For kas_model_run_operation. */
     bool separate;
+    /* Of a network with twins (net/twins.h), [layers]: its kernels imitate the convolutions. The
+     * model then has the mode IMITATE in place of TRAIN. NULL: there are none. */
+    const bool *twin;
     bool recompute; /* take less memory and do more work (tape.h); the results have the same bits */
     const kas_recipe *recipe; /* what the optimiser must remember; NULL: that of plain SGD */
     kas_precision precision;  /* of training and inference; the recipe's is not read here */
@@ -106,7 +109,7 @@ const kas_param *kas_model_kept_not_finite(const kas_model *model, const void *k
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 typedef struct kas_step_options {
-    kas_tape_mode mode;        /* TRAIN, EVALUATE or INFER */
+    kas_tape_mode mode;        /* TRAIN, IMITATE, EVALUATE or INFER */
     const kas_augment *images; /* where images come from (`state` is filled in); NULL:
                                   kas_model_set_batch gives them. Not for INFER. */
     const kas_recipe *recipe;  /* loss and optimiser of TRAIN. Its weight decay holds for the
@@ -114,6 +117,7 @@ typedef struct kas_step_options {
                                   smoothing */
     const kas_step_row *rows;  /* device memory, indexed by the step; NULL: compute gradients
                                   only (TRAIN) */
+    bool forward_only;         /* TRAIN: nothing changes but the running statistics */
     uint64_t dropout_seed;     /* TRAIN; the step is mixed in, so that each step drops other
                                   values */
     int *mark;     /* [kas_model_operations + 1], output: the number of plan steps before each
@@ -140,6 +144,10 @@ kas_status kas_model_record_average(kas_model *model, kas_plan **out);
 kas_status kas_model_set_state(kas_model *model, kas_step_state state);
 kas_status kas_model_set_metrics(kas_model *model, const kas_metrics *metrics);
 kas_status kas_model_get_metrics(kas_model *model, kas_metrics *metrics); /* waits */
+/* What the kernels of a network with twins missed in all steps of IMITATE and EVALUATE since
+ * kas_model_forget_imitated: [twins], in the order of layers. */
+kas_status kas_model_forget_imitated(kas_model *model);
+kas_status kas_model_get_imitated(kas_model *model, kas_imitated *imitated); /* waits */
 /* Enqueues the copy and does not wait (kas_mem_download_later). `metrics` must be memory
  * of kas_host_alloc. */
 kas_status kas_model_get_metrics_later(kas_model *model, kas_metrics *metrics);

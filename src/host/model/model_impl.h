@@ -5,7 +5,7 @@
 #include "host/model/fold.h"
 #include "host/model/model.h"
 
-enum { KAS_TAPE_MODES = 3 };
+enum { KAS_TAPE_MODES = 4 };
 
 /* Offsets of the parts in the model's memory, in bytes. */
 typedef struct kas_model_layout {
@@ -14,7 +14,7 @@ typedef struct kas_model_layout {
     size_t copy, average_copy; /* of the parameters, in the dtype of the activations */
     size_t folded;             /* parameters with batch norms folded in (fold.h) */
     size_t one;                /* the gain of kernels that have none */
-    size_t gradients, decay, clip, state, metrics, transient, total;
+    size_t gradients, decay, clip, state, metrics, imitated, transient, total;
 } kas_model_layout;
 
 struct kas_model {
@@ -26,6 +26,8 @@ struct kas_model {
     kas_dtype dtype;               /* of activations */
     bool tf32;
     const kas_programs *programs; /* NULL = the network as it is */
+    const bool *twin;             /* NULL = the network has none */
+    int twins;
     kas_params params;
     kas_tape tape[KAS_TAPE_MODES];
     kas_folds folds; /* none in a model that trains */

@@ -36,6 +36,24 @@ static kas_status loss(kas_recorder *r, const kas_tape_op *op)
                                 kas_record_slot(r, op->work));
 }
 
+/* Compares a twin with its convolution, weighted by the batch norm behind the latter. */
+static kas_status compare(kas_recorder *r, const kas_tape_op *op)
+{
+    kas_imitation imitation = {.output = kas_record_tensor(r, op->x, op->layer),
+                               .target = kas_record_tensor(r, op->x1, op->layer),
+                               .gradient = op->dx.slot >= 0,
+                               .scratch = kas_record_slot(r, op->work),
+                               .sum = (void *)(r->m->memory + r->m->layout.imitated)};
+    for (int i = 0; i < op->layer; i++)
+        imitation.sum += r->m->twin[i];
+    if (op->norm >= 0) {
+        imitation.gamma = kas_record_parameter(r, op->norm, 0, false);
+        imitation.running_var = kas_record_parameter(r, op->norm, 3, false);
+        imitation.eps = (float)r->m->net->layer[op->norm].eps;
+    }
+    return kas_op_imitation(r->m->ops, r->plan, &imitation);
+}
+
 /* Adds `value` to its moving average. */
 static kas_status average(kas_recorder *r, size_t average_part, size_t value_part, size_t count)
 {
@@ -99,7 +117,8 @@ static kas_status update(kas_recorder *r)
     return average(r, l->average_running, l->running, m->params.statistics);
 }
 
-/* Sets the weight decay of each group of floats; weights come first (params.h). */
+/* Sets the weight decay of each group of floats; weights come first (params.h). In the mode IMITATE
+ * nothing decays: the convolutions have no gradient and must stay what they are. */
 static kas_status set_decay(kas_model *m, const kas_recipe *recipe)
 {
     size_t decayed = recipe->decay_all ? m->params.learned : m->params.decayed;
@@ -124,6 +143,8 @@ static kas_status append(kas_recorder *r, const kas_tape_op *op)
         return kas_record_forward(r, op);
     case KAS_TAPE_AGAIN:
         return kas_record_again(r, op);
+    case KAS_TAPE_COMPARE:
+        return compare(r, op);
     case KAS_TAPE_LOSS:
         return loss(r, op);
     case KAS_TAPE_BACKWARD:
@@ -155,6 +176,8 @@ static kas_status append_all(kas_recorder *r)
 {
     for (int i = 0; i < r->tape->ops; i++) {
         const kas_tape_op *op = &r->tape->op[i];
+        if (r->options->forward_only && op->kind == KAS_TAPE_LOSS)
+            break;
         if (r->options->mark)
             r->options->mark[i] = kas_plan_steps(r->plan);
         KAS_TRY(append_operation(r, op));
@@ -204,8 +227,8 @@ kas_tensor kas_model_output_of(const kas_model *m, int operation, int *layer)
 
 kas_status kas_model_record(kas_model *model, const kas_step_options *options, kas_plan **out)
 {
-    if (options->mode == KAS_TAPE_TRAIN && !model->training)
-        return kas_fail(KAS_FAILURE, "a model for inference has no training step");
+    if (!model->tape[options->mode].op)
+        return kas_fail(KAS_FAILURE, "the model has no step of this mode");
     kas_recorder r = {.m = model, .tape = &model->tape[options->mode], .options = options};
     if (options->mode == KAS_TAPE_TRAIN && options->rows)
         KAS_TRY(set_decay(model, options->recipe));

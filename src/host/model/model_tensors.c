@@ -262,6 +262,18 @@ kas_status kas_model_get_metrics(kas_model *m, kas_metrics *metrics)
     return kas_mem_download(m->device, metrics, m->memory + m->layout.metrics, sizeof *metrics);
 }
 
+kas_status kas_model_forget_imitated(kas_model *m)
+{
+    return kas_mem_zero(m->device, m->memory + m->layout.imitated,
+                        sizeof(kas_imitated) * (size_t)m->twins);
+}
+
+kas_status kas_model_get_imitated(kas_model *m, kas_imitated *imitated)
+{
+    return kas_mem_download(m->device, imitated, m->memory + m->layout.imitated,
+                            sizeof *imitated * (size_t)m->twins);
+}
+
 kas_status kas_model_get_metrics_later(kas_model *m, kas_metrics *metrics)
 {
     return kas_mem_download_later(m->device, metrics, m->memory + m->layout.metrics,

@@ -226,6 +226,15 @@ static void operation(counter *c, const kas_tape_op *op)
     case KAS_TAPE_AGAIN:
         pass(c, "batch norm again", op->layer, tensor(c, op->layer) + tensor(c, op->last));
         break;
+    case KAS_TAPE_COMPARE: {
+        const double y = at(c, op->x, op->layer);
+        pass(c, "difference", op->layer, 3 * y);
+        pass(c, "statistics of the difference", op->layer, y);
+        pass(c, "statistics of the target", op->layer, y);
+        if (op->dx.slot >= 0)
+            pass(c, "gradient of the difference", op->layer, 2 * y);
+        break;
+    }
     case KAS_TAPE_LOSS:
         pass(c, "loss", -1, at(c, op->x, last) + at(c, op->dx, last) + 2 * slot(c, op->work));
         break;

@@ -185,7 +185,7 @@ static kas_status describe_layers(kas_tape_builder *b)
                                        .parent = -1,
                                        .home = -1};
     for (int i = 0; i < net->layers; i++) {
-        b->layer[i].learns = has_parameters(&net->layer[i]);
+        b->layer[i].learns = !b->twin && has_parameters(&net->layer[i]);
         for (int k = 0; k < net->layer[i].inputs; k++) {
             b->layer[net->layer[i].in[k]].readers++;
             b->layer[i].learns |= b->layer[net->layer[i].in[k]].learns;
@@ -274,10 +274,15 @@ static void build(kas_tape_builder *b)
         load.y = b->layer[0].activation;
         kas_tape_append(b, load);
     }
-    for (int i = 1; i <= last; i++)
+    for (int i = 1; i <= last; i++) {
         kas_tape_forward(b, i);
+        if (b->twin && b->twin[i - 1] && b->mode != KAS_TAPE_INFER)
+            kas_tape_imitate(b, i - 1);
+    }
     t->logits = kas_tape_as(b, last, b->layer[last].activation, KAS_F32);
-    if (b->mode == KAS_TAPE_INFER)
+    if (b->mode == KAS_TAPE_IMITATE)
+        kas_tape_append(b, kas_tape_empty(KAS_TAPE_UPDATE, -1));
+    if (b->mode == KAS_TAPE_INFER || b->mode == KAS_TAPE_IMITATE)
         return;
     kas_tape_op loss = kas_tape_empty(KAS_TAPE_LOSS, -1);
     loss.x = t->logits;
@@ -303,6 +308,7 @@ kas_status kas_tape_build(const kas_net *net, const kas_programs *programs,
                           .folded = options->folded,
                           .separate = options->separate,
                           .dtype = options->dtype,
+                          .twin = options->twin,
                           .tape = out};
     kas_status status = describe_layers(&b);
     if (status == KAS_OK) {

@@ -52,6 +52,8 @@ typedef enum kas_tape_kind {
     KAS_TAPE_LOAD,     /* images of the batch (augmented in training) -> y, labels */
     KAS_TAPE_FORWARD,  /* layer: x -> y; of two inputs: x, x1 -> y */
     KAS_TAPE_AGAIN,    /* batch norm computed again: x, saved -> y */
+    KAS_TAPE_COMPARE,  /* output x of a twin (tape_options), output x1 of its convolution -> dx in
+                          place of x, and what the twin misses */
     KAS_TAPE_LOSS,     /* logits x, labels -> dx (training) and the sums of the epoch */
     KAS_TAPE_BACKWARD, /* layer: dy, and of x, x1 and y what it needs -> dx, dx1, the parameters'
                           gradients */
@@ -107,8 +109,15 @@ typedef struct kas_tape {
 } kas_tape;
 
 /* The operations of a mode. TRAIN: load, forward, loss, backward, update. EVALUATE: load, forward,
- * loss. INFER: forward. */
-typedef enum kas_tape_mode { KAS_TAPE_TRAIN, KAS_TAPE_EVALUATE, KAS_TAPE_INFER } kas_tape_mode;
+ * loss. INFER: forward. IMITATE, for a network with twins (net/twins.h): load, forward as in
+ * EVALUATE, behind each twin and its convolution compare and the twin's backward, update; EVALUATE
+ * then compares too. */
+typedef enum kas_tape_mode {
+    KAS_TAPE_TRAIN,
+    KAS_TAPE_EVALUATE,
+    KAS_TAPE_INFER,
+    KAS_TAPE_IMITATE
+} kas_tape_mode;
 
 typedef struct kas_tape_options {
     int batch;
@@ -119,6 +128,7 @@ typedef struct kas_tape_options {
                     convolutions in front of them */
     bool separate; /* EVALUATE, INFER: no layer includes the group behind it, and batch norms take
                       the statistics of the batch (model.h) */
+    const bool *twin; /* [layers] of a network with twins; NULL = there are none */
 } kas_tape_options;
 /* Builds the tape of a step; `programs` as in jit/programs.h. The caller frees *out
  * with kas_tape_free. */

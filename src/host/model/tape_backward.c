@@ -284,3 +284,22 @@ void kas_tape_backward(kas_tape_builder *b, kas_place dlogits)
     for (int i = last; i > 0; i--)
         backward(b, i);
 }
+
+void kas_tape_imitate(kas_tape_builder *b, int twin)
+{
+    const int original = twin + 1;
+    const kas_tensor y = kas_tape_shape(b, original);
+    kas_tape_op op = kas_tape_empty(KAS_TAPE_COMPARE, twin);
+    if (b->status != KAS_OK)
+        return;
+    op.x = b->layer[twin].activation;
+    op.x1 = b->layer[original].activation;
+    op.norm = kas_net_group_behind(b->net, original).norm;
+    op.work = kas_tape_slot(b, sizeof(float) * kas_imitation_scratch(&y));
+    if (b->mode == KAS_TAPE_IMITATE)
+        op.dx = op.x;
+    kas_tape_append(b, op);
+    b->layer[twin].gradient = op.dx;
+    if (b->mode == KAS_TAPE_IMITATE)
+        convolution(b, twin);
+}

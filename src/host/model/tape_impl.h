@@ -41,6 +41,7 @@ typedef struct kas_tape_builder {
     kas_tape_mode mode;
     bool recompute, folded, separate;
     kas_dtype dtype; /* of activations */
+    const bool *twin;
     kas_tape *tape;
     kas_tape_layer *layer; /* [layers] */
     kas_status status;     /* the first failure; later calls then do nothing */
@@ -93,5 +94,8 @@ void kas_tape_forward(kas_tape_builder *b, int layer);
 /* Appends the backward operations. `dlogits` is the gradient of the loss with respect to
  * the logits. */
 void kas_tape_backward(kas_tape_builder *b, kas_place dlogits);
+/* Appends the comparison of a twin with the convolution behind it and, in the mode IMITATE, the
+ * twin's backward operation. */
+void kas_tape_imitate(kas_tape_builder *b, int twin);
 
 #endif

@@ -106,15 +106,28 @@ static kas_status launch_apply(kas_ops *ops, kas_plan *plan, const kas_batch_nor
     return launch_rows(plan, norm->x.dtype, function, args);
 }
 
+static kas_status launch_statistics(kas_ops *ops, kas_plan *plan, kas_dtype dtype,
+                                    const kas_norm_args *args)
+{
+    KAS_TRY(launch_chunks(plan, dtype, ops->of[dtype].norm_statistics, args));
+    return launch_combine(plan, ops->of[KAS_F32].norm_combine, args);
+}
+
 kas_status kas_op_batch_norm_forward(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm)
 {
     KAS_TRY(check("batch norm", norm));
     kas_norm_args args = make_args(norm);
     args.whole = whole(norm, &args);
-    const kas_function *statistics = ops->of[norm->x.dtype].norm_statistics;
-    KAS_TRY(launch_chunks(plan, norm->x.dtype, statistics, &args));
-    KAS_TRY(launch_combine(plan, ops->of[KAS_F32].norm_combine, &args));
+    KAS_TRY(launch_statistics(ops, plan, norm->x.dtype, &args));
     return launch_apply(ops, plan, norm, &args);
+}
+
+kas_status kas_op_batch_norm_statistics(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm)
+{
+    KAS_TRY(kas_ops_check("batch norm statistics", "x", &norm->x));
+    kas_norm_args args = make_args(norm);
+    args.whole = whole(norm, &args);
+    return launch_statistics(ops, plan, norm->x.dtype, &args);
 }
 
 kas_status kas_op_batch_norm_again(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm)

@@ -33,6 +33,15 @@ kas_status kas_op_add(kas_ops *ops, kas_plan *plan, kas_tensor a, kas_tensor b, 
     return launch_rows(plan, ops->of[a.dtype].add, &a, &b, NULL, &sum);
 }
 
+kas_status kas_op_subtract(kas_ops *ops, kas_plan *plan, kas_tensor a, kas_tensor b,
+                           kas_tensor difference)
+{
+    KAS_TRY(kas_ops_check("subtract", "a", &a));
+    KAS_TRY(kas_ops_check_like("subtract", "b", &b, &a));
+    KAS_TRY(kas_ops_check_like("subtract", "difference", &difference, &a));
+    return launch_rows(plan, ops->of[a.dtype].subtract, &a, &b, NULL, &difference);
+}
+
 kas_status kas_op_copy(kas_ops *ops, kas_plan *plan, kas_tensor x, kas_tensor y)
 {
     KAS_TRY(kas_ops_check("copy", "x", &x));

@@ -9,6 +9,7 @@
 /* Every kernel of the operations, by the last part of its name. */
 #define KAS_OPS_KERNELS(X)                                                                         \
     X(add)                                                                                         \
+    X(subtract)                                                                                    \
     X(multiply)                                                                                    \
     X(multiply_sum)                                                                                \
     X(copy)                                                                                        \
@@ -58,6 +59,7 @@
     X(shortcut_a_backward)                                                                         \
     X(cross_entropy)                                                                               \
     X(cross_entropy_total)                                                                         \
+    X(imitation)                                                                                   \
     X(sgd)                                                                                         \
     X(adamw)                                                                                       \
     X(average)                                                                                     \

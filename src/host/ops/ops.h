@@ -61,6 +61,7 @@ typedef kas_dev_state kas_step_state;
 typedef kas_dev_row kas_step_row;
 typedef kas_dev_metrics kas_metrics;
 typedef kas_dev_scale kas_loss_scale;
+typedef kas_dev_imitated kas_imitated;
 
 /* Adds 1 to `step` and `batch` to `cursor`. It is the last launch of a step. */
 kas_status kas_op_advance(kas_ops *ops, kas_plan *plan, kas_step_state *state, int batch);
@@ -110,6 +111,9 @@ kas_status kas_op_augment(kas_ops *ops, kas_plan *plan, const kas_augment *augme
 
 /* sum = a + b. In place. */
 kas_status kas_op_add(kas_ops *ops, kas_plan *plan, kas_tensor a, kas_tensor b, kas_tensor sum);
+/* difference = a - b. In place. */
+kas_status kas_op_subtract(kas_ops *ops, kas_plan *plan, kas_tensor a, kas_tensor b,
+                           kas_tensor difference);
 kas_status kas_op_copy(kas_ops *ops, kas_plan *plan, kas_tensor x, kas_tensor y);
 /* y = x in another dtype, where one of the two is float32. */
 kas_status kas_op_cast(kas_ops *ops, kas_plan *plan, kas_tensor x, kas_tensor y);
@@ -184,6 +188,9 @@ typedef struct kas_batch_norm {
 
 size_t kas_batch_norm_scratch(const kas_tensor *x); /* floats */
 kas_status kas_op_batch_norm_forward(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm);
+/* Does the first half of it: saved_mean and saved_rstd, and the running statistics. y, gamma and
+ * beta are not used. */
+kas_status kas_op_batch_norm_statistics(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm);
 /* Normalises with the running statistics, which do not change. y in place of x or residual. */
 kas_status kas_op_batch_norm_inference(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm);
 /* rstd = 1/sqrt(running_var + eps), [c], for kernels that take the place
@@ -277,6 +284,30 @@ kas_status kas_op_cross_entropy(kas_ops *ops, kas_plan *plan, kas_tensor logits,
                                 const uint16_t *labels, double smoothing, const kas_mix *mix,
                                 kas_tensor dlogits, const kas_loss_scale *scale,
                                 kas_metrics *metrics, float *scratch);
+
+/* ---- imitation ----------------------------------------------------------------------------------
+ *
+ * A kernel learns to give the output of the convolution that it replaces. With e = output - target,
+ * and the variance of each channel over the pixels of all images, it misses this share of
+ * the target's variance:
+ *
+ *     sum over channels of weight * var(e)  /  sum over channels of weight * var(target)
+ *
+ * where weight = gamma^2 / (running_var + eps) of the batch norm behind the convolution, and 1
+ * where there is none. So the share is that of the batch norm's output: a channel that the batch
+ * norm scales down counts as little as it does to the network, and a constant in a channel, which
+ * the batch norm takes away, counts nothing. */
+typedef struct kas_imitation {
+    kas_tensor output; /* replaced by e, or by its gradient */
+    kas_tensor target;
+    const float *gamma, *running_var; /* [c]; NULL: there is no batch norm */
+    float eps;
+    bool gradient;     /* replace `output` by the gradient of the share, else by e */
+    float *scratch;    /* kas_imitation_scratch floats */
+    kas_imitated *sum; /* device; both variances are added to it */
+} kas_imitation;
+size_t kas_imitation_scratch(const kas_tensor *target); /* floats */
+kas_status kas_op_imitation(kas_ops *ops, kas_plan *plan, const kas_imitation *imitation);
 
 /* ---- optimiser ----------------------------------------------------------------------------------
  *

@@ -137,8 +137,8 @@ static void limits_are_explained(void **state)
 static void shipped_recipes_are_complete(void **state)
 {
     (void)state;
-    static const char *const names[] = {"canvas300",  "cifar200",  "cifar70",
-                                        "imagenet90", "naspte200", "search"};
+    static const char *const names[] = {"canvas300", "cifar200",  "cifar70", "imagenet90",
+                                        "imitation", "naspte200", "search"};
     size_t count = 0;
     for (const kas_embedded *e = kas_embedded_recipes; e->name; e++, count++) {
         kas_recipe recipe;

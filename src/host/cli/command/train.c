@@ -1,13 +1,13 @@
 /* kas-gpu train: trains a network, unmodified or with a kernel in it. */
 #include <inttypes.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "host/cli/cli.h"
+#include "host/cli/interrupt.h"
 #include "host/cli/net_options.h"
 #include "host/cli/recipe_options.h"
 #include "host/core/clock.h"
@@ -16,9 +16,7 @@
 #include "host/core/log.h"
 #include "host/model/model.h"
 #include "host/model/pretrained.h"
-#include "host/net/targets.h"
 #include "host/score/calibrate.h"
-#include "host/space/file/assignment.h"
 #include "host/study/options.h"
 #include "host/train/train.h"
 
@@ -133,23 +131,7 @@ static const char doc[] =
     "bits on the same kind of device. Ctrl-C saves "
     "the checkpoint; the same command goes on from it.";
 
-/* ---- signals and progress -------------------------------------------------------------------- */
-
-static volatile sig_atomic_t stop_signal;
-
-static void on_signal(int number)
-{
-    stop_signal = number; /* SA_RESETHAND: the second one ends the process at once */
-}
-
-static void watch_signals(void)
-{
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGHUP, &action, NULL);
-}
+/* ---- progress -------------------------------------------------------------------------------- */
 
 static kas_verdict on_progress(void *context, uint64_t step, uint64_t steps, double loss)
 {
@@ -164,7 +146,7 @@ static kas_verdict on_progress(void *context, uint64_t step, uint64_t steps, dou
                 step, steps, loss);
         fflush(stderr);
     }
-    return stop_signal ? KAS_STOP : KAS_CONTINUE;
+    return kas_interrupted() ? KAS_STOP : KAS_CONTINUE;
 }
 
 /* Writes a number, or null if it is not finite, because JSON has no NaN. */
@@ -225,7 +207,7 @@ static kas_verdict on_epoch(void *context, const kas_epoch *e)
         printf("%.1f s\n", e->seconds);
         kas_print_flush();
     }
-    return stop_signal ? KAS_STOP : KAS_CONTINUE;
+    return kas_interrupted() ? KAS_STOP : KAS_CONTINUE;
 }
 
 /* ---- the run --------------------------------------------------------------------------------- */
@@ -286,13 +268,13 @@ static kas_status finish(const train_cli *o, const kas_train_result *r)
         print_command(o);
     else
         kas_warn("nothing was saved: --checkpoint was not given");
-    return kas_fail(stop_signal == SIGINT ? KAS_INTERRUPTED : KAS_PREEMPTED, "%s", "");
+    return kas_interrupt_status();
 }
 
 static kas_status train_on(kas_device *device, const train_cli *o, const kas_train_options *options)
 {
     kas_train_result result = {0};
-    watch_signals();
+    kas_interrupt_watch();
     kas_status status = kas_train(device, options, &result);
     wipe_progress(o);
     if (status == KAS_OK)
@@ -336,20 +318,6 @@ static kas_status dry_run(const train_cli *o, const kas_train_options *options)
                100 * replacement->solution.flops / replacement->solution.conv_flops,
                100 * replacement->solution.params / replacement->solution.conv_params);
     return KAS_OK;
-}
-
-/* Reads the targets, and the file of a kernel or of layers and gets at them. The caller frees
- * both. */
-static kas_status read_kernel(const train_cli *o, const kas_net *net, kas_target **target,
-                              kas_replacement *out)
-{
-    kas_assignment kernels;
-    int count = 0;
-    KAS_TRY(kas_net_targets(net, o->net.filter, target, &count));
-    KAS_TRY(kas_assignment_read_file(o->kernel, &kernels));
-    kas_status status = kas_assignment_fit(&kernels, *target, count, &o->net.budget, out);
-    kas_assignment_free(&kernels);
-    return status == KAS_OK ? status : kas_fail_context(status, "%s", o->kernel);
 }
 
 static void tell_gains(const kas_replacement *r)
@@ -509,7 +477,7 @@ static kas_status run(int argc, char **argv)
                                (int)dataset->classes, &net),
                  out);
     if (o.kernel)
-        KAS_TRY_GOTO(read_kernel(&o, net, &target, &replacement), out);
+        KAS_TRY_GOTO(kas_cli_read_kernel(o.kernel, &o.net, net, &target, &replacement), out);
     status = run_with(&o, dataset, net, o.kernel ? &replacement : NULL);
 out:
     kas_replacement_free(&replacement);

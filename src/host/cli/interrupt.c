@@ -1,0 +1,29 @@
+#include "host/cli/interrupt.h"
+
+#include <signal.h>
+
+static volatile sig_atomic_t first;
+
+static void on_signal(int number)
+{
+    first = number; /* SA_RESETHAND: the second one ends the process at once */
+}
+
+void kas_interrupt_watch(void)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+}
+
+bool kas_interrupted(void)
+{
+    return first != 0;
+}
+
+kas_status kas_interrupt_status(void)
+{
+    return kas_fail(first == SIGINT ? KAS_INTERRUPTED : KAS_PREEMPTED, "%s", "");
+}

@@ -1,0 +1,14 @@
+/* SIGINT, SIGTERM and SIGHUP of a long command in one process: the first one asks it to end, the
+ * second one ends it at once. */
+#ifndef KAS_CLI_INTERRUPT_H
+#define KAS_CLI_INTERRUPT_H
+
+#include "host/core/status.h"
+
+void kas_interrupt_watch(void);
+/* Returns whether a signal has come. */
+bool kas_interrupted(void);
+/* Returns KAS_INTERRUPTED for a SIGINT and KAS_PREEMPTED for another signal, without a message. */
+kas_status kas_interrupt_status(void);
+
+#endif
