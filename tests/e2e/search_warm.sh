@@ -12,13 +12,12 @@ grep -q 'weights of kernels begin at random' "$dir/a/logs/0000.log" || fail "the
 grep -q 'tensors of .* taken' "$dir/a/logs/baseline.log" "$dir/a/logs/final.log" "$dir/a/logs/final-baseline.log" && fail "a training from scratch began warm"
 results "$dir/a" >"$dir/results"
 [ "$("$kas" log "$dir/a" baseline --json | grep -c epoch)" = 3 ] || fail "the baseline's log"
-started() { "$kas" best "$1" --json | sed -n "s/.*\"kind\": \"$2\".*\"$3\": \([0-9.]*\).*/\1/p" | sort -n | head -n 1; }
-awk -v a="$(started "$dir/a" candidate started)" -v b="$(started "$dir/a" baseline ended)" 'BEGIN { exit !(a >= b) }' ||
-    fail "a candidate began before the baseline had ended"
-
 expect 0 'best kernel' "${search[@]}" --candidates 2 --warm-start --workers 2 --study "$dir/b"
 results "$dir/b" | diff "$dir/results" - || fail "two workers changed the results"
 cmp "$dir/a/$weights" "$dir/b/$weights" || fail "two workers changed the baseline's weights"
+field() { "$kas" best "$1" --json | sed -n "s/.*\"kind\": \"$2\".*\"$3\": \([0-9.]*\).*/\1/p" | sort -n; }
+awk -v a="$(field "$dir/b" candidate started | head -n 1)" -v b="$(field "$dir/b" baseline ended)" 'BEGIN { exit !(a >= b) }' &&
+    [ "$(field "$dir/b" candidate leases | uniq)" = 1 ] || fail "a candidate began before the baseline had ended"
 expect 2 '--warm-start (the study has true, this command false)' "${search[@]}" --candidates 2 --study "$dir/a"
 
 # Killed between two epochs of a candidate; its baseline's weights lost; more candidates.
