@@ -20,6 +20,7 @@
 #   data            20 s    reading, decoding and copying images beside the bound
 #   models           0 s    every network beside the floor (bf16, TF32)
 #   profile          0 s    time and bytes of memory of every kernel of a step, by the GPU's own counters (ncu)
+#   predict          0 s    the machine model, calibrated, and predicted latencies beside measured ones (studies/predict.sh)
 #   search           0 s    a search: 12 candidates, 3 epochs
 #   train            0 s    a training of the network as it is
 #   make-test               all that `make test DEVICE=cuda` runs, several at a time (not in `all`)
@@ -57,9 +58,9 @@ cd "$(dirname "$0")/.." || exit 1
 
 # ---- the call -------------------------------------------------------------------------------------------------------
 
-every_part=(build tests step peer-steps jit pack check sanitize peer-kernels layers data models profile search train)
+every_part=(build tests step peer-steps jit pack check sanitize peer-kernels layers data models profile predict search train)
 declare -A planned=([build]=80 [tests]=60 [step]=40 [peer-steps]=150 [jit]=20 [pack]=50 [check]=40 [sanitize]=90
-    [peer-kernels]=0 [layers]=20 [data]=20 [models]=0 [profile]=0 [search]=0 [train]=0)
+    [peer-kernels]=0 [layers]=20 [data]=20 [models]=0 [profile]=0 [predict]=0 [search]=0 [train]=0)
 out='' limit=570 most_of_step=100000 jobs=$((($(nproc) + 1) / 2)) again='' device=cuda dataset='' net='' epochs='' recipe=''
 small='' parts=() all=''
 given=("$@")
@@ -348,6 +349,14 @@ part_profile() {
     is_profiled || profile "${options[@]}" --repeats 1 --device "$device"
     [ "$(last_of profile/ncu | cut -f 1)" != ok ] ||
         again=1 step profile/table 20 "$python" bench/profile_table.py "$out/profile.csv"
+}
+
+part_predict() {
+    local sizes=(-n resnet18)
+    [ -z "$small" ] || sizes=(-k 2 -c 8 -i 3x8x8)
+    [ -z "$again" ] || rm -rf "$out/predict"
+    goes_on=whole step predict 100000 bash -c 'exec "$@" -t $((allowed > 60 ? allowed - 30 : allowed))' - \
+        bench/studies/predict.sh -o "$out/predict" -D "$device" "${sizes[@]}"
 }
 
 part_jit() {

@@ -7,11 +7,12 @@ $(BUILD)/bench/bench_%: $(BUILD)/bench/bench_%.o $(SUPPORT) $(LIBRARY)
 	$(CC) $(LDFLAGS) -rdynamic -o $@ $(filter %.o,$^) -Wl,--whole-archive $(LIBRARY) -Wl,--no-whole-archive $(LDLIBS)
 
 # What bench/studies needs of ours.
-$(BUILD)/bench/ended_network: $(BUILD)/bench/studies/ended_network.o $(LIBRARY)
+STUDY_BINS := $(patsubst bench/studies/%.c,$(BUILD)/bench/%,$(wildcard bench/studies/*.c))
+$(STUDY_BINS): $(BUILD)/bench/%: $(BUILD)/bench/studies/%.o $(LIBRARY)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -rdynamic -o $@ $< -Wl,--whole-archive $(LIBRARY) -Wl,--no-whole-archive $(LDLIBS)
 
-all: $(BUILD)/bench/ended_network
+all: $(STUDY_BINS)
 
 bench: all $(BENCH_BINS)
 	@for program in $(BENCH_BINS); do $$program || exit 1; done

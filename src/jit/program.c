@@ -143,7 +143,7 @@ static kas_status write_kernel(builder *b, int tensor, kas_ex value, kas_operati
     memcpy(op->grid, nest.grid, sizeof op->grid);
     memcpy(op->block, nest.block, sizeof op->block);
     op->width = nest.width;
-    KAS_TRY(kas_nest_floors(ir, &nest, &op->flops, &op->bytes));
+    KAS_TRY(kas_nest_count(ir, &nest, &op->flops, &op->bytes, &op->effort));
     KAS_TRY(kas_nest_accessed(ir, &nest, &op->accessed));
     op->text = b->source.size;
     KAS_TRY(kas_emit_kernel(ir, &nest, op->function, &b->source, args, &op->args));

@@ -183,8 +183,9 @@ static void test_split_outputs(void **state)
     assert_int_equal(kas_ex_get(&ir, nest.value)->a[1], nest.output_value[0]);
 }
 
-/* Floors: a multiply-add is one; a tensor is read once. */
-static void test_floors(void **state)
+/* Floors: a multiply-add is one; a tensor is read once. The lanes are the 8 elements of y: each
+ * reads 4 elements of x that lie apart from its neighbours', and writes beside them. */
+static void test_count(void **state)
 {
     (void)state;
     kas_nest nest;
@@ -198,10 +199,16 @@ static void test_floors(void **state)
     const kas_ex dot =
         kas_ex_reduce(&ir, KAS_FN_REDUCE_SUM, k, kas_ex_binary(&ir, KAS_FN_MUL, value, value));
     double flops, bytes;
+    kas_effort effort;
     assert_int_equal(kas_schedule(&ir, y, dot, &nest), KAS_OK);
-    assert_int_equal(kas_nest_floors(&ir, &nest, &flops, &bytes), KAS_OK);
+    assert_int_equal(kas_nest_count(&ir, &nest, &flops, &bytes, &effort), KAS_OK);
     assert_true(flops == 8 * 4);
     assert_true(bytes == 4 * (8 * 4 + 8));
+    assert_true(effort.lanes == 8 && effort.turns == 1);
+    assert_true(effort.arithmetic == 8 * 4 && effort.functions == 0 && effort.shared == 0);
+    assert_true(effort.gathers == 8 * 4 && effort.loads == 8 && effort.divisions == 0);
+    /* 8 lanes read from 4 sectors in each of 4 turns, and write one. */
+    assert_true(effort.sectors == 32 * (4 * 4 + 1));
 }
 
 int main(void)
@@ -213,7 +220,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_bounds, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_split, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_split_outputs, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_floors, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_count, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@
 #ifndef KAS_BENCH_BENCH_H
 #define KAS_BENCH_BENCH_H
 
-#include "host/bench/roofline.h"
+#include "host/predict/machine.h"
 #include "host/report/line.h"
 #include "host/report/table.h"
 #include "host/space/canvas/sample_options.h"
@@ -21,25 +21,26 @@ typedef struct kas_bench_options {
     const char *net; /* NULL = every network that the suite knows; step, models: a list "a,b" */
     int c, h, w;     /* of the images; h 0 = the suite's own size for the network */
     int classes;
-    const char *filter;        /* kernel sizes of the targets, as in --targets; NULL = all */
-    kas_budget budget;         /* ratios of 0 = the suite's own */
-    kas_sample_options sample; /* sampler: budget, numbers of primitives and seed in it are
+    const char *filter;         /* kernel sizes of the targets, as in --targets; NULL = all */
+    kas_budget budget;          /* ratios of 0 = the suite's own */
+    kas_sample_options sample;  /* sampler: budget, numbers of primitives and seed in it are
                                   ignored */
-    double seconds;            /* sampler: of CPU time for each line; 0 = 2 */
-    int repeats;               /* 0 = the suite's own number */
-    int batch;                 /* 0 = the suite's own */
-    const char *device;        /* as in kas_device_open; NULL = "auto" */
-    int threads;               /* CPU device: 0 = all cores; sampler: samplers at once, 0 = 1 */
-    const char *kernel;        /* step: kernel file to compare with the unmodified network, or
+    double seconds;             /* sampler: of CPU time for each line; 0 = 2 */
+    int repeats;                /* 0 = the suite's own number */
+    int batch;                  /* 0 = the suite's own */
+    const char *device;         /* as in kas_device_open; NULL = "auto" */
+    int threads;                /* CPU device: 0 = all cores; sampler: samplers at once, 0 = 1 */
+    const char *kernel;         /* step: kernel file to compare with the unmodified network, or
                                   NULL; layers: a kernel file or a folder of them, NULL =
                                   "kernels"; known: a folder, NULL = "kernels" */
-    const char *cache_dir;     /* of the JIT; NULL = default */
-    const char *dataset;       /* data: file to measure; NULL = generated files */
-    kas_precision precision;   /* step, models, layers, jit */
-    bool dry_run;              /* step: only the passes, counted from the plan, without a device */
-    bool passes;               /* step: report every pass over memory with its bytes */
-    bool times;                /* step: report the time of every pass too */
-    const kas_roofline *roofline; /* the device's limits; NULL = each suite measures them */
+    const char *cache_dir;      /* of the JIT; NULL = default */
+    const char *dataset;        /* data: file to measure; NULL = generated files */
+    kas_precision precision;    /* step, models, layers, jit */
+    bool dry_run;               /* step: only the passes, counted from the plan, without a device */
+    bool passes;                /* step: report every pass over memory with its bytes */
+    bool times;                 /* step: report the time of every pass too */
+    const kas_machine *machine; /* its bandwidth and rate are the device's; NULL = each suite
+                                   measures them */
     uint64_t seed;
 } kas_bench_options;
 

@@ -1,7 +1,8 @@
 #include "host/bench/step_floor.h"
 
 kas_status kas_bench_floor_of(const kas_model *model, kas_tape_mode mode,
-                              const kas_roofline *roofline, kas_bench_floor *out)
+                              const kas_machine *machine, kas_precision precision,
+                              kas_bench_floor *out)
 {
     kas_planned_bytes planned;
     KAS_TRY(kas_planned_bytes_count(model, mode, &planned));
@@ -9,19 +10,19 @@ kas_status kas_bench_floor_of(const kas_model *model, kas_tape_mode mode,
         .bytes = planned.bytes,
         .floor_bytes = planned.floor_bytes,
         .floor_flops = planned.floor_flops,
-        .seconds = kas_roofline_floor(roofline, planned.floor_bytes, planned.floor_flops)};
+        .seconds = kas_machine_floor(machine, precision, planned.floor_bytes, planned.floor_flops)};
     kas_planned_bytes_free(&planned);
     return KAS_OK;
 }
 
-void kas_bench_floor_line(kas_buf *line, const kas_bench_floor *floor, const kas_roofline *roofline,
-                          double seconds)
+void kas_bench_floor_line(kas_buf *line, const kas_bench_floor *floor, const kas_machine *machine,
+                          kas_precision precision, double seconds)
 {
     kas_line_number(line, "plan_bytes", floor->bytes);
     kas_line_number(line, "floor_bytes", floor->floor_bytes);
     kas_line_number(line, "floor_flops", floor->floor_flops);
-    kas_line_number(line, "bytes_per_second", roofline->bytes_per_second);
-    kas_line_number(line, "flops_per_second", roofline->flops_per_second);
+    kas_line_number(line, "bytes_per_second", machine->memory_bandwidth);
+    kas_line_number(line, "flops_per_second", machine->rate[precision]);
     kas_line_number(line, "floor_seconds", floor->seconds);
     kas_line_number(line, "share_of_floor", floor->seconds / seconds);
 }

@@ -4,7 +4,6 @@
 #define KAS_BENCH_STEP_FLOOR_H
 
 #include "host/bench/bench.h"
-#include "host/bench/roofline.h"
 #include "host/model/planned_bytes.h"
 
 typedef struct kas_bench_floor {
@@ -14,10 +13,11 @@ typedef struct kas_bench_floor {
 } kas_bench_floor;
 
 kas_status kas_bench_floor_of(const kas_model *model, kas_tape_mode mode,
-                              const kas_roofline *roofline, kas_bench_floor *out);
+                              const kas_machine *machine, kas_precision precision,
+                              kas_bench_floor *out);
 /* Adds the fields plan_bytes, floor_bytes, floor_flops, bytes_per_second, flops_per_second,
  * floor_seconds and share_of_floor. `seconds` is the measured time. */
-void kas_bench_floor_line(kas_buf *line, const kas_bench_floor *floor, const kas_roofline *roofline,
-                          double seconds);
+void kas_bench_floor_line(kas_buf *line, const kas_bench_floor *floor, const kas_machine *machine,
+                          kas_precision precision, double seconds);
 
 #endif

@@ -1,11 +1,6 @@
 /* Measures the time of every pass of a step, so that every pass has a time as well as its bytes
  * (model/planned_bytes.h). Each launch is timed between two points of the device's queue.
  *
- * An operation of the tape usually has one launch for each pass, and the pass gets its time. A bias
- * that the library includes in another launch gets none. When the numbers of launches and passes
- * differ for another reason, the largest pass gets the time of the whole operation and the others
- * get none.
- *
  * Single launches find other data in the caches than launches within a graph, and they do not
  * overlap. Their sum is therefore not the time of a step, and both are reported. */
 #ifndef KAS_BENCH_STEP_TIMES_H

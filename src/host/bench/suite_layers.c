@@ -1,7 +1,7 @@
 /* How near does every layer come to the limits of the machine?
  *
  * It measures each distinct convolution of a network by the library and, in its place, each kernel
- * of a folder, in inference and training, and compares them with their floor (roofline.h): every
+ * of a folder, in inference and training, and compares them with their floor (predict/machine.h): every
  * tensor moved once in a pass, every multiply-add done once. A kernel and the convolution that it
  * replaces are timed in turns, and the ratio is that of adjacent runs. The default network is
  * ResNet-34, whose layers are those of NAS-PTE's and Canvas' figures.
@@ -15,7 +15,6 @@
 
 #include "host/bench/bench.h"
 #include "host/bench/programs.h"
-#include "host/bench/roofline.h"
 #include "host/bench/step_model.h"
 #include "host/core/log.h"
 #include "host/net/targets.h"
@@ -36,7 +35,7 @@ typedef struct subject {
     const kas_bench_options *o;
     const kas_bench_sink *sink;
     kas_device *device;
-    kas_roofline roofline;
+    kas_machine machine;
     int batch, repeats;
     kas_net *net;
     kas_target *target;
@@ -136,10 +135,11 @@ static kas_status put_json(subject *s, figure *f, const char *layer, double shar
     kas_bench_line_spread(&out, "seconds", &f->seconds);
     kas_line_number(&out, "floor_bytes", f->floor_bytes);
     kas_line_number(&out, "floor_flops", f->floor_flops);
-    kas_line_number(&out, "bytes_per_second", s->roofline.bytes_per_second);
-    kas_line_number(&out, "flops_per_second", s->roofline.flops_per_second);
-    kas_line_number(&out, "floor_seconds",
-                    kas_roofline_floor(&s->roofline, f->floor_bytes, f->floor_flops));
+    kas_line_number(&out, "bytes_per_second", s->machine.memory_bandwidth);
+    kas_line_number(&out, "flops_per_second", s->machine.rate[s->o->precision]);
+    kas_line_number(
+        &out, "floor_seconds",
+        kas_machine_floor(&s->machine, s->o->precision, f->floor_bytes, f->floor_flops));
     kas_line_number(&out, "share_of_floor", share);
     kas_line_bool(&out, "below_60_percent", share < good_share);
     if (f->kernel)
@@ -153,7 +153,8 @@ static kas_status put(subject *s, figure *f)
 {
     char layer[96], time[32], floor[32];
     const double median = kas_samples_quantile(&f->seconds, 0.5),
-                 least = kas_roofline_floor(&s->roofline, f->floor_bytes, f->floor_flops),
+                 least = kas_machine_floor(&s->machine, s->o->precision, f->floor_bytes,
+                                           f->floor_flops),
                  share = least / median;
     describe(s, f->shape, layer);
     if (share < good_share)
@@ -374,7 +375,7 @@ static kas_status run_subject(subject *s)
                           given ? o->c : 3, o->classes, &s->net));
     KAS_TRY(kas_net_targets(s->net, o->filter, &s->target, &s->targets));
     KAS_TRY(find_shapes(s));
-    KAS_TRY(kas_roofline_measure(s->device, o->precision, o->roofline, &s->roofline));
+    KAS_TRY(kas_machine_measure(s->device, o->precision, o->machine, &s->machine));
     return measure_all(s);
 }
 
@@ -386,7 +387,7 @@ static kas_status put_table(subject *s)
         "layers: %s at batch %d in %s; floor: %.1f GB/s, %.1f GFLOP/s (a multiply-add is one), "
         "measured in this run",
         s->net->name, s->batch, kas_precision_names[s->o->precision],
-        s->roofline.bytes_per_second / 1e9, s->roofline.flops_per_second / 1e9);
+        s->machine.memory_bandwidth / 1e9, s->machine.rate[s->o->precision] / 1e9);
     KAS_TRY(kas_bench_table_put(s->table, title, s->sink));
     if (s->sink->json || !s->low.size)
         return KAS_OK;

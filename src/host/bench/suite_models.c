@@ -3,7 +3,7 @@
  * It measures the training step and the inference of every network that comes with kas-gpu, or of
  * those of --net, and compares them with the floor: the time for the bytes of a perfect fusion at
  * the measured bandwidth, or for the multiply-adds at the measured rate, whichever is longer
- * (roofline.h, model/planned_bytes.h). */
+ * (predict/machine.h, model/planned_bytes.h). */
 #include <math.h>
 #include <stdio.h>
 
@@ -21,7 +21,7 @@ typedef struct subject {
     const kas_bench_options *o;
     const kas_bench_sink *sink;
     kas_device *device;
-    kas_roofline roofline;
+    kas_machine machine;
     int batch, repeats;
     kas_table *table;
 } subject;
@@ -57,7 +57,7 @@ static kas_status put_json(const subject *s, figure *f)
     kas_line_number(&out, "host_seconds",
                     f->host.count ? kas_samples_quantile(&f->host, 0.5) : NAN);
     kas_line_int(&out, "memory_bytes", (int64_t)f->memory);
-    kas_bench_floor_line(&out, &f->floor, &s->roofline, median);
+    kas_bench_floor_line(&out, &f->floor, &s->machine, s->o->precision, median);
     kas_status status = kas_bench_line_put(&out, s->sink);
     kas_buf_free(&out);
     return status;
@@ -91,7 +91,8 @@ static kas_status put(const subject *s, figure *f)
 static kas_status measure(const subject *s, kas_bench_model *m, figure *f)
 {
     const kas_tape_mode mode = modes[f->phase];
-    KAS_TRY(kas_bench_floor_of(kas_bench_model_of(m, mode), mode, &s->roofline, &f->floor));
+    KAS_TRY(kas_bench_floor_of(kas_bench_model_of(m, mode), mode, &s->machine, s->o->precision,
+                               &f->floor));
     KAS_TRY(kas_bench_model_begin(m, mode));
     for (int i = 0; i < WARM_UP + s->repeats; i++) {
         kas_bench_time time;
@@ -160,7 +161,7 @@ static kas_status run_nets(subject *s)
     char name[KAS_BENCH_NET];
     s->batch = o->batch ? o->batch : cpu ? 8 : 512;
     s->repeats = o->repeats ? o->repeats : cpu ? 3 : 20;
-    KAS_TRY(kas_roofline_measure(s->device, o->precision, o->roofline, &s->roofline));
+    KAS_TRY(kas_machine_measure(s->device, o->precision, o->machine, &s->machine));
     while (list && kas_bench_next_net(&list, name))
         KAS_TRY(run_net(s, name));
     for (const kas_embedded *e = kas_embedded_networks; !list && e->name; e++)
@@ -184,8 +185,8 @@ static kas_status run(const kas_bench_options *o, const kas_bench_sink *sink)
              "models at batch %d in %s; floor: %.1f GB/s, %.1f GFLOP/s (a multiply-add is one), "
              "measured "
              "in this run",
-             s.batch, kas_precision_names[o->precision], s.roofline.bytes_per_second / 1e9,
-             s.roofline.flops_per_second / 1e9);
+             s.batch, kas_precision_names[o->precision], s.machine.memory_bandwidth / 1e9,
+             s.machine.rate[o->precision] / 1e9);
     if (status == KAS_OK)
         status = kas_bench_table_put(s.table, title, sink);
     kas_table_free(s.table);

@@ -3,7 +3,7 @@
  * With a kernel, the unmodified network (A) and the one with the kernel (B) run in turn, A B A B
  * ..., in one process, and the ratio is that of adjacent runs, so that a disturbance of the machine
  * affects both. The convolutions of A alone run in the same round. The time is reported with its
- * floor (roofline.h), and the bytes of the plan with those of the floor (model/planned_bytes.h).
+ * floor (predict/machine.h), and the bytes of the plan with those of the floor (model/planned_bytes.h).
  * --passes lists the bytes of every pass, and --times its time.
  *
  * FLOPs: a multiply-add is one.  A training step counts as three inferences (the forward pass, the
@@ -27,7 +27,7 @@ typedef struct subject {
     const kas_bench_options *o;
     const kas_bench_sink *sink;
     kas_device *device;
-    const kas_roofline *roofline;
+    const kas_machine *machine;
     int batch, repeats;
     kas_net *net;
     kas_dataset *images;
@@ -160,7 +160,7 @@ static kas_status put_json(subject *s, bool changed, kas_tape_mode mode, rounds 
                   "a multiply-add as one; a training step as three inferences");
     kas_line_number(&out, "gflops_per_second", flops / median / 1e9);
     kas_line_int(&out, "memory_bytes", (int64_t)kas_model_memory(model_of(s, changed, mode)));
-    kas_bench_floor_line(&out, floor, s->roofline, median);
+    kas_bench_floor_line(&out, floor, s->machine, s->o->precision, median);
     if (changed)
         kas_bench_line_spread(&out, "ratio_to_unmodified", &r->ratio);
     else
@@ -233,7 +233,8 @@ out:
 static kas_status put(subject *s, bool changed, kas_tape_mode mode, rounds *r, kas_table *table)
 {
     kas_bench_floor floor;
-    KAS_TRY(kas_bench_floor_of(model_of(s, changed, mode), mode, s->roofline, &floor));
+    KAS_TRY(
+        kas_bench_floor_of(model_of(s, changed, mode), mode, s->machine, s->o->precision, &floor));
     if (s->sink->json)
         KAS_TRY(put_json(s, changed, mode, r, &floor));
     else
@@ -302,13 +303,12 @@ static int batch_of(const kas_bench_options *o)
 }
 
 static kas_status run_net(const kas_bench_options *o, const char *name, kas_device *device,
-                          const kas_roofline *roofline, const kas_bench_sink *sink,
-                          kas_table *table)
+                          const kas_machine *machine, const kas_bench_sink *sink, kas_table *table)
 {
     subject s = {.o = o,
                  .sink = sink,
                  .device = device,
-                 .roofline = roofline,
+                 .machine = machine,
                  .batch = batch_of(o),
                  .repeats = o->repeats ? o->repeats : REPEATS};
     kas_status status = prepare(&s, name);
@@ -328,11 +328,11 @@ static kas_status run_nets(const kas_bench_options *o, const kas_bench_sink *sin
     const char *list = o->net ? o->net : usual;
     char name[KAS_BENCH_NET];
     kas_device *device;
-    kas_roofline roofline;
+    kas_machine machine;
     KAS_TRY(kas_device_open(o->device ? o->device : "auto", o->threads, &device));
-    kas_status status = kas_roofline_measure(device, o->precision, o->roofline, &roofline);
+    kas_status status = kas_machine_measure(device, o->precision, o->machine, &machine);
     while (status == KAS_OK && kas_bench_next_net(&list, name))
-        status = run_net(o, name, device, &roofline, sink, table);
+        status = run_net(o, name, device, &machine, sink, table);
     kas_device_close(device);
     return status;
 }

@@ -46,23 +46,48 @@ static double weights(const counter *c, int layer, kas_dtype dtype)
     return (double)kas_dtype_size(dtype) * kas_layer_params(c->m->net, layer);
 }
 
-static void pass(counter *c, const char *what, int layer, double bytes)
+/* Adds a pass and returns it; NULL after a failure. */
+static kas_sweep *pass(counter *c, const char *what, int layer, double bytes)
 {
     kas_planned_bytes *t = c->out;
     if (c->status != KAS_OK)
-        return;
+        return NULL;
     if (t->passes == t->capacity) {
         const int capacity = 2 * t->capacity + 64;
         kas_sweep *grown = realloc(t->pass, sizeof *grown * (size_t)capacity);
         if (!grown) {
             c->status = kas_fail(KAS_NO_MEMORY, "no memory to count the bytes of a step");
-            return;
+            return NULL;
         }
         t->pass = grown;
         t->capacity = capacity;
     }
-    t->pass[t->passes++] = (kas_sweep){what, layer, c->operation, bytes, NAN};
+    t->pass[t->passes] = (kas_sweep){
+        .what = what, .layer = layer, .operation = c->operation, .bytes = bytes, .seconds = NAN};
     t->bytes += bytes;
+    return &t->pass[t->passes++];
+}
+
+/* Adds a pass of a layer's convolution. */
+static void conv_pass(counter *c, const char *what, int layer, double bytes, kas_dtype dtype)
+{
+    kas_sweep *s = pass(c, what, layer, bytes);
+    if (!s)
+        return;
+    s->library = true;
+    s->conv = kas_layer_conv_desc(c->m->net, layer, c->m->batch, dtype);
+    s->conv.tf32 = c->m->tf32;
+}
+
+/* Adds a launch of a kernel in the place of `layer`. */
+static void kernel_pass(counter *c, const char *what, int layer, const kas_operation *op)
+{
+    kas_sweep *s = pass(c, what, layer, op->bytes);
+    if (!s)
+        return;
+    s->kernel = op;
+    s->library = op->kind == KAS_OPERATION_CONV;
+    s->conv = op->conv;
 }
 
 /* ---- operations ------------------------------------------------------------------------------ */
@@ -80,10 +105,11 @@ static void program(counter *c, const kas_tape_op *op, bool backward, double x)
              2.0 * sizeof(float) * c->m->net->layer[op->norm].c);
     for (int i = 0; i < count; i++)
         if (op->epilogue >= 0 && i == p->written_by)
-            pass(c, "kernel forward with norm", op->layer, p->epilogue_kernel[op->epilogue].bytes);
+            kernel_pass(c, "kernel forward with norm", op->layer,
+                        &p->epilogue_kernel[op->epilogue]);
         else
-            pass(c, backward ? "kernel backward" : "kernel forward", op->layer,
-                 (backward ? p->backward : p->forward)[i].bytes);
+            kernel_pass(c, backward ? "kernel backward" : "kernel forward", op->layer,
+                        &(backward ? p->backward : p->forward)[i]);
     if (backward && op->pooled >= 0)
         pass(c, "stride pool backward", op->layer, x + slot(c, op->pooled));
 }
@@ -100,8 +126,8 @@ static void forward(counter *c, const kas_tape_op *op)
     switch (l->op) {
     case KAS_LAYER_CONV:
     case KAS_LAYER_LINEAR:
-        pass(c, op->norm >= 0 ? "convolution forward with norm" : "convolution forward", op->layer,
-             x + weights(c, op->layer, op->y.dtype) + x1 + y);
+        conv_pass(c, op->norm >= 0 ? "convolution forward with norm" : "convolution forward",
+                  op->layer, x + weights(c, op->layer, op->y.dtype) + x1 + y, op->y.dtype);
         if (l->bias && op->norm < 0)
             pass(c, "bias forward", op->layer, 2 * y);
         break;
@@ -137,9 +163,10 @@ static void conv_backward(counter *c, const kas_tape_op *op, double x, double dy
     const double w = weights(c, op->layer, op->dy.dtype);
     if (l->bias)
         pass(c, "bias backward", op->layer, dy + 2 * slot(c, op->work));
-    pass(c, "convolution backward, weights", op->layer, x + dy + weights(c, op->layer, KAS_F32));
+    conv_pass(c, "convolution backward, weights", op->layer,
+              x + dy + weights(c, op->layer, KAS_F32), op->dy.dtype);
     if (op->dx.slot >= 0)
-        pass(c, "convolution backward, data", op->layer, dy + w + x);
+        conv_pass(c, "convolution backward, data", op->layer, dy + w + x, op->dy.dtype);
 }
 
 static void norm_backward(counter *c, const kas_tape_op *op, double x, double dy)
@@ -414,6 +441,51 @@ void kas_planned_bytes_free(kas_planned_bytes *planned)
     free(planned->pass);
     *planned = (kas_planned_bytes){0};
 }
+
+/* ---- measured times -------------------------------------------------------------------------- */
+
+static bool is_bias(const kas_sweep *pass)
+{
+    return strncmp(pass->what, "bias", 4) == 0;
+}
+
+/* Gives the passes of one operation the times of its launches. */
+static void give(kas_sweep *pass, int passes, const double *seconds, int launches)
+{
+    double sum = 0;
+    int biases = 0, largest = 0;
+    for (int i = 0; i < launches; i++)
+        sum += seconds[i];
+    for (int i = 0; i < passes; i++) {
+        biases += is_bias(&pass[i]);
+        largest = pass[i].bytes > pass[largest].bytes ? i : largest;
+    }
+    if (launches == passes || launches == passes - biases) {
+        for (int i = 0, next = 0; i < passes; i++)
+            if (launches == passes || !is_bias(&pass[i]))
+                pass[i].seconds = seconds[next++];
+    } else if (launches > 0) {
+        pass[largest].seconds = sum;
+    }
+}
+
+/* Passes of one operation are adjacent, and so are its launches. */
+double kas_planned_bytes_give(kas_planned_bytes *t, const int *mark, const double *seconds)
+{
+    double given = 0;
+    for (int i = 0; i < t->passes;) {
+        const int operation = t->pass[i].operation, begin = mark[operation];
+        int end = i;
+        while (end < t->passes && t->pass[end].operation == operation)
+            end++;
+        give(&t->pass[i], end - i, &seconds[begin], mark[operation + 1] - begin);
+        for (; i < end; i++)
+            given += isnan(t->pass[i].seconds) ? 0 : t->pass[i].seconds;
+    }
+    return given;
+}
+
+/* ---- kinds ----------------------------------------------------------------------------------- */
 
 static int larger_first(const void *a, const void *b)
 {

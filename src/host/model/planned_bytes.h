@@ -42,6 +42,10 @@ typedef struct kas_sweep {
     int operation;    /* operation of the tape to which the pass belongs (tape.h) */
     double bytes;
     double seconds; /* NaN here; bench/step_times.h measures it */
+    /* The launch of a kernel in a convolution's place; NULL: a pass of the network's own */
+    const kas_operation *kernel;
+    bool library;       /* a library computes it: */
+    kas_conv_desc conv; /* this convolution */
 } kas_sweep;
 
 typedef struct kas_planned_bytes {
@@ -58,6 +62,13 @@ kas_status kas_planned_bytes_count(const kas_model *model, kas_tape_mode mode,
 kas_status kas_planned_bytes_plan(const kas_model_options *options, kas_tape_mode mode,
                                   kas_planned_bytes *out);
 void kas_planned_bytes_free(kas_planned_bytes *planned);
+
+/* Gives all passes the measured times of the launches of a recorded step: `seconds` by launch, and
+ * `mark` as in kas_step_options. An operation of the tape usually has one launch for each pass. A
+ * bias that the library includes in another launch gets none; where the numbers differ for another
+ * reason, the largest pass gets the time of the whole operation and the others get none. Returns
+ * the time that was given. */
+double kas_planned_bytes_give(kas_planned_bytes *planned, const int *mark, const double *seconds);
 
 /* All passes of one kind together. */
 typedef struct kas_sweep_kind {

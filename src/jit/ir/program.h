@@ -101,6 +101,24 @@ typedef struct kas_accessed {
     double all, contiguous, wide;
 } kas_accessed;
 
+/* What the instructions of a whole launch are, counted from the kernel's expressions before there is
+ * any text (schedule/effort.c), so that its time can be predicted (host/predict/). A value that
+ * depends on the lane is computed for each lane; any other value is computed once for a row of
+ * lanes, or less often. A function counts as many operations as kas_fn_cost says. */
+typedef struct kas_effort {
+    double lanes;      /* lanes of a row, which run side by side */
+    double turns;      /* how often a row of lanes begins: for each row, and for each turn of a
+                          reduction around the lanes */
+    double arithmetic; /* operations for each lane: plain ones */
+    double functions;  /* operations for each lane: exp, division and the like */
+    double loads;      /* reads and writes for each lane, side by side in memory */
+    double gathers;    /* reads and writes for each lane, apart in memory */
+    double divisions;  /* of indices, for each lane */
+    double shared;     /* operations and reads once for a row of lanes, or less often */
+    double rounds;     /* dependent reads of a thread, one behind the other */
+    double sectors;    /* bytes of the 32-byte sectors that a GPU fetches for the lanes */
+} kas_effort;
+
 typedef struct kas_operation {
     enum { KAS_OPERATION_LAUNCH, KAS_OPERATION_CONV } kind;
     /* LAUNCH: the kernel's struct argument is `args` pointers in this order */
@@ -113,6 +131,7 @@ typedef struct kas_operation {
     int width;                          /* lanes of a thread (wide.h) */
     double flops, bytes;                /* least cost of this kernel, for the whole batch */
     kas_accessed accessed;
+    kas_effort effort;
     /* CONV: x, w and y of the pass, as numbers of buffers */
     kas_conv_pass pass;
     kas_conv_desc conv;

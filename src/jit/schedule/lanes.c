@@ -65,16 +65,10 @@ static int64_t value_at(const kas_ir *ir, kas_ix ix, int lane, int64_t value)
     return sum;
 }
 
-typedef struct pattern {
-    int lanes, sectors; /* looked at; touched */
-    bool fixed, contiguous;
-    int64_t farthest; /* distance of neighbours */
-} pattern;
-
-static pattern look(const kas_ir *ir, kas_ix ix, int lane)
+kas_lane_pattern kas_ix_lane_pattern(const kas_ir *ir, kas_ix ix, int lane)
 {
     const int64_t size = ir->var_size[lane];
-    pattern p = {size < WARP ? (int)size : WARP, 1, true, true, 0};
+    kas_lane_pattern p = {size < WARP ? (int)size : WARP, 1, true, true, 0};
     int64_t before = value_at(ir, ix, lane, 0);
     for (int l = 1; l < p.lanes; l++) {
         const int64_t now = value_at(ir, ix, lane, l);
@@ -87,21 +81,17 @@ static pattern look(const kas_ir *ir, kas_ix ix, int lane)
     return p;
 }
 
-/* Returns the price of the divisions that take the lane apart, including divisions inside
- * others. */
-static double divisions(const kas_ir *ir, kas_ix ix, int lane)
+int kas_ix_lane_divisions(const kas_ir *ir, kas_ix ix, int lane)
 {
     const kas_ix_sum *s = kas_ix_get(ir, ix);
-    double price = 0;
+    int divisions = 0;
     for (int i = 0; i < s->terms; i++) {
         const kas_atom *atom = kas_atom_get(ir, s->term[i].atom);
         if (atom->kind == KAS_ATOM_VAR || !kas_ix_has_var(ir, atom->of, lane))
             continue;
-        price += divisions(ir, atom->of, lane);
-        if (atom->kind != KAS_ATOM_CLAMP)
-            price += 1;
+        divisions += kas_ix_lane_divisions(ir, atom->of, lane) + (atom->kind != KAS_ATOM_CLAMP);
     }
-    return price;
+    return divisions;
 }
 
 /* Returns whether a reduction walks contiguously through what the lanes leave out: then sectors are
@@ -135,7 +125,7 @@ static int inner_loop(const kas_ir *ir, const kas_nest *nest, int lane)
     return -1;
 }
 
-static double access_price(const price *p, kas_ix ix, const pattern *a)
+static double access_price(const price *p, kas_ix ix, const kas_lane_pattern *a)
 {
     if (p->inner >= 0 && interleaved(p->ir, ix, p->lane, p->inner))
         return 1.25;
@@ -153,10 +143,10 @@ static double access_price(const price *p, kas_ix ix, const pattern *a)
 static void see_access(void *context, const kas_ex_node *node, kas_ix ix)
 {
     price *p = context;
-    p->sum += divisions(p->ir, ix, p->lane);
+    p->sum += kas_ix_lane_divisions(p->ir, ix, p->lane);
     if (node && node->kind != KAS_EX_LOAD)
         return;
-    const pattern a = look(p->ir, ix, p->lane);
+    const kas_lane_pattern a = kas_ix_lane_pattern(p->ir, ix, p->lane);
     const bool reduced = kas_masks_ix(&p->masks, ix) >> p->loops != 0;
     double cost = access_price(p, ix, &a) * (reduced ? REDUCED : 1);
     if (p->inner >= 0 && !kas_ix_has_var(p->ir, ix, p->inner))

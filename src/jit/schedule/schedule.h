@@ -57,10 +57,11 @@ double kas_reduce_length(const kas_ir *ir, kas_ex e);
  * unroll, and a loop inside a lane does not vectorise. */
 bool kas_reduce_is_long(const kas_ir *ir, kas_ex e);
 
-/* kas_nest_prove_bounds proves from ranges alone that every access stays inside its tensor's memory
- * and that the launch is legal; it returns KAS_FAILURE otherwise. kas_nest_floors computes the
- * least FLOPs and bytes of the operation, without the few bytes of a gain. (bounds_proof.c) */
+/* Proves from ranges alone that every access stays inside its tensor's memory and that the launch
+ * is legal; returns KAS_FAILURE otherwise. */
 kas_status kas_nest_prove_bounds(const kas_ir *ir, const kas_nest *nest);
-kas_status kas_nest_floors(const kas_ir *ir, const kas_nest *nest, double *flops, double *bytes);
+/* Counts the least FLOPs and bytes of the operation, and what its instructions are (effort.c). */
+kas_status kas_nest_count(const kas_ir *ir, const kas_nest *nest, double *flops, double *bytes,
+                          kas_effort *effort);
 
 #endif

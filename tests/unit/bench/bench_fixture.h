@@ -9,18 +9,17 @@
 #include <string.h>
 
 #include "host/bench/bench.h"
-#include "host/bench/roofline.h"
 #include "host/core/json/json.h"
 #include "support/ok.h"
 
 enum { MAX_LINES = 1000 };
 static const kas_json_limits limits = {.bytes = 1 << 16, .depth = 4};
 
-/* A step of a small network. The roofline is given, because measuring it takes a second;
+/* A step of a small network. The ceilings are given, because measuring it takes a second;
  * test_bench_layers measures one. */
 static inline kas_bench_options small_step(const char *device)
 {
-    static const kas_roofline made_up = {.bytes_per_second = 1e10, .flops_per_second = 5e10};
+    static const kas_machine made_up = {.memory_bandwidth = 1e10, .rate = {5e10}};
     return (kas_bench_options){.net = "resnet20",
                                .c = 3,
                                .h = 8,
@@ -30,7 +29,7 @@ static inline kas_bench_options small_step(const char *device)
                                .batch = 2,
                                .device = device,
                                .threads = 1,
-                               .roofline = &made_up};
+                               .machine = &made_up};
 }
 
 /* The output of a suite. */

@@ -7,7 +7,6 @@
 #include <cmocka.h>
 
 #include "bench_fixture.h"
-#include "host/bench/roofline.h"
 #include "host/core/log.h"
 #include "host/net/targets.h"
 

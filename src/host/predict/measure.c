@@ -1,4 +1,5 @@
-#include "host/bench/roofline.h"
+/* Measures the two ceilings of a device. */
+#include "host/predict/machine.h"
 
 #include "cuda/kernels/prelude.h"
 #include "cuda/kernels/args.h"
@@ -118,15 +119,17 @@ static void choose_sizes(const kas_device_info *info, int *rows, int *side)
         *side /= 2;
 }
 
-kas_status kas_roofline_measure(kas_device *device, kas_precision precision,
-                                const kas_roofline *known, kas_roofline *out)
+kas_status kas_machine_measure(kas_device *device, kas_precision precision,
+                               const kas_machine *known, kas_machine *out)
 {
+    const kas_device_info *info = kas_device_get_info(device);
     if (known) {
         *out = *known;
         return KAS_OK;
     }
+    KAS_TRY(kas_machine_of(info, out));
     int rows, side;
-    choose_sizes(kas_device_get_info(device), &rows, &side);
+    choose_sizes(info, &rows, &side);
     const size_t arrays = 3 * (size_t)rows * ROW * sizeof(float),
                  matrices = 3 * (size_t)side * (size_t)side * sizeof(float),
                  bytes = arrays > matrices ? arrays : matrices;
@@ -134,9 +137,9 @@ kas_status kas_roofline_measure(kas_device *device, kas_precision precision,
     KAS_TRY(kas_mem_alloc(device, bytes, &memory));
     kas_status status = kas_mem_zero(device, memory, bytes);
     if (status == KAS_OK)
-        status = measure_bandwidth(device, rows, memory, &out->bytes_per_second);
+        status = measure_bandwidth(device, rows, memory, &out->memory_bandwidth);
     if (status == KAS_OK)
-        status = measure_rate(device, precision, side, memory, &out->flops_per_second);
+        status = measure_rate(device, precision, side, memory, &out->rate[precision]);
     kas_mem_free(device, memory);
     return status;
 }

@@ -1,0 +1,131 @@
+/* The machines that are known by name.
+ *
+ * Rates and bandwidths of GPUs are those of NVIDIA's data sheets, without sparsity, at boost clock;
+ * a multiply-add is one. Bandwidths of L2 are what microbenchmarks of others report, rounded. The
+ * shares and costs are those of a GPU on which nothing has been measured yet: the same for all, so
+ * that GPUs are compared by their data sheets. */
+#include "host/predict/machine.h"
+
+#define T 1e12
+/* What is not known better: a launch within a graph, a call of cuDNN or cuBLASLt, and shares that
+ * PyTorch's users see. */
+#define USUAL_GPU                                                                                  \
+    .gpu = true, .warp = 32, .read_latency = 5e-7, .launch = 1.5e-6, .call = 1e-6,                 \
+    .efficiency = {0.5, 0.5, 0.15, 0.02}, .half_channels = 16, .pass = 0.8, .arithmetic = 1,       \
+    .function = 1, .load = 2, .gather = 0.25, .division = 0.1, .shared = 0.1, .turn = 0.1
+
+static const kas_machine machines[] = {
+    /* Two cores of a server: an AMD EPYC 9004 with AVX-512. */
+    {.name = "cpu",
+     .cores = 2,
+     .clock = 3.0e9,
+     .lanes = 16,
+     .warp = 16,
+     .memory_bandwidth = 2.5e10,
+     .outer_bandwidth = 6e10,
+     .inner_bandwidth = 1.2e11,
+     .outer_bytes = 3.2e7,
+     .inner_bytes = 2e6,
+     .rate = {9e10, 9e10, 1.5e11, 9e10},
+     .launch = 2e-6,
+     .call = 5e-6,
+     .efficiency = {0.7, 0.7, 0.3, 0.1},
+     .half_channels = 8,
+     .pass = 0.7,
+     .arithmetic = 1,
+     .function = 1,
+     .load = 1,
+     .gather = 1,
+     .division = 0.5,
+     .shared = 0.5,
+     .turn = 5},
+    {.name = "a100",
+     USUAL_GPU,
+     .cores = 108,
+     .clock = 1.41e9,
+     .lanes = 64,
+     .threads = 2048,
+     .memory_bandwidth = 2.04 * T,
+     .outer_bandwidth = 4.5 * T,
+     .inner_bandwidth = 19.5 * T,
+     .outer_bytes = 4e7,
+     .inner_bytes = 2.1e7,
+     .rate = {9.7 * T, 78 * T, 156 * T, 156 * T}},
+    {.name = "h100",
+     USUAL_GPU,
+     .cores = 132,
+     .clock = 1.83e9,
+     .lanes = 128,
+     .threads = 2048,
+     .memory_bandwidth = 3.35 * T,
+     .outer_bandwidth = 5.5 * T,
+     .inner_bandwidth = 30.9 * T,
+     .outer_bytes = 5e7,
+     .inner_bytes = 3.3e7,
+     .rate = {33.5 * T, 247 * T, 494 * T, 494 * T}},
+    {.name = "h200",
+     USUAL_GPU,
+     .cores = 132,
+     .clock = 1.83e9,
+     .lanes = 128,
+     .threads = 2048,
+     .memory_bandwidth = 4.8 * T,
+     .outer_bandwidth = 5.5 * T,
+     .inner_bandwidth = 30.9 * T,
+     .outer_bytes = 5e7,
+     .inner_bytes = 3.3e7,
+     .rate = {33.5 * T, 247 * T, 494 * T, 494 * T}},
+    {.name = "l4",
+     USUAL_GPU,
+     .cores = 58,
+     .clock = 2.04e9,
+     .lanes = 128,
+     .threads = 1536,
+     .memory_bandwidth = 0.3 * T,
+     .outer_bandwidth = 2 * T,
+     .inner_bandwidth = 15 * T,
+     .outer_bytes = 4.8e7,
+     .inner_bytes = 7e6,
+     .rate = {15.1 * T, 30 * T, 60.5 * T, 60.5 * T}},
+    {.name = "rtx4090",
+     USUAL_GPU,
+     .cores = 128,
+     .clock = 2.52e9,
+     .lanes = 128,
+     .threads = 1536,
+     .memory_bandwidth = 1.008 * T,
+     .outer_bandwidth = 5 * T,
+     .inner_bandwidth = 41 * T,
+     .outer_bytes = 7.2e7,
+     .inner_bytes = 1.6e7,
+     .rate = {41.3 * T, 41.3 * T, 82.6 * T, 82.6 * T}},
+    {.name = "orin", /* Jetson AGX Orin, 64 GB */
+     USUAL_GPU,
+     .cores = 16,
+     .clock = 1.3e9,
+     .lanes = 128,
+     .threads = 1536,
+     .memory_bandwidth = 0.2048 * T,
+     .outer_bandwidth = 0.6 * T,
+     .inner_bandwidth = 2.6 * T,
+     .outer_bytes = 4e6,
+     .inner_bytes = 3e6,
+     .rate = {2.66 * T, 10.6 * T, 21.3 * T, 21.3 * T}},
+    {.name = "orin-nano", /* Jetson Orin Nano, 8 GB */
+     USUAL_GPU,
+     .cores = 8,
+     .clock = 0.625e9,
+     .lanes = 128,
+     .threads = 1536,
+     .memory_bandwidth = 0.068 * T,
+     .outer_bandwidth = 0.2 * T,
+     .inner_bandwidth = 0.64 * T,
+     .outer_bytes = 2e6,
+     .inner_bytes = 1.5e6,
+     .rate = {0.64 * T, 2.5 * T, 5.1 * T, 5.1 * T}},
+};
+
+const kas_machine *kas_machine_builtin(int i)
+{
+    return i >= 0 && i < (int)(sizeof machines / sizeof *machines) ? &machines[i] : NULL;
+}

@@ -1,0 +1,227 @@
+#include "host/predict/predict.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+const char *const kas_bound_names[] = {"memory", "arithmetic", "latency", "launch", NULL};
+
+/* ---- parts ----------------------------------------------------------------------------------- */
+
+/* Returns the seconds of moving `bytes` that fit into a cache of `size` bytes or do not. Of what is
+ * up to twice as large as the cache a part is still found there. */
+static double behind(double bytes, double size, double bandwidth, double beyond)
+{
+    const double left = 2 * size - bytes, held = left < 0 ? 0 : left < bytes ? left : bytes;
+    return held / bandwidth + (bytes - held) * beyond;
+}
+
+static double memory_seconds(const kas_machine *m, double bytes)
+{
+    const double outer = behind(bytes, m->outer_bytes, m->outer_bandwidth, 1 / m->memory_bandwidth);
+    return bytes > 0 ? behind(bytes, m->inner_bytes, m->inner_bandwidth, outer / bytes) : 0;
+}
+
+static double round_up(double x, double to)
+{
+    return ceil(x / to) * to;
+}
+
+/* Returns the cores that work on average: blocks are dealt out evenly. */
+static double busy_cores(const kas_machine *m, double blocks)
+{
+    if (blocks <= m->cores)
+        return blocks;
+    return m->gpu ? m->cores : blocks / ceil(blocks / m->cores);
+}
+
+/* ---- generated kernels ----------------------------------------------------------------------- */
+
+static double steps_of(const kas_machine *m, const kas_effort *e)
+{
+    const double idle = e->lanes > 0 ? round_up(e->lanes, m->warp) / e->lanes : 1;
+    const double rows =
+        m->arithmetic * e->arithmetic + m->function * e->functions + m->load * e->loads;
+    return rows * idle / m->lanes + m->gather * e->gathers + m->division * e->divisions +
+           m->shared * e->shared + m->turn * e->turns;
+}
+
+static void generated(const kas_machine *m, const kas_operation *op, double part[KAS_BOUNDS])
+{
+    const double blocks = (double)op->grid[0] * op->grid[1] * op->grid[2];
+    const double threads = (double)op->block[0] * op->block[1] * op->block[2];
+    const double arithmetic = steps_of(m, &op->effort) / (busy_cores(m, blocks) * m->clock);
+    const double least = op->flops / m->rate[KAS_PRECISION_FP32];
+    part[KAS_BOUND_MEMORY] = memory_seconds(m, op->bytes);
+    part[KAS_BOUND_ARITHMETIC] = arithmetic > least ? arithmetic : least;
+    if (m->threads <= 0)
+        return;
+    const double sectors = op->effort.sectors / m->inner_bandwidth;
+    part[KAS_BOUND_MEMORY] = fmax(part[KAS_BOUND_MEMORY], sectors);
+    part[KAS_BOUND_LATENCY] =
+        op->effort.rounds * m->read_latency * ceil(blocks * threads / (m->cores * m->threads));
+}
+
+/* ---- libraries ------------------------------------------------------------------------------- */
+
+static double conv_flops(const kas_conv_desc *d)
+{
+    return (double)d->n * kas_conv_out_h(d) * kas_conv_out_w(d) * d->c_out * d->kernel_h *
+           d->kernel_w * (d->c_in / d->groups);
+}
+
+/* Returns the share of the cores for which a convolution has tiles of its result. */
+static double filled(const kas_machine *m, const kas_conv_desc *d)
+{
+    enum { TILE = 64 };
+    const double pixels = (double)d->n * kas_conv_out_h(d) * kas_conv_out_w(d);
+    const double tiles =
+        ceil(pixels / TILE) * ceil((double)d->c_out / d->groups / TILE) * d->groups;
+    return tiles < m->cores ? tiles / m->cores : 1;
+}
+
+static double efficiency(const kas_machine *m, const kas_conv_desc *d)
+{
+    const kas_conv_class class = kas_conv_class_of(d);
+    const double in = (double)d->c_in / d->groups, out = (double)d->c_out / d->groups;
+    if (class == KAS_CONV_DEPTHWISE)
+        return m->efficiency[class];
+    return m->efficiency[class] * in / (in + m->half_channels) * out / (out + m->half_channels);
+}
+
+static kas_precision precision_of(const kas_conv_desc *d)
+{
+    if (d->dtype == KAS_F32)
+        return d->tf32 ? KAS_PRECISION_TF32 : KAS_PRECISION_FP32;
+    return d->dtype == KAS_BF16 ? KAS_PRECISION_BF16 : KAS_PRECISION_FP16;
+}
+
+static void library(const kas_machine *m, const kas_sweep *pass, double part[KAS_BOUNDS])
+{
+    const kas_conv_desc *d = &pass->conv;
+    const double rate = m->rate[precision_of(d)] * filled(m, d) * efficiency(m, d);
+    part[KAS_BOUND_MEMORY] = memory_seconds(m, pass->bytes);
+    part[KAS_BOUND_ARITHMETIC] = conv_flops(d) / rate;
+    part[KAS_BOUND_LAUNCH] += m->call;
+}
+
+/* ---- a pass ---------------------------------------------------------------------------------- */
+
+static double floor_of(const kas_machine *m, const kas_sweep *pass)
+{
+    const double best = fmax(fmax(m->inner_bandwidth, m->outer_bandwidth), m->memory_bandwidth);
+    const double flops = pass->library
+                             ? conv_flops(&pass->conv) / m->rate[precision_of(&pass->conv)]
+                         : pass->kernel ? pass->kernel->flops / m->rate[KAS_PRECISION_FP32]
+                                        : 0;
+    return m->launch + fmax(pass->bytes / best, flops);
+}
+
+kas_estimate kas_predict_pass(const kas_machine *m, const kas_sweep *pass)
+{
+    kas_estimate e = {.part[KAS_BOUND_LAUNCH] = m->launch, .floor = floor_of(m, pass)};
+    if (pass->library)
+        library(m, pass, e.part);
+    else if (pass->kernel)
+        generated(m, pass->kernel, e.part);
+    else
+        e.part[KAS_BOUND_MEMORY] = memory_seconds(m, pass->bytes) / m->pass;
+    double longest = 0;
+    for (int i = 0; i < KAS_BOUND_LAUNCH; i++)
+        longest = fmax(longest, e.part[i]);
+    e.bound = KAS_BOUND_LAUNCH;
+    for (int i = 0; i < KAS_BOUND_LAUNCH; i++)
+        if (e.part[i] == longest && longest > e.part[KAS_BOUND_LAUNCH])
+            e.bound = (kas_bound)i;
+    e.seconds = e.part[KAS_BOUND_LAUNCH] + longest;
+    return e;
+}
+
+/* ---- a network ------------------------------------------------------------------------------- */
+
+kas_status kas_predict(const kas_machine *machine, const kas_net *net, kas_programs *programs,
+                       int batch, kas_precision precision, kas_prediction *out)
+{
+    const kas_model_options options = {
+        .net = net, .programs = programs, .batch = batch, .precision = precision};
+    *out = (kas_prediction){0};
+    KAS_TRY(kas_planned_bytes_plan(&options, KAS_TAPE_INFER, &out->planned));
+    out->estimate = calloc((size_t)out->planned.passes + 1, sizeof *out->estimate);
+    if (!out->estimate) {
+        kas_prediction_free(out);
+        return kas_fail(KAS_NO_MEMORY, "no memory for the times of %s", net->name);
+    }
+    for (int i = 0; i < out->planned.passes; i++) {
+        out->estimate[i] = kas_predict_pass(machine, &out->planned.pass[i]);
+        out->planned.pass[i].seconds = out->estimate[i].seconds;
+        out->seconds += out->estimate[i].seconds;
+        out->floor += out->estimate[i].floor;
+    }
+    return KAS_OK;
+}
+
+void kas_prediction_free(kas_prediction *p)
+{
+    kas_planned_bytes_free(&p->planned);
+    free(p->estimate);
+    *p = (kas_prediction){0};
+}
+
+/* ---- for a search ---------------------------------------------------------------------------- */
+
+struct kas_predictor {
+    kas_machine machine;
+    const kas_net *net;
+    int batch;
+    kas_precision precision;
+    double unmodified;
+};
+
+kas_status kas_predictor_create(const kas_machine *machine, const kas_net *net, int batch,
+                                kas_precision precision, kas_predictor **out)
+{
+    kas_prediction plain;
+    *out = NULL;
+    KAS_TRY(kas_predict(machine, net, NULL, batch, precision, &plain));
+    const double seconds = plain.seconds;
+    kas_prediction_free(&plain);
+    kas_predictor *p = malloc(sizeof *p);
+    if (!p)
+        return kas_fail(KAS_NO_MEMORY, "no memory for a predictor");
+    *p = (kas_predictor){*machine, net, batch, precision, seconds};
+    *out = p;
+    return KAS_OK;
+}
+
+void kas_predictor_free(kas_predictor *predictor)
+{
+    free(predictor);
+}
+
+kas_status kas_predict_candidate(const kas_predictor *p, const kas_replacement *replacement,
+                                 double *seconds)
+{
+    const kas_model_options options = {.net = p->net, .batch = p->batch, .precision = p->precision};
+    kas_programs programs;
+    kas_prediction prediction;
+    KAS_TRY(kas_model_build_programs(&options, replacement, p->machine.gpu ? "cuda" : "cpu",
+                                     &programs));
+    const kas_status status =
+        kas_predict(&p->machine, p->net, &programs, p->batch, p->precision, &prediction);
+    if (status == KAS_OK) {
+        *seconds = prediction.seconds;
+        kas_prediction_free(&prediction);
+    }
+    kas_programs_free(&programs);
+    return status;
+}
+
+double kas_predictor_unmodified(const kas_predictor *predictor)
+{
+    return predictor->unmodified;
+}
+
+double kas_predictor_margin(const kas_predictor *predictor)
+{
+    const kas_machine *m = &predictor->machine;
+    return m->calibrated && m->margin > 1 ? m->margin : 2;
+}

@@ -1,0 +1,312 @@
+/* Predictions: monotone, never below the floor, with the right bound; a fit finds a machine again. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "host/predict/calibrate.h"
+#include "host/predict/predict.h"
+#include "host/space/file/assignment.h"
+#include "support/ok.h"
+
+enum { BATCH = 32, KERNELS = 3 };
+static const char *const kernels[KERNELS] = {"kernels/depthwise_separable.json",
+                                             "kernels/involution.json", "kernels/nas_pte_3.json"};
+
+static kas_net *net;
+static kas_target *target;
+static int targets;
+static kas_replacement replacement[KERNELS];
+
+static int begin(void **state)
+{
+    (void)state;
+    const kas_budget budget = {0};
+    OK(kas_net_build("resnet20", 16, 16, 3, 10, &net));
+    OK(kas_net_targets(net, NULL, &target, &targets));
+    for (int i = 0; i < KERNELS; i++) {
+        kas_assignment read;
+        OK(kas_assignment_read_file(kernels[i], &read));
+        OK(kas_assignment_fit(&read, target, targets, &budget, &replacement[i]));
+        kas_assignment_free(&read);
+    }
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    for (int i = 0; i < KERNELS; i++)
+        kas_replacement_free(&replacement[i]);
+    free(target);
+    kas_net_free(net);
+    return 0;
+}
+
+static void build(const kas_replacement *r, bool gpu, kas_programs *out)
+{
+    const kas_model_options options = {.batch = BATCH};
+    OK(kas_model_build_programs(&options, r, gpu ? "cuda" : "cpu", out));
+}
+
+/* ---- one pass -------------------------------------------------------------------------------- */
+
+static void more_bytes_take_longer(void **state)
+{
+    (void)state;
+    for (int i = 0; kas_machine_builtin(i); i++) {
+        double before = 0;
+        for (double bytes = 1; bytes < 1e12; bytes *= 1.1) {
+            const kas_sweep pass = {.what = "copy", .bytes = bytes};
+            const kas_estimate e = kas_predict_pass(kas_machine_builtin(i), &pass);
+            if (!(e.seconds >= before && e.seconds >= e.floor))
+                fail_msg("%s: %g bytes take %g s, fewer took %g s; floor %g s",
+                         kas_machine_builtin(i)->name, bytes, e.seconds, before, e.floor);
+            before = e.seconds;
+        }
+    }
+}
+
+/* More of anything that a kernel does takes no less time, and some time more in the end. */
+static void more_work_takes_longer(void **state)
+{
+    (void)state;
+    static const size_t member[] = {
+        offsetof(kas_effort, turns),     offsetof(kas_effort, arithmetic),
+        offsetof(kas_effort, functions), offsetof(kas_effort, loads),
+        offsetof(kas_effort, gathers),   offsetof(kas_effort, divisions),
+        offsetof(kas_effort, shared)};
+    for (int m = 0; kas_machine_builtin(m); m++)
+        for (size_t i = 0; i < sizeof member / sizeof *member; i++) {
+            kas_operation op = {.grid = {64, 1, 1}, .block = {256, 1, 1}, .effort.lanes = 256};
+            const kas_sweep pass = {.kernel = &op, .bytes = 1e4};
+            const double none = kas_predict_pass(kas_machine_builtin(m), &pass).seconds;
+            double before = 0;
+            for (double n = 1; n < 1e14; n *= 10) {
+                *(double *)(void *)((char *)&op.effort + member[i]) = n;
+                const double now = kas_predict_pass(kas_machine_builtin(m), &pass).seconds;
+                assert_true(now >= before);
+                before = now;
+            }
+            assert_true(before > 10 * none);
+        }
+}
+
+static kas_bound bound_of(const char *machine, const kas_sweep *pass)
+{
+    kas_machine m;
+    OK(kas_machine_find(machine, &m));
+    return kas_predict_pass(&m, pass).bound;
+}
+
+static void bounds(void **state)
+{
+    (void)state;
+    const kas_conv_desc map = {.n = 256,
+                               .h = 56,
+                               .w = 56,
+                               .c_in = 512,
+                               .c_out = 512,
+                               .groups = 1,
+                               .kernel_h = 1,
+                               .kernel_w = 1,
+                               .stride = 1};
+    kas_operation waits = {.grid = {1, 1, 1}, .block = {32, 1, 1}, .effort.rounds = 1000};
+    const kas_sweep large = {.bytes = 1e9}, small = {.bytes = 1e3},
+                    product = {.bytes = 1e8, .library = true, .conv = map},
+                    slow = {.bytes = 1e3, .kernel = &waits};
+    static const char *const machines[] = {"h100", "orin", "cpu"};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(bound_of(machines[i], &large), KAS_BOUND_MEMORY);
+        assert_int_equal(bound_of(machines[i], &small), KAS_BOUND_LAUNCH);
+        assert_int_equal(bound_of(machines[i], &product), KAS_BOUND_ARITHMETIC);
+    }
+    assert_int_equal(bound_of("h100", &slow), KAS_BOUND_LATENCY);
+}
+
+/* A convolution's precision chooses the rate; few channels reach less of it. */
+static void convolutions(void **state)
+{
+    (void)state;
+    kas_machine m;
+    kas_sweep pass = {.library = true,
+                      .conv = {.n = 128,
+                               .h = 32,
+                               .w = 32,
+                               .c_in = 256,
+                               .c_out = 256,
+                               .groups = 1,
+                               .kernel_h = 3,
+                               .kernel_w = 3,
+                               .stride = 1,
+                               .pad_h = 1,
+                               .pad_w = 1}};
+    OK(kas_machine_find("h100", &m));
+    const double fp32 = kas_predict_pass(&m, &pass).part[KAS_BOUND_ARITHMETIC];
+    pass.conv.tf32 = true;
+    const double tf32 = kas_predict_pass(&m, &pass).part[KAS_BOUND_ARITHMETIC];
+    assert_true(fabs(fp32 / tf32 - m.rate[KAS_PRECISION_TF32] / m.rate[KAS_PRECISION_FP32]) < 1e-9);
+    pass.conv.groups = 256; /* a 256th of the multiply-adds, at a small share of the rate */
+    assert_int_equal(kas_conv_class_of(&pass.conv), KAS_CONV_DEPTHWISE);
+    const double depthwise = kas_predict_pass(&m, &pass).part[KAS_BOUND_ARITHMETIC];
+    assert_true(depthwise > tf32 / 256 * 2);
+}
+
+/* ---- a network ------------------------------------------------------------------------------- */
+
+static void never_below_the_floor(void **state)
+{
+    (void)state;
+    for (int i = 0; kas_machine_builtin(i); i++) {
+        const kas_machine *m = kas_machine_builtin(i);
+        for (int k = -1; k < KERNELS; k++) {
+            kas_programs programs = {0};
+            kas_prediction p;
+            double sum = 0;
+            if (k >= 0)
+                build(&replacement[k], m->gpu, &programs);
+            OK(kas_predict(m, net, k < 0 ? NULL : &programs, BATCH, KAS_PRECISION_FP32, &p));
+            assert_true(p.planned.passes >= 19 && p.seconds >= p.floor && p.floor > 0);
+            for (int j = 0; j < p.planned.passes; j++) {
+                const kas_estimate *e = &p.estimate[j];
+                if (!(e->seconds >= e->floor && isfinite(e->seconds)))
+                    fail_msg("%s: %s takes %g s, floor %g s", m->name, p.planned.pass[j].what,
+                             e->seconds, e->floor);
+                sum += e->seconds;
+            }
+            assert_true(fabs(sum - p.seconds) <= 1e-12 * sum);
+            kas_prediction_free(&p);
+            kas_programs_free(&programs);
+        }
+    }
+}
+
+/* More images take longer, and a machine that is twice as fast in everything takes half. */
+static void sizes_and_speeds(void **state)
+{
+    (void)state;
+    kas_prediction p;
+    kas_machine m = *kas_machine_builtin(0), fast = m;
+    double before = 0;
+    for (int batch = 1; batch <= 256; batch *= 4) {
+        OK(kas_predict(&m, net, NULL, batch, KAS_PRECISION_FP32, &p));
+        assert_true(p.seconds > before);
+        before = p.seconds;
+        kas_prediction_free(&p);
+    }
+    fast.clock *= 2;
+    fast.memory_bandwidth *= 2;
+    fast.outer_bandwidth *= 2;
+    fast.inner_bandwidth *= 2;
+    fast.rate[KAS_PRECISION_FP32] *= 2;
+    fast.launch /= 2;
+    fast.call /= 2;
+    OK(kas_predict(&fast, net, NULL, 256, KAS_PRECISION_FP32, &p));
+    assert_true(fabs(p.seconds / before - 0.5) <= 1e-9);
+    kas_prediction_free(&p);
+}
+
+static void candidates(void **state)
+{
+    (void)state;
+    const kas_machine *m = kas_machine_builtin(0);
+    kas_predictor *predictor;
+    OK(kas_predictor_create(m, net, BATCH, KAS_PRECISION_FP32, &predictor));
+    assert_true(kas_predictor_margin(predictor) >= 1);
+    for (int k = 0; k < KERNELS; k++) {
+        kas_programs programs;
+        kas_prediction p;
+        double seconds, again;
+        OK(kas_predict_candidate(predictor, &replacement[k], &seconds));
+        OK(kas_predict_candidate(predictor, &replacement[k], &again));
+        build(&replacement[k], false, &programs);
+        OK(kas_predict(m, net, &programs, BATCH, KAS_PRECISION_FP32, &p));
+        assert_true(seconds == p.seconds && seconds == again);
+        kas_prediction_free(&p);
+        kas_programs_free(&programs);
+    }
+    kas_predictor_free(predictor);
+    kas_machine never = *m;
+    never.calibrated = false;
+    OK(kas_predictor_create(&never, net, BATCH, KAS_PRECISION_FP32, &predictor));
+    assert_true(kas_predictor_margin(predictor) == 2);
+    kas_predictor_free(predictor);
+}
+
+/* ---- the fit --------------------------------------------------------------------------------- */
+
+/* Times that another machine would have are fitted: the loss falls to nearly nothing, and the
+ * network's time comes out. */
+static void a_machine_is_found_again(void **state)
+{
+    (void)state;
+    const kas_machine *known = kas_machine_builtin(0);
+    kas_machine real = *known, fitted = *known;
+    kas_programs programs[KERNELS];
+    kas_prediction p[KERNELS];
+    kas_fit_network network[KERNELS];
+    real.gather *= 3;
+    real.load /= 2;
+    real.turn *= 2;
+    real.launch *= 1.7;
+    real.efficiency[KAS_CONV_WINDOW] /= 1.5;
+    for (int k = 0; k < KERNELS; k++) {
+        build(&replacement[k], false, &programs[k]);
+        OK(kas_predict(&real, net, &programs[k], BATCH, KAS_PRECISION_FP32, &p[k]));
+        network[k] = (kas_fit_network){&p[k].planned, p[k].seconds};
+    }
+    const double loss = kas_machine_fit(&fitted, network, KERNELS);
+    printf("loss after the fit %.2g, allowed 1e-2\n", loss);
+    assert_true(loss <= 1e-2);
+    for (int k = 0; k < KERNELS; k++) {
+        kas_prediction q;
+        OK(kas_predict(&fitted, net, &programs[k], BATCH, KAS_PRECISION_FP32, &q));
+        printf("%s: %.4f of the time\n", kernels[k], q.seconds / p[k].seconds);
+        assert_true(fabs(q.seconds / p[k].seconds - 1) <= 0.05);
+        kas_prediction_free(&q);
+        kas_prediction_free(&p[k]);
+        kas_programs_free(&programs[k]);
+    }
+}
+
+/* Calibration's kernels are distinct, legal for both spaces, and the same every time. */
+static void the_draw_is_the_same(void **state)
+{
+    (void)state;
+    enum { COUNT = 6 };
+    kas_sample a[COUNT], b[COUNT];
+    OK(kas_calibration_draw(target, targets, KAS_CALIBRATION_SEED, COUNT, a));
+    OK(kas_calibration_draw(target, targets, KAS_CALIBRATION_SEED, COUNT, b));
+    for (int i = 0; i < COUNT; i++) {
+        assert_string_equal(a[i].name, b[i].name);
+        assert_true((a[i].replacement.kernel_of != NULL) == (i == 4));
+        assert_ptr_equal(a[i].replacement.target, target);
+        for (int j = 0; j < i; j++)
+            assert_string_not_equal(a[i].name, a[j].name);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        kas_sample_free(&a[i]);
+        kas_sample_free(&b[i]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(more_bytes_take_longer),
+        cmocka_unit_test(more_work_takes_longer),
+        cmocka_unit_test(bounds),
+        cmocka_unit_test(convolutions),
+        cmocka_unit_test(never_below_the_floor),
+        cmocka_unit_test(sizes_and_speeds),
+        cmocka_unit_test(candidates),
+        cmocka_unit_test(a_machine_is_found_again),
+        cmocka_unit_test(the_draw_is_the_same),
+    };
+    return cmocka_run_group_tests(tests, begin, end);
+}
