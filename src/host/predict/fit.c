@@ -10,6 +10,9 @@
 
 /* How much it costs to move a number by a factor of e away from what was known before. */
 static const double inertia = 2e-4;
+/* The launches of a network, one by one, were disturbed when their sum is so many times as long as
+ * the network: then only its own time counts. */
+static const double disturbed = 1.2;
 static const double first_step = 2, last_step = 1.01;
 enum { ROUNDS = 200 };
 
@@ -18,19 +21,31 @@ static double square(double x)
     return x * x;
 }
 
+/* Returns the price of a prediction that is off by a factor: about the square of its logarithm,
+ * and beyond a third only its size, so that no single launch decides. */
+static double price(double factor)
+{
+    const double third = 1.0 / 3, x = log(factor) / third;
+    return 2 * square(third) * (sqrt(1 + square(x)) - 1);
+}
+
 static double network_loss(const kas_machine *m, const kas_fit_network *n)
 {
-    double loss = 0, measured = 0, predicted = 0;
+    double loss = 0, measured = 0, all = 0;
     for (int i = 0; i < n->planned->passes; i++) {
         const kas_sweep *pass = &n->planned->pass[i];
+        const double seconds = kas_predict_pass(m, pass).seconds;
+        all += seconds;
         if (!(pass->seconds > 0)) /* it has no time of its own */
             continue;
-        const double seconds = kas_predict_pass(m, pass).seconds;
-        loss += pass->seconds * square(log(seconds / pass->seconds));
+        loss += pass->seconds * price(seconds / pass->seconds);
         measured += pass->seconds;
-        predicted += seconds;
     }
-    return measured > 0 ? loss / measured + square(log(predicted / n->seconds)) : 0;
+    if (!(measured > 0) || measured > disturbed * n->seconds)
+        loss = 0;
+    else
+        loss /= measured;
+    return loss + price(all / n->seconds);
 }
 
 static double *number(kas_machine *m, const kas_field *field)

@@ -41,8 +41,6 @@ static const kas_field fields[] = {
     NUMBER("warp", warp, 1, 4096),
     NUMBER("threads", threads, 0, 1e5),
     NUMBER("memory_bandwidth", memory_bandwidth, 1e8, 1e15),
-    NUMBER("outer_bytes", outer_bytes, 0, 1e12),
-    NUMBER("inner_bytes", inner_bytes, 0, 1e12),
     NUMBER("rate_fp32", rate[KAS_PRECISION_FP32], 1e8, 1e18),
     NUMBER("rate_tf32", rate[KAS_PRECISION_TF32], 1e8, 1e18),
     NUMBER("rate_bf16", rate[KAS_PRECISION_BF16], 1e8, 1e18),
@@ -53,23 +51,26 @@ static const kas_field fields[] = {
     /* These are fitted. */
     NUMBER("outer_bandwidth", outer_bandwidth, 1e8, 1e16),
     NUMBER("inner_bandwidth", inner_bandwidth, 1e8, 1e17),
+    NUMBER("outer_bytes", outer_bytes, 1, 1e12),
+    NUMBER("inner_bytes", inner_bytes, 1, 1e12),
     NUMBER("launch", launch, 1e-9, 1e-2),
     NUMBER("call", call, 1e-9, 1e-2),
-    NUMBER("efficiency_window", efficiency[KAS_CONV_WINDOW], 1e-5, 1),
-    NUMBER("efficiency_map", efficiency[KAS_CONV_MAP], 1e-5, 1),
-    NUMBER("efficiency_grouped", efficiency[KAS_CONV_GROUPED], 1e-5, 1),
-    NUMBER("efficiency_depthwise", efficiency[KAS_CONV_DEPTHWISE], 1e-5, 1),
+    NUMBER("efficiency_window", efficiency[KAS_CONV_WINDOW], 1e-5, 2),
+    NUMBER("efficiency_map", efficiency[KAS_CONV_MAP], 1e-5, 2),
+    NUMBER("efficiency_grouped", efficiency[KAS_CONV_GROUPED], 1e-5, 2),
+    NUMBER("efficiency_depthwise", efficiency[KAS_CONV_DEPTHWISE], 1e-5, 2),
     NUMBER("half_channels", half_channels, 1e-2, 1e4),
     NUMBER("pass", pass, 1e-4, 1),
     COST(arithmetic),
     COST(function),
     COST(load),
+    COST(reduce),
     COST(gather),
     COST(division),
     COST(shared),
     COST(turn),
 };
-enum { FIELDS = sizeof fields / sizeof *fields, FITTED = 19 };
+enum { FIELDS = sizeof fields / sizeof *fields, FITTED = 17 };
 
 const kas_field *kas_machine_fields(int *fitted, int *count)
 {

@@ -47,10 +47,11 @@ typedef struct kas_machine {
     double efficiency[KAS_CONV_CLASSES]; /* share of the rate, with many channels */
     double half_channels;                /* of a group, with which half of it is reached */
     double pass;                         /* share of the bandwidth that other passes reach */
-    /* Costs in steps of a core: of an operation on a row of `lanes` values, a function (for each
-     * plain operation that kas_fn_cost counts), a read or write side by side; of one gathered
-     * value, one division of an index; of an operation that a row shares; of a row's start. */
-    double arithmetic, function, load, gather, division, shared, turn;
+    /* Costs in steps of a core (kas_effort): of an operation on a row of `lanes` values, a function
+     * (for each plain operation that kas_fn_cost counts), a read or write side by side, a sum kept
+     * outside of registers; of one gathered value, one division of an index; of an operation that a
+     * row shares; of a row's start. */
+    double arithmetic, function, load, reduce, gather, division, shared, turn;
     /* What calibration found on kernels that it had not fitted, for times relative to the
      * unmodified network; 0: not known. Half of the kernels were predicted with at most this
      * relative error; and of a hundred, ninety-five were predicted at most this factor too slow. */

@@ -12,7 +12,8 @@
 #define USUAL_GPU                                                                                  \
     .gpu = true, .warp = 32, .read_latency = 5e-7, .launch = 1.5e-6, .call = 1e-6,                 \
     .efficiency = {0.5, 0.5, 0.15, 0.02}, .half_channels = 16, .pass = 0.8, .arithmetic = 1,       \
-    .function = 1, .load = 2, .gather = 0.25, .division = 0.1, .shared = 0.1, .turn = 0.1
+    .function = 1, .load = 2, .reduce = 1, .gather = 0.25, .division = 0.1, .shared = 0.1,         \
+    .turn = 0.1
 
 static const kas_machine machines[] = {
     /* Two cores of a server: an AMD EPYC 9004 with AVX-512. */
@@ -35,6 +36,7 @@ static const kas_machine machines[] = {
      .arithmetic = 1,
      .function = 1,
      .load = 1,
+     .reduce = 1,
      .gather = 1,
      .division = 0.5,
      .shared = 0.5,

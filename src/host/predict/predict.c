@@ -39,8 +39,8 @@ static double busy_cores(const kas_machine *m, double blocks)
 static double steps_of(const kas_machine *m, const kas_effort *e)
 {
     const double idle = e->lanes > 0 ? round_up(e->lanes, m->warp) / e->lanes : 1;
-    const double rows =
-        m->arithmetic * e->arithmetic + m->function * e->functions + m->load * e->loads;
+    const double rows = m->arithmetic * e->arithmetic + m->function * e->functions +
+                        m->load * e->loads + m->reduce * e->reduced;
     return rows * idle / m->lanes + m->gather * e->gathers + m->division * e->divisions +
            m->shared * e->shared + m->turn * e->turns;
 }
@@ -79,13 +79,16 @@ static double filled(const kas_machine *m, const kas_conv_desc *d)
     return tiles < m->cores ? tiles / m->cores : 1;
 }
 
+/* Returns the share of the rate that a convolution reaches. Results are computed by vectors of
+ * output channels, and each of them has a cost of its own beside that of its inputs. */
 static double efficiency(const kas_machine *m, const kas_conv_desc *d)
 {
+    const double vector = m->gpu ? 8 : m->lanes;
     const kas_conv_class class = kas_conv_class_of(d);
     const double in = (double)d->c_in / d->groups, out = (double)d->c_out / d->groups;
     if (class == KAS_CONV_DEPTHWISE)
         return m->efficiency[class];
-    return m->efficiency[class] * in / (in + m->half_channels) * out / (out + m->half_channels);
+    return m->efficiency[class] * in / (in + m->half_channels) * out / round_up(out, vector);
 }
 
 static kas_precision precision_of(const kas_conv_desc *d)
@@ -106,14 +109,20 @@ static void library(const kas_machine *m, const kas_sweep *pass, double part[KAS
 
 /* ---- a pass ---------------------------------------------------------------------------------- */
 
+/* A library may be faster at some shape than at the large product by which its rate was measured. */
+static double best_rate(const kas_machine *m, const kas_conv_desc *d)
+{
+    return m->rate[precision_of(d)] * fmax(1, m->efficiency[kas_conv_class_of(d)]);
+}
+
 static double floor_of(const kas_machine *m, const kas_sweep *pass)
 {
-    const double best = fmax(fmax(m->inner_bandwidth, m->outer_bandwidth), m->memory_bandwidth);
-    const double flops = pass->library
-                             ? conv_flops(&pass->conv) / m->rate[precision_of(&pass->conv)]
-                         : pass->kernel ? pass->kernel->flops / m->rate[KAS_PRECISION_FP32]
-                                        : 0;
-    return m->launch + fmax(pass->bytes / best, flops);
+    double arithmetic = 0;
+    if (pass->library)
+        arithmetic = conv_flops(&pass->conv) / best_rate(m, &pass->conv);
+    else if (pass->kernel)
+        arithmetic = pass->kernel->flops / m->rate[KAS_PRECISION_FP32];
+    return m->launch + fmax(pass->bytes / m->inner_bandwidth, arithmetic);
 }
 
 kas_estimate kas_predict_pass(const kas_machine *m, const kas_sweep *pass)
@@ -125,14 +134,16 @@ kas_estimate kas_predict_pass(const kas_machine *m, const kas_sweep *pass)
         generated(m, pass->kernel, e.part);
     else
         e.part[KAS_BOUND_MEMORY] = memory_seconds(m, pass->bytes) / m->pass;
-    double longest = 0;
-    for (int i = 0; i < KAS_BOUND_LAUNCH; i++)
+    double longest = 0, sum = 0;
+    for (int i = 0; i < KAS_BOUND_LAUNCH; i++) {
         longest = fmax(longest, e.part[i]);
+        sum += e.part[i];
+    }
     e.bound = KAS_BOUND_LAUNCH;
     for (int i = 0; i < KAS_BOUND_LAUNCH; i++)
         if (e.part[i] == longest && longest > e.part[KAS_BOUND_LAUNCH])
             e.bound = (kas_bound)i;
-    e.seconds = e.part[KAS_BOUND_LAUNCH] + longest;
+    e.seconds = e.part[KAS_BOUND_LAUNCH] + (m->threads > 0 ? longest : sum);
     return e;
 }
 

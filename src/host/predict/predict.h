@@ -10,8 +10,8 @@
  *     latency      what the threads of one block wait for, as often as blocks follow one another
  *     launch       what a launch costs that does nothing
  *
- * and predicts launch + the longest of the other three. Which one is the longest is the launch's
- * bound. The time of a step is the sum over its launches, which run one after the other.
+ * and predicts launch + the longest of the other three, or, on a CPU, which has no other threads to
+ * run meanwhile, launch + all three. Which one is the longest is the launch's bound. The time of a step is the sum over its launches, which run one after the other.
  *
  * Nothing here changes after it was made, so threads may share it. Other folders include this
  * header. */

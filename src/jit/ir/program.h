@@ -113,6 +113,8 @@ typedef struct kas_effort {
     double functions;  /* operations for each lane: exp, division and the like */
     double loads;      /* reads and writes for each lane, side by side in memory */
     double gathers;    /* reads and writes for each lane, apart in memory */
+    double reduced;    /* values that are added up outside of registers: along a row or a column, or
+                          by a reduction around the lanes */
     double divisions;  /* of indices, for each lane */
     double shared;     /* operations and reads once for a row of lanes, or less often */
     double rounds;     /* dependent reads of a thread, one behind the other */

@@ -9,7 +9,8 @@
 
 #include "jit/schedule/nest.h"
 
-enum { SECTOR_BYTES = 32, IN_FLIGHT = 8 };
+enum { SECTOR_BYTES = 32, IN_FLIGHT = 8, LARGEST_PLAIN = 3, CLAMP = 2, DIVIDE = 3 };
+static const double least_gather = 0.25;
 
 typedef struct counter {
     const kas_ir *ir;
@@ -17,6 +18,7 @@ typedef struct counter {
     kas_masks masks;
     uint64_t all, lane; /* bits of the kernel's loops; of the lanes */
     char *read;         /* by tensor */
+    float *skipped;     /* by kas_ex: of a load, the share of its turns that a guard leaves out */
     double rows;        /* of lanes */
     double longest;     /* turns of a reduction */
     double flops, bytes;
@@ -53,7 +55,7 @@ static void operate(counter *c, uint64_t mask, double cost)
     const double n = computed(c, mask) * cost;
     if (!(mask & c->lane))
         c->effort->shared += n;
-    else if (cost > 1)
+    else if (cost > LARGEST_PLAIN)
         c->effort->functions += n;
     else
         c->effort->arithmetic += n;
@@ -61,27 +63,59 @@ static void operate(counter *c, uint64_t mask, double cost)
 
 /* ---- accesses -------------------------------------------------------------------------------- */
 
-static void divide(counter *c, uint64_t mask, kas_ix ix)
+/* Returns the operations of an index beside sums and products, which are part of an address. */
+static double index_cost(const counter *c, kas_ix ix)
 {
-    if (mask & c->lane)
-        c->effort->divisions += computed(c, mask) * kas_ix_lane_divisions(c->ir, ix, c->nest->lane);
+    const kas_ix_sum *s = kas_ix_get(c->ir, ix);
+    double cost = 0;
+    for (int i = 0; i < s->terms; i++) {
+        const kas_atom *atom = kas_atom_get(c->ir, s->term[i].atom);
+        if (atom->kind != KAS_ATOM_VAR)
+            cost += index_cost(c, atom->of) + (atom->kind == KAS_ATOM_CLAMP ? CLAMP : DIVIDE);
+    }
+    return cost;
 }
 
-static void access(counter *c, uint64_t mask, kas_ix ix)
+/* Adds the computation of an index: divisions of the lanes for each lane, all else for a row. */
+static void compute_index(counter *c, kas_ix ix, double share)
 {
-    const double n = computed(c, mask);
+    const uint64_t mask = kas_masks_ix(&c->masks, ix);
+    double cost = index_cost(c, ix);
+    if (mask & c->lane) {
+        const int divisions = kas_ix_lane_divisions(c->ir, ix, c->nest->lane);
+        c->effort->divisions += share * computed(c, mask) * divisions;
+        cost -= DIVIDE * divisions;
+    }
+    if (cost > 0)
+        c->effort->shared += computed(c, mask & ~c->lane) * cost;
+}
+
+/* Returns whether lanes lie side by side. A compiler sees that only where no division stands in
+ * between. */
+static bool is_side_by_side(const counter *c, kas_ix ix)
+{
+    int64_t stride;
+    return kas_ix_coeff(c->ir, ix, c->nest->lane, &stride) && stride == 1;
+}
+
+/* Adds the accesses of all lanes at an index. A gather costs less where several lanes find their
+ * values in one sector. */
+static void access(counter *c, uint64_t mask, kas_ix ix, double share)
+{
+    const double n = share * computed(c, mask);
+    compute_index(c, ix, share);
     if (!(mask & c->lane)) {
         c->effort->shared += n;
         c->effort->sectors += n * SECTOR_BYTES;
         return;
     }
     const kas_lane_pattern p = kas_ix_lane_pattern(c->ir, ix, c->nest->lane);
-    if (p.contiguous || p.fixed)
+    const double sectors = (double)p.sectors / p.lanes;
+    if (is_side_by_side(c, ix))
         c->effort->loads += n;
     else
-        c->effort->gathers += n;
-    c->effort->sectors += n * SECTOR_BYTES * p.sectors / p.lanes;
-    divide(c, mask, ix);
+        c->effort->gathers += n * (sectors > least_gather ? sectors : least_gather);
+    c->effort->sectors += n * SECTOR_BYTES * sectors;
 }
 
 static double size_of(const kas_ir *ir, int tensor)
@@ -95,6 +129,28 @@ static double bytes_of(const kas_ir *ir, int tensor)
 }
 
 /* ---- expressions ----------------------------------------------------------------------------- */
+
+/* Returns the cost of an operation. A minimum or maximum keeps NaN, which takes comparisons. */
+static double cost_of(kas_fn fn)
+{
+    enum { KEEPS_NAN = 3, ARGMAX = 5 };
+    switch (fn) {
+    case KAS_FN_MIN:
+    case KAS_FN_MAX:
+    case KAS_FN_REDUCE_MAX:
+        return KEEPS_NAN;
+    case KAS_FN_REDUCE_ARGMAX:
+        return ARGMAX;
+    default:
+        return kas_fn_cost(fn);
+    }
+}
+
+/* Adds a choice between values. A compiler makes it once for a row where all lanes choose alike. */
+static void choose(counter *c, uint64_t condition, uint64_t mask)
+{
+    operate(c, condition & c->lane ? mask : (mask & ~c->lane) | condition, 1);
+}
 
 /* A sum of products: a multiply-add is one operation. */
 static bool is_fused(const counter *c, const kas_ex_node *reduce)
@@ -110,14 +166,37 @@ static void see_reduction(counter *c, kas_ex e, const kas_ex_node *node, uint64_
     const uint64_t body = kas_masks_ex(&c->masks, node->a[0]);
     if (!is_fused(c, node)) {
         c->flops += turns_of(c, mask) * (double)c->ir->var_size[node->var];
-        operate(c, body, 1);
+        operate(c, body, cost_of((kas_fn)node->fn));
     }
-    if (node->kind == KAS_EX_ROW)
+    if (node->kind == KAS_EX_ROW) {
+        c->effort->reduced += computed(c, body);
         return;
+    }
     const double length = kas_reduce_length(c->ir, e);
     c->longest = length > c->longest ? length : c->longest;
-    if (body & c->lane && kas_reduce_is_long(c->ir, e))
+    if (body & c->lane && kas_reduce_is_long(c->ir, e)) {
+        c->effort->reduced += computed(c, body);
         c->effort->turns += c->rows * length;
+    }
+}
+
+/* Finds what guards leave out: where all lanes of a row fail the same guard, a compiler skips the
+ * load behind it. So the parts of a concatenation together cost one. */
+static void see_guard(void *context, kas_ex e, const kas_ex_node *node)
+{
+    counter *c = context;
+    (void)e;
+    if (node->kind != KAS_EX_GUARD || kas_masks_ix(&c->masks, node->ix) & c->lane)
+        return;
+    const kas_range r = kas_ix_range(c->ir, node->ix);
+    const int64_t low = r.low > node->low ? r.low : node->low,
+                  high = r.high < node->high ? r.high : node->high;
+    const double inside = high < low ? 0 : (double)(high - low + 1) / (double)(r.high - r.low + 1);
+    kas_ex behind = node->a[0];
+    while (kas_ex_get(c->ir, behind)->kind == KAS_EX_GUARD)
+        behind = kas_ex_get(c->ir, behind)->a[0];
+    if (kas_ex_get(c->ir, behind)->kind == KAS_EX_LOAD && c->skipped[behind] < 1 - inside)
+        c->skipped[behind] = (float)(1 - inside);
 }
 
 static void see(void *context, kas_ex e, const kas_ex_node *node)
@@ -132,18 +211,24 @@ static void see(void *context, kas_ex e, const kas_ex_node *node)
             c->read[node->tensor] = 1;
             c->bytes += size_of(c->ir, node->tensor) * (n < there ? n : there);
         }
-        access(c, mask, node->ix);
+        access(c, mask, node->ix, 1 - c->skipped[e]);
         break;
     case KAS_EX_UNARY:
     case KAS_EX_BINARY:
+        c->flops += n;
+        operate(c, mask, cost_of((kas_fn)node->fn));
+        break;
     case KAS_EX_SELECT:
         c->flops += n;
-        operate(c, mask, kas_fn_cost((kas_fn)node->fn));
+        choose(c, kas_masks_ex(&c->masks, node->a[0]) | kas_masks_ex(&c->masks, node->a[1]), mask);
         break;
     case KAS_EX_GUARD:
+        choose(c, kas_masks_ix(&c->masks, node->ix), mask);
+        compute_index(c, node->ix, 1);
+        break;
     case KAS_EX_INDEX:
         operate(c, mask, 1);
-        divide(c, mask, node->ix);
+        compute_index(c, node->ix, 1);
         break;
     case KAS_EX_REDUCE:
     case KAS_EX_ROW:
@@ -167,7 +252,7 @@ static void begin(counter *c)
         lanes = (double)n->lanes < extent ? (double)n->lanes : extent;
     }
     c->rows = turns_of(c, c->all) / lanes;
-    c->effort->lanes = lanes;
+    c->effort->lanes = n->inner < 0 ? lanes : lanes * (double)c->ir->var_size[n->inner];
     c->effort->turns = c->rows;
 }
 
@@ -177,7 +262,7 @@ static void end(counter *c)
     double threads = n->width;
     for (int i = 0; i < 3; i++)
         threads *= (double)n->grid[i] * n->block[i];
-    access(c, c->all, n->store);
+    access(c, c->all, n->store, 1);
     c->bytes += bytes_of(c->ir, n->tensor);
     for (int i = 0; i < n->outputs; i++)
         c->bytes += bytes_of(c->ir, n->output[i]);
@@ -194,16 +279,20 @@ kas_status kas_nest_count(const kas_ir *ir, const kas_nest *nest, double *flops,
     if (status != KAS_OK)
         return status;
     c.read = calloc((size_t)ir->tensors, 1);
-    if (!c.read) {
+    c.skipped = calloc((size_t)ir->exprs.count, sizeof *c.skipped);
+    if (!c.read || !c.skipped) {
         status = kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
     } else {
         begin(&c);
-        status = kas_ex_visit(ir, nest->value, see, &c);
+        status = kas_ex_visit(ir, nest->value, see_guard, &c);
+        if (status == KAS_OK)
+            status = kas_ex_visit(ir, nest->value, see, &c);
         end(&c);
     }
     *flops = c.flops;
     *bytes = c.bytes;
     free(c.read);
+    free(c.skipped);
     kas_masks_free(&c.masks);
     return status;
 }

@@ -79,8 +79,8 @@ static void more_work_takes_longer(void **state)
     static const size_t member[] = {
         offsetof(kas_effort, turns),     offsetof(kas_effort, arithmetic),
         offsetof(kas_effort, functions), offsetof(kas_effort, loads),
-        offsetof(kas_effort, gathers),   offsetof(kas_effort, divisions),
-        offsetof(kas_effort, shared)};
+        offsetof(kas_effort, gathers),   offsetof(kas_effort, reduced),
+        offsetof(kas_effort, divisions), offsetof(kas_effort, shared)};
     for (int m = 0; kas_machine_builtin(m); m++)
         for (size_t i = 0; i < sizeof member / sizeof *member; i++) {
             kas_operation op = {.grid = {64, 1, 1}, .block = {256, 1, 1}, .effort.lanes = 256};
