@@ -11,7 +11,7 @@
 #
 # Calibrates the device unless FOLDER has its model, measures what is left, and prints the table of what was measured so
 # far; exit code 75 when kernels are left. Nothing else should run meanwhile. It takes about 5 s a kernel on 2 cores, most of which is compiling.
-set -eu
+set -eu -o pipefail
 cd "$(dirname "$0")/../.."
 out=${BUILD:-build}/predict-study seconds=3000 kernels=320 calibrate=48 net=resnet20 input=3x32x32 seed=1 device=cpu
 while getopts o:t:k:c:n:i:s:D: option; do

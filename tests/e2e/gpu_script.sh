@@ -132,8 +132,8 @@ says '^sanitize +skipped'
 # All parts in one call, in the order of worth, each with its own time; what is left afterwards goes to those that lack it.
 rm -r "$work/out"
 run -t 100 -s 3 all && fail "half of the parts have nothing to run, and the call ended well"
-order=$(grep '^== ' "$work/said" | head -n 15 | cut -c 4- | tr '\n' ' ')
-[ "$order" = "build tests step peer-steps jit pack check sanitize peer-kernels layers data models profile search train " ] || fail "order: $order"
+order=$(grep '^== ' "$work/said" | head -n 16 | cut -c 4- | tr '\n' ' ')
+[ "$order" = "build tests step peer-steps jit pack check sanitize peer-kernels layers data models profile predict search train " ] || fail "order: $order"
 state bench-models-bf16.json ok
 
 for wrong in "" "no-such-part" "-t soon bench" "--dataset $work/none.h5 train" "bench -o" "--epochs 0 train"; do

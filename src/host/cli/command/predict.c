@@ -65,7 +65,7 @@ static const char doc[] =
     "Predicts the time of a network's inference, unmodified and with kernels, on this or another "
     "machine. Nothing is compiled or run.\n\n"
     "  kas-gpu predict --net resnet18 --machine h100\n"
-    "  kas-gpu predict kernels/involution.json --net resnet18 --machine h100 --precision bf16\n"
+    "  kas-gpu predict kernels/conv.json --net resnet18 --precision bf16\n"
     "  kas-gpu predict kernels/*.json --net resnet20 --input 3x32x32\n"
     "  kas-gpu doctor --calibrate && kas-gpu predict best.json --net resnet18\n"
     "\vThe bound of a launch is what it waits for longest: memory, arithmetic, latency, or the "
