@@ -31,6 +31,11 @@ for line in open(sys.argv[1]):
 EOF
 KAS_CUDA_LIBS=/nowhere/lib.so expect 0 '"machine": "' "$kas" predict $net --machine auto --json
 
+# A kernel that does not fit the network is an error alone, and left out among others.
+expect 3 'kernels/nas_pte_2.json' "$kas" predict kernels/nas_pte_2.json $net --machine h100
+expect 0 'left out: kernels/nas_pte_2.json' "$kas" predict kernels/nas_pte_2.json kernels/conv.json $net --machine h100 --json
+[ "$(wc -l <"$dir/out")" = 2 ] || fail "2 lines expected"
+
 # A machine file, and damaged ones.
 cat >"$dir/m.json" <<'EOF'
 {"schema_version":1,"kind":"machine","name":"mine","device":"","gpu":false,"calibrated":true,"cores":4,"clock":3e9,

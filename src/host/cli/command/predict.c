@@ -269,6 +269,18 @@ static kas_status predict_kernel(session *s, const char *path)
     return status;
 }
 
+/* Among several kernels, one that does not fit the network is left out with a message. */
+static kas_status predict_or_leave_out(session *s, const char *path)
+{
+    const kas_status status = predict_kernel(s, path);
+    const bool misfit =
+        status == KAS_ILLEGAL || status == KAS_OVER_BUDGET || status == KAS_UNSUPPORTED;
+    if (!misfit || s->o->paths == 1)
+        return status;
+    kas_warn("left out: %s", kas_error());
+    return KAS_OK;
+}
+
 static kas_status run_all(session *s)
 {
     static const kas_column columns[] = {
@@ -284,7 +296,7 @@ static kas_status run_all(session *s)
         s->table = kas_table_create(columns, sizeof columns / sizeof *columns);
     KAS_TRY(predict(s, NULL, &plain));
     for (int i = 0; i < s->o->paths; i++)
-        KAS_TRY(predict_kernel(s, s->o->path[i]));
+        KAS_TRY(predict_or_leave_out(s, s->o->path[i]));
     return s->o->common.json ? KAS_OK : print_networks(s);
 }
 

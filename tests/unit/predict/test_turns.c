@@ -1,0 +1,104 @@
+/* Latencies measured in turns: the unmodified network beside itself, and beside a kernel that the
+ * library computes (nothing is compiled for it). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "host/net/targets.h"
+#include "host/predict/turns.h"
+#include "host/space/file/assignment.h"
+#include "support/ok.h"
+
+enum { BATCH = 2, TURNS = 5 };
+
+static kas_device *device;
+static kas_net *net;
+static kas_turns *turns;
+
+static int begin(void **state)
+{
+    (void)state;
+    OK(kas_device_open("cpu", 1, &device));
+    OK(kas_net_build("resnet20", 8, 8, 3, 10, &net));
+    OK(kas_turns_create(device, net, BATCH, KAS_PRECISION_FP32, NULL, &turns));
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    kas_turns_free(turns);
+    kas_net_free(net);
+    kas_device_close(device);
+    return 0;
+}
+
+/* The times agree with one another; how long they are depends on what else the machine does. */
+static void check(const kas_turns_result *r)
+{
+    int timed = 0;
+    double sum = 0;
+    assert_true(r->turns >= 3 && r->turns <= TURNS);
+    assert_true(r->seconds > 0 && r->unmodified > 0 && r->ratio > 0);
+    assert_true(isfinite(r->ratio));
+    for (int i = 0; i < r->planned.passes; i++)
+        if (!isnan(r->planned.pass[i].seconds)) {
+            assert_true(r->planned.pass[i].seconds >= 0);
+            sum += r->planned.pass[i].seconds;
+            timed++;
+        }
+    assert_true(timed >= 20 && sum > 0);
+}
+
+static void unmodified(void **state)
+{
+    (void)state;
+    kas_turns_result r;
+    OK(kas_turns_measure(turns, NULL, TURNS, 10, &r));
+    assert_int_equal(r.turns, TURNS);
+    check(&r);
+    for (int i = 0; i < r.planned.passes; i++)
+        assert_null(r.planned.pass[i].kernel);
+    kas_planned_bytes_free(&r.planned);
+    OK(kas_turns_measure(turns, NULL, TURNS, 0, &r)); /* no time: the least number of turns */
+    assert_int_equal(r.turns, 3);
+    kas_planned_bytes_free(&r.planned);
+}
+
+static void replaced(void **state)
+{
+    (void)state;
+    const kas_model_options options = {.batch = BATCH};
+    const kas_budget budget = {0};
+    kas_target *target;
+    kas_assignment kernels;
+    kas_replacement replacement;
+    kas_programs programs;
+    kas_turns_result r;
+    int targets, launched = 0;
+    OK(kas_net_targets(net, NULL, &target, &targets));
+    OK(kas_assignment_read_file("kernels/conv.json", &kernels));
+    OK(kas_assignment_fit(&kernels, target, targets, &budget, &replacement));
+    OK(kas_model_build_programs(&options, &replacement, "cpu", &programs));
+    OK(kas_turns_measure(turns, &programs, TURNS, 10, &r));
+    check(&r);
+    for (int i = 0; i < r.planned.passes; i++)
+        launched += r.planned.pass[i].kernel != NULL && r.planned.pass[i].seconds > 0;
+    assert_true(launched >= targets);
+    kas_planned_bytes_free(&r.planned);
+    kas_programs_free(&programs);
+    kas_replacement_free(&replacement);
+    kas_assignment_free(&kernels);
+    free(target);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(unmodified), cmocka_unit_test(replaced)};
+    return cmocka_run_group_tests(tests, begin, end);
+}
