@@ -209,7 +209,8 @@ static void see(void *context, kas_ex e, const kas_ex_node *node)
         if (!c->read[node->tensor]) {
             const double there = (double)c->ir->tensor[node->tensor].elements;
             c->read[node->tensor] = 1;
-            c->bytes += size_of(c->ir, node->tensor) * (n < there ? n : there);
+            if (c->ir->tensor[node->tensor].role != KAS_ROLE_GAIN)
+                c->bytes += size_of(c->ir, node->tensor) * (n < there ? n : there);
         }
         access(c, mask, node->ix, 1 - c->skipped[e]);
         break;

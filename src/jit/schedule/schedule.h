@@ -60,7 +60,8 @@ bool kas_reduce_is_long(const kas_ir *ir, kas_ex e);
 /* Proves from ranges alone that every access stays inside its tensor's memory and that the launch
  * is legal; returns KAS_FAILURE otherwise. */
 kas_status kas_nest_prove_bounds(const kas_ir *ir, const kas_nest *nest);
-/* Counts the least FLOPs and bytes of the operation, and what its instructions are (effort.c). */
+/* Counts the least FLOPs and bytes of the operation, without the few bytes of a gain, and what its
+ * instructions are (effort.c). */
 kas_status kas_nest_count(const kas_ir *ir, const kas_nest *nest, double *flops, double *bytes,
                           kas_effort *effort);
 
