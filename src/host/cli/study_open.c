@@ -14,6 +14,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case 'N':
         a->limit = (int)kas_cli_int(state, "--limit", arg, 0, 1000000);
         return 0;
+    case 'w':
+        a->watch = true;
+        return 0;
     case ARGP_KEY_ARG:
         if (!a->study)
             a->study = arg;
@@ -38,8 +41,12 @@ static kas_status parse_arguments(const kas_study_command *command, int argc, ch
     static const struct argp_option none[] = {{0}};
     static const struct argp_option limit[] = {
         {"limit", 'N', "N", 0, "Show the N best only; 0 = all (default 20)", 0}, {0}};
+    static const struct argp_option watch[] = {
+        {"watch", 'w', 0, 0, "Show the state until the study is done; Ctrl-C ends it", 0}, {0}};
     *out = (kas_study_args){.takes_item = command->takes_item, .limit = 20};
-    const struct argp argp = {command->takes_limit ? limit : none,
+    const struct argp argp = {command->takes_limit ? limit
+                              : command->watch     ? watch
+                                                   : none,
                               parse,
                               command->takes_item ? "STUDY [CANDIDATE]" : "STUDY",
                               command->doc,
@@ -49,23 +56,62 @@ static kas_status parse_arguments(const kas_study_command *command, int argc, ch
     return kas_cli_parse(&argp, argc, argv, out, done);
 }
 
-static kas_status view_open(const char *study, kas_study_view *out)
+kas_status kas_study_view_read(const char *study, kas_study_view *v)
+{
+    kas_work_list_free(v->work, v->count);
+    kas_study_clear(&v->study);
+    v->work = NULL;
+    v->count = 0;
+    KAS_TRY(kas_store_get_study(v->store, &v->study));
+    KAS_TRY(kas_search_options_read(study, v->study.options, &v->options));
+    return kas_store_list(v->store, &v->work, &v->count);
+}
+
+kas_status kas_study_view_open(const char *study, kas_study_view *out)
 {
     char path[KAS_STUDY_PATH];
     *out = (kas_study_view){0};
     KAS_TRY(kas_study_path(study, "study.db", path));
     KAS_TRY(kas_store_open(path, KAS_STORE_READ, &out->store));
-    KAS_TRY(kas_store_get_study(out->store, &out->study));
-    KAS_TRY(kas_search_options_read(study, out->study.options, &out->options));
-    return kas_store_list(out->store, &out->work, &out->count);
+    return kas_study_view_read(study, out);
 }
 
-static void view_close(kas_study_view *view)
+void kas_study_view_close(kas_study_view *view)
 {
     kas_work_list_free(view->work, view->count);
     kas_study_clear(&view->study);
     kas_store_close(view->store);
     *view = (kas_study_view){0};
+}
+
+bool kas_study_finals_done(const kas_study_view *v)
+{
+    bool final = false, baseline = false;
+    for (int i = 0; i < v->count; i++) {
+        const kas_work *w = &v->work[i];
+        if (w->kind != KAS_WORK_FINAL && w->kind != KAS_WORK_FINAL_BASELINE)
+            continue;
+        if (w->state != KAS_WORK_FINISHED)
+            return false;
+        final |= w->kind == KAS_WORK_FINAL;
+        baseline |= w->kind == KAS_WORK_FINAL_BASELINE;
+    }
+    return final && baseline;
+}
+
+bool kas_study_found_nothing(const kas_study_view *v)
+{
+    int ended = 0;
+    for (int i = 0; i < v->count; i++) {
+        const kas_work *w = &v->work[i];
+        if (w->kind != KAS_WORK_CANDIDATE)
+            continue;
+        if (!kas_work_ended(w->state) || w->state == KAS_WORK_FINISHED ||
+            w->state == KAS_WORK_MACHINE_FAULT)
+            return false;
+        ended += w->state != KAS_WORK_PREDICTED_SLOW;
+    }
+    return ended > 0 && ended == v->options.candidates;
 }
 
 kas_status kas_study_run(const kas_study_command *command, int argc, char **argv)
@@ -77,7 +123,9 @@ kas_status kas_study_run(const kas_study_command *command, int argc, char **argv
     KAS_TRY(parse_arguments(command, argc, argv, &args, &done));
     if (done)
         return KAS_OK;
-    kas_status status = view_open(args.study, &view);
+    if (args.watch)
+        return command->watch(command, &args);
+    kas_status status = kas_study_view_open(args.study, &view);
     if (status == KAS_OK)
         status = command->print(&args, &view, &out);
     if (status == KAS_OK)
@@ -85,6 +133,6 @@ kas_status kas_study_run(const kas_study_command *command, int argc, char **argv
     if (status == KAS_OK)
         printf("%s", kas_buf_text(&out));
     kas_buf_free(&out);
-    view_close(&view);
+    kas_study_view_close(&view);
     return status;
 }

@@ -17,16 +17,11 @@ const kas_work *kas_work_find(const kas_work *work, int count, kas_work_kind kin
     return NULL;
 }
 
-typedef struct ranked {
-    const kas_work *work;
-    bool frontier;
-} ranked;
-
 /* Compares in the order of kas_judge_best: accuracy, then fewer FLOPs, then the smaller number.
  * Unfinished candidates come last, by number. */
 static int by_rank(const void *a, const void *b)
 {
-    const kas_work *x = ((const ranked *)a)->work, *y = ((const ranked *)b)->work;
+    const kas_work *x = ((const kas_ranked *)a)->work, *y = ((const kas_ranked *)b)->work;
     bool fx = x->state == KAS_WORK_FINISHED, fy = y->state == KAS_WORK_FINISHED;
     if (fx != fy)
         return fx ? -1 : 1;
@@ -37,8 +32,7 @@ static int by_rank(const void *a, const void *b)
     return (x->index > y->index) - (x->index < y->index);
 }
 
-/* Lists the candidates in order of rank; the caller frees *out with free(). */
-static kas_status rank(const kas_work *work, int count, ranked **out, int *candidates)
+kas_status kas_leaderboard_rank(const kas_work *work, int count, kas_ranked **out, int *candidates)
 {
     *candidates = 0;
     bool *frontier = calloc((size_t)count + 1, sizeof *frontier);
@@ -52,7 +46,7 @@ static kas_status rank(const kas_work *work, int count, ranked **out, int *candi
     kas_judge_frontier(work, count, frontier);
     for (int i = 0; i < count; i++)
         if (work[i].kind == KAS_WORK_CANDIDATE)
-            (*out)[(*candidates)++] = (ranked){&work[i], frontier[i]};
+            (*out)[(*candidates)++] = (kas_ranked){&work[i], frontier[i]};
     free(frontier);
     qsort(*out, (size_t)*candidates, sizeof **out, by_rank);
     return KAS_OK;
@@ -96,9 +90,9 @@ kas_status kas_leaderboard_text(const kas_work *work, int count, int limit, kas_
         {"#", KAS_RIGHT},       {"kernel", KAS_LEFT},  {"top-1", KAS_RIGHT},
         {"latency", KAS_RIGHT}, {"ratio", KAS_RIGHT},  {"step", KAS_RIGHT},
         {"FLOPs", KAS_RIGHT},   {"params", KAS_RIGHT}, {"frontier", KAS_LEFT}};
-    ranked *list;
+    kas_ranked *list;
     int candidates;
-    KAS_TRY(rank(work, count, &list, &candidates));
+    KAS_TRY(kas_leaderboard_rank(work, count, &list, &candidates));
     const kas_work *baseline = kas_work_find(work, count, KAS_WORK_BASELINE);
     kas_table *table = kas_table_create(columns, sizeof columns / sizeof *columns);
     bool baseline_due = baseline && baseline->state == KAS_WORK_FINISHED;
@@ -188,9 +182,9 @@ void kas_work_json(const kas_work *w, int place, bool frontier, kas_buf *out)
 
 kas_status kas_leaderboard_json(const kas_work *work, int count, kas_buf *out)
 {
-    ranked *list;
+    kas_ranked *list;
     int candidates;
-    KAS_TRY(rank(work, count, &list, &candidates));
+    KAS_TRY(kas_leaderboard_rank(work, count, &list, &candidates));
     for (int i = 0; i < count; i++)
         if (work[i].kind == KAS_WORK_BASELINE)
             kas_work_json(&work[i], 0, false, out);

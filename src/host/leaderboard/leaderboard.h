@@ -5,6 +5,15 @@
 #include "host/core/buf.h"
 #include "host/store/store.h"
 
+/* A candidate in the order of the leaderboard. */
+typedef struct kas_ranked {
+    const kas_work *work; /* in the list that was ranked */
+    bool frontier;        /* on the accuracy/latency frontier */
+} kas_ranked;
+/* Lists the candidates: the finished ones, best first, then the others by number. The caller frees
+ * *out with free(). */
+kas_status kas_leaderboard_rank(const kas_work *work, int count, kas_ranked **out, int *candidates);
+
 /* Appends a table of the finished candidates, best first, with the baseline's line and a star for
  * candidates on the accuracy/latency frontier. `limit` is the most lines (0 = all). */
 kas_status kas_leaderboard_text(const kas_work *work, int count, int limit, kas_buf *out);

@@ -139,15 +139,30 @@ void kas_node_describe(const kas_kernel *kernel, int i, kas_buf *out)
     }
 }
 
-static const char *colour(int op)
+enum { WEIGHT, INPUT, REARRANGEMENT, BROADCAST, ARITHMETIC };
+
+static int class_of(int op)
 {
     if (kas_op_has_weight((kas_op)op))
-        return "#f6c6a8";
+        return WEIGHT;
     if (op == KAS_OP_INPUT)
-        return "#e0e0e0";
-    if (!kas_primitive_get(op)->cost) /* a rearrangement */
-        return "#cfe3f5";
-    return kas_type_of(op) == KAS_TYPE_BROADCAST ? "#d6efcf" : "#fbeec1";
+        return INPUT;
+    if (!kas_primitive_get(op)->cost)
+        return REARRANGEMENT;
+    return kas_type_of(op) == KAS_TYPE_BROADCAST ? BROADCAST : ARITHMETIC;
+}
+
+const char *kas_node_class(int op)
+{
+    static const char *const names[] = {"weight", "input", "rearrangement", "broadcast",
+                                        "arithmetic"};
+    return names[class_of(op)];
+}
+
+static const char *colour(int op)
+{
+    static const char *const colours[] = {"#f6c6a8", "#e0e0e0", "#cfe3f5", "#d6efcf", "#fbeec1"};
+    return colours[class_of(op)];
 }
 
 static void dot_node(const kas_kernel *kernel, int i, const kas_binding *binding, kas_buf *out)

@@ -8,6 +8,10 @@
  * repeated C/G0 times". */
 void kas_node_describe(const kas_kernel *kernel, int i, kas_buf *out);
 
+/* The class of a primitive, by which pictures choose its colour: "input", "weight" (has weights),
+ * "rearrangement" (moves values), "broadcast" (combines two tensors) or "arithmetic". */
+const char *kas_node_class(int op);
+
 /* Appends a Graphviz digraph named `name`. Each node is a box with what it does and its
  * shape; edges of broadcasts say which operand is LHS and which RHS; colours tell the four
  * classes of primitives apart. With `binding`, which may be NULL, the numbers at that target

@@ -138,6 +138,63 @@ void kas_search_options_write(const kas_search_options *options, kas_buf *out)
     kas_buf_puts(out, "}");
 }
 
+/* Appends " --option=value" when the value is not the default. A flag that has a text for its help
+ * takes on or off, as in a recipe; another one stands alone. */
+static void write_option(const kas_field *f, const void *options, const void *defaults,
+                         kas_buf *out)
+{
+    kas_buf value = {0}, usual = {0};
+    kas_field_print(f, options, &value);
+    kas_field_print(f, defaults, &usual);
+    if (strcmp(kas_buf_text(&value), kas_buf_text(&usual)) != 0) {
+        kas_buf_printf(out, " \\\n    %s", f->option);
+        if (f->type != KAS_FIELD_FLAG || f->argument) {
+            kas_buf_puts(out, "="); /* an argument that may be left out needs it */
+            kas_buf_shell_word(out, kas_buf_text(&value));
+        }
+    }
+    out->failed |= value.failed || usual.failed;
+    kas_buf_free(&value);
+    kas_buf_free(&usual);
+}
+
+void kas_search_options_command(const kas_search_options *options, const char *dataset,
+                                const char *study, kas_buf *out)
+{
+    kas_search_options given = *options, defaults = kas_search_options_default();
+    int samples;
+    const kas_field *sample = kas_sample_fields(&samples);
+    kas_buf init = {0};
+    defaults.recipe = kas_recipe_default();
+    defaults.network = given.network; /* the name stands for it */
+    if (!given.candidates)
+        given.candidates = defaults.candidates; /* --time says how many */
+    kas_buf_puts(out, "kas-gpu search --study ");
+    kas_buf_shell_word(out, study);
+    kas_buf_puts(out, " \\\n    --dataset ");
+    kas_buf_shell_word(out, dataset);
+    if (given.init[0]) {
+        kas_buf_printf(&init, "%s/init.safetensors", study);
+        kas_buf_puts(out, " \\\n    --init ");
+        kas_buf_shell_word(out, kas_buf_text(&init));
+    }
+    if (given.from[0])
+        kas_buf_puts(out, " \\\n    --from=FOLDER");
+    if (given.known != (given.strategy == KAS_STRATEGY_EVOLUTION))
+        kas_buf_printf(out, " \\\n    --known=%s", given.known ? "yes" : "no");
+    given.init[0] = given.from[0] = 0;
+    given.known = defaults.known;
+    for (int i = 0; i < FIELDS; i++)
+        write_option(&fields[i], &given, &defaults, out);
+    for (int i = 0; i < samples; i++)
+        if (sample[i].help)
+            write_option(&sample[i], &given.sample, &defaults.sample, out);
+    for (int i = 0; i < kas_recipe_field_count; i++)
+        write_option(&kas_recipe_fields[i], &given.recipe, &defaults.recipe, out);
+    out->failed |= init.failed;
+    kas_buf_free(&init);
+}
+
 static kas_status check_keys(const cJSON *root, const char *where)
 {
     const char *keys[MOST_KEYS] = {0};

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "host/cli/study_open.h"
+#include "host/cli/watch/watch.h"
 #include "host/leaderboard/judge.h"
 #include "host/leaderboard/leaderboard.h"
 #include "host/leaderboard/rungs.h"
@@ -13,7 +13,8 @@
 static const char doc[] =
     "Where a study stands: items by state, what runs now, the best so far.\n\n"
     "  kas-gpu status STUDY\n"
-    "  kas-gpu status STUDY --json\n";
+    "  kas-gpu status STUDY --json\n"
+    "  kas-gpu status --watch STUDY    the same, live, until the study is done\n";
 
 typedef struct tally {
     int state[KAS_WORK_STATES];
@@ -32,13 +33,6 @@ static tally count(const kas_study_view *view)
             t.generations = w->generation >= t.generations ? w->generation + 1 : t.generations;
         }
     return t;
-}
-
-static bool finals_done(const kas_study_view *view)
-{
-    const kas_work *a = kas_work_find(view->work, view->count, KAS_WORK_FINAL),
-                   *b = kas_work_find(view->work, view->count, KAS_WORK_FINAL_BASELINE);
-    return a && b && a->state == KAS_WORK_FINISHED && b->state == KAS_WORK_FINISHED;
 }
 
 /* Returns the seconds that all items together have waited for compilers. */
@@ -111,7 +105,7 @@ static void print_json(const kas_study_args *args, const kas_study_view *view,
     put_rungs(rung, rungs, out);
     kas_line_text(out, "best", best ? best->name : NULL);
     kas_line_number(out, "best_accuracy", best ? best->measured.accuracy : NAN);
-    kas_line_bool(out, "done", finals_done(view));
+    kas_line_bool(out, "done", kas_study_finals_done(view));
     kas_line_number(out, "busy_seconds", view->study.busy_seconds);
     kas_line_number(out, "compile_seconds", compile_seconds(view));
     kas_line_text(out, "device", view->study.device);
@@ -169,21 +163,17 @@ static void print_text(const kas_study_args *args, const kas_study_view *view,
         kas_buf_printf(out, "best:       %s, %.2f%%\n", best->name, 100 * best->measured.accuracy);
     print_rungs(rung, rungs, out);
     print_running(view, out);
-    bool nothing = !best && t.candidates > 0 && t.candidates == view->options.candidates &&
-                   t.state[KAS_WORK_QUEUED] + t.state[KAS_WORK_RUNNING] +
-                           t.state[KAS_WORK_WAITING] + t.state[KAS_WORK_MACHINE_FAULT] ==
-                       0;
     kas_buf word = {0};
     kas_buf_shell_word(&word, args->study);
-    if (nothing)
+    if (kas_study_found_nothing(view))
         kas_buf_printf(out, "complete, but no candidate finished; kas-gpu log %s tells why\n",
                        kas_buf_text(&word));
-    else if (finals_done(view) && t.state[KAS_WORK_MACHINE_FAULT])
+    else if (kas_study_finals_done(view) && t.state[KAS_WORK_MACHINE_FAULT])
         kas_buf_printf(out,
                        "complete except for candidates that the machine could not evaluate; to try "
                        "them again: kas-gpu resume %s\n",
                        kas_buf_text(&word));
-    else if (finals_done(view))
+    else if (kas_study_finals_done(view))
         kas_buf_printf(out, "the study is complete\n");
     else
         kas_buf_printf(out, "not complete; if it is not running now, to go on: kas-gpu resume %s\n",
@@ -205,7 +195,7 @@ static kas_status print(const kas_study_args *args, const kas_study_view *view, 
 
 static kas_status run(int argc, char **argv)
 {
-    static const kas_study_command status = {.doc = doc, .print = print};
+    static const kas_study_command status = {.doc = doc, .print = print, .watch = kas_study_watch};
     return kas_study_run(&status, argc, argv);
 }
 

@@ -1,0 +1,154 @@
+/* The verdict on one study: what it found, and what the test set says of it. */
+#include <math.h>
+#include <stdio.h>
+
+#include "host/report/html/markup.h"
+#include "host/report/html/sections.h"
+#include "host/report/line.h"
+
+static double ratio(const kas_report_view *v)
+{
+    return v->baseline ? v->answer->measured.latency / v->baseline->measured.latency : NAN;
+}
+
+static double gain(const kas_report_view *v)
+{
+    return v->baseline ? v->answer->measured.accuracy - v->baseline->measured.accuracy : NAN;
+}
+
+/* Writes "0.90 points above" or "as much as". */
+static void put_points(double points, const char *as_much, const char *above, const char *below,
+                       kas_buf *out)
+{
+    if (fabs(points) < 0.00005)
+        kas_buf_puts(out, as_much);
+    else
+        kas_html_put(out, "%.2f points %s", 100 * fabs(points), points > 0 ? above : below);
+}
+
+static void put_kernel(const kas_work *w, kas_buf *out)
+{
+    char origin[96];
+    kas_report_origin(w, origin);
+    kas_buf_puts(out, "<code>");
+    kas_html_text(out, w->name);
+    kas_buf_puts(out, "</code>");
+    if (kas_report_is_known(w))
+        kas_html_put(out, ", a known kernel (%s),", origin + sizeof "known: " - 1);
+    else
+        kas_buf_puts(out, *origin ? ", a new kernel," : ",");
+}
+
+static void put_found(const kas_report_view *v, kas_buf *out)
+{
+    const kas_work *w = v->answer;
+    const double more = gain(v), slower = ratio(v);
+    const double chance = kas_report_sampling_error(w->measured.accuracy, v->validation_images);
+    kas_buf_puts(out, "The best kernel, ");
+    put_kernel(w, out);
+    kas_html_put(out, " reaches %.2f%% on the validation split", 100 * w->measured.accuracy);
+    if (isfinite(more)) {
+        kas_buf_puts(out, ", ");
+        put_points(more, "as much as", "above", "below", out);
+        kas_html_put(out, " the unmodified network’s %.2f%%", 100 * v->baseline->measured.accuracy);
+        if (fabs(more) < chance)
+            kas_html_put(out, " (%d validation images leave ±%.1f points open)",
+                         v->validation_images, 100 * chance);
+    }
+    if (isfinite(slower))
+        kas_html_put(out, ", at %.2f times its latency", slower);
+    kas_html_put(out, "%s %.2f of the FLOPs that it replaces%s.",
+                 isfinite(slower) ? " and with" : ", with", w->flops / w->conv_flops,
+                 more <= 0 && slower >= 1 ? ": it is neither more accurate nor faster" : "");
+}
+
+static void put_scores(const kas_report_scores *s, kas_buf *out)
+{
+    kas_html_put(out, "%.2f%%", 100 * s->mean);
+    if (s->count > 1)
+        kas_html_put(out, " (%.2f to %.2f over %d seeds)", 100 * s->low, 100 * s->high, s->count);
+}
+
+static void put_tested(const kas_report_view *v, kas_buf *out)
+{
+    const kas_report_scores ours = kas_report_test(v, v->answer->name),
+                            base = kas_report_test(v, NULL);
+    if (!ours.count) {
+        kas_buf_puts(out, " Nothing is known on the test set yet: its final training has not "
+                          "ended.");
+        return;
+    }
+    kas_buf_puts(out, " On the test set, after training on the whole training set, it reaches ");
+    put_scores(&ours, out);
+    if (base.count) {
+        kas_buf_puts(out, ", ");
+        put_points(ours.mean - base.mean, "as much as", "more than", "less than", out);
+        kas_buf_puts(out, " the unmodified network’s ");
+        put_scores(&base, out);
+    }
+    kas_buf_puts(out, ".");
+}
+
+static void put_row(const char *what, double ours, double base, double scale, const char *unit,
+                    kas_buf *out)
+{
+    if (!isfinite(ours) && !isfinite(base))
+        return;
+    kas_buf_printf(out, "<tr><th scope=\"row\">%s</th>", what);
+    for (int side = 0; side < 2; side++) {
+        const double value = side ? base : ours;
+        if (isfinite(value))
+            kas_html_number(out, "%.2f%s", scale * value, unit);
+        else
+            kas_html_number(out, "-");
+    }
+    if (scale == 100 && isfinite(ours - base))
+        kas_html_number(out, "%+.2f points", 100 * (ours - base));
+    else
+        kas_html_ratio(out, ours, base);
+    kas_buf_puts(out, "</tr>\n");
+}
+
+/* A time in the unit that suits the unmodified network's. */
+static void put_time(const char *what, double ours, double base, kas_buf *out)
+{
+    const double larger = fmax(isfinite(ours) ? ours : 0, isfinite(base) ? base : 0);
+    const bool s = larger >= 1, ms = larger >= 1e-3;
+    put_row(what, ours, base, s ? 1 : ms ? 1e3 : 1e6, s ? " s" : ms ? " ms" : " µs", out);
+}
+
+static void put_table(const kas_report_view *v, kas_buf *out)
+{
+    const kas_work *w = v->answer, *b = v->baseline;
+    const kas_report_scores ours = kas_report_test(v, w->name), base = kas_report_test(v, NULL);
+    char text[64];
+    kas_buf_puts(out,
+                 "<div class=\"scroll\"><table>\n<thead><tr><th></th><th class=\"n\">kernel</th>"
+                 "<th class=\"n\">unmodified</th><th class=\"n\">change</th></tr>"
+                 "</thead>\n<tbody>\n");
+    put_row("validation top-1", w->measured.accuracy, b ? b->measured.accuracy : NAN, 100, "%",
+            out);
+    put_row("test top-1", ours.mean, base.mean, 100, "%", out);
+    snprintf(text, sizeof text, "latency, %d images", KAS_LATENCY_BATCH);
+    put_time(text, w->measured.latency, b ? b->measured.latency : NAN, out);
+    put_time("training step", w->measured.step_seconds, b ? b->measured.step_seconds : NAN, out);
+    put_row("FLOPs, millions", w->flops, w->conv_flops, 1e-6, "", out);
+    put_row("weights, thousands", w->params, w->conv_params, 1e-3, "", out);
+    kas_buf_puts(out, "</tbody></table></div>\n");
+}
+
+void kas_report_verdict(const kas_report_view *v, kas_buf *out)
+{
+    kas_buf_puts(out, "<p class=\"verdict\">");
+    if (v->answer) {
+        put_found(v, out);
+        put_tested(v, out);
+        kas_buf_puts(out, "</p>\n");
+        put_table(v, out);
+        return;
+    }
+    kas_buf_printf(out, "No candidate has been trained to its end yet: the study has %d of them.",
+                   v->candidates);
+    kas_buf_puts(out, v->baseline ? " The unmodified network is trained.</p>\n"
+                                  : " The unmodified network is not trained either.</p>\n");
+}

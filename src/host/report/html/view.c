@@ -1,0 +1,225 @@
+#include "host/report/html/view.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/core/file/files.h"
+#include "host/core/json/json.h"
+#include "host/data/dataset.h"
+#include "host/leaderboard/judge.h"
+#include "host/study/problem.h"
+#include "host/study/study_dir.h"
+
+static void set_title(kas_report_view *v)
+{
+    const char *end = v->folder + strlen(v->folder);
+    while (end > v->folder + 1 && end[-1] == '/')
+        end--;
+    const char *begin = end;
+    while (begin > v->folder && begin[-1] != '/')
+        begin--;
+    snprintf(v->title, sizeof v->title, "%.*s", (int)(end - begin), begin);
+}
+
+static const kas_work *find_finished(const kas_report_view *v, kas_work_kind kind)
+{
+    const kas_work *w = kas_work_find(v->work, v->count, kind);
+    return w && w->state == KAS_WORK_FINISHED ? w : NULL;
+}
+
+const kas_work *kas_report_find(const kas_report_view *v, const char *name)
+{
+    for (int i = 0; i < v->count; i++)
+        if (v->work[i].kind == KAS_WORK_CANDIDATE && strcmp(v->work[i].name, name) == 0)
+            return &v->work[i];
+    return NULL;
+}
+
+/* The kernel in STUDY/best: the one that the search ends with. NULL before its end. */
+static const kas_work *find_published(const kas_report_view *v)
+{
+    enum { BYTES = 1 << 20 };
+    char path[KAS_STUDY_PATH];
+    kas_buf text = {0};
+    cJSON *model = NULL;
+    const kas_work *found = NULL;
+    if (kas_study_path(v->folder, "best/model.json", path) == KAS_OK && kas_file_exists(path) &&
+        kas_file_read(path, BYTES, &text) == KAS_OK)
+        model = cJSON_Parse(kas_buf_text(&text));
+    const cJSON *name = cJSON_GetObjectItemCaseSensitive(model, "kernel");
+    if (cJSON_IsString(name))
+        found = kas_report_find(v, name->valuestring);
+    cJSON_Delete(model);
+    kas_buf_free(&text);
+    return found;
+}
+
+static void find_leaders(kas_report_view *v)
+{
+    while (v->finished < v->candidates && v->ranked[v->finished].work->state == KAS_WORK_FINISHED)
+        v->finished++;
+    v->baseline = find_finished(v, KAS_WORK_BASELINE);
+    v->best = kas_judge_best(v->work, v->count);
+    v->answer = find_published(v);
+    if (!v->answer || v->answer->state != KAS_WORK_FINISHED)
+        v->answer = v->best;
+}
+
+/* ---- device time ---- */
+
+/* Of an item that was resumed, the time from its start to its end holds the pause as well; its
+ * epochs do not. */
+static kas_status held_seconds(kas_report_view *v, const kas_work *w, double *out)
+{
+    *out = w->ended - w->started;
+    if (isfinite(*out) && w->lease <= 1)
+        return KAS_OK;
+    kas_epoch *epoch;
+    int count;
+    KAS_TRY(kas_store_epochs(v->store, w->id, &epoch, &count));
+    *out = 0;
+    for (int i = 0; i < count; i++)
+        *out += isfinite(epoch[i].seconds) ? epoch[i].seconds : 0;
+    free(epoch);
+    return KAS_OK;
+}
+
+static int by_end(const void *a, const void *b)
+{
+    const kas_work *x = *(const kas_work *const *)a, *y = *(const kas_work *const *)b;
+    if (x->ended != y->ended)
+        return x->ended < y->ended ? -1 : 1;
+    return (x->index > y->index) - (x->index < y->index);
+}
+
+static kas_status add_up(kas_report_view *v, const kas_work *const *ended, int count)
+{
+    double best = -1;
+    for (int i = 0; i < count; i++) {
+        const kas_work *w = ended[i];
+        double seconds;
+        KAS_TRY(held_seconds(v, w, &seconds));
+        v->device_seconds += seconds;
+        if (w->kind != KAS_WORK_CANDIDATE || w->state != KAS_WORK_FINISHED ||
+            !(w->measured.accuracy > best))
+            continue;
+        best = w->measured.accuracy;
+        v->step[v->steps++] = (kas_report_step){v->device_seconds, best};
+    }
+    return KAS_OK;
+}
+
+static kas_status find_steps(kas_report_view *v)
+{
+    const kas_work **ended = calloc((size_t)v->count + 1, sizeof *ended);
+    v->step = calloc((size_t)v->count + 1, sizeof *v->step);
+    int count = 0;
+    if (!ended || !v->step) {
+        free(ended);
+        return kas_fail(KAS_NO_MEMORY, "%s: out of memory", v->folder);
+    }
+    for (int i = 0; i < v->count; i++)
+        if (v->work[i].kind <= KAS_WORK_CANDIDATE && isfinite(v->work[i].ended))
+            ended[count++] = &v->work[i];
+    qsort(ended, (size_t)count, sizeof *ended, by_end);
+    const kas_status status = add_up(v, ended, count);
+    free(ended);
+    return status;
+}
+
+/* ---- the data set ---- */
+
+/* Without the data set the report lacks sizes in numbers, and is made all the same. */
+static void find_targets(kas_report_view *v)
+{
+    kas_dataset *dataset = NULL;
+    uint32_t *index = NULL, train = 0, validation = 0;
+    kas_status status = kas_dataset_open_streamed(v->study.dataset_path, &dataset);
+    if (status == KAS_OK)
+        status = kas_problem_targets(&v->options, (int)dataset->h, (int)dataset->w, (int)dataset->c,
+                                     (int)dataset->classes, &v->net, &v->target, &v->targets);
+    if (status == KAS_OK)
+        status = kas_dataset_split(dataset, v->options.seed, v->options.validation, &index, &train,
+                                   &validation);
+    if (status == KAS_OK)
+        v->validation_images = (int)validation;
+    else
+        snprintf(v->missing, sizeof v->missing, "%s", kas_error());
+    free(index);
+    kas_dataset_close(dataset);
+}
+
+kas_status kas_report_view_open(const char *folder, kas_report_view *v)
+{
+    char path[KAS_STUDY_PATH];
+    *v = (kas_report_view){0};
+    KAS_TRY(kas_study_path(folder, "study.db", path));
+    snprintf(v->folder, sizeof v->folder, "%s", folder);
+    set_title(v);
+    KAS_TRY(kas_store_open(path, KAS_STORE_READ, &v->store));
+    KAS_TRY(kas_store_get_study(v->store, &v->study));
+    KAS_TRY(kas_search_options_read(folder, v->study.options, &v->options));
+    KAS_TRY(kas_store_list(v->store, &v->work, &v->count));
+    KAS_TRY(kas_leaderboard_rank(v->work, v->count, &v->ranked, &v->candidates));
+    find_leaders(v);
+    KAS_TRY(find_steps(v));
+    find_targets(v);
+    return KAS_OK;
+}
+
+void kas_report_view_close(kas_report_view *v)
+{
+    free(v->ranked);
+    free(v->step);
+    free(v->target);
+    kas_net_free(v->net);
+    kas_work_list_free(v->work, v->count);
+    kas_study_clear(&v->study);
+    kas_store_close(v->store);
+    *v = (kas_report_view){0};
+}
+
+/* ---- facts of an item ---- */
+
+double kas_report_sampling_error(double accuracy, int images)
+{
+    return images > 0 ? 1.96 * sqrt(accuracy * (1 - accuracy) / images) : NAN;
+}
+
+static const char known[] = "known:", from[] = "from:";
+
+bool kas_report_is_known(const kas_work *w)
+{
+    return strncmp(w->origin, known, sizeof known - 1) == 0;
+}
+
+void kas_report_origin(const kas_work *w, char out[96])
+{
+    if (kas_report_is_known(w))
+        snprintf(out, 96, "known: %s", w->origin + sizeof known - 1);
+    else if (strncmp(w->origin, from, sizeof from - 1) == 0)
+        snprintf(out, 96, "from %s", w->origin + sizeof from - 1);
+    else
+        snprintf(out, 96, "%s", w->origin);
+}
+
+kas_report_scores kas_report_test(const kas_report_view *v, const char *name)
+{
+    const kas_work_kind kind = name ? KAS_WORK_FINAL : KAS_WORK_FINAL_BASELINE;
+    kas_report_scores s = {.mean = NAN, .low = NAN, .high = NAN};
+    double sum = 0;
+    for (int i = 0; i < v->count; i++) {
+        const kas_work *w = &v->work[i];
+        const double a = w->measured.accuracy;
+        if (w->kind != kind || w->state != KAS_WORK_FINISHED || !isfinite(a) ||
+            (name && strcmp(w->name, name) != 0))
+            continue;
+        s.low = s.count && s.low < a ? s.low : a;
+        s.high = s.count && s.high > a ? s.high : a;
+        sum += a;
+        s.mean = sum / ++s.count;
+    }
+    return s;
+}

@@ -1,0 +1,117 @@
+#!/usr/bin/env bash
+# kas-gpu report and status --watch, on real studies: the page is well formed and complete, its command goes on with the
+# study, and nothing but the page is written.
+set -eu
+. tests/e2e/expect.bash
+
+"$kas" dataset make shapes -o "$dir/s.h5" --train 200 --test 60 --size 8 --classes 4 >/dev/null
+search=("$kas" search --dataset "$dir/s.h5" --net resnet20 --candidates 3 --epochs 2 --batch 50 --device cpu --threads 1)
+report=("$kas" report)
+
+# Watched while it runs, without a terminal: a line for each change, and the end when the study is done.
+"${search[@]}" --study "$dir/a" --seed 1 >/dev/null 2>&1 & pid=$!
+await "the study" [ -s "$dir/a/study.db" ]
+await "the study's row" "$kas" status "$dir/a" >/dev/null 2>&1
+expect 0 'candidates ended' "$kas" status --watch "$dir/a"
+grep -q '3 of 3 candidates ended' "$dir/out" || { cat "$dir/out"; fail "the last state is not shown"; }
+grep -q $'\033' "$dir/out" && fail "escape sequences without a terminal"
+wait $pid
+"${search[@]}" --study "$dir/b" --seed 2 >/dev/null 2>&1
+expect 0 'candidates ended' "$kas" status --watch "$dir/b" # done already
+expect 0 '"done": true' "$kas" status --watch "$dir/b" --json
+expect 4 'no such study' "$kas" status --watch "$dir/none"
+
+# A study that is not done: Ctrl-C ends the watching, and the study stays as it was.
+"${search[@]}" --study "$dir/c" --candidates 1000 >/dev/null 2>&1 & pid=$!
+await "the study" "$kas" status "$dir/c" >/dev/null 2>&1
+"$kas" status --watch "$dir/c" >"$dir/watched" & watch=$!
+await "a line" [ -s "$dir/watched" ]
+kill -TERM $watch
+rc=0; wait $watch || rc=$?
+[ $rc = 130 ] || fail "watching ended with exit code $rc"
+kill -TERM $pid
+wait $pid || true
+
+expect 0 'one.html' "${report[@]}" "$dir/a" -o "$dir/one.html"
+expect 0 '"studies": 2' "${report[@]}" "$dir/a/" "$dir/b" -o "$dir/two.html" --json
+expect 0 '' "${report[@]}" "$dir/c" -o "$dir/begun.html" # interrupted
+(PATH=/nowhere "$kas" report "$dir/a" -o "$dir/plain.html" >/dev/null) || fail "no report without Graphviz"
+grep -q 'sizes at layer1.0.conv1' "$dir/one.html" || fail "the kernel has no sizes"
+grep -q 'class="edge"' "$dir/plain.html" || fail "no graph without Graphviz"
+for page in one two begun plain; do
+    [ "$(wc -c <"$dir/$page.html")" -lt 2000000 ] || fail "$page.html is too large"
+    grep -qiE 'https?:|url\(|@import|<img|<script>|\bon[a-z]+=' "$dir/$page.html" && fail "$page.html refers to something"
+done
+if command -v python3 >/dev/null; then
+    cat >"$dir/look.py" <<'PYTHON'
+import html.parser, json, re, sys
+import xml.etree.ElementTree as xml
+
+VOID = {"meta", "link", "br"}
+
+
+class Page(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.open, self.ids, self.links = [], set(), []
+
+    def handle_starttag(self, tag, attributes):
+        for name, value in attributes:
+            if name == "id":
+                assert value not in self.ids, f"two elements with id {value}"
+                self.ids.add(value)
+            if name in ("href", "src"):
+                self.links.append(value)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        pass
+
+    def handle_endtag(self, tag):
+        assert self.open and self.open[-1] == tag, f"</{tag}> in {self.open}"
+        self.open.pop()
+
+
+for path in sys.argv[1:]:
+    text = open(path, encoding="utf-8").read()
+    page = Page()
+    page.feed(text)
+    assert not page.open, page.open
+    assert all(link.startswith("#") and link[1:] in page.ids or link == "data:," for link in page.links), page.links
+    pictures = re.findall(r"<svg.*?</svg>", text, re.S)
+    for picture in pictures:
+        xml.fromstring(picture)
+    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
+    for study in data["studies"]:
+        assert study["items_left_out"] == 0 and study["curves"] and study["options"]["net"] == "resnet20"
+        assert sum(item["kind"] == "candidate" for item in study["items"]) == study["candidates"]
+    print(path, len(text), "bytes,", len(pictures), "pictures,", len(data["studies"]), "studies")
+PYTHON
+    python3 "$dir/look.py" "$dir"/{one,two,plain}.html || fail "a page is not well formed"
+else
+    skip_part "no python3: the pages were not parsed"
+fi
+
+# The command in the page is that of the study: there is nothing left to do.
+command=$(sed -n '/<pre class="scroll">kas-gpu /,/<\/pre>/p' "$dir/one.html" | sed 's|.*<pre class="scroll">kas-gpu ||; s|</pre>.*||
+    s/&#39;/'"'"'/g; s/&quot;/"/g; s/&lt;/</g; s/&gt;/>/g; s/&amp;/\&/g')
+[ -n "$command" ] || fail "no command in the page"
+eval "set -- $command"
+expect 0 'best kernel:' "$kas" "$@"
+
+# Where the page may go.
+before=$(sha256sum "$dir/a/study.db")
+expect 1 '' "${report[@]}" "$dir/a" -o "$dir/a/study.db"
+expect 1 '' "${report[@]}" "$dir/a" -o "$dir/a/best/kernel.json"
+expect 1 '' "${report[@]}" "$dir/a" -o /dev/null
+expect 1 '' "${report[@]}" "$dir/a" -o "$dir"
+expect 1 '' "${report[@]}" "$dir/a" -o "$dir/none/page.html"
+[ "$before" = "$(sha256sum "$dir/a/study.db")" ] || fail "the store was written"
+expect 2 'no study is given' "${report[@]}"
+expect 4 'no such study' "${report[@]}" "$dir/a" "$dir/none" -o "$dir/not.html"
+mkdir "$dir/damaged"
+head -c 5000 "$dir/a/study.db" >"$dir/damaged/study.db"
+expect 4 'damaged' "${report[@]}" "$dir/damaged" -o "$dir/not.html"
+[ ! -e "$dir/not.html" ] || fail "a page of a study that cannot be read"
+echo OK
