@@ -4,6 +4,7 @@
 #include "cuda/kernels/prelude.h"
 #include "cuda/kernels/args.h"
 #include "host/ops/ops.h"
+#include "host/predict/seconds.h"
 #include "host/train/stats.h"
 
 enum { RUNS = 5, ROW = 1024, ROWS_PER_BLOCK = 16 };
@@ -17,9 +18,7 @@ static kas_status time_plan(kas_device *device, kas_plan *plan, double *median)
     KAS_TRY_GOTO(kas_timer_create(device, &timer), out);
     for (int run = -1; run < RUNS; run++) {
         double seconds;
-        KAS_TRY_GOTO(kas_timer_start(timer), out);
-        KAS_TRY_GOTO(kas_plan_run(plan), out);
-        KAS_TRY_GOTO(kas_timer_stop(timer, &seconds), out);
+        KAS_TRY_GOTO(kas_plan_seconds(device, timer, plan, &seconds), out);
         if (run >= 0)
             KAS_TRY_GOTO(kas_samples_add(&samples, seconds), out);
     }

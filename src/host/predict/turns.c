@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "host/core/clock.h"
+#include "host/predict/seconds.h"
 #include "host/train/stats.h"
 
 enum { RUNS = 3, LEAST_TURNS = 3, PASS_RUNS = 5 };
@@ -81,28 +81,13 @@ void kas_turns_free(kas_turns *turns)
 
 /* ---- turns ----------------------------------------------------------------------------------- */
 
-/* Runs a network once. One thread of the CPU is timed by its processor time, which is the same on a
- * machine without other work, and does not count what others do on a machine with it. */
-static kas_status run_once(kas_turns *t, const ready *r, double *seconds)
-{
-    const kas_device_info *info = kas_device_get_info(t->device);
-    const bool alone = info->kind == KAS_DEVICE_CPU && info->threads == 1;
-    const double before = kas_processor_seconds();
-    KAS_TRY(kas_timer_start(t->timer));
-    KAS_TRY(kas_plan_run(r->plan));
-    KAS_TRY(kas_timer_stop(t->timer, seconds));
-    if (alone)
-        *seconds = kas_processor_seconds() - before;
-    return KAS_OK;
-}
-
 /* Runs a network a few times; *least gets the shortest, *sum is increased by all. */
 static kas_status run(kas_turns *t, const ready *r, double *least, double *sum)
 {
     *least = INFINITY;
     for (int i = 0; i < RUNS; i++) {
         double seconds;
-        KAS_TRY(run_once(t, r, &seconds));
+        KAS_TRY(kas_plan_seconds(t->device, t->timer, r->plan, &seconds));
         *least = seconds < *least ? seconds : *least;
         *sum += seconds;
     }

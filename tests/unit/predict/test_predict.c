@@ -261,8 +261,8 @@ static void a_machine_is_found_again(void **state)
         network[k] = (kas_fit_network){&p[k].planned, p[k].seconds};
     }
     const double loss = kas_machine_fit(&fitted, network, KERNELS);
-    printf("loss after the fit %.2g, allowed 1e-2\n", loss);
-    assert_true(loss <= 1e-2);
+    printf("loss after the fit %.2g, allowed 2e-3\n", loss);
+    assert_true(loss <= 2e-3);
     for (int k = 0; k < KERNELS; k++) {
         kas_prediction q;
         OK(kas_predict(&fitted, net, &programs[k], BATCH, KAS_PRECISION_FP32, &q));
