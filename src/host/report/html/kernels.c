@@ -93,7 +93,7 @@ static kas_status draw_placed(const kas_report_view *v, const kas_work *w, kas_b
 {
     kas_replacement r;
     kas_status status =
-        kas_problem_place(&v->options, w->name, w->kernel, v->target, v->targets, &r);
+        kas_problem_place(&v->options, w->name, w->kernel, w->gains, v->target, v->targets, &r);
     KAS_TRY(status);
     for (int k = 0; k < r.kernels && k < MOST_PARTS && status == KAS_OK; k++) {
         int first = 0;
