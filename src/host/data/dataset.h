@@ -77,6 +77,13 @@ kas_status kas_dataset_digest(const kas_dataset *dataset, char hex[65]);
 kas_status kas_dataset_split(const kas_dataset *dataset, uint64_t seed, double fraction,
                              uint32_t **index, uint32_t *train_count, uint32_t *validation_count);
 
+/* Divides images, such as those of the validation split, into two halves of equal size (the first
+ * has one more where their number is odd), balanced over classes; it depends on the seed. `index`
+ * is reordered: first one half and then the other, each in ascending order. *first gets the size of
+ * the first half. Fails with KAS_BAD_INPUT when there are fewer than two images. */
+kas_status kas_dataset_halve(const kas_dataset *dataset, uint64_t seed, uint32_t *index,
+                             uint32_t count, uint32_t *first);
+
 /* Writes the data set to a file with the layout above, atomically. */
 kas_status kas_dataset_write(const char *path, const kas_dataset *dataset);
 

@@ -89,3 +89,51 @@ done:
     free(chosen), free(out), free(members), free(order), free(first);
     return status;
 }
+
+/* A place in the order by class in which images are dealt out to the halves. */
+typedef struct dealt {
+    uint32_t image, key;
+    uint16_t label;
+} dealt;
+
+static int by_class(const void *a, const void *b)
+{
+    const dealt *x = a, *y = b;
+    return x->label != y->label ? x->label - y->label : (x->key > y->key) - (x->key < y->key);
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+kas_status kas_dataset_halve(const kas_dataset *d, uint64_t seed, uint32_t *index, uint32_t count,
+                             uint32_t *first)
+{
+    kas_rng rng = kas_rng_make(seed, KAS_PURPOSE_HALVES, 0);
+    if (count < 2)
+        return kas_fail(KAS_BAD_INPUT,
+                        "%s: train/images: a validation share of %u of %u images cannot be halved; "
+                        "import more images or give a larger share",
+                        d->path, count, d->train.count);
+    dealt *deal = malloc(count * sizeof *deal);
+    uint32_t *key = malloc(count * sizeof *key);
+    if (!deal || !key) {
+        free(deal), free(key);
+        return kas_fail(KAS_NO_MEMORY, "out of memory for halves of %u images", count);
+    }
+    for (uint32_t i = 0; i < count; i++)
+        key[i] = i;
+    kas_rng_shuffle(&rng, key, count);
+    for (uint32_t i = 0; i < count; i++)
+        deal[i] = (dealt){index[i], key[i], d->train.labels[index[i]]};
+    qsort(deal, count, sizeof *deal, by_class);
+    *first = (count + 1) / 2;
+    for (uint32_t i = 0; i < count; i++) /* a class whose number is odd gives turns to the next */
+        index[i % 2 ? *first + i / 2 : i / 2] = deal[i].image;
+    qsort(index, *first, sizeof *index, by_number);
+    qsort(index + *first, count - *first, sizeof *index, by_number);
+    free(deal), free(key);
+    return KAS_OK;
+}

@@ -161,5 +161,8 @@ kas_status kas_model_set_batch(kas_model *model, kas_tape_mode mode, const float
 kas_status kas_model_draw_images(kas_model *model);
 /* Gets the logits of the last run of a step of `mode`: [batch][classes]. */
 kas_status kas_model_get_logits(kas_model *model, kas_tape_mode mode, float *logits);
+/* Gets which images of the last run of EVALUATE were classified correctly: [batch], 1 or 0; 0 for
+ * what fills up an incomplete batch. */
+kas_status kas_model_get_hits(kas_model *model, float *hit);
 
 #endif

@@ -245,6 +245,14 @@ kas_status kas_model_get_logits(kas_model *m, kas_tape_mode mode, float *logits)
     return status;
 }
 
+kas_status kas_model_get_hits(kas_model *m, float *hit)
+{
+    const kas_tape *tape = &m->tape[KAS_TAPE_EVALUATE];
+    const float *work = slot_memory(m, KAS_TAPE_EVALUATE, tape->op[tape->ops - 1].work);
+    const size_t n = (size_t)m->batch; /* behind the losses: kas_op_cross_entropy */
+    return kas_mem_download(m->device, hit, work + n, n * sizeof *hit);
+}
+
 /* ---- state ----------------------------------------------------------------------------------- */
 
 kas_status kas_model_set_state(kas_model *m, kas_step_state state)

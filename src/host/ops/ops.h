@@ -275,7 +275,7 @@ kas_status kas_op_shortcut_a_backward(kas_ops *ops, kas_plan *plan, int stride, 
  * label with the larger share is the correct one. dlogits is the gradient of the mean over all n
  * images (a training batch is always full); rows without a label are 0 and count nowhere. An
  * evaluation has dlogits.data NULL. `scale` (device; NULL = 1) multiplies dlogits. `scratch` has 2
- * n floats. */
+ * n floats: behind the n losses, 1 for each image that is classified correctly and 0 for others. */
 typedef struct kas_mix {
     const kas_step_row *rows; /* device */
     const kas_step_state *state;

@@ -98,6 +98,8 @@ kas_status kas_train_digest(const kas_train_options *o, uint8_t digest[32])
     kas_buf_puts(&text, "\n");
     add_index("train", o->train_index, o->train_count, &text);
     add_index("validation", o->validation_index, o->validation_count, &text);
+    if (o->confirm_count)
+        add_index("confirm", o->validation_index + o->validation_count, o->confirm_count, &text);
     KAS_TRY_GOTO(add_initial_weights(o->weights_in, o->init_partial, &text), out);
     KAS_TRY_GOTO(kas_buf_status(&text), out);
     kas_sha256 hash;

@@ -53,7 +53,8 @@ kas_status kas_feed_check(const kas_train_options *o)
     KAS_TRY(check_shape(o));
     uint32_t images = o->dataset->train.count;
     KAS_TRY(check_index("training", o->train_index, o->train_count, images));
-    KAS_TRY(check_index("validation", o->validation_index, o->validation_count, images));
+    KAS_TRY(check_index("validation", o->validation_index, o->validation_count + o->confirm_count,
+                        images));
     if (kas_feed_steps(o) == 0)
         return kas_fail(KAS_BAD_INPUT,
                         "%s: %" PRIu32 " images to train on are fewer than one batch of %d; use a "
@@ -71,7 +72,7 @@ bool kas_feed_must_stream(const kas_train_options *o)
 
 static uint32_t evaluation_count(const kas_train_options *o)
 {
-    return o->evaluate_test ? o->dataset->test.count : o->validation_count;
+    return o->evaluate_test ? o->dataset->test.count : o->validation_count + o->confirm_count;
 }
 
 kas_feed_layout kas_feed_plan(const kas_train_options *o, bool streamed)
@@ -148,7 +149,7 @@ static kas_status upload_rows(kas_feed *f)
 static kas_status make_evaluation_order(kas_feed *f)
 {
     const kas_train_options *o = f->options;
-    uint32_t count = f->evaluation_count;
+    uint32_t count = evaluation_count(o);
     f->host_order = malloc(sizeof *f->host_order * o->train_count);
     f->evaluation_order = malloc(sizeof *f->evaluation_order * count);
     if (!f->host_order || !f->evaluation_order)
@@ -169,7 +170,7 @@ static kas_status upload_resident(kas_feed *f)
     if (o->evaluate_test)
         KAS_TRY(upload_images(f, &o->dataset->test, l->test_pixels, l->test_labels));
     return kas_mem_upload(f->device, f->memory + l->evaluation_order, f->evaluation_order,
-                          sizeof *f->evaluation_order * f->evaluation_count);
+                          sizeof *f->evaluation_order * evaluation_count(o));
 }
 
 static kas_status start_stream(kas_feed *f)
@@ -177,7 +178,8 @@ static kas_status start_stream(kas_feed *f)
     const kas_train_options *o = f->options;
     const kas_feed_layout *l = &f->layout;
     uint32_t batch = (uint32_t)o->recipe.batch;
-    uint32_t count = o->train_count > f->evaluation_count ? o->train_count : f->evaluation_count;
+    const uint32_t evaluated = evaluation_count(o);
+    uint32_t count = o->train_count > evaluated ? o->train_count : evaluated;
     uint32_t *order = malloc(sizeof *order * count);
     if (!order)
         return kas_fail(KAS_NO_MEMORY, "no memory for the order of %" PRIu32 " images", count);
@@ -218,9 +220,12 @@ static void describe_both(kas_feed *f)
     f->train.cutout = o->recipe.cutout;
     f->train.erase = o->recipe.erase;
     f->train.rows = kas_recipe_mixes(&o->recipe) ? f->rows : NULL;
-    f->evaluation =
-        describe(f, test ? l->test_pixels : l->pixels, test ? l->test_labels : l->labels,
-                 f->stream ? l->order : l->evaluation_order, f->evaluation_count);
+    for (int part = 0; part < 2; part++) {
+        const size_t before = part ? sizeof *f->evaluation_order * f->evaluation_count[0] : 0;
+        f->evaluation[part] = describe(
+            f, test ? l->test_pixels : l->pixels, test ? l->test_labels : l->labels,
+            f->stream ? l->order : l->evaluation_order + before, f->evaluation_count[part]);
+    }
 }
 
 kas_status kas_feed_create(kas_device *device, const kas_train_options *o, size_t beside,
@@ -229,10 +234,11 @@ kas_status kas_feed_create(kas_device *device, const kas_train_options *o, size_
     kas_status status = KAS_OK;
     void *memory = NULL;
     bool must = kas_feed_must_stream(o), streamed = must || !fits(device, o, beside);
+    const uint32_t confirm = o->evaluate_test ? 0 : o->confirm_count;
     *out = (kas_feed){.device = device,
                       .options = o,
                       .layout = kas_feed_plan(o, streamed),
-                      .evaluation_count = evaluation_count(o)};
+                      .evaluation_count = {evaluation_count(o) - confirm, confirm}};
     if (streamed)
         kas_info("%s: images are streamed%s", o->dataset->path,
                  must ? "" : ": they do not fit on the device");
@@ -280,14 +286,14 @@ kas_status kas_feed_begin_training(kas_feed *f, int epoch, uint32_t step)
     return kas_stream_begin(f->stream, &pass);
 }
 
-kas_status kas_feed_begin_evaluation(kas_feed *f)
+kas_status kas_feed_begin_evaluation(kas_feed *f, int part)
 {
     const kas_dataset *d = f->options->dataset;
     if (!f->stream)
         return KAS_OK;
     const kas_pass pass = {.images = f->options->evaluate_test ? &d->test : &d->train,
-                           .order = f->evaluation_order,
-                           .count = f->evaluation_count};
+                           .order = f->evaluation_order + (part ? f->evaluation_count[0] : 0),
+                           .count = f->evaluation_count[part]};
     return kas_stream_begin(f->stream, &pass);
 }
 

@@ -31,13 +31,14 @@ typedef struct kas_feed {
     kas_device *device;
     const kas_train_options *options;
     kas_feed_layout layout;
-    char *memory;                  /* device */
-    uint32_t *host_order;          /* [train_count] the order of this epoch */
-    uint32_t *evaluation_order;    /* [evaluation_count] */
-    uint32_t evaluation_count;     /* images */
-    kas_stream *stream;            /* NULL = all images are on the device */
-    kas_augment train, evaluation; /* for kas_model_record */
-    const kas_step_row *rows;      /* device: one row for every training step */
+    char *memory;                 /* device */
+    uint32_t *host_order;         /* [train_count] the order of this epoch */
+    uint32_t *evaluation_order;   /* images of both parts */
+    uint32_t evaluation_count[2]; /* images of a part: what is evaluated after an epoch, and what
+                                      only confirms */
+    kas_stream *stream;           /* NULL = all images are on the device */
+    kas_augment train, evaluation[2]; /* for kas_model_record */
+    const kas_step_row *rows;         /* device: one row for every training step */
 } kas_feed;
 
 /* Checks that the options and the data set fit each other; fails with KAS_BAD_INPUT otherwise. */
@@ -53,9 +54,9 @@ kas_status kas_feed_create(kas_device *device, const kas_train_options *options,
 void kas_feed_free(kas_feed *feed);
 
 /* kas_feed_begin_training begins an epoch of training at the 0-based `step` of the epoch; the order
- * is that of kas_epoch_order. kas_feed_begin_evaluation begins an evaluation. */
+ * is that of kas_epoch_order. kas_feed_begin_evaluation begins an evaluation of a part, 0 or 1. */
 kas_status kas_feed_begin_training(kas_feed *feed, int epoch, uint32_t step);
-kas_status kas_feed_begin_evaluation(kas_feed *feed);
+kas_status kas_feed_begin_evaluation(kas_feed *feed, int part);
 /* Call these before and after each run of a plan. */
 kas_status kas_feed_next(kas_feed *feed);
 kas_status kas_feed_done(kas_feed *feed);

@@ -13,6 +13,7 @@
 #include "host/train/chunks.h"
 #include "host/train/feed.h"
 #include "host/model/model.h"
+#include "host/score/correct.h"
 #include "host/train/digest.h"
 #include "host/train/stats.h"
 
@@ -21,8 +22,8 @@ typedef struct run {
     kas_device *device;
     kas_model *model;
     kas_feed feed;
-    kas_plan *train_plan, *evaluation_plan;
-    kas_plan *average_plan; /* runs before an evaluation; NULL: not needed */
+    kas_plan *train_plan, *evaluation_plan[2]; /* of the parts of the feed; NULL: not needed */
+    kas_plan *average_plan;                    /* runs before an evaluation; NULL: not needed */
     kas_chunks chunks;
     uint8_t digest[32];
     uint32_t steps;        /* of an epoch */
@@ -34,6 +35,7 @@ typedef struct run {
     kas_samples step_time; /* seconds of steps */
     kas_verdict verdict;   /* the last verdict of a callback */
     const char *diverged;  /* what was not finite; NULL: nothing */
+    kas_buf correct;       /* of the last evaluations: see kas_train_result */
 } run;
 
 /* Returns what is not finite; NULL: everything is. Parameters come first, because a loss that is
@@ -213,22 +215,41 @@ static kas_status train_epoch(run *r, kas_metrics *metrics)
     return KAS_OK;
 }
 
-static kas_status evaluate(run *r, kas_metrics *metrics)
+/* Evaluates a part of the images; `hit` gets which of them are right and has room for whole
+ * batches. It may be NULL: nobody then waits for the device after each batch. */
+static kas_status evaluate(run *r, int part, kas_metrics *metrics, float *hit)
 {
-    uint32_t batch = (uint32_t)r->o->recipe.batch, count = r->feed.evaluation_count;
+    uint32_t batch = (uint32_t)r->o->recipe.batch, count = r->feed.evaluation_count[part];
     const kas_metrics zero = {0};
     KAS_TRY(kas_model_set_state(r->model, (kas_step_state){0}));
     KAS_TRY(kas_model_set_metrics(r->model, &zero));
-    KAS_TRY(kas_feed_begin_evaluation(&r->feed));
+    KAS_TRY(kas_feed_begin_evaluation(&r->feed, part));
     if (r->average_plan)
         KAS_TRY(kas_plan_run(r->average_plan));
-    for (uint32_t at = 0; at < count; at += batch)
-        KAS_TRY(run_step(r, r->evaluation_plan));
+    for (uint32_t at = 0; at < count; at += batch) {
+        KAS_TRY(run_step(r, r->evaluation_plan[part]));
+        if (hit)
+            KAS_TRY(kas_model_get_hits(r->model, hit + at));
+    }
     KAS_TRY(kas_model_get_metrics(r->model, metrics));
     if (metrics->counted != count)
         return kas_fail(KAS_FAILURE, "evaluation counted %" PRIu64 " of %" PRIu32 " images",
                         (uint64_t)metrics->counted, count);
     return KAS_OK;
+}
+
+/* Evaluates a part and notes which of its images are right. */
+static kas_status evaluate_images(run *r, int part, kas_metrics *metrics)
+{
+    const uint32_t batch = (uint32_t)r->o->recipe.batch, count = r->feed.evaluation_count[part];
+    float *hit = malloc(sizeof *hit * ((size_t)count + batch));
+    if (!hit)
+        return kas_fail(KAS_NO_MEMORY, "no memory for an evaluation of %" PRIu32 " images", count);
+    const kas_status status = evaluate(r, part, metrics, hit);
+    if (status == KAS_OK)
+        kas_correct_add(hit, count, &r->correct);
+    free(hit);
+    return status;
 }
 
 /* Fills the validation figures of the epoch that was just trained. The test set is evaluated only
@@ -241,7 +262,7 @@ static kas_status score_epoch(run *r, kas_epoch *epoch)
         return KAS_OK;
     }
     kas_metrics seen;
-    KAS_TRY(evaluate(r, &seen));
+    KAS_TRY(last ? evaluate_images(r, 0, &seen) : evaluate(r, 0, &seen, NULL));
     /* A maximum may hide logits that are not finite, but their cross entropy is not finite. */
     epoch->validation_loss = seen.not_finite.logits ? NAN : seen.loss_sum / (double)seen.counted;
     epoch->validation_accuracy = (double)seen.correct / (double)seen.counted;
@@ -337,11 +358,14 @@ static kas_status record_plans(run *r)
                               .recipe = &r->o->recipe,
                               .dropout_seed = r->o->seed,
                               .rows = r->feed.rows};
-    kas_step_options evaluation = {
-        .mode = KAS_TAPE_EVALUATE, .images = &r->feed.evaluation, .averaged = true};
     KAS_TRY(kas_model_record(r->model, &train, &r->train_plan));
     KAS_TRY(kas_model_record_average(r->model, &r->average_plan));
-    return kas_model_record(r->model, &evaluation, &r->evaluation_plan);
+    for (int part = 0; part < 2 && r->feed.evaluation_count[part] > 0; part++) {
+        const kas_step_options evaluation = {
+            .mode = KAS_TAPE_EVALUATE, .images = &r->feed.evaluation[part], .averaged = true};
+        KAS_TRY(kas_model_record(r->model, &evaluation, &r->evaluation_plan[part]));
+    }
+    return KAS_OK;
 }
 
 static kas_status prepare(run *r)
@@ -385,6 +409,18 @@ static void look_at_the_end(run *r)
         r->diverged = "a logit or the loss of the last evaluation";
 }
 
+/* Evaluates what is still missing of `correct`: the images that confirm, and all of them where the
+ * run was resumed behind its last epoch. */
+static kas_status confirm(run *r)
+{
+    kas_metrics seen;
+    if (r->correct.size == 0)
+        KAS_TRY(evaluate_images(r, 0, &seen));
+    if (r->evaluation_plan[1])
+        KAS_TRY(evaluate_images(r, 1, &seen));
+    return kas_buf_status(&r->correct);
+}
+
 static void fill_result(run *r, kas_train_result *out)
 {
     *out = (kas_train_result){
@@ -403,6 +439,10 @@ static void fill_result(run *r, kas_train_result *out)
         .memory = kas_model_memory(r->model) + r->feed.layout.total,
     };
     r->epoch = NULL; /* owned by the result now */
+    if (out->state == KAS_TRAINED) {
+        out->correct = r->correct.data;
+        r->correct = (kas_buf){0};
+    }
 }
 
 kas_status kas_train(kas_device *device, const kas_train_options *options, kas_train_result *out)
@@ -413,17 +453,21 @@ kas_status kas_train(kas_device *device, const kas_train_options *options, kas_t
     KAS_TRY_GOTO(prepare(&r), out);
     KAS_TRY_GOTO(all_epochs(&r), out);
     look_at_the_end(&r);
-    if (!r.diverged && r.epochs == options->recipe.epochs)
+    if (!r.diverged && r.epochs == options->recipe.epochs) {
+        KAS_TRY_GOTO(confirm(&r), out);
         KAS_TRY_GOTO(write_weights(&r), out);
+    }
     fill_result(&r, out);
 out:
     kas_plan_free(r.train_plan);
-    kas_plan_free(r.evaluation_plan);
+    kas_plan_free(r.evaluation_plan[0]);
+    kas_plan_free(r.evaluation_plan[1]);
     kas_plan_free(r.average_plan);
     kas_chunks_free(&r.chunks);
     kas_feed_free(&r.feed);
     kas_model_free(r.model);
     kas_samples_free(&r.step_time);
+    kas_buf_free(&r.correct);
     free(r.epoch);
     return status;
 }
@@ -431,7 +475,9 @@ out:
 void kas_train_result_free(kas_train_result *result)
 {
     free(result->epoch);
+    free(result->correct);
     result->epoch = NULL;
+    result->correct = NULL;
 }
 
 kas_status kas_train_plan_memory(const kas_train_options *options, kas_memory_plan *out)

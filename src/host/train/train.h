@@ -35,9 +35,10 @@ typedef struct kas_train_options {
     uint64_t seed;
     /* Indices into dataset->train; train_index NULL = its first train_count images. The network is
      * validated on `validation_index` after each epoch or, with evaluate_test, on the test set
-     * once, after the last epoch. */
+     * once, after the last epoch. Behind its validation_count images validation_index may have
+     * confirm_count others, on which only the trained network is evaluated, for `correct`. */
     const uint32_t *train_index, *validation_index;
-    uint32_t train_count, validation_count;
+    uint32_t train_count, validation_count, confirm_count;
     bool evaluate_test;
     int until;        /* epochs after which the run pauses, with the schedule of the whole recipe;
                          0 = all of them */
@@ -77,6 +78,8 @@ typedef struct kas_train_result {
     int epochs;             /* epochs done, including those before a resume */
     kas_epoch *epoch;       /* [epochs]; freed by kas_train_result_free */
     double accuracy;        /* top-1 of the last epoch, 0..1; NaN when it was not evaluated */
+    char *correct;          /* of a run that was trained: which images of its last evaluations are
+                               classified correctly (score/correct.h); else NULL; owned */
     double step_seconds;    /* median of a training step */
     double compile_seconds; /* JIT, 0 when everything was cached */
     size_t memory;          /* bytes of device memory planned */

@@ -460,6 +460,45 @@ static void split_is_balanced_and_fixed(void **state)
     kas_dataset_close(d);
 }
 
+/* Halves have the same images as before, each class evenly, and depend on the seed alone. */
+static void check_halves(const kas_dataset *d, uint64_t seed, uint32_t count, uint32_t *index)
+{
+    uint32_t first, *of_class = calloc(2 * (size_t)d->classes, sizeof *of_class);
+    uint8_t *seen = calloc(d->train.count, 1);
+    for (uint32_t i = 0; i < count; i++)
+        seen[index[i]] = 1;
+    assert_int_equal(kas_dataset_halve(d, seed, index, count, &first), KAS_OK);
+    assert_int_equal(first, (count + 1) / 2);
+    for (uint32_t i = 0; i < count; i++) {
+        assert_true(seen[index[i]] == 1);
+        seen[index[i]] = 2;
+        assert_true(i == 0 || i == first || index[i - 1] < index[i]);
+        of_class[2 * d->train.labels[index[i]] + (i >= first)]++;
+    }
+    for (uint32_t k = 0; k < d->classes; k++)
+        if (abs((int)of_class[2 * k] - (int)of_class[2 * k + 1]) > 1)
+            fail_msg("class %u: %u and %u", k, of_class[2 * k], of_class[2 * k + 1]);
+    free(of_class), free(seen);
+}
+
+static void halves_are_balanced_and_fixed(void **state)
+{
+    (void)state;
+    kas_dataset *d = filled(997, 10);
+    uint32_t *index[3], n, m, first;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(kas_dataset_split(d, 7, 0.2, &index[i], &n, &m), KAS_OK);
+        check_halves(d, i == 2 ? 8 : 7, m, index[i] + n);
+    }
+    assert_memory_equal(index[0], index[1], 997 * sizeof n);
+    assert_memory_not_equal(index[0], index[2], 997 * sizeof n);
+    assert_int_equal(kas_dataset_halve(d, 7, index[0], 1, &first), KAS_BAD_INPUT);
+    assert_non_null(strstr(kas_error(), "cannot be halved"));
+    for (int i = 0; i < 3; i++)
+        free(index[i]);
+    kas_dataset_close(d);
+}
+
 /* What file_path says lies in other files, which are good and would be read. */
 enum { STORAGE, VIRTUAL, LINK, LINK_TO_GROUP, LINK_BEHIND_LINK, WAYS };
 
@@ -521,6 +560,7 @@ int main(void)
         cmocka_unit_test(writes_what_it_reads),
         cmocka_unit_test(mean_and_std),
         cmocka_unit_test(split_is_balanced_and_fixed),
+        cmocka_unit_test(halves_are_balanced_and_fixed),
     };
     return cmocka_run_group_tests(tests, set_up, remove_folder);
 }

@@ -305,14 +305,14 @@ static double evaluate_file(const kas_train_options *o, const char *path)
     assert_int_equal(kas_feed_create(device, o, 0, &feed), KAS_OK);
     assert_int_equal(kas_model_create(device, &options, &model), KAS_OK);
     assert_int_equal(kas_model_load(model, path, false), KAS_OK);
-    kas_step_options step = {.mode = KAS_TAPE_EVALUATE, .images = &feed.evaluation};
+    kas_step_options step = {.mode = KAS_TAPE_EVALUATE, .images = &feed.evaluation[0]};
     assert_int_equal(kas_model_record(model, &step, &plan), KAS_OK);
     assert_int_equal(kas_model_set_state(model, (kas_step_state){0}), KAS_OK);
     assert_int_equal(kas_model_set_metrics(model, &metrics), KAS_OK);
-    for (uint32_t at = 0; at < feed.evaluation_count; at += (uint32_t)o->recipe.batch)
+    for (uint32_t at = 0; at < feed.evaluation_count[0]; at += (uint32_t)o->recipe.batch)
         assert_int_equal(kas_plan_run(plan), KAS_OK);
     assert_int_equal(kas_model_get_metrics(model, &metrics), KAS_OK);
-    assert_int_equal(metrics.counted, feed.evaluation_count);
+    assert_int_equal(metrics.counted, feed.evaluation_count[0]);
     kas_plan_free(plan);
     kas_model_free(model);
     kas_feed_free(&feed);

@@ -1,5 +1,6 @@
 /* Training on images that are not on the device: every bit is that of a run whose images are, also
  * after a stop in the middle of an epoch. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,6 +15,7 @@
 #include "host/core/log.h"
 #include "host/core/random.h"
 #include "host/data/order.h"
+#include "host/score/correct.h"
 #include "host/train/feed.h"
 #include "host/train/train.h"
 #include "support/ok.h"
@@ -117,6 +119,7 @@ static void expect(kas_train_options *o, const kas_train_result *want)
     for (int e = 0; e < EPOCHS; e++)
         assert_true(got.epoch[e].train_loss == want->epoch[e].train_loss);
     assert_true(got.accuracy == want->accuracy);
+    assert_string_equal(got.correct, want->correct);
     assert_true(got.epoch[EPOCHS - 1].validation_loss == want->epoch[EPOCHS - 1].validation_loss);
     assert_true(same_file(in_folder("want"), in_folder("got")));
     kas_train_result_free(&got);
@@ -152,6 +155,52 @@ static void bits_are_those_of_a_resident_run(void **state)
             expect(&o, &want);
             kas_train_result_free(&want);
         }
+}
+
+/* Images that confirm are seen once, at the end, and change nothing: the run is that of one without
+ * them, and its share of them that of a run which validates on them. A run that begins behind its
+ * last epoch says the same. */
+static void images_that_confirm(void **state)
+{
+    (void)state;
+    uint32_t index[22];
+    for (uint32_t i = 0; i < 22; i++)
+        index[i] = 89 - 3 * i;
+    kas_train_options o = options_of(whole);
+    kas_train_result want, other;
+    o.evaluate_test = false;
+    o.train_count = 20;
+    o.validation_index = index;
+    o.validation_count = 13;
+    o.weights_out = in_folder("other");
+    OK(kas_train(device, &o, &want));
+    assert_true(kas_correct_share(want.correct, KAS_SELECTING) == want.accuracy);
+    assert_true(isnan(kas_correct_share(want.correct, KAS_CONFIRMING)));
+    o.validation_index = index + 13;
+    o.validation_count = 9;
+    OK(kas_train(device, &o, &other));
+    o.validation_index = index;
+    o.validation_count = 13;
+    o.confirm_count = 9;
+    o.weights_out = in_folder("want");
+    char *const selecting = want.correct;
+    want.correct = NULL;
+    for (int i = 0; i < (on_cuda() ? 1 : 4); i++) { /* the last one resumes behind the end */
+        o.dataset = i == 1 ? streamed : whole;
+        o.checkpoint = i > 1 ? in_folder("end.ckpt") : NULL;
+        if (i == 0) {
+            kas_train_result first;
+            OK(kas_train(device, &o, &first));
+            want.correct = strdup(first.correct);
+            kas_train_result_free(&first);
+        }
+        expect(&o, &want);
+    }
+    assert_true(strncmp(want.correct, selecting, strlen(selecting)) == 0);
+    assert_true(kas_correct_share(want.correct, KAS_CONFIRMING) == other.accuracy);
+    free(selecting);
+    kas_train_result_free(&want);
+    kas_train_result_free(&other);
 }
 
 static kas_verdict stop_at(void *context, uint64_t step, uint64_t steps, double loss)
@@ -221,6 +270,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_are_those_of_a_resident_run),
+        cmocka_unit_test(images_that_confirm),
         cmocka_unit_test(a_stop_in_an_epoch_is_not_seen),
         cmocka_unit_test(a_small_device_streams),
         cmocka_unit_test(images_beside_a_large_network_are_streamed),
