@@ -35,4 +35,4 @@ children() { # pid
 }
 
 # Of a study, what must not depend on kills or on the number of workers.
-results() { "$kas" best "$1" --json | sed 's/.*"kind": "\([^"]*\)", "index": \([0-9]*\), "kernel": \([^,]*\), "state": "\([^"]*\)".*"accuracy": \([^,]*\),.*/\1 \2 \3 \4 \5/' | sort; }
+results() { "$kas" best "$1" --json | sed -n 's/.*"kind": "\([^"]*\)", "index": \([0-9]*\), "kernel": \([^,]*\), "state": "\([^"]*\)".*"accuracy": \([^,]*\),.*/\1 \2 \3 \4 \5/p' | sort; }

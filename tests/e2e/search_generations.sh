@@ -6,7 +6,7 @@ set -eu
 export KAS_CACHE_DIR=${KAS_CACHE_DIR:-$dir/cache}
 RANDOM=${KAS_FUZZ_SEED:-1}
 "$kas" dataset make shapes -o "$dir/s.h5" --train 300 --test 24 --size 8 --classes 4 >/dev/null
-base=("$kas" search --dataset "$dir/s.h5" --net tests/e2e/own_network.json --targets 3x3 --batch 16 --lr 0.005 --seed 1 --threads 1 --device cpu --compile-ahead 0)
+base=("$kas" search --objective accuracy --dataset "$dir/s.h5" --net tests/e2e/own_network.json --targets 3x3 --batch 16 --lr 0.005 --seed 1 --threads 1 --device cpu --compile-ahead 0)
 evolve=("${base[@]}" --epochs 4 --strategy evolution --known no --population 6 --generation 3 --rungs 1,2 --candidates 12)
 
 "${evolve[@]}" --study "$dir/plain" >/dev/null 2>"$dir/err" || { cat "$dir/err"; fail "the undisturbed search"; }

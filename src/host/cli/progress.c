@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "host/report/line.h"
+#include "host/study/study_dir.h"
 
 kas_progress kas_progress_make(bool quiet)
 {
@@ -67,18 +68,18 @@ static void draw(kas_progress *p, const kas_event *e)
     kas_buf_free(&line);
 }
 
-static void name_of(const kas_work *w, char out[64])
+static void name_of(const kas_work *w, char out[KAS_ITEM_NAME])
 {
     if (w->kind == KAS_WORK_CANDIDATE)
-        snprintf(out, 64, "candidate %lld %s", (long long)w->index, w->name);
+        snprintf(out, KAS_ITEM_NAME, "candidate %lld %s", (long long)w->index, w->name);
     else
-        snprintf(out, 64, "%s", kas_work_kind_name(w->kind));
+        kas_study_item_name(w, out);
 }
 
 static void print_ended(const kas_event *e)
 {
     const kas_work *w = e->work;
-    char name[64], text[32];
+    char name[KAS_ITEM_NAME], text[32];
     name_of(w, name);
     fprintf(stderr, "%-34s %s", name, kas_work_state_name(w->state));
     if (w->state == KAS_WORK_FINISHED) {

@@ -5,6 +5,7 @@
 
 #include "host/cli/progress.h"
 #include "host/core/file/files.h"
+#include "host/leaderboard/finals.h"
 #include "host/leaderboard/leaderboard.h"
 #include "host/search/supervisor/ahead.h"
 #include "host/search/worker/worker.h"
@@ -114,9 +115,9 @@ static kas_status print_results(kas_session *s, const kas_cli_common *common)
                                      : kas_leaderboard_text(list, count, 20, &out);
     if (status == KAS_OK && !common->json) {
         kas_buf_puts(&out, "\n");
-        kas_leaderboard_final(list, count, &out);
+        status = kas_finals_text(&s->search, list, count, &out);
         add_places(s, folder, weights, &out);
-        status = kas_buf_status(&out);
+        status = status == KAS_OK ? kas_buf_status(&out) : status;
     }
     if (status == KAS_OK)
         printf("%s", kas_buf_text(&out));

@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include "host/leaderboard/finals.h"
+#include "host/leaderboard/objective.h"
 #include "host/study/study_dir.h"
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -86,32 +88,22 @@ void kas_study_view_close(kas_study_view *view)
 
 bool kas_study_finals_done(const kas_study_view *v)
 {
-    bool final = false, baseline = false;
-    for (int i = 0; i < v->count; i++) {
-        const kas_work *w = &v->work[i];
-        if (w->kind != KAS_WORK_FINAL && w->kind != KAS_WORK_FINAL_BASELINE)
-            continue;
-        if (w->state != KAS_WORK_FINISHED)
-            return false;
-        final |= w->kind == KAS_WORK_FINAL;
-        baseline |= w->kind == KAS_WORK_FINAL_BASELINE;
-    }
-    return final && baseline;
+    return kas_finals_done(v->work, v->count);
 }
 
-bool kas_study_found_nothing(const kas_study_view *v)
+bool kas_study_without_answer(const kas_study_view *v)
 {
     int ended = 0;
     for (int i = 0; i < v->count; i++) {
         const kas_work *w = &v->work[i];
         if (w->kind != KAS_WORK_CANDIDATE)
             continue;
-        if (!kas_work_ended(w->state) || w->state == KAS_WORK_FINISHED ||
-            w->state == KAS_WORK_MACHINE_FAULT)
+        if (!kas_work_ended(w->state) || w->state == KAS_WORK_MACHINE_FAULT)
             return false;
         ended += w->state != KAS_WORK_PREDICTED_SLOW;
     }
-    return ended > 0 && ended == v->options.candidates;
+    return ended > 0 && ended == v->options.candidates &&
+           !kas_ending_of(&v->options, v->work, v->count).answer;
 }
 
 kas_status kas_study_run(const kas_study_command *command, int argc, char **argv)

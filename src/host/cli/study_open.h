@@ -45,7 +45,8 @@ void kas_study_view_close(kas_study_view *view);
 
 /* Returns whether the final trainings have finished. */
 bool kas_study_finals_done(const kas_study_view *view);
-/* Returns whether all candidates have ended and none of them finished, so that nothing follows. */
-bool kas_study_found_nothing(const kas_study_view *view);
+/* Returns whether all candidates have ended and none of them answers the objective, so that nothing
+ * follows. */
+bool kas_study_without_answer(const kas_study_view *view);
 
 #endif

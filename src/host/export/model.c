@@ -6,7 +6,7 @@
 
 #include "host/core/file/files.h"
 #include "host/core/json/json.h"
-#include "host/leaderboard/judge.h"
+#include "host/leaderboard/objective.h"
 #include "host/leaderboard/publish.h"
 #include "host/net/targets.h"
 #include "host/study/study_dir.h"
@@ -146,14 +146,21 @@ done:
 
 /* ---- any candidate, from the store ----------------------------------------------------------- */
 
-static const kas_work *find_candidate(const kas_work *work, int count, int candidate)
+/* Finds a candidate by its number, or the one that leads. */
+static kas_status find_candidate(const char *study, const kas_study *record, const kas_work *work,
+                                 int count, int candidate, const kas_work **out)
 {
-    if (candidate < 0)
-        return kas_judge_best(work, count);
-    for (int i = 0; i < count; i++)
+    kas_search_options options;
+    KAS_TRY(kas_search_options_read(study, record->options, &options));
+    *out = candidate < 0 ? kas_objective_leader(&options, work, count) : NULL;
+    for (int i = 0; i < count && candidate >= 0; i++)
         if (work[i].kind == KAS_WORK_CANDIDATE && work[i].index == candidate)
-            return &work[i];
-    return NULL;
+            *out = &work[i];
+    if (*out && (*out)->kernel)
+        return KAS_OK;
+    return candidate < 0
+               ? kas_fail(KAS_NOTHING_VALID, "%s: no candidate has finished yet", study)
+               : kas_fail(KAS_BAD_INPUT, "%s: there is no candidate %d", study, candidate);
 }
 
 static kas_status set_candidate(const char *study, const kas_work *work, const kas_study *record,
@@ -199,13 +206,8 @@ static kas_status from_store(const char *study, int candidate, kas_export_model 
     KAS_TRY_GOTO(kas_store_open(path, KAS_STORE_READ, &store), done);
     KAS_TRY_GOTO(kas_store_get_study(store, &record), done);
     KAS_TRY_GOTO(kas_store_list(store, &work, &count), done);
-    const kas_work *found = find_candidate(work, count, candidate);
-    if (!found || !found->kernel) {
-        status = candidate < 0
-                     ? kas_fail(KAS_NOTHING_VALID, "%s: no candidate has finished yet", study)
-                     : kas_fail(KAS_BAD_INPUT, "%s: there is no candidate %d", study, candidate);
-        goto done;
-    }
+    const kas_work *found;
+    KAS_TRY_GOTO(find_candidate(study, &record, work, count, candidate, &found), done);
     KAS_TRY_GOTO(set_candidate(study, found, &record, out), done);
 done:
     kas_work_list_free(work, count);

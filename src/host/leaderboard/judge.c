@@ -61,22 +61,8 @@ bool kas_judge_prune(const kas_search_options *options, const kas_curve *finishe
 
 static bool counts(const kas_work *work)
 {
-    return work->kind == KAS_WORK_CANDIDATE && work->state == KAS_WORK_FINISHED &&
-           isfinite(work->measured.accuracy);
-}
-
-const kas_work *kas_judge_best(const kas_work *work, int count)
-{
-    const kas_work *best = NULL;
-    for (int i = 0; i < count; i++) {
-        const kas_work *w = &work[i];
-        if (!counts(w))
-            continue;
-        double a = w->measured.accuracy, b = best ? best->measured.accuracy : -1;
-        if (!best || a > b || (a == b && w->flops < best->flops))
-            best = w;
-    }
-    return best;
+    return (work->kind == KAS_WORK_CANDIDATE || work->kind == KAS_WORK_BASELINE) &&
+           work->state == KAS_WORK_FINISHED && isfinite(work->measured.accuracy);
 }
 
 static bool beats(const kas_measured *a, const kas_measured *b)

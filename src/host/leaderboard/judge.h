@@ -1,6 +1,6 @@
 /* Decides which candidates continue (pruning by curve: docs/design.md, decision 10; train/prune.h),
- * which one is best, and which are on the accuracy/latency frontier. These are pure functions of
- * the store's contents.  Other folders include this header. */
+ * and which are on the accuracy/latency frontier. These are pure functions of the store's contents.
+ * Other folders include this header. */
 #ifndef KAS_LEADERBOARD_JUDGE_H
 #define KAS_LEADERBOARD_JUDGE_H
 
@@ -33,12 +33,8 @@ double kas_judge_cost(const kas_work *work);
 bool kas_judge_prune(const kas_search_options *options, const kas_curve *finished, int count,
                      const kas_work *work, int epoch, double accuracy);
 
-/* Returns the finished candidate with the highest accuracy (ties: fewer FLOPs, then the smaller
- * number); NULL when there is none. */
-const kas_work *kas_judge_best(const kas_work *work, int count);
-
-/* Returns whether item i is a finished candidate that no other one beats in accuracy
- * and latency. */
+/* Returns whether item i is a finished candidate, or the unmodified network, that none of them beats
+ * in accuracy and latency. */
 bool kas_judge_on_frontier(const kas_work *work, int count, int i);
 /* Sets frontier[i] to kas_judge_on_frontier of every item i. */
 void kas_judge_frontier(const kas_work *work, int count, bool *frontier);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/leaderboard/finals.h"
 #include "host/leaderboard/judge.h"
 #include "host/report/line.h"
 #include "host/report/table.h"
@@ -17,7 +18,7 @@ const kas_work *kas_work_find(const kas_work *work, int count, kas_work_kind kin
     return NULL;
 }
 
-/* Compares in the order of kas_judge_best: accuracy, then fewer FLOPs, then the smaller number.
+/* Compares by accuracy, then fewer FLOPs, then the smaller number.
  * Unfinished candidates come last, by number. */
 static int by_rank(const void *a, const void *b)
 {
@@ -68,6 +69,16 @@ static void cell_percent(kas_table *table, double value)
         kas_table_cell(table, "-");
 }
 
+/* Writes the points that a candidate loses and the standard error. */
+static void cell_lost(kas_table *table, const kas_work *w, const kas_work *baseline)
+{
+    const kas_paired pair = kas_objective_lost(w, baseline, KAS_SELECTING);
+    if (pair.images && w != baseline)
+        kas_table_cell(table, "%.2f +- %.2f", 100 * pair.lost, 100 * pair.error);
+    else
+        kas_table_cell(table, "-");
+}
+
 static void put_row(kas_table *table, const char *place, const kas_work *w,
                     const kas_work *baseline, bool frontier)
 {
@@ -76,6 +87,7 @@ static void put_row(kas_table *table, const char *place, const kas_work *w,
     kas_table_cell(table, "%s", place);
     kas_table_cell(table, "%s", candidate ? w->name : "unmodified network");
     cell_percent(table, w->measured.accuracy);
+    cell_lost(table, w, baseline);
     kas_table_cell(table, "%s", kas_human_seconds(w->measured.latency, text));
     cell_ratio(table, w->measured.latency, baseline ? baseline->measured.latency : NAN, 2);
     kas_table_cell(table, "%s", kas_human_seconds(w->measured.step_seconds, text));
@@ -87,21 +99,22 @@ static void put_row(kas_table *table, const char *place, const kas_work *w,
 kas_status kas_leaderboard_text(const kas_work *work, int count, int limit, kas_buf *out)
 {
     static const kas_column columns[] = {
-        {"#", KAS_RIGHT},       {"kernel", KAS_LEFT},  {"top-1", KAS_RIGHT},
-        {"latency", KAS_RIGHT}, {"ratio", KAS_RIGHT},  {"step", KAS_RIGHT},
-        {"FLOPs", KAS_RIGHT},   {"params", KAS_RIGHT}, {"frontier", KAS_LEFT}};
+        {"#", KAS_RIGHT},       {"kernel", KAS_LEFT},  {"top-1", KAS_RIGHT}, {"lost", KAS_RIGHT},
+        {"latency", KAS_RIGHT}, {"ratio", KAS_RIGHT},  {"step", KAS_RIGHT},  {"FLOPs", KAS_RIGHT},
+        {"params", KAS_RIGHT},  {"frontier", KAS_LEFT}};
     kas_ranked *list;
     int candidates;
     KAS_TRY(kas_leaderboard_rank(work, count, &list, &candidates));
     const kas_work *baseline = kas_work_find(work, count, KAS_WORK_BASELINE);
     kas_table *table = kas_table_create(columns, sizeof columns / sizeof *columns);
     bool baseline_due = baseline && baseline->state == KAS_WORK_FINISHED;
+    const bool star = baseline_due && kas_judge_on_frontier(work, count, (int)(baseline - work));
     int place = 0;
     for (int i = 0; i < candidates && list[i].work->state == KAS_WORK_FINISHED; i++) {
         const kas_measured *m = &list[i].work->measured;
         char text[16];
         if (baseline_due && !(m->accuracy > baseline->measured.accuracy)) {
-            put_row(table, "", baseline, baseline, false);
+            put_row(table, "", baseline, baseline, star);
             baseline_due = false;
         }
         if (limit && place == limit)
@@ -110,16 +123,18 @@ kas_status kas_leaderboard_text(const kas_work *work, int count, int limit, kas_
         put_row(table, text, list[i].work, baseline, list[i].frontier);
     }
     if (baseline_due)
-        put_row(table, "", baseline, baseline, false);
+        put_row(table, "", baseline, baseline, star);
     free(list);
     kas_status status = kas_table_write(table, out);
     kas_table_free(table);
     if (!place)
         kas_buf_puts(out, "no candidate has finished\n");
     kas_buf_printf(out,
-                   "\ntop-1: validation split, last epoch. latency: forward pass of %d images; "
-                   "ratio: to the unmodified network.\nstep: a training step. FLOPs, params: "
-                   "relative to the replaced convolutions. *: on the accuracy/latency frontier.\n",
+                   "\ntop-1: validation images that select, last epoch. lost: points against the "
+                   "unmodified network, with the\nstandard error over images. latency: forward "
+                   "pass of %d images; ratio: to the unmodified network. step: a\ntraining step. "
+                   "FLOPs, params: relative to the replaced convolutions. *: on the "
+                   "accuracy/latency frontier.\n",
                    KAS_LATENCY_BATCH);
     return status;
 }
@@ -138,7 +153,34 @@ static void put_parents(const kas_work *w, kas_buf *out)
     kas_buf_free(&list);
 }
 
-void kas_work_json(const kas_work *w, int place, bool frontier, kas_buf *out)
+/* Returns whether the candidate is a finalist: only then its other half of the images is shown. */
+static bool is_finalist(const kas_work *work, int count, const kas_work *w)
+{
+    for (int i = 0; i < count; i++)
+        if (work[i].kind == KAS_WORK_FINAL && work[i].index == w->index)
+            return true;
+    return false;
+}
+
+static void put_pairs(const kas_work *work, int count, const kas_work *w, kas_buf *out)
+{
+    const kas_work *baseline = kas_work_find(work, count, KAS_WORK_BASELINE);
+    const bool candidate = w->kind == KAS_WORK_CANDIDATE;
+    const bool shown = w->kind == KAS_WORK_BASELINE || (candidate && is_finalist(work, count, w));
+    const kas_paired unknown = {NAN, NAN, 0},
+                     select = candidate ? kas_objective_lost(w, baseline, KAS_SELECTING) : unknown,
+                     confirm = candidate && shown ? kas_objective_lost(w, baseline, KAS_CONFIRMING)
+                                                  : unknown;
+    kas_line_number(out, "lost", select.lost);
+    kas_line_number(out, "lost_error", select.error);
+    kas_line_number(out, "confirm_accuracy",
+                    shown ? kas_correct_share(w->correct, KAS_CONFIRMING) : NAN);
+    kas_line_number(out, "confirm_lost", confirm.lost);
+    kas_line_number(out, "confirm_lost_error", confirm.error);
+}
+
+void kas_work_json(const kas_work *work, int count, const kas_work *w, int place, bool frontier,
+                   kas_buf *out)
 {
     const kas_measured *m = &w->measured;
     bool kernel = w->kernel != NULL;
@@ -154,6 +196,7 @@ void kas_work_json(const kas_work *w, int place, bool frontier, kas_buf *out)
         kas_line_json(out, "rank", "null");
     kas_line_bool(out, "frontier", frontier);
     kas_line_number(out, "accuracy", m->accuracy);
+    put_pairs(work, count, w, out);
     kas_line_number(out, "latency_seconds", m->latency);
     kas_line_number(out, "latency_iqr_seconds", m->latency_iqr);
     kas_line_number(out, "step_seconds", m->step_seconds);
@@ -167,6 +210,7 @@ void kas_work_json(const kas_work *w, int place, bool frontier, kas_buf *out)
     kas_line_number(out, "params_ratio", w->params / w->conv_params);
     kas_line_int(out, "attempt", w->attempt);
     kas_line_int(out, "seed", w->seed);
+    kas_line_bool(out, "answers", w->answers);
     kas_line_int(out, "generation", w->generation);
     kas_line_text(out, "origin", *w->origin ? w->origin : NULL);
     put_parents(w, out);
@@ -187,26 +231,14 @@ kas_status kas_leaderboard_json(const kas_work *work, int count, kas_buf *out)
     KAS_TRY(kas_leaderboard_rank(work, count, &list, &candidates));
     for (int i = 0; i < count; i++)
         if (work[i].kind == KAS_WORK_BASELINE)
-            kas_work_json(&work[i], 0, false, out);
+            kas_work_json(work, count, &work[i], 0, kas_judge_on_frontier(work, count, i), out);
     for (int i = 0; i < candidates; i++)
-        kas_work_json(list[i].work, list[i].work->state == KAS_WORK_FINISHED ? i + 1 : 0,
-                      list[i].frontier, out);
+        kas_work_json(work, count, list[i].work,
+                      list[i].work->state == KAS_WORK_FINISHED ? i + 1 : 0, list[i].frontier, out);
     for (int i = 0; i < count; i++)
         if (work[i].kind >= KAS_WORK_FINAL)
-            kas_work_json(&work[i], 0, false, out);
+            kas_work_json(work, count, &work[i], 0, false, out);
+    kas_finals_json(work, count, out);
     free(list);
     return kas_buf_status(out);
-}
-
-void kas_leaderboard_final(const kas_work *work, int count, kas_buf *out)
-{
-    const kas_work *best = kas_work_find(work, count, KAS_WORK_FINAL),
-                   *baseline = kas_work_find(work, count, KAS_WORK_FINAL_BASELINE);
-    if (!best || !baseline || best->state != KAS_WORK_FINISHED ||
-        baseline->state != KAS_WORK_FINISHED)
-        return;
-    kas_buf_printf(out,
-                   "test set, after training on the whole training set: kernel %s %.2f%%, "
-                   "unmodified network %.2f%%\n",
-                   best->name, 100 * best->measured.accuracy, 100 * baseline->measured.accuracy);
 }

@@ -14,20 +14,19 @@ typedef struct kas_ranked {
  * *out with free(). */
 kas_status kas_leaderboard_rank(const kas_work *work, int count, kas_ranked **out, int *candidates);
 
-/* Appends a table of the finished candidates, best first, with the baseline's line and a star for
- * candidates on the accuracy/latency frontier. `limit` is the most lines (0 = all). */
+/* Appends a table of the finished candidates, the most accurate first, with the unmodified network's
+ * line and a star for what is on the accuracy/latency frontier. `limit` is the most lines (0 =
+ * all). */
 kas_status kas_leaderboard_text(const kas_work *work, int count, int limit, kas_buf *out);
 
 /* Appends one JSON object a line (docs/search.md) for every item, in this order: baseline,
- * candidates by rank and then by number, final trainings. */
+ * candidates by rank and then by number, final trainings; then one for the figures of each finalist
+ * (finals.h). */
 kas_status kas_leaderboard_json(const kas_work *work, int count, kas_buf *out);
 
-/* Appends one item as a JSON object and a line end. `rank` 0 = none. */
-void kas_work_json(const kas_work *work, int rank, bool frontier, kas_buf *out);
-
-/* Appends "accuracy on the test set: kernel NAME 61.2%, unmodified network 63.0%", or nothing
- * before the final trainings have ended. */
-void kas_leaderboard_final(const kas_work *work, int count, kas_buf *out);
+/* Appends item `work` of the list as a JSON object and a line end. `rank` 0 = none. */
+void kas_work_json(const kas_work *list, int count, const kas_work *work, int rank, bool frontier,
+                   kas_buf *out);
 
 /* Returns the first item of a kind; NULL when there is none. */
 const kas_work *kas_work_find(const kas_work *work, int count, kas_work_kind kind);

@@ -3,48 +3,231 @@
 #include <math.h>
 #include <stdlib.h>
 
-typedef struct placed {
-    kas_point point;
-    int at;
-} placed;
+#include "host/leaderboard/leaderboard.h"
 
-/* Compares numbers of which NaN is the largest. */
-static int smaller_first(double a, double b)
+/* ---- selection ------------------------------------------------------------------------------- */
+
+typedef struct ranked {
+    double key[4]; /* the smaller is the better; the first that differs decides */
+    int64_t number;
+    int at;
+} ranked;
+
+static double last_if_unknown(double value)
 {
-    if (isnan(a) || isnan(b))
-        return isnan(a) - isnan(b);
-    return (a > b) - (a < b);
+    return isnan(value) ? INFINITY : value;
 }
 
-static int by_merit(const void *a, const void *b)
+static ranked rank_of(int objective, double max_loss, const kas_point *p, int front,
+                      double crowding)
 {
-    const kas_point *x = &((const placed *)a)->point, *y = &((const placed *)b)->point;
-    const int accuracy = smaller_first(-x->accuracy, -y->accuracy);
-    const int cost = accuracy ? accuracy : smaller_first(x->cost, y->cost);
-    return cost ? cost : (x->number > y->number) - (x->number < y->number);
+    const double worse = -p->accuracy, cost = last_if_unknown(p->cost);
+    ranked r = {.number = p->number};
+    if (isnan(p->accuracy))
+        return (ranked){.key = {INFINITY}, .number = p->number};
+    switch ((kas_objective)objective) {
+    case KAS_OBJECTIVE_ACCURACY:
+        r.key[0] = worse, r.key[1] = cost;
+        break;
+    case KAS_OBJECTIVE_LATENCY:
+        if (p->loss < max_loss)
+            r.key[1] = cost, r.key[2] = worse;
+        else
+            r.key[0] = 1, r.key[1] = last_if_unknown(p->loss), r.key[2] = worse, r.key[3] = cost;
+        break;
+    case KAS_OBJECTIVE_FRONTIER:
+        r.key[0] = front, r.key[1] = -crowding, r.key[2] = worse;
+        break;
+    }
+    return r;
+}
+
+static int by_key(const void *a, const void *b)
+{
+    const ranked *x = a, *y = b;
+    for (int i = 0; i < 4; i++)
+        if (x->key[i] != y->key[i])
+            return x->key[i] < y->key[i] ? -1 : 1;
+    return x->number != y->number ? (x->number > y->number) - (x->number < y->number)
+                                  : (x->at > y->at) - (x->at < y->at);
+}
+
+static kas_status order_by(int objective, double max_loss, const kas_point *point, int count,
+                           int *front, double *crowding, ranked *list, int *order)
+{
+    if (!front || !crowding || !list)
+        return kas_fail(KAS_NO_MEMORY, "an order of candidates: out of memory");
+    if (objective == KAS_OBJECTIVE_FRONTIER) {
+        KAS_TRY(kas_pareto_fronts(point, count, front));
+        KAS_TRY(kas_pareto_crowding(point, count, front, crowding));
+    }
+    for (int i = 0; i < count; i++) {
+        list[i] = rank_of(objective, max_loss, &point[i], front[i], crowding[i]);
+        list[i].at = i;
+    }
+    qsort(list, (size_t)count, sizeof *list, by_key);
+    for (int i = 0; i < count; i++)
+        order[i] = list[i].at;
+    return KAS_OK;
 }
 
 kas_status kas_objective_order(int objective, double max_loss, const kas_point *point, int count,
                                int *order)
 {
-    (void)objective, (void)max_loss;
-    placed *list = calloc((size_t)count + 1, sizeof *list);
-    if (!list)
-        return kas_fail(KAS_NO_MEMORY, "an order of candidates: out of memory");
-    for (int i = 0; i < count; i++)
-        list[i] = (placed){point[i], i};
-    qsort(list, (size_t)count, sizeof *list, by_merit);
-    for (int i = 0; i < count; i++)
-        order[i] = list[i].at;
+    int *front = calloc((size_t)count + 1, sizeof *front);
+    double *crowding = calloc((size_t)count + 1, sizeof *crowding);
+    ranked *list = calloc((size_t)count + 1, sizeof *list);
+    const kas_status status =
+        order_by(objective, max_loss, point, count, front, crowding, list, order);
     free(list);
-    return KAS_OK;
+    free(crowding);
+    free(front);
+    return status;
+}
+
+kas_paired kas_objective_lost(const kas_work *work, const kas_work *baseline, int part)
+{
+    return kas_correct_compare(baseline ? baseline->correct : NULL, work->correct, part);
+}
+
+static double loss_of(const kas_work *work, const kas_work *baseline, int part)
+{
+    const kas_paired pair = kas_objective_lost(work, baseline, part);
+    return 100 * (pair.lost + pair.error);
 }
 
 kas_point kas_objective_point(const kas_work *work, const kas_work *baseline, double cost)
 {
-    return (kas_point){
-        .accuracy = work->measured.accuracy,
-        .cost = cost,
-        .loss = baseline ? 100 * (baseline->measured.accuracy - work->measured.accuracy) : NAN,
-        .number = work->index};
+    return (kas_point){.accuracy = work->measured.accuracy,
+                       .cost = cost,
+                       .loss = loss_of(work, baseline, KAS_SELECTING),
+                       .number = work->index};
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+/* What finalists are chosen by. */
+typedef struct contest {
+    const kas_search_options *options;
+    const kas_work *work, *baseline;
+    int count;
+} contest;
+
+/* What the best candidate has least of; NaN: the candidate does not qualify. */
+typedef double key_fn(const contest *c, const kas_work *w);
+
+static bool takes_part(const kas_work *w)
+{
+    return w->kind == KAS_WORK_CANDIDATE && w->state == KAS_WORK_FINISHED &&
+           isfinite(w->measured.accuracy);
+}
+
+static bool within(const contest *c, const kas_work *w)
+{
+    if (!c->baseline || !(w->measured.latency < c->baseline->measured.latency))
+        return false;
+    for (int part = KAS_SELECTING; part <= (c->options->halves ? KAS_CONFIRMING : KAS_SELECTING);
+         part++)
+        if (!(loss_of(w, c->baseline, part) < c->options->max_loss))
+            return false;
+    return true;
+}
+
+static double error_rate(const contest *c, const kas_work *w)
+{
+    (void)c;
+    return 1 - w->measured.accuracy;
+}
+
+static double latency_within(const contest *c, const kas_work *w)
+{
+    return within(c, w) ? w->measured.latency : NAN;
+}
+
+static double known_loss(const contest *c, const kas_work *w)
+{
+    return last_if_unknown(loss_of(w, c->baseline, KAS_SELECTING));
+}
+
+static bool wins_tie(const kas_work *a, const kas_work *b)
+{
+    if (a->measured.accuracy != b->measured.accuracy)
+        return a->measured.accuracy > b->measured.accuracy;
+    return a->flops != b->flops ? a->flops < b->flops : a->index < b->index;
+}
+
+static bool is_finalist(const kas_ending *end, const kas_work *w)
+{
+    for (int i = 0; i < end->finalists; i++)
+        if (end->finalist[i] == w)
+            return true;
+    return false;
+}
+
+/* Returns the best candidate that is no finalist yet; NULL: none qualifies. */
+static const kas_work *pick(const contest *c, const kas_ending *end, key_fn *key)
+{
+    const kas_work *best = NULL;
+    double least = NAN;
+    for (int i = 0; i < c->count; i++) {
+        const kas_work *w = &c->work[i];
+        if (!takes_part(w) || is_finalist(end, w))
+            continue;
+        const double value = key(c, w);
+        if (value < least || (best ? value == least && wins_tie(w, best) : !isnan(value))) {
+            best = w;
+            least = value;
+        }
+    }
+    return best;
+}
+
+/* Adds finalists by turns until there are enough or none is left. */
+static void choose_finalists(const contest *c, kas_ending *end)
+{
+    const kas_search_options *o = c->options;
+    const bool by_latency = o->objective != KAS_OBJECTIVE_ACCURACY;
+    const int wanted = o->finalists < KAS_FINALISTS_MOST ? o->finalists : KAS_FINALISTS_MOST;
+    key_fn *const turn[2] = {by_latency ? latency_within : error_rate, error_rate};
+    const kas_work *fastest = by_latency ? pick(c, end, latency_within) : NULL;
+    end->within = fastest != NULL;
+    end->answer = fastest;
+    if (o->objective == KAS_OBJECTIVE_LATENCY && !fastest)
+        return;
+    for (int passed = 0, i = 0; end->finalists < wanted && passed < 2; i++) {
+        const kas_work *next = pick(c, end, turn[i % 2]);
+        passed = next ? 0 : passed + 1;
+        if (next)
+            end->finalist[end->finalists++] = next;
+    }
+}
+
+/* The accuracy by which the answer is chosen among finalists. */
+static double confirmed_accuracy(const contest *c, const kas_work *w)
+{
+    return c->options->halves ? kas_correct_share(w->correct, KAS_CONFIRMING)
+                              : w->measured.accuracy;
+}
+
+kas_ending kas_ending_of(const kas_search_options *options, const kas_work *work, int count)
+{
+    const kas_work *baseline = kas_work_find(work, count, KAS_WORK_BASELINE);
+    const contest c = {options, work,
+                       baseline && baseline->state == KAS_WORK_FINISHED ? baseline : NULL, count};
+    kas_ending end = {.finalists = 0};
+    end.nearest = pick(&c, &end, known_loss);
+    choose_finalists(&c, &end);
+    if (!end.within)
+        for (int i = 0; i < end.finalists; i++) /* the first is the best on the selecting half */
+            if (!end.answer ||
+                confirmed_accuracy(&c, end.finalist[i]) > confirmed_accuracy(&c, end.answer))
+                end.answer = end.finalist[i];
+    return end;
+}
+
+const kas_work *kas_objective_leader(const kas_search_options *options, const kas_work *work,
+                                     int count)
+{
+    const kas_ending end = kas_ending_of(options, work, count);
+    return end.answer ? end.answer : end.nearest;
 }

@@ -1,23 +1,59 @@
-/* The objective of a study: which candidates are better than others. Pure functions of the study's
- * options and of the store's contents; other folders include this header. */
+/* The objective of a study: which candidates are better than others, which are trained to the end,
+ * and which one is the answer (docs/search.md). Pure functions of the study's options and of the
+ * store's contents; other folders include this header. */
 #ifndef KAS_LEADERBOARD_OBJECTIVE_H
 #define KAS_LEADERBOARD_OBJECTIVE_H
 
+#include "host/leaderboard/pareto.h"
+#include "host/score/correct.h"
 #include "host/store/store.h"
+#include "host/study/options.h"
 
-typedef struct kas_point {
-    double accuracy; /* NaN: not evaluated */
-    double cost;     /* predicted seconds or FLOPs: any unit, the same for all; NaN: unknown */
-    double loss;     /* points lost against the unmodified network; NaN: unknown */
-    int64_t number;  /* of the candidate */
-} kas_point;
-
-/* Sorts points for selection, the best first: order[0] is the index of the best. By accuracy, then
- * by cost. A point without an accuracy comes last; ties go to the smaller number. */
+/* Sorts points for selection, the best first: order[0] is the index of the best.
+ *
+ *     accuracy   by accuracy, then by cost
+ *     latency    points whose loss is below max_loss by cost; behind them the others by loss
+ *     frontier   by front, in a front by crowding distance, the largest first; then by accuracy
+ *
+ * A point without an accuracy comes last; ties go to the smaller number. The unmodified network may
+ * be one of the points: candidates that it dominates then come behind its front. */
 kas_status kas_objective_order(int objective, double max_loss, const kas_point *point, int count,
                                int *order);
 
-/* Makes the point of a work item whose cost the caller knows. */
+/* Makes the point of a work item whose cost the caller knows. `baseline`: NULL or not ended, and
+ * the loss is unknown. */
 kas_point kas_objective_point(const kas_work *work, const kas_work *baseline, double cost);
+
+/* How a study ends. Only finished candidates take part.
+ *
+ * A kernel is within the loss when it was measured faster than the unmodified network and loses
+ * less than max_loss on each half of the validation images, where the paired difference and one
+ * standard error together count as lost. Finalists are chosen by the half that selects, the answer
+ * among them with the half that confirms:
+ *
+ *     accuracy   finalists: the most accurate; the answer: the most accurate of them on the
+ *                confirming half
+ *     latency    finalists: by turns the fastest within the loss and the most accurate; the answer:
+ *                the fastest within the loss. Without one there are no finalists and no answer
+ *     frontier   as latency; without one within the loss as accuracy
+ *
+ * Ties in accuracy go to fewer FLOPs, then to the smaller number. */
+typedef struct kas_ending {
+    const kas_work *finalist[KAS_FINALISTS_MOST];
+    int finalists;
+    const kas_work *answer;  /* one of the finalists; NULL: there is none */
+    const kas_work *nearest; /* the finished candidate that loses least on the selecting half; NULL:
+                                none has finished */
+    bool within;             /* the answer is within the loss */
+} kas_ending;
+kas_ending kas_ending_of(const kas_search_options *options, const kas_work *work, int count);
+
+/* Returns the candidate that leads at present: the answer, or else the nearest; NULL: none. */
+const kas_work *kas_objective_leader(const kas_search_options *options, const kas_work *work,
+                                     int count);
+
+/* Returns the points that a candidate or final training loses on a part of its images
+ * (score/correct.h), with the standard error; NaN: unknown. */
+kas_paired kas_objective_lost(const kas_work *work, const kas_work *baseline, int part);
 
 #endif

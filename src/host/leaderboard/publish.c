@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "host/core/file/files.h"
+#include "host/leaderboard/finals.h"
 #include "host/leaderboard/leaderboard.h"
 #include "host/report/line.h"
 #include "host/space/file/gains.h"
@@ -20,8 +21,24 @@ static void add_floats(kas_buf *out, const char *name, const float *value, uint3
     kas_buf_free(&list);
 }
 
-static void write_model(const kas_work *best, const kas_work *baseline,
-                        const kas_search_options *options, const char *dataset,
+/* Adds the figures of all finalists over their seeds. */
+static void add_finals(kas_buf *out, const kas_work *work, int count)
+{
+    kas_finalist list[KAS_FINALISTS_MOST + 1];
+    kas_buf text = {0};
+    const int n = kas_finals_of(work, count, list);
+    for (int i = 0; i < n; i++) {
+        kas_buf_puts(&text, i ? ", " : "[");
+        kas_finalist_json(&list[i], &text);
+    }
+    kas_buf_puts(&text, "]");
+    kas_line_json(out, "finalists", kas_buf_text(&text));
+    out->failed |= text.failed;
+    kas_buf_free(&text);
+}
+
+static void write_model(const kas_work *best, const kas_work *baseline, const kas_work *work,
+                        int count, const kas_search_options *options, const char *dataset,
                         const kas_problem *problem, kas_buf *out)
 {
     const kas_dataset *d = problem->dataset;
@@ -41,6 +58,7 @@ static void write_model(const kas_work *best, const kas_work *baseline,
     kas_line_number(out, "baseline_test_accuracy", baseline->measured.accuracy);
     kas_line_number(out, "latency_seconds", best->measured.latency);
     kas_line_number(out, "baseline_latency_seconds", baseline->measured.latency);
+    add_finals(out, work, count);
     kas_buf_clear(&text);
     kas_search_options_write(options, &text);
     kas_line_json(out, "options", kas_buf_text(&text));
@@ -98,14 +116,14 @@ kas_status kas_publish_best(const char *study, kas_store *store, const kas_searc
     kas_work *list;
     int count;
     KAS_TRY(kas_store_list(store, &list, &count));
-    const kas_work *best = kas_work_find(list, count, KAS_WORK_FINAL),
+    const kas_work *best = kas_finals_answer(list, count),
                    *baseline = kas_work_find(list, count, KAS_WORK_FINAL_BASELINE);
     kas_status status = KAS_OK;
     if (!best || !best->kernel || !baseline) {
         status = kas_fail(KAS_STORE, "%s: the final trainings are missing", study);
     } else {
         kas_buf model = {0};
-        write_model(best, baseline, options, dataset, problem, &model);
+        write_model(best, baseline, list, count, options, dataset, problem, &model);
         status = write_best(study, best, &model);
         kas_buf_free(&model);
         if (status == KAS_OK)

@@ -60,7 +60,7 @@ static kas_status list_waiting(const kas_work *work, int items, int generation, 
             point[n] = kas_objective_point(&work[i], NULL, kas_judge_cost(&work[i]));
             id[n++] = work[i].id;
         }
-    const kas_status status = kas_objective_order(0, 0, point, n, order);
+    const kas_status status = kas_objective_order(KAS_OBJECTIVE_ACCURACY, 0, point, n, order);
     for (int i = 0; i < n && status == KAS_OK; i++)
         list[i] = (kas_settled){.id = id[order[i]], .rung = rung};
     free(id);

@@ -268,15 +268,12 @@ static kas_status decide(void *context, const kas_study *stored, kas_study_chang
 
 static kas_status adopt(kas_session *s, const kas_search_options *asked)
 {
-    const kas_work final = {.kind = KAS_WORK_FINAL};
     adoption a = {.session = s, .asked = asked};
     KAS_TRY(kas_store_revise(s->store, decide, &a));
     if (a.unrecorded)
         kas_warn("%s was begun before studies recorded the version of the code: whether this "
                  "kas-gpu computes the same numbers is not known; its version, %s, is recorded now",
                  s->study, s->code_version);
-    if (a.grows)
-        kas_study_drop_checkpoint(s->study, &final); /* the next one may have another kernel */
     return a.moved ? kas_store_set_dataset_path(s->store, s->dataset) : KAS_OK;
 }
 

@@ -33,6 +33,7 @@ enum { APPLICATION_ID = 0x4B415347, BUSY_MS = 30000 }; /* "KASG" */
     " seed INTEGER NOT NULL DEFAULT 0, generation INTEGER NOT NULL DEFAULT 0,"                     \
     " origin TEXT NOT NULL DEFAULT '', parents TEXT NOT NULL DEFAULT '',"                          \
     " rung INTEGER NOT NULL DEFAULT 0, predicted REAL, gains TEXT NOT NULL DEFAULT '',"            \
+    " answers INTEGER NOT NULL DEFAULT 0, correct TEXT NOT NULL DEFAULT '',"                       \
     " UNIQUE (kind, k, seed))"
 
 #define EPOCH_TABLE(name, work)                                                                    \
@@ -54,7 +55,8 @@ static const char *const schema[] = {
  * to. */
 static const char *const to_schema_3[] = {
     WORK_TABLE("work3"),
-    "INSERT INTO work3 (" OLD_WORK_COLUMNS ") SELECT " OLD_WORK_COLUMNS " FROM work",
+    "INSERT INTO work3 (" OLD_WORK_COLUMNS ", answers) SELECT " OLD_WORK_COLUMNS
+    ", kind IN (2, 4) FROM work",
     EPOCH_TABLE("epoch3", "work3"),
     "INSERT INTO epoch3 SELECT * FROM epoch",
     "DROP TABLE epoch",

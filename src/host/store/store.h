@@ -178,6 +178,10 @@ typedef struct kas_work {
     double predicted;     /* seconds of a forward pass, predicted before compiling; NaN = unknown.
                              kas_store_add takes 0 for unknown too */
     char *gains;          /* the calibrated gains as the kernel file has them; NULL = none; owned */
+    bool answers;         /* of a final training: its kernel was named as the answer to the
+                             objective before the test set was opened */
+    char *correct;        /* which images were classified correctly (score/correct.h): of the
+                             validation split, or of the test set; NULL = unknown; owned */
     double flops, params; /* of the kernel at all targets */
     double conv_flops, conv_params; /* of the convolutions that it replaces */
     kas_work_state state;
@@ -196,8 +200,11 @@ void kas_work_clear(kas_work *work);
  * read. */
 kas_status kas_store_add(kas_store *store, const kas_work *work, bool *added);
 
-/* Adds the FINAL item of candidate `work`->index and `work`->seed, or restores an earlier one. */
-kas_status kas_store_add_final(kas_store *store, const kas_work *work);
+/* Adds the final trainings in one transaction: items of kind FINAL, with `answers`, and of kind
+ * FINAL_BASELINE. What exists already stays: an earlier final training of the same candidate and
+ * seed becomes a FINAL again, and is only repeated where its weights are due in best/ (it answers,
+ * seed 0) and another answer's have taken their place. */
+kas_status kas_store_add_finals(kas_store *store, const kas_work *list, int count);
 
 /* Claims the item of `kind` with the smallest index below `index_limit` (< 0: no limit), and among
  * those the smallest seed, that is queued or whose lease has ended. *found is false when there is
@@ -219,6 +226,9 @@ kas_status kas_store_record_measured(kas_store *store, int64_t id, int lease,
 /* Stores the gains that a worker has calibrated. */
 kas_status kas_store_record_gains(kas_store *store, int64_t id, int lease, const char *gains,
                                   bool *held);
+/* Stores which images were classified correctly. */
+kas_status kas_store_record_correct(kas_store *store, int64_t id, int lease, const char *correct,
+                                    bool *held);
 /* Pauses the item at its rung: it waits there for kas_store_settle. */
 kas_status kas_store_pause(kas_store *store, int64_t id, int lease, const kas_measured *measured,
                            bool *held);

@@ -41,6 +41,7 @@ void kas_work_clear(kas_work *work)
 {
     free(work->kernel);
     free(work->gains);
+    free(work->correct);
     *work = (kas_work){0};
 }
 
@@ -91,7 +92,8 @@ kas_status kas_work_read_row(kas_store *store, sqlite3_stmt *stmt, kas_work *out
                       .seed = sqlite3_column_int64(stmt, 26),
                       .generation = sqlite3_column_int(stmt, 27),
                       .rung = sqlite3_column_int(stmt, 30),
-                      .predicted = kas_sql_double(stmt, 31)};
+                      .predicted = kas_sql_double(stmt, 31),
+                      .answers = sqlite3_column_int(stmt, 33) != 0};
     int kind = sqlite3_column_int(stmt, 1);
     char state[32];
     kas_sql_text(stmt, 10, state, sizeof state);
@@ -104,7 +106,8 @@ kas_status kas_work_read_row(kas_store *store, sqlite3_stmt *stmt, kas_work *out
     kas_sql_text(stmt, 28, out->origin, sizeof out->origin);
     kas_sql_text(stmt, 29, out->parents, sizeof out->parents);
     KAS_TRY(copy_text(store, stmt, 5, &out->kernel));
-    return copy_text(store, stmt, 32, &out->gains);
+    KAS_TRY(copy_text(store, stmt, 32, &out->gains));
+    return copy_text(store, stmt, 34, &out->correct);
 }
 
 /* Grows an array of `size`-byte elements by one. Returns false when memory is exhausted. */

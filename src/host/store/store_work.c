@@ -5,39 +5,31 @@
 #include "host/store/sql.h"
 #include "host/store/work_row.h"
 
-kas_status kas_store_add(kas_store *store, const kas_work *work, bool *added)
+static kas_status insert(kas_store *store, const kas_work *work, bool *added)
 {
     int changed = 0;
     const bool slow = work->state == KAS_WORK_PREDICTED_SLOW;
     const double now = kas_store_now();
-    KAS_TRY(kas_sql_durable(store, true));
     KAS_TRY(kas_sql_run(
         store, &changed,
         "INSERT OR IGNORE INTO work (kind, k, seed, attempt, name, kernel, flops, params,"
-        " conv_flops, conv_params, generation, origin, parents, predicted, gains, state, reason,"
-        " created, ended) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        "iiiittddddittdtttdd", (int64_t)work->kind, work->index, work->seed, work->attempt,
+        " conv_flops, conv_params, generation, origin, parents, predicted, gains, answers, state,"
+        " reason, created, ended)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "iiiittddddittdtittdd", (int64_t)work->kind, work->index, work->seed, work->attempt,
         work->name, work->kernel, work->flops, work->params, work->conv_flops, work->conv_params,
         (int64_t)work->generation, work->origin, work->parents,
         work->predicted > 0 ? work->predicted : NAN, work->gains ? work->gains : "",
-        kas_work_state_name(slow ? work->state : KAS_WORK_QUEUED), slow ? work->reason : "", now,
-        slow ? now : NAN));
+        (int64_t)work->answers, kas_work_state_name(slow ? work->state : KAS_WORK_QUEUED),
+        slow ? work->reason : "", now, slow ? now : NAN));
     *added = changed == 1;
     return KAS_OK;
 }
 
-kas_status kas_store_add_final(kas_store *store, const kas_work *work)
+kas_status kas_store_add(kas_store *store, const kas_work *work, bool *added)
 {
-    int restored = 0;
-    bool added;
     KAS_TRY(kas_sql_durable(store, true));
-    KAS_TRY(kas_sql_run(store, &restored,
-                        "UPDATE OR IGNORE work SET kind = ? WHERE kind = ? AND k = ? AND seed = ?",
-                        "iiii", (int64_t)KAS_WORK_FINAL, (int64_t)KAS_WORK_EARLIER_FINAL,
-                        work->index, work->seed));
-    kas_work final = *work;
-    final.kind = KAS_WORK_FINAL;
-    return restored ? KAS_OK : kas_store_add(store, &final, &added);
+    return insert(store, work, added);
 }
 
 #define CLAIMABLE                                                                                  \
@@ -176,6 +168,17 @@ kas_status kas_store_record_gains(kas_store *store, int64_t id, int lease, const
     return KAS_OK;
 }
 
+kas_status kas_store_record_correct(kas_store *store, int64_t id, int lease, const char *correct,
+                                    bool *held)
+{
+    int changed = 0;
+    KAS_TRY(kas_sql_durable(store, true));
+    KAS_TRY(kas_sql_run(store, &changed, "UPDATE work SET correct = ?" MINE, "tii", correct, id,
+                        (int64_t)lease));
+    *held = changed == 1;
+    return KAS_OK;
+}
+
 kas_status kas_store_pause(kas_store *store, int64_t id, int lease, const kas_measured *measured,
                            bool *held)
 {
@@ -257,4 +260,66 @@ kas_status kas_store_requeue(kas_store *store, const kas_work *work)
     KAS_TRY(kas_sql_durable(store, true));
     KAS_TRY(kas_sql_begin(store));
     return kas_sql_end(store, requeue(store, work));
+}
+
+/* ---- final trainings ------------------------------------------------------------------------- */
+
+/* Returns whether best/ has the weights of candidate `index`: those of the last answer. */
+static kas_status has_best_weights(kas_store *store, int64_t index, bool *has)
+{
+    sqlite3_stmt *stmt;
+    bool row;
+    KAS_TRY(kas_sql_prepare(store, &stmt,
+                            "SELECT k FROM work WHERE kind = ? AND answers AND seed = 0"
+                            " ORDER BY ended DESC LIMIT 1",
+                            "i", (int64_t)KAS_WORK_EARLIER_FINAL));
+    const kas_status status = kas_sql_step(store, stmt, &row);
+    *has = status == KAS_OK && row && sqlite3_column_int64(stmt, 0) == index;
+    sqlite3_finalize(stmt);
+    return status;
+}
+
+static kas_status find_earlier(kas_store *store, const kas_work *work, int64_t *id)
+{
+    sqlite3_stmt *stmt;
+    bool row;
+    KAS_TRY(kas_sql_prepare(store, &stmt,
+                            "SELECT id FROM work WHERE kind = ? AND k = ? AND seed = ?", "iii",
+                            (int64_t)KAS_WORK_EARLIER_FINAL, work->index, work->seed));
+    const kas_status status = kas_sql_step(store, stmt, &row);
+    *id = status == KAS_OK && row ? sqlite3_column_int64(stmt, 0) : 0;
+    sqlite3_finalize(stmt);
+    return status;
+}
+
+static kas_status add_final(kas_store *store, const kas_work *work, bool has_weights)
+{
+    bool added;
+    int64_t id = 0;
+    if (work->kind == KAS_WORK_FINAL)
+        KAS_TRY(find_earlier(store, work, &id));
+    if (!id)
+        return insert(store, work, &added);
+    KAS_TRY(kas_sql_run(store, NULL, "UPDATE work SET kind = ?, answers = ? WHERE id = ?", "iii",
+                        (int64_t)KAS_WORK_FINAL, (int64_t)work->answers, id));
+    const kas_work again = {.id = id, .kind = KAS_WORK_FINAL};
+    return work->answers && work->seed == 0 && !has_weights ? requeue(store, &again) : KAS_OK;
+}
+
+static kas_status add_finals(kas_store *store, const kas_work *list, int count)
+{
+    bool has_weights = false;
+    for (int i = 0; i < count; i++) /* before the first of them is restored */
+        if (list[i].answers && list[i].seed == 0)
+            KAS_TRY(has_best_weights(store, list[i].index, &has_weights));
+    for (int i = 0; i < count; i++)
+        KAS_TRY(add_final(store, &list[i], has_weights));
+    return KAS_OK;
+}
+
+kas_status kas_store_add_finals(kas_store *store, const kas_work *list, int count)
+{
+    KAS_TRY(kas_sql_durable(store, true));
+    KAS_TRY(kas_sql_begin(store));
+    return kas_sql_end(store, add_finals(store, list, count));
 }

@@ -7,8 +7,10 @@
 /* Select the columns in the order that kas_work_read_row expects: from a file of the present
  * schema, and from one of an older schema, with what its rows mean in the present one. */
 #define KAS_WORK_SELECT                                                                            \
-    KAS_WORK_COLUMNS ", seed, generation, origin, parents, rung, predicted, gains FROM work"
-#define KAS_WORK_SELECT_OLD KAS_WORK_COLUMNS ", 0, 0, '', '', 0, NULL, '' FROM work"
+    KAS_WORK_COLUMNS                                                                               \
+    ", seed, generation, origin, parents, rung, predicted, gains, answers, correct FROM work"
+#define KAS_WORK_SELECT_OLD                                                                        \
+    KAS_WORK_COLUMNS ", 0, 0, '', '', 0, NULL, '', kind IN (2, 4), '' FROM work"
 #define KAS_WORK_COLUMNS                                                                           \
     "SELECT id, kind, k, attempt, name, kernel, flops, params, conv_flops, conv_params, state,"    \
     " reason, lease, deaths, (SELECT count(*) FROM epoch WHERE epoch.work = work.id), created,"    \

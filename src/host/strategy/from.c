@@ -46,7 +46,7 @@ static kas_status rank_finished(kas_work *list, int count, kas_point *point, int
             point[finished++] = kas_objective_point(&one, NULL, kas_judge_cost(&one));
         }
     *ranked = finished;
-    return kas_objective_order(0, 0, point, finished, order);
+    return kas_objective_order(KAS_OBJECTIVE_ACCURACY, 0, point, finished, order);
 }
 
 static kas_status add_finished(kas_work *list, int count, collection *c)

@@ -54,7 +54,7 @@ static kas_status rank_all(const kas_search_options *options, const kas_work *ba
         point[all++].number = -1;
     }
     if (status == KAS_OK)
-        status = kas_objective_order(0, 0, point, all, order);
+        status = kas_objective_order(options->objective, options->max_loss, point, all, order);
     for (int i = 0; status == KAS_OK && i < all; i++)
         if (order[i] < count)
             list[order[i]].rank = i;

@@ -4,7 +4,10 @@
 #include <string.h>
 
 #include "host/core/json/fields.h"
+#include "host/score/interval.h"
 #include "host/train/prune.h"
+
+const char *const kas_objective_names[] = {"accuracy", "latency", "frontier", NULL};
 
 #define AT(member) .offset = offsetof(kas_search_options, member)
 #define TEXT(member)                                                                               \
@@ -46,6 +49,14 @@ static const kas_field fields[] = {
     {"rungs", "--rungs", KAS_FIELD_LIST, AT(rungs), .low = 1, .high = 1e6, .optional = true},
     {"theta", "--theta", NUMBER(theta), .high = 1, .optional = true, .absent = KAS_PRUNE_THETA},
     {"warm_start", "--warm-start", KAS_FIELD_FLAG, AT(warm_start), .optional = true},
+    {"objective", "--objective", KAS_FIELD_CHOICE, AT(objective), .choices = kas_objective_names,
+     .optional = true, .absent = KAS_OBJECTIVE_ACCURACY},
+    {"max_loss", "--max-loss", NUMBER(max_loss), .high = 100, .optional = true, .absent = 1},
+    {"halves", "--halves", KAS_FIELD_FLAG, AT(halves), .optional = true},
+    {"finalists", "--finalists", INTEGER(finalists), .low = 1, .high = KAS_FINALISTS_MOST,
+     .optional = true, .absent = 1},
+    {"seeds", "--seeds", INTEGER(seeds), .low = 1, .high = KAS_REPEATS_MOST, .optional = true,
+     .absent = 1},
 };
 enum { FIELDS = sizeof fields / sizeof *fields, MOST_KEYS = 96, MAX_BYTES = 1 << 20 };
 
@@ -56,11 +67,17 @@ kas_search_options kas_search_options_default(void)
                                 .candidates = 16,
                                 .flops = 0.5,
                                 .params = 1.0,
+                                .latency = 1.0,
                                 .sample = kas_sample_defaults(),
                                 .validation = 0.1,
                                 .prune = "curve",
                                 .prune_window = 8,
-                                .theta = KAS_PRUNE_THETA};
+                                .theta = KAS_PRUNE_THETA,
+                                .objective = KAS_OBJECTIVE_FRONTIER,
+                                .max_loss = 1,
+                                .halves = true,
+                                .finalists = 1,
+                                .seeds = 1};
 }
 
 bool kas_search_in_generations(const kas_search_options *options)
@@ -244,6 +261,8 @@ static bool left_to_the_study(const kas_field *f, const kas_search_options *give
         return given->tournament == 0;
     if (strcmp(f->key, "generation") == 0)
         return given->generation == 0;
+    if (strcmp(f->key, "halves") == 0)
+        return true; /* no option: it came with a version of kas-gpu */
     return strcmp(f->key, "device") == 0 && !given->device[0];
 }
 

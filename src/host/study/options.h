@@ -22,6 +22,15 @@ enum { KAS_LATENCY_BATCH = 32 };
 /* Where candidates come from (strategy/strategy.h). */
 typedef enum kas_strategy_kind { KAS_STRATEGY_RANDOM, KAS_STRATEGY_EVOLUTION } kas_strategy_kind;
 extern const char *const kas_strategy_names[]; /* NULL-terminated */
+/* What a study looks for (leaderboard/objective.h). */
+typedef enum kas_objective {
+    KAS_OBJECTIVE_ACCURACY, /* the most accurate kernel */
+    KAS_OBJECTIVE_LATENCY,  /* the fastest kernel that loses less than max_loss */
+    KAS_OBJECTIVE_FRONTIER  /* accuracy and latency; the answer is that of LATENCY, and where there
+                               is none that of ACCURACY */
+} kas_objective;
+extern const char *const kas_objective_names[]; /* NULL-terminated */
+enum { KAS_FINALISTS_MOST = 32 };
 
 typedef struct kas_search_options {
     char net[KAS_NET_KEPT_NAME]; /* its name; for a network from a file it ends in a part of the
@@ -59,7 +68,14 @@ typedef struct kas_search_options {
     kas_int_list rungs; /* epochs at which the best third of a generation goes on; empty = all go
                            on */
     double theta;       /* of the curve rule (train/prune.h) */
-    bool warm_start;  /* candidates begin with the weights of the study's trained baseline */
+    bool warm_start;    /* candidates begin with the weights of the study's trained baseline */
+    /* The objective and the end of the search. */
+    int objective;   /* kas_objective */
+    double max_loss; /* points of accuracy that may be lost against the unmodified network */
+    bool halves;     /* half of the validation images select, the other half confirms; false in
+                        studies of before there were halves: all of them select */
+    int finalists;   /* candidates that are trained on the whole training set */
+    int seeds;       /* of each final training, 1 to KAS_REPEATS_MOST */
 } kas_search_options;
 
 /* Returns the defaults of everything except the recipe and the options that the machine determines

@@ -24,11 +24,30 @@ kas_status kas_problem_open(const kas_search_options *options, const char *datas
                                &out->target, &out->targets);
 }
 
+kas_status kas_problem_split(const kas_problem *problem, const kas_search_options *options,
+                             uint32_t **index, uint32_t *train, uint32_t *select, uint32_t *confirm)
+{
+    uint32_t validation;
+    KAS_TRY(kas_dataset_split(problem->dataset, options->seed, options->validation, index, train,
+                              &validation));
+    *select = validation;
+    *confirm = 0;
+    if (!options->halves)
+        return KAS_OK;
+    const kas_status status =
+        kas_dataset_halve(problem->dataset, options->seed, *index + *train, validation, select);
+    *confirm = validation - *select;
+    if (status != KAS_OK) {
+        free(*index);
+        *index = NULL;
+    }
+    return status;
+}
+
 kas_status kas_problem_check(const kas_problem *problem, const kas_search_options *options)
 {
-    uint32_t *index, train, validation;
-    KAS_TRY(kas_dataset_split(problem->dataset, options->seed, options->validation, &index, &train,
-                              &validation));
+    uint32_t *index, train, select, confirm;
+    KAS_TRY(kas_problem_split(problem, options, &index, &train, &select, &confirm));
     free(index);
     if (train < (uint32_t)options->recipe.batch)
         return kas_fail(KAS_BAD_INPUT,

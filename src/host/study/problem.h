@@ -27,6 +27,13 @@ kas_status kas_problem_open(const kas_search_options *options, const char *datas
 kas_status kas_problem_targets(const kas_search_options *options, int h, int w, int c, int classes,
                                kas_net **net, kas_target **target, int *targets);
 
+/* Splits the training set: *index gets the images to train on, then those that select candidates,
+ * then those that confirm finalists (none where the study has no halves). The caller frees it with
+ * free(). */
+kas_status kas_problem_split(const kas_problem *problem, const kas_search_options *options,
+                             uint32_t **index, uint32_t *train, uint32_t *select,
+                             uint32_t *confirm);
+
 /* Fails, before the study is made, where every training of it would fail: the validation share
  * cannot be had, or the batch is larger than the training set. */
 kas_status kas_problem_check(const kas_problem *problem, const kas_search_options *options);

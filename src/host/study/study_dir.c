@@ -29,19 +29,23 @@ kas_status kas_study_dir_make(const char *study)
     return KAS_OK;
 }
 
-/* Writes "0007" for a candidate, and the kind's name otherwise. */
-static void item_name(const kas_work *work, char out[32])
+void kas_study_item_name(const kas_work *work, char out[KAS_ITEM_NAME])
 {
+    char seed[32] = "";
+    if (work->seed)
+        snprintf(seed, sizeof seed, "-seed%lld", (long long)work->seed);
     if (work->kind == KAS_WORK_CANDIDATE)
-        snprintf(out, 32, "%04lld", (long long)work->index);
+        snprintf(out, KAS_ITEM_NAME, "%04lld", (long long)work->index);
+    else if (work->kind == KAS_WORK_FINAL || work->kind == KAS_WORK_EARLIER_FINAL)
+        snprintf(out, KAS_ITEM_NAME, "final-%04lld%s", (long long)work->index, seed);
     else
-        snprintf(out, 32, "%s", kas_work_kind_name(work->kind));
+        snprintf(out, KAS_ITEM_NAME, "%s%s", kas_work_kind_name(work->kind), seed);
 }
 
 kas_status kas_study_log_path(const char *study, const kas_work *work, char out[KAS_STUDY_PATH])
 {
-    char name[32], relative[64];
-    item_name(work, name);
+    char name[KAS_ITEM_NAME], relative[KAS_ITEM_NAME + 32];
+    kas_study_item_name(work, name);
     snprintf(relative, sizeof relative, "logs/%s.log", name);
     return kas_study_path(study, relative, out);
 }
@@ -49,8 +53,8 @@ kas_status kas_study_log_path(const char *study, const kas_work *work, char out[
 kas_status kas_study_checkpoint_path(const char *study, const kas_work *work,
                                      char out[KAS_STUDY_PATH])
 {
-    char name[32], relative[64];
-    item_name(work, name);
+    char name[KAS_ITEM_NAME], relative[KAS_ITEM_NAME + 32];
+    kas_study_item_name(work, name);
     snprintf(relative, sizeof relative, "checkpoints/%s.ckpt", name);
     return kas_study_path(study, relative, out);
 }
@@ -58,9 +62,9 @@ kas_status kas_study_checkpoint_path(const char *study, const kas_work *work,
 kas_status kas_study_weights_path(const char *study, const kas_work *work, char out[KAS_STUDY_PATH])
 {
     out[0] = 0;
-    if (work->kind == KAS_WORK_FINAL)
+    if (work->kind == KAS_WORK_FINAL && work->answers && work->seed == 0)
         return kas_study_path(study, "best/weights.safetensors", out);
-    if (work->kind == KAS_WORK_FINAL_BASELINE)
+    if (work->kind == KAS_WORK_FINAL_BASELINE && work->seed == 0)
         return kas_study_path(study, "baseline/weights.safetensors", out);
     if (work->kind == KAS_WORK_BASELINE)
         return kas_study_path(study, "baseline/search.safetensors", out);

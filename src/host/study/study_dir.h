@@ -2,13 +2,13 @@
  *
  *     STUDY/study.db                 the store
  *     STUDY/kernels/NAME.json        every kernel that finished
- *     STUDY/logs/0007.log            what happened to candidate 7; baseline.log, final.log, ...
+ *     STUDY/logs/0007.log            what happened to candidate 7; baseline.log, ... (item's name)
  *     STUDY/checkpoints/0007.ckpt    of running items; deleted when the item ends
  *     STUDY/weights/NAME.safetensors of the candidates on the frontier (keep_weights.c)
  *     STUDY/init.safetensors         the weights that every training starts from, with --init
  *     STUDY/plans/??/*.plan          how the GPU's libraries run each convolution (cuda/tuning.h)
- *     STUDY/best/kernel.json         the winner, with the sizes it has at every target
- *     STUDY/best/weights.safetensors of the final training
+ *     STUDY/best/kernel.json         the answer, with the sizes it has at every target
+ *     STUDY/best/weights.safetensors of its first final training
  *     STUDY/best/model.json          network, input, recipe, scores: what `export` needs
  *     STUDY/baseline/weights.safetensors
  *     STUDY/baseline/search.safetensors   of its training in the search, with --warm-start */
@@ -17,17 +17,21 @@
 
 #include "host/store/store.h"
 
-enum { KAS_STUDY_PATH = 4096 };
+enum { KAS_STUDY_PATH = 4096, KAS_ITEM_NAME = 64 };
 #define KAS_STUDY_INIT "init.safetensors"
 
 /* Creates the folder and its subfolders. */
 kas_status kas_study_dir_make(const char *study);
 /* Writes the path STUDY/relative to `out`. Fails with KAS_BAD_INPUT when it is too long. */
 kas_status kas_study_path(const char *study, const char *relative, char out[KAS_STUDY_PATH]);
+/* Writes the name of an item in logs, messages and `kas-gpu log`: "0007" (candidate 7), "baseline",
+ * "final-0007-seed1", "final-baseline". */
+void kas_study_item_name(const kas_work *work, char out[KAS_ITEM_NAME]);
 kas_status kas_study_log_path(const char *study, const kas_work *work, char out[KAS_STUDY_PATH]);
 kas_status kas_study_checkpoint_path(const char *study, const kas_work *work,
                                      char out[KAS_STUDY_PATH]);
-/* Writes the path of an item's trained weights; "" for kinds that keep none. */
+/* Writes the path of an item's final weights; "" for items that keep none. Of final trainings those
+ * of the answer and of the unmodified network by seed 0 are kept. */
 kas_status kas_study_weights_path(const char *study, const kas_work *work,
                                   char out[KAS_STUDY_PATH]);
 

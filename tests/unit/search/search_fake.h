@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "host/core/file/files.h"
+#include "host/score/correct.h"
 #include "host/search/worker/worker.h"
 
 enum { EPOCHS = 4 };
@@ -91,10 +92,43 @@ static int read_checkpoint(const char *path)
     return done;
 }
 
+/* Accuracy rises with the number of the candidate; "level 60 40" has 60% on the images that select
+ * and 40% on those that confirm. Each further seed of a final training gives a point more. */
+static double fake_level(const kas_task *task, int part)
+{
+    const char *level = task->kernel ? strstr(task->kernel, "level ") : NULL;
+    int percent[2];
+    if (level && sscanf(level, "level %d %d", &percent[0], &percent[1]) == 2)
+        return 0.01 * percent[part] + 0.01 * (double)task->seed;
+    return task->kernel && strstr(task->kernel, "weak")
+               ? 0.05
+               : 0.5 + 0.01 * (double)(task->index + task->seed);
+}
+
 static double fake_accuracy(const kas_task *task, int epoch)
 {
-    double level = task->kernel && strstr(task->kernel, "weak") ? 0.05 : 0.5 + 0.01 * task->index;
-    return level * (epoch + 1) / EPOCHS;
+    return fake_level(task, KAS_SELECTING) * (epoch + 1) / EPOCHS;
+}
+
+/* Of 100 images of each part the first are right. */
+static char *fake_correct(const kas_task *task)
+{
+    kas_buf text = {0};
+    for (int part = 0; part < (task->kind < KAS_WORK_FINAL ? 2 : 1); part++) {
+        float hit[100];
+        for (int i = 0; i < 100; i++)
+            hit[i] = i < (int)lround(100 * fake_level(task, part));
+        kas_correct_add(hit, 100, &text);
+    }
+    return text.data;
+}
+
+/* Writes "2.7" for item 7 of kind 2, "2.7s1" for its second seed. */
+static void fake_key(int kind, int64_t index, int64_t seed, char out[32])
+{
+    int size = snprintf(out, 32, "%d.%lld", kind, (long long)index);
+    if (seed)
+        snprintf(out + size, 32 - (size_t)size, "s%lld", (long long)seed);
 }
 
 /* Does what goes wrong after epoch 1. */
@@ -157,11 +191,13 @@ static kas_status fake_evaluate(void *state, kas_slot *slot, const kas_task *tas
 {
     (void)state;
     const char *what = task->kernel ? task->kernel : getenv("KAS_TEST_BASELINE");
-    note("begin %d.%lld\n", (int)task->kind, (long long)task->index);
+    char key[32];
+    fake_key((int)task->kind, task->index, task->seed, key);
+    note("begin %s\n", key);
     if (task->kernel && getenv("KAS_TEST_DISK_FULL"))
         return kas_fail(KAS_MACHINE, "cache: no space left");
     measure_alone(slot, false);
-    out->measured.latency = strstr(what, "slow") ? 3 : 1;
+    out->measured.latency = strstr(what, "slow") ? 3 : strstr(what, "fast") ? 0.5 : 1;
     if (kas_slot_measured(slot, &out->measured) == KAS_PRUNE) {
         out->state = KAS_WORK_OVER_LATENCY;
         return KAS_OK;
@@ -184,7 +220,7 @@ static kas_status fake_train(kas_slot *slot, const kas_task *task, kas_outcome *
     if (strstr(what, "tuned"))
         measure_alone(slot, true);
     await(slot, what);
-    snprintf(key, sizeof key, "%d.%lld", (int)task->kind, (long long)task->index);
+    fake_key((int)task->kind, task->index, task->seed, key);
     const int until = task->until ? task->until : EPOCHS;
     out->state = KAS_WORK_FINISHED;
     for (int e = from; e < until; e++) {
@@ -215,11 +251,15 @@ static kas_status fake_train(kas_slot *slot, const kas_task *task, kas_outcome *
     out->epoch = calloc(EPOCHS, sizeof *out->epoch);
     for (int e = 0; e < until; e++)
         out->epoch[e] = (kas_epoch){.epoch = e, .validation_accuracy = fake_accuracy(task, e)};
+    const char *fails = getenv("KAS_TEST_FINAL_FAILS"); /* number of a finalist */
+    if (fails && task->kind == KAS_WORK_FINAL && task->index == atoi(fails))
+        out->state = KAS_WORK_DIVERGED;
     out->measured.accuracy = fake_accuracy(task, until - 1);
     if (until < EPOCHS && out->state == KAS_WORK_FINISHED) {
         out->state = KAS_WORK_WAITING;
         return KAS_OK;
     }
+    out->correct = fake_correct(task);
     if (task->weights)
         KAS_TRY(kas_file_write_atomic(task->weights, "w", 1));
     note("end %s\n", key);

@@ -27,6 +27,7 @@
 #include "host/core/file/files.h"
 #include "host/core/log.h"
 #include "host/leaderboard/judge.h"
+#include "host/leaderboard/objective.h"
 #include "host/search/supervisor/supervisor.h"
 #include "host/study/study_dir.h"
 #include "search_fake.h"
@@ -116,6 +117,8 @@ static kas_search_options search_options(int candidates)
     o.recipe.lr = 1;
     strcpy(o.prune, "none");
     strcpy(o.device, "cpu");
+    o.objective = KAS_OBJECTIVE_ACCURACY;
+    o.latency = 0;
     return o;
 }
 

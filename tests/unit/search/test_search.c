@@ -14,7 +14,7 @@ static void plain_run(void **state)
     for (int i = 1; i < count; i++)
         assert_true(list[i].started >= list[0].ended); /* one worker: baseline first */
     assert_int_equal(state_of(list, count, KAS_WORK_FINAL, 4), KAS_WORK_FINISHED);
-    assert_true(kas_judge_best(list, count)->index == 4);
+    assert_true(kas_objective_leader(&search, list, count)->index == 4);
     kas_work_list_free(list, count);
     char path[KAS_STUDY_PATH];
     OK(kas_study_path(study_dir, "kernels/kernel3.json", path));

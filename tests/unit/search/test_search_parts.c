@@ -16,6 +16,7 @@
 #include "host/core/file/files.h"
 #include "host/core/json/json.h"
 #include "host/leaderboard/judge.h"
+#include "host/leaderboard/objective.h"
 #include "host/leaderboard/leaderboard.h"
 #include "host/leaderboard/rungs.h"
 #include "host/search/devices.h"
@@ -79,6 +80,13 @@ static void older_studies_are_read(void **state)
     kas_search_options old, now = kas_search_options_default();
     now.recipe = kas_recipe_default();
     OK(kas_search_options_read("old", text, &old));
+    assert_true(old.objective == KAS_OBJECTIVE_ACCURACY && !old.halves);
+    assert_true(old.max_loss == 1 && old.finalists == 1 && old.seeds == 1);
+    assert_int_equal(kas_search_options_same("s", &old, &now), KAS_USAGE);
+    assert_non_null(strstr(kas_error(), "--objective (the study has \"accuracy\""));
+    assert_null(strstr(kas_error(), "halves"));
+    now.objective = KAS_OBJECTIVE_ACCURACY;
+    now.latency = 0;
     assert_int_equal(old.sample.sampler, KAS_SAMPLER_REJECTION); /* there was no other */
     assert_true(!old.stream && old.read_threads == 0);
     assert_true(old.strategy == KAS_STRATEGY_RANDOM && !old.known && !*old.from);
@@ -474,14 +482,22 @@ static void best_and_frontier(void **state)
                        finished_work(4, 0.45, 1.0, 5), finished_work(5, 0.9, 0.1, 1),
                        finished_work(6, 0.99, 0.1, 1)};
     work[5].state = KAS_WORK_PRUNED;
-    work[6].kind = KAS_WORK_BASELINE;
+    work[6].kind = KAS_WORK_FINAL;
     bool frontier[7];
     kas_judge_frontier(work, 7, frontier);
     static const bool expected[] = {true, true, false, true, false, false, false};
     for (int i = 0; i < 7; i++)
         assert_int_equal(frontier[i], expected[i]);
-    assert_int_equal(kas_judge_best(work, 7)->index, 2); /* a tie: fewer FLOPs */
-    assert_null(kas_judge_best(work + 5, 2));
+    kas_search_options o = kas_search_options_default();
+    o.objective = KAS_OBJECTIVE_ACCURACY;
+    assert_int_equal(kas_objective_leader(&o, work, 7)->index, 2); /* a tie: fewer FLOPs */
+    assert_null(kas_objective_leader(&o, work + 5, 2));
+    work[6] = finished_work(6, 0.55, 0.9, 1); /* the unmodified network: it beats 0 and 4 */
+    work[6].kind = KAS_WORK_BASELINE;
+    kas_judge_frontier(work, 7, frontier);
+    static const bool with_it[] = {false, true, false, true, false, false, true};
+    for (int i = 0; i < 7; i++)
+        assert_int_equal(frontier[i], with_it[i]);
 }
 
 static void leaderboard(void **state)
@@ -491,11 +507,14 @@ static void leaderboard(void **state)
                        finished_work(1, 0.7, 4.0, 25), finished_work(2, 0.1, 4.0, 25)};
     work[0].kind = KAS_WORK_BASELINE;
     work[0].kernel = NULL;
+    work[0].correct = "100:ffc0000000000000000000000 4:f";
+    work[1].correct = "100:0000000000000000000000000 4:c";
     work[3].state = KAS_WORK_PRUNED;
     kas_buf text = {0};
     OK(kas_leaderboard_text(work, 4, 0, &text));
     const char *second = strstr(text.data, "kernel-a"), *first = strstr(text.data, "kernel-b"),
                *baseline = strstr(text.data, "unmodified");
+    assert_non_null(strstr(second, "10.00 +- 3.00")); /* sqrt(10 - 100 / 100) of 100 images */
     assert_true(first && second && baseline && first < baseline && baseline < second);
     assert_null(strstr(text.data, "kernel-c"));
     assert_non_null(strstr(first, "70.00%"));
@@ -512,7 +531,13 @@ static void leaderboard(void **state)
         assert_string_equal(kind, lines == 0 ? "baseline" : "candidate");
         if (lines == 1)
             assert_true(cJSON_GetObjectItem(object, "rank")->valuedouble == 1 &&
-                        cJSON_GetObjectItem(object, "accuracy")->valuedouble == 0.7);
+                        cJSON_GetObjectItem(object, "accuracy")->valuedouble == 0.7 &&
+                        cJSON_IsNull(cJSON_GetObjectItem(object, "lost")));
+        if (lines == 2) {
+            assert_true(cJSON_GetObjectItem(object, "lost")->valuedouble == 0.1);
+            assert_true(
+                cJSON_IsNull(cJSON_GetObjectItem(object, "confirm_lost"))); /* no finalist */
+        }
         if (lines == 3)
             assert_true(cJSON_IsNull(cJSON_GetObjectItem(object, "rank")));
         cJSON_Delete(object);

@@ -90,7 +90,9 @@ static void assert_old_study(kas_store *store, const char *code_version)
         assert_int_equal(w->state, KAS_WORK_FINISHED);
         assert_true(w->epochs == 1 && w->measured.accuracy > 0);
         assert_true(!*w->origin && !*w->parents && !w->gains && isnan(w->predicted));
-        assert_true(w->generation == 0 && w->rung == 0 && w->seed == 0);
+        assert_true(w->generation == 0 && w->rung == 0 && w->seed == 0 && !w->correct);
+        assert_int_equal(w->answers,
+                         w->kind == KAS_WORK_FINAL || w->kind == KAS_WORK_EARLIER_FINAL);
     }
     OK(kas_store_epochs(store, list[1].id, &epoch, &epochs));
     assert_int_equal(epochs, 1);

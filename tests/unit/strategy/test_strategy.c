@@ -57,6 +57,7 @@ static kas_search_options options_of(kas_strategy_kind strategy)
     kas_search_options o = kas_search_options_default();
     o.recipe.epochs = 9;
     o.strategy = strategy;
+    o.objective = KAS_OBJECTIVE_ACCURACY;
     o.seed = 3;
     if (strategy == KAS_STRATEGY_EVOLUTION)
         o.population = 12, o.tournament = 3, o.generation = 4;
@@ -171,6 +172,11 @@ static void random_in_generations(void **state)
         OK(strategy.next(strategy.context, s.work, 4, &work, &ready)); /* not stored yet */
         assert_false(ready);
     }
+    kas_work work; /* the unmodified network is under way */
+    bool ready = true;
+    s.work[s.count] = (kas_work){.kind = KAS_WORK_BASELINE, .state = KAS_WORK_RUNNING};
+    OK(strategy.next(strategy.context, s.work, s.count + 1, &work, &ready));
+    assert_false(ready);
     kas_strategy_close(&strategy);
     open_and_walk(&o, NULL, &s, 12);
     for (int k = 0; k < 12; k++) {
@@ -361,6 +367,33 @@ static void the_oldest_die(void **state)
     forget(&s);
 }
 
+/* Accuracy falls with the number, and so does the predicted time: all are on the frontier, whose
+ * ends come first. */
+static void parents_by_the_objective(void **state)
+{
+    (void)state;
+    kas_search_options o = options_of(KAS_STRATEGY_EVOLUTION);
+    study s = {.count = 0};
+    open_and_walk(&o, NULL, &s, 4);
+    for (int k = 0; k < 4; k++) {
+        s.work[k].state = KAS_WORK_FINISHED;
+        s.work[k].generation = 0;
+        s.work[k].measured.accuracy = 0.9 - 0.1 * k;
+        s.work[k].predicted = 4 - k;
+    }
+    static const int expected[2][4] = {{0, 1, 2, 3}, {0, 3, 1, 2}};
+    for (int frontier = 0; frontier < 2; frontier++) {
+        kas_population p;
+        o.objective = frontier ? KAS_OBJECTIVE_FRONTIER : KAS_OBJECTIVE_ACCURACY;
+        OK(kas_population_select(&o, s.work, s.count, 1, 6, &p));
+        assert_int_equal(p.fertile, 4);
+        for (int i = 0; i < 4; i++)
+            assert_string_equal(p.member[i].name, s.work[expected[frontier][i]].name);
+        kas_population_free(&p);
+    }
+    forget(&s);
+}
+
 /* ---- forecasts ------------------------------------------------------------------------------- */
 
 typedef struct oracle {
@@ -521,6 +554,7 @@ int main(void)
         TEST(children_follow_the_results),
         TEST(all_failed),
         TEST(the_oldest_die),
+        TEST(parents_by_the_objective),
         TEST(slow_ones_do_not_count),
         TEST(a_hopeless_limit_ends),
         TEST(kernels_of_a_folder),

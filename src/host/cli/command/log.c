@@ -15,7 +15,8 @@ static const char doc[] =
     "  kas-gpu log STUDY               every item, its state and the reason\n"
     "  kas-gpu log STUDY 7             the log of candidate 7\n"
     "  kas-gpu log STUDY 3f9c          the log of the kernel whose name begins so\n"
-    "  kas-gpu log STUDY baseline      likewise final, final-baseline\n"
+    "  kas-gpu log STUDY baseline      likewise final-baseline, final (of the answer) and\n"
+    "                                  final-0007-seed1 (of finalist 7, by its second seed)\n"
     "  kas-gpu log STUDY 7 --json      accuracy and loss by epoch\n";
 
 static kas_status print_items(const kas_study_args *args, const kas_study_view *view, kas_buf *out)
@@ -28,7 +29,10 @@ static kas_status print_items(const kas_study_args *args, const kas_study_view *
     kas_table *table = kas_table_create(columns, 6);
     for (int i = 0; i < view->count; i++) {
         const kas_work *w = &view->work[i];
-        kas_table_cell(table, "%s", kas_work_kind_name(w->kind));
+        char name[KAS_ITEM_NAME];
+        kas_study_item_name(w, name);
+        kas_table_cell(table, "%s",
+                       w->kind == KAS_WORK_CANDIDATE ? kas_work_kind_name(w->kind) : name);
         kas_table_cell(table, "%lld", (long long)w->index);
         kas_table_cell(table, "%s", w->name);
         kas_table_cell(table, "%d", w->epochs);
@@ -40,8 +44,16 @@ static kas_status print_items(const kas_study_args *args, const kas_study_view *
     return status;
 }
 
-/* Finds an item by its number, by the name of a kind, or by the unique beginning of a
- * kernel's name. */
+/* Returns whether an item that is no candidate has this name. "final" is the answer's first. */
+static bool is_called(const kas_work *w, const char *item)
+{
+    char name[KAS_ITEM_NAME];
+    kas_study_item_name(w, name);
+    const bool first = w->kind == KAS_WORK_FINAL && w->answers && w->seed == 0;
+    return strcmp(name, item) == 0 || (first && strcmp(item, "final") == 0);
+}
+
+/* Finds an item by its number, by its name, or by the unique beginning of a kernel's name. */
 static kas_status find(const kas_study_args *args, const kas_study_view *view, const kas_work **out)
 {
     int64_t number = 0;
@@ -52,7 +64,7 @@ static kas_status find(const kas_study_args *args, const kas_study_view *view, c
         bool candidate = w->kind == KAS_WORK_CANDIDATE;
         bool match = candidate ? (is_number ? w->index == number
                                             : strncmp(w->name, args->item, strlen(args->item)) == 0)
-                               : strcmp(kas_work_kind_name(w->kind), args->item) == 0;
+                               : is_called(w, args->item);
         if (match) {
             *out = w;
             found++;
@@ -62,8 +74,8 @@ static kas_status find(const kas_study_args *args, const kas_study_view *view, c
         return KAS_OK;
     return kas_fail(KAS_BAD_INPUT,
                     "%s: %s item \"%s\"; give a candidate's number, its kernel's name, baseline, "
-                    "final or final-baseline",
-                    args->study, found ? "more than one" : "no", args->item);
+                    "final, final-baseline or another item that `kas-gpu log %s` lists",
+                    args->study, found ? "more than one" : "no", args->item, args->study);
 }
 
 static kas_status print_log(const kas_study_args *args, const kas_work *work, kas_buf *out)

@@ -1,4 +1,5 @@
 /* kas-gpu search: the main command. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,6 +8,7 @@
 #include "host/cli/recipe_options.h"
 #include "host/cli/sampler_options.h"
 #include "host/cli/search_run.h"
+#include "host/score/interval.h"
 
 typedef struct search_command {
     kas_cli_common common;
@@ -14,6 +16,8 @@ typedef struct search_command {
     kas_cli_recipe recipe;
     bool dry, by_count, by_time;
     bool known_given, auto_rungs;
+    int objective; /* kas_objective; -1 = not given */
+    bool limits_loss;
 } search_command;
 
 enum {
@@ -36,7 +40,11 @@ enum {
     OPTION_KNOWN,
     OPTION_FROM,
     OPTION_RUNGS,
-    OPTION_THETA
+    OPTION_THETA,
+    OPTION_OBJECTIVE,
+    OPTION_MAX_LOSS,
+    OPTION_FINALISTS,
+    OPTION_SEEDS
 };
 
 static const struct argp_option option_list[] = {
@@ -64,7 +72,8 @@ static const struct argp_option option_list[] = {
      3},
     {"params", OPTION_PARAMS, "R", 0, "Limit on the parameters, likewise (default 1)", 3},
     {"latency", OPTION_LATENCY, "R", 0,
-     "Limit on the measured latency, relative to the unmodified network; 0 = no limit (default)",
+     "Limit on the measured latency, relative to the unmodified network: slower candidates are not "
+     "trained; 0 = no limit (default 1, with --objective accuracy 0)",
      3},
     {"targets", OPTION_TARGETS, "LIST", 0,
      "Kernel sizes to replace, such as 3x3,1x1 (default: all)", 3},
@@ -101,6 +110,18 @@ static const struct argp_option option_list[] = {
      "Epochs at which only the best third of a generation goes on, such as 1,3,10; auto: a 27th, "
      "a ninth and a third of the epochs; none (default)",
      4},
+    {"objective", OPTION_OBJECTIVE, "WHAT", 0,
+     "frontier: accuracy and latency (default); latency: the fastest kernel within --max-loss; "
+     "accuracy: the most accurate",
+     4},
+    {"max-loss", OPTION_MAX_LOSS, "POINTS", 0,
+     "Points of accuracy that may be lost against the unmodified network (default 1); without "
+     "--objective it sets that to latency",
+     4},
+    {"finalists", OPTION_FINALISTS, "N", 0,
+     "Candidates that are trained on the whole training set (default 1)", 4},
+    {"seeds", OPTION_SEEDS, "N", 0,
+     "Trainings of each finalist and of the unmodified network, by different seeds (default 1)", 4},
     {"dry-run", OPTION_DRY, 0, 0, "Say what would be done, and sample, but train nothing", 5},
     {0}};
 
@@ -119,6 +140,18 @@ static double parse_time(struct argp_state *state, const char *text)
 
 static const char *const answers[] = {"no", "yes", NULL};
 static const char *const prunings[] = {"curve", "none", "deterministic", NULL};
+
+/* Sets what the command left open: the objective, and with it the limit on the latency. */
+static void set_defaults(search_command *c)
+{
+    kas_search_options *o = &c->request.search;
+    if (c->objective >= 0)
+        o->objective = c->objective;
+    else if (c->limits_loss)
+        o->objective = KAS_OBJECTIVE_LATENCY;
+    if (isnan(o->latency))
+        o->latency = o->objective == KAS_OBJECTIVE_ACCURACY ? 0 : 1;
+}
 
 static error_t check(const search_command *c, struct argp_state *state)
 {
@@ -152,6 +185,10 @@ static const kas_cli_value values[] = {
     {OPTION_FLOPS, KAS_CLI_NUMBER(search_command, request.search.flops, 0, KAS_MOST_RATIO)},
     {OPTION_PARAMS, KAS_CLI_NUMBER(search_command, request.search.params, 0, KAS_MOST_RATIO)},
     {OPTION_LATENCY, KAS_CLI_NUMBER(search_command, request.search.latency, 0, KAS_MOST_RATIO)},
+    {OPTION_OBJECTIVE, KAS_CLI_CHOICE(search_command, objective, kas_objective_names)},
+    {OPTION_FINALISTS,
+     KAS_CLI_INT(search_command, request.search.finalists, 1, KAS_FINALISTS_MOST)},
+    {OPTION_SEEDS, KAS_CLI_INT(search_command, request.search.seeds, 1, KAS_REPEATS_MOST)},
     {OPTION_WINDOW, KAS_CLI_INT(search_command, request.search.prune_window, 0, 100000)},
     {OPTION_STRATEGY, KAS_CLI_CHOICE(search_command, request.search.strategy, kas_strategy_names)},
     {OPTION_POPULATION, KAS_CLI_INT(search_command, request.search.population, 2, 100000)},
@@ -192,6 +229,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         o->candidates = 0;
         o->time_limit = parse_time(state, arg);
         return 0;
+    case OPTION_MAX_LOSS:
+        c->limits_loss = true;
+        o->max_loss = kas_cli_number(state, "--max-loss", arg, 0, 100);
+        return 0;
     case OPTION_PRUNE:
         strcpy(o->prune, prunings[kas_cli_choice(state, "--prune", arg, prunings)]);
         return 0;
@@ -206,6 +247,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         argp_error(state, "unexpected argument \"%s\"", arg);
         return 0;
     case ARGP_KEY_END:
+        set_defaults(c);
         return check(c, state);
     default:
         return kas_cli_set(state, option_list, values, key, arg);
@@ -218,9 +260,11 @@ static const char doc[] =
     "  kas-gpu search --dataset cifar100.h5 --time 12h --flops 0.5 --latency 1.0\n"
     "  kas-gpu search --dataset cifar100.h5 --strategy evolution --candidates 200 --rungs auto\n"
     "  kas-gpu search --dataset cifar100.h5 --dry-run\n"
+    "  kas-gpu search --dataset cifar100.h5 --max-loss 1 --finalists 2 --seeds 3\n"
     "\vThe unmodified network is trained first, as the baseline; then the candidates; at the end "
-    "the best one and the baseline are trained on the whole training set and scored once on the "
-    "test set. Ctrl-C saves; the same command again goes on. Exit code 6: no candidate finished.";
+    "the best ones and the unmodified network are trained on the whole training set and scored "
+    "once on the test set. Ctrl-C saves; the same command again goes on. Exit code 6: no candidate "
+    "finished, or none is within --max-loss.";
 
 static kas_status run(int argc, char **argv)
 {
@@ -230,7 +274,8 @@ static kas_status run(int argc, char **argv)
                                           {&kas_cli_common_argp, 0, NULL, 0},
                                           {0}};
     const struct argp argp = {option_list, parse, "", doc, children, 0, 0};
-    search_command c = {.request = {.study = "",
+    search_command c = {.objective = -1,
+                        .request = {.study = "",
                                     .search = kas_search_options_default(),
                                     .ahead = -1,
                                     .hang_seconds = KAS_HANG_SECONDS,
@@ -238,6 +283,7 @@ static kas_status run(int argc, char **argv)
                                     .weights_limit = KAS_WEIGHTS_KEPT}};
     bool done;
     c.request.search.sample.sampler = KAS_SAMPLER_AS_STUDY;
+    c.request.search.latency = NAN;
     KAS_TRY(kas_cli_parse(&argp, argc, argv, &c, &done));
     if (done)
         return KAS_OK;

@@ -5,10 +5,11 @@
 #include <time.h>
 
 #include "host/cli/watch/watch.h"
-#include "host/leaderboard/judge.h"
 #include "host/leaderboard/leaderboard.h"
+#include "host/leaderboard/objective.h"
 #include "host/leaderboard/rungs.h"
 #include "host/report/line.h"
+#include "host/study/study_dir.h"
 
 static const char doc[] =
     "Where a study stands: items by state, what runs now, the best so far.\n\n"
@@ -90,7 +91,7 @@ static void print_json(const kas_study_args *args, const kas_study_view *view,
                        const kas_rung_report *rung, int rungs, kas_buf *out)
 {
     tally t = count(view);
-    const kas_work *best = kas_judge_best(view->work, view->count);
+    const kas_work *best = kas_objective_leader(&view->options, view->work, view->count);
     kas_buf states = {0};
     for (int i = 0; i < KAS_WORK_STATES; i++)
         kas_buf_printf(&states, "%s\"%s\":%d", i ? "," : "{",
@@ -124,9 +125,11 @@ static void print_running(const kas_study_view *view, kas_buf *out)
         const kas_work *w = &view->work[i];
         if (w->state != KAS_WORK_RUNNING)
             continue;
-        kas_buf_printf(out, "running:    %s", kas_work_kind_name(w->kind));
-        if (w->kind == KAS_WORK_CANDIDATE)
-            kas_buf_printf(out, " %lld %s", (long long)w->index, w->name);
+        char name[KAS_ITEM_NAME];
+        kas_study_item_name(w, name);
+        kas_buf_printf(out, "running:    %s%s%s%s",
+                       w->kind == KAS_WORK_CANDIDATE ? "candidate " : "", name, *w->name ? " " : "",
+                       w->name);
         kas_buf_printf(out, ", %d of %d epochs, for %s\n", w->epochs, view->options.recipe.epochs,
                        kas_human_duration((double)time(NULL) - w->started, text));
     }
@@ -152,7 +155,7 @@ static void print_text(const kas_study_args *args, const kas_study_view *view,
     kas_buf_printf(out, "\ntime spent: %s", kas_human_duration(view->study.busy_seconds, text));
     kas_buf_printf(out, "; all items together waited %s for compilers\n",
                    kas_human_duration(compile_seconds(view), text));
-    const kas_work *best = kas_judge_best(view->work, view->count),
+    const kas_work *best = kas_objective_leader(&view->options, view->work, view->count),
                    *baseline = kas_work_find(view->work, view->count, KAS_WORK_BASELINE);
     if (baseline)
         kas_buf_printf(out, "baseline:   %s%s", kas_work_state_name(baseline->state),
@@ -163,9 +166,15 @@ static void print_text(const kas_study_args *args, const kas_study_view *view,
         kas_buf_printf(out, "best:       %s, %.2f%%\n", best->name, 100 * best->measured.accuracy);
     print_rungs(rung, rungs, out);
     print_running(view, out);
+    const bool nothing = kas_study_without_answer(view);
     kas_buf word = {0};
     kas_buf_shell_word(&word, args->study);
-    if (kas_study_found_nothing(view))
+    if (nothing && best)
+        kas_buf_printf(out,
+                       "complete, but no kernel is faster than the unmodified network and within "
+                       "--max-loss %g; kas-gpu best %s lists what there is\n",
+                       view->options.max_loss, kas_buf_text(&word));
+    else if (nothing)
         kas_buf_printf(out, "complete, but no candidate finished; kas-gpu log %s tells why\n",
                        kas_buf_text(&word));
     else if (kas_study_finals_done(view) && t.state[KAS_WORK_MACHINE_FAULT])

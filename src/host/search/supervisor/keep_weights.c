@@ -1,5 +1,5 @@
 /* Decides which candidates' trained weights stay in the study: those of the accuracy/latency
- * frontier, the most accurate first, up to the limit of disk space.
+ * frontier and of the candidate that leads, the most accurate first, up to the limit of disk space.
  *
  * A worker writes the weights of every candidate that it trains to the end. The others are deleted
  * here when an item has ended. A crash in between leaves at most one file too many, which is
@@ -11,11 +11,12 @@
 #include <unistd.h>
 
 #include "host/leaderboard/judge.h"
+#include "host/leaderboard/objective.h"
 #include "host/search/supervisor/supervisor_state.h"
 
 typedef struct weights_file {
     const kas_work *work; /* ended */
-    bool frontier;
+    bool wanted;
     uint64_t size; /* of its file */
     char path[KAS_STUDY_PATH];
 } weights_file;
@@ -43,7 +44,9 @@ static kas_status collect(const kas_supervisor *s, const char *name, weights_fil
     *out = grown;
     weights_file *k = &grown[*count];
     *k = (weights_file){.work = &s->list[i],
-                        .frontier = kas_judge_on_frontier(s->list, s->count, i)};
+                        .wanted = kas_judge_on_frontier(s->list, s->count, i) ||
+                                  &s->list[i] ==
+                                      kas_objective_leader(s->options->search, s->list, s->count)};
     KAS_TRY(kas_study_weights_path(s->options->study, k->work, k->path));
     if (stat(k->path, &info) != 0)
         return KAS_OK; /* another supervisor has deleted it */
@@ -65,7 +68,7 @@ static void drop(weights_file *file, int count, uint64_t limit)
     if (count > 0)
         qsort(file, (size_t)count, sizeof *file, by_accuracy);
     for (int i = 0; i < count; i++)
-        if (file[i].frontier && total + file[i].size <= limit)
+        if (file[i].wanted && total + file[i].size <= limit)
             total += file[i].size;
         else
             unlink(file[i].path);

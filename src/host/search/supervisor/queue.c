@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "host/leaderboard/judge.h"
+#include "host/leaderboard/objective.h"
 #include "host/leaderboard/rungs.h"
 #include "host/search/supervisor/supervisor_state.h"
 
@@ -222,25 +223,45 @@ bool kas_queue_complete(const kas_supervisor *s)
     return find(s, KAS_WORK_FINAL) && find(s, KAS_WORK_FINAL_BASELINE) && all_ended(s);
 }
 
-static kas_status add_finals(kas_supervisor *s, const kas_work *best)
+/* Makes the final training of a finalist; a later one of the unmodified network. The texts are the
+ * candidate's. */
+static kas_work final_of(const kas_ending *end, int finalist, int seed)
 {
-    kas_work baseline = {.kind = KAS_WORK_FINAL_BASELINE, .attempt = -1};
-    baseline.flops = baseline.params = baseline.conv_flops = baseline.conv_params = NAN;
-    bool added;
-    KAS_TRY(kas_store_add_final(s->store, best));
-    KAS_TRY(kas_store_add(s->store, &baseline, &added));
-    return kas_supervisor_refresh(s);
+    kas_work final = {.kind = KAS_WORK_FINAL_BASELINE, .attempt = -1};
+    final.flops = final.params = final.conv_flops = final.conv_params = NAN;
+    if (finalist < end->finalists) {
+        final = *end->finalist[finalist];
+        final.kind = KAS_WORK_FINAL;
+        final.answers = end->finalist[finalist] == end->answer;
+    }
+    final.seed = seed;
+    return final;
+}
+
+/* Names the answer, and adds the final trainings of all finalists and of the unmodified network by
+ * every seed. The answer is in the store before any of them sees the test set. */
+static kas_status add_finals(kas_supervisor *s, const kas_ending *end)
+{
+    const int seeds = s->options->search->seeds, count = (end->finalists + 1) * seeds;
+    kas_work *list = calloc((size_t)count, sizeof *list);
+    if (!list)
+        return kas_fail(KAS_NO_MEMORY, "final trainings: out of memory");
+    for (int i = 0; i < count; i++)
+        list[i] = final_of(end, i / seeds, i % seeds);
+    const kas_status status = kas_store_add_finals(s->store, list, count);
+    free(list);
+    return status == KAS_OK ? kas_supervisor_refresh(s) : status;
 }
 
 static kas_status next_final(kas_supervisor *s, kas_work *out, bool *found, bool *done)
 {
     if (!find(s, KAS_WORK_FINAL)) {
-        const kas_work *best = kas_judge_best(s->list, s->count);
-        if (!best) {
+        const kas_ending end = kas_ending_of(s->options->search, s->list, s->count);
+        if (!end.answer) {
             *done = true;
             return KAS_OK;
         }
-        KAS_TRY(add_finals(s, best));
+        KAS_TRY(add_finals(s, &end));
     }
     KAS_TRY(claim(s, KAS_WORK_FINAL, -1, out, found));
     if (!*found)

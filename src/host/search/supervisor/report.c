@@ -84,6 +84,7 @@ static kas_status send_work(kas_supervisor *s, kas_worker *worker, const kas_wor
     kas_message_number(message, "id", (double)work->id);
     kas_message_number(message, "kind", work->kind);
     kas_message_number(message, "index", (double)work->index);
+    kas_message_number(message, "seed", (double)work->seed);
     kas_message_text(message, "name", work->name);
     kas_message_text(message, "kernel", work->kernel);
     kas_message_text(message, "gains", work->gains);
@@ -426,6 +427,11 @@ static kas_status hear_result(kas_supervisor *s, kas_worker *worker, kas_item *i
     if (fault && item->work.deaths + 1 < most_faults(s))
         return try_again(s, worker, item, reason);
     KAS_TRY(record_curve(s, item, message));
+    bool held;
+    const char *correct = kas_message_get_text(message, "correct");
+    if (*correct)
+        KAS_TRY(
+            kas_store_record_correct(s->store, item->work.id, item->work.lease, correct, &held));
     if (isfinite(measured.compile_seconds))
         s->ahead.compiler_wait += measured.compile_seconds;
     return finish(s, worker, item, state, reason, &measured);

@@ -9,7 +9,8 @@
 #include <time.h>
 
 #include "host/core/file/files.h"
-#include "host/leaderboard/judge.h"
+#include "host/leaderboard/finals.h"
+#include "host/leaderboard/leaderboard.h"
 #include "host/search/worker/worker.h"
 
 enum { TICK_MS = 500, MAX_FAILED_STARTS = 3 };
@@ -69,7 +70,7 @@ static void count_items(const kas_supervisor *s, kas_event *event)
         event->finished += w->state == KAS_WORK_FINISHED;
         event->running += w->state == KAS_WORK_RUNNING;
     }
-    event->best = kas_judge_best(s->list, s->count);
+    event->best = kas_objective_leader(s->options->search, s->list, s->count);
 }
 
 /* Estimates the time left from the mean time of ended items and the number of workers. */
@@ -87,7 +88,8 @@ static double estimate(const kas_supervisor *s, const kas_event *event)
     }
     if (ended == 0 || event->total == 0)
         return NAN;
-    left += event->finals ? 0 : 2;
+    if (!event->finals)
+        left += (s->options->search->finalists + 1) * s->options->search->seeds;
     return spent / ended * left / (s->options->workers * s->options->pack);
 }
 
@@ -376,6 +378,34 @@ static kas_status end_workers(kas_supervisor *s)
     return status;
 }
 
+/* Returns whether the item ended without a result and the study is not complete without it. A
+ * finalist that only explores may fail. */
+static bool is_missing(const kas_work *w)
+{
+    const bool explores = w->kind == KAS_WORK_FINAL && !w->answers;
+    return kas_work_ended(w->state) && w->state != KAS_WORK_FINISHED &&
+           (w->state == KAS_WORK_MACHINE_FAULT || (w->kind != KAS_WORK_CANDIDATE && !explores));
+}
+
+/* The end of a study in which no kernel answers the objective. */
+static kas_status no_answer(const kas_supervisor *s, const kas_ending *end)
+{
+    const kas_search_options *o = s->options->search;
+    const kas_work *near = end->nearest,
+                   *baseline = kas_work_find(s->list, s->count, KAS_WORK_BASELINE);
+    const kas_paired select = kas_objective_lost(near, baseline, KAS_SELECTING),
+                     confirm = kas_objective_lost(near, baseline, KAS_CONFIRMING);
+    return kas_fail(KAS_NOTHING_VALID,
+                    "%s: no kernel is faster than the unmodified network and within --max-loss %g. "
+                    "The nearest is candidate %lld, %s, at %.2f of the latency: it loses %.2f "
+                    "points (standard error %.2f) on the images that select and %.2f (%.2f) on "
+                    "those that confirm. Everything is kept: `kas-gpu best` lists all candidates, "
+                    "and the same command with more --candidates goes on",
+                    s->options->study, o->max_loss, (long long)near->index, near->name,
+                    near->measured.latency / baseline->measured.latency, 100 * select.lost,
+                    100 * select.error, 100 * confirm.lost, 100 * confirm.error);
+}
+
 static kas_status verdict(kas_supervisor *s)
 {
     if (s->stopping)
@@ -385,24 +415,26 @@ static kas_status verdict(kas_supervisor *s)
     const char *reason = "";
     for (int i = 0; i < s->count; i++) {
         const kas_work *w = &s->list[i];
+        char name[KAS_ITEM_NAME];
+        kas_study_item_name(w, name);
         candidates += w->kind == KAS_WORK_CANDIDATE;
         if (w->kind == KAS_WORK_CANDIDATE && w->state == KAS_WORK_MACHINE_FAULT) {
             left++;
             reason = w->reason;
         }
-        if (w->kind >= KAS_WORK_FINAL && w->state != KAS_WORK_FINISHED)
-            return kas_fail(KAS_FAILURE, "%s: the %s training ended as \"%s\": %s; see logs/%s.log",
-                            s->options->study, kas_work_kind_name(w->kind),
-                            kas_work_state_name(w->state), w->reason, kas_work_kind_name(w->kind));
+        if (w->kind >= KAS_WORK_FINAL && is_missing(w))
+            return kas_fail(KAS_FAILURE, "%s: the training %s ended as \"%s\": %s; see logs/%s.log",
+                            s->options->study, name, kas_work_state_name(w->state), w->reason,
+                            name);
     }
-    const bool any = kas_judge_best(s->list, s->count);
-    if (!any && left)
+    const kas_ending end = kas_ending_of(s->options->search, s->list, s->count);
+    if (!end.nearest && left)
         return kas_fail(KAS_MACHINE,
                         "%s: none of the %d candidates finished, and %d of them could not be "
                         "evaluated on this machine: %.400s; when it is repaired, run the same "
                         "command",
                         s->options->study, candidates, left, reason);
-    if (!any)
+    if (!end.nearest)
         return kas_fail(KAS_NOTHING_VALID,
                         "%s: none of the %d candidates finished; `kas-gpu status` tells why, "
                         "`kas-gpu log` more",
@@ -415,7 +447,7 @@ static kas_status verdict(kas_supervisor *s)
                  left, candidates, reason);
         kas_supervisor_emit(s, KAS_EVENT_NOTE, NULL, text);
     }
-    return KAS_OK;
+    return end.answer || kas_finals_answer(s->list, s->count) ? KAS_OK : no_answer(s, &end);
 }
 
 /* Finds out whether weights of the item were deleted that this run wants: those of the baseline with
@@ -423,14 +455,13 @@ static kas_status verdict(kas_supervisor *s)
 static kas_status lacks_weights(const kas_supervisor *s, const kas_work *work, bool *lacks)
 {
     char path[KAS_STUDY_PATH];
-    const bool final = work->kind == KAS_WORK_FINAL || work->kind == KAS_WORK_FINAL_BASELINE;
+    const bool final = work->kind >= KAS_WORK_FINAL && s->options->retrain;
     const bool start = work->kind == KAS_WORK_BASELINE && s->options->search->warm_start;
-    *lacks = work->state == KAS_WORK_FINISHED &&
-             ((final && s->options->retrain) || (start && !kas_queue_complete(s)));
-    if (!*lacks)
+    *lacks = false;
+    if (work->state != KAS_WORK_FINISHED || !(final || (start && !kas_queue_complete(s))))
         return KAS_OK;
     KAS_TRY(kas_study_weights_path(s->options->study, work, path));
-    *lacks = !kas_file_exists(path);
+    *lacks = *path && !kas_file_exists(path);
     return KAS_OK;
 }
 
@@ -440,16 +471,11 @@ static kas_status requeue_failed(kas_supervisor *s)
 {
     for (int i = 0; i < s->count; i++) {
         const kas_work *w = &s->list[i];
-        bool again = w->kind == KAS_WORK_CANDIDATE
-                         ? w->state == KAS_WORK_MACHINE_FAULT
-                         : kas_work_ended(w->state) && w->state != KAS_WORK_FINISHED;
+        bool again = is_missing(w);
         if (!again)
             KAS_TRY(lacks_weights(s, w, &again));
-        if (!again)
-            continue;
-        KAS_TRY(kas_store_requeue(s->store, w));
-        if (w->kind == KAS_WORK_CANDIDATE)
-            kas_study_drop_checkpoint(s->options->study, &(kas_work){.kind = KAS_WORK_FINAL});
+        if (again)
+            KAS_TRY(kas_store_requeue(s->store, w));
     }
     return kas_supervisor_refresh(s);
 }

@@ -19,7 +19,7 @@ typedef struct worker_state {
     kas_search_options options;
     char spec[32]; /* of the device */
     kas_problem problem;
-    uint32_t *index, train_count, validation_count;
+    uint32_t *index, train_count, validation_count, confirm_count; /* kas_problem_split */
 } worker_state;
 
 /* A slot. */
@@ -46,8 +46,8 @@ static kas_status open_worker(const kas_search_options *options, const char *dat
     s->options = *options;
     snprintf(s->spec, sizeof s->spec, "%s", device);
     KAS_TRY_GOTO(kas_problem_open(options, dataset, &s->problem), fail);
-    KAS_TRY_GOTO(kas_dataset_split(s->problem.dataset, options->seed, options->validation,
-                                   &s->index, &s->train_count, &s->validation_count),
+    KAS_TRY_GOTO(kas_problem_split(&s->problem, options, &s->index, &s->train_count,
+                                   &s->validation_count, &s->confirm_count),
                  fail);
     *state = s;
     return KAS_OK;
@@ -236,7 +236,7 @@ static kas_status measure(run *r, bool *go_on)
         r->out->state = KAS_WORK_OVER_LATENCY;
         snprintf(r->out->reason, sizeof r->out->reason,
                  "a forward pass of %d images takes %.3g ms, more than --latency %g times that of "
-                 "the baseline",
+                 "the unmodified network; --latency 0 trains it all the same",
                  KAS_LATENCY_BATCH, 1e3 * latency.median, shared->options.latency);
     }
     return KAS_OK;
@@ -323,12 +323,13 @@ static kas_train_options training(run *r)
                                .dataset = b->problem.dataset,
                                .programs = &r->programs,
                                .recipe = b->options.recipe,
-                               .seed = b->options.seed,
+                               .seed = b->options.seed + (uint64_t)r->task->seed,
                                .train_index = final ? NULL : b->index,
                                .train_count =
                                    final ? b->problem.dataset->train.count : b->train_count,
                                .validation_index = final ? NULL : b->index + b->train_count,
                                .validation_count = final ? 0 : b->validation_count,
+                               .confirm_count = final ? 0 : b->confirm_count,
                                .evaluate_test = final,
                                .until = r->task->until,
                                .read_threads = b->options.read_threads,
@@ -361,7 +362,9 @@ static kas_status train(run *r)
     r->out->measured.memory = (double)result.memory;
     r->out->epoch = result.epoch; /* ours now */
     r->out->epochs = result.epochs;
+    r->out->correct = result.correct;
     result.epoch = NULL;
+    result.correct = NULL;
     kas_train_result_free(&result);
     return KAS_OK;
 }

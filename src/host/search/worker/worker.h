@@ -26,6 +26,7 @@ typedef struct kas_task {
     int64_t id;
     kas_work_kind kind;
     int64_t index;
+    int64_t seed;           /* of a final training: which of its seeds */
     const char *name;       /* of the candidate; "" without one */
     const char *kernel;     /* the candidate as JSON; NULL = the network as it is */
     const char *checkpoint; /* the file to resume from and to write */
@@ -46,6 +47,7 @@ typedef struct kas_outcome {
      * but the checkpoint has them. malloc'ed; the worker frees it. */
     kas_epoch *epoch;
     int epochs;
+    char *correct; /* as in kas_train_result; NULL = unknown; malloc'ed; the worker frees it */
 } kas_outcome;
 
 /* An evaluation calls these to report to the supervisor. KAS_STOP: write a checkpoint and end. */

@@ -1,0 +1,211 @@
+#include "host/leaderboard/finals.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "host/leaderboard/leaderboard.h"
+#include "host/report/line.h"
+#include "host/report/table.h"
+
+/* Returns whether the two are final trainings of the same network. */
+static bool same_network(const kas_work *a, const kas_work *b)
+{
+    return a->kind == b->kind && a->index == b->index;
+}
+
+static const kas_work *baseline_of(const kas_work *work, int count, int seed)
+{
+    for (int i = 0; i < count; i++)
+        if (work[i].kind == KAS_WORK_FINAL_BASELINE && work[i].seed == seed)
+            return &work[i];
+    return NULL;
+}
+
+static bool finished(const kas_work *w)
+{
+    return w && w->state == KAS_WORK_FINISHED && isfinite(w->measured.accuracy);
+}
+
+/* With one pair of trainings only the test images can be drawn again. */
+static void spread_over_images(const kas_work *kernel, const kas_work *baseline, kas_interval *out)
+{
+    const kas_paired pair = kas_objective_lost(kernel, baseline, KAS_TESTED);
+    out->low = out->mean - 1.96 * pair.error;
+    out->high = out->mean + 1.96 * pair.error;
+}
+
+static kas_finalist collect(const kas_work *work, int count, const kas_work *first)
+{
+    kas_finalist f = {.work = first, .answers = first->answers, .latency = NAN};
+    double accuracy[KAS_REPEATS_MOST] = {0}, difference[KAS_REPEATS_MOST] = {0}, latency = 0;
+    const kas_work *one = NULL, *other = NULL;
+    for (int i = 0; i < count && f.seeds < KAS_REPEATS_MOST; i++) {
+        const kas_work *w = &work[i];
+        if (!same_network(w, first))
+            continue;
+        f.trainings++;
+        if (!finished(w))
+            continue;
+        accuracy[f.seeds++] = w->measured.accuracy;
+        latency += w->measured.latency;
+        const kas_work *against = baseline_of(work, count, w->seed);
+        if (!finished(against) || w->kind == KAS_WORK_FINAL_BASELINE)
+            continue;
+        difference[f.pairs++] = w->measured.accuracy - against->measured.accuracy;
+        one = w;
+        other = against;
+    }
+    f.accuracy = kas_interval_of(accuracy, f.seeds);
+    f.difference = kas_interval_of(difference, f.pairs);
+    if (f.seeds > 0)
+        f.latency = latency / f.seeds;
+    if (f.pairs == 1)
+        spread_over_images(one, other, &f.difference);
+    return f;
+}
+
+static bool begins(const kas_work *work, int i)
+{
+    return i == 0 || !same_network(&work[i], &work[i - 1]); /* the list is sorted */
+}
+
+int kas_finals_of(const kas_work *work, int count, kas_finalist *out)
+{
+    int n = 0;
+    for (int i = 0; i < count; i++)
+        if (work[i].kind == KAS_WORK_FINAL_BASELINE && begins(work, i))
+            out[n++] = collect(work, count, &work[i]);
+    for (int answers = 1; answers >= 0; answers--)
+        for (int i = 0; i < count && n <= KAS_FINALISTS_MOST; i++)
+            if (work[i].kind == KAS_WORK_FINAL && work[i].answers == answers && begins(work, i))
+                out[n++] = collect(work, count, &work[i]);
+    return n;
+}
+
+const kas_work *kas_finals_answer(const kas_work *work, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (work[i].kind == KAS_WORK_FINAL && work[i].answers && work[i].seed == 0)
+            return &work[i];
+    return NULL;
+}
+
+bool kas_finals_done(const kas_work *work, int count)
+{
+    bool kernel = false, baseline = false;
+    for (int i = 0; i < count; i++) {
+        const kas_work *w = &work[i];
+        const bool needed =
+            w->kind == KAS_WORK_FINAL_BASELINE || (w->kind == KAS_WORK_FINAL && w->answers);
+        if (needed ? w->state != KAS_WORK_FINISHED
+                   : w->kind == KAS_WORK_FINAL && !kas_work_ended(w->state))
+            return false;
+        kernel |= needed && w->kind == KAS_WORK_FINAL;
+        baseline |= w->kind == KAS_WORK_FINAL_BASELINE;
+    }
+    return kernel && baseline;
+}
+
+/* ---- output ---------------------------------------------------------------------------------- */
+
+static void cell_points(kas_table *table, double share, const char *format)
+{
+    if (isfinite(share))
+        kas_table_cell(table, format, 100 * share);
+    else
+        kas_table_cell(table, "-");
+}
+
+static void put_row(kas_table *table, const kas_finalist *f, double baseline_latency)
+{
+    const kas_interval *d = &f->difference;
+    const bool kernel = f->work->kind == KAS_WORK_FINAL;
+    kas_table_cell(table, "%s", kernel ? f->work->name : "unmodified network");
+    kas_table_cell(table, "%s", !kernel ? "" : f->answers ? "answer" : "exploratory");
+    kas_table_cell(table, "%d", f->seeds);
+    cell_points(table, f->accuracy.mean, "%.2f%%");
+    cell_points(table, f->accuracy.spread, "%.2f");
+    cell_points(table, d->mean, "%+.2f");
+    if (isfinite(d->low))
+        kas_table_cell(table, "%+.2f to %+.2f", 100 * d->low, 100 * d->high);
+    else
+        kas_table_cell(table, "-");
+    if (isfinite(f->latency) && baseline_latency > 0)
+        kas_table_cell(table, "%.2fx", f->latency / baseline_latency);
+    else
+        kas_table_cell(table, "-");
+}
+
+/* Says which kernel answers, and to what. */
+static void put_answer(const kas_search_options *options, const kas_work *work, int count,
+                       kas_buf *out)
+{
+    const kas_ending end = kas_ending_of(options, work, count);
+    const kas_work *answer = kas_finals_answer(work, count);
+    kas_buf_printf(out, "answer: kernel %s, ", answer ? answer->name : "");
+    if (end.within)
+        kas_buf_printf(out,
+                       "the fastest that loses less than %g points against the unmodified "
+                       "network\n\n",
+                       options->max_loss);
+    else if (options->objective == KAS_OBJECTIVE_FRONTIER)
+        kas_buf_printf(out,
+                       "the most accurate; none is faster than the unmodified network and loses "
+                       "less than %g points\n\n",
+                       options->max_loss);
+    else
+        kas_buf_puts(out, "the most accurate\n\n");
+}
+
+kas_status kas_finals_text(const kas_search_options *options, const kas_work *work, int count,
+                           kas_buf *out)
+{
+    static const kas_column columns[] = {{"kernel", KAS_LEFT},        {"", KAS_LEFT},
+                                         {"seeds", KAS_RIGHT},        {"top-1", KAS_RIGHT},
+                                         {"spread", KAS_RIGHT},       {"difference", KAS_RIGHT},
+                                         {"95% interval", KAS_RIGHT}, {"latency", KAS_RIGHT}};
+    kas_finalist list[KAS_FINALISTS_MOST + 1];
+    if (!kas_finals_done(work, count))
+        return KAS_OK;
+    const int n = kas_finals_of(work, count, list);
+    put_answer(options, work, count, out);
+    kas_buf_puts(out, "test set, after training on the whole training set:\n");
+    kas_table *table = kas_table_create(columns, sizeof columns / sizeof *columns);
+    for (int i = 0; i < n; i++)
+        put_row(table, &list[i], list[0].latency);
+    const kas_status status = kas_table_write(table, out);
+    kas_table_free(table);
+    kas_buf_printf(out,
+                   "difference: points against the unmodified network with the same seed; its 95%% "
+                   "interval is over the %s.\nexploratory: not the answer, which was named before "
+                   "the test set was opened.\n",
+                   n > 1 && list[1].pairs > 1 ? "seeds (Student's t)" : "test images");
+    return status;
+}
+
+void kas_finalist_json(const kas_finalist *f, kas_buf *out)
+{
+    const bool kernel = f->work->kind == KAS_WORK_FINAL;
+    kas_line_begin(out);
+    kas_line_text(out, "kind", "finalist");
+    kas_line_int(out, "index", f->work->index);
+    kas_line_text(out, "kernel", kernel ? f->work->name : NULL);
+    kas_line_bool(out, "answers", f->answers);
+    kas_line_int(out, "seeds", f->seeds);
+    kas_line_number(out, "accuracy", f->accuracy.mean);
+    kas_line_number(out, "spread", f->accuracy.spread);
+    kas_line_int(out, "pairs", f->pairs);
+    kas_line_number(out, "difference", f->difference.mean);
+    kas_line_number(out, "difference_low", f->difference.low);
+    kas_line_number(out, "difference_high", f->difference.high);
+    kas_line_number(out, "latency_seconds", f->latency);
+    kas_line_end(out);
+}
+
+void kas_finals_json(const kas_work *work, int count, kas_buf *out)
+{
+    kas_finalist list[KAS_FINALISTS_MOST + 1];
+    const int n = kas_finals_of(work, count, list);
+    for (int i = 0; i < n; i++)
+        kas_finalist_json(&list[i], out);
+}

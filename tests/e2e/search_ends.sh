@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# How a search ends on the command line: slow candidates are not trained, finalists and seeds, an answer that is named before the
+# test set is opened, and a --max-loss that no kernel reaches.
+set -eu
+. tests/e2e/expect.bash
+
+"$kas" dataset make shapes -o "$dir/s.h5" --train 200 --test 60 --size 8 --classes 4 >/dev/null
+search=("$kas" search --dataset "$dir/s.h5" --net tests/e2e/own_network.json --targets 3x3 --candidates 3 --epochs 2 --batch 20 --lr 0.02 --seed 3
+    --device cpu --threads 1 --prune none)
+number() { sed -n "s/.*\"$1\": \([-0-9.e]*\).*/\1/p"; } # key: from lines of JSON
+
+expect 2 '--objective' "${search[@]}" --objective speed
+expect 2 '--max-loss' "${search[@]}" --max-loss -1
+expect 2 '--finalists' "${search[@]}" --finalists 0
+expect 2 '--seeds' "${search[@]}" --seeds 31
+
+# Every candidate is slower than a tenth of the unmodified network, so none is trained.
+expect 6 'none of the 3 candidates finished' "${search[@]}" --study "$dir/slow" --latency 0.001
+expect 0 '--latency 0 trains it all the same' "$kas" log "$dir/slow" --json
+[ "$("$kas" log "$dir/slow" --json | grep -c '"state": "over-latency"')" = 3 ] || fail "slow candidates were trained"
+
+expect 0 'exploratory' "${search[@]}" --study "$dir/a" --objective accuracy --finalists 2 --seeds 2
+grep -q "95% interval is over the seeds" "$dir/err" "$dir/out" || fail "no interval over the seeds"
+"$kas" best "$dir/a" --json >"$dir/a.json"
+[ "$(grep -c '"kind": "final"' "$dir/a.json")" = 4 ] && [ "$(grep -c '"kind": "final-baseline"' "$dir/a.json")" = 2 ] &&
+    [ "$(grep -c '"kind": "finalist"' "$dir/a.json")" = 3 ] || fail "not two finalists by two seeds"
+[ "$(grep '"kind": "final"' "$dir/a.json" | grep -c '"answers": true')" = 2 ] || fail "not one answer"
+answer=$(grep '"kind": "finalist"' "$dir/a.json" | grep '"answers": true' | sed -n 's/.*"kernel": "\([0-9a-f]*\)".*/\1/p')
+grep -q "\"kernel\": \"$answer\"" "$dir/a/best/model.json" || fail "best/ is not of the answer"
+[ -n "$("$kas" log "$dir/a" final-baseline-seed1)" ] || fail "no log of the second seed"
+diff <("$kas" log "$dir/a" final --json | number train_loss) <("$kas" log "$dir/a" final-baseline --json | number train_loss) >/dev/null &&
+    fail "the kernel trains like the unmodified network"
+one=$("$kas" log "$dir/a" final-baseline --json | number train_loss) two=$("$kas" log "$dir/a" final-baseline-seed1 --json | number train_loss)
+[ "$one" != "$two" ] || fail "two seeds, one training"
+
+# The mean and the paired difference are those of the trainings.
+grep '"kind": "final"' "$dir/a.json" | grep '"answers": true' | number accuracy >"$dir/ours"
+grep '"kind": "final-baseline"' "$dir/a.json" | number accuracy >"$dir/base"
+difference=$(grep '"kind": "finalist"' "$dir/a.json" | grep '"answers": true' | number difference)
+paste "$dir/ours" "$dir/base" | awk -v said="$difference" '{ sum += $1 - $2 } END { exit !(NR == 2 && sum / 2 - said < 1e-9 && said - sum / 2 < 1e-9) }' ||
+    fail "difference $difference of $(paste "$dir/ours" "$dir/base")"
+# The search's figures are of half of the 20 validation images each.
+grep '"kind": "baseline"' "$dir/a.json" | awk '{ n = split($0, a, /"confirm_accuracy": /); split(a[2], b, ","); x = b[1] * 10; exit !(n == 2 && x - int(x + 0.5) < 1e-6 && int(x + 0.5) - x < 1e-6) }' ||
+    fail "the half that confirms: $(grep '"kind": "baseline"' "$dir/a.json")"
+
+# Nothing is within a loss of 0 points and one standard error: the nearest is named, and nothing is lost.
+expect 6 'The nearest is candidate' "${search[@]}" --study "$dir/none" --max-loss 0 --latency 100 --validation 0.5
+expect 0 'complete, but no kernel is faster' "$kas" status "$dir/none"
+grep -q 'final' <<<"$("$kas" log "$dir/none")" && fail "the test set was opened without an answer"
+expect 6 'The nearest is candidate' "$kas" resume "$dir/none"
+echo "ok: 2 finalists by 2 seeds; no answer where there is none"

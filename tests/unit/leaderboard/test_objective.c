@@ -1,0 +1,335 @@
+/* The objective: fronts, crowding and orders of points, finalists, the answer and the figures of
+ * final trainings, against examples worked out by hand. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/leaderboard/finals.h"
+#include "host/leaderboard/objective.h"
+#include "support/ok.h"
+
+static void assert_near(double found, double expected, double tolerance)
+{
+    if (!(fabs(found - expected) <= tolerance))
+        fail_msg("%.9g, expected %.9g", found, expected);
+}
+
+/* ---- points ---------------------------------------------------------------------------------- */
+
+/* 0, 1, 3 and 5 (equal to 1) are dominated by none; 0 dominates 4, 1 dominates 2. */
+static const kas_point points[] = {
+    {.accuracy = 0.9, .cost = 10, .number = 0},  {.accuracy = 0.8, .cost = 5, .number = 1},
+    {.accuracy = 0.7, .cost = 5, .number = 2},   {.accuracy = 0.6, .cost = 1, .number = 3},
+    {.accuracy = 0.85, .cost = 10, .number = 4}, {.accuracy = 0.8, .cost = 5, .number = 5},
+    {.accuracy = 0.5, .cost = 2, .number = 6},   {.accuracy = NAN, .cost = 0, .number = 7},
+    {.accuracy = 0.95, .cost = NAN, .number = 8}};
+enum { POINTS = sizeof points / sizeof *points };
+
+static void fronts(void **state)
+{
+    (void)state;
+    static const int expected[POINTS] = {0, 0, 1, 0, 1, 0, 1, POINTS, POINTS};
+    int front[POINTS];
+    OK(kas_pareto_fronts(points, POINTS, front));
+    for (int i = 0; i < POINTS; i++)
+        if (front[i] != expected[i])
+            fail_msg("point %d is on front %d, expected %d", i, front[i], expected[i]);
+}
+
+/* A chain in which every point dominates the next: one front each. */
+static void a_front_each(void **state)
+{
+    (void)state;
+    kas_point chain[5];
+    int front[5];
+    for (int i = 0; i < 5; i++)
+        chain[i] = (kas_point){.accuracy = 0.5 + 0.01 * i, .cost = 9 - i, .number = i};
+    OK(kas_pareto_fronts(chain, 5, front));
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(front[i], 4 - i);
+}
+
+/* Front 0 from 0.9 to 0.6 and from 10 to 1: 0.9 (10), 0.8 (5), 0.8 (5), 0.6 (1). */
+static void crowding(void **state)
+{
+    (void)state;
+    int front[POINTS];
+    double distance[POINTS];
+    OK(kas_pareto_fronts(points, POINTS, front));
+    OK(kas_pareto_crowding(points, POINTS, front, distance));
+    assert_true(isinf(distance[0]) && isinf(distance[3]));
+    assert_near(distance[1], 0.1 / 0.3 + 5.0 / 9, 1e-12);
+    assert_near(distance[5], 0.2 / 0.3 + 4.0 / 9, 1e-12);
+    assert_true(isinf(distance[4]) && isinf(distance[6])); /* the ends of front 1 */
+    assert_near(distance[2], 0.35 / 0.35 + 8.0 / 8, 1e-12);
+    assert_true(distance[7] == 0 && distance[8] == 0);
+}
+
+static void assert_order(int objective, double max_loss, const kas_point *point, int count,
+                         const int *expected)
+{
+    int order[POINTS];
+    OK(kas_objective_order(objective, max_loss, point, count, order));
+    for (int i = 0; i < count; i++)
+        if (order[i] != expected[i])
+            fail_msg("objective %s: place %d has point %d, expected %d",
+                     kas_objective_names[objective], i, order[i], expected[i]);
+}
+
+static void orders(void **state)
+{
+    (void)state;
+    static const int by_accuracy[POINTS] = {8, 0, 4, 1, 5, 2, 3, 6, 7};
+    assert_order(KAS_OBJECTIVE_ACCURACY, 1, points, POINTS, by_accuracy);
+    static const int by_front[POINTS] = {0, 3, 5, 1, 4, 6, 2, 8, 7};
+    assert_order(KAS_OBJECTIVE_FRONTIER, 1, points, POINTS, by_front);
+    static const kas_point lossy[] = {
+        {.accuracy = 0.9, .cost = 3, .loss = 0.2, .number = 0},
+        {.accuracy = 0.8, .cost = 1, .loss = 1.0, .number = 1}, /* not below */
+        {.accuracy = 0.7, .cost = 2, .loss = 0.9, .number = 2},
+        {.accuracy = 0.99, .cost = 1, .loss = NAN, .number = 3},
+        {.accuracy = 0.6, .cost = 0.5, .loss = 7, .number = 4},
+        {.accuracy = 0.9, .cost = 2, .loss = -1, .number = 5}};
+    static const int by_latency[] = {5, 2, 0, 1, 4, 3};
+    assert_order(KAS_OBJECTIVE_LATENCY, 1, lossy, 6, by_latency);
+}
+
+/* What the unmodified network (number -1) dominates comes behind its front. */
+static void the_unmodified_network_is_a_point(void **state)
+{
+    (void)state;
+    static const kas_point all[] = {{.accuracy = 0.6, .cost = 1, .number = -1},
+                                    {.accuracy = 0.59, .cost = 1.5, .number = 0},
+                                    {.accuracy = 0.5, .cost = 0.5, .number = 1},
+                                    {.accuracy = 0.4, .cost = 1.6, .number = 2}};
+    int front[4];
+    OK(kas_pareto_fronts(all, 4, front));
+    assert_true(front[0] == 0 && front[1] == 1 && front[2] == 0 && front[3] == 2);
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+enum { IMAGES = 100 };
+
+/* Of 100 images of each half the first so many are right. */
+static char *correct(int select, int confirm)
+{
+    kas_buf text = {0};
+    for (int part = 0; part < 2; part++) {
+        float hit[IMAGES];
+        for (int i = 0; i < IMAGES; i++)
+            hit[i] = i < (part ? confirm : select);
+        if (part == 0 || confirm >= 0)
+            kas_correct_add(hit, IMAGES, &text);
+    }
+    assert_false(text.failed);
+    return text.data;
+}
+
+static kas_work item(kas_work_kind kind, int index, int select, int confirm, double latency)
+{
+    kas_work w = {.kind = kind,
+                  .index = index,
+                  .state = KAS_WORK_FINISHED,
+                  .flops = 100,
+                  .conv_flops = 100,
+                  .correct = correct(select, confirm),
+                  .measured = kas_measured_unknown()};
+    if (kind == KAS_WORK_CANDIDATE || kind == KAS_WORK_FINAL)
+        snprintf(w.name, sizeof w.name, "kernel-%d", index);
+    w.measured.accuracy = select / (double)IMAGES;
+    w.measured.latency = latency;
+    return w;
+}
+
+static kas_search_options looking_for(int objective, double max_loss, int finalists)
+{
+    kas_search_options o = kas_search_options_default();
+    o.objective = objective;
+    o.max_loss = max_loss;
+    o.finalists = finalists;
+    return o;
+}
+
+static void forget(kas_work *work, int count)
+{
+    for (int i = 0; i < count; i++)
+        free(work[i].correct);
+}
+
+static void assert_finalists(const kas_ending *end, const int *expected, int count, int answer)
+{
+    assert_int_equal(end->finalists, count);
+    for (int i = 0; i < count; i++)
+        if (end->finalist[i]->index != expected[i])
+            fail_msg("finalist %d is candidate %d, expected %d", i, (int)end->finalist[i]->index,
+                     expected[i]);
+    if (answer < 0)
+        assert_null(end->answer);
+    else
+        assert_int_equal(end->answer->index, answer);
+}
+
+/* The unmodified network has 60 of 100. A loss of k points has the error sqrt(k - k * k / 100): 1
+ * point counts as 1.99, 2 as 3.4, 3 as 4.71. */
+static void finalists_and_answer(void **state)
+{
+    (void)state;
+    kas_work work[] = {item(KAS_WORK_BASELINE, 0, 60, 60, 1.0),
+                       item(KAS_WORK_CANDIDATE, 0, 70, 58, 0.9),  /* lucky, but within */
+                       item(KAS_WORK_CANDIDATE, 1, 59, 60, 0.5),  /* within, fast */
+                       item(KAS_WORK_CANDIDATE, 2, 60, 50, 0.4),  /* not confirmed */
+                       item(KAS_WORK_CANDIDATE, 3, 57, 62, 0.1),  /* 3 points lost, and 1.71 */
+                       item(KAS_WORK_CANDIDATE, 4, 65, 66, 1.1),  /* slower than unmodified */
+                       item(KAS_WORK_CANDIDATE, 5, 90, 90, 0.1)}; /* did not finish */
+    work[6].state = KAS_WORK_PRUNED;
+    kas_search_options o = looking_for(KAS_OBJECTIVE_LATENCY, 4, 1);
+    kas_ending end = kas_ending_of(&o, work, 7);
+    assert_finalists(&end, (int[]){1}, 1, 1);
+    assert_true(end.within);
+    o.finalists = 4; /* by turns the fastest within and the most accurate; then who is left */
+    end = kas_ending_of(&o, work, 7);
+    assert_finalists(&end, (int[]){1, 0, 4, 2}, 4, 1);
+    o.objective = KAS_OBJECTIVE_FRONTIER;
+    end = kas_ending_of(&o, work, 7);
+    assert_finalists(&end, (int[]){1, 0, 4, 2}, 4, 1);
+    o.objective = KAS_OBJECTIVE_ACCURACY; /* 0 is first on the half that selects, 4 on the other */
+    o.finalists = 2;
+    end = kas_ending_of(&o, work, 7);
+    assert_finalists(&end, (int[]){0, 4}, 2, 4);
+    o.halves = false; /* an older study */
+    end = kas_ending_of(&o, work, 7);
+    assert_finalists(&end, (int[]){0, 4}, 2, 0);
+    o.finalists = 32; /* more than there are */
+    end = kas_ending_of(&o, work, 7);
+    assert_int_equal(end.finalists, 5);
+    forget(work, 7);
+}
+
+static void without_a_kernel_within_the_loss(void **state)
+{
+    (void)state;
+    kas_work work[] = {
+        item(KAS_WORK_BASELINE, 0, 60, 60, 1.0), item(KAS_WORK_CANDIDATE, 0, 50, 58, 0.9),
+        item(KAS_WORK_CANDIDATE, 1, 55, 41, 0.5), item(KAS_WORK_CANDIDATE, 2, 55, 52, 0.5)};
+    work[3].flops = 10;
+    kas_search_options o = looking_for(KAS_OBJECTIVE_LATENCY, 1, 3);
+    kas_ending end = kas_ending_of(&o, work, 4);
+    assert_finalists(&end, NULL, 0, -1);
+    assert_int_equal(end.nearest->index, 2); /* a tie: fewer FLOPs */
+    assert_int_equal(kas_objective_leader(&o, work, 4)->index, 2);
+    o.objective = KAS_OBJECTIVE_FRONTIER; /* the most accurate, by the half that confirms */
+    end = kas_ending_of(&o, work, 4);
+    assert_finalists(&end, (int[]){2, 1, 0}, 3, 0);
+    assert_false(end.within);
+    free(work[1].correct); /* as accurate, but no faster */
+    work[1].correct = correct(60, 60);
+    work[1].measured.latency = 1;
+    o.objective = KAS_OBJECTIVE_LATENCY;
+    assert_null(kas_ending_of(&o, work, 4).answer);
+    work[1].measured.latency = 0.99;
+    assert_int_equal(kas_ending_of(&o, work, 4).answer->index, 0);
+    work[0].state = KAS_WORK_RUNNING; /* nothing to compare with yet */
+    o.objective = KAS_OBJECTIVE_LATENCY;
+    end = kas_ending_of(&o, work, 4);
+    assert_finalists(&end, NULL, 0, -1);
+    assert_int_equal(end.nearest->index, 2);
+    end = kas_ending_of(&o, work, 1);
+    assert_true(!end.answer && !end.nearest && end.finalists == 0);
+    forget(work, 4);
+}
+
+/* ---- final trainings ------------------------------------------------------------------------- */
+
+static kas_work final(kas_work_kind kind, int index, int seed, int right, double latency)
+{
+    kas_work w = item(kind, index, right, -1, latency);
+    w.seed = seed;
+    w.answers = kind == KAS_WORK_FINAL && index == 7;
+    return w;
+}
+
+/* Differences of candidate 7 to the unmodified network: 1, 3, 2 points. */
+static void figures_over_seeds(void **state)
+{
+    (void)state;
+    kas_work work[] = {
+        final(KAS_WORK_FINAL, 3, 0, 70, 2),          final(KAS_WORK_FINAL, 3, 1, 74, 4),
+        final(KAS_WORK_FINAL, 3, 2, 90, 4),          final(KAS_WORK_FINAL, 7, 0, 61, 1),
+        final(KAS_WORK_FINAL, 7, 1, 65, 1),          final(KAS_WORK_FINAL, 7, 2, 66, 1),
+        final(KAS_WORK_FINAL_BASELINE, 0, 0, 60, 5), final(KAS_WORK_FINAL_BASELINE, 0, 1, 62, 5),
+        final(KAS_WORK_FINAL_BASELINE, 0, 2, 64, 5)};
+    kas_finalist list[KAS_FINALISTS_MOST + 1];
+    work[2].state = KAS_WORK_DIVERGED; /* it only explores */
+    assert_true(kas_finals_done(work, 9));
+    assert_int_equal(kas_finals_of(work, 9, list), 3);
+    assert_true(!list[0].answers && list[1].answers && !list[2].answers);
+    assert_near(list[0].accuracy.mean, 0.62, 1e-12);
+    assert_near(list[0].accuracy.spread, 0.02, 1e-12);
+    assert_int_equal(list[0].pairs, 0);
+    assert_int_equal(list[1].work->index, 7);
+    assert_near(list[1].accuracy.mean, 0.64, 1e-12);
+    assert_near(list[1].difference.mean, 0.02, 1e-12);
+    assert_near(list[1].difference.low, 0.02 - 0.02484338, 1e-6);
+    assert_near(list[1].difference.high, 0.02 + 0.02484338, 1e-6);
+    assert_near(list[1].latency, 1, 0);
+    assert_true(list[2].seeds == 2 && list[2].trainings == 3 && list[2].pairs == 2);
+    assert_near(list[2].accuracy.mean, 0.72, 1e-12);
+    assert_near(list[2].difference.mean, 0.11, 1e-12); /* 10 and 12 points */
+    kas_buf text = {0};
+    const kas_search_options o = looking_for(KAS_OBJECTIVE_ACCURACY, 1, 2);
+    OK(kas_finals_text(&o, work, 9, &text));
+    assert_non_null(strstr(kas_buf_text(&text), "answer: kernel kernel-7, the most accurate"));
+    const char *answer = strstr(kas_buf_text(&text), "\nkernel-7");
+    assert_non_null(answer);
+    assert_non_null(strstr(answer, "+2.00"));
+    assert_non_null(strstr(answer, "-0.48 to +4.48"));
+    assert_non_null(strstr(answer, "0.20x"));
+    assert_non_null(strstr(answer, "exploratory"));
+    kas_buf_free(&text);
+    work[4].state = KAS_WORK_RUNNING;
+    assert_false(kas_finals_done(work, 9));
+    work[4].state = KAS_WORK_FINISHED;
+    work[2].state = KAS_WORK_RUNNING;
+    assert_false(kas_finals_done(work, 9));
+    forget(work, 9);
+}
+
+/* One seed: the interval is over the 100 images; 3 points lost have the error 1.7059. */
+static void figures_of_one_seed(void **state)
+{
+    (void)state;
+    kas_work work[] = {final(KAS_WORK_FINAL, 7, 0, 57, 1),
+                       final(KAS_WORK_FINAL_BASELINE, 0, 0, 60, 2)};
+    kas_finalist list[KAS_FINALISTS_MOST + 1];
+    assert_int_equal(kas_finals_of(work, 2, list), 2);
+    assert_near(list[1].difference.mean, -0.03, 1e-12);
+    assert_near(list[1].difference.low, -0.03 - 1.96 * 0.0170587, 1e-6);
+    assert_near(list[1].difference.high, -0.03 + 1.96 * 0.0170587, 1e-6);
+    assert_true(isnan(list[1].accuracy.spread));
+    assert_ptr_equal(kas_finals_answer(work, 2), &work[0]);
+    forget(work, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fronts),
+        cmocka_unit_test(a_front_each),
+        cmocka_unit_test(crowding),
+        cmocka_unit_test(orders),
+        cmocka_unit_test(the_unmodified_network_is_a_point),
+        cmocka_unit_test(finalists_and_answer),
+        cmocka_unit_test(without_a_kernel_within_the_loss),
+        cmocka_unit_test(figures_over_seeds),
+        cmocka_unit_test(figures_of_one_seed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

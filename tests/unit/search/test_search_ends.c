@@ -1,0 +1,181 @@
+/* How a study ends: objectives, finalists, seeds, an answer that changes, and none. With real
+ * workers (search_fixture.h). */
+#include "search_done.h"
+
+#include "host/leaderboard/finals.h"
+
+static kas_search_options search_for(int objective, int candidates, int finalists, int seeds)
+{
+    kas_search_options o = search_options(candidates);
+    o.objective = objective;
+    o.latency = objective == KAS_OBJECTIVE_ACCURACY ? 0 : 1;
+    o.finalists = finalists;
+    o.seeds = seeds;
+    o.max_loss = 4;
+    return o;
+}
+
+static void assert_answer(const kas_work *list, int count, int expected)
+{
+    const kas_work *answer = kas_finals_answer(list, count);
+    assert_non_null(answer);
+    assert_int_equal(answer->index, expected);
+    assert_int_equal(answer->state, KAS_WORK_FINISHED);
+}
+
+/* The unmodified network has 50% and a latency of 1. */
+static void finalists_and_seeds(void **state)
+{
+    (void)state;
+    static const plan p = {.what = {"fast", "fast weak", "slow", "fast level 52 51", "level 60 60",
+                                    "fast level 55 40"}};
+    kas_search_options search = search_for(KAS_OBJECTIVE_FRONTIER, 6, 2, 2);
+    OK(supervise(p, &search, 2, 30, "d"));
+    int count;
+    kas_work *list = items(&count);
+    assert_int_equal(count, 1 + 6 + 3 * 2);
+    assert_int_equal(state_of(list, count, KAS_WORK_CANDIDATE, 2), KAS_WORK_OVER_LATENCY);
+    assert_int_equal(times_noted("epoch 1.2.0"), 0); /* slower than unmodified: not trained */
+    assert_answer(list, count, 3); /* as fast as 0, more accurate; 5 is not confirmed */
+    static const char *const begun[] = {"begin 2.3",   "begin 2.3s1", "begin 2.4",
+                                        "begin 2.4s1", "begin 3.0",   "begin 3.0s1"};
+    for (int i = 0; i < 6; i++)
+        if (times_noted(begun[i]) != 1)
+            fail_msg("\"%s\": %d times", begun[i], times_noted(begun[i]));
+    kas_finalist figures[KAS_FINALISTS_MOST + 1];
+    assert_int_equal(kas_finals_of(list, count, figures), 3);
+    assert_true(figures[1].answers && figures[1].seeds == 2 && figures[1].pairs == 2);
+    assert_true(fabs(figures[0].accuracy.mean - 0.505) < 1e-12); /* 50 and 51 */
+    assert_true(fabs(figures[1].difference.mean - 0.02) < 1e-12);
+    assert_true(!figures[2].answers && figures[2].work->index == 4);
+    kas_work_list_free(list, count);
+    OK(supervise(p, &search, 1, 30, "d")); /* again: nothing is left to do */
+    assert_int_equal(times_noted("begin 3.0s1"), 1);
+}
+
+static kas_status more_candidates(void *text, const kas_study *present, kas_study_change *out)
+{
+    (void)present;
+    *out = (kas_study_change){.options = strdup(text), .grows = true};
+    return KAS_OK;
+}
+
+/* What kas_session_begin does to a study of fewer candidates; then the search goes on. */
+static kas_status grow(plan p, kas_search_options *search, int candidates)
+{
+    search->candidates = candidates;
+    kas_store *store = open_store(search);
+    kas_buf text = {0};
+    kas_search_options_write(search, &text);
+    OK(kas_store_revise(store, more_candidates, text.data));
+    kas_buf_free(&text);
+    kas_store_close(store);
+    return supervise(p, search, 2, 30, "d");
+}
+
+/* No kernel within the loss: that is said, with the nearest; nothing is lost, and more candidates
+ * may have one. */
+static void no_kernel_within_the_loss(void **state)
+{
+    (void)state;
+    static const plan p = {.what = {"fast weak", "fast level 45 45", "fast level 48 50"}};
+    kas_search_options search = search_for(KAS_OBJECTIVE_LATENCY, 2, 2, 1);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(supervise(p, &search, 1, 30, "d"), KAS_NOTHING_VALID);
+        if (!strstr(kas_error(), "--max-loss 4") || !strstr(kas_error(), "kernel1") ||
+            !strstr(kas_error(), "loses 5.00 points"))
+            fail_msg("%s", kas_error());
+    }
+    assert_int_equal(lines_noted("begin 2"), 0);
+    assert_int_equal(lines_noted("begin 3"), 0);
+    OK(grow(p, &search, 3));
+    int count;
+    kas_work *list = items(&count);
+    assert_answer(list, count, 2);
+    assert_int_equal(count, 1 + 3 + 3);
+    kas_work_list_free(list, count);
+    assert_int_equal(times_noted("begin 1.1"), 1);
+}
+
+/* The answer changes to another finalist and back: what is trained stays, but the weights in best/
+ * are the answer's. */
+static void an_answer_that_comes_back(void **state)
+{
+    (void)state;
+    static const plan p = {.what = {"level 60 50", "level 58 40", "level 59 55", "level 61 30"}};
+    kas_search_options search = search_for(KAS_OBJECTIVE_ACCURACY, 2, 2, 1);
+    int count;
+    OK(supervise(p, &search, 1, 30, "d"));
+    kas_work *list = items(&count);
+    assert_answer(list, count, 0);
+    kas_work_list_free(list, count);
+    OK(grow(p, &search, 3));
+    list = items(&count);
+    assert_answer(list, count, 2);
+    assert_int_equal(state_of(list, count, KAS_WORK_FINAL, 0), KAS_WORK_FINISHED);
+    assert_int_equal(state_of(list, count, KAS_WORK_EARLIER_FINAL, 1), KAS_WORK_FINISHED);
+    kas_work_list_free(list, count);
+    assert_int_equal(times_noted("begin 2.0"), 1); /* it only explores now */
+    OK(grow(p, &search, 4));
+    list = items(&count);
+    assert_answer(list, count, 0);
+    assert_int_equal(state_of(list, count, KAS_WORK_EARLIER_FINAL, 2), KAS_WORK_FINISHED);
+    kas_work_list_free(list, count);
+    assert_int_equal(times_noted("begin 2.0"), 2); /* best/ had the weights of 2 */
+    assert_int_equal(times_noted("begin 2.3"), 1);
+    assert_int_equal(times_noted("begin 3.0"), 1);
+}
+
+/* A finalist that only explores may fail; the answer and the unmodified network may not. */
+static void finalists_that_fail(void **state)
+{
+    (void)state;
+    static const plan p = {.what = {"level 60 60", "level 59 50", "level 58 40"}};
+    kas_search_options search = search_for(KAS_OBJECTIVE_ACCURACY, 3, 2, 1);
+    setenv("KAS_TEST_FINAL_FAILS", "1", 1);
+    OK(supervise(p, &search, 1, 30, "d"));
+    int count;
+    kas_work *list = items(&count);
+    assert_answer(list, count, 0);
+    assert_int_equal(state_of(list, count, KAS_WORK_FINAL, 1), KAS_WORK_DIVERGED);
+    kas_work_list_free(list, count);
+    OK(kas_remove_tree(study_dir));
+    setenv("KAS_TEST_FINAL_FAILS", "0", 1);
+    assert_int_equal(supervise(p, &search, 1, 30, "d"), KAS_FAILURE);
+    assert_non_null(strstr(kas_error(), "final-0000"));
+    unsetenv("KAS_TEST_FINAL_FAILS");
+    OK(supervise(p, &search, 1, 30, "d")); /* tried again */
+}
+
+/* Killed and begun again at random moments: everything is done, and nothing twice. */
+static void killed_during_the_end(void **state)
+{
+    (void)state;
+    static const plan p = {.what = {"fast long", "fast long level 52 52", "long level 60 60"}};
+    const kas_search_options search = search_for(KAS_OBJECTIVE_FRONTIER, 3, 2, 3);
+    for (int round = 0; round < 6; round++) {
+        const pid_t pid = start(p, &search, 1 + round % 2);
+        nap(0.3 + 0.17 * round);
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        assert_no_worker_lives();
+    }
+    OK(supervise(p, &search, 2, 30, "d"));
+    assert_all_done_once(3, 9, false);
+    int count;
+    kas_work *list = items(&count);
+    assert_answer(list, count, 1);
+    kas_work_list_free(list, count);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "worker") == 0)
+        return kas_worker_run(&fake);
+    kas_log_set_level(KAS_LOG_QUIET);
+    const struct CMUnitTest tests[] = {
+        TEST(finalists_and_seeds), TEST(no_kernel_within_the_loss), TEST(an_answer_that_comes_back),
+        TEST(finalists_that_fail), TEST(killed_during_the_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
