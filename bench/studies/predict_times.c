@@ -187,10 +187,10 @@ static kas_status prepare(session *s)
     s->known_to_calibration = calloc(KAS_CALIBRATION_KERNELS, sizeof *s->sample);
     if (!s->sample || !s->known_to_calibration)
         return kas_fail(KAS_NO_MEMORY, "no memory for %d kernels", s->kernels);
-    KAS_TRY(kas_calibration_draw(s->target, s->targets, (uint64_t)atoll(s->argv[6]), s->kernels,
-                                 s->sample));
-    KAS_TRY(kas_calibration_draw(s->target, s->targets, KAS_CALIBRATION_SEED,
-                                 KAS_CALIBRATION_KERNELS, s->known_to_calibration));
+    KAS_TRY(kas_machine_calibration_draw(s->target, s->targets, (uint64_t)atoll(s->argv[6]),
+                                         s->kernels, s->sample));
+    KAS_TRY(kas_machine_calibration_draw(s->target, s->targets, KAS_CALIBRATION_SEED,
+                                         KAS_CALIBRATION_KERNELS, s->known_to_calibration));
     if (kas_file_exists(s->argv[8]))
         KAS_TRY(kas_file_read(s->argv[8], LARGEST_FILE, &s->done));
     s->out = fopen(s->argv[8], "a");

@@ -27,7 +27,7 @@ typedef struct timed {
 } timed;
 
 typedef struct session {
-    const kas_calibration *o;
+    const kas_machine_calibration *o;
     kas_device *device;
     kas_net *net[NETS];
     kas_target *target[NETS];
@@ -65,8 +65,8 @@ static kas_status draw_from(kas_space space, const kas_target *targets, int coun
     return status;
 }
 
-kas_status kas_calibration_draw(const kas_target *targets, int count, uint64_t seed, int kernels,
-                                kas_sample *out)
+kas_status kas_machine_calibration_draw(const kas_target *targets, int count, uint64_t seed,
+                                        int kernels, kas_sample *out)
 {
     memset(out, 0, sizeof *out * (size_t)kernels);
     kas_status status = draw_from(KAS_SPACE_CANVAS, targets, count, seed, kernels, out);
@@ -89,8 +89,8 @@ static kas_status prepare(session *s)
         s->sample[n] = calloc((size_t)s->kernels[n] + 1, sizeof *s->sample[n]);
         if (!s->sample[n])
             return kas_fail(KAS_NO_MEMORY, "no memory for %d kernels", s->kernels[n]);
-        KAS_TRY(kas_calibration_draw(s->target[n], s->targets[n], KAS_CALIBRATION_SEED,
-                                     s->kernels[n], s->sample[n]));
+        KAS_TRY(kas_machine_calibration_draw(s->target[n], s->targets[n], KAS_CALIBRATION_SEED,
+                                             s->kernels[n], s->sample[n]));
     }
     s->timed = calloc((size_t)room, sizeof *s->timed);
     return s->timed ? KAS_OK : kas_fail(KAS_NO_MEMORY, "no memory for %d kernels", room);
@@ -231,7 +231,8 @@ static kas_status measure(kas_device *device, kas_machine *out)
     return KAS_OK;
 }
 
-kas_status kas_calibrate(kas_device *device, const kas_calibration *options, kas_machine *out)
+kas_status kas_machine_calibrate(kas_device *device, const kas_machine_calibration *options,
+                                 kas_machine *out)
 {
     session s = {.o = options, .device = device};
     int done = 0;

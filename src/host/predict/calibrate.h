@@ -17,20 +17,21 @@
 
 enum { KAS_CALIBRATION_SEED = 20150, KAS_CALIBRATION_KERNELS = 48, KAS_CALIBRATION_LEAST = 8 };
 
-typedef struct kas_calibration {
+typedef struct kas_machine_calibration {
     int kernels;             /* KAS_CALIBRATION_LEAST or more */
     kas_precision precision; /* of the kernels; the rates of all precisions are measured */
     const char *cache_dir;   /* of the JIT; NULL = default */
     void (*on_kernel)(int done, int of); /* NULL: not called */
-} kas_calibration;
+} kas_machine_calibration;
 
 /* Draws `count` distinct kernels within the cost of what they replace, every fifth one from
  * NAS-PTE's space, the others by the guided sampler. The caller frees each with kas_sample_free. */
-kas_status kas_calibration_draw(const kas_target *targets, int count, uint64_t seed, int kernels,
-                                kas_sample *out);
+kas_status kas_machine_calibration_draw(const kas_target *targets, int count, uint64_t seed,
+                                        int kernels, kas_sample *out);
 
 /* Takes some seconds for each kernel, most of which is compiling. */
-kas_status kas_calibrate(kas_device *device, const kas_calibration *options, kas_machine *out);
+kas_status kas_machine_calibrate(kas_device *device, const kas_machine_calibration *options,
+                                 kas_machine *out);
 
 /* The launches of one network, with measured times: what is fitted. */
 typedef struct kas_fit_network {

@@ -193,12 +193,12 @@ static kas_status learn(run *r, kas_imitate_result *out)
  * taken before the last batch if that one has padding. */
 static kas_status validate_with(run *r, kas_model *model, kas_plan *plan, double *accuracy)
 {
-    const uint32_t batch = (uint32_t)r->train.recipe.batch, count = r->feed.evaluation_count;
+    const uint32_t batch = (uint32_t)r->train.recipe.batch, count = r->feed.evaluation_count[0];
     const kas_metrics zero = {0};
     kas_metrics seen;
     KAS_TRY(kas_model_set_state(model, (kas_step_state){0}));
     KAS_TRY(kas_model_set_metrics(model, &zero));
-    KAS_TRY(kas_feed_begin_evaluation(&r->feed));
+    KAS_TRY(kas_feed_begin_evaluation(&r->feed, 0));
     for (uint32_t at = 0; at < count; at += batch) {
         KAS_TRY(run_step(r, plan));
         if (model == r->twin && at + batch <= count)
@@ -215,7 +215,7 @@ static kas_status validate_with(run *r, kas_model *model, kas_plan *plan, double
 static kas_status validate(run *r, kas_model *model, double *accuracy)
 {
     kas_plan *plan = NULL;
-    const kas_step_options options = {.mode = KAS_TAPE_EVALUATE, .images = &r->feed.evaluation};
+    const kas_step_options options = {.mode = KAS_TAPE_EVALUATE, .images = &r->feed.evaluation[0]};
     KAS_TRY(kas_model_record(model, &options, &plan));
     const kas_status status = validate_with(r, model, plan, accuracy);
     kas_plan_free(plan);

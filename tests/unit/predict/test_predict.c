@@ -280,8 +280,8 @@ static void the_draw_is_the_same(void **state)
     (void)state;
     enum { COUNT = 6 };
     kas_sample a[COUNT], b[COUNT];
-    OK(kas_calibration_draw(target, targets, KAS_CALIBRATION_SEED, COUNT, a));
-    OK(kas_calibration_draw(target, targets, KAS_CALIBRATION_SEED, COUNT, b));
+    OK(kas_machine_calibration_draw(target, targets, KAS_CALIBRATION_SEED, COUNT, a));
+    OK(kas_machine_calibration_draw(target, targets, KAS_CALIBRATION_SEED, COUNT, b));
     for (int i = 0; i < COUNT; i++) {
         assert_string_equal(a[i].name, b[i].name);
         assert_true((a[i].replacement.kernel_of != NULL) == (i == 4));

@@ -248,9 +248,9 @@ static kas_status tell_machine(const doctor_options *o, const kas_machine *m, co
 
 static kas_status calibrate(const doctor_options *o)
 {
-    const kas_calibration options = {.kernels = o->kernels,
-                                     .precision = (kas_precision)o->precision,
-                                     .on_kernel = show_progress};
+    const kas_machine_calibration options = {.kernels = o->kernels,
+                                             .precision = (kas_precision)o->precision,
+                                             .on_kernel = show_progress};
     char path[4096];
     kas_device *device;
     kas_machine machine;
@@ -263,7 +263,7 @@ static kas_status calibrate(const doctor_options *o)
     else
         status = kas_machine_kept(kas_device_get_info(device), path);
     if (status == KAS_OK)
-        status = kas_calibrate(device, &options, &machine);
+        status = kas_machine_calibrate(device, &options, &machine);
     if (status == KAS_OK)
         status = kas_machine_write(path, &machine);
     if (status == KAS_OK)

@@ -6,6 +6,7 @@
 
 #include "host/cli/watch/watch.h"
 #include "host/leaderboard/judge.h"
+#include "host/leaderboard/objective.h"
 #include "host/leaderboard/leaderboard.h"
 #include "host/report/line.h"
 
@@ -160,7 +161,7 @@ static void put_leaders(const kas_study_view *v, kas_buf *out)
 {
     kas_ranked *ranked;
     int candidates, shown = 0;
-    const kas_work *best = kas_judge_best(v->work, v->count),
+    const kas_work *best = kas_objective_leader(&v->options, v->work, v->count),
                    *baseline = kas_work_find(v->work, v->count, KAS_WORK_BASELINE);
     if (baseline && baseline->state != KAS_WORK_FINISHED)
         baseline = NULL;
@@ -248,7 +249,7 @@ void kas_watch_frame(const kas_study_view *v, const char *study, double now, int
 void kas_watch_line(const kas_study_view *v, kas_buf *out)
 {
     const tally t = count(v);
-    const kas_work *best = kas_judge_best(v->work, v->count),
+    const kas_work *best = kas_objective_leader(&v->options, v->work, v->count),
                    *baseline = kas_work_find(v->work, v->count, KAS_WORK_BASELINE);
     kas_buf_printf(out, "%d", t.ended);
     if (v->options.candidates)

@@ -15,14 +15,14 @@ static void put_items(const kas_report_view *v, int limit, kas_buf *list, int *l
     for (int i = 0; i < v->count; i++)
         if (v->work[i].kind != KAS_WORK_CANDIDATE) {
             kas_buf_puts(list, list->size ? "," : "");
-            kas_work_json(&v->work[i], 0, false, list);
+            kas_work_json(v->work, v->count, &v->work[i], 0, false, list);
         }
     for (int i = 0; i < v->candidates; i++) {
         const kas_ranked *r = &v->ranked[i];
         if (i >= limit / 2 && !kas_report_spread(i, v->candidates, limit / 2))
             continue;
         kas_buf_puts(list, list->size ? "," : "");
-        kas_work_json(r->work, i < v->finished ? i + 1 : 0, r->frontier, list);
+        kas_work_json(v->work, v->count, r->work, i < v->finished ? i + 1 : 0, r->frontier, list);
         written++;
     }
     *left_out = v->candidates - written;

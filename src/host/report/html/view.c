@@ -9,6 +9,7 @@
 #include "host/core/json/json.h"
 #include "host/data/dataset.h"
 #include "host/leaderboard/judge.h"
+#include "host/leaderboard/objective.h"
 #include "host/study/problem.h"
 #include "host/study/study_dir.h"
 
@@ -61,7 +62,7 @@ static void find_leaders(kas_report_view *v)
     while (v->finished < v->candidates && v->ranked[v->finished].work->state == KAS_WORK_FINISHED)
         v->finished++;
     v->baseline = find_finished(v, KAS_WORK_BASELINE);
-    v->best = kas_judge_best(v->work, v->count);
+    v->best = kas_objective_leader(&v->options, v->work, v->count);
     v->answer = find_published(v);
     if (!v->answer || v->answer->state != KAS_WORK_FINISHED)
         v->answer = v->best;
