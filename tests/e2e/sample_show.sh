@@ -21,6 +21,21 @@ expect 0 'checked again: 200 kernels, 0 illegal, 0 over a budget or limit, 0 for
     "$kas" sample $budget --count 200 --recheck
 expect 0 '"kind": "recheck", "kernels": 5, "illegal": 0' "$kas" sample $budget --count 5 --recheck --json
 
+# Children of a folder, and of one kernel.
+expect 0 'checked again: 60 kernels, 0 illegal, 0 over a budget or limit, 0 for one image size only, 0 with the name of another, 0 the same as' \
+    "$kas" sample $budget --parents kernels --count 60 --recheck
+expect 0 '"change": "insert"' "$kas" sample $budget --parents kernels/residual.json --count 30 --json -o "$dir/children"
+cp "$dir/out" "$dir/first_children"
+expect 0 '' "$kas" sample $budget --parents kernels/residual.json --count 30 --json
+cmp "$dir/first_children" "$dir/out" || fail "the same seed gave other children"
+expect 0 'with the name of another' "$kas" sample $budget --parents "$dir/children" --count 30 --recheck
+mkdir "$dir/empty"
+expect 3 'the folder has no kernel file' "$kas" sample $budget --parents "$dir/empty"
+expect 3 'nonesuch' "$kas" sample $budget --parents nonesuch
+expect 2 'steps of the guided sampler' "$kas" sample $budget --parents kernels --sampler rejection
+expect 2 'kernels of either space can be parents' "$kas" sample $budget --parents kernels --space nas-pte
+expect 2 'give one of them' "$kas" sample $budget --parents kernels --sequence pte-2
+
 # The space of NAS-PTE, and the sequences that the paper names.
 pte="--net resnet18 --input 3x64x64"
 expect 0 'checked again: 100 kernels, 0 illegal, 0 over a budget or limit, 0 for one image size only, 0 with the name of another, 0 the same as' \

@@ -128,14 +128,16 @@ static void assert_repeated(const evolution *e, uint64_t key, const kas_kernel *
     kas_children_free(other);
 }
 
-/* Looks for the pruning rules in the finished kernel, whichever steps made it. One of them says which
- * of two operands that commute comes first while a kernel grows. */
+/* Looks for the pruning rules in the finished kernel, whichever steps made it. One of them is about
+ * the numbers that nodes had while the kernel grew: of two operands of one shape the older comes
+ * first. */
 static void assert_nothing_redundant(const kas_kernel *kernel)
 {
     kas_kernel k = *kernel;
     for (int i = 1; i < k.nodes; i++) {
         kas_node *n = &k.node[i];
-        if (kas_operands_commute(&k, n) && n->in[0] > n->in[1]) {
+        if (kas_op_has_trait(n->op, KAS_TRAIT_COMMUTES) && n->in[0] > n->in[1] &&
+            kas_shape_equal(&k.node[n->in[0]].shape, &k.node[n->in[1]].shape)) {
             const uint8_t first = n->in[1];
             n->in[1] = n->in[0];
             n->in[0] = first;
