@@ -13,7 +13,6 @@
 
 #include "host/bench/bench.h"
 #include "host/check/recheck.h"
-#include "host/core/log.h"
 #include "host/net/targets.h"
 #include "host/space/evolve/evolve.h"
 #include "host/space/name_set.h"

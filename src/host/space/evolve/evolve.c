@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/core/log.h"
 #include "host/space/canonical.h"
 #include "host/space/commute.h"
 #include "host/space/evolve/edit.h"
