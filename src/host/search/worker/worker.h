@@ -34,8 +34,8 @@ typedef struct kas_task {
     const char *init;       /* the file of weights to start from; NULL = random weights */
     int rung;               /* number of the rung to which it is trained; it has been screened and
                                measured before unless this is 0 */
-    int until; /* epochs at that rung, with the schedule of the whole recipe; 0 = all */
-    const char *gains;      /* as in a kernel file; NULL = not calibrated yet */
+    int until;         /* epochs at that rung, with the schedule of the whole recipe; 0 = all */
+    const char *gains; /* as in a kernel file; NULL = not calibrated yet */
 } kas_task;
 
 typedef struct kas_outcome {
