@@ -62,7 +62,8 @@ const struct argp *kas_cli_recipe_argp(void)
     static char help[MOST_FIELDS][160];
     static struct argp_option options[MOST_FIELDS + 2] = {
         {"recipe", KEY_RECIPE, "NAME|FILE", 0,
-         "How to train: a name of `kas-gpu recipe list` or a file (default search); the options "
+         "How to train: a name of `kas-gpu recipe list` or a file (default search; of imitate: "
+         "imitation); the options "
          "below change single numbers of it",
          GROUP}};
     static const struct argp argp = {options, parse, 0, 0, 0, 0, 0};

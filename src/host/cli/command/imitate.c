@@ -15,6 +15,8 @@
 #include "host/model/model.h"
 #include "host/train/imitate.h"
 
+enum { USUAL_IMAGES = 6400 }; /* 100 batches of 64 */
+
 typedef struct imitate_cli {
     kas_cli_common common;
     kas_cli_net net; /* the data set has the shape of images */
@@ -33,7 +35,8 @@ static const struct argp_option option_list[] = {
     {"weights", 'w', "F.safetensors", 0, "The trained network, without kernels", 1},
     {"out", 'o', "F.safetensors", 0,
      "Write the network with the imitating kernels: `kas-gpu train --init` goes on from it", 1},
-    {"images", 'i', "N", 0, "Use N of the training images, at random (default: all)", 2},
+    {"images", 'i', "N", 0,
+     "Use N of the training images, at random (default 6400, or all where there are fewer)", 2},
     {"seed", 's', "S", 0, "Seed of weights, split, order and augmentation (default 0)", 2},
     {"validation", 'v', "FRACTION", 0,
      "Share of the training images that is held out (default 0.1): as in the training of the "
@@ -76,11 +79,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static const char doc[] =
     "Let a kernel learn to imitate the convolutions that it replaces.\n\n"
-    "  kas-gpu train   --net resnet20 --dataset cifar100.h5 --weights trained.safetensors\n"
-    "  kas-gpu imitate --net resnet20 --dataset cifar100.h5 --weights trained.safetensors \\\n"
-    "                  --kernel mine.json --out start.safetensors\n"
-    "  kas-gpu train   --net resnet20 --dataset cifar100.h5 --kernel mine.json \\\n"
-    "                  --init start.safetensors\n"
+    "  kas-gpu imitate --net resnet20 --dataset cifar100.h5 --kernel mine.json \\\n"
+    "                  --weights trained.safetensors --out start.safetensors\n"
+    "  kas-gpu train --net resnet20 --dataset cifar100.h5 --kernel mine.json \\\n"
+    "                --init start.safetensors\n"
     "\vFor each target the share of the convolution's variance is printed that its kernel misses "
     "(0: it gives the same; 1: it gives nothing of it), and then the accuracy of the network with "
     "these kernels, which has not been trained (docs/training.md). The default recipe is "
@@ -173,6 +175,8 @@ static kas_status run_with(imitate_cli *o, const kas_dataset *dataset, const kas
     kas_status status = KAS_OK;
     KAS_TRY(kas_dataset_split(dataset, o->seed, o->validation, &index, &train->train_count,
                               &train->validation_count));
+    if (!o->images)
+        options.images = train->train_count < USUAL_IMAGES ? 0 : USUAL_IMAGES;
     train->train_index = index;
     train->validation_index = index + train->train_count;
     KAS_TRY_GOTO(kas_device_open(o->device, o->common.threads, &device), out);
