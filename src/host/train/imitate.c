@@ -56,6 +56,11 @@ static kas_status check(const kas_train_options *t)
     const uint32_t batch = (uint32_t)t->recipe.batch;
     const kas_precision precision = (kas_precision)t->recipe.precision;
     KAS_TRY(kas_feed_check(t));
+    if (kas_replacement_replaced(t->programs->replacement) == 0)
+        return kas_fail(KAS_BAD_INPUT,
+                        "no convolution of network %s is replaced; expected kernels "
+                        "that imitate at least one",
+                        t->net->file);
     if (precision != KAS_PRECISION_FP32 && precision != KAS_PRECISION_TF32)
         return kas_fail(KAS_BAD_INPUT, "--precision: imitation works in fp32 or tf32");
     if (t->validation_count < batch)
