@@ -63,7 +63,7 @@ static void picture(void **state)
     has("frontier  ");
     has("failed last 3");
     assert_false(kas_study_finals_done(&v));
-    assert_false(kas_study_found_nothing(&v));
+    assert_false(kas_study_without_answer(&v));
     for (int rows = 1; rows < 30; rows += 3)
         frame(&v, rows, 30 + rows);
     kas_buf_clear(&out);

@@ -19,7 +19,10 @@ static void small_launches_weigh_by_their_time(void **state)
     (void)state;
     kas_layer layer[2] = {{.h = 8, .w = 8, .c = 4096}, {.h = 1, .w = 1, .c = 4096}};
     const kas_net net = {.layer = layer, .layers = 2};
-    kas_sweep pass[] = {{"a", 0, 0, 100, NAN}, {"b", 1, 1, 100, NAN}, {"c", -1, 2, 4 * 4096, NAN}};
+    kas_sweep pass[] = {
+        {.what = "a", .layer = 0, .operation = 0, .bytes = 100, .seconds = NAN},
+        {.what = "b", .layer = 1, .operation = 1, .bytes = 100, .seconds = NAN},
+        {.what = "c", .layer = -1, .operation = 2, .bytes = 4 * 4096, .seconds = NAN}};
     kas_planned_bytes one = {.pass = pass, .passes = 1, .bytes = 100},
                       two = {.pass = pass, .passes = 2, .bytes = 200},
                       rest = {.pass = pass + 2, .passes = 1, .bytes = 4 * 4096};

@@ -193,7 +193,8 @@ static bool is_legal(const kas_work *w)
 {
     kas_replacement r;
     const kas_search_options o = options_of(KAS_STRATEGY_RANDOM);
-    const kas_status status = kas_problem_place(&o, w->name, w->kernel, target, targets, &r);
+    const kas_status status =
+        kas_problem_place(&o, w->name, w->kernel, w->gains, target, targets, &r);
     if (status == KAS_OK)
         kas_replacement_free(&r);
     return status == KAS_OK;
