@@ -7,7 +7,7 @@
 CIFAR100 is the folder of the official binary files (train.bin, test.bin).  The kernels are all files of kernels/ that ResNet-20
 takes, and kernels that `kas-gpu sample` draws within half of the FLOPs, of each space; drawn kernels whose inference is predicted to
 take more than 1.2 times that of the unmodified network are left out.  Each kernel is trained in every setting below, and what the
-network reaches on the validation images is a verdict.  The reference is the last epoch of `long`.
+network reaches on the validation images is a verdict; imitation's share of variance that the kernels miss is one too.  The reference is the last epoch of `long`.
 
 One JSON object for each training goes to the file of --runs, with the accuracy after every epoch and the CPU seconds of the
 training.  The same command goes on where the last one stopped; kernels come one after the other, each with all its settings, the
@@ -31,16 +31,19 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 KAS = os.environ.get("KAS_GPU", os.path.join(ROOT, "kas-gpu"))
 RUNS = os.path.join(ROOT, "bench", "results", "ranks.jsonl")
 NET, SIDE, BATCH, RATE = "resnet20", 16, 128, 0.2
+WARM_RATE = 0.1  # of what begins with trained weights
 DRAWN = {"canvas": (1, 400), "nas-pte": (1, 60)}  # space: seed, how many are drawn
 RUNGS = (1, 2, 3, 6)  # epochs of `long` that are verdicts too
 SLOWEST = 1.2  # most predicted time of inference of a drawn kernel, in that of the unmodified network
 
-# setting: images of the training set (validation included), epochs, whether it begins with the baseline's weights
+# setting: images of the training set (validation included), epochs, what it begins with: nothing, "baseline": the weights of the
+# baseline, "imitation": these and kernels that have learned to imitate its convolutions (kas-gpu imitate)
 SETTINGS = {
-    "long": (50000, 12, False),
-    "5000-8": (5000, 8, False),
-    "warm-1": (50000, 1, True),
-    "all-3": (50000, 3, False),
+    "long": (50000, 12, None),
+    "imitation": (50000, 0, "imitation"),
+    "imitation-1": (50000, 1, "imitation"),
+    "warm-1": (50000, 1, "baseline"),
+    "5000-8": (5000, 8, None),
 }
 
 
@@ -117,21 +120,41 @@ def timed(words):
         return process.returncode, lines, messages.read(), usage.ru_utime + usage.ru_stime
 
 
-def train(args, kernel, setting):
-    images, epochs, warm = SETTINGS[setting]
-    words = ["train", "--net", NET, "--dataset", dataset(args, images), "--epochs", epochs, "--batch", BATCH, "--lr", RATE, "--seed", 0,
-             "--threads", 1, "--json", "--quiet"]
+def start_of(args, kernel, kind):
+    return os.path.join(args.work, "start", kernel_name(kernel) + ".safetensors") if kind == "imitation" else baseline(args)
+
+
+def imitate(args, kernel, images):
+    """A share of variance that is missed, and the accuracy without any training of the whole."""
+    os.makedirs(os.path.join(args.work, "start"), exist_ok=True)
+    code, lines, error, seconds = timed(["imitate", "--net", NET, "--dataset", dataset(args, images), "--seed", 0, "--threads", 1,
+                                         "--weights", baseline(args), "--kernel", kernel["kernel"], "--json",
+                                         "--out", start_of(args, kernel, "imitation")])
+    result = lines[-1] if lines and lines[-1].get("event") == "result" else {}
+    return {"curve": [result["validation_accuracy"]] if result else [], "missed": result.get("missed"), "state": result and "trained",
+            "error": error.strip()[-300:] if code else None, "cpu_seconds": seconds}
+
+
+def train(args, kernel, images, epochs, start):
+    words = ["train", "--net", NET, "--dataset", dataset(args, images), "--epochs", epochs, "--batch", BATCH, "--lr",
+             WARM_RATE if start else RATE, "--seed", 0, "--threads", 1, "--json", "--quiet"]
     if kernel["kernel"]:
         words += ["--kernel", kernel["kernel"]]
-    elif setting == "long":
+    elif start is None and images == 50000:
         words += ["--weights", baseline(args)]
-    if warm:
-        words += ["--init", baseline(args)]
+    if start:
+        words += ["--init", start_of(args, kernel, start)]
     code, lines, error, seconds = timed(words)
     curve = [line["validation_accuracy"] for line in lines if line.get("validation_accuracy") is not None and "epoch" in line]
-    return {"setting": setting, "kernel": kernel_name(kernel), "kind": kernel["kind"], "predicted": kernel["predicted"], "curve": curve,
-            "state": lines[-1].get("state") if lines else None, "error": error.strip()[-300:] if code else None,
+    return {"curve": curve, "state": lines[-1].get("state") if lines else None, "error": error.strip()[-300:] if code else None,
             "cpu_seconds": seconds}
+
+
+def verdict(args, kernel, setting):
+    images, epochs, start = SETTINGS[setting]
+    about = {"setting": setting, "kernel": kernel_name(kernel), "kind": kernel["kind"], "predicted": kernel["predicted"]}
+    found = train(args, kernel, images, epochs, start) if epochs else imitate(args, kernel, images)
+    return {**about, **found}
 
 
 def kernel_name(kernel):
@@ -149,7 +172,8 @@ def part(args):
     deadline = time.monotonic() + 60 * args.minutes
     kernels = choose(args)
     done = {(run["kernel"], run["setting"]) for run in known_runs(args.runs)}
-    todo = [(kernel, setting) for kernel in kernels for setting in SETTINGS if (kernel_name(kernel), setting) not in done]
+    todo = [(kernel, setting) for kernel in kernels for setting in SETTINGS
+            if (kernel_name(kernel), setting) not in done and (kernel["kernel"] or setting in ("long", "5000-8"))]
     for images in {SETTINGS[setting][0] for _, setting in todo}:
         dataset(args, images)
     first = [job for job in todo if job[0]["kernel"] is None and job[1] == "long"]  # others begin with its weights
@@ -157,7 +181,7 @@ def part(args):
         def run(job):
             if time.monotonic() > deadline:
                 return False
-            line = train(args, *job)
+            line = verdict(args, *job)
             print(json.dumps(line), file=file, flush=True)
             return True
         for job in first:
@@ -207,6 +231,8 @@ def verdicts(runs):
         if run["kind"] == "unmodified" or not run["curve"]:
             continue
         found[run["setting"]][run["kernel"]] = run["curve"][-1], run["cpu_seconds"]
+        if run.get("missed") is not None:
+            found["imitation, variance missed"][run["kernel"]] = -run["missed"], run["cpu_seconds"]
         if run["setting"] == "long":
             for epoch in RUNGS:
                 share = run["cpu_seconds"] * epoch / len(run["curve"])
