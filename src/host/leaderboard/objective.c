@@ -133,15 +133,22 @@ static bool within(const contest *c, const kas_work *w)
     return true;
 }
 
+/* Where candidates come in generations, those that are measured too slow are trained all the same:
+ * a measurement must not decide what depends on them. */
+static bool too_slow(const contest *c, const kas_work *w)
+{
+    const double limit = c->options->latency;
+    return limit > 0 && c->baseline && w->measured.latency > limit * c->baseline->measured.latency;
+}
+
 static double error_rate(const contest *c, const kas_work *w)
 {
-    (void)c;
-    return 1 - w->measured.accuracy;
+    return too_slow(c, w) ? NAN : 1 - w->measured.accuracy;
 }
 
 static double latency_within(const contest *c, const kas_work *w)
 {
-    return within(c, w) ? w->measured.latency : NAN;
+    return within(c, w) && !too_slow(c, w) ? w->measured.latency : NAN;
 }
 
 static double known_loss(const contest *c, const kas_work *w)

@@ -155,6 +155,7 @@ static kas_search_options looking_for(int objective, double max_loss, int finali
     o.objective = objective;
     o.max_loss = max_loss;
     o.finalists = finalists;
+    o.latency = 0; /* slower ones may be finalists */
     return o;
 }
 

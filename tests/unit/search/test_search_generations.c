@@ -179,6 +179,24 @@ static void no_generation_without_a_member(void **state)
     kas_buf_free(&expected);
 }
 
+/* A measured latency ends nothing on which later generations depend; but the answer is within the
+ * limit. */
+static void no_measurement_decides(void **state)
+{
+    (void)state;
+    kas_search_options search = search_options(3);
+    const plan p = {.what = {"ok", "ok", "slow"}, .generation = 2};
+    search.strategy = KAS_STRATEGY_EVOLUTION;
+    search.latency = 2;
+    OK(supervise(p, &search, 2, 30, "d"));
+    int count;
+    kas_work *list = items(&count);
+    assert_int_equal(state_of(list, count, KAS_WORK_CANDIDATE, 2), KAS_WORK_FINISHED);
+    assert_int_equal(state_of(list, count, KAS_WORK_FINAL, 1), KAS_WORK_FINISHED);
+    assert_int_equal(state_of(list, count, KAS_WORK_FINAL, 2), KAS_WORK_STATES);
+    kas_work_list_free(list, count);
+}
+
 /* They keep their numbers, reach no worker, and --candidates does not count them. */
 static void discarded_by_prediction(void **state)
 {
@@ -220,7 +238,7 @@ int main(int argc, char **argv)
         TEST(best_third_goes_on),       TEST(checkpoints_of_the_waiting_may_go),
         TEST(killed_at_rungs),          TEST(killed_in_evolution),
         TEST(two_supervisors_at_rungs), TEST(no_generation_without_a_member),
-        TEST(discarded_by_prediction),
+        TEST(no_measurement_decides),   TEST(discarded_by_prediction),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
