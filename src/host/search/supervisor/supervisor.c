@@ -73,7 +73,8 @@ static void count_items(const kas_supervisor *s, kas_event *event)
     event->best = kas_objective_leader(s->options->search, s->list, s->count);
 }
 
-/* Estimates the time left from the mean time of ended items and the number of workers. */
+/* Estimates the time left from the mean time of ended items and the number of workers. With rungs an
+ * item mostly waits, so there the study's time is shared out among those that ended. */
 static double estimate(const kas_supervisor *s, const kas_event *event)
 {
     double spent = 0;
@@ -90,6 +91,8 @@ static double estimate(const kas_supervisor *s, const kas_event *event)
         return NAN;
     if (!event->finals)
         left += (s->options->search->finalists + 1) * s->options->search->seeds;
+    if (s->options->search->rungs.count)
+        return (s->busy_before + kas_monotonic() - s->began) / ended * left;
     return spent / ended * left / (s->options->workers * s->options->pack);
 }
 
