@@ -92,7 +92,7 @@ static double estimate(const kas_supervisor *s, const kas_event *event)
     if (!event->finals)
         left += (s->options->search->finalists + 1) * s->options->search->seeds;
     if (s->options->search->rungs.count)
-        return (s->busy_before + kas_monotonic() - s->began) / ended * left;
+        return event->ended ? (s->busy_before + kas_monotonic() - s->began) / ended * left : NAN;
     return spent / ended * left / (s->options->workers * s->options->pack);
 }
 
