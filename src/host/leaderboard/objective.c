@@ -122,9 +122,15 @@ static bool takes_part(const kas_work *w)
            isfinite(w->measured.accuracy);
 }
 
+/* Another machine has only predictions. */
+static double latency_of(const contest *c, const kas_work *w)
+{
+    return *c->options->latency_on ? w->predicted : w->measured.latency;
+}
+
 static bool within(const contest *c, const kas_work *w)
 {
-    if (!c->baseline || !(w->measured.latency < c->baseline->measured.latency))
+    if (!c->baseline || !(latency_of(c, w) < latency_of(c, c->baseline)))
         return false;
     for (int part = KAS_SELECTING; part <= (c->options->halves ? KAS_CONFIRMING : KAS_SELECTING);
          part++)
@@ -138,7 +144,7 @@ static bool within(const contest *c, const kas_work *w)
 static bool too_slow(const contest *c, const kas_work *w)
 {
     const double limit = c->options->latency;
-    return limit > 0 && c->baseline && w->measured.latency > limit * c->baseline->measured.latency;
+    return limit > 0 && c->baseline && latency_of(c, w) > limit * latency_of(c, c->baseline);
 }
 
 static double error_rate(const contest *c, const kas_work *w)
@@ -148,7 +154,7 @@ static double error_rate(const contest *c, const kas_work *w)
 
 static double latency_within(const contest *c, const kas_work *w)
 {
-    return within(c, w) && !too_slow(c, w) ? w->measured.latency : NAN;
+    return within(c, w) && !too_slow(c, w) ? latency_of(c, w) : NAN;
 }
 
 static double known_loss(const contest *c, const kas_work *w)

@@ -24,7 +24,8 @@ kas_status kas_objective_order(int objective, double max_loss, const kas_point *
  * the loss is unknown. */
 kas_point kas_objective_point(const kas_work *work, const kas_work *baseline, double cost);
 
-/* How a study ends. Only finished candidates take part; finalists were measured within --latency.
+/* How a study ends. Only finished candidates take part; finalists were measured within --latency,
+ * or predicted so with --latency-on.
  *
  * A kernel is within the loss when it was measured faster than the unmodified network and loses
  * less than max_loss on each half of the validation images, where the paired difference and one

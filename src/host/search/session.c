@@ -141,8 +141,45 @@ static kas_status keep_from(kas_session *s)
 
 static kas_status open_strategy(kas_session *s)
 {
+    const kas_forecast forecast = {kas_search_forecast_judge, &s->forecast};
     return kas_strategy_open(&s->search, s->problem.target, s->problem.targets,
-                             kas_buf_text(&s->from), NULL, &s->strategy);
+                             kas_buf_text(&s->from), s->forecast.predictor ? &forecast : NULL,
+                             &s->strategy);
+}
+
+static kas_status open_forecast(kas_session *s, const kas_machine *machine)
+{
+    kas_search_forecast_close(&s->forecast);
+    return kas_search_forecast_open(&s->search, machine, s->problem.net, &s->forecast);
+}
+
+/* Keeps the machine model in a study that begins now. */
+static kas_status pin_machine(kas_session *s, const kas_machine *machine)
+{
+    char path[KAS_STUDY_PATH];
+    KAS_TRY(kas_study_path(s->study, KAS_STUDY_MACHINE, path));
+    if (!kas_file_exists(path))
+        KAS_TRY(kas_machine_write(path, machine));
+    return kas_file_digest(path, KAS_MACHINE_BYTES, s->search.machine);
+}
+
+/* Reads the machine model that the study keeps; a study of before there were forecasts has none. */
+static kas_status keep_machine(kas_session *s)
+{
+    char path[KAS_STUDY_PATH], digest[65];
+    kas_machine machine;
+    kas_search_forecast_close(&s->forecast);
+    if (!*s->search.machine)
+        return KAS_OK;
+    KAS_TRY(kas_study_path(s->study, KAS_STUDY_MACHINE, path));
+    KAS_TRY(kas_file_digest(path, KAS_MACHINE_BYTES, digest));
+    if (strcmp(digest, s->search.machine) != 0)
+        return kas_fail(KAS_BAD_INPUT,
+                        "%s: not the machine model that the study was begun with (digest "
+                        "%.12s..., the study has %.12s...); restore the file",
+                        path, digest, s->search.machine);
+    KAS_TRY(kas_machine_read(path, &machine));
+    return open_forecast(s, &machine);
 }
 
 /* Copies the initial weights into the study, so that it does not depend on the file. */
@@ -287,13 +324,16 @@ static kas_status pin_plans(const kas_session *s)
     return KAS_OK;
 }
 
-static kas_status open_store(kas_session *s, const kas_search_options *asked)
+static kas_status open_store(kas_session *s, const kas_search_options *asked,
+                             const kas_machine *machine)
 {
     char path[KAS_STUDY_PATH];
     kas_study study;
     KAS_TRY(kas_study_dir_make(s->study));
     KAS_TRY(pin_plans(s));
     KAS_TRY(kas_study_path(s->study, "study.db", path));
+    if (!kas_file_exists(path))
+        KAS_TRY(pin_machine(s, machine));
     KAS_TRY(kas_store_open(path, KAS_STORE_CREATE, &s->store));
     KAS_TRY(kas_code_version(s->code_version));
     KAS_TRY(describe(s, &study));
@@ -303,6 +343,7 @@ static kas_status open_store(kas_session *s, const kas_search_options *asked)
     if (!s->created)
         KAS_TRY(adopt(s, asked));
     KAS_TRY(keep_from(s));
+    KAS_TRY(keep_machine(s));
     return keep_init(s);
 }
 
@@ -362,13 +403,18 @@ kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_s
     kas_status status = kas_problem_check(&out->problem, &out->search);
     if (status != KAS_OK)
         return kas_fail_context(status, "%s", request->dataset);
+    kas_machine machine;
+    KAS_TRY(kas_search_machine(&out->search, out->devices.spec[0], &machine));
+    KAS_TRY(open_forecast(out, &machine));
     KAS_TRY(open_strategy(out)); /* before the study is made: it may refuse the options */
     if (dry)
         return KAS_OK;
-    KAS_TRY(open_store(out, &asked));
-    if (out->created)
-        return KAS_OK;
-    kas_strategy_close(&out->strategy); /* the study has decided what was left open */
+    kas_strategy_close(&out->strategy); /* an existing study decides what was left open */
+    KAS_TRY(open_store(out, &asked, &machine));
+    if (out->created && out->search.latency > 0 && !machine.calibrated)
+        kas_warn("the machine \"%s\" was never calibrated: --latency discards candidates by rough "
+                 "predictions; `kas-gpu doctor --calibrate` measures the machine on which it runs",
+                 machine.name);
     return open_strategy(out);
 }
 
@@ -408,6 +454,7 @@ kas_status kas_session_resume(const kas_session_request *request, kas_session *o
     KAS_TRY(kas_code_version(out->code_version));
     KAS_TRY(adopt(out, NULL));
     KAS_TRY(keep_from(out));
+    KAS_TRY(keep_machine(out));
     KAS_TRY(open_strategy(out));
     return keep_init(out);
 }
@@ -416,6 +463,7 @@ void kas_session_close(kas_session *session)
 {
     kas_store_close(session->store);
     kas_strategy_close(&session->strategy);
+    kas_search_forecast_close(&session->forecast);
     kas_buf_free(&session->from);
     kas_problem_close(&session->problem);
     session->store = NULL;
@@ -458,6 +506,7 @@ kas_status kas_session_run(kas_session *s, void (*on_event)(void *context, const
                                       .dataset = s->dataset,
                                       .search = &s->search,
                                       .strategy = s->strategy,
+                                      .predicted = kas_search_forecast_unmodified(&s->forecast),
                                       .worker_argv = worker,
                                       .workers = s->workers,
                                       .pack = s->pack,

@@ -7,6 +7,7 @@
 #define KAS_SEARCH_SESSION_H
 
 #include "host/search/devices.h"
+#include "host/search/forecast.h"
 #include "host/search/pack.h"
 #include "host/search/supervisor/supervisor.h"
 #include "host/study/code_version.h"
@@ -52,6 +53,7 @@ typedef struct kas_session {
     double hang_seconds;
     uint64_t checkpoint_limit, weights_limit;
     kas_problem problem;
+    kas_search_forecast forecast;
     kas_strategy strategy;
     kas_store *store;                         /* NULL in a dry run */
     bool created;                             /* the study began just now */

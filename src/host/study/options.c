@@ -48,6 +48,8 @@ static const kas_field fields[] = {
     {"from", "--from", TEXT(from), .optional = true},
     {"rungs", "--rungs", KAS_FIELD_LIST, AT(rungs), .low = 1, .high = 1e6, .optional = true},
     {"theta", "--theta", NUMBER(theta), .high = 1, .optional = true, .absent = KAS_PRUNE_THETA},
+    {"latency_on", "--latency-on", TEXT(latency_on), .optional = true},
+    {"machine", "--latency-on", TEXT(machine), .optional = true},
     {"warm_start", "--warm-start", KAS_FIELD_FLAG, AT(warm_start), .optional = true},
     {"objective", "--objective", KAS_FIELD_CHOICE, AT(objective), .choices = kas_objective_names,
      .optional = true, .absent = KAS_OBJECTIVE_ACCURACY},
@@ -261,6 +263,8 @@ static bool left_to_the_study(const kas_field *f, const kas_search_options *give
         return given->tournament == 0;
     if (strcmp(f->key, "generation") == 0)
         return given->generation == 0;
+    if (strcmp(f->key, "machine") == 0)
+        return true; /* the model of latency_on when the study began */
     if (strcmp(f->key, "halves") == 0)
         return true; /* no option: it came with a version of kas-gpu */
     return strcmp(f->key, "device") == 0 && !given->device[0];

@@ -68,7 +68,10 @@ typedef struct kas_search_options {
     kas_int_list rungs; /* epochs at which the best third of a generation goes on; empty = all go
                            on */
     double theta;       /* of the curve rule (train/prune.h) */
-    bool warm_start;    /* candidates begin with the weights of the study's trained baseline */
+    /* Prediction (search/forecast.h). */
+    char latency_on[128]; /* machine on which `latency` is a limit; "" = the study's device */
+    char machine[65];     /* SHA-256 of STUDY/machine.json; "" = nothing is predicted */
+    bool warm_start;      /* candidates begin with the weights of the study's trained baseline */
     /* The objective and the end of the search. */
     int objective;   /* kas_objective */
     double max_loss; /* points of accuracy that may be lost against the unmodified network */

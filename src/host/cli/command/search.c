@@ -33,6 +33,7 @@ enum {
     OPTION_INIT_PARTIAL,
     OPTION_WARM_START,
     OPTION_SPACE,
+    OPTION_LATENCY_ON,
     OPTION_STRATEGY,
     OPTION_POPULATION,
     OPTION_TOURNAMENT,
@@ -72,8 +73,13 @@ static const struct argp_option option_list[] = {
      3},
     {"params", OPTION_PARAMS, "R", 0, "Limit on the parameters, likewise (default 1)", 3},
     {"latency", OPTION_LATENCY, "R", 0,
-     "Limit on the measured latency, relative to the unmodified network: slower candidates are not "
-     "trained; 0 = no limit (default 1, with --objective accuracy 0)",
+     "Limit on the latency, relative to the unmodified network: candidates that are predicted or "
+     "measured slower are not trained; 0 = no limit (default 1, with --objective accuracy 0)",
+     3},
+    {"latency-on", OPTION_LATENCY_ON, "MACHINE", 0,
+     "Limit the predicted latency on another machine: a name of `kas-gpu predict`, such as h100, "
+     "or "
+     "a file of `kas-gpu doctor --calibrate`",
      3},
     {"targets", OPTION_TARGETS, "LIST", 0,
      "Kernel sizes to replace, such as 3x3,1x1 (default: all)", 3},
@@ -177,6 +183,10 @@ static const kas_cli_value values[] = {
      {.type = KAS_FIELD_TEXT,
       .offset = offsetof(search_command, request.search.targets),
       .size = sizeof((search_command *)0)->request.search.targets}},
+    {OPTION_LATENCY_ON,
+     {.type = KAS_FIELD_TEXT,
+      .offset = offsetof(search_command, request.search.latency_on),
+      .size = sizeof((search_command *)0)->request.search.latency_on}},
     {OPTION_INIT, KAS_CLI_TEXT(search_command, request.init)},
     {OPTION_INIT_PARTIAL, KAS_CLI_FLAG(search_command, request.search.init_partial)},
     {OPTION_WARM_START, KAS_CLI_FLAG(search_command, request.search.warm_start)},

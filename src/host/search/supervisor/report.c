@@ -301,8 +301,10 @@ static kas_status hear_measured(kas_supervisor *s, kas_worker *worker, kas_item 
     }
     KAS_TRY(kas_supervisor_refresh(s));
     item->work.measured = measured;
-    /* Later generations must not depend on a measurement: there the forecast decides. */
-    const bool decides = !kas_search_in_generations(s->options->search);
+    /* Later generations must not depend on a measurement, and one here says nothing of another
+     * machine: there the forecast decides. */
+    const bool decides =
+        !kas_search_in_generations(s->options->search) && !*s->options->search->latency_on;
     double limit = decides ? s->options->search->latency * baseline_latency(s) : 0;
     return answer(s, worker, item,
                   item->work.kind == KAS_WORK_CANDIDATE && limit > 0 && measured.latency > limit);

@@ -1,0 +1,54 @@
+#include "host/search/forecast.h"
+
+#include <stdio.h>
+
+kas_status kas_search_machine(const kas_search_options *options, const char *device,
+                              kas_machine *out)
+{
+    if (*options->latency_on)
+        return kas_machine_find(options->latency_on, out);
+    return kas_machine_here(device, options->threads, out);
+}
+
+kas_status kas_search_forecast_open(const kas_search_options *options, const kas_machine *machine,
+                                    const kas_net *net, kas_search_forecast *out)
+{
+    *out = (kas_search_forecast){.latency = options->latency};
+    snprintf(out->machine, sizeof out->machine, "%s", machine->name);
+    KAS_TRY(kas_predictor_create(machine, net, KAS_LATENCY_BATCH,
+                                 (kas_precision)options->recipe.precision, &out->predictor));
+    out->limit = options->latency * kas_predictor_margin(out->predictor);
+    return KAS_OK;
+}
+
+void kas_search_forecast_close(kas_search_forecast *forecast)
+{
+    kas_predictor_free(forecast->predictor);
+    *forecast = (kas_search_forecast){0};
+}
+
+double kas_search_forecast_unmodified(const kas_search_forecast *forecast)
+{
+    return forecast->predictor ? kas_predictor_unmodified(forecast->predictor) : 0;
+}
+
+kas_status kas_search_forecast_judge(void *context, const kas_replacement *replacement,
+                                     kas_work *work)
+{
+    const kas_search_forecast *f = context;
+    double seconds;
+    const kas_status status = kas_predict_candidate(f->predictor, replacement, &seconds);
+    if (status == KAS_ILLEGAL || status == KAS_UNSUPPORTED)
+        return KAS_OK;
+    KAS_TRY(status);
+    const double ratio = seconds / kas_predictor_unmodified(f->predictor);
+    work->predicted = seconds;
+    if (f->limit > 0 && ratio > f->limit) {
+        work->state = KAS_WORK_PREDICTED_SLOW;
+        snprintf(work->reason, sizeof work->reason,
+                 "predicted to take %.2f times as long as the unmodified network on %.100s; "
+                 "--latency %g, with the prediction's margin, allows %.2f",
+                 ratio, f->machine, f->latency, f->limit);
+    }
+    return KAS_OK;
+}

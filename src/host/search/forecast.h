@@ -1,0 +1,43 @@
+/* The forecast of a search: the latency of each candidate as predicted before anything is compiled
+ * (docs/search.md, "Prediction").
+ *
+ * The study keeps the machine model as STUDY/machine.json, and its SHA-256 among its options, so
+ * that a calibration that comes later changes no list of candidates. */
+#ifndef KAS_SEARCH_FORECAST_H
+#define KAS_SEARCH_FORECAST_H
+
+#include "host/predict/predict.h"
+#include "host/strategy/strategy.h"
+
+#define KAS_STUDY_MACHINE "machine.json"
+enum { KAS_MACHINE_BYTES = 1 << 20 };
+
+typedef struct kas_search_forecast {
+    kas_predictor *predictor; /* NULL: there is none */
+    double limit;             /* predicted ratio to the unmodified network that is allowed, margin
+                                 included; 0 = no limit */
+    double latency;           /* the limit of the study, without it */
+    char machine[128];
+} kas_search_forecast;
+
+/* Finds the machine model for which latencies are predicted: that of --latency-on, or else of the
+ * device on which the workers run. */
+kas_status kas_search_machine(const kas_search_options *options, const char *device,
+                              kas_machine *out);
+
+/* Makes the forecast. `net` must outlive it; the caller frees *out with
+ * kas_search_forecast_close. */
+kas_status kas_search_forecast_open(const kas_search_options *options, const kas_machine *machine,
+                                    const kas_net *net, kas_search_forecast *out);
+void kas_search_forecast_close(kas_search_forecast *forecast); /* one that is zero is allowed */
+
+/* Returns the seconds of the unmodified network; 0 without a forecast. */
+double kas_search_forecast_unmodified(const kas_search_forecast *forecast);
+
+/* Predicts a candidate and discards it if it is too slow: `judge` of a kas_forecast, whose context
+ * is the kas_search_forecast. One that cannot be lowered has no prediction: a worker will say
+ * why. */
+kas_status kas_search_forecast_judge(void *context, const kas_replacement *replacement,
+                                     kas_work *work);
+
+#endif
