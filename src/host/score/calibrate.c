@@ -188,29 +188,49 @@ static kas_status walk(kas_device *device, kas_model *model, const kas_replaceme
     return KAS_OK;
 }
 
-kas_status kas_calibrate(kas_device *device, const kas_calibrate_options *o, float *gain,
-                         kas_calibration *out)
+/* Sets the images, runs the network, and leaves the gains in `gain`. */
+static kas_status find_gains(kas_device *device, const kas_calibrate_options *o, float *gain,
+                             kas_calibration *out)
 {
-    const kas_replacement *r = o->programs->replacement;
     const kas_model_options options = {.net = o->net,
                                        .programs = o->programs,
                                        .batch = o->programs->options.batch,
                                        .separate = true,
                                        .cache_dir = o->cache_dir};
     kas_model *model = NULL;
+    float *images = NULL;
     kas_status status = KAS_OK;
-    *out = (kas_calibration){.std_min = INFINITY, .std_max = 0};
-    for (int t = 0; t < r->solution.targets; t++)
-        gain[t] = 1;
     KAS_TRY_GOTO(kas_model_create(device, &options, &model), out);
     KAS_TRY_GOTO(kas_model_init(model, o->seed), out);
     if (o->init)
         KAS_TRY_GOTO(kas_model_load(model, o->init, o->init_partial), out);
-    KAS_TRY_GOTO(kas_model_set_batch(model, KAS_TAPE_INFER, o->images, NULL), out);
-    KAS_TRY_GOTO(walk(device, model, r, gain, out), out);
+    KAS_TRY_GOTO(kas_calibration_images(o->dataset, o->index, o->count, options.batch, &images),
+                 out);
+    KAS_TRY_GOTO(kas_model_set_batch(model, KAS_TAPE_INFER, images, NULL), out);
+    KAS_TRY_GOTO(walk(device, model, o->programs->replacement, gain, out), out);
     out->compile_seconds = kas_model_compile_seconds(model);
 out:
+    free(images);
     kas_model_free(model);
+    return status;
+}
+
+kas_status kas_calibrate(kas_device *device, const kas_calibrate_options *options,
+                         kas_replacement *replacement, kas_calibration *out)
+{
+    const int targets = replacement->solution.targets;
+    float *gain = malloc(sizeof *gain * (size_t)targets);
+    *out = (kas_calibration){.std_min = INFINITY, .std_max = 0};
+    if (!gain)
+        return kas_fail(KAS_NO_MEMORY, "calibration: no memory for %d gains", targets);
+    for (int t = 0; t < targets; t++)
+        gain[t] = 1;
+    kas_status status = find_gains(device, options, gain, out);
+    if (out->std_min > out->std_max) /* no layer has a deviation */
+        out->std_min = out->std_max = NAN;
+    if (status == KAS_OK && out->result == KAS_CALIBRATE_OK)
+        status = kas_replacement_set_gains(replacement, gain);
+    free(gain);
     return status;
 }
 

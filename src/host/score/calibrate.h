@@ -36,9 +36,11 @@
 typedef struct kas_calibrate_options {
     const kas_net *net;
     kas_programs *programs; /* of inference in float32, built without gains; loaded if need be */
-    const float *images;    /* [batch of the programs][c][h][w], as the network sees them */
-    uint64_t seed;          /* of the training that will follow: it draws the same weights */
-    const char *init;       /* weights that it starts from; NULL = none */
+    const kas_dataset *dataset;
+    const uint32_t *index; /* of the training images to choose from; NULL = the first */
+    uint32_t count;        /* how many those are */
+    uint64_t seed;         /* of the training that will follow: it draws the same weights */
+    const char *init;      /* weights that it starts from; NULL = none */
     bool init_partial;
     const char *cache_dir; /* of the JIT; NULL = default */
 } kas_calibrate_options;
@@ -50,17 +52,18 @@ typedef enum kas_calibrated {
 } kas_calibrated;
 
 typedef struct kas_calibration {
-    kas_calibrated result;   /* of the first layer that is neither */
-    char layer[64];          /* its name */
-    double std_min, std_max; /* of the outputs without their gains, over the layers looked at */
-    double compile_seconds;  /* of the JIT; 0: everything was cached */
+    kas_calibrated result; /* of the first layer that is neither */
+    char layer[64];        /* its name */
+    /* of the outputs without their gains, over the layers looked at; NaN: of none */
+    double std_min, std_max;
+    double compile_seconds; /* of the JIT; 0: everything was cached */
 } kas_calibration;
 
-/* Finds the gains of all targets, [targets] in `gain`: 1 where a convolution stays. Without success
- * (result) they have no meaning. The same options give the same gains on the same kind of device.
- * Failures of the JIT and of the device pass through. */
-kas_status kas_calibrate(kas_device *device, const kas_calibrate_options *options, float *gain,
-                         kas_calibration *out);
+/* Finds the gains of all targets and gives them to `replacement`, which is that of the programs.
+ * Without success (result) it stays as it is. The same options give the same gains on the same kind
+ * of device. Failures of the JIT, of the data set and of the device pass through. */
+kas_status kas_calibrate(kas_device *device, const kas_calibrate_options *options,
+                         kas_replacement *replacement, kas_calibration *out);
 
 /* Reads the images for a calibration: `batch` of the `count` training images with these indices
  * (NULL: the first), spread evenly over them, normalised and not augmented. The caller frees

@@ -1,5 +1,6 @@
 /* Which tensors of a file become which parameters: whole networks, kernels in place of layers, and
  * what does not fit. No device. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -215,6 +216,45 @@ static void what_does_not_fit_is_named(void **state)
     clear(&f);
 }
 
+/* Writes a file of one tensor, and asks for the gains that belong to it. */
+static kas_status gains_of(kas_replacement *r, const char *name, const float *values, uint64_t size)
+{
+    kas_named_tensor t = {.dtype = KAS_SAFETENSORS_F32, .rank = 1, .shape = {size}, .data = values};
+    snprintf(t.name, sizeof t.name, "%s", name);
+    assert_int_equal(kas_safetensors_write(path, &t, 1, NULL), KAS_OK);
+    return kas_pretrained_gains(path, r);
+}
+
+/* A file of weights says which gains its network had: those in it, else 1; but kernels that begin
+ * anew keep those of the kernel file. */
+static void weights_bring_their_gains(void **state)
+{
+    (void)state;
+    static const float eight = 8, bad[] = {0, -1, INFINITY, NAN, 1e30f}, two[] = {1, 1};
+    fixture f;
+    float own[64];
+    make(&f, 10, "kernels/depthwise_separable.json");
+    kas_replacement *r = &f.replacement;
+    const int targets = r->solution.targets;
+    assert_int_equal(gains_of(r, "layer1.0.conv2.gain", &eight, 1), KAS_OK);
+    for (int t = 0; t < targets; t++)
+        assert_true(kas_replacement_gain(r, t) == (t == 1 ? 8 : 1));
+    assert_int_equal(gains_of(r, "layer1.0.conv2.weight0", &eight, 1), KAS_OK);
+    assert_false(kas_replacement_scales(r));
+    for (int t = 0; t < targets; t++)
+        own[t] = 4;
+    assert_int_equal(kas_replacement_set_gains(r, own), KAS_OK);
+    assert_int_equal(gains_of(r, "layer1.0.conv1.weight", &eight, 1), KAS_OK);
+    for (int t = 0; t < targets; t++)
+        assert_true(kas_replacement_gain(r, t) == (t == 0 ? 4 : 1));
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(gains_of(r, "layer1.0.conv2.gain", &bad[i], 1), KAS_BAD_INPUT);
+        assert_non_null(strstr(kas_error(), "\"layer1.0.conv2.gain\": expected one number"));
+    }
+    assert_int_equal(gains_of(r, "layer1.0.conv2.gain", two, 2), KAS_BAD_INPUT);
+    clear(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -223,6 +263,7 @@ int main(void)
         cmocka_unit_test(kernels_begin_anew_or_go_on),
         cmocka_unit_test(another_classifier_is_left_out_when_asked),
         cmocka_unit_test(what_does_not_fit_is_named),
+        cmocka_unit_test(weights_bring_their_gains),
     };
     snprintf(path, sizeof path, "/tmp/kas_test_pretrained_%d.safetensors", (int)getpid());
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

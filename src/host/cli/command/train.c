@@ -336,39 +336,6 @@ static void tell_gains(const kas_replacement *r)
             scaled, kas_replacement_replaced(r), (double)least, (double)most);
 }
 
-static kas_status find_gains(const train_cli *o, kas_device *device,
-                             const kas_train_options *options, kas_programs *programs,
-                             kas_replacement *replacement)
-{
-    float *images = NULL, *gain = malloc(sizeof *gain * (size_t)replacement->solution.targets);
-    kas_status status = KAS_OK;
-    kas_calibration found;
-    if (!gain)
-        return kas_fail(KAS_NO_MEMORY, "no memory for the gains");
-    KAS_TRY_GOTO(kas_calibration_images(options->dataset, options->train_index,
-                                        options->train_count, KAS_LATENCY_BATCH, &images),
-                 out);
-    const kas_calibrate_options calibrate = {.net = options->net,
-                                             .programs = programs,
-                                             .images = images,
-                                             .seed = o->seed,
-                                             .init = o->init,
-                                             .init_partial = o->init_partial};
-    KAS_TRY_GOTO(kas_calibrate(device, &calibrate, gain, &found), out);
-    if (found.result == KAS_CALIBRATE_OK) {
-        KAS_TRY_GOTO(kas_replacement_set_gains(replacement, gain), out);
-        tell_gains(replacement);
-    } else {
-        char reason[256];
-        kas_calibration_reason(&found, reason, sizeof reason);
-        kas_warn("%s; a search would not train it, and it has no gains here", reason);
-    }
-out:
-    free(images);
-    free(gain);
-    return status;
-}
-
 /* Gives the kernels their gains: those that belong to the weights to start from, else those of the
  * file, else calibrated ones, as in a search. */
 static kas_status set_gains(const train_cli *o, kas_device *device,
@@ -376,15 +343,32 @@ static kas_status set_gains(const train_cli *o, kas_device *device,
 {
     const kas_model_options model = {.batch = KAS_LATENCY_BATCH};
     kas_programs programs;
+    kas_calibration found;
+    char reason[256];
     if (o->init)
         KAS_TRY(kas_pretrained_gains(o->init, replacement));
     if (replacement->gain || !device)
         return KAS_OK;
     KAS_TRY(kas_model_build_programs(&model, replacement, kas_device_get_info(device)->arch,
                                      &programs));
-    const kas_status status = find_gains(o, device, options, &programs, replacement);
+    const kas_calibrate_options calibrate = {.net = options->net,
+                                             .programs = &programs,
+                                             .dataset = options->dataset,
+                                             .index = options->train_index,
+                                             .count = options->train_count,
+                                             .seed = o->seed,
+                                             .init = o->init,
+                                             .init_partial = o->init_partial};
+    const kas_status status = kas_calibrate(device, &calibrate, replacement, &found);
     kas_programs_free(&programs);
-    return status;
+    KAS_TRY(status);
+    if (found.result == KAS_CALIBRATE_OK) {
+        tell_gains(replacement);
+        return KAS_OK;
+    }
+    kas_calibration_reason(&found, reason, sizeof reason);
+    kas_warn("%s; a search would not train it, and it has no gains here", reason);
+    return KAS_OK;
 }
 
 static kas_status run_with(train_cli *o, const kas_dataset *dataset, const kas_net *net,

@@ -139,50 +139,13 @@ static kas_verdict on_epoch(void *context, const kas_epoch *epoch)
     return kas_slot_epoch(r->slot, epoch);
 }
 
-static void screen_out(run *r, const kas_calibration *figures)
-{
-    r->out->state = KAS_WORK_SCREENED;
-    kas_calibration_reason(figures, r->out->reason, sizeof r->out->reason);
-}
-
-/* Keeps the gains in the replacement, and tells them to the supervisor. */
-static kas_status keep_gains(run *r, const float *gain)
+static kas_status tell_gains(const run *r)
 {
     kas_buf text = {0};
-    KAS_TRY(kas_replacement_set_gains(r->replacement, gain));
     const kas_status status = kas_gains_write_replacement(r->replacement, &text);
     if (status == KAS_OK)
         kas_slot_calibrated(r->slot, kas_buf_text(&text));
     kas_buf_free(&text);
-    return status;
-}
-
-/* *go_on is false when the outcome is decided. */
-static kas_status find_gains(run *r, const float *images, bool *go_on)
-{
-    const worker_state *shared = r->mine->shared;
-    const kas_calibrate_options options = {.net = shared->problem.net,
-                                           .programs = &r->programs,
-                                           .images = images,
-                                           .seed = shared->options.seed,
-                                           .init = r->task->init,
-                                           .init_partial = shared->options.init_partial};
-    kas_calibration figures;
-    float *gain = malloc(sizeof *gain * (size_t)r->replacement->solution.targets);
-    if (!gain)
-        return kas_fail(KAS_NO_MEMORY, "calibration: no memory for the gains");
-    kas_status status = kas_calibrate(r->mine->device, &options, gain, &figures);
-    if (status == KAS_OK) {
-        waited(r, figures.compile_seconds);
-        r->out->measured.output_std_min = figures.std_min;
-        r->out->measured.output_std_max = figures.std_max;
-        *go_on = figures.result == KAS_CALIBRATE_OK;
-        if (*go_on)
-            status = keep_gains(r, gain);
-        else
-            screen_out(r, &figures);
-    }
-    free(gain);
     return status;
 }
 
@@ -191,16 +154,29 @@ static kas_status find_gains(run *r, const float *images, bool *go_on)
 static kas_status calibrate(run *r, bool *go_on)
 {
     const worker_state *shared = r->mine->shared;
-    float *images;
+    const kas_calibrate_options options = {.net = shared->problem.net,
+                                           .programs = &r->programs,
+                                           .dataset = shared->problem.dataset,
+                                           .index = shared->index,
+                                           .count = shared->train_count,
+                                           .seed = shared->options.seed,
+                                           .init = r->task->init,
+                                           .init_partial = shared->options.init_partial};
+    kas_calibration found;
     *go_on = enter(r, "compiling");
     if (!*go_on || r->replacement->gain)
         return KAS_OK;
     KAS_TRY(build(r, KAS_STAGE_CALIBRATION));
-    KAS_TRY(kas_calibration_images(shared->problem.dataset, shared->index, shared->train_count,
-                                   KAS_LATENCY_BATCH, &images));
-    const kas_status status = find_gains(r, images, go_on);
-    free(images);
-    return status;
+    KAS_TRY(kas_calibrate(r->mine->device, &options, r->replacement, &found));
+    waited(r, found.compile_seconds);
+    r->out->measured.output_std_min = found.std_min;
+    r->out->measured.output_std_max = found.std_max;
+    *go_on = found.result == KAS_CALIBRATE_OK;
+    if (*go_on)
+        return tell_gains(r);
+    r->out->state = KAS_WORK_SCREENED;
+    kas_calibration_reason(&found, r->out->reason, sizeof r->out->reason);
+    return KAS_OK;
 }
 
 /* Compiles before the neighbours are made to wait for the measurement. */
