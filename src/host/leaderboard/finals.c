@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "host/leaderboard/leaderboard.h"
 #include "host/report/line.h"
@@ -134,42 +135,89 @@ static void put_row(kas_table *table, const kas_finalist *f, double baseline_lat
         kas_table_cell(table, "%.2fx", f->latency / baseline_latency);
     else
         kas_table_cell(table, "-");
+    kas_table_cell(table, "%s", f->work->origin);
+}
+
+static bool is_known(const kas_work *w)
+{
+    return strncmp(w->origin, "known:", strlen("known:")) == 0;
+}
+
+/* Finds the candidate that leads among those that are no known kernels; -1 = none. */
+static kas_status best_new(const kas_search_options *options, const kas_work *work, int count,
+                           int64_t *index)
+{
+    kas_work *news = calloc((size_t)count + 1, sizeof *news);
+    int n = 0;
+    *index = -1;
+    if (!news)
+        return kas_fail(KAS_NO_MEMORY, "leaderboard: out of memory");
+    for (int i = 0; i < count; i++)
+        if (!is_known(&work[i]))
+            news[n++] = work[i]; /* the texts stay those of the list */
+    const kas_work *leader = kas_objective_leader(options, news, n);
+    if (leader)
+        *index = leader->index;
+    free(news);
+    return KAS_OK;
+}
+
+/* Appends the best candidate that is no known kernel where the answer is one. */
+static kas_status put_best_new(const kas_search_options *options, const kas_work *work, int count,
+                               const kas_work *answer, kas_buf *out)
+{
+    int64_t index = -1;
+    const kas_work *baseline = kas_work_find(work, count, KAS_WORK_BASELINE);
+    if (answer && is_known(answer))
+        KAS_TRY(best_new(options, work, count, &index));
+    for (int i = 0; i < count && index >= 0; i++)
+        if (work[i].kind == KAS_WORK_CANDIDATE && work[i].index == index)
+            kas_buf_printf(out,
+                           "best new kernel: %s (%s), %.2f%% of the images that select, %.2fx the "
+                           "latency\n",
+                           work[i].name, work[i].origin, 100 * work[i].measured.accuracy,
+                           work[i].measured.latency /
+                               (baseline ? baseline->measured.latency : NAN));
+    return KAS_OK;
 }
 
 /* Says which kernel answers, and to what. */
-static void put_answer(const kas_search_options *options, const kas_work *work, int count,
-                       kas_buf *out)
+static kas_status put_answer(const kas_search_options *options, const kas_work *work, int count,
+                             kas_buf *out)
 {
     const kas_ending end = kas_ending_of(options, work, count);
     const kas_work *answer = kas_finals_answer(work, count);
-    kas_buf_printf(out, "answer: kernel %s, ", answer ? answer->name : "");
+    const char *points = options->max_loss == 1 ? "point" : "points";
+    kas_buf_printf(out, "answer: kernel %s", answer ? answer->name : "");
+    if (answer && *answer->origin)
+        kas_buf_printf(out, " (%s)", answer->origin);
     if (end.within)
         kas_buf_printf(out,
-                       "the fastest that loses less than %g points against the unmodified "
-                       "network\n\n",
-                       options->max_loss);
+                       ", the fastest that loses less than %g %s against the unmodified network\n",
+                       options->max_loss, points);
     else if (options->objective == KAS_OBJECTIVE_FRONTIER)
         kas_buf_printf(out,
-                       "the most accurate; none is faster than the unmodified network and loses "
-                       "less than %g points\n\n",
-                       options->max_loss);
+                       ", the most accurate; none is faster than the unmodified network and loses "
+                       "less than %g %s\n",
+                       options->max_loss, points);
     else
-        kas_buf_puts(out, "the most accurate\n\n");
+        kas_buf_puts(out, ", the most accurate\n");
+    return put_best_new(options, work, count, answer, out);
 }
 
 kas_status kas_finals_text(const kas_search_options *options, const kas_work *work, int count,
                            kas_buf *out)
 {
-    static const kas_column columns[] = {{"kernel", KAS_LEFT},        {"", KAS_LEFT},
-                                         {"seeds", KAS_RIGHT},        {"top-1", KAS_RIGHT},
-                                         {"spread", KAS_RIGHT},       {"difference", KAS_RIGHT},
-                                         {"95% interval", KAS_RIGHT}, {"latency", KAS_RIGHT}};
+    static const kas_column columns[] = {
+        {"kernel", KAS_LEFT},        {"", KAS_LEFT},         {"seeds", KAS_RIGHT},
+        {"top-1", KAS_RIGHT},        {"spread", KAS_RIGHT},  {"difference", KAS_RIGHT},
+        {"95% interval", KAS_RIGHT}, {"latency", KAS_RIGHT}, {"origin", KAS_LEFT}};
     kas_finalist list[KAS_FINALISTS_MOST + 1];
     if (!kas_finals_done(work, count))
         return KAS_OK;
     const int n = kas_finals_of(work, count, list);
-    put_answer(options, work, count, out);
-    kas_buf_puts(out, "test set, after training on the whole training set:\n");
+    KAS_TRY(put_answer(options, work, count, out));
+    kas_buf_puts(out, "\ntest set, after training on the whole training set:\n");
     kas_table *table = kas_table_create(columns, sizeof columns / sizeof *columns);
     for (int i = 0; i < n; i++)
         put_row(table, &list[i], list[0].latency);

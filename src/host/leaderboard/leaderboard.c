@@ -94,14 +94,15 @@ static void put_row(kas_table *table, const char *place, const kas_work *w,
     cell_ratio(table, candidate ? w->flops : 1, candidate ? w->conv_flops : 1, 3);
     cell_ratio(table, candidate ? w->params : 1, candidate ? w->conv_params : 1, 3);
     kas_table_cell(table, "%s", frontier ? "*" : "");
+    kas_table_cell(table, "%s", w->origin);
 }
 
 kas_status kas_leaderboard_text(const kas_work *work, int count, int limit, kas_buf *out)
 {
     static const kas_column columns[] = {
-        {"#", KAS_RIGHT},       {"kernel", KAS_LEFT},  {"top-1", KAS_RIGHT}, {"lost", KAS_RIGHT},
-        {"latency", KAS_RIGHT}, {"ratio", KAS_RIGHT},  {"step", KAS_RIGHT},  {"FLOPs", KAS_RIGHT},
-        {"params", KAS_RIGHT},  {"frontier", KAS_LEFT}};
+        {"#", KAS_RIGHT},       {"kernel", KAS_LEFT},   {"top-1", KAS_RIGHT}, {"lost", KAS_RIGHT},
+        {"latency", KAS_RIGHT}, {"ratio", KAS_RIGHT},   {"step", KAS_RIGHT},  {"FLOPs", KAS_RIGHT},
+        {"params", KAS_RIGHT},  {"frontier", KAS_LEFT}, {"origin", KAS_LEFT}};
     kas_ranked *list;
     int candidates;
     KAS_TRY(kas_leaderboard_rank(work, count, &list, &candidates));

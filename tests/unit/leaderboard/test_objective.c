@@ -288,6 +288,7 @@ static void figures_over_seeds(void **state)
     const kas_search_options o = looking_for(KAS_OBJECTIVE_ACCURACY, 1, 2);
     OK(kas_finals_text(&o, work, 9, &text));
     assert_non_null(strstr(kas_buf_text(&text), "answer: kernel kernel-7, the most accurate"));
+    assert_null(strstr(kas_buf_text(&text), "best new kernel"));
     const char *answer = strstr(kas_buf_text(&text), "\nkernel-7");
     assert_non_null(answer);
     assert_non_null(strstr(answer, "+2.00"));
@@ -319,6 +320,29 @@ static void figures_of_one_seed(void **state)
     forget(work, 2);
 }
 
+/* Where the answer is a known kernel, the best of the others is named too. */
+static void the_best_new_kernel(void **state)
+{
+    (void)state;
+    kas_work work[] = {
+        item(KAS_WORK_BASELINE, 0, 60, 60, 2),  item(KAS_WORK_CANDIDATE, 6, 55, 55, 1),
+        item(KAS_WORK_CANDIDATE, 7, 60, 60, 1), item(KAS_WORK_CANDIDATE, 8, 57, 57, 0.5),
+        final(KAS_WORK_FINAL, 7, 0, 57, 1),     final(KAS_WORK_FINAL_BASELINE, 0, 0, 60, 2)};
+    strcpy(work[1].origin, "regrow");
+    strcpy(work[2].origin, "known:group_conv");
+    strcpy(work[3].origin, "graft");
+    strcpy(work[4].origin, "known:group_conv");
+    kas_search_options o = looking_for(KAS_OBJECTIVE_FRONTIER, 1, 1);
+    kas_buf text = {0};
+    OK(kas_finals_text(&o, work, 6, &text));
+    assert_non_null(strstr(kas_buf_text(&text), "answer: kernel kernel-7 (known:group_conv), the "
+                                                "fastest that loses less than 1 point against"));
+    assert_non_null(strstr(kas_buf_text(&text), "best new kernel: kernel-8 (graft), 57.00% of the "
+                                                "images that select, 0.25x the latency"));
+    kas_buf_free(&text);
+    forget(work, 6);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -331,6 +355,7 @@ int main(void)
         cmocka_unit_test(without_a_kernel_within_the_loss),
         cmocka_unit_test(figures_over_seeds),
         cmocka_unit_test(figures_of_one_seed),
+        cmocka_unit_test(the_best_new_kernel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
