@@ -48,4 +48,15 @@ expect 6 'The nearest is candidate' "${search[@]}" --study "$dir/none" --max-los
 expect 0 'complete, but no kernel is faster' "$kas" status "$dir/none"
 grep -q 'final' <<<"$("$kas" log "$dir/none")" && fail "the test set was opened without an answer"
 expect 6 'The nearest is candidate' "$kas" resume "$dir/none"
+# Rounds: each has less FLOPs and begins with the kernels of the one before; the last finds none.
+expect 2 '--shrink needs --study' "${search[@]}" --shrink 0.5
+expect 2 '--shrink needs --objective latency' "${search[@]}" --study "$dir/rounds" --shrink 0.5 --objective accuracy
+expect 6 'The nearest is candidate' "${search[@]}" --study "$dir/rounds0" --shrink 0.5 --max-loss 0 --latency 100 --validation 0.5
+[ ! -e "$dir/rounds0/round-1" ] || fail "a round after one without an answer"
+rounds=("$kas" search --dataset "$dir/s.h5" --net resnet20 --known yes --candidates 1 --epochs 1 --batch 20 --seed 3 --device cpu --threads 1
+    --max-loss 100 --latency 100 --study "$dir/rounds" --shrink 0.01)
+expect 0 'the answer is that of round' "${rounds[@]}"
+grep -q 'round 1: at most 0.005 times the FLOPs' "$dir/err" || fail "the limit did not fall"
+"$kas" best "$dir/rounds/round-0" --json | grep -q '"answers": true' || fail "round 0 has no answer"
+expect 0 'the answer is that of round' "${rounds[@]}" # again: nothing to do
 echo "ok: 2 finalists by 2 seeds; no answer where there is none"

@@ -161,3 +161,47 @@ kas_status kas_search_run(kas_session *s, const kas_cli_common *common)
     }
     return status == KAS_OK ? print_results(s, common) : status;
 }
+
+/* ---- rounds ---------------------------------------------------------------------------------- */
+
+static kas_status run_round(const kas_session_request *request, const kas_cli_common *common)
+{
+    kas_session session;
+    kas_status status = kas_session_begin(request, false, &session);
+    if (status == KAS_OK)
+        status = kas_search_run(&session, common);
+    kas_session_close(&session);
+    return status;
+}
+
+kas_status kas_search_rounds(const kas_session_request *request, double factor,
+                             const kas_cli_common *common)
+{
+    kas_session_request round = *request;
+    char study[2][KAS_STUDY_PATH], relative[32];
+    double *const limit = round.search.flops > 0 ? &round.search.flops : &round.search.latency;
+    for (int r = 0;; r++) {
+        snprintf(relative, sizeof relative, "round-%d", r);
+        KAS_TRY(kas_study_path(request->study, relative, study[r % 2]));
+        round.study = study[r % 2];
+        if (r > 0) {
+            round.from = study[(r + 1) % 2];
+            *limit *= factor;
+        }
+        if (!common->quiet)
+            fprintf(stderr, "round %d: at most %.4g times the %s\n", r, *limit,
+                    limit == &round.search.flops ? "FLOPs" : "latency");
+        kas_status status = run_round(&round, common);
+        if (status == KAS_BAD_INPUT && r > 0) { /* none of them fits the smaller limit */
+            fprintf(stderr, "round %d begins anew: %s\n", r, kas_error());
+            round.from = NULL;
+            status = run_round(&round, common);
+        }
+        if (status == KAS_NOTHING_VALID && r > 0) {
+            fprintf(stderr, "round %d ends the search: %s\n", r, kas_error());
+            fprintf(stderr, "the answer is that of round %d: %s/best\n", r - 1, study[(r + 1) % 2]);
+            return KAS_OK;
+        }
+        KAS_TRY(status);
+    }
+}

@@ -16,4 +16,12 @@ extern const struct argp kas_search_work_argp;
 
 kas_status kas_search_run(kas_session *session, const kas_cli_common *common);
 
+/* Runs rounds until one finds no kernel within the loss (the paper's outer loop, section 8.2). A
+ * round is a study of its own, STUDY/round-0, STUDY/round-1, ...; it begins with the kernels of the
+ * round before, and has `factor` times its limit on the FLOPs or, where they have none, on the
+ * latency. Called again it goes on with the round that has not ended. Fails when the first round
+ * finds none. */
+kas_status kas_search_rounds(const kas_session_request *request, double factor,
+                             const kas_cli_common *common);
+
 #endif

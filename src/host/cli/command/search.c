@@ -18,6 +18,7 @@ typedef struct search_command {
     bool known_given, auto_rungs;
     int objective; /* kas_objective; -1 = not given */
     bool limits_loss;
+    double shrink; /* 0 = no rounds */
 } search_command;
 
 enum {
@@ -45,7 +46,8 @@ enum {
     OPTION_OBJECTIVE,
     OPTION_MAX_LOSS,
     OPTION_FINALISTS,
-    OPTION_SEEDS
+    OPTION_SEEDS,
+    OPTION_SHRINK
 };
 
 static const struct argp_option option_list[] = {
@@ -128,6 +130,11 @@ static const struct argp_option option_list[] = {
      "Candidates that are trained on the whole training set (default 1)", 4},
     {"seeds", OPTION_SEEDS, "N", 0,
      "Trainings of each finalist and of the unmodified network, by different seeds (default 1)", 4},
+    {"shrink", OPTION_SHRINK, "FACTOR", 0,
+     "Search in rounds, STUDY/round-0, STUDY/round-1, ...: each begins with the kernels of the "
+     "round before and has FACTOR times its limit on FLOPs (with --flops 0: on latency); a round "
+     "without a kernel within --max-loss is the last",
+     4},
     {"dry-run", OPTION_DRY, 0, 0, "Say what would be done, and sample, but train nothing", 5},
     {0}};
 
@@ -153,7 +160,7 @@ static void set_defaults(search_command *c)
     kas_search_options *o = &c->request.search;
     if (c->objective >= 0)
         o->objective = c->objective;
-    else if (c->limits_loss)
+    else if (c->limits_loss || c->shrink > 0)
         o->objective = KAS_OBJECTIVE_LATENCY;
     if (isnan(o->latency))
         o->latency = o->objective == KAS_OBJECTIVE_ACCURACY ? 0 : 1;
@@ -169,6 +176,13 @@ static error_t check(const search_command *c, struct argp_state *state)
     if (c->request.search.sample.space == KAS_SPACE_NAS_PTE &&
         c->request.search.strategy == KAS_STRATEGY_EVOLUTION)
         argp_error(state, "--strategy evolution: children are known for --space canvas only");
+    if (c->shrink > 0 && !*c->request.study)
+        argp_error(state, "--shrink needs --study: its rounds are studies in that folder");
+    if (c->shrink > 0 && c->request.search.objective != KAS_OBJECTIVE_LATENCY)
+        argp_error(state, "--shrink needs --objective latency: it ends where no kernel is within "
+                          "--max-loss");
+    if (c->shrink > 0 && c->request.search.flops <= 0 && c->request.search.latency <= 0)
+        argp_error(state, "--shrink needs a limit that can fall: --flops or --latency");
     if (c->by_count && c->by_time)
         argp_error(state, "--candidates and --time exclude each other; give one of them");
     return 0;
@@ -195,6 +209,7 @@ static const kas_cli_value values[] = {
     {OPTION_FLOPS, KAS_CLI_NUMBER(search_command, request.search.flops, 0, KAS_MOST_RATIO)},
     {OPTION_PARAMS, KAS_CLI_NUMBER(search_command, request.search.params, 0, KAS_MOST_RATIO)},
     {OPTION_LATENCY, KAS_CLI_NUMBER(search_command, request.search.latency, 0, KAS_MOST_RATIO)},
+    {OPTION_SHRINK, KAS_CLI_NUMBER(search_command, shrink, 0.01, 0.99)},
     {OPTION_OBJECTIVE, KAS_CLI_CHOICE(search_command, objective, kas_objective_names)},
     {OPTION_FINALISTS,
      KAS_CLI_INT(search_command, request.search.finalists, 1, KAS_FINALISTS_MOST)},
@@ -304,6 +319,8 @@ static kas_status run(int argc, char **argv)
         c.request.search.rungs = kas_search_rungs(c.request.search.recipe.epochs);
     c.request.threads = c.common.threads;
     c.request.may_grow = c.by_count;
+    if (c.shrink > 0 && !c.dry)
+        return kas_search_rounds(&c.request, c.shrink, &c.common);
     kas_session session;
     kas_status status = kas_session_begin(&c.request, c.dry, &session);
     if (status == KAS_OK)
