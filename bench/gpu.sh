@@ -395,7 +395,7 @@ part_pack() {
 }
 
 part_search() {
-    local sizes=(--net "${net:-resnet18}" --candidates 12 --epochs 3 --batch 128 --precision bf16)
+    local sizes=(--net "${net:-resnet18}" --candidates 12 --epochs 3 --batch 128 --precision bf16 --latency 0)
     [ -z "$small" ] || sizes=(--net resnet20 --candidates 2 --epochs 1 --batch 16 --latency 0)
     [ -z "$again" ] || rm -rf "$out/study"
     need_images || return
