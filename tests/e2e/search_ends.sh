@@ -59,4 +59,10 @@ expect 0 'the answer is that of round' "${rounds[@]}"
 grep -q 'round 1: at most 0.005 times the FLOPs' "$dir/err" || fail "the limit did not fall"
 "$kas" best "$dir/rounds/round-0" --json | grep -q '"answers": true' || fail "round 0 has no answer"
 expect 0 'the answer is that of round' "${rounds[@]}" # again: nothing to do
+"${rounds[@]}" --study "$dir/longer" --shrink 0.9 >/dev/null 2>"$dir/err" & pid=$!
+await "the second round" [ -s "$dir/longer/round-1/from.json" ]
+kill -9 $pid 2>/dev/null || true
+wait $pid 2>/dev/null || true
+first=$("$kas" best "$dir/longer/round-0" --json | sed -n 's/.*"kind": "candidate", "index": 0, "kernel": "\([0-9a-f]*\)".*/\1/p')
+[ -n "$first" ] && grep -q "$first" "$dir/longer/round-1/from.json" || fail "round 1 does not begin with the kernel \"$first\" of round 0"
 echo "ok: 2 finalists by 2 seeds; no answer where there is none"
