@@ -225,9 +225,11 @@ kas_status kas_finals_text(const kas_search_options *options, const kas_work *wo
     kas_table_free(table);
     kas_buf_printf(out,
                    "difference: points against the unmodified network with the same seed; its 95%% "
-                   "interval is over the %s.\nexploratory: not the answer, which was named before "
-                   "the test set was opened.\n",
+                   "interval is over the %s.\n",
                    n > 1 && list[1].pairs > 1 ? "seeds (Student's t)" : "test images");
+    if (n > 2)
+        kas_buf_puts(out, "exploratory: not the answer, which was named before the test set was "
+                          "opened.\n");
     return status;
 }
 
