@@ -87,13 +87,13 @@ static kas_status put_item(kas_store *store, const made_study *how, const item *
         store, NULL,
         "INSERT INTO work (id, kind, k, seed, attempt, name, kernel, flops, params, conv_flops,"
         " conv_params, state, reason, lease, created, started, ended, accuracy, latency,"
-        " latency_iqr, step_seconds, generation, origin, parents, rung, predicted)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        "iiiiittddddttdddddddittid", id, (int64_t)i->kind, i->k, i->seed, i->k, i->name, i->kernel,
+        " latency_iqr, step_seconds, generation, origin, parents, rung, predicted, answers)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "iiiiittddddttdddddddittidi", id, (int64_t)i->kind, i->k, i->seed, i->k, i->name, i->kernel,
         i->flops * 4e7, i->flops * 2.5e5, 4e7, 2.5e5, kas_work_state_name(i->state), i->reason,
         BEGUN, i->started, ended ? i->started + 3.0 * i->epochs + 2 : NAN, i->accuracy, i->latency,
         i->latency * 0.04, i->latency * 2.4, (int64_t)i->generation, i->origin, i->parents,
-        (int64_t)i->rung, i->predicted));
+        (int64_t)i->rung, i->predicted, (int64_t)(i->kind == KAS_WORK_FINAL)));
     return put_epochs(store, id, i->epochs, how->epochs,
                       isfinite(i->accuracy) ? i->accuracy : 0.2 + 0.2 * draw(3, (uint64_t)id),
                       draw(4, (uint64_t)id));
@@ -160,11 +160,12 @@ static kas_status put_candidate(kas_store *store, const made_study *how, int k, 
     return put_item(store, how, &i, 10 + k);
 }
 
-/* The final trainings of the first candidate and of the unmodified network, by two seeds each. */
+/* The final trainings of a late candidate and of the unmodified network, by two seeds each. */
 static kas_status put_others(kas_store *store, const made_study *how, const char *kernel)
 {
+    const int answer = (how->candidates - 1) / 10 * 10; /* one that finished */
     char name[17];
-    name_of(how, 0, name);
+    name_of(how, answer, name);
     item i = {.kind = KAS_WORK_BASELINE,
               .name = "",
               .origin = "",
@@ -185,6 +186,7 @@ static kas_status put_others(kas_store *store, const made_study *how, const char
         KAS_TRY(put_item(store, how, &i, 2 + seed));
         item final = i;
         final.kind = KAS_WORK_FINAL;
+        final.k = answer;
         final.name = name;
         final.kernel = kernel;
         final.flops = 0.25;
@@ -227,6 +229,8 @@ kas_status make_study(const char *folder, const made_study *how)
     options.seed = how->seed;
     options.candidates = how->candidates;
     options.prune_window = how->evolved ? 9 : 8; /* what tells the two kinds apart */
+    if (how->evolved)
+        options.rungs = (kas_int_list){.count = 2, .value = {1, 2}};
     snprintf(options.net, sizeof options.net, "resnet20");
     snprintf(options.device, sizeof options.device, "cpu");
     kas_buf text = {0};

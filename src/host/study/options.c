@@ -203,6 +203,7 @@ void kas_search_options_command(const kas_search_options *options, const char *d
         kas_buf_printf(out, " \\\n    --known=%s", given.known ? "yes" : "no");
     given.init[0] = given.from[0] = 0;
     given.known = defaults.known;
+    given.halves = defaults.halves; /* no option */
     for (int i = 0; i < FIELDS; i++)
         write_option(&fields[i], &given, &defaults, out);
     for (int i = 0; i < samples; i++)

@@ -55,7 +55,8 @@ static void picture(void **state)
     has("16 finished");
     has("3 predicted-slow, 3 not-promoted\n");
     has("2 under way");
-    has("rung 3: 16 begun, 0 promoted");
+    has("rungs       epoch 1: ");
+    has("epoch 8: 16 begun, 16 finished\n");
     has("under way   38 ");
     has("4 of 8 epochs");
     has("unmodified              62.00%  5.00 ms");
@@ -80,7 +81,8 @@ static void finished(void **state)
     open_made(&(made_study){.candidates = 10, .epochs = 2}, &v);
     frame(&v, 40, 79);
     has("under way   nothing");
-    has("test set    unmodified  63.00%");
+    has("test set    unmodified  63.50%  2 of 2 trainings ended\n");
+    has("2 of 2 trainings ended, the answer");
     assert_true(kas_study_finals_done(&v));
     kas_study_view_close(&v);
 }

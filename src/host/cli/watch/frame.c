@@ -5,19 +5,19 @@
 #include <string.h>
 
 #include "host/cli/watch/watch.h"
-#include "host/leaderboard/judge.h"
-#include "host/leaderboard/objective.h"
+#include "host/leaderboard/finals.h"
 #include "host/leaderboard/leaderboard.h"
+#include "host/leaderboard/rungs.h"
 #include "host/report/line.h"
 
-/* RUNNING, FRONTIER, RUNGS: most lines for each; NAME: digits of a kernel's name; the others count
+/* RUNNING, FRONTIER: most lines for each; NAME: digits of a kernel's name; the others count
  * characters: of a bar, of what stands left of the lines, of a list in one line. */
-enum { RUNNING = 8, FRONTIER = 5, RUNGS = 6, NAME = 8, BAR = 24, MARGIN = 12, LIST = 64 };
+enum { RUNNING = 8, FRONTIER = 5, NAME = 8, BAR = 24, MARGIN = 12, LIST = 64 };
 
 typedef struct tally {
     int state[KAS_WORK_STATES];
     int candidates, ended; /* without those that are not counted among the wanted ones */
-    int generation, rung;  /* the highest */
+    int generation;        /* the highest */
 } tally;
 
 static tally count(const kas_study_view *v)
@@ -29,7 +29,6 @@ static tally count(const kas_study_view *v)
             continue;
         t.state[w->state]++;
         t.generation = w->generation > t.generation ? w->generation : t.generation;
-        t.rung = w->rung > t.rung ? w->rung : t.rung;
         if (w->state == KAS_WORK_PREDICTED_SLOW)
             continue;
         t.candidates++;
@@ -98,25 +97,28 @@ static void put_head(const kas_study_view *v, const char *study, const tally *t,
     }
 }
 
-/* A line for each rung: how many candidates have reached it, and what became of them there. */
-static void put_rungs(const kas_study_view *v, const tally *t, kas_buf *out)
+/* A line for each rung: how many candidates were trained for it, and what became of them there. */
+static void put_rungs(const kas_study_view *v, kas_buf *out)
 {
-    if (!t->rung && !t->state[KAS_WORK_WAITING] && !t->state[KAS_WORK_NOT_PROMOTED])
-        return;
-    for (int r = 0; r <= t->rung && r < RUNGS; r++) {
-        int reached = 0, waiting = 0, ended = 0, passed = 0;
+    const int last = kas_rungs_last(&v->options);
+    for (int r = 0; last && r <= last; r++) {
+        int begun = 0, waiting = 0, ended = 0, passed = 0;
         for (int i = 0; i < v->count; i++) {
             const kas_work *w = &v->work[i];
             if (w->kind != KAS_WORK_CANDIDATE || w->rung < r || w->state == KAS_WORK_QUEUED ||
-                w->state == KAS_WORK_PREDICTED_SLOW)
+                (!w->epochs && kas_work_ended(w->state)))
                 continue;
-            reached++;
-            passed += w->rung > r;
+            begun++;
+            passed += w->rung > r || w->state == KAS_WORK_FINISHED;
             waiting += w->rung == r && w->state == KAS_WORK_WAITING;
             ended += w->rung == r && w->state == KAS_WORK_NOT_PROMOTED;
         }
-        kas_buf_printf(out, "%s rung %d: %d begun, %d promoted, %d waiting, %d not promoted\n",
-                       r ? "           " : "rungs      ", r + 1, reached, passed, waiting, ended);
+        kas_buf_printf(out, "%s epoch %d: %d begun, %d %s", r ? "           " : "rungs      ",
+                       kas_rungs_epochs(&v->options, r), begun, passed,
+                       r == last ? "finished" : "promoted");
+        if (r < last)
+            kas_buf_printf(out, ", %d waiting, %d not promoted", waiting, ended);
+        kas_buf_puts(out, "\n");
     }
 }
 
@@ -186,16 +188,17 @@ static void put_leaders(const kas_study_view *v, kas_buf *out)
 
 static void put_finals(const kas_study_view *v, kas_buf *out)
 {
-    for (int i = 0; i < v->count; i++) {
-        const kas_work *w = &v->work[i];
-        if (w->kind != KAS_WORK_FINAL && w->kind != KAS_WORK_FINAL_BASELINE)
-            continue;
-        kas_buf_printf(out, "test set    %-10.*s ", w->kind == KAS_WORK_FINAL ? NAME : 10,
-                       w->kind == KAS_WORK_FINAL ? w->name : "unmodified");
-        if (w->state == KAS_WORK_FINISHED)
-            kas_buf_printf(out, "%6.2f%%\n", 100 * w->measured.accuracy);
-        else
-            kas_buf_printf(out, "%s\n", kas_work_state_name(w->state));
+    kas_finalist final[KAS_FINALISTS_MOST + 1];
+    const int count = kas_finals_of(v->work, v->count, final);
+    for (int i = 0; i < count; i++) {
+        const kas_finalist *f = &final[i];
+        const bool kernel = f->work->kind == KAS_WORK_FINAL;
+        kas_buf_printf(out, "%s %-10.*s ", i ? "           " : "test set   ", kernel ? NAME : 10,
+                       kernel ? f->work->name : "unmodified");
+        if (f->seeds)
+            kas_buf_printf(out, "%6.2f%%  ", 100 * f->accuracy.mean);
+        kas_buf_printf(out, "%d of %d trainings ended%s\n", f->seeds, f->trainings,
+                       f->answers ? ", the answer" : "");
     }
 }
 
@@ -235,7 +238,7 @@ void kas_watch_frame(const kas_study_view *v, const char *study, double now, int
     kas_buf text = {0};
     const tally t = count(v);
     put_head(v, study, &t, &text);
-    put_rungs(v, &t, &text);
+    put_rungs(v, &text);
     put_running(v, now, &text);
     put_leaders(v, &text);
     put_finals(v, &text);

@@ -28,8 +28,8 @@ static summary summarise(const kas_report_view *v, const kas_report_group *g)
     for (int i = 0; i < g->count; i++) {
         const kas_report_view *study = &v[g->study[i]];
         s.seconds += study->device_seconds / g->count;
-        if (study->best)
-            best[s.found++] = study->best->measured.accuracy;
+        if (study->steps)
+            best[s.found++] = study->step[study->steps - 1].accuracy;
     }
     if (!s.found)
         return s;
@@ -129,6 +129,8 @@ static void put_groups(const summary *s, int groups, kas_buf *out)
 static void put_study(const kas_report_view *v, int number, kas_buf *out)
 {
     const kas_work *a = v->answer, *b = v->baseline;
+    const kas_finalist *final = a ? kas_report_final(v, a->name) : NULL,
+                       *unmodified = kas_report_final(v, NULL);
     kas_buf_printf(out, "<tr><th scope=\"row\"><a href=\"#study-%d\">", number);
     kas_html_text(out, v->title);
     kas_buf_puts(out, "</a></th>");
@@ -141,8 +143,8 @@ static void put_study(const kas_report_view *v, int number, kas_buf *out)
     kas_html_percent(out, a ? a->measured.accuracy : NAN);
     kas_html_percent(out, b ? b->measured.accuracy : NAN);
     kas_html_ratio(out, a ? a->measured.latency : NAN, b ? b->measured.latency : NAN);
-    kas_html_percent(out, a ? kas_report_test(v, a->name).mean : NAN);
-    kas_html_percent(out, kas_report_test(v, NULL).mean);
+    kas_html_percent(out, final ? final->accuracy.mean : NAN);
+    kas_html_percent(out, unmodified ? unmodified->accuracy.mean : NAN);
     kas_html_number(out, "%s", kas_human_duration(v->device_seconds, (char[32]){0}));
     kas_buf_puts(out, "</tr>\n");
 }

@@ -86,9 +86,13 @@ static void put_list(kas_buf *out, const char *name, char open, const kas_buf *l
 
 static kas_status put_study(const kas_report_view *v, const kas_report_limits *limits, kas_buf *out)
 {
-    kas_buf items = {0}, curves = {0}, steps = {0}, kernels = {0};
+    kas_buf items = {0}, finalists = {0}, curves = {0}, steps = {0}, kernels = {0};
     int left_out;
     put_items(v, limits->items, &items, &left_out);
+    for (int i = 0; i < v->finals; i++) {
+        kas_buf_puts(&finalists, i ? "," : "");
+        kas_finalist_json(&v->final[i], &finalists);
+    }
     put_steps(v, &steps);
     put_kernels(v, limits->kernels, &kernels);
     const kas_status status = put_curves(v, limits->curves, &curves);
@@ -108,11 +112,13 @@ static kas_status put_study(const kas_report_view *v, const kas_report_limits *l
     kas_line_json(out, "options", v->study.options);
     kas_line_int(out, "items_left_out", left_out);
     put_list(out, "items", '[', &items, ']');
+    put_list(out, "finalists", '[', &finalists, ']');
     put_list(out, "curves", '[', &curves, ']');
     put_list(out, "best_so_far", '[', &steps, ']');
     put_list(out, "kernels", '{', &kernels, '}');
     kas_line_end(out);
     kas_buf_free(&items);
+    kas_buf_free(&finalists);
     kas_buf_free(&curves);
     kas_buf_free(&steps);
     kas_buf_free(&kernels);

@@ -115,30 +115,49 @@ static int draw_dominated(kas_chart *c, const kas_report_view *v, int limit)
     return drawn;
 }
 
-/* The frontier's candidates in the order of rank: accuracy falls, and so does the latency. */
+/* Lists what is on the frontier: accuracy falls, and so does the latency. */
+static int list_front(const kas_report_view *v, int limit, const kas_work **out)
+{
+    int count = 0;
+    bool due = v->baseline_on_frontier && has_place(v->baseline);
+    for (int i = 0; i < v->finished && count < limit; i++) {
+        const kas_work *w = v->ranked[i].work;
+        if (!v->ranked[i].frontier || !has_place(w))
+            continue;
+        if (due && v->baseline->measured.accuracy >= w->measured.accuracy)
+            out[count++] = v->baseline;
+        due &= !count || out[count - 1] != v->baseline;
+        out[count++] = w;
+    }
+    if (due)
+        out[count++] = v->baseline;
+    return count;
+}
+
+/* Returns how many candidates it drew. */
 static int draw_frontier(kas_chart *c, const kas_report_view *v, int limit)
 {
+    const kas_work **front = calloc((size_t)limit + 2, sizeof *front);
+    const int count = front ? list_front(v, limit, front) : 0;
     int drawn = 0;
-    double y = 0;
-    for (int i = 0; i < v->finished; i++) {
-        const kas_work *w = v->ranked[i].work;
-        if (!v->ranked[i].frontier || !has_place(w) || drawn == limit)
-            continue;
-        const double x = kas_chart_x(c, w->measured.latency);
-        if (drawn++)
-            kas_buf_printf(c->out, "V%.1fH%.1f", y = kas_chart_y(c, w->measured.accuracy), x);
+    for (int i = 0; i < count; i++) {
+        const double x = kas_chart_x(c, front[i]->measured.latency),
+                     y = kas_chart_y(c, front[i]->measured.accuracy);
+        if (i)
+            kas_buf_printf(c->out, "V%.1fH%.1f", y, x);
         else
-            kas_buf_printf(c->out, "<path class=\"front\" d=\"M%.1f %.1fH%.1f", c->right,
-                           y = kas_chart_y(c, w->measured.accuracy), x);
+            kas_buf_printf(c->out, "<path class=\"front\" d=\"M%.1f %.1fH%.1f", c->right, y, x);
         kas_chart_keep_free(c, x, y, 5);
     }
-    if (drawn)
+    if (count)
         kas_buf_printf(c->out, "V%.1f\"/>\n", c->bottom);
-    for (int i = 0, n = 0; i < v->finished && n < drawn; i++)
-        if (v->ranked[i].frontier && has_place(v->ranked[i].work)) {
-            put_dot(c, v->ranked[i].work, "dot on", v->ranked[i].work == v->answer ? 5.5 : 4);
-            n++;
+    for (int i = 0; i < count; i++)
+        if (front[i] != v->baseline) {
+            put_dot(c, front[i], "dot on", front[i] == v->answer ? 5.5 : 4);
+            drawn++;
         }
+    c->out->failed |= !front;
+    free(front);
     return drawn;
 }
 
@@ -187,9 +206,9 @@ static int draw(const kas_report_view *v, const range *latency, const range *acc
                    y = kas_axis_percent("validation top-1", accuracy->low, accuracy->high);
     kas_chart_open(&c, out, wide, &x, &y, 0, "Accuracy of the candidates against their latency");
     const int dominated = draw_dominated(&c, v, limit);
+    const int front = draw_frontier(&c, v, limit);
     if (v->baseline && has_place(v->baseline))
         draw_baseline(&c, v->baseline);
-    const int front = draw_frontier(&c, v, limit);
     put_labels(&c, v);
     kas_chart_close(&c);
     out->failed |= dominated < 0;
@@ -208,7 +227,7 @@ void kas_report_frontier(const kas_report_view *v, const kas_report_limits *limi
     draw(v, &latency, &accuracy, limits->points, false, out);
     kas_buf_puts(out,
                  "<figcaption>Further up is more accurate, further left is faster. The line is "
-                 "the frontier: candidates that no other one beats in both.");
+                 "the frontier: what nothing else beats in both.");
     if (v->baseline && has_place(v->baseline))
         kas_buf_puts(out,
                      " Dashes lead from the unmodified network: only what lies left of them or "

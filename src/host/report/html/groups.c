@@ -27,6 +27,9 @@ static void add_value(const kas_report_view *v, const cJSON *item, kas_buf *out)
     kas_buf_printf(out, "%s%s ", out->size ? ", " : "", item->string);
     if (strcmp(item->string, "data") == 0)
         kas_buf_puts(out, path ? path + 1 : v->study.dataset_path);
+    else if (cJSON_IsArray(item) && text) /* without its brackets */
+        kas_buf_printf(out, "%.*s", text[1] == ']' ? 4 : (int)strlen(text) - 2,
+                       text[1] == ']' ? "none" : text + 1);
     else
         kas_buf_puts(out, cJSON_IsString(item) ? item->valuestring : text ? text : "?");
     cJSON_free(text);

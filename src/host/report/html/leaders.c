@@ -6,38 +6,19 @@
 #include "host/report/html/sections.h"
 #include "host/report/line.h"
 
-static void put_accuracy(const kas_report_view *v, double accuracy, kas_buf *out)
+/* Writes the points that a candidate loses, with the standard error where it is known. */
+static void put_lost(const kas_report_view *v, const kas_work *w, kas_buf *out)
 {
-    const double error = kas_report_sampling_error(accuracy, v->validation_images);
-    if (!isfinite(error)) {
-        kas_html_percent(out, accuracy);
-        return;
-    }
-    kas_buf_puts(out, "<td class=\"n\">");
-    kas_html_put(out, "%.2f%%", 100 * accuracy);
-    kas_buf_printf(out, " <small>± %.1f</small></td>", 100 * error);
-}
-
-static void put_gain(const kas_report_view *v, const kas_work *w, kas_buf *out)
-{
-    if (w == v->baseline || !v->baseline)
-        kas_html_number(out, "%s", "");
-    else
-        kas_html_number(out, "%+.2f",
-                        100 * (w->measured.accuracy - v->baseline->measured.accuracy));
-}
-
-static void put_test(const kas_report_view *v, const kas_work *w, kas_buf *out)
-{
-    const kas_report_scores s = kas_report_test(v, w == v->baseline ? NULL : w->name);
-    if (!s.count) {
+    if (w == v->baseline || !v->baseline) {
         kas_html_number(out, "%s", "");
         return;
     }
-    kas_buf_puts(out, "<td class=\"n\">");
-    kas_html_put(out, "%.2f%%", 100 * s.mean);
-    if (s.count > 1)
-        kas_buf_printf(out, " <small>%.1f to %.1f</small>", 100 * s.low, 100 * s.high);
+    const kas_paired pair = kas_objective_lost(w, v->baseline, KAS_SELECTING);
+    const double lost =
+        pair.images ? pair.lost : v->baseline->measured.accuracy - w->measured.accuracy;
+    kas_buf_printf(out, "<td class=\"n\">%.2f", 100 * lost);
+    if (pair.images)
+        kas_buf_printf(out, " <small>± %.2f</small>", 100 * pair.error);
     kas_buf_puts(out, "</td>");
 }
 
@@ -73,14 +54,12 @@ static void put_row(const kas_report_view *v, const kas_work *w, int rank, bool 
     if (candidate)
         kas_html_number(out, "%d%s", rank, frontier ? " ★" : "");
     else
-        kas_html_number(out, "%s", "");
+        kas_html_number(out, "%s", frontier ? "★" : "");
     kas_buf_puts(out, candidate ? "<th scope=\"row\"><code>" : "<th scope=\"row\">");
     kas_html_text(out, candidate ? w->name : "unmodified network");
     kas_buf_puts(out, candidate ? "</code></th>" : "</th>");
-    put_accuracy(v, w->measured.accuracy, out);
-    put_gain(v, w, out);
-    if (kas_report_test(v, NULL).count)
-        put_test(v, w, out);
+    kas_html_percent(out, w->measured.accuracy);
+    put_lost(v, w, out);
     put_latency(w, out);
     kas_html_ratio(out, w->measured.latency, v->baseline ? v->baseline->measured.latency : NAN);
     kas_html_ratio(out, candidate ? w->flops : 1, candidate ? w->conv_flops : 1);
@@ -100,7 +79,7 @@ static void put_rows(const kas_report_view *v, int limit, kas_buf *out)
     for (int i = 0; i < v->finished; i++) {
         const kas_work *w = v->ranked[i].work;
         if (due && !(w->measured.accuracy > v->baseline->measured.accuracy)) {
-            put_row(v, v->baseline, 0, false, out);
+            put_row(v, v->baseline, 0, v->baseline_on_frontier, out);
             due = false;
         }
         if (i >= limit && !(v->ranked[i].frontier && extra++ < limit) && w != v->answer)
@@ -108,23 +87,21 @@ static void put_rows(const kas_report_view *v, int limit, kas_buf *out)
         put_row(v, w, i + 1, v->ranked[i].frontier, out);
     }
     if (due)
-        put_row(v, v->baseline, 0, false, out);
+        put_row(v, v->baseline, 0, v->baseline_on_frontier, out);
 }
 
 void kas_report_leaders(const kas_report_view *v, const kas_report_limits *limits, kas_buf *out)
 {
     if (!v->finished && !v->baseline)
         return;
-    const bool tested = kas_report_test(v, NULL).count > 0;
     kas_html_section(out, "Leaderboard");
     kas_buf_printf(out,
                    "<div class=\"scroll\"><table class=\"leaders\">\n<thead><tr><th "
                    "class=\"n\">#</th><th>kernel</th><th class=\"n\">top-1</th>"
-                   "<th class=\"n\">gain</th>%s<th class=\"n\">latency</th>"
+                   "<th class=\"n\">lost</th><th class=\"n\">latency</th>"
                    "<th class=\"n\">ratio</th><th class=\"n\">FLOPs</th>"
                    "<th class=\"n\">params</th><th class=\"n\">step</th>%s</tr>"
                    "</thead>\n<tbody>\n",
-                   tested ? "<th class=\"n\">test top-1</th>" : "",
                    has_origins(v) ? "<th>came by</th>" : "");
     put_rows(v, limits->rows, out);
     kas_buf_puts(out, "</tbody></table></div>\n<p class=\"note\">");
@@ -132,19 +109,11 @@ void kas_report_leaders(const kas_report_view *v, const kas_report_limits *limit
         kas_buf_printf(out, "The %d best of %d finished candidates, and those of the frontier. ",
                        limits->rows, v->finished);
     kas_buf_printf(out,
-                   "★: on the frontier. Top-1: on the validation split; gain: points above the "
-                   "unmodified network. Latency: a forward pass of %d images, median ± half of the "
-                   "interquartile range; ratio: to the unmodified network. FLOPs, params: relative "
-                   "to the replaced convolutions. Step: a training step.",
+                   "★: on the frontier. Top-1: on the validation images that select. Lost: points "
+                   "against the unmodified network, ± the standard error over these images. "
+                   "Latency: a forward pass of %d images, median ± half of the interquartile "
+                   "range; ratio: to the unmodified network. FLOPs, params: relative to the "
+                   "replaced convolutions. Step: a training step.</p>\n",
                    KAS_LATENCY_BATCH);
-    if (v->validation_images)
-        kas_buf_printf(out,
-                       " ± at top-1: the 95%% interval that %d validation images leave open. "
-                       "Differences within it may be chance.",
-                       v->validation_images);
-    if (tested)
-        kas_buf_puts(out, " Test top-1: after training on the whole training set, scored once; the "
-                          "mean over seeds, and their range.");
-    kas_buf_puts(out, "</p>\n");
     kas_html_section_end(out);
 }

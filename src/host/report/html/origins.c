@@ -69,7 +69,7 @@ static void put_options(const kas_report_view *v, kas_buf *out)
         kas_buf_puts(out, "<li><span>");
         kas_html_text(out, item->string);
         kas_buf_puts(out, "</span> <span>");
-        kas_html_put(out, "%.400s", *value ? value : "none");
+        kas_html_put(out, "%.400s", *value && strcmp(value, "[]") != 0 ? value : "none");
         kas_buf_puts(out, "</span></li>\n");
         cJSON_free(text);
     }

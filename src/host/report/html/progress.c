@@ -175,9 +175,8 @@ kas_status kas_report_progress(const kas_report_view *v, int count, kas_buf *out
         kas_buf_puts(out, "<figure>\n");
         draw(v, group, groups, &e, true, out);
         draw(v, group, groups, &e, false, out);
-        kas_buf_puts(out, "<figcaption>Device time: the time for which candidates held a worker, "
-                          "for compiling, screening, latency and training, added up in the order "
-                          "in which they ended. Of one that was resumed only its epochs count.");
+        kas_buf_puts(out, "<figcaption>Device time: the time for which candidates trained and "
+                          "waited for compilers, added up in the order in which they ended.");
         if (groups < count)
             kas_buf_puts(out, " Studies that differ only in their seed are one line, their median, "
                               "in a band from the worst to the best.");

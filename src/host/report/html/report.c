@@ -41,6 +41,7 @@ static kas_status put_study(const kas_report_view *v, const kas_report_limits *l
 {
     put_meta(v, out);
     kas_report_verdict(v, out);
+    kas_report_finals(v, out);
     kas_report_frontier(v, limits, out);
     kas_report_leaders(v, limits, out);
     KAS_TRY(kas_report_curves(v, limits, out));

@@ -17,6 +17,7 @@ typedef struct kas_report_limits {
 
 /* One study. Each of these writes nothing, not even a heading, when there is nothing to show. */
 void kas_report_verdict(const kas_report_view *view, kas_buf *out); /* two sentences and a table */
+void kas_report_finals(const kas_report_view *view, kas_buf *out);
 void kas_report_frontier(const kas_report_view *view, const kas_report_limits *limits,
                          kas_buf *out);
 void kas_report_leaders(const kas_report_view *view, const kas_report_limits *limits, kas_buf *out);

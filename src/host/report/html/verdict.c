@@ -11,11 +11,6 @@ static double ratio(const kas_report_view *v)
     return v->baseline ? v->answer->measured.latency / v->baseline->measured.latency : NAN;
 }
 
-static double gain(const kas_report_view *v)
-{
-    return v->baseline ? v->answer->measured.accuracy - v->baseline->measured.accuracy : NAN;
-}
-
 /* Writes "0.90 points above" or "as much as". */
 static void put_points(double points, const char *as_much, const char *above, const char *below,
                        kas_buf *out)
@@ -42,18 +37,18 @@ static void put_kernel(const kas_work *w, kas_buf *out)
 static void put_found(const kas_report_view *v, kas_buf *out)
 {
     const kas_work *w = v->answer;
-    const double more = gain(v), slower = ratio(v);
-    const double chance = kas_report_sampling_error(w->measured.accuracy, v->validation_images);
-    kas_buf_puts(out, "The best kernel, ");
+    const double slower = ratio(v);
+    const kas_paired pair = kas_objective_lost(w, v->baseline, KAS_SELECTING);
+    const double more = v->baseline ? w->measured.accuracy - v->baseline->measured.accuracy : NAN;
+    kas_buf_puts(out, v->answered ? "The answer, kernel " : "The best kernel so far, ");
     put_kernel(w, out);
-    kas_html_put(out, " reaches %.2f%% on the validation split", 100 * w->measured.accuracy);
+    kas_html_put(out, " reaches %.2f%% on the validation images", 100 * w->measured.accuracy);
     if (isfinite(more)) {
         kas_buf_puts(out, ", ");
         put_points(more, "as much as", "above", "below", out);
         kas_html_put(out, " the unmodified network’s %.2f%%", 100 * v->baseline->measured.accuracy);
-        if (fabs(more) < chance)
-            kas_html_put(out, " (%d validation images leave ±%.1f points open)",
-                         v->validation_images, 100 * chance);
+        if (pair.images)
+            kas_html_put(out, " (standard error %.2f)", 100 * pair.error);
     }
     if (isfinite(slower))
         kas_html_put(out, ", at %.2f times its latency", slower);
@@ -62,30 +57,29 @@ static void put_found(const kas_report_view *v, kas_buf *out)
                  more <= 0 && slower >= 1 ? ": it is neither more accurate nor faster" : "");
 }
 
-static void put_scores(const kas_report_scores *s, kas_buf *out)
-{
-    kas_html_put(out, "%.2f%%", 100 * s->mean);
-    if (s->count > 1)
-        kas_html_put(out, " (%.2f to %.2f over %d seeds)", 100 * s->low, 100 * s->high, s->count);
-}
-
 static void put_tested(const kas_report_view *v, kas_buf *out)
 {
-    const kas_report_scores ours = kas_report_test(v, v->answer->name),
-                            base = kas_report_test(v, NULL);
-    if (!ours.count) {
-        kas_buf_puts(out, " Nothing is known on the test set yet: its final training has not "
-                          "ended.");
+    const kas_finalist *f = kas_report_final(v, v->answer->name);
+    if (!f) {
+        kas_buf_puts(out, v->finals
+                              ? " Nothing is known on the test set yet: its final training has "
+                                "not ended."
+                              : " The test set has not been opened.");
         return;
     }
-    kas_buf_puts(out, " On the test set, after training on the whole training set, it reaches ");
-    put_scores(&ours, out);
-    if (base.count) {
+    kas_html_put(out,
+                 " On the test set, after training on the whole training set, it reaches %.2f%%",
+                 100 * f->accuracy.mean);
+    if (f->seeds > 1)
+        kas_html_put(out, " in the mean of %d seeds", f->seeds);
+    if (f->pairs) {
         kas_buf_puts(out, ", ");
-        put_points(ours.mean - base.mean, "as much as", "more than", "less than", out);
-        kas_buf_puts(out, " the unmodified network’s ");
-        put_scores(&base, out);
+        put_points(f->difference.mean, "as much as", "more than", "less than", out);
+        kas_buf_puts(out, " the unmodified network");
     }
+    if (isfinite(f->difference.low))
+        kas_html_put(out, " (95%% interval %+.2f to %+.2f)", 100 * f->difference.low,
+                     100 * f->difference.high);
     kas_buf_puts(out, ".");
 }
 
@@ -120,7 +114,7 @@ static void put_time(const char *what, double ours, double base, kas_buf *out)
 static void put_table(const kas_report_view *v, kas_buf *out)
 {
     const kas_work *w = v->answer, *b = v->baseline;
-    const kas_report_scores ours = kas_report_test(v, w->name), base = kas_report_test(v, NULL);
+    const kas_finalist *ours = kas_report_final(v, w->name), *base = kas_report_final(v, NULL);
     char text[64];
     kas_buf_puts(out,
                  "<div class=\"scroll\"><table>\n<thead><tr><th></th><th class=\"n\">kernel</th>"
@@ -128,7 +122,8 @@ static void put_table(const kas_report_view *v, kas_buf *out)
                  "</thead>\n<tbody>\n");
     put_row("validation top-1", w->measured.accuracy, b ? b->measured.accuracy : NAN, 100, "%",
             out);
-    put_row("test top-1", ours.mean, base.mean, 100, "%", out);
+    put_row("test top-1", ours ? ours->accuracy.mean : NAN, base ? base->accuracy.mean : NAN, 100,
+            "%", out);
     snprintf(text, sizeof text, "latency, %d images", KAS_LATENCY_BATCH);
     put_time(text, w->measured.latency, b ? b->measured.latency : NAN, out);
     put_time("training step", w->measured.step_seconds, b ? b->measured.step_seconds : NAN, out);

@@ -5,11 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/core/file/files.h"
-#include "host/core/json/json.h"
 #include "host/data/dataset.h"
 #include "host/leaderboard/judge.h"
-#include "host/leaderboard/objective.h"
 #include "host/study/problem.h"
 #include "host/study/study_dir.h"
 
@@ -38,49 +35,31 @@ const kas_work *kas_report_find(const kas_report_view *v, const char *name)
     return NULL;
 }
 
-/* The kernel in STUDY/best: the one that the search ends with. NULL before its end. */
-static const kas_work *find_published(const kas_report_view *v)
-{
-    enum { BYTES = 1 << 20 };
-    char path[KAS_STUDY_PATH];
-    kas_buf text = {0};
-    cJSON *model = NULL;
-    const kas_work *found = NULL;
-    if (kas_study_path(v->folder, "best/model.json", path) == KAS_OK && kas_file_exists(path) &&
-        kas_file_read(path, BYTES, &text) == KAS_OK)
-        model = cJSON_Parse(kas_buf_text(&text));
-    const cJSON *name = cJSON_GetObjectItemCaseSensitive(model, "kernel");
-    if (cJSON_IsString(name))
-        found = kas_report_find(v, name->valuestring);
-    cJSON_Delete(model);
-    kas_buf_free(&text);
-    return found;
-}
-
 static void find_leaders(kas_report_view *v)
 {
+    const kas_work *final = kas_finals_answer(v->work, v->count);
     while (v->finished < v->candidates && v->ranked[v->finished].work->state == KAS_WORK_FINISHED)
         v->finished++;
     v->baseline = find_finished(v, KAS_WORK_BASELINE);
-    v->best = kas_objective_leader(&v->options, v->work, v->count);
-    v->answer = find_published(v);
-    if (!v->answer || v->answer->state != KAS_WORK_FINISHED)
-        v->answer = v->best;
+    v->baseline_on_frontier =
+        v->baseline && kas_judge_on_frontier(v->work, v->count, (int)(v->baseline - v->work));
+    v->finals = kas_finals_of(v->work, v->count, v->final);
+    v->answer = final ? kas_report_find(v, final->name) : NULL;
+    v->answered = v->answer && v->answer->state == KAS_WORK_FINISHED;
+    if (!v->answered)
+        v->answer = kas_objective_leader(&v->options, v->work, v->count);
 }
 
 /* ---- device time ---- */
 
-/* Of an item that was resumed, the time from its start to its end holds the pause as well; its
- * epochs do not. */
-static kas_status held_seconds(kas_report_view *v, const kas_work *w, double *out)
+/* The time from an item's start to its end would hold pauses as well: between two runs of the search,
+ * and at a rung. */
+static kas_status device_seconds(kas_report_view *v, const kas_work *w, double *out)
 {
-    *out = w->ended - w->started;
-    if (isfinite(*out) && w->lease <= 1)
-        return KAS_OK;
     kas_epoch *epoch;
     int count;
     KAS_TRY(kas_store_epochs(v->store, w->id, &epoch, &count));
-    *out = 0;
+    *out = isfinite(w->measured.compile_seconds) ? w->measured.compile_seconds : 0;
     for (int i = 0; i < count; i++)
         *out += isfinite(epoch[i].seconds) ? epoch[i].seconds : 0;
     free(epoch);
@@ -101,7 +80,7 @@ static kas_status add_up(kas_report_view *v, const kas_work *const *ended, int c
     for (int i = 0; i < count; i++) {
         const kas_work *w = ended[i];
         double seconds;
-        KAS_TRY(held_seconds(v, w, &seconds));
+        KAS_TRY(device_seconds(v, w, &seconds));
         v->device_seconds += seconds;
         if (w->kind != KAS_WORK_CANDIDATE || w->state != KAS_WORK_FINISHED ||
             !(w->measured.accuracy > best))
@@ -136,19 +115,12 @@ static kas_status find_steps(kas_report_view *v)
 static void find_targets(kas_report_view *v)
 {
     kas_dataset *dataset = NULL;
-    uint32_t *index = NULL, train = 0, validation = 0;
     kas_status status = kas_dataset_open_streamed(v->study.dataset_path, &dataset);
     if (status == KAS_OK)
         status = kas_problem_targets(&v->options, (int)dataset->h, (int)dataset->w, (int)dataset->c,
                                      (int)dataset->classes, &v->net, &v->target, &v->targets);
-    if (status == KAS_OK)
-        status = kas_dataset_split(dataset, v->options.seed, v->options.validation, &index, &train,
-                                   &validation);
-    if (status == KAS_OK)
-        v->validation_images = (int)validation;
-    else
+    if (status != KAS_OK)
         snprintf(v->missing, sizeof v->missing, "%s", kas_error());
-    free(index);
     kas_dataset_close(dataset);
 }
 
@@ -184,11 +156,6 @@ void kas_report_view_close(kas_report_view *v)
 
 /* ---- facts of an item ---- */
 
-double kas_report_sampling_error(double accuracy, int images)
-{
-    return images > 0 ? 1.96 * sqrt(accuracy * (1 - accuracy) / images) : NAN;
-}
-
 static const char known[] = "known:", from[] = "from:";
 
 bool kas_report_is_known(const kas_work *w)
@@ -206,21 +173,13 @@ void kas_report_origin(const kas_work *w, char out[96])
         snprintf(out, 96, "%s", w->origin);
 }
 
-kas_report_scores kas_report_test(const kas_report_view *v, const char *name)
+const kas_finalist *kas_report_final(const kas_report_view *v, const char *name)
 {
-    const kas_work_kind kind = name ? KAS_WORK_FINAL : KAS_WORK_FINAL_BASELINE;
-    kas_report_scores s = {.mean = NAN, .low = NAN, .high = NAN};
-    double sum = 0;
-    for (int i = 0; i < v->count; i++) {
-        const kas_work *w = &v->work[i];
-        const double a = w->measured.accuracy;
-        if (w->kind != kind || w->state != KAS_WORK_FINISHED || !isfinite(a) ||
-            (name && strcmp(w->name, name) != 0))
-            continue;
-        s.low = s.count && s.low < a ? s.low : a;
-        s.high = s.count && s.high > a ? s.high : a;
-        sum += a;
-        s.mean = sum / ++s.count;
+    for (int i = 0; i < v->finals; i++) {
+        const kas_finalist *f = &v->final[i];
+        const bool kernel = f->work->kind == KAS_WORK_FINAL;
+        if (f->seeds && (name ? kernel && strcmp(f->work->name, name) == 0 : !kernel))
+            return f;
     }
-    return s;
+    return NULL;
 }

@@ -2,6 +2,7 @@
 #ifndef KAS_REPORT_HTML_VIEW_H
 #define KAS_REPORT_HTML_VIEW_H
 
+#include "host/leaderboard/finals.h"
 #include "host/leaderboard/leaderboard.h"
 #include "host/net/net.h"
 #include "host/store/store.h"
@@ -22,15 +23,20 @@ typedef struct kas_report_view {
     int count;
     kas_ranked *ranked; /* [candidates], best first; the finished ones come first */
     int candidates, finished;
-    const kas_work *baseline, *best; /* NULL = none yet; both have finished */
-    const kas_work *answer;          /* the kernel in STUDY/best, or else `best`; NULL = none */
-    /* The time for which items held a worker, added up in the order in which they ended: for
-     * compiling, screening, latency and training. */
+    const kas_work *baseline; /* NULL while it has not finished */
+    bool baseline_on_frontier;
+    /* The candidate that answers the objective, or that leads until there is an answer; NULL = none
+     * has finished. `answered`: it was named before the test set was opened. */
+    const kas_work *answer;
+    bool answered;
+    kas_finalist final[KAS_FINALISTS_MOST + 1]; /* kas_finals_of */
+    int finals;
+    /* The time for which items trained and waited for compilers, added up in the order in which they
+     * ended. Screening and measuring latency, which are short, are not recorded. */
     double device_seconds;
     kas_report_step *step;
     int steps;
-    /* The data set's part is missing where the data set cannot be opened; `missing` says why. */
-    int validation_images; /* 0 = unknown */
+    /* The targets are missing where the data set cannot be opened; `missing` says why. */
     kas_net *net;
     kas_target *target;
     int targets;
@@ -44,20 +50,12 @@ void kas_report_view_close(kas_report_view *view);
 
 /* The candidate with this name; NULL when the study has none. */
 const kas_work *kas_report_find(const kas_report_view *view, const char *name);
-/* Half of the 95% interval of an accuracy that was measured on `images` images: what the choice of
- * images alone explains. NaN where their number is unknown. */
-double kas_report_sampling_error(double accuracy, int images);
-
 /* How a candidate came, in words: "sampled", "known: group_conv", "graft". */
 void kas_report_origin(const kas_work *work, char out[96]);
 bool kas_report_is_known(const kas_work *work);
 
-/* The accuracies on the test set of all final trainings of a kernel; `name` NULL: of the unmodified
- * network. */
-typedef struct kas_report_scores {
-    int count;
-    double mean, low, high;
-} kas_report_scores;
-kas_report_scores kas_report_test(const kas_report_view *view, const char *name);
+/* The final trainings of a kernel, or with `name` NULL of the unmodified network, when at least one
+ * has a result; NULL otherwise. */
+const kas_finalist *kas_report_final(const kas_report_view *view, const char *name);
 
 #endif
