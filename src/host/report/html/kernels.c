@@ -165,6 +165,15 @@ static kas_status put_kernel(const kas_report_view *v, const kas_work *w, kas_bu
     return status;
 }
 
+/* The most accurate candidate that is no known kernel; NULL = none. */
+static const kas_work *best_new(const kas_report_view *v)
+{
+    for (int i = 0; i < v->finished; i++)
+        if (!kas_report_is_known(v->ranked[i].work))
+            return v->ranked[i].work;
+    return NULL;
+}
+
 kas_status kas_report_kernels(const kas_report_view *v, const kas_report_limits *limits,
                               kas_buf *out)
 {
@@ -183,12 +192,18 @@ kas_status kas_report_kernels(const kas_report_view *v, const kas_report_limits 
     }
     kas_buf_puts(out, "</p>\n");
     kas_buf_puts(out, "<div class=\"kernels\">\n");
+    const kas_work *new = best_new(v);
     kas_status status = put_kernel(v, v->answer, out);
-    for (int i = 0, drawn = 1; i < v->finished && drawn < limits->kernels && status == KAS_OK; i++)
-        if (v->ranked[i].frontier && v->ranked[i].work != v->answer) {
-            status = put_kernel(v, v->ranked[i].work, out);
+    int drawn = 1;
+    if (new &&new != v->answer && drawn++ < limits->kernels &&status == KAS_OK)
+        status = put_kernel(v, new, out);
+    for (int i = 0; i < v->finished && drawn < limits->kernels && status == KAS_OK; i++) {
+        const kas_work *w = v->ranked[i].work;
+        if (v->ranked[i].frontier && w != v->answer && w != new) {
+            status = put_kernel(v, w, out);
             drawn++;
         }
+    }
     kas_buf_puts(out, "</div>\n");
     kas_html_section_end(out);
     return status;
