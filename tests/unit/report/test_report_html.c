@@ -198,6 +198,7 @@ static void under_way(void **state)
     report_on((const char *[]){"begun"}, 1);
     check_page();
     has("No candidate has been trained to its end yet");
+    has_not("Best so far");
 }
 
 /* Whatever a text of a file holds, it stays a text. */

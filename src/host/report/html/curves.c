@@ -179,11 +179,13 @@ kas_status kas_report_curves(const kas_report_view *v, const kas_report_limits *
         kas_buf_puts(out, "<figure>\n");
         draw(v, curve, count, &b, true, out);
         draw(v, curve, count, &b, false, out);
-        kas_buf_puts(out, "<figcaption>Accuracy on the validation split after each epoch. The best "
-                          "candidates are named");
+        kas_buf_puts(out, "<figcaption>Accuracy on the validation split after each epoch.");
+        if (v->finished)
+            kas_buf_puts(out, " The best candidates are named.");
         if (gone)
-            kas_buf_puts(out, "; a cross ends the curve of a candidate that was given up");
-        kas_buf_puts(out, v->options.rungs.count ? ". Dotted lines are rungs." : ".");
+            kas_buf_puts(out, " A cross ends the curve of a candidate that was given up.");
+        if (v->options.rungs.count)
+            kas_buf_puts(out, " Dotted lines are rungs.");
         if (count - (v->baseline != NULL) < v->finished + ended)
             kas_buf_printf(out, " %d of %d curves are drawn.", count - (v->baseline != NULL),
                            v->finished + ended);

@@ -153,7 +153,7 @@ static int draw_frontier(kas_chart *c, const kas_report_view *v, int limit)
         kas_buf_printf(c->out, "V%.1f\"/>\n", c->bottom);
     for (int i = 0; i < count; i++)
         if (front[i] != v->baseline) {
-            put_dot(c, front[i], "dot on", front[i] == v->answer ? 5.5 : 4);
+            put_dot(c, front[i], "dot on", 4);
             drawn++;
         }
     c->out->failed |= !front;
@@ -209,6 +209,8 @@ static int draw(const kas_report_view *v, const range *latency, const range *acc
     const int front = draw_frontier(&c, v, limit);
     if (v->baseline && has_place(v->baseline))
         draw_baseline(&c, v->baseline);
+    if (v->answer && has_place(v->answer)) /* which may lie behind the frontier */
+        put_dot(&c, v->answer, "dot on", 5.5);
     put_labels(&c, v);
     kas_chart_close(&c);
     out->failed |= dominated < 0;

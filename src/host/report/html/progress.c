@@ -122,8 +122,10 @@ static extent find_extent(const kas_report_view *v, int count)
         }
     }
     e.baseline = baselines ? e.baseline / baselines : NAN;
-    e.low = fmin(e.low, e.baseline);
-    e.high = fmax(e.high, e.baseline);
+    if (isfinite(e.low)) {
+        e.low = fmin(e.low, e.baseline);
+        e.high = fmax(e.high, e.baseline);
+    }
     return e;
 }
 
