@@ -7,7 +7,7 @@
 #include "host/report/html/sections.h"
 #include "host/report/line.h"
 
-enum { MOST_POINTS = 200 };
+enum { MOST_POINTS = 200, FEW_ITEMS = 100 };
 
 static void put_items(const kas_report_view *v, int limit, kas_buf *list, int *left_out)
 {
@@ -84,6 +84,22 @@ static void put_list(kas_buf *out, const char *name, char open, const kas_buf *l
     kas_buf_free(&text);
 }
 
+/* The options; the text of a network file among them may be longer than all the rest, and goes
+ * first when the page is too large. */
+static void put_options(const kas_report_view *v, const kas_report_limits *limits, kas_buf *out)
+{
+    cJSON *options = cJSON_Parse(v->study.options);
+    if (limits->items < FEW_ITEMS)
+        cJSON_DeleteItemFromObjectCaseSensitive(options, "network");
+    char *text = options ? cJSON_PrintUnformatted(options) : NULL;
+    if (text)
+        kas_line_json(out, "options", text);
+    else
+        out->failed = true;
+    cJSON_free(text);
+    cJSON_Delete(options);
+}
+
 static kas_status put_study(const kas_report_view *v, const kas_report_limits *limits, kas_buf *out)
 {
     kas_buf items = {0}, finalists = {0}, curves = {0}, steps = {0}, kernels = {0};
@@ -109,7 +125,7 @@ static kas_status put_study(const kas_report_view *v, const kas_report_limits *l
     kas_line_int(out, "sampler_version", v->study.sampler_version);
     kas_line_text(out, "dataset", v->study.dataset_path);
     kas_line_text(out, "dataset_digest", v->study.dataset_digest);
-    kas_line_json(out, "options", v->study.options);
+    put_options(v, limits, out);
     kas_line_int(out, "items_left_out", left_out);
     put_list(out, "items", '[', &items, ']');
     put_list(out, "finalists", '[', &finalists, ']');
