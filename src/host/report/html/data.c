@@ -56,12 +56,13 @@ static void put_steps(const kas_report_view *v, kas_buf *list)
 }
 
 /* The files of the kernels that are drawn. What is no JSON in a damaged store is left out. */
-static void put_kernels(const kas_report_view *v, int limit, kas_buf *list)
+static void put_kernels(const kas_report_view *v, const kas_report_limits *limits, kas_buf *list)
 {
-    int written = 0;
-    for (int i = 0; i < v->finished && written < limit; i++) {
-        const kas_work *w = v->ranked[i].work;
-        if (!w->kernel || !(v->ranked[i].frontier || w == v->answer))
+    const kas_work *drawn[KAS_REPORT_KERNELS];
+    const int count = kas_report_drawn(v, limits, drawn);
+    for (int i = 0, written = 0; i < count; i++) {
+        const kas_work *w = drawn[i];
+        if (!w->kernel)
             continue;
         cJSON *kernel = cJSON_Parse(w->kernel);
         char *text = kernel ? cJSON_PrintUnformatted(kernel) : NULL;
@@ -110,7 +111,7 @@ static kas_status put_study(const kas_report_view *v, const kas_report_limits *l
         kas_finalist_json(&v->final[i], &finalists);
     }
     put_steps(v, &steps);
-    put_kernels(v, limits->kernels, &kernels);
+    put_kernels(v, limits, &kernels);
     const kas_status status = put_curves(v, limits->curves, &curves);
     kas_line_begin(out);
     kas_line_text(out, "study", v->folder);

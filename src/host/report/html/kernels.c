@@ -174,6 +174,23 @@ static const kas_work *best_new(const kas_report_view *v)
     return NULL;
 }
 
+int kas_report_drawn(const kas_report_view *v, const kas_report_limits *limits,
+                     const kas_work *out[KAS_REPORT_KERNELS])
+{
+    const kas_work *new = best_new(v);
+    int count = 0;
+    if (v->answer)
+        out[count++] = v->answer;
+    if (new &&new != v->answer && count < limits->kernels)
+        out[count++] = new;
+    for (int i = 0; i < v->finished && count < limits->kernels; i++) {
+        const kas_work *w = v->ranked[i].work;
+        if (v->ranked[i].frontier && w != v->answer && w != new)
+            out[count++] = w;
+    }
+    return count;
+}
+
 kas_status kas_report_kernels(const kas_report_view *v, const kas_report_limits *limits,
                               kas_buf *out)
 {
@@ -192,18 +209,11 @@ kas_status kas_report_kernels(const kas_report_view *v, const kas_report_limits 
     }
     kas_buf_puts(out, "</p>\n");
     kas_buf_puts(out, "<div class=\"kernels\">\n");
-    const kas_work *new = best_new(v);
-    kas_status status = put_kernel(v, v->answer, out);
-    int drawn = 1;
-    if (new &&new != v->answer && drawn++ < limits->kernels &&status == KAS_OK)
-        status = put_kernel(v, new, out);
-    for (int i = 0; i < v->finished && drawn < limits->kernels && status == KAS_OK; i++) {
-        const kas_work *w = v->ranked[i].work;
-        if (v->ranked[i].frontier && w != v->answer && w != new) {
-            status = put_kernel(v, w, out);
-            drawn++;
-        }
-    }
+    const kas_work *drawn[KAS_REPORT_KERNELS];
+    const int count = kas_report_drawn(v, limits, drawn);
+    kas_status status = KAS_OK;
+    for (int i = 0; i < count && status == KAS_OK; i++)
+        status = put_kernel(v, drawn[i], out);
     kas_buf_puts(out, "</div>\n");
     kas_html_section_end(out);
     return status;

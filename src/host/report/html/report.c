@@ -99,7 +99,7 @@ static kas_report_limits limits_for(int studies)
                                .curves = share(60, studies, 8),
                                .rows = share(24, studies, 5),
                                .ancestors = share(40, studies, 10),
-                               .kernels = share(5, studies, 1),
+                               .kernels = share(KAS_REPORT_KERNELS, studies, 1),
                                .items = share(1200, studies, 20)};
 }
 

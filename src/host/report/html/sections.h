@@ -5,13 +5,15 @@
 #include "host/report/html/report.h"
 #include "host/report/html/view.h"
 
+enum { KAS_REPORT_KERNELS = 5 }; /* drawn, of one study, at most */
+
 /* How much of a study a page shows. kas_report_html lowers all of them until the page fits. */
 typedef struct kas_report_limits {
     int points;    /* of a scatter */
     int curves;    /* training curves */
     int rows;      /* of the leaderboard */
     int ancestors; /* in a family tree */
-    int kernels;   /* drawn as graphs */
+    int kernels;   /* drawn as graphs; 1 to KAS_REPORT_KERNELS */
     int items;     /* in the data */
 } kas_report_limits;
 
@@ -26,6 +28,9 @@ kas_status kas_report_curves(const kas_report_view *view, const kas_report_limit
 kas_status kas_report_rungs(const kas_report_view *view, kas_buf *out);
 kas_status kas_report_family(const kas_report_view *view, const kas_report_limits *limits,
                              kas_buf *out);
+/* Lists the candidates whose kernels are drawn, at most limits->kernels; returns how many. */
+int kas_report_drawn(const kas_report_view *view, const kas_report_limits *limits,
+                     const kas_work *out[KAS_REPORT_KERNELS]);
 kas_status kas_report_kernels(const kas_report_view *view, const kas_report_limits *limits,
                               kas_buf *out);
 void kas_report_prediction(const kas_report_view *view, const kas_report_limits *limits,
