@@ -5,19 +5,20 @@ set -eu
 . tests/e2e/expect.bash
 
 "$kas" dataset make shapes -o "$dir/s.h5" --train 100 --test 20 --size 8 --classes 4 >/dev/null
-search=("$kas" search --dataset "$dir/s.h5" --net resnet20 --candidates 2 --epochs 2 --batch 50 --objective accuracy --device cpu --threads 1)
+search=("$kas" search --dataset "$dir/s.h5" --net resnet20 --candidates 2 --epochs 2 --batch 50 --lr 0.02 --prune none --objective accuracy
+    --device cpu --threads 1)
 report=("$kas" report)
 
 # Watched while it runs, without a terminal: a line for each change, and the end when the study is done.
-"${search[@]}" --study "$dir/a" --seed 1 >/dev/null 2>&1 & pid=$!
+"${search[@]}" --study "$dir/a" --seed 1 >"$dir/log" 2>&1 & pid=$!
 await "the study" [ -s "$dir/a/study.db" ]
 await "the study's row" "$kas" status "$dir/a" >/dev/null 2>&1
 expect 0 'candidates ended' "$kas" status --watch "$dir/a"
 grep -q '2 of 2 candidates ended' "$dir/out" || { cat "$dir/out"; fail "the last state is not shown"; }
 grep -q $'\033' "$dir/out" && fail "escape sequences without a terminal"
-wait $pid
-"${search[@]}" --study "$dir/b" --strategy evolution --population 2 --generation 2 --tournament 2 --rungs 1 --flip off \
-    --warm-start --validation 0.2 --forbid exp,square >/dev/null 2>&1
+wait $pid || { cat "$dir/log"; fail "the search failed"; }
+expect 0 'best kernel:' "${search[@]}" --study "$dir/b" --strategy evolution --population 2 --generation 2 --tournament 2 --rungs 1 --flip off \
+    --warm-start --validation 0.2 --forbid exp,square
 expect 0 'candidates ended' "$kas" status --watch "$dir/b" # done already
 expect 0 '"done": true' "$kas" status --watch "$dir/b" --json
 expect 4 'no such study' "$kas" status --watch "$dir/none"
