@@ -3,12 +3,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Eight bytes at a time: a third of the time of lowering was spent here byte by byte. */
 static uint32_t hash_bytes(const unsigned char *data, size_t size)
 {
-    uint32_t h = 2166136261u; /* FNV-1a */
-    for (size_t i = 0; i < size; i++)
-        h = (h ^ data[i]) * 16777619u;
-    return h ^ (h >> 15);
+    uint64_t h = size;
+    for (size_t i = 0; i < size; i += sizeof h) {
+        uint64_t word = 0;
+        memcpy(&word, data + i, size - i < sizeof word ? size - i : sizeof word);
+        h = (h ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+        h ^= h >> 32;
+    }
+    return (uint32_t)h;
 }
 
 void kas_hashcons_free(kas_hashcons *table)
