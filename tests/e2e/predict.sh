@@ -42,7 +42,7 @@ cat >"$dir/m.json" <<'EOF'
 "lanes":8,"warp":8,"threads":0,"memory_bandwidth":2e10,"outer_bytes":1e7,"inner_bytes":1e6,"rate_fp32":1e11,
 "rate_tf32":1e11,"rate_bf16":1e11,"rate_fp16":1e11,"read_latency":0,"error":0.2,"margin":1.5,"outer_bandwidth":4e10,
 "inner_bandwidth":8e10,"launch":1e-6,"call":1e-6,"efficiency_window":0.5,"efficiency_map":0.5,"efficiency_grouped":0.5,
-"efficiency_depthwise":0.5,"half_channels":8,"pass":0.5,"arithmetic":1,"function":1,"load":1,"reduce":1,"gather":1,"division":1,
+"efficiency_depthwise":0.5,"half_channels":8,"half_grouped":8,"pass":0.5,"arithmetic":1,"function":1,"load":1,"reduce":1,"gather":1,"division":1,
 "shared":1,"turn":1}
 EOF
 expect 0 'on mine, fp32; calibrated' "$kas" predict $net --machine "$dir/m.json"

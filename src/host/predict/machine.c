@@ -60,6 +60,7 @@ static const kas_field fields[] = {
     NUMBER("efficiency_grouped", efficiency[KAS_CONV_GROUPED], 1e-5, 2),
     NUMBER("efficiency_depthwise", efficiency[KAS_CONV_DEPTHWISE], 1e-5, 2),
     NUMBER("half_channels", half_channels, 1e-2, 1e4),
+    NUMBER("half_grouped", half_grouped, 1e-2, 1e4),
     NUMBER("pass", pass, 1e-4, 1),
     COST(arithmetic),
     COST(function),

@@ -45,8 +45,9 @@ typedef struct kas_machine {
     double read_latency;                 /* seconds of a read that another one waits for */
     double launch, call;                 /* seconds of a launch; more for a library's call */
     double efficiency[KAS_CONV_CLASSES]; /* share of the rate, with many channels */
-    double half_channels;                /* of a group, with which half of it is reached */
-    double pass;                         /* share of the bandwidth that other passes reach */
+    /* Input channels (of a group) with which half of it is reached */
+    double half_channels, half_grouped;
+    double pass; /* share of the bandwidth that other passes reach */
     /* Costs in steps of a core (kas_effort): of an operation on a row of `lanes` values, a function
      * (for each plain operation that kas_fn_cost counts), a read or write side by side, a sum kept
      * outside of registers; of one gathered value, one division of an index; of an operation that a

@@ -80,15 +80,19 @@ static double filled(const kas_machine *m, const kas_conv_desc *d)
 }
 
 /* Returns the share of the rate that a convolution reaches. Results are computed by vectors of
- * output channels, and each of them has a cost of its own beside that of its inputs. */
+ * output channels, in groups by shorter ones, and each has a cost of its own beside that of its
+ * inputs. */
 static double efficiency(const kas_machine *m, const kas_conv_desc *d)
 {
-    const double vector = m->gpu ? 8 : m->lanes;
+    enum { SHORT = 8 };
     const kas_conv_class class = kas_conv_class_of(d);
+    const bool grouped = class == KAS_CONV_GROUPED;
     const double in = (double)d->c_in / d->groups, out = (double)d->c_out / d->groups;
+    const double half = grouped ? m->half_grouped : m->half_channels;
     if (class == KAS_CONV_DEPTHWISE)
         return m->efficiency[class];
-    return m->efficiency[class] * in / (in + m->half_channels) * out / round_up(out, vector);
+    return m->efficiency[class] * in / (in + half) * out /
+           round_up(out, grouped || m->gpu ? SHORT : m->lanes);
 }
 
 static kas_precision precision_of(const kas_conv_desc *d)

@@ -10,7 +10,7 @@
 #include "jit/schedule/nest.h"
 
 enum { SECTOR_BYTES = 32, IN_FLIGHT = 8, LARGEST_PLAIN = 3, CLAMP = 2, DIVIDE = 3 };
-static const double least_gather = 0.25;
+static const double least_gather = 0.15, walked_gather = 0.4;
 
 typedef struct counter {
     const kas_ir *ir;
@@ -98,6 +98,17 @@ static bool is_side_by_side(const counter *c, kas_ix ix)
     return kas_ix_coeff(c->ir, ix, c->nest->lane, &stride) && stride == 1;
 }
 
+/* Returns whether a reduction walks side by side through what the lanes leave out: then most of it is
+ * found in the cache. */
+static bool is_walked(const counter *c, kas_ix ix)
+{
+    int64_t coeff;
+    for (int i = c->nest->loops; i < c->masks.vars; i++)
+        if (kas_ix_coeff(c->ir, ix, c->masks.var[i], &coeff) && (coeff == 1 || coeff == -1))
+            return true;
+    return false;
+}
+
 /* Adds the accesses of all lanes at an index. A gather costs less where several lanes find their
  * values in one sector. */
 static void access(counter *c, uint64_t mask, kas_ix ix, double share)
@@ -114,7 +125,8 @@ static void access(counter *c, uint64_t mask, kas_ix ix, double share)
     if (is_side_by_side(c, ix))
         c->effort->loads += n;
     else
-        c->effort->gathers += n * (sectors > least_gather ? sectors : least_gather);
+        c->effort->gathers += n * (sectors > least_gather ? sectors : least_gather) *
+                              (is_walked(c, ix) ? walked_gather : 1);
     c->effort->sectors += n * SECTOR_BYTES * sectors;
 }
 
