@@ -17,6 +17,7 @@ typedef struct counter {
     const kas_nest *nest;
     kas_masks masks;
     uint64_t all, lane; /* bits of the kernel's loops; of the lanes */
+    uint64_t around;    /* of the reductions that run around the lanes */
     char *read;         /* by tensor */
     float *skipped;     /* by kas_ex: of a load, the share of its turns that a guard leaves out */
     double rows;        /* of lanes */
@@ -98,20 +99,39 @@ static bool is_side_by_side(const counter *c, kas_ix ix)
     return kas_ix_coeff(c->ir, ix, c->nest->lane, &stride) && stride == 1;
 }
 
-/* Returns whether a reduction walks side by side through what the lanes leave out: then most of it is
- * found in the cache. */
+/* Returns whether the lanes together with the loop inside them lie side by side. */
+static bool is_interleaved(const counter *c, kas_ix ix)
+{
+    const int inner = c->nest->inner;
+    int64_t apart, between;
+    return inner >= 0 && kas_ix_coeff(c->ir, ix, c->nest->lane, &apart) &&
+           kas_ix_coeff(c->ir, ix, inner, &between) && between == 1 &&
+           apart == c->ir->var_size[inner];
+}
+
+/* Returns whether each lane, in a reduction of its own, walks side by side through what the lanes
+ * leave out: then most of it is found in the cache. */
 static bool is_walked(const counter *c, kas_ix ix)
 {
     int64_t coeff;
     for (int i = c->nest->loops; i < c->masks.vars; i++)
-        if (kas_ix_coeff(c->ir, ix, c->masks.var[i], &coeff) && (coeff == 1 || coeff == -1))
+        if (!(c->around >> i & 1) && kas_ix_coeff(c->ir, ix, c->masks.var[i], &coeff) &&
+            (coeff == 1 || coeff == -1))
             return true;
     return false;
 }
 
+/* Returns what a gather costs beside one of values in as many sectors as there are lanes. */
+static double gather_weight(const counter *c, kas_ix ix, double sectors)
+{
+    if (is_interleaved(c, ix) || sectors < least_gather)
+        return least_gather;
+    return is_walked(c, ix) ? sectors * walked_gather : sectors;
+}
+
 /* Adds the accesses of all lanes at an index. A gather costs less where several lanes find their
  * values in one sector. */
-static void access(counter *c, uint64_t mask, kas_ix ix, double share)
+static void access(counter *c, uint64_t mask, kas_ix ix, size_t size, double share)
 {
     const double n = share * computed(c, mask);
     compute_index(c, ix, share);
@@ -120,13 +140,11 @@ static void access(counter *c, uint64_t mask, kas_ix ix, double share)
         c->effort->sectors += n * SECTOR_BYTES;
         return;
     }
-    const kas_lane_pattern p = kas_ix_lane_pattern(c->ir, ix, c->nest->lane);
-    const double sectors = (double)p.sectors / p.lanes;
+    const double sectors = kas_ix_lane_sectors(c->ir, ix, c->nest->lane, size);
     if (is_side_by_side(c, ix))
         c->effort->loads += n;
     else
-        c->effort->gathers += n * (sectors > least_gather ? sectors : least_gather) *
-                              (is_walked(c, ix) ? walked_gather : 1);
+        c->effort->gathers += n * gather_weight(c, ix, sectors);
     c->effort->sectors += n * SECTOR_BYTES * sectors;
 }
 
@@ -192,12 +210,14 @@ static void see_reduction(counter *c, kas_ex e, const kas_ex_node *node, uint64_
     }
 }
 
-/* Finds what guards leave out: where all lanes of a row fail the same guard, a compiler skips the
+/* Finds the reductions around the lanes, and what guards leave out: where all lanes of a row fail the same guard, a compiler skips the
  * load behind it. So the parts of a concatenation together cost one. */
-static void see_guard(void *context, kas_ex e, const kas_ex_node *node)
+static void see_before(void *context, kas_ex e, const kas_ex_node *node)
 {
     counter *c = context;
-    (void)e;
+    for (const kas_ex_node *r = node; r->kind == KAS_EX_REDUCE && kas_reduce_is_long(c->ir, e);
+         r = kas_ex_get(c->ir, r->a[0]))
+        c->around |= UINT64_C(1) << kas_masks_index(&c->masks, r->var);
     if (node->kind != KAS_EX_GUARD || kas_masks_ix(&c->masks, node->ix) & c->lane)
         return;
     const kas_range r = kas_ix_range(c->ir, node->ix);
@@ -224,7 +244,8 @@ static void see(void *context, kas_ex e, const kas_ex_node *node)
             if (c->ir->tensor[node->tensor].role != KAS_ROLE_GAIN)
                 c->bytes += size_of(c->ir, node->tensor) * (n < there ? n : there);
         }
-        access(c, mask, node->ix, 1 - c->skipped[e]);
+        access(c, mask, node->ix, kas_dtype_size(c->ir->tensor[node->tensor].dtype),
+               1 - c->skipped[e]);
         break;
     case KAS_EX_UNARY:
     case KAS_EX_BINARY:
@@ -275,7 +296,7 @@ static void end(counter *c)
     double threads = n->width;
     for (int i = 0; i < 3; i++)
         threads *= (double)n->grid[i] * n->block[i];
-    access(c, c->all, n->store, 1);
+    access(c, c->all, n->store, kas_dtype_size(c->ir->tensor[n->tensor].dtype), 1);
     c->bytes += bytes_of(c->ir, n->tensor);
     for (int i = 0; i < n->outputs; i++)
         c->bytes += bytes_of(c->ir, n->output[i]);
@@ -297,7 +318,7 @@ kas_status kas_nest_count(const kas_ir *ir, const kas_nest *nest, double *flops,
         status = kas_fail(KAS_NO_MEMORY, "out of memory while a kernel was lowered");
     } else {
         begin(&c);
-        status = kas_ex_visit(ir, nest->value, see_guard, &c);
+        status = kas_ex_visit(ir, nest->value, see_before, &c);
         if (status == KAS_OK)
             status = kas_ex_visit(ir, nest->value, see, &c);
         end(&c);

@@ -65,10 +65,16 @@ static int64_t value_at(const kas_ir *ir, kas_ix ix, int lane, int64_t value)
     return sum;
 }
 
-kas_lane_pattern kas_ix_lane_pattern(const kas_ir *ir, kas_ix ix, int lane)
+typedef struct pattern {
+    int lanes, sectors; /* looked at; touched */
+    bool fixed, contiguous;
+    int64_t farthest; /* distance of neighbours */
+} pattern;
+
+static pattern look(const kas_ir *ir, kas_ix ix, int lane)
 {
     const int64_t size = ir->var_size[lane];
-    kas_lane_pattern p = {size < WARP ? (int)size : WARP, 1, true, true, 0};
+    pattern p = {size < WARP ? (int)size : WARP, 1, true, true, 0};
     int64_t before = value_at(ir, ix, lane, 0);
     for (int l = 1; l < p.lanes; l++) {
         const int64_t now = value_at(ir, ix, lane, l);
@@ -79,6 +85,24 @@ kas_lane_pattern kas_ix_lane_pattern(const kas_ir *ir, kas_ix ix, int lane)
         before = now;
     }
     return p;
+}
+
+double kas_ix_lane_sectors(const kas_ir *ir, kas_ix ix, int lane, size_t size)
+{
+    enum { SECTOR_BYTES = 32 };
+    const int64_t extent = ir->var_size[lane];
+    const int lanes = extent < WARP ? (int)extent : WARP;
+    int64_t seen[WARP];
+    int sectors = 0;
+    for (int l = 0; l < lanes; l++) {
+        const int64_t sector = value_at(ir, ix, lane, l) * (int64_t)size / SECTOR_BYTES;
+        int i = sectors - 1;
+        while (i >= 0 && seen[i] != sector)
+            i--;
+        if (i < 0)
+            seen[sectors++] = sector;
+    }
+    return (double)sectors / lanes;
 }
 
 int kas_ix_lane_divisions(const kas_ir *ir, kas_ix ix, int lane)
@@ -125,7 +149,7 @@ static int inner_loop(const kas_ir *ir, const kas_nest *nest, int lane)
     return -1;
 }
 
-static double access_price(const price *p, kas_ix ix, const kas_lane_pattern *a)
+static double access_price(const price *p, kas_ix ix, const pattern *a)
 {
     if (p->inner >= 0 && interleaved(p->ir, ix, p->lane, p->inner))
         return 1.25;
@@ -146,7 +170,7 @@ static void see_access(void *context, const kas_ex_node *node, kas_ix ix)
     p->sum += kas_ix_lane_divisions(p->ir, ix, p->lane);
     if (node && node->kind != KAS_EX_LOAD)
         return;
-    const kas_lane_pattern a = kas_ix_lane_pattern(p->ir, ix, p->lane);
+    const pattern a = look(p->ir, ix, p->lane);
     const bool reduced = kas_masks_ix(&p->masks, ix) >> p->loops != 0;
     double cost = access_price(p, ix, &a) * (reduced ? REDUCED : 1);
     if (p->inner >= 0 && !kas_ix_has_var(p->ir, ix, p->inner))

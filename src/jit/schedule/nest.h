@@ -17,13 +17,10 @@ bool kas_nest_merge_pair(kas_ir *ir, const kas_nest *nest, int i, kas_nest *to);
  * (lanes.c). `keeps`: lanes keep values between loops and have no loop inside. */
 kas_status kas_nest_choose_lane(kas_ir *ir, kas_nest *nest, bool keeps);
 
-/* What the first lanes of a row touch, found by evaluating the index with all other variables 0. */
-typedef struct kas_lane_pattern {
-    int lanes, sectors; /* looked at; touched */
-    bool fixed, contiguous;
-    int64_t farthest; /* distance of neighbours */
-} kas_lane_pattern;
-kas_lane_pattern kas_ix_lane_pattern(const kas_ir *ir, kas_ix ix, int lane);
+/* Returns how many different 32-byte sectors the first lanes of a row touch, for each of these
+ * lanes: at most 1. Found by evaluating the index of elements of `size` bytes with all other
+ * variables 0. */
+double kas_ix_lane_sectors(const kas_ir *ir, kas_ix ix, int lane, size_t size);
 /* Returns how many divisions of an index take the lane apart, including divisions inside others. */
 int kas_ix_lane_divisions(const kas_ir *ir, kas_ix ix, int lane);
 
