@@ -1,5 +1,6 @@
 #include "host/predict/machine.h"
 
+#include <math.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -179,12 +180,15 @@ static bool in_name(const char *name, const char *word)
     return false;
 }
 
-/* Gives a CPU's model as many cores as the device uses. Memory and the last cache are shared. */
+/* Gives a CPU's model as many cores as the device uses. Memory and the last cache are shared, and
+ * are no faster than what the cores' own caches take. */
 static void scale_to(kas_machine *m, double cores)
 {
     const double factor = cores / m->cores;
     m->cores = cores;
     m->inner_bandwidth *= factor;
+    m->outer_bandwidth = fmin(m->outer_bandwidth, m->inner_bandwidth);
+    m->memory_bandwidth = fmin(m->memory_bandwidth, m->outer_bandwidth);
     m->inner_bytes *= factor;
     for (int i = 0; i <= KAS_PRECISION_FP16; i++)
         m->rate[i] *= factor;

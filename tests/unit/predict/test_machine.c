@@ -139,6 +139,21 @@ static void cores_of_a_cpu(void **state)
     assert_true(!m.calibrated);
 }
 
+/* A study keeps the model of its device: it must be one that can be read, also for one core. */
+static void one_core_can_be_kept(void **state)
+{
+    (void)state;
+    kas_device_info info = {.kind = KAS_DEVICE_CPU, .name = "some processor", .threads = 1};
+    kas_machine m, back;
+    char path[300];
+    snprintf(path, sizeof path, "%s/one.json", folder);
+    OK(kas_machine_of(&info, &m));
+    assert_true(m.cores == 1 && kas_machine_is_ordered(&m));
+    OK(kas_machine_write(path, &m));
+    OK(kas_machine_read(path, &back));
+    assert_true(back.inner_bandwidth == m.inner_bandwidth);
+}
+
 /* What calibration keeps is found again, by device and number of threads. */
 static void kept_models_are_found(void **state)
 {
@@ -189,6 +204,7 @@ int main(void)
         cmocka_unit_test(damaged_files_are_refused),
         cmocka_unit_test(devices_have_models),
         cmocka_unit_test(cores_of_a_cpu),
+        cmocka_unit_test(one_core_can_be_kept),
         cmocka_unit_test(kept_models_are_found),
         cmocka_unit_test(machines_by_device),
     };
