@@ -15,7 +15,7 @@
 
 enum {
     MOST_TRIES = 10000, /* attempts at a child; then a random candidate takes its place */
-    MOST_SLOW = 2000    /* candidates in a row that prediction discards */
+    MOST_SLOW = 500     /* candidates in a row that prediction discards */
 };
 
 /* A strategy on its way through the list. */

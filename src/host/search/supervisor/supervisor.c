@@ -422,12 +422,13 @@ static kas_status verdict(kas_supervisor *s)
     if (s->stopping)
         return first_signal == SIGINT ? kas_fail(KAS_INTERRUPTED, "interrupted")
                                       : kas_fail(KAS_PREEMPTED, "preempted");
-    int candidates = 0, left = 0;
+    int candidates = 0, slow = 0, left = 0;
     const char *reason = "";
     for (int i = 0; i < s->count; i++) {
         const kas_work *w = &s->list[i];
         char name[KAS_ITEM_NAME];
         kas_study_item_name(w, name);
+        slow += w->kind == KAS_WORK_CANDIDATE && w->state == KAS_WORK_PREDICTED_SLOW;
         candidates += w->kind == KAS_WORK_CANDIDATE;
         if (w->kind == KAS_WORK_CANDIDATE && w->state == KAS_WORK_MACHINE_FAULT) {
             left++;
@@ -439,6 +440,12 @@ static kas_status verdict(kas_supervisor *s)
                             name);
     }
     const kas_ending end = kas_ending_of(s->options->search, s->list, s->count);
+    if (slow > 0 && slow == candidates)
+        return kas_fail(KAS_NOTHING_VALID,
+                        "%s: all %d candidates were predicted to be slower than --latency %g "
+                        "allows; allow more, or fewer --flops",
+                        s->options->study, candidates, s->options->search->latency);
+    candidates -= slow; /* no worker had these */
     if (!end.nearest && left)
         return kas_fail(KAS_MACHINE,
                         "%s: none of the %d candidates finished, and %d of them could not be "
