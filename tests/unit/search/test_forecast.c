@@ -42,8 +42,12 @@ static kas_status begin(double latency, const char *machine, bool dry, kas_sessi
     search.recipe.batch = 8;
     search.latency = latency;
     snprintf(search.latency_on, sizeof search.latency_on, "%s", machine);
-    const kas_session_request request = {
-        .study = study, .dataset = images, .search = search, .net = "resnet20", .device = "cpu"};
+    const kas_session_request request = {.study = study,
+                                         .dataset = images,
+                                         .search = search,
+                                         .net = "resnet20",
+                                         .device = "cpu",
+                                         .threads = 1};
     return kas_session_begin(&request, dry, out);
 }
 
@@ -118,8 +122,23 @@ static void a_study_keeps_its_machine(void **state)
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, remove_folder)
 
+/* The model of this machine, for one thread, is one that can be read again. */
+static void this_machine_is_kept(void **state)
+{
+    (void)state;
+    kas_session s;
+    const kas_session_request again = {.study = study};
+    OK(begin(0, "", false, &s));
+    const double unmodified = kas_search_forecast_unmodified(&s.forecast);
+    kas_session_close(&s);
+    OK(kas_session_resume(&again, &s));
+    assert_true(kas_search_forecast_unmodified(&s.forecast) == unmodified && unmodified > 0);
+    kas_session_close(&s);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(a_limit_discards), TEST(a_study_keeps_its_machine)};
+    const struct CMUnitTest tests[] = {TEST(a_limit_discards), TEST(a_study_keeps_its_machine),
+                                       TEST(this_machine_is_kept)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
