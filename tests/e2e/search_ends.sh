@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# How a search ends on the command line: slow candidates are not trained, finalists and seeds, an answer that is named before the
-# test set is opened, and a --max-loss that no kernel reaches.
+# How a search ends on the command line: finalists and seeds, an answer that is named before the test set is opened, a --max-loss
+# that no kernel reaches, and rounds.
 set -eu
 . tests/e2e/expect.bash
 
