@@ -180,7 +180,7 @@ static void one_study(void **state)
     has("kas-gpu search --study");
     has("--prune-window=9");
     has("kas-gpu test");
-    has("in the mean of 2 seeds, 2.00 points more than the unmodified network");
+    has("in the mean of 2 seeds, by the same seeds 2.00 points more than the unmodified network");
     has("2 of 2</td>");
     has("+2.00 to +2.00");
     has_not("studies compared");

@@ -73,7 +73,7 @@ static void put_tested(const kas_report_view *v, kas_buf *out)
     if (f->seeds > 1)
         kas_html_put(out, " in the mean of %d seeds", f->seeds);
     if (f->pairs) {
-        kas_buf_puts(out, ", ");
+        kas_buf_puts(out, f->pairs > 1 ? ", by the same seeds " : ", by the same seed ");
         put_points(f->difference.mean, "as much as", "more than", "less than", out);
         kas_buf_puts(out, " the unmodified network");
     }
@@ -83,23 +83,41 @@ static void put_tested(const kas_report_view *v, kas_buf *out)
     kas_buf_puts(out, ".");
 }
 
+static void put_value(double value, const char *unit, kas_buf *out)
+{
+    if (isfinite(value))
+        kas_html_number(out, "%.2f%s", value, unit);
+    else
+        kas_html_number(out, "-");
+}
+
+/* Writes a row of accuracies with their difference. That of final trainings is of pairs with the
+ * same seed, so it need not be the difference of the means. */
+static void put_accuracy(const char *what, double ours, double base, double difference,
+                         kas_buf *out)
+{
+    if (!isfinite(ours) && !isfinite(base))
+        return;
+    kas_buf_printf(out, "<tr><th scope=\"row\">%s</th>", what);
+    put_value(100 * ours, "%", out);
+    put_value(100 * base, "%", out);
+    if (isfinite(difference))
+        kas_html_number(out, "%+.2f points", 100 * difference);
+    else
+        kas_html_number(out, "-");
+    kas_buf_puts(out, "</tr>\n");
+}
+
+/* Writes a row of two other figures with their ratio. */
 static void put_row(const char *what, double ours, double base, double scale, const char *unit,
                     kas_buf *out)
 {
     if (!isfinite(ours) && !isfinite(base))
         return;
     kas_buf_printf(out, "<tr><th scope=\"row\">%s</th>", what);
-    for (int side = 0; side < 2; side++) {
-        const double value = side ? base : ours;
-        if (isfinite(value))
-            kas_html_number(out, "%.2f%s", scale * value, unit);
-        else
-            kas_html_number(out, "-");
-    }
-    if (scale == 100 && isfinite(ours - base))
-        kas_html_number(out, "%+.2f points", 100 * (ours - base));
-    else
-        kas_html_ratio(out, ours, base);
+    put_value(scale * ours, unit, out);
+    put_value(scale * base, unit, out);
+    kas_html_ratio(out, ours, base);
     kas_buf_puts(out, "</tr>\n");
 }
 
@@ -120,10 +138,11 @@ static void put_table(const kas_report_view *v, kas_buf *out)
                  "<div class=\"scroll\"><table>\n<thead><tr><th></th><th class=\"n\">kernel</th>"
                  "<th class=\"n\">unmodified</th><th class=\"n\">change</th></tr>"
                  "</thead>\n<tbody>\n");
-    put_row("validation top-1", w->measured.accuracy, b ? b->measured.accuracy : NAN, 100, "%",
-            out);
-    put_row("test top-1", ours ? ours->accuracy.mean : NAN, base ? base->accuracy.mean : NAN, 100,
-            "%", out);
+    const double validation = b ? b->measured.accuracy : NAN;
+    put_accuracy("validation top-1", w->measured.accuracy, validation,
+                 w->measured.accuracy - validation, out);
+    put_accuracy("test top-1", ours ? ours->accuracy.mean : NAN, base ? base->accuracy.mean : NAN,
+                 ours ? ours->difference.mean : NAN, out);
     snprintf(text, sizeof text, "latency, %d images", KAS_LATENCY_BATCH);
     put_time(text, w->measured.latency, b ? b->measured.latency : NAN, out);
     put_time("training step", w->measured.step_seconds, b ? b->measured.step_seconds : NAN, out);
