@@ -13,10 +13,12 @@ report=("$kas" report)
 "${search[@]}" --study "$dir/a" --seed 1 >"$dir/log" 2>&1 & pid=$!
 await "the study" [ -s "$dir/a/study.db" ]
 await "the study's row" "$kas" status "$dir/a" >/dev/null 2>&1
-expect 0 'candidates ended' "$kas" status --watch "$dir/a"
-grep -q '2 of 2 candidates ended' "$dir/out" || { cat "$dir/out"; fail "the last state is not shown"; }
-grep -q $'\033' "$dir/out" && fail "escape sequences without a terminal"
-wait $pid || { cat "$dir/log"; fail "the search failed"; }
+"$kas" status --watch "$dir/a" >"$dir/watched" & watch=$!
+wait $pid || { kill $watch; cat "$dir/log"; fail "the search failed"; }
+wait $watch || fail "watching ended with exit code $?"
+grep -q '2 of 2 candidates ended' "$dir/watched" || { cat "$dir/watched"; fail "the last state is not shown"; }
+grep -q $'\033' "$dir/watched" && fail "escape sequences without a terminal"
+rm "$dir/watched"
 expect 0 'best kernel:' "${search[@]}" --study "$dir/b" --strategy evolution --population 2 --generation 2 --tournament 2 --rungs 1 --flip off \
     --warm-start --validation 0.2 --forbid exp,square
 expect 0 'candidates ended' "$kas" status --watch "$dir/b" # done already
