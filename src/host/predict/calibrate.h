@@ -40,7 +40,8 @@ typedef struct kas_fit_network {
 } kas_fit_network;
 
 /* Fits the machine to `count` networks and returns the loss: about the square of the relative error
- * of a network. Each network weighs the same, and in it each launch weighs as much as its time. */
+ * of a network. Each network weighs the same, and in it each launch weighs as much as its time;
+ * most of all weighs the time of the whole. */
 double kas_machine_fit(kas_machine *machine, const kas_fit_network *network, int count);
 
 #endif

@@ -83,20 +83,29 @@ static double filled(const kas_machine *m, const kas_conv_desc *d)
  * row: 7 taps with dilation 3 took 11.0 ms where dilation 2 took 0.62. */
 static const double far_share = 0.06;
 
-/* Returns the share of the rate that a convolution reaches. Results are computed by vectors of
- * output channels, in groups by shorter ones, and each has a cost of its own beside that of its
- * inputs. */
+/* Returns the output channels that are computed together. oneDNN takes half a vector for groups of
+ * few channels, when their outputs are a multiple of 4. */
+static double vector_of(const kas_machine *m, double in, double out, bool grouped)
+{
+    enum { TENSOR = 8, QUARTER = 4 };
+    if (m->gpu)
+        return TENSOR;
+    return grouped && in < m->lanes && fmod(out, QUARTER) == 0 ? m->lanes / 2 : m->lanes;
+}
+
+/* Returns the share of the rate that a convolution reaches. Vectors that are not full are computed
+ * whole, and each has a cost of its own beside that of its inputs. */
 static double efficiency(const kas_machine *m, const kas_conv_desc *d)
 {
-    enum { SHORT = 8, FAR = 8 };
+    enum { FAR = 8 };
     const kas_conv_class class = kas_conv_class_of(d);
-    const bool grouped = class == KAS_CONV_GROUPED;
     const double in = (double)d->c_in / d->groups, out = (double)d->c_out / d->groups;
+    const bool grouped = class == KAS_CONV_GROUPED;
     const double half = grouped ? m->half_grouped : m->half_channels;
     if (class == KAS_CONV_DEPTHWISE)
         return m->efficiency[class] * (m->gpu || d->pad_w <= FAR ? 1 : far_share);
     return m->efficiency[class] * in / (in + half) * out /
-           round_up(out, grouped || m->gpu ? SHORT : m->lanes);
+           round_up(out, vector_of(m, in, out, grouped));
 }
 
 static kas_precision precision_of(const kas_conv_desc *d)

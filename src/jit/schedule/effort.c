@@ -9,7 +9,15 @@
 
 #include "jit/schedule/nest.h"
 
-enum { SECTOR_BYTES = 32, IN_FLIGHT = 8, LARGEST_PLAIN = 3, CLAMP = 2, DIVIDE = 3 };
+enum {
+    SECTOR_BYTES = 32,
+    IN_FLIGHT = 8,     /* reads of a reduction that are under way at once */
+    LARGEST_PLAIN = 3, /* operations; what costs more is a function */
+    CLAMP = 2,         /* operations of an index: a minimum and a maximum */
+    DIVIDE = 3         /* by a constant: a product and shifts */
+};
+/* Found on the CPU: the least that a gather costs beside one from as many sectors as lanes, and its
+ * cost where each lane walks side by side. */
 static const double least_gather = 0.15, walked_gather = 0.4;
 
 typedef struct counter {
