@@ -23,7 +23,8 @@ static kas_turns *turns;
 static int begin(void **state)
 {
     (void)state;
-    OK(kas_device_open("cpu", 1, &device));
+    const char *spec = getenv("DEVICE");
+    OK(kas_device_open(spec ? spec : "cpu", 1, &device));
     OK(kas_net_build("resnet20", 8, 8, 3, 10, &net));
     OK(kas_turns_create(device, net, BATCH, KAS_PRECISION_FP32, NULL, &turns));
     return 0;
@@ -84,7 +85,8 @@ static void replaced(void **state)
     OK(kas_net_targets(net, NULL, &target, &targets));
     OK(kas_assignment_read_file("kernels/conv.json", &kernels));
     OK(kas_assignment_fit(&kernels, target, targets, &budget, &replacement));
-    OK(kas_model_build_programs(&options, &replacement, "cpu", &programs));
+    OK(kas_model_build_programs(&options, &replacement, kas_device_get_info(device)->arch,
+                                &programs));
     OK(kas_turns_measure(turns, &programs, TURNS, 10, &r));
     check(&r);
     for (int i = 0; i < r.planned.passes; i++)
