@@ -16,6 +16,7 @@ typedef struct builder {
     kas_lower lower;
     kas_inliner inliner;
     kas_buf source;
+    bool unwritten;
     kas_program *program;
     int buffer_room, forward_room, backward_room;
 } builder;
@@ -145,6 +146,8 @@ static kas_status write_kernel(builder *b, int tensor, kas_ex value, kas_operati
     op->width = nest.width;
     KAS_TRY(kas_nest_count(ir, &nest, &op->flops, &op->bytes, &op->effort));
     KAS_TRY(kas_nest_accessed(ir, &nest, &op->accessed));
+    if (b->unwritten)
+        return KAS_OK;
     op->text = b->source.size;
     KAS_TRY(kas_emit_kernel(ir, &nest, op->function, &b->source, args, &op->args));
     op->text_size = b->source.size - op->text;
@@ -315,6 +318,7 @@ kas_status kas_program_build(const kas_kernel *kernel, const kas_target *target,
     p->written_by = -1;
     KAS_TRY_GOTO(kas_ir_init(&b->ir), free_program);
     b->ir.dtype = options->dtype;
+    b->unwritten = options->unwritten;
     const int x_pitch = kas_pitch_of(options->dtype, (int)target->c_in),
               y_pitch = kas_pitch_of(options->dtype, (int)target->c_out);
     b->lower = (kas_lower){.ir = &b->ir,

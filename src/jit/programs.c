@@ -89,6 +89,7 @@ kas_status kas_programs_build(const kas_replacement *replacement,
                                       .training = options->training,
                                       .dtype = options->dtype,
                                       .tf32 = options->tf32,
+                                      .unwritten = options->unwritten,
                                       .linear_policy = options->linear_policy}};
     if (!replacement)
         return KAS_OK;
@@ -101,7 +102,8 @@ kas_status kas_programs_build(const kas_replacement *replacement,
     number_programs(out, first);
     for (int p = 0; p < out->count; p++)
         KAS_TRY_GOTO(build_program(out, p, first[p]), fail);
-    KAS_TRY_GOTO(kas_programs_share(out->program, out->count), fail);
+    if (!options->unwritten)
+        KAS_TRY_GOTO(kas_programs_share(out->program, out->count), fail);
     kas_debug("%d programs lowered for %s, batch %d", out->count,
               options->training ? "training" : "inference", options->batch);
     return KAS_OK;
@@ -117,6 +119,8 @@ kas_status kas_programs_compile(kas_programs *r, kas_compiler *compiler, int thr
     char(*image)[4096] = NULL;
     const char **text = NULL;
     kas_status status;
+    if (r->options.unwritten)
+        return kas_fail(KAS_FAILURE, "programs without text cannot be compiled");
     KAS_TRY_GOTO(kas_units_cut(r->program, r->count, kas_compiler_arch(compiler), &units), out);
     image = calloc((size_t)units.count + 1, sizeof *image);
     text = calloc((size_t)units.count + 1, sizeof *text);

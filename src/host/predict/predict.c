@@ -166,6 +166,18 @@ kas_estimate kas_predict_pass(const kas_machine *m, const kas_sweep *pass)
 
 /* ---- a network ------------------------------------------------------------------------------- */
 
+kas_status kas_predict_lower(const kas_machine *machine, const kas_replacement *replacement,
+                             int batch, kas_precision precision, kas_programs *out)
+{
+    const kas_program_options options = {.batch = batch,
+                                         .dtype = kas_precision_number(precision),
+                                         .tf32 = precision == KAS_PRECISION_TF32,
+                                         .linear_policy =
+                                             machine->gpu ? KAS_LINEAR_GPU : KAS_LINEAR_CPU,
+                                         .unwritten = true};
+    return kas_programs_build(replacement, &options, out);
+}
+
 kas_status kas_predict(const kas_machine *machine, const kas_net *net, kas_programs *programs,
                        int batch, kas_precision precision, kas_prediction *out)
 {
@@ -228,11 +240,9 @@ void kas_predictor_free(kas_predictor *predictor)
 kas_status kas_predict_candidate(const kas_predictor *p, const kas_replacement *replacement,
                                  double *seconds)
 {
-    const kas_model_options options = {.net = p->net, .batch = p->batch, .precision = p->precision};
     kas_programs programs;
     kas_prediction prediction;
-    KAS_TRY(kas_model_build_programs(&options, replacement, p->machine.gpu ? "cuda" : "cpu",
-                                     &programs));
+    KAS_TRY(kas_predict_lower(&p->machine, replacement, p->batch, p->precision, &programs));
     const kas_status status =
         kas_predict(&p->machine, p->net, &programs, p->batch, p->precision, &prediction);
     if (status == KAS_OK) {

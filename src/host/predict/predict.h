@@ -39,6 +39,11 @@ typedef struct kas_estimate {
 /* Predicts one pass of a step. */
 kas_estimate kas_predict_pass(const kas_machine *machine, const kas_sweep *pass);
 
+/* Lowers a replacement for predictions on a machine: programs for inference without text, which
+ * cannot be compiled. The caller frees *out with kas_programs_free. */
+kas_status kas_predict_lower(const kas_machine *machine, const kas_replacement *replacement,
+                             int batch, kas_precision precision, kas_programs *out);
+
 typedef struct kas_prediction {
     kas_planned_bytes planned; /* the launches, with `seconds` as predicted; their `kernel` points
                                   into the programs */
@@ -47,8 +52,8 @@ typedef struct kas_prediction {
 } kas_prediction;
 
 /* Predicts the forward pass of `batch` images through a network, as a search measures latency.
- * `programs` are built for inference at this batch and precision; NULL: the unmodified network. The
- * caller frees *out with kas_prediction_free. */
+ * `programs` are built for inference at this batch and precision (kas_predict_lower, or as they are
+ * run); NULL: the unmodified network. The caller frees *out with kas_prediction_free. */
 kas_status kas_predict(const kas_machine *machine, const kas_net *net, kas_programs *programs,
                        int batch, kas_precision precision, kas_prediction *out);
 void kas_prediction_free(kas_prediction *prediction);

@@ -184,6 +184,8 @@ typedef struct kas_program_options {
     /* The gain may not be 1. A program in which a library's convolution writes Y takes one only
      * then; every other program has a buffer for it anyway. */
     bool gained;
+    /* No text: operations are counted but cannot be run, and have no args */
+    bool unwritten;
     kas_linear_policy linear_policy;
     int x_pitch, y_pitch; /* elements; 0 = kas_pitch_of(dtype, channels) */
     const char *prefix;   /* e.g. "k0"; letters and digits */

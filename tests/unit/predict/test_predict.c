@@ -231,6 +231,10 @@ static void candidates(void **state)
         kas_programs_free(&programs);
     }
     kas_predictor_free(predictor);
+    kas_programs unwritten; /* they can be looked at, and not compiled */
+    OK(kas_predict_lower(m, &replacement[0], BATCH, KAS_PRECISION_FP32, &unwritten));
+    assert_int_equal(kas_programs_compile(&unwritten, NULL, 1, NULL, NULL, NULL), KAS_FAILURE);
+    kas_programs_free(&unwritten);
     kas_machine never = *m;
     never.calibrated = false;
     OK(kas_predictor_create(&never, net, BATCH, KAS_PRECISION_FP32, &predictor));

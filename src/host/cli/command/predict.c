@@ -243,8 +243,6 @@ static kas_status predict(session *s, kas_programs *programs, predicted *p)
 
 static kas_status predict_kernel(session *s, const char *path)
 {
-    const kas_model_options options = {.batch = s->o->batch,
-                                       .precision = (kas_precision)s->o->precision};
     predicted p = {.path = path};
     kas_assignment kernels;
     kas_replacement replacement;
@@ -257,8 +255,8 @@ static kas_status predict_kernel(session *s, const char *path)
     kas_assignment_free(&kernels);
     if (status != KAS_OK)
         return kas_fail_context(status, "%s", path);
-    status = kas_model_build_programs(&options, &replacement, s->machine.gpu ? "cuda" : "cpu",
-                                      &programs);
+    status = kas_predict_lower(&s->machine, &replacement, s->o->batch,
+                               (kas_precision)s->o->precision, &programs);
     if (status == KAS_OK) {
         status = predict(s, &programs, &p);
         kas_programs_free(&programs);
