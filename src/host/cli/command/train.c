@@ -323,12 +323,13 @@ static kas_status dry_run(const train_cli *o, const kas_train_options *options)
 static void tell_gains(const kas_replacement *r)
 {
     int scaled = 0;
-    float least = 1, most = 1;
+    float least = INFINITY, most = 0;
     for (int t = 0; t < r->solution.targets; t++) {
-        const float gain = kas_replacement_gain(r, t);
-        scaled += gain != 1;
-        least = gain < least ? gain : least;
-        most = gain > most ? gain : most;
+        if (!kas_replacement_kernel(r, t))
+            continue;
+        scaled += kas_replacement_gain(r, t) != 1;
+        least = fminf(least, kas_replacement_gain(r, t));
+        most = fmaxf(most, kas_replacement_gain(r, t));
     }
     if (scaled)
         kas_info(
