@@ -201,7 +201,7 @@ void kas_search_options_command(const kas_search_options *options, const char *d
         kas_buf_puts(out, " \\\n    --from=FOLDER");
     if (given.known != (given.strategy == KAS_STRATEGY_EVOLUTION))
         kas_buf_printf(out, " \\\n    --known=%s", given.known ? "yes" : "no");
-    given.init[0] = given.from[0] = 0;
+    given.init[0] = given.from[0] = given.machine[0] = 0;
     given.known = defaults.known;
     given.halves = defaults.halves; /* no option */
     for (int i = 0; i < FIELDS; i++)

@@ -129,7 +129,10 @@ void kas_report_prediction(const kas_report_view *v, const kas_report_limits *li
             count, 100 * p[count / 2].error);
         if (isfinite(correlation))
             kas_buf_printf(out, ", Spearman's rank correlation %.2f", correlation);
-        kas_buf_puts(out, ".</figcaption>\n</figure>\n");
+        kas_buf_puts(out, ".");
+        if (*v->options.latency_on) /* which need not be the one that measured */
+            kas_html_put(out, " Predicted for the machine %s.", v->options.latency_on);
+        kas_buf_puts(out, "</figcaption>\n</figure>\n");
         kas_html_section_end(out);
     }
     free(p);
