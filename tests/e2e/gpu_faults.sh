@@ -28,12 +28,13 @@ for process in /proc/[0-9]*/cmdline; do
     if tr '\0' ' ' 2>/dev/null <"$process" | grep -qF -e "--study $dir/hung"; then fail "a process was left behind: $process"; fi
 done
 
-# One allocation of every worker fails. No candidate is too large for the device, so somebody else had its memory: the search
-# stops, and the same command without the fault finishes them.
-search memory cuMemAlloc_v2:42:2:once
+# Every worker runs out of memory in its first item. No candidate is too large for the device, so somebody else had its memory:
+# the candidates wait, and the same command without the fault finishes them.
+search memory '' --candidates 1
+search memory cuMemAlloc_v2:5:2 --candidates 3
 grep -q 'try 1 of 3: .*memory left' "$dir/memory.err" || fail "no fault was told: $(cat "$dir/memory.err")"
-grep -q '2 of them could not be evaluated on this machine' "$dir/memory.err" || fail "no end: $(cat "$dir/memory.err")"
+grep -q '2 of the 3 candidates could not be evaluated on this machine' "$dir/memory.err" || fail "no end: $(cat "$dir/memory.err")"
 [ "$(grep -cE '^candidate.* machine-fault' "$dir/memory.log")" = 2 ] || fail "no faults: $(cat "$dir/memory.log")"
-search memory ''
-[ "$(grep -cE '^(baseline|candidate).* finished' "$dir/memory.log")" = 3 ] || fail "not tried again: $(cat "$dir/memory.log")"
+search memory '' --candidates 3
+[ "$(grep -cE '^(baseline|candidate).* finished' "$dir/memory.log")" = 4 ] || fail "not tried again: $(cat "$dir/memory.log")"
 echo "ok: a hang ends its item alone, failed allocations none"

@@ -121,4 +121,4 @@ mkdir "$dir/damaged"
 head -c 5000 "$dir/a/study.db" >"$dir/damaged/study.db"
 expect 4 'damaged' "${report[@]}" "$dir/damaged" -o "$dir/not.html"
 [ ! -e "$dir/not.html" ] || fail "a page of a study that cannot be read"
-echo OK
+echo "ok: a page of one study and of two, nothing asked of others, bad studies"
