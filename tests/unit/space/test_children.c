@@ -320,6 +320,34 @@ static void test_a_wide_kernel_has_children(void **state)
     assert_true(narrow >= 5 && wide > narrow);
 }
 
+/* A size may be the rest of a split that no longer has one after a change. Such a child is not legal,
+ * and the attempt that draws it is not a failure. */
+static void test_the_rest_of_a_changed_split(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"format\": \"kas-gpu kernel\", \"version\": 1, \"nodes\": [{\"op\": \"input\"},"
+        "{\"op\": \"scale\", \"in\": [0], \"dim\": 0, \"dim_end\": 1},"
+        "{\"op\": \"shuffle\", \"in\": [1], \"dim\": 0, \"by\": \"G0\"},"
+        "{\"op\": \"min\", \"in\": [2, 1]},"
+        "{\"op\": \"fold_max\", \"in\": [3], \"dim\": 1},"
+        "{\"op\": \"softmax\", \"in\": [4], \"dim\": 0, \"dim_end\": 2},"
+        "{\"op\": \"norm\", \"in\": [5], \"dim\": 0, \"dim_end\": 1},"
+        "{\"op\": \"shift\", \"in\": [3], \"axes\": \"w\", \"offset\": -3},"
+        "{\"op\": \"slice\", \"in\": [7], \"dim\": 0, \"split\": \"S0\", \"segment\": 1},"
+        "{\"op\": \"fc\", \"in\": [8], \"out\": \"R0\"},"
+        "{\"op\": \"conv\", \"in\": [9], \"axes\": \"h\", \"out\": \"C\"},"
+        "{\"op\": \"group_all\", \"in\": [10], \"dim\": 0},"
+        "{\"op\": \"min\", \"in\": [6, 11]}],"
+        "\"groups\": {\"G0\": 8}, \"splits\": {\"S0\": {\"whole\": \"C\", \"first\": 16}}}";
+    const kas_sample_options o = half_cost();
+    kas_kernel k;
+    assert_int_equal(kas_kernel_read_json("a parent", text, sizeof text - 1, &k), KAS_OK);
+    const int found = count_children(&o, &k, 30000);
+    print_message("%d of 30000 attempts\n", found);
+    assert_true(found >= 1000);
+}
+
 static bool allows(const kas_int_list *list, int value)
 {
     bool found = list->count == 0;
@@ -454,6 +482,7 @@ int main(void)
         cmocka_unit_test(test_an_outline_keeps_the_kernel),
         cmocka_unit_test(test_known_kernels_have_children),
         cmocka_unit_test(test_a_wide_kernel_has_children),
+        cmocka_unit_test(test_the_rest_of_a_changed_split),
         cmocka_unit_test(test_options_hold),
         cmocka_unit_test(test_the_version_is_fixed),
         cmocka_unit_test(test_other_samplers_have_no_children),

@@ -7,6 +7,7 @@
 #include "host/space/commute.h"
 #include "host/space/evolve/edit.h"
 #include "host/space/evolve/rebuild.h"
+#include "host/space/split.h"
 
 /* The most tries of one attempt, all with the same kind of change: a kind that seldom gives a kernel
  * then has nearly as many children as the others. */
@@ -177,6 +178,10 @@ static kas_status complete(kas_children *c, const kas_kernel *a, const kas_kerne
 {
     kas_kernel *kernel = &c->growth->kernel;
     bool is_a, is_b;
+    /* A size may be the rest of a split that takes equal shares since the change. */
+    KAS_TRY(kas_reject_of(kas_splits_check(kernel), why));
+    if (*why != KAS_REJECT_NONE)
+        return KAS_OK;
     KAS_TRY(kas_kernel_canonicalize_unordered(kernel, kernel));
     KAS_TRY(is_same(kernel, a, &is_a));
     KAS_TRY(is_same(kernel, b, &is_b));
