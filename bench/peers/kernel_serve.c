@@ -80,7 +80,7 @@ static kas_status read_problem(session *s, char **argv)
         return kas_fail(KAS_BAD_INPUT, "%s: tensor \"x\" [n,c,h,w] is missing", argv[8]);
     const kas_program_options options = {.batch = (int)x->shape[0],
                                          .training = true,
-                                         .dtype = kas_precision_number(precision),
+                                         .dtype = kas_precision_dtype(precision),
                                          .tf32 = precision == KAS_PRECISION_TF32,
                                          .linear_policy = kas_linear_policy_of(argv[5]),
                                          .prefix = "k"};

@@ -25,7 +25,7 @@
 /* Returns the orders of lanes to run: all three on the CPU, one on a GPU. */
 static kas_device *the_device;
 /* The dtype of what make_tensor makes. Random values are numbers that this dtype holds exactly. */
-static kas_dtype the_number;
+static kas_dtype the_dtype;
 static double worst_error, worst_tolerance;
 /* Of each case's tensors and arrays, counted in the order in which they are made, this one starts
  * one element after a multiple of 16 bytes. A kernel that makes a 16-byte access there all the same
@@ -68,7 +68,7 @@ static inline double *random_values(size_t count, uint64_t stream)
     double *value = malloc(count * sizeof *value + 1);
     assert_non_null(value);
     for (size_t i = 0; i < count; i++)
-        value[i] = number_round(the_number, (float)kas_rng_normal(&rng));
+        value[i] = number_round(the_dtype, (float)kas_rng_normal(&rng));
     return value;
 }
 
@@ -246,7 +246,7 @@ static inline int open_the_ops(void **state)
     if (open_the_device(state))
         return 1;
     if (kas_ops_create(the_device, &the_ops) != KAS_OK ||
-        kas_ops_use(the_ops, the_number) != KAS_OK) {
+        kas_ops_use(the_ops, the_dtype) != KAS_OK) {
         printf("%s\n", kas_error());
         return 1;
     }
@@ -274,12 +274,12 @@ static inline void run_plan(void)
 }
 
 /* Runs the tests of a file for one dtype after the other. */
-#define RUN_FOR_EACH_NUMBER(tests, open, close)                                                    \
+#define RUN_FOR_EACH_DTYPE(tests, open, close)                                                     \
     ({                                                                                             \
         int failed_ = 0;                                                                           \
-        for (int number_ = 0; number_ < KAS_DTYPES; number_++) {                                   \
-            the_number = (kas_dtype)number_;                                                       \
-            printf("%s\n", kas_dtype_names[the_number]);                                           \
+        for (int dtype_ = 0; dtype_ < KAS_DTYPES; dtype_++) {                                      \
+            the_dtype = (kas_dtype)dtype_;                                                         \
+            printf("%s\n", kas_dtype_names[the_dtype]);                                            \
             failed_ += cmocka_run_group_tests(tests, open, close);                                 \
         }                                                                                          \
         failed_;                                                                                   \
@@ -287,17 +287,17 @@ static inline void run_plan(void)
 
 static inline kas_tensor make_tensor(const double *from, int n, int c, int h, int w)
 {
-    const int pitch = kas_pitch_of(the_number, c);
+    const int pitch = kas_pitch_of(the_dtype, c);
     return (kas_tensor){
-        numbers_to_device(the_number, from, n, c, h, w, pitch), n, h, w, c, pitch, the_number};
+        numbers_to_device(the_dtype, from, n, c, h, w, pitch), n, h, w, c, pitch, the_dtype};
 }
-/* Returns what one rounding of a result to the_number adds to a tolerance. */
+/* Returns what one rounding of a result to the_dtype adds to a tolerance. */
 static inline double rounding(void)
 {
-    return the_number == KAS_F32 ? 0 : 1.001 * number_epsilon(the_number);
+    return the_dtype == KAS_F32 ? 0 : 1.001 * number_epsilon(the_dtype);
 }
 /* Compares with the tolerance of float32 arithmetic, `tolerance`, plus what rounding
- * to the_number adds. */
+ * to the_dtype adds. */
 static inline void check_tensor(const char *what, const kas_tensor *t, const double *want,
                                 double tolerance)
 {
@@ -319,7 +319,7 @@ static inline void check_special(const char *what, const kas_tensor *t, const do
 static inline bool rounds_to_kink(kas_layer_op op, double y)
 {
     const double end = op == KAS_LAYER_RELU6 ? 6 : op == KAS_LAYER_HARD_SIGMOID ? 1 : NAN;
-    return number_round(the_number, y) == end;
+    return number_round(the_dtype, y) == end;
 }
 static inline void check_array(const char *what, const float *memory, const double *want,
                                size_t count, double tolerance)
@@ -349,7 +349,7 @@ static const int odd_channels[] = {3, 12, 16, 20, 64, 130};
  * has 8 lanes, as on a GPU. */
 #define EACH_ORDER(order)                                                                          \
     for (int order = the_crooked ? orders() - 1 : 0; order < orders() && (set_order(order), 1);    \
-         order += the_number == KAS_F32 ? 1 : 2, set_order(order < orders() ? order : 0))
+         order += the_dtype == KAS_F32 ? 1 : 2, set_order(order < orders() ? order : 0))
 /* Runs what follows once for each of the first `most` tensors of a case being the crooked one. */
 #define EACH_CROOKED(most)                                                                         \
     for (the_crooked = 1, tensors_made = 0; the_crooked || (set_order(0), 0);                      \

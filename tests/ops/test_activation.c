@@ -23,7 +23,7 @@ static double *wide_values(size_t size)
     static const double ends[] = {0, -100, 100, -1e-30, 88, -88};
     double *x = random_values(size, 1);
     for (size_t i = 0; i < size; i++)
-        x[i] = number_round(the_number, i < sizeof ends / sizeof *ends ? (float)ends[i] : 3 * x[i]);
+        x[i] = number_round(the_dtype, i < sizeof ends / sizeof *ends ? (float)ends[i] : 3 * x[i]);
     return x;
 }
 
@@ -173,5 +173,5 @@ int main(void)
         cmocka_unit_test(test_dropout),     cmocka_unit_test(test_crooked),
         cmocka_unit_test(test_refusals),
     };
-    return RUN_FOR_EACH_NUMBER(tests, open_the_ops, close_the_ops);
+    return RUN_FOR_EACH_DTYPE(tests, open_the_ops, close_the_ops);
 }

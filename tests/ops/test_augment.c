@@ -149,14 +149,14 @@ static void run_case(attempt t)
     s.augment.cutout = t.cutout;
     s.augment.erase = t.erase;
     s.augment.rows = t.row ? upload(t.row, sizeof *t.row) : NULL;
-    const int pitch = kas_pitch_of(the_number, 4);
+    const int pitch = kas_pitch_of(the_dtype, 4);
     kas_tensor images = {
-        numbers_to_device(the_number, NULL, n, 4, h, w, pitch), n, h, w, t.c, pitch, the_number};
+        numbers_to_device(the_dtype, NULL, n, 4, h, w, pitch), n, h, w, t.c, pitch, the_dtype};
     uint16_t got[BATCH], *labels = upload(got, sizeof got);
     kas_plan *plan = new_plan();
     OK(kas_op_augment(the_ops, plan, &s.augment, images, labels));
     run_plan();
-    double *pixel = numbers_from_device(the_number, images.data, n, pitch, h, w, pitch),
+    double *pixel = numbers_from_device(the_dtype, images.data, n, pitch, h, w, pitch),
            *want = nan_values((size_t)n * pitch * h * w);
     for (int i = 0; i < n * pitch * h * w; i++) {
         const int image = i / (pitch * h * w), k = i / (h * w) % pitch, row = i / w % h,
@@ -295,5 +295,5 @@ int main(void)
         cmocka_unit_test(test_mixing),         cmocka_unit_test(test_spread),
         cmocka_unit_test(test_erasing_spread), cmocka_unit_test(test_bad_options),
     };
-    return RUN_FOR_EACH_NUMBER(tests, open_the_ops, close_the_ops);
+    return RUN_FOR_EACH_DTYPE(tests, open_the_ops, close_the_ops);
 }

@@ -34,7 +34,7 @@ static void reference(const norm_case *c, norm_values *v)
     for (int k = 0; k < c->c; k++)
         v->running_var[k] = fabs(v->running_var[k]) + 0.5;
     for (size_t i = 0; i < size; i++) {
-        v->x[i] = number_round(the_number, (float)(v->x[i] + c->mean));
+        v->x[i] = number_round(the_dtype, (float)(v->x[i] + c->mean));
         v->dy[i] = v->dy0[i] + (c->two ? v->dy1[i] : 0);
     }
 }
@@ -305,5 +305,5 @@ int main(void)
         cmocka_unit_test(test_sizes),       cmocka_unit_test(test_large_mean),
         cmocka_unit_test(test_inference),   cmocka_unit_test(test_crooked),
     };
-    return RUN_FOR_EACH_NUMBER(tests, open_the_ops, close_the_ops);
+    return RUN_FOR_EACH_DTYPE(tests, open_the_ops, close_the_ops);
 }

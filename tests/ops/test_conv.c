@@ -134,10 +134,10 @@ static kas_conv_desc desc_of(const conv_case *c)
                            .stride = c->stride,
                            .pad_h = c->pad == SAME ? c->kernel_h / 2 : c->pad,
                            .pad_w = c->pad == SAME ? c->kernel_w / 2 : c->pad,
-                           .x_pitch = kas_pitch_of(the_number, c->c_in) + c->extra_pitch,
-                           .y_pitch = kas_pitch_of(the_number, c->c_out) + c->extra_pitch,
+                           .x_pitch = kas_pitch_of(the_dtype, c->c_in) + c->extra_pitch,
+                           .y_pitch = kas_pitch_of(the_dtype, c->c_out) + c->extra_pitch,
                            .dilation = c->dilation,
-                           .dtype = the_number};
+                           .dtype = the_dtype};
 }
 
 static void test_library(void **state)
@@ -201,8 +201,8 @@ static void test_deterministic(void **state)
     const kas_conv_desc desc = desc_of(&(conv_case){8, 16, 16, 16, 32, 1, 3, 3, 1, 1, 0, 0});
     const size_t xs = 8 * 16 * 16 * 16, ys = 2 * xs, ws = 32 * 16 * 9;
     double *vx = random_values(xs, 1), *vy = random_values(ys, 2);
-    void *x = numbers_to_device(the_number, vx, 1, 1, 1, (int)xs, 1);
-    void *dy = numbers_to_device(the_number, vy, 1, 1, 1, (int)ys, 1);
+    void *x = numbers_to_device(the_dtype, vx, 1, 1, 1, (int)xs, 1);
+    void *dy = numbers_to_device(the_dtype, vy, 1, 1, 1, (int)ys, 1);
     float *dw = array_to_device(NULL, ws), *first = malloc(ws * 4), *again = malloc(ws * 4);
     kas_conv *conv;
     kas_plan *plan;
@@ -328,5 +328,5 @@ int main(void)
         cmocka_unit_test(test_crooked), cmocka_unit_test(test_deterministic),
         cmocka_unit_test(test_bias),    cmocka_unit_test(test_bad_descriptor),
     };
-    return RUN_FOR_EACH_NUMBER(tests, open_the_device, close_the_device);
+    return RUN_FOR_EACH_DTYPE(tests, open_the_device, close_the_device);
 }

@@ -54,9 +54,9 @@ static kas_conv_desc desc_of(const conv_case *c)
                            .stride = c->stride,
                            .pad_h = c->kernel / 2,
                            .pad_w = c->kernel / 2,
-                           .x_pitch = kas_pitch_of(the_number, c->c_in) + c->extra_pitch,
-                           .y_pitch = kas_pitch_of(the_number, c->c_out) + c->extra_pitch,
-                           .dtype = the_number};
+                           .x_pitch = kas_pitch_of(the_dtype, c->c_in) + c->extra_pitch,
+                           .y_pitch = kas_pitch_of(the_dtype, c->c_out) + c->extra_pitch,
+                           .dtype = the_dtype};
 }
 
 /* Two sets of weights: the second is written over the first. */
@@ -205,7 +205,7 @@ static void test_epilogues(void **state)
     if (without)
         printf("SKIPPED: %s: no library computes %d of %d convolutions on this machine, and our "
                "loops have no epilogues\n",
-               kas_dtype_names[the_number], without, shapes);
+               kas_dtype_names[the_dtype], without, shapes);
     if (without == shapes)
         skip();
     assert_true(taken > 0);
@@ -284,7 +284,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_our_loops_take_none),
     };
-    const int failed = RUN_FOR_EACH_NUMBER(tests, open_the_device, close_the_device);
+    const int failed = RUN_FOR_EACH_DTYPE(tests, open_the_device, close_the_device);
     if (failed || setenv("DNNL_MAX_CPU_ISA", "AVX2", 0) != 0 || argc > 1)
         return failed;
     printf("again with the convolutions of CPUs without AVX-512\n");

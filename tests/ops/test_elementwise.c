@@ -90,7 +90,7 @@ static void test_copy(void **state)
         kas_tensor y = make_tensor(NULL, n, wide, h, w), back = make_tensor(NULL, n, c, h, w);
         kas_tensor first = y, second = y;
         first.c = second.c = (int)c;
-        second.data = (char *)second.data + c * kas_dtype_size(the_number);
+        second.data = (char *)second.data + c * kas_dtype_size(the_dtype);
         kas_plan *plan = new_plan();
         OK(kas_op_copy(the_ops, plan, a, first));
         OK(kas_op_copy(the_ops, plan, b, second));
@@ -115,7 +115,7 @@ static void test_cast(void **state)
         double *v = random_values(size, 1), *rounded = nan_values(size);
         for (size_t i = 0; i < size; i++) {
             v[i] = (float)(v[i] * 1.001);
-            rounded[i] = number_round(the_number, v[i]);
+            rounded[i] = number_round(the_dtype, v[i]);
         }
         const kas_tensor x = {to_device(v, n, c, h, w, wide), n, h, w, c, wide, KAS_F32};
         const kas_tensor back = {to_device(NULL, n, c, h, w, wide), n, h, w, c, wide, KAS_F32};
@@ -257,5 +257,5 @@ int main(void)
         cmocka_unit_test(test_crooked),  cmocka_unit_test(test_advance),
         cmocka_unit_test(test_refusals),
     };
-    return RUN_FOR_EACH_NUMBER(tests, open_the_ops, close_the_ops);
+    return RUN_FOR_EACH_DTYPE(tests, open_the_ops, close_the_ops);
 }

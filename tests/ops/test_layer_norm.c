@@ -19,7 +19,7 @@ static norm_values make_values(int n, int c, int h, int w)
                      .dgamma = nan_values(c),
                      .dbeta = nan_values(c)};
     for (size_t i = 0; i < size; i++)
-        v.x[i] = number_round(the_number, (float)(v.x[i] + 2));
+        v.x[i] = number_round(the_dtype, (float)(v.x[i] + 2));
     kas_ref_layer_norm_forward(n, c, h, w, 1e-5, v.x, v.gamma, v.beta, v.y);
     kas_ref_layer_norm_backward(n, c, h, w, 1e-5, v.x, v.gamma, v.dy, v.dx, v.dgamma, v.dbeta);
     return v;
@@ -95,5 +95,5 @@ int main(void)
         cmocka_unit_test(test_crooked),
         cmocka_unit_test(test_sizes),
     };
-    return RUN_FOR_EACH_NUMBER(tests, open_the_ops, close_the_ops);
+    return RUN_FOR_EACH_DTYPE(tests, open_the_ops, close_the_ops);
 }

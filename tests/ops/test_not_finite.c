@@ -88,8 +88,8 @@ static void run_step(const step_case *c)
         .count = c->count,
         .rows = upload(&row, sizeof row),
         .state = upload(&begin, sizeof begin),
-        .dtype = the_number,
-        .copy = the_number ? numbers_to_device(the_number, NULL, 1, 1, 1, (int)c->count, 1) : NULL,
+        .dtype = the_dtype,
+        .copy = the_dtype ? numbers_to_device(the_dtype, NULL, 1, 1, 1, (int)c->count, 1) : NULL,
         .watch = new_word()};
     const kas_average a = {
         array_to_device(average, c->count), u.param, c->count, u.rows, u.state, new_word()};
@@ -126,7 +126,7 @@ static void parameters_are_watched(void **state)
 static void skipped_steps_do_not_count(void **state)
 {
     (void)state;
-    if (the_number != KAS_F16)
+    if (the_dtype != KAS_F16)
         return;
     EACH_ORDER(order)
     EACH_PLANTED(p)
@@ -152,9 +152,9 @@ static void an_overflow_is_seen(void **state)
                         .count = 64,
                         .rows = upload(&row, sizeof row),
                         .state = upload(&begin, sizeof begin),
-                        .dtype = the_number,
+                        .dtype = the_dtype,
                         .copy =
-                            the_number ? numbers_to_device(the_number, NULL, 1, 1, 1, 64, 1) : NULL,
+                            the_dtype ? numbers_to_device(the_dtype, NULL, 1, 1, 1, 64, 1) : NULL,
                         .watch = new_word()};
         kas_plan *plan = new_plan();
         OK(kas_op_update(the_ops, plan, &u));
@@ -240,12 +240,12 @@ static void run_logits(const logits_case *c)
         logits[(size_t)c->image * c->classes + c->at] = c->value;
     const kas_metrics zero = {0};
     kas_metrics *metrics = upload(&zero, sizeof zero), got;
-    const kas_dtype dtype = the_number;
-    the_number = KAS_F32;
+    const kas_dtype dtype = the_dtype;
+    the_dtype = KAS_F32;
     kas_tensor z = make_tensor(logits, n, c->classes, 1, 1), dz = {0};
     if (c->training)
         dz = make_tensor(NULL, n, c->classes, 1, 1);
-    the_number = dtype;
+    the_dtype = dtype;
     uint16_t *on_device = upload(labels, sizeof labels);
     float *scratch = array_to_device(NULL, 2 * (size_t)n);
     kas_plan *plan = new_plan();
@@ -294,5 +294,5 @@ int main(void)
         cmocka_unit_test(an_overflow_is_seen),    cmocka_unit_test(running_statistics_are_watched),
         cmocka_unit_test(logits_are_watched),     cmocka_unit_test(large_logits_are_finite),
     };
-    return RUN_FOR_EACH_NUMBER(tests, open_the_ops, close_the_ops);
+    return RUN_FOR_EACH_DTYPE(tests, open_the_ops, close_the_ops);
 }

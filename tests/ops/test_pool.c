@@ -248,5 +248,5 @@ int main(void)
         cmocka_unit_test(test_adaptive_pool), cmocka_unit_test(test_global_pool),
         cmocka_unit_test(test_shortcut_a),    cmocka_unit_test(test_crooked),
     };
-    return RUN_FOR_EACH_NUMBER(tests, open_the_ops, close_the_ops);
+    return RUN_FOR_EACH_DTYPE(tests, open_the_ops, close_the_ops);
 }

@@ -89,9 +89,9 @@ static void run_case(size_t count, kas_recipe recipe)
                     .grad_scale = recipe.clip > 0 ? scratch : NULL,
                     .rows = upload(rows, sizeof rows),
                     .state = state,
-                    .dtype = the_number,
-                    .copy = the_number ? numbers_to_device(the_number, NULL, 1, 1, 1, (int)count, 1)
-                                       : NULL};
+                    .dtype = the_dtype,
+                    .copy = the_dtype ? numbers_to_device(the_dtype, NULL, 1, 1, 1, (int)count, 1)
+                                      : NULL};
     const kas_average average = {
         array_to_device(n.average, count), u.param, count, u.rows, state, NULL};
     kas_plan *plan = new_plan();
@@ -107,11 +107,11 @@ static void run_case(size_t count, kas_recipe recipe)
     check_array("param", u.param, n.param, count, 1e-6);
     check_array("first moment", u.first, n.first, count, 1e-6);
     check_array("second moment", u.second, n.second, count, 1e-6);
-    if (the_number != KAS_F32) { /* exactly the parameters, rounded */
+    if (the_dtype != KAS_F32) { /* exactly the parameters, rounded */
         double *param = array_from_device(u.param, count);
-        double *copy = numbers_from_device(the_number, u.copy, 1, 1, 1, (int)count, 1);
+        double *copy = numbers_from_device(the_dtype, u.copy, 1, 1, 1, (int)count, 1);
         for (size_t i = 0; i < count; i++)
-            assert_true(copy[i] == number_round(the_number, param[i]));
+            assert_true(copy[i] == number_round(the_dtype, param[i]));
         free(param), free(copy);
     }
     check_array("average", average.average, n.average, count, 1e-6);
@@ -251,5 +251,5 @@ int main(void)
         cmocka_unit_test(the_loss_scale_follows_the_gradient),
         cmocka_unit_test(wrong_sizes_are_refused),
     };
-    return RUN_FOR_EACH_NUMBER(tests, open_the_ops, close_the_ops);
+    return RUN_FOR_EACH_DTYPE(tests, open_the_ops, close_the_ops);
 }

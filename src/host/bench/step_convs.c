@@ -22,7 +22,7 @@ struct kas_bench_convs {
 
 static kas_conv_desc describe(const kas_net *net, int layer, int batch, kas_precision precision)
 {
-    kas_conv_desc d = kas_layer_conv_desc(net, layer, batch, kas_precision_number(precision));
+    kas_conv_desc d = kas_layer_conv_desc(net, layer, batch, kas_precision_dtype(precision));
     d.tf32 = precision == KAS_PRECISION_TF32;
     return d;
 }
@@ -74,7 +74,7 @@ static kas_status fill(kas_device *device, kas_dtype dtype, void *memory, size_t
 
 static kas_status allocate(kas_bench_convs *c, const kas_net *net, int only, int batch)
 {
-    const kas_dtype dtype = kas_precision_number(c->precision);
+    const kas_dtype dtype = kas_precision_dtype(c->precision);
     size_t size[BUFFERS];
     sizes(net, only, batch, size);
     for (int b = 0; b < BUFFERS; b++) {

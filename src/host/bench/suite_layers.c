@@ -102,7 +102,7 @@ static void set_floor(const subject *s, double flops, double params, figure *f)
     const double x = (double)s->batch * in->c * (pooled ? l->h * l->w : in->h * in->w),
                  y = (double)s->batch * l->c * l->h * l->w;
     const bool training = modes[f->phase] == KAS_TAPE_TRAIN;
-    const double size = (double)kas_dtype_size(kas_precision_number(s->o->precision));
+    const double size = (double)kas_dtype_size(kas_precision_dtype(s->o->precision));
     f->floor_bytes = training ? size * (3 * x + 2 * y + 2 * params) + sizeof(float) * params
                               : size * (x + y + params);
     f->floor_flops = flops * s->batch * (training ? 3 : 1);
@@ -228,7 +228,7 @@ static kas_status build(subject *s, placed *p)
             const kas_program_options options = {
                 .batch = s->batch,
                 .training = modes[phase] == KAS_TAPE_TRAIN,
-                .dtype = kas_precision_number(s->o->precision),
+                .dtype = kas_precision_dtype(s->o->precision),
                 .tf32 = s->o->precision == KAS_PRECISION_TF32,
                 .linear_policy = kas_linear_policy_of(kas_device_get_info(s->device)->arch),
                 .prefix = prefix};

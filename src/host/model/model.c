@@ -52,7 +52,7 @@ static kas_program_options program_options(const kas_model_options *options)
 {
     return (kas_program_options){.batch = options->batch,
                                  .training = options->training,
-                                 .dtype = kas_precision_number(options->precision),
+                                 .dtype = kas_precision_dtype(options->precision),
                                  .tf32 = options->precision == KAS_PRECISION_TF32};
 }
 

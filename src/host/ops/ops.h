@@ -34,7 +34,7 @@ typedef struct kas_tensor {
 } kas_tensor;
 
 /* Returns the dtype of activations in a precision. */
-static inline kas_dtype kas_precision_number(kas_precision precision)
+static inline kas_dtype kas_precision_dtype(kas_precision precision)
 {
     return precision == KAS_PRECISION_BF16   ? KAS_BF16
            : precision == KAS_PRECISION_FP16 ? KAS_F16

@@ -78,7 +78,7 @@ static kas_status measure_rate(kas_device *device, kas_precision precision, int 
                                 .stride = 1,
                                 .x_pitch = side,
                                 .y_pitch = side,
-                                .dtype = kas_precision_number(precision),
+                                .dtype = kas_precision_dtype(precision),
                                 .tf32 = precision == KAS_PRECISION_TF32};
     const size_t size = (size_t)side * (size_t)side * kas_dtype_size(desc.dtype);
     kas_conv *conv;

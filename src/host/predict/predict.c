@@ -170,7 +170,7 @@ kas_status kas_predict_lower(const kas_machine *machine, const kas_replacement *
                              int batch, kas_precision precision, kas_programs *out)
 {
     const kas_program_options options = {.batch = batch,
-                                         .dtype = kas_precision_number(precision),
+                                         .dtype = kas_precision_dtype(precision),
                                          .tf32 = precision == KAS_PRECISION_TF32,
                                          .linear_policy =
                                              machine->gpu ? KAS_LINEAR_GPU : KAS_LINEAR_CPU,

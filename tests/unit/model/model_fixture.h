@@ -307,7 +307,7 @@ static inline double error_of_gradients(pair *p)
  * other branch. */
 static inline void check_small(pair *p, const char *name, double most)
 {
-    const double epsilon = number_epsilon(kas_precision_number(the_precision));
+    const double epsilon = number_epsilon(kas_precision_dtype(the_precision));
     const size_t count = 10 * (size_t)p->n;
     double *logits64 = malloc(sizeof *logits64 * count), loss;
     float *logits = malloc(sizeof *logits * count);
@@ -331,7 +331,7 @@ static inline void check_small(pair *p, const char *name, double most)
     print_message(
         "%s in %s: loss off by %.2f roundings of %.1e, logits by %.1f, at most 10; gradients "
         "by %.3f, at most %.3f\n",
-        name, kas_dtype_names[kas_precision_number(the_precision)], off[0] / epsilon, epsilon,
+        name, kas_dtype_names[kas_precision_dtype(the_precision)], off[0] / epsilon, epsilon,
         off[1] / epsilon, off[2], most);
     assert_true(off[0] <= 10 * epsilon);
     assert_true(off[1] <= 10 * epsilon);
@@ -344,7 +344,7 @@ static inline void check_small(pair *p, const char *name, double most)
 /* Makes a network of twenty layers with ReLU. */
 static inline double through_kinks(void)
 {
-    return 4 * sqrt(number_epsilon(kas_precision_number(the_precision)));
+    return 4 * sqrt(number_epsilon(kas_precision_dtype(the_precision)));
 }
 
 #endif

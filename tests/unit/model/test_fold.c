@@ -82,7 +82,7 @@ static double run(const char *name, int side, int n, kas_tape_mode mode, bool tr
  * a library has other code for other processors. */
 static void compare(const char *name, int side, int n, kas_tape_mode mode, double roundings)
 {
-    const kas_dtype dtype = kas_precision_number(the_precision);
+    const kas_dtype dtype = kas_precision_dtype(the_precision);
     const double epsilon = number_epsilon(dtype);
     const double folded = run(name, side, n, mode, false), passes = run(name, side, n, mode, true);
     print_message("%.12s in %s: logits off by %.2f roundings of %.1e folded, %.2f in passes, at "
