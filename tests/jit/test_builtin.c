@@ -157,7 +157,7 @@ static void compile_for(const char *arch, kas_dtype dtype)
 }
 
 /* One dtype is enough on the second architecture: its kernels have the registers of the first
- * within ten, and a compilation takes fifteen seconds. */
+ * within ten, and the compilations are most of this program's time. */
 static void builtin_kernels_compile(void **state)
 {
     (void)state;
