@@ -131,7 +131,7 @@ def imitate(args, kernel, images):
                                          "--weights", baseline(args), "--kernel", kernel["kernel"], "--json",
                                          "--out", start_of(args, kernel, "imitation")])
     result = lines[-1] if lines and lines[-1].get("event") == "result" else {}
-    return {"curve": [result["validation_accuracy"]] if result else [], "missed": result.get("missed"), "state": result and "trained",
+    return {"curve": [result["validation_accuracy"]] if result else [], "missed": result.get("missed"), "state": "trained" if result else None,
             "error": error.strip()[-300:] if code else None, "cpu_seconds": seconds}
 
 
