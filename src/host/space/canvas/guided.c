@@ -78,18 +78,26 @@ void kas_guided_begin(kas_guided *d, uint64_t attempt)
 }
 
 /* For the last primitive the value must also be one with which RHS becomes [C, H, W]. */
-int kas_guided_draw_value(void *context, const kas_candidate_op *use, int var,
-                          const kas_value *const *value, int count)
+int kas_guided_values(const kas_guided *d, const kas_candidate_op *use, int var,
+                      const kas_value *const *value, int count, int allowed[KAS_MAX_SUBSTITUTIONS])
 {
-    kas_guided *d = context;
     const kas_growth *g = d->growth;
     const uint32_t lhs = g->known[use->in[0]].number, rhs = g->known[use->in[1]].number;
     const bool last = g->kernel.nodes == g->primitives;
-    int allowed[KAS_MAX_SUBSTITUTIONS], found = 0;
+    int found = 0;
     for (int i = 0; i < count; i++)
         if (value[i]->tiles && (last ? kas_takes_last(g, lhs, rhs, &value[i]->size)
                                      : kas_growth_takes(g, var, &value[i]->size)))
             allowed[found++] = i;
+    return found;
+}
+
+int kas_guided_draw_value(void *context, const kas_candidate_op *use, int var,
+                          const kas_value *const *value, int count)
+{
+    kas_guided *d = context;
+    int allowed[KAS_MAX_SUBSTITUTIONS];
+    const int found = kas_guided_values(d, use, var, value, count, allowed);
     return found ? allowed[below(d, found)] : -1;
 }
 
@@ -240,13 +248,19 @@ static bool step(kas_guided *d)
     return false;
 }
 
-static void begin(kas_guided *d)
+bool kas_guided_cuts(const kas_guided *d)
 {
-    kas_split split[KAS_MAX_SPLITS] = {0};
-    uint32_t group = d->numbers ? d->number[below(d, d->numbers)] : 0;
-    if (d->splits && (d->guide.filter.ops & KAS_OP_BIT(KAS_OP_SLICE)))
-        split[0] = d->split[below(d, d->splits)];
-    kas_growth_begin(d->growth, d->primitives, group, split);
+    return d->splits && (d->guide.filter.ops & KAS_OP_BIT(KAS_OP_SLICE));
+}
+
+void kas_guided_begin_kernel(kas_guided *d, int primitives, uint32_t group, int split)
+{
+    kas_split cut[KAS_MAX_SPLITS] = {0};
+    if (group == 0 && d->numbers)
+        group = d->number[below(d, d->numbers)];
+    if (kas_guided_cuts(d))
+        cut[0] = d->split[split < 0 ? (int)below(d, d->splits) : split];
+    kas_growth_begin(d->growth, primitives, group, cut);
     kas_guide_begin(&d->guide);
 }
 
@@ -269,7 +283,7 @@ kas_reject kas_guided_complete(kas_guided *d)
 
 kas_reject kas_guided_try(kas_guided *d)
 {
-    begin(d);
+    kas_guided_begin_kernel(d, d->primitives, 0, -1);
     return kas_guided_complete(d);
 }
 

@@ -39,11 +39,22 @@ void kas_guided_begin(kas_guided *guided, uint64_t attempt);
  * May be called again for another try. */
 kas_reject kas_guided_try(kas_guided *guided);
 
+/* Begins a kernel of so many primitives with the input alone. Draws the group number if `group` is
+ * 0, and the way of cutting (index into `split`) if `split` is below 0. */
+void kas_guided_begin_kernel(kas_guided *guided, int primitives, uint32_t group, int split);
+/* Returns whether kernels have a way of cutting: the options allow slices, and something can be
+ * cut. */
+bool kas_guided_cuts(const kas_guided *guided);
+
 /* Completes a kernel that was begun with some primitives and admitted by the guide: draws the other
  * primitives, and goes back to these after a dead end. The rest is as in kas_guided_try. */
 kas_reject kas_guided_complete(kas_guided *guided);
 
-/* Draws one of the values that the shapes and all sizes with the variable allow, or returns -1
+/* Lists the values, as indices, that the shapes and all sizes with the variable allow. Returns
+ * their number. */
+int kas_guided_values(const kas_guided *guided, const kas_candidate_op *use, int var,
+                      const kas_value *const *value, int count, int allowed[KAS_MAX_SUBSTITUTIONS]);
+/* Draws one of these values, or returns -1
  * (kas_pick_value; `context` is the kas_guided). */
 int kas_guided_draw_value(void *context, const kas_candidate_op *use, int var,
                           const kas_value *const *value, int count);

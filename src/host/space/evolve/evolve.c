@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "host/space/canonical.h"
+#include "host/space/canvas/workshop.h"
 #include "host/space/commute.h"
 #include "host/space/evolve/edit.h"
 #include "host/space/evolve/rebuild.h"
@@ -14,12 +15,7 @@
 enum { MOST_TRIES = 8 };
 
 struct kas_children {
-    kas_sample_options options;
-    kas_target *target; /* owned */
-    int count;
-    kas_growth *growth;
-    kas_guided guided;
-    kas_solver *solver;
+    kas_workshop workshop;
 };
 
 const char *kas_change_name(kas_change change)
@@ -31,42 +27,15 @@ const char *kas_change_name(kas_change change)
 
 /* ---- memory ---- */
 
-static kas_status check_options(const kas_sample_options *o)
-{
-    if (o->space != KAS_SPACE_CANVAS)
-        return kas_fail(KAS_USAGE, "--space nas-pte: its samples are sequences of transformations, "
-                                   "which have no children; with --space canvas kernels of either "
-                                   "space can be parents");
-    if (o->sampler == KAS_SAMPLER_REJECTION)
-        return kas_fail(KAS_USAGE, "--sampler rejection: children are made by the steps of the "
-                                   "guided sampler; use --sampler guided");
-    return kas_sample_options_check(o);
-}
-
-static kas_status open_children(kas_children *c, const kas_target *targets)
-{
-    c->target = malloc((size_t)c->count * sizeof *c->target);
-    if (!c->target)
-        return kas_fail(KAS_NO_MEMORY, "no memory for %d targets", c->count);
-    memcpy(c->target, targets, (size_t)c->count * sizeof *c->target);
-    KAS_TRY(kas_growth_create(&c->options, c->target, c->count, &c->growth));
-    KAS_TRY(kas_guided_create(&c->options, c->target, c->count, c->growth, &c->guided));
-    return kas_solver_create(c->target, c->count, &c->solver);
-}
-
 kas_status kas_children_create(const kas_sample_options *options, const kas_target *targets,
                                int count, kas_children **out)
 {
     *out = NULL;
-    KAS_TRY(check_options(options));
-    if (count < 1)
-        return kas_fail(KAS_BAD_INPUT, "there is no convolution to replace");
     kas_children *c = calloc(1, sizeof *c);
     if (!c)
         return kas_fail(KAS_NO_MEMORY, "no memory for children of kernels");
-    c->options = *options;
-    c->count = count;
-    kas_status status = open_children(c, targets);
+    kas_status status =
+        kas_workshop_open("children of kernels", options, targets, count, &c->workshop);
     if (status != KAS_OK)
         kas_children_free(c);
     else
@@ -78,10 +47,7 @@ void kas_children_free(kas_children *c)
 {
     if (!c)
         return;
-    kas_guided_free(&c->guided);
-    kas_solver_free(c->solver);
-    kas_growth_free(c->growth);
-    free(c->target);
+    kas_workshop_close(&c->workshop);
     free(c);
 }
 
@@ -89,7 +55,7 @@ void kas_children_free(kas_children *c)
 
 /* Rebuilds a changed outline. Sizes stay as they were in the parents if the rules allow it, because
  * a child should differ from its parent in one thing; else they are matched again. */
-static kas_reject rebuild(kas_children *c, const kas_outline *o)
+static kas_reject rebuild(kas_workshop *c, const kas_outline *o)
 {
     const int primitives = o->nodes - 1;
     if (primitives < c->options.min_primitives || primitives > c->options.max_primitives)
@@ -102,7 +68,7 @@ static kas_reject rebuild(kas_children *c, const kas_outline *o)
 
 /* Keeps the nodes up to one that is drawn, and lets the guided sampler draw the others, so many that
  * the kernel has a number of primitives that is drawn too. */
-static kas_reject regrow(kas_children *c, const kas_outline *parent)
+static kas_reject regrow(kas_workshop *c, const kas_outline *parent)
 {
     const int least = c->options.min_primitives, most = c->options.max_primitives;
     kas_guided *d = &c->guided;
@@ -119,7 +85,7 @@ static kas_reject regrow(kas_children *c, const kas_outline *parent)
 
 /* Draws a change of that kind and leaves the changed kernel in c->growth: complete and pruned, but
  * neither canonical nor solved. */
-static kas_reject draw_child(kas_children *c, const kas_kernel *a, const kas_kernel *b,
+static kas_reject draw_child(kas_workshop *c, const kas_kernel *a, const kas_kernel *b,
                              kas_change what)
 {
     kas_guided *d = &c->guided;
@@ -173,7 +139,7 @@ static kas_status is_same(const kas_kernel *canonical, const kas_kernel *parent,
 }
 
 /* Makes the grown kernel canonical, compares it with its parents and solves its sizes. */
-static kas_status complete(kas_children *c, const kas_kernel *a, const kas_kernel *b,
+static kas_status complete(kas_workshop *c, const kas_kernel *a, const kas_kernel *b,
                            kas_reject *why)
 {
     kas_kernel *kernel = &c->growth->kernel;
@@ -192,7 +158,7 @@ static kas_status complete(kas_children *c, const kas_kernel *a, const kas_kerne
     return kas_reject_of(kas_solver_run(c->solver, kernel, &c->options.budget), why);
 }
 
-static kas_status try_until_done(kas_children *c, const kas_kernel *a, const kas_kernel *b,
+static kas_status try_until_done(kas_workshop *c, const kas_kernel *a, const kas_kernel *b,
                                  kas_change what, kas_attempt *how)
 {
     *how = (kas_attempt){0};
@@ -206,11 +172,12 @@ static kas_status try_until_done(kas_children *c, const kas_kernel *a, const kas
     return kas_pairs_status(c->growth->pairs);
 }
 
-kas_status kas_child_attempt(kas_children *c, const kas_kernel *a, const kas_kernel *b,
+kas_status kas_child_attempt(kas_children *children, const kas_kernel *a, const kas_kernel *b,
                              uint64_t key, kas_replacement *out, kas_attempt *how, kas_change *what)
 {
     const uint64_t version = (uint64_t)KAS_CHILDREN_VERSION << 48;
     const int kinds = b ? KAS_CHANGE_COUNT : KAS_CHANGE_GRAFT;
+    kas_workshop *c = &children->workshop;
     c->guided.rng = kas_rng_make(c->options.seed ^ version, KAS_PURPOSE_CHILD, key);
     *what = (kas_change)kas_rng_below(&c->guided.rng, (uint32_t)kinds);
     const bool quiet = kas_quiet(true);
@@ -218,9 +185,7 @@ kas_status kas_child_attempt(kas_children *c, const kas_kernel *a, const kas_ker
     kas_quiet(quiet);
     if (status != KAS_OK || how->why != KAS_REJECT_NONE)
         return status;
-    *out = (kas_replacement){.target = c->target};
-    KAS_TRY(kas_solver_solution(c->solver, &out->solution));
-    return kas_replacement_set(out, &c->growth->kernel, 1, NULL);
+    return kas_workshop_take(c, out);
 }
 
 void kas_child_parents(uint64_t seed, uint64_t key, int count, int *a, int *b)

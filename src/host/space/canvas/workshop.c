@@ -1,0 +1,52 @@
+#include "host/space/canvas/workshop.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static kas_status check_options(const char *what, const kas_sample_options *o)
+{
+    if (o->space != KAS_SPACE_CANVAS)
+        return kas_fail(KAS_USAGE,
+                        "--space nas-pte: its samples are sequences of transformations, and %s are "
+                        "made of primitives; use --space canvas, where kernels of either space "
+                        "can be parents or come first",
+                        what);
+    if (o->sampler == KAS_SAMPLER_REJECTION)
+        return kas_fail(KAS_USAGE,
+                        "--sampler rejection: %s are made by the steps of the guided sampler; use "
+                        "--sampler guided",
+                        what);
+    return kas_sample_options_check(o);
+}
+
+kas_status kas_workshop_open(const char *what, const kas_sample_options *options,
+                             const kas_target *targets, int count, kas_workshop *out)
+{
+    *out = (kas_workshop){.options = *options, .count = count};
+    KAS_TRY(check_options(what, options));
+    if (count < 1)
+        return kas_fail(KAS_BAD_INPUT, "there is no convolution to replace");
+    out->target = malloc((size_t)count * sizeof *out->target);
+    if (!out->target)
+        return kas_fail(KAS_NO_MEMORY, "no memory for %d targets", count);
+    memcpy(out->target, targets, (size_t)count * sizeof *out->target);
+    KAS_TRY(kas_growth_create(&out->options, out->target, count, &out->growth));
+    KAS_TRY(kas_guided_create(&out->options, out->target, count, out->growth, &out->guided));
+    return kas_solver_create(out->target, count, &out->solver);
+}
+
+void kas_workshop_close(kas_workshop *w)
+{
+    kas_guided_free(&w->guided);
+    kas_solver_free(w->solver);
+    kas_growth_free(w->growth);
+    free(w->target);
+    *w = (kas_workshop){0};
+}
+
+kas_status kas_workshop_take(const kas_workshop *w, kas_replacement *out)
+{
+    *out = (kas_replacement){.target = w->target};
+    KAS_TRY(kas_solver_solution(w->solver, &out->solution));
+    return kas_replacement_set(out, &w->growth->kernel, 1, NULL);
+}
