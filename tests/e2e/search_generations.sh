@@ -51,12 +51,12 @@ expect 0 '' "${from[@]}"
 mkdir "$dir/empty"
 expect 3 'there is no kernel file' "${base[@]}" --study "$dir/x" --from "$dir/empty"
 expect 3 "$dir/nowhere" "${base[@]}" --study "$dir/x" --from "$dir/nowhere"
-expect 2 'expected one of random, evolution' "${base[@]}" --study "$dir/x" --strategy cleverness
+expect 2 'expected one of random, evolution, tree' "${base[@]}" --study "$dir/x" --strategy cleverness
 expect 2 'rising order' "${base[@]}" --study "$dir/x" --rungs 3,1
 expect 2 'the last rung is after 50 epochs, and a training has 6' "${base[@]}" --study "$dir/x" --epochs 6 --rungs 1,50
 expect 2 '--population and --tournament are options of --strategy evolution' "${base[@]}" --study "$dir/x" --population 5
 expect 2 'larger than the population' "${base[@]}" --study "$dir/x" --strategy evolution --population 5 --tournament 6
-expect 2 '--space canvas only' "${base[@]}" --study "$dir/x" --strategy evolution --space nas-pte
+expect 2 '--strategy evolution: only kernels of --space canvas' "${base[@]}" --study "$dir/x" --strategy evolution --space nas-pte
 expect 2 '--rungs (the study has [1, 2], this command [2])' "${evolve[@]}" --study "$dir/plain" --rungs 2
 [ ! -e "$dir/x" ] || fail "a refused command left a study"
 expect 0 'known:' "${base[@]}" --study "$dir/x" --strategy evolution --dry-run

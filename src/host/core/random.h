@@ -25,8 +25,9 @@ typedef enum kas_purpose {
     KAS_PURPOSE_CROP = 10,   /* parts of encoded images */
     KAS_PURPOSE_MIX = 11,    /* shares and rectangles of mixed images */
     KAS_PURPOSE_CHILD = 12,  /* changes of kernels */
-    KAS_PURPOSE_SELECT = 14, /* parents in evolution */
-    KAS_PURPOSE_HALVES = 15  /* halves of the validation split */
+    KAS_PURPOSE_SELECT = 14, /* parents in evolution, ways through a tree */
+    KAS_PURPOSE_HALVES = 15, /* halves of the validation split */
+    KAS_PURPOSE_GROW = 16    /* kernels with a given beginning */
 } kas_purpose;
 
 /* Computes the bare Philox4x32 function with 10 rounds. */

@@ -107,28 +107,58 @@ static kas_status fill(const entrant *list, int count, kas_population *out)
     return KAS_OK;
 }
 
-kas_status kas_population_select(const kas_search_options *options, const kas_work *items,
-                                 int count, int generation, int size, kas_population *out)
+/* Lists and ranks the candidates of generations before `generation` that were trained. The caller
+ * frees *out. */
+static kas_status list_entrants(const kas_search_options *options, const kas_work *items, int count,
+                                int generation, entrant **out, int *entrants)
 {
-    int entrants = 0;
-    *out = (kas_population){0};
     entrant *list = calloc((size_t)count + 1, sizeof *list);
+    *out = list;
+    *entrants = 0;
     if (!list)
-        return kas_fail(KAS_NO_MEMORY, "a population: out of memory");
+        return kas_fail(KAS_NO_MEMORY, "results of generations: out of memory");
     for (int i = 0; i < count; i++)
         if (items[i].kind == KAS_WORK_CANDIDATE && items[i].generation < generation &&
             items[i].state != KAS_WORK_PREDICTED_SLOW)
-            list[entrants++].work = &items[i];
-    kas_status status =
-        rank_all(options, kas_work_find(items, count, KAS_WORK_BASELINE), list, entrants);
-    qsort(list, (size_t)entrants, sizeof *list, newest_first);
-    entrants = entrants < size ? entrants : size;
-    qsort(list, (size_t)entrants, sizeof *list, best_first);
-    if (status == KAS_OK)
+            list[(*entrants)++].work = &items[i];
+    return rank_all(options, kas_work_find(items, count, KAS_WORK_BASELINE), list, *entrants);
+}
+
+kas_status kas_population_select(const kas_search_options *options, const kas_work *items,
+                                 int count, int generation, int size, kas_population *out)
+{
+    entrant *list;
+    int entrants;
+    *out = (kas_population){0};
+    kas_status status = list_entrants(options, items, count, generation, &list, &entrants);
+    if (status == KAS_OK) {
+        qsort(list, (size_t)entrants, sizeof *list, newest_first);
+        entrants = entrants < size ? entrants : size;
+        qsort(list, (size_t)entrants, sizeof *list, best_first);
         status = fill(list, entrants, out);
+    }
     free(list);
     if (status != KAS_OK)
         kas_population_free(out);
+    return status;
+}
+
+kas_status kas_rewards(const kas_search_options *options, const kas_work *items, int count,
+                       int generation, int64_t candidates, double *reward)
+{
+    entrant *list;
+    int entrants, results = 0;
+    kas_status status = list_entrants(options, items, count, generation, &list, &entrants);
+    for (int64_t k = 0; k < candidates; k++)
+        reward[k] = 0;
+    if (status == KAS_OK) {
+        qsort(list, (size_t)entrants, sizeof *list, best_first);
+        while (results < entrants && has_result(list[results].work))
+            results++;
+        for (int i = 0; i < results && list[i].work->index < candidates; i++)
+            reward[list[i].work->index] = pow((double)(results - i) / results, 4);
+    }
+    free(list);
     return status;
 }
 

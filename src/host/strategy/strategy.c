@@ -10,6 +10,7 @@
 #include "host/space/evolve/evolve.h"
 #include "host/space/name_set.h"
 #include "host/space/sample/sampler.h"
+#include "host/strategy/grown.h"
 #include "host/strategy/select.h"
 #include "host/study/problem.h"
 
@@ -27,7 +28,8 @@ typedef struct source {
     kas_sampler *sampler;
     const kas_target *target; /* [targets] */
     int targets;
-    kas_children *children; /* NULL until the first child */
+    kas_children *children; /* of evolution */
+    kas_grown *grown;       /* of the tree */
     kas_population population;
     kas_name_set names;                     /* of all candidates so far */
     int64_t index;                          /* number of the next candidate */
@@ -118,8 +120,29 @@ static kas_status propose_child(source *s, proposal *out)
     return propose_sample(s, out);
 }
 
+static kas_status propose_grown(source *s, proposal *out, bool *found)
+{
+    *out = (proposal){.origin = "tree"};
+    return kas_grown_propose(s->grown, &s->names, &out->replacement, out->name, &out->attempt,
+                             found);
+}
+
+/* What the tree did not propose it learns from all the same. */
+static kas_status propose_to_tree(source *s, proposal *out)
+{
+    bool found = false;
+    if (s->index >= s->firsts)
+        KAS_TRY(propose_grown(s, out, &found));
+    if (found)
+        return KAS_OK;
+    KAS_TRY((s->index < s->firsts ? propose_first : propose_sample)(s, out));
+    return kas_grown_visit(s->grown, &out->replacement);
+}
+
 static kas_status propose(source *s, proposal *out)
 {
+    if (s->grown)
+        return propose_to_tree(s, out);
     if (s->index < s->firsts)
         return propose_first(s, out);
     if (s->population.fertile > 0)
@@ -229,6 +252,8 @@ static kas_status advance(source *s, const kas_work *items, int count)
                                       &parents));
     kas_population_free(&s->population);
     s->population = parents;
+    if (s->grown)
+        KAS_TRY(kas_grown_learn(s->grown, items, count, s->generation + 1));
     s->generation++;
     s->members = 0;
     return KAS_OK;
@@ -262,6 +287,7 @@ static void close_source(void *context)
     source *s = context;
     kas_population_free(&s->population);
     kas_children_free(s->children);
+    kas_grown_free(s->grown);
     kas_sampler_free(s->sampler);
     kas_first_free(s->first, s->firsts);
     kas_name_set_free(&s->names);
@@ -276,6 +302,8 @@ static kas_status open_source(source *s, const char *from)
     KAS_TRY(kas_sampler_create(&sample, s->target, s->targets, &s->sampler));
     if (s->options->strategy == KAS_STRATEGY_EVOLUTION)
         KAS_TRY(kas_children_create(&sample, s->target, s->targets, &s->children));
+    if (s->options->strategy == KAS_STRATEGY_TREE)
+        KAS_TRY(kas_grown_create(s->options, &sample, s->target, s->targets, &s->grown));
     return kas_first_list(s->options, s->target, s->targets, from, &s->first, &s->firsts);
 }
 
@@ -308,7 +336,11 @@ void kas_strategy_close(kas_strategy *strategy)
 void kas_strategy_describe(const kas_strategy *strategy, kas_buf *out)
 {
     const source *s = strategy->context;
-    if (strategy->next == next && s->attempt > 0)
+    if (strategy->next != next)
+        return;
+    if (s->grown)
+        kas_grown_describe(s->grown, out);
+    if (s->attempt > 0)
         kas_buf_printf(out,
                        "children: %" PRIu64 " from %" PRIu64 " attempts; not legal: %" PRIu64
                        "; in the study already: %" PRIu64,

@@ -10,6 +10,8 @@
  *     evolution   generation 0: kernels that are known or come from elsewhere (first.h), then
  *                 random ones. Later generations: children of winners (select.h,
  *                 space/evolve/evolve.h)
+ *     tree        the same kernels first, then Monte-Carlo tree search over how kernels begin
+ *                 (grown.h, tree.h)
  *
  * A generation has so many candidates that reach training.  Those that prediction discards keep
  * their numbers and come beside them.  Other folders include this header. */
@@ -49,7 +51,7 @@ kas_status kas_strategy_open(const kas_search_options *options, const kas_target
                              kas_strategy *out);
 void kas_strategy_close(kas_strategy *strategy); /* one that is zero is allowed */
 
-/* Appends a sentence about the children that were drawn in this process; nothing without any. */
+/* Appends a sentence about the children, or the tree, of this process; nothing without any. */
 void kas_strategy_describe(const kas_strategy *strategy, kas_buf *out);
 
 #endif

@@ -1,5 +1,6 @@
 #include "host/study/options.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@ const char *const kas_objective_names[] = {"accuracy", "latency", "frontier", NU
 #define INTEGER(member) .type = KAS_FIELD_INTEGER, AT(member)
 #define NUMBER(member) .type = KAS_FIELD_NUMBER, AT(member)
 
-const char *const kas_strategy_names[] = {"random", "evolution", NULL};
+const char *const kas_strategy_names[] = {"random", "evolution", "tree", NULL};
 
 /* All fields except those of the sampler and the recipe, which follow in the text. */
 static const kas_field fields[] = {
@@ -59,6 +60,7 @@ static const kas_field fields[] = {
      .optional = true, .absent = 1},
     {"seeds", "--seeds", INTEGER(seeds), .low = 1, .high = KAS_REPEATS_MOST, .optional = true,
      .absent = 1},
+    {"exploration", "--exploration", NUMBER(exploration), .high = 1e3, .optional = true},
 };
 enum { FIELDS = sizeof fields / sizeof *fields, MOST_KEYS = 96, MAX_BYTES = 1 << 20 };
 
@@ -108,6 +110,14 @@ static kas_status size_evolution(kas_search_options *o)
     return KAS_OK;
 }
 
+/* A generation is as large as evolution's. */
+static void size_tree(kas_search_options *o)
+{
+    choose(&o->generation, o->candidates > 0 && o->candidates < 400 ? o->candidates / 20 : 20, 2);
+    if (o->exploration == 0)
+        o->exploration = 4 * sqrt(2);
+}
+
 kas_status kas_search_generations(kas_search_options *o)
 {
     const kas_int_list *rungs = &o->rungs;
@@ -117,11 +127,17 @@ kas_status kas_search_generations(kas_search_options *o)
                         "--rungs: the last rung is after %d epochs, and a training has %d; choose "
                         "rungs up to %d, or more --epochs",
                         last, o->recipe.epochs, o->recipe.epochs);
+    if (o->exploration > 0 && o->strategy != KAS_STRATEGY_TREE)
+        return kas_fail(KAS_USAGE, "--exploration is an option of --strategy tree");
     if (o->strategy == KAS_STRATEGY_EVOLUTION)
         return size_evolution(o);
     if (o->population || o->tournament)
         return kas_fail(KAS_USAGE, "--population and --tournament are options of --strategy "
                                    "evolution");
+    if (o->strategy == KAS_STRATEGY_TREE) {
+        size_tree(o);
+        return KAS_OK;
+    }
     if (o->generation && !rungs->count)
         return kas_fail(KAS_USAGE, "--generation: random candidates come in generations only with "
                                    "--rungs");
@@ -199,7 +215,7 @@ void kas_search_options_command(const kas_search_options *options, const char *d
     }
     if (given.from[0])
         kas_buf_puts(out, " \\\n    --from=FOLDER");
-    if (given.known != (given.strategy == KAS_STRATEGY_EVOLUTION))
+    if (given.known != (given.strategy != KAS_STRATEGY_RANDOM))
         kas_buf_printf(out, " \\\n    --known=%s", given.known ? "yes" : "no");
     given.init[0] = given.from[0] = given.machine[0] = 0;
     given.known = defaults.known;
@@ -264,6 +280,8 @@ static bool left_to_the_study(const kas_field *f, const kas_search_options *give
         return given->tournament == 0;
     if (strcmp(f->key, "generation") == 0)
         return given->generation == 0;
+    if (strcmp(f->key, "exploration") == 0)
+        return given->exploration == 0;
     if (strcmp(f->key, "machine") == 0)
         return true; /* the model of latency_on when the study began */
     if (strcmp(f->key, "halves") == 0)

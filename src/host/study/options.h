@@ -20,7 +20,11 @@
 enum { KAS_LATENCY_BATCH = 32 };
 
 /* Where candidates come from (strategy/strategy.h). */
-typedef enum kas_strategy_kind { KAS_STRATEGY_RANDOM, KAS_STRATEGY_EVOLUTION } kas_strategy_kind;
+typedef enum kas_strategy_kind {
+    KAS_STRATEGY_RANDOM,
+    KAS_STRATEGY_EVOLUTION,
+    KAS_STRATEGY_TREE
+} kas_strategy_kind;
 extern const char *const kas_strategy_names[]; /* NULL-terminated */
 /* What a study looks for (leaderboard/objective.h). */
 typedef enum kas_objective {
@@ -73,12 +77,13 @@ typedef struct kas_search_options {
     char machine[65];     /* SHA-256 of STUDY/machine.json; "" = nothing is predicted */
     bool warm_start;      /* candidates begin with the weights of the study's trained baseline */
     /* The objective and the end of the search. */
-    int objective;   /* kas_objective */
-    double max_loss; /* points of accuracy that may be lost against the unmodified network */
-    bool halves;     /* half of the validation images select, the other half confirms; false in
+    int objective;      /* kas_objective */
+    double max_loss;    /* points of accuracy that may be lost against the unmodified network */
+    bool halves;        /* half of the validation images select, the other half confirms; false in
                         studies of before there were halves: all of them select */
-    int finalists;   /* candidates that are trained on the whole training set */
-    int seeds;       /* of each final training, 1 to KAS_REPEATS_MOST */
+    int finalists;      /* candidates that are trained on the whole training set */
+    int seeds;          /* of each final training, 1 to KAS_REPEATS_MOST */
+    double exploration; /* of the tree: c of strategy/tree.h; 0 = not asked for */
 } kas_search_options;
 
 /* Returns the defaults of everything except the recipe and the options that the machine determines
@@ -86,7 +91,7 @@ typedef struct kas_search_options {
 kas_search_options kas_search_options_default(void);
 
 /* Returns whether candidates come in generations, each of which may depend on the results of those
- * before: with evolution and with rungs. */
+ * before: with evolution, with the tree and with rungs. */
 bool kas_search_in_generations(const kas_search_options *options);
 
 /* Chooses the sizes of generations that are 0, and checks strategy and rungs. KAS_USAGE names the

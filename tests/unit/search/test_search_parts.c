@@ -452,6 +452,20 @@ static void rungs_of_options(void **state)
     assert_true(o.population == 50 && o.tournament == 5 && o.generation == 10);
     o.tournament = 51;
     assert_int_equal(kas_search_generations(&o), KAS_USAGE);
+    kas_search_options tree = judging("none"), again = tree;
+    again.strategy = tree.strategy = KAS_STRATEGY_TREE;
+    tree.candidates = again.candidates = 200;
+    OK(kas_search_generations(&tree));
+    assert_true(tree.generation == 10 && fabs(tree.exploration - 5.65685424949238) <= 1e-12);
+    OK(kas_search_options_same("s", &tree, &again)); /* what is not asked for is as in the study */
+    again.exploration = 1;
+    assert_int_equal(kas_search_options_same("s", &tree, &again), KAS_USAGE);
+    assert_non_null(strstr(kas_error(), "--exploration (the study has 5.65"));
+    tree.strategy = KAS_STRATEGY_RANDOM;
+    assert_int_equal(kas_search_generations(&tree), KAS_USAGE);
+    assert_non_null(strstr(kas_error(), "--exploration is an option of --strategy tree"));
+    again.tournament = 2;
+    assert_int_equal(kas_search_generations(&again), KAS_USAGE);
 }
 
 static void checkpoints_within_a_limit(void **state)

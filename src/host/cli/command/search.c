@@ -38,6 +38,7 @@ enum {
     OPTION_STRATEGY,
     OPTION_POPULATION,
     OPTION_TOURNAMENT,
+    OPTION_EXPLORATION,
     OPTION_GENERATION,
     OPTION_KNOWN,
     OPTION_FROM,
@@ -100,7 +101,9 @@ static const struct argp_option option_list[] = {
      "last (default 0.5)",
      3},
     {"strategy", OPTION_STRATEGY, "NAME", 0,
-     "random: kernels of the sampler (default); evolution: children of the best so far", 4},
+     "random: kernels of the sampler (default); evolution: children of the best so far; tree: "
+     "Monte-Carlo tree search over how kernels begin",
+     4},
     {"population", OPTION_POPULATION, "N", 0,
      "evolution: candidates from which parents are chosen, and size of generation 0 (default a "
      "quarter of --candidates, at most 100)",
@@ -108,10 +111,17 @@ static const struct argp_option option_list[] = {
     {"tournament", OPTION_TOURNAMENT, "N", 0,
      "evolution: a parent is the best of so many (default a tenth of the population)", 4},
     {"generation", OPTION_GENERATION, "N", 0,
-     "Candidates in a generation (default: evolution a fifth of the population; with --rungs 27)",
+     "Candidates in a generation (default: evolution a fifth of the population; tree a twentieth "
+     "of --candidates, at most 20; random with --rungs 27)",
+     4},
+    {"exploration", OPTION_EXPLORATION, "C", 0,
+     "tree: weight of what is uncertain against what was good so far; few candidates may want less "
+     "(default 4 sqrt 2 = 5.66)",
      4},
     {"known", OPTION_KNOWN, "yes|no", 0,
-     "Begin with the known kernels that fit the budget (default: evolution yes, random no)", 4},
+     "Begin with the known kernels that fit the budget (default: evolution and tree yes, random "
+     "no)",
+     4},
     {"from", OPTION_FROM, "STUDY|FOLDER", 0,
      "Begin with the finished kernels of a study, or the kernel files of a folder", 4},
     {"rungs", OPTION_RUNGS, "LIST", 0,
@@ -174,8 +184,9 @@ static error_t check(const search_command *c, struct argp_state *state)
     if (c->request.search.init_partial && !c->request.init)
         argp_error(state, "--init-partial needs --init");
     if (c->request.search.sample.space == KAS_SPACE_NAS_PTE &&
-        c->request.search.strategy == KAS_STRATEGY_EVOLUTION)
-        argp_error(state, "--strategy evolution: children are known for --space canvas only");
+        c->request.search.strategy != KAS_STRATEGY_RANDOM)
+        argp_error(state, "--strategy %s: only kernels of --space canvas are made step by step",
+                   kas_strategy_names[c->request.search.strategy]);
     if (c->shrink > 0 && !*c->request.study)
         argp_error(state, "--shrink needs --study: its rounds are studies in that folder");
     if (c->shrink > 0 && c->request.search.objective != KAS_OBJECTIVE_LATENCY)
@@ -218,6 +229,7 @@ static const kas_cli_value values[] = {
     {OPTION_STRATEGY, KAS_CLI_CHOICE(search_command, request.search.strategy, kas_strategy_names)},
     {OPTION_POPULATION, KAS_CLI_INT(search_command, request.search.population, 2, 100000)},
     {OPTION_TOURNAMENT, KAS_CLI_INT(search_command, request.search.tournament, 1, 100000)},
+    {OPTION_EXPLORATION, KAS_CLI_NUMBER(search_command, request.search.exploration, 0.001, 1000)},
     {OPTION_GENERATION, KAS_CLI_INT(search_command, request.search.generation, 1, 100000)},
     {OPTION_FROM, KAS_CLI_TEXT(search_command, request.from)},
     {OPTION_THETA, KAS_CLI_NUMBER(search_command, request.search.theta, 0, 1)},
@@ -314,7 +326,7 @@ static kas_status run(int argc, char **argv)
         return KAS_OK;
     KAS_TRY(kas_cli_recipe_get(&c.recipe, &c.request.search.recipe));
     if (!c.known_given)
-        c.request.search.known = c.request.search.strategy == KAS_STRATEGY_EVOLUTION;
+        c.request.search.known = c.request.search.strategy != KAS_STRATEGY_RANDOM;
     if (c.auto_rungs)
         c.request.search.rungs = kas_search_rungs(c.request.search.recipe.epochs);
     c.request.threads = c.common.threads;

@@ -1,0 +1,165 @@
+#include "host/strategy/grown.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "host/space/sample/beginning.h"
+#include "host/strategy/select.h"
+#include "host/strategy/tree.h"
+
+/* Attempts in a row to get a new kernel out of a leaf; then it is passed, or closed if there was no
+ * kernel at all. */
+enum { MOST_TRIES = 16 };
+
+struct kas_grown {
+    const kas_search_options *options;
+    kas_beginnings *beginnings;
+    kas_tree *tree; /* node k is beginning k */
+    int64_t found;
+    uint64_t attempt; /* number of the next one */
+    int deepest;      /* primitives that the longest beginning chosen has */
+    int closed;       /* leaves that gave no kernel, or only kernels that the study has */
+};
+
+/* ---- the tree over beginnings ---------------------------------------------------------------- */
+
+static kas_status make(void *context, int parent, int choice, int *choices, bool *open)
+{
+    kas_beginnings *b = ((kas_grown *)context)->beginnings;
+    int number = 0; /* that of the root, which is there */
+    if (parent >= 0)
+        KAS_TRY(kas_beginnings_extend(b, parent, choice, &number));
+    *choices = kas_beginnings_choices(b, number);
+    *open = kas_beginnings_is_open(b, number);
+    return KAS_OK;
+}
+
+static uint64_t key(void *context, int node, int choice)
+{
+    return kas_beginnings_key(((kas_grown *)context)->beginnings, node, choice);
+}
+
+kas_status kas_grown_create(const kas_search_options *options, const kas_sample_options *sample,
+                            const kas_target *target, int targets, kas_grown **out)
+{
+    kas_grown *g = calloc(1, sizeof *g);
+    *out = NULL;
+    if (!g)
+        return kas_fail(KAS_NO_MEMORY, "a search tree: out of memory");
+    g->options = options;
+    kas_status status = kas_beginnings_create(sample, target, targets, &g->beginnings);
+    if (status == KAS_OK)
+        status = kas_tree_create(options->exploration, &(kas_tree_space){make, key, g}, &g->tree);
+    if (status != KAS_OK)
+        kas_grown_free(g);
+    else
+        *out = g;
+    return status;
+}
+
+void kas_grown_free(kas_grown *g)
+{
+    if (!g)
+        return;
+    kas_tree_free(g->tree);
+    kas_beginnings_free(g->beginnings);
+    free(g);
+}
+
+/* ---- candidates ------------------------------------------------------------------------------ */
+
+static kas_status visit(kas_grown *g, int leaf, const kas_replacement *candidate)
+{
+    uint64_t keys[2 * KAS_MAX_NODES];
+    const bool one = candidate->kernel_of == NULL; /* kernels by layer have no place in the tree */
+    return kas_tree_visit(g->tree, leaf, keys,
+                          one ? kas_beginnings_keys(candidate->kernel, keys) : 0);
+}
+
+/* Attempts to get a new kernel with this beginning; *twice counts those that are not new. */
+static kas_status complete(kas_grown *g, int leaf, kas_name_set *names, kas_replacement *out,
+                           char name[KAS_NAME_SIZE], int64_t *attempt, int *twice, bool *found)
+{
+    kas_attempt how;
+    *found = false;
+    *twice = 0;
+    for (int tries = 0; tries < MOST_TRIES; tries++) {
+        *attempt = (int64_t)g->attempt++;
+        KAS_TRY(kas_beginnings_attempt(g->beginnings, leaf, (uint64_t)*attempt, out, &how));
+        if (how.why != KAS_REJECT_NONE)
+            continue;
+        kas_status status = kas_canonical_name(out->kernel, name);
+        if (status == KAS_OK)
+            status = kas_name_set_add(names, name, found);
+        if (*found)
+            return KAS_OK;
+        kas_replacement_free(out);
+        KAS_TRY(status);
+        ++*twice;
+    }
+    return KAS_OK;
+}
+
+kas_status kas_grown_propose(kas_grown *g, kas_name_set *names, kas_replacement *out,
+                             char name[KAS_NAME_SIZE], int64_t *attempt, bool *found)
+{
+    *found = false;
+    while (!*found) {
+        kas_rng rng = kas_rng_make(g->options->seed, KAS_PURPOSE_SELECT, g->attempt);
+        int leaf, twice;
+        KAS_TRY(kas_tree_select(g->tree, &rng, &leaf));
+        if (leaf < 0)
+            return KAS_OK;
+        KAS_TRY(complete(g, leaf, names, out, name, attempt, &twice, found));
+        if (!*found) {
+            (twice > 0 ? kas_tree_pass : kas_tree_close)(g->tree, leaf);
+            g->closed++;
+            continue;
+        }
+        const int deep = kas_beginnings_primitives(g->beginnings, leaf);
+        g->deepest = deep > g->deepest ? deep : g->deepest;
+        g->found++;
+        const kas_status status = visit(g, leaf, out);
+        if (status != KAS_OK) {
+            kas_replacement_free(out);
+            return status;
+        }
+    }
+    return KAS_OK;
+}
+
+kas_status kas_grown_visit(kas_grown *g, const kas_replacement *candidate)
+{
+    int at = 0;
+    while (!candidate->kernel_of) {
+        const int choice = kas_beginnings_choice_of(g->beginnings, at, candidate->kernel);
+        if (choice < 0)
+            break;
+        KAS_TRY(kas_tree_open(g->tree, at, choice, &at));
+    }
+    return visit(g, at, candidate);
+}
+
+kas_status kas_grown_learn(kas_grown *g, const kas_work *items, int count, int generation)
+{
+    const int64_t visits = kas_tree_visits(g->tree);
+    double *reward = calloc((size_t)visits + 1, sizeof *reward);
+    if (!reward)
+        return kas_fail(KAS_NO_MEMORY, "a search tree: out of memory");
+    const kas_status status = kas_rewards(g->options, items, count, generation, visits, reward);
+    if (status == KAS_OK)
+        kas_tree_reward(g->tree, reward);
+    free(reward);
+    return status;
+}
+
+void kas_grown_describe(const kas_grown *g, kas_buf *out)
+{
+    if (g->attempt > 0)
+        kas_buf_printf(
+            out,
+            "tree: %" PRId64 " candidates from %" PRIu64
+            " attempts; %d nodes, beginnings of up to %d primitives; nothing new came of "
+            "%d",
+            g->found, g->attempt, kas_tree_nodes(g->tree), g->deepest, g->closed);
+}

@@ -1,0 +1,463 @@
+/* The strategy tree: 5,000 of its candidates before the sampler's rules and before the checker that
+ * was written a second time; that a walk from the start gives the same candidates again; what it
+ * learns from results, from known kernels and from what prediction discards. */
+#include "walk.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "host/check/recheck.h"
+#include "host/core/embedded.h"
+#include "host/space/commute.h"
+#include "host/space/file/assignment.h"
+#include "host/space/sample/beginning.h"
+#include "host/space/sample/sampler.h"
+#include "host/strategy/grown.h"
+#include "host/strategy/select.h"
+#include "support/accept.h"
+
+/* ---- beginnings ------------------------------------------------------------------------------ */
+
+static kas_sample_options sample_options(void)
+{
+    const kas_search_options o = options_of(KAS_STRATEGY_TREE);
+    kas_sample_options sample = o.sample;
+    sample.seed = o.seed;
+    sample.budget = kas_search_budget(&o);
+    return sample;
+}
+
+/* Follows a kernel through the beginnings, at most for so many choices. */
+static int follow(kas_beginnings *b, const kas_kernel *kernel, int most)
+{
+    int at = 0, choice;
+    while (most-- > 0 && (choice = kas_beginnings_choice_of(b, at, kernel)) >= 0)
+        OK(kas_beginnings_extend(b, at, choice, &at));
+    return at;
+}
+
+static kas_beginnings *new_beginnings(void)
+{
+    const kas_sample_options o = sample_options();
+    kas_beginnings *b;
+    OK(kas_beginnings_create(&o, target, targets, &b));
+    return b;
+}
+
+static kas_kernel read_known(const char *name)
+{
+    const char *text = kas_embedded_find(kas_embedded_kernels, name);
+    kas_assignment kernels;
+    assert_non_null(text);
+    OK(kas_assignment_read_json(name, text, strlen(text), &kernels));
+    kas_kernel kernel = kernels.kernel[0];
+    kas_assignment_free(&kernels);
+    OK(kas_kernel_canonicalize_unordered(&kernel, &kernel));
+    return kernel;
+}
+
+/* Kernels that a sample could be are found to the end; of the others the part that a sample could
+ * begin with. */
+static void known_kernels_have_a_way(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        bool whole;
+    } known[] = {{"group_conv", true}, {"depthwise_separable", true},
+                 {"bottleneck", true}, {"squeeze_excite", true},
+                 {"residual", true},   {"shift_conv", false},
+                 {"nas_pte_3", false}, {"canvas_kernel_a", false}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const kas_kernel kernel = read_known(known[i].name);
+        kas_beginnings *b = new_beginnings();
+        const int end = kas_beginnings_primitives(b, follow(b, &kernel, 1000));
+        print_message("%s: %d of %d primitives\n", known[i].name, end, kernel.nodes - 1);
+        if (known[i].whole)
+            assert_int_equal(end, kernel.nodes - 1);
+        else
+            assert_in_range(end, 1, kernel.nodes - 1);
+        kas_beginnings_free(b);
+    }
+}
+
+/* Nearly every sample has a way of its own, in the order of its nodes; and what is attempted from a
+ * beginning has it, whoever attempts it. */
+static void samples_have_a_way(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 200, ATTEMPTS = 6 };
+    const kas_sample_options o = sample_options();
+    kas_sampler *sampler;
+    int whole = 0, made = 0;
+    OK(kas_sampler_create(&o, target, targets, &sampler));
+    for (int i = 0; i < SAMPLES; i++) {
+        kas_beginnings *b = new_beginnings(), *again = new_beginnings();
+        kas_sample s;
+        OK(kas_sampler_next(sampler, 0, &s));
+        const kas_kernel *kernel = s.replacement.kernel;
+        whole += kas_beginnings_primitives(b, follow(b, kernel, 1000)) == kernel->nodes - 1;
+        const int choices = 1 + i % 6;
+        const int at = follow(again, kernel, choices);
+        uint64_t begun[2 * KAS_MAX_NODES], keys[2 * KAS_MAX_NODES];
+        kas_beginnings_keys(kernel, begun);
+        const int common = 2 * kas_beginnings_primitives(again, at) + (at > 0 && choices % 2);
+        for (int k = 0; k < ATTEMPTS; k++) {
+            kas_replacement r;
+            kas_attempt how;
+            OK(kas_beginnings_attempt(again, at, (uint64_t)k, &r, &how));
+            if (how.why != KAS_REJECT_NONE)
+                continue;
+            made++;
+            int count = kas_beginnings_keys(r.kernel, keys);
+            for (int c = 0; c < common; c++) {
+                int place = 0;
+                while (place < count && keys[place] != begun[c])
+                    place++;
+                if (place == count)
+                    fail_msg("sample %d: key %d of %d is not in kernel %d", i, c, common, k);
+                keys[place] = keys[--count];
+            }
+            kas_replacement_free(&r);
+        }
+        kas_beginnings_free(again);
+        kas_beginnings_free(b);
+        kas_sample_free(&s);
+    }
+    kas_sampler_free(sampler);
+    print_message("%d of %d samples have a way to the end; %d of %d attempts gave a kernel\n",
+                  whole, SAMPLES, made, SAMPLES * ATTEMPTS);
+    assert_true(whole >= SAMPLES / 2);
+    assert_true(made >= SAMPLES * ATTEMPTS / 2);
+}
+
+static void attempts_are_pure(void **state)
+{
+    (void)state;
+    const kas_kernel kernel = read_known("group_conv");
+    kas_beginnings *one = new_beginnings(), *other = new_beginnings();
+    kas_replacement r[2];
+    kas_attempt how[2];
+    const int a = follow(one, &kernel, 3), b = follow(other, &kernel, 3);
+    for (uint64_t k = 0; k < 20; k++) { /* others before it */
+        OK(kas_beginnings_attempt(other, 0, k, &r[1], &how[1]));
+        if (how[1].why == KAS_REJECT_NONE)
+            kas_replacement_free(&r[1]);
+    }
+    int made = 0;
+    for (uint64_t k = 0; k < 20; k++) {
+        OK(kas_beginnings_attempt(one, a, k, &r[0], &how[0]));
+        OK(kas_beginnings_attempt(other, b, k, &r[1], &how[1]));
+        assert_int_equal(how[0].why, how[1].why);
+        if (how[0].why != KAS_REJECT_NONE)
+            continue;
+        char name[2][KAS_NAME_SIZE];
+        for (int i = 0; i < 2; i++) {
+            OK(kas_canonical_name(r[i].kernel, name[i]));
+            kas_replacement_free(&r[i]);
+        }
+        assert_string_equal(name[0], name[1]);
+        made++;
+    }
+    assert_true(made >= 10);
+    kas_beginnings_free(one);
+    kas_beginnings_free(other);
+}
+
+/* ---- candidates ------------------------------------------------------------------------------ */
+
+static kas_kernel kernel_of(const kas_work *w)
+{
+    kas_assignment kernels;
+    OK(kas_assignment_read_json(w->name, w->kernel, strlen(w->kernel), &kernels));
+    kas_kernel kernel = kernels.kernel[0];
+    kas_assignment_free(&kernels);
+    OK(kas_kernel_infer(&kernel));
+    return kernel;
+}
+
+/* The more group numbers and windows, the better: something to be learned. */
+static double merit(const kas_work *w)
+{
+    const kas_kernel kernel = kernel_of(w);
+    double good = 0;
+    for (int i = 1; i < kernel.nodes; i++)
+        good += kernel.node[i].op == KAS_OP_GROUP || kernel.node[i].op == KAS_OP_UNFOLD;
+    return good / kernel.nodes;
+}
+
+static void five_thousand_are_legal(void **state)
+{
+    (void)state;
+    enum { CANDIDATES = 5000 };
+    kas_search_options o = options_of(KAS_STRATEGY_TREE);
+    kas_sample_options sample = sample_options();
+    kas_work *work = calloc(CANDIDATES, sizeof *work);
+    kas_recheck *recheck;
+    kas_recheck_report report;
+    kas_strategy strategy;
+    kas_buf told = {0};
+    double early = 0, late = 0;
+    int grown = 0;
+    assert_non_null(work);
+    o.generation = 100;
+    o.known = true;
+    OK(kas_recheck_create(target, targets, &sample, &recheck));
+    OK(kas_strategy_open(&o, target, targets, "", NULL, &strategy));
+    for (int k = 0; k < CANDIDATES; k++) {
+        kas_replacement r;
+        bool ready;
+        OK(strategy.next(strategy.context, work, k, &work[k], &ready));
+        assert_true(ready);
+        work[k].measured = kas_measured_unknown();
+        work[k].measured.accuracy = merit(&work[k]);
+        work[k].state = k % 11 ? KAS_WORK_FINISHED : KAS_WORK_SCREENED;
+        grown += strcmp(work[k].origin, "tree") == 0;
+        early += k >= 100 && k < 600 ? work[k].measured.accuracy : 0;
+        late += k >= CANDIDATES - 500 ? work[k].measured.accuracy : 0;
+        OK(kas_problem_place(&o, work[k].name, work[k].kernel, NULL, target, targets, &r));
+        if (strncmp(work[k].origin, "known:", 6) != 0)
+            OK(kas_recheck_add(recheck, work[k].name, r.kernel, &r.solution));
+        if (strcmp(work[k].origin, "tree") == 0 && k % 25 == 0 &&
+            kas_sampler_accepts(r.kernel, target, targets, &sample, &told) != KAS_OK)
+            fail_msg("candidate %d: %s", k, kas_buf_text(&told));
+        kas_replacement_free(&r);
+    }
+    kas_strategy_describe(&strategy, &told);
+    OK(kas_recheck_run(recheck, &report));
+    print_message(
+        "%s\n%d checked again, %d findings; mean merit %.3f of the first, %.3f of the last "
+        "500\n",
+        kas_buf_text(&told), (int)report.kernels, (int)kas_recheck_findings(&report), early / 500,
+        late / 500);
+    if (kas_recheck_findings(&report))
+        fail_msg("%s", report.first);
+    assert_true(grown >= CANDIDATES - 30 && (int)report.kernels >= grown);
+    assert_true(late > early);
+    for (int k = 0; k < CANDIDATES; k++)
+        kas_work_clear(&work[k]);
+    free(work);
+    kas_buf_free(&told);
+    kas_strategy_close(&strategy);
+    kas_recheck_free(recheck);
+}
+
+static void repeats_itself(void **state)
+{
+    (void)state;
+    kas_search_options o = options_of(KAS_STRATEGY_TREE);
+    study s = {.count = 0}, again = {.count = 0};
+    o.known = true;
+    for (int until = 10; until <= 120; until += 10)
+        open_and_walk(&o, NULL, &s, until);
+    open_and_walk(&o, NULL, &again, 120);
+    const int known = known_in(&s);
+    assert_true(known >= 10);
+    for (int k = 0; k < 120; k++) {
+        const kas_work *w = &s.work[k];
+        assert_string_equal(w->name, again.work[k].name);
+        assert_int_equal(w->generation, k < known ? 0 : 1 + (k - known) / 4);
+        assert_string_equal(k < known ? "known" : w->origin, k < known ? "known" : "tree");
+        assert_true(is_legal(w));
+        for (int i = 0; i < k; i++)
+            assert_string_not_equal(s.work[i].name, w->name);
+    }
+    forget(&s);
+    forget(&again);
+}
+
+/* The candidates of a generation depend on results of earlier ones, and on no other result. */
+static void follows_the_results(void **state)
+{
+    (void)state;
+    const kas_search_options o = options_of(KAS_STRATEGY_TREE);
+    study a = {.count = 0}, b = {.count = 0};
+    open_and_walk(&o, NULL, &a, 40);
+    open_and_walk(&o, NULL, &b, 40);
+    for (int k = 0; k < 40; k++) {
+        b.work[k].state = KAS_WORK_FINISHED;
+        b.work[k].measured.accuracy = 1 - 0.5 * a.work[k].measured.accuracy;
+    }
+    kas_strategy strategy;
+    OK(kas_strategy_open(&o, target, targets, "", NULL, &strategy));
+    int differ = 0;
+    for (int k = 0; k < 40; k++) {
+        kas_work work;
+        bool ready;
+        OK(strategy.next(strategy.context, b.work, b.count, &work, &ready));
+        assert_true(ready);
+        if (k < 4)
+            assert_string_equal(work.name, a.work[k].name);
+        differ += strcmp(work.name, a.work[k].name) != 0;
+        kas_work_clear(&work);
+    }
+    assert_true(differ > 10);
+    kas_strategy_close(&strategy);
+    OK(kas_strategy_open(&o, target, targets, "", NULL, &strategy));
+    for (int k = 0; k < 4; k++) {
+        kas_work work;
+        bool ready;
+        OK(strategy.next(strategy.context, a.work, a.count, &work, &ready));
+        kas_work_clear(&work);
+    }
+    a.work[2].state = KAS_WORK_RUNNING; /* the next generation waits for it */
+    kas_work work;
+    bool ready = true;
+    OK(strategy.next(strategy.context, a.work, a.count, &work, &ready));
+    assert_false(ready);
+    kas_strategy_close(&strategy);
+    forget(&a);
+    forget(&b);
+}
+
+/* ---- rewards --------------------------------------------------------------------------------- */
+
+static void rewards_follow_the_objective(void **state)
+{
+    (void)state;
+    enum { N = 6 };
+    kas_search_options o = options_of(KAS_STRATEGY_TREE);
+    kas_work work[N] = {{0}};
+    double reward[N];
+    for (int k = 0; k < N; k++) {
+        work[k] = (kas_work){.kind = KAS_WORK_CANDIDATE,
+                             .index = k,
+                             .state = KAS_WORK_FINISHED,
+                             .measured = kas_measured_unknown(),
+                             .predicted = 4 - k};
+        work[k].measured.accuracy = 0.9 - 0.1 * k; /* less accurate, but faster */
+    }
+    work[3].state = KAS_WORK_PRUNED;
+    work[4].state = KAS_WORK_PREDICTED_SLOW;
+    work[5].generation = 1; /* not learned yet */
+    OK(kas_rewards(&o, work, N, 1, N, reward));
+    static const double accuracy[N] = {1, 16.0 / 81, 1.0 / 81, 0, 0, 0};
+    static const double frontier[N] = {1, 1.0 / 81, 16.0 / 81, 0, 0, 0};
+    for (int k = 0; k < N; k++)
+        assert_true(fabs(reward[k] - accuracy[k]) <= 1e-12);
+    o.objective = KAS_OBJECTIVE_FRONTIER; /* the ends of the frontier come first */
+    OK(kas_rewards(&o, work, N, 1, N, reward));
+    for (int k = 0; k < N; k++)
+        assert_true(fabs(reward[k] - frontier[k]) <= 1e-12);
+    work[0].state = KAS_WORK_NOT_PROMOTED; /* behind all that went further */
+    work[1].rung = work[2].rung = 1;
+    o.rungs = (kas_int_list){1, {3}};
+    o.objective = KAS_OBJECTIVE_ACCURACY;
+    OK(kas_rewards(&o, work, N, 1, N, reward));
+    assert_true(reward[1] >= 1 && reward[1] > reward[2] && reward[2] > reward[0] && reward[0] > 0);
+}
+
+/* ---- forecasts, and options that have no tree ------------------------------------------------ */
+
+/* Kernels with a window larger than one pixel along both axes are slow. */
+static kas_status predict(void *context, const kas_replacement *replacement, kas_work *work)
+{
+    const kas_kernel *kernel = replacement->kernel;
+    bool slow = false;
+    (void)context;
+    for (int i = 1; i < kernel->nodes; i++)
+        slow |= kernel->node[i].op == KAS_OP_UNFOLD || kernel->node[i].op == KAS_OP_CONV;
+    work->predicted = slow ? 2 : 1;
+    if (slow) {
+        work->state = KAS_WORK_PREDICTED_SLOW;
+        snprintf(work->reason, sizeof work->reason, "2 s, where 1 s is allowed");
+    }
+    return KAS_OK;
+}
+
+/* What is discarded keeps its number, counts in no generation, and teaches the tree. */
+static void slow_ones_are_learned(void **state)
+{
+    (void)state;
+    const kas_search_options o = options_of(KAS_STRATEGY_TREE);
+    const kas_forecast forecast = {predict, NULL};
+    study s = {.count = 0};
+    int trained = 0, slow[2] = {0};
+    for (int until = 40; until <= 120; until += 40)
+        open_and_walk(&o, &forecast, &s, until);
+    for (int k = 0; k < 120; k++) {
+        const bool discarded = s.work[k].state == KAS_WORK_PREDICTED_SLOW;
+        if (!discarded)
+            assert_int_equal(s.work[k].generation, trained / 4);
+        trained += !discarded;
+        slow[k >= 60] += discarded;
+    }
+    print_message("predicted to be slow: %d of the first 60, %d of the next\n", slow[0], slow[1]);
+    assert_true(slow[0] > 10 && slow[1] < slow[0]);
+    forget(&s);
+}
+
+/* Kernels of a folder come first, and the tree goes on. A space without beginnings is refused. */
+static void where_there_is_no_tree(void **state)
+{
+    (void)state;
+    kas_search_options o = options_of(KAS_STRATEGY_TREE);
+    kas_strategy strategy;
+    o.sample.space = KAS_SPACE_NAS_PTE;
+    assert_int_equal(kas_strategy_open(&o, target, targets, "", NULL, &strategy), KAS_USAGE);
+    assert_non_null(strstr(kas_error(), "--space nas-pte"));
+    o = options_of(KAS_STRATEGY_TREE);
+    o.sample.sampler = KAS_SAMPLER_REJECTION;
+    assert_int_equal(kas_strategy_open(&o, target, targets, "", NULL, &strategy), KAS_USAGE);
+    assert_non_null(strstr(kas_error(), "--sampler rejection"));
+}
+
+/* Every kernel of a small space that the sampler gives comes from the tree, and comes once; then
+ * the tree is exhausted. */
+static void a_small_space_ends(void **state)
+{
+    (void)state;
+    const kas_search_options o = options_of(KAS_STRATEGY_TREE);
+    kas_sample_options sample = sample_options();
+    kas_name_set names = {0};
+    kas_sampler *sampler;
+    kas_sample s;
+    kas_grown *grown;
+    bool found = true, is_new;
+    int drawn = 0, count = -1;
+    sample.min_primitives = sample.max_primitives = 2;
+    sample.allowed = (uint64_t)1 << KAS_OP_UNFOLD | (uint64_t)1 << KAS_OP_FC;
+    sample.budget = (kas_budget){0};
+    OK(kas_grown_create(&o, &sample, target, targets, &grown));
+    while (found) {
+        kas_replacement r;
+        char name[KAS_NAME_SIZE];
+        int64_t attempt;
+        OK(kas_grown_propose(grown, &names, &r, name, &attempt, &found));
+        if (found)
+            kas_replacement_free(&r);
+        count++;
+    }
+    OK(kas_sampler_create(&sample, target, targets, &sampler));
+    for (; kas_sampler_next(sampler, 2000, &s) == KAS_OK; drawn++) {
+        OK(kas_name_set_add(&names, s.name, &is_new));
+        assert_false(is_new);
+        kas_sample_free(&s);
+    }
+    print_message("%d kernels, of which the sampler gives %d\n", count, drawn);
+    assert_true(drawn >= 4 && count >= drawn);
+    kas_sampler_free(sampler);
+    kas_grown_free(grown);
+    kas_name_set_free(&names);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(int argc, char **argv)
+{
+    if (argc == 2)
+        cmocka_set_test_filter(argv[1]);
+    const struct CMUnitTest tests[] = {
+        TEST(known_kernels_have_a_way),
+        TEST(samples_have_a_way),
+        TEST(attempts_are_pure),
+        TEST(five_thousand_are_legal),
+        TEST(repeats_itself),
+        TEST(follows_the_results),
+        TEST(rewards_follow_the_objective),
+        TEST(slow_ones_are_learned),
+        TEST(where_there_is_no_tree),
+        TEST(a_small_space_ends),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
