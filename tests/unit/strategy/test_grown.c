@@ -186,6 +186,16 @@ static double merit(const kas_work *w)
     return good / kernel.nodes;
 }
 
+/* Operands that commute are in their one order. */
+static void assert_has_its_name(const kas_kernel *kernel, const char *expected)
+{
+    kas_kernel form;
+    char name[KAS_NAME_SIZE];
+    OK(kas_kernel_canonicalize_unordered(kernel, &form));
+    OK(kas_canonical_name(&form, name));
+    assert_string_equal(name, expected);
+}
+
 static void five_thousand_are_legal(void **state)
 {
     (void)state;
@@ -216,6 +226,9 @@ static void five_thousand_are_legal(void **state)
         early += k >= 100 && k < 600 ? work[k].measured.accuracy : 0;
         late += k >= CANDIDATES - 500 ? work[k].measured.accuracy : 0;
         OK(kas_problem_place(&o, work[k].name, work[k].kernel, NULL, target, targets, &r));
+        assert_true(work[k].flops <= o.flops * work[k].conv_flops);
+        assert_true(work[k].params <= o.params * work[k].conv_params);
+        assert_has_its_name(r.kernel, work[k].name);
         if (strncmp(work[k].origin, "known:", 6) != 0)
             OK(kas_recheck_add(recheck, work[k].name, r.kernel, &r.solution));
         if (strcmp(work[k].origin, "tree") == 0 && k % 25 == 0 &&
