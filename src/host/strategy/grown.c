@@ -17,7 +17,7 @@ struct kas_grown {
     kas_tree *tree; /* node k is beginning k */
     int64_t found;
     uint64_t attempt; /* number of the next one */
-    int deepest;      /* primitives that the longest beginning chosen has */
+    int deepest;      /* choices on the longest way to a leaf that was completed */
     int closed;       /* leaves that gave no kernel, or only kernels that the study has */
 };
 
@@ -116,8 +116,8 @@ kas_status kas_grown_propose(kas_grown *g, kas_name_set *names, kas_replacement 
             g->closed++;
             continue;
         }
-        const int deep = kas_beginnings_primitives(g->beginnings, leaf);
-        g->deepest = deep > g->deepest ? deep : g->deepest;
+        const int level = kas_tree_level(g->tree, leaf);
+        g->deepest = level > g->deepest ? level : g->deepest;
         g->found++;
         const kas_status status = visit(g, leaf, out);
         if (status != KAS_OK) {
@@ -159,7 +159,6 @@ void kas_grown_describe(const kas_grown *g, kas_buf *out)
         kas_buf_printf(
             out,
             "tree: %" PRId64 " candidates from %" PRIu64
-            " attempts; %d nodes, beginnings of up to %d primitives; nothing new came of "
-            "%d",
+            " attempts; %d nodes; the longest way has %d choices; nothing new came of %d leaves",
             g->found, g->attempt, kas_tree_nodes(g->tree), g->deepest, g->closed);
 }

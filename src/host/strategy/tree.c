@@ -211,6 +211,14 @@ int kas_tree_nodes(const kas_tree *t)
     return t->nodes;
 }
 
+int kas_tree_level(const kas_tree *t, int node)
+{
+    int level = 0;
+    for (; t->node[node].parent >= 0; node = t->node[node].parent)
+        level++;
+    return level;
+}
+
 /* ---- opening choices ------------------------------------------------------------------------- */
 
 static double mean(const tally *x)

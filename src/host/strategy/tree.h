@@ -61,5 +61,7 @@ void kas_tree_reward(kas_tree *tree, const double *reward);
 
 int64_t kas_tree_visits(const kas_tree *tree);
 int kas_tree_nodes(const kas_tree *tree);
+/* Returns the number of choices from the root to a node. */
+int kas_tree_level(const kas_tree *tree, int node);
 
 #endif

@@ -169,6 +169,7 @@ static void widens_with_the_visits(void **state)
         assert_int_equal(kas_tree_nodes(tree), g.nodes);
         assert_int_equal(g.nodes - 1 - barren, open);
         assert_int_equal(g.level[leaf], 1);
+        assert_int_equal(kas_tree_level(tree, leaf), 1);
         assert_true(g.choice[leaf] != g.barren);
         visited[leaf]++;
         for (int i = 1; i < g.nodes; i++)
