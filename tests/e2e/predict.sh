@@ -31,6 +31,12 @@ for line in open(sys.argv[1]):
 EOF
 KAS_CUDA_LIBS=/nowhere/lib.so expect 0 '"machine": "' "$kas" predict $net --machine auto --json
 
+# Every launch of sampled kernels and of files, on a machine that is not here.
+expect 0 'of their floor' "$kas" bench predicted $net --repeats 1 --machine a100 --precision bf16
+expect 0 '"median_program_ratio"' "$kas" bench predicted $net --kernel kernels/involution.json --machine h200 --json
+expect 3 'machine "h101"' "$kas" bench predicted --machine h101
+expect 2 '--machine is an option of the suite predicted only' "$kas" bench step --machine h100
+
 # A kernel that does not fit the network is an error alone, and left out among others.
 expect 3 'kernels/nas_pte_2.json' "$kas" predict kernels/nas_pte_2.json $net --machine h100
 expect 0 'left out: kernels/nas_pte_2.json' "$kas" predict kernels/nas_pte_2.json kernels/conv.json $net --machine h100 --json

@@ -32,15 +32,16 @@ typedef struct kas_bench_options {
     int threads;                /* CPU device: 0 = all cores; sampler: samplers at once, 0 = 1 */
     const char *kernel;         /* step: kernel file to compare with the unmodified network, or
                                   NULL; layers: a kernel file or a folder of them, NULL =
-                                  "kernels"; known: a folder, NULL = "kernels" */
+                                  "kernels"; known: a folder, NULL = "kernels"; predicted: a
+                                  kernel file or a folder of them, NULL = none */
     const char *cache_dir;      /* of the JIT; NULL = default */
     const char *dataset;        /* data: file to measure; NULL = generated files */
-    kas_precision precision;    /* step, models, layers, jit */
+    kas_precision precision;    /* step, models, layers, jit, predicted */
     bool dry_run;               /* step: only the passes, counted from the plan, without a device */
     bool passes;                /* step: report every pass over memory with its bytes */
     bool times;                 /* step: report the time of every pass too */
     const kas_machine *machine; /* its bandwidth and rate are the device's; NULL = each suite
-                                   measures them */
+                                   measures them. predicted: the machine, NULL = h100 */
     uint64_t seed;
 } kas_bench_options;
 
@@ -91,6 +92,12 @@ int kas_bench_count_nets(const char *list, int usual);
  * network has it. */
 enum { KAS_BENCH_NET = 4096 };
 bool kas_bench_next_net(const char **list, char net[KAS_BENCH_NET]);
+
+/* Calls `each` for a kernel file, or for the kernel files (*.json) of a folder in the order of their
+ * names, until it fails. */
+kas_status kas_bench_kernel_files(const char *path,
+                                  kas_status (*each)(void *context, const char *file),
+                                  void *context);
 
 /* Begins a line of JSON with kind, suite, version, device, architecture, threads, and the machine's
  * load average of the last minute, which tells a reader how much to trust a time (null where it is

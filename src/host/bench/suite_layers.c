@@ -7,7 +7,6 @@
  * ResNet-34, whose layers are those of NAS-PTE's and Canvas' figures.
  *
  * The time of a kernel is that of its program, without the average pool that takes a stride. */
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -296,8 +295,9 @@ static kas_status place(subject *s, placed *p, const char *path)
 }
 
 /* Runs a kernel. One that does not fit the network is left out with a message. */
-static kas_status run_kernel(subject *s, const char *path)
+static kas_status run_kernel(void *context, const char *path)
 {
+    subject *s = context;
     placed p = {.name = basename(path)};
     kas_status status = place(s, &p, path);
     if (status == KAS_OK && !s->sink->json)
@@ -314,37 +314,6 @@ static kas_status run_kernel(subject *s, const char *path)
     return status;
 }
 
-static int is_json(const struct dirent *entry)
-{
-    const size_t length = strlen(entry->d_name);
-    return length > 5 && strcmp(entry->d_name + length - 5, ".json") == 0;
-}
-
-/* Runs the kernels of `path`: a kernel file, or a folder of them. */
-static kas_status run_kernels(subject *s, const char *path)
-{
-    struct stat found;
-    struct dirent **entry;
-    if (stat(path, &found) != 0 || !S_ISDIR(found.st_mode))
-        return run_kernel(s, path);
-    const int count = scandir(path, &entry, is_json, alphasort);
-    KAS_CHECK_LIBC(count >= 0, KAS_FAILURE);
-    kas_status status =
-        count ? KAS_OK
-              : kas_fail(KAS_BAD_INPUT, "%s: the folder has no kernel file (*.json)", path);
-    for (int i = 0; i < count; i++) {
-        char file[4096];
-        if (status == KAS_OK &&
-            snprintf(file, sizeof file, "%s/%s", path, entry[i]->d_name) >= (int)sizeof file)
-            status = kas_fail(KAS_BAD_INPUT, "%s: the path is too long", path);
-        if (status == KAS_OK)
-            status = run_kernel(s, file);
-        free(entry[i]);
-    }
-    free(entry);
-    return status;
-}
-
 /* ---- set-up ---------------------------------------------------------------------------------- */
 
 static kas_status measure_all(subject *s)
@@ -355,9 +324,9 @@ static kas_status measure_all(subject *s)
         for (int phase = 0; phase < PHASES; phase++)
             KAS_TRY(measure_convolution(s, &s->shape[i], phase));
     if (s->o->kernel)
-        return run_kernels(s, s->o->kernel);
+        return kas_bench_kernel_files(s->o->kernel, run_kernel, s);
     if (stat(folder, &found) == 0)
-        return run_kernels(s, folder);
+        return kas_bench_kernel_files(folder, run_kernel, s);
     kas_warn("layers: there is no folder \"%s\", so only the convolutions were measured "
              "(--kernel FILE or FOLDER)",
              folder);

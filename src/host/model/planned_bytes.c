@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda/kernels/prelude.h"
+#include "cuda/kernels/args.h"
 #include "host/model/model_impl.h"
 
 typedef struct counter {
@@ -79,6 +81,18 @@ static void conv_pass(counter *c, const char *what, int layer, double bytes, kas
     s->conv.tf32 = c->m->tf32;
 }
 
+/* Adds the pass that combines what a batch norm's chunks of rows found: a thread takes the chunks of
+ * its team one behind the other, and waits for the two numbers of each in turn. */
+static void combine_pass(counter *c, int layer, double bytes)
+{
+    enum { NUMBERS = 2 };
+    kas_sweep *s = pass(c, "batch norm combine", layer, bytes);
+    if (!s)
+        return;
+    const double chunks = bytes / (NUMBERS * sizeof(float) * c->m->net->layer[layer].c);
+    s->rounds = NUMBERS * ceil(chunks / KAS_NORM_TEAMS);
+}
+
 /* Adds a launch of a kernel in the place of `layer`. */
 static void kernel_pass(counter *c, const char *what, int layer, const kas_operation *op)
 {
@@ -134,7 +148,7 @@ static void forward(counter *c, const kas_tape_op *op)
     case KAS_LAYER_BATCH_NORM:
         if (c->mode == KAS_TAPE_TRAIN) {
             pass(c, "batch norm statistics", op->layer, x + slot(c, op->work));
-            pass(c, "batch norm combine", op->layer, slot(c, op->work));
+            combine_pass(c, op->layer, slot(c, op->work));
         }
         pass(c, "batch norm normalise", op->layer, x + x1 + y);
         break;
@@ -180,7 +194,7 @@ static void norm_backward(counter *c, const kas_tape_op *op, double x, double dy
         return;
     }
     pass(c, "batch norm reduction", op->layer, x + dy + dy1 + y + g + slot(c, op->work));
-    pass(c, "batch norm combine", op->layer, slot(c, op->work));
+    combine_pass(c, op->layer, slot(c, op->work));
     pass(c, "batch norm backward", op->layer, 2 * x + dy + at(c, op->base, op->layer));
 }
 

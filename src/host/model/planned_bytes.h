@@ -46,6 +46,9 @@ typedef struct kas_sweep {
     const kas_operation *kernel;
     bool library;       /* a library computes it: */
     kas_conv_desc conv; /* this convolution */
+    /* Rounds of loads for which a thread of a GPU waits, one behind the other, where a pass has few
+     * threads; else 0, and launches of kernels have their own (kas_effort) */
+    double rounds;
 } kas_sweep;
 
 typedef struct kas_planned_bytes {

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "host/predict/gpu.h"
+
 const char *const kas_bound_names[] = {"memory", "arithmetic", "latency", "launch", NULL};
 
 /* ---- parts ----------------------------------------------------------------------------------- */
@@ -17,6 +19,8 @@ static double behind(double bytes, double size, double bandwidth, double beyond)
 
 static double memory_seconds(const kas_machine *m, double bytes)
 {
+    if (m->threads > 0)
+        return kas_gpu_memory(m, bytes);
     const double outer = behind(bytes, m->outer_bytes, m->outer_bandwidth, 1 / m->memory_bandwidth);
     return bytes > 0 ? behind(bytes, m->inner_bytes, m->inner_bandwidth, outer / bytes) : 0;
 }
@@ -31,7 +35,7 @@ static double busy_cores(const kas_machine *m, double blocks)
 {
     if (blocks <= m->cores)
         return blocks;
-    return m->gpu ? m->cores : blocks / ceil(blocks / m->cores);
+    return blocks / ceil(blocks / m->cores);
 }
 
 /* ---- generated kernels ----------------------------------------------------------------------- */
@@ -48,17 +52,14 @@ static double steps_of(const kas_machine *m, const kas_effort *e)
 static void generated(const kas_machine *m, const kas_operation *op, double part[KAS_BOUNDS])
 {
     const double blocks = (double)op->grid[0] * op->grid[1] * op->grid[2];
-    const double threads = (double)op->block[0] * op->block[1] * op->block[2];
-    const double arithmetic = steps_of(m, &op->effort) / (busy_cores(m, blocks) * m->clock);
-    const double least = op->flops / m->rate[KAS_PRECISION_FP32];
-    part[KAS_BOUND_MEMORY] = memory_seconds(m, op->bytes);
-    part[KAS_BOUND_ARITHMETIC] = arithmetic > least ? arithmetic : least;
-    if (m->threads <= 0)
+    const double steps = steps_of(m, &op->effort);
+    if (m->threads > 0) {
+        kas_gpu_generated(m, op, steps, part);
         return;
-    const double sectors = op->effort.sectors / m->inner_bandwidth;
-    part[KAS_BOUND_MEMORY] = fmax(part[KAS_BOUND_MEMORY], sectors);
-    part[KAS_BOUND_LATENCY] =
-        op->effort.rounds * m->read_latency * ceil(blocks * threads / (m->cores * m->threads));
+    }
+    part[KAS_BOUND_MEMORY] = memory_seconds(m, op->bytes);
+    part[KAS_BOUND_ARITHMETIC] = fmax(steps / (busy_cores(m, blocks) * m->clock),
+                                      op->flops / m->rate[KAS_PRECISION_FP32]);
 }
 
 /* ---- libraries ------------------------------------------------------------------------------- */
@@ -124,6 +125,15 @@ static void library(const kas_machine *m, const kas_sweep *pass, double part[KAS
     part[KAS_BOUND_LAUNCH] += m->call;
 }
 
+/* ---- passes of the network's own ------------------------------------------------------------- */
+
+static void own_pass(const kas_machine *m, const kas_sweep *pass, double part[KAS_BOUNDS])
+{
+    part[KAS_BOUND_MEMORY] = memory_seconds(m, pass->bytes) / m->pass;
+    if (m->threads > 0)
+        part[KAS_BOUND_LATENCY] = pass->rounds * kas_gpu_latency(m, pass->bytes);
+}
+
 /* ---- a pass ---------------------------------------------------------------------------------- */
 
 /* A library may be faster at some shape than at the large product by which its rate was measured. */
@@ -132,14 +142,17 @@ static double best_rate(const kas_machine *m, const kas_conv_desc *d)
     return m->rate[precision_of(d)] * fmax(1, m->efficiency[kas_conv_class_of(d)]);
 }
 
+/* A launch finds nothing in a GPU's L1, which belongs to a multiprocessor. */
 static double floor_of(const kas_machine *m, const kas_sweep *pass)
 {
+    const double memory =
+        m->threads > 0 ? memory_seconds(m, pass->bytes) : pass->bytes / m->inner_bandwidth;
     double arithmetic = 0;
     if (pass->library)
         arithmetic = conv_flops(&pass->conv) / best_rate(m, &pass->conv);
     else if (pass->kernel)
         arithmetic = pass->kernel->flops / m->rate[KAS_PRECISION_FP32];
-    return m->launch + fmax(pass->bytes / m->inner_bandwidth, arithmetic);
+    return m->launch + fmax(memory, arithmetic);
 }
 
 kas_estimate kas_predict_pass(const kas_machine *m, const kas_sweep *pass)
@@ -150,7 +163,7 @@ kas_estimate kas_predict_pass(const kas_machine *m, const kas_sweep *pass)
     else if (pass->kernel)
         generated(m, pass->kernel, e.part);
     else
-        e.part[KAS_BOUND_MEMORY] = memory_seconds(m, pass->bytes) / m->pass;
+        own_pass(m, pass, e.part);
     double longest = 0, sum = 0;
     for (int i = 0; i < KAS_BOUND_LAUNCH; i++) {
         longest = fmax(longest, e.part[i]);
@@ -167,9 +180,10 @@ kas_estimate kas_predict_pass(const kas_machine *m, const kas_sweep *pass)
 /* ---- a network ------------------------------------------------------------------------------- */
 
 kas_status kas_predict_lower(const kas_machine *machine, const kas_replacement *replacement,
-                             int batch, kas_precision precision, kas_programs *out)
+                             int batch, kas_precision precision, bool training, kas_programs *out)
 {
     const kas_program_options options = {.batch = batch,
+                                         .training = training,
                                          .dtype = kas_precision_dtype(precision),
                                          .tf32 = precision == KAS_PRECISION_TF32,
                                          .linear_policy =
@@ -242,7 +256,8 @@ kas_status kas_predict_candidate(const kas_predictor *p, const kas_replacement *
 {
     kas_programs programs;
     kas_prediction prediction;
-    KAS_TRY(kas_predict_lower(&p->machine, replacement, p->batch, p->precision, &programs));
+    KAS_TRY(kas_predict_lower(&p->machine, replacement, p->batch, p->precision, false,
+                              &programs));
     const kas_status status =
         kas_predict(&p->machine, p->net, &programs, p->batch, p->precision, &prediction);
     if (status == KAS_OK) {

@@ -39,10 +39,10 @@ typedef struct kas_estimate {
 /* Predicts one pass of a step. */
 kas_estimate kas_predict_pass(const kas_machine *machine, const kas_sweep *pass);
 
-/* Lowers a replacement for predictions on a machine: programs for inference without text, which
- * cannot be compiled. The caller frees *out with kas_programs_free. */
+/* Lowers a replacement for predictions on a machine, for inference or training: programs without
+ * text, which cannot be compiled. The caller frees *out with kas_programs_free. */
 kas_status kas_predict_lower(const kas_machine *machine, const kas_replacement *replacement,
-                             int batch, kas_precision precision, kas_programs *out);
+                             int batch, kas_precision precision, bool training, kas_programs *out);
 
 typedef struct kas_prediction {
     kas_planned_bytes planned; /* the launches, with `seconds` as predicted; their `kernel` points

@@ -117,8 +117,13 @@ typedef struct kas_effort {
                           by a reduction around the lanes */
     double divisions;  /* of indices, for each lane */
     double shared;     /* operations and reads once for a row of lanes, or less often */
-    double rounds;     /* dependent reads of a thread, one behind the other */
-    double sectors;    /* bytes of the 32-byte sectors that a GPU fetches for the lanes */
+    /* Of a GPU. Rounds of loads for which a thread waits, one behind the other: those that the
+     * cache of its multiprocessor (L1) does not hold */
+    double rounds;
+    double sectors;   /* bytes of the 32-byte sectors that the lanes ask L1 for */
+    double near;      /* rounds that L1 holds */
+    double fetched;   /* bytes of the sectors that blocks fetch and write beyond L1 */
+    double registers; /* of a thread, roughly: only a compiler knows */
 } kas_effort;
 
 typedef struct kas_operation {

@@ -11,7 +11,6 @@
 
 enum {
     SECTOR_BYTES = 32,
-    IN_FLIGHT = 8,     /* reads of a reduction that are under way at once */
     LARGEST_PLAIN = 3, /* operations; what costs more is a function */
     CLAMP = 2,         /* operations of an index: a minimum and a maximum */
     DIVIDE = 3         /* by a constant: a product and shifts */
@@ -29,7 +28,6 @@ typedef struct counter {
     char *read;         /* by tensor */
     float *skipped;     /* by kas_ex: of a load, the share of its turns that a guard leaves out */
     double rows;        /* of lanes */
-    double longest;     /* turns of a reduction */
     double flops, bytes;
     kas_effort *effort;
 } counter;
@@ -211,7 +209,6 @@ static void see_reduction(counter *c, kas_ex e, const kas_ex_node *node, uint64_
         return;
     }
     const double length = kas_reduce_length(c->ir, e);
-    c->longest = length > c->longest ? length : c->longest;
     if (body & c->lane && kas_reduce_is_long(c->ir, e)) {
         c->effort->reduced += computed(c, body);
         c->effort->turns += c->rows * length;
@@ -301,15 +298,10 @@ static void begin(counter *c)
 static void end(counter *c)
 {
     const kas_nest *n = c->nest;
-    double threads = n->width;
-    for (int i = 0; i < 3; i++)
-        threads *= (double)n->grid[i] * n->block[i];
     access(c, c->all, n->store, kas_dtype_size(c->ir->tensor[n->tensor].dtype), 1);
     c->bytes += bytes_of(c->ir, n->tensor);
     for (int i = 0; i < n->outputs; i++)
         c->bytes += bytes_of(c->ir, n->output[i]);
-    const double elements = turns_of(c, c->all) / threads;
-    c->effort->rounds = (elements > 1 ? elements : 1) * (1 + c->longest / IN_FLIGHT);
 }
 
 kas_status kas_nest_count(const kas_ir *ir, const kas_nest *nest, double *flops, double *bytes,
@@ -336,5 +328,7 @@ kas_status kas_nest_count(const kas_ir *ir, const kas_nest *nest, double *flops,
     free(c.read);
     free(c.skipped);
     kas_masks_free(&c.masks);
+    if (status == KAS_OK)
+        status = kas_nest_count_waits(ir, nest, effort);
     return status;
 }

@@ -21,6 +21,9 @@ kas_status kas_nest_choose_lane(kas_ir *ir, kas_nest *nest, bool keeps);
  * lanes: at most 1. Found by evaluating the index of elements of `size` bytes with all other
  * variables 0. */
 double kas_ix_lane_sectors(const kas_ir *ir, kas_ix ix, int lane, size_t size);
+/* Counts what the threads of a GPU wait for: rounds, near, fetched and registers of the effort
+ * (waits.c). */
+kas_status kas_nest_count_waits(const kas_ir *ir, const kas_nest *nest, kas_effort *effort);
 /* Returns how many divisions of an index take the lane apart, including divisions inside others. */
 int kas_ix_lane_divisions(const kas_ir *ir, kas_ix ix, int lane);
 

@@ -129,6 +129,74 @@ static void bounds(void **state)
     assert_int_equal(bound_of("h100", &slow), KAS_BOUND_LATENCY);
 }
 
+/* ---- what a GPU waits for -------------------------------------------------------------------- */
+
+static double predict_on(const char *machine, const kas_operation *op, double bytes)
+{
+    kas_machine m;
+    const kas_sweep pass = {.bytes = bytes, .kernel = op};
+    OK(kas_machine_find(machine, &m));
+    return kas_predict_pass(&m, &pass).seconds;
+}
+
+static void within(const char *what, double seconds, double low, double high)
+{
+    static const double factor = 1.5;
+    printf("%s: %.1f us, %.1f to %.1f within %g\n", what, 1e6 * seconds, 1e6 * low, 1e6 * high,
+           factor);
+    assert_true(seconds >= low / factor && seconds <= high * factor);
+}
+
+/* Launches whose times were read from machine code for an H100: the total of the partial sums of a
+ * scale's gradient at 64x56x56, batch 64; a sum over 3,136 pixels by 1,024 threads; a batch norm's
+ * combining pass over 512 chunks of 64 channels. */
+static void as_read_from_machine_code(void **state)
+{
+    (void)state;
+    const kas_operation total = {.grid = {1, 1, 1},
+                                 .block = {32, 1, 1},
+                                 .bytes = 9.2e5,
+                                 .effort = {.lanes = 64, .rounds = 3584, .fetched = 9.2e5}};
+    const kas_operation sum = {.grid = {64, 1, 1},
+                               .block = {32, 1, 1},
+                               .bytes = 5.22e7,
+                               .effort = {.lanes = 64, .rounds = 3136, .fetched = 5.22e7}};
+    const kas_sweep combine = {.bytes = 2.6e5, .rounds = 64};
+    kas_machine m;
+    OK(kas_machine_find("h100", &m));
+    within("total of partial sums", predict_on("h100", &total, total.bytes), 0.3e-3, 0.45e-3);
+    within("sum over one variable", predict_on("h100", &sum, sum.bytes), 0.8e-3, 0.8e-3);
+    within("batch norm combine", kas_predict_pass(&m, &combine).seconds, 8e-6, 11e-6);
+}
+
+/* More blocks than fit at once wait for others to end; registers and threads decide how many fit. */
+static void blocks_come_in_waves(void **state)
+{
+    (void)state;
+    kas_operation op = {.grid = {132 * 8, 1, 1}, .block = {256, 1, 1}, .effort.rounds = 100};
+    op.effort.registers = 32;
+    const double one = predict_on("h100", &op, 1e4);
+    op.grid[0]++;
+    const double two = predict_on("h100", &op, 1e4);
+    op.effort.registers = 128; /* two blocks on a multiprocessor: five waves */
+    const double five = predict_on("h100", &op, 1e4);
+    printf("1, 2 and 5 waves: %.2f %.2f %.2f us\n", 1e6 * one, 1e6 * two, 1e6 * five);
+    assert_true(fabs((two - one) / (five - two) - 1.0 / 3) <= 1e-9);
+    op.effort.rounds = 0;
+    op.effort.near = 100; /* reads of L1 */
+    assert_true(predict_on("h100", &op, 1e4) < five / 2);
+}
+
+/* Few blocks reach few multiprocessors, which fetch slowly. */
+static void few_blocks_fetch_slowly(void **state)
+{
+    (void)state;
+    kas_operation op = {.grid = {1, 1, 1}, .block = {256, 1, 1}, .effort.fetched = 1e6};
+    const double alone = predict_on("h100", &op, 1e6);
+    op.grid[0] = 132;
+    assert_true(alone > 4 * predict_on("h100", &op, 1e6));
+}
+
 /* A convolution's precision chooses the rate; few channels reach less of it. */
 static void convolutions(void **state)
 {
@@ -232,7 +300,7 @@ static void candidates(void **state)
     }
     kas_predictor_free(predictor);
     kas_programs unwritten; /* they can be looked at, and not compiled */
-    OK(kas_predict_lower(m, &replacement[0], BATCH, KAS_PRECISION_FP32, &unwritten));
+    OK(kas_predict_lower(m, &replacement[0], BATCH, KAS_PRECISION_FP32, false, &unwritten));
     assert_int_equal(kas_programs_compile(&unwritten, NULL, 1, NULL, NULL, NULL), KAS_FAILURE);
     kas_programs_free(&unwritten);
     kas_machine never = *m;
@@ -305,6 +373,9 @@ int main(void)
         cmocka_unit_test(more_bytes_take_longer),
         cmocka_unit_test(more_work_takes_longer),
         cmocka_unit_test(bounds),
+        cmocka_unit_test(as_read_from_machine_code),
+        cmocka_unit_test(blocks_come_in_waves),
+        cmocka_unit_test(few_blocks_fetch_slowly),
         cmocka_unit_test(convolutions),
         cmocka_unit_test(never_below_the_floor),
         cmocka_unit_test(sizes_and_speeds),

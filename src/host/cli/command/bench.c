@@ -11,11 +11,13 @@ typedef struct bench_cli {
     kas_cli_common common;
     kas_cli_net net;
     kas_bench_options bench;
+    const char *machine_name;
+    kas_machine machine;
     const kas_bench_suite *suite[MAX_SUITES];
     int suites;
 } bench_cli;
 
-enum { KEY_SECONDS = 0x300, KEY_SEED, KEY_PASSES, KEY_PRECISION, KEY_DRY_RUN, KEY_TIMES };
+enum { KEY_SECONDS = 0x300, KEY_SEED, KEY_PASSES, KEY_PRECISION, KEY_DRY_RUN, KEY_TIMES, KEY_MACHINE };
 
 static const struct argp_option option_list[] = {
     {"repeats", 'r', "N", 0, "How often each thing is measured (default: the suite's own)", 0},
@@ -24,11 +26,12 @@ static const struct argp_option option_list[] = {
     {"batch", 'b', "N", 0, "Images in a step (default: the suite's own)", 0},
     {"kernel", 'k', "KERNEL.json", 0,
      "step: compare with this kernel, or file of layers, in place; layers: this kernel or a folder "
-     "of them "
-     "(default: kernels)",
+     "of them (default: kernels); predicted: likewise, beside or instead of sampled ones",
      0},
+    {"machine", KEY_MACHINE, "M", 0,
+     "predicted: a100, h100 (default), h200, ... or a file of doctor --calibrate", 0},
     {"precision", KEY_PRECISION, "P", 0,
-     "step, models, layers, jit: fp32 (default), tf32, bf16 or fp16", 0},
+     "step, models, layers, jit, predicted: fp32 (default), tf32, bf16 or fp16", 0},
     {"passes", KEY_PASSES, NULL, 0, "step: list every pass over memory with its bytes", 0},
     {"times", KEY_TIMES, NULL, 0, "step: like --passes, with the time that each pass took", 0},
     {"dry-run", KEY_DRY_RUN, NULL, 0,
@@ -71,6 +74,7 @@ static const kas_cli_value values[] = {
     {KEY_TIMES, KAS_CLI_FLAG(bench_cli, bench.times)},
     {'b', KAS_CLI_INT(bench_cli, bench.batch, 1, 65536)},
     {'k', KAS_CLI_TEXT(bench_cli, bench.kernel)},
+    {KEY_MACHINE, KAS_CLI_TEXT(bench_cli, machine_name)},
     {'d', KAS_CLI_TEXT(bench_cli, bench.dataset)},
     {'D', KAS_CLI_TEXT(bench_cli, bench.device)},
     {0}};
@@ -104,6 +108,7 @@ static const char doc[] =
     "  kas-gpu bench step --net resnet18 --batch 512 --precision bf16 --times\n"
     "  kas-gpu bench models --net resnet18,mobilenet_v2 --batch 32\n"
     "  kas-gpu bench data --dataset imagenet.h5 --batch 256\n"
+    "  kas-gpu bench predicted --net resnet18 --input 3x56x56 --repeats 300 --precision bf16\n"
     "\vWithout --net each suite runs every network it knows, at sizes of its own. Medians with "
     "quartiles, never the best of several runs. docs/benchmarks.md explains every figure.\n\n"
     "Suites (default: all):";
@@ -160,6 +165,12 @@ static kas_status run(int argc, char **argv)
     for (int i = 0; o.bench.dry_run && i < o.suites + (o.suites == 0); i++)
         if (o.suites == 0 || o.suite[i] != kas_bench_find("step"))
             return kas_fail(KAS_USAGE, "--dry-run is an option of the suite step only");
+    if (o.machine_name) {
+        if (o.suites != 1 || o.suite[0] != kas_bench_find("predicted"))
+            return kas_fail(KAS_USAGE, "--machine is an option of the suite predicted only");
+        KAS_TRY(kas_machine_find(o.machine_name, &o.machine));
+        o.bench.machine = &o.machine;
+    }
     if (o.bench.dry_run && o.bench.kernel)
         return kas_fail(KAS_USAGE, "--dry-run lists unmodified networks; leave out --kernel");
     kas_bench_sink sink = {.json = o.common.json, .put = put};

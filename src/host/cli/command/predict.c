@@ -256,7 +256,7 @@ static kas_status predict_kernel(session *s, const char *path)
     if (status != KAS_OK)
         return kas_fail_context(status, "%s", path);
     status = kas_predict_lower(&s->machine, &replacement, s->o->batch,
-                               (kas_precision)s->o->precision, &programs);
+                               (kas_precision)s->o->precision, false, &programs);
     if (status == KAS_OK) {
         status = predict(s, &programs, &p);
         kas_programs_free(&programs);
