@@ -32,6 +32,13 @@ double kas_gpu_latency(const kas_machine *m, double bytes)
     return m->read_latency * (1 - held + held * l2_share);
 }
 
+double kas_gpu_idle(const kas_machine *m, const kas_operation *op)
+{
+    const double row = (double)op->block[0] * (op->width > 1 ? op->width : 1);
+    const double lanes = fmax(1, op->effort.lanes), threads = (double)op->block[0] * op->block[1];
+    return ceil(lanes / row) * row / lanes * ceil(threads / m->warp) * m->warp / threads;
+}
+
 /* Returns the blocks that a multiprocessor keeps at once. */
 static double blocks_kept(const kas_machine *m, const kas_operation *op, double threads)
 {

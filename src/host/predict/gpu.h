@@ -19,6 +19,9 @@ double kas_gpu_held(const kas_machine *machine, double bytes);
 double kas_gpu_memory(const kas_machine *machine, double bytes);
 /* Returns the seconds of a read that L1 does not hold, in a launch that moves `bytes`. */
 double kas_gpu_latency(const kas_machine *machine, double bytes);
+/* Returns how many lanes of warps a launch takes for each of its own: a row that is shorter than the
+ * block's threads leaves some idle, and so does a block that is no multiple of a warp. */
+double kas_gpu_idle(const kas_machine *machine, const kas_operation *op);
 /* Sets memory, arithmetic and latency of a generated kernel's launch; `steps` of the machine's
  * cores. */
 void kas_gpu_generated(const kas_machine *machine, const kas_operation *op, double steps,

@@ -40,9 +40,8 @@ static double busy_cores(const kas_machine *m, double blocks)
 
 /* ---- generated kernels ----------------------------------------------------------------------- */
 
-static double steps_of(const kas_machine *m, const kas_effort *e)
+static double steps_of(const kas_machine *m, const kas_effort *e, double idle)
 {
-    const double idle = e->lanes > 0 ? round_up(e->lanes, m->warp) / e->lanes : 1;
     const double rows = m->arithmetic * e->arithmetic + m->function * e->functions +
                         m->load * e->loads + m->reduce * e->reduced;
     return rows * idle / m->lanes + m->gather * e->gathers + m->division * e->divisions +
@@ -52,14 +51,15 @@ static double steps_of(const kas_machine *m, const kas_effort *e)
 static void generated(const kas_machine *m, const kas_operation *op, double part[KAS_BOUNDS])
 {
     const double blocks = (double)op->grid[0] * op->grid[1] * op->grid[2];
-    const double steps = steps_of(m, &op->effort);
+    const double lanes = fmax(1, op->effort.lanes);
     if (m->threads > 0) {
-        kas_gpu_generated(m, op, steps, part);
+        kas_gpu_generated(m, op, steps_of(m, &op->effort, kas_gpu_idle(m, op)), part);
         return;
     }
+    const double steps = steps_of(m, &op->effort, round_up(lanes, m->warp) / lanes);
     part[KAS_BOUND_MEMORY] = memory_seconds(m, op->bytes);
-    part[KAS_BOUND_ARITHMETIC] = fmax(steps / (busy_cores(m, blocks) * m->clock),
-                                      op->flops / m->rate[KAS_PRECISION_FP32]);
+    part[KAS_BOUND_ARITHMETIC] =
+        fmax(steps / (busy_cores(m, blocks) * m->clock), op->flops / m->rate[KAS_PRECISION_FP32]);
 }
 
 /* ---- libraries ------------------------------------------------------------------------------- */
@@ -256,8 +256,7 @@ kas_status kas_predict_candidate(const kas_predictor *p, const kas_replacement *
 {
     kas_programs programs;
     kas_prediction prediction;
-    KAS_TRY(kas_predict_lower(&p->machine, replacement, p->batch, p->precision, false,
-                              &programs));
+    KAS_TRY(kas_predict_lower(&p->machine, replacement, p->batch, p->precision, false, &programs));
     const kas_status status =
         kas_predict(&p->machine, p->net, &programs, p->batch, p->precision, &prediction);
     if (status == KAS_OK) {

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "jit/lower/lower.h"
+#include "jit/schedule/rows.h"
 
 kas_span kas_lower_span(const kas_lower *l, int node)
 {
@@ -44,9 +45,23 @@ int kas_lower_along_tensor(kas_lower *l, const kas_along *dims, kas_ix *idx)
     return tensor;
 }
 
+/* Returns whether the elements may become a row or a column of one kernel (rows.h): the trailing
+ * channels may, others where registers hold a column or columns are so many that memory is busy. */
+static bool may_be_row(const kas_along *dims, int64_t results)
+{
+    enum { COLUMNS_ENOUGH = 131072 };
+    const bool trailing = dims->count > 0 && dims->dim[0] >= KAS_DIM_C &&
+                          dims->dim[dims->count - 1] == dims->rank - 1;
+    return dims->elements <= KAS_ROW_MOST &&
+           (trailing || dims->elements <= KAS_COLUMN_KEPT || results >= COLUMNS_ENOUGH);
+}
+
 kas_ex kas_lower_along_reduce(kas_lower *l, kas_fn fn, const kas_along *dims, int tensor,
                               kas_ex body)
 {
     const kas_ir_tensor t = l->ir->tensor[tensor];
-    return kas_lower_reduce(l, fn, t.rank, t.var, dims->count, dims->var, body);
+    const bool whole = l->linear_policy == KAS_LINEAR_CPU || may_be_row(dims, t.elements);
+    if (!whole)
+        l->ir->tensor[tensor].along = 0; /* it has kernels of its own */
+    return kas_lower_reduce(l, fn, whole, t.rank, t.var, dims->count, dims->var, body);
 }

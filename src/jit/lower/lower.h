@@ -103,10 +103,11 @@ kas_ex kas_lower_sum_q(kas_lower *l, int from, int to, int q_var, kas_ex e);
 int kas_lower_q_var(kas_lower *l, int from, int to);
 
 /* Reduces over `vars` variables, outermost first, for each element of a tensor whose index
- * variables are out_var[]. When the tensor is small and the reduction long it is done in two
- * stages, with partial results first, because otherwise most of a GPU would be idle. */
-kas_ex kas_lower_reduce(kas_lower *l, kas_fn fn, int out_rank, const int *out_var, int vars,
-                        const int *var, kas_ex body);
+ * variables are out_var[]. When the tensor is small and the reduction long it is done in stages,
+ * with partial results first, because otherwise most of a GPU would be idle (reduce.c). `whole`: a
+ * kernel of rows or columns may take the reduction in, so no loop is cut. */
+kas_ex kas_lower_reduce(kas_lower *l, kas_fn fn, bool whole, int out_rank, const int *out_var,
+                        int vars, const int *var, kas_ex body);
 kas_ex kas_lower_sum(kas_lower *l, int out_rank, const int *out_var, int vars, const int *var,
                      kas_ex body);
 

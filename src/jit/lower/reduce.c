@@ -1,13 +1,39 @@
-/* Long sums and maxima with few results, in two stages. */
+/* Long sums and maxima with few results, in stages.
+ *
+ * A lane computes one result, so few results leave most of a GPU idle, and a lane that adds up many
+ * terms waits for memory again and again. So the loops of a long reduction are cut in two: partial
+ * results over the inner part, in parallel, and their total,
+ *
+ *     y[c] = sum(n, h, w) f(n, h, w, c)
+ *          = sum(n, h') p[n, h', c],  p[n, h', c] = sum(h'', w) f(n, 14 h' + h'', w, c)
+ *
+ * On the CPU device whole loops are cut, and the total is one loop more: its lanes are few, and it
+ * waits for nothing. On a GPU a loop is cut anywhere, so that the inner part is short enough to be
+ * unrolled inside a lane, with all loads under way at once; and the total is cut likewise, until it
+ * is that short too. A stage more costs a launch, which is what 10 reads cost, one behind the
+ * other. */
 #include <string.h>
 
 #include "jit/lower/lower.h"
 
 enum {
-    SMALL_RESULT = 16384, /* elements with which a GPU has threads enough */
+    FEW_RESULTS = 16384, /* with which the CPU device has work for all of its threads */
     LONG_SUM = 512,
-    SHORT_REST = 16 /* terms that one partial sum should have at least */
+    SHORT_REST = 16, /* terms that one partial sum should have at least */
+    /* On a GPU: results with which memory is busy although a lane waits for one load at a time */
+    LANES_ENOUGH = 131072,
+    STAGED_SUM = 32, /* fewest terms for which a launch more pays */
+    UNROLLED = 25,   /* most terms of a stage that is unrolled inside a lane (schedule.c) */
+    /* The same where that leaves lanes enough: memory is busy, and partial results are few */
+    LOOPED = 64
 };
+
+/* Where the loops are cut: the first `kept` become dims of the partial results, and of the next one
+ * all but its `inner` innermost turns; inner 0: that one stays whole. */
+typedef struct cut {
+    int kept;
+    int64_t inner;
+} cut;
 
 static kas_ex nest(kas_ir *ir, kas_fn fn, int vars, const int *var, kas_ex body)
 {
@@ -16,44 +42,94 @@ static kas_ex nest(kas_ir *ir, kas_fn fn, int vars, const int *var, kas_ex body)
     return body;
 }
 
-/* Returns how many of the outer variables become dims of the partial sums. */
-static int kept_vars(const kas_ir *ir, int64_t results, int vars, const int *var)
+static int64_t length_of(const kas_ir *ir, int vars, const int *var)
 {
-    int64_t length = 1, chunks = 1;
+    int64_t length = 1;
     for (int i = 0; i < vars; i++)
         length *= ir->var_size[var[i]];
-    if (results >= SMALL_RESULT || length < LONG_SUM)
-        return 0;
-    int kept = 0;
-    while (kept < vars && chunks * results < SMALL_RESULT &&
-           length / (chunks * ir->var_size[var[kept]]) >= SHORT_REST)
-        chunks *= ir->var_size[var[kept++]];
-    return kept;
+    return length;
 }
 
-kas_ex kas_lower_reduce(kas_lower *l, kas_fn fn, int out_rank, const int *out_var, int vars,
-                        const int *var, kas_ex body)
+static cut cut_between_loops(const kas_ir *ir, int64_t results, int vars, const int *var)
+{
+    const int64_t length = length_of(ir, vars, var);
+    int64_t chunks = 1;
+    cut c = {0};
+    if (results >= FEW_RESULTS || length < LONG_SUM)
+        return c;
+    while (c.kept < vars && chunks * results < FEW_RESULTS &&
+           length / (chunks * ir->var_size[var[c.kept]]) >= SHORT_REST)
+        chunks *= ir->var_size[var[c.kept++]];
+    return c;
+}
+
+static int64_t divisor_below(int64_t size, int64_t most)
+{
+    int64_t d = most < size ? most : size;
+    while (size % d)
+        d--;
+    return d;
+}
+
+/* Leaves at most `most` turns inside, or a whole loop whose size has no divisor that is small
+ * enough. */
+static cut cut_anywhere(const kas_ir *ir, int vars, const int *var, int64_t most)
+{
+    int64_t inside = 1;
+    int at = vars;
+    while (at > 0 && inside * ir->var_size[var[at - 1]] <= most)
+        inside *= ir->var_size[var[--at]];
+    if (at == 0)
+        return (cut){0};
+    const int64_t inner = divisor_below(ir->var_size[var[at - 1]], most / inside);
+    if (inner > 1)
+        return (cut){at - 1, inner};
+    return (cut){inside > 1 ? at : at - 1, 0};
+}
+
+static cut cut_of(const kas_lower *l, int64_t results, int vars, const int *var, int64_t least)
+{
+    const kas_ir *ir = l->ir;
+    const int64_t length = length_of(ir, vars, var);
+    if (results >= LANES_ENOUGH || length < least)
+        return (cut){0};
+    const bool busy = results * length >= (int64_t)LANES_ENOUGH * LOOPED;
+    return cut_anywhere(ir, vars, var, busy ? LOOPED : UNROLLED);
+}
+
+/* Reduces in stages where there are at least `least` terms; 0: on the CPU device, or where a cut
+ * inside a loop would keep the reduction out of a kernel of rows or columns. */
+static kas_ex staged(kas_lower *l, kas_fn fn, int out_rank, const int *out_var, int vars,
+                     const int *var, kas_ex body, int64_t least)
 {
     kas_ir *ir = l->ir;
-    int used[KAS_IR_RANK], count = 0;
-    for (int i = 0; i < vars; i++)
-        if (var[i] >= 0)
-            used[count++] = var[i];
     int64_t size[KAS_IR_RANK], results = 1;
     for (int d = 0; d < out_rank; d++)
         results *= out_var[d] < 0 ? 1 : ir->var_size[out_var[d]];
-    const int kept = kept_vars(ir, results, count, used);
+    const cut c =
+        least ? cut_of(l, results, vars, var, least) : cut_between_loops(ir, results, vars, var);
+    const int kept = c.kept + (c.inner > 0);
     if (kept == 0 || kept + out_rank > KAS_IR_RANK)
-        return nest(ir, fn, count, used, body);
-    /* The partial sums, [kept variables...][result...], use the very variables of the body. */
-    int formal[KAS_IR_RANK];
-    memcpy(formal, used, sizeof *used * (size_t)kept);
+        return nest(ir, fn, vars, var, body);
+    /* The partial results, [kept variables...][result...], use the very variables of the body. */
+    int formal[KAS_IR_RANK], inside[KAS_IR_RANK + 1];
+    memcpy(formal, var, sizeof *var * (size_t)c.kept);
     memcpy(formal + kept, out_var, sizeof *out_var * (size_t)out_rank);
+    memcpy(inside, var + c.kept, sizeof *var * (size_t)(vars - c.kept));
+    if (c.inner > 0) {
+        kas_subst s = {0};
+        formal[c.kept] = kas_ir_var(ir, ir->var_size[var[c.kept]] / c.inner);
+        inside[0] = kas_ir_var(ir, c.inner);
+        kas_subst_add(ir, &s, var[c.kept],
+                      kas_ix_add(ir, kas_ix_scale(ir, kas_ix_var(ir, formal[c.kept]), c.inner),
+                                 kas_ix_var(ir, inside[0])));
+        body = kas_ex_map(ir, body, &s, false);
+    }
     for (int d = 0; d < kept + out_rank; d++)
         size[d] = formal[d] < 0 ? 1 : ir->var_size[formal[d]];
     const int partial = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, kept + out_rank, size, 0);
     memcpy(ir->tensor[partial].var, formal, sizeof *formal * (size_t)(kept + out_rank));
-    ir->tensor[partial].def = nest(ir, fn, count - kept, used + kept, body);
+    ir->tensor[partial].def = nest(ir, fn, vars - c.kept, inside, body);
     int chunk[KAS_IR_RANK];
     kas_ix idx[KAS_IR_RANK];
     for (int d = 0; d < kept + out_rank; d++) {
@@ -61,11 +137,25 @@ kas_ex kas_lower_reduce(kas_lower *l, kas_fn fn, int out_rank, const int *out_va
             chunk[d] = kas_ir_var(ir, size[d]);
         idx[d] = kas_ix_var(ir, d < kept ? chunk[d] : formal[d]);
     }
-    return nest(ir, fn, kept, chunk, kas_ex_read(ir, partial, idx));
+    const kas_ex total = kas_ex_read(ir, partial, idx);
+    return l->linear_policy == KAS_LINEAR_CPU
+               ? nest(ir, fn, kept, chunk, total)
+               : staged(l, fn, out_rank, out_var, kept, chunk, total, UNROLLED + 1);
+}
+
+kas_ex kas_lower_reduce(kas_lower *l, kas_fn fn, bool whole, int out_rank, const int *out_var,
+                        int vars, const int *var, kas_ex body)
+{
+    const bool anywhere = !whole && l->linear_policy != KAS_LINEAR_CPU;
+    int used[KAS_IR_RANK], count = 0;
+    for (int i = 0; i < vars; i++)
+        if (var[i] >= 0)
+            used[count++] = var[i];
+    return staged(l, fn, out_rank, out_var, count, used, body, anywhere ? STAGED_SUM : 0);
 }
 
 kas_ex kas_lower_sum(kas_lower *l, int out_rank, const int *out_var, int vars, const int *var,
                      kas_ex body)
 {
-    return kas_lower_reduce(l, KAS_FN_REDUCE_SUM, out_rank, out_var, vars, var, body);
+    return kas_lower_reduce(l, KAS_FN_REDUCE_SUM, false, out_rank, out_var, vars, var, body);
 }

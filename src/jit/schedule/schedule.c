@@ -121,7 +121,7 @@ static void place_grid(kas_nest *nest, axes *a)
 }
 
 /* Chooses the number of lanes of a block: what L1 holds, when they touch more than their own
- * elements. Short rows of wide lanes share a warp, whose threads lie along x, then along y. */
+ * elements. Short rows share a warp, whose threads lie along x, then along y. */
 static kas_status place_lanes(const kas_ir *ir, kas_nest *nest, bool keeps)
 {
     const int64_t extent = nest->lane < 0 ? 1 : ir->var_size[nest->lane];
@@ -170,12 +170,15 @@ static kas_status place_loops(const kas_ir *ir, kas_nest *nest, const long_searc
             add_axis(&a, nest->loop[i], ir->var_size[nest->loop[i]]);
             blocks *= (double)ir->var_size[nest->loop[i]];
         }
+    const int64_t threads = nest->lanes / nest->width;
     nest->rows = -1;
     if (a.count > 0) {
         const int64_t size = a.size[a.count - 1];
         nest->block_rows = rows_of_block(nest, size, blocks, reduce->work);
         if (nest->block_rows > 1) {
             nest->rows = a.var[--a.count];
+            if (threads < WARP && !nest->row) /* rows share a warp */
+                nest->block[0] = (unsigned)threads;
             const int64_t room = KAS_MAX_BLOCK / nest->block[0];
             nest->block[1] = (unsigned)(nest->block_rows < room ? nest->block_rows : room);
             if (nest->block_rows < size)
