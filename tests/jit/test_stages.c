@@ -112,6 +112,16 @@ static waits waits_of(void (*build)(kas_kernel *kernel), setting shape, kas_line
     return w;
 }
 
+/* The totals of the CPU device's two stages, as they were on a GPU too: what was read from machine
+ * code, turn by turn. */
+static void turns_are_counted(void **state)
+{
+    (void)state;
+    const setting first = {64, 1, 1, 56, 56, 3};
+    assert_true(waits_of(scale, first, KAS_LINEAR_CPU).rounds == 64 * 56);
+    assert_true(waits_of(product, first, KAS_LINEAR_CPU).rounds == 56 * 56);
+}
+
 /* At the first layers of ResNet-18, where sums over 200,704 pixels waited for 3,584 reads one
  * behind the other; and at its last ones. */
 static void no_thread_waits_long(void **state)
@@ -135,6 +145,7 @@ static void no_thread_waits_long(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(results_are_right),
+                                       cmocka_unit_test(turns_are_counted),
                                        cmocka_unit_test(no_thread_waits_long)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
