@@ -269,12 +269,40 @@ static kas_status check_options(const kas_target *t, const kas_program_options *
     return KAS_OK;
 }
 
-static kas_status build(builder *b, const kas_program_options *options)
+static kas_status lower(builder *b, const kas_kernel *kernel, const kas_program_options *o,
+                        uint64_t staged)
 {
-    kas_program *p = b->program;
+    const kas_target *target = &b->program->target;
+    const int x_pitch = kas_pitch_of(o->dtype, (int)target->c_in),
+              y_pitch = kas_pitch_of(o->dtype, (int)target->c_out);
+    KAS_TRY(kas_ir_init(&b->ir));
+    b->ir.dtype = o->dtype;
+    b->lower = (kas_lower){.ir = &b->ir,
+                           .kernel = kernel,
+                           .target = target,
+                           .binding = &b->program->binding,
+                           .batch = o->batch,
+                           .training = o->training,
+                           .tf32 = o->tf32,
+                           .gained = o->gained,
+                           .linear_policy = o->linear_policy,
+                           .x_pitch = o->x_pitch ? o->x_pitch : x_pitch,
+                           .y_pitch = o->y_pitch ? o->y_pitch : y_pitch,
+                           .staged = staged};
     KAS_TRY(kas_lower_kernel(&b->lower));
     KAS_TRY(kas_fuse(&b->ir));
-    KAS_TRY(kas_rows_find(&b->ir));
+    return kas_rows_find(&b->ir);
+}
+
+static kas_status build(builder *b, const kas_kernel *kernel, const kas_program_options *options)
+{
+    kas_program *p = b->program;
+    KAS_TRY(lower(b, kernel, options, 0));
+    const uint64_t left = kas_lower_alongs_left(&b->lower);
+    if (left) {
+        kas_ir_free(&b->ir);
+        KAS_TRY(lower(b, kernel, options, left));
+    }
     KAS_TRY(add_caller_buffers(b));
     b->inliner.ir = &b->ir;
     /* Programs of several dtypes may be compiled together. */
@@ -316,27 +344,11 @@ kas_status kas_program_build(const kas_kernel *kernel, const kas_target *target,
     p->training = options->training;
     p->dtype = options->dtype;
     p->written_by = -1;
-    KAS_TRY_GOTO(kas_ir_init(&b->ir), free_program);
-    b->ir.dtype = options->dtype;
     b->unwritten = options->unwritten;
-    const int x_pitch = kas_pitch_of(options->dtype, (int)target->c_in),
-              y_pitch = kas_pitch_of(options->dtype, (int)target->c_out);
-    b->lower = (kas_lower){.ir = &b->ir,
-                           .kernel = kernel,
-                           .target = target,
-                           .binding = binding,
-                           .batch = options->batch,
-                           .training = options->training,
-                           .tf32 = options->tf32,
-                           .gained = options->gained,
-                           .linear_policy = options->linear_policy,
-                           .x_pitch = options->x_pitch ? options->x_pitch : x_pitch,
-                           .y_pitch = options->y_pitch ? options->y_pitch : y_pitch};
-    status = build(b, options);
+    status = build(b, kernel, options);
     kas_inliner_free(&b->inliner);
     kas_buf_free(&b->source);
     kas_ir_free(&b->ir);
-free_program:
     if (status == KAS_OK)
         *out = p;
     else

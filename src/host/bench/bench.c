@@ -17,10 +17,11 @@ extern const kas_bench_suite kas_bench_suite_sampler, kas_bench_suite_jit, kas_b
 const kas_bench_suite *const *kas_bench_suites(void)
 {
     static const kas_bench_suite *const suites[] = {
-        &kas_bench_suite_sampler, &kas_bench_suite_jit,      &kas_bench_suite_step,
-        &kas_bench_suite_models,  &kas_bench_suite_layers,   &kas_bench_suite_data,
-        &kas_bench_suite_known,   &kas_bench_suite_children, &kas_bench_suite_predicted,
-        NULL};
+        &kas_bench_suite_sampler,   &kas_bench_suite_jit,
+        &kas_bench_suite_step,      &kas_bench_suite_models,
+        &kas_bench_suite_layers,    &kas_bench_suite_data,
+        &kas_bench_suite_known,     &kas_bench_suite_children,
+        &kas_bench_suite_predicted, NULL};
     return suites;
 }
 

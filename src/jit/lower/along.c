@@ -56,11 +56,27 @@ static bool may_be_row(const kas_along *dims, int64_t results)
            (trailing || dims->elements <= KAS_COLUMN_KEPT || results >= COLUMNS_ENOUGH);
 }
 
+uint64_t kas_lower_alongs_left(const kas_lower *l)
+{
+    enum { MOST = KAS_LOWER_ALONGS - 1 }; /* the last number stands for all others */
+    uint64_t left = 0;
+    for (int i = 0; i < l->alongs && i < MOST; i++) {
+        const kas_ir_tensor *t = &l->ir->tensor[l->along_tensor[i]];
+        if (t->along > 0 && t->materialised && t->row_owner < 0 && t->row_var < 0)
+            left |= UINT64_C(1) << i;
+    }
+    return l->linear_policy == KAS_LINEAR_CPU ? 0 : left;
+}
+
 kas_ex kas_lower_along_reduce(kas_lower *l, kas_fn fn, const kas_along *dims, int tensor,
                               kas_ex body)
 {
     const kas_ir_tensor t = l->ir->tensor[tensor];
-    const bool whole = l->linear_policy == KAS_LINEAR_CPU || may_be_row(dims, t.elements);
+    const int number = l->alongs < KAS_LOWER_ALONGS ? l->alongs++ : KAS_LOWER_ALONGS - 1;
+    const bool left = l->staged >> number & 1;
+    const bool whole =
+        l->linear_policy == KAS_LINEAR_CPU || (may_be_row(dims, t.elements) && !left);
+    l->along_tensor[number] = tensor;
     if (!whole)
         l->ir->tensor[tensor].along = 0; /* it has kernels of its own */
     return kas_lower_reduce(l, fn, whole, t.rank, t.var, dims->count, dims->var, body);

@@ -25,6 +25,7 @@
 enum {
     KAS_WITHIN = KAS_MAX_NODES,
     KAS_LOWER_NODES = 2 * KAS_MAX_NODES,
+    KAS_LOWER_ALONGS = 64, /* reductions of softmaxes and norms that are told apart */
     KAS_FC_DIMS = KAS_MAX_CHANNEL_DIMS + 2
 };
 
@@ -76,6 +77,10 @@ typedef struct kas_lower {
     int x, y, dx, dy;                          /* tensors */
     int gain;                                  /* tensor of the factor of Y; -1: none */
     int dweight[KAS_MAX_NODES];
+    /* The reductions of softmaxes and norms by their number: which come in stages although a row or
+     * column might take them in, as bits; how many there are; and their tensors */
+    uint64_t staged;
+    int alongs, along_tensor[KAS_LOWER_ALONGS];
 } kas_lower;
 
 /* Builds the forward pass and, for training, the backward pass into l->ir. */
@@ -133,6 +138,11 @@ kas_along kas_lower_along(kas_lower *l, const kas_span *span);
 int kas_lower_along_tensor(kas_lower *l, const kas_along *dims, kas_ix *idx);
 kas_ex kas_lower_along_reduce(kas_lower *l, kas_fn fn, const kas_along *dims, int tensor,
                               kas_ex body);
+
+/* Returns, as bits, the reductions that were kept whole for a row or column that did not take them
+ * in (after kas_rows_find): as `staged` of another lowering they come in stages. 0 for the CPU
+ * device. */
+uint64_t kas_lower_alongs_left(const kas_lower *l);
 
 /* Windows of the operand of `node` (unfold, conv), which has axes, kernel and dilation.
  * kas_lower_window returns the taps along an axis. kas_lower_windows returns the value at an index
