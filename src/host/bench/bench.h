@@ -93,8 +93,8 @@ int kas_bench_count_nets(const char *list, int usual);
 enum { KAS_BENCH_NET = 4096 };
 bool kas_bench_next_net(const char **list, char net[KAS_BENCH_NET]);
 
-/* Calls `each` for a kernel file, or for the kernel files (*.json) of a folder in the order of their
- * names, until it fails. */
+/* Calls `each` for a kernel file, or for the kernel files (*.json) of a folder in the order of
+ * their names, until it fails. */
 kas_status kas_bench_kernel_files(const char *path,
                                   kas_status (*each)(void *context, const char *file),
                                   void *context);
