@@ -1,9 +1,10 @@
-/* How long does every launch of a set of programs take on a GPU, and which are far from their floor?
+/* How long does every launch of a set of programs take on a GPU, and which are far from their
+ * floor?
  *
- * Nothing is compiled or run: a machine model predicts each launch (predict/predict.h). The programs
- * are the unmodified network's training step and, for each kernel and each shape of target, the
- * kernel's program, forward and backward. The launches that lose most time come first. The sums say
- * what share of the time lies in launches that are near their floor. */
+ * Nothing is compiled or run: a machine model predicts each launch (predict/predict.h). The
+ * programs are the unmodified network's training step and, for each kernel and each shape of
+ * target, the kernel's program, forward and backward. The launches that lose most time come first.
+ * The sums say what share of the time lies in launches that are near their floor. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -81,8 +81,8 @@ static void conv_pass(counter *c, const char *what, int layer, double bytes, kas
     s->conv.tf32 = c->m->tf32;
 }
 
-/* Adds the pass that combines what a batch norm's chunks of rows found: a thread takes the chunks of
- * its team one behind the other, and waits for the two numbers of each in turn. */
+/* Adds the pass that combines what a batch norm's chunks of rows found: a thread takes the chunks
+ * of its team one behind the other, and waits for the two numbers of each in turn. */
 static void combine_pass(counter *c, int layer, double bytes)
 {
     enum { NUMBERS = 2 };

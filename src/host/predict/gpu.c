@@ -10,8 +10,8 @@ enum {
     NEAR_CLOCKS = 40,            /* of a read that L1 holds */
     ISSUE = 4                    /* clocks until an instruction's result can be used */
 };
-/* Of the latency of memory: what a read of L2 takes. Others measured 200 clocks for the near half of
- * L2 and 260 for the far one, and 479 for memory, on an H100; nearly the same on an A100. */
+/* Of the latency of memory: what a read of L2 takes. Others measured 200 clocks for the near half
+ * of L2 and 260 for the far one, and 479 for memory, on an H100; nearly the same on an A100. */
 static const double l2_share = 0.48;
 
 double kas_gpu_held(const kas_machine *m, double bytes)

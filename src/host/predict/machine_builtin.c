@@ -1,8 +1,8 @@
 /* The machines that are known by name.
  *
  * Rates and bandwidths of GPUs are those of NVIDIA's data sheets, without sparsity, at boost clock;
- * a multiply-add is one. Bandwidths of L2 are what microbenchmarks of others report, rounded, and so
- * are latencies of memory: 479 clocks on an H100, 466 on an A100; elsewhere guesses. The
+ * a multiply-add is one. Bandwidths of L2 are what microbenchmarks of others report, rounded, and
+ * so are latencies of memory: 479 clocks on an H100, 466 on an A100; elsewhere guesses. The
  * shares and costs are those of a GPU on which nothing has been measured yet: the same for all, so
  * that GPUs are compared by their data sheets. */
 #include "host/predict/machine.h"
@@ -11,10 +11,9 @@
 /* What is not known better: a launch within a graph, a call of cuDNN or cuBLASLt, and shares that
  * PyTorch's users see. */
 #define USUAL_GPU                                                                                  \
-    .gpu = true, .warp = 32, .launch = 1.5e-6, .call = 1e-6,                                       \
-    .efficiency = {0.5, 0.5, 0.15, 0.02}, .half_channels = 16, .half_grouped = 16, .pass = 0.8,    \
-    .arithmetic = 1, .function = 1, .load = 2, .reduce = 1, .gather = 0.25, .division = 0.1,       \
-    .shared = 0.1, .turn = 0.1
+    .gpu = true, .warp = 32, .launch = 1.5e-6, .call = 1e-6, .efficiency = {0.5, 0.5, 0.15, 0.02}, \
+    .half_channels = 16, .half_grouped = 16, .pass = 0.8, .arithmetic = 1, .function = 1,          \
+    .load = 2, .reduce = 1, .gather = 0.25, .division = 0.1, .shared = 0.1, .turn = 0.1
 
 static const kas_machine machines[] = {
     /* Two cores of a server, an AMD EPYC 9004 with AVX-512. Costs and shares as fitted on one core

@@ -169,7 +169,8 @@ static void as_read_from_machine_code(void **state)
     within("batch norm combine", kas_predict_pass(&m, &combine).seconds, 8e-6, 11e-6);
 }
 
-/* More blocks than fit at once wait for others to end; registers and threads decide how many fit. */
+/* More blocks than fit at once wait for others to end; registers and threads decide how many
+ * fit. */
 static void blocks_come_in_waves(void **state)
 {
     (void)state;

@@ -17,7 +17,15 @@ typedef struct bench_cli {
     int suites;
 } bench_cli;
 
-enum { KEY_SECONDS = 0x300, KEY_SEED, KEY_PASSES, KEY_PRECISION, KEY_DRY_RUN, KEY_TIMES, KEY_MACHINE };
+enum {
+    KEY_SECONDS = 0x300,
+    KEY_SEED,
+    KEY_PASSES,
+    KEY_PRECISION,
+    KEY_DRY_RUN,
+    KEY_TIMES,
+    KEY_MACHINE
+};
 
 static const struct argp_option option_list[] = {
     {"repeats", 'r', "N", 0, "How often each thing is measured (default: the suite's own)", 0},
