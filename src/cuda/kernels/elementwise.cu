@@ -54,6 +54,22 @@ KAS_KERNEL(kas_dev_multiply, kas_rows_args)
     }
 }
 
+/* Adds the products of a team's rows [first, last) to lane values, as kas_team_add_rows does. */
+KAS_FN void kas_multiply_rows(const kas_rows_args *a, const kas_real *u, const kas_real *v,
+                              int first, int last, float *sum, int lanes, int whole)
+{
+    KAS_WIDE_LEAVE(lanes);
+    KAS_UNROLL_FEW(4)
+    for (int r = first; r < last; r += KAS_SUM_TEAMS) {
+        KAS_PART_THREADS (t, lanes) {
+            KAS_PART_LOAD_REAL(one, u + (kas_i64)r * a->pitch_a, t, lanes, whole);
+            KAS_PART_LOAD_REAL(other, v + (kas_i64)r * a->pitch_b, t, lanes, whole);
+            KAS_EACH(KAS_EACH_OF(sum, t) =
+                         kas_fma(KAS_EACH_VALUE(one), KAS_EACH_VALUE(other), KAS_EACH_OF(sum, t));)
+        }
+    }
+}
+
 /* The gradient of a row that holds for b_every others: y = sum of a * b over them, one block for an
  * image and KAS_SUM_LANES channels. Teams (teams.h) share the rows, and each sums runs of
  * KAS_SUM_RUN separately, which keeps the error of a long sum near that of a short one. */
@@ -69,17 +85,12 @@ KAS_KERNEL(kas_dev_multiply_sum, kas_rows_args)
         KAS_WIDE_LANE(run, KAS_SUM_LANES);
         kas_team_zero_one(sum, lanes);
         for (int begin = team; begin < a.b_every; begin += KAS_SUM_TEAMS * KAS_SUM_RUN) {
+            const int end = kas_imin(begin + KAS_SUM_TEAMS * KAS_SUM_RUN, a.b_every);
             kas_team_zero_one(run, lanes);
-            KAS_UNROLL_FEW(4)
-            for (int r = begin; r < kas_imin(begin + KAS_SUM_TEAMS * KAS_SUM_RUN, a.b_every);
-                 r += KAS_SUM_TEAMS) {
-                KAS_PART_THREADS (t, lanes) {
-                    KAS_PART_LOAD_REAL(one, u + (kas_i64)r * a.pitch_a, t, lanes, a.whole);
-                    KAS_PART_LOAD_REAL(other, v + (kas_i64)r * a.pitch_b, t, lanes, a.whole);
-                    KAS_EACH(KAS_EACH_OF(run, t) = kas_fma(
-                                 KAS_EACH_VALUE(one), KAS_EACH_VALUE(other), KAS_EACH_OF(run, t));)
-                }
-            }
+            if (KAS_WHOLE(a.whole))
+                kas_multiply_rows(&a, u, v, begin, end, run, lanes, 1);
+            else
+                kas_multiply_rows(&a, u, v, begin, end, run, lanes, 0);
             KAS_PART_THREADS (t, lanes) {
                 KAS_EACH(KAS_EACH_OF(sum, t) += KAS_EACH_OF(run, t);)
             }
@@ -164,13 +175,7 @@ KAS_KERNEL(kas_dev_bias_backward, kas_column_sum_args)
     KAS_ROWS (team, 0, KAS_SUM_TEAMS) {
         KAS_WIDE_LANE(sum, KAS_SUM_LANES);
         kas_team_zero_one(sum, lanes);
-        KAS_UNROLL_FEW(4)
-        for (int r = first + team; r < last; r += KAS_SUM_TEAMS) {
-            KAS_PART_THREADS (t, lanes) {
-                KAS_PART_LOAD_REAL(in, x + (kas_i64)r * a.pitch, t, lanes, a.whole);
-                KAS_EACH(KAS_EACH_OF(sum, t) += KAS_EACH_VALUE(in);)
-            }
-        }
+        kas_team_add_rows(x, a.pitch, first + team, last, KAS_SUM_TEAMS, sum, lanes, a.whole);
         kas_team_keep_one(sums + team * KAS_SUM_LANES, sum, lanes, 1);
     }
     KAS_BARRIER();

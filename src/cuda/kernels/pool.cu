@@ -117,20 +117,9 @@ KAS_KERNEL(kas_dev_global_pool_forward, kas_pool_args)
     KAS_SHARED(float, sums, (KAS_POOL_TEAMS * KAS_POOL_LANES));
     KAS_ROWS (team, 0, KAS_POOL_TEAMS) {
         KAS_WIDE_LANE(sum, KAS_POOL_LANES);
-        KAS_PART_THREADS (t, lanes) {
-            KAS_EACH(KAS_EACH_OF(sum, t) = 0.0f;)
-        }
-        KAS_UNROLL_FEW(4)
-        for (int p = team; p < pixels; p += KAS_POOL_TEAMS) {
-            KAS_PART_THREADS (t, lanes) {
-                KAS_PART_LOAD_REAL(in, x + p * a.pitch_x, t, lanes, a.whole);
-                KAS_EACH(KAS_EACH_OF(sum, t) += KAS_EACH_VALUE(in);)
-            }
-        }
-        KAS_PART_THREADS (t, lanes) {
-            KAS_WIDE_VALUE(own, KAS_EACH_OF(sum, t));
-            KAS_WIDE_STORE(sums, team * KAS_POOL_LANES + t, own);
-        }
+        kas_team_zero_one(sum, lanes);
+        kas_team_add_rows(x, a.pitch_x, team, pixels, KAS_POOL_TEAMS, sum, lanes, a.whole);
+        kas_team_keep_one(sums + team * KAS_POOL_LANES, sum, lanes, 1);
     }
     KAS_BARRIER();
     kas_real *y = a.out + (kas_i64)image * a.pitch_y + first;

@@ -69,6 +69,12 @@ typedef struct kas_f16 {
 #define KAS_ROWS(r, first, last)                                                                   \
     for (int r = (first) + (int)threadIdx.y; r < (last); r += (int)blockDim.y)
 #define KAS_THREADS(t, count) for (int t = (int)threadIdx.x; t < (count); t = 0x7fffffff)
+/* Ends the threads that have none of `count` lanes, in an inlined function only that function. It
+ * stands in front of the lanes' values where neither a barrier nor a shuffle follows: no load
+ * moves across the test of a KAS_THREADS, and behind this the compiler drops that test. */
+#define KAS_LEAVE(count)                                                                           \
+    if ((int)threadIdx.x >= (count))                                                               \
+    return
 
 /* Unrolled turns load ahead of what they compute, each into registers of its own, so how many there
  * are is chosen (unroll.c).  KAS_LEAN 1, which a text may define in front of a kernel, unrolls
@@ -210,6 +216,7 @@ KAS_FN int kas_shuffled(int k, int n)
 #define KAS_LANES(i, count) KAS_LANES_(i, count)
 #define KAS_ROWS(r, first, last) KAS_RANGE_(r, first, last)
 #define KAS_THREADS(t, count) KAS_LANES_(t, count)
+#define KAS_LEAVE(count) ((void)0)
 
 #define KAS_SHARED(type, name, count) __attribute__((aligned(64))) type name[count]
 #define KAS_LANE(type, name, max_lanes) __attribute__((aligned(64))) type name[max_lanes]

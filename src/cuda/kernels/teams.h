@@ -45,6 +45,30 @@ KAS_FN void kas_team_zero(float *value, float *other, int lanes)
     kas_team_zero_one(other, lanes);
 }
 
+/* Adds every `step`-th of the rows [first, last) to lane values, several loads at a time. Threads
+ * without lanes leave this function and `whole` is a constant, because no load moves in front of a
+ * test. */
+KAS_FN void kas_team_add_rows_(const kas_real *x, int pitch, int first, int last, int step,
+                               float *sum, int lanes, int whole)
+{
+    KAS_WIDE_LEAVE(lanes);
+    KAS_UNROLL_FEW(8)
+    for (int r = first; r < last; r += step) {
+        KAS_PART_THREADS (t, lanes) {
+            KAS_PART_LOAD_REAL(in, x + (kas_i64)r * pitch, t, lanes, whole);
+            KAS_EACH(KAS_EACH_OF(sum, t) += KAS_EACH_VALUE(in);)
+        }
+    }
+}
+KAS_FN void kas_team_add_rows(const kas_real *x, int pitch, int first, int last, int step,
+                              float *sum, int lanes, int whole)
+{
+    if (KAS_WHOLE(whole))
+        kas_team_add_rows_(x, pitch, first, last, step, sum, lanes, 1);
+    else
+        kas_team_add_rows_(x, pitch, first, last, step, sum, lanes, 0);
+}
+
 /* Adds up in order what some teams kept: into lane values, or two sums to where the next kernel
  * wants them. */
 KAS_FN void kas_team_add(const float *kept, int teams, float *sum, int lanes)

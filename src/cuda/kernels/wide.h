@@ -241,6 +241,9 @@ typedef struct __attribute__((aligned(8), may_alias)) kas_bytes_1 {
     for (int i = (int)threadIdx.x * KAS_WIDTH; i < (count); i += (int)blockDim.x * KAS_WIDTH)
 #define KAS_WIDE_THREADS(i, count)                                                                 \
     for (int i = (int)threadIdx.x * KAS_WIDTH; i < (count); i = 0x7fffffff)
+#define KAS_WIDE_LEAVE(count)                                                                      \
+    if ((int)threadIdx.x * KAS_WIDTH >= (count))                                                   \
+    return
 #define KAS_PART_LANES(i, count) KAS_WIDE_LANES (i, count)
 #define KAS_PART_THREADS(i, count) KAS_WIDE_THREADS (i, count)
 #define KAS_WIDE_LANE(name, max_lanes) float name[KAS_WIDTH]
@@ -251,6 +254,7 @@ typedef struct __attribute__((aligned(8), may_alias)) kas_bytes_1 {
         KAS_PART_READ(name, from, kas_i, count, whole)                                             \
     }
 #elif KAS_ORDER != 0
+#define KAS_WIDE_LEAVE(count) ((void)0)
 #define KAS_WIDE_LANES(i, count)                                                                   \
     KAS_RANGE_(kas_group_##i, 0, (count) / KAS_WIDTH)                                              \
     for (int i = kas_group_##i * KAS_WIDTH, kas_once_##i = 1; kas_once_##i; kas_once_##i = 0)
@@ -264,6 +268,7 @@ typedef struct __attribute__((aligned(8), may_alias)) kas_bytes_1 {
     if (whole)                                                                                     \
     kas_wide_check(name)
 #else
+#define KAS_WIDE_LEAVE(count) ((void)0)
 #define KAS_WIDE_LANES(i, count) KAS_LANES (i, count)
 #define KAS_WIDE_THREADS(i, count) KAS_THREADS (i, count)
 #define KAS_PART_LANES(i, count) KAS_LANES (i, count)

@@ -6,21 +6,39 @@
 
 /* ---- lanes and phases ------------------------------------------------------------------------ */
 
+static long long extent_of(const kas_emitter *e)
+{
+    return e->nest->lane < 0 ? 1 : (long long)e->ir->var_size[e->nest->lane];
+}
+
+/* Returns whether a GPU needs no loop over the lanes: there is a thread for each. */
+static bool has_threads(const kas_nest *n)
+{
+    return n->lanes <= (int64_t)n->block[0] * n->width;
+}
+
+static const char *wide_text(const kas_nest *n)
+{
+    return n->width > 1 ? "WIDE_" : "";
+}
+
+/* Returns the number of the block's lanes as text, which may be in `room`. */
+static const char *count_text(const kas_emitter *e, char room[24])
+{
+    snprintf(room, 24, "%lld", (long long)e->nest->lanes);
+    return extent_of(e) % e->nest->lanes ? "count" : room;
+}
+
 void kas_emit_open_lanes(kas_emitter *e, bool threads)
 {
     const kas_nest *n = e->nest;
-    const long long extent = n->lane < 0 ? 1 : (long long)e->ir->var_size[n->lane];
-    /* a GPU needs no loop */
-    const bool once = threads || n->lanes <= (int64_t)n->block[0] * n->width;
-    const char *macro = once ? "THREADS" : "LANES", *wide = n->width > 1 ? "WIDE_" : "";
-    if (extent % n->lanes)
-        kas_emit_line(e, "KAS_%s%s (i, count) {", wide, macro);
-    else
-        kas_emit_line(e, "KAS_%s%s (i, %lld) {", wide, macro, (long long)n->lanes);
+    char room[24];
+    kas_emit_line(e, "KAS_%s%s (i, %s) {", wide_text(n),
+                  threads || has_threads(n) ? "THREADS" : "LANES", count_text(e, room));
     e->indent++;
     if (n->lane >= 0)
         kas_emit_line(e, "const int v%d = %si;", kas_emit_var_name(e, n->lane),
-                      extent > n->lanes ? "first + " : "");
+                      extent_of(e) > n->lanes ? "first + " : "");
 }
 
 /* Emits a long reduction before the lanes. */
@@ -87,7 +105,7 @@ static void see_tensor(void *context, kas_ex x, const kas_ex_node *node)
 static void emit_lane_chunk(kas_emitter *e, int axis)
 {
     const long long lanes = (long long)e->nest->lanes;
-    const long long extent = (long long)e->ir->var_size[e->nest->lane];
+    const long long extent = extent_of(e);
     kas_emit_line(e, "const int first = KAS_BLOCK_%c * %lld;", 'X' + axis, lanes);
     if (extent % lanes)
         kas_emit_line(e, "const int count = kas_imin(%lld, %lld - first);", lanes, extent);
@@ -110,6 +128,7 @@ static void open_rows(kas_emitter *e)
 static void emit_head(kas_emitter *e, const char *name)
 {
     const kas_nest *n = e->nest;
+    char room[24];
     kas_buf_puts(e->out, "typedef struct {\n");
     for (int i = 0; i < e->args; i++)
         kas_buf_printf(e->out, "    %s%s *p%d;\n", i >= e->inputs ? "" : "const ",
@@ -128,6 +147,8 @@ static void emit_head(kas_emitter *e, const char *name)
         else if (n->axis_var[axis] == KAS_AXIS_ROWS)
             kas_emit_line(e, "const int row = KAS_BLOCK_%c * %lld;", 'X' + axis,
                           (long long)n->block_rows);
+    if (!n->row && has_threads(n)) /* the threads of a row meet in shuffles */
+        kas_emit_line(e, "KAS_%sLEAVE(%s);", wide_text(n), count_text(e, room));
     for (int i = 0; i < n->serials; i++)
         kas_emit_open_loop(e, n->serial[i]);
     if (n->rows >= 0)
