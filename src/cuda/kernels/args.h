@@ -111,7 +111,11 @@ typedef struct kas_augment_args {
  * KAS_NORM_TEAMS rows of threads share (teams.h).  partial: [chunks][2][c] */
 #define KAS_NORM_LANES 64
 #define KAS_NORM_TEAMS 16
-#define KAS_NORM_RUN 8 /* neighbouring rows that fall to one team */
+#define KAS_NORM_RUN 8  /* neighbouring rows that fall to one team */
+#define KAS_NORM_ROWS 4 /* neighbouring rows that a thread of a GPU has under way */
+/* Chunks are combined with fewer channels a block and more teams. */
+#define KAS_COMBINE_LANES 16
+#define KAS_COMBINE_TEAMS 64
 typedef struct kas_norm_args {
     const kas_real *x, *y, *dy, *residual;
     const kas_real *dy1, *base; /* backward: a second gradient of y; what dx is added to */

@@ -1,260 +1,111 @@
 #include "kernel.h"
 
-/* Batch norm over rows of channels (ops.h says what it computes and how exactly). Forward:
- * statistics of chunks, combined, then applied; backward likewise. The teams of teams.h
- * share a chunk. */
-KAS_FN int kas_norm_lanes(const kas_norm_args *a, int first)
-{
-    return kas_imin(KAS_NORM_LANES, a->c - first);
-}
-
-/* Combines the mean and the sum of squared deviations of `before` rows with those of `here` others,
- * which stand at `from` and `from_square`, by Chan's formula. */
-KAS_FN void kas_norm_merge(float *mean, float *square, const float *from, const float *from_square,
-                           int before, int here, int lanes, int whole)
-{
-    const float weight = (float)here / (float)(before + here);
-    const float both = (float)before * weight;
-    KAS_PART_THREADS (t, lanes) {
-        KAS_PART_LOAD(other, from, t, lanes, whole);
-        KAS_PART_LOAD(more, from_square, t, lanes, whole);
-        KAS_WIDE_VALUE(delta, KAS_EACH_VALUE(other) - KAS_EACH_OF(mean, t));
-        KAS_EACH(
-            KAS_EACH_OF(mean, t) = kas_fma(KAS_EACH_VALUE(delta), weight, KAS_EACH_OF(mean, t));
-            KAS_EACH_OF(square, t) +=
-            kas_fma(KAS_EACH_VALUE(delta) * KAS_EACH_VALUE(delta), both, KAS_EACH_VALUE(more));)
-    }
-}
-
-/* Adds a constant number of rows to the statistics. Their own mean comes first, so that the squares
- * are free of cancellation. */
-KAS_FN void kas_norm_statistics_rows(const kas_norm_args *a, const kas_real *x, int rows,
-                                     int before, int lanes, int whole, float *mean, float *square)
-{
-    const float share = 1.0f / (float)rows, weight = (float)rows / (float)(before + rows);
-    const float both = (float)before * weight;
-    KAS_PART_THREADS (t, lanes) {
-        KAS_WIDE_ROWS(in, KAS_NORM_RUN);
-        KAS_UNROLL
-        for (int j = 0; j < rows; j++) {
-            KAS_PART_READ_REAL(in[j], x + j * a->pitch_x, t, lanes, whole);
-        }
-        KAS_WIDE_VALUE(own, KAS_EACH_VALUE(in[0]));
-        KAS_UNROLL
-        for (int j = 1; j < rows; j++) {
-            KAS_EACH(KAS_EACH_VALUE(own) += KAS_EACH_VALUE(in[j]);)
-        }
-        KAS_EACH(KAS_EACH_VALUE(own) *= share;)
-        KAS_WIDE_VALUE(off, 0.0f);
-        KAS_UNROLL
-        for (int j = 0; j < rows; j++) {
-            KAS_WIDE_VALUE(d, KAS_EACH_VALUE(in[j]) - KAS_EACH_VALUE(own));
-            KAS_EACH(KAS_EACH_VALUE(off) =
-                         kas_fma(KAS_EACH_VALUE(d), KAS_EACH_VALUE(d), KAS_EACH_VALUE(off));)
-        }
-        if (before == 0) { /* saves a fifth of the time on the CPU for 64 channels of bf16 */
-            KAS_EACH(KAS_EACH_OF(mean, t) = KAS_EACH_VALUE(own);
-                     KAS_EACH_OF(square, t) = KAS_EACH_VALUE(off);)
-        } else {
-            KAS_WIDE_VALUE(delta, KAS_EACH_VALUE(own) - KAS_EACH_OF(mean, t));
-            KAS_EACH(
-                KAS_EACH_OF(mean, t) = kas_fma(KAS_EACH_VALUE(delta), weight, KAS_EACH_OF(mean, t));
-                KAS_EACH_OF(square, t) +=
-                kas_fma(KAS_EACH_VALUE(delta) * KAS_EACH_VALUE(delta), both, KAS_EACH_VALUE(off));)
-        }
-    }
-}
-
-/* Combines in order what the teams found, which is in shared memory, [team][KAS_NORM_LANES]. */
-KAS_FN void kas_norm_teams(const float *means, const float *squares, int rows, float *mean,
-                           float *square, int lanes)
-{
-    kas_team_zero(mean, square, lanes);
-    for (int team = 0, before = 0; team < KAS_NORM_TEAMS && before < rows; team++) {
-        const int here = kas_team_share(rows, team);
-        kas_norm_merge(mean, square, means + team * KAS_NORM_LANES, squares + team * KAS_NORM_LANES,
-                       before, here, lanes, 1);
-        before += here;
-    }
-}
-
-/* Computes the mean and the sum of squared deviations of each chunk. */
-KAS_KERNEL(kas_dev_norm_statistics, kas_norm_args)
-{
-    const int chunk = KAS_BLOCK_X, channel = KAS_BLOCK_Y * KAS_NORM_LANES;
-    const int lanes = kas_norm_lanes(&a, channel);
-    const int first = chunk * a.chunk_rows, rows = kas_imin(a.chunk_rows, a.rows - first);
-    const kas_real *x = a.x + (kas_i64)first * a.pitch_x + channel;
-    KAS_SHARED(float, means, (KAS_NORM_TEAMS * KAS_NORM_LANES));
-    KAS_SHARED(float, squares, (KAS_NORM_TEAMS * KAS_NORM_LANES));
-    KAS_ROWS (team, 0, KAS_NORM_TEAMS) {
-        KAS_WIDE_LANE(mean, KAS_NORM_LANES);
-        KAS_WIDE_LANE(square, KAS_NORM_LANES);
-        kas_team_zero(mean, square, lanes);
-        int before = 0;
-        for (int r = team * KAS_NORM_RUN; r < rows; r += KAS_TEAM_ROUND) {
-            const int end = kas_imin(r + KAS_NORM_RUN, rows);
-            const kas_real *run = x + (kas_i64)r * a.pitch_x;
-            if (KAS_WHOLE(a.whole) && end == r + KAS_NORM_RUN)
-                kas_norm_statistics_rows(&a, run, KAS_NORM_RUN, before, lanes, 1, mean, square);
-            else
-                for (int j = 0; j < end - r; j++)
-                    kas_norm_statistics_rows(&a, run + j * a.pitch_x, 1, before + j, lanes, a.whole,
-                                             mean, square);
-            before += end - r;
-        }
-        kas_team_keep(means + team * KAS_NORM_LANES, squares + team * KAS_NORM_LANES, mean, square,
-                      lanes, 1);
-    }
-    KAS_BARRIER();
-    float *partial = a.partial + (kas_i64)chunk * 2 * a.c + channel;
-    KAS_ONE_ROW
-    {
-        KAS_WIDE_LANE(mean, KAS_NORM_LANES);
-        KAS_WIDE_LANE(square, KAS_NORM_LANES);
-        kas_norm_teams(means, squares, rows, mean, square, lanes);
-        kas_team_keep(partial, partial + a.c, mean, square, lanes, a.whole);
-    }
-}
-
-/* The chunks that a team takes when they are combined, and the rows in front of a chunk. */
-KAS_FN int kas_norm_chunks_of_team(const kas_norm_args *a)
-{
-    return (a->chunks + KAS_NORM_TEAMS - 1) / KAS_NORM_TEAMS;
-}
-KAS_FN int kas_norm_rows_before(const kas_norm_args *a, int chunk)
-{
-    return chunk < a->chunks ? chunk * a->chunk_rows : a->rows;
-}
-
-/* Computes what the layer keeps from the mean and the sum of squares of all rows. */
-KAS_FN void kas_norm_finish(const kas_norm_args *a, int channel, int lanes, const float *mean,
-                            const float *square)
-{
-    const float share = 1.0f / (float)a->rows, eps = a->eps, momentum = a->momentum;
-    const float unbiased = 1.0f / (float)kas_imax(a->rows - 1, 1);
-    float *running_mean = a->running_mean + channel, *running_var = a->running_var + channel;
-    KAS_WATCH(found);
-    KAS_PART_THREADS (t, lanes) {
-        KAS_PART_LOAD(old, running_mean, t, lanes, a->whole);
-        KAS_PART_LOAD(old_var, running_var, t, lanes, a->whole);
-        KAS_WIDE_VALUE(m, KAS_EACH_OF(mean, t));
-        KAS_WIDE_VALUE(rstd, kas_rsqrt(KAS_EACH_OF(square, t) * share + eps));
-        KAS_WIDE_VALUE(new_mean,
-                       KAS_EACH_VALUE(old) + momentum * (KAS_EACH_VALUE(m) - KAS_EACH_VALUE(old)));
-        KAS_WIDE_VALUE(
-            new_var, KAS_EACH_VALUE(old_var) +
-                         momentum * (KAS_EACH_OF(square, t) * unbiased - KAS_EACH_VALUE(old_var)));
-        KAS_PART_STORE(a->saved_mean + channel, t, m, lanes, a->whole);
-        KAS_PART_STORE(a->saved_rstd + channel, t, rstd, lanes, a->whole);
-        KAS_PART_STORE(running_mean, t, new_mean, lanes, a->whole);
-        KAS_PART_STORE(running_var, t, new_var, lanes, a->whole);
-        KAS_WATCH_VALUE(found, new_mean)
-        KAS_WATCH_VALUE(found, new_var)
-    }
-    KAS_WATCH_END(found, a->watch);
-}
-
-/* Combines the chunks to the statistics of the batch. */
-KAS_KERNEL(kas_dev_norm_combine, kas_norm_args)
-{
-    const int channel = KAS_BLOCK_X * KAS_NORM_LANES, lanes = kas_norm_lanes(&a, channel);
-    const int each = kas_norm_chunks_of_team(&a);
-    KAS_SHARED(float, means, (KAS_NORM_TEAMS * KAS_NORM_LANES));
-    KAS_SHARED(float, squares, (KAS_NORM_TEAMS * KAS_NORM_LANES));
-    KAS_ROWS (team, 0, KAS_NORM_TEAMS) {
-        KAS_WIDE_LANE(mean, KAS_NORM_LANES);
-        KAS_WIDE_LANE(square, KAS_NORM_LANES);
-        if (team * each >= a.chunks)
-            continue;
-        kas_team_zero(mean, square, lanes);
-        for (int chunk = team * each; chunk < kas_imin((team + 1) * each, a.chunks); chunk++) {
-            const float *partial = a.partial + (kas_i64)chunk * 2 * a.c + channel;
-            const int begin = kas_norm_rows_before(&a, chunk);
-            kas_norm_merge(mean, square, partial, partial + a.c,
-                           begin - kas_norm_rows_before(&a, team * each),
-                           kas_norm_rows_before(&a, chunk + 1) - begin, lanes, a.whole);
-        }
-        kas_team_keep(means + team * KAS_NORM_LANES, squares + team * KAS_NORM_LANES, mean, square,
-                      lanes, 1);
-    }
-    KAS_BARRIER();
-    KAS_ONE_ROW
-    {
-        KAS_WIDE_LANE(mean, KAS_NORM_LANES);
-        KAS_WIDE_LANE(square, KAS_NORM_LANES);
-        kas_team_zero(mean, square, lanes);
-        for (int team = 0; team * each < a.chunks; team++) {
-            const int begin = kas_norm_rows_before(&a, team * each);
-            kas_norm_merge(mean, square, means + team * KAS_NORM_LANES,
-                           squares + team * KAS_NORM_LANES, begin,
-                           kas_norm_rows_before(&a, (team + 1) * each) - begin, lanes, 1);
-        }
-        kas_norm_finish(&a, channel, lanes, mean, square);
-    }
-}
-
-/* One value for each channel: a lane has one. */
-KAS_KERNEL(kas_dev_norm_running, kas_norm_args)
-{
-    KAS_LANES (c, a.c) {
-        a.saved_rstd[c] = kas_rsqrt(a.running_var[c] + a.eps);
-    }
-}
-
+/* Batch norm over rows of channels (ops.h says what it computes and how exactly). Forward: the
+ * statistics (batch_norm_statistics.cu), then y. Backward: sums, which are combined there too, then
+ * dx. */
 KAS_FN float kas_norm_value(float x, float mean, float rstd, float gamma, float beta)
 {
     return kas_fma((x - mean) * rstd, gamma, beta);
 }
 
-/* Computes y = (x - mean) * rstd * gamma + beta. What is fused is a constant where this is called,
- * so no lane tests it. */
-KAS_FN void kas_norm_apply(const kas_norm_args *a, int block, int residual, int activation)
+/* ---- passes over all rows ---------------------------------------------------------------------
+ *
+ * A thread keeps what is the same in all rows of its channels in registers, and has KAS_NORM_BATCH
+ * rows under way. These are all loaded before the first is used: what is written may be what is
+ * read, so no compiler would do that. Whether rows are whole, how many rows there are and what is
+ * fused are constants, so that no load waits for a test. */
+#define KAS_NORM_BATCH (KAS_RUN > 1 ? KAS_NORM_ROWS : 1)
+#define KAS_NORM_SPAN (KAS_BLOCK_MAX * KAS_WIDTH) /* channels of a block */
+
+/* Runs call(row, count) for all rows of a block; more than one row only where it is `batch`. */
+#define KAS_NORM_EACH_BATCH(a, block, batch, call)                                                 \
+    const int first = (block) * (a)->rows_per_block;                                               \
+    const int last = kas_imin(first + (a)->rows_per_block, (a)->rows);                             \
+    KAS_ROWS (n, 0, (last - first + (batch)-1) / (batch)) {                                        \
+        const int r = first + n * (batch), end = kas_imin(r + (batch), last);                      \
+        if ((batch) > 1 && end == r + (batch))                                                     \
+            call(r, batch);                                                                        \
+        else                                                                                       \
+            for (int j = r; j < end; j++)                                                          \
+                call(j, 1);                                                                        \
+    }
+
+KAS_FN void kas_norm_apply_rows(const kas_norm_args *a, int first, int rows, int channel, int lanes,
+                                int whole, int residual, int activation, const float *mean,
+                                const float *rstd, const float *gamma, const float *beta)
 {
-    const int first = block * a->rows_per_block;
-    const float *mean = a->mean, *rstd = a->rstd, *gamma = a->gamma, *beta = a->beta;
-    KAS_ROWS (r, first, kas_imin(first + a->rows_per_block, a->rows)) {
-        const kas_real *x = a->x + (kas_i64)r * a->pitch_x;
-        const kas_real *add = residual ? a->residual + (kas_i64)r * a->pitch_residual : x;
-        kas_real *y = a->out + (kas_i64)r * a->pitch_out;
-        KAS_PART_LANES (c, a->c) {
-            KAS_PART_LOAD_REAL(in, x, c, a->c, a->whole);
-            KAS_PART_LOAD_REAL(more, add, c, a->c, a->whole);
-            KAS_PART_LOAD(m, mean, c, a->c, a->whole);
-            KAS_PART_LOAD(s, rstd, c, a->c, a->whole);
-            KAS_PART_LOAD(g, gamma, c, a->c, a->whole);
-            KAS_PART_LOAD(b, beta, c, a->c, a->whole);
-            KAS_WIDE_VALUE(value,
-                           kas_norm_value(KAS_EACH_VALUE(in), KAS_EACH_VALUE(m), KAS_EACH_VALUE(s),
-                                          KAS_EACH_VALUE(g), KAS_EACH_VALUE(b)));
-            KAS_WIDE_VALUE(out, kas_activate(activation,
-                                             residual ? KAS_EACH_VALUE(value) + KAS_EACH_VALUE(more)
-                                                      : KAS_EACH_VALUE(value)));
-            KAS_PART_STORE_REAL(y, c, out, a->c, a->whole);
+    const kas_real *x = a->x + (kas_i64)first * a->pitch_x + channel;
+    const kas_real *add =
+        a->residual + (residual ? (kas_i64)first * a->pitch_residual + channel : 0);
+    kas_real *y = a->out + (kas_i64)first * a->pitch_out + channel;
+    KAS_PART_THREADS (t, lanes) {
+        KAS_WIDE_ROWS(in, KAS_NORM_BATCH);
+        KAS_WIDE_ROWS(more, KAS_NORM_BATCH);
+        KAS_UNROLL
+        for (int j = 0; j < rows; j++) {
+            KAS_PART_READ_REAL(in[j], x + j * a->pitch_x, t, lanes, whole);
+            if (residual) {
+                KAS_PART_READ_REAL(more[j], add + j * a->pitch_residual, t, lanes, whole);
+            }
+        }
+        KAS_UNROLL
+        for (int j = 0; j < rows; j++) {
+            KAS_WIDE_VALUE(value, kas_norm_value(KAS_EACH_VALUE(in[j]), KAS_EACH_OF(mean, t),
+                                                 KAS_EACH_OF(rstd, t), KAS_EACH_OF(gamma, t),
+                                                 KAS_EACH_OF(beta, t)));
+            KAS_WIDE_VALUE(out, kas_activate(activation, residual ? KAS_EACH_VALUE(value) +
+                                                                        KAS_EACH_VALUE(more[j])
+                                                                  : KAS_EACH_VALUE(value)));
+            KAS_PART_STORE_REAL(y + j * a->pitch_out, t, out, lanes, whole);
         }
     }
 }
+
+/* Computes y = (x - mean) * rstd * gamma + beta of the channels from `channel` on. */
+KAS_FN void kas_norm_apply_lanes(const kas_norm_args *a, int block, int channel, int whole,
+                                 int residual, int activation)
+{
+    const int lanes = kas_imin(KAS_NORM_SPAN, a->c - channel);
+    KAS_WIDE_LEAVE(lanes);
+    KAS_KEPT(mean, a->mean + channel, lanes, whole);
+    KAS_KEPT(rstd, a->rstd + channel, lanes, whole);
+    KAS_KEPT(gamma, a->gamma + channel, lanes, whole);
+    KAS_KEPT(beta, a->beta + channel, lanes, whole);
+#define KAS_CALL(row, rows)                                                                        \
+    kas_norm_apply_rows(a, row, rows, channel, lanes, whole, residual, activation, mean, rstd,     \
+                        gamma, beta)
+    KAS_NORM_EACH_BATCH(a, block, whole ? KAS_NORM_BATCH : 1, KAS_CALL)
+#undef KAS_CALL
+}
+KAS_FN void kas_norm_apply(const kas_norm_args *a, int block, int channel, int residual,
+                           int activation)
+{
+    if (KAS_WHOLE(a->whole))
+        kas_norm_apply_lanes(a, block, channel, 1, residual, activation);
+    else
+        kas_norm_apply_lanes(a, block, channel, 0, residual, activation);
+}
 KAS_KERNEL(kas_dev_norm_apply, kas_norm_args)
 {
-    kas_norm_apply(&a, KAS_BLOCK_X, 0, KAS_ACT_NONE);
+    kas_norm_apply(&a, KAS_BLOCK_X, KAS_BLOCK_Y * KAS_NORM_SPAN, 0, KAS_ACT_NONE);
 }
 KAS_KERNEL(kas_dev_norm_apply_relu, kas_norm_args)
 {
-    kas_norm_apply(&a, KAS_BLOCK_X, 0, KAS_ACT_RELU);
+    kas_norm_apply(&a, KAS_BLOCK_X, KAS_BLOCK_Y * KAS_NORM_SPAN, 0, KAS_ACT_RELU);
 }
 KAS_KERNEL(kas_dev_norm_apply_residual, kas_norm_args)
 {
-    kas_norm_apply(&a, KAS_BLOCK_X, 1, KAS_ACT_NONE);
+    kas_norm_apply(&a, KAS_BLOCK_X, KAS_BLOCK_Y * KAS_NORM_SPAN, 1, KAS_ACT_NONE);
 }
 KAS_KERNEL(kas_dev_norm_apply_residual_relu, kas_norm_args)
 {
-    kas_norm_apply(&a, KAS_BLOCK_X, 1, KAS_ACT_RELU);
+    kas_norm_apply(&a, KAS_BLOCK_X, KAS_BLOCK_Y * KAS_NORM_SPAN, 1, KAS_ACT_RELU);
 }
 /* Any activation, without a residual: the ReLU has kernels of its own, which need fewer
  * registers. */
 KAS_KERNEL(kas_dev_norm_apply_active, kas_norm_args)
 {
-#define KAS_CALL(kind) kas_norm_apply(&a, KAS_BLOCK_X, 0, kind)
+#define KAS_CALL(kind) kas_norm_apply(&a, KAS_BLOCK_X, KAS_BLOCK_Y *KAS_NORM_SPAN, 0, kind)
     KAS_BY_ACTIVATION(a.activation, KAS_CALL);
 #undef KAS_CALL
 }
@@ -344,7 +195,7 @@ KAS_FN void kas_norm_gradient_rows(const kas_norm_args *a, int first, int rows, 
 KAS_FN void kas_norm_gradient(const kas_norm_args *a, int chunk, int channel,
                               const kas_norm_look look)
 {
-    const int lanes = kas_norm_lanes(a, channel);
+    const int lanes = kas_imin(KAS_NORM_LANES, a->c - channel);
     const int first = chunk * a->chunk_rows, last = kas_imin(first + a->chunk_rows, a->rows);
     const int batch = look.activation <= KAS_ACT_RELU ? KAS_TEAM_BATCH : 1;
     KAS_KEPT(mean, a->mean + channel, lanes, a->whole);
@@ -415,94 +266,93 @@ KAS_KERNEL(kas_dev_norm_gradient_two_residual_relu, kas_norm_args)
 }
 #undef KAS_NORM_GRADIENT
 
-KAS_KERNEL(kas_dev_norm_gradient_combine, kas_norm_args)
+KAS_FN void kas_norm_backward_rows(const kas_norm_args *a, int first, int rows, int channel,
+                                   int lanes, int whole, int activation, int add, const float *mean,
+                                   const float *rstd, const float *gamma, const float *beta,
+                                   const float *dgamma, const float *dbeta)
 {
-    const int channel = KAS_BLOCK_X * KAS_NORM_LANES, lanes = kas_norm_lanes(&a, channel);
-    const int each = kas_norm_chunks_of_team(&a);
-    KAS_SHARED(float, plains, (KAS_NORM_TEAMS * KAS_NORM_LANES));
-    KAS_SHARED(float, products, (KAS_NORM_TEAMS * KAS_NORM_LANES));
-    KAS_ROWS (team, 0, KAS_NORM_TEAMS) {
-        KAS_WIDE_LANE(plain, KAS_NORM_LANES);
-        KAS_WIDE_LANE(product, KAS_NORM_LANES);
-        if (team * each >= a.chunks)
-            continue;
-        kas_team_zero(plain, product, lanes);
-        for (int chunk = team * each; chunk < kas_imin((team + 1) * each, a.chunks); chunk++) {
-            const float *partial = a.partial + (kas_i64)chunk * 2 * a.c + channel;
-            KAS_PART_THREADS (t, lanes) {
-                KAS_PART_LOAD(p, partial, t, lanes, a.whole);
-                KAS_PART_LOAD(q, partial + a.c, t, lanes, a.whole);
-                KAS_EACH(KAS_EACH_OF(plain, t) += KAS_EACH_VALUE(p);
-                         KAS_EACH_OF(product, t) += KAS_EACH_VALUE(q);)
+    const float share = 1.0f / (float)a->rows;
+    const kas_real *x = a->x + (kas_i64)first * a->pitch_x + channel;
+    const kas_real *dy = a->dy + (kas_i64)first * a->pitch_dy + channel;
+    const kas_real *base = a->base + (add ? (kas_i64)first * a->pitch_base + channel : 0);
+    kas_real *dx = a->out + (kas_i64)first * a->pitch_out + channel;
+    KAS_PART_THREADS (t, lanes) {
+        KAS_WIDE_ROWS(in, KAS_NORM_BATCH);
+        KAS_WIDE_ROWS(d, KAS_NORM_BATCH);
+        KAS_WIDE_ROWS(to, KAS_NORM_BATCH);
+        KAS_UNROLL
+        for (int j = 0; j < rows; j++) {
+            KAS_PART_READ_REAL(in[j], x + j * a->pitch_x, t, lanes, whole);
+            KAS_PART_READ_REAL(d[j], dy + j * a->pitch_dy, t, lanes, whole);
+            if (add) {
+                KAS_PART_READ_REAL(to[j], base + j * a->pitch_base, t, lanes, whole);
             }
         }
-        kas_team_keep(plains + team * KAS_NORM_LANES, products + team * KAS_NORM_LANES, plain,
-                      product, lanes, 1);
-    }
-    KAS_BARRIER();
-    KAS_ONE_ROW
-    {
-        kas_team_sums(plains, products, (a.chunks + each - 1) / each, a.dbeta + channel,
-                      a.dgamma + channel, lanes, a.whole);
+        KAS_UNROLL
+        for (int j = 0; j < rows; j++) {
+            KAS_WIDE_VALUE(xhat,
+                           (KAS_EACH_VALUE(in[j]) - KAS_EACH_OF(mean, t)) * KAS_EACH_OF(rstd, t));
+            KAS_WIDE_VALUE(g, kas_norm_behind(activation, KAS_FROM_X, 0.0f, KAS_EACH_VALUE(xhat),
+                                              KAS_EACH_OF(gamma, t), KAS_EACH_OF(beta, t),
+                                              KAS_EACH_VALUE(d[j])));
+            KAS_WIDE_VALUE(inner, KAS_EACH_VALUE(g) - share * kas_fma(KAS_EACH_VALUE(xhat),
+                                                                      KAS_EACH_OF(dgamma, t),
+                                                                      KAS_EACH_OF(dbeta, t)));
+            KAS_WIDE_VALUE(own,
+                           KAS_EACH_OF(gamma, t) * (KAS_EACH_OF(rstd, t) * KAS_EACH_VALUE(inner)));
+            KAS_WIDE_VALUE(out,
+                           add ? KAS_EACH_VALUE(to[j]) + KAS_EACH_VALUE(own) : KAS_EACH_VALUE(own));
+            KAS_PART_STORE_REAL(dx + j * a->pitch_out, t, out, lanes, whole);
+        }
     }
 }
 
-/* dx = [base +] gamma * rstd * (g - mean(g) - xhat * mean(g * xhat)). Where g was written, dy is g,
- * and there is no activation left. */
-KAS_FN void kas_norm_backward(const kas_norm_args *a, int block, int activation, int add)
+/* dx = [base +] gamma * rstd * (g - mean(g) - xhat * mean(g * xhat)), of the channels from
+ * `channel` on. Where g was written, dy is g, and there is no activation left. */
+KAS_FN void kas_norm_backward_lanes(const kas_norm_args *a, int block, int channel, int whole,
+                                    int activation, int add)
 {
-    const int first = block * a->rows_per_block;
-    const float *mean = a->mean, *rstd = a->rstd, *gamma = a->gamma, *beta = a->beta;
-    const float *dgamma = a->dgamma, *dbeta = a->dbeta;
-    const float share = 1.0f / (float)a->rows;
-    KAS_ROWS (r, first, kas_imin(first + a->rows_per_block, a->rows)) {
-        const kas_real *x = a->x + (kas_i64)r * a->pitch_x;
-        const kas_real *dy = a->dy + (kas_i64)r * a->pitch_dy;
-        const kas_real *base = add ? a->base + (kas_i64)r * a->pitch_base : dy;
-        kas_real *dx = a->out + (kas_i64)r * a->pitch_out;
-        KAS_PART_LANES (c, a->c) {
-            KAS_PART_LOAD_REAL(in, x, c, a->c, a->whole);
-            KAS_PART_LOAD_REAL(d, dy, c, a->c, a->whole);
-            KAS_PART_LOAD_REAL(to, base, c, a->c, a->whole);
-            KAS_PART_LOAD(m, mean, c, a->c, a->whole);
-            KAS_PART_LOAD(s, rstd, c, a->c, a->whole);
-            KAS_PART_LOAD(factor, gamma, c, a->c, a->whole);
-            KAS_PART_LOAD(b, beta, c, a->c, a->whole);
-            KAS_PART_LOAD(dg, dgamma, c, a->c, a->whole);
-            KAS_PART_LOAD(db, dbeta, c, a->c, a->whole);
-            KAS_WIDE_VALUE(xhat, (KAS_EACH_VALUE(in) - KAS_EACH_VALUE(m)) * KAS_EACH_VALUE(s));
-            KAS_WIDE_VALUE(g, kas_norm_behind(activation, KAS_FROM_X, 0.0f, KAS_EACH_VALUE(xhat),
-                                              KAS_EACH_VALUE(factor), KAS_EACH_VALUE(b),
-                                              KAS_EACH_VALUE(d)));
-            KAS_WIDE_VALUE(inner, KAS_EACH_VALUE(g) - share * kas_fma(KAS_EACH_VALUE(xhat),
-                                                                      KAS_EACH_VALUE(dg),
-                                                                      KAS_EACH_VALUE(db)));
-            KAS_WIDE_VALUE(own, KAS_EACH_VALUE(factor) * KAS_EACH_VALUE(s) * KAS_EACH_VALUE(inner));
-            KAS_WIDE_VALUE(out,
-                           add ? KAS_EACH_VALUE(to) + KAS_EACH_VALUE(own) : KAS_EACH_VALUE(own));
-            KAS_PART_STORE_REAL(dx, c, out, a->c, a->whole);
-        }
-    }
+    const int lanes = kas_imin(KAS_NORM_SPAN, a->c - channel);
+    KAS_WIDE_LEAVE(lanes);
+    KAS_KEPT(mean, a->mean + channel, lanes, whole);
+    KAS_KEPT(rstd, a->rstd + channel, lanes, whole);
+    KAS_KEPT(gamma, a->gamma + channel, lanes, whole);
+    KAS_KEPT(beta, a->beta + channel, lanes, whole);
+    KAS_KEPT(dgamma, a->dgamma + channel, lanes, whole);
+    KAS_KEPT(dbeta, a->dbeta + channel, lanes, whole);
+#define KAS_CALL(row, rows)                                                                        \
+    kas_norm_backward_rows(a, row, rows, channel, lanes, whole, activation, add, mean, rstd,       \
+                           gamma, beta, dgamma, dbeta)
+    KAS_NORM_EACH_BATCH(a, block, whole ? KAS_NORM_BATCH : 1, KAS_CALL)
+#undef KAS_CALL
+}
+KAS_FN void kas_norm_backward(const kas_norm_args *a, int block, int channel, int activation,
+                              int add)
+{
+    if (KAS_WHOLE(a->whole))
+        kas_norm_backward_lanes(a, block, channel, 1, activation, add);
+    else
+        kas_norm_backward_lanes(a, block, channel, 0, activation, add);
 }
 KAS_KERNEL(kas_dev_norm_backward, kas_norm_args)
 {
-    kas_norm_backward(&a, KAS_BLOCK_X, KAS_ACT_NONE, 0);
+    kas_norm_backward(&a, KAS_BLOCK_X, KAS_BLOCK_Y * KAS_NORM_SPAN, KAS_ACT_NONE, 0);
 }
 KAS_KERNEL(kas_dev_norm_backward_relu, kas_norm_args)
 {
-    kas_norm_backward(&a, KAS_BLOCK_X, KAS_ACT_RELU, 0);
+    kas_norm_backward(&a, KAS_BLOCK_X, KAS_BLOCK_Y * KAS_NORM_SPAN, KAS_ACT_RELU, 0);
 }
 KAS_KERNEL(kas_dev_norm_backward_active, kas_norm_args)
 {
-#define KAS_CALL(kind) kas_norm_backward(&a, KAS_BLOCK_X, kind, 0)
+#define KAS_CALL(kind) kas_norm_backward(&a, KAS_BLOCK_X, KAS_BLOCK_Y *KAS_NORM_SPAN, kind, 0)
     KAS_BY_ACTIVATION(a.activation, KAS_CALL);
 #undef KAS_CALL
 }
 KAS_KERNEL(kas_dev_norm_backward_add, kas_norm_args)
 {
-    kas_norm_backward(&a, KAS_BLOCK_X, KAS_ACT_NONE, 1);
+    kas_norm_backward(&a, KAS_BLOCK_X, KAS_BLOCK_Y * KAS_NORM_SPAN, KAS_ACT_NONE, 1);
 }
 KAS_KERNEL(kas_dev_norm_backward_relu_add, kas_norm_args)
 {
-    kas_norm_backward(&a, KAS_BLOCK_X, KAS_ACT_RELU, 1);
+    kas_norm_backward(&a, KAS_BLOCK_X, KAS_BLOCK_Y * KAS_NORM_SPAN, KAS_ACT_RELU, 1);
 }

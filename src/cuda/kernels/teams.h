@@ -33,6 +33,23 @@ KAS_FN void kas_team_keep(float *to, float *to_other, const float *value, const 
     kas_team_keep_one(to, value, lanes, whole);
     kas_team_keep_one(to_other, other, lanes, whole);
 }
+/* Takes one value for each lane from where it was kept, and adds what was kept elsewhere to it. */
+KAS_FN void kas_team_take(float *value, const float *from, int lanes)
+{
+    KAS_PART_THREADS (t, lanes) {
+        KAS_WIDE_LOAD(kept, from, t);
+        KAS_EACH(KAS_EACH_OF(value, t) = KAS_EACH_VALUE(kept);)
+    }
+}
+KAS_FN void kas_team_add_kept(float *to, const float *from, int lanes)
+{
+    KAS_PART_THREADS (t, lanes) {
+        KAS_WIDE_LOAD(sum, to, t);
+        KAS_WIDE_LOAD(more, from, t);
+        KAS_WIDE_VALUE(both, KAS_EACH_VALUE(sum) + KAS_EACH_VALUE(more));
+        KAS_WIDE_STORE(to, t, both);
+    }
+}
 KAS_FN void kas_team_zero_one(float *value, int lanes)
 {
     KAS_PART_THREADS (t, lanes) {

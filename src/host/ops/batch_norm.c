@@ -18,6 +18,14 @@ static kas_status check(const char *operation, const kas_batch_norm *norm)
     return kas_ops_check_like(operation, "residual", &norm->residual, &norm->x);
 }
 
+/* Each row of threads of a block takes KAS_NORM_ROWS rows. */
+static int rows_per_block(const kas_tensor *x)
+{
+    unsigned block[3];
+    kas_ops_wide_block(x->c, x->dtype, block);
+    return KAS_NORM_ROWS * (int)block[1];
+}
+
 static kas_norm_args make_args(const kas_batch_norm *norm)
 {
     const int rows = kas_tensor_rows(&norm->x);
@@ -39,7 +47,7 @@ static kas_norm_args make_args(const kas_batch_norm *norm)
                            .c = norm->x.c,
                            .chunk_rows = kas_ops_chunk_rows(rows),
                            .chunks = (int)kas_ops_chunks(rows, kas_ops_chunk_rows(rows)),
-                           .rows_per_block = kas_ops_rows_per_block(norm->x.c),
+                           .rows_per_block = rows_per_block(&norm->x),
                            .activation = (int)norm->activation,
                            .pitch_x = norm->x.pitch,
                            .pitch_y = norm->y.pitch,
@@ -69,21 +77,11 @@ static kas_status launch_chunks(kas_plan *plan, kas_dtype dtype, const kas_funct
     return kas_plan_launch(plan, function, grid, block, args, sizeof *args);
 }
 
-/* Launches a kernel over chunks of channels only. It combines the sums of chunks, which
- * are float32. */
-static kas_status launch_combine(kas_plan *plan, const kas_function *function,
-                                 const kas_norm_args *args)
-{
-    const unsigned grid[3] = {kas_ops_chunks(args->c, KAS_NORM_LANES), 1, 1};
-    unsigned block[3];
-    kas_ops_part_block(args->c, KAS_NORM_LANES, KAS_NORM_TEAMS, KAS_F32, block);
-    return kas_plan_launch(plan, function, grid, block, args, sizeof *args);
-}
-
 static kas_status launch_rows(kas_plan *plan, kas_dtype dtype, const kas_function *function,
                               const kas_norm_args *args)
 {
-    const unsigned grid[3] = {kas_ops_chunks(args->rows, args->rows_per_block), 1, 1};
+    const unsigned grid[3] = {kas_ops_chunks(args->rows, args->rows_per_block),
+                              kas_ops_chunks(args->c, KAS_MAX_BLOCK * kas_ops_width(dtype)), 1};
     unsigned block[3];
     kas_ops_wide_block(args->c, dtype, block);
     return kas_plan_launch(plan, function, grid, block, args, sizeof *args);
@@ -110,7 +108,7 @@ static kas_status launch_statistics(kas_ops *ops, kas_plan *plan, kas_dtype dtyp
                                     const kas_norm_args *args)
 {
     KAS_TRY(launch_chunks(plan, dtype, ops->of[dtype].norm_statistics, args));
-    return launch_combine(plan, ops->of[KAS_F32].norm_combine, args);
+    return kas_ops_combine(plan, ops->of[KAS_F32].norm_combine, args);
 }
 
 kas_status kas_op_batch_norm_forward(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm)
@@ -208,7 +206,7 @@ static kas_status launch_gradient(kas_ops *ops, kas_plan *plan, const kas_batch_
                                                   : k->norm_gradient_two_relu};
     const kas_function *function = (d->dy1.data ? two : one)[variant(norm)];
     KAS_TRY(launch_chunks(plan, norm->x.dtype, function, args));
-    return launch_combine(plan, ops->of[KAS_F32].norm_gradient_combine, args);
+    return kas_ops_combine(plan, ops->of[KAS_F32].norm_gradient_combine, args);
 }
 
 kas_status kas_op_batch_norm_backward(kas_ops *ops, kas_plan *plan, const kas_batch_norm *norm,

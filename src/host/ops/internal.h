@@ -102,8 +102,12 @@ bool kas_ops_whole(const kas_tensor *const *tensor, const float *const *array);
 int kas_ops_rows_per_block(int c);
 
 /* Returns the rows of a chunk of a sum over `rows` rows: enough to be worth a block, few enough to
- * stay in a cache. There are at most 512 chunks, because they are combined one after the other. */
+ * stay in a cache. There are at most 256 chunks: two blocks for each multiprocessor of a large GPU,
+ * and what a team combines (KAS_COMBINE_TEAMS) are loads that are under way together. */
 int kas_ops_chunk_rows(int rows);
+/* Launches a kernel of batch_norm_statistics.cu that combines what chunks left in args->partial,
+ * in float32. */
+kas_status kas_ops_combine(kas_plan *plan, const kas_function *function, const kas_norm_args *args);
 
 static inline unsigned kas_ops_chunks(int count, int size)
 {

@@ -57,9 +57,7 @@ static kas_status parameter_gradients(kas_ops *ops, kas_plan *plan, kas_dtype dt
     kas_ops_part_block(args->c, KAS_NORM_LANES, KAS_NORM_TEAMS, dtype, block);
     KAS_TRY(kas_plan_launch(plan, ops->of[dtype].layer_norm_gradient,
                             (unsigned[3]){chunks, channels, 1}, block, args, sizeof *args));
-    kas_ops_part_block(args->c, KAS_NORM_LANES, KAS_NORM_TEAMS, KAS_F32, block);
-    return kas_plan_launch(plan, ops->of[KAS_F32].norm_gradient_combine,
-                           (unsigned[3]){channels, 1, 1}, block, &sums, sizeof sums);
+    return kas_ops_combine(plan, ops->of[KAS_F32].norm_gradient_combine, &sums);
 }
 
 kas_status kas_op_layer_norm_backward(kas_ops *ops, kas_plan *plan, const kas_layer_norm *norm,

@@ -91,8 +91,16 @@ int kas_ops_rows_per_block(int c)
 
 int kas_ops_chunk_rows(int rows)
 {
-    const int even = (rows + 511) / 512;
+    const int even = (rows + 255) / 256;
     return even > 128 ? even : 128;
+}
+
+kas_status kas_ops_combine(kas_plan *plan, const kas_function *function, const kas_norm_args *args)
+{
+    const unsigned grid[3] = {kas_ops_chunks(args->c, KAS_COMBINE_LANES), 1, 1};
+    unsigned block[3];
+    kas_ops_part_block(args->c, KAS_COMBINE_LANES, KAS_COMBINE_TEAMS, KAS_F32, block);
+    return kas_plan_launch(plan, function, grid, block, args, sizeof *args);
 }
 
 kas_status kas_ops_check(const char *operation, const char *name, const kas_tensor *t)
