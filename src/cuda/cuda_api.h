@@ -76,6 +76,7 @@ enum {
     KAS_CUDA_ERROR_ILLEGAL_ADDRESS = 700,
     KAS_CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701,
     KAS_CUDA_ERROR_LAUNCH_TIMEOUT = 702,
+    KAS_CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE = 708,
     KAS_CUDA_ERROR_CONTEXT_IS_DESTROYED = 709,
     KAS_CUDA_ERROR_ASSERT = 710,
     KAS_CUDA_ERROR_HARDWARE_STACK_ERROR = 714,
@@ -93,7 +94,8 @@ enum {
 
     KAS_CU_STREAM_NON_BLOCKING = 1,
     KAS_CU_CAPTURE_THREAD_LOCAL = 1,
-    KAS_CU_EVENT_DEFAULT = 0,
+    KAS_CU_CTX_SCHED_BLOCKING_SYNC = 4,
+    KAS_CU_EVENT_BLOCKING_SYNC = 1,
     KAS_CU_EVENT_DISABLE_TIMING = 2,
     KAS_CU_DEVICE_MAX_THREADS_PER_BLOCK = 1,
     KAS_CU_DEVICE_MAJOR = 75,
@@ -282,6 +284,7 @@ enum {
     X(cuDeviceGetName, CUresult, (char *name, int size, CUdevice device))                          \
     X(cuDeviceGetAttribute, CUresult, (int *value, CUdevice_attribute attribute, CUdevice device)) \
     X(cuDeviceTotalMem_v2, CUresult, (size_t * bytes, CUdevice device))                            \
+    X(cuDevicePrimaryCtxSetFlags_v2, CUresult, (CUdevice device, unsigned flags))                  \
     X(cuDevicePrimaryCtxRetain, CUresult, (CUcontext * context, CUdevice device))                  \
     X(cuDevicePrimaryCtxRelease_v2, CUresult, (CUdevice device))                                   \
     X(cuCtxSetCurrent, CUresult, (CUcontext context))                                              \

@@ -233,8 +233,8 @@ static kas_status cuda_timer_create(kas_device *device, kas_timer **out)
     if (!timer)
         return kas_fail(KAS_NO_MEMORY, "no memory for a timer");
     timer->device = device;
-    KAS_TRY_GOTO(KAS_CU(cuda, cuEventCreate(&timer->start, KAS_CU_EVENT_DEFAULT)), failed);
-    KAS_TRY_GOTO(KAS_CU(cuda, cuEventCreate(&timer->stop, KAS_CU_EVENT_DEFAULT)), failed);
+    KAS_TRY_GOTO(KAS_CU(cuda, cuEventCreate(&timer->start, KAS_CU_EVENT_BLOCKING_SYNC)), failed);
+    KAS_TRY_GOTO(KAS_CU(cuda, cuEventCreate(&timer->stop, KAS_CU_EVENT_BLOCKING_SYNC)), failed);
     *out = timer;
     return KAS_OK;
 failed:
@@ -365,9 +365,21 @@ static kas_status find_device(kas_cuda *cuda, int ordinal)
     return KAS_OK;
 }
 
+/* Lets threads sleep while they wait: many items of one worker, each with a thread that spins,
+ * would take the cores from compilers and decoders. */
+static kas_status wait_asleep(kas_cuda *cuda)
+{
+    const CUresult result =
+        cuda->driver->cuDevicePrimaryCtxSetFlags_v2(cuda->ordinal, KAS_CU_CTX_SCHED_BLOCKING_SYNC);
+    if (result == KAS_CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE) /* by another device of this process */
+        return KAS_OK;
+    return kas_cuda_check(cuda, result, "cuDevicePrimaryCtxSetFlags_v2", __FILE__, __LINE__);
+}
+
 static kas_status open_context(kas_cuda *cuda)
 {
     CUcontext context = NULL;
+    KAS_TRY(wait_asleep(cuda));
     KAS_TRY(KAS_CU(cuda, cuDevicePrimaryCtxRetain(&context, cuda->ordinal)));
     cuda->context = context; /* from here on cuda_close releases it */
     KAS_TRY(KAS_CU(cuda, cuCtxSetCurrent(context)));

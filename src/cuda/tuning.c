@@ -214,8 +214,8 @@ static kas_status make_stopwatch(kas_cuda *cuda, const task *k, stopwatch *s)
                                       .y = memory_of(s, Y),
                                       .bias = k->beside.bias ? memory_of(s, W) : NULL,
                                       .residual = memory_of(s, RESIDUAL)};
-    KAS_TRY(KAS_CU(cuda, cuEventCreate(&s->start, KAS_CU_EVENT_DEFAULT)));
-    return KAS_CU(cuda, cuEventCreate(&s->stop, KAS_CU_EVENT_DEFAULT));
+    KAS_TRY(KAS_CU(cuda, cuEventCreate(&s->start, KAS_CU_EVENT_BLOCKING_SYNC)));
+    return KAS_CU(cuda, cuEventCreate(&s->stop, KAS_CU_EVENT_BLOCKING_SYNC));
 }
 
 static kas_status run_once(kas_cuda *cuda, const stopwatch *s)

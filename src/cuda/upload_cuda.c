@@ -67,8 +67,10 @@ kas_status kas_cuda_upload_create(kas_device *device, int slots, kas_upload **ou
     u->base = (kas_upload){device, slots};
     KAS_TRY_GOTO(KAS_CU(cuda, cuStreamCreate(&u->stream, KAS_CU_STREAM_NON_BLOCKING)), failed);
     for (int i = 0; i < slots; i++) {
-        KAS_TRY_GOTO(KAS_CU(cuda, cuEventCreate(&u->slot[i].copied, KAS_CU_EVENT_DEFAULT)), failed);
-        KAS_TRY_GOTO(KAS_CU(cuda, cuEventCreate(&u->slot[i].read, KAS_CU_EVENT_DEFAULT)), failed);
+        KAS_TRY_GOTO(KAS_CU(cuda, cuEventCreate(&u->slot[i].copied, KAS_CU_EVENT_BLOCKING_SYNC)),
+                     failed);
+        KAS_TRY_GOTO(KAS_CU(cuda, cuEventCreate(&u->slot[i].read, KAS_CU_EVENT_BLOCKING_SYNC)),
+                     failed);
     }
     *out = &u->base;
     return KAS_OK;

@@ -61,6 +61,7 @@ void sim_store(sim_number number, void *memory, int64_t i, double value); /* rou
 
 struct CUctx_st {
     int device, references;
+    unsigned flags;
 };
 extern _Thread_local CUcontext sim_context;
 

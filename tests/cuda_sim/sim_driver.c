@@ -125,9 +125,18 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
     return KAS_CUDA_SUCCESS;
 }
 
+CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags)
+{
+    SIM_LOCKED();
+    contexts[device].flags = flags;
+    return sim_call("cuDevicePrimaryCtxSetFlags_v2", KAS_CUDA_ERROR_INVALID_VALUE, sim_sticky);
+}
+
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
     SIM_CALL(cuDevicePrimaryCtxRetain, KAS_CUDA_ERROR_OUT_OF_MEMORY, sim_sticky);
+    if (contexts[device].flags != KAS_CU_CTX_SCHED_BLOCKING_SYNC)
+        sim_broken("threads that wait for device %d would spin", device);
     contexts[device].device = device;
     contexts[device].references++;
     sim_live++;

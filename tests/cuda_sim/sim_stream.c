@@ -43,6 +43,7 @@ struct CUevent_st {
     double milliseconds;
     CUgraph capture;   /* of the last record within one */
     uint64_t captured; /* records within captures */
+    bool spins;        /* a thread that waits for it */
 };
 /* In a graph: a record of an event, or the wait for it. */
 typedef struct mark {
@@ -440,9 +441,10 @@ CUresult cuGraphDestroy(CUgraph graph)
 CUresult cuEventCreate(CUevent *event, unsigned flags)
 {
     SIM_CALL(cuEventCreate, KAS_CUDA_ERROR_OUT_OF_MEMORY, sim_sticky);
-    if (flags != KAS_CU_EVENT_DEFAULT && flags != KAS_CU_EVENT_DISABLE_TIMING)
+    if (flags != KAS_CU_EVENT_BLOCKING_SYNC && flags != KAS_CU_EVENT_DISABLE_TIMING)
         return KAS_CUDA_ERROR_INVALID_VALUE;
     *event = sim_new(sizeof **event);
+    (*event)->spins = !(flags & KAS_CU_EVENT_BLOCKING_SYNC);
     sim_live++;
     return KAS_CUDA_SUCCESS;
 }
@@ -533,6 +535,8 @@ CUresult cuEventSynchronize(CUevent event)
 {
     SIM_CALL(cuEventSynchronize, KAS_CUDA_ERROR_INVALID_HANDLE, sim_sticky);
     SIM_NOT_IN_CAPTURE();
+    if (event->spins)
+        sim_broken("a thread that waits for an event would spin");
     sim_idle_waits += event->records && event->given == event->stream->given;
     if (event->reached < event->records)
         sim_drain(event->stream);
