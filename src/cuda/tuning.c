@@ -151,10 +151,17 @@ typedef struct choice {
 } choice;
 
 /* Writes the record. A failure to write to the cache costs only time; a study must have its
- * plans. */
+ * plans. One that should have been timed and could not be is not written: it would be the study's
+ * for good. */
 static kas_status write_record(kas_cuda *cuda, const task *k, const places *p, const choice *c)
 {
     kas_buf record = {0};
+    if (p->timed && c->listed > 1 && c->seconds <= 0) {
+        kas_warn("%s: candidates for %s could not be timed; candidate %d of %d is taken and not "
+                 "pinned: where another is taken later, results may differ in their last digits",
+                 k->t->name, k->problem, c->best + 1, c->listed);
+        return KAS_OK;
+    }
     k->t->write(k->t->self, c->best, &record);
     kas_buf_printf(&record, "\n%s: %s\n", k->t->name, k->problem);
     if (c->seconds > 0)

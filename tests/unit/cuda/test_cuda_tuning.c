@@ -287,7 +287,8 @@ static void an_engine_that_fails_is_passed_over(void **state)
     assert_int_equal(records(cached_plans(), TILE_2, &all), 2);
 }
 
-/* The scratch memory for timing is not to be had; the convolution's own is. */
+/* The scratch memory for timing is not to be had; the convolution's own is. Nothing is written
+ * down: another time there may be memory. */
 static void without_memory_the_ranking_decides(void **state)
 {
     (void)state;
@@ -295,8 +296,8 @@ static void without_memory_the_ranking_decides(void **state)
     setenv("KAS_SIM_MEMORY", "1000000", 1); /* x alone has 2 MB */
     setenv("KAS_CUDA_PINS", pins, 1);
     assert_int_equal(prepare(&large), 0);
-    expect_records(pins, TILE_1, 3);
-    expect_records(cached_plans(), "", 0); /* another time there may be memory */
+    expect_records(pins, "", 0);
+    expect_records(cached_plans(), "", 0);
 }
 
 static void every_call_while_timing_may_fail(void **state)
