@@ -123,13 +123,6 @@ KAS_FN kas_f16 kas_f16_of(float f)
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h.bits) : "f"(f));
     return h;
 }
-KAS_FN kas_bf16 kas_bf16_of(float f)
-{
-    kas_bf16 h;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h.bits) : "f"(f));
-    return h;
-}
-
 #else
 /* ---- CPU ------------------------------------------------------------------------------------ */
 
@@ -368,6 +361,18 @@ KAS_FN kas_f16 kas_f16_of(float f)
 #define kas_f16_value(h) kas_f16_value_of_bits(h)
 #define kas_f16_of(f) kas_f16_of_by_bits(f)
 #endif
+#endif
+
+/* ---- both ------------------------------------------------------------------------------------ */
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+KAS_FN kas_bf16 kas_bf16_of(float f)
+{
+    kas_bf16 h;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h.bits) : "f"(f));
+    return h;
+}
+#else
 /* To the nearest, ties to even: half a unit is added, less one where the last bit kept is 0. */
 KAS_FN kas_bf16 kas_bf16_of(float f)
 {
@@ -378,10 +383,7 @@ KAS_FN kas_bf16 kas_bf16_of(float f)
     const kas_bf16 h = {(kas_u16)((bits.u & 0x7fffffffu) > 0x7f800000u ? nan : rounded)};
     return h;
 }
-
 #endif
-
-/* ---- both ------------------------------------------------------------------------------------ */
 
 KAS_FN float kas_bf16_value(kas_bf16 h)
 {
