@@ -43,11 +43,6 @@
         break;                                                                                     \
     }
 
-KAS_FN float kas_sigmoid(float x)
-{
-    return 1.0f / (1.0f + kas_exp(-x));
-}
-
 /* relu6(x + 3) / 6 */
 KAS_FN float kas_hard_sigmoid(float x)
 {

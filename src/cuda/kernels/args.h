@@ -195,7 +195,7 @@ typedef struct kas_layer_norm_args {
     kas_real *out;                  /* y forward, dx backward */
     float *saved_mean, *saved_rstd; /* [rows] */
     float *partial;
-    int rows, c, chunk_rows;
+    int rows, c, chunk_rows, rows_per_block;
     int pitch_x, pitch_dy, pitch_out;
     int whole; /* whether all rows, gamma, beta and partial are whole */
     float eps;

@@ -1,105 +1,145 @@
 #include "kernel.h"
 
-/* Layer norm over the channels of each pixel.  A block takes one row; each lane sums every
- * KAS_LAYER_NORM_LANES-th channel, and the lanes' sums meet in a fixed tree. */
+/* Layer norm over the channels of each pixel.  The rows of threads of a block take a row each; each
+ * lane sums every KAS_LAYER_NORM_LANES-th channel, and the lanes' sums meet in a fixed tree. */
 #define KAS_LAYER_NORM_PART(base) kas_imin(KAS_LAYER_NORM_LANES, a.c - (base))
+
+/* The rows of a block. `step`: from one row's sums to the next one's. */
+typedef struct kas_layer_norm_block {
+    int first, rows, lanes, step;
+} kas_layer_norm_block;
+
+KAS_FN kas_layer_norm_block kas_layer_norm_block_of(const kas_layer_norm_args *a, int block)
+{
+    const int first = block * a->rows_per_block, lanes = kas_imin(KAS_LAYER_NORM_LANES, a->c);
+    const kas_layer_norm_block b = {first, kas_imin(a->rows_per_block, a->rows - first), lanes,
+                                    (lanes + KAS_WIDTH - 1) / KAS_WIDTH * KAS_WIDTH};
+    return b;
+}
+
+/* Leaves the sum of each row's lanes in its first. The tree is that of kas_block_sum. */
+KAS_FN void kas_layer_norm_sum(float *sums, kas_layer_norm_block b)
+{
+    int width = 1, n = b.lanes;
+    while (width < n)
+        width *= 2;
+    KAS_BARRIER();
+    for (width /= 2; width > 0; width /= 2) {
+        const int pairs = kas_imin(width, n - width);
+        KAS_ROWS (r, 0, b.rows) {
+            KAS_LANES (i, pairs) {
+                sums[r * b.step + i] += sums[r * b.step + i + width];
+            }
+        }
+        n = kas_imin(n, width);
+        KAS_BARRIER();
+    }
+}
 
 KAS_KERNEL(kas_dev_layer_norm_forward, kas_layer_norm_args)
 {
-    KAS_SHARED(float, work, KAS_LAYER_NORM_LANES);
-    const int row = KAS_BLOCK_X, lanes = kas_imin(KAS_LAYER_NORM_LANES, a.c);
+    KAS_SHARED(float, sums, (KAS_BLOCK_MAX * KAS_WIDTH));
+    KAS_SHARED(float, squares, (KAS_BLOCK_MAX * KAS_WIDTH));
+    const kas_layer_norm_block b = kas_layer_norm_block_of(&a, KAS_BLOCK_X);
     const float share = 1.0f / (float)a.c;
-    const kas_real *x = a.x + (kas_i64)row * a.pitch_x;
-    kas_real *y = a.out + (kas_i64)row * a.pitch_out;
-    KAS_WIDE_LANE(sum, KAS_LAYER_NORM_LANES);
-    KAS_WIDE_LANE(square, KAS_LAYER_NORM_LANES);
-    KAS_PART_THREADS (t, lanes) {
-        KAS_EACH(KAS_EACH_OF(sum, t) = 0.0f; KAS_EACH_OF(square, t) = 0.0f;)
-    }
-    KAS_UNROLL_FEW(4)
-    for (int base = 0; base < a.c; base += KAS_LAYER_NORM_LANES) {
-        KAS_PART_THREADS (t, KAS_LAYER_NORM_PART(base)) {
-            KAS_PART_LOAD_REAL(in, x, base + t, a.c, a.whole);
-            KAS_EACH(KAS_EACH_OF(sum, t) += KAS_EACH_VALUE(in);)
+    KAS_ROWS (r, 0, b.rows) {
+        const kas_real *x = a.x + (kas_i64)(b.first + r) * a.pitch_x;
+        KAS_WIDE_LANE(sum, KAS_LAYER_NORM_LANES);
+        kas_team_zero_one(sum, b.lanes);
+        KAS_UNROLL_FEW(4)
+        for (int base = 0; base < a.c; base += KAS_LAYER_NORM_LANES) {
+            KAS_PART_THREADS (t, KAS_LAYER_NORM_PART(base)) {
+                KAS_PART_LOAD_REAL(in, x, base + t, a.c, a.whole);
+                KAS_EACH(KAS_EACH_OF(sum, t) += KAS_EACH_VALUE(in);)
+            }
         }
+        kas_team_keep_one(sums + r * b.step, sum, b.lanes, 1);
     }
-    KAS_PART_THREADS (t, lanes) {
-        KAS_WIDE_VALUE(own, KAS_EACH_OF(sum, t));
-        KAS_WIDE_STORE(work, t, own);
-    }
-    const float mean = kas_block_sum(work, lanes) * share;
-    KAS_UNROLL_FEW(4)
-    for (int base = 0; base < a.c; base += KAS_LAYER_NORM_LANES) {
-        KAS_PART_THREADS (t, KAS_LAYER_NORM_PART(base)) {
-            KAS_PART_LOAD_REAL(in, x, base + t, a.c, a.whole);
-            KAS_EACH(const float off =
-                         base + KAS_EACH_LANE(t) < a.c ? KAS_EACH_VALUE(in) - mean : 0.0f;
-                     KAS_EACH_OF(square, t) = kas_fma(off, off, KAS_EACH_OF(square, t));)
+    kas_layer_norm_sum(sums, b);
+    KAS_ROWS (r, 0, b.rows) {
+        const kas_real *x = a.x + (kas_i64)(b.first + r) * a.pitch_x;
+        const float mean = sums[r * b.step] * share;
+        KAS_WIDE_LANE(square, KAS_LAYER_NORM_LANES);
+        kas_team_zero_one(square, b.lanes);
+        KAS_UNROLL_FEW(4)
+        for (int base = 0; base < a.c; base += KAS_LAYER_NORM_LANES) {
+            KAS_PART_THREADS (t, KAS_LAYER_NORM_PART(base)) {
+                KAS_PART_LOAD_REAL(in, x, base + t, a.c, a.whole);
+                KAS_EACH(const float off =
+                             base + KAS_EACH_LANE(t) < a.c ? KAS_EACH_VALUE(in) - mean : 0.0f;
+                         KAS_EACH_OF(square, t) = kas_fma(off, off, KAS_EACH_OF(square, t));)
+            }
         }
+        kas_team_keep_one(squares + r * b.step, square, b.lanes, 1);
     }
-    KAS_PART_THREADS (t, lanes) {
-        KAS_WIDE_VALUE(own, KAS_EACH_OF(square, t));
-        KAS_WIDE_STORE(work, t, own);
-    }
-    const float rstd = kas_rsqrt(kas_block_sum(work, lanes) * share + a.eps);
-    KAS_ONE_LANE
-    {
-        a.saved_mean[row] = mean;
-        a.saved_rstd[row] = rstd;
-    }
-    KAS_PART_LANES (c, a.c) {
-        KAS_PART_LOAD_REAL(in, x, c, a.c, a.whole);
-        KAS_PART_LOAD(g, a.gamma, c, a.c, a.whole);
-        KAS_PART_LOAD(b, a.beta, c, a.c, a.whole);
-        KAS_WIDE_VALUE(
-            out, kas_fma((KAS_EACH_VALUE(in) - mean) * rstd, KAS_EACH_VALUE(g), KAS_EACH_VALUE(b)));
-        KAS_PART_STORE_REAL(y, c, out, a.c, a.whole);
+    kas_layer_norm_sum(squares, b);
+    KAS_ROWS (r, 0, b.rows) {
+        const int row = b.first + r;
+        const kas_real *x = a.x + (kas_i64)row * a.pitch_x;
+        kas_real *y = a.out + (kas_i64)row * a.pitch_out;
+        const float mean = sums[r * b.step] * share;
+        const float rstd = kas_rsqrt(squares[r * b.step] * share + a.eps);
+        KAS_LANES (i, 1) {
+            a.saved_mean[row + i] = mean;
+            a.saved_rstd[row + i] = rstd;
+        }
+        KAS_PART_LANES (c, a.c) {
+            KAS_PART_LOAD_REAL(in, x, c, a.c, a.whole);
+            KAS_PART_LOAD(g, a.gamma, c, a.c, a.whole);
+            KAS_PART_LOAD(b, a.beta, c, a.c, a.whole);
+            KAS_WIDE_VALUE(out, kas_fma((KAS_EACH_VALUE(in) - mean) * rstd, KAS_EACH_VALUE(g),
+                                        KAS_EACH_VALUE(b)));
+            KAS_PART_STORE_REAL(y, c, out, a.c, a.whole);
+        }
     }
 }
 
 /* With g = dy * gamma: dx = rstd * (g - mean(g) - xhat * mean(g * xhat)). */
 KAS_KERNEL(kas_dev_layer_norm_backward, kas_layer_norm_args)
 {
-    KAS_SHARED(float, plain, KAS_LAYER_NORM_LANES);
-    KAS_SHARED(float, product, KAS_LAYER_NORM_LANES);
-    const int row = KAS_BLOCK_X, lanes = kas_imin(KAS_LAYER_NORM_LANES, a.c);
-    const float share = 1.0f / (float)a.c, mean = a.mean[row], rstd = a.rstd[row];
-    const kas_real *x = a.x + (kas_i64)row * a.pitch_x, *dy = a.dy + (kas_i64)row * a.pitch_dy;
-    kas_real *dx = a.out + (kas_i64)row * a.pitch_out;
-    KAS_WIDE_LANE(sums, KAS_LAYER_NORM_LANES);
-    KAS_WIDE_LANE(dots, KAS_LAYER_NORM_LANES);
-    KAS_PART_THREADS (t, lanes) {
-        KAS_EACH(KAS_EACH_OF(sums, t) = 0.0f; KAS_EACH_OF(dots, t) = 0.0f;)
-    }
-    KAS_UNROLL_FEW(4)
-    for (int base = 0; base < a.c; base += KAS_LAYER_NORM_LANES) {
-        KAS_PART_THREADS (t, KAS_LAYER_NORM_PART(base)) {
-            KAS_PART_LOAD_REAL(in, x, base + t, a.c, a.whole);
-            KAS_PART_LOAD_REAL(d, dy, base + t, a.c, a.whole);
-            KAS_PART_LOAD(gamma, a.gamma, base + t, a.c, a.whole);
-            KAS_WIDE_VALUE(g, KAS_EACH_VALUE(d) * KAS_EACH_VALUE(gamma));
-            KAS_WIDE_VALUE(xhat, (KAS_EACH_VALUE(in) - mean) * rstd);
-            KAS_EACH(KAS_EACH_OF(sums, t) += KAS_EACH_VALUE(g);
-                     KAS_EACH_OF(dots, t) =
-                         kas_fma(KAS_EACH_VALUE(g), KAS_EACH_VALUE(xhat), KAS_EACH_OF(dots, t));)
+    KAS_SHARED(float, plain, (KAS_BLOCK_MAX * KAS_WIDTH));
+    KAS_SHARED(float, product, (KAS_BLOCK_MAX * KAS_WIDTH));
+    const kas_layer_norm_block b = kas_layer_norm_block_of(&a, KAS_BLOCK_X);
+    const float share = 1.0f / (float)a.c;
+    KAS_ROWS (r, 0, b.rows) {
+        const int row = b.first + r;
+        const kas_real *x = a.x + (kas_i64)row * a.pitch_x, *dy = a.dy + (kas_i64)row * a.pitch_dy;
+        const float mean = a.mean[row], rstd = a.rstd[row];
+        KAS_WIDE_LANE(sums, KAS_LAYER_NORM_LANES);
+        KAS_WIDE_LANE(dots, KAS_LAYER_NORM_LANES);
+        kas_team_zero(sums, dots, b.lanes);
+        KAS_UNROLL_FEW(4)
+        for (int base = 0; base < a.c; base += KAS_LAYER_NORM_LANES) {
+            KAS_PART_THREADS (t, KAS_LAYER_NORM_PART(base)) {
+                KAS_PART_LOAD_REAL(in, x, base + t, a.c, a.whole);
+                KAS_PART_LOAD_REAL(d, dy, base + t, a.c, a.whole);
+                KAS_PART_LOAD(gamma, a.gamma, base + t, a.c, a.whole);
+                KAS_WIDE_VALUE(g, KAS_EACH_VALUE(d) * KAS_EACH_VALUE(gamma));
+                KAS_WIDE_VALUE(xhat, (KAS_EACH_VALUE(in) - mean) * rstd);
+                KAS_EACH(KAS_EACH_OF(sums, t) += KAS_EACH_VALUE(g);
+                         KAS_EACH_OF(dots, t) = kas_fma(KAS_EACH_VALUE(g), KAS_EACH_VALUE(xhat),
+                                                        KAS_EACH_OF(dots, t));)
+            }
         }
+        kas_team_keep(plain + r * b.step, product + r * b.step, sums, dots, b.lanes, 1);
     }
-    KAS_PART_THREADS (t, lanes) {
-        KAS_WIDE_VALUE(own, KAS_EACH_OF(sums, t));
-        KAS_WIDE_VALUE(other, KAS_EACH_OF(dots, t));
-        KAS_WIDE_STORE(plain, t, own);
-        KAS_WIDE_STORE(product, t, other);
-    }
-    const float sum = kas_block_sum(plain, lanes) * share;
-    const float dot = kas_block_sum(product, lanes) * share;
-    KAS_PART_LANES (c, a.c) {
-        KAS_PART_LOAD_REAL(in, x, c, a.c, a.whole);
-        KAS_PART_LOAD_REAL(d, dy, c, a.c, a.whole);
-        KAS_PART_LOAD(gamma, a.gamma, c, a.c, a.whole);
-        KAS_WIDE_VALUE(xhat, (KAS_EACH_VALUE(in) - mean) * rstd);
-        KAS_WIDE_VALUE(out, rstd * (KAS_EACH_VALUE(d) * KAS_EACH_VALUE(gamma) -
-                                    kas_fma(KAS_EACH_VALUE(xhat), dot, sum)));
-        KAS_PART_STORE_REAL(dx, c, out, a.c, a.whole);
+    kas_layer_norm_sum(plain, b);
+    kas_layer_norm_sum(product, b);
+    KAS_ROWS (r, 0, b.rows) {
+        const int row = b.first + r;
+        const kas_real *x = a.x + (kas_i64)row * a.pitch_x, *dy = a.dy + (kas_i64)row * a.pitch_dy;
+        kas_real *dx = a.out + (kas_i64)row * a.pitch_out;
+        const float mean = a.mean[row], rstd = a.rstd[row];
+        const float sum = plain[r * b.step] * share, dot = product[r * b.step] * share;
+        KAS_PART_LANES (c, a.c) {
+            KAS_PART_LOAD_REAL(in, x, c, a.c, a.whole);
+            KAS_PART_LOAD_REAL(d, dy, c, a.c, a.whole);
+            KAS_PART_LOAD(gamma, a.gamma, c, a.c, a.whole);
+            KAS_WIDE_VALUE(xhat, (KAS_EACH_VALUE(in) - mean) * rstd);
+            KAS_WIDE_VALUE(out, rstd * (KAS_EACH_VALUE(d) * KAS_EACH_VALUE(gamma) -
+                                        kas_fma(KAS_EACH_VALUE(xhat), dot, sum)));
+            KAS_PART_STORE_REAL(dx, c, out, a.c, a.whole);
+        }
     }
 }
 

@@ -428,6 +428,19 @@ KAS_FN float kas_min(float x, float y)
 {
     return ((x < y) | (x != x)) ? x : y;
 }
+/* 1 / (1 + e^-x). A GPU's true division is a call in a branch, which loads wait for; its
+ * approximation has an error of one unit in the last place. */
+KAS_FN float kas_sigmoid(float x)
+{
+    const float sum = 1.0f + kas_exp(-x);
+#ifdef __CUDACC__
+    float inverse;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(sum));
+    return inverse;
+#else
+    return 1.0f / sum;
+#endif
+}
 /* Returns whether x takes the place of y as the maximum so far. The first of equal values stays,
  * and so does the first NaN. */
 KAS_FN int kas_exceeds(float x, float y)

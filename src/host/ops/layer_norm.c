@@ -18,14 +18,15 @@ static kas_layer_norm_args make_args(const kas_layer_norm *norm)
                                  .eps = norm->eps};
 }
 
-/* Launches a block for each row, with as many lanes as the kernels have at most. */
+/* Launches blocks whose rows of threads take a row each. */
 static kas_status launch_rows(kas_plan *plan, kas_dtype dtype, const kas_function *function,
-                              const kas_layer_norm_args *args)
+                              kas_layer_norm_args *args)
 {
     unsigned block[3];
-    kas_ops_part_block(args->c, KAS_LAYER_NORM_LANES, 1, dtype, block);
-    return kas_plan_launch(plan, function, (unsigned[3]){(unsigned)args->rows, 1, 1}, block, args,
-                           sizeof *args);
+    kas_ops_part_block(args->c, KAS_LAYER_NORM_LANES, KAS_MAX_BLOCK, dtype, block);
+    args->rows_per_block = (int)block[1];
+    const unsigned grid[3] = {kas_ops_chunks(args->rows, args->rows_per_block), 1, 1};
+    return kas_plan_launch(plan, function, grid, block, args, sizeof *args);
 }
 
 kas_status kas_op_layer_norm_forward(kas_ops *ops, kas_plan *plan, const kas_layer_norm *norm)

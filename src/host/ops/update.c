@@ -59,7 +59,7 @@ kas_status kas_op_update(kas_ops *ops, kas_plan *plan, const kas_update *u)
         args.along_gradient = nesterov ? 1 : 0;
     }
     const unsigned grid[3] = {blocks_of(u->count, KAS_UPDATE_BLOCK), 1, 1};
-    const unsigned block[3] = {KAS_MAX_BLOCK, 1, 1};
+    const unsigned block[3] = {KAS_UPDATE_BLOCK / (unsigned)kas_ops_width(u->dtype), 1, 1};
     return kas_plan_launch(plan, function, grid, block, &args, sizeof args);
 }
 

@@ -229,7 +229,7 @@ static const char *unary_format(kas_fn fn)
     case KAS_FN_COS:
         return "kas_cos(%)";
     case KAS_FN_SIGMOID:
-        return "1.0f / (1.0f + kas_exp(-%))";
+        return "kas_sigmoid(%)";
     default:
         return "%";
     }
