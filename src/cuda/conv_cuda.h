@@ -3,7 +3,8 @@
  *     matmul   1x1, stride 1, no padding: cuBLASLt on the pixels as a matrix, groups as a batch
  *     cudnn    all others, as graphs of cuDNN 9 (dnn_graph.h); padded pixels are
  *              strides to it, which its engines take as they are or copy into the workspace
- *     direct   our own kernels (src/cuda/kernels/conv.cu), for what both refuse
+ *     direct   our own kernels (src/cuda/kernels/conv.cu), for what both refuse; depthwise ones
+ *              are timed beside cuDNN's engines
  *
  * float32 means float32 products (TF32 only where the convolution allows it), so that the device
  * agrees with the reference. Only deterministic algorithms are taken, and the choice among them
@@ -62,6 +63,9 @@ kas_status kas_cudnn_conv_run(kas_cuda *cuda, const kas_cudnn_conv *conv,
 /* A convolution by our own kernels. create fails only where a kernel cannot be had at all. */
 typedef struct kas_direct {
     kas_function *weights, *pass[3];
+    kas_function *sum; /* of the parts of a depthwise gradient of the weights, if several */
+    int parts;
+    size_t workspace_bytes;
 } kas_direct;
 kas_status kas_direct_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_direct *out);
 kas_status kas_direct_run(kas_cuda *cuda, const kas_direct *direct, const kas_conv_desc *desc,

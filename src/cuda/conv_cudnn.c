@@ -4,22 +4,41 @@
  * two differ, the library writes behind its workspace and a kernel of ours widens them. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cuda/conv_cuda.h"
 #include "cuda/dnn_plan.h"
 #include "cuda/tuning.h"
-#include "cuda/kernels/prelude.h"
-#include "cuda/kernels/args.h"
+#include "host/device/conv_loops.h"
 
 struct kas_cudnn_conv {
     bool tensor_cores; /* whether they may be used */
     bool ranked_only;  /* see `list` */
+    /* Our own kernels are a candidate of a depthwise convolution, and its plan where taken. */
+    kas_direct direct;
+    bool has_direct, takes_direct;
+    kas_conv_desc desc;
+    kas_conv_pass pass;
     kas_dnn_graph graph;
     kas_dnn_plan plan;
     const kas_function *widen; /* NULL: the library writes what the caller wants */
     int rows, columns;         /* of the weights; for `widen` */
     kas_dnn_choice candidate[KAS_MAX_CANDIDATES];
 };
+
+enum { DIRECT = -1 }; /* in place of an engine: our own kernels */
+
+/* Lists our own kernels eighth: so many are timed, and what is not timed is the library's first. */
+static void add_direct(kas_cudnn_conv *c, int *count)
+{
+    const int at = *count < 7 ? *count : 7;
+    if (*count == KAS_MAX_CANDIDATES)
+        --*count;
+    memmove(&c->candidate[at + 1], &c->candidate[at],
+            (size_t)(*count - at) * sizeof *c->candidate);
+    c->candidate[at] = (kas_dnn_choice){.engine = DIRECT};
+    ++*count;
+}
 
 /* Lists the choices. A fallback with an epilogue is left out: it may cost more than the pass that
  * it saves. */
@@ -30,6 +49,8 @@ static kas_status list(kas_cuda *cuda, void *self, int *count)
         kas_dnn_choices(cuda, &c->graph, c->tensor_cores, c->candidate, KAS_MAX_CANDIDATES, count));
     while (c->ranked_only && *count > 0 && c->candidate[*count - 1].fallback)
         --*count;
+    if (c->has_direct)
+        add_direct(c, count);
     return KAS_OK;
 }
 
@@ -42,6 +63,9 @@ static size_t gradients_at(const kas_cudnn_conv *c)
 static kas_status take_choice(kas_cuda *cuda, kas_cudnn_conv *c, const kas_dnn_choice *choice)
 {
     kas_dnn_plan_free(cuda, &c->plan);
+    c->takes_direct = choice->engine == DIRECT;
+    if (c->takes_direct)
+        return kas_cuda_reserve_workspace(cuda, c->direct.workspace_bytes);
     KAS_TRY(kas_dnn_plan_make(cuda, &c->graph, choice, &c->plan));
     const size_t gradients =
         c->widen ? (size_t)c->rows * (size_t)c->columns * kas_dtype_size(KAS_BF16) : 0;
@@ -54,10 +78,14 @@ static kas_status take(kas_cuda *cuda, void *self, int candidate)
     return take_choice(cuda, c, &c->candidate[candidate]);
 }
 
-/* Writes a choice as "engine 13, knobs 2=1 5=0". */
+/* Writes a choice as "engine 13, knobs 2=1 5=0", or "direct". */
 static void write_choice(const void *self, int candidate, kas_buf *out)
 {
     const kas_dnn_choice *choice = &((const kas_cudnn_conv *)self)->candidate[candidate];
+    if (choice->engine == DIRECT) {
+        kas_buf_puts(out, "direct");
+        return;
+    }
     kas_buf_printf(out, "engine %lld, knobs", (long long)choice->engine);
     for (int i = 0; i < choice->knobs; i++)
         kas_buf_printf(out, " %d=%lld", (int)choice->knob[i].type,
@@ -66,10 +94,12 @@ static void write_choice(const void *self, int candidate, kas_buf *out)
 
 static kas_status read_choice(kas_cuda *cuda, void *self, const char *line)
 {
-    kas_dnn_choice choice = {0};
+    kas_dnn_choice choice = {.engine = DIRECT};
     long long engine, value;
     int used = 0, type;
-    if (sscanf(line, "engine %lld, knobs%n", &engine, &used) < 1 || used == 0)
+    if (((const kas_cudnn_conv *)self)->has_direct && strcmp(line, "direct") == 0)
+        return take_choice(cuda, self, &choice);
+    if (sscanf(line, "engine %lld, knobs%n", &engine, &used) < 1 || used == 0 || engine < 0)
         return kas_fail(KAS_BAD_INPUT, "\"%s\" is not an engine of cuDNN", line);
     choice.engine = engine;
     for (line += used; *line; line += used) {
@@ -125,6 +155,11 @@ kas_status kas_cudnn_conv_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_
         return kas_fail(KAS_NO_MEMORY, "no memory for a convolution");
     c->tensor_cores = desc->tf32 || desc->dtype != KAS_F32;
     c->ranked_only = kas_conv_has_beside(beside);
+    c->has_direct = kas_conv_is_depthwise(desc) && !kas_conv_has_beside(beside);
+    c->desc = *desc;
+    c->pass = pass;
+    if (c->has_direct)
+        KAS_TRY_GOTO(kas_direct_create(cuda, desc, &c->direct), failed);
     if (pass == KAS_CONV_BACKWARD_WEIGHTS && desc->dtype != KAS_F32)
         KAS_TRY_GOTO(prepare_widen(cuda, desc, c), failed);
     KAS_TRY_GOTO(kas_dnn_graph_make(cuda, desc, pass, beside, &c->graph), failed);
@@ -150,6 +185,8 @@ kas_status kas_cudnn_conv_run(kas_cuda *cuda, const kas_cudnn_conv *c, const kas
     if (!kas_conv_operands_are_aligned(o))
         return kas_fail(KAS_UNSUPPORTED, "a tensor is not aligned to %d bytes", KAS_CONV_ALIGNMENT);
     char *workspace = (char *)(uintptr_t)cuda->workspace;
+    if (c->takes_direct)
+        return kas_direct_run(cuda, &c->direct, &c->desc, c->pass, o->x, o->w, o->y);
     if (!c->widen)
         return kas_dnn_plan_run(cuda, &c->plan, o, workspace);
     void *gradients = workspace + gradients_at(c);

@@ -2,6 +2,34 @@
 #include "cuda/conv_cuda.h"
 #include "host/device/conv_loops.h"
 
+/* Blocks that are enough for any GPU, and the fewest rows of images of one */
+enum { ENOUGH_BLOCKS = 512, LEAST_ROWS = 2 * KAS_CONV_TEAMS };
+
+static size_t weights_of(const kas_conv_desc *d)
+{
+    return (size_t)d->c_out * (size_t)(d->c_in / d->groups) * (size_t)(d->kernel_h * d->kernel_w);
+}
+
+/* Returns how many blocks share the rows of a depthwise gradient of the weights, of which each
+ * block sums one tap of some channels. */
+static int parts_of(const kas_conv_desc *d)
+{
+    const kas_conv_launch launch = kas_conv_loops_launch(d, KAS_CONV_BACKWARD_WEIGHTS);
+    const int blocks = (int)(launch.grid[0] * launch.grid[1]);
+    const int most = d->n * kas_conv_out_h(d) / LEAST_ROWS;
+    const int wanted = (ENOUGH_BLOCKS + blocks - 1) / blocks;
+    if (!kas_conv_is_depthwise(d) || most < 2)
+        return 1;
+    return wanted < most ? wanted : most;
+}
+
+static kas_status find_sum(kas_cuda *cuda, kas_direct *out)
+{
+    kas_module *module;
+    KAS_TRY(kas_cuda_module_builtin(&cuda->base, KAS_F32, &module));
+    return kas_cuda_module_function(module, "kas_dev_bias_backward", &out->sum);
+}
+
 kas_status kas_direct_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_direct *out)
 {
     kas_module *module;
@@ -14,24 +42,47 @@ kas_status kas_direct_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_dire
     for (int pass = 0; pass < 3; pass++)
         KAS_TRY(kas_cuda_module_function(module, kas_conv_loops_name(desc, (kas_conv_pass)pass),
                                          &out->pass[pass]));
-    const size_t weights = (size_t)desc->c_out * (size_t)(desc->c_in / desc->groups) *
-                           (size_t)(desc->kernel_h * desc->kernel_w);
+    const size_t weights = weights_of(desc);
     if (weights > KAS_CUDA_MAX_WORKSPACE / sizeof(float))
         return kas_fail(KAS_UNSUPPORTED,
                         "convolution: %zu weights; at most %zu are allowed on a GPU", weights,
                         KAS_CUDA_MAX_WORKSPACE / sizeof(float));
-    return kas_cuda_reserve_workspace(cuda, weights * sizeof(float));
+    out->parts = parts_of(desc);
+    if (out->parts > 1)
+        KAS_TRY(find_sum(cuda, out));
+    out->workspace_bytes = (size_t)out->parts * weights * sizeof(float);
+    return kas_cuda_reserve_workspace(cuda, out->workspace_bytes);
+}
+
+/* Adds up the gradients of the parts, in order. */
+static kas_status add_parts(kas_cuda *cuda, const kas_direct *direct, const kas_conv_args *conv)
+{
+    const int c = conv->c_out * conv->kernel_h * conv->kernel_w;
+    const kas_column_sum_args args = {.x = conv->wt,
+                                      .out = conv->dw,
+                                      .rows = conv->parts,
+                                      .chunk_rows = conv->parts,
+                                      .c = c,
+                                      .pitch = c,
+                                      .whole = c % 4 == 0 && kas_is_aligned(conv->dw)};
+    const unsigned grid[3] = {1, (unsigned)(c + KAS_SUM_LANES - 1) / KAS_SUM_LANES, 1};
+    const unsigned block[3] = {KAS_SUM_LANES / 4, KAS_SUM_TEAMS, 1};
+    return kas_cuda_launch(cuda, direct->sum, grid, block, &args);
 }
 
 kas_status kas_direct_run(kas_cuda *cuda, const kas_direct *direct, const kas_conv_desc *desc,
                           kas_conv_pass pass, void *x, void *w, void *y)
 {
-    const kas_conv_args args =
-        kas_conv_loops_args(desc, x, w, y, (float *)(uintptr_t)cuda->workspace);
+    kas_conv_args args = kas_conv_loops_args(desc, x, w, y, (float *)(uintptr_t)cuda->workspace);
     if (kas_conv_loops_transpose(desc, pass)) {
         const kas_conv_launch transpose = kas_conv_loops_transpose_launch(desc);
         KAS_TRY(kas_cuda_launch(cuda, direct->weights, transpose.grid, transpose.block, &args));
     }
-    const kas_conv_launch launch = kas_conv_loops_launch(desc, pass);
-    return kas_cuda_launch(cuda, direct->pass[pass], launch.grid, launch.block, &args);
+    kas_conv_launch launch = kas_conv_loops_launch(desc, pass);
+    if (pass != KAS_CONV_BACKWARD_WEIGHTS || direct->parts == 1)
+        return kas_cuda_launch(cuda, direct->pass[pass], launch.grid, launch.block, &args);
+    args.parts = direct->parts;
+    launch.grid[2] = (unsigned)direct->parts;
+    KAS_TRY(kas_cuda_launch(cuda, direct->pass[pass], launch.grid, launch.block, &args));
+    return add_parts(cuda, direct, &args);
 }

@@ -277,6 +277,9 @@ typedef struct kas_loss_scale_args {
 typedef struct kas_conv_args {
     kas_real *x, *w, *y;
     float *dw, *wt; /* wt: scratch, as many floats as w */
+    /* Depthwise gradient of the weights: blocks that share the rows of all images. With more than
+     * one, wt gets [parts] gradients instead of dw. */
+    int parts;
     int n, h, width, c_in, c_out, groups;
     int group_in, group_out; /* channels of a group */
     int kernel_h, kernel_w, stride, pad_h, pad_w, dilation;

@@ -74,19 +74,22 @@ KAS_KERNEL(kas_dev_depthwise_backward_data, kas_conv_args)
     }
 }
 
-/* Teams (teams.h) share the rows of all images. A channel's taps lie side by side in dw, so the
- * results are written one element at a time. */
+/* The blocks of a tap share the rows of all images, and teams (teams.h) those of a block. A
+ * channel's taps lie side by side in dw, so the results are written one element at a time. */
 KAS_KERNEL(kas_dev_depthwise_backward_weights, kas_conv_args)
 {
     const int tap = KAS_BLOCK_X, first = KAS_BLOCK_Y * KAS_CONV_LANES;
     const int kh = tap / a.kernel_w, kw = tap % a.kernel_w, taps = a.kernel_h * a.kernel_w;
     const int lanes = kas_imin(KAS_CONV_LANES, a.c_in - first);
+    const int part = KAS_BLOCK_Z, rows = (a.n * a.out_h + a.parts - 1) / a.parts;
+    const int last = kas_imin((part + 1) * rows, a.n * a.out_h);
+    float *dw = a.parts > 1 ? a.wt + (kas_i64)part * a.c_in * taps : a.dw;
     KAS_SHARED(float, sums, (KAS_CONV_TEAMS * KAS_CONV_LANES));
     KAS_ROWS (team, 0, KAS_CONV_TEAMS) {
         KAS_WIDE_LANE(sum, KAS_CONV_LANES);
         KAS_WIDE_LANE(row, KAS_CONV_LANES);
         kas_team_zero_one(sum, lanes);
-        for (int r = team; r < a.n * a.out_h; r += KAS_CONV_TEAMS) {
+        for (int r = part * rows + team; r < last; r += KAS_CONV_TEAMS) {
             const int image = r / a.out_h, ih = r % a.out_h * a.stride + kh * a.dilation - a.pad_h;
             if (ih < 0 || ih >= a.h)
                 continue;
@@ -118,7 +121,7 @@ KAS_KERNEL(kas_dev_depthwise_backward_weights, kas_conv_args)
         KAS_WIDE_LANE(sum, KAS_CONV_LANES);
         kas_team_add(sums, KAS_CONV_TEAMS, sum, lanes);
         KAS_PART_THREADS (t, lanes) {
-            KAS_EACH(if (KAS_EACH_LANE(t) < lanes) a.dw[(first + KAS_EACH_LANE(t)) * taps + tap] =
+            KAS_EACH(if (KAS_EACH_LANE(t) < lanes) dw[(first + KAS_EACH_LANE(t)) * taps + tap] =
                          KAS_EACH_OF(sum, t);)
         }
     }

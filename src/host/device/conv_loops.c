@@ -1,6 +1,6 @@
 #include "host/device/conv_loops.h"
 
-static bool is_depthwise(const kas_conv_desc *d)
+bool kas_conv_is_depthwise(const kas_conv_desc *d)
 {
     return d->c_in == d->groups && d->c_out == d->groups;
 }
@@ -11,12 +11,13 @@ const char *kas_conv_loops_name(const kas_conv_desc *desc, kas_conv_pass pass)
         {"kas_dev_conv_forward", "kas_dev_conv_backward_data", "kas_dev_conv_backward_weights"},
         {"kas_dev_depthwise_forward", "kas_dev_depthwise_backward_data",
          "kas_dev_depthwise_backward_weights"}};
-    return name[is_depthwise(desc)][pass];
+    return name[kas_conv_is_depthwise(desc)][pass];
 }
 
 bool kas_conv_loops_transpose(const kas_conv_desc *desc, kas_conv_pass pass)
 {
-    return pass == KAS_CONV_FORWARD || (pass == KAS_CONV_BACKWARD_DATA && is_depthwise(desc));
+    return pass == KAS_CONV_FORWARD ||
+           (pass == KAS_CONV_BACKWARD_DATA && kas_conv_is_depthwise(desc));
 }
 
 /* Returns whether all 16-byte accesses are aligned: pixels have `pitch` elements, in groups of
@@ -31,7 +32,7 @@ static bool whole(const kas_conv_desc *d, int channels, int pitch, const void *p
 
 kas_conv_args kas_conv_loops_args(const kas_conv_desc *d, void *x, void *w, void *y, float *wt)
 {
-    const bool depthwise = is_depthwise(d); /* its groups are lanes */
+    const bool depthwise = kas_conv_is_depthwise(d); /* its groups are lanes */
     const int group_in = d->c_in / d->groups, group_out = d->c_out / d->groups;
     return (kas_conv_args){
         .x = x,
@@ -39,6 +40,7 @@ kas_conv_args kas_conv_loops_args(const kas_conv_desc *d, void *x, void *w, void
         .dw = w,
         .wt = wt,
         .y = y,
+        .parts = 1,
         .n = d->n,
         .h = d->h,
         .width = d->w,
@@ -87,7 +89,7 @@ static void set_block(kas_conv_launch *launch, const kas_conv_desc *d, int lanes
 kas_conv_launch kas_conv_loops_launch(const kas_conv_desc *d, kas_conv_pass pass)
 {
     const unsigned taps = (unsigned)(d->kernel_h * d->kernel_w);
-    const bool depthwise = is_depthwise(d), forward = pass == KAS_CONV_FORWARD;
+    const bool depthwise = kas_conv_is_depthwise(d), forward = pass == KAS_CONV_FORWARD;
     const int lanes = depthwise ? d->c_in : (forward ? d->c_out : d->c_in) / d->groups;
     kas_conv_launch launch = {.grid = {1, 1, 1}};
     if (pass == KAS_CONV_BACKWARD_WEIGHTS) {

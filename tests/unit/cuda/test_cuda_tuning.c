@@ -149,6 +149,20 @@ static void the_fastest_is_taken_once(void **state)
     assert_int_equal(quiet, -1);
 }
 
+/* The stand-in's engines pretend to take a millisecond and more; our kernels take what they do. */
+static void own_depthwise_kernels_are_timed_too(void **state)
+{
+    (void)state;
+    const kas_conv_desc depthwise = F32(2, 4, 4, 8, 8, 8, 3, 3, 1, 1, 1, 8, 8, 0);
+    assert_true(prepare(&depthwise) > 3 * 2 * 5);
+    expect_records(cached_plans(), "direct\n", 3);
+    assert_int_equal(prepare(&depthwise), 0);
+    setenv("KAS_CUDA_PLANS", "heuristic", 1); /* the library's first */
+    setenv("KAS_CUDA_PINS", pins, 1);
+    prepare(&depthwise);
+    expect_records(pins, TILE_1, 3);
+}
+
 static void products_are_timed_too(void **state)
 {
     (void)state;
@@ -248,6 +262,8 @@ static void damaged_records_are_made_again(void **state)
         "engine 13, knobs 2=7\n", /* a tile that there is not */
         "engine 13, knobs 2\n",   /* cut off */
         "engine 12, knobs\n",     /* refuses */
+        "direct\n",               /* only of a depthwise convolution */
+        "engine -1, knobs\n",     /* not how it is written */
         "engine 13, knobs 2=1 2=1 2=1 2=1 2=1 2=1 2=1 2=1 2=1 2=1 2=1 2=1 2=1 2=1 2=1 2=1 2=1\n",
     };
     prepare(&conv3x3);
@@ -390,6 +406,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_fastest_is_taken_once),
+        TEST(own_depthwise_kernels_are_timed_too),
         TEST(products_are_timed_too),
         TEST(an_epilogue_is_a_problem_of_its_own),
         TEST(an_activation_must_keep_nan),
