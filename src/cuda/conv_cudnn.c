@@ -1,7 +1,9 @@
 /* Convolutions on cuDNN 9: a graph for each pass, and the plan that runs it.
  *
- * Gradients of weights are float32 to our callers and of the pixels' dtype to cuDNN.  Where the
- * two differ, the library writes behind its workspace and a kernel of ours widens them. */
+ * Gradients of weights are float32 to our callers and of the pixels' dtype to cuDNN, and channels
+ * that pad the pixels may be channels to cuDNN alone (kas_dnn_conv_desc).  Where the library's
+ * weights so differ from the caller's, they stand behind its workspace, and a kernel of ours makes
+ * them, or makes the caller's gradient of them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +23,9 @@ struct kas_cudnn_conv {
     kas_conv_pass pass;
     kas_dnn_graph graph;
     kas_dnn_plan plan;
-    const kas_function *widen; /* NULL: the library writes what the caller wants */
-    int rows, columns;         /* of the weights; for `widen` */
+    /* NULL: the library reads and writes the caller's weights */
+    const kas_function *convert;
+    int rows, columns, pitch; /* of the weights; the pitch is the library's */
     kas_dnn_choice candidate[KAS_MAX_CANDIDATES];
 };
 
@@ -34,8 +37,7 @@ static void add_direct(kas_cudnn_conv *c, int *count)
     const int at = *count < 7 ? *count : 7;
     if (*count == KAS_MAX_CANDIDATES)
         --*count;
-    memmove(&c->candidate[at + 1], &c->candidate[at],
-            (size_t)(*count - at) * sizeof *c->candidate);
+    memmove(&c->candidate[at + 1], &c->candidate[at], (size_t)(*count - at) * sizeof *c->candidate);
     c->candidate[at] = (kas_dnn_choice){.engine = DIRECT};
     ++*count;
 }
@@ -54,8 +56,8 @@ static kas_status list(kas_cuda *cuda, void *self, int *count)
     return KAS_OK;
 }
 
-/* Returns the offset of 16-bit gradients in the workspace. */
-static size_t gradients_at(const kas_cudnn_conv *c)
+/* Returns the offset of the library's weights in the workspace. */
+static size_t weights_at(const kas_cudnn_conv *c)
 {
     return (c->plan.workspace_bytes + 255) / 256 * 256;
 }
@@ -67,9 +69,9 @@ static kas_status take_choice(kas_cuda *cuda, kas_cudnn_conv *c, const kas_dnn_c
     if (c->takes_direct)
         return kas_cuda_reserve_workspace(cuda, c->direct.workspace_bytes);
     KAS_TRY(kas_dnn_plan_make(cuda, &c->graph, choice, &c->plan));
-    const size_t gradients =
-        c->widen ? (size_t)c->rows * (size_t)c->columns * kas_dtype_size(KAS_BF16) : 0;
-    return kas_cuda_reserve_workspace(cuda, gradients_at(c) + gradients);
+    const size_t weights =
+        c->convert ? (size_t)c->rows * (size_t)c->pitch * kas_dtype_size(c->desc.dtype) : 0;
+    return kas_cuda_reserve_workspace(cuda, weights_at(c) + weights);
 }
 
 static kas_status take(kas_cuda *cuda, void *self, int candidate)
@@ -132,15 +134,29 @@ static kas_status choose(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pas
     return kas_tune_conv(cuda, desc, pass, beside, &tuned);
 }
 
-static kas_status prepare_widen(kas_cuda *cuda, const kas_conv_desc *desc, kas_cudnn_conv *c)
+/* Finds the kernel that makes the library's weights, or the caller's gradient; none where they are
+ * the same. */
+static kas_status prepare_convert(kas_cuda *cuda, const kas_conv_desc *of_library,
+                                  kas_cudnn_conv *c)
 {
+    const kas_conv_desc *desc = &c->desc;
+    const int taps = desc->kernel_h * desc->kernel_w;
+    const bool pads = of_library->c_in != desc->c_in;
+    const char *name = NULL;
+    if (c->pass == KAS_CONV_FORWARD && pads)
+        name = "kas_dev_shortcut_a_forward"; /* it pads pixels with zeros */
+    else if (c->pass == KAS_CONV_BACKWARD_WEIGHTS)
+        name = desc->dtype != KAS_F32 ? "kas_dev_widen" : pads ? "kas_dev_copy" : NULL;
+    if (!name)
+        return KAS_OK;
     kas_module *module;
-    kas_function *widen;
+    kas_function *convert;
     KAS_TRY(kas_cuda_module_builtin(&cuda->base, desc->dtype, &module));
-    KAS_TRY(kas_cuda_module_function(module, "kas_dev_widen", &widen));
-    c->widen = widen;
-    c->rows = desc->c_out;
-    c->columns = desc->kernel_h * desc->kernel_w * (desc->c_in / desc->groups);
+    KAS_TRY(kas_cuda_module_function(module, name, &convert));
+    c->convert = convert;
+    c->rows = pads ? desc->c_out * taps : desc->c_out;
+    c->columns = pads ? desc->c_in : taps * (desc->c_in / desc->groups);
+    c->pitch = pads ? of_library->c_in : c->columns;
     return KAS_OK;
 }
 
@@ -148,6 +164,7 @@ kas_status kas_cudnn_conv_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_
                                  kas_conv_beside beside, kas_cudnn_conv **out)
 {
     kas_status status;
+    const kas_conv_desc of_library = kas_dnn_conv_desc(desc, pass);
     if (!cuda->dnn_handle)
         return kas_fail(KAS_UNSUPPORTED, "no cuDNN");
     kas_cudnn_conv *c = calloc(1, sizeof *c);
@@ -160,10 +177,9 @@ kas_status kas_cudnn_conv_create(kas_cuda *cuda, const kas_conv_desc *desc, kas_
     c->pass = pass;
     if (c->has_direct)
         KAS_TRY_GOTO(kas_direct_create(cuda, desc, &c->direct), failed);
-    if (pass == KAS_CONV_BACKWARD_WEIGHTS && desc->dtype != KAS_F32)
-        KAS_TRY_GOTO(prepare_widen(cuda, desc, c), failed);
-    KAS_TRY_GOTO(kas_dnn_graph_make(cuda, desc, pass, beside, &c->graph), failed);
-    KAS_TRY_GOTO(choose(cuda, desc, pass, beside, c), failed);
+    KAS_TRY_GOTO(prepare_convert(cuda, &of_library, c), failed);
+    KAS_TRY_GOTO(kas_dnn_graph_make(cuda, &of_library, pass, beside, &c->graph), failed);
+    KAS_TRY_GOTO(choose(cuda, &of_library, pass, beside, c), failed);
     *out = c;
     return KAS_OK;
 failed:
@@ -180,6 +196,47 @@ void kas_cudnn_conv_free(kas_cuda *cuda, kas_cudnn_conv *c)
     free(c);
 }
 
+/* Launches `convert`, in a forward pass to the library's weights, else from its gradient. */
+static kas_status run_convert(kas_cuda *cuda, const kas_cudnn_conv *c, void *ours, void *librarys)
+{
+    const kas_conv_desc *d = &c->desc;
+    const int taps = d->kernel_h * d->kernel_w;
+    const int rows = c->pitch != c->columns ? KAS_MAX_BLOCK : 1; /* a padded row is one thread's */
+    const unsigned blocks = (unsigned)((c->rows + rows - 1) / rows);
+    const unsigned grid[3] = {c->pass == KAS_CONV_FORWARD ? (unsigned)d->c_out : blocks, 1, 1};
+    const unsigned block[3] = {KAS_MAX_BLOCK / (unsigned)rows, (unsigned)rows, 1};
+    const kas_shortcut_args pad = {.in = ours,
+                                   .out = librarys,
+                                   .h = d->c_out,
+                                   .width = taps,
+                                   .out_h = d->c_out,
+                                   .out_w = taps,
+                                   .size = 1,
+                                   .c = c->columns,
+                                   .pitch_x = c->columns,
+                                   .pitch_y = c->pitch,
+                                   .c_out = c->pitch};
+    const kas_rows_args copy = {.a = librarys,
+                                .y = ours,
+                                .rows = c->rows,
+                                .c = c->columns,
+                                .pitch_a = c->pitch,
+                                .pitch_y = c->columns,
+                                .rows_per_block = rows};
+    const kas_cast_args widen = {.real = librarys,
+                                 .value = ours,
+                                 .rows = c->rows,
+                                 .c = c->columns,
+                                 .pitch_real = c->pitch,
+                                 .pitch_value = c->columns,
+                                 .rows_per_block = rows,
+                                 .whole = c->columns % 8 == 0};
+    const void *args = c->pass == KAS_CONV_FORWARD ? (const void *)&pad
+                       : d->dtype == KAS_F32       ? (const void *)&copy
+                                                   : (const void *)&widen;
+    return kas_cuda_launch(cuda, c->convert, grid, block, args);
+}
+
 kas_status kas_cudnn_conv_run(kas_cuda *cuda, const kas_cudnn_conv *c, const kas_conv_operands *o)
 {
     if (!kas_conv_operands_are_aligned(o))
@@ -187,19 +244,12 @@ kas_status kas_cudnn_conv_run(kas_cuda *cuda, const kas_cudnn_conv *c, const kas
     char *workspace = (char *)(uintptr_t)cuda->workspace;
     if (c->takes_direct)
         return kas_direct_run(cuda, &c->direct, &c->desc, c->pass, o->x, o->w, o->y);
-    if (!c->widen)
+    if (!c->convert)
         return kas_dnn_plan_run(cuda, &c->plan, o, workspace);
-    void *gradients = workspace + gradients_at(c);
-    const kas_conv_operands narrow = {.x = o->x, .w = gradients, .y = o->y};
-    KAS_TRY(kas_dnn_plan_run(cuda, &c->plan, &narrow, workspace));
-    const kas_cast_args args = {.real = gradients,
-                                .value = o->w,
-                                .rows = c->rows,
-                                .c = c->columns,
-                                .pitch_real = c->columns,
-                                .pitch_value = c->columns,
-                                .rows_per_block = 1,
-                                .whole = c->columns % 8 == 0};
-    return kas_cuda_launch(cuda, c->widen, (unsigned[3]){(unsigned)c->rows, 1, 1},
-                           (unsigned[3]){KAS_MAX_BLOCK, 1, 1}, &args);
+    kas_conv_operands of_library = *o;
+    of_library.w = workspace + weights_at(c);
+    if (c->pass == KAS_CONV_FORWARD)
+        KAS_TRY(run_convert(cuda, c, o->w, of_library.w));
+    KAS_TRY(kas_dnn_plan_run(cuda, &c->plan, &of_library, workspace));
+    return c->pass == KAS_CONV_FORWARD ? KAS_OK : run_convert(cuda, c, o->w, of_library.w);
 }

@@ -213,6 +213,14 @@ static kas_status make_all(kas_cuda *cuda, const kas_conv_desc *d, kas_conv_pass
     return make_graph(cuda, g);
 }
 
+kas_conv_desc kas_dnn_conv_desc(const kas_conv_desc *desc, kas_conv_pass pass)
+{
+    kas_conv_desc d = *desc;
+    if (d.finite_padding && d.groups == 1 && pass != KAS_CONV_BACKWARD_DATA)
+        d.c_in = d.x_pitch;
+    return d;
+}
+
 kas_status kas_dnn_refuse_bad_parameters(kas_status status)
 {
     return status == KAS_DEVICE && strstr(kas_error(), "BAD_PARAM") ? KAS_UNSUPPORTED : status;

@@ -26,6 +26,11 @@ typedef struct kas_dnn_graph {
     cudnnBackendDescriptor_t part[KAS_DNN_MAX_PARTS], operation[KAS_DNN_MAX_OPERATIONS];
 } kas_dnn_graph;
 
+/* Returns the convolution as cuDNN gets it. It copies an x whose channels are no multiple of 16
+ * bytes, all of it; so where x's padding is finite it counts as channels whose weights are zero
+ * (forward), or whose gradient is not wanted. */
+kas_conv_desc kas_dnn_conv_desc(const kas_conv_desc *desc, kas_conv_pass pass);
+
 /* Makes the graph of a pass; only a forward pass may have something `beside` it. Returns
  * KAS_UNSUPPORTED when cuDNN refuses the sizes or has no such operation. `*out` is all zero
  * after a failure. */

@@ -129,6 +129,24 @@ static inline void *numbers_to_device(kas_dtype dtype, const double *from, int n
     return memory;
 }
 
+/* Makes the x of a convolution. Where its padding must be finite, it is 1: weights that are zero
+ * there leave nothing of it. */
+static inline void *conv_x_to_device(const kas_conv_desc *d, const double *from)
+{
+    const size_t pixels = (size_t)d->h * d->w;
+    const int channels = d->finite_padding ? d->x_pitch : d->c_in;
+    double *wide = malloc((size_t)d->n * channels * pixels * sizeof *wide);
+    assert_non_null(wide);
+    for (int i = 0; i < d->n; i++)
+        for (int k = 0; k < channels; k++)
+            for (size_t p = 0; p < pixels; p++)
+                wide[((size_t)i * channels + k) * pixels + p] =
+                    k < d->c_in ? from[((size_t)i * d->c_in + k) * pixels + p] : 1;
+    void *x = numbers_to_device(d->dtype, wide, d->n, channels, d->h, d->w, d->x_pitch);
+    free(wide);
+    return x;
+}
+
 /* Reads a tensor back. The padding must still be NaN: no operation writes it. */
 static inline double *numbers_from_device(kas_dtype dtype, const void *memory, int n, int c, int h,
                                           int w, int pitch)

@@ -91,7 +91,7 @@ static void run_case(const kas_conv_desc *d, const tensors *t, const char *what)
     OK(kas_conv_create(the_device, d, &conv));
     OK(kas_plan_create(the_device, &plan));
     const kas_dtype dtype = d->dtype;
-    void *x = numbers_to_device(dtype, t->x, d->n, d->c_in, d->h, d->w, d->x_pitch);
+    void *x = conv_x_to_device(d, t->x);
     void *w = numbers_to_device(dtype, t->w, d->c_out, ci, d->kernel_h, d->kernel_w, ci);
     void *dy = numbers_to_device(dtype, t->dy, d->n, d->c_out, t->out_h, t->out_w, d->y_pitch);
     void *y = numbers_to_device(dtype, NULL, d->n, d->c_out, t->out_h, t->out_w, d->y_pitch);
@@ -150,6 +150,28 @@ static void test_library(void **state)
         free_reference(&t);
     }
     print_worst("library");
+}
+
+/* The first layer: what pads the images may be channels to a library. */
+static void test_finite_padding(void **state)
+{
+    (void)state;
+    static const conv_case stems[] = {
+        {2, 9, 7, 3, 16, 1, 3, 3, 1, 1, 0, 0},  /* */
+        {2, 9, 7, 1, 12, 1, 5, 5, 2, 2, 8, 0},  /* one channel, wide pitch */
+        {2, 6, 9, 5, 20, 1, 7, 3, 1, 1, 0, 0},  /* 63 rows of weights */
+        {2, 5, 6, 8, 20, 1, 3, 3, 1, 1, 0, 0},  /* no padding */
+        {2, 5, 6, 12, 20, 4, 3, 3, 1, 1, 8, 0}, /* grouped */
+        {1, 4, 4, 3, 70, 1, 1, 1, 1, 0, 0, 0},  /* a product */
+    };
+    for (size_t i = 0; i < sizeof stems / sizeof *stems; i++) {
+        kas_conv_desc desc = desc_of(&stems[i]);
+        desc.finite_padding = true;
+        tensors t = make_reference(&desc);
+        run_case(&desc, &t, "finite padding");
+        free_reference(&t);
+    }
+    print_worst("finite padding");
 }
 
 static void test_loops(void **state)
@@ -324,9 +346,10 @@ static void test_bad_descriptor(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_library), cmocka_unit_test(test_loops),
-        cmocka_unit_test(test_crooked), cmocka_unit_test(test_deterministic),
-        cmocka_unit_test(test_bias),    cmocka_unit_test(test_bad_descriptor),
+        cmocka_unit_test(test_library),        cmocka_unit_test(test_finite_padding),
+        cmocka_unit_test(test_loops),          cmocka_unit_test(test_crooked),
+        cmocka_unit_test(test_deterministic),  cmocka_unit_test(test_bias),
+        cmocka_unit_test(test_bad_descriptor),
     };
     return RUN_FOR_EACH_DTYPE(tests, open_the_device, close_the_device);
 }

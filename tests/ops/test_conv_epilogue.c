@@ -22,7 +22,9 @@ static const conv_case cases[] = {
     {2, 7, 7, 64, 64, 64, 5, 2, 0},    /* depthwise, stride */
     {2, 7, 7, 130, 130, 130, 3, 1, 2}, /* gaps between pixels */
     {5, 1, 1, 64, 10, 1, 1, 1, 0},     /* linear */
+    {2, 9, 7, 3, 16, 1, 3, 1, 0},      /* a stem with finite padding */
 };
+enum { FINITE = sizeof cases / sizeof *cases - 1 };
 
 static const struct {
     kas_conv_epilogue epilogue;
@@ -56,7 +58,8 @@ static kas_conv_desc desc_of(const conv_case *c)
                            .pad_w = c->kernel / 2,
                            .x_pitch = kas_pitch_of(the_dtype, c->c_in) + c->extra_pitch,
                            .y_pitch = kas_pitch_of(the_dtype, c->c_out) + c->extra_pitch,
-                           .dtype = the_dtype};
+                           .dtype = the_dtype,
+                           .finite_padding = c == &cases[FINITE]};
 }
 
 /* Two sets of weights: the second is written over the first. */
@@ -128,9 +131,7 @@ static bool run_behind(const kas_conv_desc *d, const tensors *t, kas_conv *conv,
     void *other = numbers_to_device(d->dtype, t->w[1], d->c_out, ci, d->kernel_h, d->kernel_w, ci);
     void *host = malloc(bytes);
     kas_conv_call call = {
-        .x = numbers_to_device(d->dtype, t->x, d->n, d->c_in, d->h, d->w, d->x_pitch),
-        .w = w,
-        .bias = array_to_device(t->bias, d->c_out)};
+        .x = conv_x_to_device(d, t->x), .w = w, .bias = array_to_device(t->bias, d->c_out)};
     void *rounded = numbers_to_device(d->dtype, t->bias, 1, 1, 1, d->c_out, 1);
     call.bias_rounded = rounded;
     void *residual =
@@ -222,7 +223,7 @@ static void test_held(void **state)
         tensors t = make_reference(&d);
         kas_conv *conv;
         OK(kas_conv_create(the_device, &d, &conv));
-        void *w[2], *x = numbers_to_device(d.dtype, t.x, d.n, d.c_in, d.h, d.w, d.x_pitch);
+        void *w[2], *x = conv_x_to_device(&d, t.x);
         void *y = numbers_to_device(d.dtype, NULL, d.n, d.c_out, t.out_h, t.out_w, d.y_pitch);
         for (int k = 0; k < 2; k++) { /* two layers of one shape */
             w[k] = numbers_to_device(d.dtype, t.w[k], d.c_out, ci, d.kernel_h, d.kernel_w, ci);

@@ -152,6 +152,8 @@ typedef struct kas_conv_desc {
     int dilation;         /* distance of two taps in pixels; 0 means 1 */
     kas_dtype dtype;
     bool tf32; /* KAS_F32: factors may be rounded to TF32, if the device has it */
+    /* What stands behind the c_in channels of x's pixels is finite, zeros mostly: the images. */
+    bool finite_padding;
 } kas_conv_desc;
 
 typedef enum kas_conv_pass {

@@ -158,7 +158,8 @@ kas_conv_desc kas_layer_conv_desc(const kas_net *net, int layer, int batch, kas_
                        .stride = 1,
                        .x_pitch = kas_pitch_of(dtype, in->c),
                        .y_pitch = kas_pitch_of(dtype, l->c),
-                       .dtype = dtype};
+                       .dtype = dtype,
+                       .finite_padding = l->in[0] == 0};
     if (l->op == KAS_LAYER_CONV) {
         d.groups = l->groups;
         d.kernel_h = l->kernel_h;
@@ -175,12 +176,14 @@ static kas_conv_desc describe_conv(const kas_model *m, int layer)
     const bool exact = layer == m->tape[KAS_TAPE_INFER].exact;
     kas_conv_desc d = kas_layer_conv_desc(m->net, layer, m->batch, exact ? KAS_F32 : m->dtype);
     d.tf32 = m->tf32;
+    d.finite_padding &= d.dtype == m->dtype; /* else x is a cast of the images */
     return d;
 }
 
 static bool same_conv(const kas_conv_desc *a, const kas_conv_desc *b)
 {
-    return memcmp(a, b, offsetof(kas_conv_desc, tf32)) == 0 && a->tf32 == b->tf32;
+    return memcmp(a, b, offsetof(kas_conv_desc, tf32)) == 0 && a->tf32 == b->tf32 &&
+           a->finite_padding == b->finite_padding;
 }
 
 /* Prepares a layer's convolution. Layers of one shape share it: ResNet-20 has 20 layers of

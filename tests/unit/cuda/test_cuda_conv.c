@@ -16,6 +16,7 @@ typedef struct routes {
     int launches, matmuls, convolutions; /* expected of the three passes */
     int offset;                          /* floats by which every pointer is shifted */
     const char *refused;                 /* library that refuses everything; NULL: none */
+    bool finite_padding;
 } routes;
 
 /* Runs the three passes; `out` gets y, dx and dw with their padding, one after the other. */
@@ -72,7 +73,7 @@ static void convolutions_take_the_right_way(void **state)
     (void)state;
     /* Of conv.cu's kernels a forward pass takes two (weights are transposed first), the others one;
      * a depthwise backward pass takes two. */
-    const routes list[] = {
+    routes list[] = {
         {.desc = F32(2, 5, 4, 12, 20, 1, 1, 1, 1, 0, 0, 12, 20, 0), .matmuls = 3},
         {.desc = F32(2, 5, 4, 12, 20, 4, 1, 1, 1, 0, 0, 16, 24, 0), .matmuls = 3}, /* groups */
         {.desc = F32(3, 1, 1, 7, 5, 1, 1, 1, 1, 0, 0, 8, 8, 0), .matmuls = 3},     /* odd sizes */
@@ -91,6 +92,11 @@ static void convolutions_take_the_right_way(void **state)
         {.desc = F32(2, 6, 5, 6, 6, 6, 3, 3, 1, 1, 1, 8, 8, 0), .launches = 5, .refused = "cudnn"},
         /* Four blocks share the 134 rows of the weights' gradient, and one more kernel adds up. */
         {.desc = F32(2, 67, 5, 6, 6, 6, 3, 3, 1, 1, 1, 8, 8, 0), .launches = 6, .refused = "cudnn"},
+        /* Channels that pad the images: weights are padded for cuDNN, their gradient is cut. */
+        {.desc = F32(2, 6, 5, 3, 16, 1, 3, 3, 1, 1, 1, 4, 16, 0),
+         .launches = 2,
+         .convolutions = 3,
+         .finite_padding = true},
         {.desc = F32(2, 7, 6, 3, 16, 1, 3, 3, 1, 3, 3, 4, 16, 3),
          .launches = 4,
          .refused = "cudnn"},
@@ -104,6 +110,7 @@ static void convolutions_take_the_right_way(void **state)
         sim.reset();
         if (list[i].refused)
             sim.refuse(list[i].refused);
+        list[i].desc.finite_padding = list[i].finite_padding;
         const size_t count = run_passes(device, &list[i].desc, list[i].offset, &got);
         sim.counts(&launches, &matmuls, &convolutions);
         kas_device_close(device);
@@ -455,7 +462,7 @@ static void workspace_has_a_bound(void **state)
 {
     (void)state;
     enum { EACH_IMAGE = 1000, WEIGHTS = 8 * 3 * 3 * 8, IMAGES = (256 << 20) / EACH_IMAGE };
-    kas_conv_desc desc = {2, 1, 1, 8, 8, 1, 3, 3, 1, 1, 1, 8, 8, 1, KAS_BF16, false};
+    kas_conv_desc desc = {2, 1, 1, 8, 8, 1, 3, 3, 1, 1, 1, 8, 8, 1, KAS_BF16, false, false};
     const kas_conv_desc large = F32(1, 1, 1, 8192, 8200, 1, 1, 1, 1, 0, 0, 8192, 8200, 1);
     kas_device *device = open_cuda("cuda");
     const kas_cuda *cuda = (const kas_cuda *)device;

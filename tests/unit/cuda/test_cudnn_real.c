@@ -106,6 +106,30 @@ static int plans_of(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pas
     return made;
 }
 
+/* Returns the largest workspace of the first eight plans that can be made, which are those that
+ * would be timed. */
+static size_t largest_workspace(kas_cuda *cuda, const kas_conv_desc *desc, kas_conv_pass pass)
+{
+    kas_dnn_choice choice[MAX_CHOICES];
+    kas_dnn_graph graph;
+    size_t most = 0;
+    int count = 0;
+    const kas_conv_desc of_library = kas_dnn_conv_desc(desc, pass);
+    if (kas_dnn_graph_make(cuda, &of_library, pass, (kas_conv_beside){false}, &graph) != KAS_OK ||
+        kas_dnn_choices(cuda, &graph, true, choice, MAX_CHOICES, &count) != KAS_OK)
+        fail_msg("%s", kas_error());
+    for (int i = 0, made = 0; i < count && made < 8; i++) {
+        kas_dnn_plan plan;
+        if (kas_dnn_plan_make(cuda, &graph, &choice[i], &plan) != KAS_OK)
+            continue;
+        most = plan.workspace_bytes > most ? plan.workspace_bytes : most;
+        kas_dnn_plan_free(cuda, &plan);
+        made++;
+    }
+    kas_dnn_graph_free(cuda, &graph);
+    return most;
+}
+
 /* Number and pitches come later. */
 static const kas_conv_desc shapes[] = {
     {.n = 64,
@@ -257,6 +281,44 @@ static void every_epilogue_has_a_plan(const char *json)
     forget_gpu(cuda);
 }
 
+/* The first layer of a network at 224x224: were the images of 3 channels given as they are, cuDNN
+ * would copy all of them (98 MiB at batch 128), and beyond batch 330 no engine with tensor cores
+ * would fit into our workspace for the gradient of the weights. */
+static void the_stem_is_not_copied(void **state)
+{
+    (void)state;
+    static const kas_conv_pass passes[] = {KAS_CONV_FORWARD, KAS_CONV_BACKWARD_WEIGHTS};
+    enum { MOST = 10 << 20 };
+    kas_cuda *cuda = describe_gpu(gpus[0]);
+    if (!cuda)
+        skip();
+    for (int batch = 128; batch <= 512; batch *= 4)
+        for (int i = 0; i < 2; i++) {
+            kas_conv_desc desc = {.n = batch,
+                                  .h = 224,
+                                  .w = 224,
+                                  .c_in = 3,
+                                  .c_out = 64,
+                                  .groups = 1,
+                                  .kernel_h = 7,
+                                  .kernel_w = 7,
+                                  .stride = 2,
+                                  .pad_h = 3,
+                                  .pad_w = 3,
+                                  .x_pitch = 8,
+                                  .y_pitch = 64,
+                                  .dtype = KAS_BF16};
+            const size_t copied = largest_workspace(cuda, &desc, passes[i]);
+            desc.finite_padding = true;
+            const size_t padded = largest_workspace(cuda, &desc, passes[i]);
+            printf("batch %d, pass %d: workspace %.1f MiB, with padded weights %.1f MiB\n", batch,
+                   (int)passes[i], (double)copied / (1 << 20), (double)padded / (1 << 20));
+            assert_true(copied >= (size_t)batch * 224 * 224 * 8 * sizeof(uint16_t));
+            assert_true(padded <= MOST);
+        }
+    forget_gpu(cuda);
+}
+
 static void plans_for_an_h100(void **state)
 {
     (void)state;
@@ -291,7 +353,8 @@ const char *__lsan_default_suppressions(void)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plans_for_an_h100), cmocka_unit_test(plans_for_an_a100),
-        cmocka_unit_test(epilogues_for_an_h100), cmocka_unit_test(epilogues_for_an_a100)};
+        cmocka_unit_test(the_stem_is_not_copied), cmocka_unit_test(plans_for_an_h100),
+        cmocka_unit_test(plans_for_an_a100), cmocka_unit_test(epilogues_for_an_h100),
+        cmocka_unit_test(epilogues_for_an_a100)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
