@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/log.h"
 #include "host/predict/turns.h"
 #include "host/train/stats.h"
 
@@ -34,7 +35,7 @@ typedef struct session {
     kas_sample *sample[NETS];
     int kernels[NETS], targets[NETS];
     timed *timed; /* [count]: the unmodified network, then its kernels, for each net */
-    int count;
+    int count, disturbed;
 } session;
 
 /* ---- kernels --------------------------------------------------------------------------------- */
@@ -126,6 +127,7 @@ static kas_status time_one(session *s, int n, kas_turns *turns, const kas_replac
                                           most_seconds, &t->result);
     if (status == KAS_OK) {
         s->count++;
+        s->disturbed += t->result.disturbed;
         return KAS_OK;
     }
     kas_programs_free(&t->programs);
@@ -147,6 +149,29 @@ static kas_status time_net(session *s, int n, int *done)
     }
     kas_turns_free(turns);
     return status;
+}
+
+/* Leaves out what was disturbed, unless too little would be left. */
+static void drop_disturbed(session *s)
+{
+    const bool enough = s->count - s->disturbed >= KAS_CALIBRATION_LEAST + NETS;
+    int kept = 0;
+    if (s->disturbed == 0)
+        return;
+    kas_warn("%d of %d measurements were disturbed by other programs and %s; calibrate again when "
+             "nothing else runs",
+             s->disturbed, s->count,
+             enough ? "were left out" : "count all the same, because too few were not");
+    for (int i = 0; i < s->count && enough; i++) {
+        timed *t = &s->timed[i];
+        if (!t->result.disturbed || !t->programs.count) {
+            s->timed[kept++] = *t;
+            continue;
+        }
+        kas_planned_bytes_free(&t->result.planned);
+        kas_programs_free(&t->programs);
+    }
+    s->count = enough ? kept : s->count;
 }
 
 /* ---- error ----------------------------------------------------------------------------------- */
@@ -213,21 +238,29 @@ static kas_status fit(const session *s, kas_machine *m)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-/* Measures bandwidth and rates, and names the machine. */
-static kas_status measure(kas_device *device, kas_machine *out)
+/* Measures bandwidth and rates and keeps the best that was seen, since other programs only make them
+ * smaller. */
+static kas_status measure(kas_device *device, kas_machine *m)
+{
+    kas_machine now;
+    for (int p = 0; p <= KAS_PRECISION_FP16; p++) {
+        KAS_TRY(kas_machine_measure(device, (kas_precision)p, NULL, &now));
+        m->rate[p] = fmax(m->rate[p], now.rate[p]);
+        m->memory_bandwidth = fmax(m->memory_bandwidth, now.memory_bandwidth);
+    }
+    return KAS_OK;
+}
+
+/* What was known before, without what is measured. */
+static kas_status start(kas_device *device, kas_machine *m)
 {
     const kas_device_info *info = kas_device_get_info(device);
-    kas_machine m;
-    KAS_TRY(kas_machine_measure(device, KAS_PRECISION_FP32, NULL, out));
-    for (int p = KAS_PRECISION_FP32 + 1; p <= KAS_PRECISION_FP16; p++) {
-        KAS_TRY(kas_machine_measure(device, (kas_precision)p, NULL, &m));
-        out->rate[p] = m.rate[p];
-    }
-    out->outer_bandwidth = fmax(out->outer_bandwidth, out->memory_bandwidth);
-    out->inner_bandwidth = fmax(out->inner_bandwidth, out->outer_bandwidth);
-    snprintf(out->name, sizeof out->name, "%s", info->name);
-    snprintf(out->device, sizeof out->device, "%s", info->name);
-    out->calibrated = true;
+    KAS_TRY(kas_machine_of(info, m));
+    m->memory_bandwidth = 0;
+    memset(m->rate, 0, sizeof m->rate);
+    snprintf(m->name, sizeof m->name, "%s", info->name);
+    snprintf(m->device, sizeof m->device, "%s", info->name);
+    m->calibrated = true;
     return KAS_OK;
 }
 
@@ -241,11 +274,19 @@ kas_status kas_machine_calibrate(kas_device *device, const kas_machine_calibrati
                         options->kernels, KAS_CALIBRATION_LEAST);
     kas_status status = prepare(&s);
     if (status == KAS_OK)
+        status = start(device, out);
+    if (status == KAS_OK)
         status = measure(device, out);
     for (int n = 0; n < NETS && status == KAS_OK; n++)
         status = time_net(&s, n, &done);
-    if (status == KAS_OK)
+    if (status == KAS_OK) /* again, minutes later */
+        status = measure(device, out);
+    if (status == KAS_OK) {
+        out->outer_bandwidth = fmax(out->outer_bandwidth, out->memory_bandwidth);
+        out->inner_bandwidth = fmax(out->inner_bandwidth, out->outer_bandwidth);
+        drop_disturbed(&s);
         status = fit(&s, out);
+    }
     release(&s);
     return status;
 }

@@ -7,7 +7,8 @@
  * before, which also holds the numbers that the launches say little about. To find the error, half
  * of the kernels are predicted by what was fitted to the other half.
  *
- * Nothing else should run meanwhile. */
+ * Nothing else should run meanwhile. Networks whose turns were disturbed all the same (turns.h) are
+ * left out, with a warning. */
 #ifndef KAS_PREDICT_CALIBRATE_H
 #define KAS_PREDICT_CALIBRATE_H
 

@@ -91,7 +91,7 @@ kas_status kas_machine_kept(const kas_device_info *info, char path[4096]);
 /* Measures bandwidth and rate of a device, the two ceilings that benchmarks compare with: they must
  * come from the same run as the times, because a shared machine delivers less on some days than on
  * others. The bandwidth is that of adding two arrays that no cache holds, the rate that of a
- * library's product of large matrices in this precision. Medians of several runs, in about a
+ * library's product of large matrices in this precision. The best of many runs, in about a
  * second. All other numbers are those of kas_machine_of. When `known` is not NULL, *out is a copy
  * of it and nothing is measured. */
 kas_status kas_machine_measure(kas_device *device, kas_precision precision,

@@ -1,9 +1,10 @@
 /* Measures the latency of a changed network beside the unmodified one, in turns.
  *
- * On a machine that others use the time of a forward pass changes from second to second, but both
- * networks change alike when they run one right after the other. So a turn runs each of them a few
- * times and keeps the shortest run of each, and the ratio of a turn is that of neighbours; results
- * are medians over the turns. */
+ * The unmodified network runs before and after each turn of the changed one and is the witness: it
+ * always does the same, so when it takes longer than its fastest run, something else ran on the
+ * machine, and the turn between is no measurement. Such turns are repeated, up to a bound. A run is
+ * the shortest of a few, the ratio of a turn is that of neighbours, and results are medians over
+ * the quiet turns. The changed network's own times never decide whether they count. */
 #ifndef KAS_PREDICT_TURNS_H
 #define KAS_PREDICT_TURNS_H
 
@@ -17,16 +18,30 @@ kas_status kas_turns_create(kas_device *device, const kas_net *net, int batch,
                             kas_precision precision, const char *cache_dir, kas_turns **out);
 void kas_turns_free(kas_turns *turns); /* NULL is allowed */
 
+enum { KAS_LEAST_TURNS = 3 };
+
+/* Returns whether the unmodified network ran undisturbed: within 5% of its fastest run. */
+static inline bool kas_turns_is_quiet(double unmodified, double fastest)
+{
+    return unmodified <= 1.05 * fastest;
+}
+
 typedef struct kas_turns_result {
     double seconds, unmodified, ratio; /* of a forward pass; ratio: below 1 is faster */
-    int turns;
+    int turns;                         /* that count */
+    bool disturbed; /* fewer than KAS_LEAST_TURNS were quiet; then all of them count */
     /* The launches of the changed network, each with its own time. Points into the programs. */
     kas_planned_bytes planned;
 } kas_turns_result;
 
-/* Compiles and loads the programs (NULL: the unmodified network beside itself) and measures
- * `turns` turns, or fewer, at least three, when these take longer than `seconds`. The caller frees
- * out->planned. */
+/* Judges `turns` turns by their witnesses: witness[i] ran before turn i, witness[i + 1] after it.
+ * Writes everything of *out but `planned`. */
+kas_status kas_turns_judge(const double *witness, const double *ours, int turns, double fastest,
+                           kas_turns_result *out);
+
+/* Compiles and loads the programs (NULL: the unmodified network beside itself) and measures `count`
+ * quiet turns, or fewer, at least KAS_LEAST_TURNS, when all turns take longer than `seconds`. After
+ * four times as long a network is given up as disturbed. The caller frees out->planned. */
 kas_status kas_turns_measure(kas_turns *turns, kas_programs *programs, int count, double seconds,
                              kas_turns_result *out);
 
