@@ -10,7 +10,7 @@
 #   -n, -i, -s, -D  network (resnet20), images (3x32x32), seed (3), device (cpu)
 #
 # Calibrates the device unless FOLDER has its model, measures what is left, and prints the table of what was measured so
-# far; exit code 75 when kernels are left or were disturbed. Nothing else should run meanwhile. It takes about 4 s a kernel
+# far; exit code 75 when kernels are left or were disturbed. Nothing else should run meanwhile. It takes about 3 s a kernel
 # on 2 cores, most of which is compiling.
 set -eu -o pipefail
 cd "$(dirname "$0")/../.."

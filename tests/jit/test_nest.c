@@ -212,8 +212,48 @@ static void test_count(void **state)
     assert_true(effort.loads == 8 && effort.divisions == 0);
     /* Two lanes share a sector, and the reduction walks side by side. */
     assert_true(fabs(effort.gathers - 8 * 4 * 0.5 * 0.4) <= 1e-9);
+    assert_true(fabs(effort.scattered - 8 * 4 * 0.5 * 0.15) <= 1e-9 && effort.alone == 0);
     /* 8 lanes read from 4 sectors in each of 4 turns, and write one. */
     assert_true(effort.sectors == 32 * (4 * 4 + 1));
+}
+
+/* Counts y[i] = sum over 64 k of x[stride i + k], whose sum runs around the lanes, or, with `swap`,
+ * y[stride i] = x[i]. */
+static kas_effort count_apart(int64_t lanes, int64_t stride, bool swap)
+{
+    enum { LENGTH = 64 };
+    kas_nest nest;
+    double flops, bytes;
+    kas_effort effort;
+    const int64_t size[2] = {lanes, stride};
+    const int x = kas_ir_add_tensor(&ir, KAS_TENSOR_EXTERN, 2, size, 0);
+    const int y = kas_ir_add_tensor(&ir, KAS_TENSOR_DEF, 1, size, swap ? (int)stride : 0);
+    const kas_ix i = kas_ix_var(&ir, ir.tensor[y].var[0]);
+    const int k = kas_ir_var(&ir, LENGTH);
+    const kas_ix at = kas_ix_add(&ir, kas_ix_scale(&ir, i, stride), kas_ix_var(&ir, k));
+    const kas_ex value = swap ? kas_ex_load(&ir, x, i)
+                              : kas_ex_reduce(&ir, KAS_FN_REDUCE_SUM, k, kas_ex_load(&ir, x, at));
+    assert_int_equal(kas_schedule(&ir, y, value, &nest), KAS_OK);
+    if (swap)
+        nest.store = kas_ix_scale(&ir, i, stride);
+    assert_int_equal(kas_nest_count(&ir, &nest, &flops, &bytes, &effort), KAS_OK);
+    return effort;
+}
+
+/* On a CPU, lines that are a multiple of 4096 bytes apart push each other out of the cache; others
+ * stay there until the next value of the line is wanted. A write fetches its line. */
+static void test_scattered(void **state)
+{
+    (void)state;
+    kas_effort e = count_apart(64, 80, false);
+    assert_true(fabs(e.scattered - 64 * 64 * 0.3) <= 1e-9 && e.alone == 0);
+    e = count_apart(64, 1024, false);
+    assert_true(fabs(e.scattered - 64 * 64) <= 1e-9);
+    e = count_apart(8, 1024, false); /* as many as share a place; a row that stays scalar code */
+    assert_true(fabs(e.scattered - 8 * 64 * 0.3) <= 1e-9);
+    assert_true(fabs(e.alone - 0.3 * (e.arithmetic + e.loads)) <= 1e-9 && e.alone > 0);
+    e = count_apart(64, 16, true);
+    assert_true(fabs(e.scattered - 64 * 1.5) <= 1e-9 && e.alone == 0);
 }
 
 int main(void)
@@ -226,6 +266,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_split, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_split_outputs, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_count, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_scattered, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,8 +41,9 @@ typedef struct kas_fit_network {
 } kas_fit_network;
 
 /* Fits the machine to `count` networks and returns the loss: about the square of the relative error
- * of a network. Each network weighs the same, and in it each launch weighs as much as its time;
- * most of all weighs the time of the whole. */
+ * of a network. In a network each launch weighs as much as its time, and the time of the whole
+ * weighs most. Networks weigh the same, but those without kernels, beside which all others are
+ * judged, as much as a tenth of all. */
 double kas_machine_fit(kas_machine *machine, const kas_fit_network *network, int count);
 
 #endif

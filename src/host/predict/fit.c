@@ -16,6 +16,8 @@ static const double disturbed = 1.2;
 /* A network's own time, which is what users ask for, weighs so many times as much as all of its
  * launches. */
 static const double whole = 4;
+/* Unmodified networks weigh so much of all. */
+static const double unmodified = 0.1;
 static const double first_step = 2, last_step = 1.01;
 enum { ROUNDS = 200 };
 
@@ -51,6 +53,14 @@ static double network_loss(const kas_machine *m, const kas_fit_network *n)
     return loss + whole * price(all / n->seconds);
 }
 
+static bool is_unmodified(const kas_fit_network *n)
+{
+    for (int i = 0; i < n->planned->passes; i++)
+        if (n->planned->pass[i].kernel)
+            return false;
+    return true;
+}
+
 static double *number(kas_machine *m, const kas_field *field)
 {
     return (double *)(void *)((char *)m + field->offset);
@@ -63,7 +73,8 @@ static double total_loss(const kas_machine *m, const kas_machine *before,
     double loss = 0, moved = 0;
     const kas_field *field = kas_machine_fields(&fitted, &fields);
     for (int i = 0; i < count; i++)
-        loss += network_loss(m, &network[i]);
+        loss += network_loss(m, &network[i]) *
+                (is_unmodified(&network[i]) ? fmax(1, unmodified * count) : 1);
     for (int i = fitted; i < fields; i++)
         moved += square(log(*number((kas_machine *)(uintptr_t)m, &field[i]) /
                             *number((kas_machine *)(uintptr_t)before, &field[i])));

@@ -50,8 +50,8 @@ typedef struct kas_machine {
     double pass; /* share of the bandwidth that other passes reach */
     /* Costs in steps of a core (kas_effort): of an operation on a row of `lanes` values, a function
      * (for each plain operation that kas_fn_cost counts), a read or write side by side, a sum kept
-     * outside of registers; of one gathered value, one division of an index; of an operation that a
-     * row shares; of a row's start. */
+     * outside of registers; of one gathered value (on a CPU, one whose cache line is lost), one
+     * division of an index; of an operation that a row shares; of a row's start. */
     double arithmetic, function, load, reduce, gather, division, shared, turn;
     /* What calibration found on kernels that it had not fitted, for times relative to the
      * unmodified network; 0: not known. Half of the kernels were predicted with at most this

@@ -44,8 +44,10 @@ static double steps_of(const kas_machine *m, const kas_effort *e, double idle)
 {
     const double rows = m->arithmetic * e->arithmetic + m->function * e->functions +
                         m->load * e->loads + m->reduce * e->reduced;
-    return rows * idle / m->lanes + m->gather * e->gathers + m->division * e->divisions +
-           m->shared * e->shared + m->turn * e->turns;
+    const double apart = m->gather * (m->gpu ? e->gathers : e->scattered),
+                 shared = m->shared * (e->shared + (m->gpu ? 0 : e->alone));
+    return rows * idle / m->lanes + apart + m->division * e->divisions + shared +
+           m->turn * e->turns;
 }
 
 static void generated(const kas_machine *m, const kas_operation *op, double part[KAS_BOUNDS])

@@ -7,6 +7,7 @@
  * its variables, or, inside a reduction, in each turn of it. */
 #include <stdlib.h>
 
+#include "host/core/gcd.h"
 #include "jit/schedule/nest.h"
 
 enum {
@@ -18,6 +19,16 @@ enum {
 /* Found on the CPU: the least that a gather costs beside one from as many sectors as lanes, and its
  * cost where each lane walks side by side. */
 static const double least_gather = 0.15, walked_gather = 0.4;
+/* What reads and writes apart in memory cost on a CPU, beside a read whose cache line is lost before
+ * its next value is wanted: a read in a line that is kept, one in a line that a lane's own reduction
+ * walks, one of neighbours after all, and a write, which fetches its line first. */
+static const double kept_read = 0.3, walked_read = 0.15, near_access = 0.03, write_apart = 1.5;
+/* A row of one vector that reads apart is compiled to scalar code, of which a core does a few
+ * operations at once. */
+enum { SHORT_ROW = 16 };
+static const double alone_share = 0.3;
+/* An innermost cache of a CPU: the bytes between lines that share a place, and how many share it */
+enum { LINE_BYTES = 64, WAY_BYTES = 4096, WAYS = 8 };
 
 typedef struct counter {
     const kas_ir *ir;
@@ -28,6 +39,8 @@ typedef struct counter {
     char *read;         /* by tensor */
     float *skipped;     /* by kas_ex: of a load, the share of its turns that a guard leaves out */
     double rows;        /* of lanes */
+    double row_lanes;   /* lanes of a row */
+    bool reads_apart;
     double flops, bytes;
     kas_effort *effort;
 } counter;
@@ -135,9 +148,39 @@ static double gather_weight(const counter *c, kas_ix ix, double sectors)
     return is_walked(c, ix) ? sectors * walked_gather : sectors;
 }
 
-/* Adds the accesses of all lanes at an index. A gather costs less where several lanes find their
- * values in one sector. */
-static void access(counter *c, uint64_t mask, kas_ix ix, size_t size, double share)
+/* Returns whether the innermost cache of a CPU keeps the lines of all lanes of a row, so that a loop
+ * finds them again. Lines that are a large power of two apart share few places. */
+static bool is_kept(const counter *c, kas_ix ix, double size)
+{
+    int64_t coeff;
+    if (!kas_ix_coeff(c->ir, ix, c->nest->lane, &coeff))
+        return true;
+    const int64_t apart = llabs(coeff) * (int64_t)size, shared = kas_gcd(apart, WAY_BYTES),
+                  places = WAY_BYTES / (shared > LINE_BYTES ? shared : LINE_BYTES);
+    const double lines = apart < LINE_BYTES ? (double)apart / LINE_BYTES : 1;
+    return c->row_lanes * lines <= (double)(WAYS * places);
+}
+
+/* Adds accesses that are not side by side. They cost less where several lanes find their values in
+ * one sector. */
+static void access_apart(counter *c, kas_ix ix, double n, size_t size, bool write)
+{
+    const double sectors = kas_ix_lane_sectors(c->ir, ix, c->nest->lane, size);
+    c->effort->gathers += n * gather_weight(c, ix, sectors);
+    if (is_interleaved(c, ix) || sectors < least_gather) {
+        c->effort->scattered += n * near_access;
+    } else if (write) {
+        c->effort->scattered += n * sectors * write_apart;
+    } else if (is_walked(c, ix)) {
+        c->effort->scattered += n * sectors * walked_read;
+    } else {
+        c->effort->scattered += n * sectors * (is_kept(c, ix, (double)size) ? kept_read : 1);
+        c->reads_apart = true;
+    }
+}
+
+/* Adds the accesses of all lanes at an index. */
+static void access(counter *c, uint64_t mask, kas_ix ix, size_t size, double share, bool write)
 {
     const double n = share * computed(c, mask);
     compute_index(c, ix, share);
@@ -146,12 +189,11 @@ static void access(counter *c, uint64_t mask, kas_ix ix, size_t size, double sha
         c->effort->sectors += n * SECTOR_BYTES;
         return;
     }
-    const double sectors = kas_ix_lane_sectors(c->ir, ix, c->nest->lane, size);
     if (is_side_by_side(c, ix))
         c->effort->loads += n;
     else
-        c->effort->gathers += n * gather_weight(c, ix, sectors);
-    c->effort->sectors += n * SECTOR_BYTES * sectors;
+        access_apart(c, ix, n, size, write);
+    c->effort->sectors += n * SECTOR_BYTES * kas_ix_lane_sectors(c->ir, ix, c->nest->lane, size);
 }
 
 static double size_of(const kas_ir *ir, int tensor)
@@ -250,7 +292,7 @@ static void see(void *context, kas_ex e, const kas_ex_node *node)
                 c->bytes += size_of(c->ir, node->tensor) * (n < there ? n : there);
         }
         access(c, mask, node->ix, kas_dtype_size(c->ir->tensor[node->tensor].dtype),
-               1 - c->skipped[e]);
+               1 - c->skipped[e], false);
         break;
     case KAS_EX_UNARY:
     case KAS_EX_BINARY:
@@ -291,6 +333,7 @@ static void begin(counter *c)
         lanes = (double)n->lanes < extent ? (double)n->lanes : extent;
     }
     c->rows = turns_of(c, c->all) / lanes;
+    c->row_lanes = lanes;
     c->effort->lanes = n->inner < 0 ? lanes : lanes * (double)c->ir->var_size[n->inner];
     c->effort->turns = c->rows;
 }
@@ -298,10 +341,13 @@ static void begin(counter *c)
 static void end(counter *c)
 {
     const kas_nest *n = c->nest;
-    access(c, c->all, n->store, kas_dtype_size(c->ir->tensor[n->tensor].dtype), 1);
+    access(c, c->all, n->store, kas_dtype_size(c->ir->tensor[n->tensor].dtype), 1, true);
     c->bytes += bytes_of(c->ir, n->tensor);
     for (int i = 0; i < n->outputs; i++)
         c->bytes += bytes_of(c->ir, n->output[i]);
+    if (c->reads_apart && c->effort->lanes <= SHORT_ROW)
+        c->effort->alone =
+            alone_share * (c->effort->arithmetic + c->effort->functions + c->effort->loads);
 }
 
 kas_status kas_nest_count(const kas_ir *ir, const kas_nest *nest, double *flops, double *bytes,
