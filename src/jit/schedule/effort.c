@@ -24,9 +24,9 @@ static const double least_gather = 0.15, walked_gather = 0.4;
  * walks, one of neighbours after all, and a write, which fetches its line first. */
 static const double kept_read = 0.3, walked_read = 0.15, near_access = 0.03, write_apart = 1.5;
 /* A row of one vector that reads apart is compiled to scalar code, of which a core does a few
- * operations at once. */
+ * operations at once; those of a function wait for one another. */
 enum { SHORT_ROW = 16 };
-static const double alone_share = 0.3;
+static const double alone_operation = 0.3, alone_function = 1.5;
 /* An innermost cache of a CPU: the bytes between lines that share a place, and how many share it */
 enum { LINE_BYTES = 64, WAY_BYTES = 4096, WAYS = 8 };
 
@@ -346,8 +346,8 @@ static void end(counter *c)
     for (int i = 0; i < n->outputs; i++)
         c->bytes += bytes_of(c->ir, n->output[i]);
     if (c->reads_apart && c->effort->lanes <= SHORT_ROW)
-        c->effort->alone =
-            alone_share * (c->effort->arithmetic + c->effort->functions + c->effort->loads);
+        c->effort->alone = alone_operation * (c->effort->arithmetic + c->effort->loads) +
+                           alone_function * c->effort->functions;
 }
 
 kas_status kas_nest_count(const kas_ir *ir, const kas_nest *nest, double *flops, double *bytes,
