@@ -53,17 +53,21 @@ void kas_children_free(kas_children *c)
 
 /* ---- a child ---- */
 
+static bool has_length(const kas_workshop *c, const kas_outline *o)
+{
+    return o->nodes > c->options.min_primitives && o->nodes - 1 <= c->options.max_primitives;
+}
+
 /* Rebuilds a changed outline. Sizes stay as they were in the parents if the rules allow it, because
  * a child should differ from its parent in one thing; else they are matched again. */
 static kas_reject rebuild(kas_workshop *c, const kas_outline *o)
 {
-    const int primitives = o->nodes - 1;
-    if (primitives < c->options.min_primitives || primitives > c->options.max_primitives)
+    if (!has_length(c, o))
         return KAS_REJECT_DEAD_END;
-    const kas_reject why = kas_rebuild(&c->guided, o, o->nodes, primitives, true);
+    const kas_reject why = kas_rebuild(&c->guided, o, o->nodes, o->nodes - 1, true);
     if (why == KAS_REJECT_NONE || why == KAS_REJECT_REDUNDANT)
         return why;
-    return kas_rebuild(&c->guided, o, o->nodes, primitives, false);
+    return kas_rebuild(&c->guided, o, o->nodes, o->nodes - 1, false);
 }
 
 /* Keeps the nodes up to one that is drawn, and lets the guided sampler draw the others, so many that
@@ -138,17 +142,24 @@ static kas_status is_same(const kas_kernel *canonical, const kas_kernel *parent,
     return KAS_OK;
 }
 
+/* Makes the grown kernel canonical. */
+static kas_status order(kas_workshop *c, kas_reject *why)
+{
+    kas_kernel *kernel = &c->growth->kernel;
+    /* A size may be the rest of a split that takes equal shares since the change. */
+    KAS_TRY(kas_reject_of(kas_splits_check(kernel), why));
+    return *why == KAS_REJECT_NONE ? kas_kernel_canonicalize_unordered(kernel, kernel) : KAS_OK;
+}
+
 /* Makes the grown kernel canonical, compares it with its parents and solves its sizes. */
 static kas_status complete(kas_workshop *c, const kas_kernel *a, const kas_kernel *b,
                            kas_reject *why)
 {
-    kas_kernel *kernel = &c->growth->kernel;
+    const kas_kernel *kernel = &c->growth->kernel;
     bool is_a, is_b;
-    /* A size may be the rest of a split that takes equal shares since the change. */
-    KAS_TRY(kas_reject_of(kas_splits_check(kernel), why));
+    KAS_TRY(order(c, why));
     if (*why != KAS_REJECT_NONE)
         return KAS_OK;
-    KAS_TRY(kas_kernel_canonicalize_unordered(kernel, kernel));
     KAS_TRY(is_same(kernel, a, &is_a));
     KAS_TRY(is_same(kernel, b, &is_b));
     if (is_a || is_b) {
@@ -183,9 +194,66 @@ kas_status kas_child_attempt(kas_children *children, const kas_kernel *a, const 
     const bool quiet = kas_quiet(true);
     kas_status status = try_until_done(c, a, b, *what, how);
     kas_quiet(quiet);
-    if (status != KAS_OK || how->why != KAS_REJECT_NONE)
-        return status;
-    return kas_workshop_take(c, out);
+    return status != KAS_OK || how->why != KAS_REJECT_NONE ? status : kas_workshop_take(c, out);
+}
+
+/* ---- a kernel as it is ---- */
+
+/* Returns whether the grown kernel is the wanted one, but for how a window that all targets have is
+ * said. The outline may have another group number or other sizes where the wanted ones cannot be. */
+static kas_status is_wanted(const kas_workshop *c, const kas_kernel *wanted, bool *is)
+{
+    kas_kernel form = *wanted;
+    for (int i = 0; i < form.nodes; i++)
+        if (form.node[i].kernel == c->guided.guide.equal_window)
+            form.node[i].kernel = 0;
+    KAS_TRY(kas_kernel_infer(&form));
+    return is_same(&c->growth->kernel, &form, is);
+}
+
+/* Rebuilds an outline as it is; *why says whether that gives the wanted kernel. */
+static kas_status rebuild_wanted(kas_workshop *c, const kas_outline *o, const kas_kernel *wanted,
+                                 kas_reject *why)
+{
+    bool is;
+    *why = kas_rebuild(&c->guided, o, o->nodes, o->nodes - 1, true);
+    if (*why == KAS_REJECT_NONE)
+        KAS_TRY(order(c, why));
+    KAS_TRY(kas_pairs_status(c->growth->pairs));
+    if (*why != KAS_REJECT_NONE)
+        return KAS_OK;
+    KAS_TRY(is_wanted(c, wanted, &is));
+    *why = is ? KAS_REJECT_NONE : KAS_REJECT_DEAD_END;
+    return KAS_OK;
+}
+
+/* Which steps are allowed depends on the order of nodes, so there are two tries: the order with few
+ * branches at once, which is the tidy one, and that of the kernel. */
+static kas_status admit(kas_workshop *c, const kas_kernel *wanted, kas_reject *why)
+{
+    kas_outline as_it_is, tidy;
+    kas_outline_begin(&c->guided, wanted, &as_it_is);
+    *why = KAS_REJECT_DEAD_END;
+    if (!kas_outline_tidy(&as_it_is, as_it_is.nodes - 1, &tidy) || !has_length(c, &tidy))
+        return KAS_OK;
+    KAS_TRY(rebuild_wanted(c, &tidy, wanted, why));
+    if (*why != KAS_REJECT_NONE && tidy.nodes == as_it_is.nodes)
+        KAS_TRY(rebuild_wanted(c, &as_it_is, wanted, why));
+    return *why == KAS_REJECT_NONE
+               ? kas_reject_of(kas_solver_run(c->solver, &c->growth->kernel, &c->options.budget),
+                               why)
+               : KAS_OK;
+}
+
+kas_status kas_children_admit(kas_children *children, const kas_kernel *kernel,
+                              kas_replacement *out, kas_reject *why)
+{
+    kas_workshop *c = &children->workshop;
+    c->guided.rng = kas_rng_make(c->options.seed, KAS_PURPOSE_CHILD, 0);
+    const bool quiet = kas_quiet(true);
+    const kas_status status = admit(c, kernel, why);
+    kas_quiet(quiet);
+    return status != KAS_OK || *why != KAS_REJECT_NONE ? status : kas_workshop_take(c, out);
 }
 
 void kas_child_parents(uint64_t seed, uint64_t key, int count, int *a, int *b)

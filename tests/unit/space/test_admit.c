@@ -1,0 +1,176 @@
+/* Kernels that nobody drew, before the rules of samples: every sample passes and keeps its name and
+ * sizes, and of the known kernels those pass that the sampler can make. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/net/targets.h"
+#include "host/space/evolve/evolve.h"
+#include "host/space/file/kernel_json.h"
+#include "host/space/sample/sampler.h"
+#include "support/accept.h"
+#include "support/ok.h"
+
+enum { SAMPLES = 4000 };
+
+static kas_net *net;
+static kas_target *target;
+static int targets;
+
+static int find_targets(void **state)
+{
+    (void)state;
+    return kas_net_build("resnet18", 32, 32, 3, 10, &net) != KAS_OK ||
+           kas_net_targets(net, NULL, &target, &targets) != KAS_OK;
+}
+
+static int free_targets(void **state)
+{
+    (void)state;
+    free(target);
+    kas_net_free(net);
+    return 0;
+}
+
+/* Reads the kernel back from a file, as a program would have written it. */
+static void write_and_read(const kas_sample *sample, kas_kernel *out)
+{
+    kas_buf text = {0};
+    OK(kas_sample_write_json(sample, &text));
+    OK(kas_kernel_read_json("a sample", kas_buf_text(&text), text.size, out));
+    OK(kas_kernel_infer(out));
+    kas_buf_free(&text);
+}
+
+static void samples_pass_as_they_are(void **state)
+{
+    (void)state;
+    kas_sample_options o = kas_sample_defaults();
+    kas_sampler *sampler;
+    kas_children *children;
+    o.budget = (kas_budget){.max_flops_ratio = 0.5, .max_params_ratio = 1};
+    o.seed = 7;
+    OK(kas_sampler_create(&o, target, targets, &sampler));
+    OK(kas_children_create(&o, target, targets, &children));
+    for (int i = 0; i < SAMPLES; i++) {
+        kas_sample s;
+        kas_kernel kernel;
+        kas_replacement r;
+        kas_reject why;
+        char name[KAS_NAME_SIZE];
+        OK(kas_sampler_next(sampler, 0, &s));
+        write_and_read(&s, &kernel);
+        OK(kas_children_admit(children, &kernel, &r, &why));
+        if (why != KAS_REJECT_NONE)
+            fail_msg("sample %s: %s", s.name, kas_reject_name(why));
+        OK(kas_canonical_name(r.kernel, name));
+        assert_string_equal(name, s.name);
+        assert_true(r.solution.flops == s.replacement.solution.flops &&
+                    r.solution.params == s.replacement.solution.params);
+        kas_replacement_free(&r);
+        kas_sample_free(&s);
+    }
+    kas_children_free(children);
+    kas_sampler_free(sampler);
+}
+
+static const char *const known[] = {
+    "bottleneck",      "canvas_figure6", "canvas_figure8", "canvas_kernel_a",
+    "canvas_kernel_b", "conv",           "depthwise",      "depthwise_separable",
+    "group_conv",      "involution",     "nas_pte_1",      "nas_pte_2",
+    "nas_pte_3",       "residual",       "shift_conv",     "spatial_separable",
+    "squeeze_excite"};
+
+/* The replay of tests/support/accept.h tries every order of nodes; admitting must find one. As for
+ * children, more leaves may be joined by one concat than a growing kernel counts on. */
+static void known_kernels_pass_where_they_can_be_sampled(void **state)
+{
+    (void)state;
+    kas_sample_options o = kas_sample_defaults();
+    kas_children *children;
+    int passed = 0;
+    OK(kas_children_create(&o, target, targets, &children));
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        kas_kernel kernel;
+        kas_replacement r;
+        kas_reject why;
+        kas_buf reason = {0};
+        char path[96];
+        snprintf(path, sizeof path, "kernels/%s.json", known[i]);
+        OK(kas_kernel_read_file(path, &kernel));
+        OK(kas_kernel_infer(&kernel));
+        const kas_status can = kas_sampler_accepts(&kernel, target, targets, &o, &reason);
+        OK(kas_children_admit(children, &kernel, &r, &why));
+        if (why != KAS_REJECT_NONE && can == KAS_OK)
+            fail_msg("%s: %s; the replay: %s", known[i], kas_reject_name(why),
+                     kas_buf_text(&reason));
+        passed += why == KAS_REJECT_NONE;
+        if (why == KAS_REJECT_NONE)
+            kas_replacement_free(&r);
+        kas_buf_free(&reason);
+    }
+    printf("%d of %zu known kernels pass\n", passed, sizeof known / sizeof *known);
+    assert_true(passed >= 5);
+    kas_children_free(children);
+}
+
+static void refused(const char *text, const kas_sample_options *o, kas_reject expected)
+{
+    kas_children *children;
+    kas_kernel kernel;
+    kas_replacement r;
+    kas_reject why;
+    OK(kas_kernel_read_json("test", text, strlen(text), &kernel));
+    OK(kas_kernel_infer(&kernel));
+    OK(kas_children_create(o, target, targets, &children));
+    OK(kas_children_admit(children, &kernel, &r, &why));
+    kas_children_free(children);
+    if (why != expected)
+        fail_msg("%s: %s, expected %s", text, kas_reject_name(why), kas_reject_name(expected));
+}
+
+#define FILE_OF(nodes, groups)                                                                     \
+    "{\"format\": \"kas-gpu kernel\", \"version\": 1, \"nodes\": [{\"op\": \"input\"}, " nodes     \
+    "], \"groups\": {" groups "}}"
+#define CONV                                                                                       \
+    "{\"op\": \"unfold\", \"in\": [0], \"axes\": \"hw\"}, {\"op\": \"fc\", \"in\": [1], \"out\": " \
+    "\"C\"}"
+#define GROUPED                                                                                    \
+    "{\"op\": \"group\", \"in\": [0], \"dim\": 0, \"by\": \"G0\"}, {\"op\": \"unfold\", \"in\": "  \
+    "[1], \"axes\": \"hw\"}, {\"op\": \"fc\", \"in\": [2], \"grouped\": true, \"out\": \"C\"}"
+
+static void rules_that_are_broken(void **state)
+{
+    (void)state;
+    kas_sample_options o = kas_sample_defaults();
+    o.min_primitives = 2;
+    refused(FILE_OF(CONV ", {\"op\": \"relu\", \"in\": [2]}, {\"op\": \"relu\", \"in\": [3]}", ""),
+            &o, KAS_REJECT_REDUNDANT);
+    refused(
+        FILE_OF("{\"op\": \"fc\", \"in\": [0], \"out\": \"C\"}, {\"op\": \"relu\", \"in\": [1]}",
+                ""),
+        &o, KAS_REJECT_ONE_PIXEL);
+    refused(FILE_OF(GROUPED, "\"G0\": 7"), &o, KAS_REJECT_DEAD_END); /* it does not divide 64 */
+    refused(FILE_OF(CONV, ""), &o, KAS_REJECT_NONE);
+    o.budget.max_flops_ratio = 0.5;
+    refused(FILE_OF(CONV, ""), &o, KAS_REJECT_BUDGET);
+    refused(FILE_OF(GROUPED, "\"G0\": 4"), &o, KAS_REJECT_NONE);
+    o.max_primitives = 2;
+    refused(FILE_OF(GROUPED, "\"G0\": 4"), &o, KAS_REJECT_DEAD_END);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(samples_pass_as_they_are),
+        cmocka_unit_test(known_kernels_pass_where_they_can_be_sampled),
+        cmocka_unit_test(rules_that_are_broken),
+    };
+    return cmocka_run_group_tests(tests, find_targets, free_targets);
+}
