@@ -36,6 +36,20 @@ done
 expect 0 'best kernel:' "$kas" resume "$dir/killed"
 results "$dir/killed" | diff "$dir/results" - || fail "kills changed the leaderboard"
 
+# Rungs without generations: killed after a promotion and resumed, every candidate ends, and no promotion is lost.
+rungs() { "$kas" best "$dir/free" --json | sed -n 's/.*"kind": "candidate", "index": \([0-9]*\),.*"rung": \([0-9]*\),.*/\1 \2/p' | sort -n; }
+"${base[@]}" --epochs 4 --rungs 1,2 --asynchronous --candidates 8 --prune none --workers 2 --study "$dir/free" >/dev/null 2>"$dir/err" &
+pid=$!
+await "a promotion" grep -q 'goes on after epoch 1 of 4: place 1 of 3' "$dir/err"
+kill -9 $pid; wait $pid 2>/dev/null || true
+rungs >"$dir/rungs"
+grep -q ' 1$' "$dir/rungs" || { cat "$dir/rungs"; fail "the promotion is not in the store"; }
+expect 0 'best kernel:' "$kas" resume "$dir/free" --workers 2
+rungs | join "$dir/rungs" - | awk '$3 < $2 { exit 1 }' || fail "a promotion was lost"
+[ "$(rungs | wc -l)" = 8 ] || fail "not 8 candidates"
+[ "$("$kas" best "$dir/free" --json | grep '"kind": "candidate"' | grep -cE '"state": "(finished|not-promoted|screened|diverged)"')" = 8 ] || fail "a candidate has not ended"
+expect 0 '"asynchronous":true' "$kas" status "$dir/free" --json
+
 # Kernels of another study; they are copied, and the study is bound to them.
 from=("${base[@]}" --epochs 1 --candidates 2 --study "$dir/next" --from "$dir/plain")
 expect 0 'best kernel:' "${from[@]}"

@@ -11,7 +11,7 @@
 #include "host/search/worker/worker.h"
 #include "host/study/study_dir.h"
 
-enum { KEY_PACK = 0x500, KEY_STREAM, KEY_READ_THREADS, KEY_AHEAD, KEY_RETRAIN };
+enum { KEY_PACK = 0x500, KEY_STREAM, KEY_READ_THREADS, KEY_AHEAD, KEY_RETRAIN, KEY_PROPOSE };
 
 static uint64_t gibibytes(struct argp_state *state, const char *option, const char *arg)
 {
@@ -37,7 +37,13 @@ static const struct argp_option options[] = {
      "auto (default): 4 on a GPU, 0 on the CPU",
      50},
     {"hang-timeout", 'H', "SECONDS", 0,
-     "Silence after which a worker is killed and its candidate is \"hung\" (default 600)", 50},
+     "Silence after which a worker is killed and its candidate is \"hung\", and time that the "
+     "program of --propose has for an answer (default 600)",
+     50},
+    {"propose", KEY_PROPOSE, "CMD", 0,
+     "Up to half of each generation are kernels that this command proposes: it reads the study's "
+     "history and writes kernel files, one a line. No study keeps it (docs/proposals.md)",
+     50},
     {"checkpoint-limit", 'K', "GIB", 0, "Disk space for checkpoints of the study (default 8)", 50},
     {"weights-limit", 'W', "GIB", 0,
      "Disk space for trained weights of the frontier's candidates; 0 = none are kept (default 4)",
@@ -68,6 +74,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         request->ahead = strcmp(arg, "auto") == 0
                              ? -1
                              : (int)kas_cli_int(state, "--compile-ahead", arg, 0, KAS_AHEAD_MOST);
+        return 0;
+    case KEY_PROPOSE:
+        request->propose = arg;
+        if (strspn(arg, " \t\n") == strlen(arg))
+            argp_error(state, "--propose: expected a command of the shell, found \"%s\"", arg);
         return 0;
     case 'K':
         request->checkpoint_limit = gibibytes(state, "--checkpoint-limit", arg);

@@ -180,8 +180,8 @@ static void put_pairs(const kas_work *work, int count, const kas_work *w, kas_bu
     kas_line_number(out, "confirm_lost_error", confirm.error);
 }
 
-void kas_work_json(const kas_work *work, int count, const kas_work *w, int place, bool frontier,
-                   kas_buf *out)
+static void put_work(const kas_work *work, int count, const kas_work *w, int place, bool frontier,
+                     kas_buf *out)
 {
     const kas_measured *m = &w->measured;
     bool kernel = w->kernel != NULL;
@@ -222,7 +222,25 @@ void kas_work_json(const kas_work *work, int count, const kas_work *w, int place
     kas_line_int(out, "leases", w->lease);
     kas_line_number(out, "started", w->started);
     kas_line_number(out, "ended", w->ended);
+}
+
+void kas_work_json(const kas_work *work, int count, const kas_work *w, int place, bool frontier,
+                   kas_buf *out)
+{
+    put_work(work, count, w, place, frontier, out);
     kas_line_end(out);
+}
+
+void kas_work_history(const kas_work *work, int count, const kas_work *w, kas_buf *out)
+{
+    kas_buf file = {0};
+    for (const char *at = w->kernel ? w->kernel : "null"; *at; at++)
+        kas_buf_add(&file, *at == '\n' ? " " : at, 1); /* texts in JSON have no line ends */
+    put_work(work, count, w, 0, kas_judge_on_frontier(work, count, (int)(w - work)), out);
+    kas_line_json(out, "file", kas_buf_text(&file));
+    kas_line_end(out);
+    out->failed |= file.failed;
+    kas_buf_free(&file);
 }
 
 kas_status kas_leaderboard_json(const kas_work *work, int count, kas_buf *out)

@@ -28,6 +28,9 @@ kas_status kas_leaderboard_json(const kas_work *work, int count, kas_buf *out);
 void kas_work_json(const kas_work *list, int count, const kas_work *work, int rank, bool frontier,
                    kas_buf *out);
 
+/* Appends an item of the list without a rank, as a line that also has its kernel file, `file`. */
+void kas_work_history(const kas_work *list, int count, const kas_work *work, kas_buf *out);
+
 /* Returns the first item of a kind; NULL when there is none. */
 const kas_work *kas_work_find(const kas_work *work, int count, kas_work_kind kind);
 

@@ -100,6 +100,136 @@ kas_status kas_rungs_settle(const kas_search_options *options, const kas_work *w
     return KAS_OK;
 }
 
+/* ---- asynchronous ---------------------------------------------------------------------------- */
+
+/* Those that have reached a rung, the best first. */
+typedef struct field {
+    const kas_work **work; /* [count], in order */
+    int count;
+} field;
+
+/* Finds a candidate's accuracy at a rung; NaN: it has not reached it. */
+static kas_status accuracy_at(kas_store *store, const kas_work *w, int epochs, double *out)
+{
+    kas_epoch *epoch = NULL;
+    int count = 0;
+    *out = NAN;
+    if (w->kind != KAS_WORK_CANDIDATE || w->epochs < epochs)
+        return KAS_OK;
+    KAS_TRY(kas_store_epochs(store, w->id, &epoch, &count));
+    if (count >= epochs)
+        *out = epoch[epochs - 1].validation_accuracy;
+    free(epoch);
+    return KAS_OK;
+}
+
+static kas_status rank_at(kas_store *store, const kas_work *work, int items, int epochs,
+                          kas_point *point, int *order, const kas_work **found, field *out)
+{
+    int n = 0;
+    for (int i = 0; i < items; i++) {
+        double accuracy;
+        KAS_TRY(accuracy_at(store, &work[i], epochs, &accuracy));
+        if (!isfinite(accuracy))
+            continue;
+        point[n] = kas_objective_point(&work[i], NULL, kas_judge_cost(&work[i]));
+        point[n].accuracy = accuracy;
+        found[n++] = &work[i];
+    }
+    KAS_TRY(kas_objective_order(KAS_OBJECTIVE_ACCURACY, 0, point, n, order));
+    for (int i = 0; i < n; i++)
+        out->work[i] = found[order[i]];
+    out->count = n;
+    return KAS_OK;
+}
+
+/* Ranks those that have reached a rung. The caller frees out->work. */
+static kas_status reach(kas_store *store, const kas_work *work, int items, int epochs, field *out)
+{
+    kas_point *point = calloc((size_t)items + 1, sizeof *point);
+    int *order = calloc((size_t)items + 1, sizeof *order);
+    const kas_work **found = calloc((size_t)items + 1, sizeof *found);
+    *out = (field){.work = calloc((size_t)items + 1, sizeof *out->work)};
+    const kas_status status = point && order && found && out->work
+                                  ? rank_at(store, work, items, epochs, point, order, found, out)
+                                  : kas_fail(KAS_NO_MEMORY, "a rung: out of memory");
+    free(found);
+    free(order);
+    free(point);
+    return status;
+}
+
+static bool waits_at(const kas_work *w, int rung)
+{
+    return w->kind == KAS_WORK_CANDIDATE && w->state == KAS_WORK_WAITING && w->rung == rung;
+}
+
+static int count_at(const kas_work *work, int items, int rung)
+{
+    int count = 0;
+    for (int i = 0; i < items; i++)
+        count += waits_at(&work[i], rung);
+    return count;
+}
+
+/* Finds the best candidate that waits at a rung and is among those that go on; NULL: none. */
+static kas_status find_promoted(kas_store *store, const kas_search_options *options,
+                                const kas_work *work, int items, int rung, bool coming,
+                                char reason[128], const kas_work **out)
+{
+    const int epochs = kas_rungs_epochs(options, rung);
+    field field;
+    *out = NULL;
+    if (count_at(work, items, rung) == 0)
+        return KAS_OK;
+    const kas_status status = reach(store, work, items, epochs, &field);
+    const int best = (field.count + (coming ? 0 : KAS_RUNGS_ETA - 1)) / KAS_RUNGS_ETA;
+    for (int i = 0; status == KAS_OK && i < best && !*out; i++)
+        if (waits_at(field.work[i], rung)) {
+            *out = field.work[i];
+            snprintf(reason, 128, "candidate %lld goes on after epoch %d of %d: place %d of %d",
+                     (long long)(*out)->index, epochs, options->recipe.epochs, i + 1, field.count);
+        }
+    free(field.work);
+    return status;
+}
+
+static bool any_under_way(const kas_work *work, int items)
+{
+    for (int i = 0; i < items; i++)
+        if (work[i].kind == KAS_WORK_CANDIDATE &&
+            (work[i].state == KAS_WORK_QUEUED || work[i].state == KAS_WORK_RUNNING))
+            return true;
+    return false;
+}
+
+kas_status kas_rungs_promote(kas_store *store, const kas_search_options *options,
+                             const kas_work *work, int items, bool coming, char reason[128],
+                             kas_settled **out, int *count)
+{
+    const int last = kas_rungs_last(options);
+    const kas_work *best = NULL;
+    *count = 0;
+    *out = NULL;
+    for (int i = 0; i < last && !best; i++)
+        KAS_TRY(find_promoted(store, options, work, items, coming ? last - 1 - i : i, coming,
+                              reason, &best));
+    if (!best && (coming || any_under_way(work, items)))
+        return KAS_OK;
+    kas_settled *list = *out = calloc((size_t)items + 1, sizeof *list);
+    if (!list)
+        return kas_fail(KAS_NO_MEMORY, "a rung: out of memory");
+    if (best)
+        list[(*count)++] = (kas_settled){.id = best->id, .rung = best->rung, .promoted = true};
+    else
+        snprintf(reason, 128, "others at its rung were better; no new candidates come");
+    for (int i = 0; i < items && !best; i++)
+        if (work[i].kind == KAS_WORK_CANDIDATE && work[i].state == KAS_WORK_WAITING)
+            list[(*count)++] =
+                (kas_settled){.id = work[i].id, .rung = work[i].rung, .reason = reason};
+    return KAS_OK;
+}
+
 /* ---- what the rungs were worth --------------------------------------------------------------- */
 
 /* Returns Kendall's tau b of two lists of numbers; NaN when there are fewer than 3 or one of the

@@ -3,8 +3,12 @@
  * All candidates of a generation are trained to the first rung. When each of them is there, or has
  * ended before, the best third goes on to the next rung, from its checkpoint, and the others end.
  * So a decision depends on the results of the generation alone, never on timing: every run promotes
- * the same candidates.  Pure functions of the store's contents; other folders include this
- * header. */
+ * the same candidates.
+ *
+ * With --asynchronous there are no generations (ASHA: Li et al., "A System for Massively Parallel
+ * Hyperparameter Tuning", MLSys 2020). A candidate goes on as soon as it is among the best third of
+ * those that have reached its rung so far, so no worker waits for others; which ones go on depends
+ * on timing.  Pure functions of the store's contents; other folders include this header. */
 #ifndef KAS_LEADERBOARD_RUNGS_H
 #define KAS_LEADERBOARD_RUNGS_H
 
@@ -24,6 +28,15 @@ int kas_rungs_epochs(const kas_search_options *options, int rung);
  * The caller frees *out, and the reasons in it point into `reason`. */
 kas_status kas_rungs_settle(const kas_search_options *options, const kas_work *work, int items,
                             char reason[128], kas_settled **out, int *count);
+
+/* --asynchronous: finds one candidate that goes on. While new candidates are `coming`, it is the best
+ * one at the highest rung where one goes on, and at most a third of those that reached a rung go on,
+ * rounded down. Afterwards it is rounded up, so that somebody goes on from every rung, and the lowest
+ * rung comes first, so that many are compared at the next one. When nobody comes, nobody is under
+ * way and nobody goes on, all that wait end. The results are as those of kas_rungs_settle. */
+kas_status kas_rungs_promote(kas_store *store, const kas_search_options *options,
+                             const kas_work *work, int items, bool coming, char reason[128],
+                             kas_settled **out, int *count);
 
 /* What a rung cost, and what its ranks were worth. */
 typedef struct kas_rung_report {

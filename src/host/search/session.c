@@ -15,6 +15,8 @@
 #include "host/space/sample/sampler.h"
 #include "host/strategy/from.h"
 
+enum { PROPOSE_GENERATION = 8 }; /* random candidates, half of which a program proposes */
+
 /* Returns the threads of each of `workers`, at least one; 0 stays 0. */
 static int share(int threads, int workers)
 {
@@ -137,6 +139,51 @@ static kas_status keep_from(kas_session *s)
                         "command with --from",
                         path, digest, s->search.from);
     return KAS_OK;
+}
+
+/* A program is asked once a generation, so random candidates come in generations too. */
+static void choose_generation(const kas_session_request *request, kas_search_options *o)
+{
+    if (request->propose && o->strategy == KAS_STRATEGY_RANDOM && !o->rungs.count && !o->generation)
+        o->generation = PROPOSE_GENERATION;
+}
+
+static kas_status check_proposals(const kas_session_request *request, const kas_search_options *o)
+{
+    if (!request->propose)
+        return KAS_OK;
+    if (o->asynchronous)
+        return kas_fail(KAS_USAGE, "--propose: the program is asked once a generation, and with "
+                                   "--asynchronous there are none; leave out one of them");
+    if (!kas_search_in_generations(o))
+        return kas_fail(KAS_USAGE, "--propose: the program is asked once a generation, and this "
+                                   "study has none; begin another study with --propose");
+    if (o->sample.space != KAS_SPACE_CANVAS || o->sample.sampler == KAS_SAMPLER_REJECTION)
+        return kas_fail(KAS_USAGE, "--propose: kernels are checked by the steps of the guided "
+                                   "sampler: use --space canvas and --sampler guided");
+    return KAS_OK;
+}
+
+/* Has the strategy take proposals: new ones of the program, and those that are recorded. */
+static kas_status open_proposer(const kas_session_request *request, kas_session *s)
+{
+    bool recorded;
+    KAS_TRY(check_proposals(request, &s->search));
+    KAS_TRY(kas_store_has_answers(s->store, &recorded));
+    if (!request->propose && !recorded)
+        return KAS_OK;
+    if (!request->propose)
+        kas_info("%s goes on without new proposals: its program is not kept, and --propose was not "
+                 "given",
+                 s->study);
+    s->asking = (kas_asking){.command = request->propose,
+                             .study = s->study,
+                             .store = s->store,
+                             .options = &s->search,
+                             .target = s->problem.target,
+                             .targets = s->problem.targets};
+    const kas_proposer proposer = kas_asking_proposer(&s->asking);
+    return kas_strategy_take_proposals(&s->strategy, &proposer);
 }
 
 static kas_status open_strategy(kas_session *s)
@@ -397,7 +444,9 @@ kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_s
         out->search.sample.per_layer =
             kas_sample_is_per_layer(&out->search.sample) ? KAS_PER_LAYER_YES : KAS_PER_LAYER_NO;
     KAS_TRY(kas_sample_options_check(&out->search.sample));
+    choose_generation(request, &out->search);
     KAS_TRY(kas_search_generations(&out->search));
+    KAS_TRY(check_proposals(request, &out->search));
     if (out->search.threads == 0)
         out->search.threads = share(kas_cores(), out->workers);
     kas_status status = kas_problem_check(&out->problem, &out->search);
@@ -415,7 +464,8 @@ kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_s
         kas_warn("the machine \"%s\" was never calibrated: --latency discards candidates by rough "
                  "predictions; `kas-gpu doctor --calibrate` measures the machine on which it runs",
                  machine.name);
-    return open_strategy(out);
+    KAS_TRY(open_strategy(out));
+    return open_proposer(request, out);
 }
 
 static kas_status read_stored(const char *study, kas_session *out)
@@ -456,6 +506,7 @@ kas_status kas_session_resume(const kas_session_request *request, kas_session *o
     KAS_TRY(keep_from(out));
     KAS_TRY(keep_machine(out));
     KAS_TRY(open_strategy(out));
+    KAS_TRY(open_proposer(request, out));
     return keep_init(out);
 }
 
@@ -506,6 +557,7 @@ kas_status kas_session_run(kas_session *s, void (*on_event)(void *context, const
                                       .dataset = s->dataset,
                                       .search = &s->search,
                                       .strategy = s->strategy,
+                                      .asking = &s->asking,
                                       .predicted = kas_search_forecast_unmodified(&s->forecast),
                                       .worker_argv = worker,
                                       .workers = s->workers,

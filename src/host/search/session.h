@@ -24,6 +24,8 @@ typedef struct kas_session_request {
     const char *init;          /* weights to start from, copied into the study; NULL = random */
     const char *from;          /* a study or folder of kernels to begin with, copied into the study;
                                   NULL = none */
+    const char *propose;       /* command that proposes candidates (docs/proposals.md), which no
+                                  study keeps; NULL = none */
     bool may_grow;             /* the study may get more candidates, if the options ask for more
                                   than it has */
     int threads;               /* of all workers together; 0 = all cores */
@@ -55,6 +57,7 @@ typedef struct kas_session {
     kas_problem problem;
     kas_search_forecast forecast;
     kas_strategy strategy;
+    kas_asking asking;                        /* of the program of --propose */
     kas_store *store;                         /* NULL in a dry run */
     bool created;                             /* the study began just now */
     char code_version[KAS_CODE_VERSION_SIZE]; /* of this program */

@@ -7,6 +7,7 @@
  *     study (1 row)      options as canonical JSON, their digest, the data set's digest, the seed
  *     work               baseline, candidates 0.., and the final trainings: one row each
  *     epoch              accuracy by epoch of each work item
+ *     answer             what a program answered when it was asked for proposals, by generation
  *
  * Life of a work item:
  *
@@ -259,5 +260,22 @@ kas_status kas_store_list(kas_store *store, kas_work **out, int *count);
 void kas_work_list_free(kas_work *work, int count);
 /* Lists the epochs of an item, in order; the caller frees the list with free(). */
 kas_status kas_store_epochs(kas_store *store, int64_t id, kas_epoch **out, int *count);
+
+/* ---- proposals of a program ------------------------------------------------------------------ */
+/* What a program answered for a generation (strategy/strategy.h). */
+typedef struct kas_answer {
+    char *text;  /* lines, as they came; NULL = there is no answer */
+    char *fault; /* what went wrong with the program, for people; "" = nothing */
+} kas_answer;
+void kas_answer_clear(kas_answer *answer); /* frees both texts */
+
+/* Records an answer, before anything of it is used. Nothing is recorded where the generation has an
+ * answer already, or where the study has a candidate of number `first` or larger: another supervisor
+ * has then gone on without this answer. */
+kas_status kas_store_record_answer(kas_store *store, int generation, int64_t first,
+                                   const kas_answer *answer);
+/* Finds the answer of a generation. The caller frees it with kas_answer_clear. */
+kas_status kas_store_find_answer(kas_store *store, int generation, kas_answer *out);
+kas_status kas_store_has_answers(kas_store *store, bool *has);
 
 #endif

@@ -11,6 +11,7 @@
 #include "host/space/name_set.h"
 #include "host/space/sample/sampler.h"
 #include "host/strategy/grown.h"
+#include "host/strategy/proposals.h"
 #include "host/strategy/select.h"
 #include "host/study/problem.h"
 
@@ -28,7 +29,7 @@ typedef struct source {
     kas_sampler *sampler;
     const kas_target *target; /* [targets] */
     int targets;
-    kas_children *children; /* of evolution */
+    kas_children *children; /* makes children, and checks proposals; NULL = neither */
     kas_grown *grown;       /* of the tree */
     kas_population population;
     kas_name_set names;                     /* of all candidates so far */
@@ -37,6 +38,7 @@ typedef struct source {
     int members;                            /* of that generation so far */
     int slow;                               /* discarded in a row */
     uint64_t attempt, illegal, twice, born; /* of children: attempts, those in vain, and the rest */
+    kas_proposals proposals;                /* of a program, for this generation */
 } source;
 
 /* A candidate before it is a work item. */
@@ -120,6 +122,13 @@ static kas_status propose_child(source *s, proposal *out)
     return propose_sample(s, out);
 }
 
+static void propose_proposed(const kas_proposed *one, proposal *out)
+{
+    *out =
+        (proposal){.attempt = -1, .origin = KAS_ORIGIN_PROPOSED, .replacement = one->replacement};
+    memcpy(out->name, one->name, sizeof out->name);
+}
+
 static kas_status propose_grown(source *s, proposal *out, bool *found)
 {
     *out = (proposal){.origin = "tree"};
@@ -127,27 +136,30 @@ static kas_status propose_grown(source *s, proposal *out, bool *found)
                              found);
 }
 
-/* What the tree did not propose it learns from all the same. */
-static kas_status propose_to_tree(source *s, proposal *out)
+/* *grown is true when the tree has proposed it. */
+static kas_status propose_any(source *s, proposal *out, bool *grown)
 {
-    bool found = false;
-    if (s->index >= s->firsts)
-        KAS_TRY(propose_grown(s, out, &found));
-    if (found)
-        return KAS_OK;
-    KAS_TRY((s->index < s->firsts ? propose_first : propose_sample)(s, out));
-    return kas_grown_visit(s->grown, &out->replacement);
-}
-
-static kas_status propose(source *s, proposal *out)
-{
-    if (s->grown)
-        return propose_to_tree(s, out);
+    *grown = false;
     if (s->index < s->firsts)
         return propose_first(s, out);
-    if (s->population.fertile > 0)
-        return propose_child(s, out);
-    return propose_sample(s, out);
+    const kas_proposed *one = kas_proposals_next(&s->proposals);
+    if (one) {
+        propose_proposed(one, out);
+        return KAS_OK;
+    }
+    if (s->grown)
+        KAS_TRY(propose_grown(s, out, grown));
+    if (*grown)
+        return KAS_OK;
+    return s->population.fertile > 0 ? propose_child(s, out) : propose_sample(s, out);
+}
+
+/* What the tree did not propose it learns from all the same. */
+static kas_status propose(source *s, proposal *out)
+{
+    bool grown;
+    KAS_TRY(propose_any(s, out, &grown));
+    return s->grown && !grown ? kas_grown_visit(s->grown, &out->replacement) : KAS_OK;
 }
 
 /* Makes the work item, but for its forecast. */
@@ -259,6 +271,28 @@ static kas_status advance(source *s, const kas_work *items, int count)
     return KAS_OK;
 }
 
+/* Gathers the proposals of a generation, before its first candidate that is no known kernel. Where
+ * the study has that candidate, it says whether there were any: a supervisor without the program may
+ * have begun the generation. */
+static kas_status gather(source *s, const kas_work *items, int count, bool *ready)
+{
+    kas_proposals *p = &s->proposals;
+    if (!p->proposer.answer || s->index < s->firsts || p->generation == s->generation)
+        return KAS_OK;
+    const kas_work *first = stored(items, count, s->index);
+    const kas_question question = {.generation = s->generation,
+                                   .first = s->index,
+                                   .wanted = (size_of(s, s->generation) - s->members + 1) / 2,
+                                   .items = items,
+                                   .count = count,
+                                   .recorded_only = first != NULL};
+    if (!first || strcmp(first->origin, KAS_ORIGIN_PROPOSED) == 0)
+        KAS_TRY(kas_proposals_gather(p, s->children, &question, &s->names, ready));
+    if (*ready)
+        p->generation = s->generation;
+    return KAS_OK;
+}
+
 static kas_status next(void *context, const kas_work *items, int count, kas_work *out, bool *ready)
 {
     source *s = context;
@@ -273,6 +307,9 @@ static kas_status next(void *context, const kas_work *items, int count, kas_work
                         s->slow);
     if (whole)
         KAS_TRY(advance(s, items, count));
+    KAS_TRY(gather(s, items, count, ready));
+    if (!*ready)
+        return KAS_OK;
     KAS_TRY(make(s, items, count, out));
     const bool slow = out->state == KAS_WORK_PREDICTED_SLOW;
     s->members += !slow;
@@ -285,6 +322,7 @@ static kas_status next(void *context, const kas_work *items, int count, kas_work
 static void close_source(void *context)
 {
     source *s = context;
+    kas_proposals_free(&s->proposals);
     kas_population_free(&s->population);
     kas_children_free(s->children);
     kas_grown_free(s->grown);
@@ -294,14 +332,26 @@ static void close_source(void *context)
     free(s);
 }
 
-static kas_status open_source(source *s, const char *from)
+static kas_sample_options sample_options(const source *s)
 {
     kas_sample_options sample = s->options->sample;
     sample.seed = s->options->seed;
     sample.budget = kas_search_budget(s->options);
+    return sample;
+}
+
+static kas_status open_children(source *s)
+{
+    const kas_sample_options sample = sample_options(s);
+    return kas_children_create(&sample, s->target, s->targets, &s->children);
+}
+
+static kas_status open_source(source *s, const char *from)
+{
+    const kas_sample_options sample = sample_options(s);
     KAS_TRY(kas_sampler_create(&sample, s->target, s->targets, &s->sampler));
     if (s->options->strategy == KAS_STRATEGY_EVOLUTION)
-        KAS_TRY(kas_children_create(&sample, s->target, s->targets, &s->children));
+        KAS_TRY(open_children(s));
     if (s->options->strategy == KAS_STRATEGY_TREE)
         KAS_TRY(kas_grown_create(s->options, &sample, s->target, s->targets, &s->grown));
     return kas_first_list(s->options, s->target, s->targets, from, &s->first, &s->firsts);
@@ -314,7 +364,8 @@ kas_status kas_strategy_open(const kas_search_options *options, const kas_target
     source *s = calloc(1, sizeof *s);
     if (!s)
         return kas_fail(KAS_NO_MEMORY, "a strategy: out of memory");
-    *s = (source){.options = options, .target = target, .targets = targets};
+    *s = (source){
+        .options = options, .target = target, .targets = targets, .proposals = {.generation = -1}};
     if (forecast)
         s->forecast = *forecast;
     const kas_status status = open_source(s, from);
@@ -333,6 +384,13 @@ void kas_strategy_close(kas_strategy *strategy)
     *strategy = (kas_strategy){0};
 }
 
+kas_status kas_strategy_take_proposals(kas_strategy *strategy, const kas_proposer *proposer)
+{
+    source *s = strategy->context;
+    s->proposals.proposer = *proposer;
+    return s->children ? KAS_OK : open_children(s);
+}
+
 void kas_strategy_describe(const kas_strategy *strategy, kas_buf *out)
 {
     const source *s = strategy->context;
@@ -345,4 +403,5 @@ void kas_strategy_describe(const kas_strategy *strategy, kas_buf *out)
                        "children: %" PRIu64 " from %" PRIu64 " attempts; not legal: %" PRIu64
                        "; in the study already: %" PRIu64,
                        s->born, s->attempt, s->illegal, s->twice);
+    kas_proposals_describe(&s->proposals, out);
 }

@@ -14,7 +14,11 @@
  *                 (grown.h, tree.h)
  *
  * A generation has so many candidates that reach training.  Those that prediction discards keep
- * their numbers and come beside them.  Other folders include this header. */
+ * their numbers and come beside them.
+ *
+ * Half of a generation may come from a program that proposes kernels (proposals.h).  Its answers
+ * cannot be repeated, so they are recorded before a candidate is made of them, and what is recorded
+ * counts when a study goes on.  Other folders include this header. */
 #ifndef KAS_STRATEGY_STRATEGY_H
 #define KAS_STRATEGY_STRATEGY_H
 
@@ -42,6 +46,26 @@ typedef struct kas_forecast {
     void *context;
 } kas_forecast;
 
+/* What a proposer is asked. */
+typedef struct kas_question {
+    int generation;
+    int64_t first;         /* number of the candidate that its first proposal would be */
+    int wanted;            /* the most proposals that are taken */
+    const kas_work *items; /* [count] of the store */
+    int count;
+    bool recorded_only; /* the generation has begun: only an answer of before counts */
+} kas_question;
+
+/* A program that proposes candidates (docs/proposals.md). */
+typedef struct kas_proposer {
+    /* Fills the answer for a generation; text NULL: there is none. *ready is false while the program
+     * is at work. The caller frees the answer with kas_answer_clear. */
+    kas_status (*answer)(void *context, const kas_question *question, kas_answer *out, bool *ready);
+    /* Notes what became of a line, or in summary of the answer, unless that was read again. */
+    void (*note)(void *context, const kas_question *question, const char *text, bool summary);
+    void *context;
+} kas_proposer;
+
 /* Opens the strategy that the options name. `targets` and `options` must outlive it; `from` is the
  * text of STUDY/from.json (from.h), which is read here, and "" for none; `forecast` may be NULL.
  * KAS_USAGE for options that the strategy does not take. The caller closes *out with
@@ -51,7 +75,13 @@ kas_status kas_strategy_open(const kas_search_options *options, const kas_target
                              kas_strategy *out);
 void kas_strategy_close(kas_strategy *strategy); /* one that is zero is allowed */
 
-/* Appends a sentence about the children, or the tree, of this process; nothing without any. */
+/* Has a new strategy ask a proposer at the beginning of each generation. Candidates must come in
+ * generations. KAS_USAGE where a proposal cannot be checked: with another sampler than the guided
+ * one, and another space than canvas. */
+kas_status kas_strategy_take_proposals(kas_strategy *strategy, const kas_proposer *proposer);
+
+/* Appends a sentence about the children or the tree of this process, and one about proposals; nothing
+ * without any. */
 void kas_strategy_describe(const kas_strategy *strategy, kas_buf *out);
 
 #endif

@@ -61,6 +61,7 @@ static const kas_field fields[] = {
     {"seeds", "--seeds", INTEGER(seeds), .low = 1, .high = KAS_REPEATS_MOST, .optional = true,
      .absent = 1},
     {"exploration", "--exploration", NUMBER(exploration), .high = 1e3, .optional = true},
+    {"asynchronous", "--asynchronous", KAS_FIELD_FLAG, AT(asynchronous), .optional = true},
 };
 enum { FIELDS = sizeof fields / sizeof *fields, MOST_KEYS = 96, MAX_BYTES = 1 << 20 };
 
@@ -86,7 +87,8 @@ kas_search_options kas_search_options_default(void)
 
 bool kas_search_in_generations(const kas_search_options *options)
 {
-    return options->strategy != KAS_STRATEGY_RANDOM || options->rungs.count > 0;
+    return options->strategy != KAS_STRATEGY_RANDOM || options->generation > 0 ||
+           (options->rungs.count > 0 && !options->asynchronous);
 }
 
 /* Sets *size to `chosen` unless it was asked for. */
@@ -118,6 +120,27 @@ static void size_tree(kas_search_options *o)
         o->exploration = 4 * sqrt(2);
 }
 
+/* Without generations nothing can depend on a whole one. */
+static kas_status check_asynchronous(const kas_search_options *o)
+{
+    if (o->rungs.count == 0)
+        return kas_fail(KAS_USAGE, "--asynchronous needs --rungs: it says when candidates go on "
+                                   "from a rung");
+    if (o->strategy != KAS_STRATEGY_RANDOM)
+        return kas_fail(KAS_USAGE,
+                        "--asynchronous: candidates of --strategy %s follow from the results of "
+                        "whole generations, and there are none; use --strategy random",
+                        kas_strategy_names[o->strategy]);
+    if (o->generation)
+        return kas_fail(KAS_USAGE, "--generation: with --asynchronous there are no generations");
+    if (strcmp(o->prune, "deterministic") == 0)
+        return kas_fail(KAS_USAGE,
+                        "--prune deterministic compares with candidates that have ended, "
+                        "and with --asynchronous those wait at rungs; use --prune curve "
+                        "or none");
+    return KAS_OK;
+}
+
 kas_status kas_search_generations(kas_search_options *o)
 {
     const kas_int_list *rungs = &o->rungs;
@@ -129,6 +152,8 @@ kas_status kas_search_generations(kas_search_options *o)
                         last, o->recipe.epochs, o->recipe.epochs);
     if (o->exploration > 0 && o->strategy != KAS_STRATEGY_TREE)
         return kas_fail(KAS_USAGE, "--exploration is an option of --strategy tree");
+    if (o->asynchronous)
+        KAS_TRY(check_asynchronous(o));
     if (o->strategy == KAS_STRATEGY_EVOLUTION)
         return size_evolution(o);
     if (o->population || o->tournament)
@@ -138,10 +163,7 @@ kas_status kas_search_generations(kas_search_options *o)
         size_tree(o);
         return KAS_OK;
     }
-    if (o->generation && !rungs->count)
-        return kas_fail(KAS_USAGE, "--generation: random candidates come in generations only with "
-                                   "--rungs");
-    if (rungs->count)
+    if (rungs->count && !o->asynchronous)
         choose(&o->generation, 27, 1); /* 9, 3 and 1 of them go on */
     return KAS_OK;
 }

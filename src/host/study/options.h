@@ -66,7 +66,8 @@ typedef struct kas_search_options {
     int strategy;       /* kas_strategy_kind */
     int population;     /* of evolution; 0 = not asked for, and so are the next two */
     int tournament;     /* members of the population that compete to be a parent */
-    int generation;     /* candidates in a generation; generation 0 of evolution is a population */
+    int generation;     /* candidates in a generation, 0 without any; generation 0 of evolution is a
+                           population */
     bool known;         /* the first candidates are the known kernels (kernels/) that fit */
     char from[65];      /* SHA-256 of STUDY/from.json: kernels that come after these; "" = none */
     kas_int_list rungs; /* epochs at which the best third of a generation goes on; empty = all go
@@ -84,6 +85,7 @@ typedef struct kas_search_options {
     int finalists;      /* candidates that are trained on the whole training set */
     int seeds;          /* of each final training, 1 to KAS_REPEATS_MOST */
     double exploration; /* of the tree: c of strategy/tree.h; 0 = not asked for */
+    bool asynchronous;  /* rungs without generations: see leaderboard/rungs.h */
 } kas_search_options;
 
 /* Returns the defaults of everything except the recipe and the options that the machine determines
@@ -91,7 +93,7 @@ typedef struct kas_search_options {
 kas_search_options kas_search_options_default(void);
 
 /* Returns whether candidates come in generations, each of which may depend on the results of those
- * before: with evolution, with the tree and with rungs. */
+ * before: with evolution, with the tree, with rungs that are not asynchronous, and where a size is given. */
 bool kas_search_in_generations(const kas_search_options *options);
 
 /* Chooses the sizes of generations that are 0, and checks strategy and rungs. KAS_USAGE names the

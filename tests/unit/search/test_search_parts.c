@@ -443,8 +443,10 @@ static void rungs_of_options(void **state)
     o = judging("none");
     assert_int_equal(kas_rungs_last(&o), 0);
     assert_int_equal(kas_rungs_epochs(&o, 0), 4);
+    assert_false(kas_search_in_generations(&o));
     o.generation = 5;
-    assert_int_equal(kas_search_generations(&o), KAS_USAGE);
+    OK(kas_search_generations(&o));
+    assert_true(kas_search_in_generations(&o));
     o.strategy = KAS_STRATEGY_EVOLUTION;
     o.generation = 0;
     o.candidates = 200;
@@ -466,6 +468,27 @@ static void rungs_of_options(void **state)
     assert_non_null(strstr(kas_error(), "--exploration is an option of --strategy tree"));
     again.tournament = 2;
     assert_int_equal(kas_search_generations(&again), KAS_USAGE);
+}
+
+static void asynchronous_options(void **state)
+{
+    (void)state;
+    kas_search_options o = with_rungs();
+    o.asynchronous = true;
+    OK(kas_search_generations(&o));
+    assert_int_equal(o.generation, 0);
+    assert_false(kas_search_in_generations(&o));
+    kas_search_options wrong[] = {o, o, o, o};
+    wrong[0].rungs.count = 0;
+    wrong[1].strategy = KAS_STRATEGY_EVOLUTION;
+    wrong[2].generation = 5;
+    strcpy(wrong[3].prune, "deterministic");
+    static const char *const words[] = {"--asynchronous needs --rungs", "--strategy evolution",
+                                        "--generation: ", "--prune deterministic"};
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(kas_search_generations(&wrong[i]), KAS_USAGE);
+        assert_non_null(strstr(kas_error(), words[i]));
+    }
 }
 
 static void checkpoints_within_a_limit(void **state)
@@ -527,6 +550,7 @@ int main(void)
         cmocka_unit_test(best_third_goes_on),
         cmocka_unit_test(rungs_wait_for_all),
         cmocka_unit_test(rungs_of_options),
+        cmocka_unit_test(asynchronous_options),
         cmocka_unit_test(checkpoints_within_a_limit),
         cmocka_unit_test(device_lists),
     };

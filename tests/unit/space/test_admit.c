@@ -156,7 +156,7 @@ static void rules_that_are_broken(void **state)
         FILE_OF("{\"op\": \"fc\", \"in\": [0], \"out\": \"C\"}, {\"op\": \"relu\", \"in\": [1]}",
                 ""),
         &o, KAS_REJECT_ONE_PIXEL);
-    refused(FILE_OF(GROUPED, "\"G0\": 7"), &o, KAS_REJECT_DEAD_END); /* it does not divide 64 */
+    refused(FILE_OF(GROUPED, "\"G0\": 7"), &o, KAS_REJECT_VARIABLES); /* it does not divide 64 */
     refused(FILE_OF(CONV, ""), &o, KAS_REJECT_NONE);
     o.budget.max_flops_ratio = 0.5;
     refused(FILE_OF(CONV, ""), &o, KAS_REJECT_BUDGET);

@@ -48,7 +48,8 @@ enum {
     OPTION_MAX_LOSS,
     OPTION_FINALISTS,
     OPTION_SEEDS,
-    OPTION_SHRINK
+    OPTION_SHRINK,
+    OPTION_ASYNCHRONOUS
 };
 
 static const struct argp_option option_list[] = {
@@ -112,7 +113,7 @@ static const struct argp_option option_list[] = {
      "evolution: a parent is the best of so many (default a tenth of the population)", 4},
     {"generation", OPTION_GENERATION, "N", 0,
      "Candidates in a generation (default: evolution a fifth of the population; tree a twentieth "
-     "of --candidates, at most 20; random with --rungs 27)",
+     "of --candidates, at most 20; random with --rungs 27, with --propose 8)",
      4},
     {"exploration", OPTION_EXPLORATION, "C", 0,
      "tree: weight of what is uncertain against what was good so far; few candidates may want less "
@@ -127,6 +128,12 @@ static const struct argp_option option_list[] = {
     {"rungs", OPTION_RUNGS, "LIST", 0,
      "Epochs at which only the best third of a generation goes on, such as 1,3,10; auto: a 27th, "
      "a ninth and a third of the epochs; none (default)",
+     4},
+    {"asynchronous", OPTION_ASYNCHRONOUS, 0, 0,
+     "With --rungs and --strategy random: a candidate goes on as soon as it is among the best "
+     "third "
+     "of those that reached its rung, so that no worker waits; which ones do differs from run to "
+     "run",
      4},
     {"objective", OPTION_OBJECTIVE, "WHAT", 0,
      "frontier: accuracy and latency (default); latency: the fastest kernel within --max-loss; "
@@ -215,6 +222,7 @@ static const kas_cli_value values[] = {
     {OPTION_INIT, KAS_CLI_TEXT(search_command, request.init)},
     {OPTION_INIT_PARTIAL, KAS_CLI_FLAG(search_command, request.search.init_partial)},
     {OPTION_WARM_START, KAS_CLI_FLAG(search_command, request.search.warm_start)},
+    {OPTION_ASYNCHRONOUS, KAS_CLI_FLAG(search_command, request.search.asynchronous)},
     {OPTION_DRY, KAS_CLI_FLAG(search_command, dry)},
     {OPTION_VALIDATION, KAS_CLI_NUMBER(search_command, request.search.validation, 0.001, 0.9)},
     {OPTION_FLOPS, KAS_CLI_NUMBER(search_command, request.search.flops, 0, KAS_MOST_RATIO)},

@@ -1,9 +1,10 @@
-/* kas-gpu worker and kas-gpu compile-ahead: only the supervisor starts them, so they have no
- * summary and are not listed. */
+/* kas-gpu worker, kas-gpu compile-ahead and kas-gpu propose: only the supervisor starts them, so they
+ * have no summary and are not listed. */
 #include <fcntl.h>
 
 #include "host/cli/cli.h"
 #include "host/search/supervisor/ahead.h"
+#include "host/search/supervisor/proposer.h"
 #include "host/search/worker/worker.h"
 
 static kas_status check_started(const char *name)
@@ -29,5 +30,13 @@ static kas_status run_ahead(int argc, char **argv)
     return kas_ahead_run(&kas_ahead_programs);
 }
 
+static kas_status run_propose(int argc, char **argv)
+{
+    KAS_TRY(check_started("propose"));
+    return argc == 2 ? kas_propose_run(argv[1])
+                     : kas_fail(KAS_USAGE, "propose: expected a command");
+}
+
 const kas_command kas_command_worker = {"worker", NULL, run_worker};
 const kas_command kas_command_ahead = {"compile-ahead", NULL, run_ahead};
+const kas_command kas_command_propose = {"propose", NULL, run_propose};

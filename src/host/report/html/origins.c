@@ -77,6 +77,23 @@ static void put_options(const kas_report_view *v, kas_buf *out)
     cJSON_Delete(options);
 }
 
+/* Says what the command is worth. Two runs differ where a program proposes or timing promotes. */
+static void put_worth(const kas_report_view *v, kas_buf *out)
+{
+    int proposed = 0;
+    for (int i = 0; i < v->count; i++)
+        proposed += v->work[i].kind == KAS_WORK_CANDIDATE && kas_report_is_proposed(&v->work[i]);
+    kas_buf_puts(out,
+                 "<p class=\"note\">This command has the study’s options, and goes on with it; "
+                 "with another --study it begins one that is equal");
+    if (v->options.asynchronous)
+        kas_buf_puts(out, ", but for which candidates go on from a rung");
+    if (proposed)
+        kas_html_put(out, ". A program proposed %d of its candidates, which the command has not",
+                     proposed);
+    kas_buf_puts(out, ".</p>\n");
+}
+
 kas_status kas_report_origins(const kas_report_view *v, const char *about, kas_buf *out)
 {
     kas_buf command = {0};
@@ -84,8 +101,8 @@ kas_status kas_report_origins(const kas_report_view *v, const char *about, kas_b
     kas_html_section(out, "How it was made");
     kas_buf_puts(out, "<pre class=\"scroll\">");
     kas_html_text(out, kas_buf_text(&command));
-    kas_buf_puts(out, "</pre>\n<p class=\"note\">This command has the study’s options, and goes on "
-                      "with it; with another --study it begins one that is equal.</p>\n");
+    kas_buf_puts(out, "</pre>\n");
+    put_worth(v, out);
     put_facts(v, about, out);
     put_options(v, out);
     kas_html_section_end(out);

@@ -163,6 +163,11 @@ bool kas_report_is_known(const kas_work *w)
     return strncmp(w->origin, known, sizeof known - 1) == 0;
 }
 
+bool kas_report_is_proposed(const kas_work *w)
+{
+    return strcmp(w->origin, "proposed") == 0;
+}
+
 void kas_report_origin(const kas_work *w, char out[96])
 {
     if (kas_report_is_known(w))
@@ -170,7 +175,7 @@ void kas_report_origin(const kas_work *w, char out[96])
     else if (strncmp(w->origin, from, sizeof from - 1) == 0)
         snprintf(out, 96, "from %s", w->origin + sizeof from - 1);
     else
-        snprintf(out, 96, "%s", w->origin);
+        snprintf(out, 96, "%s%s", w->origin, kas_report_is_proposed(w) ? " by a program" : "");
 }
 
 const kas_finalist *kas_report_final(const kas_report_view *v, const char *name)

@@ -1,10 +1,8 @@
 #include "host/search/supervisor/ahead.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -90,25 +88,10 @@ const kas_ahead_maker kas_ahead_programs = {open_workshop, make, close_workshop}
 
 /* ---- the process ----------------------------------------------------------------------------- */
 
-/* Ends the process group: this process and its compilers. */
-static void end_all(int number)
-{
-    (void)number;
-    kill(0, SIGKILL);
-}
-
 static kas_status prepare(void)
 {
-    struct sigaction action = {.sa_handler = end_all};
-    static const int numbers[] = {SIGTERM, SIGHUP, SIGINT};
     KAS_TRY(kas_process_begin(800));
-    /* end_all ends a whole group, so this process must have one of its own, whoever started it. */
-    KAS_CHECK_LIBC(getpgrp() == getpid() || setpgid(0, 0) == 0, KAS_FAILURE);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        KAS_CHECK_LIBC(sigaction(numbers[i], &action, NULL) == 0, KAS_FAILURE);
-    /* When the supervisor dies, this process gets a signal that it can handle, so that the
-     * compilers end too. */
-    KAS_CHECK_LIBC(prctl(PR_SET_PDEATHSIG, SIGTERM) == 0, KAS_FAILURE);
+    KAS_TRY(kas_process_lead()); /* its compilers end with it */
     KAS_CHECK_LIBC(setpriority(PRIO_PROCESS, 0, KAS_AHEAD_NICE) == 0, KAS_FAILURE);
     kas_log_set_level(KAS_LOG_QUIET); /* lines go to the log that stderr is, with the time */
     kas_log_set_file(stderr);

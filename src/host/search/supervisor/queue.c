@@ -179,33 +179,46 @@ static kas_status add_candidate(kas_supervisor *s, bool *added)
     return KAS_OK;
 }
 
-/* Ends the rung at which candidates wait, if all others of their generation have reached it or have
- * ended. The generation must have all its candidates. *ended says whether anything changed. */
-static kas_status end_rung(kas_supervisor *s, bool *ended)
+/* Decides about candidates that wait at a rung. In generations the rung ends when all others of the
+ * generation, which must have all its candidates, have reached it or have ended. *changed says
+ * whether anything did. */
+static kas_status settle_rung(kas_supervisor *s, bool *changed)
 {
+    const kas_search_options *o = s->options->search;
     kas_settled *list;
     char reason[128];
     int count;
-    KAS_TRY(kas_rungs_settle(s->options->search, s->list, s->count, reason, &list, &count));
+    if (o->asynchronous)
+        KAS_TRY(kas_rungs_promote(s->store, o, s->list, s->count,
+                                  want_more(s, trained_candidates(s)), reason, &list, &count));
+    else
+        KAS_TRY(kas_rungs_settle(o, s->list, s->count, reason, &list, &count));
     kas_status status = count ? kas_store_settle(s->store, list, count) : KAS_OK;
     free(list);
-    *ended = count > 0;
+    *changed = count > 0;
     KAS_TRY(status);
     if (count)
         kas_supervisor_emit(s, KAS_EVENT_NOTE, NULL, reason);
     return kas_supervisor_refresh(s);
 }
 
+/* With --asynchronous a candidate that may go on from its rung comes before a new one. */
 static kas_status next_candidate(kas_supervisor *s, kas_work *out, bool *found)
 {
+    const bool asynchronous = s->options->search->asynchronous;
     for (bool more = true; more;) {
         const int64_t limit = candidate_limit(s);
         KAS_TRY(claim(s, KAS_WORK_CANDIDATE, limit, out, found));
         if (*found || (limit >= 0 && stored_candidates(s) >= limit))
             return KAS_OK;
-        KAS_TRY(add_candidate(s, &more));
-        if (!more) /* so the newest generation is whole */
-            KAS_TRY(end_rung(s, &more));
+        more = false;
+        if (asynchronous)
+            KAS_TRY(settle_rung(s, &more));
+        if (!more)
+            KAS_TRY(add_candidate(s, &more));
+        /* The newest generation is whole now, unless its proposals are awaited. */
+        if (!more && !asynchronous && !kas_asking_busy(s->options->asking))
+            KAS_TRY(settle_rung(s, &more));
     }
     return KAS_OK;
 }
@@ -297,7 +310,7 @@ kas_status kas_queue_next(kas_supervisor *s, kas_work *out, bool *found, bool *d
         return KAS_OK;
     if (!find(s, KAS_WORK_FINAL)) {
         KAS_TRY(next_candidate(s, out, found));
-        if (*found || !all_ended(s))
+        if (*found || !all_ended(s) || kas_asking_busy(s->options->asking))
             return KAS_OK;
     }
     return next_final(s, out, found, done);

@@ -213,12 +213,15 @@ static void watch_pipes(const kas_process *process, const kas_channel *channel,
 static kas_status wait_for_lines(kas_supervisor *s, const sigset_t *mask, int timeout_ms)
 {
     int workers = s->options->workers;
-    struct pollfd *helper = s->poll + 2 * (size_t)workers;
+    struct pollfd *helper = s->poll + 2 * (size_t)workers, *proposer = helper + 2;
+    kas_asking *asking = s->options->asking;
     for (int i = 0; i < workers; i++)
         watch_pipes(&s->worker[i].process, &s->worker[i].channel, s->poll + 2 * (size_t)i);
     watch_pipes(&s->ahead.process, &s->ahead.channel, helper);
+    if (asking)
+        watch_pipes(&asking->process, &asking->channel, proposer);
     struct timespec timeout = {timeout_ms / 1000, timeout_ms % 1000 * 1000000L};
-    int ready = ppoll(s->poll, 2 * (nfds_t)workers + 2, &timeout, mask);
+    int ready = ppoll(s->poll, 2 * (nfds_t)workers + (asking ? 4 : 2), &timeout, mask);
     (void)kas_supervisor_listened(s);
     if (ready < 0)
         return errno == EINTR ? KAS_OK : kas_fail(KAS_FAILURE, "ppoll: %s", kas_strerror(errno));
@@ -232,7 +235,7 @@ static kas_status wait_for_lines(kas_supervisor *s, const sigset_t *mask, int ti
         (void)kas_channel_flush(&s->ahead.channel);
     if (helper[0].revents)
         kas_lookahead_listen(s);
-    return KAS_OK;
+    return asking ? kas_asking_serve(asking, proposer[1].revents, proposer[0].revents) : KAS_OK;
 }
 
 /* Returns the item that was silent longest if that exceeds the limit, else NULL. */
@@ -313,6 +316,7 @@ static kas_status hand_out(kas_supervisor *s, bool *done)
 static void begin_stop(kas_supervisor *s)
 {
     s->stopping = true;
+    kas_asking_end(s->options->asking);
     s->stop_at = kas_supervisor_listened(s) + s->options->hang_seconds;
     for (int i = 0; i < s->options->workers; i++)
         if (kas_worker_busy(s, &s->worker[i]))
@@ -346,6 +350,7 @@ static kas_status loop(kas_supervisor *s, const sigset_t *mask)
         KAS_TRY(wait_for_lines(s, mask, TICK_MS));
         kill_silent_workers(s);
         kas_lookahead_watch(s);
+        KAS_TRY(kas_supervisor_watch_proposer(s));
         KAS_TRY(add_busy_time(s, false));
         if (kas_monotonic() - ticked >= 0.5) {
             ticked = kas_monotonic();
@@ -533,6 +538,7 @@ static kas_status with_signals(kas_supervisor *s)
     char message[1024];
     snprintf(message, sizeof message, "%s", kas_error());
     kas_lookahead_end(s);
+    kas_asking_end(s->options->asking);
     kas_status ended = end_workers(s);
     if (ended == KAS_OK)
         ended = add_busy_time(s, true);
@@ -561,7 +567,7 @@ kas_status kas_supervise(kas_store *store, const kas_supervisor_options *asked)
     kas_status status = KAS_OK;
     s.worker = calloc((size_t)options->workers, sizeof *s.worker);
     s.item = calloc((size_t)options->workers * (size_t)own.pack, sizeof *s.item);
-    s.poll = calloc(2 * (size_t)options->workers + 2, sizeof *s.poll);
+    s.poll = calloc(2 * (size_t)options->workers + 4, sizeof *s.poll);
     if (!s.worker || !s.item || !s.poll) {
         status = kas_fail(KAS_NO_MEMORY, "workers: out of memory");
         goto out;

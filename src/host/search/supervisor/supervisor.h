@@ -21,6 +21,9 @@
  * itself from its start is judged, so a bad item costs the others no more than a restart from
  * their checkpoints.
  *
+ * A program may propose candidates at the beginning of a generation (proposer.h); nothing else is
+ * begun before it has answered.
+ *
  * A helper process may compile the next candidates (ahead.h). Whatever happens to it, the search
  * continues with the same results.
  *
@@ -29,6 +32,7 @@
 #ifndef KAS_SEARCH_SUPERVISOR_SUPERVISOR_H
 #define KAS_SEARCH_SUPERVISOR_SUPERVISOR_H
 
+#include "host/search/supervisor/proposer.h"
 #include "host/store/store.h"
 #include "host/strategy/strategy.h"
 
@@ -82,6 +86,7 @@ typedef struct kas_supervisor_options {
     uint64_t checkpoint_limit;      /* bytes */
     uint64_t weights_limit;         /* bytes of the frontier's weights; 0 = keep none */
     const kas_ahead_options *ahead; /* NULL: nothing is compiled ahead */
+    kas_asking *asking;             /* of a program that proposes; NULL: none */
     int max_deaths;                 /* faults of the machine after which an item ends; 0 = 3 */
     void (*on_event)(void *context, const kas_event *event);
     void *context;

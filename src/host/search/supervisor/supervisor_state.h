@@ -3,6 +3,7 @@
  *     supervisor.c    the loop, signals, start and end
  *     queue.c         chooses the next item
  *     lookahead.c     gives later candidates to the helper that compiles ahead
+ *     proposer.c      asks the program that proposes candidates (proposer.h)
  *     report.c        handles the messages and the death of a worker
  *     keep_weights.c  deletes weights that need not be kept */
 #ifndef KAS_SEARCH_SUPERVISOR_SUPERVISOR_STATE_H
@@ -84,7 +85,7 @@ typedef struct kas_supervisor {
     int64_t fault[KAS_FAULTS_IN_A_ROW]; /* the last candidates in a row that ended by a fault of
                                            the machine */
     int faults;
-    struct pollfd *poll; /* two for each worker, from it and to it, and the helper's */
+    struct pollfd *poll; /* two for each worker, from it and to it; the helper's, the proposer's */
     kas_lookahead ahead;
     kas_foreseen foreseen;
     char owner[KAS_OWNER_SIZE];
@@ -134,6 +135,10 @@ void kas_lookahead_listen(kas_supervisor *s);
 void kas_lookahead_watch(kas_supervisor *s); /* ends it when it hangs */
 void kas_lookahead_begin(kas_supervisor *s);
 void kas_lookahead_end(kas_supervisor *s); /* logs what it achieved */
+
+/* Says what there is to say about the program that proposes, and stops it when it has taken as long
+ * as a worker may be silent (proposer.c). */
+kas_status kas_supervisor_watch_proposer(kas_supervisor *s);
 
 /* Deletes the weights of ended candidates that are not on the frontier and, when those on the
  * frontier exceed the limit, some of these too (keep_weights.c). */

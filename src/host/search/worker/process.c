@@ -125,6 +125,25 @@ kas_status kas_process_begin(int oom_score)
     return KAS_OK;
 }
 
+static void end_group(int number)
+{
+    (void)number;
+    kill(0, SIGKILL);
+}
+
+kas_status kas_process_lead(void)
+{
+    const struct sigaction action = {.sa_handler = end_group};
+    static const int numbers[] = {SIGTERM, SIGHUP, SIGINT};
+    /* end_group ends a whole group, so this process must have one of its own, whoever started it. */
+    KAS_CHECK_LIBC(getpgrp() == getpid() || setpgid(0, 0) == 0, KAS_FAILURE);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        KAS_CHECK_LIBC(sigaction(numbers[i], &action, NULL) == 0, KAS_FAILURE);
+    /* When the supervisor dies, this process gets a signal that it can handle. */
+    KAS_CHECK_LIBC(prctl(PR_SET_PDEATHSIG, SIGTERM) == 0, KAS_FAILURE);
+    return KAS_OK;
+}
+
 void kas_process_close_input(kas_process *process)
 {
     if (process->to >= 0)

@@ -26,6 +26,10 @@ kas_status kas_process_start(const char *const *argv, const char *log, kas_proce
 kas_status kas_process_begin(int oom_score);
 kas_status kas_process_ignore(int number); /* a signal; programs that it starts do not */
 
+/* Makes the started process lead a group, all of which ends when the process is told to end or its
+ * supervisor dies: for a process that starts others. */
+kas_status kas_process_lead(void);
+
 /* Closes its command pipe, upon which a worker ends by itself. */
 void kas_process_close_input(kas_process *process);
 void kas_process_kill(kas_process *process); /* SIGKILL to its group */

@@ -199,8 +199,17 @@ kas_status kas_child_attempt(kas_children *children, const kas_kernel *a, const 
 
 /* ---- a kernel as it is ---- */
 
+/* Returns whether an outline has the group numbers of its kernel, and not others in their place. */
+static bool keeps_groups(const kas_outline *o, const kas_kernel *kernel)
+{
+    bool keeps = true;
+    for (int g = 0; g < KAS_MAX_GROUPS; g++)
+        keeps = keeps && (!kernel->group_value[g] || kernel->group_value[g] == o->group);
+    return keeps;
+}
+
 /* Returns whether the grown kernel is the wanted one, but for how a window that all targets have is
- * said. The outline may have another group number or other sizes where the wanted ones cannot be. */
+ * said. It may have other sizes where the wanted ones cannot be. */
 static kas_status is_wanted(const kas_workshop *c, const kas_kernel *wanted, bool *is)
 {
     kas_kernel form = *wanted;
@@ -233,6 +242,9 @@ static kas_status admit(kas_workshop *c, const kas_kernel *wanted, kas_reject *w
 {
     kas_outline as_it_is, tidy;
     kas_outline_begin(&c->guided, wanted, &as_it_is);
+    *why = KAS_REJECT_VARIABLES;
+    if (!keeps_groups(&as_it_is, wanted))
+        return KAS_OK;
     *why = KAS_REJECT_DEAD_END;
     if (!kas_outline_tidy(&as_it_is, as_it_is.nodes - 1, &tidy) || !has_length(c, &tidy))
         return KAS_OK;

@@ -1,0 +1,71 @@
+/* The answers of a program that proposes candidates. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "host/store/store.h"
+#include "support/folder.h"
+#include "support/ok.h"
+
+static kas_store *open_store(kas_store_mode mode)
+{
+    kas_store *store;
+    char path[300];
+    snprintf(path, sizeof path, "%s/study.db", folder);
+    OK(kas_store_open(path, mode, &store));
+    return store;
+}
+
+static void assert_answer(kas_store *store, int generation, const char *text, const char *fault)
+{
+    kas_answer found;
+    OK(kas_store_find_answer(store, generation, &found));
+    assert_true((text == NULL) == (found.text == NULL));
+    if (text) {
+        assert_string_equal(found.text, text);
+        assert_string_equal(found.fault, fault);
+    }
+    kas_answer_clear(&found);
+}
+
+/* The first answer of a generation counts, unless the generation has begun without it. Stores
+ * without an answer have no table for them. */
+static void answers(void **state)
+{
+    (void)state;
+    kas_store *store = open_store(KAS_STORE_CREATE);
+    bool has, added;
+    OK(kas_store_has_answers(store, &has));
+    assert_false(has);
+    assert_answer(store, 0, NULL, NULL);
+    kas_answer one = {"a line\nanother \"one\"\n", "ended with exit code 3"}, empty = {"", ""};
+    OK(kas_store_record_answer(store, 0, 0, &one));
+    OK(kas_store_record_answer(store, 0, 0, &empty));
+    assert_answer(store, 0, one.text, one.fault);
+    const kas_work work = {.kind = KAS_WORK_CANDIDATE, .index = 5};
+    OK(kas_store_add(store, &work, &added));
+    OK(kas_store_record_answer(store, 1, 5, &one));
+    assert_answer(store, 1, NULL, NULL);
+    OK(kas_store_record_answer(store, 1, 6, &empty)); /* nothing was proposed */
+    kas_store_close(store);
+    store = open_store(KAS_STORE_READ);
+    assert_answer(store, 0, one.text, one.fault);
+    assert_answer(store, 1, "", "");
+    assert_answer(store, 2, NULL, NULL);
+    OK(kas_store_has_answers(store, &has));
+    assert_true(has);
+    kas_store_close(store);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(answers, make_folder, remove_folder),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
