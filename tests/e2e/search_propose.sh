@@ -121,7 +121,8 @@ asked=$(grep -c 'asked for . proposals' "$dir/bad-study/logs/propose.log")
 if command -v python3 >/dev/null; then
     sed -n '/^```python/,/^```/p' docs/proposals.md | sed '1d;$d' >"$dir/propose.py"
     expect 0 'groups' python3 "$dir/propose.py" <"$out/question-1"
-    "$kas" show <(head -n 1 "$dir/out") >/dev/null || fail "the program of the documents writes no kernel file"
+    head -n 1 "$dir/out" >"$dir/kernel.json"
+    expect 0 'group dim' "$kas" show "$dir/kernel.json"
 else
     skip_part "there is no python3 to run the program of docs/proposals.md"
 fi

@@ -111,6 +111,9 @@ static void known_kernels_pass_where_they_can_be_sampled(void **state)
             fail_msg("%s: %s; the replay: %s", known[i], kas_reject_name(why),
                      kas_buf_text(&reason));
         passed += why == KAS_REJECT_NONE;
+        if (why != KAS_REJECT_NONE)
+            printf("%s: %s; the replay: %s\n", known[i], kas_reject_name(why),
+                   kas_buf_text(&reason));
         if (why == KAS_REJECT_NONE)
             kas_replacement_free(&r);
         kas_buf_free(&reason);

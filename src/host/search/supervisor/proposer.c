@@ -33,7 +33,6 @@ static long long log_bytes(const kas_asking *a)
                : 0;
 }
 
-/* Of a line, or the summary, of an answer that was not read again. */
 static void note(void *context, const kas_question *question, const char *text, bool summary)
 {
     kas_asking *a = context;
@@ -106,12 +105,11 @@ static kas_status record(kas_asking *a, const char *what, long long errors)
     return status;
 }
 
-/* Ends the program and records its answer. `why` says why it is stopped; NULL: its output has ended,
- * and it has a second to end too. */
+/* Reaps the program and records its answer. `why` says why it is stopped; NULL: it has ended. */
 static kas_status finish(kas_asking *a, const char *why)
 {
     char what[320];
-    const int wait_status = kas_process_reap(&a->process, why ? 0 : 1);
+    const int wait_status = kas_process_reap(&a->process, 0);
     const long long errors = log_bytes(a) - a->logged;
     describe_end(wait_status, what, sizeof what);
     if (why)
@@ -129,7 +127,7 @@ bool kas_asking_busy(const kas_asking *a)
 }
 
 /* A program need not read the question. */
-static void send(kas_asking *a)
+static void send_question(kas_asking *a)
 {
     if (kas_channel_flush(&a->channel) != KAS_OK || a->channel.unsent.size == 0)
         kas_process_close_input(&a->process);
@@ -152,11 +150,11 @@ static kas_status ask(kas_asking *a, const kas_question *question)
     a->channel = (kas_channel){.in = a->process.from, .out = a->process.to};
     kas_question_write(a->options, a->target, a->targets, question, &a->channel.unsent);
     KAS_TRY(kas_buf_status(&a->channel.unsent));
-    send(a);
+    send_question(a);
     return KAS_OK;
 }
 
-/* Whether an answer of this generation is due: it has none, and may get one. */
+/* Returns whether the program is to be asked, or is at work, for a generation without an answer. */
 static bool is_due(const kas_asking *a, const kas_question *question)
 {
     const bool asked = a->asked && a->generation == question->generation;
@@ -189,20 +187,24 @@ kas_status kas_asking_serve(kas_asking *a, bool room, bool news)
 {
     char why[80];
     if (room)
-        send(a);
+        send_question(a);
     if (!news)
         return KAS_OK;
     if (kas_channel_fill(&a->channel) != KAS_OK)
         return finish(a, kas_error());
+    if (a->channel.closed)
+        a->channel.in = -1; /* the program may go on for a while without its output */
     if (a->channel.size <= KAS_PROPOSE_BYTES)
-        return a->channel.closed ? finish(a, NULL) : KAS_OK;
+        return KAS_OK;
     snprintf(why, sizeof why, "answered more than %d bytes and was stopped", KAS_PROPOSE_BYTES);
     return finish(a, why);
 }
 
-static kas_status limit_time(kas_asking *a, double now, double limit)
+static kas_status watch(kas_asking *a, double now, double limit)
 {
     char why[80];
+    if (a->channel.closed && kas_process_ended(&a->process))
+        return finish(a, NULL);
     if (!a->timed) {
         a->timed = true;
         a->began = now;
@@ -217,7 +219,7 @@ kas_status kas_supervisor_watch_proposer(kas_supervisor *s)
 {
     kas_asking *a = s->options->asking;
     if (kas_asking_busy(a))
-        KAS_TRY(limit_time(a, s->listened, s->options->hang_seconds));
+        KAS_TRY(watch(a, s->listened, s->options->hang_seconds));
     if (a && *a->news)
         kas_supervisor_emit(s, KAS_EVENT_NOTE, NULL, a->news);
     if (a)

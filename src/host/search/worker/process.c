@@ -157,6 +157,13 @@ void kas_process_kill(kas_process *process)
         kill(process->pid, SIGKILL); /* the group exists only once the process has begun to run */
 }
 
+bool kas_process_ended(const kas_process *process)
+{
+    siginfo_t info = {.si_pid = 0};
+    return waitid(P_PID, (id_t)process->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+           info.si_pid != 0;
+}
+
 int kas_process_reap(kas_process *process, double seconds)
 {
     int status = 0;

@@ -32,7 +32,8 @@ kas_status kas_process_lead(void);
 
 /* Closes its command pipe, upon which a worker ends by itself. */
 void kas_process_close_input(kas_process *process);
-void kas_process_kill(kas_process *process); /* SIGKILL to its group */
+void kas_process_kill(kas_process *process);        /* SIGKILL to its group */
+bool kas_process_ended(const kas_process *process); /* it waits to be reaped */
 /* Waits up to `seconds` for the process to end, then kills it, and closes the descriptors. Returns
  * the status of waitpid. */
 int kas_process_reap(kas_process *process, double seconds);
