@@ -53,7 +53,8 @@ until "$kas" status "$dir/slow" --json | grep -q '"queued":0,"running":0,'; do s
 sleep 1
 sh "$dir/good"
 END
-expect 0 '5 of the 13 candidates of generation 0 went on' "${rungs[@]}" --study "$dir/slow" --propose "sh $dir/late" --workers 2
+expect 0 'candidates of generation 0 went on' "${rungs[@]}" --study "$dir/slow" --propose "sh $dir/late" --workers 2
+[ "$(grep -c 'went on' "$dir/err")" = 1 ] || { cat "$dir/err"; fail "a rung ended before the program had answered"; }
 [ "$(origins "$dir/slow" 13 | tr ' ' '\n' | grep -c known)" -ge 8 ] || fail "too few known kernels: $(origins "$dir/slow" 13)"
 
 # Killed while the program is at work in generation 1: it ends with the supervisor. Then again, with an answer that is recorded.
@@ -133,5 +134,8 @@ expect 2 'leave out one of them' "${base[@]}" --study "$dir/x" --propose true --
 expect 2 '--asynchronous needs --rungs' "${base[@]}" --study "$dir/x" --asynchronous
 expect 2 'whole generations' "${base[@]}" --study "$dir/x" --asynchronous --rungs 1 --strategy evolution
 [ ! -e "$dir/x" ] || fail "a refused command left a study"
+expect 0 '' "${base[@]}" --study "$dir/plain" --candidates 1
+expect 2 'this study has none' "${base[@]}" --study "$dir/plain" --candidates 2 --propose true
+expect 0 '"candidates_wanted": 1,' "$kas" status "$dir/plain" --json
 expect 0 'sampled' "${base[@]}" --study "$dir/x" --propose false --dry-run
 echo "ok: proposals of a program"

@@ -148,9 +148,9 @@ static void choose_generation(const kas_session_request *request, kas_search_opt
         o->generation = PROPOSE_GENERATION;
 }
 
-static kas_status check_proposals(const kas_session_request *request, const kas_search_options *o)
+static kas_status check_proposals(const char *command, const kas_search_options *o)
 {
-    if (!request->propose)
+    if (!command)
         return KAS_OK;
     if (o->asynchronous)
         return kas_fail(KAS_USAGE, "--propose: the program is asked once a generation, and with "
@@ -165,18 +165,18 @@ static kas_status check_proposals(const kas_session_request *request, const kas_
 }
 
 /* Has the strategy take proposals: new ones of the program, and those that are recorded. */
-static kas_status open_proposer(const kas_session_request *request, kas_session *s)
+static kas_status open_proposer(kas_session *s)
 {
+    const char *command = s->asking.command;
     bool recorded;
-    KAS_TRY(check_proposals(request, &s->search));
     KAS_TRY(kas_store_has_answers(s->store, &recorded));
-    if (!request->propose && !recorded)
+    if (!command && !recorded)
         return KAS_OK;
-    if (!request->propose)
+    if (!command)
         kas_info("%s goes on without new proposals: its program is not kept, and --propose was not "
                  "given",
                  s->study);
-    s->asking = (kas_asking){.command = request->propose,
+    s->asking = (kas_asking){.command = command,
                              .study = s->study,
                              .store = s->store,
                              .options = &s->search,
@@ -338,6 +338,7 @@ static kas_status decide(void *context, const kas_study *stored, kas_study_chang
     }
     s->search = options; /* the version is compared with this sampler */
     KAS_TRY(check_same(s, stored));
+    KAS_TRY(check_proposals(s->asking.command, &options));
     const bool reads = set_reading(s, &s->search);
     if (a->grows)
         s->search.candidates = a->asked->candidates;
@@ -423,8 +424,10 @@ static bool study_streams(const char *study)
 
 kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_session *out)
 {
-    *out = (kas_session){
-        .search = request->search, .init = request->init, .may_grow = request->may_grow};
+    *out = (kas_session){.search = request->search,
+                         .init = request->init,
+                         .may_grow = request->may_grow,
+                         .asking = {.command = request->propose}};
     take_reading(request, out);
     if (request->net)
         KAS_TRY(kas_net_keep(request->net, out->search.net, &out->search.network));
@@ -446,7 +449,7 @@ kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_s
     KAS_TRY(kas_sample_options_check(&out->search.sample));
     choose_generation(request, &out->search);
     KAS_TRY(kas_search_generations(&out->search));
-    KAS_TRY(check_proposals(request, &out->search));
+    KAS_TRY(check_proposals(request->propose, &out->search));
     if (out->search.threads == 0)
         out->search.threads = share(kas_cores(), out->workers);
     kas_status status = kas_problem_check(&out->problem, &out->search);
@@ -465,7 +468,7 @@ kas_status kas_session_begin(const kas_session_request *request, bool dry, kas_s
                  "predictions; `kas-gpu doctor --calibrate` measures the machine on which it runs",
                  machine.name);
     KAS_TRY(open_strategy(out));
-    return open_proposer(request, out);
+    return open_proposer(out);
 }
 
 static kas_status read_stored(const char *study, kas_session *out)
@@ -483,7 +486,7 @@ static kas_status read_stored(const char *study, kas_session *out)
 
 kas_status kas_session_resume(const kas_session_request *request, kas_session *out)
 {
-    *out = (kas_session){0};
+    *out = (kas_session){.asking = {.command = request->propose}};
     KAS_TRY(read_stored(request->study, out));
     take_reading(request, out);
     kas_session_request full = *request;
@@ -506,7 +509,7 @@ kas_status kas_session_resume(const kas_session_request *request, kas_session *o
     KAS_TRY(keep_from(out));
     KAS_TRY(keep_machine(out));
     KAS_TRY(open_strategy(out));
-    KAS_TRY(open_proposer(request, out));
+    KAS_TRY(open_proposer(out));
     return keep_init(out);
 }
 
