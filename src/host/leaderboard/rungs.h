@@ -29,11 +29,11 @@ int kas_rungs_epochs(const kas_search_options *options, int rung);
 kas_status kas_rungs_settle(const kas_search_options *options, const kas_work *work, int items,
                             char reason[128], kas_settled **out, int *count);
 
-/* --asynchronous: finds one candidate that goes on. While new candidates are `coming`, it is the best
- * one at the highest rung where one goes on, and at most a third of those that reached a rung go on,
- * rounded down. Afterwards it is rounded up, so that somebody goes on from every rung, and the lowest
- * rung comes first, so that many are compared at the next one. When nobody comes, nobody is under
- * way and nobody goes on, all that wait end. The results are as those of kas_rungs_settle. */
+/* --asynchronous: finds one candidate that goes on. While new candidates are `coming`, it is the
+ * best one at the highest rung where one goes on, and at most a third of those that reached a rung
+ * go on, rounded down. Afterwards it is rounded up, so that somebody goes on from every rung, and
+ * the lowest rung comes first, so that many are compared at the next one. When nobody comes, nobody
+ * is under way and nobody goes on, all that wait end. Results are as of kas_rungs_settle. */
 kas_status kas_rungs_promote(kas_store *store, const kas_search_options *options,
                              const kas_work *work, int items, bool coming, char reason[128],
                              kas_settled **out, int *count);

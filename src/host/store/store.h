@@ -270,8 +270,8 @@ typedef struct kas_answer {
 void kas_answer_clear(kas_answer *answer); /* frees both texts */
 
 /* Records an answer, before anything of it is used. Nothing is recorded where the generation has an
- * answer already, or where the study has a candidate of number `first` or larger: another supervisor
- * has then gone on without this answer. */
+ * answer already, or where the study has a candidate of number `first` or larger: another
+ * supervisor has then gone on without this answer. */
 kas_status kas_store_record_answer(kas_store *store, int generation, int64_t first,
                                    const kas_answer *answer);
 /* Finds the answer of a generation. The caller frees it with kas_answer_clear. */

@@ -1,5 +1,5 @@
-/* What a program answered when it was asked for proposals. The table is made by the first answer, so
- * most studies do not have it. */
+/* What a program answered when it was asked for proposals. The table is made by the first answer,
+ * so most studies do not have it. */
 #include <stdlib.h>
 #include <string.h>
 

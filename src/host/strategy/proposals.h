@@ -46,7 +46,7 @@ void kas_proposals_free(kas_proposals *proposals);
 kas_status kas_proposals_gather(kas_proposals *proposals, kas_children *checker,
                                 const kas_question *question, kas_name_set *names, bool *ready);
 
-/* Returns the next proposal, whose replacement the caller owns then; NULL when there is none left. */
+/* Returns the next proposal, whose replacement the caller owns then; NULL when none is left. */
 kas_proposed *kas_proposals_next(kas_proposals *proposals);
 
 /* Appends what became of the lines, in words; nothing where no program was asked. */

@@ -272,8 +272,8 @@ static kas_status advance(source *s, const kas_work *items, int count)
 }
 
 /* Gathers the proposals of a generation, before its first candidate that is no known kernel. Where
- * the study has that candidate, it says whether there were any: a supervisor without the program may
- * have begun the generation. */
+ * the study has that candidate, it says whether there were any: a supervisor without the program
+ * may have begun the generation. */
 static kas_status gather(source *s, const kas_work *items, int count, bool *ready)
 {
     kas_proposals *p = &s->proposals;

@@ -58,8 +58,8 @@ typedef struct kas_question {
 
 /* A program that proposes candidates (docs/proposals.md). */
 typedef struct kas_proposer {
-    /* Fills the answer for a generation; text NULL: there is none. *ready is false while the program
-     * is at work. The caller frees the answer with kas_answer_clear. */
+    /* Fills the answer for a generation; text NULL: there is none. *ready is false while the
+     * program is at work. The caller frees the answer with kas_answer_clear. */
     kas_status (*answer)(void *context, const kas_question *question, kas_answer *out, bool *ready);
     /* Notes what became of a line, or in summary of the answer, unless that was read again. */
     void (*note)(void *context, const kas_question *question, const char *text, bool summary);

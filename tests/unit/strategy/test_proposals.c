@@ -1,5 +1,5 @@
-/* Candidates that a program proposes: which lines of an answer are taken, how many, and that a study
- * that goes on gives the same list without asking again. The program is an array of answers. */
+/* Candidates that a program proposes: which lines of an answer are taken, how many, and that a
+ * study that goes on gives the same list without asking again. A program is a list of answers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

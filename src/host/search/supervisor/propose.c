@@ -1,6 +1,6 @@
 /* The process between the supervisor and the program of --propose. It is started as a worker is
- * (process.h): standard input has the question, descriptor KAS_WORKER_REPLY_FD takes the answer, and
- * standard error is the log. */
+ * (process.h): standard input has the question, descriptor KAS_WORKER_REPLY_FD takes the answer,
+ * and standard error is the log. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "host/search/supervisor/proposer.h"
 #include "host/search/worker/worker.h"
 
-/* Runs between fork and exec. The program gets three descriptors, and signals as it expects them. */
+/* Runs between fork and exec. The program gets three descriptors, and signals as usual. */
 static void become_shell(const char *command, int errors)
 {
     const struct sigaction usual = {.sa_handler = SIG_DFL};

@@ -1,10 +1,10 @@
 /* The program of --propose: asks it for kernels, and keeps what it answers (docs/proposals.md).
  *
- * The program is started once a generation, reads a question, answers lines and ends. The supervisor
- * listens to it in its loop (supervisor.c), so that workers are heard meanwhile. An answer is
- * recorded in the store before a candidate is made of it (kas_proposer of strategy.h), whatever went
- * wrong: a crash, an answer that is too long or takes too long, and no answer at all are recorded as
- * what they are, and the strategy fills the generation.
+ * The program is started once a generation, reads a question, answers lines and ends. The
+ * supervisor listens to it in its loop (supervisor.c), so that workers are heard meanwhile. An
+ * answer is recorded in the store before a candidate is made of it (kas_proposer of strategy.h),
+ * whatever went wrong: a crash, an answer that is too long or takes too long, and no answer at all
+ * are recorded as what they are, and the strategy fills the generation.
  *
  * The program runs in a process group of its own, below a process of kas-gpu (`kas-gpu propose`)
  * that ends the group when the supervisor dies, even by kill -9, and copies a limited part of its

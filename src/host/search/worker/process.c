@@ -135,7 +135,7 @@ kas_status kas_process_lead(void)
 {
     const struct sigaction action = {.sa_handler = end_group};
     static const int numbers[] = {SIGTERM, SIGHUP, SIGINT};
-    /* end_group ends a whole group, so this process must have one of its own, whoever started it. */
+    /* end_group ends a whole group, so this process must have its own, whoever started it. */
     KAS_CHECK_LIBC(getpgrp() == getpid() || setpgid(0, 0) == 0, KAS_FAILURE);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         KAS_CHECK_LIBC(sigaction(numbers[i], &action, NULL) == 0, KAS_FAILURE);

@@ -53,8 +53,8 @@ kas_status kas_child_attempt(kas_children *children, const kas_kernel *a, const 
                              uint64_t key, kas_replacement *out, kas_attempt *how,
                              kas_change *what);
 
-/* Builds a kernel that nobody drew by the same steps, without a change, to find out whether it obeys
- * what samples obey. It must be inferred. *why = NONE: `out` is this kernel, canonical, as
+/* Builds a kernel that nobody drew by the same steps, without a change, to find out whether it
+ * obeys what samples obey. It must be inferred. *why = NONE: `out` is this kernel, canonical, as
  * kas_child_attempt gives a child; the caller frees it. Otherwise *why is the rule that it breaks
  * first, DEAD_END where no kernel of these options has its primitives, attributes or sizes, and
  * `out` is untouched. Errors are errors of the machine. */
