@@ -50,7 +50,7 @@ void kas_report_view_close(kas_report_view *view);
 
 /* The candidate with this name; NULL when the study has none. */
 const kas_work *kas_report_find(const kas_report_view *view, const char *name);
-/* How a candidate came, in words: "sampled", "known: group_conv", "graft", "proposed by a program" */
+/* How a candidate came: "sampled", "known: group_conv", "graft", "proposed by a program" */
 void kas_report_origin(const kas_work *work, char out[96]);
 bool kas_report_is_known(const kas_work *work);
 bool kas_report_is_proposed(const kas_work *work);
