@@ -222,6 +222,7 @@ static void put_work(const kas_work *work, int count, const kas_work *w, int pla
     kas_line_int(out, "leases", w->lease);
     kas_line_number(out, "started", w->started);
     kas_line_number(out, "ended", w->ended);
+    kas_line_number(out, "processor_seconds", w->processor);
 }
 
 void kas_work_json(const kas_work *work, int count, const kas_work *w, int place, bool frontier,

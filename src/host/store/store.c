@@ -14,6 +14,7 @@
 enum { APPLICATION_ID = 0x4B415347, BUSY_MS = 30000 }; /* "KASG" */
 
 #define CODE_VERSION " code_version TEXT NOT NULL DEFAULT ''" /* from schema 2 on */
+#define PROCESSOR " processor REAL"                           /* from schema 4 on */
 
 /* The columns of `work` that schemas 1 and 2 have too, in the order in which they have them. */
 #define OLD_WORK_COLUMNS                                                                           \
@@ -33,7 +34,7 @@ enum { APPLICATION_ID = 0x4B415347, BUSY_MS = 30000 }; /* "KASG" */
     " seed INTEGER NOT NULL DEFAULT 0, generation INTEGER NOT NULL DEFAULT 0,"                     \
     " origin TEXT NOT NULL DEFAULT '', parents TEXT NOT NULL DEFAULT '',"                          \
     " rung INTEGER NOT NULL DEFAULT 0, predicted REAL, gains TEXT NOT NULL DEFAULT '',"            \
-    " answers INTEGER NOT NULL DEFAULT 0, correct TEXT NOT NULL DEFAULT '',"                       \
+    " answers INTEGER NOT NULL DEFAULT 0, correct TEXT NOT NULL DEFAULT ''," PROCESSOR ","         \
     " UNIQUE (kind, k, seed))"
 
 #define EPOCH_TABLE(name, work)                                                                    \
@@ -50,10 +51,10 @@ static const char *const schema[] = {
     EPOCH_TABLE("epoch", "work"),
 };
 
-/* SQLite cannot change what is unique in a table, so both tables are made anew. Epochs refer to
- * items: the old epochs go before the old items, and a rename changes what the new ones refer
- * to. */
-static const char *const to_schema_3[] = {
+/* From schemas 1 and 2. SQLite cannot change what is unique in a table, so both tables are made
+ * anew. Epochs refer to items: the old epochs go before the old items, and a rename changes what
+ * the new ones refer to. */
+static const char *const renew_tables[] = {
     WORK_TABLE("work3"),
     "INSERT INTO work3 (" OLD_WORK_COLUMNS ", answers) SELECT " OLD_WORK_COLUMNS
     ", kind IN (2, 4) FROM work",
@@ -167,8 +168,10 @@ kas_status kas_store_migrate(kas_store *store)
         return KAS_OK;
     if (store->schema == 1)
         KAS_TRY(kas_sql_run(store, NULL, "ALTER TABLE study ADD COLUMN" CODE_VERSION, ""));
-    for (size_t i = 0; i < sizeof to_schema_3 / sizeof *to_schema_3; i++)
-        KAS_TRY(kas_sql_run(store, NULL, to_schema_3[i], ""));
+    if (store->schema == 3)
+        KAS_TRY(kas_sql_run(store, NULL, "ALTER TABLE work ADD COLUMN" PROCESSOR, ""));
+    for (size_t i = 0; store->schema < 3 && i < sizeof renew_tables / sizeof *renew_tables; i++)
+        KAS_TRY(kas_sql_run(store, NULL, renew_tables[i], ""));
     return set_schema(store); /* `schema` is read again later, because the commit may fail */
 }
 

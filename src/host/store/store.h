@@ -45,7 +45,7 @@
 
 /* The schema number is raised whenever a table changes. Files of earlier schemas can be read, and
  * become files of the current schema when their study is continued (kas_store_revise). */
-enum { KAS_STORE_SCHEMA = 3, KAS_CODE_TEXT = 32 };
+enum { KAS_STORE_SCHEMA = 4, KAS_CODE_TEXT = 32 };
 
 typedef struct kas_store kas_store;
 
@@ -191,6 +191,8 @@ typedef struct kas_work {
     int deaths;                     /* faults of the machine: see kas_store_release */
     int epochs;                     /* recorded */
     double created, started, ended; /* Unix time; NaN = not yet */
+    double processor; /* seconds of processor time of its workers and their compilers, all leases
+                         together (device time on a CPU); NaN = unknown */
     kas_measured measured;
 } kas_work;
 void kas_work_clear(kas_work *work);
@@ -227,6 +229,9 @@ kas_status kas_store_record_measured(kas_store *store, int64_t id, int lease,
 /* Stores the gains that a worker has calibrated. */
 kas_status kas_store_record_gains(kas_store *store, int64_t id, int lease, const char *gains,
                                   bool *held);
+/* Adds to the processor time of the item. */
+kas_status kas_store_add_processor(kas_store *store, int64_t id, int lease, double seconds,
+                                   bool *held);
 /* Stores which images were classified correctly. */
 kas_status kas_store_record_correct(kas_store *store, int64_t id, int lease, const char *correct,
                                     bool *held);

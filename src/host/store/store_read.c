@@ -93,7 +93,8 @@ kas_status kas_work_read_row(kas_store *store, sqlite3_stmt *stmt, kas_work *out
                       .generation = sqlite3_column_int(stmt, 27),
                       .rung = sqlite3_column_int(stmt, 30),
                       .predicted = kas_sql_double(stmt, 31),
-                      .answers = sqlite3_column_int(stmt, 33) != 0};
+                      .answers = sqlite3_column_int(stmt, 33) != 0,
+                      .processor = kas_sql_double(stmt, 35)};
     int kind = sqlite3_column_int(stmt, 1);
     char state[32];
     kas_sql_text(stmt, 10, state, sizeof state);
@@ -128,8 +129,9 @@ kas_status kas_store_list(kas_store *store, kas_work **out, int *count)
     sqlite3_stmt *stmt;
     KAS_TRY(kas_store_identify(store)); /* another process may have migrated it */
     KAS_TRY(kas_sql_prepare(store, &stmt,
-                            store->schema < 3 ? KAS_WORK_SELECT_OLD " ORDER BY kind, k"
-                                              : KAS_WORK_SELECT " ORDER BY kind, k, seed",
+                            store->schema < 3    ? KAS_WORK_SELECT_2 " ORDER BY kind, k"
+                            : store->schema == 3 ? KAS_WORK_SELECT_3 " ORDER BY kind, k, seed"
+                                                 : KAS_WORK_SELECT " ORDER BY kind, k, seed",
                             ""));
     kas_status status = KAS_OK;
     for (bool row = true; status == KAS_OK;) {

@@ -168,6 +168,18 @@ kas_status kas_store_record_gains(kas_store *store, int64_t id, int lease, const
     return KAS_OK;
 }
 
+kas_status kas_store_add_processor(kas_store *store, int64_t id, int lease, double seconds,
+                                   bool *held)
+{
+    int changed = 0;
+    KAS_TRY(kas_sql_durable(store, true));
+    KAS_TRY(kas_sql_run(store, &changed,
+                        "UPDATE work SET processor = coalesce(processor, 0) + ?" MINE, "dii",
+                        seconds, id, (int64_t)lease));
+    *held = changed == 1;
+    return KAS_OK;
+}
+
 kas_status kas_store_record_correct(kas_store *store, int64_t id, int lease, const char *correct,
                                     bool *held)
 {

@@ -5,12 +5,13 @@
 #include "host/store/sql.h"
 
 /* Select the columns in the order that kas_work_read_row expects: from a file of the present
- * schema, and from one of an older schema, with what its rows mean in the present one. */
-#define KAS_WORK_SELECT                                                                            \
-    KAS_WORK_COLUMNS                                                                               \
-    ", seed, generation, origin, parents, rung, predicted, gains, answers, correct FROM work"
-#define KAS_WORK_SELECT_OLD                                                                        \
-    KAS_WORK_COLUMNS ", 0, 0, '', '', 0, NULL, '', kind IN (2, 4), '' FROM work"
+ * schema, and from those of older ones, with what their rows mean in the present one. */
+#define KAS_WORK_SELECT KAS_WORK_COLUMNS KAS_WORK_COLUMNS_3 ", processor FROM work"
+#define KAS_WORK_SELECT_3 KAS_WORK_COLUMNS KAS_WORK_COLUMNS_3 ", NULL FROM work"
+#define KAS_WORK_SELECT_2                                                                          \
+    KAS_WORK_COLUMNS ", 0, 0, '', '', 0, NULL, '', kind IN (2, 4), '', NULL FROM work"
+#define KAS_WORK_COLUMNS_3                                                                         \
+    ", seed, generation, origin, parents, rung, predicted, gains, answers, correct"
 #define KAS_WORK_COLUMNS                                                                           \
     "SELECT id, kind, k, attempt, name, kernel, flops, params, conv_flops, conv_params, state,"    \
     " reason, lease, deaths, (SELECT count(*) FROM epoch WHERE epoch.work = work.id), created,"    \

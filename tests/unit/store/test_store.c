@@ -140,7 +140,7 @@ static void life_of_an_item(void **state)
     assert_int_equal(list[0].state, KAS_WORK_FINISHED);
     assert_int_equal(list[0].epochs, 3);
     assert_true(list[0].measured.accuracy == 0.5 && list[0].measured.latency == 0.25);
-    assert_true(isnan(list[0].measured.memory));
+    assert_true(isnan(list[0].measured.memory) && isnan(list[0].processor));
     assert_int_equal(list[1].state, KAS_WORK_QUEUED);
     assert_int_equal(list[1].deaths, 1);
     kas_epoch *epoch;
@@ -180,8 +180,19 @@ static void late_reports_are_dropped(void **state)
     assert_false(held);
     OK(kas_store_renew(store, quick.id, quick.lease, 60, &held));
     assert_true(held);
+    for (int i = 0; i < 2; i++) {
+        OK(kas_store_add_processor(store, slow.id, slow.lease, 100, &held));
+        assert_false(held);
+        OK(kas_store_add_processor(store, quick.id, quick.lease, 1.25, &held));
+        assert_true(held);
+    }
     OK(kas_store_finish(store, quick.id, quick.lease, KAS_WORK_FINISHED, "", &measured, &held));
     assert_true(held);
+    kas_work *list;
+    int count;
+    OK(kas_store_list(store, &list, &count));
+    assert_true(count == 1 && list[0].processor == 2.5);
+    kas_work_list_free(list, count);
     kas_work_clear(&slow);
     kas_work_clear(&quick);
     kas_store_close(store);

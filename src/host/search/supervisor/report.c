@@ -404,6 +404,15 @@ static kas_status record_curve(kas_supervisor *s, const kas_item *item, const cJ
     return KAS_OK;
 }
 
+static kas_status add_processor(kas_supervisor *s, const kas_item *item, const cJSON *result)
+{
+    bool held;
+    const double seconds = kas_message_get_number(result, "processor");
+    return isfinite(seconds)
+               ? kas_store_add_processor(s->store, item->work.id, item->work.lease, seconds, &held)
+               : KAS_OK;
+}
+
 static kas_status hear_result(kas_supervisor *s, kas_worker *worker, kas_item *item,
                               const cJSON *message)
 {
@@ -412,6 +421,7 @@ static kas_status hear_result(kas_supervisor *s, kas_worker *worker, kas_item *i
     kas_measured measured = kas_measured_from(message);
     if (!kas_work_state_parse(kas_message_get_text(message, "state"), &state))
         return kas_fail(KAS_BAD_INPUT, "result: unknown state");
+    KAS_TRY(add_processor(s, item, message));
     if (state == KAS_WORK_QUEUED)
         return release(s, worker, item, false);
     if (state == KAS_WORK_WAITING) {

@@ -12,7 +12,8 @@
  *     stop     write checkpoints and end all       calibrated id, gains
  *     (end of file: end at once)                   measured  id, latency, deviations (asks)
  *                                                  epoch     id, accuracy and loss (asks)
- *                                                  result    id, state, reason, measurements
+ *                                                  result    id, state, reason, measurements,
+ *                                                            processor time
  *                                                  dying     id of the item that ends it
  *
  * The helper that compiles ahead has messages of its own (ahead.h).  Other folders include

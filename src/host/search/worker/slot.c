@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "host/core/clock.h"
@@ -201,13 +202,24 @@ static void put_curve(cJSON *result, const kas_outcome *outcome)
     }
 }
 
-static void tell_result(kas_slot *slot, kas_outcome *outcome)
+/* Returns the processor time of this process and of the compilers that it has waited for. */
+static double processor_seconds(void)
+{
+    struct rusage children;
+    getrusage(RUSAGE_CHILDREN, &children); /* cannot fail: the address is good */
+    return kas_processor_seconds() + (double)(children.ru_utime.tv_sec + children.ru_stime.tv_sec) +
+           1e-6 * (double)(children.ru_utime.tv_usec + children.ru_stime.tv_usec);
+}
+
+/* `processor`: seconds that the item took; NaN = unknown. */
+static void tell_result(kas_slot *slot, kas_outcome *outcome, double processor)
 {
     kas_info("ends: %s%s%s", kas_work_state_name(outcome->state), *outcome->reason ? ": " : "",
              outcome->reason);
     cJSON *result = kas_measured_message("result", &outcome->measured);
     kas_message_text(result, "state", kas_work_state_name(outcome->state));
     kas_message_text(result, "reason", outcome->reason);
+    kas_message_number(result, "processor", processor);
     put_curve(result, outcome);
     if (outcome->correct && strlen(outcome->correct) < MOST_CORRECT)
         kas_message_text(result, "correct", outcome->correct);
@@ -248,6 +260,7 @@ static void serve(kas_slot *slot, const cJSON *message)
                      .until = whole(message, "until"),
                      .gains = text_or_null(message, "gains")};
     kas_outcome outcome = {.state = KAS_WORK_FAILED, .measured = kas_measured_unknown()};
+    const double before = processor_seconds();
     slot->phase[0] = 0;
     snprintf(slot->last_words, sizeof slot->last_words, "{\"type\":\"dying\",\"id\":%lld}\n",
              (long long)task.id);
@@ -258,7 +271,8 @@ static void serve(kas_slot *slot, const cJSON *message)
         status = evaluate(slot, &task, &outcome);
     if (status != KAS_OK)
         set_outcome(&outcome, status);
-    tell_result(slot, &outcome);
+    /* What several items of a process have used together cannot be told apart. */
+    tell_result(slot, &outcome, slot->crew->slots == 1 ? processor_seconds() - before : NAN);
     if (status == KAS_DEVICE_LOST || status == KAS_MACHINE)
         _exit(kas_exit_code(status));
 }
