@@ -22,24 +22,15 @@ static ranked rank_of(int objective, double max_loss, const kas_point *p, int fr
                       double crowding)
 {
     const double worse = -p->accuracy, cost = last_if_unknown(p->cost);
-    ranked r = {.number = p->number};
     if (isnan(p->accuracy))
         return (ranked){.key = {INFINITY}, .number = p->number};
-    switch ((kas_objective)objective) {
-    case KAS_OBJECTIVE_ACCURACY:
-        r.key[0] = worse, r.key[1] = cost;
-        break;
-    case KAS_OBJECTIVE_LATENCY:
-        if (p->loss < max_loss)
-            r.key[1] = cost, r.key[2] = worse;
-        else
-            r.key[0] = 1, r.key[1] = last_if_unknown(p->loss), r.key[2] = worse, r.key[3] = cost;
-        break;
-    case KAS_OBJECTIVE_FRONTIER:
-        r.key[0] = front, r.key[1] = -crowding, r.key[2] = worse;
-        break;
-    }
-    return r;
+    if (objective == KAS_OBJECTIVE_ACCURACY)
+        return (ranked){.key = {worse, cost}, .number = p->number};
+    if (!(p->loss < max_loss))
+        return (ranked){.key = {1, last_if_unknown(p->loss), worse, cost}, .number = p->number};
+    if (objective == KAS_OBJECTIVE_LATENCY)
+        return (ranked){.key = {0, cost, worse}, .number = p->number};
+    return (ranked){.key = {0, front, -crowding, worse}, .number = p->number};
 }
 
 static int by_key(const void *a, const void *b)
@@ -52,15 +43,32 @@ static int by_key(const void *a, const void *b)
                                   : (x->at > y->at) - (x->at < y->at);
 }
 
+/* Sorts the points whose loss is allowed into fronts, and leaves the others out. */
+static kas_status sort_allowed(double max_loss, const kas_point *point, int count, int *front,
+                               double *crowding)
+{
+    kas_point *allowed = calloc((size_t)count + 1, sizeof *allowed);
+    if (!allowed)
+        return kas_fail(KAS_NO_MEMORY, "an order of candidates: out of memory");
+    for (int i = 0; i < count; i++) {
+        allowed[i] = point[i];
+        if (!(point[i].loss < max_loss))
+            allowed[i].accuracy = NAN;
+    }
+    kas_status status = kas_pareto_fronts(allowed, count, front);
+    if (status == KAS_OK)
+        status = kas_pareto_crowding(allowed, count, front, crowding);
+    free(allowed);
+    return status;
+}
+
 static kas_status order_by(int objective, double max_loss, const kas_point *point, int count,
                            int *front, double *crowding, ranked *list, int *order)
 {
     if (!front || !crowding || !list)
         return kas_fail(KAS_NO_MEMORY, "an order of candidates: out of memory");
-    if (objective == KAS_OBJECTIVE_FRONTIER) {
-        KAS_TRY(kas_pareto_fronts(point, count, front));
-        KAS_TRY(kas_pareto_crowding(point, count, front, crowding));
-    }
+    if (objective == KAS_OBJECTIVE_FRONTIER)
+        KAS_TRY(sort_allowed(max_loss, point, count, front, crowding));
     for (int i = 0; i < count; i++) {
         list[i] = rank_of(objective, max_loss, &point[i], front[i], crowding[i]);
         list[i].at = i;

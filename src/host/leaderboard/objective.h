@@ -13,7 +13,13 @@
  *
  *     accuracy   by accuracy, then by cost
  *     latency    points whose loss is below max_loss by cost; behind them the others by loss
- *     frontier   by front, in a front by crowding distance, the largest first; then by accuracy
+ *     frontier   points whose loss is below max_loss by front, in a front by crowding distance, the
+ *                largest first, then by accuracy; behind them the others by loss
+ *
+ * The loss limits the frontier too (constrained domination: Deb et al. 2002, section VI).  Without
+ * it the ends of a front come first, and the cheap end is whatever costs least: a kernel that has
+ * learned nothing is dominated by none that costs more, and its crowding distance is infinite, so it
+ * would be the second choice of every tournament.
  *
  * A point without an accuracy comes last; ties go to the smaller number. The unmodified network may
  * be one of the points: candidates that it dominates then come behind its front. */

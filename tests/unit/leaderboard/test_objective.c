@@ -99,6 +99,8 @@ static void orders(void **state)
         {.accuracy = 0.9, .cost = 2, .loss = -1, .number = 5}};
     static const int by_latency[] = {5, 2, 0, 1, 4, 3};
     assert_order(KAS_OBJECTIVE_LATENCY, 1, lossy, 6, by_latency);
+    static const int within[] = {5, 0, 2, 1, 4, 3}; /* 5 dominates 0 and 2 */
+    assert_order(KAS_OBJECTIVE_FRONTIER, 1, lossy, 6, within);
 }
 
 /* What the unmodified network (number -1) dominates comes behind its front. */
