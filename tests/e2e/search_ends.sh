@@ -32,6 +32,19 @@ diff <("$kas" log "$dir/a" final --json | number train_loss) <("$kas" log "$dir/
 one=$("$kas" log "$dir/a" final-baseline --json | number train_loss) two=$("$kas" log "$dir/a" final-baseline-seed1 --json | number train_loss)
 [ "$one" != "$two" ] || fail "two seeds, one training"
 
+# Both finalists were timed in turns with the unmodified network, before the test set was opened.
+grep -q 'latency: ratio to the unmodified network, timed in turns with it' "$dir/out" || fail "no latency in turns: $(cat "$dir/out")"
+[ "$(grep '"kind": "turns"' "$dir/a.json" | grep -c '"state": "finished".*"latency_ratio": [0-9.]*, "latency_ratio_low": [0-9.]*, "latency_ratio_high": [0-9.]*}')" = 2 ] ||
+    fail "not two finalists in turns"
+awk -v turns="$(grep '"kind": "turns"' "$dir/a.json" | number ended | sort -n | tail -n 1)" \
+    -v final="$(grep '"kind": "final' "$dir/a.json" | number started | sort -n | head -n 1)" 'BEGIN { exit !(turns > 0 && turns <= final) }' ||
+    fail "a final training began before the finalists were timed"
+[ "$(grep -oE '"latency_ratio": [0-9.]+' "$dir/a/best/model.json" | sort)" = "$(grep '"kind": "turns"' "$dir/a.json" | grep -oE '"latency_ratio": [0-9.]+' | sort)" ] ||
+    fail "other ratios in model.json: $(cat "$dir/a/best/model.json")"
+[ -n "$("$kas" log "$dir/a" "turns-000$(grep '"kind": "turns"' "$dir/a.json" | number index | head -n 1)")" ] || fail "no log of a measurement in turns"
+expect 0 'best kernel:' "${search[@]}" --study "$dir/h100" --objective accuracy --latency-on h100 --candidates 1
+grep -q '"kind": "turns"' <<<"$("$kas" best "$dir/h100" --json)" && fail "timed here for another machine"
+
 # The mean and the paired difference are those of the trainings.
 grep '"kind": "final"' "$dir/a.json" | grep '"answers": true' | number accuracy >"$dir/ours"
 grep '"kind": "final-baseline"' "$dir/a.json" | number accuracy >"$dir/base"

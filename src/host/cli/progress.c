@@ -83,9 +83,14 @@ static void print_ended(const kas_event *e)
     name_of(w, name);
     fprintf(stderr, "%-34s %s", name, kas_work_state_name(w->state));
     if (w->state == KAS_WORK_FINISHED) {
-        bool final = w->kind >= KAS_WORK_FINAL;
-        fprintf(stderr, "  %s %.2f%%", final ? "test" : "validation", 100 * w->measured.accuracy);
-        fprintf(stderr, "  latency %s", kas_human_seconds(w->measured.latency, text));
+        const kas_measured *m = &w->measured;
+        if (w->kind == KAS_WORK_TURNS)
+            fprintf(stderr, "  in turns %.2fx (%.2f - %.2f)", m->ratio, m->ratio_low,
+                    m->ratio_high);
+        else
+            fprintf(stderr, "  %s %.2f%%", w->kind >= KAS_WORK_FINAL ? "test" : "validation",
+                    100 * m->accuracy);
+        fprintf(stderr, "  latency %s", kas_human_seconds(m->latency, text));
         if (w->kind == KAS_WORK_CANDIDATE)
             fprintf(stderr, "  FLOPs %.3fx  params %.3fx", w->flops / w->conv_flops,
                     w->params / w->conv_params);

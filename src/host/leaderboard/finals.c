@@ -37,7 +37,15 @@ static void spread_over_images(const kas_work *kernel, const kas_work *baseline,
 
 static kas_finalist collect(const kas_work *work, int count, const kas_work *first)
 {
-    kas_finalist f = {.work = first, .answers = first->answers, .latency = NAN};
+    const kas_work *turns =
+        first->kind == KAS_WORK_FINAL ? kas_objective_turns(work, count, first->index) : NULL;
+    const kas_measured timed = turns ? turns->measured : kas_measured_unknown();
+    kas_finalist f = {.work = first,
+                      .answers = first->answers,
+                      .latency = NAN,
+                      .ratio = timed.ratio,
+                      .ratio_low = timed.ratio_low,
+                      .ratio_high = timed.ratio_high};
     double accuracy[KAS_REPEATS_MOST] = {0}, difference[KAS_REPEATS_MOST] = {0}, latency = 0;
     const kas_work *one = NULL, *other = NULL;
     for (int i = 0; i < count && f.seeds < KAS_REPEATS_MOST; i++) {
@@ -131,7 +139,9 @@ static void put_row(kas_table *table, const kas_finalist *f, double baseline_lat
         kas_table_cell(table, "%+.2f to %+.2f", 100 * d->low, 100 * d->high);
     else
         kas_table_cell(table, "-");
-    if (isfinite(f->latency) && baseline_latency > 0)
+    if (isfinite(f->ratio))
+        kas_table_cell(table, "%.2fx (%.2f - %.2f)", f->ratio, f->ratio_low, f->ratio_high);
+    else if (isfinite(f->latency) && baseline_latency > 0)
         kas_table_cell(table, "%.2fx", f->latency / baseline_latency);
     else
         kas_table_cell(table, "-");
@@ -167,7 +177,6 @@ static kas_status put_best_new(const kas_search_options *options, const kas_work
                                const kas_work *answer, kas_buf *out)
 {
     int64_t index = -1;
-    const kas_work *baseline = kas_work_find(work, count, KAS_WORK_BASELINE);
     if (answer && is_known(answer))
         KAS_TRY(best_new(options, work, count, &index));
     for (int i = 0; i < count && index >= 0; i++)
@@ -176,8 +185,7 @@ static kas_status put_best_new(const kas_search_options *options, const kas_work
                            "best new kernel: %s (%s), %.2f%% of the images that select, %.2fx the "
                            "latency\n",
                            work[i].name, work[i].origin, 100 * work[i].measured.accuracy,
-                           work[i].measured.latency /
-                               (baseline ? baseline->measured.latency : NAN));
+                           kas_objective_ratio(options, work, count, &work[i]));
     return KAS_OK;
 }
 
@@ -227,6 +235,9 @@ kas_status kas_finals_text(const kas_search_options *options, const kas_work *wo
                    "difference: points against the unmodified network with the same seed; its 95%% "
                    "interval is over the %s.\n",
                    n > 1 && list[1].pairs > 1 ? "seeds (Student's t)" : "test images");
+    if (n > 1 && isfinite(list[1].ratio))
+        kas_buf_puts(out, "latency: ratio to the unmodified network, timed in turns with it; "
+                          "median and quartiles.\n");
     if (n > 2)
         kas_buf_puts(out, "exploratory: not the answer, which was named before the test set was "
                           "opened.\n");
@@ -249,6 +260,9 @@ void kas_finalist_json(const kas_finalist *f, kas_buf *out)
     kas_line_number(out, "difference_low", f->difference.low);
     kas_line_number(out, "difference_high", f->difference.high);
     kas_line_number(out, "latency_seconds", f->latency);
+    kas_line_number(out, "latency_ratio", f->ratio);
+    kas_line_number(out, "latency_ratio_low", f->ratio_low);
+    kas_line_number(out, "latency_ratio_high", f->ratio_high);
     kas_line_end(out);
 }
 

@@ -16,7 +16,9 @@ typedef struct kas_finalist {
                                 seed, positive when the kernel is better. With one pair `low` and
                                 `high` are of 95% confidence over the test images */
     int pairs;
-    double latency; /* mean of the trainings' measurements, in seconds */
+    double latency;                      /* mean of the trainings' measurements, in seconds */
+    double ratio, ratio_low, ratio_high; /* in turns with the unmodified network, median and
+                                            quartiles; NaN: it was not timed so */
 } kas_finalist;
 
 /* Lists the unmodified network, the answer and then the other finalists, of `out` with room for

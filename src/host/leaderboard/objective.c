@@ -130,15 +130,36 @@ static bool takes_part(const kas_work *w)
            isfinite(w->measured.accuracy);
 }
 
-/* Another machine has only predictions. */
-static double latency_of(const contest *c, const kas_work *w)
+const kas_work *kas_objective_turns(const kas_work *work, int count, int64_t index)
 {
-    return *c->options->latency_on ? w->predicted : w->measured.latency;
+    for (int i = count - 1; i >= 0 && work[i].kind == KAS_WORK_TURNS; i--) /* the list is sorted */
+        if (work[i].index == index)
+            return &work[i];
+    return NULL;
+}
+
+double kas_objective_ratio(const kas_search_options *options, const kas_work *work, int count,
+                           const kas_work *w)
+{
+    const kas_work *baseline = kas_work_find(work, count, KAS_WORK_BASELINE);
+    const kas_work *turns = kas_objective_turns(work, count, w->index);
+    if (!baseline)
+        return NAN;
+    if (*options->latency_on) /* another machine has only predictions */
+        return w->predicted / baseline->predicted;
+    return turns && isfinite(turns->measured.ratio)
+               ? turns->measured.ratio
+               : w->measured.latency / baseline->measured.latency;
+}
+
+static double ratio_of(const contest *c, const kas_work *w)
+{
+    return kas_objective_ratio(c->options, c->work, c->count, w);
 }
 
 static bool within(const contest *c, const kas_work *w)
 {
-    if (!c->baseline || !(latency_of(c, w) < latency_of(c, c->baseline)))
+    if (!c->baseline || !(ratio_of(c, w) < 1))
         return false;
     for (int part = KAS_SELECTING; part <= (c->options->halves ? KAS_CONFIRMING : KAS_SELECTING);
          part++)
@@ -152,7 +173,7 @@ static bool within(const contest *c, const kas_work *w)
 static bool too_slow(const contest *c, const kas_work *w)
 {
     const double limit = c->options->latency;
-    return limit > 0 && c->baseline && latency_of(c, w) > limit * latency_of(c, c->baseline);
+    return limit > 0 && c->baseline && ratio_of(c, w) > limit;
 }
 
 static double error_rate(const contest *c, const kas_work *w)
@@ -162,7 +183,7 @@ static double error_rate(const contest *c, const kas_work *w)
 
 static double latency_within(const contest *c, const kas_work *w)
 {
-    return within(c, w) && !too_slow(c, w) ? latency_of(c, w) : NAN;
+    return within(c, w) && !too_slow(c, w) ? ratio_of(c, w) : NAN;
 }
 
 static double known_loss(const contest *c, const kas_work *w)

@@ -44,7 +44,12 @@ kas_point kas_objective_point(const kas_work *work, const kas_work *baseline, do
  *                the fastest within the loss. Without one there are no finalists and no answer
  *     frontier   as latency; without one within the loss as accuracy
  *
- * Ties in accuracy go to fewer FLOPs, then to the smaller number. */
+ * Ties in accuracy go to fewer FLOPs, then to the smaller number.
+ *
+ * Where a finalist was timed in turns with the unmodified network, that ratio takes the place of the
+ * one of the search, whose latencies were measured at different moments. So it can turn out not to
+ * be the fastest, or not faster than the unmodified network; the next one is a finalist then. The
+ * answer is final when all finalists were timed. */
 typedef struct kas_ending {
     const kas_work *finalist[KAS_FINALISTS_MOST];
     int finalists;
@@ -54,6 +59,14 @@ typedef struct kas_ending {
     bool within;             /* the answer is within the loss */
 } kas_ending;
 kas_ending kas_ending_of(const kas_search_options *options, const kas_work *work, int count);
+
+/* Returns the item in which candidate `index` was timed in turns; NULL: there is none. */
+const kas_work *kas_objective_turns(const kas_work *work, int count, int64_t index);
+
+/* Returns the latency of a candidate in that of the unmodified network: predicted with --latency-on,
+ * else in turns if it was timed so, else from the search's measurements; NaN: unknown. */
+double kas_objective_ratio(const kas_search_options *options, const kas_work *work, int count,
+                           const kas_work *w);
 
 /* Returns the candidate that leads at present: the answer, or else the nearest; NULL: none. */
 const kas_work *kas_objective_leader(const kas_search_options *options, const kas_work *work,

@@ -114,6 +114,8 @@ kas_status kas_turns_judge(const double *witness, const double *ours, int turns,
     out->seconds = kas_samples_quantile(&seconds, 0.5);
     out->unmodified = kas_samples_quantile(&plain, 0.5);
     out->ratio = kas_samples_quantile(&ratio, 0.5);
+    out->ratio_low = kas_samples_quantile(&ratio, 0.25);
+    out->ratio_high = kas_samples_quantile(&ratio, 0.75);
     kas_samples_free(&seconds);
     kas_samples_free(&plain);
     kas_samples_free(&ratio);

@@ -14,7 +14,6 @@
 enum { APPLICATION_ID = 0x4B415347, BUSY_MS = 30000 }; /* "KASG" */
 
 #define CODE_VERSION " code_version TEXT NOT NULL DEFAULT ''" /* from schema 2 on */
-#define PROCESSOR " processor REAL"                           /* from schema 4 on */
 
 /* The columns of `work` that schemas 1 and 2 have too, in the order in which they have them. */
 #define OLD_WORK_COLUMNS                                                                           \
@@ -34,7 +33,8 @@ enum { APPLICATION_ID = 0x4B415347, BUSY_MS = 30000 }; /* "KASG" */
     " seed INTEGER NOT NULL DEFAULT 0, generation INTEGER NOT NULL DEFAULT 0,"                     \
     " origin TEXT NOT NULL DEFAULT '', parents TEXT NOT NULL DEFAULT '',"                          \
     " rung INTEGER NOT NULL DEFAULT 0, predicted REAL, gains TEXT NOT NULL DEFAULT '',"            \
-    " answers INTEGER NOT NULL DEFAULT 0, correct TEXT NOT NULL DEFAULT ''," PROCESSOR ","         \
+    " answers INTEGER NOT NULL DEFAULT 0, correct TEXT NOT NULL DEFAULT '',"                       \
+    " processor REAL, ratio REAL, ratio_low REAL, ratio_high REAL,"                                \
     " UNIQUE (kind, k, seed))"
 
 #define EPOCH_TABLE(name, work)                                                                    \
@@ -64,6 +64,14 @@ static const char *const renew_tables[] = {
     "DROP TABLE work",
     "ALTER TABLE work3 RENAME TO work",
     "ALTER TABLE epoch3 RENAME TO epoch",
+};
+
+static const char *const new_columns[] = {
+    /* of schema 4 */
+    "ALTER TABLE work ADD COLUMN processor REAL",
+    "ALTER TABLE work ADD COLUMN ratio REAL",
+    "ALTER TABLE work ADD COLUMN ratio_low REAL",
+    "ALTER TABLE work ADD COLUMN ratio_high REAL",
 };
 
 bool kas_store_network_magic(unsigned long magic)
@@ -168,8 +176,8 @@ kas_status kas_store_migrate(kas_store *store)
         return KAS_OK;
     if (store->schema == 1)
         KAS_TRY(kas_sql_run(store, NULL, "ALTER TABLE study ADD COLUMN" CODE_VERSION, ""));
-    if (store->schema == 3)
-        KAS_TRY(kas_sql_run(store, NULL, "ALTER TABLE work ADD COLUMN" PROCESSOR, ""));
+    for (size_t i = 0; store->schema == 3 && i < sizeof new_columns / sizeof *new_columns; i++)
+        KAS_TRY(kas_sql_run(store, NULL, new_columns[i], ""));
     for (size_t i = 0; store->schema < 3 && i < sizeof renew_tables / sizeof *renew_tables; i++)
         KAS_TRY(kas_sql_run(store, NULL, renew_tables[i], ""));
     return set_schema(store); /* `schema` is read again later, because the commit may fail */

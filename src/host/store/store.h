@@ -118,7 +118,9 @@ typedef enum kas_work_kind {
     KAS_WORK_FINAL,     /* the best candidate, trained on the whole training set; `index` is its
                            number */
     KAS_WORK_FINAL_BASELINE, /* the unmodified network, trained likewise */
-    KAS_WORK_EARLIER_FINAL   /* a FINAL from before the study got more candidates */
+    KAS_WORK_EARLIER_FINAL,  /* a FINAL from before the study got more candidates */
+    KAS_WORK_TURNS           /* candidate `index`, a finalist, timed in turns with the unmodified
+                                network; done before there are FINALs */
 } kas_work_kind;
 
 typedef enum kas_work_state {
@@ -159,6 +161,8 @@ typedef struct kas_measured {
     double compile_seconds;      /* of the JIT */
     double memory;               /* bytes of device memory */
     double output_std_min, output_std_max; /* over targets, at initialisation, without gains */
+    double ratio, ratio_low, ratio_high;   /* of TURNS: the latency in that of the unmodified
+                                              network, median and quartiles */
 } kas_measured;
 kas_measured kas_measured_unknown(void);
 

@@ -5,8 +5,8 @@
 
 #include "host/store/work_row.h"
 
-static const char *const kind_names[] = {"baseline", "candidate", "final", "final-baseline",
-                                         "earlier-final"};
+static const char *const kind_names[] = {"baseline",       "candidate",     "final",
+                                         "final-baseline", "earlier-final", "turns"};
 static const char *const state_names[KAS_WORK_STATES] = {
     "queued",   "running",       "waiting",        "finished",    "pruned", "over-latency",
     "screened", "diverged",      "out-of-memory",  "crashed",     "hung",   "device-lost",
@@ -34,7 +34,7 @@ bool kas_work_state_parse(const char *name, kas_work_state *out)
 
 kas_measured kas_measured_unknown(void)
 {
-    return (kas_measured){NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
+    return (kas_measured){NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
 }
 
 void kas_work_clear(kas_work *work)
@@ -52,7 +52,7 @@ void kas_work_list_free(kas_work *work, int count)
     free(work);
 }
 
-static kas_measured read_measured(sqlite3_stmt *stmt, int column)
+static kas_measured read_measured(sqlite3_stmt *stmt, int column, int ratio)
 {
     return (kas_measured){.accuracy = kas_sql_double(stmt, column),
                           .latency = kas_sql_double(stmt, column + 1),
@@ -61,7 +61,10 @@ static kas_measured read_measured(sqlite3_stmt *stmt, int column)
                           .compile_seconds = kas_sql_double(stmt, column + 4),
                           .memory = kas_sql_double(stmt, column + 5),
                           .output_std_min = kas_sql_double(stmt, column + 6),
-                          .output_std_max = kas_sql_double(stmt, column + 7)};
+                          .output_std_max = kas_sql_double(stmt, column + 7),
+                          .ratio = kas_sql_double(stmt, ratio),
+                          .ratio_low = kas_sql_double(stmt, ratio + 1),
+                          .ratio_high = kas_sql_double(stmt, ratio + 2)};
 }
 
 /* Copies a text of any length; NULL for none and for an empty one. */
@@ -88,7 +91,7 @@ kas_status kas_work_read_row(kas_store *store, sqlite3_stmt *stmt, kas_work *out
                       .created = kas_sql_double(stmt, 15),
                       .started = kas_sql_double(stmt, 16),
                       .ended = kas_sql_double(stmt, 17),
-                      .measured = read_measured(stmt, 18),
+                      .measured = read_measured(stmt, 18, 36),
                       .seed = sqlite3_column_int64(stmt, 26),
                       .generation = sqlite3_column_int(stmt, 27),
                       .rung = sqlite3_column_int(stmt, 30),
@@ -98,7 +101,7 @@ kas_status kas_work_read_row(kas_store *store, sqlite3_stmt *stmt, kas_work *out
     int kind = sqlite3_column_int(stmt, 1);
     char state[32];
     kas_sql_text(stmt, 10, state, sizeof state);
-    if (kind < 0 || kind > KAS_WORK_EARLIER_FINAL || !kas_work_state_parse(state, &out->state))
+    if (kind < 0 || kind > KAS_WORK_TURNS || !kas_work_state_parse(state, &out->state))
         return kas_fail(KAS_STORE, "%s: work item %lld: unknown kind %d or state \"%s\"",
                         store->path, (long long)out->id, kind, state);
     out->kind = (kas_work_kind)kind;

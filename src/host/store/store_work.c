@@ -141,17 +141,20 @@ kas_status kas_store_record_epoch(kas_store *store, int64_t id, int lease, const
     " latency_iqr = coalesce(?, latency_iqr), step_seconds = coalesce(?, step_seconds),"           \
     " compile_seconds = coalesce(?, compile_seconds), memory = coalesce(?, memory),"               \
     " output_std_min = coalesce(?, output_std_min),"                                               \
-    " output_std_max = coalesce(?, output_std_max)"
+    " output_std_max = coalesce(?, output_std_max), ratio = coalesce(?, ratio),"                   \
+    " ratio_low = coalesce(?, ratio_low), ratio_high = coalesce(?, ratio_high)"
+#define MEASURED_TYPES "ddddddddddd"
 #define MEASURED(m)                                                                                \
     (m)->accuracy, (m)->latency, (m)->latency_iqr, (m)->step_seconds, (m)->compile_seconds,        \
-        (m)->memory, (m)->output_std_min, (m)->output_std_max
+        (m)->memory, (m)->output_std_min, (m)->output_std_max, (m)->ratio, (m)->ratio_low,         \
+        (m)->ratio_high
 
 kas_status kas_store_record_measured(kas_store *store, int64_t id, int lease,
                                      const kas_measured *measured, bool *held)
 {
     int changed = 0;
     KAS_TRY(kas_sql_durable(store, true));
-    KAS_TRY(kas_sql_run(store, &changed, "UPDATE work SET " SET_MEASURED MINE, "ddddddddii",
+    KAS_TRY(kas_sql_run(store, &changed, "UPDATE work SET " SET_MEASURED MINE, MEASURED_TYPES "ii",
                         MEASURED(measured), id, (int64_t)lease));
     *held = changed == 1;
     return KAS_OK;
@@ -198,7 +201,7 @@ kas_status kas_store_pause(kas_store *store, int64_t id, int lease, const kas_me
     KAS_TRY(kas_sql_durable(store, true));
     KAS_TRY(kas_sql_run(store, &changed,
                         "UPDATE work SET state = 'waiting', owner = ''," SET_MEASURED MINE,
-                        "ddddddddii", MEASURED(measured), id, (int64_t)lease));
+                        MEASURED_TYPES "ii", MEASURED(measured), id, (int64_t)lease));
     *held = changed == 1;
     return KAS_OK;
 }
@@ -236,8 +239,8 @@ kas_status kas_store_finish(kas_store *store, int64_t id, int lease, kas_work_st
     KAS_TRY(kas_sql_run(
         store, &changed,
         "UPDATE work SET state = ?, reason = ?, ended = ?, owner = ''," SET_MEASURED MINE,
-        "ttdddddddddii", kas_work_state_name(state), reason ? reason : "", kas_store_now(),
-        MEASURED(measured), id, (int64_t)lease));
+        "ttd" MEASURED_TYPES "ii", kas_work_state_name(state), reason ? reason : "",
+        kas_store_now(), MEASURED(measured), id, (int64_t)lease));
     *held = changed == 1;
     return KAS_OK;
 }

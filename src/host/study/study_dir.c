@@ -38,6 +38,8 @@ void kas_study_item_name(const kas_work *work, char out[KAS_ITEM_NAME])
         snprintf(out, KAS_ITEM_NAME, "%04lld", (long long)work->index);
     else if (work->kind == KAS_WORK_FINAL || work->kind == KAS_WORK_EARLIER_FINAL)
         snprintf(out, KAS_ITEM_NAME, "final-%04lld%s", (long long)work->index, seed);
+    else if (work->kind == KAS_WORK_TURNS)
+        snprintf(out, KAS_ITEM_NAME, "turns-%04lld", (long long)work->index);
     else
         snprintf(out, KAS_ITEM_NAME, "%s%s", kas_work_kind_name(work->kind), seed);
 }

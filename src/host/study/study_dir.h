@@ -25,7 +25,7 @@ kas_status kas_study_dir_make(const char *study);
 /* Writes the path STUDY/relative to `out`. Fails with KAS_BAD_INPUT when it is too long. */
 kas_status kas_study_path(const char *study, const char *relative, char out[KAS_STUDY_PATH]);
 /* Writes the name of an item in logs, messages and `kas-gpu log`: "0007" (candidate 7), "baseline",
- * "final-0007-seed1", "final-baseline". */
+ * "final-0007-seed1", "final-baseline", "turns-0007". */
 void kas_study_item_name(const kas_work *work, char out[KAS_ITEM_NAME]);
 kas_status kas_study_log_path(const char *study, const kas_work *work, char out[KAS_STUDY_PATH]);
 kas_status kas_study_checkpoint_path(const char *study, const kas_work *work,

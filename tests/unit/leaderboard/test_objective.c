@@ -249,6 +249,50 @@ static void without_a_kernel_within_the_loss(void **state)
     forget(work, 4);
 }
 
+static kas_work in_turns(int index, double ratio)
+{
+    kas_work w = item(KAS_WORK_TURNS, index, 0, 0, ratio);
+    w.measured.ratio = ratio;
+    w.measured.ratio_low = ratio - 0.02;
+    w.measured.ratio_high = ratio + 0.03;
+    return w;
+}
+
+/* The ratio in turns takes the place of that of the search. */
+static void timed_in_turns(void **state)
+{
+    (void)state;
+    kas_work work[] = {item(KAS_WORK_BASELINE, 0, 60, 60, 2.0),
+                       item(KAS_WORK_CANDIDATE, 0, 60, 60, 1.0), /* 0.5 in the search */
+                       item(KAS_WORK_CANDIDATE, 1, 60, 60, 1.2),
+                       item(KAS_WORK_CANDIDATE, 2, 70, 70, 1.9),
+                       in_turns(0, 0.65),
+                       in_turns(1, 0.70),
+                       in_turns(2, 1.1)};
+    kas_search_options o = looking_for(KAS_OBJECTIVE_LATENCY, 4, 2);
+    kas_ending end = kas_ending_of(&o, work, 4);
+    assert_finalists(&end, (int[]){0, 2}, 2, 0);
+    end = kas_ending_of(&o, work, 5); /* not timed yet: 1 is faster */
+    assert_finalists(&end, (int[]){1, 2}, 2, 1);
+    end = kas_ending_of(&o, work, 6);
+    assert_finalists(&end, (int[]){0, 2}, 2, 0);
+    o.latency = 1; /* 2 is slower in turns than that allows */
+    end = kas_ending_of(&o, work, 7);
+    assert_finalists(&end, (int[]){0, 1}, 2, 0);
+    assert_near(kas_objective_ratio(&o, work, 7, &work[1]), 0.65, 1e-12);
+    assert_near(kas_objective_ratio(&o, work, 4, &work[1]), 0.5, 1e-12);
+    work[6].state = KAS_WORK_CRASHED;
+    work[6].measured = kas_measured_unknown();
+    end = kas_ending_of(&o, work, 7);
+    assert_finalists(&end, (int[]){0, 2}, 2, 0);
+    work[0].predicted = 4;
+    work[1].predicted = 1;
+    strcpy(o.latency_on, "h100");
+    assert_near(kas_objective_ratio(&o, work, 7, &work[1]), 0.25, 1e-12);
+    assert_true(isnan(kas_objective_ratio(&o, work + 1, 6, &work[1])));
+    forget(work, 7);
+}
+
 /* ---- final trainings ------------------------------------------------------------------------- */
 
 static kas_work final(kas_work_kind kind, int index, int seed, int right, double latency)
@@ -319,7 +363,24 @@ static void figures_of_one_seed(void **state)
     assert_near(list[1].difference.high, -0.03 + 1.96 * 0.0170587, 1e-6);
     assert_true(isnan(list[1].accuracy.spread));
     assert_ptr_equal(kas_finals_answer(work, 2), &work[0]);
+    assert_true(isnan(list[0].ratio) && isnan(list[1].ratio));
     forget(work, 2);
+    kas_work timed[] = {final(KAS_WORK_FINAL, 7, 0, 57, 1),
+                        final(KAS_WORK_FINAL_BASELINE, 0, 0, 60, 2), in_turns(7, 0.6)};
+    const kas_search_options o = looking_for(KAS_OBJECTIVE_ACCURACY, 1, 1);
+    kas_buf text = {0};
+    assert_int_equal(kas_finals_of(timed, 3, list), 2);
+    assert_true(isnan(list[0].ratio) && list[1].ratio == 0.6);
+    assert_true(kas_finals_done(timed, 3));
+    OK(kas_finals_text(&o, timed, 3, &text));
+    assert_non_null(strstr(kas_buf_text(&text), "0.60x (0.58 - 0.63)"));
+    assert_non_null(strstr(kas_buf_text(&text), "timed in turns with it"));
+    kas_buf_clear(&text);
+    kas_finalist_json(&list[1], &text);
+    assert_non_null(
+        strstr(kas_buf_text(&text), "\"latency_ratio\": 0.6, \"latency_ratio_low\": 0.5"));
+    kas_buf_free(&text);
+    forget(timed, 3);
 }
 
 /* Where the answer is a known kernel, the best of the others is named too. */
@@ -355,6 +416,7 @@ int main(void)
         cmocka_unit_test(the_unmodified_network_is_a_point),
         cmocka_unit_test(finalists_and_answer),
         cmocka_unit_test(without_a_kernel_within_the_loss),
+        cmocka_unit_test(timed_in_turns),
         cmocka_unit_test(figures_over_seeds),
         cmocka_unit_test(figures_of_one_seed),
         cmocka_unit_test(the_best_new_kernel),

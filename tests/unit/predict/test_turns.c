@@ -95,7 +95,8 @@ static void check(const kas_turns_result *r)
     double sum = 0;
     assert_true(r->turns >= KAS_LEAST_TURNS && (r->disturbed || r->turns <= TURNS));
     assert_true(r->seconds > 0 && r->unmodified > 0 && r->ratio > 0);
-    assert_true(isfinite(r->ratio));
+    assert_true(isfinite(r->ratio_high));
+    assert_true(r->ratio_low <= r->ratio && r->ratio <= r->ratio_high);
     for (int i = 0; i < r->planned.passes; i++)
         if (!isnan(r->planned.pass[i].seconds)) {
             assert_true(r->planned.pass[i].seconds >= 0);

@@ -165,7 +165,7 @@ static kas_status supervise(plan p, const kas_search_options *search, int worker
     return status;
 }
 
-static kas_work *items(int *count)
+static kas_work *all_items(int *count)
 {
     kas_store *store;
     kas_work *list;
@@ -174,6 +174,15 @@ static kas_work *items(int *count)
     OK(kas_store_open(path, KAS_STORE_READ, &store));
     OK(kas_store_list(store, &list, count));
     kas_store_close(store);
+    return list;
+}
+
+/* Without those that time finalists in turns, which come last. */
+static kas_work *items(int *count)
+{
+    kas_work *list = all_items(count);
+    while (*count > 0 && list[*count - 1].kind == KAS_WORK_TURNS)
+        kas_work_clear(&list[--*count]);
     return list;
 }
 

@@ -147,6 +147,63 @@ static void finalists_that_fail(void **state)
     OK(supervise(p, &search, 1, 30, "d")); /* tried again */
 }
 
+/* Who is the fastest by the latencies of the search is timed in turns, until the fastest of all is
+ * one that was: also after a kill. */
+static void the_fastest_in_turns(void **state)
+{
+    (void)state;
+    static const plan p = {.what = {"fast level 54 54 turns 1.2", "fast level 53 53 turns 0.80",
+                                    "fast level 52 52 turns 0.70, in turns killed",
+                                    "fast level 51 51 turns 0.75"}};
+    kas_search_options search = search_for(KAS_OBJECTIVE_FRONTIER, 4, 1, 1);
+    OK(supervise(p, &search, 2, 30, "d"));
+    int count, timed = 0;
+    kas_work *list = all_items(&count);
+    kas_finalist figures[KAS_FINALISTS_MOST + 1];
+    assert_answer(list, count, 2);
+    assert_int_equal(kas_finals_of(list, count, figures), 2);
+    assert_true(figures[1].ratio == 0.70 && figures[1].ratio_high == 0.70 + 0.01);
+    assert_true(isnan(figures[0].ratio));
+    for (int i = 0; i < count; i++)
+        timed += list[i].kind == KAS_WORK_TURNS && list[i].state == KAS_WORK_FINISHED;
+    assert_int_equal(timed, 4);
+    kas_work_list_free(list, count);
+    for (int i = 0; i < 4; i++) {
+        char line[32];
+        snprintf(line, sizeof line, "turns %d", i);
+        assert_int_equal(times_noted(line), i == 2 ? 2 : 1);
+    }
+    assert_int_equal(lines_noted("begin 2"), 1);
+}
+
+/* A kernel that kills its worker in turns keeps the latency of the search; where another machine's
+ * latency is the limit nothing is timed. */
+static void not_in_turns(void **state)
+{
+    (void)state;
+    static const plan p = {
+        .what = {"fast level 54 54, in turns dies", "fast level 53 53 turns 0.60"}};
+    kas_search_options search = search_for(KAS_OBJECTIVE_FRONTIER, 2, 1, 1);
+    OK(supervise(p, &search, 1, 30, "d"));
+    int count;
+    kas_work *list = all_items(&count);
+    kas_finalist figures[KAS_FINALISTS_MOST + 1];
+    assert_answer(list, count, 0);
+    assert_int_equal(state_of(list, count, KAS_WORK_TURNS, 0), KAS_WORK_CRASHED);
+    assert_int_equal(kas_finals_of(list, count, figures), 2);
+    assert_true(isnan(figures[1].ratio) && figures[1].latency == 0.5);
+    kas_work_list_free(list, count);
+    assert_int_equal(times_noted("turns 0"), 1);
+    assert_int_equal(times_noted("turns 1"), 0);
+    OK(kas_remove_tree(study_dir));
+    assert_int_equal(unlink(notes), 0);
+    search = search_for(KAS_OBJECTIVE_ACCURACY, 2, 2, 1);
+    strcpy(search.latency_on, "h100");
+    OK(supervise(p, &search, 1, 30, "d"));
+    assert_int_equal(lines_noted("turns"), 0);
+    assert_int_equal(lines_noted("begin 2"), 2);
+}
+
 /* Killed and begun again at random moments: everything is done, and nothing twice. */
 static void killed_during_the_end(void **state)
 {
@@ -174,8 +231,10 @@ int main(int argc, char **argv)
         return kas_worker_run(&fake);
     kas_log_set_level(KAS_LOG_QUIET);
     const struct CMUnitTest tests[] = {
-        TEST(finalists_and_seeds), TEST(no_kernel_within_the_loss), TEST(an_answer_that_comes_back),
-        TEST(finalists_that_fail), TEST(killed_during_the_end),
+        TEST(finalists_and_seeds),       TEST(no_kernel_within_the_loss),
+        TEST(an_answer_that_comes_back), TEST(finalists_that_fail),
+        TEST(the_fastest_in_turns),      TEST(not_in_turns),
+        TEST(killed_during_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

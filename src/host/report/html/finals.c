@@ -29,7 +29,10 @@ static void put_row(const kas_finalist *f, double baseline_latency, kas_buf *out
         kas_html_number(out, "%+.2f to %+.2f", 100 * f->difference.low, 100 * f->difference.high);
     else
         kas_html_number(out, "%s", "");
-    kas_html_ratio(out, f->latency, baseline_latency);
+    if (isfinite(f->ratio))
+        kas_html_number(out, "%.2f (%.2f–%.2f)", f->ratio, f->ratio_low, f->ratio_high);
+    else
+        kas_html_ratio(out, f->latency, baseline_latency);
     kas_buf_puts(out, "</tr>\n");
 }
 
@@ -51,6 +54,7 @@ void kas_report_finals(const kas_report_view *v, kas_buf *out)
              "set, scored once. The answer was named before the test set was opened. "
              "Spread: standard deviation over the seeds. Difference: to the unmodified network, "
              "by pairs of trainings with the same seed, with the 95% interval over the seeds; "
-             "with one seed over the test images. Latency: ratio to the unmodified network.</p>\n");
+             "with one seed over the test images. Latency: ratio to the unmodified network, with "
+             "quartiles where both were timed in turns.</p>\n");
     kas_html_section_end(out);
 }

@@ -8,7 +8,7 @@
 
 static double ratio(const kas_report_view *v)
 {
-    return v->baseline ? v->answer->measured.latency / v->baseline->measured.latency : NAN;
+    return kas_objective_ratio(&v->options, v->work, v->count, v->answer);
 }
 
 /* Writes "0.90 points above" or "as much as". */
@@ -145,6 +145,8 @@ static void put_table(const kas_report_view *v, kas_buf *out)
                  ours ? ours->difference.mean : NAN, out);
     snprintf(text, sizeof text, "latency, %d images", KAS_LATENCY_BATCH);
     put_time(text, w->measured.latency, b ? b->measured.latency : NAN, out);
+    if (ours && isfinite(ours->ratio))
+        put_row("latency, in turns", ours->ratio, 1, 1, "", out);
     put_time("training step", w->measured.step_seconds, b ? b->measured.step_seconds : NAN, out);
     put_row("FLOPs, millions", w->flops, w->conv_flops, 1e-6, "", out);
     put_row("weights, thousands", w->params, w->conv_params, 1e-3, "", out);

@@ -1,5 +1,6 @@
-/* Chooses the next item: first the baseline, then the candidates in order, then the
- * final trainings. Where there are rungs, also decides who goes on from one. */
+/* Chooses the next item: first the baseline, then the candidates in order, then finalists in turns
+ * with the unmodified network, then the final trainings. Where there are rungs, also decides who
+ * goes on from one. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -223,12 +224,18 @@ static kas_status next_candidate(kas_supervisor *s, kas_work *out, bool *found)
     return KAS_OK;
 }
 
-static bool all_ended(const kas_supervisor *s)
+/* Returns whether all items of kinds before `kind` have ended. */
+static bool ended_before(const kas_supervisor *s, int kind)
 {
     for (int i = 0; i < s->count; i++)
-        if (!kas_work_ended(s->list[i].state))
+        if ((int)s->list[i].kind < kind && !kas_work_ended(s->list[i].state))
             return false;
     return true;
+}
+
+static bool all_ended(const kas_supervisor *s)
+{
+    return ended_before(s, KAS_WORK_TURNS + 1);
 }
 
 bool kas_queue_complete(const kas_supervisor *s)
@@ -266,16 +273,53 @@ static kas_status add_finals(kas_supervisor *s, const kas_ending *end)
     return status == KAS_OK ? kas_supervisor_refresh(s) : status;
 }
 
+/* Adds the measurement in turns of the first finalist that has none; *missing says whether there was
+ * one. One at a time: so no other item runs meanwhile, in this worker or in another, and the next
+ * finalists may be others. */
+static kas_status add_turns(kas_supervisor *s, const kas_ending *end, bool *missing)
+{
+    bool added; /* false: another supervisor has added it */
+    *missing = false;
+    for (int i = 0; i < end->finalists && !*s->options->search->latency_on; i++) {
+        if (kas_objective_turns(s->list, s->count, end->finalist[i]->index))
+            continue;
+        kas_work turns = *end->finalist[i]; /* the texts are the candidate's */
+        turns.kind = KAS_WORK_TURNS;
+        *missing = true;
+        KAS_TRY(kas_store_add(s->store, &turns, &added));
+        return kas_supervisor_refresh(s);
+    }
+    return KAS_OK;
+}
+
+/* Times the finalists in turns, then names the answer and adds the final trainings. *ready says
+ * whether these are there. */
+static kas_status before_finals(kas_supervisor *s, kas_work *out, bool *found, bool *ready,
+                                bool *done)
+{
+    bool missing;
+    *ready = false;
+    KAS_TRY(claim(s, KAS_WORK_TURNS, -1, out, found));
+    if (*found || !all_ended(s))
+        return KAS_OK;
+    const kas_ending end = kas_ending_of(s->options->search, s->list, s->count);
+    *done = !end.answer;
+    if (*done)
+        return KAS_OK;
+    KAS_TRY(add_turns(s, &end, &missing));
+    if (missing)
+        return claim(s, KAS_WORK_TURNS, -1, out, found);
+    *ready = true;
+    return add_finals(s, &end);
+}
+
 static kas_status next_final(kas_supervisor *s, kas_work *out, bool *found, bool *done)
 {
-    if (!find(s, KAS_WORK_FINAL)) {
-        const kas_ending end = kas_ending_of(s->options->search, s->list, s->count);
-        if (!end.answer) {
-            *done = true;
-            return KAS_OK;
-        }
-        KAS_TRY(add_finals(s, &end));
-    }
+    bool ready = find(s, KAS_WORK_FINAL);
+    if (!ready)
+        KAS_TRY(before_finals(s, out, found, &ready, done));
+    if (!ready)
+        return KAS_OK;
     KAS_TRY(claim(s, KAS_WORK_FINAL, -1, out, found));
     if (!*found)
         KAS_TRY(claim(s, KAS_WORK_FINAL_BASELINE, -1, out, found));
@@ -310,7 +354,7 @@ kas_status kas_queue_next(kas_supervisor *s, kas_work *out, bool *found, bool *d
         return KAS_OK;
     if (!find(s, KAS_WORK_FINAL)) {
         KAS_TRY(next_candidate(s, out, found));
-        if (*found || !all_ended(s) || kas_asking_busy(s->options->asking))
+        if (*found || !ended_before(s, KAS_WORK_FINAL) || kas_asking_busy(s->options->asking))
             return KAS_OK;
     }
     return next_final(s, out, found, done);

@@ -387,11 +387,12 @@ static kas_status end_workers(kas_supervisor *s)
 }
 
 /* Returns whether the item ended without a result and the study is not complete without it. A
- * finalist that only explores may fail. */
+ * finalist that only explores may fail; one that could not be timed in turns keeps the latency of
+ * the search. */
 static bool is_missing(const kas_work *w)
 {
     const bool explores = w->kind == KAS_WORK_FINAL && !w->answers;
-    return kas_work_ended(w->state) && w->state != KAS_WORK_FINISHED &&
+    return kas_work_ended(w->state) && w->state != KAS_WORK_FINISHED && w->kind != KAS_WORK_TURNS &&
            (w->state == KAS_WORK_MACHINE_FAULT || (w->kind != KAS_WORK_CANDIDATE && !explores));
 }
 
@@ -418,7 +419,7 @@ static kas_status no_answer(const kas_supervisor *s, const kas_ending *end)
         "those that confirm. Everything is kept: `kas-gpu best` lists all candidates, "
         "and the same command with more --candidates goes on",
         s->options->study, missing, (long long)near->index, near->name,
-        near->measured.latency / baseline->measured.latency, 100 * select.lost, 100 * select.error,
+        kas_objective_ratio(o, s->list, s->count, near), 100 * select.lost, 100 * select.error,
         100 * confirm.lost, 100 * confirm.error);
 }
 

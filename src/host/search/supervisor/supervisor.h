@@ -3,7 +3,8 @@
  * It never touches a GPU and evaluates nothing itself, so that no candidate can end it.  One loop
  * waits for lines of the workers, signals and time:
  *
- *     idle worker      -> next item: baseline, then candidates, then the two final trainings
+ *     idle worker      -> next item: baseline, then candidates, then finalists in turns with the
+ *                         unmodified network, then the final trainings
  *     nothing to do    -> the candidates that wait at a rung: the best go on, the others end
  *     line of a worker -> lease renewed, epoch recorded, pruning decided, item finished
  *     silence          -> the worker is killed, its item is "hung"

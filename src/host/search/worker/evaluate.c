@@ -1,4 +1,5 @@
-/* The evaluation of a work item in a worker: solve, calibrate, measure, train. */
+/* The evaluation of a work item in a worker: solve, calibrate, measure, train; of a finalist also:
+ * time in turns with the unmodified network. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +8,7 @@
 
 #include "host/core/file/files.h"
 #include "host/core/log.h"
+#include "host/predict/turns.h"
 #include "host/score/calibrate.h"
 #include "host/search/worker/programs.h"
 #include "host/search/worker/worker.h"
@@ -218,6 +220,41 @@ static kas_status measure(run *r, bool *go_on)
     return KAS_OK;
 }
 
+/* Times a finalist in turns with the unmodified network. */
+static kas_status take_turns(run *r)
+{
+    enum { TURNS = 30 };
+    const double most_seconds = 20;
+    const worker_state *shared = r->mine->shared;
+    const kas_precision precision = (kas_precision)shared->options.recipe.precision;
+    kas_turns *turns = NULL;
+    kas_turns_result found = {0};
+    double seconds;
+    if (!enter(r, "measuring in turns"))
+        return KAS_OK;
+    KAS_TRY(build(r, KAS_STAGE_LATENCY));
+    KAS_TRY(kas_programs_load(&r->programs, r->mine->device, NULL, &seconds));
+    waited(r, seconds);
+    kas_slot_begin_alone(r->slot);
+    kas_status status = kas_turns_create(r->mine->device, shared->problem.net, KAS_LATENCY_BATCH,
+                                         precision, NULL, &turns);
+    if (status == KAS_OK)
+        status = kas_turns_measure(turns, &r->programs, TURNS, most_seconds, &found);
+    kas_turns_free(turns);
+    kas_slot_end_alone(r->slot);
+    KAS_TRY(status);
+    kas_planned_bytes_free(&found.planned);
+    kas_info("%.6f s, the unmodified network %.6f s; ratio %.3f (%.3f - %.3f) over %d turns",
+             found.seconds, found.unmodified, found.ratio, found.ratio_low, found.ratio_high,
+             found.turns);
+    r->out->state = KAS_WORK_FINISHED;
+    r->out->measured.latency = found.seconds;
+    r->out->measured.ratio = found.ratio;
+    r->out->measured.ratio_low = found.ratio_low;
+    r->out->measured.ratio_high = found.ratio_high;
+    return KAS_OK;
+}
+
 static void set_state(run *r, const kas_train_result *result)
 {
     switch (result->state) {
@@ -366,10 +403,11 @@ static kas_status calibrate_measure_train(run *r)
 {
     bool go_on = true;
     kas_status status = r->replacement ? calibrate(r, &go_on) : KAS_OK;
-    if (status == KAS_OK && go_on && r->task->rung == 0)
+    const bool turns = r->task->kind == KAS_WORK_TURNS;
+    if (status == KAS_OK && go_on && !turns && r->task->rung == 0)
         status = measure(r, &go_on);
     if (status == KAS_OK && go_on)
-        status = train(r);
+        status = turns ? take_turns(r) : train(r);
     status = blame(r, status);
     kas_programs_free(&r->programs);
     return status;

@@ -7,7 +7,10 @@
     X(accuracy)                                                                                    \
     X(latency)                                                                                     \
     X(latency_iqr)                                                                                 \
-    X(step_seconds) X(compile_seconds) X(memory) X(output_std_min) X(output_std_max)
+    X(step_seconds)                                                                                \
+    X(compile_seconds)                                                                             \
+    X(memory)                                                                                      \
+    X(output_std_min) X(output_std_max) X(ratio) X(ratio_low) X(ratio_high)
 
 cJSON *kas_measured_message(const char *type, const kas_measured *measured)
 {
