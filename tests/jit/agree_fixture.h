@@ -2,6 +2,7 @@
 #ifndef KAS_TESTS_JIT_AGREE_FIXTURE_H
 #define KAS_TESTS_JIT_AGREE_FIXTURE_H
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,9 +21,11 @@
 
 static kas_device *device;
 static kas_compiler *compiler[3]; /* lanes ascending, descending, shuffled; one on a GPU */
-static double worst_forward, worst_gradient, worst_numeric;
 static int compared, redrawn, ill_conditioned;
 static kas_dtype stored; /* dtype of the programs */
+static struct {
+    double forward, gradient, numeric;
+} worst[KAS_DTYPES]; /* of the programs of each dtype */
 
 static bool on_cpu(void)
 {
@@ -57,11 +60,14 @@ static inline int tear_down(void **state)
             kas_compiler_close(compiler[i]);
     kas_device_close(device);
     printf("%d comparisons, %d with inputs drawn again\n", compared, redrawn);
-    printf("largest error, relative to the tensor's largest value: forward %.3g (tolerance %g), "
-           "gradients %.3g (tolerance %g), reference against finite differences %.3g (tolerance "
-           "%g)\n",
-           worst_forward, kas_agree_tolerance(stored, false), worst_gradient,
-           kas_agree_tolerance(stored, true), worst_numeric, KAS_AGREE_NUMERIC);
+    printf("largest error, relative to the tensor's largest value:\n");
+    for (int d = 0; d < KAS_DTYPES; d++)
+        if (worst[d].forward > 0)
+            printf("%s: forward %.3g (tolerance %g), gradients %.3g (tolerance %g), reference "
+                   "against finite differences %.3g (tolerance %g)\n",
+                   kas_dtype_names[d], worst[d].forward, kas_agree_tolerance((kas_dtype)d, false),
+                   worst[d].gradient, kas_agree_tolerance((kas_dtype)d, true), worst[d].numeric,
+                   KAS_AGREE_NUMERIC);
     return 0;
 }
 
@@ -125,10 +131,9 @@ static void record(const kas_agreement *a, const char *name, const kas_target *t
                  "dweight, %.3g finite differences",
                  name, t->c, t->h, t->w, t->parts_in, t->parts_out, t->kernel_h, a->forward, a->dx,
                  a->dweight, a->numeric);
-    worst_forward = a->forward > worst_forward ? a->forward : worst_forward;
-    worst_gradient = a->dx > worst_gradient ? a->dx : worst_gradient;
-    worst_gradient = a->dweight > worst_gradient ? a->dweight : worst_gradient;
-    worst_numeric = a->numeric > worst_numeric ? a->numeric : worst_numeric;
+    worst[stored].forward = fmax(worst[stored].forward, a->forward);
+    worst[stored].gradient = fmax(worst[stored].gradient, fmax(a->dx, a->dweight));
+    worst[stored].numeric = fmax(worst[stored].numeric, a->numeric);
 }
 
 static bool whole_numbers; /* for x: see kas_agree_options */

@@ -14,8 +14,7 @@ static kas_dtype both(int i)
 static void done(void)
 {
     printf("%s: errors up to %.2g forward, %.2g of gradients; %d comparisons ill-conditioned\n",
-           kas_dtype_names[stored], worst_forward, worst_gradient, ill_conditioned);
-    worst_forward = worst_gradient = 0;
+           kas_dtype_names[stored], worst[stored].forward, worst[stored].gradient, ill_conditioned);
     ill_conditioned = 0;
     stored = KAS_F32;
 }

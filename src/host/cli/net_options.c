@@ -2,6 +2,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "host/core/file/target.h"
@@ -116,4 +117,24 @@ kas_status kas_cli_read_kernel(const char *path, const kas_cli_net *options, con
     const kas_status status = kas_assignment_fit(&kernels, *targets, count, &options->budget, out);
     kas_assignment_free(&kernels);
     return status == KAS_OK ? status : kas_fail_context(status, "%s", path);
+}
+
+kas_status kas_cli_training_open(const char *dataset, bool stream, const kas_cli_net *options,
+                                 const char *kernel, kas_cli_training *out)
+{
+    *out = (kas_cli_training){0};
+    KAS_TRY((stream ? kas_dataset_open_streamed : kas_dataset_open)(dataset, &out->dataset));
+    const kas_dataset *d = out->dataset;
+    KAS_TRY(
+        kas_net_build(options->name, (int)d->h, (int)d->w, (int)d->c, (int)d->classes, &out->net));
+    return kernel ? kas_cli_read_kernel(kernel, options, out->net, &out->targets, &out->replacement)
+                  : KAS_OK;
+}
+
+void kas_cli_training_close(kas_cli_training *training)
+{
+    kas_replacement_free(&training->replacement);
+    free(training->targets);
+    kas_net_free(training->net);
+    kas_dataset_close(training->dataset);
 }

@@ -4,6 +4,7 @@
 #define KAS_CLI_NET_OPTIONS_H
 
 #include "host/cli/cli.h"
+#include "host/data/dataset.h"
 #include "host/net/targets.h"
 #include "host/space/sample/sampler.h"
 
@@ -29,6 +30,19 @@ kas_status kas_cli_net_targets(const kas_cli_net *options, kas_net **net, kas_ta
  * caller frees both (free, kas_replacement_free), also after a failure. */
 kas_status kas_cli_read_kernel(const char *path, const kas_cli_net *options, const kas_net *net,
                                kas_target **targets, kas_replacement *out);
+
+/* What a training works on: a data set, the network for its images, and a kernel in it. */
+typedef struct kas_cli_training {
+    kas_dataset *dataset;
+    kas_net *net;
+    kas_target *targets;
+    kas_replacement replacement; /* zero without a kernel */
+} kas_cli_training;
+/* Opens the data set, streamed if that is asked for, and reads the kernel (NULL: none). The caller
+ * closes *out, also after a failure. */
+kas_status kas_cli_training_open(const char *dataset, bool stream, const kas_cli_net *options,
+                                 const char *kernel, kas_cli_training *out);
+void kas_cli_training_close(kas_cli_training *training);
 
 /* Calls kas_file_is_input for the file that `spec` names, with or without options behind it. NULL
  * and the networks that come with kas-gpu name no file. */

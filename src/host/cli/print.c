@@ -46,6 +46,15 @@ void kas_print(const char *format, ...)
     free(length >= 0 ? text : NULL);
 }
 
+kas_status kas_print_buf(kas_buf *text)
+{
+    const kas_status status = kas_buf_status(text);
+    if (status == KAS_OK)
+        put_plain(kas_buf_text(text));
+    kas_buf_free(text);
+    return status;
+}
+
 void kas_print_flush(void)
 {
     if (fflush(stdout) != 0 && !first_error)

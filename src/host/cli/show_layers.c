@@ -8,15 +8,23 @@
 kas_status kas_show_gains(const kas_gains *gains, kas_buf *out)
 {
     static const kas_column columns[] = {{"layer", KAS_LEFT}, {"gain", KAS_RIGHT}};
-    if (gains->count == 0)
-        return KAS_OK;
+    int ones = 0;
     kas_table *table = kas_table_create(columns, 2);
+    kas_status status = KAS_OK;
     for (int i = 0; i < gains->count; i++) {
+        ones += gains->gain[i].value == 1;
+        if (gains->gain[i].value == 1)
+            continue;
         kas_table_cell(table, "%s", gains->gain[i].layer);
         kas_table_cell(table, "%.9g", (double)gains->gain[i].value);
     }
-    kas_buf_puts(out, "\n");
-    const kas_status status = kas_table_write(table, out);
+    if (ones < gains->count) {
+        kas_buf_puts(out, "\n");
+        status = kas_table_write(table, out);
+    }
+    if (ones)
+        kas_buf_printf(out, "\ngain 1 at %s%d layers\n",
+                       ones == gains->count ? "all " : "the other ", ones);
     kas_table_free(table);
     return status;
 }

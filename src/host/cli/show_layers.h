@@ -10,7 +10,8 @@
 kas_status kas_show_layers(const kas_assignment *assignment, const char *net,
                            const kas_replacement *fit, bool json, kas_buf *out);
 
-/* Append the gains of a file: a table, or the field "gains". Nothing when there are none. */
+/* Append the gains of a file: a table of those that are not 1, or the field "gains" with all.
+ * Nothing when there are none. */
 kas_status kas_show_gains(const kas_gains *gains, kas_buf *out);
 void kas_show_gains_json(const kas_gains *gains, kas_buf *out);
 

@@ -191,11 +191,7 @@ static kas_status tell(checker *c, const char *name, const kas_target *t, const 
     kas_line_bool(&line, "nan_lost", a->nan_lost);
     kas_line_text(&line, "result", verdicts[a->verdict]);
     kas_line_end(&line);
-    const kas_status status = kas_buf_status(&line);
-    if (status == KAS_OK)
-        printf("%s", line.data);
-    kas_buf_free(&line);
-    return status;
+    return kas_print_buf(&line);
 }
 
 static void count_result(checker *c, const kas_agreement *a)
@@ -481,11 +477,7 @@ static kas_status summary(const checker *c)
         kas_line_number(&line, "gradient", c->gradient);
         kas_line_number(&line, "differences", c->numeric);
         kas_line_end(&line);
-        const kas_status status = kas_buf_status(&line);
-        if (status == KAS_OK)
-            printf("%s", line.data);
-        kas_buf_free(&line);
-        return status;
+        return kas_print_buf(&line);
     }
     printf("\nkernels: %lld; comparisons on %s: %lld (%lld with inputs drawn again); NVRTC "
            "compilations: %lld; failures: %lld\n"

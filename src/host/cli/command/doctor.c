@@ -239,11 +239,7 @@ static kas_status tell_machine(const doctor_options *o, const kas_machine *m, co
     kas_line_number(&line, "error", m->error);
     kas_line_number(&line, "margin", m->margin);
     kas_line_end(&line);
-    const kas_status status = kas_buf_status(&line);
-    if (status == KAS_OK)
-        printf("%s", line.data);
-    kas_buf_free(&line);
-    return status;
+    return kas_print_buf(&line);
 }
 
 static kas_status calibrate(const doctor_options *o)

@@ -451,24 +451,11 @@ static kas_status run(int argc, char **argv)
         return KAS_OK;
     KAS_TRY(kas_cli_recipe_get(&o.recipe_options, &o.recipe));
     KAS_TRY(check_files(&o));
-    kas_dataset *dataset = NULL;
-    kas_net *net = NULL;
-    kas_target *target = NULL;
-    kas_replacement replacement = {0};
-    kas_status status = KAS_OK;
-    KAS_TRY_GOTO((o.stream ? kas_dataset_open_streamed : kas_dataset_open)(o.dataset, &dataset),
-                 out);
-    KAS_TRY_GOTO(kas_net_build(o.net.name, (int)dataset->h, (int)dataset->w, (int)dataset->c,
-                               (int)dataset->classes, &net),
-                 out);
-    if (o.kernel)
-        KAS_TRY_GOTO(kas_cli_read_kernel(o.kernel, &o.net, net, &target, &replacement), out);
-    status = run_with(&o, dataset, net, o.kernel ? &replacement : NULL);
-out:
-    kas_replacement_free(&replacement);
-    free(target);
-    kas_net_free(net);
-    kas_dataset_close(dataset);
+    kas_cli_training t;
+    kas_status status = kas_cli_training_open(o.dataset, o.stream, &o.net, o.kernel, &t);
+    if (status == KAS_OK)
+        status = run_with(&o, t.dataset, t.net, o.kernel ? &t.replacement : NULL);
+    kas_cli_training_close(&t);
     return status;
 }
 
