@@ -34,4 +34,23 @@ expect 0 'best kernel' "$kas" resume "$dir/c"
 expect 0 'best kernel' "${search[@]}" --candidates 3 --warm-start --study "$dir/c"
 results "$dir/c" | grep -v -e final -e turns >"$dir/more"
 grep -v -e final -e turns "$dir/results" | diff - <(grep -v '^candidate 2 ' "$dir/more") || fail "more candidates changed the first ones"
+
+# Kernels imitate first, and candidates have fewer epochs than the baseline. Killed between imitation and the first epoch's end.
+imitate=("${search[@]}" --candidates 2 --imitate 2 --rungs 1 --generation 2)
+expect 0 'best kernel' "${imitate[@]}" --study "$dir/d"
+grep -q 'steps of imitation the kernels miss' "$dir/d/logs/0000.log" && grep -q 'checkpoints/0000.ckpt.start: .*taken' "$dir/d/logs/0000.log" ||
+    fail "the candidate did not begin by imitation"
+grep -q imitation "$dir"/d/logs/baseline.log "$dir"/d/logs/final*.log && fail "a training from scratch imitated"
+[ "$("$kas" log "$dir/d" baseline --json | grep -c epoch)" = 3 ] || fail "the baseline was trained like a candidate"
+[ "$("$kas" best "$dir/d" --json | grep '"kind": "candidate"' | grep -o '"epochs": [0-9]*' | sort | tr -d '\n')" = '"epochs": 1"epochs": 2' ] ||
+    fail "epochs of the candidates"
+[ -z "$(ls "$dir/d/checkpoints")" ] || fail "files of candidates that have ended are left"
+results "$dir/d" >"$dir/results"
+"${imitate[@]}" --workers 2 --study "$dir/e" >/dev/null 2>&1 &
+await "weights of imitation" [ -s "$dir/e/checkpoints/0000.ckpt.start" ]
+kill -9 $! && wait $! 2>/dev/null || true
+rm -f "$dir"/e/checkpoints/*.start
+expect 0 'best kernel' "$kas" resume "$dir/e" --workers 2
+results "$dir/e" | diff "$dir/results" - || fail "a kill or two workers changed the results"
+expect 2 '--rungs: the last rung is after 3 epochs, and a candidate is trained for 2' "${imitate[@]}" --rungs 3 --study "$dir/f"
 echo "ok: warm start"

@@ -124,7 +124,7 @@ static void print_plan(const kas_session *s, size_t memory)
     else
         printf("candidates: as many as %s allow", kas_human_duration(s->search.time_limit, text));
     printf(", %d epochs each, batches of %d; %d %s on %s (%s%s), %d %s each\n",
-           s->search.recipe.epochs, s->search.recipe.batch, s->workers,
+           kas_search_recipe(&s->search, true).epochs, s->search.recipe.batch, s->workers,
            s->workers == 1 ? "worker" : "workers", s->devices.kind, s->devices.spec[0],
            s->devices.count > 1 ? ", ..." : "", s->search.threads,
            s->search.threads == 1 ? "thread" : "threads");

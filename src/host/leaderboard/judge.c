@@ -55,8 +55,8 @@ bool kas_judge_prune(const kas_search_options *options, const kas_curve *finishe
         bool slower = isnan(cost) || isnan(own) || cost <= own;
         dominated |= slower && c->accuracy[epoch] >= accuracy;
     }
-    return dominated &&
-           kas_prune_now(options->theta, epoch, options->recipe.epochs, accuracy, best);
+    return dominated && kas_prune_now(options->theta, epoch,
+                                      kas_search_recipe(options, true).epochs, accuracy, best);
 }
 
 static bool counts(const kas_work *work)

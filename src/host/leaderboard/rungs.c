@@ -12,13 +12,15 @@ int kas_rungs_last(const kas_search_options *options)
     const kas_int_list *rungs = &options->rungs;
     if (rungs->count == 0)
         return 0;
-    return rungs->value[rungs->count - 1] < options->recipe.epochs ? rungs->count
-                                                                   : rungs->count - 1;
+    return rungs->value[rungs->count - 1] < kas_search_recipe(options, true).epochs
+               ? rungs->count
+               : rungs->count - 1;
 }
 
 int kas_rungs_epochs(const kas_search_options *options, int rung)
 {
-    return rung < kas_rungs_last(options) ? options->rungs.value[rung] : options->recipe.epochs;
+    return rung < kas_rungs_last(options) ? options->rungs.value[rung]
+                                          : kas_search_recipe(options, true).epochs;
 }
 
 /* ---- who goes on ----------------------------------------------------------------------------- */
@@ -90,7 +92,8 @@ kas_status kas_rungs_settle(const kas_search_options *options, const kas_work *w
     }
     const int promoted = (n + KAS_RUNGS_ETA - 1) / KAS_RUNGS_ETA;
     snprintf(reason, 128, "after epoch %d of %d, %d of the %d candidates of generation %d went on",
-             kas_rungs_epochs(options, rung), options->recipe.epochs, promoted, n, generation);
+             kas_rungs_epochs(options, rung), kas_search_recipe(options, true).epochs, promoted, n,
+             generation);
     for (int i = 0; i < n; i++) {
         list[i].promoted = i < promoted;
         list[i].reason = reason;

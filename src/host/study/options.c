@@ -52,6 +52,7 @@ static const kas_field fields[] = {
     {"latency_on", "--latency-on", TEXT(latency_on), .optional = true},
     {"machine", "--latency-on", TEXT(machine), .optional = true},
     {"warm_start", "--warm-start", KAS_FIELD_FLAG, AT(warm_start), .optional = true},
+    {"imitate", "--imitate", INTEGER(imitate), .high = 1e6, .optional = true},
     {"objective", "--objective", KAS_FIELD_CHOICE, AT(objective), .choices = kas_objective_names,
      .optional = true, .absent = KAS_OBJECTIVE_ACCURACY},
     {"max_loss", "--max-loss", NUMBER(max_loss), .high = 100, .optional = true, .absent = 1},
@@ -83,6 +84,25 @@ kas_search_options kas_search_options_default(void)
                                 .halves = true,
                                 .finalists = 1,
                                 .seeds = 1};
+}
+
+bool kas_search_warm(const kas_search_options *options)
+{
+    return options->warm_start || options->imitate > 0;
+}
+
+kas_recipe kas_search_recipe(const kas_search_options *options, bool candidate)
+{
+    kas_recipe recipe = options->recipe;
+    if (!candidate || !options->imitate)
+        return recipe;
+    recipe.warmup_epochs *= (double)options->imitate / recipe.epochs;
+    recipe.epochs = options->imitate;
+    if (recipe.schedule == KAS_STEPS) {
+        recipe.schedule = KAS_COSINE;
+        recipe.steps = (kas_int_list){0};
+    }
+    return recipe;
 }
 
 bool kas_search_in_generations(const kas_search_options *options)
@@ -145,11 +165,12 @@ kas_status kas_search_generations(kas_search_options *o)
 {
     const kas_int_list *rungs = &o->rungs;
     const int last = rungs->count ? rungs->value[rungs->count - 1] : 0;
-    if (last > o->recipe.epochs)
+    const int epochs = kas_search_recipe(o, true).epochs;
+    if (last > epochs)
         return kas_fail(KAS_USAGE,
-                        "--rungs: the last rung is after %d epochs, and a training has %d; choose "
-                        "rungs up to %d, or more --epochs",
-                        last, o->recipe.epochs, o->recipe.epochs);
+                        "--rungs: the last rung is after %d epochs, and a candidate is trained for "
+                        "%d; choose rungs up to %d, or more epochs",
+                        last, epochs, epochs);
     if (o->exploration > 0 && o->strategy != KAS_STRATEGY_TREE)
         return kas_fail(KAS_USAGE, "--exploration is an option of --strategy tree");
     if (o->asynchronous)

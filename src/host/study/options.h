@@ -77,6 +77,8 @@ typedef struct kas_search_options {
     char latency_on[128]; /* machine on which `latency` is a limit; "" = the study's device */
     char machine[65];     /* SHA-256 of STUDY/machine.json; "" = nothing is predicted */
     bool warm_start;      /* candidates begin with the weights of the study's trained baseline */
+    int imitate; /* epochs of a candidate in the search, whose kernels have learned to imitate the
+                    trained baseline's convolutions before; 0 = it is trained like the baseline */
     /* The objective and the end of the search. */
     int objective;      /* kas_objective */
     double max_loss;    /* points of accuracy that may be lost against the unmodified network */
@@ -91,6 +93,14 @@ typedef struct kas_search_options {
 /* Returns the defaults of everything except the recipe and the options that the machine determines
  * (device, threads). */
 kas_search_options kas_search_options_default(void);
+
+/* Returns whether candidates begin with weights of the trained baseline, which they then wait for. */
+bool kas_search_warm(const kas_search_options *options);
+
+/* Returns the recipe by which the search trains a candidate or anything else. With `imitate` that of
+ * candidates has so many epochs, the warm-up is as much shorter, and a rate that falls in steps
+ * falls by the cosine. */
+kas_recipe kas_search_recipe(const kas_search_options *options, bool candidate);
 
 /* Returns whether candidates come in generations, each of which may depend on the results of those
  * before: with evolution, with the tree, with rungs that are not asynchronous, and where a size is given. */

@@ -78,11 +78,19 @@ kas_status kas_study_weights_path(const char *study, const kas_work *work, char 
     return KAS_OK;
 }
 
+void kas_study_start_path(const char *checkpoint, char out[KAS_STUDY_PATH])
+{
+    snprintf(out, KAS_STUDY_PATH, "%.*s.start", KAS_STUDY_PATH - 7, checkpoint);
+}
+
 void kas_study_drop_checkpoint(const char *study, const kas_work *work)
 {
-    char path[KAS_STUDY_PATH];
-    if (kas_study_checkpoint_path(study, work, path) == KAS_OK)
-        unlink(path);
+    char path[KAS_STUDY_PATH], start[KAS_STUDY_PATH];
+    if (kas_study_checkpoint_path(study, work, path) != KAS_OK)
+        return;
+    kas_study_start_path(path, start);
+    unlink(path);
+    unlink(start);
 }
 
 typedef struct entry {

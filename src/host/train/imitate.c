@@ -26,6 +26,7 @@ typedef struct run {
     kas_model *twin, *model;    /* the network with twins; the one that is wanted */
     kas_feed feed;
     kas_imitated *imitated; /* [twins.count] scratch */
+    double missed;          /* mean share at the last report */
 } run;
 
 /* ---- parts ----------------------------------------------------------------------------------- */
@@ -50,7 +51,7 @@ static kas_status choose_images(run *r)
     return KAS_OK;
 }
 
-static kas_status check(const kas_train_options *t)
+static kas_status check(const kas_train_options *t, bool scored)
 {
     const char *path = t->dataset->path;
     const uint32_t batch = (uint32_t)t->recipe.batch;
@@ -63,7 +64,7 @@ static kas_status check(const kas_train_options *t)
                         t->net->file);
     if (precision != KAS_PRECISION_FP32 && precision != KAS_PRECISION_TF32)
         return kas_fail(KAS_BAD_INPUT, "--precision: imitation works in fp32 or tf32");
-    if (t->validation_count < batch)
+    if (scored && t->validation_count < batch)
         return kas_fail(KAS_BAD_INPUT,
                         "%s: %" PRIu32 " validation images are fewer than one batch of %" PRIu32
                         "; use a smaller --batch or a larger --validation",
@@ -150,13 +151,13 @@ static kas_status report(run *r, uint64_t step, uint64_t steps)
     KAS_TRY(kas_model_get_imitated(r->twin, r->imitated));
     KAS_TRY(kas_model_forget_imitated(r->twin));
     KAS_TRY(kas_model_get_metrics(r->twin, &metrics));
-    const double missed = mean_share(r);
-    if (metrics.not_finite.parameters || !isfinite(missed))
-        return kas_fail(KAS_FAILURE,
+    r->missed = mean_share(r);
+    if (metrics.not_finite.parameters || !isfinite(r->missed))
+        return kas_fail(KAS_NOTHING_VALID,
                         "a kernel's weights or output were not finite after %" PRIu64 " of %" PRIu64
                         " steps: the imitation diverged; try a smaller --lr than %g",
                         step, steps, t->recipe.lr);
-    if (t->on_progress && t->on_progress(t->context, step, steps, missed) != KAS_CONTINUE)
+    if (t->on_progress && t->on_progress(t->context, step, steps, r->missed) != KAS_CONTINUE)
         return kas_fail(KAS_INTERRUPTED, "%s", "");
     return KAS_OK;
 }
@@ -189,6 +190,7 @@ static kas_status learn(run *r, kas_imitate_result *out)
     kas_plan_free(plan);
     out->steps = kas_feed_steps(&r->train) * (uint32_t)r->train.recipe.epochs;
     out->seconds = kas_monotonic() - start;
+    out->mean = r->missed;
     return status;
 }
 
@@ -291,7 +293,8 @@ static kas_status assemble(run *r, kas_imitate_result *out)
         "format", "pt", "generator", "kas-gpu " KAS_VERSION, "network", r->train.net->name, NULL};
     KAS_TRY(take_weights(r));
     KAS_TRY(settle(r));
-    KAS_TRY(validate(r, r->model, &out->accuracy));
+    if (!r->o->unscored)
+        KAS_TRY(validate(r, r->model, &out->accuracy));
     return r->train.weights_out ? kas_model_save(r->model, r->train.weights_out, metadata) : KAS_OK;
 }
 
@@ -316,14 +319,15 @@ kas_status kas_imitate(kas_device *device, const kas_imitate_options *options,
     *out = (kas_imitate_result){0};
     r.train.recipe.ema = 0;
     KAS_TRY_GOTO(choose_images(&r), out);
-    KAS_TRY_GOTO(check(&r.train), out);
+    KAS_TRY_GOTO(check(&r.train, !options->unscored), out);
     KAS_TRY_GOTO(create_models(&r, &out->compile_seconds), out);
     out->memory = kas_model_memory(r.twin) + kas_model_memory(r.model);
     KAS_TRY_GOTO(kas_feed_create(device, &r.train, out->memory, &r.feed), out);
     out->memory += r.feed.layout.total;
     KAS_TRY_GOTO(allocate(&r, out), out);
     KAS_TRY_GOTO(learn(&r, out), out);
-    KAS_TRY_GOTO(score_twins(&r, out), out);
+    if (!options->unscored)
+        KAS_TRY_GOTO(score_twins(&r, out), out);
     status = assemble(&r, out);
 out:
     kas_feed_free(&r.feed);

@@ -23,15 +23,16 @@ typedef struct kas_imitate_options {
      * Not used: evaluate_test, recompute, on_epoch, checkpoint, init_partial. */
     kas_train_options train;
     uint32_t images; /* so many of the training images, at random; 0 = all */
+    bool unscored;   /* only weights_out is wanted: nothing is validated */
 } kas_imitate_options;
 
 typedef struct kas_imitate_result {
     int targets;
     const kas_target **target; /* [targets] that are replaced */
     double *missed;            /* [targets] share of the variance, on the validation images */
-    double mean;               /* of them */
-    double trained_accuracy;   /* top-1 of the trained network on the validation images */
-    double accuracy;           /* of the network with the kernels */
+    double mean; /* of them; unscored: on the last images that the kernels learned from */
+    double trained_accuracy; /* top-1 of the trained network on the validation images */
+    double accuracy;         /* of the network with the kernels */
     uint32_t steps;
     double seconds; /* of the steps */
     double compile_seconds;
@@ -39,7 +40,8 @@ typedef struct kas_imitate_result {
 } kas_imitate_result;
 
 /* The caller frees *out with kas_imitate_result_free, also after a failure. Fails with
- * KAS_INTERRUPTED when on_progress asks for an end. */
+ * KAS_INTERRUPTED when on_progress asks for an end, and with KAS_NOTHING_VALID when a kernel's weights
+ * or output became not finite. */
 kas_status kas_imitate(kas_device *device, const kas_imitate_options *options,
                        kas_imitate_result *out);
 void kas_imitate_result_free(kas_imitate_result *result);

@@ -33,6 +33,7 @@ enum {
     OPTION_INIT,
     OPTION_INIT_PARTIAL,
     OPTION_WARM_START,
+    OPTION_IMITATE,
     OPTION_SPACE,
     OPTION_LATENCY_ON,
     OPTION_STRATEGY,
@@ -70,6 +71,10 @@ static const struct argp_option option_list[] = {
     {"warm-start", OPTION_WARM_START, 0, 0,
      "Begin candidates with the weights of the study's own baseline, which is trained first; "
      "kernels begin at random (docs/search.md)",
+     2},
+    {"imitate", OPTION_IMITATE, "N", 0,
+     "Like --warm-start, but kernels first learn to imitate the baseline's convolutions, and "
+     "candidates are trained for N epochs in the search",
      2},
     {"flops", OPTION_FLOPS, "R", 0,
      "Limit on the FLOPs of a kernel, relative to the convolutions that it replaces; 0 = no limit "
@@ -223,6 +228,7 @@ static const kas_cli_value values[] = {
     {OPTION_INIT_PARTIAL, KAS_CLI_FLAG(search_command, request.search.init_partial)},
     {OPTION_WARM_START, KAS_CLI_FLAG(search_command, request.search.warm_start)},
     {OPTION_ASYNCHRONOUS, KAS_CLI_FLAG(search_command, request.search.asynchronous)},
+    {OPTION_IMITATE, KAS_CLI_INT(search_command, request.search.imitate, 1, 1e6)},
     {OPTION_DRY, KAS_CLI_FLAG(search_command, dry)},
     {OPTION_VALIDATION, KAS_CLI_NUMBER(search_command, request.search.validation, 0.001, 0.9)},
     {OPTION_FLOPS, KAS_CLI_NUMBER(search_command, request.search.flops, 0, KAS_MOST_RATIO)},
@@ -336,7 +342,8 @@ static kas_status run(int argc, char **argv)
     if (!c.known_given)
         c.request.search.known = c.request.search.strategy != KAS_STRATEGY_RANDOM;
     if (c.auto_rungs)
-        c.request.search.rungs = kas_search_rungs(c.request.search.recipe.epochs);
+        c.request.search.rungs =
+            kas_search_rungs(kas_search_recipe(&c.request.search, true).epochs);
     c.request.threads = c.common.threads;
     c.request.may_grow = c.by_count;
     if (c.shrink > 0 && !c.dry)

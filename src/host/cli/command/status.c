@@ -130,7 +130,8 @@ static void print_running(const kas_study_view *view, kas_buf *out)
         kas_buf_printf(out, "running:    %s%s%s%s",
                        w->kind == KAS_WORK_CANDIDATE ? "candidate " : "", name, *w->name ? " " : "",
                        w->name);
-        kas_buf_printf(out, ", %d of %d epochs, for %s\n", w->epochs, view->options.recipe.epochs,
+        kas_buf_printf(out, ", %d of %d epochs, for %s\n", w->epochs,
+                       kas_search_recipe(&view->options, w->kind == KAS_WORK_CANDIDATE).epochs,
                        kas_human_duration((double)time(NULL) - w->started, text));
     }
 }

@@ -135,8 +135,9 @@ static void put_running(const kas_study_view *v, double now, kas_buf *out)
         if (w->kind == KAS_WORK_CANDIDATE)
             snprintf(name, sizeof name, "%lld %.*s", (long long)w->index, NAME, w->name);
         kas_buf_printf(out, "%s %-15s ", shown++ ? "           " : "under way  ", name);
-        put_bar((double)w->epochs / v->options.recipe.epochs, out);
-        kas_buf_printf(out, " %d of %d epochs, %s\n", w->epochs, v->options.recipe.epochs,
+        const int epochs = kas_search_recipe(&v->options, w->kind == KAS_WORK_CANDIDATE).epochs;
+        put_bar((double)w->epochs / epochs, out);
+        kas_buf_printf(out, " %d of %d epochs, %s\n", w->epochs, epochs,
                        kas_human_duration(fmax(now - w->started, 0), text));
     }
     if (running > RUNNING)

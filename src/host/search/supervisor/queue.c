@@ -333,7 +333,7 @@ static bool candidates_await(const kas_supervisor *s, const kas_work *baseline)
 {
     const kas_search_options *o = s->options->search;
     return baseline && ((o->latency > 0 && isnan(baseline->measured.latency)) ||
-                        (o->warm_start && baseline->state != KAS_WORK_FINISHED));
+                        (kas_search_warm(o) && baseline->state != KAS_WORK_FINISHED));
 }
 
 kas_status kas_queue_next(kas_supervisor *s, kas_work *out, bool *found, bool *done)

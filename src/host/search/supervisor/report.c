@@ -56,7 +56,7 @@ static kas_status initial_weights(const kas_supervisor *s, const kas_work *work,
 {
     const kas_search_options *o = s->options->search;
     out[0] = 0;
-    if (o->warm_start && work->kind == KAS_WORK_CANDIDATE)
+    if (kas_search_warm(o) && work->kind == KAS_WORK_CANDIDATE)
         return kas_study_weights_path(s->options->study, &(kas_work){.kind = KAS_WORK_BASELINE},
                                       out);
     return o->init[0] ? kas_study_path(s->options->study, KAS_STUDY_INIT, out) : KAS_OK;
@@ -65,7 +65,7 @@ static kas_status initial_weights(const kas_supervisor *s, const kas_work *work,
 /* Returns whether the trained weights of an item are kept, at least until it has ended. */
 static bool keeps_weights(const kas_supervisor *s, const kas_work *work)
 {
-    return work->kind == KAS_WORK_BASELINE    ? s->options->search->warm_start
+    return work->kind == KAS_WORK_BASELINE    ? kas_search_warm(s->options->search)
            : work->kind == KAS_WORK_CANDIDATE ? s->options->weights_limit > 0
                                               : true;
 }

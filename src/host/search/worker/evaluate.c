@@ -13,8 +13,10 @@
 #include "host/search/worker/programs.h"
 #include "host/search/worker/worker.h"
 #include "host/study/problem.h"
+#include "host/study/study_dir.h"
 #include "host/train/checkpoint.h"
 #include "host/train/digest.h"
+#include "host/train/imitate.h"
 
 /* What the slots of a worker share, and only read. */
 typedef struct worker_state {
@@ -96,6 +98,7 @@ typedef struct run {
     const kas_task *task;
     kas_replacement *replacement; /* NULL = the network as it is */
     kas_programs programs;        /* of the present stage */
+    char start[KAS_STUDY_PATH];   /* weights that imitation has made; "" = it takes no part */
     kas_outcome *out;
 } run;
 
@@ -255,7 +258,7 @@ static kas_status take_turns(run *r)
     return KAS_OK;
 }
 
-static void set_state(run *r, const kas_train_result *result)
+static void set_state(run *r, const kas_train_result *result, int epochs)
 {
     switch (result->state) {
     case KAS_TRAINED:
@@ -265,7 +268,7 @@ static void set_state(run *r, const kas_train_result *result)
         r->out->state = KAS_WORK_PRUNED;
         snprintf(r->out->reason, sizeof r->out->reason,
                  "after epoch %d of %d its accuracy of %.1f%% was too far below the best curve",
-                 result->epochs, r->mine->shared->options.recipe.epochs, 100 * result->accuracy);
+                 result->epochs, epochs, 100 * result->accuracy);
         break;
     case KAS_STOPPED:
         r->out->state = KAS_WORK_QUEUED;
@@ -275,7 +278,7 @@ static void set_state(run *r, const kas_train_result *result)
         break;
     case KAS_DIVERGED:
         r->out->state = KAS_WORK_DIVERGED;
-        if (result->epochs == r->mine->shared->options.recipe.epochs)
+        if (result->epochs == epochs)
             snprintf(r->out->reason, sizeof r->out->reason, "%s was not finite",
                      result->not_finite);
         else
@@ -297,13 +300,13 @@ static kas_status plan_memory(const run *r, const kas_train_options *options, si
     return KAS_OK;
 }
 
-/* Waits for memory. The run is planned as if it had the device to itself: its launches, and so its
+/* Waits for `times` the memory of a training. The run is planned as if it had the device to itself: its launches, and so its
  * bits, do not depend on the neighbours. */
-static kas_status reserve(run *r, const kas_train_options *options, bool *go_on)
+static kas_status reserve(run *r, const kas_train_options *options, int times, bool *go_on)
 {
     size_t bytes, room;
     KAS_TRY(plan_memory(r, options, &bytes, &room));
-    *go_on = kas_slot_reserve(r->slot, bytes, room) != KAS_STOP;
+    *go_on = kas_slot_reserve(r->slot, bytes * (size_t)times, room) != KAS_STOP;
     if (!*go_on)
         r->out->state = KAS_WORK_QUEUED;
     return KAS_OK;
@@ -331,11 +334,11 @@ static kas_status drop_useless_checkpoint(const kas_train_options *options)
 static kas_train_options training(run *r)
 {
     const worker_state *b = r->mine->shared;
-    bool final = is_final(r->task);
+    const bool final = is_final(r->task), candidate = r->task->kind == KAS_WORK_CANDIDATE;
     return (kas_train_options){.net = b->problem.net,
                                .dataset = b->problem.dataset,
                                .programs = &r->programs,
-                               .recipe = b->options.recipe,
+                               .recipe = kas_search_recipe(&b->options, candidate),
                                .seed = b->options.seed + (uint64_t)r->task->seed,
                                .train_index = final ? NULL : b->index,
                                .train_count =
@@ -351,24 +354,85 @@ static kas_train_options training(run *r)
                                .context = r,
                                .checkpoint = r->task->checkpoint,
                                .weights_out = r->task->weights,
-                               .weights_in = r->task->init,
+                               .weights_in = *r->start ? r->start : r->task->init,
                                .init_partial = b->options.init_partial};
+}
+
+static kas_verdict on_imitation(void *context, uint64_t step, uint64_t steps, double missed)
+{
+    const run *r = context;
+    return kas_slot_progress(r->slot, "imitating", step, steps, missed);
+}
+
+static kas_status learn_to_imitate(run *r, bool *go_on)
+{
+    enum { STEPS = 100 }; /* enough: docs/training.md, Imitation */
+    kas_imitate_options options = {.train = training(r), .unscored = true};
+    kas_train_options *t = &options.train;
+    kas_imitate_result result;
+    KAS_TRY(kas_recipe_load("imitation", &t->recipe, NULL));
+    t->recipe.batch = r->mine->shared->options.recipe.batch;
+    options.images = STEPS * (uint32_t)t->recipe.batch;
+    if (options.images > t->train_count)
+        options.images = 0;
+    t->weights_in = r->task->init;
+    t->weights_out = r->start;
+    t->on_progress = on_imitation;
+    const kas_status status = kas_imitate(r->mine->device, &options, &result);
+    waited(r, result.compile_seconds);
+    if (status == KAS_OK)
+        kas_info(
+            "after %u steps of imitation the kernels miss %.1f%% of the convolutions' variance",
+            result.steps, 100 * result.mean);
+    kas_imitate_result_free(&result);
+    *go_on = status == KAS_OK;
+    if (status == KAS_INTERRUPTED) {
+        r->out->state = KAS_WORK_QUEUED;
+        return KAS_OK;
+    }
+    if (status == KAS_NOTHING_VALID) {
+        r->out->state = KAS_WORK_DIVERGED;
+        snprintf(r->out->reason, sizeof r->out->reason, "%.500s", kas_error());
+        return KAS_OK;
+    }
+    return status;
+}
+
+/* Makes the weights with which a candidate begins, unless it has them from an earlier rung or run.
+ * They lie beside its checkpoint, and are made again, with the same bits, when they are gone. */
+static kas_status imitate(run *r, bool *go_on)
+{
+    const kas_task *task = r->task;
+    *go_on = true;
+    if (!r->mine->shared->options.imitate || task->kind != KAS_WORK_CANDIDATE)
+        return KAS_OK;
+    kas_study_start_path(task->checkpoint, r->start);
+    if (kas_file_exists(r->start))
+        return KAS_OK;
+    *go_on = enter(r, "preparing");
+    if (!*go_on)
+        return KAS_OK;
+    KAS_TRY(build(r, KAS_STAGE_IMITATION));
+    const kas_train_options options = training(r);
+    KAS_TRY(reserve(r, &options, 2, go_on)); /* a network with twins and one without */
+    return *go_on ? learn_to_imitate(r, go_on) : KAS_OK;
 }
 
 static kas_status train(run *r)
 {
-    const kas_train_options options = training(r);
     kas_train_result result = {0};
     bool go_on;
-    if (!enter(r, "preparing"))
+    KAS_TRY(imitate(r, &go_on));
+    const kas_train_options options = training(r);
+    if (!go_on || !enter(r, "preparing"))
         return KAS_OK;
     KAS_TRY(build(r, KAS_STAGE_TRAINING));
     KAS_TRY(drop_useless_checkpoint(&options));
-    KAS_TRY(reserve(r, &options, &go_on));
+    KAS_TRY(reserve(r, &options, 1, &go_on));
     if (!go_on)
         return KAS_OK;
     KAS_TRY(kas_train(r->mine->device, &options, &result));
-    set_state(r, &result);
+    set_state(r, &result, options.recipe.epochs);
     r->out->measured.accuracy = result.accuracy;
     r->out->measured.step_seconds = result.step_seconds;
     waited(r, result.compile_seconds);

@@ -9,6 +9,10 @@ kas_status kas_stage_build(const kas_replacement *replacement, const kas_search_
     const kas_model_options of[KAS_STAGES] = {
         [KAS_STAGE_CALIBRATION] = {.batch = KAS_LATENCY_BATCH},
         [KAS_STAGE_LATENCY] = {.batch = KAS_LATENCY_BATCH, .precision = precision},
+        [KAS_STAGE_IMITATION] = {.batch = options->recipe.batch,
+                                 .training = true,
+                                 .precision = precision == KAS_PRECISION_TF32 ? KAS_PRECISION_TF32
+                                                                              : KAS_PRECISION_FP32},
         [KAS_STAGE_TRAINING] = {
             .batch = options->recipe.batch, .training = true, .precision = precision}};
     return kas_model_build_programs(&of[stage], replacement, device, out);
