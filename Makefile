@@ -61,7 +61,7 @@ SOURCES  := $(shell find src -name '*.c' ! -name main.c | sort)
 OBJECTS  := $(SOURCES:%.c=$(BUILD)/%.o)
 LIBRARY  := $(BUILD)/libkas.a
 
-TESTS    := $(shell find tests/unit tests/ops tests/jit tests/fuzz -name 'test_*.c' 2>/dev/null | sort)
+TESTS    := $(shell find tests/unit tests/ops tests/jit tests/fuzz tests/ptx -name 'test_*.c' 2>/dev/null | sort)
 TEST_BINS := $(TESTS:%.c=$(BUILD)/%)
 # What tests and benchmarks share and the program does not need.
 SUPPORT   := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c))

@@ -6,8 +6,12 @@ $(BUILD)/tests/unit/cuda/test_cuda_api.o: CFLAGS += $(addprefix -isystem ,$(CUDA
 
 # The stand-in for NVIDIA's libraries, loaded by tests in their place (tests/cuda_sim/control.h).
 CUDA_SIM         := $(BUILD)/tests/libkas_cuda_sim.so
-CUDA_SIM_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/cuda_sim/*.c))
+# The executor of PTX is part of it (tests/ptx/ptx.h); its loops over lanes vectorise.
+PTX_OBJECTS      := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/ptx/test_%,$(wildcard tests/ptx/*.c)))
+CUDA_SIM_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/cuda_sim/*.c)) $(PTX_OBJECTS)
 $(CUDA_SIM_OBJECTS): CFLAGS += -fPIC -O3
+$(PTX_OBJECTS): CFLAGS += -march=$(MARCH) -ffp-contract=off -fno-math-errno -fno-trapping-math
+$(BUILD)/tests/ptx/test_ptx: $(PTX_OBJECTS)
 $(CUDA_SIM): $(CUDA_SIM_OBJECTS)
 	$(CC) $(LDFLAGS) -shared -o $@ $^ -ldl
 $(TEST_BINS): | $(CUDA_SIM)

@@ -14,11 +14,15 @@
  *     fit each other, and a kernel's block is as wide as its KAS_THREADS;
  *   - what a stream captures is not done, and every launch of its graph does it anew; a call
  *     of the same thread that allocates or waits spoils the capture.
+ * With KAS_CUDA_SIM=ptx kernels are compiled by the real NVRTC instead, and their PTX is executed
+ * and judged (tests/ptx/ptx.h); the libraries stay the stand-in's own.
  * A broken rule prints "cuda_sim: ..." and aborts. Threads may use it side by side; the controls
  * below may be called only while one thread does.
  *
  * Environment:
  *   KAS_SIM_DEVICES (1), KAS_SIM_SEED (1), KAS_SIM_MEMORY (bytes of one GPU);
+ *   KAS_CUDA_SIM    "ptx", see above; KAS_PTX_REPORT  a file that gets a line for each kernel of
+ *                   a module that is unloaded (docs/ptx.md);
  *   KAS_SIM_FAIL    see kas_sim_fail: "cuMemAlloc_v2:3:2:once"; also ":sticky", and ":hang": the
  *                   call never returns;
  *   KAS_SIM_FAIL_ONCE  a file: of all processes only the one that creates it fails;

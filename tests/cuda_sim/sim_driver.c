@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "sim.h"
+#include "sim_ptx.h"
 
 enum { DRIVER_VERSION = 13000, BLOCK_MAX = 256 /* the prelude's KAS_BLOCK_MAX */ };
 
@@ -266,6 +267,10 @@ static void do_transfer(void *data)
         memmove(t->to, t->from, t->bytes);
     else
         memset(t->to, t->value, t->bytes);
+    if (t->to_device && t->from_device && sim_ptx())
+        ptx_region_copied(t->to, t->from, t->bytes);
+    else if (t->to_device)
+        sim_wrote(t->to, t->bytes);
 }
 
 static CUresult queue_transfer(transfer t, CUstream stream)
@@ -323,10 +328,12 @@ struct CUfunc_st {
     void (*run)(const void *args, const unsigned *grid, unsigned first, unsigned last,
                 const unsigned *order);
     size_t args_size;
-    int *block_x; /* the image's variable, see sim_nvrtc.c */
+    int *block_x;      /* the image's variable, see sim_nvrtc.c */
+    ptx_function *ptx; /* instead of run */
 };
 struct CUmod_st {
-    void *handle;
+    void *handle; /* NULL where there is PTX */
+    ptx_module *ptx;
     CUfunction first;
     int device;
 };
@@ -354,11 +361,13 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image)
     if (memcmp(image, sim_image_magic, sizeof sim_image_magic) != 0)
         return KAS_CUDA_ERROR_INVALID_IMAGE;
     memcpy(&size, (const char *)image + 8, sizeof size);
-    void *handle = open_image((const char *)image + 16, size);
-    if (!handle)
+    ptx_module *ptx = sim_ptx() ? sim_ptx_load((const char *)image + 16) : NULL;
+    void *handle = ptx ? NULL : open_image((const char *)image + 16, size);
+    if (!ptx && !handle)
         return KAS_CUDA_ERROR_INVALID_IMAGE;
     *module = sim_new(sizeof **module);
     (*module)->handle = handle;
+    (*module)->ptx = ptx;
     (*module)->device = sim_context->device;
     sim_live++;
     return KAS_CUDA_SUCCESS;
@@ -373,26 +382,42 @@ CUresult cuModuleUnload(CUmodule module)
         free(f);
         f = next;
     }
-    dlclose(module->handle);
+    if (module->ptx)
+        sim_ptx_unload(module->ptx);
+    else
+        dlclose(module->handle);
     free(module);
     sim_live--;
     return sim_call("cuModuleUnload", KAS_CUDA_ERROR_INVALID_VALUE, sim_sticky);
 }
 
+static bool find_ptx(CUmodule module, CUfunction f)
+{
+    f->ptx = sim_ptx_find(module->ptx, f->name);
+    f->args_size = f->ptx ? ptx_args_size(f->ptx) : 0;
+    return f->ptx;
+}
+
+static bool find_built(CUmodule module, CUfunction f)
+{
+    char size_name[96];
+    snprintf(size_name, sizeof size_name, "%s_args_size", f->name);
+    const size_t *size = dlsym(module->handle, size_name);
+    *(void **)&f->run = dlsym(module->handle, f->name);
+    f->block_x = dlsym(module->handle, "kas_sim_block_x");
+    f->args_size = size ? *size : 0;
+    return f->run && size;
+}
+
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
 {
     SIM_CALL(cuModuleGetFunction, KAS_CUDA_ERROR_NOT_FOUND, sim_sticky);
-    char size_name[96];
-    snprintf(size_name, sizeof size_name, "%s_args_size", name);
-    void *run = dlsym(module->handle, name);
-    const size_t *size = dlsym(module->handle, size_name);
-    if (!run || !size)
-        return KAS_CUDA_ERROR_NOT_FOUND;
     CUfunction f = sim_new(sizeof *f);
     snprintf(f->name, sizeof f->name, "%s", name);
-    *(void **)&f->run = run;
-    f->args_size = *size;
-    f->block_x = dlsym(module->handle, "kas_sim_block_x");
+    if (!(module->ptx ? find_ptx(module, f) : find_built(module, f))) {
+        free(f);
+        return KAS_CUDA_ERROR_NOT_FOUND;
+    }
     f->next = module->first;
     module->first = f;
     *function = f;
@@ -401,13 +426,18 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
 
 typedef struct launch {
     CUfunction function;
-    unsigned grid[3], block_x;
+    unsigned grid[3], block[3];
     unsigned char args[];
 } launch;
 
 static void do_launch(void *data)
 {
     const launch *l = data;
+    sim_launches++;
+    if (l->function->ptx) {
+        sim_ptx_launch(l->function->ptx, l->grid, l->block, l->args);
+        return;
+    }
     const unsigned total = l->grid[0] * l->grid[1] * l->grid[2];
     unsigned *order = sim_new(total * sizeof *order);
     for (unsigned i = 0; i < total; i++) { /* a random permutation */
@@ -415,13 +445,12 @@ static void do_launch(void *data)
         order[i] = order[j];
         order[j] = i;
     }
-    *l->function->block_x = (int)l->block_x;
+    *l->function->block_x = (int)l->block[0];
     l->function->run(l->args, l->grid, 0, total, order);
     if (*l->function->block_x < 0)
         sim_broken("%s: KAS_THREADS asks for more threads than the block's %u in x",
-                   l->function->name, l->block_x);
+                   l->function->name, l->block[0]);
     free(order);
-    sim_launches++;
 }
 
 CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
@@ -438,7 +467,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, u
     launch *l = sim_new(sizeof *l + function->args_size);
     l->function = function;
     l->grid[0] = grid_x, l->grid[1] = grid_y, l->grid[2] = grid_z;
-    l->block_x = block_x;
+    l->block[0] = block_x, l->block[1] = block_y, l->block[2] = block_z;
     if (function->args_size)
         memcpy(l->args, params[0], function->args_size);
     sim_enqueue(stream, do_launch, l, sizeof *l + function->args_size);

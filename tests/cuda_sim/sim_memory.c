@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include "sim.h"
+#include "sim_ptx.h"
 
 enum { PAGE = 4096, ALIGNMENT = 256, CANARY = 0xCB };
 
@@ -76,6 +77,8 @@ CUresult sim_alloc(int device, size_t bytes, void **out)
         protect(a, PROT_NONE);
     a->next = first;
     first = a;
+    if (sim_ptx())
+        ptx_region_add(a->data, bytes);
     sim_live++;
     *out = a->data;
     return KAS_CUDA_SUCCESS;
@@ -102,6 +105,8 @@ bool sim_free(void *memory)
             continue;
         check_canaries(a);
         *link = a->next;
+        if (sim_ptx())
+            ptx_region_remove(a->data);
         munmap(a->map, a->map_bytes);
         free(a);
         sim_live--;

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "sim.h"
+#include "sim_ptx.h"
 
 size_t sim_number_size(sim_number number)
 {
@@ -31,4 +32,6 @@ void sim_store(sim_number number, void *memory, int64_t i, double value)
         ((_Float16 *)memory)[i] = (_Float16)f;
     else /* to nearest, ties to even */
         ((uint16_t *)memory)[i] = (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+    const size_t size = sim_number_size(number);
+    sim_wrote((const char *)memory + i * (int64_t)size, size);
 }

@@ -3,7 +3,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ptx/nvrtc.h"
 #include "sim.h"
+#include "sim_ptx.h"
 
 /* The program's own flags for device code, when this library was loaded by it. */
 extern const char *const kas_device_code_flags[] __attribute__((weak));
@@ -50,6 +52,15 @@ nvrtcResult nvrtcVersion(int *major, int *minor)
     SIM_CALL(nvrtcVersion, 11, 0);
     *major = 13;
     *minor = kas_sim_version(NULL); /* part of the compile cache's key */
+    if (sim_ptx()) {
+        char real[64];
+        if (ptx_nvrtc_missing())
+            sim_broken("%s", ptx_nvrtc_missing());
+        int version[2];
+        ptx_nvrtc_version(&version[0], &version[1]);
+        snprintf(real, sizeof real, "PTX of NVRTC %d.%d", version[0], version[1]);
+        *minor = kas_sim_version(real);
+    }
     return KAS_NVRTC_SUCCESS;
 }
 
@@ -166,17 +177,32 @@ static int run_compiler(const char *folder)
     return system(command);
 }
 
-nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char *const *options)
+static void set_image(nvrtcProgram program, const char *image, size_t size)
 {
-    int code = sim_call("nvrtcCompileProgram", 11, 0); /* compiles beside other threads: no lock */
-    if (code)
-        return code;
-    bool arch = false;
-    for (int i = 0; i < count; i++)
-        arch = arch || strcmp(options[i], "--gpu-architecture=sm_90") == 0 ||
-               strcmp(options[i], "--gpu-architecture=sm_80") == 0;
-    if (!arch)
-        sim_broken("NVRTC is not told an architecture that it knows");
+    const uint64_t length = size;
+    program->image_size = size + 16;
+    program->image = sim_new(program->image_size);
+    memcpy(program->image, sim_image_magic, sizeof sim_image_magic);
+    memcpy(program->image + 8, &length, sizeof length);
+    memcpy(program->image + 16, image, size);
+}
+
+static bool compile_ptx(nvrtcProgram program, int count, const char *const *options)
+{
+    bool ok;
+    char *result = sim_ptx_compile(program->text, count, options, &ok);
+    if (ok) {
+        set_image(program, result, strlen(result) + 1);
+        free(result);
+    } else {
+        free(program->log);
+        program->log = result;
+    }
+    return ok;
+}
+
+static bool compile_host(nvrtcProgram program)
+{
     char folder[] = "/tmp/kas-cuda-sim-XXXXXX", path[64];
     if (!mkdtemp(folder))
         sim_broken("cannot make a folder in /tmp");
@@ -192,17 +218,27 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char *con
     snprintf(path, sizeof path, "%s/image.so", folder);
     if (!failed) {
         char *image = read_file(path, &size);
-        program->image_size = size + 16;
-        program->image = sim_new(program->image_size);
-        const uint64_t length = size;
-        memcpy(program->image, sim_image_magic, sizeof sim_image_magic);
-        memcpy(program->image + 8, &length, sizeof length);
-        memcpy(program->image + 16, image, size);
+        set_image(program, image, size);
         free(image);
     }
     unlink(path);
     rmdir(folder);
-    return failed ? KAS_NVRTC_ERROR_COMPILATION : KAS_NVRTC_SUCCESS;
+    return !failed;
+}
+
+nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char *const *options)
+{
+    int code = sim_call("nvrtcCompileProgram", 11, 0); /* compiles beside other threads: no lock */
+    if (code)
+        return code;
+    bool arch = false;
+    for (int i = 0; i < count; i++)
+        arch = arch || strcmp(options[i], "--gpu-architecture=sm_90") == 0 ||
+               strcmp(options[i], "--gpu-architecture=sm_80") == 0;
+    if (!arch)
+        sim_broken("NVRTC is not told an architecture that it knows");
+    const bool ok = sim_ptx() ? compile_ptx(program, count, options) : compile_host(program);
+    return ok ? KAS_NVRTC_SUCCESS : KAS_NVRTC_ERROR_COMPILATION;
 }
 
 nvrtcResult nvrtcGetCUBINSize(nvrtcProgram program, size_t *size)

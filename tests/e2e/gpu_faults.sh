@@ -3,7 +3,7 @@
 # so, and nothing else does; and when it has no memory left: the items are tried again.
 set -eu
 . tests/e2e/expect.bash
-sim=${KAS_CUDA_SIM:-$PWD/build/tests/libkas_cuda_sim.so}
+sim=${KAS_SIM_LIBRARY:-$PWD/build/tests/libkas_cuda_sim.so}
 [ -f "$sim" ] || { echo "SKIPPED: $sim is not built (make test builds it)"; exit 77; }
 export KAS_CUDA_LIBS=$sim KAS_CUDA_PLANS=heuristic
 

@@ -3,7 +3,7 @@
 # helper has made, a worker finds; every loss is the same with it, without it and when it is killed; nothing is left behind.
 set -eu
 . tests/e2e/expect.bash
-sim=${KAS_CUDA_SIM:-$PWD/build/tests/libkas_cuda_sim.so}
+sim=${KAS_SIM_LIBRARY:-$PWD/build/tests/libkas_cuda_sim.so}
 "$kas" dataset make shapes -o "$dir/s.h5" --train 36 --test 8 --size 8 --classes 4 >/dev/null
 cp tests/e2e/own_network.json "$dir/net.json"
 options=(--objective accuracy --net "$dir/net.json" --dataset "$dir/s.h5" --targets 3x3 --candidates 2 --epochs 1 --batch 8 --lr 0.005 --seed 1 --threads 1 --prune none)

@@ -3,7 +3,7 @@
 # death costs the candidate that was running, is told with its cause, and the search goes on.
 set -eu
 . tests/e2e/expect.bash
-sim=${KAS_CUDA_SIM:-$PWD/build/tests/libkas_cuda_sim.so}
+sim=${KAS_SIM_LIBRARY:-$PWD/build/tests/libkas_cuda_sim.so}
 [ -f "$sim" ] || { echo "SKIPPED: $sim is not built (make test builds it)"; exit 77; }
 export KAS_CUDA_LIBS=$sim KAS_SIM_DEVICES=2 KAS_CUDA_PLANS=heuristic
 

@@ -3,7 +3,7 @@
 # on the CPU device and on the CUDA device (tests/cuda_sim); a GPU that dies under four costs nobody a result.
 set -eu
 kas=$(realpath "${KAS_GPU:-./kas-gpu}")
-sim=${KAS_CUDA_SIM:-$PWD/build/tests/libkas_cuda_sim.so}
+sim=${KAS_SIM_LIBRARY:-$PWD/build/tests/libkas_cuda_sim.so}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() { echo "FAILED: $*"; exit 1; }

@@ -3,7 +3,7 @@
 # on the CPU device, the same bits whatever order the stand-in picks, and clear ends when the GPU fails.
 set -eu
 . tests/e2e/expect.bash
-sim=${KAS_CUDA_SIM:-$PWD/build/tests/libkas_cuda_sim.so}
+sim=${KAS_SIM_LIBRARY:-$PWD/build/tests/libkas_cuda_sim.so}
 [ -f "$sim" ] || { echo "SKIPPED: $sim is not built (make test builds it)"; exit 77; }
 command -v python3 >/dev/null || { echo "SKIPPED: no python3 to compare the figures"; exit 77; }
 export KAS_CUDA_PLANS=heuristic # the stand-in's time says nothing

@@ -1,0 +1,65 @@
+/* A launch while it runs: what the parts of the executor share. */
+#ifndef KAS_TESTS_PTX_RUN_H
+#define KAS_TESTS_PTX_RUN_H
+
+#include "ptx/form.h"
+#include "ptx/memory.h"
+
+enum { PTX_STACK = 256, PTX_WARPS = PTX_THREADS / PTX_LANES };
+enum { PTX_FULL = -1 }; /* a mask of all lanes */
+
+/* Lanes that run together, and where they meet those that their warp has put aside. */
+typedef struct ptx_group {
+    int pc, rejoin;
+    uint32_t mask;
+} ptx_group;
+
+typedef struct ptx_warp {
+    ptx_group stack[PTX_STACK]; /* the last group runs */
+    int depth;
+    uint32_t alive;          /* lanes that have not returned */
+    int waits_at;            /* the barrier where the warp waits; -1: none */
+    unsigned first;          /* its first thread's number in the block */
+    unsigned char *place[3]; /* by ptx_place */
+    uint32_t *predicate;
+    /* Chains of loads: how many each register's value waited for, and what a branch waits for. */
+    uint32_t *chain, fence, deepest;
+} ptx_warp;
+
+typedef struct ptx_run_state {
+    ptx_function *f;
+    unsigned grid[3], block[3], at[3], number; /* at: the block that runs, and its number */
+    unsigned threads, warps, barriers;
+    ptx_warp warp[PTX_WARPS];
+    ptx_region shared, local, param, *last;
+    uint32_t shared_chain; /* the longest chain of a value that lies in shared memory */
+    char *fault;
+} ptx_run_state;
+
+static inline void *ptx_at(const ptx_warp *w, ptx_ref ref)
+{
+    return w->place[ref >> PTX_PLACE_SHIFT] + (ref & PTX_OFFSET);
+}
+
+/* The chain of a register; constants and special registers have none. */
+static inline uint32_t *ptx_chain_at(const ptx_warp *w, ptx_ref ref)
+{
+    static uint32_t zero;
+    return ref >> PTX_PLACE_SHIFT == PTX_REGISTER ? &w->chain[ref >> 6] : &zero;
+}
+
+/* Ends the launch with what is wrong: the message says which instruction, block and thread. */
+bool ptx_run_fault(const ptx_run_state *x, const ptx_warp *w, const ptx_instruction *i, int lane,
+                   const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/* access.c, shuffle.c */
+bool ptx_access(ptx_run_state *x, ptx_warp *w, const ptx_instruction *i, uint32_t mask);
+bool ptx_shuffle_lanes(ptx_run_state *x, ptx_warp *w, const ptx_instruction *i, uint32_t mask);
+
+/* count.c: what an access costs. `address` is valid for the lanes of the mask. */
+void ptx_count_global(ptx_counts *counts, const uint64_t address[PTX_LANES], uint32_t mask,
+                      unsigned each, bool store);
+void ptx_count_shared(ptx_counts *counts, const uint64_t address[PTX_LANES], uint32_t mask,
+                      unsigned each);
+
+#endif

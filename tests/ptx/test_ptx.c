@@ -1,0 +1,449 @@
+/* The executor of PTX: kernels that are right give the right numbers and counts, and each kind of
+ * planted fault is found. The kernels are CUDA C and compiled by NVRTC, or PTX where NVRTC would
+ * not write what is asked. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ptx/nvrtc.h"
+#include "ptx/ptx.h"
+
+enum { N = 256 };
+
+typedef struct arguments {
+    float *x, *y;
+    int n;
+} arguments;
+
+static const char kernels[] =
+    "struct args { float *x, *y; int n; };\n"
+    "#define KERNEL(name) extern \"C\" __global__ void name(const args a)\n"
+    "#define T ((int)threadIdx.x)\n"
+    "#define I ((int)(blockIdx.x * blockDim.x + threadIdx.x))\n"
+    /* right */
+    "KERNEL(scale) { if (I < a.n) a.y[I] = 3.0f * a.x[I]; }\n"
+    "KERNEL(sum) { __shared__ float s[128]; s[T] = a.x[I]; __syncthreads();\n"
+    "  for (int w = 64; w > 0; w /= 2) { if (T < w) s[T] += s[T + w]; __syncthreads(); }\n"
+    "  if (T == 0) a.y[blockIdx.x] = s[0]; }\n"
+    "KERNEL(row_sum) { float v = a.x[I];\n"
+    "  for (int d = 16; d > 0; d /= 2) v += __shfl_xor_sync(0xffffffff, v, d);\n"
+    "  a.y[I] = v; }\n"
+    "KERNEL(diverges) { float v = 0; for (int k = 0; k < I % 7; k++) {\n"
+    "    if ((I + k) % 3 == 0) v += 1; else for (int j = 0; j < I % 5; j++) v += 10; }\n"
+    "  a.y[I] = v; }\n"
+    "KERNEL(flag) { a.y[0] = 7.0f; }\n"
+    "KERNEL(turns) { a.y[I] = a.x[I]; __syncthreads(); a.y[I ^ 64] += a.y[I ^ 64]; }\n"
+    "KERNEL(bytes) { ((unsigned char *)a.y)[I] = (unsigned char)I; }\n"
+    "KERNEL(local) { float v[8]; for (int k = 0; k < 8; k++) v[k] = a.x[(I + k) % a.n];\n"
+    "  a.y[I] = v[(int)a.x[I] & 7]; }\n"
+    "KERNEL(copy) { a.y[I] = a.x[I]; }\n"
+    "KERNEL(apart) { a.y[I] = a.x[(I * 8) % 256]; }\n"
+    "KERNEL(banks) { __shared__ float s[32 * 32]; s[T * 32] = 1; __syncthreads();\n"
+    "  a.y[I] = s[(31 - T) * 32]; }\n"
+    "KERNEL(chain) { int at = I; for (int k = 0; k < 5; k++) at = ((const int *)a.x)[at]; "
+    "((int *)a.y)[I] = at; }\n"
+    "KERNEL(beside) { float v = 0; _Pragma(\"unroll\") for (int k = 0; k < 5; k++) v += a.x[(I + k "
+    "* 32) % 256];\n"
+    "  a.y[I] = v; }\n"
+    /* wrong */
+    "KERNEL(behind) { a.y[I] = a.x[I + 1]; }\n"
+    "KERNEL(before) { a.y[I - 1] = 1; }\n"
+    "KERNEL(far_away) { a.y[(long long)1 << 40] = 1; }\n"
+    "KERNEL(crooked) { const float4 v = *(const float4 *)(a.x + 1 + 4 * (I % 32)); a.y[I] = v.x + "
+    "v.w; }\n"
+    "KERNEL(unwritten) { a.y[I] = a.y[I] + 1; }\n"
+    "KERNEL(unwritten_shared) { __shared__ float s[N]; if (a.n == 1) s[T] = 0; a.y[I] = s[T]; }\n"
+    "KERNEL(no_barrier) { __shared__ float s[N]; s[T] = 0; __syncthreads(); s[T] = a.x[I]; a.y[I] "
+    "= s[T ^ 64]; }\n"
+    "KERNEL(no_barrier_behind) { __shared__ float s[N]; s[T] = a.x[I]; __syncthreads();\n"
+    "  float v = s[T ^ 1]; s[T] = v; a.y[I] = v; }\n"
+    "KERNEL(both_write) { __shared__ float s[N]; s[T / 2] = a.x[I]; __syncthreads(); a.y[I] = s[T "
+    "/ 2]; }\n"
+    "KERNEL(blocks_write) { if (T == 0) a.y[0] = a.x[I]; }\n"
+    "KERNEL(blocks_read) { a.x[I] = I + 1; if (T == 0) a.y[I] = a.x[N - 1 - I]; }\n"
+    "KERNEL(threads_read) { a.x[I] = a.x[I ^ 1]; }\n"
+    "KERNEL(halves_race) { ((unsigned short *)a.y)[I / 2] = (unsigned short)I; }\n"
+    "KERNEL(lane_away) { float v = a.x[I]; if (T % 32 < 16) v = __shfl_sync(0xffff, v, 20); a.y[I] "
+    "= v; }\n"
+    "KERNEL(mask_too_large) { float v = a.x[I]; if (T % 32 < 16) v += __shfl_xor_sync(0xffffffff, "
+    "v, 1);\n"
+    "  a.y[I] = v; }\n"
+    "KERNEL(not_in_mask) { a.y[I] = __shfl_xor_sync(0xfffffffe, a.x[I], 1); }\n"
+    "KERNEL(lanes_wait) { __shared__ float s[N]; s[T] = a.x[I]; if (a.x[I] > 100) __syncthreads(); "
+    "a.y[I] = s[T]; }\n"
+    "KERNEL(warps_wait) { __shared__ float s[N]; s[T] = a.x[I]; if (T < 32) __syncthreads(); "
+    "a.y[I] = s[T]; }\n"
+    "KERNEL(other_barrier) { __shared__ float s[N]; s[T] = a.x[I];\n"
+    "  if (T < 32) { __syncthreads(); a.y[I] = s[T]; } else { __syncthreads(); a.y[I] = -s[T]; } "
+    "}\n"
+    "KERNEL(gone) { if (T >= 32) return; __syncthreads(); a.y[I] = 1; }\n"
+    "KERNEL(local_behind) { float v[8]; for (int k = 0; k < 8; k++) v[k] = a.x[(I + k) % a.n];\n"
+    "  a.y[I] = v[(int)a.x[I]]; }\n";
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+static ptx_module *module;
+static _Alignas(256) float x[N], y[N];
+
+static int open_module(void **state)
+{
+    (void)state;
+    static const char *const options[] = {"--std=c++17", "--gpu-architecture=compute_90",
+                                          "-DN=256"};
+    char fault[PTX_FAULT], *text;
+    if (ptx_nvrtc_missing())
+        return 0; /* the tests skip */
+    if (!ptx_nvrtc_compile(kernels, 3, options, &text)) {
+        fprintf(stderr, "%s\n", text);
+        return -1;
+    }
+    module = ptx_read(text, fault);
+    free(text);
+    return module ? 0 : -1;
+}
+
+static int close_module(void **state)
+{
+    (void)state;
+    if (module)
+        ptx_free(module);
+    return 0;
+}
+
+static void need_nvrtc(void)
+{
+    if (module)
+        return;
+    printf("SKIPPED: %s\n", ptx_nvrtc_missing());
+    skip();
+}
+
+/* x[i] = i, and y is not written. */
+static void set_memory(void)
+{
+    ptx_region_add(x, sizeof x);
+    ptx_region_add(y, sizeof y);
+    ptx_region_wrote(x, sizeof x);
+    for (int i = 0; i < N; i++) {
+        x[i] = (float)i;
+        y[i] = NAN;
+    }
+}
+
+static void drop_memory(void)
+{
+    ptx_region_remove(x);
+    ptx_region_remove(y);
+}
+
+static ptx_function *launch(const char *name, unsigned blocks, unsigned threads,
+                            char fault[PTX_FAULT])
+{
+    const unsigned grid[3] = {blocks, 1, 1}, block[3] = {threads, 1, 1};
+    const arguments args = {x, y, N};
+    ptx_function *f = ptx_find(module, name, fault);
+    if (!f)
+        fail_msg("%s: %s", name, fault);
+    assert_int_equal(ptx_args_size(f), sizeof args);
+    fault[0] = '\0';
+    ptx_launch(f, grid, block, &args, 5, fault);
+    return f;
+}
+
+static ptx_counts run(const char *name, unsigned blocks, unsigned threads)
+{
+    char fault[PTX_FAULT];
+    const ptx_function *f = launch(name, blocks, threads, fault);
+    if (fault[0])
+        fail_msg("%s", fault);
+    return ptx_count(f);
+}
+
+/* ---- kernels that are right ------------------------------------------------------------------ */
+
+static void elementwise(void **state)
+{
+    (void)state;
+    need_nvrtc();
+    set_memory();
+    run("scale", 3, 96); /* the last block has threads without work */
+    for (int i = 0; i < N; i++)
+        assert_true(y[i] == 3.0f * (float)i);
+    drop_memory();
+}
+
+static void reduction(void **state)
+{
+    (void)state;
+    need_nvrtc();
+    set_memory();
+    run("sum", 2, 128);
+    assert_true(y[0] == 127 * 64.0f);
+    assert_true(y[1] == 127 * 64.0f + 128 * 128.0f);
+    drop_memory();
+}
+
+static void shuffles(void **state)
+{
+    (void)state;
+    need_nvrtc();
+    set_memory();
+    run("row_sum", 4, 64);
+    for (int i = 0; i < N; i++)
+        assert_true(y[i] == 31 * 16.0f + 32.0f * (float)(i / 32 * 32));
+    drop_memory();
+}
+
+static float diverging(int i)
+{
+    float v = 0;
+    for (int k = 0; k < i % 7; k++) {
+        if ((i + k) % 3 == 0)
+            v += 1;
+        else
+            for (int j = 0; j < i % 5; j++)
+                v += 10;
+    }
+    return v;
+}
+
+static void divergence(void **state)
+{
+    (void)state;
+    need_nvrtc();
+    set_memory();
+    run("diverges", 2, 128);
+    for (int i = 0; i < N; i++)
+        assert_true(y[i] == diverging(i));
+    drop_memory();
+}
+
+/* What looks like a race and is none: equal values, a barrier in between, neighbouring bytes. */
+static void no_races(void **state)
+{
+    (void)state;
+    need_nvrtc();
+    set_memory();
+    run("flag", 2, 128);
+    assert_true(y[0] == 7);
+    run("turns", 2, 128);
+    for (int i = 0; i < N; i++)
+        assert_true(y[i] == 2 * x[i]);
+    run("bytes", 4, 64);
+    for (int i = 0; i < N; i++)
+        assert_int_equal(((const unsigned char *)y)[i], i);
+    drop_memory();
+}
+
+static void local_memory(void **state)
+{
+    (void)state;
+    need_nvrtc();
+    set_memory();
+    const ptx_counts c = run("local", 4, 64);
+    for (int i = 0; i < N; i++)
+        assert_true(y[i] == x[(i + i % 8) % N]);
+    assert_true(c.instructions[PTX_LOCAL] > 0);
+    drop_memory();
+}
+
+/* ---- counts ---------------------------------------------------------------------------------- */
+
+static void counts(void **state)
+{
+    (void)state;
+    need_nvrtc();
+    set_memory();
+    ptx_counts c = run("copy", 1, N);
+    assert_int_equal(c.launches, 1);
+    assert_int_equal(c.warps, N / 32);
+    assert_int_equal(c.instructions[PTX_LOAD], N / 32);
+    assert_int_equal(c.instructions[PTX_STORE], N / 32);
+    assert_int_equal(c.load_bytes, 4 * N);
+    assert_int_equal(c.load_sectors, N / 8);
+    c = run("apart", 1, 32);
+    assert_int_equal(c.load_sectors, 32);
+    c = run("banks", 1, 32);
+    assert_int_equal(c.shared_waves, 2 * 32);
+    assert_int_equal(c.shared_conflicts, 2 * 31);
+    drop_memory();
+}
+
+/* Loads that do not wait for each other are one link of the chain, whatever their number. */
+static void chains(void **state)
+{
+    (void)state;
+    need_nvrtc();
+    set_memory();
+    for (int i = 0; i < N; i++)
+        ((int *)x)[i] = (i + 1) % N;
+    assert_int_equal(run("chain", 1, 32).chain, 5);
+    assert_int_equal(((const int *)y)[3], 8);
+    assert_int_equal(run("beside", 1, 32).chain, 1);
+    drop_memory();
+}
+
+/* ---- planted faults -------------------------------------------------------------------------- */
+
+static void planted_faults(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *kernel;
+        unsigned blocks, threads;
+        const char *message; /* part of it */
+    } fault[] = {
+        {"behind", 1, N, "4 bytes at"},
+        {"behind", 1, N, "0 bytes behind the end of an allocation of 1024 bytes"},
+        {"behind", 1, N, "thread 255,0,0"},
+        {"before", 1, N, "thread 0,0,0"},
+        {"far_away", 1, 1, "an access of 4 bytes at"},
+        {"crooked", 1, 32, "an access of 16 bytes at"},
+        {"crooked", 1, 32, "which is no multiple of them"},
+        {"unwritten", 1, N, "that nothing has written"},
+        {"unwritten_shared", 1, N, "that nothing has written"},
+        {"no_barrier", 1, N, "a race at"},
+        {"no_barrier_behind", 1, N, "with no barrier between"},
+        {"both_write", 1, N, "wrote it in the same launch"},
+        {"blocks_write", 2, 128, "wrote it in the same launch"},
+        {"blocks_read", 2, 128, "a race at"},
+        {"threads_read", 1, N, "a race at"},
+        {"halves_race", 1, N, "a race at"},
+        {"lane_away", 1, 32, "a shuffle that reads lane 20, which takes no part in it"},
+        {"mask_too_large", 1, 32, "names lanes that are not there"},
+        {"not_in_mask", 1, 32, "leaves out its own lane"},
+        {"lanes_wait", 1, 128, "a barrier that only lanes"},
+        {"warps_wait", 1, 64, "a barrier that other threads of the block do not reach"},
+        {"other_barrier", 1, 64, "waits at another one"},
+        {"gone", 1, 64, "they have returned"},
+        {"local_behind", 1, 32, "behind the end of local memory of 32 bytes"},
+    };
+    need_nvrtc();
+    for (size_t i = 0; i < sizeof fault / sizeof *fault; i++) {
+        char message[PTX_FAULT];
+        set_memory();
+        launch(fault[i].kernel, fault[i].blocks, fault[i].threads, message);
+        drop_memory();
+        if (!strstr(message, fault[i].message))
+            fail_msg("%s: \"%s\" instead of \"%s\"", fault[i].kernel, message, fault[i].message);
+        assert_non_null(strstr(message, "of the PTX"));
+    }
+}
+
+/* ---- instructions, as PTX -------------------------------------------------------------------- */
+
+#define PTX_TEXT(body)                                                                             \
+    ".version 9.0\n.target sm_90\n.address_size 64\n"                                              \
+    ".visible .entry k(.param .u64 k_param_0)\n{\n"                                                \
+    ".reg .pred %p<4>;\n.reg .b16 %h<4>;\n.reg .f32 %f<8>;\n.reg .b32 %r<8>;\n.reg .b64 %rd<4>;\n" \
+    "ld.param.u64 %rd1, [k_param_0];\n" body "ret;\n}\n"
+
+/* Runs a text of one thread and returns the first word of y. */
+static uint32_t result_of(const char *text)
+{
+    const unsigned one[3] = {1, 1, 1};
+    const uint64_t args = (uint64_t)(uintptr_t)y;
+    char fault[PTX_FAULT] = "";
+    ptx_module *m = ptx_read(text, fault);
+    ptx_function *f = m ? ptx_find(m, "k", fault) : NULL;
+    if (!f)
+        fail_msg("%s", fault);
+    ptx_region_add(y, sizeof y);
+    if (!ptx_launch(f, one, one, &args, 1, fault))
+        fail_msg("%s", fault);
+    ptx_region_remove(y);
+    ptx_free(m);
+    uint32_t word;
+    memcpy(&word, y, sizeof word);
+    return word;
+}
+
+#define STORE32 "st.global.u32 [%rd1], %r1;\n"
+#define STOREF "st.global.f32 [%rd1], %f1;\n"
+
+static void roundings(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint32_t result;
+    } c[] = {
+        /* 1 + 2^-24 and 1 - 2^-26, in all directions */
+        {PTX_TEXT("fma.rn.f32 %f1, 0f3F800000, 0f33800000, 0f3F800000;\n" STOREF), 0x3F800000},
+        {PTX_TEXT("fma.rp.f32 %f1, 0f3F800000, 0f33800000, 0f3F800000;\n" STOREF), 0x3F800001},
+        {PTX_TEXT("fma.rm.f32 %f1, 0f3F800000, 0fB2800000, 0f3F800000;\n" STOREF), 0x3F7FFFFF},
+        {PTX_TEXT("fma.rz.f32 %f1, 0fBF800000, 0f33800000, 0fBF800000;\n" STOREF), 0xBF800000},
+        /* a product that cancels but for its last bits: only a fused one sees them */
+        {PTX_TEXT("fma.rn.f32 %f1, 0f3F800001, 0f3F800001, 0fBF800002;\n" STOREF), 0x28800000},
+        {PTX_TEXT("cvt.rzi.s32.f32 %r1, 0fC0200000;\n" STORE32), (uint32_t)-2},
+        {PTX_TEXT("cvt.rni.s32.f32 %r1, 0f40200000;\n" STORE32), 2},
+        {PTX_TEXT("cvt.rzi.u32.f32 %r1, 0fBF800000;\n" STORE32), 0},
+        {PTX_TEXT("cvt.rzi.s32.f32 %r1, 0f7FC00000;\n" STORE32), 0},
+        {PTX_TEXT("cvt.rn.bf16.f32 %h1, 0f3F808000;\ncvt.u32.u16 %r1, %h1;\n" STORE32), 0x3F80},
+        {PTX_TEXT("cvt.rn.bf16.f32 %h1, 0f3F818000;\ncvt.u32.u16 %r1, %h1;\n" STORE32), 0x3F82},
+        {PTX_TEXT("cvt.rn.f16.f32 %h1, 0f477FF000;\ncvt.u32.u16 %r1, %h1;\n" STORE32), 0x7C00},
+        {PTX_TEXT("cvt.rn.f16.f32 %h1, 0f33800000;\ncvt.u32.u16 %r1, %h1;\n" STORE32), 1},
+        {PTX_TEXT("cvt.sat.f32.f32 %f1, 0f7FC00000;\n" STOREF), 0},
+        {PTX_TEXT("ex2.approx.ftz.f32 %f1, 0f40400000;\n" STOREF), 0x41000000},
+        {PTX_TEXT("ex2.approx.ftz.f32 %f1, 0fC3000000;\n" STOREF), 0}, /* 2^-128: flushed */
+        {PTX_TEXT("max.f32 %f1, 0f7FC00000, 0f3F800000;\n" STOREF), 0x3F800000},
+        {PTX_TEXT("shl.b32 %r1, 1, 32;\n" STORE32), 0},
+        {PTX_TEXT("shr.s32 %r1, -8, 40;\n" STORE32), UINT32_MAX},
+        {PTX_TEXT("mul.hi.s32 %r1, -2, 3;\n" STORE32), UINT32_MAX},
+        {PTX_TEXT("setp.ne.f32 %p1, 0f7FC00000, 0f3F800000;\nselp.u32 %r1, 1, 2, %p1;\n" STORE32),
+         2},
+        {PTX_TEXT("setp.neu.f32 %p1, 0f7FC00000, 0f3F800000;\nselp.u32 %r1, 1, 2, %p1;\n" STORE32),
+         1},
+        {PTX_TEXT("mov.u16 %h1, 3;\nmov.u16 %h2, 5;\nmov.b32 %r1, {%h1, %h2};\n" STORE32), 0x50003},
+        {PTX_TEXT("mov.b64 %rd2, {1, 2};\nmov.b64 {%r2, %r1}, %rd2;\n" STORE32), 2},
+        {PTX_TEXT("mov.u32 %r1, 4;\nsetp.eq.s32 %p1, %r1, 4;\n@!%p1 mov.u32 %r1, 5;\n" STORE32), 4},
+    };
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++)
+        if (result_of(c[i].text) != c[i].result)
+            fail_msg("case %zu: %08x instead of %08x", i, result_of(c[i].text), c[i].result);
+}
+
+static void unknown_instruction(void **state)
+{
+    (void)state;
+    static const char *const text[] = {PTX_TEXT("atom.global.add.f32 %f1, [%rd1], 0f3F800000;\n"),
+                                       PTX_TEXT("ld.global.v8.f32 %f1, [%rd1];\n"),
+                                       PTX_TEXT("bar.sync 1;\n")};
+    static const char *const name[] = {"the instruction atom.global.add.f32",
+                                       "the instruction ld.global.v8.f32",
+                                       "a barrier other than 0"};
+    for (int i = 0; i < 3; i++) {
+        char fault[PTX_FAULT];
+        ptx_module *m = ptx_read(text[i], fault);
+        assert_non_null(m);
+        assert_null(ptx_find(m, "k", fault));
+        if (!strstr(fault, name[i]))
+            fail_msg("%s", fault);
+        assert_null(ptx_find(m, "another", fault));
+        assert_string_equal(fault, "");
+        ptx_free(m);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(elementwise),
+                                       cmocka_unit_test(reduction),
+                                       cmocka_unit_test(shuffles),
+                                       cmocka_unit_test(divergence),
+                                       cmocka_unit_test(no_races),
+                                       cmocka_unit_test(local_memory),
+                                       cmocka_unit_test(counts),
+                                       cmocka_unit_test(chains),
+                                       cmocka_unit_test(planted_faults),
+                                       cmocka_unit_test(roundings),
+                                       cmocka_unit_test(unknown_instruction)};
+    return cmocka_run_group_tests(tests, open_module, close_module);
+}
