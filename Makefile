@@ -66,7 +66,7 @@ TEST_BINS := $(TESTS:%.c=$(BUILD)/%)
 # What tests and benchmarks share and the program does not need.
 SUPPORT   := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c))
 
-.PHONY: all demo programs test unit e2e fuzz bench asan format format-check size-check layout-check install clean help
+.PHONY: all demo programs test test-ptx unit e2e fuzz bench asan format format-check size-check layout-check install clean help
 all: kas-gpu
 
 include $(wildcard mk/*.mk)
@@ -140,6 +140,12 @@ fuzz: all $(FUZZ_TESTS)
 	@tests/run.sh --no-e2e $(BUILD) $(FUZZ_TESTS)
 	bash tests/e2e/search_kills.sh
 
+# The GPU's own code at length (docs/ptx.md): KERNELS sampled kernels in fp32 and as many in bf16.
+KERNELS ?= 300
+test-ptx: export KAS_PTX_KERNELS = $(KERNELS)
+test-ptx: all $(TEST_BINS)
+	@tests/run.sh --ptx $(BUILD) $(TEST_BINS)
+
 demo: all
 	@scripts/demo.sh
 
@@ -173,6 +179,7 @@ help:
 	@echo 'make bench      every benchmark; results as JSON on stdout'
 	@echo 'make unit       the tests in C only; make e2e: the scripts only'
 	@echo 'make fuzz       damaged files and kills at length: TIMES=10 SEED=1'
+	@echo 'make test-ptx   the PTX of our kernels, executed at length: KERNELS=300 sampled ones in fp32 and in bf16'
 	@echo 'make asan       the unit tests under AddressSanitizer and UBSan'
 	@echo 'make format     clang-format on every C and CUDA C file'
 	@echo 'make format-check, make size-check, make layout-check   what CI checks besides'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs test programs (cmocka) and end-to-end scripts, several at a time, prints a line when one ends, and sums up.
-#   tests/run.sh [--no-e2e] BUILD PROGRAM...
+#   tests/run.sh [--no-e2e|--ptx] BUILD PROGRAM...
 # JOBS=N runs N at a time; without it, make's -jN does, and without that there is one for each core. A program that runs
 # longer than KAS_TEST_LIMIT seconds (default 1800) is killed with all that it has started, and has failed.
 #
@@ -14,11 +14,12 @@ set -u
 here=$(realpath "${BASH_SOURCE[0]}")
 slow=' test_builtin search_ahead test_rows peer_resnet20_device search search_pack search_cuda_sim test_program known_kernels test_primitives test_sampled test_precision command_line gpu_script '
 
-# A program's name, and the command that runs it: an item is a program, cuda-sim:PROGRAM, or a script.
+# A program's name, and the command that runs it: an item is a program, cuda-sim:PROGRAM (on the stand-in for NVIDIA's
+# libraries), ptx:PROGRAM (the same, and PTX is executed), ptx-own:PROGRAM (without the libraries), or a script.
 name_of() { # item
     local file=${1##*/}
     case $1 in
-    cuda-sim:*) echo "cuda-sim/$file" ;;
+    *:*) echo "${1%%:*}/$file" ;;
     *.sh) echo "e2e/${file%.sh}" ;;
     *) echo "$file" ;;
     esac
@@ -27,7 +28,14 @@ name_of() { # item
 simulator() { echo "$PWD/$build/tests/libkas_cuda_sim.so"; }
 set_command() { # item
     case $1 in
-    cuda-sim:*) command=(env DEVICE=cuda KAS_CUDA_LIBS="$(simulator)" KAS_CUDA_PLANS=heuristic "${1#*:}") ;;
+    *:*)
+        command=(env DEVICE=cuda KAS_CUDA_LIBS="$(simulator)" KAS_CUDA_PLANS=heuristic)
+        case $1 in
+        ptx:*) command+=(KAS_CUDA_SIM=ptx) ;;
+        ptx-own:*) command+=(KAS_CUDA_SIM=ptx KAS_SIM_REFUSE=cublasLt,cudnn) ;;
+        esac
+        command+=("${1#*:}")
+        ;;
     *.sh) command=(bash "$1") ;;
     *) command=("$1") ;;
     esac
@@ -94,17 +102,37 @@ if [ "${1:-}" = --one ]; then # from xargs, below
     run_one "$3"
     exit 0
 fi
-e2e=1
+e2e=1 ptx=0
 [ "${1:-}" = --no-e2e ] && { e2e=0; shift; }
+[ "${1:-}" = --ptx ] && { ptx=1; shift; }
 build=$1
 shift
-mkdir -p "$build/log/e2e" "$build/log/cuda-sim"
+mkdir -p "$build"/log/{e2e,cuda-sim,ptx,ptx-own}
 items=("$@")
 # The tests of the devices once more on the CUDA device, with the stand-in for NVIDIA's libraries.
 if [ -z "${DEVICE:-}" ] && [ -f "$(simulator)" ]; then
     for program in "$@"; do
         case $program in
         */tests/ops/* | */test_program | */test_train_model | */test_train_stream | */test_replaced_epilogues | */test_fold | */test_turns) items+=("cuda-sim:$program") ;;
+        esac
+    done
+fi
+# And some with the GPU's own code; --ptx runs more of these, and nothing else.
+if [ $ptx = 1 ]; then
+    items=(tests/e2e/ptx.sh)
+    e2e=0
+    for program in "$@"; do
+        case $program in
+        */test_primitives | */test_every_primitive | */test_epilogues | */test_agree | */test_gain | */test_program | */test_pool | */test_segments | \
+            */test_train_model | */test_train_stream | */test_replaced_epilogues | */test_fold | */test_turns) items+=("ptx:$program" "ptx-own:$program") ;;
+        esac
+    done
+fi
+if [ -z "${DEVICE:-}" ] && [ $((e2e + ptx)) = 1 ]; then
+    for program in "$@"; do
+        case $program in
+        */tests/ops/test_conv) items+=("ptx:$program" "ptx-own:$program") ;;
+        */tests/ops/* | */test_rows) items+=("ptx:$program") ;;
         esac
     done
 fi

@@ -52,15 +52,8 @@ nvrtcResult nvrtcVersion(int *major, int *minor)
     SIM_CALL(nvrtcVersion, 11, 0);
     *major = 13;
     *minor = kas_sim_version(NULL); /* part of the compile cache's key */
-    if (sim_ptx()) {
-        char real[64];
-        if (ptx_nvrtc_missing())
-            sim_broken("%s", ptx_nvrtc_missing());
-        int version[2];
-        ptx_nvrtc_version(&version[0], &version[1]);
-        snprintf(real, sizeof real, "PTX of NVRTC %d.%d", version[0], version[1]);
-        *minor = kas_sim_version(real);
-    }
+    if (sim_ptx())
+        *minor = kas_sim_version(sim_ptx_version());
     return KAS_NVRTC_SUCCESS;
 }
 

@@ -2,6 +2,7 @@
  * (tests/ptx). A fault of a kernel aborts, as every broken rule of the stand-in does. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ptx/nvrtc.h"
 #include "sim.h"
@@ -24,6 +25,23 @@ void sim_wrote(const void *memory, size_t bytes)
 }
 
 /* ---- compiling ------------------------------------------------------------------------------- */
+
+const char *sim_ptx_version(void)
+{
+    static char text[64];
+    const char *required = getenv("KAS_PTX_REQUIRED"), *missing = ptx_nvrtc_missing();
+    int major, minor;
+    if (missing && required && *required)
+        sim_broken("%s", missing);
+    if (missing) {
+        printf("SKIPPED: %s\n", missing);
+        fflush(stdout);
+        _exit(77);
+    }
+    ptx_nvrtc_version(&major, &minor);
+    snprintf(text, sizeof text, "PTX of NVRTC %d.%d", major, minor);
+    return text;
+}
 
 /* Only PTX is wanted: NVRTC stops there when it is given a virtual architecture. */
 char *sim_ptx_compile(const char *text, int count, const char *const *options, bool *ok)

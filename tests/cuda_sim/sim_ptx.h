@@ -8,6 +8,9 @@ bool sim_ptx(void); /* whether PTX is executed */
 /* Says that a copy, a fill or a library wrote the GPU's memory. */
 void sim_wrote(const void *memory, size_t bytes);
 
+/* Names the real NVRTC. Where it is missing, the test that runs is skipped: the process ends with
+ * code 77 or, with KAS_PTX_REQUIRED=1, has failed. */
+const char *sim_ptx_version(void);
 /* Returns PTX or, when *ok is false, the compiler's log. */
 char *sim_ptx_compile(const char *text, int count, const char *const *options, bool *ok);
 

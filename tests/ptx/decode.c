@@ -186,6 +186,20 @@ static bool decode_select(ptx_decoder *d, ptx_statement *s, ptx_instruction *i)
            ptx_predicate(d, s->operand[3], &i->p[0]);
 }
 
+static bool decode_insert(ptx_decoder *d, ptx_statement *s, ptx_instruction *i)
+{
+    ptx_ref *const ref[] = {&i->d, &i->a, &i->b, &i->c, &i->part[0]};
+    i->kind = PTX_INSERT;
+    i->class = PTX_INTEGER;
+    i->size = 4;
+    if (!wants(d, s, 5))
+        return false;
+    for (int k = 0; k < 5; k++)
+        if (!ptx_operand(d, s->operand[k], 4, ref[k]))
+            return false;
+    return true;
+}
+
 static bool decode_logic(ptx_decoder *d, ptx_statement *s, ptx_instruction *i)
 {
     static const char *const names[] = {[PTX_AND] = "and.pred",
@@ -316,6 +330,8 @@ static bool decode_any(ptx_decoder *d, ptx_statement *s, ptx_instruction *i)
         return decode_set(d, s, i);
     if (starts(s->name, "selp."))
         return decode_select(d, s, i);
+    if (strcmp(s->name, "bfi.b32") == 0)
+        return decode_insert(d, s, i);
     if (starts(s->name, "shfl."))
         return decode_shuffle(d, s, i);
     if (strstr(s->name, ".pred"))

@@ -132,6 +132,22 @@ static void choose(ptx_warp *w, const ptx_instruction *i, uint32_t mask)
     chain_from(w, i);
 }
 
+static void insert(ptx_warp *w, const ptx_instruction *i, uint32_t mask)
+{
+    const u32 *a = ptx_at(w, i->a), *b = ptx_at(w, i->b), *c = ptx_at(w, i->c),
+              *length = ptx_at(w, i->part[0]);
+    uint32_t result[PTX_LANES];
+    for (int lane = 0; lane < PTX_LANES; lane++) {
+        const uint64_t at = c[lane] & 255, n = length[lane] & 255;
+        const uint64_t ones = n >= 32 ? UINT32_MAX : (UINT64_C(1) << n) - 1;
+        const uint64_t bits = at >= 32 ? 0 : ones << at;
+        result[lane] =
+            (uint32_t)((b[lane] & ~bits) | (at >= 32 ? 0 : (uint64_t)a[lane] << at & bits));
+    }
+    keep(ptx_at(w, i->d), result, 4, mask);
+    chain_from(w, i);
+}
+
 /* Moves between a register and `count` registers that are its parts, the lowest first. */
 static void repack(ptx_warp *w, const ptx_instruction *i, uint32_t mask)
 {
@@ -177,6 +193,9 @@ static bool step(ptx_run_state *x, ptx_warp *w, const ptx_instruction *i, uint32
         return true;
     case PTX_PREDICATE:
         logic(w, i, mask);
+        return true;
+    case PTX_INSERT:
+        insert(w, i, mask);
         return true;
     case PTX_SELECT:
         choose(w, i, mask);

@@ -52,6 +52,7 @@ typedef enum ptx_kind {
     PTX_ALU,       /* d = fn(a, b, c), all of them registers */
     PTX_SET,       /* a predicate from registers */
     PTX_PREDICATE, /* a predicate from predicates */
+    PTX_INSERT,    /* bfi: b with bits of a at c, as many as part[0] says */
     PTX_SELECT,    /* one of two registers by a predicate */
     PTX_PACK,      /* one register from parts of it */
     PTX_UNPACK,

@@ -22,7 +22,7 @@ enum { PTX_FAULT = 768 };
 typedef struct ptx_module ptx_module;
 typedef struct ptx_function ptx_function;
 
-/* Reads the text of a module. Returns NULL, and says why in `fault`, where it has no kernel. */
+/* Reads the text of a module. Returns NULL, and says why in `fault`, where it is not PTX. */
 ptx_module *ptx_read(const char *text, char fault[PTX_FAULT]);
 void ptx_free(ptx_module *module);
 /* Returns NULL when the module has no such kernel, and then `fault` is empty, or when the kernel has

@@ -79,9 +79,9 @@ ptx_module *ptx_read(const char *text, char fault[PTX_FAULT])
             ptx_free(m);
             return NULL;
         }
-    if (m->first)
+    if (strstr(m->text, ".version"))
         return m;
-    ptx_fault(fault, "the text has no kernel");
+    ptx_fault(fault, "the text is not PTX: it names no .version");
     ptx_free(m);
     return NULL;
 }

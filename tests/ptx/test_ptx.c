@@ -121,6 +121,8 @@ static void need_nvrtc(void)
 {
     if (module)
         return;
+    if (getenv("KAS_PTX_REQUIRED"))
+        fail_msg("%s", ptx_nvrtc_missing());
     printf("SKIPPED: %s\n", ptx_nvrtc_missing());
     skip();
 }
@@ -396,6 +398,7 @@ static void roundings(void **state)
         {PTX_TEXT("max.f32 %f1, 0f7FC00000, 0f3F800000;\n" STOREF), 0x3F800000},
         {PTX_TEXT("shl.b32 %r1, 1, 32;\n" STORE32), 0},
         {PTX_TEXT("shr.s32 %r1, -8, 40;\n" STORE32), UINT32_MAX},
+        {PTX_TEXT("bfi.b32 %r1, 0x1AB, 0x11111111, 8, 8;\n" STORE32), 0x1111AB11},
         {PTX_TEXT("mul.hi.s32 %r1, -2, 3;\n" STORE32), UINT32_MAX},
         {PTX_TEXT("setp.ne.f32 %p1, 0f7FC00000, 0f3F800000;\nselp.u32 %r1, 1, 2, %p1;\n" STORE32),
          2},
