@@ -174,9 +174,16 @@ static bool fail_verdict(const access *a, int lane, const ptx_verdict *v)
         return ptx_run_fault(a->x, a->w, a->i, lane,
                              "a read of memory at %#llx that nothing has written",
                              (unsigned long long)a->address[lane]);
+    if (v->wrong == PTX_NOT_READ_ONLY)
+        return ptx_run_fault(a->x, a->w, a->i, lane,
+                             "a load of read-only memory at %#llx, which thread %u of block %u "
+                             "wrote in the same launch",
+                             (unsigned long long)a->address[lane], ptx_who_thread(v->other),
+                             ptx_who_block(v->other));
     if (v->other == PTX_ANYBODY)
         return ptx_run_fault(a->x, a->w, a->i, lane,
-                             "a race at %#llx: threads of several blocks read it",
+                             "a race at %#llx: several blocks read it, or a load of read-only "
+                             "memory (ld.global.nc) did",
                              (unsigned long long)a->address[lane]);
     char who[64] = "several threads";
     if (ptx_who_thread(v->other) != PTX_SEVERAL)
@@ -201,12 +208,14 @@ static bool do_run(access *a, int first, int lanes, bool same)
                              a->each, (unsigned long long)a->address[first]);
     unsigned char *lane_bytes = a->bytes + (unsigned)first * a->each;
     const size_t at = a->address[first] - r->base;
-    const ptx_run run = {at,
-                         a->each,
-                         lanes,
-                         same,
-                         ptx_who_of(a->x->number, a->x->barriers, a->w->first + (unsigned)first),
-                         stores(a) ? lane_bytes : NULL};
+    const ptx_run run = {
+        .at = at,
+        .each = a->each,
+        .threads = lanes,
+        .same = same,
+        .read_only = a->i->read_only,
+        .who = ptx_who_of(a->x->number, a->x->barriers, a->w->first + (unsigned)first),
+        .value = stores(a) ? lane_bytes : NULL};
     const ptx_verdict verdict = ptx_judge(r, &run);
     if (verdict.wrong)
         return fail_verdict(a, first + verdict.thread, &verdict);

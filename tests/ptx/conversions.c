@@ -6,7 +6,7 @@
 
 #include "ptx/ptx.h"
 
-/* ---- to integers: rounded, then kept within the range; NaN is 0 ------------------------------- */
+/* ---- to integers: rounded, then kept within the range; NaN is 0 ------------------------------ */
 
 #define CLAMP(T, low, beyond, first, last)                                                         \
     static inline T clamp_##T(double x)                                                            \

@@ -78,7 +78,9 @@ static bool read_modifier(const char *text, ptx_instruction *i)
         i->count = (uint8_t)(text[1] - '0');
         return true;
     }
-    return strcmp(text, "volatile") == 0 || strcmp(text, "nc") == 0;
+    const bool read_only = strcmp(text, "nc") == 0;
+    i->read_only |= read_only;
+    return read_only || strcmp(text, "volatile") == 0;
 }
 
 /* Reads what stands behind "ld." or "st.". */

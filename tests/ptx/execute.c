@@ -269,7 +269,8 @@ static void set_specials(const ptx_run_state *x, ptx_warp *w)
 static void start_warp(ptx_run_state *x, ptx_warp *w)
 {
     const unsigned left = x->threads - w->first;
-    w->alive = left >= PTX_LANES ? UINT32_MAX : (UINT32_C(1) << left) - 1;
+    w->all = left >= PTX_LANES ? UINT32_MAX : (UINT32_C(1) << left) - 1;
+    w->alive = w->all;
     w->stack[0] = (ptx_group){0, -1, w->alive};
     w->depth = 1;
     w->fence = w->deepest = 0;
@@ -294,7 +295,7 @@ static bool meet(ptx_run_state *x, bool *ended)
     }
     *ended = !waiting;
     for (unsigned k = 0; k < x->warps && waiting; k++)
-        if (gone || x->warp[k].alive != (uint32_t)(x->warp[k].stack[0].mask))
+        if (gone || x->warp[k].alive != x->warp[k].all)
             return ptx_run_fault(
                 x, waiting, &x->f->code[waiting->waits_at], 0,
                 "a barrier that other threads of the block do not reach: they have returned");

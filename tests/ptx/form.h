@@ -1,7 +1,7 @@
 /* The form in which a kernel is executed: what the reader makes of PTX's text, and the rest reads.
  *
- * A virtual register is an array of 32 values, one for each lane of a warp. An operand says in which
- * of three places its array lies: among the warp's registers, among the function's constants
+ * A virtual register is an array of 32 values, one for each lane of a warp. An operand says in
+ * which of three places its array lies: among the warp's registers, among the function's constants
  * (immediates and addresses), or among what PTX calls special registers (%tid.x, ...). */
 #ifndef KAS_TESTS_PTX_FORM_H
 #define KAS_TESTS_PTX_FORM_H
@@ -69,14 +69,15 @@ typedef enum ptx_shuffle { PTX_BFLY, PTX_DOWN, PTX_UP, PTX_IDX } ptx_shuffle;
 
 typedef struct ptx_instruction {
     uint8_t kind, class, space;
-    uint8_t size;  /* bytes of a value of d; of an element in memory; of a part */
-    uint8_t count; /* elements of a vector, parts of a pack */
-    uint8_t mode;  /* ptx_logic, ptx_shuffle; whether a load extends signs */
-    uint8_t wide;  /* bytes of a register that is loaded or stored */
-    bool negated;  /* the guard counts where it is false */
-    int16_t guard; /* predicate, or -1 */
-    int16_t p[3];  /* predicates: destination and operands, or -1 */
-    int line;      /* of the text */
+    uint8_t size;   /* bytes of a value of d; of an element in memory; of a part */
+    uint8_t count;  /* elements of a vector, parts of a pack */
+    uint8_t mode;   /* ptx_logic, ptx_shuffle; whether a load extends signs */
+    uint8_t wide;   /* bytes of a register that is loaded or stored */
+    bool read_only; /* ld.global.nc */
+    bool negated;   /* the guard counts where it is false */
+    int16_t guard;  /* predicate, or -1 */
+    int16_t p[3];   /* predicates: destination and operands, or -1 */
+    int line;       /* of the text */
     const char *text;
     int target, rejoin; /* of a branch: where it leads, where both ways meet (-1: at the end) */
     int64_t offset;     /* of an address; of a constant in p: see PTX_PREDICATE */

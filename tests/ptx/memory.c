@@ -184,10 +184,14 @@ static ptx_verdict judge_load(const ptx_run *run, const part *p)
     for (size_t i = 0; i < p->n; i++) {
         const int thread = thread_of(run, p, i);
         const ptx_who who = run->who + (uint64_t)thread;
-        if (!fresh && p->writer[i] && collide(p->writer[i], who))
-            return (ptx_verdict){PTX_RACE, thread, p->writer[i], true};
-        p->reader[i] =
-            add_reader(p->reader[i], run->same && run->threads > 1 ? who | PTX_SEVERAL : who);
+        if (!fresh && p->writer[i] && (run->read_only || collide(p->writer[i], who)))
+            return (ptx_verdict){run->read_only ? PTX_NOT_READ_ONLY : PTX_RACE, thread,
+                                 p->writer[i], true};
+        if (run->read_only)
+            p->reader[i] = PTX_ANYBODY;
+        else
+            p->reader[i] =
+                add_reader(p->reader[i], run->same && run->threads > 1 ? who | PTX_SEVERAL : who);
     }
     return (ptx_verdict){0};
 }

@@ -52,11 +52,12 @@ typedef struct ptx_run {
     unsigned each;
     int threads;
     bool same;
-    ptx_who who;                /* the first thread */
+    bool read_only; /* the load says that nothing writes there in this launch (ld.global.nc) */
+    ptx_who who;    /* the first thread */
     const unsigned char *value; /* what is stored, NULL for a load */
 } ptx_run;
 
-typedef enum ptx_wrong { PTX_RIGHT, PTX_UNWRITTEN, PTX_RACE } ptx_wrong;
+typedef enum ptx_wrong { PTX_RIGHT, PTX_UNWRITTEN, PTX_RACE, PTX_NOT_READ_ONLY } ptx_wrong;
 typedef struct ptx_verdict {
     ptx_wrong wrong;
     int thread;    /* of the run */

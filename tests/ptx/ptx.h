@@ -25,8 +25,8 @@ typedef struct ptx_function ptx_function;
 /* Reads the text of a module. Returns NULL, and says why in `fault`, where it is not PTX. */
 ptx_module *ptx_read(const char *text, char fault[PTX_FAULT]);
 void ptx_free(ptx_module *module);
-/* Returns NULL when the module has no such kernel, and then `fault` is empty, or when the kernel has
- * an instruction that the executor does not know. */
+/* Returns NULL when the module has no such kernel, and then `fault` is empty, or when the kernel
+ * has an instruction that the executor does not know. */
 ptx_function *ptx_find(ptx_module *module, const char *name, char fault[PTX_FAULT]);
 const char *ptx_name(const ptx_function *function);
 size_t ptx_args_size(const ptx_function *function);

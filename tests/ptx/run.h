@@ -17,7 +17,7 @@ typedef struct ptx_group {
 typedef struct ptx_warp {
     ptx_group stack[PTX_STACK]; /* the last group runs */
     int depth;
-    uint32_t alive;          /* lanes that have not returned */
+    uint32_t all, alive;     /* lanes that there are; those that have not returned */
     int waits_at;            /* the barrier where the warp waits; -1: none */
     unsigned first;          /* its first thread's number in the block */
     unsigned char *place[3]; /* by ptx_place */

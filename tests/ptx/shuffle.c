@@ -24,7 +24,7 @@ static int source_of(const ptx_instruction *i, int lane, uint32_t by, uint32_t c
     return source <= bound ? source : -1;
 }
 
-/* Fails where a lane's mask leaves out the lane, or names lanes that wait or have gone elsewhere. */
+/* Fails where a lane's mask leaves out the lane, or names lanes that have gone elsewhere. */
 static bool check_mask(ptx_run_state *x, ptx_warp *w, const ptx_instruction *i, uint32_t active,
                        int lane, uint32_t members)
 {

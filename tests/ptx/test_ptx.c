@@ -84,6 +84,10 @@ static const char kernels[] =
     "  if (T < 32) { __syncthreads(); a.y[I] = s[T]; } else { __syncthreads(); a.y[I] = -s[T]; } "
     "}\n"
     "KERNEL(gone) { if (T >= 32) return; __syncthreads(); a.y[I] = 1; }\n"
+    "KERNEL(lanes_gone) { if (a.x[I] > 40) return; __syncthreads(); a.y[I] = 1; }\n"
+    "KERNEL(written_before) { a.y[I] = a.x[I]; __syncthreads(); a.y[I ^ 1] = __ldg(a.y + (I ^ 1)); "
+    "}\n"
+    "KERNEL(written_behind) { float v = __ldg(a.x + I); a.x[I] = v + 1; }\n"
     "KERNEL(local_behind) { float v[8]; for (int k = 0; k < 8; k++) v[k] = a.x[(I + k) % a.n];\n"
     "  a.y[I] = v[(int)a.x[I]]; }\n";
 
@@ -325,6 +329,9 @@ static void planted_faults(void **state)
         {"warps_wait", 1, 64, "a barrier that other threads of the block do not reach"},
         {"other_barrier", 1, 64, "waits at another one"},
         {"gone", 1, 64, "they have returned"},
+        {"lanes_gone", 1, 64, "a barrier that only lanes"},
+        {"written_before", 1, 64, "a load of read-only memory at"},
+        {"written_behind", 1, 64, "a load of read-only memory (ld.global.nc) did"},
         {"local_behind", 1, 32, "behind the end of local memory of 32 bytes"},
     };
     need_nvrtc();
