@@ -48,6 +48,10 @@ MOVE_LANES(32_s8, u32, int8_t)
 MOVE_LANES(32_16, u32, uint16_t)
 MOVE_LANES(32_s16, u32, int16_t)
 MOVE_LANES(32_32, u32, uint32_t)
+MOVE_LANES(64_8, u64, uint8_t)
+MOVE_LANES(64_s8, u64, int8_t)
+MOVE_LANES(64_16, u64, uint16_t)
+MOVE_LANES(64_s16, u64, int16_t)
 MOVE_LANES(64_32, u64, uint32_t)
 MOVE_LANES(64_s32, u64, int32_t)
 MOVE_LANES(64_64, u64, uint64_t)
@@ -63,6 +67,8 @@ static const mover movers[] = {
     {2, 1, 1, load_16_s8, store_16_s8},   {4, 1, 0, load_32_8, store_32_8},
     {4, 1, 1, load_32_s8, store_32_s8},   {4, 2, 0, load_32_16, store_32_16},
     {4, 2, 1, load_32_s16, store_32_s16}, {8, 4, 0, load_64_32, store_64_32},
+    {8, 1, 0, load_64_8, store_64_8},     {8, 1, 1, load_64_s8, store_64_s8},
+    {8, 2, 0, load_64_16, store_64_16},   {8, 2, 1, load_64_s16, store_64_s16},
     {8, 4, 1, load_64_s32, store_64_s32},
 };
 

@@ -41,6 +41,8 @@ static const char kernels[] =
     "KERNEL(flag) { a.y[0] = 7.0f; }\n"
     "KERNEL(turns) { a.y[I] = a.x[I]; __syncthreads(); a.y[I ^ 64] += a.y[I ^ 64]; }\n"
     "KERNEL(bytes) { ((unsigned char *)a.y)[I] = (unsigned char)I; }\n"
+    "KERNEL(mixed) { a.y[I] = 0; __syncthreads(); if (I >= 128) a.y[I] = 1;\n"
+    "  ((unsigned char *)a.y)[I] = (unsigned char)I; }\n"
     "KERNEL(local) { float v[8]; for (int k = 0; k < 8; k++) v[k] = a.x[(I + k) % a.n];\n"
     "  a.y[I] = v[(int)a.x[I] & 7]; }\n"
     "KERNEL(copy) { a.y[I] = a.x[I]; }\n"
@@ -49,6 +51,9 @@ static const char kernels[] =
     "  a.y[I] = s[(31 - T) * 32]; }\n"
     "KERNEL(chain) { int at = I; for (int k = 0; k < 5; k++) at = ((const int *)a.x)[at]; "
     "((int *)a.y)[I] = at; }\n"
+    "KERNEL(in_turn) { float v = 0; _Pragma(\"unroll 1\") for (int k = 0; k < 5; k++) v += a.x[(I "
+    "+ k * 32) % 256];\n"
+    "  a.y[I] = v; }\n"
     "KERNEL(beside) { float v = 0; _Pragma(\"unroll\") for (int k = 0; k < 5; k++) v += a.x[(I + k "
     "* 32) % 256];\n"
     "  a.y[I] = v; }\n"
@@ -245,6 +250,11 @@ static void no_races(void **state)
     run("bytes", 4, 64);
     for (int i = 0; i < N; i++)
         assert_int_equal(((const unsigned char *)y)[i], i);
+    run("mixed", 1, N);
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(((const unsigned char *)y)[i], i);
+        assert_true(y[128 + i / 2] == 1);
+    }
     drop_memory();
 }
 
@@ -293,6 +303,7 @@ static void chains(void **state)
     assert_int_equal(run("chain", 1, 32).chain, 5);
     assert_int_equal(((const int *)y)[3], 8);
     assert_int_equal(run("beside", 1, 32).chain, 1);
+    assert_int_equal(run("in_turn", 1, 32).chain, 5);
     drop_memory();
 }
 
