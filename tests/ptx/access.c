@@ -291,11 +291,11 @@ static void chain_load(const access *a, ptx_space space)
 
 static void chain_store(const access *a, ptx_space space)
 {
-    if (space != PTX_SHARED_SPACE)
-        return;
     for (int k = 0; k < a->i->count; k++) {
         const uint32_t chain = *ptx_chain_at(a->w, a->i->part[k]);
-        a->x->shared_chain = chain > a->x->shared_chain ? chain : a->x->shared_chain;
+        ptx_use(a->w, chain);
+        if (space == PTX_SHARED_SPACE && chain > a->x->shared_chain)
+            a->x->shared_chain = chain;
     }
 }
 

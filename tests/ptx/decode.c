@@ -308,6 +308,7 @@ static bool decode_alu(ptx_decoder *d, ptx_statement *s, ptx_instruction *i)
     const unsigned bytes[] = {o->d, o->a, o->b, o->c};
     ptx_ref *const ref[] = {&i->d, &i->a, &i->b, &i->c};
     i->kind = PTX_ALU;
+    i->moves = starts(s->name, "mov.");
     i->class = o->class;
     i->size = o->d;
     i->fn = o->fn;

@@ -50,7 +50,7 @@ static bool branch(ptx_run_state *x, ptx_warp *w, const ptx_instruction *i, uint
                    uint32_t taken)
 {
     if (i->guard >= 0)
-        w->fence = w->deepest;
+        w->fence = w->used > w->fence ? w->used : w->fence;
     if (taken && taken != active)
         return diverge(x, w, i, active, taken);
     top(w)->pc = taken ? i->target : (int)(i - x->f->code) + 1;
@@ -83,8 +83,10 @@ static void chain_from(ptx_warp *w, const ptx_instruction *i)
 {
     const uint32_t a = *ptx_chain_at(w, i->a), b = *ptx_chain_at(w, i->b),
                    c = *ptx_chain_at(w, i->c);
-    const uint32_t ab = a > b ? a : b;
-    *ptx_chain_at(w, i->d) = ab > c ? ab : c;
+    const uint32_t ab = a > b ? a : b, all = ab > c ? ab : c;
+    *ptx_chain_at(w, i->d) = all;
+    if (!i->moves)
+        ptx_use(w, all);
 }
 
 static void compute(ptx_warp *w, const ptx_instruction *i, uint32_t mask)
@@ -101,6 +103,8 @@ static void set_predicate(ptx_warp *w, const ptx_instruction *i, uint32_t mask)
 {
     uint32_t result;
     i->fn(&result, ptx_at(w, i->a), ptx_at(w, i->b), NULL);
+    ptx_use(w, *ptx_chain_at(w, i->a));
+    ptx_use(w, *ptx_chain_at(w, i->b));
     if (i->p[1] >= 0) { /* combined with another one */
         const uint32_t other = w->predicate[i->p[1]];
         result = i->mode == PTX_AND  ? result & other
@@ -273,7 +277,7 @@ static void start_warp(ptx_run_state *x, ptx_warp *w)
     w->alive = w->all;
     w->stack[0] = (ptx_group){0, -1, w->alive};
     w->depth = 1;
-    w->fence = w->deepest = 0;
+    w->fence = w->used = w->deepest = 0;
     set_specials(x, w);
 }
 

@@ -74,6 +74,7 @@ typedef struct ptx_instruction {
     uint8_t mode;   /* ptx_logic, ptx_shuffle; whether a load extends signs */
     uint8_t wide;   /* bytes of a register that is loaded or stored */
     bool read_only; /* ld.global.nc */
+    bool moves;     /* only a copy: ptxas gives both registers one place */
     bool negated;   /* the guard counts where it is false */
     int16_t guard;  /* predicate, or -1 */
     int16_t p[3];   /* predicates: destination and operands, or -1 */

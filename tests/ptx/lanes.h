@@ -1,4 +1,6 @@
-/* What one instruction does to the 32 lanes of a warp: a table of PTX's names and loops. */
+/* What one instruction does to the 32 lanes of a warp: a table of PTX's names and loops. An
+ * instruction on registers is added by a line of one of the tables (arithmetic.c, comparisons.c,
+ * conversions.c); others are read in decode.c and done in execute.c. */
 #ifndef KAS_TESTS_PTX_LANES_H
 #define KAS_TESTS_PTX_LANES_H
 

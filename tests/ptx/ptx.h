@@ -73,8 +73,8 @@ typedef struct ptx_counts {
     uint64_t load_sectors, store_sectors;    /* of 32 bytes */
     uint64_t load_bytes, store_bytes;        /* that lanes asked for */
     uint64_t shared_waves, shared_conflicts; /* turns of the banks, and those beyond the least */
-    uint32_t chain; /* the longest chain of loads of which each waits for the one before it; a
-                       branch waits for all loads in front of it */
+    uint32_t chain; /* the longest chain of loads of which each waits for the one before: for its
+                       address, or behind a branch in front of which the value was used */
 } ptx_counts;
 
 ptx_counts ptx_count(const ptx_function *function);

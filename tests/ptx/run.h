@@ -22,8 +22,9 @@ typedef struct ptx_warp {
     unsigned first;          /* its first thread's number in the block */
     unsigned char *place[3]; /* by ptx_place */
     uint32_t *predicate;
-    /* Chains of loads: how many each register's value waited for, and what a branch waits for. */
-    uint32_t *chain, fence, deepest;
+    /* Chains of loads: of each register's value; of the values that were used so far; of all loads;
+     * and what the next load waits for. */
+    uint32_t *chain, used, deepest, fence;
 } ptx_warp;
 
 typedef struct ptx_run_state {
@@ -46,6 +47,12 @@ static inline uint32_t *ptx_chain_at(const ptx_warp *w, ptx_ref ref)
 {
     static uint32_t zero;
     return ref >> PTX_PLACE_SHIFT == PTX_REGISTER ? &w->chain[ref >> 6] : &zero;
+}
+
+/* Says that an instruction needs a value of this chain: the next branch waits for it. */
+static inline void ptx_use(ptx_warp *w, uint32_t chain)
+{
+    w->used = chain > w->used ? chain : w->used;
 }
 
 /* Ends the launch with what is wrong: the message says which instruction, block and thread. */

@@ -62,5 +62,6 @@ bool ptx_shuffle_lanes(ptx_run_state *x, ptx_warp *w, const ptx_instruction *i, 
     if (i->p[0] >= 0)
         w->predicate[i->p[0]] = (w->predicate[i->p[0]] & ~active) | valid;
     *ptx_chain_at(w, i->d) = *ptx_chain_at(w, i->a);
+    ptx_use(w, *ptx_chain_at(w, i->a));
     return true;
 }

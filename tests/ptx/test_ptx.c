@@ -49,8 +49,15 @@ static const char kernels[] =
     "KERNEL(apart) { a.y[I] = a.x[(I * 8) % 256]; }\n"
     "KERNEL(banks) { __shared__ float s[32 * 32]; s[T * 32] = 1; __syncthreads();\n"
     "  a.y[I] = s[(31 - T) * 32]; }\n"
+    "KERNEL(one_word) { __shared__ float s[32]; s[T] = a.x[I]; __syncthreads(); a.y[I] = s[7]; }\n"
     "KERNEL(chain) { int at = I; for (int k = 0; k < 5; k++) at = ((const int *)a.x)[at]; "
     "((int *)a.y)[I] = at; }\n"
+    "KERNEL(kept) { float v[4]; _Pragma(\"unroll\") for (int k = 0; k < 4; k++) { v[k] = 0;\n"
+    "    if (T < a.n - k) v[k] = a.x[(I + k * 32) % 256]; }\n"
+    "  a.y[I] = v[0] + v[1] + v[2] + v[3]; }\n"
+    "KERNEL(guarded) { float v = 0; _Pragma(\"unroll\") for (int k = 0; k < 4; k++)\n"
+    "    if (T < a.n - k) v += a.x[(I + k * 32) % 256];\n"
+    "  a.y[I] = v; }\n"
     "KERNEL(in_turn) { float v = 0; _Pragma(\"unroll 1\") for (int k = 0; k < 5; k++) v += a.x[(I "
     "+ k * 32) % 256];\n"
     "  a.y[I] = v; }\n"
@@ -289,6 +296,9 @@ static void counts(void **state)
     c = run("banks", 1, 32);
     assert_int_equal(c.shared_waves, 2 * 32);
     assert_int_equal(c.shared_conflicts, 2 * 31);
+    c = run("one_word", 1, 32);
+    assert_int_equal(c.shared_waves, 2);
+    assert_int_equal(c.shared_conflicts, 0);
     drop_memory();
 }
 
@@ -304,6 +314,8 @@ static void chains(void **state)
     assert_int_equal(((const int *)y)[3], 8);
     assert_int_equal(run("beside", 1, 32).chain, 1);
     assert_int_equal(run("in_turn", 1, 32).chain, 5);
+    assert_int_equal(run("kept", 1, 32).chain, 1); /* a branch waits only for what was used */
+    assert_int_equal(run("guarded", 1, 32).chain, 4);
     drop_memory();
 }
 
@@ -434,13 +446,14 @@ static void roundings(void **state)
 static void unknown_instruction(void **state)
 {
     (void)state;
-    static const char *const text[] = {PTX_TEXT("atom.global.add.f32 %f1, [%rd1], 0f3F800000;\n"),
-                                       PTX_TEXT("ld.global.v8.f32 %f1, [%rd1];\n"),
-                                       PTX_TEXT("bar.sync 1;\n")};
+    static const char *const text[] = {
+        PTX_TEXT("atom.global.add.f32 %f1, [%rd1], 0f3F800000;\n"),
+        PTX_TEXT("ld.global.v8.f32 %f1, [%rd1];\n"), PTX_TEXT("bar.sync 1;\n"),
+        PTX_TEXT("add.f32 %f1, %rd1, %f2;\n"), PTX_TEXT("add.f32 %f1, %f2;\n")};
     static const char *const name[] = {"the instruction atom.global.add.f32",
-                                       "the instruction ld.global.v8.f32",
-                                       "a barrier other than 0"};
-    for (int i = 0; i < 3; i++) {
+                                       "the instruction ld.global.v8.f32", "a barrier other than 0",
+                                       "register %rd1 has 8 bytes", "add.f32 with 2 operands"};
+    for (int i = 0; i < 5; i++) {
         char fault[PTX_FAULT];
         ptx_module *m = ptx_read(text[i], fault);
         assert_non_null(m);
