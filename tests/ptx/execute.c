@@ -278,6 +278,7 @@ static void start_warp(ptx_run_state *x, ptx_warp *w)
     w->stack[0] = (ptx_group){0, -1, w->alive};
     w->depth = 1;
     w->fence = w->used = w->deepest = 0;
+    memset(w->chain, 0, x->f->registers / 64 * sizeof *w->chain);
     set_specials(x, w);
 }
 

@@ -314,6 +314,7 @@ static void chains(void **state)
     assert_int_equal(((const int *)y)[3], 8);
     assert_int_equal(run("beside", 1, 32).chain, 1);
     assert_int_equal(run("in_turn", 1, 32).chain, 5);
+    assert_int_equal(run("in_turn", 8, 32).chain, 5);
     assert_int_equal(run("kept", 1, 32).chain, 1); /* a branch waits only for what was used */
     assert_int_equal(run("guarded", 1, 32).chain, 4);
     drop_memory();
