@@ -82,6 +82,8 @@ static const char kernels[] =
     "KERNEL(blocks_read) { a.x[I] = I + 1; if (T == 0) a.y[I] = a.x[N - 1 - I]; }\n"
     "KERNEL(threads_read) { a.x[I] = a.x[I ^ 1]; }\n"
     "KERNEL(halves_race) { ((unsigned short *)a.y)[I / 2] = (unsigned short)I; }\n"
+    "KERNEL(halves_race_behind) { a.y[I] = 0; __syncthreads(); ((unsigned short *)a.y)[I / 2] = "
+    "(unsigned short)I; }\n"
     "KERNEL(lane_away) { float v = a.x[I]; if (T % 32 < 16) v = __shfl_sync(0xffff, v, 20); a.y[I] "
     "= v; }\n"
     "KERNEL(mask_too_large) { float v = a.x[I]; if (T % 32 < 16) v += __shfl_xor_sync(0xffffffff, "
@@ -346,6 +348,7 @@ static void planted_faults(void **state)
         {"blocks_read", 2, 128, "a race at"},
         {"threads_read", 1, N, "a race at"},
         {"halves_race", 1, N, "a race at"},
+        {"halves_race_behind", 1, N, "a race at"},
         {"lane_away", 1, 32, "a shuffle that reads lane 20, which takes no part in it"},
         {"mask_too_large", 1, 32, "names lanes that are not there"},
         {"not_in_mask", 1, 32, "leaves out its own lane"},
