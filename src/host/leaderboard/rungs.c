@@ -191,7 +191,8 @@ static kas_status find_promoted(kas_store *store, const kas_search_options *opti
         if (waits_at(field.work[i], rung)) {
             *out = field.work[i];
             snprintf(reason, 128, "candidate %lld goes on after epoch %d of %d: place %d of %d",
-                     (long long)(*out)->index, epochs, options->recipe.epochs, i + 1, field.count);
+                     (long long)(*out)->index, epochs, kas_search_recipe(options, true).epochs,
+                     i + 1, field.count);
         }
     free(field.work);
     return status;
