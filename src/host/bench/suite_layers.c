@@ -1,10 +1,10 @@
 /* How near does every layer come to the limits of the machine?
  *
  * It measures each distinct convolution of a network by the library and, in its place, each kernel
- * of a folder, in inference and training, and compares them with their floor (predict/machine.h): every
- * tensor moved once in a pass, every multiply-add done once. A kernel and the convolution that it
- * replaces are timed in turns, and the ratio is that of adjacent runs. The default network is
- * ResNet-34, whose layers are those of NAS-PTE's and Canvas' figures.
+ * of a folder, in inference and training, and compares them with their floor (predict/machine.h):
+ * every tensor moved once in a pass, every multiply-add done once. A kernel and the convolution
+ * that it replaces are timed in turns, and the ratio is that of adjacent runs. The default network
+ * is ResNet-34, whose layers are those of NAS-PTE's and Canvas' figures.
  *
  * The time of a kernel is that of its program, without the average pool that takes a stride. */
 #include <stdio.h>
@@ -42,7 +42,9 @@ typedef struct subject {
     shape *shape;
     int shapes;
     kas_table *table;
-    kas_buf low; /* lines for people: layers below good_share */
+    /* Lines for people: layers below good_share; layers that are faster than their floor, and
+     * why */
+    kas_buf low, beyond;
 } subject;
 
 /* One line of the result. */
@@ -119,6 +121,20 @@ static void describe(const subject *s, const shape *shape, char out[96])
              stride);
 }
 
+/* Returns why a layer is faster than its floor, which counts the bandwidth of memory; NULL when
+ * it is not. */
+static const char *reason_beyond(const subject *s, const figure *f, double share)
+{
+    if (share <= 1)
+        return NULL;
+    const double memory = f->floor_bytes / s->machine.memory_bandwidth,
+                 rate = f->floor_flops / s->machine.rate[s->o->precision];
+    if (rate > memory)
+        return "a higher rate than the product by which it was measured";
+    return f->floor_bytes <= s->machine.outer_bytes ? "tensors in a cache"
+                                                    : "a bandwidth that was measured under load";
+}
+
 static kas_status put_json(subject *s, figure *f, const char *layer, double share)
 {
     kas_buf out = {0};
@@ -141,6 +157,7 @@ static kas_status put_json(subject *s, figure *f, const char *layer, double shar
         kas_machine_floor(&s->machine, s->o->precision, f->floor_bytes, f->floor_flops));
     kas_line_number(&out, "share_of_floor", share);
     kas_line_bool(&out, "below_60_percent", share < good_share);
+    kas_line_text(&out, "beyond_floor", reason_beyond(s, f, share));
     if (f->kernel)
         kas_bench_line_spread(&out, "ratio_to_convolution", &f->ratio);
     kas_status status = kas_bench_line_put(&out, s->sink);
@@ -159,6 +176,10 @@ static kas_status put(subject *s, figure *f)
     if (share < good_share)
         kas_buf_printf(&s->low, "  %3.0f%%  %s, %s, %s\n", 100 * share, layer,
                        f->kernel ? f->kernel : "convolution", phase_names[f->phase]);
+    if (share > 1)
+        kas_buf_printf(&s->beyond, "  %3.0f%%  %s, %s, %s: %s\n", 100 * share, layer,
+                       f->kernel ? f->kernel : "convolution", phase_names[f->phase],
+                       reason_beyond(s, f, share));
     if (s->sink->json)
         return put_json(s, f, layer, share);
     kas_table_cell(s->table, "%s", layer);
@@ -358,13 +379,16 @@ static kas_status put_table(subject *s)
         s->net->name, s->batch, kas_precision_names[s->o->precision],
         s->machine.memory_bandwidth / 1e9, s->machine.rate[s->o->precision] / 1e9);
     KAS_TRY(kas_bench_table_put(s->table, title, s->sink));
-    if (s->sink->json || !s->low.size)
+    if (s->sink->json)
         return KAS_OK;
     kas_buf text = {0};
-    kas_buf_printf(&text, "below %.0f%% of the floor:\n%s\n", 100 * good_share,
-                   kas_buf_text(&s->low));
+    if (s->low.size)
+        kas_buf_printf(&text, "below %.0f%% of the floor:\n%s\n", 100 * good_share,
+                       kas_buf_text(&s->low));
+    if (s->beyond.size)
+        kas_buf_printf(&text, "faster than the floor, because of:\n%s\n", kas_buf_text(&s->beyond));
     kas_status status = kas_buf_status(&text);
-    if (status == KAS_OK)
+    if (status == KAS_OK && text.size)
         s->sink->put(s->sink->context, kas_buf_text(&text));
     kas_buf_free(&text);
     return status;
@@ -384,6 +408,7 @@ static kas_status run(const kas_bench_options *o, const kas_bench_sink *sink)
         status = put_table(&s);
     kas_table_free(s.table);
     kas_buf_free(&s.low);
+    kas_buf_free(&s.beyond);
     free(s.shape);
     free(s.target);
     kas_net_free(s.net);

@@ -86,6 +86,8 @@ static void layers_in_bf16(void **state)
         assert_string_equal(text(l.line[i], "precision"), "bf16");
         assert_int_equal(cJSON_IsTrue(cJSON_GetObjectItem(l.line[i], "below_60_percent")),
                          number(l.line[i], "share_of_floor") < 0.6);
+        assert_int_equal(cJSON_IsString(cJSON_GetObjectItem(l.line[i], "beyond_floor")),
+                         number(l.line[i], "share_of_floor") > 1);
         check_floor(l.line[i]);
     }
     const cJSON *conv = find_line(&l, "layer1.0.conv1", NULL, "training");
