@@ -182,7 +182,7 @@ kas_linear_policy kas_linear_policy_of(const char *device);
 
 /* The version of kas_weight_offset. It is raised when that changes, so that files with weights in
  * the order of memory can be told apart. */
-enum { KAS_WEIGHT_ORDER = 2 };
+enum { KAS_WEIGHT_ORDER = 3 };
 
 typedef struct kas_program_options {
     int batch;

@@ -116,6 +116,28 @@ static void direct_data_gradient(kas_lower *l, int node)
     kas_lower_contribute(l, in, kas_lower_sum_q(l, node, in, q, e));
 }
 
+/* Adds up, for each weight, over the positions that all have the same matrix. They lie side by
+ * side in memory and are kept apart until the pixels are added up, so that lanes run along them. */
+static kas_ex sum_of_kept(kas_lower *l, const kas_ir_tensor *t, int kepts, const int *kept,
+                          const int *pixel, kas_ex product)
+{
+    kas_ir *ir = l->ir;
+    int64_t size[KAS_IR_RANK];
+    int var[KAS_IR_RANK], again[KAS_IR_RANK];
+    kas_ix idx[KAS_IR_RANK];
+    for (int d = 0; d < t->rank + kepts; d++) {
+        var[d] = d < t->rank ? t->var[d] : kept[d - t->rank];
+        size[d] = var[d] < 0 ? 1 : ir->var_size[var[d]];
+        again[d] = d < t->rank || var[d] < 0 ? var[d] : kas_ir_var(ir, size[d]);
+        idx[d] = kas_ix_var(ir, again[d]);
+    }
+    const int partial = kas_ir_add_tensor(ir, KAS_TENSOR_DEF, t->rank + kepts, size, 0);
+    memcpy(ir->tensor[partial].var, var, sizeof *var * (size_t)(t->rank + kepts));
+    const kas_ex e = kas_lower_sum(l, t->rank + kepts, var, KAS_DIM_Q, pixel, product);
+    ir->tensor[partial].def = e;
+    return kas_lower_sum(l, t->rank, t->var, kepts, again + t->rank, kas_ex_read(ir, partial, idx));
+}
+
 static void direct_weight_gradient(kas_lower *l, int node)
 {
     kas_ir *ir = l->ir;
@@ -124,13 +146,19 @@ static void direct_weight_gradient(kas_lower *l, int node)
     const int dw =
         kas_ir_add_tensor(ir, KAS_TENSOR_DEF, ir->tensor[l->weight_tensor[fc->weight]].rank,
                           ir->tensor[l->weight_tensor[fc->weight]].size, 0);
-    const kas_ir_tensor t = ir->tensor[dw];
-    kas_ix at[KAS_IR_RANK], digit[KAS_FC_DIMS] = {0}, out_idx[KAS_IR_RANK];
-    int var[KAS_DIM_Q], d = 0;
+    const kas_ir_tensor t = ir->tensor[dw], in = ir->tensor[l->tensor[fc->in]];
+    kas_ix pixel[KAS_DIM_Q], at[KAS_IR_RANK], digit[KAS_FC_DIMS] = {0}, out_idx[KAS_IR_RANK];
+    int var[KAS_DIM_Q], kept[KAS_FC_DIMS], d = 0;
     for (int i = 0; i < KAS_DIM_Q; i++) {
-        var[i] = out.size[i] > 1 ? kas_ir_var(ir, out.size[i]) : -1;
-        at[i] = kas_ix_var(ir, var[i]);
+        var[i] = in.size[i] > 1 ? kas_ir_var(ir, in.size[i]) : -1;
+        pixel[i] = kas_ix_var(ir, var[i]);
     }
+    for (int i = 0; i < fc->kepts; i++) {
+        const int64_t size = l->size[fc->in][fc->kept[i]];
+        kept[i] = size > 1 ? kas_ir_var(ir, size) : -1;
+        digit[fc->kept[i]] = kas_ix_var(ir, kept[i]);
+    }
+    kas_fc_merged_pixel(l, node, pixel, digit, at);
     for (int i = 0; i < fc->taps; i++)
         digit[fc->tap[i]] = kas_ix_var(ir, t.var[d++]);
     for (int i = 0; i < fc->channels; i++)
@@ -144,7 +172,13 @@ static void direct_weight_gradient(kas_lower *l, int node)
     kas_fc_node_index(l, node, at, out_idx);
     const kas_ex e = kas_ex_binary(ir, KAS_FN_MUL, kas_lower_read_gradient(l, node, out_idx),
                                    kas_lower_read(l, fc->in, m.operand));
-    const kas_ex sum = kas_lower_sum(l, t.rank, t.var, KAS_DIM_Q, var, e);
+    const bool room = t.rank + fc->kepts <= KAS_IR_RANK;
+    int all[KAS_DIM_Q + KAS_FC_DIMS];
+    memcpy(all, var, sizeof var);
+    memcpy(all + KAS_DIM_Q, kept, sizeof *kept * (size_t)fc->kepts);
+    const kas_ex sum = fc->kepts > 0 && room
+                           ? sum_of_kept(l, &t, fc->kepts, kept, var, e)
+                           : kas_lower_sum(l, t.rank, t.var, KAS_DIM_Q + fc->kepts, all, e);
     ir->tensor[dw].def = sum;
     l->dweight[fc->weight] = dw;
 }

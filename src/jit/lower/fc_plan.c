@@ -160,21 +160,152 @@ kas_linear_policy kas_linear_policy_of(const char *device)
     return strncmp(device, "cpu", 3) == 0 ? KAS_LINEAR_CPU : KAS_LINEAR_GPU;
 }
 
-/* Decides by kind of device. On a GPU an operator with few channels moves bytes and little else,
- * and a library's convolution is made for tensor cores; our loops also read through what stands in
- * front of the operator. On a CPU oneDNN is mostly 1.3 to 5 times as fast as soon as there are
- * windows (bench/bench_maps.c). */
-static bool is_direct(const kas_lower *l, int node)
+/* ---- library or loops ------------------------------------------------------------------------ */
+
+/* What a kind of device makes of a linear operator: multiply-adds and bytes a second. */
+typedef struct speed {
+    double library, direct, bandwidth;
+    int vector; /* outputs that a library computes together */
+    double few; /* inputs of a group with which it reaches half of its rate */
+    /* Depthwise windows that begin more pixels than this in front of a row have no good code */
+    int far;
+    double far_share;
+} speed;
+
+/* One core with AVX-512, as calibrated (host/predict/machine_builtin.c), and as sums over taps are
+ * measured; an H100. Only ratios matter, and they differ little from one device to the next. */
+static const speed cpu_speed = {4.6e10, 5e9, 1.4e10, 16, 1.3, 8, 0.06};
+static const speed gpu_speed = {1.2e14, 8e12, 3.35e12, 8, 16, 1 << 20, 1};
+
+static double product(const kas_fc_side *s)
+{
+    double n = 1;
+    for (int d = 0; d < s->rank; d++)
+        n *= (double)s->size[d];
+    return n;
+}
+
+static double multiply_adds(const kas_lower *l, int node)
+{
+    const kas_fc_side out = kas_fc_output_side(l, node);
+    return product(&out) * l->fc[node].sizes.fan_in;
+}
+
+/* Returns how often a library's operand is moved: it is read and, where it is not in memory in the
+ * convolution's order, written before, from memory or from what computes it. */
+static int moves_of(const kas_lower *l, int node)
 {
     const kas_lowered_fc *fc = &l->fc[node];
+    const kas_op op = fc->base < KAS_WITHIN ? l->kernel->node[fc->base].op : KAS_OP_UNFOLD;
+    if (op != KAS_OP_INPUT && (op < KAS_OP_FC || op > KAS_OP_MIX || !l->fc[fc->base].library))
+        return 2;
+    for (int i = 0; i < fc->channels; i++)
+        if ((fc->kepts > 0 && fc->kept[fc->kepts - 1] > fc->channel[i]) ||
+            (fc->groups > 0 && fc->group[fc->groups - 1] > fc->channel[i]))
+            return 3;
+    return 1;
+}
+
+static double longer(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* Returns how many pixels in front of a row the windows along W begin. */
+static int reach_of(const kas_lower *l, int node)
+{
+    const kas_lowered_fc *fc = &l->fc[node];
+    if (!(fc->axes & KAS_AXIS_W))
+        return 0;
+    const bool second = fc->taps == 2 && !fc->w_first;
+    return (int)(l->size[fc->in][fc->tap[second]] / 2) * fc->dilation;
+}
+
+/* Predicts the time of the library's convolution, with the packing of what it reads. */
+static double library_seconds(const kas_lower *l, int node, const speed *v)
+{
+    const kas_lowered_fc *fc = &l->fc[node];
+    const kas_fc_side in = kas_fc_input_side(l, node), out = kas_fc_output_side(l, node);
+    const double size = (double)kas_dtype_size(l->ir->dtype);
+    const double channels = l->weight[fc->weight].in_channels, outs = fc->sizes.fan_out;
+    const bool depthwise = channels == 1 && outs == 1;
+    const int vector = fc->groups > 0 ? v->vector / 2 : v->vector;
+    const double whole = (double)(((int64_t)outs + vector - 1) / vector * vector);
+    double rate = v->library;
+    if (depthwise)
+        rate *= reach_of(l, node) > v->far ? v->far_share : 0.6;
+    else
+        rate *= channels / (channels + v->few) * outs / whole;
+    const double bytes = size * (product(&in) * moves_of(l, node) + product(&out));
+    return longer(multiply_adds(l, node) / rate, bytes / v->bandwidth);
+}
+
+/* Walks back through what loops of our own read through: unfolds, whose taps never lie in
+ * memory, and what computes an element from one element of each operand. Returns the node
+ * reached; *dims gets the channel dims of the operand that are there. */
+static int read_through(const kas_lower *l, int node, int *dims)
+{
+    const bool own = l->fc[node].in >= KAS_WITHIN;
+    int at = own ? node : l->fc[node].in;
+    int channels = l->fc[node].dims;
+    for (bool first = own;; first = false) {
+        const kas_node *n = &l->kernel->node[at];
+        const kas_type type = kas_type_of(n->op);
+        if (first || n->op == KAS_OP_UNFOLD)
+            channels -= n->axes == (KAS_AXIS_H | KAS_AXIS_W) ? 2 : 1;
+        else if (n->op == KAS_OP_GROUP_ALL && n->dim == channels - 2)
+            channels--; /* a last dim of size 1 */
+        else if (type != KAS_TYPE_SHIFT && type != KAS_TYPE_SCALE && type != KAS_TYPE_ELEMENTWISE &&
+                 type != KAS_TYPE_BROADCAST && type != KAS_TYPE_SLICE && type != KAS_TYPE_CONCAT)
+            break;
+        at = n->in[type == KAS_TYPE_BROADCAST];
+    }
+    *dims = channels;
+    return at;
+}
+
+/* Returns how many elements lie side by side where lanes of our own loops walk through the
+ * operand. */
+static double lanes_of(const kas_lower *l, int node)
+{
+    int dims;
+    double lanes = 1;
+    read_through(l, node, &dims);
+    for (int d = dims - 1; d >= 0 && (is_kept_dim(l, node, d) || is_group_dim(l, node, d)); d--)
+        lanes *= (double)l->size[l->fc[node].in][d];
+    return lanes;
+}
+
+/* Predicts the time of loops of our own, which read through what computes their operand. */
+static double direct_seconds(const kas_lower *l, int node, const speed *v)
+{
+    int dims;
+    const kas_ir_tensor *base = &l->ir->tensor[l->tensor[read_through(l, node, &dims)]];
+    const kas_fc_side out = kas_fc_output_side(l, node);
+    const double size = (double)kas_dtype_size(l->ir->dtype), lanes = lanes_of(l, node);
+    const double bytes = size * ((double)base->elements + product(&out));
+    const double full = lanes < v->vector ? lanes / v->vector : 1;
+    return longer(multiply_adds(l, node) / (v->direct * full), bytes / v->bandwidth);
+}
+
+/* Decides by predicted time. Where the contracted channels are those that lie side by side, or
+ * there are many of them, sums of our own are slow, and only the smallest groups are left to
+ * them. */
+static bool is_direct(const kas_lower *l, int node, double library)
+{
+    enum { MOST_TERMS = 64 };
+    const kas_lowered_fc *fc = &l->fc[node];
     const uint32_t channels = l->weight[fc->weight].in_channels;
+    const bool cpu = l->linear_policy == KAS_LINEAR_CPU;
     if (l->linear_policy == KAS_LINEAR_DIRECT || l->linear_policy == KAS_LINEAR_LIBRARY)
         return l->linear_policy == KAS_LINEAR_DIRECT;
-    if (l->linear_policy == KAS_LINEAR_CPU && channels < fc->sizes.fan_in)
-        return false;
-    return fc->sizes.fan_in == 1 ||
-           (channels <= DIRECT_CHANNELS && fc->sizes.fan_out <= DIRECT_CHANNELS &&
-            channels * fc->sizes.fan_out <= DIRECT_MACS);
+    if (fc->sizes.fan_in == 1)
+        return true;
+    if (lanes_of(l, node) > 1 && fc->sizes.fan_in <= MOST_TERMS &&
+        direct_seconds(l, node, cpu ? &cpu_speed : &gpu_speed) < library)
+        return true;
+    return channels <= DIRECT_CHANNELS && fc->sizes.fan_out <= DIRECT_CHANNELS &&
+           channels * fc->sizes.fan_out <= DIRECT_MACS && (!cpu || channels == fc->sizes.fan_in);
 }
 
 /* Makes the windows, [channels of the input..., taps], a tensor of their own, which a library
@@ -215,9 +346,13 @@ kas_status kas_fc_plan(kas_lower *l, int node)
     if (n->op == KAS_OP_CONV || n->op == KAS_OP_CONV_DEPTHWISE)
         make_windows(l, node);
     KAS_TRY(l->ir->status);
+    find_base(l, node, true, is_tap);
+    sort_dims(l, node, is_tap);
+    const double library =
+        library_seconds(l, node, l->linear_policy == KAS_LINEAR_CPU ? &cpu_speed : &gpu_speed);
     find_base(l, node, false, is_tap); /* loops of our own take over any window */
     sort_dims(l, node, is_tap);
-    fc->library = !is_direct(l, node);
+    fc->library = !is_direct(l, node, library);
     if (fc->library) {
         find_base(l, node, true, is_tap);
         sort_dims(l, node, is_tap);
