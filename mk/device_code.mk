@@ -11,6 +11,7 @@ DEVICE_CODE_FLAGS := -std=c17 -O3 -ffp-contract=fast -fno-math-errno -fno-trappi
 KERNEL_WARN       := $(WARN) -Wno-unused-parameter $(if $(findstring clang,$(KCC)),,-Wno-maybe-uninitialized -Wno-array-bounds)
 KERNELS           := $(sort $(wildcard $(DEVICE_CODE)/*.cu))
 PRELUDE           := $(DEVICE_CODE)/prelude.h $(DEVICE_CODE)/wide.h $(DEVICE_CODE)/row.h
+PRELUDE_TEXT      := $(PRELUDE) $(DEVICE_CODE)/tile.h # of generated kernels
 SHARED_TEXT       := $(DEVICE_CODE)/args.h $(DEVICE_CODE)/activation.h $(DEVICE_CODE)/teams.h
 KERNEL_HEADERS    := $(DEVICE_CODE)/kernel.h $(PRELUDE) $(SHARED_TEXT)
 GEN               := $(BUILD)/gen
@@ -29,10 +30,10 @@ endef
 $(foreach order,0 1 2,$(eval $(call kernel_rule,0,$(order))))
 $(foreach dtype,1 2,$(foreach order,0 2,$(eval $(call kernel_rule,$(dtype),$(order)))))
 
-$(GEN)/device_code_tables.c: $(KERNELS) $(PRELUDE) $(SHARED_TEXT) mk/device_code.mk
+$(GEN)/device_code_tables.c: $(KERNELS) $(PRELUDE_TEXT) $(SHARED_TEXT) mk/device_code.mk
 	@mkdir -p $(@D)
 	@{ echo '#include "cuda/kernels/device_code.h"'; \
-	   echo 'const char kas_prelude_text[] ='; cat $(PRELUDE) | $(c_string); echo ';'; \
+	   echo 'const char kas_prelude_text[] ='; cat $(PRELUDE_TEXT) | $(c_string); echo ';'; \
 	   echo 'const char *const kas_builtin_text[] = {'; \
 	   for n in $(DTYPES); do \
 	     { echo '#undef KAS_DTYPE'; echo "#define KAS_DTYPE $$n"; cat $(SHARED_TEXT) $(KERNELS) | sed '/^#include "/d'; } | $(c_string); echo ','; \

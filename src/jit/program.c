@@ -23,8 +23,9 @@ typedef struct builder {
 
 /* ---- buffers --------------------------------------------------------------------------------- */
 
-static kas_status add_buffer(builder *b, const kas_ir_tensor *t, int *number)
+static kas_status add_buffer(builder *b, int tensor, int *number)
 {
+    const kas_ir_tensor *t = &b->ir.tensor[tensor];
     kas_program *p = b->program;
     if (p->buffers == b->buffer_room) {
         const int room = b->buffer_room ? b->buffer_room * 2 : 32;
@@ -34,8 +35,9 @@ static kas_status add_buffer(builder *b, const kas_ir_tensor *t, int *number)
         p->buffer = grown;
         b->buffer_room = room;
     }
-    p->buffer[p->buffers] = (kas_buffer){t->role, t->role_index, t->dtype,
-                                         kas_dtype_size(t->dtype) * (size_t)t->floats};
+    p->buffer[p->buffers] =
+        (kas_buffer){t->role, t->role_index, t->dtype,
+                     kas_dtype_size(t->dtype) * (size_t)kas_ir_memory(&b->ir, tensor)};
     *number = p->buffers++;
     return KAS_OK;
 }
@@ -43,9 +45,10 @@ static kas_status add_buffer(builder *b, const kas_ir_tensor *t, int *number)
 /* Finds the buffer of a tensor; an inner tensor gets one at first use. */
 static kas_status buffer_of(builder *b, int tensor, int *number)
 {
-    kas_ir_tensor *t = &b->ir.tensor[kas_fuse_memory(&b->ir, tensor)];
+    const int memory = kas_fuse_memory(&b->ir, tensor);
+    kas_ir_tensor *t = &b->ir.tensor[memory];
     if (t->buffer < 0)
-        KAS_TRY(add_buffer(b, t, &t->buffer));
+        KAS_TRY(add_buffer(b, memory, &t->buffer));
     *number = t->buffer;
     return KAS_OK;
 }
@@ -277,6 +280,7 @@ static kas_status lower(builder *b, const kas_kernel *kernel, const kas_program_
               y_pitch = kas_pitch_of(o->dtype, (int)target->c_out);
     KAS_TRY(kas_ir_init(&b->ir));
     b->ir.dtype = o->dtype;
+    b->ir.cpu = o->linear_policy == KAS_LINEAR_CPU;
     b->lower = (kas_lower){.ir = &b->ir,
                            .kernel = kernel,
                            .target = target,

@@ -5,7 +5,8 @@
 #ifndef KAS_CUDA_KERNELS_DEVICE_CODE_H
 #define KAS_CUDA_KERNELS_DEVICE_CODE_H
 
-/* prelude.h, wide.h and row.h: the text in front of every text that is compiled at run time. */
+/* prelude.h, wide.h, row.h and tile.h: the text in front of every text that is compiled at run
+ * time. */
 extern const char kas_prelude_text[];
 /* args.h, activation.h, teams.h and every hand-written kernel, without the prelude, by KAS_DTYPE:
  * what the CUDA device compiles for kas_module_builtin. */

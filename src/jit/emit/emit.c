@@ -62,14 +62,23 @@ static void emit_phase(kas_emitter *e, kas_ex x)
     if (arg_too)
         kas_emit_line(e, set, index_text, "0.0f");
     kas_emit_close_block(e);
-    kas_emit_open_loops(e, body, var, vars, false);
+    const bool tiled = e->nest->tiles > 0 && var[vars - 1] == e->nest->turned;
+    kas_emit_open_loops(e, body, var, vars - tiled, false);
+    if (tiled) {
+        kas_emit_fill_tiles(e);
+        kas_emit_open_loops(e, body, var + vars - 1, 1, false);
+    }
+    kas_emit_picks(e, body);
     kas_emit_open_lanes(e, true);
     const int mark = kas_emit_leave_mark(e);
     kas_emit_value(e, body);
     kas_emit_accumulate(e, fn, acc_text, index_text, body, var[0]);
     kas_emit_forget(e, mark);
     kas_emit_close_block(e);
+    kas_emit_forget_picks(e);
     kas_emit_close_loops(e, var, vars);
+    if (tiled)
+        e->filled = false;
     e->name[x] = -2 - index;
 }
 
@@ -151,8 +160,11 @@ static void emit_head(kas_emitter *e, const char *name)
         kas_emit_line(e, "KAS_%sLEAVE(%s);", wide_text(n), count_text(e, room));
     for (int i = 0; i < n->serials; i++)
         kas_emit_open_loop(e, n->serial[i]);
-    if (n->rows >= 0)
+    if (n->rows >= 0) {
+        if (n->rows == n->turned)
+            kas_emit_fill_tiles(e);
         open_rows(e);
+    }
 }
 
 /* Emits what does not change in the loop, before the loop. */
@@ -195,12 +207,47 @@ void kas_emit_store(kas_emitter *e)
 static void emit_lanes(kas_emitter *e)
 {
     const kas_nest *n = e->nest;
+    if (n->tiles_within)
+        kas_emit_fill_tiles(e);
     emit_phases(e, n->value);
+    kas_emit_picks(e, n->value);
     kas_emit_open_lanes(e, e->lane_values > 0);
     if (n->inner >= 0)
         open_inner(e);
     kas_emit_value(e, n->value);
     kas_emit_store(e);
+    if (n->inner >= 0)
+        kas_emit_close_block(e);
+    kas_emit_close_block(e);
+    kas_emit_forget_picks(e);
+}
+
+/* Writes the lanes twice, first without what guards windows. */
+static void emit_lanes_inside(kas_emitter *e)
+{
+    const kas_nest *n = e->nest;
+    const size_t count = (size_t)e->ir->exprs.count;
+    kas_emit_start(e);
+    kas_buf_puts(e->out, "if (");
+    for (int i = 0; i < n->insides; i++) {
+        kas_buf_puts(e->out, i ? " && " : "");
+        kas_emit_put_ix(e, n->inside[i].ix);
+        kas_buf_printf(e->out, " >= %lld && ", (long long)n->inside[i].low);
+        kas_emit_put_ix(e, n->inside[i].ix);
+        kas_buf_printf(e->out, " <= %lld", (long long)n->inside[i].high);
+    }
+    kas_buf_puts(e->out, ") {\n");
+    e->indent++;
+    e->inside = true;
+    emit_lanes(e);
+    e->inside = false;
+    e->indent--;
+    kas_emit_line(e, "} else {");
+    e->indent++;
+    memset(e->name, 0xff, sizeof *e->name * count);
+    memset(e->phased, 0, count);
+    e->lives = 0;
+    emit_lanes(e);
     kas_emit_close_block(e);
 }
 
@@ -211,9 +258,11 @@ static kas_status emit_body(kas_emitter *e)
         KAS_TRY(kas_emit_row(e));
     else if (n->column >= 0)
         KAS_TRY(kas_emit_column(e));
+    else if (n->insides > 0)
+        emit_lanes_inside(e);
     else
         emit_lanes(e);
-    for (int i = 0; i < n->serials + (n->rows >= 0) + (n->inner >= 0); i++)
+    for (int i = 0; i < n->serials + (n->rows >= 0); i++)
         kas_emit_close_block(e);
     kas_buf_puts(e->out, "}\n\n");
     return KAS_OK;

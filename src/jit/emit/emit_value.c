@@ -51,6 +51,12 @@ static void put_atom(kas_emitter *e, const kas_atom *atom)
                        (long long)atom->a);
         break;
     case KAS_ATOM_CLAMP:
+        if (e->inside && kas_nest_covers(e->ir, e->nest, atom->of)) {
+            kas_buf_puts(e->out, "(");
+            kas_emit_put_ix(e, atom->of);
+            kas_buf_puts(e->out, ")");
+            break;
+        }
         kas_buf_puts(e->out, "kas_imin(kas_imax(");
         kas_emit_put_ix(e, atom->of);
         kas_buf_printf(e->out, ", %lld), %lld)", (long long)atom->a, (long long)atom->b);
@@ -60,7 +66,11 @@ static void put_atom(kas_emitter *e, const kas_atom *atom)
 
 void kas_emit_put_ix(kas_emitter *e, kas_ix ix)
 {
-    const kas_ix_sum *s = kas_ix_get(e->ir, ix);
+    kas_emit_put_sum(e, kas_ix_get(e->ir, ix));
+}
+
+void kas_emit_put_sum(kas_emitter *e, const kas_ix_sum *s)
+{
     for (int i = 0; i < s->terms; i++) {
         const kas_atom *atom = kas_atom_get(e->ir, s->term[i].atom);
         const long long c = s->term[i].coeff, size = llabs(c);
@@ -84,7 +94,7 @@ static void put_const(kas_emitter *e, double value)
     kas_buf_puts(e->out, strpbrk(text, ".e") ? "f" : ".0f");
 }
 
-static void put_load(kas_emitter *e, const kas_ex_node *node)
+void kas_emit_put_load(kas_emitter *e, const kas_ex_node *node)
 {
     kas_buf_puts(e->out, kas_emit_is_real(e, node->tensor) ? "kas_value(" : "");
     kas_buf_printf(e->out, "p%d[", kas_emit_arg(e, node->tensor));
@@ -105,7 +115,7 @@ static void put_kept(kas_emitter *e, kas_ex x)
     }
     kas_buf_printf(e->out, "KAS_%sCOLUMN_AGAIN(s%d, v%d, ", wide, array, turn);
     e->each = *wide;
-    put_load(e, node);
+    kas_emit_put_load(e, node);
     e->each = false;
     kas_buf_puts(e->out, ")");
 }
@@ -277,6 +287,10 @@ static void put_guard(kas_emitter *e, const kas_ex_node *node)
 {
     const kas_range r = kas_ix_range(e->ir, node->ix);
     const bool below = r.low<node->low, above = r.high> node->high;
+    if (e->inside && kas_nest_covers(e->ir, e->nest, node->ix)) {
+        kas_emit_put_value(e, node->a[0]);
+        return;
+    }
     kas_buf_puts(e->out, "(");
     if (below) {
         kas_emit_put_ix(e, node->ix);
@@ -385,11 +399,13 @@ static void emit_reduce(kas_emitter *e, kas_ex x)
 }
 
 /* Writes the right-hand side of a value's definition. */
-static void put_definition(kas_emitter *e, const kas_ex_node *node)
+static void put_definition(kas_emitter *e, kas_ex x)
 {
+    const kas_ex_node *node = kas_ex_get(e->ir, x);
     switch ((kas_ex_kind)node->kind) {
     case KAS_EX_LOAD:
-        put_load(e, node);
+        if (!kas_emit_put_tiled(e, x))
+            kas_emit_put_load(e, node);
         break;
     case KAS_EX_INDEX:
         kas_buf_puts(e->out, "(float)(");
@@ -429,7 +445,7 @@ void kas_emit_value(kas_emitter *e, kas_ex x)
     kas_emit_start(e);
     if (!kas_emit_is_wide(e, x)) {
         kas_buf_printf(e->out, "const float t%d = ", name);
-        put_definition(e, node);
+        put_definition(e, x);
         kas_buf_puts(e->out, ";\n");
     } else if (is_wide_load(e, node)) {
         kas_buf_puts(e->out,
@@ -440,7 +456,7 @@ void kas_emit_value(kas_emitter *e, kas_ex x)
     } else {
         e->each = true;
         kas_buf_printf(e->out, "KAS_WIDE_VALUE(t%d, ", name);
-        put_definition(e, node);
+        put_definition(e, x);
         kas_buf_puts(e->out, ");\n");
         e->each = false;
     }

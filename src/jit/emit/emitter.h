@@ -8,6 +8,12 @@
 
 enum { KAS_NOT_EMITTED = -1, KAS_DEEP = 64 };
 
+/* What lanes pick of a load (schedule/picks.c), at each turn of loops inside the lanes. */
+typedef struct kas_picked {
+    kas_ex load;
+    int number, vars, var[4];
+} kas_picked;
+
 typedef struct kas_emitter {
     const kas_ir *ir;
     const kas_nest *nest;
@@ -26,13 +32,18 @@ typedef struct kas_emitter {
     uint64_t open; /* mask of the variables of open loops */
     /* By kas_ex: whether it differs between the lanes of a thread; 0 = not looked at */
     char *wide;
-    bool each; /* whether the text being written stands for each lane of a thread */
+    bool inside; /* whether the kernel's `inside` holds: guards are left out */
+    int picks, pick_names;
+    kas_picked pick[16];
+    bool filled; /* whether the tiles are filled */
+    bool each;   /* whether the text being written stands for each lane of a thread */
 } kas_emitter;
 
 __attribute__((format(printf, 2, 3))) void kas_emit_line(kas_emitter *e, const char *format, ...);
 void kas_emit_start(kas_emitter *e); /* writes the indentation */
 int kas_emit_var_name(kas_emitter *e, int var);
 void kas_emit_put_ix(kas_emitter *e, kas_ix ix);
+void kas_emit_put_sum(kas_emitter *e, const kas_ix_sum *sum);
 /* Writes the name of a value that was emitted, or a constant. */
 void kas_emit_put_value(kas_emitter *e, kas_ex x);
 int kas_emit_arg(kas_emitter *e, int tensor); /* returns the number of its pointer, -1 = none */
@@ -50,6 +61,18 @@ void kas_emit_value(kas_emitter *e, kas_ex x);
 void kas_emit_hoist(kas_emitter *e, kas_ex x, int turn);
 /* Stores the value of the kernel, which was emitted before, at its address. */
 void kas_emit_store(kas_emitter *e);
+/* Declares the tiles of the kernel and fills them, before the loop along which they are read or, if
+ * that stands inside the lanes, before the lanes (emit_tile.c). */
+void kas_emit_fill_tiles(kas_emitter *e);
+/* Writes what lanes pick for x, in front of a loop over the lanes; kas_emit_forget_picks forgets it
+ * behind that loop. */
+void kas_emit_picks(kas_emitter *e, kas_ex x);
+void kas_emit_forget_picks(kas_emitter *e);
+/* Writes the load x as an element of its tile; returns false when it has none that is filled, and
+ * the lanes do not pick it. */
+bool kas_emit_put_tiled(kas_emitter *e, kas_ex x);
+/* Writes a load from memory. */
+void kas_emit_put_load(kas_emitter *e, const kas_ex_node *node);
 /* Emit the body of a kernel whose lanes are a row (emit_row.c), or walk columns (emit_column.c). */
 kas_status kas_emit_row(kas_emitter *e);
 kas_status kas_emit_column(kas_emitter *e);

@@ -5,6 +5,7 @@
 
 enum {
     INLINE_BUDGET = 16, /* operations per element that may be repeated to save a trip to memory */
+    INLINE_BUDGET_CPU = 6, /* whose caches hold a tensor that the next kernel reads */
     LONG_REDUCTION = 32,
     MAX_LEAVES = 14 /* KAS_MAX_LAUNCH_ARGS has a margin for what cannot be split further */
 };
@@ -271,7 +272,8 @@ static kas_status decide(kas_ir *ir, const char *forced, visit *v)
         KAS_TRY(visit_tensor(v, t, false, 0));
         const double again = tensor->evals / (double)tensor->elements - 1;
         tensor->materialised = always_in_memory(tensor) || forced[t] ||
-                               v->work * again > INLINE_BUDGET || (v->long_sum && v->in_reduce[t]);
+                               v->work * again > (ir->cpu ? INLINE_BUDGET_CPU : INLINE_BUDGET) ||
+                               (v->long_sum && v->in_reduce[t]);
         const double elements = (double)tensor->elements;
         KAS_TRY(visit_tensor(v, t, true, tensor->materialised ? elements : tensor->evals));
     }

@@ -169,6 +169,7 @@ typedef struct kas_ir_tensor {
 
 typedef struct kas_ir {
     kas_dtype dtype; /* dtype of activations and weights */
+    bool cpu;        /* kernels are scheduled for a CPU */
     kas_arena *arena;
     kas_hashcons atoms, sums, exprs;
     kas_range *ix_range; /* by kas_ix */
@@ -195,6 +196,16 @@ int kas_ir_var(kas_ir *ir, int64_t size);
  * dims are batch, h, w and a pixel (the product of the others) takes `pitch` elements. Tensors with
  * a pitch and tensors that the caller gives are of the IR's dtype; the rest (sums) are float32. */
 int kas_ir_add_tensor(kas_ir *ir, kas_tensor_kind kind, int rank, const int64_t *size, int pitch);
+
+/* Returns the elements of a tensor's memory. Behind tensors of ours there are some more on a
+ * CPU, so that whole vectors can be read (schedule/picks.c). */
+static inline int64_t kas_ir_memory(const kas_ir *ir, int tensor)
+{
+    enum { MORE = 64 };
+    const kas_ir_tensor *t = &ir->tensor[tensor];
+    const bool own = ir->cpu && (t->role == KAS_ROLE_SCRATCH || t->role == KAS_ROLE_SAVED);
+    return t->floats + (own ? MORE : 0);
+}
 
 /* ix.c, ix_div.c. `/` and `%` are simplified away wherever the ranges allow. */
 kas_ix kas_ix_const(kas_ir *ir, int64_t value);

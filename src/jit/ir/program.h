@@ -170,7 +170,8 @@ typedef struct kas_program {
 
 /* Decides which linear operators are loops of our own and which are a library's convolutions: by
  * the rule for a kind of device (fc_plan.c), or all in one way, for measurements and tests. The
- * order of their weights depends on it. */
+ * order of their weights depends on it. KAS_LINEAR_CPU also schedules kernels for a CPU (tiles.c);
+ * they are correct on every device. */
 typedef enum kas_linear_policy {
     KAS_LINEAR_GPU,
     KAS_LINEAR_CPU,

@@ -21,14 +21,18 @@ enum {
 static const double least_gather = 0.15, walked_gather = 0.4;
 /* What reads and writes apart in memory cost on a CPU, beside a read whose cache line is lost before
  * its next value is wanted: a read in a line that is kept, one in a line that a lane's own reduction
- * walks, one of neighbours after all, and a write, which fetches its line first. */
-static const double kept_read = 0.3, walked_read = 0.15, near_access = 0.03, write_apart = 1.5;
+ * walks, one of an element of a tile, one that is picked, one of neighbours after all, and a write,
+ * which fetches its line first. Tiles and picks are not fitted to measurements. */
+static const double kept_read = 0.3, walked_read = 0.15, tiled_read = 0.1, picked_read = 0.05,
+                    near_access = 0.03, write_apart = 1.5;
 /* A row of one vector that reads apart is compiled to scalar code, of which a core does a few
  * operations at once; those of a function wait for one another. */
 enum { SHORT_ROW = 16 };
 static const double alone_operation = 0.3, alone_function = 1.5;
 /* An innermost cache of a CPU: the bytes between lines that share a place, and how many share it */
 enum { LINE_BYTES = 64, WAY_BYTES = 4096, WAYS = 8 };
+
+typedef enum access_kind { READ, PICKED, WRITE } access_kind; /* PICKED: a read, emit_tile.c */
 
 typedef struct counter {
     const kas_ir *ir;
@@ -83,6 +87,13 @@ static void operate(counter *c, uint64_t mask, double cost)
 
 /* ---- accesses -------------------------------------------------------------------------------- */
 
+/* Returns how often a guard or clamp is computed, beside its turns: not where windows lie
+ * inside. */
+static double guarded(const counter *c, kas_ix ix)
+{
+    return kas_nest_covers(c->ir, c->nest, ix) ? 1 - c->nest->inside_share : 1;
+}
+
 /* Returns the operations of an index beside sums and products, which are part of an address. */
 static double index_cost(const counter *c, kas_ix ix)
 {
@@ -91,18 +102,19 @@ static double index_cost(const counter *c, kas_ix ix)
     for (int i = 0; i < s->terms; i++) {
         const kas_atom *atom = kas_atom_get(c->ir, s->term[i].atom);
         if (atom->kind != KAS_ATOM_VAR)
-            cost += index_cost(c, atom->of) + (atom->kind == KAS_ATOM_CLAMP ? CLAMP : DIVIDE);
+            cost += index_cost(c, atom->of) +
+                    (atom->kind == KAS_ATOM_CLAMP ? CLAMP * guarded(c, atom->of) : DIVIDE);
     }
     return cost;
 }
 
 /* Adds the computation of an index: divisions of the lanes for each lane, all else for a row. */
-static void compute_index(counter *c, kas_ix ix, double share)
+static void compute_index(counter *c, kas_ix ix, double share, bool picked)
 {
     const uint64_t mask = kas_masks_ix(&c->masks, ix);
     double cost = index_cost(c, ix);
     if (mask & c->lane) {
-        const int divisions = kas_ix_lane_divisions(c->ir, ix, c->nest->lane);
+        const int divisions = kas_ix_lane_divisions(c->ir, ix, c->nest->lane) * !picked;
         c->effort->divisions += share * computed(c, mask) * divisions;
         cost -= DIVIDE * divisions;
     }
@@ -140,6 +152,15 @@ static bool is_walked(const counter *c, kas_ix ix)
     return false;
 }
 
+/* Returns whether lanes find their values in a tile. */
+static bool is_tiled(const counter *c, kas_ix ix)
+{
+    for (int i = 0; i < c->nest->tiles; i++)
+        if (kas_ex_get(c->ir, c->nest->tile[i].load)->ix == ix)
+            return true;
+    return false;
+}
+
 /* Returns what a gather costs beside one of values in as many sectors as there are lanes. */
 static double gather_weight(const counter *c, kas_ix ix, double sectors)
 {
@@ -161,15 +182,27 @@ static bool is_kept(const counter *c, kas_ix ix, double size)
     return c->row_lanes * lines <= (double)(WAYS * places);
 }
 
+/* Returns whether lanes pick their values (emit_tile.c). */
+static bool is_picked(const counter *c, const kas_ex_node *load)
+{
+    const kas_nest *n = c->nest;
+    return n->lane >= 0 && !n->row && n->column < 0 && n->lanes == c->ir->var_size[n->lane] &&
+           !is_tiled(c, load->ix) && kas_nest_picks(c->ir, load, n->lane);
+}
+
 /* Adds accesses that are not side by side. They cost less where several lanes find their values in
  * one sector. */
-static void access_apart(counter *c, kas_ix ix, double n, size_t size, bool write)
+static void access_apart(counter *c, kas_ix ix, double n, size_t size, access_kind kind)
 {
     const double sectors = kas_ix_lane_sectors(c->ir, ix, c->nest->lane, size);
     c->effort->gathers += n * gather_weight(c, ix, sectors);
-    if (is_interleaved(c, ix) || sectors < least_gather) {
+    if (kind == PICKED) {
+        c->effort->scattered += n * picked_read;
+    } else if (is_tiled(c, ix)) {
+        c->effort->scattered += n * tiled_read;
+    } else if (is_interleaved(c, ix) || sectors < least_gather) {
         c->effort->scattered += n * near_access;
-    } else if (write) {
+    } else if (kind == WRITE) {
         c->effort->scattered += n * sectors * write_apart;
     } else if (is_walked(c, ix)) {
         c->effort->scattered += n * sectors * walked_read;
@@ -180,10 +213,11 @@ static void access_apart(counter *c, kas_ix ix, double n, size_t size, bool writ
 }
 
 /* Adds the accesses of all lanes at an index. */
-static void access(counter *c, uint64_t mask, kas_ix ix, size_t size, double share, bool write)
+static void access(counter *c, uint64_t mask, kas_ix ix, size_t size, double share,
+                   access_kind kind)
 {
     const double n = share * computed(c, mask);
-    compute_index(c, ix, share);
+    compute_index(c, ix, share, kind == PICKED);
     if (!(mask & c->lane)) {
         c->effort->shared += n;
         c->effort->sectors += n * SECTOR_BYTES;
@@ -192,7 +226,7 @@ static void access(counter *c, uint64_t mask, kas_ix ix, size_t size, double sha
     if (is_side_by_side(c, ix))
         c->effort->loads += n;
     else
-        access_apart(c, ix, n, size, write);
+        access_apart(c, ix, n, size, kind);
     c->effort->sectors += n * SECTOR_BYTES * kas_ix_lane_sectors(c->ir, ix, c->nest->lane, size);
 }
 
@@ -225,9 +259,9 @@ static double cost_of(kas_fn fn)
 }
 
 /* Adds a choice between values. A compiler makes it once for a row where all lanes choose alike. */
-static void choose(counter *c, uint64_t condition, uint64_t mask)
+static void choose(counter *c, uint64_t condition, uint64_t mask, double share)
 {
-    operate(c, condition & c->lane ? mask : (mask & ~c->lane) | condition, 1);
+    operate(c, condition & c->lane ? mask : (mask & ~c->lane) | condition, share);
 }
 
 /* A sum of products: a multiply-add is one operation. */
@@ -257,8 +291,9 @@ static void see_reduction(counter *c, kas_ex e, const kas_ex_node *node, uint64_
     }
 }
 
-/* Finds the reductions around the lanes, and what guards leave out: where all lanes of a row fail the same guard, a compiler skips the
- * load behind it. So the parts of a concatenation together cost one. */
+/* Finds the reductions around the lanes, and what guards leave out: where all lanes of a row
+ * fail the same guard, a compiler skips the load behind it. So the parts of a concatenation
+ * together cost one. */
 static void see_before(void *context, kas_ex e, const kas_ex_node *node)
 {
     counter *c = context;
@@ -292,7 +327,7 @@ static void see(void *context, kas_ex e, const kas_ex_node *node)
                 c->bytes += size_of(c->ir, node->tensor) * (n < there ? n : there);
         }
         access(c, mask, node->ix, kas_dtype_size(c->ir->tensor[node->tensor].dtype),
-               1 - c->skipped[e], false);
+               1 - c->skipped[e], is_picked(c, node) ? PICKED : READ);
         break;
     case KAS_EX_UNARY:
     case KAS_EX_BINARY:
@@ -301,15 +336,16 @@ static void see(void *context, kas_ex e, const kas_ex_node *node)
         break;
     case KAS_EX_SELECT:
         c->flops += n;
-        choose(c, kas_masks_ex(&c->masks, node->a[0]) | kas_masks_ex(&c->masks, node->a[1]), mask);
+        choose(c, kas_masks_ex(&c->masks, node->a[0]) | kas_masks_ex(&c->masks, node->a[1]), mask,
+               1);
         break;
     case KAS_EX_GUARD:
-        choose(c, kas_masks_ix(&c->masks, node->ix), mask);
-        compute_index(c, node->ix, 1);
+        choose(c, kas_masks_ix(&c->masks, node->ix), mask, guarded(c, node->ix));
+        compute_index(c, node->ix, 1, false);
         break;
     case KAS_EX_INDEX:
         operate(c, mask, 1);
-        compute_index(c, node->ix, 1);
+        compute_index(c, node->ix, 1, false);
         break;
     case KAS_EX_REDUCE:
     case KAS_EX_ROW:
@@ -341,7 +377,7 @@ static void begin(counter *c)
 static void end(counter *c)
 {
     const kas_nest *n = c->nest;
-    access(c, c->all, n->store, kas_dtype_size(c->ir->tensor[n->tensor].dtype), 1, true);
+    access(c, c->all, n->store, kas_dtype_size(c->ir->tensor[n->tensor].dtype), 1, WRITE);
     c->bytes += bytes_of(c->ir, n->tensor);
     for (int i = 0; i < n->outputs; i++)
         c->bytes += bytes_of(c->ir, n->output[i]);

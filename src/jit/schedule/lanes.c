@@ -11,6 +11,8 @@
  *     all lanes at one place                 0.25
  *     contiguous                             1
  *     2 to 4 apart, a loop inside between    1.25
+ *     picked, on a CPU (picks.c)             2
+ *     read as a tile, on a CPU (tiles.c)     4
  *     anything else (on the CPU a gather)    2 to 8
  *     lanes a page and more apart            3 times that: every lane is a miss in L1 and TLB,
  *                                            and strides of powers of two share a set
@@ -27,6 +29,8 @@ enum {
     PAGE = 1024,        /* floats */
     REDUCED = 4,        /* weight of a read at every turn of a reduction */
     ROW_START = 64,     /* price of starting a row of lanes */
+    ROW_START_CPU = 32, /* on a CPU, of a row that fills a vector */
+    VECTOR = 8,
     LONG_ENOUGH = 1024, /* lanes; more of them save nothing */
     /* Most turns of a loop inside the lanes: compilers interleave that many well */
     INNER_MOST = 4,
@@ -35,7 +39,7 @@ enum {
 typedef struct price {
     const kas_ir *ir;
     kas_masks masks;
-    int loops, lane, inner;
+    int loops, lane, inner, turned, column;
     double sum, bytes;
 } price;
 
@@ -44,7 +48,11 @@ typedef struct price {
 /* Returns the value of an index where variable `lane` has this value and all others are 0. */
 static int64_t value_at(const kas_ir *ir, kas_ix ix, int lane, int64_t value)
 {
-    const kas_ix_sum *s = kas_ix_get(ir, ix);
+    return kas_ix_sum_at(ir, kas_ix_get(ir, ix), lane, value);
+}
+
+int64_t kas_ix_sum_at(const kas_ir *ir, const kas_ix_sum *s, int lane, int64_t value)
+{
     int64_t sum = s->constant;
     for (int i = 0; i < s->terms; i++) {
         const kas_atom *atom = kas_atom_get(ir, s->term[i].atom);
@@ -149,7 +157,7 @@ static int inner_loop(const kas_ir *ir, const kas_nest *nest, int lane)
     return -1;
 }
 
-static double access_price(const price *p, kas_ix ix, const pattern *a)
+static double access_price(const price *p, kas_ix ix, const pattern *a, bool picked)
 {
     if (p->inner >= 0 && interleaved(p->ir, ix, p->lane, p->inner))
         return 1.25;
@@ -157,6 +165,10 @@ static double access_price(const price *p, kas_ix ix, const pattern *a)
         return 0.25;
     if (a->contiguous)
         return 1;
+    if (picked)
+        return 2;
+    if (kas_ix_is_turned(p->ir, ix, p->lane, p->turned))
+        return 4;
     double cost = (double)a->sectors * SECTOR / a->lanes;
     cost = cost < 2 ? 2 : cost;
     if (walked_by_reduction(p, ix))
@@ -167,16 +179,21 @@ static double access_price(const price *p, kas_ix ix, const pattern *a)
 static void see_access(void *context, const kas_ex_node *node, kas_ix ix)
 {
     price *p = context;
-    p->sum += kas_ix_lane_divisions(p->ir, ix, p->lane);
+    const bool picked = node && p->column < 0 && kas_nest_picks(p->ir, node, p->lane);
+    if (!picked)
+        p->sum += kas_ix_lane_divisions(p->ir, ix, p->lane);
     if (node && node->kind != KAS_EX_LOAD)
         return;
     const pattern a = look(p->ir, ix, p->lane);
     const bool reduced = kas_masks_ix(&p->masks, ix) >> p->loops != 0;
-    double cost = access_price(p, ix, &a) * (reduced ? REDUCED : 1);
+    double cost = access_price(p, ix, &a, picked) * (reduced ? REDUCED : 1);
     if (p->inner >= 0 && !kas_ix_has_var(p->ir, ix, p->inner))
         cost /= (double)p->ir->var_size[p->inner]; /* once for all turns */
     p->sum += cost;
-    if (!a.fixed && !a.contiguous) /* these come and go; of others more is fetched than is used */
+    if (!a.fixed && !a.contiguous &&
+        !kas_ix_is_turned(
+            p->ir, ix, p->lane,
+            p->turned)) /* these come and go; of others more is fetched than is used */
         p->bytes += 32.0 * a.sectors / a.lanes;
 }
 
@@ -185,12 +202,18 @@ static void see_access(void *context, const kas_ex_node *node, kas_ix ix)
 static kas_status price_of(const kas_ir *ir, const kas_nest *nest, double *out, double *bytes)
 {
     const int lane = nest->lane;
-    price p = {.ir = ir, .loops = nest->loops, .lane = lane, .inner = nest->inner};
+    price p = {.ir = ir,
+               .loops = nest->loops,
+               .lane = lane,
+               .inner = nest->inner,
+               .turned = nest->turned,
+               .column = nest->column};
     KAS_TRY(kas_masks_init(&p.masks, ir, nest->value, nest->loops, nest->loop));
     const kas_status status = kas_nest_visit(ir, nest, see_access, &p);
     kas_masks_free(&p.masks);
     const double size = (double)ir->var_size[lane];
-    *out = p.sum + ROW_START / (size < LONG_ENOUGH ? size : LONG_ENOUGH);
+    *out = p.sum + (ir->cpu && p.column < 0 && size >= VECTOR ? ROW_START_CPU : ROW_START) /
+                       (size < LONG_ENOUGH ? size : LONG_ENOUGH);
     *bytes = p.bytes;
     return status;
 }
@@ -201,6 +224,7 @@ static kas_status consider(const kas_ir *ir, kas_nest trial, int lane, bool keep
     double cost;
     trial.lane = lane;
     trial.inner = keeps ? -1 : inner_loop(ir, &trial, lane);
+    KAS_TRY(kas_nest_find_turned(ir, &trial));
     KAS_TRY(price_of(ir, &trial, &cost, &trial.lane_bytes));
     if (*least >= 0 && cost >= *least)
         return KAS_OK;

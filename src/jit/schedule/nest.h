@@ -17,6 +17,20 @@ bool kas_nest_merge_pair(kas_ir *ir, const kas_nest *nest, int i, kas_nest *to);
  * (lanes.c). `keeps`: lanes keep values between loops and have no loop inside. */
 kas_status kas_nest_choose_lane(kas_ir *ir, kas_nest *nest, bool keeps);
 
+/* Finds the variable along which most of what the lanes read apart lies side by side, as `turned`
+ * (tiles.c); -1 where there is none, and on a GPU. */
+kas_status kas_nest_find_turned(const kas_ir *ir, kas_nest *nest);
+/* Splits the turned variable's loop where it is long, and lists the tiles. */
+kas_status kas_nest_turn(kas_ir *ir, kas_nest *nest);
+/* Returns the value of a sum where variable `lane` has this value and all others are 0. */
+int64_t kas_ix_sum_at(const kas_ir *ir, const kas_ix_sum *sum, int lane, int64_t value);
+
+/* Returns whether lanes read apart at an index that is side by side along `turned`. */
+bool kas_ix_is_turned(const kas_ir *ir, kas_ix ix, int lane, int turned);
+
+/* Finds the tests behind which windows need no guards (inside.c); none on a GPU. */
+kas_status kas_nest_find_insides(kas_ir *ir, kas_nest *nest);
+
 /* Returns how many different 32-byte sectors the first lanes of a row touch, for each of these
  * lanes: at most 1. Found by evaluating the index of elements of `size` bytes with all other
  * variables 0. */

@@ -10,6 +10,7 @@ enum {
     LANES = 1024,     /* lanes of a block, when each lane is alone */
     LANES_KEPT = 256, /* when a lane keeps values between loops: one round of threads */
     LANES_LEAST = 64, /* fewest lanes, for the sake of the block's threads */
+    TILED_LEAST = 16, /* fewest lanes of tiles */
     /* Most bytes that the lanes of a block touch in a turn: half of a small L1 */
     L1_BYTES = 16384,
     ENOUGH_BLOCKS = 512, /* blocks, so that every multiprocessor of a large GPU has some */
@@ -93,6 +94,19 @@ static int smallest(const axes *a)
     return at;
 }
 
+/* Makes the axis of a variable the last one. Returns false when there is none. */
+static bool make_innermost(axes *a, int var)
+{
+    for (int i = 0; i < a->count; i++)
+        if (a->var[i] == var) {
+            const int64_t size = a->size[i];
+            remove_axis(a, i);
+            add_axis(a, var, size);
+            return true;
+        }
+    return false;
+}
+
 /* Assigns grid axes by falling size; what does not fit becomes a serial loop. */
 static void place_grid(kas_nest *nest, axes *a)
 {
@@ -126,11 +140,16 @@ static kas_status place_lanes(const kas_ir *ir, kas_nest *nest, bool keeps)
 {
     const int64_t extent = nest->lane < 0 ? 1 : ir->var_size[nest->lane];
     int64_t most = keeps ? LANES_KEPT : LANES;
+    const int64_t tile_bytes = 4 * nest->tiles * nest->turns;
     while (most > LANES_LEAST && (double)most * nest->lane_bytes > L1_BYTES)
+        most /= 2;
+    while (most > TILED_LEAST && most * tile_bytes > L1_BYTES)
         most /= 2;
     const int64_t chunks = (extent + most - 1) / most;
     nest->lanes = chunks == 1 ? extent : ((extent + chunks - 1) / chunks + 31) / 32 * 32;
-    KAS_TRY(kas_nest_width(ir, nest, &nest->width));
+    nest->width = 1;
+    if (nest->tiles == 0)
+        KAS_TRY(kas_nest_width(ir, nest, &nest->width));
     if (nest->column >= 0 && ir->var_size[nest->column] * nest->width > KAS_COLUMN_KEPT &&
         ir->var_size[nest->column] <= KAS_COLUMN_KEPT)
         nest->width = 1; /* its registers then hold a column */
@@ -171,10 +190,11 @@ static kas_status place_loops(const kas_ir *ir, kas_nest *nest, const long_searc
             blocks *= (double)ir->var_size[nest->loop[i]];
         }
     const int64_t threads = nest->lanes / nest->width;
+    const bool turned = make_innermost(&a, nest->turned);
     nest->rows = -1;
     if (a.count > 0) {
         const int64_t size = a.size[a.count - 1];
-        nest->block_rows = rows_of_block(nest, size, blocks, reduce->work);
+        nest->block_rows = turned ? nest->turns : rows_of_block(nest, size, blocks, reduce->work);
         if (nest->block_rows > 1) {
             nest->rows = a.var[--a.count];
             if (threads < WARP && !nest->row) /* rows share a warp */
@@ -257,7 +277,7 @@ static void see_width(void *context, const kas_ex_node *node, kas_ix ix)
 
 kas_status kas_schedule(kas_ir *ir, int tensor, kas_ex value, kas_nest *out)
 {
-    *out = (kas_nest){.tensor = tensor, .value = value};
+    *out = (kas_nest){.tensor = tensor, .value = value, .turned = -1};
     open_loops(ir, tensor, out);
     add_outputs(ir, out);
     KAS_TRY(kas_nest_split(ir, out));
@@ -270,11 +290,13 @@ kas_status kas_schedule(kas_ir *ir, int tensor, kas_ex value, kas_nest *out)
             reduce.work = (double)ir->var_size[out->column];
         KAS_TRY(kas_ex_visit(ir, out->value, see_long, &reduce));
         KAS_TRY(kas_nest_choose_lane(ir, out, reduce.found));
+        KAS_TRY(kas_nest_turn(ir, out));
         KAS_TRY(place_lanes(ir, out, reduce.found));
         KAS_TRY(place_loops(ir, out, &reduce));
     }
     for (int i = 0; i < out->outputs; i++)
         out->wide |= kas_ix_range(ir, out->output_store[i]).high > INT32_MAX - 1;
+    KAS_TRY(kas_nest_find_insides(ir, out));
     void *context[2] = {out, ir};
     return kas_nest_visit(ir, out, see_width, context);
 }

@@ -14,9 +14,22 @@
 
 #include "jit/schedule/rows.h"
 
-enum { KAS_NEST_LOOPS = 32 };
+enum { KAS_NEST_LOOPS = 32, KAS_TILES = 8, KAS_INSIDES = 8 };
 /* What a grid axis counts: chunks of lanes, chunks of rows */
 enum { KAS_AXIS_NONE = -1, KAS_AXIS_LANES = -2, KAS_AXIS_ROWS = -3 };
+
+/* A load whose elements are transposed before the lanes read them (tiles.c). */
+typedef struct kas_tile {
+    kas_ex load;
+    kas_ix base;    /* flat address of the first lane's first turn */
+    int64_t stride; /* elements from one lane to the next */
+} kas_tile;
+
+/* A test of a pixel's place: low <= ix <= high (inside.c). */
+typedef struct kas_inside {
+    kas_ix ix;
+    int64_t low, high;
+} kas_inside;
 
 typedef struct kas_nest {
     int tensor;                      /* tensor whose memory is written */
@@ -40,10 +53,35 @@ typedef struct kas_nest {
     int outputs, output[KAS_ROW_OUTPUTS]; /* tensors that are written too, once a row */
     kas_ex output_value[KAS_ROW_OUTPUTS];
     kas_ix output_store[KAS_ROW_OUTPUTS];
+    int turned;        /* variable along which tiles are read; -1: there are none */
+    int64_t turns;     /* of it in a tile */
+    bool tiles_within; /* the turned loop stands inside the lanes */
+    int tiles;
+    kas_tile tile[KAS_TILES];
+    /* Where all of these hold, the lanes need no guards; the share of pixels where they do */
+    int insides;
+    kas_inside inside[KAS_INSIDES];
+    double inside_share;
 } kas_nest;
 
 /* Schedules the kernel that writes `value` to the memory of `tensor`. */
 kas_status kas_schedule(kas_ir *ir, int tensor, kas_ex value, kas_nest *out);
+
+/* Returns whether an index is within its guard or clamp wherever the kernel's `inside` holds. */
+bool kas_nest_covers(const kas_ir *ir, const kas_nest *nest, kas_ix ix);
+
+/* How lanes first .. first + lanes - 1 pick their elements of a load (picks.c): lane l takes
+ * element place[l] of the `window` elements at `start` beside the part of the index that no lane
+ * changes. */
+typedef struct kas_pick {
+    int lanes, window, place[16];
+    int64_t start;
+} kas_pick;
+/* Finds how some lanes pick; returns false where they cannot, and on a GPU. kas_nest_picks returns
+ * whether all lanes can. */
+bool kas_nest_pick(const kas_ir *ir, const kas_ex_node *load, int lane, int first, kas_pick *out);
+bool kas_nest_picks(const kas_ir *ir, const kas_ex_node *load, int lane);
+bool kas_atom_has_lane(const kas_ir *ir, const kas_atom *atom, int lane);
 
 /* Calls `see` for each index expression of the kernel, once for each place where it stands. */
 typedef void kas_ix_visitor(void *context, const kas_ex_node *node, kas_ix ix);

@@ -8,6 +8,7 @@
 
 #include "host/check/recheck.h"
 #include "host/core/embedded.h"
+#include "host/score/correct.h"
 #include "host/space/commute.h"
 #include "host/space/file/assignment.h"
 #include "host/space/sample/beginning.h"
@@ -330,8 +331,10 @@ static void rewards_follow_the_objective(void **state)
     (void)state;
     enum { N = 6 };
     kas_search_options o = options_of(KAS_STRATEGY_TREE);
-    kas_work work[N] = {{0}};
+    kas_work work[N + 1] = {{0}};
     double reward[N];
+    kas_buf same = {0}; /* nobody loses anything against the unmodified network */
+    kas_correct_add((const float[]){1, 0}, 2, &same);
     for (int k = 0; k < N; k++) {
         work[k] = (kas_work){.kind = KAS_WORK_CANDIDATE,
                              .index = k,
@@ -339,25 +342,31 @@ static void rewards_follow_the_objective(void **state)
                              .measured = kas_measured_unknown(),
                              .predicted = 4 - k};
         work[k].measured.accuracy = 0.9 - 0.1 * k; /* less accurate, but faster */
+        work[k].correct = same.data;
     }
+    work[N] = (kas_work){.kind = KAS_WORK_BASELINE,
+                         .measured = kas_measured_unknown(),
+                         .predicted = NAN,
+                         .correct = same.data};
     work[3].state = KAS_WORK_PRUNED;
     work[4].state = KAS_WORK_PREDICTED_SLOW;
     work[5].generation = 1; /* not learned yet */
-    OK(kas_rewards(&o, work, N, 1, N, reward));
+    OK(kas_rewards(&o, work, N + 1, 1, N, reward));
     static const double accuracy[N] = {1, 16.0 / 81, 1.0 / 81, 0, 0, 0};
     static const double frontier[N] = {1, 1.0 / 81, 16.0 / 81, 0, 0, 0};
     for (int k = 0; k < N; k++)
         assert_true(fabs(reward[k] - accuracy[k]) <= 1e-12);
     o.objective = KAS_OBJECTIVE_FRONTIER; /* the ends of the frontier come first */
-    OK(kas_rewards(&o, work, N, 1, N, reward));
+    OK(kas_rewards(&o, work, N + 1, 1, N, reward));
     for (int k = 0; k < N; k++)
         assert_true(fabs(reward[k] - frontier[k]) <= 1e-12);
     work[0].state = KAS_WORK_NOT_PROMOTED; /* behind all that went further */
     work[1].rung = work[2].rung = 1;
     o.rungs = (kas_int_list){1, {3}};
     o.objective = KAS_OBJECTIVE_ACCURACY;
-    OK(kas_rewards(&o, work, N, 1, N, reward));
+    OK(kas_rewards(&o, work, N + 1, 1, N, reward));
     assert_true(reward[1] >= 1 && reward[1] > reward[2] && reward[2] > reward[0] && reward[0] > 0);
+    kas_buf_free(&same);
 }
 
 /* ---- forecasts, and options that have no tree ------------------------------------------------ */

@@ -1,0 +1,159 @@
+/* Tiles: the fourth part of the prelude.
+ *
+ * Lanes that read apart, but side by side from one turn of a loop to the next, are gathers on a
+ * CPU. There a block of turns x lanes elements is read side by side and transposed first:
+ *
+ *     KAS_TILE(s0, 16, 64);
+ *     KAS_TILE_FILL(s0, 16, 64, 64, p0, 32);        turn t of lane i is p0[32 * i + t]
+ *     for (int v = 0; v < 16; v++) {
+ *         KAS_THREADS (i, 64) {
+ *             ... KAS_TILED(s0, 64 * v + i, p0[32 * i + v]) ...
+ *         }
+ *     }
+ *
+ * Lanes that read a few neighbouring elements in an order of their own pick them from a vector, a
+ * few lanes at a time:
+ *
+ *     KAS_TILE(pick0, 1, 8);
+ *     KAS_PICK(pick0, 16, p0, 0, 4, 8, 12, 1, 5, 9, 13);        lane i is p0[4 * (i % 4) + i / 4]
+ *     KAS_PICKED(pick0);                                        in front of the lanes
+ *
+ * KAS_PICK reads all of the 8, 16, 32 or 64 elements that it names. KAS_TILE_FILL_REAL and
+ * KAS_PICK_REAL read kas_reals. Filling takes the lanes of the tile and how many of them there
+ * are. On a GPU there are no tiles, and each lane loads what KAS_TILED names last. */
+#ifndef KAS_CUDA_KERNELS_TILE_H
+#define KAS_CUDA_KERNELS_TILE_H
+
+#ifdef __CUDACC__
+#define KAS_TILE(name, turns, lanes) ((void)0)
+#define KAS_TILE_FILL(name, turns, lanes, count, from, stride) ((void)0)
+#define KAS_TILE_FILL_REAL(name, turns, lanes, count, from, stride) ((void)0)
+#define KAS_PICK(to, window, from, ...) ((void)0)
+#define KAS_PICK_REAL(to, window, from, ...) ((void)0)
+#define KAS_PICKED(name) ((void)0)
+#define KAS_TILED(name, at, load) (load)
+#else
+#define KAS_TILE(name, turns, lanes) __attribute__((aligned(64))) float name[(turns) * (lanes)]
+#define KAS_TILE_FILL(name, turns, lanes, count, from, stride)                                     \
+    kas_tile_fill_0(name, from, stride, turns, lanes, count)
+#define KAS_TILE_FILL_REAL(name, turns, lanes, count, from, stride)                                \
+    KAS_PASTE(kas_tile_fill_, KAS_DTYPE)(name, from, stride, turns, lanes, count)
+#define KAS_TILED(name, at, load) name[at]
+/* Without it clang carries the first lanes' elements past the memory into the loop over the lanes,
+ * which then does not vectorise. */
+#define KAS_PICKED(name) __asm__ volatile("" : : "r"(name) : "memory")
+
+#if defined(__clang__) || __GNUC__ >= 12
+#define KAS_FLOATS_(n)                                                                             \
+    typedef float kas_floats_##n __attribute__((vector_size(4 * n)));                              \
+    typedef float kas_floats_at_##n __attribute__((vector_size(4 * n), aligned(4), may_alias));
+KAS_FLOATS_(8)
+KAS_FLOATS_(16)
+KAS_FLOATS_(32)
+KAS_FLOATS_(64)
+#define KAS_PICK(to, window, from, ...)                                                            \
+    {                                                                                              \
+        const KAS_PASTE(kas_floats_, window) kas_all =                                             \
+            *(const KAS_PASTE(kas_floats_at_, window) *)(from);                                    \
+        const __typeof__(__builtin_shufflevector(kas_all, kas_all, __VA_ARGS__)) kas_picked =      \
+            __builtin_shufflevector(kas_all, kas_all, __VA_ARGS__);                                \
+        __builtin_memcpy(to, &kas_picked, sizeof kas_picked);                                      \
+    }
+#define KAS_INTERLEAVE_(low, high, a, b)                                                           \
+    const kas_floats_8 low = __builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13);              \
+    const kas_floats_8 high = __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15)
+#define KAS_PAIR_(low, high, a, b)                                                                 \
+    const kas_floats_8 low = __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13);              \
+    const kas_floats_8 high = __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15)
+#define KAS_HALVES_(k, a, b)                                                                       \
+    *(kas_floats_at_8 *)(to + (k)*to_stride) =                                                     \
+        __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11);                                   \
+    *(kas_floats_at_8 *)(to + ((k) + 4) * to_stride) =                                             \
+        __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15)
+/* Transposes 8 x 8 elements. */
+KAS_FN void kas_transpose_8(float *KAS_RESTRICT to, kas_i64 to_stride,
+                            const float *KAS_RESTRICT from, kas_i64 stride)
+{
+#define KAS_LINE_(k) *(const kas_floats_at_8 *)(from + (k)*stride)
+    const kas_floats_8 a0 = KAS_LINE_(0), a1 = KAS_LINE_(1), a2 = KAS_LINE_(2), a3 = KAS_LINE_(3);
+    const kas_floats_8 a4 = KAS_LINE_(4), a5 = KAS_LINE_(5), a6 = KAS_LINE_(6), a7 = KAS_LINE_(7);
+    KAS_INTERLEAVE_(b0, b1, a0, a1);
+    KAS_INTERLEAVE_(b2, b3, a2, a3);
+    KAS_INTERLEAVE_(b4, b5, a4, a5);
+    KAS_INTERLEAVE_(b6, b7, a6, a7);
+    KAS_PAIR_(c0, c1, b0, b2);
+    KAS_PAIR_(c2, c3, b1, b3);
+    KAS_PAIR_(c4, c5, b4, b6);
+    KAS_PAIR_(c6, c7, b5, b7);
+    KAS_HALVES_(0, c0, c4);
+    KAS_HALVES_(1, c1, c5);
+    KAS_HALVES_(2, c2, c6);
+    KAS_HALVES_(3, c3, c7);
+#undef KAS_LINE_
+}
+#else
+#define KAS_PICK(to, window, from, ...)                                                            \
+    {                                                                                              \
+        static const kas_u8 kas_place[] = {__VA_ARGS__};                                           \
+        for (int kas_k = 0; kas_k < (int)sizeof kas_place; kas_k++)                                \
+            (to)[kas_k] = (from)[kas_place[kas_k]];                                                \
+    }
+KAS_FN void kas_transpose_8(float *KAS_RESTRICT to, kas_i64 to_stride,
+                            const float *KAS_RESTRICT from, kas_i64 stride)
+{
+    for (int t = 0; t < 8; t++)
+        for (int i = 0; i < 8; i++)
+            to[t * to_stride + i] = from[i * stride + t];
+}
+#endif
+
+#define KAS_PICK_REAL(to, window, from, ...)                                                       \
+    {                                                                                              \
+        float kas_line[window];                                                                    \
+        for (int kas_k = 0; kas_k < (window); kas_k++)                                             \
+            kas_line[kas_k] = kas_value((from)[kas_k]);                                            \
+        KAS_PICK(to, window, kas_line, __VA_ARGS__)                                                \
+    }
+
+/* A function of its own, so that a kernel with many tiles stays small. */
+static __attribute__((noinline, unused)) void kas_tile_fill_0(float *KAS_RESTRICT to,
+                                                              const float *KAS_RESTRICT from,
+                                                              kas_i64 stride, int turns, int lanes,
+                                                              int count)
+{
+    const int whole = turns / 8 * 8;
+    int i = 0;
+    for (; i + 8 <= count; i += 8) {
+        const float *at = from + i * stride;
+        for (int t = 0; t < whole; t += 8)
+            kas_transpose_8(to + t * lanes + i, lanes, at + t, stride);
+        for (int t = whole; t < turns; t++)
+            for (int k = 0; k < 8; k++)
+                to[t * lanes + i + k] = at[k * stride + t];
+    }
+    for (; i < count; i++)
+        for (int t = 0; t < turns; t++)
+            to[t * lanes + i] = from[i * stride + t];
+}
+
+/* Elements of 16 bits become floats eight lanes at a time. */
+#define KAS_TILE_HALVES_(n, half, value)                                                           \
+    static __attribute__((noinline, unused)) void kas_tile_fill_##n(                               \
+        float *KAS_RESTRICT to, const half *KAS_RESTRICT from, kas_i64 stride, int turns,          \
+        int lanes, int count)                                                                      \
+    {                                                                                              \
+        float line[8 * KAS_TILE_TURNS];                                                            \
+        for (int i = 0; i < count; i += 8) {                                                       \
+            const int some = kas_imin(8, count - i);                                               \
+            for (int k = 0; k < some; k++)                                                         \
+                for (int t = 0; t < turns; t++)                                                    \
+                    line[k * turns + t] = value(from[(i + k) * stride + t]);                       \
+            kas_tile_fill_0(to + i, line, turns, turns, lanes, some);                              \
+        }                                                                                          \
+    }
+#define KAS_TILE_TURNS 64 /* most of a tile */
+KAS_TILE_HALVES_(1, kas_bf16, kas_bf16_value)
+KAS_TILE_HALVES_(2, kas_f16, kas_f16_value)
+#endif
+
+#endif

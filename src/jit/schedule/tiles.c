@@ -1,0 +1,184 @@
+/* Tiles: on a CPU, what lanes read apart is read side by side and transposed.
+ *
+ *     y[lane] = sum(u) x[16 * lane + u]
+ *
+ * is a gather for each element: of each cache line that the lanes touch they take one element in a
+ * turn. Where the loads of a kernel that lie apart walk side by side along one variable u, a block
+ * of turns x lanes elements of each is transposed in front of the loop (cuda/kernels/tile.h), and
+ * the lanes find theirs side by side. u is
+ *
+ *     a loop of the kernel       it becomes the rows of a block, in front of which tiles are filled
+ *     of a long reduction        its innermost loop, likewise
+ *     of a short reduction       a loop inside the lanes; tiles are filled in front of these
+ *
+ * A GPU fetches sectors and keeps them in L1 from turn to turn, so there are no tiles. */
+#include "jit/schedule/nest.h"
+
+enum {
+    TURNS = 16,      /* of a tile: a cache line of float32 */
+    TURNS_MOST = 64, /* KAS_TILE_TURNS of tile.h */
+    LEAST = 8,       /* lanes and turns: what is transposed at once */
+    REDUCED = 4      /* weight of a load at every turn of a reduction, as in lanes.c */
+};
+
+bool kas_ix_is_turned(const kas_ir *ir, kas_ix ix, int lane, int turned)
+{
+    int64_t apart, between;
+    return turned >= 0 && kas_ix_coeff(ir, ix, lane, &apart) && apart > 1 &&
+           kas_ix_coeff(ir, ix, turned, &between) && between == 1;
+}
+
+/* Returns the turns of a tile along a loop of this size, 0 when there is no good number. */
+static int64_t turns_of(int64_t size)
+{
+    int64_t turns = size < 2 * TURNS ? size : TURNS;
+    while (turns >= LEAST && size % turns)
+        turns--;
+    if (turns < LEAST)
+        turns = size <= TURNS_MOST ? size : 0;
+    return turns < LEAST ? 0 : turns;
+}
+
+typedef struct search {
+    const kas_ir *ir;
+    const kas_nest *nest;
+    kas_masks masks;
+    uint64_t own;        /* the loops around the lanes */
+    uint64_t around[64]; /* by variable of the masks: what is open where its tiles are filled */
+    bool legal[64], within[64];
+    double weight[64];
+} search;
+
+/* Finds where the loops of reductions stand. Expressions are seen operands first, so the last chain
+ * of reductions that holds a variable is the whole. */
+static void see_reduction(void *context, kas_ex e, const kas_ex_node *node)
+{
+    search *s = context;
+    if (node->kind != KAS_EX_REDUCE || node->fn == KAS_FN_REDUCE_ARGMAX)
+        return;
+    const bool nested = kas_masks_ex(&s->masks, e) >> s->nest->loops != 0;
+    const bool around = kas_reduce_is_long(s->ir, e);
+    uint64_t chain = 0;
+    int last = -1;
+    for (const kas_ex_node *r = node; r->kind == KAS_EX_REDUCE && r->fn == node->fn;
+         r = kas_ex_get(s->ir, r->a[0])) {
+        last = kas_masks_index(&s->masks, r->var);
+        s->legal[last] = false;
+        chain |= UINT64_C(1) << last;
+    }
+    for (int i = s->nest->loops; i < s->masks.vars; i++)
+        if (chain >> i & 1) {
+            s->legal[i] = !nested && (!around || i == last);
+            s->around[i] = s->own | (around ? chain : UINT64_C(1) << i);
+            s->within[i] = !around;
+        }
+}
+
+static bool fits(const search *s, const kas_ex_node *node, int i)
+{
+    return s->legal[i] && kas_ix_is_turned(s->ir, node->ix, s->nest->lane, s->masks.var[i]) &&
+           (kas_masks_ix(&s->masks, node->ix) & ~s->around[i]) == 0;
+}
+
+static void see_load(void *context, kas_ex e, const kas_ex_node *node)
+{
+    search *s = context;
+    (void)e;
+    if (node->kind != KAS_EX_LOAD)
+        return;
+    const bool reduced = kas_masks_ix(&s->masks, node->ix) >> s->nest->loops != 0;
+    for (int i = 0; i < s->masks.vars; i++)
+        if (fits(s, node, i))
+            s->weight[i] += reduced ? REDUCED : 1;
+}
+
+static kas_status look(const kas_ir *ir, const kas_nest *nest, search *s)
+{
+    *s = (search){.ir = ir, .nest = nest};
+    KAS_TRY(kas_masks_init(&s->masks, ir, nest->value, nest->loops, nest->loop));
+    s->own = (UINT64_C(1) << nest->loops) - 1;
+    if (nest->inner >= 0)
+        s->own &= ~(UINT64_C(1) << kas_masks_index(&s->masks, nest->inner));
+    kas_status status = kas_ex_visit(ir, nest->value, see_reduction, s);
+    for (int i = 0; i < s->masks.vars; i++) {
+        const int var = s->masks.var[i];
+        if (i < nest->loops) {
+            s->legal[i] = var != nest->lane && var != nest->inner && var != nest->column;
+            s->around[i] = s->own;
+        }
+        s->legal[i] = s->legal[i] && turns_of(ir->var_size[var]) > 0;
+    }
+    if (status == KAS_OK)
+        status = kas_ex_visit(ir, nest->value, see_load, s);
+    return status;
+}
+
+kas_status kas_nest_find_turned(const kas_ir *ir, kas_nest *nest)
+{
+    search s;
+    nest->turned = -1;
+    if (!ir->cpu || nest->lane < 0 || nest->column >= 0 || ir->var_size[nest->lane] < LEAST)
+        return KAS_OK;
+    const kas_status status = look(ir, nest, &s);
+    double most = 0;
+    for (int i = 0; i < s.masks.vars && status == KAS_OK; i++)
+        if (s.weight[i] > most) {
+            most = s.weight[i];
+            nest->turned = s.masks.var[i];
+        }
+    kas_masks_free(&s.masks);
+    return status;
+}
+
+typedef struct listing {
+    search search;
+    kas_nest *nest;
+    int at; /* of the turned variable in the masks */
+} listing;
+
+static void see_tile(void *context, kas_ex e, const kas_ex_node *node)
+{
+    listing *l = context;
+    if (node->kind != KAS_EX_LOAD || l->nest->tiles == KAS_TILES || !fits(&l->search, node, l->at))
+        return;
+    l->nest->tile[l->nest->tiles++].load = e;
+}
+
+/* Lists the loads that have a tile, and computes where the first lane's first turn lies. */
+static kas_status list_tiles(kas_ir *ir, kas_nest *nest)
+{
+    listing l = {.nest = nest};
+    kas_subst first = {0};
+    kas_status status = look(ir, nest, &l.search);
+    if (status == KAS_OK) {
+        l.at = kas_masks_index(&l.search.masks, nest->turned);
+        nest->tiles_within = l.search.within[l.at];
+        status = kas_ex_visit(ir, nest->value, see_tile, &l);
+    }
+    kas_masks_free(&l.search.masks);
+    kas_subst_add(ir, &first, nest->lane, kas_ix_const(ir, 0));
+    kas_subst_add(ir, &first, nest->turned, kas_ix_const(ir, 0));
+    for (int i = 0; i < nest->tiles; i++) {
+        const kas_ix ix = kas_ex_get(ir, nest->tile[i].load)->ix;
+        kas_ix_coeff(ir, ix, nest->lane, &nest->tile[i].stride);
+        nest->tile[i].base = kas_ix_subst(ir, ix, &first);
+    }
+    return status;
+}
+
+kas_status kas_nest_turn(kas_ir *ir, kas_nest *nest)
+{
+    if (nest->turned < 0)
+        return KAS_OK;
+    bool is_loop = false;
+    for (int i = 0; i < nest->loops; i++)
+        is_loop |= nest->loop[i] == nest->turned;
+    const int64_t size = ir->var_size[nest->turned];
+    nest->turns = turns_of(size);
+    if (!is_loop && nest->turns < size) {
+        const int outer = kas_ir_var(ir, size / nest->turns), inner = kas_ir_var(ir, nest->turns);
+        nest->value = kas_ex_split(ir, nest->value, nest->turned, outer, inner);
+        nest->turned = inner;
+    }
+    return list_tiles(ir, nest);
+}

@@ -1,0 +1,132 @@
+/* What programs for a CPU do otherwise: tiles, picks and windows inside the image (schedule/), and
+ * linear maps with few inputs or outputs as loops (lower/fc_plan.c). All against the float64
+ * reference, in the three orders of lanes and in 16 bits. */
+#include "agree_fixture.h"
+
+enum { HW = KAS_AXIS_H | KAS_AXIS_W };
+
+/* Sums and maxima over what lies side by side, behind a window and a shuffle. */
+static void build_softmax(kas_kernel *k)
+{
+    const int x = kas_build_input(k), window = kas_build_pool(k, KAS_OP_POOL_MAX, x, HW, 3);
+    const int shuffled = kas_build_shuffle(k, window, 0, 0);
+    kas_build_broadcast(k, KAS_OP_MUL, kas_build_softmax(k, shuffled, 0, 2), x);
+}
+
+/* A matrix product packs both of its operands, one of them transposed. */
+static void build_product(kas_kernel *k)
+{
+    const int x = kas_build_input(k);
+    kas_build_bmm(k, kas_build_bmm(k, x, x, KAS_TRANSPOSE_RHS, false), x, 0, false);
+}
+
+/* A value for each group of channels. */
+static void build_involution(kas_kernel *k)
+{
+    const int x = kas_build_input(k);
+    const int windows = kas_build_unfold(k, kas_build_group(k, x, 0, 0), HW);
+    const int w = kas_build_fc(k, x, false, "G0*K_H*K_W");
+    const int y = kas_build_broadcast(k, KAS_OP_MUL, w, windows);
+    kas_build_fold(k, KAS_OP_FOLD_AVG, kas_build_fold(k, KAS_OP_FOLD_AVG, y, 2), 2);
+}
+
+/* 25 taps of each channel to one. */
+static void build_skinny(kas_kernel *k)
+{
+    const int taps = kas_build_unfold_window(k, kas_build_input(k), HW, 5, 1);
+    kas_build_mix(k, kas_build_shift(k, taps, KAS_AXIS_W, -3), 1, 3, "1");
+}
+
+typedef void build_kernel(kas_kernel *k);
+static build_kernel *const kernels[] = {build_softmax, build_product, build_involution,
+                                        build_skinny};
+static const char *const names[] = {"softmax", "product", "involution", "skinny"};
+
+static void test_agreement(void **state)
+{
+    (void)state;
+    linear_policy = KAS_LINEAR_CPU;
+    for (int i = 0; i < 4; i++) {
+        kas_kernel k = {0};
+        kernels[i](&k);
+        agree_large(names[i], &k);
+    }
+    stored = KAS_BF16;
+    for (int i = 0; i < 3; i += 2) {
+        kas_kernel k = {0};
+        kernels[i](&k);
+        agree_large(names[i], &k);
+    }
+    stored = KAS_F32;
+    linear_policy = KAS_LINEAR_GPU;
+}
+
+static kas_program *program_of(build_kernel *build, kas_linear_policy policy)
+{
+    kas_kernel k = {.group_value = {2, 4}};
+    const kas_target target = make_target((setting){16, 1, 1, 32, 32, 3});
+    const kas_binding binding = make_binding(&target);
+    const kas_program_options options = {
+        .batch = 4, .training = true, .linear_policy = policy, .prefix = "k"};
+    kas_program *program;
+    build(&k);
+    OK(kas_kernel_infer(&k));
+    OK(kas_program_build(&k, &target, &binding, &options, &program));
+    return program;
+}
+
+/* Each way is taken where it is meant, and on a GPU none of them. */
+static void test_text(void **state)
+{
+    (void)state;
+    static const struct {
+        build_kernel *build;
+        const char *word;
+    } cases[] = {{build_softmax, "KAS_TILE_FILL("},
+                 {build_product, "KAS_TILE_FILL("},
+                 {build_softmax, "KAS_PICK("},
+                 {build_involution, "} else {"},
+                 {build_skinny, "} else {"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kas_program *cpu = program_of(cases[i].build, KAS_LINEAR_CPU),
+                    *gpu = program_of(cases[i].build, KAS_LINEAR_GPU);
+        if (!strstr(cpu->source, cases[i].word))
+            fail_msg("case %zu: the CPU's program has no %s", i, cases[i].word);
+        if (strstr(gpu->source, cases[i].word))
+            fail_msg("case %zu: the GPU's program has %s", i, cases[i].word);
+        kas_program_free(cpu);
+        kas_program_free(gpu);
+    }
+}
+
+/* The unfolded tensor of a skinny map, 25 times its input, is never in memory. */
+static void test_skinny(void **state)
+{
+    (void)state;
+    for (int p = KAS_LINEAR_GPU; p <= KAS_LINEAR_CPU; p++) {
+        kas_program *program = program_of(build_skinny, (kas_linear_policy)p);
+        const double input = 4.0 * 32 * 32 * 16 * sizeof(float);
+        double most = 0;
+        for (int i = 0; i < program->forwards + program->backwards; i++) {
+            const kas_operation *op = i < program->forwards
+                                          ? &program->forward[i]
+                                          : &program->backward[i - program->forwards];
+            assert_int_equal(op->kind, KAS_OPERATION_LAUNCH);
+            most = op->bytes > most ? op->bytes : most;
+        }
+        printf("skinny map: an operation moves at most %.2f times its input\n", most / input);
+        assert_true(most <= 4 * input);
+        kas_program_free(program);
+    }
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_agreement),
+    cmocka_unit_test(test_text),
+    cmocka_unit_test(test_skinny),
+};
+
+int main(void)
+{
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
