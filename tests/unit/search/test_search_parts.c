@@ -423,6 +423,29 @@ static void rungs_wait_for_all(void **state)
     assert_int_equal(settled(list), 1);
 }
 
+/* With --imitate candidates have fewer epochs than all else. */
+static void the_recipe_of_candidates(void **state)
+{
+    (void)state;
+    kas_search_options o = kas_search_options_default();
+    o.recipe = kas_recipe_default();
+    o.recipe.epochs = 20;
+    o.recipe.warmup_epochs = 5;
+    o.recipe.schedule = KAS_STEPS;
+    o.recipe.steps = (kas_int_list){2, {10, 15}};
+    assert_int_equal(kas_search_recipe(&o, true).epochs, 20);
+    assert_int_equal(kas_search_recipe(&o, true).schedule, KAS_STEPS);
+    assert_false(kas_search_warm(&o));
+    o.imitate = 4;
+    const kas_recipe recipe = kas_search_recipe(&o, true);
+    assert_int_equal(recipe.epochs, 4);
+    assert_true(recipe.warmup_epochs >= 1 && recipe.warmup_epochs <= 1);
+    assert_int_equal(recipe.schedule, KAS_COSINE);
+    OK(kas_recipe_check(&recipe));
+    assert_int_equal(kas_search_recipe(&o, false).epochs, 20);
+    assert_true(kas_search_warm(&o));
+}
+
 static void rungs_of_options(void **state)
 {
     (void)state;
@@ -549,6 +572,7 @@ int main(void)
         cmocka_unit_test(prune_by_generation),
         cmocka_unit_test(best_third_goes_on),
         cmocka_unit_test(rungs_wait_for_all),
+        cmocka_unit_test(the_recipe_of_candidates),
         cmocka_unit_test(rungs_of_options),
         cmocka_unit_test(asynchronous_options),
         cmocka_unit_test(checkpoints_within_a_limit),
