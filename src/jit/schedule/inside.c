@@ -97,9 +97,8 @@ static void see(void *context, const kas_ex_node *node, kas_ix ix)
     search *s = context;
     if (node && node->kind == KAS_EX_GUARD)
         add(s, ix, node->low, node->high);
-    const kas_ix_sum sum = *kas_ix_get(s->ir, ix);
-    for (int i = 0; i < sum.terms; i++) {
-        const kas_atom atom = *kas_atom_get(s->ir, sum.term[i].atom);
+    for (int i = 0; i < kas_ix_get(s->ir, ix)->terms; i++) { /* what it points to may move */
+        const kas_atom atom = *kas_atom_get(s->ir, kas_ix_get(s->ir, ix)->term[i].atom);
         if (atom.kind == KAS_ATOM_CLAMP)
             add(s, atom.of, atom.a, atom.b);
         if (atom.kind != KAS_ATOM_VAR)

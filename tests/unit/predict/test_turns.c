@@ -111,7 +111,6 @@ static void unmodified(void **state)
     (void)state;
     kas_turns_result r;
     OK(kas_turns_measure(turns, NULL, TURNS, most, &r));
-    assert_true(r.disturbed || r.turns == TURNS);
     check(&r);
     for (int i = 0; i < r.planned.passes; i++)
         assert_null(r.planned.pass[i].kernel);

@@ -133,6 +133,8 @@ static void refused(const char *text, const kas_sample_options *o, kas_reject ex
     OK(kas_kernel_infer(&kernel));
     OK(kas_children_create(o, target, targets, &children));
     OK(kas_children_admit(children, &kernel, &r, &why));
+    if (why == KAS_REJECT_NONE)
+        kas_replacement_free(&r);
     kas_children_free(children);
     if (why != expected)
         fail_msg("%s: %s, expected %s", text, kas_reject_name(why), kas_reject_name(expected));
