@@ -67,7 +67,7 @@ expect 3 'there is no kernel file' "${base[@]}" --study "$dir/x" --from "$dir/em
 expect 3 "$dir/nowhere" "${base[@]}" --study "$dir/x" --from "$dir/nowhere"
 expect 2 'expected one of random, evolution, tree' "${base[@]}" --study "$dir/x" --strategy cleverness
 expect 2 'rising order' "${base[@]}" --study "$dir/x" --rungs 3,1
-expect 2 'the last rung is after 50 epochs, and a training has 6' "${base[@]}" --study "$dir/x" --epochs 6 --rungs 1,50
+expect 2 'the last rung is after 50 epochs, and a candidate is trained for 6' "${base[@]}" --study "$dir/x" --epochs 6 --rungs 1,50
 expect 2 '--population and --tournament are options of --strategy evolution' "${base[@]}" --study "$dir/x" --population 5
 expect 2 'larger than the population' "${base[@]}" --study "$dir/x" --strategy evolution --population 5 --tournament 6
 expect 2 '--strategy evolution: only kernels of --space canvas' "${base[@]}" --study "$dir/x" --strategy evolution --space nas-pte
