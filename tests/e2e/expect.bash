@@ -36,3 +36,23 @@ children() { # pid
 
 # Of a study, what must not depend on kills or on the number of workers.
 results() { "$kas" best "$1" --json | sed -n 's/.*"kind": "\([^"]*\)", "index": \([0-9]*\), "kernel": \([^,]*\), "state": "\([^"]*\)".*"accuracy": \([^,]*\),.*/\1 \2 \3 \4 \5/p' | sort; }
+
+# A search that may be disturbed: with the results that are in $dir/results already, it has the same with two workers ($dir/two), and
+# after kill -9 ($dir/killed) of a worker and twice of the supervisor, each when so many more lines are in the logs.
+same_when_disturbed() { # command...
+    local kill pid wanted
+    "$@" --study "$dir/two" --workers 2 >/dev/null 2>"$dir/err" || { cat "$dir/err"; fail "two workers"; }
+    results "$dir/two" | diff "$dir/results" - || fail "two workers give something else"
+    for kill in 1 2 3; do
+        wanted=$(($(log_lines "$dir/killed") + 10 + RANDOM % 40))
+        "$@" --study "$dir/killed" --workers 2 >/dev/null 2>"$dir/err" &
+        pid=$!
+        while kill -0 $pid 2>/dev/null && [ "$(log_lines "$dir/killed")" -lt $wanted ]; do sleep 0.005; done
+        if [ $kill = 1 ]; then kill -9 "$(children $pid | head -n 1)" 2>/dev/null || true; sleep 0.2; fi
+        kill -9 $pid 2>/dev/null || true
+        wait $pid 2>/dev/null || true
+    done
+    expect 0 'best kernel:' "$kas" resume "$dir/killed"
+    results "$dir/killed" | diff "$dir/results" - || fail "kills changed the leaderboard"
+}
+log_lines() { cat "$1"/logs/*.log 2>/dev/null | wc -l; } # study

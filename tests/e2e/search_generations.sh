@@ -19,22 +19,7 @@ lines() { "$kas" best "$dir/plain" --json | grep -c "$1"; }
 expect 0 'rung 0:     epoch 1, reached by' "$kas" status "$dir/plain"
 expect 0 '"generations": 3, "rungs": [{"epochs": 1, "reached": ' "$kas" status "$dir/plain" --json
 
-"${evolve[@]}" --study "$dir/two" --workers 2 >/dev/null 2>"$dir/err" || { cat "$dir/err"; fail "two workers"; }
-results "$dir/two" | diff "$dir/results" - || fail "two workers give something else"
-
-# Kills after so many more lines of the logs; of the first run a worker, of the others the supervisor.
-log_lines() { cat "$dir"/killed/logs/*.log 2>/dev/null | wc -l; }
-for kill in 1 2 3; do
-    "${evolve[@]}" --study "$dir/killed" --workers 2 >/dev/null 2>"$dir/err" &
-    pid=$!
-    wanted=$(($(log_lines) + 10 + RANDOM % 40))
-    while kill -0 $pid 2>/dev/null && [ "$(log_lines)" -lt $wanted ]; do sleep 0.005; done
-    if [ $kill = 1 ]; then kill -9 "$(children $pid | head -n 1)" 2>/dev/null || true; sleep 0.2; fi
-    kill -9 $pid 2>/dev/null || true
-    wait $pid 2>/dev/null || true
-done
-expect 0 'best kernel:' "$kas" resume "$dir/killed"
-results "$dir/killed" | diff "$dir/results" - || fail "kills changed the leaderboard"
+same_when_disturbed "${evolve[@]}"
 
 # Rungs without generations: killed after a promotion and resumed, every candidate ends, and no promotion is lost.
 rungs() { "$kas" best "$dir/free" --json | sed -n 's/.*"kind": "candidate", "index": \([0-9]*\),.*"rung": \([0-9]*\),.*/\1 \2/p' | sort -n; }

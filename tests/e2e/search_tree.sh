@@ -16,22 +16,7 @@ lines() { "$kas" best "$dir/plain" --json | grep -c "$1"; }
 [ "$(lines '"kind": "candidate".*"generation": 1.*"origin": "tree"')" = 4 ] || fail "generation 1 does not come from the tree"
 [ "$(lines '"state": "not-promoted"')" -ge 4 ] || fail "too few ended at a rung"
 
-"${tree[@]}" --study "$dir/two" --workers 2 >/dev/null 2>"$dir/err" || { cat "$dir/err"; fail "two workers"; }
-results "$dir/two" | diff "$dir/results" - || fail "two workers give something else"
-
-# Kills after so many more lines of the logs; of the first run a worker, of the others the supervisor.
-log_lines() { cat "$dir"/killed/logs/*.log 2>/dev/null | wc -l; }
-for kill in 1 2 3; do
-    "${tree[@]}" --study "$dir/killed" --workers 2 >/dev/null 2>"$dir/err" &
-    pid=$!
-    wanted=$(($(log_lines) + 10 + RANDOM % 40))
-    while kill -0 $pid 2>/dev/null && [ "$(log_lines)" -lt $wanted ]; do sleep 0.005; done
-    if [ $kill = 1 ]; then kill -9 "$(children $pid | head -n 1)" 2>/dev/null || true; sleep 0.2; fi
-    kill -9 $pid 2>/dev/null || true
-    wait $pid 2>/dev/null || true
-done
-expect 0 'best kernel:' "$kas" resume "$dir/killed"
-results "$dir/killed" | diff "$dir/results" - || fail "kills changed the leaderboard"
+same_when_disturbed "${tree[@]}"
 
 # Kernels of another study come first, and the tree learns from them.
 finished=$(lines '"kind": "candidate".*"state": "finished"')

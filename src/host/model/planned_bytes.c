@@ -81,16 +81,13 @@ static void conv_pass(counter *c, const char *what, int layer, double bytes, kas
     s->conv.tf32 = c->m->tf32;
 }
 
-/* Adds the pass that combines what a batch norm's chunks of rows found: a thread takes the chunks
- * of its team one behind the other, and waits for the two numbers of each in turn. */
+/* Adds the pass that combines what a batch norm's chunks of rows found: a thread has the loads of
+ * all chunks of its team under way at once. */
 static void combine_pass(counter *c, int layer, double bytes)
 {
-    enum { NUMBERS = 2 };
     kas_sweep *s = pass(c, "batch norm combine", layer, bytes);
-    if (!s)
-        return;
-    const double chunks = bytes / (NUMBERS * sizeof(float) * c->m->net->layer[layer].c);
-    s->rounds = NUMBERS * ceil(chunks / KAS_NORM_TEAMS);
+    if (s)
+        s->rounds = 1;
 }
 
 /* Adds a launch of a kernel in the place of `layer`. */

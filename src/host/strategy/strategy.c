@@ -10,7 +10,7 @@
 #include "host/space/evolve/evolve.h"
 #include "host/space/name_set.h"
 #include "host/space/sample/sampler.h"
-#include "host/strategy/grown.h"
+#include "host/strategy/kernel_tree.h"
 #include "host/strategy/proposals.h"
 #include "host/strategy/select.h"
 #include "host/study/problem.h"
@@ -30,7 +30,7 @@ typedef struct source {
     const kas_target *target; /* [targets] */
     int targets;
     kas_children *children; /* makes children, and checks proposals; NULL = neither */
-    kas_grown *grown;       /* of the tree */
+    kas_kernel_tree *tree;  /* of the strategy tree */
     kas_population population;
     kas_name_set names;                     /* of all candidates so far */
     int64_t index;                          /* number of the next candidate */
@@ -129,17 +129,17 @@ static void propose_proposed(const kas_proposed *one, proposal *out)
     memcpy(out->name, one->name, sizeof out->name);
 }
 
-static kas_status propose_grown(source *s, proposal *out, bool *found)
+static kas_status propose_from_tree(source *s, proposal *out, bool *found)
 {
     *out = (proposal){.origin = "tree"};
-    return kas_grown_propose(s->grown, &s->names, &out->replacement, out->name, &out->attempt,
-                             found);
+    return kas_kernel_tree_propose(s->tree, &s->names, &out->replacement, out->name, &out->attempt,
+                                   found);
 }
 
-/* *grown is true when the tree has proposed it. */
-static kas_status propose_any(source *s, proposal *out, bool *grown)
+/* *from_tree is true when the tree has proposed it. */
+static kas_status propose_any(source *s, proposal *out, bool *from_tree)
 {
-    *grown = false;
+    *from_tree = false;
     if (s->index < s->firsts)
         return propose_first(s, out);
     const kas_proposed *one = kas_proposals_next(&s->proposals);
@@ -147,9 +147,9 @@ static kas_status propose_any(source *s, proposal *out, bool *grown)
         propose_proposed(one, out);
         return KAS_OK;
     }
-    if (s->grown)
-        KAS_TRY(propose_grown(s, out, grown));
-    if (*grown)
+    if (s->tree)
+        KAS_TRY(propose_from_tree(s, out, from_tree));
+    if (*from_tree)
         return KAS_OK;
     return s->population.fertile > 0 ? propose_child(s, out) : propose_sample(s, out);
 }
@@ -157,9 +157,9 @@ static kas_status propose_any(source *s, proposal *out, bool *grown)
 /* What the tree did not propose it learns from all the same. */
 static kas_status propose(source *s, proposal *out)
 {
-    bool grown;
-    KAS_TRY(propose_any(s, out, &grown));
-    return s->grown && !grown ? kas_grown_visit(s->grown, &out->replacement) : KAS_OK;
+    bool from_tree;
+    KAS_TRY(propose_any(s, out, &from_tree));
+    return s->tree && !from_tree ? kas_kernel_tree_visit(s->tree, &out->replacement) : KAS_OK;
 }
 
 /* Makes the work item, but for its forecast. */
@@ -264,8 +264,8 @@ static kas_status advance(source *s, const kas_work *items, int count)
                                       &parents));
     kas_population_free(&s->population);
     s->population = parents;
-    if (s->grown)
-        KAS_TRY(kas_grown_learn(s->grown, items, count, s->generation + 1));
+    if (s->tree)
+        KAS_TRY(kas_kernel_tree_learn(s->tree, items, count, s->generation + 1));
     s->generation++;
     s->members = 0;
     return KAS_OK;
@@ -325,7 +325,7 @@ static void close_source(void *context)
     kas_proposals_free(&s->proposals);
     kas_population_free(&s->population);
     kas_children_free(s->children);
-    kas_grown_free(s->grown);
+    kas_kernel_tree_free(s->tree);
     kas_sampler_free(s->sampler);
     kas_first_free(s->first, s->firsts);
     kas_name_set_free(&s->names);
@@ -353,7 +353,7 @@ static kas_status open_source(source *s, const char *from)
     if (s->options->strategy == KAS_STRATEGY_EVOLUTION)
         KAS_TRY(open_children(s));
     if (s->options->strategy == KAS_STRATEGY_TREE)
-        KAS_TRY(kas_grown_create(s->options, &sample, s->target, s->targets, &s->grown));
+        KAS_TRY(kas_kernel_tree_create(s->options, &sample, s->target, s->targets, &s->tree));
     return kas_first_list(s->options, s->target, s->targets, from, &s->first, &s->firsts);
 }
 
@@ -396,8 +396,8 @@ void kas_strategy_describe(const kas_strategy *strategy, kas_buf *out)
     const source *s = strategy->context;
     if (strategy->next != next)
         return;
-    if (s->grown)
-        kas_grown_describe(s->grown, out);
+    if (s->tree)
+        kas_kernel_tree_describe(s->tree, out);
     if (s->attempt > 0)
         kas_buf_printf(out,
                        "children: %" PRIu64 " from %" PRIu64 " attempts; not legal: %" PRIu64

@@ -11,7 +11,7 @@
  *                 random ones. Later generations: children of winners (select.h,
  *                 space/evolve/evolve.h)
  *     tree        the same kernels first, then Monte-Carlo tree search over how kernels begin
- *                 (grown.h, tree.h)
+ *                 (kernel_tree.h, tree.h)
  *
  * A generation has so many candidates that reach training.  Those that prediction discards keep
  * their numbers and come beside them.
@@ -80,8 +80,8 @@ void kas_strategy_close(kas_strategy *strategy); /* one that is zero is allowed 
  * one, and another space than canvas. */
 kas_status kas_strategy_take_proposals(kas_strategy *strategy, const kas_proposer *proposer);
 
-/* Appends a sentence about the children or the tree of this process, and one about proposals; nothing
- * without any. */
+/* Appends a sentence about the children or the tree of this process, and one about proposals;
+ * nothing without any. */
 void kas_strategy_describe(const kas_strategy *strategy, kas_buf *out);
 
 #endif

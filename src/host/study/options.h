@@ -94,16 +94,17 @@ typedef struct kas_search_options {
  * (device, threads). */
 kas_search_options kas_search_options_default(void);
 
-/* Returns whether candidates begin with weights of the trained baseline, which they then wait for. */
+/* Returns whether candidates begin with weights of the trained baseline, and so wait for it. */
 bool kas_search_warm(const kas_search_options *options);
 
-/* Returns the recipe by which the search trains a candidate or anything else. With `imitate` that of
- * candidates has so many epochs, the warm-up is as much shorter, and a rate that falls in steps
+/* Returns the recipe by which the search trains a candidate or anything else. With `imitate` that
+ * of candidates has so many epochs, the warm-up is as much shorter, and a rate that falls in steps
  * falls by the cosine. */
 kas_recipe kas_search_recipe(const kas_search_options *options, bool candidate);
 
 /* Returns whether candidates come in generations, each of which may depend on the results of those
- * before: with evolution, with the tree, with rungs that are not asynchronous, and where a size is given. */
+ * before: with evolution, with the tree, with rungs that are not asynchronous, and where a size is
+ * given. */
 bool kas_search_in_generations(const kas_search_options *options);
 
 /* Chooses the sizes of generations that are 0, and checks strategy and rungs. KAS_USAGE names the

@@ -35,8 +35,8 @@ kas_status kas_study_checkpoint_path(const char *study, const kas_work *work,
 kas_status kas_study_weights_path(const char *study, const kas_work *work,
                                   char out[KAS_STUDY_PATH]);
 
-/* Writes the path of the weights with which imitation lets a candidate begin: that of its checkpoint
- * with ".start" behind it. `out` has KAS_STUDY_PATH bytes; a longer path is cut off. */
+/* Writes the path of the weights with which imitation lets a candidate begin: that of its
+ * checkpoint with ".start" behind it. `out` has KAS_STUDY_PATH bytes; a longer path is cut off. */
 void kas_study_start_path(const char *checkpoint, char out[KAS_STUDY_PATH]);
 
 /* Deletes the checkpoint of an item that ended, and the weights of imitation, if they are there. */

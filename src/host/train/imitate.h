@@ -40,8 +40,8 @@ typedef struct kas_imitate_result {
 } kas_imitate_result;
 
 /* The caller frees *out with kas_imitate_result_free, also after a failure. Fails with
- * KAS_INTERRUPTED when on_progress asks for an end, and with KAS_NOTHING_VALID when a kernel's weights
- * or output became not finite. */
+ * KAS_INTERRUPTED when on_progress asks for an end, and with KAS_NOTHING_VALID when a kernel's
+ * weights or output became not finite. */
 kas_status kas_imitate(kas_device *device, const kas_imitate_options *options,
                        kas_imitate_result *out);
 void kas_imitate_result_free(kas_imitate_result *result);

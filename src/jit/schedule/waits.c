@@ -3,8 +3,9 @@
  *
  * A thread issues the loads of a round together and then waits for all of them:
  *
- *     a long reduction       a round for each turn: its lanes stand behind a guard, which is a
- *                            branch, and no load moves in front of it (KAS_THREADS)
+ *     a long reduction       a round for every few turns, which ptxas unrolls; in a kernel of rows
+ *                            one for each turn: its lanes stand behind a guard, which is a branch,
+ *                            and no load moves in front of it (KAS_THREADS)
  *     a column               likewise, for each turn of its walk: once where registers keep it
  *     a row                  one round; its reductions go round by shuffles
  *     anything else          one round, or as many as the loads of short reductions fill
@@ -21,8 +22,9 @@
 
 enum {
     SECTOR_BYTES = 32,
-    /* Turns of a reduction around the lanes, or of a walk, whose loads are under way at once */
-    TURNS_UNDER_WAY = 1,
+    /* Turns of a reduction around the lanes, or of a walk, whose loads are under way at once where
+     * no guard stands between them: what ptxas unrolls of a loop of unknown length */
+    TURNS_UNDER_WAY = 4,
     SHUFFLES = 4, /* what a reduction among the threads of a row takes, in reads of L1 */
     /* Registers: of a thread that computes addresses; most for loads under way, and for each
      * load, as in unroll.c */
@@ -183,7 +185,7 @@ static kas_status count_phase(waits *w, kas_ex body, double turns)
     w->inside = 1;
     KAS_TRY(kas_ex_visit(w->ir, body, see_phase, w));
     w->kept += w->nest->width;
-    add_rounds(w, ceil(turns / TURNS_UNDER_WAY) * w->inside, w->share);
+    add_rounds(w, ceil(turns / (w->nest->row ? 1 : TURNS_UNDER_WAY)) * w->inside, w->share);
     return KAS_OK;
 }
 

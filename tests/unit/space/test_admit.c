@@ -10,33 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/net/targets.h"
 #include "host/space/evolve/evolve.h"
 #include "host/space/file/kernel_json.h"
 #include "host/space/sample/sampler.h"
+#include "resnet18.h"
 #include "support/accept.h"
 #include "support/ok.h"
 
 enum { SAMPLES = 4000 };
-
-static kas_net *net;
-static kas_target *target;
-static int targets;
-
-static int find_targets(void **state)
-{
-    (void)state;
-    return kas_net_build("resnet18", 32, 32, 3, 10, &net) != KAS_OK ||
-           kas_net_targets(net, NULL, &target, &targets) != KAS_OK;
-}
-
-static int free_targets(void **state)
-{
-    (void)state;
-    free(target);
-    kas_net_free(net);
-    return 0;
-}
 
 /* Reads the kernel back from a file, as a program would have written it. */
 static void write_and_read(const kas_sample *sample, kas_kernel *out)

@@ -12,7 +12,6 @@
 
 #include "host/check/recheck.h"
 #include "host/core/sha256.h"
-#include "host/net/targets.h"
 #include "host/space/canvas/candidate_ops.h"
 #include "host/space/canvas/prune.h"
 #include "host/space/evolve/evolve.h"
@@ -22,6 +21,7 @@
 #include "host/space/name_set.h"
 #include "host/space/sample/sampler.h"
 #include "host/space/weights.h"
+#include "resnet18.h"
 #include "support/build.h"
 
 #define HW (KAS_AXIS_H | KAS_AXIS_W)
@@ -33,25 +33,6 @@ static const char *const known[] = {
     "nas_pte_3",       "residual",       "shift_conv",     "spatial_separable",
     "squeeze_excite"};
 enum { KNOWN = sizeof known / sizeof *known, SAMPLES = 40, POPULATION = 120, CHILDREN = 20000 };
-
-static kas_net *net;
-static kas_target *target;
-static int targets;
-
-static int find_targets(void **state)
-{
-    (void)state;
-    return kas_net_build("resnet18", 32, 32, 3, 10, &net) != KAS_OK ||
-           kas_net_targets(net, NULL, &target, &targets) != KAS_OK;
-}
-
-static int free_targets(void **state)
-{
-    (void)state;
-    free(target);
-    kas_net_free(net);
-    return 0;
-}
 
 static kas_sample_options half_cost(void)
 {

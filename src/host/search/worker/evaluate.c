@@ -300,8 +300,8 @@ static kas_status plan_memory(const run *r, const kas_train_options *options, si
     return KAS_OK;
 }
 
-/* Waits for `times` the memory of a training. The run is planned as if it had the device to itself: its launches, and so its
- * bits, do not depend on the neighbours. */
+/* Waits for `times` the memory of a training. The run is planned as if it had the device to
+ * itself: its launches, and so its bits, do not depend on the neighbours. */
 static kas_status reserve(run *r, const kas_train_options *options, int times, bool *go_on)
 {
     size_t bytes, room;

@@ -1,4 +1,4 @@
-#include "host/strategy/grown.h"
+#include "host/strategy/kernel_tree.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
  * kernel at all. */
 enum { MOST_TRIES = 16 };
 
-struct kas_grown {
+struct kas_kernel_tree {
     const kas_search_options *options;
     kas_beginnings *beginnings;
     kas_tree *tree; /* node k is beginning k */
@@ -25,7 +25,7 @@ struct kas_grown {
 
 static kas_status make(void *context, int parent, int choice, int *choices, bool *open)
 {
-    kas_beginnings *b = ((kas_grown *)context)->beginnings;
+    kas_beginnings *b = ((kas_kernel_tree *)context)->beginnings;
     int number = 0; /* that of the root, which is there */
     if (parent >= 0)
         KAS_TRY(kas_beginnings_extend(b, parent, choice, &number));
@@ -36,13 +36,14 @@ static kas_status make(void *context, int parent, int choice, int *choices, bool
 
 static uint64_t key(void *context, int node, int choice)
 {
-    return kas_beginnings_key(((kas_grown *)context)->beginnings, node, choice);
+    return kas_beginnings_key(((kas_kernel_tree *)context)->beginnings, node, choice);
 }
 
-kas_status kas_grown_create(const kas_search_options *options, const kas_sample_options *sample,
-                            const kas_target *target, int targets, kas_grown **out)
+kas_status kas_kernel_tree_create(const kas_search_options *options,
+                                  const kas_sample_options *sample, const kas_target *target,
+                                  int targets, kas_kernel_tree **out)
 {
-    kas_grown *g = calloc(1, sizeof *g);
+    kas_kernel_tree *g = calloc(1, sizeof *g);
     *out = NULL;
     if (!g)
         return kas_fail(KAS_NO_MEMORY, "a search tree: out of memory");
@@ -51,13 +52,13 @@ kas_status kas_grown_create(const kas_search_options *options, const kas_sample_
     if (status == KAS_OK)
         status = kas_tree_create(options->exploration, &(kas_tree_space){make, key, g}, &g->tree);
     if (status != KAS_OK)
-        kas_grown_free(g);
+        kas_kernel_tree_free(g);
     else
         *out = g;
     return status;
 }
 
-void kas_grown_free(kas_grown *g)
+void kas_kernel_tree_free(kas_kernel_tree *g)
 {
     if (!g)
         return;
@@ -68,7 +69,7 @@ void kas_grown_free(kas_grown *g)
 
 /* ---- candidates ------------------------------------------------------------------------------ */
 
-static kas_status visit(kas_grown *g, int leaf, const kas_replacement *candidate)
+static kas_status visit(kas_kernel_tree *g, int leaf, const kas_replacement *candidate)
 {
     uint64_t keys[2 * KAS_MAX_NODES];
     const bool one = candidate->kernel_of == NULL; /* kernels by layer have no place in the tree */
@@ -77,7 +78,7 @@ static kas_status visit(kas_grown *g, int leaf, const kas_replacement *candidate
 }
 
 /* Attempts to get a new kernel with this beginning; *twice counts those that are not new. */
-static kas_status complete(kas_grown *g, int leaf, kas_name_set *names, kas_replacement *out,
+static kas_status complete(kas_kernel_tree *g, int leaf, kas_name_set *names, kas_replacement *out,
                            char name[KAS_NAME_SIZE], int64_t *attempt, int *twice, bool *found)
 {
     kas_attempt how;
@@ -100,8 +101,8 @@ static kas_status complete(kas_grown *g, int leaf, kas_name_set *names, kas_repl
     return KAS_OK;
 }
 
-kas_status kas_grown_propose(kas_grown *g, kas_name_set *names, kas_replacement *out,
-                             char name[KAS_NAME_SIZE], int64_t *attempt, bool *found)
+kas_status kas_kernel_tree_propose(kas_kernel_tree *g, kas_name_set *names, kas_replacement *out,
+                                   char name[KAS_NAME_SIZE], int64_t *attempt, bool *found)
 {
     *found = false;
     while (!*found) {
@@ -128,7 +129,7 @@ kas_status kas_grown_propose(kas_grown *g, kas_name_set *names, kas_replacement 
     return KAS_OK;
 }
 
-kas_status kas_grown_visit(kas_grown *g, const kas_replacement *candidate)
+kas_status kas_kernel_tree_visit(kas_kernel_tree *g, const kas_replacement *candidate)
 {
     int at = 0;
     while (!candidate->kernel_of) {
@@ -140,7 +141,8 @@ kas_status kas_grown_visit(kas_grown *g, const kas_replacement *candidate)
     return visit(g, at, candidate);
 }
 
-kas_status kas_grown_learn(kas_grown *g, const kas_work *items, int count, int generation)
+kas_status kas_kernel_tree_learn(kas_kernel_tree *g, const kas_work *items, int count,
+                                 int generation)
 {
     const int64_t visits = kas_tree_visits(g->tree);
     double *reward = calloc((size_t)visits + 1, sizeof *reward);
@@ -153,7 +155,7 @@ kas_status kas_grown_learn(kas_grown *g, const kas_work *items, int count, int g
     return status;
 }
 
-void kas_grown_describe(const kas_grown *g, kas_buf *out)
+void kas_kernel_tree_describe(const kas_kernel_tree *g, kas_buf *out)
 {
     if (g->attempt > 0)
         kas_buf_printf(

@@ -13,7 +13,7 @@
 #include "host/space/file/assignment.h"
 #include "host/space/sample/beginning.h"
 #include "host/space/sample/sampler.h"
-#include "host/strategy/grown.h"
+#include "host/strategy/kernel_tree.h"
 #include "host/strategy/select.h"
 #include "support/accept.h"
 
@@ -434,18 +434,18 @@ static void a_small_space_ends(void **state)
     kas_name_set names = {0};
     kas_sampler *sampler;
     kas_sample s;
-    kas_grown *grown;
+    kas_kernel_tree *tree;
     bool found = true, is_new;
     int drawn = 0, count = -1;
     sample.min_primitives = sample.max_primitives = 2;
     sample.allowed = (uint64_t)1 << KAS_OP_UNFOLD | (uint64_t)1 << KAS_OP_FC;
     sample.budget = (kas_budget){0};
-    OK(kas_grown_create(&o, &sample, target, targets, &grown));
+    OK(kas_kernel_tree_create(&o, &sample, target, targets, &tree));
     while (found) {
         kas_replacement r;
         char name[KAS_NAME_SIZE];
         int64_t attempt;
-        OK(kas_grown_propose(grown, &names, &r, name, &attempt, &found));
+        OK(kas_kernel_tree_propose(tree, &names, &r, name, &attempt, &found));
         if (found)
             kas_replacement_free(&r);
         count++;
@@ -459,7 +459,7 @@ static void a_small_space_ends(void **state)
     print_message("%d kernels, of which the sampler gives %d\n", count, drawn);
     assert_true(drawn >= 4 && count >= drawn);
     kas_sampler_free(sampler);
-    kas_grown_free(grown);
+    kas_kernel_tree_free(tree);
     kas_name_set_free(&names);
 }
 
