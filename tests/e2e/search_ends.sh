@@ -42,6 +42,12 @@ awk -v turns="$(grep '"kind": "turns"' "$dir/a.json" | number ended | sort -n | 
 [ "$(grep -oE '"latency_ratio": [0-9.]+' "$dir/a/best/model.json" | sort)" = "$(grep '"kind": "turns"' "$dir/a.json" | grep -oE '"latency_ratio": [0-9.]+' | sort)" ] ||
     fail "other ratios in model.json: $(cat "$dir/a/best/model.json")"
 [ -n "$("$kas" log "$dir/a" "turns-000$(grep '"kind": "turns"' "$dir/a.json" | number index | head -n 1)")" ] || fail "no log of a measurement in turns"
+# Candidates are timed so as well: their latency is that of the unmodified network, times the ratio.
+base=$(grep '"kind": "baseline"' "$dir/a.json" | number latency_seconds)
+grep '"kind": "candidate"' "$dir/a.json" | grep '"latency_ratio": [0-9]' >"$dir/timed"
+paste <(number latency_seconds <"$dir/timed") <(number latency_ratio <"$dir/timed") | awk -v base="$base" '
+    { off = $1 - base * $2; if (off < 0) off = -off; if (!($1 > 0 && off < 1e-6 * $1)) bad = 1 } END { exit bad || !NR }' ||
+    fail "latencies that are not $base times their ratios: $(cat "$dir/timed")"
 expect 0 'best kernel:' "${search[@]}" --study "$dir/h100" --objective accuracy --latency-on h100 --candidates 1
 grep -q '"kind": "turns"' <<<"$("$kas" best "$dir/h100" --json)" && fail "timed here for another machine"
 

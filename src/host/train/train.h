@@ -89,15 +89,6 @@ typedef struct kas_train_result {
 kas_status kas_train(kas_device *device, const kas_train_options *options, kas_train_result *out);
 void kas_train_result_free(kas_train_result *result);
 
-/* Measures the latency of inference: the median of a forward pass at `batch` after warm-up, in
- * seconds, and its spread (interquartile range). */
-typedef struct kas_latency {
-    double median, iqr;
-    int repeats;
-} kas_latency;
-kas_status kas_measure_latency(kas_device *device, const kas_net *net, kas_programs *programs,
-                               int batch, kas_precision precision, kas_latency *out);
-
 /* Computes the device memory that a run would need, without allocating it (--dry-run), as `options`
  * say, whether or not a device has that much. */
 kas_status kas_train_plan_memory(const kas_train_options *options, kas_memory_plan *out);

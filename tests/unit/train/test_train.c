@@ -566,17 +566,6 @@ static void what_does_not_fit_is_explained(void **state)
     kas_net_free(other);
 }
 
-static void latency_is_measured(void **state)
-{
-    (void)state;
-    kas_latency latency = {0};
-    assert_int_equal(kas_measure_latency(device, net, NULL, 4, KAS_PRECISION_FP32, &latency),
-                     KAS_OK);
-    print_message("latency %.3f ms, interquartile range %.3f ms, %d repeats\n",
-                  1e3 * latency.median, 1e3 * latency.iqr, latency.repeats);
-    assert_true(latency.median > 0 && latency.iqr >= 0 && latency.repeats >= 10);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -593,7 +582,6 @@ int main(void)
         cmocka_unit_test(weights_that_are_not_finite_are_neither_written_nor_taken),
         cmocka_unit_test(initial_weights_are_taken),
         cmocka_unit_test(what_does_not_fit_is_explained),
-        cmocka_unit_test(latency_is_measured),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -274,6 +274,19 @@ static double baseline_latency(const kas_supervisor *s)
     return NAN;
 }
 
+/* Reads the measurements of an item. The machine may have been busier than when the unmodified
+ * network was measured, so a candidate's latency is told in that one: the ratio is of neighbours in
+ * time. */
+static kas_measured measured_from(const kas_supervisor *s, const kas_item *item,
+                                  const cJSON *message)
+{
+    kas_measured measured = kas_measured_from(message);
+    const double unmodified = baseline_latency(s);
+    if (item->work.kind == KAS_WORK_CANDIDATE && isfinite(measured.ratio) && isfinite(unmodified))
+        measured.latency = measured.ratio * unmodified;
+    return measured;
+}
+
 static kas_status hear_calibrated(kas_supervisor *s, kas_worker *worker, kas_item *item,
                                   const cJSON *message)
 {
@@ -292,7 +305,8 @@ static kas_status hear_calibrated(kas_supervisor *s, kas_worker *worker, kas_ite
 static kas_status hear_measured(kas_supervisor *s, kas_worker *worker, kas_item *item,
                                 const cJSON *message)
 {
-    kas_measured measured = kas_measured_from(message);
+    const kas_measured measured = measured_from(s, item, message);
+    const kas_search_options *options = s->options->search;
     bool held;
     KAS_TRY(kas_store_record_measured(s->store, item->work.id, item->work.lease, &measured, &held));
     if (!held) {
@@ -303,11 +317,10 @@ static kas_status hear_measured(kas_supervisor *s, kas_worker *worker, kas_item 
     item->work.measured = measured;
     /* Later generations must not depend on a measurement, and one here says nothing of another
      * machine: there the forecast decides. */
-    const bool decides =
-        !kas_search_in_generations(s->options->search) && !*s->options->search->latency_on;
-    double limit = decides ? s->options->search->latency * baseline_latency(s) : 0;
-    return answer(s, worker, item,
-                  item->work.kind == KAS_WORK_CANDIDATE && limit > 0 && measured.latency > limit);
+    const bool decides = item->work.kind == KAS_WORK_CANDIDATE &&
+                         !kas_search_in_generations(options) && !*options->latency_on;
+    const double limit = decides ? options->latency * baseline_latency(s) : 0;
+    return answer(s, worker, item, limit > 0 && measured.latency > limit);
 }
 
 static void free_curves(kas_curve *curve, int count)
@@ -418,7 +431,7 @@ static kas_status hear_result(kas_supervisor *s, kas_worker *worker, kas_item *i
 {
     kas_work_state state;
     const char *reason = kas_message_get_text(message, "reason");
-    kas_measured measured = kas_measured_from(message);
+    kas_measured measured = measured_from(s, item, message);
     if (!kas_work_state_parse(kas_message_get_text(message, "state"), &state))
         return kas_fail(KAS_BAD_INPUT, "result: unknown state");
     KAS_TRY(add_processor(s, item, message));
