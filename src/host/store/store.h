@@ -161,7 +161,7 @@ typedef struct kas_measured {
     double compile_seconds;      /* of the JIT */
     double memory;               /* bytes of device memory */
     double output_std_min, output_std_max; /* over targets, at initialisation, without gains */
-    double ratio, ratio_low, ratio_high;   /* the latency in that of the unmodified network, timed in
+    double ratio, ratio_low, ratio_high; /* the latency in that of the unmodified network, timed in
                                               turns with it: median and quartiles */
 } kas_measured;
 kas_measured kas_measured_unknown(void);
