@@ -7,7 +7,6 @@
 #include <sys/wait.h>
 
 #include "host/core/file/files.h"
-#include "host/leaderboard/judge.h"
 #include "host/leaderboard/rungs.h"
 #include "host/leaderboard/publish.h"
 #include "host/search/supervisor/supervisor_state.h"
@@ -266,27 +265,6 @@ static kas_status answer(kas_supervisor *s, kas_worker *worker, const kas_item *
     return kas_channel_send(&worker->channel, message) == KAS_NO_MEMORY ? KAS_NO_MEMORY : KAS_OK;
 }
 
-static double baseline_latency(const kas_supervisor *s)
-{
-    for (int i = 0; i < s->count; i++)
-        if (s->list[i].kind == KAS_WORK_BASELINE)
-            return s->list[i].measured.latency;
-    return NAN;
-}
-
-/* Reads the measurements of an item. The machine may have been busier than when the unmodified
- * network was measured, so a candidate's latency is told in that one: the ratio is of neighbours in
- * time. */
-static kas_measured measured_from(const kas_supervisor *s, const kas_item *item,
-                                  const cJSON *message)
-{
-    kas_measured measured = kas_measured_from(message);
-    const double unmodified = baseline_latency(s);
-    if (item->work.kind == KAS_WORK_CANDIDATE && isfinite(measured.ratio) && isfinite(unmodified))
-        measured.latency = measured.ratio * unmodified;
-    return measured;
-}
-
 static kas_status hear_calibrated(kas_supervisor *s, kas_worker *worker, kas_item *item,
                                   const cJSON *message)
 {
@@ -305,8 +283,7 @@ static kas_status hear_calibrated(kas_supervisor *s, kas_worker *worker, kas_ite
 static kas_status hear_measured(kas_supervisor *s, kas_worker *worker, kas_item *item,
                                 const cJSON *message)
 {
-    const kas_measured measured = measured_from(s, item, message);
-    const kas_search_options *options = s->options->search;
+    const kas_measured measured = kas_verdict_measured(s, &item->work, message);
     bool held;
     KAS_TRY(kas_store_record_measured(s->store, item->work.id, item->work.lease, &measured, &held));
     if (!held) {
@@ -315,58 +292,7 @@ static kas_status hear_measured(kas_supervisor *s, kas_worker *worker, kas_item 
     }
     KAS_TRY(kas_supervisor_refresh(s));
     item->work.measured = measured;
-    /* Later generations must not depend on a measurement, and one here says nothing of another
-     * machine: there the forecast decides. */
-    const bool decides = item->work.kind == KAS_WORK_CANDIDATE &&
-                         !kas_search_in_generations(options) && !*options->latency_on;
-    const double limit = decides ? options->latency * baseline_latency(s) : 0;
-    return answer(s, worker, item, limit > 0 && measured.latency > limit);
-}
-
-static void free_curves(kas_curve *curve, int count)
-{
-    for (int i = 0; i < count; i++)
-        free((void *)curve[i].accuracy);
-    free(curve);
-}
-
-static kas_status load_curve(kas_supervisor *s, const kas_work *work, kas_curve *out)
-{
-    kas_epoch *epoch;
-    int epochs;
-    KAS_TRY(kas_store_epochs(s->store, work->id, &epoch, &epochs));
-    double *accuracy = malloc(sizeof *accuracy * (size_t)(epochs ? epochs : 1));
-    for (int e = 0; accuracy && e < epochs; e++)
-        accuracy[e] = epoch[e].validation_accuracy;
-    free(epoch);
-    *out = (kas_curve){.index = work->index,
-                       .generation = work->generation,
-                       .latency = work->measured.latency,
-                       .cost = kas_judge_cost(work),
-                       .epochs = epochs,
-                       .accuracy = accuracy};
-    return accuracy ? KAS_OK : kas_fail(KAS_NO_MEMORY, "curves: out of memory");
-}
-
-static kas_status judge(kas_supervisor *s, const kas_item *item, const kas_epoch *epoch,
-                        bool *prune)
-{
-    *prune = false;
-    if (item->work.kind != KAS_WORK_CANDIDATE || strcmp(s->options->search->prune, "none") == 0)
-        return KAS_OK;
-    int count = 0;
-    kas_curve *curve = calloc((size_t)s->count + 1, sizeof *curve);
-    kas_status status = curve ? KAS_OK : kas_fail(KAS_NO_MEMORY, "curves: out of memory");
-    for (int i = 0; i < s->count && status == KAS_OK; i++)
-        if (s->list[i].kind == KAS_WORK_CANDIDATE && s->list[i].state == KAS_WORK_FINISHED) {
-            status = load_curve(s, &s->list[i], &curve[count]);
-            count += status == KAS_OK;
-        }
-    if (status == KAS_OK)
-        *prune = kas_judge_prune(s->options->search, curve, count, &item->work, epoch->epoch,
-                                 epoch->validation_accuracy);
-    free_curves(curve, count);
-    return status;
+    return answer(s, worker, item, kas_verdict_too_slow(s, &item->work));
 }
 
 static kas_status hear_epoch(kas_supervisor *s, kas_worker *worker, kas_item *item,
@@ -385,7 +311,7 @@ static kas_status hear_epoch(kas_supervisor *s, kas_worker *worker, kas_item *it
         kas_store_renew(s->store, item->work.id, item->work.lease, kas_supervisor_lease(s), &held));
     item->last_renewed = kas_monotonic();
     KAS_TRY(kas_supervisor_refresh(s)); /* includes curves that another supervisor has added */
-    KAS_TRY(judge(s, item, &epoch, &prune));
+    KAS_TRY(kas_verdict_prune(s, &item->work, &epoch, &prune));
     return answer(s, worker, item, prune);
 }
 
@@ -431,7 +357,7 @@ static kas_status hear_result(kas_supervisor *s, kas_worker *worker, kas_item *i
 {
     kas_work_state state;
     const char *reason = kas_message_get_text(message, "reason");
-    kas_measured measured = measured_from(s, item, message);
+    kas_measured measured = kas_verdict_measured(s, &item->work, message);
     if (!kas_work_state_parse(kas_message_get_text(message, "state"), &state))
         return kas_fail(KAS_BAD_INPUT, "result: unknown state");
     KAS_TRY(add_processor(s, item, message));

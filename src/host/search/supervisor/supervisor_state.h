@@ -5,6 +5,7 @@
  *     lookahead.c     gives later candidates to the helper that compiles ahead
  *     proposer.c      asks the program that proposes candidates (proposer.h)
  *     report.c        handles the messages and the death of a worker
+ *     verdict.c       decides whether a candidate goes on
  *     keep_weights.c  deletes weights that need not be kept */
 #ifndef KAS_SEARCH_SUPERVISOR_SUPERVISOR_STATE_H
 #define KAS_SEARCH_SUPERVISOR_SUPERVISOR_STATE_H
@@ -143,6 +144,19 @@ kas_status kas_supervisor_watch_proposer(kas_supervisor *s);
 /* Deletes the weights of ended candidates that are not on the frontier and, when those on the
  * frontier exceed the limit, some of these too (keep_weights.c). */
 kas_status kas_supervisor_keep_weights(const kas_supervisor *s);
+
+/* ---- verdict.c ------------------------------------------------------------------------------- */
+/* Reads the measurements of an item from a worker's message. The machine may have been busier than
+ * when the unmodified network was measured, so a candidate's latency is told in that one: its ratio
+ * is of neighbours in time. */
+kas_measured kas_verdict_measured(const kas_supervisor *s, const kas_work *work,
+                                  const cJSON *message);
+/* Returns whether --latency ends a candidate that was measured. Later generations must not depend
+ * on a measurement, and one here says nothing of another machine: there the forecast decides. */
+bool kas_verdict_too_slow(const kas_supervisor *s, const kas_work *work);
+/* Finds out whether --prune ends a candidate after an epoch. */
+kas_status kas_verdict_prune(const kas_supervisor *s, const kas_work *work, const kas_epoch *epoch,
+                             bool *prune);
 
 /* ---- report.c -------------------------------------------------------------------------------- */
 /* Returns how many items the worker has. */

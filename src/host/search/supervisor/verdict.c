@@ -1,0 +1,81 @@
+/* Decides whether a candidate that is under way goes on: by its latency, by its curve. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/leaderboard/judge.h"
+#include "host/search/supervisor/supervisor_state.h"
+#include "host/search/worker/worker.h"
+
+static double baseline_latency(const kas_supervisor *s)
+{
+    for (int i = 0; i < s->count; i++)
+        if (s->list[i].kind == KAS_WORK_BASELINE)
+            return s->list[i].measured.latency;
+    return NAN;
+}
+
+kas_measured kas_verdict_measured(const kas_supervisor *s, const kas_work *work,
+                                  const cJSON *message)
+{
+    kas_measured measured = kas_measured_from(message);
+    const double unmodified = baseline_latency(s);
+    if (work->kind == KAS_WORK_CANDIDATE && isfinite(measured.ratio) && isfinite(unmodified))
+        measured.latency = measured.ratio * unmodified;
+    return measured;
+}
+
+bool kas_verdict_too_slow(const kas_supervisor *s, const kas_work *work)
+{
+    const kas_search_options *options = s->options->search;
+    const bool decides = work->kind == KAS_WORK_CANDIDATE && !kas_search_in_generations(options) &&
+                         !*options->latency_on;
+    const double limit = decides ? options->latency * baseline_latency(s) : 0;
+    return limit > 0 && work->measured.latency > limit;
+}
+
+static void free_curves(kas_curve *curve, int count)
+{
+    for (int i = 0; i < count; i++)
+        free((void *)curve[i].accuracy);
+    free(curve);
+}
+
+static kas_status load_curve(const kas_supervisor *s, const kas_work *work, kas_curve *out)
+{
+    kas_epoch *epoch;
+    int epochs;
+    KAS_TRY(kas_store_epochs(s->store, work->id, &epoch, &epochs));
+    double *accuracy = malloc(sizeof *accuracy * (size_t)(epochs ? epochs : 1));
+    for (int e = 0; accuracy && e < epochs; e++)
+        accuracy[e] = epoch[e].validation_accuracy;
+    free(epoch);
+    *out = (kas_curve){.index = work->index,
+                       .generation = work->generation,
+                       .latency = work->measured.latency,
+                       .cost = kas_judge_cost(work),
+                       .epochs = epochs,
+                       .accuracy = accuracy};
+    return accuracy ? KAS_OK : kas_fail(KAS_NO_MEMORY, "curves: out of memory");
+}
+
+kas_status kas_verdict_prune(const kas_supervisor *s, const kas_work *work, const kas_epoch *epoch,
+                             bool *prune)
+{
+    *prune = false;
+    if (work->kind != KAS_WORK_CANDIDATE || strcmp(s->options->search->prune, "none") == 0)
+        return KAS_OK;
+    int count = 0;
+    kas_curve *curve = calloc((size_t)s->count + 1, sizeof *curve);
+    kas_status status = curve ? KAS_OK : kas_fail(KAS_NO_MEMORY, "curves: out of memory");
+    for (int i = 0; i < s->count && status == KAS_OK; i++)
+        if (s->list[i].kind == KAS_WORK_CANDIDATE && s->list[i].state == KAS_WORK_FINISHED) {
+            status = load_curve(s, &s->list[i], &curve[count]);
+            count += status == KAS_OK;
+        }
+    if (status == KAS_OK)
+        *prune = kas_judge_prune(s->options->search, curve, count, work, epoch->epoch,
+                                 epoch->validation_accuracy);
+    free_curves(curve, count);
+    return status;
+}
