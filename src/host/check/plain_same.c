@@ -85,7 +85,7 @@ static bool pair_splits(pairing *p, int x, int y)
 {
     const kas_split *a = &p->a->split[x], *b = &p->b->split[y];
     return p->split_to[x] == y && a->first == b->first && a->shares == b->shares &&
-           pair_sizes(p, &a->whole, &b->whole);
+           a->part == b->part && pair_sizes(p, &a->whole, &b->whole);
 }
 
 static bool pair_nodes(pairing *p, int i, int j);
@@ -177,7 +177,8 @@ static bool splits_fit(const kas_kernel *a, const kas_kernel *b, const int order
 {
     for (int s = 0; s < NAMES; s++)
         if (a->split[s].first != b->split[order[s]].first ||
-            a->split[s].shares != b->split[order[s]].shares)
+            a->split[s].shares != b->split[order[s]].shares ||
+            a->split[s].part != b->split[order[s]].part)
             return false;
     return true;
 }
@@ -239,7 +240,7 @@ uint64_t kas_plain_hash(const kas_kernel *kernel)
         h = hash_size(h, &n->out);
         if (n->op == KAS_OP_SLICE || n->op == KAS_OP_CONCAT) {
             const kas_split *split = &kernel->split[n->split];
-            h = mix(mix(mix(h, n->segment), split->first), split->shares);
+            h = mix(mix(mix(mix(h, n->segment), split->first), split->shares), split->part);
             h = hash_size(h, &split->whole);
         }
         if (may_swap(kernel, n)) /* a sum does not depend on the operands' order */

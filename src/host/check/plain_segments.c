@@ -18,6 +18,14 @@ static kas_status segments(const kas_plain_step *s, uint64_t *whole, uint64_t si
                                      (unsigned long long)size[1], (unsigned long long)*whole);
         return KAS_OK;
     }
+    if (split->part) {
+        *count = 2;
+        size[0] = *whole / split->part;
+        size[1] = *whole - size[0];
+        return size[0] * split->part == *whole && size[1]
+                   ? KAS_OK
+                   : kas_plain_illegal(s, "1/%u of %llu", split->part, (unsigned long long)*whole);
+    }
     *count = split->shares;
     if (*count < 2 || *count > 4 || *whole % (uint64_t)*count != 0)
         return kas_plain_illegal(s, "%llu in %d shares", (unsigned long long)*whole, *count);

@@ -13,6 +13,7 @@
 #include "host/leaderboard/publish.h"
 #include "host/model/pretrained.h"
 #include "host/space/sample/sampler.h"
+#include "host/strategy/first.h"
 #include "host/strategy/from.h"
 
 enum { PROPOSE_GENERATION = 8 }; /* random candidates, half of which a program proposes */
@@ -87,9 +88,10 @@ static kas_status choose_pack(const kas_session_request *request, kas_session *s
     return KAS_OK;
 }
 
+/* Returns the version of the list of candidates. */
 static int sampler_version(const kas_session *s)
 {
-    return kas_sampler_version(&s->search.sample);
+    return kas_sampler_version(&s->search.sample) + (s->search.known ? KAS_KNOWN_VERSION : 0);
 }
 
 /* Identifies the weights by their digest, and checks early that they fit the network. */
@@ -188,7 +190,10 @@ static kas_status open_proposer(kas_session *s)
 
 static kas_status open_strategy(kas_session *s)
 {
-    const kas_forecast forecast = {kas_search_forecast_judge, &s->forecast};
+    const kas_forecast forecast = {kas_search_forecast_judge, &s->forecast,
+                                   s->search.keep_slower ? kas_search_forecast_keep : NULL};
+    if (s->search.keep_slower && !s->forecast.predictor)
+        return kas_fail(KAS_USAGE, "--keep-slower needs a machine model, and the study has none");
     return kas_strategy_open(&s->search, s->problem.target, s->problem.targets,
                              kas_buf_text(&s->from), s->forecast.predictor ? &forecast : NULL,
                              &s->strategy);

@@ -118,7 +118,8 @@ typedef struct kas_split {
     kas_dim whole; /* size of the dim that is cut; num 0 = the kernel has no such split */
     /* Elements of the first of two segments, whose rest is symbol R<number>; or 0 and: */
     uint32_t first;
-    uint8_t shares; /* 2 to 4 segments of equal size */
+    uint8_t shares; /* 2 to 4 segments of equal size; or 0 and: */
+    uint16_t part;  /* the first of two segments is whole/part, the second is what is left */
 } kas_split;
 
 typedef struct kas_kernel {

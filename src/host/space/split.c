@@ -35,7 +35,7 @@ uint32_t kas_kernel_splits(const kas_kernel *kernel)
 
 int kas_split_segments(const kas_split *split)
 {
-    return split->first ? 2 : split->shares;
+    return split->shares ? split->shares : 2;
 }
 
 bool kas_split_segment(const kas_kernel *kernel, int split, int segment, kas_dim *out)
@@ -45,9 +45,10 @@ bool kas_split_segment(const kas_kernel *kernel, int split, int segment, kas_dim
 
 bool kas_split_part(const kas_split *s, int split, int segment, kas_dim *out)
 {
-    const kas_dim shares = kas_dim_const(s->shares);
+    const kas_dim shares = kas_dim_const(s->part ? s->part : s->shares);
+    const kas_dim taken = kas_dim_const(s->part && segment ? s->part - 1u : 1);
     if (!s->first)
-        return kas_dim_div(&s->whole, &shares, out);
+        return kas_dim_div(&s->whole, &shares, out) && kas_dim_mul(out, &taken, out);
     *out =
         segment == 0 ? kas_dim_const(s->first) : kas_dim_symbol((kas_symbol)(KAS_SYM_R0 + split));
     return true;
@@ -55,9 +56,9 @@ bool kas_split_part(const kas_split *s, int split, int segment, kas_dim *out)
 
 uint32_t kas_split_begin(const kas_split *split, int segment, uint32_t size)
 {
-    if (split->first)
-        return segment == 0 ? 0 : split->first;
-    return (uint32_t)segment * size;
+    if (split->shares || segment == 0)
+        return (uint32_t)segment * size;
+    return split->first ? split->first : size / (split->part - 1u);
 }
 
 /* Returns the rests that a split's whole holds, directly or through other splits, as bits. */
@@ -79,7 +80,8 @@ static uint32_t rests_below(const kas_kernel *kernel, int split)
 
 bool kas_splits_equal(const kas_split *a, const kas_split *b)
 {
-    return a->first == b->first && a->shares == b->shares && kas_dim_equal(&a->whole, &b->whole);
+    return a->first == b->first && a->shares == b->shares && a->part == b->part &&
+           kas_dim_equal(&a->whole, &b->whole);
 }
 
 kas_status kas_split_check(const kas_kernel *kernel, int i)
@@ -88,12 +90,12 @@ kas_status kas_split_check(const kas_kernel *kernel, int i)
     if (split >= KAS_MAX_SPLITS || kernel->split[split].whole.num == 0)
         return kas_node_fail(kernel, i, "there is no split S%d", split);
     const kas_split *s = &kernel->split[split];
-    if ((s->first != 0) == (s->shares != 0) || s->first > KAS_MAX_FIRST || s->shares == 1 ||
-        s->shares > KAS_MAX_SHARES)
+    if ((s->first != 0) + (s->shares != 0) + (s->part != 0) != 1 || s->first > KAS_MAX_FIRST ||
+        s->shares == 1 || s->shares > KAS_MAX_SHARES || s->part == 1 || s->part > KAS_MAX_PART)
         return kas_node_fail(kernel, i,
                              "%s must have 2 to %d shares, or the number of its first elements, at "
-                             "most %d",
-                             names[split], KAS_MAX_SHARES, KAS_MAX_FIRST);
+                             "most %d, or the part of the whole that they are, 2 to %d",
+                             names[split], KAS_MAX_SHARES, KAS_MAX_FIRST, KAS_MAX_PART);
     if (s->first && kas_dim_var(&s->whole) >= 0)
         return kas_node_fail(kernel, i,
                              "%s takes a number of first elements from a size with a dynamic "
@@ -175,9 +177,11 @@ void kas_split_print(const kas_kernel *kernel, int split, kas_buf *out)
     const kas_split *s = &kernel->split[split];
     if (s->first)
         kas_buf_printf(out, "the first %u of ", s->first);
+    if (s->part)
+        kas_buf_printf(out, "the first 1/%u of ", s->part);
     kas_dim_print(&s->whole, out);
     if (s->first)
         kas_buf_printf(out, ", the rest is R%d", split);
-    else
+    else if (s->shares)
         kas_buf_printf(out, " in %d shares", s->shares);
 }

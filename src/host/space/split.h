@@ -7,6 +7,7 @@
  *     S0 = C in n equal shares     segments of size C/n each, n = 2 to 4
  *     S1 = the first f of C        segments of size f and R1: a symbol of its own, whose value at
  *                                  every target is C - f
+ *     S2 = the first 1/n of C      segments of size C/n and C*(n-1)/n, n = 2 to 4096
  *
  * The whole may hold the rests of other splits (the rest of a rest), but not in a circle; with
  * `first` it may not hold a dynamic variable. No two splits of a kernel are the same, so that equal
@@ -17,7 +18,7 @@
 
 #include "host/space/kernel.h"
 
-enum { KAS_MAX_SHARES = KAS_MAX_INPUTS, KAS_MAX_FIRST = 1 << 16 };
+enum { KAS_MAX_SHARES = KAS_MAX_INPUTS, KAS_MAX_FIRST = 1 << 16, KAS_MAX_PART = 4096 };
 
 /* Return the name "S0" to "S3" of a split, NULL when it is out of range; and the split of a name,
  * -1 for anything else. */

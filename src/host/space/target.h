@@ -1,4 +1,5 @@
-/* A convolution of a network that a kernel may replace, as the search space sees it.
+/* A convolution or linear layer of a network that a kernel may replace, as the search space sees it.
+ * A linear layer is a 1x1 convolution of one pixel.
  *
  * net/targets.h fills it by the replacement rules of docs/design.md; the solvers, the JIT and the
  * reference read it. With c = gcd(c_in, c_out), the layer is made of parts_in x parts_out instances
@@ -27,6 +28,9 @@ typedef struct kas_target {
     /* Stride of the convolution; becomes an average pool before the kernel */
     uint32_t stride;
     kas_epilogue epilogue; /* what the network does with the layer's output */
+    /* Of the convolution that is replaced; 0 = 1. They count in its cost alone: the template spans
+     * all channels, so that a kernel may bring together what groups keep apart. */
+    uint32_t groups;
 } kas_target;
 
 /* Initialises a plain target: as many output channels as input channels, stride 1. It is a constant
@@ -49,12 +53,13 @@ static inline kas_target kas_target_plain(uint32_t channels, uint32_t h, uint32_
  * as one FLOP. */
 static inline double kas_target_conv_flops(const kas_target *t)
 {
-    return (double)t->c_in * t->c_out * t->kernel_h * t->kernel_w * t->h * t->w;
+    return (double)t->c_in * t->c_out * t->kernel_h * t->kernel_w * t->h * t->w /
+           (t->groups > 1 ? t->groups : 1);
 }
 
 static inline double kas_target_conv_params(const kas_target *t)
 {
-    return (double)t->c_in * t->c_out * t->kernel_h * t->kernel_w;
+    return (double)t->c_in * t->c_out * t->kernel_h * t->kernel_w / (t->groups > 1 ? t->groups : 1);
 }
 
 /* Returns the elements per image of the convolution's input unfolded by its window, over all

@@ -9,6 +9,11 @@
 #include "host/space/solve/replacement.h"
 #include "host/study/options.h"
 
+/* Added to the version of a study's sampler where the study begins with the known kernels. It is
+ * raised by 1000 when a kernel in the list changes, comes or goes. (1000: nas_pte_1 has groups, and
+ * nas_pte_1_bands has not.) */
+enum { KAS_KNOWN_VERSION = 1000 };
+
 typedef struct kas_first {
     char origin[64]; /* "known:group_conv", "from:NAME" */
     char name[17];

@@ -27,10 +27,10 @@
 #define HW (KAS_AXIS_H | KAS_AXIS_W)
 
 static const char *const known[] = {
-    "bottleneck",      "canvas_figure6", "canvas_figure8", "canvas_kernel_a",
-    "canvas_kernel_b", "conv",           "depthwise",      "depthwise_separable",
-    "group_conv",      "involution",     "nas_pte_1",      "nas_pte_2",
-    "nas_pte_3",       "residual",       "shift_conv",     "spatial_separable",
+    "bottleneck",      "canvas_figure6", "canvas_figure8",  "canvas_kernel_a",
+    "canvas_kernel_b", "conv",           "depthwise",       "depthwise_separable",
+    "group_conv",      "involution",     "nas_pte_1_bands", "nas_pte_2",
+    "nas_pte_3",       "residual",       "shift_conv",      "spatial_separable",
     "squeeze_excite"};
 enum { KNOWN = sizeof known / sizeof *known, SAMPLES = 40, POPULATION = 120, CHILDREN = 20000 };
 

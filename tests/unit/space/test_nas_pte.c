@@ -31,12 +31,14 @@ static kas_kernel kernel_of(const char *text)
 static void test_named_sequences_are_the_files(void **state)
 {
     (void)state;
-    for (int n = 1; n <= 3; n++) {
+    static const char *const names[][2] = {
+        {"1", "1"}, {"1_bands", "1-bands"}, {"2", "2"}, {"3", "3"}};
+    for (int n = 0; n < 4; n++) {
         char name[2][KAS_NAME_SIZE], text[64];
         kas_kernel file;
-        snprintf(text, sizeof text, "kernels/nas_pte_%d.json", n);
+        snprintf(text, sizeof text, "kernels/nas_pte_%s.json", names[n][0]);
         assert_int_equal(kas_kernel_read_file(text, &file), KAS_OK);
-        snprintf(text, sizeof text, "pte-%d", n);
+        snprintf(text, sizeof text, "pte-%s", names[n][1]);
         const kas_kernel made = kernel_of(text);
         assert_int_equal(kas_kernel_name(&file, name[0]), KAS_OK);
         assert_int_equal(kas_kernel_name(&made, name[1]), KAS_OK);
@@ -63,6 +65,15 @@ static void test_costs(void **state)
         {"split(2) group(2)@0 group(4)@1", 3.0 / 8, 3.0 / 8},
         {"unroll(16)", (16 * 64 + 48 * 48) / 4096.0, (16 * 64 + 48 * 48) / 4096.0},
         {"bands_h(4)", 1, 4},
+        {"pte-1", 1.0 / 2, 1},
+        {"group_h(2)", 1.0 / 2, 1},
+        {"group(2) interchange(g,ci) group(4)", 1.0 / 8, 1.0 / 8},
+        {"bottleneck_h(8)", 1.0 / 8, 1},
+        {"bottleneck_w(2)", 1.0 / 2, 1},
+        {"bottleneck_kh(3)", 1.0 / 3, 1.0 / 3},
+        {"bottleneck_kh(3) bottleneck_kw(3)", 1.0 / 9, 1.0 / 9},
+        {"bottleneck_out(16)", 1.0 / 16, 1.0 / 16},
+        {"bottleneck_in(8)", 1.0 / 8, 1.0 / 8},
         {"bands_w(2) depthwise@1", 0.5 + 1.0 / 128, 1 + 1.0 / 64},
         {"bands_h(2) bands_w(2)@1 group(8)@2", 0.5 + 0.25 + 0.25 / 8, 1 + 1 + 1.0 / 8},
     };
@@ -134,7 +145,7 @@ static void test_what_does_not_fit(void **state)
     static const struct {
         const char *sequence, *words;
     } cases[] = {
-        {"group(2) group(4)", "step 1, group of leaf 0: it is grouped already"},
+        {"group(2) group(4)", "step 1, group of leaf 0: one of its two outermost loops is a group"},
         {"split(2) depthwise", "does not read as many channels as it makes"},
         {"depthwise split(2)", "no loop left over channels"},
         {"bottleneck_in(2) depthwise", "does not read as many"},
@@ -158,18 +169,25 @@ static void test_reading(void **state)
     (void)state;
     static const struct {
         const char *text, *words;
-    } bad[] = {{"blur(2)", "transformation \"blur(2)\": expected group, depthwise"},
+    } bad[] = {{"blur(2)", "transformation \"blur(2)\": expected interchange, fuse"},
                {"pte-4", "\"pte-4\""},
-               {"group", "expected one of (2), (4), (8), (16)"},
-               {"group(3)", "expected one of (2)"},
-               {"split(2", "expected one of"},
+               {"group", "expected a factor from (2) to (4096)"},
+               {"group(1)", "expected a factor from (2)"},
+               {"group(5000)", "expected a factor from (2)"},
+               {"bands_h(5)", "expected a factor from (2) to (4)"},
+               {"bottleneck_kh(2)", "expected a factor from (3) to (7)"},
+               {"split(2", "expected a factor"},
+               {"interchange(co)", "expected two loops"},
+               {"interchange(co,x)", "expected two loops"},
+               {"fuse(g,g2", "expected two loops"},
                {"split(2)group(2)", "a space"},
                {"split(2)@", "number of a leaf"},
                {"split(2)@999999999999999999999", "number of a leaf"},
                {"depthwise(1)", "a space"},
                {"bands_h(2) bands_h(2) bands_h(2) bands_h(2) bands_h(2) bands_h(2) bands_h(2) "
-                "bands_h(2) bands_h(2) bands_h(2) bands_h(2) bands_h(2) bands_h(2)",
-                "at most 12"}};
+                "bands_h(2) bands_h(2) bands_h(2) bands_h(2) bands_h(2) bands_h(2) bands_h(2) "
+                "bands_h(2) bands_h(2) bands_h(2)",
+                "at most 16"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         kas_pte_sequence sequence;
         if (kas_pte_parse(bad[i].text, &sequence) != KAS_BAD_INPUT ||
@@ -181,12 +199,8 @@ static void test_reading(void **state)
 static void print(const kas_pte_sequence *sequence, kas_buf *out)
 {
     for (int i = 0; i < sequence->steps; i++) {
-        const kas_pte_step *step = &sequence->step[i];
-        kas_buf_printf(out, "%s%s", i ? " " : "", kas_pte_kind_name((kas_pte_kind)step->kind));
-        if (step->kind != KAS_PTE_DEPTHWISE)
-            kas_buf_printf(out, "(%d)", step->factor);
-        if (step->leaf)
-            kas_buf_printf(out, "@%d", step->leaf);
+        kas_buf_puts(out, i ? " " : "");
+        kas_pte_print_step(&sequence->step[i], out);
     }
 }
 
@@ -194,17 +208,23 @@ static void test_drawn_sequences(void **state)
 {
     (void)state;
     int length[KAS_PTE_DRAWN_STEPS + 1] = {0}, kind[KAS_PTE_KINDS] = {0};
+    bool three = false, five = false; /* factors that only some sizes have */
+    const kas_pte_fit fit = {.sizes = {60, 8, 8, 3, 3}};
     enum { DRAWS = 1200 };
     for (int n = 0; n < DRAWS; n++) {
         kas_rng rng = kas_rng_make(1, KAS_PURPOSE_TEST, (uint64_t)n);
         kas_pte_sequence drawn, read;
         kas_kernel kernel, again;
         kas_buf text = {0};
-        assert_true(kas_pte_draw(&rng, NULL, 1, &drawn, &kernel));
+        assert_true(kas_pte_draw(&rng, &fit, 1, &drawn, &kernel));
         assert_in_range(drawn.steps, 1, KAS_PTE_DRAWN_STEPS);
         length[drawn.steps]++;
         for (int s = 0; s < drawn.steps; s++)
             kind[drawn.step[s].kind]++;
+        for (int s = 0; s < drawn.steps; s++) {
+            three |= drawn.step[s].kind == KAS_PTE_GROUP && drawn.step[s].factor == 3;
+            five |= drawn.step[s].kind == KAS_PTE_BOTTLENECK_OUT && drawn.step[s].factor == 5;
+        }
         print(&drawn, &text);
         assert_int_equal(kas_pte_parse(kas_buf_text(&text), &read), KAS_OK);
         assert_memory_equal(&drawn, &read, sizeof drawn);
@@ -214,8 +234,9 @@ static void test_drawn_sequences(void **state)
     }
     for (int steps = 1; steps <= KAS_PTE_DRAWN_STEPS; steps++) /* 200 expected, 13 deviation */
         assert_in_range(length[steps], 120, 290);
-    for (int k = 0; k < KAS_PTE_KINDS; k++)
+    for (int k = 0; k < KAS_PTE_DRAWN_KINDS; k++)
         assert_true(kind[k] > 50);
+    assert_true(three && five);
 }
 
 static void test_idle_splits_are_not_drawn(void **state)

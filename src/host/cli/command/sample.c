@@ -11,6 +11,7 @@
 #include "host/cli/sample_histograms.h"
 #include "host/cli/sampler_options.h"
 #include "host/core/file/files.h"
+#include "host/core/log.h"
 #include "host/report/line.h"
 #include "host/report/table.h"
 #include "host/space/file/kernel_json.h"
@@ -23,6 +24,7 @@ typedef struct sample_options {
     kas_sample_options sample;
     long long count, attempts;
     const char *folder, *sequence, *parents;
+    bool neural; /* the sequence is a neural transformation */
     bool stats, recheck;
 } sample_options;
 
@@ -36,7 +38,7 @@ static const struct argp_option option_list[] = {
      0},
     {"sequence", KEY_SEQUENCE, "STEPS", 0,
      "nas-pte: only the kernel of these transformations, such as \"split(2) group(2) group(4)@1\", "
-     "or pte-1, pte-2, pte-3",
+     "or pte-1, pte-2, pte-3 (docs/sampling.md)",
      0},
     {"parents", KEY_PARENTS, "PATH", 0,
      "Draw children of this kernel, or of the kernels of this folder: each with one change", 0},
@@ -135,7 +137,7 @@ static void put_size(const kas_sample *s, kas_buf *line)
     kas_line_int(line, "kept", r->solution.targets - kas_replacement_replaced(r));
 }
 
-static kas_status json_sample(const kas_sample *s, const kas_buf *file)
+static kas_status json_sample(const sample_options *o, const kas_sample *s, const kas_buf *file)
 {
     const kas_solution *solution = &s->replacement.solution;
     kas_buf line = {0}, kernel = {0};
@@ -150,6 +152,8 @@ static kas_status json_sample(const kas_sample *s, const kas_buf *file)
         kas_line_int(&line, "attempt", (int64_t)s->attempt);
         if (s->change)
             kas_line_text(&line, "change", s->change);
+        if (o->sequence)
+            kas_line_text(&line, "transformation", o->neural ? "neural" : "program");
         put_size(s, &line);
         kas_line_number(&line, "flops", solution->flops);
         kas_line_number(&line, "params", solution->params);
@@ -206,7 +210,7 @@ static kas_status give(const sample_options *o, const kas_sample *s)
     if (status == KAS_OK && o->folder)
         status = write_file(o->folder, s, &file);
     if (status == KAS_OK)
-        status = o->common.json ? json_sample(s, &file) : text_sample(s);
+        status = o->common.json ? json_sample(o, s, &file) : text_sample(s);
     kas_buf_free(&file);
     return status;
 }
@@ -316,7 +320,7 @@ static kas_status recheck_sample(kas_recheck *recheck, const kas_sample *s)
 }
 
 /* Prints the one kernel of a sequence that the user names. */
-static kas_status sample_sequence(const sample_options *o, const kas_target *targets, int count,
+static kas_status sample_sequence(sample_options *o, const kas_target *targets, int count,
                                   kas_recheck *recheck)
 {
     kas_pte_sequence sequence;
@@ -325,6 +329,9 @@ static kas_status sample_sequence(const sample_options *o, const kas_target *tar
     KAS_TRY(kas_pte_parse(o->sequence, &sequence));
     if (kas_pte_kernel(&sequence, &kernel) != KAS_OK)
         return kas_fail_context(KAS_BAD_INPUT, "--sequence");
+    o->neural = kas_pte_check_program(&sequence) != KAS_OK;
+    kas_info("%s", o->neural ? kas_error()
+                             : "a program transformation: it computes what the convolution does");
     KAS_TRY(kas_kernel_canonicalize(&kernel, &kernel));
     KAS_TRY(kas_kernel_name(&kernel, s.name));
     if (kas_replacement_solve(&kernel, 1, NULL, targets, count, &o->sample.budget,

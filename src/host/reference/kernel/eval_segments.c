@@ -9,8 +9,8 @@ static kas_status slice_sizes(const kas_kernel *kernel, int i, kas_ref_node *out
     const kas_node *node = &kernel->node[i];
     const kas_split *split = &kernel->split[node->split];
     const size_t whole = out->in[0].size[node->dim], size = out->out.size[node->dim];
-    out->begin = split->shares ? node->segment * (whole / split->shares)
-                               : (size_t)node->segment * split->first;
+    const size_t first = split->part ? whole / split->part : split->first;
+    out->begin = split->shares ? node->segment * (whole / split->shares) : node->segment * first;
     const bool last = node->segment == (split->shares ? split->shares - 1 : 1);
     if (last ? out->begin + size != whole : out->begin + size >= whole)
         return kas_fail(KAS_ILLEGAL,

@@ -1,5 +1,6 @@
 /* Reads "splits" of a kernel file:
- *    {"S0": {"whole": "C", "shares": 2}, "S1": {"whole": "H", "first": 4}} */
+ *    {"S0": {"whole": "C", "shares": 2}, "S1": {"whole": "H", "first": 4},
+ *     "S2": {"whole": "C", "part": 5}} */
 #include <stdio.h>
 
 #include "host/core/json/json.h"
@@ -8,7 +9,7 @@
 
 static kas_status read_split(const char *where, const cJSON *item, kas_split *split)
 {
-    static const char *const fields[] = {"whole", "shares", "first", NULL};
+    static const char *const fields[] = {"whole", "shares", "first", "part", NULL};
     const char *text;
     int64_t value;
     if (!cJSON_IsObject(item))
@@ -20,16 +21,19 @@ static kas_status read_split(const char *where, const cJSON *item, kas_split *sp
                         "%s: field \"whole\": expected a size such as \"C\" or \"C/G0\", found "
                         "\"%.40s\"",
                         where, text);
-    const bool shares = kas_json_has(item, "shares");
-    if (shares == kas_json_has(item, "first"))
-        return kas_fail(KAS_BAD_INPUT, "%s: expected one of the fields \"shares\" and \"first\"",
-                        where);
+    const bool shares = kas_json_has(item, "shares"), first = kas_json_has(item, "first");
+    if (shares + first + kas_json_has(item, "part") != 1)
+        return kas_fail(KAS_BAD_INPUT,
+                        "%s: expected one of the fields \"shares\", \"first\" and \"part\"", where);
     if (shares)
         KAS_TRY(kas_json_int(item, where, "shares", 2, KAS_MAX_SHARES, &value));
-    else
+    else if (first)
         KAS_TRY(kas_json_int(item, where, "first", 1, KAS_MAX_FIRST, &value));
+    else
+        KAS_TRY(kas_json_int(item, where, "part", 2, KAS_MAX_PART, &value));
     split->shares = shares ? (uint8_t)value : 0;
-    split->first = shares ? 0 : (uint32_t)value;
+    split->first = first ? (uint32_t)value : 0;
+    split->part = shares || first ? 0 : (uint16_t)value;
     return KAS_OK;
 }
 

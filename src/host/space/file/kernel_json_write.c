@@ -71,6 +71,8 @@ static void write_splits(const kas_kernel *kernel, kas_buf *out)
         kas_dim_print(&split->whole, out);
         if (split->first)
             kas_buf_printf(out, "\", \"first\": %u}", split->first);
+        else if (split->part)
+            kas_buf_printf(out, "\", \"part\": %u}", split->part);
         else
             kas_buf_printf(out, "\", \"shares\": %d}", split->shares);
         before = ", ";

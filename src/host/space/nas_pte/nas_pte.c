@@ -2,6 +2,7 @@
 #include "host/space/nas_pte/nas_pte.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,26 +13,31 @@
 /* Draws a leaf and a step for it. Returns false when no step fits the leaf. */
 static bool draw_step(kas_rng *rng, kas_pte_tree *tree, kas_pte_step *step)
 {
-    kas_pte_kind fits[KAS_PTE_KINDS];
-    int count = 0, factors;
+    kas_pte_kind fits[KAS_PTE_DRAWN_KINDS];
+    uint16_t factor[KAS_PTE_MOST_FACTORS];
+    int count = 0;
+    *step = (kas_pte_step){.factor = 1};
     step->leaf = (uint8_t)kas_rng_below(rng, (uint32_t)kas_pte_leaves(tree));
     const int part = kas_pte_find_leaf(tree, step->leaf);
-    for (int kind = 0; kind < KAS_PTE_KINDS; kind++)
-        if (!kas_pte_misfit(tree, part, (kas_pte_kind)kind))
+    for (int kind = 0; kind < KAS_PTE_DRAWN_KINDS; kind++) {
+        step->kind = (uint8_t)kind;
+        if (kas_pte_factors(tree, part, (kas_pte_kind)kind, factor) > 0 &&
+            !kas_pte_misfit(tree, part, &(kas_pte_step){.kind = step->kind, .factor = factor[0]}))
             fits[count++] = (kas_pte_kind)kind;
+    }
     if (count == 0)
         return false;
     const kas_pte_kind kind = fits[kas_rng_below(rng, (uint32_t)count)];
-    const uint8_t *factor = kas_pte_factors(kind, &factors);
+    const int factors = kas_pte_factors(tree, part, kind, factor);
     step->kind = (uint8_t)kind;
     step->factor = factor[kas_rng_below(rng, (uint32_t)factors)];
-    kas_pte_change(tree, part, kind, step->factor);
+    kas_pte_change(tree, part, step);
     return true;
 }
 
 static bool fits(const kas_pte_fit *fit, const kas_kernel *kernel)
 {
-    return !fit || fit->has_sizes(fit->context, kernel);
+    return !fit->has_sizes || fit->has_sizes(fit->context, kernel);
 }
 
 /* Draws `steps` steps, or fewer when no more are found. */
@@ -40,8 +46,8 @@ static void draw_steps(kas_rng *rng, const kas_pte_fit *fit, int steps, kas_pte_
 {
     enum { TRIES = 32 };
     kas_pte_tree tree, next;
-    kas_pte_begin(&tree);
-    *out = (kas_pte_sequence){0};
+    kas_pte_begin(&tree, &fit->sizes);
+    *out = (kas_pte_sequence){.groups = fit->sizes.groups};
     for (int tries = 0; out->steps < steps && tries < TRIES; tries++) {
         next = tree;
         if (!draw_step(rng, &next, &out->step[out->steps]))
@@ -95,29 +101,51 @@ static int find_kind(const char *word, size_t length)
     return -1;
 }
 
+static int find_loop(const char *word, size_t length)
+{
+    for (int loop = 0; loop < KAS_PTE_LOOPS; loop++) {
+        const char *name = kas_pte_loop_name((kas_pte_loop)loop);
+        if (strlen(name) == length && strncmp(name, word, length) == 0)
+            return loop;
+    }
+    return -1;
+}
+
+/* Reads two loops such as "(co,ci)" and moves *at behind them. */
+static kas_status read_loops(const char *word, const char **at, kas_pte_step *step)
+{
+    const char *p = *at;
+    for (int i = 0; i < 2; i++) {
+        const size_t length = *p == "(,"[i] ? strcspn(p + 1, ",) @") : 0;
+        const int loop = find_loop(p + 1, length);
+        if (length == 0 || loop < 0)
+            return wrong(word, "two loops of co, ci, h, w, kh, kw, g, g2, g3, such as (co,ci)");
+        step->loop[i] = (uint8_t)loop;
+        p += 1 + length;
+    }
+    *at = p + 1;
+    return *p == ')' ? KAS_OK : wrong(word, "two loops and a closing parenthesis");
+}
+
 /* Reads a factor such as "(4)" and moves *at behind it. */
 static kas_status read_factor(const char *word, const char **at, kas_pte_step *step)
 {
-    int count;
-    const uint8_t *factor = kas_pte_factors((kas_pte_kind)step->kind, &count);
-    char *end = (char *)*at;
-    step->factor = factor[0];
-    if (step->kind == KAS_PTE_DEPTHWISE)
+    int least, most;
+    char *end = (char *)*at, expected[64];
+    kas_pte_factor_range((kas_pte_kind)step->kind, &least, &most);
+    step->factor = 1;
+    if (step->kind == KAS_PTE_INTERCHANGE || step->kind == KAS_PTE_FUSE)
+        return read_loops(word, at, step);
+    if (most == 1)
         return KAS_OK;
     const long value =
         **at == '(' && isdigit((unsigned char)(*at)[1]) ? strtol(*at + 1, &end, 10) : 0;
-    for (int i = 0; i < count; i++)
-        if (factor[i] == value && *end == ')') {
-            step->factor = factor[i];
-            *at = end + 1;
-            return KAS_OK;
-        }
-    kas_buf list = {0};
-    for (int i = 0; i < count; i++)
-        kas_buf_printf(&list, "%s(%d)", i ? ", " : "one of ", factor[i]);
-    kas_status status = wrong(word, kas_buf_text(&list));
-    kas_buf_free(&list);
-    return status;
+    snprintf(expected, sizeof expected, "a factor from (%d) to (%d)", least, most);
+    if (value < least || value > most || *end != ')')
+        return wrong(word, expected);
+    step->factor = (uint16_t)value;
+    *at = end + 1;
+    return KAS_OK;
 }
 
 static kas_status read_step(const char **at, kas_pte_step *step)
@@ -127,8 +155,9 @@ static kas_status read_step(const char **at, kas_pte_step *step)
     const int kind = find_kind(word, length);
     *step = (kas_pte_step){0};
     if (kind < 0)
-        return wrong(word, "group, depthwise, bottleneck_in, bottleneck_out, bottleneck_space, "
-                           "split, unroll, bands_h or bands_w");
+        return wrong(word, "interchange, fuse, group, group_h, group_w, depthwise, bottleneck, "
+                           "bottleneck_in, _out, _h, _w, _space, _kh or _kw, split, unroll, "
+                           "bands_h or bands_w");
     step->kind = (uint8_t)kind;
     *at += length;
     KAS_TRY(read_factor(word, at, step));
@@ -145,7 +174,8 @@ static kas_status read_step(const char **at, kas_pte_step *step)
 
 kas_status kas_pte_parse(const char *text, kas_pte_sequence *out)
 {
-    static const char *const named[][2] = {{"pte-1", "bands_h(2)"},
+    static const char *const named[][2] = {{"pte-1", "bands_h(2) group(2) group(2)@1"},
+                                           {"pte-1-bands", "bands_h(2)"},
                                            {"pte-2", "unroll(16) group(2)"},
                                            {"pte-3", "split(2) group(2) group(4)@1"}};
     for (size_t i = 0; i < sizeof named / sizeof *named; i++)
@@ -159,4 +189,16 @@ kas_status kas_pte_parse(const char *text, kas_pte_sequence *out)
         KAS_TRY(read_step(&at, &out->step[out->steps++]));
     }
     return KAS_OK;
+}
+
+void kas_pte_print_step(const kas_pte_step *step, kas_buf *out)
+{
+    kas_buf_puts(out, kas_pte_kind_name((kas_pte_kind)step->kind));
+    if (step->kind == KAS_PTE_INTERCHANGE || step->kind == KAS_PTE_FUSE)
+        kas_buf_printf(out, "(%s,%s)", kas_pte_loop_name((kas_pte_loop)step->loop[0]),
+                       kas_pte_loop_name((kas_pte_loop)step->loop[1]));
+    else if (step->factor > 1)
+        kas_buf_printf(out, "(%d)", step->factor);
+    if (step->leaf)
+        kas_buf_printf(out, "@%d", step->leaf);
 }

@@ -66,20 +66,30 @@ static int concat(kas_kernel *k, const int *in, int dim, int split)
     return append(k, node);
 }
 
-/* The kernel's split of `whole`, made when it has none. */
-static int split_of(kas_kernel *k, const kas_dim *whole, int shares, int first)
+/* The kernel's split of its whole, made when it has none. */
+static int find_split(kas_kernel *k, kas_split wanted)
 {
     for (int s = 0; s < KAS_MAX_SPLITS; s++) {
         kas_split *split = &k->split[s];
         if (split->whole.num == 0)
-            *split =
-                (kas_split){.whole = *whole, .shares = (uint8_t)shares, .first = (uint32_t)first};
-        if (kas_dim_equal(&split->whole, whole) && split->shares == shares &&
-            split->first == (uint32_t)first)
+            *split = wanted;
+        if (kas_splits_equal(split, &wanted))
             return s;
     }
     kas_fail(KAS_ILLEGAL, "a kernel has at most %d splits", KAS_MAX_SPLITS);
     return -1;
+}
+
+/* A split of which a bottleneck takes segment 0: the first of n parts. As many shares as one
+ * concatenation joins are the form that such kernels always had. */
+static int first_part(kas_kernel *k, const kas_dim *whole, uint16_t parts)
+{
+    kas_split split = {.whole = *whole};
+    if (parts <= KAS_MAX_SHARES)
+        split.shares = (uint8_t)parts;
+    else
+        split.part = parts;
+    return find_split(k, split);
 }
 
 static int group_symbol(kas_kernel *k, uint32_t groups)
@@ -145,15 +155,18 @@ static int convolution(kas_kernel *k, const kas_pte_part *leaf, const view *read
                        const kas_dim *outputs)
 {
     int x = make_view(k, read);
+    const uint32_t groups = kas_pte_groups(leaf);
+    const int axes = (leaf->one_row ? 0 : KAS_AXIS_H) | (leaf->one_column ? 0 : KAS_AXIS_W);
     if (leaf->depthwise) {
         x = unary(k, KAS_OP_GROUP_ALL, x, (kas_node){0});
-    } else if (leaf->group) {
-        const int symbol = group_symbol(k, leaf->group);
+    } else if (groups > 1) {
+        const int symbol = group_symbol(k, groups);
         x = symbol < 0 ? -1 : unary(k, KAS_OP_GROUP, x, (kas_node){.symbol = (uint8_t)symbol});
     }
-    x = unary(k, KAS_OP_UNFOLD, x, (kas_node){.axes = KAS_AXIS_H | KAS_AXIS_W});
+    if (axes)
+        x = unary(k, KAS_OP_UNFOLD, x, (kas_node){.axes = (uint8_t)axes});
     return unary(k, KAS_OP_FC, x,
-                 (kas_node){.grouped = leaf->depthwise || leaf->group, .out = *outputs});
+                 (kas_node){.grouped = leaf->depthwise || groups > 1, .out = *outputs});
 }
 
 /* Joins segment 0, made here, with the input's own values behind it. */
@@ -174,13 +187,13 @@ static int channels_of_leaf(kas_kernel *k, const kas_pte_part *leaf, const place
     view read = p->read;
     int split = -1;
     if (leaf->in) {
-        const int inputs = split_of(k, &p->reads, leaf->in, 0);
+        const int inputs = first_part(k, &p->reads, leaf->in);
         if (inputs < 0)
             return -1;
         read = part_of(&read, CHANNELS, inputs, 0);
     }
     if (leaf->out) {
-        split = split_of(k, &p->size[CHANNELS], leaf->out, 0);
+        split = first_part(k, &p->size[CHANNELS], leaf->out);
         if (split < 0 || !kas_split_segment(k, split, 0, &outputs))
             return -1;
     }
@@ -188,39 +201,54 @@ static int channels_of_leaf(kas_kernel *k, const kas_pte_part *leaf, const place
     return split < 0 ? y : fill_up(k, y, p, CHANNELS, split);
 }
 
-static int build_leaf(kas_kernel *k, const kas_pte_part *leaf, const place *p)
+/* The same for rows (dim ROWS) and columns. */
+static int pixels_of_leaf(kas_kernel *k, const kas_pte_part *leaf, const place *p, int dim)
 {
-    place rows, corner;
-    if (!leaf->space)
-        return channels_of_leaf(k, leaf, p);
-    const int by_row = split_of(k, &p->size[ROWS], leaf->space, 0);
-    const int by_column = split_of(k, &p->size[COLUMNS], leaf->space, 0);
-    if (by_row < 0 || by_column < 0 || !narrow(k, p, ROWS, by_row, 0, true, &rows) ||
-        !narrow(k, &rows, COLUMNS, by_column, 0, true, &corner))
-        return -1;
-    const int y = channels_of_leaf(k, leaf, &corner);
-    return fill_up(k, fill_up(k, y, &rows, COLUMNS, by_column), p, ROWS, by_row);
+    const uint16_t parts = dim == ROWS ? leaf->rows : leaf->columns;
+    place first = *p;
+    int split = -1;
+    if (parts) {
+        split = first_part(k, &p->size[dim], parts);
+        if (split < 0 || !narrow(k, p, dim, split, 0, true, &first))
+            return -1;
+    }
+    const int y =
+        dim == ROWS ? pixels_of_leaf(k, leaf, &first, COLUMNS) : channels_of_leaf(k, leaf, &first);
+    return split < 0 ? y : fill_up(k, y, p, dim, split);
 }
 
 /* ---- the tree -------------------------------------------------------------------------------- */
+
+/* Lets the place of a band read one slice of its channels. */
+static bool slice_inputs(kas_kernel *k, const place *whole, int slices, int slice, place *band)
+{
+    const int split = find_split(k, (kas_split){.whole = whole->reads, .shares = (uint8_t)slices});
+    if (split < 0)
+        return false;
+    band->read = part_of(&band->read, CHANNELS, split, slice);
+    return kas_split_segment(k, split, slice, &band->reads);
+}
 
 static int build_part(kas_kernel *k, const kas_pte_tree *tree, int i, const place *p)
 {
     const kas_pte_part *part = &tree->part[i];
     if (part->cut == KAS_PTE_LEAF)
-        return build_leaf(k, part, p);
-    const int dim = part->cut == KAS_PTE_BANDS_H   ? ROWS
-                    : part->cut == KAS_PTE_BANDS_W ? COLUMNS
-                                                   : CHANNELS;
+        return pixels_of_leaf(k, part, p, ROWS);
+    const bool rows = part->cut == KAS_PTE_BANDS_H || part->cut == KAS_PTE_GROUP_H;
+    const bool columns = part->cut == KAS_PTE_BANDS_W || part->cut == KAS_PTE_GROUP_W;
     const bool unroll = part->cut == KAS_PTE_UNROLL;
-    const int split =
-        split_of(k, &p->size[dim], unroll ? 0 : part->factor, unroll ? part->factor : 0);
+    const bool slices = part->cut == KAS_PTE_GROUP_H || part->cut == KAS_PTE_GROUP_W;
+    const int dim = rows ? ROWS : columns ? COLUMNS : CHANNELS;
+    kas_split cut = {.whole = p->size[dim], .shares = unroll ? 0 : (uint8_t)part->factor};
+    cut.first = unroll ? part->factor : 0;
+    const int split = find_split(k, cut);
     int in[KAS_MAX_INPUTS];
     if (split < 0)
         return -1;
     for (int c = 0; c < part->children; c++) {
         place inner; /* the unrolled outputs read all channels, those behind them the others */
-        if (!narrow(k, p, dim, split, c, dim != CHANNELS || (unroll && c == 1), &inner))
+        if (!narrow(k, p, dim, split, c, dim != CHANNELS || (unroll && c == 1), &inner) ||
+            (slices && !slice_inputs(k, p, part->factor, c, &inner)))
             return -1;
         in[c] = build_part(k, tree, part->first + c, &inner);
         if (in[c] < 0)
@@ -229,9 +257,10 @@ static int build_part(kas_kernel *k, const kas_pte_tree *tree, int i, const plac
     return concat(k, in, dim, split);
 }
 
+/* Applies the steps. Returns KAS_ILLEGAL, and names the step, when one does not fit. */
 static kas_status apply(const kas_pte_sequence *sequence, kas_pte_tree *tree)
 {
-    kas_pte_begin(tree);
+    kas_pte_begin(tree, &(kas_pte_sizes){.groups = sequence->groups});
     for (int s = 0; s < sequence->steps; s++) {
         const kas_pte_step *step = &sequence->step[s];
         const char *name = kas_pte_kind_name((kas_pte_kind)step->kind);
@@ -239,10 +268,23 @@ static kas_status apply(const kas_pte_sequence *sequence, kas_pte_tree *tree)
         if (part < 0)
             return kas_fail(KAS_ILLEGAL, "step %d, %s: there is no leaf %d of %d", s, name,
                             step->leaf, kas_pte_leaves(tree));
-        const char *misfit = kas_pte_misfit(tree, part, (kas_pte_kind)step->kind);
+        const char *misfit = kas_pte_misfit(tree, part, step);
         if (misfit)
             return kas_fail(KAS_ILLEGAL, "step %d, %s of leaf %d: %s", s, name, step->leaf, misfit);
-        kas_pte_change(tree, part, (kas_pte_kind)step->kind, step->factor);
+        kas_pte_change(tree, part, step);
+    }
+    return KAS_OK;
+}
+
+kas_status kas_pte_check_program(const kas_pte_sequence *sequence)
+{
+    kas_pte_tree tree;
+    KAS_TRY(apply(sequence, &tree));
+    for (int s = 0; s < sequence->steps; s++) {
+        const kas_pte_kind kind = (kas_pte_kind)sequence->step[s].kind;
+        if (kas_pte_lost(kind))
+            return kas_fail(KAS_ILLEGAL, "a neural transformation, by step %d, %s: %s", s,
+                            kas_pte_kind_name(kind), kas_pte_lost(kind));
     }
     return KAS_OK;
 }

@@ -99,6 +99,8 @@ static uint64_t key_of_node(const kas_kernel *kernel, const kas_node *n)
         const kas_split *split = &kernel->split[n->split];
         mix(&hash, split->first);
         mix(&hash, split->shares);
+        if (split->part) /* so that the keys of other splits stay as they were */
+            mix(&hash, split->part);
         for (int s = 0; s < KAS_SYM_COUNT; s++)
             mix(&hash, (uint64_t)split->whole.exp[s]);
     }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/core/gcd.h"
 #include "host/core/log.h"
 #include "host/space/canvas/grow.h"
 #include "host/space/canvas/guided.h"
@@ -84,11 +85,27 @@ static bool has_sizes(void *context, const kas_kernel *kernel)
     return kas_solver_run(w->solver, kernel, &limits) == KAS_OK;
 }
 
+/* Returns the greatest common divisors of the sizes of all targets. A sequence for all layers
+ * begins with the convolution in one group. */
+static kas_pte_sizes common_sizes(const workshop *w)
+{
+    kas_pte_sizes all = {0};
+    for (int t = 0; t < w->count; t++) {
+        const kas_target *at = &w->targets[t];
+        all.c = (uint32_t)kas_gcd(all.c, at->c);
+        all.h = (uint32_t)kas_gcd(all.h, at->h);
+        all.w = (uint32_t)kas_gcd(all.w, at->w);
+        all.kernel_h = (uint32_t)kas_gcd(all.kernel_h, at->kernel_h);
+        all.kernel_w = (uint32_t)kas_gcd(all.kernel_w, at->kernel_w);
+    }
+    return all;
+}
+
 /* Draws a complete kernel of NAS-PTE's space into w->growth, or returns why there is none. */
 static kas_reject draw_sequence(workshop *w, uint64_t attempt)
 {
     kas_pte_sequence sequence;
-    const kas_pte_fit fit = {has_sizes, w};
+    const kas_pte_fit fit = {has_sizes, w, common_sizes(w)};
     kas_rng rng = kas_pte_rng(w->options->seed, attempt);
     return kas_pte_draw(&rng, &fit, 1, &sequence, &w->growth->kernel) ? KAS_REJECT_NONE
                                                                       : KAS_REJECT_DEAD_END;
