@@ -11,6 +11,7 @@
 #ifndef KAS_BENCH_BENCH_H
 #define KAS_BENCH_BENCH_H
 
+#include "host/predict/keep.h"
 #include "host/predict/machine.h"
 #include "host/report/line.h"
 #include "host/report/table.h"
@@ -43,6 +44,7 @@ typedef struct kas_bench_options {
     const kas_machine *machine; /* its bandwidth and rate are the device's; NULL = each suite
                                    measures them. predicted: the machine, NULL = h100 */
     uint64_t seed;
+    kas_keep keep; /* step, predicted: of the kernels */
 } kas_bench_options;
 
 /* The receiver of results. `put` gets whole lines: of JSON as they are measured, or of a table at

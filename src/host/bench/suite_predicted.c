@@ -140,7 +140,9 @@ static kas_status place_file(subject *s, const char *path)
     kas_replacement replacement;
     KAS_TRY(kas_assignment_read_file(path, &read));
     kas_status status =
-        kas_assignment_fit(&read, s->target, s->targets, &s->o->budget, &replacement);
+        kas_keep_apply(&s->o->keep, path, s->net, s->target, s->targets, &s->o->budget, &read);
+    if (status == KAS_OK)
+        status = kas_assignment_fit(&read, s->target, s->targets, &s->o->budget, &replacement);
     kas_assignment_free(&read);
     KAS_TRY(status);
     status = add_replacement(s, basename(path), &replacement);

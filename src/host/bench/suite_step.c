@@ -264,7 +264,10 @@ static kas_status read_kernel(subject *s)
     int count;
     KAS_TRY(kas_net_targets(s->net, s->o->filter, &s->target, &count));
     KAS_TRY(kas_assignment_read_file(s->o->kernel, &kernels));
-    kas_status status = kas_assignment_name(&kernels, s->kernel_name);
+    kas_status status = kas_keep_apply(&s->o->keep, s->o->kernel, s->net, s->target, count,
+                                       &s->o->budget, &kernels);
+    if (status == KAS_OK)
+        status = kas_assignment_name(&kernels, s->kernel_name);
     if (status == KAS_OK)
         status = kas_assignment_fit(&kernels, s->target, count, &s->o->budget, &s->replacement);
     kas_assignment_free(&kernels);

@@ -8,11 +8,18 @@
 #include "host/core/file/target.h"
 #include "host/space/file/assignment.h"
 
-enum { KEY_FLOPS = 0x100, KEY_PARAMS };
+enum { KEY_FLOPS = 0x100, KEY_PARAMS, KEY_KEEP };
 
 static const struct argp_option target_options[] = {
     {"net", 'n', "NAME", 0, "Network: a name or a network file (kas-gpu net)", 10},
-    {"targets", 't', "LIST", 0, "Kernel sizes to replace, such as 3x3,1x1 (default: all)", 10},
+    {"targets", 't', "LIST", 0,
+     "Layers to replace: windows such as 3x3,1x7, and square (default), non-square, grouped, "
+     "depthwise, linear, all",
+     10},
+    {"keep-slower", KEY_KEEP, "MACHINE", OPTION_ARG_OPTIONAL,
+     "Keep the convolution of a layer at which a kernel does not fit, or is predicted to be slower "
+     "on MACHINE (as of predict; default: this machine)",
+     10},
     {"flops", KEY_FLOPS, "R", 0,
      "FLOPs allowed, relative to the replaced convolutions (default 0: no kernel is refused, free "
      "sizes grow up to 1)",
@@ -50,6 +57,11 @@ static const kas_cli_value target_values[] = {
 
 static error_t parse_target(int key, char *arg, struct argp_state *state)
 {
+    kas_cli_net *o = state->input;
+    if (key == KEY_KEEP) {
+        o->keep.machine = arg ? arg : "auto";
+        return 0;
+    }
     return kas_cli_set(state, target_options, target_values, key, arg);
 }
 
@@ -107,6 +119,16 @@ kas_status kas_cli_net_is_input(const char *spec)
     return KAS_OK;
 }
 
+kas_status kas_cli_fit(const kas_cli_net *o, const char *name, const kas_net *net,
+                       const kas_target *targets, int count, kas_assignment *kernels,
+                       kas_replacement *out)
+{
+    *out = (kas_replacement){0};
+    KAS_TRY(kas_keep_apply(&o->keep, name, net, targets, count, &o->budget, kernels));
+    const kas_status status = kas_assignment_fit(kernels, targets, count, &o->budget, out);
+    return status == KAS_OK ? status : kas_fail_context(status, "%s", name);
+}
+
 kas_status kas_cli_read_kernel(const char *path, const kas_cli_net *options, const kas_net *net,
                                kas_target **targets, kas_replacement *out)
 {
@@ -114,9 +136,9 @@ kas_status kas_cli_read_kernel(const char *path, const kas_cli_net *options, con
     int count = 0;
     KAS_TRY(kas_net_targets(net, options->filter, targets, &count));
     KAS_TRY(kas_assignment_read_file(path, &kernels));
-    const kas_status status = kas_assignment_fit(&kernels, *targets, count, &options->budget, out);
+    const kas_status status = kas_cli_fit(options, path, net, *targets, count, &kernels, out);
     kas_assignment_free(&kernels);
-    return status == KAS_OK ? status : kas_fail_context(status, "%s", path);
+    return status;
 }
 
 kas_status kas_cli_training_open(const char *dataset, bool stream, const kas_cli_net *options,

@@ -1,20 +1,23 @@
 /* The options of commands that use a kernel in a network: --net, --input, --classes, --targets,
- * --flops, --params. */
+ * --keep-slower, --flops, --params. */
 #ifndef KAS_CLI_NET_OPTIONS_H
 #define KAS_CLI_NET_OPTIONS_H
 
 #include "host/cli/cli.h"
 #include "host/data/dataset.h"
 #include "host/net/targets.h"
+#include "host/predict/keep.h"
 #include "host/space/sample/sampler.h"
 
 typedef struct kas_cli_net {
     const char *name, *filter; /* name NULL = no --net */
     int c, h, w, classes;      /* of the images */
     kas_budget budget;
+    kas_keep keep;
 } kas_cli_net;
 /* Parsers whose input is a kas_cli_net. The first has all options. The second is for commands that
- * take the shape of images from a data set, and has --net, --targets, --flops and --params. */
+ * take the shape of images from a data set, and has --net, --targets, --keep-slower, --flops and
+ * --params. */
 extern const struct argp kas_cli_net_argp, kas_cli_target_argp;
 /* Like kas_cli_net_argp, with another default shape of images. */
 extern const struct argp kas_cli_check_net_argp, kas_cli_bench_net_argp;
@@ -25,6 +28,12 @@ void kas_cli_shape(struct argp_state *state, const char *text, int *c, int *h, i
 /* Builds the network and its targets. The caller frees both (kas_net_free, free). */
 kas_status kas_cli_net_targets(const kas_cli_net *options, kas_net **net, kas_target **targets,
                                int *count);
+
+/* Places an assignment at the targets of `net`, within the budget; with --keep-slower it first
+ * becomes one of the layers at which a kernel is not slower. `name` stands for it in messages. */
+kas_status kas_cli_fit(const kas_cli_net *options, const char *name, const kas_net *net,
+                       const kas_target *targets, int count, kas_assignment *kernels,
+                       kas_replacement *out);
 
 /* Reads a kernel or a file of layers and places it at the targets of `net`, within the budget. The
  * caller frees both (free, kas_replacement_free), also after a failure. */

@@ -62,7 +62,7 @@ kas_status kas_net_show_text(const kas_net *net, const kas_target *targets, int 
     printf("\n%s: %.0f FLOPs per image, %.0f of them multiply-adds of convolutions and linear "
            "layers; %.0f parameters\n",
            net->name, kas_net_flops(net), kas_net_multiply_adds(net), kas_net_params(net));
-    printf("replaced: %d convolutions, %.1f%% of the FLOPs\n", count,
+    printf("replaced: %d layers, %.1f%% of the FLOPs\n", count,
            100 * kas_targets_flops_share(net, targets, count));
     return KAS_OK;
 }
@@ -91,9 +91,11 @@ static void json_target(const kas_target *t, bool first, kas_buf *out)
     kas_buf_json_string(out, t->name);
     kas_buf_printf(out,
                    ",\"c_in\":%u,\"c_out\":%u,\"c\":%u,\"parts_in\":%u,\"parts_out\":%u,\"h\":%u,"
-                   "\"w\":%u,\"kernel\":[%u,%u],\"stride\":%u,\"flops\":%.0f,\"parameters\":%.0f}",
+                   "\"w\":%u,\"kernel\":[%u,%u],\"stride\":%u,\"groups\":%u,\"flops\":%.0f,"
+                   "\"parameters\":%.0f}",
                    t->c_in, t->c_out, t->c, t->parts_in, t->parts_out, t->h, t->w, t->kernel_h,
-                   t->kernel_w, t->stride, kas_target_conv_flops(t), kas_target_conv_params(t));
+                   t->kernel_w, t->stride, t->groups, kas_target_conv_flops(t),
+                   kas_target_conv_params(t));
 }
 
 kas_status kas_net_show_json(const kas_net *net, const kas_target *targets, int count)

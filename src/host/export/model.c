@@ -23,6 +23,19 @@ void kas_export_model_free(kas_export_model *model)
     *model = (kas_export_model){0};
 }
 
+/* Keeps slower layers where that is asked for; the text then is the file of layers. */
+static kas_status keep(const kas_export_setting *s, kas_export_model *m, kas_assignment *kernels)
+{
+    if (!s->keep.machine)
+        return KAS_OK;
+    KAS_TRY(kas_keep_apply(&s->keep, m->title, m->net, m->target, m->targets, &s->budget, kernels));
+    if (kernels->layers == 0)
+        return KAS_OK;
+    kas_buf_clear(&m->kernel_text);
+    KAS_TRY(kas_assignment_write_json(kernels, &m->kernel_text));
+    return kas_buf_status(&m->kernel_text);
+}
+
 /* Builds the network and solves the sizes; the kernel's text is loaded already. */
 static kas_status build(const kas_export_setting *s, kas_export_model *m)
 {
@@ -32,6 +45,7 @@ static kas_status build(const kas_export_setting *s, kas_export_model *m)
                                      &kernels));
     KAS_TRY_GOTO(kas_net_build(s->net, s->h, s->w, s->c, s->classes, &m->net), out);
     KAS_TRY_GOTO(kas_net_targets(m->net, s->targets, &m->target, &m->targets), out);
+    KAS_TRY_GOTO(keep(s, m, &kernels), out);
     status = kas_assignment_fit(&kernels, m->target, m->targets, &s->budget, &m->replacement);
     if (status != KAS_OK)
         kas_fail_context(status, "%s", m->title);

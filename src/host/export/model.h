@@ -4,6 +4,7 @@
 #define KAS_EXPORT_MODEL_H
 
 #include "host/export/export.h"
+#include "host/predict/keep.h"
 #include "host/space/file/assignment.h"
 
 /* The network around a kernel file. A study records its own. */
@@ -12,6 +13,7 @@ typedef struct kas_export_setting {
     int c, h, w, classes;
     const char *targets; /* filter of kernel sizes, as in targets.h; NULL = all */
     kas_budget budget;   /* it determines the kernel's sizes */
+    kas_keep keep;
 } kas_export_setting;
 
 typedef struct kas_export_model {

@@ -145,10 +145,20 @@ static void put_pool(const kas_layer *l, const char *x, kas_buf *out)
     kas_buf_puts(out, ")");
 }
 
-/* Writes a call whose first input is `x`. */
-static void put_call(const kas_layer *l, const char *x, kas_buf *out)
+static bool is_replaced(const kas_export_net *n, int layer)
 {
-    switch (l->op) {
+    const kas_replacement *r = n->replacement;
+    for (int t = 0; r && t < r->solution.targets; t++)
+        if (r->target[t].layer == layer)
+            return kas_replacement_kernel(r, t) != NULL;
+    return false;
+}
+
+/* Writes a call of layer i, whose first input is `x`. */
+static void put_call(const kas_export_net *n, int i, const char *x, kas_buf *out)
+{
+    const kas_layer *l = &n->net->layer[i];
+    switch (is_replaced(n, i) ? KAS_LAYER_CONV : l->op) { /* a kernel reads images of any size */
     case KAS_LAYER_CONV:
     case KAS_LAYER_BATCH_NORM:
         kas_python_module_path(l->name, out);
@@ -198,8 +208,9 @@ static void put_several(const kas_net *net, const kas_layer *l, kas_buf *out)
     kas_buf_puts(out, l->op == KAS_LAYER_CONCAT ? "), 1)" : "");
 }
 
-static kas_status put_forward(const kas_net *net, kas_buf *out)
+static kas_status put_forward(const kas_export_net *n, kas_buf *out)
 {
+    const kas_net *net = n->net;
     kas_buf x = {0};
     kas_buf_puts(out, "\n    def forward(self, x):\n");
     for (int i = 1; i < net->layers; i++) {
@@ -212,7 +223,7 @@ static kas_status put_forward(const kas_net *net, kas_buf *out)
         if (l->inputs > 1)
             put_several(net, l, out);
         else
-            put_call(l, kas_buf_text(&x), out);
+            put_call(n, i, kas_buf_text(&x), out);
         kas_buf_puts(out, "\n");
     }
     kas_buf_puts(out, "        return ");
@@ -250,7 +261,7 @@ kas_status kas_export_network_py(const kas_export_net *n, kas_buf *out)
         put_imports(r, out);
     kas_buf_puts(out, parts_text);
     KAS_TRY(kas_python_modules(n, out));
-    KAS_TRY(put_forward(n->net, out));
+    KAS_TRY(put_forward(n, out));
     kas_buf_puts(out, tail_text);
     return kas_buf_status(out);
 }

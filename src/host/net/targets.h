@@ -1,8 +1,16 @@
-/* Finds the convolutions that a search replaces (docs/design.md, "Replacement rules").
+/* Finds the layers whose place a search gives to kernels (docs/design.md, "Replacement rules").
  *
- * A convolution is a target when its kernel size is 1, 3, 5 or 7, its padding is "same", it has one
- * group, and it is not the stem.  `filter` (--targets) narrows that to kernel sizes: "3x3,1x1";
- * NULL = all. */
+ * Such a layer is a convolution with a window of 1, 3, 5 or 7 rows and columns and "same" padding
+ * that is not the stem, or a linear layer that does not give the logits. `filter` (--targets) says
+ * which of them: a list with commas between of
+ *
+ *     1x1, 3x3, 1x7, ...    convolutions in one group with this window (rows x columns)
+ *     square, non-square    those with as many rows as columns, and the others
+ *     grouped, depthwise    convolutions in several groups; those with one channel in each
+ *     linear                linear layers
+ *     all                   all of these
+ *
+ * NULL is "square". */
 #ifndef KAS_NET_TARGETS_H
 #define KAS_NET_TARGETS_H
 

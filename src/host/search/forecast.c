@@ -1,6 +1,9 @@
 #include "host/search/forecast.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+
+#include "host/study/problem.h"
 
 kas_status kas_search_machine(const kas_search_options *options, const char *device,
                               kas_machine *out)
@@ -13,7 +16,7 @@ kas_status kas_search_machine(const kas_search_options *options, const char *dev
 kas_status kas_search_forecast_open(const kas_search_options *options, const kas_machine *machine,
                                     const kas_net *net, kas_search_forecast *out)
 {
-    *out = (kas_search_forecast){.latency = options->latency};
+    *out = (kas_search_forecast){.latency = options->latency, .budget = kas_search_budget(options)};
     snprintf(out->machine, sizeof out->machine, "%s", machine->name);
     KAS_TRY(kas_predictor_create(machine, net, KAS_LATENCY_BATCH,
                                  (kas_precision)options->recipe.precision, &out->predictor));
@@ -51,4 +54,39 @@ kas_status kas_search_forecast_judge(void *context, const kas_replacement *repla
                  ratio, f->machine, f->latency, f->limit);
     }
     return KAS_OK;
+}
+
+/* Returns the candidate as an assignment, which the caller frees. */
+static kas_status assignment_of(const kas_replacement *r, kas_assignment *out)
+{
+    if (r->kernel_of)
+        return kas_assignment_make(r, out);
+    *out = (kas_assignment){.kernels = 1, .kernel = malloc(sizeof *out->kernel)};
+    if (!out->kernel)
+        return kas_fail(KAS_NO_MEMORY, "a candidate: out of memory");
+    *out->kernel = *r->kernel;
+    return KAS_OK;
+}
+
+kas_status kas_search_forecast_keep(void *context, kas_replacement *replacement,
+                                    char name[KAS_NAME_SIZE])
+{
+    const kas_search_forecast *f = context;
+    const kas_target *targets = replacement->target;
+    const int count = replacement->solution.targets;
+    kas_assignment kernels;
+    kas_replacement kept;
+    KAS_TRY(assignment_of(replacement, &kernels));
+    kas_status status = kas_keep_slower(f->predictor, targets, count, &f->budget, &kernels);
+    if (status == KAS_OK && kernels.layers) {
+        status = kas_assignment_name(&kernels, name);
+        if (status == KAS_OK)
+            status = kas_assignment_fit(&kernels, targets, count, &f->budget, &kept);
+        if (status == KAS_OK) {
+            kas_replacement_free(replacement);
+            *replacement = kept;
+        }
+    }
+    kas_assignment_free(&kernels);
+    return status;
 }

@@ -6,7 +6,7 @@
 #ifndef KAS_SEARCH_FORECAST_H
 #define KAS_SEARCH_FORECAST_H
 
-#include "host/predict/predict.h"
+#include "host/predict/keep.h"
 #include "host/strategy/strategy.h"
 
 #define KAS_STUDY_MACHINE "machine.json"
@@ -17,6 +17,7 @@ typedef struct kas_search_forecast {
     double limit;             /* predicted ratio to the unmodified network that is allowed, margin
                                  included; 0 = no limit */
     double latency;           /* the limit of the study, without it */
+    kas_budget budget;        /* of the study */
     char machine[128];
 } kas_search_forecast;
 
@@ -39,5 +40,10 @@ double kas_search_forecast_unmodified(const kas_search_forecast *forecast);
  * why. */
 kas_status kas_search_forecast_judge(void *context, const kas_replacement *replacement,
                                      kas_work *work);
+
+/* Takes a candidate's kernels away from the layers at which they are predicted to be slower, and
+ * gives it its new name: `keep` of a kas_forecast with that context. */
+kas_status kas_search_forecast_keep(void *context, kas_replacement *replacement,
+                                    char name[KAS_NAME_SIZE]);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "host/core/embedded.h"
 #include "host/core/log.h"
+#include "host/predict/keep.h"
 #include "host/space/commute.h"
 #include "host/space/file/assignment.h"
 #include "host/space/nas_pte/nas_pte.h"
@@ -70,9 +71,13 @@ static kas_status add(making *m, const char *origin, kas_assignment *kernels, bo
     *fits = false;
     if (kernels->layers == 0) /* the form that a sample has */
         KAS_TRY(kas_kernel_canonicalize_unordered(kernels->kernel, kernels->kernel));
-    KAS_TRY(kas_assignment_name(kernels, name));
-    const kas_status status =
-        kas_assignment_fit(kernels, m->target, m->targets, &budget, &replacement);
+    kas_status status = KAS_OK;
+    if (m->options->keep_slower)
+        status = kas_keep_where_none_fits(m->target, m->targets, &budget, kernels);
+    if (status == KAS_OK)
+        status = kas_assignment_name(kernels, name);
+    if (status == KAS_OK)
+        status = kas_assignment_fit(kernels, m->target, m->targets, &budget, &replacement);
     *fits = status == KAS_OK;
     if (!*fits) {
         snprintf(m->why, sizeof m->why, "%s: %.300s", origin, kas_error());
@@ -98,13 +103,17 @@ static kas_status add_variant(making *m, const char *steps)
 {
     char origin[64];
     kas_pte_sequence sequence;
-    kas_kernel kernel;
-    kas_assignment one = {.kernels = 1, .kernel = &kernel};
+    kas_assignment one = {.kernels = 1, .kernel = malloc(sizeof *one.kernel)};
     bool fits;
     snprintf(origin, sizeof origin, "known:conv %s", steps);
-    KAS_TRY(kas_pte_parse(steps, &sequence));
-    KAS_TRY(kas_pte_kernel(&sequence, &kernel));
-    return add(m, origin, &one, &fits);
+    kas_status status = one.kernel ? kas_pte_parse(steps, &sequence)
+                                   : kas_fail(KAS_NO_MEMORY, "known kernels: out of memory");
+    if (status == KAS_OK)
+        status = kas_pte_kernel(&sequence, one.kernel);
+    if (status == KAS_OK)
+        status = add(m, origin, &one, &fits);
+    kas_assignment_free(&one);
+    return status;
 }
 
 static kas_status add_known(making *m)

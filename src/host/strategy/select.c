@@ -78,7 +78,7 @@ static int best_first(const void *a, const void *b)
 }
 
 /* Reads the kernel, which only parents need. */
-static kas_status read_parent(const kas_work *w, kas_parent *out)
+static kas_status read_parent(const kas_search_options *o, const kas_work *w, kas_parent *out)
 {
     kas_assignment kernels;
     *out = (kas_parent){.fertile = false};
@@ -86,21 +86,23 @@ static kas_status read_parent(const kas_work *w, kas_parent *out)
     if (!has_result(w) || !w->kernel)
         return KAS_OK;
     KAS_TRY(kas_assignment_read_json(w->name, w->kernel, strlen(w->kernel), &kernels));
-    out->fertile = kernels.layers == 0;
+    /* With --keep-slower its child loses slower layers again */
+    out->fertile = kernels.layers == 0 || (o->keep_slower && kernels.kernels == 1);
     if (out->fertile)
         out->kernel = kernels.kernel[0];
     kas_assignment_free(&kernels);
     return out->fertile ? kas_kernel_infer(&out->kernel) : KAS_OK;
 }
 
-static kas_status fill(const entrant *list, int count, kas_population *out)
+static kas_status fill(const kas_search_options *o, const entrant *list, int count,
+                       kas_population *out)
 {
     out->member = calloc((size_t)count + 1, sizeof *out->member);
     if (!out->member)
         return kas_fail(KAS_NO_MEMORY, "a population: out of memory");
     for (int i = 0; i < count; i++) {
         kas_parent *next = &out->member[out->fertile];
-        KAS_TRY(read_parent(list[i].work, next));
+        KAS_TRY(read_parent(o, list[i].work, next));
         out->fertile += next->fertile;
     }
     out->count = count;
@@ -135,7 +137,7 @@ kas_status kas_population_select(const kas_search_options *options, const kas_wo
         qsort(list, (size_t)entrants, sizeof *list, newest_first);
         entrants = entrants < size ? entrants : size;
         qsort(list, (size_t)entrants, sizeof *list, best_first);
-        status = fill(list, entrants, out);
+        status = fill(options, list, entrants, out);
     }
     free(list);
     if (status != KAS_OK)

@@ -17,7 +17,8 @@
 
 enum {
     MOST_TRIES = 10000, /* attempts at a child; then a random candidate takes its place */
-    MOST_SLOW = 500     /* candidates in a row that prediction discards */
+    MOST_SLOW = 500,    /* candidates in a row that prediction discards */
+    MOST_KEPT = 500     /* of which --keep-slower leaves nothing */
 };
 
 /* A strategy on its way through the list. */
@@ -155,11 +156,48 @@ static kas_status propose_any(source *s, proposal *out, bool *from_tree)
 }
 
 /* What the tree did not propose it learns from all the same. */
-static kas_status propose(source *s, proposal *out)
+static kas_status propose_one(source *s, proposal *out)
 {
     bool from_tree;
     KAS_TRY(propose_any(s, out, &from_tree));
     return s->tree && !from_tree ? kas_kernel_tree_visit(s->tree, &out->replacement) : KAS_OK;
+}
+
+/* Takes kernels away from layers; *left says whether that leaves a candidate that is new. */
+static kas_status keep(source *s, proposal *p, bool *left)
+{
+    char name[KAS_NAME_SIZE];
+    memcpy(name, p->name, sizeof name);
+    const kas_status status = s->forecast.keep(s->forecast.context, &p->replacement, name);
+    *left = status == KAS_OK;
+    if (status == KAS_OK && strcmp(name, p->name) != 0) {
+        memcpy(p->name, name, sizeof name);
+        return kas_name_set_add(&s->names, name, left);
+    }
+    return status == KAS_ILLEGAL || status == KAS_UNSUPPORTED || status == KAS_OVER_BUDGET ? KAS_OK
+                                                                                           : status;
+}
+
+/* Proposes until something is left. Of the first candidates it is known that something is. */
+static kas_status propose(source *s, proposal *out)
+{
+    bool left = !s->forecast.keep || s->index < s->firsts;
+    KAS_TRY(propose_one(s, out));
+    if (left)
+        return KAS_OK;
+    for (int tries = 0; tries < MOST_KEPT; tries++) {
+        const bool quiet = kas_quiet(true);
+        const kas_status status = keep(s, out, &left);
+        kas_quiet(quiet);
+        if (left || status != KAS_OK)
+            return status;
+        kas_replacement_free(&out->replacement);
+        KAS_TRY(propose_one(s, out));
+    }
+    return kas_fail(KAS_NOTHING_VALID,
+                    "--keep-slower leaves nothing of %d candidates in a row: they are predicted to "
+                    "be slower everywhere, or what is kept exceeds the budget; allow more --flops",
+                    MOST_KEPT);
 }
 
 /* Makes the work item, but for its forecast. */
@@ -346,6 +384,31 @@ static kas_status open_children(source *s)
     return kas_children_create(&sample, s->target, s->targets, &s->children);
 }
 
+/* Leaves out the first candidates of which --keep-slower leaves nothing new. */
+static kas_status keep_first(source *s)
+{
+    const int firsts = s->firsts;
+    kas_status status = KAS_OK;
+    s->firsts = 0;
+    for (int i = 0; i < firsts; i++) {
+        kas_first *first = &s->first[i];
+        proposal p = {.replacement = first->replacement};
+        bool left = false;
+        memcpy(p.name, first->name, sizeof p.name);
+        const bool quiet = kas_quiet(true);
+        if (status == KAS_OK)
+            status = keep(s, &p, &left);
+        kas_quiet(quiet);
+        if (!left)
+            kas_replacement_free(&p.replacement);
+        memcpy(first->name, p.name, sizeof p.name);
+        first->replacement = p.replacement;
+        if (left)
+            s->first[s->firsts++] = *first;
+    }
+    return status;
+}
+
 static kas_status open_source(source *s, const char *from)
 {
     const kas_sample_options sample = sample_options(s);
@@ -354,7 +417,8 @@ static kas_status open_source(source *s, const char *from)
         KAS_TRY(open_children(s));
     if (s->options->strategy == KAS_STRATEGY_TREE)
         KAS_TRY(kas_kernel_tree_create(s->options, &sample, s->target, s->targets, &s->tree));
-    return kas_first_list(s->options, s->target, s->targets, from, &s->first, &s->firsts);
+    KAS_TRY(kas_first_list(s->options, s->target, s->targets, from, &s->first, &s->firsts));
+    return s->forecast.keep ? keep_first(s) : KAS_OK;
 }
 
 kas_status kas_strategy_open(const kas_search_options *options, const kas_target *target,

@@ -22,6 +22,7 @@
 #ifndef KAS_STRATEGY_STRATEGY_H
 #define KAS_STRATEGY_STRATEGY_H
 
+#include "host/space/canonical.h"
 #include "host/store/store.h"
 #include "host/strategy/first.h"
 
@@ -44,6 +45,10 @@ typedef struct kas_forecast {
      * the study. It is called once for each new candidate, not for those that the store has. */
     kas_status (*judge)(void *context, const kas_replacement *replacement, kas_work *work);
     void *context;
+    /* Takes a candidate's kernels away from some layers, and gives it its new name; a pure function
+     * as well. KAS_ILLEGAL, KAS_UNSUPPORTED or KAS_OVER_BUDGET: nothing is left of it. NULL: every
+     * candidate stays as it is. */
+    kas_status (*keep)(void *context, kas_replacement *candidate, char name[KAS_NAME_SIZE]);
 } kas_forecast;
 
 /* What a proposer is asked. */

@@ -88,6 +88,8 @@ typedef struct kas_search_options {
     int seeds;          /* of each final training, 1 to KAS_REPEATS_MOST */
     double exploration; /* of the tree: c of strategy/tree.h; 0 = not asked for */
     bool asynchronous;  /* rungs without generations: see leaderboard/rungs.h */
+    bool keep_slower;   /* a layer keeps its convolution where a kernel does not fit or is predicted
+                           to be slower on `machine` (predict/keep.h) */
 } kas_search_options;
 
 /* Returns the defaults of everything except the recipe and the options that the machine determines

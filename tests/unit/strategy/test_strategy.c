@@ -337,7 +337,7 @@ static void slow_ones_do_not_count(void **state)
     (void)state;
     const kas_search_options o = options_of(KAS_STRATEGY_EVOLUTION);
     oracle seer = {.calls = 0};
-    const kas_forecast forecast = {predict, &seer};
+    const kas_forecast forecast = {predict, &seer, NULL};
     study s = {.count = 0};
     open_and_walk(&o, &forecast, &s, 50);
     assert_int_equal(seer.calls, 50);
@@ -374,7 +374,7 @@ static void a_hopeless_limit_ends(void **state)
 {
     (void)state;
     const kas_search_options o = options_of(KAS_STRATEGY_RANDOM);
-    const kas_forecast forecast = {all_slow, NULL};
+    const kas_forecast forecast = {all_slow, NULL, NULL};
     kas_strategy strategy;
     kas_status status = KAS_OK;
     OK(kas_strategy_open(&o, target, targets, "", &forecast, &strategy));

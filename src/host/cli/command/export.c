@@ -78,10 +78,10 @@ static kas_status load_study(const export_cli *o, kas_export_model *model)
     kas_cli_net none = kas_cli_net_defaults();
     if (n->name || n->filter || n->c != none.c || n->h != none.h || n->w != none.w ||
         n->classes != none.classes || n->budget.max_flops_ratio != none.budget.max_flops_ratio ||
-        n->budget.max_params_ratio != none.budget.max_params_ratio)
-        return kas_fail(KAS_USAGE,
-                        "a study knows its network, input, targets and budget: leave out "
-                        "--net, --input, --classes, --targets, --flops and --params");
+        n->budget.max_params_ratio != none.budget.max_params_ratio || n->keep.machine)
+        return kas_fail(
+            KAS_USAGE, "a study knows its network, input, targets and budget: leave out "
+                       "--net, --input, --classes, --targets, --keep-slower, --flops and --params");
     return kas_export_model_from_study(o->from, o->candidate, model);
 }
 
@@ -93,7 +93,8 @@ static kas_status load_file(const export_cli *o, kas_export_model *model)
                                   .w = o->net.w,
                                   .classes = o->net.classes,
                                   .targets = o->net.filter,
-                                  .budget = kas_sample_defaults().budget};
+                                  .budget = kas_sample_defaults().budget,
+                                  .keep = o->net.keep};
     if (o->candidate >= 0)
         return kas_fail(KAS_USAGE, "--candidate needs a study; %s is a file", o->from);
     if (o->net.budget.max_flops_ratio > 0)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "host/cli/net_options.h"
+#include "host/core/file/files.h"
 #include "host/core/log.h"
 #include "host/predict/predict.h"
 #include "host/report/line.h"
@@ -14,7 +15,7 @@
 typedef struct predict_options {
     kas_cli_common common;
     kas_cli_net net;
-    const char *machine;
+    const char *machine, *output;
     char **path; /* [paths] kernel files */
     int paths, batch, precision;
     bool launches;
@@ -29,6 +30,8 @@ static const struct argp_option option_list[] = {
      0},
     {"batch", 'b', "N", 0, "Images of a forward pass (default 32, as in a search)", 0},
     {"precision", KEY_PRECISION, "P", 0, "fp32 (default), tf32, bf16 or fp16", 0},
+    {"output", 'o', "FILE", 0,
+     "Write the file of layers that says which layers have the kernel (with --keep-slower)", 0},
     {"launches", KEY_LAUNCHES, 0, 0, "Show every launch with its bound, also of several kernels",
      0},
     {0}};
@@ -37,6 +40,7 @@ static const kas_cli_value values[] = {
     {KEY_MACHINE, KAS_CLI_TEXT(predict_options, machine)},
     {'b', KAS_CLI_INT(predict_options, batch, 1, MOST_BATCH)},
     {KEY_PRECISION, KAS_CLI_CHOICE(predict_options, precision, kas_precision_names)},
+    {'o', KAS_CLI_TEXT(predict_options, output)},
     {KEY_LAUNCHES, KAS_CLI_FLAG(predict_options, launches)},
     {0}};
 
@@ -55,6 +59,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_END:
         if (!o->net.name)
             argp_error(state, "no network is given; give one, for example --net resnet18");
+        if (o->output && o->paths != 1)
+            argp_error(state, "--output needs one kernel");
         return 0;
     default:
         return kas_cli_set(state, option_list, values, key, arg);
@@ -241,6 +247,18 @@ static kas_status predict(session *s, kas_programs *programs, predicted *p)
     return status;
 }
 
+static kas_status write_layers(const char *path, const kas_assignment *kernels)
+{
+    kas_buf text = {0};
+    kas_status status = kas_assignment_write_json(kernels, &text);
+    if (status == KAS_OK)
+        status = kas_buf_status(&text);
+    if (status == KAS_OK)
+        status = kas_file_write_atomic(path, text.data, text.size);
+    kas_buf_free(&text);
+    return status;
+}
+
 static kas_status predict_kernel(session *s, const char *path)
 {
     predicted p = {.path = path};
@@ -248,13 +266,14 @@ static kas_status predict_kernel(session *s, const char *path)
     kas_replacement replacement;
     kas_programs programs;
     KAS_TRY(kas_assignment_read_file(path, &kernels));
-    kas_status status = kas_assignment_name(&kernels, p.name);
+    kas_status status =
+        kas_cli_fit(&s->o->net, path, s->net, s->target, s->targets, &kernels, &replacement);
     if (status == KAS_OK)
-        status =
-            kas_assignment_fit(&kernels, s->target, s->targets, &s->o->net.budget, &replacement);
+        status = kas_assignment_name(&kernels, p.name);
+    if (status == KAS_OK && s->o->output)
+        status = write_layers(s->o->output, &kernels);
     kas_assignment_free(&kernels);
-    if (status != KAS_OK)
-        return kas_fail_context(status, "%s", path);
+    KAS_TRY(status);
     status = kas_predict_lower(&s->machine, &replacement, s->o->batch,
                                (kas_precision)s->o->precision, false, &programs);
     if (status == KAS_OK) {
@@ -309,6 +328,10 @@ static kas_status run(int argc, char **argv)
     KAS_TRY(kas_cli_parse(&argp, argc, argv, &o, &done));
     if (done)
         return KAS_OK;
+    if (o.net.keep.machine && strcmp(o.net.keep.machine, "auto") == 0)
+        o.net.keep.machine = o.machine;
+    o.net.keep.batch = o.batch;
+    o.net.keep.precision = (kas_precision)o.precision;
     session s = {.o = &o};
     kas_status status = kas_machine_find(o.machine, &s.machine);
     if (status == KAS_OK)

@@ -50,7 +50,8 @@ enum {
     OPTION_FINALISTS,
     OPTION_SEEDS,
     OPTION_SHRINK,
-    OPTION_ASYNCHRONOUS
+    OPTION_ASYNCHRONOUS,
+    OPTION_KEEP_SLOWER
 };
 
 static const struct argp_option option_list[] = {
@@ -140,6 +141,10 @@ static const struct argp_option option_list[] = {
      "of those that reached its rung, so that no worker waits; which ones do differs from run to "
      "run",
      4},
+    {"keep-slower", OPTION_KEEP_SLOWER, 0, 0,
+     "A layer keeps its convolution where a candidate's kernel does not fit, or is predicted to be "
+     "slower",
+     4},
     {"objective", OPTION_OBJECTIVE, "WHAT", 0,
      "frontier: accuracy and latency (default); latency: the fastest kernel within --max-loss; "
      "accuracy: the most accurate",
@@ -228,6 +233,7 @@ static const kas_cli_value values[] = {
     {OPTION_INIT_PARTIAL, KAS_CLI_FLAG(search_command, request.search.init_partial)},
     {OPTION_WARM_START, KAS_CLI_FLAG(search_command, request.search.warm_start)},
     {OPTION_ASYNCHRONOUS, KAS_CLI_FLAG(search_command, request.search.asynchronous)},
+    {OPTION_KEEP_SLOWER, KAS_CLI_FLAG(search_command, request.search.keep_slower)},
     {OPTION_IMITATE, KAS_CLI_INT(search_command, request.search.imitate, 1, 1e6)},
     {OPTION_DRY, KAS_CLI_FLAG(search_command, dry)},
     {OPTION_VALIDATION, KAS_CLI_NUMBER(search_command, request.search.validation, 0.001, 0.9)},

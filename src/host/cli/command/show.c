@@ -158,7 +158,8 @@ static kas_status open_layers(const show_options *o, view *v)
                         o->path);
     if (!o->net.name)
         return KAS_OK;
-    KAS_TRY(kas_cli_net_targets(&o->net, &v->net, &v->targets, &v->count));
+    if (!v->net)
+        KAS_TRY(kas_cli_net_targets(&o->net, &v->net, &v->targets, &v->count));
     KAS_TRY(find_layer(o, v));
     if (kas_assignment_fit(&v->kernels, v->targets, v->count, &o->net.budget, &v->fit) != KAS_OK)
         return does_not_fit(o, v);
@@ -168,6 +169,11 @@ static kas_status open_layers(const show_options *o, view *v)
 static kas_status open_view(const show_options *o, view *v)
 {
     KAS_TRY(kas_assignment_read_file(o->path, &v->kernels));
+    if (o->net.name && o->net.keep.machine) {
+        KAS_TRY(kas_cli_net_targets(&o->net, &v->net, &v->targets, &v->count));
+        KAS_TRY(kas_keep_apply(&o->net.keep, o->path, v->net, v->targets, v->count, &o->net.budget,
+                               &v->kernels));
+    }
     if (v->kernels.layers)
         return open_layers(o, v);
     KAS_TRY(kas_kernel_canonicalize(v->kernels.kernel, &v->kernel));

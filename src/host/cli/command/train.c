@@ -112,9 +112,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
             argp_error(state, "--init-partial needs --init");
         if (o->test && o->validation_given)
             argp_error(state, "--validation and --test exclude each other");
-        if (!o->kernel &&
-            (o->net.filter || o->net.budget.max_flops_ratio || o->net.budget.max_params_ratio))
-            argp_error(state, "--targets, --flops and --params need --kernel");
+        if (!o->kernel && (o->net.filter || o->net.keep.machine || o->net.budget.max_flops_ratio ||
+                           o->net.budget.max_params_ratio))
+            argp_error(state, "--targets, --keep-slower, --flops and --params need --kernel");
         return 0;
     default:
         return kas_cli_set(state, option_list, values, key, arg);

@@ -169,8 +169,8 @@ static bool is_target(const char *name, const kas_target *targets, int count)
 }
 
 /* Checks that every layer of the file is a target and every target a layer of the file. */
-static kas_status match_layers(const kas_assignment *a, const kas_target *targets, int count,
-                               int *kernel_of)
+kas_status kas_assignment_match(const kas_assignment *a, const kas_target *targets, int count,
+                                int *kernel_of)
 {
     for (int i = 0; i < a->layers; i++)
         if (!is_target(a->layer[i], targets, count))
@@ -209,7 +209,7 @@ kas_status kas_assignment_fit(const kas_assignment *a, const kas_target *targets
     kas_status status = KAS_OK;
     *out = (kas_replacement){0};
     if (a->layers)
-        status = kernel_of ? match_layers(a, targets, count, kernel_of)
+        status = kernel_of ? kas_assignment_match(a, targets, count, kernel_of)
                            : kas_fail(KAS_NO_MEMORY, "no memory for %d layers", count);
     if (status == KAS_OK)
         status =

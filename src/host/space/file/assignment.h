@@ -51,4 +51,8 @@ kas_status kas_assignment_name(const kas_assignment *assignment, char name[KAS_N
 kas_status kas_assignment_fit(const kas_assignment *assignment, const kas_target *targets,
                               int count, const kas_budget *budget, kas_replacement *out);
 
+/* Gets which kernel of an assignment of layers each target has. KAS_BAD_INPUT as above. */
+kas_status kas_assignment_match(const kas_assignment *assignment, const kas_target *targets,
+                                int count, int *kernel_of);
+
 #endif
