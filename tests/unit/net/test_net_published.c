@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -16,6 +17,8 @@
 #define HUYVNPHAN                                                                                  \
     "github.com/huyvnphan/PyTorch_CIFAR10, No. Params (torchvision's networks for CIFAR-10)"
 #define CHENYAOFO "github.com/chenyaofo/pytorch-cifar-models, #Params and #MAdds on CIFAR-10"
+#define NATS                                                                                       \
+    "NAS-Bench-201 (Dong and Yang 2020): params and flops of its API, in millions, on CIFAR-10"
 #define KUANGLIU                                                                                   \
     "github.com/kuangliu/pytorch-cifar at 49b7aa9, its model built and its parameters counted"
 
@@ -50,6 +53,8 @@ static const struct figure {
     {"resnet20", 32, 10, 0.27e6, 1e4, 40.6e6, 1e5, "He et al. 2015, table 6: 0.27 M"},
     /* 9,128,778 there, with a stem of 1x1; the paper's is 3x3. */
     {"resnext29_2x64d", 32, 10, 9128778 + 8 * 3 * 64, 1, 0, 0, KUANGLIU},
+    {"nb201", 32, 10, 1.531546e6, 1, 220.11969e6, 1e2, NATS},       /* all edges 3x3 */
+    {"nb201:cell=25", 32, 10, 0.073306e6, 1, 7.78305e6, 1e2, NATS}, /* 3-0 skip_connect */
 };
 
 static kas_net *build(const char *name, int side, int classes)
@@ -98,9 +103,63 @@ static void resnet29_by_hand(void **state)
     kas_net_free(net);
 }
 
+/* The edges of NAS-Bench-201's cells that lie on a path from node 0 to node 3, found by following all
+ * paths, as bits in the order of the digits. */
+static int edges_on_paths(const int op[6])
+{
+    static const int paths[] = {1 << 3, 1 << 0 | 1 << 4, 1 << 1 | 1 << 5, 1 << 0 | 1 << 2 | 1 << 5};
+    int joined = 0;
+    for (size_t p = 0; p < sizeof paths / sizeof *paths; p++) {
+        bool whole = true;
+        for (int e = 0; e < 6; e++)
+            whole = whole && (!(paths[p] & 1 << e) || op[e] > 0);
+        joined |= whole ? paths[p] : 0;
+    }
+    return joined;
+}
+
+/* All 15,625 cells: each has the operations of its digits on its paths, or no path and no network. */
+static void every_cell_has_its_network(void **state)
+{
+    (void)state;
+    int refused = 0;
+    for (int cell = 0; cell < 15625; cell++) {
+        const int op[6] = {cell / 3125,   cell / 625 % 5, cell / 125 % 5,
+                           cell / 25 % 5, cell / 5 % 5,   cell % 5};
+        const int joined = edges_on_paths(op);
+        int found[5] = {0}, wanted[5] = {0};
+        char name[64];
+        kas_net *net = NULL;
+        snprintf(name, sizeof name, "nb201:cell=%d,n=1,width=2", cell);
+        const kas_status status = kas_net_build(name, 4, 4, 3, 2, &net);
+        refused += status != KAS_OK;
+        if ((status == KAS_OK) != (joined != 0))
+            fail_msg("%s: %s", name, status == KAS_OK ? "it has no path" : kas_error());
+        if (status != KAS_OK)
+            continue;
+        for (int e = 0; e < 6; e++)
+            wanted[op[e]] += (joined >> e & 1) * 3; /* three cells */
+        for (int i = 0; i < net->layers; i++) {
+            const kas_layer *l = &net->layer[i];
+            const bool in_cell = strncmp(l->name, "cells", 5) == 0;
+            found[1] += in_cell && strstr(l->name, ".skip");
+            found[2] += in_cell && l->op == KAS_LAYER_CONV && l->kernel_h == 1;
+            found[3] += in_cell && l->op == KAS_LAYER_CONV && l->kernel_h == 3;
+            found[4] += in_cell && l->op == KAS_LAYER_AVG_POOL;
+        }
+        for (int o = 1; o < 5; o++)
+            if (found[o] != wanted[o])
+                fail_msg("%s: %d layers of operation %d, not %d", name, found[o], o, wanted[o]);
+        kas_net_free(net);
+    }
+    print_message("%d cells have no path\n", refused);
+    assert_int_equal(refused, 341);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_cell_has_its_network),
         cmocka_unit_test(counts_agree),
         cmocka_unit_test(resnet29_by_hand),
     };
