@@ -45,8 +45,8 @@ kas_status kas_program_print(const kas_program *program, bool cuda, kas_buf *out
     kas_buf_printf(out,
                    "/* %s: [%u, %u, %u] -> [%u, %u, %u], kernel %ux%u, batch %d%s\n"
                    " * Instances: %u (input parts: %u, output parts: %u), %u channels each.\n",
-                   t->name, t->c_in, t->h, t->w, t->c_out, t->h, t->w, t->kernel_h, t->kernel_w,
-                   program->batch, program->training ? ", with gradients" : "",
+                   t->name, t->c_in, program->x_h, program->x_w, t->c_out, t->h, t->w, t->kernel_h,
+                   t->kernel_w, program->batch, program->training ? ", with gradients" : "",
                    t->parts_in * t->parts_out, t->parts_in, t->parts_out, t->c);
     print_how(cuda, out);
     kas_buf_puts(out, " *\n * Forward:\n");

@@ -345,6 +345,7 @@ kas_status kas_program_build(const kas_kernel *kernel, const kas_target *target,
     p->batch = options->batch;
     p->target = *target;
     p->binding = *binding;
+    kas_target_read(target, kernel->stride_inside, &p->x_h, &p->x_w);
     p->training = options->training;
     p->dtype = options->dtype;
     p->written_by = -1;

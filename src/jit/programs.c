@@ -9,14 +9,24 @@
 #include "jit/compile/share.h"
 #include "jit/compile/units.h"
 
-/* Returns whether one program serves both targets: same kernel, shape and sizes inside; the stride
- * is outside of a program. */
+/* Returns whether a program reads the same at both targets: the stride is outside of it, unless the
+ * kernel takes it. */
+static bool same_read(const kas_kernel *kernel, const kas_target *s, const kas_target *t)
+{
+    uint32_t h[2], w[2];
+    kas_target_read(s, kernel->stride_inside, &h[0], &w[0]);
+    kas_target_read(t, kernel->stride_inside, &h[1], &w[1]);
+    return !kernel->stride_inside || (s->stride == t->stride && h[0] == h[1] && w[0] == w[1]);
+}
+
+/* Returns whether one program serves both targets: same kernel, shape and sizes inside. */
 static bool same_program(const kas_replacement *r, int a, int b)
 {
     const kas_target *s = &r->target[a], *t = &r->target[b];
     return kas_replacement_kernel(r, a) == kas_replacement_kernel(r, b) && s->c == t->c &&
            s->parts_in == t->parts_in && s->parts_out == t->parts_out && s->h == t->h &&
            s->w == t->w && s->kernel_h == t->kernel_h && s->kernel_w == t->kernel_w &&
+           same_read(kas_replacement_kernel(r, a), s, t) &&
            memcmp(&r->solution.binding[a], &r->solution.binding[b], sizeof(kas_binding)) == 0;
 }
 

@@ -297,7 +297,8 @@ static kas_status measure_kernel(subject *s, placed *p, int i, int phase)
                  out);
     KAS_TRY_GOTO(take_turns(s, p, PHASES * i + phase, conv, &f), out);
     KAS_TRY_GOTO(kas_layer_cost(&p->kernel, &s->target[t], &p->solution.binding[t], &cost), out);
-    set_floor(s, cost.flops - kas_target_fixed_flops(&s->target[t]), cost.params, &f);
+    set_floor(s, cost.flops - kas_target_fixed_flops(&s->target[t], p->kernel.stride_inside),
+              cost.params, &f);
     status = put(s, &f);
 out:
     kas_bench_convs_free(conv);

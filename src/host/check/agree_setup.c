@@ -64,7 +64,7 @@ static kas_status make_reference(kas_agree_setup *b, const kas_kernel *kernel)
     const kas_program *p = b->program;
     const kas_target *t = b->target;
     KAS_TRY(kas_reference_create(kernel, t, &p->binding, p->batch, &b->reference));
-    b->x_size = (size_t)p->batch * t->c_in * t->h * t->w;
+    b->x_size = (size_t)p->batch * t->c_in * p->x_h * p->x_w;
     b->y_size = (size_t)p->batch * t->c_out * t->h * t->w;
     b->x = zeros(b->x_size);
     b->dy = zeros(b->y_size);
@@ -164,9 +164,10 @@ static void draw(kas_agree_setup *b, uint64_t seed, bool whole, int turn)
 static void put_nan(kas_agree_setup *b)
 {
     const kas_target *t = b->target;
-    const size_t area = (size_t)t->h * t->w, channels = t->c_in > 1 ? t->c_in / 2 : 1;
+    const uint32_t h = b->program->x_h, w = b->program->x_w;
+    const size_t area = (size_t)h * w, channels = t->c_in > 1 ? t->c_in / 2 : 1;
     for (size_t c = 0; c < channels; c += 3) {
-        b->x[c * area + (size_t)(t->h / 2) * t->w + t->w / 2] = NAN;
+        b->x[c * area + (size_t)(h / 2) * w + w / 2] = NAN;
         b->x[c * area] = c % 2 ? b->x[c * area] : NAN;
     }
 }
@@ -179,11 +180,19 @@ static int buffer(const kas_program *p, kas_role role, int index)
     return -1;
 }
 
+/* Returns the pixels of a tensor that the caller of the program owns. */
+static size_t area_of(const kas_agree_setup *b, kas_role role)
+{
+    const kas_program *p = b->program;
+    return role == KAS_ROLE_X || role == KAS_ROLE_DX ? (size_t)p->x_h * p->x_w
+                                                     : (size_t)p->target.h * p->target.w;
+}
+
 /* Converts from the reference's [n][c][h][w] to the device's [n][h][w][pitch], with NaN
  * in the padding. */
-static void pack(const kas_agree_setup *b, const double *from, uint32_t channels, int pitch)
+static void pack(const kas_agree_setup *b, size_t area, const double *from, uint32_t channels,
+                 int pitch)
 {
-    const size_t area = (size_t)b->target->h * b->target->w;
     for (size_t n = 0; n < (size_t)b->program->batch; n++)
         for (size_t pixel = 0; pixel < area; pixel++)
             for (size_t c = 0; c < (size_t)pitch; c++)
@@ -195,7 +204,7 @@ static kas_status upload_tensor(kas_agree_setup *b, kas_role role, const double 
                                 uint32_t channels, int pitch)
 {
     const int i = buffer(b->program, role, 0);
-    pack(b, from, channels, pitch);
+    pack(b, area_of(b, role), from, channels, pitch);
     return kas_mem_upload(b->device, b->memory[i], b->host, b->program->buffer[i].bytes);
 }
 
@@ -290,7 +299,7 @@ static kas_status tensor_gap(kas_agree_setup *b, kas_role role, const double *wa
                              uint32_t channels, int pitch, kas_gap *gap)
 {
     const int i = buffer(b->program, role, 0);
-    const size_t area = (size_t)b->target->h * b->target->w;
+    const size_t area = area_of(b, role);
     *gap = (kas_gap){0};
     KAS_TRY(kas_mem_download(b->device, b->host, b->memory[i], b->program->buffer[i].bytes));
     for (size_t n = 0; n < (size_t)b->program->batch; n++)

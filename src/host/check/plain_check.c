@@ -146,8 +146,9 @@ static kas_status read_layer(const kas_kernel *kernel, const kas_target *t,
 }
 
 /* Turns the cost of one instance into that of a layer ("Cost of a layer" in docs/primitives.md):
- * all instances, the sum of input parts, the average pool for a stride. */
-static void cost_of_layer(const kas_target *t, kas_plain_cost *cost)
+ * all instances, the sum of input parts, the average pool for a stride that the kernel does not
+ * take. */
+static void cost_of_layer(const kas_target *t, bool stride_inside, kas_plain_cost *cost)
 {
     const double instances = (double)t->parts_in * t->parts_out;
     cost->flops *= instances;
@@ -156,7 +157,7 @@ static void cost_of_layer(const kas_target *t, kas_plain_cost *cost)
     cost->largest_weight *= instances;
     if (t->parts_in > 1)
         cost->flops += (double)t->parts_in * t->c_out * t->h * t->w;
-    if (t->stride > 1)
+    if (t->stride > 1 && !stride_inside)
         cost->flops += (double)t->c_in * t->h * t->stride * t->w * t->stride;
 }
 
@@ -190,7 +191,7 @@ static kas_status check_target(const kas_kernel *kernel, const kas_target *t,
     for (int v = KAS_SYM_X0; v < KAS_SYM_COUNT; v++)
         if (layer.value[v])
             KAS_TRY(check_variable(kernel, &layer, tensor, v, &moved));
-    cost_of_layer(t, cost);
+    cost_of_layer(t, kernel->stride_inside, cost);
     return check_limits(t, budget, cost);
 }
 

@@ -134,7 +134,8 @@ static bool same_walk(pairing *p, const int group[KAS_MAX_GROUPS], const int spl
         pair_symbols(p, KAS_SYM_R0 + s, KAS_SYM_R0 + split[s]);
     for (int g = 0; g < KAS_MAX_GROUPS; g++)
         pair_symbols(p, KAS_SYM_G0 + g, KAS_SYM_G0 + group[g]);
-    return pair_nodes(p, p->a->nodes - 1, p->b->nodes - 1);
+    return p->a->stride_inside == p->b->stride_inside &&
+           pair_nodes(p, p->a->nodes - 1, p->b->nodes - 1);
 }
 
 /* Tries every order of operands, depth first. An order may fail at a node far away that shares an

@@ -16,6 +16,7 @@ typedef struct entry {
     int nodes;
     uint32_t group_value[KAS_MAX_GROUPS];
     kas_split split[KAS_MAX_SPLITS];
+    bool stride_inside;
     char *node;      /* [nodes] of NODE_BYTES */
     uint32_t *value; /* [targets][KAS_SYM_COUNT] */
     double flops, params, conv_flops, conv_params;
@@ -94,6 +95,7 @@ kas_status kas_recheck_add(kas_recheck *r, const char name[KAS_NAME_SIZE], const
     memcpy(e->name, name, KAS_NAME_SIZE);
     memcpy(e->group_value, kernel->group_value, sizeof e->group_value);
     memcpy(e->split, kernel->split, sizeof e->split);
+    e->stride_inside = kernel->stride_inside;
     for (int i = 0; i < kernel->nodes; i++)
         memcpy(node + NODE_BYTES * (size_t)i, &kernel->node[i], NODE_BYTES);
     for (int t = 0; t < r->count; t++)
@@ -111,6 +113,7 @@ static void unpack(const entry *e, kas_kernel *kernel)
     kernel->nodes = e->nodes;
     memcpy(kernel->group_value, e->group_value, sizeof e->group_value);
     memcpy(kernel->split, e->split, sizeof e->split);
+    kernel->stride_inside = e->stride_inside;
     for (int i = 0; i < e->nodes; i++)
         memcpy(&kernel->node[i], e->node + NODE_BYTES * (size_t)i, NODE_BYTES);
 }

@@ -206,8 +206,10 @@ static void put_class_doc(const kas_kernel *kernel, kas_buf *out)
                       "[C, H, W], one for each pair\n"
                       "    of an output part and an input part, with weights of their own; their "
                       "sum over the input parts is\n"
-                      "    divided by the square root of how many there are. A stride is an "
-                      "average pool in front.\n");
+                      "    divided by the square root of how many there are. ");
+    kas_buf_puts(out, kernel->stride_inside
+                          ? "Of the result every stride-th\n    pixel is the output.\n"
+                          : "A stride is an average pool in front.\n");
     uint32_t vars = kas_kernel_vars(kernel);
     if (vars) {
         kas_buf_puts(out, "\n    Free sizes, chosen for each layer:");
@@ -252,9 +254,12 @@ static void put_init(const kas_kernel *kernel, const parts *p, kas_buf *out)
 static void put_forward(const kas_kernel *kernel, const parts *p, kas_buf *out)
 {
     kas_buf_puts(out, "\n    def forward(self, x):\n"
-                      "        if self.stride > 1:\n"
-                      "            x = F.avg_pool2d(x, self.stride, ceil_mode=True)\n"
-                      "        B, _, H, W = x.shape\n"
+                      "        if self.stride > 1:\n");
+    kas_buf_puts(out, kernel->stride_inside
+                          ? "            x = F.pad(x, (0, -x.shape[3] % self.stride, 0, "
+                            "-x.shape[2] % self.stride))\n"
+                          : "            x = F.avg_pool2d(x, self.stride, ceil_mode=True)\n");
+    kas_buf_puts(out, "        B, _, H, W = x.shape\n"
                       "        R = self.parts_out * self.parts_in\n"
                       "        C = self.c\n");
     put_locals(kernel, kas_buf_text(&p->nodes), false, out);
@@ -268,9 +273,10 @@ static void put_forward(const kas_kernel *kernel, const parts *p, kas_buf *out)
                    "        # instances of one output part are added up\n"
                    "        y = n%d.reshape(B, self.parts_out, self.parts_in, C, H, W).sum(2) / "
                    "math.sqrt(self.parts_in)\n"
-                   "        y = y.reshape(B, self.parts_out * C, H, W)\n"
+                   "        y = y.reshape(B, self.parts_out * C, H, W)%s\n"
                    "        return y if self.gain is None else y * self.gain\n",
-                   kernel->nodes - 1);
+                   kernel->nodes - 1,
+                   kernel->stride_inside ? "[:, :, ::self.stride, ::self.stride]" : "");
 }
 
 kas_status kas_export_kernel_py(const kas_kernel *kernel, kas_buf *out)

@@ -11,8 +11,8 @@ static void put_comment(const kas_programs *programs, int program, kas_buf *out)
     kas_buf_printf(out,
                    "/* ---- %s: [%u, %u, %u] -> [%u, %u, %u], %u instances, batch %d\n"
                    " * layers:",
-                   p->prefix, p->target.c_in, p->target.h, p->target.w, p->target.c_out,
-                   p->target.h, p->target.w, p->target.parts_in * p->target.parts_out, p->batch);
+                   p->prefix, p->target.c_in, p->x_h, p->x_w, p->target.c_out, p->target.h,
+                   p->target.w, p->target.parts_in * p->target.parts_out, p->batch);
     for (int t = 0; t < programs->replacement->solution.targets; t++)
         if (programs->program_of[t] == program)
             kas_buf_printf(out, " %s", programs->replacement->target[t].name);

@@ -22,7 +22,8 @@
  * the steps (training, evaluation, inference) and each of them lays it out in its own way (tape.h),
  * so one step overwrites what another left there.
  *
- * A kernel that replaces a convolution with a stride runs behind an average pool of that stride.
+ * A kernel that replaces a convolution with a stride runs behind an average pool of that stride,
+ * unless it takes the stride itself.
  * Other folders include this header. */
 #ifndef KAS_MODEL_MODEL_H
 #define KAS_MODEL_MODEL_H

@@ -303,11 +303,11 @@ static void operation(counter *c, const kas_tape_op *op)
 static double shared_bytes(const kas_program *p, const kas_buffer *b, kas_dtype dtype)
 {
     const kas_target *t = &p->target;
-    const double pixels = (double)kas_dtype_size(dtype) * p->batch * t->h * t->w;
+    const double images = (double)kas_dtype_size(dtype) * p->batch, pixels = images * t->h * t->w;
     switch (b->role) {
     case KAS_ROLE_X:
     case KAS_ROLE_DX:
-        return pixels * t->c_in;
+        return images * p->x_h * p->x_w * t->c_in;
     case KAS_ROLE_Y:
     case KAS_ROLE_DY:
         return pixels * t->c_out;

@@ -7,7 +7,8 @@ static void replaced(kas_tape_builder *b, int layer, kas_tape_op *op)
     op->program_saved = kas_tape_program_slots(b, op->program, KAS_ROLE_SAVED);
     op->program_scratch = kas_tape_program_slots(b, op->program, KAS_ROLE_SCRATCH);
     b->layer[layer].program_saved = op->program_saved;
-    if (l->stride > 1)
+    const kas_program *p = b->programs->program[op->program];
+    if (l->stride > 1 && p->x_h == p->target.h && p->x_w == p->target.w)
         op->pooled = kas_tape_slot(b, kas_dtype_size(b->dtype) * (size_t)b->batch * (size_t)l->h *
                                           (size_t)l->w * (size_t)kas_pitch_of(b->dtype, in->c));
     b->layer[layer].pooled = op->pooled;

@@ -109,6 +109,8 @@ static kas_target make_target(const kas_net *net, int i)
         .kernel_w = l->op == KAS_LAYER_CONV ? (uint32_t)l->kernel_w : 1,
         .stride = (uint32_t)l->stride,
         .epilogue = kas_net_group_behind(net, i).epilogue,
+        .in_h = (uint32_t)net->layer[l->in[0]].h,
+        .in_w = (uint32_t)net->layer[l->in[0]].w,
         .groups = l->op == KAS_LAYER_CONV ? (uint32_t)l->groups : 1,
     };
     snprintf(target.name, sizeof target.name, "%s", l->name);

@@ -124,6 +124,7 @@ static void renumber(const kas_kernel *kernel, kas_renaming *names, kas_kernel *
     }
     memcpy(out->group_value, kernel->group_value, sizeof out->group_value);
     memcpy(out->split, kernel->split, sizeof out->split);
+    out->stride_inside = kernel->stride_inside;
 }
 
 kas_status kas_kernel_canonicalize_with(const kas_kernel *kernel, kas_kernel *out,
@@ -252,6 +253,8 @@ kas_status kas_canonical_text(const kas_kernel *canonical, kas_buf *out)
     for (int s = 0; s < KAS_MAX_SPLITS; s++)
         if (canonical->split[s].whole.num)
             print_split(canonical, s, out);
+    if (canonical->stride_inside)
+        kas_buf_puts(out, "stride=inside;");
     return kas_buf_status(out);
 }
 

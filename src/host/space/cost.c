@@ -69,7 +69,7 @@ kas_status kas_layer_cost(const kas_kernel *kernel, const kas_target *target,
 {
     KAS_TRY(kas_kernel_cost(kernel, binding, out));
     double instances = (double)target->parts_in * target->parts_out;
-    out->flops = out->flops * instances + kas_target_fixed_flops(target);
+    out->flops = out->flops * instances + kas_target_fixed_flops(target, kernel->stride_inside);
     out->params *= instances;
     out->largest_tensor *= instances;
     out->largest_weight *= instances;

@@ -73,6 +73,40 @@ static kas_status check_output(const kas_kernel *kernel)
     return status;
 }
 
+/* Returns whether a node only rearranges the input, so that a window can read it at full size. */
+static bool rearranges_input(const kas_kernel *kernel, int i)
+{
+    const kas_node *node = &kernel->node[i];
+    while (node->op == KAS_OP_GROUP || node->op == KAS_OP_GROUP_ALL || node->op == KAS_OP_SLICE) {
+        const kas_split *split = &kernel->split[node->split];
+        const kas_shape *in = kas_node_input(kernel, (int)(node - kernel->node), 0);
+        if (node->op == KAS_OP_SLICE && node->dim >= in->channels && split->first)
+            return false; /* so many rows, of whatever image */
+        node = &kernel->node[node->in[0]];
+    }
+    return node->op == KAS_OP_INPUT;
+}
+
+/* Checks that a kernel can take the stride: whatever looks at neighbours looks at the input. */
+static kas_status check_stride(const kas_kernel *kernel)
+{
+    for (int i = 1; kernel->stride_inside && i < kernel->nodes; i++) {
+        const kas_node *node = &kernel->node[i];
+        const bool plain = node->op == KAS_OP_GROUP || node->op == KAS_OP_GROUP_ALL ||
+                           node->op == KAS_OP_SLICE || node->op == KAS_OP_CONCAT ||
+                           node->op == KAS_OP_FC;
+        if (!plain && node->op != KAS_OP_UNFOLD)
+            return kas_node_fail(kernel, i,
+                                 "with the stride inside, a kernel consists of group, slice, "
+                                 "unfold, fc and concat");
+        if (!plain && !rearranges_input(kernel, node->in[0]))
+            return kas_node_fail(kernel, i,
+                                 "with the stride inside, a window reads the input, in groups or "
+                                 "in slices that are equal shares");
+    }
+    return KAS_OK;
+}
+
 kas_status kas_kernel_infer(kas_kernel *kernel)
 {
     if (kernel->nodes < 2 || kernel->nodes > KAS_MAX_NODES)
@@ -82,6 +116,7 @@ kas_status kas_kernel_infer(kas_kernel *kernel)
         KAS_TRY(kas_node_infer(kernel, i));
     KAS_TRY(check_reachable(kernel));
     KAS_TRY(kas_splits_check(kernel));
+    KAS_TRY(check_stride(kernel));
     return check_output(kernel);
 }
 

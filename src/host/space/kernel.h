@@ -127,6 +127,9 @@ typedef struct kas_kernel {
     kas_node node[KAS_MAX_NODES];
     kas_split split[KAS_MAX_SPLITS];
     uint32_t group_value[KAS_MAX_GROUPS]; /* one value for all targets; 0 = symbol not used */
+    /* The stride of the convolution is that of the kernel's windows: the kernel is computed at
+     * every stride-th pixel of the layer's input. Otherwise an average pool takes it first. */
+    bool stride_inside;
 } kas_kernel;
 
 /* Primitives of one type share their code, and the samplers draw a type before a primitive of it:

@@ -1,5 +1,5 @@
-/* A convolution or linear layer of a network that a kernel may replace, as the search space sees it.
- * A linear layer is a 1x1 convolution of one pixel.
+/* A convolution or linear layer of a network that a kernel may replace, as the search space sees
+ * it. A linear layer is a 1x1 convolution of one pixel.
  *
  * net/targets.h fills it by the replacement rules of docs/design.md; the solvers, the JIT and the
  * reference read it. With c = gcd(c_in, c_out), the layer is made of parts_in x parts_out instances
@@ -31,6 +31,7 @@ typedef struct kas_target {
     /* Of the convolution that is replaced; 0 = 1. They count in its cost alone: the template spans
      * all channels, so that a kernel may bring together what groups keep apart. */
     uint32_t groups;
+    uint32_t in_h, in_w; /* height and width of the layer's input; 0: h * stride, w * stride */
 } kas_target;
 
 /* Initialises a plain target: as many output channels as input channels, stride 1. It is a constant
@@ -47,6 +48,16 @@ static inline kas_target kas_target_plain(uint32_t channels, uint32_t h, uint32_
                                           uint32_t kernel)
 {
     return (kas_target)KAS_TARGET_PLAIN("", channels, h, w, kernel);
+}
+
+/* Gets height and width of what a kernel reads at a target: of the layer's input where the kernel
+ * takes the stride, else of its output. */
+static inline void kas_target_read(const kas_target *t, bool stride_inside, uint32_t *h,
+                                   uint32_t *w)
+{
+    const bool whole = stride_inside && t->stride > 1;
+    *h = !whole ? t->h : t->in_h ? t->in_h : t->h * t->stride;
+    *w = !whole ? t->w : t->in_w ? t->in_w : t->w * t->stride;
 }
 
 /* Return the cost of the convolution that is replaced, per image. A multiply-add counts
@@ -70,12 +81,12 @@ static inline double kas_target_unfolded(const kas_target *t)
 }
 
 /* Returns the FLOPs around the instances of a kernel: the sum of the input parts, and the average
- * pool that takes the stride (docs/primitives.md, "Cost of a layer"). */
-static inline double kas_target_fixed_flops(const kas_target *t)
+ * pool that takes the stride, unless the kernel does (docs/primitives.md, "Cost of a layer"). */
+static inline double kas_target_fixed_flops(const kas_target *t, bool stride_inside)
 {
     double sum = t->parts_in > 1 ? (double)t->parts_in * t->c_out * t->h * t->w : 0;
     double h = (double)t->h * t->stride, w = (double)t->w * t->stride;
-    return sum + (t->stride > 1 ? (double)t->c_in * h * w : 0);
+    return sum + (t->stride > 1 && !stride_inside ? (double)t->c_in * h * w : 0);
 }
 
 #endif

@@ -153,7 +153,8 @@ typedef struct kas_program {
     int batch;
     kas_target target;
     kas_binding binding;
-    bool training; /* false: FORWARD only, no SAVED buffers */
+    uint32_t x_h, x_w; /* of X: the target's h and w, or the layer's input (kas_target_read) */
+    bool training;     /* false: FORWARD only, no SAVED buffers */
     kas_dtype dtype;
     kas_buffer *buffer;
     int buffers;

@@ -80,7 +80,7 @@ static bool step_unfold(const kas_lower *l, int node, walk *w)
     bool is_tap[KAS_FC_DIMS];
     for (int d = 0; d < KAS_FC_DIMS; d++)
         is_tap[d] = w->is_tap[d];
-    if ((n->axes & w->axes) || (w->library && !library_takes(l, node, w, n)))
+    if (l->stride > 1 || (n->axes & w->axes) || (w->library && !library_takes(l, node, w, n)))
         return false;
     for (int d = w->channels - 1; d >= w->channels - taps; d--) {
         if (!tap_fits(l, node, w->at[d], is_tap))

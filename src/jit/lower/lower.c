@@ -109,6 +109,10 @@ int kas_lower_new_weight(kas_lower *l, int node, const kas_weight_sizes *sizes)
 static void lower_input(kas_lower *l)
 {
     const kas_target *t = l->target;
+    if (l->stride > 1) {
+        kas_lower_strided_input(l);
+        return;
+    }
     const int64_t size[6] = {l->batch, t->h, t->w, 1, t->parts_in, t->c};
     l->x = kas_ir_add_tensor(l->ir, KAS_TENSOR_EXTERN, 6, size, l->x_pitch);
     l->ir->tensor[l->x].role = KAS_ROLE_X;
@@ -243,6 +247,25 @@ static kas_status node_sizes(kas_lower *l)
         KAS_TRY(kas_node_sizes(&l->kernel->node[k], l->binding, size, &l->rank[k]));
         for (int d = 0; d < l->rank[k]; d++)
             l->size[k][d] = size[d];
+        kas_lower_whole_sizes(l, k);
+    }
+    return KAS_OK;
+}
+
+/* Checks that slices of rows or columns that windows read lie in the input: where the stride
+ * divides its size. */
+static kas_status check_strided(const kas_lower *l)
+{
+    uint32_t h, w;
+    kas_target_read(l->target, l->kernel->stride_inside, &h, &w);
+    for (int k = 1; k < l->kernel->nodes && l->stride > 1; k++) {
+        const kas_node *n = &l->kernel->node[k];
+        const bool rows = n->op == KAS_OP_SLICE && n->dim >= l->kernel->node[k].shape.channels;
+        if (rows && (l->whole & (uint64_t)1 << k) &&
+            (h != l->target->h * l->target->stride || w != l->target->w * l->target->stride))
+            return kas_fail(KAS_UNSUPPORTED,
+                            "node %d: bands of %ux%u pixels, with a stride of %u inside", k, h, w,
+                            l->target->stride);
     }
     return KAS_OK;
 }
@@ -252,23 +275,33 @@ static void lower_backward(kas_lower *l)
     kas_ir *ir = l->ir;
     lower_output_gradient(l);
     for (int k = l->kernel->nodes - 1; k >= 0 && ir->status == KAS_OK; k--) {
-        kas_lower_sum_gradient(l, k);
+        if (l->small & (uint64_t)1 << k)
+            kas_lower_sum_gradient(l, k);
         /* A weight needs a gradient of 0 even where its node's value does not matter. */
-        if (k > 0 && (l->gradient[k] != 0 || kas_op_has_weight((kas_op)l->kernel->node[k].op)))
+        if (k > 0 && (l->small & (uint64_t)1 << k) &&
+            (l->gradient[k] != 0 || kas_op_has_weight((kas_op)l->kernel->node[k].op)))
             lowering[kas_type_of(l->kernel->node[k].op)].gradient(l, k);
+        if (l->stride > 1 && (k == 0 || (l->whole & (uint64_t)1 << k)))
+            kas_lower_whole_gradient(l, k);
     }
-    l->dx = l->gradient_tensor[0];
+    l->dx = l->gradient_tensor[l->stride > 1 ? KAS_WITHIN : 0];
     ir->tensor[l->dx].role = KAS_ROLE_DX;
 }
 
 kas_status kas_lower_kernel(kas_lower *l)
 {
+    kas_lower_strided_nodes(l);
     KAS_TRY(node_sizes(l));
+    KAS_TRY(check_strided(l));
     l->gain = -1;
     lower_input(l);
     KAS_TRY(l->ir->status);
-    for (int k = 1; k < l->kernel->nodes && l->ir->status == KAS_OK; k++)
-        lower_node(l, k);
+    for (int k = 1; k < l->kernel->nodes && l->ir->status == KAS_OK; k++) {
+        if (l->whole & (uint64_t)1 << k)
+            kas_lower_whole(l, k);
+        if (l->small & (uint64_t)1 << k)
+            lower_node(l, k);
+    }
     if (l->ir->status == KAS_OK)
         lower_output(l);
     const int forward = l->ir->tensors;

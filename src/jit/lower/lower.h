@@ -75,7 +75,12 @@ typedef struct kas_lower {
     kas_weight weight[KAS_MAX_NODES];
     int weights, weight_tensor[KAS_MAX_NODES]; /* by number of the weight */
     int x, y, dx, dy;                          /* tensors */
-    int gain;                                  /* tensor of the factor of Y; -1: none */
+    /* Pixels of the input from one of the output to the next, where the kernel takes the stride;
+     * else 1. Then the nodes that windows read, as bits, are there at the size of the input too, as
+     * node KAS_WITHIN + their own number (strided.c), and `small` says which are there as usual. */
+    int stride;
+    uint64_t whole, small;
+    int gain; /* tensor of the factor of Y; -1: none */
     int dweight[KAS_MAX_NODES];
     /* The reductions of softmaxes and norms by their number: which come in stages although a row or
      * column might take them in, as bits; how many there are; and their tensors */
@@ -162,6 +167,18 @@ kas_ex kas_lower_times_gain(kas_lower *l, kas_ex e);
 /* Adds a weight to the program, with its logical part; the lowering adds tensor and strides.
  * Returns its number. */
 int kas_lower_new_weight(kas_lower *l, int node, const kas_weight_sizes *sizes);
+
+/* Where the kernel takes the stride (strided.c). kas_lower_strided_nodes finds l->whole and
+ * l->small, and kas_lower_whole_sizes the sizes of a node of l->whole. kas_lower_strided_input makes
+ * X, and node 0 of every stride-th pixel of it. The others lower a node of l->whole, and make the
+ * gradient of X of both gradients of node 0. */
+void kas_lower_strided_nodes(kas_lower *l);
+void kas_lower_whole_sizes(kas_lower *l, int node);
+void kas_lower_strided_input(kas_lower *l);
+void kas_lower_whole(kas_lower *l, int node);
+void kas_lower_whole_gradient(kas_lower *l, int node);
+/* Returns the node that a window reads: the operand, or it at the size of the input. */
+int kas_lower_window_input(const kas_lower *l, int node);
 
 /* One pair for each class of primitives: the value of a node, and its contributions to the
  * gradients of its operands and weight. */

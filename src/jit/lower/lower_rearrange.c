@@ -26,11 +26,11 @@ int kas_lower_result(kas_lower *l, int node, int64_t q)
 
 typedef struct unfold_taps {
     int count, dim[2]; /* IR dim of the axis */
-    int64_t kernel[2], extent[2], dilation;
+    int64_t kernel[2], extent[2], dilation, stride;
 } unfold_taps;
 
 /* Returns where tap k of axis i reads: at + dilation * (k - K/2); with direction -1, which pixel
- * reads `at` by that tap. */
+ * reads `at` by that tap. `at` is a pixel of what is read. */
 static kas_ix tap_shift(kas_ir *ir, const unfold_taps *taps, int i, kas_ix at, kas_ix tap,
                         int direction)
 {
@@ -51,8 +51,8 @@ int64_t kas_lower_window(kas_lower *l, int node, int axis)
 static unfold_taps taps_of(kas_lower *l, int node)
 {
     const kas_node *n = &l->kernel->node[node];
-    const kas_ir_tensor *in = &l->ir->tensor[l->tensor[n->in[0]]];
-    unfold_taps taps = {.dilation = kas_node_dilation(n)};
+    const kas_ir_tensor *in = &l->ir->tensor[l->tensor[kas_lower_window_input(l, node)]];
+    unfold_taps taps = {.dilation = kas_node_dilation(n), .stride = l->stride};
     for (int axis = KAS_AXIS_H; axis <= KAS_AXIS_W; axis++) {
         if (!(n->axes & axis))
             continue;
@@ -68,14 +68,15 @@ kas_ex kas_lower_windows(kas_lower *l, int node, kas_ix *idx)
 {
     kas_ir *ir = l->ir;
     const unfold_taps taps = taps_of(l, node);
-    const int in = l->kernel->node[node].in[0];
-    const int first = KAS_DIM_C + l->kernel->node[in].shape.channels;
+    const int first = KAS_DIM_C + l->kernel->node[l->kernel->node[node].in[0]].shape.channels;
     kas_ix source[2];
+    idx[KAS_DIM_H] = kas_ix_scale(ir, idx[KAS_DIM_H], l->stride);
+    idx[KAS_DIM_W] = kas_ix_scale(ir, idx[KAS_DIM_W], l->stride);
     for (int i = 0; i < taps.count; i++) {
         source[i] = tap_shift(ir, &taps, i, idx[taps.dim[i]], idx[first + i], 1);
         idx[taps.dim[i]] = kas_ix_clamp(ir, source[i], 0, taps.extent[i] - 1);
     }
-    kas_ex e = kas_lower_read(l, in, idx);
+    kas_ex e = kas_lower_read(l, kas_lower_window_input(l, node), idx);
     for (int i = 0; i < taps.count; i++)
         e = kas_ex_guard(ir, source[i], 0, taps.extent[i] - 1, e);
     return e;
@@ -109,8 +110,8 @@ static kas_ix shuffle_index(kas_ir *ir, kas_ix at, int64_t size, int64_t groups)
 void kas_lower_rearrange(kas_lower *l, int node)
 {
     const kas_node *n = &l->kernel->node[node];
-    const int tensor =
-        kas_lower_result(l, node, l->ir->tensor[l->tensor[n->in[0]]].size[KAS_DIM_Q]);
+    const int operand = n->op == KAS_OP_UNFOLD ? kas_lower_window_input(l, node) : n->in[0];
+    const int tensor = kas_lower_result(l, node, l->ir->tensor[l->tensor[operand]].size[KAS_DIM_Q]);
     kas_ix idx[KAS_IR_RANK], in_idx[KAS_IR_RANK];
     kas_lower_vars(l, node, idx);
     kas_ex e;
@@ -132,24 +133,50 @@ void kas_lower_rearrange(kas_lower *l, int node)
     l->ir->tensor[tensor].def = e;
 }
 
+/* Turns rows and columns of what is read, where `at` may lie outside, into those of the output. */
+static void leave_stride(kas_lower *l, int windows, const kas_ix at[2], kas_ix *idx)
+{
+    const kas_ir_tensor *out = &l->ir->tensor[l->tensor[windows]];
+    static const int dim[2] = {KAS_DIM_H, KAS_DIM_W};
+    for (int i = 0; i < 2; i++) {
+        const int64_t last = out->size[dim[i]] * l->stride - 1;
+        idx[dim[i]] = kas_ix_div(l->ir, kas_ix_clamp(l->ir, at[i], 0, last), l->stride);
+    }
+}
+
+/* Returns e where a pixel of the output reads `at`, else 0. */
+static kas_ex guard_stride(kas_lower *l, int windows, const kas_ix at[2], kas_ex e)
+{
+    const kas_ir_tensor *out = &l->ir->tensor[l->tensor[windows]];
+    static const int dim[2] = {KAS_DIM_H, KAS_DIM_W};
+    for (int i = 0; i < 2; i++) {
+        const int64_t last = out->size[dim[i]] * l->stride - 1;
+        if (l->stride > 1)
+            e = kas_ex_guard(l->ir, kas_ix_mod(l->ir, at[i], l->stride), 0, 0, e);
+        e = kas_ex_guard(l->ir, at[i], 0, last, e);
+    }
+    return e;
+}
+
 void kas_lower_windows_gradient(kas_lower *l, int node, int windows)
 {
     kas_ir *ir = l->ir;
     const unfold_taps taps = taps_of(l, node);
-    const int in = l->kernel->node[node].in[0];
-    const int first = KAS_DIM_C + l->kernel->node[in].shape.channels;
-    kas_ix idx[KAS_IR_RANK], source[2];
+    const int in = kas_lower_window_input(l, node);
+    const int first = KAS_DIM_C + l->kernel->node[l->kernel->node[node].in[0]].shape.channels;
+    kas_ix idx[KAS_IR_RANK], at[2];
     int var[2];
     kas_lower_vars(l, in, idx);
+    at[0] = idx[KAS_DIM_H];
+    at[1] = idx[KAS_DIM_W];
     for (int i = 0; i < taps.count; i++) {
         var[i] = taps.kernel[i] > 1 ? kas_ir_var(ir, taps.kernel[i]) : -1;
         idx[first + i] = kas_ix_var(ir, var[i]);
-        source[i] = tap_shift(ir, &taps, i, idx[taps.dim[i]], idx[first + i], -1);
-        idx[taps.dim[i]] = kas_ix_clamp(ir, source[i], 0, taps.extent[i] - 1);
+        const int axis = taps.dim[i] == KAS_DIM_W;
+        at[axis] = tap_shift(ir, &taps, i, at[axis], idx[first + i], -1);
     }
-    kas_ex e = kas_lower_read_gradient(l, windows, idx);
-    for (int i = 0; i < taps.count; i++)
-        e = kas_ex_guard(ir, source[i], 0, taps.extent[i] - 1, e);
+    leave_stride(l, windows, at, idx);
+    kas_ex e = guard_stride(l, windows, at, kas_lower_read_gradient(l, windows, idx));
     for (int i = taps.count - 1; i >= 0; i--)
         e = kas_ex_reduce(ir, KAS_FN_REDUCE_SUM, var[i], e);
     kas_lower_contribute(l, in, e);

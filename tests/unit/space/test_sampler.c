@@ -215,8 +215,8 @@ static void test_versions_are_fixed(void **state)
     one_for_all.per_layer = KAS_PER_LAYER_NO;
     assert_list(rejection(1), "527adf4ad1a397cd7d3786fded5f87f2a4ba9c0b58bd432ee9645d9c05a7a5c9");
     assert_list(options_for(1), "f560feafa2910196c42a9744ccb7018a1368d69d25ebad22930eaf0a33f57c78");
-    assert_list(per_layer, "5739387e4beab1713e45b82dbde704e794e43406faf74e43d443271ee910efd6");
-    assert_list(one_for_all, "602eac3ad8d9b6eb8df2e94321c00e0c45f538903579aa86acf8a9dfdd8a8f09");
+    assert_list(per_layer, "1f7ef3e17ad0ed210cb7c411ab69809708cc47ed1c7f5878ff2f4fcc8c837f64");
+    assert_list(one_for_all, "bd1ec4a8bed69ca046404a973553a4b74709be1c0fc79d43cd43f08007fad337");
 }
 
 /* ---- Theorem 1 ---- */

@@ -269,7 +269,10 @@ static void target_row(const view *v, int t, const kas_cost *cost, kas_table *ta
     uint32_t vars = kas_kernel_vars(&v->kernel);
     char human[32];
     kas_table_cell(table, "%s", g->name);
-    kas_table_cell(table, "%u -> %u%s", g->c_in, g->c_out, g->stride > 1 ? ", pooled" : "");
+    kas_table_cell(table, "%u -> %u%s", g->c_in, g->c_out,
+                   g->stride == 1            ? ""
+                   : v->kernel.stride_inside ? ", strided"
+                                             : ", pooled");
     kas_table_cell(table, "%ux%ux%u", g->c, g->h, g->w);
     kas_table_cell(table, "%ux%u", g->kernel_h, g->kernel_w);
     kas_table_cell(table, "%u", g->parts_in * g->parts_out);

@@ -126,7 +126,7 @@ static kas_status check_create(check *c, const double *x, const double *const *w
 {
     const kas_target *t = &c->ref->target;
     size_t part = (size_t)c->ref->batch * t->c * t->h * t->w;
-    c->x_size = c->largest = part * t->parts_in;
+    c->x_size = c->largest = (size_t)c->ref->batch * t->c * c->ref->x_h * c->ref->x_w * t->parts_in;
     c->y_size = part * t->parts_out;
     c->x = malloc(c->x_size * sizeof(double));
     c->y = malloc(c->y_size * sizeof(double));
@@ -189,7 +189,8 @@ kas_status kas_reference_check_gradient(kas_reference *ref, const double *x,
     const kas_target *t = &ref->target;
     size_t part = (size_t)ref->batch * t->c * t->h * t->w;
     double *y = malloc(part * t->parts_out * sizeof(double));
-    double *dx = malloc(part * t->parts_in * sizeof(double));
+    double *dx =
+        malloc((size_t)ref->batch * t->c * ref->x_h * ref->x_w * t->parts_in * sizeof(double));
     double *dweight[KAS_MAX_NODES] = {0};
     kas_status status = KAS_OK;
     bool ok = y && dx;

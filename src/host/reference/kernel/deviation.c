@@ -57,7 +57,9 @@ kas_status kas_reference_output_deviation(const kas_kernel *kernel, const kas_ta
                                           double *out)
 {
     const size_t area = (size_t)batch * target->h * target->w;
-    run r = {.x_size = area * target->c_in, .y_size = area * target->c_out};
+    uint32_t h, w;
+    kas_target_read(target, kernel->stride_inside, &h, &w);
+    run r = {.x_size = (size_t)batch * h * w * target->c_in, .y_size = area * target->c_out};
     kas_status status = KAS_OK;
     r.x = calloc(r.x_size + 1, sizeof *r.x);
     r.y = calloc(r.y_size + 1, sizeof *r.y);

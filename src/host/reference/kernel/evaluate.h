@@ -95,6 +95,8 @@ struct kas_reference {
     kas_kernel kernel;
     kas_target target;
     int batch, instances, weights;
+    int stride; /* that the kernel takes: pixels from one of the output to the next; else 1 */
+    uint32_t x_h, x_w; /* of x */
     double gain;
     kas_ref_node node[KAS_MAX_NODES];
     double *value[KAS_MAX_NODES];    /* [batch][instance][elements] */

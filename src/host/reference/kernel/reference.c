@@ -24,7 +24,8 @@ static kas_status check_target(const kas_reference *ref)
 {
     const kas_target *t = &ref->target;
     const kas_ref_shape *in = &ref->node[0].out;
-    if (in->rank != 3 || in->size[0] != t->c || in->size[1] != t->h || in->size[2] != t->w)
+    if (in->rank != 3 || in->size[0] != t->c || in->size[1] != t->h * ref->stride ||
+        in->size[2] != t->w * ref->stride)
         return kas_fail(KAS_ILLEGAL, "reference: the binding is not that of target %s", t->name);
     if (ref->node[ref->kernel.nodes - 1].out.elements != in->elements)
         return kas_fail(KAS_ILLEGAL, "reference: the kernel's output is not [C, H, W] at target %s",
@@ -64,8 +65,13 @@ kas_status kas_reference_create(const kas_kernel *kernel, const kas_target *targ
     ref->batch = batch;
     ref->instances = (int)(target->parts_in * target->parts_out);
     ref->gain = 1;
+    ref->stride = kernel->stride_inside ? (int)target->stride : 1;
+    kas_target_read(target, kernel->stride_inside, &ref->x_h, &ref->x_w);
+    kas_binding at = *binding; /* the kernel is computed at every pixel, and most are left out */
+    at.value[KAS_SYM_H] *= (uint32_t)ref->stride;
+    at.value[KAS_SYM_W] *= (uint32_t)ref->stride;
     for (int i = 0; i < kernel->nodes; i++) {
-        KAS_TRY_GOTO(kas_ref_node_make(&ref->kernel, i, binding, &ref->node[i]), fail);
+        KAS_TRY_GOTO(kas_ref_node_make(&ref->kernel, i, &at, &ref->node[i]), fail);
         if (kas_op_has_weight((kas_op)kernel->node[i].op))
             ref->node[i].weight = ref->weights++;
     }
@@ -127,24 +133,53 @@ static kas_ref_values values_at(kas_reference *ref, int i, size_t k, const doubl
     return v;
 }
 
+/* Returns the place of pixel (h, w) of channel c in the first and in the last node, whose rows and
+ * columns are so many times those of the output. */
+static size_t place(const kas_reference *ref, size_t c, size_t h, size_t w)
+{
+    const uint32_t *size = ref->node[0].out.size;
+    return (c * size[1] + h) * size[2] + w;
+}
+
+/* Copies an input part [c][x_h][x_w] into the first node, with zeros where a stride goes on behind
+ * the last row or column; or adds the first node's gradient to that of the part. */
+static void move_input(const kas_reference *ref, double *part, double *node, bool back)
+{
+    for (size_t c = 0; c < ref->target.c; c++)
+        for (size_t h = 0; h < ref->x_h; h++)
+            for (size_t w = 0; w < ref->x_w; w++) {
+                double *x = &part[(c * ref->x_h + h) * ref->x_w + w];
+                if (back)
+                    *x += node[place(ref, c, h, w)];
+                else
+                    node[place(ref, c, h, w)] = *x;
+            }
+}
+
 void kas_ref_evaluate(kas_reference *ref, const double *x, const double *const *weight, double *y,
                       bool frozen, int first)
 {
     int nodes = ref->kernel.nodes, parts_in = (int)ref->target.parts_in;
-    size_t part = ref->node[0].out.elements;
+    const kas_target *t = &ref->target;
+    const size_t part = (size_t)t->c * t->h * t->w, x_part = (size_t)t->c * ref->x_h * ref->x_w;
+    const size_t whole = ref->node[0].out.elements, s = (size_t)ref->stride;
     memset(y, 0, sizeof *y * part * ref->target.parts_out * ref->batch);
     for (size_t k = 0; k < (size_t)ref->batch * ref->instances; k++) {
         size_t image = k / ref->instances, q = k % ref->instances / parts_in, p = k % parts_in;
         if (first == 0)
-            memcpy(ref->value[0] + k * part, x + (image * parts_in + p) * part, part * sizeof *x);
+            move_input(ref, (double *)x + (image * parts_in + p) * x_part,
+                       ref->value[0] + k * whole, false);
         for (int i = first > 0 ? first : 1; i < nodes; i++) {
             kas_ref_values v = values_at(ref, i, k, weight, frozen);
             kas_ref_op_get(ref->node[i].node->op)->forward(&ref->node[i], &v);
             kas_ref_round(ref, v.y, ref->node[i].out.elements);
         }
         double *to = y + (image * ref->target.parts_out + q) * part;
-        for (size_t e = 0; e < part; e++)
-            to[e] += ref->gain * ref->value[nodes - 1][k * part + e] / sqrt(parts_in);
+        for (size_t e = 0; e < part; e++) {
+            const size_t c = e / (t->h * t->w), h = e / t->w % t->h, w = e % t->w;
+            const double value = ref->value[nodes - 1][k * whole + place(ref, c, h * s, w * s)];
+            to[e] += ref->gain * value / sqrt(parts_in);
+        }
     }
 }
 
@@ -180,10 +215,13 @@ kas_status kas_reference_backward(kas_reference *ref, const double *dy, double *
                                   double *const *dweight)
 {
     int nodes = ref->kernel.nodes, parts_in = (int)ref->target.parts_in;
-    size_t part = ref->node[0].out.elements, copies = (size_t)ref->batch * ref->instances;
+    const kas_target *t = &ref->target;
+    const size_t part = (size_t)t->c * t->h * t->w, x_part = (size_t)t->c * ref->x_h * ref->x_w;
+    const size_t whole = ref->node[0].out.elements, s = (size_t)ref->stride;
+    const size_t copies = (size_t)ref->batch * ref->instances;
     if (!ref->evaluated)
         return kas_fail(KAS_FAILURE, "reference: backward before any forward");
-    memset(dx, 0, sizeof *dx * part * parts_in * ref->batch);
+    memset(dx, 0, sizeof *dx * x_part * parts_in * ref->batch);
     for (int i = 0; i < ref->weights; i++)
         memset(dweight[i], 0, kas_reference_weight_size(ref, i) * sizeof(double));
     for (int i = 0; i < nodes; i++)
@@ -191,11 +229,13 @@ kas_status kas_reference_backward(kas_reference *ref, const double *dy, double *
     for (size_t k = 0; k < copies; k++) {
         size_t image = k / ref->instances, q = k % ref->instances / parts_in, p = k % parts_in;
         const double *from = dy + (image * ref->target.parts_out + q) * part;
-        for (size_t e = 0; e < part; e++)
-            ref->grad[nodes - 1][k * part + e] = ref->gain * from[e] / sqrt(parts_in);
+        for (size_t e = 0; e < part; e++) {
+            const size_t c = e / (t->h * t->w), h = e / t->w % t->h, w = e % t->w;
+            ref->grad[nodes - 1][k * whole + place(ref, c, h * s, w * s)] =
+                ref->gain * from[e] / sqrt(parts_in);
+        }
         backward_copy(ref, k, dweight);
-        for (size_t e = 0; e < part; e++)
-            dx[(image * parts_in + p) * part + e] += ref->grad[0][k * part + e];
+        move_input(ref, dx + (image * parts_in + p) * x_part, ref->grad[0] + k * whole, true);
     }
     return KAS_OK;
 }

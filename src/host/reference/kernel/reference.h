@@ -3,7 +3,8 @@
  * It shares no code with the JIT or the devices: every device, every generated kernel and every
  * export is compared with it. Speed does not matter here; being obviously right does.
  *
- * Layout: plain row-major logical order. x: [batch][c_in][h][w]; y: [batch][c_out][h][w]; weight
+ * Layout: plain row-major logical order. x: [batch][c_in][h][w], of the size that kas_target_read
+ * gives; y: [batch][c_out][h][w]; weight
  * number i (in node order): [instance][group][out][in], see space/weights.h. Other folders include
  * this header. */
 #ifndef KAS_REFERENCE_KERNEL_REFERENCE_H

@@ -35,6 +35,13 @@ static kas_ref_pool stride_pool(const kas_target *t)
     return (kas_ref_pool){.kernel_h = s, .kernel_w = s, .stride = s};
 }
 
+/* Returns whether the stride is taken before the kernel. */
+static bool pools(const kas_ref_net *net, int target)
+{
+    return net->replaced->target[target].stride > 1 &&
+           !kas_replacement_kernel(net->replaced, target)->stride_inside;
+}
+
 static kas_status prepare(const kas_ref_net *net, int target, int n, kas_ref_replaced *kept)
 {
     const kas_replacement *r = net->replaced;
@@ -42,7 +49,7 @@ static kas_status prepare(const kas_ref_net *net, int target, int n, kas_ref_rep
     size_t size = (size_t)n * t->c_in * t->h * t->w;
     KAS_TRY(kas_reference_create(kas_replacement_kernel(r, target), t, &r->solution.binding[target],
                                  n, &kept->ref));
-    if (t->stride == 1)
+    if (!pools(net, target))
         return KAS_OK;
     kept->pooled = malloc(size * sizeof(double));
     kept->dpooled = malloc(size * sizeof(double));
@@ -67,22 +74,23 @@ kas_status kas_ref_replaced_forward(const kas_ref_net *net, int layer, int n, co
     const kas_ref_param *gain = kas_ref_net_param(net, layer, weights);
     if (gain)
         kas_reference_set_gain(kept->ref, gain->value[0]);
-    if (t->stride > 1)
+    if (pools(net, target))
         kas_ref_avg_pool_forward(&pool, n, in->c, in->h, in->w, (int)t->h, (int)t->w, x,
                                  kept->pooled);
-    return kas_reference_forward(kept->ref, t->stride > 1 ? kept->pooled : x, weight, y);
+    return kas_reference_forward(kept->ref, pools(net, target) ? kept->pooled : x, weight, y);
 }
 
 kas_status kas_ref_replaced_backward(const kas_ref_net *net, int layer, int n, const double *dy,
                                      double *dx, kas_ref_replaced *kept)
 {
-    const kas_target *t = &net->replaced->target[kas_ref_replaced_target(net, layer)];
+    const int target = kas_ref_replaced_target(net, layer);
+    const kas_target *t = &net->replaced->target[target];
     const kas_layer *in = &net->net->layer[net->net->layer[layer].in[0]];
     double *dweight[KAS_MAX_NODES];
     kas_ref_pool pool = stride_pool(t);
     for (int i = 0; i < kas_reference_weights(kept->ref); i++)
         dweight[i] = kas_ref_net_param(net, layer, i)->grad;
-    if (t->stride == 1)
+    if (!pools(net, target))
         return kas_reference_backward(kept->ref, dy, dx, dweight);
     KAS_TRY(kas_reference_backward(kept->ref, dy, kept->dpooled, dweight));
     kas_ref_avg_pool_backward(&pool, n, in->c, in->h, in->w, (int)t->h, (int)t->w, kept->dpooled,

@@ -40,7 +40,7 @@ static void add_target(kas_cost_bound *a, const kas_target *t)
 {
     const kas_budget *budget = &a->options->budget;
     add_site(a, t);
-    a->fixed_flops += kas_target_fixed_flops(t);
+    a->fixed_flops += kas_target_fixed_flops(t, false);
     a->max_flops += budget->max_flops_ratio * kas_target_conv_flops(t);
     a->max_params += budget->max_params_ratio * kas_target_conv_params(t);
 }

@@ -123,8 +123,8 @@ kas_status kas_kernel_read_version(const char *name, const cJSON *root)
 
 static kas_status read_header(const char *name, const cJSON *root)
 {
-    static const char *const fields[] = {"format", "version", "about", "nodes", "groups",
-                                         "splits", "targets", "gains", NULL};
+    static const char *const fields[] = {"format", "version", "about",   "nodes", "groups",
+                                         "splits", "stride",  "targets", "gains", NULL};
     const char *text;
     if (!cJSON_IsObject(root))
         return kas_fail(KAS_BAD_INPUT, "%s: expected a JSON object", name);
@@ -143,11 +143,27 @@ static kas_status read_header(const char *name, const cJSON *root)
     return KAS_OK;
 }
 
+static kas_status read_stride(const char *name, const cJSON *root, kas_kernel *kernel)
+{
+    const char *text;
+    if (!kas_json_has(root, "stride"))
+        return KAS_OK;
+    KAS_TRY(kas_json_string(root, name, "stride", &text));
+    if (strcmp(text, "inside") != 0)
+        return kas_fail(KAS_BAD_INPUT,
+                        "%s: field \"stride\": expected \"inside\" or no such field, found "
+                        "\"%.40s\"",
+                        name, text);
+    kernel->stride_inside = true;
+    return KAS_OK;
+}
+
 kas_status kas_kernel_read_object(const char *name, const cJSON *root, kas_kernel *kernel)
 {
     KAS_TRY(read_header(name, root));
     KAS_TRY(read_nodes(name, root, kernel));
     KAS_TRY(kas_kernel_read_splits(name, root, kernel));
+    KAS_TRY(read_stride(name, root, kernel));
     KAS_TRY(read_groups(name, root, kernel));
     KAS_TRY(check_targets(name, root));
     if (kas_kernel_infer(kernel) != KAS_OK)

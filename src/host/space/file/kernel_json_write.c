@@ -112,6 +112,8 @@ kas_status kas_kernel_write_json(const kas_kernel *kernel, const kas_solution *s
     kas_buf_puts(out, "  ],\n");
     write_groups(&canonical, out);
     write_splits(&canonical, out);
+    if (canonical.stride_inside)
+        kas_buf_puts(out, ",\n  \"stride\": \"inside\"");
     if (solution) {
         kas_buf_puts(out, ",\n  \"targets\": [\n");
         for (int t = 0; t < solution->targets; t++) {

@@ -47,7 +47,7 @@ static void draw_steps(kas_rng *rng, const kas_pte_fit *fit, int steps, kas_pte_
     enum { TRIES = 32 };
     kas_pte_tree tree, next;
     kas_pte_begin(&tree, &fit->sizes);
-    *out = (kas_pte_sequence){.groups = fit->sizes.groups};
+    *out = (kas_pte_sequence){.groups = fit->sizes.groups, .stride_inside = fit->sizes.stride > 1};
     for (int tries = 0; out->steps < steps && tries < TRIES; tries++) {
         next = tree;
         if (!draw_step(rng, &next, &out->step[out->steps]))

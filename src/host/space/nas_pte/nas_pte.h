@@ -88,13 +88,14 @@ typedef struct kas_pte_step {
 /* The version is part of the key of random numbers and of a study; it is raised when a change
  * alters what is drawn. It starts at 100, because older studies keep the guided sampler's
  * version. */
-enum { KAS_PTE_MAX_STEPS = 16, KAS_PTE_DRAWN_STEPS = 6, KAS_PTE_VERSION = 102 };
+enum { KAS_PTE_MAX_STEPS = 16, KAS_PTE_DRAWN_STEPS = 6, KAS_PTE_VERSION = 103 };
 
 typedef struct kas_pte_sequence {
     int steps;
     /* Groups of the convolution with which it begins; 0 = 1. Its group loop lies directly inside of
      * co and ci, so that a step may group them again. */
     uint32_t groups;
+    bool stride_inside; /* of the kernel */
     kas_pte_step step[KAS_PTE_MAX_STEPS];
 } kas_pte_sequence;
 
@@ -129,6 +130,7 @@ kas_status kas_pte_is_redundant(const kas_pte_sequence *sequence, bool *redundan
 typedef struct kas_pte_sizes {
     uint32_t c, h, w, kernel_h, kernel_w;
     uint32_t groups; /* 0 = 1 */
+    uint32_t stride; /* the largest; a kernel takes it, as the paper's convolutions do; 0 = 1 */
 } kas_pte_sizes;
 
 /* Where kernels are drawn for: the sizes (of several layers their greatest common divisors), and

@@ -305,6 +305,7 @@ kas_status kas_pte_kernel(const kas_pte_sequence *sequence, kas_kernel *out)
     const place whole = {.reads = c,
                          .size = {c, kas_dim_symbol(KAS_SYM_H), kas_dim_symbol(KAS_SYM_W)}};
     memset(out, 0, sizeof *out);
+    out->stride_inside = sequence->stride_inside;
     if (append(out, (kas_node){.op = KAS_OP_INPUT}) < 0 || build_part(out, &tree, 0, &whole) < 0)
         return kas_fail_context(KAS_ILLEGAL, "sequence of %d transformations", sequence->steps);
     return kas_kernel_infer(out);

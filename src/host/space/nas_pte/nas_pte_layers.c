@@ -68,10 +68,10 @@ static bool draw(kas_pte_layers *l, kas_rng *rng, int *kernels)
     for (int t = 0; t < l->count; t++) {
         layer at = {l->solver[t], &l->limits};
         const kas_target *target = &l->targets[t];
-        const kas_pte_fit fit = {
-            has_sizes,
-            &at,
-            {target->c, target->h, target->w, target->kernel_h, target->kernel_w, target->groups}};
+        const kas_pte_fit fit = {has_sizes,
+                                 &at,
+                                 {target->c, target->h, target->w, target->kernel_h,
+                                  target->kernel_w, target->groups, target->stride}};
         kas_pte_sequence sequence;
         if (!kas_pte_draw(rng, &fit, 0, &sequence, &l->kernel[*kernels]))
             return false;

@@ -97,6 +97,7 @@ static kas_pte_sizes common_sizes(const workshop *w)
         all.w = (uint32_t)kas_gcd(all.w, at->w);
         all.kernel_h = (uint32_t)kas_gcd(all.kernel_h, at->kernel_h);
         all.kernel_w = (uint32_t)kas_gcd(all.kernel_w, at->kernel_w);
+        all.stride = at->stride > all.stride ? at->stride : all.stride;
     }
     return all;
 }
@@ -332,7 +333,7 @@ static kas_status check_least(const kas_sampler *s)
     double flops = 0, params = 0, conv_flops = 0, conv_params = 0;
     for (int t = 0; t < s->count; t++) {
         const kas_target *at = &s->targets[t];
-        flops += kas_target_fixed_flops(at);
+        flops += kas_target_fixed_flops(at, false);
         params += (double)at->parts_in * at->parts_out;
         conv_flops += kas_target_conv_flops(at);
         conv_params += kas_target_conv_params(at);

@@ -16,7 +16,7 @@ static bool try_doubling(const kas_solver *s, kas_doubling *d)
                              .largest_tensor = class_->part[l].largest_tensor * factor,
                              .largest_weight = class_->part[l].largest_weight * factor};
     }
-    d->cost = kas_class_cost(class_, part, s->laws);
+    d->cost = kas_class_cost(class_, part, s->laws, s->kernel->stride_inside);
     if (!kas_within_limits(s, class_->target, &d->cost))
         return false;
     double flops = class_->members * (d->cost.flops - class_->cost.flops);

@@ -184,7 +184,8 @@ static kas_status find_laws(kas_solver *s)
     return KAS_OK;
 }
 
-kas_cost kas_class_cost(const kas_layer_class *class_, const kas_cost *part, int laws)
+kas_cost kas_class_cost(const kas_layer_class *class_, const kas_cost *part, int laws,
+                        bool stride_inside)
 {
     const kas_target *t = class_->target;
     double instances = (double)t->parts_in * t->parts_out;
@@ -197,7 +198,7 @@ kas_cost kas_class_cost(const kas_layer_class *class_, const kas_cost *part, int
         if (part[l].largest_weight > cost.largest_weight)
             cost.largest_weight = part[l].largest_weight;
     }
-    cost.flops = cost.flops * instances + kas_target_fixed_flops(t);
+    cost.flops = cost.flops * instances + kas_target_fixed_flops(t, stride_inside);
     cost.params *= instances;
     cost.largest_tensor *= instances;
     cost.largest_weight *= instances;
@@ -243,7 +244,7 @@ static kas_status cost_class(kas_solver *s, kas_layer_class *class_)
     for (int i = 0; i < s->terms.count; i++)
         kas_cost_count(&class_->part[s->law_of[i]], s->terms.term[i].kind,
                        kas_dim_number(&s->terms.term[i].size, &class_->binding));
-    class_->cost = kas_class_cost(class_, class_->part, s->laws);
+    class_->cost = kas_class_cost(class_, class_->part, s->laws, s->kernel->stride_inside);
     if (!kas_within_limits(s, class_->target, &class_->cost))
         return fail_limits(s, class_);
     s->flops += class_->members * class_->cost.flops;
@@ -286,9 +287,38 @@ static void begin(kas_solver *s, const kas_kernel *kernel, const kas_budget *bud
     }
 }
 
+/* Returns whether the kernel cuts rows or columns. */
+static bool has_bands(const kas_kernel *kernel)
+{
+    for (int i = 1; i < kernel->nodes; i++)
+        if (kernel->node[i].op == KAS_OP_SLICE &&
+            kernel->node[i].dim >= kernel->node[i].shape.channels)
+            return true;
+    return false;
+}
+
+/* Checks that a kernel that takes the stride can cut the layer's input where it cuts the output. */
+static kas_status check_strides(const kas_solver *s)
+{
+    if (!s->kernel->stride_inside || !has_bands(s->kernel))
+        return KAS_OK;
+    for (int i = 0; i < s->count; i++) {
+        const kas_target *t = &s->targets[i];
+        uint32_t h, w;
+        kas_target_read(t, true, &h, &w);
+        if (h != t->h * t->stride || w != t->w * t->stride)
+            return kas_fail(KAS_ILLEGAL,
+                            "%s: bands of an input of %ux%u pixels, which the stride of %u does "
+                            "not divide",
+                            t->name, h, w, t->stride);
+    }
+    return KAS_OK;
+}
+
 kas_status kas_solver_run(kas_solver *s, const kas_kernel *kernel, const kas_budget *budget)
 {
     begin(s, kernel, budget);
+    KAS_TRY(check_strides(s));
     KAS_TRY(find_conditions(s));
     KAS_TRY(set_base(s));
     KAS_TRY(find_laws(s));

@@ -56,7 +56,8 @@ struct kas_solver {
 };
 
 /* Returns the cost of a layer whose instances have these parts. */
-kas_cost kas_class_cost(const kas_layer_class *class_, const kas_cost *part, int laws);
+kas_cost kas_class_cost(const kas_layer_class *class_, const kas_cost *part, int laws,
+                        bool stride_inside);
 /* Returns the limit on elements of a layer's tensor where the budget says nothing. */
 double kas_default_tensor_limit(const kas_target *target);
 /* Returns whether a layer's cost is within the limits on tensors and weights. */
