@@ -97,6 +97,9 @@ $(VERSIONED): $(BUILD)/version
 # Sums over lines of pixels: the one place in host code where the compiler's own vectors pay.
 $(BUILD)/src/host/data/image/resize.o: CFLAGS += -O3
 
+# Networks interpreted for scores: matrix products and loops over pixels, for this processor as device code is.
+$(BUILD)/src/host/interpret/real/engine_%.o: CFLAGS += -O3 -march=$(MARCH) -ffp-contract=fast -fno-math-errno -fno-trapping-math
+
 # The sampler is short loops over sizes, and copies of shapes of a few hundred bytes: for those gcc writes
 # string instructions on x86, which take longer to begin than the C library takes for all of it.
 COPIES    := -mmemcpy-strategy=libcall:-1:noalign -mmemset-strategy=libcall:-1:noalign

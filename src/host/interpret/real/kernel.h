@@ -1,0 +1,290 @@
+/* A kernel in a convolution's place, image by image: its primitives in order, all instances, the
+ * pool that takes a stride (docs/design.md, "Replacement rules"). */
+#ifndef KAS_INTERPRET_REAL_KERNEL_H
+#define KAS_INTERPRET_REAL_KERNEL_H
+
+#include "host/interpret/engine.h"
+#include "host/interpret/real/maps.h"
+#include "host/interpret/real/products.h"
+
+static void step_forward(const kas_step *s, const values *v)
+{
+    switch (kas_type_of(s->op)) {
+    case KAS_TYPE_FC:
+        fc_forward(s, v);
+        return;
+    case KAS_TYPE_CONV:
+        if (s->op == KAS_OP_CONV)
+            fc_forward(s, v);
+        else
+            depthwise(s, v, false);
+        return;
+    case KAS_TYPE_MIX:
+        mix(s, v, false);
+        return;
+    case KAS_TYPE_SCALE:
+        scale(s, v, false);
+        return;
+    case KAS_TYPE_ELEMENTWISE:
+        function_forward(s->op, s->elements, v->in[0], v->y);
+        return;
+    case KAS_TYPE_FOLD:
+        if (s->op == KAS_OP_FOLD_AVG)
+            fold_avg(s, v, false);
+        else
+            fold_max(s, v, false);
+        return;
+    case KAS_TYPE_SOFTMAX:
+        softmax(s, v, false);
+        return;
+    case KAS_TYPE_NORM:
+        norm_forward(s, v);
+        return;
+    case KAS_TYPE_POOL:
+        if (s->op == KAS_OP_POOL_AVG)
+            pool_avg(s, v, false);
+        else
+            pool_max(s, v, false);
+        return;
+    case KAS_TYPE_BMM:
+        bmm_forward(s, v);
+        return;
+    case KAS_TYPE_BROADCAST:
+        broadcast(s, v, false);
+        return;
+    default:
+        move_values(s, v, false);
+    }
+}
+
+static void step_backward(const kas_step *s, const values *v)
+{
+    switch (kas_type_of(s->op)) {
+    case KAS_TYPE_FC:
+        fc_backward(s, v);
+        return;
+    case KAS_TYPE_CONV:
+        if (s->op == KAS_OP_CONV)
+            fc_backward(s, v);
+        else
+            depthwise(s, v, true);
+        return;
+    case KAS_TYPE_MIX:
+        mix(s, v, true);
+        return;
+    case KAS_TYPE_SCALE:
+        scale(s, v, true);
+        return;
+    case KAS_TYPE_ELEMENTWISE:
+        function_backward(s->op, s->elements, v->in[0], v->dy, v->din[0]);
+        return;
+    case KAS_TYPE_FOLD:
+        if (s->op == KAS_OP_FOLD_AVG)
+            fold_avg(s, v, true);
+        else
+            fold_max(s, v, true);
+        return;
+    case KAS_TYPE_SOFTMAX:
+        softmax(s, v, true);
+        return;
+    case KAS_TYPE_NORM:
+        norm_backward(s, v);
+        return;
+    case KAS_TYPE_POOL:
+        if (s->op == KAS_OP_POOL_AVG)
+            pool_avg(s, v, true);
+        else
+            pool_max(s, v, true);
+        return;
+    case KAS_TYPE_BMM:
+        bmm_backward(s, v);
+        return;
+    case KAS_TYPE_BROADCAST:
+        broadcast(s, v, true);
+        return;
+    default:
+        move_values(s, v, true);
+    }
+}
+
+/* Notes which of n values of an image are above 0. */
+static void note_signs(const kas_interpreter *p, int image, size_t at, size_t n, const real *x)
+{
+    uint64_t *row = p->sign + (size_t)image * p->sign_words;
+    for (size_t i = 0; i < n; at++, i++)
+        row[at / 64] |= (uint64_t)(x[i] > 0) << at % 64;
+}
+
+/* One instance of a kernel for one image. */
+typedef struct instance {
+    const kas_interpreter *pass;
+    const kas_steps *steps;
+    int layer, image, number; /* number: of the instance */
+    const real *x;
+    real *y, *dx; /* y: the result, or NULL: among the scratch */
+} instance;
+
+static values values_of(const instance *c, int i)
+{
+    const kas_interpreter *p = c->pass;
+    const kas_step *s = &c->steps->step[i];
+    const bool last = i == c->steps->count - 1;
+    values v = {.work = p->work};
+    for (int k = 0; k < s->node->inputs; k++) {
+        const int from = s->node->in[k];
+        v.in[k] = from ? (real *)p->scratch + c->steps->step[from].at : c->x;
+        if (p->scratch_grad)
+            v.din[k] = from ? (real *)p->scratch_grad + c->steps->step[from].at : c->dx;
+    }
+    v.y = last && c->y ? c->y : (real *)p->scratch + s->at;
+    if (p->scratch_grad)
+        v.dy = (real *)p->scratch_grad + s->at;
+    if (s->weight >= 0) {
+        const kas_interpret_weight *w = &p->weight[p->first[c->layer] + s->weight];
+        const size_t at = w->at + (size_t)c->number * s->groups * s->fan_out * s->fan_in;
+        v.weight = (real *)p->value + at;
+        if (p->slope)
+            v.dweight = (real *)p->slope + at;
+    }
+    return v;
+}
+
+static void instance_forward(const instance *c)
+{
+    for (int i = 1; i < c->steps->count; i++) {
+        const kas_step *s = &c->steps->step[i];
+        const values v = values_of(c, i);
+        step_forward(s, &v);
+        if (c->pass->sign && s->op == KAS_OP_RELU)
+            note_signs(c->pass, c->image,
+                       c->pass->sign_at[c->layer] + (size_t)c->number * c->steps->neurons + s->sign,
+                       s->elements, v.y);
+    }
+}
+
+/* The gradient of the result is among the scratch gradients; the others are 0. */
+static void instance_backward(const instance *c)
+{
+    for (int i = 1; i < c->steps->count; i++)
+        if (c->steps->step[i].computed) {
+            const values v = values_of(c, i);
+            step_forward(&c->steps->step[i], &v);
+        }
+    for (int i = c->steps->count - 1; i > 0; i--) {
+        const values v = values_of(c, i);
+        step_backward(&c->steps->step[i], &v);
+    }
+}
+
+/* The average pool of a stride, in ceil mode: over one image plane, forward or backward. */
+static void stride_pool(const kas_target *t, const kas_layer *in, size_t planes, const real *x,
+                        real *y)
+{
+    const int s = (int)t->stride;
+    for (size_t p = 0; p < planes; p++)
+        for (int h = 0; h < (int)t->h; h++)
+            for (int w = 0; w < (int)t->w; w++) {
+                const int bottom = h * s + s < in->h ? h * s + s : in->h;
+                const int right = w * s + s < in->w ? w * s + s : in->w;
+                real sum = 0;
+                for (int i = h * s; i < bottom; i++)
+                    for (int j = w * s; j < right; j++)
+                        sum += x[(p * (size_t)in->h + (size_t)i) * (size_t)in->w + (size_t)j];
+                y[(p * t->h + (size_t)h) * t->w + (size_t)w] =
+                    sum / (real)((bottom - h * s) * (right - w * s));
+            }
+}
+
+static void stride_spread(const kas_target *t, const kas_layer *in, size_t planes, const real *dy,
+                          real *dx)
+{
+    const int s = (int)t->stride;
+    for (size_t p = 0; p < planes; p++)
+        for (int i = 0; i < in->h; i++)
+            for (int j = 0; j < in->w; j++) {
+                const int h = i / s, w = j / s;
+                const int rows = h * s + s < in->h ? s : in->h - h * s;
+                const int columns = w * s + s < in->w ? s : in->w - w * s;
+                dx[(p * (size_t)in->h + (size_t)i) * (size_t)in->w + (size_t)j] =
+                    dy[(p * t->h + (size_t)h) * t->w + (size_t)w] / (real)(rows * columns);
+            }
+}
+
+static real factor_of(const kas_replacement *r, int target)
+{
+    return (real)kas_replacement_gain(r, target) / sqrt((real)r->target[target].parts_in);
+}
+
+static void replaced_forward(const kas_interpreter *p, int layer, const real *x, real *y)
+{
+    const int target = p->target[layer];
+    const kas_target *t = &p->options.replacement->target[target];
+    const kas_layer *l = &p->options.net->layer[layer], *in = &p->options.net->layer[l->in[0]];
+    const size_t part = (size_t)t->c * t->h * t->w;
+    const real factor = factor_of(p->options.replacement, target);
+    const bool direct = t->parts_in == 1;
+    if (t->stride > 1) {
+        stride_pool(t, in, (size_t)p->options.batch * t->c_in, x, p->pooled);
+        x = p->pooled;
+    }
+    if (!direct)
+        set((size_t)p->options.batch * part * t->parts_out, y, 0);
+    for (int n = 0; n < p->options.batch; n++)
+        for (uint32_t q = 0; q < t->parts_out * t->parts_in; q++) {
+            real *to = y + ((size_t)n * t->parts_out + q / t->parts_in) * part;
+            const instance c = {.pass = p,
+                                .steps = &p->steps[target],
+                                .layer = layer,
+                                .image = n,
+                                .number = (int)q,
+                                .x = x + ((size_t)n * t->parts_in + q % t->parts_in) * part,
+                                .y = direct ? to : NULL};
+            instance_forward(&c);
+            const real *from =
+                direct ? to : (real *)p->scratch + c.steps->step[c.steps->count - 1].at;
+            if (direct && factor != 1)
+                EACH(part, to[i] *= factor);
+            else if (!direct)
+                EACH(part, to[i] += factor * from[i]);
+        }
+}
+
+/* Overwrites dx and adds to the gradients of the weights. */
+static void replaced_backward(const kas_interpreter *p, int layer, const real *x, const real *dy,
+                              real *dx)
+{
+    const int target = p->target[layer];
+    const kas_target *t = &p->options.replacement->target[target];
+    const kas_layer *l = &p->options.net->layer[layer], *in = &p->options.net->layer[l->in[0]];
+    const kas_steps *steps = &p->steps[target];
+    const size_t part = (size_t)t->c * t->h * t->w,
+                 all = (size_t)p->options.batch * t->parts_in * part;
+    const real factor = factor_of(p->options.replacement, target);
+    real *to = dx;
+    if (t->stride > 1) {
+        stride_pool(t, in, (size_t)p->options.batch * t->c_in, x, p->pooled);
+        x = p->pooled;
+        to = (real *)p->pooled + all;
+    }
+    set(all, to, 0);
+    for (int n = 0; n < p->options.batch; n++)
+        for (uint32_t q = 0; q < t->parts_out * t->parts_in; q++) {
+            const size_t from = ((size_t)n * t->parts_in + q % t->parts_in) * part;
+            const real *out = dy + ((size_t)n * t->parts_out + q / t->parts_in) * part;
+            const instance c = {.pass = p,
+                                .steps = steps,
+                                .layer = layer,
+                                .image = n,
+                                .number = (int)q,
+                                .x = x + from,
+                                .dx = to + from};
+            real *last = (real *)p->scratch_grad + steps->step[steps->count - 1].at;
+            set(steps->elements - part, p->scratch_grad, 0); /* the result's is the last one */
+            EACH(part, last[i] = factor * out[i]);
+            instance_backward(&c);
+        }
+    if (t->stride > 1)
+        stride_spread(t, in, (size_t)p->options.batch * t->c_in, to, dx);
+}
+
+#endif
